@@ -1,0 +1,213 @@
+package storage
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+)
+
+// A State says what is known of a URL. Only Pending may change by itself; the other states
+// change by retry, redirect reopening or becoming a seed.
+type State uint8
+
+const (
+	Pending    State = 1 + iota // no outcome yet
+	Stored                      // its page is in the tree
+	Redirected                  // answered with the address of another URL
+	Failed                      // gave no usable answer
+	Refused                     // we decided not to fetch or not to keep it
+)
+
+// States lists all states in the order in which they are shown.
+var States = []State{Stored, Pending, Redirected, Failed, Refused}
+
+func (s State) String() string {
+	switch s {
+	case Pending:
+		return "pending"
+	case Stored:
+		return "stored"
+	case Redirected:
+		return "redirected"
+	case Failed:
+		return "failed"
+	case Refused:
+		return "refused"
+	}
+	return fmt.Sprintf("state(%d)", uint8(s))
+}
+
+// A Range is one of the three queues in which the pending rows of a host stand.
+type Range uint8
+
+const (
+	Now   Range = 'n' // may be asked; by Rank, then Seq
+	Later Range = 'w' // not before Due; by Due, then Seq
+	Held  Range = 'x' // not in this run; by Reason, then Seq
+)
+
+// Seed is the source of a URL that a person named.
+const Seed = "seed"
+
+// A Row is what the frontier knows of a pending URL.
+type Row struct {
+	URL    string
+	Source string // the URL whose page named it first, or Seed
+	Via    string // the URL that redirected to it, or ""
+	Depth  uint32 // links from a seed; a redirect is none
+	Hops   uint8  // redirects since the last page
+	Tries  uint16 // requests made so far
+	Run    uint32 // the run that wrote the pending row
+	Range  Range
+	Rank   uint64 // place within Now: the depth, or a score of which less is better
+	Seq    uint64 // number of discovery, unique in the index
+	Due    int64  // for Later: Unix time in nanoseconds
+	Reason string // why it is held, or what the last try or the outcome came to
+}
+
+// Less tells whether r stands before o in the Now range of one host.
+func (r *Row) Less(o *Row) bool {
+	if r.Rank != o.Rank {
+		return r.Rank < o.Rank
+	}
+	return r.Seq < o.Seq
+}
+
+// A Record is all that the index keeps of one URL.
+type Record struct {
+	Row
+	State    State
+	Reopened uint8 // how often a redirect back opened it again
+	Found    int64 // Unix seconds of discovery
+	Page           // of the answer, for states other than Pending
+}
+
+// A Page holds the facts of an answer, as source.txt keeps them.
+type Page struct {
+	Time        int64 // Unix seconds of the outcome
+	Status      uint16
+	Bytes       int64
+	Digest      [32]byte // SHA-256 of content.html
+	Media       string   // media type, such as text/html
+	Charset     string   // the one that links were decoded by
+	Flags       string   // "-", or letters: n nofollow, t truncated, c links cut
+	HeaderLinks string   // canonical URLs from Link headers, space-separated, or ""
+	PageDepth   uint32   // the depth written to source.txt, which never changes
+}
+
+// ErrCorrupt says that a value in the index is not what was written.
+var ErrCorrupt = errors.New("storage: corrupt value")
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// seal appends the CRC-32C of b.
+func seal(b []byte) []byte {
+	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+// unseal checks and removes the CRC-32C.
+func unseal(b []byte) ([]byte, error) {
+	if len(b) < 4 {
+		return nil, fmt.Errorf("%w: %d bytes", ErrCorrupt, len(b))
+	}
+	body := b[:len(b)-4]
+	if crc32.Checksum(body, castagnoli) != binary.BigEndian.Uint32(b[len(body):]) {
+		return nil, fmt.Errorf("%w: checksum", ErrCorrupt)
+	}
+	return body, nil
+}
+
+func (r *Record) append(b []byte) []byte {
+	b = append(b, byte(r.State), byte(r.Range), r.Reopened, r.Hops)
+	for _, v := range []uint64{
+		uint64(r.Depth), uint64(r.Tries), uint64(r.Run), r.Rank, r.Seq, uint64(r.Due), uint64(r.Found),
+	} {
+		b = binary.AppendUvarint(b, v)
+	}
+	for _, s := range []string{r.Source, r.Via, r.Reason} {
+		b = appendString(b, s)
+	}
+	if r.State != Pending {
+		for _, v := range []uint64{uint64(r.Time), uint64(r.Status), uint64(r.Bytes), uint64(r.PageDepth)} {
+			b = binary.AppendUvarint(b, v)
+		}
+		for _, s := range []string{r.Media, r.Charset, r.Flags, r.HeaderLinks} {
+			b = appendString(b, s)
+		}
+		if r.State == Stored {
+			b = append(b, r.Digest[:]...)
+		}
+	}
+	return seal(b)
+}
+
+// decodeRecord reads a value of the URL bucket. The strings of the result are copies.
+func decodeRecord(key, value []byte) (Record, error) {
+	var r Record
+	url, err := URL(key)
+	if err != nil {
+		return r, err
+	}
+	body, err := unseal(value)
+	if err != nil {
+		return r, fmt.Errorf("record of %s: %w", url, err)
+	}
+	d := decoder{b: body}
+	r.URL = url
+	r.State, r.Range, r.Reopened, r.Hops = State(d.byte()), Range(d.byte()), d.byte(), d.byte()
+	r.Depth, r.Tries, r.Run = uint32(d.uvarint()), uint16(d.uvarint()), uint32(d.uvarint())
+	r.Rank, r.Seq, r.Due, r.Found = d.uvarint(), d.uvarint(), int64(d.uvarint()), int64(d.uvarint())
+	r.Source, r.Via, r.Reason = d.string(), d.string(), d.string()
+	if r.State != Pending {
+		r.Time, r.Status, r.Bytes, r.PageDepth = int64(d.uvarint()), uint16(d.uvarint()), int64(d.uvarint()), uint32(d.uvarint())
+		r.Media, r.Charset, r.Flags, r.HeaderLinks = d.string(), d.string(), d.string(), d.string()
+		if r.State == Stored {
+			copy(r.Digest[:], d.take(32))
+		}
+	}
+	if d.bad || len(d.b) != 0 || r.State < Pending || r.State > Refused {
+		return r, fmt.Errorf("record of %s: %w: fields", url, ErrCorrupt)
+	}
+	return r, nil
+}
+
+func appendString(b []byte, s string) []byte {
+	b = binary.AppendUvarint(b, uint64(len(s)))
+	return append(b, s...)
+}
+
+// A decoder reads fields off the front of b; after a short read bad is set and all is zero.
+type decoder struct {
+	b   []byte
+	bad bool
+}
+
+func (d *decoder) uvarint() uint64 {
+	v, n := binary.Uvarint(d.b)
+	if n <= 0 {
+		d.bad, d.b = true, nil
+		return 0
+	}
+	d.b = d.b[n:]
+	return v
+}
+
+func (d *decoder) take(n uint64) []byte {
+	if n > uint64(len(d.b)) {
+		d.bad, d.b = true, nil
+		return nil
+	}
+	p := d.b[:n]
+	d.b = d.b[n:]
+	return p
+}
+
+func (d *decoder) byte() byte {
+	if p := d.take(1); p != nil {
+		return p[0]
+	}
+	return 0
+}
+
+func (d *decoder) string() string { return string(d.take(d.uvarint())) }
