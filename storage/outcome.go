@@ -1,0 +1,62 @@
+package storage
+
+// An Outcome is one thing that happened to a URL, or to the robots.txt of an origin: the unit
+// of work that a transaction takes. Crawlers make it, the committer writes it.
+type Outcome struct {
+	// Row is the pending row as it was taken. With an empty URL only Host and Robots count.
+	Row Row
+	// State is Pending for "again" (Next.Range Later) and "held" (Next.Range Held).
+	State State
+	// Next says where the row goes when State is Pending: Range, Due, Reason. Tries is the new count.
+	Next Row
+	// Reason tells why, for Failed and Refused: a short word such as "timeout" or "robots".
+	Reason string
+	// Page holds the facts of the answer, for all states but Pending.
+	Page Page
+	// Links are the admitted links and redirect targets, canonical, in page order, repeats included.
+	Links []Link
+	// Host, if set, replaces the times of the host.
+	Host *HostTimes
+	// Robots, if set, replaces the robots.txt answer of its origin.
+	Robots *Robots
+}
+
+// A Link is a URL that an answer or a person named and that scope admits.
+type Link struct {
+	URL    string
+	Source string
+	Via    string
+	Depth  uint32
+	Hops   uint8
+	Held   string // the reason if this run does not ask it, or ""
+	// Reopen turns a record that has only redirected so far back to pending, at most twice.
+	Reopen bool
+	// Scope keeps the URL as one that counts as a seed for scope: the target of a seed's redirect.
+	Scope bool
+}
+
+// HostTimes is the politeness of one host: what survives a restart besides its counts.
+type HostTimes struct {
+	Name    string
+	Next    int64  // Unix nanoseconds before which it may not be asked
+	Answer  int64  // smoothed answer time in nanoseconds; 0: unknown
+	Backoff int64  // present back-off in nanoseconds; 0: none
+	Fails   uint32 // failures in a row
+	Delay   int64  // Crawl-delay of its robots.txt in nanoseconds; 0: none
+}
+
+// A Host is a row of the host table.
+type Host struct {
+	HostTimes
+	// Counts of its records; Now, Later and Held are its pending rows by range.
+	Now, Later, Held, Stored, Redirected, Failed, Refused int64
+}
+
+// Robots is the answer of one origin to the request for its robots.txt.
+type Robots struct {
+	Origin string // scheme, host name, port
+	Time   int64  // Unix seconds of the answer
+	Status uint16 // HTTP status after redirects; 0: no answer
+	Tries  uint32 // failed tries in a row
+	Text   string // the file, for 2xx
+}
