@@ -45,10 +45,14 @@ type HostTimes struct {
 	Delay   int64  // Crawl-delay of its robots.txt in nanoseconds; 0: none
 }
 
-// A Host is a row of the host table.
+// A Host is a row of the host table: a host name, any scheme and port.
 type Host struct {
 	HostTimes
-	// Counts of its records; Now, Later and Held are its pending rows by range.
+	Counts // of its records
+}
+
+// Counts numbers records by state, pending ones by range.
+type Counts struct {
 	Now, Later, Held, Stored, Redirected, Failed, Refused int64
 }
 

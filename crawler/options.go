@@ -1,0 +1,161 @@
+package crawler
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"regexp"
+	"time"
+
+	"urltree/crawler/scope"
+	"urltree/storage"
+)
+
+// Version is the version of this program, part of the default user agent.
+const Version = "0.1.0"
+
+// Options say what to crawl, how fast and how much to keep in memory. The zero value of every
+// field means its default, which is a polite crawl of anything the seeds lead to.
+type Options struct {
+	Tree   string // folder of the tree; "": iut
+	Output string // result file; "": res.txt. The other result files lie beside it.
+
+	Seeds   []string      // canonical URLs, see ReadSeeds; may be empty when the tree has pending URLs
+	Time    time.Duration // fetch this long in this run, then drain; 0: until nothing is left
+	Started func()        // called once fetching begins; nil: not called
+
+	Buffers       int           // 0: 6
+	BufferSize    int           // items; 0: 1000
+	BufferBytes   int64         // bytes of bodies in a buffer; 0: 16 MiB
+	FlushInterval time.Duration // longest time an item waits in a buffer; 0: 1 s
+	Crawlers      int           // 0: 12
+	Downloads     int           // in flight per crawler; 0: 4
+	MemoryBodies  int64         // bytes of bodies between request and buffer; 0: 64 MiB
+	FrontierBytes int64         // bytes of frontier windows; 0: 64 MiB
+	SeenBytes     int64         // bytes of the seen filter; 0: 256 MiB
+	NoSync        bool          // leave out all syncing
+
+	Scope    scope.Mode // zero: any
+	Include  []*regexp.Regexp
+	Exclude  []*regexp.Regexp
+	MaxDepth int   // links from a seed; 0: no limit, negative: none, the seeds alone
+	MaxPages int64 // pages stored in this run; 0: no limit
+	MaxBytes int64 // bytes stored in this run; fetching stops when it is reached; 0: no limit
+
+	MaxSize   int64         // bytes of one body; 0: 16 MiB
+	Timeout   time.Duration // of one request; 0: 30 s
+	Retries   int           // after passing faults; negative: none, 0: 2
+	Delay     time.Duration // between requests to one host; 0: auto, 5 x its answer time; negative: none
+	PerHost   int           // requests to one host at a time; 0: 1
+	MaxWait   time.Duration // end rather than wait longer than this for a host; 0: 10 min
+	LimitRate int64         // bytes per second over all; 0: no limit
+
+	UserAgent    string      // "": urltree/VERSION
+	Header       http.Header // sent to the seeds' hosts only
+	User         string      // with Password: basic authentication, at the seeds' hosts only
+	Password     string
+	Cookies      []byte   // Netscape cookie file, for the seeds' hosts only
+	Proxy        *url.URL // nil: as the environment says
+	AllowPrivate bool     // links may lead to loopback and private addresses
+
+	Log       *slog.Logger   // nil: no log
+	OnOutcome func(Outcome)  // called for every outcome, from many goroutines; nil: not called
+	Progress  func(Progress) // called about once a second while fetching; nil: not called
+}
+
+// An Outcome is what OnOutcome is told.
+type Outcome struct {
+	URL    string
+	State  storage.State // Pending: it is asked again, or held
+	Reason string
+	Status int
+	Bytes  int64
+	Took   time.Duration
+}
+
+// Progress is the state of a crawl that is going on.
+type Progress struct {
+	Elapsed, Left time.Duration // Left is 0 without a time limit
+	Pages         int64         // stored in this run, as committed
+	Bytes         int64
+	Failed        int64 // outcomes of this run that failed
+	Pending, Held int64 // in the whole index; Pending without Held
+	Hosts         int
+	PerSecond     float64 // since the last call
+	Mean          float64 // since the start
+	Waiting       string  // what it waits for, "" when it is busy
+	Phase         string  // "fetch", "drain", "results"
+}
+
+// Defaults gives the options with every zero value replaced by its default, or says what is
+// wrong with them.
+func (o Options) defaults() (Options, error) {
+	setInt := func(p *int, v int) {
+		if *p == 0 {
+			*p = v
+		}
+	}
+	set64 := func(p *int64, v int64) {
+		if *p == 0 {
+			*p = v
+		}
+	}
+	setDur := func(p *time.Duration, v time.Duration) {
+		if *p == 0 {
+			*p = v
+		}
+	}
+	setStr := func(p *string, v string) {
+		if *p == "" {
+			*p = v
+		}
+	}
+	setStr(&o.Tree, "iut")
+	setStr(&o.Output, "res.txt")
+	setInt(&o.Buffers, 6)
+	setInt(&o.BufferSize, 1000)
+	set64(&o.BufferBytes, 16<<20)
+	setDur(&o.FlushInterval, time.Second)
+	setInt(&o.Crawlers, 12)
+	setInt(&o.Downloads, 4)
+	set64(&o.MemoryBodies, 64<<20)
+	set64(&o.FrontierBytes, 64<<20)
+	set64(&o.SeenBytes, 256<<20)
+	set64(&o.MaxSize, 16<<20)
+	setDur(&o.Timeout, 30*time.Second)
+	setInt(&o.Retries, 2)
+	o.Retries = max(o.Retries, 0)
+	setInt(&o.PerHost, 1)
+	setDur(&o.MaxWait, 10*time.Minute)
+	setStr(&o.UserAgent, "urltree/"+Version)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	for _, c := range []struct {
+		name  string
+		v     int64
+		least int64
+	}{
+		{"Time", int64(o.Time), 0}, {"Buffers", int64(o.Buffers), 1}, {"BufferSize", int64(o.BufferSize), 1},
+		{"BufferBytes", o.BufferBytes, 1}, {"FlushInterval", int64(o.FlushInterval), 1},
+		{"Crawlers", int64(o.Crawlers), 1}, {"Downloads", int64(o.Downloads), 1},
+		{"MemoryBodies", o.MemoryBodies, 64 << 10}, {"FrontierBytes", o.FrontierBytes, 64 << 10},
+		{"SeenBytes", o.SeenBytes, 1 << 20}, {"MaxPages", o.MaxPages, 0}, {"MaxBytes", o.MaxBytes, 0},
+		{"MaxSize", o.MaxSize, 1}, {"Timeout", int64(o.Timeout), 1}, {"PerHost", int64(o.PerHost), 1},
+		{"MaxWait", int64(o.MaxWait), 1}, {"LimitRate", o.LimitRate, 0},
+	} {
+		if c.v < c.least {
+			return o, fmt.Errorf("%w: %s is %d, at least %d is needed", ErrOptions, c.name, c.v, c.least)
+		}
+	}
+	return o, nil
+}
+
+var (
+	// ErrOptions says that options cannot work.
+	ErrOptions = errors.New("options")
+	// ErrNoWork says that there are neither seeds nor pending URLs.
+	ErrNoWork = errors.New("no seeds and no pending URLs")
+)

@@ -1,0 +1,107 @@
+package iut
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"urltree/buffer"
+	"urltree/storage"
+)
+
+// An Index takes a set of outcomes in one transaction. *storage.Index has it.
+type Index interface {
+	Commit(set []*storage.Outcome) (storage.Committed, error)
+}
+
+// A Committer is the one place where outcomes become durable. It serves all builders.
+//
+// The order of the durable steps is fixed: the builders have written the files; the set is
+// closed; the tree is synced; one transaction commits exactly this set; only then are permits
+// given back and new URLs let into the frontier. What is handed in during the sync waits for
+// the next set: its files may not be covered by this one.
+type Committer struct {
+	Tree  *Tree
+	Index Index
+	// After is told of each set when it is durable, before the permits go back.
+	After func(set []*Item, c storage.Committed)
+	// Committed is told how many items a transaction had and how long sync and commit took.
+	Committed func(items int, sync, commit time.Duration)
+
+	in chan *buffer.Batch[*Item]
+}
+
+// NewCommitter makes a committer for the given number of builders.
+func NewCommitter(tree *Tree, index Index, builders int) *Committer {
+	return &Committer{Tree: tree, Index: index, in: make(chan *buffer.Batch[*Item], builders)}
+}
+
+func (c *Committer) submit(ctx context.Context, batch *buffer.Batch[*Item]) error {
+	select {
+	case c.in <- batch:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Close tells the committer that no builder is left.
+func (c *Committer) Close() { close(c.in) }
+
+// Run commits until Close, then what is left; or until ctx ends. After a disk error nothing
+// more is committed: a failed sync is never tried again as if nothing had happened.
+func (c *Committer) Run(ctx context.Context) error {
+	var (
+		batches []*buffer.Batch[*Item]
+		items   []*Item
+		set     []*storage.Outcome
+	)
+	for {
+		batches, items, set = batches[:0], items[:0], set[:0]
+		select {
+		case b, ok := <-c.in:
+			if !ok {
+				return nil
+			}
+			batches = append(batches, b)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	closing:
+		for {
+			select {
+			case b, ok := <-c.in:
+				if !ok {
+					break closing // the next round ends
+				}
+				batches = append(batches, b)
+			default:
+				break closing
+			}
+		}
+		for _, b := range batches {
+			for _, it := range b.Items {
+				items = append(items, it)
+				set = append(set, &it.Outcome)
+			}
+		}
+		start := time.Now()
+		if err := c.Tree.Sync(); err != nil {
+			return fmt.Errorf("sync the tree: %w", err)
+		}
+		synced := time.Now()
+		done, err := c.Index.Commit(set)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrDisk, err)
+		}
+		if c.Committed != nil {
+			c.Committed(len(set), synced.Sub(start), time.Since(synced))
+		}
+		if c.After != nil {
+			c.After(items, done)
+		}
+		for _, b := range batches {
+			b.Done()
+		}
+	}
+}

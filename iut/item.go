@@ -1,0 +1,36 @@
+package iut
+
+import (
+	"urltree/storage"
+)
+
+// An Item is one outcome on its way from a crawler through a buffer to the builder and the
+// committer. For a stored page it carries the body until the tree has it.
+//
+// Owner: the crawler until Buffer.Add returns nil, then the builder, then the committer.
+type Item struct {
+	storage.Outcome
+	Body []byte // content.html of a stored page, unless Temp is set
+	Temp string // file in tmp/ that becomes content.html
+	// Adopt says that the folder is said to hold the page already: nothing is written, record
+	// and links come from the folder.
+	Adopt bool
+	// Free gives the memory of the body back; nil: nothing to give back. The builder calls it once.
+	Free func()
+	// Crawler is the number of the crawler that made the item; its batch counts it as removed.
+	Crawler int
+}
+
+// free lets go of the body.
+func (it *Item) free() {
+	it.Body = nil
+	if it.Free != nil {
+		it.Free()
+		it.Free = nil
+	}
+}
+
+// A Parse gives the links of a page from what its folder holds: the facts of source.txt and
+// content.html. It depends on nothing else but FORMAT, so the answer and the folder give the
+// same links, today and after a crash.
+type Parse func(f Facts, body []byte) []storage.Link

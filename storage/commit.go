@@ -1,0 +1,361 @@
+package storage
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// Committed tells what a transaction came to, for those who keep copies in memory.
+type Committed struct {
+	// Fresh are the rows that became eligible: new URLs, reopened ones, held ones of which a
+	// seed or a shorter way released them. Those that are new but held are not among them.
+	Fresh []Row
+	// Next has, for each outcome in turn, the row where its URL waits now; Range 0: it has an outcome.
+	Next []Row
+	// New is the number of records made.
+	New int
+}
+
+// Commit writes one set of outcomes, with their links, in one transaction. It decides which
+// links are new, and adds those to the seen filter after the commit. An outcome for a URL that
+// has one already changes nothing, so that a repeat after a crash does no harm.
+//
+// On an error nothing was written, and the index must not be used to go on.
+func (x *Index) Commit(set []*Outcome) (Committed, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var done Committed
+	err := x.update(func(c *change) error {
+		done = Committed{Next: make([]Row, len(set))}
+		for i, o := range set {
+			if o.Row.URL != "" {
+				next, err := c.outcome(o)
+				if err != nil {
+					return err
+				}
+				done.Next[i] = next
+			}
+			for j := range o.Links {
+				if err := c.link(&o.Links[j], &done); err != nil {
+					return err
+				}
+			}
+			if o.Host != nil {
+				c.host(o.Host.Name).times = o.Host
+			}
+			if o.Robots != nil {
+				if err := c.tx.Bucket(bucketRobots).Put([]byte(o.Robots.Origin), o.Robots.append(nil)); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return Committed{}, fmt.Errorf("index commit: %w", err)
+	}
+	return done, nil
+}
+
+// update runs fn in a write transaction and then writes what it changed, keys in order.
+func (x *Index) update(fn func(*change) error) error {
+	c := &change{
+		x: x, now: time.Now().Unix(), totals: x.totals, run: x.run.clone(),
+		entries: map[string]*entry{}, hosts: map[string]*hostChange{}, folders: map[string]*Counts{},
+	}
+	err := x.db.Update(func(tx *bolt.Tx) error {
+		c.tx = tx
+		if err := fn(c); err != nil {
+			return err
+		}
+		return c.flush()
+	})
+	if err != nil {
+		return err
+	}
+	x.totals, x.run = c.totals, c.run
+	for _, fp := range c.fresh {
+		x.filter.Add(fp)
+	}
+	return nil
+}
+
+// A change is what one transaction is about to write. Records are compared old against new at
+// the end, so that pending rows and all counters follow from the records alone.
+type change struct {
+	x       *Index
+	tx      *bolt.Tx
+	now     int64
+	totals  Totals
+	run     Run
+	entries map[string]*entry      // by URL
+	hosts   map[string]*hostChange // by name
+	folders map[string]*Counts     // by folder key: what to add
+	fresh   []uint64               // fingerprints for the filter after the commit
+}
+
+type entry struct {
+	key []byte
+	old *Record // nil: there was none
+	rec *Record // nil: there is none
+}
+
+type hostChange struct {
+	counts Counts     // to add
+	times  *HostTimes // to replace, or nil
+}
+
+func (c *change) host(name string) *hostChange {
+	h := c.hosts[name]
+	if h == nil {
+		h = &hostChange{}
+		c.hosts[name] = h
+	}
+	return h
+}
+
+// entry gives the record of a URL as this change sees it, or an entry without one.
+func (c *change) entry(url string) (*entry, error) {
+	if e := c.entries[url]; e != nil {
+		return e, nil
+	}
+	key, err := Key(url)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %q", err, url)
+	}
+	e := &entry{key: key}
+	if v := c.tx.Bucket(bucketURL).Get(key); v != nil {
+		// A value that is damaged counts as absent: damage costs one record, not the crawl.
+		if old, err := decodeRecord(key, v); err == nil {
+			e.old = &old
+			rec := old
+			e.rec = &rec
+		}
+	}
+	c.entries[url] = e
+	return e, nil
+}
+
+// outcome applies what happened to a URL, and tells where it waits now.
+func (c *change) outcome(o *Outcome) (Row, error) {
+	e, err := c.entry(o.Row.URL)
+	if err != nil {
+		return Row{}, err
+	}
+	if e.rec == nil {
+		c.create(e, &Link{URL: o.Row.URL, Source: o.Row.Source, Via: o.Row.Via, Depth: o.Row.Depth, Hops: o.Row.Hops})
+		if o.Row.Range != 0 { // the record is lost, its pending row may not be
+			if err := c.tx.Bucket(bucketPending).Delete(appendPendingKey(nil, &o.Row, e.key)); err != nil {
+				return Row{}, err
+			}
+		}
+	}
+	r := e.rec
+	if r.State != Pending {
+		return Row{}, nil
+	}
+	r.Reason, r.Tries = o.Reason, max(r.Tries, o.Row.Tries)
+	if o.State == Pending {
+		r.Range, r.Due, r.Reason, r.Tries = o.Next.Range, o.Next.Due, o.Next.Reason, max(r.Tries, o.Next.Tries)
+		r.Run = c.run.ID
+		return r.Row, nil
+	}
+	r.State, r.Page = o.State, o.Page
+	r.Range, r.Due = 0, 0
+	if o.State == Stored {
+		// The record names the source that source.txt names, also for a page found in its folder.
+		r.Source = o.Row.Source
+		if r.Source == Seed {
+			if err := c.tx.Bucket(bucketScope).Put([]byte(r.URL), []byte{1}); err != nil {
+				return Row{}, err
+			}
+		}
+	}
+	c.run.count(r)
+	if o.State == Redirected && r.Source == Seed {
+		for i := range o.Links {
+			if l := &o.Links[i]; l.Scope {
+				if err := c.tx.Bucket(bucketScope).Put([]byte(l.URL), []byte{1}); err != nil {
+					return Row{}, err
+				}
+			}
+		}
+	}
+	return Row{}, nil
+}
+
+// link makes a record for a link that is new, and changes a known one where the link says so.
+func (c *change) link(l *Link, done *Committed) error {
+	fp := c.x.filter.Fingerprint(l.URL)
+	special := l.Reopen || l.Source == Seed
+	if !special && c.x.filter.Has(fp) {
+		return nil
+	}
+	e := c.entries[l.URL]
+	if e == nil && c.x.filter.Complete() && !c.x.filter.Has(fp) {
+		// The filter knows all that is durable and not this one: no look into the index.
+		key, err := Key(l.URL)
+		if err != nil {
+			return fmt.Errorf("%w: %q", err, l.URL)
+		}
+		if c.x.opts.Strict && c.tx.Bucket(bucketURL).Get(key) != nil {
+			return fmt.Errorf("put of a new record would replace one: %s", l.URL)
+		}
+		e = &entry{key: key}
+		c.entries[l.URL] = e
+	} else if e == nil {
+		var err error
+		if e, err = c.entry(l.URL); err != nil {
+			return err
+		}
+	}
+	switch r := e.rec; {
+	case r == nil:
+		c.create(e, l)
+		c.fresh = append(c.fresh, fp)
+		done.New++
+		if l.Held != "" {
+			e.rec.Range, e.rec.Reason = Held, l.Held
+		} else {
+			done.Fresh = append(done.Fresh, e.rec.Row)
+		}
+	case l.Source == Seed && r.Source != Seed && l.Via == "":
+		r.Depth = 0
+		if r.State == Pending {
+			held := r.Range == Held
+			r.Source, r.Via, r.Hops = Seed, "", 0
+			if held || r.Range == Now {
+				r.Range, r.Rank, r.Reason = Now, 0, ""
+			}
+			if held {
+				done.Fresh = append(done.Fresh, r.Row)
+			}
+		}
+	case l.Reopen && r.State == Redirected && r.Reopened < 2:
+		r.State, r.Reopened = Pending, r.Reopened+1
+		r.Range, r.Hops, r.Via, r.Page = Now, l.Hops, l.Via, Page{}
+		r.Run = c.run.ID
+		done.Fresh = append(done.Fresh, r.Row)
+	}
+	return nil
+}
+
+// create makes a pending record, eligible now, in an entry that has none.
+func (c *change) create(e *entry, l *Link) {
+	c.totals.Seq++
+	e.rec = &Record{
+		State: Pending, Found: c.now,
+		Row: Row{
+			URL: l.URL, Source: l.Source, Via: l.Via, Depth: l.Depth, Hops: l.Hops,
+			Run: c.run.ID, Range: Now, Rank: uint64(l.Depth), Seq: c.totals.Seq,
+		},
+	}
+	c.run.Found++
+}
+
+// flush writes all that changed: records, pending rows, counters.
+func (c *change) flush() error {
+	type put struct{ key, value []byte } // a nil value deletes
+	var urls, rows []put
+	folders := map[string]*Counts{}
+	for _, e := range c.entries {
+		if e.rec == nil || e.old != nil && *e.old == *e.rec {
+			continue
+		}
+		urls = append(urls, put{e.key, e.rec.append(nil)})
+		if e.old != nil && e.old.State == Pending {
+			rows = append(rows, put{appendPendingKey(nil, &e.old.Row, e.key), nil})
+		}
+		if e.rec.State == Pending {
+			rows = append(rows, put{appendPendingKey(nil, &e.rec.Row, e.key), binary.BigEndian.AppendUint32(nil, e.rec.Run)})
+		}
+		var diff Counts
+		if e.old != nil {
+			diff.count(e.old, -1)
+			c.totals.count(e.old, -1)
+		}
+		diff.count(e.rec, 1)
+		c.totals.count(e.rec, 1)
+		if diff != (Counts{}) {
+			c.host(Host(e.rec.URL)).counts.add(&diff)
+			Parents(e.key, func(folder []byte) {
+				f := folders[string(folder)]
+				if f == nil {
+					f = &Counts{}
+					folders[string(folder)] = f
+				}
+				f.add(&diff)
+			})
+		}
+	}
+	write := func(bucket []byte, puts []put) error {
+		// Deletes before puts of the same key: a row that stays where it was is put again.
+		slices.SortStableFunc(puts, func(a, b put) int { return strings.Compare(string(a.key), string(b.key)) })
+		b := c.tx.Bucket(bucket)
+		for _, p := range puts {
+			var err error
+			if p.value == nil {
+				err = b.Delete(p.key)
+			} else {
+				err = b.Put(p.key, p.value)
+			}
+			if err != nil {
+				return fmt.Errorf("bucket %s: %w", bucket, err)
+			}
+		}
+		return nil
+	}
+	if err := write(bucketURL, urls); err != nil {
+		return err
+	}
+	if err := write(bucketPending, rows); err != nil {
+		return err
+	}
+
+	var puts []put
+	for key, diff := range folders {
+		var sum Counts
+		if v := c.tx.Bucket(bucketFolder).Get([]byte(key)); v != nil {
+			old, err := decodeCounts(v)
+			if err != nil {
+				return fmt.Errorf("folder %q: %w", key, err)
+			}
+			sum = old
+		}
+		sum.add(diff)
+		puts = append(puts, put{[]byte(key), seal(sum.append(nil))})
+	}
+	if err := write(bucketFolder, puts); err != nil {
+		return err
+	}
+
+	puts = puts[:0]
+	for name, change := range c.hosts {
+		h := Host{HostTimes: HostTimes{Name: name}}
+		if v := c.tx.Bucket(bucketHost).Get([]byte(name)); v != nil {
+			var err error
+			if h, err = decodeHost(name, v); err != nil {
+				return err
+			}
+		}
+		h.Counts.add(&change.counts)
+		if change.times != nil {
+			h.HostTimes = *change.times
+		}
+		puts = append(puts, put{[]byte(name), h.append(nil)})
+	}
+	if err := write(bucketHost, puts); err != nil {
+		return err
+	}
+	if c.run.ID != 0 {
+		if err := putRun(c.tx, &c.run); err != nil {
+			return err
+		}
+	}
+	return c.tx.Bucket(bucketSys).Put(keyTotals, c.totals.append(nil))
+}

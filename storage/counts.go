@@ -1,0 +1,186 @@
+package storage
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Totals are the counters of the whole index, changed in the transactions that change records.
+type Totals struct {
+	Counts
+	// NewStored and NewPending number the stored and pending records whose source is not Seed:
+	// their sum is the left side of source A's equation.
+	NewStored, NewPending int64
+	Bytes                 int64  // of stored bodies
+	Seq                   uint64 // the last number of discovery given out
+}
+
+// Pending sums the three ranges.
+func (c Counts) Pending() int64 { return c.Now + c.Later + c.Held }
+
+// Records sums all states: the URLs discovered.
+func (c Counts) Records() int64 {
+	return c.Pending() + c.Stored + c.Redirected + c.Failed + c.Refused
+}
+
+// FolderState gives source B's word for a folder with these counts below it: visited while
+// something is open, error when all is closed but something failed, else closed.
+func (c Counts) FolderState() string {
+	switch {
+	case c.Pending() > 0:
+		return "visited"
+	case c.Failed > 0:
+		return "error"
+	}
+	return "closed"
+}
+
+func (c *Counts) fields() [7]*int64 {
+	return [7]*int64{&c.Now, &c.Later, &c.Held, &c.Stored, &c.Redirected, &c.Failed, &c.Refused}
+}
+
+func (c *Counts) add(o *Counts) {
+	for i, p := range o.fields() {
+		*c.fields()[i] += *p
+	}
+}
+
+// count adds n to the counter of the record's state.
+func (c *Counts) count(r *Record, n int64) {
+	switch r.State {
+	case Stored:
+		c.Stored += n
+	case Redirected:
+		c.Redirected += n
+	case Failed:
+		c.Failed += n
+	case Refused:
+		c.Refused += n
+	case Pending:
+		switch r.Range {
+		case Now:
+			c.Now += n
+		case Later:
+			c.Later += n
+		case Held:
+			c.Held += n
+		}
+	}
+}
+
+func (t *Totals) count(r *Record, n int64) {
+	t.Counts.count(r, n)
+	if r.State == Stored {
+		t.Bytes += n * r.Bytes
+	}
+	if r.Source != Seed {
+		switch r.State {
+		case Stored:
+			t.NewStored += n
+		case Pending:
+			t.NewPending += n
+		}
+	}
+}
+
+func (c *Counts) append(b []byte) []byte {
+	for _, p := range c.fields() {
+		b = binary.AppendVarint(b, *p)
+	}
+	return b
+}
+
+func (c *Counts) read(d *decoder) {
+	for _, p := range c.fields() {
+		*p = d.varint()
+	}
+}
+
+func decodeCounts(v []byte) (Counts, error) {
+	var c Counts
+	body, err := unseal(v)
+	if err != nil {
+		return c, err
+	}
+	d := decoder{b: body}
+	c.read(&d)
+	return c, d.end("counts")
+}
+
+func (t *Totals) append(b []byte) []byte {
+	b = t.Counts.append(b)
+	b = binary.AppendVarint(b, t.NewStored)
+	b = binary.AppendVarint(b, t.NewPending)
+	b = binary.AppendVarint(b, t.Bytes)
+	return seal(binary.AppendUvarint(b, t.Seq))
+}
+
+func decodeTotals(v []byte) (Totals, error) {
+	var t Totals
+	body, err := unseal(v)
+	if err != nil {
+		return t, err
+	}
+	d := decoder{b: body}
+	t.read(&d)
+	t.NewStored, t.NewPending, t.Bytes, t.Seq = d.varint(), d.varint(), d.varint(), d.uvarint()
+	return t, d.end("totals")
+}
+
+func (h *Host) append(b []byte) []byte {
+	b = h.Counts.append(b)
+	b = binary.AppendVarint(b, h.Next)
+	b = binary.AppendVarint(b, h.Answer)
+	b = binary.AppendVarint(b, h.Backoff)
+	b = binary.AppendVarint(b, h.Delay)
+	return seal(binary.AppendUvarint(b, uint64(h.Fails)))
+}
+
+func decodeHost(name string, v []byte) (Host, error) {
+	h := Host{HostTimes: HostTimes{Name: name}}
+	body, err := unseal(v)
+	if err != nil {
+		return h, fmt.Errorf("host %s: %w", name, err)
+	}
+	d := decoder{b: body}
+	h.read(&d)
+	h.Next, h.Answer, h.Backoff, h.Delay = d.varint(), d.varint(), d.varint(), d.varint()
+	h.Fails = uint32(d.uvarint())
+	return h, d.end("host " + name)
+}
+
+func (r *Robots) append(b []byte) []byte {
+	b = binary.AppendVarint(b, r.Time)
+	b = binary.AppendUvarint(b, uint64(r.Status))
+	b = binary.AppendUvarint(b, uint64(r.Tries))
+	return seal(appendString(b, r.Text))
+}
+
+func decodeRobots(origin string, v []byte) (Robots, error) {
+	r := Robots{Origin: origin}
+	body, err := unseal(v)
+	if err != nil {
+		return r, fmt.Errorf("robots of %s: %w", origin, err)
+	}
+	d := decoder{b: body}
+	r.Time, r.Status, r.Tries, r.Text = d.varint(), uint16(d.uvarint()), uint32(d.uvarint()), d.string()
+	return r, d.end("robots of " + origin)
+}
+
+func (d *decoder) varint() int64 {
+	v, n := binary.Varint(d.b)
+	if n <= 0 {
+		d.bad, d.b = true, nil
+		return 0
+	}
+	d.b = d.b[n:]
+	return v
+}
+
+// end says whether all was read and nothing is left.
+func (d *decoder) end(what string) error {
+	if d.bad || len(d.b) != 0 {
+		return fmt.Errorf("%s: %w: fields", what, ErrCorrupt)
+	}
+	return nil
+}

@@ -1,0 +1,231 @@
+// Package storage keeps the index of a crawl: what is known of every URL, the queues of
+// pending URLs, hosts, robots.txt answers, folder counters and runs, in one bbolt file.
+//
+// Buckets of index.db:
+//
+//	url      record key -> record          every URL ever admitted
+//	pending  pending key -> run number     the rows of all hosts, in the order of asking
+//	host     host name -> times, counts    politeness that survives a restart
+//	robots   origin -> robots.txt answer
+//	folder   folder key -> counts          of the records strictly below a folder
+//	meta     record key -> page metadata
+//	scope    URL -> nothing                targets of seeds' redirects: seeds for scope
+//	run      number -> run, as JSON
+//	hour     number, hour -> figures, as JSON
+//	sys      schema, totals, filter key
+//
+// Every value but those of pending and scope ends in a CRC-32C of what stands before it.
+//
+// One goroutine writes: [Index.Commit] takes whole sets of outcomes and is the only place that
+// decides what is new. Read transactions are short; long scans resume by key.
+package storage
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	"urltree/storage/seen"
+)
+
+// Schema is the version of all formats in index.db.
+const Schema = 1
+
+var (
+	// ErrDamaged says that index.db is not a whole database of ours; merge rebuilds it.
+	ErrDamaged = errors.New("index.db is damaged")
+	// ErrSchema says that index.db was written by another version of the format.
+	ErrSchema = errors.New("index.db has another format version")
+)
+
+var (
+	bucketURL     = []byte("url")
+	bucketPending = []byte("pending")
+	bucketHost    = []byte("host")
+	bucketRobots  = []byte("robots")
+	bucketFolder  = []byte("folder")
+	bucketMeta    = []byte("meta")
+	bucketScope   = []byte("scope")
+	bucketRun     = []byte("run")
+	bucketHour    = []byte("hour")
+	bucketSys     = []byte("sys")
+
+	buckets = [][]byte{
+		bucketURL, bucketPending, bucketHost, bucketRobots, bucketFolder,
+		bucketMeta, bucketScope, bucketRun, bucketHour, bucketSys,
+	}
+
+	keySchema  = []byte("schema")
+	keyTotals  = []byte("totals")
+	keyFilter  = []byte("filter")
+	keyUnclean = []byte("unclean")
+)
+
+// Options say how an index is opened.
+type Options struct {
+	// ReadOnly opens without writing; several processes may do so at once.
+	ReadOnly bool
+	// NoSync leaves out all syncing: after a power cut the index must be rebuilt.
+	NoSync bool
+	// SeenMemory bounds the seen filter in bytes; 0: 256 MiB.
+	SeenMemory int64
+	// Strict makes a put of a new record fail when there is one already. For tests.
+	Strict bool
+}
+
+// An Index is the open index of one tree. All methods may be called from any goroutine; Commit
+// and the other writing methods take turns.
+type Index struct {
+	db     *bolt.DB
+	opts   Options
+	filter *seen.Filter // nil when read-only
+
+	mu     sync.Mutex // one writer at a time; held over a whole write transaction
+	totals Totals     // guarded by mu; as last committed
+	run    Run        // guarded by mu; the run that is going on, if ID is not 0
+}
+
+// Exists tells whether there is an index at path.
+func Exists(path string) (bool, error) {
+	_, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Create makes a new empty index at path: under a temporary name first, so that a file of that
+// name is always a whole one.
+func Create(path string) error {
+	tmp := path + ".new"
+	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	db, err := bolt.Open(tmp, 0o644, &bolt.Options{Timeout: time.Second})
+	if err != nil {
+		return fmt.Errorf("create %s: %w", tmp, err)
+	}
+	err = db.Update(func(tx *bolt.Tx) error {
+		for _, name := range buckets {
+			if _, err := tx.CreateBucket(name); err != nil {
+				return err
+			}
+		}
+		var key [16]byte
+		if _, err := rand.Read(key[:]); err != nil {
+			return err
+		}
+		sys := tx.Bucket(bucketSys)
+		return errors.Join(
+			sys.Put(keySchema, seal(binary.AppendUvarint(nil, Schema))),
+			sys.Put(keyTotals, (&Totals{}).append(nil)),
+			sys.Put(keyFilter, seal(key[:])))
+	})
+	if err = errors.Join(err, db.Close()); err != nil {
+		return fmt.Errorf("create %s: %w", tmp, err)
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// Open opens the index at path, which must exist. ErrDamaged and ErrSchema say why it cannot.
+func Open(path string, opts Options) (*Index, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	bo := &bolt.Options{
+		Timeout: 2 * time.Second, ReadOnly: opts.ReadOnly,
+		NoSync: opts.NoSync, FreelistType: bolt.FreelistMapType,
+	}
+	if !opts.ReadOnly {
+		// A map that never has to move: growing it would wait for all readers.
+		bo.InitialMmapSize = mmapSize
+	}
+	db, err := bolt.Open(path, 0o644, bo)
+	if err != nil {
+		if errors.Is(err, bolt.ErrTimeout) || errors.Is(err, fs.ErrPermission) {
+			return nil, fmt.Errorf("open %s: %w", path, err)
+		}
+		return nil, fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
+	}
+	db.AllocSize = 4 << 20
+	x := &Index{db: db, opts: opts}
+	if err := x.load(info.Size()); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), db.Close())
+	}
+	return x, nil
+}
+
+func (x *Index) load(size int64) error {
+	return x.db.View(func(tx *bolt.Tx) error {
+		if tx.Size() > size {
+			return fmt.Errorf("%w: %d bytes, its pages need %d", ErrDamaged, size, tx.Size())
+		}
+		for _, name := range buckets {
+			if tx.Bucket(name) == nil {
+				return fmt.Errorf("%w: no bucket %q", ErrDamaged, name)
+			}
+		}
+		sys := tx.Bucket(bucketSys)
+		body, err := unseal(sys.Get(keySchema))
+		if err != nil {
+			return fmt.Errorf("%w: schema: %w", ErrDamaged, err)
+		}
+		if v, _ := binary.Uvarint(body); v != Schema {
+			return fmt.Errorf("%w: %d, this program reads %d", ErrSchema, v, Schema)
+		}
+		if x.totals, err = decodeTotals(sys.Get(keyTotals)); err != nil {
+			return fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+		key, err := unseal(sys.Get(keyFilter))
+		if err != nil || len(key) != 16 {
+			return fmt.Errorf("%w: filter key", ErrDamaged)
+		}
+		if !x.opts.ReadOnly {
+			x.filter, err = seen.New([16]byte(key), seen.Options{Memory: x.opts.SeenMemory})
+		}
+		return err
+	})
+}
+
+// Close closes the file. No other method may be running.
+func (x *Index) Close() error {
+	var err error
+	if x.filter != nil {
+		err = x.filter.Close()
+	}
+	return errors.Join(err, x.db.Close())
+}
+
+// Totals gives the counters as last committed.
+func (x *Index) Totals() Totals {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.totals
+}
+
+// Filter gives the seen filter: crawlers may drop a link that it has.
+func (x *Index) Filter() *seen.Filter { return x.filter }
+
+// Transaction gives the number of the last committed transaction.
+func (x *Index) Transaction() (id uint64, err error) {
+	err = x.db.View(func(tx *bolt.Tx) error {
+		id = uint64(tx.ID())
+		return nil
+	})
+	return id, err
+}

@@ -1,0 +1,62 @@
+package storage
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+)
+
+// A pending key sorts the rows of a host by range and, within it, by their order:
+//
+//	host NUL range order seq(8) record key
+//
+// order is the rank (8 bytes) for Now, the time due (8 bytes) for Later, and the reason with a
+// NUL for Held. The value is the number of the run that wrote the row.
+func appendPendingKey(b []byte, r *Row, key []byte) []byte {
+	b = append(b, Host(r.URL)...)
+	b = append(b, 0, byte(r.Range))
+	switch r.Range {
+	case Later:
+		b = binary.BigEndian.AppendUint64(b, uint64(r.Due))
+	case Held:
+		b = append(b, r.Reason...)
+		b = append(b, 0)
+	default:
+		b = binary.BigEndian.AppendUint64(b, r.Rank)
+	}
+	b = binary.BigEndian.AppendUint64(b, r.Seq)
+	return append(b, key...)
+}
+
+// rangePrefix begins the pending keys of one range of a host.
+func rangePrefix(host string, r Range) []byte {
+	return append(append([]byte(host), 0), byte(r))
+}
+
+// decodePending reads what a pending row says by itself, and gives its record key.
+func decodePending(k, v []byte) (r Row, key []byte, err error) {
+	bad := fmt.Errorf("pending row: %w", ErrCorrupt)
+	_, rest, ok := bytes.Cut(k, []byte{0})
+	if !ok || len(rest) < 1+8+8 || len(v) != 4 {
+		return r, nil, bad
+	}
+	r.Run = binary.BigEndian.Uint32(v)
+	r.Range, rest = Range(rest[0]), rest[1:]
+	switch r.Range {
+	case Now:
+		r.Rank, rest = binary.BigEndian.Uint64(rest), rest[8:]
+	case Later:
+		r.Due, rest = int64(binary.BigEndian.Uint64(rest)), rest[8:]
+	case Held:
+		reason, after, ok := bytes.Cut(rest, []byte{0})
+		if !ok || len(after) < 8 {
+			return r, nil, bad
+		}
+		r.Reason, rest = string(reason), after
+	default:
+		return r, nil, bad
+	}
+	r.Seq, key = binary.BigEndian.Uint64(rest), rest[8:]
+	r.URL, err = URL(key)
+	return r, key, err
+}

@@ -1,0 +1,361 @@
+package storage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// A read transaction keeps pages of the file from being used again: none lasts longer than this.
+const (
+	scanKeys = 10_000
+	scanTime = 100 * time.Millisecond
+)
+
+// ErrNotFound says that the index has no such record.
+var ErrNotFound = errors.New("not in the index")
+
+// Record gives the record of a canonical URL.
+func (x *Index) Record(url string) (rec Record, err error) {
+	key, err := Key(url)
+	if err != nil {
+		return rec, err
+	}
+	err = x.db.View(func(tx *bolt.Tx) error {
+		v := tx.Bucket(bucketURL).Get(key)
+		if v == nil {
+			return fmt.Errorf("%s: %w", url, ErrNotFound)
+		}
+		rec, err = decodeRecord(key, v)
+		return err
+	})
+	return rec, err
+}
+
+// Has tells whether the index has a record of each URL, in one transaction.
+func (x *Index) Has(urls []string) ([]bool, error) {
+	has := make([]bool, len(urls))
+	err := x.db.View(func(tx *bolt.Tx) error {
+		b := tx.Bucket(bucketURL)
+		var key []byte
+		for i, url := range urls {
+			var err error
+			if key, err = AppendKey(key[:0], url); err != nil {
+				return fmt.Errorf("%w: %q", err, url)
+			}
+			has[i] = b.Get(key) != nil
+		}
+		return nil
+	})
+	return has, err
+}
+
+// Host gives the row of a host, a zero one with its name if there is none.
+func (x *Index) Host(name string) (h Host, err error) {
+	h.Name = name
+	err = x.db.View(func(tx *bolt.Tx) error {
+		if v := tx.Bucket(bucketHost).Get([]byte(name)); v != nil {
+			h, err = decodeHost(name, v)
+		}
+		return err
+	})
+	return h, err
+}
+
+// Hosts gives the host table.
+func (x *Index) Hosts() ([]Host, error) {
+	var hosts []Host
+	err := x.scan(context.Background(), bucketHost, nil, func(k, v []byte) error {
+		h, err := decodeHost(string(k), v)
+		hosts = append(hosts, h)
+		return err
+	})
+	return hosts, err
+}
+
+// Robots gives the stored robots.txt answer of an origin; ok is false where there is none.
+func (x *Index) Robots(origin string) (r Robots, ok bool, err error) {
+	err = x.db.View(func(tx *bolt.Tx) error {
+		if v := tx.Bucket(bucketRobots).Get([]byte(origin)); v != nil {
+			ok = true
+			r, err = decodeRobots(origin, v)
+		}
+		return err
+	})
+	return r, ok, err
+}
+
+// ScopeSeeds gives the targets of seeds' redirects, which count as seeds for scope.
+func (x *Index) ScopeSeeds() ([]string, error) {
+	var urls []string
+	err := x.scan(context.Background(), bucketScope, nil, func(k, _ []byte) error {
+		urls = append(urls, string(k))
+		return nil
+	})
+	return urls, err
+}
+
+// Folder gives the counts of all records strictly below a folder key ("" for the whole tree).
+func (x *Index) Folder(key []byte) (c Counts, err error) {
+	if len(key) == 0 {
+		return x.Totals().Counts, nil
+	}
+	err = x.db.View(func(tx *bolt.Tx) error {
+		if v := tx.Bucket(bucketFolder).Get(key); v != nil {
+			c, err = decodeCounts(v)
+		}
+		return err
+	})
+	return c, err
+}
+
+// A Child is one entry directly below a folder: a record, a folder, or both.
+type Child struct {
+	Key    []byte
+	Record *Record // nil: the folder has no page of its own
+	Below  Counts  // of the records strictly below it
+}
+
+// Children gives at most n entries directly below a folder key, those after the key `after`
+// (nil: from the first). With a damaged record the child's Record is nil.
+func (x *Index) Children(folder, after []byte, n int) ([]Child, error) {
+	var list []Child
+	err := x.db.View(func(tx *bolt.Tx) error {
+		c := tx.Bucket(bucketURL).Cursor()
+		from := folder
+		if after != nil {
+			from = afterFolder(after)
+		}
+		k, _ := c.Seek(from)
+		if bytes.Equal(k, folder) && after == nil {
+			k, _ = c.Next()
+		}
+		for len(list) < n && k != nil && bytes.HasPrefix(k, folder) {
+			end := bytes.IndexByte(k[len(folder):], 0)
+			if end < 0 {
+				return fmt.Errorf("%w: key %q", ErrCorrupt, k)
+			}
+			child := Child{Key: bytes.Clone(k[:len(folder)+end+1])}
+			if v := tx.Bucket(bucketURL).Get(child.Key); v != nil {
+				if rec, err := decodeRecord(child.Key, v); err == nil {
+					child.Record = &rec
+				}
+			}
+			if v := tx.Bucket(bucketFolder).Get(child.Key); v != nil {
+				var err error
+				if child.Below, err = decodeCounts(v); err != nil {
+					return err
+				}
+			}
+			list = append(list, child)
+			k, _ = c.Seek(afterFolder(child.Key))
+		}
+		return nil
+	})
+	return list, err
+}
+
+// afterFolder gives the first key behind all that lie in a folder: its closing NUL raised by one.
+func afterFolder(key []byte) []byte {
+	b := bytes.Clone(key)
+	b[len(b)-1] = 1
+	return b
+}
+
+// Records calls fn for each record whose key begins with prefix, in key order; a damaged one
+// comes with its error. No transaction is open while fn runs, so fn may take its time and use
+// the index; what is committed meanwhile may or may not be seen.
+func (x *Index) Records(ctx context.Context, prefix []byte, fn func(Record, error) error) error {
+	return x.scan(ctx, bucketURL, prefix, func(k, v []byte) error { return fn(decodeRecord(k, v)) })
+}
+
+// scan copies runs of keys out of short transactions and calls fn outside them.
+func (x *Index) scan(ctx context.Context, bucket, prefix []byte, fn func(k, v []byte) error) error {
+	type pair struct{ k, v []byte }
+	var (
+		pairs []pair
+		arena []byte
+		next  = prefix
+		more  = true
+	)
+	for more {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		pairs, arena, more = pairs[:0], arena[:0], false
+		err := x.db.View(func(tx *bolt.Tx) error {
+			start := time.Now()
+			c := tx.Bucket(bucket).Cursor()
+			for k, v := c.Seek(next); k != nil && bytes.HasPrefix(k, prefix); k, v = c.Next() {
+				if len(pairs) >= scanKeys || len(pairs)%100 == 99 && time.Since(start) > scanTime {
+					next, more = bytes.Clone(k), true
+					break
+				}
+				at := len(arena)
+				arena = append(append(arena, k...), v...)
+				pairs = append(pairs, pair{arena[at : at+len(k)], arena[at+len(k):]})
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		for _, p := range pairs {
+			if err := fn(p.k, p.v); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Refill reads pending rows of one host for the frontier's window: those of Later that are due,
+// then Now, in order from the first row, leaving out those that skip names; at most n.
+func (x *Index) Refill(host string, now time.Time, n int, skip func(url string) bool) ([]Row, error) {
+	rows, err := x.rows(host, Later, n, func(r *Row) (take, more bool) {
+		return r.Due <= now.UnixNano() && !skip(r.URL), r.Due <= now.UnixNano()
+	})
+	if err != nil || len(rows) >= n {
+		return rows, err
+	}
+	rest, err := x.rows(host, Now, n-len(rows), func(r *Row) (take, more bool) { return !skip(r.URL), true })
+	return append(rows, rest...), err
+}
+
+// NextDue gives the earliest time at which a Later row of the host is due, leaving out those
+// that skip names; 0 if there is none.
+func (x *Index) NextDue(host string, skip func(url string) bool) (int64, error) {
+	rows, err := x.rows(host, Later, 1, func(r *Row) (take, more bool) { return !skip(r.URL), true })
+	if err != nil || len(rows) == 0 {
+		return 0, err
+	}
+	return rows[0].Due, nil
+}
+
+// HeldRows gives the host's held rows that admit lets go, at most n.
+func (x *Index) HeldRows(host string, n int, admit func(*Row) bool) ([]Row, error) {
+	return x.rows(host, Held, n, func(r *Row) (take, more bool) { return admit(r), true })
+}
+
+// rows reads rows of one range in order, over as many transactions as that takes. pick says
+// whether a row is wanted, and whether to look further.
+func (x *Index) rows(host string, rg Range, n int, pick func(*Row) (take, more bool)) ([]Row, error) {
+	var (
+		rows   []Row
+		prefix = rangePrefix(host, rg)
+		next   = prefix
+		again  = true
+	)
+	for again {
+		again = false
+		err := x.db.View(func(tx *bolt.Tx) error {
+			start, seen := time.Now(), 0
+			urls := tx.Bucket(bucketURL)
+			c := tx.Bucket(bucketPending).Cursor()
+			for k, v := c.Seek(next); k != nil && bytes.HasPrefix(k, prefix) && len(rows) < n; k, v = c.Next() {
+				if seen++; seen > scanKeys || seen%100 == 0 && time.Since(start) > scanTime {
+					next, again = bytes.Clone(k), true
+					return nil
+				}
+				row, key, err := decodePending(k, v)
+				if err != nil {
+					return err
+				}
+				if rg != Held {
+					take, more := pick(&row)
+					if !more {
+						return nil
+					}
+					if !take {
+						continue
+					}
+				}
+				full, err := decodeRecord(key, urls.Get(key))
+				switch {
+				case err != nil:
+					// The record is lost, its row is not: what the row says has to do.
+					row.Source = "-"
+				case full.State != Pending:
+					return fmt.Errorf("%w: %s has a pending row and an outcome", ErrDamaged, row.URL)
+				default:
+					row = full.Row
+				}
+				if rg == Held {
+					take, more := pick(&row)
+					if !more {
+						return nil
+					}
+					if !take {
+						continue
+					}
+				}
+				rows = append(rows, row)
+			}
+			return nil
+		})
+		if err != nil {
+			return rows, err
+		}
+	}
+	return rows, nil
+}
+
+// LoadFilter makes the seen filter complete from the records of the index. Commits may go on
+// meanwhile: they add what they make, and ask the index until the filter is complete.
+func (x *Index) LoadFilter(ctx context.Context) error {
+	err := x.scan(ctx, bucketURL, nil, func(k, _ []byte) error {
+		url, err := URL(k)
+		if err != nil {
+			return fmt.Errorf("%w: key %q", ErrDamaged, k)
+		}
+		x.filter.Add(x.filter.Fingerprint(url))
+		return nil
+	})
+	if err == nil {
+		x.filter.SetComplete()
+	}
+	return err
+}
+
+// Reopen turns records below a prefix back to pending, with no tries: those for which pick is
+// true. It works in transactions of bounded size and gives the number reopened.
+func (x *Index) Reopen(ctx context.Context, prefix []byte, pick func(*Record) bool) (int, error) {
+	n := 0
+	var urls []string
+	flush := func() error {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		err := x.update(func(c *change) error {
+			for _, url := range urls {
+				e, err := c.entry(url)
+				if err != nil {
+					return err
+				}
+				if r := e.rec; r != nil && r.State != Pending {
+					r.State, r.Page = Pending, Page{}
+					r.Range, r.Tries, r.Due, r.Reason, r.Run = Now, 0, 0, "", c.run.ID
+				}
+			}
+			return nil
+		})
+		n, urls = n+len(urls), urls[:0]
+		return err
+	}
+	err := x.Records(ctx, prefix, func(r Record, err error) error {
+		if err != nil || !pick(&r) {
+			return nil // damage is for check to name
+		}
+		if urls = append(urls, r.URL); len(urls) >= scanKeys {
+			return flush()
+		}
+		return nil
+	})
+	if err != nil {
+		return n, err
+	}
+	return n, flush()
+}

@@ -1,0 +1,168 @@
+package storage
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// Verify compares everything in the index that follows from something else: the structure of
+// the file, pending rows with records, and the counters of hosts, folders and the whole with a
+// scan of the records. Each difference is told to fault. It gives the counts of the scan, the
+// second side of the accounting. Nothing may be written meanwhile.
+func (x *Index) Verify(ctx context.Context, fault func(string)) (Totals, error) {
+	err := x.db.View(func(tx *bolt.Tx) error {
+		for err := range tx.Check() {
+			fault("index.db: " + err.Error())
+		}
+		return nil
+	})
+	if err != nil {
+		return Totals{}, err
+	}
+	v := verifier{fault: fault, hosts: map[string]*Counts{}}
+	err = x.scan(ctx, bucketURL, nil, func(k, value []byte) error {
+		rec, err := decodeRecord(k, value)
+		if err != nil {
+			fault(err.Error())
+			return nil
+		}
+		return v.record(x, k, &rec)
+	})
+	if err != nil {
+		return Totals{}, err
+	}
+	if err := v.close(x, nil); err != nil {
+		return Totals{}, err
+	}
+	if err := v.checkRows(x); err != nil {
+		return Totals{}, err
+	}
+	err = x.scan(ctx, bucketFolder, nil, func(k, _ []byte) error {
+		v.folders--
+		return nil
+	})
+	if v.folders != 0 {
+		fault(fmt.Sprintf("folders: %d more in the index than the records have", -v.folders))
+	}
+	if err != nil {
+		return Totals{}, err
+	}
+	err = x.scan(ctx, bucketPending, nil, func(k, _ []byte) error {
+		v.rows--
+		return nil
+	})
+	if v.rows != 0 {
+		fault(fmt.Sprintf("pending rows: %d more than pending records", -v.rows))
+	}
+	if err != nil {
+		return Totals{}, err
+	}
+	hosts, err := x.Hosts()
+	if err != nil {
+		fault(err.Error())
+	}
+	for _, h := range hosts {
+		want := v.hosts[h.Name]
+		if want == nil {
+			want = &Counts{}
+		}
+		if h.Counts != *want {
+			fault(fmt.Sprintf("host %s: counters %+v, records %+v", h.Name, h.Counts, *want))
+		}
+		delete(v.hosts, h.Name)
+	}
+	for name := range v.hosts {
+		fault("host " + name + ": not in the host table")
+	}
+	kept := x.Totals()
+	v.totals.Seq = kept.Seq
+	if kept != v.totals {
+		fault(fmt.Sprintf("totals: counters %+v, records %+v", kept, v.totals))
+	}
+	return v.totals, nil
+}
+
+// A verifier adds up what the records say. Folders are summed on a stack, since the records of
+// a folder come one after the other.
+type verifier struct {
+	fault   func(string)
+	totals  Totals
+	hosts   map[string]*Counts
+	folders int // folders with something below them
+	rows    int // pending records
+	stack   []openFolder
+	pending [][]byte // pending keys to look up
+}
+
+type openFolder struct {
+	key []byte
+	sum Counts
+}
+
+func (v *verifier) record(x *Index, key []byte, rec *Record) error {
+	v.totals.count(rec, 1)
+	name := Host(rec.URL)
+	if v.hosts[name] == nil {
+		v.hosts[name] = &Counts{}
+	}
+	v.hosts[name].count(rec, 1)
+	if rec.State == Pending {
+		v.rows++
+		v.pending = append(v.pending, appendPendingKey(nil, &rec.Row, key))
+		if len(v.pending) >= scanKeys {
+			if err := v.checkRows(x); err != nil {
+				return err
+			}
+		}
+	}
+	if err := v.close(x, key); err != nil {
+		return err
+	}
+	Parents(key, func(folder []byte) {
+		if len(v.stack) == 0 || len(folder) > len(v.stack[len(v.stack)-1].key) {
+			v.stack = append(v.stack, openFolder{key: bytes.Clone(folder)})
+		}
+	})
+	v.stack[len(v.stack)-1].sum.count(rec, 1)
+	return nil
+}
+
+// close compares and takes away the folders that do not hold the next key; nil: all.
+func (v *verifier) close(x *Index, next []byte) error {
+	for n := len(v.stack); n > 0; n-- {
+		top := v.stack[n-1]
+		// A page that is a folder as well does not lie below itself.
+		if next != nil && bytes.HasPrefix(next, top.key) && len(next) > len(top.key) {
+			return nil
+		}
+		v.stack = v.stack[:n-1]
+		if n > 1 {
+			v.stack[n-2].sum.add(&top.sum)
+		}
+		v.folders++
+		kept, err := x.Folder(top.key)
+		if err != nil {
+			v.fault(fmt.Sprintf("folder %q: %v", top.key, err))
+		} else if kept != top.sum {
+			v.fault(fmt.Sprintf("folder %q: counters %+v, records %+v", top.key, kept, top.sum))
+		}
+	}
+	return nil
+}
+
+func (v *verifier) checkRows(x *Index) error {
+	err := x.db.View(func(tx *bolt.Tx) error {
+		b := tx.Bucket(bucketPending)
+		for _, k := range v.pending {
+			if b.Get(k) == nil {
+				v.fault(fmt.Sprintf("pending row %q is missing", k))
+			}
+		}
+		return nil
+	})
+	v.pending = v.pending[:0]
+	return err
+}
