@@ -34,7 +34,7 @@ func (x *Index) Commit(set []*Outcome) (Committed, error) {
 		done = Committed{Next: make([]Row, len(set))}
 		for i, o := range set {
 			if o.Row.URL != "" {
-				next, err := c.outcome(o)
+				next, err := c.outcome(o, &done)
 				if err != nil {
 					return err
 				}
@@ -46,7 +46,10 @@ func (x *Index) Commit(set []*Outcome) (Committed, error) {
 				}
 			}
 			if o.Host != nil {
-				c.host(o.Host.Name).times = o.Host
+				// Two crawlers may bring the answers of a host in either order: the longer wait counts.
+				if h := c.host(o.Host.Name); h.times == nil || h.times.Next <= o.Host.Next {
+					h.times = o.Host
+				}
 			}
 			if o.Robots != nil {
 				if err := c.tx.Bucket(bucketRobots).Put([]byte(o.Robots.Origin), o.Robots.append(nil)); err != nil {
@@ -142,13 +145,15 @@ func (c *change) entry(url string) (*entry, error) {
 }
 
 // outcome applies what happened to a URL, and tells where it waits now.
-func (c *change) outcome(o *Outcome) (Row, error) {
+func (c *change) outcome(o *Outcome, done *Committed) (Row, error) {
 	e, err := c.entry(o.Row.URL)
 	if err != nil {
 		return Row{}, err
 	}
 	if e.rec == nil {
 		c.create(e, &Link{URL: o.Row.URL, Source: o.Row.Source, Via: o.Row.Via, Depth: o.Row.Depth, Hops: o.Row.Hops})
+		c.fresh = append(c.fresh, c.x.filter.Fingerprint(o.Row.URL))
+		done.New++
 		if o.Row.Range != 0 { // the record is lost, its pending row may not be
 			if err := c.tx.Bucket(bucketPending).Delete(appendPendingKey(nil, &o.Row, e.key)); err != nil {
 				return Row{}, err
@@ -170,6 +175,7 @@ func (c *change) outcome(o *Outcome) (Row, error) {
 	if o.State == Stored {
 		// The record names the source that source.txt names, also for a page found in its folder.
 		r.Source = o.Row.Source
+		r.Depth = min(r.Depth, o.Row.Depth)
 		if r.Source == Seed {
 			if err := c.tx.Bucket(bucketScope).Put([]byte(r.URL), []byte{1}); err != nil {
 				return Row{}, err
@@ -192,7 +198,10 @@ func (c *change) outcome(o *Outcome) (Row, error) {
 // link makes a record for a link that is new, and changes a known one where the link says so.
 func (c *change) link(l *Link, done *Committed) error {
 	fp := c.x.filter.Fingerprint(l.URL)
-	special := l.Reopen || l.Source == Seed
+	// Without a run nobody holds copies of rows, and pages come in the order of the tree: then
+	// the shortest way counts, so known URLs are looked at as well.
+	rebuild := c.run.ID == 0
+	special := l.Reopen || l.Source == Seed || rebuild
 	if !special && c.x.filter.Has(fp) {
 		return nil
 	}
@@ -241,6 +250,14 @@ func (c *change) link(l *Link, done *Committed) error {
 		r.Range, r.Hops, r.Via, r.Page = Now, l.Hops, l.Via, Page{}
 		r.Run = c.run.ID
 		done.Fresh = append(done.Fresh, r.Row)
+	case rebuild && l.Depth < r.Depth:
+		if r.State == Pending {
+			if r.Range == Now && r.Rank == uint64(r.Depth) {
+				r.Rank = uint64(l.Depth)
+			}
+			r.Source, r.Via, r.Hops = l.Source, l.Via, l.Hops
+		}
+		r.Depth = l.Depth
 	}
 	return nil
 }
@@ -336,7 +353,7 @@ func (c *change) flush() error {
 
 	puts = puts[:0]
 	for name, change := range c.hosts {
-		h := Host{HostTimes: HostTimes{Name: name}}
+		h := HostRow{HostTimes: HostTimes{Name: name}}
 		if v := c.tx.Bucket(bucketHost).Get([]byte(name)); v != nil {
 			var err error
 			if h, err = decodeHost(name, v); err != nil {

@@ -127,7 +127,7 @@ func decodeTotals(v []byte) (Totals, error) {
 	return t, d.end("totals")
 }
 
-func (h *Host) append(b []byte) []byte {
+func (h *HostRow) append(b []byte) []byte {
 	b = h.Counts.append(b)
 	b = binary.AppendVarint(b, h.Next)
 	b = binary.AppendVarint(b, h.Answer)
@@ -136,8 +136,8 @@ func (h *Host) append(b []byte) []byte {
 	return seal(binary.AppendUvarint(b, uint64(h.Fails)))
 }
 
-func decodeHost(name string, v []byte) (Host, error) {
-	h := Host{HostTimes: HostTimes{Name: name}}
+func decodeHost(name string, v []byte) (HostRow, error) {
+	h := HostRow{HostTimes: HostTimes{Name: name}}
 	body, err := unseal(v)
 	if err != nil {
 		return h, fmt.Errorf("host %s: %w", name, err)

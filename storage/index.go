@@ -28,6 +28,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -134,11 +135,7 @@ func Create(path string) error {
 	if err := os.Rename(tmp, path); err != nil {
 		return err
 	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return syncFolder(filepath.Dir(path))
 }
 
 // Open opens the index at path, which must exist. ErrDamaged and ErrSchema say why it cannot.
@@ -155,7 +152,7 @@ func Open(path string, opts Options) (*Index, error) {
 		// A map that never has to move: growing it would wait for all readers.
 		bo.InitialMmapSize = mmapSize
 	}
-	db, err := bolt.Open(path, 0o644, bo)
+	db, err := openBolt(path, bo)
 	if err != nil {
 		if errors.Is(err, bolt.ErrTimeout) || errors.Is(err, fs.ErrPermission) {
 			return nil, fmt.Errorf("open %s: %w", path, err)
@@ -164,10 +161,40 @@ func Open(path string, opts Options) (*Index, error) {
 	}
 	db.AllocSize = 4 << 20
 	x := &Index{db: db, opts: opts}
-	if err := x.load(info.Size()); err != nil {
+	var loadErr error
+	panicked := guard(func() { loadErr = x.load(info.Size()) })
+	if err := errors.Join(panicked, loadErr); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), db.Close())
 	}
 	return x, nil
+}
+
+// openBolt opens the file. Where bbolt trusts what it reads, and so panics or faults on a file
+// that is damaged, it gives the panic as an error.
+func openBolt(path string, bo *bolt.Options) (db *bolt.DB, err error) {
+	var file *os.File
+	bo.OpenFile = func(name string, flag int, mode os.FileMode) (f *os.File, err error) {
+		f, err = os.OpenFile(name, flag, mode)
+		file = f
+		return f, err
+	}
+	panicked := guard(func() { db, err = bolt.Open(path, 0o644, bo) })
+	if panicked != nil {
+		return nil, errors.Join(panicked, file.Close()) // gives its lock back too
+	}
+	return db, err
+}
+
+// guard runs fn, which reads the mapped file, and gives its panic or memory fault as an error.
+func guard(fn func()) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: %v", ErrDamaged, r)
+		}
+	}()
+	fn()
+	return nil
 }
 
 func (x *Index) load(size int64) error {

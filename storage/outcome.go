@@ -45,8 +45,8 @@ type HostTimes struct {
 	Delay   int64  // Crawl-delay of its robots.txt in nanoseconds; 0: none
 }
 
-// A Host is a row of the host table: a host name, any scheme and port.
-type Host struct {
+// A HostRow is a row of the host table: a host name, any scheme and port.
+type HostRow struct {
 	HostTimes
 	Counts // of its records
 }

@@ -55,7 +55,7 @@ func (x *Index) Has(urls []string) ([]bool, error) {
 }
 
 // Host gives the row of a host, a zero one with its name if there is none.
-func (x *Index) Host(name string) (h Host, err error) {
+func (x *Index) Host(name string) (h HostRow, err error) {
 	h.Name = name
 	err = x.db.View(func(tx *bolt.Tx) error {
 		if v := tx.Bucket(bucketHost).Get([]byte(name)); v != nil {
@@ -67,8 +67,8 @@ func (x *Index) Host(name string) (h Host, err error) {
 }
 
 // Hosts gives the host table.
-func (x *Index) Hosts() ([]Host, error) {
-	var hosts []Host
+func (x *Index) Hosts() ([]HostRow, error) {
+	var hosts []HostRow
 	err := x.scan(context.Background(), bucketHost, nil, func(k, v []byte) error {
 		h, err := decodeHost(string(k), v)
 		hosts = append(hosts, h)
@@ -87,6 +87,16 @@ func (x *Index) Robots(origin string) (r Robots, ok bool, err error) {
 		return err
 	})
 	return r, ok, err
+}
+
+// EachRobots calls fn for the robots.txt answer of each origin; damaged ones are left out.
+func (x *Index) EachRobots(fn func(Robots)) error {
+	return x.scan(context.Background(), bucketRobots, nil, func(k, v []byte) error {
+		if r, err := decodeRobots(string(k), v); err == nil {
+			fn(r)
+		}
+		return nil
+	})
 }
 
 // ScopeSeeds gives the targets of seeds' redirects, which count as seeds for scope.
@@ -329,6 +339,7 @@ func (x *Index) Reopen(ctx context.Context, prefix []byte, pick func(*Record) bo
 	flush := func() error {
 		x.mu.Lock()
 		defer x.mu.Unlock()
+		reopened := 0
 		err := x.update(func(c *change) error {
 			for _, url := range urls {
 				e, err := c.entry(url)
@@ -338,12 +349,16 @@ func (x *Index) Reopen(ctx context.Context, prefix []byte, pick func(*Record) bo
 				if r := e.rec; r != nil && r.State != Pending {
 					r.State, r.Page = Pending, Page{}
 					r.Range, r.Tries, r.Due, r.Reason, r.Run = Now, 0, 0, "", c.run.ID
+					reopened++
 				}
 			}
 			return nil
 		})
-		n, urls = n+len(urls), urls[:0]
-		return err
+		if err != nil {
+			return fmt.Errorf("reopen: %w", err)
+		}
+		n, urls = n+reopened, urls[:0]
+		return nil
 	}
 	err := x.Records(ctx, prefix, func(r Record, err error) error {
 		if err != nil || !pick(&r) {

@@ -13,17 +13,11 @@ import (
 // scan of the records. Each difference is told to fault. It gives the counts of the scan, the
 // second side of the accounting. Nothing may be written meanwhile.
 func (x *Index) Verify(ctx context.Context, fault func(string)) (Totals, error) {
-	err := x.db.View(func(tx *bolt.Tx) error {
-		for err := range tx.Check() {
-			fault("index.db: " + err.Error())
-		}
-		return nil
-	})
-	if err != nil {
+	if err := x.verifyFile(fault); err != nil {
 		return Totals{}, err
 	}
 	v := verifier{fault: fault, hosts: map[string]*Counts{}}
-	err = x.scan(ctx, bucketURL, nil, func(k, value []byte) error {
+	err := x.scan(ctx, bucketURL, nil, func(k, value []byte) error {
 		rec, err := decodeRecord(k, value)
 		if err != nil {
 			fault(err.Error())
@@ -83,6 +77,27 @@ func (x *Index) Verify(ctx context.Context, fault func(string)) (Totals, error) 
 		fault(fmt.Sprintf("totals: counters %+v, records %+v", kept, v.totals))
 	}
 	return v.totals, nil
+}
+
+// verifyFile checks the pages of the file. All keys are read first, on this goroutine, where a
+// fault of memory can be caught: bbolt's own check runs on another one.
+func (x *Index) verifyFile(fault func(string)) error {
+	return x.db.View(func(tx *bolt.Tx) error {
+		err := guard(func() {
+			for _, name := range buckets {
+				c := tx.Bucket(name).Cursor()
+				for k, _ := c.First(); k != nil; k, _ = c.Next() {
+				}
+			}
+		})
+		if err != nil {
+			return err
+		}
+		for err := range tx.Check() {
+			fault("index.db: " + err.Error())
+		}
+		return nil
+	})
 }
 
 // A verifier adds up what the records say. Folders are summed on a stack, since the records of
