@@ -34,3 +34,9 @@ func (it *Item) free() {
 // content.html. It depends on nothing else but FORMAT, so the answer and the folder give the
 // same links, today and after a crash.
 type Parse func(f Facts, body []byte) []storage.Link
+
+// Fail makes the outcome a failure with a reason.
+func (it *Item) Fail(reason string) { it.State, it.Reason = storage.Failed, reason }
+
+// Refuse makes the outcome a refusal with a reason: we did not want it, whatever it is.
+func (it *Item) Refuse(reason string) { it.State, it.Reason = storage.Refused, reason }

@@ -57,6 +57,7 @@ func (x *Index) Commit(set []*Outcome) (Committed, error) {
 				}
 			}
 		}
+		c.settle(set, &done)
 		return nil
 	})
 	if err != nil {
@@ -193,6 +194,21 @@ func (c *change) outcome(o *Outcome, done *Committed) (Row, error) {
 		}
 	}
 	return Row{}, nil
+}
+
+// settle sees to it that a URL which got its outcome and was reopened by a link of the same set
+// is told of once: as a row that waits again.
+func (c *change) settle(set []*Outcome, done *Committed) {
+	again := map[string]bool{}
+	for i, o := range set {
+		if e := c.entries[o.Row.URL]; e != nil && e.rec != nil && e.rec.State == Pending && done.Next[i].Range == 0 {
+			done.Next[i] = e.rec.Row
+			again[o.Row.URL] = true
+		}
+	}
+	if len(again) > 0 {
+		done.Fresh = slices.DeleteFunc(done.Fresh, func(r Row) bool { return again[r.URL] })
+	}
 }
 
 // link makes a record for a link that is new, and changes a known one where the link says so.

@@ -1,0 +1,178 @@
+package crawler
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"urltree/crawler/extract"
+	"urltree/crawler/fetch"
+	"urltree/crawler/frontier"
+	"urltree/iut"
+	"urltree/storage"
+)
+
+// Flags of a page in source.txt.
+const (
+	flagNone      = "-"
+	flagNoFollow  = "n" // the header said nofollow
+	flagTruncated = "t" // the body ended early
+)
+
+// maxHops is how many redirects in a row are followed.
+const maxHops = 10
+
+// answer turns what came back for a URL into its outcome. The times are left to the caller.
+func (w *worker) answer(item *iut.Item, res *fetch.Response, err error) frontier.Answer {
+	item.Row.Tries++
+	now := time.Now().Unix()
+	item.Outcome.Page = storage.Page{Time: now, PageDepth: item.Row.Depth}
+	if err != nil {
+		return w.failed(item, err)
+	}
+	page := &item.Outcome.Page
+	page.Status = uint16(res.Status)
+	a := frontier.Answer{Took: res.First, RetryAfter: res.RetryAfter}
+	switch status := res.Status; {
+	case status == http.StatusNoContent || status == http.StatusResetContent:
+		w.give(item, res)
+		item.Fail("no-content")
+	case status == http.StatusPartialContent:
+		w.give(item, res)
+		item.Fail("partial")
+	case status >= 200 && status < 300:
+		w.page(item, res)
+	case status >= 300 && status < 400:
+		w.redirect(item, res)
+	case status == http.StatusTooManyRequests || status >= 500:
+		a.Fault = true
+		if status >= 500 && status != http.StatusServiceUnavailable {
+			// Broken for this URL; whether the host is in trouble shows with the next ones.
+			a.Fault = status == http.StatusBadGateway || status == http.StatusGatewayTimeout
+		}
+		w.again(item, statusReason(status))
+	default:
+		item.Fail(statusReason(status))
+	}
+	return a
+}
+
+func statusReason(status int) string {
+	switch status / 100 {
+	case 4:
+		return "http-4xx"
+	case 5:
+		return "http-5xx"
+	}
+	return "http-3xx"
+}
+
+func (w *worker) failed(item *iut.Item, err error) frontier.Answer {
+	var failure *fetch.Error
+	if !errors.As(err, &failure) {
+		failure = &fetch.Error{Reason: fetch.Protocol, Err: err}
+	}
+	a := frontier.Answer{}
+	switch failure.Reason {
+	case fetch.DNS, fetch.Connect, fetch.TLS, fetch.Timeout, fetch.Reset:
+		a.Fault = true
+	}
+	w.opts.Log.Debug("fetch", "url", item.Row.URL, "err", err)
+	switch {
+	case failure.Reason == fetch.Address || failure.Reason == fetch.TooLarge:
+		item.Refuse(failure.Reason)
+	case failure.Passing:
+		w.again(item, failure.Reason)
+	default:
+		item.Fail(failure.Reason)
+	}
+	return a
+}
+
+// again asks once more later, unless all tries are used up.
+func (w *worker) again(item *iut.Item, reason string) {
+	if int(item.Row.Tries) > w.opts.Retries {
+		item.Fail(reason)
+		return
+	}
+	item.State = storage.Pending
+	item.Next = storage.Row{Range: storage.Later, Reason: reason, Tries: item.Row.Tries}
+}
+
+// page makes a 2xx answer a stored page, or says why it is not one.
+func (w *worker) page(item *iut.Item, res *fetch.Response) {
+	page := &item.Outcome.Page
+	page.Media, page.Charset, page.Flags = res.Media, res.Charset, flagNone
+	if res.Unwanted {
+		item.Refuse("type")
+		return
+	}
+	noindex, nofollow := extract.Directives(res.Header["X-Robots-Tag"], w.robots.token)
+	var flags []string
+	if nofollow {
+		flags = append(flags, flagNoFollow)
+	}
+	if res.Truncated {
+		flags = append(flags, flagTruncated)
+	}
+	if len(flags) > 0 {
+		page.Flags = strings.Join(flags, "")
+	}
+	page.HeaderLinks = strings.Join(extract.HeaderLinks(item.Row.URL, res.Header["Link"]), " ")
+	page.Bytes, page.Digest = int64(res.Body.Len()), res.Body.Digest()
+	meta, err := w.parsePage(item, res.Body.Bytes())
+	switch {
+	case err != nil:
+		w.opts.Log.Warn("parse", "err", err)
+		w.give(item, res)
+		item.Fail("panic")
+	case noindex || meta:
+		w.give(item, res)
+		item.Refuse("noindex") // its links count all the same
+	default:
+		item.State = storage.Stored
+		if item.Temp = res.Body.Temp(); item.Temp == "" {
+			item.Body = res.Body.Bytes()
+		}
+		item.Free = func() { w.give(item, res) } // of a file that the tree took over only the map goes
+	}
+}
+
+// redirect makes the target a link that takes over source and depth.
+func (w *worker) redirect(item *iut.Item, res *fetch.Response) {
+	row := &item.Row
+	if res.Location == "" {
+		item.Fail(statusReason(res.Status))
+		return
+	}
+	target := resolve(row.URL, res.Location)
+	switch {
+	case target == "":
+		item.Fail("redirect-location")
+		return
+	case row.Hops >= maxHops, target == row.URL && !res.CookieSet:
+		item.Fail("redirect-loop")
+		return
+	}
+	item.State = storage.Redirected
+	seed := row.Source == storage.Seed && len(target) <= maxRecord
+	if seed {
+		w.linker.AddSeed(target)
+	} else if reason := w.linker.reject(target); reason != "" {
+		w.linker.count(map[string]int{reason: 1})
+		item.Reason = reason
+		return
+	}
+	item.Links = []storage.Link{{
+		URL: target, Source: row.Source, Via: row.URL, Depth: row.Depth, Hops: row.Hops + 1,
+		Reopen: res.CookieSet, Scope: seed,
+	}}
+}
+
+// give lets go of a body that is not kept.
+func (w *worker) give(item *iut.Item, res *fetch.Response) {
+	if err := res.Body.Release(); err != nil {
+		w.opts.Log.Warn("drop a body", "url", item.Row.URL, "err", err)
+	}
+}

@@ -1,0 +1,123 @@
+package crawler
+
+import (
+	"maps"
+	"strings"
+	"sync"
+
+	"urltree/crawler/extract"
+	"urltree/crawler/scope"
+	"urltree/iut"
+	"urltree/storage"
+)
+
+// Reasons why a URL is held: it stays pending, but not in this run.
+const (
+	heldDepth  = "depth"              // over -max-depth
+	heldScope  = "scope"              // outside the scope of this run
+	heldRobots = "robots-unreachable" // robots.txt gave no answer after all tries
+)
+
+// maxRecord is the longest URL that gets a record, in bytes; the index takes no longer keys.
+// What is longer is counted as not followed.
+const maxRecord = 8 << 10
+
+// A Linker decides which links of a page become records. It depends on FORMAT and the seeds
+// alone, so that a page gives the same links whenever its folder is parsed.
+type Linker struct {
+	opts     extract.Options
+	scope    *scope.Scope
+	maxDepth int // 0: no limit, negative: the seeds alone
+
+	mu       sync.Mutex
+	rejected map[string]int64 // guarded by mu; links that got no record, by reason
+}
+
+// AddSeed makes a URL count as a seed for scope.
+func (l *Linker) AddSeed(url string) { l.scope.AddSeed(url) }
+
+// Links gives the admitted links of a stored page, in page order, repeats left out.
+func (l *Linker) Links(f iut.Facts, body []byte) []storage.Link {
+	return l.admit(l.parse(f, body), f)
+}
+
+func (l *Linker) parse(f iut.Facts, body []byte) extract.Result {
+	return extract.Parse(extract.Facts{
+		URL: f.URL, Media: f.Media, Charset: f.Charset,
+		HeaderLinks: strings.Fields(f.HeaderLinks),
+		NoFollow:    strings.Contains(f.Flags, flagNoFollow),
+	}, body, l.opts)
+}
+
+// admit makes records' links of what a page named.
+func (l *Linker) admit(page extract.Result, f iut.Facts) []storage.Link {
+	var (
+		links    = make([]storage.Link, 0, len(page.Links))
+		seen     = make(map[string]bool, len(page.Links))
+		rejected = page.NotFollowed
+	)
+	for i := range page.Links {
+		url := page.Links[i].URL
+		if seen[url] {
+			continue
+		}
+		seen[url] = true
+		if reason := l.reject(url); reason != "" {
+			if rejected == nil {
+				rejected = map[string]int{}
+			}
+			rejected[reason]++
+			continue
+		}
+		link := storage.Link{URL: url, Source: f.URL, Depth: f.PageDepth + 1}
+		if l.tooDeep(link.Depth) {
+			link.Held = heldDepth
+		}
+		links = append(links, link)
+	}
+	l.count(rejected)
+	return links
+}
+
+// reject gives the reason why a URL gets no record, or "".
+func (l *Linker) reject(url string) string {
+	if len(url) > maxRecord {
+		return "length"
+	}
+	return l.scope.Reason(url)
+}
+
+func (l *Linker) tooDeep(depth uint32) bool {
+	return l.maxDepth < 0 && depth > 0 || l.maxDepth > 0 && depth > uint32(l.maxDepth)
+}
+
+// hold gives the reason why a pending row is not asked in this run, or "".
+func (l *Linker) hold(row *storage.Row) string {
+	switch {
+	case row.Source == storage.Seed:
+		return ""
+	case l.tooDeep(row.Depth):
+		return heldDepth
+	case l.scope.Reason(row.URL) != "":
+		return heldScope
+	}
+	return ""
+}
+
+func (l *Linker) count(rejected map[string]int) {
+	if len(rejected) == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for reason, n := range rejected {
+		l.rejected[reason] += int64(n)
+	}
+}
+
+// Rejected gives the links that got no record in this run, by reason.
+func (l *Linker) Rejected() map[string]int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.rejected)
+}

@@ -1,0 +1,156 @@
+package crawler
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"urltree/cleaner"
+	"urltree/crawler/fetch"
+	"urltree/iut"
+	"urltree/storage"
+
+	"net/http"
+)
+
+// report keeps the hourly figures in the index, once a minute, and tells of the progress, once
+// a second, until ctx ends.
+func (e *engine) report(ctx context.Context) error {
+	second := time.NewTicker(time.Second)
+	defer second.Stop()
+	last, lastPages := e.start, int64(0)
+	kept := e.start
+	for {
+		select {
+		case <-ctx.Done():
+			return e.putHour()
+		case now := <-second.C:
+			if e.opts.Progress != nil {
+				p := e.progress()
+				p.PerSecond = float64(p.Pages-lastPages) / now.Sub(last).Seconds()
+				last, lastPages = now, p.Pages
+				e.opts.Progress(p)
+			}
+			if now.Sub(kept) >= time.Minute {
+				kept = now
+				if err := e.putHour(); err != nil {
+					return err
+				}
+			}
+		}
+	}
+}
+
+func (e *engine) progress() Progress {
+	run, total, stats := e.index.Run(), e.index.Totals(), e.frontier.Stats()
+	p := Progress{
+		Elapsed: time.Since(e.start), Pages: run.Stored, Bytes: run.Bytes,
+		Pending: total.Now + total.Later, Held: total.Held, Hosts: stats.Hosts, Phase: "fetch",
+	}
+	for _, n := range []string{"failed"} {
+		for name, count := range run.Outcomes {
+			if len(name) >= len(n) && name[:len(n)] == n {
+				p.Failed += count
+			}
+		}
+	}
+	if e.opts.Time > 0 {
+		p.Left = max(e.opts.Time-p.Elapsed, 0)
+	}
+	p.Mean = float64(p.Pages) / p.Elapsed.Seconds()
+	busy := false
+	for _, w := range e.workers {
+		busy = busy || w.flying.Load() > 0
+	}
+	if e.fetching.Err() != nil {
+		p.Phase = "drain"
+	} else if !busy {
+		p.Waiting = e.frontier.Waiting()
+	}
+	return p
+}
+
+// putHour keeps the figures of the present hour of the run.
+func (e *engine) putHour() error {
+	hour := storage.Hour{
+		Run: e.run.ID, Hour: uint32(time.Since(e.start)/time.Hour) + 1,
+		Time: time.Now().Unix(), Stored: e.index.Run().NewURLs, Rows: map[string][2]int64{},
+	}
+	for _, q := range e.queues() {
+		hour.Rows[q.Name] = [2]int64{q.Added, q.Removed}
+	}
+	if err := e.index.PutHour(hour); err != nil {
+		return fmt.Errorf("%w: %w", iut.ErrDisk, err)
+	}
+	return nil
+}
+
+// queues gives what went into and out of source A's queues: each crawler's batch, the frontier,
+// each buffer.
+func (e *engine) queues() []cleaner.Queue {
+	var list []cleaner.Queue
+	for _, w := range e.workers {
+		list = append(list, cleaner.Queue{
+			Name: fmt.Sprintf("crawler %d", w.number), Added: w.batch.added.Load(), Removed: w.batch.removed.Load(),
+		})
+	}
+	stats := e.frontier.Stats()
+	list = append(list, cleaner.Queue{Name: "frontier", Added: stats.Added, Removed: stats.Removed})
+	for i, b := range e.buffers {
+		c := b.Counts()
+		list = append(list, cleaner.Queue{Name: fmt.Sprintf("buffer %d", i+1), Added: c.Added, Removed: c.Removed})
+	}
+	return list
+}
+
+// figures are those of the run that only the engine knows.
+func (e *engine) figures() cleaner.RunFigures {
+	f := cleaner.RunFigures{
+		Run: e.index.Run(), Queues: e.queues(), Rejected: e.linker.Rejected(),
+		LockWait: e.frontier.Stats().LongestWait, ExpectedLosses: e.index.Filter().ExpectedLosses(),
+	}
+	for i := range e.stages {
+		f.Stages = append(f.Stages, e.stages[i].stage(stageNames[i]))
+	}
+	return f
+}
+
+// cookies reads the cookie file.
+func (o *Options) cookies() ([]*http.Cookie, error) {
+	if len(o.Cookies) == 0 {
+		return nil, nil
+	}
+	list, err := fetch.ParseCookies(bytes.NewReader(o.Cookies))
+	if err != nil {
+		return nil, fmt.Errorf("%w: cookies: %w", ErrOptions, err)
+	}
+	return list, nil
+}
+
+// hostPort gives host name and port of a canonical URL, the default port included.
+func hostPort(url string) string {
+	origin := storage.Origin(url)
+	host := storage.Host(url)
+	port := "80"
+	if origin[:5] == "https" {
+		port = "443"
+	}
+	if i := len(origin) - 1; i >= 0 {
+		for i >= 0 && origin[i] >= '0' && origin[i] <= '9' {
+			i--
+		}
+		if origin[i] == ':' && i > 5 {
+			port = origin[i+1:]
+		}
+	}
+	return joinHostPort(host, port)
+}
+
+// joinHostPort writes both in one string. An IPv6 address has its brackets in URLs.
+func joinHostPort(host, port string) string {
+	if len(host) > 0 && host[0] == '[' {
+		host = host[1 : len(host)-1]
+	}
+	return host + " " + port
+}

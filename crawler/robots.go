@@ -1,0 +1,196 @@
+package crawler
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"urltree/crawler/fetch"
+	"urltree/crawler/frontier"
+	"urltree/crawler/robots"
+	"urltree/crawler/weburl"
+	"urltree/storage"
+)
+
+const (
+	robotsLife = 24 * time.Hour // RFC 9309, 2.4
+	robotsHops = 5              // RFC 9309, 2.3.1.2
+	rulesKept  = 4096           // parsed files in memory; the others are read from the index again
+)
+
+// A robotsCache knows what each origin answered to the request for its robots.txt. The answers
+// live in the index; in memory are their ages, and the rules of those in use.
+type robotsCache struct {
+	index *storage.Index
+	token string // our product token
+	tries uint32 // requests before an origin counts as unreachable in this run
+	// found is told the Crawl-delay of a host.
+	found func(host string, delay time.Duration)
+
+	mu      sync.Mutex
+	origins map[string]*robotsEntry // guarded by mu
+	parsed  int                     // guarded by mu; entries with rules
+}
+
+type robotsEntry struct {
+	valid time.Time     // the answer counts until then; zero: there is none
+	tries uint32        // failed in a row, in this run
+	rules *robots.Rules // nil: to be read from the index
+}
+
+func (c *robotsCache) load() error {
+	c.origins = map[string]*robotsEntry{}
+	return c.index.EachRobots(func(r storage.Robots) {
+		if answered(r.Status) {
+			c.origins[r.Origin] = &robotsEntry{valid: time.Unix(r.Time, 0).Add(robotsLife)}
+		}
+	})
+}
+
+// answered tells whether a status is an answer: 2xx gives rules, other 4xx allow everything.
+// 5xx, 429 and no answer at all forbid everything until there is one (RFC 9309, 2.3.1).
+func answered(status uint16) bool {
+	return status >= 200 && status < 500 && status != http.StatusTooManyRequests
+}
+
+// need tells whether robots.txt has to be asked for before any URL of the origin.
+func (c *robotsCache) need(origin string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.origins[origin]
+	return e == nil || e.tries < c.tries && time.Now().After(e.valid)
+}
+
+// unreachable tells whether an origin has given no answer after all tries of this run.
+func (c *robotsCache) unreachable(origin string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.origins[origin]
+	return e != nil && e.tries >= c.tries && time.Now().After(e.valid)
+}
+
+// rules gives the rules of an origin that has answered.
+func (c *robotsCache) rules(origin string) (*robots.Rules, error) {
+	c.mu.Lock()
+	e := c.origins[origin]
+	if e == nil || e.valid.IsZero() {
+		c.mu.Unlock()
+		return robots.DisallowAll, nil
+	}
+	rules := e.rules
+	c.mu.Unlock()
+	if rules != nil {
+		return rules, nil
+	}
+	row, ok, err := c.index.Robots(origin)
+	switch {
+	case errors.Is(err, storage.ErrCorrupt):
+		ok = false // damage costs one record: it is asked for again
+	case err != nil:
+		return nil, err
+	}
+	if !ok {
+		// Its commit is still under way, or the row is lost; keep on the safe side.
+		return robots.DisallowAll, nil
+	}
+	rules = parseRobots(row, c.token)
+	c.keep(origin, e.valid, rules)
+	return rules, nil
+}
+
+func (c *robotsCache) keep(origin string, valid time.Time, rules *robots.Rules) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.parsed >= rulesKept {
+		for _, e := range c.origins {
+			e.rules = nil
+		}
+		c.parsed = 0
+	}
+	c.origins[origin] = &robotsEntry{valid: valid, rules: rules}
+	c.parsed++
+}
+
+func parseRobots(r storage.Robots, token string) *robots.Rules {
+	if r.Status >= 400 {
+		return robots.AllowAll
+	}
+	return robots.Parse([]byte(r.Text), token)
+}
+
+// ask fetches robots.txt of an origin, follows its redirects, and makes the answer count at
+// once. It gives the row to be stored and how the host took it. An error is that of ctx or of
+// the disk; everything else is an answer.
+func (c *robotsCache) ask(ctx context.Context, client *fetch.Client, origin string) (storage.Robots, frontier.Answer, error) {
+	row := storage.Robots{Origin: origin}
+	answer := frontier.Answer{Start: time.Now()}
+	url := origin + "/robots.txt"
+	for hop := 0; url != ""; hop++ {
+		res, err := client.Get(ctx, url, fetch.Request{Accept: "text/plain,*/*;q=0.5", MaxSize: robots.MaxBytes, KeepLarge: true})
+		if err != nil {
+			row.Status = 0
+			if ctx.Err() != nil || errors.Is(err, fetch.ErrDisk) {
+				return row, answer, err
+			}
+			var failure *fetch.Error
+			if errors.As(err, &failure) && failure.Reason == fetch.Address {
+				// Nothing was asked, and nothing will be: the guard refuses each URL by itself.
+				row.Status = http.StatusForbidden
+			}
+			break
+		}
+		asked := url
+		row.Status, url = uint16(res.Status), ""
+		answer.Took, answer.RetryAfter = res.First, res.RetryAfter
+		switch {
+		case res.Status >= 300 && res.Status < 400:
+			url = resolve(asked, res.Location)
+			if url == "" || hop == robotsHops {
+				row.Status, url = http.StatusNotFound, "" // as good as missing
+			}
+		case res.Status < 300:
+			row.Text = strings.ToValidUTF8(string(res.Body.Bytes()), "\uFFFD")
+		}
+		if err := res.Body.Release(); err != nil {
+			return row, answer, err
+		}
+	}
+	answer.End = time.Now()
+	row.Time = answer.End.Unix()
+	if !answered(row.Status) {
+		answer.Fault = true
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		row.Tries = 1
+		if e := c.origins[origin]; e != nil {
+			row.Tries += e.tries
+		}
+		c.origins[origin] = &robotsEntry{tries: row.Tries}
+		return row, answer, nil
+	}
+	rules := parseRobots(row, c.token)
+	c.keep(origin, answer.End.Add(robotsLife), rules)
+	if rules.CrawlDelay > 0 {
+		c.found(storage.Host(origin+"/"), rules.CrawlDelay)
+	}
+	return row, answer, nil
+}
+
+// resolve gives the canonical URL that a Location header of url names, or "".
+func resolve(url, location string) string {
+	if location == "" {
+		return ""
+	}
+	base, err := weburl.NewBase(url)
+	if err != nil {
+		return ""
+	}
+	target, err := base.Resolve(location)
+	if err != nil {
+		return ""
+	}
+	return target
+}

@@ -1,0 +1,561 @@
+package crawler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
+
+	"urltree/buffer"
+	"urltree/cleaner"
+	"urltree/crawler/extract"
+	"urltree/crawler/fetch"
+	"urltree/crawler/frontier"
+	"urltree/crawler/robots"
+	"urltree/crawler/scope"
+	"urltree/crawler/weburl"
+	"urltree/iut"
+	"urltree/storage"
+)
+
+// How fetching ends. None of these is an error of the crawl.
+var (
+	errTime        = errors.New("time is up")
+	errPages       = errors.New("page limit reached")
+	errBytes       = errors.New("byte limit reached")
+	errStopped     = errors.New("stopped")
+	errNothingLeft = errors.New("nothing left")
+)
+
+// downloadGrace is how long downloads in flight may go on once fetching has stopped.
+const downloadGrace = 10 * time.Second
+
+// A Result tells how a run ended.
+type Result struct {
+	Ended string // "time is up", "page limit reached", "byte limit reached", "stopped", "nothing left"
+	Run   storage.Run
+	Total storage.Totals
+	Files cleaner.Files
+	// Waits tells, when nothing was left but URLs that wait, what they wait for; else "".
+	Waits string
+}
+
+// An engine is one run. Everything in it lives as long as the run does.
+type engine struct {
+	opts     Options
+	files    cleaner.Files
+	tree     *iut.Tree
+	index    *storage.Index
+	linker   *Linker
+	robots   *robotsCache
+	client   *fetch.Client
+	frontier *frontier.Frontier
+	buffers  []*buffer.Buffer[*iut.Item]
+	workers  []*worker
+
+	run         storage.Run
+	lastUnclean uint32 // rows of runs up to this one may have their page in the tree
+
+	// Three contexts end one after the other: no new requests; no requests any more; disk error.
+	fetching, transfers, alive context.Context
+	stop                       context.CancelCauseFunc // ends fetching
+	fail                       context.CancelCauseFunc // ends alive, with what is Run's error
+
+	tickets *semaphore.Weighted // of MaxPages; nil: no limit
+	stored  atomic.Int64        // tickets used
+	idle    atomic.Bool         // the frontier has nothing to give: whatever waits in buffers is wanted
+	parsing chan struct{}       // a place for each processor
+	stages  [stageCount]histogram
+	start   time.Time
+}
+
+// Run crawls until ctx ends, opts.Time is over or nothing is left. Then, one step after the
+// other: downloads in flight finish; the cleaner drains the buffers into the tree, closes the
+// index, and writes the results. Draining does not depend on ctx, so that stopping is not
+// cut short. All of these ends give a nil error.
+//
+// The first disk error ends the crawl and is returned, wrapped in iut.ErrDisk. Other errors come
+// before anything is fetched: ErrOptions, ErrNoWork, iut.ErrBusy, iut.ErrFormat,
+// iut.ErrIdentity, storage.ErrDamaged, storage.ErrSchema.
+func Run(ctx context.Context, opts Options) (Result, error) {
+	opts, err := opts.defaults()
+	if err != nil {
+		return Result{}, err
+	}
+	files, err := cleaner.FilesFor(opts.Output)
+	if err != nil {
+		return Result{}, fmt.Errorf("%w: %w", ErrOptions, err)
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		defer debug.SetMemoryLimit(debug.SetMemoryLimit(opts.Memory()))
+	}
+	e := &engine{opts: opts, files: files, parsing: make(chan struct{}, runtime.GOMAXPROCS(0))}
+	e.alive, e.fail = context.WithCancelCause(context.WithoutCancel(ctx))
+	defer e.fail(nil)
+	if err := e.open(); err != nil {
+		return Result{}, errors.Join(err, e.close())
+	}
+	result, err := e.crawl(ctx)
+	return result, errors.Join(err, e.close())
+}
+
+// Memory is the limit of our own memory, in bytes, that the options give: the sum of what the
+// parts may hold.
+func (o Options) Memory() int64 {
+	return 64<<20 + o.MemoryBodies + int64(o.Buffers)*o.BufferBytes + o.FrontierBytes + o.SeenBytes
+}
+
+// open brings tree and index to where the last run left them, and loads the seeds.
+func (e *engine) open() error {
+	mode := iut.Full
+	if e.opts.NoSync {
+		mode = iut.None
+	}
+	var err error
+	e.tree, err = iut.Open(e.opts.Tree, iut.Options{Sync: mode, Identity: &iut.Identity{
+		Canonical: strconv.Itoa(weburl.Version), Partition: "host",
+	}})
+	if err != nil {
+		return err
+	}
+	e.linker = e.opts.linker()
+	path := filepath.Join(e.opts.Tree, "index.db")
+	there, err := storage.Exists(path)
+	if err != nil {
+		return fmt.Errorf("%w: %w", iut.ErrDisk, err)
+	}
+	if len(e.opts.Seeds) > 0 {
+		if err := e.tree.AddSeeds(e.opts.Seeds); err != nil {
+			return err
+		}
+	}
+	if !there {
+		if err := storage.Create(path); err != nil {
+			return fmt.Errorf("%w: %w", iut.ErrDisk, err)
+		}
+	}
+	e.index, err = storage.Open(path, storage.Options{NoSync: e.opts.NoSync, SeenMemory: e.opts.SeenBytes})
+	if err != nil {
+		return err
+	}
+	if err := e.loadFilter(); err != nil {
+		return err
+	}
+	if err := e.tree.SetLinks(e.opts.linkOptions()); err != nil {
+		return err
+	}
+	if !there {
+		report, err := cleaner.Rebuild(e.alive, e.tree, e.index, e.linker, e.opts.Log)
+		if err != nil {
+			return err
+		}
+		if report.Adopted > 0 {
+			e.opts.Log.Warn("index.db was missing: made again from the folders", "pages", report.Adopted)
+			if err := e.index.MarkUnclean(); err != nil {
+				return fmt.Errorf("%w: %w", iut.ErrDisk, err)
+			}
+		}
+	}
+	return e.begin()
+}
+
+// loadFilter takes the saved filter if it belongs to this state of the index; else the index is
+// asked until a scan has filled it.
+func (e *engine) loadFilter() error {
+	tx, err := e.index.Transaction()
+	if err != nil {
+		return err
+	}
+	f, err := os.Open(e.seenPath())
+	if err == nil {
+		defer f.Close()
+		if err = e.index.Filter().Load(f, tx); err == nil {
+			e.index.Filter().SetComplete()
+			return nil
+		}
+	}
+	if e.index.Totals().Records() == 0 {
+		e.index.Filter().SetComplete()
+	}
+	return nil
+}
+
+func (e *engine) seenPath() string { return filepath.Join(e.opts.Tree, "seen") }
+
+// begin starts the run in the index: seeds get their records, held URLs another look.
+func (e *engine) begin() error {
+	disk := func(err error) error { return fmt.Errorf("%w: %w", iut.ErrDisk, err) }
+	var unclean bool
+	var err error
+	if e.run, unclean, e.lastUnclean, err = e.index.Begin(); err != nil {
+		return disk(err)
+	}
+	scopeSeeds, err := e.index.ScopeSeeds()
+	if err != nil {
+		return err
+	}
+	for _, url := range scopeSeeds {
+		e.linker.AddSeed(url)
+	}
+	var links []storage.Link
+	exempt := map[string]bool{}
+	err = e.tree.Seeds(func(url string) error {
+		e.linker.AddSeed(url)
+		exempt[hostPort(url)] = true
+		links = append(links, storage.Link{URL: url, Source: storage.Seed})
+		if len(links) < 10_000 {
+			return nil
+		}
+		_, err := e.index.Commit([]*storage.Outcome{{Links: links}})
+		links = links[:0]
+		return err
+	})
+	if err == nil && len(links) > 0 {
+		_, err = e.index.Commit([]*storage.Outcome{{Links: links}})
+	}
+	if err != nil {
+		return disk(err)
+	}
+	if err := e.release(); err != nil {
+		return disk(err)
+	}
+	if e.index.Totals().Pending() == 0 && len(exempt) == 0 {
+		return ErrNoWork
+	}
+	hosts, err := e.index.Hosts()
+	if err != nil {
+		return err
+	}
+	seedHosts := map[string]bool{}
+	for hp := range exempt {
+		seedHosts[storage.Host("http://"+hp+"/")] = true
+	}
+	cookies, err := e.opts.cookies()
+	if err != nil {
+		return err
+	}
+	e.client = fetch.New(fetch.Options{
+		UserAgent: e.opts.UserAgent, Timeout: e.opts.Timeout, MaxSize: e.opts.MaxSize,
+		Bodies: fetch.NewBudget(e.opts.MemoryBodies),
+		Temp:   func() (fetch.Temp, error) { return e.tree.Temp() },
+		Proxy:  e.opts.Proxy, Header: e.opts.Header, User: e.opts.User, Password: e.opts.Password,
+		Cookies: cookies, SeedHost: func(host string) bool { return seedHosts[host] },
+		Guard:     func(host, port string) bool { return e.opts.AllowPrivate || exempt[joinHostPort(host, port)] },
+		LimitRate: e.opts.LimitRate,
+	})
+	e.robots = &robotsCache{index: e.index, token: robots.Token(e.opts.UserAgent), tries: uint32(e.opts.Retries) + 1}
+	if err := e.robots.load(); err != nil {
+		return err
+	}
+	e.frontier, err = frontier.New(frontier.Options{
+		Store: e.index, Memory: e.opts.FrontierBytes, Crawlers: e.opts.Crawlers, PerHost: e.opts.PerHost,
+		Delay: max(e.opts.Delay, 0), Auto: e.opts.Delay == 0, MaxWait: e.opts.MaxWait,
+		Hosts: hosts, Unclean: unclean, Run: e.run.ID,
+		Admit: e.admit, NeedRobots: e.robots.need, Idle: e.flushAll,
+	})
+	if err != nil {
+		return err
+	}
+	e.robots.found = e.frontier.CrawlDelay
+	if e.opts.MaxPages > 0 {
+		e.tickets = semaphore.NewWeighted(e.opts.MaxPages)
+	}
+	return nil
+}
+
+// release gives URLs that earlier runs held back to the frontier, unless this run would hold
+// them for the same reason.
+func (e *engine) release() error {
+	hosts, err := e.index.Hosts()
+	if err != nil {
+		return err
+	}
+	for _, h := range hosts {
+		for h.Held > 0 {
+			rows, err := e.index.HeldRows(h.Name, 10_000, func(r *storage.Row) bool { return e.linker.hold(r) == "" })
+			if err != nil {
+				return err
+			}
+			if len(rows) == 0 {
+				break
+			}
+			set := make([]*storage.Outcome, len(rows))
+			for i := range rows {
+				o := &storage.Outcome{Row: rows[i], State: storage.Pending, Next: rows[i]}
+				o.Next.Range, o.Next.Reason = storage.Now, ""
+				set[i] = o
+			}
+			if _, err := e.index.Commit(set); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// admit gives the reason why a row is held in this run, or "".
+func (e *engine) admit(row *storage.Row) string {
+	if reason := e.linker.hold(row); reason != "" {
+		return reason
+	}
+	if e.robots.unreachable(storage.Origin(row.URL)) {
+		return heldRobots
+	}
+	return ""
+}
+
+// crawl fetches until something ends it, then cleans up.
+func (e *engine) crawl(ctx context.Context) (Result, error) {
+	var cutTransfers context.CancelFunc
+	e.fetching, e.stop = context.WithCancelCause(e.alive)
+	e.transfers, cutTransfers = context.WithCancel(e.alive)
+	defer cutTransfers()
+	defer context.AfterFunc(ctx, func() { e.stop(errStopped) })()
+	if e.opts.Time > 0 {
+		defer time.AfterFunc(e.opts.Time, func() { e.stop(errTime) }).Stop()
+	}
+	e.start = time.Now()
+
+	committer := iut.NewCommitter(e.tree, e.index, e.opts.Buffers)
+	committer.After = e.committed
+	committer.Committed = func(items int, sync, commit time.Duration) {
+		if items > 0 {
+			e.stages[stageMetadata].addMany((sync+commit)/time.Duration(items), items)
+		}
+	}
+	var builders, crawlers, rest errgroup.Group
+	guard := func(g *errgroup.Group, fn func() error) {
+		g.Go(func() error {
+			err := fn()
+			if err != nil {
+				e.fail(err)
+			}
+			return err
+		})
+	}
+	for range e.opts.Buffers {
+		buf := buffer.New(buffer.Options[*iut.Item]{
+			Size: e.opts.BufferSize, Bytes: e.opts.BufferBytes, Wait: e.opts.FlushInterval,
+			Weight: func(it *iut.Item) int64 { return int64(len(it.Body)) },
+		})
+		e.buffers = append(e.buffers, buf)
+		b := &iut.Builder{Tree: e.tree, Source: buf, Committer: committer, Parse: e.linker.Links, Stored: e.stages[stageStore].add}
+		guard(&builders, func() error { return b.Run(e.alive) })
+	}
+	guard(&rest, func() error { return committer.Run(e.alive) })
+	guard(&rest, e.fillFilter)
+	for i := range e.opts.Crawlers {
+		w := &worker{engine: e, number: i + 1, buf: e.buffers[i%e.opts.Buffers]}
+		e.workers = append(e.workers, w)
+	}
+	reporting, stopReporting := context.WithCancel(e.alive)
+	defer stopReporting()
+	guard(&rest, func() error { return e.report(reporting) })
+	for _, w := range e.workers {
+		guard(&crawlers, w.run)
+	}
+	if e.opts.Started != nil {
+		e.opts.Started()
+	}
+	<-e.fetching.Done()
+	grace := time.AfterFunc(downloadGrace, cutTransfers)
+	crawlErr := crawlers.Wait()
+	grace.Stop()
+
+	result := Result{Files: e.files}
+	if cause := context.Cause(e.fetching); cause != nil {
+		result.Ended = cause.Error()
+	}
+	if errors.Is(context.Cause(e.fetching), errNothingLeft) {
+		result.Waits = e.frontier.Waiting()
+	}
+	drain := func(context.Context) error {
+		for _, b := range e.buffers {
+			b.Close()
+		}
+		err := builders.Wait()
+		committer.Close()
+		stopReporting()
+		if err := errors.Join(crawlErr, err, rest.Wait()); err != nil {
+			return err
+		}
+		return e.finish()
+	}
+	err := cleaner.Clean(context.WithoutCancel(ctx), cleaner.Steps{
+		Log: e.opts.Log, Drain: drain, Index: e.index, Files: e.files, Figures: e.figures,
+	})
+	result.Run, result.Total = e.index.Run(), e.index.Totals()
+	if cause := context.Cause(e.alive); cause != nil {
+		err = cause // the first error, not what followed from it
+	}
+	return result, err
+}
+
+// finish marks the clean end and saves the filter that belongs to it.
+func (e *engine) finish() error {
+	if _, err := e.index.Finish(); err != nil {
+		return fmt.Errorf("%w: %w", iut.ErrDisk, err)
+	}
+	if !e.index.Filter().Complete() {
+		return nil
+	}
+	tx, err := e.index.Transaction()
+	if err != nil {
+		return err
+	}
+	tmp := e.seenPath() + ".new"
+	f, err := os.Create(tmp)
+	if err == nil {
+		err = errors.Join(e.index.Filter().Save(f, tx), f.Close())
+	}
+	if err == nil {
+		err = os.Rename(tmp, e.seenPath())
+	}
+	if err != nil {
+		// It only saves a scan at the next start.
+		e.opts.Log.Warn("the seen filter could not be saved", "err", err)
+	}
+	return nil
+}
+
+// fillFilter completes the seen filter while the crawl is already going on.
+func (e *engine) fillFilter() error {
+	if e.index.Filter().Complete() {
+		return nil
+	}
+	err := e.index.LoadFilter(e.fetching)
+	if e.fetching.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// committed is told of each set that is durable: only now its new URLs become work.
+func (e *engine) committed(set []*iut.Item, c storage.Committed) {
+	done := make([]frontier.Done, 0, len(set))
+	for i, it := range set {
+		if it.Row.URL == "" {
+			continue
+		}
+		done = append(done, frontier.Done{Row: it.Row, Next: c.Next[i]})
+		if n := it.Crawler; n > 0 {
+			e.workers[n-1].batch.removed.Add(1)
+		}
+	}
+	if len(c.Fresh) > 0 {
+		e.idle.Store(false)
+	}
+	// New URLs first: between the two calls nothing must look as if nothing were left.
+	e.frontier.Add(c.Fresh)
+	e.frontier.Done(done)
+	if e.opts.MaxBytes > 0 && e.index.Run().Bytes >= e.opts.MaxBytes {
+		e.stop(errBytes)
+	}
+}
+
+// added is told that an item waits in a buffer.
+func (e *engine) added(buf *buffer.Buffer[*iut.Item]) {
+	if e.idle.Load() {
+		buf.Flush()
+	}
+}
+
+// flushAll is called when the frontier has nothing left to give while items are out.
+func (e *engine) flushAll() {
+	e.idle.Store(true)
+	for _, b := range e.buffers {
+		b.Flush()
+	}
+}
+
+// ticketUsed counts a page towards MaxPages.
+func (e *engine) ticketUsed() {
+	if e.stored.Add(1) == e.opts.MaxPages {
+		e.stop(errPages)
+	}
+}
+
+func (e *engine) close() error {
+	if e.client != nil {
+		e.client.Close()
+	}
+	var err error
+	if e.index != nil {
+		err = e.index.Close()
+	}
+	if e.tree != nil {
+		err = errors.Join(err, e.tree.Close())
+	}
+	return err
+}
+
+// linker makes the Linker of these options; seeds are still to be added.
+func (o *Options) linker() *Linker {
+	return &Linker{
+		opts:     extract.Options{Token: robots.Token(o.UserAgent)},
+		scope:    scope.New(scope.Options{Mode: o.Scope, Include: o.Include, Exclude: o.Exclude}),
+		maxDepth: o.MaxDepth, rejected: map[string]int64{},
+	}
+}
+
+// linkOptions are those that FORMAT keeps.
+func (o *Options) linkOptions() iut.LinkOptions {
+	l := iut.LinkOptions{
+		Scope: o.Scope.String(), Include: patterns(o.Include), Exclude: patterns(o.Exclude),
+		MaxDepth: o.MaxDepth, Robots: "obey", Accept: []string{"text/html", "application/xhtml+xml", "text/plain"},
+	}
+	switch {
+	case o.MaxDepth == 0:
+		l.MaxDepth = -1
+	case o.MaxDepth < 0:
+		l.MaxDepth = 0
+	}
+	return l
+}
+
+// NewLinker makes the Linker that the link options in FORMAT describe: what merge and check
+// parse pages with.
+func NewLinker(l iut.LinkOptions) (*Linker, error) {
+	mode, err := scope.ParseMode(l.Scope)
+	if err != nil {
+		return nil, err
+	}
+	o := Options{Scope: mode, MaxDepth: l.MaxDepth}
+	switch {
+	case l.MaxDepth < 0:
+		o.MaxDepth = 0
+	case l.MaxDepth == 0:
+		o.MaxDepth = -1
+	}
+	for _, list := range []struct {
+		from []string
+		to   *[]*regexp.Regexp
+	}{{l.Include, &o.Include}, {l.Exclude, &o.Exclude}} {
+		for _, text := range list.from {
+			re, err := regexp.Compile(text)
+			if err != nil {
+				return nil, fmt.Errorf("FORMAT: %w", err)
+			}
+			*list.to = append(*list.to, re)
+		}
+	}
+	return o.linker(), nil
+}
+
+func patterns(list []*regexp.Regexp) []string {
+	var texts []string
+	for _, re := range list {
+		texts = append(texts, re.String())
+	}
+	return texts
+}

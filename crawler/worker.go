@@ -1,0 +1,273 @@
+package crawler
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"urltree/buffer"
+	"urltree/crawler/fetch"
+	"urltree/crawler/frontier"
+	"urltree/iut"
+	"urltree/storage"
+)
+
+// maxURL is the longest URL that is asked for, in bytes.
+const maxURL = 2048
+
+// A worker is one crawler: it takes loans from the frontier, works on several at a time, and
+// puts what came of each URL into its buffer. Fed by Frontier.Take, feeds Buffer.Add.
+//
+// Owner: its own goroutine has the stack of loans; each loan is one goroutine's while it is
+// worked on, and always ends with Frontier.Return.
+type worker struct {
+	*engine
+	number int // from 1
+	buf    *buffer.Buffer[*iut.Item]
+	batch  queue // URLs taken, and URLs done or given back
+	flying atomic.Int64
+}
+
+// run works until nothing is left or fetching stops. An error ends the crawl.
+func (w *worker) run() error {
+	var (
+		stack []*frontier.Loan
+		slots = make(chan struct{}, w.opts.Downloads)
+		wg    sync.WaitGroup
+	)
+	defer wg.Wait()
+	defer func() {
+		for _, loan := range stack {
+			w.giveBack(loan, loan.Rows)
+		}
+	}()
+	for {
+		select {
+		case slots <- struct{}{}: // a free download
+		case <-w.fetching.Done():
+			return nil
+		}
+		free := cap(slots) - len(slots) + 1
+		start := time.Now()
+		if len(stack) == 0 {
+			loans, err := w.frontier.Take(w.fetching, free)
+			switch {
+			case errors.Is(err, io.EOF):
+				w.stop(errNothingLeft)
+				return nil
+			case w.fetching.Err() != nil:
+				stack = loans
+				return nil
+			case err != nil:
+				return err
+			}
+			stack = append(stack, loans...)
+		} else if len(stack) < free {
+			// Source D's extended crawling: look for more, but never wait while there is work.
+			if loans, ok := w.frontier.TryTake(free - len(stack)); ok {
+				stack = append(stack, loans...)
+			}
+		}
+		if len(stack) == 0 {
+			<-slots
+			continue
+		}
+		loan := stack[0]
+		stack = stack[1:]
+		if n := len(loan.Rows) + len(loan.Held); n > 0 {
+			w.batch.added.Add(int64(n))
+			w.stages[stagePick].addMany(time.Since(start)/time.Duration(n), n)
+		}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			w.work(loan)
+		})
+	}
+}
+
+// work asks for the URLs of a loan one after the other.
+func (w *worker) work(loan *frontier.Loan) {
+	rows := loan.Rows
+	defer func() { w.giveBack(loan, rows) }()
+	for _, h := range loan.Held {
+		o := storage.Outcome{Row: h.Row, State: storage.Pending, Next: h.Row}
+		o.Next.Range, o.Next.Reason = storage.Held, h.Reason
+		w.add(&iut.Item{Outcome: o}, nil)
+	}
+	if loan.Robots != "" {
+		w.askRobots(loan)
+		return
+	}
+	for len(rows) > 0 {
+		if w.fetching.Err() != nil {
+			return
+		}
+		done, err := w.url(loan, &rows[0])
+		if err != nil {
+			w.fail(err)
+			return
+		}
+		if !done {
+			return
+		}
+		rows = rows[1:]
+	}
+}
+
+func (w *worker) giveBack(loan *frontier.Loan, unasked []storage.Row) {
+	w.batch.removed.Add(int64(len(unasked)))
+	w.frontier.Return(loan, unasked)
+}
+
+func (w *worker) askRobots(loan *frontier.Loan) {
+	row, answer, err := w.robots.ask(w.transfers, w.client, loan.Robots)
+	if err != nil {
+		if w.transfers.Err() == nil {
+			w.fail(fmt.Errorf("%w: robots.txt of %s: %w", iut.ErrDisk, loan.Robots, err))
+		}
+		return
+	}
+	times := w.frontier.Answered(loan, answer)
+	w.add(&iut.Item{Outcome: storage.Outcome{Host: &times, Robots: &row}}, nil)
+	if answer.Fault {
+		w.buf.Flush()
+	}
+}
+
+// url brings one URL to an outcome in the buffer. It is not done when fetching stopped first:
+// then the row is still pending.
+func (w *worker) url(loan *frontier.Loan, row *storage.Row) (done bool, err error) {
+	item := &iut.Item{Outcome: storage.Outcome{Row: *row}, Crawler: w.number}
+	switch {
+	case row.Run <= w.lastUnclean && w.tree.Has(row.URL):
+		item.State, item.Adopt = storage.Stored, true
+		return w.add(item, nil), nil
+	case len(row.URL) > maxURL:
+		item.Refuse("length")
+		return w.add(item, nil), nil
+	}
+	rules, err := w.robots.rules(storage.Origin(row.URL))
+	if err != nil {
+		return false, err
+	}
+	if ok, _ := rules.Allowed(pathOf(row.URL)); !ok {
+		item.Refuse("robots")
+		return w.add(item, nil), nil
+	}
+	if w.tickets != nil {
+		// One of -max-pages tickets: kept by what is stored, given back by everything else.
+		if w.tickets.Acquire(w.fetching, 1) != nil {
+			return false, nil
+		}
+		defer func() {
+			if done && item.State == storage.Stored {
+				w.ticketUsed()
+			} else {
+				w.tickets.Release(1)
+			}
+		}()
+	}
+	start := time.Now()
+	w.flying.Add(1)
+	res, err := w.client.Get(w.transfers, row.URL, fetch.Request{Accept: acceptHeader, Wants: accepted})
+	w.flying.Add(-1)
+	if err != nil && w.transfers.Err() != nil {
+		return false, nil
+	}
+	if errors.Is(err, fetch.ErrDisk) {
+		return false, fmt.Errorf("%w: body of %s: %w", iut.ErrDisk, row.URL, err)
+	}
+	a := w.answer(item, res, err)
+	a.Start, a.End = start, time.Now()
+	times := w.frontier.Answered(loan, a)
+	item.Host = &times
+	if item.State == storage.Pending {
+		item.Next.Due = max(times.Next, a.End.Add(time.Second<<min(row.Tries, 10)).UnixNano())
+	}
+	if res != nil {
+		w.stages[stageRequest].add(res.First)
+		w.stages[stageResponse].add(res.Total - res.First)
+	}
+	took := time.Since(start)
+	if !w.add(item, func(o *Outcome) { o.Took = took }) {
+		return false, nil
+	}
+	if res != nil {
+		res.Body.HandOver() // the buffer counts its bytes now
+	}
+	if a.Fault || a.RetryAfter > 0 {
+		// How long the host wants to be left alone must not be lost.
+		w.buf.Flush()
+	}
+	return true, nil
+}
+
+// add puts an item into the buffer, waiting for a place. It fails only when the crawl does.
+func (w *worker) add(item *iut.Item, say func(*Outcome)) bool {
+	item.Crawler = w.number
+	told := Outcome{
+		URL: item.Row.URL, State: item.State, Reason: item.Reason,
+		Status: int(item.Outcome.Page.Status), Bytes: item.Outcome.Page.Bytes,
+	}
+	if item.State == storage.Pending {
+		told.Reason = item.Next.Reason
+	}
+	if err := w.buf.Add(w.alive, item); err != nil {
+		if item.Free != nil {
+			item.Free()
+		}
+		return false
+	}
+	w.added(w.buf)
+	if w.opts.OnOutcome != nil && told.URL != "" {
+		if say != nil {
+			say(&told)
+		}
+		w.opts.OnOutcome(told)
+	}
+	return true
+}
+
+// pathOf gives path and query of a canonical URL.
+func pathOf(url string) string { return url[len(storage.Origin(url)):] }
+
+const acceptHeader = "text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.1"
+
+// accepted tells which media types are stored.
+func accepted(media string) bool {
+	return media == "text/html" || media == "application/xhtml+xml" || media == "text/plain"
+}
+
+// parsePage finds the links of an answer, at most as many at a time as there are processors.
+// What panics is the page's fault, not the crawl's.
+func (w *worker) parsePage(item *iut.Item, body []byte) (noindex bool, err error) {
+	w.parsing <- struct{}{}
+	defer func() { <-w.parsing }()
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("parse %s: panic: %v", item.Row.URL, p)
+		}
+	}()
+	start := time.Now()
+	facts := iut.Facts{URL: item.Row.URL, Source: item.Row.Source, Page: item.Outcome.Page}
+	page := w.linker.parse(facts, body)
+	item.Outcome.Page.Charset = page.Charset
+	item.Links = w.dropKnown(w.linker.admit(page, facts))
+	w.stages[stageParse].add(time.Since(start))
+	return page.NoIndex, nil
+}
+
+// dropKnown leaves out the links that the seen filter has: those are durable already.
+func (w *worker) dropKnown(links []storage.Link) []storage.Link {
+	filter := w.index.Filter()
+	kept := links[:0]
+	for _, l := range links {
+		if !filter.Has(filter.Fingerprint(l.URL)) {
+			kept = append(kept, l)
+		}
+	}
+	return kept
+}
