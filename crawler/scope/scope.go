@@ -1,0 +1,155 @@
+// Package scope decides which URLs belong to a crawl. It is fed by seeds and by the links of
+// pages, both canonical; what it admits goes on to the frontier.
+package scope
+
+import (
+	"fmt"
+	"net/netip"
+	"regexp"
+	"strings"
+	"sync"
+
+	"golang.org/x/net/publicsuffix"
+)
+
+// A Mode says how far from the seeds a crawl goes.
+type Mode int
+
+const (
+	Any    Mode = iota // everywhere
+	Domain             // same registrable domain as a seed; an IP address is its own domain
+	Host               // same host name as a seed, any scheme and port
+	Prefix             // as Host, and below the folder of the seed: its path up to the last slash
+)
+
+var modes = []string{"any", "domain", "host", "prefix"}
+
+func (m Mode) String() string { return modes[m] }
+
+// ParseMode reads the name of a mode: any, domain, host or prefix.
+func ParseMode(name string) (Mode, error) {
+	for i, m := range modes {
+		if m == name {
+			return Mode(i), nil
+		}
+	}
+	return 0, fmt.Errorf("scope %q: want one of %s", name, strings.Join(modes, ", "))
+}
+
+// Options of a scope. The zero value admits everything.
+type Options struct {
+	Mode Mode
+	// Include: if there are any, a URL must match at least one. Exclude: it must match none.
+	// Neither applies to seeds. They are matched against the whole URL.
+	Include, Exclude []*regexp.Regexp
+}
+
+// A Scope admits URLs by options and seeds. Scope is relative to all seeds, so it grows with
+// each; what it admitted once it always admits. It is safe for concurrent use.
+type Scope struct {
+	opts Options
+
+	mu    sync.RWMutex
+	seeds map[string]struct{} // guarded by mu; URLs
+	areas map[string]struct{} // guarded by mu; domains, hosts or folders, as Mode has it
+}
+
+// New makes a scope without seeds: in all modes but Any it admits nothing yet.
+func New(o Options) *Scope {
+	return &Scope{opts: o, seeds: map[string]struct{}{}, areas: map[string]struct{}{}}
+}
+
+// AddSeed adds a canonical URL that a person named, or the target of a seed's redirect. It is
+// admitted from now on, whatever the options.
+func (s *Scope) AddSeed(url string) {
+	area, path := split(url)
+	switch s.opts.Mode {
+	case Domain:
+		area = domain(area)
+	case Prefix:
+		area += path[:strings.LastIndexByte(path, '/')+1]
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seeds[url] = struct{}{}
+	s.areas[area] = struct{}{}
+}
+
+// Admits tells whether a canonical URL belongs to the crawl.
+func (s *Scope) Admits(url string) bool { return s.Reason(url) == "" }
+
+// Reason tells why a canonical URL does not belong to the crawl: "scope", "include" or
+// "exclude". It is "" for one that does.
+func (s *Scope) Reason(url string) string {
+	seed, near := s.look(url)
+	switch {
+	case seed:
+		return ""
+	case !near:
+		return "scope"
+	case len(s.opts.Include) > 0 && !matchesAny(s.opts.Include, url):
+		return "include"
+	case matchesAny(s.opts.Exclude, url):
+		return "exclude"
+	}
+	return ""
+}
+
+// look tells whether a URL is a seed, and whether it is near one as Mode has it.
+func (s *Scope) look(url string) (seed, near bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if _, ok := s.seeds[url]; ok {
+		return true, true
+	}
+	host, path := split(url)
+	switch s.opts.Mode {
+	case Domain:
+		_, near = s.areas[domain(host)]
+	case Host:
+		_, near = s.areas[host]
+	case Prefix:
+		folder := host + path
+		for i := len(host); i < len(folder) && !near; i++ {
+			if folder[i] == '/' {
+				_, near = s.areas[folder[:i+1]]
+			}
+		}
+	default:
+		near = true
+	}
+	return false, near
+}
+
+// domain gives the registrable domain of a host, or the host where it has none: an IP address,
+// a public suffix, a name such as localhost.
+func domain(host string) string {
+	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return host // the list of suffixes would take 1.1 of 127.0.1.1 for a domain
+	}
+	if d, err := publicsuffix.EffectiveTLDPlusOne(host); err == nil {
+		return d
+	}
+	return host
+}
+
+// split gives the host name, without port, and the path of a canonical URL.
+func split(url string) (host, path string) {
+	_, rest, _ := strings.Cut(url, "://")
+	rest, _, _ = strings.Cut(rest, "?")
+	host, _, _ = strings.Cut(rest, "/")
+	path = rest[len(host):]
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
+		host = host[:i]
+	}
+	return host, path
+}
+
+func matchesAny(res []*regexp.Regexp, url string) bool {
+	for _, re := range res {
+		if re.MatchString(url) {
+			return true
+		}
+	}
+	return false
+}

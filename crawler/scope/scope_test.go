@@ -1,0 +1,186 @@
+package scope
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sync"
+	"testing"
+
+	"golang.org/x/net/idna"
+)
+
+func TestReason(t *testing.T) {
+	all := []Mode{Any, Domain, Host, Prefix}
+	for _, tt := range []struct {
+		name, seed, url string
+		modes           []Mode // those that admit the URL
+	}{
+		{"the seed", "http://www.example.org/a/b", "http://www.example.org/a/b", all},
+		{"same folder", "http://www.example.org/a/b", "http://www.example.org/a/c?d", all},
+		{"below", "http://www.example.org/a/b", "http://www.example.org/a/b/c/", all},
+		{"the folder itself", "http://www.example.org/a/b", "http://www.example.org/a/", all},
+		{"scheme and port differ", "http://www.example.org/a/b", "https://www.example.org:81/a/c", all},
+		{"slash in a query is no folder", "http://www.example.org/a?b/c", "http://www.example.org/d", all},
+		{"folder above", "http://www.example.org/a/b", "http://www.example.org/", []Mode{Any, Domain, Host}},
+		{"folder with a longer name", "http://www.example.org/a/b", "http://www.example.org/ab", []Mode{Any, Domain, Host}},
+		{"path in a query", "http://www.example.org/a/b", "http://www.example.org/?/a/b", []Mode{Any, Domain, Host}},
+		{"other host of the domain", "http://www.example.org/", "http://example.org/", []Mode{Any, Domain}},
+		{"below a public suffix", "http://a.co.uk/", "http://b.co.uk/", []Mode{Any}},
+		{"domain below a public suffix", "http://a.b.co.uk/", "http://b.co.uk/", []Mode{Any, Domain}},
+		{"suffix that people register under", "http://me.github.io/", "http://you.github.io/", []Mode{Any}},
+		{"name that ends alike", "http://example.org/", "http://badexample.org/", []Mode{Any}},
+		{"addresses that end alike", "http://127.0.0.1/", "http://1.0.0.1/", []Mode{Any}},
+		{"address", "http://127.0.0.1/", "http://127.0.0.1:81/x", all},
+		{"IPv6", "http://[::1]/", "https://[::1]:81/x", all},
+		{"other IPv6", "http://[::1]/", "http://[::2]/", []Mode{Any}},
+		{"name without dots", "http://localhost:81/", "http://localhost/", all},
+		{"host in a query", "http://example.org/", "http://evil.example/?http://example.org/", []Mode{Any}},
+	} {
+		for _, mode := range all {
+			t.Run(tt.name+"/"+mode.String(), func(t *testing.T) {
+				want := "scope"
+				for _, m := range tt.modes {
+					if m == mode {
+						want = ""
+					}
+				}
+				s := New(Options{Mode: mode})
+				if near := s.Admits(tt.url); near != (mode == Any) {
+					t.Errorf("without seeds: Admits = %v", near)
+				}
+				s.AddSeed(tt.seed)
+				if got := s.Reason(tt.url); got != want {
+					t.Errorf("Reason = %q, want %q", got, want)
+				}
+				if !s.Admits(tt.seed) {
+					t.Error("the seed is not admitted")
+				}
+				s.AddSeed(tt.url) // now it is one itself
+				if !s.Admits(tt.url) || !s.Admits(tt.seed) {
+					t.Error("a second seed is not admitted, or took the first away")
+				}
+			})
+		}
+	}
+}
+
+func TestPatterns(t *testing.T) {
+	re := func(exprs ...string) (res []*regexp.Regexp) {
+		for _, e := range exprs {
+			res = append(res, regexp.MustCompile(e))
+		}
+		return res
+	}
+	for _, tt := range []struct {
+		name             string
+		include, exclude []*regexp.Regexp
+		url, want        string
+	}{
+		{"no patterns", nil, nil, "http://example.org/a", ""},
+		{"one of two includes", re(`/b`, `/a$`), nil, "http://example.org/a", ""},
+		{"no include", re(`/b`), nil, "http://example.org/a", "include"},
+		{"exclude", nil, re(`/b`, `\.org/a`), "http://example.org/a", "exclude"},
+		{"exclude wins", re(`/a`), re(`/a`), "http://example.org/a", "exclude"},
+		{"scope first", re(`/a`), re(`/a`), "http://example.com/a", "scope"},
+		{"not for seeds", re(`/b`), re(`example`), "http://example.org/", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := New(Options{Mode: Host, Include: tt.include, Exclude: tt.exclude})
+			s.AddSeed("http://example.org/")
+			if got := s.Reason(tt.url); got != tt.want {
+				t.Errorf("Reason = %q, want %q", got, tt.want)
+			}
+			if s.Admits(tt.url) != (tt.want == "") {
+				t.Error("Admits and Reason differ")
+			}
+		})
+	}
+}
+
+func TestParseMode(t *testing.T) {
+	for _, m := range []Mode{Any, Domain, Host, Prefix} {
+		if got, err := ParseMode(m.String()); got != m || err != nil {
+			t.Errorf("ParseMode(%q) = %v, %v", m, got, err)
+		}
+	}
+	const want = `scope "site": want one of any, domain, host, prefix`
+	if _, err := ParseMode("site"); err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
+func TestManySeeds(t *testing.T) {
+	const n = 100_000
+	s := New(Options{Mode: Prefix})
+	var wg sync.WaitGroup
+	for worker := range 2 {
+		wg.Go(func() {
+			for i := worker; i < n; i += 2 {
+				s.AddSeed(fmt.Sprintf("http://host%d.example/%d/", i%1000, i))
+				if url := fmt.Sprintf("https://host%d.example/%d/x", i%1000, i); !s.Admits(url) {
+					t.Errorf("%s is not admitted", url)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for i := range n {
+		if url := fmt.Sprintf("http://host%d.example/%d", i%1000, i); s.Admits(url) {
+			t.Fatalf("%s is admitted", url)
+		}
+	}
+}
+
+func TestPublicSuffixList(t *testing.T) {
+	dir := os.Getenv("SHARED")
+	if dir == "" {
+		dir = "../../../shared"
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "conformance/psl/psl_cases.json"))
+	if errors.Is(err, os.ErrNotExist) {
+		t.Skipf("no shared conformance data: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []struct {
+		Host        string
+		Registrable *string
+	}
+	if err := json.Unmarshal(data, &cases); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cases {
+		host, err := idna.Lookup.ToASCII(c.Host)
+		if err != nil {
+			continue // not a host of a canonical URL
+		}
+		want := host
+		if c.Registrable != nil {
+			if want, err = idna.Lookup.ToASCII(*c.Registrable); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := domain(host); got != want {
+			t.Errorf("domain(%q) = %q, want %q", host, got, want)
+		}
+	}
+}
+
+func BenchmarkReason(b *testing.B) {
+	for _, mode := range []Mode{Domain, Host, Prefix} {
+		b.Run(mode.String(), func(b *testing.B) {
+			s := New(Options{Mode: mode})
+			for i := range 100_000 {
+				s.AddSeed(fmt.Sprintf("http://host%d.example/%d/", i, i))
+			}
+			for b.Loop() {
+				s.Reason("http://www.host77.example/a/b/c/d.html?e")
+			}
+		})
+	}
+}
