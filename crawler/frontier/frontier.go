@@ -1,0 +1,590 @@
+// Package frontier decides which pending URL is asked next, and when.
+//
+// It has two levels: a tournament of hosts (who may be asked, and when) and a window per host
+// (its first rows, in order). The rows themselves are in the index; a row is pending until the
+// transaction that holds its outcome deletes it, and the frontier only copies.
+//
+// A row moves so: it is told by Add once it is durable (or counted by Options.Hosts at the
+// start); it stands in the window of its host or waits on disk; Take lends it, and it is out;
+// Return gives it back unasked, or Done tells that the commit with its outcome has happened.
+// A row that is out is neither in a window nor read by a refill, so it is lent once.
+//
+// The committer calls, after each commit and in the order of the commits, first Add with the new
+// rows and then Done with the outcomes. So what a page leads to is known before the page
+// leaves, and the count of what is left never falls to zero too early.
+//
+// There is one lock. It is not held while the Store reads or while Idle is called.
+package frontier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"urltree/storage"
+)
+
+// GivenUp is the reason of the rows of a host that failed too often in this run.
+const GivenUp = "host given up"
+
+const (
+	fewRows  = 4    // what a window may hold however small its share is
+	maxRows  = 4096 // what a window may hold at most; bounds the time of one merge
+	maxHeld  = 256  // held rows of one loan
+	maxShare = 64   // loans beyond the free downloads
+	usualRow = 384  // bytes of a usual row, to choose how many to read
+)
+
+// A Store reads the pending rows of a host. *storage.Index is one.
+type Store interface {
+	// Refill reads rows of one host: first those of range Later with Due <= now, then those of
+	// range Now, in order from the first, without those for which skip is true, at most n.
+	Refill(host string, now time.Time, n int, skip func(url string) bool) ([]storage.Row, error)
+	// NextDue gives the earliest Due of the host's rows of range Later that skip does not
+	// name, 0 if there is none.
+	NextDue(host string, skip func(url string) bool) (int64, error)
+}
+
+// Options of a frontier. Admit, NeedRobots and the Store's skip must not call the frontier.
+type Options struct {
+	Store    Store
+	Memory   int64         // bytes of all windows; 0: 64 MiB
+	Crawlers int           // how many call Take; 0: 1
+	Batch    int           // rows of one loan from a host without delay; 0: 16
+	PerHost  int           // loans of one host at once; 0: 1
+	Delay    time.Duration // between two requests to one host; 0: none
+	Auto     bool          // adapts the delay to 5 answer times, 100 ms to 30 s, at least Delay
+	MaxWait  time.Duration // Take ends when nothing can be asked sooner; 0: 10 min
+
+	Hosts []storage.HostRow // as the index has them
+	// Unclean: the last run has left no mark of a clean stop, so the stored times may be too
+	// early. No host is asked before one full delay of its own, an unknown one not in the
+	// first second, unless there is no delay.
+	Unclean bool
+
+	// Admit gives the reason why this run does not ask a row, or "". nil admits all. It is
+	// called under the lock, for a row about to be lent, and must be quick.
+	Admit func(row *storage.Row) (held string)
+	// NeedRobots tells whether no valid robots.txt answer is known for an origin. nil: never.
+	// It is called as Admit is.
+	NeedRobots func(origin string) bool
+	// Idle is called, without the lock, by a Take that must wait while all that is left is out:
+	// once after each change. It should flush the buffers.
+	Idle func()
+}
+
+// A Loan lends a host to one crawler until Return. The rows are to be asked one after the
+// other, each request followed by Answered. When that gives a next permitted time in the
+// future, the rest goes back by Return.
+type Loan struct {
+	Host string
+	Rows []storage.Row
+	// Robots is the origin whose robots.txt is to be fetched, or "". Then Rows is empty and
+	// nobody else has this host.
+	Robots string
+	// Held are rows that are not to be asked in this run. An outcome moves each to the held
+	// range; they need no request and no turn.
+	Held []HeldRow
+
+	h        *host
+	returned bool
+	answered bool
+	before   int64 // the host's next permitted time before this loan moved it to reserved
+	reserved int64 // 0: not moved
+}
+
+// A HeldRow is a row that this run does not ask, and why.
+type HeldRow struct {
+	Row    storage.Row
+	Reason string
+}
+
+// Done tells of a commit: Row as it was lent, and its new place. Next counts only by Range and
+// Due: Later or Now if the row is pending as before, Held, or 0 if it is pending no more.
+type Done struct {
+	Row  storage.Row
+	Next storage.Row
+}
+
+// A Frontier gives out pending URLs. All methods may be called at the same time.
+type Frontier struct {
+	opts  Options
+	start int64 // Unix nanoseconds
+
+	mu    sync.Mutex
+	hosts map[string]*host // guarded by mu, as is all below
+	list  []*host          // all hosts, for shrink
+	hand  int              // where in list shrink goes on
+	tree  cbt              // the hosts that have a turn
+	needs []*host          // hosts that have their turn and wait for a refill
+	err   error            // the first error of the Store; ends all Takes
+
+	bytes   int64 // of all windows
+	busy    int   // hosts with a count above 0
+	live    int64 // sum of the hosts' counts
+	out     int64 // sum of the sizes of the hosts' out sets
+	loans   int   // not returned
+	readers int   // refills that read
+	changes int64 // loans made and returned
+	idle    int64 // changes when Idle was called last
+
+	wake    chan struct{} // closed and replaced to wake the waiting Takes
+	waiters int
+	sleep   int64 // Unix nanoseconds when the first of them wakes by itself; in the past: unknown
+
+	held, added, removed, missing, refills int64
+	longestWait                            time.Duration
+}
+
+// New makes a frontier over the rows that are in the store.
+func New(opts Options) (*Frontier, error) {
+	if opts.Store == nil {
+		return nil, errors.New("frontier: no store")
+	}
+	if opts.Memory < 0 || opts.Crawlers < 0 || opts.Batch < 0 || opts.PerHost < 0 || opts.Delay < 0 || opts.MaxWait < 0 {
+		return nil, errors.New("frontier: negative option")
+	}
+	orDefault(&opts.Memory, 64<<20)
+	orDefault(&opts.Crawlers, 1)
+	orDefault(&opts.Batch, 16)
+	orDefault(&opts.PerHost, 1)
+	orDefault(&opts.MaxWait, 10*time.Minute)
+	hosts := opts.Hosts
+	opts.Hosts = nil // not to be kept in memory twice
+	f := &Frontier{
+		opts:  opts,
+		start: time.Now().UnixNano(),
+		hosts: make(map[string]*host, len(hosts)),
+		wake:  make(chan struct{}),
+	}
+	for i := range hosts {
+		stored := &hosts[i]
+		if _, twice := f.hosts[stored.Name]; twice {
+			return nil, fmt.Errorf("frontier: host %q is there twice", stored.Name)
+		}
+		h := f.newHostLocked(stored.Name)
+		h.load(stored.HostTimes, f.start)
+		if opts.Unclean {
+			h.next = max(h.next, f.start+int64(f.wait(h)))
+		}
+		h.more = stored.Now > 0
+		if stored.Later > 0 {
+			h.dueBy(0)
+		}
+		f.countLocked(h, max(stored.Now, 0)+max(stored.Later, 0))
+		f.placeLocked(h)
+	}
+	return f, nil
+}
+
+func orDefault[T ~int | ~int64](v *T, d T) {
+	if *v == 0 {
+		*v = d
+	}
+}
+
+// hostLocked gives the host of a name; a new one may be asked at once, except shortly after an
+// unclean start.
+func (f *Frontier) hostLocked(name string) *host {
+	if h := f.hosts[name]; h != nil {
+		return h
+	}
+	h := f.newHostLocked(name)
+	if d := f.wait(h); f.opts.Unclean && d > 0 {
+		h.next = f.start + int64(max(d, time.Second))
+	}
+	return h
+}
+
+func (f *Frontier) newHostLocked(name string) *host {
+	h := &host{name: name}
+	f.hosts[name] = h
+	f.list = append(f.list, h)
+	return h
+}
+
+// Add tells of new pending rows, durable already. Of rows of range Held only the number counts.
+func (f *Frontier) Add(rows []storage.Row) {
+	groups := groupRows(rows)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, g := range groups {
+		h := f.hostLocked(g.host)
+		fresh := g.rows[:0]
+		for i := range g.rows {
+			r := &g.rows[i]
+			switch r.Range {
+			case storage.Now:
+				f.countLocked(h, 1)
+				if _, out := h.out[r.URL]; out {
+					// Either a refill has read the row before we were told of it, or the commit
+					// that ends it opens it again. Done looks which.
+					h.out[r.URL] = true
+				} else if _, there := h.win.search(r); !there {
+					fresh = append(fresh, *r)
+				}
+			case storage.Later:
+				f.countLocked(h, 1)
+				h.dueBy(r.Due)
+			case storage.Held:
+				f.held++
+			}
+		}
+		if h.reading != nil {
+			h.reading.added = append(h.reading.added, fresh...)
+		} else {
+			f.insertLocked(h, fresh)
+		}
+		f.placeLocked(h)
+	}
+	f.added += int64(len(rows))
+	f.shrinkLocked()
+	f.wakeLocked()
+}
+
+// A group holds rows of one host, in order.
+type group struct {
+	host string
+	rows []storage.Row
+}
+
+func groupRows(rows []storage.Row) []group {
+	var groups []group
+	index := make(map[string]int)
+	for i := range rows {
+		name := storage.Host(rows[i].URL)
+		at, ok := index[name]
+		if !ok {
+			at = len(groups)
+			index[name] = at
+			groups = append(groups, group{host: name})
+		}
+		groups[at].rows = append(groups[at].rows, rows[i])
+	}
+	for _, g := range groups {
+		sortRows(g.rows)
+	}
+	return groups
+}
+
+// Take waits until a host may be asked and lends it: at least one loan, at most free downloads
+// plus the caller's share of the hosts that are ready. It gives io.EOF when all rows are done,
+// or when none is out and what is left must wait longer than MaxWait; it may be called again
+// after an Add. An error of the Store ends it for good. When ctx ends first, it gives the error
+// of ctx.
+func (f *Frontier) Take(ctx context.Context, free int) ([]*Loan, error) {
+	f.lockMeasured()
+	defer f.mu.Unlock()
+	for {
+		if err := ctx.Err(); err != nil {
+			f.sleep = 0 // the others may have relied on this one to wake first
+			f.wakeLocked()
+			return nil, err
+		}
+		if loans := f.gatherLocked(max(free, 1)); len(loans) > 0 {
+			f.wakeLocked()
+			return loans, nil
+		}
+		if f.err != nil {
+			return nil, f.err
+		}
+		now := time.Now().UnixNano()
+		switch what, at := f.outlookLocked(now); what {
+		case end:
+			return nil, io.EOF
+		case idle:
+			f.idle = f.changes
+			if f.opts.Idle != nil {
+				f.mu.Unlock()
+				f.opts.Idle()
+				f.mu.Lock()
+			}
+		case rest:
+			f.waitLocked(ctx, now, at)
+		}
+	}
+}
+
+// lockMeasured takes the lock and notes the longest time that took.
+func (f *Frontier) lockMeasured() {
+	if f.mu.TryLock() {
+		return
+	}
+	begin := time.Now()
+	f.mu.Lock()
+	f.longestWait = max(f.longestWait, time.Since(begin))
+}
+
+// TryTake is Take for a crawler that has work of its own: it lends what is ready and never
+// waits. It gives false when the lock is busy, nothing is ready, or the store must be read
+// first, which Take does.
+func (f *Frontier) TryTake(free int) ([]*Loan, bool) {
+	if !f.mu.TryLock() {
+		return nil, false
+	}
+	defer f.mu.Unlock()
+	if f.err != nil || len(f.needs) > 0 {
+		return nil, false
+	}
+	now := time.Now().UnixNano()
+	loans := f.lendReadyLocked(nil, now, f.wantLocked(now, max(free, 1)))
+	f.wakeLocked()
+	return loans, len(loans) > 0
+}
+
+// wantLocked is the number of loans that a crawler may get.
+func (f *Frontier) wantLocked(now int64, free int) int {
+	ready := f.tree.count(now, maxShare*f.opts.Crawlers)
+	return free + ready/f.opts.Crawlers
+}
+
+// gatherLocked lends what is ready. It refills hosts until the free downloads are served or
+// no host needs it, and one in any case, so that none waits for ever.
+func (f *Frontier) gatherLocked(free int) []*Loan {
+	var loans []*Loan
+	want := f.wantLocked(time.Now().UnixNano(), free)
+	for refilled := false; f.err == nil; refilled = true {
+		loans = f.lendReadyLocked(loans, time.Now().UnixNano(), want)
+		if len(f.needs) == 0 || refilled && len(loans) >= free {
+			break
+		}
+		h := f.needs[0]
+		f.needs[0] = nil
+		f.needs = f.needs[1:]
+		f.refillLocked(h)
+	}
+	f.shrinkLocked()
+	return loans
+}
+
+// lendReadyLocked lends hosts that may be asked now until there are want loans. Those that
+// must be refilled first join needs.
+func (f *Frontier) lendReadyLocked(loans []*Loan, now int64, want int) []*Loan {
+	for len(loans)+len(f.needs) < want {
+		h := f.tree.first()
+		if h == nil || h.key > now {
+			break
+		}
+		if h.needsRefill(now) {
+			h.queued = true
+			f.needs = append(f.needs, h)
+		} else if l := f.lendLocked(h, now); l != nil {
+			loans = append(loans, l)
+		}
+		f.placeLocked(h)
+	}
+	return loans
+}
+
+// lendLocked makes a loan of a host that has its turn and a row in its window. It gives nil
+// when the host must first be returned by others.
+func (f *Frontier) lendLocked(h *host, now int64) *Loan {
+	l := &Loan{Host: h.name, h: h}
+	limit := 1
+	if f.wait(h) == 0 {
+		limit = f.opts.Batch
+	}
+	for len(l.Rows) < limit && len(l.Held) < maxHeld {
+		row := h.win.first()
+		if row == nil {
+			break
+		}
+		if reason := f.holdReason(h, row); reason != "" {
+			l.Held = append(l.Held, HeldRow{Row: f.popLocked(h), Reason: reason})
+			continue
+		}
+		if f.opts.NeedRobots != nil {
+			if origin := storage.Origin(row.URL); f.opts.NeedRobots(origin) {
+				if len(l.Rows) == 0 {
+					h.alone = true
+					if h.borrowers == 0 {
+						l.Robots = origin
+					}
+				}
+				break
+			}
+		}
+		l.Rows = append(l.Rows, f.popLocked(h))
+	}
+	asks := len(l.Rows) > 0 || l.Robots != ""
+	if !asks && len(l.Held) == 0 {
+		return nil
+	}
+	if asks && f.opts.PerHost > 1 {
+		l.before = h.next
+		h.next = max(h.next, now+int64(f.wait(h)))
+		l.reserved = h.next
+	}
+	h.borrowers++
+	f.loans++
+	f.changes++
+	return l
+}
+
+func (f *Frontier) holdReason(h *host, row *storage.Row) string {
+	if h.givenUp {
+		return GivenUp
+	}
+	if f.opts.Admit == nil {
+		return ""
+	}
+	return f.opts.Admit(row)
+}
+
+// popLocked takes the first row of the window out.
+func (f *Frontier) popLocked(h *host) storage.Row {
+	row := h.win.pop()
+	if h.out == nil {
+		h.out = make(map[string]bool)
+	}
+	h.out[row.URL] = false
+	f.out++
+	return row
+}
+
+// backLocked takes a URL out of the set of those that are out. It tells whether it was there,
+// and whether Add named it meanwhile.
+//
+// A refill that reads now may still meet the row as it was, but it skips by a copy of the set
+// made when it began: for that refill the URL stays out until it ends.
+func (f *Frontier) backLocked(h *host, url string) (ok, told bool) {
+	if told, ok = h.out[url]; !ok {
+		return false, false
+	}
+	delete(h.out, url)
+	if len(h.out) == 0 {
+		h.out = nil
+	}
+	f.out--
+	return true, told
+}
+
+// Answered tells how the host took a request of the loan, and gives what is to be stored of it.
+func (f *Frontier) Answered(l *Loan, a Answer) storage.HostTimes {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	l.answered = true
+	f.answered(l.h, a)
+	f.placeLocked(l.h)
+	f.wakeLocked()
+	return l.h.times()
+}
+
+// CrawlDelay sets the least delay that a robots.txt asks for; more than a minute is cut to a
+// minute, 0 asks for none. The latest call counts. Answered gives it back to be stored.
+func (f *Frontier) CrawlDelay(host string, d time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	h := f.hostLocked(host)
+	h.delay = min(max(d, 0), longestDelay)
+	f.restLocked(h)
+	f.placeLocked(h)
+}
+
+// GiveUp gives a host up for this run: all its rows leave as held. Ten failures in a row do the
+// same; those of the runs before count, so that a host known to fail has one try per run.
+func (f *Frontier) GiveUp(host string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	h := f.hostLocked(host)
+	h.givenUp = true
+	f.placeLocked(h)
+	f.wakeLocked()
+}
+
+// Return ends a loan. The unasked rows, of Rows or Held, may be taken again at once. A second
+// Return of a loan does nothing.
+func (f *Frontier) Return(l *Loan, unasked []storage.Row) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if l.returned {
+		return
+	}
+	l.returned = true
+	h := l.h
+	f.loans--
+	f.changes++
+	h.borrowers--
+	if h.borrowers == 0 {
+		h.alone = false
+	}
+	if l.reserved != 0 && !l.answered && h.next == l.reserved {
+		h.next = l.before // nothing was asked, so nobody waits for it
+	}
+	var rows []storage.Row
+	for i := range unasked {
+		if ok, _ := f.backLocked(h, unasked[i].URL); ok {
+			rows = append(rows, unasked[i])
+		}
+	}
+	sortRows(rows)
+	f.insertLocked(h, rows)
+	f.placeLocked(h)
+	f.shrinkLocked()
+	f.wakeLocked()
+}
+
+// Done tells that the outcomes of rows are committed. Rows that are not out are ignored.
+func (f *Frontier) Done(done []Done) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range done {
+		row, next := &done[i].Row, &done[i].Next
+		h := f.hosts[storage.Host(row.URL)]
+		if h == nil {
+			continue
+		}
+		ok, told := f.backLocked(h, row.URL)
+		if !ok {
+			continue
+		}
+		h.more = h.more || told // it may be open again, on disk
+		switch next.Range {
+		case storage.Now, storage.Later:
+			h.leave(next)
+		case storage.Held:
+			f.held++
+			f.countLocked(h, -1)
+		default:
+			f.removed++
+			f.countLocked(h, -1)
+		}
+		f.placeLocked(h)
+	}
+	f.wakeLocked()
+}
+
+// countLocked changes the number of a host's rows.
+func (f *Frontier) countLocked(h *host, by int64) {
+	if h.count > 0 {
+		f.busy--
+	}
+	h.count += by
+	f.live += by
+	if h.count > 0 {
+		f.busy++
+	}
+}
+
+// placeLocked puts a host where it belongs in the tree after something of it has changed, and
+// counts its window.
+func (f *Frontier) placeLocked(h *host) {
+	bytes := h.win.bytes()
+	f.bytes += bytes - h.bytes
+	h.bytes = bytes
+	key, ok := f.turn(h)
+	switch {
+	case !ok && h.leaf == 0:
+	case !ok:
+		f.tree.remove(h)
+	case h.leaf == 0:
+		h.key = key
+		f.tree.insert(h)
+	case h.key != key:
+		h.key = key
+		f.tree.update(h)
+	}
+}

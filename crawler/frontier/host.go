@@ -1,0 +1,184 @@
+package frontier
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"urltree/storage"
+)
+
+const (
+	longestWait  = 24 * time.Hour         // longest back-off and Retry-After
+	longestDelay = time.Minute            // longest Crawl-delay
+	firstDelay   = time.Second            // automatic delay before the first answer; first back-off
+	leastAuto    = 100 * time.Millisecond // bounds of the automatic delay
+	mostAuto     = 30 * time.Second
+	autoFactor   = 5  // automatic delay in smoothed answer times
+	giveUpAfter  = 10 // failures in a row
+)
+
+// A host holds what the frontier knows of one host name. All fields are guarded by the lock of
+// the frontier.
+//
+// Invariant while no refill of the host is reading: each of its rows of range Now or Later that
+// Add or New has told of is in the window, or out, or on disk only. If one of range Now is on
+// disk only, more is set; if one of range Later is on disk only, due is set and not after its
+// Due. Rows of range Now that are on disk only sort behind all of the window.
+type host struct {
+	name string
+
+	next    int64         // Unix nanoseconds before which it may not be asked
+	asked   int64         // Unix nanoseconds from which the delay counts: of the last request or answer; 0: none
+	answer  time.Duration // smoothed answer time; 0: unknown
+	backoff time.Duration // present back-off, without jitter; 0: none
+	delay   time.Duration // Crawl-delay; 0: none
+	fault   int64         // Unix nanoseconds at which the last counted failure ended; 0: none
+	fails   uint32        // failures in a row
+
+	count int64 // rows of range Now and Later, those that are out included
+	win   window
+	bytes int64           // of the window, as last counted in Frontier.bytes
+	out   map[string]bool // URLs that were taken and not yet returned or done; true: see Add; nil if none
+	due   int64           // see above; 0: none; may be too early, never too late
+	more  bool            // see above
+
+	key       int64    // when it has its turn, for the tree
+	leaf      int32    // its leaf in the tree; 0: none
+	borrowers int32    // loans that are not returned
+	queued    bool     // waits for a refill
+	alone     bool     // lends nothing before all is returned: robots.txt is to be asked or being asked
+	givenUp   bool     // for this run
+	reading   *reading // the refill that reads now, or nil
+}
+
+// leave notes that a row is now on disk only.
+func (h *host) leave(r *storage.Row) {
+	if r.Range == storage.Later {
+		h.dueBy(r.Due)
+	} else {
+		h.more = true
+	}
+}
+
+// dueBy notes that a row of range Later on disk is due at due.
+func (h *host) dueBy(due int64) {
+	due = max(due, 1) // 0 means none
+	if h.due == 0 || due < h.due {
+		h.due = due
+	}
+}
+
+// turn is the time of the host's next turn, and whether it has one.
+func (f *Frontier) turn(h *host) (key int64, ok bool) {
+	switch {
+	case h.queued || h.reading != nil:
+		return 0, false // has its turn when it is refilled
+	case h.alone && h.borrowers > 0 || int(h.borrowers) >= f.opts.PerHost:
+		return 0, false
+	case h.win.len() == 0 && !h.more && h.due == 0 && (h.count <= 0 || len(h.out) > 0):
+		return 0, false // with a count but no row known, a refill has to find out
+	case h.givenUp:
+		return 0, true // nothing is asked of it, so nothing needs to wait
+	case h.win.len() == 0 && !h.more:
+		return max(h.next, h.due), true
+	}
+	return h.next, true
+}
+
+// needsRefill tells whether a host that has its turn must be refilled first.
+func (h *host) needsRefill(now int64) bool {
+	first := h.win.first()
+	if first == nil || h.givenUp {
+		return first == nil
+	}
+	// A row that became due goes first. If the first one is such a row already, it is given
+	// out before the next refill, which makes sure that refills end.
+	return h.due != 0 && h.due <= now && first.Range != storage.Later
+}
+
+// wait is the delay between two requests to the host, back-off aside.
+func (f *Frontier) wait(h *host) time.Duration {
+	d := f.opts.Delay
+	if f.opts.Auto {
+		auto := firstDelay
+		if h.answer > 0 {
+			auto = min(max(autoFactor*h.answer, leastAuto), mostAuto)
+		}
+		d = max(d, auto)
+	}
+	return max(d, h.delay)
+}
+
+// load takes over the stored times of a host. Times that no run can have stored are cut.
+func (h *host) load(t storage.HostTimes, now int64) {
+	h.next = min(max(t.Next, 0), now+int64(longestWait))
+	h.answer = min(max(time.Duration(t.Answer), 0), longestWait)
+	h.backoff = min(max(time.Duration(t.Backoff), 0), longestWait)
+	h.delay = min(max(time.Duration(t.Delay), 0), longestDelay)
+	h.fails = t.Fails
+}
+
+func (h *host) times() storage.HostTimes {
+	return storage.HostTimes{
+		Name: h.name, Next: h.next, Answer: int64(h.answer), Backoff: int64(h.backoff), Fails: h.fails, Delay: int64(h.delay),
+	}
+}
+
+// An Answer tells the frontier how a host took a request.
+type Answer struct {
+	Start, End time.Time     // zero: End is now, Start is End
+	Took       time.Duration // the answer time to adapt to; 0: End - Start
+	Fault      bool          // connection error, timeout, status 429 or 5xx
+	RetryAfter time.Duration // as the answer asks; 0: not
+}
+
+// answered applies an answer to the times of the host.
+func (f *Frontier) answered(h *host, a Answer) {
+	if a.End.IsZero() {
+		a.End = time.Now()
+	}
+	if a.Start.IsZero() {
+		a.Start = a.End
+	}
+	// Requests at once fail at once: one that began before the last failure ended is part
+	// of it and neither lengthens the back-off nor ends it.
+	counts := a.Start.UnixNano() >= h.fault
+	pause := time.Duration(0)
+	switch {
+	case a.Fault && counts:
+		h.fault = a.End.UnixNano()
+		h.fails++
+		h.backoff = min(max(2*h.backoff, firstDelay), longestWait)
+		// Jitter only lengthens: hosts that failed together do not come back together.
+		pause = min(h.backoff+rand.N(h.backoff/2), longestWait)
+		h.givenUp = h.givenUp || h.fails >= giveUpAfter
+	case !a.Fault && counts:
+		h.fails, h.backoff = 0, 0
+	}
+	if !a.Fault {
+		took := a.Took
+		if took <= 0 {
+			took = a.End.Sub(a.Start)
+		}
+		took = min(max(took, 1), longestWait)
+		if h.answer > 0 {
+			took = (7*h.answer + took) / 8
+		}
+		h.answer = took
+	}
+	pause = max(pause, min(a.RetryAfter, longestWait))
+	h.next = max(h.next, a.End.Add(pause).UnixNano())
+	from := a.End
+	if f.opts.PerHost > 1 {
+		from = a.Start
+	}
+	h.asked = max(h.asked, from.UnixNano())
+	f.restLocked(h)
+}
+
+// restLocked moves the next permitted time to one delay behind the last request, if it is before.
+func (f *Frontier) restLocked(h *host) {
+	if h.asked != 0 {
+		h.next = max(h.next, h.asked+int64(f.wait(h)))
+	}
+}

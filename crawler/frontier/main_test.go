@@ -1,0 +1,181 @@
+package frontier
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"urltree/storage"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A memStore is an index in memory.
+type memStore struct {
+	mu      sync.Mutex
+	rows    map[string]storage.Row // guarded by mu; the pending rows by URL
+	reading map[string]bool        // guarded by mu; hosts that a refill reads
+	twice   string                 // guarded by mu; a host that two refills read at once
+	pause   func()                 // called while a refill is on its way; nil: not
+	err     error                  // of every read
+}
+
+func newStore(rows ...storage.Row) *memStore {
+	s := &memStore{rows: map[string]storage.Row{}, reading: map[string]bool{}}
+	for _, r := range rows {
+		s.rows[r.URL] = r
+	}
+	return s
+}
+
+// eligible gives the rows of a host of ranges Later and Now, in the order of a window.
+func (s *memStore) eligible(host string) []storage.Row {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var rows []storage.Row
+	for url, r := range s.rows {
+		if storage.Host(url) == host && r.Range != storage.Held {
+			rows = append(rows, r)
+		}
+	}
+	sortRows(rows)
+	return rows
+}
+
+func (s *memStore) Refill(host string, now time.Time, n int, skip func(string) bool) ([]storage.Row, error) {
+	s.mu.Lock()
+	if s.reading[host] {
+		s.twice = host
+	}
+	s.reading[host] = true
+	s.mu.Unlock()
+	s.wait()
+	rows := slices.DeleteFunc(s.eligible(host), func(r storage.Row) bool {
+		return skip(r.URL) || r.Range == storage.Later && r.Due > now.UnixNano()
+	})
+	s.wait()
+	s.mu.Lock()
+	delete(s.reading, host)
+	s.mu.Unlock()
+	return rows[:min(n, len(rows))], s.err
+}
+
+func (s *memStore) NextDue(host string, skip func(string) bool) (int64, error) {
+	s.wait()
+	for _, r := range s.eligible(host) {
+		if r.Range == storage.Later && !skip(r.URL) {
+			return r.Due, s.err
+		}
+	}
+	return 0, s.err
+}
+
+func (s *memStore) wait() {
+	if s.pause != nil {
+		s.pause()
+	}
+}
+
+// hosts gives the host table that belongs to the rows.
+func (s *memStore) hosts() []storage.HostRow {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	byName := map[string]*storage.HostRow{}
+	for url, r := range s.rows {
+		name := storage.Host(url)
+		h := byName[name]
+		if h == nil {
+			h = &storage.HostRow{}
+			h.Name = name
+			byName[name] = h
+		}
+		switch r.Range {
+		case storage.Now:
+			h.Now++
+		case storage.Later:
+			h.Later++
+		case storage.Held:
+			h.Held++
+		}
+	}
+	var hosts []storage.HostRow
+	for _, h := range byName {
+		hosts = append(hosts, *h)
+	}
+	slices.SortFunc(hosts, func(a, b storage.HostRow) int { return len(a.Name) - len(b.Name) })
+	return hosts
+}
+
+// row is a pending row; seq is its number of discovery, of which the URL is made.
+func row(host string, depth, seq uint64) storage.Row {
+	return storage.Row{
+		URL: fmt.Sprintf("http://%s/%d", host, seq), Source: storage.Seed,
+		Depth: uint32(depth), Rank: depth, Seq: seq, Range: storage.Now,
+	}
+}
+
+// start makes a frontier over the rows of a store.
+func start(t testing.TB, s *memStore, opts Options) *Frontier {
+	t.Helper()
+	opts.Store = s
+	if opts.Hosts == nil {
+		opts.Hosts = s.hosts()
+	}
+	f, err := New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { checkInvariants(t, f) })
+	return f
+}
+
+// checkInvariants compares every sum with what it sums up.
+func checkInvariants(t testing.TB, f *Frontier) {
+	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var bytes, live, out int64
+	busy, leaves := 0, 0
+	for name, h := range f.hosts {
+		var text int64
+		for i := range h.win.rows[h.win.head:] {
+			r := &h.win.rows[h.win.head+i]
+			text += rowText(r)
+			if i > 0 && compareRows(&h.win.rows[h.win.head+i-1], r) >= 0 {
+				t.Errorf("window of %s is not in order at %d", name, i)
+			}
+			if _, is := h.out[r.URL]; is {
+				t.Errorf("%s is in the window and out", r.URL)
+			}
+		}
+		if text != h.win.text {
+			t.Errorf("window of %s: %d bytes of text counted, %d there", name, h.win.text, text)
+		}
+		bytes += h.win.bytes()
+		live += h.count
+		out += int64(len(h.out))
+		if h.count > 0 {
+			busy++
+		}
+		if h.leaf != 0 {
+			leaves++
+			if f.tree.node[h.leaf] != h {
+				t.Errorf("leaf %d is not %s", h.leaf, name)
+			}
+		}
+		if key, ok := f.turn(h); ok != (h.leaf != 0) || ok && key != h.key {
+			t.Errorf("%s: turn %d %v, but leaf %d with key %d", name, key, ok, h.leaf, h.key)
+		}
+	}
+	if bytes != f.bytes || live != f.live || out != f.out || busy != f.busy || leaves != f.tree.len() {
+		t.Errorf("counted bytes %d, live %d, out %d, busy %d, leaves %d; there are %d, %d, %d, %d, %d",
+			f.bytes, f.live, f.out, f.busy, f.tree.len(), bytes, live, out, busy, leaves)
+	}
+	if f.bytes > f.opts.Memory {
+		t.Errorf("windows take %d bytes of %d", f.bytes, f.opts.Memory)
+	}
+}

@@ -1,0 +1,369 @@
+package frontier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"urltree/storage"
+)
+
+// A world is a crawl whose every step takes a random time: crawlers, one committer, a store.
+// It knows which URL may be lent when.
+type world struct {
+	t      *testing.T
+	f      *Frontier
+	store  *memStore
+	opts   Options
+	items  chan item
+	flush  chan struct{}
+	budget int // URLs still to be found
+
+	mu     sync.Mutex
+	rng    *rand.Rand      // guarded by mu, as is all below
+	taken  map[string]bool // lent, not returned, not committed
+	gone   map[string]int  // outcomes
+	known  map[string]bool // origins with a robots.txt answer
+	loans  map[string]int  // by host
+	robots map[string]bool // hosts with a robots loan
+	queued int             // items on their way to a commit
+	seq    uint64
+}
+
+// An item is one outcome: the row as it was lent, and where it goes.
+type item struct {
+	row, next storage.Row
+}
+
+func (w *world) random(n int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.rng.IntN(n)
+}
+
+func (w *world) pause() {
+	if n := w.random(40); n > 10 {
+		<-time.After(time.Duration(n) * time.Millisecond)
+	}
+}
+
+func (w *world) newRow() storage.Row {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seq++
+	r := row(fmt.Sprintf("h%d.example", w.rng.IntN(w.opts.Crawlers*4)), uint64(w.rng.IntN(6)), w.seq)
+	if w.rng.IntN(12) == 0 {
+		r.URL += "/no" // not admitted in this run
+	}
+	if w.rng.IntN(3) == 0 {
+		r.URL = strings.Replace(r.URL, "http:", "https:", 1) // another origin of the host
+	}
+	if w.rng.IntN(12) == 0 {
+		r.Range, r.Due = storage.Later, time.Now().Add(time.Duration(w.rng.IntN(5000))*time.Millisecond).UnixNano()
+	}
+	return r
+}
+
+// take notes that a row is lent.
+func (w *world) take(r *storage.Row) {
+	w.store.mu.Lock()
+	_, pending := w.store.rows[r.URL]
+	w.store.mu.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.taken[r.URL] || !pending {
+		w.t.Errorf("%s lent: out before: %v, pending: %v", r.URL, w.taken[r.URL], pending)
+	}
+	if r.Range == storage.Later && r.Due > time.Now().UnixNano() && !w.f.hosts[storage.Host(r.URL)].givenUp {
+		w.t.Errorf("%s lent before it is due", r.URL)
+	}
+	w.taken[r.URL] = true
+}
+
+func (w *world) free(url string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.taken[url] = false
+}
+
+func (w *world) borrow(l *Loan, by int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.loans[l.Host] += by
+	if l.Robots != "" {
+		w.robots[l.Host] = by > 0
+	}
+	if n := w.loans[l.Host]; n > w.opts.PerHost || w.robots[l.Host] && n > 1 {
+		w.t.Errorf("%s has %d loans at once (robots.txt: %v)", l.Host, n, w.robots[l.Host])
+	}
+}
+
+func (w *world) send(it item) {
+	w.mu.Lock()
+	w.queued++
+	w.mu.Unlock()
+	w.items <- it
+}
+
+func (w *world) crawler(ctx context.Context) {
+	for {
+		loans, ok := []*Loan(nil), false
+		if w.random(3) == 0 {
+			loans, ok = w.f.TryTake(1 + w.random(4))
+		}
+		if !ok {
+			var err error
+			loans, err = w.f.Take(ctx, 1+w.random(4))
+			if errors.Is(err, io.EOF) {
+				w.checkEnd()
+				return
+			}
+			if err != nil {
+				w.t.Errorf("Take: %v", err)
+				return
+			}
+		}
+		for _, l := range loans {
+			w.borrow(l, 1)
+			w.work(l)
+		}
+	}
+}
+
+// checkEnd asserts that an io.EOF is neither early nor late.
+func (w *world) checkEnd() {
+	w.mu.Lock()
+	queued := w.queued
+	w.mu.Unlock()
+	if queued > 0 {
+		w.t.Errorf("io.EOF while %d outcomes are on their way", queued)
+	}
+	for _, h := range w.store.hosts() {
+		if h.Now+h.Later > 0 {
+			w.t.Errorf("io.EOF while %s has %d rows", h.Name, h.Now+h.Later)
+		}
+	}
+}
+
+func (w *world) work(l *Loan) {
+	for i := range l.Held {
+		h := &l.Held[i]
+		w.take(&h.Row)
+		if h.Reason != GivenUp && !strings.HasSuffix(h.Row.URL, "/no") {
+			w.t.Errorf("%s held: %s", h.Row.URL, h.Reason)
+		}
+		next := h.Row
+		next.Range, next.Reason = storage.Held, h.Reason
+		w.send(item{h.Row, next})
+	}
+	for i := range l.Rows {
+		w.take(&l.Rows[i])
+	}
+	rows := l.Rows
+	for asked := false; len(rows) > 0 || l.Robots != "" && !asked; asked = true {
+		if w.random(12) == 0 {
+			break
+		}
+		begin := time.Now()
+		w.pause()
+		fault := w.random(6) == 0 || strings.HasPrefix(l.Host, "h1.") // h1 is dead
+		if l.Robots == "" && w.random(6) > 0 || l.Robots != "" {
+			w.f.Answered(l, Answer{Start: begin, End: time.Now(), Fault: fault})
+		}
+		if l.Robots != "" {
+			w.mu.Lock()
+			w.known[l.Robots] = w.known[l.Robots] || !fault
+			w.mu.Unlock()
+			break
+		}
+		next := rows[0]
+		next.Tries++
+		switch {
+		case fault:
+			next.Range, next.Due = storage.Later, time.Now().Add(time.Duration(w.random(3000))*time.Millisecond).UnixNano()
+		case w.random(10) == 0:
+			next.Range = storage.Now
+		default:
+			next.Range = 0
+			if strings.HasSuffix(rows[0].URL, "/no") {
+				w.t.Errorf("%s asked but not admitted", rows[0].URL)
+			}
+		}
+		w.send(item{rows[0], next})
+		rows = rows[1:]
+	}
+	for i := range rows {
+		w.free(rows[i].URL)
+	}
+	w.borrow(l, -1)
+	w.f.Return(l, rows)
+}
+
+// committer commits the items in sets, as the index would, until the channel is closed.
+func (w *world) committer() {
+	var set []item
+	timer := time.NewTicker(700 * time.Millisecond)
+	defer timer.Stop()
+	for {
+		select {
+		case it, ok := <-w.items:
+			if !ok {
+				return
+			}
+			if set = append(set, it); len(set) < 30 {
+				continue
+			}
+		case <-timer.C:
+		case <-w.flush:
+		}
+		w.commit(set)
+		set = set[:0]
+	}
+}
+
+func (w *world) commit(set []item) {
+	var fresh []storage.Row
+	var done []Done
+	var links []storage.Row
+	for _, it := range set {
+		for range w.random(4) {
+			if it.next.Range == 0 && w.budget > 0 {
+				w.budget--
+				links = append(links, w.newRow())
+			}
+		}
+	}
+	w.store.mu.Lock()
+	for _, it := range set {
+		url := it.row.URL
+		if it.next.Range != 0 {
+			w.store.rows[url] = it.next
+		} else {
+			delete(w.store.rows, url)
+		}
+		w.mu.Lock()
+		if it.next.Range == 0 {
+			w.gone[url]++
+			if w.rng.IntN(15) == 0 && w.gone[url] < 3 {
+				// A link of the same set opens it again; it is told as new, or as waiting.
+				w.seq++
+				again := row(storage.Host(url), 1, w.seq)
+				again.URL = url
+				w.gone[url] = 0
+				w.store.rows[url] = again
+				if w.rng.IntN(2) == 0 {
+					fresh = append(fresh, again)
+				} else {
+					it.next = again
+				}
+			}
+		}
+		w.mu.Unlock()
+		done = append(done, Done{Row: it.row, Next: it.next})
+	}
+	for _, r := range links {
+		w.store.rows[r.URL] = r
+		fresh = append(fresh, r)
+	}
+	w.store.mu.Unlock()
+	w.pause()
+	w.f.Add(fresh)
+	w.pause()
+	w.mu.Lock()
+	w.queued -= len(set)
+	for _, it := range set {
+		w.taken[it.row.URL] = false
+	}
+	w.mu.Unlock()
+	w.f.Done(done)
+}
+
+// TestExact runs whole crawls. Every pending row must be lent once, and again only after it was
+// returned or committed as pending; the end must come when nothing is left, and must come.
+func TestExact(t *testing.T) {
+	seeds := 60
+	if testing.Short() {
+		seeds = 15
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { runWorld(t, uint64(seed)) })
+		})
+	}
+}
+
+func runWorld(t *testing.T, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	w := &world{
+		t: t, rng: rng, items: make(chan item), flush: make(chan struct{}, 1), budget: 300,
+		taken: map[string]bool{}, gone: map[string]int{}, known: map[string]bool{}, loans: map[string]int{}, robots: map[string]bool{},
+	}
+	w.opts = Options{
+		Crawlers: 1 + rng.IntN(6), Batch: 1 + rng.IntN(5), PerHost: 1 + rng.IntN(3), MaxWait: 48 * time.Hour,
+		Memory: []int64{1, 3000, 20_000, 0}[rng.IntN(4)],
+		Delay:  []time.Duration{0, 0, time.Second}[rng.IntN(3)],
+		Auto:   rng.IntN(3) == 0,
+		Admit: func(r *storage.Row) string {
+			if strings.HasSuffix(r.URL, "/no") {
+				return "scope"
+			}
+			return ""
+		},
+		Idle: func() {
+			select {
+			case w.flush <- struct{}{}:
+			default:
+			}
+		},
+	}
+	if rng.IntN(2) == 0 {
+		w.opts.NeedRobots = func(origin string) bool {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return !w.known[origin]
+		}
+	}
+	var rows []storage.Row
+	for range 100 {
+		rows = append(rows, w.newRow())
+	}
+	w.store = newStore(rows...)
+	w.store.pause = w.pause
+	w.f = start(t, w.store, w.opts)
+
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Hour) // virtual: the end never came
+	defer cancel()
+	var crawlers, committer sync.WaitGroup
+	committer.Go(w.committer)
+	for range w.opts.Crawlers {
+		crawlers.Go(func() { w.crawler(ctx) })
+	}
+	crawlers.Wait()
+	close(w.items)
+	committer.Wait()
+
+	s := w.f.Stats()
+	if s.Eligible != 0 || s.Out != 0 || s.Missing != 0 {
+		t.Errorf("at the end %d eligible, %d out, %d missing", s.Eligible, s.Out, s.Missing)
+	}
+	if w.store.twice != "" {
+		t.Errorf("two refills of %s at once", w.store.twice)
+	}
+	for url, n := range w.gone {
+		if n != 1 {
+			t.Errorf("%s has %d outcomes", url, n)
+		}
+	}
+	for url, r := range w.store.rows {
+		if r.Range != storage.Held {
+			t.Errorf("%s is left in range %c", url, r.Range)
+		}
+	}
+}

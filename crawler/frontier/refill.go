@@ -1,0 +1,139 @@
+package frontier
+
+import (
+	"fmt"
+	"math"
+	"sort"
+	"time"
+
+	"urltree/storage"
+)
+
+// A reading is a refill of one host on its way, while the lock is free.
+type reading struct {
+	added []storage.Row // rows that Add told of meanwhile; the refill may or may not have met them
+}
+
+// refillLocked reads first rows of a host that has joined needs into its window. It gives the
+// lock free while the store reads. An error stays in f.err.
+//
+// Exactness: the rows that are out or in the window now are skipped to the end, whatever becomes
+// of them meanwhile, so the rows read are neither. While a refill reads, the host lends nothing
+// and Add defers new rows; they join afterwards unless the refill has met them.
+func (f *Frontier) refillLocked(h *host) {
+	skip := make(map[string]struct{}, len(h.out)+h.win.len())
+	for url := range h.out {
+		skip[url] = struct{}{}
+	}
+	for i := range h.win.rows[h.win.head:] {
+		skip[h.win.rows[h.win.head+i].URL] = struct{}{}
+	}
+	now := time.Now()
+	if h.givenUp {
+		now = time.Unix(0, math.MaxInt64) // its rows leave as held, due or not
+	}
+	n := max(min(int(f.shareLocked()/usualRow), maxRows)-h.win.len(), fewRows)
+	// More and due are found out anew; what sets them from here on stays.
+	later := h.due != 0
+	h.more, h.due = false, 0
+	h.queued, h.reading = false, new(reading)
+	f.readers++
+	f.refills++
+
+	rows, due, err := f.readUnlocked(h.name, now, n, skip, later)
+
+	f.readers--
+	added := h.reading.added
+	h.reading = nil
+	if err != nil {
+		// No row may seem to be gone; the host is as it was, and the error ends every Take.
+		h.more = true
+		h.dueBy(0)
+		if f.err == nil {
+			f.err = fmt.Errorf("frontier: refill of %s: %w", h.name, err)
+		}
+	} else {
+		h.more = h.more || len(rows) >= n
+		// All that was due is read when fewer than n rows came. A time that says otherwise
+		// belongs to a row that cannot be read, and would be asked for again and again.
+		if due != 0 && (len(rows) >= n || due > now.UnixNano()) {
+			h.dueBy(due)
+		}
+	}
+	sortRows(rows)
+	h.win.merge(rows)
+	sortRows(added)
+	fresh := added[:0]
+	for i := range added {
+		if _, met := h.win.search(&added[i]); !met {
+			fresh = append(fresh, added[i])
+		}
+	}
+	f.insertLocked(h, fresh)
+	if h.count > 0 && h.win.len() == 0 && !h.more && h.due == 0 && len(h.out) == 0 {
+		// The index has fewer rows than its counts say. Nobody may wait for the others.
+		f.missing += h.count
+		f.countLocked(h, -h.count)
+	}
+	f.placeLocked(h)
+	f.wakeLocked()
+}
+
+// readUnlocked gives the lock free, reads, and takes the lock again.
+func (f *Frontier) readUnlocked(name string, now time.Time, n int, skip map[string]struct{}, later bool) (rows []storage.Row, due int64, err error) {
+	f.mu.Unlock()
+	defer f.mu.Lock()
+	skips := func(url string) bool {
+		_, ok := skip[url]
+		return ok
+	}
+	rows, err = f.opts.Store.Refill(name, now, n, skips)
+	if err != nil || !later {
+		return rows, 0, err
+	}
+	for i := range rows {
+		skip[rows[i].URL] = struct{}{}
+	}
+	due, err = f.opts.Store.NextDue(name, skips)
+	return rows, due, err
+}
+
+// insertLocked puts sorted rows that are nowhere else into the window, except those that would
+// stand behind rows that are on disk only: these go nowhere.
+func (f *Frontier) insertLocked(h *host, rows []storage.Row) {
+	if h.more {
+		n := 0
+		if h.win.len() > 0 {
+			last := &h.win.rows[len(h.win.rows)-1]
+			n = sort.Search(len(rows), func(i int) bool { return compareRows(&rows[i], last) > 0 })
+		}
+		for i := range rows[n:] {
+			h.leave(&rows[n+i])
+		}
+		rows = rows[:n]
+	}
+	h.win.merge(rows)
+	h.win.cut(fewRows, maxRows, f.shareLocked(), h.leave)
+}
+
+// shareLocked is the memory that the window of one host may take.
+func (f *Frontier) shareLocked() int64 { return f.opts.Memory / int64(max(f.busy, 1)) }
+
+// shrinkLocked brings the windows below the limit of memory. They grew when there were fewer
+// hosts, or to a few rows beyond their share. It goes on until an eighth is free, so that
+// a round over all hosts is paid for by many insertions.
+func (f *Frontier) shrinkLocked() {
+	if f.bytes <= f.opts.Memory {
+		return
+	}
+	share := f.shareLocked() / 4 * 3
+	for range f.list {
+		if f.bytes <= f.opts.Memory/8*7 {
+			return
+		}
+		f.hand = (f.hand + 1) % len(f.list)
+		h := f.list[f.hand]
+		h.win.cut(0, maxRows, share, h.leave)
+		f.placeLocked(h)
+	}
+}

@@ -1,0 +1,141 @@
+package frontier
+
+import (
+	"cmp"
+	"slices"
+	"unsafe"
+
+	"urltree/storage"
+)
+
+const rowSize = int64(unsafe.Sizeof(storage.Row{}))
+
+// A window is a copy of some pending rows of one host, in the order in which they are given
+// out: those of range Later that are due, then those of range Now.
+type window struct {
+	rows []storage.Row // rows[head:] are there, sorted by compareRows
+	head int
+	text int64 // bytes of the strings of rows[head:]
+}
+
+// compareRows is the order in which the rows of one host are given out. Rows are equal if
+// they are the same row at the same place.
+func compareRows(a, b *storage.Row) int {
+	switch {
+	case a.Range != b.Range:
+		if a.Range == storage.Later {
+			return -1
+		}
+		return 1
+	case a.Range == storage.Later:
+		return cmp.Or(cmp.Compare(a.Due, b.Due), cmp.Compare(a.Seq, b.Seq))
+	case a.Less(b):
+		return -1
+	case b.Less(a):
+		return 1
+	}
+	return 0
+}
+
+func sortRows(rows []storage.Row) {
+	byOrder := func(a, b storage.Row) int { return compareRows(&a, &b) }
+	if !slices.IsSortedFunc(rows, byOrder) {
+		slices.SortFunc(rows, byOrder)
+	}
+}
+
+// rowText is the number of bytes in the strings of a row.
+func rowText(r *storage.Row) int64 {
+	return int64(len(r.URL) + len(r.Source) + len(r.Via) + len(r.Reason))
+}
+
+func (w *window) len() int { return len(w.rows) - w.head }
+
+// bytes is the memory that the window keeps, places without a row included.
+func (w *window) bytes() int64 { return int64(cap(w.rows))*rowSize + w.text }
+
+// first is the row to give out next, or nil.
+func (w *window) first() *storage.Row {
+	if w.len() == 0 {
+		return nil
+	}
+	return &w.rows[w.head]
+}
+
+// pop takes the first row out of a window that has one.
+func (w *window) pop() storage.Row {
+	r := w.rows[w.head]
+	w.rows[w.head] = storage.Row{} // its strings are no longer ours to keep
+	w.head++
+	w.text -= rowText(&r)
+	if w.len() == 0 {
+		*w = window{}
+	}
+	return r
+}
+
+// search gives the place of a row among rows[head:] and whether it is there.
+func (w *window) search(r *storage.Row) (int, bool) {
+	return slices.BinarySearchFunc(w.rows[w.head:], r, func(e storage.Row, t *storage.Row) int {
+		return compareRows(&e, t)
+	})
+}
+
+// merge adds sorted rows of which none is there.
+func (w *window) merge(rows []storage.Row) {
+	if len(rows) == 0 {
+		return
+	}
+	for i := range rows {
+		w.text += rowText(&rows[i])
+	}
+	old := w.rows[w.head:]
+	switch {
+	case len(old) == 0:
+		w.rows, w.head = slices.Clone(rows), 0
+	case compareRows(&old[len(old)-1], &rows[0]) < 0:
+		if w.head > 0 && len(w.rows)+len(rows) > cap(w.rows) {
+			w.clip()
+		}
+		w.rows = append(w.rows, rows...)
+	case len(rows) <= w.head && compareRows(&rows[len(rows)-1], &old[0]) < 0:
+		w.head -= len(rows) // rows that come back: their places are still free
+		copy(w.rows[w.head:], rows)
+	default:
+		merged := make([]storage.Row, 0, len(old)+len(rows))
+		for len(old) > 0 && len(rows) > 0 {
+			if compareRows(&rows[0], &old[0]) < 0 {
+				merged, rows = append(merged, rows[0]), rows[1:]
+			} else {
+				merged, old = append(merged, old[0]), old[1:]
+			}
+		}
+		w.rows, w.head = append(append(merged, old...), rows...), 0
+	}
+}
+
+// cut drops last rows until at most most are left and the window takes at most limit bytes,
+// but keeps least rows. It calls left with each row that it drops, the last first.
+func (w *window) cut(least, most int, limit int64, left func(*storage.Row)) {
+	for n := w.len(); n > least && (n > most || int64(n)*rowSize+w.text > limit); n-- {
+		r := &w.rows[len(w.rows)-1]
+		w.text -= rowText(r)
+		left(r)
+		*r = storage.Row{}
+		w.rows = w.rows[:len(w.rows)-1]
+	}
+	if w.bytes() > limit {
+		w.clip()
+	}
+}
+
+// clip gives back the places that hold no row.
+func (w *window) clip() {
+	if w.len() == 0 {
+		*w = window{}
+	} else if w.len() < cap(w.rows) {
+		rows := make([]storage.Row, w.len()) // exactly; Clone may round up
+		copy(rows, w.rows[w.head:])
+		w.rows, w.head = rows, 0
+	}
+}
