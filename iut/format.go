@@ -1,0 +1,196 @@
+package iut
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// FormatVersion is the version of the layout on disk.
+const FormatVersion = 1
+
+var (
+	// ErrFormat says that FORMAT is missing beside other files, or is not what a version of
+	// this program wrote.
+	ErrFormat = errors.New("iut: bad FORMAT")
+	// ErrIdentity says that a tree was made with other rules than the ones asked for.
+	ErrIdentity = errors.New("iut: tree was made with other rules")
+)
+
+// A Format is what the file FORMAT says.
+type Format struct {
+	Identity
+	Links LinkOptions
+	Sync  string // how the latest run synced, see [FS]
+}
+
+// An Identity is fixed when the tree is made.
+type Identity struct {
+	Canonical string // version of the canonical form of URLs
+	Strip     string // what is stripped from URLs
+	Partition string // the key by which hosts are shared out
+	// FoldCase is found out when the tree is made; Open ignores the caller's value.
+	FoldCase bool
+}
+
+// LinkOptions decide, besides a page's folder, which of its links count. They are those of
+// the latest run.
+type LinkOptions struct {
+	Scope    string
+	Include  []string
+	Exclude  []string
+	MaxDepth int // links from a seed; negative: no limit
+	Assets   bool
+	NoFollow bool
+	Robots   string
+	Accept   []string
+}
+
+// append writes the file: one "key = value" per line, lists as one line per value.
+func (f *Format) append(b []byte) []byte {
+	b = fmt.Appendf(b, "urltree %d\n", FormatVersion)
+	b = append(b, "# Fixed when the tree was made.\n"...)
+	b = appendText(b, "canonical", f.Canonical)
+	b = appendText(b, "strip", f.Strip)
+	b = appendText(b, "partition", f.Partition)
+	b = appendBool(b, "escape-capitals", f.FoldCase)
+	b = append(b, "# Of the latest run.\n"...)
+	b = appendText(b, "sync", f.Sync)
+	b = appendText(b, "scope", f.Links.Scope)
+	for _, s := range f.Links.Include {
+		b = appendText(b, "include", s)
+	}
+	for _, s := range f.Links.Exclude {
+		b = appendText(b, "exclude", s)
+	}
+	b = appendText(b, "max-depth", strconv.Itoa(f.Links.MaxDepth))
+	b = appendBool(b, "assets", f.Links.Assets)
+	b = appendBool(b, "nofollow", f.Links.NoFollow)
+	b = appendText(b, "robots", f.Links.Robots)
+	for _, s := range f.Links.Accept {
+		b = appendText(b, "accept", s)
+	}
+	return b
+}
+
+// parseFormat reads what append wrote, and nothing else: an unknown, missing or repeated key,
+// another order or spelling is [ErrFormat] with the line.
+func parseFormat(b []byte) (Format, error) {
+	var f Format
+	if want := fmt.Sprintf("urltree %d\n", FormatVersion); !bytes.HasPrefix(b, []byte(want)) {
+		first, _, _ := bytes.Cut(b, []byte{'\n'})
+		return f, fmt.Errorf("%w: line 1: %.40q, this program reads %q", ErrFormat, first, strings.TrimSpace(want))
+	}
+	lines := strings.Split(string(b), "\n")
+	for i, line := range lines[1:] {
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		key, value, ok := strings.Cut(line, " = ")
+		if !ok {
+			return f, fmt.Errorf("%w: line %d: want key = value", ErrFormat, i+2)
+		}
+		if err := f.set(key, value); err != nil {
+			return f, fmt.Errorf("%w: line %d: %s: %w", ErrFormat, i+2, key, err)
+		}
+	}
+	again := strings.Split(string(f.append(nil)), "\n")
+	for i := range max(len(lines), len(again)) {
+		switch {
+		case i >= len(lines):
+			return f, fmt.Errorf("%w: line %d: missing: want %q", ErrFormat, i+1, again[i])
+		case i >= len(again):
+			return f, fmt.Errorf("%w: line %d: %.40q: nothing may stand here", ErrFormat, i+1, lines[i])
+		case lines[i] != again[i]:
+			return f, fmt.Errorf("%w: line %d: %.40q, want %.40q", ErrFormat, i+1, lines[i], again[i])
+		}
+	}
+	return f, nil
+}
+
+func (f *Format) set(key, value string) (err error) {
+	if value, err = parseText(value); err != nil {
+		return err
+	}
+	switch key {
+	case "canonical":
+		f.Canonical = value
+	case "strip":
+		f.Strip = value
+	case "partition":
+		f.Partition = value
+	case "escape-capitals":
+		f.FoldCase = value == "yes"
+	case "sync":
+		f.Sync = value
+	case "scope":
+		f.Links.Scope = value
+	case "include":
+		f.Links.Include = append(f.Links.Include, value)
+	case "exclude":
+		f.Links.Exclude = append(f.Links.Exclude, value)
+	case "max-depth":
+		f.Links.MaxDepth, err = strconv.Atoi(value)
+	case "assets":
+		f.Links.Assets = value == "yes"
+	case "nofollow":
+		f.Links.NoFollow = value == "yes"
+	case "robots":
+		f.Links.Robots = value
+	case "accept":
+		f.Links.Accept = append(f.Links.Accept, value)
+	default:
+		return errors.New("unknown key")
+	}
+	return err
+}
+
+func appendBool(b []byte, key string, value bool) []byte {
+	if value {
+		return appendText(b, key, "yes")
+	}
+	return appendText(b, key, "no")
+}
+
+// appendText writes plain text as it is, and what could be misread or would end the line quoted.
+func appendText(b []byte, key, value string) []byte {
+	b = append(append(b, key...), " = "...)
+	if isPlain(value) {
+		b = append(b, value...)
+	} else {
+		b = strconv.AppendQuote(b, value)
+	}
+	return append(b, '\n')
+}
+
+func parseText(value string) (string, error) {
+	if isPlain(value) {
+		return value, nil
+	}
+	return strconv.Unquote(value)
+}
+
+func isPlain(s string) bool {
+	if s == "" || s[0] == '"' || strings.TrimSpace(s) != s || !utf8.ValidString(s) {
+		return false
+	}
+	return strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
+}
+
+// sameRules tells whether a tree of identity id can be used with want.
+func (id Identity) sameRules(want Identity) error {
+	for _, rule := range []struct{ name, has, want string }{
+		{"canonical", id.Canonical, want.Canonical},
+		{"strip", id.Strip, want.Strip},
+		{"partition", id.Partition, want.Partition},
+	} {
+		if rule.has != rule.want {
+			return fmt.Errorf("%w: %s is %q, not %q", ErrIdentity, rule.name, rule.has, rule.want)
+		}
+	}
+	return nil
+}

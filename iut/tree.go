@@ -1,0 +1,411 @@
+// Package iut keeps every page of a crawl exactly once, in folders that mirror its URL.
+//
+//	iut/                             root of the tree
+//	  LOCK                           one process may write; holds its pid
+//	  FORMAT                         rules the tree was made by, options of the latest run
+//	  seeds.txt                      every seed of every run, one URL per line
+//	  index.db, seen, ctl.sock       not this package's: see package storage and the command
+//	  tmp/                           bodies too large for memory, emptied at start
+//	  pr-https/                      scheme
+//	    do-example/do-org/           host labels, in the order of the URL
+//	      po-8080/                   port, if not the scheme's own
+//	        dr-docs/dr-/             path segments; a trailing slash is an empty one
+//	          qu-page=2/             query
+//	            content.html         body as received, content decoding undone
+//	            source.txt           one line of facts, written last: the page is complete
+//	      ov-<sha256>/               page whose path would exceed 900 bytes
+//
+// A folder is a page, a way to other pages, or both. [Mapping] says how names are made.
+//
+// A page is complete when source.txt is one whole line with a right checksum and content.html
+// has the length it names; who relies on a page that no index vouches for compares the
+// SHA-256 as well. Any other page is torn, and is written anew.
+//
+// Write order: content.html, source.txt in one write, then Sync for a set of pages, and only
+// then the index. So a kill leaves at most pages that the index does not know: whole ones are
+// adopted when they come again, torn ones replaced.
+//
+// Locks: the lock of a page's path is the only one, and nothing is waited for under it but
+// the disk.
+package iut
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+)
+
+const (
+	lockName      = "LOCK"
+	formatName    = "FORMAT"
+	formatNewName = "FORMAT.new"
+	seedsName     = "seeds.txt"
+	tempFolder    = "tmp"
+	contentName   = "content.html"
+	sourceName    = "source.txt"
+)
+
+var (
+	// ErrDisk says that the file system failed: the crawl should end. The system's error is
+	// wrapped, such as syscall.ENOSPC.
+	ErrDisk = errors.New("iut: disk error")
+	// ErrPage says that this one page cannot be stored, while others can.
+	ErrPage = errors.New("iut: page cannot be stored")
+)
+
+// Options open a tree.
+type Options struct {
+	// FS is the disk; nil: a [Disk] at the root, with Sync. The tree never closes it.
+	FS   FS
+	Sync Sync
+	// ReadOnly shares the tree with other readers. Whatever would write gives fs.ErrPermission.
+	ReadOnly bool
+	// Identity makes the tree if there is none, and must agree with the one there is.
+	// nil: take the tree as it is; fs.ErrNotExist if there is none.
+	Identity *Identity
+}
+
+// A Tree is an open tree. All methods may be called at the same time, but Close at the end.
+type Tree struct {
+	root     string
+	fs       FS
+	disk     *Disk  // to be closed; nil if the caller brought the FS
+	owner    *owner // nil without a root
+	readOnly bool
+	paths    Mapping
+	locks    pathLocks
+	temps    atomic.Uint64
+
+	mu     sync.Mutex
+	format Format // guarded by mu; Identity never changes
+
+	syncMu  sync.Mutex
+	syncErr error // guarded by syncMu; the first failed sync, which no later one can make good
+}
+
+// Open opens or makes the tree in the folder root. It takes LOCK, reads or writes FORMAT, cuts
+// a torn last line off seeds.txt and empties tmp/: in this order, so that a kill in between
+// leaves what the next Open completes. Then come AddSeeds, SetLinks and the index.
+//
+// With root "" there is no LOCK, and the tree is in opts.FS alone.
+func Open(root string, opts Options) (*Tree, error) {
+	t := &Tree{root: root, fs: opts.FS, readOnly: opts.ReadOnly}
+	if err := t.open(opts); err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	return t, nil
+}
+
+func (t *Tree) open(opts Options) error {
+	create := opts.Identity != nil && !opts.ReadOnly
+	if t.root != "" {
+		if create {
+			if err := os.MkdirAll(t.root, 0o777); err != nil {
+				return diskError("make root", err)
+			}
+		} else if _, err := os.Lstat(filepath.Join(t.root, formatName)); err != nil {
+			return fmt.Errorf("iut: no tree in %s: %w", t.root, err) // leave no LOCK in a folder that is none
+		}
+		var err error
+		if t.owner, err = lockTree(t.root, opts.ReadOnly); err != nil {
+			return err
+		}
+	}
+	if t.fs == nil {
+		var err error
+		if t.disk, err = OpenDisk(t.root, opts.Sync); err != nil {
+			return diskError("open root", err)
+		}
+		t.fs = t.disk
+	}
+	if !opts.ReadOnly {
+		if err := t.emptyTemp(); err != nil {
+			return err
+		}
+	}
+	if err := t.openFormat(opts.Identity, create); err != nil {
+		return err
+	}
+	t.paths = Mapping{FoldCase: t.format.FoldCase}
+	if opts.ReadOnly {
+		return nil
+	}
+	return t.cutSeeds()
+}
+
+// Close gives the tree back. It syncs nothing.
+func (t *Tree) Close() error {
+	var err error
+	if t.disk != nil {
+		err = t.disk.Close()
+	}
+	if t.owner != nil {
+		err = errors.Join(err, t.owner.release())
+	}
+	return err
+}
+
+// Root gives the folder that Open was given.
+func (t *Tree) Root() string { return t.root }
+
+// Format gives what FORMAT says now.
+func (t *Tree) Format() Format {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.format
+}
+
+// Path gives the folder of a URL, below the root. See [Mapping].
+func (t *Tree) Path(url string) (string, error) { return t.paths.Path(url) }
+
+// URLOf gives the URL of a folder. See [Mapping].
+func (t *Tree) URLOf(rel string) (string, error) { return t.paths.URLOf(rel) }
+
+// SyncMode says how Sync works: "syncfs", "fsync" or "none".
+func (t *Tree) SyncMode() string { return t.fs.SyncMode() }
+
+// Sync makes durable all pages whose Store has returned before the call, adopted ones
+// included. Once it has failed it always fails: the system may have dropped what it could not
+// write, so that another try would succeed without it.
+func (t *Tree) Sync() error {
+	t.syncMu.Lock()
+	defer t.syncMu.Unlock()
+	if t.syncErr == nil {
+		if err := t.fs.SyncAll(); err != nil {
+			t.syncErr = diskError("sync", err)
+		}
+	}
+	return t.syncErr
+}
+
+// SetLinks puts the link options of this run, and how it syncs, into FORMAT.
+func (t *Tree) SetLinks(links LinkOptions) error {
+	if err := t.writable(); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	next := t.format
+	next.Links, next.Sync = links, t.fs.SyncMode()
+	if string(next.append(nil)) == string(t.format.append(nil)) {
+		return nil
+	}
+	return t.writeFormatLocked(next)
+}
+
+func (t *Tree) openFormat(want *Identity, create bool) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	text, err := t.readFile(formatName)
+	switch {
+	case err == nil:
+		if t.format, err = parseFormat(text); err != nil {
+			return err
+		}
+		if want != nil {
+			return t.format.sameRules(*want)
+		}
+		return nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return diskError("read", err)
+	case !create:
+		return fmt.Errorf("iut: no tree in %s: %w", t.root, err)
+	}
+	entries, err := t.fs.List(".")
+	if err != nil {
+		return diskError("list", err)
+	}
+	for _, e := range entries {
+		switch e.Name {
+		case lockName, formatNewName, tempFolder, "lost+found":
+		default:
+			return fmt.Errorf("%w: %s has %s but no %s: not a tree, or a damaged one", ErrFormat, t.root, e.Name, formatName)
+		}
+	}
+	made := Format{Identity: *want, Links: LinkOptions{MaxDepth: -1}, Sync: t.fs.SyncMode()}
+	if made.FoldCase, err = t.foldsCase(); err != nil {
+		return err
+	}
+	return t.writeFormatLocked(made)
+}
+
+// writeFormatLocked replaces FORMAT as a whole: a kill leaves the old one or the new one.
+func (t *Tree) writeFormatLocked(next Format) error {
+	text := next.append(nil)
+	if len(text) > maxLine {
+		return fmt.Errorf("%w: %d bytes, at most %d", ErrFormat, len(text), maxLine)
+	}
+	err := t.writeFile(formatNewName, os.O_CREATE|os.O_TRUNC, text, true)
+	if err == nil {
+		err = t.fs.Rename(formatNewName, formatName)
+	}
+	if err == nil {
+		err = t.fs.SyncDir(".")
+	}
+	if err != nil {
+		return diskError("write FORMAT", err)
+	}
+	t.format = next
+	return nil
+}
+
+// foldsCase finds out whether two names that differ in case are one.
+func (t *Tree) foldsCase() (bool, error) {
+	const probe, other = tempFolder + "/Case", tempFolder + "/cASE"
+	if err := t.writeFile(probe, os.O_CREATE|os.O_TRUNC, nil, false); err != nil {
+		return false, diskError("probe", err)
+	}
+	_, err := t.fs.Stat(other)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, diskError("probe", err)
+	}
+	if err := t.fs.Remove(probe); err != nil {
+		return false, diskError("probe", err)
+	}
+	return err == nil, nil
+}
+
+// emptyTemp removes what a killed run left in tmp/. Folders there are not of this program.
+func (t *Tree) emptyTemp() error {
+	entries, err := t.fs.List(tempFolder)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = t.fs.Mkdir(tempFolder); err != nil {
+			return diskError("make", err)
+		}
+		return nil
+	}
+	if err != nil {
+		return diskError("list", err)
+	}
+	for _, e := range entries {
+		if e.Type.IsDir() {
+			continue
+		}
+		if err := t.fs.Remove(tempFolder + "/" + e.Name); err != nil {
+			return diskError("empty tmp", err)
+		}
+	}
+	return nil
+}
+
+// AddSeeds appends the URLs that seeds.txt lacks and makes them durable.
+func (t *Tree) AddSeeds(urls []string) error {
+	if err := t.writable(); err != nil {
+		return err
+	}
+	missing := make(map[string]bool, len(urls))
+	for _, url := range urls {
+		if url == "" || keepVisible(url) != url {
+			return fmt.Errorf("iut: seed %q is not a canonical URL", url)
+		}
+		missing[url] = true
+	}
+	if err := t.Seeds(func(url string) error { delete(missing, url); return nil }); err != nil {
+		return err
+	}
+	var text []byte
+	for _, url := range urls {
+		if missing[url] {
+			delete(missing, url)
+			text = append(append(text, url...), '\n')
+		}
+	}
+	err := t.writeFile(seedsName, os.O_CREATE|os.O_APPEND, text, true)
+	if err == nil {
+		err = t.fs.SyncDir(".")
+	}
+	if err != nil {
+		return diskError("add seeds", err)
+	}
+	return nil
+}
+
+// Seeds calls fn with every seed, oldest first, until fn fails.
+func (t *Tree) Seeds(fn func(url string) error) error {
+	f, err := t.fs.Open(seedsName, os.O_RDONLY)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return diskError("read seeds", err)
+	}
+	defer f.Close()
+	for r := bufio.NewReader(f); ; {
+		line, err := r.ReadString('\n')
+		if err == io.EOF { // what follows the last line end is torn
+			return nil
+		}
+		if err != nil {
+			return diskError("read seeds", err)
+		}
+		if err := fn(line[:len(line)-1]); err != nil {
+			return err
+		}
+	}
+}
+
+// cutSeeds cuts off a last line that has no end: an append that was killed.
+func (t *Tree) cutSeeds() error {
+	whole := int64(0)
+	if err := t.Seeds(func(url string) error { whole += int64(len(url)) + 1; return nil }); err != nil {
+		return err
+	}
+	switch e, err := t.fs.Stat(seedsName); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return diskError("stat", err)
+	case e.Size == whole:
+		return nil
+	}
+	f, err := t.fs.Open(seedsName, os.O_WRONLY)
+	if err != nil {
+		return diskError("cut seeds", err)
+	}
+	if err := errors.Join(f.Truncate(whole), f.Sync(), f.Close()); err != nil {
+		return diskError("cut seeds", err)
+	}
+	return nil
+}
+
+func (t *Tree) writable() error {
+	if t.readOnly {
+		return fmt.Errorf("iut: %s is open for reading: %w", t.root, fs.ErrPermission)
+	}
+	return nil
+}
+
+// writeFile writes a file in one write.
+func (t *Tree) writeFile(name string, flag int, b []byte, durable bool) error {
+	f, err := t.fs.Open(name, flag|os.O_WRONLY)
+	if err != nil {
+		return err
+	}
+	if len(b) > 0 {
+		_, err = f.Write(b)
+	}
+	if err == nil && durable {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// readFile reads a small file. What is larger than a line of source.txt may be is cut.
+func (t *Tree) readFile(name string) ([]byte, error) {
+	f, err := t.fs.Open(name, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxLine+1))
+}
+
+func diskError(op string, err error) error {
+	return fmt.Errorf("%w: %s: %w", ErrDisk, op, err)
+}
