@@ -1,0 +1,137 @@
+package weburl
+
+import "strings"
+
+// Classes of bytes that the parser leaves as they are, by the part they stand in.
+const (
+	inPath  = 1 << iota // no escape, no dot segment, no end of the path
+	inQuery             //
+	inHost              // lower-case names only; all else has rules of its own
+)
+
+var class = func() (t [256]uint8) {
+	for c := byte('!'); c <= '~'; c++ {
+		if strings.IndexByte("\"#<>?\\^`{}", c) < 0 {
+			t[c] |= inPath
+		}
+		if strings.IndexByte("\"#<>'", c) < 0 {
+			t[c] |= inQuery
+		}
+		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '.' {
+			t[c] |= inHost
+		}
+	}
+	return t
+}()
+
+// fast resolves an ordinary reference without fragment: nearly all that pages hold. It gives
+// what slow gives or says no; a fuzz test holds it to that.
+func (b *Base) fast(ref string) (string, bool) {
+	if i := strings.Index(ref, "://"); i >= 0 && isWeb(ref[:i]) {
+		return absolute(ref[:i+3], ref[i+3:])
+	}
+	switch {
+	case b == nil:
+		return "", false
+	case ref == "":
+		return b.url, true
+	case strings.HasPrefix(ref, "//"):
+		return absolute(b.url[:strings.Index(b.url, "://")+3], ref[2:])
+	case ref[0] == '/':
+		return join(b.url[:b.origin], "/", ref[1:])
+	case ref[0] == '?':
+		return join(b.url[:b.pathEnd], "", ref)
+	case scheme(ref) != "":
+		return "", false
+	}
+	return join(b.url[:b.origin], b.url[b.origin:b.dirEnd], ref)
+}
+
+// absolute gives the URL of a prefix such as "http://" and the rest behind it.
+func absolute(prefix, rest string) (string, bool) {
+	end := strings.IndexAny(rest, "/?")
+	if end < 0 {
+		end = len(rest)
+	}
+	if !isPlainHost(rest[:end]) {
+		return "", false
+	}
+	if strings.HasPrefix(rest[end:], "/") {
+		return join(prefix+rest[:end], "/", rest[end+1:])
+	}
+	return join(prefix+rest[:end], "/", rest[end:])
+}
+
+// isPlainHost tells whether a host is a name in lower case without port, punycode or anything
+// that could be a number.
+func isPlainHost(host string) bool {
+	label := 0 // where the present label begins
+	for i := range len(host) {
+		if class[host[i]]&inHost == 0 {
+			return false
+		}
+		if host[i] == '.' {
+			if i == label {
+				return false
+			}
+			label = i + 1
+		}
+	}
+	return label < len(host) && host[label] >= 'a' && !strings.Contains(host, "xn--")
+}
+
+// join gives the URL of an origin, the folder that a reference begins in ("" where it has only
+// a query) and the reference: a path without leading slash and a query.
+func join(origin, dir, ref string) (string, bool) {
+	path, dots := ref, false
+	for i := range len(ref) {
+		c := ref[i]
+		if c == '?' {
+			path = ref[:i]
+			break
+		}
+		if class[c]&inPath == 0 || c == '%' && isEscapedDot(ref[i:]) {
+			return "", false
+		}
+		dots = dots || c == '.' && (i == 0 || ref[i-1] == '/')
+	}
+	query := ref[len(path):]
+	for i := range len(query) {
+		if class[query[i]]&inQuery == 0 {
+			return "", false
+		}
+	}
+	if !dots {
+		return origin + dir + ref, true
+	}
+	b := make([]byte, 0, len(origin)+len(dir)+len(ref))
+	b = append(append(b, origin...), dir...)
+	for more := true; more; {
+		var segment string
+		segment, path, more = strings.Cut(path, "/")
+		switch segment {
+		case ".":
+		case "..":
+			b = parent(b, len(origin))
+		default:
+			b = append(b, segment...)
+			if more {
+				b = append(b, '/')
+			}
+		}
+	}
+	return string(append(b, query...)), true
+}
+
+// parent cuts the last folder of b, which ends in a slash; the slash at root stays.
+func parent(b []byte, root int) []byte {
+	n := len(b) - 1
+	for n > root && b[n-1] != '/' {
+		n--
+	}
+	return b[:max(n, root+1)]
+}
+
+func isEscapedDot(s string) bool {
+	return len(s) > 2 && s[1] == '2' && s[2]|0x20 == 'e'
+}
