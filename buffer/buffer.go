@@ -1,0 +1,298 @@
+// Package buffer carries finished work from many crawlers to one builder.
+//
+// Fed by the crawlers' Add, feeds the builder's Take. Memory stays bounded when the disk is
+// slow: Add waits, and so fetching slows down.
+package buffer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// ErrClosed is returned by Add once Close was called.
+var ErrClosed = errors.New("buffer: closed")
+
+// Options of a Buffer. The zero value is a buffer of 1,000 items whose bytes are not counted.
+type Options[T any] struct {
+	Size  int   // items in the buffer or taken and not yet done; 0: 1,000
+	Bytes int64 // limit of their bytes together; 0: 16 MiB
+
+	// Weight tells how many bytes an item holds in memory. It is asked once for each Add, and
+	// an item heavier than Bytes counts as Bytes. nil: nothing weighs anything.
+	Weight func(T) int64
+
+	// Wait is the flush interval: when the oldest item has waited so long, Flush is called.
+	// 0: items wait until there are Size of them, or until someone calls Flush.
+	Wait time.Duration
+}
+
+// A Buffer holds items until a builder takes all of them at once. All methods may be called
+// from any goroutine.
+//
+// Owner: Add takes the item over when it returns nil. Take hands the items to the builder,
+// whose Done says that they are committed. Only Done makes room again.
+//
+// Invariant, whenever nobody is inside a method:
+//
+//	permits of crawlerSem + permits of builderSem + items out == size
+//	permits of builderSem == len(items)
+//	permits of byteSem + bytes waiting + bytes out == limit
+//
+// Nobody waits forever if every batch gets its Done without waiting for another Take. Add
+// waits for a place first and for bytes second. Who has bytes waits for nothing but mu, so
+// the bytes that are missing belong to items that wait or are out. Those that wait are taken
+// at once, for a waiting Add makes Take ready (starved); those that are out get their Done.
+// As no item asks for more than the limit, the oldest waiting Add gets its bytes. The same
+// holds for places: they belong to waiting items, items out, or an Add that waits for bytes.
+//
+// Lock order: place, bytes, mu. Nobody waits for a permit while holding mu.
+type Buffer[T any] struct {
+	size   int64
+	limit  int64
+	weight func(T) int64
+	wait   time.Duration
+
+	crawlerSem *semaphore.Weighted // permits are free places: size at the start
+	builderSem *semaphore.Weighted // permits are waiting items: none at the start
+	byteSem    *semaphore.Weighted // permits are free bytes: limit at the start
+
+	turn chan struct{} // holds a token while a Take runs: one at a time
+
+	closing context.Context // ended by Close, under mu; ends the waiting of Add
+	close   context.CancelFunc
+
+	mu      sync.Mutex
+	items   []T         // oldest first
+	bytes   int64       // taken from byteSem for items
+	flush   bool        // the items are to be taken though they are few; never set without items
+	starved int         // Adds that wait for bytes
+	wake    func()      // makes the running Take look again; may be called at any time
+	timer   *time.Timer // calls Flush when the first of items has waited long enough
+	added   int64       // ever, since New
+	removed int64       // of these, done
+	out     int         // taken and not done
+}
+
+// New returns an empty buffer.
+func New[T any](opts Options[T]) *Buffer[T] {
+	b := &Buffer[T]{
+		size:   int64(cmp.Or(opts.Size, 1000)),
+		limit:  cmp.Or(opts.Bytes, 16<<20),
+		weight: opts.Weight,
+		wait:   opts.Wait,
+		turn:   make(chan struct{}, 1),
+		wake:   func() {},
+	}
+	b.crawlerSem = semaphore.NewWeighted(b.size)
+	b.builderSem = semaphore.NewWeighted(b.size)
+	b.builderSem.TryAcquire(b.size) // nothing to build yet
+	b.byteSem = semaphore.NewWeighted(b.limit)
+	b.closing, b.close = context.WithCancel(context.Background())
+	return b
+}
+
+// Add puts item last. It waits for a free place, then for the item's bytes, until ctx ends or
+// the buffer is closed ([ErrClosed]). After an error the caller still owns the item.
+func (b *Buffer[T]) Add(ctx context.Context, item T) error {
+	var bytes int64
+	if b.weight != nil {
+		bytes = max(0, min(b.weight(item), b.limit))
+	}
+	if err := b.acquire(ctx, b.crawlerSem, 1); err != nil {
+		return err
+	}
+	if err := b.acquireBytes(ctx, bytes); err != nil {
+		b.crawlerSem.Release(1)
+		return err
+	}
+
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closing.Err() != nil {
+		b.byteSem.Release(bytes)
+		b.crawlerSem.Release(1)
+		return ErrClosed
+	}
+	b.items = append(b.items, item)
+	b.bytes += bytes
+	b.added++
+	// Item and permit appear under the same lock, so Take finds as many of one as of the other.
+	b.builderSem.Release(1)
+	if len(b.items) == 1 && b.wait > 0 {
+		b.timer = time.AfterFunc(b.wait, b.Flush)
+	}
+	b.wakeLocked()
+	return nil
+}
+
+// acquire is sem.Acquire that also ends when the buffer closes.
+func (b *Buffer[T]) acquire(ctx context.Context, sem *semaphore.Weighted, n int64) error {
+	if ctx.Err() == nil && sem.TryAcquire(n) { // fails if others wait: nobody is overtaken
+		return nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(b.closing, cancel)()
+	err := sem.Acquire(ctx, n)
+	if err != nil && b.closing.Err() != nil {
+		return ErrClosed
+	}
+	return err
+}
+
+// acquireBytes takes n bytes. While it waits, what is there is taken by the builder.
+func (b *Buffer[T]) acquireBytes(ctx context.Context, n int64) error {
+	if n == 0 || b.byteSem.TryAcquire(n) {
+		return nil
+	}
+	b.mu.Lock()
+	b.starved++
+	b.wakeLocked()
+	b.mu.Unlock()
+
+	err := b.acquire(ctx, b.byteSem, n)
+
+	b.mu.Lock()
+	b.starved--
+	b.mu.Unlock()
+	return err
+}
+
+// Flush makes Take return the items that are there now, with any that come until it does.
+// With none there it does nothing and is not remembered: an item on its way, even one whose
+// Add waits at this moment, wants a Flush of its own.
+func (b *Buffer[T]) Flush() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.flush = len(b.items) > 0
+	b.wakeLocked()
+}
+
+// Close ends adding: an Add that has not returned nil by then returns [ErrClosed]. Take gives
+// out the rest. A second Close does nothing.
+func (b *Buffer[T]) Close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.close()
+	b.wakeLocked()
+}
+
+// Take waits until there is reason to build, and takes all items that are there. Reasons are:
+// as many items wait as the buffer has places; items wait and Flush was called since the last
+// Take, an Add waits for bytes, or the buffer is closed. It ends with the error of ctx, or
+// with io.EOF when the buffer is closed and empty; nothing is taken then.
+//
+// The next Take may come before the Done of this batch, but while items are out the buffer is
+// full only for its crawlers, so that Take wants one of the other reasons or this Done.
+func (b *Buffer[T]) Take(ctx context.Context) (*Batch[T], error) {
+	select {
+	case b.turn <- struct{}{}:
+		defer func() { <-b.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	for ctx.Err() == nil {
+		wait, cancel := context.WithCancel(ctx)
+		batch, err := b.takeNow(cancel)
+		if batch != nil || err != nil {
+			cancel()
+			return batch, err
+		}
+		err = b.builderSem.Acquire(wait, b.size)
+		cancel()
+		if err == nil {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return b.takeLocked(), nil
+		}
+	}
+	return nil, ctx.Err()
+}
+
+// takeNow takes the items if there is a reason that the builder's semaphore does not know of.
+// Without one it gives neither batch nor error, and wake is called as soon as there is one.
+func (b *Buffer[T]) takeNow(wake func()) (*Batch[T], error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.readyLocked():
+		if !b.builderSem.TryAcquire(int64(len(b.items))) {
+			panic("buffer: fewer permits than items")
+		}
+		return b.takeLocked(), nil
+	case b.closing.Err() != nil:
+		return nil, io.EOF
+	}
+	b.wake = wake
+	return nil, nil
+}
+
+func (b *Buffer[T]) readyLocked() bool {
+	return len(b.items) > 0 && (b.flush || b.starved > 0 || b.closing.Err() != nil)
+}
+
+// wakeLocked ends the waiting of a Take that now has a reason to return.
+func (b *Buffer[T]) wakeLocked() {
+	if b.readyLocked() || b.closing.Err() != nil {
+		b.wake()
+	}
+}
+
+// takeLocked hands out all items. The caller has taken a permit of builderSem for each: all
+// that there are, so that the count of permits and of items agrees again.
+func (b *Buffer[T]) takeLocked() *Batch[T] {
+	if b.timer != nil {
+		b.timer.Stop() // one that fires right now only flushes early
+	}
+	batch := &Batch[T]{Items: b.items, n: len(b.items), bytes: b.bytes, from: b}
+	b.out += batch.n
+	b.items, b.bytes, b.flush = nil, 0, false
+	return batch
+}
+
+// A Batch is what one Take took.
+type Batch[T any] struct {
+	Items []T // oldest first, at least one; the builder's own
+
+	from  *Buffer[T]
+	n     int
+	bytes int64
+	done  bool // guarded by from.mu
+}
+
+// Done says that the items' transaction has committed, and gives their places and bytes back
+// to the crawlers. It never waits. A second Done does nothing.
+func (t *Batch[T]) Done() {
+	b := t.from
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if t.done {
+		return
+	}
+	t.done = true
+	b.out -= t.n
+	b.removed += int64(t.n)
+	b.byteSem.Release(t.bytes)
+	b.crawlerSem.Release(int64(t.n))
+}
+
+// Counts are the statistics of a buffer. At any instant Added == Removed + Waiting + Out.
+type Counts struct {
+	Added   int64 // items ever added
+	Removed int64 // of these, committed (Done)
+	Waiting int   // in the buffer
+	Out     int   // taken and not yet committed
+}
+
+// Counts returns the counts of this instant.
+func (b *Buffer[T]) Counts() Counts {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return Counts{Added: b.added, Removed: b.removed, Waiting: len(b.items), Out: b.out}
+}
