@@ -264,6 +264,28 @@ func TestErrorPaths(t *testing.T) {
 	}
 }
 
+// A context that has ended takes nothing, even if there is no need to wait.
+func TestEndedContext(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	b := New(Options[int]{Bytes: 10, Weight: itself})
+	if err := b.Add(ended, 1); err != context.Canceled {
+		t.Errorf("Add: %v", err)
+	}
+	requireEmpty(t, b)
+	if err := b.Add(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	b.Flush()
+	if batch, err := b.Take(ended); batch != nil || err != context.Canceled {
+		t.Errorf("Take: %v, %v", batch, err)
+	}
+	if d := cmp.Diff([]int{2}, drain(t, b)); d != "" {
+		t.Errorf("rest (-want +got):\n%s", d)
+	}
+	requireEmpty(t, b)
+}
+
 // Batches may be out side by side; a place is free again when its own batch is done.
 func TestSeveralBatchesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -359,6 +381,33 @@ func TestWaitCountsFromTheOldest(t *testing.T) {
 			add.Stop()
 		}
 		drain(t, b)
+		requireEmpty(t, b)
+	})
+}
+
+// Items that were taken because the buffer was full do not hasten those that come after.
+func TestWaitEndsWithTake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		b := New(Options[int]{Size: 2, Wait: time.Minute})
+		b.Add(ctx, 1)
+		b.Add(ctx, 2)
+		full, err := b.Take(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		full.Done()
+		<-time.After(30 * time.Second)
+		start := time.Now()
+		b.Add(ctx, 3)
+		batch, err := b.Take(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		batch.Done()
+		if got := time.Since(start); got != time.Minute {
+			t.Errorf("taken after %v, want a minute", got)
+		}
 		requireEmpty(t, b)
 	})
 }
