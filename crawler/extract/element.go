@@ -1,0 +1,133 @@
+package extract
+
+import (
+	"strings"
+
+	"golang.org/x/net/html"
+)
+
+// elements are the names that may hold links, with the name each is shown under: a browser
+// takes image for img.
+var elements = map[string]string{
+	"a": "a", "area": "area", "audio": "audio", "base": "base", "embed": "embed", "frame": "frame",
+	"iframe": "iframe", "image": "img", "img": "img", "input": "input", "link": "link", "meta": "meta",
+	"object": "object", "script": "script", "source": "source", "track": "track", "video": "video",
+}
+
+// Attributes that element looks at.
+const (
+	attrHref = iota
+	attrXlinkHref
+	attrSrc
+	attrSrcset
+	attrPoster
+	attrData
+	attrRel
+	attrType
+	attrName
+	attrContent
+	attrHTTPEquiv
+	attrCount
+)
+
+var attributeOf = map[string]int{
+	"href": attrHref, "xlink:href": attrXlinkHref, "src": attrSrc, "srcset": attrSrcset, "poster": attrPoster,
+	"data": attrData, "rel": attrRel, "type": attrType, "name": attrName, "content": attrContent,
+	"http-equiv": attrHTTPEquiv,
+}
+
+// attributes are those of one element, with their character references undone.
+type attributes struct {
+	has   [attrCount]bool
+	value [attrCount]string
+}
+
+func (a *attributes) read(z *html.Tokenizer, more bool) {
+	*a = attributes{}
+	for more {
+		var key, value []byte
+		key, value, more = z.TagAttr()
+		if i, ok := attributeOf[string(key)]; ok {
+			a.has[i], a.value[i] = true, string(value)
+		}
+	}
+}
+
+// element takes the references of one element.
+func (p *page) element(name string, a *attributes) {
+	rel := strings.ToLower(a.value[attrRel])
+	switch name {
+	case "a", "area":
+		switch {
+		case a.has[attrHref]: // also an empty one: the page itself
+			p.refer(name, rel, a.value[attrHref])
+		case a.has[attrXlinkHref]:
+			p.refer(name, rel, a.value[attrXlinkHref])
+		}
+	case "base":
+		if a.has[attrHref] && !p.hasBase {
+			p.base, p.hasBase = a.value[attrHref], true
+		}
+	case "link":
+		follow := hasWord(rel, "next") || hasWord(rel, "canonical") || hasWord(rel, "alternate")
+		asset := hasWord(rel, "stylesheet") || hasWord(rel, "icon")
+		if a.value[attrHref] != "" && (follow && !asset || asset && p.opts.Assets) {
+			p.refer(name, rel, a.value[attrHref])
+		}
+	case "meta":
+		p.meta(a)
+	case "iframe", "frame":
+		p.load(name, a.value[attrSrc])
+	default:
+		if p.opts.Assets {
+			p.asset(name, a)
+		}
+	}
+}
+
+// asset takes the references of an element that shows or runs something.
+func (p *page) asset(name string, a *attributes) {
+	switch {
+	case name == "object":
+		p.load(name, a.value[attrData])
+		return
+	case name == "input" && !strings.EqualFold(a.value[attrType], "image"):
+		return
+	}
+	p.load(name, a.value[attrSrc])
+	switch name {
+	case "img", "source":
+		for _, ref := range srcset(a.value[attrSrcset]) {
+			p.load(name, ref)
+		}
+	case "video":
+		p.load(name, a.value[attrPoster])
+	}
+}
+
+// meta takes a refresh and the directives for robots.
+func (p *page) meta(a *attributes) {
+	content := a.value[attrContent]
+	if strings.EqualFold(a.value[attrHTTPEquiv], "refresh") {
+		if ref, ok := refresh(content); ok {
+			p.refer("meta", "", ref)
+		}
+	}
+	name := strings.TrimSpace(a.value[attrName])
+	if strings.EqualFold(name, "robots") || name != "" && strings.EqualFold(name, p.opts.Token) {
+		noindex, nofollow := Directives([]string{content}, "")
+		p.NoIndex = p.NoIndex || noindex
+		p.NoFollow = p.NoFollow || nofollow
+	}
+}
+
+// load takes a reference that means nothing when it is empty.
+func (p *page) load(name, ref string) {
+	if ref != "" {
+		p.refer(name, "", ref)
+	}
+}
+
+func (p *page) refer(name, rel, ref string) {
+	p.refs = append(p.refs, reference{Link: Link{Element: name, Rel: rel}, ref: ref})
+}

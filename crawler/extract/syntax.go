@@ -1,0 +1,256 @@
+package extract
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding"
+
+	"urltree/crawler/weburl"
+)
+
+const space = " \t\n\f\r"
+
+// srcset gives the addresses of a srcset attribute in order, without those whose descriptors
+// are wrong.
+func srcset(s string) (refs []string) {
+	for {
+		s = strings.TrimLeft(s, space+",")
+		if s == "" {
+			return refs
+		}
+		end := strings.IndexAny(s, space)
+		if end < 0 {
+			end = len(s)
+		}
+		ref := strings.TrimRight(s[:end], ",")
+		s = s[end:]
+		if len(ref) == end { // no comma: descriptors follow, up to a comma outside brackets
+			inBrackets := false
+			for end = 0; end < len(s) && (s[end] != ',' || inBrackets); end++ {
+				inBrackets = s[end] == '(' || inBrackets && s[end] != ')'
+			}
+			if !validDescriptors(s[:end]) {
+				ref = ""
+			}
+			s = s[end:]
+		}
+		if ref != "" {
+			refs = append(refs, ref)
+		}
+	}
+}
+
+var (
+	integer = regexp.MustCompile(`^[0-9]*[1-9][0-9]*$`)
+	density = regexp.MustCompile(`^(-0+(\.0+)?|[0-9]+(\.[0-9]+)?|\.[0-9]+)([eE][-+]?[0-9]+)?$`)
+)
+
+// validDescriptors tells whether an image candidate counts: one width such as 100w, with one
+// height such as 50h or without, or one density such as 1.5x, or nothing.
+func validDescriptors(s string) bool {
+	var w, h, x int
+	for d := range strings.FieldsSeq(s) {
+		number, unit := d[:len(d)-1], d[len(d)-1]
+		switch {
+		case unit == 'w' && integer.MatchString(number):
+			w++
+		case unit == 'h' && integer.MatchString(number):
+			h++
+		case unit == 'x' && density.MatchString(number):
+			x++
+		default:
+			return false
+		}
+	}
+	return w <= 1 && h <= w && (x == 0 || x == 1 && w+h == 0)
+}
+
+// refresh gives the address in the content of a meta refresh, such as "5; url=/x".
+func refresh(s string) (ref string, ok bool) {
+	s = strings.TrimLeft(s, space)
+	after := strings.TrimLeft(s, "0123456789")
+	if len(after) == len(s) && !strings.HasPrefix(s, ".") {
+		return "", false
+	}
+	after = strings.TrimLeft(after, "0123456789.")
+	s = strings.TrimLeft(after, space)
+	if s == after && s != "" && s[0] != ';' && s[0] != ',' {
+		return "", false
+	}
+	if s != "" && (s[0] == ';' || s[0] == ',') {
+		s = strings.TrimLeft(s[1:], space)
+	}
+	if s == "" {
+		return "", false
+	}
+	if len(s) > 3 && strings.EqualFold(s[:3], "url") {
+		if value, ok := strings.CutPrefix(strings.TrimLeft(s[3:], space), "="); ok {
+			s = strings.TrimLeft(value, space)
+		}
+	}
+	if s != "" && (s[0] == '"' || s[0] == '\'') {
+		s, _, _ = strings.Cut(s[1:], s[:1])
+	}
+	return s, true
+}
+
+// HeaderLinks gives the canonical URLs of the Link headers of an answer, in order, for rel
+// next, canonical and alternate. Links of another context (anchor) do not count.
+func HeaderLinks(base string, values []string) (urls []string) {
+	b, err := weburl.NewBase(base)
+	if err != nil {
+		return nil
+	}
+	for _, s := range values {
+		for {
+			_, rest, ok := strings.Cut(s, "<")
+			if !ok {
+				break
+			}
+			ref, rest, ok := strings.Cut(rest, ">")
+			if !ok {
+				break
+			}
+			var rel string
+			rel, s = linkParams(rest)
+			if !hasWord(rel, "next") && !hasWord(rel, "canonical") && !hasWord(rel, "alternate") {
+				continue
+			}
+			if url, err := b.Resolve(ref); err == nil {
+				urls = append(urls, url)
+			}
+		}
+	}
+	return urls
+}
+
+// linkParams reads the parameters of one link up to the comma that ends it. It gives the first
+// rel in lower case, "" if there is an anchor, and what follows the comma.
+func linkParams(s string) (rel, rest string) {
+	hasRel, hasAnchor := false, false
+	for {
+		s = strings.TrimLeft(s, space+";")
+		if s == "" || s[0] == ',' {
+			break
+		}
+		end := strings.IndexAny(s, "=;,")
+		if end < 0 {
+			end = len(s)
+		}
+		name, value := strings.ToLower(strings.TrimSpace(s[:end])), ""
+		s = s[end:]
+		if strings.HasPrefix(s, "=") {
+			value, s = paramValue(strings.TrimLeft(s[1:], space))
+		}
+		switch {
+		case name == "anchor":
+			hasAnchor = true
+		case name == "rel" && !hasRel:
+			rel, hasRel = strings.ToLower(value), true
+		}
+	}
+	if hasAnchor {
+		rel = ""
+	}
+	return rel, s
+}
+
+// paramValue reads a token or a quoted string off the front of s.
+func paramValue(s string) (value, rest string) {
+	if !strings.HasPrefix(s, `"`) {
+		end := strings.IndexAny(s, ";,")
+		if end < 0 {
+			end = len(s)
+		}
+		return strings.TrimSpace(s[:end]), s[end:]
+	}
+	var b strings.Builder
+	for i := 1; i < len(s); i++ {
+		switch {
+		case s[i] == '"':
+			return b.String(), s[i+1:]
+		case s[i] == '\\' && i+1 < len(s):
+			i++
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String(), ""
+}
+
+// Directives tells what X-Robots-Tag headers say to the crawler with this product token. A name
+// and a colon make what follows in the same header count for that crawler only.
+func Directives(values []string, token string) (noindex, nofollow bool) {
+	for _, value := range values {
+		mine := true
+		for word := range strings.SplitSeq(value, ",") {
+			word = strings.ToLower(strings.TrimSpace(word))
+			if name, after, ok := strings.Cut(word, ":"); ok {
+				name = strings.TrimSpace(name)
+				if !isAgent(name) {
+					continue // a directive with a value
+				}
+				mine = name == "*" || name == "robots" || strings.EqualFold(name, token)
+				word = strings.TrimSpace(after)
+			}
+			if !mine {
+				continue
+			}
+			switch word {
+			case "none":
+				noindex, nofollow = true, true
+			case "noindex":
+				noindex = true
+			case "nofollow":
+				nofollow = true
+			}
+		}
+	}
+	return noindex, nofollow
+}
+
+// isAgent tells whether the text before a colon names a crawler. Dates have colons too.
+func isAgent(name string) bool {
+	switch name {
+	case "", "unavailable_after", "max-snippet", "max-image-preview", "max-video-preview":
+		return false
+	}
+	return name == "*" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz-_") == ""
+}
+
+// encodeQuery writes the characters of a reference's query that are not ASCII in an encoding
+// other than UTF-8. One that it lacks becomes a character reference.
+func encodeQuery(ref string, e encoding.Encoding) string {
+	end := strings.IndexByte(ref, '#')
+	if end < 0 {
+		end = len(ref)
+	}
+	start := strings.IndexByte(ref[:end], '?')
+	if start < 0 {
+		return ref
+	}
+	var b strings.Builder
+	b.WriteString(ref[:start])
+	for _, r := range ref[start:end] {
+		if r < utf8.RuneSelf {
+			b.WriteByte(byte(r))
+			continue
+		}
+		encoded, err := e.NewEncoder().String(string(r))
+		if err != nil || strings.HasPrefix(encoded, "&#") {
+			b.WriteString("%26%23" + strconv.Itoa(int(r)) + "%3B")
+			continue
+		}
+		for i := range len(encoded) {
+			if c := encoded[i]; c <= ' ' || c > '~' || strings.IndexByte("\"#'<>", c) >= 0 {
+				b.WriteString("%" + strings.ToUpper(strconv.FormatUint(0x100|uint64(c), 16)[1:]))
+			} else {
+				b.WriteByte(c)
+			}
+		}
+	}
+	b.WriteString(ref[end:])
+	return b.String()
+}
