@@ -1,0 +1,288 @@
+package fetch
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"runtime/metrics"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// page makes n bytes of text that compress well but not to nothing.
+func page(n int) []byte {
+	b := make([]byte, 0, n+64)
+	b = append(b, "<!DOCTYPE html><title>page</title>\n"...)
+	for i := 0; len(b) < min(n, 20000); i++ {
+		b = fmt.Appendf(b, "<p>paragraph %x\n", i*i*2654435761)
+	}
+	for len(b) < n {
+		b = append(b, b[:min(len(b), n-len(b))]...)
+	}
+	return b[:n]
+}
+
+func TestBodySizes(t *testing.T) {
+	for _, framing := range []string{"length", "chunked"} {
+		for _, size := range []int{0, 1, minBuffer - 1, minBuffer, minBuffer + 1, 30000, firstBuffer, firstBuffer + 1, maxBuffer - 1, maxBuffer, maxBuffer + 1, 3 << 20} {
+			t.Run(fmt.Sprintf("%s %d", framing, size), func(t *testing.T) {
+				text := page(size)
+				url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+					w.Header().Set("Content-Type", "text/html; charset=UTF-8")
+					if framing == "length" {
+						w.Header().Set("Content-Length", strconv.Itoa(size))
+					} else {
+						w.(http.Flusher).Flush()
+					}
+					_, _ = w.Write(text)
+				})
+				c := newClient(t, Options{})
+				res, err := c.Get(t.Context(), url+"/", Request{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				b := res.Body
+				if !bytes.Equal(b.Bytes(), text) || b.Len() != int64(size) || b.Digest() != sha256.Sum256(text) {
+					t.Errorf("got %d bytes (Len %d, digest %x)", len(b.Bytes()), b.Len(), b.Digest())
+				}
+				if res.Status != 200 || res.Media != "text/html" || res.Charset != "utf-8" || res.Truncated {
+					t.Errorf("got %d, %q, %q, truncated %v", res.Status, res.Media, res.Charset, res.Truncated)
+				}
+				if res.First <= 0 || res.Total < res.First {
+					t.Errorf("times %v, %v", res.First, res.Total)
+				}
+				if used := c.opts.Bodies.Used(); used != b.Weight() {
+					t.Errorf("the budget lent %d, the body weighs %d", used, b.Weight())
+				}
+				if b.Temp() == "" && b.Weight() > max(minBuffer, 2*int64(size)) {
+					t.Errorf("%d bytes weigh %d", size, b.Weight())
+				}
+				if _, err := os.Stat(b.Temp()); (err == nil) != (size >= maxBuffer) {
+					t.Errorf("file of %d bytes: %q, %v", size, b.Temp(), err)
+				}
+				b.HandOver()
+				if used := c.opts.Bodies.Used(); used != 0 {
+					t.Errorf("the budget lends %d after the body was handed over", used)
+				}
+				if !bytes.Equal(b.Bytes(), text) {
+					t.Error("the bytes went with the budget")
+				}
+				b.Release()
+				b.Release()
+				if b.Len() != 0 || b.Bytes() != nil || b.Weight() != 0 {
+					t.Error("not empty after Release")
+				}
+			})
+		}
+	}
+}
+
+func TestKeptFileStays(t *testing.T) {
+	text := page(2 << 20)
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write(text) })
+	c := newClient(t, Options{})
+	res, err := c.Get(t.Context(), url+"/", Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := res.Body.Temp()
+	temp := res.Body.Keep()
+	res.Body.Release()
+	if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, text) {
+		t.Errorf("the kept file has %d bytes, %v", len(got), err)
+	}
+	if err := temp.Discard(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNobodyWaitsWithBudgetInHand(t *testing.T) {
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		n, _ := strconv.Atoi(r.URL.Path[1:])
+		_, _ = w.Write(page(n))
+	})
+	files := &tempFiles{dir: t.TempDir()}
+	c := newClient(t, Options{Bodies: NewBudget(firstBuffer), Temp: files.create, Timeout: time.Minute})
+
+	// One that fills the budget and wants more goes to a file by itself.
+	large, err := c.Get(t.Context(), url+"/200000", Request{})
+	if err != nil || large.Body.Temp() == "" || large.Body.Len() != 200000 {
+		t.Fatalf("got %+v, %v", large, err)
+	}
+	large.Body.Release()
+
+	// One that holds it all makes the next one wait, until it is released or the context ends.
+	full, err := c.Get(t.Context(), url+"/40000", Request{})
+	if err != nil || full.Body.Weight() != firstBuffer {
+		t.Fatalf("got %+v, %v", full, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := c.Get(ctx, url+"/40000", Request{}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("got %v; want to wait till the end of the context", err)
+	}
+	var wg sync.WaitGroup
+	for range 5 {
+		wg.Go(func() {
+			res, err := c.Get(t.Context(), url+"/40000", Request{})
+			if err != nil || res.Body.Len() != 40000 {
+				t.Errorf("got %+v, %v", res, err)
+				return
+			}
+			res.Body.Release()
+		})
+	}
+	full.Body.Release()
+	wg.Wait()
+	if n := files.open.Load(); n != 0 {
+		t.Errorf("%d files left", n)
+	}
+}
+
+// TestBudgetHolds lets 60 large bodies arrive at once, some of them coded: of 2 MiB, or 16 MiB with FETCH_LARGE=1.
+func TestBudgetHolds(t *testing.T) {
+	const clients = 60
+	size := 2 << 20
+	if os.Getenv("FETCH_LARGE") != "" {
+		size = 16 << 20
+	}
+	const limit = 8 << 20
+	block := page(64 << 10)
+	zipped := encode(t, "gzip", bytes.Repeat(block, size/len(block)))
+	all := make(chan struct{})
+	var arrived atomic.Int64
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if arrived.Add(1) == clients {
+			close(all)
+		}
+		<-all
+		w.Header().Set("Content-Type", "text/html")
+		if r.URL.Path == "/coded" {
+			w.Header().Set("Content-Encoding", "gzip")
+			_, _ = w.Write(zipped)
+			return
+		}
+		for n := 0; n < size; n += len(block) {
+			if _, err := w.Write(block); err != nil {
+				return
+			}
+		}
+	})
+	budget := NewBudget(limit)
+	c := newClient(t, Options{Bodies: budget, Timeout: 5 * time.Minute})
+
+	stop := make(chan struct{})
+	var watcher sync.WaitGroup
+	var peak, peakHeap atomic.Int64
+	base := heap()
+	watcher.Go(func() {
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for {
+			peak.Store(max(peak.Load(), budget.Used()))
+			peakHeap.Store(max(peakHeap.Load(), heap()-base))
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+			}
+		}
+	})
+	want := sha256.New()
+	for n := 0; n < size; n += len(block) {
+		want.Write(block)
+	}
+	var wg sync.WaitGroup
+	for i := range clients {
+		wg.Go(func() {
+			path := "/plain"
+			if i%4 == 0 {
+				path = "/coded"
+			}
+			res, err := c.Get(t.Context(), url+path, Request{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			digest := res.Body.Digest()
+			if res.Body.Len() != int64(size) || !bytes.Equal(digest[:], want.Sum(nil)) {
+				t.Errorf("%s: %d bytes, other content", path, res.Body.Len())
+			}
+			res.Body.Release()
+		})
+	}
+	wg.Wait()
+	close(stop)
+	watcher.Wait()
+	if peak.Load() > limit {
+		t.Errorf("%d bytes lent, limit %d", peak.Load(), limit)
+	}
+	// Beyond the budget: connections of both sides, decoders, garbage.
+	if most := int64(limit + 48<<20); peakHeap.Load() > most {
+		t.Errorf("heap grew by %d bytes, want at most %d", peakHeap.Load(), most)
+	}
+}
+
+func heap() int64 {
+	s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(s)
+	return int64(s[0].Value.Uint64())
+}
+
+func TestRateLimitDoesNotBlameTheHost(t *testing.T) {
+	const size, limit = 128 << 10, 128 << 10
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write(page(size)) })
+	c := newClient(t, Options{LimitRate: limit, Timeout: 400 * time.Millisecond})
+	start := time.Now()
+	res, err := c.Get(t.Context(), url+"/", Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Release()
+	took := time.Since(start)
+	if least := time.Second * (size - rateBurst) / limit; took < least*9/10 {
+		t.Errorf("%d bytes took %v, want at least %v", size, took, least)
+	}
+	if res.Total > took/2 {
+		t.Errorf("the host is charged %v of %v", res.Total, took)
+	}
+}
+
+func BenchmarkGet(b *testing.B) {
+	text := page(30000)
+	for _, coding := range []string{"", "gzip", "br"} {
+		body := encode(b, coding, text)
+		name := coding
+		if name == "" {
+			name = "plain"
+		}
+		b.Run(name, func(b *testing.B) {
+			url := serve(b, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "text/html")
+				if coding != "" {
+					w.Header().Set("Content-Encoding", coding)
+				}
+				w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+				_, _ = io.Copy(w, bytes.NewReader(body))
+			})
+			c := newClient(b, Options{})
+			b.ReportAllocs()
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				res, err := c.Get(b.Context(), url+"/", Request{})
+				if err != nil {
+					b.Fatal(err)
+				}
+				res.Body.Release()
+			}
+		})
+	}
+}

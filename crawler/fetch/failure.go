@@ -1,0 +1,95 @@
+package fetch
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+)
+
+// Reasons of failure, as Error.Reason.
+const (
+	DNS       = "dns"       // the name has no address, or it could not be asked for
+	Connect   = "connect"   // no connection to the host or the proxy
+	TLS       = "tls"       // handshake or certificate
+	Timeout   = "timeout"   // not complete within Options.Timeout, or no connection in time
+	Reset     = "reset"     // the connection ended before the answer did
+	Truncated = "truncated" // the body is shorter than announced, or its coding ends early
+	TooLarge  = "too-large" // the body passes MaxSize, or there is no place for it
+	Header    = "header"    // the header is too large
+	Protocol  = "protocol"  // not an HTTP answer, or not a URL
+	Address   = "address"   // the guard refuses the address
+	Coding    = "coding"    // Content-Encoding unknown or broken
+	Disk      = "disk"      // a large body could not be written: ErrDisk, which ends the crawl
+	Panic     = "panic"     // a defect of ours or of a library
+)
+
+// An Error says why there is no answer.
+type Error struct {
+	Reason  string // one of the constants above
+	Passing bool   // another try may succeed
+	Err     error
+}
+
+func (e *Error) Error() string { return "fetch: " + e.Reason + ": " + e.Err.Error() }
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// ErrDisk says that the file of a large body could not be made, written or read. It is not the fault of
+// the URL: the crawl should end.
+var ErrDisk = errors.New("file of a large body")
+
+// classify gives the reason of an error of the transport, or of reading a body. Some errors of net/http have
+// neither type nor value, only a text.
+func classify(err error) (reason string, passing bool) {
+	var (
+		dns    *net.DNSError
+		cert   *tls.CertificateVerificationError
+		record tls.RecordHeaderError
+		op     *net.OpError
+		slow   net.Error
+	)
+	text := err.Error()
+	contains := func(parts ...string) bool {
+		for _, p := range parts {
+			if strings.Contains(text, p) {
+				return true
+			}
+		}
+		return false
+	}
+	isOp := errors.As(err, &op)
+	switch {
+	case errors.As(err, &dns):
+		return DNS, !dns.IsNotFound
+	case errors.As(err, &slow) && slow.Timeout():
+		return Timeout, true
+	case errors.As(err, &cert), errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch),
+		isOp && (op.Op == "remote error" || op.Op == "local error"), strings.HasPrefix(text, "tls: "):
+		return TLS, false
+	case isOp && (op.Op == "dial" || op.Op == "proxyconnect"):
+		return Connect, true
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return Truncated, true
+	case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed),
+		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNABORTED),
+		contains("server closed idle connection", "stream error: ", "GOAWAY", "client connection lost"):
+		return Reset, true
+	case contains("response headers exceeded", "header list larger", "COMPRESSION_ERROR", "too many 1xx"):
+		return Header, false
+	}
+	return Protocol, false
+}
+
+// brokenOff tells whether a body that ended with err may be kept as far as it came.
+func brokenOff(err error) bool {
+	var e *Error
+	if errors.As(err, &e) {
+		return false
+	}
+	reason, _ := classify(err)
+	return reason == Truncated || reason == Reset
+}

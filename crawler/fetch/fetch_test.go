@@ -1,0 +1,526 @@
+package fetch
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+)
+
+var nolog = log.New(io.Discard, "", 0)
+
+func TestStatuses(t *testing.T) {
+	for _, tt := range []struct {
+		status   int
+		location string // that the client reports
+		body     string
+	}{
+		{200, "", "x"},
+		{203, "", "x"},
+		{204, "", ""},
+		{205, "", ""},
+		{206, "", "x"},
+		{299, "", "x"},
+		{300, "", ""},
+		{301, "/there#x", ""},
+		{302, "/there#x", ""},
+		{303, "/there#x", ""},
+		{304, "", ""},
+		{307, "/there#x", ""},
+		{308, "/there#x", ""},
+		{404, "", ""},
+		{418, "", ""},
+		{500, "", ""},
+		{520, "", ""},
+		{999, "", ""},
+	} {
+		t.Run(fmt.Sprint(tt.status), func(t *testing.T) {
+			var asked []string
+			addr := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				asked = append(asked, r.URL.Path)
+				w.Header().Set("Location", "/there#x")
+				w.Header().Set("Retry-After", "7")
+				w.WriteHeader(tt.status)
+				if tt.status != 204 && tt.status != 205 && tt.status != 304 {
+					_, _ = io.WriteString(w, "x")
+				}
+			})
+			c := newClient(t, Options{})
+			res, err := c.Get(t.Context(), addr+"/here", Request{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Release()
+			if res.Status != tt.status || res.Location != tt.location || string(res.Body.Bytes()) != tt.body {
+				t.Errorf("got %d, %q, %q", res.Status, res.Location, res.Body.Bytes())
+			}
+			if res.RetryAfter != 7*time.Second {
+				t.Errorf("retry after %v", res.RetryAfter)
+			}
+			if !slices.Equal(asked, []string{"/here"}) {
+				t.Errorf("asked for %q; redirects are not followed", asked)
+			}
+		})
+	}
+}
+
+// TestDroppedBodies checks that an answer whose body is dropped ends soon, whatever its body does.
+func TestDroppedBodies(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		answer func(*net.TCPConn, string)
+	}{
+		{"silent", sayAndHold("HTTP/1.1 404 Not Found\r\n\r\nabc")},
+		{"cut", say("HTTP/1.1 404 Not Found\r\nContent-Length: 100\r\n\r\nabc")},
+		{"large", sayAndHold("HTTP/1.1 404 Not Found\r\nContent-Length: 1000000000\r\n\r\nabc")},
+		{"endless", drip("HTTP/1.1 404 Not Found\r\n\r\n", strings.Repeat("x", 16<<10))},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newClient(t, Options{Timeout: time.Hour})
+			res, err := c.Get(t.Context(), rawServe(t, tt.answer)+"/", Request{})
+			if err != nil || res.Status != 404 || res.Body.Len() != 0 {
+				t.Errorf("got %+v, %v", res, err)
+			}
+		})
+	}
+}
+
+func TestConnectionIsUsedAgain(t *testing.T) {
+	var mu sync.Mutex
+	conns := map[string]bool{}
+	addr := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		conns[r.RemoteAddr] = true
+		mu.Unlock()
+		switch r.URL.Path {
+		case "/404":
+			w.WriteHeader(404)
+		case "/gzip":
+			w.Header().Set("Content-Encoding", "gzip")
+			_, _ = w.Write(encode(t, "gzip", page(1000)))
+			return
+		case "/image":
+			w.Header().Set("Content-Type", "image/png")
+		}
+		_, _ = w.Write(page(20000))
+	})
+	c := newClient(t, Options{})
+	wants := func(media string) bool { return media == "text/html" }
+	for _, path := range []string{"/", "/404", "/gzip", "/image", "/"} {
+		res, err := c.Get(t.Context(), addr+path, Request{Wants: wants})
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Release()
+	}
+	if len(conns) != 1 {
+		t.Errorf("%d connections, want 1", len(conns))
+	}
+}
+
+func TestHTTP2(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor != 2 {
+			t.Errorf("asked by %s", r.Proto)
+		}
+		switch r.URL.Path {
+		case "/cut":
+			w.Header().Set("Content-Length", "100")
+			_, _ = io.WriteString(w, "x")
+			panic(http.ErrAbortHandler)
+		case "/header":
+			w.Header().Set("X", strings.Repeat("x", 2*maxHeader))
+			return
+		}
+		_, _ = w.Write(page(100_000))
+	}))
+	s.Config.ErrorLog = nolog
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	c := newClient(t, Options{Insecure: true})
+	res, err := c.Get(t.Context(), s.URL+"/", Request{})
+	if err != nil || string(res.Body.Bytes()) != string(page(100_000)) {
+		t.Fatalf("got %+v, %v", res, err)
+	}
+	res.Body.Release()
+	res, err = c.Get(t.Context(), s.URL+"/cut", Request{})
+	wantFailure(t, res, err, Reset, true)
+	res, err = c.Get(t.Context(), s.URL+"/header", Request{})
+	wantFailure(t, res, err, Header, false)
+}
+
+// TestTargetIsSentAsSpelt covers what net/url would change or refuse.
+func TestTargetIsSentAsSpelt(t *testing.T) {
+	var line string
+	direct := rawServe(t, func(c *net.TCPConn, request string) {
+		line = request
+		say("HTTP/1.1 204 No Content\r\n\r\n")(c, request)
+	})
+	host := strings.TrimPrefix(direct, "http://")
+	proxy, _ := url.Parse(direct)
+	plain := newClient(t, Options{})
+	proxied := newClient(t, Options{Proxy: proxy})
+	for _, tt := range []struct{ rest, want string }{
+		{"", "/"},
+		{"/", "/"},
+		{"?x", "/?x"},
+		{"/a/?", "/a/?"},
+		{"/a?x=%zz&y=a?b|c", "/a?x=%zz&y=a?b|c"},
+		{"/a#fragment", "/a"},
+		{"/%zz", "/%zz"},
+		{"/a%2fb/%C3%A9%20", "/a%2fb/%C3%A9%20"},
+		{"/a|b[c]'d(e);f=g,h@i:j!k$l&m*n+o~p", "/a|b[c]'d(e);f=g,h@i:j!k$l&m*n+o~p"},
+		{"//two/slashes", "//two/slashes"},
+		{"/a//b/../c", "/a//b/../c"},
+	} {
+		for name, c := range map[string]*Client{"direct": plain, "by proxy": proxied} {
+			if _, err := c.Get(t.Context(), direct+tt.rest, Request{}); err != nil {
+				t.Errorf("%s %q: %v", name, tt.rest, err)
+				continue
+			}
+			got := strings.TrimSuffix(strings.TrimPrefix(line, "GET "), " HTTP/1.1\r\n")
+			absolute := "http://" + host + tt.want
+			if got != absolute && (got != tt.want || name == "by proxy") {
+				t.Errorf("%s %q: asked for %q", name, tt.rest, got)
+			}
+		}
+	}
+	// A path that could be taken for a host goes in the absolute form, which every server reads.
+	for _, path := range []string{"//two/sla|shes"} {
+		if _, err := plain.Get(t.Context(), direct+path, Request{}); err != nil {
+			t.Fatal(err)
+		}
+		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(line + "\r\n")))
+		if err != nil || r.URL.Path != path || r.Host != host {
+			t.Errorf("%q: sent as %q", path, line)
+		}
+	}
+}
+
+func TestGuard(t *testing.T) {
+	asked := make(chan string, 10)
+	addr := serve(t, func(w http.ResponseWriter, r *http.Request) { asked <- r.Host })
+	_, port, _ := net.SplitHostPort(strings.TrimPrefix(addr, "http://"))
+	resolver := nameServer(t, map[string]dnsmessage.RCode{"seed.test.": 0, "rebind.test.": 0})
+	exempt := func(host, p string) bool { return p == port && (host == "127.0.0.1" || host == "seed.test") }
+	c := newClient(t, Options{Guard: exempt, Resolver: resolver})
+	for _, tt := range []struct {
+		name, host string
+		allowed    bool
+	}{
+		{"seed by address", "127.0.0.1:" + port, true},
+		{"seed by name", "seed.test:" + port, true},
+		{"name with an internal address", "rebind.test:" + port, false},
+		{"other loopback address", "127.0.0.2:" + port, false},
+		{"other port of a seed", "127.0.0.1:1", false},
+		{"mapped", "[::ffff:7f00:1]:" + port, false},
+		{"loopback by name", "localhost:" + port, false},
+		{"metadata", "169.254.169.254", false},
+		{"unspecified", "0.0.0.0:" + port, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			res, err := c.Get(t.Context(), "http://"+tt.host+"/", Request{})
+			if tt.allowed {
+				if err != nil || <-asked != tt.host {
+					t.Errorf("got %v, %v", res, err)
+				}
+				return
+			}
+			wantFailure(t, res, err, Address, false)
+			if len(asked) != 0 {
+				t.Errorf("%s was asked", <-asked)
+			}
+		})
+	}
+	strict := newClient(t, Options{Guard: func(string, string) bool { return false }})
+	res, err := strict.Get(t.Context(), addr+"/", Request{})
+	wantFailure(t, res, err, Address, false)
+}
+
+func TestInternalAddresses(t *testing.T) {
+	for _, tt := range []struct {
+		addrs string
+		want  bool
+	}{
+		{"127.0.0.1 127.255.255.255 ::1 ::ffff:127.0.0.1 ::127.0.0.1", true},
+		{"10.1.2.3 172.16.0.1 172.31.255.255 192.168.0.1 fc00::1 fd00:ec2::254", true},
+		{"169.254.169.254 fe80::1 fe80::1%eth0 ::ffff:169.254.169.254", true},
+		{"100.64.0.1 100.127.255.255 100.100.100.200 168.63.129.16", true},
+		{"224.0.0.1 239.1.1.1 ff02::1 255.255.255.255 240.0.0.1", true},
+		{"0.0.0.0 0.1.2.3 :: 198.18.0.1 192.0.0.1", true},
+		{"64:ff9b::7f00:1 64:ff9b::a00:1 2002:7f00:1:: 2002:a00:1::1 2001:0:1::1", true},
+		{"1.1.1.1 8.8.8.8 93.184.216.34 172.15.0.1 172.32.0.1 100.63.0.1 100.128.0.1 168.63.129.15", false},
+		{"2606:4700::1 2a00:1450::1 64:ff9b::808:808 2002:808:808::1 ::ffff:8.8.8.8", false},
+	} {
+		for _, a := range strings.Fields(tt.addrs) {
+			if got := internal(netip.MustParseAddr(a)); got != tt.want {
+				t.Errorf("internal(%s) = %v", a, got)
+			}
+		}
+	}
+}
+
+func TestProxy(t *testing.T) {
+	var asked []string
+	p := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.Method+" "+r.RequestURI)
+		switch {
+		case r.Method == http.MethodConnect && strings.HasPrefix(r.Host, "busy"):
+			w.WriteHeader(http.StatusBadGateway)
+		case r.Method == http.MethodConnect:
+			w.WriteHeader(http.StatusForbidden)
+		}
+	})
+	proxy, _ := url.Parse(p)
+	c := newClient(t, Options{Proxy: proxy, Guard: func(host, _ string) bool { return host == "10.0.0.1" }})
+	for _, tt := range []struct {
+		name, url, asked string
+		reason           string
+		passing          bool
+	}{
+		{"name", "http://a.test/x?y", "GET http://a.test/x?y", "", false},
+		{"public address", "http://192.0.2.1:81/", "GET http://192.0.2.1:81/", "", false},
+		{"exempt address", "http://10.0.0.1/", "GET http://10.0.0.1/", "", false},
+		{"internal address", "http://10.0.0.2/", "", Address, false},
+		{"the proxy itself", p + "/", "", Address, false},
+		{"loopback by name", "http://x.localhost/", "", Address, false},
+		{"tunnel forbidden", "https://a.test/", "CONNECT a.test:443", Connect, false},
+		{"tunnel fails", "https://busy.test/", "CONNECT busy.test:443", Connect, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			asked = nil
+			res, err := c.Get(t.Context(), tt.url, Request{})
+			if tt.reason != "" {
+				wantFailure(t, res, err, tt.reason, tt.passing)
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(asked, "; "); got != tt.asked {
+				t.Errorf("the proxy was asked %q, want %q", got, tt.asked)
+			}
+		})
+	}
+}
+
+func TestProxyFromEnvironment(t *testing.T) {
+	var asked string
+	p := serve(t, func(w http.ResponseWriter, r *http.Request) { asked = r.RequestURI })
+	t.Setenv("http_proxy", p)
+	t.Setenv("no_proxy", "")
+	c := newClient(t, Options{Guard: func(string, string) bool { return false }})
+	if _, err := c.Get(t.Context(), "http://a.test/", Request{}); err != nil || asked != "http://a.test/" {
+		t.Errorf("asked %q, %v", asked, err)
+	}
+	// Loopback is never asked by way of it, so the guard decides.
+	res, err := c.Get(t.Context(), p+"/", Request{})
+	wantFailure(t, res, err, Address, false)
+}
+
+func TestSecretsGoToSeedHostsOnly(t *testing.T) {
+	var got *http.Request
+	answer := func(w http.ResponseWriter, r *http.Request) { got = r }
+	seed := serve(t, answer)
+	l, err := net.Listen("tcp", "127.0.0.2:0")
+	if err != nil {
+		t.Skip("only one loopback address here")
+	}
+	other := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(answer)}}
+	other.Start()
+	t.Cleanup(other.Close)
+
+	cookies, err := ParseCookies(strings.NewReader(strings.Join([]string{
+		"# Netscape HTTP Cookie File",
+		"127.0.0.1\tFALSE\t/\tFALSE\t0\tsid\tsecret",
+		"#HttpOnly_127.0.0.1\tFALSE\t/\tFALSE\t99999999999\thidden\ttoo",
+		"127.0.0.1\tFALSE\t/deep\tFALSE\t0\tdeep\t1",
+		"127.0.0.1\tFALSE\t/\tFALSE\t1\texpired\t1",
+		"127.0.0.2\tFALSE\t/\tFALSE\t0\tsid\tother",
+	}, "\n")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newClient(t, Options{
+		UserAgent: "agent/1",
+		Header:    http.Header{"X-Key": {"k"}},
+		User:      "u", Password: "p",
+		Cookies:  cookies,
+		SeedHost: func(host string) bool { return host == "127.0.0.1" },
+	})
+	for _, tt := range []struct {
+		name, url string
+		seed      bool
+		cookies   string
+	}{
+		{"seed", seed + "/", true, "hidden=too sid=secret"},
+		{"deep", seed + "/deep/x", true, "deep=1 hidden=too sid=secret"},
+		{"other", other.URL + "/", false, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, err := c.Get(t.Context(), tt.url, Request{Accept: "text/plain"}); err != nil {
+				t.Fatal(err)
+			}
+			user, _, auth := got.BasicAuth()
+			if auth != tt.seed || auth && user != "u" || (got.Header.Get("X-Key") == "k") != tt.seed {
+				t.Errorf("sent %v", got.Header)
+			}
+			var names []string
+			for _, c := range got.Cookies() {
+				names = append(names, c.Name+"="+c.Value)
+			}
+			slices.Sort(names)
+			if s := strings.Join(names, " "); s != tt.cookies {
+				t.Errorf("cookies %q, want %q", s, tt.cookies)
+			}
+			if got.UserAgent() != "agent/1" || got.Header.Get("Accept") != "text/plain" {
+				t.Errorf("sent %v", got.Header)
+			}
+		})
+	}
+}
+
+func TestCookiesOfAnswers(t *testing.T) {
+	addr := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if _, err := r.Cookie("seen"); err != nil {
+			http.SetCookie(w, &http.Cookie{Name: "seen", Value: "1", Path: "/"})
+			http.Redirect(w, r, "/", http.StatusFound)
+		}
+	})
+	c := newClient(t, Options{})
+	for i, want := range []struct {
+		status int
+		set    bool
+	}{{302, true}, {200, false}} {
+		res, err := c.Get(t.Context(), addr+"/", Request{})
+		if err != nil || res.Status != want.status || res.CookieSet != want.set {
+			t.Errorf("request %d: got %+v, %v", i, res, err)
+		}
+	}
+}
+
+func TestJarIsBounded(t *testing.T) {
+	var j jar
+	set := func(host, cookie string) {
+		j.keep(&url.URL{Scheme: "http", Host: host, Path: "/"}, &http.Response{Header: http.Header{"Set-Cookie": {cookie}}})
+	}
+	sent := func(host string) int {
+		return len(j.cookies(&url.URL{Scheme: "http", Host: host, Path: "/"}))
+	}
+	for i := range 1000 {
+		set("a.example.com", fmt.Sprintf("c%d=%s", i, strings.Repeat("x", 1000)))
+		if n := sent("a.example.com"); n == 0 || n > jarBytes/1000 {
+			t.Fatalf("%d cookies after %d", n, i+1)
+		}
+	}
+	set("b.example.com", "big="+strings.Repeat("x", jarBytes))
+	if sent("b.example.com") != 0 {
+		t.Error("kept a cookie over the limit")
+	}
+	for i := range jarSites {
+		set(fmt.Sprintf("www.site%d.org", i), "a=b")
+	}
+	if len(j.sites) != jarSites || len(j.order) != jarSites || sent("a.example.com") != 0 || sent("www.site7.org") != 1 {
+		t.Errorf("%d sites, %d in order", len(j.sites), len(j.order))
+	}
+	set("x.site7.org", "shared=1; Domain=site7.org")
+	if sent("www.site7.org") != 2 || sent("x.site7.org") != 1 {
+		t.Error("a cookie for a domain does not reach its hosts alone")
+	}
+}
+
+func TestParseCookiesRefuses(t *testing.T) {
+	for _, tt := range []struct{ name, file string }{
+		{"too few fields", "# ok\na.test\tTRUE\t/"},
+		{"blanks for tabs", "a.test TRUE / FALSE 0 n v"},
+		{"expiry no number", "a.test\tTRUE\t/\tFALSE\tsoon\tn\tv"},
+		{"no domain", "\tTRUE\t/\tFALSE\t0\tn\tv"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if c, err := ParseCookies(strings.NewReader(tt.file)); err == nil || !strings.Contains(err.Error(), "line ") {
+				t.Errorf("got %v, %v; want an error with its line", c, err)
+			}
+		})
+	}
+	got, err := ParseCookies(strings.NewReader("\n# x\r\n.a.test\tTRUE\t/p\tTRUE\t5\tn\t\r\n"))
+	if err != nil || len(got) != 1 || got[0].Domain != ".a.test" || got[0].Path != "/p" || !got[0].Secure || got[0].Expires.Unix() != 5 {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+func TestMediaType(t *testing.T) {
+	for _, tt := range []struct {
+		header, body   string
+		media, charset string
+	}{
+		{"text/html", "x", "text/html", ""},
+		{"Text/HTML; Charset=\"UTF-8\"", "x", "text/html", "utf-8"},
+		{"text/html;;charset='latin1' ; q", "x", "text/html", "latin1"},
+		{"text/html, text/html", "x", "text/html", ""},
+		{"text/html", "\x89PNG\x0d\x0a\x1a\x0a", "text/html", ""},
+		{"text/plain", "<html>", "text/plain", ""},
+		{"", "<!doctype html>x", "text/html", ""},
+		{"", "  \n<!-- c --><HTML>", "text/html", ""},
+		{"", "plain", "text/plain", ""},
+		{"html", "<html>", "text/html", ""},
+		{"text/", "<html>", "text/html", ""},
+		{"te xt/html; charset=x", "<html>", "text/html", "x"},
+		{"application/octet-stream", "<html>", "text/html", ""},
+		{"application/octet-stream", "\x00\x01", "application/octet-stream", ""},
+		{"", "\x89PNG\x0d\x0a\x1a\x0a", "image/png", ""},
+		{"", "", "text/plain", ""},
+	} {
+		for _, coding := range []string{"", "gzip"} {
+			t.Run(tt.header+" "+tt.body+" "+coding, func(t *testing.T) {
+				body := encode(t, coding, []byte(tt.body))
+				addr := rawServe(t, say(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Encoding: %s\r\nContent-Length: %d\r\n\r\n%s",
+					tt.header, coding, len(body), body)))
+				c := newClient(t, Options{})
+				res, err := c.Get(t.Context(), addr+"/", Request{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer res.Body.Release()
+				if res.Media != tt.media || res.Charset != tt.charset || string(res.Body.Bytes()) != tt.body {
+					t.Errorf("got %q, %q, body %q", res.Media, res.Charset, res.Body.Bytes())
+				}
+			})
+		}
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for _, tt := range []struct {
+		value string
+		want  time.Duration
+	}{
+		{"", 0},
+		{"0", 0},
+		{" 120 ", 2 * time.Minute},
+		{"-5", 0},
+		{"1.5", 0},
+		{"soon", 0},
+		{"9223372036854775807", 365 * 24 * time.Hour},
+		{"99999999999999999999999", 0},
+		{"Fri, 02 Jan 2026 03:05:05 GMT", time.Minute},
+		{"Friday, 02-Jan-26 03:05:05 GMT", time.Minute},
+		{"Fri, 02 Jan 2026 03:00:00 GMT", 0},
+		{"Fri, 02 Jan 2099 03:00:00 GMT", 365 * 24 * time.Hour},
+	} {
+		if got := retryAfter(tt.value, now); got != tt.want {
+			t.Errorf("retryAfter(%q) = %v, want %v", tt.value, got, tt.want)
+		}
+	}
+}
