@@ -4,9 +4,9 @@ import "strings"
 
 // Classes of bytes that the parser leaves as they are, by the part they stand in.
 const (
-	inPath  = 1 << iota // no escape, no dot segment, no end of the path
-	inQuery             //
-	inHost              // lower-case names only; all else has rules of its own
+	inPath  = 1 << iota // without '?', which ends it, and '\\', which is a slash
+	inQuery             // of http and https
+	inHost              // of names in lower case; all else has rules of its own
 )
 
 var class = func() (t [256]uint8) {
