@@ -15,9 +15,8 @@ import (
 
 // Flags of a page in source.txt.
 const (
-	flagNone      = "-"
-	flagNoFollow  = "n" // the header said nofollow
-	flagTruncated = "t" // the body ended early
+	flagNone     = "-"
+	flagNoFollow = "n" // header or page said nofollow
 )
 
 // maxHops is how many redirects in a row are followed.
@@ -36,10 +35,10 @@ func (w *worker) answer(item *iut.Item, res *fetch.Response, err error) frontier
 	a := frontier.Answer{Took: res.First, RetryAfter: res.RetryAfter}
 	switch status := res.Status; {
 	case status == http.StatusNoContent || status == http.StatusResetContent:
-		w.give(item, res)
+		res.Body.Release()
 		item.Fail("no-content")
 	case status == http.StatusPartialContent:
-		w.give(item, res)
+		res.Body.Release()
 		item.Fail("partial")
 	case status >= 200 && status < 300:
 		w.page(item, res)
@@ -109,33 +108,26 @@ func (w *worker) page(item *iut.Item, res *fetch.Response) {
 		return
 	}
 	noindex, nofollow := extract.Directives(res.Header["X-Robots-Tag"], w.robots.token)
-	var flags []string
 	if nofollow {
-		flags = append(flags, flagNoFollow)
-	}
-	if res.Truncated {
-		flags = append(flags, flagTruncated)
-	}
-	if len(flags) > 0 {
-		page.Flags = strings.Join(flags, "")
+		page.Flags = flagNoFollow
 	}
 	page.HeaderLinks = strings.Join(extract.HeaderLinks(item.Row.URL, res.Header["Link"]), " ")
-	page.Bytes, page.Digest = int64(res.Body.Len()), res.Body.Digest()
+	page.Bytes, page.Digest = res.Body.Len(), res.Body.Digest()
 	meta, err := w.parsePage(item, res.Body.Bytes())
 	switch {
 	case err != nil:
 		w.opts.Log.Warn("parse", "err", err)
-		w.give(item, res)
+		res.Body.Release()
 		item.Fail("panic")
 	case noindex || meta:
-		w.give(item, res)
+		res.Body.Release()
 		item.Refuse("noindex") // its links count all the same
 	default:
 		item.State = storage.Stored
 		if item.Temp = res.Body.Temp(); item.Temp == "" {
 			item.Body = res.Body.Bytes()
 		}
-		item.Free = func() { w.give(item, res) } // of a file that the tree took over only the map goes
+		item.Free = res.Body.Release // of a file that the tree has taken only the map goes
 	}
 }
 
@@ -168,11 +160,4 @@ func (w *worker) redirect(item *iut.Item, res *fetch.Response) {
 		URL: target, Source: row.Source, Via: row.URL, Depth: row.Depth, Hops: row.Hops + 1,
 		Reopen: res.CookieSet, Scope: seed,
 	}}
-}
-
-// give lets go of a body that is not kept.
-func (w *worker) give(item *iut.Item, res *fetch.Response) {
-	if err := res.Body.Release(); err != nil {
-		w.opts.Log.Warn("drop a body", "url", item.Row.URL, "err", err)
-	}
 }

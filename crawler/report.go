@@ -4,14 +4,15 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
 	"time"
 
 	"urltree/cleaner"
 	"urltree/crawler/fetch"
 	"urltree/iut"
 	"urltree/storage"
-
-	"net/http"
 )
 
 // report keeps the hourly figures in the index, once a minute, and tells of the progress, once
@@ -48,11 +49,9 @@ func (e *engine) progress() Progress {
 		Elapsed: time.Since(e.start), Pages: run.Stored, Bytes: run.Bytes,
 		Pending: total.Now + total.Later, Held: total.Held, Hosts: stats.Hosts, Phase: "fetch",
 	}
-	for _, n := range []string{"failed"} {
-		for name, count := range run.Outcomes {
-			if len(name) >= len(n) && name[:len(n)] == n {
-				p.Failed += count
-			}
+	for name, count := range run.Outcomes {
+		if strings.HasPrefix(name, storage.Failed.String()) {
+			p.Failed += count
 		}
 	}
 	if e.opts.Time > 0 {
@@ -128,29 +127,18 @@ func (o *Options) cookies() ([]*http.Cookie, error) {
 	return list, nil
 }
 
-// hostPort gives host name and port of a canonical URL, the default port included.
-func hostPort(url string) string {
-	origin := storage.Origin(url)
-	host := storage.Host(url)
-	port := "80"
-	if origin[:5] == "https" {
-		port = "443"
-	}
-	if i := len(origin) - 1; i >= 0 {
-		for i >= 0 && origin[i] >= '0' && origin[i] <= '9' {
-			i--
-		}
-		if origin[i] == ':' && i > 5 {
-			port = origin[i+1:]
-		}
-	}
-	return joinHostPort(host, port)
-}
+// A server is a host name and a port: what the guard exempts when a seed names it.
+type server struct{ host, port string }
 
-// joinHostPort writes both in one string. An IPv6 address has its brackets in URLs.
-func joinHostPort(host, port string) string {
-	if len(host) > 0 && host[0] == '[' {
-		host = host[1 : len(host)-1]
+// serverOf gives the server of a canonical URL. An IPv6 address has no brackets here.
+func serverOf(raw string) server {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return server{host: storage.Host(raw)}
 	}
-	return host + " " + port
+	s := server{u.Hostname(), u.Port()}
+	if s.port == "" {
+		s.port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return s
 }

@@ -154,9 +154,7 @@ func (c *robotsCache) ask(ctx context.Context, client *fetch.Client, origin stri
 		case res.Status < 300:
 			row.Text = strings.ToValidUTF8(string(res.Body.Bytes()), "\uFFFD")
 		}
-		if err := res.Body.Release(); err != nil {
-			return row, answer, err
-		}
+		res.Body.Release()
 	}
 	answer.End = time.Now()
 	row.Time = answer.End.Unix()

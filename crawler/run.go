@@ -73,7 +73,6 @@ type engine struct {
 
 	tickets *semaphore.Weighted // of MaxPages; nil: no limit
 	stored  atomic.Int64        // tickets used
-	idle    atomic.Bool         // the frontier has nothing to give: whatever waits in buffers is wanted
 	parsing chan struct{}       // a place for each processor
 	stages  [stageCount]histogram
 	start   time.Time
@@ -117,9 +116,9 @@ func (o Options) Memory() int64 {
 
 // open brings tree and index to where the last run left them, and loads the seeds.
 func (e *engine) open() error {
-	mode := iut.Full
+	mode := iut.SyncFull
 	if e.opts.NoSync {
-		mode = iut.None
+		mode = iut.SyncNone
 	}
 	var err error
 	e.tree, err = iut.Open(e.opts.Tree, iut.Options{Sync: mode, Identity: &iut.Identity{
@@ -208,10 +207,10 @@ func (e *engine) begin() error {
 		e.linker.AddSeed(url)
 	}
 	var links []storage.Link
-	exempt := map[string]bool{}
+	exempt := map[server]bool{}
 	err = e.tree.Seeds(func(url string) error {
 		e.linker.AddSeed(url)
-		exempt[hostPort(url)] = true
+		exempt[serverOf(url)] = true
 		links = append(links, storage.Link{URL: url, Source: storage.Seed})
 		if len(links) < 10_000 {
 			return nil
@@ -237,8 +236,8 @@ func (e *engine) begin() error {
 		return err
 	}
 	seedHosts := map[string]bool{}
-	for hp := range exempt {
-		seedHosts[storage.Host("http://"+hp+"/")] = true
+	for s := range exempt {
+		seedHosts[s.host] = true
 	}
 	cookies, err := e.opts.cookies()
 	if err != nil {
@@ -247,10 +246,10 @@ func (e *engine) begin() error {
 	e.client = fetch.New(fetch.Options{
 		UserAgent: e.opts.UserAgent, Timeout: e.opts.Timeout, MaxSize: e.opts.MaxSize,
 		Bodies: fetch.NewBudget(e.opts.MemoryBodies),
-		Temp:   func() (fetch.Temp, error) { return e.tree.Temp() },
+		Temp:   func() (fetch.Temp, error) { return newTemp(e.tree) },
 		Proxy:  e.opts.Proxy, Header: e.opts.Header, User: e.opts.User, Password: e.opts.Password,
 		Cookies: cookies, SeedHost: func(host string) bool { return seedHosts[host] },
-		Guard:     func(host, port string) bool { return e.opts.AllowPrivate || exempt[joinHostPort(host, port)] },
+		Guard:     func(host, port string) bool { return e.opts.AllowPrivate || exempt[server{host, port}] },
 		LimitRate: e.opts.LimitRate,
 	})
 	e.robots = &robotsCache{index: e.index, token: robots.Token(e.opts.UserAgent), tries: uint32(e.opts.Retries) + 1}
@@ -260,7 +259,7 @@ func (e *engine) begin() error {
 	e.frontier, err = frontier.New(frontier.Options{
 		Store: e.index, Memory: e.opts.FrontierBytes, Crawlers: e.opts.Crawlers, PerHost: e.opts.PerHost,
 		Delay: max(e.opts.Delay, 0), Auto: e.opts.Delay == 0, MaxWait: e.opts.MaxWait,
-		Hosts: hosts, Unclean: unclean, Run: e.run.ID,
+		Hosts: hosts, Unclean: unclean,
 		Admit: e.admit, NeedRobots: e.robots.need, Idle: e.flushAll,
 	})
 	if err != nil {
@@ -358,6 +357,8 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 		w := &worker{engine: e, number: i + 1, buf: e.buffers[i%e.opts.Buffers]}
 		e.workers = append(e.workers, w)
 	}
+	stopAnswering := e.answerQuestions()
+	defer stopAnswering()
 	reporting, stopReporting := context.WithCancel(e.alive)
 	defer stopReporting()
 	guard(&rest, func() error { return e.report(reporting) })
@@ -377,7 +378,9 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 		result.Ended = cause.Error()
 	}
 	if errors.Is(context.Cause(e.fetching), errNothingLeft) {
-		result.Waits = e.frontier.Waiting()
+		if e.index.Totals().Pending() > 0 {
+			result.Waits = e.frontier.Waiting()
+		}
 	}
 	drain := func(context.Context) error {
 		for _, b := range e.buffers {
@@ -386,6 +389,7 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 		err := builders.Wait()
 		committer.Close()
 		stopReporting()
+		stopAnswering()
 		if err := errors.Join(crawlErr, err, rest.Wait()); err != nil {
 			return err
 		}
@@ -452,9 +456,6 @@ func (e *engine) committed(set []*iut.Item, c storage.Committed) {
 			e.workers[n-1].batch.removed.Add(1)
 		}
 	}
-	if len(c.Fresh) > 0 {
-		e.idle.Store(false)
-	}
 	// New URLs first: between the two calls nothing must look as if nothing were left.
 	e.frontier.Add(c.Fresh)
 	e.frontier.Done(done)
@@ -463,16 +464,8 @@ func (e *engine) committed(set []*iut.Item, c storage.Committed) {
 	}
 }
 
-// added is told that an item waits in a buffer.
-func (e *engine) added(buf *buffer.Buffer[*iut.Item]) {
-	if e.idle.Load() {
-		buf.Flush()
-	}
-}
-
 // flushAll is called when the frontier has nothing left to give while items are out.
 func (e *engine) flushAll() {
-	e.idle.Store(true)
 	for _, b := range e.buffers {
 		b.Flush()
 	}

@@ -105,7 +105,7 @@ func (w *worker) work(loan *frontier.Loan) {
 		if w.fetching.Err() != nil {
 			return
 		}
-		done, err := w.url(loan, &rows[0])
+		done, next, err := w.url(loan, &rows[0])
 		if err != nil {
 			w.fail(err)
 			return
@@ -114,6 +114,9 @@ func (w *worker) work(loan *frontier.Loan) {
 			return
 		}
 		rows = rows[1:]
+		if next > time.Now().UnixNano() {
+			return // the host wants to rest before the others
+		}
 	}
 }
 
@@ -138,29 +141,29 @@ func (w *worker) askRobots(loan *frontier.Loan) {
 }
 
 // url brings one URL to an outcome in the buffer. It is not done when fetching stopped first:
-// then the row is still pending.
-func (w *worker) url(loan *frontier.Loan, row *storage.Row) (done bool, err error) {
+// then the row is still pending. next is the time before which the host may not be asked again.
+func (w *worker) url(loan *frontier.Loan, row *storage.Row) (done bool, next int64, err error) {
 	item := &iut.Item{Outcome: storage.Outcome{Row: *row}, Crawler: w.number}
 	switch {
 	case row.Run <= w.lastUnclean && w.tree.Has(row.URL):
 		item.State, item.Adopt = storage.Stored, true
-		return w.add(item, nil), nil
+		return w.add(item, nil), 0, nil
 	case len(row.URL) > maxURL:
 		item.Refuse("length")
-		return w.add(item, nil), nil
+		return w.add(item, nil), 0, nil
 	}
 	rules, err := w.robots.rules(storage.Origin(row.URL))
 	if err != nil {
-		return false, err
+		return false, 0, err
 	}
 	if ok, _ := rules.Allowed(pathOf(row.URL)); !ok {
 		item.Refuse("robots")
-		return w.add(item, nil), nil
+		return w.add(item, nil), 0, nil
 	}
 	if w.tickets != nil {
 		// One of -max-pages tickets: kept by what is stored, given back by everything else.
 		if w.tickets.Acquire(w.fetching, 1) != nil {
-			return false, nil
+			return false, 0, nil
 		}
 		defer func() {
 			if done && item.State == storage.Stored {
@@ -175,10 +178,10 @@ func (w *worker) url(loan *frontier.Loan, row *storage.Row) (done bool, err erro
 	res, err := w.client.Get(w.transfers, row.URL, fetch.Request{Accept: acceptHeader, Wants: accepted})
 	w.flying.Add(-1)
 	if err != nil && w.transfers.Err() != nil {
-		return false, nil
+		return false, 0, nil
 	}
 	if errors.Is(err, fetch.ErrDisk) {
-		return false, fmt.Errorf("%w: body of %s: %w", iut.ErrDisk, row.URL, err)
+		return false, 0, fmt.Errorf("%w: body of %s: %w", iut.ErrDisk, row.URL, err)
 	}
 	a := w.answer(item, res, err)
 	a.Start, a.End = start, time.Now()
@@ -193,7 +196,7 @@ func (w *worker) url(loan *frontier.Loan, row *storage.Row) (done bool, err erro
 	}
 	took := time.Since(start)
 	if !w.add(item, func(o *Outcome) { o.Took = took }) {
-		return false, nil
+		return false, 0, nil
 	}
 	if res != nil {
 		res.Body.HandOver() // the buffer counts its bytes now
@@ -202,7 +205,7 @@ func (w *worker) url(loan *frontier.Loan, row *storage.Row) (done bool, err erro
 		// How long the host wants to be left alone must not be lost.
 		w.buf.Flush()
 	}
-	return true, nil
+	return true, times.Next, nil
 }
 
 // add puts an item into the buffer, waiting for a place. It fails only when the crawl does.
@@ -221,7 +224,9 @@ func (w *worker) add(item *iut.Item, say func(*Outcome)) bool {
 		}
 		return false
 	}
-	w.added(w.buf)
+	if w.frontier.Starved() {
+		w.buf.Flush() // nothing else is left to do before this is committed
+	}
 	if w.opts.OnOutcome != nil && told.URL != "" {
 		if say != nil {
 			say(&told)
@@ -255,6 +260,10 @@ func (w *worker) parsePage(item *iut.Item, body []byte) (noindex bool, err error
 	facts := iut.Facts{URL: item.Row.URL, Source: item.Row.Source, Page: item.Outcome.Page}
 	page := w.linker.parse(facts, body)
 	item.Outcome.Page.Charset = page.Charset
+	if page.NoFollow {
+		// The folder says so by itself, whatever name the next run looks for.
+		item.Outcome.Page.Flags = flagNoFollow
+	}
 	item.Links = w.dropKnown(w.linker.admit(page, facts))
 	w.stages[stageParse].add(time.Since(start))
 	return page.NoIndex, nil

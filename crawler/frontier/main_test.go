@@ -32,6 +32,12 @@ func newStore(rows ...storage.Row) *memStore {
 	return s
 }
 
+func (s *memStore) gone(r storage.Row) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.rows, r.URL)
+}
+
 // eligible gives the rows of a host of ranges Later and Now, in the order of a window.
 func (s *memStore) eligible(host string) []storage.Row {
 	s.mu.Lock()

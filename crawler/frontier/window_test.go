@@ -31,7 +31,7 @@ func TestWindowAgainstModel(t *testing.T) {
 			t.Fatalf("step %d: %d rows with %d bytes, want %d with %d", step, w.len(), w.text, len(model), text)
 		}
 	}
-	for step := range 20_000 {
+	for step := range 6000 {
 		switch rng.IntN(4) {
 		case 0, 1:
 			rng.Shuffle(len(free), func(i, j int) { free[i], free[j] = free[j], free[i] })

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The values of flags. Set takes a text or says in one line what is allowed; String gives the
+// default for the help text.
+
+// number is a whole number from least on.
+type number struct {
+	p     *int64
+	least int64
+	zero  string // what to show for 0
+}
+
+func (v number) Set(s string) error {
+	n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
+	if err != nil || n < v.least {
+		return fmt.Errorf("a whole number from %d on is allowed", v.least)
+	}
+	*v.p = n
+	return nil
+}
+
+func (v number) String() string {
+	if v.p == nil || *v.p == 0 {
+		return v.zero
+	}
+	return strconv.FormatInt(*v.p, 10)
+}
+
+// size is a number of bytes, with or without a unit.
+type size struct {
+	p     *int64
+	least int64
+	zero  string
+}
+
+var units = []struct {
+	name  string
+	bytes float64
+}{
+	{"kib", 1 << 10}, {"mib", 1 << 20}, {"gib", 1 << 30}, {"tib", 1 << 40},
+	{"kb", 1e3}, {"mb", 1e6}, {"gb", 1e9}, {"tb", 1e12},
+	{"k", 1 << 10}, {"m", 1 << 20}, {"g", 1 << 30}, {"t", 1 << 40}, {"b", 1}, {"", 1},
+}
+
+func (v size) Set(s string) error {
+	text := strings.ToLower(strings.TrimSpace(s))
+	for _, u := range units {
+		digits, ok := strings.CutSuffix(text, u.name)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
+		if err != nil || math.IsNaN(n) || n*u.bytes >= 1<<62 || n < 0 {
+			break
+		}
+		if b := int64(n * u.bytes); b >= v.least {
+			*v.p = b
+			return nil
+		}
+		break
+	}
+	return fmt.Errorf("a size such as 500KiB, 16MiB or 2GB is allowed, at least %s", sizeText(v.least))
+}
+
+func (v size) String() string {
+	if v.p == nil || *v.p == 0 {
+		return v.zero
+	}
+	return sizeText(*v.p)
+}
+
+func sizeText(n int64) string {
+	for _, u := range []struct {
+		name  string
+		shift uint
+	}{{"GiB", 30}, {"MiB", 20}, {"KiB", 10}} {
+		if n >= 1<<u.shift && n%(1<<u.shift) == 0 {
+			return strconv.FormatInt(n>>u.shift, 10) + u.name
+		}
+	}
+	return strconv.FormatInt(n, 10) + "B"
+}
+
+// duration is a time such as 90s or 10h; one word may stand for the value 0.
+type duration struct {
+	p     *time.Duration
+	least time.Duration
+	zero  string // what to show for 0
+	word  string // stands for 0; then a time of 0 is -1
+}
+
+func (v duration) Set(s string) error {
+	text := strings.TrimSpace(s)
+	if v.word != "" && text == v.word {
+		*v.p = 0
+		return nil
+	}
+	d, err := time.ParseDuration(text)
+	if err == nil && d >= v.least {
+		if *v.p = d; d == 0 && v.word != "" {
+			*v.p = -1
+		}
+		return nil
+	}
+	allowed := "a time such as 300ms, 90s, 20m or 10h is allowed"
+	if v.word != "" {
+		allowed = v.word + " or " + allowed
+	}
+	if v.least > 0 {
+		allowed += ", at least " + v.least.String()
+	}
+	return fmt.Errorf("%s", allowed)
+}
+
+func (v duration) String() string {
+	if v.p == nil || *v.p == 0 {
+		return v.zero
+	}
+	return v.p.String()
+}
+
+// choice is one of a few words.
+type choice struct {
+	p     *string
+	words []string
+}
+
+func (v choice) Set(s string) error {
+	for _, w := range v.words {
+		if s == w {
+			*v.p = s
+			return nil
+		}
+	}
+	return fmt.Errorf("one of %s is allowed", strings.Join(v.words, ", "))
+}
+
+func (v choice) String() string {
+	if v.p == nil {
+		return ""
+	}
+	return *v.p
+}
+
+// text is any text but the empty one.
+type text struct{ p *string }
+
+func (v text) Set(s string) error {
+	if s == "" {
+		return fmt.Errorf("a text that is not empty is allowed")
+	}
+	*v.p = s
+	return nil
+}
+
+func (v text) String() string {
+	if v.p == nil {
+		return ""
+	}
+	return *v.p
+}
+
+// patterns are regular expressions, one for each use of the flag.
+type patterns struct{ p *[]*regexp.Regexp }
+
+func (v patterns) Set(s string) error {
+	re, err := regexp.Compile(s)
+	if err != nil {
+		return fmt.Errorf("a regular expression (RE2) is allowed: %w", err)
+	}
+	*v.p = append(*v.p, re)
+	return nil
+}
+
+func (v patterns) String() string { return "" }
+
+// headers are header fields, one for each use of the flag.
+type headers struct{ p *http.Header }
+
+func (v headers) Set(s string) error {
+	name, value, ok := strings.Cut(s, ":")
+	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+	if !ok || name == "" || strings.ContainsFunc(name, notToken) || strings.ContainsAny(value, "\r\n\x00") {
+		return fmt.Errorf("a header field such as 'Accept-Language: de' is allowed")
+	}
+	if *v.p == nil {
+		*v.p = http.Header{}
+	}
+	v.p.Add(name, value)
+	return nil
+}
+
+func (v headers) String() string { return "" }
+
+func notToken(r rune) bool {
+	return r <= ' ' || r >= 0x7f || strings.ContainsRune("()<>@,;:\\\"/[]?={}", r)
+}
+
+// proxy is the URL of a proxy.
+type proxy struct{ p **url.URL }
+
+func (v proxy) Set(s string) error {
+	u, err := url.Parse(s)
+	if err == nil && u.Host != "" {
+		switch u.Scheme {
+		case "http", "https", "socks5", "socks5h":
+			*v.p = u
+			return nil
+		}
+	}
+	return fmt.Errorf("an address such as http://127.0.0.1:3128 is allowed (http, https, socks5)")
+}
+
+func (v proxy) String() string { return "" }
+
+// toggle is a flag without a value.
+type toggle struct{ p *bool }
+
+func (v toggle) Set(s string) error {
+	b, err := strconv.ParseBool(s)
+	if err != nil {
+		return fmt.Errorf("true or false is allowed")
+	}
+	*v.p = b
+	return nil
+}
+
+func (v toggle) String() string   { return "" }
+func (v toggle) IsBoolFlag() bool { return true }

@@ -1,0 +1,645 @@
+package frontier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"urltree/storage"
+)
+
+// take gives the URLs, as numbers of discovery, that the next Take lends, and the loans.
+func take(t *testing.T, f *Frontier, free int) ([]uint64, []*Loan) {
+	t.Helper()
+	loans, err := f.Take(t.Context(), free)
+	if err != nil {
+		t.Fatalf("Take: %v", err)
+	}
+	var got []uint64
+	for _, l := range loans {
+		for _, r := range l.Rows {
+			got = append(got, r.Seq)
+		}
+	}
+	return got, loans
+}
+
+// finish ends loans with all their rows asked and committed.
+func finish(f *Frontier, s *memStore, loans ...*Loan) {
+	for _, l := range loans {
+		f.Return(l, nil)
+		for _, r := range l.Rows {
+			s.gone(r)
+			f.Done([]Done{{Row: r}})
+		}
+	}
+}
+
+func wantEnd(t *testing.T, f *Frontier) {
+	t.Helper()
+	if loans, err := f.Take(t.Context(), 1); !errors.Is(err, io.EOF) {
+		t.Fatalf("Take gave %v, %v, want io.EOF", loans, err)
+	}
+}
+
+func TestBreadthOrder(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		memory int64
+		rows   int
+	}{
+		{"all in the window", 0, 200},
+		{"most on disk", 4000, 200},
+		{"nothing stays in the window", 1, 50},
+		{"more than a window takes", 0, maxRows + 500},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newStore()
+			f := start(t, s, Options{Memory: tt.memory, Batch: maxRows})
+			var rows []storage.Row
+			for i := range tt.rows {
+				r := row("a.example", uint64(i*7%5), uint64(i))
+				rows = append(rows, r)
+				s.rows[r.URL] = r
+			}
+			for part := range slices.Chunk(rows, 17) {
+				f.Add(part)
+			}
+			sortRows(rows)
+			for len(rows) > 0 {
+				got, loans := take(t, f, 1)
+				for _, seq := range got {
+					if seq != rows[0].Seq {
+						t.Fatalf("got %d, want %d: depth, then discovery", seq, rows[0].Seq)
+					}
+					rows = rows[1:]
+				}
+				finish(f, s, loans...)
+			}
+			wantEnd(t, f)
+		})
+	}
+}
+
+func TestDueRowsGoFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		var rows []storage.Row
+		for i := range uint64(5) {
+			r := row("a.example", 0, i)
+			if i >= 3 {
+				r.Range, r.Due = storage.Later, time.Now().Add(time.Duration(10*(i-2))*time.Second).UnixNano()
+			}
+			rows = append(rows, r)
+			s.rows[r.URL] = r
+		}
+		f := start(t, s, Options{Delay: 15 * time.Second})
+		f.Add(nil)
+		var order []uint64
+		for range rows {
+			got, loans := take(t, f, 1)
+			order = append(order, got...)
+			f.Answered(loans[0], Answer{})
+			finish(f, s, loans...)
+		}
+		// At 0, 15 s, 30 s and so on; 3 is due at 10 s and 4 at 20 s.
+		if want := []uint64{0, 3, 4, 1, 2}; !slices.Equal(order, want) {
+			t.Errorf("order %v, want %v", order, want)
+		}
+	})
+}
+
+func TestRobotsFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(row("a.example", 0, 1), row("a.example", 0, 2), row("a.example", 0, 3))
+		for url, r := range s.rows {
+			if r.Seq == 3 {
+				delete(s.rows, url)
+				r.URL = "https://a.example:99/3"
+				s.rows[r.URL] = r
+			}
+		}
+		known := map[string]bool{}
+		f := start(t, s, Options{PerHost: 2, NeedRobots: func(origin string) bool { return !known[origin] }})
+		_, loans := take(t, f, 2)
+		if l := loans[0]; len(loans) != 1 || l.Robots != "http://a.example" || len(l.Rows) != 0 {
+			t.Fatalf("first loan %+v, want the robots.txt alone", loans[0])
+		}
+		if more, ok := f.TryTake(2); ok {
+			t.Fatalf("%+v lent beside a robots.txt", more[0])
+		}
+		f.CrawlDelay("a.example", 2*time.Second)
+		f.Answered(loans[0], Answer{})
+		known["http://a.example"] = true
+		answered := time.Now()
+		f.Return(loans[0], nil)
+		got, first := take(t, f, 2)
+		if !slices.Equal(got, []uint64{1}) || time.Since(answered) != 2*time.Second {
+			t.Fatalf("got %v after %v, want 1 after the Crawl-delay", got, time.Since(answered))
+		}
+		got, second := take(t, f, 2)
+		if !slices.Equal(got, []uint64{2}) {
+			t.Fatalf("got %v, want 2", got)
+		}
+		// The next robots.txt waits until both are back.
+		var third []*Loan
+		var wg sync.WaitGroup
+		wg.Go(func() { third, _ = f.Take(t.Context(), 2) })
+		<-time.After(time.Hour)
+		finish(f, s, first...)
+		synctest.Wait()
+		if third != nil {
+			t.Fatal("a robots.txt lent while the host is in use")
+		}
+		finish(f, s, second...)
+		wg.Wait()
+		if third[0].Robots != "https://a.example:99" {
+			t.Fatalf("got %+v, want the robots.txt of the other origin", third[0])
+		}
+		known["https://a.example:99"] = true
+		f.Return(third[0], nil)
+		got, loans = take(t, f, 2)
+		if !slices.Equal(got, []uint64{3}) {
+			t.Fatalf("got %v, want 3", got)
+		}
+		finish(f, s, loans...)
+		wantEnd(t, f)
+	})
+}
+
+func TestHeldRowsCostNoTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(row("a.example", 0, 1), row("a.example", 0, 2), row("a.example", 0, 3))
+		f := start(t, s, Options{
+			Delay: time.Minute, NeedRobots: func(string) bool { return false },
+			Admit: func(r *storage.Row) string {
+				if r.Seq != 2 {
+					return "budget"
+				}
+				return ""
+			},
+		})
+		begin := time.Now()
+		got, loans := take(t, f, 1)
+		if !slices.Equal(got, []uint64{2}) || len(loans[0].Held) != 1 || loans[0].Held[0].Reason != "budget" {
+			t.Fatalf("got %v and %v, want 2 asked and 1 held", got, loans[0].Held)
+		}
+		f.Return(loans[0], loans[0].Rows) // not asked after all
+		again, loans2 := take(t, f, 1)
+		if !slices.Equal(again, got) || time.Since(begin) != 0 {
+			t.Fatalf("got %v after %v, want %v at once", again, time.Since(begin), got)
+		}
+		f.Answered(loans2[0], Answer{})
+		f.Done([]Done{{Row: loans[0].Held[0].Row, Next: storage.Row{Range: storage.Held}}})
+		finish(f, s, loans2...)
+		if held := f.Stats().Held; held != 1 {
+			t.Errorf("%d held, want 1", held)
+		}
+		_, loans = take(t, f, 1)
+		if len(loans[0].Held) != 1 || len(loans[0].Rows) != 0 {
+			t.Fatalf("got %+v, want a held row alone", loans[0])
+		}
+		f.Done([]Done{{Row: loans[0].Held[0].Row, Next: storage.Row{Range: storage.Held}}})
+		f.Return(loans[0], nil)
+		wantEnd(t, f)
+	})
+}
+
+func TestGiveUp(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		stored uint32 // failures of earlier runs
+		asked  int    // requests before it is given up
+		call   bool   // by GiveUp
+	}{
+		{"ten failures", 0, 10, false},
+		{"failures of earlier runs count", 7, 3, false},
+		{"one try per run", 30, 1, false},
+		{"by call", 0, 0, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStore()
+				for i := range uint64(700) {
+					r := row("a.example", 0, i)
+					if i > 600 {
+						r.Range, r.Due = storage.Later, time.Now().Add(30*time.Hour).UnixNano()
+					}
+					s.rows[r.URL] = r
+				}
+				hosts := s.hosts()
+				hosts[0].Fails = tt.stored
+				f := start(t, s, Options{Hosts: hosts, MaxWait: 40 * time.Hour})
+				if tt.call {
+					f.GiveUp("a.example")
+				}
+				asked, held := 0, 0
+				for {
+					loans, err := f.Take(t.Context(), 5)
+					if errors.Is(err, io.EOF) {
+						break
+					}
+					for _, l := range loans {
+						rows := l.Rows
+						if len(rows) > 0 {
+							asked++
+							f.Answered(l, Answer{Fault: true})
+							s.gone(rows[0])
+							f.Done([]Done{{Row: rows[0]}})
+							rows = rows[1:]
+						}
+						for _, h := range l.Held {
+							if h.Reason != GivenUp {
+								t.Errorf("held for %q", h.Reason)
+							}
+							held++
+							f.Done([]Done{{Row: h.Row, Next: storage.Row{Range: storage.Held}}})
+							s.gone(h.Row)
+						}
+						f.Return(l, rows)
+					}
+				}
+				if asked != tt.asked || asked+held != 700 {
+					t.Errorf("%d asked and %d held, want %d and the rest of 700", asked, held, tt.asked)
+				}
+			})
+		})
+	}
+}
+
+func TestMaxWait(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		due  time.Duration
+		end  bool
+	}{
+		{"within", 10 * time.Minute, false},
+		{"beyond", 10*time.Minute + 1, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := row("a.example", 0, 1)
+				other := row("b.example", 0, 2)
+				s := newStore(r, other)
+				f := start(t, s, Options{})
+				begin := time.Now()
+				got, loans := take(t, f, 2)
+				if len(got) != 2 {
+					t.Fatalf("got %v, want both", got)
+				}
+				if loans[0].Host != "a.example" {
+					loans[0], loans[1] = loans[1], loans[0]
+				}
+				later := r
+				later.Range, later.Due = storage.Later, begin.Add(tt.due).UnixNano()
+				s.mu.Lock()
+				s.rows[r.URL] = later
+				s.mu.Unlock()
+				f.Return(loans[0], nil)
+				f.Done([]Done{{Row: r, Next: later}})
+				var err error
+				var more []*Loan
+				var wg sync.WaitGroup
+				wg.Go(func() { more, err = f.Take(t.Context(), 1) })
+				synctest.Wait()
+				if err != nil {
+					t.Fatalf("%v while a URL is out", err)
+				}
+				finish(f, s, loans[1])
+				wg.Wait()
+				if tt.end {
+					if !errors.Is(err, io.EOF) || time.Since(begin) != 0 || f.Stats().Eligible != 1 {
+						t.Errorf("%v after %v, %d eligible; want io.EOF at once and the row still pending", err, time.Since(begin), f.Stats().Eligible)
+					}
+				} else if err != nil || time.Since(begin) != tt.due || more[0].Rows[0] != later {
+					t.Errorf("%v, %v after %v; want the row when it is due", more, err, time.Since(begin))
+				}
+			})
+		})
+	}
+}
+
+func TestIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(row("a.example", 0, 1), row("b.example", 0, 2))
+		calls := make(chan struct{}, 10)
+		var f *Frontier
+		f = start(t, s, Options{Idle: func() {
+			f.Stats() // the lock is free
+			calls <- struct{}{}
+		}})
+		got, loans := take(t, f, 1)
+		if len(got) != 1 || f.Starved() || len(calls) != 0 {
+			t.Fatalf("got %v, starved %v: the other host is ready", got, f.Starved())
+		}
+		_, more := take(t, f, 1)
+		if !f.Starved() {
+			t.Fatal("not starved though all is out")
+		}
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() {
+				if _, err := f.Take(t.Context(), 1); !errors.Is(err, io.EOF) {
+					t.Errorf("Take: %v, want io.EOF", err)
+				}
+			})
+		}
+		want := func(n int) {
+			t.Helper()
+			synctest.Wait()
+			if len(calls) != n {
+				t.Fatalf("Idle called %d times, want %d: once after each change", len(calls), n)
+			}
+		}
+		want(1)
+		f.Return(loans[0], nil)
+		want(2)
+		f.Return(more[0], nil)
+		want(3)
+		f.Done([]Done{{Row: loans[0].Rows[0]}, {Row: more[0].Rows[0]}})
+		wg.Wait()
+		want(3)
+		if f.Starved() {
+			t.Error("starved though nothing is out")
+		}
+	})
+}
+
+func TestTakeEndsWithContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := row("a.example", 0, 1)
+		r.Range, r.Due = storage.Later, time.Now().Add(time.Minute).UnixNano()
+		s := newStore(r)
+		f := start(t, s, Options{})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		begin := time.Now()
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if _, err := f.Take(ctx, 1); !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != time.Second {
+				t.Errorf("Take: %v after %v, want the end of ctx", err, time.Since(begin))
+			}
+		})
+		got, _ := take(t, f, 1) // the other one still wakes in time
+		if !slices.Equal(got, []uint64{1}) || time.Since(begin) != time.Minute {
+			t.Errorf("got %v after %v", got, time.Since(begin))
+		}
+		wg.Wait()
+		if _, err := f.Take(ctx, 1); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Take after the end of ctx: %v", err)
+		}
+	})
+}
+
+func TestReadErrorEndsTake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(row("a.example", 0, 1))
+		f := start(t, s, Options{})
+		s.err = errors.New("torn page")
+		for range 2 {
+			if _, err := f.Take(t.Context(), 1); !errors.Is(err, s.err) || !strings.Contains(err.Error(), "a.example") {
+				t.Errorf("Take: %v, want the error of the store and its place", err)
+			}
+		}
+		if _, ok := f.TryTake(1); ok || f.Stats().Eligible != 1 {
+			t.Error("a row is lent or lost after an error")
+		}
+	})
+}
+
+// TestMissingRows has an index whose counts promise more than its ranges hold.
+func TestMissingRows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(row("a.example", 0, 1))
+		hosts := s.hosts()
+		hosts[0].Now, hosts[0].Later = 3, 2
+		f := start(t, s, Options{Hosts: hosts})
+		got, loans := take(t, f, 1)
+		finish(f, s, loans...)
+		wantEnd(t, f)
+		if s := f.Stats(); len(got) != 1 || s.Missing != 4 || s.Eligible != 0 {
+			t.Errorf("got %v, %d missing, %d eligible; want the one, 4, 0", got, s.Missing, s.Eligible)
+		}
+		f.Add([]storage.Row{row("a.example", 0, 9)}) // an end is not for ever
+		if got, _ := take(t, f, 1); !slices.Equal(got, []uint64{9}) {
+			t.Errorf("got %v after the end, want 9", got)
+		}
+	})
+}
+
+// TestRowComesBackWhileOut covers what the set of those that are out must remember: a row that
+// Add names before Done ends it is open again.
+func TestRowComesBackWhileOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(row("a.example", 0, 1), row("a.example", 0, 2))
+		f := start(t, s, Options{})
+		_, loans := take(t, f, 1)
+		f.Return(loans[0], nil)
+		again := loans[0].Rows[0]
+		again.Seq = 7
+		s.rows[again.URL] = again
+		f.Add([]storage.Row{again})
+		f.Done([]Done{{Row: loans[0].Rows[0]}})
+		if got, _ := take(t, f, 1); !slices.Equal(got, []uint64{7}) {
+			t.Errorf("got %v, want the row that was opened again, while the other is out", got)
+		}
+	})
+}
+
+// TestChangesDuringRefill has everything happen while the store reads for the only host.
+func TestChangesDuringRefill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var rows []storage.Row
+		for i := range uint64(4) {
+			rows = append(rows, row("a.example", 0, i))
+		}
+		s := newStore(rows...)
+		f := start(t, s, Options{})
+		_, loans := take(t, f, 1) // all four are out
+		reads, goOn := make(chan struct{}), make(chan struct{})
+		s.pause = func() { reads <- struct{}{}; <-goOn }
+		later := row("a.example", 0, 9)
+		later.Range = storage.Later
+		s.rows[later.URL] = later
+		f.Add([]storage.Row{later})
+		f.Return(loans[0], rows[1:2])
+		second := make(chan []*Loan, 1)
+		// The window holds row 1 again, and 9 is due: the store is read first.
+		go func() { l, _ := f.Take(t.Context(), 1); second <- l }()
+		<-reads
+		f.Done([]Done{{Row: rows[0]}, {Row: rows[2], Next: rows[2]}}) // 2 waits on disk again
+		delete(s.rows, rows[0].URL)
+		added := row("a.example", 0, 5)
+		s.rows[added.URL] = added
+		f.Add([]storage.Row{added})
+		if _, ok := f.TryTake(1); ok {
+			t.Error("a host is lent while it is refilled")
+		}
+		goOn <- struct{}{}
+		for range 2 {
+			<-reads
+			goOn <- struct{}{}
+		}
+		s.pause = nil
+		l := (<-second)[0]
+		var got []uint64
+		for _, r := range l.Rows {
+			got = append(got, r.Seq)
+		}
+		// 2 was out when the refill began, so it waits for the next one.
+		if want := []uint64{9, 1, 5}; !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+		f.Return(l, nil)
+		if got, _ := take(t, f, 1); !slices.Equal(got, []uint64{2}) {
+			t.Errorf("got %v, want 2", got)
+		}
+	})
+}
+
+func TestShare(t *testing.T) {
+	for _, tt := range []struct {
+		name                        string
+		hosts, crawlers, free, want int
+	}{
+		{"none free", 1, 4, 0, 1},
+		{"few hosts", 3, 4, 8, 3},
+		{"free and share", 100, 10, 8, 18},
+		{"share has an end", 1000, 2, 8, 8 + maxShare},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newStore()
+			f := start(t, s, Options{Crawlers: tt.crawlers, Delay: time.Second})
+			for i := range tt.hosts {
+				f.Add([]storage.Row{row(fmt.Sprintf("h%d.example", i), 0, uint64(i)), row(fmt.Sprintf("h%d.example", i), 1, uint64(10_000+i))})
+			}
+			loans, ok := f.TryTake(tt.free)
+			if !ok || len(loans) != tt.want {
+				t.Errorf("%d loans, want %d", len(loans), tt.want)
+			}
+			for _, l := range loans {
+				if len(l.Rows) != 1 || l.Rows[0].Depth != 0 {
+					t.Errorf("%s lends %d rows, want the first alone", l.Host, len(l.Rows))
+				}
+			}
+		})
+	}
+}
+
+func TestTryTakeNeverWaits(t *testing.T) {
+	s := newStore(row("a.example", 0, 1))
+	f := start(t, s, Options{})
+	f.Add([]storage.Row{row("b.example", 0, 2)})
+	f.mu.Lock()
+	_, ok := f.TryTake(1)
+	f.mu.Unlock()
+	if ok {
+		t.Error("lent while the lock is busy")
+	}
+	if loans, ok := f.TryTake(5); !ok || len(loans) != 1 || loans[0].Host != "b.example" {
+		t.Errorf("got %v, want the host that needs no read", loans)
+	}
+	if _, ok := f.TryTake(5); ok {
+		t.Error("lent though a host waits for a read, which is Take's work")
+	}
+	if got, _ := take(t, f, 1); !slices.Equal(got, []uint64{1}) {
+		t.Errorf("got %v, want 1", got)
+	}
+}
+
+// TestMemory fills windows to the limit and has the number of hosts grow.
+func TestMemory(t *testing.T) {
+	s := newStore()
+	f := start(t, s, Options{Memory: 4 << 20, Delay: time.Second})
+	check := func(hosts int, least int64) {
+		t.Helper()
+		if b := f.Stats().Windows; b > 4<<20 || b < least {
+			t.Errorf("%d hosts: windows take %d bytes, want %d to %d", hosts, b, least, 4<<20)
+		}
+	}
+	seq := uint64(0)
+	add := func(host, n int) {
+		rows := make([]storage.Row, n)
+		for i := range rows {
+			seq++
+			rows[i] = row(fmt.Sprintf("h%d.example", host), uint64(i), seq)
+		}
+		f.Add(rows)
+	}
+	for i := range 20 {
+		add(i, 2000)
+	}
+	check(20, 2<<20)
+	for i := range 5000 {
+		add(i, 8)
+		if i%1000 == 0 {
+			check(i, 1<<20)
+		}
+	}
+	check(5000, 2<<20)
+	checkInvariants(t, f)
+	var few int
+	for _, h := range f.hosts {
+		if h.win.len() > 0 {
+			few++
+		}
+	}
+	if few < 2500 {
+		t.Errorf("only %d of 5000 hosts have a window; want the memory shared", few)
+	}
+}
+
+func TestWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(row("a.example", 0, 1), row("a.example", 0, 2))
+		f := start(t, s, Options{Delay: 4 * time.Second})
+		want := func(text string) {
+			t.Helper()
+			if got := f.Waiting(); got != text {
+				t.Errorf("waiting: %q, want %q", got, text)
+			}
+		}
+		want("")
+		_, loans := take(t, f, 1)
+		want("1 URL out, nothing else to ask")
+		f.Answered(loans[0], Answer{})
+		finish(f, s, loans...)
+		want("1 host resting, next in 4s")
+		_, loans = take(t, f, 1)
+		f.Done([]Done{{Row: loans[0].Rows[0]}})
+		want("1 host in use")
+		f.Return(loans[0], nil)
+		f.Return(loans[0], nil) // does nothing
+		want("nothing left")
+		wantEnd(t, f)
+	})
+}
+
+func TestNewRejects(t *testing.T) {
+	twice := storage.HostRow{HostTimes: storage.HostTimes{Name: "a.example"}}
+	for _, tt := range []struct {
+		name string
+		opts Options
+		ok   bool
+	}{
+		{"defaults", Options{Store: newStore()}, true},
+		{"no store", Options{}, false},
+		{"negative memory", Options{Store: newStore(), Memory: -1}, false},
+		{"negative delay", Options{Store: newStore(), Delay: -1}, false},
+		{"a host twice", Options{Store: newStore(), Hosts: []storage.HostRow{twice, twice}}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f, err := New(tt.opts)
+			if (err == nil) != tt.ok || (f != nil) != tt.ok {
+				t.Errorf("New: %v, %v; want ok %v", f != nil, err, tt.ok)
+			}
+		})
+	}
+}

@@ -1,0 +1,378 @@
+package inspect
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+	"go.uber.org/goleak"
+	"urltree/iut"
+	"urltree/storage"
+)
+
+var update = flag.Bool("update", false, "write testdata/answers.txt anew")
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// open makes an inspector of an empty tree and index.
+func open(t *testing.T) *Inspector {
+	t.Helper()
+	root := t.TempDir()
+	tree, err := iut.Open(root, iut.Options{Sync: iut.SyncNone, Identity: &iut.Identity{Canonical: "1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tree.Close() })
+	file := filepath.Join(root, "index.db")
+	if err := storage.Create(file); err != nil {
+		t.Fatal(err)
+	}
+	index, err := storage.Open(file, storage.Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { index.Close() })
+	return &Inspector{Index: index, Tree: tree}
+}
+
+// commit writes outcomes. A stored one's page goes into the tree if it has a body.
+func commit(t *testing.T, i *Inspector, outcomes ...*storage.Outcome) {
+	t.Helper()
+	for _, o := range outcomes {
+		if o.Row.URL != "" && o.Row.Range == 0 {
+			if rec, err := i.Index.Record(o.Row.URL); err == nil {
+				tries := o.Row.Tries
+				o.Row = rec.Row
+				o.Row.Tries = tries
+			}
+		}
+	}
+	if _, err := i.Index.Commit(outcomes); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// links makes links, alternately URL and source; a source "> URL" is a redirect from there.
+func links(depth uint32, pairs ...string) []storage.Link {
+	var list []storage.Link
+	for k := 0; k < len(pairs); k += 2 {
+		l := storage.Link{URL: pairs[k], Source: pairs[k+1], Depth: depth}
+		if via, ok := strings.CutPrefix(l.Source, "> "); ok {
+			l.Source, l.Via, l.Hops = "https://example.org/", via, 1
+		}
+		list = append(list, l)
+	}
+	return list
+}
+
+// sample fills a tree with a record of every kind.
+func sample(t *testing.T) *Inspector {
+	t.Helper()
+	const (
+		home  = "https://example.org/"
+		docs  = "https://example.org/docs/"
+		moved = "https://example.org/docs/old"
+	)
+	i := open(t)
+	if _, _, _, err := i.Index.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	outcome := func(url string, state storage.State, reason string, page storage.Page) *storage.Outcome {
+		page.Time = time.Now().Unix()
+		return &storage.Outcome{Row: storage.Row{URL: url, Tries: 1}, State: state, Reason: reason, Page: page}
+	}
+	stored := func(url, source string, depth uint32, body string) *storage.Outcome {
+		page := storage.Page{
+			Time: time.Now().Unix(), Status: 200, Bytes: int64(len(body)),
+			Media: "text/html", Charset: "utf-8", Flags: "-", PageDepth: depth,
+		}
+		p := &iut.Page{Facts: iut.Facts{URL: url, Source: source, Page: page}, Body: []byte(body)}
+		if _, err := i.Tree.Store(p); err != nil {
+			t.Fatal(err)
+		}
+		facts, ok, err := i.Tree.Complete(url, true)
+		if err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		return outcome(url, storage.Stored, "", facts.Page)
+	}
+
+	commit(t, i, &storage.Outcome{Links: links(0, home, storage.Seed, "http://127.0.0.1:8080/", storage.Seed)})
+	o := stored(home, storage.Seed, 0, "<p>home\x1b[31m\n")
+	o.Links = links(1, docs, home, moved, home, "https://example.org/private", home,
+		"https://example.org:8443/", home, "https://example.org/?lang=en", home)
+	commit(t, i, o)
+
+	o = stored(docs, home, 1, "<p>docs\n")
+	o.Links = links(2, "https://example.org/docs/slow", docs, "https://example.org/docs/slow?page=2", docs,
+		"https://example.org.example.net/far", docs)
+	o.Links[2].Held = "depth"
+	o.Page.Flags = "tc"
+	commit(t, i, o)
+
+	o = outcome(moved, storage.Redirected, "", storage.Page{Status: 301})
+	o.Links = links(1, "https://example.org/docs/new", "> "+moved)
+	commit(t, i, o)
+	commit(t, i, stored("https://example.org/docs/new", home, 1, "<p>new\n"))
+
+	slow := outcome("https://example.org/docs/slow", storage.Failed, "timeout", storage.Page{})
+	slow.Row.Tries = 3
+	commit(t, i, slow, outcome("https://example.org/private", storage.Refused, "robots", storage.Page{}))
+
+	due := time.Now().Add(time.Minute).UnixNano()
+	again := outcome("https://example.org:8443/", storage.Pending, "", storage.Page{})
+	again.Next = storage.Row{Range: storage.Later, Due: due, Reason: "http-5xx", Tries: 1}
+	again.Host = &storage.HostTimes{Name: "example.org", Next: due, Backoff: int64(time.Minute), Fails: 1}
+	commit(t, i, again)
+	return i
+}
+
+func answer(i *Inspector, args ...string) (string, error) {
+	var out bytes.Buffer
+	err := i.Run(context.Background(), args, &out)
+	return out.String(), err
+}
+
+// TestAnswers compares the answers about the sample with testdata/answers.txt, in which the
+// name of a section is the question. The clock stands.
+func TestAnswers(t *testing.T) {
+	file := filepath.Join("testdata", "answers.txt")
+	want, err := txtar.ParseFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		i := sample(t)
+		i.Live = func() string { return "fetching for 1m0s\n3 hosts\x1b[2J resting\n" }
+		i.Scope = func(url string) string {
+			if strings.Contains(url, "elsewhere") {
+				return "scope"
+			}
+			return ""
+		}
+		i.Robots = func(url string) (ok bool, line string, known bool) {
+			switch {
+			case strings.HasSuffix(url, "/private"):
+				return false, "Disallow: /private", true
+			case strings.Contains(url, ":8443"):
+				return true, "", true
+			}
+			return false, "", false
+		}
+		for k := range want.Files {
+			f := &want.Files[k]
+			got, err := answer(i, strings.Fields(f.Name)...)
+			if err != nil {
+				got += "error: " + err.Error() + "\n"
+			}
+			if *update {
+				f.Data = []byte(got)
+			} else if diff := cmp.Diff(string(f.Data), got); diff != "" {
+				t.Errorf("%s: %s", f.Name, diff)
+			}
+		}
+	})
+	if *update {
+		if err := os.WriteFile(file, txtar.Format(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestErrors(t *testing.T) {
+	i := sample(t)
+	i.Canonical = func(url string) (string, error) {
+		if strings.HasPrefix(url, "bad") {
+			return "", errors.New("it is \x1b[31mbad")
+		}
+		return strings.TrimSuffix(url, "#x"), nil
+	}
+	for _, tt := range []struct {
+		args string
+		want error
+	}{
+		{"", ErrUsage},
+		{"rm", ErrUsage},
+		{"ls -x", ErrUsage},
+		{"ls -n -1", ErrUsage},
+		{"ls -n x", ErrUsage},
+		{"ls -state lost", ErrUsage},
+		{"ls https://example.org/ https://example.org/docs/", ErrUsage},
+		{"ls bad", ErrUsage},
+		{"ls https://example.org/docs/ -r -state held", nil},
+		{"ls https://example.org/nothing/", ErrNotFound},
+		{"ls https://example.com/", ErrNotFound},
+		{"ls http://", nil},
+		{"show", ErrUsage},
+		{"show -r https://example.org/", ErrUsage},
+		{"show bad", ErrUsage},
+		{"show no-url", ErrUsage},
+		{"show https://example.org/nothing", ErrNotFound},
+		{"show https://example.org/#x", nil},
+		{"path https://example.org/nothing", ErrNotFound},
+		{"path https://example.org:8443/", nil},
+		{"cat https://example.org/nothing", ErrNotFound},
+		{"cat https://example.org:8443/", ErrNotFound},
+		{"cat https://example.org/docs/old", ErrNotFound},
+		{"why https://example.org/nothing", nil},
+		{"why", ErrUsage},
+		{"export -n 3", ErrUsage},
+		{"export -state", ErrUsage},
+		{"export https://example.com/", nil},
+		{"stats all", ErrUsage},
+	} {
+		t.Run(tt.args, func(t *testing.T) {
+			out, err := answer(i, strings.Fields(tt.args)...)
+			if !errors.Is(err, tt.want) {
+				t.Fatalf("error %v, want %v", err, tt.want)
+			}
+			if (err == nil) != (out != "") {
+				t.Errorf("error %v with the output %q", err, out)
+			}
+			if err != nil && strings.ContainsFunc(err.Error(), func(r rune) bool { return r < ' ' }) {
+				t.Errorf("control characters: %q", err)
+			}
+		})
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	enough := errors.New("enough")
+	cancel(enough)
+	for _, args := range [][]string{{"ls"}, {"export"}, {"show", "https://example.org/"}} {
+		if err := i.Run(ctx, args, io.Discard); !errors.Is(err, enough) && !errors.Is(err, context.Canceled) {
+			t.Errorf("%s after the end of its context: %v", args, err)
+		}
+	}
+	full := errors.New("full")
+	for _, args := range [][]string{{"ls"}, {"export"}, {"stats"}, {"why", "https://example.org/"}} {
+		if err := i.Run(t.Context(), args, failing{full}); !errors.Is(err, full) {
+			t.Errorf("%s to an output that fails: %v", args, err)
+		}
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
+// TestTornPage: a page that the index calls stored and whose folder is not whole is not found.
+func TestTornPage(t *testing.T) {
+	i := sample(t)
+	const url = "https://example.org/docs/new"
+	rel, err := i.Tree.Path(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(i.Tree.Root(), rel, "content.html"), []byte("?"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := answer(i, "cat", url); !errors.Is(err, ErrNotFound) || out != "" {
+		t.Errorf("cat: %q, %v", out, err)
+	}
+}
+
+// TestCleanOutput: whatever a server and a record say, no control character comes out but the
+// newlines and tabs of our own.
+func TestCleanOutput(t *testing.T) {
+	const nasty = "a\x1b[31m\r\n\tb\x9b\x7f\u0085\u202e\xff"
+	i := sample(t)
+	bad := &storage.Outcome{
+		Row: storage.Row{URL: "https://example.org/?lang=en"}, State: storage.Failed, Reason: nasty,
+		Page: storage.Page{Time: 1, Status: 200, Media: nasty, Charset: nasty, Flags: nasty, HeaderLinks: nasty},
+		Links: []storage.Link{
+			{URL: "https://example.org/nasty", Source: nasty, Via: nasty, Held: nasty},
+		},
+	}
+	commit(t, i, bad)
+	i.Live = func() string { return nasty }
+	i.Scope = func(string) string { return nasty }
+	i.Robots = func(string) (bool, string, bool) { return false, nasty, true }
+	for _, question := range []string{
+		"ls -r", "export", "stats", "show https://example.org/?lang=en", "why https://example.org/?lang=en",
+		"show https://example.org/nasty", "why https://example.org/nasty", "why https://example.org/unknown",
+	} {
+		out, err := answer(i, strings.Fields(question)...)
+		if err != nil {
+			t.Errorf("%s: %v", question, err)
+		}
+		for n, r := range out {
+			if r != '\n' && (r != '\t' || question != "export") && (r < ' ' || r >= 0x7f) {
+				t.Errorf("%s: %q at %d of %q", question, r, n, out)
+			}
+		}
+		for line := range strings.Lines(out) {
+			if question == "export" && strings.Count(line, "\t") != 9 {
+				t.Errorf("ledger line %q", line)
+			}
+		}
+	}
+}
+
+// TestMeanings: a sentence is one, and every reason that the crawler gives has one.
+func TestMeanings(t *testing.T) {
+	for reason := range strings.FieldsSeq(`dns connect tls timeout reset truncated too-large header
+		protocol coding no-content partial http-3xx http-4xx http-5xx redirect-loop redirect-location
+		panic tree address robots noindex type length depth scope include exclude budget
+		robots-unreachable wait`) {
+		if text := meaning(reason); !strings.HasSuffix(text, ".") {
+			t.Errorf("%s: %q", reason, text)
+		}
+	}
+	if text := meaning("another"); text != "" {
+		t.Errorf("unknown reason: %q", text)
+	}
+}
+
+// TestNoTransaction: while the output is stuck, nothing of the index is held; it can even close.
+func TestNoTransaction(t *testing.T) {
+	for _, command := range []string{"ls -r", "export"} {
+		t.Run(command, func(t *testing.T) {
+			i := open(t)
+			var list []storage.Link
+			for n := range 500 {
+				url := fmt.Sprintf("https://example.org/%d/%d%s", n%50, n, strings.Repeat("x", 100))
+				list = append(list, storage.Link{URL: url, Source: storage.Seed})
+			}
+			commit(t, i, &storage.Outcome{Links: list})
+			closing := &closingWriter{index: i.Index}
+			err := i.Run(t.Context(), strings.Fields(command), closing)
+			if !closing.closed {
+				t.Errorf("closing the index had to wait for the output: %v", err)
+			}
+		})
+	}
+}
+
+// closingWriter closes the index within the first Write.
+type closingWriter struct {
+	index  *storage.Index
+	closed bool
+}
+
+func (c *closingWriter) Write(p []byte) (int, error) {
+	if c.closed {
+		return len(p), nil
+	}
+	done := make(chan struct{})
+	go func() {
+		c.index.Close()
+		close(done)
+	}()
+	select {
+	case <-done:
+		c.closed = true
+		return len(p), nil
+	case <-time.After(10 * time.Second):
+		return 0, errors.New("stuck")
+	}
+}

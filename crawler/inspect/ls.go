@@ -1,0 +1,242 @@
+package inspect
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strconv"
+	"strings"
+
+	"urltree/storage"
+)
+
+// A node is a line of ls: a folder, a page, or both. Below a scheme stand hosts with their
+// ports, each as one node, though the tree has a folder for every label; below a host stand
+// path segments, and queries at the end.
+type node struct {
+	key   []byte
+	name  string         // what it adds to the URL of the node above
+	page  string         // the word for its own record, "-" if it has none
+	own   storage.Counts // of its own record
+	below storage.Counts // of the records below it, other hosts left out
+}
+
+func (n *node) sum() storage.Counts { return plus(n.below, n.own, 1) }
+
+func newNode(c storage.Child, name string) node {
+	n := node{key: c.Key, name: name, page: "-", below: c.Below}
+	switch {
+	case c.Record != nil:
+		n.page, n.own = word(c.Record), countOf(c.Record)
+	case c.Below.Records() == 0:
+		n.page = "damaged" // a key without a record that can be read
+	}
+	return n
+}
+
+// errLines says that -n lines were written and more would come.
+var errLines = errors.New("enough lines")
+
+// ls lists a folder and what is directly in it, with -r all that is below. With -state only
+// what leads to records of that state.
+func (i *Inspector) ls(ctx context.Context, args []string, w *bufio.Writer) error {
+	q, err := parse(usageLs, args)
+	if err != nil {
+		return err
+	}
+	key, err := i.folder(q.operand, usageLs)
+	if err != nil {
+		return err
+	}
+	l := &lister{Inspector: i, question: q, ctx: ctx, w: w}
+	top, err := l.top(key)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "%-10s %-7s %7s %7s %7s %7s %7s %7s  %s\n",
+		"page", "folder", "open", "held", "stored", "redir", "failed", "refused", "URL")
+	if err = l.line(&top, 0); err == nil {
+		err = l.list(&top, 1)
+	}
+	if errors.Is(err, errLines) {
+		_, err = fmt.Fprintf(w, "... more than %d lines\n", q.lines)
+	}
+	return err
+}
+
+type lister struct {
+	*Inspector
+	question
+	ctx     context.Context
+	w       *bufio.Writer
+	written int // lines
+}
+
+// top makes the node of the folder that was asked for.
+func (l *lister) top(key []byte) (node, error) {
+	below, err := l.Index.Folder(key)
+	if err != nil || len(key) == 0 {
+		return node{name: "all", page: "-", below: below}, err
+	}
+	if lastKind(key) == 0 {
+		return node{key: key, name: string(key[:len(key)-1]) + "://", page: "-", below: below}, nil
+	}
+	url, err := storage.URL(key)
+	if err != nil {
+		return node{}, err
+	}
+	child := storage.Child{Key: key, Below: below}
+	// The folder of an empty first segment is no page: its URL would be that of the host's root.
+	if own, err := storage.Key(url); err == nil && bytes.Equal(own, key) {
+		rec, err := l.Index.Record(url)
+		if err == nil {
+			child.Record = &rec
+		} else if !errors.Is(err, storage.ErrNotFound) {
+			return node{}, err
+		}
+	}
+	if child.Record == nil && below.Records() == 0 {
+		return node{}, fmt.Errorf("%w: nothing at or below %s", ErrNotFound, url)
+	}
+	switch lastKind(key) {
+	case storage.Label:
+		return l.origins(child, strings.TrimSuffix(url, "/"), 0, nil)
+	case storage.Port:
+		url = strings.TrimSuffix(url, "/")
+	}
+	return newNode(child, url), nil
+}
+
+// list writes what is directly below n, with -r all that is.
+func (l *lister) list(n *node, level int) error {
+	return l.children(n, level, func(c node) error {
+		if !l.chosen.picks(c.sum()) {
+			return nil
+		}
+		if err := l.line(&c, level); err != nil || !l.recursive {
+			return err
+		}
+		return l.list(&c, level+1)
+	})
+}
+
+func (l *lister) line(n *node, level int) error {
+	if l.lines > 0 && l.written == l.lines {
+		return errLines
+	}
+	l.written++
+	state := "-"
+	if n.below.Records() > 0 || len(n.key) == 0 {
+		state = n.below.FolderState()
+	}
+	sum := n.sum()
+	fmt.Fprintf(l.w, "%-10s %-7s", n.page, state)
+	for _, c := range []int64{sum.Now + sum.Later, sum.Held, sum.Stored, sum.Redirected, sum.Failed, sum.Refused} {
+		number := "-"
+		if c > 0 { // a count made of several may be off for a moment during a crawl
+			number = strconv.FormatInt(c, 10)
+		}
+		fmt.Fprintf(l.w, " %7s", number)
+	}
+	_, err := fmt.Fprintf(l.w, "  %s%s\n", strings.Repeat("  ", level), clean(n.name))
+	return err
+}
+
+// children calls fn for each node directly below n.
+func (l *lister) children(n *node, level int, fn func(node) error) error {
+	var after []byte
+	host := len(n.key) > 0 && (lastKind(n.key) == storage.Label || lastKind(n.key) == storage.Port)
+	if host {
+		// Behind the labels and ports, which belong to other hosts, before path and query.
+		after = append(bytes.Clone(n.key), storage.Port+1, 0)
+	}
+	for c, err := range l.entries(n.key, after, level) {
+		if err != nil {
+			return err
+		}
+		name := string(c.Key[len(n.key) : len(c.Key)-1])
+		switch {
+		case len(n.key) == 0:
+			err = fn(newNode(c, name+"://"))
+		case name[0] == storage.Label:
+			var host node
+			if host, err = l.origins(c, name[1:], level, fn); err == nil && (host.sum().Records() > 0 || host.page != "-") {
+				err = fn(host)
+			}
+		case name[0] == storage.Query && host:
+			err = fn(newNode(c, "/?"+name[1:]))
+		case name[0] == storage.Query:
+			err = fn(newNode(c, "?"+name[1:]))
+		default:
+			err = fn(newNode(c, "/"+name[1:]))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// origins calls fn for the hosts whose labels go on where those of c end, and for c's host with
+// other ports. It gives the node of c's host itself, without what belongs to those. A nil fn is
+// not called.
+func (l *lister) origins(c storage.Child, name string, level int, fn func(node) error) (node, error) {
+	n := newNode(c, name)
+	for sub, err := range l.entries(c.Key, nil, level) {
+		if err != nil {
+			return n, err
+		}
+		component := string(sub.Key[len(c.Key) : len(sub.Key)-1])
+		if component[0] != storage.Label && component[0] != storage.Port {
+			break
+		}
+		other := newNode(sub, name+":"+component[1:])
+		n.below = plus(n.below, other.sum(), -1)
+		if fn == nil {
+			continue
+		}
+		if component[0] == storage.Label {
+			if other, err = l.origins(sub, name+"."+component[1:], level, fn); err != nil {
+				return n, err
+			}
+			if other.sum().Records() == 0 && other.page == "-" {
+				continue
+			}
+		}
+		if err := fn(other); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// entries gives what is directly in a folder, behind the key after. Each look into the index
+// fetches some; fewer the deeper it is, since all levels above hold theirs meanwhile.
+func (l *lister) entries(folder, after []byte, level int) iter.Seq2[storage.Child, error] {
+	room := max(256>>min(level, 8), 4)
+	return func(yield func(storage.Child, error) bool) {
+		for {
+			if l.ctx.Err() != nil {
+				yield(storage.Child{}, context.Cause(l.ctx))
+				return
+			}
+			list, err := l.Index.Children(folder, after, room)
+			if err != nil {
+				yield(storage.Child{}, err)
+				return
+			}
+			for _, c := range list {
+				if !yield(c, nil) {
+					return
+				}
+			}
+			if len(list) < room {
+				return
+			}
+			after = list[len(list)-1].Key
+		}
+	}
+}

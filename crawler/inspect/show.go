@@ -1,0 +1,160 @@
+package inspect
+
+import (
+	"bufio"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"time"
+
+	"urltree/iut"
+	"urltree/storage"
+)
+
+// show writes a record field by field, then the way back to the seed.
+func (i *Inspector) show(ctx context.Context, url string, w *bufio.Writer) error {
+	r, err := i.record(url)
+	if err != nil {
+		return err
+	}
+	folder, err := i.Tree.Path(url)
+	if err != nil {
+		folder = "- (" + err.Error() + ")"
+	}
+	field := func(name, format string, args ...any) {
+		fmt.Fprintf(w, "%-13s %s\n", name, clean(fmt.Sprintf(format, args...)))
+	}
+	field("URL", "%s", r.URL)
+	field("state", "%s (%s)", r.State, word(&r))
+	if r.Reason != "" {
+		field("reason", "%s", r.Reason)
+	}
+	field("folder", "%s", folder)
+	field("depth", "%d", r.Depth)
+	field("source", "%s", orDash(r.Source))
+	field("via", "%s", orDash(r.Via))
+	field("hops", "%d", r.Hops)
+	field("tries", "%d", r.Tries)
+	field("reopened", "%d", r.Reopened)
+	field("discovery", "%d", r.Seq)
+	field("found", "%s", stamp(r.Found))
+	field("run", "%d", r.Run)
+	if r.State == storage.Pending {
+		field("waits in", "%s", place(&r))
+	} else {
+		field("time", "%s", stamp(r.Time))
+		field("status", "%d", r.Status)
+		field("media type", "%s", orDash(r.Media))
+		field("charset", "%s", orDash(r.Charset))
+		field("flags", "%s", flagWords(r.Flags))
+		field("bytes", "%d", r.Bytes)
+		field("header links", "%s", orDash(r.HeaderLinks))
+	}
+	if r.State == storage.Stored {
+		field("SHA-256", "%s", hex.EncodeToString(r.Digest[:]))
+		field("page depth", "%d", r.PageDepth)
+	}
+	fmt.Fprintln(w)
+	return i.way(ctx, &r, w)
+}
+
+// place tells in which queue of its host a pending record waits.
+func place(r *storage.Record) string {
+	switch r.Range {
+	case storage.Later:
+		return "later, not before " + instant(r.Due)
+	case storage.Held:
+		return "held"
+	}
+	return fmt.Sprintf("now, rank %d", r.Rank)
+}
+
+// instant gives a time in Unix nanoseconds as RFC 3339, UTC.
+func instant(t int64) string { return time.Unix(0, t).UTC().Format(time.RFC3339) }
+
+// flagWords explains the letters of a page's flags.
+func flagWords(flags string) string {
+	var words []string
+	for _, c := range flags {
+		switch c {
+		case 'n':
+			words = append(words, "nofollow")
+		case 't':
+			words = append(words, "truncated")
+		case 'c':
+			words = append(words, "links cut")
+		}
+	}
+	return orDash(strings.Join(words, ", "))
+}
+
+// way writes how a URL was found, from itself back to a seed: a redirect goes back to the URL
+// that redirected, a link to the page that had it. It ends early at a URL that it has passed
+// already, which redirects in a circle bring about, or that has no record.
+func (i *Inspector) way(ctx context.Context, r *storage.Record, w io.Writer) error {
+	fmt.Fprintf(w, "way           %s\n", r.URL)
+	passed := map[string]bool{r.URL: true}
+	for {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		how, back := "linked by", r.Source
+		if r.Via != "" {
+			how, back = "redirected from", r.Via
+		}
+		if back == storage.Seed {
+			_, err := fmt.Fprintf(w, "              a seed\n")
+			return err
+		}
+		fmt.Fprintf(w, "              %s %s\n", how, orDash(back))
+		if passed[back] {
+			return nil
+		}
+		passed[back] = true
+		prev, err := i.Index.Record(back)
+		if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrKey) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		r = &prev
+	}
+}
+
+// cat writes content.html as it was received.
+func (i *Inspector) cat(_ context.Context, url string, w *bufio.Writer) error {
+	r, err := i.record(url)
+	if err != nil {
+		return err
+	}
+	if r.State != storage.Stored {
+		return fmt.Errorf("%w: no page of %s, which is %s", ErrNotFound, url, r.State)
+	}
+	content, _, err := i.Tree.Content(url)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, iut.ErrTorn) {
+		return fmt.Errorf("%w: the index calls %s stored, its folder is not whole: %w", ErrNotFound, url, err)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(w, content)
+	return errors.Join(err, content.Close())
+}
+
+// path writes the folder of a URL that is known, whether it has been made yet or not.
+func (i *Inspector) path(_ context.Context, url string, w *bufio.Writer) error {
+	if _, err := i.record(url); err != nil {
+		return err
+	}
+	folder, err := i.Tree.Path(url)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(w, folder)
+	return err
+}

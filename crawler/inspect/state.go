@@ -1,0 +1,88 @@
+package inspect
+
+import (
+	"urltree/storage"
+)
+
+// stateWords are the words that -state takes. A record is open (it may be asked, or is held),
+// closed (stored, redirected or refused) or error (failed); a folder is visited while it holds
+// something open.
+const stateWords = "open, held, visited, closed, stored, redirected, refused, error"
+
+// A selector numbers those of the counted records that a word names; nil: all are meant.
+type selector func(storage.Counts) int64
+
+// selectors gives the selector of a word. The names that the ledger uses are words as well.
+func selectors(word string) (selector, bool) {
+	switch word {
+	case "":
+		return nil, true
+	case "open", "pending", "visited":
+		return storage.Counts.Pending, true
+	case "held":
+		return func(c storage.Counts) int64 { return c.Held }, true
+	case "closed":
+		return func(c storage.Counts) int64 { return c.Stored + c.Redirected + c.Refused }, true
+	case "stored":
+		return func(c storage.Counts) int64 { return c.Stored }, true
+	case "redirected":
+		return func(c storage.Counts) int64 { return c.Redirected }, true
+	case "refused":
+		return func(c storage.Counts) int64 { return c.Refused }, true
+	case "error", "failed":
+		return func(c storage.Counts) int64 { return c.Failed }, true
+	}
+	return nil, false
+}
+
+// picks tells whether some of the counted records are meant.
+func (s selector) picks(c storage.Counts) bool { return s == nil || s(c) > 0 }
+
+// countOf counts one record.
+func countOf(r *storage.Record) (c storage.Counts) {
+	switch r.State {
+	case storage.Stored:
+		c.Stored = 1
+	case storage.Redirected:
+		c.Redirected = 1
+	case storage.Failed:
+		c.Failed = 1
+	case storage.Refused:
+		c.Refused = 1
+	case storage.Pending:
+		switch r.Range {
+		case storage.Held:
+			c.Held = 1
+		case storage.Later:
+			c.Later = 1
+		default:
+			c.Now = 1
+		}
+	}
+	return c
+}
+
+// word gives source B's word for a record's state, or a finer one.
+func word(r *storage.Record) string {
+	switch r.State {
+	case storage.Pending:
+		if r.Range == storage.Held {
+			return "held"
+		}
+		return "open"
+	case storage.Stored:
+		return "closed"
+	case storage.Failed:
+		return "error"
+	}
+	return r.State.String()
+}
+
+// plus adds n times b to a.
+func plus(a, b storage.Counts, n int64) storage.Counts {
+	return storage.Counts{
+		Now: a.Now + n*b.Now, Later: a.Later + n*b.Later, Held: a.Held + n*b.Held,
+		Stored: a.Stored + n*b.Stored, Redirected: a.Redirected + n*b.Redirected,
+		Failed: a.Failed + n*b.Failed, Refused: a.Refused + n*b.Refused,
+	}
+}

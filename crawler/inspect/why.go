@@ -1,0 +1,229 @@
+package inspect
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"urltree/storage"
+)
+
+// why tells in sentences what happened to a URL, or what it waits for. A URL without a record
+// is answered as well: the absence is explained.
+func (i *Inspector) why(_ context.Context, url string, w *bufio.Writer) error {
+	say := func(format string, args ...any) { fmt.Fprintln(w, clean(fmt.Sprintf(format, args...))) }
+	r, err := i.record(url)
+	if errors.Is(err, ErrNotFound) {
+		say("%s is not known: it is no seed, and no answer so far named it as a link that counts.", url)
+		i.admission(url, say)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	switch r.State {
+	case storage.Pending:
+		return i.waits(&r, say)
+	case storage.Stored:
+		say("%s is stored: status %d, %s, %d bytes, %s.", url, r.Status, orDash(r.Media), r.Bytes, stamp(r.Time))
+		if folder, err := i.Tree.Path(url); err == nil {
+			say("Its page is in %s.", folder)
+		}
+		if words := flagWords(r.Flags); words != "-" {
+			say("Its links were not all followed: %s.", words)
+		}
+	case storage.Redirected:
+		say("%s redirected with status %d, %s. The URL it led to has a record of its own, if scope admits it.",
+			url, r.Status, stamp(r.Time))
+	case storage.Failed:
+		say("%s failed: %s, %s.", url, orDash(r.Reason), after(&r))
+		explain(r.Reason, say)
+		say("`crawler retry` opens it again.")
+	case storage.Refused:
+		say("%s was refused: %s, %s.", url, orDash(r.Reason), stamp(r.Time))
+		explain(r.Reason, say)
+	}
+	i.origin(&r, say)
+	return nil
+}
+
+// waits tells what a pending URL waits for.
+func (i *Inspector) waits(r *storage.Record, say func(string, ...any)) error {
+	now := time.Now()
+	switch {
+	case r.Range == storage.Held:
+		say("%s is held, so that this run does not ask it: %s.", r.URL, orDash(r.Reason))
+		explain(r.Reason, say)
+		say("The next run looks at it again.")
+	case r.Range == storage.Later && r.Due > now.UnixNano():
+		say("%s is open, but is not asked before %s.", r.URL, instant(r.Due))
+	default:
+		say("%s is open and waits for its turn.", r.URL)
+	}
+	if r.Tries == 0 {
+		say("It has not been asked yet.")
+	} else {
+		say("It has been asked %s.", times(r.Tries))
+		if r.Range != storage.Held && r.Reason != "" {
+			say("The last time it came to: %s.", r.Reason)
+			explain(r.Reason, say)
+		}
+	}
+	host, err := i.Index.Host(storage.Host(r.URL))
+	if err != nil {
+		return err
+	}
+	say("Its host %s has %d open and %d held.", host.Name, host.Now+host.Later, host.Held)
+	if host.Next > now.UnixNano() {
+		say("The host may be asked again at %s.", instant(host.Next))
+	} else {
+		say("The host may be asked now.")
+	}
+	if host.Fails > 0 || host.Backoff > 0 {
+		say("Faults of the host in a row: %d; its back-off is %s.",
+			host.Fails, time.Duration(host.Backoff).Round(time.Millisecond))
+	}
+	i.admission(r.URL, say)
+	i.origin(r, say)
+	return nil
+}
+
+// admission tells what scope and robots.txt say of a URL.
+func (i *Inspector) admission(url string, say func(string, ...any)) {
+	if i.Scope != nil {
+		if reason := i.Scope(url); reason != "" {
+			say("Scope rejects it: %s.", reason)
+			explain(reason, say)
+		} else {
+			say("Scope admits it.")
+		}
+	}
+	if i.Robots == nil {
+		return
+	}
+	switch ok, line, known := i.Robots(url); {
+	case !known:
+		say("What robots.txt says of it is not known.")
+	case ok && line == "":
+		say("robots.txt allows it.")
+	case ok:
+		say("robots.txt allows it by the line: %s", line)
+	case line == "":
+		say("robots.txt disallows it.")
+	default:
+		say("robots.txt disallows it by the line: %s", line)
+	}
+}
+
+// origin tells where a URL came from.
+func (i *Inspector) origin(r *storage.Record, say func(string, ...any)) {
+	switch {
+	case r.Via != "":
+		say("It was found as the target of a redirect from %s.", r.Via)
+	case r.Source == storage.Seed:
+		say("It is a seed.")
+	default:
+		say("It was found as a link on %s, at depth %d.", orDash(r.Source), r.Depth)
+	}
+}
+
+// after tells when a record got its outcome, with how many requests.
+func after(r *storage.Record) string {
+	text := stamp(r.Time)
+	if r.Tries > 0 {
+		text += ", asked " + times(r.Tries)
+	}
+	if r.Status > 0 {
+		text += fmt.Sprintf(", status %d", r.Status)
+	}
+	return text
+}
+
+func times(n uint16) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+func explain(reason string, say func(string, ...any)) {
+	if text := meaning(reason); text != "" {
+		say("%s", text)
+	}
+}
+
+// meaning gives a sentence for a reason, "" for one that needs none.
+func meaning(reason string) string {
+	switch reason {
+	// No usable answer.
+	case "dns":
+		return "The host name has no address, or no name server answered."
+	case "connect":
+		return "No connection could be made to the host or the proxy."
+	case "tls":
+		return "The encrypted connection failed: its certificate or its handshake is wrong."
+	case "timeout":
+		return "The answer was not complete in the time for one request (-timeout)."
+	case "reset":
+		return "The connection ended before the answer did."
+	case "truncated":
+		return "The body was shorter than announced."
+	case "too-large":
+		return "The body is larger than -max-size."
+	case "header":
+		return "The header of the answer is too large."
+	case "protocol":
+		return "What came back is not an HTTP answer."
+	case "coding":
+		return "The body has a content coding that is unknown or broken."
+	case "no-content":
+		return "The answer has no body by its status (204 or 205)."
+	case "partial":
+		return "The answer is only a part (206), which was not asked for."
+	case "http-3xx":
+		return "The status is a redirect that leads nowhere."
+	case "http-4xx":
+		return "The server says that it has no such page for us (400 to 499)."
+	case "http-5xx":
+		return "The server failed (500 to 599)."
+	case "redirect-loop":
+		return "Redirects led in a circle, or there were too many in a row."
+	case "redirect-location":
+		return "The redirect names no URL that can be followed."
+	case "panic":
+		return "The crawler itself failed on this answer; that is a defect of it."
+	case "tree":
+		return "The file system cannot hold this page, though it can hold others."
+	// Refused.
+	case "address":
+		return "The address is private, local or reserved, and no seed names the host."
+	case "robots":
+		return "The site's robots.txt disallows it."
+	case "noindex":
+		return "The page asks not to be kept; its links count all the same."
+	case "type":
+		return "The media type is none that is kept."
+	case "length":
+		return "The URL is too long."
+	// Held, or rejected.
+	case "depth":
+		return "It is more links away from a seed than -max-depth allows."
+	case "scope":
+		return "It is outside what -scope allows, seen from the seeds."
+	case "include":
+		return "No -include pattern matches it."
+	case "exclude":
+		return "An -exclude pattern matches it."
+	case "budget":
+		return "A budget of its host is used up."
+	case "host given up", "host":
+		return "Its host failed too often in this run."
+	case "robots-unreachable":
+		return "The site's robots.txt could not be read, and nothing is asked without it."
+	case "wait", "max-wait":
+		return "Its host may be asked only later than -max-wait allows to wait."
+	}
+	return ""
+}

@@ -1,0 +1,85 @@
+package crawler
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	"urltree/crawler/ctl"
+	"urltree/crawler/inspect"
+	"urltree/crawler/robots"
+	"urltree/crawler/weburl"
+	"urltree/iut"
+	"urltree/storage"
+)
+
+// NewInspector answers questions about a tree that nobody crawls, with the link options that
+// FORMAT keeps.
+func NewInspector(tree *iut.Tree, index *storage.Index) (*inspect.Inspector, error) {
+	linker, err := NewLinker(tree.Format().Links)
+	if err != nil {
+		return nil, err
+	}
+	seeds, err := index.ScopeSeeds()
+	if err != nil {
+		return nil, err
+	}
+	for _, url := range seeds {
+		linker.AddSeed(url)
+	}
+	err = tree.Seeds(func(url string) error { linker.AddSeed(url); return nil })
+	if err != nil {
+		return nil, err
+	}
+	return newInspector(tree, index, linker, robots.Token("urltree")), nil
+}
+
+func newInspector(tree *iut.Tree, index *storage.Index, linker *Linker, token string) *inspect.Inspector {
+	return &inspect.Inspector{
+		Index: index, Tree: tree, Canonical: weburl.SeedURL, Scope: linker.reject,
+		Robots: func(url string) (ok bool, line string, known bool) {
+			row, found, err := index.Robots(storage.Origin(url))
+			if err != nil || !found || !answered(row.Status) {
+				return false, "", false
+			}
+			ok, line = parseRobots(row, token).Allowed(pathOf(url))
+			return ok, line, true
+		},
+	}
+}
+
+// answerQuestions lets other processes ask about the tree while the crawl has it. Where the
+// socket cannot be made the crawl goes on without.
+func (e *engine) answerQuestions() (stop func()) {
+	in := newInspector(e.tree, e.index, e.linker, e.robots.token)
+	in.Live = func() string { return fmt.Sprintf("%+v", e.progress()) }
+	done, err := ctl.Serve(e.alive, e.opts.Tree, in.Run)
+	if err != nil {
+		e.opts.Log.Warn("ls, show and the like cannot be answered while this crawl runs", "err", err)
+		return func() {}
+	}
+	return sync.OnceFunc(func() {
+		if err := done(); err != nil {
+			e.opts.Log.Warn("close the socket", "err", err)
+		}
+	})
+}
+
+// FolderKey gives the key below which the records of a URL prefix lie: "https://", a host with
+// its slash, or a folder with its slash; "" is the whole tree.
+func FolderKey(prefix string) ([]byte, error) {
+	switch prefix {
+	case "":
+		return nil, nil
+	case "http://", "https://":
+		return append([]byte(strings.TrimSuffix(prefix, "://")), 0), nil
+	}
+	url, err := weburl.SeedURL(prefix)
+	if err != nil {
+		return nil, fmt.Errorf("%q is no URL prefix: %w", prefix, err)
+	}
+	if folder := strings.TrimSuffix(url, "/"); strings.Count(folder, "/") > 2 {
+		url = folder // without the slash, the root of a host would be no URL
+	}
+	return storage.Key(url)
+}
