@@ -21,10 +21,22 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// start serves handle in a new root, with short waits for clients that stall.
+// tempRoot makes a root with a short path: t.TempDir has the name of the test in it, which is
+// too long for the address of a socket on systems without /proc.
+func tempRoot(t *testing.T) string {
+	t.Helper()
+	root, err := os.MkdirTemp("", "ctl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(root) })
+	return root
+}
+
+// start serves handle in a new root, as Serve does.
 func start(t *testing.T, handle Handler) (root string, stop func() error) {
 	t.Helper()
-	root = t.TempDir()
+	root = tempRoot(t)
 	return root, startIn(t, root, &server{handle: handle, clients: 8, stall: 10 * time.Second, farewell: time.Second})
 }
 
@@ -174,7 +186,7 @@ func TestNobody(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			root := t.TempDir()
+			root := tempRoot(t)
 			tt.make(t, root)
 			if out, err := ask(t, root, "ls"); !errors.Is(err, ErrNone) || out != "" {
 				t.Errorf("answer %q, %v; want %v", out, err, ErrNone)
@@ -196,7 +208,7 @@ func leaveSocket(t *testing.T, root string) {
 
 func TestSocketFile(t *testing.T) {
 	t.Run("stale one is replaced, mode is private", func(t *testing.T) {
-		root := t.TempDir()
+		root := tempRoot(t)
 		leaveSocket(t, root)
 		startIn(t, root, &server{handle: echo, clients: 1, stall: time.Second, farewell: time.Second})
 		info, err := os.Lstat(filepath.Join(root, Name))
@@ -211,7 +223,7 @@ func TestSocketFile(t *testing.T) {
 		}
 	})
 	t.Run("another file is kept", func(t *testing.T) {
-		root := t.TempDir()
+		root := tempRoot(t)
 		name := filepath.Join(root, Name)
 		if err := os.WriteFile(name, []byte("mine"), 0o600); err != nil {
 			t.Fatal(err)
@@ -262,7 +274,7 @@ func TestBadServer(t *testing.T) {
 		{"unknown frame", versionLine(Version) + whole + string(appendFrame(nil, '?', "")), "some", ErrCut},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			root := t.TempDir()
+			root := tempRoot(t)
 			l, err := net.Listen("unix", filepath.Join(root, Name))
 			if err != nil {
 				t.Fatal(err)
@@ -320,7 +332,7 @@ func TestOtherClient(t *testing.T) {
 
 // TestStalledClients: with one place, each client that stalls gives it back by itself.
 func TestStalledClients(t *testing.T) {
-	root := t.TempDir()
+	root := tempRoot(t)
 	gaveUp := make(chan error, 1)
 	startIn(t, root, &server{clients: 1, stall: 250 * time.Millisecond, farewell: time.Second, handle: func(_ context.Context, args []string, w io.Writer) error {
 		if args[0] != "forever" {
@@ -407,7 +419,7 @@ func TestEndOfCrawl(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	root := t.TempDir()
+	root := tempRoot(t)
 	stop := startIn(t, root, &server{handle: handle, clients: 3, stall: time.Hour, farewell: 200 * time.Millisecond})
 	dial(t, root, "")                     // says nothing
 	dial(t, root, question(t, "forever")) // takes nothing
