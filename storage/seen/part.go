@@ -24,11 +24,15 @@ type part struct {
 	_      [64]byte // keeps the locks of neighbours in different cache lines
 }
 
+// home gives the slot of fp in a table of n slots that is otherwise empty.
+func home(fp uint64, n int) int {
+	i, _ := bits.Mul64(fp<<8, uint64(max(0, n-spare)))
+	return int(i)
+}
+
 // find gives the slot where fp is, or where it belongs.
 func (p *part) find(fp uint64) (i int, ok bool) {
-	home, _ := bits.Mul64(fp<<8, uint64(max(0, len(p.slots)-spare)))
-	i = int(home)
-	for ; i < len(p.slots); i++ {
+	for i = home(fp, len(p.slots)); i < len(p.slots); i++ {
 		if at := p.slots[i]; at == 0 || at >= fp {
 			return i, at == fp
 		}
@@ -52,5 +56,23 @@ func (p *part) insert(i int, fp uint64) bool {
 	copy(p.slots[i+1:end+1], p.slots[i:end])
 	p.slots[i] = fp
 	p.n++
+	return true
+}
+
+// spread copies the fingerprints of one table to another, which is empty and larger. It
+// returns false if they do not fit, which only values that are no hashes come to.
+func spread(to, from []uint64) bool {
+	next := 0
+	for _, fp := range from {
+		if fp == 0 {
+			continue
+		}
+		i := max(next, home(fp, len(to)))
+		if i >= len(to)-1 {
+			return false
+		}
+		to[i] = fp
+		next = i + 1
+	}
 	return true
 }

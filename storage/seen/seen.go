@@ -197,19 +197,13 @@ func (f *Filter) grow(p *part) bool {
 		f.count(-int64(size)) // as if Memory were smaller
 		return false
 	}
-	bigger := part{slots: slotsOf(mapped)}
-	// In ascending order every insert is at the end of its run.
-	for _, fp := range p.slots {
-		if fp == 0 {
-			continue
-		}
-		if i, _ := bigger.find(fp); !bigger.insert(i, fp) {
-			f.unmap(mapped)
-			return false
-		}
+	slots := slotsOf(mapped)
+	if !spread(slots, p.slots) {
+		f.unmap(mapped)
+		return false
 	}
 	f.unmap(p.mapped)
-	p.slots, p.mapped = bigger.slots, mapped
+	p.slots, p.mapped = slots, mapped
 	return true
 }
 

@@ -54,6 +54,9 @@ func requireSound(t testing.TB, f *Filter) {
 		if n != p.n || lastEmpty != len(p.slots)-1 {
 			t.Fatalf("part %d: %d fingerprints, counted %d; last empty slot %d of %d", i, n, p.n, lastEmpty, len(p.slots))
 		}
+		if p.n*100 > (len(p.slots)-spare)*85 {
+			t.Fatalf("part %d: %d fingerprints in %d slots", i, p.n, len(p.slots))
+		}
 		bytes += int64(len(p.mapped))
 	}
 	if bytes != f.Bytes() || f.Peak() < bytes {
@@ -126,11 +129,17 @@ func TestModel(t *testing.T) {
 
 func TestFingerprint(t *testing.T) {
 	f := newFilter(t, Options{})
-	other, err := New([16]byte{15: 1}, Options{})
-	if err != nil {
-		t.Fatal(err)
+	var others []*Filter
+	for _, at := range []int{0, 7, 8, 15} {
+		key := testKey
+		key[at] ^= 0x80
+		other, err := New(key, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
+		others = append(others, other)
 	}
-	defer other.Close()
 	known := map[uint64]string{}
 	for i := range 1000 {
 		url := fmt.Sprintf("https://example.org/%d", i)
@@ -142,8 +151,10 @@ func TestFingerprint(t *testing.T) {
 		if fp != f.Fingerprint(string([]byte(url))) {
 			t.Errorf("%s has two fingerprints", url)
 		}
-		if fp == other.Fingerprint(url) {
-			t.Errorf("%s: the same fingerprint under two keys", url)
+		for i, other := range others {
+			if fp == other.Fingerprint(url) {
+				t.Errorf("%s: the same fingerprint under other key %d", url, i)
+			}
 		}
 	}
 	if f.Fingerprint("") == 0 {
