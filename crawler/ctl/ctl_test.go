@@ -381,7 +381,7 @@ func TestPlaces(t *testing.T) {
 		return nil
 	})
 	var wg sync.WaitGroup
-	for range places + 1 {
+	for range places {
 		wg.Go(func() {
 			if _, err := ask(t, root, "ls"); err != nil {
 				t.Error(err)
@@ -391,15 +391,24 @@ func TestPlaces(t *testing.T) {
 	for range places {
 		wait(t, in, "question")
 	}
-	select {
-	case <-in:
-		t.Error("one question more than there are places")
-	default:
+	conn, r := dial(t, root, question(t, "ls"))
+	if err := conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := r.ReadString('\n'); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("without a place it got %q, %v", line, err)
+	}
+	if err := conn.SetReadDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
 	}
 	out <- struct{}{}
 	wait(t, in, "question of the client that waited")
 	for range places {
 		out <- struct{}{}
+	}
+	want := versionLine(Version) + string(appendFrame(nil, kindDone, ""))
+	if got, err := io.ReadAll(r); string(got) != want {
+		t.Errorf("the client that waited got %q, %v", got, err)
 	}
 	wg.Wait()
 }
