@@ -73,6 +73,7 @@ func listen(ctx context.Context, dir *os.File) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Where private could not do it before.
 	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
