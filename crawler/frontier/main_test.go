@@ -185,3 +185,5 @@ func checkInvariants(t testing.TB, f *Frontier) {
 		t.Errorf("windows take %d bytes of %d", f.bytes, f.opts.Memory)
 	}
 }
+
+var _ Store = (*storage.Index)(nil)
