@@ -104,8 +104,8 @@ type Temp interface {
 // Release. The zero value is an empty body.
 type Body struct {
 	budget *Budget
-	mem    *[]byte // pooled; its length is the size of the buffer. nil: nothing in memory
-	held   int64   // what mem takes of the budget: its size, or 0 after HandOver
+	mem    *[]byte      // pooled; its length is the size of the buffer. nil: nothing in memory
+	held   atomic.Int64 // what mem takes of the budget: its size, or 0 after HandOver
 	size   int64
 	digest [sha256.Size]byte
 
@@ -159,11 +159,10 @@ func (b *Body) Keep() Temp {
 }
 
 // HandOver gives the budget back while the bytes stay: from here on somebody else accounts for Weight,
-// such as the buffer to the builder.
+// such as the buffer to the builder. It may be called while the new owner uses or releases the body.
 func (b *Body) HandOver() {
-	if b.held > 0 {
-		b.budget.release(b.held)
-		b.held = 0
+	if n := b.held.Swap(0); n > 0 {
+		b.budget.release(n)
 	}
 }
 
@@ -247,7 +246,8 @@ type filler struct {
 }
 
 func (f *filler) setBuffer(p *[]byte) {
-	f.mem, f.held = p, int64(len(*p))
+	f.mem = p
+	f.held.Store(int64(len(*p)))
 }
 
 func (f *filler) dropBuffer() {
