@@ -176,7 +176,8 @@ func (b *Body) Release() {
 	if b.temp != nil && !b.kept {
 		_ = b.temp.Discard()
 	}
-	*b = Body{}
+	// budget and held stay: HandOver may be using them.
+	b.mem, b.size, b.temp, b.mapped, b.kept = nil, 0, nil, nil, false
 }
 
 // filling says how fill reads a body.

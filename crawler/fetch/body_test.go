@@ -85,6 +85,25 @@ func TestBodySizes(t *testing.T) {
 	}
 }
 
+// TestHandOverDuringRelease is what happens when a builder is done before the crawler that gave it the body.
+func TestHandOverDuringRelease(t *testing.T) {
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write(page(3000)) })
+	c := newClient(t, Options{})
+	for range 50 {
+		res, err := c.Get(t.Context(), url+"/", Request{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		wg.Go(res.Body.HandOver)
+		wg.Go(res.Body.Release)
+		wg.Wait()
+		if used := c.opts.Bodies.Used(); used != 0 {
+			t.Fatalf("%d bytes of the budget are out", used)
+		}
+	}
+}
+
 func TestKeptFileStays(t *testing.T) {
 	text := page(2 << 20)
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write(text) })
