@@ -50,7 +50,8 @@ type LinkOptions struct {
 	Accept   []string
 }
 
-// append writes the file: one "key = value" per line, lists as one line per value.
+// append writes the file: one "key = value" per line, lists as one line per
+// value. A line that is always there comes last, so that no part of a file is a file.
 func (f *Format) append(b []byte) []byte {
 	b = fmt.Appendf(b, "urltree %d\n", FormatVersion)
 	b = append(b, "# Fixed when the tree was made.\n"...)
@@ -67,13 +68,13 @@ func (f *Format) append(b []byte) []byte {
 	for _, s := range f.Links.Exclude {
 		b = appendText(b, "exclude", s)
 	}
+	for _, s := range f.Links.Accept {
+		b = appendText(b, "accept", s)
+	}
 	b = appendText(b, "max-depth", strconv.Itoa(f.Links.MaxDepth))
 	b = appendBool(b, "assets", f.Links.Assets)
 	b = appendBool(b, "nofollow", f.Links.NoFollow)
 	b = appendText(b, "robots", f.Links.Robots)
-	for _, s := range f.Links.Accept {
-		b = appendText(b, "accept", s)
-	}
 	return b
 }
 

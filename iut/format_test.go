@@ -1,0 +1,77 @@
+package iut
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var sampleFormat = Format{
+	Identity: Identity{Canonical: "1", Strip: "utm_* sid", Partition: "host"},
+	Links: LinkOptions{
+		Scope: "domain", Include: []string{"^https://a/", " leading space"}, Exclude: []string{"", "a = b", "\xff\n\"x\""},
+		MaxDepth: -1, Assets: true, Robots: "obey", Accept: []string{"text/html"},
+	},
+	Sync: "syncfs",
+}
+
+func TestFormatRoundTrip(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		f    Format
+	}{{"zero", Format{}}, {"full", sampleFormat}} {
+		t.Run(tt.name, func(t *testing.T) {
+			text := tt.f.append(nil)
+			got, err := parseFormat(text)
+			if diff := cmp.Diff(tt.f, got); err != nil || diff != "" {
+				t.Fatalf("%v, want what was written:\n%s", err, diff)
+			}
+			for n := range len(text) {
+				if _, err := parseFormat(text[:n]); !errors.Is(err, ErrFormat) {
+					t.Fatalf("the first %d bytes: %v, want ErrFormat", n, err)
+				}
+			}
+		})
+	}
+}
+
+func TestFormatStrict(t *testing.T) {
+	text := string(sampleFormat.append(nil))
+	for _, tt := range []struct{ name, old, new, where string }{
+		{"later version", "urltree 1", "urltree 2", "line 1"},
+		{"unknown key", "scope", "scape", "line 9: scape"},
+		{"missing key", "robots = obey\n", "", "line"},
+		{"key twice", "robots = obey\n", "robots = obey\nrobots = obey\n", "line"},
+		{"order", "# Fixed", "sync = syncfs\n# Fixed", "line 2"},
+		{"not a number", "max-depth = -1", "max-depth = far", "max-depth"},
+		{"not a word", "assets = yes", "assets = true", "line"},
+		{"spaces", "scope = domain", "scope =  domain", "line 9"},
+		{"needless quotes", "scope = domain", `scope = "domain"`, "line 9"},
+		{"no key", "robots = obey", "robots", "want key = value"},
+		{"more behind", "robots = obey\n", "robots = obey\n\n", "line"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			changed := strings.Replace(text, tt.old, tt.new, 1)
+			_, err := parseFormat([]byte(changed))
+			if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), tt.where) {
+				t.Errorf("%v, want ErrFormat at %q", err, tt.where)
+			}
+		})
+	}
+}
+
+func FuzzFormat(f *testing.F) {
+	f.Add(sampleFormat.append(nil))
+	f.Add((&Format{}).append(nil))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		format, err := parseFormat(text)
+		if err != nil {
+			return
+		}
+		if again := format.append(nil); string(again) != string(text) {
+			t.Fatalf("%q parses and encodes to %q", text, again)
+		}
+	})
+}
