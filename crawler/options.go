@@ -75,21 +75,7 @@ type Outcome struct {
 	Took   time.Duration
 }
 
-// Progress is the state of a crawl that is going on.
-type Progress struct {
-	Elapsed, Left time.Duration // Left is 0 without a time limit
-	Pages         int64         // stored in this run, as committed
-	Bytes         int64
-	Failed        int64 // outcomes of this run that failed
-	Pending, Held int64 // in the whole index; Pending without Held
-	Hosts         int
-	PerSecond     float64 // since the last call
-	Mean          float64 // since the start
-	Waiting       string  // what it waits for, "" when it is busy
-	Phase         string  // "fetch", "drain", "results"
-}
-
-// Defaults gives the options with every zero value replaced by its default, or says what is
+// defaults gives the options with every zero value replaced by its default, or says what is
 // wrong with them.
 func (o Options) defaults() (Options, error) {
 	setInt := func(p *int, v int) {

@@ -144,7 +144,7 @@ func probe(output string) error {
 func (c *command) summary(r crawler.Result, opts crawler.Options) {
 	var b bytes.Buffer
 	took := time.Duration(r.Run.End-r.Run.Start) * time.Second
-	fmt.Fprintf(&b, "%d pages (%s) in %s", r.Run.Stored, sizeText10(r.Run.Bytes), took)
+	fmt.Fprintf(&b, "%d pages (%s) in %s", r.Run.Stored, crawler.Bytes(r.Run.Bytes), took)
 	for _, name := range slices.Sorted(maps.Keys(r.Run.Outcomes)) {
 		if !strings.HasPrefix(name, "stored") {
 			fmt.Fprintf(&b, ", %d %s", r.Run.Outcomes[name], name)

@@ -39,7 +39,7 @@ func (c *command) demoCommand() *cli.Command {
 				return err
 			}
 			web := testweb.New(testweb.Options{Kind: testweb.Linked, Hosts: 20, Pages: 20_000, Seed: 1})
-			if err := web.Start(); err != nil {
+			if err := web.Start(0); err != nil {
 				return err
 			}
 			defer web.Stop()

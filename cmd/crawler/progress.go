@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -48,7 +47,7 @@ func (p *progress) update(s crawler.Progress) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	text := statusLine(s)
+	text := s.String()
 	if !p.live {
 		if time.Since(p.last) >= time.Minute {
 			p.last = time.Now()
@@ -84,37 +83,6 @@ func (p *progress) close() {
 	defer p.mu.Unlock()
 	p.clear()
 	p.line = ""
-}
-
-func statusLine(s crawler.Progress) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%d pages, %.0f/s now, %.0f/s mean, %d pending", s.Pages, s.PerSecond, s.Mean, s.Pending)
-	if s.Held > 0 {
-		fmt.Fprintf(&b, ", %d held", s.Held)
-	}
-	fmt.Fprintf(&b, ", %d hosts, %d errors, %s", s.Hosts, s.Failed, sizeText10(s.Bytes))
-	switch {
-	case s.Phase != "fetch":
-		fmt.Fprintf(&b, ", %s", s.Phase)
-	case s.Left > 0:
-		fmt.Fprintf(&b, ", %s left", s.Left.Round(time.Second))
-	}
-	if s.Waiting != "" {
-		fmt.Fprintf(&b, ", waiting: %s", s.Waiting)
-	}
-	return b.String()
-}
-
-// sizeText10 writes a number of bytes for people.
-func sizeText10(n int64) string {
-	f, unit := float64(n), 0
-	for f >= 1000 && unit < 4 {
-		f, unit = f/1000, unit+1
-	}
-	if unit == 0 {
-		return fmt.Sprintf("%d B", n)
-	}
-	return fmt.Sprintf("%.1f %s", f, []string{"B", "kB", "MB", "GB", "TB"}[unit])
 }
 
 func dirOf(file string) string { return filepath.Dir(file) }

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"urltree/internal/testweb"
+)
+
+// childMark in the environment makes the test binary the command itself.
+const childMark = "CRAWLER_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childMark) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// child prepares the command as a process of its own.
+func child(dir string, args ...string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), childMark+"=1")
+	cmd.Dir = dir
+	return cmd
+}
+
+// call runs the command to its end and gives what it printed and its exit code.
+func call(t testing.TB, dir string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	cmd := child(dir, args...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	if _, ok := err.(*exec.ExitError); err != nil && !ok {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// must runs the command and fails the test unless it exits with 0.
+func must(t testing.TB, dir string, args ...string) string {
+	t.Helper()
+	stdout, stderr, code := call(t, dir, args...)
+	if code != 0 {
+		t.Fatalf("crawler %s: exit %d\n%s\n%s", strings.Join(args, " "), code, stdout, stderr)
+	}
+	return stdout
+}
+
+func urlsOf(t testing.TB, file string) []string {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return firstFields(string(b))
+}
+
+func firstFields(text string) []string {
+	var urls []string
+	for line := range strings.Lines(text) {
+		url, _, _ := strings.Cut(strings.TrimRight(line, "\n"), "\t")
+		urls = append(urls, url)
+	}
+	slices.Sort(urls)
+	return urls
+}
+
+func requireSame(t testing.TB, got, want []string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%d URLs, want %d: %s", len(got), len(want), cmp.Diff(want, got))
+	}
+}
+
+// killSeeds make the moments of the kills. A seed that has failed once stays here.
+var killSeeds = []uint64{1, 2}
+
+// The crawl of the kill tests: small buffers, so that the bound on repeats says something.
+const (
+	killBuffers, killSize       = 6, 20
+	killCrawlers, killDownloads = 12, 4
+	killBound                   = killCrawlers*killDownloads + killBuffers*killSize
+	killRounds                  = 10
+	killPages, killHosts        = 3000, 12
+	killRetries                 = 2
+	killLeast, killMost         = 150, 1200 // ms until the kill
+	killFlush                   = "100ms"
+)
+
+func killArgs(seeds string) []string {
+	return []string{
+		"-quiet", "-delay", "0", "-allow-private", "-input", seeds,
+		"-buffers", strconv.Itoa(killBuffers), "-buffer-size", strconv.Itoa(killSize),
+		"-crawlers", strconv.Itoa(killCrawlers), "-downloads", strconv.Itoa(killDownloads),
+		"-flush-interval", killFlush,
+	}
+}
+
+// TestKill kills a crawl ten times at random moments and lets it finish: nothing is lost, nothing
+// is doubled, check finds no fault after any kill, and hardly anything is asked again.
+func TestKill(t *testing.T) {
+	random := rand.Uint64()
+	t.Logf("random seed %d", random)
+	for _, kind := range []struct {
+		name string
+		kind testweb.Kind
+	}{{"linked", testweb.Linked}, {"tree", testweb.Tree}, {"changing", testweb.Changing}} {
+		for _, seed := range append(slices.Clone(killSeeds), random) {
+			if testing.Short() && seed != random {
+				continue
+			}
+			t.Run(kind.name+"/"+strconv.FormatUint(seed, 10), func(t *testing.T) {
+				t.Parallel()
+				testKill(t, kind.kind, seed)
+			})
+		}
+	}
+}
+
+func testKill(t *testing.T, kind testweb.Kind, seed uint64) {
+	web := testweb.New(testweb.Options{
+		Kind: kind, Hosts: killHosts, Pages: killPages, Seed: seed, MinSize: 300, MaxSize: 3000,
+		Latency: 2 * time.Millisecond, Redirects: .05, Errors: .003, Texts: .02, Images: .02, NoIndex: .03, Private: .02,
+	})
+	if err := web.Start(0); err != nil {
+		t.Fatal(err)
+	}
+	defer web.Stop()
+	dir := t.TempDir()
+	writeSeeds(t, dir, web.Seeds())
+	rng := rand.New(rand.NewPCG(seed, 1))
+	kills := 0
+	for range killRounds {
+		cmd := child(dir, killArgs("seed.txt")...)
+		cmd.Stderr = os.Stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		select {
+		case <-time.After(time.Duration(killLeast+rng.IntN(killMost-killLeast)) * time.Millisecond):
+			_ = cmd.Process.Kill()
+			<-ended
+			kills++
+		case err := <-ended:
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := os.Stat(filepath.Join(dir, "iut", "index.db")); err == nil {
+			must(t, dir, "check", "-links")
+		}
+	}
+	must(t, dir, killArgs("seed.txt")...)
+	must(t, dir, "check", "-links")
+
+	answer := web.Answer()
+	if kind != testweb.Changing {
+		requireSame(t, urlsOf(t, filepath.Join(dir, "res.txt")), answer.Stored)
+	}
+	repeats := 0
+	for url, n := range web.Requests() {
+		most := 1 + kills
+		if _, fails := answer.Failed[url]; fails {
+			most += killRetries
+		} else {
+			repeats += n - 1
+		}
+		if n > most && kind != testweb.Changing {
+			t.Errorf("%s: %d requests, at most %d are allowed", url, n, most)
+		}
+	}
+	if repeats > kills*killBound {
+		t.Errorf("%d requests too many after %d kills, at most %d are allowed", repeats, kills, kills*killBound)
+	}
+	t.Logf("%d kills, %d of %d URLs asked again", kills, repeats, len(web.Requests()))
+}
+
+func writeSeeds(t testing.TB, dir string, urls []string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, "seed.txt"), []byte(strings.Join(urls, "\n")+"\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var _ io.Writer

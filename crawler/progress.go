@@ -1,0 +1,53 @@
+package crawler
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Progress is the state of a crawl that is going on.
+type Progress struct {
+	Elapsed, Left time.Duration // Left is 0 without a time limit
+	Pages         int64         // stored in this run, as committed
+	Bytes         int64
+	Failed        int64 // outcomes of this run that failed
+	Pending, Held int64 // in the whole index; Pending without Held
+	Hosts         int
+	PerSecond     float64 // since the last call
+	Mean          float64 // since the start
+	Waiting       string  // what it waits for, "" when it is busy
+	Phase         string  // "fetch" or "drain"
+}
+
+// String gives the progress in one line.
+func (p Progress) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d pages, %.0f/s now, %.0f/s mean, %d pending", p.Pages, p.PerSecond, p.Mean, p.Pending)
+	if p.Held > 0 {
+		fmt.Fprintf(&b, ", %d held", p.Held)
+	}
+	fmt.Fprintf(&b, ", %d hosts, %d errors, %s", p.Hosts, p.Failed, Bytes(p.Bytes))
+	switch {
+	case p.Phase != "fetch":
+		fmt.Fprintf(&b, ", %s", p.Phase)
+	case p.Left > 0:
+		fmt.Fprintf(&b, ", %s left", p.Left.Round(time.Second))
+	}
+	if p.Waiting != "" {
+		fmt.Fprintf(&b, ", waiting: %s", p.Waiting)
+	}
+	return b.String()
+}
+
+// Bytes writes a number of bytes for people.
+func Bytes(n int64) string {
+	f, unit := float64(n), 0
+	for f >= 1000 && unit < 4 {
+		f, unit = f/1000, unit+1
+	}
+	if unit == 0 {
+		return fmt.Sprintf("%d B", n)
+	}
+	return fmt.Sprintf("%.1f %s", f, []string{"B", "kB", "MB", "GB", "TB"}[unit])
+}
