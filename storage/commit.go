@@ -263,7 +263,7 @@ func (c *change) link(l *Link, done *Committed) error {
 		}
 	case l.Reopen && r.State == Redirected && r.Reopened < 2:
 		r.State, r.Reopened = Pending, r.Reopened+1
-		r.Range, r.Hops, r.Via, r.Page = Now, l.Hops, l.Via, Page{}
+		r.Range, r.Reason, r.Hops, r.Via, r.Page = Now, "", l.Hops, l.Via, Page{}
 		r.Run = c.run.ID
 		done.Fresh = append(done.Fresh, r.Row)
 	case rebuild && l.Depth < r.Depth:

@@ -145,7 +145,7 @@ func decodeHost(name string, v []byte) (HostRow, error) {
 	d := decoder{b: body}
 	h.read(&d)
 	h.Next, h.Answer, h.Backoff, h.Delay = d.varint(), d.varint(), d.varint(), d.varint()
-	h.Fails = uint32(d.uvarint())
+	h.Fails = uint32(d.uint(32))
 	return h, d.end("host " + name)
 }
 
@@ -163,13 +163,13 @@ func decodeRobots(origin string, v []byte) (Robots, error) {
 		return r, fmt.Errorf("robots of %s: %w", origin, err)
 	}
 	d := decoder{b: body}
-	r.Time, r.Status, r.Tries, r.Text = d.varint(), uint16(d.uvarint()), uint32(d.uvarint()), d.string()
+	r.Time, r.Status, r.Tries, r.Text = d.varint(), uint16(d.uint(16)), uint32(d.uint(32)), d.string()
 	return r, d.end("robots of " + origin)
 }
 
 func (d *decoder) varint() int64 {
 	v, n := binary.Varint(d.b)
-	if n <= 0 {
+	if n <= 0 || n > 1 && d.b[n-1] == 0 {
 		d.bad, d.b = true, nil
 		return 0
 	}

@@ -33,6 +33,7 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
 	"urltree/storage/seen"
 )
 
@@ -161,9 +162,7 @@ func Open(path string, opts Options) (*Index, error) {
 	}
 	db.AllocSize = 4 << 20
 	x := &Index{db: db, opts: opts}
-	var loadErr error
-	panicked := guard(func() { loadErr = x.load(info.Size()) })
-	if err := errors.Join(panicked, loadErr); err != nil {
+	if err := x.load(info.Size()); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), db.Close())
 	}
 	return x, nil
@@ -180,9 +179,18 @@ func openBolt(path string, bo *bolt.Options) (db *bolt.DB, err error) {
 	}
 	panicked := guard(func() { db, err = bolt.Open(path, 0o644, bo) })
 	if panicked != nil {
-		return nil, errors.Join(panicked, file.Close()) // gives its lock back too
+		// The file stays mapped, and the mapping would keep the lock.
+		return nil, errors.Join(panicked, unix.Flock(int(file.Fd()), unix.LOCK_UN), file.Close())
 	}
 	return db, err
+}
+
+// view runs fn, which calls nothing but bbolt and decoders, in a read transaction.
+func (x *Index) view(fn func(*bolt.Tx) error) (err error) {
+	if panicked := guard(func() { err = x.db.View(fn) }); panicked != nil {
+		return panicked
+	}
+	return err
 }
 
 // guard runs fn, which reads the mapped file, and gives its panic or memory fault as an error.
@@ -198,7 +206,7 @@ func guard(fn func()) (err error) {
 }
 
 func (x *Index) load(size int64) error {
-	return x.db.View(func(tx *bolt.Tx) error {
+	return x.view(func(tx *bolt.Tx) error {
 		if tx.Size() > size {
 			return fmt.Errorf("%w: %d bytes, its pages need %d", ErrDamaged, size, tx.Size())
 		}
@@ -250,7 +258,7 @@ func (x *Index) Filter() *seen.Filter { return x.filter }
 
 // Transaction gives the number of the last committed transaction.
 func (x *Index) Transaction() (id uint64, err error) {
-	err = x.db.View(func(tx *bolt.Tx) error {
+	err = x.view(func(tx *bolt.Tx) error {
 		id = uint64(tx.ID())
 		return nil
 	})

@@ -38,6 +38,9 @@ func AppendKey(b []byte, url string) ([]byte, error) {
 		return b, ErrKey
 	}
 	host, path := rest[:slash], rest[slash+1:]
+	if host[slash-1] == ':' {
+		return b, ErrKey // would be the key of the same URL without the colon
+	}
 	b = append(b, scheme...)
 	b = append(b, 0)
 	host, port := cutPort(host)

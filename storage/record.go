@@ -156,11 +156,11 @@ func decodeRecord(key, value []byte) (Record, error) {
 	d := decoder{b: body}
 	r.URL = url
 	r.State, r.Range, r.Reopened, r.Hops = State(d.byte()), Range(d.byte()), d.byte(), d.byte()
-	r.Depth, r.Tries, r.Run = uint32(d.uvarint()), uint16(d.uvarint()), uint32(d.uvarint())
+	r.Depth, r.Tries, r.Run = uint32(d.uint(32)), uint16(d.uint(16)), uint32(d.uint(32))
 	r.Rank, r.Seq, r.Due, r.Found = d.uvarint(), d.uvarint(), int64(d.uvarint()), int64(d.uvarint())
 	r.Source, r.Via, r.Reason = d.string(), d.string(), d.string()
 	if r.State != Pending {
-		r.Time, r.Status, r.Bytes, r.PageDepth = int64(d.uvarint()), uint16(d.uvarint()), int64(d.uvarint()), uint32(d.uvarint())
+		r.Time, r.Status, r.Bytes, r.PageDepth = int64(d.uvarint()), uint16(d.uint(16)), int64(d.uvarint()), uint32(d.uint(32))
 		r.Media, r.Charset, r.Flags, r.HeaderLinks = d.string(), d.string(), d.string(), d.string()
 		if r.State == Stored {
 			copy(r.Digest[:], d.take(32))
@@ -183,13 +183,23 @@ type decoder struct {
 	bad bool
 }
 
+// uvarint reads a number in its one spelling, the shortest.
 func (d *decoder) uvarint() uint64 {
 	v, n := binary.Uvarint(d.b)
-	if n <= 0 {
+	if n <= 0 || n > 1 && d.b[n-1] == 0 {
 		d.bad, d.b = true, nil
 		return 0
 	}
 	d.b = d.b[n:]
+	return v
+}
+
+// uint reads a number of at most so many bits.
+func (d *decoder) uint(bits int) uint64 {
+	v := d.uvarint()
+	if v>>bits != 0 {
+		d.bad = true
+	}
 	return v
 }
 

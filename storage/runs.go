@@ -136,7 +136,7 @@ func (x *Index) Run() Run {
 // Runs gives all runs in order.
 func (x *Index) Runs() ([]Run, error) {
 	var runs []Run
-	err := x.db.View(func(tx *bolt.Tx) error {
+	err := x.view(func(tx *bolt.Tx) error {
 		return tx.Bucket(bucketRun).ForEach(func(_, v []byte) error {
 			r, err := decodeRun(v)
 			runs = append(runs, r)
@@ -162,7 +162,7 @@ func (x *Index) PutHour(h Hour) error {
 // Hours gives the hourly figures of all runs in order.
 func (x *Index) Hours() ([]Hour, error) {
 	var hours []Hour
-	err := x.db.View(func(tx *bolt.Tx) error {
+	err := x.view(func(tx *bolt.Tx) error {
 		return tx.Bucket(bucketHour).ForEach(func(k, v []byte) error {
 			body, err := unseal(v)
 			if err != nil || len(k) != 8 {

@@ -25,7 +25,7 @@ func (x *Index) Record(url string) (rec Record, err error) {
 	if err != nil {
 		return rec, err
 	}
-	err = x.db.View(func(tx *bolt.Tx) error {
+	err = x.view(func(tx *bolt.Tx) error {
 		v := tx.Bucket(bucketURL).Get(key)
 		if v == nil {
 			return fmt.Errorf("%s: %w", url, ErrNotFound)
@@ -39,7 +39,7 @@ func (x *Index) Record(url string) (rec Record, err error) {
 // Has tells whether the index has a record of each URL, in one transaction.
 func (x *Index) Has(urls []string) ([]bool, error) {
 	has := make([]bool, len(urls))
-	err := x.db.View(func(tx *bolt.Tx) error {
+	err := x.view(func(tx *bolt.Tx) error {
 		b := tx.Bucket(bucketURL)
 		var key []byte
 		for i, url := range urls {
@@ -57,7 +57,7 @@ func (x *Index) Has(urls []string) ([]bool, error) {
 // Host gives the row of a host, a zero one with its name if there is none.
 func (x *Index) Host(name string) (h HostRow, err error) {
 	h.Name = name
-	err = x.db.View(func(tx *bolt.Tx) error {
+	err = x.view(func(tx *bolt.Tx) error {
 		if v := tx.Bucket(bucketHost).Get([]byte(name)); v != nil {
 			h, err = decodeHost(name, v)
 		}
@@ -79,7 +79,7 @@ func (x *Index) Hosts() ([]HostRow, error) {
 
 // Robots gives the stored robots.txt answer of an origin; ok is false where there is none.
 func (x *Index) Robots(origin string) (r Robots, ok bool, err error) {
-	err = x.db.View(func(tx *bolt.Tx) error {
+	err = x.view(func(tx *bolt.Tx) error {
 		if v := tx.Bucket(bucketRobots).Get([]byte(origin)); v != nil {
 			ok = true
 			r, err = decodeRobots(origin, v)
@@ -114,7 +114,7 @@ func (x *Index) Folder(key []byte) (c Counts, err error) {
 	if len(key) == 0 {
 		return x.Totals().Counts, nil
 	}
-	err = x.db.View(func(tx *bolt.Tx) error {
+	err = x.view(func(tx *bolt.Tx) error {
 		if v := tx.Bucket(bucketFolder).Get(key); v != nil {
 			c, err = decodeCounts(v)
 		}
@@ -134,7 +134,7 @@ type Child struct {
 // (nil: from the first). With a damaged record the child's Record is nil.
 func (x *Index) Children(folder, after []byte, n int) ([]Child, error) {
 	var list []Child
-	err := x.db.View(func(tx *bolt.Tx) error {
+	err := x.view(func(tx *bolt.Tx) error {
 		c := tx.Bucket(bucketURL).Cursor()
 		from := folder
 		if after != nil {
@@ -197,7 +197,7 @@ func (x *Index) scan(ctx context.Context, bucket, prefix []byte, fn func(k, v []
 			return err
 		}
 		pairs, arena, more = pairs[:0], arena[:0], false
-		err := x.db.View(func(tx *bolt.Tx) error {
+		err := x.view(func(tx *bolt.Tx) error {
 			start := time.Now()
 			c := tx.Bucket(bucket).Cursor()
 			for k, v := c.Seek(next); k != nil && bytes.HasPrefix(k, prefix); k, v = c.Next() {

@@ -23,6 +23,11 @@ func (x *Index) Verify(ctx context.Context, fault func(string)) (Totals, error) 
 			fault(err.Error())
 			return nil
 		}
+		// Values have checksums, keys do not.
+		if again, err := Key(rec.URL); err != nil || !bytes.Equal(again, k) {
+			fault(fmt.Sprintf("record key %q is not that of %s", k, rec.URL))
+			return nil
+		}
 		return v.record(x, k, &rec)
 	})
 	if err != nil {
@@ -79,19 +84,24 @@ func (x *Index) Verify(ctx context.Context, fault func(string)) (Totals, error) 
 	return v.totals, nil
 }
 
-// verifyFile checks the pages of the file. All keys are read first, on this goroutine, where a
-// fault of memory can be caught: bbolt's own check runs on another one.
+// verifyFile checks the pages of the file. bbolt's own check runs on another goroutine, where a
+// fault of memory would end the process; so each key is read and searched for before, here,
+// which touches whatever that check will read.
 func (x *Index) verifyFile(fault func(string)) error {
-	return x.db.View(func(tx *bolt.Tx) error {
-		err := guard(func() {
-			for _, name := range buckets {
-				c := tx.Bucket(name).Cursor()
-				for k, _ := c.First(); k != nil; k, _ = c.Next() {
+	return x.view(func(tx *bolt.Tx) error {
+		for _, name := range buckets {
+			var last []byte
+			found := tx.Bucket(name).Cursor()
+			err := tx.Bucket(name).ForEach(func(k, _ []byte) error {
+				if at, _ := found.Seek(k); !bytes.Equal(at, k) || last != nil && bytes.Compare(last, k) >= 0 {
+					return fmt.Errorf("%w: bucket %s: a key is out of place", ErrDamaged, name)
 				}
+				last = k
+				return nil
+			})
+			if err != nil {
+				return err
 			}
-		})
-		if err != nil {
-			return err
 		}
 		for err := range tx.Check() {
 			fault("index.db: " + err.Error())
@@ -169,7 +179,7 @@ func (v *verifier) close(x *Index, next []byte) error {
 }
 
 func (v *verifier) checkRows(x *Index) error {
-	err := x.db.View(func(tx *bolt.Tx) error {
+	err := x.view(func(tx *bolt.Tx) error {
 		b := tx.Bucket(bucketPending)
 		for _, k := range v.pending {
 			if b.Get(k) == nil {

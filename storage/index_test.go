@@ -1,0 +1,391 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// newIndex makes an index with n stored and n pending URLs.
+func newIndex(t *testing.T, n int) (*Index, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "index.db")
+	if err := Create(path); err != nil {
+		t.Fatal(err)
+	}
+	x := open(t, path, Options{NoSync: true, Strict: true})
+	var set []*Outcome
+	for i := range n {
+		url := fmt.Sprintf("http://host%d.org/%d", i%7, i)
+		set = append(set, &Outcome{
+			Row: Row{URL: url, Source: Seed}, State: Stored, Page: Page{Status: 200, Bytes: 1},
+			Links: []Link{{URL: url + "/", Source: url, Depth: 1}},
+		})
+	}
+	if _, err := x.Commit(set); err != nil {
+		t.Fatal(err)
+	}
+	return x, path
+}
+
+func open(t *testing.T, path string, opts Options) *Index {
+	t.Helper()
+	x, err := Open(path, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { x.Close() })
+	return x
+}
+
+func faultsOf(t *testing.T, x *Index) (faults []string) {
+	t.Helper()
+	if _, err := x.Verify(context.Background(), func(f string) { faults = append(faults, f) }); err != nil {
+		t.Fatal(err)
+	}
+	return faults
+}
+
+// A start learns how the last run ended, and up to which run rows may have pages in the tree.
+func TestUnclean(t *testing.T) {
+	type step struct {
+		do      string
+		unclean bool // what the next Begin tells
+		last    uint32
+	}
+	for _, tt := range []struct {
+		name  string
+		steps []step
+	}{
+		{"clean runs", []step{{"finish", false, 0}, {"finish", false, 0}, {"", false, 0}}},
+		{"killed", []step{{"kill", false, 0}, {"finish", true, 1}, {"", false, 1}}},
+		{"killed twice", []step{{"kill", false, 0}, {"kill", true, 1}, {"finish", true, 2}, {"", false, 2}}},
+		{"merged before the first run", []step{{"merge", false, 0}, {"finish", true, 0}, {"", false, 0}}},
+		{"merged", []step{{"finish", false, 0}, {"merge", false, 0}, {"finish", true, 1}, {"", false, 1}}},
+		{"killed, then merged", []step{{"kill", false, 0}, {"merge", false, 0}, {"", true, 1}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			x, path := newIndex(t, 1)
+			id := uint32(0)
+			for i, s := range tt.steps {
+				if s.do == "merge" {
+					if err := x.MarkUnclean(); err != nil {
+						t.Fatal(err)
+					}
+				} else {
+					run, unclean, last, err := x.Begin()
+					id++
+					if err != nil || unclean != s.unclean || last != s.last || run.ID != id {
+						t.Fatalf("step %d: run %d, unclean %v up to %d, %v; want %d, %v, %d", i, run.ID, unclean, last, err, id, s.unclean, s.last)
+					}
+				}
+				if s.do == "finish" {
+					if run, err := x.Finish(); err != nil || !run.Clean {
+						t.Fatalf("finish: %+v, %v", run, err)
+					}
+				}
+				if err := x.Close(); err != nil {
+					t.Fatal(err)
+				}
+				x = open(t, path, Options{NoSync: true})
+			}
+			runs, err := x.Runs()
+			if err != nil || len(runs) != int(id) {
+				t.Fatalf("%d runs, %v; want %d", len(runs), err, id)
+			}
+		})
+	}
+}
+
+func TestHours(t *testing.T) {
+	x, path := newIndex(t, 1)
+	want := []Hour{
+		{Run: 1, Hour: 1, Time: 5, Stored: 3, Rows: map[string][2]int64{"frontier": {4, 2}}},
+		{Run: 1, Hour: 2, Time: 6},
+		{Run: 2, Hour: 1, Time: 7},
+	}
+	for _, h := range []Hour{want[2], {Run: 1, Hour: 1}, want[1], want[0]} {
+		if err := x.PutHour(h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := open(t, path, Options{ReadOnly: true}).Hours()
+	if err != nil || !slices.EqualFunc(got, want, func(a, b Hour) bool {
+		return fmt.Sprint(a) == fmt.Sprint(b)
+	}) {
+		t.Fatalf("got %+v, %v; want %+v", got, err, want)
+	}
+}
+
+// With a filter that lacks what is durable, a put would replace a record: Strict refuses, and
+// nothing of the set is written.
+func TestStrictPut(t *testing.T) {
+	x, path := newIndex(t, 1)
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	x = open(t, path, Options{NoSync: true, Strict: true})
+	x.Filter().SetComplete() // which is a lie
+	if _, _, _, err := x.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	before := x.Totals()
+	_, err := x.Commit([]*Outcome{{Links: []Link{{URL: "http://new.org/", Source: "http://a.org/"}, {URL: "http://host0.org/0", Source: "http://a.org/"}}}})
+	if err == nil {
+		t.Fatal("a known URL was put as a new one")
+	}
+	if has, err := x.Has([]string{"http://new.org/"}); err != nil || has[0] || x.Totals() != before || x.Filter().Has(x.Filter().Fingerprint("http://new.org/")) {
+		t.Fatalf("half of the set is there: %v, %v, %+v", has, err, x.Totals())
+	}
+}
+
+// A file cut off at any page is told as damaged, not met later as a fault of memory.
+func TestTruncated(t *testing.T) {
+	x, path := newIndex(t, 2000)
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := 0
+	db, err := bolt.Open(path, 0o644, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.View(func(tx *bolt.Tx) error { used = int(tx.Size()); return nil })
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, readOnly := range []bool{false, true} {
+		for size := 0; size < used; size += os.Getpagesize() * (1 + size/os.Getpagesize()/4) {
+			if err := os.WriteFile(path, whole[:size], 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if x, err := Open(path, Options{ReadOnly: readOnly, NoSync: true}); err == nil {
+				x.Close()
+				if size > 0 { // bbolt makes a new file of an empty one, which has no buckets
+					t.Errorf("%d of %d bytes opened", size, used)
+				}
+			} else if !errors.Is(err, ErrDamaged) {
+				t.Errorf("%d of %d bytes: %v", size, used, err)
+			}
+		}
+	}
+	if err := os.WriteFile(path, whole[:used], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if faults := faultsOf(t, open(t, path, Options{NoSync: true})); len(faults) > 0 {
+		t.Errorf("cut behind its last page: %v", faults)
+	}
+}
+
+// Whatever is wrong in the file, opening and verifying it gives an error or a fault, or the
+// place was not in use; it never ends the process.
+func TestScrambled(t *testing.T) {
+	x, path := newIndex(t, 500)
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rnd := rand.New(rand.NewPCG(1, 2))
+	noticed := 0
+	for range 60 {
+		bad := slices.Clone(whole)
+		page := rnd.IntN(60) * os.Getpagesize()
+		for range rnd.IntN(40) + 1 {
+			bad[page+rnd.IntN(64)] = byte(rnd.Uint32()) // headers and elements stand at the front
+		}
+		if err := os.WriteFile(path, bad, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		x, err := Open(path, Options{ReadOnly: true})
+		if err != nil {
+			noticed++
+			continue
+		}
+		faults := 0
+		_, err = x.Verify(context.Background(), func(string) { faults++ })
+		if err != nil || faults > 0 {
+			noticed++
+		}
+		x.Close()
+	}
+	if noticed < 10 {
+		t.Errorf("%d of 60 scrambled files noticed", noticed)
+	}
+}
+
+func TestOpenErrors(t *testing.T) {
+	x, path := newIndex(t, 1)
+	if _, err := Open(path+"x", Options{}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("missing: %v", err)
+	}
+	if _, err := Open(path, Options{}); err == nil || errors.Is(err, ErrDamaged) {
+		t.Errorf("open elsewhere: %v", err)
+	}
+	if err := x.db.Update(func(tx *bolt.Tx) error {
+		return tx.Bucket(bucketSys).Put(keySchema, seal([]byte{Schema + 1}))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	x.Close()
+	if _, err := Open(path, Options{}); !errors.Is(err, ErrSchema) {
+		t.Errorf("newer format: %v", err)
+	}
+	if err := os.WriteFile(path, []byte("something else"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(path, Options{}); !errors.Is(err, ErrDamaged) {
+		t.Errorf("another file: %v", err)
+	}
+}
+
+// Damage inside one value costs one record, and Verify names it.
+func TestDamagedValue(t *testing.T) {
+	x, _ := newIndex(t, 10)
+	const url = "http://host3.org/3"
+	key, err := Key(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := x.db.Update(func(tx *bolt.Tx) error {
+		b := tx.Bucket(bucketURL)
+		v := slices.Clone(b.Get(key))
+		v[len(v)/2] ^= 1
+		return b.Put(key, v)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	good, bad := 0, 0
+	err = x.Records(context.Background(), nil, func(r Record, err error) error {
+		if err == nil {
+			good++
+		} else if bad++; !errors.Is(err, ErrCorrupt) {
+			t.Error(err)
+		}
+		return nil
+	})
+	if err != nil || good != 19 || bad != 1 {
+		t.Errorf("%d good, %d bad, %v", good, bad, err)
+	}
+	if _, err := x.Record(url); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("record: %v", err)
+	}
+	if len(faultsOf(t, x)) == 0 {
+		t.Error("no fault")
+	}
+	if _, err := x.Commit([]*Outcome{{Row: Row{URL: url, Source: Seed}, State: Failed, Reason: "timeout"}}); err != nil {
+		t.Error(err)
+	}
+	if r, err := x.Record(url); err != nil || r.State != Failed {
+		t.Errorf("made anew: %+v, %v", r, err)
+	}
+}
+
+// Every way in which counters, rows and records can disagree is a fault.
+func TestVerifyFaults(t *testing.T) {
+	key, err := Key("http://host0.org/0/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := func(b *bolt.Bucket) ([]byte, []byte) { return b.Cursor().First() }
+	for _, tt := range []struct {
+		name  string
+		spoil func(tx *bolt.Tx) error
+	}{
+		{"pending row gone", func(tx *bolt.Tx) error {
+			k, _ := first(tx.Bucket(bucketPending))
+			return tx.Bucket(bucketPending).Delete(k)
+		}},
+		{"pending row too many", func(tx *bolt.Tx) error {
+			return tx.Bucket(bucketPending).Put(appendPendingKey(nil, &Row{URL: "http://a.org/", Range: Now}, key), make([]byte, 4))
+		}},
+		{"record gone", func(tx *bolt.Tx) error { return tx.Bucket(bucketURL).Delete(key) }},
+		{"record under another key", func(tx *bolt.Tx) error {
+			b := tx.Bucket(bucketURL)
+			return errors.Join(b.Put([]byte("http\x00dhost0.org\x00r0\x00r\x00"), slices.Clone(b.Get(key))), b.Delete(key))
+		}},
+		{"folder counter", func(tx *bolt.Tx) error {
+			k, _ := first(tx.Bucket(bucketFolder))
+			return tx.Bucket(bucketFolder).Put(k, seal((&Counts{Now: 1}).append(nil)))
+		}},
+		{"folder gone", func(tx *bolt.Tx) error {
+			k, _ := first(tx.Bucket(bucketFolder))
+			return tx.Bucket(bucketFolder).Delete(k)
+		}},
+		{"folder too many", func(tx *bolt.Tx) error {
+			return tx.Bucket(bucketFolder).Put([]byte("http\x00dx\x00"), seal((&Counts{}).append(nil)))
+		}},
+		{"host counter", func(tx *bolt.Tx) error {
+			k, _ := first(tx.Bucket(bucketHost))
+			return tx.Bucket(bucketHost).Put(k, (&HostRow{}).append(nil))
+		}},
+		{"host gone", func(tx *bolt.Tx) error {
+			k, _ := first(tx.Bucket(bucketHost))
+			return tx.Bucket(bucketHost).Delete(k)
+		}},
+		{"totals", func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Put(keyTotals, (&Totals{Bytes: 1}).append(nil)) }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			x, path := newIndex(t, 20)
+			if faults := faultsOf(t, x); len(faults) > 0 {
+				t.Fatalf("before: %v", faults)
+			}
+			if err := x.db.Update(tt.spoil); err != nil {
+				t.Fatal(err)
+			}
+			x.Close()
+			if len(faultsOf(t, open(t, path, Options{ReadOnly: true}))) == 0 {
+				t.Error("no fault")
+			}
+		})
+	}
+}
+
+func TestCompact(t *testing.T) {
+	x, path := newIndex(t, 3000)
+	before := x.Totals()
+	for range 30 { // leaves many free pages
+		if _, err := x.Reopen(context.Background(), nil, func(*Record) bool { return false }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x.Close()
+	old, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := Compact(path, false); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(path)
+		if err != nil || info.Size() > old.Size() {
+			t.Fatalf("%d bytes became %d, %v", old.Size(), info.Size(), err)
+		}
+		x = open(t, path, Options{NoSync: true})
+		if faults := faultsOf(t, x); len(faults) > 0 || x.Totals() != before {
+			t.Fatalf("%v, totals %+v, want %+v", faults, x.Totals(), before)
+		}
+		if err := Compact(path, false); err == nil {
+			t.Fatal("compacted while open")
+		}
+		x.Close()
+	}
+}

@@ -1,0 +1,470 @@
+package storage
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// The universe is small, so that everything happens to the same URLs.
+var universe = func() (urls []string) {
+	for _, origin := range []string{"http://a.org", "https://a.org", "http://www.a.org:81", "http://b.org"} {
+		for _, path := range []string{"/", "/x", "/x/", "/x/y", "/x?q"} {
+			urls = append(urls, origin+path)
+		}
+	}
+	return urls
+}()
+
+// A world is an index and what it should hold.
+type world struct {
+	path    string
+	strict  bool
+	x       *Index
+	run     Run // ID 0: none has begun since the index was opened
+	records map[string]*Record
+	hosts   map[string]HostTimes
+	robots  map[string]Robots
+	scope   map[string]bool
+	seq     uint64
+	begun   []Run // all runs, as far as the model knows them
+}
+
+func newWorld(t *rapid.T, path string) *world {
+	w := &world{
+		path: path, strict: true, records: map[string]*Record{}, hosts: map[string]HostTimes{},
+		robots: map[string]Robots{}, scope: map[string]bool{},
+	}
+	if err := Create(path); err != nil {
+		t.Fatal(err)
+	}
+	w.open(t)
+	return w
+}
+
+func (w *world) open(t *rapid.T) {
+	var err error
+	if w.x, err = Open(w.path, Options{NoSync: true, Strict: w.strict}); err != nil {
+		t.Fatal(err)
+	}
+	if rapid.Bool().Draw(t, "load the filter") {
+		if err := w.x.LoadFilter(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.run = Run{}
+	if rapid.Bool().Draw(t, "begin a run") {
+		run, _, _, err := w.x.Begin()
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.run = run
+		w.begun = append(w.begun, run)
+	}
+}
+
+func (w *world) reopen(t *rapid.T) {
+	if err := w.x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.open(t)
+}
+
+func (w *world) commit(t *rapid.T) {
+	var set []*Outcome
+	for range rapid.IntRange(1, 5).Draw(t, "outcomes") {
+		set = append(set, w.draw(t))
+	}
+	want := w.apply(set)
+	got, err := w.x.Commit(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.New != want.New || !slices.Equal(got.Fresh, want.Fresh) || !slices.Equal(got.Next, want.Next) {
+		t.Fatalf("committed %+v\nwant %+v", got, want)
+	}
+}
+
+func (w *world) draw(t *rapid.T) *Outcome {
+	o := &Outcome{}
+	url := rapid.SampledFrom(append([]string{""}, universe...)).Draw(t, "url")
+	if r := w.records[url]; r != nil {
+		o.Row = r.Row
+	} else if url != "" { // a page found in its folder
+		o.Row = Row{URL: url, Source: Seed, Depth: uint32(rapid.IntRange(0, 3).Draw(t, "depth"))}
+	}
+	if url != "" {
+		o.State = rapid.SampledFrom(States).Draw(t, "state")
+		o.Reason = rapid.SampledFrom([]string{"", "timeout"}).Draw(t, "reason")
+		switch o.State {
+		case Pending:
+			o.Next = Row{Range: Later, Due: rapid.Int64Range(1, 5).Draw(t, "due"), Tries: o.Row.Tries + 1, Reason: "503"}
+			if rapid.Bool().Draw(t, "hold") {
+				o.Next = Row{Range: Held, Reason: rapid.SampledFrom([]string{"depth", "scope"}).Draw(t, "why")}
+			}
+		default:
+			o.Page = Page{Time: 9, Status: uint16(rapid.SampledFrom([]int{0, 200, 301, 404}).Draw(t, "status")), Flags: "-"}
+		}
+		if o.State == Stored {
+			o.Page.Bytes, o.Page.Digest[0], o.Page.PageDepth = rapid.Int64Range(0, 9).Draw(t, "bytes"), 1, o.Row.Depth
+		}
+		if rapid.Bool().Draw(t, "times") {
+			o.Host = &HostTimes{Name: Host(url), Next: rapid.Int64Range(0, 9).Draw(t, "next"), Fails: 1}
+		}
+	}
+	if rapid.IntRange(0, 9).Draw(t, "robots") == 0 {
+		o.Robots = &Robots{Origin: "http://a.org", Time: rapid.Int64Range(0, 9).Draw(t, "at"), Status: 200, Text: "Disallow:"}
+	}
+	for range rapid.IntRange(0, 4).Draw(t, "links") {
+		l := Link{
+			URL: rapid.SampledFrom(universe).Draw(t, "link"), Source: "http://b.org/",
+			Depth: uint32(rapid.IntRange(1, 4).Draw(t, "link depth")),
+		}
+		switch rapid.IntRange(0, 5).Draw(t, "kind") {
+		case 0:
+			l.Source, l.Depth = Seed, 0
+		case 1:
+			l.Held = "depth"
+		case 2:
+			l.Via, l.Hops, l.Reopen = o.Row.URL, 1, true
+		case 3:
+			l.Source, l.Depth, l.Via, l.Scope = Seed, 0, o.Row.URL, true
+		}
+		o.Links = append(o.Links, l)
+	}
+	return o
+}
+
+// apply says by the rules, record by record, what a set comes to.
+func (w *world) apply(set []*Outcome) Committed {
+	done := Committed{Next: make([]Row, len(set))}
+	create := func(row Row) *Record {
+		w.seq++
+		row.Run, row.Range, row.Rank, row.Seq = w.run.ID, Now, uint64(row.Depth), w.seq
+		r := &Record{State: Pending, Row: row}
+		w.records[row.URL] = r
+		w.run.Found++
+		done.New++
+		return r
+	}
+	times := map[string]HostTimes{} // the longest wait that the set brings
+	for i, o := range set {
+		if o.Row.URL != "" {
+			r := w.records[o.Row.URL]
+			if r == nil {
+				r = create(Row{URL: o.Row.URL, Source: o.Row.Source, Depth: o.Row.Depth})
+			}
+			if r.State == Pending {
+				done.Next[i] = w.outcome(r, o)
+			}
+		}
+		for _, l := range o.Links {
+			r := w.records[l.URL]
+			switch {
+			case r == nil:
+				r = create(Row{URL: l.URL, Source: l.Source, Via: l.Via, Depth: l.Depth, Hops: l.Hops})
+				if l.Held != "" {
+					r.Range, r.Reason = Held, l.Held
+				} else {
+					done.Fresh = append(done.Fresh, r.Row)
+				}
+			case l.Source == Seed && r.Source != Seed && l.Via == "":
+				r.Depth = 0
+				if r.State == Pending {
+					r.Source, r.Via, r.Hops = Seed, "", 0
+					was := r.Range
+					if was != Later {
+						r.Range, r.Rank, r.Reason = Now, 0, ""
+					}
+					if was == Held {
+						done.Fresh = append(done.Fresh, r.Row)
+					}
+				}
+			case l.Reopen && r.State == Redirected && r.Reopened < 2:
+				r.State, r.Reopened, r.Page = Pending, r.Reopened+1, Page{}
+				r.Range, r.Reason, r.Via, r.Hops, r.Run = Now, "", l.Via, l.Hops, w.run.ID
+				done.Fresh = append(done.Fresh, r.Row)
+			case w.run.ID == 0 && l.Depth < r.Depth: // shorter ways count in a rebuild
+				if r.State == Pending {
+					r.Source, r.Via, r.Hops = l.Source, l.Via, l.Hops
+					if r.Range == Now && r.Rank == uint64(r.Depth) {
+						r.Rank = uint64(l.Depth)
+					}
+				}
+				r.Depth = l.Depth
+			}
+		}
+		if h := o.Host; h != nil && times[h.Name].Next <= h.Next {
+			times[h.Name] = *h
+		}
+		if o.Robots != nil {
+			w.robots[o.Robots.Origin] = *o.Robots
+		}
+	}
+	maps.Copy(w.hosts, times)
+	// A URL that a link of the set opened again is told of once, by its outcome.
+	for i, o := range set {
+		if r := w.records[o.Row.URL]; r != nil && r.State == Pending && done.Next[i].Range == 0 {
+			done.Next[i] = r.Row
+			done.Fresh = slices.DeleteFunc(done.Fresh, func(f Row) bool { return f.URL == r.URL })
+		}
+	}
+	return done
+}
+
+func (w *world) outcome(r *Record, o *Outcome) Row {
+	if o.State == Pending {
+		r.Range, r.Due, r.Reason, r.Run = o.Next.Range, o.Next.Due, o.Next.Reason, w.run.ID
+		r.Tries = max(r.Tries, o.Next.Tries)
+		return r.Row
+	}
+	r.State, r.Reason, r.Page, r.Range, r.Due = o.State, o.Reason, o.Page, 0, 0
+	if o.State == Stored {
+		r.Source, r.Depth = o.Row.Source, min(r.Depth, o.Row.Depth)
+		if r.Source == Seed {
+			w.scope[r.URL] = true
+		}
+	}
+	for _, l := range o.Links {
+		if o.State == Redirected && r.Source == Seed && l.Scope {
+			w.scope[l.URL] = true
+		}
+	}
+	if w.run.ID != 0 {
+		w.run.Outcomes[strings.TrimSpace(o.State.String()+" "+o.Reason)]++
+		if o.Page.Status != 0 {
+			w.run.Statuses[fmt.Sprintf("%dxx", o.Page.Status/100)]++
+		}
+		if o.State == Stored {
+			w.run.Stored++
+			w.run.Bytes += o.Page.Bytes
+			if r.Source != Seed {
+				w.run.NewURLs++
+			}
+		}
+	}
+	return Row{}
+}
+
+func (w *world) retry(t *rapid.T) {
+	key, err := Key(rapid.SampledFrom(universe).Draw(t, "below"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := 0
+	for url, r := range w.records {
+		if k, _ := Key(url); r.State == Failed && strings.HasPrefix(string(k), string(key)) {
+			r.State, r.Page, r.Range, r.Tries, r.Due, r.Reason, r.Run = Pending, Page{}, Now, 0, 0, "", w.run.ID
+			want++
+		}
+	}
+	got, err := w.x.Reopen(context.Background(), key, func(r *Record) bool { return r.State == Failed })
+	if err != nil || got != want {
+		t.Fatalf("reopened %d, %v; want %d", got, err, want)
+	}
+}
+
+// check compares all that the index tells with the model, and the index with itself.
+func (w *world) check(t *rapid.T) {
+	ctx := context.Background()
+	var want Totals
+	for _, r := range w.records {
+		want.count(r, 1)
+	}
+	want.Seq = w.seq
+	scanned, err := w.x.Verify(ctx, func(fault string) { t.Error("fault:", fault) })
+	if err != nil || scanned != want || w.x.Totals() != want {
+		t.Fatalf("scan %+v, %v\ncounters %+v\nwant %+v", scanned, err, w.x.Totals(), want)
+	}
+	last := ""
+	n := 0
+	err = w.x.Records(ctx, nil, func(r Record, err error) error {
+		if err != nil {
+			return err
+		}
+		r.Found = 0 // by the clock
+		if m := w.records[r.URL]; m == nil || r != *m {
+			t.Fatalf("record %+v\nwant %+v", r, m)
+		}
+		if k, _ := Key(r.URL); string(k) <= last {
+			t.Fatalf("%s is out of order", r.URL)
+		} else {
+			last = string(k)
+		}
+		n++
+		return nil
+	})
+	if err != nil || n != len(w.records) {
+		t.Fatalf("%d records, %v; want %d", n, err, len(w.records))
+	}
+	has, err := w.x.Has(universe)
+	for i, url := range universe {
+		if err != nil || has[i] != (w.records[url] != nil) {
+			t.Fatalf("has %s: %v, %v", url, has[i], err)
+		}
+	}
+	for _, host := range []string{"a.org", "www.a.org", "b.org", "c.org"} {
+		w.checkHost(t, host)
+	}
+	w.checkFolders(t)
+	scope, err := w.x.ScopeSeeds()
+	if wantScope := slices.Sorted(maps.Keys(w.scope)); err != nil || !slices.Equal(scope, wantScope) {
+		t.Fatalf("scope %v, %v; want %v", scope, err, wantScope)
+	}
+	robots, ok, err := w.x.Robots("http://a.org")
+	if wantRobots, has := w.robots["http://a.org"]; err != nil || ok != has || robots != wantRobots {
+		t.Fatalf("robots %+v, %v, %v; want %+v", robots, ok, err, wantRobots)
+	}
+	if got := w.x.Run(); w.run.ID != 0 && !sameRun(got, w.run) {
+		t.Fatalf("run %+v\nwant %+v", got, w.run)
+	}
+}
+
+func sameRun(a, b Run) bool {
+	a.Start, a.End, b.Start, b.End = 0, 0, 0, 0
+	return reflect.DeepEqual(a, b)
+}
+
+func (w *world) checkHost(t *rapid.T, host string) {
+	var later, now, held []Row
+	var counts Counts
+	for _, r := range w.records {
+		if Host(r.URL) != host {
+			continue
+		}
+		counts.count(r, 1)
+		switch {
+		case r.State != Pending:
+		case r.Range == Later:
+			later = append(later, r.Row)
+		case r.Range == Now:
+			now = append(now, r.Row)
+		default:
+			held = append(held, r.Row)
+		}
+	}
+	slices.SortFunc(later, func(a, b Row) int { return cmp.Or(cmp.Compare(a.Due, b.Due), cmp.Compare(a.Seq, b.Seq)) })
+	slices.SortFunc(now, func(a, b Row) int { return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Seq, b.Seq)) })
+	slices.SortFunc(held, func(a, b Row) int { return cmp.Or(cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Seq, b.Seq)) })
+
+	h, err := w.x.Host(host)
+	want := HostRow{HostTimes: w.hosts[host], Counts: counts}
+	want.Name = host
+	if err != nil || h != want {
+		t.Fatalf("host %+v, %v\nwant %+v", h, err, want)
+	}
+	skip := ""
+	if len(now) > 0 {
+		skip = now[rapid.IntRange(0, len(now)-1).Draw(t, "skip")].URL
+	}
+	const at = 3 // some of Later are due
+	var refill []Row
+	for _, r := range later {
+		if r.Due <= at {
+			refill = append(refill, r)
+		}
+	}
+	for _, r := range now {
+		if r.URL != skip {
+			refill = append(refill, r)
+		}
+	}
+	n := rapid.IntRange(1, 9).Draw(t, "window")
+	got, err := w.x.Refill(host, time.Unix(0, at), n, func(url string) bool { return url == skip })
+	if err != nil || !slices.Equal(got, refill[:min(n, len(refill))]) {
+		t.Fatalf("refill of %s: %+v, %v\nwant %+v", host, got, err, refill)
+	}
+	due, err := w.x.NextDue(host, func(string) bool { return false })
+	if err != nil || len(later) == 0 && due != 0 || len(later) > 0 && due != later[0].Due {
+		t.Fatalf("next due of %s: %d, %v; rows %+v", host, due, err, later)
+	}
+	heldRows, err := w.x.HeldRows(host, 100, func(*Row) bool { return true })
+	if err != nil || !slices.Equal(heldRows, held) {
+		t.Fatalf("held of %s: %+v, %v\nwant %+v", host, heldRows, err, held)
+	}
+}
+
+// checkFolders goes down from the whole tree by Children and finds all records, with the
+// counts of each folder.
+func (w *world) checkFolders(t *rapid.T) {
+	found := 0
+	var below func(folder []byte) Counts
+	below = func(folder []byte) Counts {
+		var sum Counts
+		var after []byte
+		for {
+			list, err := w.x.Children(folder, after, 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range list {
+				inside := below(c.Key)
+				if c.Below != inside {
+					t.Fatalf("folder %q says %+v, its children %+v", show(c.Key), c.Below, inside)
+				}
+				sum.add(&inside)
+				if c.Record != nil {
+					sum.count(c.Record, 1)
+					found++
+				}
+				after = c.Key
+			}
+			if len(list) < 2 {
+				return sum
+			}
+		}
+	}
+	if sum := below(nil); sum != w.x.Totals().Counts || found != len(w.records) {
+		t.Fatalf("%d of %d records by folder, %+v", found, len(w.records), sum)
+	}
+}
+
+func TestModel(t *testing.T) {
+	dir, n := t.TempDir(), 0
+	rapid.Check(t, func(t *rapid.T) {
+		n++
+		w := newWorld(t, filepath.Join(dir, fmt.Sprintf("%d.db", n)))
+		defer func() {
+			w.x.Close()
+			os.Remove(w.path)
+		}()
+		t.Repeat(map[string]func(*rapid.T){
+			"commit":  w.commit,
+			"commit2": w.commit, // more often than the others
+			"retry":   w.retry,
+			"reopen":  w.reopen,
+			"copy":    w.copyFile,
+			"":        w.check,
+		})
+	})
+}
+
+// copyFile goes on with a copy of the file as it is between two transactions, as after a kill.
+func (w *world) copyFile(t *rapid.T) {
+	b, err := os.ReadFile(w.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(w.path, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if rapid.Bool().Draw(t, "compact") {
+		if err := Compact(w.path, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.open(t)
+}
