@@ -1,7 +1,6 @@
 package frontier
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -112,6 +111,34 @@ func TestDueRowsGoFirst(t *testing.T) {
 		// At 0, 15 s, 30 s and so on; 3 is due at 10 s and 4 at 20 s.
 		if want := []uint64{0, 3, 4, 1, 2}; !slices.Equal(order, want) {
 			t.Errorf("order %v, want %v", order, want)
+		}
+	})
+}
+
+// TestManyDueRows has more rows become due than a window takes: refills must come to an end.
+func TestManyDueRows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(row("a.example", 0, 0))
+		for i := range uint64(5 * fewRows) {
+			r := row("a.example", 0, 100+i)
+			r.Range, r.Due = storage.Later, time.Now().Add(time.Minute).UnixNano()-int64(i)
+			s.rows[r.URL] = r
+		}
+		f := start(t, s, Options{Memory: 1, Batch: 2, MaxWait: time.Second})
+		got, loans := take(t, f, 1)
+		finish(f, s, loans...)
+		wantEnd(t, f)
+		<-time.After(time.Minute)
+		for len(got) < 1+5*fewRows {
+			more, loans := take(t, f, 1)
+			got = append(got, more...)
+			finish(f, s, loans...)
+		}
+		wantEnd(t, f)
+		for i, seq := range got[1:] {
+			if want := uint64(100 + 5*fewRows - 1 - i); seq != want {
+				t.Fatalf("order %v: %d where %d is due", got, seq, want)
+			}
 		}
 	})
 }
@@ -274,127 +301,27 @@ func TestGiveUp(t *testing.T) {
 	}
 }
 
-func TestMaxWait(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		due  time.Duration
-		end  bool
-	}{
-		{"within", 10 * time.Minute, false},
-		{"beyond", 10*time.Minute + 1, true},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := row("a.example", 0, 1)
-				other := row("b.example", 0, 2)
-				s := newStore(r, other)
-				f := start(t, s, Options{})
-				begin := time.Now()
-				got, loans := take(t, f, 2)
-				if len(got) != 2 {
-					t.Fatalf("got %v, want both", got)
-				}
-				if loans[0].Host != "a.example" {
-					loans[0], loans[1] = loans[1], loans[0]
-				}
-				later := r
-				later.Range, later.Due = storage.Later, begin.Add(tt.due).UnixNano()
-				s.mu.Lock()
-				s.rows[r.URL] = later
-				s.mu.Unlock()
-				f.Return(loans[0], nil)
-				f.Done([]Done{{Row: r, Next: later}})
-				var err error
-				var more []*Loan
-				var wg sync.WaitGroup
-				wg.Go(func() { more, err = f.Take(t.Context(), 1) })
-				synctest.Wait()
-				if err != nil {
-					t.Fatalf("%v while a URL is out", err)
-				}
-				finish(f, s, loans[1])
-				wg.Wait()
-				if tt.end {
-					if !errors.Is(err, io.EOF) || time.Since(begin) != 0 || f.Stats().Eligible != 1 {
-						t.Errorf("%v after %v, %d eligible; want io.EOF at once and the row still pending", err, time.Since(begin), f.Stats().Eligible)
-					}
-				} else if err != nil || time.Since(begin) != tt.due || more[0].Rows[0] != later {
-					t.Errorf("%v, %v after %v; want the row when it is due", more, err, time.Since(begin))
-				}
-			})
-		})
-	}
-}
-
-func TestIdle(t *testing.T) {
+// TestUnaskedLoanCostsNoTurn has two borrowers of one host, whose delay counts from the start of
+// the request before.
+func TestUnaskedLoanCostsNoTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(row("a.example", 0, 1), row("b.example", 0, 2))
-		calls := make(chan struct{}, 10)
-		var f *Frontier
-		f = start(t, s, Options{Idle: func() {
-			f.Stats() // the lock is free
-			calls <- struct{}{}
-		}})
-		got, loans := take(t, f, 1)
-		if len(got) != 1 || f.Starved() || len(calls) != 0 {
-			t.Fatalf("got %v, starved %v: the other host is ready", got, f.Starved())
-		}
-		_, more := take(t, f, 1)
-		if !f.Starved() {
-			t.Fatal("not starved though all is out")
-		}
-		var wg sync.WaitGroup
-		for range 3 {
-			wg.Go(func() {
-				if _, err := f.Take(t.Context(), 1); !errors.Is(err, io.EOF) {
-					t.Errorf("Take: %v, want io.EOF", err)
-				}
-			})
-		}
-		want := func(n int) {
-			t.Helper()
-			synctest.Wait()
-			if len(calls) != n {
-				t.Fatalf("Idle called %d times, want %d: once after each change", len(calls), n)
-			}
-		}
-		want(1)
-		f.Return(loans[0], nil)
-		want(2)
-		f.Return(more[0], nil)
-		want(3)
-		f.Done([]Done{{Row: loans[0].Rows[0]}, {Row: more[0].Rows[0]}})
-		wg.Wait()
-		want(3)
-		if f.Starved() {
-			t.Error("starved though nothing is out")
-		}
-	})
-}
-
-func TestTakeEndsWithContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := row("a.example", 0, 1)
-		r.Range, r.Due = storage.Later, time.Now().Add(time.Minute).UnixNano()
-		s := newStore(r)
-		f := start(t, s, Options{})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		s := newStore(row("a.example", 0, 1), row("a.example", 0, 2), row("a.example", 0, 3))
+		f := start(t, s, Options{PerHost: 2, Delay: 10 * time.Second})
 		begin := time.Now()
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			if _, err := f.Take(ctx, 1); !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != time.Second {
-				t.Errorf("Take: %v after %v, want the end of ctx", err, time.Since(begin))
-			}
-		})
-		got, _ := take(t, f, 1) // the other one still wakes in time
-		if !slices.Equal(got, []uint64{1}) || time.Since(begin) != time.Minute {
-			t.Errorf("got %v after %v", got, time.Since(begin))
+		_, first := take(t, f, 2)
+		finish(f, s, first...) // refused without a request
+		_, second := take(t, f, 2)
+		if got := time.Since(begin); got != 0 {
+			t.Errorf("second loan after %v, want at once", got)
 		}
-		wg.Wait()
-		if _, err := f.Take(ctx, 1); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Take after the end of ctx: %v", err)
+		f.Answered(second[0], Answer{Start: begin.Add(time.Second), End: begin.Add(3 * time.Second)})
+		finish(f, s, second...)
+		_, third := take(t, f, 2)
+		if got := time.Since(begin); got != 11*time.Second {
+			t.Errorf("third loan after %v, want one delay from the start of the request", got)
 		}
+		finish(f, s, third...)
+		wantEnd(t, f)
 	})
 }
 
@@ -594,32 +521,6 @@ func TestMemory(t *testing.T) {
 	if few < 2500 {
 		t.Errorf("only %d of 5000 hosts have a window; want the memory shared", few)
 	}
-}
-
-func TestWaiting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStore(row("a.example", 0, 1), row("a.example", 0, 2))
-		f := start(t, s, Options{Delay: 4 * time.Second})
-		want := func(text string) {
-			t.Helper()
-			if got := f.Waiting(); got != text {
-				t.Errorf("waiting: %q, want %q", got, text)
-			}
-		}
-		want("")
-		_, loans := take(t, f, 1)
-		want("1 URL out, nothing else to ask")
-		f.Answered(loans[0], Answer{})
-		finish(f, s, loans...)
-		want("1 host resting, next in 4s")
-		_, loans = take(t, f, 1)
-		f.Done([]Done{{Row: loans[0].Rows[0]}})
-		want("1 host in use")
-		f.Return(loans[0], nil)
-		f.Return(loans[0], nil) // does nothing
-		want("nothing left")
-		wantEnd(t, f)
-	})
 }
 
 func TestNewRejects(t *testing.T) {
