@@ -1,4 +1,5 @@
-// Package faultfs puts faults and a count of calls before the disk of a tree. Tests only.
+// Package faultfs puts faults and a count of calls before the disk of a tree, and has a disk in
+// memory that can lose its power. Tests only.
 package faultfs
 
 import (

@@ -1,0 +1,501 @@
+package iut_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"urltree/internal/faultfs"
+	"urltree/iut"
+)
+
+// progress is what a session was told to be done.
+type progress struct {
+	seeded        bool
+	acked, synced []*iut.Page
+}
+
+// session is what a run does with its disk: open, seeds, options, 20 pages of which some go
+// through tmp/ and one comes twice, a sync every five pages.
+func session(root string, fsys iut.FS) (run progress, err error) {
+	tree, err := iut.Open(root, iut.Options{Identity: &rules, FS: fsys})
+	if err != nil {
+		return run, err
+	}
+	defer tree.Close()
+	if err := tree.AddSeeds([]string{page(0).URL, page(1).URL}); err != nil {
+		return run, err
+	}
+	run.seeded = true
+	if err := tree.SetLinks(iut.LinkOptions{Scope: "host"}); err != nil {
+		return run, err
+	}
+	for n := range 20 {
+		p := page(n)
+		q := *p
+		if n%4 == 1 {
+			if err := useTemp(tree, &q); err != nil {
+				return run, err
+			}
+		}
+		if _, err := tree.Store(&q); err != nil {
+			return run, err
+		}
+		run.acked = append(run.acked, p)
+		if n%7 == 3 {
+			if r, err := tree.Store(p); err != nil || !r.Adopted {
+				return run, fmt.Errorf("second look: %+v, %w", r, err)
+			}
+		}
+		if n%5 == 4 {
+			if err := tree.Sync(); err != nil {
+				if tree.Sync() == nil {
+					return run, errors.New("a failed sync was forgotten")
+				}
+				return run, err
+			}
+			run.synced = run.acked
+		}
+	}
+	return run, nil
+}
+
+func useTemp(tree *iut.Tree, p *iut.Page) error {
+	f, err := tree.Temp()
+	if err != nil {
+		return err
+	}
+	_, err1 := f.Write(p.Body)
+	if err := errors.Join(err1, f.Close()); err != nil {
+		return err
+	}
+	p.Body, p.Temp, p.Bytes, p.Digest = nil, f.Name(), f.Size(), f.Digest()
+	return nil
+}
+
+// faults are the ways in which a disk fails.
+var faults = []struct {
+	name        string
+	err         error
+	once, short bool
+}{
+	{"disk is gone", syscall.EIO, false, false},
+	{"full once, short writes", syscall.ENOSPC, true, true},
+}
+
+func TestFailAtEveryCall(t *testing.T) {
+	for _, tt := range faults {
+		t.Run(tt.name, func(t *testing.T) {
+			failAtEveryCall(t, tt.err, tt.once, tt.short, func() (string, iut.FS) { return "", faultfs.NewMem() })
+		})
+	}
+}
+
+// The same on the real disk takes half a minute.
+func TestFailAtEveryCallOnDisk(t *testing.T) {
+	if os.Getenv("LONG") == "" {
+		t.Skip("set LONG=1 to run it")
+	}
+	for _, tt := range faults {
+		t.Run(tt.name, func(t *testing.T) {
+			failAtEveryCall(t, tt.err, tt.once, tt.short, func() (string, iut.FS) {
+				root := t.TempDir()
+				return root, disk(t, root, iut.SyncNone)
+			})
+		})
+	}
+}
+
+func failAtEveryCall(t *testing.T, fail error, once, short bool, fresh func() (string, iut.FS)) {
+	k := 0
+	for done := false; !done; k++ {
+		root, fsys := fresh()
+		fault := faultfs.FailAfter(fsys, k, fail)
+		fault.Once, fault.Short = once, short
+		run, err := session(root, fault)
+		switch calls := fault.Calls(); {
+		case !fault.Failed():
+			done = true
+			if err != nil || len(run.acked) != 20 {
+				t.Fatalf("without a fault %d pages are stored: %v", len(run.acked), err)
+			}
+		case err == nil && !strings.HasPrefix(calls[k], "close "): // of what was only read
+			t.Fatalf("call %d, %s, failed, and nobody was told", k, calls[k])
+		case err != nil && (!errors.Is(err, fail) || !errors.Is(err, iut.ErrDisk) && !errors.Is(err, iut.ErrPage)):
+			t.Fatalf("call %d, %s: %v, want ErrDisk and %v", k, calls[k], err, fail)
+		}
+		checkRecovery(t, root, fsys, run.acked, true)
+	}
+	if k < 150 {
+		t.Errorf("a session needs only %d calls: too few to have stored 20 pages", k)
+	}
+}
+
+// A power cut at every call: what a sync covered is there, and what is called complete is.
+func TestPowerCutAtEveryCall(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	for k, done := 0, false; !done; k++ {
+		mem := faultfs.NewMem()
+		fault := faultfs.FailAfter(mem, k, syscall.EIO)
+		fault.Short = true
+		run, err := session("", fault)
+		if done = !fault.Failed(); done && err != nil {
+			t.Fatal(err)
+		}
+		for i := range uint64(2) {
+			left := mem.Crash(rand.New(rand.NewPCG(seed+i, uint64(k))))
+			if run.seeded {
+				tree := open(t, "", onFS(left))
+				if got := len(seeds(t, tree)); got != 2 {
+					t.Fatalf("call %d: %d seeds are left of 2", k, got)
+				}
+			}
+			checkRecovery(t, "", left, run.synced, false)
+		}
+	}
+}
+
+// checkRecovery opens a tree after a fault: what must be there is whole, nothing half is
+// called complete, and everything can be stored again. After a power cut only the SHA-256
+// tells whether a page that no sync covered is whole.
+func checkRecovery(t *testing.T, root string, fsys iut.FS, must []*iut.Page, byLength bool) {
+	t.Helper()
+	tree, err := iut.Open(root, iut.Options{Identity: &rules, FS: fsys})
+	if err != nil {
+		t.Fatalf("opening again: %v", err)
+	}
+	defer tree.Close()
+	for _, p := range must {
+		requirePage(t, tree, p)
+	}
+	err = tree.Walk(func(url, rel string, st iut.PageStatus, _ iut.Facts) error {
+		switch {
+		case st.Kind == iut.PageDefect || st.Kind == iut.PageForeign:
+			return fmt.Errorf("%s: %v: %w", rel, st.Kind, st.Err)
+		case st.Kind == iut.PageComplete && byLength:
+			if _, ok, err := tree.Complete(url, true); !ok || err != nil {
+				return fmt.Errorf("%s is called complete: %v, %w", rel, ok, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tree.AddSeeds([]string{page(0).URL, page(1).URL}); err != nil {
+		t.Fatal(err)
+	}
+	if got := seeds(t, tree); len(got) != 2 || !slices.Contains(got, page(0).URL) || !slices.Contains(got, page(1).URL) {
+		t.Fatalf("seeds after a fault: %q", got)
+	}
+	for n := range 20 {
+		r := store(t, tree, page(n))
+		if n < len(must) && !r.Adopted {
+			t.Fatalf("page %d was there and is written again", n)
+		}
+		requirePage(t, tree, page(n))
+	}
+}
+
+// The kill that no fault can play: files that were begun and not ended, for every prefix of
+// the two files of a page.
+func TestEveryPrefixOfAPage(t *testing.T) {
+	tree := open(t, t.TempDir())
+	p := page(1)
+	store(t, tree, p)
+	dir := folder(t, tree, p.URL)
+	content, source := read(t, dir+"/content.html"), read(t, dir+"/source.txt")
+	for n := range len(content) + len(source) {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		put(t, dir+"/content.html", content[:min(n, len(content))])
+		if n >= len(content) {
+			put(t, dir+"/source.txt", source[:n-len(content)])
+		}
+		if _, ok, err := tree.Complete(p.URL, false); ok || err != nil {
+			t.Fatalf("after %d bytes the page is complete: %v, %v", n, ok, err)
+		}
+		if r := store(t, tree, p); r.Adopted {
+			t.Fatalf("after %d bytes the page is adopted", n)
+		}
+		requirePage(t, tree, p)
+	}
+}
+
+// While a torn page is replaced, the facts that are there must never vouch for another body.
+func TestReplacingNeverLies(t *testing.T) {
+	old, p := page(1), page(1)
+	old.Body = []byte("<a href=9>")
+	for k, done := 0, false; !done; k++ {
+		root := t.TempDir()
+		tree := open(t, root)
+		store(t, tree, old)
+		dir := folder(t, tree, p.URL)
+		put(t, dir+"/content.html", "") // torn, and the line is whole
+		tree.Close()
+
+		fault := faultfs.FailAfter(disk(t, root, iut.SyncNone), k, syscall.EIO)
+		fault.Short = true
+		tree, err := iut.Open(root, iut.Options{FS: fault})
+		if err == nil {
+			_, err = tree.Store(p)
+			tree.Close()
+		}
+		done = !fault.Failed()
+		if done && err != nil {
+			t.Fatal(err)
+		}
+		tree = open(t, root)
+		if _, ok, _ := tree.Complete(p.URL, false); ok {
+			if _, ok, err := tree.Complete(p.URL, true); !ok || err != nil {
+				t.Fatalf("after call %d (%v) the length is right and the SHA-256 is not", k, fault.Calls()[k])
+			}
+		}
+		if store(t, tree, p); read(t, dir+"/content.html") != string(p.Body) {
+			t.Fatalf("after call %d the page is %q", k, read(t, dir+"/content.html"))
+		}
+		tree.Close()
+	}
+}
+
+// A link that somebody puts into the tree must lead nowhere.
+func TestLinksLeadNowhere(t *testing.T) {
+	p := page(1) // https://example.org/d1/p1
+	for _, tt := range []struct{ name, link string }{
+		{"scheme", "pr-https"},
+		{"label", "pr-https/do-example"},
+		{"host", "pr-https/do-example/do-org"},
+		{"segment", "pr-https/do-example/do-org/dr-d1"},
+		{"page", "pr-https/do-example/do-org/dr-d1/dr-p1"},
+		{"body", "pr-https/do-example/do-org/dr-d1/dr-p1/content.html"},
+		{"facts", "pr-https/do-example/do-org/dr-d1/dr-p1/source.txt"},
+		{"tmp", "tmp"},
+		{"seeds", "seeds.txt"},
+		{"new FORMAT", "FORMAT.new"},
+	} {
+		for _, walking := range []bool{false, true} {
+			for _, present := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s walking=%v present=%v", tt.name, walking, present), func(t *testing.T) {
+					root, outside := t.TempDir(), t.TempDir()
+					open(t, root).Close()
+					d := disk(t, root, iut.SyncFiles)
+					if walking {
+						d.WalkNames()
+					}
+					link := root + "/" + tt.link
+					put(t, root+"/"+tt.link+"/x", "") // makes the folders above
+					if err := os.RemoveAll(link); err != nil {
+						t.Fatal(err)
+					}
+					target := outside + "/target"
+					isFile := strings.Contains(tt.link, ".")
+					if present && isFile {
+						put(t, target, "precious")
+					} else if present {
+						put(t, target+"/dr-d1/dr-p1/content.html", "precious")
+						put(t, target+"/content.html", "precious")
+					}
+					if err := os.Symlink(target, link); err != nil {
+						t.Fatal(err)
+					}
+					before := snapshot(t, outside)
+					tree, err := iut.Open(root, iut.Options{FS: d, Identity: &rules})
+					if err == nil {
+						defer tree.Close()
+						q := *p
+						if err := useTemp(tree, &q); err != nil {
+							t.Error(err)
+						}
+						_, err1 := tree.Store(&q)
+						_, err2 := tree.Store(p)
+						for _, err := range []error{err1, err2} {
+							if err != nil && !errors.Is(err, iut.ErrPage) {
+								t.Errorf("Store: %v, want nil or ErrPage", err)
+							}
+						}
+						tree.AddSeeds([]string{p.URL})
+						tree.SetLinks(iut.LinkOptions{Scope: "x"})
+						if _, body, err := tree.Load(p.URL); err == nil && string(body) != string(p.Body) {
+							t.Errorf("Load reads %q through a link", body)
+						}
+						tree.RemoveTorn(p.URL)
+						tree.Sync()
+					} else if !errors.Is(err, iut.ErrDisk) {
+						t.Errorf("Open: %v, want ErrDisk", err)
+					}
+					if after := snapshot(t, outside); after != before {
+						t.Errorf("outside was\n%sand is\n%s", before, after)
+					}
+				})
+			}
+		}
+	}
+}
+
+// snapshot gives the names and contents of all files below a folder.
+func snapshot(t *testing.T, root string) string {
+	t.Helper()
+	var b strings.Builder
+	err := fs.WalkDir(os.DirFS(root), ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			fmt.Fprintln(&b, name)
+			return err
+		}
+		fmt.Fprintln(&b, name, read(t, root+"/"+name))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestDiskNames(t *testing.T) {
+	root := t.TempDir()
+	put(t, root+"/below/x", "")
+	for _, walking := range []bool{false, true} {
+		d := disk(t, root+"/below", iut.SyncFiles)
+		if walking {
+			d.WalkNames()
+		}
+		for _, name := range []string{"..", "../x", "a/../../x", "/etc", "", "a//b", "./x", "x/"} {
+			_, err1 := d.Open(name, os.O_RDWR|os.O_CREATE)
+			_, err2 := d.List(name)
+			_, err3 := d.Stat(name)
+			for _, err := range []error{err1, err2, err3, d.Mkdir(name), d.Remove(name), d.Rename("x", name), d.Rename(name, "y"), d.SyncDir(name)} {
+				if err == nil {
+					t.Errorf("the name %q is accepted", name)
+				}
+			}
+		}
+	}
+	if got := names(t, root); got != "\n/below\n/below/x\n" {
+		t.Errorf("the folder is now %s", got)
+	}
+}
+
+// A FIFO in the place of a file must not stop the crawl.
+func TestFIFO(t *testing.T) {
+	for _, name := range []string{"content.html", "source.txt"} {
+		t.Run(name, func(t *testing.T) {
+			tree := open(t, t.TempDir())
+			p := page(1)
+			store(t, tree, p)
+			file := folder(t, tree, p.URL) + "/" + name
+			if err := errors.Join(os.Remove(file), syscall.Mkfifo(file, 0o666)); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := tree.Load(p.URL); !errors.Is(err, iut.ErrTorn) {
+				t.Errorf("Load: %v, want ErrTorn", err)
+			}
+			if _, err := tree.Store(p); err != nil && !errors.Is(err, iut.ErrPage) {
+				t.Errorf("Store: %v, want nil or ErrPage", err)
+			}
+		})
+	}
+}
+
+func TestPermissions(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("permissions do not bind root")
+	}
+	tree := open(t, t.TempDir())
+	store(t, tree, page(0))
+	dir := folder(t, tree, "https://example.org/d0")
+	if err := os.Chmod(dir, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.Chmod(dir, 0o700) })
+	if _, err := tree.Store(page(3)); !errors.Is(err, iut.ErrDisk) || !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("Store: %v, want ErrDisk and fs.ErrPermission", err)
+	}
+	requirePage(t, tree, page(0))
+	if err := os.Chmod(dir, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := tree.Load(page(0).URL); !errors.Is(err, iut.ErrDisk) {
+		t.Errorf("Load: %v, want ErrDisk", err)
+	}
+}
+
+func TestSyncFileByFile(t *testing.T) {
+	root := t.TempDir()
+	tree := open(t, root)
+	adopted := page(0)
+	store(t, tree, adopted) // by a process that never synced
+	tree.Close()
+
+	d := disk(t, root, iut.SyncFiles)
+	tree = open(t, root, onFS(d))
+	if mode := tree.SyncMode(); mode != "fsync" {
+		t.Fatalf("mode %q", mode)
+	}
+	sync := func(want string) {
+		t.Helper()
+		got := " " + strings.Join(d.Written(), " ") + " "
+		for _, name := range strings.Fields(want) {
+			if !strings.Contains(got, " "+name+" ") {
+				t.Errorf("the next sync leaves out %s, it has%s", name, got)
+			}
+		}
+		if err := tree.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		if left := d.Written(); len(left) != 0 {
+			t.Errorf("after a sync %q are left", left)
+		}
+	}
+	above := ". pr-https pr-https/do-example pr-https/do-example/do-org "
+	store(t, tree, adopted)
+	dir := "pr-https/do-example/do-org/dr-d0"
+	sync(above + dir + " " + dir + "/dr-p0 " + dir + "/dr-p0/content.html " + dir + "/dr-p0/source.txt")
+
+	store(t, tree, page(3)) // the folders above may be of a killed process
+	sync(above + dir + " " + dir + "/dr-p3 " + dir + "/dr-p3/content.html " + dir + "/dr-p3/source.txt")
+
+	p := page(6)
+	if err := useTemp(tree, p); err != nil {
+		t.Fatal(err)
+	}
+	store(t, tree, p)
+	sync(dir + "/dr-p6 " + dir + "/dr-p6/content.html " + dir + "/dr-p6/source.txt")
+
+	// What is still being written at a sync belongs to the next one, from its first byte.
+	f, err := tree.Temp()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sync("tmp")
+	if _, err := f.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	sync(f.Name())
+}
+
+func TestSyncModes(t *testing.T) {
+	root := t.TempDir()
+	if mode := disk(t, root, iut.SyncNone).SyncMode(); mode != "none" {
+		t.Errorf("SyncNone is %q", mode)
+	}
+	full := disk(t, root, iut.SyncFull)
+	if mode := full.SyncMode(); mode != "syncfs" && mode != "fsync" {
+		t.Errorf("SyncFull is %q", mode)
+	}
+	tree := open(t, root, onFS(full))
+	store(t, tree, page(1))
+	if err := tree.Sync(); err != nil {
+		t.Error(err)
+	}
+	if bytes, inodes, err := full.Free(); err != nil || bytes == 0 || inodes == 0 {
+		t.Errorf("Free = %d, %d, %v", bytes, inodes, err)
+	}
+}
