@@ -1,0 +1,78 @@
+# Everything that is built or checked has one target here; `make` alone builds.
+#
+#   build      bin/crawler, static            install  the same, into $(go env GOBIN)
+#   test       all tests with the race detector
+#   race       the short tests again on 1, 2 and 8 threads, to shake the schedules
+#   lint       vet, staticcheck, gofumpt: prints nothing when all is well
+#   fuzz       every fuzz target for FUZZTIME
+#   bench      every benchmark                demo     builds and crawls a web of its own
+#   verify     the Promela models: good ones must hold, broken ones must fail (spin, gcc)
+#   test-real  tests named TestReal against documentation packages of the distribution
+#   full       all tests, the long ones included
+#   clean      removes what the others made
+
+SHARED   ?= ../shared
+FUZZTIME ?= 10s
+# A folder that the go command skips; kept between runs.
+CORPUS   ?= bin/_corpus
+PACKAGES ?= python3.11-doc
+
+# Tests run in the folder of their package, so they need an absolute path.
+override SHARED := $(abspath $(SHARED))
+export SHARED
+
+.PHONY: build install test race lint fuzz bench demo verify test-real full clean
+
+build:
+	CGO_ENABLED=0 go build -trimpath -o bin/crawler ./cmd/crawler
+
+install:
+	CGO_ENABLED=0 go install -trimpath ./cmd/crawler
+
+test:
+	go test -race -timeout 20m ./...
+
+race:
+	go test -race -short -count=1 -cpu 1,2,8 -timeout 20m ./...
+
+lint:
+	go vet ./...
+	go tool staticcheck ./...
+	@files=$$(go tool gofumpt -l .) || exit 1; \
+	if [ -n "$$files" ]; then echo "not formatted (go tool gofumpt -w):"; echo "$$files"; exit 1; fi
+
+# `go test -list` prints the names of a package, then a line that names the package.
+fuzz:
+	@list=$$(go test -list '^Fuzz' ./...) || { echo "$$list"; exit 1; }; \
+	echo "$$list" | awk '/^Fuzz/ {name[++n] = $$1} /^ok/ {for (i = 1; i <= n; i++) print $$2, name[i]; n = 0}' | \
+	while read -r package target; do \
+		echo "fuzz $$package $$target"; \
+		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package" </dev/null || exit 1; \
+	done
+
+bench:
+	go test -run '^$$' -bench . -benchmem ./...
+
+demo: build
+	bin/crawler demo
+
+verify:
+	iut/model/verify.sh
+
+test-real:
+	@if [ ! -x $(SHARED)/corpus/fetch-corpus.sh ]; then \
+		echo "test-real: skipped, there is no $(SHARED)/corpus/fetch-corpus.sh"; \
+	elif ! $(SHARED)/corpus/fetch-corpus.sh $(CORPUS) $(PACKAGES); then \
+		echo "test-real: skipped, cannot fetch $(PACKAGES)"; \
+	elif ! go test -list '^TestReal' ./... | grep -q '^TestReal'; then \
+		echo "test-real: no package has a test named TestReal"; exit 1; \
+	else \
+		URLTREE_CORPUS=$(abspath $(CORPUS))/www go test -run '^TestReal' -count=1 -timeout 20m ./...; \
+	fi
+
+full:
+	URLTREE_FULL=1 go test -race -count=1 -timeout 120m ./...
+
+clean:
+	rm -rf bin
+	go clean -testcache
