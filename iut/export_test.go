@@ -14,3 +14,13 @@ func (d *Disk) Written() []string {
 	defer d.mu.Unlock()
 	return slices.Sorted(maps.Keys(d.written))
 }
+
+// Users gives how many goroutines hold or wait for the lock of a path.
+func (t *Tree) Users(rel string) int {
+	t.locks.mu.Lock()
+	defer t.locks.mu.Unlock()
+	if p := t.locks.byPath[rel]; p != nil {
+		return p.users
+	}
+	return 0
+}

@@ -340,6 +340,44 @@ func TestLinksLeadNowhere(t *testing.T) {
 	}
 }
 
+// Links within the tree are not followed either.
+func TestLinksToOtherPages(t *testing.T) {
+	for _, walking := range []bool{false, true} {
+		for _, tt := range []struct{ name, link, target string }{
+			{"body", "/content.html", "../dr-p4/content.html"},
+			{"facts", "/source.txt", "../dr-p4/source.txt"},
+			{"page", "", "dr-p4"},
+		} {
+			t.Run(fmt.Sprintf("%s walking=%v", tt.name, walking), func(t *testing.T) {
+				root := t.TempDir()
+				d := disk(t, root, iut.SyncNone)
+				if walking {
+					d.WalkNames()
+				}
+				tree := open(t, root, onFS(d))
+				p, other := page(1), page(4)
+				store(t, tree, other)
+				link := folder(t, tree, p.URL) + tt.link
+				put(t, link+"/x", "")
+				if err := errors.Join(os.RemoveAll(link), os.Symlink(tt.target, link)); err != nil {
+					t.Fatal(err)
+				}
+				if _, _, err := tree.Load(p.URL); !errors.Is(err, iut.ErrTorn) && !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("Load: %v, want ErrTorn or fs.ErrNotExist", err)
+				} else if errors.Is(err, iut.ErrDefect) {
+					t.Errorf("Load read through a link: %v", err)
+				}
+				if _, err := tree.Store(p); err == nil {
+					requirePage(t, tree, p)
+				} else if !errors.Is(err, iut.ErrPage) {
+					t.Errorf("Store: %v, want nil or ErrPage", err)
+				}
+				requirePage(t, tree, other)
+			})
+		}
+	}
+}
+
 // snapshot gives the names and contents of all files below a folder.
 func snapshot(t *testing.T, root string) string {
 	t.Helper()

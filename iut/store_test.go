@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -148,6 +149,59 @@ func TestStoreOnceUnderContention(t *testing.T) {
 	}
 	for n := range pages {
 		requirePage(t, tree, page(n))
+	}
+}
+
+// gate is a disk that stops at the body of a page.
+type gate struct {
+	iut.FS
+	mkdirs           atomic.Int32
+	reached, proceed chan bool
+}
+
+func (g *gate) Mkdir(name string) error {
+	g.mkdirs.Add(1)
+	return g.FS.Mkdir(name)
+}
+
+func (g *gate) Open(name string, flag int) (iut.File, error) {
+	if strings.HasSuffix(name, "/content.html") && flag&os.O_CREATE != 0 {
+		g.reached <- true
+		<-g.proceed
+	}
+	return g.FS.Open(name, flag)
+}
+
+func TestStoreWaitsForTheSamePage(t *testing.T) {
+	g := &gate{FS: faultfs.NewMem(), reached: make(chan bool, 9), proceed: make(chan bool)}
+	tree := open(t, "", onFS(g))
+	p := page(1)
+	rel, _ := tree.Path(p.URL)
+	results := make(chan iut.Result, 2)
+	add := func() {
+		r, err := tree.Store(p)
+		if err != nil {
+			t.Error(err)
+		}
+		results <- r
+	}
+	go add()
+	<-g.reached
+	before := g.mkdirs.Load()
+	go add()
+	for tree.Users(rel) < 2 && g.mkdirs.Load() == before {
+		runtime.Gosched()
+	}
+	if g.mkdirs.Load() != before {
+		t.Error("the second went to the disk while the first was writing")
+	}
+	close(g.proceed)
+	if a, b := <-results, <-results; a.Adopted == b.Adopted {
+		t.Errorf("two at once: %+v and %+v, want one that is adopted", a, b)
+	}
+	requirePage(t, tree, p)
+	if n := tree.Users(rel); n != 0 {
+		t.Errorf("%d users of the lock are left", n)
 	}
 }
 
