@@ -27,7 +27,7 @@ type robotsCache struct {
 	index *storage.Index
 	token string // our product token
 	tries uint32 // requests before an origin counts as unreachable in this run
-	// found is told the Crawl-delay of a host.
+	// found is told the Crawl-delay of a host, 0 for none.
 	found func(host string, delay time.Duration)
 
 	mu      sync.Mutex
@@ -171,9 +171,7 @@ func (c *robotsCache) ask(ctx context.Context, client *fetch.Client, origin stri
 	}
 	rules := parseRobots(row, c.token)
 	c.keep(origin, answer.End.Add(robotsLife), rules)
-	if rules.CrawlDelay > 0 {
-		c.found(storage.Host(origin+"/"), rules.CrawlDelay)
-	}
+	c.found(storage.Host(origin+"/"), rules.CrawlDelay)
 	return row, answer, nil
 }
 
