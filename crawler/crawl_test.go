@@ -16,6 +16,7 @@ import (
 
 	"urltree/cleaner"
 	"urltree/crawler"
+	"urltree/crawler/scope"
 	"urltree/internal/testweb"
 	"urltree/iut"
 	"urltree/storage"
@@ -212,4 +213,33 @@ func TestStop(t *testing.T) {
 			t.Errorf("%s was asked %d times, though every stop was clean", url, n)
 		}
 	}
+}
+
+// TestWiden crawls one host, then all: the second run finds what a fresh crawl would, though
+// every page of the first is stored already; a third one holds what is outside again.
+func TestWiden(t *testing.T) {
+	web := serve(t, testweb.Options{Kind: testweb.Linked, Hosts: 6, Pages: 400, Seed: 5, MinSize: 300, MaxSize: 900})
+	dir := t.TempDir()
+	opts := options(dir, web)
+	opts.Seeds, opts.Scope = web.Seeds()[:1], scope.Host
+	narrow, err := crawler.Run(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	requireChecked(t, dir)
+	fresh := options(t.TempDir(), web)
+	fresh.Seeds = opts.Seeds
+	want, err := crawler.Run(t.Context(), fresh)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if narrow.Total.Stored == 0 || narrow.Total.Stored >= want.Total.Stored {
+		t.Fatalf("%d pages on one host, %d on all: no test", narrow.Total.Stored, want.Total.Stored)
+	}
+	opts.Scope = scope.Any
+	if _, err := crawler.Run(t.Context(), opts); err != nil {
+		t.Fatal(err)
+	}
+	requireSame(t, crawled(t, opts.Output), slices.Sorted(slices.Values(crawled(t, fresh.Output))))
+	requireChecked(t, dir)
 }

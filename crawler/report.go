@@ -15,29 +15,49 @@ import (
 	"urltree/storage"
 )
 
-// report keeps the hourly figures in the index, once a minute, and tells of the progress, once
-// a second, until ctx ends.
+// report keeps the hourly figures in the index, once a minute, rewrites hourly_statistics.txt
+// once an hour, and tells of the progress, once a second, until ctx ends.
 func (e *engine) report(ctx context.Context) error {
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
-	last, lastPages := e.start, int64(0)
-	kept := e.start
+	last, lastPages, kept := e.start, int64(0), e.start
+	hour := storage.Hour{Run: e.run.ID, Hour: 1}
+	before := int64(0) // new URLs in the tree before this hour
+	put := func() error {
+		hour.Time, hour.Stored, hour.Rows = time.Now().Unix(), e.index.Run().NewURLs-before, map[string][2]int64{}
+		for _, q := range e.queues() {
+			hour.Rows[q.Name] = [2]int64{q.Added, q.Removed}
+		}
+		if err := e.index.PutHour(hour); err != nil {
+			return fmt.Errorf("%w: %w", iut.ErrDisk, err)
+		}
+		return nil
+	}
 	for {
+		var now time.Time
 		select {
 		case <-ctx.Done():
-			return e.putHour()
-		case now := <-second.C:
-			if e.opts.Progress != nil {
-				p := e.progress()
-				p.PerSecond = float64(p.Pages-lastPages) / now.Sub(last).Seconds()
-				last, lastPages = now, p.Pages
-				e.opts.Progress(p)
-			}
-			if now.Sub(kept) >= time.Minute {
-				kept = now
-				if err := e.putHour(); err != nil {
-					return err
-				}
+			return put()
+		case now = <-second.C:
+		}
+		if e.opts.Progress != nil {
+			p := e.progress()
+			p.PerSecond = float64(p.Pages-lastPages) / now.Sub(last).Seconds()
+			last, lastPages = now, p.Pages
+			e.opts.Progress(p)
+		}
+		over := now.Sub(e.start) >= time.Duration(hour.Hour)*time.Hour
+		if !over && now.Sub(kept) < time.Minute {
+			continue
+		}
+		kept = now
+		if err := put(); err != nil {
+			return err
+		}
+		if over {
+			hour.Hour, before = hour.Hour+1, before+hour.Stored
+			if err := cleaner.WriteHourly(e.index, e.files); err != nil {
+				return err
 			}
 		}
 	}
@@ -68,21 +88,6 @@ func (e *engine) progress() Progress {
 		p.Waiting = e.frontier.Waiting()
 	}
 	return p
-}
-
-// putHour keeps the figures of the present hour of the run.
-func (e *engine) putHour() error {
-	hour := storage.Hour{
-		Run: e.run.ID, Hour: uint32(time.Since(e.start)/time.Hour) + 1,
-		Time: time.Now().Unix(), Stored: e.index.Run().NewURLs, Rows: map[string][2]int64{},
-	}
-	for _, q := range e.queues() {
-		hour.Rows[q.Name] = [2]int64{q.Added, q.Removed}
-	}
-	if err := e.index.PutHour(hour); err != nil {
-		return fmt.Errorf("%w: %w", iut.ErrDisk, err)
-	}
-	return nil
 }
 
 // queues gives what went into and out of source A's queues: each crawler's batch, the frontier,

@@ -122,10 +122,10 @@ func parseRobots(r storage.Robots, token string) *robots.Rules {
 }
 
 // ask fetches robots.txt of an origin, follows its redirects, and makes the answer count at
-// once. It gives the row to be stored and how the host took it. An error is that of ctx or of
-// the disk; everything else is an answer.
-func (c *robotsCache) ask(ctx context.Context, client *fetch.Client, origin string) (storage.Robots, frontier.Answer, error) {
-	row := storage.Robots{Origin: origin}
+// once. It gives the row to be stored, nil if nothing was asked, and how the host took it. An
+// error is that of ctx or of the disk; everything else is an answer.
+func (c *robotsCache) ask(ctx context.Context, client *fetch.Client, origin string) (*storage.Robots, frontier.Answer, error) {
+	row := &storage.Robots{Origin: origin}
 	answer := frontier.Answer{Start: time.Now()}
 	url := origin + "/robots.txt"
 	for hop := 0; url != ""; hop++ {
@@ -136,9 +136,10 @@ func (c *robotsCache) ask(ctx context.Context, client *fetch.Client, origin stri
 				return row, answer, err
 			}
 			var failure *fetch.Error
-			if errors.As(err, &failure) && failure.Reason == fetch.Address {
+			if errors.As(err, &failure) && failure.Reason == fetch.Address && hop == 0 {
 				// Nothing was asked, and nothing will be: the guard refuses each URL by itself.
-				row.Status = http.StatusForbidden
+				c.keep(origin, time.Now().Add(robotsLife), robots.AllowAll)
+				return nil, answer, nil
 			}
 			break
 		}
@@ -169,7 +170,7 @@ func (c *robotsCache) ask(ctx context.Context, client *fetch.Client, origin stri
 		c.origins[origin] = &robotsEntry{tries: row.Tries}
 		return row, answer, nil
 	}
-	rules := parseRobots(row, c.token)
+	rules := parseRobots(*row, c.token)
 	c.keep(origin, answer.End.Add(robotsLife), rules)
 	c.found(storage.Host(origin+"/"), rules.CrawlDelay)
 	return row, answer, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"runtime"
 	"runtime/debug"
@@ -138,32 +139,34 @@ func (e *engine) open() error {
 			return err
 		}
 	}
+	open := storage.Options{NoSync: e.opts.NoSync, SeenMemory: e.opts.SeenBytes}
 	if !there {
-		if err := storage.Create(path); err != nil {
-			return fmt.Errorf("%w: %w", iut.ErrDisk, err)
+		report, err := cleaner.NewIndex(e.alive, e.tree, open, e.linker, e.opts.Log)
+		if err != nil {
+			return err
+		}
+		if report.Pages > 0 {
+			e.opts.Log.Warn("index.db was missing: made again from the folders", "pages", report.Pages)
 		}
 	}
-	e.index, err = storage.Open(path, storage.Options{NoSync: e.opts.NoSync, SeenMemory: e.opts.SeenBytes})
-	if err != nil {
+	if e.index, err = storage.Open(path, open); err != nil {
 		return err
 	}
 	if err := e.loadFilter(); err != nil {
 		return err
 	}
-	if err := e.tree.SetLinks(e.opts.linkOptions()); err != nil {
-		return err
-	}
-	if !there {
-		report, err := cleaner.Rebuild(e.alive, e.tree, e.index, e.linker, e.opts.Log)
+	// Pages of earlier runs must give the links that count now, before FORMAT says that they do.
+	links := e.opts.linkOptions()
+	if e.index.Totals().Stored > 0 && !reflect.DeepEqual(links, e.tree.Format().Links) {
+		e.opts.Log.Info("other link options than before: parsing the stored pages again")
+		found, err := cleaner.Relink(e.alive, e.tree, e.index, e.linker, e.opts.Log)
 		if err != nil {
 			return err
 		}
-		if report.Adopted > 0 {
-			e.opts.Log.Warn("index.db was missing: made again from the folders", "pages", report.Adopted)
-			if err := e.index.MarkUnclean(); err != nil {
-				return fmt.Errorf("%w: %w", iut.ErrDisk, err)
-			}
-		}
+		e.opts.Log.Info("stored pages parsed again", "new URLs", found)
+	}
+	if err := e.tree.SetLinks(links); err != nil {
+		return err
 	}
 	return e.begin()
 }
@@ -332,7 +335,7 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 			e.stages[stageMetadata].addMany((sync+commit)/time.Duration(items), items)
 		}
 	}
-	var builders, crawlers, rest errgroup.Group
+	var builders, committing, crawlers, rest errgroup.Group
 	guard := func(g *errgroup.Group, fn func() error) {
 		g.Go(func() error {
 			err := fn()
@@ -351,7 +354,7 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 		b := &iut.Builder{Tree: e.tree, Source: buf, Committer: committer, Parse: e.linker.Links, Stored: e.stages[stageStore].add}
 		guard(&builders, func() error { return b.Run(e.alive) })
 	}
-	guard(&rest, func() error { return committer.Run(e.alive) })
+	guard(&committing, func() error { return committer.Run(e.alive) })
 	guard(&rest, e.fillFilter)
 	for i := range e.opts.Crawlers {
 		w := &worker{engine: e, number: i + 1, buf: e.buffers[i%e.opts.Buffers]}
@@ -388,9 +391,10 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 		}
 		err := builders.Wait()
 		committer.Close()
+		err = errors.Join(crawlErr, err, committing.Wait())
 		stopReporting()
 		stopAnswering()
-		if err := errors.Join(crawlErr, err, rest.Wait()); err != nil {
+		if err = errors.Join(err, rest.Wait()); err != nil {
 			return err
 		}
 		return e.finish()

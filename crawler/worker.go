@@ -133,8 +133,11 @@ func (w *worker) askRobots(loan *frontier.Loan) {
 		}
 		return
 	}
+	if row == nil {
+		return
+	}
 	times := w.frontier.Answered(loan, answer)
-	w.add(&iut.Item{Outcome: storage.Outcome{Host: &times, Robots: &row}}, nil)
+	w.add(&iut.Item{Outcome: storage.Outcome{Host: &times, Robots: row}}, nil)
 	if answer.Fault {
 		w.buf.Flush()
 	}

@@ -1,0 +1,37 @@
+package cleaner
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"urltree/iut"
+	"urltree/storage"
+)
+
+// Relink parses every stored page again and gives the links that count now, and have no record,
+// one: what a run does whose link options differ from those of FORMAT, before it writes its own
+// there. It may be cut off and done again. It gives the number of records made.
+func Relink(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, log *slog.Logger) (int, error) {
+	r := &rebuild{tree: tree, index: index, parser: p, log: log}
+	if err := r.seeds(ctx); err != nil {
+		return 0, fmt.Errorf("relink: %w", err)
+	}
+	err := index.Records(ctx, nil, func(rec storage.Record, err error) error {
+		if err != nil || rec.State != storage.Stored {
+			return nil // a damaged record is for check to name
+		}
+		f, body, err := tree.Load(rec.URL)
+		if err != nil {
+			return fmt.Errorf("%w: %s is stored in the index: %w", storage.ErrDamaged, rec.URL, err)
+		}
+		return r.take(ctx, &storage.Outcome{Links: p.Links(f, body)})
+	})
+	if err == nil {
+		err = r.commit(ctx)
+	}
+	if err != nil {
+		return r.report.Found, fmt.Errorf("relink: %w", err)
+	}
+	return r.report.Found, nil
+}
