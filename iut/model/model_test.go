@@ -1,0 +1,139 @@
+// Package model_test holds the models of this folder to the code that they stand for.
+package model_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// folders tells where the packages are that the models name.
+var folders = map[string]string{
+	"buffer":   "../../buffer",
+	"cleaner":  "../../cleaner",
+	"frontier": "../../crawler/frontier",
+	"iut":      "..",
+	"storage":  "../../storage",
+}
+
+var (
+	goComment = regexp.MustCompile(`Go: ([^*]+)\*/`)
+	goName    = regexp.MustCompile(`\b[a-z]+(\.[A-Z]\w*)+`)
+	brokenRE  = regexp.MustCompile(`\bBREAK_[a-z_]{2,}\b`)
+)
+
+// TestNames fails when a step of a model stands for a function that is gone.
+func TestNames(t *testing.T) {
+	used := make(map[string]bool)
+	for _, model := range models(t) {
+		comments := goComment.FindAllStringSubmatch(read(t, model), -1)
+		if len(comments) == 0 {
+			t.Errorf("%s names no function", model)
+		}
+		for _, comment := range comments {
+			names := goName.FindAllString(comment[1], -1)
+			if len(names) == 0 {
+				t.Errorf("%s: %q names no function", model, comment[0])
+			}
+			for _, name := range names {
+				pkg, function, _ := strings.Cut(name, ".")
+				folder, ok := folders[pkg]
+				if !ok {
+					t.Errorf("%s: %s: unknown package", model, name)
+					continue
+				}
+				used[pkg] = true
+				if !functions(t, folder)[function] {
+					t.Errorf("%s: there is no function %s", model, name)
+				}
+			}
+		}
+	}
+	for pkg := range folders {
+		if !used[pkg] {
+			t.Errorf("no model names a function of package %s", pkg)
+		}
+	}
+}
+
+// TestReadme fails when README.md tells of other broken variants than the models have.
+func TestReadme(t *testing.T) {
+	told := distinct(brokenRE.FindAllString(read(t, "README.md"), -1))
+	var have []string
+	for _, model := range models(t) {
+		have = append(have, brokenRE.FindAllString(read(t, model), -1)...)
+	}
+	have = distinct(have)
+	if !slices.Equal(told, have) {
+		t.Errorf("README.md tells of\n%s\nthe models have\n%s", told, have)
+	}
+}
+
+func models(t *testing.T) []string {
+	t.Helper()
+	names, err := filepath.Glob("*.pml")
+	if err != nil || len(names) != 2 {
+		t.Fatalf("models: %v, %v; want 2", names, err)
+	}
+	return names
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func distinct(list []string) []string {
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// functions gives the functions of a folder's package, methods as Type.Method, without tests.
+func functions(t *testing.T, folder string) map[string]bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[string]bool)
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, decl := range file.Decls {
+			if f, ok := decl.(*ast.FuncDecl); ok {
+				found[receiver(f)+f.Name.Name] = true
+			}
+		}
+	}
+	return found
+}
+
+// receiver gives the type of a method and a dot, or "".
+func receiver(f *ast.FuncDecl) string {
+	if f.Recv == nil {
+		return ""
+	}
+	typ := f.Recv.List[0].Type
+	if star, ok := typ.(*ast.StarExpr); ok {
+		typ = star.X
+	}
+	if generic, ok := typ.(*ast.IndexExpr); ok {
+		typ = generic.X
+	}
+	return typ.(*ast.Ident).Name + "."
+}
