@@ -33,6 +33,7 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
 	"golang.org/x/sys/unix"
 	"urltree/storage/seen"
 )
@@ -148,6 +149,7 @@ func Open(path string, opts Options) (*Index, error) {
 	bo := &bolt.Options{
 		Timeout: 2 * time.Second, ReadOnly: opts.ReadOnly,
 		NoSync: opts.NoSync, FreelistType: bolt.FreelistMapType,
+		PreLoadFreelist: true, // for Verify, also when only reading
 	}
 	if !opts.ReadOnly {
 		// A map that never has to move: growing it would wait for all readers.
@@ -155,7 +157,7 @@ func Open(path string, opts Options) (*Index, error) {
 	}
 	db, err := openBolt(path, bo)
 	if err != nil {
-		if errors.Is(err, bolt.ErrTimeout) || errors.Is(err, fs.ErrPermission) {
+		if errors.Is(err, berrors.ErrTimeout) || errors.Is(err, fs.ErrPermission) {
 			return nil, fmt.Errorf("open %s: %w", path, err)
 		}
 		return nil, fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)

@@ -89,6 +89,21 @@ func (x *Index) Verify(ctx context.Context, fault func(string)) (Totals, error) 
 // which touches whatever that check will read.
 func (x *Index) verifyFile(fault func(string)) error {
 	return x.view(func(tx *bolt.Tx) error {
+		// A page that claims to go on behind the end would be a fault for each page it lacks.
+		pages := int(tx.Size()) / tx.DB().Info().PageSize
+		for id := 0; id < pages; id++ {
+			page, err := tx.Page(id)
+			if err != nil {
+				return err
+			}
+			if page.Type == "free" {
+				continue
+			}
+			if page.OverflowCount >= pages-id {
+				return fmt.Errorf("%w: page %d", ErrDamaged, id)
+			}
+			id += page.OverflowCount
+		}
 		for _, name := range buckets {
 			var last []byte
 			found := tx.Bucket(name).Cursor()
