@@ -1,0 +1,282 @@
+package cleaner
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"urltree/iut"
+	"urltree/storage"
+)
+
+// CheckOptions say what to check besides index and folders.
+type CheckOptions struct {
+	// Links parses every stored page again: each link that scope admits must have a record.
+	Links bool
+	// Output is the result file, see FilesFor. It and res2.txt are compared where they exist and
+	// are not older than the index.
+	Output string
+}
+
+// A CheckReport tells what Check looked at, and how many faults it found.
+type CheckReport struct {
+	Faults  int
+	Records int64 // in the index
+	Pages   int   // complete, in the folders
+	Links   int64 // looked up, with CheckOptions.Links
+	Results bool  // the result files were compared
+	// What a kill leaves is no fault. The next run, or merge, sees to it.
+	Torn    int // pages that are not whole
+	Unknown int // complete pages that the index does not call stored yet
+	Temp    int // files in tmp/
+}
+
+func (r *CheckReport) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "checked: %d records, %d pages", r.Records, r.Pages)
+	if r.Links > 0 {
+		fmt.Fprintf(&b, ", %d links", r.Links)
+	}
+	if r.Results {
+		b.WriteString(", the result files")
+	}
+	b.WriteByte('\n')
+	if r.Torn+r.Unknown+r.Temp > 0 {
+		fmt.Fprintf(&b, "left by a kill, no fault: %d torn pages, %d pages that the index does not know, %d files in tmp\n",
+			r.Torn, r.Unknown, r.Temp)
+	}
+	fmt.Fprintf(&b, "faults: %d\n", r.Faults)
+	return b.String()
+}
+
+// Check proves on a tree at rest that the index agrees with itself, that every record it calls
+// stored has a complete page whose SHA-256 and facts are the record's, that nothing else is in
+// the folders, and what opts ask for. Each fault is told to fault, which may be nil. An error
+// means that the check could not be ended: iut.ErrDisk, or storage.ErrDamaged if the index
+// cannot be read at all.
+func Check(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, opts CheckOptions, fault func(string)) (CheckReport, error) {
+	c := &checker{tree: tree, index: index, parser: p, opts: opts}
+	c.fault = func(format string, args ...any) {
+		c.report.Faults++
+		if fault != nil {
+			fault(fmt.Sprintf(format, args...))
+		}
+	}
+	totals, err := index.Verify(ctx, func(text string) { c.fault("%s", text) })
+	if err != nil {
+		return c.report, fmt.Errorf("check the index: %w", err)
+	}
+	c.report.Records = totals.Records()
+	for _, step := range []func(context.Context) error{c.seeds, c.pages, c.folders, c.results} {
+		if err := step(ctx); err != nil {
+			return c.report, fmt.Errorf("check: %w", err)
+		}
+	}
+	return c.report, nil
+}
+
+type checker struct {
+	tree   *iut.Tree
+	index  *storage.Index
+	parser Parser
+	opts   CheckOptions
+	fault  func(format string, args ...any)
+	report CheckReport
+
+	links   []string // of pages, to be looked up
+	sources []string // the pages that name them
+}
+
+// seeds tells the parser what counts as a seed, and looks for the records of the seeds.
+func (c *checker) seeds(context.Context) error {
+	targets, err := c.index.ScopeSeeds()
+	if err != nil {
+		return err
+	}
+	for _, url := range targets {
+		c.parser.AddSeed(url)
+	}
+	err = c.tree.Seeds(func(url string) error {
+		c.parser.AddSeed(url)
+		return c.want(url, "seeds.txt")
+	})
+	if err != nil {
+		return err
+	}
+	return c.lookUp()
+}
+
+// pages reads the page of each record that the index calls stored.
+func (c *checker) pages(ctx context.Context) error {
+	err := c.index.Records(ctx, nil, func(r storage.Record, err error) error {
+		if err != nil || r.State != storage.Stored {
+			return context.Cause(ctx) // damaged records were named by Verify
+		}
+		f, body, err := c.tree.Load(r.URL)
+		switch {
+		case errors.Is(err, iut.ErrDisk):
+			return err
+		case errors.Is(err, fs.ErrNotExist):
+			c.fault("%s: the index calls it stored, its folder has no page", r.URL)
+			return nil
+		case err != nil:
+			c.fault("%s: the index calls it stored, its folder does not hold it: %v", r.URL, err)
+			return nil
+		}
+		if folder, kept := f.AppendLine(nil), factsOf(&r).AppendLine(nil); !bytes.Equal(folder, kept) {
+			c.fault("%s: index and folder differ\n  index:  %s  folder: %s", r.URL, kept, folder)
+		}
+		if c.opts.Links && !strings.Contains(f.Flags, flagCut) {
+			for _, l := range c.parser.Links(f, body) {
+				c.report.Links++
+				if err := c.want(l.URL, r.URL); err != nil {
+					return err
+				}
+			}
+		}
+		return context.Cause(ctx)
+	})
+	if err != nil {
+		return err
+	}
+	return c.lookUp()
+}
+
+// flagCut marks a page of which not all links have records: -max-held turned some away.
+const flagCut = "c"
+
+// want remembers that a URL must have a record, because a page or file names it.
+func (c *checker) want(url, source string) error {
+	c.links, c.sources = append(c.links, url), append(c.sources, source)
+	if len(c.links) < setPages {
+		return nil
+	}
+	return c.lookUp()
+}
+
+func (c *checker) lookUp() error {
+	has, err := c.index.Has(c.links)
+	if err != nil {
+		return err
+	}
+	for i, ok := range has {
+		if !ok {
+			c.fault("%s: named by %s, and has no record", c.links[i], c.sources[i])
+		}
+	}
+	c.links, c.sources = c.links[:0], c.sources[:0]
+	return nil
+}
+
+// folders looks for what the index does not know of.
+func (c *checker) folders(ctx context.Context) error {
+	err := c.tree.Walk(func(url, rel string, st iut.PageStatus, _ iut.Facts) error {
+		switch st.Kind {
+		case iut.PageComplete:
+			c.report.Pages++
+			if rec, err := c.index.Record(url); err != nil || rec.State != storage.Stored {
+				c.report.Unknown++
+			}
+		case iut.PageTorn:
+			c.report.Torn++
+		case iut.PageDefect:
+			c.fault("%s: %v", rel, st.Err)
+		case iut.PageForeign:
+			c.fault("%s: not of this program: %v", rel, st.Err)
+		}
+		return context.Cause(ctx)
+	})
+	if err != nil {
+		return err
+	}
+	left, err := os.ReadDir(filepath.Join(c.tree.Root(), "tmp"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return diskError("list tmp", err)
+	}
+	c.report.Temp = len(left)
+	return nil
+}
+
+// results compares res.txt and res2.txt with what would be written now. The records have been
+// compared with the folders, so this compares the lists with those as well.
+func (c *checker) results(ctx context.Context) error {
+	f, err := FilesFor(c.opts.Output)
+	if err != nil {
+		return err
+	}
+	written, err := os.Stat(filepath.Join(c.tree.Root(), indexName))
+	if err != nil {
+		return diskError("check the results", err)
+	}
+	var lists [2]*comparison
+	for i, name := range []string{f.Res, f.Res2} {
+		file, err := os.Open(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return diskError("check the results", err)
+		}
+		defer file.Close()
+		info, err := file.Stat()
+		if err != nil {
+			return diskError("check the results", err)
+		}
+		if info.ModTime().Before(written.ModTime()) {
+			return nil // of an earlier state: a crawl was killed since
+		}
+		lists[i] = &comparison{name: name, r: bufio.NewReaderSize(file, 256<<10), fault: c.fault}
+	}
+	c.report.Results = true
+	if _, err := scanRecords(ctx, c.index, lists[0], lists[1]); err != nil {
+		return err
+	}
+	return errors.Join(lists[0].end(), lists[1].end())
+}
+
+// A comparison takes the lines that a file should have, and names the first that differs.
+type comparison struct {
+	name   string
+	r      *bufio.Reader
+	line   int
+	differ bool
+	fault  func(format string, args ...any)
+}
+
+// Write takes one line.
+func (c *comparison) Write(want []byte) (int, error) {
+	if c.differ {
+		return len(want), nil
+	}
+	c.line++
+	got, err := readLine(c.r)
+	if err != nil && err != io.EOF {
+		return 0, diskError("read "+c.name, err)
+	}
+	if !bytes.Equal(got, want) {
+		c.differ = true
+		c.fault("%s: line %d is %q, the index says %q", c.name, c.line, got, want)
+	}
+	return len(want), nil
+}
+
+// end sees to it that nothing follows.
+func (c *comparison) end() error {
+	if c.differ {
+		return nil
+	}
+	switch got, err := readLine(c.r); {
+	case err == nil:
+		c.fault("%s: line %d is %q, the index has no more", c.name, c.line+1, got)
+	case err != io.EOF:
+		return diskError("read "+c.name, err)
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+package cleaner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"urltree/storage"
+)
+
+// Steps say what Clean works on.
+type Steps struct {
+	// Drain writes all that is left in the buffers into the tree and commits it; it returns when
+	// nothing writes to the index any more. nil: nothing is left.
+	Drain func(context.Context) error
+	Index *storage.Index
+	Files Files
+	// Figures gives what the engine knows of the run, once it is drained; nil: nothing.
+	Figures func() RunFigures
+	Log     *slog.Logger // nil: no log
+}
+
+// Clean ends a crawl in source A's order: the buffers into the tree, the pages of the tree into
+// res.txt, the pending URLs into res2.txt, the statistics. Each step is logged with its time.
+// The first error ends it: results that leave out what could not be drained would look whole.
+func Clean(ctx context.Context, s Steps) error {
+	if s.Log == nil {
+		s.Log = slog.New(slog.DiscardHandler)
+	}
+	var l *lists
+	for i, step := range []struct {
+		name string
+		do   func() error
+	}{
+		{"drain the buffers into the tree", func() error {
+			if s.Drain == nil {
+				return nil
+			}
+			return s.Drain(ctx)
+		}},
+		{"pages of the tree to res.txt", func() (err error) {
+			// One scan makes both lists; res2.txt takes its place in the next step.
+			if l, err = listRecords(ctx, s.Index, s.Files); err != nil {
+				return err
+			}
+			if err := l.res.commit(); err != nil {
+				return errors.Join(err, l.res2.discard())
+			}
+			return nil
+		}},
+		{"pending URLs to res2.txt", func() error { return l.res2.commit() }},
+		{"statistics", func() error {
+			var run RunFigures
+			if s.Figures != nil {
+				run = s.Figures()
+			}
+			if err := writeStatistics(s.Index, s.Files, run, l.tally); err != nil {
+				return err
+			}
+			return WriteHourly(s.Index, s.Files)
+		}},
+	} {
+		start := time.Now()
+		if err := step.do(); err != nil {
+			return fmt.Errorf("clean: %s: %w", step.name, err)
+		}
+		s.Log.Info("clean", "step", i+1, "what", step.name, "took", time.Since(start).Round(time.Millisecond))
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+package cleaner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"urltree/iut"
+	"urltree/storage"
+)
+
+// MergeOptions say what to merge.
+type MergeOptions struct {
+	Root   string // of the tree
+	Output string // result file, see FilesFor
+	// Parser makes the parser for the link options that FORMAT has.
+	Parser func(iut.Format) (Parser, error)
+	NoSync bool         // leave out all syncing of the tree and the index
+	Log    *slog.Logger // nil: no log
+}
+
+// Merge makes index and results agree with the folders, from them, seeds.txt and FORMAT alone if
+// need be. A missing index is made; one that is damaged, or does not agree with itself, is kept
+// beside the new one as index.db.damaged-TIME; then comes [Rebuild], after which the next
+// start counts as one after an unclean stop; the index is compacted, and the result files are
+// written. Done twice, it changes nothing.
+//
+// It takes the tree's LOCK: iut.ErrBusy if somebody else has it. A tree that is not there is
+// fs.ErrNotExist, an index of another version of the format storage.ErrSchema.
+func Merge(ctx context.Context, o MergeOptions) (report Report, err error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	files, err := FilesFor(o.Output)
+	if err != nil {
+		return report, err
+	}
+	mode := iut.SyncFull
+	if o.NoSync {
+		mode = iut.SyncNone
+	}
+	tree, err := iut.Open(o.Root, iut.Options{Sync: mode})
+	if err != nil {
+		return report, err
+	}
+	defer func() { err = errors.Join(err, tree.Close()) }()
+	parser, err := o.Parser(tree.Format())
+	if err != nil {
+		return report, err
+	}
+	path := filepath.Join(o.Root, indexName)
+	report, err = o.index(ctx, tree, path, parser)
+	if err != nil {
+		return report, err
+	}
+	// The saved filter names the state of the index by the number of a transaction, and those
+	// begin anew in the compacted file.
+	if err := os.Remove(filepath.Join(o.Root, "seen")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return report, diskError("merge", err)
+	}
+	if err := storage.Compact(path, o.NoSync); err != nil {
+		return report, diskError("merge", err)
+	}
+	index, err := storage.Open(path, storage.Options{ReadOnly: true})
+	if err != nil {
+		return report, fmt.Errorf("merge: %w", err)
+	}
+	defer func() { err = errors.Join(err, index.Close()) }()
+	return report, Clean(ctx, Steps{Index: index, Files: files, Log: o.Log})
+}
+
+// index brings index.db to the state of the folders.
+func (o *MergeOptions) index(ctx context.Context, tree *iut.Tree, path string, p Parser) (Report, error) {
+	opts := storage.Options{NoSync: o.NoSync}
+	there, err := storage.Exists(path)
+	if err != nil {
+		return Report{}, diskError("merge", err)
+	}
+	state := "made anew, there was none"
+	if there {
+		report, err := mergeInto(ctx, tree, path, opts, p, o.Log)
+		if !errors.Is(err, storage.ErrDamaged) {
+			return report, err
+		}
+		kept := path + ".damaged-" + time.Now().UTC().Format("20060102T150405Z")
+		o.Log.Warn("index.db is damaged: made anew", "err", err, "kept", kept)
+		if err := os.Rename(path, kept); err != nil {
+			return Report{}, diskError("merge", err)
+		}
+		state = "was damaged and is made anew; the old one is kept as " + filepath.Base(kept)
+	}
+	report, err := NewIndex(ctx, tree, opts, p, o.Log)
+	report.Index = state
+	return report, err
+}
+
+// mergeInto works on the index that is there. storage.ErrDamaged says that it must not be used.
+func mergeInto(ctx context.Context, tree *iut.Tree, path string, opts storage.Options, p Parser, log *slog.Logger) (report Report, err error) {
+	index, err := storage.Open(path, opts)
+	if err != nil {
+		return report, err
+	}
+	defer func() { err = errors.Join(err, index.Close()) }()
+	// Counters and rows that do not follow from the records would stay wrong for ever.
+	faults, first := 0, ""
+	_, err = index.Verify(ctx, func(fault string) {
+		if faults++; faults == 1 {
+			first = fault
+		}
+	})
+	if err != nil {
+		return report, err
+	}
+	if faults > 0 {
+		return report, fmt.Errorf("%w: %d faults, the first: %s", storage.ErrDamaged, faults, first)
+	}
+	// Before the first change: a kill from here on must not pass for a clean stop.
+	if err := index.MarkUnclean(); err != nil {
+		return report, diskError("merge", err)
+	}
+	report, err = Rebuild(ctx, tree, index, p, log)
+	report.Index = "kept"
+	return report, err
+}

@@ -1,0 +1,277 @@
+package cleaner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"urltree/iut"
+	"urltree/storage"
+)
+
+const indexName = "index.db"
+
+// A Parser gives the admitted links of a page from what its folder holds. It depends on nothing
+// but FORMAT and the seeds it was told of, so that a page gives the same links at any time.
+type Parser interface {
+	// AddSeed makes a URL count as a seed for scope.
+	AddSeed(url string)
+	Links(f iut.Facts, body []byte) []storage.Link
+}
+
+// A Report tells what a rebuild or a merge found and did.
+type Report struct {
+	Index    string // what became of index.db, for a merge
+	Pages    int    // complete pages in the tree
+	Adopted  int    // of those, the ones that the index did not call stored
+	Torn     int    // pages that were not whole; their files are removed
+	Defects  int    // pages as no kill leaves them; left as they are
+	Reopened int    // URLs of which index and folder say different things, looked at anew
+	Seeds    int    // seeds that had no record
+	Found    int    // records made
+	Totals   storage.Totals
+}
+
+func (r *Report) String() string {
+	var b strings.Builder
+	if r.Index != "" {
+		fmt.Fprintf(&b, "index: %s\n", r.Index)
+	}
+	fmt.Fprintf(&b, "pages: %d complete, %d of them new to the index; %d torn ones removed, %d defective ones left\n",
+		r.Pages, r.Adopted, r.Torn, r.Defects)
+	fmt.Fprintf(&b, "records: %d made, %d of them seeds; %d whose page was missing or unknown to the index were reopened\n",
+		r.Found, r.Seeds, r.Reopened)
+	t := &r.Totals
+	fmt.Fprintf(&b, "now: %d stored, %d pending, %d redirected, %d failed, %d refused\n",
+		t.Stored, t.Pending(), t.Redirected, t.Failed, t.Refused)
+	return b.String()
+}
+
+// A transaction of a rebuild has at most this many pages, and not many more links. Their bodies
+// are gone by then; links are what takes memory.
+const (
+	setPages = 1000
+	setLinks = 50_000
+)
+
+// Rebuild brings the index to what folders and seeds.txt say, before a run has begun. Torn pages
+// are removed. Each complete page that the index does not call stored, its SHA-256 compared, is
+// committed with its links. A record that the index calls stored, but whose folder does not hold
+// that page, is pending again; so is one with another outcome whose folder holds a page, until
+// that page is adopted. Each seed has a record.
+//
+// So a rebuild into an empty index gives: stored = complete pages; pending = seeds and links of
+// stored pages that have no complete page, with the shortest known depth. It may be cut off
+// and done again at any point; done twice, it changes nothing.
+//
+// A failing disk is iut.ErrDisk. log may be nil.
+func Rebuild(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, log *slog.Logger) (Report, error) {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	r := &rebuild{tree: tree, index: index, parser: p, log: log}
+	for _, step := range []func(context.Context) error{r.seeds, r.reopen, r.survey, r.adopt} {
+		if err := step(ctx); err != nil {
+			return r.report, fmt.Errorf("rebuild: %w", err)
+		}
+	}
+	r.report.Totals = index.Totals()
+	return r.report, nil
+}
+
+type rebuild struct {
+	tree   *iut.Tree
+	index  *storage.Index
+	parser Parser
+	log    *slog.Logger
+	report Report
+
+	set   []*storage.Outcome // to be committed next
+	links int                // in set
+}
+
+// seeds gives every seed a record, and the parser all seeds that the tree and the index name.
+func (r *rebuild) seeds(ctx context.Context) error {
+	targets, err := r.index.ScopeSeeds()
+	if err != nil {
+		return err
+	}
+	for _, url := range targets {
+		r.parser.AddSeed(url)
+	}
+	o := &storage.Outcome{}
+	err = r.tree.Seeds(func(url string) error {
+		r.parser.AddSeed(url)
+		o.Links = append(o.Links, storage.Link{URL: url, Source: storage.Seed})
+		if len(o.Links) < setLinks {
+			return nil
+		}
+		err := r.take(ctx, o)
+		o = &storage.Outcome{}
+		return err
+	})
+	if err == nil {
+		err = r.take(ctx, o)
+	}
+	if err == nil {
+		err = r.commit(ctx)
+	}
+	r.report.Seeds = r.report.Found
+	return err
+}
+
+// reopen turns records back to pending that say something else than their folders.
+func (r *rebuild) reopen(ctx context.Context) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	n, err := r.index.Reopen(ctx, nil, func(rec *storage.Record) bool {
+		if rec.State == storage.Pending || ctx.Err() != nil {
+			return false
+		}
+		stored := rec.State == storage.Stored
+		// Of a page that the index calls stored it knows the digest: reading it would tell no more.
+		f, complete, err := r.tree.Complete(rec.URL, !stored)
+		switch {
+		case errors.Is(err, iut.ErrDisk):
+			stop(err)
+			return false
+		case stored && complete && f.Digest == rec.Digest, !stored && !complete:
+			return false
+		}
+		r.log.Warn("index and folder differ: looked at anew", "url", rec.URL, "index", rec.State, "complete", complete)
+		return true
+	})
+	r.report.Reopened = n
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return wrapDisk("reopen", err)
+}
+
+// survey removes torn pages, counts the complete ones and tells the parser of those that are
+// seeds' pages, targets of seeds' redirects among them: no link can be judged before.
+func (r *rebuild) survey(ctx context.Context) error {
+	return r.tree.Walk(func(url, rel string, st iut.PageStatus, f iut.Facts) error {
+		switch st.Kind {
+		case iut.PageComplete:
+			r.report.Pages++
+			if f.Source == storage.Seed {
+				r.parser.AddSeed(url)
+			}
+		case iut.PageTorn:
+			return r.removeTorn(url, rel, st.Err)
+		case iut.PageDefect:
+			r.report.Defects++
+			r.log.Warn("defective page left as it is", "folder", rel, "err", st.Err)
+		}
+		return context.Cause(ctx)
+	})
+}
+
+func (r *rebuild) removeTorn(url, rel string, err error) error {
+	r.report.Torn++
+	r.log.Info("torn page removed", "folder", rel, "err", err)
+	if url == "" {
+		return nil // its name does not tell the URL; whoever stores it replaces it
+	}
+	return r.tree.RemoveTorn(url)
+}
+
+// adopt commits each complete page that the index does not call stored.
+func (r *rebuild) adopt(ctx context.Context) error {
+	if int64(r.report.Pages) == r.index.Totals().Stored {
+		return nil // each stored record has its page, so these are all
+	}
+	err := r.tree.Walk(func(url, rel string, st iut.PageStatus, _ iut.Facts) error {
+		if st.Kind != iut.PageComplete {
+			return context.Cause(ctx)
+		}
+		// A record that cannot be read is made anew.
+		if rec, err := r.index.Record(url); err == nil && rec.State == storage.Stored {
+			return context.Cause(ctx)
+		}
+		f, body, err := r.tree.Adopt(url)
+		if errors.Is(err, iut.ErrTorn) {
+			r.report.Pages--
+			return r.removeTorn(url, rel, err)
+		}
+		if err != nil {
+			return err
+		}
+		r.report.Adopted++
+		return r.take(ctx, &storage.Outcome{
+			Row:   storage.Row{URL: url, Source: f.Source, Depth: f.PageDepth},
+			State: storage.Stored, Page: f.Page, Links: r.parser.Links(f, body),
+		})
+	})
+	if err != nil {
+		return err
+	}
+	return r.commit(ctx)
+}
+
+// take adds an outcome to the set, and commits a set that has become large.
+func (r *rebuild) take(ctx context.Context, o *storage.Outcome) error {
+	r.set, r.links = append(r.set, o), r.links+len(o.Links)
+	if len(r.set) < setPages && r.links < setLinks {
+		return context.Cause(ctx)
+	}
+	return r.commit(ctx)
+}
+
+// commit syncs the tree, for its pages may be of a process that was killed before it could, and
+// then commits the set.
+func (r *rebuild) commit(ctx context.Context) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	if err := r.tree.Sync(); err != nil {
+		return err
+	}
+	done, err := r.index.Commit(r.set)
+	if err != nil {
+		return diskError("commit", err)
+	}
+	r.report.Found += done.New
+	r.set, r.links = r.set[:0], 0
+	return nil
+}
+
+// NewIndex makes index.db of a tree that has none from its folders and seeds, as [Rebuild] does:
+// under another name until it is whole, so that no kill leaves an index that lacks pages. Where
+// there are pages, the next start counts as one after an unclean stop.
+func NewIndex(ctx context.Context, tree *iut.Tree, opts storage.Options, p Parser, log *slog.Logger) (Report, error) {
+	path := filepath.Join(tree.Root(), indexName)
+	making := path + ".making"
+	if err := os.Remove(making); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Report{}, diskError("new index", err)
+	}
+	if err := storage.Create(making); err != nil {
+		return Report{}, diskError("new index", err)
+	}
+	index, err := storage.Open(making, opts)
+	if err != nil {
+		return Report{}, diskError("new index", err)
+	}
+	report, err := Rebuild(ctx, tree, index, p, log)
+	if err == nil && report.Pages > 0 {
+		err = wrapDisk("new index", index.MarkUnclean())
+	}
+	if err = errors.Join(err, wrapDisk("new index", index.Close())); err != nil {
+		return report, err
+	}
+	return report, wrapDisk("new index", errors.Join(os.Rename(making, path), syncFolder(tree.Root())))
+}
+
+// wrapDisk is diskError for an error that may be nil.
+func wrapDisk(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return diskError(op, err)
+}

@@ -1,0 +1,154 @@
+package cleaner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"urltree/iut"
+	"urltree/storage"
+)
+
+func TestFilesFor(t *testing.T) {
+	dir := t.TempDir()
+	for _, tt := range []struct {
+		name, output string
+		want         string // of res2.txt; "": an error
+	}{
+		{"default", "", "res2.txt"},
+		{"plain", "out.txt", "res2.txt"},
+		{"folder before it", filepath.Join(dir, "a", "out"), filepath.Join(dir, "a", "res2.txt")},
+		{"res2.txt", "res2.txt", ""},
+		{"other capitals", filepath.Join(dir, "RES2.txt"), ""},
+		{"statistics", "./statistics.txt", ""},
+		{"hourly", "hourly_statistics.txt", ""},
+		{"a folder", dir, ""},
+		{"a folder to be", dir + "/new/", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f, err := FilesFor(tt.output)
+			if (err != nil) != (tt.want == "") || f.Res2 != tt.want {
+				t.Fatalf("FilesFor(%q) = %+v, %v; want res2 %q", tt.output, f, err, tt.want)
+			}
+			names := []string{f.Res, f.Res2, f.Statistics, f.Hourly}
+			slices.Sort(names)
+			if err == nil && len(slices.Compact(names)) != 4 {
+				t.Fatalf("FilesFor(%q) = %+v: two files have one name", tt.output, f)
+			}
+		})
+	}
+}
+
+func TestWriteResults(t *testing.T) {
+	s := small(t)
+	f := filesIn(t, t.TempDir())
+	// A crash has left a temporary file, and a trap: what it points to must stay as it is.
+	victim := filepath.Join(t.TempDir(), "victim")
+	for _, err := range []error{
+		os.WriteFile(f.Res, []byte("old"), 0o644), os.WriteFile(victim, []byte("mine"), 0o644),
+		os.Symlink(victim, f.Res2+newSuffix), os.WriteFile(f.Res+newSuffix, []byte("torn and long "+strings.Repeat("x", 9999)), 0o644),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := WriteResults(context.Background(), s.index, f); err != nil {
+		t.Fatal(err)
+	}
+	want := ""
+	for _, url := range []string{"http://a.org/", "http://a.org/x", "http://a.org/x/"} {
+		want += read(t, s.file(url, "source.txt"))
+	}
+	if got := read(t, f.Res); got != want {
+		t.Errorf("res.txt:\n%swant, from the folders:\n%s", got, want)
+	}
+	want = `URL	source URL	depth	tries	reason
+http://a.org/held	http://a.org/x	2	0	depth
+http://a.org/later	http://a.org/x	2	2	503
+http://a.org/seed	seed	0	0	not asked yet
+http://c.org/	http://a.org/	1	0	not asked yet
+http://d.org/	seed	0	0	not asked yet
+`
+	if got := read(t, f.Res2); got != want {
+		t.Errorf("res2.txt:\n%swant:\n%s", got, want)
+	}
+	if got := read(t, victim); got != "mine" {
+		t.Errorf("a file that a link pointed to was written: %q", got)
+	}
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(f.Res), "*"+newSuffix)); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// A result file that cannot be written is a disk error, and the older one stays.
+func TestWriteResultsDisk(t *testing.T) {
+	s := small(t)
+	dir := t.TempDir()
+	for _, tt := range []struct {
+		name string
+		trap func(f Files) error
+	}{
+		{"no folder", func(Files) error { return os.Remove(dir) }},
+		{"temporary name taken by a folder", func(f Files) error { return os.MkdirAll(filepath.Join(f.Res+newSuffix, "x"), 0o755) }},
+		{"name taken by a folder", func(f Files) error { return os.MkdirAll(filepath.Join(f.Res2, "x"), 0o755) }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir = t.TempDir()
+			f := filesIn(t, dir)
+			if err := tt.trap(f); err != nil {
+				t.Fatal(err)
+			}
+			err := WriteResults(context.Background(), s.index, f)
+			if !errors.Is(err, iut.ErrDisk) {
+				t.Fatalf("got %v, want a disk error", err)
+			}
+			left, _ := filepath.Glob(filepath.Join(dir, "*"+newSuffix))
+			for _, name := range left {
+				if info, err := os.Stat(name); err == nil && !info.IsDir() {
+					t.Errorf("left: %s", name)
+				}
+			}
+		})
+	}
+	f := filesIn(t, t.TempDir())
+	if err := os.WriteFile(f.Res, []byte("old"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	stop()
+	if err := WriteResults(ctx, s.index, f); !errors.Is(err, context.Canceled) || read(t, f.Res) != "old" {
+		t.Fatalf("cancelled: %v, res.txt %q", err, read(t, f.Res))
+	}
+}
+
+func BenchmarkWriteResults(b *testing.B) {
+	const n = 200_000
+	s := newSite(b, filepath.Join(b.TempDir(), "iut"))
+	defer s.close()
+	for i := 0; i < n; {
+		var set []*storage.Outcome
+		for range 5000 {
+			url := fmt.Sprintf("http://www.example.org/docs/%d/some-page-name-%d.html", i%100, i)
+			set = append(set, &storage.Outcome{
+				Row:   storage.Row{URL: url, Source: "http://www.example.org/docs/index.html", Depth: 3},
+				State: storage.Stored,
+				Page:  storage.Page{Time: 1_800_000_000, Status: 200, Bytes: 24_000, Media: "text/html", Charset: "utf-8", Flags: "-", PageDepth: 3},
+				Links: []storage.Link{{URL: url + "?", Source: url, Depth: 4}},
+			})
+			i++
+		}
+		s.commit(set...)
+	}
+	f := filesIn(b, b.TempDir())
+	for b.Loop() {
+		if err := WriteResults(context.Background(), s.index, f); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(2*n)*float64(b.N)/b.Elapsed().Seconds(), "lines/s")
+}

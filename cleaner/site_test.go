@@ -1,0 +1,233 @@
+package cleaner
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"urltree/iut"
+	"urltree/storage"
+)
+
+// A parser finds lines "link: URL". With hosts set, it admits only links to the hosts of seeds.
+type parser struct {
+	hosts map[string]bool
+	read  func(url string) // told of each page; nil: nobody is
+}
+
+func (p *parser) AddSeed(url string) {
+	if p.hosts != nil {
+		p.hosts[storage.Host(url)] = true
+	}
+}
+
+func (p *parser) Links(f iut.Facts, body []byte) (links []storage.Link) {
+	if p.read != nil {
+		p.read(f.URL)
+	}
+	for line := range strings.Lines(string(body)) {
+		url, ok := strings.CutPrefix(strings.TrimSpace(line), "link: ")
+		if ok && (p.hosts == nil || p.hosts[storage.Host(url)]) {
+			links = append(links, storage.Link{URL: url, Source: f.URL, Depth: f.PageDepth + 1})
+		}
+	}
+	return links
+}
+
+// fataler is what *testing.T, *testing.B and *rapid.T have in common.
+type fataler interface {
+	Fatal(...any)
+	Fatalf(string, ...any)
+}
+
+// A site is a tree on disk with its index, as a crawl leaves them.
+type site struct {
+	t     fataler
+	root  string
+	tree  *iut.Tree
+	index *storage.Index // nil: closed
+}
+
+func newSite(t fataler, root string) *site {
+	s := &site{t: t, root: root}
+	s.openTree()
+	if err := storage.Create(s.path(indexName)); err != nil {
+		t.Fatal(err)
+	}
+	s.openIndex()
+	return s
+}
+
+func (s *site) path(name string) string { return filepath.Join(s.root, name) }
+
+func (s *site) openTree() {
+	var err error
+	if s.tree, err = iut.Open(s.root, iut.Options{Sync: iut.SyncNone, Identity: &iut.Identity{Canonical: "1"}}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *site) openIndex() {
+	var err error
+	if s.index, err = storage.Open(s.path(indexName), storage.Options{NoSync: true, Strict: true}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *site) closeIndex() {
+	if s.index != nil {
+		if err := s.index.Close(); err != nil {
+			s.t.Fatal(err)
+		}
+		s.index = nil
+	}
+}
+
+// close gives tree and index back, for a merge.
+func (s *site) close() {
+	s.closeIndex()
+	if s.tree != nil {
+		if err := s.tree.Close(); err != nil {
+			s.t.Fatal(err)
+		}
+		s.tree = nil
+	}
+}
+
+func (s *site) seed(urls ...string) {
+	if err := s.tree.AddSeeds(urls); err != nil {
+		s.t.Fatal(err)
+	}
+	o := &storage.Outcome{}
+	for _, url := range urls {
+		o.Links = append(o.Links, storage.Link{URL: url, Source: storage.Seed})
+	}
+	s.commit(o)
+}
+
+func (s *site) commit(set ...*storage.Outcome) {
+	if _, err := s.index.Commit(set); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// write puts a page into its folder, and not into the index.
+func (s *site) write(url, source string, depth uint32, links ...string) iut.Facts {
+	body := bodyOf(url, links)
+	res, err := s.tree.Store(&iut.Page{Body: body, Facts: iut.Facts{URL: url, Source: source, Page: storage.Page{
+		Time: 1_800_000_000, Status: 200, Bytes: int64(len(body)), Digest: sha256.Sum256(body),
+		Media: "text/html", Charset: "utf-8", PageDepth: depth,
+	}}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return res.Facts
+}
+
+// store writes a page and commits it with its links.
+func (s *site) store(url, source string, depth uint32, links ...string) {
+	f := s.write(url, source, depth, links...)
+	s.commit(&storage.Outcome{
+		Row:   storage.Row{URL: url, Source: source, Depth: depth},
+		State: storage.Stored, Page: f.Page, Links: (&parser{}).Links(f, bodyOf(url, links)),
+	})
+}
+
+// fail commits another outcome.
+func (s *site) fail(url string, state storage.State, reason string, links ...storage.Link) {
+	r, err := s.index.Record(url)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.commit(&storage.Outcome{
+		Row: r.Row, State: state, Reason: reason, Page: storage.Page{Time: 1_800_000_000, Status: 404}, Links: links,
+	})
+}
+
+func bodyOf(url string, links []string) []byte {
+	var b strings.Builder
+	fmt.Fprintf(&b, "page %s\n", url)
+	for _, l := range links {
+		fmt.Fprintf(&b, "link: %s\n", l)
+	}
+	return []byte(b.String())
+}
+
+// file gives the path of a file in the folder of a URL.
+func (s *site) file(url, name string) string {
+	rel, err := s.tree.Path(url)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return filepath.Join(s.root, filepath.FromSlash(rel), name)
+}
+
+// records gives all records, the time of discovery left out.
+func (s *site) records() map[string]storage.Record {
+	all := map[string]storage.Record{}
+	err := s.index.Records(context.Background(), nil, func(r storage.Record, err error) error {
+		r.Found = 0
+		all[r.URL] = r
+		return err
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return all
+}
+
+func read(t fataler, name string) string {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func filesIn(t fataler, dir string) Files {
+	f, err := FilesFor(filepath.Join(dir, "res.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// small is a site with a URL in every state.
+func small(t *testing.T) *site {
+	s := newSite(t, filepath.Join(t.TempDir(), "iut"))
+	t.Cleanup(s.close)
+	s.seed("http://a.org/", "http://a.org/seed", "http://b.org/")
+	s.store("http://a.org/", storage.Seed, 0, "http://a.org/x", "http://a.org/x/", "http://a.org/y", "http://a.org/z", "http://c.org/")
+	s.store("http://a.org/x", "http://a.org/", 1, "http://a.org/later", "http://a.org/held")
+	s.store("http://a.org/x/", "http://a.org/", 1)
+	s.fail("http://a.org/y", storage.Failed, "404")
+	s.fail("http://a.org/z", storage.Refused, "robots")
+	s.fail("http://b.org/", storage.Redirected, "", storage.Link{
+		URL: "http://d.org/", Source: storage.Seed, Via: "http://b.org/", Hops: 1, Scope: true,
+	})
+	for url, next := range map[string]storage.Row{
+		"http://a.org/later": {Range: storage.Later, Due: 1, Tries: 2, Reason: "503"},
+		"http://a.org/held":  {Range: storage.Held, Reason: "depth"},
+	} {
+		r, err := s.index.Record(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.commit(&storage.Outcome{Row: r.Row, State: storage.Pending, Next: next})
+	}
+	return s
+}
+
+// noFaults checks the whole tree.
+func (s *site) noFaults(opts CheckOptions, p Parser) CheckReport {
+	var faults []string
+	report, err := Check(context.Background(), s.tree, s.index, p, opts, func(f string) { faults = append(faults, f) })
+	if err != nil || len(faults) > 0 || report.Faults != 0 {
+		s.t.Fatalf("check: %v\n%s", err, strings.Join(faults, "\n"))
+	}
+	return report
+}

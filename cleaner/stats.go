@@ -1,0 +1,366 @@
+package cleaner
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"urltree/storage"
+)
+
+// RunFigures are what the engine knows of the run that ends. The zero value is that of no run,
+// as after a merge: then the columns of this run are empty.
+type RunFigures struct {
+	Run      storage.Run
+	Stages   []Stage          // source D's, in the order of the work
+	LockWait time.Duration    // longest wait for the lock of the frontier
+	Queues   []Queue          // source A's
+	Rejected map[string]int64 // links that got no record, by reason
+	// ExpectedLosses is the number of URLs that the seen filter may take for known ones.
+	ExpectedLosses float64
+}
+
+// A Stage is the time that one kind of work took, each time it was done.
+type Stage struct {
+	Name                string
+	Count               int64
+	Mean, P50, P95, P99 time.Duration
+}
+
+// A Queue counts what went into a crawler's batch, the frontier or a buffer, and what came out.
+// The name is a kind, and a number if there are several: "buffer 2".
+type Queue struct {
+	Name           string
+	Added, Removed int64
+}
+
+// WriteStatistics writes statistics.txt. The lists must have been written before: source A's
+// equation counts their lines as they lie on the disk.
+func WriteStatistics(ctx context.Context, index *storage.Index, f Files, run RunFigures) error {
+	sums, err := scanRecords(ctx, index, io.Discard, io.Discard)
+	if err != nil {
+		return err
+	}
+	return writeStatistics(index, f, run, sums)
+}
+
+func writeStatistics(index *storage.Index, f Files, run RunFigures, sums *tally) error {
+	runs, err := index.Runs()
+	if err != nil {
+		return fmt.Errorf("statistics: %w", err)
+	}
+	totals := index.Totals()
+	eq, err := countFiles(f, totals)
+	if err != nil {
+		return err
+	}
+	p := &page{}
+	p.summary(&run.Run, runs, totals)
+	p.outcomes(&run.Run, sums)
+	p.accounting(totals, sums)
+	p.section("New URLs", "lines of res.txt and res2.txt as they lie on the disk, seeds left out",
+		"new URLs (counters) = lines of res.txt without seeds + lines of res2.txt - 1 - pending seeds")
+	p.row(eq.String())
+	p.engine(&run)
+	return writeWhole(f.Statistics, p.bytes())
+}
+
+// A page is a text of sections with aligned columns.
+type page struct {
+	buf bytes.Buffer
+	tab *tabwriter.Writer
+}
+
+// section begins a section; what stands in titles but the first goes on lines of its own.
+func (p *page) section(titles ...string) {
+	if p.tab != nil {
+		p.flush()
+		p.buf.WriteByte('\n')
+	}
+	for _, t := range titles {
+		p.buf.WriteString(t + "\n")
+	}
+	p.tab = tabwriter.NewWriter(&p.buf, 0, 8, 2, ' ', tabwriter.AlignRight)
+}
+
+// row writes a line: its name, to the left, and its columns, to the right.
+func (p *page) row(name string, columns ...any) {
+	if len(columns) == 0 {
+		fmt.Fprintf(p.tab, "  %s\n", name)
+		return
+	}
+	// The writer sets every cell to the right, behind two blanks, so the name is padded here.
+	fmt.Fprintf(p.tab, "%-34s\t", name)
+	for _, c := range columns {
+		fmt.Fprintf(p.tab, "%v\t", c)
+	}
+	fmt.Fprintln(p.tab)
+}
+
+// flush ends the columns. Writing to a buffer cannot fail.
+func (p *page) flush() { p.tab.Flush() }
+
+// bytes gives the text, without blanks at the ends of lines.
+func (p *page) bytes() []byte {
+	p.flush()
+	lines := strings.Split(p.buf.String(), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return []byte(strings.Join(lines, "\n"))
+}
+
+// none stands where there is nothing to count.
+const none = "-"
+
+func (p *page) summary(run *storage.Run, runs []storage.Run, totals storage.Totals) {
+	var seconds, stored int64
+	for i := range runs {
+		seconds += runs[i].End - runs[i].Start
+		stored += runs[i].Stored
+	}
+	this := make([]any, 6)
+	for i := range this {
+		this[i] = none
+	}
+	if run.ID != 0 {
+		took := run.End - run.Start
+		this = []any{run.Stored, run.Bytes, perSecond(run.Stored, took), duration(took), run.Found, run.NewURLs}
+	}
+	p.section("Summary")
+	p.row("", "this run", "all runs")
+	for i, line := range []struct {
+		name string
+		all  any
+	}{
+		{"pages", totals.Stored},
+		{"bytes of pages", totals.Bytes},
+		{"pages per second", perSecond(stored, seconds)},
+		{"run time", duration(seconds)},
+		{"URLs discovered", totals.Records()},
+		{"new URLs in the tree", totals.NewStored},
+	} {
+		p.row(line.name, this[i], line.all)
+	}
+	p.row("runs", none, len(runs))
+}
+
+// outcomes shows states, status classes and reasons: this run as counted when they happened,
+// all runs as the records say now.
+func (p *page) outcomes(run *storage.Run, sums *tally) {
+	states, reasons := map[storage.State]int64{}, map[reason]int64{}
+	for key, n := range run.Outcomes {
+		name, text, _ := strings.Cut(key, " ")
+		i := slices.IndexFunc(storage.States, func(s storage.State) bool { return s.String() == name })
+		if i < 0 {
+			continue
+		}
+		states[storage.States[i]] += n
+		if text != "" {
+			reasons[reason{storage.States[i], text}] += n
+		}
+	}
+	this := func(n int64, ok bool) any {
+		if run.ID == 0 || !ok {
+			return none
+		}
+		return n
+	}
+	p.section("URLs by state")
+	p.row("", "this run", "all runs")
+	for _, s := range storage.States {
+		p.row(s.String(), this(states[s], s != storage.Pending), sums.states[s])
+	}
+
+	p.section("Answers by status")
+	p.row("", "this run", "all runs")
+	for class := range uint16(10) {
+		name := fmt.Sprintf("%dxx", class)
+		if here, all := run.Statuses[name], sums.statuses[class]; here != 0 || all != 0 {
+			p.row(name, this(here, true), all)
+		}
+	}
+
+	p.section("Reasons")
+	p.row("", "this run", "all runs")
+	all := newTally()
+	maps.Copy(all.reasons, sums.reasons)
+	for r := range reasons {
+		all.reasons[r] = sums.reasons[r]
+	}
+	for _, r := range all.sortedReasons() {
+		p.row(r.state.String()+", "+r.text, this(reasons[r], r.state != storage.Pending), all.reasons[r])
+	}
+}
+
+// accounting shows that every URL ever discovered is in one state, and that counters and scan
+// agree on it.
+func (p *page) accounting(totals storage.Totals, sums *tally) {
+	kept, seen := totals.Counts, sums.counts()
+	p.section("Accounting")
+	p.row("", "counters", "scan")
+	p.row("discovered", totals.Seq, sums.records)
+	for _, line := range []struct {
+		name       string
+		kept, seen int64
+	}{
+		{"stored", kept.Stored, seen.Stored},
+		{"pending, to be asked", kept.Now, seen.Now},
+		{"pending, to be asked again later", kept.Later, seen.Later},
+		{"pending, held", kept.Held, seen.Held},
+		{"redirected", kept.Redirected, seen.Redirected},
+		{"failed", kept.Failed, seen.Failed},
+		{"refused", kept.Refused, seen.Refused},
+	} {
+		p.row(line.name, line.kept, line.seen)
+	}
+	p.row("sum of the states", kept.Records(), seen.Records())
+	if sums.damaged > 0 {
+		p.row("records that cannot be read", none, sums.damaged)
+	}
+	p.row("discovered = sum of the states: " + verdict(int64(totals.Seq) == kept.Records() && sums.records == seen.Records()))
+	p.row("counters = scan: " + verdict(kept == seen && int64(totals.Seq) == sums.records && totals.Bytes == sums.bytes))
+}
+
+// engine shows what only the engine knows. A merge has nothing of it.
+func (p *page) engine(run *RunFigures) {
+	if len(run.Stages) > 0 {
+		p.section("Time per stage, this run")
+		p.row("", "count", "mean", "p50", "p95", "p99")
+		for _, s := range run.Stages {
+			p.row(s.Name, s.Count, short(s.Mean), short(s.P50), short(s.P95), short(s.P99))
+		}
+		p.row("longest wait for the frontier", none, short(run.LockWait))
+	}
+	if len(run.Queues) > 0 {
+		p.section("Queues, this run")
+		p.row("", "added", "removed")
+		for _, q := range withSums(run.Queues) {
+			p.row(q.Name, q.Added, q.Removed)
+		}
+	}
+	if len(run.Rejected) > 0 {
+		p.section("Links not followed, this run")
+		for _, name := range slices.Sorted(maps.Keys(run.Rejected)) {
+			p.row(name, run.Rejected[name])
+		}
+	}
+	if run.Run.ID != 0 {
+		p.section("Seen filter")
+		p.row("URLs expected to be lost", fmt.Sprintf("%.1e", run.ExpectedLosses))
+	}
+}
+
+// withSums puts queues in order, kind by kind as the kinds come, and adds a sum to each kind of
+// which there are several.
+func withSums(queues []Queue) []Queue {
+	var kinds []string
+	byKind := map[string][]Queue{}
+	for _, q := range queues {
+		kind := kindOf(q.Name)
+		if byKind[kind] == nil {
+			kinds = append(kinds, kind)
+		}
+		byKind[kind] = append(byKind[kind], q)
+	}
+	var list []Queue
+	for _, kind := range kinds {
+		list = append(list, byKind[kind]...)
+		if len(byKind[kind]) < 2 {
+			continue
+		}
+		sum := Queue{Name: "all " + kind + "s"}
+		for _, q := range byKind[kind] {
+			sum.Added += q.Added
+			sum.Removed += q.Removed
+		}
+		list = append(list, sum)
+	}
+	return list
+}
+
+// kindOf gives the name of a queue without its number.
+func kindOf(name string) string {
+	kind, _, _ := strings.Cut(name, " ")
+	return kind
+}
+
+// WriteHourly writes hourly_statistics.txt from the index: a block per run, whose hours count
+// from its start. For each hour it tells the new URLs that came into the tree in it, and what
+// went into and out of each queue since the run's start.
+func WriteHourly(index *storage.Index, f Files) error {
+	runs, err := index.Runs()
+	if err != nil {
+		return fmt.Errorf("hourly statistics: %w", err)
+	}
+	hours, err := index.Hours()
+	if err != nil {
+		return fmt.Errorf("hourly statistics: %w", err)
+	}
+	present := index.Run().ID
+	p := &page{}
+	p.section("Hourly statistics: new URLs in the tree, and what went into and out of the queues since the run's start")
+	for i := range runs {
+		r := &runs[i]
+		end := "ended " + date(r.End)
+		if !r.Clean {
+			if end = "stopped without a clean end, last written " + date(r.End); r.ID == present {
+				end = "going on, last written " + date(r.End)
+			}
+		}
+		p.section(fmt.Sprintf("Run %d, started %s, %s: %d new URLs", r.ID, date(r.Start), end, r.NewURLs))
+		for _, h := range hours {
+			if h.Run != r.ID {
+				continue
+			}
+			p.row(fmt.Sprintf("hour %d, until %s", h.Hour, date(h.Time)), "added", "removed")
+			p.row("  new URLs", h.Stored, none)
+			for _, q := range withSums(queuesOf(h.Rows)) {
+				p.row("  "+q.Name, q.Added, q.Removed)
+			}
+		}
+	}
+	return writeWhole(f.Hourly, p.bytes())
+}
+
+// queuesOf gives the queues of an hour in a fixed order: by kind, then by number.
+func queuesOf(rows map[string][2]int64) []Queue {
+	var list []Queue
+	for name, n := range rows {
+		list = append(list, Queue{name, n[0], n[1]})
+	}
+	slices.SortFunc(list, func(a, b Queue) int {
+		return cmp.Or(
+			cmp.Compare(kindOf(a.Name), kindOf(b.Name)),
+			cmp.Compare(len(a.Name), len(b.Name)), // 2 before 10
+			cmp.Compare(a.Name, b.Name))
+	})
+	return list
+}
+
+func date(unix int64) string { return time.Unix(unix, 0).UTC().Format(time.RFC3339) }
+
+func duration(seconds int64) string { return (time.Duration(seconds) * time.Second).String() }
+
+func perSecond(n, seconds int64) string {
+	if seconds <= 0 {
+		return none
+	}
+	return fmt.Sprintf("%.2f", float64(n)/float64(seconds))
+}
+
+// short rounds a duration to three digits.
+func short(d time.Duration) string {
+	unit := time.Duration(1)
+	for d/unit >= 1000 {
+		unit *= 10
+	}
+	return d.Round(unit).String()
+}

@@ -1,0 +1,154 @@
+package cleaner
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"urltree/storage"
+)
+
+// A tally adds up the records of a scan: the side of the accounting that owes nothing to the
+// counters of the index.
+type tally struct {
+	records  int64
+	damaged  int64 // records that could not be read
+	states   map[storage.State]int64
+	ranges   map[storage.Range]int64 // of pending records
+	statuses map[uint16]int64        // by class: 2 for 2xx
+	reasons  map[reason]int64
+	bytes    int64 // of stored bodies
+}
+
+type reason struct {
+	state storage.State
+	text  string
+}
+
+func newTally() *tally {
+	return &tally{
+		states: map[storage.State]int64{}, ranges: map[storage.Range]int64{},
+		statuses: map[uint16]int64{}, reasons: map[reason]int64{},
+	}
+}
+
+func (t *tally) add(r *storage.Record) {
+	t.records++
+	t.states[r.State]++
+	text := r.Reason
+	switch r.State {
+	case storage.Pending:
+		t.ranges[r.Range]++
+		text = pendingReason(r)
+	case storage.Stored:
+		t.bytes += r.Bytes
+	}
+	if r.Status != 0 {
+		t.statuses[r.Status/100]++
+	}
+	if text != "" {
+		t.reasons[reason{r.State, text}]++
+	}
+}
+
+// counts gives the sums in the form of the counters.
+func (t *tally) counts() storage.Counts {
+	return storage.Counts{
+		Now: t.ranges[storage.Now], Later: t.ranges[storage.Later], Held: t.ranges[storage.Held],
+		Stored: t.states[storage.Stored], Redirected: t.states[storage.Redirected],
+		Failed: t.states[storage.Failed], Refused: t.states[storage.Refused],
+	}
+}
+
+// sortedReasons gives the reasons by state, in the order in which states are shown, then name.
+func (t *tally) sortedReasons() []reason {
+	var list []reason
+	for r := range t.reasons {
+		list = append(list, r)
+	}
+	slices.SortFunc(list, compareReasons)
+	return list
+}
+
+func compareReasons(a, b reason) int {
+	return cmp.Or(
+		cmp.Compare(slices.Index(storage.States, a.state), slices.Index(storage.States, b.state)),
+		cmp.Compare(a.text, b.text))
+}
+
+// An equation is source A's: the new URLs, by the counters, are those listed in the files.
+type equation struct {
+	newURLs      int64 // stored and pending records whose source is no seed, from the counters
+	res          int64 // lines of res.txt whose source is no seed
+	res2         int64 // lines of res2.txt, with its title
+	pendingSeeds int64 // lines of res2.txt whose source is a seed
+}
+
+func (e equation) holds() bool { return e.newURLs == e.res+e.res2-1-e.pendingSeeds }
+
+func (e equation) String() string {
+	return fmt.Sprintf("%d = %d + %d - 1 - %d: %s", e.newURLs, e.res, e.res2, e.pendingSeeds, verdict(e.holds()))
+}
+
+func verdict(ok bool) string {
+	if ok {
+		return "holds"
+	}
+	return "DOES NOT HOLD"
+}
+
+// countFiles counts the lines of the files as they lie on the disk.
+func countFiles(f Files, totals storage.Totals) (equation, error) {
+	e := equation{newURLs: totals.NewStored + totals.NewPending}
+	lines, seeds, err := countLines(f.Res)
+	if err != nil {
+		return e, err
+	}
+	e.res = lines - seeds
+	e.res2, e.pendingSeeds, err = countLines(f.Res2)
+	return e, err
+}
+
+// countLines counts the lines of a result file, and those whose second field is "seed".
+func countLines(name string) (lines, seeds int64, err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return 0, 0, diskError("count lines", err)
+	}
+	defer f.Close()
+	mark := []byte("\t" + storage.Seed + "\t")
+	for r := bufio.NewReaderSize(f, 256<<10); ; {
+		line, err := readLine(r)
+		if err == io.EOF {
+			return lines, seeds, nil
+		}
+		if err != nil {
+			return 0, 0, diskError("count lines", err)
+		}
+		lines++
+		if tab := bytes.IndexByte(line, '\t'); tab >= 0 && bytes.HasPrefix(line[tab:], mark) {
+			seeds++
+		}
+	}
+}
+
+// readLine gives the next line with its end, or what is left of the last one; it is valid until
+// the next call.
+func readLine(r *bufio.Reader) ([]byte, error) {
+	line, err := r.ReadSlice('\n')
+	if errors.Is(err, bufio.ErrBufferFull) {
+		var rest []byte
+		line = bytes.Clone(line)
+		rest, err = r.ReadBytes('\n')
+		line = append(line, rest...)
+	}
+	if errors.Is(err, io.EOF) && len(line) > 0 {
+		err = nil
+	}
+	return line, err
+}
