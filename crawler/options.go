@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"urltree/crawler/scope"
+	"urltree/iut"
 	"urltree/storage"
 )
 
@@ -60,6 +61,7 @@ type Options struct {
 	Proxy        *url.URL // nil: as the environment says
 	AllowPrivate bool     // links may lead to loopback and private addresses
 
+	FS        iut.FS         // the disk of the tree; nil: the real one. Tests let it be slow or fail
 	Log       *slog.Logger   // nil: no log
 	OnOutcome func(Outcome)  // called for every outcome, from many goroutines; nil: not called
 	Progress  func(Progress) // called about once a second while fetching; nil: not called

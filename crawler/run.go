@@ -122,9 +122,10 @@ func (e *engine) open() error {
 		mode = iut.SyncNone
 	}
 	var err error
-	e.tree, err = iut.Open(e.opts.Tree, iut.Options{Sync: mode, Identity: &iut.Identity{
-		Canonical: strconv.Itoa(weburl.Version), Partition: "host",
-	}})
+	e.tree, err = iut.Open(e.opts.Tree, iut.Options{
+		FS: e.opts.FS, Sync: mode,
+		Identity: &iut.Identity{Canonical: strconv.Itoa(weburl.Version), Partition: "host"},
+	})
 	if err != nil {
 		return err
 	}

@@ -35,12 +35,13 @@ func lockTree(root string, shared bool) (*owner, error) {
 	o := &owner{flock.New(name, flock.SetFlag(flag|noFollow), flock.SetPermissions(0o666)), !shared}
 	switch held, err := try(o.lock); {
 	case err != nil:
-		return nil, fmt.Errorf("iut: %w", err)
+		return nil, diskError("lock", err)
 	case !held:
 		return nil, busy(root)
 	}
 	if o.writer {
-		if err := o.writePid(strconv.Itoa(os.Getpid()) + "\n"); err != nil {
+		// On a full disk the lock holds without the pid, which is only told to others.
+		if err := o.writePid(strconv.Itoa(os.Getpid()) + "\n"); err != nil && !errors.Is(err, syscall.ENOSPC) {
 			return nil, errors.Join(err, o.lock.Close())
 		}
 	}
