@@ -72,32 +72,33 @@ func (c *robotsCache) unreachable(origin string) bool {
 	return e != nil && e.tries >= c.tries && time.Now().After(e.valid)
 }
 
-// rules gives the rules of an origin that has answered.
+// rules gives the rules of an origin that has answered; nil if it must be asked after all, since
+// the answer is neither in memory nor in the index.
 func (c *robotsCache) rules(origin string) (*robots.Rules, error) {
 	c.mu.Lock()
 	e := c.origins[origin]
 	if e == nil || e.valid.IsZero() {
 		c.mu.Unlock()
-		return robots.DisallowAll, nil
+		return nil, nil
 	}
-	rules := e.rules
+	rules, valid := e.rules, e.valid
 	c.mu.Unlock()
 	if rules != nil {
 		return rules, nil
 	}
 	row, ok, err := c.index.Robots(origin)
-	switch {
-	case errors.Is(err, storage.ErrCorrupt):
-		ok = false // damage costs one record: it is asked for again
-	case err != nil:
+	if err != nil && !errors.Is(err, storage.ErrCorrupt) {
 		return nil, err
 	}
-	if !ok {
-		// Its commit is still under way, or the row is lost; keep on the safe side.
-		return robots.DisallowAll, nil
+	if err != nil || !ok {
+		// The row is lost, or its commit is still under way.
+		c.mu.Lock()
+		delete(c.origins, origin)
+		c.mu.Unlock()
+		return nil, nil
 	}
 	rules = parseRobots(row, c.token)
-	c.keep(origin, e.valid, rules)
+	c.keep(origin, valid, rules)
 	return rules, nil
 }
 

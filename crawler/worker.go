@@ -156,20 +156,21 @@ func (w *worker) url(loan *frontier.Loan, row *storage.Row) (done bool, next int
 		return w.add(item, nil), 0, nil
 	}
 	rules, err := w.robots.rules(storage.Origin(row.URL))
-	if err != nil {
-		return false, 0, err
+	if rules == nil {
+		return false, 0, err // the frontier asks for robots.txt first
 	}
 	if ok, _ := rules.Allowed(pathOf(row.URL)); !ok {
 		item.Refuse("robots")
 		return w.add(item, nil), 0, nil
 	}
+	stored := false
 	if w.tickets != nil {
 		// One of -max-pages tickets: kept by what is stored, given back by everything else.
 		if w.tickets.Acquire(w.fetching, 1) != nil {
 			return false, 0, nil
 		}
 		defer func() {
-			if done && item.State == storage.Stored {
+			if stored {
 				w.ticketUsed()
 			} else {
 				w.tickets.Release(1)
@@ -197,10 +198,11 @@ func (w *worker) url(loan *frontier.Loan, row *storage.Row) (done bool, next int
 		w.stages[stageRequest].add(res.First)
 		w.stages[stageResponse].add(res.Total - res.First)
 	}
-	took := time.Since(start)
+	took, keeps := time.Since(start), item.State == storage.Stored
 	if !w.add(item, func(o *Outcome) { o.Took = took }) {
 		return false, 0, nil
 	}
+	stored = keeps
 	if res != nil {
 		res.Body.HandOver() // the buffer counts its bytes now
 	}
