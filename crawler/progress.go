@@ -23,11 +23,11 @@ type Progress struct {
 // String gives the progress in one line.
 func (p Progress) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d pages, %.0f/s now, %.0f/s mean, %d pending", p.Pages, p.PerSecond, p.Mean, p.Pending)
+	fmt.Fprintf(&b, "%s, %s/s now, %s/s mean, %d pending", counted(p.Pages, "page"), rate(p.PerSecond), rate(p.Mean), p.Pending)
 	if p.Held > 0 {
 		fmt.Fprintf(&b, ", %d held", p.Held)
 	}
-	fmt.Fprintf(&b, ", %d hosts, %d errors, %s", p.Hosts, p.Failed, Bytes(p.Bytes))
+	fmt.Fprintf(&b, ", %s, %s, %s", counted(int64(p.Hosts), "host"), counted(p.Failed, "error"), Bytes(p.Bytes))
 	switch {
 	case p.Phase != "fetch":
 		fmt.Fprintf(&b, ", %s", p.Phase)
@@ -38,6 +38,21 @@ func (p Progress) String() string {
 		fmt.Fprintf(&b, ", waiting: %s", p.Waiting)
 	}
 	return b.String()
+}
+
+func counted(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// rate writes a rate with one decimal as long as that says something.
+func rate(perSecond float64) string {
+	if perSecond > 0 && perSecond < 9.95 {
+		return fmt.Sprintf("%.1f", perSecond)
+	}
+	return fmt.Sprintf("%.0f", perSecond)
 }
 
 // Bytes writes a number of bytes for people.

@@ -6,19 +6,25 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"maps"
+	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"urltree/cleaner"
 	"urltree/crawler"
 	"urltree/crawler/scope"
 	"urltree/crawler/weburl"
 	"urltree/iut"
+	"urltree/storage"
 )
 
 // crawl is the main job.
@@ -31,16 +37,26 @@ func (c *command) crawl(x *cli.Context) error {
 	if err := c.seeds(x, &opts); err != nil {
 		return err
 	}
+	if len(opts.Seeds) == 0 && treeThere(opts.Tree) != nil {
+		return usagef("nothing to do: no seeds, and no tree in %s; name a URL, or a seed file with -input; see crawler -h", opts.Tree)
+	}
 	if c.flags.cookies != "" {
 		if opts.Cookies, err = os.ReadFile(c.flags.cookies); err != nil {
 			return usagef("-cookies: %w", err)
 		}
 	}
-	return c.run(x.Context, opts)
+	result, err := c.run(x.Context, opts)
+	if err == nil && !c.flags.quiet {
+		c.summary(result, opts)
+	}
+	return err
 }
 
-// run crawls with the options, shows the progress and says how it ended.
-func (c *command) run(ctx context.Context, opts crawler.Options) error {
+// run crawls with the options and shows the progress.
+func (c *command) run(ctx context.Context, opts crawler.Options) (crawler.Result, error) {
+	if err := probe(opts.Output); err != nil {
+		return crawler.Result{}, err
+	}
 	show := newProgress(c.stderr, c.flags.quiet)
 	defer show.close()
 	opts.Progress = show.update
@@ -54,18 +70,12 @@ func (c *command) run(ctx context.Context, opts crawler.Options) error {
 			fmt.Fprintf(show, "%s %s%s %d %d %.0fms\n", o.URL, o.State, reason, o.Status, o.Bytes, float64(o.Took)/1e6)
 		}
 	}
-	if err := probe(opts.Output); err != nil {
-		return err
-	}
-	result, err := crawler.Run(ctx, opts)
-	show.close()
-	if err != nil {
-		return err
-	}
 	if !c.flags.quiet {
-		c.summary(result, opts)
+		defer context.AfterFunc(ctx, func() {
+			fmt.Fprintln(show, "crawler: stopping: downloads get 10 s, then the results are written; a second signal forces")
+		})()
 	}
-	return nil
+	return crawler.Run(ctx, opts)
 }
 
 // logger writes to the progress, which keeps the live line and log lines apart.
@@ -86,11 +96,11 @@ func (c *command) seeds(x *cli.Context, opts *crawler.Options) error {
 		if strings.HasPrefix(arg, "-") && arg != "-" {
 			return usagef("flag %s stands behind the argument %q: flags come first", arg, x.Args().Slice()[max(i-1, 0)])
 		}
-		url, err := weburl.Canonical(arg)
+		seed, err := weburl.Canonical(arg)
 		if err != nil || !strings.Contains(arg, "://") {
 			return usagef("%q is neither an http(s) URL nor a subcommand (%s)", arg, strings.Join(subcommands(x.App), " "))
 		}
-		opts.Seeds = append(opts.Seeds, url)
+		opts.Seeds = append(opts.Seeds, seed)
 	}
 	if c.flags.input == "" {
 		return nil
@@ -107,17 +117,18 @@ func (c *command) seeds(x *cli.Context, opts *crawler.Options) error {
 	bad := 0
 	seeds, err := crawler.ReadSeeds(in, func(line int, text string, err error) {
 		if bad++; bad <= 10 && !c.flags.quiet {
-			fmt.Fprintf(c.stderr, "crawler: %s:%d: %.200q is no http(s) URL, left out\n", c.flags.input, line, text)
+			why := strings.TrimPrefix(err.Error(), "weburl: ")
+			fmt.Fprintf(c.stderr, "crawler: %s:%d: left out: %.80q is no http(s) URL: %s\n", c.flags.input, line, text, why)
 		}
 	})
 	if err != nil {
 		return usagef("-input %s: %w", c.flags.input, err)
 	}
-	if bad > 10 && !c.flags.quiet {
-		fmt.Fprintf(c.stderr, "crawler: %s: %d lines left out in all\n", c.flags.input, bad)
-	}
-	if len(seeds) == 0 && len(opts.Seeds) == 0 {
+	if len(seeds) == 0 {
 		return usagef("-input %s: no line is an http(s) URL (%d left out)", c.flags.input, bad)
+	}
+	if bad > 0 && !c.flags.quiet {
+		fmt.Fprintf(c.stderr, "crawler: %s: %d seeds, %d lines left out\n", c.flags.input, len(seeds), bad)
 	}
 	opts.Seeds = append(opts.Seeds, seeds...)
 	return nil
@@ -133,7 +144,14 @@ func subcommands(app *cli.App) []string {
 
 // probe finds out now, and not in ten hours, whether the results can be written.
 func probe(output string) error {
-	f, err := os.CreateTemp(dirOf(output), ".crawler-*")
+	if _, err := cleaner.FilesFor(output); err != nil {
+		return usagef("-%w", err) // which begins with output
+	}
+	dir := filepath.Dir(output)
+	if info, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || err == nil && !info.IsDir() {
+		return usagef("-output %s: there is no folder %s", output, dir)
+	}
+	f, err := os.CreateTemp(dir, ".crawler-*")
 	if err != nil {
 		return fmt.Errorf("%w: -output %s: %w", iut.ErrDisk, output, errors.Unwrap(err))
 	}
@@ -144,22 +162,89 @@ func probe(output string) error {
 func (c *command) summary(r crawler.Result, opts crawler.Options) {
 	var b bytes.Buffer
 	took := time.Duration(r.Run.End-r.Run.Start) * time.Second
-	fmt.Fprintf(&b, "%d pages (%s) in %s", r.Run.Stored, crawler.Bytes(r.Run.Bytes), took)
-	for _, name := range slices.Sorted(maps.Keys(r.Run.Outcomes)) {
-		if !strings.HasPrefix(name, "stored") {
-			fmt.Fprintf(&b, ", %d %s", r.Run.Outcomes[name], name)
+	fmt.Fprintf(&b, "this run  %s, %s, in %s%s\n", count(r.Run.Stored, "page"), crawler.Bytes(r.Run.Bytes), took, outcomes(r.Run.Outcomes))
+	fmt.Fprintf(&b, "the tree  %s, %s pending", count(r.Total.Stored, "page"), count(r.Total.Pending(), "URL"))
+	if r.Total.Held > 0 {
+		fmt.Fprintf(&b, ", %d of them held (%s says why)", r.Total.Held, r.Files.Res2)
+	}
+	fmt.Fprintf(&b, "\nfiles     %s %s %s %s; pages below %s\n", r.Files.Res, r.Files.Res2, r.Files.Statistics, r.Files.Hourly, opts.Tree)
+	if r.Total.Pending() > 0 {
+		fmt.Fprintf(&b, "to go on  %s\n", goOn(c.args))
+	}
+	fmt.Fprintf(&b, "crawler: %s", r.Ended)
+	if r.Total.Pending() > r.Total.Held && r.Waits != "" {
+		fmt.Fprintf(&b, " to ask soon: %s", r.Waits)
+	}
+	b.WriteByte('\n')
+	_, _ = c.stderr.Write(b.Bytes())
+}
+
+// count writes a number and what it counts.
+func count(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// outcomes lists what became of the URLs that were not stored: each state with its reasons.
+func outcomes(counts map[string]int64) string {
+	sums, reasons := map[string]int64{}, map[string][]string{}
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		state, reason, _ := strings.Cut(name, " ")
+		sums[state] += counts[name]
+		if reason != "" {
+			reasons[state] = append(reasons[state], fmt.Sprintf("%d %s", counts[name], reason))
 		}
 	}
-	fmt.Fprintf(&b, "\nin all %d pages, %d URLs pending (%d of them held)\n", r.Total.Stored, r.Total.Pending(), r.Total.Held)
-	fmt.Fprintf(&b, "files: %s %s %s %s, pages below %s\n", r.Files.Res, r.Files.Res2, r.Files.Statistics, r.Files.Hourly, opts.Tree)
-	if r.Total.Pending() > 0 {
-		fmt.Fprintf(&b, "to go on: %s\n", commandLine(c.args))
+	var b strings.Builder
+	for _, state := range []string{storage.Failed.String(), storage.Refused.String(), storage.Redirected.String()} {
+		if sums[state] == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, ", %d %s", sums[state], state)
+		if list := reasons[state]; len(list) > 0 {
+			fmt.Fprintf(&b, " (%s)", strings.Join(list, ", "))
+		}
 	}
-	if r.Waits != "" {
-		fmt.Fprintf(&b, "waiting: %s\n", r.Waits)
+	return b.String()
+}
+
+// goOn gives the command line that goes on, as a shell takes it: without secrets, and without
+// standard input, whose seeds the tree has.
+func goOn(args []string) string {
+	var kept []string
+	for i := 0; i < len(args); i++ {
+		name, value, joined := strings.Cut(args[i], "=")
+		bare := "-" + strings.TrimLeft(name, "-")
+		if !strings.HasPrefix(name, "-") || i == 0 || !slices.Contains([]string{"-input", "-password", "-header", "-proxy"}, bare) {
+			kept = append(kept, args[i])
+			continue
+		}
+		if !joined {
+			if i++; i == len(args) {
+				break
+			}
+			value = args[i]
+		}
+		switch bare {
+		case "-input":
+			if value == "-" {
+				continue
+			}
+		case "-password":
+			value = "..."
+		case "-header":
+			value, _, _ = strings.Cut(value, ":")
+			value += ": ..."
+		case "-proxy":
+			if u, err := url.Parse(value); err == nil {
+				value = u.Redacted()
+			}
+		}
+		kept = append(kept, bare, value)
 	}
-	fmt.Fprintf(&b, "crawler: %s\n", r.Ended)
-	_, _ = c.stderr.Write(b.Bytes())
+	return commandLine(kept)
 }
 
 // commandLine quotes arguments for a shell.

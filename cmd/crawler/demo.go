@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,24 +9,25 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"urltree/crawler"
 	"urltree/internal/testweb"
 )
 
 // demoCommand crawls a made-up web that this process serves on loopback addresses.
 func (c *command) demoCommand() *cli.Command {
 	var (
-		seconds = 10 * time.Second
-		dir     string
+		fetch = 10 * time.Second
+		dir   string
 	)
 	return &cli.Command{
-		Name: "demo", Usage: "crawl a made-up web on this machine for ten seconds and show what came of it",
-		UsageText: "crawler demo [-time 10s] [-dir DIR]", OnUsageError: usageError,
+		Name: "demo", Usage: "crawl a web made up on this machine and show what came of it",
+		ArgsUsage: "[-time TIME] [-dir FOLDER]",
 		Flags: []cli.Flag{
-			flag("time", duration{p: &seconds, least: time.Second}, "fetch for so long"),
-			flag("dir", text{&dir}, "put tree and results into this folder and keep them (default: a temporary one, removed)"),
+			plainFlag("time", duration{p: &fetch, least: time.Second}, "fetch for this `TIME`"),
+			plainFlag("dir", text{&dir}, "put tree and results into this `FOLDER` and keep them; without it they are removed at the end"),
 		},
 		Action: func(x *cli.Context) error {
-			if err := noArguments(x); err != nil {
+			if err := arguments(x, 0); err != nil {
 				return err
 			}
 			if dir == "" {
@@ -34,37 +36,57 @@ func (c *command) demoCommand() *cli.Command {
 					return err
 				}
 				defer os.RemoveAll(temp)
-				dir = temp
-			} else if err := os.MkdirAll(dir, 0o777); err != nil {
+				return c.demo(x.Context, temp, fetch)
+			}
+			if err := os.MkdirAll(dir, 0o777); err != nil {
+				return fmt.Errorf("-dir %s: %w", dir, err)
+			}
+			if err := c.demo(x.Context, dir, fetch); err != nil {
 				return err
 			}
-			web := testweb.New(testweb.Options{Kind: testweb.Linked, Hosts: 20, Pages: 20_000, Seed: 1})
-			if err := web.Start(0); err != nil {
-				return err
-			}
-			defer web.Stop()
-
-			opts := c.flags.options()
-			opts.Tree, opts.Output = filepath.Join(dir, "iut"), filepath.Join(dir, "res.txt")
-			opts.Time, opts.Delay = seconds, 2*time.Millisecond
-			opts.Seeds = web.Seeds()
-			fmt.Fprintf(c.stdout, "a made-up web of %d pages on %d hosts; seed %s\n", 20_000, 20, opts.Seeds[0])
-			if err := c.run(x.Context, opts); err != nil {
-				return err
-			}
-			for _, show := range [][]string{{"ls"}, {"ls", "-n", "8", opts.Seeds[0]}} {
-				fmt.Fprintf(c.stdout, "\n$ crawler %s\n", commandLine(show))
-				if err := c.inspect(x.Context, opts.Tree, show, c.stdout); err != nil {
-					return err
-				}
-			}
-			fmt.Fprintf(c.stdout, "\n$ cat statistics.txt\n")
-			report, err := os.ReadFile(filepath.Join(dir, "statistics.txt"))
-			if err != nil {
-				return err
-			}
-			_, err = c.stdout.Write(report)
-			return err
+			fmt.Fprintf(c.stdout, "\ntree and results are in %s\n", dir)
+			return nil
 		},
 	}
 }
+
+// demo crawls for so long into a folder, then shows the tree as the subcommands would.
+func (c *command) demo(ctx context.Context, dir string, fetch time.Duration) error {
+	web := testweb.New(testweb.Options{
+		Kind: testweb.Linked, Hosts: demoHosts, Pages: demoPages, Seed: 1,
+		Redirects: .03, Errors: .01, Images: .02, NoIndex: .02, Private: .02,
+	})
+	if err := web.Start(0); err != nil {
+		return err
+	}
+	defer web.Stop()
+
+	opts := crawler.Options{
+		Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"),
+		Seeds: web.Seeds(), Time: fetch, Delay: 2 * time.Millisecond, AllowPrivate: true,
+	}
+	fmt.Fprintf(c.stdout, "a made-up web of %d pages on %d hosts, from %s on; stops after %s\n\n", demoPages, demoHosts, opts.Seeds[0], fetch)
+	result, err := c.run(ctx, opts)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(c.stdout, "%s, %s%s; %s\n", count(result.Run.Stored, "page"), crawler.Bytes(result.Run.Bytes), outcomes(result.Run.Outcomes), result.Ended)
+	ctx = context.WithoutCancel(ctx) // one signal ends the crawl, not what there is to see of it
+	for _, show := range [][]string{{"ls"}, {"ls", "-n", "8", opts.Seeds[0]}, {"path", opts.Seeds[0]}} {
+		line := append([]string{"crawler", show[0], "-tree", opts.Tree}, show[1:]...)
+		fmt.Fprintf(c.stdout, "\n$ %s\n", commandLine(line))
+		if err := c.inspect(ctx, opts.Tree, show, c.stdout); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(c.stdout, "\n$ cat %s\n", commandLine([]string{result.Files.Statistics}))
+	report, err := os.ReadFile(result.Files.Statistics)
+	if err != nil {
+		return err
+	}
+	_, err = c.stdout.Write(report)
+	return err
+}
+
+// The size of the made-up web.
+const demoHosts, demoPages = 20, 20_000

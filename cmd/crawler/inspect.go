@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/urfave/cli/v2"
 
@@ -19,22 +20,26 @@ import (
 	"urltree/storage"
 )
 
-// inspectCommand makes a subcommand that only looks. Its own flags are read where the question
-// is answered, which may be the process that crawls.
-func (c *command) inspectCommand(name, args, usage string) *cli.Command {
+// inspectCommand makes a subcommand that only looks. Its flags but -tree are read where the
+// question is answered, which may be the process that crawls; here they are for the help text.
+func (c *command) inspectCommand(name, args, usage string, flags ...cli.Flag) *cli.Command {
+	usageText := strings.TrimSpace("[-tree FOLDER] " + args)
 	return &cli.Command{
-		Name: name, Usage: usage, UsageText: strings.TrimSpace("crawler " + name + " [-tree DIR] " + args),
+		Name: name, Usage: usage, ArgsUsage: usageText,
+		Description:     "While a crawl has the tree, it answers; else the tree is read. Flags may also stand behind the arguments.",
+		Flags:           append([]cli.Flag{c.flags.tree()}, flags...),
 		SkipFlagParsing: true,
 		Action: func(x *cli.Context) error {
-			tree, rest, help, err := treeFlag(x.Args().Slice())
+			rest, help, err := c.treeFlag(x.Args().Slice())
 			if err != nil {
 				return err
 			}
 			if help {
-				return cli.ShowSubcommandHelp(x)
+				_, err := io.WriteString(c.stdout, x.Command.CustomHelpTemplate)
+				return err
 			}
 			out := bufio.NewWriterSize(c.stdout, 64<<10)
-			err = c.inspect(x.Context, tree, append([]string{name}, rest...), out)
+			err = c.inspect(x.Context, c.root(), append([]string{name}, rest...), out)
 			if ferr := out.Flush(); err == nil {
 				err = ferr
 			}
@@ -43,8 +48,28 @@ func (c *command) inspectCommand(name, args, usage string) *cli.Command {
 	}
 }
 
+const stateWords = "open, held, visited, closed, stored, redirected, refused or error"
+
+func (c *command) lsCommand() *cli.Command {
+	var recursive bool
+	lines, state := int64(0), ""
+	return c.inspectCommand("ls", "[-r] [-state STATE] [-n N] [URL-PREFIX]", "show the tree: states and counts of folders and pages",
+		plainFlag("r", toggle{&recursive}, "folders below folders too"),
+		plainFlag("state", text{&state}, "only what is in this `STATE`: "+stateWords),
+		plainFlag("n", number{p: &lines, none: "all"}, "at most `N` lines"))
+}
+
+func (c *command) exportCommand() *cli.Command {
+	state := ""
+	return c.inspectCommand("export", "[-state STATE] [URL-PREFIX]", "print a line per URL: state, reason, status, tries, source, ...",
+		plainFlag("state", text{&state}, "only URLs in this `STATE`: "+stateWords))
+}
+
 // inspect asks the process that crawls; without one it looks for itself.
 func (c *command) inspect(ctx context.Context, root string, args []string, w io.Writer) error {
+	if err := treeThere(root); err != nil {
+		return err
+	}
 	err := ctl.Call(ctx, root, args, w)
 	if !errors.Is(err, ctl.ErrNone) {
 		return err
@@ -65,48 +90,54 @@ func (c *command) inspect(ctx context.Context, root string, args []string, w io.
 // openShared opens a tree that nobody crawls, for reading.
 func openShared(root string) (*iut.Tree, *storage.Index, error) {
 	tree, err := iut.Open(root, iut.Options{ReadOnly: true})
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, usagef("-tree %s: there is no tree", root)
-	}
 	if err != nil {
 		return nil, nil, err
 	}
-	index, err := storage.Open(filepath.Join(root, "index.db"), storage.Options{ReadOnly: true})
+	index, err := openIndex(root, storage.Options{ReadOnly: true})
 	if err != nil {
-		return nil, nil, errors.Join(damaged(root, err), tree.Close())
+		return nil, nil, errors.Join(err, tree.Close())
 	}
 	return tree, index, nil
 }
 
-// damaged adds to an error what helps: merge makes the index again.
-func damaged(root string, err error) error {
-	if errors.Is(err, storage.ErrDamaged) || errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w; crawler merge -tree %s makes it again from the folders", errors.Join(storage.ErrDamaged, err), root)
+// treeThere tells a tree that is missing from one that is damaged.
+func treeThere(root string) error {
+	_, err := os.Stat(filepath.Join(root, "FORMAT"))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return usagef("-tree %s: there is no tree", root)
 	}
-	return err
+	return nil // other errors are met again when it is opened
+}
+
+// openIndex opens the index of a tree. One that is missing is damage: merge makes it again.
+func openIndex(root string, opts storage.Options) (*storage.Index, error) {
+	index, err := storage.Open(filepath.Join(root, "index.db"), opts)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %w", storage.ErrDamaged, err)
+	}
+	return index, err
 }
 
 // treeFlag takes -tree out of arguments, and tells whether help is wanted.
-func treeFlag(args []string) (tree string, rest []string, help bool, err error) {
-	if tree = os.Getenv("URLTREE_TREE"); tree == "" {
-		tree = "iut"
-	}
+func (c *command) treeFlag(args []string) (rest []string, help bool, err error) {
 	for i := 0; i < len(args); i++ {
 		name, value, ok := strings.Cut(args[i], "=")
 		switch name {
 		case "-tree", "--tree":
 			if !ok {
-				if i++; i == len(args) {
-					return "", nil, false, usagef("flag -tree needs a value: the folder of the tree")
+				if i++; i < len(args) {
+					value = args[i]
 				}
-				value = args[i]
 			}
-			tree = value
-		case "-h", "--help", "-help":
+			if value == "" {
+				return nil, false, usagef("flag -tree needs a value: the folder of the tree")
+			}
+			c.asked = value
+		case "-h", "--h", "--help", "-help":
 			help = true
 		default:
 			rest = append(rest, args[i])
 		}
 	}
-	return tree, rest, help, nil
+	return rest, help, nil
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"urltree/cleaner"
 	"urltree/crawler"
 	"urltree/crawler/inspect"
 	"urltree/iut"
@@ -32,9 +31,6 @@ const (
 	exitForced = 130 // a second signal
 )
 
-const exitTable = `0 done (time, page limit and one signal included), 1 other error, 2 usage,
-   3 tree busy or damaged, 4 disk error, 130 forced by a second signal`
-
 func main() {
 	signal.Ignore(syscall.SIGPIPE) // whoever reads our output may leave; the crawl goes on
 	os.Exit(run(os.Args, os.Stdin, os.Stdout, os.Stderr))
@@ -50,12 +46,27 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return exitDone
 	}
 	if !errors.Is(err, errFaults) {
-		for line := range strings.SplitSeq(strings.TrimSpace(err.Error()), "\n") {
-			fmt.Fprintln(stderr, "crawler:", line)
-			break // one line; what follows from the first error does not help
-		}
+		fmt.Fprintln(stderr, "crawler:", c.message(err))
 	}
 	return exitCode(err)
+}
+
+// message gives an error in one line, with what helps: what follows from the first error, in
+// further lines, does not.
+func (c *command) message(err error) string {
+	text, _, _ := strings.Cut(strings.TrimSpace(err.Error()), "\n")
+	for _, from := range []string{"iut: ", "options: ", "weburl: "} {
+		text = strings.TrimPrefix(text, from)
+	}
+	switch {
+	case errors.Is(err, context.Canceled):
+		return "stopped"
+	case errors.Is(err, storage.ErrDamaged):
+		return fmt.Sprintf("%s; crawler merge -tree %s makes it again from the folders", text, commandLine([]string{c.root()}))
+	case errors.Is(err, crawler.ErrNoWork):
+		return text + "; name a URL, or a seed file with -input"
+	}
+	return text
 }
 
 // command is one call: where it reads and writes, and what its flags came to.
@@ -64,6 +75,15 @@ type command struct {
 	stdout, stderr io.Writer
 	args           []string
 	flags          flags
+	asked          string // the tree that an inspecting subcommand was asked about
+}
+
+// root gives the folder of the tree that the call is about.
+func (c *command) root() string {
+	if c.asked != "" {
+		return c.asked
+	}
+	return c.flags.opts.Tree
 }
 
 // errUsage says that the command line is wrong.
@@ -115,64 +135,72 @@ func withSignals(stderr io.Writer) (context.Context, func()) {
 
 // app describes the command line.
 func (c *command) app() *cli.App {
-	app := &cli.App{
+	groups := c.flags.crawl()
+	commands := []*cli.Command{
+		c.mergeCommand(), c.lsCommand(),
+		c.inspectCommand("show", "URL", "show the record of a URL, its folder and the way back to the seed"),
+		c.inspectCommand("cat", "URL", "print a stored page as it was received"),
+		c.inspectCommand("path", "URL", "print the folder of a URL, relative to the tree"),
+		c.inspectCommand("why", "URL", "tell what happened to a URL, or why it waits"),
+		c.checkCommand(), c.retryCommand(),
+		c.inspectCommand("stats", "", "show counts by state and reason, and the runs"),
+		c.exportCommand(), c.demoCommand(), c.versionCommand(),
+	}
+	for _, sub := range commands {
+		sub.OnUsageError, sub.Before, sub.HideHelpCommand = usageError, c.flagsBehind, true
+		sub.CustomHelpTemplate = commandHelp(sub)
+	}
+	return &cli.App{
 		Name:                      "crawler",
-		Usage:                     "crawl the web into a tree of folders that survives being killed",
-		UsageText:                 "crawler [flags] [http(s) URL ...]\ncrawler SUBCOMMAND [flags] [arguments]",
-		Version:                   crawler.Version,
 		HideVersion:               true,
 		HideHelpCommand:           true,
 		Writer:                    c.stdout,
 		ErrWriter:                 io.Discard, // errors are told once, by run
-		CustomAppHelpTemplate:     helpTemplate,
-		Flags:                     c.flags.crawl(),
+		CustomAppHelpTemplate:     crawlHelp(groups, commands),
+		Flags:                     ungroup(groups),
 		Action:                    c.crawl,
 		ExitErrHandler:            func(*cli.Context, error) {},
 		OnUsageError:              usageError,
 		DisableSliceFlagSeparator: true,
-		Commands: []*cli.Command{
-			c.mergeCommand(), c.inspectCommand("ls", "[-r] [-state S] [-n N] [URL-prefix]", "show the tree: states and counts of folders and pages"),
-			c.inspectCommand("show", "URL", "show the record of a URL, its folder and the way back to the seed"),
-			c.inspectCommand("cat", "URL", "print a stored page"),
-			c.inspectCommand("path", "URL", "print the folder of a URL"),
-			c.inspectCommand("why", "URL", "tell what happened to a URL, or why it waits"),
-			c.checkCommand(), c.retryCommand(),
-			c.inspectCommand("stats", "", "show counts by state and reason, and the runs"),
-			c.inspectCommand("export", "[-state S] [URL-prefix]", "print one line per URL: state, reason, tries, source, ..."),
-			c.demoCommand(),
-			{Name: "version", Usage: "print the version", OnUsageError: usageError, Action: func(x *cli.Context) error {
-				fmt.Fprintln(c.stdout, "urltree", crawler.Version)
-				return nil
-			}},
-		},
+		Commands:                  commands,
 	}
-	return app
 }
 
-func usageError(_ *cli.Context, err error, _ bool) error { return usagef("%w; see crawler -h", err) }
+func usageError(x *cli.Context, err error, sub bool) error {
+	if sub {
+		return usagef("%w; see crawler %s -h", err, x.Command.Name)
+	}
+	return usagef("%w; see crawler -h", err)
+}
 
-const helpTemplate = `{{.Name}} - {{.Usage}}
+// flagsBehind refuses flags before a subcommand: it would not see them.
+func (c *command) flagsBehind(x *cli.Context) error {
+	if first := c.args[1]; first != x.Command.Name {
+		return usagef("flag %s stands before the subcommand %s: flags of a subcommand come behind it", first, x.Command.Name)
+	}
+	return nil
+}
 
-   crawler -time 10h -input seed.txt -output res.txt
-   crawler -scope host https://example.org/
+func (c *command) versionCommand() *cli.Command {
+	return &cli.Command{Name: "version", Usage: "print the version", Action: func(x *cli.Context) error {
+		if err := arguments(x, 0); err != nil {
+			return err
+		}
+		fmt.Fprintln(c.stdout, "urltree", crawler.Version)
+		return nil
+	}}
+}
 
-USAGE
-   {{.UsageText}}
-
-   It fetches what the seeds lead to, politely and as robots.txt allows, until -time is
-   over or nothing is left. Pages land in folders named after their URLs, below -tree.
-   Stop it (Ctrl-C), kill it, cut the power: the same command goes on. Results are
-   written beside -output: res.txt (pages stored), res2.txt (URLs still to do, and why),
-   statistics.txt, hourly_statistics.txt.
-
-SUBCOMMANDS
-{{range .VisibleCommands}}   {{.Name}}{{"\t"}}{{.Usage}}
-{{end}}
-FLAGS (each also as an environment variable: URLTREE_TIME for -time, ...)
-{{range .VisibleFlags}}   {{.}}
-{{end}}
-EXIT STATUS
-   ` + exitTable + `
-`
-
-var _ = cleaner.Merge
+// arguments checks that a subcommand has at most so many arguments and no flag behind them.
+func arguments(x *cli.Context, most int) error {
+	args := x.Args().Slice()
+	for i, arg := range args {
+		if i > 0 && strings.HasPrefix(arg, "-") {
+			return usagef("flag %s stands behind the argument %q: flags come first", arg, args[i-1])
+		}
+	}
+	if len(args) > most {
+		return usagef("%q is too much; usage: crawler %s", args[most], strings.TrimSpace(x.Command.Name+" "+x.Command.ArgsUsage))
+	}
+	return nil
+}

@@ -1,11 +1,7 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -19,19 +15,20 @@ import (
 func (c *command) mergeCommand() *cli.Command {
 	return &cli.Command{
 		Name: "merge", Usage: "rebuild index and results from the folders alone",
-		UsageText: "crawler merge [-tree DIR] [-output FILE]", OnUsageError: usageError,
-		Flags: []cli.Flag{c.flags.tree(), c.flags.output()},
+		ArgsUsage:   "[-tree FOLDER] [-output FILE]",
+		Description: "Nothing that a stored page or seeds.txt names is lost. URLs that had failed, redirected or been refused are pending again; tries, reasons, robots.txt answers and the hosts' times are lost. An index that is whole is kept and made smaller; a damaged one is kept under another name.",
+		Flags:       []cli.Flag{c.flags.tree(), c.flags.output()},
 		Action: func(x *cli.Context) error {
-			if err := noArguments(x); err != nil {
+			if err := arguments(x, 0); err != nil {
+				return err
+			}
+			if err := treeThere(c.root()); err != nil {
 				return err
 			}
 			report, err := cleaner.Merge(x.Context, cleaner.MergeOptions{
-				Root: c.flags.opts.Tree, Output: c.flags.opts.Output, Log: c.logger(c.stderr),
+				Root: c.root(), Output: c.flags.opts.Output, Log: c.logger(c.stderr),
 				Parser: func(f iut.Format) (cleaner.Parser, error) { return crawler.NewLinker(f.Links) },
 			})
-			if errors.Is(err, fs.ErrNotExist) {
-				return usagef("-tree %s: there is no tree", c.flags.opts.Tree)
-			}
 			if err != nil {
 				return err
 			}
@@ -45,22 +42,23 @@ func (c *command) mergeCommand() *cli.Command {
 func (c *command) checkCommand() *cli.Command {
 	var links bool
 	return &cli.Command{
-		Name: "check", Usage: "compare index, folders and results; -links parses every stored page again",
-		UsageText: "crawler check [-tree DIR] [-output FILE] [-links]", OnUsageError: usageError,
-		Flags: []cli.Flag{c.flags.tree(), c.flags.output(), flag("links", toggle{&links}, "prove that no link of a stored page is lost")},
+		Name: "check", Usage: "prove that index, folders and results agree",
+		ArgsUsage:   "[-tree FOLDER] [-output FILE] [-links]",
+		Description: "What a kill left behind is counted and no fault. Faults are printed, one a line.",
+		Flags:       []cli.Flag{c.flags.tree(), c.flags.output(), plainFlag("links", toggle{&links}, "parse every stored page again and prove that no link of a stored page is lost")},
 		Action: func(x *cli.Context) error {
-			if err := noArguments(x); err != nil {
+			if err := arguments(x, 0); err != nil {
 				return err
 			}
-			root := c.flags.opts.Tree
+			root := c.root()
 			tree, err := openExclusive(root)
 			if err != nil {
 				return err
 			}
 			defer tree.Close()
-			index, err := storage.Open(filepath.Join(root, "index.db"), storage.Options{ReadOnly: true})
+			index, err := openIndex(root, storage.Options{ReadOnly: true})
 			if err != nil {
-				return damaged(root, err)
+				return err
 			}
 			defer index.Close()
 			linker, err := crawler.NewLinker(tree.Format().Links)
@@ -85,49 +83,42 @@ func (c *command) checkCommand() *cli.Command {
 // retryCommand turns failures back into work.
 func (c *command) retryCommand() *cli.Command {
 	return &cli.Command{
-		Name: "retry", Usage: "turn failed URLs back to pending, all or those below a URL; the next run asks them",
-		UsageText: "crawler retry [-tree DIR] [URL-prefix]", OnUsageError: usageError,
-		Flags: []cli.Flag{c.flags.tree()},
+		Name: "retry", Usage: "turn failed URLs, all or those below a URL, back to pending",
+		ArgsUsage:   "[-tree FOLDER] [URL-PREFIX]",
+		Description: "The next run asks them again.",
+		Flags:       []cli.Flag{c.flags.tree()},
 		Action: func(x *cli.Context) error {
-			if x.NArg() > 1 {
-				return usagef("retry: one URL-prefix is allowed, not %d arguments", x.NArg())
+			if err := arguments(x, 1); err != nil {
+				return err
 			}
 			prefix, err := crawler.FolderKey(x.Args().First())
 			if err != nil {
 				return usagef("retry: %w", err)
 			}
-			root := c.flags.opts.Tree
+			root := c.root()
 			tree, err := openExclusive(root)
 			if err != nil {
 				return err
 			}
 			defer tree.Close()
-			index, err := storage.Open(filepath.Join(root, "index.db"), storage.Options{})
+			index, err := openIndex(root, storage.Options{})
 			if err != nil {
-				return damaged(root, err)
+				return err
 			}
 			defer index.Close()
 			n, err := index.Reopen(x.Context, prefix, func(r *storage.Record) bool { return r.State == storage.Failed })
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(c.stdout, "%d URLs are pending again\n", n)
+			fmt.Fprintf(c.stdout, "%d URLs are pending again; the next run asks them\n", n)
 			return nil
 		},
 	}
 }
 
 func openExclusive(root string) (*iut.Tree, error) {
-	tree, err := iut.Open(root, iut.Options{})
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, usagef("-tree %s: there is no tree", root)
+	if err := treeThere(root); err != nil {
+		return nil, err
 	}
-	return tree, err
-}
-
-func noArguments(x *cli.Context) error {
-	if x.NArg() > 0 {
-		return usagef("%s takes no arguments: %s", x.Command.Name, strings.Join(x.Args().Slice(), " "))
-	}
-	return nil
+	return iut.Open(root, iut.Options{})
 }

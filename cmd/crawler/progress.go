@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -84,5 +83,3 @@ func (p *progress) close() {
 	p.clear()
 	p.line = ""
 }
-
-func dirOf(file string) string { return filepath.Dir(file) }

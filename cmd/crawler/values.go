@@ -18,7 +18,8 @@ import (
 type number struct {
 	p     *int64
 	least int64
-	zero  string // what to show for 0
+	unset int64  // the value that means none was given
+	none  string // what to show for it; "": the value itself
 }
 
 func (v number) Set(s string) error {
@@ -31,8 +32,11 @@ func (v number) Set(s string) error {
 }
 
 func (v number) String() string {
-	if v.p == nil || *v.p == 0 {
-		return v.zero
+	switch {
+	case v.p == nil:
+		return ""
+	case *v.p == v.unset && v.none != "":
+		return v.none
 	}
 	return strconv.FormatInt(*v.p, 10)
 }
@@ -48,9 +52,20 @@ var units = []struct {
 	name  string
 	bytes float64
 }{
-	{"kib", 1 << 10}, {"mib", 1 << 20}, {"gib", 1 << 30}, {"tib", 1 << 40},
-	{"kb", 1e3}, {"mb", 1e6}, {"gb", 1e9}, {"tb", 1e12},
-	{"k", 1 << 10}, {"m", 1 << 20}, {"g", 1 << 30}, {"t", 1 << 40}, {"b", 1}, {"", 1},
+	{"kib", 1 << 10},
+	{"mib", 1 << 20},
+	{"gib", 1 << 30},
+	{"tib", 1 << 40},
+	{"kb", 1e3},
+	{"mb", 1e6},
+	{"gb", 1e9},
+	{"tb", 1e12},
+	{"k", 1 << 10},
+	{"m", 1 << 20},
+	{"g", 1 << 30},
+	{"t", 1 << 40},
+	{"b", 1},
+	{"", 1},
 }
 
 func (v size) Set(s string) error {
@@ -165,8 +180,8 @@ func (v text) Set(s string) error {
 }
 
 func (v text) String() string {
-	if v.p == nil {
-		return ""
+	if v.p == nil || *v.p == "" {
+		return "none"
 	}
 	return *v.p
 }
@@ -183,7 +198,7 @@ func (v patterns) Set(s string) error {
 	return nil
 }
 
-func (v patterns) String() string { return "" }
+func (v patterns) String() string { return "none" }
 
 // headers are header fields, one for each use of the flag.
 type headers struct{ p *http.Header }
@@ -201,7 +216,7 @@ func (v headers) Set(s string) error {
 	return nil
 }
 
-func (v headers) String() string { return "" }
+func (v headers) String() string { return "none" }
 
 func notToken(r rune) bool {
 	return r <= ' ' || r >= 0x7f || strings.ContainsRune("()<>@,;:\\\"/[]?={}", r)
@@ -222,7 +237,7 @@ func (v proxy) Set(s string) error {
 	return fmt.Errorf("an address such as http://127.0.0.1:3128 is allowed (http, https, socks5)")
 }
 
-func (v proxy) String() string { return "" }
+func (v proxy) String() string { return "as http_proxy, https_proxy and no_proxy say" }
 
 // toggle is a flag without a value.
 type toggle struct{ p *bool }

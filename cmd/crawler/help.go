@@ -1,0 +1,148 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/urfave/cli/v2"
+)
+
+// A group is a part of the flags, under its title in the help text.
+type group struct {
+	title string
+	flags []cli.Flag
+}
+
+func ungroup(groups []group) []cli.Flag {
+	var all []cli.Flag
+	for _, g := range groups {
+		all = append(all, g.flags...)
+	}
+	return all
+}
+
+const (
+	helpWidth = 88       // columns of the help text
+	helpNames = 27       // columns of the flags' names
+	unbroken  = "\u00a0" // a space at which wrap does not end a line
+)
+
+// exitTable is the one table of exit codes.
+const exitTable = `  0    done; also when -time or a limit was reached, or one signal came
+  1    anything that is not in this table
+  2    usage: flags, arguments or seeds are wrong, or there is nothing to do
+  3    the tree is busy or damaged, or check found faults
+  4    disk error
+  130  forced to stop by a second signal
+`
+
+// crawlHelp is what crawler -h prints.
+func crawlHelp(groups []group, commands []*cli.Command) string {
+	var b strings.Builder
+	b.WriteString(`crawler - crawl the web into a tree of folders that survives being killed
+
+Usage
+  crawler [flags] [http(s) URL ...]
+  crawler SUBCOMMAND [flags] [arguments]
+
+  It fetches what the seeds lead to, politely and as robots.txt allows, until -time is
+  over or nothing is left. Pages land in folders named after their URLs, below -tree.
+  Stop it (Ctrl-C), kill it, cut the power: the same command goes on. The results lie
+  beside -output: res.txt (pages stored), res2.txt (URLs still to do, and why),
+  statistics.txt and hourly_statistics.txt.
+
+Examples
+  crawler -time 10h -input seed.txt -output res.txt     ten hours from a list of seeds
+  crawler -time 10h                                     ten hours more
+  crawler -scope host https://example.org/              one site, until nothing is left
+  crawler ls -r https://example.org/                    what there is of it
+  crawler why https://example.org/page                  what happened to a URL
+  crawler demo                                          a web made up on this machine
+
+Subcommands (crawler SUBCOMMAND -h tells more)
+`)
+	for _, c := range commands {
+		entry(&b, 12, c.Name, c.Usage)
+	}
+	b.WriteString(`
+Flags
+  Each is also an environment variable, such as ` + envOf("max-pages") + ` for -max-pages;
+  the command line wins, repeatable flags add up. Flags stand before the URLs. A TIME is
+  like 300ms, 90s, 20m or 10h, a SIZE like 500KiB, 16MiB or 2GB. Flags without a value
+  are off by default.
+`)
+	for _, g := range groups {
+		fmt.Fprintf(&b, "\n%s\n", g.title)
+		for _, f := range g.flags {
+			flagEntry(&b, f)
+		}
+	}
+	b.WriteString("\nExit status\n" + exitTable)
+	return b.String()
+}
+
+// commandHelp is what a subcommand prints with -h.
+func commandHelp(c *cli.Command) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "crawler %s - %s\n\nUsage\n  crawler %s\n", c.Name, c.Usage, strings.TrimSpace(c.Name+" "+c.ArgsUsage))
+	if c.Description != "" {
+		b.WriteByte('\n')
+		wrap(&b, 2, 2, c.Description)
+	}
+	if len(c.Flags) > 0 {
+		b.WriteString("\nFlags\n")
+		for _, f := range c.Flags {
+			flagEntry(&b, f)
+		}
+	}
+	b.WriteString("\nExit status\n" + exitTable)
+	return b.String()
+}
+
+// flagEntry writes a flag with its value's name, its meaning and its default.
+func flagEntry(b *strings.Builder, f cli.Flag) {
+	g := f.(*cli.GenericFlag)
+	name, text := "-"+g.Name, g.Usage
+	if before, rest, ok := strings.Cut(text, "`"); ok {
+		value, after, _ := strings.Cut(rest, "`")
+		name, text = name+" "+value, before+value+after
+	}
+	if _, ok := g.Value.(toggle); !ok {
+		text += " " + strings.ReplaceAll("(default: "+g.DefaultText+")", " ", unbroken)
+	}
+	entry(b, helpNames, name, text)
+}
+
+// entry writes a name and, beginning in the given column, its text.
+func entry(b *strings.Builder, column int, name, text string) {
+	head := "  " + name
+	fmt.Fprintf(b, "%-*s", column, head)
+	if len(head) >= column {
+		b.WriteByte('\n')
+		wrap(b, column, column, text)
+		return
+	}
+	wrap(b, 0, column, text)
+}
+
+// wrap writes a text in lines that end before helpWidth. They begin in the column indent, the
+// first one after so many spaces as first says.
+func wrap(b *strings.Builder, first, indent int, text string) {
+	b.WriteString(strings.Repeat(" ", first))
+	at := indent
+	for i, word := range strings.Split(text, " ") {
+		switch {
+		case i == 0:
+		case at+1+utf8.RuneCountInString(word) > helpWidth:
+			b.WriteString("\n" + strings.Repeat(" ", indent))
+			at = indent
+		default:
+			b.WriteByte(' ')
+			at++
+		}
+		b.WriteString(strings.ReplaceAll(word, unbroken, " "))
+		at += utf8.RuneCountInString(word)
+	}
+	b.WriteByte('\n')
+}
