@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"time"
 
 	"urltree/buffer"
@@ -15,6 +16,8 @@ import (
 type Source interface {
 	// Take waits for items; io.EOF when there are none and never will be.
 	Take(ctx context.Context) (*buffer.Batch[*Item], error)
+	// Close lets nobody add any more; Take then gives out the rest without waiting.
+	Close()
 }
 
 // A Builder moves the pages of one buffer into the tree and hands the items to the committer.
@@ -29,7 +32,14 @@ type Builder struct {
 }
 
 // Run works until the source ends, which is no error, or ctx does. The first disk error ends it.
-func (b *Builder) Run(ctx context.Context) error {
+// After an error the source is closed and empty, so that nobody waits for a builder that is
+// gone. However Run ends, every item that it or the source had is free.
+func (b *Builder) Run(ctx context.Context) (err error) {
+	defer func() {
+		if err != nil {
+			b.abandon()
+		}
+	}()
 	for {
 		batch, err := b.Source.Take(ctx)
 		if errors.Is(err, io.EOF) {
@@ -45,6 +55,7 @@ func (b *Builder) Run(ctx context.Context) error {
 			}
 			start := time.Now()
 			if err := b.store(item); err != nil {
+				freeAll(batch.Items)
 				return err
 			}
 			if b.Stored != nil {
@@ -54,6 +65,18 @@ func (b *Builder) Run(ctx context.Context) error {
 		if err := b.Committer.submit(ctx, batch); err != nil {
 			return err
 		}
+	}
+}
+
+// abandon lets go of what the source still has. What is not committed stays pending.
+func (b *Builder) abandon() {
+	b.Source.Close()
+	for {
+		batch, err := b.Source.Take(context.Background())
+		if err != nil {
+			return
+		}
+		freeAll(batch.Items)
 	}
 }
 
@@ -78,9 +101,10 @@ func (b *Builder) store(item *Item) error {
 	res, err := b.Tree.Store(page)
 	switch {
 	case errors.Is(err, ErrPage):
-		item.State, item.Reason, item.Links = storage.Failed, "tree", nil
+		// The answer's links count all the same.
+		item.State, item.Reason = storage.Failed, "tree"
 		item.Outcome.Page.Digest = [32]byte{}
-		return nil
+		return b.dropTemp(item)
 	case err != nil:
 		return fmt.Errorf("store %s: %w", item.Row.URL, err)
 	}
@@ -90,13 +114,28 @@ func (b *Builder) store(item *Item) error {
 			return fmt.Errorf("adopt %s: %w", item.Row.URL, err)
 		}
 		b.adopt(item, facts, body)
+		return nil
+	}
+	item.Outcome.Page = res.Facts.Page // cleaned: the index says what source.txt says
+	return nil
+}
+
+// dropTemp removes the body of a page that the tree did not take, unless it got as far as the folder.
+func (b *Builder) dropTemp(item *Item) error {
+	if item.Temp == "" {
+		return nil
+	}
+	if err := b.Tree.fs.Remove(item.Temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return diskError("drop body", err)
 	}
 	return nil
 }
 
-// adopt makes the item's outcome and links those of the page that the folder holds.
+// adopt makes the item's outcome and links those of the page that the folder holds. A URL that
+// has become a seed since keeps the source that its folder names.
 func (b *Builder) adopt(item *Item, facts Facts, body []byte) {
 	item.State, item.Reason = storage.Stored, ""
+	item.Row.Source = facts.Source
 	item.Outcome.Page = facts.Page
 	item.Links = b.Parse(facts, body)
 }

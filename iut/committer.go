@@ -9,7 +9,8 @@ import (
 	"urltree/storage"
 )
 
-// An Index takes a set of outcomes in one transaction. *storage.Index has it.
+// An Index takes a set of outcomes in one transaction, and keeps no hold of the slice.
+// *storage.Index has it.
 type Index interface {
 	Commit(set []*storage.Outcome) (storage.Committed, error)
 }
@@ -23,7 +24,8 @@ type Index interface {
 type Committer struct {
 	Tree  *Tree
 	Index Index
-	// After is told of each set when it is durable, before the permits go back.
+	// After is told of each set when it is durable, before the permits go back. The slice is
+	// the committer's again when it returns.
 	After func(set []*Item, c storage.Committed)
 	// Committed is told how many items a transaction had and how long sync and commit took.
 	Committed func(items int, sync, commit time.Duration)

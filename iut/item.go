@@ -30,6 +30,12 @@ func (it *Item) free() {
 	}
 }
 
+func freeAll(items []*Item) {
+	for _, it := range items {
+		it.free()
+	}
+}
+
 // A Parse gives the links of a page from what its folder holds: the facts of source.txt and
 // content.html. It depends on nothing else but FORMAT, so the answer and the folder give the
 // same links, today and after a crash.

@@ -319,7 +319,7 @@ func filled(b *testing.B, n int) (*Filter, []uint64) {
 
 func BenchmarkHas(b *testing.B) {
 	for _, n := range []int{10_000, 1_000_000, 10_000_000} {
-		if n > 1_000_000 && os.Getenv("SEEN_LARGE") == "" {
+		if n > 1_000_000 && os.Getenv("URLTREE_FULL") == "" {
 			continue
 		}
 		f, fps := filled(b, n)
