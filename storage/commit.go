@@ -168,7 +168,9 @@ func (c *change) outcome(o *Outcome, done *Committed) (Row, error) {
 	r.Reason, r.Tries = o.Reason, max(r.Tries, o.Row.Tries)
 	if o.State == Pending {
 		r.Range, r.Due, r.Reason, r.Tries = o.Next.Range, o.Next.Due, o.Next.Reason, max(r.Tries, o.Next.Tries)
-		r.Run = c.run.ID
+		if r.Run = o.Next.Run; r.Run == 0 {
+			r.Run = c.run.ID
+		}
 		return r.Row, nil
 	}
 	r.State, r.Page = o.State, o.Page

@@ -146,6 +146,9 @@ func Open(path string, opts Options) (*Index, error) {
 	if err != nil {
 		return nil, err
 	}
+	if info.Size() == 0 {
+		return nil, fmt.Errorf("%w: %s is empty", ErrDamaged, path) // bbolt would make a new one of it
+	}
 	bo := &bolt.Options{
 		Timeout: 2 * time.Second, ReadOnly: opts.ReadOnly,
 		NoSync: opts.NoSync, FreelistType: bolt.FreelistMapType,
