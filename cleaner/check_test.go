@@ -1,0 +1,155 @@
+package cleaner
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	"urltree/storage"
+)
+
+// Each way in which index, folders and results can disagree is one fault, which names the place.
+func TestCheckFaults(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		spoil func(s *site, f Files) error
+		want  string // in the first fault; "": no fault
+		n     int    // faults; 0: any number
+	}{
+		{"nothing", func(*site, Files) error { return nil }, "", 0},
+		{"page gone", func(s *site, _ Files) error { return os.RemoveAll(filepath.Dir(s.file("http://a.org/x/", "source.txt"))) }, "http://a.org/x/: the index calls it stored, its folder has no page", 1},
+		{"page torn", func(s *site, _ Files) error { return os.Truncate(s.file("http://a.org/x", "content.html"), 3) }, "http://a.org/x: the index calls it stored, its folder does not hold it", 1},
+		{"body changed", func(s *site, _ Files) error {
+			name := s.file("http://a.org/x", "content.html")
+			b := []byte(read(t, name))
+			b[0]++
+			return os.WriteFile(name, b, 0o644)
+		}, "http://a.org/x: the index calls it stored, its folder does not hold it", 1},
+		{"two lines", func(s *site, _ Files) error {
+			name := s.file("http://a.org/x", "source.txt")
+			return os.WriteFile(name, []byte(read(t, name)+read(t, name)), 0o644)
+		}, "2 lines", 2},
+		{"other facts", func(s *site, _ Files) error {
+			f, body, err := s.tree.Load("http://a.org/x")
+			f.PageDepth++
+			return errors.Join(err, os.WriteFile(s.file("http://a.org/x", "source.txt"), f.AppendLine(nil), 0o644),
+				os.WriteFile(s.file("http://a.org/x", "content.html"), body, 0o644))
+		}, "http://a.org/x: index and folder differ", 1},
+		{"foreign file", func(s *site, _ Files) error {
+			return os.WriteFile(s.file("http://a.org/x", "notes"), nil, 0o644)
+		}, "dr-x/notes: not of this program", 1},
+		{"symbolic link", func(s *site, _ Files) error { return os.Symlink("/", s.file("http://a.org/x", "dr-root")) }, "dr-x/dr-root: not of this program", 1},
+		{"seed without a record", func(s *site, _ Files) error { return s.tree.AddSeeds([]string{"http://new.org/"}) }, "http://new.org/: named by seeds.txt, and has no record", 1},
+		{"index", func(s *site, _ Files) error {
+			s.closeIndex()
+			defer s.openIndex()
+			return updateBolt(s.path(indexName), func(tx *bolt.Tx) error {
+				k, _ := tx.Bucket([]byte("pending")).Cursor().First()
+				return tx.Bucket([]byte("pending")).Delete(k)
+			})
+		}, "pending row", 2},
+		{"line of res.txt changed", func(_ *site, f Files) error {
+			return os.WriteFile(f.Res, []byte(strings.Replace(read(t, f.Res), "2027", "2028", 1)), 0o644)
+		}, "res.txt: line 1 is", 1},
+		{"line of res.txt lost", func(_ *site, f Files) error { return cutLine(f.Res, "http://a.org/x\t") }, "res.txt: line 2 is", 1},
+		{"last line of res.txt lost", func(_ *site, f Files) error { return cutLine(f.Res, "http://a.org/x/\t") }, "res.txt: line 3 is \"\"", 1},
+		{"line too many in res2.txt", func(_ *site, f Files) error {
+			return os.WriteFile(f.Res2, []byte(read(t, f.Res2)+"http://z.org/\n"), 0o644)
+		}, "res2.txt: line 7 is", 1},
+		{"results of an earlier state", func(s *site, f Files) error {
+			old := time.Unix(1_000_000_000, 0)
+			return errors.Join(os.WriteFile(f.Res, nil, 0o644), os.Chtimes(f.Res, old, old))
+		}, "", 0},
+		{"no results", func(_ *site, f Files) error { return os.Remove(f.Res) }, "", 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := small(t)
+			f := filesIn(t, t.TempDir())
+			if err := errors.Join(WriteResults(context.Background(), s.index, f), tt.spoil(s, f)); err != nil {
+				t.Fatal(err)
+			}
+			var faults []string
+			report, err := Check(context.Background(), s.tree, s.index, &parser{}, CheckOptions{Links: true, Output: f.Res},
+				func(text string) { faults = append(faults, text) })
+			if err != nil || report.Faults != len(faults) || (len(faults) > 0) != (tt.want != "") || tt.n > 0 && len(faults) != tt.n {
+				t.Fatalf("%+v, %v\n%s", report, err, strings.Join(faults, "\n"))
+			}
+			if tt.want != "" && !strings.Contains(faults[0], tt.want) {
+				t.Errorf("got %q, want %q", faults, tt.want)
+			}
+		})
+	}
+}
+
+// What a kill leaves is counted, and no fault.
+func TestCheckLeftovers(t *testing.T) {
+	s := small(t)
+	s.write("http://a.org/later", "http://a.org/x", 2, "http://nowhere.org/")
+	s.write("http://c.org/", "http://a.org/", 1)
+	if err := errors.Join(
+		os.Remove(s.file("http://c.org/", "source.txt")),
+		os.WriteFile(s.path("tmp/1"), nil, 0o644),
+	); err != nil {
+		t.Fatal(err)
+	}
+	report := s.noFaults(CheckOptions{Links: true}, &parser{})
+	want := CheckReport{Records: 11, Pages: 4, Links: 7, Torn: 1, Unknown: 1, Temp: 1}
+	if report != want {
+		t.Errorf("got %+v, want %+v", report, want)
+	}
+	text := report.String()
+	for _, part := range []string{"11 records", "4 pages", "7 links", "1 torn", "1 files in tmp", "faults: 0"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is not in:\n%s", part, text)
+		}
+	}
+}
+
+// -links finds a link that has no record, but not on a page of which links were cut, nor one
+// that scope rejects.
+func TestCheckLinks(t *testing.T) {
+	const page, lost = "http://a.org/new", "http://lost.org/"
+	for _, tt := range []struct {
+		name   string
+		flags  string
+		links  bool
+		parser *parser
+		faults int
+	}{
+		{"lost", "-", true, &parser{}, 1},
+		{"not asked", "-", false, &parser{}, 0},
+		{"cut", "nc", true, &parser{}, 0},
+		{"other flags", "nt", true, &parser{}, 1},
+		{"out of scope", "-", true, &parser{hosts: map[string]bool{}}, 0},
+		{"in scope", "-", true, &parser{hosts: map[string]bool{"lost.org": true}}, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := small(t)
+			f := s.write(page, "http://a.org/", 1, "http://a.org/x", lost)
+			if err := os.Remove(s.file(page, "source.txt")); err != nil {
+				t.Fatal(err)
+			}
+			f.Flags = tt.flags
+			if err := os.WriteFile(s.file(page, "source.txt"), f.AppendLine(nil), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			s.commit(&storage.Outcome{ // without its links
+				Row: storage.Row{URL: page, Source: "http://a.org/", Depth: 1}, State: storage.Stored, Page: f.Page,
+			})
+			var faults []string
+			report, err := Check(context.Background(), s.tree, s.index, tt.parser, CheckOptions{Links: tt.links},
+				func(text string) { faults = append(faults, text) })
+			if err != nil || report.Faults != tt.faults {
+				t.Fatalf("%+v, %v: %v", report, err, faults)
+			}
+			if tt.faults == 1 && faults[0] != lost+": named by "+page+", and has no record" {
+				t.Errorf("got %q", faults)
+			}
+		})
+	}
+}

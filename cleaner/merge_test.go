@@ -1,0 +1,190 @@
+package cleaner
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+	"urltree/iut"
+	"urltree/storage"
+)
+
+func mergeOptions(s *site, output string) MergeOptions {
+	return MergeOptions{
+		Root: s.root, Output: output, NoSync: true,
+		Parser: func(iut.Format) (Parser, error) { return &parser{}, nil },
+	}
+}
+
+// A damaged index is kept beside the one that is made anew; what only it knew is pending again.
+func TestMergeDamaged(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		spoil func(path string) error
+		kept  bool // the old file
+	}{
+		{"missing", os.Remove, false},
+		{"cut off", func(path string) error { return os.Truncate(path, 20<<10) }, true},
+		{"another file", func(path string) error { return os.WriteFile(path, []byte("what?"), 0o644) }, true},
+		{"empty", func(path string) error { return os.Truncate(path, 0) }, true},
+		{"counters wrong", func(path string) error {
+			return updateBolt(path, func(tx *bolt.Tx) error {
+				k, _ := tx.Bucket([]byte("pending")).Cursor().First()
+				return tx.Bucket([]byte("pending")).Delete(k)
+			})
+		}, true},
+		{"one value damaged", func(path string) error {
+			return updateBolt(path, func(tx *bolt.Tx) error {
+				k, _ := tx.Bucket([]byte("url")).Cursor().First()
+				return tx.Bucket([]byte("url")).Put(k, []byte("x"))
+			})
+		}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := small(t)
+			s.close()
+			if err := tt.spoil(s.path(indexName)); err != nil {
+				t.Fatal(err)
+			}
+			before, err := os.ReadFile(s.path(indexName))
+			if err != nil && tt.kept {
+				t.Fatal(err)
+			}
+			out := filepath.Join(t.TempDir(), "res.txt")
+			report, err := Merge(context.Background(), mergeOptions(s, out))
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept, _ := filepath.Glob(s.path(indexName) + ".damaged-*")
+			if tt.kept != (len(kept) == 1) || tt.kept && read(t, kept[0]) != string(before) {
+				t.Errorf("kept: %v", kept)
+			}
+			if tt.kept && !strings.Contains(report.String(), filepath.Base(kept[0])) {
+				t.Errorf("the report does not name %s:\n%s", kept[0], report.String())
+			}
+			// The tree names all but d.org, which only a redirect did.
+			if c := report.Totals.Counts; c != (storage.Counts{Now: 7, Stored: 3}) {
+				t.Errorf("%+v", c)
+			}
+			if got := read(t, filesIn(t, filepath.Dir(out)).Statistics); strings.Contains(got, "DOES NOT HOLD") {
+				t.Errorf("statistics:\n%s", got)
+			}
+			s.openTree()
+			s.openIndex()
+			s.noFaults(CheckOptions{Links: true, Output: out}, &parser{})
+		})
+	}
+}
+
+func updateBolt(path string, fn func(*bolt.Tx) error) error {
+	db, err := bolt.Open(path, 0o644, &bolt.Options{NoSync: true})
+	if err != nil {
+		return err
+	}
+	return errors.Join(db.Update(fn), db.Close())
+}
+
+// What is no damage is no reason to make the index anew, nor to touch anything.
+func TestMergeRefuses(t *testing.T) {
+	s := small(t)
+	before := s.records()
+	out := filepath.Join(t.TempDir(), "res.txt")
+	opts := mergeOptions(s, out)
+	if _, err := Merge(context.Background(), opts); !errors.Is(err, iut.ErrBusy) {
+		t.Errorf("the tree is in use: %v", err)
+	}
+	s.close()
+	bad := errors.New("scope of another program")
+	opts.Parser = func(iut.Format) (Parser, error) { return nil, bad }
+	if _, err := Merge(context.Background(), opts); !errors.Is(err, bad) {
+		t.Errorf("no parser: %v", err)
+	}
+	opts = mergeOptions(s, filepath.Join(s.root, "statistics.txt"))
+	if _, err := Merge(context.Background(), opts); err == nil {
+		t.Error("res.txt would be statistics.txt")
+	}
+	opts = mergeOptions(s, out)
+	opts.Root = filepath.Join(t.TempDir(), "none")
+	if _, err := Merge(context.Background(), opts); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no tree: %v", err)
+	}
+	if _, err := os.Stat(out); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("results were written: %v", err)
+	}
+	s.openTree()
+	s.openIndex()
+	if !maps.Equal(s.records(), before) {
+		t.Error("the index was changed")
+	}
+}
+
+// Runs, hours, outcomes and host times live on in an index that is whole, and the filter that
+// was saved with it does not.
+func TestMergeIntact(t *testing.T) {
+	s := small(t)
+	if _, _, _, err := s.index.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	s.commit(&storage.Outcome{Host: &storage.HostTimes{Name: "a.org", Next: 77}})
+	if _, err := s.index.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.index.PutHour(storage.Hour{Run: 1, Hour: 1}); err != nil {
+		t.Fatal(err)
+	}
+	before := s.records()
+	s.close()
+	if err := os.WriteFile(s.path("seen"), []byte("filter"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	report, err := Merge(context.Background(), mergeOptions(s, filepath.Join(t.TempDir(), "res.txt")))
+	if err != nil || report.Index != "kept" || report.Pages != 3 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	if _, err := os.Stat(s.path("seen")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the saved filter: %v", err)
+	}
+	s.openTree()
+	s.openIndex()
+	if !maps.Equal(s.records(), before) {
+		t.Error("records changed")
+	}
+	if h, err := s.index.Host("a.org"); err != nil || h.Next != 77 {
+		t.Errorf("host: %+v, %v", h, err)
+	}
+	if hours, err := s.index.Hours(); err != nil || len(hours) != 1 {
+		t.Errorf("hours: %v, %v", hours, err)
+	}
+	if run, unclean, last, err := s.index.Begin(); err != nil || run.ID != 2 || !unclean || last != 1 {
+		t.Errorf("next run: %+v, unclean %v up to %d, %v", run, unclean, last, err)
+	}
+}
+
+// A defective page is neither taken for a whole one nor thrown away.
+func TestMergeDefect(t *testing.T) {
+	s := small(t)
+	name := s.file("http://a.org/x/", "source.txt")
+	line := read(t, name)
+	if err := os.WriteFile(name, []byte(line+line), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.close()
+	report, err := Merge(context.Background(), mergeOptions(s, filepath.Join(t.TempDir(), "res.txt")))
+	if err != nil || report.Defects != 1 || report.Reopened != 1 || report.Pages != 2 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	if read(t, name) != line+line {
+		t.Error("the defect was hidden")
+	}
+	s.openTree()
+	s.openIndex()
+	if r, err := s.index.Record("http://a.org/x/"); err != nil || r.State != storage.Pending {
+		t.Errorf("%+v, %v", r, err)
+	}
+}

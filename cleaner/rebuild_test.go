@@ -1,0 +1,380 @@
+package cleaner
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+	"urltree/iut"
+	"urltree/storage"
+)
+
+func TestMain(m *testing.M) {
+	// Each random run makes trees on disk. More by -rapid.checks.
+	if err := flag.Set("rapid.checks", "40"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// A plan is a random site: which pages exist, what they link to, and how each came to lie in its
+// folder.
+type plan struct {
+	seeds []string
+	pages []planned // in the order in which a crawl wrote them
+}
+
+type planned struct {
+	url, source string
+	depth       uint32
+	links       []string
+	state       string
+}
+
+// The states of a page in a plan.
+const (
+	stored  = "stored"  // folder and index
+	unknown = "unknown" // whole folder; a kill came before the commit
+	failed  = "failed"  // whole folder; the index has another outcome
+	lost    = "lost"    // the index calls it stored; the folder is gone
+	other   = "other"   // the index calls another body stored
+	torn    = "torn "   // and how: not whole, and the index does not call it stored
+)
+
+var tornBy = map[string]func(s *site, url string) error{
+	"no source.txt": func(s *site, url string) error { return os.Remove(s.file(url, "source.txt")) },
+	"no content":    func(s *site, url string) error { return os.Remove(s.file(url, "content.html")) },
+	"half a line":   func(s *site, url string) error { return os.Truncate(s.file(url, "source.txt"), 20) },
+	"short content": func(s *site, url string) error { return os.Truncate(s.file(url, "content.html"), 3) },
+	"other content": func(s *site, url string) error {
+		name := s.file(url, "content.html")
+		info, err := os.Stat(name)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(name, []byte(strings.Repeat("x", int(info.Size()))), 0o644)
+	},
+}
+
+var universe = func() (urls []string) {
+	for _, host := range []string{"a.org", "b.org", "c.org"} {
+		for _, path := range []string{"/", "/x", "/x/", "/x/y", "/x?q"} {
+			urls = append(urls, "http://"+host+path)
+		}
+	}
+	return urls
+}()
+
+func drawPlan(t *rapid.T) plan {
+	p := plan{seeds: rapid.SliceOfNDistinct(rapid.SampledFrom(universe), 1, 3, rapid.ID[string]).Draw(t, "seeds")}
+	states := []string{stored, stored, stored, unknown, failed, lost, other}
+	for _, how := range slices.Sorted(maps.Keys(tornBy)) {
+		states = append(states, torn+how)
+	}
+	for _, url := range rapid.SliceOfNDistinct(rapid.SampledFrom(universe), 0, 8, rapid.ID[string]).Draw(t, "pages") {
+		page := planned{
+			url: url, source: universe[0], depth: uint32(rapid.IntRange(1, 4).Draw(t, "depth")),
+			links: rapid.SliceOfN(rapid.SampledFrom(universe), 0, 5).Draw(t, "links"),
+			state: rapid.SampledFrom(states).Draw(t, "state"),
+		}
+		if slices.Contains(p.seeds, url) || rapid.IntRange(0, 4).Draw(t, "target of a seed") == 0 {
+			page.source, page.depth = storage.Seed, 0
+		}
+		p.pages = append(p.pages, page)
+	}
+	return p
+}
+
+// make lets the plan come true, as a crawl with the parser p and some accidents would.
+func (pl *plan) make(s *site, p *parser) {
+	s.seed(pl.seeds...)
+	for _, url := range pl.seeds {
+		p.AddSeed(url)
+	}
+	for _, page := range pl.pages {
+		if page.source == storage.Seed {
+			p.AddSeed(page.url) // the redirect of its seed came before
+		}
+	}
+	for _, page := range pl.pages {
+		f := s.write(page.url, page.source, page.depth, page.links...)
+		o := &storage.Outcome{
+			Row:   storage.Row{URL: page.url, Source: page.source, Depth: page.depth},
+			State: storage.Stored, Page: f.Page, Links: p.Links(f, bodyOf(page.url, page.links)),
+		}
+		var err error
+		switch page.state {
+		case stored:
+			s.commit(o)
+		case lost:
+			s.commit(o)
+			err = errors.Join(os.Remove(s.file(page.url, "source.txt")), os.Remove(s.file(page.url, "content.html")))
+		case other:
+			o.Page.Digest[0] ^= 1
+			s.commit(o)
+		case failed:
+			o.State, o.Reason, o.Page, o.Links = storage.Failed, "timeout", storage.Page{}, nil
+			s.commit(o)
+		case unknown:
+		default:
+			err = tornBy[strings.TrimPrefix(page.state, torn)](s, page.url)
+		}
+		if err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+func (pl *plan) complete() map[string]planned {
+	whole := map[string]planned{}
+	for _, page := range pl.pages {
+		if page.state != lost && !strings.HasPrefix(page.state, torn) {
+			whole[page.url] = page
+		}
+	}
+	return whole
+}
+
+// pending gives, by the rule, the URLs without a page and their shortest depths.
+func (pl *plan) pending(scoped bool) map[string]uint32 {
+	whole := pl.complete()
+	hosts := map[string]bool{}
+	for _, url := range pl.seeds {
+		hosts[storage.Host(url)] = true
+	}
+	for url, page := range whole {
+		if page.source == storage.Seed {
+			hosts[storage.Host(url)] = true
+		}
+	}
+	want := map[string]uint32{}
+	for _, page := range whole {
+		for _, url := range page.links {
+			if scoped && !hosts[storage.Host(url)] {
+				continue
+			}
+			if d, ok := want[url]; !ok || page.depth+1 < d {
+				want[url] = page.depth + 1
+			}
+		}
+	}
+	for _, url := range pl.seeds {
+		want[url] = 0
+	}
+	for url := range whole {
+		delete(want, url)
+	}
+	return want
+}
+
+// The rule of the whole package: from folders, seeds.txt and FORMAT alone, stored = complete
+// pages, and pending = seeds and links of stored pages that have no complete page.
+func TestTreeSuffices(t *testing.T) {
+	dir, n := t.TempDir(), 0
+	rapid.Check(t, func(t *rapid.T) {
+		n++
+		root := filepath.Join(dir, fmt.Sprint(n))
+		if err := os.Mkdir(root, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		s := newSite(t, filepath.Join(root, "iut"))
+		defer s.close()
+		scoped := rapid.Bool().Draw(t, "scoped")
+		newParser := func() *parser {
+			if scoped {
+				return &parser{hosts: map[string]bool{}}
+			}
+			return &parser{}
+		}
+		pl := drawPlan(t)
+		pl.make(s, newParser())
+		s.close()
+		if err := os.Remove(s.path(indexName)); err != nil {
+			t.Fatal(err)
+		}
+		opts := MergeOptions{
+			Root: s.root, Output: filepath.Join(root, "res.txt"), NoSync: true,
+			Parser: func(iut.Format) (Parser, error) { return newParser(), nil },
+		}
+		report, err := Merge(context.Background(), opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole, pending := pl.complete(), pl.pending(scoped)
+		if report.Pages != len(whole) || report.Adopted != len(whole) || report.Found != len(whole)+len(pending) {
+			t.Fatalf("report %+v; want %d pages, %d pending", report, len(whole), len(pending))
+		}
+		s.openTree()
+		s.openIndex()
+		records := s.records()
+		for url, r := range records {
+			page, isPage := whole[url]
+			depth, isPending := pending[url]
+			switch {
+			case isPage:
+				if r.State != storage.Stored || r.Source != page.source || r.PageDepth != page.depth || r.Depth > page.depth {
+					t.Fatalf("stored: %+v, want %+v", r, page)
+				}
+			case isPending:
+				if r.State != storage.Pending || r.Range != storage.Now || r.Depth != depth || r.Tries != 0 {
+					t.Fatalf("pending: %+v, want depth %d", r, depth)
+				}
+				from := whole[r.Source]
+				if (r.Source == storage.Seed) != slices.Contains(pl.seeds, url) ||
+					r.Source != storage.Seed && (from.depth+1 != depth || !slices.Contains(from.links, url)) {
+					t.Fatalf("source of %+v does not link to it from depth %d", r, depth-1)
+				}
+			default:
+				t.Fatalf("nobody names %+v", r)
+			}
+		}
+		if len(records) != len(whole)+len(pending) {
+			t.Fatalf("%d records; want %d pages and %d pending", len(records), len(whole), len(pending))
+		}
+		if run, unclean, _, err := s.index.Begin(); err != nil || !unclean && len(whole) > 0 {
+			t.Fatalf("the next start takes the stop for a clean one: %+v, %v", run, err)
+		}
+		s.noFaults(CheckOptions{Links: true, Output: opts.Output}, newParser())
+	})
+}
+
+// A merge makes an index that differs from its folders agree with them, keeps the rest of it,
+// and changes nothing when done twice.
+func TestMergeKeeps(t *testing.T) {
+	dir, n := t.TempDir(), 0
+	rapid.Check(t, func(t *rapid.T) {
+		n++
+		root := filepath.Join(dir, fmt.Sprint(n))
+		if err := os.Mkdir(root, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		s := newSite(t, filepath.Join(root, "iut"))
+		defer s.close()
+		pl := drawPlan(t)
+		pl.make(s, &parser{})
+		before := s.records()
+		s.close()
+		opts := MergeOptions{
+			Root: s.root, Output: filepath.Join(root, "res.txt"), NoSync: true,
+			Parser: func(iut.Format) (Parser, error) { return &parser{}, nil },
+		}
+		var first map[string]storage.Record
+		var files []string
+		for again := range 2 {
+			report, err := Merge(context.Background(), opts)
+			if err != nil || report.Index != "kept" {
+				t.Fatalf("%+v, %v", report, err)
+			}
+			s.openTree()
+			s.openIndex()
+			records := s.records()
+			check := s.noFaults(CheckOptions{Links: true, Output: opts.Output}, &parser{})
+			if !check.Results || check.Torn+check.Unknown+check.Temp > 0 {
+				t.Fatalf("left over: %+v", check)
+			}
+			var texts []string
+			f := filesIn(t, root)
+			for _, name := range []string{f.Res, f.Res2, f.Statistics, f.Hourly} {
+				texts = append(texts, read(t, name))
+			}
+			s.close()
+			if again == 0 {
+				first, files = records, texts
+				continue
+			}
+			if report.Adopted+report.Torn+report.Reopened+report.Found > 0 {
+				t.Errorf("the second merge did something: %+v", report)
+			}
+			if !maps.Equal(records, first) || !slices.Equal(texts, files) {
+				t.Errorf("the second merge changed\n%v\n%v\ninto\n%v\n%v", first, files, records, texts)
+			}
+		}
+		whole := pl.complete()
+		for url, r := range first {
+			if _, isPage := whole[url]; isPage != (r.State == storage.Stored) {
+				t.Errorf("complete: %v, record %+v", isPage, r)
+			}
+		}
+		for url, old := range before {
+			r, ok := first[url]
+			if !ok {
+				t.Errorf("lost: %+v", old)
+			}
+			if old.State == storage.Failed && whole[url].url == "" && r != old {
+				t.Errorf("%+v\nbecame\n%+v", old, r)
+			}
+		}
+	})
+}
+
+// A rebuild that is cut off leaves no index.db, or one that a merge completes, whatever page it
+// had come to.
+func TestRebuildCutOff(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		t.Run(fmt.Sprintf("index there %v", keep), func(t *testing.T) {
+			s := newSite(t, filepath.Join(t.TempDir(), "iut"))
+			defer s.close()
+			s.seed("http://a.org/")
+			want := map[string]bool{"http://a.org/": true, "http://b.org/": true}
+			for i := range 5 {
+				url := fmt.Sprintf("http://a.org/%d", i)
+				s.write(url, "http://a.org/", 1, url+"/", "http://b.org/")
+				want[url], want[url+"/"] = true, true
+			}
+			s.close()
+			if !keep {
+				if err := os.Remove(s.path(indexName)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cut := errors.New("cut off")
+			for k := range 5 {
+				ctx, stop := context.WithCancelCause(context.Background())
+				pages := 0
+				opts := MergeOptions{
+					Root: s.root, Output: filepath.Join(t.TempDir(), "res.txt"), NoSync: true,
+					Parser: func(iut.Format) (Parser, error) {
+						return &parser{read: func(string) {
+							if pages++; pages > k {
+								stop(cut)
+							}
+						}}, nil
+					},
+				}
+				if _, err := Merge(ctx, opts); !errors.Is(err, cut) && !errors.Is(err, context.Canceled) {
+					t.Fatalf("cut off at page %d: %v", k, err)
+				}
+				stop(nil)
+				if there, err := storage.Exists(s.path(indexName)); err != nil || there != keep {
+					t.Fatalf("cut off at page %d: index there: %v, %v", k, there, err)
+				}
+			}
+			opts := MergeOptions{
+				Root: s.root, Output: filepath.Join(t.TempDir(), "res.txt"), NoSync: true,
+				Parser: func(iut.Format) (Parser, error) { return &parser{}, nil },
+			}
+			if _, err := Merge(context.Background(), opts); err != nil {
+				t.Fatal(err)
+			}
+			s.openTree()
+			s.openIndex()
+			got := map[string]bool{}
+			for url := range s.records() {
+				got[url] = true
+			}
+			if !maps.Equal(got, want) {
+				t.Errorf("got %v, want %v", got, want)
+			}
+			s.noFaults(CheckOptions{Links: true, Output: opts.Output}, &parser{})
+		})
+	}
+}
