@@ -391,6 +391,7 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 			b.Close()
 		}
 		err := builders.Wait()
+		e.discard() // after an error; else the builders have taken everything
 		committer.Close()
 		err = errors.Join(crawlErr, err, committing.Wait())
 		stopReporting()
@@ -408,6 +409,23 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 		err = cause // the first error, not what followed from it
 	}
 	return result, err
+}
+
+// discard gives back the memory and the files of what the builders have left in the buffers.
+func (e *engine) discard() {
+	for _, b := range e.buffers {
+		for {
+			batch, err := b.Take(context.Background())
+			if err != nil {
+				break // closed and empty
+			}
+			for _, it := range batch.Items {
+				if it.Free != nil {
+					it.Free()
+				}
+			}
+		}
+	}
 }
 
 // finish marks the clean end and saves the filter that belongs to it.
@@ -524,11 +542,13 @@ func (o *Options) linkOptions() iut.LinkOptions {
 // NewLinker makes the Linker that the link options in FORMAT describe: what merge and check
 // parse pages with.
 func NewLinker(l iut.LinkOptions) (*Linker, error) {
-	mode, err := scope.ParseMode(l.Scope)
-	if err != nil {
-		return nil, err
+	o := Options{MaxDepth: l.MaxDepth}
+	if l.Scope != "" { // a tree that was made, and no run got so far as to set its options
+		var err error
+		if o.Scope, err = scope.ParseMode(l.Scope); err != nil {
+			return nil, fmt.Errorf("FORMAT: %w", err)
+		}
 	}
-	o := Options{Scope: mode, MaxDepth: l.MaxDepth}
 	switch {
 	case l.MaxDepth < 0:
 		o.MaxDepth = 0

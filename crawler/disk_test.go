@@ -1,0 +1,296 @@
+package crawler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"urltree/cleaner"
+	"urltree/crawler"
+	"urltree/internal/faultfs"
+	"urltree/internal/testweb"
+	"urltree/iut"
+	"urltree/storage"
+)
+
+// A smallDisk is a file system in memory of a size that can be changed.
+type smallDisk struct {
+	t    *testing.T
+	path string
+}
+
+// mountSmall mounts one with mount options such as "size=1m" and takes it down with the test.
+func mountSmall(t *testing.T, limit string) *smallDisk {
+	t.Helper()
+	d := &smallDisk{t, t.TempDir()}
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", limit, "tmpfs", d.path).CombinedOutput(); err != nil {
+		t.Skipf("mount is not allowed here: %v: %s", err, out)
+	}
+	t.Cleanup(func() {
+		// A file that is still open or mapped would keep it busy.
+		if out, err := exec.Command("umount", d.path).CombinedOutput(); err != nil {
+			t.Errorf("a run has left files open or mapped: %v: %s", err, out)
+			_ = exec.Command("umount", "-l", d.path).Run()
+		}
+	})
+	return d
+}
+
+func (d *smallDisk) resize(limit string) {
+	d.t.Helper()
+	if out, err := exec.Command("mount", "-o", "remount,"+limit, d.path).CombinedOutput(); err != nil {
+		d.t.Fatalf("remount: %v: %s", err, out)
+	}
+}
+
+// requireNoFaults lets check look at what a failed run has left. It must find nothing, and it
+// must not need room on the disk.
+func requireNoFaults(t testing.TB, root string) {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(root, "index.db")); errors.Is(err, fs.ErrNotExist) {
+		return // the disk was full before the tree was made
+	}
+	tree, err := iut.Open(root, iut.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tree.Close()
+	index, err := storage.Open(filepath.Join(root, "index.db"), storage.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer index.Close()
+	linker, err := crawler.NewLinker(tree.Format().Links)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = cleaner.Check(context.WithoutCancel(t.Context()), tree, index, linker, cleaner.CheckOptions{Links: true},
+		func(fault string) { t.Error("fault:", fault) })
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// requireDiskError wants the error of a full or broken disk, told in one line.
+func requireDiskError(t testing.TB, err error, number syscall.Errno) {
+	t.Helper()
+	if !errors.Is(err, iut.ErrDisk) || !errors.Is(err, number) {
+		t.Fatalf("error %v, want %v and %v", err, iut.ErrDisk, number)
+	}
+	first, _, _ := strings.Cut(err.Error(), "\n")
+	if !strings.Contains(first, number.Error()) {
+		t.Errorf("the first line %q does not tell of: %v", first, number)
+	}
+}
+
+// TestFullDisk crawls onto a file system that is too small, and makes it larger step by step:
+// each run but the last ends with a disk error and a tree without faults, and the same options
+// go on to the known answer.
+func TestFullDisk(t *testing.T) {
+	web := serve(t, testweb.Options{
+		Kind: testweb.Linked, Hosts: 10, Pages: 400, Seed: 21, MinSize: 500, MaxSize: 150 << 10,
+		Redirects: .05, Texts: .05, Images: .05, NoIndex: .05,
+	})
+	for _, tt := range []struct {
+		name   string
+		limit  string
+		steps  []int
+		enough string
+	}{
+		{"bytes", "size=%dk", []int{8, 40, 60, 100, 500, 1500, 3000, 6000}, "size=1g"},
+		{"inodes", "size=1g,nr_inodes=%d", []int{3, 5, 7, 9, 30, 100, 300, 500}, "size=1g,nr_inodes=100000"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			disk := mountSmall(t, fmt.Sprintf(tt.limit, tt.steps[0]))
+			dir := t.TempDir()
+			web.Reset()
+			opts := options(dir, web)
+			opts.Tree = filepath.Join(disk.path, "iut")
+			opts.MemoryBodies = 256 << 10 // large bodies go to files
+			failed := 0
+			for _, step := range tt.steps {
+				disk.resize(fmt.Sprintf(tt.limit, step))
+				if _, err := crawler.Run(t.Context(), opts); err != nil {
+					failed++
+					t.Logf("%d: %v", step, err)
+					requireDiskError(t, err, syscall.ENOSPC)
+				}
+				requireNoFaults(t, opts.Tree)
+			}
+			if failed < len(tt.steps)-1 {
+				t.Errorf("%d of %d runs met a full disk: the test is too roomy", failed, len(tt.steps))
+			}
+			disk.resize(tt.enough)
+			if _, err := crawler.Run(t.Context(), opts); err != nil {
+				t.Fatal(err)
+			}
+			requireNoFaults(t, opts.Tree)
+			requireSame(t, crawled(t, opts.Output), web.Answer().Stored)
+		})
+	}
+}
+
+// TestFullOutput has room for the tree, but not for the results: what was written before stays
+// as it was, and the next run only has to write them.
+func TestFullOutput(t *testing.T) {
+	web := serve(t, testweb.Options{Kind: testweb.Tree, Hosts: 4, Pages: 500, Seed: 22, MinSize: 300, MaxSize: 1000})
+	disk := mountSmall(t, "size=1m")
+	opts := options(t.TempDir(), web)
+	opts.Output = filepath.Join(disk.path, "res.txt")
+	opts.MaxPages = 20
+	if _, err := crawler.Run(t.Context(), opts); err != nil {
+		t.Fatal(err)
+	}
+	before := crawled(t, opts.Output)
+	opts.MaxPages = 0
+	disk.resize("size=40k")
+	_, err := crawler.Run(t.Context(), opts)
+	requireDiskError(t, err, syscall.ENOSPC)
+	if !slices.Equal(crawled(t, opts.Output), before) {
+		t.Error("res.txt is not as it was")
+	}
+	if left, err := filepath.Glob(filepath.Join(disk.path, "*.new")); err != nil || len(left) > 0 {
+		t.Errorf("unfinished files are left: %q, %v", left, err)
+	}
+	requireNoFaults(t, opts.Tree)
+
+	disk.resize("size=10m")
+	if _, err := crawler.Run(t.Context(), opts); err != nil {
+		t.Fatal(err)
+	}
+	requireSame(t, crawled(t, opts.Output), web.Answer().Stored)
+	for url, n := range web.Requests() {
+		if n != 1 {
+			t.Errorf("%s was asked %d times", url, n)
+		}
+	}
+}
+
+// TestOutputThatCannotBeWritten stands for all other ways in which writing results fails.
+func TestOutputThatCannotBeWritten(t *testing.T) {
+	web := serve(t, testweb.Options{Pages: 5, Seed: 23})
+	dir := t.TempDir()
+	opts := options(dir, web)
+	opts.Output = filepath.Join(dir, "gone", "res.txt")
+	_, err := crawler.Run(t.Context(), opts)
+	requireDiskError(t, err, syscall.ENOENT)
+	requireNoFaults(t, opts.Tree)
+	opts = options(dir, web)
+	if _, err := crawler.Run(t.Context(), opts); err != nil {
+		t.Fatal(err)
+	}
+	requireSame(t, crawled(t, opts.Output), web.Answer().Stored)
+	requireChecked(t, dir)
+}
+
+// TestFaultAtEveryCall lets the disk of the tree fail at the k-th call, for every k that a small
+// crawl comes to, for good and only once.
+func TestFaultAtEveryCall(t *testing.T) {
+	web := serve(t, testweb.Options{
+		Kind: testweb.Linked, Hosts: 2, Pages: 15, Seed: 24, MinSize: 500, MaxSize: 400 << 10, Redirects: .1, NoIndex: .1,
+	})
+	answer := web.Answer().Stored
+	step := 3
+	switch {
+	case os.Getenv("URLTREE_FULL") != "":
+		step = 1
+	case testing.Short():
+		step = 17
+	}
+	for i, tt := range []struct {
+		name   string
+		number syscall.Errno
+		once   bool
+	}{
+		{"EIO", syscall.EIO, false},
+		{"ENOSPC", syscall.ENOSPC, false},
+		{"EIO once", syscall.EIO, true},
+		{"ENOSPC once", syscall.ENOSPC, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for k := i % step; ; k += step {
+				if !testFault(t, web, answer, k, tt.number, tt.once) {
+					t.Logf("a crawl needs %d calls", k)
+					break
+				}
+			}
+		})
+	}
+}
+
+// testFault tells whether the crawl came to call k.
+func testFault(t *testing.T, web *testweb.Web, answer []string, k int, number syscall.Errno, once bool) bool {
+	t.Helper()
+	dir := t.TempDir()
+	opts := options(dir, web)
+	opts.Buffers, opts.Crawlers, opts.Downloads, opts.FlushInterval = 1, 1, 2, 50*time.Millisecond
+	opts.MemoryBodies, opts.NoSync = 128<<10, true
+	if err := os.Mkdir(opts.Tree, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	disk, err := iut.OpenDisk(opts.Tree, iut.SyncNone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer disk.Close()
+	fault := faultfs.FailAfter(disk, k, number)
+	fault.Once, fault.Short = once, true
+	opts.FS = fault
+	_, err = crawler.Run(t.Context(), opts)
+	if !fault.Failed() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return false
+	}
+	call := fault.Calls()[k]
+	switch op, _, _ := strings.Cut(call, " "); {
+	case err != nil:
+		requireDiskError(t, err, number)
+	case !once:
+		t.Errorf("call %d, %s: the disk is gone, and the run ended as if nothing had happened", k, call)
+	case op == "mkdir" && number == syscall.ENOSPC: // with room left it is a full folder: this page's failure alone
+	case op == "remove" && strings.Contains(call, "tmp/"): // left to the next start
+	default:
+		t.Errorf("call %d, %s: the fault was passed over", k, call)
+	}
+	requireNoFaults(t, opts.Tree)
+
+	opts.FS = nil
+	retry(t, opts.Tree)
+	if _, err := crawler.Run(t.Context(), opts); err != nil {
+		t.Fatalf("call %d, %s: the next run: %v", k, call, err)
+	}
+	requireSame(t, crawled(t, opts.Output), answer)
+	requireChecked(t, dir)
+	if t.Failed() {
+		t.Fatalf("call %d, %s", k, call)
+	}
+	return true
+}
+
+// retry turns the pages that the tree could not take back to pending.
+func retry(t *testing.T, root string) {
+	t.Helper()
+	path := filepath.Join(root, "index.db")
+	if there, err := storage.Exists(path); err != nil || !there {
+		return
+	}
+	index, err := storage.Open(path, storage.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer index.Close()
+	if _, err := index.Reopen(t.Context(), nil, func(r *storage.Record) bool { return r.Reason == "tree" }); err != nil {
+		t.Fatal(err)
+	}
+}
