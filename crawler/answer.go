@@ -15,8 +15,9 @@ import (
 
 // Flags of a page in source.txt.
 const (
-	flagNone     = "-"
-	flagNoFollow = "n" // header or page said nofollow
+	flagNone      = "-"
+	flagNoFollow  = "n" // header or page said nofollow
+	flagTruncated = "t" // the body is only the first part
 )
 
 // maxHops is how many redirects in a row are followed.
@@ -34,7 +35,7 @@ func (w *worker) answer(item *iut.Item, res *fetch.Response, err error) frontier
 	page.Status = uint16(res.Status)
 	a := frontier.Answer{Took: res.First, RetryAfter: res.RetryAfter}
 	switch status := res.Status; {
-	case status == http.StatusNoContent || status == http.StatusResetContent:
+	case status == http.StatusNoContent || status == http.StatusResetContent || status == http.StatusNotModified:
 		res.Body.Release()
 		item.Fail("no-content")
 	case status == http.StatusPartialContent:
@@ -109,7 +110,10 @@ func (w *worker) page(item *iut.Item, res *fetch.Response) {
 	}
 	noindex, nofollow := extract.Directives(res.Header["X-Robots-Tag"], w.robots.token)
 	if nofollow {
-		page.Flags = flagNoFollow
+		page.Flags = addFlag(page.Flags, flagNoFollow)
+	}
+	if res.Truncated {
+		page.Flags = addFlag(page.Flags, flagTruncated)
 	}
 	page.HeaderLinks = strings.Join(extract.HeaderLinks(item.Row.URL, res.Header["Link"]), " ")
 	page.Bytes, page.Digest = res.Body.Len(), res.Body.Digest()
@@ -119,7 +123,7 @@ func (w *worker) page(item *iut.Item, res *fetch.Response) {
 		w.opts.Log.Warn("parse", "err", err)
 		res.Body.Release()
 		item.Fail("panic")
-	case noindex || meta:
+	case (noindex || meta) && !w.opts.IgnoreRobots:
 		res.Body.Release()
 		item.Refuse("noindex") // its links count all the same
 	default:
@@ -129,6 +133,17 @@ func (w *worker) page(item *iut.Item, res *fetch.Response) {
 		}
 		item.Free = res.Body.Release // of a file that the tree has taken only the map goes
 	}
+}
+
+// addFlag adds a letter to the flags of a page.
+func addFlag(flags, flag string) string {
+	switch {
+	case flags == flagNone:
+		return flag
+	case strings.Contains(flags, flag):
+		return flags
+	}
+	return flags + flag
 }
 
 // redirect makes the target a link that takes over source and depth.

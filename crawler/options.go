@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"time"
 
 	"urltree/crawler/scope"
@@ -46,12 +47,19 @@ type Options struct {
 	MaxBytes int64 // bytes stored in this run; fetching stops when it is reached; 0: no limit
 
 	MaxSize   int64         // bytes of one body; 0: 16 MiB
+	CutLarge  bool          // keep the first MaxSize bytes of a larger body, and mark the page, instead of refusing it
+	MaxURL    int           // bytes of a URL that is asked for; 0: 2048
+	Accept    []string      // media types that are stored, such as "text/html", "text/*", "*/*"; nil: DefaultAccept
 	Timeout   time.Duration // of one request; 0: 30 s
 	Retries   int           // after passing faults; negative: none, 0: 2
 	Delay     time.Duration // between requests to one host; 0: auto, 5 x its answer time; negative: none
 	PerHost   int           // requests to one host at a time; 0: 1
+	MaxDelay  time.Duration // the longest Crawl-delay of a robots.txt that is honoured; 0: 1 min
 	MaxWait   time.Duration // end rather than wait longer than this for a host; 0: 10 min
 	LimitRate int64         // bytes per second over all; 0: no limit
+
+	IgnoreRobots bool   // ask no robots.txt, and store pages that say noindex
+	NoFollow     string // whose nofollow counts: "page" of header and page, "all" of single links too, "none"; "": page
 
 	UserAgent    string      // "": urltree/VERSION
 	Header       http.Header // sent to the seeds' hosts only
@@ -117,9 +125,18 @@ func (o Options) defaults() (Options, error) {
 	o.Retries = max(o.Retries, 0)
 	setInt(&o.PerHost, 1)
 	setDur(&o.MaxWait, 10*time.Minute)
+	setDur(&o.MaxDelay, time.Minute)
+	setInt(&o.MaxURL, 2048)
+	setStr(&o.NoFollow, "page")
+	if o.Accept == nil {
+		o.Accept = DefaultAccept
+	}
 	setStr(&o.UserAgent, "urltree/"+Version)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if !slices.Contains([]string{"page", "all", "none"}, o.NoFollow) {
+		return o, fmt.Errorf("%w: NoFollow is %q, page, all or none is needed", ErrOptions, o.NoFollow)
 	}
 	for _, c := range []struct {
 		name  string
@@ -132,7 +149,7 @@ func (o Options) defaults() (Options, error) {
 		{"MemoryBodies", o.MemoryBodies, 64 << 10}, {"FrontierBytes", o.FrontierBytes, 64 << 10},
 		{"SeenBytes", o.SeenBytes, 1 << 20}, {"MaxPages", o.MaxPages, 0}, {"MaxBytes", o.MaxBytes, 0},
 		{"MaxSize", o.MaxSize, 1}, {"Timeout", int64(o.Timeout), 1}, {"PerHost", int64(o.PerHost), 1},
-		{"MaxWait", int64(o.MaxWait), 1}, {"LimitRate", o.LimitRate, 0},
+		{"MaxWait", int64(o.MaxWait), 1}, {"MaxDelay", int64(o.MaxDelay), 1}, {"MaxURL", int64(o.MaxURL), 1}, {"LimitRate", o.LimitRate, 0},
 	} {
 		if c.v < c.least {
 			return o, fmt.Errorf("%w: %s is %d, at least %d is needed", ErrOptions, c.name, c.v, c.least)
@@ -140,6 +157,9 @@ func (o Options) defaults() (Options, error) {
 	}
 	return o, nil
 }
+
+// DefaultAccept are the media types that are stored.
+var DefaultAccept = []string{"text/html", "application/xhtml+xml", "text/plain"}
 
 var (
 	// ErrOptions says that options cannot work.

@@ -262,9 +262,9 @@ func (e *engine) begin() error {
 	}
 	e.frontier, err = frontier.New(frontier.Options{
 		Store: e.index, Memory: e.opts.FrontierBytes, Crawlers: e.opts.Crawlers, PerHost: e.opts.PerHost,
-		Delay: max(e.opts.Delay, 0), Auto: e.opts.Delay == 0, MaxWait: e.opts.MaxWait,
+		Delay: max(e.opts.Delay, 0), Auto: e.opts.Delay == 0, MaxWait: e.opts.MaxWait, MaxCrawlDelay: e.opts.MaxDelay,
 		Hosts: hosts, Unclean: unclean,
-		Admit: e.admit, NeedRobots: e.robots.need, Idle: e.flushAll,
+		Admit: e.admit, NeedRobots: func(origin string) bool { return !e.opts.IgnoreRobots && e.robots.need(origin) }, Idle: e.flushAll,
 	})
 	if err != nil {
 		return err
@@ -311,7 +311,7 @@ func (e *engine) admit(row *storage.Row) string {
 	if reason := e.linker.hold(row); reason != "" {
 		return reason
 	}
-	if e.robots.unreachable(storage.Origin(row.URL)) {
+	if !e.opts.IgnoreRobots && e.robots.unreachable(storage.Origin(row.URL)) {
 		return heldRobots
 	}
 	return ""
@@ -518,7 +518,7 @@ func (e *engine) close() error {
 // linker makes the Linker of these options; seeds are still to be added.
 func (o *Options) linker() *Linker {
 	return &Linker{
-		opts:     extract.Options{Token: robots.Token(o.UserAgent)},
+		opts:     extract.Options{Token: robots.Token(o.UserAgent), NoFollow: o.NoFollow},
 		scope:    scope.New(scope.Options{Mode: o.Scope, Include: o.Include, Exclude: o.Exclude}),
 		maxDepth: o.MaxDepth, rejected: map[string]int64{},
 	}
@@ -528,7 +528,10 @@ func (o *Options) linker() *Linker {
 func (o *Options) linkOptions() iut.LinkOptions {
 	l := iut.LinkOptions{
 		Scope: o.Scope.String(), Include: patterns(o.Include), Exclude: patterns(o.Exclude),
-		MaxDepth: o.MaxDepth, Robots: "obey", Accept: []string{"text/html", "application/xhtml+xml", "text/plain"},
+		MaxDepth: o.MaxDepth, NoFollow: o.NoFollow, Robots: "obey", Accept: o.Accept,
+	}
+	if o.IgnoreRobots {
+		l.Robots = "ignore"
 	}
 	switch {
 	case o.MaxDepth == 0:

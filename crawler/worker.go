@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,9 +15,6 @@ import (
 	"urltree/iut"
 	"urltree/storage"
 )
-
-// maxURL is the longest URL that is asked for, in bytes.
-const maxURL = 2048
 
 // A worker is one crawler: it takes loans from the frontier, works on several at a time, and
 // puts what came of each URL into its buffer. Fed by Frontier.Take, feeds Buffer.Add.
@@ -151,17 +149,19 @@ func (w *worker) url(loan *frontier.Loan, row *storage.Row) (done bool, next int
 	case row.Run <= w.lastUnclean && w.tree.Has(row.URL):
 		item.State, item.Adopt = storage.Stored, true
 		return w.add(item, nil), 0, nil
-	case len(row.URL) > maxURL:
+	case len(row.URL) > w.opts.MaxURL:
 		item.Refuse("length")
 		return w.add(item, nil), 0, nil
 	}
-	rules, err := w.robots.rules(storage.Origin(row.URL))
-	if rules == nil {
-		return false, 0, err // the frontier asks for robots.txt first
-	}
-	if ok, _ := rules.Allowed(pathOf(row.URL)); !ok {
-		item.Refuse("robots")
-		return w.add(item, nil), 0, nil
+	if !w.opts.IgnoreRobots {
+		rules, err := w.robots.rules(storage.Origin(row.URL))
+		if rules == nil {
+			return false, 0, err // the frontier asks for robots.txt first
+		}
+		if ok, _ := rules.Allowed(pathOf(row.URL)); !ok {
+			item.Refuse("robots")
+			return w.add(item, nil), 0, nil
+		}
 	}
 	stored := false
 	if w.tickets != nil {
@@ -179,7 +179,10 @@ func (w *worker) url(loan *frontier.Loan, row *storage.Row) (done bool, next int
 	}
 	start := time.Now()
 	w.flying.Add(1)
-	res, err := w.client.Get(w.transfers, row.URL, fetch.Request{Accept: acceptHeader, Wants: accepted})
+	res, err := w.client.Get(w.transfers, row.URL, fetch.Request{
+		Accept: acceptHeader, Wants: w.accepts, KeepLarge: w.opts.CutLarge,
+		KeepBroken: int(row.Tries) >= w.opts.Retries, // the last try keeps what there is
+	})
 	w.flying.Add(-1)
 	if err != nil && w.transfers.Err() != nil {
 		return false, 0, nil
@@ -246,9 +249,14 @@ func pathOf(url string) string { return url[len(storage.Origin(url)):] }
 
 const acceptHeader = "text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.1"
 
-// accepted tells which media types are stored.
-func accepted(media string) bool {
-	return media == "text/html" || media == "application/xhtml+xml" || media == "text/plain"
+// accepts tells whether a media type is stored.
+func (w *worker) accepts(media string) bool {
+	for _, a := range w.opts.Accept {
+		if prefix, ok := strings.CutSuffix(a, "*"); a == media || a == "*/*" || ok && strings.HasPrefix(media, prefix) {
+			return true
+		}
+	}
+	return false
 }
 
 // parsePage finds the links of an answer, at most as many at a time as there are processors.
@@ -267,7 +275,7 @@ func (w *worker) parsePage(item *iut.Item, body []byte) (noindex bool, err error
 	item.Outcome.Page.Charset = page.Charset
 	if page.NoFollow {
 		// The folder says so by itself, whatever name the next run looks for.
-		item.Outcome.Page.Flags = flagNoFollow
+		item.Outcome.Page.Flags = addFlag(item.Outcome.Page.Flags, flagNoFollow)
 	}
 	item.Links = w.dropKnown(w.linker.admit(page, facts))
 	w.stages[stageParse].add(time.Since(start))

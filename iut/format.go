@@ -45,7 +45,7 @@ type LinkOptions struct {
 	Exclude  []string
 	MaxDepth int // links from a seed; negative: no limit
 	Assets   bool
-	NoFollow bool
+	NoFollow string // whose nofollow counts: page, all or none
 	Robots   string
 	Accept   []string
 }
@@ -73,7 +73,7 @@ func (f *Format) append(b []byte) []byte {
 	}
 	b = appendText(b, "max-depth", strconv.Itoa(f.Links.MaxDepth))
 	b = appendBool(b, "assets", f.Links.Assets)
-	b = appendBool(b, "nofollow", f.Links.NoFollow)
+	b = appendText(b, "nofollow", f.Links.NoFollow)
 	b = appendText(b, "robots", f.Links.Robots)
 	return b
 }
@@ -139,7 +139,7 @@ func (f *Format) set(key, value string) (err error) {
 	case "assets":
 		f.Links.Assets = value == "yes"
 	case "nofollow":
-		f.Links.NoFollow = value == "yes"
+		f.Links.NoFollow = value
 	case "robots":
 		f.Links.Robots = value
 	case "accept":

@@ -50,14 +50,15 @@ type Store interface {
 
 // Options of a frontier. Admit, NeedRobots and the Store's skip must not call the frontier.
 type Options struct {
-	Store    Store
-	Memory   int64         // bytes of all windows; 0: 64 MiB
-	Crawlers int           // how many call Take; 0: 1
-	Batch    int           // rows of one loan from a host without delay; 0: 16
-	PerHost  int           // loans of one host at once; 0: 1
-	Delay    time.Duration // between two requests to one host; 0: none
-	Auto     bool          // adapts the delay to 5 answer times, 100 ms to 30 s, at least Delay
-	MaxWait  time.Duration // Take ends when nothing can be asked sooner; 0: 10 min
+	Store         Store
+	Memory        int64         // bytes of all windows; 0: 64 MiB
+	Crawlers      int           // how many call Take; 0: 1
+	Batch         int           // rows of one loan from a host without delay; 0: 16
+	PerHost       int           // loans of one host at once; 0: 1
+	Delay         time.Duration // between two requests to one host; 0: none
+	Auto          bool          // adapts the delay to 5 answer times, 100 ms to 30 s, at least Delay
+	MaxCrawlDelay time.Duration // more is cut to this; 0: 1 min
+	MaxWait       time.Duration // Take ends when nothing can be asked sooner; 0: 10 min
 
 	Hosts []storage.HostRow // as the index has them
 	// Unclean: the last run has left no mark of a clean stop, so the stored times may be too
@@ -144,7 +145,7 @@ func New(opts Options) (*Frontier, error) {
 	if opts.Store == nil {
 		return nil, errors.New("frontier: no store")
 	}
-	if opts.Memory < 0 || opts.Crawlers < 0 || opts.Batch < 0 || opts.PerHost < 0 || opts.Delay < 0 || opts.MaxWait < 0 {
+	if opts.Memory < 0 || opts.Crawlers < 0 || opts.Batch < 0 || opts.PerHost < 0 || opts.Delay < 0 || opts.MaxWait < 0 || opts.MaxCrawlDelay < 0 {
 		return nil, errors.New("frontier: negative option")
 	}
 	orDefault(&opts.Memory, 64<<20)
@@ -152,6 +153,7 @@ func New(opts Options) (*Frontier, error) {
 	orDefault(&opts.Batch, 16)
 	orDefault(&opts.PerHost, 1)
 	orDefault(&opts.MaxWait, 10*time.Minute)
+	orDefault(&opts.MaxCrawlDelay, time.Minute)
 	hosts := opts.Hosts
 	opts.Hosts = nil // not to be kept in memory twice
 	f := &Frontier{
@@ -166,7 +168,7 @@ func New(opts Options) (*Frontier, error) {
 			return nil, fmt.Errorf("frontier: host %q is there twice", stored.Name)
 		}
 		h := f.newHostLocked(stored.Name)
-		h.load(stored.HostTimes, f.start)
+		h.load(stored.HostTimes, f.start, opts.MaxCrawlDelay)
 		if opts.Unclean {
 			h.next = max(h.next, f.start+int64(f.wait(h)))
 		}
@@ -473,13 +475,13 @@ func (f *Frontier) Answered(l *Loan, a Answer) storage.HostTimes {
 	return l.h.times()
 }
 
-// CrawlDelay sets the least delay that a robots.txt asks for; more than a minute is cut to a
-// minute, 0 asks for none. The latest call counts. Answered gives it back to be stored.
+// CrawlDelay sets the least delay that a robots.txt asks for, at most Options.MaxCrawlDelay; 0
+// asks for none. The latest call counts. Answered gives it back to be stored.
 func (f *Frontier) CrawlDelay(host string, d time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	h := f.hostLocked(host)
-	h.delay = min(max(d, 0), longestDelay)
+	h.delay = min(max(d, 0), f.opts.MaxCrawlDelay)
 	f.restLocked(h)
 	f.placeLocked(h)
 }

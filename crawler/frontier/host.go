@@ -8,13 +8,12 @@ import (
 )
 
 const (
-	longestWait  = 24 * time.Hour         // longest back-off and Retry-After
-	longestDelay = time.Minute            // longest Crawl-delay
-	firstDelay   = time.Second            // automatic delay before the first answer; first back-off
-	leastAuto    = 100 * time.Millisecond // bounds of the automatic delay
-	mostAuto     = 30 * time.Second
-	autoFactor   = 5  // automatic delay in smoothed answer times
-	giveUpAfter  = 10 // failures in a row
+	longestWait = 24 * time.Hour         // longest back-off and Retry-After
+	firstDelay  = time.Second            // automatic delay before the first answer; first back-off
+	leastAuto   = 100 * time.Millisecond // bounds of the automatic delay
+	mostAuto    = 30 * time.Second
+	autoFactor  = 5  // automatic delay in smoothed answer times
+	giveUpAfter = 10 // failures in a row
 )
 
 // A host holds what the frontier knows of one host name. All fields are guarded by the lock of
@@ -110,7 +109,7 @@ func (f *Frontier) wait(h *host) time.Duration {
 }
 
 // load takes over the stored times of a host. Times that no run can have stored are cut.
-func (h *host) load(t storage.HostTimes, now int64) {
+func (h *host) load(t storage.HostTimes, now int64, longestDelay time.Duration) {
 	h.next = min(max(t.Next, 0), now+int64(longestWait))
 	h.answer = min(max(time.Duration(t.Answer), 0), longestWait)
 	h.backoff = min(max(time.Duration(t.Backoff), 0), longestWait)

@@ -191,7 +191,7 @@ func TestAnsweredTimes(t *testing.T) {
 				t.Errorf("%+v, want %d fails and back-off %v", times, tt.fails, tt.backoff)
 			}
 			again := f.hostLocked("b.example")
-			again.load(times, begin.UnixNano())
+			again.load(times, begin.UnixNano(), time.Minute)
 			if got := again.times(); got.Next != times.Next || got.Backoff != times.Backoff || got.Answer != times.Answer || got.Fails != times.Fails {
 				t.Errorf("%+v loaded as %+v", times, got)
 			}
