@@ -8,6 +8,7 @@
 #   bench      every benchmark                demo     builds and crawls a web of its own
 #   verify     the Promela models: good ones must hold, broken ones must fail (spin, gcc)
 #   test-real  tests named TestReal against documentation packages of the distribution
+#   test-hostile  a web that plays failures of the real one, and what a user would call right
 #   full       all tests, the long ones included
 #   clean      removes what the others made
 
@@ -21,7 +22,7 @@ PACKAGES ?= python3.11-doc
 override SHARED := $(abspath $(SHARED))
 export SHARED
 
-.PHONY: build install test race lint fuzz bench demo verify test-real full clean
+.PHONY: build install test race lint fuzz bench demo verify test-real test-hostile full clean
 
 build:
 	CGO_ENABLED=0 go build -trimpath -o bin/crawler ./cmd/crawler
@@ -68,6 +69,17 @@ test-real:
 		echo "test-real: no package has a test named TestReal"; exit 1; \
 	else \
 		URLTREE_CORPUS=$(abspath $(CORPUS))/www go test -run '^TestReal' -count=1 -timeout 20m ./...; \
+	fi
+
+test-hostile: build
+	@if [ ! -d $(SHARED)/hostileweb/caseweb ]; then \
+		echo "test-hostile: skipped, there is no $(SHARED)/hostileweb"; \
+	else \
+		go build -C $(SHARED)/hostileweb/caseweb -o $(abspath bin)/caseweb . && \
+		bin/caseweb runcase -j 4 -slack 20 -ua urltree \
+			-cmd '$(abspath bin)/crawler -delay 50ms -time {time} -input {seeds} -output {out}' \
+			$(SHARED)/hostileweb/cases >bin/hostile.log; code=$$?; \
+		grep '^FAIL' bin/hostile.log | cut -c1-200 || true; tail -n 1 bin/hostile.log; exit $$code; \
 	fi
 
 full:

@@ -48,7 +48,7 @@ type Options struct {
 
 	MaxSize   int64         // bytes of one body; 0: 16 MiB
 	CutLarge  bool          // keep the first MaxSize bytes of a larger body, and mark the page, instead of refusing it
-	MaxURL    int           // bytes of a URL that is asked for; 0: 2048
+	MaxURL    int           // bytes of a URL that is asked for; 0: 8000, as RFC 9110, 4.1 recommends
 	Accept    []string      // media types that are stored, such as "text/html", "text/*", "*/*"; nil: DefaultAccept
 	Timeout   time.Duration // of one request; 0: 30 s
 	Retries   int           // after passing faults; negative: none, 0: 2
@@ -126,7 +126,7 @@ func (o Options) defaults() (Options, error) {
 	setInt(&o.PerHost, 1)
 	setDur(&o.MaxWait, 10*time.Minute)
 	setDur(&o.MaxDelay, time.Minute)
-	setInt(&o.MaxURL, 2048)
+	setInt(&o.MaxURL, 8000)
 	setStr(&o.NoFollow, "page")
 	if o.Accept == nil {
 		o.Accept = DefaultAccept
