@@ -97,7 +97,8 @@ func (c *Client) decode(w *watch, codings []string, encoded *Body, o filling) (b
 			defer layer.close()
 		}
 		if src, err = layer.reader(codings[i], src); err != nil {
-			return nil, false, codingError(codings[i], err)
+			src = failed{err} // at the first read, as if it had begun well: KeepBroken may keep nothing of it
+			break
 		}
 	}
 	body, cut, err = c.fill(&decoding{src, codings}, o)
@@ -181,6 +182,11 @@ func (m *members) Read(p []byte) (int, error) {
 		}
 	}
 }
+
+// failed is a decoder that could not begin.
+type failed struct{ err error }
+
+func (f failed) Read([]byte) (int, error) { return 0, f.err }
 
 // decoding gives the errors of a chain of decoders our names.
 type decoding struct {

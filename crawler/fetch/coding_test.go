@@ -148,7 +148,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil || len(codings) == 0 {
 			return
 		}
-		w := newWatch(t.Context(), c.opts.Timeout)
+		w := newWatch(t.Context(), c.limits)
 		defer w.stop()
 		o := filling{size: int64(len(data)), limit: c.opts.MaxSize, coded: true, wait: w}
 		encoded, _, err := c.fill(bytes.NewReader(data), o)

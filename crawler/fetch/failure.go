@@ -6,8 +6,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"syscall"
+	"unicode/utf8"
 )
 
 // Reasons of failure, as Error.Reason.
@@ -15,7 +17,7 @@ const (
 	DNS       = "dns"       // the name has no address, or it could not be asked for
 	Connect   = "connect"   // no connection to the host or the proxy
 	TLS       = "tls"       // handshake or certificate
-	Timeout   = "timeout"   // not complete within Options.Timeout, or no connection in time
+	Timeout   = "timeout"   // Options.Timeout, FirstByte or MinRate not kept, or no connection in time
 	Reset     = "reset"     // the connection ended before the answer did
 	Truncated = "truncated" // the body is shorter than announced, or its coding ends early
 	TooLarge  = "too-large" // the body passes MaxSize, or there is no place for it
@@ -34,7 +36,28 @@ type Error struct {
 	Err     error
 }
 
-func (e *Error) Error() string { return "fetch: " + e.Reason + ": " + e.Err.Error() }
+// Error gives a text that is safe to show: what came from the web is made printable and cut to 1,000 bytes. Only that
+// of a Panic, which ends with a stack, has lines.
+func (e *Error) Error() string {
+	text := e.Err.Error()
+	if e.Reason != Panic {
+		text = printable(text)
+	}
+	return "fetch: " + e.Reason + ": " + text
+}
+
+// printable cuts a text to 1,000 bytes and escapes it, as a Go string is, if it has bytes that are not to be shown.
+func printable(s string) string {
+	const most = 1000
+	more := ""
+	if len(s) > most {
+		s, more = strings.ToValidUTF8(s[:most], ""), "..."
+	}
+	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) {
+		s = strconv.Quote(s)
+	}
+	return s + more
+}
 
 func (e *Error) Unwrap() error { return e.Err }
 

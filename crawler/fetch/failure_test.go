@@ -7,10 +7,12 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/net/dns/dnsmessage"
 )
@@ -28,6 +30,13 @@ func wantFailure(t *testing.T, res *Response, err error, reason string, passing 
 	if errors.Is(err, ErrDisk) != (reason == Disk) {
 		t.Errorf("errors.Is(%v, ErrDisk) = %v", err, errors.Is(err, ErrDisk))
 	}
+	text := err.Error()
+	if unsafe := func(r rune) bool { return r == utf8.RuneError || !strconv.IsPrint(r) }; reason != Panic && strings.ContainsFunc(text, unsafe) {
+		t.Errorf("%q is not fit to be shown", text)
+	}
+	if len(text) > 5000 && reason != Panic {
+		t.Errorf("a text of %d bytes", len(text))
+	}
 }
 
 func TestFailures(t *testing.T) {
@@ -39,6 +48,7 @@ func TestFailures(t *testing.T) {
 		passing bool
 	}{
 		{"closed without a byte", say(""), Reset, true},
+		{"closed in the header", say("HTTP/1.1 200 OK\r\nX"), Reset, true},
 		{"reset without a byte", sayAndReset(""), Reset, true},
 		{"reset in the body", sayAndReset(ok + "Content-Length: 100000\r\n\r\nabc"), Reset, true},
 		{"shorter than its length", say(ok + "Content-Length: 100\r\n\r\nabc"), Truncated, true},
@@ -63,12 +73,18 @@ func TestFailures(t *testing.T) {
 		{"not gzip", say(ok + "Content-Encoding: gzip\r\n\r\n" + strings.Repeat("abc", 100)), Coding, false},
 		{"not deflate", say(ok + "Content-Encoding: deflate\r\n\r\n\xff\xff\xff\xff"), Coding, false},
 		{"not brotli", say(ok + "Content-Encoding: br\r\n\r\n" + strings.Repeat("\xff", 100)), Coding, false},
+		{"escapes in the status", say("HTTP/1.1 2\x1b[1m0\xff \x1b]0;x\a\r\n\r\n"), Protocol, false},
+		{"escapes in a header line", say("HTTP/1.1 200 OK\r\nbad \x1b[31m line\u202e\r\n\r\n"), Protocol, false},
+		{"escapes in a length", say("HTTP/1.1 200 OK\r\nContent-Length: \x1b[31m\r\n\r\n"), Protocol, false},
+		{"escapes in a transfer coding", say("HTTP/1.1 200 OK\r\nTransfer-Encoding: \x1b[31m\xff\r\n\r\n"), Protocol, false},
+		{"escapes in a coding", say(ok + "Content-Encoding: \u202e\u0085\xff\r\n\r\nabc"), Coding, false},
+		{"long and without a colon", say("HTTP/1.1 200 OK\r\n" + strings.Repeat("\u202e", 20000) + "\r\n\r\n"), Protocol, false},
 		{"not zstd", say(ok + "Content-Encoding: zstd\r\n\r\n" + strings.Repeat("abc", 100)), Coding, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newClient(t, Options{Timeout: 5 * time.Second, MaxSize: 100000})
 			if tt.reason == Timeout {
-				c.opts.Timeout = 100 * time.Millisecond
+				c.limits.whole = 100 * time.Millisecond
 			}
 			res, err := c.Get(t.Context(), rawServe(t, tt.answer)+"/", Request{})
 			wantFailure(t, res, err, tt.reason, tt.passing)
@@ -256,6 +272,8 @@ func TestKeepBroken(t *testing.T) {
 	const head = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
 	text := page(5000)
 	zipped := encode(t, "gzip", text)
+	deflated, brotli, zstd := encode(t, "deflate", text), encode(t, "br", text), encode(t, "zstd", text)
+	both := encode(t, "gzip", deflated)
 	for _, tt := range []struct {
 		name   string
 		answer func(*net.TCPConn, string)
@@ -265,6 +283,14 @@ func TestKeepBroken(t *testing.T) {
 		{"chunked", say(head + "Transfer-Encoding: chunked\r\n\r\n3\r\n" + string(text[:3]) + "\r\n"), 3},
 		{"reset", sayAndReset(head + "Content-Length: 9999\r\n\r\n" + string(text)), 0},
 		{"gzip without its end", say(head + "Content-Encoding: gzip\r\n\r\n" + string(zipped[:len(zipped)-8])), len(text)},
+		{"gzip in its header", say(head + "Content-Encoding: gzip\r\n\r\n" + string(zipped[:5])), 0},
+		{"gzip in the middle", say(head + "Content-Encoding: gzip\r\n\r\n" + string(zipped[:len(zipped)/2])), 1000},
+		{"gzip in the middle, chunked", say(head + "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n3e8\r\n" + string(zipped[:1000])), 1000},
+		{"deflate", say(head + "Content-Encoding: deflate\r\n\r\n" + string(deflated[:len(deflated)/2])), 1000},
+		{"brotli", say(head + "Content-Encoding: br\r\n\r\n" + string(brotli[:len(brotli)/2])), 1000},
+		{"zstd without its end", say(head + "Content-Encoding: zstd\r\n\r\n" + string(zstd[:len(zstd)-4])), 0},
+		{"gzip over deflate", say(head + "Content-Encoding: deflate, gzip\r\n\r\n" + string(both[:len(both)/2])), 1000},
+		{"gzip in its header over deflate", say(head + "Content-Encoding: deflate, gzip\r\n\r\n" + string(both[:5])), 0},
 		{"gzip and length", say(head + "Content-Encoding: gzip\r\nContent-Length: 9999\r\n\r\n" + string(zipped[:len(zipped)-8])), len(text)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -307,6 +333,35 @@ func TestKeepLarge(t *testing.T) {
 			}
 			res.Body.Release()
 		}
+	}
+}
+
+// TestCutBodyEndsItsConnection: what lies behind the limit is not read, however much it is.
+func TestCutBodyEndsItsConnection(t *testing.T) {
+	for _, coding := range []string{"", "gzip"} {
+		t.Run(coding, func(t *testing.T) {
+			ended := make(chan struct{}, 2)
+			url := rawServe(t, func(c *net.TCPConn, _ string) {
+				_, err := io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 1000000000000\r\nContent-Encoding: "+coding+"\r\n\r\n")
+				block := encode(t, coding, page(64<<10))
+				for err == nil {
+					_, err = c.Write(block)
+				}
+				ended <- struct{}{}
+			})
+			c := newClient(t, Options{Timeout: time.Minute})
+			for range 2 {
+				res, err := c.Get(t.Context(), url+"/", Request{KeepLarge: true, MaxSize: 100_000})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !res.Truncated || res.Body.Len() != 100_000 {
+					t.Errorf("got %d bytes, truncated %v", res.Body.Len(), res.Truncated)
+				}
+				res.Body.Release()
+				<-ended // while the client is still open
+			}
+		})
 	}
 }
 

@@ -8,7 +8,8 @@
 // room, or passes 1 MiB, goes to a file made by Options.Temp. Coded bodies are decoded after they
 // arrived, a few at a time, so the windows of decoders are bounded too and no decoder waits for a host.
 //
-// Time: waiting for our own limits (budget, decoders, rate) does not count as time of the host.
+// Time: waiting for our own limits (budget, decoders, rate, turn at an address) does not count as time of the host.
+// Nobody waits for a turn with memory of the budget in hand, so whoever has a turn goes on and gives it back.
 package fetch
 
 import (
@@ -18,9 +19,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/http/cookiejar"
+	"net/netip"
 	"net/url"
 	"runtime"
 	"runtime/debug"
@@ -37,11 +40,10 @@ const (
 	defaultMaxSize = 16 << 20
 	defaultAccept  = "text/html,application/xhtml+xml;q=0.9,*/*;q=0.5"
 
-	connectTimeout = 10 * time.Second
-	tlsTimeout     = 10 * time.Second
-	maxHeader      = 256 << 10 // bytes of one response header
-	idleConns      = 512       // connections kept open without a request
-	idleTimeout    = 30 * time.Second
+	tlsTimeout  = 10 * time.Second
+	maxHeader   = 256 << 10 // bytes of one response header
+	idleConns   = 512       // connections kept open without a request
+	idleTimeout = 30 * time.Second
 
 	drainSize = 64 << 10    // bytes of a dropped body that are read to keep its connection
 	drainTime = time.Second // and how long that may take
@@ -58,6 +60,8 @@ const (
 type Options struct {
 	UserAgent string        // "": the one of net/http
 	Timeout   time.Duration // for a whole request, from dial to last byte; 0: 30 s
+	FirstByte time.Duration // from dial to the header; 0, or more than Timeout: Timeout
+	MinRate   int64         // bytes per second, on average over each 10 s of an answer behind its header; 0: any
 	MaxSize   int64         // of a decoded body, in bytes; 0: 16 MiB
 	Bodies    *Budget       // memory for bodies in flight; nil: 64 MiB of its own
 
@@ -67,6 +71,11 @@ type Options struct {
 
 	Proxy    *url.URL      // for every request; nil: as HTTP_PROXY, HTTPS_PROXY, NO_PROXY say
 	Resolver *net.Resolver // nil: the system's
+	// Lookup gives the addresses of a host in the order in which they are to be tried. It must return soon
+	// after ctx ended. Answers are kept for 5 minutes, failures for 30 s. nil: Resolver.
+	Lookup  func(ctx context.Context, hostname string) ([]netip.Addr, error)
+	Network string     // "tcp4" or "tcp6": only addresses of that family, also of a proxy; "": both
+	Bind    netip.Addr // local address of all connections; only addresses of its family are dialled. Zero: any
 
 	// Header, User with Password, and Cookies are sent only to hosts for which SeedHost is true;
 	// a nil SeedHost means none. Accept-Encoding in Header is ignored.
@@ -82,7 +91,11 @@ type Options struct {
 
 	LimitRate    int64 // bytes per second over all bodies; 0: no limit
 	ConnsPerHost int   // connections to one host and port; 0: no limit
-	Insecure     bool  // accept any certificate
+	// PerIP bounds the requests at one time to one address, from before they are sent until their body is there.
+	// Hosts with the same address count together. A host counts by the first of its addresses that may be dialled,
+	// also where it is reached by another one. Not for requests by way of a proxy. 0: no limit.
+	PerIP    int
+	Insecure bool // accept any certificate
 }
 
 // A Request says what is special about one request.
@@ -120,8 +133,12 @@ type Response struct {
 // A Client fetches. It is safe for use by many goroutines.
 type Client struct {
 	opts    Options
+	limits  limits        // of each request
 	limiter *rate.Limiter // nil: no limit
-	coders  chan *coder   // as many as may decode at once
+	turns   turns         // for Options.PerIP
+	names   *names
+	stop    context.CancelFunc // of lookups
+	coders  chan *coder        // as many as may decode at once
 	direct  *http.Transport
 	proxied *http.Transport // nil: no proxy is known
 	proxy   func(*url.URL) (*url.URL, error)
@@ -133,6 +150,9 @@ type Client struct {
 func New(opts Options) *Client {
 	if opts.Timeout <= 0 {
 		opts.Timeout = defaultTimeout
+	}
+	if opts.FirstByte <= 0 {
+		opts.FirstByte = opts.Timeout
 	}
 	if opts.MaxSize <= 0 {
 		opts.MaxSize = defaultMaxSize
@@ -146,7 +166,17 @@ func New(opts Options) *Client {
 	if opts.SeedHost == nil {
 		opts.SeedHost = func(string) bool { return false }
 	}
-	c := &Client{opts: opts, files: fileJar(opts.Cookies)}
+	opts.Bind = opts.Bind.Unmap()
+	c := &Client{
+		opts:   opts,
+		files:  fileJar(opts.Cookies),
+		turns:  turns{limit: int64(max(opts.PerIP, 0)), addrs: map[netip.Addr]*turn{}},
+		limits: limits{whole: opts.Timeout, first: opts.FirstByte, window: rateWindow},
+	}
+	if opts.MinRate > 0 {
+		c.limits.least = min(opts.MinRate, math.MaxInt64/10) * 10
+	}
+	c.names, c.stop = newNames(opts)
 	if opts.LimitRate > 0 {
 		c.limiter = rate.NewLimiter(rate.Limit(opts.LimitRate), rateBurst)
 	}
@@ -165,16 +195,15 @@ func New(opts Options) *Client {
 		c.proxy = env.ProxyFunc()
 	}
 	if c.proxy != nil {
-		// The proxy's own address is the user's choice, so its dial is not guarded. To the transport all
-		// http hosts behind a proxy are one, hence no limit of connections and more idle ones.
-		c.proxied = c.transport(c.dialer(false).DialContext)
+		// To the transport all http hosts behind a proxy are one, hence no limit of connections and more idle ones.
+		c.proxied = c.transport(c.dialProxy)
 		c.proxied.MaxIdleConnsPerHost = 64
 		c.proxied.Proxy = func(r *http.Request) (*url.URL, error) { return c.proxy(r.URL) }
 		c.proxied.OnProxyConnectResponse = func(_ context.Context, _ *url.URL, _ *http.Request, res *http.Response) error {
 			if res.StatusCode == http.StatusOK {
 				return nil
 			}
-			return &Error{Connect, res.StatusCode >= 500, fmt.Errorf("proxy answers %s", res.Status)}
+			return &Error{Connect, res.StatusCode >= 500, fmt.Errorf("proxy answers %q", res.Status)}
 		}
 	}
 	return c
@@ -199,8 +228,10 @@ func (c *Client) transport(dial func(ctx context.Context, network, addr string) 
 	}
 }
 
-// Close gives up idle connections and decoders. No Get may run.
+// Close gives up lookups, idle connections and decoders. No Get may run. Connections that were being made for a Get
+// that has ended go within seconds.
 func (c *Client) Close() {
+	c.stop()
 	c.direct.CloseIdleConnections()
 	if c.proxied != nil {
 		c.proxied.CloseIdleConnections()
@@ -212,21 +243,33 @@ func (c *Client) Close() {
 
 // Get asks for a URL once. The error is an *Error, or the cause of ctx if that ended.
 func (c *Client) Get(ctx context.Context, rawURL string, req Request) (res *Response, err error) {
-	w := newWatch(ctx, c.opts.Timeout)
+	w := newWatch(ctx, c.limits)
 	defer w.stop()
 	defer func() {
 		if p := recover(); p != nil {
-			res, err = nil, &Error{Panic, false, fmt.Errorf("%v\n%s", p, debug.Stack())}
+			res, err = nil, &Error{Panic, false, fmt.Errorf("%s\n%s", printable(fmt.Sprint(p)), debug.Stack())}
 		}
 	}()
 	if req.MaxSize <= 0 {
 		req.MaxSize = c.opts.MaxSize
 	}
-	h, err := c.open(w, rawURL, req.Accept)
+	r, err := c.route(rawURL)
+	if err != nil {
+		return nil, w.fail(err)
+	}
+	turn, err := c.turn(w, &r)
+	if err != nil {
+		return nil, w.fail(err)
+	}
+	if turn.IsValid() {
+		defer c.turns.leave(turn)
+	}
+	h, err := c.open(w, &r, req.Accept)
 	if err != nil {
 		return nil, w.fail(err)
 	}
 	defer h.Body.Close()
+	w.read()
 	res = &Response{
 		Status:     h.StatusCode,
 		Header:     h.Header,
@@ -251,36 +294,44 @@ func (c *Client) Get(ctx context.Context, rawURL string, req Request) (res *Resp
 	return res, nil
 }
 
-// open sends the request and waits for the header of the answer.
-func (c *Client) open(w *watch, rawURL, accept string) (*http.Response, error) {
+// A route is what a request is sent to, and how.
+type route struct {
+	url        *url.URL
+	host, port string
+	proxied    bool
+}
+
+// route reads a URL. It refuses a host that is internal by its name, also for a proxy, which dials for us;
+// every dial of our own is checked besides.
+func (c *Client) route(rawURL string) (route, error) {
 	u, err := parseURL(rawURL)
 	if err != nil {
-		return nil, &Error{Protocol, false, err}
+		return route{}, &Error{Protocol, false, err}
 	}
-	host, port := u.Hostname(), u.Port()
+	r := route{url: u, host: u.Hostname(), port: u.Port()}
 	switch {
-	case port != "":
+	case r.port != "":
 	case u.Scheme == "https":
-		port = "443"
+		r.port = "443"
 	default:
-		port = "80"
+		r.port = "80"
 	}
-	// Every dial is checked; this is for requests by way of a proxy, which dials for us.
-	if literalInternal(host) && !c.opts.Guard(host, port) {
-		return nil, &Error{Address, false, fmt.Errorf("%s is an internal address", host)}
+	if literalInternal(r.host) && !c.opts.Guard(r.host, r.port) {
+		return route{}, &Error{Address, false, fmt.Errorf("%q is an internal address", r.host)}
 	}
-	transport := c.direct
-	var proxy *url.URL
 	if c.proxy != nil {
-		if proxy, err = c.proxy(u); err != nil {
-			return nil, &Error{Connect, false, fmt.Errorf("proxy: %w", err)}
+		proxy, err := c.proxy(u)
+		if err != nil {
+			return route{}, &Error{Connect, false, fmt.Errorf("proxy: %w", err)}
 		}
-		if proxy != nil {
-			transport = c.proxied
-		}
+		r.proxied = proxy != nil
 	}
-	setTarget(u, rawURL, proxy != nil && u.Scheme == "http")
+	setTarget(u, rawURL, r.proxied && u.Scheme == "http")
+	return r, nil
+}
 
+// open sends the request and waits for the header of the answer.
+func (c *Client) open(w *watch, to *route, accept string) (*http.Response, error) {
 	if accept == "" {
 		accept = defaultAccept
 	}
@@ -290,10 +341,10 @@ func (c *Client) open(w *watch, rawURL, accept string) (*http.Response, error) {
 		header.Set("User-Agent", c.opts.UserAgent)
 	}
 	r := (&http.Request{
-		Method: http.MethodGet, URL: u, Host: u.Host, Header: header,
+		Method: http.MethodGet, URL: to.url, Host: to.url.Host, Header: header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}).WithContext(w.ctx)
-	seed := c.opts.SeedHost(host)
+	seed := c.opts.SeedHost(to.host)
 	if seed {
 		if c.opts.User != "" || c.opts.Password != "" {
 			r.SetBasicAuth(c.opts.User, c.opts.Password)
@@ -304,11 +355,18 @@ func (c *Client) open(w *watch, rawURL, accept string) (*http.Response, error) {
 	}
 	header.Set("Accept-Encoding", acceptEncoding)
 	c.addCookies(r, seed)
+	transport := c.direct
+	if to.proxied {
+		transport = c.proxied
+	}
 	res, err := transport.RoundTrip(r)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, &Error{Reset, true, err} // in the header; in a body it is Truncated
+	}
 	if err != nil {
 		return nil, err
 	}
-	c.session.keep(u, res)
+	c.session.keep(to.url, res)
 	return res, nil
 }
 
@@ -328,7 +386,7 @@ func (c *Client) read(w *watch, h *http.Response, req Request, res *Response) er
 		c.drain(w, h)
 		return nil
 	}
-	src := c.limited(w, h.Body)
+	src := c.metered(w, h.Body)
 	if !sure && len(codings) == 0 {
 		head := make([]byte, sniffSize)
 		n, _ := io.ReadFull(src, head) // an error comes again at the next read
@@ -382,132 +440,7 @@ func (c *Client) drain(w *watch, h *http.Response) {
 	}
 	t := time.AfterFunc(drainTime, func() { w.cancel(errTimeout) })
 	defer t.Stop()
-	_, _ = io.CopyN(io.Discard, c.limited(w, h.Body), drainSize+1)
-}
-
-// limited slows a reader down to the rate limit that all share.
-func (c *Client) limited(w *watch, r io.Reader) io.Reader {
-	if c.limiter == nil {
-		return r
-	}
-	return &limitedReader{c.limiter, w, r}
-}
-
-type limitedReader struct {
-	limiter *rate.Limiter
-	w       *watch
-	r       io.Reader
-}
-
-func (l *limitedReader) Read(p []byte) (int, error) {
-	n, err := l.r.Read(p[:min(len(p), rateBurst)])
-	if n > 0 && !l.limiter.AllowN(time.Now(), n) {
-		wait := func(ctx context.Context) error { return l.limiter.WaitN(ctx, n) }
-		if werr := l.w.pause(wait); werr != nil {
-			return n, werr
-		}
-	}
-	return n, err
-}
-
-// A watch is the clock of one request. Waiting for our own limits stops it, so that a host is not
-// blamed for them. Used by one goroutine.
-type watch struct {
-	parent context.Context
-	ctx    context.Context // ends with parent, or with cause errTimeout
-	cancel context.CancelCauseFunc
-	timer  *time.Timer
-	begin  time.Time // moved on by each pause
-	limit  time.Duration
-}
-
-var errTimeout = errors.New("no complete answer in time")
-
-func newWatch(parent context.Context, limit time.Duration) *watch {
-	w := &watch{parent: parent, begin: time.Now(), limit: limit}
-	w.ctx, w.cancel = context.WithCancelCause(parent)
-	w.timer = time.AfterFunc(limit, func() { w.cancel(errTimeout) })
-	return w
-}
-
-func (w *watch) stop() {
-	w.timer.Stop()
-	w.cancel(nil)
-}
-
-// spent gives the time since the start, without pauses.
-func (w *watch) spent() time.Duration { return time.Since(w.begin) }
-
-// pause calls wait with the clock stopped; wait ends with the context of the caller of Get.
-func (w *watch) pause(wait func(context.Context) error) error {
-	w.timer.Stop()
-	start := time.Now()
-	err := wait(w.parent)
-	w.begin = w.begin.Add(time.Since(start))
-	w.timer.Reset(w.limit - w.spent())
-	return err
-}
-
-// fail makes the error that Get returns.
-func (w *watch) fail(err error) error {
-	if w.parent.Err() != nil {
-		return context.Cause(w.parent)
-	}
-	var e *Error
-	if errors.As(err, &e) {
-		return e
-	}
-	if context.Cause(w.ctx) == errTimeout {
-		return &Error{Timeout, true, fmt.Errorf("%w: %v", errTimeout, w.limit)}
-	}
-	reason, passing := classify(err)
-	return &Error{reason, passing, err}
-}
-
-// parseURL reads scheme and host of an absolute http(s) URL; the rest is taken by setTarget.
-func parseURL(rawURL string) (*url.URL, error) {
-	scheme, rest, ok := strings.Cut(rawURL, "://")
-	if !ok || scheme != "http" && scheme != "https" {
-		return nil, fmt.Errorf("%q is not an http or https URL", rawURL)
-	}
-	authority := rest
-	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
-		authority = rest[:i]
-	}
-	u, err := url.Parse(scheme + "://" + authority)
-	if err != nil {
-		return nil, err
-	}
-	if u.Hostname() == "" {
-		return nil, fmt.Errorf("%q has no host", rawURL)
-	}
-	u.User = nil
-	return u, nil
-}
-
-// setTarget sets path and query so that they are sent as they are spelt. A path that net/url would spell
-// in another way goes as opaque text, in absolute form where a proxy is to read it or where
-// the path itself could be taken for a host.
-func setTarget(u *url.URL, rawURL string, absolute bool) {
-	rawURL, _, _ = strings.Cut(rawURL, "#")
-	rest := rawURL[len(u.Scheme)+len("://"):]
-	path, query, hasQuery := strings.Cut(rest, "?")
-	if i := strings.IndexByte(path, '/'); i >= 0 {
-		path = path[i:]
-	} else {
-		path = "/"
-	}
-	u.RawQuery, u.ForceQuery = query, hasQuery
-	if decoded, err := url.PathUnescape(path); err == nil {
-		u.Path, u.RawPath = decoded, path
-		if u.EscapedPath() == path {
-			return
-		}
-	}
-	u.Path, u.RawPath, u.Opaque = "", "", path
-	if absolute || strings.HasPrefix(path, "//") {
-		u.Opaque = "//" + u.Host + path
-	}
+	_, _ = io.CopyN(io.Discard, c.metered(w, h.Body), drainSize+1)
 }
 
 // retryAfter reads seconds or a date. Times are cut to a year, which no one waits for.

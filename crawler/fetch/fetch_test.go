@@ -8,15 +8,12 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"golang.org/x/net/dns/dnsmessage"
 )
 
 var nolog = log.New(io.Discard, "", 0)
@@ -208,125 +205,6 @@ func TestTargetIsSentAsSpelt(t *testing.T) {
 			t.Errorf("%q: sent as %q", path, line)
 		}
 	}
-}
-
-func TestGuard(t *testing.T) {
-	asked := make(chan string, 10)
-	addr := serve(t, func(w http.ResponseWriter, r *http.Request) { asked <- r.Host })
-	_, port, _ := net.SplitHostPort(strings.TrimPrefix(addr, "http://"))
-	resolver := nameServer(t, map[string]dnsmessage.RCode{"seed.test.": 0, "rebind.test.": 0})
-	exempt := func(host, p string) bool { return p == port && (host == "127.0.0.1" || host == "seed.test") }
-	c := newClient(t, Options{Guard: exempt, Resolver: resolver})
-	for _, tt := range []struct {
-		name, host string
-		allowed    bool
-	}{
-		{"seed by address", "127.0.0.1:" + port, true},
-		{"seed by name", "seed.test:" + port, true},
-		{"name with an internal address", "rebind.test:" + port, false},
-		{"other loopback address", "127.0.0.2:" + port, false},
-		{"other port of a seed", "127.0.0.1:1", false},
-		{"mapped", "[::ffff:7f00:1]:" + port, false},
-		{"loopback by name", "localhost:" + port, false},
-		{"metadata", "169.254.169.254", false},
-		{"unspecified", "0.0.0.0:" + port, false},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			res, err := c.Get(t.Context(), "http://"+tt.host+"/", Request{})
-			if tt.allowed {
-				if err != nil || <-asked != tt.host {
-					t.Errorf("got %v, %v", res, err)
-				}
-				return
-			}
-			wantFailure(t, res, err, Address, false)
-			if len(asked) != 0 {
-				t.Errorf("%s was asked", <-asked)
-			}
-		})
-	}
-	strict := newClient(t, Options{Guard: func(string, string) bool { return false }})
-	res, err := strict.Get(t.Context(), addr+"/", Request{})
-	wantFailure(t, res, err, Address, false)
-}
-
-func TestInternalAddresses(t *testing.T) {
-	for _, tt := range []struct {
-		addrs string
-		want  bool
-	}{
-		{"127.0.0.1 127.255.255.255 ::1 ::ffff:127.0.0.1 ::127.0.0.1", true},
-		{"10.1.2.3 172.16.0.1 172.31.255.255 192.168.0.1 fc00::1 fd00:ec2::254", true},
-		{"169.254.169.254 fe80::1 fe80::1%eth0 ::ffff:169.254.169.254", true},
-		{"100.64.0.1 100.127.255.255 100.100.100.200 168.63.129.16", true},
-		{"224.0.0.1 239.1.1.1 ff02::1 255.255.255.255 240.0.0.1", true},
-		{"0.0.0.0 0.1.2.3 :: 198.18.0.1 192.0.0.1", true},
-		{"64:ff9b::7f00:1 64:ff9b::a00:1 2002:7f00:1:: 2002:a00:1::1 2001:0:1::1", true},
-		{"1.1.1.1 8.8.8.8 93.184.216.34 172.15.0.1 172.32.0.1 100.63.0.1 100.128.0.1 168.63.129.15", false},
-		{"2606:4700::1 2a00:1450::1 64:ff9b::808:808 2002:808:808::1 ::ffff:8.8.8.8", false},
-	} {
-		for _, a := range strings.Fields(tt.addrs) {
-			if got := internal(netip.MustParseAddr(a)); got != tt.want {
-				t.Errorf("internal(%s) = %v", a, got)
-			}
-		}
-	}
-}
-
-func TestProxy(t *testing.T) {
-	var asked []string
-	p := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		asked = append(asked, r.Method+" "+r.RequestURI)
-		switch {
-		case r.Method == http.MethodConnect && strings.HasPrefix(r.Host, "busy"):
-			w.WriteHeader(http.StatusBadGateway)
-		case r.Method == http.MethodConnect:
-			w.WriteHeader(http.StatusForbidden)
-		}
-	})
-	proxy, _ := url.Parse(p)
-	c := newClient(t, Options{Proxy: proxy, Guard: func(host, _ string) bool { return host == "10.0.0.1" }})
-	for _, tt := range []struct {
-		name, url, asked string
-		reason           string
-		passing          bool
-	}{
-		{"name", "http://a.test/x?y", "GET http://a.test/x?y", "", false},
-		{"public address", "http://192.0.2.1:81/", "GET http://192.0.2.1:81/", "", false},
-		{"exempt address", "http://10.0.0.1/", "GET http://10.0.0.1/", "", false},
-		{"internal address", "http://10.0.0.2/", "", Address, false},
-		{"the proxy itself", p + "/", "", Address, false},
-		{"loopback by name", "http://x.localhost/", "", Address, false},
-		{"tunnel forbidden", "https://a.test/", "CONNECT a.test:443", Connect, false},
-		{"tunnel fails", "https://busy.test/", "CONNECT busy.test:443", Connect, true},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			asked = nil
-			res, err := c.Get(t.Context(), tt.url, Request{})
-			if tt.reason != "" {
-				wantFailure(t, res, err, tt.reason, tt.passing)
-			} else if err != nil {
-				t.Fatal(err)
-			}
-			if got := strings.Join(asked, "; "); got != tt.asked {
-				t.Errorf("the proxy was asked %q, want %q", got, tt.asked)
-			}
-		})
-	}
-}
-
-func TestProxyFromEnvironment(t *testing.T) {
-	var asked string
-	p := serve(t, func(w http.ResponseWriter, r *http.Request) { asked = r.RequestURI })
-	t.Setenv("http_proxy", p)
-	t.Setenv("no_proxy", "")
-	c := newClient(t, Options{Guard: func(string, string) bool { return false }})
-	if _, err := c.Get(t.Context(), "http://a.test/", Request{}); err != nil || asked != "http://a.test/" {
-		t.Errorf("asked %q, %v", asked, err)
-	}
-	// Loopback is never asked by way of it, so the guard decides.
-	res, err := c.Get(t.Context(), p+"/", Request{})
-	wantFailure(t, res, err, Address, false)
 }
 
 func TestSecretsGoToSeedHostsOnly(t *testing.T) {

@@ -1,46 +1,33 @@
 package fetch
 
 import (
-	"context"
-	"fmt"
-	"net"
 	"net/netip"
 	"strings"
-	"syscall"
 )
 
-// dialGuarded dials a host. The address is checked after the name was resolved and for every dial, so a
-// name that changes its address gains nothing. A connection is used again only for the same host
-// and port, which have the same exemption.
-func (c *Client) dialGuarded(ctx context.Context, network, addr string) (net.Conn, error) {
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return nil, err
-	}
-	return c.dialer(!c.opts.Guard(host, port)).DialContext(ctx, network, addr)
-}
-
-func (c *Client) dialer(guarded bool) *net.Dialer {
-	d := &net.Dialer{Timeout: connectTimeout, Resolver: c.opts.Resolver}
-	if guarded {
-		d.Control = func(_, address string, _ syscall.RawConn) error {
-			ap, err := netip.ParseAddrPort(address)
-			if err != nil || internal(ap.Addr()) {
-				return &Error{Address, false, fmt.Errorf("%s is an internal address", address)}
-			}
-			return nil
-		}
-	}
-	return d
-}
-
-// literalInternal tells whether a host name says by itself that it is internal.
+// literalInternal tells whether a host name says by itself that it is internal, or may be read as one that is by whoever
+// resolves it: IPv4 within IPv6 and numbers that are not in the one spelling of an address are no way to write a public host.
 func literalInternal(host string) bool {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
 		return true
 	}
 	addr, err := netip.ParseAddr(host)
-	return err == nil && internal(addr)
+	if err != nil {
+		return endsInNumber(host)
+	}
+	return internal(addr) || addr.Is4In6() || nat64.Contains(addr)
+}
+
+// endsInNumber tells whether the URL standard would read a host as an IPv4 address, or refuse it.
+func endsInNumber(host string) bool {
+	last := host[strings.LastIndexByte(host, '.')+1:]
+	digits := "0123456789"
+	hex, isHex := strings.CutPrefix(last, "0x")
+	if isHex {
+		last, digits = hex, digits+"abcdef"
+	}
+	return strings.Trim(last, digits) == "" && (last != "" || isHex)
 }
 
 // reserved are the networks, besides those that netip knows, that are not hosts of the public Internet.

@@ -1,0 +1,177 @@
+package fetch
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+)
+
+const (
+	connectTimeout = 10 * time.Second
+	// nextAddress is how long an address may be tried alone before the next one is tried as well.
+	nextAddress = 300 * time.Millisecond
+)
+
+// dialGuarded dials a host. The address is checked after the name was resolved and for every dial, so a
+// name that changes its address gains nothing. A connection is used again only for the same host
+// and port, which have the same exemption.
+func (c *Client) dialGuarded(ctx context.Context, _, addr string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	return c.dial(ctx, host, port, !c.opts.Guard(host, port))
+}
+
+// dialProxy dials a proxy, whose address is the user's choice and is not guarded.
+func (c *Client) dialProxy(ctx context.Context, _, addr string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	return c.dial(ctx, host, port, false)
+}
+
+// dial tries the addresses of a host in their order, the next one as soon as the one before failed or has taken
+// long, and gives the first connection. The error is the one of the first address that failed.
+func (c *Client) dial(ctx context.Context, host, port string, guarded bool) (net.Conn, error) {
+	addrs, err := c.names.addresses(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	d := c.dialer(guarded)
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	type attempt struct {
+		conn net.Conn
+		err  error
+	}
+	done := make(chan attempt, len(addrs)) // has room for all: none waits
+	next := time.NewTimer(0)
+	defer next.Stop()
+	var first error
+	for begun, ended := 0, 0; ; {
+		select {
+		case <-next.C:
+			if begun == len(addrs) {
+				continue
+			}
+			address := net.JoinHostPort(addrs[begun].String(), port)
+			begun++
+			go func() {
+				conn, err := d.DialContext(ctx, "tcp", address)
+				done <- attempt{conn, err}
+			}()
+			next.Reset(nextAddress)
+		case a := <-done:
+			ended++
+			if a.err == nil {
+				for range begun - ended {
+					go func() { // ends at once: the context is over
+						if late := <-done; late.err == nil {
+							late.conn.Close()
+						}
+					}()
+				}
+				return a.conn, nil
+			}
+			if first == nil {
+				first = a.err
+			}
+			if ended == len(addrs) {
+				return nil, first
+			}
+			next.Reset(0)
+		}
+	}
+}
+
+func (c *Client) dialer(guarded bool) *net.Dialer {
+	d := new(net.Dialer)
+	if c.opts.Bind.IsValid() {
+		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(c.opts.Bind, 0))
+	}
+	if guarded {
+		d.Control = func(_, address string, _ syscall.RawConn) error {
+			ap, err := netip.ParseAddrPort(address)
+			if err != nil || internal(ap.Addr()) {
+				return &Error{Address, false, fmt.Errorf("%s is an internal address", address)}
+			}
+			return nil
+		}
+	}
+	return d
+}
+
+// turns bounds the requests to one address at one time, whatever hosts they are for.
+type turns struct {
+	limit int64 // 0: no bound
+
+	mu    sync.Mutex
+	addrs map[netip.Addr]*turn // guarded by mu: those that somebody has or waits for
+}
+
+type turn struct {
+	sem   *semaphore.Weighted
+	users int // guarded by turns.mu
+}
+
+// enter waits for a turn at an address with the clock stopped. leave must follow, unless it fails.
+func (t *turns) enter(w *watch, addr netip.Addr) error {
+	t.mu.Lock()
+	a := t.addrs[addr]
+	if a == nil {
+		a = &turn{sem: semaphore.NewWeighted(t.limit)}
+		t.addrs[addr] = a
+	}
+	a.users++
+	t.mu.Unlock()
+	if a.sem.TryAcquire(1) {
+		return nil
+	}
+	err := w.pause(func(ctx context.Context) error { return a.sem.Acquire(ctx, 1) })
+	if err != nil {
+		t.forget(addr, a)
+	}
+	return err
+}
+
+func (t *turns) leave(addr netip.Addr) {
+	t.mu.Lock()
+	a := t.addrs[addr]
+	t.mu.Unlock()
+	a.sem.Release(1)
+	t.forget(addr, a)
+}
+
+func (t *turns) forget(addr netip.Addr, a *turn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if a.users--; a.users == 0 {
+		delete(t.addrs, addr)
+	}
+}
+
+// turn waits until the host of a request may be asked as far as its address is concerned: the first one that would be
+// dialled. The address is zero where none counts: no bound, a proxy, or addresses that the guard refuses all.
+func (c *Client) turn(w *watch, r *route) (netip.Addr, error) {
+	if c.turns.limit == 0 || r.proxied {
+		return netip.Addr{}, nil
+	}
+	addrs, err := c.names.addresses(w.ctx, r.host)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	for _, a := range addrs {
+		if !internal(a) || c.opts.Guard(r.host, r.port) {
+			return a, c.turns.enter(w, a)
+		}
+	}
+	return netip.Addr{}, nil
+}

@@ -1,0 +1,105 @@
+package fetch
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestProxy(t *testing.T) {
+	var asked []string
+	p := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.Method+" "+r.RequestURI)
+		switch {
+		case r.Method == http.MethodConnect && strings.HasPrefix(r.Host, "busy"):
+			w.WriteHeader(http.StatusBadGateway)
+		case r.Method == http.MethodConnect && strings.HasPrefix(r.Host, "who"):
+			w.WriteHeader(http.StatusProxyAuthRequired)
+		case r.Method == http.MethodConnect:
+			w.WriteHeader(http.StatusForbidden)
+		}
+	})
+	proxy, _ := url.Parse(p)
+	c := newClient(t, Options{Proxy: proxy, Guard: func(host, _ string) bool { return host == "10.0.0.1" }})
+	for _, tt := range []struct {
+		name, url, asked string
+		reason           string
+		passing          bool
+	}{
+		{"name", "http://a.test/x?y", "GET http://a.test/x?y", "", false},
+		{"public address", "http://192.0.2.1:81/", "GET http://192.0.2.1:81/", "", false},
+		{"exempt address", "http://10.0.0.1/", "GET http://10.0.0.1/", "", false},
+		{"internal address", "http://10.0.0.2/", "", Address, false},
+		{"the proxy itself", p + "/", "", Address, false},
+		{"loopback by name", "http://x.localhost/", "", Address, false},
+		{"tunnel forbidden", "https://a.test/", "CONNECT a.test:443", Connect, false},
+		{"tunnel wants a password", "https://who.test/", "CONNECT who.test:443", Connect, false},
+		{"tunnel fails", "https://busy.test/", "CONNECT busy.test:443", Connect, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			asked = nil
+			res, err := c.Get(t.Context(), tt.url, Request{})
+			if tt.reason != "" {
+				wantFailure(t, res, err, tt.reason, tt.passing)
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(asked, "; "); got != tt.asked {
+				t.Errorf("the proxy was asked %q, want %q", got, tt.asked)
+			}
+		})
+	}
+}
+
+// TestBrokenProxies: for a tunnel no answer of the proxy is one of the host.
+func TestBrokenProxies(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		answer  func(*net.TCPConn, string)
+		reason  string
+		passing bool
+	}{
+		{"silent", sayAndHold(""), Timeout, true},
+		{"silent in the header", sayAndHold("HTTP/1.1 200 OK\r\nX"), Timeout, true},
+		{"header without end", drip("HTTP/1.1 200 OK\r\n", "x"), Timeout, true},
+		{"silent in the tunnel", func(c *net.TCPConn, request string) {
+			say("HTTP/1.1 200 OK\r\n\r\n")(c, request)
+			_, _ = io.Copy(io.Discard, c)
+		}, Timeout, true},
+		{"closes", say(""), Reset, true},
+		{"closes the tunnel", say("HTTP/1.1 200 OK\r\n\r\n"), Reset, true},
+		{"resets", sayAndReset(""), Reset, true},
+		{"no HTTP", say("\x1b[31mSSH-2.0\r\n\r\n"), Protocol, false},
+		{"escapes in the reason", say("HTTP/1.1 407 \x1b[31m\u202e\r\n\r\n"), Connect, false},
+		{"bad gateway", say("HTTP/1.1 502 Bad Gateway\r\nContent-Length: 3\r\n\r\nbad"), Connect, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			proxy, _ := url.Parse(rawServe(t, tt.answer))
+			timeout := time.Minute
+			if tt.reason == Timeout {
+				timeout = 100 * time.Millisecond
+			}
+			c := newClient(t, Options{Proxy: proxy, FirstByte: timeout, Timeout: time.Hour})
+			res, err := c.Get(t.Context(), "https://a.test/", Request{})
+			wantFailure(t, res, err, tt.reason, tt.passing)
+		})
+	}
+}
+
+func TestProxyFromEnvironment(t *testing.T) {
+	var asked string
+	p := serve(t, func(w http.ResponseWriter, r *http.Request) { asked = r.RequestURI })
+	t.Setenv("http_proxy", p)
+	t.Setenv("no_proxy", "")
+	c := newClient(t, Options{Guard: func(string, string) bool { return false }})
+	if _, err := c.Get(t.Context(), "http://a.test/", Request{}); err != nil || asked != "http://a.test/" {
+		t.Errorf("asked %q, %v", asked, err)
+	}
+	// Loopback is never asked by way of it, so the guard decides.
+	res, err := c.Get(t.Context(), p+"/", Request{})
+	wantFailure(t, res, err, Address, false)
+}
