@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -267,24 +268,39 @@ func TestNothingIsCommittedAfterAFailure(t *testing.T) {
 	}
 }
 
+// crashIndex keeps what was committed, from one goroutine.
+type crashIndex struct{ stored []*iut.Page }
+
+func (x *crashIndex) Commit(set []*storage.Outcome) (storage.Committed, error) {
+	for _, o := range set {
+		if o.State == storage.Stored {
+			x.stored = append(x.stored, page(int(o.Row.Depth)))
+		}
+	}
+	return storage.Committed{Next: make([]storage.Row, len(set))}, nil
+}
+
+// lateFS lets the builders go on writing before it says that a sync is over.
+type lateFS struct{ iut.FS }
+
+func (f lateFS) SyncAll() error {
+	err := f.FS.SyncAll()
+	for range 100 {
+		runtime.Gosched()
+	}
+	return err
+}
+
 // crashWork lets three builders store 14 pages: one of them comes twice, one through tmp/, and
-// two are there already, not synced, and adopted. It gives the pages that were reported committed.
-func crashWork(t *testing.T, fsys iut.FS) (acked []*iut.Page, err error) {
-	t.Helper()
+// two are there already, not synced, and adopted. It gives the pages that the index calls stored.
+func crashWork(fsys iut.FS) (stored []*iut.Page, err error) {
 	tree, err := iut.Open("", iut.Options{FS: fsys})
 	if err != nil {
 		return nil, err
 	}
 	defer tree.Close()
-	p := &pipeline{tree: tree, index: &stepIndex{steps: &steps{}}, size: 2}
-	p.after = func(set []*iut.Item, _ storage.Committed) { // on one goroutine, which end waits for
-		for _, it := range set {
-			if it.State == storage.Stored {
-				acked = append(acked, page(int(it.Row.Depth)))
-			}
-		}
-	}
-	p.start(3)
+	index := &crashIndex{}
+	p := (&pipeline{tree: tree, index: index, size: 2}).start(3)
 	var adding sync.WaitGroup
 	tempErr := error(nil)
 	for i := range 3 {
@@ -309,7 +325,7 @@ func crashWork(t *testing.T, fsys iut.FS) (acked []*iut.Page, err error) {
 	}
 	adding.Wait()
 	err = errors.Join(p.end(), tempErr)
-	return acked, err
+	return index.stored, err
 }
 
 // The index never calls a page stored that is not whole after a power cut, whichever call of
@@ -325,10 +341,10 @@ func TestPowerCutWhileBuilding(t *testing.T) {
 		tree.Close()
 		fault := faultfs.FailAfter(mem, k, syscall.EIO)
 		fault.Short = true
-		acked, err := crashWork(t, fault)
+		stored, err := crashWork(lateFS{fault})
 		switch done = !fault.Failed(); {
-		case done && (err != nil || len(acked) != 15):
-			t.Fatalf("without a fault %d items are committed, want 15: %v", len(acked), err)
+		case done && (err != nil || len(stored) != 15):
+			t.Fatalf("without a fault %d items are committed, want 15: %v", len(stored), err)
 		case err != nil && !errors.Is(err, iut.ErrDisk):
 			t.Fatalf("call %d, %s: %v, want ErrDisk", k, fault.Calls()[k], err)
 		case done && k < 100:
@@ -336,7 +352,7 @@ func TestPowerCutWhileBuilding(t *testing.T) {
 		}
 		for i := range uint64(3) {
 			left := open(t, "", onFS(mem.Crash(rand.New(rand.NewPCG(seed+i, uint64(k))))))
-			for _, p := range acked {
+			for _, p := range stored {
 				requirePage(t, left, p)
 			}
 			left.Close()
