@@ -1,0 +1,189 @@
+package crawler
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"urltree/crawler/fetch"
+	"urltree/storage"
+)
+
+// shared gives a file of the shared test data, or skips the test.
+func shared(t *testing.T, name string) []byte {
+	t.Helper()
+	root := os.Getenv("SHARED")
+	if root == "" {
+		root = filepath.Join("..", "..", "shared")
+	}
+	b, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		t.Skip("needs shared test data: ", err)
+	}
+	return b
+}
+
+// newRobots makes a cache over an empty index, and a client that may ask this machine.
+func newRobots(t *testing.T) (*robotsCache, *fetch.Client) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "index.db")
+	if err := storage.Create(path); err != nil {
+		t.Fatal(err)
+	}
+	index, err := storage.Open(path, storage.Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := fetch.New(fetch.Options{Guard: func(string, string) bool { return true }, Timeout: 5 * time.Second})
+	t.Cleanup(func() {
+		client.Close()
+		if err := index.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	c := &robotsCache{index: index, token: "urltree", tries: 2, found: func(string, time.Duration) {}}
+	if err := c.load(); err != nil {
+		t.Fatal(err)
+	}
+	return c, client
+}
+
+// TestRobotsStatus holds what an answer's status means against the table of RFC 9309, 2.3.
+func TestRobotsStatus(t *testing.T) {
+	var table struct {
+		Status []struct {
+			Status  int
+			Outcome string
+			Tags    []string
+		}
+	}
+	if err := json.Unmarshal(shared(t, "conformance/robots/robots_http.json"), &table); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range table.Status {
+		t.Run(fmt.Sprint(row.Status), func(t *testing.T) {
+			c, client := newRobots(t)
+			server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				switch {
+				case r.URL.Path == "/moved" || row.Status == 200:
+					fmt.Fprint(rw, "User-agent: *\nDisallow: /no\n")
+				case row.Status == 0:
+					panic(http.ErrAbortHandler)
+				case row.Status/100 == 3:
+					http.Redirect(rw, r, "/moved", row.Status)
+				default:
+					rw.WriteHeader(row.Status)
+				}
+			}))
+			defer server.Close()
+			stored, answer, err := c.ask(t.Context(), client, server.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := row.Outcome
+			if row.Status == http.StatusTooManyRequests {
+				want = "disallow-all" // ambiguous: we keep away from a host that is too busy
+			}
+			allowed := func(path string) bool {
+				rules, err := c.rules(server.URL)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if rules == nil {
+					return false // it must be asked again first
+				}
+				ok, _ := rules.Allowed(path)
+				return ok
+			}
+			var got string
+			switch yes, no := allowed("/yes"), allowed("/no"); {
+			case yes && no:
+				got = "allow-all"
+			case yes:
+				got = "parse"
+			case !no:
+				got = "disallow-all"
+			}
+			if want == "follow" {
+				want = "parse"
+			}
+			if got != want {
+				t.Errorf("status %d comes to %s, want %s", row.Status, got, want)
+			}
+			if fault := want == "disallow-all"; answer.Fault != fault || c.need(server.URL) != fault || answered(stored.Status) == fault {
+				t.Errorf("fault %v, need %v, stored %+v; want a fault: %v", answer.Fault, c.need(server.URL), stored, fault)
+			}
+		})
+	}
+}
+
+// TestRobotsLife asks an unreachable robots.txt only so often, keeps answers for a day over a
+// restart, and asks again where the answer is lost.
+func TestRobotsLife(t *testing.T) {
+	c, client := newRobots(t)
+	requests, status := 0, http.StatusInternalServerError
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		requests++
+		rw.WriteHeader(status)
+		fmt.Fprint(rw, "User-agent: urltree\nDisallow: /no\n", strings.Repeat("#", 10))
+	}))
+	defer server.Close()
+	ask := func() *storage.Robots {
+		row, _, err := c.ask(t.Context(), client, server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return row
+	}
+	for try := uint32(1); c.need(server.URL); try++ {
+		if row := ask(); row.Tries != try || try > c.tries {
+			t.Fatalf("try %d is counted as %d, %d are allowed", try, row.Tries, c.tries)
+		}
+	}
+	if !c.unreachable(server.URL) || requests != int(c.tries) {
+		t.Errorf("unreachable %v after %d requests, want it after %d", c.unreachable(server.URL), requests, c.tries)
+	}
+	status = http.StatusOK
+	row := ask()
+	if c.need(server.URL) || c.unreachable(server.URL) {
+		t.Error("an answer does not count at once")
+	}
+	if _, err := c.index.Commit([]*storage.Outcome{{Robots: row}}); err != nil {
+		t.Fatal(err)
+	}
+	again := &robotsCache{index: c.index, token: "urltree", tries: 2}
+	if err := again.load(); err != nil {
+		t.Fatal(err)
+	}
+	if again.need(server.URL) {
+		t.Error("asked again after a restart")
+	}
+	rules, err := again.rules(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ok, line := rules.Allowed("/no"); ok {
+		t.Error("the rules of the last run are lost: ", line)
+	}
+	old := *row
+	old.Time = time.Now().Add(-robotsLife - time.Second).Unix()
+	if _, err := c.index.Commit([]*storage.Outcome{{Robots: &old}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := again.load(); err != nil {
+		t.Fatal(err)
+	}
+	if !again.need(server.URL) {
+		t.Error("an answer older than a day still counts")
+	}
+	again.origins["http://lost.test"] = &robotsEntry{valid: time.Now().Add(time.Hour)}
+	if rules, err := again.rules("http://lost.test"); rules != nil || err != nil || !again.need("http://lost.test") {
+		t.Errorf("a lost answer gives %v, %v", rules, err)
+	}
+}
