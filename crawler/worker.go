@@ -145,11 +145,17 @@ func (w *worker) askRobots(loan *frontier.Loan) {
 // then the row is still pending. next is the time before which the host may not be asked again.
 func (w *worker) url(loan *frontier.Loan, row *storage.Row) (done bool, next int64, err error) {
 	item := &iut.Item{Outcome: storage.Outcome{Row: *row}, Crawler: w.number}
-	switch {
-	case row.Run <= w.lastUnclean && w.tree.Has(row.URL):
-		item.State, item.Adopt = storage.Stored, true
-		return w.add(item, nil), 0, nil
-	case len(row.URL) > w.opts.MaxURL:
+	if row.Run <= w.lastUnclean {
+		there, err := w.tree.Has(row.URL)
+		if err != nil {
+			return false, 0, err
+		}
+		if there {
+			item.State, item.Adopt = storage.Stored, true
+			return w.add(item, nil), 0, nil
+		}
+	}
+	if len(row.URL) > w.opts.MaxURL {
 		item.Refuse("length")
 		return w.add(item, nil), 0, nil
 	}

@@ -1,9 +1,15 @@
 package iut
 
-// Has tells whether the folder of a URL seems to hold a complete page. Adopt makes sure.
-func (t *Tree) Has(url string) bool {
+import "errors"
+
+// Has tells whether the folder of a URL seems to hold a complete page. Adopt makes sure. A
+// failing disk is ErrDisk.
+func (t *Tree) Has(url string) (bool, error) {
 	_, ok, err := t.Complete(url, false)
-	return ok && err == nil
+	if errors.Is(err, ErrDisk) {
+		return false, err
+	}
+	return ok && err == nil, nil
 }
 
 // Adopt gives a complete page that the index does not know of yet, its SHA-256 compared, and
