@@ -34,7 +34,11 @@ func (c *command) crawl(x *cli.Context) error {
 	if opts.Scope, err = scope.ParseMode(c.flags.scope); err != nil {
 		return usagef("-scope: %w", err)
 	}
-	if err := c.seeds(x, &opts); err != nil {
+	switch err := c.seeds(x, &opts); {
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintln(c.stderr, "crawler: stopped before anything was asked")
+		return nil
+	case err != nil:
 		return err
 	}
 	if len(opts.Seeds) == 0 && treeThere(opts.Tree) != nil {
@@ -114,13 +118,10 @@ func (c *command) seeds(x *cli.Context, opts *crawler.Options) error {
 		defer f.Close()
 		in = f
 	}
-	bad := 0
-	seeds, err := crawler.ReadSeeds(in, func(line int, text string, err error) {
-		if bad++; bad <= 10 && !c.flags.quiet {
-			why := strings.TrimPrefix(err.Error(), "weburl: ")
-			fmt.Fprintf(c.stderr, "crawler: %s:%d: left out: %.80q is no http(s) URL: %s\n", c.flags.input, line, text, why)
-		}
-	})
+	seeds, bad, err := c.readSeeds(x.Context, in)
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
 	if err != nil {
 		return usagef("-input %s: %w", c.flags.input, err)
 	}
@@ -132,6 +133,32 @@ func (c *command) seeds(x *cli.Context, opts *crawler.Options) error {
 	}
 	opts.Seeds = append(opts.Seeds, seeds...)
 	return nil
+}
+
+// readSeeds reads seeds until ctx ends, and tells of the lines that are none.
+func (c *command) readSeeds(ctx context.Context, in io.Reader) (seeds []string, bad int, err error) {
+	type result struct {
+		seeds []string
+		bad   int
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() { // of its own, since nothing ends a read from a terminal
+		var r result
+		r.seeds, r.err = crawler.ReadSeeds(in, func(line int, text string, err error) {
+			if r.bad++; r.bad <= 10 && !c.flags.quiet {
+				why := strings.TrimPrefix(err.Error(), "weburl: ")
+				fmt.Fprintf(c.stderr, "crawler: %s:%d: left out: %.80q is no http(s) URL: %s\n", c.flags.input, line, text, why)
+			}
+		})
+		done <- r
+	}()
+	select {
+	case r := <-done:
+		return r.seeds, r.bad, r.err
+	case <-ctx.Done():
+		return nil, 0, context.Cause(ctx)
+	}
 }
 
 func subcommands(app *cli.App) []string {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/testscript"
 
 	"urltree/internal/testweb"
 )
@@ -25,7 +26,8 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childMark) != "" {
 		main()
 	}
-	os.Exit(m.Run())
+	os.Setenv("GORACE", noPause)
+	testscript.Main(m, map[string]func(){"crawler": main})
 }
 
 // child prepares the command as a process of its own.

@@ -16,7 +16,7 @@ import (
 // lines go through it, so that they do not run into the live line.
 type progress struct {
 	quiet bool
-	live  bool // out is a terminal
+	width func() int // columns of the terminal that out is; nil: it is none
 
 	mu   sync.Mutex
 	out  io.Writer // guarded by mu
@@ -25,8 +25,17 @@ type progress struct {
 }
 
 func newProgress(out io.Writer, quiet bool) *progress {
-	f, ok := out.(*os.File)
-	return &progress{out: out, quiet: quiet, live: ok && term.IsTerminal(int(f.Fd())), last: time.Now()}
+	p := &progress{out: out, quiet: quiet, last: time.Now()}
+	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		p.width = func() int {
+			width, _, err := term.GetSize(int(f.Fd()))
+			if err != nil {
+				return 80
+			}
+			return width
+		}
+	}
+	return p
 }
 
 // Write prints lines above the live one.
@@ -47,7 +56,7 @@ func (p *progress) update(s crawler.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	text := s.String()
-	if !p.live {
+	if p.width == nil {
 		if time.Since(p.last) >= time.Minute {
 			p.last = time.Now()
 			fmt.Fprintln(p.out, "crawler:", text)
@@ -55,10 +64,8 @@ func (p *progress) update(s crawler.Progress) {
 		return
 	}
 	p.clear()
-	if f, ok := p.out.(*os.File); ok {
-		if width, _, err := term.GetSize(int(f.Fd())); err == nil && len(text) >= width && width > 1 {
-			text = text[:width-1]
-		}
+	if most := p.width() - 1; len(text) > most && most > 0 {
+		text = text[:most] // a line that wraps could not be taken back
 	}
 	p.line = text
 	p.draw()

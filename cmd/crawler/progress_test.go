@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"urltree/crawler"
+)
+
+// screen gives the lines that a terminal shows after all that was written: "\r\x1b[K" takes the
+// line back that the cursor is on.
+func screen(t *testing.T, written string) []string {
+	t.Helper()
+	lines := []string{""}
+	for written != "" {
+		switch {
+		case strings.HasPrefix(written, "\r\x1b[K"):
+			lines[len(lines)-1] = ""
+			written = written[len("\r\x1b[K"):]
+		case written[0] == '\n':
+			lines = append(lines, "")
+			written = written[1:]
+		case written[0] < ' ':
+			t.Fatalf("control character in %q", written)
+		default:
+			lines[len(lines)-1] += written[:1]
+			written = written[1:]
+		}
+	}
+	return lines
+}
+
+// TestLiveLine: lines of the log stay as they are, above one line that is always the latest
+// state, never as wide as the terminal, and gone at the end.
+func TestLiveLine(t *testing.T) {
+	var out bytes.Buffer
+	p := newProgress(&out, false)
+	p.width = func() int { return 30 }
+	want := []string{""}
+	check := func(when string) {
+		t.Helper()
+		got := screen(t, out.String())
+		if strings.Join(got, "\n") != strings.Join(want, "\n") {
+			t.Fatalf("%s: the screen shows %q, want %q", when, got, want)
+		}
+		if last := got[len(got)-1]; len(last) >= 30 {
+			t.Errorf("%s: the live line has %d columns", when, len(last))
+		}
+	}
+	live := func(text string) { want[len(want)-1] = text }
+	log := func(text string) { want = append(want[:len(want)-1], text, want[len(want)-1]) }
+
+	p.Write([]byte("before\n"))
+	log("before")
+	check("a line before any state")
+	p.update(crawler.Progress{Pages: 1, Phase: "fetch"})
+	live("1 page, 0/s now, 0/s mean, 0 ")
+	check("a state")
+	p.Write([]byte("one\ntwo\n"))
+	log("one")
+	log("two")
+	check("lines of the log")
+	p.update(crawler.Progress{Pages: 2, PerSecond: 1.25, Phase: "fetch"})
+	live("2 pages, 1.2/s now, 0/s mean,")
+	check("the next state")
+	p.close()
+	p.close()
+	live("")
+	check("the end")
+}
+
+// TestLineAMinute: what is no terminal gets a whole line a minute, and nothing when quiet.
+func TestLineAMinute(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		quiet bool
+		want  int
+	}{{"usual", false, 3}, {"quiet", true, 0}} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var out bytes.Buffer
+				p := newProgress(&out, tt.quiet)
+				for end := time.Now().Add(3*time.Minute + 30*time.Second); time.Now().Before(end); {
+					<-time.After(time.Second)
+					p.update(crawler.Progress{Pages: 7, Phase: "fetch", Left: time.Hour, Waiting: "1 host resting"})
+				}
+				p.close()
+				line := "crawler: 7 pages, 0/s now, 0/s mean, 0 pending, 0 hosts, 0 errors, 0 B, 1h0m0s left, waiting: 1 host resting\n"
+				if got := out.String(); got != strings.Repeat(line, tt.want) {
+					t.Errorf("%q, want %d times %q", got, tt.want, line)
+				}
+			})
+		})
+	}
+}

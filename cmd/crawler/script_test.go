@@ -1,0 +1,277 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// patience is how long a script waits for what must happen.
+const patience = 30 * time.Second
+
+// noPause, in GORACE, keeps the race detector from waiting a second at the end of each process.
+const noPause = "atexit_sleep_ms=0"
+
+// TestScripts runs testdata/*.txt. Each script has a web server of its own, at $SITE, which serves
+// the script's files below site/ and
+//
+//	/endless/N   a page that leads to /endless/N+1
+//	/hang        to the first request, no answer until the client goes away
+//	/moved       a redirect to /
+//
+// and these commands besides the usual ones:
+//
+//	exits CODE ARG...       runs crawler and checks its exit code
+//	usage REGEXP ARG...     runs crawler: exit 2, and one line on standard error that matches
+//	start NAME ARG...       runs crawler in the background
+//	type NAME TEXT          writes a line to its standard input
+//	said NAME REGEXP        waits until what it has printed matches; with ! it must not match now
+//	signal NAME SIGNAL      sends INT or TERM
+//	ended NAME CODE         waits for its end and checks its exit code
+//	asked PATH              waits until the server has been asked for a path
+//	lines N FILE            checks the number of lines of a file
+//	fill FILE               puts the server's address for $SITE, BOM for \BOM and CR for \r
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata", RequireUniqueNames: true,
+		Setup: func(env *testscript.Env) error {
+			s := newSite(filepath.Join(env.WorkDir, "site"))
+			server := httptest.NewServer(s)
+			env.Defer(server.Close)
+			env.Defer(s.end)
+			env.Values[siteKey{}] = s
+			env.Setenv("GORACE", noPause)
+			env.Setenv("SITE", server.URL)
+			env.Setenv("HOST", strings.TrimPrefix(server.URL, "http://"))
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": func(ts *testscript.TestScript, _ bool, args []string) {
+				checkExit(ts, ts.Exec("crawler", args[1:]...), args[0])
+			},
+			"usage": func(ts *testscript.TestScript, _ bool, args []string) {
+				checkExit(ts, ts.Exec("crawler", args[1:]...), "2")
+				text := ts.ReadFile("stderr")
+				if !strings.HasPrefix(text, "crawler: ") || strings.Count(text, "\n") != 1 {
+					ts.Fatalf("not one line of ours: %q", text)
+				}
+				if !regexp.MustCompile(args[0]).MatchString(text) {
+					ts.Fatalf("%q does not match %s", text, args[0])
+				}
+			},
+			"start": func(ts *testscript.TestScript, _ bool, args []string) {
+				p, err := start(ts.MkAbs("."), args[1:])
+				ts.Check(err)
+				siteOf(ts).children[args[0]] = p
+			},
+			"type": func(ts *testscript.TestScript, _ bool, args []string) {
+				_, err := io.WriteString(siteOf(ts).children[args[0]].stdin, args[1]+"\n")
+				ts.Check(err)
+			},
+			"said": func(ts *testscript.TestScript, neg bool, args []string) {
+				p, re := siteOf(ts).children[args[0]], regexp.MustCompile("(?m)"+args[1])
+				if neg && p.printed.matches(re) {
+					ts.Fatalf("%s said %q", args[0], p.printed.text)
+				}
+				if !neg && !p.printed.wait(re) {
+					ts.Fatalf("%s never said %s, but %q", args[0], re, p.printed.text)
+				}
+			},
+			"signal": func(ts *testscript.TestScript, _ bool, args []string) {
+				signal := map[string]os.Signal{"INT": os.Interrupt, "TERM": syscall.SIGTERM}[args[1]]
+				ts.Check(siteOf(ts).children[args[0]].cmd.Process.Signal(signal))
+			},
+			"ended": func(ts *testscript.TestScript, _ bool, args []string) {
+				p := siteOf(ts).children[args[0]]
+				select {
+				case <-p.done:
+					checkExit(ts, p.err, args[1])
+				case <-time.After(patience):
+					ts.Fatalf("%s does not end", args[0])
+				}
+			},
+			"asked": func(ts *testscript.TestScript, _ bool, args []string) {
+				select {
+				case <-siteOf(ts).asked(args[0]):
+				case <-time.After(patience):
+					ts.Fatalf("never asked for %s", args[0])
+				}
+			},
+			"fill": func(ts *testscript.TestScript, _ bool, args []string) {
+				text := strings.NewReplacer("$SITE", ts.Getenv("SITE"), "$HOST", ts.Getenv("HOST"), `\BOM`, "\ufeff", `\r`, "\r").Replace(ts.ReadFile(args[0]))
+				ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o666))
+			},
+			"lines": func(ts *testscript.TestScript, _ bool, args []string) {
+				if n := strings.Count(ts.ReadFile(args[1]), "\n"); strconv.Itoa(n) != args[0] {
+					ts.Fatalf("%s has %d lines, want %s", args[1], n, args[0])
+				}
+			},
+		},
+	})
+}
+
+func checkExit(ts *testscript.TestScript, err error, want string) {
+	code := 0
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		code = exit.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if strconv.Itoa(code) != want {
+		ts.Fatalf("exit code %d, want %s", code, want)
+	}
+}
+
+// A site is the web of one script, and the processes that the script has started.
+type site struct {
+	files http.Handler
+	over  chan struct{} // closed at the end of the script
+
+	children map[string]*process // used by the script alone
+
+	mu   sync.Mutex
+	seen map[string]chan struct{} // guarded by mu; closed when the path has been asked for
+}
+
+// A process is a crawler in the background.
+type process struct {
+	cmd     *exec.Cmd
+	stdin   io.WriteCloser
+	printed *transcript
+	done    chan struct{} // closed when it has ended
+	err     error         // valid then
+}
+
+func start(dir string, args []string) (*process, error) {
+	p := &process{cmd: child(dir, args...), printed: &transcript{more: make(chan struct{})}, done: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = p.printed, p.printed
+	var err error
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.done)
+	}()
+	return p, nil
+}
+
+// A transcript is what a process has printed.
+type transcript struct {
+	mu   sync.Mutex
+	text []byte        // guarded by mu
+	more chan struct{} // guarded by mu; closed when there is more
+}
+
+func (t *transcript) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, b...)
+	close(t.more)
+	t.more = make(chan struct{})
+	return len(b), nil
+}
+
+func (t *transcript) matches(re *regexp.Regexp) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return re.Match(t.text)
+}
+
+// wait waits until the text matches.
+func (t *transcript) wait(re *regexp.Regexp) bool {
+	late := time.After(patience)
+	for {
+		t.mu.Lock()
+		more, ok := t.more, re.Match(t.text)
+		t.mu.Unlock()
+		if ok {
+			return true
+		}
+		select {
+		case <-more:
+		case <-late:
+			return false
+		}
+	}
+}
+
+type siteKey struct{}
+
+func siteOf(ts *testscript.TestScript) *site { return ts.Value(siteKey{}).(*site) }
+
+func newSite(dir string) *site {
+	return &site{
+		files: http.FileServer(http.Dir(dir)), over: make(chan struct{}),
+		children: map[string]*process{}, seen: map[string]chan struct{}{},
+	}
+}
+
+func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	first := s.mark(r.URL.Path)
+	switch {
+	case r.URL.Path == "/hang" && first:
+		select {
+		case <-r.Context().Done():
+		case <-s.over:
+		}
+	case r.URL.Path == "/moved":
+		http.Redirect(w, r, "/", http.StatusMovedPermanently)
+	case strings.HasPrefix(r.URL.Path, "/endless/"):
+		n, _ := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/endless/"))
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		fmt.Fprintf(w, "<title>%d</title><a href=%d>on</a>\n", n, n+1)
+	default:
+		s.files.ServeHTTP(w, r)
+	}
+}
+
+// asked gives a channel that is closed once the path has been asked for.
+func (s *site) asked(path string) chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.seen[path] == nil {
+		s.seen[path] = make(chan struct{})
+	}
+	return s.seen[path]
+}
+
+// mark notes a request and tells whether it is the first for its path.
+func (s *site) mark(path string) bool {
+	c := s.asked(path)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-c:
+		return false
+	default:
+		close(c)
+		return true
+	}
+}
+
+// end kills what a script that failed has left running.
+func (s *site) end() {
+	close(s.over)
+	for _, p := range s.children {
+		_ = p.cmd.Process.Kill()
+		<-p.done
+	}
+}
