@@ -22,7 +22,9 @@ func TestCheckFaults(t *testing.T) {
 		n     int    // faults; 0: any number
 	}{
 		{"nothing", func(*site, Files) error { return nil }, "", 0},
-		{"page gone", func(s *site, _ Files) error { return os.RemoveAll(filepath.Dir(s.file("http://a.org/x/", "source.txt"))) }, "http://a.org/x/: the index calls it stored, its folder has no page", 1},
+		{"page gone", func(s *site, _ Files) error {
+			return os.RemoveAll(filepath.Dir(s.file("http://a.org/x/", "source.txt")))
+		}, "http://a.org/x/: the index calls it stored, its folder has no page", 1},
 		{"page torn", func(s *site, _ Files) error { return os.Truncate(s.file("http://a.org/x", "content.html"), 3) }, "http://a.org/x: the index calls it stored, its folder does not hold it", 1},
 		{"body changed", func(s *site, _ Files) error {
 			name := s.file("http://a.org/x", "content.html")

@@ -188,3 +188,38 @@ func TestMergeDefect(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
+
+// The page of a seed whose body is not what its source.txt says is no page: it widens no scope,
+// and is pending again like any other. This holds when the index calls it stored as well.
+func TestMergeTornSeed(t *testing.T) {
+	for _, there := range []bool{false, true} {
+		s := newSite(t, filepath.Join(t.TempDir(), "iut"))
+		s.seed("http://a.org/")
+		s.store("http://a.org/", storage.Seed, 0, "http://b.org/x")
+		s.store("http://b.org/", storage.Seed, 0) // target of a seed's redirect
+		if err := tornBy["other content"](s, "http://b.org/"); err != nil {
+			t.Fatal(err)
+		}
+		s.close()
+		if !there {
+			if err := os.Remove(s.path(indexName)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		opts := mergeOptions(s, filepath.Join(t.TempDir(), "res.txt"))
+		opts.Parser = func(iut.Format) (Parser, error) { return &parser{hosts: map[string]bool{}}, nil }
+		report, err := Merge(context.Background(), opts)
+		if err != nil || report.Pages != 1 || report.Torn != 1 {
+			t.Fatalf("%+v, %v", report, err)
+		}
+		s.openTree()
+		s.openIndex()
+		for url, want := range map[string]bool{"http://a.org/": true, "http://b.org/": there, "http://b.org/x": there} {
+			if has, err := s.index.Has([]string{url}); err != nil || has[0] != want {
+				t.Errorf("index there %v: %s has a record: %v, %v", there, url, has, err)
+			}
+		}
+		s.noFaults(CheckOptions{Links: true, Output: opts.Output}, &parser{hosts: map[string]bool{}})
+		s.close()
+	}
+}

@@ -75,7 +75,7 @@ func Rebuild(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser
 		log = slog.New(slog.DiscardHandler)
 	}
 	r := &rebuild{tree: tree, index: index, parser: p, log: log}
-	for _, step := range []func(context.Context) error{r.seeds, r.reopen, r.survey, r.adopt} {
+	for _, step := range []func(context.Context) error{r.seeds, r.survey, r.reopen, r.adopt} {
 		if err := step(ctx); err != nil {
 			return r.report, fmt.Errorf("rebuild: %w", err)
 		}
@@ -125,6 +125,43 @@ func (r *rebuild) seeds(ctx context.Context) error {
 	return err
 }
 
+// survey removes torn pages, counts the complete ones and tells the parser of those that are
+// seeds' pages, targets of seeds' redirects among them: no link can be judged before.
+func (r *rebuild) survey(ctx context.Context) error {
+	return r.tree.Walk(func(url, rel string, st iut.PageStatus, f iut.Facts) error {
+		switch st.Kind {
+		case iut.PageComplete:
+			if f.Source == storage.Seed {
+				// Scope must not come from a page that turns out to be torn.
+				_, whole, err := r.tree.Complete(url, true)
+				if err != nil {
+					return err
+				}
+				if !whole {
+					return r.removeTorn(url, rel, errors.New("SHA-256"))
+				}
+				r.parser.AddSeed(url)
+			}
+			r.report.Pages++
+		case iut.PageTorn:
+			return r.removeTorn(url, rel, st.Err)
+		case iut.PageDefect:
+			r.report.Defects++
+			r.log.Warn("defective page left as it is", "folder", rel, "err", st.Err)
+		}
+		return context.Cause(ctx)
+	})
+}
+
+func (r *rebuild) removeTorn(url, rel string, err error) error {
+	r.report.Torn++
+	r.log.Info("torn page removed", "folder", rel, "err", err)
+	if url == "" {
+		return nil // its name does not tell the URL; whoever stores it replaces it
+	}
+	return r.tree.RemoveTorn(url)
+}
+
 // reopen turns records back to pending that say something else than their folders.
 func (r *rebuild) reopen(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
@@ -151,35 +188,6 @@ func (r *rebuild) reopen(ctx context.Context) error {
 		return cause
 	}
 	return wrapDisk("reopen", err)
-}
-
-// survey removes torn pages, counts the complete ones and tells the parser of those that are
-// seeds' pages, targets of seeds' redirects among them: no link can be judged before.
-func (r *rebuild) survey(ctx context.Context) error {
-	return r.tree.Walk(func(url, rel string, st iut.PageStatus, f iut.Facts) error {
-		switch st.Kind {
-		case iut.PageComplete:
-			r.report.Pages++
-			if f.Source == storage.Seed {
-				r.parser.AddSeed(url)
-			}
-		case iut.PageTorn:
-			return r.removeTorn(url, rel, st.Err)
-		case iut.PageDefect:
-			r.report.Defects++
-			r.log.Warn("defective page left as it is", "folder", rel, "err", st.Err)
-		}
-		return context.Cause(ctx)
-	})
-}
-
-func (r *rebuild) removeTorn(url, rel string, err error) error {
-	r.report.Torn++
-	r.log.Info("torn page removed", "folder", rel, "err", err)
-	if url == "" {
-		return nil // its name does not tell the URL; whoever stores it replaces it
-	}
-	return r.tree.RemoveTorn(url)
 }
 
 // adopt commits each complete page that the index does not call stored.

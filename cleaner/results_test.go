@@ -1,13 +1,16 @@
 package cleaner
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"urltree/iut"
@@ -123,6 +126,21 @@ func TestWriteResultsDisk(t *testing.T) {
 	stop()
 	if err := WriteResults(ctx, s.index, f); !errors.Is(err, context.Canceled) || read(t, f.Res) != "old" {
 		t.Fatalf("cancelled: %v, res.txt %q", err, read(t, f.Res))
+	}
+}
+
+// A full disk is told as such, however late it is met.
+func TestFullDisk(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("no device that is always full:", err)
+	}
+	defer full.Close()
+	s := small(t)
+	o := &outFile{name: "res.txt", file: full, w: bufio.NewWriterSize(full, 16)}
+	_, err = scanRecords(context.Background(), s.index, o, io.Discard)
+	if !errors.Is(err, iut.ErrDisk) || !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("got %v", err)
 	}
 }
 

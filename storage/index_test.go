@@ -150,6 +150,42 @@ func TestStrictPut(t *testing.T) {
 	}
 }
 
+// A redirect back opens a URL that has only redirected so far, at most twice: a pair of URLs that
+// redirect to each other comes to an end.
+func TestReopenTwice(t *testing.T) {
+	x, _ := newIndex(t, 0)
+	const url, other = "http://a.org/", "http://a.org/login"
+	row := Row{URL: url, Source: Seed}
+	for i := range 4 {
+		o := &Outcome{Row: row, State: Redirected, Page: Page{Status: 302}}
+		back := &Outcome{
+			Row: Row{URL: other, Source: Seed}, State: Redirected,
+			Links: []Link{{URL: url, Source: Seed, Via: other, Hops: 2, Reopen: true}},
+		}
+		if _, err := x.Commit([]*Outcome{o}); err != nil {
+			t.Fatal(err)
+		}
+		done, err := x.Commit([]*Outcome{back})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again := len(done.Fresh) == 1; again != (i < 2) {
+			t.Fatalf("redirect back %d: %+v", i+1, done)
+		}
+	}
+	// A page that came in between is not asked again.
+	if _, err := x.Commit([]*Outcome{{Row: Row{URL: "http://b.org/", Source: Seed}, State: Stored}}); err != nil {
+		t.Fatal(err)
+	}
+	done, err := x.Commit([]*Outcome{{Links: []Link{{URL: "http://b.org/", Source: Seed, Via: other, Reopen: true}}}})
+	if err != nil || len(done.Fresh) != 0 {
+		t.Fatalf("a stored page: %+v, %v", done, err)
+	}
+	if faults := faultsOf(t, x); len(faults) > 0 {
+		t.Error(faults)
+	}
+}
+
 // A file cut off at any page is told as damaged, not met later as a fault of memory.
 func TestTruncated(t *testing.T) {
 	x, path := newIndex(t, 2000)

@@ -100,6 +100,9 @@ func (w *world) draw(t *rapid.T) *Outcome {
 	url := rapid.SampledFrom(append([]string{""}, universe...)).Draw(t, "url")
 	if r := w.records[url]; r != nil {
 		o.Row = r.Row
+		if rapid.Bool().Draw(t, "another depth") { // that of the row when it was taken, or of source.txt
+			o.Row.Depth = uint32(rapid.IntRange(0, 3).Draw(t, "depth"))
+		}
 	} else if url != "" { // a page found in its folder
 		o.Row = Row{URL: url, Source: Seed, Depth: uint32(rapid.IntRange(0, 3).Draw(t, "depth"))}
 	}
@@ -112,6 +115,7 @@ func (w *world) draw(t *rapid.T) *Outcome {
 			if rapid.Bool().Draw(t, "hold") {
 				o.Next = Row{Range: Held, Reason: rapid.SampledFrom([]string{"depth", "scope"}).Draw(t, "why")}
 			}
+			o.Next.Run = uint32(rapid.IntRange(0, 2).Draw(t, "run of the row"))
 		default:
 			o.Page = Page{Time: 9, Status: uint16(rapid.SampledFrom([]int{0, 200, 301, 404}).Draw(t, "status")), Flags: "-"}
 		}
@@ -224,7 +228,7 @@ func (w *world) apply(set []*Outcome) Committed {
 
 func (w *world) outcome(r *Record, o *Outcome) Row {
 	if o.State == Pending {
-		r.Range, r.Due, r.Reason, r.Run = o.Next.Range, o.Next.Due, o.Next.Reason, w.run.ID
+		r.Range, r.Due, r.Reason, r.Run = o.Next.Range, o.Next.Due, o.Next.Reason, cmp.Or(o.Next.Run, w.run.ID)
 		r.Tries = max(r.Tries, o.Next.Tries)
 		return r.Row
 	}
