@@ -153,7 +153,7 @@ func (w *worker) redirect(item *iut.Item, res *fetch.Response) {
 		item.Fail(statusReason(res.Status))
 		return
 	}
-	target := resolve(row.URL, res.Location)
+	target := w.linker.strip.Apply(resolve(row.URL, res.Location))
 	switch {
 	case target == "":
 		item.Fail("redirect-location")

@@ -81,7 +81,7 @@ func requireChecked(t testing.TB, dir string) {
 		t.Fatal(err)
 	}
 	defer index.Close()
-	linker, err := crawler.NewLinker(tree.Format().Links)
+	linker, err := crawler.NewLinker(tree.Format())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 // NewInspector answers questions about a tree that nobody crawls, with the link options that
 // FORMAT keeps.
 func NewInspector(tree *iut.Tree, index *storage.Index) (*inspect.Inspector, error) {
-	linker, err := NewLinker(tree.Format().Links)
+	linker, err := NewLinker(tree.Format())
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,11 @@ func NewInspector(tree *iut.Tree, index *storage.Index) (*inspect.Inspector, err
 
 func newInspector(tree *iut.Tree, index *storage.Index, linker *Linker, token string) *inspect.Inspector {
 	return &inspect.Inspector{
-		Index: index, Tree: tree, Canonical: weburl.SeedURL, Scope: linker.reject,
+		Index: index, Tree: tree, Scope: linker.reject,
+		Canonical: func(text string) (string, error) {
+			url, err := weburl.SeedURL(text)
+			return linker.strip.Apply(url), err
+		},
 		Robots: func(url string) (ok bool, line string, known bool) {
 			row, found, err := index.Robots(storage.Origin(url))
 			if err != nil || !found || !answered(row.Status) {

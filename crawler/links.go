@@ -7,6 +7,7 @@ import (
 
 	"urltree/crawler/extract"
 	"urltree/crawler/scope"
+	"urltree/crawler/weburl"
 	"urltree/iut"
 	"urltree/storage"
 )
@@ -26,6 +27,7 @@ const maxRecord = 8 << 10
 // alone, so that a page gives the same links whenever its folder is parsed.
 type Linker struct {
 	opts     extract.Options
+	strip    weburl.Strip
 	scope    *scope.Scope
 	maxDepth int // 0: no limit, negative: the seeds alone
 
@@ -57,7 +59,7 @@ func (l *Linker) admit(page extract.Result, f iut.Facts) []storage.Link {
 		rejected = page.NotFollowed
 	)
 	for i := range page.Links {
-		url := page.Links[i].URL
+		url := l.strip.Apply(page.Links[i].URL)
 		if seen[url] {
 			continue
 		}

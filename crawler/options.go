@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"urltree/crawler/scope"
+	"urltree/crawler/weburl"
 	"urltree/iut"
 	"urltree/storage"
 )
@@ -39,7 +40,8 @@ type Options struct {
 	SeenBytes     int64         // bytes of the seen filter; 0: 256 MiB
 	NoSync        bool          // leave out all syncing
 
-	Scope    scope.Mode // zero: any
+	Strip    weburl.Strip // taken out of every URL; fixed when the tree is made
+	Scope    scope.Mode   // zero: any
 	Include  []*regexp.Regexp
 	Exclude  []*regexp.Regexp
 	MaxDepth int   // links from a seed; 0: no limit, negative: none, the seeds alone

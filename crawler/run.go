@@ -124,7 +124,9 @@ func (e *engine) open() error {
 	var err error
 	e.tree, err = iut.Open(e.opts.Tree, iut.Options{
 		FS: e.opts.FS, Sync: mode,
-		Identity: &iut.Identity{Canonical: strconv.Itoa(weburl.Version), Partition: "host"},
+		Identity: &iut.Identity{
+			Canonical: strconv.Itoa(weburl.Version), Strip: e.opts.Strip.String(), Partition: "host",
+		},
 	})
 	if err != nil {
 		return err
@@ -136,7 +138,11 @@ func (e *engine) open() error {
 		return fmt.Errorf("%w: %w", iut.ErrDisk, err)
 	}
 	if len(e.opts.Seeds) > 0 {
-		if err := e.tree.AddSeeds(e.opts.Seeds); err != nil {
+		seeds := make([]string, len(e.opts.Seeds))
+		for i, url := range e.opts.Seeds {
+			seeds[i] = e.opts.Strip.Apply(url)
+		}
+		if err := e.tree.AddSeeds(seeds); err != nil {
 			return err
 		}
 	}
@@ -519,6 +525,7 @@ func (e *engine) close() error {
 func (o *Options) linker() *Linker {
 	return &Linker{
 		opts:     extract.Options{Token: robots.Token(o.UserAgent), NoFollow: o.NoFollow},
+		strip:    o.Strip,
 		scope:    scope.New(scope.Options{Mode: o.Scope, Include: o.Include, Exclude: o.Exclude}),
 		maxDepth: o.MaxDepth, rejected: map[string]int64{},
 	}
@@ -542,12 +549,15 @@ func (o *Options) linkOptions() iut.LinkOptions {
 	return l
 }
 
-// NewLinker makes the Linker that the link options in FORMAT describe: what merge and check
-// parse pages with.
-func NewLinker(l iut.LinkOptions) (*Linker, error) {
-	o := Options{MaxDepth: l.MaxDepth}
+// NewLinker makes the Linker that FORMAT describes: what merge and check parse pages with.
+func NewLinker(f iut.Format) (*Linker, error) {
+	l := f.Links
+	o := Options{MaxDepth: l.MaxDepth, NoFollow: l.NoFollow}
+	var err error
+	if o.Strip, err = weburl.ParseStrip(f.Strip); err != nil {
+		return nil, fmt.Errorf("FORMAT: %w", err)
+	}
 	if l.Scope != "" { // a tree that was made, and no run got so far as to set its options
-		var err error
 		if o.Scope, err = scope.ParseMode(l.Scope); err != nil {
 			return nil, fmt.Errorf("FORMAT: %w", err)
 		}
