@@ -189,7 +189,7 @@ func probe(output string) error {
 func (c *command) summary(r crawler.Result, opts crawler.Options) {
 	var b bytes.Buffer
 	took := time.Duration(r.Run.End-r.Run.Start) * time.Second
-	fmt.Fprintf(&b, "this run  %s, %s, in %s%s\n", count(r.Run.Stored, "page"), crawler.Bytes(r.Run.Bytes), took, outcomes(r.Run.Outcomes))
+	fmt.Fprintf(&b, "this run  %s (%s) in %s%s\n", count(r.Run.Stored, "page"), crawler.Bytes(r.Run.Bytes), took, outcomes(r.Run.Outcomes))
 	fmt.Fprintf(&b, "the tree  %s, %s pending", count(r.Total.Stored, "page"), count(r.Total.Pending(), "URL"))
 	if r.Total.Held > 0 {
 		fmt.Fprintf(&b, ", %d of them held (%s says why)", r.Total.Held, r.Files.Res2)

@@ -27,7 +27,7 @@ func (c *command) mergeCommand() *cli.Command {
 			}
 			report, err := cleaner.Merge(x.Context, cleaner.MergeOptions{
 				Root: c.root(), Output: c.flags.opts.Output, Log: c.logger(c.stderr),
-				Parser: func(f iut.Format) (cleaner.Parser, error) { return crawler.NewLinker(f.Links) },
+				Parser: func(f iut.Format) (cleaner.Parser, error) { return crawler.NewLinker(f) },
 			})
 			if err != nil {
 				return err
@@ -61,7 +61,7 @@ func (c *command) checkCommand() *cli.Command {
 				return err
 			}
 			defer index.Close()
-			linker, err := crawler.NewLinker(tree.Format().Links)
+			linker, err := crawler.NewLinker(tree.Format())
 			if err != nil {
 				return err
 			}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"math"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/urfave/cli/v2"
+)
+
+// TestReadme: the table of flags in the README and the flags are the same, and so are the tables
+// of exit codes.
+func TestReadme(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, ok := strings.Cut(string(text), "\n## Flags\n")
+	if !ok {
+		t.Fatal("no section Flags")
+	}
+	section, _, _ := strings.Cut(rest, "\n## ")
+	var told []string
+	for _, m := range regexp.MustCompile("(?m)^\\| `-([a-z-]+)").FindAllStringSubmatch(section, -1) {
+		told = append(told, m[1])
+	}
+	var have []string
+	for _, f := range ungroup(new(flags).crawl()) {
+		have = append(have, f.Names()[0])
+	}
+	slices.Sort(told)
+	slices.Sort(have)
+	if !slices.Equal(told, have) {
+		t.Errorf("the README tells of %q, the command has %q", told, have)
+	}
+	for line := range strings.Lines(exitTable) {
+		code := strings.Fields(line)[0]
+		if !strings.Contains(string(text), "\n| "+code+" |") {
+			t.Errorf("the README does not tell of exit code %s", code)
+		}
+	}
+}
+
+// TestDefaults: an option that no flag has changed is the one that the help text names.
+func TestDefaults(t *testing.T) {
+	f := new(flags)
+	for _, fl := range ungroup(f.crawl()) {
+		g := fl.(*cli.GenericFlag)
+		if g.Value.String() != g.DefaultText {
+			t.Errorf("-%s: %q is not %q", g.Name, g.Value, g.DefaultText)
+		}
+		if _, ok := g.Value.(toggle); !ok && g.DefaultText == "" {
+			t.Errorf("-%s names no default", g.Name)
+		}
+	}
+	o := f.options()
+	if o.MaxDepth != 0 || o.NoSync || o.Delay != 0 || o.Buffers != 6 || o.BufferSize != 1000 || o.Crawlers != 12 {
+		t.Errorf("defaults: %+v", o)
+	}
+}
+
+func TestValues(t *testing.T) {
+	for _, tt := range []struct {
+		name, in string
+		want     int64 // math.MinInt64: refused
+	}{
+		{"bytes", "1", 1},
+		{"unit", "16MiB", 16 << 20},
+		{"short", "1.5k", 1536},
+		{"powers of ten", "2 GB", 2e9},
+		{"none", "", math.MinInt64},
+		{"zero", "0", math.MinInt64},
+		{"negative", "-1k", math.MinInt64},
+		{"words", "NaN", math.MinInt64},
+		{"endless", "Inf", math.MinInt64},
+		{"too large", "9e18", math.MinInt64},
+	} {
+		t.Run("size/"+tt.name, func(t *testing.T) {
+			n := int64(math.MinInt64)
+			v := size{p: &n, least: 1}
+			err := v.Set(tt.in)
+			if (err != nil) != (tt.want == math.MinInt64) || n != tt.want {
+				t.Fatalf("Set(%q): %d, %v; want %d", tt.in, n, err, tt.want)
+			}
+			if err == nil {
+				if again := v.Set(v.String()); again != nil || n != tt.want {
+					t.Errorf("%q does not give itself: %d, %v", v, n, again)
+				}
+			}
+		})
+	}
+	for _, tt := range []struct {
+		name, in string
+		want     time.Duration
+		ok       bool
+	}{
+		{"the word", "auto", 0, true},
+		{"none at all", "0", -1, true},
+		{"usual", "1m30s", 90 * time.Second, true},
+		{"hours", "10h", 10 * time.Hour, true},
+		{"no unit", "10", 7, false},
+		{"negative", "-1s", 7, false},
+	} {
+		t.Run("delay/"+tt.name, func(t *testing.T) {
+			d := time.Duration(7)
+			err := duration{p: &d, word: "auto"}.Set(tt.in)
+			if (err == nil) != tt.ok || d != tt.want {
+				t.Errorf("Set(%q): %v, %v; want %v", tt.in, d, err, tt.want)
+			}
+		})
+	}
+}
+
+// TestGoOn: the line that goes on keeps every argument but secrets and standard input, and a
+// shell reads it as it was.
+func TestGoOn(t *testing.T) {
+	for _, tt := range []struct{ name, args, want string }{
+		{"plain", "crawler|-time|1s|http://a/?x=1&y", "crawler -time 1s 'http://a/?x=1&y'"},
+		{"quotes", "crawler|-user-agent|it's", `crawler -user-agent 'it'\''s'`},
+		{"password", "crawler|-password|secret|-user|me", "crawler -password ... -user me"},
+		{"joined", "crawler|--password=secret|http://a/", "crawler -password ... http://a/"},
+		{"header", "crawler|-header=Cookie: secret", "crawler -header 'Cookie: ...'"},
+		{"proxy", "crawler|-proxy|http://me:secret@b:1", "crawler -proxy http://me:xxxxx@b:1"},
+		{"standard input", "crawler|-input|-|-quiet", "crawler -quiet"},
+		{"file", "crawler|-input|a b|-quiet", "crawler -input 'a b' -quiet"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := goOn(strings.Split(tt.args, "|"))
+			if got != tt.want {
+				t.Errorf("%s, want %s", got, tt.want)
+			}
+			if strings.Contains(got, "secret") {
+				t.Errorf("a secret: %s", got)
+			}
+		})
+	}
+}
