@@ -81,12 +81,14 @@ func TestAddressesAreTriedInTurn(t *testing.T) {
 		{"nobody at the first", "127.0.0.2 127.0.0.1", "127.0.0.1", "", false},
 		{"first hangs", "127.0.0.3 127.0.0.1", "127.0.0.1", "", false},
 		{"first two hang or refuse", "127.0.0.3 127.0.0.2 127.0.0.1", "127.0.0.1", "", false},
+		{"nobody at many, which takes no time", "127.1.0.1 127.1.0.2 127.1.0.3 127.1.0.4 127.1.0.5 127.1.0.6 127.1.0.7 127.1.0.8 " +
+			"127.1.0.9 127.1.0.10 127.1.0.11 127.1.0.12 127.1.0.13 127.1.0.14 127.1.0.15 127.0.0.1", "127.0.0.1", "", false},
 		{"nobody", "127.0.0.2 127.0.0.6", "", Connect, true},
 		{"all hang", "127.0.0.3", "", Timeout, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := &hosts{known: map[string]string{"a.test": tt.addrs}}
-			c := newClient(t, Options{Lookup: h.lookup, FirstByte: 5 * time.Second})
+			c := newClient(t, Options{Lookup: h.lookup, FirstByte: 3 * time.Second})
 			if tt.reason == Timeout {
 				c.limits.first = 100 * time.Millisecond
 			}
