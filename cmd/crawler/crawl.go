@@ -21,6 +21,7 @@ import (
 
 	"urltree/cleaner"
 	"urltree/crawler"
+	"urltree/crawler/fetch"
 	"urltree/crawler/scope"
 	"urltree/crawler/weburl"
 	"urltree/iut"
@@ -47,6 +48,9 @@ func (c *command) crawl(x *cli.Context) error {
 	if c.flags.cookies != "" {
 		if opts.Cookies, err = os.ReadFile(c.flags.cookies); err != nil {
 			return usagef("-cookies: %w", err)
+		}
+		if _, err = fetch.ParseCookies(bytes.NewReader(opts.Cookies)); err != nil {
+			return usagef("-cookies %s: %w", c.flags.cookies, err)
 		}
 	}
 	result, err := c.run(x.Context, opts)
@@ -97,8 +101,8 @@ func (c *command) logger(w io.Writer) *slog.Logger {
 // seeds reads -input and the arguments.
 func (c *command) seeds(x *cli.Context, opts *crawler.Options) error {
 	for i, arg := range x.Args().Slice() {
-		if strings.HasPrefix(arg, "-") && arg != "-" {
-			return usagef("flag %s stands behind the argument %q: flags come first", arg, x.Args().Slice()[max(i-1, 0)])
+		if i > 0 && strings.HasPrefix(arg, "-") {
+			return usagef("flag %s stands behind the argument %q: flags come first", arg, x.Args().Get(i-1))
 		}
 		seed, err := weburl.Canonical(arg)
 		if err != nil || !strings.Contains(arg, "://") {
@@ -199,8 +203,11 @@ func (c *command) summary(r crawler.Result, opts crawler.Options) {
 		fmt.Fprintf(&b, "to go on  %s\n", goOn(c.args))
 	}
 	fmt.Fprintf(&b, "crawler: %s", r.Ended)
-	if r.Total.Pending() > r.Total.Held && r.Waits != "" {
+	switch {
+	case r.Waits != "" && r.Total.Pending() > r.Total.Held:
 		fmt.Fprintf(&b, " to ask soon: %s", r.Waits)
+	case r.Waits != "":
+		b.WriteString(" that this run may ask")
 	}
 	b.WriteByte('\n')
 	_, _ = c.stderr.Write(b.Bytes())

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
+	"errors"
 	"math"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -139,3 +142,29 @@ func TestGoOn(t *testing.T) {
 		})
 	}
 }
+
+// TestOutputFails: a reader that has gone is no error, a full disk is one.
+func TestOutputFails(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		err    error
+		code   int
+		stderr string
+	}{
+		{"reader gone", syscall.EPIPE, exitDone, ""},
+		{"disk full", syscall.ENOSPC, exitDisk, "crawler: no space left on device\n"},
+		{"something else", errors.New("odd"), exitOther, "crawler: odd\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var stderr bytes.Buffer
+			code := run([]string{"crawler", "version"}, strings.NewReader(""), failing{tt.err}, &stderr)
+			if code != tt.code || stderr.String() != tt.stderr {
+				t.Errorf("exit %d, %q; want %d, %q", code, &stderr, tt.code, tt.stderr)
+			}
+		})
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }

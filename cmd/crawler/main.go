@@ -42,8 +42,11 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	defer stop()
 	c := &command{stdin: stdin, stdout: stdout, stderr: stderr, args: args}
 	err := c.app().RunContext(ctx, args)
-	if err == nil {
+	switch {
+	case err == nil:
 		return exitDone
+	case errors.Is(err, syscall.EPIPE) && !errors.Is(err, errFaults):
+		return exitDone // whoever reads our output has seen enough
 	}
 	if !errors.Is(err, errFaults) {
 		fmt.Fprintln(stderr, "crawler:", c.message(err))
@@ -186,8 +189,8 @@ func (c *command) versionCommand() *cli.Command {
 		if err := arguments(x, 0); err != nil {
 			return err
 		}
-		fmt.Fprintln(c.stdout, "urltree", crawler.Version)
-		return nil
+		_, err := fmt.Fprintln(c.stdout, "urltree", crawler.Version)
+		return err
 	}}
 }
 

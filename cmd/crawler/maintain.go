@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io"
 
 	"github.com/urfave/cli/v2"
 
@@ -32,8 +34,8 @@ func (c *command) mergeCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprint(c.stdout, report.String())
-			return nil
+			_, err = io.WriteString(c.stdout, report.String())
+			return err
 		},
 	}
 }
@@ -71,11 +73,11 @@ func (c *command) checkCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprint(c.stdout, report.String())
 			if report.Faults > 0 {
-				return errFaults
+				err = errFaults
 			}
-			return nil
+			_, werr := io.WriteString(c.stdout, report.String())
+			return errors.Join(err, werr)
 		},
 	}
 }
@@ -110,8 +112,8 @@ func (c *command) retryCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(c.stdout, "%d URLs are pending again; the next run asks them\n", n)
-			return nil
+			_, err = fmt.Fprintf(c.stdout, "%s pending again; the next run asks them\n", count(int64(n), "URL"))
+			return err
 		},
 	}
 }
