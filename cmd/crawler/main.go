@@ -117,7 +117,11 @@ func exitCode(err error) int {
 func withSignals(stderr io.Writer) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(s) { // by nohup, or by a shell for what runs in the background
+			signal.Notify(signals, s)
+		}
+	}
 	go func() {
 		if _, ok := <-signals; !ok {
 			return

@@ -37,10 +37,10 @@ const noPause = "atexit_sleep_ms=0"
 //
 //	exits CODE ARG...       runs crawler and checks its exit code
 //	usage REGEXP ARG...     runs crawler: exit 2, and one line on standard error that matches
-//	start NAME ARG...       runs crawler in the background
+//	start NAME ARG...       runs crawler in the background; a first ARG nohup ignores HUP
 //	type NAME TEXT          writes a line to its standard input
 //	said NAME REGEXP        waits until what it has printed matches; with ! it must not match now
-//	signal NAME SIGNAL      sends INT or TERM
+//	signal NAME SIGNAL      sends INT, TERM or HUP
 //	ended NAME CODE         waits for its end and checks its exit code
 //	asked PATH              waits until the server has been asked for a path
 //	lines N FILE            checks the number of lines of a file
@@ -92,8 +92,8 @@ func TestScripts(t *testing.T) {
 				}
 			},
 			"signal": func(ts *testscript.TestScript, _ bool, args []string) {
-				signal := map[string]os.Signal{"INT": os.Interrupt, "TERM": syscall.SIGTERM}[args[1]]
-				ts.Check(siteOf(ts).children[args[0]].cmd.Process.Signal(signal))
+				sent := map[string]os.Signal{"INT": os.Interrupt, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP}[args[1]]
+				ts.Check(siteOf(ts).children[args[0]].cmd.Process.Signal(sent))
 			},
 			"ended": func(ts *testscript.TestScript, _ bool, args []string) {
 				p := siteOf(ts).children[args[0]]
@@ -158,6 +158,11 @@ type process struct {
 
 func start(dir string, args []string) (*process, error) {
 	p := &process{cmd: child(dir, args...), printed: &transcript{more: make(chan struct{})}, done: make(chan struct{})}
+	if args[0] == "nohup" {
+		usual := p.cmd
+		p.cmd = exec.Command("nohup", append([]string{usual.Path}, args[1:]...)...)
+		p.cmd.Dir, p.cmd.Env = usual.Dir, usual.Env
+	}
 	p.cmd.Stdout, p.cmd.Stderr = p.printed, p.printed
 	var err error
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
