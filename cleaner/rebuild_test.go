@@ -378,3 +378,82 @@ func TestRebuildCutOff(t *testing.T) {
 		})
 	}
 }
+
+// Pages come in the order of the tree, and the depth of what they name is the shortest all the
+// same.
+func TestRebuildDepth(t *testing.T) {
+	s := newSite(t, filepath.Join(t.TempDir(), "iut"))
+	defer s.close()
+	const far, near, farthest, named = "http://a.org/1", "http://a.org/2", "http://a.org/3", "http://b.org/"
+	s.write(far, near, 7, named)
+	s.write(near, farthest, 2, named, farthest)
+	s.write(farthest, near, 9, named)
+	if _, err := Rebuild(context.Background(), s.tree, s.index, &parser{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	records := s.records()
+	if r := records[named]; r.Depth != 3 || r.Rank != 3 || r.Source != near {
+		t.Errorf("got %+v, want depth 3 by %s", r, near)
+	}
+	if r := records[farthest]; r.Depth != 3 || r.PageDepth != 9 || r.Source != near {
+		t.Errorf("a stored page that is nearer than it says: %+v", r)
+	}
+	s.noFaults(CheckOptions{Links: true}, &parser{})
+}
+
+// A syncFS remembers which adopted pages no sync has covered yet.
+type syncFS struct {
+	iut.FS
+	open   map[string]bool
+	synced func(pages map[string]bool)
+}
+
+func (f *syncFS) Adopt(name string) {
+	f.open[name] = true
+	f.FS.Adopt(name)
+}
+
+func (f *syncFS) SyncAll() error {
+	f.synced(f.open)
+	clear(f.open)
+	return f.FS.SyncAll()
+}
+
+// A page is synced before the transaction that calls it stored, for its files may be of a
+// process that was killed before it could.
+func TestRebuildSyncs(t *testing.T) {
+	s := newSite(t, filepath.Join(t.TempDir(), "iut"))
+	defer s.close()
+	for i := range 5 {
+		s.write(fmt.Sprintf("http://a.org/%d", i), storage.Seed, 0)
+	}
+	if err := s.tree.Close(); err != nil {
+		t.Fatal(err)
+	}
+	disk, err := iut.OpenDisk(s.root, iut.SyncNone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer disk.Close()
+	covered := 0
+	fs := &syncFS{FS: disk, open: map[string]bool{}}
+	if s.tree, err = iut.Open(s.root, iut.Options{FS: fs}); err != nil {
+		t.Fatal(err)
+	}
+	fs.synced = func(pages map[string]bool) {
+		for rel := range pages {
+			url, err := s.tree.URLOf(rel)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if has, err := s.index.Has([]string{url}); err != nil || has[0] {
+				t.Errorf("%s is in the index before its sync: %v", url, err)
+			}
+			covered++
+		}
+	}
+	report, err := Rebuild(context.Background(), s.tree, s.index, &parser{}, nil)
+	if err != nil || report.Adopted != 5 || covered != 5 || len(fs.open) > 0 {
+		t.Fatalf("%+v, %v: %d pages synced, %d not", report, err, covered, len(fs.open))
+	}
+}
