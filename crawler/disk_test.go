@@ -69,7 +69,7 @@ func requireNoFaults(t testing.TB, root string) {
 		t.Fatal(err)
 	}
 	defer index.Close()
-	linker, err := crawler.NewLinker(tree.Format().Links)
+	linker, err := crawler.NewLinker(tree.Format())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestFaultAtEveryCall(t *testing.T) {
 	answer := web.Answer().Stored
 	step := 5
 	switch {
-	case os.Getenv("URLTREE_FULL") != "":
+	case full():
 		step = 1
 	case testing.Short():
 		step = 17

@@ -74,7 +74,7 @@ type engine struct {
 
 	tickets *semaphore.Weighted // of MaxPages; nil: no limit
 	stored  atomic.Int64        // tickets used
-	parsing chan struct{}       // a place for each processor
+	parsing chan struct{}       // a place for each processor; held from parsing until Buffer.Add
 	stages  [stageCount]histogram
 	start   time.Time
 }
@@ -260,7 +260,8 @@ func (e *engine) begin() error {
 		Proxy:  e.opts.Proxy, Header: e.opts.Header, User: e.opts.User, Password: e.opts.Password,
 		Cookies: cookies, SeedHost: func(host string) bool { return seedHosts[host] },
 		Guard:     func(host, port string) bool { return e.opts.AllowPrivate || exempt[server{host, port}] },
-		LimitRate: e.opts.LimitRate,
+		LimitRate: e.opts.LimitRate, MinRate: e.opts.MinRate, FirstByte: e.opts.FirstByte,
+		Network: e.opts.Network, Bind: e.opts.Bind, PerIP: e.opts.PerIP, Insecure: e.opts.Insecure,
 	})
 	e.robots = &robotsCache{index: e.index, token: robots.Token(e.opts.UserAgent), tries: uint32(e.opts.Retries) + 1}
 	if err := e.robots.load(); err != nil {
@@ -355,7 +356,7 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 	for range e.opts.Buffers {
 		buf := buffer.New(buffer.Options[*iut.Item]{
 			Size: e.opts.BufferSize, Bytes: e.opts.BufferBytes, Wait: e.opts.FlushInterval,
-			Weight: func(it *iut.Item) int64 { return int64(len(it.Body)) },
+			Weight: weigh,
 		})
 		e.buffers = append(e.buffers, buf)
 		b := &iut.Builder{Tree: e.tree, Source: buf, Committer: committer, Parse: e.linker.Links, Stored: e.stages[stageStore].add}

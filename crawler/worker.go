@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"urltree/buffer"
 	"urltree/crawler/fetch"
@@ -196,6 +197,11 @@ func (w *worker) url(loan *frontier.Loan, row *storage.Row) (done bool, next int
 	if errors.Is(err, fetch.ErrDisk) {
 		return false, 0, fmt.Errorf("%w: body of %s: %w", iut.ErrDisk, row.URL, err)
 	}
+	if res != nil {
+		// Kept until the item is in the buffer: what waits there with its links is bounded too.
+		w.parsing <- struct{}{}
+		defer func() { <-w.parsing }()
+	}
 	a := w.answer(item, res, err)
 	a.Start, a.End = start, time.Now()
 	times := w.frontier.Answered(loan, a)
@@ -250,6 +256,16 @@ func (w *worker) add(item *iut.Item, say func(*Outcome)) bool {
 	return true
 }
 
+// weigh gives the bytes that an item holds in memory: the place of its body, which is larger
+// than the body, and its links.
+func weigh(item *iut.Item) int64 {
+	n := cap(item.Body) + cap(item.Links)*int(unsafe.Sizeof(storage.Link{}))
+	for i := range item.Links {
+		n += len(item.Links[i].URL)
+	}
+	return int64(n)
+}
+
 // pathOf gives path and query of a canonical URL.
 func pathOf(url string) string { return url[len(storage.Origin(url)):] }
 
@@ -265,11 +281,8 @@ func (w *worker) accepts(media string) bool {
 	return false
 }
 
-// parsePage finds the links of an answer, at most as many at a time as there are processors.
-// What panics is the page's fault, not the crawl's.
+// parsePage finds the links of an answer. What panics is the page's fault, not the crawl's.
 func (w *worker) parsePage(item *iut.Item, body []byte) (noindex bool, err error) {
-	w.parsing <- struct{}{}
-	defer func() { <-w.parsing }()
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("parse %s: panic: %v", item.Row.URL, p)
