@@ -89,6 +89,7 @@ type rebuild struct {
 	index  *storage.Index
 	parser Parser
 	log    *slog.Logger
+	fresh  func([]storage.Row) // told of new rows; nil: nobody is
 	report Report
 
 	set   []*storage.Outcome // to be committed next
@@ -246,6 +247,9 @@ func (r *rebuild) commit(ctx context.Context) error {
 		return diskError("commit", err)
 	}
 	r.report.Found += done.New
+	if r.fresh != nil {
+		r.fresh(done.Fresh)
+	}
 	r.set, r.links = r.set[:0], 0
 	return nil
 }

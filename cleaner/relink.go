@@ -11,12 +11,10 @@ import (
 
 // Relink parses every stored page again and gives the links that count now, and have no record,
 // one: what a run does whose link options differ from those of FORMAT, before it writes its own
-// there. It may be cut off and done again. It gives the number of records made.
-func Relink(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, log *slog.Logger) (int, error) {
-	r := &rebuild{tree: tree, index: index, parser: p, log: log}
-	if err := r.seeds(ctx); err != nil {
-		return 0, fmt.Errorf("relink: %w", err)
-	}
+// there, and whenever scope has grown. The parser has been told of all seeds. It may be cut off
+// and done again. fresh is told of the new rows, once they are durable; nil: nobody is.
+func Relink(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, log *slog.Logger, fresh func([]storage.Row)) (int, error) {
+	r := &rebuild{tree: tree, index: index, parser: p, log: log, fresh: fresh}
 	err := index.Records(ctx, nil, func(rec storage.Record, err error) error {
 		if err != nil || rec.State != storage.Stored {
 			return nil // a damaged record is for check to name
@@ -29,6 +27,9 @@ func Relink(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser,
 	})
 	if err == nil {
 		err = r.commit(ctx)
+	}
+	if err == nil {
+		err = wrapDisk("relink", index.Relinked())
 	}
 	if err != nil {
 		return r.report.Found, fmt.Errorf("relink: %w", err)

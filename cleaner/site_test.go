@@ -209,6 +209,12 @@ func small(t *testing.T) *site {
 	s.fail("http://b.org/", storage.Redirected, "", storage.Link{
 		URL: "http://d.org/", Source: storage.Seed, Via: "http://b.org/", Hops: 1, Scope: true,
 	})
+	if yes, err := s.index.NeedsRelink(); err != nil || !yes {
+		t.Errorf("a seed's redirect has widened the scope: %v, %v", yes, err)
+	}
+	if err := s.index.Relinked(); err != nil {
+		t.Fatal(err)
+	}
 	for url, next := range map[string]storage.Row{
 		"http://a.org/later": {Range: storage.Later, Due: 1, Tries: 2, Reason: "503"},
 		"http://a.org/held":  {Range: storage.Held, Reason: "depth"},

@@ -9,6 +9,7 @@ import (
 	"urltree/crawler/extract"
 	"urltree/crawler/fetch"
 	"urltree/crawler/frontier"
+	"urltree/crawler/scope"
 	"urltree/iut"
 	"urltree/storage"
 )
@@ -173,6 +174,6 @@ func (w *worker) redirect(item *iut.Item, res *fetch.Response) {
 	}
 	item.Links = []storage.Link{{
 		URL: target, Source: row.Source, Via: row.URL, Depth: row.Depth, Hops: row.Hops + 1,
-		Reopen: res.CookieSet, Scope: seed,
+		Reopen: res.CookieSet, Scope: seed && w.opts.Scope != scope.Any,
 	}}
 }

@@ -1,11 +1,14 @@
 package crawler
 
 import (
+	"fmt"
 	"maps"
+	"regexp"
 	"strings"
 	"sync"
 
 	"urltree/crawler/extract"
+	"urltree/crawler/robots"
 	"urltree/crawler/scope"
 	"urltree/crawler/weburl"
 	"urltree/iut"
@@ -122,4 +125,74 @@ func (l *Linker) Rejected() map[string]int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return maps.Clone(l.rejected)
+}
+
+// linker makes the Linker of these options; seeds are still to be added.
+func (o *Options) linker() *Linker {
+	return &Linker{
+		opts:     extract.Options{Token: robots.Token(o.UserAgent), NoFollow: o.NoFollow},
+		strip:    o.Strip,
+		scope:    scope.New(scope.Options{Mode: o.Scope, Include: o.Include, Exclude: o.Exclude}),
+		maxDepth: o.MaxDepth, rejected: map[string]int64{},
+	}
+}
+
+// linkOptions are those that FORMAT keeps.
+func (o *Options) linkOptions() iut.LinkOptions {
+	l := iut.LinkOptions{
+		Scope: o.Scope.String(), Include: patterns(o.Include), Exclude: patterns(o.Exclude),
+		MaxDepth: o.MaxDepth, NoFollow: o.NoFollow, Robots: "obey", Accept: o.Accept,
+	}
+	if o.IgnoreRobots {
+		l.Robots = "ignore"
+	}
+	switch {
+	case o.MaxDepth == 0:
+		l.MaxDepth = -1
+	case o.MaxDepth < 0:
+		l.MaxDepth = 0
+	}
+	return l
+}
+
+// NewLinker makes the Linker that FORMAT describes: what merge and check parse pages with.
+func NewLinker(f iut.Format) (*Linker, error) {
+	l := f.Links
+	o := Options{MaxDepth: l.MaxDepth, NoFollow: l.NoFollow}
+	var err error
+	if o.Strip, err = weburl.ParseStrip(f.Strip); err != nil {
+		return nil, fmt.Errorf("FORMAT: %w", err)
+	}
+	if l.Scope != "" { // a tree that was made, and no run got so far as to set its options
+		if o.Scope, err = scope.ParseMode(l.Scope); err != nil {
+			return nil, fmt.Errorf("FORMAT: %w", err)
+		}
+	}
+	switch {
+	case l.MaxDepth < 0:
+		o.MaxDepth = 0
+	case l.MaxDepth == 0:
+		o.MaxDepth = -1
+	}
+	for _, list := range []struct {
+		from []string
+		to   *[]*regexp.Regexp
+	}{{l.Include, &o.Include}, {l.Exclude, &o.Exclude}} {
+		for _, text := range list.from {
+			re, err := regexp.Compile(text)
+			if err != nil {
+				return nil, fmt.Errorf("FORMAT: %w", err)
+			}
+			*list.to = append(*list.to, re)
+		}
+	}
+	return o.linker(), nil
+}
+
+func patterns(list []*regexp.Regexp) []string {
+	var texts []string
+	for _, re := range list {
+		texts = append(texts, re.String())
+	}
+	return texts
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
@@ -53,9 +54,12 @@ type Options struct {
 	MaxURL    int           // bytes of a URL that is asked for; 0: 8000, as RFC 9110, 4.1 recommends
 	Accept    []string      // media types that are stored, such as "text/html", "text/*", "*/*"; nil: DefaultAccept
 	Timeout   time.Duration // of one request; 0: 30 s
+	FirstByte time.Duration // of one request until the first byte of its answer; 0: Timeout
+	MinRate   int64         // slowest rate of a body, bytes per second over 10 s; 0: any
 	Retries   int           // after passing faults; negative: none, 0: 2
 	Delay     time.Duration // between requests to one host; 0: auto, 5 x its answer time; negative: none
 	PerHost   int           // requests to one host at a time; 0: 1
+	PerIP     int           // requests at a time to one address, hosts that share it counted together; 0: no limit
 	MaxDelay  time.Duration // the longest Crawl-delay of a robots.txt that is honoured; 0: 1 min
 	MaxWait   time.Duration // end rather than wait longer than this for a host; 0: 10 min
 	LimitRate int64         // bytes per second over all; 0: no limit
@@ -67,9 +71,12 @@ type Options struct {
 	Header       http.Header // sent to the seeds' hosts only
 	User         string      // with Password: basic authentication, at the seeds' hosts only
 	Password     string
-	Cookies      []byte   // Netscape cookie file, for the seeds' hosts only
-	Proxy        *url.URL // nil: as the environment says
-	AllowPrivate bool     // links may lead to loopback and private addresses
+	Cookies      []byte     // Netscape cookie file, for the seeds' hosts only
+	Proxy        *url.URL   // nil: as the environment says
+	Network      string     // "tcp4" or "tcp6" for one family of addresses; "": both
+	Bind         netip.Addr // the local address of connections; zero: any
+	Insecure     bool       // accept any certificate
+	AllowPrivate bool       // links may lead to loopback and private addresses
 
 	FS        iut.FS         // the disk of the tree; nil: the real one. Tests let it be slow or fail
 	Log       *slog.Logger   // nil: no log
@@ -137,6 +144,9 @@ func (o Options) defaults() (Options, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if !slices.Contains([]string{"", "tcp4", "tcp6"}, o.Network) {
+		return o, fmt.Errorf("%w: Network is %q, tcp4 or tcp6 is needed", ErrOptions, o.Network)
+	}
 	if !slices.Contains([]string{"page", "all", "none"}, o.NoFollow) {
 		return o, fmt.Errorf("%w: NoFollow is %q, page, all or none is needed", ErrOptions, o.NoFollow)
 	}
@@ -145,13 +155,28 @@ func (o Options) defaults() (Options, error) {
 		v     int64
 		least int64
 	}{
-		{"Time", int64(o.Time), 0}, {"Buffers", int64(o.Buffers), 1}, {"BufferSize", int64(o.BufferSize), 1},
-		{"BufferBytes", o.BufferBytes, 1}, {"FlushInterval", int64(o.FlushInterval), 1},
-		{"Crawlers", int64(o.Crawlers), 1}, {"Downloads", int64(o.Downloads), 1},
-		{"MemoryBodies", o.MemoryBodies, 64 << 10}, {"FrontierBytes", o.FrontierBytes, 64 << 10},
-		{"SeenBytes", o.SeenBytes, 1 << 20}, {"MaxPages", o.MaxPages, 0}, {"MaxBytes", o.MaxBytes, 0},
-		{"MaxSize", o.MaxSize, 1}, {"Timeout", int64(o.Timeout), 1}, {"PerHost", int64(o.PerHost), 1},
-		{"MaxWait", int64(o.MaxWait), 1}, {"MaxDelay", int64(o.MaxDelay), 1}, {"MaxURL", int64(o.MaxURL), 1}, {"LimitRate", o.LimitRate, 0},
+		{"Time", int64(o.Time), 0},
+		{"Buffers", int64(o.Buffers), 1},
+		{"BufferSize", int64(o.BufferSize), 1},
+		{"BufferBytes", o.BufferBytes, 1},
+		{"FlushInterval", int64(o.FlushInterval), 1},
+		{"Crawlers", int64(o.Crawlers), 1},
+		{"Downloads", int64(o.Downloads), 1},
+		{"MemoryBodies", o.MemoryBodies, 64 << 10},
+		{"FrontierBytes", o.FrontierBytes, 64 << 10},
+		{"SeenBytes", o.SeenBytes, 1 << 20},
+		{"MaxPages", o.MaxPages, 0},
+		{"MaxBytes", o.MaxBytes, 0},
+		{"MaxSize", o.MaxSize, 1},
+		{"Timeout", int64(o.Timeout), 1},
+		{"PerHost", int64(o.PerHost), 1},
+		{"PerIP", int64(o.PerIP), 0},
+		{"FirstByte", int64(o.FirstByte), 0},
+		{"MinRate", o.MinRate, 0},
+		{"MaxWait", int64(o.MaxWait), 1},
+		{"MaxDelay", int64(o.MaxDelay), 1},
+		{"MaxURL", int64(o.MaxURL), 1},
+		{"LimitRate", o.LimitRate, 0},
 	} {
 		if c.v < c.least {
 			return o, fmt.Errorf("%w: %s is %d, at least %d is needed", ErrOptions, c.name, c.v, c.least)

@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"reflect"
-	"regexp"
 	"runtime"
 	"runtime/debug"
-	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,12 +16,8 @@ import (
 
 	"urltree/buffer"
 	"urltree/cleaner"
-	"urltree/crawler/extract"
 	"urltree/crawler/fetch"
 	"urltree/crawler/frontier"
-	"urltree/crawler/robots"
-	"urltree/crawler/scope"
-	"urltree/crawler/weburl"
 	"urltree/iut"
 	"urltree/storage"
 )
@@ -73,6 +66,8 @@ type engine struct {
 	fail                       context.CancelCauseFunc // ends alive, with what is Run's error
 
 	tickets *semaphore.Weighted // of MaxPages; nil: no limit
+	ending  sync.Mutex          // held by the crawler that looks whether the end is the end
+	looked  atomic.Int64        // how often that found more
 	stored  atomic.Int64        // tickets used
 	parsing chan struct{}       // a place for each processor; held from parsing until Buffer.Add
 	stages  [stageCount]histogram
@@ -113,215 +108,6 @@ func Run(ctx context.Context, opts Options) (Result, error) {
 // parts may hold.
 func (o Options) Memory() int64 {
 	return 64<<20 + o.MemoryBodies + int64(o.Buffers)*o.BufferBytes + o.FrontierBytes + o.SeenBytes
-}
-
-// open brings tree and index to where the last run left them, and loads the seeds.
-func (e *engine) open() error {
-	mode := iut.SyncFull
-	if e.opts.NoSync {
-		mode = iut.SyncNone
-	}
-	var err error
-	e.tree, err = iut.Open(e.opts.Tree, iut.Options{
-		FS: e.opts.FS, Sync: mode,
-		Identity: &iut.Identity{
-			Canonical: strconv.Itoa(weburl.Version), Strip: e.opts.Strip.String(), Partition: "host",
-		},
-	})
-	if err != nil {
-		return err
-	}
-	e.linker = e.opts.linker()
-	path := filepath.Join(e.opts.Tree, "index.db")
-	there, err := storage.Exists(path)
-	if err != nil {
-		return fmt.Errorf("%w: %w", iut.ErrDisk, err)
-	}
-	if len(e.opts.Seeds) > 0 {
-		seeds := make([]string, len(e.opts.Seeds))
-		for i, url := range e.opts.Seeds {
-			seeds[i] = e.opts.Strip.Apply(url)
-		}
-		if err := e.tree.AddSeeds(seeds); err != nil {
-			return err
-		}
-	}
-	open := storage.Options{NoSync: e.opts.NoSync, SeenMemory: e.opts.SeenBytes}
-	if !there {
-		report, err := cleaner.NewIndex(e.alive, e.tree, open, e.linker, e.opts.Log)
-		if err != nil {
-			return err
-		}
-		if report.Pages > 0 {
-			e.opts.Log.Warn("index.db was missing: made again from the folders", "pages", report.Pages)
-		}
-	}
-	if e.index, err = storage.Open(path, open); err != nil {
-		return err
-	}
-	if err := e.loadFilter(); err != nil {
-		return err
-	}
-	// Pages of earlier runs must give the links that count now, before FORMAT says that they do.
-	links := e.opts.linkOptions()
-	if e.index.Totals().Stored > 0 && !reflect.DeepEqual(links, e.tree.Format().Links) {
-		e.opts.Log.Info("other link options than before: parsing the stored pages again")
-		found, err := cleaner.Relink(e.alive, e.tree, e.index, e.linker, e.opts.Log)
-		if err != nil {
-			return err
-		}
-		e.opts.Log.Info("stored pages parsed again", "new URLs", found)
-	}
-	if err := e.tree.SetLinks(links); err != nil {
-		return err
-	}
-	return e.begin()
-}
-
-// loadFilter takes the saved filter if it belongs to this state of the index; else the index is
-// asked until a scan has filled it.
-func (e *engine) loadFilter() error {
-	tx, err := e.index.Transaction()
-	if err != nil {
-		return err
-	}
-	f, err := os.Open(e.seenPath())
-	if err == nil {
-		defer f.Close()
-		if err = e.index.Filter().Load(f, tx); err == nil {
-			e.index.Filter().SetComplete()
-			return nil
-		}
-	}
-	if e.index.Totals().Records() == 0 {
-		e.index.Filter().SetComplete()
-	}
-	return nil
-}
-
-func (e *engine) seenPath() string { return filepath.Join(e.opts.Tree, "seen") }
-
-// begin starts the run in the index: seeds get their records, held URLs another look.
-func (e *engine) begin() error {
-	disk := func(err error) error { return fmt.Errorf("%w: %w", iut.ErrDisk, err) }
-	var unclean bool
-	var err error
-	if e.run, unclean, e.lastUnclean, err = e.index.Begin(); err != nil {
-		return disk(err)
-	}
-	scopeSeeds, err := e.index.ScopeSeeds()
-	if err != nil {
-		return err
-	}
-	for _, url := range scopeSeeds {
-		e.linker.AddSeed(url)
-	}
-	var links []storage.Link
-	exempt := map[server]bool{}
-	err = e.tree.Seeds(func(url string) error {
-		e.linker.AddSeed(url)
-		exempt[serverOf(url)] = true
-		links = append(links, storage.Link{URL: url, Source: storage.Seed})
-		if len(links) < 10_000 {
-			return nil
-		}
-		_, err := e.index.Commit([]*storage.Outcome{{Links: links}})
-		links = links[:0]
-		return err
-	})
-	if err == nil && len(links) > 0 {
-		_, err = e.index.Commit([]*storage.Outcome{{Links: links}})
-	}
-	if err != nil {
-		return disk(err)
-	}
-	if err := e.release(); err != nil {
-		return disk(err)
-	}
-	if e.index.Totals().Pending() == 0 && len(exempt) == 0 {
-		return ErrNoWork
-	}
-	hosts, err := e.index.Hosts()
-	if err != nil {
-		return err
-	}
-	seedHosts := map[string]bool{}
-	for s := range exempt {
-		seedHosts[s.host] = true
-	}
-	cookies, err := e.opts.cookies()
-	if err != nil {
-		return err
-	}
-	e.client = fetch.New(fetch.Options{
-		UserAgent: e.opts.UserAgent, Timeout: e.opts.Timeout, MaxSize: e.opts.MaxSize,
-		Bodies: fetch.NewBudget(e.opts.MemoryBodies),
-		Temp:   func() (fetch.Temp, error) { return newTemp(e.tree) },
-		Proxy:  e.opts.Proxy, Header: e.opts.Header, User: e.opts.User, Password: e.opts.Password,
-		Cookies: cookies, SeedHost: func(host string) bool { return seedHosts[host] },
-		Guard:     func(host, port string) bool { return e.opts.AllowPrivate || exempt[server{host, port}] },
-		LimitRate: e.opts.LimitRate, MinRate: e.opts.MinRate, FirstByte: e.opts.FirstByte,
-		Network: e.opts.Network, Bind: e.opts.Bind, PerIP: e.opts.PerIP, Insecure: e.opts.Insecure,
-	})
-	e.robots = &robotsCache{index: e.index, token: robots.Token(e.opts.UserAgent), tries: uint32(e.opts.Retries) + 1}
-	if err := e.robots.load(); err != nil {
-		return err
-	}
-	e.frontier, err = frontier.New(frontier.Options{
-		Store: e.index, Memory: e.opts.FrontierBytes, Crawlers: e.opts.Crawlers, PerHost: e.opts.PerHost,
-		Delay: max(e.opts.Delay, 0), Auto: e.opts.Delay == 0, MaxWait: e.opts.MaxWait, MaxCrawlDelay: e.opts.MaxDelay,
-		Hosts: hosts, Unclean: unclean,
-		Admit: e.admit, NeedRobots: func(origin string) bool { return !e.opts.IgnoreRobots && e.robots.need(origin) }, Idle: e.flushAll,
-	})
-	if err != nil {
-		return err
-	}
-	e.robots.found = e.frontier.CrawlDelay
-	if e.opts.MaxPages > 0 {
-		e.tickets = semaphore.NewWeighted(e.opts.MaxPages)
-	}
-	return nil
-}
-
-// release gives URLs that earlier runs held back to the frontier, unless this run would hold
-// them for the same reason.
-func (e *engine) release() error {
-	hosts, err := e.index.Hosts()
-	if err != nil {
-		return err
-	}
-	for _, h := range hosts {
-		for h.Held > 0 {
-			rows, err := e.index.HeldRows(h.Name, 10_000, func(r *storage.Row) bool { return e.linker.hold(r) == "" })
-			if err != nil {
-				return err
-			}
-			if len(rows) == 0 {
-				break
-			}
-			set := make([]*storage.Outcome, len(rows))
-			for i := range rows {
-				o := &storage.Outcome{Row: rows[i], State: storage.Pending, Next: rows[i]}
-				o.Next.Range, o.Next.Reason = storage.Now, ""
-				set[i] = o
-			}
-			if _, err := e.index.Commit(set); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// admit gives the reason why a row is held in this run, or "".
-func (e *engine) admit(row *storage.Row) string {
-	if reason := e.linker.hold(row); reason != "" {
-		return reason
-	}
-	if !e.opts.IgnoreRobots && e.robots.unreachable(storage.Origin(row.URL)) {
-		return heldRobots
-	}
-	return ""
 }
 
 // crawl fetches until something ends it, then cleans up.
@@ -520,74 +306,4 @@ func (e *engine) close() error {
 		err = errors.Join(err, e.tree.Close())
 	}
 	return err
-}
-
-// linker makes the Linker of these options; seeds are still to be added.
-func (o *Options) linker() *Linker {
-	return &Linker{
-		opts:     extract.Options{Token: robots.Token(o.UserAgent), NoFollow: o.NoFollow},
-		strip:    o.Strip,
-		scope:    scope.New(scope.Options{Mode: o.Scope, Include: o.Include, Exclude: o.Exclude}),
-		maxDepth: o.MaxDepth, rejected: map[string]int64{},
-	}
-}
-
-// linkOptions are those that FORMAT keeps.
-func (o *Options) linkOptions() iut.LinkOptions {
-	l := iut.LinkOptions{
-		Scope: o.Scope.String(), Include: patterns(o.Include), Exclude: patterns(o.Exclude),
-		MaxDepth: o.MaxDepth, NoFollow: o.NoFollow, Robots: "obey", Accept: o.Accept,
-	}
-	if o.IgnoreRobots {
-		l.Robots = "ignore"
-	}
-	switch {
-	case o.MaxDepth == 0:
-		l.MaxDepth = -1
-	case o.MaxDepth < 0:
-		l.MaxDepth = 0
-	}
-	return l
-}
-
-// NewLinker makes the Linker that FORMAT describes: what merge and check parse pages with.
-func NewLinker(f iut.Format) (*Linker, error) {
-	l := f.Links
-	o := Options{MaxDepth: l.MaxDepth, NoFollow: l.NoFollow}
-	var err error
-	if o.Strip, err = weburl.ParseStrip(f.Strip); err != nil {
-		return nil, fmt.Errorf("FORMAT: %w", err)
-	}
-	if l.Scope != "" { // a tree that was made, and no run got so far as to set its options
-		if o.Scope, err = scope.ParseMode(l.Scope); err != nil {
-			return nil, fmt.Errorf("FORMAT: %w", err)
-		}
-	}
-	switch {
-	case l.MaxDepth < 0:
-		o.MaxDepth = 0
-	case l.MaxDepth == 0:
-		o.MaxDepth = -1
-	}
-	for _, list := range []struct {
-		from []string
-		to   *[]*regexp.Regexp
-	}{{l.Include, &o.Include}, {l.Exclude, &o.Exclude}} {
-		for _, text := range list.from {
-			re, err := regexp.Compile(text)
-			if err != nil {
-				return nil, fmt.Errorf("FORMAT: %w", err)
-			}
-			*list.to = append(*list.to, re)
-		}
-	}
-	return o.linker(), nil
-}
-
-func patterns(list []*regexp.Regexp) []string {
-	var texts []string
-	for _, re := range list {
-		texts = append(texts, re.String())
-	}
-	return texts
 }

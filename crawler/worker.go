@@ -52,11 +52,17 @@ func (w *worker) run() error {
 		free := cap(slots) - len(slots) + 1
 		start := time.Now()
 		if len(stack) == 0 {
+			looked := w.looked.Load()
 			loans, err := w.frontier.Take(w.fetching, free)
 			switch {
 			case errors.Is(err, io.EOF):
-				w.stop(errNothingLeft)
-				return nil
+				more, err := w.lookAgain(looked)
+				if err != nil || !more {
+					w.stop(errNothingLeft)
+					return err
+				}
+				<-slots
+				continue
 			case w.fetching.Err() != nil:
 				stack = loans
 				return nil

@@ -101,6 +101,7 @@ type change struct {
 	hosts   map[string]*hostChange // by name
 	folders map[string]*Counts     // by folder key: what to add
 	fresh   []uint64               // fingerprints for the filter after the commit
+	relink  bool                   // pages stored before may have links that only now belong to the crawl
 }
 
 type entry struct {
@@ -189,13 +190,23 @@ func (c *change) outcome(o *Outcome, done *Committed) (Row, error) {
 	if o.State == Redirected && r.Source == Seed {
 		for i := range o.Links {
 			if l := &o.Links[i]; l.Scope {
-				if err := c.tx.Bucket(bucketScope).Put([]byte(l.URL), []byte{1}); err != nil {
+				if err := c.widen(l); err != nil {
 					return Row{}, err
 				}
 			}
 		}
 	}
 	return Row{}, nil
+}
+
+// widen keeps the target of a seed's redirect as one that counts as a seed for scope.
+func (c *change) widen(l *Link) error {
+	b := c.tx.Bucket(bucketScope)
+	if b.Get([]byte(l.URL)) != nil {
+		return nil
+	}
+	c.relink = true
+	return b.Put([]byte(l.URL), []byte{1})
 }
 
 // settle sees to it that a URL which got its outcome and was reopened by a link of the same set
@@ -246,12 +257,14 @@ func (c *change) link(l *Link, done *Committed) error {
 		c.create(e, l)
 		c.fresh = append(c.fresh, fp)
 		done.New++
+		c.relink = c.relink || l.Source == Seed && l.Scope
 		if l.Held != "" {
 			e.rec.Range, e.rec.Reason = Held, l.Held
 		} else {
 			done.Fresh = append(done.Fresh, e.rec.Row)
 		}
 	case l.Source == Seed && r.Source != Seed && l.Via == "":
+		c.relink = c.relink || l.Scope
 		r.Depth = 0
 		if r.State == Pending {
 			held := r.Range == Held
@@ -389,6 +402,11 @@ func (c *change) flush() error {
 	}
 	if c.run.ID != 0 {
 		if err := putRun(c.tx, &c.run); err != nil {
+			return err
+		}
+	}
+	if c.relink && c.totals.Stored > 0 {
+		if err := c.tx.Bucket(bucketSys).Put(keyRelink, seal(nil)); err != nil {
 			return err
 		}
 	}

@@ -69,6 +69,7 @@ var (
 	keyTotals  = []byte("totals")
 	keyFilter  = []byte("filter")
 	keyUnclean = []byte("unclean")
+	keyRelink  = []byte("relink")
 )
 
 // Options say how an index is opened.
@@ -256,6 +257,23 @@ func (x *Index) Totals() Totals {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.totals
+}
+
+// NeedsRelink tells whether scope has grown since stored pages were parsed: they may have links
+// that belong to the crawl only now, and no record.
+func (x *Index) NeedsRelink() (yes bool, err error) {
+	err = x.view(func(tx *bolt.Tx) error {
+		yes = tx.Bucket(bucketSys).Get(keyRelink) != nil
+		return nil
+	})
+	return yes, err
+}
+
+// Relinked says that every stored page has been parsed again.
+func (x *Index) Relinked() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.db.Update(func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Delete(keyRelink) })
 }
 
 // Filter gives the seen filter: crawlers may drop a link that it has.

@@ -32,7 +32,8 @@ type Link struct {
 	Held   string // the reason if this run does not ask it, or ""
 	// Reopen turns a record that has only redirected so far back to pending, at most twice.
 	Reopen bool
-	// Scope keeps the URL as one that counts as a seed for scope: the target of a seed's redirect.
+	// Scope says that scope depends on this seed, or keeps the target of a seed's redirect as one
+	// that counts as a seed for scope. If it is new, the stored pages must be parsed again.
 	Scope bool
 }
 

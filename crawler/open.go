@@ -1,0 +1,265 @@
+package crawler
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+
+	"golang.org/x/sync/semaphore"
+
+	"urltree/cleaner"
+	"urltree/crawler/fetch"
+	"urltree/crawler/frontier"
+	"urltree/crawler/robots"
+	"urltree/crawler/scope"
+	"urltree/crawler/weburl"
+	"urltree/iut"
+	"urltree/storage"
+)
+
+// open brings tree and index to where the last run left them, and loads the seeds.
+func (e *engine) open() error {
+	mode := iut.SyncFull
+	if e.opts.NoSync {
+		mode = iut.SyncNone
+	}
+	var err error
+	e.tree, err = iut.Open(e.opts.Tree, iut.Options{
+		FS: e.opts.FS, Sync: mode,
+		Identity: &iut.Identity{
+			Canonical: strconv.Itoa(weburl.Version), Strip: e.opts.Strip.String(), Partition: "host",
+		},
+	})
+	if err != nil {
+		return err
+	}
+	e.linker = e.opts.linker()
+	path := filepath.Join(e.opts.Tree, "index.db")
+	there, err := storage.Exists(path)
+	if err != nil {
+		return fmt.Errorf("%w: %w", iut.ErrDisk, err)
+	}
+	if len(e.opts.Seeds) > 0 {
+		seeds := make([]string, len(e.opts.Seeds))
+		for i, url := range e.opts.Seeds {
+			seeds[i] = e.opts.Strip.Apply(url)
+		}
+		if err := e.tree.AddSeeds(seeds); err != nil {
+			return err
+		}
+	}
+	open := storage.Options{NoSync: e.opts.NoSync, SeenMemory: e.opts.SeenBytes}
+	if !there {
+		report, err := cleaner.NewIndex(e.alive, e.tree, open, e.linker, e.opts.Log)
+		if err != nil {
+			return err
+		}
+		if report.Pages > 0 {
+			e.opts.Log.Warn("index.db was missing: made again from the folders", "pages", report.Pages)
+		}
+	}
+	if e.index, err = storage.Open(path, open); err != nil {
+		return err
+	}
+	if err := e.loadFilter(); err != nil {
+		return err
+	}
+	return e.begin()
+}
+
+// loadFilter takes the saved filter if it belongs to this state of the index; else the index is
+// asked until a scan has filled it.
+func (e *engine) loadFilter() error {
+	tx, err := e.index.Transaction()
+	if err != nil {
+		return err
+	}
+	f, err := os.Open(e.seenPath())
+	if err == nil {
+		defer f.Close()
+		if err = e.index.Filter().Load(f, tx); err == nil {
+			e.index.Filter().SetComplete()
+			return nil
+		}
+	}
+	if e.index.Totals().Records() == 0 {
+		e.index.Filter().SetComplete()
+	}
+	return nil
+}
+
+func (e *engine) seenPath() string { return filepath.Join(e.opts.Tree, "seen") }
+
+// begin starts the run in the index: seeds get their records, held URLs another look.
+func (e *engine) begin() error {
+	disk := func(err error) error { return fmt.Errorf("%w: %w", iut.ErrDisk, err) }
+	var unclean bool
+	var err error
+	if e.run, unclean, e.lastUnclean, err = e.index.Begin(); err != nil {
+		return disk(err)
+	}
+	scopeSeeds, err := e.index.ScopeSeeds()
+	if err != nil {
+		return err
+	}
+	for _, url := range scopeSeeds {
+		e.linker.AddSeed(url)
+	}
+	var links []storage.Link
+	exempt := map[server]bool{}
+	err = e.tree.Seeds(func(url string) error {
+		e.linker.AddSeed(url)
+		exempt[serverOf(url)] = true
+		links = append(links, storage.Link{URL: url, Source: storage.Seed, Scope: e.opts.Scope != scope.Any})
+		if len(links) < 10_000 {
+			return nil
+		}
+		_, err := e.index.Commit([]*storage.Outcome{{Links: links}})
+		links = links[:0]
+		return err
+	})
+	if err == nil && len(links) > 0 {
+		_, err = e.index.Commit([]*storage.Outcome{{Links: links}})
+	}
+	if err != nil {
+		return disk(err)
+	}
+	// Pages of earlier runs must give the links that count now, before FORMAT says that they do.
+	options := e.opts.linkOptions()
+	grown, err := e.index.NeedsRelink()
+	if err != nil {
+		return err
+	}
+	changed := e.index.Totals().Stored > 0 && !reflect.DeepEqual(options, e.tree.Format().Links)
+	if changed || grown {
+		if err := e.relink(e.alive, nil); err != nil {
+			return err
+		}
+	}
+	if err := e.tree.SetLinks(options); err != nil {
+		return err
+	}
+	if err := e.release(); err != nil {
+		return disk(err)
+	}
+	if e.index.Totals().Pending() == 0 && len(exempt) == 0 {
+		return ErrNoWork
+	}
+	hosts, err := e.index.Hosts()
+	if err != nil {
+		return err
+	}
+	seedHosts := map[string]bool{}
+	for s := range exempt {
+		seedHosts[s.host] = true
+	}
+	cookies, err := e.opts.cookies()
+	if err != nil {
+		return err
+	}
+	e.client = fetch.New(fetch.Options{
+		UserAgent: e.opts.UserAgent, Timeout: e.opts.Timeout, MaxSize: e.opts.MaxSize,
+		Bodies: fetch.NewBudget(e.opts.MemoryBodies),
+		Temp:   func() (fetch.Temp, error) { return newTemp(e.tree) },
+		Proxy:  e.opts.Proxy, Header: e.opts.Header, User: e.opts.User, Password: e.opts.Password,
+		Cookies: cookies, SeedHost: func(host string) bool { return seedHosts[host] },
+		Guard:     func(host, port string) bool { return e.opts.AllowPrivate || exempt[server{host, port}] },
+		LimitRate: e.opts.LimitRate, MinRate: e.opts.MinRate, FirstByte: e.opts.FirstByte,
+		Network: e.opts.Network, Bind: e.opts.Bind, PerIP: e.opts.PerIP, Insecure: e.opts.Insecure,
+	})
+	e.robots = &robotsCache{index: e.index, token: robots.Token(e.opts.UserAgent), tries: uint32(e.opts.Retries) + 1}
+	if err := e.robots.load(); err != nil {
+		return err
+	}
+	e.frontier, err = frontier.New(frontier.Options{
+		Store: e.index, Memory: e.opts.FrontierBytes, Crawlers: e.opts.Crawlers, PerHost: e.opts.PerHost,
+		Delay: max(e.opts.Delay, 0), Auto: e.opts.Delay == 0, MaxWait: e.opts.MaxWait, MaxCrawlDelay: e.opts.MaxDelay,
+		Hosts: hosts, Unclean: unclean,
+		Admit: e.admit, NeedRobots: func(origin string) bool { return !e.opts.IgnoreRobots && e.robots.need(origin) }, Idle: e.flushAll,
+	})
+	if err != nil {
+		return err
+	}
+	e.robots.found = e.frontier.CrawlDelay
+	if e.opts.MaxPages > 0 {
+		e.tickets = semaphore.NewWeighted(e.opts.MaxPages)
+	}
+	return nil
+}
+
+// relink parses all stored pages again, for links that belong to the crawl only now.
+func (e *engine) relink(ctx context.Context, fresh func([]storage.Row)) error {
+	e.opts.Log.Info("scope or link options have changed: parsing the stored pages again")
+	found, err := cleaner.Relink(ctx, e.tree, e.index, e.linker, e.opts.Log, fresh)
+	if err == nil {
+		e.opts.Log.Info("stored pages parsed again", "new URLs", found)
+	}
+	return err
+}
+
+// lookAgain is asked when nothing is left: if seeds' redirects have widened the scope, pages
+// that were stored before may have links that belong to the crawl now. Then there may be more.
+// looked is e.looked as it was before the frontier said so.
+func (e *engine) lookAgain(looked int64) (more bool, err error) {
+	e.ending.Lock()
+	defer e.ending.Unlock()
+	if e.looked.Load() != looked {
+		return true, nil // another crawler has looked since
+	}
+	grown, err := e.index.NeedsRelink()
+	if err != nil || !grown {
+		return false, err
+	}
+	if err := e.relink(e.fetching, e.frontier.Add); err != nil {
+		if e.fetching.Err() != nil {
+			return false, nil // the next run does it
+		}
+		return false, err
+	}
+	e.looked.Add(1)
+	return true, nil
+}
+
+// release gives URLs that earlier runs held back to the frontier, unless this run would hold
+// them for the same reason.
+func (e *engine) release() error {
+	hosts, err := e.index.Hosts()
+	if err != nil {
+		return err
+	}
+	for _, h := range hosts {
+		for h.Held > 0 {
+			rows, err := e.index.HeldRows(h.Name, 10_000, func(r *storage.Row) bool { return e.linker.hold(r) == "" })
+			if err != nil {
+				return err
+			}
+			if len(rows) == 0 {
+				break
+			}
+			set := make([]*storage.Outcome, len(rows))
+			for i := range rows {
+				o := &storage.Outcome{Row: rows[i], State: storage.Pending, Next: rows[i]}
+				o.Next.Range, o.Next.Reason = storage.Now, ""
+				set[i] = o
+			}
+			if _, err := e.index.Commit(set); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// admit gives the reason why a row is held in this run, or "".
+func (e *engine) admit(row *storage.Row) string {
+	if reason := e.linker.hold(row); reason != "" {
+		return reason
+	}
+	if !e.opts.IgnoreRobots && e.robots.unreachable(storage.Origin(row.URL)) {
+		return heldRobots
+	}
+	return ""
+}

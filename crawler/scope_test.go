@@ -1,0 +1,102 @@
+package crawler_test
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"urltree/crawler"
+	"urltree/crawler/scope"
+)
+
+// hosts serves several hosts, each at a loopback address of its own; a page is a list of links.
+func hosts(t *testing.T, n int, handler func(host int, rw http.ResponseWriter, r *http.Request)) []string {
+	t.Helper()
+	var origins []string
+	for i := range n {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.8.%d:0", i+1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(
+			func(rw http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/robots.txt" {
+					http.NotFound(rw, r)
+					return
+				}
+				rw.Header().Set("Content-Type", "text/html")
+				handler(i, rw, r)
+			})}}
+		server.Start()
+		t.Cleanup(server.Close)
+		origins = append(origins, "http://"+l.Addr().String())
+	}
+	return origins
+}
+
+// TestScopeGrows has a seed redirect to another host, after pages that link to that host were
+// stored: their links belong to the crawl then, in this run or, if it is stopped, the next. The
+// same holds for a seed that a later run adds.
+func TestScopeGrows(t *testing.T) {
+	for _, way := range []string{"redirect", "redirect and stop", "new seed"} {
+		t.Run(way, func(t *testing.T) {
+			var origins []string
+			moved := make(chan struct{}) // closed when the redirect may be answered
+			origins = hosts(t, 3, func(host int, rw http.ResponseWriter, r *http.Request) {
+				switch {
+				case host == 0 && r.URL.Path == "/":
+					fmt.Fprintf(rw, "<a href=%s/only-here>", origins[2])
+				case host == 1:
+					select {
+					case <-moved:
+					case <-time.After(10 * time.Second):
+					}
+					http.Redirect(rw, r, origins[2]+"/start", http.StatusFound)
+				case host == 2 && r.URL.Path == "/only-here":
+					fmt.Fprint(rw, "<a href=/deeper>")
+				}
+			})
+			dir := t.TempDir()
+			opts := crawler.Options{
+				Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), Scope: scope.Host,
+				Seeds: []string{origins[0] + "/", origins[1] + "/"}, Delay: -1, AllowPrivate: true,
+				FlushInterval: 10 * time.Millisecond, BufferSize: 1,
+			}
+			want := []string{origins[0] + "/", origins[2] + "/deeper", origins[2] + "/only-here", origins[2] + "/start"}
+			stored := false
+			opts.Progress = func(p crawler.Progress) {
+				if p.Pages > 0 && !stored {
+					stored = true
+					close(moved)
+				}
+			}
+			switch way {
+			case "redirect and stop":
+				opts.MaxPages = 2 // the page and the target of the redirect
+			case "new seed":
+				opts.Seeds = opts.Seeds[:1]
+				want = slices.Delete(want, 3, 4)
+			}
+			if _, err := crawler.Run(t.Context(), opts); err != nil {
+				t.Fatal(err)
+			}
+			requireChecked(t, dir)
+			if way != "redirect" {
+				opts.MaxPages, opts.Progress = 0, nil
+				if way == "new seed" {
+					opts.Seeds = []string{origins[2] + "/deeper"}
+				}
+				if _, err := crawler.Run(t.Context(), opts); err != nil {
+					t.Fatal(err)
+				}
+				requireChecked(t, dir)
+			}
+			requireSame(t, crawled(t, opts.Output), want)
+		})
+	}
+}
