@@ -99,6 +99,19 @@ func (x *Index) EachRobots(fn func(Robots)) error {
 	})
 }
 
+// ForgetRobots drops all robots.txt answers: they are asked for again.
+func (x *Index) ForgetRobots() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.db.Update(func(tx *bolt.Tx) error {
+		if err := tx.DeleteBucket(bucketRobots); err != nil {
+			return err
+		}
+		_, err := tx.CreateBucket(bucketRobots)
+		return err
+	})
+}
+
 // ScopeSeeds gives the targets of seeds' redirects, which count as seeds for scope.
 func (x *Index) ScopeSeeds() ([]string, error) {
 	var urls []string

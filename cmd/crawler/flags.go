@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"urltree/crawler"
+	"urltree/crawler/weburl"
 )
 
 // flags are the flags of the crawl command, with what they came to.
@@ -21,7 +22,12 @@ type flags struct {
 	quiet   bool
 	verbose bool
 
-	buffers, size, crawlers, downloads, perHost int64
+	robots, nofollow, oversize string
+	strip                      weburl.Strip
+	accept                     []string
+	ipv4, ipv6                 bool
+
+	buffers, size, crawlers, downloads, perHost, perIP, retries, maxURL int64
 }
 
 // flag makes one flag, with its environment variable. The word of usage in backquotes stands for
@@ -59,7 +65,9 @@ func (f *flags) output() cli.Flag {
 func (f *flags) crawl() []group {
 	o := &f.opts
 	f.scope, f.sync, f.format, f.depth = "any", "full", "text", -1
+	f.robots, f.nofollow, f.oversize, f.accept = "obey", "page", "refuse", crawler.DefaultAccept
 	f.buffers, f.size, f.crawlers, f.downloads, f.perHost = 6, 1000, 12, 4, 1
+	f.retries, f.maxURL, o.MaxDelay, o.MaxWait = 2, 8000, time.Minute, 10*time.Minute
 	o.BufferBytes, o.FlushInterval, o.MaxSize, o.Timeout = 16<<20, time.Second, 16<<20, 30*time.Second
 	o.MemoryBodies, o.FrontierBytes, o.SeenBytes = 64<<20, 64<<20, 256<<20
 	o.UserAgent = "urltree/" + crawler.Version
@@ -78,11 +86,24 @@ func (f *flags) crawl() []group {
 			flag("max-pages", number{p: &o.MaxPages, least: 1, none: "no limit"}, "store at most `N` pages in this run"),
 			flag("max-bytes", size{p: &o.MaxBytes, least: 1, zero: "no limit"}, "stop once pages of this `SIZE` in all are stored in this run: 500MB, 2GiB"),
 			flag("max-size", size{p: &o.MaxSize, least: 1}, "refuse a page of more than this `SIZE`"),
+			flag("oversize", choice{&f.oversize, []string{"refuse", "cut"}}, "what to do with such a page: refuse; cut: keep its beginning, and mark it"),
+			flag("accept", types{&f.accept}, "store these media `TYPES`, comma-separated: text/html,text/*; */* for all"),
+			flag("max-url-length", number{p: &f.maxURL, least: 1}, "refuse URLs of more than `N` bytes"),
+			flag("strip-params", params{&f.strip}, "take these query `PARAMETERS` out of all URLs, comma-separated: utm_*,PHPSESSID; fixed when the tree is made"),
+			flag("strip-www", toggle{&f.strip.WWW}, "take www. off all host names; fixed when the tree is made"),
+			flag("robots", choice{&f.robots, []string{"obey", "ignore"}}, "whether to `obey` or ignore robots.txt and noindex"),
+			flag("nofollow", choice{&f.nofollow, []string{"page", "all", "none"}}, "whose nofollow to obey: that of a `page`, all (of single links too), or none"),
 		}},
 		{"How to ask", []cli.Flag{
 			flag("delay", duration{p: &o.Delay, word: "auto", zero: "auto"}, "the `TIME` between two requests to a host; auto: 5 times its answer time, 100ms to 30s; longer where robots.txt or the server says so"),
 			flag("per-host", number{p: &f.perHost, least: 1}, "`N` requests to one host at a time"),
+			flag("per-ip", number{p: &f.perIP, none: "no limit"}, "`N` requests at a time to one address, hosts that share it counted together"),
+			flag("max-crawl-delay", duration{p: &o.MaxDelay, least: time.Millisecond}, "honour a Crawl-delay in robots.txt up to this `TIME`"),
+			flag("max-wait", duration{p: &o.MaxWait, least: time.Millisecond}, "end when the next host may be asked only after this `TIME`"),
+			flag("retries", number{p: &f.retries}, "ask `N` times more after passing faults, each after its back-off"),
 			flag("timeout", duration{p: &o.Timeout, least: time.Millisecond}, "the longest `TIME` for one request"),
+			flag("first-byte", duration{p: &o.FirstByte, least: time.Millisecond, zero: "as -timeout"}, "the longest `TIME` until an answer begins"),
+			flag("min-rate", size{p: &o.MinRate, least: 1, zero: "any"}, "give up an answer slower than this `SIZE` per second"),
 			flag("limit-rate", size{p: &o.LimitRate, least: 1, zero: "no limit"}, "at most this `SIZE` per second over all downloads"),
 			flag("user-agent", text{&o.UserAgent}, "who we say we are; the first run of letters, - and _ in this `TEXT` is looked for in robots.txt"),
 			flag("header", headers{&o.Header}, "a header `'K: V'`, sent to the seeds' hosts only; repeatable"),
@@ -90,6 +111,10 @@ func (f *flags) crawl() []group {
 			flag("password", text{&o.Password}, "and the `PASSWORD`"),
 			flag("cookies", text{&f.cookies}, "a cookie `FILE` in Netscape format, for the seeds' hosts only"),
 			flag("proxy", proxy{&o.Proxy}, "the proxy `URL` for all requests"),
+			flag("4", toggle{&f.ipv4}, "use IPv4 only"),
+			flag("6", toggle{&f.ipv6}, "use IPv6 only"),
+			flag("bind", address{&o.Bind}, "the local `ADDRESS` of connections"),
+			flag("insecure", toggle{&o.Insecure}, "accept any certificate"),
 			flag("allow-private", toggle{&o.AllowPrivate}, "let links lead to loopback and private addresses; seeds may always"),
 		}},
 		{"What to print", []cli.Flag{
@@ -117,7 +142,19 @@ func (f *flags) options() crawler.Options {
 	o := f.opts
 	o.Buffers, o.BufferSize, o.Crawlers = int(f.buffers), int(f.size), int(f.crawlers)
 	o.Downloads, o.PerHost = int(f.downloads), int(f.perHost)
+	o.PerIP, o.MaxURL = int(f.perIP), int(f.maxURL)
+	if o.Retries = int(f.retries); o.Retries == 0 {
+		o.Retries = -1
+	}
 	o.NoSync = f.sync == "none"
+	o.IgnoreRobots, o.NoFollow, o.CutLarge = f.robots == "ignore", f.nofollow, f.oversize == "cut"
+	o.Accept, o.Strip = f.accept, f.strip
+	switch {
+	case f.ipv4 && !f.ipv6:
+		o.Network = "tcp4"
+	case f.ipv6 && !f.ipv4:
+		o.Network = "tcp6"
+	}
 	switch {
 	case f.depth == 0:
 		o.MaxDepth = -1

@@ -28,7 +28,7 @@ func TestReadme(t *testing.T) {
 	}
 	section, _, _ := strings.Cut(rest, "\n## ")
 	var told []string
-	for _, m := range regexp.MustCompile("(?m)^\\| `-([a-z-]+)").FindAllStringSubmatch(section, -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\| `-([a-z0-9-]+)").FindAllStringSubmatch(section, -1) {
 		told = append(told, m[1])
 	}
 	var have []string

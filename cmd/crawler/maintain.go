@@ -84,11 +84,15 @@ func (c *command) checkCommand() *cli.Command {
 
 // retryCommand turns failures back into work.
 func (c *command) retryCommand() *cli.Command {
+	var reason string
 	return &cli.Command{
 		Name: "retry", Usage: "turn failed URLs, all or those below a URL, back to pending",
-		ArgsUsage:   "[-tree FOLDER] [URL-PREFIX]",
-		Description: "The next run asks them again.",
-		Flags:       []cli.Flag{c.flags.tree()},
+		ArgsUsage:   "[-tree FOLDER] [-reason REASON] [URL-PREFIX]",
+		Description: "The next run asks them again. With -reason also refused URLs, such as those of\n   reason robots once robots.txt has changed; robots.txt is then asked for again.",
+		Flags: []cli.Flag{
+			c.flags.tree(),
+			plainFlag("reason", text{&reason}, "only URLs that failed or were refused for this `REASON`, as in statistics.txt: timeout, robots"),
+		},
 		Action: func(x *cli.Context) error {
 			if err := arguments(x, 1); err != nil {
 				return err
@@ -108,7 +112,15 @@ func (c *command) retryCommand() *cli.Command {
 				return err
 			}
 			defer index.Close()
-			n, err := index.Reopen(x.Context, prefix, func(r *storage.Record) bool { return r.State == storage.Failed })
+			n, err := index.Reopen(x.Context, prefix, func(r *storage.Record) bool {
+				if reason == "" {
+					return r.State == storage.Failed
+				}
+				return r.Reason == reason && (r.State == storage.Failed || r.State == storage.Refused)
+			})
+			if err == nil && reason == "robots" {
+				err = index.ForgetRobots()
+			}
 			if err != nil {
 				return err
 			}

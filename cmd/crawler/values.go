@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"urltree/crawler/weburl"
 )
 
 // The values of flags. Set takes a text or says in one line what is allowed; String gives the
@@ -253,3 +256,65 @@ func (v toggle) Set(s string) error {
 
 func (v toggle) String() string   { return "" }
 func (v toggle) IsBoolFlag() bool { return true }
+
+// types are media types, comma-separated.
+type types struct{ p *[]string }
+
+func (v types) Set(s string) error {
+	var list []string
+	for t := range strings.SplitSeq(strings.ToLower(s), ",") {
+		t = strings.TrimSpace(t)
+		major, minor, ok := strings.Cut(t, "/")
+		if !ok || major == "" || minor == "" || strings.ContainsFunc(major+minor, notToken) || major == "*" && minor != "*" {
+			return fmt.Errorf("media types such as text/html,text/* are allowed")
+		}
+		list = append(list, t)
+	}
+	*v.p = list
+	return nil
+}
+
+func (v types) String() string {
+	if v.p == nil {
+		return ""
+	}
+	return strings.Join(*v.p, ",")
+}
+
+// params are names of query parameters, comma-separated.
+type params struct{ p *weburl.Strip }
+
+func (v params) Set(s string) error {
+	strip, err := weburl.ParseStrip(s)
+	if err != nil || len(strip.Params) == 0 || strip.WWW {
+		return fmt.Errorf("names of query parameters are allowed, a star at the end for any rest: utm_*,PHPSESSID")
+	}
+	v.p.Params = strip.Params
+	return nil
+}
+
+func (v params) String() string {
+	if v.p == nil || len(v.p.Params) == 0 {
+		return "none"
+	}
+	return strings.Join(v.p.Params, ",")
+}
+
+// address is an IP address of this machine.
+type address struct{ p *netip.Addr }
+
+func (v address) Set(s string) error {
+	a, err := netip.ParseAddr(s)
+	if err != nil {
+		return fmt.Errorf("an IP address such as 192.0.2.7 is allowed")
+	}
+	*v.p = a
+	return nil
+}
+
+func (v address) String() string {
+	if v.p == nil || !v.p.IsValid() {
+		return "any"
+	}
+	return v.p.String()
+}
