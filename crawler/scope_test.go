@@ -14,8 +14,9 @@ import (
 	"urltree/crawler/scope"
 )
 
-// hosts serves several hosts, each at a loopback address of its own; a page is a list of links.
-func hosts(t *testing.T, n int, handler func(host int, rw http.ResponseWriter, r *http.Request)) []string {
+// hosts serves several hosts, each at a loopback address of its own, as HTML unless the handler
+// says otherwise. robots are the robots.txt of the first ones; the others have none.
+func hosts(t *testing.T, n int, handler func(host int, rw http.ResponseWriter, r *http.Request), robots ...string) []string {
 	t.Helper()
 	var origins []string
 	for i := range n {
@@ -26,7 +27,11 @@ func hosts(t *testing.T, n int, handler func(host int, rw http.ResponseWriter, r
 		server := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(
 			func(rw http.ResponseWriter, r *http.Request) {
 				if r.URL.Path == "/robots.txt" {
-					http.NotFound(rw, r)
+					if i < len(robots) {
+						fmt.Fprint(rw, robots[i])
+					} else {
+						http.NotFound(rw, r)
+					}
 					return
 				}
 				rw.Header().Set("Content-Type", "text/html")
