@@ -40,9 +40,24 @@ func (w *worker) run() error {
 	defer wg.Wait()
 	defer func() {
 		for _, loan := range stack {
-			w.giveBack(loan, loan.Rows)
+			rows := loan.Rows
+			for _, h := range loan.Held {
+				rows = append(rows, h.Row)
+			}
+			w.giveBack(loan, rows)
 		}
 	}()
+	push := func(loans []*frontier.Loan, took time.Duration) {
+		urls := 0
+		for _, l := range loans {
+			urls += len(l.Rows) + len(l.Held)
+		}
+		if urls > 0 {
+			w.batch.added.Add(int64(urls))
+			w.stages[stagePick].addMany(took/time.Duration(urls), urls)
+		}
+		stack = append(stack, loans...)
+	}
 	for {
 		select {
 		case slots <- struct{}{}: // a free download
@@ -63,17 +78,16 @@ func (w *worker) run() error {
 				}
 				<-slots
 				continue
-			case w.fetching.Err() != nil:
-				stack = loans
+			case err != nil && w.fetching.Err() != nil:
 				return nil
 			case err != nil:
 				return err
 			}
-			stack = append(stack, loans...)
+			push(loans, time.Since(start))
 		} else if len(stack) < free {
 			// Source D's extended crawling: look for more, but never wait while there is work.
 			if loans, ok := w.frontier.TryTake(free - len(stack)); ok {
-				stack = append(stack, loans...)
+				push(loans, time.Since(start))
 			}
 		}
 		if len(stack) == 0 {
@@ -82,10 +96,6 @@ func (w *worker) run() error {
 		}
 		loan := stack[0]
 		stack = stack[1:]
-		if n := len(loan.Rows) + len(loan.Held); n > 0 {
-			w.batch.added.Add(int64(n))
-			w.stages[stagePick].addMany(time.Since(start)/time.Duration(n), n)
-		}
 		wg.Go(func() {
 			defer func() { <-slots }()
 			w.work(loan)
@@ -310,7 +320,7 @@ func (w *worker) parsePage(item *iut.Item, body []byte) (noindex bool, err error
 // dropKnown leaves out the links that the seen filter has: those are durable already.
 func (w *worker) dropKnown(links []storage.Link) []storage.Link {
 	filter := w.index.Filter()
-	kept := links[:0]
+	var kept []storage.Link // few, as a rule: not worth a place for all
 	for _, l := range links {
 		if !filter.Has(filter.Fingerprint(l.URL)) {
 			kept = append(kept, l)
