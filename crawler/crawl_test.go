@@ -102,21 +102,22 @@ func requireChecked(t testing.TB, dir string) {
 
 // TestKnownAnswer crawls a web whose right answer is known, with few and many crawlers.
 func TestKnownAnswer(t *testing.T) {
-	pages := 20_000
-	if testing.Short() {
-		pages = 2000
-	}
-	web := serve(t, testweb.Options{
-		Kind: testweb.Linked, Hosts: 50, Pages: pages, Seed: 7, MinSize: 500, MaxSize: 3000,
-		Redirects: .03, Errors: .002, Texts: .02, Images: .02, NoIndex: .02, Private: .02,
-	})
-	answer := web.Answer()
-	for _, size := range []struct{ buffers, crawlers, downloads int }{
-		{1, 1, 4}, {3, 6, 4}, {6, 12, 4}, {12, 48, 2},
+	for _, size := range []struct{ buffers, crawlers, downloads, pages int }{
+		{1, 1, 4, 4000}, {3, 6, 4, 4000}, {6, 12, 4, 20_000}, {12, 48, 2, 4000},
 	} {
+		switch {
+		case os.Getenv("URLTREE_FULL") != "":
+			size.pages = 20_000
+		case testing.Short():
+			size.pages = 2000
+		}
 		t.Run(fmt.Sprintf("%d buffers %d crawlers", size.buffers, size.crawlers), func(t *testing.T) {
+			web := serve(t, testweb.Options{
+				Kind: testweb.Linked, Hosts: 50, Pages: size.pages, Seed: 7, MinSize: 500, MaxSize: 3000,
+				Redirects: .03, Errors: .002, Texts: .02, Images: .02, NoIndex: .02, Private: .02,
+			})
+			answer := web.Answer()
 			dir := t.TempDir()
-			web.Reset()
 			opts := options(dir, web)
 			opts.Buffers, opts.Crawlers, opts.Downloads = size.buffers, size.crawlers, size.downloads
 			result, err := crawler.Run(t.Context(), opts)
