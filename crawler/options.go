@@ -26,9 +26,8 @@ type Options struct {
 	Tree   string // folder of the tree; "": iut
 	Output string // result file; "": res.txt. The other result files lie beside it.
 
-	Seeds   []string      // canonical URLs, see ReadSeeds; may be empty when the tree has pending URLs
-	Time    time.Duration // fetch this long in this run, then drain; 0: until nothing is left
-	Started func()        // called once fetching begins; nil: not called
+	Seeds []string      // canonical URLs, see ReadSeeds; may be empty when the tree has pending URLs
+	Time  time.Duration // fetch this long in this run, then drain; 0: until nothing is left
 
 	Buffers       int           // 0: 6
 	BufferSize    int           // items; 0: 1000

@@ -162,9 +162,6 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 	for _, w := range e.workers {
 		guard(&crawlers, w.run)
 	}
-	if e.opts.Started != nil {
-		e.opts.Started()
-	}
 	<-e.fetching.Done()
 	grace := time.AfterFunc(downloadGrace, cutTransfers)
 	crawlErr := crawlers.Wait()

@@ -1,10 +1,10 @@
 package storage
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -70,7 +70,7 @@ func (x *Index) Commit(set []*Outcome) (Committed, error) {
 func (x *Index) update(fn func(*change) error) error {
 	c := &change{
 		x: x, now: time.Now().Unix(), totals: x.totals, run: x.run.clone(),
-		entries: map[string]*entry{}, hosts: map[string]*hostChange{}, folders: map[string]*Counts{},
+		entries: map[string]*entry{}, hosts: map[string]*hostChange{},
 	}
 	err := x.db.Update(func(tx *bolt.Tx) error {
 		c.tx = tx
@@ -99,7 +99,6 @@ type change struct {
 	run     Run
 	entries map[string]*entry      // by URL
 	hosts   map[string]*hostChange // by name
-	folders map[string]*Counts     // by folder key: what to add
 	fresh   []uint64               // fingerprints for the filter after the commit
 	relink  bool                   // pages stored before may have links that only now belong to the crawl
 }
@@ -306,9 +305,57 @@ func (c *change) create(e *entry, l *Link) {
 	c.run.Found++
 }
 
-// flush writes all that changed: records, pending rows, counters.
+// A put is a key to be written, or deleted if value is nil.
+type put struct{ key, value []byte }
+
+// write applies puts in the order of their keys, so that neighbours share the pages they touch.
+// Of the puts of one key the last counts.
+func (c *change) write(bucket []byte, puts []put) error {
+	slices.SortStableFunc(puts, func(a, b put) int { return bytes.Compare(a.key, b.key) })
+	b := c.tx.Bucket(bucket)
+	for _, p := range puts {
+		var err error
+		if p.value == nil {
+			err = b.Delete(p.key)
+		} else {
+			err = b.Put(p.key, p.value)
+		}
+		if err != nil {
+			return fmt.Errorf("bucket %s: %w", bucket, err)
+		}
+	}
+	return nil
+}
+
+// flush writes all that changed: records with their pending rows, the counters of folders and
+// hosts, the run, the totals.
 func (c *change) flush() error {
-	type put struct{ key, value []byte } // a nil value deletes
+	folders, err := c.flushRecords()
+	if err != nil {
+		return err
+	}
+	if err := c.flushFolders(folders); err != nil {
+		return err
+	}
+	if err := c.flushHosts(); err != nil {
+		return err
+	}
+	if c.run.ID != 0 {
+		if err := putRun(c.tx, &c.run); err != nil {
+			return err
+		}
+	}
+	sys := c.tx.Bucket(bucketSys)
+	if c.relink && c.totals.Stored > 0 {
+		if err := sys.Put(keyRelink, seal(nil)); err != nil {
+			return err
+		}
+	}
+	return sys.Put(keyTotals, c.totals.append(nil))
+}
+
+// flushRecords gives what the counters of each folder change by.
+func (c *change) flushRecords() (map[string]*Counts, error) {
 	var urls, rows []put
 	folders := map[string]*Counts{}
 	for _, e := range c.entries {
@@ -316,76 +363,62 @@ func (c *change) flush() error {
 			continue
 		}
 		urls = append(urls, put{e.key, e.rec.append(nil)})
-		if e.old != nil && e.old.State == Pending {
-			rows = append(rows, put{appendPendingKey(nil, &e.old.Row, e.key), nil})
-		}
-		if e.rec.State == Pending {
-			rows = append(rows, put{appendPendingKey(nil, &e.rec.Row, e.key), binary.BigEndian.AppendUint32(nil, e.rec.Run)})
-		}
 		var diff Counts
 		if e.old != nil {
 			diff.count(e.old, -1)
 			c.totals.count(e.old, -1)
+			if e.old.State == Pending {
+				rows = append(rows, put{appendPendingKey(nil, &e.old.Row, e.key), nil})
+			}
+		}
+		if e.rec.State == Pending {
+			// Behind the delete: a row that stays where it was has the same key.
+			rows = append(rows, put{appendPendingKey(nil, &e.rec.Row, e.key), binary.BigEndian.AppendUint32(nil, e.rec.Run)})
 		}
 		diff.count(e.rec, 1)
 		c.totals.count(e.rec, 1)
-		if diff != (Counts{}) {
-			c.host(Host(e.rec.URL)).counts.add(&diff)
-			Parents(e.key, func(folder []byte) {
-				f := folders[string(folder)]
-				if f == nil {
-					f = &Counts{}
-					folders[string(folder)] = f
-				}
-				f.add(&diff)
-			})
+		if diff == (Counts{}) {
+			continue
 		}
-	}
-	write := func(bucket []byte, puts []put) error {
-		// Deletes before puts of the same key: a row that stays where it was is put again.
-		slices.SortStableFunc(puts, func(a, b put) int { return strings.Compare(string(a.key), string(b.key)) })
-		b := c.tx.Bucket(bucket)
-		for _, p := range puts {
-			var err error
-			if p.value == nil {
-				err = b.Delete(p.key)
-			} else {
-				err = b.Put(p.key, p.value)
+		c.host(Host(e.rec.URL)).counts.add(&diff)
+		Parents(e.key, func(folder []byte) {
+			f := folders[string(folder)]
+			if f == nil {
+				f = &Counts{}
+				folders[string(folder)] = f
 			}
-			if err != nil {
-				return fmt.Errorf("bucket %s: %w", bucket, err)
-			}
-		}
-		return nil
+			f.add(&diff)
+		})
 	}
-	if err := write(bucketURL, urls); err != nil {
-		return err
+	if err := c.write(bucketURL, urls); err != nil {
+		return nil, err
 	}
-	if err := write(bucketPending, rows); err != nil {
-		return err
-	}
+	return folders, c.write(bucketPending, rows)
+}
 
-	var puts []put
+func (c *change) flushFolders(folders map[string]*Counts) error {
+	b := c.tx.Bucket(bucketFolder)
+	puts := make([]put, 0, len(folders))
 	for key, diff := range folders {
 		var sum Counts
-		if v := c.tx.Bucket(bucketFolder).Get([]byte(key)); v != nil {
-			old, err := decodeCounts(v)
-			if err != nil {
+		if v := b.Get([]byte(key)); v != nil {
+			var err error
+			if sum, err = decodeCounts(v); err != nil {
 				return fmt.Errorf("folder %q: %w", key, err)
 			}
-			sum = old
 		}
 		sum.add(diff)
 		puts = append(puts, put{[]byte(key), seal(sum.append(nil))})
 	}
-	if err := write(bucketFolder, puts); err != nil {
-		return err
-	}
+	return c.write(bucketFolder, puts)
+}
 
-	puts = puts[:0]
+func (c *change) flushHosts() error {
+	b := c.tx.Bucket(bucketHost)
+	puts := make([]put, 0, len(c.hosts))
 	for name, change := range c.hosts {
 		h := HostRow{HostTimes: HostTimes{Name: name}}
-		if v := c.tx.Bucket(bucketHost).Get([]byte(name)); v != nil {
+		if v := b.Get([]byte(name)); v != nil {
 			var err error
 			if h, err = decodeHost(name, v); err != nil {
 				return err
@@ -397,18 +430,5 @@ func (c *change) flush() error {
 		}
 		puts = append(puts, put{[]byte(name), h.append(nil)})
 	}
-	if err := write(bucketHost, puts); err != nil {
-		return err
-	}
-	if c.run.ID != 0 {
-		if err := putRun(c.tx, &c.run); err != nil {
-			return err
-		}
-	}
-	if c.relink && c.totals.Stored > 0 {
-		if err := c.tx.Bucket(bucketSys).Put(keyRelink, seal(nil)); err != nil {
-			return err
-		}
-	}
-	return c.tx.Bucket(bucketSys).Put(keyTotals, c.totals.append(nil))
+	return c.write(bucketHost, puts)
 }
