@@ -204,7 +204,7 @@ func TestFaultAtEveryCall(t *testing.T) {
 	case full():
 		step = 1
 	case testing.Short():
-		step = 17
+		step = 29
 	}
 	for i, tt := range []struct {
 		name   string

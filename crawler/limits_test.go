@@ -235,6 +235,9 @@ func TestLeastMemory(t *testing.T) {
 			o.BufferBytes, o.BufferSize, o.MemoryBodies, o.FrontierBytes, o.SeenBytes = 1, 1, 64<<10, 64<<10, 1<<20
 		}},
 	} {
+		if testing.Short() && tt.name != "all of them" {
+			continue
+		}
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
 			opts := options(dir, web)

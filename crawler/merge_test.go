@@ -243,6 +243,9 @@ func TestMergeWithoutIndex(t *testing.T) {
 			{"overwritten", overwrite, true},
 		} {
 			part := rng.Float64()
+			if testing.Short() && kind.kind != testweb.Linked {
+				continue
+			}
 			t.Run(kind.name+"/"+tt.name, func(t *testing.T) {
 				t.Parallel() // hosts that have failed are waited for most of the time
 				web := serve(t, testweb.Options{
