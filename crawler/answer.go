@@ -19,6 +19,7 @@ const (
 	flagNone      = "-"
 	flagNoFollow  = "n" // header or page said nofollow
 	flagTruncated = "t" // the body is only the first part
+	flagCut       = "c" // not all of its links are followed, there are too many
 )
 
 // maxHops is how many redirects in a row are followed.

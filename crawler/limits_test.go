@@ -185,6 +185,40 @@ func TestMemoryOfLargePages(t *testing.T) {
 	}
 }
 
+// TestMemoryOfManyLinks fetches pages that are nothing but links, all of them different: the first
+// of each page count, and the page says that there are more.
+func TestMemoryOfManyLinks(t *testing.T) {
+	cmd := buildCommand(t)
+	var page []byte
+	for n := 0; len(page) < 16<<20-100; n++ {
+		page = fmt.Appendf(page, "<a href='%d'>x</a>", n)
+	}
+	port := listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/robots.txt":
+			http.NotFound(w, r)
+		case r.URL.Path == "/":
+			w.Header().Set("Content-Type", "text/html")
+			fmt.Fprint(w, "<a href=/a/><a href=/b/>")
+		default:
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = w.Write(page)
+		}
+	}), "127.0.1.1")
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "seed.txt"), fmt.Appendf(nil, "http://127.0.1.1:%d/\n", port), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	peak := cmd.run(t, dir, "-input", "seed.txt", "-max-depth", "1", "-per-host", "2", "-sync", "none")
+	requireMemory(t, peak, crawler.Options{
+		Buffers: 6, BufferBytes: 16 << 20, MemoryBodies: 64 << 20, FrontierBytes: 64 << 20, SeenBytes: 256 << 20,
+	})
+	if n := len(crawled(t, filepath.Join(dir, "res.txt"))); n != 3 {
+		t.Errorf("%d pages stored, want 3", n)
+	}
+	requireLine(t, filepath.Join(dir, "res.txt"), fmt.Sprintf("http://127.0.1.1:%d/a/", port), "\tc\t")
+}
+
 // TestMemoryOfManyHosts crawls 10,000 hosts, which a proxy plays.
 func TestMemoryOfManyHosts(t *testing.T) {
 	cmd := buildCommand(t)

@@ -312,6 +312,9 @@ func (w *worker) parsePage(item *iut.Item, body []byte) (noindex bool, err error
 		// The folder says so by itself, whatever name the next run looks for.
 		item.Outcome.Page.Flags = addFlag(item.Outcome.Page.Flags, flagNoFollow)
 	}
+	if page.Cut {
+		item.Outcome.Page.Flags = addFlag(item.Outcome.Page.Flags, flagCut)
+	}
 	item.Links = w.dropKnown(w.linker.admit(page, facts))
 	w.stages[stageParse].add(time.Since(start))
 	return page.NoIndex, nil

@@ -69,14 +69,15 @@ func (c *Committer) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
+		links := linksOf(batches[0])
 	closing:
-		for {
+		for links < setLinks {
 			select {
 			case b, ok := <-c.in:
 				if !ok {
 					break closing // the next round ends
 				}
-				batches = append(batches, b)
+				batches, links = append(batches, b), links+linksOf(b)
 			default:
 				break closing
 			}
@@ -106,4 +107,15 @@ func (c *Committer) Run(ctx context.Context) error {
 			b.Done()
 		}
 	}
+}
+
+// setLinks is how many links make a set large enough: a transaction keeps all its records in memory.
+const setLinks = 100_000
+
+func linksOf(b *buffer.Batch[*Item]) int {
+	n := 0
+	for _, it := range b.Items {
+		n += len(it.Links)
+	}
+	return n
 }

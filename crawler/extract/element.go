@@ -129,5 +129,9 @@ func (p *page) load(name, ref string) {
 }
 
 func (p *page) refer(name, rel, ref string) {
+	if len(p.refs) >= maxRefs {
+		p.Cut = true
+		return
+	}
 	p.refs = append(p.refs, reference{Link: Link{Element: name, Rel: rel}, ref: ref})
 }

@@ -27,6 +27,13 @@ import (
 // maxToken bounds one tag, comment or script, in bytes of UTF-8. A page is read up to a longer one.
 const maxToken = 4 << 20
 
+// What a page may ask us to keep in memory: the first so many links, and of their URLs the first
+// so many bytes. Both depend on the page alone.
+const (
+	maxRefs      = 250_000
+	maxLinkBytes = 32 << 20
+)
+
 // maxTitle bounds Result.Title, in bytes.
 const maxTitle = 1000
 
@@ -63,7 +70,7 @@ type Result struct {
 	Canonical string // target of the first link rel=canonical, or ""
 	NoIndex   bool   // by meta robots
 	NoFollow  bool   // by meta robots; Facts.NoFollow is not in it
-	Cut       bool   // not all was read: a tag or a script is longer than 4 MiB
+	Cut       bool   // not all was read: a tag or script is over 4 MiB, or there are too many links
 	// NotFollowed counts references that gave no link: "scheme", "syntax" and "length" as weburl
 	// has them, "nofollow". It may be nil.
 	NotFollowed map[string]int
@@ -133,7 +140,12 @@ func (p *page) resolve(f Facts) {
 		}
 	}
 	ignored := p.opts.NoFollow != "none" && (f.NoFollow || p.NoFollow)
+	size := 0
 	for _, r := range p.refs {
+		if size > maxLinkBytes {
+			p.Cut = true
+			return
+		}
 		if r.Element != "header" {
 			r.URL, err = base.Resolve(p.reference(r.ref))
 		} else {
@@ -153,6 +165,7 @@ func (p *page) resolve(f Facts) {
 			p.skip("nofollow")
 		default:
 			p.Links = append(p.Links, r.Link)
+			size += len(r.URL)
 		}
 	}
 }
@@ -182,7 +195,7 @@ func (p *page) scan(r io.Reader, xhtml bool) {
 		z.AllowCDATA(xhtml || foreign > 0)
 		switch token := z.Next(); token {
 		case html.ErrorToken:
-			p.Cut = errors.Is(z.Err(), html.ErrBufferExceeded)
+			p.Cut = p.Cut || errors.Is(z.Err(), html.ErrBufferExceeded)
 			return
 		case html.TextToken:
 			if inTitle && p.Title == "" {

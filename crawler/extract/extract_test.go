@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -473,5 +474,32 @@ func readShared(t *testing.T, name string, into any) {
 	}
 	if err := json.Unmarshal(data, into); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestManyLinks: of a page with more links than memory may hold the first ones count, by number
+// or by bytes, and the page says so. What counts depends on the page alone.
+func TestManyLinks(t *testing.T) {
+	var b bytes.Buffer
+	for i := range maxRefs + 10 {
+		fmt.Fprintf(&b, "<a href=%d>", i)
+	}
+	for _, tt := range []struct {
+		name, url string
+		most      int
+	}{
+		{"number", "http://a.org/", maxRefs},
+		{"bytes", "http://a.org/" + strings.Repeat("x", 2000) + "/", maxLinkBytes/2000 + 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := Parse(Facts{URL: tt.url, Media: "text/html"}, b.Bytes(), Options{})
+			if !r.Cut || len(r.Links) > tt.most || len(r.Links) < tt.most*9/10 {
+				t.Errorf("%d links, cut %v; want at most %d", len(r.Links), r.Cut, tt.most)
+			}
+		})
+	}
+	whole := b.Bytes()[:bytes.LastIndexByte(b.Bytes()[:b.Len()-200], '<')]
+	if r := Parse(Facts{URL: "http://a.org/", Media: "text/html"}, whole, Options{}); r.Cut || len(r.Links) > maxRefs {
+		t.Errorf("%d links, cut %v: none too many", len(r.Links), r.Cut)
 	}
 }
