@@ -114,7 +114,7 @@ func TestKnownAnswer(t *testing.T) {
 		t.Run(fmt.Sprintf("%d buffers %d crawlers", size.buffers, size.crawlers), func(t *testing.T) {
 			web := serve(t, testweb.Options{
 				Kind: testweb.Linked, Hosts: 50, Pages: size.pages, Seed: 7, MinSize: 500, MaxSize: 3000,
-				Redirects: .03, Errors: .002, Texts: .02, Images: .02, NoIndex: .02, Private: .02,
+				Redirects: .03, Errors: .0006, Texts: .02, Images: .02, NoIndex: .02, Private: .02,
 			})
 			answer := web.Answer()
 			dir := t.TempDir()

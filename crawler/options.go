@@ -81,6 +81,8 @@ type Options struct {
 	Log       *slog.Logger   // nil: no log
 	OnOutcome func(Outcome)  // called for every outcome, from many goroutines; nil: not called
 	Progress  func(Progress) // called about once a second while fetching; nil: not called
+
+	limitHeap bool // set Go's memory limit
 }
 
 // An Outcome is what OnOutcome is told.

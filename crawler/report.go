@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -39,6 +40,10 @@ func (e *engine) report(ctx context.Context) error {
 		case <-ctx.Done():
 			return put()
 		case now = <-second.C:
+		}
+		if e.opts.limitHeap {
+			// The filter is outside the heap, and what it takes is not the heap's any more.
+			debug.SetMemoryLimit(e.opts.Memory() - e.index.Filter().Bytes())
 		}
 		if e.opts.Progress != nil {
 			p := e.progress()

@@ -92,6 +92,7 @@ func Run(ctx context.Context, opts Options) (Result, error) {
 		return Result{}, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
 	if os.Getenv("GOMEMLIMIT") == "" {
+		opts.limitHeap = true
 		defer debug.SetMemoryLimit(debug.SetMemoryLimit(opts.Memory()))
 	}
 	e := &engine{opts: opts, files: files, parsing: make(chan struct{}, runtime.GOMAXPROCS(0))}
