@@ -38,6 +38,7 @@ func main() {
 
 // run is the whole command.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	stderr = newOutlet(stderr)
 	ctx, stop := withSignals(stderr)
 	defer stop()
 	c := &command{stdin: stdin, stdout: stdout, stderr: stderr, args: args}

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"sync"
 	"time"
 
@@ -26,7 +25,7 @@ type progress struct {
 
 func newProgress(out io.Writer, quiet bool) *progress {
 	p := &progress{out: out, quiet: quiet, last: time.Now()}
-	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	if f := terminal(out); f != nil {
 		p.width = func() int {
 			width, _, err := term.GetSize(int(f.Fd()))
 			if err != nil {

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// An outlet writes what the command tells about itself to a stream that may have nobody who
+// reads it, such as a pipe to a program that stands still. A crawl must not wait for that: a
+// write that takes longer than stall goes on by itself, and what comes meanwhile is left out
+// and counted.
+type outlet struct {
+	w     io.Writer
+	stall time.Duration
+
+	mu   sync.Mutex    // held over Write, so that lines keep their order
+	busy chan struct{} // guarded by mu; closed once the write that goes on by itself has ended; nil: there is none
+	lost int           // guarded by mu; writes left out
+}
+
+func newOutlet(w io.Writer) *outlet { return &outlet{w: w, stall: 2 * time.Second} }
+
+func (o *outlet) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.busy != nil {
+		select {
+		case <-o.busy:
+			o.busy = nil
+		default:
+			o.lost++
+			return len(b), nil
+		}
+	}
+	var text []byte
+	if o.lost > 0 {
+		text = fmt.Appendf(text, "\ncrawler: %d writes left out: nobody took them\n", o.lost)
+		o.lost = 0
+	}
+	text = append(text, b...) // b is the caller's again when we return
+	var err error
+	done := make(chan struct{})
+	go func() {
+		_, err = o.w.Write(text)
+		close(done)
+	}()
+	wait := time.NewTimer(o.stall)
+	defer wait.Stop()
+	select {
+	case <-done:
+		return len(b), err
+	case <-wait.C:
+		o.busy = done
+		return len(b), nil
+	}
+}
+
+// terminal gives the terminal that w writes to; nil: it is none.
+func terminal(w io.Writer) *os.File {
+	if o, ok := w.(*outlet); ok {
+		w = o.w
+	}
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return f
+	}
+	return nil
+}

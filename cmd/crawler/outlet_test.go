@@ -1,0 +1,153 @@
+package main
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"urltree/internal/testweb"
+)
+
+// TestOutlet: while nobody reads, a write waits for a while once, those after it not at all;
+// when somebody reads again, the lines that were left out are counted.
+func TestOutlet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		o := newOutlet(w)
+		start := time.Now()
+		for _, line := range []string{"one\n", "two\n", "three\n"} {
+			if n, err := o.Write([]byte(line)); n != len(line) || err != nil {
+				t.Errorf("Write: %d, %v", n, err)
+			}
+		}
+		if took := time.Since(start); took != o.stall {
+			t.Errorf("three lines that nobody takes: %v, want %v", took, o.stall)
+		}
+		var read strings.Builder
+		ended := make(chan error, 1)
+		go func() {
+			_, err := io.Copy(&read, r)
+			ended <- err
+		}()
+		synctest.Wait()
+		for _, line := range []string{"four\n", "five\n"} {
+			if _, err := o.Write([]byte(line)); err != nil {
+				t.Error(err)
+			}
+		}
+		w.Close()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if want := "one\n\ncrawler: 2 writes left out: nobody took them\nfour\nfive\n"; read.String() != want {
+			t.Errorf("read %q, want %q", read.String(), want)
+		}
+		if _, err := o.Write([]byte("six\n")); err == nil {
+			t.Error("a write to a closed pipe gives no error")
+		}
+	})
+}
+
+// TestNobodyReads: with standard error a pipe that is full and that nobody empties, a crawl ends
+// when its time is over, and a second signal ends it at once.
+func TestNobodyReads(t *testing.T) {
+	web := testweb.New(testweb.Options{Pages: 500, Latency: 50 * time.Millisecond})
+	if err := web.Start(0); err != nil {
+		t.Fatal(err)
+	}
+	defer web.Stop()
+	for _, way := range []string{"time", "signals"} {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			args := append([]string{"-verbose", "-allow-private", "-delay", "1s"}, web.Seeds()[0])
+			if way == "time" {
+				args = append([]string{"-time", "2s"}, args...)
+			}
+			cmd := child(t.TempDir(), args...)
+			cmd.Stderr = fullPipe(t)
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- cmd.Wait() }()
+			if way == "signals" {
+				for range 2 {
+					time.Sleep(2 * time.Second)
+					_ = cmd.Process.Signal(os.Interrupt)
+				}
+			}
+			select {
+			case <-ended:
+			case <-time.After(30 * time.Second):
+				_ = cmd.Process.Kill()
+				<-ended
+				t.Fatal("still there after 30 s")
+			}
+			// The first signal may have been enough.
+			if code := cmd.ProcessState.ExitCode(); code != exitDone && code != exitForced {
+				t.Errorf("exit %d", code)
+			}
+		})
+	}
+	t.Run("results", func(t *testing.T) {
+		// Where nobody takes the answer of a subcommand, a second signal must end it too.
+		t.Parallel()
+		dir := t.TempDir()
+		must(t, dir, "-quiet", "-allow-private", "-max-pages", "1", web.Seeds()[0])
+		cmd := child(dir, "export")
+		cmd.Stdout, cmd.Stderr = fullPipe(t), fullPipe(t)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if code := interrupt(t, cmd); code != exitForced {
+			t.Errorf("exit %d, want %d", code, exitForced)
+		}
+	})
+}
+
+// interrupt sends signals, a second apart, until the command ends, at most ten.
+func interrupt(t *testing.T, cmd *exec.Cmd) int {
+	t.Helper()
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for range 10 {
+		select {
+		case <-ended:
+			return cmd.ProcessState.ExitCode()
+		case <-time.After(time.Second):
+			_ = cmd.Process.Signal(os.Interrupt)
+		}
+	}
+	_ = cmd.Process.Kill()
+	<-ended
+	t.Error("ten signals have not ended it")
+	return cmd.ProcessState.ExitCode()
+}
+
+// fullPipe gives the end of a pipe that takes nothing more.
+func fullPipe(t *testing.T) *os.File {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close(); w.Close() })
+	_ = w.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+	for err == nil {
+		_, err = w.Write(make([]byte, 4096))
+	}
+	for err = nil; err == nil; { // and the last bytes of it
+		_ = w.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
+		_, err = w.Write([]byte{0})
+	}
+	// As a shell gives it: a write waits.
+	if err := syscall.SetNonblock(int(w.Fd()), false); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
