@@ -183,7 +183,7 @@ func (r *rebuild) reopen(ctx context.Context) error {
 		}
 		r.log.Warn("index and folder differ: looked at anew", "url", rec.URL, "index", rec.State, "complete", complete)
 		return true
-	})
+	}, nil)
 	r.report.Reopened = n
 	if cause := context.Cause(ctx); cause != nil {
 		return cause

@@ -305,7 +305,7 @@ func retry(t *testing.T, root string) {
 		t.Fatal(err)
 	}
 	defer index.Close()
-	if _, err := index.Reopen(t.Context(), nil, func(r *storage.Record) bool { return r.Reason == "tree" }); err != nil {
+	if _, err := index.Reopen(t.Context(), nil, func(r *storage.Record) bool { return r.Reason == "tree" }, nil); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -133,7 +133,8 @@ func (e *engine) begin() error {
 	if err != nil {
 		return err
 	}
-	changed := e.index.Totals().Stored > 0 && !reflect.DeepEqual(options, e.tree.Format().Links)
+	total := e.index.Totals()
+	changed := total.Parsed() && !reflect.DeepEqual(options, e.tree.Format().Links)
 	if changed || grown {
 		if err := e.relink(e.alive, nil); err != nil {
 			return err

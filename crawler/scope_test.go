@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -101,6 +102,67 @@ func TestScopeGrows(t *testing.T) {
 				}
 				requireChecked(t, dir)
 			}
+			requireSame(t, crawled(t, opts.Output), want)
+		})
+	}
+}
+
+// TestScopeWidened: what a page without a folder named, or a redirect, and what did not count at
+// first, is found once it counts: after another run has a wider scope or one more seed, and
+// in the same run when a seed redirects to where it lies.
+func TestScopeWidened(t *testing.T) {
+	for _, way := range []string{"option", "only an unkept page", "new seed", "redirect"} {
+		t.Run(way, func(t *testing.T) {
+			var origins []string
+			asked := make(chan struct{}) // closed once the page that is not kept has been asked for
+			var once sync.Once
+			origins = hosts(t, 3, func(host int, rw http.ResponseWriter, r *http.Request) {
+				switch {
+				case host == 0 && r.URL.Path == "/":
+					fmt.Fprint(rw, "<a href=/moved><a href=/unkept>")
+				case host == 0 && r.URL.Path == "/moved":
+					http.Redirect(rw, r, origins[1]+"/target", http.StatusFound)
+				case host == 0 && r.URL.Path == "/unkept":
+					fmt.Fprintf(rw, "<meta name=robots content=noindex><a href=%s/linked>", origins[1])
+					once.Do(func() { time.AfterFunc(time.Second/2, func() { close(asked) }) })
+				case host == 2:
+					select {
+					case <-asked:
+					case <-time.After(10 * time.Second):
+					}
+					http.Redirect(rw, r, origins[1]+"/start", http.StatusFound)
+				}
+			})
+			dir := t.TempDir()
+			opts := crawler.Options{
+				Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), Scope: scope.Host,
+				Seeds: []string{origins[0] + "/"}, Delay: -1, AllowPrivate: true,
+				FlushInterval: 10 * time.Millisecond, BufferSize: 1,
+			}
+			want := []string{origins[0] + "/", origins[1] + "/linked", origins[1] + "/target"}
+			switch way {
+			case "only an unkept page":
+				opts.Seeds, want = []string{origins[0] + "/unkept"}, want[1:2]
+			case "redirect":
+				opts.Seeds = append(opts.Seeds, origins[2]+"/")
+				want = append(want, origins[1]+"/start")
+			}
+			if _, err := crawler.Run(t.Context(), opts); err != nil {
+				t.Fatal(err)
+			}
+			requireChecked(t, dir)
+			if way != "redirect" {
+				opts.Scope = scope.Any
+				if way == "new seed" {
+					opts.Scope, opts.Seeds = scope.Host, []string{origins[1] + "/new"}
+					want = append(want, origins[1]+"/new")
+				}
+				if _, err := crawler.Run(t.Context(), opts); err != nil {
+					t.Fatal(err)
+				}
+				requireChecked(t, dir)
+			}
+			slices.Sort(want)
 			requireSame(t, crawled(t, opts.Output), want)
 		})
 	}

@@ -18,6 +18,10 @@ type Totals struct {
 // Pending sums the three ranges.
 func (c Counts) Pending() int64 { return c.Now + c.Later + c.Held }
 
+// Parsed tells whether there may be answers whose links did not all count: pages, kept or not.
+// Without one there is nothing but seeds and the targets of their redirects, which always count.
+func (c Counts) Parsed() bool { return c.Stored > 0 || c.Refused > 0 }
+
 // Records sums all states: the URLs discovered.
 func (c Counts) Records() int64 {
 	return c.Pending() + c.Stored + c.Redirected + c.Failed + c.Refused

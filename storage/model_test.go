@@ -272,7 +272,7 @@ func (w *world) retry(t *rapid.T) {
 			want++
 		}
 	}
-	got, err := w.x.Reopen(context.Background(), key, func(r *Record) bool { return r.State == Failed })
+	got, err := w.x.Reopen(context.Background(), key, func(r *Record) bool { return r.State == Failed }, nil)
 	if err != nil || got != want {
 		t.Fatalf("reopened %d, %v; want %d", got, err, want)
 	}

@@ -345,14 +345,15 @@ func (x *Index) LoadFilter(ctx context.Context) error {
 }
 
 // Reopen turns records below a prefix back to pending, with no tries: those for which pick is
-// true. It works in transactions of bounded size and gives the number reopened.
-func (x *Index) Reopen(ctx context.Context, prefix []byte, pick func(*Record) bool) (int, error) {
+// true. It works in transactions of bounded size and gives the number reopened. fresh is told of
+// the rows once they are durable; nil: nobody is.
+func (x *Index) Reopen(ctx context.Context, prefix []byte, pick func(*Record) bool, fresh func([]Row)) (int, error) {
 	n := 0
 	var urls []string
 	flush := func() error {
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		reopened := 0
+		var rows []Row
 		err := x.update(func(c *change) error {
 			for _, url := range urls {
 				e, err := c.entry(url)
@@ -362,7 +363,7 @@ func (x *Index) Reopen(ctx context.Context, prefix []byte, pick func(*Record) bo
 				if r := e.rec; r != nil && r.State != Pending {
 					r.State, r.Page = Pending, Page{}
 					r.Range, r.Tries, r.Due, r.Reason, r.Run = Now, 0, 0, "", c.run.ID
-					reopened++
+					rows = append(rows, r.Row)
 				}
 			}
 			return nil
@@ -370,7 +371,10 @@ func (x *Index) Reopen(ctx context.Context, prefix []byte, pick func(*Record) bo
 		if err != nil {
 			return fmt.Errorf("reopen: %w", err)
 		}
-		n, urls = n+reopened, urls[:0]
+		if fresh != nil {
+			fresh(rows)
+		}
+		n, urls = n+len(rows), urls[:0]
 		return nil
 	}
 	err := x.Records(ctx, prefix, func(r Record, err error) error {

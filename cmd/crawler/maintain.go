@@ -117,7 +117,7 @@ func (c *command) retryCommand() *cli.Command {
 					return r.State == storage.Failed
 				}
 				return r.Reason == reason && (r.State == storage.Failed || r.State == storage.Refused)
-			})
+			}, nil)
 			if err == nil && reason == "robots" {
 				err = index.ForgetRobots()
 			}
