@@ -113,7 +113,7 @@ func (c *checker) seeds(context.Context) error {
 	for _, url := range targets {
 		c.parser.AddSeed(url)
 	}
-	err = c.tree.Seeds(func(url string) error {
+	err = Seeds(c.tree, func(url string) error {
 		c.parser.AddSeed(url)
 		_, err := c.index.Record(url)
 		if errors.Is(err, storage.ErrNotFound) {
@@ -124,7 +124,7 @@ func (c *checker) seeds(context.Context) error {
 			return nil // Verify has named it
 		}
 		return err
-	})
+	}, func(line string) { c.fault("seeds.txt: %.80q is no URL", line) })
 	return err
 }
 

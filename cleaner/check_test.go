@@ -47,6 +47,14 @@ func TestCheckFaults(t *testing.T) {
 		}, "dr-x/notes: not of this program", 1},
 		{"symbolic link", func(s *site, _ Files) error { return os.Symlink("/", s.file("http://a.org/x", "dr-root")) }, "dr-x/dr-root: not of this program", 1},
 		{"seed without a record", func(s *site, _ Files) error { return s.tree.AddSeeds([]string{"http://new.org/"}) }, "", 0}, // the next start gives it one
+		{"line of seeds.txt", func(s *site, _ Files) error {
+			f, err := os.OpenFile(s.path("seeds.txt"), os.O_APPEND|os.O_WRONLY, 0)
+			if err == nil {
+				_, err = f.WriteString("no URL\nhttp://\x00\nhttp:///x\nhttp://new.org/\n")
+				err = errors.Join(err, f.Close())
+			}
+			return err
+		}, "seeds.txt: \"no URL\" is no URL", 3},
 		{"index", func(s *site, _ Files) error {
 			s.closeIndex()
 			defer s.openIndex()

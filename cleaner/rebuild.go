@@ -106,7 +106,7 @@ func (r *rebuild) seeds(ctx context.Context) error {
 		r.parser.AddSeed(url)
 	}
 	o := &storage.Outcome{}
-	err = r.tree.Seeds(func(url string) error {
+	err = Seeds(r.tree, func(url string) error {
 		r.parser.AddSeed(url)
 		o.Links = append(o.Links, storage.Link{URL: url, Source: storage.Seed})
 		if len(o.Links) < setLinks {
@@ -115,6 +115,8 @@ func (r *rebuild) seeds(ctx context.Context) error {
 		err := r.take(ctx, o)
 		o = &storage.Outcome{}
 		return err
+	}, func(line string) {
+		r.log.Warn("left out: a line of seeds.txt that is no URL", "line", fmt.Sprintf("%.80q", line))
 	})
 	if err == nil {
 		err = r.take(ctx, o)

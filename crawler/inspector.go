@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 
+	"urltree/cleaner"
 	"urltree/crawler/ctl"
 	"urltree/crawler/inspect"
 	"urltree/crawler/robots"
@@ -27,7 +28,7 @@ func NewInspector(tree *iut.Tree, index *storage.Index) (*inspect.Inspector, err
 	for _, url := range seeds {
 		linker.AddSeed(url)
 	}
-	err = tree.Seeds(func(url string) error { linker.AddSeed(url); return nil })
+	err = cleaner.Seeds(tree, func(url string) error { linker.AddSeed(url); return nil }, func(string) {})
 	if err != nil {
 		return nil, err
 	}

@@ -110,7 +110,7 @@ func (e *engine) begin() error {
 	}
 	var links []storage.Link
 	exempt := map[server]bool{}
-	err = e.tree.Seeds(func(url string) error {
+	err = cleaner.Seeds(e.tree, func(url string) error {
 		e.linker.AddSeed(url)
 		exempt[serverOf(url)] = true
 		links = append(links, storage.Link{URL: url, Source: storage.Seed, Scope: e.opts.Scope != scope.Any})
@@ -120,6 +120,8 @@ func (e *engine) begin() error {
 		_, err := e.index.Commit([]*storage.Outcome{{Links: links}})
 		links = links[:0]
 		return err
+	}, func(line string) {
+		e.opts.Log.Warn("left out: a line of seeds.txt that is no URL", "line", fmt.Sprintf("%.80q", line))
 	})
 	if err == nil && len(links) > 0 {
 		_, err = e.index.Commit([]*storage.Outcome{{Links: links}})
