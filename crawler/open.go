@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strconv"
+	"syscall"
 
 	"golang.org/x/sync/semaphore"
 
@@ -77,10 +78,11 @@ func (e *engine) loadFilter() error {
 	if err != nil {
 		return err
 	}
-	f, err := os.Open(e.seenPath())
+	f, err := os.OpenFile(e.seenPath(), os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO must not stop us
 	if err == nil {
 		defer f.Close()
-		if err = e.index.Filter().Load(f, tx); err == nil {
+		info, err := f.Stat()
+		if err == nil && info.Mode().IsRegular() && e.index.Filter().Load(f, tx) == nil {
 			e.index.Filter().SetComplete()
 			return nil
 		}

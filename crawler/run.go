@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -232,7 +233,14 @@ func (e *engine) finish() error {
 		return err
 	}
 	tmp := e.seenPath() + ".new"
-	f, err := os.Create(tmp)
+	// What a killed run left, or what else has this name, must not be written to.
+	if err = os.Remove(tmp); errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	var f *os.File
+	if err == nil {
+		f, err = os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	}
 	if err == nil {
 		err = errors.Join(e.index.Filter().Save(f, tx), f.Close())
 	}

@@ -3,7 +3,6 @@ package iut
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -32,7 +31,8 @@ func lockTree(root string, shared bool) (*owner, error) {
 	if shared {
 		flag, try = os.O_CREATE|os.O_RDONLY, (*flock.Flock).TryRLock
 	}
-	o := &owner{flock.New(name, flock.SetFlag(flag|noFollow), flock.SetPermissions(0o666)), !shared}
+	// Not blocking: a FIFO of this name must not stop us.
+	o := &owner{flock.New(name, flock.SetFlag(flag|noFollow|syscall.O_NONBLOCK), flock.SetPermissions(0o666)), !shared}
 	switch held, err := try(o.lock); {
 	case err != nil:
 		return nil, diskError("lock", err)
@@ -57,7 +57,7 @@ func (o *owner) release() error {
 }
 
 func (o *owner) writePid(text string) error {
-	f, err := os.OpenFile(o.lock.Path(), os.O_WRONLY|os.O_TRUNC|noFollow, 0)
+	f, err := os.OpenFile(o.lock.Path(), os.O_WRONLY|os.O_TRUNC|noFollow|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return diskError("lock", err)
 	}
@@ -69,9 +69,10 @@ func (o *owner) writePid(text string) error {
 }
 
 func busy(root string) error {
-	text, err := os.ReadFile(filepath.Join(root, lockName))
-	if err == nil || errors.Is(err, fs.ErrPermission) {
+	name := filepath.Join(root, lockName)
+	if info, err := os.Lstat(name); err == nil && info.Mode().IsRegular() {
 		// Readers leave no pid, and the one that stands there may be of a killed writer.
+		text, _ := os.ReadFile(name)
 		if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && pid > 0 && runs(pid) {
 			return fmt.Errorf("%w: process %d has %s", ErrBusy, pid, root)
 		}

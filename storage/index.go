@@ -145,6 +145,9 @@ func Create(path string) error {
 func Open(path string, opts Options) (*Index, error) {
 	info, err := os.Stat(path)
 	if err != nil {
+		if link, lerr := os.Lstat(path); lerr == nil && link.Mode().Type() == fs.ModeSymlink && !errors.Is(err, fs.ErrPermission) {
+			return nil, fmt.Errorf("%w: a link that leads nowhere: %v", ErrDamaged, err)
+		}
 		return nil, err
 	}
 	if info.Size() == 0 {
