@@ -179,7 +179,7 @@ func (p *page) outcomes(run *storage.Run, sums *tally) {
 		p.row(s.String(), this(states[s], s != storage.Pending), sums.states[s])
 	}
 
-	p.section("Answers by status")
+	p.section("Outcomes by status")
 	p.row("", "this run", "all runs")
 	for class := range uint16(10) {
 		name := fmt.Sprintf("%dxx", class)

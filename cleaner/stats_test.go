@@ -49,7 +49,7 @@ URLs by state
   failed                                     3         1
   refused                                    1         1
 
-Answers by status
+Outcomes by status
                                       this run  all runs
   2xx                                        3         3
   4xx                                        1         3

@@ -165,6 +165,7 @@ func (w *worker) redirect(item *iut.Item, res *fetch.Response) {
 		return
 	}
 	item.State = storage.Redirected
+	item.Outcome.Page.HeaderLinks = target
 	seed := row.Source == storage.Seed && len(target) <= maxRecord
 	if seed {
 		w.linker.AddSeed(target)

@@ -19,7 +19,7 @@ import (
 const (
 	heldDepth  = "depth"              // over -max-depth
 	heldScope  = "scope"              // outside the scope of this run
-	heldRobots = "robots-unreachable" // robots.txt gave no answer after all tries
+	heldRobots = "robots-unreachable" // robots.txt gave no answer after all tries; a colon and the cause follow
 )
 
 // maxRecord is the longest URL that gets a record, in bytes; the index takes no longer keys.

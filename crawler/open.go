@@ -263,8 +263,10 @@ func (e *engine) admit(row *storage.Row) string {
 	if reason := e.linker.hold(row); reason != "" {
 		return reason
 	}
-	if !e.opts.IgnoreRobots && e.robots.unreachable(storage.Origin(row.URL)) {
-		return heldRobots
+	if !e.opts.IgnoreRobots {
+		if cause, yes := e.robots.unreachable(storage.Origin(row.URL)); yes {
+			return heldRobots + ":" + cause
+		}
 	}
 	return ""
 }

@@ -38,6 +38,7 @@ type robotsCache struct {
 type robotsEntry struct {
 	valid time.Time     // the answer counts until then; zero: there is none
 	tries uint32        // failed in a row, in this run
+	cause string        // what the last of these tries came to
 	rules *robots.Rules // nil: to be read from the index
 }
 
@@ -64,12 +65,16 @@ func (c *robotsCache) need(origin string) bool {
 	return e == nil || e.tries < c.tries && time.Now().After(e.valid)
 }
 
-// unreachable tells whether an origin has given no answer after all tries of this run.
-func (c *robotsCache) unreachable(origin string) bool {
+// unreachable tells whether an origin has given no answer after all tries of this run, and what
+// the last one came to.
+func (c *robotsCache) unreachable(origin string) (cause string, yes bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.origins[origin]
-	return e != nil && e.tries >= c.tries && time.Now().After(e.valid)
+	if e == nil || e.tries < c.tries || !time.Now().After(e.valid) {
+		return "", false
+	}
+	return e.cause, true
 }
 
 // rules gives the rules of an origin that has answered; nil if it must be asked after all, since
@@ -142,6 +147,10 @@ func (c *robotsCache) ask(ctx context.Context, client *fetch.Client, origin stri
 				c.keep(origin, time.Now().Add(robotsLife), robots.AllowAll)
 				return nil, answer, nil
 			}
+			row.Reason = fetch.Protocol
+			if failure != nil {
+				row.Reason = failure.Reason
+			}
 			break
 		}
 		asked := url
@@ -162,13 +171,16 @@ func (c *robotsCache) ask(ctx context.Context, client *fetch.Client, origin stri
 	row.Time = answer.End.Unix()
 	if !answered(row.Status) {
 		answer.Fault = true
+		if row.Reason == "" {
+			row.Reason = statusReason(int(row.Status))
+		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		row.Tries = 1
 		if e := c.origins[origin]; e != nil {
 			row.Tries += e.tries
 		}
-		c.origins[origin] = &robotsEntry{tries: row.Tries}
+		c.origins[origin] = &robotsEntry{tries: row.Tries, cause: row.Reason}
 		return row, answer, nil
 	}
 	rules := parseRobots(*row, c.token)

@@ -146,12 +146,12 @@ func TestRobotsLife(t *testing.T) {
 			t.Fatalf("try %d is counted as %d, %d are allowed", try, row.Tries, c.tries)
 		}
 	}
-	if !c.unreachable(server.URL) || requests != int(c.tries) {
-		t.Errorf("unreachable %v after %d requests, want it after %d", c.unreachable(server.URL), requests, c.tries)
+	if cause, yes := c.unreachable(server.URL); !yes || cause != "http-5xx" || requests != int(c.tries) {
+		t.Errorf("unreachable %v %q after %d requests, want it after %d", yes, cause, requests, c.tries)
 	}
 	status = http.StatusOK
 	row := ask()
-	if c.need(server.URL) || c.unreachable(server.URL) {
+	if _, no := c.unreachable(server.URL); c.need(server.URL) || no {
 		t.Error("an answer does not count at once")
 	}
 	if _, err := c.index.Commit([]*storage.Outcome{{Robots: row}}); err != nil {

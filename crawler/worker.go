@@ -247,6 +247,9 @@ func (w *worker) url(loan *frontier.Loan, row *storage.Row) (done bool, next int
 // add puts an item into the buffer, waiting for a place. It fails only when the crawl does.
 func (w *worker) add(item *iut.Item, say func(*Outcome)) bool {
 	item.Crawler = w.number
+	if item.State == storage.Refused && item.Outcome.Page.Time == 0 { // without a request
+		item.Outcome.Page = storage.Page{Time: time.Now().Unix(), PageDepth: item.Row.Depth}
+	}
 	told := Outcome{
 		URL: item.Row.URL, State: item.State, Reason: item.Reason,
 		Status: int(item.Outcome.Page.Status), Bytes: item.Outcome.Page.Bytes,

@@ -46,8 +46,7 @@ func (x *Index) Commit(set []*Outcome) (Committed, error) {
 				}
 			}
 			if o.Host != nil {
-				// Two crawlers may bring the answers of a host in either order: the longer wait counts.
-				if h := c.host(o.Host.Name); h.times == nil || h.times.Next <= o.Host.Next {
+				if h := c.host(o.Host.Name); h.times == nil || h.times.Seq <= o.Host.Seq {
 					h.times = o.Host
 				}
 			}
@@ -346,7 +345,7 @@ func (c *change) flush() error {
 		}
 	}
 	sys := c.tx.Bucket(bucketSys)
-	if c.relink && c.totals.Stored > 0 {
+	if c.relink && c.totals.Parsed() {
 		if err := sys.Put(keyRelink, seal(nil)); err != nil {
 			return err
 		}
@@ -425,8 +424,8 @@ func (c *change) flushHosts() error {
 			}
 		}
 		h.Counts.add(&change.counts)
-		if change.times != nil {
-			h.HostTimes = *change.times
+		if t := change.times; t != nil && (h.Run != c.run.ID || h.Seq <= t.Seq) {
+			h.HostTimes, h.Run = *t, c.run.ID
 		}
 		puts = append(puts, put{[]byte(name), h.append(nil)})
 	}

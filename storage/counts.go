@@ -137,7 +137,9 @@ func (h *HostRow) append(b []byte) []byte {
 	b = binary.AppendVarint(b, h.Answer)
 	b = binary.AppendVarint(b, h.Backoff)
 	b = binary.AppendVarint(b, h.Delay)
-	return seal(binary.AppendUvarint(b, uint64(h.Fails)))
+	b = binary.AppendUvarint(b, uint64(h.Fails))
+	b = binary.AppendUvarint(b, h.Seq)
+	return seal(binary.AppendUvarint(b, uint64(h.Run)))
 }
 
 func decodeHost(name string, v []byte) (HostRow, error) {
@@ -149,7 +151,7 @@ func decodeHost(name string, v []byte) (HostRow, error) {
 	d := decoder{b: body}
 	h.read(&d)
 	h.Next, h.Answer, h.Backoff, h.Delay = d.varint(), d.varint(), d.varint(), d.varint()
-	h.Fails = uint32(d.uint(32))
+	h.Fails, h.Seq, h.Run = uint32(d.uint(32)), d.uvarint(), uint32(d.uint(32))
 	return h, d.end("host " + name)
 }
 
@@ -157,6 +159,7 @@ func (r *Robots) append(b []byte) []byte {
 	b = binary.AppendVarint(b, r.Time)
 	b = binary.AppendUvarint(b, uint64(r.Status))
 	b = binary.AppendUvarint(b, uint64(r.Tries))
+	b = appendString(b, r.Reason)
 	return seal(appendString(b, r.Text))
 }
 
@@ -167,7 +170,8 @@ func decodeRobots(origin string, v []byte) (Robots, error) {
 		return r, fmt.Errorf("robots of %s: %w", origin, err)
 	}
 	d := decoder{b: body}
-	r.Time, r.Status, r.Tries, r.Text = d.varint(), uint16(d.uint(16)), uint32(d.uint(32)), d.string()
+	r.Time, r.Status, r.Tries = d.varint(), uint16(d.uint(16)), uint32(d.uint(32))
+	r.Reason, r.Text = d.string(), d.string()
 	return r, d.end("robots of " + origin)
 }
 

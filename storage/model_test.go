@@ -33,7 +33,7 @@ type world struct {
 	x       *Index
 	run     Run // ID 0: none has begun since the index was opened
 	records map[string]*Record
-	hosts   map[string]HostTimes
+	hosts   map[string]HostRow
 	robots  map[string]Robots
 	scope   map[string]bool
 	seq     uint64
@@ -42,7 +42,7 @@ type world struct {
 
 func newWorld(t *rapid.T, path string) *world {
 	w := &world{
-		path: path, strict: true, records: map[string]*Record{}, hosts: map[string]HostTimes{},
+		path: path, strict: true, records: map[string]*Record{}, hosts: map[string]HostRow{},
 		robots: map[string]Robots{}, scope: map[string]bool{},
 	}
 	if err := Create(path); err != nil {
@@ -123,7 +123,7 @@ func (w *world) draw(t *rapid.T) *Outcome {
 			o.Page.Bytes, o.Page.Digest[0], o.Page.PageDepth = rapid.Int64Range(0, 9).Draw(t, "bytes"), 1, o.Row.Depth
 		}
 		if rapid.Bool().Draw(t, "times") {
-			o.Host = &HostTimes{Name: Host(url), Next: rapid.Int64Range(0, 9).Draw(t, "next"), Fails: 1}
+			o.Host = &HostTimes{Name: Host(url), Next: rapid.Int64Range(0, 9).Draw(t, "next"), Fails: 1, Seq: rapid.Uint64Range(0, 9).Draw(t, "seq")}
 		}
 	}
 	if rapid.IntRange(0, 9).Draw(t, "robots") == 0 {
@@ -161,7 +161,7 @@ func (w *world) apply(set []*Outcome) Committed {
 		done.New++
 		return r
 	}
-	times := map[string]HostTimes{} // the longest wait that the set brings
+	times := map[string]HostTimes{} // the last answers that the set brings
 	for i, o := range set {
 		if o.Row.URL != "" {
 			r := w.records[o.Row.URL]
@@ -208,14 +208,18 @@ func (w *world) apply(set []*Outcome) Committed {
 				r.Depth = l.Depth
 			}
 		}
-		if h := o.Host; h != nil && times[h.Name].Next <= h.Next {
+		if h := o.Host; h != nil && times[h.Name].Seq <= h.Seq {
 			times[h.Name] = *h
 		}
 		if o.Robots != nil {
 			w.robots[o.Robots.Origin] = *o.Robots
 		}
 	}
-	maps.Copy(w.hosts, times)
+	for name, t := range times {
+		if old, ok := w.hosts[name]; !ok || old.Run != w.run.ID || old.Seq <= t.Seq {
+			w.hosts[name] = HostRow{HostTimes: t, Run: w.run.ID}
+		}
+	}
 	// A URL that a link of the set opened again is told of once, by its outcome.
 	for i, o := range set {
 		if r := w.records[o.Row.URL]; r != nil && r.State == Pending && done.Next[i].Range == 0 {
@@ -362,8 +366,8 @@ func (w *world) checkHost(t *rapid.T, host string) {
 	slices.SortFunc(held, func(a, b Row) int { return cmp.Or(cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Seq, b.Seq)) })
 
 	h, err := w.x.Host(host)
-	want := HostRow{HostTimes: w.hosts[host], Counts: counts}
-	want.Name = host
+	want := w.hosts[host]
+	want.Name, want.Counts = host, counts
 	if err != nil || h != want {
 		t.Fatalf("host %+v, %v\nwant %+v", h, err, want)
 	}

@@ -45,12 +45,16 @@ type HostTimes struct {
 	Backoff int64  // present back-off in nanoseconds; 0: none
 	Fails   uint32 // failures in a row
 	Delay   int64  // Crawl-delay of its robots.txt in nanoseconds; 0: none
+	// Seq numbers the answers of the host in this run. Two crawlers may bring them to the index in
+	// either order, even in different transactions: the last answer counts.
+	Seq uint64
 }
 
 // A HostRow is a row of the host table: a host name, any scheme and port.
 type HostRow struct {
 	HostTimes
-	Counts // of its records
+	Run    uint32 // that the times are of
+	Counts        // of its records
 }
 
 // Counts numbers records by state, pending ones by range.
@@ -64,5 +68,6 @@ type Robots struct {
 	Time   int64  // Unix seconds of the answer
 	Status uint16 // HTTP status after redirects; 0: no answer
 	Tries  uint32 // failed tries in a row
+	Reason string // what the last of them came to, such as "dns" or "http-5xx"
 	Text   string // the file, for 2xx
 }

@@ -92,7 +92,7 @@ type Page struct {
 	Media       string   // media type, such as text/html
 	Charset     string   // the one that links were decoded by
 	Flags       string   // "-", or letters: n nofollow, t truncated, c links cut
-	HeaderLinks string   // canonical URLs from Link headers, space-separated, or ""
+	HeaderLinks string   // canonical URLs from Link headers, space-separated; of a redirect its target; or ""
 	PageDepth   uint32   // the depth written to source.txt, which never changes
 }
 

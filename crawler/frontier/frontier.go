@@ -469,6 +469,7 @@ func (f *Frontier) Answered(l *Loan, a Answer) storage.HostTimes {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	l.answered = true
+	l.h.seq++
 	f.answered(l.h, a)
 	f.placeLocked(l.h)
 	f.wakeLocked()

@@ -33,6 +33,7 @@ type host struct {
 	delay   time.Duration // Crawl-delay; 0: none
 	fault   int64         // Unix nanoseconds at which the last counted failure ended; 0: none
 	fails   uint32        // failures in a row
+	seq     uint64        // answers in this run
 
 	count int64 // rows of range Now and Later, those that are out included
 	win   window
@@ -119,7 +120,7 @@ func (h *host) load(t storage.HostTimes, now int64, longestDelay time.Duration) 
 
 func (h *host) times() storage.HostTimes {
 	return storage.HostTimes{
-		Name: h.name, Next: h.next, Answer: int64(h.answer), Backoff: int64(h.backoff), Fails: h.fails, Delay: int64(h.delay),
+		Name: h.name, Next: h.next, Answer: int64(h.answer), Backoff: int64(h.backoff), Fails: h.fails, Delay: int64(h.delay), Seq: h.seq,
 	}
 }
 

@@ -121,7 +121,7 @@ func sample(t *testing.T) *Inspector {
 	o.Page.Flags = "tc"
 	commit(t, i, o)
 
-	o = outcome(moved, storage.Redirected, "", storage.Page{Status: 301})
+	o = outcome(moved, storage.Redirected, "", storage.Page{Status: 301, HeaderLinks: "https://example.org/docs/new"})
 	o.Links = links(1, "https://example.org/docs/new", "> "+moved)
 	commit(t, i, o)
 	commit(t, i, stored("https://example.org/docs/new", home, 1, "<p>new\n"))

@@ -52,7 +52,11 @@ func (i *Inspector) show(ctx context.Context, url string, w *bufio.Writer) error
 		field("charset", "%s", orDash(r.Charset))
 		field("flags", "%s", flagWords(r.Flags))
 		field("bytes", "%d", r.Bytes)
-		field("header links", "%s", orDash(r.HeaderLinks))
+		if r.State == storage.Redirected {
+			field("redirects to", "%s", orDash(r.HeaderLinks))
+		} else {
+			field("header links", "%s", orDash(r.HeaderLinks))
+		}
 	}
 	if r.State == storage.Stored {
 		field("SHA-256", "%s", hex.EncodeToString(r.Digest[:]))

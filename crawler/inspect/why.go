@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"urltree/storage"
@@ -35,8 +36,11 @@ func (i *Inspector) why(_ context.Context, url string, w *bufio.Writer) error {
 			say("Its links were not all followed: %s.", words)
 		}
 	case storage.Redirected:
-		say("%s redirected with status %d, %s. The URL it led to has a record of its own, if scope admits it.",
-			url, r.Status, stamp(r.Time))
+		say("%s redirected with status %d to %s, %s.", url, r.Status, orDash(r.HeaderLinks), stamp(r.Time))
+		if r.Reason != "" {
+			say("That URL does not belong to this crawl.")
+			explain(r.Reason, say)
+		}
 	case storage.Failed:
 		say("%s failed: %s, %s.", url, orDash(r.Reason), after(&r))
 		explain(r.Reason, say)
@@ -63,7 +67,7 @@ func (i *Inspector) waits(r *storage.Record, say func(string, ...any)) error {
 		say("%s is open and waits for its turn.", r.URL)
 	}
 	if r.Tries == 0 {
-		say("It has not been asked yet.")
+		say("It has not been asked since it was found or opened again.")
 	} else {
 		say("It has been asked %s.", times(r.Tries))
 		if r.Range != storage.Held && r.Reason != "" {
@@ -76,9 +80,10 @@ func (i *Inspector) waits(r *storage.Record, say func(string, ...any)) error {
 		return err
 	}
 	say("Its host %s has %d open and %d held.", host.Name, host.Now+host.Later, host.Held)
-	if host.Next > now.UnixNano() {
+	switch {
+	case host.Next > now.UnixNano():
 		say("The host may be asked again at %s.", instant(host.Next))
-	} else {
+	case r.Range != storage.Held:
 		say("The host may be asked now.")
 	}
 	if host.Fails > 0 || host.Backoff > 0 {
@@ -149,8 +154,11 @@ func times(n uint16) string {
 }
 
 func explain(reason string, say func(string, ...any)) {
-	if text := meaning(reason); text != "" {
-		say("%s", text)
+	// Some reasons have their cause behind a colon.
+	for part := range strings.SplitSeq(reason, ":") {
+		if text := meaning(part); text != "" {
+			say("%s", text)
+		}
 	}
 }
 
@@ -185,7 +193,7 @@ func meaning(reason string) string {
 	case "http-3xx":
 		return "The status is a redirect that leads nowhere."
 	case "http-4xx":
-		return "The server says that it has no such page for us (400 to 499)."
+		return "The server has no such page, or does not give it to us (status 400 to 499)."
 	case "http-5xx":
 		return "The server failed (500 to 599)."
 	case "redirect-loop":
