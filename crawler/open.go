@@ -139,6 +139,9 @@ func (e *engine) begin() error {
 	}
 	total := e.index.Totals()
 	changed := total.Parsed() && !reflect.DeepEqual(options, e.tree.Format().Links)
+	if changed {
+		e.opts.Log.Warn("other link options than in the last run", "were", e.tree.Format().Links, "are", options)
+	}
 	if changed || grown {
 		if err := e.relink(e.alive, nil); err != nil {
 			return err

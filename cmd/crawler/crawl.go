@@ -199,7 +199,7 @@ func (c *command) summary(r crawler.Result, opts crawler.Options) {
 		fmt.Fprintf(&b, ", %d of them held (%s says why)", r.Total.Held, r.Files.Res2)
 	}
 	fmt.Fprintf(&b, "\nfiles     %s %s %s %s; pages below %s\n", r.Files.Res, r.Files.Res2, r.Files.Statistics, r.Files.Hourly, opts.Tree)
-	if r.Total.Pending() > 0 {
+	if r.Total.Pending() > r.Total.Held {
 		fmt.Fprintf(&b, "to go on  %s\n", goOn(c.args))
 	}
 	fmt.Fprintf(&b, "crawler: %s", r.Ended)

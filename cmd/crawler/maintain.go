@@ -84,13 +84,15 @@ func (c *command) checkCommand() *cli.Command {
 
 // retryCommand turns failures back into work.
 func (c *command) retryCommand() *cli.Command {
-	var reason string
+	var reason, state string
 	return &cli.Command{
 		Name: "retry", Usage: "turn failed URLs, all or those below a URL, back to pending",
-		ArgsUsage:   "[-tree FOLDER] [-reason REASON] [URL-PREFIX]",
-		Description: "The next run asks them again. With -reason also refused URLs, such as those of\n   reason robots once robots.txt has changed; robots.txt is then asked for again.",
+		ArgsUsage: "[-tree FOLDER] [-state STATE] [-reason REASON] [URL-PREFIX]",
+		Description: "The next run asks them again. With -reason or -state also refused and redirected URLs.\n" +
+			"Before those of reason robots, robots.txt is asked for again.",
 		Flags: []cli.Flag{
 			c.flags.tree(),
+			plainFlag("state", choice{&state, []string{"failed", "refused", "redirected"}}, "only URLs of this `STATE`: failed, refused or redirected"),
 			plainFlag("reason", text{&reason}, "only URLs that failed or were refused for this `REASON`, as in statistics.txt: timeout, robots"),
 		},
 		Action: func(x *cli.Context) error {
@@ -113,15 +115,22 @@ func (c *command) retryCommand() *cli.Command {
 			}
 			defer index.Close()
 			n, err := index.Reopen(x.Context, prefix, func(r *storage.Record) bool {
-				if reason == "" {
-					return r.State == storage.Failed
+				switch {
+				case r.State == storage.Stored, reason != "" && r.Reason != reason:
+					return false
+				case state != "":
+					return r.State.String() == state
 				}
-				return r.Reason == reason && (r.State == storage.Failed || r.State == storage.Refused)
+				return r.State == storage.Failed || reason != "" && r.State == storage.Refused
 			}, nil)
 			if err == nil && reason == "robots" {
 				err = index.ForgetRobots()
 			}
 			if err != nil {
+				return err
+			}
+			if n == 0 {
+				_, err = fmt.Fprintln(c.stdout, "no such URL; crawler stats and crawler export show states and reasons")
 				return err
 			}
 			_, err = fmt.Fprintf(c.stdout, "%s pending again; the next run asks them\n", count(int64(n), "URL"))
