@@ -54,7 +54,12 @@ func (c *command) crawl(x *cli.Context) error {
 		}
 	}
 	result, err := c.run(x.Context, opts)
-	if err == nil && !c.flags.quiet {
+	switch {
+	case err != nil || c.flags.quiet:
+	case c.flags.format == "json":
+		c.logger(c.stderr).Info("ended", "how", result.Ended, "pages", result.Run.Stored, "bytes", result.Run.Bytes,
+			"outcomes", result.Run.Outcomes, "stored", result.Total.Stored, "pending", result.Total.Pending(), "held", result.Total.Held)
+	default:
 		c.summary(result, opts)
 	}
 	return err
