@@ -321,7 +321,8 @@ func TestRunWithoutIndex(t *testing.T) {
 			}
 			// A run that is stopped before it asks anything shows what the index was made to be.
 			ctx, cancel := context.WithCancel(t.Context())
-			cancel()
+			defer cancel()
+			opts.Started = cancel
 			var log bytes.Buffer
 			opts.Log = slog.New(slog.NewTextHandler(&log, nil))
 			if _, err := crawler.Run(ctx, opts); err != nil {
@@ -333,7 +334,7 @@ func TestRunWithoutIndex(t *testing.T) {
 			requireRule(t, dir, want)
 
 			web.Reset()
-			opts.MaxPages = 0
+			opts.MaxPages, opts.Started = 0, nil
 			if _, err := crawler.Run(t.Context(), opts); err != nil {
 				t.Fatal(err)
 			}

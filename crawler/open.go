@@ -21,8 +21,9 @@ import (
 	"urltree/storage"
 )
 
-// open brings tree and index to where the last run left them, and loads the seeds.
-func (e *engine) open() error {
+// open brings tree and index to where the last run left them, and loads the seeds. When ctx ends
+// it gives up with its error; the next run completes what is missing.
+func (e *engine) open(ctx context.Context) error {
 	mode := iut.SyncFull
 	if e.opts.NoSync {
 		mode = iut.SyncNone
@@ -54,7 +55,7 @@ func (e *engine) open() error {
 	}
 	open := storage.Options{NoSync: e.opts.NoSync, SeenMemory: e.opts.SeenBytes}
 	if !there {
-		report, err := cleaner.NewIndex(e.alive, e.tree, open, e.linker, e.opts.Log)
+		report, err := cleaner.NewIndex(ctx, e.tree, open, e.linker, e.opts.Log)
 		if err != nil {
 			return err
 		}
@@ -68,7 +69,7 @@ func (e *engine) open() error {
 	if err := e.loadFilter(); err != nil {
 		return err
 	}
-	return e.begin()
+	return e.begin(ctx)
 }
 
 // loadFilter takes the saved filter if it belongs to this state of the index; else the index is
@@ -96,7 +97,7 @@ func (e *engine) loadFilter() error {
 func (e *engine) seenPath() string { return filepath.Join(e.opts.Tree, "seen") }
 
 // begin starts the run in the index: seeds get their records, held URLs another look.
-func (e *engine) begin() error {
+func (e *engine) begin(ctx context.Context) error {
 	disk := func(err error) error { return fmt.Errorf("%w: %w", iut.ErrDisk, err) }
 	var unclean bool
 	var err error
@@ -118,6 +119,9 @@ func (e *engine) begin() error {
 		links = append(links, storage.Link{URL: url, Source: storage.Seed, Scope: e.opts.Scope != scope.Any})
 		if len(links) < 10_000 {
 			return nil
+		}
+		if err := ctx.Err(); err != nil {
+			return err
 		}
 		_, err := e.index.Commit([]*storage.Outcome{{Links: links}})
 		links = links[:0]
@@ -143,14 +147,14 @@ func (e *engine) begin() error {
 		e.opts.Log.Warn("other link options than in the last run", "were", e.tree.Format().Links, "are", options)
 	}
 	if changed || grown {
-		if err := e.relink(e.alive, nil); err != nil {
+		if err := e.relink(ctx, nil); err != nil {
 			return err
 		}
 	}
 	if err := e.tree.SetLinks(options); err != nil {
 		return err
 	}
-	if err := e.release(); err != nil {
+	if err := e.release(ctx); err != nil {
 		return disk(err)
 	}
 	if e.index.Totals().Pending() == 0 && len(exempt) == 0 {
@@ -233,13 +237,16 @@ func (e *engine) lookAgain(looked int64) (more bool, err error) {
 
 // release gives URLs that earlier runs held back to the frontier, unless this run would hold
 // them for the same reason.
-func (e *engine) release() error {
+func (e *engine) release(ctx context.Context) error {
 	hosts, err := e.index.Hosts()
 	if err != nil {
 		return err
 	}
 	for _, h := range hosts {
 		for h.Held > 0 {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 			rows, err := e.index.HeldRows(h.Name, 10_000, func(r *storage.Row) bool { return e.linker.hold(r) == "" })
 			if err != nil {
 				return err

@@ -78,6 +78,7 @@ type Options struct {
 	AllowPrivate bool       // links may lead to loopback and private addresses
 
 	FS        iut.FS         // the disk of the tree; nil: the real one. Tests let it be slow or fail
+	Started   func()         // called when the tree is open and fetching begins; nil: not called
 	Log       *slog.Logger   // nil: no log
 	OnOutcome func(Outcome)  // called for every outcome, from many goroutines; nil: not called
 	Progress  func(Progress) // called about once a second while fetching; nil: not called

@@ -78,7 +78,8 @@ type engine struct {
 // Run crawls until ctx ends, opts.Time is over or nothing is left. Then, one step after the
 // other: downloads in flight finish; the cleaner drains the buffers into the tree, closes the
 // index, and writes the results. Draining does not depend on ctx, so that stopping is not
-// cut short. All of these ends give a nil error.
+// cut short. All of these ends give a nil error. If ctx ends while the tree is still being opened,
+// nothing is asked and no results are written; Result.Run has no ID then.
 //
 // The first disk error ends the crawl and is returned, wrapped in iut.ErrDisk. Other errors come
 // before anything is fetched: ErrOptions, ErrNoWork, iut.ErrBusy, iut.ErrFormat,
@@ -99,7 +100,14 @@ func Run(ctx context.Context, opts Options) (Result, error) {
 	e := &engine{opts: opts, files: files, parsing: make(chan struct{}, runtime.GOMAXPROCS(0))}
 	e.alive, e.fail = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer e.fail(nil)
-	if err := e.open(); err != nil {
+	// To make the index again or to parse all pages again takes its time; both may be cut off.
+	opening, stopOpening := context.WithCancel(e.alive)
+	defer stopOpening()
+	defer context.AfterFunc(ctx, stopOpening)()
+	switch err := e.open(opening); {
+	case err != nil && errors.Is(err, context.Canceled):
+		return Result{Ended: errStopped.Error()}, e.close()
+	case err != nil:
 		return Result{}, errors.Join(err, e.close())
 	}
 	result, err := e.crawl(ctx)
@@ -163,6 +171,9 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 	guard(&rest, func() error { return e.report(reporting) })
 	for _, w := range e.workers {
 		guard(&crawlers, w.run)
+	}
+	if e.opts.Started != nil {
+		e.opts.Started()
 	}
 	<-e.fetching.Done()
 	grace := time.AfterFunc(downloadGrace, cutTransfers)
