@@ -55,7 +55,13 @@ func (e *engine) open(ctx context.Context) error {
 	}
 	open := storage.Options{NoSync: e.opts.NoSync, SeenMemory: e.opts.SeenBytes}
 	if !there {
-		report, err := cleaner.NewIndex(ctx, e.tree, open, e.linker, e.opts.Log)
+		// By the link options in FORMAT, not by ours: after a kill before ours are in FORMAT, the
+		// next run would take the index for one that has all links which FORMAT's options admit.
+		before, err := NewLinker(e.tree.Format())
+		if err != nil {
+			return err
+		}
+		report, err := cleaner.NewIndex(ctx, e.tree, open, before, e.opts.Log)
 		if err != nil {
 			return err
 		}
