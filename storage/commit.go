@@ -103,9 +103,11 @@ type change struct {
 }
 
 type entry struct {
-	key []byte
-	old *Record // nil: there was none
-	rec *Record // nil: there is none
+	key  []byte
+	old  *Record // nil: there was none
+	rec  *Record // nil: there is none
+	lost bool    // there was one that cannot be read
+	meta *Meta   // to be kept with rec; nil: nothing new
 }
 
 type hostChange struct {
@@ -138,6 +140,8 @@ func (c *change) entry(url string) (*entry, error) {
 			e.old = &old
 			rec := old
 			e.rec = &rec
+		} else {
+			e.lost = true
 		}
 	}
 	c.entries[url] = e
@@ -175,6 +179,7 @@ func (c *change) outcome(o *Outcome, done *Committed) (Row, error) {
 	r.State, r.Page = o.State, o.Page
 	r.Range, r.Due = 0, 0
 	if o.State == Stored {
+		e.meta = o.Meta
 		// The record names the source that source.txt names, also for a page found in its folder.
 		r.Source = o.Row.Source
 		r.Depth = min(r.Depth, o.Row.Depth)
@@ -326,8 +331,8 @@ func (c *change) write(bucket []byte, puts []put) error {
 	return nil
 }
 
-// flush writes all that changed: records with their pending rows, the counters of folders and
-// hosts, the run, the totals.
+// flush writes all that changed: records with their pending rows and metadata, the counters of
+// folders and hosts, the run, the totals.
 func (c *change) flush() error {
 	folders, err := c.flushRecords()
 	if err != nil {
@@ -355,13 +360,19 @@ func (c *change) flush() error {
 
 // flushRecords gives what the counters of each folder change by.
 func (c *change) flushRecords() (map[string]*Counts, error) {
-	var urls, rows []put
+	var urls, rows, metas []put
 	folders := map[string]*Counts{}
 	for _, e := range c.entries {
 		if e.rec == nil || e.old != nil && *e.old == *e.rec {
 			continue
 		}
 		urls = append(urls, put{e.key, e.rec.append(nil)})
+		switch {
+		case e.meta != nil:
+			metas = append(metas, put{e.key, e.meta.append(nil)})
+		case e.lost, e.old != nil && e.old.State == Stored && e.rec.State != Stored:
+			metas = append(metas, put{e.key, nil}) // only a page that is stored has metadata
+		}
 		var diff Counts
 		if e.old != nil {
 			diff.count(e.old, -1)
@@ -390,6 +401,9 @@ func (c *change) flushRecords() (map[string]*Counts, error) {
 		})
 	}
 	if err := c.write(bucketURL, urls); err != nil {
+		return nil, err
+	}
+	if err := c.write(bucketMeta, metas); err != nil {
 		return nil, err
 	}
 	return folders, c.write(bucketPending, rows)

@@ -8,7 +8,7 @@
 //	host     host name -> times, counts    politeness that survives a restart
 //	robots   origin -> robots.txt answer
 //	folder   folder key -> counts          of the records strictly below a folder
-//	meta     record key -> page metadata
+//	meta     record key -> page metadata   of stored pages that have any
 //	scope    URL -> nothing                targets of seeds' redirects: seeds for scope
 //	run      number -> run, as JSON
 //	hour     number, hour -> figures, as JSON

@@ -26,7 +26,7 @@ func newIndex(t *testing.T, n int) (*Index, string) {
 	for i := range n {
 		url := fmt.Sprintf("http://host%d.org/%d", i%7, i)
 		set = append(set, &Outcome{
-			Row: Row{URL: url, Source: Seed}, State: Stored, Page: Page{Status: 200, Bytes: 1},
+			Row: Row{URL: url, Source: Seed}, State: Stored, Page: Page{Status: 200, Bytes: 1}, Meta: &Meta{Title: url},
 			Links: []Link{{URL: url + "/", Source: url, Depth: 1}},
 		})
 	}
@@ -330,6 +330,9 @@ func TestDamagedValue(t *testing.T) {
 	if r, err := x.Record(url); err != nil || r.State != Failed {
 		t.Errorf("made anew: %+v, %v", r, err)
 	}
+	if m, err := x.Meta(url); m != nil || err != nil {
+		t.Errorf("metadata of what is no page any more: %+v, %v", m, err)
+	}
 }
 
 // Every way in which counters, rows and records can disagree is a fault.
@@ -373,6 +376,15 @@ func TestVerifyFaults(t *testing.T) {
 		{"host gone", func(tx *bolt.Tx) error {
 			k, _ := first(tx.Bucket(bucketHost))
 			return tx.Bucket(bucketHost).Delete(k)
+		}},
+		{"metadata of a pending URL", func(tx *bolt.Tx) error { return tx.Bucket(bucketMeta).Put(key, (&Meta{}).append(nil)) }},
+		{"metadata without a record", func(tx *bolt.Tx) error {
+			return tx.Bucket(bucketMeta).Put([]byte("http\x00da\x00r\x00"), (&Meta{}).append(nil))
+		}},
+		{"metadata under no key", func(tx *bolt.Tx) error { return tx.Bucket(bucketMeta).Put([]byte("x"), (&Meta{}).append(nil)) }},
+		{"metadata damaged", func(tx *bolt.Tx) error {
+			k, _ := first(tx.Bucket(bucketMeta))
+			return tx.Bucket(bucketMeta).Put(k, seal([]byte{9}))
 		}},
 		{"totals", func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Put(keyTotals, (&Totals{Bytes: 1}).append(nil)) }},
 	} {

@@ -36,6 +36,7 @@ type world struct {
 	hosts   map[string]HostRow
 	robots  map[string]Robots
 	scope   map[string]bool
+	meta    map[string]*Meta
 	seq     uint64
 	begun   []Run // all runs, as far as the model knows them
 }
@@ -43,7 +44,7 @@ type world struct {
 func newWorld(t *rapid.T, path string) *world {
 	w := &world{
 		path: path, strict: true, records: map[string]*Record{}, hosts: map[string]HostRow{},
-		robots: map[string]Robots{}, scope: map[string]bool{},
+		robots: map[string]Robots{}, scope: map[string]bool{}, meta: map[string]*Meta{},
 	}
 	if err := Create(path); err != nil {
 		t.Fatal(err)
@@ -121,6 +122,9 @@ func (w *world) draw(t *rapid.T) *Outcome {
 		}
 		if o.State == Stored {
 			o.Page.Bytes, o.Page.Digest[0], o.Page.PageDepth = rapid.Int64Range(0, 9).Draw(t, "bytes"), 1, o.Row.Depth
+		}
+		if rapid.Bool().Draw(t, "metadata") {
+			o.Meta = &Meta{Title: rapid.StringN(0, 3, -1).Draw(t, "title"), Headings: []Heading{{2, "h"}}}
 		}
 		if rapid.Bool().Draw(t, "times") {
 			o.Host = &HostTimes{Name: Host(url), Next: rapid.Int64Range(0, 9).Draw(t, "next"), Fails: 1, Seq: rapid.Uint64Range(0, 9).Draw(t, "seq")}
@@ -239,6 +243,7 @@ func (w *world) outcome(r *Record, o *Outcome) Row {
 	r.State, r.Reason, r.Page, r.Range, r.Due = o.State, o.Reason, o.Page, 0, 0
 	if o.State == Stored {
 		r.Source, r.Depth = o.Row.Source, min(r.Depth, o.Row.Depth)
+		w.meta[r.URL] = o.Meta
 		if r.Source == Seed {
 			w.scope[r.URL] = true
 		}
@@ -269,14 +274,16 @@ func (w *world) retry(t *rapid.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	state := rapid.SampledFrom([]State{Failed, Stored}).Draw(t, "of")
 	want := 0
 	for url, r := range w.records {
-		if k, _ := Key(url); r.State == Failed && strings.HasPrefix(string(k), string(key)) {
+		if k, _ := Key(url); r.State == state && strings.HasPrefix(string(k), string(key)) {
 			r.State, r.Page, r.Range, r.Tries, r.Due, r.Reason, r.Run = Pending, Page{}, Now, 0, 0, "", w.run.ID
+			delete(w.meta, url)
 			want++
 		}
 	}
-	got, err := w.x.Reopen(context.Background(), key, func(r *Record) bool { return r.State == Failed }, nil)
+	got, err := w.x.Reopen(context.Background(), key, func(r *Record) bool { return r.State == state }, nil)
 	if err != nil || got != want {
 		t.Fatalf("reopened %d, %v; want %d", got, err, want)
 	}
@@ -319,6 +326,9 @@ func (w *world) check(t *rapid.T) {
 	for i, url := range universe {
 		if err != nil || has[i] != (w.records[url] != nil) {
 			t.Fatalf("has %s: %v, %v", url, has[i], err)
+		}
+		if meta, err := w.x.Meta(url); err != nil || !reflect.DeepEqual(meta, w.meta[url]) {
+			t.Fatalf("metadata of %s: %+v, %v; want %+v", url, meta, err, w.meta[url])
 		}
 	}
 	for _, host := range []string{"a.org", "www.a.org", "b.org", "c.org"} {

@@ -14,6 +14,8 @@ type Outcome struct {
 	Reason string
 	// Page holds the facts of the answer, for all states but Pending.
 	Page Page
+	// Meta is what the page says about itself; it is kept if State is Stored. nil: nothing.
+	Meta *Meta
 	// Links are the admitted links and redirect targets, canonical, in page order, repeats included.
 	Links []Link
 	// Host, if set, replaces the times of the host.

@@ -84,6 +84,8 @@ func FuzzDecode(f *testing.F) {
 		v := (&Record{State: s, Row: Row{Range: Now, Depth: 300}, Page: Page{Media: "text/html"}}).append(nil)
 		f.Add(v[:len(v)-4])
 	}
+	v := (&Meta{Title: "t", Language: "en", Headings: []Heading{{1, "a"}, {3, ""}}}).append(nil)
+	f.Add(v[:len(v)-4])
 	f.Add([]byte{1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 0})
 	f.Fuzz(func(t *testing.T, body []byte) {
 		v := seal(bytes.Clone(body))
@@ -102,5 +104,7 @@ func FuzzDecode(f *testing.F) {
 		same("host", err, h.append(nil))
 		rob, err := decodeRobots("http://example.org", v)
 		same("robots", err, rob.append(nil))
+		m, err := decodeMeta(v)
+		same("metadata", err, m.append(nil))
 	})
 }

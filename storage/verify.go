@@ -3,14 +3,15 @@ package storage
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 
 	bolt "go.etcd.io/bbolt"
 )
 
 // Verify compares everything in the index that follows from something else: the structure of
-// the file, pending rows with records, and the counters of hosts, folders and the whole with a
-// scan of the records. Each difference is told to fault. It gives the counts of the scan, the
+// the file, pending rows and metadata with records, and the counters of hosts, folders and the
+// whole with a scan of the records. Each difference is told to fault. It gives the counts of the scan, the
 // second side of the accounting. Nothing may be written meanwhile.
 func (x *Index) Verify(ctx context.Context, fault func(string)) (Totals, error) {
 	if err := x.verifyFile(fault); err != nil {
@@ -59,6 +60,9 @@ func (x *Index) Verify(ctx context.Context, fault func(string)) (Totals, error) 
 	if err != nil {
 		return Totals{}, err
 	}
+	if err := x.verifyMeta(ctx, fault); err != nil {
+		return Totals{}, err
+	}
 	hosts, err := x.Hosts()
 	if err != nil {
 		fault(err.Error())
@@ -82,6 +86,31 @@ func (x *Index) Verify(ctx context.Context, fault func(string)) (Totals, error) 
 		fault(fmt.Sprintf("totals: counters %+v, records %+v", kept, v.totals))
 	}
 	return v.totals, nil
+}
+
+// verifyMeta wants all metadata whole, and of stored pages. A page without is fine.
+func (x *Index) verifyMeta(ctx context.Context, fault func(string)) error {
+	return x.scan(ctx, bucketMeta, nil, func(k, v []byte) error {
+		url, err := URL(k)
+		if err != nil {
+			fault(fmt.Sprintf("metadata under the key %q: %v", k, err))
+			return nil
+		}
+		if _, err := decodeMeta(v); err != nil {
+			fault(fmt.Sprintf("metadata of %s: %v", url, err))
+		}
+		rec, err := x.Record(url)
+		switch {
+		case errors.Is(err, ErrCorrupt): // named with the records
+		case errors.Is(err, ErrNotFound):
+			fault("metadata of " + url + ", which has no record")
+		case err != nil:
+			return err
+		case rec.State != Stored:
+			fault(fmt.Sprintf("metadata of %s, which is %v", url, rec.State))
+		}
+		return nil
+	})
 }
 
 // verifyFile checks the pages of the file. bbolt's own check runs on another goroutine, where a

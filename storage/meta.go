@@ -1,0 +1,86 @@
+package storage
+
+import (
+	bolt "go.etcd.io/bbolt"
+)
+
+// Meta is what a stored HTML page says about itself. Each text is one line of UTF-8; an empty one
+// was not there. Nothing depends on it: a page may have none.
+type Meta struct {
+	Title        string
+	Description  string
+	Language     string
+	Canonical    string // canonical URL that the page gives as its own; its record is under the other
+	Robots       string // directives of its meta elements, as they are written
+	RobotsHeader string // those of its header
+	Headings     []Heading
+}
+
+// A Heading is the text of an element h1, h2 or h3.
+type Heading struct {
+	Level uint8
+	Text  string
+}
+
+func (m *Meta) fields() [6]*string {
+	return [6]*string{&m.Title, &m.Description, &m.Language, &m.Canonical, &m.Robots, &m.RobotsHeader}
+}
+
+// Size gives the bytes of all texts; those of nil are none.
+func (m *Meta) Size() (n int) {
+	if m == nil {
+		return 0
+	}
+	for _, s := range m.fields() {
+		n += len(*s)
+	}
+	for _, h := range m.Headings {
+		n += len(h.Text)
+	}
+	return n
+}
+
+func (m *Meta) append(b []byte) []byte {
+	for _, s := range m.fields() {
+		b = appendString(b, *s)
+	}
+	for _, h := range m.Headings {
+		b = appendString(append(b, h.Level), h.Text)
+	}
+	return seal(b)
+}
+
+func decodeMeta(v []byte) (Meta, error) {
+	var m Meta
+	body, err := unseal(v)
+	if err != nil {
+		return m, err
+	}
+	d := decoder{b: body}
+	for _, s := range m.fields() {
+		*s = d.string()
+	}
+	for len(d.b) > 0 {
+		m.Headings = append(m.Headings, Heading{Level: d.byte(), Text: d.string()})
+	}
+	return m, d.end("metadata")
+}
+
+// Meta gives the metadata of a stored page, nil if there is none. ErrCorrupt says that it is damaged.
+func (x *Index) Meta(url string) (meta *Meta, err error) {
+	key, err := Key(url)
+	if err != nil {
+		return nil, err
+	}
+	err = x.view(func(tx *bolt.Tx) error {
+		if v := tx.Bucket(bucketMeta).Get(key); v != nil {
+			m, err := decodeMeta(v)
+			if err != nil {
+				return err
+			}
+			meta = &m
+		}
+		return nil
+	})
+	return meta, err
+}
