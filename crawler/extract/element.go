@@ -6,11 +6,11 @@ import (
 	"golang.org/x/net/html"
 )
 
-// elements are the names that may hold links, with the name each is shown under: a browser
+// elements are the names that may hold links or metadata, with the name each is shown under: a browser
 // takes image for img.
 var elements = map[string]string{
 	"a": "a", "area": "area", "audio": "audio", "base": "base", "embed": "embed", "frame": "frame",
-	"iframe": "iframe", "image": "img", "img": "img", "input": "input", "link": "link", "meta": "meta",
+	"html": "html", "iframe": "iframe", "image": "img", "img": "img", "input": "input", "link": "link", "meta": "meta",
 	"object": "object", "script": "script", "source": "source", "track": "track", "video": "video",
 }
 
@@ -27,13 +27,16 @@ const (
 	attrName
 	attrContent
 	attrHTTPEquiv
+	attrProperty
+	attrLang
+	attrXMLLang
 	attrCount
 )
 
 var attributeOf = map[string]int{
 	"href": attrHref, "xlink:href": attrXlinkHref, "src": attrSrc, "srcset": attrSrcset, "poster": attrPoster,
 	"data": attrData, "rel": attrRel, "type": attrType, "name": attrName, "content": attrContent,
-	"http-equiv": attrHTTPEquiv,
+	"http-equiv": attrHTTPEquiv, "property": attrProperty, "lang": attrLang, "xml:lang": attrXMLLang,
 }
 
 // attributes are those of one element, with their character references undone.
@@ -53,7 +56,7 @@ func (a *attributes) read(z *html.Tokenizer, more bool) {
 	}
 }
 
-// element takes the references of one element.
+// element takes the references and metadata of one element.
 func (p *page) element(name string, a *attributes) {
 	rel := strings.ToLower(a.value[attrRel])
 	switch name {
@@ -74,8 +77,14 @@ func (p *page) element(name string, a *attributes) {
 		if a.value[attrHref] != "" && (follow && !asset || asset && p.opts.Assets) {
 			p.refer(name, rel, a.value[attrHref])
 		}
+	case "html":
+		for _, i := range []int{attrLang, attrXMLLang} {
+			if p.meta.Language == "" {
+				p.meta.Language = oneLine(a.value[i], maxLanguage)
+			}
+		}
 	case "meta":
-		p.meta(a)
+		p.metaElement(a)
 	case "iframe", "frame":
 		p.load(name, a.value[attrSrc])
 	default:
@@ -105,8 +114,8 @@ func (p *page) asset(name string, a *attributes) {
 	}
 }
 
-// meta takes a refresh and the directives for robots.
-func (p *page) meta(a *attributes) {
+// metaElement takes a refresh, the directives for robots, and what describes the page.
+func (p *page) metaElement(a *attributes) {
 	content := a.value[attrContent]
 	if strings.EqualFold(a.value[attrHTTPEquiv], "refresh") {
 		if ref, ok := refresh(content); ok {
@@ -114,10 +123,12 @@ func (p *page) meta(a *attributes) {
 		}
 	}
 	name := strings.TrimSpace(a.value[attrName])
+	p.describe(strings.ToLower(name), strings.ToLower(strings.TrimSpace(a.value[attrProperty])), content)
 	if strings.EqualFold(name, "robots") || name != "" && strings.EqualFold(name, p.opts.Token) {
 		noindex, nofollow := Directives([]string{content}, "")
 		p.NoIndex = p.NoIndex || noindex
 		p.NoFollow = p.NoFollow || nofollow
+		p.robots.item(content)
 	}
 }
 

@@ -1,9 +1,10 @@
-// Package extract finds the links of a page. It is fed by fetch with an answer, or by the tree
-// with a folder, and feeds scope.
+// Package extract finds the links and the metadata of a page, in one pass. It is fed by fetch
+// with an answer, or by the tree with a folder, and feeds scope.
 //
 // A page's links depend on the arguments of [Parse] alone: no clock, no map order, no state. So
 // the same folder gives the same links whenever it is read. Result.Charset, kept with the page
-// and given back as Facts.Charset, stands for the header that is no longer there.
+// and given back as Facts.Charset, stands for the header that is no longer there. What a header
+// adds to the metadata is not kept: a folder gives those of the page alone.
 //
 // The page is read as tokens, not as a tree: no nesting is too deep, and links in places where
 // a browser would drop them are found too. What counts is markup, that of noscript and template
@@ -22,6 +23,7 @@ import (
 	"golang.org/x/text/transform"
 
 	"urltree/crawler/weburl"
+	"urltree/storage"
 )
 
 // maxToken bounds one tag, comment or script, in bytes of UTF-8. A page is read up to a longer one.
@@ -34,9 +36,6 @@ const (
 	maxLinkBytes = 32 << 20
 )
 
-// maxTitle bounds Result.Title, in bytes.
-const maxTitle = 1000
-
 // Facts are what is known of an answer besides its body.
 type Facts struct {
 	URL         string   // canonical
@@ -44,6 +43,8 @@ type Facts struct {
 	Charset     string   // of the header, or the one used before; "" or an unknown label: from the body
 	HeaderLinks []string // canonical URLs from Link headers: the first links of the page
 	NoFollow    bool     // a header says nofollow
+	Language    string   // of the Content-Language header, for metadata
+	Robots      []string // X-Robots-Tag headers, for metadata; what they mean for links is NoFollow
 }
 
 // Options say which links count.
@@ -64,21 +65,21 @@ type Link struct {
 
 // A Result is what a page holds.
 type Result struct {
-	Links     []Link // in page order, repeats included
-	Charset   string // standard name of the encoding that links were decoded by; "" if not HTML
-	Title     string // of the first title element, white space collapsed, at most 1000 bytes
-	Canonical string // target of the first link rel=canonical, or ""
-	NoIndex   bool   // by meta robots
-	NoFollow  bool   // by meta robots; Facts.NoFollow is not in it
-	Cut       bool   // not all was read: a tag or script is over 4 MiB, or there are too many links
+	Links    []Link // in page order, repeats included
+	Charset  string // standard name of the encoding that links were decoded by; "" if not HTML
+	NoIndex  bool   // by meta robots
+	NoFollow bool   // by meta robots; Facts.NoFollow is not in it
+	Cut      bool   // not all was read: a tag or script is over 4 MiB, or there are too many links
+	// Meta is what the page says about itself, at most 4 KiB of text; nil: nothing, or not HTML.
+	Meta *storage.Meta
 	// NotFollowed counts references that gave no link: "scheme", "syntax" and "length" as weburl
 	// has them, "nofollow". It may be nil.
 	NotFollowed map[string]int
 }
 
-// Parse finds the links of an answer. It never fails: of a damaged page it reads what it can.
+// Parse finds links and metadata of an answer. It never fails: of a damaged page it reads what it can.
 func Parse(f Facts, body []byte, o Options) Result {
-	p := page{opts: o}
+	p := page{opts: o, robots: line{max: maxDirectives}, heading: line{max: maxHeading}}
 	for _, url := range f.HeaderLinks {
 		p.refs = append(p.refs, reference{Link: Link{URL: url, Element: "header"}})
 	}
@@ -96,6 +97,9 @@ func Parse(f Facts, body []byte, o Options) Result {
 		p.scan(r, xhtml)
 	}
 	p.resolve(f)
+	if p.Charset != "" {
+		p.Meta = p.finish(f)
+	}
 	return p.Result
 }
 
@@ -128,6 +132,12 @@ type page struct {
 	hasBase bool
 	base    string            // href of the first base element that has one
 	query   encoding.Encoding // of queries; nil: UTF-8
+
+	meta          storage.Meta // as far as it is known
+	ogDescription string       // for a page without another
+	robots        line         // contents of meta elements
+	level         uint8        // of the heading that is open; 0: none
+	heading       line         // its text so far
 }
 
 // resolve makes the references links.
@@ -151,8 +161,8 @@ func (p *page) resolve(f Facts) {
 		} else {
 			err = nil
 		}
-		if p.Canonical == "" && r.Element == "link" && err == nil && hasWord(r.Rel, "canonical") {
-			p.Canonical = r.URL
+		if p.meta.Canonical == "" && r.Element == "link" && err == nil && hasWord(r.Rel, "canonical") && len(r.URL) <= maxCanonical {
+			p.meta.Canonical = r.URL
 		}
 		switch {
 		case errors.Is(err, weburl.ErrScheme):
@@ -191,21 +201,35 @@ func (p *page) scan(r io.Reader, xhtml bool) {
 	z.SetMaxBuf(maxToken)
 	foreign := 0 // open svg and math elements
 	var attrs attributes
-	for inTitle := false; ; {
+	defer p.endHeading()
+	for inTitle, hidden := false, false; ; {
 		z.AllowCDATA(xhtml || foreign > 0)
 		switch token := z.Next(); token {
 		case html.ErrorToken:
 			p.Cut = p.Cut || errors.Is(z.Err(), html.ErrBufferExceeded)
 			return
 		case html.TextToken:
-			if inTitle && p.Title == "" {
-				p.Title = title(z.Text())
+			switch {
+			case inTitle && p.meta.Title == "":
+				text := line{max: maxText}
+				text.add(z.Text())
+				p.meta.Title = text.take()
+			case p.level > 0 && !hidden && foreign == 0 && !p.heading.full:
+				p.heading.add(z.Text())
 			}
-			inTitle = false
+			inTitle, hidden = false, false
 		case html.EndTagToken:
-			inTitle = false
-			if name, _ := z.TagName(); isForeign(name) && foreign > 0 {
+			inTitle, hidden = false, false
+			name, _ := z.TagName()
+			if isForeign(name) && foreign > 0 {
 				foreign--
+			}
+			switch {
+			case p.level == 0:
+			case level(name) > 0:
+				p.endHeading()
+			default:
+				p.inHeading(name)
 			}
 		case html.StartTagToken, html.SelfClosingTagToken:
 			name, more := z.TagName()
@@ -215,6 +239,11 @@ func (p *page) scan(r io.Reader, xhtml bool) {
 				z.NextIsNotRawText()
 			}
 			inTitle = !closed && foreign == 0 && string(name) == "title"
+			if level := level(name); level > 0 && !closed {
+				p.startHeading(level)
+			} else if p.level > 0 {
+				hidden = p.inHeading(name) && !closed
+			}
 			if isForeign(name) && !closed {
 				foreign++
 			}
@@ -227,12 +256,6 @@ func (p *page) scan(r io.Reader, xhtml bool) {
 }
 
 func isForeign(name []byte) bool { return string(name) == "svg" || string(name) == "math" }
-
-// title collapses white space and cuts at maxTitle.
-func title(text []byte) string {
-	s := strings.Join(strings.Fields(string(text[:min(len(text), 8*maxTitle)])), " ")
-	return strings.ToValidUTF8(s[:min(len(s), maxTitle)], "")
-}
 
 // hasWord tells whether words, in lower case and separated by white space, has this one.
 func hasWord(words, word string) bool {

@@ -1,0 +1,157 @@
+package extract
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"urltree/storage"
+)
+
+// Bounds of Result.Meta, in bytes. What all but headings may take leaves some room for those.
+const (
+	maxMeta       = 4 << 10 // of all texts
+	maxText       = 500     // of title and description
+	maxLanguage   = 100
+	maxDirectives = 300  // of page and header, each
+	maxCanonical  = 2048 // a longer one is left out: cut it would be another
+	maxHeading    = 200
+	maxHeadings   = 20
+)
+
+// A line collects text as one line of UTF-8: white space becomes single spaces, other control
+// characters go, and it ends before the character that would make it longer than max.
+type line struct {
+	max   int
+	text  []byte
+	space bool // one stands before the next character
+	full  bool
+}
+
+func (l *line) add(text []byte) {
+	for i := 0; i < len(text) && !l.full; {
+		r, n := rune(text[i]), 1
+		if r >= utf8.RuneSelf {
+			r, n = utf8.DecodeRune(text[i:])
+		}
+		i += n
+		switch {
+		case unicode.IsSpace(r):
+			l.space = len(l.text) > 0
+		case unicode.IsControl(r):
+		default:
+			old := len(l.text)
+			if l.space {
+				l.text = append(l.text, ' ')
+			}
+			if l.text = utf8.AppendRune(l.text, r); len(l.text) > l.max {
+				l.text, l.full = l.text[:old], true
+			}
+			l.space = false
+		}
+	}
+}
+
+// take gives the text and begins anew.
+func (l *line) take() string {
+	text := string(l.text)
+	l.text, l.space, l.full = l.text[:0], false, false
+	return text
+}
+
+func oneLine(s string, most int) string {
+	l := line{max: most}
+	l.add([]byte(s))
+	return string(l.text)
+}
+
+// item adds text as one item of a list.
+func (l *line) item(text string) {
+	if strings.TrimSpace(text) == "" {
+		return
+	}
+	if len(l.text) > 0 {
+		l.add([]byte(", "))
+	}
+	l.add([]byte(text))
+}
+
+// list gives all items, without the comma before one that did not fit.
+func (l *line) list() string { return strings.TrimRight(l.take(), ", ") }
+
+// level gives the 2 of h2; 0: it is no heading.
+func level(name []byte) uint8 {
+	if len(name) == 2 && name[0] == 'h' && '1' <= name[1] && name[1] <= '6' {
+		return name[1] - '0'
+	}
+	return 0
+}
+
+// startHeading begins a heading, and ends the one before if nothing else has.
+func (p *page) startHeading(level uint8) {
+	p.endHeading()
+	if level <= 3 && len(p.meta.Headings) < maxHeadings {
+		p.level = level
+	}
+}
+
+func (p *page) endHeading() {
+	if p.level == 0 {
+		return
+	}
+	if text := p.heading.take(); text != "" {
+		p.meta.Headings = append(p.meta.Headings, storage.Heading{Level: p.level, Text: text})
+	}
+	p.level = 0
+}
+
+// inHeading sees to a tag between those of a heading: does text follow that is not shown?
+func (p *page) inHeading(name []byte) (hidden bool) {
+	switch string(name) {
+	case "br", "div", "p":
+		p.heading.add([]byte{' '})
+	case "script", "style", "title", "textarea", "iframe", "noembed", "noframes":
+		return true
+	}
+	return false
+}
+
+// describe takes what a meta element says about the page.
+func (p *page) describe(name, property, content string) {
+	switch {
+	case name == "description" && p.meta.Description == "":
+		p.meta.Description = oneLine(content, maxText)
+	case (name == "og:description" || property == "og:description") && p.ogDescription == "":
+		p.ogDescription = oneLine(content, maxText)
+	}
+}
+
+// finish gives the metadata, with what the header says; nil if there are none.
+func (p *page) finish(f Facts) *storage.Meta {
+	m := p.meta // a copy: the page does not stay in memory
+	if m.Description == "" {
+		m.Description = p.ogDescription
+	}
+	// A header that names several languages tells for whom the page is, not what it is written in.
+	if m.Language == "" && !strings.Contains(f.Language, ",") {
+		m.Language = oneLine(f.Language, maxLanguage)
+	}
+	m.Robots = p.robots.list()
+	for _, value := range f.Robots {
+		p.robots.item(value)
+	}
+	m.RobotsHeader = p.robots.list()
+	headings := m.Headings
+	m.Headings = nil
+	room := maxMeta - m.Size()
+	for i, h := range headings {
+		if room -= len(h.Text); room < 0 {
+			break
+		}
+		m.Headings = headings[:i+1]
+	}
+	if m.Size() == 0 {
+		return nil
+	}
+	return &m
+}

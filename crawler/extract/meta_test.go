@@ -1,0 +1,165 @@
+package extract
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"urltree/storage"
+)
+
+// metaLaw checks what holds for all metadata: nothing is too long, and each text is one clean line.
+func metaLaw(t *testing.T, m *storage.Meta) {
+	t.Helper()
+	if m == nil {
+		return
+	}
+	if m.Size() == 0 || m.Size() > maxMeta || len(m.Headings) > maxHeadings {
+		t.Errorf("%d bytes, %d headings", m.Size(), len(m.Headings))
+	}
+	check := func(what, text string, most int) {
+		t.Helper()
+		if len(text) > most || oneLine(text, most) != text || text != strings.TrimSpace(text) {
+			t.Errorf("%s: %q", what, text)
+		}
+	}
+	check("title", m.Title, maxText)
+	check("description", m.Description, maxText)
+	check("language", m.Language, maxLanguage)
+	check("canonical", m.Canonical, maxCanonical)
+	check("robots", m.Robots, maxDirectives)
+	check("robots header", m.RobotsHeader, maxDirectives)
+	for _, h := range m.Headings {
+		check("heading", h.Text, maxHeading)
+		if h.Text == "" || h.Level < 1 || h.Level > 3 {
+			t.Errorf("heading %+v", h)
+		}
+	}
+}
+
+func TestMeta(t *testing.T) {
+	h := func(level uint8, text string) storage.Heading { return storage.Heading{Level: level, Text: text} }
+	headings := func(list ...storage.Heading) storage.Meta { return storage.Meta{Headings: list} }
+	html := Facts{URL: pageURL, Media: "text/html", Charset: "utf-8"}
+	with := func(change func(*Facts)) Facts {
+		f := html
+		change(&f)
+		return f
+	}
+	for _, tt := range []struct {
+		name  string
+		facts Facts
+		html  string
+		want  storage.Meta
+	}{
+		{"nothing", html, `<p>text<title> </title><h1></h1><meta name=description><meta name=robots content=" , ">`, storage.Meta{}},
+		{
+			"everything", html, `<html lang=en-GB><title>T</title><meta name=Description content=D><meta name=robots content="noarchive, max-snippet:9">` +
+				`<link rel=canonical href=/c><h1>A</h1><h2>B</h2><h3>C</h3><h4>no</h4>`,
+			storage.Meta{
+				Title: "T", Description: "D", Language: "en-GB", Canonical: "https://example.org/c", Robots: "noarchive, max-snippet:9",
+				Headings: []storage.Heading{h(1, "A"), h(2, "B"), h(3, "C")},
+			},
+		},
+		{"not HTML", with(func(f *Facts) { f.Media, f.Language = "text/plain", "de" }), `<title>T</title>`, storage.Meta{}},
+		{"XHTML", with(func(f *Facts) { f.Media = "application/xhtml+xml" }), `<html xml:lang="de"><title/><h1/>x<h2>A<script/>B</h2>`, storage.Meta{Language: "de", Headings: []storage.Heading{h(2, "AB")}}},
+
+		{"white space and control characters", html, "<title>\n a\t\u00a0\u2028b\x07\u0085 c\u009b\n</title>", storage.Meta{Title: "a b c"}},
+		{"character references", html, "<title>&lt;&auml;&#x1f600;&#27;&#0;</title><h1>&amp;amp;</h1><meta name=description content='&quot;'>", storage.Meta{Title: "<ä😀\ufffd", Description: `"`, Headings: []storage.Heading{h(1, "&amp;")}}},
+		{"charset", with(func(f *Facts) { f.Charset = "koi8-r" }), "<title>\xf4</title><h1>\xf4</h1><meta name=description content=\xf4>", storage.Meta{Title: "Т", Description: "Т", Headings: []storage.Heading{h(1, "Т")}}},
+		{"not UTF-8 after all", html, "<title>a\xffb</title>", storage.Meta{Title: "a\ufffdb"}},
+
+		{"first title that has text", html, `<svg><title>no</title></svg><title> </title><title>A<b></title><title>B</title>`, storage.Meta{Title: "A<b>"}},
+		{"first description", html, `<meta name=description content=" "><meta name=description content=A><meta name=description content=B>`, storage.Meta{Description: "A"}},
+		{"og:description", html, `<meta property=og:description content=O>`, storage.Meta{Description: "O"}},
+		{"og:description as name", html, `<meta name=OG:description content=O>`, storage.Meta{Description: "O"}},
+		{"description before og:description", html, `<meta property=og:description content=O><meta name=description content=D>`, storage.Meta{Description: "D"}},
+
+		{"language of the page first", with(func(f *Facts) { f.Language = "de" }), `<html lang=en><html lang=fr>`, storage.Meta{Language: "en"}},
+		{"language of the header", with(func(f *Facts) { f.Language = " de " }), `<html lang="">`, storage.Meta{Language: "de"}},
+		{"several languages", with(func(f *Facts) { f.Language = "de, en" }), `<title>T</title>`, storage.Meta{Title: "T"}},
+
+		{
+			"robots of page and header", with(func(f *Facts) { f.Robots = []string{"googlebot: none", "", "noarchive"} }), `<meta name=robots content=all><meta name=Kite content=nosnippet><meta name=googlebot content=none>`,
+			storage.Meta{Robots: "all, nosnippet", RobotsHeader: "googlebot: none, noarchive"},
+		},
+		{"canonical of a base behind it", html, `<link rel=canonical href=c><base href=/b/><link rel=canonical href=d>`, storage.Meta{Canonical: "https://example.org/b/c"}},
+		{"canonical that is no URL", html, `<link rel=canonical href=mailto:x><link rel=canonical href=d>`, storage.Meta{Canonical: "https://example.org/dir/d"}},
+		{"canonical too long", html, `<link rel=canonical href=` + strings.Repeat("c", maxCanonical) + `>`, storage.Meta{}},
+
+		{"markup in a heading", html, "<h1 id=x>A <a href=y>b<em>c</em></a><!-- no -->\n<img alt=no>d<br>e<p>f</h1>g", headings(h(1, "A bc d e f"))},
+		{"scripts and styles", html, `<h1>A<script>no</script><style>no</style><textarea>no</textarea><svg><title>no</title><text>no</text></svg>B<script></script>C</h1>`, headings(h(1, "ABC"))},
+		{"title in a heading", html, `<h1>A<title>T</title>B</h1>`, storage.Meta{Title: "T", Headings: []storage.Heading{h(1, "AB")}}},
+		{"headings not ended", html, `<h1>A<h2>B<h3> <h2>C</h1>no<h4>no<h1>D`, headings(h(1, "A"), h(2, "B"), h(2, "C"), h(1, "D"))},
+		{"other names", html, `<h0>no</h0><h7>no</h7><hr>no<header>no</header><hx>no</hx>`, storage.Meta{}},
+		{"in comments and scripts", html, `<!--<h1>no</h1>--><script>"<h1>no</h1>"</script>`, storage.Meta{}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := Parse(tt.facts, []byte(tt.html), Options{Token: "kite", NoFollow: "none"})
+			var got storage.Meta
+			if r.Meta != nil {
+				got = *r.Meta
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Error(diff)
+			}
+			law(t, tt.facts, []byte(tt.html), Options{Token: "kite", NoFollow: "none"}, r)
+		})
+	}
+}
+
+// However much a page says, what is kept is bounded, cut between characters, and costs no more
+// than the page.
+func TestMetaBounds(t *testing.T) {
+	const n = 200_000
+	much := strings.Repeat("äß ", n)
+	for _, tt := range []struct {
+		name, html string
+		size       int
+		headings   int
+	}{
+		{"title", "<title>" + much + "</title>", 499, 0}, // of 500 the last would be half a character
+		{"description", "<meta name=description content='" + much + "'>", 499, 0},
+		{"language", "<html lang='" + much + "'>", 99, 0},
+		{"robots", "<meta name=robots content='" + much + "'>", 299, 0},
+		{"robots, many", strings.Repeat("<meta name=robots content=x>", n), 298, 0},
+		{"heading", "<h1>" + much, 199, 1},
+		{"heading in parts", "<h1>" + strings.Repeat("x<b>", n), maxHeading, 1},
+		{"headings", strings.Repeat("<h1>x", n), maxHeadings, maxHeadings},
+		{"long headings", strings.Repeat("<h2>"+strings.Repeat("x", maxHeading), n/100), 20 * maxHeading, maxHeadings},
+		{"white space", "<h1>" + strings.Repeat(" \x07", n) + "x", 1, 1},
+		{
+			"all at once", "<html lang='" + much + "'><title>" + much + "</title><meta name=description content='" + much + "'>" +
+				"<meta name=robots content='" + much + "'><link rel=canonical href=/" + strings.Repeat("c", maxCanonical-20) + ">" +
+				strings.Repeat("<h1>"+strings.Repeat("x", maxHeading), maxHeadings), 499 + 499 + 99 + 299 + 2048 + 600, 3,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := Facts{URL: pageURL, Media: "text/html", Charset: "utf-8"}
+			r := Parse(f, []byte(tt.html), Options{})
+			if r.Meta == nil || r.Meta.Size() != tt.size || len(r.Meta.Headings) != tt.headings {
+				t.Errorf("%d bytes, %d headings; want %d, %d", r.Meta.Size(), len(r.Meta.Headings), tt.size, tt.headings)
+			}
+			metaLaw(t, r.Meta)
+		})
+	}
+}
+
+// BenchmarkParseMeta reads a page with all that metadata come from.
+func BenchmarkParseMeta(b *testing.B) {
+	var page strings.Builder
+	page.WriteString(`<!DOCTYPE html><html lang=en><head><title>A page &amp; its title</title><meta name=description content="What it is about.">` +
+		`<meta name=robots content="index, follow"><link rel=canonical href="/page"></head><body><h1>Page</h1>`)
+	for i := range 20 {
+		fmt.Fprintf(&page, "<h2 id=s%d>Section <a href=#s%d>%d</a></h2>\n<p>%s\n", i, i, i, strings.Repeat("text ", 200))
+	}
+	body := []byte(page.String())
+	b.SetBytes(int64(len(body)))
+	f := pageFacts
+	f.Charset = "utf-8"
+	for b.Loop() {
+		Parse(f, body, Options{})
+	}
+}
