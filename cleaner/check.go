@@ -149,7 +149,7 @@ func (c *checker) pages(ctx context.Context) error {
 			c.fault("%s: index and folder differ\n  index:  %s  folder: %s", r.URL, kept, folder)
 		}
 		if c.opts.Links && !c.report.Relink && !strings.Contains(f.Flags, flagCut) {
-			for _, l := range c.parser.Links(f, body) {
+			for _, l := range c.parser.Parse(f, body).Links {
 				c.report.Links++
 				if err := c.want(l.URL, r.URL); err != nil {
 					return err

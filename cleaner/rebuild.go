@@ -16,12 +16,12 @@ import (
 
 const indexName = "index.db"
 
-// A Parser gives the admitted links of a page from what its folder holds. It depends on nothing
-// but FORMAT and the seeds it was told of, so that a page gives the same links at any time.
+// A Parser gives admitted links and metadata of a page from what its folder holds. It depends on
+// nothing but FORMAT and the seeds it was told of, so that a page gives the same at any time.
 type Parser interface {
 	// AddSeed makes a URL count as a seed for scope.
 	AddSeed(url string)
-	Links(f iut.Facts, body []byte) []storage.Link
+	Parse(f iut.Facts, body []byte) iut.Parsed
 }
 
 // A Report tells what a rebuild or a merge found and did.
@@ -53,7 +53,7 @@ func (r *Report) String() string {
 }
 
 // A transaction of a rebuild has at most this many pages, and not many more links. Their bodies
-// are gone by then; links are what takes memory.
+// are gone by then; links are what takes memory, and at most 4 KiB of metadata a page.
 const (
 	setPages = 1000
 	setLinks = 50_000
@@ -61,9 +61,9 @@ const (
 
 // Rebuild brings the index to what folders and seeds.txt say, before a run has begun. Torn pages
 // are removed. Each complete page that the index does not call stored, its SHA-256 compared, is
-// committed with its links. A record that the index calls stored, but whose folder does not hold
-// that page, is pending again; so is one with another outcome whose folder holds a page, until
-// that page is adopted. Each seed has a record.
+// committed with its links and metadata. A record that the index calls stored, but whose folder
+// does not hold that page, is pending again; so is one with another outcome whose folder holds a
+// page, until that page is adopted. Each seed has a record.
 //
 // So a rebuild into an empty index gives: stored = complete pages; pending = seeds and links of
 // stored pages that have no complete page, with the shortest known depth. It may be cut off
@@ -215,9 +215,10 @@ func (r *rebuild) adopt(ctx context.Context) error {
 			return err
 		}
 		r.report.Adopted++
+		parsed := r.parser.Parse(f, body)
 		return r.take(ctx, &storage.Outcome{
 			Row:   storage.Row{URL: url, Source: f.Source, Depth: f.PageDepth},
-			State: storage.Stored, Page: f.Page, Links: r.parser.Links(f, body),
+			State: storage.Stored, Page: f.Page, Links: parsed.Links, Meta: parsed.Meta,
 		})
 	})
 	if err != nil {

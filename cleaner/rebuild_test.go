@@ -107,9 +107,10 @@ func (pl *plan) make(s *site, p *parser) {
 	}
 	for _, page := range pl.pages {
 		f := s.write(page.url, page.source, page.depth, page.links...)
+		parsed := p.Parse(f, bodyOf(page.url, page.links))
 		o := &storage.Outcome{
 			Row:   storage.Row{URL: page.url, Source: page.source, Depth: page.depth},
-			State: storage.Stored, Page: f.Page, Links: p.Links(f, bodyOf(page.url, page.links)),
+			State: storage.Stored, Page: f.Page, Links: parsed.Links, Meta: parsed.Meta,
 		}
 		var err error
 		switch page.state {
@@ -223,6 +224,9 @@ func TestTreeSuffices(t *testing.T) {
 			case isPage:
 				if r.State != storage.Stored || r.Source != page.source || r.PageDepth != page.depth || r.Depth > page.depth {
 					t.Fatalf("stored: %+v, want %+v", r, page)
+				}
+				if m, err := s.index.Meta(url); err != nil || m == nil || m.Title != "page "+url {
+					t.Fatalf("metadata of %s: %+v, %v", url, m, err)
 				}
 			case isPending:
 				if r.State != storage.Pending || r.Range != storage.Now || r.Depth != depth || r.Tries != 0 {

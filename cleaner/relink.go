@@ -25,7 +25,7 @@ func Relink(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser,
 		if err != nil {
 			return fmt.Errorf("%w: %s is stored in the index: %w", storage.ErrDamaged, rec.URL, err)
 		}
-		return r.take(ctx, &storage.Outcome{Links: p.Links(f, body)})
+		return r.take(ctx, &storage.Outcome{Links: p.Parse(f, body).Links})
 	})
 	if err == nil {
 		err = r.commit(ctx)

@@ -13,7 +13,7 @@ import (
 	"urltree/storage"
 )
 
-// A parser finds lines "link: URL". With hosts set, it admits only links to the hosts of seeds.
+// A parser finds lines "link: URL", and takes the first line as title. With hosts set, it admits only links to the hosts of seeds.
 type parser struct {
 	hosts map[string]bool
 	read  func(url string) // told of each page; nil: nobody is
@@ -25,17 +25,19 @@ func (p *parser) AddSeed(url string) {
 	}
 }
 
-func (p *parser) Links(f iut.Facts, body []byte) (links []storage.Link) {
+func (p *parser) Parse(f iut.Facts, body []byte) (parsed iut.Parsed) {
 	if p.read != nil {
 		p.read(f.URL)
 	}
 	for line := range strings.Lines(string(body)) {
 		url, ok := strings.CutPrefix(strings.TrimSpace(line), "link: ")
 		if ok && (p.hosts == nil || p.hosts[storage.Host(url)]) {
-			links = append(links, storage.Link{URL: url, Source: f.URL, Depth: f.PageDepth + 1})
+			parsed.Links = append(parsed.Links, storage.Link{URL: url, Source: f.URL, Depth: f.PageDepth + 1})
 		}
 	}
-	return links
+	title, _, _ := strings.Cut(string(body), "\n")
+	parsed.Meta = &storage.Meta{Title: title}
+	return parsed
 }
 
 // fataler is what *testing.T, *testing.B and *rapid.T have in common.
@@ -131,9 +133,10 @@ func (s *site) write(url, source string, depth uint32, links ...string) iut.Fact
 // store writes a page and commits it with its links.
 func (s *site) store(url, source string, depth uint32, links ...string) {
 	f := s.write(url, source, depth, links...)
+	parsed := (&parser{}).Parse(f, bodyOf(url, links))
 	s.commit(&storage.Outcome{
 		Row:   storage.Row{URL: url, Source: source, Depth: depth},
-		State: storage.Stored, Page: f.Page, Links: (&parser{}).Links(f, bodyOf(url, links)),
+		State: storage.Stored, Page: f.Page, Links: parsed.Links, Meta: parsed.Meta,
 	})
 }
 

@@ -119,7 +119,7 @@ func (w *worker) page(item *iut.Item, res *fetch.Response) {
 	}
 	page.HeaderLinks = strings.Join(extract.HeaderLinks(item.Row.URL, res.Header["Link"]), " ")
 	page.Bytes, page.Digest = res.Body.Len(), res.Body.Digest()
-	meta, err := w.parsePage(item, res.Body.Bytes())
+	meta, err := w.parsePage(item, res)
 	switch {
 	case err != nil:
 		w.opts.Log.Warn("parse", "err", err)

@@ -41,17 +41,20 @@ type Linker struct {
 // AddSeed makes a URL count as a seed for scope.
 func (l *Linker) AddSeed(url string) { l.scope.AddSeed(url) }
 
-// Links gives the admitted links of a stored page, in page order, repeats left out.
-func (l *Linker) Links(f iut.Facts, body []byte) []storage.Link {
-	return l.admit(l.parse(f, body), f)
+// Parse gives the admitted links of a stored page, in page order, repeats left out, and its
+// metadata without those that only the header had.
+func (l *Linker) Parse(f iut.Facts, body []byte) iut.Parsed {
+	page := extract.Parse(extractFacts(f), body, l.opts)
+	return iut.Parsed{Links: l.admit(page, f), Meta: page.Meta}
 }
 
-func (l *Linker) parse(f iut.Facts, body []byte) extract.Result {
-	return extract.Parse(extract.Facts{
+// extractFacts are those that a folder has.
+func extractFacts(f iut.Facts) extract.Facts {
+	return extract.Facts{
 		URL: f.URL, Media: f.Media, Charset: f.Charset,
 		HeaderLinks: strings.Fields(f.HeaderLinks),
 		NoFollow:    strings.Contains(f.Flags, flagNoFollow),
-	}, body, l.opts)
+	}
 }
 
 // admit makes records' links of what a page named.

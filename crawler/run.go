@@ -155,7 +155,7 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 			Weight: weigh,
 		})
 		e.buffers = append(e.buffers, buf)
-		b := &iut.Builder{Tree: e.tree, Source: buf, Committer: committer, Parse: e.linker.Links, Stored: e.stages[stageStore].add}
+		b := &iut.Builder{Tree: e.tree, Source: buf, Committer: committer, Parse: e.linker.Parse, Stored: e.stages[stageStore].add}
 		guard(&builders, func() error { return b.Run(e.alive) })
 	}
 	guard(&committing, func() error { return committer.Run(e.alive) })

@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"urltree/buffer"
+	"urltree/crawler/extract"
 	"urltree/crawler/fetch"
 	"urltree/crawler/frontier"
 	"urltree/iut"
@@ -276,9 +277,9 @@ func (w *worker) add(item *iut.Item, say func(*Outcome)) bool {
 }
 
 // weigh gives the bytes that an item holds in memory: the place of its body, which is larger
-// than the body, and its links.
+// than the body, its links and its metadata.
 func weigh(item *iut.Item) int64 {
-	n := cap(item.Body) + cap(item.Links)*int(unsafe.Sizeof(storage.Link{}))
+	n := cap(item.Body) + item.Meta.Size() + cap(item.Links)*int(unsafe.Sizeof(storage.Link{}))
 	for i := range item.Links {
 		n += len(item.Links[i].URL)
 	}
@@ -300,8 +301,8 @@ func (w *worker) accepts(media string) bool {
 	return false
 }
 
-// parsePage finds the links of an answer. What panics is the page's fault, not the crawl's.
-func (w *worker) parsePage(item *iut.Item, body []byte) (noindex bool, err error) {
+// parsePage finds links and metadata of an answer. What panics is the page's fault, not the crawl's.
+func (w *worker) parsePage(item *iut.Item, res *fetch.Response) (noindex bool, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("parse %s: panic: %v", item.Row.URL, p)
@@ -309,7 +310,10 @@ func (w *worker) parsePage(item *iut.Item, body []byte) (noindex bool, err error
 	}()
 	start := time.Now()
 	facts := iut.Facts{URL: item.Row.URL, Source: item.Row.Source, Page: item.Outcome.Page}
-	page := w.linker.parse(facts, body)
+	said := extractFacts(facts)
+	said.Language = strings.Join(res.Header["Content-Language"], ",")
+	said.Robots = res.Header["X-Robots-Tag"]
+	page := extract.Parse(said, res.Body.Bytes(), w.linker.opts)
 	item.Outcome.Page.Charset = page.Charset
 	if page.NoFollow {
 		// The folder says so by itself, whatever name the next run looks for.
@@ -318,7 +322,7 @@ func (w *worker) parsePage(item *iut.Item, body []byte) (noindex bool, err error
 	if page.Cut {
 		item.Outcome.Page.Flags = addFlag(item.Outcome.Page.Flags, flagCut)
 	}
-	item.Links = w.dropKnown(w.linker.admit(page, facts))
+	item.Links, item.Meta = w.dropKnown(w.linker.admit(page, facts)), page.Meta
 	w.stages[stageParse].add(time.Since(start))
 	return page.NoIndex, nil
 }

@@ -131,11 +131,12 @@ func (b *Builder) dropTemp(item *Item) error {
 	return nil
 }
 
-// adopt makes the item's outcome and links those of the page that the folder holds. A URL that
-// has become a seed since keeps the source that its folder names.
+// adopt makes the item's outcome, links and metadata those of the page that the folder holds. A
+// URL that has become a seed since keeps the source that its folder names.
 func (b *Builder) adopt(item *Item, facts Facts, body []byte) {
 	item.State, item.Reason = storage.Stored, ""
 	item.Row.Source = facts.Source
 	item.Outcome.Page = facts.Page
-	item.Links = b.Parse(facts, body)
+	parsed := b.Parse(facts, body)
+	item.Links, item.Meta = parsed.Links, parsed.Meta
 }

@@ -363,7 +363,7 @@ func TestStoredIsTold(t *testing.T) {
 	c := iut.NewCommitter(tree, &stepIndex{steps: &steps{}}, 1)
 	buf := buffer.New(buffer.Options[*iut.Item]{})
 	told := 0
-	b := &iut.Builder{Tree: tree, Source: buf, Committer: c, Parse: linksOf, Stored: func(d time.Duration) { told++ }}
+	b := &iut.Builder{Tree: tree, Source: buf, Committer: c, Parse: parse, Stored: func(d time.Duration) { told++ }}
 	for n := range 6 {
 		it := itemOf(page(n))
 		if n%2 == 0 {

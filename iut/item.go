@@ -12,8 +12,8 @@ type Item struct {
 	storage.Outcome
 	Body []byte // content.html of a stored page, unless Temp is set
 	Temp string // file in tmp/ that becomes content.html
-	// Adopt says that the folder is said to hold the page already: nothing is written, record
-	// and links come from the folder.
+	// Adopt says that the folder is said to hold the page already: nothing is written, record,
+	// links and metadata come from the folder.
 	Adopt bool
 	// Free gives the memory of the body back; nil: nothing to give back. The builder calls it once.
 	Free func()
@@ -36,10 +36,16 @@ func freeAll(items []*Item) {
 	}
 }
 
-// A Parse gives the links of a page from what its folder holds: the facts of source.txt and
-// content.html. It depends on nothing else but FORMAT, so the answer and the folder give the
-// same links, today and after a crash.
-type Parse func(f Facts, body []byte) []storage.Link
+// A Parse reads a page from what its folder holds: the facts of source.txt and content.html. It
+// depends on nothing else but FORMAT, so the answer and the folder give the same links, today
+// and after a crash.
+type Parse func(f Facts, body []byte) Parsed
+
+// Parsed is what a page says.
+type Parsed struct {
+	Links []storage.Link
+	Meta  *storage.Meta // nil: it says nothing about itself
+}
 
 // Fail makes the outcome a failure with a reason.
 func (it *Item) Fail(reason string) { it.State, it.Reason = storage.Failed, reason }

@@ -52,7 +52,7 @@ func (p *pipeline) start(buffers int) *pipeline {
 	for i := range buffers {
 		buf := buffer.New(buffer.Options[*iut.Item]{Size: p.size})
 		p.buffers = append(p.buffers, buf)
-		b := &iut.Builder{Tree: p.tree, Source: buf, Committer: p.committer, Parse: linksOf}
+		b := &iut.Builder{Tree: p.tree, Source: buf, Committer: p.committer, Parse: parse}
 		p.building.Go(func() { p.builderErrs[i] = watch(b.Run(p.ctx)) })
 	}
 	p.committing.Go(func() { p.committerErr = watch(p.committer.Run(p.ctx)) })
@@ -93,7 +93,7 @@ func itemOf(p *iut.Page) *iut.Item {
 	return &iut.Item{
 		Outcome: storage.Outcome{
 			Row:   storage.Row{URL: p.URL, Source: p.Source, Depth: p.PageDepth},
-			State: storage.Stored, Page: p.Facts.Page, Links: linksOf(p.Facts, p.Body),
+			State: storage.Stored, Page: p.Facts.Page, Links: linksOf(p.Facts, p.Body), Meta: metaOf(p.Facts),
 		},
 		Body: p.Body, Temp: p.Temp,
 	}
@@ -101,7 +101,13 @@ func itemOf(p *iut.Page) *iut.Item {
 
 var href = regexp.MustCompile(`<a href=(\d+)>`)
 
-// linksOf is the parser of these tests.
+// parse is the parser of these tests.
+func parse(f iut.Facts, body []byte) iut.Parsed {
+	return iut.Parsed{Links: linksOf(f, body), Meta: metaOf(f)}
+}
+
+func metaOf(f iut.Facts) *storage.Meta { return &storage.Meta{Title: f.URL + " from " + f.Source} }
+
 func linksOf(f iut.Facts, body []byte) (links []storage.Link) {
 	for _, m := range href.FindAllSubmatch(body, -1) {
 		links = append(links, storage.Link{URL: fmt.Sprintf("https://example.org/link/%s", m[1]), Source: f.URL, Depth: f.PageDepth + 1})
@@ -193,7 +199,7 @@ func requireSound(t *testing.T, x *storage.Index) {
 	}
 }
 
-// requireAgree wants the record of a stored page to say what its folder says.
+// requireAgree wants record and metadata of a stored page to say what its folder says.
 func requireAgree(t *testing.T, x *storage.Index, tree *iut.Tree, url string) {
 	t.Helper()
 	f, _, err := tree.Load(url)
@@ -202,5 +208,8 @@ func requireAgree(t *testing.T, x *storage.Index, tree *iut.Tree, url string) {
 	}
 	if r := record(t, x, url); r.State != storage.Stored || r.Page != f.Page || r.Source != f.Source {
 		t.Errorf("%s: the index has %v %+v from %q, source.txt %+v from %q", url, r.State, r.Page, r.Source, f.Page, f.Source)
+	}
+	if m, err := x.Meta(url); err != nil || m == nil || m.Title != metaOf(f).Title {
+		t.Errorf("%s: metadata %+v, %v; want %+v", url, m, err, metaOf(f))
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/net/html"
 )
 
-// elements are the names that may hold links or metadata, with the name each is shown under: a browser
-// takes image for img.
+// elements are the names that may hold links or metadata, with the name each is shown under: a
+// browser takes image for img.
 var elements = map[string]string{
 	"a": "a", "area": "area", "audio": "audio", "base": "base", "embed": "embed", "frame": "frame",
 	"html": "html", "iframe": "iframe", "image": "img", "img": "img", "input": "input", "link": "link", "meta": "meta",
