@@ -63,7 +63,7 @@ const (
 // Run answers the question that args asks, a command's name and its arguments, by writing to w:
 //
 //	ls [-r] [-state S] [-n N] [URL-PREFIX]   what lies below a folder, with states and counts
-//	show URL                                 its record, field by field
+//	show URL                                 its record and metadata, field by field
 //	cat URL                                  its content.html
 //	path URL                                 its folder below the root of the tree
 //	why URL                                  what happened to it, or what it waits for

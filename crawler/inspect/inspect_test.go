@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
+	bolt "go.etcd.io/bbolt"
 	"go.uber.org/goleak"
 	"urltree/iut"
 	"urltree/storage"
@@ -115,6 +116,11 @@ func sample(t *testing.T) *Inspector {
 	commit(t, i, o)
 
 	o = stored(docs, home, 1, "<p>docs\n")
+	o.Meta = &storage.Meta{
+		Title: "Docs – all", Description: "What there is.", Language: "en", Canonical: docs,
+		Robots: "noarchive", RobotsHeader: "kite: all",
+		Headings: []storage.Heading{{Level: 1, Text: "Docs"}, {Level: 3, Text: "About\x1b"}},
+	}
 	o.Links = links(2, "https://example.org/docs/slow", docs, "https://example.org/docs/slow?page=2", docs,
 		"https://example.org.example.net/far", docs)
 	o.Links[2].Held = "depth"
@@ -281,6 +287,35 @@ func TestTornPage(t *testing.T) {
 	}
 }
 
+// TestDamagedMeta: metadata that cannot be read do not hide the record.
+func TestDamagedMeta(t *testing.T) {
+	i := sample(t)
+	const url = "https://example.org/docs/"
+	file := filepath.Join(i.Tree.Root(), "index.db")
+	if err := i.Index.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := bolt.Open(file, 0o644, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(tx *bolt.Tx) error {
+		key, err := storage.Key(url)
+		return errors.Join(err, tx.Bucket([]byte("meta")).Put(key, []byte("metadata")))
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if i.Index, err = storage.Open(file, storage.Options{ReadOnly: true}); err != nil {
+		t.Fatal(err)
+	}
+	defer i.Index.Close()
+	out, err := answer(i, "show", url)
+	if err != nil || !strings.Contains(out, "\nmetadata      storage: corrupt value") || !strings.Contains(out, "a seed\n") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // TestCleanOutput: whatever a server and a record say, no control character comes out but the
 // newlines and tabs of our own.
 func TestCleanOutput(t *testing.T) {
@@ -293,13 +328,19 @@ func TestCleanOutput(t *testing.T) {
 			{URL: "https://example.org/nasty", Source: nasty, Via: nasty, Held: nasty},
 		},
 	}
-	commit(t, i, bad)
+	commit(t, i, bad, &storage.Outcome{
+		Row: storage.Row{URL: "https://example.org/docs/slow?page=2"}, State: storage.Stored,
+		Meta: &storage.Meta{
+			Title: nasty, Description: nasty, Language: nasty, Canonical: nasty, Robots: nasty, RobotsHeader: nasty,
+			Headings: []storage.Heading{{Level: 1, Text: nasty}},
+		},
+	})
 	i.Live = func() string { return nasty }
 	i.Scope = func(string) string { return nasty }
 	i.Robots = func(string) (bool, string, bool) { return false, nasty, true }
 	for _, question := range []string{
 		"ls -r", "export", "stats", "show https://example.org/?lang=en", "why https://example.org/?lang=en",
-		"show https://example.org/nasty", "why https://example.org/nasty", "why https://example.org/unknown",
+		"show https://example.org/docs/slow?page=2", "show https://example.org/nasty", "why https://example.org/nasty", "why https://example.org/unknown",
 	} {
 		out, err := answer(i, strings.Fields(question)...)
 		if err != nil {

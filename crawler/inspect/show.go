@@ -15,7 +15,7 @@ import (
 	"urltree/storage"
 )
 
-// show writes a record field by field, then the way back to the seed.
+// show writes record and metadata field by field, then the way back to the seed.
 func (i *Inspector) show(ctx context.Context, url string, w *bufio.Writer) error {
 	r, err := i.record(url)
 	if err != nil {
@@ -61,9 +61,40 @@ func (i *Inspector) show(ctx context.Context, url string, w *bufio.Writer) error
 	if r.State == storage.Stored {
 		field("SHA-256", "%s", hex.EncodeToString(r.Digest[:]))
 		field("page depth", "%d", r.PageDepth)
+		if err := i.meta(url, field); err != nil {
+			return err
+		}
 	}
 	fmt.Fprintln(w)
 	return i.way(ctx, &r, w)
+}
+
+// meta writes what a page says about itself, as far as it does.
+func (i *Inspector) meta(url string, field func(name, format string, args ...any)) error {
+	m, err := i.Index.Meta(url)
+	if errors.Is(err, storage.ErrCorrupt) {
+		field("metadata", "%v", err) // the record is whole all the same
+		return nil
+	}
+	if err != nil || m == nil {
+		return err
+	}
+	for _, f := range []struct{ name, text string }{
+		{"title", m.Title},
+		{"description", m.Description},
+		{"language", m.Language},
+		{"canonical", m.Canonical},
+		{"robots", m.Robots},
+		{"robots header", m.RobotsHeader},
+	} {
+		if f.text != "" {
+			field(f.name, "%s", f.text)
+		}
+	}
+	for _, h := range m.Headings {
+		field(fmt.Sprintf("h%d", h.Level), "%s", h.Text)
+	}
+	return nil
 }
 
 // place tells in which queue of its host a pending record waits.
