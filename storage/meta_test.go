@@ -42,3 +42,48 @@ func TestMetaRoundTrip(t *testing.T) {
 		}
 	})
 }
+
+// Metadata are of stored pages only, and go when the page is asked again.
+func TestMetaFollowsState(t *testing.T) {
+	x, _ := newIndex(t, 0)
+	const url = "http://a.org/"
+	want := func(m *Meta) {
+		t.Helper()
+		got, err := x.Meta(url)
+		if diff := cmp.Diff(m, got); diff != "" || err != nil {
+			t.Fatalf("%v, %s", err, diff)
+		}
+		if faults := faultsOf(t, x); len(faults) > 0 {
+			t.Fatal(faults)
+		}
+	}
+	commit := func(state State, m *Meta) {
+		t.Helper()
+		o := &Outcome{Row: Row{URL: url, Source: Seed}, State: state, Meta: m}
+		if _, err := x.Commit([]*Outcome{o}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reopen := func() {
+		t.Helper()
+		if n, err := x.Reopen(t.Context(), nil, func(*Record) bool { return true }, nil); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	first, second := &Meta{Title: "first"}, &Meta{Title: "second", Headings: []Heading{{1, "h"}}}
+	want(nil)
+	commit(Failed, first)
+	want(nil)
+	reopen()
+	commit(Stored, first)
+	want(first)
+	commit(Stored, second) // it has an outcome
+	want(first)
+	reopen()
+	want(nil)
+	commit(Stored, second)
+	want(second)
+	reopen()
+	commit(Stored, nil)
+	want(nil)
+}
