@@ -149,6 +149,11 @@ func (p *page) resolve(f Facts) {
 			base, _ = weburl.NewBase(url)
 		}
 	}
+	defer func() {
+		for range base.Users() {
+			p.skip("userinfo (followed without it)")
+		}
+	}()
 	ignored := p.opts.NoFollow != "none" && (f.NoFollow || p.NoFollow)
 	size := 0
 	for _, r := range p.refs {

@@ -169,7 +169,9 @@ func newRule(allow bool, pattern, line string) rule {
 
 // matches looks for each part at the first place where it can be, which leaves the most for
 // those that follow: time in the length of path and rule, whatever the asterisks.
-func (r *rule) matches(path string) bool {
+func (r *rule) matches(path string) bool { return r.match(path, strings.Index) }
+
+func (r *rule) match(path string, index func(s, part string) int) bool {
 	rest, ok := strings.CutPrefix(path, r.parts[0])
 	if !ok {
 		return false
@@ -179,7 +181,7 @@ func (r *rule) matches(path string) bool {
 	}
 	last := len(r.parts) - 1
 	for _, part := range r.parts[1:last] {
-		i := strings.Index(rest, part)
+		i := index(rest, part)
 		if i < 0 {
 			return false
 		}
@@ -188,7 +190,7 @@ func (r *rule) matches(path string) bool {
 	if r.end {
 		return strings.HasSuffix(rest, r.parts[last])
 	}
-	return strings.Contains(rest, r.parts[last])
+	return index(rest, r.parts[last]) >= 0
 }
 
 // normal gives a path, or a part of a rule, the one spelling in which they are compared:

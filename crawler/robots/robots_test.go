@@ -270,6 +270,42 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+// TestLinearWork counts the bytes that are looked through: twice the path, or twice the rule,
+// is no more than twice the work, whatever the asterisks.
+func TestLinearWork(t *testing.T) {
+	work := func(pattern, path string) int {
+		bytes := 0
+		r := newRule(false, pattern, "")
+		r.match(normal(path), func(s, part string) int {
+			i := strings.Index(s, part)
+			if i < 0 {
+				bytes += len(s)
+			} else {
+				bytes += i + len(part)
+			}
+			return i
+		})
+		return bytes + len(pattern) + len(path)
+	}
+	for _, tt := range []struct{ name, rule, path string }{
+		{"stars", "/*a*a*a*a*b", "/aaaaaaaaaaaaaaaa"},
+		{"stars that match", "/*a*a*a*a", "/aaaaaaaaaaaaaaaa"},
+		{"only stars", "/****************", "/abcabcabcabc"},
+		{"long parts", "/*aaaaaaab", "/aaaaaaaaaaaaaaaaaaaaaaaaaaaa"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for n := 1; n <= 1024; n *= 2 {
+				path := strings.Repeat(tt.path, n)
+				rule := tt.rule + strings.Repeat(tt.rule[1:], n)
+				once, twice := work(rule, path), work(rule+rule[1:], path+path[1:])
+				if twice > 2*once {
+					t.Fatalf("%d bytes of rule, %d of path: %d steps, %d for twice as much", len(rule), len(path), once, twice)
+				}
+			}
+		})
+	}
+}
+
 func BenchmarkAllowed(b *testing.B) {
 	file := "User-agent: *\n" + strings.Repeat("Disallow: /folder/*/page.html$\nAllow: /other/\n", 200)
 	r := Parse([]byte(file), "kite")

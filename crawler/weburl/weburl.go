@@ -60,7 +60,8 @@ type Base struct {
 	pathEnd int // url[origin:pathEnd] is the path
 	dirEnd  int // url[origin:dirEnd] is the path up to its last slash
 
-	full *whatwg.Url // url as the parser has it; nil before the first reference that needs it
+	full  *whatwg.Url // url as the parser has it; nil before the first reference that needs it
+	users int         // references with a user name or password
 }
 
 // NewBase makes a base of an absolute URL. The errors are those of Canonical.
@@ -81,6 +82,14 @@ func NewBase(url string) (*Base, error) {
 
 // URL gives the canonical URL of the base.
 func (b *Base) URL() string { return b.url }
+
+// Users gives how many references had a user name or password, which Resolve has dropped.
+func (b *Base) Users() int {
+	if b == nil {
+		return 0
+	}
+	return b.users
+}
 
 // Resolve gives the canonical URL that ref stands for on a page with this base. It returns
 // ErrScheme, ErrSyntax or ErrLength. A nil base resolves absolute references only.
@@ -123,6 +132,9 @@ func (b *Base) slow(ref string) (string, error) {
 	}
 	if u.Hostname() == "" || !isStable(u.Hostname()) {
 		return "", ErrSyntax
+	}
+	if b != nil && (u.Username() != "" || u.Password() != "") {
+		b.users++
 	}
 	u.SetUsername("")
 	u.SetPassword("")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -339,5 +340,58 @@ func readShared(t *testing.T, name string, into any) {
 	}
 	if err := json.Unmarshal(data, into); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestUsers counts the references whose user name or password is dropped.
+func TestUsers(t *testing.T) {
+	b, err := NewBase("http://a.org/x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ref := range []string{"http://u@b.org/", "http://u:p@b.org/", "//:p@b.org/y", "http://b.org/@", "http://@b.org/", "u@b"} {
+		if url, err := b.Resolve(ref); err != nil || strings.Contains(url, "u@b.org") {
+			t.Errorf("%q becomes %q, %v", ref, url, err)
+		}
+	}
+	if b.Users() != 3 {
+		t.Errorf("%d user names, want 3", b.Users())
+	}
+}
+
+// TestBoundedWork counts the bytes that the worst references make the parser take: those that are
+// not refused for their length stay below a bound, however long they are.
+func TestBoundedWork(t *testing.T) {
+	const most = 8 << 20
+	for _, tt := range []struct{ name, begin, repeat, end string }{
+		{"slashes", "http://a.org", "/", "^"},
+		{"folders", "http://a.org", "/a", "^"},
+		{"up", "", "../", "^"},
+		{"at signs", "http://", "a@", "b.org/"},
+		{"colons", "http://", ":", "@b.org/"},
+		{"dots", "http://", "a.", "org/^"},
+		{"escapes", "http://a.org/", "%41", "^"},
+		{"query", "http://a.org/?", "a=b&", "\""},
+		{"white space", "http://a.org/", "\n", "^"},
+		{"backslashes", "http://a.org", "\\", "^"},
+		{"brackets", "http://", "[", "]/"},
+		{"unicode", "http://", "ü", ".org/"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b, err := NewBase("http://a.org/" + strings.Repeat("x/", 100))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for n := 16; n <= 1<<17; n *= 2 {
+				ref := tt.begin + strings.Repeat(tt.repeat, n) + tt.end
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				_, _ = b.Resolve(ref)
+				runtime.ReadMemStats(&after)
+				if took := after.TotalAlloc - before.TotalAlloc; took > most {
+					t.Fatalf("%d bytes of reference: %d bytes of memory", len(ref), took)
+				}
+			}
+		})
 	}
 }
