@@ -15,15 +15,15 @@ import (
 	"urltree/iut"
 )
 
-// progress is what a session was told to be done.
+// progress is what work was told to be done.
 type progress struct {
 	seeded        bool
 	acked, synced []*iut.Page
 }
 
-// session is what a run does with its disk: open, seeds, options, 20 pages of which some go
+// work is what a run does with its disk: open, seeds, options, 20 pages of which some go
 // through tmp/ and one comes twice, a sync every five pages.
-func session(root string, fsys iut.FS) (run progress, err error) {
+func work(root string, fsys iut.FS) (run progress, err error) {
 	tree, err := iut.Open(root, iut.Options{Identity: &rules, FS: fsys})
 	if err != nil {
 		return run, err
@@ -118,7 +118,7 @@ func failAtEveryCall(t *testing.T, fail error, once, short bool, fresh func() (s
 		root, fsys := fresh()
 		fault := faultfs.FailAfter(fsys, k, fail)
 		fault.Once, fault.Short = once, short
-		run, err := session(root, fault)
+		run, err := work(root, fault)
 		switch calls := fault.Calls(); {
 		case !fault.Failed():
 			done = true
@@ -133,7 +133,7 @@ func failAtEveryCall(t *testing.T, fail error, once, short bool, fresh func() (s
 		checkRecovery(t, root, fsys, run.acked, true)
 	}
 	if k < 150 {
-		t.Errorf("a session needs only %d calls: too few to have stored 20 pages", k)
+		t.Errorf("the work needs only %d calls: too few to have stored 20 pages", k)
 	}
 }
 
@@ -145,7 +145,7 @@ func TestPowerCutAtEveryCall(t *testing.T) {
 		mem := faultfs.NewMem()
 		fault := faultfs.FailAfter(mem, k, syscall.EIO)
 		fault.Short = true
-		run, err := session("", fault)
+		run, err := work("", fault)
 		if done = !fault.Failed(); done && err != nil {
 			t.Fatal(err)
 		}
