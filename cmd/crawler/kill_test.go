@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
+	"go.uber.org/goleak"
 
 	"urltree/internal/testweb"
 )
@@ -27,7 +29,19 @@ func TestMain(m *testing.M) {
 		main()
 	}
 	os.Setenv("GORACE", noPause)
-	testscript.Main(m, map[string]func(){"crawler": main})
+	testscript.Main(leakFree{m}, map[string]func(){"crawler": main})
+}
+
+// leakFree runs all tests and then looks for goroutines that they left.
+type leakFree struct{ *testing.M }
+
+func (l leakFree) Run() int {
+	code := l.M.Run()
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, "goroutines are left:", err)
+		return 1
+	}
+	return code
 }
 
 // child prepares the command as a process of its own.
