@@ -104,8 +104,8 @@ func join(origin, dir, ref string) (string, bool) {
 	if !dots {
 		return origin + dir + ref, true
 	}
-	b := make([]byte, 0, len(origin)+len(dir)+len(ref))
-	b = append(append(b, origin...), dir...)
+	var place [256]byte // enough for most: one allocation instead of two
+	b := append(append(place[:0], origin...), dir...)
 	for more := true; more; {
 		var segment string
 		segment, path, more = strings.Cut(path, "/")
