@@ -43,7 +43,7 @@ func (e *engine) report(ctx context.Context) error {
 		}
 		if e.opts.limitHeap {
 			// The filter is outside the heap, and what it takes is not the heap's any more.
-			debug.SetMemoryLimit(e.opts.Memory() - e.index.Filter().Bytes())
+			debug.SetMemoryLimit(e.opts.heap(e.index.Filter().Bytes()))
 		}
 		if e.opts.Progress != nil {
 			p := e.progress()

@@ -95,7 +95,7 @@ func Run(ctx context.Context, opts Options) (Result, error) {
 	}
 	if os.Getenv("GOMEMLIMIT") == "" {
 		opts.limitHeap = true
-		defer debug.SetMemoryLimit(debug.SetMemoryLimit(opts.Memory()))
+		defer debug.SetMemoryLimit(debug.SetMemoryLimit(opts.heap(0)))
 	}
 	e := &engine{opts: opts, files: files, parsing: make(chan struct{}, runtime.GOMAXPROCS(0))}
 	e.alive, e.fail = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -119,6 +119,10 @@ func Run(ctx context.Context, opts Options) (Result, error) {
 func (o Options) Memory() int64 {
 	return 64<<20 + o.MemoryBodies + int64(o.Buffers)*o.BufferBytes + o.FrontierBytes + o.SeenBytes
 }
+
+// heap is what of that Go's runtime may take when filter bytes lie outside the heap. A sixteenth is
+// kept back, for the limit is one that the runtime aims at.
+func (o Options) heap(filter int64) int64 { return o.Memory()/16*15 - filter }
 
 // crawl fetches until something ends it, then cleans up.
 func (e *engine) crawl(ctx context.Context) (Result, error) {

@@ -32,7 +32,7 @@ const maxToken = 4 << 20
 // What a page may ask us to keep in memory: the first so many links, and of their URLs the first
 // so many bytes. Both depend on the page alone.
 const (
-	maxRefs      = 250_000
+	maxRefs      = 210_000
 	maxLinkBytes = 32 << 20
 )
 
