@@ -28,7 +28,7 @@ var class = func() (t [256]uint8) {
 // what slow gives or says no; a fuzz test holds it to that.
 func (b *Base) fast(ref string) (string, bool) {
 	if i := strings.Index(ref, "://"); i >= 0 && isWeb(ref[:i]) {
-		return absolute(ref[:i+3], ref[i+3:])
+		return absolute(ref, i+3)
 	}
 	switch {
 	case b == nil:
@@ -36,30 +36,31 @@ func (b *Base) fast(ref string) (string, bool) {
 	case ref == "":
 		return b.url, true
 	case strings.HasPrefix(ref, "//"):
-		return absolute(b.url[:strings.Index(b.url, "://")+3], ref[2:])
+		host := strings.Index(b.url, "://") + 3
+		return absolute(b.url[:host]+ref[2:], host)
 	case ref[0] == '/':
-		return join(b.url[:b.origin], "/", ref[1:])
+		return join(b.url[:b.origin+1], b.origin, ref[1:])
 	case ref[0] == '?':
-		return join(b.url[:b.pathEnd], "", ref)
+		return join(b.url[:b.pathEnd], b.origin, ref)
 	case scheme(ref) != "":
 		return "", false
 	}
-	return join(b.url[:b.origin], b.url[b.origin:b.dirEnd], ref)
+	return join(b.url[:b.dirEnd], b.origin, ref)
 }
 
-// absolute gives the URL of a prefix such as "http://" and the rest behind it.
-func absolute(prefix, rest string) (string, bool) {
-	end := strings.IndexAny(rest, "/?")
-	if end < 0 {
-		end = len(rest)
+// absolute gives the URL of an absolute reference whose host begins at host.
+func absolute(ref string, host int) (string, bool) {
+	end := host
+	for end < len(ref) && ref[end] != '/' && ref[end] != '?' {
+		end++
 	}
-	if !isPlainHost(rest[:end]) {
+	if !isPlainHost(ref[host:end]) {
 		return "", false
 	}
-	if strings.HasPrefix(rest[end:], "/") {
-		return join(prefix+rest[:end], "/", rest[end+1:])
+	if end < len(ref) && ref[end] == '/' {
+		return join(ref[:end+1], end, ref[end+1:])
 	}
-	return join(prefix+rest[:end], "/", rest[end:])
+	return join(ref[:end]+"/", end, ref[end:])
 }
 
 // isPlainHost tells whether a host is a name in lower case without port, punycode or anything
@@ -80,9 +81,9 @@ func isPlainHost(host string) bool {
 	return label < len(host) && host[label] >= 'a' && !strings.Contains(host, "xn--")
 }
 
-// join gives the URL of an origin, the folder that a reference begins in ("" where it has only
-// a query) and the reference: a path without leading slash and a query.
-func join(origin, dir, ref string) (string, bool) {
+// join gives the URL of a reference, a path without leading slash and a query, behind the prefix
+// of a URL that it begins at. prefix[:origin] is scheme, host and port.
+func join(prefix string, origin int, ref string) (string, bool) {
 	path, dots := ref, false
 	for i := range len(ref) {
 		c := ref[i]
@@ -102,17 +103,17 @@ func join(origin, dir, ref string) (string, bool) {
 		}
 	}
 	if !dots {
-		return origin + dir + ref, true
+		return prefix + ref, true
 	}
 	var place [256]byte // enough for most: one allocation instead of two
-	b := append(append(place[:0], origin...), dir...)
+	b := append(place[:0], prefix...)
 	for more := true; more; {
 		var segment string
 		segment, path, more = strings.Cut(path, "/")
 		switch segment {
 		case ".":
 		case "..":
-			b = parent(b, len(origin))
+			b = parent(b, origin)
 		default:
 			b = append(b, segment...)
 			if more {

@@ -234,8 +234,10 @@ func clean(s string) string {
 	for len(s) > 0 && s[len(s)-1] <= ' ' {
 		s = s[:len(s)-1]
 	}
-	if strings.ContainsAny(s, "\t\n\r") {
-		s = strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(s)
+	for i := range len(s) { // far quicker than strings.ContainsAny on what is nearly always short
+		if s[i] < ' ' {
+			return strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(s)
+		}
 	}
 	return s
 }
