@@ -17,15 +17,15 @@ import (
 func TestChoices(t *testing.T) {
 	pages := map[string]string{
 		"/": `<a href="/a?utm_x=1&id=2"><a href="/a?id=2"><a href=/private/x><a href=/plain.txt><a href=/image>
-			<a href=/big><a href=/noindex><a href=/nofollow><a rel=nofollow href=/single>`,
-		"/a": "a", "/private/x": "x", "/plain.txt": "plain", "/image": "png", "/big": strings.Repeat("big ", 30_000),
+			<a href=/big><img src=/picture><a href=/noindex><a href=/nofollow><a rel=nofollow href=/single>`,
+		"/a": "a", "/private/x": "x", "/plain.txt": "plain", "/image": "png", "/picture": "p", "/big": strings.Repeat("big ", 30_000),
 		"/noindex":  `<meta name=robots content=noindex><a href=/from-noindex>`,
 		"/nofollow": `<meta name=robots content=nofollow><a href=/from-nofollow>`,
 		"/single":   "s", "/from-noindex": "n", "/from-nofollow": "f",
 	}
 	origin := hosts(t, 1, func(_ int, rw http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
-		case "/image":
+		case "/image", "/picture":
 			rw.Header().Set("Content-Type", "image/png")
 		case "/plain.txt":
 			rw.Header().Set("Content-Type", "text/plain")
@@ -52,6 +52,7 @@ func TestChoices(t *testing.T) {
 		{"nofollow of all", func(o *crawler.Options) { o.NoFollow = "all" }, []string{"/single"}, nil, nil},
 		{"nofollow of none", func(o *crawler.Options) { o.NoFollow = "none" }, nil, []string{"/from-nofollow"}, nil},
 		{"all types", func(o *crawler.Options) { o.Accept = []string{"*/*"} }, nil, []string{"/image"}, nil},
+		{"assets", func(o *crawler.Options) { o.Assets = true }, nil, []string{"/image", "/picture"}, nil},
 		{"HTML only", func(o *crawler.Options) { o.Accept = []string{"text/html"} }, []string{"/plain.txt"}, nil, nil},
 		{"cut", func(o *crawler.Options) { o.CutLarge = true }, nil, []string{"/big"}, nil},
 		{"short URLs", func(o *crawler.Options) { o.MaxURL = len(origin) + len("/from-noindex") }, []string{"/a?utm_x=1&id=2"}, nil, map[string]int64{

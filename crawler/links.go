@@ -133,7 +133,7 @@ func (l *Linker) Rejected() map[string]int64 {
 // linker makes the Linker of these options; seeds are still to be added.
 func (o *Options) linker() *Linker {
 	return &Linker{
-		opts:     extract.Options{Token: robots.Token(o.UserAgent), NoFollow: o.NoFollow},
+		opts:     extract.Options{Token: robots.Token(o.UserAgent), NoFollow: o.NoFollow, Assets: o.Assets},
 		strip:    o.Strip,
 		scope:    scope.New(scope.Options{Mode: o.Scope, Include: o.Include, Exclude: o.Exclude}),
 		maxDepth: o.MaxDepth, rejected: map[string]int64{},
@@ -144,7 +144,7 @@ func (o *Options) linker() *Linker {
 func (o *Options) linkOptions() iut.LinkOptions {
 	l := iut.LinkOptions{
 		Scope: o.Scope.String(), Include: patterns(o.Include), Exclude: patterns(o.Exclude),
-		MaxDepth: o.MaxDepth, NoFollow: o.NoFollow, Robots: "obey", Accept: o.Accept,
+		MaxDepth: o.MaxDepth, NoFollow: o.NoFollow, Assets: o.Assets, Robots: "obey", Accept: o.Accept,
 	}
 	if o.IgnoreRobots {
 		l.Robots = "ignore"
@@ -161,7 +161,7 @@ func (o *Options) linkOptions() iut.LinkOptions {
 // NewLinker makes the Linker that FORMAT describes: what merge and check parse pages with.
 func NewLinker(f iut.Format) (*Linker, error) {
 	l := f.Links
-	o := Options{MaxDepth: l.MaxDepth, NoFollow: l.NoFollow}
+	o := Options{MaxDepth: l.MaxDepth, NoFollow: l.NoFollow, Assets: l.Assets}
 	var err error
 	if o.Strip, err = weburl.ParseStrip(f.Strip); err != nil {
 		return nil, fmt.Errorf("FORMAT: %w", err)

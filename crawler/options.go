@@ -51,7 +51,8 @@ type Options struct {
 	MaxSize   int64         // bytes of one body; 0: 16 MiB
 	CutLarge  bool          // keep the first MaxSize bytes of a larger body, and mark the page, instead of refusing it
 	MaxURL    int           // bytes of a URL that is asked for; 0: 8000, as RFC 9110, 4.1 recommends
-	Accept    []string      // media types that are stored, such as "text/html", "text/*", "*/*"; nil: DefaultAccept
+	Assets    bool          // follow images, styles, scripts and media as well
+	Accept    []string      // media types that are stored, such as "text/html", "text/*", "*/*"; nil: DefaultAccept, with Assets all
 	Timeout   time.Duration // of one request; 0: 30 s
 	FirstByte time.Duration // of one request until the first byte of its answer; 0: Timeout
 	MinRate   int64         // slowest rate of a body, bytes per second over 10 s; 0: any
@@ -139,6 +140,9 @@ func (o Options) defaults() (Options, error) {
 	setDur(&o.MaxDelay, time.Minute)
 	setInt(&o.MaxURL, 8000)
 	setStr(&o.NoFollow, "page")
+	if o.Accept == nil && o.Assets {
+		o.Accept = []string{"*/*"}
+	}
 	if o.Accept == nil {
 		o.Accept = DefaultAccept
 	}

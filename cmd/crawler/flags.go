@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -87,6 +88,7 @@ func (f *flags) crawl() []group {
 			flag("max-bytes", size{p: &o.MaxBytes, least: 1, zero: "no limit"}, "stop once pages of this `SIZE` in all are stored in this run: 500MB, 2GiB"),
 			flag("max-size", size{p: &o.MaxSize, least: 1}, "refuse a page of more than this `SIZE`"),
 			flag("oversize", choice{&f.oversize, []string{"refuse", "cut"}}, "what to do with such a page: refuse; cut: keep its beginning, and mark it"),
+			flag("assets", toggle{&o.Assets}, "follow images, styles, scripts and media as well, and store every type unless -accept says which"),
 			flag("accept", types{&f.accept}, "store these media `TYPES`, comma-separated: text/html,text/*; */* for all"),
 			flag("max-url-length", number{p: &f.maxURL, least: 1}, "refuse URLs of more than `N` bytes"),
 			flag("strip-params", params{&f.strip}, "take these query `PARAMETERS` out of all URLs, comma-separated: utm_*,PHPSESSID; fixed when the tree is made"),
@@ -148,7 +150,9 @@ func (f *flags) options() crawler.Options {
 	}
 	o.NoSync = f.sync == "none"
 	o.IgnoreRobots, o.NoFollow, o.CutLarge = f.robots == "ignore", f.nofollow, f.oversize == "cut"
-	o.Accept, o.Strip = f.accept, f.strip
+	if o.Strip = f.strip; !o.Assets || !slices.Equal(f.accept, crawler.DefaultAccept) {
+		o.Accept = f.accept
+	}
 	switch {
 	case f.ipv4 && !f.ipv6:
 		o.Network = "tcp4"

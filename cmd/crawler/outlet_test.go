@@ -77,7 +77,7 @@ func TestNobodyReads(t *testing.T) {
 			go func() { ended <- cmd.Wait() }()
 			if way == "signals" {
 				for range 2 {
-					time.Sleep(2 * time.Second)
+					<-time.After(2 * time.Second) // of a process, so real time
 					_ = cmd.Process.Signal(os.Interrupt)
 				}
 			}
