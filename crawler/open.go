@@ -90,7 +90,6 @@ func (e *engine) loadFilter() error {
 		defer f.Close()
 		info, err := f.Stat()
 		if err == nil && info.Mode().IsRegular() && e.index.Filter().Load(f, tx) == nil {
-			e.index.Filter().SetComplete()
 			return nil
 		}
 	}

@@ -111,7 +111,6 @@ type Body struct {
 
 	temp   Temp
 	mapped []byte
-	kept   bool
 }
 
 // Bytes gives the content. It must not be changed.
@@ -152,12 +151,6 @@ func (b *Body) Temp() string {
 	return b.temp.Name()
 }
 
-// Keep hands the file of a large body over: Release does not discard it any more. nil: there is none.
-func (b *Body) Keep() Temp {
-	b.kept = true
-	return b.temp
-}
-
 // HandOver gives the budget back while the bytes stay: from here on somebody else accounts for Weight,
 // such as the buffer to the builder. It may be called while the new owner uses or releases the body.
 func (b *Body) HandOver() {
@@ -166,18 +159,18 @@ func (b *Body) HandOver() {
 	}
 }
 
-// Release gives budget and memory back and discards a file that was not kept. The body is empty then;
+// Release gives budget and memory back and discards the file, whose Temp knows whether somebody has taken it over. The body is empty then;
 // a second call does nothing. A file that cannot be removed is left to the next start, which empties its folder.
 func (b *Body) Release() {
 	b.HandOver()
 	if b.mem != nil {
 		b.budget.recycle(b.mem)
 	}
-	if b.temp != nil && !b.kept {
+	if b.temp != nil {
 		_ = b.temp.Discard()
 	}
 	// budget and held stay: HandOver may be using them.
-	b.mem, b.size, b.temp, b.mapped, b.kept = nil, 0, nil, nil, false
+	b.mem, b.size, b.temp, b.mapped = nil, 0, nil, nil
 }
 
 // filling says how fill reads a body.

@@ -104,25 +104,6 @@ func TestHandOverDuringRelease(t *testing.T) {
 	}
 }
 
-func TestKeptFileStays(t *testing.T) {
-	text := page(2 << 20)
-	url := serve(t, func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write(text) })
-	c := newClient(t, Options{})
-	res, err := c.Get(t.Context(), url+"/", Request{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	name := res.Body.Temp()
-	temp := res.Body.Keep()
-	res.Body.Release()
-	if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, text) {
-		t.Errorf("the kept file has %d bytes, %v", len(got), err)
-	}
-	if err := temp.Discard(); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestNobodyWaitsWithBudgetInHand(t *testing.T) {
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		n, _ := strconv.Atoi(r.URL.Path[1:])

@@ -487,17 +487,6 @@ func (f *Frontier) CrawlDelay(host string, d time.Duration) {
 	f.placeLocked(h)
 }
 
-// GiveUp gives a host up for this run: all its rows leave as held. Ten failures in a row do the
-// same; those of the runs before count, so that a host known to fail has one try per run.
-func (f *Frontier) GiveUp(host string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	h := f.hostLocked(host)
-	h.givenUp = true
-	f.placeLocked(h)
-	f.wakeLocked()
-}
-
 // Return ends a loan. The unasked rows, of Rows or Held, may be taken again at once. A second
 // Return of a loan does nothing.
 func (f *Frontier) Return(l *Loan, unasked []storage.Row) {

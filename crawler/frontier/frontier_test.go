@@ -244,12 +244,10 @@ func TestGiveUp(t *testing.T) {
 		name   string
 		stored uint32 // failures of earlier runs
 		asked  int    // requests before it is given up
-		call   bool   // by GiveUp
 	}{
-		{"ten failures", 0, 10, false},
-		{"failures of earlier runs count", 7, 3, false},
-		{"one try per run", 30, 1, false},
-		{"by call", 0, 0, true},
+		{"ten failures", 0, 10},
+		{"failures of earlier runs count", 7, 3},
+		{"one try per run", 30, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -264,9 +262,6 @@ func TestGiveUp(t *testing.T) {
 				hosts := s.hosts()
 				hosts[0].Fails = tt.stored
 				f := start(t, s, Options{Hosts: hosts, MaxWait: 40 * time.Hour})
-				if tt.call {
-					f.GiveUp("a.example")
-				}
 				asked, held := 0, 0
 				for {
 					loans, err := f.Take(t.Context(), 5)

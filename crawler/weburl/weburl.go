@@ -80,9 +80,6 @@ func NewBase(url string) (*Base, error) {
 	return b, nil
 }
 
-// URL gives the canonical URL of the base.
-func (b *Base) URL() string { return b.url }
-
 // Users gives how many references had a user name or password, which Resolve has dropped.
 func (b *Base) Users() int {
 	if b == nil {
