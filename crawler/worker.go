@@ -16,6 +16,7 @@ import (
 	"urltree/crawler/frontier"
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/seen"
 )
 
 // A worker is one crawler: it takes loans from the frontier, works on several at a time, and
@@ -327,12 +328,12 @@ func (w *worker) parsePage(item *iut.Item, res *fetch.Response) (noindex bool, e
 	return page.NoIndex, nil
 }
 
-// dropKnown leaves out the links that the seen filter has: those are durable already.
+// dropKnown leaves out the links that the seen filter surely has: those are durable already.
 func (w *worker) dropKnown(links []storage.Link) []storage.Link {
 	filter := w.index.Filter()
 	var kept []storage.Link // few, as a rule: not worth a place for all
 	for _, l := range links {
-		if !filter.Has(filter.Fingerprint(l.URL)) {
+		if filter.Lookup(filter.Fingerprint(l.URL)) != seen.Known {
 			kept = append(kept, l)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"urltree/storage/seen"
 )
 
 // Committed tells what a transaction came to, for those who keep copies in memory.
@@ -234,11 +236,12 @@ func (c *change) link(l *Link, done *Committed) error {
 	// the shortest way counts, so known URLs are looked at as well.
 	rebuild := c.run.ID == 0
 	special := l.Reopen || l.Source == Seed || rebuild
-	if !special && c.x.filter.Has(fp) {
+	answer := c.x.filter.Lookup(fp)
+	if !special && answer == seen.Known {
 		return nil
 	}
 	e := c.entries[l.URL]
-	if e == nil && c.x.filter.Complete() && !c.x.filter.Has(fp) {
+	if e == nil && answer == seen.Unknown {
 		// The filter knows all that is durable and not this one: no look into the index.
 		key, err := Key(l.URL)
 		if err != nil {
@@ -253,6 +256,9 @@ func (c *change) link(l *Link, done *Committed) error {
 		var err error
 		if e, err = c.entry(l.URL); err != nil {
 			return err
+		}
+		if answer == seen.Maybe {
+			c.x.filter.Confirm(fp, e.old != nil) // what this change makes is not durable yet
 		}
 	}
 	switch r := e.rec; {

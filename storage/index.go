@@ -279,7 +279,7 @@ func (x *Index) Relinked() error {
 	return x.db.Update(func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Delete(keyRelink) })
 }
 
-// Filter gives the seen filter: crawlers may drop a link that it has.
+// Filter gives the seen filter: crawlers may drop a link that is Known to it.
 func (x *Index) Filter() *seen.Filter { return x.filter }
 
 // Transaction gives the number of the last committed transaction.

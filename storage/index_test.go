@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
+
+	"urltree/storage/seen"
 )
 
 // newIndex makes an index with n stored and n pending URLs.
@@ -145,8 +147,61 @@ func TestStrictPut(t *testing.T) {
 	if err == nil {
 		t.Fatal("a known URL was put as a new one")
 	}
-	if has, err := x.Has([]string{"http://new.org/"}); err != nil || has[0] || x.Totals() != before || x.Filter().Has(x.Filter().Fingerprint("http://new.org/")) {
+	if has, err := x.Has([]string{"http://new.org/"}); err != nil || has[0] || x.Totals() != before || x.Filter().Lookup(x.Filter().Fingerprint("http://new.org/")) != seen.Unknown {
 		t.Fatalf("half of the set is there: %v, %v, %+v", has, err, x.Totals())
+	}
+}
+
+// With a filter that has no room for what it should know, each URL is new once, whoever asks and
+// whatever is said twice in a set, and what was not committed stays unknown.
+func TestFilterOverflows(t *testing.T) {
+	x, path := newIndex(t, 0)
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for reopened := range 2 {
+		x = open(t, path, Options{NoSync: true, Strict: true, SeenMemory: 1})
+		if err := x.LoadFilter(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, _, err := x.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		const sets, size = 20, 500
+		link := func(n int) Link {
+			return Link{URL: fmt.Sprintf("http://a.org/%d", n), Source: "http://b.org/", Depth: 1}
+		}
+		for n := range sets {
+			var links []Link
+			for i := range size {
+				links = append(links, link(n*size+i), link(n*size+i), link((n*size+i)*7/8))
+			}
+			got, err := x.Commit([]*Outcome{{Links: links}})
+			want := size
+			if reopened > 0 {
+				want = 0
+			}
+			if err != nil || got.New != want {
+				t.Fatalf("opening %d, set %d: %d new, want %d; %v", reopened, n, got.New, want, err)
+			}
+		}
+		if x.Totals().Records() != sets*size {
+			t.Errorf("%d records, want %d", x.Totals().Records(), sets*size)
+		}
+		stats := x.Filter().Stats()
+		if stats.Turned == 0 || stats.BloomHits == 0 || stats.Confirmed+stats.FalsePositives != stats.Asked {
+			t.Errorf("the index was not asked as it should: %+v", stats)
+		}
+		bad := Link{URL: "no URL", Source: Seed}
+		if _, err := x.Commit([]*Outcome{{Links: []Link{link(sets * size), bad}}}); err == nil {
+			t.Fatal("committed what is no URL")
+		}
+		if fp := x.Filter().Fingerprint(link(sets * size).URL); x.Filter().Lookup(fp) == seen.Known {
+			t.Error("known, and not durable")
+		}
+		if err := x.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"os"
 )
 
 // The file of a filter, all numbers little-endian:
@@ -15,19 +16,24 @@ import (
 //	8  version
 //	8  key check: the fingerprint of a fixed text under the filter's key
 //	8  transaction number of the index that the filter belongs to
-//	8  n, number of fingerprints
-//	8n fingerprints, ascending
+//	8  Memory, if a part is turned, else 0
+//	for each of the 256 parts:
+//	  8  s, number of slots
+//	  8  n, number of fingerprints
+//	  8  1 if the part is turned, else 0
+//	  8n fingerprints, ascending; or 8s slots of a part that is turned
 //	4  CRC-32C of all that stands before
 const (
 	magic       = "urltseen"
-	version     = 1
+	version     = 2
 	keyCheck    = "urltree seen filter"
 	headerBytes = 40
+	partBytes   = 24 // before the fingerprints or slots
 )
 
 var (
 	// ErrStale says that a saved filter is whole, as far as looked at, and not the one asked
-	// for: another format, tree or state of the index.
+	// for: another format, tree, state of the index or size.
 	ErrStale = errors.New("saved seen filter belongs to something else")
 	// ErrCorrupt says that a saved filter is not what was written.
 	ErrCorrupt = errors.New("saved seen filter is damaged")
@@ -37,10 +43,10 @@ var (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-func (f *Filter) header(tx, n uint64) []byte {
+func (f *Filter) header(tx, memory uint64) []byte {
 	b := make([]byte, 0, headerBytes)
 	b = append(b, magic...)
-	for _, v := range []uint64{version, f.Fingerprint(keyCheck), tx, n} {
+	for _, v := range []uint64{version, f.Fingerprint(keyCheck), tx, memory} {
 		b = binary.LittleEndian.AppendUint64(b, v)
 	}
 	return b
@@ -52,19 +58,29 @@ func (f *Filter) Save(w io.Writer, tx uint64) error {
 	if !f.Complete() {
 		return ErrIncomplete
 	}
-	n := 0
+	memory := uint64(0)
 	for i := range f.parts { // locked in this order; nobody else holds two
-		f.parts[i].mu.Lock()
-		defer f.parts[i].mu.Unlock()
-		n += f.parts[i].n
+		p := &f.parts[i]
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.lines > 0 {
+			memory = uint64(f.memory)
+		}
 	}
 	sum := crc32.New(castagnoli)
 	out := bufio.NewWriterSize(io.MultiWriter(w, sum), 1<<16)
-	out.Write(f.header(tx, uint64(n))) // Flush gives the error of any of these
+	number := func(v uint64) { // Flush gives the error of any of these
+		out.Write(binary.LittleEndian.AppendUint64(out.AvailableBuffer(), v))
+	}
+	out.Write(f.header(tx, memory))
 	for i := range f.parts {
-		for _, fp := range f.parts[i].slots {
-			if fp != 0 {
-				out.Write(binary.LittleEndian.AppendUint64(out.AvailableBuffer(), fp))
+		p := &f.parts[i]
+		number(uint64(len(p.slots)))
+		number(uint64(p.n))
+		number(uint64(min(1, p.lines)))
+		for _, fp := range p.slots {
+			if fp != 0 || p.lines > 0 {
+				number(fp)
 			}
 		}
 	}
@@ -79,9 +95,9 @@ func (f *Filter) Save(w io.Writer, tx uint64) error {
 }
 
 // Load replaces what the filter holds by what Save wrote with the same key and tx, and makes
-// it complete. If the file holds more than Memory admits, the filter is Full after it, holds
-// a part, and is not complete; that is no error. After an error ([ErrStale], [ErrCorrupt] or
-// the reader's) the filter is empty and not complete.
+// it complete. A file that does not fit into Memory is stale, and so is one with parts that were
+// turned under another limit: a scan fills all parts alike, and as well as Memory allows. After an
+// error ([ErrStale], [ErrCorrupt] or the reader's) the filter is empty and not complete.
 func (f *Filter) Load(r io.Reader, tx uint64) error {
 	f.reset()
 	if err := f.load(r, tx); err != nil {
@@ -95,47 +111,50 @@ func (f *Filter) Load(r io.Reader, tx uint64) error {
 func (f *Filter) reset() {
 	f.clear()
 	f.loaded.Store(false)
-	f.full.Store(false)
+}
+
+// A loader reads a file, and sums it.
+type loader struct {
+	in  *bufio.Reader
+	sum uint32
+	buf [1 << 12]byte
 }
 
 func (f *Filter) load(r io.Reader, tx uint64) error {
-	in := bufio.NewReaderSize(r, 1<<16)
-	buf := make([]byte, 1<<12)
-	head := buf[:headerBytes]
-	if err := readFull(in, head); err != nil {
+	l := &loader{in: bufio.NewReaderSize(r, 1<<16)}
+	head, err := l.next(headerBytes)
+	if err != nil {
 		return err
 	}
-	n := binary.LittleEndian.Uint64(head[headerBytes-8:])
-	if want := f.header(tx, n); string(head) != string(want) {
+	memory := binary.LittleEndian.Uint64(head[headerBytes-8:])
+	if want := f.header(tx, memory); string(head) != string(want) {
 		if string(head[:len(magic)]) != magic {
 			return fmt.Errorf("%w: first bytes", ErrCorrupt)
 		}
 		return ErrStale
 	}
-	sum := crc32.Checksum(head, castagnoli)
-	for last := uint64(0); n > 0; {
-		chunk := buf[:8*min(n, uint64(len(buf)/8))]
-		if err := readFull(in, chunk); err != nil {
+	if memory != 0 && memory != uint64(f.memory) {
+		return fmt.Errorf("%w: turned for %d bytes of memory", ErrStale, memory)
+	}
+	turned := false
+	for i := range f.parts {
+		p := &f.parts[i]
+		if err := f.loadPart(l, p, uint64(i)); err != nil {
 			return err
 		}
-		sum = crc32.Update(sum, castagnoli, chunk)
-		n -= uint64(len(chunk) / 8)
-		for ; len(chunk) > 0; chunk = chunk[8:] {
-			fp := binary.LittleEndian.Uint64(chunk)
-			if fp <= last {
-				return fmt.Errorf("%w: order", ErrCorrupt)
-			}
-			last = fp
-			f.Add(fp)
-		}
+		turned = turned || p.lines > 0
 	}
-	if err := readFull(in, buf[:4]); err != nil {
+	if turned != (memory != 0) {
+		return fmt.Errorf("%w: memory", ErrCorrupt)
+	}
+	sum := l.sum
+	switch end, err := l.next(4); {
+	case err != nil:
 		return err
-	}
-	if binary.LittleEndian.Uint32(buf) != sum {
+	case binary.LittleEndian.Uint32(end) != sum:
 		return fmt.Errorf("%w: checksum", ErrCorrupt)
 	}
-	switch _, err := in.ReadByte(); err {
+	switch _, err := l.in.ReadByte(); err {
 	case io.EOF:
 		return nil
 	case nil:
@@ -145,11 +164,73 @@ func (f *Filter) load(r io.Reader, tx uint64) error {
 	}
 }
 
-// readFull fills b; a file that ends before is corrupt.
-func readFull(r io.Reader, b []byte) error {
-	_, err := io.ReadFull(r, b)
-	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		return fmt.Errorf("%w: too short", ErrCorrupt)
+// loadPart reads part number i into p, which is empty and has its initial slots.
+func (f *Filter) loadPart(l *loader, p *part, i uint64) error {
+	head, err := l.next(partBytes)
+	if err != nil {
+		return err
 	}
-	return err
+	slots, n := binary.LittleEndian.Uint64(head), binary.LittleEndian.Uint64(head[8:])
+	turned := binary.LittleEndian.Uint64(head[16:])
+	if turned > 1 || turned == 0 && n > slots || n > 1<<48 {
+		return fmt.Errorf("%w: part %d", ErrCorrupt, i)
+	}
+	if slots != uint64(len(p.slots)) {
+		size := slots * slotBytes
+		if slots == 0 || slots > uint64(f.memory)/slotBytes || size%uint64(os.Getpagesize()) != 0 {
+			return fmt.Errorf("%w: part %d has %d slots", ErrStale, i, slots)
+		}
+		if p.mapped = f.allot(int(size)); p.mapped == nil {
+			return fmt.Errorf("%w: more than %d bytes", ErrStale, f.memory)
+		}
+		p.slots = slotsOf(p.mapped)
+	}
+	if turned == 1 {
+		p.lines, p.n = len(p.slots)/(2*line), int(n)
+		at := 0
+		return l.numbers(slots, func(v uint64) error {
+			p.slots[at] = v
+			at++
+			return nil
+		})
+	}
+	last := uint64(0)
+	return l.numbers(n, func(fp uint64) error {
+		if fp <= last || fp>>56 != i {
+			return fmt.Errorf("%w: order", ErrCorrupt)
+		}
+		last = fp
+		if at, _ := p.find(fp); !p.insert(at, fp) {
+			return fmt.Errorf("%w: part %d is too full", ErrCorrupt, i)
+		}
+		return nil
+	})
+}
+
+// numbers gives fn the next n numbers.
+func (l *loader) numbers(n uint64, fn func(uint64) error) error {
+	for n > 0 {
+		chunk, err := l.next(int(8 * min(n, uint64(len(l.buf)/8))))
+		if err != nil {
+			return err
+		}
+		n -= uint64(len(chunk) / 8)
+		for ; len(chunk) > 0; chunk = chunk[8:] {
+			if err := fn(binary.LittleEndian.Uint64(chunk)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// next gives the next n bytes, at most those of buf; a file that ends before is corrupt.
+func (l *loader) next(n int) ([]byte, error) {
+	b := l.buf[:n]
+	_, err := io.ReadFull(l.in, b)
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return nil, fmt.Errorf("%w: too short", ErrCorrupt)
+	}
+	l.sum = crc32.Update(l.sum, castagnoli, b)
+	return b, err
 }

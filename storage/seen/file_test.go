@@ -7,46 +7,65 @@ import (
 	"hash/crc32"
 	"io"
 	"math/rand/v2"
+	"os"
 	"testing"
 	"testing/iotest"
 )
 
-// saved gives a filter with n fingerprints and its file for transaction tx.
-func saved(t testing.TB, n int, tx uint64) (*Filter, []byte) {
+// saved gives a filter with n fingerprints, these, and its file for transaction tx.
+func saved(t testing.TB, n int, tx uint64, opts Options) (*Filter, []uint64, []byte) {
 	t.Helper()
-	f := newFilter(t, Options{})
+	f := newFilter(t, opts)
 	r := rand.New(rand.NewPCG(9, 10))
+	var fps []uint64
 	for range n {
-		f.Add(r.Uint64())
+		fps = append(fps, r.Uint64())
+		f.Add(fps[len(fps)-1])
 	}
 	f.SetComplete()
 	var file bytes.Buffer
 	if err := f.Save(&file, tx); err != nil {
 		t.Fatal(err)
 	}
-	return f, file.Bytes()
+	return f, fps, file.Bytes()
 }
 
 func TestSaveLoad(t *testing.T) {
-	for _, n := range []int{0, 1, 511, 512, 513, 60_000} {
-		f, file := saved(t, n, 42)
-		if len(file) != headerBytes+8*n+4 {
-			t.Errorf("%d bytes for %d fingerprints", len(file), n)
+	for _, tt := range []struct {
+		n      int
+		memory int64
+		turned bool
+	}{
+		{0, 0, false},
+		{1, 0, false},
+		{511, 0, false},
+		{130_000, 0, false},
+		{0, 1, false},
+		{1500, 1, true},
+		{6000, 1, true},
+		{45_000, 1 << 20, true},
+		{130_000, 1 << 20, true},
+	} {
+		f, fps, file := saved(t, tt.n, 42, Options{Memory: tt.memory})
+		stats := f.Stats()
+		if (stats.Turned > 0) != tt.turned {
+			t.Errorf("%+v: %d parts turned", tt, stats.Turned)
 		}
-		g := newFilter(t, Options{})
+		if want := headerBytes + parts*partBytes + 8*tt.n + 4; !tt.turned && len(file) != want {
+			t.Errorf("%+v: %d bytes, want %d", tt, len(file), want)
+		}
+		g := newFilter(t, Options{Memory: tt.memory})
 		g.Add(99) // goes
 		if err := g.Load(iotest.HalfReader(bytes.NewReader(file)), 42); err != nil {
-			t.Fatalf("%d fingerprints: %v", n, err)
+			t.Fatalf("%+v: %v", tt, err)
 		}
-		if !g.Complete() || g.Full() || g.Len() != n || g.Has(99) {
-			t.Errorf("%d fingerprints: complete %v, full %v, Len %d, has an old one %v", n, g.Complete(), g.Full(), g.Len(), g.Has(99))
+		if !g.Complete() || g.Stats() != stats || g.Len() != f.Len() || g.Bytes() != f.Bytes() || g.Lookup(99) != Unknown {
+			t.Errorf("%+v: complete %v, %+v, Len %d, an old one is %v", tt, g.Complete(), g.Stats(), g.Len(), g.Lookup(99))
 		}
 		requireSound(t, g)
-		for i := range f.parts {
-			for _, fp := range f.parts[i].slots {
-				if fp != 0 && !g.Has(fp) {
-					t.Fatalf("%x is lost", fp)
-				}
+		for _, fp := range fps {
+			if got := g.Lookup(fp); got != f.Lookup(fp) || got == Unknown || !tt.turned && got != Known {
+				t.Fatalf("%+v: %x is %v", tt, fp, got)
 			}
 		}
 		var again bytes.Buffer
@@ -54,7 +73,7 @@ func TestSaveLoad(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(again.Bytes(), file) {
-			t.Errorf("%d fingerprints: saved again the file is another", n)
+			t.Errorf("%+v: saved again the file is another", tt)
 		}
 	}
 }
@@ -73,20 +92,37 @@ func requireRefused(t *testing.T, f *Filter, what string, file io.Reader, tx uin
 	if !ok {
 		t.Errorf("%s: %v, want one of %v", what, err, want)
 	}
-	if f.Len() != 0 || f.Complete() || f.Full() || f.Has(99) {
-		t.Errorf("%s: the filter holds %d fingerprints; complete %v", what, f.Len(), f.Complete())
+	if f.Len() != 0 || f.Complete() || f.Lookup(99) != Maybe || f.Bytes() != int64(len(f.initial)) || f.Stats() != (Stats{}) {
+		t.Errorf("%s: the filter holds %d fingerprints in %d bytes; complete %v; %+v", what, f.Len(), f.Bytes(), f.Complete(), f.Stats())
 	}
 }
 
 func TestLoadRefuses(t *testing.T) {
-	_, file := saved(t, 7, 42)
-	f := newFilter(t, Options{})
-	for n := range file {
-		requireRefused(t, f, "cut off", bytes.NewReader(file[:n]), 42, ErrCorrupt)
+	for _, tt := range []struct {
+		name string
+		n    int
+	}{{"tables", 7}, {"turned", 1500}} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, _, file := saved(t, tt.n, 42, Options{Memory: 1})
+			testRefuses(t, file)
+		})
 	}
-	for bit := range 8 * len(file) {
+}
+
+func testRefuses(t *testing.T, file []byte) {
+	f := newFilter(t, Options{Memory: 1})
+	sparse := 1 + len(file)/300
+	if os.Getenv("URLTREE_FULL") != "" {
+		sparse = 1
+	}
+	for n := 0; n < len(file); n++ {
+		// All of what stands before the first fingerprint, and the end; of the rest some.
+		if n > headerBytes+partBytes && n < len(file)-12 && n%sparse > 0 {
+			continue
+		}
+		requireRefused(t, f, "cut off", bytes.NewReader(file[:n]), 42, ErrCorrupt)
 		bad := bytes.Clone(file)
-		bad[bit/8] ^= 1 << (bit % 8)
+		bad[n] ^= 1 << rand.IntN(8)
 		requireRefused(t, f, "flipped bit", bytes.NewReader(bad), 42, ErrCorrupt, ErrStale)
 	}
 	requireRefused(t, f, "longer", bytes.NewReader(append(bytes.Clone(file), 0)), 42, ErrCorrupt)
@@ -96,41 +132,83 @@ func TestLoadRefuses(t *testing.T) {
 	requireRefused(t, f, "unreadable", io.MultiReader(bytes.NewReader(file[:60]), iotest.ErrReader(broken)), 42, broken)
 	requireRefused(t, f, "unreadable end", io.MultiReader(bytes.NewReader(file), iotest.ErrReader(broken)), 42, broken)
 
-	other, err := New([16]byte{1}, Options{})
+	other, err := New([16]byte{1}, Options{Memory: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer other.Close()
 	requireRefused(t, other, "another tree", bytes.NewReader(file), 42, ErrStale)
 
-	// Right checksum, wrong order: a table would find nothing after it.
-	twisted := bytes.Clone(file[:len(file)-4])
-	copy(twisted[headerBytes:], file[headerBytes+8:headerBytes+16])
-	twisted = binary.LittleEndian.AppendUint32(twisted, crc32.Checksum(twisted, castagnoli))
-	requireRefused(t, f, "not ascending", bytes.NewReader(twisted), 42, ErrCorrupt)
-
-	if err := f.Load(bytes.NewReader(file), 42); err != nil || f.Len() != 7 {
+	if err := f.Load(bytes.NewReader(file), 42); err != nil || f.Len() == 0 {
 		t.Errorf("the whole file after all this: %v, %d fingerprints", err, f.Len())
 	}
 }
 
-// A file that Memory has no room for is no error: its hits count, its misses do not.
-func TestLoadFull(t *testing.T) {
-	_, file := saved(t, 100_000, 1)
-	f := newFilter(t, Options{Memory: 1 << 20})
-	if err := f.Load(bytes.NewReader(file), 1); err != nil {
-		t.Fatal(err)
+// What has the right checksum is looked at all the same: a table would find nothing in disorder.
+func TestLoadChecks(t *testing.T) {
+	_, _, tables := saved(t, 700, 42, Options{})
+	_, _, turned := saved(t, 1500, 42, Options{Memory: 1})
+	f := newFilter(t, Options{})
+	tiny := newFilter(t, Options{Memory: 1})
+	const first = headerBytes + partBytes // fingerprints or slots of part 0
+	put := func(at int, v uint64) func([]byte) {
+		return func(b []byte) { binary.LittleEndian.PutUint64(b[at:], v) }
 	}
-	if !f.Full() || f.Complete() || f.Len() == 0 || f.Peak() > 1<<20 {
-		t.Errorf("full %v, complete %v, %d fingerprints, %d bytes", f.Full(), f.Complete(), f.Len(), f.Peak())
+	for _, tt := range []struct {
+		name   string
+		to     *Filter
+		file   []byte
+		change func([]byte)
+		want   error
+	}{
+		{"not ascending", f, tables, func(b []byte) { copy(b[first:first+8], b[first+8:]) }, ErrCorrupt},
+		{"of another part", f, tables, put(first, 1<<56), ErrCorrupt},
+		{"more than slots", f, tables, put(headerBytes+8, 300), ErrCorrupt},
+		{"turned twice", f, tables, put(headerBytes+16, 2), ErrCorrupt},
+		{"no slots", f, tables, put(headerBytes, 0), ErrCorrupt},
+		{"part of a page", f, tables, put(headerBytes, 400), ErrStale},
+		{"more than memory", f, tables, put(headerBytes, 1<<40), ErrStale},
+		{"more than all", f, tables, put(headerBytes, 1<<61), ErrStale},
+		{"memory without need", f, tables, put(headerBytes-8, 256<<20), ErrCorrupt},
+		{"of a larger filter", tiny, tables, func([]byte) {}, ErrStale},
+		{"of a smaller filter", f, turned, func([]byte) {}, ErrStale},
+		{"turned without saying", tiny, turned, put(headerBytes-8, 0), ErrCorrupt},
+		{"many", tiny, turned, put(headerBytes+8, 1<<60), ErrCorrupt},
+	} {
+		b := bytes.Clone(tt.file[:len(tt.file)-4])
+		tt.change(b)
+		b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+		requireRefused(t, tt.to, tt.name, bytes.NewReader(b), 42, tt.want)
 	}
-	requireSound(t, f)
-	if err := f.Save(io.Discard, 1); err != ErrIncomplete {
-		t.Errorf("Save of a full filter: %v, want %v", err, ErrIncomplete)
+	// Not ascending is not enough for a full table: 218 of 192 homes.
+	b := bytes.Clone(tables[:headerBytes+8])
+	b = binary.LittleEndian.AppendUint64(b[:headerBytes+8], 250)
+	b = binary.LittleEndian.AppendUint64(b, 0)
+	for fp := range uint64(250) {
+		b = binary.LittleEndian.AppendUint64(b, (fp+1)<<48)
 	}
-	_, small := saved(t, 10, 2)
-	if err := f.Load(bytes.NewReader(small), 2); err != nil || f.Full() || !f.Complete() || f.Len() != 10 {
-		t.Errorf("a smaller file: %v, full %v, %d fingerprints", err, f.Full(), f.Len())
+	requireRefused(t, f, "too full", bytes.NewReader(b), 42, ErrCorrupt)
+}
+
+// A file of tables that fit is good for whatever limit; one that does not fit is for none.
+func TestLoadOtherMemory(t *testing.T) {
+	g, fps, file := saved(t, 100_000, 1, Options{})
+	for _, tt := range []struct {
+		memory int64
+		want   error
+	}{{0, nil}, {g.Bytes(), nil}, {g.Bytes() - 1, ErrStale}, {1 << 20, ErrStale}, {1 << 30, nil}} {
+		f := newFilter(t, Options{Memory: tt.memory})
+		if err := f.Load(bytes.NewReader(file), 1); !errors.Is(err, tt.want) || f.Complete() != (tt.want == nil) {
+			t.Errorf("%d bytes: %v, want %v", tt.memory, err, tt.want)
+		}
+		for _, fp := range fps { // it goes on, either way
+			f.Add(fp)
+		}
+		f.SetComplete()
+		requireSound(t, f)
+		if full := tt.memory > 0 && tt.memory < g.Bytes()-1; (f.Stats().Turned > 0) != full && tt.want == nil {
+			t.Errorf("%d bytes: %+v", tt.memory, f.Stats())
+		}
 	}
 }
 
@@ -150,8 +228,8 @@ func (l *limited) Write(b []byte) (int, error) {
 }
 
 func TestSaveErrors(t *testing.T) {
-	f, file := saved(t, 20, 1)
-	for n := range file {
+	f, _, file := saved(t, 1500, 1, Options{Memory: 1})
+	for n := 0; n < len(file); n += 1 + len(file)/200 {
 		l := limited(n)
 		if err := f.Save(&l, 1); !errors.Is(err, errNoSpace) {
 			t.Errorf("room for %d of %d bytes: %v", n, len(file), err)
@@ -167,11 +245,12 @@ func TestSaveErrors(t *testing.T) {
 }
 
 func FuzzLoad(f *testing.F) {
-	_, file := saved(f, 20, 1)
-	f.Add(file)
-	f.Add(file[:headerBytes])
+	for _, n := range []int{20, 1500} {
+		_, _, file := saved(f, n, 1, Options{Memory: 1})
+		f.Add(file[:len(file)-4])
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		filter := newFilter(t, Options{})
+		filter := newFilter(t, Options{Memory: 1})
 		// A right checksum, so that the fuzzer gets behind it.
 		b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 		if err := filter.Load(bytes.NewReader(b), 1); err != nil {

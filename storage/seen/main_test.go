@@ -1,9 +1,17 @@
 package seen
 
 import (
+	"flag"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain takes fewer random runs than rapid does by itself: each of the model's adds thousands.
+// More by -rapid.checks.
+func TestMain(m *testing.M) {
+	if err := flag.Set("rapid.checks", "10"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}

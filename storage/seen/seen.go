@@ -1,4 +1,5 @@
-// Package seen is the filter that tells which URLs are known, without asking the index.
+// Package seen is the filter that tells which URLs are known, as far as it can without asking the
+// index.
 //
 // A URL is remembered as a 64-bit fingerprint under a key of its tree, so that nobody outside
 // can make URLs that collide. Two URLs of n share one with a probability of n²/2^65 in all:
@@ -8,6 +9,11 @@
 // and a table that has grown gives its old memory back at once. A table grows by a quarter, so
 // that all of them together, and the copy being made, stay below 16 bytes for a known URL,
 // apart from the half MiB that a filter starts with and a page for each table.
+//
+// A table that has no memory left to grow is turned where it stands: half of it becomes a Bloom
+// filter, which never forgets and now and then has what was not added, and half a cache of exact
+// fingerprints, which has only what was added and forgets the oldest. What the cache has is known;
+// what only the Bloom filter has, the index must be asked about.
 package seen
 
 import (
@@ -15,6 +21,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"slices"
 	"sync/atomic"
 	"unsafe"
 
@@ -25,22 +32,31 @@ import (
 const (
 	parts        = 256
 	slotBytes    = 8
-	initialSlots = 256 // of each part; 512 KiB for all
+	initialSlots = 256 // of each part; 512 KiB for all. Fewer if Memory is less
 )
 
 // Options of a Filter. The zero value is the usual one.
 type Options struct {
-	// Memory is the most that the tables may take, in bytes, the copy made while growing
-	// included. 0: 256 MiB; the 512 KiB that a filter starts with are never refused.
+	// Memory is the most that the filter may take, in bytes, the copy made while a table grows
+	// included. 0: 256 MiB; less than 32 KiB: 32 KiB.
 	Memory int64
 }
 
-// A Filter is a set of fingerprints. All methods may be called from any goroutine, save that
-// nothing else may be called while Load or Close runs.
-//
-// A hit may always be trusted, within ExpectedLosses. A miss may be trusted while Complete
-// says so, and Complete must be asked after the miss: then a fingerprint that was refused in
-// between shows.
+// An Answer is what a filter says of a fingerprint.
+type Answer uint8
+
+const (
+	// Maybe: the index has to be asked, and [Filter.Confirm] told what it said.
+	Maybe Answer = iota
+	// Unknown: the index does not have it.
+	Unknown
+	// Known: the index has it, durably, within ExpectedLosses.
+	Known
+)
+
+// A Filter is a set of fingerprints, those of the URLs that the index holds durably. All methods
+// may be called from any goroutine, save that nothing else may be called while Load or Close
+// runs.
 type Filter struct {
 	k0, k1 uint64 // the key of Fingerprint
 	memory int64
@@ -50,8 +66,16 @@ type Filter struct {
 
 	bytes  atomic.Int64 // mapped now
 	peak   atomic.Int64 // the most that was mapped at once
-	full   atomic.Bool  // a table wanted to grow and could not; never goes back but by Load
 	loaded atomic.Bool  // all that the index knows has been added
+}
+
+// Stats count what a filter could not tell by itself since New or Load.
+type Stats struct {
+	Turned         int   // parts that are a Bloom filter and a cache, of 256
+	Asked          int64 // answers of the index, told by Confirm
+	Confirmed      int64 // of these: it has the URL
+	BloomHits      int64 // of these: the Bloom filter had the fingerprint; the others were asked for want of a complete filter
+	FalsePositives int64 // Bloom hits of which the index does not have the URL
 }
 
 // New returns an empty filter, not complete. The key belongs to the tree: with another one the
@@ -62,25 +86,25 @@ func New(key [16]byte, opts Options) (*Filter, error) {
 		k1:     binary.LittleEndian.Uint64(key[8:]),
 		memory: cmp.Or(opts.Memory, 256<<20),
 	}
+	// Whole lines: a block and a set at least.
+	slots := min(initialSlots, max(1, f.memory/(parts*2*line*slotBytes))*2*line)
+	f.memory = max(f.memory, parts*slots*slotBytes)
 	var err error
-	if f.initial, err = mapMemory(parts * initialSlots * slotBytes); err != nil {
+	if f.initial, err = mapMemory(int(parts * slots * slotBytes)); err != nil {
 		return nil, fmt.Errorf("seen filter: %w", err)
 	}
 	f.count(int64(len(f.initial)))
-	all := slotsOf(f.initial)
-	for i := range f.parts {
-		f.parts[i].slots = all[i*initialSlots : (i+1)*initialSlots]
-	}
+	f.clear()
 	return f, nil
 }
 
-// Close gives the memory back. The filter is empty then and refuses everything. A second
-// Close does nothing.
+// Close gives the memory back. The filter takes nothing then, and says Maybe to everything. A
+// second Close does nothing.
 func (f *Filter) Close() error {
 	if f.initial == nil {
 		return nil
 	}
-	f.full.Store(true)
+	f.loaded.Store(false)
 	f.clear()
 	for i := range f.parts {
 		f.parts[i].slots = nil
@@ -98,10 +122,11 @@ func (f *Filter) Close() error {
 func (f *Filter) clear() {
 	clear(f.initial)
 	all := slotsOf(f.initial)
+	n := len(all) / parts
 	for i := range f.parts {
 		p := &f.parts[i]
 		f.unmap(p.mapped)
-		*p = part{slots: all[i*initialSlots : (i+1)*initialSlots]}
+		*p = part{slots: all[i*n : (i+1)*n]}
 	}
 }
 
@@ -111,46 +136,94 @@ func (f *Filter) Fingerprint(url string) uint64 {
 	return max(1, siphash.Hash(f.k0, f.k1, unsafe.Slice(unsafe.StringData(url), len(url))))
 }
 
-// Has tells whether fp, a value of Fingerprint, was added.
-func (f *Filter) Has(fp uint64) bool {
+// Lookup tells what the filter knows of fp, a value of Fingerprint.
+func (f *Filter) Lookup(fp uint64) Answer {
+	// Before the look: what was added in between would count as complete and yet be missed.
+	miss := Maybe
+	if f.loaded.Load() {
+		miss = Unknown
+	}
 	p := &f.parts[fp>>56]
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_, ok := p.find(fp)
-	return ok
+	if p.lines == 0 {
+		if _, ok := p.find(fp); ok {
+			return Known
+		}
+		return miss
+	}
+	switch {
+	case !marked(p.block(fp), fp):
+		return miss
+	case slices.Contains(p.set(fp), fp):
+		return Known
+	}
+	return Maybe
 }
 
-// Add adds fp, a value of Fingerprint, and tells whether it was new. When the tables have
-// reached Memory, it is refused: false, and Full is true from then on.
-func (f *Filter) Add(fp uint64) (fresh bool) {
+// Add adds fp, a value of Fingerprint, of a URL that the index holds durably.
+func (f *Filter) Add(fp uint64) {
 	p := &f.parts[fp>>56]
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for {
+	f.add(p, fp)
+}
+
+// add is Add; the caller holds p.mu.
+func (f *Filter) add(p *part, fp uint64) {
+	if p.slots == nil {
+		return // closed
+	}
+	for p.lines == 0 {
 		i, ok := p.find(fp)
-		if ok || f.full.Load() {
-			return false
-		}
-		if p.insert(i, fp) {
-			return true
+		if ok || p.insert(i, fp) {
+			return
 		}
 		if !f.grow(p) {
-			f.full.Store(true)
+			p.turn()
 		}
+	}
+	p.keep(fp)
+}
+
+// Confirm tells the filter what the index answered when Lookup(fp) had been Maybe: whether it
+// holds the URL, durably.
+func (f *Filter) Confirm(fp uint64, known bool) {
+	p := &f.parts[fp>>56]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	hit := p.lines > 0 && marked(p.block(fp), fp)
+	p.stats.Asked++
+	if hit {
+		p.stats.BloomHits++
+	}
+	if known {
+		p.stats.Confirmed++
+		f.add(p, fp)
+	} else if hit {
+		p.stats.FalsePositives++
 	}
 }
 
-// AddMany adds all fps and tells how many were new.
-func (f *Filter) AddMany(fps []uint64) (fresh int) {
-	for _, fp := range fps {
-		if f.Add(fp) {
-			fresh++
+// Stats gives the counters.
+func (f *Filter) Stats() (sum Stats) {
+	for i := range f.parts {
+		p := &f.parts[i]
+		p.mu.Lock()
+		if p.lines > 0 {
+			sum.Turned++
 		}
+		sum.Asked += p.stats.Asked
+		sum.Confirmed += p.stats.Confirmed
+		sum.BloomHits += p.stats.BloomHits
+		sum.FalsePositives += p.stats.FalsePositives
+		p.mu.Unlock()
 	}
-	return fresh
+	return sum
 }
 
-// Len returns the number of fingerprints.
+// Len returns the number of fingerprints that were added. Those that a Bloom filter seemed to have
+// already are not counted.
 func (f *Filter) Len() (n int) {
 	for i := range f.parts {
 		p := &f.parts[i]
@@ -161,22 +234,18 @@ func (f *Filter) Len() (n int) {
 	return n
 }
 
-// Bytes returns the memory that the tables take now.
+// Bytes returns the memory that the filter takes now.
 func (f *Filter) Bytes() int64 { return f.bytes.Load() }
 
 // Peak returns the most that Bytes has been at any instant.
 func (f *Filter) Peak() int64 { return f.peak.Load() }
 
-// Full tells whether an Add was refused because the tables had reached Memory.
-func (f *Filter) Full() bool { return f.full.Load() }
-
 // SetComplete says that everything the index knows has been added: after a scan of the index,
 // or at once if it is empty.
 func (f *Filter) SetComplete() { f.loaded.Store(true) }
 
-// Complete tells whether a miss may be trusted: everything has been added or loaded, and
-// nothing was refused.
-func (f *Filter) Complete() bool { return f.loaded.Load() && !f.full.Load() }
+// Complete tells whether everything has been added or loaded, so that a miss means Unknown.
+func (f *Filter) Complete() bool { return f.loaded.Load() }
 
 // ExpectedLosses gives the number of URLs that are expected to be taken for known though they
 // are not, among as many as the filter holds.
@@ -188,13 +257,8 @@ func (f *Filter) ExpectedLosses() float64 {
 // grow makes the table of p a quarter larger, within Memory. The caller holds p.mu.
 func (f *Filter) grow(p *part) bool {
 	page := os.Getpagesize()
-	size := (len(p.slots)*slotBytes*5/4 + page - 1) / page * page
-	if !f.count(int64(size)) {
-		return false
-	}
-	mapped, err := mapMemory(size)
-	if err != nil {
-		f.count(-int64(size)) // as if Memory were smaller
+	mapped := f.allot((len(p.slots)*slotBytes*5/4 + page - 1) / page * page)
+	if mapped == nil {
 		return false
 	}
 	slots := slotsOf(mapped)
@@ -207,12 +271,29 @@ func (f *Filter) grow(p *part) bool {
 	return true
 }
 
-// count changes bytes by n, unless that passes Memory. What New maps is not refused.
+// allot maps size bytes, or gives nil if that would pass Memory or the system has no more, which
+// is as if Memory were smaller.
+func (f *Filter) allot(size int) []byte {
+	if !f.count(int64(size)) {
+		return nil
+	}
+	mapped, err := mapMemory(size)
+	if err != nil {
+		f.count(-int64(size))
+		return nil
+	}
+	return mapped
+}
+
+// count changes bytes by n, unless that passes Memory.
 func (f *Filter) count(n int64) bool {
-	now := f.bytes.Add(n)
-	if n > 0 && now > max(f.memory, int64(len(f.initial))) {
-		f.bytes.Add(-n)
-		return false
+	var now int64
+	for swapped := false; !swapped; {
+		before := f.bytes.Load()
+		if now = before + n; now > f.memory {
+			return false
+		}
+		swapped = f.bytes.CompareAndSwap(before, now)
 	}
 	for peak := f.peak.Load(); now > peak && !f.peak.CompareAndSwap(peak, now); peak = f.peak.Load() {
 	}
