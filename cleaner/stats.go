@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"urltree/storage"
+	"urltree/storage/seen"
 )
 
 // RunFigures are what the engine knows of the run that ends. The zero value is that of no run,
@@ -25,6 +26,7 @@ type RunFigures struct {
 	Rejected map[string]int64 // links that got no record, by reason
 	// ExpectedLosses is the number of URLs that the seen filter may take for known ones.
 	ExpectedLosses float64
+	Filter         seen.Stats
 }
 
 // A Stage is the time that one kind of work took, each time it was done.
@@ -255,6 +257,14 @@ func (p *page) engine(run *RunFigures) {
 	if run.Run.ID != 0 {
 		p.section("Seen filter")
 		p.row("URLs expected to be lost", fmt.Sprintf("%.1e", run.ExpectedLosses))
+		if s := run.Filter; s != (seen.Stats{}) {
+			p.row("parts beyond their memory, of 256", s.Turned)
+			p.row("looked up in the index", s.Asked)
+			p.row("  for each page stored", fmt.Sprintf("%.2f", float64(s.Asked)/float64(max(1, run.Run.Stored))))
+			p.row("  and known there", s.Confirmed)
+			p.row("  for a hit of a Bloom filter", s.BloomHits)
+			p.row("  for a false positive of one", s.FalsePositives)
+		}
 	}
 }
 

@@ -37,7 +37,7 @@ type Options struct {
 	Downloads     int           // in flight per crawler; 0: 4
 	MemoryBodies  int64         // bytes of bodies between request and buffer; 0: 64 MiB
 	FrontierBytes int64         // bytes of frontier windows; 0: 64 MiB
-	SeenBytes     int64         // bytes of the seen filter; 0: 256 MiB
+	SeenBytes     int64         // bytes of the seen filter, beyond which the index is asked too; 0: 256 MiB
 	NoSync        bool          // leave out all syncing
 
 	Strip    weburl.Strip // taken out of every URL; fixed when the tree is made
@@ -170,7 +170,7 @@ func (o Options) defaults() (Options, error) {
 		{"Downloads", int64(o.Downloads), 1},
 		{"MemoryBodies", o.MemoryBodies, 64 << 10},
 		{"FrontierBytes", o.FrontierBytes, 64 << 10},
-		{"SeenBytes", o.SeenBytes, 1 << 20},
+		{"SeenBytes", o.SeenBytes, 32 << 10},
 		{"MaxPages", o.MaxPages, 0},
 		{"MaxBytes", o.MaxBytes, 0},
 		{"MaxSize", o.MaxSize, 1},

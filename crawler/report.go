@@ -115,9 +115,10 @@ func (e *engine) queues() []cleaner.Queue {
 
 // figures are those of the run that only the engine knows.
 func (e *engine) figures() cleaner.RunFigures {
+	filter := e.index.Filter()
 	f := cleaner.RunFigures{
 		Run: e.index.Run(), Queues: e.queues(), Rejected: e.linker.Rejected(),
-		LockWait: e.frontier.Stats().LongestWait, ExpectedLosses: e.index.Filter().ExpectedLosses(),
+		LockWait: e.frontier.Stats().LongestWait, ExpectedLosses: filter.ExpectedLosses(), Filter: filter.Stats(),
 	}
 	for i := range e.stages {
 		f.Stages = append(f.Stages, e.stages[i].stage(stageNames[i]))

@@ -132,7 +132,7 @@ func (f *flags) crawl() []group {
 			flag("buffer-bytes", size{p: &o.BufferBytes, least: 1}, "the `SIZE` of the pages in a buffer"),
 			flag("memory-bodies", size{p: &o.MemoryBodies, least: 64 << 10}, "the `SIZE` of pages between request and buffer"),
 			flag("frontier-memory", size{p: &o.FrontierBytes, least: 64 << 10}, "the `SIZE` of memory for URLs that are next"),
-			flag("seen-memory", size{p: &o.SeenBytes, least: 1 << 20}, "the `SIZE` of the filter of known URLs; beyond it the index is asked too"),
+			flag("seen-memory", size{p: &o.SeenBytes, least: 32 << 10}, "the `SIZE` of the filter of known URLs; beyond it the index is asked too"),
 			flag("flush-interval", duration{p: &o.FlushInterval, least: time.Millisecond}, "the longest `TIME` an item waits in a buffer"),
 			flag("sync", choice{&f.sync, []string{"full", "none"}}, "the `MODE` of writing; full: safe against power cuts; none: against kill -9 only"),
 		}},
