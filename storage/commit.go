@@ -19,8 +19,8 @@ type Committed struct {
 	Fresh []Row
 	// Next has, for each outcome in turn, the row where its URL waits now; Range 0: it has an outcome.
 	Next []Row
-	// New is the number of records made.
-	New int
+	// New is the number of records made, Cut that of links that got none, see Limits.MaxHeld.
+	New, Cut int
 }
 
 // Commit writes one set of outcomes, with their links, in one transaction. It decides which
@@ -34,6 +34,9 @@ func (x *Index) Commit(set []*Outcome) (Committed, error) {
 	var done Committed
 	err := x.update(func(c *change) error {
 		done = Committed{Next: make([]Row, len(set))}
+		for _, o := range set {
+			c.coming += 1 + int64(len(o.Links))
+		}
 		for i, o := range set {
 			if o.Row.URL != "" {
 				next, err := c.outcome(o, &done)
@@ -42,10 +45,8 @@ func (x *Index) Commit(set []*Outcome) (Committed, error) {
 				}
 				done.Next[i] = next
 			}
-			for j := range o.Links {
-				if err := c.link(&o.Links[j], &done); err != nil {
-					return err
-				}
+			if err := c.links(o, &done); err != nil {
+				return err
 			}
 			if o.Host != nil {
 				if h := c.host(o.Host.Name); h.times == nil || h.times.Seq <= o.Host.Seq {
@@ -72,6 +73,7 @@ func (x *Index) update(fn func(*change) error) error {
 	c := &change{
 		x: x, now: time.Now().Unix(), totals: x.totals, run: x.run.clone(),
 		entries: map[string]*entry{}, hosts: map[string]*hostChange{},
+		queries: map[string]int64{}, prefixes: map[string]int64{}, shorter: map[string]bool{},
 	}
 	err := x.db.Update(func(tx *bolt.Tx) error {
 		c.tx = tx
@@ -93,15 +95,18 @@ func (x *Index) update(fn func(*change) error) error {
 // A change is what one transaction is about to write. Records are compared old against new at
 // the end, so that pending rows and all counters follow from the records alone.
 type change struct {
-	x       *Index
-	tx      *bolt.Tx
-	now     int64
-	totals  Totals
-	run     Run
-	entries map[string]*entry      // by URL
-	hosts   map[string]*hostChange // by name
-	fresh   []uint64               // fingerprints for the filter after the commit
-	relink  bool                   // pages stored before may have links that only now belong to the crawl
+	x                 *Index
+	tx                *bolt.Tx
+	now               int64
+	totals            Totals
+	run               Run
+	entries           map[string]*entry      // by URL
+	hosts             map[string]*hostChange // by name
+	fresh             []uint64               // fingerprints for the filter after the commit
+	coming            int64                  // outcomes and links of the set: it makes no more records
+	queries, prefixes map[string]int64       // URLs that count towards a budget, by path and by folder, where asked
+	shorter           map[string]bool        // by record key: whether its links must be looked at again
+	relink            bool                   // pages stored before may have links that only now belong to the crawl
 }
 
 type entry struct {
@@ -110,20 +115,6 @@ type entry struct {
 	rec  *Record // nil: there is none
 	lost bool    // there was one that cannot be read
 	meta *Meta   // to be kept with rec; nil: nothing new
-}
-
-type hostChange struct {
-	counts Counts     // to add
-	times  *HostTimes // to replace, or nil
-}
-
-func (c *change) host(name string) *hostChange {
-	h := c.hosts[name]
-	if h == nil {
-		h = &hostChange{}
-		c.hosts[name] = h
-	}
-	return h
 }
 
 // entry gives the record of a URL as this change sees it, or an entry without one.
@@ -156,8 +147,15 @@ func (c *change) outcome(o *Outcome, done *Committed) (Row, error) {
 	if err != nil {
 		return Row{}, err
 	}
+	if o.Again {
+		c.shorter[string(e.key)] = false
+		return Row{}, nil
+	}
 	if e.rec == nil {
 		c.create(e, &Link{URL: o.Row.URL, Source: o.Row.Source, Via: o.Row.Via, Depth: o.Row.Depth, Hops: o.Row.Hops})
+		if _, _, err := c.hold(e.key, &Link{URL: o.Row.URL, Source: Seed}); err != nil {
+			return Row{}, err
+		}
 		c.fresh = append(c.fresh, c.x.filter.Fingerprint(o.Row.URL))
 		done.New++
 		if o.Row.Range != 0 { // the record is lost, its pending row may not be
@@ -169,6 +167,12 @@ func (c *change) outcome(o *Outcome, done *Committed) (Row, error) {
 	r := e.rec
 	if r.State != Pending {
 		return Row{}, nil
+	}
+	if o.State == Pending && o.Next.Range == Held && o.Next.Reason == HeldDepth && !c.x.opts.Limits.TooDeep(r.Depth) {
+		return r.Row, nil // a shorter way was found since
+	}
+	if o.State == Pending && o.Next.Range == Now && r.Range == Held {
+		return r.Row, c.release(e)
 	}
 	r.Reason, r.Tries = o.Reason, max(r.Tries, o.Row.Tries)
 	if o.State == Pending {
@@ -204,6 +208,16 @@ func (c *change) outcome(o *Outcome, done *Committed) (Row, error) {
 	return Row{}, nil
 }
 
+// release makes a held record eligible, unless a budget has no place for it.
+func (c *change) release(e *entry) error {
+	r := e.rec
+	reason, _, err := c.hold(e.key, &Link{URL: r.URL, Source: r.Source, Depth: r.Depth})
+	if r.Reason = reason; err == nil && reason == "" {
+		r.Range, r.Run = Now, c.run.ID
+	}
+	return err
+}
+
 // widen keeps the target of a seed's redirect as one that counts as a seed for scope.
 func (c *change) widen(l *Link) error {
 	b := c.tx.Bucket(bucketScope)
@@ -229,13 +243,36 @@ func (c *change) settle(set []*Outcome, done *Committed) {
 	}
 }
 
+// links takes the links of an outcome, and marks its record if some of them were cut.
+func (c *change) links(o *Outcome, done *Committed) error {
+	var from *Record
+	nearer := uint32(0) // by how much the record's depth is less than what the links are counted from
+	if e := c.entries[o.Row.URL]; e != nil && e.rec != nil {
+		if from = e.rec; o.Page.PageDepth > from.Depth {
+			nearer = o.Page.PageDepth - from.Depth
+		}
+	}
+	before := done.Cut
+	for i := range o.Links {
+		l := &o.Links[i]
+		l.Depth -= min(l.Depth, nearer)
+		if err := c.link(l, done); err != nil {
+			return err
+		}
+	}
+	if cut := uint32(done.Cut - before); from != nil && from.State != Pending && (cut > 0 || o.Again) {
+		from.Cut = cut
+	}
+	return nil
+}
+
 // link makes a record for a link that is new, and changes a known one where the link says so.
 func (c *change) link(l *Link, done *Committed) error {
 	fp := c.x.filter.Fingerprint(l.URL)
-	// Without a run nobody holds copies of rows, and pages come in the order of the tree: then
-	// the shortest way counts, so known URLs are looked at as well.
+	// Without a run pages come in the order of the tree: then the shortest way counts too.
 	rebuild := c.run.ID == 0
-	special := l.Reopen || l.Source == Seed || rebuild
+	nearest := rebuild || c.x.opts.Limits.MaxDepth != 0
+	special := l.Reopen || l.Source == Seed || nearest
 	answer := c.x.filter.Lookup(fp)
 	if !special && answer == seen.Known {
 		return nil
@@ -263,41 +300,80 @@ func (c *change) link(l *Link, done *Committed) error {
 	}
 	switch r := e.rec; {
 	case r == nil:
+		reason, full, err := c.hold(e.key, l)
+		if err != nil {
+			return err
+		}
+		if full {
+			done.Cut++
+			return nil
+		}
 		c.create(e, l)
 		c.fresh = append(c.fresh, fp)
 		done.New++
 		c.relink = c.relink || l.Source == Seed && l.Scope
-		if l.Held != "" {
-			e.rec.Range, e.rec.Reason = Held, l.Held
+		if reason != "" {
+			e.rec.Range, e.rec.Reason = Held, reason
+			c.host(Host(l.URL)).held++
 		} else {
 			done.Fresh = append(done.Fresh, e.rec.Row)
 		}
 	case l.Source == Seed && r.Source != Seed && l.Via == "":
 		c.relink = c.relink || l.Scope
-		r.Depth = 0
-		if r.State == Pending {
-			held := r.Range == Held
-			r.Source, r.Via, r.Hops = Seed, "", 0
-			if held || r.Range == Now {
-				r.Range, r.Rank, r.Reason = Now, 0, ""
-			}
-			if held {
-				done.Fresh = append(done.Fresh, r.Row)
-			}
+		if r.State != Pending {
+			return c.nearer(e, l, done)
+		}
+		held := r.Range == Held
+		r.Source, r.Via, r.Hops, r.Depth = Seed, "", 0, 0
+		if held || r.Range == Now {
+			r.Range, r.Rank, r.Reason = Now, 0, ""
+		}
+		if held {
+			done.Fresh = append(done.Fresh, r.Row)
 		}
 	case l.Reopen && r.State == Redirected && r.Reopened < 2:
-		r.State, r.Reopened = Pending, r.Reopened+1
-		r.Range, r.Reason, r.Hops, r.Via, r.Page = Now, "", l.Hops, l.Via, Page{}
+		r.State, r.Reopened, r.Page, r.Cut = Pending, r.Reopened+1, Page{}, 0
+		r.Range, r.Reason, r.Hops, r.Via = Now, "", l.Hops, l.Via
 		r.Run = c.run.ID
+		c.shorter[string(e.key)] = false
 		done.Fresh = append(done.Fresh, r.Row)
-	case rebuild && l.Depth < r.Depth:
-		if r.State == Pending {
-			if r.Range == Now && r.Rank == uint64(r.Depth) {
-				r.Rank = uint64(l.Depth)
-			}
+	case nearest && l.Depth < r.Depth:
+		if rebuild && r.State == Pending { // nobody holds a copy of the row
 			r.Source, r.Via, r.Hops = l.Source, l.Via, l.Hops
 		}
-		r.Depth = l.Depth
+		return c.nearer(e, l, done)
+	}
+	return nil
+}
+
+// nearer applies a shorter way to a known URL. If it waits because of its depth it may be
+// released; if it has its outcome, its links are nearer as well.
+func (c *change) nearer(e *entry, l *Link, done *Committed) error {
+	r := e.rec
+	if l.Depth >= r.Depth {
+		return nil
+	}
+	if r.Rank == uint64(r.Depth) {
+		r.Rank = uint64(l.Depth)
+	}
+	r.Depth = l.Depth
+	if c.x.opts.Limits.MaxDepth == 0 {
+		return nil
+	}
+	switch {
+	case r.State == Pending && r.Range == Held && r.Reason == HeldDepth:
+		if err := c.release(e); err != nil {
+			return err
+		}
+		if r.Range == Now {
+			done.Fresh = append(done.Fresh, r.Row)
+		}
+	case r.State == Stored, r.State == Redirected:
+		c.shorter[string(e.key)] = true
+	case r.GaveLinks():
+		// What it named is in no folder: it is asked again.
+		r.reopen(c.run.ID)
+		done.Fresh = append(done.Fresh, r.Row)
 	}
 	return nil
 }
@@ -340,11 +416,17 @@ func (c *change) write(bucket []byte, puts []put) error {
 // flush writes all that changed: records with their pending rows and metadata, the counters of
 // folders and hosts, the run, the totals.
 func (c *change) flush() error {
-	folders, err := c.flushRecords()
+	folders, queries, err := c.flushRecords()
 	if err != nil {
 		return err
 	}
-	if err := c.flushFolders(folders); err != nil {
+	if err := c.flushCounts(bucketFolder, folders); err != nil {
+		return err
+	}
+	if err := c.flushCounts(bucketQuery, queries); err != nil {
+		return err
+	}
+	if err := c.flushShorter(); err != nil {
 		return err
 	}
 	if err := c.flushHosts(); err != nil {
@@ -364,10 +446,20 @@ func (c *change) flush() error {
 	return sys.Put(keyTotals, c.totals.append(nil))
 }
 
-// flushRecords gives what the counters of each folder change by.
-func (c *change) flushRecords() (map[string]*Counts, error) {
+// addTo adds to the counts under a key.
+func addTo(sums map[string]*Counts, key []byte, diff *Counts) {
+	f := sums[string(key)]
+	if f == nil {
+		f = &Counts{}
+		sums[string(key)] = f
+	}
+	f.add(diff)
+}
+
+// flushRecords gives what the counters of each folder, and of each path with queries, change by.
+func (c *change) flushRecords() (folders, queries map[string]*Counts, err error) {
 	var urls, rows, metas []put
-	folders := map[string]*Counts{}
+	folders, queries = map[string]*Counts{}, map[string]*Counts{}
 	for _, e := range c.entries {
 		if e.rec == nil || e.old != nil && *e.old == *e.rec {
 			continue
@@ -397,52 +489,60 @@ func (c *change) flushRecords() (map[string]*Counts, error) {
 			continue
 		}
 		c.host(Host(e.rec.URL)).counts.add(&diff)
-		Parents(e.key, func(folder []byte) {
-			f := folders[string(folder)]
-			if f == nil {
-				f = &Counts{}
-				folders[string(folder)] = f
-			}
-			f.add(&diff)
-		})
+		Parents(e.key, func(folder []byte) { addTo(folders, folder, &diff) })
+		if path := pathOf(e.key); path != nil {
+			addTo(queries, path, &diff)
+		}
 	}
 	if err := c.write(bucketURL, urls); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := c.write(bucketMeta, metas); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return folders, c.write(bucketPending, rows)
+	return folders, queries, c.write(bucketPending, rows)
 }
 
-func (c *change) flushFolders(folders map[string]*Counts) error {
-	b := c.tx.Bucket(bucketFolder)
-	puts := make([]put, 0, len(folders))
-	for key, diff := range folders {
+// flushCounts adds to the counts of a bucket.
+func (c *change) flushCounts(bucket []byte, diffs map[string]*Counts) error {
+	b := c.tx.Bucket(bucket)
+	puts := make([]put, 0, len(diffs))
+	for key, diff := range diffs {
 		var sum Counts
 		if v := b.Get([]byte(key)); v != nil {
 			var err error
 			if sum, err = decodeCounts(v); err != nil {
-				return fmt.Errorf("folder %q: %w", key, err)
+				return fmt.Errorf("bucket %s: %q: %w", bucket, key, err)
 			}
 		}
 		sum.add(diff)
 		puts = append(puts, put{[]byte(key), seal(sum.append(nil))})
 	}
-	return c.write(bucketFolder, puts)
+	return c.write(bucket, puts)
+}
+
+func (c *change) flushShorter() error {
+	b := c.tx.Bucket(bucketShorter)
+	puts := make([]put, 0, len(c.shorter))
+	for key, yes := range c.shorter {
+		switch {
+		case yes:
+			puts = append(puts, put{[]byte(key), []byte{1}})
+		case b.Get([]byte(key)) != nil:
+			puts = append(puts, put{[]byte(key), nil})
+		}
+	}
+	return c.write(bucketShorter, puts)
 }
 
 func (c *change) flushHosts() error {
-	b := c.tx.Bucket(bucketHost)
 	puts := make([]put, 0, len(c.hosts))
 	for name, change := range c.hosts {
-		h := HostRow{HostTimes: HostTimes{Name: name}}
-		if v := b.Get([]byte(name)); v != nil {
-			var err error
-			if h, err = decodeHost(name, v); err != nil {
-				return err
-			}
+		row, err := c.stored(name, change)
+		if err != nil {
+			return err
 		}
+		h := *row
 		h.Counts.add(&change.counts)
 		if t := change.times; t != nil && (h.Run != c.run.ID || h.Seq <= t.Seq) {
 			h.HostTimes, h.Run = *t, c.run.ID

@@ -22,6 +22,9 @@ func (c Counts) Pending() int64 { return c.Now + c.Later + c.Held }
 // Without one there is nothing but seeds and the targets of their redirects, which always count.
 func (c Counts) Parsed() bool { return c.Stored > 0 || c.Refused > 0 }
 
+// Used numbers the records that count towards a budget: all that are not held.
+func (c Counts) Used() int64 { return c.Records() - c.Held }
+
 // Records sums all states: the URLs discovered.
 func (c Counts) Records() int64 {
 	return c.Pending() + c.Stored + c.Redirected + c.Failed + c.Refused

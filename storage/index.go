@@ -8,13 +8,15 @@
 //	host     host name -> times, counts    politeness that survives a restart
 //	robots   origin -> robots.txt answer
 //	folder   folder key -> counts          of the records strictly below a folder
+//	query    record key without query -> counts  of its records with a query
+//	shorter  record key -> nothing         a shorter way to it was found: its links count anew
 //	meta     record key -> page metadata   of stored pages that have any
 //	scope    URL -> nothing                targets of seeds' redirects: seeds for scope
 //	run      number -> run, as JSON
 //	hour     number, hour -> figures, as JSON
 //	sys      schema, totals, filter key
 //
-// Every value but those of pending and scope ends in a CRC-32C of what stands before it.
+// Every value but those of pending, scope and shorter ends in a CRC-32C of what stands before it.
 //
 // One goroutine writes: [Index.Commit] takes whole sets of outcomes and is the only place that
 // decides what is new. Read transactions are short; long scans resume by key.
@@ -39,7 +41,7 @@ import (
 )
 
 // Schema is the version of all formats in index.db.
-const Schema = 1
+const Schema = 2
 
 var (
 	// ErrDamaged says that index.db is not a whole database of ours; merge rebuilds it.
@@ -54,6 +56,8 @@ var (
 	bucketHost    = []byte("host")
 	bucketRobots  = []byte("robots")
 	bucketFolder  = []byte("folder")
+	bucketQuery   = []byte("query")
+	bucketShorter = []byte("shorter")
 	bucketMeta    = []byte("meta")
 	bucketScope   = []byte("scope")
 	bucketRun     = []byte("run")
@@ -61,7 +65,7 @@ var (
 	bucketSys     = []byte("sys")
 
 	buckets = [][]byte{
-		bucketURL, bucketPending, bucketHost, bucketRobots, bucketFolder,
+		bucketURL, bucketPending, bucketHost, bucketRobots, bucketFolder, bucketQuery, bucketShorter,
 		bucketMeta, bucketScope, bucketRun, bucketHour, bucketSys,
 	}
 
@@ -80,6 +84,8 @@ type Options struct {
 	NoSync bool
 	// SeenMemory bounds the seen filter in bytes; 0: 256 MiB.
 	SeenMemory int64
+	// Limits hold back new URLs. With MaxDepth depths are the shortest known.
+	Limits Limits
 	// Strict makes a put of a new record fail when there is one already. For tests.
 	Strict bool
 }

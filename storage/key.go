@@ -117,6 +117,25 @@ func Parents(key []byte, yield func(folder []byte)) {
 	}
 }
 
+// segments calls yield with the key of each folder above a record key that is one of its path.
+func segments(key []byte, yield func(folder []byte)) {
+	from := 0
+	Parents(key, func(folder []byte) {
+		if folder[from] == Segment {
+			yield(folder)
+		}
+		from = len(folder)
+	})
+}
+
+// pathOf gives the key of the same URL without its query; nil if it has none.
+func pathOf(key []byte) []byte {
+	if from := bytes.LastIndexByte(key[:len(key)-1], 0) + 1; key[from] == Query {
+		return key[:from]
+	}
+	return nil
+}
+
 // Host gives the host name of a canonical URL, without the port: the unit of politeness.
 func Host(url string) string {
 	host, _ := cutPort(authority(url))

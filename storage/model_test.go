@@ -19,7 +19,7 @@ import (
 // The universe is small, so that everything happens to the same URLs.
 var universe = func() (urls []string) {
 	for _, origin := range []string{"http://a.org", "https://a.org", "http://www.a.org:81", "http://b.org"} {
-		for _, path := range []string{"/", "/x", "/x/", "/x/y", "/x?q"} {
+		for _, path := range []string{"/", "/x", "/x/", "/x/y", "/x?q", "/x?r", "/x/y?q"} {
 			urls = append(urls, origin+path)
 		}
 	}
@@ -39,12 +39,14 @@ type world struct {
 	meta    map[string]*Meta
 	seq     uint64
 	begun   []Run // all runs, as far as the model knows them
+	limits  Limits
+	shorter map[string]bool
 }
 
 func newWorld(t *rapid.T, path string) *world {
 	w := &world{
 		path: path, strict: true, records: map[string]*Record{}, hosts: map[string]HostRow{},
-		robots: map[string]Robots{}, scope: map[string]bool{}, meta: map[string]*Meta{},
+		robots: map[string]Robots{}, scope: map[string]bool{}, meta: map[string]*Meta{}, shorter: map[string]bool{},
 	}
 	if err := Create(path); err != nil {
 		t.Fatal(err)
@@ -54,8 +56,13 @@ func newWorld(t *rapid.T, path string) *world {
 }
 
 func (w *world) open(t *rapid.T) {
+	budget := rapid.Int64Range(0, 4)
+	w.limits = Limits{
+		MaxDepth: rapid.IntRange(-1, 2).Draw(t, "max depth"), Host: budget.Draw(t, "host"),
+		Prefix: budget.Draw(t, "prefix"), Query: budget.Draw(t, "query"), MaxHeld: budget.Draw(t, "held"),
+	}
 	var err error
-	if w.x, err = Open(w.path, Options{NoSync: true, Strict: w.strict}); err != nil {
+	if w.x, err = Open(w.path, Options{NoSync: true, Strict: w.strict, Limits: w.limits}); err != nil {
 		t.Fatal(err)
 	}
 	if rapid.Bool().Draw(t, "load the filter") {
@@ -91,7 +98,7 @@ func (w *world) commit(t *rapid.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.New != want.New || !slices.Equal(got.Fresh, want.Fresh) || !slices.Equal(got.Next, want.Next) {
+	if got.New != want.New || got.Cut != want.Cut || !slices.Equal(got.Fresh, want.Fresh) || !slices.Equal(got.Next, want.Next) {
 		t.Fatalf("committed %+v\nwant %+v", got, want)
 	}
 }
@@ -109,20 +116,24 @@ func (w *world) draw(t *rapid.T) *Outcome {
 	}
 	if url != "" {
 		o.State = rapid.SampledFrom(States).Draw(t, "state")
-		o.Reason = rapid.SampledFrom([]string{"", "timeout"}).Draw(t, "reason")
+		o.Reason = rapid.SampledFrom([]string{"", "timeout", "noindex"}).Draw(t, "reason")
+		o.Again = w.records[url] != nil && w.records[url].State != Pending && rapid.Bool().Draw(t, "again")
 		switch o.State {
 		case Pending:
 			o.Next = Row{Range: Later, Due: rapid.Int64Range(1, 5).Draw(t, "due"), Tries: o.Row.Tries + 1, Reason: "503"}
 			if rapid.Bool().Draw(t, "hold") {
 				o.Next = Row{Range: Held, Reason: rapid.SampledFrom([]string{"depth", "scope"}).Draw(t, "why")}
+			} else if rapid.Bool().Draw(t, "back") {
+				o.Next = Row{Range: Now}
 			}
 			o.Next.Run = uint32(rapid.IntRange(0, 2).Draw(t, "run of the row"))
 		default:
 			o.Page = Page{Time: 9, Status: uint16(rapid.SampledFrom([]int{0, 200, 301, 404}).Draw(t, "status")), Flags: "-"}
 		}
 		if o.State == Stored {
-			o.Page.Bytes, o.Page.Digest[0], o.Page.PageDepth = rapid.Int64Range(0, 9).Draw(t, "bytes"), 1, o.Row.Depth
+			o.Page.Bytes, o.Page.Digest[0] = rapid.Int64Range(0, 9).Draw(t, "bytes"), 1
 		}
+		o.Page.PageDepth = o.Row.Depth
 		if rapid.Bool().Draw(t, "metadata") {
 			o.Meta = &Meta{Title: rapid.StringN(0, 3, -1).Draw(t, "title"), Headings: []Heading{{2, "h"}}}
 		}
@@ -142,7 +153,7 @@ func (w *world) draw(t *rapid.T) *Outcome {
 		case 0:
 			l.Source, l.Depth = Seed, 0
 		case 1:
-			l.Held = "depth"
+			l.Held = "form"
 		case 2:
 			l.Via, l.Hops, l.Reopen = o.Row.URL, 1, true
 		case 3:
@@ -156,6 +167,68 @@ func (w *world) draw(t *rapid.T) *Outcome {
 // apply says by the rules, record by record, what a set comes to.
 func (w *world) apply(set []*Outcome) Committed {
 	done := Committed{Next: make([]Row, len(set))}
+	// Budgets count what was there before the set, and what the set has made or released.
+	used, held := map[string]int64{}, map[string]int64{}
+	spend := func(url string) {
+		for _, at := range counted(url) {
+			used[at]++
+		}
+	}
+	for url, r := range w.records {
+		if r.Range == Held {
+			held[Host(url)]++
+		} else {
+			spend(url)
+		}
+	}
+	hold := func(l Link) (reason string, full bool) {
+		if l.Source == Seed {
+			spend(l.URL)
+			return "", false
+		}
+		if reason = l.Held; reason == "" && w.limits.TooDeep(l.Depth) {
+			reason = HeldDepth
+		}
+		for i, at := range counted(l.URL) {
+			over := []struct {
+				most   int64
+				reason string
+			}{{w.limits.Host, HeldHost}, {w.limits.Query, HeldQuery}, {w.limits.Prefix, HeldPrefix}}[min(i, 2)]
+			if over.most > 0 && used[at] >= over.most && at != "" && (reason == "" || reason == HeldQuery && over.reason == HeldPrefix) {
+				reason = over.reason
+			}
+		}
+		if reason == "" {
+			spend(l.URL)
+		}
+		return reason, reason != "" && w.limits.MaxHeld > 0 && held[Host(l.URL)] >= w.limits.MaxHeld
+	}
+	release := func(r *Record) {
+		if r.Reason, _ = hold(Link{URL: r.URL, Source: r.Source, Depth: r.Depth}); r.Reason == "" {
+			r.Range, r.Run = Now, w.run.ID
+		}
+	}
+	nearer := func(r *Record, depth uint32) {
+		if depth >= r.Depth {
+			return
+		}
+		if r.Rank == uint64(r.Depth) {
+			r.Rank = uint64(depth)
+		}
+		r.Depth = depth
+		switch {
+		case w.limits.MaxDepth == 0:
+		case r.State == Pending && r.Range == Held && r.Reason == HeldDepth:
+			if release(r); r.Range == Now {
+				done.Fresh = append(done.Fresh, r.Row)
+			}
+		case r.State == Stored || r.State == Redirected:
+			w.shorter[r.URL] = true
+		case r.State == Refused && r.Reason == "noindex":
+			r.State, r.Page, r.Range, r.Tries, r.Due, r.Reason, r.Run, r.Cut = Pending, Page{}, Now, 0, 0, "", w.run.ID, 0
+			done.Fresh = append(done.Fresh, r.Row)
+		}
+	}
 	create := func(row Row) *Record {
 		w.seq++
 		row.Run, row.Range, row.Rank, row.Seq = w.run.ID, Now, uint64(row.Depth), w.seq
@@ -171,25 +244,48 @@ func (w *world) apply(set []*Outcome) Committed {
 			r := w.records[o.Row.URL]
 			if r == nil {
 				r = create(Row{URL: o.Row.URL, Source: o.Row.Source, Depth: o.Row.Depth})
+				spend(r.URL)
 			}
-			if r.State == Pending {
+			switch {
+			case o.Again:
+				delete(w.shorter, r.URL)
+			case r.State != Pending:
+			case o.State == Pending && o.Next.Range == Held && o.Next.Reason == HeldDepth && !w.limits.TooDeep(r.Depth):
+				done.Next[i] = r.Row
+			case o.State == Pending && o.Next.Range == Now && r.Range == Held:
+				release(r)
+				done.Next[i] = r.Row
+			default:
 				done.Next[i] = w.outcome(r, o)
 			}
 		}
+		cut, from := done.Cut, w.records[o.Row.URL]
+		near := uint32(0)
+		if from != nil && o.Page.PageDepth > from.Depth {
+			near = o.Page.PageDepth - from.Depth
+		}
 		for _, l := range o.Links {
+			l.Depth -= min(l.Depth, near)
 			r := w.records[l.URL]
 			switch {
 			case r == nil:
+				reason, full := hold(l)
+				if full {
+					done.Cut++
+					continue
+				}
 				r = create(Row{URL: l.URL, Source: l.Source, Via: l.Via, Depth: l.Depth, Hops: l.Hops})
-				if l.Held != "" {
-					r.Range, r.Reason = Held, l.Held
+				if reason != "" {
+					r.Range, r.Reason = Held, reason
+					held[Host(r.URL)]++
 				} else {
 					done.Fresh = append(done.Fresh, r.Row)
 				}
 			case l.Source == Seed && r.Source != Seed && l.Via == "":
-				r.Depth = 0
-				if r.State == Pending {
-					r.Source, r.Via, r.Hops = Seed, "", 0
+				if r.State != Pending {
+					nearer(r, 0)
+				} else {
+					r.Source, r.Via, r.Hops, r.Depth = Seed, "", 0, 0
 					was := r.Range
 					if was != Later {
 						r.Range, r.Rank, r.Reason = Now, 0, ""
@@ -199,18 +295,19 @@ func (w *world) apply(set []*Outcome) Committed {
 					}
 				}
 			case l.Reopen && r.State == Redirected && r.Reopened < 2:
-				r.State, r.Reopened, r.Page = Pending, r.Reopened+1, Page{}
+				r.State, r.Reopened, r.Page, r.Cut = Pending, r.Reopened+1, Page{}, 0
 				r.Range, r.Reason, r.Via, r.Hops, r.Run = Now, "", l.Via, l.Hops, w.run.ID
+				delete(w.shorter, r.URL)
 				done.Fresh = append(done.Fresh, r.Row)
-			case w.run.ID == 0 && l.Depth < r.Depth: // shorter ways count in a rebuild
-				if r.State == Pending {
+			case (w.run.ID == 0 || w.limits.MaxDepth != 0) && l.Depth < r.Depth: // shorter ways count in a rebuild
+				if w.run.ID == 0 && r.State == Pending {
 					r.Source, r.Via, r.Hops = l.Source, l.Via, l.Hops
-					if r.Range == Now && r.Rank == uint64(r.Depth) {
-						r.Rank = uint64(l.Depth)
-					}
 				}
-				r.Depth = l.Depth
+				nearer(r, l.Depth)
 			}
+		}
+		if cut = done.Cut - cut; from != nil && from.State != Pending && (cut > 0 || o.Again) {
+			from.Cut = uint32(cut)
 		}
 		if h := o.Host; h != nil && times[h.Name].Seq <= h.Seq {
 			times[h.Name] = *h
@@ -232,6 +329,26 @@ func (w *world) apply(set []*Outcome) Committed {
 		}
 	}
 	return done
+}
+
+// counted gives names for what a URL counts towards: its host, its path if it has a query, and
+// each folder above it.
+func counted(url string) []string {
+	rest, _, _ := strings.Cut(url, "?")
+	list := []string{Host(url), ""}
+	if rest != url {
+		list[1] = "query of " + rest
+		list = append(list, rest) // its page lies in the folder of its path
+	}
+	origin := Origin(url) + "/"
+	for rest != origin {
+		rest = rest[:strings.LastIndexByte(rest, '/')]
+		if rest = rest + ""; len(rest) < len(origin) {
+			break
+		}
+		list = append(list, rest)
+	}
+	return list
 }
 
 func (w *world) outcome(r *Record, o *Outcome) Row {
@@ -279,6 +396,8 @@ func (w *world) retry(t *rapid.T) {
 	for url, r := range w.records {
 		if k, _ := Key(url); r.State == state && strings.HasPrefix(string(k), string(key)) {
 			r.State, r.Page, r.Range, r.Tries, r.Due, r.Reason, r.Run = Pending, Page{}, Now, 0, 0, "", w.run.ID
+			r.Cut = 0
+			delete(w.shorter, url)
 			delete(w.meta, url)
 			want++
 		}
@@ -335,6 +454,14 @@ func (w *world) check(t *rapid.T) {
 		w.checkHost(t, host)
 	}
 	w.checkFolders(t)
+	var shorter []string
+	list, err := w.x.Shorter(1000)
+	for _, r := range list {
+		shorter = append(shorter, r.URL)
+	}
+	if slices.Sort(shorter); err != nil || !slices.Equal(shorter, slices.Sorted(maps.Keys(w.shorter))) {
+		t.Fatalf("shorter %v, %v; want %v", shorter, err, w.shorter)
+	}
 	scope, err := w.x.ScopeSeeds()
 	if wantScope := slices.Sorted(maps.Keys(w.scope)); err != nil || !slices.Equal(scope, wantScope) {
 		t.Fatalf("scope %v, %v; want %v", scope, err, wantScope)
@@ -406,9 +533,21 @@ func (w *world) checkHost(t *rapid.T, host string) {
 	if err != nil || len(later) == 0 && due != 0 || len(later) > 0 && due != later[0].Due {
 		t.Fatalf("next due of %s: %d, %v; rows %+v", host, due, err, later)
 	}
-	heldRows, err := w.x.HeldRows(host, 100, func(*Row) bool { return true })
-	if err != nil || !slices.Equal(heldRows, held) {
-		t.Fatalf("held of %s: %+v, %v\nwant %+v", host, heldRows, err, held)
+	without := rapid.SampledFrom([]string{"", "depth", "scope", "budget-host", "form"}).Draw(t, "reason")
+	held = slices.DeleteFunc(held, func(r Row) bool { return r.Reason == without })
+	var heldRows []Row
+	for from := []byte(nil); ; {
+		some, next, err := w.x.HeldRows(host, from, n, func(reason string) bool { return reason != without }, func(*Row) bool { return true })
+		if err != nil || len(some) > n {
+			t.Fatalf("held of %s: %+v, %v", host, some, err)
+		}
+		heldRows = append(heldRows, some...)
+		if from = next; from == nil {
+			break
+		}
+	}
+	if !slices.Equal(heldRows, held) {
+		t.Fatalf("held of %s: %+v\nwant %+v", host, heldRows, held)
 	}
 }
 

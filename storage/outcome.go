@@ -18,6 +18,9 @@ type Outcome struct {
 	Meta *Meta
 	// Links are the admitted links and redirect targets, canonical, in page order, repeats included.
 	Links []Link
+	// Again says that the URL has its outcome, and that Links are those of the same answer looked
+	// at once more: nothing else counts.
+	Again bool
 	// Host, if set, replaces the times of the host.
 	Host *HostTimes
 	// Robots, if set, replaces the robots.txt answer of its origin.
@@ -29,9 +32,9 @@ type Link struct {
 	URL    string
 	Source string
 	Via    string
-	Depth  uint32
+	Depth  uint32 // from the depth that the outcome's page has, which the index may know better
 	Hops   uint8
-	Held   string // the reason if this run does not ask it, or ""
+	Held   string // the reason if its form is one that this run does not ask, or ""
 	// Reopen turns a record that has only redirected so far back to pending, at most twice.
 	Reopen bool
 	// Scope says that scope depends on this seed, or keeps the target of a seed's redirect as one

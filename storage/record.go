@@ -78,9 +78,20 @@ func (r *Row) Less(o *Row) bool {
 type Record struct {
 	Row
 	State    State
-	Reopened uint8 // how often a redirect back opened it again
-	Found    int64 // Unix seconds of discovery
-	Page           // of the answer, for states other than Pending
+	Reopened uint8  // how often a redirect back opened it again
+	Found    int64  // Unix seconds of discovery
+	Page            // of the answer, for states other than Pending
+	Cut      uint32 // links of the answer that got no record, see Limits.MaxHeld
+}
+
+// GaveLinks tells whether the links of an answer without a folder counted: only the same answer,
+// given again, can tell them once more.
+func (r *Record) GaveLinks() bool { return r.State == Refused && r.Reason == "noindex" }
+
+// reopen makes the record pending again, as if nobody had asked yet.
+func (r *Record) reopen(run uint32) {
+	r.State, r.Page, r.Cut = Pending, Page{}, 0
+	r.Range, r.Tries, r.Due, r.Reason, r.Run = Now, 0, 0, "", run
 }
 
 // A Page holds the facts of an answer, as source.txt keeps them.
@@ -129,7 +140,7 @@ func (r *Record) append(b []byte) []byte {
 		b = appendString(b, s)
 	}
 	if r.State != Pending {
-		for _, v := range []uint64{uint64(r.Time), uint64(r.Status), uint64(r.Bytes), uint64(r.PageDepth)} {
+		for _, v := range []uint64{uint64(r.Time), uint64(r.Status), uint64(r.Bytes), uint64(r.PageDepth), uint64(r.Cut)} {
 			b = binary.AppendUvarint(b, v)
 		}
 		for _, s := range []string{r.Media, r.Charset, r.Flags, r.HeaderLinks} {
@@ -161,6 +172,7 @@ func decodeRecord(key, value []byte) (Record, error) {
 	r.Source, r.Via, r.Reason = d.string(), d.string(), d.string()
 	if r.State != Pending {
 		r.Time, r.Status, r.Bytes, r.PageDepth = int64(d.uvarint()), uint16(d.uint(16)), int64(d.uvarint()), uint32(d.uint(32))
+		r.Cut = uint32(d.uint(32))
 		r.Media, r.Charset, r.Flags, r.HeaderLinks = d.string(), d.string(), d.string(), d.string()
 		if r.State == Stored {
 			copy(r.Digest[:], d.take(32))

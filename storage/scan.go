@@ -122,6 +122,30 @@ func (x *Index) ScopeSeeds() ([]string, error) {
 	return urls, err
 }
 
+// Shorter gives URLs that have their outcome and to which a shorter way was found since, at most
+// n: their links are nearer too, and are to be looked at again, with Outcome.Again.
+func (x *Index) Shorter(n int) ([]Record, error) {
+	var list []Record
+	err := x.view(func(tx *bolt.Tx) error {
+		urls := tx.Bucket(bucketURL)
+		c := tx.Bucket(bucketShorter).Cursor()
+		for k, _ := c.First(); k != nil && len(list) < n; k, _ = c.Next() {
+			rec, err := decodeRecord(k, urls.Get(k))
+			if err != nil {
+				// Its links are lost with it; check names it.
+				url, err := URL(k)
+				if err != nil {
+					return err
+				}
+				rec = Record{Row: Row{URL: url}}
+			}
+			list = append(list, rec)
+		}
+		return nil
+	})
+	return list, err
+}
+
 // Folder gives the counts of all records strictly below a folder key ("" for the whole tree).
 func (x *Index) Folder(key []byte) (c Counts, err error) {
 	if len(key) == 0 {
@@ -129,6 +153,18 @@ func (x *Index) Folder(key []byte) (c Counts, err error) {
 	}
 	err = x.view(func(tx *bolt.Tx) error {
 		if v := tx.Bucket(bucketFolder).Get(key); v != nil {
+			c, err = decodeCounts(v)
+		}
+		return err
+	})
+	return c, err
+}
+
+// PathQueries gives the counts of the records that share a path and have a query; path is their
+// record key without it.
+func (x *Index) PathQueries(path []byte) (c Counts, err error) {
+	err = x.view(func(tx *bolt.Tx) error {
+		if v := tx.Bucket(bucketQuery).Get(path); v != nil {
 			c, err = decodeCounts(v)
 		}
 		return err
@@ -259,12 +295,64 @@ func (x *Index) NextDue(host string, skip func(url string) bool) (int64, error) 
 	return rows[0].Due, nil
 }
 
-// HeldRows gives the host's held rows that admit lets go, at most n.
-func (x *Index) HeldRows(host string, n int, admit func(*Row) bool) ([]Row, error) {
-	return x.rows(host, Held, n, func(r *Row) (take, more bool) { return admit(r), true })
+// HeldRows gives the host's held rows that pick lets go, at most n, from the pending key `from`
+// (nil: from the first) on; next is where to go on, nil at the end. Rows of a reason that want
+// does not name are passed over together.
+func (x *Index) HeldRows(host string, from []byte, n int, want func(reason string) bool, pick func(*Row) bool) (found []Row, next []byte, err error) {
+	prefix := rangePrefix(host, Held)
+	if next = from; next == nil {
+		next = prefix
+	}
+	for next != nil && len(found) < n && err == nil {
+		err = x.view(func(tx *bolt.Tx) error {
+			start := time.Now()
+			urls := tx.Bucket(bucketURL)
+			c := tx.Bucket(bucketPending).Cursor()
+			k, v := c.Seek(next)
+			for looked := 1; k != nil && bytes.HasPrefix(k, prefix); looked++ {
+				if len(found) >= n || looked > scanKeys || looked%100 == 0 && time.Since(start) > scanTime {
+					next = bytes.Clone(k)
+					return nil
+				}
+				row, key, err := decodePending(k, v)
+				if err != nil {
+					return err
+				}
+				if !want(row.Reason) {
+					k, v = c.Seek(append(append(bytes.Clone(prefix), row.Reason...), 1))
+					continue
+				}
+				if row, err = fullRow(row, key, urls.Get(key)); err != nil {
+					return err
+				}
+				if pick(&row) {
+					found = append(found, row)
+				}
+				k, v = c.Next()
+			}
+			next = nil
+			return nil
+		})
+	}
+	return found, next, err
 }
 
-// rows reads rows of one range in order, over as many transactions as that takes. pick says
+// fullRow gives the row of the record that a pending row is of.
+func fullRow(row Row, key, value []byte) (Row, error) {
+	full, err := decodeRecord(key, value)
+	switch {
+	case err != nil:
+		// The record is lost, its row is not: what the row says has to do.
+		row.Source = "-"
+	case full.State != Pending:
+		return row, fmt.Errorf("%w: %s has a pending row and an outcome", ErrDamaged, row.URL)
+	default:
+		row = full.Row
+	}
+	return row, nil
+}
+
+// rows reads rows of Now or Later in order, over as many transactions as that takes. pick says
 // whether a row is wanted, and whether to look further.
 func (x *Index) rows(host string, rg Range, n int, pick func(*Row) (take, more bool)) ([]Row, error) {
 	var (
@@ -288,33 +376,15 @@ func (x *Index) rows(host string, rg Range, n int, pick func(*Row) (take, more b
 				if err != nil {
 					return err
 				}
-				if rg != Held {
-					take, more := pick(&row)
-					if !more {
-						return nil
-					}
-					if !take {
-						continue
-					}
+				take, more := pick(&row)
+				if !more {
+					return nil
 				}
-				full, err := decodeRecord(key, urls.Get(key))
-				switch {
-				case err != nil:
-					// The record is lost, its row is not: what the row says has to do.
-					row.Source = "-"
-				case full.State != Pending:
-					return fmt.Errorf("%w: %s has a pending row and an outcome", ErrDamaged, row.URL)
-				default:
-					row = full.Row
+				if !take {
+					continue
 				}
-				if rg == Held {
-					take, more := pick(&row)
-					if !more {
-						return nil
-					}
-					if !take {
-						continue
-					}
+				if row, err = fullRow(row, key, urls.Get(key)); err != nil {
+					return err
 				}
 				rows = append(rows, row)
 			}
@@ -361,8 +431,8 @@ func (x *Index) Reopen(ctx context.Context, prefix []byte, pick func(*Record) bo
 					return err
 				}
 				if r := e.rec; r != nil && r.State != Pending {
-					r.State, r.Page = Pending, Page{}
-					r.Range, r.Tries, r.Due, r.Reason, r.Run = Now, 0, 0, "", c.run.ID
+					r.reopen(c.run.ID)
+					c.shorter[string(e.key)] = false // its next answer counts from its depth
 					rows = append(rows, r.Row)
 				}
 			}

@@ -50,6 +50,28 @@ func (x *Index) Verify(ctx context.Context, fault func(string)) (Totals, error) 
 	if err != nil {
 		return Totals{}, err
 	}
+	v.closePath(x)
+	err = x.scan(ctx, bucketQuery, nil, func(k, _ []byte) error {
+		v.paths--
+		return nil
+	})
+	if v.paths != 0 {
+		fault(fmt.Sprintf("paths with queries: %d more in the index than the records have", -v.paths))
+	}
+	if err != nil {
+		return Totals{}, err
+	}
+	err = x.scan(ctx, bucketShorter, nil, func(k, _ []byte) error {
+		if url, err := URL(k); err != nil {
+			fault(fmt.Sprintf("shorter way: key %q: %v", k, err))
+		} else if rec, err := x.Record(url); errors.Is(err, ErrNotFound) || err == nil && rec.State == Pending {
+			fault("shorter way to " + url + ", which has no outcome")
+		}
+		return nil
+	})
+	if err != nil {
+		return Totals{}, err
+	}
 	err = x.scan(ctx, bucketPending, nil, func(k, _ []byte) error {
 		v.rows--
 		return nil
@@ -163,6 +185,9 @@ type verifier struct {
 	folders int // folders with something below them
 	rows    int // pending records
 	stack   []openFolder
+	path    []byte   // with queries, of the last record; its records come one after the other
+	queries Counts   // of path
+	paths   int      // with queries
 	pending [][]byte // pending keys to look up
 }
 
@@ -186,6 +211,13 @@ func (v *verifier) record(x *Index, key []byte, rec *Record) error {
 				return err
 			}
 		}
+	}
+	if path := pathOf(key); path != nil {
+		if !bytes.Equal(path, v.path) {
+			v.closePath(x)
+			v.path = bytes.Clone(path)
+		}
+		v.queries.count(rec, 1)
 	}
 	if err := v.close(x, key); err != nil {
 		return err
@@ -220,6 +252,19 @@ func (v *verifier) close(x *Index, next []byte) error {
 		}
 	}
 	return nil
+}
+
+// closePath compares the counts of the last path with queries.
+func (v *verifier) closePath(x *Index) {
+	if v.path == nil {
+		return
+	}
+	kept, err := x.PathQueries(v.path)
+	if err != nil || kept != v.queries {
+		v.fault(fmt.Sprintf("queries of %q: counters %+v, records %+v (%v)", v.path, kept, v.queries, err))
+	}
+	v.path, v.queries = nil, Counts{}
+	v.paths++
 }
 
 func (v *verifier) checkRows(x *Index) error {

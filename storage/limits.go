@@ -1,0 +1,152 @@
+package storage
+
+import "fmt"
+
+// Reasons of URLs that limits hold back.
+const (
+	HeldDepth  = "depth"         // over Limits.MaxDepth
+	HeldHost   = "budget-host"   // over Limits.Host
+	HeldPrefix = "budget-prefix" // over Limits.Prefix
+	HeldQuery  = "budget-query"  // over Limits.Query
+)
+
+// Limits say which new URLs wait for a later run. What is held does not count towards a budget,
+// and a seed never waits. The zero value holds nothing back.
+//
+// The budgets are counted in the transaction that makes the records, so they hold to the URL,
+// over all runs and crashes.
+type Limits struct {
+	MaxDepth int   // links from a seed; 0: no limit, negative: none, the seeds alone
+	Host     int64 // URLs of a host; 0: no limit
+	Prefix   int64 // URLs below any one folder of a host; 0: no limit
+	Query    int64 // URLs of one path that differ by their query; 0: no limit
+	// MaxHeld bounds the URLs of a host that are held, whatever the reason; 0: no limit. A link
+	// that would be held beyond it gets no record: it is cut.
+	MaxHeld int64
+}
+
+// TooDeep tells whether a URL so many links from a seed waits.
+func (l *Limits) TooDeep(depth uint32) bool {
+	return l.MaxDepth < 0 && depth > 0 || l.MaxDepth > 0 && depth > uint32(l.MaxDepth)
+}
+
+// A hostChange is what a transaction knows of a host and is about to change.
+type hostChange struct {
+	row    *HostRow   // as the transaction found it; nil: not read yet
+	counts Counts     // to add
+	times  *HostTimes // to replace, or nil
+	used   int64      // records made or released so far, by which budgets count
+	held   int64      // records made that are held
+}
+
+func (c *change) host(name string) *hostChange {
+	h := c.hosts[name]
+	if h == nil {
+		h = &hostChange{}
+		c.hosts[name] = h
+	}
+	return h
+}
+
+// stored gives a host's row of the index.
+func (c *change) stored(name string, h *hostChange) (*HostRow, error) {
+	if h.row == nil {
+		h.row = &HostRow{HostTimes: HostTimes{Name: name}}
+		if v := c.tx.Bucket(bucketHost).Get([]byte(name)); v != nil {
+			row, err := decodeHost(name, v)
+			if err != nil {
+				return nil, err
+			}
+			h.row = &row
+		}
+	}
+	return h.row, nil
+}
+
+// hold decides whether a URL that is new, or held until now, waits: it gives the reason, or ""
+// and counts the URL. With full, not even a place among the held is left for it.
+func (c *change) hold(key []byte, l *Link) (reason string, full bool, err error) {
+	name := Host(l.URL)
+	h := c.host(name)
+	row, err := c.stored(name, h)
+	if err != nil {
+		return "", false, err
+	}
+	switch reason = l.Held; {
+	case l.Source == Seed:
+		reason = ""
+	case reason != "":
+	case c.x.opts.Limits.TooDeep(l.Depth):
+		reason = HeldDepth
+	default:
+		if reason, err = c.budget(key, row, h); err != nil {
+			return "", false, err
+		}
+	}
+	if reason == "" {
+		return "", false, c.spend(key, row, h)
+	}
+	most := c.x.opts.Limits.MaxHeld
+	return reason, most > 0 && row.Held+h.held >= most, nil
+}
+
+// budget gives the budget that has no place for one more URL, or "".
+func (c *change) budget(key []byte, row *HostRow, h *hostChange) (reason string, err error) {
+	if most := c.x.opts.Limits.Host; most > 0 && row.Used()+h.used >= most {
+		return HeldHost, nil
+	}
+	err = c.counted(key, row, func(known map[string]int64, at string, most int64, over string) {
+		if known[at] >= most {
+			reason = over
+		}
+	})
+	return reason, err
+}
+
+// spend counts a URL that becomes eligible, or comes with its outcome.
+func (c *change) spend(key []byte, row *HostRow, h *hostChange) error {
+	h.used++
+	return c.counted(key, row, func(known map[string]int64, at string, _ int64, _ string) { known[at]++ })
+}
+
+// counted visits the counts of a URL's path, if it has a query, and of the folders above it,
+// where they may come to their budget in this transaction; the budget and its reason with them.
+func (c *change) counted(key []byte, row *HostRow, visit func(known map[string]int64, at string, most int64, reason string)) (err error) {
+	l := &c.x.opts.Limits
+	one := func(known map[string]int64, at, bucket []byte, most int64, reason string) {
+		if err == nil {
+			if err = c.recall(known, at, bucket); err == nil {
+				visit(known, string(at), most, reason)
+			}
+		}
+	}
+	// No path and no folder has more than its host may have when this transaction is done.
+	ceiling := row.Used() + c.coming
+	if l.Query > 0 && ceiling > l.Query {
+		if path := pathOf(key); path != nil {
+			one(c.queries, path, bucketQuery, l.Query, HeldQuery)
+		}
+	}
+	if l.Prefix > 0 && ceiling > l.Prefix {
+		segments(key, func(folder []byte) { one(c.prefixes, folder, bucketFolder, l.Prefix, HeldPrefix) })
+	}
+	return err
+}
+
+// recall reads how many URLs count so far, unless that is known.
+func (c *change) recall(known map[string]int64, key, bucket []byte) error {
+	if _, ok := known[string(key)]; ok {
+		return nil
+	}
+	v := c.tx.Bucket(bucket).Get(key)
+	if v == nil {
+		known[string(key)] = 0
+		return nil
+	}
+	counts, err := decodeCounts(v)
+	if err != nil {
+		return fmt.Errorf("bucket %s: %q: %w", bucket, key, err)
+	}
+	known[string(key)] = counts.Used()
+	return nil
+}
