@@ -148,7 +148,7 @@ func (c *checker) pages(ctx context.Context) error {
 		if folder, kept := f.AppendLine(nil), factsOf(&r).AppendLine(nil); !bytes.Equal(folder, kept) {
 			c.fault("%s: index and folder differ\n  index:  %s  folder: %s", r.URL, kept, folder)
 		}
-		if c.opts.Links && !c.report.Relink && !strings.Contains(f.Flags, flagCut) {
+		if c.opts.Links && !c.report.Relink && r.Cut == 0 && !strings.Contains(f.Flags, flagCut) {
 			for _, l := range c.parser.Parse(f, body).Links {
 				c.report.Links++
 				if err := c.want(l.URL, r.URL); err != nil {
@@ -164,7 +164,7 @@ func (c *checker) pages(ctx context.Context) error {
 	return c.lookUp()
 }
 
-// flagCut marks a page of which not all links have records: -max-held turned some away.
+// flagCut marks a page that has more links than are followed.
 const flagCut = "c"
 
 // want remembers that a URL must have a record, because a page or file names it.

@@ -76,7 +76,7 @@ func Merge(ctx context.Context, o MergeOptions) (report Report, err error) {
 
 // index brings index.db to the state of the folders.
 func (o *MergeOptions) index(ctx context.Context, tree *iut.Tree, path string, p Parser) (Report, error) {
-	opts := storage.Options{NoSync: o.NoSync}
+	opts := storage.Options{NoSync: o.NoSync, Limits: limitsOf(tree.Format().Links)}
 	there, err := storage.Exists(path)
 	if err != nil {
 		return Report{}, diskError("merge", err)

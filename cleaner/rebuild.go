@@ -269,6 +269,7 @@ func NewIndex(ctx context.Context, tree *iut.Tree, opts storage.Options, p Parse
 	if err := storage.Create(making); err != nil {
 		return Report{}, diskError("new index", err)
 	}
+	opts.Limits = limitsOf(tree.Format().Links)
 	index, err := storage.Open(making, opts)
 	if err != nil {
 		return Report{}, diskError("new index", err)
@@ -281,6 +282,20 @@ func NewIndex(ctx context.Context, tree *iut.Tree, opts storage.Options, p Parse
 		return report, err
 	}
 	return report, wrapDisk("new index", errors.Join(os.Rename(making, path), syncFolder(tree.Root())))
+}
+
+// limitsOf are the limits that FORMAT names: what the latest run held back, a rebuild does too.
+func limitsOf(l iut.LinkOptions) storage.Limits {
+	limits := storage.Limits{
+		MaxDepth: l.MaxDepth, Host: l.Budgets.Host, Prefix: l.Budgets.Prefix, Query: l.Budgets.Query, MaxHeld: l.Budgets.MaxHeld,
+	}
+	switch {
+	case l.MaxDepth < 0:
+		limits.MaxDepth = 0
+	case l.MaxDepth == 0:
+		limits.MaxDepth = -1
+	}
+	return limits
 }
 
 // wrapDisk is diskError for an error that may be nil.

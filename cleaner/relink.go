@@ -9,23 +9,21 @@ import (
 	"urltree/storage"
 )
 
-// Relink parses every stored page again and gives the links that count now, and have no record,
-// one: what a run does whose link options differ from those of FORMAT, before it writes its own
+// Relink parses stored pages again and gives the links that count now, and have no record, one:
+// what a run does whose link options differ from those of FORMAT, before it writes its own
 // there, and whenever scope has grown. What had links without leaving a folder, a redirect whose
-// target did not count or a page that asked not to be kept, is to be asked again. The parser has been told of all seeds. It may be cut off
-// and done again. fresh is told of the new and the reopened rows, once they are durable; nil:
-// nobody is.
-func Relink(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, log *slog.Logger, fresh func([]storage.Row)) (int, error) {
+// target did not count or a page that asked not to be kept, is to be asked again.
+//
+// With cut only the answers of which links were cut are looked at: enough if nothing but budgets
+// have changed. The parser has been told of all seeds. It may be cut off and done again. fresh
+// is told of the new and the reopened rows, once they are durable; nil: nobody is.
+func Relink(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, cut bool, log *slog.Logger, fresh func([]storage.Row)) (int, error) {
 	r := &rebuild{tree: tree, index: index, parser: p, log: log, fresh: fresh}
 	err := index.Records(ctx, nil, func(rec storage.Record, err error) error {
-		if err != nil || rec.State != storage.Stored {
+		if err != nil || rec.State != storage.Stored || cut && rec.Cut == 0 {
 			return nil // a damaged record is for check to name
 		}
-		f, body, err := tree.Load(rec.URL)
-		if err != nil {
-			return fmt.Errorf("%w: %s is stored in the index: %w", storage.ErrDamaged, rec.URL, err)
-		}
-		return r.take(ctx, &storage.Outcome{Links: p.Parse(f, body).Links})
+		return r.again(ctx, &rec)
 	})
 	if err == nil {
 		err = r.commit(ctx)
@@ -33,17 +31,64 @@ func Relink(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser,
 	if err == nil {
 		var again int
 		again, err = index.Reopen(ctx, nil, func(rec *storage.Record) bool {
-			return rec.State == storage.Redirected && rec.Reason != "" || rec.State == storage.Refused && rec.Reason == "noindex"
+			switch {
+			case rec.State != storage.Redirected && !rec.GaveLinks():
+				return false
+			case cut:
+				return rec.Cut > 0
+			}
+			return rec.State != storage.Redirected || rec.Reason != "" || rec.Cut > 0
 		}, fresh)
 		if err == nil && again > 0 && log != nil {
 			log.Info("redirects and unkept pages are asked again for their links", "URLs", again)
 		}
 	}
-	if err == nil {
+	if err == nil && !cut {
 		err = wrapDisk("relink", index.Relinked())
 	}
 	if err != nil {
 		return r.report.Found, fmt.Errorf("relink: %w", err)
 	}
 	return r.report.Found, nil
+}
+
+// Nearer looks again at the links of URLs to which a shorter way was found: those are nearer as
+// well, until no depth becomes less. It gives how many URLs it looked at. fresh is told of rows
+// that became eligible, once they are durable.
+func Nearer(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, fresh func([]storage.Row)) (int, error) {
+	r := &rebuild{tree: tree, index: index, parser: p, fresh: fresh}
+	for looked := 0; ; {
+		list, err := index.Shorter(setPages)
+		if err != nil || len(list) == 0 {
+			return looked, err
+		}
+		for i := range list {
+			if err := r.again(ctx, &list[i]); err != nil {
+				return looked, fmt.Errorf("shorter ways: %w", err)
+			}
+		}
+		if err := r.commit(ctx); err != nil {
+			return looked, fmt.Errorf("shorter ways: %w", err)
+		}
+		looked += len(list)
+	}
+}
+
+// again takes the links of an answer once more.
+func (r *rebuild) again(ctx context.Context, rec *storage.Record) error {
+	o := &storage.Outcome{Row: rec.Row, State: rec.State, Page: rec.Page, Again: true}
+	switch {
+	case rec.State == storage.Stored:
+		f, body, err := r.tree.Load(rec.URL)
+		if err != nil {
+			return fmt.Errorf("%w: %s is stored in the index: %w", storage.ErrDamaged, rec.URL, err)
+		}
+		o.Page, o.Links = f.Page, r.parser.Parse(f, body).Links
+	case rec.State == storage.Redirected && rec.Reason == "":
+		o.Page.PageDepth = rec.Depth
+		o.Links = []storage.Link{{
+			URL: rec.HeaderLinks, Source: rec.Source, Via: rec.URL, Depth: rec.Depth, Hops: rec.Hops + 1,
+		}}
+	}
+	return r.take(ctx, o)
 }

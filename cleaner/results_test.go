@@ -71,7 +71,7 @@ func TestWriteResults(t *testing.T) {
 		t.Errorf("res.txt:\n%swant, from the folders:\n%s", got, want)
 	}
 	want = `URL	source URL	depth	tries	reason
-http://a.org/held	http://a.org/x	2	0	depth
+http://a.org/held	http://a.org/x	2	0	scope
 http://a.org/later	http://a.org/x	2	2	503
 http://a.org/seed	seed	0	0	not asked yet
 http://c.org/	http://a.org/	1	0	not asked yet

@@ -220,7 +220,7 @@ func small(t *testing.T) *site {
 	}
 	for url, next := range map[string]storage.Row{
 		"http://a.org/later": {Range: storage.Later, Due: 1, Tries: 2, Reason: "503"},
-		"http://a.org/held":  {Range: storage.Held, Reason: "depth"},
+		"http://a.org/held":  {Range: storage.Held, Reason: "scope"},
 	} {
 		r, err := s.index.Record(url)
 		if err != nil {

@@ -57,8 +57,8 @@ Outcomes by status
 Reasons
                                       this run  all runs
   pending, 503                               -         1
-  pending, depth                             -         1
   pending, not asked yet                     -         3
+  pending, scope                             -         1
   failed, 404                                1         1
   failed, timeout                            2         0
   refused, robots                            1         1

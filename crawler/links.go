@@ -17,7 +17,6 @@ import (
 
 // Reasons why a URL is held: it stays pending, but not in this run.
 const (
-	heldDepth  = "depth"              // over -max-depth
 	heldScope  = "scope"              // outside the scope of this run
 	heldRobots = "robots-unreachable" // robots.txt gave no answer after all tries; a colon and the cause follow
 )
@@ -29,10 +28,11 @@ const maxRecord = 8 << 10
 // A Linker decides which links of a page become records. It depends on FORMAT and the seeds
 // alone, so that a page gives the same links whenever its folder is parsed.
 type Linker struct {
-	opts     extract.Options
-	strip    weburl.Strip
-	scope    *scope.Scope
-	maxDepth int // 0: no limit, negative: the seeds alone
+	opts    extract.Options
+	strip   weburl.Strip
+	scope   *scope.Scope
+	limits  storage.Limits
+	budgets Budgets
 
 	mu       sync.Mutex
 	rejected map[string]int64 // guarded by mu; links that got no record, by reason
@@ -77,11 +77,7 @@ func (l *Linker) admit(page extract.Result, f iut.Facts) []storage.Link {
 			rejected[reason]++
 			continue
 		}
-		link := storage.Link{URL: url, Source: f.URL, Depth: f.PageDepth + 1}
-		if l.tooDeep(link.Depth) {
-			link.Held = heldDepth
-		}
-		links = append(links, link)
+		links = append(links, storage.Link{URL: url, Source: f.URL, Depth: f.PageDepth + 1, Held: l.budgets.form(url)})
 	}
 	l.count(rejected)
 	return links
@@ -95,21 +91,17 @@ func (l *Linker) reject(url string) string {
 	return l.scope.Reason(url)
 }
 
-func (l *Linker) tooDeep(depth uint32) bool {
-	return l.maxDepth < 0 && depth > 0 || l.maxDepth > 0 && depth > uint32(l.maxDepth)
-}
-
 // hold gives the reason why a pending row is not asked in this run, or "".
 func (l *Linker) hold(row *storage.Row) string {
 	switch {
 	case row.Source == storage.Seed:
 		return ""
-	case l.tooDeep(row.Depth):
-		return heldDepth
+	case l.limits.TooDeep(row.Depth):
+		return storage.HeldDepth
 	case l.scope.Reason(row.URL) != "":
 		return heldScope
 	}
-	return ""
+	return l.budgets.form(row.URL)
 }
 
 func (l *Linker) count(rejected map[string]int) {
@@ -133,10 +125,10 @@ func (l *Linker) Rejected() map[string]int64 {
 // linker makes the Linker of these options; seeds are still to be added.
 func (o *Options) linker() *Linker {
 	return &Linker{
-		opts:     extract.Options{Token: robots.Token(o.UserAgent), NoFollow: o.NoFollow, Assets: o.Assets},
-		strip:    o.Strip,
-		scope:    scope.New(scope.Options{Mode: o.Scope, Include: o.Include, Exclude: o.Exclude}),
-		maxDepth: o.MaxDepth, rejected: map[string]int64{},
+		opts:   extract.Options{Token: robots.Token(o.UserAgent), NoFollow: o.NoFollow, Assets: o.Assets},
+		strip:  o.Strip,
+		scope:  scope.New(scope.Options{Mode: o.Scope, Include: o.Include, Exclude: o.Exclude}),
+		limits: o.limits(), budgets: o.Budgets, rejected: map[string]int64{},
 	}
 }
 
@@ -145,6 +137,7 @@ func (o *Options) linkOptions() iut.LinkOptions {
 	l := iut.LinkOptions{
 		Scope: o.Scope.String(), Include: patterns(o.Include), Exclude: patterns(o.Exclude),
 		MaxDepth: o.MaxDepth, NoFollow: o.NoFollow, Assets: o.Assets, Robots: "obey", Accept: o.Accept,
+		Budgets: iut.Budgets(o.Budgets),
 	}
 	if o.IgnoreRobots {
 		l.Robots = "ignore"
@@ -161,7 +154,7 @@ func (o *Options) linkOptions() iut.LinkOptions {
 // NewLinker makes the Linker that FORMAT describes: what merge and check parse pages with.
 func NewLinker(f iut.Format) (*Linker, error) {
 	l := f.Links
-	o := Options{MaxDepth: l.MaxDepth, NoFollow: l.NoFollow, Assets: l.Assets}
+	o := Options{MaxDepth: l.MaxDepth, NoFollow: l.NoFollow, Assets: l.Assets, Budgets: Budgets(l.Budgets)}
 	var err error
 	if o.Strip, err = weburl.ParseStrip(f.Strip); err != nil {
 		return nil, fmt.Errorf("FORMAT: %w", err)

@@ -69,6 +69,7 @@ func (e *engine) open(ctx context.Context) error {
 			e.opts.Log.Warn("index.db was missing: made again from the folders", "pages", report.Pages)
 		}
 	}
+	open.Limits = e.opts.limits()
 	if e.index, err = storage.Open(path, open); err != nil {
 		return err
 	}
@@ -146,21 +147,22 @@ func (e *engine) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	total := e.index.Totals()
-	changed := total.Parsed() && !reflect.DeepEqual(options, e.tree.Format().Links)
-	if changed {
-		e.opts.Log.Warn("other link options than in the last run", "were", e.tree.Format().Links, "are", options)
+	before := e.tree.Format().Links
+	changed := !reflect.DeepEqual(options, before)
+	if err := e.release(ctx, changed || grown); err != nil {
+		return disk(err)
 	}
-	if changed || grown {
-		if err := e.relink(ctx, nil); err != nil {
+	if grown || changed && e.index.Totals().Parsed() {
+		if changed {
+			e.opts.Log.Warn("other link options than in the last run", "were", before, "are", options)
+		}
+		before.Budgets = options.Budgets
+		if err := e.relink(ctx, !grown && reflect.DeepEqual(options, before), nil); err != nil {
 			return err
 		}
 	}
 	if err := e.tree.SetLinks(options); err != nil {
 		return err
-	}
-	if err := e.release(ctx); err != nil {
-		return disk(err)
 	}
 	if e.index.Totals().Pending() == 0 && len(exempt) == 0 {
 		return ErrNoWork
@@ -207,19 +209,21 @@ func (e *engine) begin(ctx context.Context) error {
 	return nil
 }
 
-// relink parses all stored pages again, for links that belong to the crawl only now.
-func (e *engine) relink(ctx context.Context, fresh func([]storage.Row)) error {
-	e.opts.Log.Info("scope or link options have changed: parsing the stored pages again")
-	found, err := cleaner.Relink(ctx, e.tree, e.index, e.linker, e.opts.Log, fresh)
+// relink parses stored pages again, for links that belong to the crawl only now: all of them, or
+// those of which links were cut.
+func (e *engine) relink(ctx context.Context, cut bool, fresh func([]storage.Row)) error {
+	e.opts.Log.Info("scope or link options have changed: parsing stored pages again", "only those with links cut", cut)
+	found, err := cleaner.Relink(ctx, e.tree, e.index, e.linker, cut, e.opts.Log, fresh)
 	if err == nil {
 		e.opts.Log.Info("stored pages parsed again", "new URLs", found)
 	}
 	return err
 }
 
-// lookAgain is asked when nothing is left: if seeds' redirects have widened the scope, pages
-// that were stored before may have links that belong to the crawl now. Then there may be more.
-// looked is e.looked as it was before the frontier said so.
+// lookAgain is asked when nothing is left. If seeds' redirects have widened the scope, pages
+// that were stored before may have links that belong to the crawl now; if shorter ways were
+// found, links of known pages may be near enough now. Then there may be more. looked is e.looked
+// as it was before the frontier said so.
 func (e *engine) lookAgain(looked int64) (more bool, err error) {
 	e.ending.Lock()
 	defer e.ending.Unlock()
@@ -227,37 +231,43 @@ func (e *engine) lookAgain(looked int64) (more bool, err error) {
 		return true, nil // another crawler has looked since
 	}
 	grown, err := e.index.NeedsRelink()
-	if err != nil || !grown {
-		return false, err
+	if err == nil && grown {
+		err = e.relink(e.fetching, false, e.frontier.Add)
 	}
-	if err := e.relink(e.fetching, e.frontier.Add); err != nil {
+	nearer := 0
+	if err == nil {
+		nearer, err = cleaner.Nearer(e.fetching, e.tree, e.index, e.linker, e.frontier.Add)
+	}
+	if err != nil {
 		if e.fetching.Err() != nil {
 			return false, nil // the next run does it
 		}
 		return false, err
+	}
+	if !grown && nearer == 0 {
+		return false, nil
 	}
 	e.looked.Add(1)
 	return true, nil
 }
 
 // release gives URLs that earlier runs held back to the frontier, unless this run would hold
-// them for the same reason.
-func (e *engine) release(ctx context.Context) error {
+// them as well. Where no option has changed, those that options hold are not looked at.
+func (e *engine) release(ctx context.Context, changed bool) error {
 	hosts, err := e.index.Hosts()
 	if err != nil {
 		return err
 	}
+	want := func(reason string) bool { return changed || !heldByOptions(reason) }
+	admit := func(r *storage.Row) bool { return e.linker.hold(r) == "" }
 	for _, h := range hosts {
-		for h.Held > 0 {
+		for from := []byte(nil); h.Held > 0; {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			rows, err := e.index.HeldRows(h.Name, 10_000, func(r *storage.Row) bool { return e.linker.hold(r) == "" })
+			rows, next, err := e.index.HeldRows(h.Name, from, 10_000, want, admit)
 			if err != nil {
 				return err
-			}
-			if len(rows) == 0 {
-				break
 			}
 			set := make([]*storage.Outcome, len(rows))
 			for i := range rows {
@@ -267,6 +277,9 @@ func (e *engine) release(ctx context.Context) error {
 			}
 			if _, err := e.index.Commit(set); err != nil {
 				return err
+			}
+			if from = next; from == nil {
+				break
 			}
 		}
 	}

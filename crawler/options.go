@@ -44,9 +44,11 @@ type Options struct {
 	Scope    scope.Mode   // zero: any
 	Include  []*regexp.Regexp
 	Exclude  []*regexp.Regexp
-	MaxDepth int   // links from a seed; 0: no limit, negative: none, the seeds alone
+	MaxDepth int   // links from a seed, by the shortest way; 0: no limit, negative: none, the seeds alone
 	MaxPages int64 // pages stored in this run; 0: no limit
 	MaxBytes int64 // bytes stored in this run; fetching stops when it is reached; 0: no limit
+
+	Budgets Budgets // what one host may fill the crawl with
 
 	MaxSize   int64         // bytes of one body; 0: 16 MiB
 	CutLarge  bool          // keep the first MaxSize bytes of a larger body, and mark the page, instead of refusing it
@@ -132,6 +134,7 @@ func (o Options) defaults() (Options, error) {
 	set64(&o.FrontierBytes, 64<<20)
 	set64(&o.SeenBytes, 256<<20)
 	set64(&o.MaxSize, 16<<20)
+	o.Budgets = o.Budgets.defaults()
 	setDur(&o.Timeout, 30*time.Second)
 	setInt(&o.Retries, 2)
 	o.Retries = max(o.Retries, 0)

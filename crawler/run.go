@@ -293,6 +293,9 @@ func (e *engine) committed(set []*iut.Item, c storage.Committed) {
 			e.workers[n-1].batch.removed.Add(1)
 		}
 	}
+	if c.Cut > 0 {
+		e.linker.count(map[string]int{"max-held": c.Cut})
+	}
 	// New URLs first: between the two calls nothing must look as if nothing were left.
 	e.frontier.Add(c.Fresh)
 	e.frontier.Done(done)

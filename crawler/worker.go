@@ -328,8 +328,12 @@ func (w *worker) parsePage(item *iut.Item, res *fetch.Response) (noindex bool, e
 	return page.NoIndex, nil
 }
 
-// dropKnown leaves out the links that the seen filter surely has: those are durable already.
+// dropKnown leaves out the links that the seen filter surely has: those are durable already. With
+// a limit of depth each may be a shorter way to what it names.
 func (w *worker) dropKnown(links []storage.Link) []storage.Link {
+	if w.opts.MaxDepth != 0 {
+		return links
+	}
 	filter := w.index.Filter()
 	var kept []storage.Link // few, as a rule: not worth a place for all
 	for _, l := range links {

@@ -11,7 +11,7 @@ import (
 )
 
 // FormatVersion is the version of the layout on disk.
-const FormatVersion = 1
+const FormatVersion = 2
 
 var (
 	// ErrFormat says that FORMAT is missing beside other files, or is not what a version of
@@ -48,6 +48,28 @@ type LinkOptions struct {
 	NoFollow string // whose nofollow counts: page, all or none
 	Robots   string
 	Accept   []string
+	Budgets  Budgets
+}
+
+// Budgets are those of the options of the same names; 0: no limit.
+type Budgets struct {
+	Host, Prefix, Query, Repeat, Depth, MaxHeld int64
+}
+
+func (b *Budgets) fields() []budget {
+	return []budget{
+		{"budget-host", &b.Host},
+		{"budget-prefix", &b.Prefix},
+		{"budget-query", &b.Query},
+		{"budget-repeat", &b.Repeat},
+		{"budget-depth", &b.Depth},
+		{"max-held", &b.MaxHeld},
+	}
+}
+
+type budget struct {
+	key   string
+	value *int64
 }
 
 // append writes the file: one "key = value" per line, lists as one line per
@@ -70,6 +92,9 @@ func (f *Format) append(b []byte) []byte {
 	}
 	for _, s := range f.Links.Accept {
 		b = appendText(b, "accept", s)
+	}
+	for _, f := range f.Links.Budgets.fields() {
+		b = appendText(b, f.key, strconv.FormatInt(*f.value, 10))
 	}
 	b = appendText(b, "max-depth", strconv.Itoa(f.Links.MaxDepth))
 	b = appendBool(b, "assets", f.Links.Assets)
@@ -145,6 +170,12 @@ func (f *Format) set(key, value string) (err error) {
 	case "accept":
 		f.Links.Accept = append(f.Links.Accept, value)
 	default:
+		for _, b := range f.Links.Budgets.fields() {
+			if b.key == key {
+				*b.value, err = strconv.ParseInt(value, 10, 64)
+				return err
+			}
+		}
 		return errors.New("unknown key")
 	}
 	return err

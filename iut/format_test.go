@@ -40,7 +40,7 @@ func TestFormatRoundTrip(t *testing.T) {
 func TestFormatStrict(t *testing.T) {
 	text := string(sampleFormat.append(nil))
 	for _, tt := range []struct{ name, old, new, where string }{
-		{"later version", "urltree 1", "urltree 2", "line 1"},
+		{"later version", "urltree 2", "urltree 3", "line 1"},
 		{"unknown key", "scope", "scape", "line 9: scape"},
 		{"missing key", "robots = obey\n", "", "line"},
 		{"key twice", "robots = obey\n", "robots = obey\nrobots = obey\n", "line"},

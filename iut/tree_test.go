@@ -133,7 +133,7 @@ func TestOpenRefuses(t *testing.T) {
 		}, iut.Options{Identity: &rules}, iut.ErrFormat},
 		{"bad FORMAT", func(t *testing.T) string {
 			root := copied(t)
-			put(t, root+"/FORMAT", "urltree 1\n")
+			put(t, root+"/FORMAT", "urltree 2\n")
 			return root
 		}, iut.Options{}, iut.ErrFormat},
 		{"linked FORMAT", func(t *testing.T) string {

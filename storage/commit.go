@@ -233,6 +233,9 @@ func (c *change) widen(l *Link) error {
 func (c *change) settle(set []*Outcome, done *Committed) {
 	again := map[string]bool{}
 	for i, o := range set {
+		if o.Again {
+			continue
+		}
 		if e := c.entries[o.Row.URL]; e != nil && e.rec != nil && e.rec.State == Pending && done.Next[i].Range == 0 {
 			done.Next[i] = e.rec.Row
 			again[o.Row.URL] = true
@@ -248,15 +251,16 @@ func (c *change) links(o *Outcome, done *Committed) error {
 	var from *Record
 	nearer := uint32(0) // by how much the record's depth is less than what the links are counted from
 	if e := c.entries[o.Row.URL]; e != nil && e.rec != nil {
-		if from = e.rec; o.Page.PageDepth > from.Depth {
+		from = e.rec
+		if c.x.opts.Limits.MaxDepth != 0 && o.Page.PageDepth > from.Depth {
 			nearer = o.Page.PageDepth - from.Depth
 		}
 	}
 	before := done.Cut
 	for i := range o.Links {
-		l := &o.Links[i]
+		l := o.Links[i]
 		l.Depth -= min(l.Depth, nearer)
-		if err := c.link(l, done); err != nil {
+		if err := c.link(&l, done); err != nil {
 			return err
 		}
 	}

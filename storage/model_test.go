@@ -261,7 +261,7 @@ func (w *world) apply(set []*Outcome) Committed {
 		}
 		cut, from := done.Cut, w.records[o.Row.URL]
 		near := uint32(0)
-		if from != nil && o.Page.PageDepth > from.Depth {
+		if w.limits.MaxDepth != 0 && from != nil && o.Page.PageDepth > from.Depth {
 			near = o.Page.PageDepth - from.Depth
 		}
 		for _, l := range o.Links {
@@ -323,7 +323,7 @@ func (w *world) apply(set []*Outcome) Committed {
 	}
 	// A URL that a link of the set opened again is told of once, by its outcome.
 	for i, o := range set {
-		if r := w.records[o.Row.URL]; r != nil && r.State == Pending && done.Next[i].Range == 0 {
+		if r := w.records[o.Row.URL]; !o.Again && r != nil && r.State == Pending && done.Next[i].Range == 0 {
 			done.Next[i] = r.Row
 			done.Fresh = slices.DeleteFunc(done.Fresh, func(f Row) bool { return f.URL == r.URL })
 		}

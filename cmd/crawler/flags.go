@@ -44,6 +44,9 @@ func plainFlag(name string, value cli.Generic, usage string) *cli.GenericFlag {
 	return &cli.GenericFlag{Name: name, Value: value, Usage: usage, DefaultText: value.String()}
 }
 
+// budget is a number of which 0 is no limit.
+func budget(p *int64) number { return number{p: p, none: "no limit"} }
+
 func envOf(name string) string {
 	return "URLTREE_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }
@@ -72,6 +75,8 @@ func (f *flags) crawl() []group {
 	o.BufferBytes, o.FlushInterval, o.MaxSize, o.Timeout = 16<<20, time.Second, 16<<20, 30*time.Second
 	o.MemoryBodies, o.FrontierBytes, o.SeenBytes = 64<<20, 64<<20, 256<<20
 	o.UserAgent = "urltree/" + crawler.Version
+	budgets := &o.Budgets
+	*budgets = crawler.Budgets{Host: 1_000_000, Prefix: 500_000, Query: 10_000, Repeat: 3, Depth: 100, MaxHeld: 500_000}
 	return []group{
 		{"Seeds, time and files", []cli.Flag{
 			flag("time", duration{p: &o.Time, least: time.Millisecond, zero: "until nothing is left"}, "fetch for this `TIME`, then finish: 90s, 10h"),
@@ -83,7 +88,7 @@ func (f *flags) crawl() []group {
 			flag("scope", choice{&f.scope, []string{"any", "domain", "host", "prefix"}}, "which links to follow, a `SCOPE`: any; domain or host: those of a seed; prefix: its host, below its folder"),
 			flag("include", patterns{&o.Include}, "follow only URLs that match this `RE2`, or one of them; seeds are exempt; repeatable"),
 			flag("exclude", patterns{&o.Exclude}, "do not follow URLs that match this `RE2`; seeds are exempt; repeatable"),
-			flag("max-depth", number{p: &f.depth, least: 0, unset: -1, none: "no limit"}, "hold URLs more than `N` links from a seed, by the way that found them first"),
+			flag("max-depth", number{p: &f.depth, least: 0, unset: -1, none: "no limit"}, "hold URLs more than `N` links from a seed, by the shortest way"),
 			flag("max-pages", number{p: &o.MaxPages, least: 1, none: "no limit"}, "store at most `N` pages in this run"),
 			flag("max-bytes", size{p: &o.MaxBytes, least: 1, zero: "no limit"}, "stop once pages of this `SIZE` in all are stored in this run: 500MB, 2GiB"),
 			flag("max-size", size{p: &o.MaxSize, least: 1}, "refuse a page of more than this `SIZE`"),
@@ -95,6 +100,14 @@ func (f *flags) crawl() []group {
 			flag("strip-www", toggle{&f.strip.WWW}, "take www. off all host names; fixed when the tree is made"),
 			flag("robots", choice{&f.robots, []string{"obey", "ignore"}}, "whether to `obey` or ignore robots.txt and noindex"),
 			flag("nofollow", choice{&f.nofollow, []string{"page", "all", "none"}}, "whose nofollow to obey: that of a `page`, all (of single links too), or none"),
+		}},
+		{"Traps: what is over a budget is held, until a run with a higher one", []cli.Flag{
+			flag("budget-host", budget(&budgets.Host), "at most `N` URLs of one host"),
+			flag("budget-prefix", budget(&budgets.Prefix), "at most `N` URLs below any one folder of a host"),
+			flag("budget-query", budget(&budgets.Query), "at most `N` URLs of one path that differ by their query"),
+			flag("budget-repeat", budget(&budgets.Repeat), "one segment at most `N` times in a path"),
+			flag("budget-depth", budget(&budgets.Depth), "at most `N` segments in a path"),
+			flag("max-held", budget(&budgets.MaxHeld), "hold at most `N` URLs of a host; further links are counted, and their page is marked"),
 		}},
 		{"How to ask", []cli.Flag{
 			flag("delay", duration{p: &o.Delay, word: "auto", zero: "auto"}, "the `TIME` between two requests to a host; auto: 5 times its answer time, 100ms to 30s; longer where robots.txt or the server says so"),
@@ -147,6 +160,12 @@ func (f *flags) options() crawler.Options {
 	o.PerIP, o.MaxURL = int(f.perIP), int(f.maxURL)
 	if o.Retries = int(f.retries); o.Retries == 0 {
 		o.Retries = -1
+	}
+	b := &o.Budgets
+	for _, p := range []*int64{&b.Host, &b.Prefix, &b.Query, &b.Repeat, &b.Depth, &b.MaxHeld} {
+		if *p == 0 {
+			*p = -1
+		}
 	}
 	o.NoSync = f.sync == "none"
 	o.IgnoreRobots, o.NoFollow, o.CutLarge = f.robots == "ignore", f.nofollow, f.oversize == "cut"

@@ -224,8 +224,18 @@ func meaning(reason string) string {
 		return "No -include pattern matches it."
 	case "exclude":
 		return "An -exclude pattern matches it."
-	case "budget":
-		return "A budget of its host is used up."
+	case "budget-host":
+		return "Its host has as many URLs as -budget-host allows."
+	case "budget-prefix":
+		return "A folder above it has as many URLs as -budget-prefix allows."
+	case "budget-query":
+		return "Its path has as many URLs with different queries as -budget-query allows."
+	case "budget-repeat":
+		return "A segment stands more often in its path than -budget-repeat allows."
+	case "budget-depth":
+		return "Its path has more segments than -budget-depth allows."
+	case "max-held":
+		return "Its host has as many held URLs as -max-held allows."
 	case "host given up", "host":
 		return "Its host failed too often in this run."
 	case "robots-unreachable":

@@ -1,0 +1,87 @@
+package crawler
+
+import (
+	"slices"
+	"strings"
+
+	"urltree/storage"
+)
+
+// Reasons of URLs that are held for their form.
+const (
+	heldRepeat = "budget-repeat" // over Budgets.Repeat
+	heldPath   = "budget-depth"  // over Budgets.Depth
+)
+
+// Budgets bound what an endless site can do to a crawl: calendars, session ids, paths that nest
+// for ever. URLs over a budget are held; a run with a higher one goes on with them. In every
+// field 0 means its default, and a negative number no limit.
+type Budgets struct {
+	Host   int64 // URLs of a host; 0: 1,000,000
+	Prefix int64 // URLs below any one folder of a host; 0: 500,000
+	Query  int64 // URLs of one path that differ by their query; 0: 10,000
+	Repeat int64 // how often one segment may stand in a path; 0: 3
+	Depth  int64 // segments of a path; 0: 100
+	// MaxHeld bounds the URLs of a host that are held, whatever the reason; 0: 500,000. Links
+	// beyond it get no record. They are counted, and their page is marked, so that a run with other
+	// budgets looks at it again.
+	MaxHeld int64
+}
+
+// defaults gives the budgets with 0 for no limit.
+func (b Budgets) defaults() Budgets {
+	for p, usual := range map[*int64]int64{
+		&b.Host: 1_000_000, &b.Prefix: 500_000, &b.Query: 10_000, &b.Repeat: 3, &b.Depth: 100, &b.MaxHeld: 500_000,
+	} {
+		switch {
+		case *p == 0:
+			*p = usual
+		case *p < 0:
+			*p = 0
+		}
+	}
+	return b
+}
+
+// limits are those that the index counts.
+func (o *Options) limits() storage.Limits {
+	b := o.Budgets
+	return storage.Limits{MaxDepth: o.MaxDepth, Host: b.Host, Prefix: b.Prefix, Query: b.Query, MaxHeld: b.MaxHeld}
+}
+
+// heldByOptions tells whether a reason follows from the options in FORMAT and the seeds.
+func heldByOptions(reason string) bool {
+	return reason == storage.HeldDepth || reason == heldScope || strings.HasPrefix(reason, "budget-")
+}
+
+// form gives the reason why a URL is held for its path alone, or "".
+func (b *Budgets) form(url string) string {
+	path := pathOf(url)
+	if i := strings.IndexByte(path, '?'); i >= 0 {
+		path = path[:i]
+	}
+	segments := int64(strings.Count(path, "/"))
+	if b.Depth > 0 && segments > b.Depth {
+		return heldPath
+	}
+	if b.Repeat > 0 && segments > b.Repeat && repeats(path, b.Repeat) {
+		return heldRepeat
+	}
+	return ""
+}
+
+// repeats tells whether a segment stands more than most times in a path.
+func repeats(path string, most int64) bool {
+	var few [16]string // most paths have no more: no allocation
+	list := few[:0]
+	for segment := range strings.SplitSeq(path[1:], "/") {
+		list = append(list, segment)
+	}
+	slices.Sort(list)
+	for i := most; i < int64(len(list)); i++ {
+		if list[i] == list[i-most] {
+			return true
+		}
+	}
+	return false
+}
