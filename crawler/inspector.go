@@ -37,7 +37,13 @@ func NewInspector(tree *iut.Tree, index *storage.Index) (*inspect.Inspector, err
 
 func newInspector(tree *iut.Tree, index *storage.Index, linker *Linker, token string) *inspect.Inspector {
 	return &inspect.Inspector{
-		Index: index, Tree: tree, Scope: linker.reject,
+		Index: index, Tree: tree, Form: linker.budgets.form, Limits: linker.limits,
+		Scope: func(url string) (reason, rule string) {
+			if len(url) > maxRecord {
+				return "length", fmt.Sprintf("it has more than %d bytes", maxRecord)
+			}
+			return linker.scope.Reason(url), linker.scope.Rule(url)
+		},
 		Canonical: func(text string) (string, error) {
 			url, err := weburl.SeedURL(text)
 			return linker.strip.Apply(url), err

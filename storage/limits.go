@@ -150,3 +150,39 @@ func (c *change) recall(known map[string]int64, key, bucket []byte) error {
 	known[string(key)] = counts.Used()
 	return nil
 }
+
+// A Place is what a URL counts towards besides its host: a folder above it, or its path if it has
+// a query.
+type Place struct {
+	Name  string // of the folder or the path, as a URL
+	Query bool
+	key   string
+}
+
+// Places gives the places of a canonical URL, the path with queries first.
+func Places(url string) (list []Place) {
+	key, err := Key(url)
+	if err != nil {
+		return nil
+	}
+	add := func(k []byte, query bool) {
+		if name, err := URL(k); err == nil {
+			list = append(list, Place{name, query, string(k)})
+		}
+	}
+	if path := pathOf(key); path != nil {
+		add(path, true)
+	}
+	segments(key, func(folder []byte) { add(folder, false) })
+	return list
+}
+
+// Used gives how many URLs of a place count towards its budget.
+func (x *Index) Used(p Place) (int64, error) {
+	of := x.Folder
+	if p.Query {
+		of = x.PathQueries
+	}
+	c, err := of([]byte(p.key))
+	return c.Used(), err
+}

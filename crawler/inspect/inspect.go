@@ -38,8 +38,13 @@ type Inspector struct {
 	Tree  *iut.Tree
 	// Live tells the state of the crawl that is going on, for stats; nil: there is none.
 	Live func() string
-	// Scope gives the reason why scope rejects a URL, "" if it is admitted; nil: not known.
-	Scope func(url string) string
+	// Scope gives the reason why scope rejects a URL, "" if it is admitted, and in words the rule
+	// that decides; nil: not known.
+	Scope func(url string) (reason, rule string)
+	// Form gives the reason why a URL is held for its path alone, or ""; nil: not known.
+	Form func(url string) string
+	// Limits are those by which URLs are held.
+	Limits storage.Limits
 	// Robots tells whether robots.txt lets a URL be asked and by which line; known is false
 	// while there is no answer of its origin. nil: not known.
 	Robots func(url string) (ok bool, line string, known bool)

@@ -161,9 +161,16 @@ func TestAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := sample(t)
 		i.Live = func() string { return "fetching for 1m0s\n3 hosts\x1b[2J resting\n" }
-		i.Scope = func(url string) string {
+		i.Scope = func(url string) (reason, rule string) {
 			if strings.Contains(url, "elsewhere") {
-				return "scope"
+				return "scope", "-scope host, and no seed has the host elsewhere.example"
+			}
+			return "", "-scope any"
+		}
+		i.Limits = storage.Limits{Host: 1000, Prefix: 20, Query: 10, MaxHeld: 100}
+		i.Form = func(url string) string {
+			if strings.Contains(url, "elsewhere") {
+				return "budget-repeat"
 			}
 			return ""
 		}
@@ -336,7 +343,7 @@ func TestCleanOutput(t *testing.T) {
 		},
 	})
 	i.Live = func() string { return nasty }
-	i.Scope = func(string) string { return nasty }
+	i.Scope = func(string) (string, string) { return nasty, nasty }
 	i.Robots = func(string) (bool, string, bool) { return false, nasty, true }
 	for _, question := range []string{
 		"ls -r", "export", "stats", "show https://example.org/?lang=en", "why https://example.org/?lang=en",
@@ -363,7 +370,8 @@ func TestCleanOutput(t *testing.T) {
 func TestMeanings(t *testing.T) {
 	for reason := range strings.FieldsSeq(`dns connect tls timeout reset truncated too-large header
 		protocol coding no-content partial http-3xx http-4xx http-5xx redirect-loop redirect-location
-		panic tree address robots noindex type length depth scope include exclude budget
+		panic tree address robots noindex type length depth scope include exclude
+		budget-host budget-prefix budget-query budget-repeat budget-depth max-held
 		robots-unreachable wait`) {
 		if text := meaning(reason); !strings.HasSuffix(text, ".") {
 			t.Errorf("%s: %q", reason, text)

@@ -19,14 +19,21 @@ func (i *Inspector) why(_ context.Context, url string, w *bufio.Writer) error {
 	if errors.Is(err, ErrNotFound) {
 		say("%s is not known: it is no seed, and no answer so far named it as a link that counts.", url)
 		i.admission(url, say)
-		return nil
+		if err := i.budgets(url, say); err != nil {
+			return err
+		}
+		return i.host(url, say)
 	}
 	if err != nil {
 		return err
 	}
 	switch r.State {
 	case storage.Pending:
-		return i.waits(&r, say)
+		i.waits(&r, say)
+		i.admission(r.URL, say)
+		if err := i.budgets(r.URL, say); err != nil {
+			return err
+		}
 	case storage.Stored:
 		say("%s is stored: status %d, %s, %d bytes, %s.", url, r.Status, orDash(r.Media), r.Bytes, stamp(r.Time))
 		if folder, err := i.Tree.Path(url); err == nil {
@@ -48,13 +55,17 @@ func (i *Inspector) why(_ context.Context, url string, w *bufio.Writer) error {
 	case storage.Refused:
 		say("%s was refused: %s, %s.", url, orDash(r.Reason), stamp(r.Time))
 		explain(r.Reason, say)
+		i.admission(url, say)
+	}
+	if r.Cut > 0 {
+		say("%d of its links got no record: their hosts have as many held URLs as -max-held allows.", r.Cut)
 	}
 	i.origin(&r, say)
-	return nil
+	return i.host(url, say)
 }
 
 // waits tells what a pending URL waits for.
-func (i *Inspector) waits(r *storage.Record, say func(string, ...any)) error {
+func (i *Inspector) waits(r *storage.Record, say func(string, ...any)) {
 	now := time.Now()
 	switch {
 	case r.Range == storage.Held:
@@ -75,34 +86,69 @@ func (i *Inspector) waits(r *storage.Record, say func(string, ...any)) error {
 			explain(r.Reason, say)
 		}
 	}
-	host, err := i.Index.Host(storage.Host(r.URL))
-	if err != nil {
+}
+
+// host tells whether a host may be asked, and what waits for it.
+func (i *Inspector) host(url string, say func(string, ...any)) error {
+	host, err := i.Index.Host(storage.Host(url))
+	if err != nil || host.Records() == 0 {
 		return err
 	}
 	say("Its host %s has %d open and %d held.", host.Name, host.Now+host.Later, host.Held)
-	switch {
-	case host.Next > now.UnixNano():
+	if host.Next > time.Now().UnixNano() {
 		say("The host may be asked again at %s.", instant(host.Next))
-	case r.Range != storage.Held:
+	} else {
 		say("The host may be asked now.")
 	}
 	if host.Fails > 0 || host.Backoff > 0 {
 		say("Faults of the host in a row: %d; its back-off is %s.",
 			host.Fails, time.Duration(host.Backoff).Round(time.Millisecond))
 	}
-	i.admission(r.URL, say)
-	i.origin(r, say)
+	return nil
+}
+
+// budgets tells how full the budgets are that a URL needs a place of.
+func (i *Inspector) budgets(url string, say func(string, ...any)) error {
+	if i.Form != nil {
+		if reason := i.Form(url); reason != "" {
+			say("%s", meaning(reason))
+		}
+	}
+	host, err := i.Index.Host(storage.Host(url))
+	if err != nil {
+		return err
+	}
+	l := &i.Limits
+	if l.Host > 0 {
+		say("Its host has %d of %d URLs (-budget-host).", host.Used(), l.Host)
+	}
+	if l.MaxHeld > 0 && host.Held >= l.MaxHeld {
+		say("Its host has %d held URLs, and -max-held allows no more.", host.Held)
+	}
+	for _, place := range storage.Places(url) {
+		most, name := l.Prefix, "-budget-prefix"
+		if place.Query {
+			most, name = l.Query, "-budget-query"
+		}
+		used, err := i.Index.Used(place)
+		if err != nil {
+			return err
+		}
+		// Of budgets that are nearly empty it is not worth to read.
+		if most > 0 && used*10 >= most {
+			say("%s has %d of %d URLs (%s).", place.Name, used, most, name)
+		}
+	}
 	return nil
 }
 
 // admission tells what scope and robots.txt say of a URL.
 func (i *Inspector) admission(url string, say func(string, ...any)) {
 	if i.Scope != nil {
-		if reason := i.Scope(url); reason != "" {
-			say("Scope rejects it: %s.", reason)
-			explain(reason, say)
+		if reason, rule := i.Scope(url); reason != "" {
+			say("Scope rejects it: %s.", rule)
 		} else {
-			say("Scope admits it.")
+			say("Scope admits it: %s.", rule)
 		}
 	}
 	if i.Robots == nil {

@@ -87,12 +87,46 @@ func (s *Scope) Reason(url string) string {
 		return ""
 	case !near:
 		return "scope"
-	case len(s.opts.Include) > 0 && !matchesAny(s.opts.Include, url):
+	case len(s.opts.Include) > 0 && match(s.opts.Include, url) == nil:
 		return "include"
-	case matchesAny(s.opts.Exclude, url):
+	case match(s.opts.Exclude, url) != nil:
 		return "exclude"
 	}
 	return ""
+}
+
+// Rule names the rule by which Reason decides, in words.
+func (s *Scope) Rule(url string) string {
+	seed, _ := s.look(url)
+	switch s.Reason(url) {
+	case "scope":
+		return fmt.Sprintf("-scope %v, and no seed has %s", s.opts.Mode, s.near(url))
+	case "include":
+		return "no -include matches"
+	case "exclude":
+		return fmt.Sprintf("-exclude %q matches", match(s.opts.Exclude, url))
+	}
+	switch include := match(s.opts.Include, url); {
+	case seed:
+		return "it counts as a seed"
+	case include != nil:
+		return fmt.Sprintf("-include %q matches", include)
+	case s.opts.Mode == Any:
+		return "-scope any"
+	}
+	return fmt.Sprintf("-scope %v, and a seed has %s", s.opts.Mode, s.near(url))
+}
+
+// near names what a URL must have in common with a seed.
+func (s *Scope) near(url string) string {
+	host, _ := split(url)
+	switch s.opts.Mode {
+	case Domain:
+		return "the domain " + domain(host)
+	case Host:
+		return "the host " + host
+	}
+	return "the host " + host + " and a folder above it"
 }
 
 // look tells whether a URL is a seed, and whether it is near one as Mode has it.
@@ -145,11 +179,12 @@ func split(url string) (host, path string) {
 	return host, path
 }
 
-func matchesAny(res []*regexp.Regexp, url string) bool {
-	for _, re := range res {
+// match gives the first pattern that matches, or nil.
+func match(patterns []*regexp.Regexp, url string) *regexp.Regexp {
+	for _, re := range patterns {
 		if re.MatchString(url) {
-			return true
+			return re
 		}
 	}
-	return false
+	return nil
 }

@@ -101,6 +101,33 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
+// TestRule: the rule in words goes with the reason.
+func TestRule(t *testing.T) {
+	re := regexp.MustCompile
+	for _, tt := range []struct {
+		opts Options
+		url  string
+		want string
+	}{
+		{Options{}, "http://b.org/", "-scope any"},
+		{Options{Mode: Host}, "http://a.org/x", "-scope host, and a seed has the host a.org"},
+		{Options{Mode: Host}, "http://b.org/x", "-scope host, and no seed has the host b.org"},
+		{Options{Mode: Domain}, "http://x.www.b.org/", "-scope domain, and no seed has the domain b.org"},
+		{Options{Mode: Prefix}, "http://a.org/d/e", "-scope prefix, and a seed has the host a.org and a folder above it"},
+		{Options{Mode: Prefix}, "http://a.org/e", "-scope prefix, and no seed has the host a.org and a folder above it"},
+		{Options{Mode: Prefix}, "http://a.org/d/", "it counts as a seed"},
+		{Options{Include: []*regexp.Regexp{re("x"), re("y")}}, "http://b.org/y", `-include "y" matches`},
+		{Options{Include: []*regexp.Regexp{re("x")}}, "http://b.org/z", "no -include matches"},
+		{Options{Exclude: []*regexp.Regexp{re("z$")}}, "http://b.org/z", `-exclude "z$" matches`},
+	} {
+		s := New(tt.opts)
+		s.AddSeed("http://a.org/d/")
+		if got := s.Rule(tt.url); got != tt.want {
+			t.Errorf("%+v, %s: %q, want %q", tt.opts, tt.url, got, tt.want)
+		}
+	}
+}
+
 func TestParseMode(t *testing.T) {
 	for _, m := range []Mode{Any, Domain, Host, Prefix} {
 		if got, err := ParseMode(m.String()); got != m || err != nil {
