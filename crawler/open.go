@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -156,6 +157,9 @@ func (e *engine) begin(ctx context.Context) error {
 		if changed {
 			e.opts.Log.Warn("other link options than in the last run", "were", before, "are", options)
 		}
+		if err := e.reconsider(ctx, before, options); err != nil {
+			return disk(err)
+		}
 		before.Budgets = options.Budgets
 		if err := e.relink(ctx, !grown && reflect.DeepEqual(options, before), nil); err != nil {
 			return err
@@ -216,6 +220,22 @@ func (e *engine) relink(ctx context.Context, cut bool, fresh func([]storage.Row)
 	found, err := cleaner.Relink(ctx, e.tree, e.index, e.linker, cut, e.opts.Log, fresh)
 	if err == nil {
 		e.opts.Log.Info("stored pages parsed again", "new URLs", found)
+	}
+	return err
+}
+
+// reconsider opens again what the last run refused for its type or by robots.txt, and this run
+// would not.
+func (e *engine) reconsider(ctx context.Context, before, now iut.LinkOptions) error {
+	ignored := before.Robots != now.Robots && e.opts.IgnoreRobots
+	if !ignored && slices.Equal(before.Accept, now.Accept) {
+		return nil
+	}
+	n, err := e.index.Reopen(ctx, nil, func(r *storage.Record) bool {
+		return r.State == storage.Refused && (r.Reason == "type" && e.opts.accepts(r.Media) || r.Reason == "robots" && ignored)
+	}, nil)
+	if err == nil && n > 0 {
+		e.opts.Log.Info("refused by the options of the last run, and asked again", "URLs", n)
 	}
 	return err
 }

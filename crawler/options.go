@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"urltree/crawler/scope"
@@ -196,6 +197,16 @@ func (o Options) defaults() (Options, error) {
 
 // DefaultAccept are the media types that are stored.
 var DefaultAccept = []string{"text/html", "application/xhtml+xml", "text/plain"}
+
+// accepts tells whether a media type is stored.
+func (o *Options) accepts(media string) bool {
+	for _, a := range o.Accept {
+		if prefix, ok := strings.CutSuffix(a, "*"); a == media || a == "*/*" || ok && strings.HasPrefix(media, prefix) {
+			return true
+		}
+	}
+	return false
+}
 
 var (
 	// ErrOptions says that options cannot work.

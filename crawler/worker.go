@@ -205,7 +205,7 @@ func (w *worker) url(loan *frontier.Loan, row *storage.Row) (done bool, next int
 	start := time.Now()
 	w.flying.Add(1)
 	res, err := w.client.Get(w.transfers, row.URL, fetch.Request{
-		Accept: acceptHeader, Wants: w.accepts, KeepLarge: w.opts.CutLarge,
+		Accept: acceptHeader, Wants: w.opts.accepts, KeepLarge: w.opts.CutLarge,
 		KeepBroken: int(row.Tries) >= w.opts.Retries, // the last try keeps what there is
 	})
 	w.flying.Add(-1)
@@ -291,16 +291,6 @@ func weigh(item *iut.Item) int64 {
 func pathOf(url string) string { return url[len(storage.Origin(url)):] }
 
 const acceptHeader = "text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.1"
-
-// accepts tells whether a media type is stored.
-func (w *worker) accepts(media string) bool {
-	for _, a := range w.opts.Accept {
-		if prefix, ok := strings.CutSuffix(a, "*"); a == media || a == "*/*" || ok && strings.HasPrefix(media, prefix) {
-			return true
-		}
-	}
-	return false
-}
 
 // parsePage finds links and metadata of an answer. What panics is the page's fault, not the crawl's.
 func (w *worker) parsePage(item *iut.Item, res *fetch.Response) (noindex bool, err error) {
