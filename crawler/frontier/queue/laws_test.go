@@ -90,15 +90,18 @@ func (q *quickHeap[V]) check() error {
 	if q.Len() < 0 || q.Len() > q.cap || q.cap&(q.cap-1) != 0 {
 		return fmt.Errorf("%d items in %d cells", q.Len(), q.cap)
 	}
+	items := make([]Item[V], q.Len())
+	for i := range items {
+		items[i] = *q.at(q.idx + i)
+	}
 	for j := 1; j < len(q.stack); j++ {
-		p := q.stack[j]
-		if p < q.idx || p >= q.stack[j-1] {
-			return fmt.Errorf("pivot at %d, the next at %d, head at %d", p, q.stack[j-1], q.idx)
+		p := q.stack[j] - q.idx
+		if p < 0 || q.stack[j] >= q.stack[j-1] {
+			return fmt.Errorf("pivot at %d, the next at %d, head at %d", q.stack[j], q.stack[j-1], q.idx)
 		}
-		pivot := *q.at(p)
-		for pos := q.idx; pos < q.stack[0]; pos++ {
-			if item := q.at(pos); pos < p && pivot.Less(item) || pos > p && item.Less(&pivot) {
-				return fmt.Errorf("the item at %d is on the wrong side of the pivot at %d", pos, p)
+		for i := range items {
+			if i < p && items[p].Less(&items[i]) || i > p && items[i].Less(&items[p]) {
+				return fmt.Errorf("the item at %d is on the wrong side of the pivot at %d", q.idx+i, q.idx+p)
 			}
 		}
 	}

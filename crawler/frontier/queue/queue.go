@@ -90,7 +90,8 @@ type Options[V any] struct {
 	Memory int64          // bytes of blocks kept in memory, at least four blocks; 0: 1 MiB
 }
 
-// New makes an empty queue of kind CBT or QuickHeap. The error wraps ErrOptions.
+// New makes an empty queue of kind CBT or QuickHeap. It never gives memory or room in the file
+// back, but uses it again. The error wraps ErrOptions.
 func New[V any](kind string, o Options[V]) (Queue[V], error) {
 	if kind != CBT && kind != QuickHeap {
 		return nil, fmt.Errorf("%w: unknown kind %q, want %s or %s", ErrOptions, kind, CBT, QuickHeap)
@@ -104,7 +105,7 @@ func New[V any](kind string, o Options[V]) (Queue[V], error) {
 	var store cells[V] = new(memory[V])
 	leaf, per := cmp.Or(o.Leaf, 256), 1
 	if o.File != nil {
-		a := block.New(o.File, itemCodec(o.Value), cmp.Or(o.Block, 4096), cmp.Or(o.Memory, 1<<20))
+		a := block.New(o.File, ItemCodec(o.Value), cmp.Or(o.Block, 4096), cmp.Or(o.Memory, 1<<20))
 		store, per = a, a.PerBlock()
 		leaf = cmp.Or(o.Leaf, per)
 	}
@@ -114,7 +115,8 @@ func New[V any](kind string, o Options[V]) (Queue[V], error) {
 	return newCBT(store, leaf, (leaf+per-1)/per*per), nil
 }
 
-func itemCodec[V any](value block.Codec[V]) block.Codec[Item[V]] {
+// ItemCodec writes an item as key, sequence number and value.
+func ItemCodec[V any](value block.Codec[V]) block.Codec[Item[V]] {
 	return block.Codec[Item[V]]{
 		Size: 16 + value.Size,
 		Put: func(b []byte, v *Item[V]) {

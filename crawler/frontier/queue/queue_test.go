@@ -162,7 +162,7 @@ func TestQuickHeapPartitionsInOrder(t *testing.T) {
 
 // Less memory costs more transfers, and none loses an item.
 func TestMemoryBoundsTransfers(t *testing.T) {
-	const n, r, size = 20_000, 200, 1024
+	const n, r, size = 8_000, 80, 512
 	for _, kind := range []string{CBT, QuickHeap} {
 		last := int64(math.MaxInt64)
 		for _, percent := range []int64{10, 30, 300} {
@@ -208,7 +208,7 @@ func TestFileErrorEndsQueue(t *testing.T) {
 				}
 				rng := rand.New(rand.NewPCG(7, 8))
 				var failed error
-				for range 6 {
+				for range 4 {
 					if failed = q.Insert(items(rng, 40)...); failed == nil {
 						_, failed = q.Extract(nil, 30)
 					}
