@@ -1,0 +1,77 @@
+package simhash
+
+import (
+	"cmp"
+	"context"
+	"math/bits"
+	"slices"
+)
+
+// MaxDistance is in how many bits fingerprints near each other differ at most.
+const MaxDistance = 3
+
+// blocks of equal size make a fingerprint. Two that differ in fewer bits than there are blocks
+// have one block in common, so only those are compared that have.
+const blocks = MaxDistance + 1
+
+// Near gives for each fingerprint the index of the first one that is near it, if that stands
+// before it, else -1. There may be at most 2^31-1. It takes eight bytes of memory for each. The
+// error is the cause of ctx.
+func Near(ctx context.Context, fingerprints []uint64) ([]int32, error) {
+	first := make([]int32, len(fingerprints))
+	order := make([]int32, len(fingerprints))
+	for i := range first {
+		first[i], order[i] = -1, int32(i)
+	}
+	for b := range blocks {
+		key := func(i int32) uint64 { return bits.RotateLeft64(fingerprints[i], b*64/blocks) }
+		slices.SortFunc(order, func(i, j int32) int { return cmp.Or(cmp.Compare(key(i), key(j)), cmp.Compare(i, j)) })
+		for rest := order; len(rest) > 0; {
+			block := func(i int32) uint64 { return key(i) >> (64 - 64/blocks) }
+			n := 1
+			for n < len(rest) && block(rest[n]) == block(rest[0]) {
+				n++
+			}
+			if err := compare(ctx, fingerprints, rest[:n], first); err != nil {
+				return nil, err
+			}
+			rest = rest[n:]
+		}
+	}
+	for i, f := range first {
+		// Equal ones were not compared but with the first of them.
+		if f >= 0 && fingerprints[f] == fingerprints[i] && first[f] >= 0 {
+			first[i] = first[f]
+		}
+	}
+	return first, nil
+}
+
+// compare compares each two of those that some indexes name, which stand in the order of
+// their fingerprints, equal ones by index. It changes the order.
+func compare(ctx context.Context, fingerprints []uint64, some, first []int32) error {
+	distinct := 0 // of some, at its front
+	for k, i := range some {
+		if distinct > 0 && fingerprints[some[distinct-1]] == fingerprints[i] {
+			first[i] = some[distinct-1]
+			continue
+		}
+		some[distinct], some[k] = i, some[distinct] // which is dealt with
+		distinct++
+	}
+	for a, i := range some[:distinct] {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		for _, j := range some[:a] {
+			if Distance(fingerprints[i], fingerprints[j]) > MaxDistance {
+				continue
+			}
+			low, high := min(i, j), max(i, j)
+			if first[high] < 0 || low < first[high] {
+				first[high] = low
+			}
+		}
+	}
+	return nil
+}
