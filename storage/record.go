@@ -146,7 +146,7 @@ func (r *Record) append(b []byte) []byte {
 		for _, s := range []string{r.Media, r.Charset, r.Flags, r.HeaderLinks} {
 			b = appendString(b, s)
 		}
-		if r.State == Stored {
+		if r.hasDigest() {
 			b = append(b, r.Digest[:]...)
 		}
 	}
@@ -174,7 +174,7 @@ func decodeRecord(key, value []byte) (Record, error) {
 		r.Time, r.Status, r.Bytes, r.PageDepth = int64(d.uvarint()), uint16(d.uint(16)), int64(d.uvarint()), uint32(d.uint(32))
 		r.Cut = uint32(d.uint(32))
 		r.Media, r.Charset, r.Flags, r.HeaderLinks = d.string(), d.string(), d.string(), d.string()
-		if r.State == Stored {
+		if r.hasDigest() {
 			copy(r.Digest[:], d.take(32))
 		}
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 func drawRecord(t *rapid.T) Record {
-	word := rapid.SampledFrom([]string{"", "-", "seed", "timeout", "http://a.b/?\xff"})
+	word := rapid.SampledFrom([]string{"", "-", "seed", "timeout", Duplicate, "http://a.b/?\xff"})
 	n64 := rapid.Uint64()
 	r := Record{
 		State: rapid.SampledFrom(States).Draw(t, "state"), Reopened: rapid.Byte().Draw(t, "reopened"),
@@ -30,7 +30,7 @@ func drawRecord(t *rapid.T) Record {
 			HeaderLinks: word.Draw(t, "links"), PageDepth: rapid.Uint32().Draw(t, "page depth"),
 		}
 	}
-	if r.State == Stored {
+	if r.State == Stored || r.State == Refused && r.Reason == "duplicate" {
 		r.Digest[rapid.IntRange(0, 31).Draw(t, "at")] = 1
 	}
 	return r
