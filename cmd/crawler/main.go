@@ -151,7 +151,7 @@ func (c *command) app() *cli.App {
 		c.inspectCommand("path", "URL", "print the folder of a URL, relative to the tree"),
 		c.inspectCommand("why", "URL", "tell what happened to a URL, or why it waits"),
 		c.checkCommand(), c.retryCommand(),
-		c.inspectCommand("stats", "", "show counts by state and reason, and the runs"),
+		c.statsCommand(),
 		c.exportCommand(), c.demoCommand(), c.versionCommand(),
 	}
 	for _, sub := range commands {

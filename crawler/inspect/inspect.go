@@ -1,5 +1,5 @@
 // Package inspect answers questions about a tree, the same with a crawl going on or without:
-// ls, show, cat, path, why, export and stats.
+// ls, show, cat, path, why, export and stats. [Duplicates] needs no more than the folders.
 //
 // No read transaction is open while an answer is written, however slowly it is taken, and the
 // memory that an answer needs does not grow with the tree. So an answer given during a crawl

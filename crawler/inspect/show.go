@@ -58,6 +58,12 @@ func (i *Inspector) show(ctx context.Context, url string, w *bufio.Writer) error
 			field("header links", "%s", orDash(r.HeaderLinks))
 		}
 	}
+	switch first, err := i.duplicateOf(ctx, &r); {
+	case err != nil:
+		return err
+	case first != "":
+		field("duplicate of", "%s", first)
+	}
 	if r.State == storage.Stored {
 		field("SHA-256", "%s", hex.EncodeToString(r.Digest[:]))
 		field("page depth", "%d", r.PageDepth)
@@ -67,6 +73,18 @@ func (i *Inspector) show(ctx context.Context, url string, w *bufio.Writer) error
 	}
 	fmt.Fprintln(w)
 	return i.way(ctx, &r, w)
+}
+
+// duplicateOf gives the URL of the page that this one repeats byte for byte; "": none.
+func (i *Inspector) duplicateOf(ctx context.Context, r *storage.Record) (string, error) {
+	if r.Bytes == 0 || r.State != storage.Stored && r.Reason != storage.Duplicate {
+		return "", nil
+	}
+	first, err := i.Index.First(ctx, r.Digest)
+	if errors.Is(err, storage.ErrNotFound) || err == nil && first.URL == r.URL {
+		return "", nil
+	}
+	return first.URL, err
 }
 
 // meta writes what a page says about itself, as far as it does.

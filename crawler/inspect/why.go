@@ -13,7 +13,7 @@ import (
 
 // why tells in sentences what happened to a URL, or what it waits for. A URL without a record
 // is answered as well: the absence is explained.
-func (i *Inspector) why(_ context.Context, url string, w *bufio.Writer) error {
+func (i *Inspector) why(ctx context.Context, url string, w *bufio.Writer) error {
 	say := func(format string, args ...any) { fmt.Fprintln(w, clean(fmt.Sprintf(format, args...))) }
 	r, err := i.record(url)
 	if errors.Is(err, ErrNotFound) {
@@ -55,6 +55,15 @@ func (i *Inspector) why(_ context.Context, url string, w *bufio.Writer) error {
 	case storage.Refused:
 		say("%s was refused: %s, %s.", url, orDash(r.Reason), stamp(r.Time))
 		explain(r.Reason, say)
+		if r.Reason == storage.Duplicate {
+			first, err := i.duplicateOf(ctx, &r)
+			if err != nil {
+				return err
+			}
+			if first != "" {
+				say("That page is %s.", first)
+			}
+		}
 		i.admission(url, say)
 	}
 	if r.Cut > 0 {
@@ -257,6 +266,8 @@ func meaning(reason string) string {
 		return "The site's robots.txt disallows it."
 	case "noindex":
 		return "The page asks not to be kept; its links count all the same."
+	case storage.Duplicate:
+		return "A page with the same content was stored already (-skip-duplicates); its links count all the same."
 	case "type":
 		return "The media type is none that is kept."
 	case "length":
