@@ -12,7 +12,7 @@ import (
 // Relink parses stored pages again and gives the links that count now, and have no record, one:
 // what a run does whose link options differ from those of FORMAT, before it writes its own
 // there, and whenever scope has grown. What had links without leaving a folder, a redirect whose
-// target did not count or a page that asked not to be kept, is to be asked again.
+// target did not count or a page that was not kept, is to be asked again.
 //
 // With cut only the answers of which links were cut are looked at: enough if nothing but budgets
 // have changed. The parser has been told of all seeds. It may be cut off and done again. fresh

@@ -128,6 +128,9 @@ func (w *worker) page(item *iut.Item, res *fetch.Response) {
 	case (noindex || meta) && !w.opts.IgnoreRobots:
 		res.Body.Release()
 		item.Refuse("noindex") // its links count all the same
+	case w.skips(page):
+		res.Body.Release()
+		item.Refuse(storage.Duplicate) // as do its
 	default:
 		item.State = storage.Stored
 		if item.Temp = res.Body.Temp(); item.Temp == "" {

@@ -207,6 +207,11 @@ func (e *engine) begin(ctx context.Context) error {
 		return err
 	}
 	e.robots.found = e.frontier.CrawlDelay
+	if e.opts.SkipDuplicates {
+		if e.contents, err = loadContents(ctx, e.index); err != nil {
+			return err
+		}
+	}
 	if e.opts.MaxPages > 0 {
 		e.tickets = semaphore.NewWeighted(e.opts.MaxPages)
 	}

@@ -67,6 +67,10 @@ type Options struct {
 	MaxWait   time.Duration // end rather than wait longer than this for a host; 0: 10 min
 	LimitRate int64         // bytes per second over all; 0: no limit
 
+	// SkipDuplicates refuses a page, not its links, whose SHA-256 a stored page has. It takes 16
+	// bytes of memory for each stored page.
+	SkipDuplicates bool
+
 	IgnoreRobots bool   // ask no robots.txt, and store pages that say noindex
 	NoFollow     string // whose nofollow counts: "page" of header and page, "all" of single links too, "none"; "": page
 

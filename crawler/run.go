@@ -53,6 +53,7 @@ type engine struct {
 	index    *storage.Index
 	linker   *Linker
 	robots   *robotsCache
+	contents *contents // nil: duplicates are stored like any other page
 	client   *fetch.Client
 	frontier *frontier.Frontier
 	buffers  []*buffer.Buffer[*iut.Item]
@@ -296,6 +297,9 @@ func (e *engine) committed(set []*iut.Item, c storage.Committed) {
 	if c.Cut > 0 {
 		e.linker.count(map[string]int{"max-held": c.Cut})
 	}
+	if e.contents != nil {
+		e.contents.learn(set)
+	}
 	// New URLs first: between the two calls nothing must look as if nothing were left.
 	e.frontier.Add(c.Fresh)
 	e.frontier.Done(done)
@@ -323,8 +327,11 @@ func (e *engine) close() error {
 		e.client.Close()
 	}
 	var err error
+	if e.contents != nil {
+		err = e.contents.set.Close()
+	}
 	if e.index != nil {
-		err = e.index.Close()
+		err = errors.Join(err, e.index.Close())
 	}
 	if e.tree != nil {
 		err = errors.Join(err, e.tree.Close())

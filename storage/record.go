@@ -86,7 +86,9 @@ type Record struct {
 
 // GaveLinks tells whether the links of an answer without a folder counted: only the same answer,
 // given again, can tell them once more.
-func (r *Record) GaveLinks() bool { return r.State == Refused && r.Reason == "noindex" }
+func (r *Record) GaveLinks() bool {
+	return r.State == Refused && (r.Reason == "noindex" || r.Reason == Duplicate)
+}
 
 // reopen makes the record pending again, as if nobody had asked yet.
 func (r *Record) reopen(run uint32) {

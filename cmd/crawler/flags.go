@@ -95,6 +95,7 @@ func (f *flags) crawl() []group {
 			flag("oversize", choice{&f.oversize, []string{"refuse", "cut"}}, "what to do with such a page: refuse; cut: keep its beginning, and mark it"),
 			flag("assets", toggle{&o.Assets}, "follow images, styles, scripts and media as well, and store every type unless -accept says which"),
 			flag("accept", types{&f.accept}, "store these media `TYPES`, comma-separated: text/html,text/*; */* for all"),
+			flag("skip-duplicates", toggle{&o.SkipDuplicates}, "refuse a page whose content, byte for byte, is stored already under another URL; its links count"),
 			flag("max-url-length", number{p: &f.maxURL, least: 1}, "refuse URLs of more than `N` bytes"),
 			flag("strip-params", params{&f.strip}, "take these query `PARAMETERS` out of all URLs, comma-separated: utm_*,PHPSESSID; fixed when the tree is made"),
 			flag("strip-www", toggle{&f.strip.WWW}, "take www. off all host names; fixed when the tree is made"),
