@@ -24,3 +24,13 @@ func (t *Tree) Users(rel string) int {
 	}
 	return 0
 }
+
+// View gives the tree as seen through another file system. Without locked its path locks are its
+// own: between two such views there is no lock, as if it had been taken out.
+func (t *Tree) View(through FS, locked bool) *Tree {
+	v := &Tree{root: t.root, fs: through, paths: t.paths, format: t.Format(), locks: t.locks}
+	if !locked {
+		v.locks = new(pathLocks)
+	}
+	return v
+}

@@ -79,7 +79,7 @@ type Tree struct {
 	owner    *owner // nil without a root
 	readOnly bool
 	paths    Mapping
-	locks    pathLocks
+	locks    *pathLocks
 	temps    atomic.Uint64
 
 	mu     sync.Mutex
@@ -95,7 +95,7 @@ type Tree struct {
 //
 // With root "" there is no LOCK, and the tree is in opts.FS alone.
 func Open(root string, opts Options) (*Tree, error) {
-	t := &Tree{root: root, fs: opts.FS, readOnly: opts.ReadOnly}
+	t := &Tree{root: root, fs: opts.FS, readOnly: opts.ReadOnly, locks: new(pathLocks)}
 	if err := t.open(opts); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}

@@ -30,12 +30,14 @@
 #define ONE
 #endif
 
+#ifndef URLS
 #if defined(ONE)
 #define URLS     5
 #elif defined(STOP)
 #define URLS     3
 #else
 #define URLS     4
+#endif
 #endif
 #define ALL      ((1 << URLS) - 1)
 #ifdef ONE

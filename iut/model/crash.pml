@@ -31,8 +31,12 @@
 #define SECOND_LOOK
 #endif
 
+#ifndef CRASHES
 #define CRASHES 2
+#endif
+#ifndef STOPS
 #define STOPS   1
+#endif
 
 #define S 0
 #define P 1
