@@ -285,6 +285,29 @@ func TestMultiShares(t *testing.T) {
 	}
 }
 
+// Queues have their turn one after the other when less is taken than there are queues.
+func TestMultiTakesTurns(t *testing.T) {
+	queues := []Queue[uint32]{new(Tournament[uint32]), new(Tournament[uint32]), new(Tournament[uint32])}
+	m := NewMulti(queues, func(item *Item[uint32]) uint64 { return item.Key })
+	for key := range uint64(30) {
+		if err := m.Insert(Item[uint32]{Key: key}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for round := range 3 {
+		for _, r := range []int{1, 2, 2, 1} {
+			if _, err := m.Extract(nil, r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, q := range queues {
+			if want := 10 - 2*(round+1); q.Len() != want {
+				t.Errorf("round %d: queue %d has %d items, want %d", round, i, q.Len(), want)
+			}
+		}
+	}
+}
+
 // Work in goroutines gives what work in sequence gives.
 func TestMultiInParallel(t *testing.T) {
 	const n = 40 * parallelFrom
