@@ -44,8 +44,8 @@ type race struct {
 	lock      bool // the path lock is there
 	exclusive bool // source.txt is made by an exclusive open
 
-	// before is called by a builder before a step on a folder; nil: nobody holds it. After the
-	// step "writes" it is called once more with "wrote".
+	// before is called by a builder before a step on a folder, and with "wrote" after the last
+	// one; nil: nobody holds it.
 	before func(builder int, step, rel string)
 
 	commit chan struct{} // no transaction before this is closed
@@ -104,12 +104,28 @@ func (f *builderFS) Open(name string, flag int) (iut.File, error) {
 		}
 	}
 	file, err := f.FS.Open(name, flag)
-	if err == nil && path.Base(name) == "content.html" && flag&(os.O_CREATE|os.O_TRUNC) != 0 {
+	switch {
+	case err != nil:
+		return nil, err
+	case path.Base(name) == "content.html" && flag&(os.O_CREATE|os.O_TRUNC) != 0:
 		f.race.mu.Lock()
 		defer f.race.mu.Unlock()
 		f.race.bodies[rel]++
+	case path.Base(name) == "source.txt" && writes:
+		return lastFile{file, func() { f.step("wrote", rel) }}, nil
 	}
-	return file, err
+	return file, nil
+}
+
+// A lastFile tells when it is written.
+type lastFile struct {
+	iut.File
+	wrote func()
+}
+
+func (f lastFile) Close() error {
+	defer f.wrote()
+	return f.File.Close()
 }
 
 // An add is a URL that a crawler puts into a buffer.
@@ -470,15 +486,17 @@ func (d *director) changeLocked() {
 func (d *director) before(builder int, step, rel string) {
 	url, _ := d.tree.URLOf(rel)
 	late := time.After(d.wait)
+	me := stepOf{builder, step, url}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.overLocked(builder)
-	me := stepOf{builder, step, url}
-	for !d.free && (len(d.steps) == 0 || d.running >= 0 || d.steps[0] != me) {
-		if len(d.steps) == 0 {
-			d.free = true
-			break
-		}
+	if d.running == builder {
+		d.running = -1
+		d.changeLocked()
+	}
+	if step == "wrote" {
+		return
+	}
+	for !d.free && len(d.steps) > 0 && (d.running >= 0 || d.steps[0] != me) {
 		changed := d.changed
 		d.mu.Unlock()
 		select {
@@ -490,16 +508,9 @@ func (d *director) before(builder int, step, rel string) {
 			d.changeLocked()
 		}
 	}
-	if !d.free {
+	if !d.free && len(d.steps) > 0 {
 		d.taken = append(d.taken, me)
 		d.steps, d.running = d.steps[1:], builder
-		d.changeLocked()
-	}
-}
-
-func (d *director) overLocked(builder int) {
-	if d.running == builder {
-		d.running = -1
 		d.changeLocked()
 	}
 }
@@ -518,7 +529,7 @@ func TestReplayTrails(t *testing.T) {
 		for _, lock := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/lock=%v", tt.trail, lock), func(t *testing.T) {
 				plan := readTrail(t, tt.trail)
-				wait := time.Minute
+				wait := 10 * time.Second
 				if lock {
 					wait = 50 * time.Millisecond
 				}
