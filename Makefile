@@ -9,7 +9,7 @@
 #   verify     the Promela models: good ones must hold, broken ones must fail (spin, gcc)
 #   test-real  tests named TestReal against documentation packages of the distribution
 #   test-hostile  a web that plays failures of the real one, and what a user would call right
-#   full       all tests, the long ones included
+#   full       all tests, the long ones included, and the models with larger constants
 #   clean      removes what the others made
 
 SHARED   ?= ../shared
@@ -84,6 +84,7 @@ test-hostile: build
 
 full:
 	URLTREE_FULL=1 go test -race -count=1 -timeout 120m ./...
+	iut/model/verify.sh large
 
 clean:
 	rm -rf bin
