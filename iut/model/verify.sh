@@ -72,9 +72,10 @@ list() {
 
 large() {
 	cat <<-LIST
-		holds report -DLIVE -DFAIR -DCRAWLERS=3
+		holds report -DLIVE -DFAIR
 		holds report -DN=3
 		holds report -DPAGES=3
+		holds report -DPAGES=3 -DN=3
 		holds report -DCRAWLERS=6 -DBUFFERS=3 -DPART
 		holds buffer -DURLS=5
 		holds buffer -DURLS=5 -DINTERVAL
@@ -137,6 +138,9 @@ one() {
 	elif [[ $out =~ pan:1:\ (assertion\ violated|invalid\ end\ state|non-progress\ cycle|acceptance\ cycle) ]]; then
 		got=fails why=${BASH_REMATCH[1]}
 		[[ $want == reached && $why == assertion* ]] && got=reached why=
+	fi
+	if [[ $* =~ BREAK_[a-z_]+ ]]; then   # the line that takes the rule away
+		why+=", $model.pml:$(grep -n "^#.*${BASH_REMATCH[0]}\>" "$model.pml" | tail -1 | cut -d: -f1)"
 	fi
 	awk -v name="$model $*" -v got="$got" -v why="$why" -v ok="$([[ $got == "$want" ]] && echo ok || echo WRONG)" '
 		/states, stored/ { states = $1 }
