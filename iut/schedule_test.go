@@ -29,7 +29,7 @@ func (y yieldingRows) Refill(host string, now time.Time, n int, skip func(url st
 // hold more than ever comes, builders, tree, committer, index. Only an idle frontier flushes. Every
 // page is taken once, nobody hears of the end before all is done, and everybody does.
 func TestCrawlSchedules(t *testing.T) {
-	rounds := 2
+	rounds := 1
 	if os.Getenv("URLTREE_FULL") != "" {
 		rounds = 50
 	}

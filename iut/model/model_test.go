@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -75,6 +76,24 @@ func TestReadme(t *testing.T) {
 		have := distinct(brokenRE.FindAllString(read(t, model), -1))
 		if len(have) == 0 || !slices.Equal(told, have) {
 			t.Errorf("README.md tells of\n%s\n%s has\n%s", told, model, have)
+		}
+	}
+}
+
+// TestTable fails when docs/verification.md lacks a rule, or names another line for it than the model has.
+func TestTable(t *testing.T) {
+	row := regexp.MustCompile(`\| (\w+) \| .*-D(BREAK_\w+)\b.* \|.*, \w+\.pml:(\d+) \|`)
+	told := map[string]string{}
+	for _, m := range row.FindAllStringSubmatch(read(t, "../../docs/verification.md"), -1) {
+		told[m[1]+".pml "+m[2]] = m[3]
+	}
+	for _, model := range models(t) {
+		lines := strings.Split(read(t, model), "\n")
+		for _, rule := range distinct(brokenRE.FindAllString(read(t, model), -1)) {
+			n, err := strconv.Atoi(told[model+" "+rule])
+			if err != nil || n > len(lines) || !strings.HasPrefix(lines[n-1], "#") || !slices.Contains(brokenRE.FindAllString(lines[n-1], -1), rule) {
+				t.Errorf("docs/verification.md: the line of %s in %s is not %q", rule, model, told[model+" "+rule])
+			}
 		}
 	}
 }
