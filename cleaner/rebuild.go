@@ -89,7 +89,7 @@ type rebuild struct {
 	index  *storage.Index
 	parser Parser
 	log    *slog.Logger
-	fresh  func([]storage.Row) // told of new rows; nil: nobody is
+	fresh  func(rows []storage.Row, tx uint64) // told of new rows; nil: nobody is
 	report Report
 
 	set   []*storage.Outcome // to be committed next
@@ -251,7 +251,7 @@ func (r *rebuild) commit(ctx context.Context) error {
 	}
 	r.report.Found += done.New
 	if r.fresh != nil {
-		r.fresh(done.Fresh)
+		r.fresh(done.Fresh, done.Tx)
 	}
 	r.set, r.links = r.set[:0], 0
 	return nil

@@ -17,7 +17,7 @@ import (
 // With cut only the answers of which links were cut are looked at: enough if nothing but budgets
 // have changed. The parser has been told of all seeds. It may be cut off and done again. fresh
 // is told of the new and the reopened rows, once they are durable; nil: nobody is.
-func Relink(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, cut bool, log *slog.Logger, fresh func([]storage.Row)) (int, error) {
+func Relink(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, cut bool, log *slog.Logger, fresh func(rows []storage.Row, tx uint64)) (int, error) {
 	r := &rebuild{tree: tree, index: index, parser: p, log: log, fresh: fresh}
 	err := index.Records(ctx, nil, func(rec storage.Record, err error) error {
 		if err != nil || rec.State != storage.Stored || cut && rec.Cut == 0 {
@@ -55,7 +55,7 @@ func Relink(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser,
 // Nearer looks again at the links of URLs to which a shorter way was found: those are nearer as
 // well, until no depth becomes less. It gives how many URLs it looked at. fresh is told of rows
 // that became eligible, once they are durable.
-func Nearer(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, fresh func([]storage.Row)) (int, error) {
+func Nearer(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, fresh func(rows []storage.Row, tx uint64)) (int, error) {
 	r := &rebuild{tree: tree, index: index, parser: p, fresh: fresh}
 	for looked := 0; ; {
 		list, err := index.Shorter(setPages)

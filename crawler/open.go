@@ -171,10 +171,6 @@ func (e *engine) begin(ctx context.Context) error {
 	if e.index.Totals().Pending() == 0 && len(exempt) == 0 {
 		return ErrNoWork
 	}
-	hosts, err := e.index.Hosts()
-	if err != nil {
-		return err
-	}
 	seedHosts := map[string]bool{}
 	for s := range exempt {
 		seedHosts[s.host] = true
@@ -197,10 +193,11 @@ func (e *engine) begin(ctx context.Context) error {
 	if err := e.robots.load(); err != nil {
 		return err
 	}
+	total := e.index.Totals()
 	e.frontier, err = frontier.New(frontier.Options{
 		Store: e.index, Memory: e.opts.FrontierBytes, Crawlers: e.opts.Crawlers, PerHost: e.opts.PerHost,
 		Delay: max(e.opts.Delay, 0), Auto: e.opts.Delay == 0, MaxWait: e.opts.MaxWait, MaxCrawlDelay: e.opts.MaxDelay,
-		Hosts: hosts, Unclean: unclean,
+		Live: total.Now + total.Later, Run: e.run.ID, Unclean: unclean,
 		Admit: e.admit, NeedRobots: func(origin string) bool { return !e.opts.IgnoreRobots && e.robots.need(origin) }, Idle: e.flushAll,
 	})
 	if err != nil {
@@ -220,7 +217,7 @@ func (e *engine) begin(ctx context.Context) error {
 
 // relink parses stored pages again, for links that belong to the crawl only now: all of them, or
 // those of which links were cut.
-func (e *engine) relink(ctx context.Context, cut bool, fresh func([]storage.Row)) error {
+func (e *engine) relink(ctx context.Context, cut bool, fresh func(rows []storage.Row, tx uint64)) error {
 	e.opts.Log.Info("scope or link options have changed: parsing stored pages again", "only those with links cut", cut)
 	found, err := cleaner.Relink(ctx, e.tree, e.index, e.linker, cut, e.opts.Log, fresh)
 	if err == nil {
@@ -279,13 +276,9 @@ func (e *engine) lookAgain(looked int64) (more bool, err error) {
 // release gives URLs that earlier runs held back to the frontier, unless this run would hold
 // them as well. Where no option has changed, those that options hold are not looked at.
 func (e *engine) release(ctx context.Context, changed bool) error {
-	hosts, err := e.index.Hosts()
-	if err != nil {
-		return err
-	}
 	want := func(reason string) bool { return changed || !heldByOptions(reason) }
 	admit := func(r *storage.Row) bool { return e.linker.hold(r) == "" }
-	for _, h := range hosts {
+	return e.index.Hosts(ctx, func(h storage.HostRow) error {
 		for from := []byte(nil); h.Held > 0; {
 			if err := ctx.Err(); err != nil {
 				return err
@@ -307,8 +300,8 @@ func (e *engine) release(ctx context.Context, changed bool) error {
 				break
 			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // admit gives the reason why a row is held in this run, or "".

@@ -285,7 +285,11 @@ func (e *engine) fillFilter() error {
 // committed is told of each set that is durable: only now its new URLs become work.
 func (e *engine) committed(set []*iut.Item, c storage.Committed) {
 	done := make([]frontier.Done, 0, len(set))
+	var times []storage.HostTimes
 	for i, it := range set {
+		if it.Host != nil {
+			times = append(times, *it.Host)
+		}
 		if it.Row.URL == "" {
 			continue
 		}
@@ -301,8 +305,8 @@ func (e *engine) committed(set []*iut.Item, c storage.Committed) {
 		e.contents.learn(set)
 	}
 	// New URLs first: between the two calls nothing must look as if nothing were left.
-	e.frontier.Add(c.Fresh)
-	e.frontier.Done(done)
+	e.frontier.Add(c.Fresh, c.Tx)
+	e.frontier.Done(done, times)
 	if e.opts.MaxBytes > 0 && e.index.Run().Bytes >= e.opts.MaxBytes {
 		e.stop(errBytes)
 	}

@@ -21,6 +21,7 @@ type Committed struct {
 	Next []Row
 	// New is the number of records made, Cut that of links that got none, see Limits.MaxHeld.
 	New, Cut int
+	Tx       uint64 // the number of the transaction
 }
 
 // Commit writes one set of outcomes, with their links, in one transaction. It decides which
@@ -60,6 +61,7 @@ func (x *Index) Commit(set []*Outcome) (Committed, error) {
 			}
 		}
 		c.settle(set, &done)
+		done.Tx = uint64(c.tx.ID())
 		return nil
 	})
 	if err != nil {

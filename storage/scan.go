@@ -66,15 +66,47 @@ func (x *Index) Host(name string) (h HostRow, err error) {
 	return h, err
 }
 
-// Hosts gives the host table.
-func (x *Index) Hosts() ([]HostRow, error) {
-	var hosts []HostRow
-	err := x.scan(context.Background(), bucketHost, nil, func(k, v []byte) error {
+// Hosts calls fn with each row of the host table, in the order of names.
+func (x *Index) Hosts(ctx context.Context, fn func(HostRow) error) error {
+	return x.scan(ctx, bucketHost, nil, func(k, v []byte) error {
 		h, err := decodeHost(string(k), v)
-		hosts = append(hosts, h)
-		return err
+		if err != nil {
+			return err
+		}
+		return fn(h)
 	})
-	return hosts, err
+}
+
+// NextHosts gives hosts behind a name, in the order of names, that have rows of range Now or
+// Later: at most n, all as of one transaction, whose number is tx. None: there are no others.
+func (x *Index) NextHosts(after string, n int) (hosts []HostRow, tx uint64, err error) {
+	from := []byte(after)
+	for more := true; more && len(hosts) == 0 && err == nil; {
+		err = x.view(func(btx *bolt.Tx) error {
+			tx, more = uint64(btx.ID()), false
+			start := time.Now()
+			c := btx.Bucket(bucketHost).Cursor()
+			k, v := c.Seek(from)
+			if string(k) == after {
+				k, v = c.Next()
+			}
+			for looked := 1; k != nil && len(hosts) < n; k, v = c.Next() {
+				if looked++; looked > scanKeys || looked%100 == 0 && time.Since(start) > scanTime {
+					from, more = bytes.Clone(k), true
+					return nil
+				}
+				h, err := decodeHost(string(k), v)
+				if err != nil {
+					return err
+				}
+				if h.Now+h.Later > 0 {
+					hosts = append(hosts, h)
+				}
+			}
+			return nil
+		})
+	}
+	return hosts, tx, err
 }
 
 // Robots gives the stored robots.txt answer of an origin; ok is false where there is none.
@@ -417,14 +449,16 @@ func (x *Index) LoadFilter(ctx context.Context) error {
 // Reopen turns records below a prefix back to pending, with no tries: those for which pick is
 // true. It works in transactions of bounded size and gives the number reopened. fresh is told of
 // the rows once they are durable; nil: nobody is.
-func (x *Index) Reopen(ctx context.Context, prefix []byte, pick func(*Record) bool, fresh func([]Row)) (int, error) {
+func (x *Index) Reopen(ctx context.Context, prefix []byte, pick func(*Record) bool, fresh func(rows []Row, tx uint64)) (int, error) {
 	n := 0
 	var urls []string
 	flush := func() error {
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		var rows []Row
+		var tx uint64
 		err := x.update(func(c *change) error {
+			tx = uint64(c.tx.ID())
 			for _, url := range urls {
 				e, err := c.entry(url)
 				if err != nil {
@@ -442,7 +476,7 @@ func (x *Index) Reopen(ctx context.Context, prefix []byte, pick func(*Record) bo
 			return fmt.Errorf("reopen: %w", err)
 		}
 		if fresh != nil {
-			fresh(rows)
+			fresh(rows, tx)
 		}
 		n, urls = n+len(rows), urls[:0]
 		return nil

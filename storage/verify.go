@@ -85,11 +85,7 @@ func (x *Index) Verify(ctx context.Context, fault func(string)) (Totals, error) 
 	if err := x.verifyMeta(ctx, fault); err != nil {
 		return Totals{}, err
 	}
-	hosts, err := x.Hosts()
-	if err != nil {
-		fault(err.Error())
-	}
-	for _, h := range hosts {
+	err = x.Hosts(ctx, func(h HostRow) error {
 		want := v.hosts[h.Name]
 		if want == nil {
 			want = &Counts{}
@@ -98,6 +94,10 @@ func (x *Index) Verify(ctx context.Context, fault func(string)) (Totals, error) 
 			fault(fmt.Sprintf("host %s: counters %+v, records %+v", h.Name, h.Counts, *want))
 		}
 		delete(v.hosts, h.Name)
+		return nil
+	})
+	if err != nil {
+		fault(err.Error())
 	}
 	for name := range v.hosts {
 		fault("host " + name + ": not in the host table")

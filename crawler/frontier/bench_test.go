@@ -31,6 +31,8 @@ func (s sortedStore) Refill(host string, _ time.Time, n int, skip func(string) b
 
 func (s sortedStore) NextDue(string, func(string) bool) (int64, error) { return 0, nil }
 
+func (s sortedStore) NextHosts(string, int) ([]storage.HostRow, uint64, error) { return nil, 0, nil }
+
 func benchBatch(from int) []storage.Row {
 	rows := make([]storage.Row, 1000)
 	for i := range rows {
@@ -56,7 +58,7 @@ func BenchmarkAdd(b *testing.B) {
 			b.StopTimer()
 			rows := benchBatch(i % benchRows)
 			b.StartTimer()
-			f.Add(rows)
+			f.Add(rows, 1)
 		}
 	}
 	b.ReportMetric(float64(f.Stats().Windows)/(1<<20), "MiB")
@@ -80,7 +82,7 @@ func BenchmarkTake(b *testing.B) {
 				name := storage.Host(r.URL)
 				store[name] = append(store[name], r)
 			}
-			f.Add(rows)
+			f.Add(rows, 1)
 		}
 	}
 	for b.Loop() {
@@ -98,7 +100,7 @@ func BenchmarkTake(b *testing.B) {
 			f.Answered(l, Answer{Start: now, End: now, Took: time.Millisecond})
 			f.Return(l, nil)
 			store[l.Host] = store[l.Host][1:]
-			f.Done([]Done{{Row: l.Rows[0]}})
+			f.Done([]Done{{Row: l.Rows[0]}}, nil)
 			i++
 		}
 	}

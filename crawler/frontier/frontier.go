@@ -46,6 +46,10 @@ type Store interface {
 	// NextDue gives the earliest Due of the host's rows of range Later that skip does not
 	// name, 0 if there is none.
 	NextDue(host string, skip func(url string) bool) (int64, error)
+	// NextHosts gives hosts behind a name, in the order of names, that have rows of range Now or
+	// Later, at most n, and the number of the last transaction that they show. None: there are no
+	// others.
+	NextHosts(after string, n int) (hosts []storage.HostRow, tx uint64, err error)
 }
 
 // Options of a frontier. Admit, NeedRobots and the Store's skip must not call the frontier.
@@ -60,7 +64,9 @@ type Options struct {
 	MaxCrawlDelay time.Duration // more is cut to this; 0: 1 min
 	MaxWait       time.Duration // Take ends when nothing can be asked sooner; 0: 10 min
 
-	Hosts []storage.HostRow // as the index has them
+	Live     int64  // rows of range Now and Later in the store
+	MaxHosts int    // hosts in memory at a time; 0: Memory / 2 KiB, at least 1000
+	Run      uint32 // the number of this run; 0: none, times of hosts are of an earlier one
 	// Unclean: the last run has left no mark of a clean stop, so the stored times may be too
 	// early. No host is asked before one full delay of its own, an unknown one not in the
 	// first second, unless there is no delay.
@@ -117,27 +123,29 @@ type Frontier struct {
 
 	mu    sync.Mutex
 	hosts map[string]*host // guarded by mu, as is all below
-	list  []*host          // all hosts, for shrink
-	hand  int              // where in list shrink goes on
+	list  []*host          // all hosts, for shrink and rotation
+	hand  int              // where in list they go on
+	turns rotation         // of the hosts that are not in memory
 	tree  cbt              // the hosts that have a turn
 	needs []*host          // hosts that have their turn and wait for a refill
 	err   error            // the first error of the Store; ends all Takes
 
-	bytes   int64 // of all windows
-	busy    int   // hosts with a count above 0
-	live    int64 // sum of the hosts' counts
-	out     int64 // sum of the sizes of the hosts' out sets
-	loans   int   // not returned
-	readers int   // refills that read
-	changes int64 // loans made and returned
-	idle    int64 // changes when Idle was called last
+	bytes    int64 // of all windows
+	busy     int   // hosts with a count above 0
+	live     int64 // rows of range Now and Later
+	resident int64 // those of hosts in memory: the sum of their counts
+	out      int64 // sum of the sizes of the hosts' out sets
+	loans    int   // not returned
+	readers  int   // refills that read
+	changes  int64 // loans made and returned
+	idle     int64 // changes when Idle was called last
 
 	wake    chan struct{} // closed and replaced to wake the waiting Takes
 	waiters int
 	sleep   int64 // Unix nanoseconds when the first of them wakes by itself; in the past: unknown
 
-	held, added, removed, missing, refills int64
-	longestWait                            time.Duration
+	held, added, removed, missing, refills, left int64
+	longestWait                                  time.Duration
 }
 
 // New makes a frontier over the rows that are in the store.
@@ -145,7 +153,7 @@ func New(opts Options) (*Frontier, error) {
 	if opts.Store == nil {
 		return nil, errors.New("frontier: no store")
 	}
-	if opts.Memory < 0 || opts.Crawlers < 0 || opts.Batch < 0 || opts.PerHost < 0 || opts.Delay < 0 || opts.MaxWait < 0 || opts.MaxCrawlDelay < 0 {
+	if opts.Memory < 0 || opts.Crawlers < 0 || opts.Batch < 0 || opts.PerHost < 0 || opts.Delay < 0 || opts.MaxWait < 0 || opts.MaxHosts < 0 || opts.MaxCrawlDelay < 0 {
 		return nil, errors.New("frontier: negative option")
 	}
 	orDefault(&opts.Memory, 64<<20)
@@ -154,30 +162,30 @@ func New(opts Options) (*Frontier, error) {
 	orDefault(&opts.PerHost, 1)
 	orDefault(&opts.MaxWait, 10*time.Minute)
 	orDefault(&opts.MaxCrawlDelay, time.Minute)
-	hosts := opts.Hosts
-	opts.Hosts = nil // not to be kept in memory twice
+	orDefault(&opts.MaxHosts, max(int(opts.Memory/hostBytes), 1000))
 	f := &Frontier{
 		opts:  opts,
 		start: time.Now().UnixNano(),
-		hosts: make(map[string]*host, len(hosts)),
+		hosts: map[string]*host{},
+		live:  opts.Live,
 		wake:  make(chan struct{}),
 	}
-	for i := range hosts {
-		stored := &hosts[i]
-		if _, twice := f.hosts[stored.Name]; twice {
-			return nil, fmt.Errorf("frontier: host %q is there twice", stored.Name)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for cursor := ""; len(f.hosts) < opts.MaxHosts; {
+		hosts, tx, err := opts.Store.NextHosts(cursor, min(opts.MaxHosts-len(f.hosts), hostsAtOnce))
+		if err != nil {
+			return nil, fmt.Errorf("frontier: hosts: %w", err)
 		}
-		h := f.newHostLocked(stored.Name)
-		h.load(stored.HostTimes, f.start, opts.MaxCrawlDelay)
-		if opts.Unclean {
-			h.next = max(h.next, f.start+int64(f.wait(h)))
+		for i := range hosts {
+			f.loadLocked(&hosts[i], tx)
+			cursor = hosts[i].Name
 		}
-		h.more = stored.Now > 0
-		if stored.Later > 0 {
-			h.dueBy(0)
+		if len(hosts) == 0 {
+			f.turns.all = true
+			f.live = f.resident
+			break
 		}
-		f.countLocked(h, max(stored.Now, 0)+max(stored.Later, 0))
-		f.placeLocked(h)
 	}
 	return f, nil
 }
@@ -202,25 +210,33 @@ func (f *Frontier) hostLocked(name string) *host {
 }
 
 func (f *Frontier) newHostLocked(name string) *host {
-	h := &host{name: name}
+	h := &host{name: name, at: len(f.list)}
 	f.hosts[name] = h
 	f.list = append(f.list, h)
 	return h
 }
 
-// Add tells of new pending rows, durable already. Of rows of range Held only the number counts.
-func (f *Frontier) Add(rows []storage.Row) {
+// Add tells of new pending rows, durable since transaction tx. Of rows of range Held only the
+// number counts.
+func (f *Frontier) Add(rows []storage.Row, tx uint64) {
 	groups := groupRows(rows)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, g := range groups {
-		h := f.hostLocked(g.host)
+		h := f.hosts[g.host]
+		if h == nil && (!f.turns.all || len(f.hosts) >= f.opts.MaxHosts) {
+			f.addOutsideLocked(g.rows)
+			continue
+		}
+		if h == nil {
+			h = f.hostLocked(g.host)
+		}
 		fresh := g.rows[:0]
 		for i := range g.rows {
 			r := &g.rows[i]
 			switch r.Range {
 			case storage.Now:
-				f.countLocked(h, 1)
+				f.arrivedLocked(h, tx)
 				if _, out := h.out[r.URL]; out {
 					// Either a refill has read the row before we were told of it, or the commit
 					// that ends it opens it again. Done looks which.
@@ -229,7 +245,7 @@ func (f *Frontier) Add(rows []storage.Row) {
 					fresh = append(fresh, *r)
 				}
 			case storage.Later:
-				f.countLocked(h, 1)
+				f.arrivedLocked(h, tx)
 				h.dueBy(r.Due)
 			case storage.Held:
 				f.held++
@@ -245,6 +261,29 @@ func (f *Frontier) Add(rows []storage.Row) {
 	f.added += int64(len(rows))
 	f.shrinkLocked()
 	f.wakeLocked()
+}
+
+// arrivedLocked counts a new row of a host in memory. The store may have had it already when the
+// host was read.
+func (f *Frontier) arrivedLocked(h *host, tx uint64) {
+	if tx > h.tx {
+		f.countLocked(h, 1)
+	} else {
+		f.live++
+	}
+}
+
+// addOutsideLocked counts rows of a host that is not in memory.
+func (f *Frontier) addOutsideLocked(rows []storage.Row) {
+	f.turns.all = false
+	for i := range rows {
+		if rows[i].Range == storage.Held {
+			f.held++
+			continue
+		}
+		f.live++
+		f.turns.news, f.turns.after = true, 0
+	}
 }
 
 // A group holds rows of one host, in order.
@@ -349,8 +388,15 @@ func (f *Frontier) gatherLocked(free int) []*Loan {
 	var loans []*Loan
 	want := f.wantLocked(time.Now().UnixNano(), free)
 	for refilled := false; f.err == nil; refilled = true {
-		loans = f.lendReadyLocked(loans, time.Now().UnixNano(), want)
-		if len(f.needs) == 0 || refilled && len(loans) >= free {
+		now := time.Now().UnixNano()
+		loans = f.lendReadyLocked(loans, now, want)
+		if len(f.needs) == 0 {
+			if len(loans) < free && f.rotateLocked(now, len(loans) == 0) {
+				continue
+			}
+			break
+		}
+		if refilled && len(loans) >= free {
 			break
 		}
 		h := f.needs[0]
@@ -370,7 +416,12 @@ func (f *Frontier) lendReadyLocked(loans []*Loan, now int64, want int) []*Loan {
 		if h == nil || h.key > now {
 			break
 		}
-		if h.needsRefill(now) {
+		if h.needsRefill(now) && h.served && h.win.len() == 0 && f.rotatesLocked(now) {
+			h.leaving = true // others have their turn
+			if f.leaveLocked(h) {
+				continue
+			}
+		} else if h.needsRefill(now) {
 			h.queued = true
 			f.needs = append(f.needs, h)
 		} else if l := f.lendLocked(h, now); l != nil {
@@ -514,15 +565,24 @@ func (f *Frontier) Return(l *Loan, unasked []storage.Row) {
 	}
 	sortRows(rows)
 	f.insertLocked(h, rows)
-	f.placeLocked(h)
+	if !f.leaveLocked(h) {
+		f.placeLocked(h)
+	}
 	f.shrinkLocked()
 	f.wakeLocked()
 }
 
-// Done tells that the outcomes of rows are committed. Rows that are not out are ignored.
-func (f *Frontier) Done(done []Done) {
+// Done tells that the outcomes of rows are committed, and what Answered gave of their hosts. Rows
+// that are not out are ignored.
+func (f *Frontier) Done(done []Done, times []storage.HostTimes) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	for i := range times {
+		if h := f.hosts[times[i].Name]; h != nil {
+			h.saved = max(h.saved, times[i].Seq)
+			f.leaveLocked(h)
+		}
+	}
 	for i := range done {
 		row, next := &done[i].Row, &done[i].Next
 		h := f.hosts[storage.Host(row.URL)]
@@ -544,7 +604,9 @@ func (f *Frontier) Done(done []Done) {
 			f.removed++
 			f.countLocked(h, -1)
 		}
-		f.placeLocked(h)
+		if !f.leaveLocked(h) {
+			f.placeLocked(h)
+		}
 	}
 	f.wakeLocked()
 }
@@ -556,6 +618,7 @@ func (f *Frontier) countLocked(h *host, by int64) {
 	}
 	h.count += by
 	f.live += by
+	f.resident += by
 	if h.count > 0 {
 		f.busy++
 	}

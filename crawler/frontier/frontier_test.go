@@ -36,7 +36,7 @@ func finish(f *Frontier, s *memStore, loans ...*Loan) {
 		f.Return(l, nil)
 		for _, r := range l.Rows {
 			s.gone(r)
-			f.Done([]Done{{Row: r}})
+			f.Done([]Done{{Row: r}}, nil)
 		}
 	}
 }
@@ -69,7 +69,7 @@ func TestBreadthOrder(t *testing.T) {
 				s.rows[r.URL] = r
 			}
 			for part := range slices.Chunk(rows, 17) {
-				f.Add(part)
+				f.Add(part, 1)
 			}
 			sortRows(rows)
 			for len(rows) > 0 {
@@ -100,7 +100,7 @@ func TestDueRowsGoFirst(t *testing.T) {
 			s.rows[r.URL] = r
 		}
 		f := start(t, s, Options{Delay: 15 * time.Second})
-		f.Add(nil)
+		f.Add(nil, 1)
 		var order []uint64
 		for range rows {
 			got, loans := take(t, f, 1)
@@ -224,7 +224,7 @@ func TestHeldRowsCostNoTurn(t *testing.T) {
 			t.Fatalf("got %v after %v, want %v at once", again, time.Since(begin), got)
 		}
 		f.Answered(loans2[0], Answer{})
-		f.Done([]Done{{Row: loans[0].Held[0].Row, Next: storage.Row{Range: storage.Held}}})
+		f.Done([]Done{{Row: loans[0].Held[0].Row, Next: storage.Row{Range: storage.Held}}}, nil)
 		finish(f, s, loans2...)
 		if held := f.Stats().Held; held != 1 {
 			t.Errorf("%d held, want 1", held)
@@ -233,7 +233,7 @@ func TestHeldRowsCostNoTurn(t *testing.T) {
 		if len(loans[0].Held) != 1 || len(loans[0].Rows) != 0 {
 			t.Fatalf("got %+v, want a held row alone", loans[0])
 		}
-		f.Done([]Done{{Row: loans[0].Held[0].Row, Next: storage.Row{Range: storage.Held}}})
+		f.Done([]Done{{Row: loans[0].Held[0].Row, Next: storage.Row{Range: storage.Held}}}, nil)
 		f.Return(loans[0], nil)
 		wantEnd(t, f)
 	})
@@ -259,9 +259,8 @@ func TestGiveUp(t *testing.T) {
 					}
 					s.rows[r.URL] = r
 				}
-				hosts := s.hosts()
-				hosts[0].Fails = tt.stored
-				f := start(t, s, Options{Hosts: hosts, MaxWait: 40 * time.Hour})
+				s.times["a.example"] = storage.HostRow{HostTimes: storage.HostTimes{Fails: tt.stored}}
+				f := start(t, s, Options{MaxWait: 40 * time.Hour})
 				asked, held := 0, 0
 				for {
 					loans, err := f.Take(t.Context(), 5)
@@ -274,7 +273,7 @@ func TestGiveUp(t *testing.T) {
 							asked++
 							f.Answered(l, Answer{Fault: true})
 							s.gone(rows[0])
-							f.Done([]Done{{Row: rows[0]}})
+							f.Done([]Done{{Row: rows[0]}}, nil)
 							rows = rows[1:]
 						}
 						for _, h := range l.Held {
@@ -282,7 +281,7 @@ func TestGiveUp(t *testing.T) {
 								t.Errorf("held for %q", h.Reason)
 							}
 							held++
-							f.Done([]Done{{Row: h.Row, Next: storage.Row{Range: storage.Held}}})
+							f.Done([]Done{{Row: h.Row, Next: storage.Row{Range: storage.Held}}}, nil)
 							s.gone(h.Row)
 						}
 						f.Return(l, rows)
@@ -340,16 +339,16 @@ func TestReadErrorEndsTake(t *testing.T) {
 func TestMissingRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(row("a.example", 0, 1))
-		hosts := s.hosts()
-		hosts[0].Now, hosts[0].Later = 3, 2
-		f := start(t, s, Options{Hosts: hosts})
+		s.table, _ = s.hosts()
+		s.table[0].Now, s.table[0].Later = 3, 2
+		f := start(t, s, Options{})
 		got, loans := take(t, f, 1)
 		finish(f, s, loans...)
 		wantEnd(t, f)
 		if s := f.Stats(); len(got) != 1 || s.Missing != 4 || s.Eligible != 0 {
 			t.Errorf("got %v, %d missing, %d eligible; want the one, 4, 0", got, s.Missing, s.Eligible)
 		}
-		f.Add([]storage.Row{row("a.example", 0, 9)}) // an end is not for ever
+		f.Add([]storage.Row{row("a.example", 0, 9)}, 1) // an end is not for ever
 		if got, _ := take(t, f, 1); !slices.Equal(got, []uint64{9}) {
 			t.Errorf("got %v after the end, want 9", got)
 		}
@@ -367,8 +366,8 @@ func TestRowComesBackWhileOut(t *testing.T) {
 		again := loans[0].Rows[0]
 		again.Seq = 7
 		s.rows[again.URL] = again
-		f.Add([]storage.Row{again})
-		f.Done([]Done{{Row: loans[0].Rows[0]}})
+		f.Add([]storage.Row{again}, 1)
+		f.Done([]Done{{Row: loans[0].Rows[0]}}, nil)
 		if got, _ := take(t, f, 1); !slices.Equal(got, []uint64{7}) {
 			t.Errorf("got %v, want the row that was opened again, while the other is out", got)
 		}
@@ -390,17 +389,17 @@ func TestChangesDuringRefill(t *testing.T) {
 		later := row("a.example", 0, 9)
 		later.Range = storage.Later
 		s.rows[later.URL] = later
-		f.Add([]storage.Row{later})
+		f.Add([]storage.Row{later}, 1)
 		f.Return(loans[0], rows[1:2])
 		second := make(chan []*Loan, 1)
 		// The window holds row 1 again, and 9 is due: the store is read first.
 		go func() { l, _ := f.Take(t.Context(), 1); second <- l }()
 		<-reads
-		f.Done([]Done{{Row: rows[0]}, {Row: rows[2], Next: rows[2]}}) // 2 waits on disk again
+		f.Done([]Done{{Row: rows[0]}, {Row: rows[2], Next: rows[2]}}, nil) // 2 waits on disk again
 		delete(s.rows, rows[0].URL)
 		added := row("a.example", 0, 5)
 		s.rows[added.URL] = added
-		f.Add([]storage.Row{added})
+		f.Add([]storage.Row{added}, 1)
 		if _, ok := f.TryTake(1); ok {
 			t.Error("a host is lent while it is refilled")
 		}
@@ -440,7 +439,7 @@ func TestShare(t *testing.T) {
 			s := newStore()
 			f := start(t, s, Options{Crawlers: tt.crawlers, Delay: time.Second})
 			for i := range tt.hosts {
-				f.Add([]storage.Row{row(fmt.Sprintf("h%d.example", i), 0, uint64(i)), row(fmt.Sprintf("h%d.example", i), 1, uint64(10_000+i))})
+				f.Add([]storage.Row{row(fmt.Sprintf("h%d.example", i), 0, uint64(i)), row(fmt.Sprintf("h%d.example", i), 1, uint64(10_000+i))}, 1)
 			}
 			loans, ok := f.TryTake(tt.free)
 			if !ok || len(loans) != tt.want {
@@ -458,7 +457,7 @@ func TestShare(t *testing.T) {
 func TestTryTakeNeverWaits(t *testing.T) {
 	s := newStore(row("a.example", 0, 1))
 	f := start(t, s, Options{})
-	f.Add([]storage.Row{row("b.example", 0, 2)})
+	f.Add([]storage.Row{row("b.example", 0, 2)}, 1)
 	f.mu.Lock()
 	_, ok := f.TryTake(1)
 	f.mu.Unlock()
@@ -479,7 +478,7 @@ func TestTryTakeNeverWaits(t *testing.T) {
 // TestMemory fills windows to the limit and has the number of hosts grow.
 func TestMemory(t *testing.T) {
 	s := newStore()
-	f := start(t, s, Options{Memory: 4 << 20, Delay: time.Second})
+	f := start(t, s, Options{Memory: 4 << 20, MaxHosts: 5000, Delay: time.Second})
 	check := func(hosts int, least int64) {
 		t.Helper()
 		if b := f.Stats().Windows; b > 4<<20 || b < least {
@@ -493,7 +492,7 @@ func TestMemory(t *testing.T) {
 			seq++
 			rows[i] = row(fmt.Sprintf("h%d.example", host), uint64(i), seq)
 		}
-		f.Add(rows)
+		f.Add(rows, 1)
 	}
 	for i := range 20 {
 		add(i, 2000)
@@ -519,7 +518,6 @@ func TestMemory(t *testing.T) {
 }
 
 func TestNewRejects(t *testing.T) {
-	twice := storage.HostRow{HostTimes: storage.HostTimes{Name: "a.example"}}
 	for _, tt := range []struct {
 		name string
 		opts Options
@@ -529,7 +527,7 @@ func TestNewRejects(t *testing.T) {
 		{"no store", Options{}, false},
 		{"negative memory", Options{Store: newStore(), Memory: -1}, false},
 		{"negative delay", Options{Store: newStore(), Delay: -1}, false},
-		{"a host twice", Options{Store: newStore(), Hosts: []storage.HostRow{twice, twice}}, false},
+		{"negative number of hosts", Options{Store: newStore(), MaxHosts: -1}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f, err := New(tt.opts)

@@ -34,6 +34,8 @@ type host struct {
 	fault   int64         // Unix nanoseconds at which the last counted failure ended; 0: none
 	fails   uint32        // failures in a row
 	seq     uint64        // answers in this run
+	saved   uint64        // those of which the times are durable
+	tx      uint64        // the transaction that the store showed when the host came in
 
 	count int64 // rows of range Now and Later, those that are out included
 	win   window
@@ -45,7 +47,10 @@ type host struct {
 	key       int64    // when it has its turn, for the tree
 	leaf      int32    // its leaf in the tree; 0: none
 	borrowers int32    // loans that are not returned
+	at        int      // its place in Frontier.list
 	queued    bool     // waits for a refill
+	served    bool     // a refill has read its rows since it came in
+	leaving   bool     // lends nothing more and goes as soon as it may
 	alone     bool     // lends nothing before all is returned: robots.txt is to be asked or being asked
 	givenUp   bool     // for this run
 	reading   *reading // the refill that reads now, or nil
@@ -71,6 +76,8 @@ func (h *host) dueBy(due int64) {
 // turn is the time of the host's next turn, and whether it has one.
 func (f *Frontier) turn(h *host) (key int64, ok bool) {
 	switch {
+	case h.leaving:
+		return 0, false
 	case h.queued || h.reading != nil:
 		return 0, false // has its turn when it is refilled
 	case h.alone && h.borrowers > 0 || int(h.borrowers) >= f.opts.PerHost:

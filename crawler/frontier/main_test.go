@@ -3,6 +3,7 @@ package frontier
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -17,19 +18,55 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // A memStore is an index in memory.
 type memStore struct {
 	mu      sync.Mutex
-	rows    map[string]storage.Row // guarded by mu; the pending rows by URL
-	reading map[string]bool        // guarded by mu; hosts that a refill reads
-	twice   string                 // guarded by mu; a host that two refills read at once
-	pause   func()                 // called while a refill is on its way; nil: not
-	err     error                  // of every read
+	rows    map[string]storage.Row     // guarded by mu; the pending rows by URL
+	reading map[string]bool            // guarded by mu; hosts that a refill reads
+	twice   string                     // guarded by mu; a host that two refills read at once
+	pause   func()                     // called while a refill is on its way; nil: not
+	err     error                      // of every read
+	times   map[string]storage.HostRow // guarded by mu; what is durable of hosts besides their rows
+	table   []storage.HostRow          // in place of the host table that belongs to the rows; nil: that
+	tx      uint64                     // guarded by mu; the last transaction
 }
 
 func newStore(rows ...storage.Row) *memStore {
-	s := &memStore{rows: map[string]storage.Row{}, reading: map[string]bool{}}
+	s := &memStore{rows: map[string]storage.Row{}, reading: map[string]bool{}, times: map[string]storage.HostRow{}}
 	for _, r := range rows {
 		s.rows[r.URL] = r
 	}
 	return s
+}
+
+// commit is a transaction: the outcomes of rows, new rows, times of hosts in run 1.
+func (s *memStore) commit(done []Done, fresh []storage.Row, times []storage.HostTimes) (tx uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, d := range done {
+		if d.Next.Range != 0 {
+			next := d.Next
+			next.URL = d.Row.URL
+			s.rows[d.Row.URL] = next
+		} else {
+			delete(s.rows, d.Row.URL)
+		}
+	}
+	for _, r := range fresh {
+		s.rows[r.URL] = r
+	}
+	for _, t := range times {
+		if t.Seq >= s.times[t.Name].Seq {
+			s.times[t.Name] = storage.HostRow{HostTimes: t, Run: 1}
+		}
+	}
+	s.tx++
+	return s.tx
+}
+
+func (s *memStore) NextHosts(after string, n int) ([]storage.HostRow, uint64, error) {
+	s.wait()
+	hosts, tx := s.hosts()
+	s.wait()
+	hosts = slices.DeleteFunc(hosts, func(h storage.HostRow) bool { return h.Name <= after || h.Now+h.Later == 0 })
+	return hosts[:min(n, len(hosts))], tx, s.err
 }
 
 func (s *memStore) gone(r storage.Row) {
@@ -86,16 +123,20 @@ func (s *memStore) wait() {
 	}
 }
 
-// hosts gives the host table that belongs to the rows.
-func (s *memStore) hosts() []storage.HostRow {
+// hosts gives the host table that belongs to the rows, in the order of names.
+func (s *memStore) hosts() ([]storage.HostRow, uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.table != nil {
+		return slices.Clone(s.table), s.tx
+	}
 	byName := map[string]*storage.HostRow{}
 	for url, r := range s.rows {
 		name := storage.Host(url)
 		h := byName[name]
 		if h == nil {
-			h = &storage.HostRow{}
+			row := s.times[name]
+			h = &row
 			h.Name = name
 			byName[name] = h
 		}
@@ -112,8 +153,8 @@ func (s *memStore) hosts() []storage.HostRow {
 	for _, h := range byName {
 		hosts = append(hosts, *h)
 	}
-	slices.SortFunc(hosts, func(a, b storage.HostRow) int { return len(a.Name) - len(b.Name) })
-	return hosts
+	slices.SortFunc(hosts, func(a, b storage.HostRow) int { return strings.Compare(a.Name, b.Name) })
+	return hosts, s.tx
 }
 
 // row is a pending row; seq is its number of discovery, of which the URL is made.
@@ -128,8 +169,9 @@ func row(host string, depth, seq uint64) storage.Row {
 func start(t testing.TB, s *memStore, opts Options) *Frontier {
 	t.Helper()
 	opts.Store = s
-	if opts.Hosts == nil {
-		opts.Hosts = s.hosts()
+	hosts, _ := s.hosts()
+	for _, h := range hosts {
+		opts.Live += h.Now + h.Later
 	}
 	f, err := New(opts)
 	if err != nil {
@@ -144,7 +186,7 @@ func checkInvariants(t testing.TB, f *Frontier) {
 	t.Helper()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var bytes, live, out int64
+	var bytes, resident, out int64
 	busy, leaves := 0, 0
 	for name, h := range f.hosts {
 		var text int64
@@ -162,7 +204,7 @@ func checkInvariants(t testing.TB, f *Frontier) {
 			t.Errorf("window of %s: %d bytes of text counted, %d there", name, h.win.text, text)
 		}
 		bytes += h.win.bytes()
-		live += h.count
+		resident += h.count
 		out += int64(len(h.out))
 		if h.count > 0 {
 			busy++
@@ -177,9 +219,15 @@ func checkInvariants(t testing.TB, f *Frontier) {
 			t.Errorf("%s: turn %d %v, but leaf %d with key %d", name, key, ok, h.leaf, h.key)
 		}
 	}
-	if bytes != f.bytes || live != f.live || out != f.out || busy != f.busy || leaves != f.tree.len() {
-		t.Errorf("counted bytes %d, live %d, out %d, busy %d, leaves %d; there are %d, %d, %d, %d, %d",
-			f.bytes, f.live, f.out, f.busy, f.tree.len(), bytes, live, out, busy, leaves)
+	if len(f.list) != len(f.hosts) || len(f.hosts) > f.opts.MaxHosts {
+		t.Errorf("%d hosts in the list, %d in the map, at most %d are allowed", len(f.list), len(f.hosts), f.opts.MaxHosts)
+	}
+	if f.turns.all && f.live != f.resident {
+		t.Errorf("all hosts are in memory, with %d of %d rows", f.resident, f.live)
+	}
+	if bytes != f.bytes || resident != f.resident || out != f.out || busy != f.busy || leaves != f.tree.len() {
+		t.Errorf("counted bytes %d, resident %d, out %d, busy %d, leaves %d; there are %d, %d, %d, %d, %d",
+			f.bytes, f.resident, f.out, f.busy, f.tree.len(), bytes, resident, out, busy, leaves)
 	}
 	if f.bytes > f.opts.Memory {
 		t.Errorf("windows take %d bytes of %d", f.bytes, f.opts.Memory)

@@ -40,6 +40,7 @@ type world struct {
 // An item is one outcome: the row as it was lent, and where it goes.
 type item struct {
 	row, next storage.Row
+	times     *storage.HostTimes // nil: not asked
 }
 
 func (w *world) random(n int) int {
@@ -145,7 +146,8 @@ func (w *world) checkEnd() {
 	if queued > 0 {
 		w.t.Errorf("io.EOF while %d outcomes are on their way", queued)
 	}
-	for _, h := range w.store.hosts() {
+	hosts, _ := w.store.hosts()
+	for _, h := range hosts {
 		if h.Now+h.Later > 0 {
 			w.t.Errorf("io.EOF while %s has %d rows", h.Name, h.Now+h.Later)
 		}
@@ -161,7 +163,7 @@ func (w *world) work(l *Loan) {
 		}
 		next := h.Row
 		next.Range, next.Reason = storage.Held, h.Reason
-		w.send(item{h.Row, next})
+		w.send(item{row: h.Row, next: next})
 	}
 	for i := range l.Rows {
 		w.take(&l.Rows[i])
@@ -174,10 +176,13 @@ func (w *world) work(l *Loan) {
 		begin := time.Now()
 		w.pause()
 		fault := w.random(6) == 0 || strings.HasPrefix(l.Host, "h1.") // h1 is dead
+		var times *storage.HostTimes
 		if l.Robots == "" && w.random(6) > 0 || l.Robots != "" {
-			w.f.Answered(l, Answer{Start: begin, End: time.Now(), Fault: fault})
+			got := w.f.Answered(l, Answer{Start: begin, End: time.Now(), Fault: fault})
+			times = &got
 		}
 		if l.Robots != "" {
+			w.send(item{times: times})
 			w.mu.Lock()
 			w.known[l.Robots] = w.known[l.Robots] || !fault
 			w.mu.Unlock()
@@ -196,7 +201,7 @@ func (w *world) work(l *Loan) {
 				w.t.Errorf("%s asked but not admitted", rows[0].URL)
 			}
 		}
-		w.send(item{rows[0], next})
+		w.send(item{rows[0], next, times})
 		rows = rows[1:]
 	}
 	for i := range rows {
@@ -231,7 +236,7 @@ func (w *world) committer() {
 func (w *world) commit(set []item) {
 	var fresh []storage.Row
 	var done []Done
-	var links []storage.Row
+	var links, reopened []storage.Row
 	for _, it := range set {
 		for range w.random(4) {
 			if it.next.Range == 0 && w.budget > 0 {
@@ -240,13 +245,14 @@ func (w *world) commit(set []item) {
 			}
 		}
 	}
-	w.store.mu.Lock()
+	var times []storage.HostTimes
 	for _, it := range set {
+		if it.times != nil {
+			times = append(times, *it.times)
+		}
 		url := it.row.URL
-		if it.next.Range != 0 {
-			w.store.rows[url] = it.next
-		} else {
-			delete(w.store.rows, url)
+		if url == "" {
+			continue
 		}
 		w.mu.Lock()
 		if it.next.Range == 0 {
@@ -257,7 +263,7 @@ func (w *world) commit(set []item) {
 				again := row(storage.Host(url), 1, w.seq)
 				again.URL = url
 				w.gone[url] = 0
-				w.store.rows[url] = again
+				reopened = append(reopened, again)
 				if w.rng.IntN(2) == 0 {
 					fresh = append(fresh, again)
 				} else {
@@ -268,13 +274,10 @@ func (w *world) commit(set []item) {
 		w.mu.Unlock()
 		done = append(done, Done{Row: it.row, Next: it.next})
 	}
-	for _, r := range links {
-		w.store.rows[r.URL] = r
-		fresh = append(fresh, r)
-	}
-	w.store.mu.Unlock()
+	fresh = append(fresh, links...)
+	tx := w.store.commit(done, append(links, reopened...), times)
 	w.pause()
-	w.f.Add(fresh)
+	w.f.Add(fresh, tx)
 	w.pause()
 	w.mu.Lock()
 	w.queued -= len(set)
@@ -282,7 +285,7 @@ func (w *world) commit(set []item) {
 		w.taken[it.row.URL] = false
 	}
 	w.mu.Unlock()
-	w.f.Done(done)
+	w.f.Done(done, times)
 }
 
 // TestExact runs whole crawls. Every pending row must be lent once, and again only after it was
@@ -307,9 +310,9 @@ func runWorld(t *testing.T, seed uint64) {
 	}
 	w.opts = Options{
 		Crawlers: 1 + rng.IntN(6), Batch: 1 + rng.IntN(5), PerHost: 1 + rng.IntN(3), MaxWait: 48 * time.Hour,
-		Memory: []int64{1, 3000, 20_000, 0}[rng.IntN(4)],
-		Delay:  []time.Duration{0, 0, time.Second}[rng.IntN(3)],
-		Auto:   rng.IntN(3) == 0,
+		Memory: []int64{1, 3000, 20_000, 0}[rng.IntN(4)], MaxHosts: []int{0, 1, 3, 8}[rng.IntN(4)], Run: 1,
+		Delay: []time.Duration{0, 0, time.Second}[rng.IntN(3)],
+		Auto:  rng.IntN(3) == 0,
 		Admit: func(r *storage.Row) string {
 			if strings.HasSuffix(r.URL, "/no") {
 				return "scope"
@@ -353,6 +356,7 @@ func runWorld(t *testing.T, seed uint64) {
 	if s.Eligible != 0 || s.Out != 0 || s.Missing != 0 {
 		t.Errorf("at the end %d eligible, %d out, %d missing", s.Eligible, s.Out, s.Missing)
 	}
+	t.Logf("%d hosts, %d left", w.opts.MaxHosts, s.Left)
 	if w.store.twice != "" {
 		t.Errorf("two refills of %s at once", w.store.twice)
 	}

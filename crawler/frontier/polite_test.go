@@ -15,11 +15,12 @@ import (
 
 // A visitor keeps what a host may rightly complain of.
 type visitor struct {
-	mu   sync.Mutex
-	busy map[string]int       // guarded by mu, as is all below; requests under way
-	from map[string]time.Time // when the last request began, with PerHost 1 when its answer ended
-	next map[string]int64     // next permitted time, as Answered gave it
-	rng  *rand.Rand
+	store *memStore
+	mu    sync.Mutex
+	busy  map[string]int       // guarded by mu, as is all below; requests under way
+	from  map[string]time.Time // when the last request began, with PerHost 1 when its answer ended
+	next  map[string]int64     // next permitted time, as Answered gave it
+	rng   *rand.Rand
 }
 
 // TestPolite has many crawlers ask many hosts, and checks every request.
@@ -41,6 +42,10 @@ func TestPolite(t *testing.T) {
 		{name: "three at once", hosts: 200, opts: Options{PerHost: 3, Delay: time.Second}, least: time.Second, longest: time.Minute},
 		{name: "three at once, no delay", hosts: 100, opts: Options{PerHost: 3}, longest: time.Minute},
 		{name: "faults", hosts: 300, opts: Options{Delay: time.Second}, least: time.Second, faults: 3, longest: time.Hour},
+		{name: "few in memory", hosts: 300, opts: Options{Delay: 2 * time.Second, MaxHosts: 20}, least: 2 * time.Second, longest: 10 * time.Minute},
+		{name: "few in memory, automatic", hosts: 200, opts: Options{Auto: true, MaxHosts: 64}, least: 100 * time.Millisecond, longest: 10 * time.Minute},
+		{name: "few in memory, no delay", hosts: 200, opts: Options{Batch: 3, MaxHosts: 7}, longest: 10 * time.Minute},
+		{name: "few in memory, faults", hosts: 100, opts: Options{Delay: time.Second, MaxHosts: 10}, least: time.Second, faults: 3, longest: 4 * time.Hour},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -51,16 +56,15 @@ func TestPolite(t *testing.T) {
 					}
 				}
 				s := newStore()
-				tt.opts.Crawlers = 60
+				tt.opts.Crawlers, tt.opts.Run = 60, 1
 				f := start(t, s, tt.opts)
-				for i := range tt.hosts {
-					f.CrawlDelay(fmt.Sprintf("h%d.example", i), tt.crawl)
+				if tt.crawl > 0 {
+					for i := range tt.hosts {
+						f.CrawlDelay(fmt.Sprintf("h%d.example", i), tt.crawl)
+					}
 				}
-				for _, r := range rows {
-					s.rows[r.URL] = r
-				}
-				f.Add(rows)
-				v := &visitor{busy: map[string]int{}, from: map[string]time.Time{}, next: map[string]int64{}, rng: rand.New(rand.NewPCG(8, 9))}
+				f.Add(rows, s.commit(nil, rows, nil))
+				v := &visitor{store: s, busy: map[string]int{}, from: map[string]time.Time{}, next: map[string]int64{}, rng: rand.New(rand.NewPCG(8, 9))}
 				begin := time.Now()
 				var wg sync.WaitGroup
 				for range tt.opts.Crawlers {
@@ -94,6 +98,7 @@ func TestPolite(t *testing.T) {
 
 func (v *visitor) visit(t *testing.T, f *Frontier, l *Loan, least time.Duration, faults int) {
 	var done []Done
+	var answers []storage.HostTimes
 	rows := l.Rows
 	for len(rows) > 0 {
 		v.mu.Lock()
@@ -122,6 +127,7 @@ func (v *visitor) visit(t *testing.T, f *Frontier, l *Loan, least time.Duration,
 			v.next[l.Host] = times.Next
 		}
 		v.mu.Unlock()
+		answers = append(answers, times)
 		done = append(done, Done{Row: rows[0]})
 		rows = rows[1:]
 		if times.Next > a.End.UnixNano() {
@@ -132,7 +138,10 @@ func (v *visitor) visit(t *testing.T, f *Frontier, l *Loan, least time.Duration,
 		done = append(done, Done{Row: h.Row, Next: storage.Row{Range: storage.Held}})
 	}
 	f.Return(l, rows)
-	f.Done(done)
+	<-time.After(300 * time.Millisecond) // in the buffer
+	v.store.commit(done, nil, answers)
+	<-time.After(10 * time.Millisecond)
+	f.Done(done, answers)
 }
 
 func TestAnsweredTimes(t *testing.T) {
@@ -243,16 +252,16 @@ func TestFirstRequest(t *testing.T) {
 				r := row("a.example", 0, 1)
 				if tt.times != nil {
 					s.rows[r.URL] = r
-					tt.opts.Hosts = s.hosts()
-					name := tt.opts.Hosts[0].Name
-					tt.opts.Hosts[0].HostTimes = tt.times()
-					tt.opts.Hosts[0].Name = name
+					s.table, _ = s.hosts()
+					name := s.table[0].Name
+					s.table[0].HostTimes = tt.times()
+					s.table[0].Name = name
 				}
 				f := start(t, s, tt.opts)
 				begin := time.Now()
 				if tt.times == nil {
 					s.rows[r.URL] = r
-					f.Add([]storage.Row{r})
+					f.Add([]storage.Row{r}, 1)
 				}
 				loans, err := f.Take(t.Context(), 3)
 				if err != nil || len(loans) != 1 || len(loans[0].Rows) != 1 || loans[0].Rows[0] != r {

@@ -44,7 +44,7 @@ func (f *Frontier) refillLocked(h *host) {
 
 	f.readers--
 	added := h.reading.added
-	h.reading = nil
+	h.reading, h.served = nil, true
 	if err != nil {
 		// No row may seem to be gone; the host is as it was, and the error ends every Take.
 		h.more = true

@@ -23,6 +23,9 @@ func (f *Frontier) outlookLocked(now int64) (what outlook, until int64) {
 	if top := f.tree.first(); top != nil {
 		until = top.key
 	}
+	if t := &f.turns; !t.all && !t.reading && f.outsideLocked() > 0 {
+		until = min(until, t.after)
+	}
 	switch {
 	case f.err != nil || len(f.needs) > 0 || until <= now:
 		return again, 0
@@ -88,6 +91,7 @@ func (f *Frontier) wakeLocked() {
 // Stats are figures of a frontier.
 type Stats struct {
 	Hosts    int   // in memory
+	Left     int64 // how often one made room for others
 	Ready    int   // may be asked now
 	Eligible int64 // rows of range Now and Later, those that are out included
 	Out      int64 // rows taken, neither returned nor done
@@ -106,7 +110,7 @@ func (f *Frontier) Stats() Stats {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return Stats{
-		Hosts: len(f.hosts), Ready: f.tree.count(time.Now().UnixNano(), math.MaxInt), Eligible: f.live, Out: f.out, Held: f.held,
+		Hosts: len(f.hosts), Left: f.left, Ready: f.tree.count(time.Now().UnixNano(), math.MaxInt), Eligible: f.live, Out: f.out, Held: f.held,
 		Added: f.added, Removed: f.removed, Missing: f.missing, Refills: f.refills, Windows: f.bytes, LongestWait: f.longestWait,
 	}
 }

@@ -42,7 +42,7 @@ func TestMaxWait(t *testing.T) {
 				s.rows[r.URL] = later
 				s.mu.Unlock()
 				f.Return(loans[0], nil)
-				f.Done([]Done{{Row: r, Next: later}})
+				f.Done([]Done{{Row: r, Next: later}}, nil)
 				var err error
 				var more []*Loan
 				var wg sync.WaitGroup
@@ -102,7 +102,7 @@ func TestIdle(t *testing.T) {
 		want(2)
 		f.Return(more[0], nil)
 		want(3)
-		f.Done([]Done{{Row: loans[0].Rows[0]}, {Row: more[0].Rows[0]}})
+		f.Done([]Done{{Row: loans[0].Rows[0]}, {Row: more[0].Rows[0]}}, nil)
 		wg.Wait()
 		want(3)
 		if f.Starved() {
@@ -168,7 +168,7 @@ func TestSleeperThatLeaves(t *testing.T) {
 		s.mu.Lock()
 		s.rows[r.URL] = r
 		s.mu.Unlock()
-		f.Add([]storage.Row{r})
+		f.Add([]storage.Row{r}, 1)
 		wg.Wait()
 	})
 }
@@ -190,7 +190,7 @@ func TestWaiting(t *testing.T) {
 		finish(f, s, loans...)
 		want("1 host resting, next in 4s")
 		_, loans = take(t, f, 1)
-		f.Done([]Done{{Row: loans[0].Rows[0]}})
+		f.Done([]Done{{Row: loans[0].Rows[0]}}, nil)
 		want("1 host in use")
 		f.Return(loans[0], nil)
 		f.Return(loans[0], nil) // does nothing

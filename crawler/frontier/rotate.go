@@ -1,0 +1,184 @@
+package frontier
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"urltree/storage"
+)
+
+const (
+	hostBytes    = 2048 // memory that a host takes with the few rows of the smallest window, for the usual MaxHosts
+	hostsAtOnce  = 256  // read from the store at a time
+	rotateAgain  = int64(time.Second)
+	fewestMoving = 8 // an eighth of the hosts is exchanged before the store is read for others
+)
+
+// Only so many hosts are in memory. The others wait in the store: their rows are counted in live
+// and not in resident. While all hosts are in memory, a host that is not is new. Once one had to
+// stay outside, hosts take turns: one whose window is empty leaves, as does one that rests, and
+// the next of the store, in the order of names and round again, comes in.
+//
+// Invariant: a host leaves only while nothing of it is out, lent or being read, and after its
+// times of this run are durable; so the store has all that is known of it.
+//
+// A rotation is where the reading of other hosts stands, guarded by the lock of the frontier.
+type rotation struct {
+	all     bool   // every host of the store is in memory
+	cursor  string // the last name read; "": the round begins
+	reading bool
+	// Of the round so far: hosts that came in, the earliest time at which one of them may be
+	// asked, and whether rows of outside hosts were told of since it began.
+	met   int
+	first int64
+	news  bool
+	after int64 // Unix nanoseconds before which reading would find nothing new; 0: at once
+	full  bool  // after is set for want of room
+}
+
+// outsideLocked is the number of rows of hosts that are not in memory.
+func (f *Frontier) outsideLocked() int64 { return f.live - f.resident }
+
+// rotatesLocked tells whether hosts of the store should come in.
+func (f *Frontier) rotatesLocked(now int64) bool {
+	return !f.turns.all && !f.turns.reading && f.outsideLocked() > 0 && f.turns.after <= now
+}
+
+// makeRoomLocked gives how many hosts may come in. With starving, nobody may be asked now, hosts that
+// rest or have nothing left make room for others.
+func (f *Frontier) makeRoomLocked(now int64, enough int, starving bool) int {
+	for looked := len(f.list); starving && looked > 0 && f.opts.MaxHosts-len(f.hosts) < enough; looked-- {
+		f.hand = (f.hand + 1) % len(f.list)
+		if h := f.list[f.hand]; f.idleLocked(h) && (h.leaf == 0 || h.key > now) {
+			f.evictLocked(h)
+		}
+	}
+	return f.opts.MaxHosts - len(f.hosts)
+}
+
+// idleLocked tells whether the store has all that is known of a host.
+func (f *Frontier) idleLocked(h *host) bool {
+	return h.borrowers == 0 && h.reading == nil && !h.queued && len(h.out) == 0 && h.seq == h.saved
+}
+
+// leaveLocked lets a host go that was to leave as soon as it could.
+func (f *Frontier) leaveLocked(h *host) bool {
+	if !h.leaving || !f.idleLocked(h) {
+		return false
+	}
+	f.evictLocked(h)
+	if f.turns.full {
+		f.turns.full, f.turns.after = false, 0
+	}
+	return true
+}
+
+// evictLocked lets an idle host go.
+func (f *Frontier) evictLocked(h *host) {
+	if h.leaf != 0 {
+		f.tree.remove(h)
+	}
+	if h.count > 0 {
+		f.busy--
+	}
+	f.resident -= h.count
+	f.bytes -= h.bytes
+	last := len(f.list) - 1
+	f.list[h.at] = f.list[last]
+	f.list[h.at].at = h.at
+	f.list[last] = nil
+	f.list = f.list[:last]
+	delete(f.hosts, h.name)
+	f.turns.all = false
+	f.left++
+}
+
+// rotateLocked reads hosts of the store, if some are needed and there is room for them. It gives
+// the lock free meanwhile.
+func (f *Frontier) rotateLocked(now int64, starving bool) bool {
+	if !f.rotatesLocked(now) {
+		return false
+	}
+	t := &f.turns
+	enough := max(f.opts.MaxHosts/fewestMoving, 1)
+	room := f.makeRoomLocked(now, enough, starving)
+	switch {
+	case room <= 0 && starving:
+		t.full, t.after = true, now+rotateAgain // all are in use
+		return false
+	case room < enough && !starving:
+		return false
+	}
+	if t.cursor == "" {
+		t.met, t.first, t.news = 0, math.MaxInt64, false
+	}
+	t.reading = true
+	f.readers++
+	cursor := t.cursor
+	f.mu.Unlock()
+	hosts, tx, err := f.opts.Store.NextHosts(cursor, min(room, hostsAtOnce))
+	f.mu.Lock()
+	f.readers--
+	t.reading = false
+	if err != nil {
+		if f.err == nil {
+			f.err = fmt.Errorf("frontier: hosts: %w", err)
+		}
+		f.wakeLocked()
+		return true
+	}
+	for i := range hosts {
+		t.cursor = hosts[i].Name
+		if h := f.hosts[hosts[i].Name]; h == nil && hosts[i].Now+hosts[i].Later > 0 {
+			h = f.loadLocked(&hosts[i], tx)
+			t.met++
+			t.first = min(t.first, h.next)
+		}
+	}
+	if len(hosts) == 0 {
+		f.roundLocked()
+	}
+	f.wakeLocked()
+	return true
+}
+
+// roundLocked ends a round over all hosts of the store.
+func (f *Frontier) roundLocked() {
+	t := &f.turns
+	t.cursor = ""
+	now := time.Now().UnixNano()
+	switch {
+	case t.news:
+	case t.met == 0:
+		// The index has fewer rows than its counts say. Nobody may wait for the others.
+		f.missing += f.outsideLocked()
+		f.live = f.resident
+	case t.first > now:
+		t.after = max(t.first, now+rotateAgain) // none of them may be asked sooner
+	}
+}
+
+// loadLocked brings a host in as the store had it at transaction tx.
+func (f *Frontier) loadLocked(stored *storage.HostRow, tx uint64) *host {
+	h := f.newHostLocked(stored.Name)
+	h.load(stored.HostTimes, f.start, f.opts.MaxCrawlDelay)
+	h.tx = tx
+	if f.opts.Run != 0 && stored.Run == f.opts.Run {
+		h.seq, h.saved = stored.Seq, stored.Seq
+		h.givenUp = h.fails >= giveUpAfter
+	} else if f.opts.Unclean {
+		h.next = max(h.next, f.start+int64(f.wait(h)))
+	}
+	h.more = stored.Now > 0
+	if stored.Later > 0 {
+		h.dueBy(0)
+	}
+	n := max(stored.Now, 0) + max(stored.Later, 0)
+	if h.count = n; n > 0 {
+		f.busy++
+	}
+	f.resident += n
+	f.placeLocked(h)
+	return h
+}
