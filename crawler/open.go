@@ -189,10 +189,7 @@ func (e *engine) begin(ctx context.Context) error {
 		LimitRate: e.opts.LimitRate, MinRate: e.opts.MinRate, FirstByte: e.opts.FirstByte,
 		Network: e.opts.Network, Bind: e.opts.Bind, PerIP: e.opts.PerIP, Insecure: e.opts.Insecure,
 	})
-	e.robots = &robotsCache{index: e.index, token: robots.Token(e.opts.UserAgent), tries: uint32(e.opts.Retries) + 1}
-	if err := e.robots.load(); err != nil {
-		return err
-	}
+	e.robots = newRobotsCache(e.index, robots.Token(e.opts.UserAgent), uint32(e.opts.Retries)+1, e.run.Start)
 	total := e.index.Totals()
 	e.frontier, err = frontier.New(frontier.Options{
 		Store: e.index, Memory: e.opts.FrontierBytes, Crawlers: e.opts.Crawlers, PerHost: e.opts.PerHost,

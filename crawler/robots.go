@@ -3,6 +3,7 @@ package crawler
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -19,14 +20,17 @@ const (
 	robotsLife = 24 * time.Hour // RFC 9309, 2.4
 	robotsHops = 5              // RFC 9309, 2.3.1.2
 	rulesKept  = 4096           // parsed files in memory; the others are read from the index again
+	agesKept   = 1 << 17        // origins of which the age of the answer is in memory
 )
 
 // A robotsCache knows what each origin answered to the request for its robots.txt. The answers
-// live in the index; in memory are their ages, and the rules of those in use.
+// live in the index; in memory are the ages and rules of those in use, and what has failed in
+// this run.
 type robotsCache struct {
 	index *storage.Index
 	token string // our product token
 	tries uint32 // requests before an origin counts as unreachable in this run
+	since int64  // Unix seconds when this run began
 	// found is told the Crawl-delay of a host, 0 for none.
 	found func(host string, delay time.Duration)
 
@@ -40,15 +44,7 @@ type robotsEntry struct {
 	tries uint32        // failed in a row, in this run
 	cause string        // what the last of these tries came to
 	rules *robots.Rules // nil: to be read from the index
-}
-
-func (c *robotsCache) load() error {
-	c.origins = map[string]*robotsEntry{}
-	return c.index.EachRobots(func(r storage.Robots) {
-		if answered(r.Status) {
-			c.origins[r.Origin] = &robotsEntry{valid: time.Unix(r.Time, 0).Add(robotsLife)}
-		}
-	})
+	used  time.Time     // when it was asked for or read
 }
 
 // answered tells whether a status is an answer: 2xx gives rules, other 4xx allow everything.
@@ -57,12 +53,56 @@ func answered(status uint16) bool {
 	return status >= 200 && status < 500 && status != http.StatusTooManyRequests
 }
 
+func newRobotsCache(index *storage.Index, token string, tries uint32, since int64) *robotsCache {
+	return &robotsCache{index: index, token: token, tries: tries, since: since, origins: map[string]*robotsEntry{}}
+}
+
 // need tells whether robots.txt has to be asked for before any URL of the origin.
 func (c *robotsCache) need(origin string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.origins[origin]
+	if e == nil {
+		e = c.recallLocked(origin)
+	}
 	return e == nil || e.tries < c.tries && time.Now().After(e.valid)
+}
+
+// recallLocked looks for an answer in the index. What it cannot read is asked for again.
+func (c *robotsCache) recallLocked(origin string) *robotsEntry {
+	row, ok, err := c.index.Robots(origin)
+	e := &robotsEntry{}
+	switch {
+	case err != nil || !ok:
+		return nil
+	case answered(row.Status):
+		e.valid = time.Unix(row.Time, 0).Add(robotsLife)
+	case row.Time > c.since:
+		e.tries, e.cause = row.Tries, row.Reason
+	default:
+		return nil // each run tries anew
+	}
+	c.putLocked(origin, e)
+	return e
+}
+
+// putLocked keeps an entry. When there are too many, those are forgotten that have long been in
+// the index.
+func (c *robotsCache) putLocked(origin string, e *robotsEntry) {
+	e.used = time.Now()
+	if len(c.origins) >= agesKept {
+		old := e.used.Add(-10 * time.Minute)
+		maps.DeleteFunc(c.origins, func(_ string, e *robotsEntry) bool {
+			if !e.used.Before(old) {
+				return false
+			}
+			if e.rules != nil {
+				c.parsed--
+			}
+			return true
+		})
+	}
+	c.origins[origin] = e
 }
 
 // unreachable tells whether an origin has given no answer after all tries of this run, and what
@@ -71,6 +111,9 @@ func (c *robotsCache) unreachable(origin string) (cause string, yes bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.origins[origin]
+	if e == nil {
+		e = c.recallLocked(origin)
+	}
 	if e == nil || e.tries < c.tries || !time.Now().After(e.valid) {
 		return "", false
 	}
@@ -82,6 +125,9 @@ func (c *robotsCache) unreachable(origin string) (cause string, yes bool) {
 func (c *robotsCache) rules(origin string) (*robots.Rules, error) {
 	c.mu.Lock()
 	e := c.origins[origin]
+	if e == nil {
+		e = c.recallLocked(origin)
+	}
 	if e == nil || e.valid.IsZero() {
 		c.mu.Unlock()
 		return nil, nil
@@ -116,7 +162,7 @@ func (c *robotsCache) keep(origin string, valid time.Time, rules *robots.Rules) 
 		}
 		c.parsed = 0
 	}
-	c.origins[origin] = &robotsEntry{valid: valid, rules: rules}
+	c.putLocked(origin, &robotsEntry{valid: valid, rules: rules})
 	c.parsed++
 }
 
@@ -180,7 +226,7 @@ func (c *robotsCache) ask(ctx context.Context, client *fetch.Client, origin stri
 		if e := c.origins[origin]; e != nil {
 			row.Tries += e.tries
 		}
-		c.origins[origin] = &robotsEntry{tries: row.Tries, cause: row.Reason}
+		c.putLocked(origin, &robotsEntry{tries: row.Tries, cause: row.Reason})
 		return row, answer, nil
 	}
 	rules := parseRobots(*row, c.token)

@@ -121,16 +121,6 @@ func (x *Index) Robots(origin string) (r Robots, ok bool, err error) {
 	return r, ok, err
 }
 
-// EachRobots calls fn for the robots.txt answer of each origin; damaged ones are left out.
-func (x *Index) EachRobots(fn func(Robots)) error {
-	return x.scan(context.Background(), bucketRobots, nil, func(k, v []byte) error {
-		if r, err := decodeRobots(string(k), v); err == nil {
-			fn(r)
-		}
-		return nil
-	})
-}
-
 // ForgetRobots drops all robots.txt answers: they are asked for again.
 func (x *Index) ForgetRobots() error {
 	x.mu.Lock()
