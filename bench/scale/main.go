@@ -1,0 +1,236 @@
+// Scale crawls a web without an end and shows whether cost and memory stay the same while the
+// crawl grows: a table and two pictures.
+//
+//	go run ./bench/scale -pages 300000 -hosts 50 -out bin/scale-50
+//
+// It needs the program synthweb, made from the folder that -web names (default $SHARED/synthweb).
+// The crawler is the built command, asked through its socket; its CPU time and its own memory
+// (RssAnon) come from /proc. Web and crawler run on the same machine: compare rows of one run.
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"urltree/crawler/ctl"
+	"urltree/internal/lab/plot"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "scale:", err)
+		os.Exit(1)
+	}
+}
+
+// A sample is the state of the crawl at one moment.
+type sample struct {
+	at           time.Duration
+	pages, known int64
+	cpu          time.Duration // user and system, since the start
+	anon         int64         // bytes
+}
+
+func run() error {
+	pages := flag.Int64("pages", 300_000, "pages to store")
+	hosts := flag.Int("hosts", 50, "hosts of the web")
+	web := flag.String("web", filepath.Join(os.Getenv("SHARED"), "synthweb"), "the folder of synthweb")
+	out := flag.String("out", filepath.Join("bin", "scale"), "the folder for tree, table and pictures; must not be there")
+	every := flag.Duration("every", 2*time.Second, "between two samples")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if _, err := os.Stat(*out); err == nil {
+		return fmt.Errorf("%s is there already", *out)
+	}
+	folder, err := filepath.Abs(*out)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	for _, build := range [][]string{
+		{"go", "build", "-o", filepath.Join(folder, "crawler"), "./cmd/crawler"},
+		{"go", "build", "-C", *web, "-o", filepath.Join(folder, "synthweb"), "."},
+	} {
+		if text, err := exec.CommandContext(ctx, build[0], build[1:]...).CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w: %s", strings.Join(build, " "), err, text)
+		}
+	}
+	seed, err := serve(ctx, folder, *hosts)
+	if err != nil {
+		return err
+	}
+	samples, err := crawl(ctx, folder, seed, *pages, *every, flag.Args())
+	if err != nil {
+		return err
+	}
+	return report(folder, samples, *hosts)
+}
+
+// serve starts the web until ctx ends, and gives a seed.
+func serve(ctx context.Context, folder string, hosts int) (string, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(folder, "synthweb"), "-infinite", "-tiny", "-hosts", strconv.Itoa(hosts))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	output, err := cmd.StderrPipe()
+	if err != nil {
+		return "", err
+	}
+	if err := cmd.Start(); err != nil {
+		return "", err
+	}
+	lines := bufio.NewScanner(output)
+	if !lines.Scan() {
+		return "", errors.New("synthweb said nothing")
+	}
+	go func() {
+		for lines.Scan() { // its pipe must not fill
+		}
+		cmd.Wait()
+	}()
+	return "http://127.1.0.1:9000/", nil
+}
+
+// crawl runs the command until it has stored so many pages, and looks at it now and then.
+func crawl(ctx context.Context, folder, seed string, pages int64, every time.Duration, more []string) ([]sample, error) {
+	tree := filepath.Join(folder, "iut")
+	args := append([]string{
+		"-quiet", "-tree", tree, "-output", filepath.Join(folder, "res.txt"), "-allow-private", "-delay", "0",
+		"-max-pages", strconv.FormatInt(pages, 10),
+		"-budget-host", "0", "-budget-prefix", "0", "-budget-query", "0", "-budget-repeat", "0", "-budget-depth", "0", "-max-held", "0",
+	}, more...)
+	cmd := exec.CommandContext(ctx, filepath.Join(folder, "crawler"), append(args, seed)...)
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	begin := time.Now()
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	var samples []sample
+	for {
+		select {
+		case err := <-ended:
+			return samples, err
+		case <-tick.C:
+		}
+		s, err := look(ctx, cmd.Process.Pid, tree)
+		if err != nil {
+			continue // it opens the tree, or closes it
+		}
+		s.at = time.Since(begin)
+		samples = append(samples, s)
+		fmt.Fprintf(os.Stderr, "\r%s: %d pages, %d known, %d MiB ", s.at.Round(time.Second), s.pages, s.known, s.anon>>20)
+	}
+}
+
+// look takes a sample.
+func look(ctx context.Context, pid int, tree string) (s sample, err error) {
+	var stats bytes.Buffer
+	if err := ctl.Call(ctx, tree, []string{"stats"}, &stats); err != nil {
+		return s, err
+	}
+	for line := range strings.Lines(stats.String()) {
+		var n int64
+		if _, err := fmt.Sscanf(line, "records %d", &n); err == nil {
+			s.known = n
+		}
+		if _, err := fmt.Sscanf(line, "  stored %d", &n); err == nil {
+			s.pages = n
+		}
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return s, err
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) < 13 {
+		return s, errors.New("/proc: stat")
+	}
+	for _, f := range fields[11:13] { // utime, stime, in hundredths of a second
+		n, err := strconv.ParseInt(f, 10, 64)
+		if err != nil {
+			return s, err
+		}
+		s.cpu += time.Duration(n) * 10 * time.Millisecond
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	for line := range strings.Lines(string(status)) {
+		if rest, ok := strings.CutPrefix(line, "RssAnon:"); ok {
+			kib, _ := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+			s.anon = kib << 10
+		}
+	}
+	return s, err
+}
+
+// report writes the table and the pictures.
+func report(folder string, samples []sample, hosts int) error {
+	if len(samples) < 10 {
+		return fmt.Errorf("%d samples are too few", len(samples))
+	}
+	last := samples[len(samples)-1]
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d cores, %s, %s: small pages of %d hosts, -delay 0\n\n", runtime.NumCPU(), runtime.Version(), time.Now().Format("2006-01-02"), hosts)
+	fmt.Fprintf(&b, "| pages | URLs known | CPU µs/page | pages/s | RssAnon MiB |\n|---|---|---|---|---|\n")
+	cost := plot.Series{Name: "CPU"}
+	memory := plot.Series{Name: "RssAnon"}
+	const rows = 12
+	from := samples[0]
+	var quarter [4][]int64 // memory by quarters of the pages
+	for _, s := range samples {
+		quarter[min(3, 4*s.pages/max(last.pages, 1))] = append(quarter[min(3, 4*s.pages/max(last.pages, 1))], s.anon)
+		memory.Points = append(memory.Points, plot.Point{X: float64(s.pages), Y: float64(s.anon) / (1 << 20)})
+		if s.pages-from.pages < last.pages/rows {
+			continue
+		}
+		n := s.pages - from.pages
+		perPage := float64((s.cpu - from.cpu).Microseconds()) / float64(n)
+		cost.Points = append(cost.Points, plot.Point{X: float64(s.pages), Y: perPage})
+		fmt.Fprintf(&b, "| %d | %d | %.0f | %.0f | %d |\n", s.pages, s.known, perPage, float64(n)/(s.at-from.at).Seconds(), s.anon>>20)
+		from = s
+	}
+	fmt.Fprintf(&b, "\nMean RssAnon by quarter, MiB:")
+	for _, q := range quarter {
+		var sum int64
+		for _, n := range q {
+			sum += n
+		}
+		fmt.Fprintf(&b, " %.1f", float64(sum)/float64(max(len(q), 1))/(1<<20))
+	}
+	fmt.Fprintln(&b)
+	fmt.Fprintf(os.Stderr, "\n")
+	fmt.Print(b.String())
+	pages := plot.Axis{Label: "pages stored"}
+	return errors.Join(
+		os.WriteFile(filepath.Join(folder, "table.md"), []byte(b.String()), 0o644),
+		draw(filepath.Join(folder, "cpu.svg"), &plot.Chart{Title: "CPU per page", X: pages, Y: plot.Axis{Label: "µs"}, Series: []plot.Series{cost}}),
+		draw(filepath.Join(folder, "memory.svg"), &plot.Chart{Title: "Own memory", X: pages, Y: plot.Axis{Label: "MiB"}, Series: []plot.Series{memory}}))
+}
+
+func draw(file string, c *plot.Chart) error {
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	return errors.Join(c.WriteSVG(f), f.Close())
+}
