@@ -1,0 +1,328 @@
+package sitemap
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/mmcdole/gofeed/atom"
+	"github.com/mmcdole/gofeed/rss"
+	"golang.org/x/net/html"
+)
+
+// feed reads RSS and Atom. What gofeed takes it takes as a whole, with a call for each level of
+// nesting and some hundred bytes for each tag; a hostile feed could so end the process. So it is
+// given only what names pages, trimmed to well-formed documents of a few items each.
+func (r *reader) feed(text io.Reader) {
+	t := &trimmer{reader: r, z: tokens(text)}
+	for t.next() {
+	}
+}
+
+// chunk is how many items a document for gofeed has.
+const chunk = 500
+
+// inner tells which elements of a feed are kept, by the one around them.
+var inner = map[string][]string{
+	"":        {"rss", "rdf", "feed"},
+	"rss":     {"channel", "item"},
+	"rdf":     {"channel", "item"},
+	"channel": {"item"},
+	"feed":    {"entry"},
+	"item":    {"link", "guid"},
+	"entry":   {"link"},
+}
+
+// A trimmer writes the kept elements, with the names and attributes that gofeed needs.
+type trimmer struct {
+	*reader
+	z      *html.Tokenizer
+	prefix string // of the names of items and what is around and in them
+
+	out   bytes.Buffer
+	open  []string // kept elements that are open
+	tags  []string // their start tags
+	items int      // in out
+	item  int      // where in out the open one begins
+
+	skip  string // an element that is not kept is open; ""; none
+	depth int    // so many of its name are
+}
+
+// next takes one token. It is false at the end, or when no more is wanted.
+func (t *trimmer) next() bool {
+	token := t.z.Next()
+	switch token {
+	case html.ErrorToken:
+		t.Cut = t.Cut || errors.Is(t.z.Err(), html.ErrBufferExceeded)
+		if t.inItem() {
+			t.out.Truncate(t.item) // torn
+			t.open = t.open[:t.container()]
+		}
+		return t.flush() && false
+	case html.TextToken:
+		if top := t.top(); t.skip == "" && (top == "link" || top == "guid") && t.out.Len() < maxToken {
+			t.out.WriteString(escape(written(t.z.Raw())))
+		}
+	case html.StartTagToken, html.SelfClosingTagToken:
+		tag, more := t.z.TagName()
+		name := string(tag)
+		t.z.NextIsNotRawText()
+		return t.start(name, more, token == html.SelfClosingTagToken)
+	case html.EndTagToken:
+		tag, _ := t.z.TagName()
+		t.z.NextIsNotRawText()
+		return t.end(string(tag))
+	}
+	return true
+}
+
+func (t *trimmer) top() string {
+	if len(t.open) == 0 {
+		return ""
+	}
+	return t.open[len(t.open)-1]
+}
+
+// container gives how many of the open elements are around the items.
+func (t *trimmer) container() int {
+	for i, name := range t.open {
+		if isItem(name) {
+			return i
+		}
+	}
+	return len(t.open)
+}
+
+func (t *trimmer) inItem() bool { return t.container() < len(t.open) }
+
+func isItem(name string) bool { return name == "item" || name == "entry" }
+
+func (t *trimmer) start(name string, attributes, closed bool) bool {
+	local, ours := strings.CutPrefix(name, t.prefix)
+	if len(t.open) == 0 {
+		if t.prefix, local = split(name); local == "rdf" {
+			t.prefix = "" // RSS 1.0 has items of its own names in a root of another
+		}
+		ours = true
+	}
+	if ours && isItem(local) && t.inItem() {
+		// The one before has no end.
+		t.skip = ""
+		if !t.close(t.container()) {
+			return false
+		}
+	}
+	switch {
+	case t.skip == name && !closed:
+		t.depth++
+	case t.skip != "":
+	case ours && keeps(t.top(), local):
+		if isItem(local) {
+			t.item = t.out.Len()
+		}
+		tag := t.tag(local, attributes)
+		t.out.WriteString(tag)
+		t.open, t.tags = append(t.open, local), append(t.tags[:len(t.open)], tag)
+		if closed {
+			return t.close(len(t.open) - 1)
+		}
+	case !closed:
+		t.skip, t.depth = name, 1
+	}
+	return true
+}
+
+func keeps(around, name string) bool {
+	for _, n := range inner[around] {
+		if n == name {
+			return true
+		}
+	}
+	return false
+}
+
+// tag writes a start tag.
+func (t *trimmer) tag(name string, more bool) string {
+	var b strings.Builder
+	b.WriteByte('<')
+	b.WriteString(name)
+	if name == "feed" {
+		b.WriteString(` xmlns="http://www.w3.org/2005/Atom"`)
+	}
+	for seen := ""; more; {
+		var key, value []byte
+		key, value, more = t.z.TagAttr()
+		attribute, text := string(key), string(value)
+		switch attribute {
+		case "ispermalink":
+			attribute = "isPermaLink"
+		case "xml:base":
+			text = folder(text)
+		case "href", "rel":
+		default:
+			continue
+		}
+		if strings.Contains(seen, attribute) || len(text) > maxLoc {
+			continue
+		}
+		seen += attribute
+		b.WriteString(" " + attribute + `="` + escape(text) + `"`)
+	}
+	b.WriteByte('>')
+	return b.String()
+}
+
+// escape writes text as XML may hold it.
+func escape(text string) string {
+	return html.EscapeString(strings.Map(func(c rune) rune {
+		if c < ' ' && c != '\t' && c != '\n' && c != '\r' || c == 0xFFFE || c == 0xFFFF {
+			return -1
+		}
+		return c
+	}, text))
+}
+
+// folder cuts a base behind its last slash: gofeed takes all of it for a folder.
+func folder(base string) string {
+	path, _, _ := strings.Cut(base, "?")
+	from := strings.Index(path, "://") + 1 // 0: no scheme
+	if from > 0 {
+		from += len("//")
+	}
+	if i := strings.LastIndexByte(path[from:], '/'); i >= 0 {
+		return path[:from+i+1]
+	}
+	return path
+}
+
+func (t *trimmer) end(name string) bool {
+	if name == t.skip {
+		if t.depth--; t.depth == 0 {
+			t.skip = ""
+		}
+		return true
+	}
+	local, ours := strings.CutPrefix(name, t.prefix)
+	for i := len(t.open) - 1; ours && i >= 0; i-- {
+		// Within what is skipped only the end of an item or more counts.
+		if t.open[i] == local && (t.skip == "" || i <= t.container()) {
+			t.skip = ""
+			return t.close(i)
+		}
+	}
+	return true
+}
+
+// close ends the open elements down to n.
+func (t *trimmer) close(n int) bool {
+	for len(t.open) > n {
+		name := t.top()
+		t.open = t.open[:len(t.open)-1]
+		t.out.WriteString("</" + name + ">")
+		if isItem(name) {
+			t.items++
+		}
+	}
+	if (t.items >= chunk || t.out.Len() > maxToken || len(t.open) == 0) && !t.inItem() {
+		return t.flush()
+	}
+	return true
+}
+
+// flush gives what is written to gofeed, and begins anew with the same elements open.
+func (t *trimmer) flush() bool {
+	items := t.items
+	for i := len(t.open) - 1; i >= 0; i-- {
+		t.out.WriteString("</" + t.open[i] + ">")
+	}
+	ok := items == 0 || t.give()
+	t.items = 0
+	t.out.Reset()
+	for i := range t.open {
+		t.out.WriteString(t.tags[i])
+	}
+	return ok
+}
+
+// give takes the links of the items: of RSS link, and where there is none a guid that is a
+// permanent link; of Atom those that lead to the entry's own page.
+func (t *trimmer) give() bool {
+	if t.Kind == Atom {
+		feed, err := new(atom.Parser).Parse(&t.out)
+		if err != nil {
+			t.Skipped += t.items
+			return true
+		}
+		for _, e := range feed.Entries {
+			for _, l := range e.Links {
+				if l.Rel == "alternate" && !t.entry(l.Href) {
+					return false
+				}
+			}
+		}
+		return true
+	}
+	feed, err := new(rss.Parser).Parse(&t.out)
+	if err != nil {
+		t.Skipped += t.items
+		return true
+	}
+	for _, item := range feed.Items {
+		links := item.Links
+		if strings.Join(links, "") == "" && item.GUID != nil && !strings.EqualFold(item.GUID.IsPermalink, "false") && isWeb(item.GUID.Value) {
+			links = []string{item.GUID.Value}
+		}
+		for _, l := range links {
+			if !t.entry(l) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// json reads a JSON Feed, item by item. gofeed would hold all items at once, and for one of three
+// bytes hold hundreds.
+func (r *reader) json(text *bufio.Reader) {
+	d := json.NewDecoder(text)
+	if _, err := d.Token(); err != nil { // the brace
+		return
+	}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			break
+		}
+		if key != "items" {
+			var skipped json.RawMessage
+			if d.Decode(&skipped) != nil {
+				break
+			}
+			continue
+		}
+		if t, err := d.Token(); err != nil || t != json.Delim('[') {
+			break
+		}
+		for d.More() {
+			var item struct {
+				URL         string `json:"url"`
+				ExternalURL string `json:"external_url"`
+			}
+			var wrong *json.UnmarshalTypeError
+			if err := d.Decode(&item); err != nil && !errors.As(err, &wrong) {
+				r.Cut = true
+				return
+			}
+			if !r.entry(item.URL) || !r.entry(item.ExternalURL) {
+				return
+			}
+		}
+		if _, err := d.Token(); err != nil {
+			break
+		}
+	}
+}

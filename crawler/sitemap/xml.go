@@ -1,0 +1,103 @@
+package sitemap
+
+import (
+	"errors"
+	"io"
+	"strings"
+
+	"golang.org/x/net/html"
+)
+
+// tokens reads mark-up that claims to be XML, without believing it.
+func tokens(text io.Reader) *html.Tokenizer {
+	z := html.NewTokenizer(text)
+	z.SetMaxBuf(maxToken)
+	z.AllowCDATA(true)
+	return z
+}
+
+// xml reads a urlset or an index: the first loc of each entry, and any that stands in none.
+// Elements of another prefix than the root's are extensions, with locs of their own. A loc that
+// is not closed by the end of the document is torn.
+func (r *reader) xml(text io.Reader) {
+	var (
+		z      = tokens(text)
+		prefix string
+		root   = true // the first tag is yet to come
+		open   = false
+		within = false // an entry is open
+		taken  = false // and had its loc
+		loc    strings.Builder
+	)
+	for {
+		token := z.Next()
+		switch token {
+		case html.ErrorToken:
+			r.Cut = r.Cut || errors.Is(z.Err(), html.ErrBufferExceeded)
+			return
+		case html.TextToken:
+			if open && loc.Len() <= maxLoc {
+				loc.WriteString(written(z.Raw()))
+			}
+		case html.StartTagToken, html.SelfClosingTagToken, html.EndTagToken:
+			tag, _ := z.TagName()
+			name := string(tag)
+			z.NextIsNotRawText()
+			if root {
+				root = false
+				prefix, _ = split(name)
+			}
+			if open { // any tag ends it, its own or that of a damaged document
+				open, taken = false, true
+				if loc.Len() > maxLoc {
+					r.Skipped++
+				} else if !r.entry(loc.String()) {
+					return
+				}
+				loc.Reset()
+			}
+			switch local, ours := strings.CutPrefix(name, prefix); {
+			case !ours:
+			case local == "url", local == "sitemap":
+				within, taken = token == html.StartTagToken, false
+			case local == "loc" && token == html.StartTagToken:
+				open = !within || !taken
+			}
+		}
+	}
+}
+
+// written gives what a text token says. CDATA stands for itself; of character references those
+// that end in a semicolon count, for a URL may well hold "&copy=1".
+func written(raw []byte) string {
+	text := string(raw)
+	if inner, ok := strings.CutPrefix(text, "<![CDATA["); ok {
+		return strings.TrimSuffix(inner, "]]>")
+	}
+	var b strings.Builder
+	for {
+		i := strings.IndexByte(text, '&')
+		if i < 0 {
+			b.WriteString(text)
+			return b.String()
+		}
+		b.WriteString(text[:i])
+		text = text[i:]
+		end := 1
+		for end < len(text) && isName(text[end]) {
+			end++
+		}
+		if end < len(text) && text[end] == ';' {
+			end++
+			b.WriteString(html.UnescapeString(text[:end]))
+		} else {
+			b.WriteString(text[:end])
+		}
+		text = text[end:]
+	}
+}
+
+// isName tells whether a byte may stand in a character reference.
+func isName(c byte) bool {
+	return c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || c == '#'
+}
