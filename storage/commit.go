@@ -22,6 +22,9 @@ type Committed struct {
 	// New is the number of records made, Cut that of links that got none, see Limits.MaxHeld.
 	New, Cut int
 	Tx       uint64 // the number of the transaction
+	// NewSitemaps are to be read now and were not before; Sitemaps are those of which the set had
+	// an outcome, as they are now.
+	NewSitemaps, Sitemaps []Sitemap
 }
 
 // Commit writes one set of outcomes, with their links, in one transaction. It decides which
@@ -59,9 +62,17 @@ func (x *Index) Commit(set []*Outcome) (Committed, error) {
 					return err
 				}
 			}
+			if o.Sitemap != nil {
+				e := c.sitemap(o.Sitemap.URL)
+				e.row, e.told = *o.Sitemap, true
+			}
+			for j := range o.Sitemaps {
+				c.nameSitemap(&o.Sitemaps[j])
+			}
 		}
 		c.settle(set, &done)
 		done.Tx = uint64(c.tx.ID())
+		c.settleSitemaps(&done)
 		return nil
 	})
 	if err != nil {
@@ -109,6 +120,8 @@ type change struct {
 	queries, prefixes map[string]int64       // URLs that count towards a budget, by path and by folder, where asked
 	shorter           map[string]bool        // by record key: whether its links must be looked at again
 	relink            bool                   // pages stored before may have links that only now belong to the crawl
+
+	sitemaps map[string]*sitemapEntry // by URL; nil: none
 }
 
 type entry struct {
@@ -436,6 +449,9 @@ func (c *change) flush() error {
 		return err
 	}
 	if err := c.flushHosts(); err != nil {
+		return err
+	}
+	if err := c.flushSitemaps(); err != nil {
 		return err
 	}
 	if c.run.ID != 0 {

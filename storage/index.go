@@ -7,6 +7,7 @@
 //	pending  pending key -> run number     the rows of all hosts, in the order of asking
 //	host     host name -> times, counts    politeness that survives a restart
 //	robots   origin -> robots.txt answer
+//	sitemap  host name, URL -> sitemap     to be read, or what came of it
 //	folder   folder key -> counts          of the records strictly below a folder
 //	query    record key without query -> counts  of its records with a query
 //	shorter  record key -> nothing         a shorter way to it was found: its links count anew
@@ -41,7 +42,7 @@ import (
 )
 
 // Schema is the version of all formats in index.db.
-const Schema = 2
+const Schema = 3
 
 var (
 	// ErrDamaged says that index.db is not a whole database of ours; merge rebuilds it.
@@ -55,6 +56,7 @@ var (
 	bucketPending = []byte("pending")
 	bucketHost    = []byte("host")
 	bucketRobots  = []byte("robots")
+	bucketSitemap = []byte("sitemap")
 	bucketFolder  = []byte("folder")
 	bucketQuery   = []byte("query")
 	bucketShorter = []byte("shorter")
@@ -65,7 +67,7 @@ var (
 	bucketSys     = []byte("sys")
 
 	buckets = [][]byte{
-		bucketURL, bucketPending, bucketHost, bucketRobots, bucketFolder, bucketQuery, bucketShorter,
+		bucketURL, bucketPending, bucketHost, bucketRobots, bucketSitemap, bucketFolder, bucketQuery, bucketShorter,
 		bucketMeta, bucketScope, bucketRun, bucketHour, bucketSys,
 	}
 

@@ -1,9 +1,10 @@
 package storage
 
-// An Outcome is one thing that happened to a URL, or to the robots.txt of an origin: the unit
-// of work that a transaction takes. Crawlers make it, the committer writes it.
+// An Outcome is one thing that happened to a URL, to the robots.txt of an origin or to a sitemap:
+// the unit of work that a transaction takes. Crawlers make it, the committer writes it.
 type Outcome struct {
-	// Row is the pending row as it was taken. With an empty URL only Host and Robots count.
+	// Row is the pending row as it was taken. With an empty URL only Links, Host, Robots
+	// and what is of sitemaps count.
 	Row Row
 	// State is Pending for "again" (Next.Range Later) and "held" (Next.Range Held).
 	State State
@@ -25,6 +26,11 @@ type Outcome struct {
 	Host *HostTimes
 	// Robots, if set, replaces the robots.txt answer of its origin.
 	Robots *Robots
+	// Sitemap, if set, is what a sitemap has come to: it replaces its row.
+	Sitemap *Sitemap
+	// Sitemaps are named by a robots.txt or a sitemap: URL, Level, Hops and Source. Those that are
+	// not known, or were read long ago, are to be read.
+	Sitemaps []Sitemap
 }
 
 // A Link is a URL that an answer or a person named and that scope admits.

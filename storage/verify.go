@@ -85,6 +85,9 @@ func (x *Index) Verify(ctx context.Context, fault func(string)) (Totals, error) 
 	if err := x.verifyMeta(ctx, fault); err != nil {
 		return Totals{}, err
 	}
+	if err := x.verifySitemaps(ctx, fault); err != nil {
+		return Totals{}, err
+	}
 	err = x.Hosts(ctx, func(h HostRow) error {
 		want := v.hosts[h.Name]
 		if want == nil {

@@ -1,0 +1,227 @@
+package storage
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	"pgregory.net/rapid"
+)
+
+func drawSitemap(t *rapid.T) Sitemap {
+	word := rapid.SampledFrom([]string{"", "timeout", "http://a.b/?\xff"})
+	return Sitemap{
+		URL: drawURL(t), State: rapid.SampledFrom([]SitemapState{SitemapOpen, SitemapRead, SitemapFailed}).Draw(t, "state"),
+		Level: rapid.Byte().Draw(t, "level"), Hops: rapid.Byte().Draw(t, "hops"), Source: word.Draw(t, "source"),
+		Tries: rapid.Uint16().Draw(t, "tries"), Due: rapid.Int64().Draw(t, "due"), Time: rapid.Int64().Draw(t, "time"),
+		Status: rapid.Uint16().Draw(t, "status"), Reason: word.Draw(t, "reason"),
+		Locs: rapid.Uint32().Draw(t, "locs"), Outside: rapid.Uint32().Draw(t, "outside"),
+	}
+}
+
+func TestSitemapRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawSitemap(t)
+		key, v := sitemapKey(s.URL), s.append(nil)
+		if got, err := decodeSitemap(key, v); err != nil || got != s {
+			t.Fatalf("got %+v, %v\nwant %+v", got, err, s)
+		}
+		at := rapid.IntRange(0, len(v)-1).Draw(t, "at")
+		bad := bytes.Clone(v)
+		bad[at] ^= 1 << rapid.IntRange(0, 7).Draw(t, "bit")
+		for _, bad := range [][]byte{v[:at], bad} {
+			if _, err := decodeSitemap(key, bad); !errors.Is(err, ErrCorrupt) {
+				t.Fatalf("damaged at %d: %v", at, err)
+			}
+		}
+	})
+}
+
+// TestNameSitemap: what becomes of a sitemap that is named, by what is known of it.
+func TestNameSitemap(t *testing.T) {
+	const url = "https://a.org/sitemap.xml"
+	now := time.Now().Unix()
+	named := Sitemap{URL: url, Level: 2, Hops: 1, Source: "https://a.org/index.xml"}
+	first := named
+	first.Level, first.Hops = 1, 0
+	for _, tt := range []struct {
+		name  string
+		known Sitemap // State 0: not
+		named Sitemap
+		want  SitemapState
+		level uint8
+		fresh bool
+	}{
+		{"new", Sitemap{}, named, SitemapOpen, 2, true},
+		{"waits already", Sitemap{State: SitemapOpen, Level: 1, Tries: 1, Due: 5}, named, SitemapOpen, 1, false},
+		{"waits, nearer now", Sitemap{State: SitemapOpen, Level: 3, Tries: 1, Due: 5}, named, SitemapOpen, 2, false},
+		{"read lately", Sitemap{State: SitemapRead, Level: 1, Time: now, Locs: 3}, first, SitemapRead, 1, false},
+		{"read long ago", Sitemap{State: SitemapRead, Level: 1, Time: now - sitemapAge, Locs: 3}, named, SitemapOpen, 2, true},
+		{"failed lately", Sitemap{State: SitemapFailed, Level: 2, Time: now}, named, SitemapFailed, 2, false},
+		{"failed, and a robots.txt names it", Sitemap{State: SitemapFailed, Level: 2, Time: now}, first, SitemapOpen, 1, true},
+		{"failed long ago", Sitemap{State: SitemapFailed, Level: 2, Time: 1}, named, SitemapOpen, 2, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			x, path := newIndex(t, 1)
+			if tt.known.State != 0 {
+				tt.known.URL = url
+				done, err := x.Commit([]*Outcome{{Sitemap: &tt.known}})
+				if err != nil || !slices.Equal(done.Sitemaps, []Sitemap{tt.known}) || done.NewSitemaps != nil {
+					t.Fatalf("%+v, %v", done, err)
+				}
+			}
+			done, err := x.Commit([]*Outcome{{Sitemaps: []Sitemap{tt.named}}, {Sitemaps: []Sitemap{tt.named}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, ok, err := x.Sitemap(url)
+			if err != nil || !ok || got.State != tt.want || got.Level != tt.level || got.Time != tt.known.Time || got.Locs != tt.known.Locs {
+				t.Errorf("%+v, %v, %v", got, ok, err)
+			}
+			if fresh := slices.Equal(done.NewSitemaps, []Sitemap{got}); fresh != tt.fresh || done.Sitemaps != nil {
+				t.Errorf("committed %+v, want it new: %v", done, tt.fresh)
+			}
+			if tt.fresh && (got.Tries != 0 || got.Due != 0 || got.Source != tt.named.Source || got.Hops != tt.named.Hops) {
+				t.Errorf("%+v", got)
+			}
+			// What is done a second time changes nothing.
+			if done, err := x.Commit([]*Outcome{{Sitemaps: []Sitemap{tt.named}}}); err != nil || done.NewSitemaps != nil {
+				t.Errorf("again: %+v, %v", done, err)
+			}
+			if err := x.Close(); err != nil {
+				t.Fatal(err)
+			}
+			x = open(t, path, Options{ReadOnly: true})
+			if again, _, err := x.Sitemap(url); err != nil || again != got {
+				t.Errorf("opened again: %+v, %v", again, err)
+			}
+			if faults := faultsOf(t, x); faults != nil {
+				t.Errorf("faults: %q", faults)
+			}
+		})
+	}
+}
+
+// TestSitemapInOneSet: an outcome and a name of one sitemap in one transaction.
+func TestSitemapInOneSet(t *testing.T) {
+	x, _ := newIndex(t, 1)
+	row := Sitemap{URL: "https://a.org/s.xml", State: SitemapFailed, Level: 1, Time: time.Now().Unix()}
+	done, err := x.Commit([]*Outcome{{Sitemap: &row}, {Sitemaps: []Sitemap{{URL: row.URL, Level: 1}}}})
+	if err != nil || done.NewSitemaps != nil || len(done.Sitemaps) != 1 || done.Sitemaps[0].State != SitemapOpen {
+		t.Fatalf("told twice, or as done: %+v, %v", done, err)
+	}
+}
+
+// TestSitemaps: what a host has to read is given without what is not due, done or left out.
+func TestSitemaps(t *testing.T) {
+	x, _ := newIndex(t, 1)
+	now := time.Now()
+	var named []Sitemap
+	for _, name := range []string{"a.org/1", "a.org/2", "a.org/3", "a.org/later", "a.org:81/4", "b.a.org/5", "a.org.b/6"} {
+		named = append(named, Sitemap{URL: "https://" + name, Level: 1})
+	}
+	later := named[3]
+	later.State, later.Due, later.Tries = SitemapOpen, now.Add(time.Hour).UnixNano(), 1
+	read := named[1]
+	read.State, read.Locs, read.Outside = SitemapRead, 7, 1
+	inside := Sitemap{URL: "https://a.org/7", State: SitemapRead, Locs: 7}
+	done, err := x.Commit([]*Outcome{{Sitemaps: named}, {Sitemap: &later}, {Sitemap: &read}, {Sitemap: &inside}})
+	if err != nil || len(done.NewSitemaps) != len(named)-2 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	for _, tt := range []struct {
+		name string
+		now  time.Time
+		n    int
+		skip string
+		want string
+		due  int64
+	}{
+		{"all that are due", now, 9, "", "1 3 4", later.Due},
+		{"some", now, 2, "", "1 3", 1},
+		{"as many as there are", now, 3, "", "1 3 4", later.Due},
+		{"without one", now, 2, "https://a.org/1", "3 4", later.Due},
+		{"without the later one", now, 9, later.URL, "1 3 4", 0},
+		{"later", now.Add(2 * time.Hour), 9, "", "1 3 later 4", 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			list, due, err := x.Sitemaps("a.org", tt.now, tt.n, func(url string) bool { return url == tt.skip })
+			var got []string
+			for _, s := range list {
+				got = append(got, s.URL[strings.LastIndexByte(s.URL, '/')+1:])
+			}
+			if strings.Join(got, " ") != tt.want || due != tt.due || err != nil {
+				t.Errorf("%q, due %d, %v; want %s, due %d", got, due, err, tt.want, tt.due)
+			}
+		})
+	}
+	var fresh []Sitemap
+	err = x.RereadSitemaps(t.Context(), func(s []Sitemap) { fresh = append(fresh, s...) })
+	if err != nil || len(fresh) != 1 || fresh[0].URL != read.URL || fresh[0].State != SitemapOpen {
+		t.Errorf("to be read again: %+v, %v; want the one that named what scope turned away", fresh, err)
+	}
+}
+
+// TestSitemapDamage: a damaged row is found, and costs one sitemap.
+func TestSitemapDamage(t *testing.T) {
+	x, _ := newIndex(t, 1)
+	list := []Sitemap{{URL: "https://a.org/1", Level: 1}, {URL: "https://a.org/2", Level: 1}}
+	if _, err := x.Commit([]*Outcome{{Sitemaps: list}}); err != nil {
+		t.Fatal(err)
+	}
+	err := x.db.Update(func(tx *bolt.Tx) error {
+		b := tx.Bucket(bucketSitemap)
+		v := bytes.Clone(b.Get(sitemapKey(list[0].URL)))
+		v[1] ^= 1
+		return errors.Join(b.Put(sitemapKey(list[0].URL), v), b.Put([]byte("a.org\x00no url"), list[1].append(nil)))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if faults := faultsOf(t, x); len(faults) != 2 {
+		t.Errorf("faults: %q", faults)
+	}
+	got, _, err := x.Sitemaps("a.org", time.Now(), 9, func(url string) bool { return url == "no url" })
+	if err != nil || len(got) != 1 || got[0].URL != list[1].URL {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, _, err := x.Sitemap(list[0].URL); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("the damaged one: %v", err)
+	}
+	if done, err := x.Commit([]*Outcome{{Sitemaps: list}}); err != nil || len(done.NewSitemaps) != 1 {
+		t.Errorf("named again: %+v, %v", done, err)
+	}
+}
+
+func BenchmarkSitemaps(b *testing.B) {
+	path := b.TempDir() + "/index.db"
+	if err := Create(path); err != nil {
+		b.Fatal(err)
+	}
+	x, err := Open(path, Options{NoSync: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer x.Close()
+	var set []*Outcome
+	for i := range 50_000 {
+		s := Sitemap{URL: fmt.Sprintf("https://a.org/sitemap-%d.xml", i), State: SitemapRead, Time: 1, Locs: 50_000}
+		if i == 49_999 {
+			s.State = SitemapOpen
+		}
+		set = append(set, &Outcome{Sitemap: &s})
+	}
+	if _, err := x.Commit(set); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if list, _, err := x.Sitemaps("a.org", time.Now(), 8, func(string) bool { return false }); len(list) != 1 || err != nil {
+			b.Fatal(list, err)
+		}
+	}
+}
