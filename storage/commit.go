@@ -448,10 +448,10 @@ func (c *change) flush() error {
 	if err := c.flushShorter(); err != nil {
 		return err
 	}
-	if err := c.flushHosts(); err != nil {
+	if err := c.flushSitemaps(); err != nil {
 		return err
 	}
-	if err := c.flushSitemaps(); err != nil {
+	if err := c.flushHosts(); err != nil {
 		return err
 	}
 	if c.run.ID != 0 {
@@ -566,6 +566,7 @@ func (c *change) flushHosts() error {
 		}
 		h := *row
 		h.Counts.add(&change.counts)
+		h.Sitemaps += change.maps
 		if t := change.times; t != nil && (h.Run != c.run.ID || h.Seq <= t.Seq) {
 			h.HostTimes, h.Run = *t, c.run.ID
 		}

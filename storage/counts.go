@@ -12,6 +12,7 @@ type Totals struct {
 	// their sum is the left side of source A's equation.
 	NewStored, NewPending int64
 	Bytes                 int64  // of stored bodies
+	Sitemaps              int64  // that are to be read
 	Seq                   uint64 // the last number of discovery given out
 }
 
@@ -119,6 +120,7 @@ func (t *Totals) append(b []byte) []byte {
 	b = binary.AppendVarint(b, t.NewStored)
 	b = binary.AppendVarint(b, t.NewPending)
 	b = binary.AppendVarint(b, t.Bytes)
+	b = binary.AppendVarint(b, t.Sitemaps)
 	return seal(binary.AppendUvarint(b, t.Seq))
 }
 
@@ -130,7 +132,7 @@ func decodeTotals(v []byte) (Totals, error) {
 	}
 	d := decoder{b: body}
 	t.read(&d)
-	t.NewStored, t.NewPending, t.Bytes, t.Seq = d.varint(), d.varint(), d.varint(), d.uvarint()
+	t.NewStored, t.NewPending, t.Bytes, t.Sitemaps, t.Seq = d.varint(), d.varint(), d.varint(), d.varint(), d.uvarint()
 	return t, d.end("totals")
 }
 
@@ -142,6 +144,7 @@ func (h *HostRow) append(b []byte) []byte {
 	b = binary.AppendVarint(b, h.Delay)
 	b = binary.AppendUvarint(b, uint64(h.Fails))
 	b = binary.AppendUvarint(b, h.Seq)
+	b = binary.AppendVarint(b, h.Sitemaps)
 	return seal(binary.AppendUvarint(b, uint64(h.Run)))
 }
 
@@ -154,7 +157,7 @@ func decodeHost(name string, v []byte) (HostRow, error) {
 	d := decoder{b: body}
 	h.read(&d)
 	h.Next, h.Answer, h.Backoff, h.Delay = d.varint(), d.varint(), d.varint(), d.varint()
-	h.Fails, h.Seq, h.Run = uint32(d.uint(32)), d.uvarint(), uint32(d.uint(32))
+	h.Fails, h.Seq, h.Sitemaps, h.Run = uint32(d.uint(32)), d.uvarint(), d.varint(), uint32(d.uint(32))
 	return h, d.end("host " + name)
 }
 

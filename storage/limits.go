@@ -34,6 +34,7 @@ func (l *Limits) TooDeep(depth uint32) bool {
 type hostChange struct {
 	row    *HostRow   // as the transaction found it; nil: not read yet
 	counts Counts     // to add
+	maps   int64      // sitemaps to be read, to add
 	times  *HostTimes // to replace, or nil
 	used   int64      // records made or released so far, by which budgets count
 	held   int64      // records made that are held

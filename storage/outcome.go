@@ -64,8 +64,9 @@ type HostTimes struct {
 // A HostRow is a row of the host table: a host name, any scheme and port.
 type HostRow struct {
 	HostTimes
-	Run    uint32 // that the times are of
-	Counts        // of its records
+	Run      uint32 // that the times are of
+	Sitemaps int64  // that are to be read
+	Counts          // of its records
 }
 
 // Counts numbers records by state, pending ones by range.

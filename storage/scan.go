@@ -78,7 +78,7 @@ func (x *Index) Hosts(ctx context.Context, fn func(HostRow) error) error {
 }
 
 // NextHosts gives hosts behind a name, in the order of names, that have rows of range Now or
-// Later: at most n, all as of one transaction, whose number is tx. None: there are no others.
+// Later or sitemaps to be read: at most n, all as of one transaction, whose number is tx. None: there are no others.
 func (x *Index) NextHosts(after string, n int) (hosts []HostRow, tx uint64, err error) {
 	from := []byte(after)
 	for more := true; more && len(hosts) == 0 && err == nil; {
@@ -99,7 +99,7 @@ func (x *Index) NextHosts(after string, n int) (hosts []HostRow, tx uint64, err 
 				if err != nil {
 					return err
 				}
-				if h.Now+h.Later > 0 {
+				if h.Now+h.Later+h.Sitemaps > 0 {
 					hosts = append(hosts, h)
 				}
 			}

@@ -145,6 +145,14 @@ func (c *change) settleSitemaps(done *Committed) {
 func (c *change) flushSitemaps() error {
 	puts := make([]put, 0, len(c.sitemaps))
 	for url, e := range c.sitemaps {
+		if open, was := e.row.State == SitemapOpen, e.old.State == SitemapOpen; open != was {
+			by := int64(1)
+			if was {
+				by = -1
+			}
+			c.host(Host(url)).maps += by
+			c.totals.Sitemaps += by
+		}
 		if e.row != e.old {
 			puts = append(puts, put{sitemapKey(url), e.row.append(nil)})
 		}
@@ -251,14 +259,17 @@ func (x *Index) reread(urls []string) ([]Sitemap, error) {
 	return done.NewSitemaps, nil
 }
 
-// verifySitemaps wants every row whole and under its own key.
-func (x *Index) verifySitemaps(ctx context.Context, fault func(string)) error {
-	return x.scan(ctx, bucketSitemap, nil, func(k, v []byte) error {
+// verifySitemaps wants every row whole and under its own key, and counts those to be read by host.
+func (x *Index) verifySitemaps(ctx context.Context, fault func(string)) (open map[string]int64, err error) {
+	open = map[string]int64{}
+	return open, x.scan(ctx, bucketSitemap, nil, func(k, v []byte) error {
 		s, err := decodeSitemap(k, v)
 		if err != nil {
 			fault(err.Error())
 		} else if _, err := Key(s.URL); err != nil || !bytes.Equal(sitemapKey(s.URL), k) {
 			fault(fmt.Sprintf("sitemap under the key %q", k))
+		} else if s.State == SitemapOpen {
+			open[Host(s.URL)]++
 		}
 		return nil
 	})

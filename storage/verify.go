@@ -85,7 +85,8 @@ func (x *Index) Verify(ctx context.Context, fault func(string)) (Totals, error) 
 	if err := x.verifyMeta(ctx, fault); err != nil {
 		return Totals{}, err
 	}
-	if err := x.verifySitemaps(ctx, fault); err != nil {
+	sitemaps, err := x.verifySitemaps(ctx, fault)
+	if err != nil {
 		return Totals{}, err
 	}
 	err = x.Hosts(ctx, func(h HostRow) error {
@@ -96,6 +97,10 @@ func (x *Index) Verify(ctx context.Context, fault func(string)) (Totals, error) 
 		if h.Counts != *want {
 			fault(fmt.Sprintf("host %s: counters %+v, records %+v", h.Name, h.Counts, *want))
 		}
+		if h.Sitemaps != sitemaps[h.Name] {
+			fault(fmt.Sprintf("host %s: counts %d sitemaps to be read, has %d", h.Name, h.Sitemaps, sitemaps[h.Name]))
+		}
+		v.totals.Sitemaps += sitemaps[h.Name]
 		delete(v.hosts, h.Name)
 		return nil
 	})

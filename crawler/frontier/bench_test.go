@@ -29,6 +29,10 @@ func (s sortedStore) Refill(host string, _ time.Time, n int, skip func(string) b
 	return rows, nil
 }
 
+func (s sortedStore) Sitemaps(string, time.Time, int, func(string) bool) ([]storage.Sitemap, int64, error) {
+	return nil, 0, nil
+}
+
 func (s sortedStore) NextDue(string, func(string) bool) (int64, error) { return 0, nil }
 
 func (s sortedStore) NextHosts(string, int) ([]storage.HostRow, uint64, error) { return nil, 0, nil }

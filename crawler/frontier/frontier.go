@@ -47,9 +47,12 @@ type Store interface {
 	// name, 0 if there is none.
 	NextDue(host string, skip func(url string) bool) (int64, error)
 	// NextHosts gives hosts behind a name, in the order of names, that have rows of range Now or
-	// Later, at most n, and the number of the last transaction that they show. None: there are no
+	// Later or open sitemaps, at most n, and the number of the last transaction that they show. None: there are no
 	// others.
 	NextHosts(after string, n int) (hosts []storage.HostRow, tx uint64, err error)
+	// Sitemaps reads sitemaps of the host that are to be read and due, without those that skip
+	// names, at most n. due is the earliest time at which there may be another one; 0: never.
+	Sitemaps(host string, now time.Time, n int, skip func(url string) bool) (list []storage.Sitemap, due int64, err error)
 }
 
 // Options of a frontier. Admit, NeedRobots and the Store's skip must not call the frontier.
@@ -64,7 +67,7 @@ type Options struct {
 	MaxCrawlDelay time.Duration // more is cut to this; 0: 1 min
 	MaxWait       time.Duration // Take ends when nothing can be asked sooner; 0: 10 min
 
-	Live     int64  // rows of range Now and Later in the store
+	Live     int64  // rows of range Now and Later and open sitemaps in the store
 	MaxHosts int    // hosts in memory at a time; 0: Memory / 2 KiB, at least 1000
 	Run      uint32 // the number of this run; 0: none, times of hosts are of an earlier one
 	// Unclean: the last run has left no mark of a clean stop, so the stored times may be too
@@ -92,6 +95,9 @@ type Loan struct {
 	// Robots is the origin whose robots.txt is to be fetched, or "". Then Rows is empty and
 	// nobody else has this host.
 	Robots string
+	// Sitemap is a sitemap to be read, or nil. Then Rows is empty. Whoever has its outcome on the
+	// way to a commit sets it to nil, else Return takes it back.
+	Sitemap *storage.Sitemap
 	// Held are rows that are not to be asked in this run. An outcome moves each to the held
 	// range; they need no request and no turn.
 	Held []HeldRow
@@ -132,17 +138,19 @@ type Frontier struct {
 
 	bytes    int64 // of all windows
 	busy     int   // hosts with a count above 0
-	live     int64 // rows of range Now and Later
+	live     int64 // rows of range Now and Later, sitemaps included
 	resident int64 // those of hosts in memory: the sum of their counts
-	out      int64 // sum of the sizes of the hosts' out sets
+	out      int64 // sum of the sizes of the hosts' out sets, sitemaps included
 	loans    int   // not returned
 	readers  int   // refills that read
-	changes  int64 // loans made and returned
+	changes  int64 // loans made and returned, and calls of Expect
 	idle     int64 // changes when Idle was called last
 
 	wake    chan struct{} // closed and replaced to wake the waiting Takes
 	waiters int
 	sleep   int64 // Unix nanoseconds when the first of them wakes by itself; in the past: unknown
+
+	expected int64 // see Expect
 
 	held, added, removed, missing, refills, left int64
 	longestWait                                  time.Duration
@@ -224,8 +232,14 @@ func (f *Frontier) Add(rows []storage.Row, tx uint64) {
 	defer f.mu.Unlock()
 	for _, g := range groups {
 		h := f.hosts[g.host]
-		if h == nil && (!f.turns.all || len(f.hosts) >= f.opts.MaxHosts) {
-			f.addOutsideLocked(g.rows)
+		if h == nil && f.newsOutsideLocked() {
+			for i := range g.rows {
+				if g.rows[i].Range == storage.Held {
+					f.held++
+				} else {
+					f.live++
+				}
+			}
 			continue
 		}
 		if h == nil {
@@ -270,19 +284,6 @@ func (f *Frontier) arrivedLocked(h *host, tx uint64) {
 		f.countLocked(h, 1)
 	} else {
 		f.live++
-	}
-}
-
-// addOutsideLocked counts rows of a host that is not in memory.
-func (f *Frontier) addOutsideLocked(rows []storage.Row) {
-	f.turns.all = false
-	for i := range rows {
-		if rows[i].Range == storage.Held {
-			f.held++
-			continue
-		}
-		f.live++
-		f.turns.news, f.turns.after = true, 0
 	}
 }
 
@@ -402,7 +403,11 @@ func (f *Frontier) gatherLocked(free int) []*Loan {
 		h := f.needs[0]
 		f.needs[0] = nil
 		f.needs = f.needs[1:]
-		f.refillLocked(h)
+		if h.maps.needRead(time.Now().UnixNano()) {
+			f.readSitemapsLocked(h)
+		} else {
+			f.refillLocked(h)
+		}
 	}
 	f.shrinkLocked()
 	return loans
@@ -432,7 +437,7 @@ func (f *Frontier) lendReadyLocked(loans []*Loan, now int64, want int) []*Loan {
 	return loans
 }
 
-// lendLocked makes a loan of a host that has its turn and a row in its window. It gives nil
+// lendLocked makes a loan of a host that has its turn and a row in its window, or a sitemap. It gives nil
 // when the host must first be returned by others.
 func (f *Frontier) lendLocked(h *host, now int64) *Loan {
 	l := &Loan{Host: h.name, h: h}
@@ -440,7 +445,8 @@ func (f *Frontier) lendLocked(h *host, now int64) *Loan {
 	if f.wait(h) == 0 {
 		limit = f.opts.Batch
 	}
-	for len(l.Rows) < limit && len(l.Held) < maxHeld {
+	sitemap := f.lendSitemapLocked(h, l)
+	for !sitemap && len(l.Rows) < limit && len(l.Held) < maxHeld {
 		row := h.win.first()
 		if row == nil {
 			break
@@ -462,7 +468,7 @@ func (f *Frontier) lendLocked(h *host, now int64) *Loan {
 		}
 		l.Rows = append(l.Rows, f.popLocked(h))
 	}
-	asks := len(l.Rows) > 0 || l.Robots != ""
+	asks := len(l.Rows) > 0 || l.Robots != "" || l.Sitemap != nil
 	if !asks && len(l.Held) == 0 {
 		return nil
 	}
@@ -470,6 +476,9 @@ func (f *Frontier) lendLocked(h *host, now int64) *Loan {
 		l.before = h.next
 		h.next = max(h.next, now+int64(f.wait(h)))
 		l.reserved = h.next
+	}
+	if h.maps != nil && len(l.Rows) > 0 {
+		h.maps.rest = false
 	}
 	h.borrowers++
 	f.loans++
@@ -522,6 +531,9 @@ func (f *Frontier) Answered(l *Loan, a Answer) storage.HostTimes {
 	l.answered = true
 	l.h.seq++
 	f.answered(l.h, a)
+	if l.h.givenUp {
+		f.forgetSitemapsLocked(l.h)
+	}
 	f.placeLocked(l.h)
 	f.wakeLocked()
 	return l.h.times()
@@ -556,6 +568,9 @@ func (f *Frontier) Return(l *Loan, unasked []storage.Row) {
 	}
 	if l.reserved != 0 && !l.answered && h.next == l.reserved {
 		h.next = l.before // nothing was asked, so nobody waits for it
+	}
+	if l.Sitemap != nil {
+		f.returnSitemapLocked(h, l.Sitemap)
 	}
 	var rows []storage.Row
 	for i := range unasked {

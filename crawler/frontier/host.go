@@ -44,6 +44,9 @@ type host struct {
 	due   int64           // see above; 0: none; may be too early, never too late
 	more  bool            // see above
 
+	maps   *sitemaps // to be read; nil: none
+	forgot bool      // it has sitemaps that wait for the next run
+
 	key       int64    // when it has its turn, for the tree
 	leaf      int32    // its leaf in the tree; 0: none
 	borrowers int32    // loans that are not returned
@@ -82,6 +85,17 @@ func (f *Frontier) turn(h *host) (key int64, ok bool) {
 		return 0, false // has its turn when it is refilled
 	case h.alone && h.borrowers > 0 || int(h.borrowers) >= f.opts.PerHost:
 		return 0, false
+	}
+	key, ok = f.rowTurn(h)
+	if at, maps := h.maps.turn(); maps && (!ok || max(h.next, at) < key) {
+		return max(h.next, at), true
+	}
+	return key, ok
+}
+
+// rowTurn is turn as far as URLs go, of a host that may be lent.
+func (f *Frontier) rowTurn(h *host) (key int64, ok bool) {
+	switch {
 	case h.win.len() == 0 && !h.more && h.due == 0 && (h.count <= 0 || len(h.out) > 0):
 		return 0, false // with a count but no row known, a refill has to find out
 	case h.givenUp:
@@ -94,7 +108,13 @@ func (f *Frontier) turn(h *host) (key int64, ok bool) {
 
 // needsRefill tells whether a host that has its turn must be refilled first.
 func (h *host) needsRefill(now int64) bool {
+	if h.maps.needRead(now) {
+		return true
+	}
 	first := h.win.first()
+	if first == nil && h.maps != nil && len(h.maps.next) > 0 {
+		return h.more || h.due != 0 && h.due <= now
+	}
 	if first == nil || h.givenUp {
 		return first == nil
 	}

@@ -2,6 +2,7 @@ package frontier
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type memStore struct {
 	mu      sync.Mutex
 	rows    map[string]storage.Row     // guarded by mu; the pending rows by URL
+	maps    map[string]storage.Sitemap // guarded by mu; the sitemaps to be read by URL
 	reading map[string]bool            // guarded by mu; hosts that a refill reads
 	twice   string                     // guarded by mu; a host that two refills read at once
 	pause   func()                     // called while a refill is on its way; nil: not
@@ -29,18 +31,31 @@ type memStore struct {
 }
 
 func newStore(rows ...storage.Row) *memStore {
-	s := &memStore{rows: map[string]storage.Row{}, reading: map[string]bool{}, times: map[string]storage.HostRow{}}
+	s := &memStore{
+		rows: map[string]storage.Row{}, maps: map[string]storage.Sitemap{},
+		reading: map[string]bool{}, times: map[string]storage.HostRow{},
+	}
 	for _, r := range rows {
 		s.rows[r.URL] = r
 	}
 	return s
 }
 
-// commit is a transaction: the outcomes of rows, new rows, times of hosts in run 1.
-func (s *memStore) commit(done []Done, fresh []storage.Row, times []storage.HostTimes) (tx uint64) {
+// commit is a transaction: the outcomes of rows, new rows, times of hosts in run 1, sitemaps.
+func (s *memStore) commit(done []Done, fresh []storage.Row, times []storage.HostTimes, maps ...storage.Sitemap) (tx uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for _, m := range maps {
+		if m.State == storage.SitemapOpen {
+			s.maps[m.URL] = m
+		} else {
+			delete(s.maps, m.URL)
+		}
+	}
 	for _, d := range done {
+		if d.Row.URL == "" {
+			continue
+		}
 		if d.Next.Range != 0 {
 			next := d.Next
 			next.URL = d.Row.URL
@@ -65,7 +80,7 @@ func (s *memStore) NextHosts(after string, n int) ([]storage.HostRow, uint64, er
 	s.wait()
 	hosts, tx := s.hosts()
 	s.wait()
-	hosts = slices.DeleteFunc(hosts, func(h storage.HostRow) bool { return h.Name <= after || h.Now+h.Later == 0 })
+	hosts = slices.DeleteFunc(hosts, func(h storage.HostRow) bool { return h.Name <= after || h.Now+h.Later+h.Sitemaps == 0 })
 	return hosts[:min(n, len(hosts))], tx, s.err
 }
 
@@ -117,6 +132,55 @@ func (s *memStore) NextDue(host string, skip func(string) bool) (int64, error) {
 	return 0, s.err
 }
 
+func (s *memStore) Sitemaps(host string, now time.Time, n int, skip func(string) bool) (list []storage.Sitemap, due int64, err error) {
+	s.mu.Lock()
+	if s.reading[host] {
+		s.twice = host
+	}
+	s.reading[host] = true
+	s.mu.Unlock()
+	s.wait()
+	s.mu.Lock()
+	for _, url := range slices.Sorted(maps.Keys(s.maps)) {
+		m := s.maps[url]
+		switch at := max(m.Due, 1); {
+		case storage.Host(url) != host || skip(url):
+		case at <= now.UnixNano() && len(list) < n:
+			list = append(list, m)
+		case due == 0 || at < due:
+			due = at
+		}
+	}
+	s.mu.Unlock()
+	s.wait()
+	s.mu.Lock()
+	delete(s.reading, host)
+	s.mu.Unlock()
+	return list, due, s.err
+}
+
+// addSitemaps puts sitemaps to be read at once into the store.
+func (s *memStore) addSitemaps(urls ...string) (list []storage.Sitemap) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, url := range urls {
+		s.maps[url] = storage.Sitemap{URL: url, State: storage.SitemapOpen, Level: 1}
+		list = append(list, s.maps[url])
+	}
+	return list
+}
+
+// sitemaps gives how many sitemaps each host has to read.
+func (s *memStore) sitemaps() map[string]int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := map[string]int64{}
+	for url := range s.maps {
+		n[storage.Host(url)]++
+	}
+	return n
+}
+
 func (s *memStore) wait() {
 	if s.pause != nil {
 		s.pause()
@@ -131,7 +195,7 @@ func (s *memStore) hosts() ([]storage.HostRow, uint64) {
 		return slices.Clone(s.table), s.tx
 	}
 	byName := map[string]*storage.HostRow{}
-	for url, r := range s.rows {
+	of := func(url string) *storage.HostRow {
 		name := storage.Host(url)
 		h := byName[name]
 		if h == nil {
@@ -140,6 +204,15 @@ func (s *memStore) hosts() ([]storage.HostRow, uint64) {
 			h.Name = name
 			byName[name] = h
 		}
+		return h
+	}
+	for url, m := range s.maps {
+		if m.State == storage.SitemapOpen {
+			of(url).Sitemaps++
+		}
+	}
+	for url, r := range s.rows {
+		h := of(url)
 		switch r.Range {
 		case storage.Now:
 			h.Now++
@@ -171,7 +244,7 @@ func start(t testing.TB, s *memStore, opts Options) *Frontier {
 	opts.Store = s
 	hosts, _ := s.hosts()
 	for _, h := range hosts {
-		opts.Live += h.Now + h.Later
+		opts.Live += h.Now + h.Later + h.Sitemaps
 	}
 	f, err := New(opts)
 	if err != nil {
@@ -206,6 +279,18 @@ func checkInvariants(t testing.TB, f *Frontier) {
 		bytes += h.win.bytes()
 		resident += h.count
 		out += int64(len(h.out))
+		if m := h.maps; m != nil {
+			resident += m.count
+			out += int64(len(m.out))
+			for i := range m.next {
+				if m.out[m.next[i].URL] {
+					t.Errorf("%s is next and out", m.next[i].URL)
+				}
+			}
+			if n := int64(len(m.out) + len(m.next)); m.count < n || m.count > n && m.due == 0 {
+				t.Errorf("%s: %d sitemaps, %d of them in memory, the others due %d", name, m.count, n, m.due)
+			}
+		}
 		if h.count > 0 {
 			busy++
 		}

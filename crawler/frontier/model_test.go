@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -33,14 +34,19 @@ type world struct {
 	known  map[string]bool // origins with a robots.txt answer
 	loans  map[string]int  // by host
 	robots map[string]bool // hosts with a robots loan
+	maps   map[string]bool // sitemaps lent, not returned, not committed
+	read   map[string]int  // sitemaps with an outcome
 	queued int             // items on their way to a commit
 	seq    uint64
 }
 
-// An item is one outcome: the row as it was lent, and where it goes.
+// An item is one outcome: the row as it was lent, and where it goes; or what a sitemap is now; or
+// a robots.txt, which names sitemaps.
 type item struct {
 	row, next storage.Row
 	times     *storage.HostTimes // nil: not asked
+	sitemap   storage.Sitemap
+	robots    bool
 }
 
 func (w *world) random(n int) int {
@@ -98,6 +104,9 @@ func (w *world) borrow(l *Loan, by int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.loans[l.Host] += by
+	if l.Sitemap != nil && (l.Robots != "" || len(l.Rows)+len(l.Held) > 0) {
+		w.t.Errorf("a sitemap is not lent alone: %+v", l)
+	}
 	if l.Robots != "" {
 		w.robots[l.Host] = by > 0
 	}
@@ -152,6 +161,11 @@ func (w *world) checkEnd() {
 			w.t.Errorf("io.EOF while %s has %d rows", h.Name, h.Now+h.Later)
 		}
 	}
+	for host, n := range w.store.sitemaps() {
+		if !w.f.hosts[host].givenUp {
+			w.t.Errorf("io.EOF while %s has %d sitemaps", host, n)
+		}
+	}
 }
 
 func (w *world) work(l *Loan) {
@@ -164,6 +178,10 @@ func (w *world) work(l *Loan) {
 		next := h.Row
 		next.Range, next.Reason = storage.Held, h.Reason
 		w.send(item{row: h.Row, next: next})
+	}
+	if l.Sitemap != nil {
+		w.workSitemap(l)
+		return
 	}
 	for i := range l.Rows {
 		w.take(&l.Rows[i])
@@ -182,10 +200,11 @@ func (w *world) work(l *Loan) {
 			times = &got
 		}
 		if l.Robots != "" {
-			w.send(item{times: times})
 			w.mu.Lock()
 			w.known[l.Robots] = w.known[l.Robots] || !fault
 			w.mu.Unlock()
+			w.f.Expect(1)
+			w.send(item{robots: true, times: times})
 			break
 		}
 		next := rows[0]
@@ -201,7 +220,7 @@ func (w *world) work(l *Loan) {
 				w.t.Errorf("%s asked but not admitted", rows[0].URL)
 			}
 		}
-		w.send(item{rows[0], next, times})
+		w.send(item{row: rows[0], next: next, times: times})
 		rows = rows[1:]
 	}
 	for i := range rows {
@@ -209,6 +228,54 @@ func (w *world) work(l *Loan) {
 	}
 	w.borrow(l, -1)
 	w.f.Return(l, rows)
+}
+
+// workSitemap reads a sitemap, fails to, or gives it back.
+func (w *world) workSitemap(l *Loan) {
+	s := *l.Sitemap
+	w.store.mu.Lock()
+	kept := w.store.maps[s.URL]
+	w.store.mu.Unlock()
+	w.mu.Lock()
+	if w.maps[s.URL] || kept != s || s.Due > time.Now().UnixNano() {
+		w.t.Errorf("%s lent: out before: %v, in the store: %+v", s.URL, w.maps[s.URL], kept)
+	}
+	w.maps[s.URL] = true
+	w.mu.Unlock()
+	if w.random(12) == 0 {
+		w.mu.Lock()
+		w.maps[s.URL] = false
+		w.mu.Unlock()
+	} else {
+		begin := time.Now()
+		w.pause()
+		fault := w.random(6) == 0 || strings.HasPrefix(l.Host, "h1.")
+		var times *storage.HostTimes
+		if w.random(6) > 0 {
+			got := w.f.Answered(l, Answer{Start: begin, End: time.Now(), Fault: fault})
+			times = &got
+		}
+		s.Tries++
+		switch {
+		case fault:
+			s.Due = time.Now().Add(time.Duration(w.random(3000)) * time.Millisecond).UnixNano()
+		case w.random(10) > 0:
+			s.State = storage.SitemapRead
+		}
+		l.Sitemap = nil
+		w.send(item{sitemap: s, times: times})
+	}
+	w.borrow(l, -1)
+	w.f.Return(l, nil)
+}
+
+// newSitemap names a sitemap in a commit.
+func (w *world) newSitemap() storage.Sitemap {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seq++
+	url := fmt.Sprintf("https://h%d.example/%d.xml", w.rng.IntN(w.opts.Crawlers*4), w.seq)
+	return storage.Sitemap{URL: url, State: storage.SitemapOpen, Level: 1}
 }
 
 // committer commits the items in sets, as the index would, until the channel is closed.
@@ -237,20 +304,44 @@ func (w *world) commit(set []item) {
 	var fresh []storage.Row
 	var done []Done
 	var links, reopened []storage.Row
+	var named, read []storage.Sitemap
+	robots := 0
 	for _, it := range set {
+		if it.robots {
+			robots++
+		}
+		for it.robots || it.sitemap.State == storage.SitemapRead {
+			if named = append(named, w.newSitemap()); w.random(3) > 0 {
+				break
+			}
+		}
 		for range w.random(4) {
-			if it.next.Range == 0 && w.budget > 0 {
+			if it.next.Range == 0 && it.sitemap.State != storage.SitemapOpen && w.budget > 0 {
 				w.budget--
 				links = append(links, w.newRow())
 			}
 		}
 	}
 	var times []storage.HostTimes
+	for i := range named {
+		if w.budget -= 5; w.budget < 0 {
+			named = named[:i]
+			break
+		}
+	}
 	for _, it := range set {
 		if it.times != nil {
 			times = append(times, *it.times)
 		}
 		url := it.row.URL
+		if s := it.sitemap; s.State != 0 {
+			read = append(read, s)
+			if s.State != storage.SitemapOpen {
+				w.mu.Lock()
+				w.read[s.URL]++
+				w.mu.Unlock()
+			}
+		}
 		if url == "" {
 			continue
 		}
@@ -275,17 +366,22 @@ func (w *world) commit(set []item) {
 		done = append(done, Done{Row: it.row, Next: it.next})
 	}
 	fresh = append(fresh, links...)
-	tx := w.store.commit(done, append(links, reopened...), times)
+	tx := w.store.commit(done, append(links, reopened...), times, append(slices.Clone(named), read...)...)
 	w.pause()
 	w.f.Add(fresh, tx)
+	w.pause()
+	w.f.AddSitemaps(named, tx)
 	w.pause()
 	w.mu.Lock()
 	w.queued -= len(set)
 	for _, it := range set {
 		w.taken[it.row.URL] = false
+		w.maps[it.sitemap.URL] = false
 	}
 	w.mu.Unlock()
 	w.f.Done(done, times)
+	w.f.DoneSitemaps(read)
+	w.f.Expect(-robots)
 }
 
 // TestExact runs whole crawls. Every pending row must be lent once, and again only after it was
@@ -307,6 +403,7 @@ func runWorld(t *testing.T, seed uint64) {
 	w := &world{
 		t: t, rng: rng, items: make(chan item), flush: make(chan struct{}, 1), budget: 300,
 		taken: map[string]bool{}, gone: map[string]int{}, known: map[string]bool{}, loans: map[string]int{}, robots: map[string]bool{},
+		maps: map[string]bool{}, read: map[string]int{},
 	}
 	w.opts = Options{
 		Crawlers: 1 + rng.IntN(6), Batch: 1 + rng.IntN(5), PerHost: 1 + rng.IntN(3), MaxWait: 48 * time.Hour,
@@ -338,6 +435,9 @@ func runWorld(t *testing.T, seed uint64) {
 		rows = append(rows, w.newRow())
 	}
 	w.store = newStore(rows...)
+	for range 10 {
+		w.store.addSitemaps(w.newSitemap().URL)
+	}
 	w.store.pause = w.pause
 	w.f = start(t, w.store, w.opts)
 
@@ -363,6 +463,11 @@ func runWorld(t *testing.T, seed uint64) {
 	for url, n := range w.gone {
 		if n != 1 {
 			t.Errorf("%s has %d outcomes", url, n)
+		}
+	}
+	for url, n := range w.read {
+		if n != 1 {
+			t.Errorf("sitemap %s was read %d times", url, n)
 		}
 	}
 	for url, r := range w.store.rows {

@@ -40,6 +40,17 @@ type rotation struct {
 // outsideLocked is the number of rows of hosts that are not in memory.
 func (f *Frontier) outsideLocked() int64 { return f.live - f.resident }
 
+// newsOutsideLocked tells whether a host that is not in memory stays outside with what it has got,
+// for want of room or because the store may know it.
+func (f *Frontier) newsOutsideLocked() bool {
+	if f.turns.all && len(f.hosts) < f.opts.MaxHosts {
+		return false
+	}
+	f.turns.all = false
+	f.turns.news, f.turns.after = true, 0
+	return true
+}
+
 // rotatesLocked tells whether hosts of the store should come in.
 func (f *Frontier) rotatesLocked(now int64) bool {
 	return !f.turns.all && !f.turns.reading && f.outsideLocked() > 0 && f.turns.after <= now
@@ -57,8 +68,12 @@ func (f *Frontier) makeRoomLocked(now int64, enough int, starving bool) int {
 	return f.opts.MaxHosts - len(f.hosts)
 }
 
-// idleLocked tells whether the store has all that is known of a host.
+// idleLocked tells whether the store has all that is known of a host. That its sitemaps are
+// forgotten in this run, it has not.
 func (f *Frontier) idleLocked(h *host) bool {
+	if h.forgot || h.maps != nil && len(h.maps.out) > 0 {
+		return false
+	}
 	return h.borrowers == 0 && h.reading == nil && !h.queued && len(h.out) == 0 && h.seq == h.saved
 }
 
@@ -83,6 +98,9 @@ func (f *Frontier) evictLocked(h *host) {
 		f.busy--
 	}
 	f.resident -= h.count
+	if h.maps != nil {
+		f.resident -= h.maps.count
+	}
 	f.bytes -= h.bytes
 	last := len(f.list) - 1
 	f.list[h.at] = f.list[last]
@@ -130,7 +148,7 @@ func (f *Frontier) rotateLocked(now int64, starving bool) bool {
 	}
 	for i := range hosts {
 		t.cursor = hosts[i].Name
-		if h := f.hosts[hosts[i].Name]; h == nil && hosts[i].Now+hosts[i].Later > 0 {
+		if h := f.hosts[hosts[i].Name]; h == nil {
 			h = f.loadLocked(&hosts[i], tx)
 			t.met++
 			t.first = min(t.first, h.next)
@@ -179,6 +197,7 @@ func (f *Frontier) loadLocked(stored *storage.HostRow, tx uint64) *host {
 		f.busy++
 	}
 	f.resident += n
+	f.openSitemapsLocked(h, stored.Sitemaps)
 	f.placeLocked(h)
 	return h
 }

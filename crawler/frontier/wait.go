@@ -31,7 +31,7 @@ func (f *Frontier) outlookLocked(now int64) (what outlook, until int64) {
 		return again, 0
 	case f.readers > 0:
 		return rest, until
-	case f.out == 0 && f.loans == 0 && (until == math.MaxInt64 || until-now > int64(f.opts.MaxWait)):
+	case f.out == 0 && f.loans == 0 && f.expected == 0 && (until == math.MaxInt64 || until-now > int64(f.opts.MaxWait)):
 		// No turn at all means that nothing is left: each live row that is not out gives its
 		// host a turn, unless the host is lent or being refilled.
 		return end, 0
@@ -49,7 +49,7 @@ func (f *Frontier) Starved() bool {
 	return f.starvedLocked()
 }
 
-func (f *Frontier) starvedLocked() bool { return f.out > 0 && f.live <= f.out }
+func (f *Frontier) starvedLocked() bool { return f.out+f.expected > 0 && f.live <= f.out }
 
 // waitLocked gives the lock free until something changes, the time comes or ctx ends.
 func (f *Frontier) waitLocked(ctx context.Context, now, until int64) {
@@ -126,8 +126,8 @@ func (f *Frontier) Waiting() string {
 	case top != nil:
 		next := max(time.Duration(top.key-now).Round(time.Second), time.Second)
 		return fmt.Sprintf("%s resting, next in %s", plural(int64(f.tree.len()), "host"), next)
-	case f.out > 0:
-		return plural(f.out, "URL") + " out, nothing else to ask"
+	case f.out+f.expected > 0:
+		return plural(f.out+f.expected, "URL") + " out, nothing else to ask"
 	case f.loans > 0 || f.readers > 0:
 		return plural(int64(f.loans+f.readers), "host") + " in use"
 	}
