@@ -48,11 +48,7 @@ func (w *worker) answer(item *iut.Item, res *fetch.Response, err error) frontier
 	case status >= 300 && status < 400:
 		w.redirect(item, res)
 	case status == http.StatusTooManyRequests || status >= 500:
-		a.Fault = true
-		if status >= 500 && status != http.StatusServiceUnavailable {
-			// Broken for this URL; whether the host is in trouble shows with the next ones.
-			a.Fault = status == http.StatusBadGateway || status == http.StatusGatewayTimeout
-		}
+		a.Fault = isFault(status)
 		w.again(item, statusReason(status))
 	default:
 		item.Fail(statusReason(status))
@@ -70,16 +66,31 @@ func statusReason(status int) string {
 	return "http-3xx"
 }
 
-func (w *worker) failed(item *iut.Item, err error) frontier.Answer {
-	var failure *fetch.Error
+// isFault tells whether the status of a failure, 429 or 5xx, means that the host is in trouble. Other
+// ones are of this URL; whether the host is in trouble shows with the next ones.
+func isFault(status int) bool {
+	switch status {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
+}
+
+// failureOf gives the failure of a request, and whether its host is in trouble.
+func failureOf(err error) (failure *fetch.Error, fault bool) {
 	if !errors.As(err, &failure) {
 		failure = &fetch.Error{Reason: fetch.Protocol, Err: err}
 	}
-	a := frontier.Answer{}
 	switch failure.Reason {
 	case fetch.DNS, fetch.Connect, fetch.TLS, fetch.Timeout, fetch.Reset:
-		a.Fault = true
+		fault = true
 	}
+	return failure, fault
+}
+
+func (w *worker) failed(item *iut.Item, err error) frontier.Answer {
+	failure, fault := failureOf(err)
+	a := frontier.Answer{Fault: fault}
 	w.opts.Log.Debug("fetch", "url", item.Row.URL, "err", err)
 	switch {
 	case failure.Reason == fetch.Address || failure.Reason == fetch.TooLarge:
@@ -172,6 +183,12 @@ func (w *worker) redirect(item *iut.Item, res *fetch.Response) {
 	seed := row.Source == storage.Seed && len(target) <= maxRecord
 	if seed {
 		w.linker.AddSeed(target)
+		// The robots.txt of its host may have been read before the host belonged to this crawl.
+		rules, err := w.robots.rules(storage.Origin(target))
+		if err != nil {
+			w.opts.Log.Warn("robots.txt of a redirect's target", "url", target, "err", err)
+		}
+		item.Sitemaps = w.namedSitemaps(storage.Origin(target), rules)
 	} else if reason := w.linker.reject(target); reason != "" {
 		w.linker.count(map[string]int{reason: 1})
 		item.Reason = reason

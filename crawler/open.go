@@ -150,6 +150,11 @@ func (e *engine) begin(ctx context.Context) error {
 	}
 	before := e.tree.Format().Links
 	changed := !reflect.DeepEqual(options, before)
+	if changed || grown {
+		if err := e.index.RereadSitemaps(ctx, func([]storage.Sitemap, uint64) {}); err != nil {
+			return disk(err)
+		}
+	}
 	if err := e.release(ctx, changed || grown); err != nil {
 		return disk(err)
 	}
@@ -191,10 +196,14 @@ func (e *engine) begin(ctx context.Context) error {
 	})
 	e.robots = newRobotsCache(e.index, robots.Token(e.opts.UserAgent), uint32(e.opts.Retries)+1, e.run.Start)
 	total := e.index.Totals()
+	live := total.Now + total.Later
+	if e.opts.readsSitemaps() {
+		live += total.Sitemaps
+	}
 	e.frontier, err = frontier.New(frontier.Options{
 		Store: e.index, Memory: e.opts.FrontierBytes, Crawlers: e.opts.Crawlers, PerHost: e.opts.PerHost,
 		Delay: max(e.opts.Delay, 0), Auto: e.opts.Delay == 0, MaxWait: e.opts.MaxWait, MaxCrawlDelay: e.opts.MaxDelay,
-		Live: total.Now + total.Later, Run: e.run.ID, Unclean: unclean,
+		Live: live, NoSitemaps: !e.opts.readsSitemaps(), Run: e.run.ID, Unclean: unclean,
 		Admit: e.admit, NeedRobots: func(origin string) bool { return !e.opts.IgnoreRobots && e.robots.need(origin) }, Idle: e.flushAll,
 	})
 	if err != nil {
@@ -250,6 +259,9 @@ func (e *engine) lookAgain(looked int64) (more bool, err error) {
 		return true, nil // another crawler has looked since
 	}
 	grown, err := e.index.NeedsRelink()
+	if err == nil && grown {
+		err = e.index.RereadSitemaps(e.fetching, e.tellSitemaps)
+	}
 	if err == nil && grown {
 		err = e.relink(e.fetching, false, e.frontier.Add)
 	}

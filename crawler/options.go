@@ -70,7 +70,8 @@ type Options struct {
 	// SkipDuplicates refuses a page, not its links, whose SHA-256 a stored page has. It takes 16
 	// bytes of memory for each stored page.
 	SkipDuplicates bool
-
+	// NoSitemaps reads no sitemaps. Neither does a crawl with IgnoreRobots, or of the seeds alone.
+	NoSitemaps   bool
 	IgnoreRobots bool   // ask no robots.txt, and store pages that say noindex
 	NoFollow     string // whose nofollow counts: "page" of header and page, "all" of single links too, "none"; "": page
 

@@ -286,9 +286,13 @@ func (e *engine) fillFilter() error {
 func (e *engine) committed(set []*iut.Item, c storage.Committed) {
 	done := make([]frontier.Done, 0, len(set))
 	var times []storage.HostTimes
+	robots := 0
 	for i, it := range set {
 		if it.Host != nil {
 			times = append(times, *it.Host)
+		}
+		if it.Robots != nil && answered(it.Robots.Status) {
+			robots++
 		}
 		if it.Row.URL == "" {
 			continue
@@ -306,7 +310,10 @@ func (e *engine) committed(set []*iut.Item, c storage.Committed) {
 	}
 	// New URLs first: between the two calls nothing must look as if nothing were left.
 	e.frontier.Add(c.Fresh, c.Tx)
+	e.tellSitemaps(c.NewSitemaps, c.Tx)
 	e.frontier.Done(done, times)
+	e.frontier.DoneSitemaps(c.Sitemaps)
+	e.frontier.Expect(-robots)
 	if e.opts.MaxBytes > 0 && e.index.Run().Bytes >= e.opts.MaxBytes {
 		e.stop(errBytes)
 	}

@@ -118,6 +118,12 @@ func (w *worker) work(loan *frontier.Loan) {
 		w.askRobots(loan)
 		return
 	}
+	if loan.Sitemap != nil {
+		if err := w.askSitemap(loan); err != nil {
+			w.fail(err)
+		}
+		return
+	}
 	for len(rows) > 0 {
 		if w.fetching.Err() != nil {
 			return
@@ -154,7 +160,12 @@ func (w *worker) askRobots(loan *frontier.Loan) {
 		return
 	}
 	times := w.frontier.Answered(loan, answer)
-	w.add(&iut.Item{Outcome: storage.Outcome{Host: &times, Robots: row}}, nil)
+	item := &iut.Item{Outcome: storage.Outcome{Host: &times, Robots: row}}
+	if answered(row.Status) {
+		item.Sitemaps = w.namedSitemaps(loan.Robots, parseRobots(*row, w.robots.token))
+		w.frontier.Expect(1) // what they are is known when this is committed
+	}
+	w.add(item, nil)
 	if answer.Fault {
 		w.buf.Flush()
 	}
@@ -283,6 +294,10 @@ func weigh(item *iut.Item) int64 {
 	n := cap(item.Body) + item.Meta.Size() + cap(item.Links)*int(unsafe.Sizeof(storage.Link{}))
 	for i := range item.Links {
 		n += len(item.Links[i].URL)
+	}
+	n += cap(item.Sitemaps) * int(unsafe.Sizeof(storage.Sitemap{}))
+	for i := range item.Sitemaps {
+		n += len(item.Sitemaps[i].URL)
 	}
 	return int64(n)
 }

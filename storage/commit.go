@@ -49,6 +49,7 @@ func (x *Index) Commit(set []*Outcome) (Committed, error) {
 				}
 				done.Next[i] = next
 			}
+			cut := done.Cut
 			if err := c.links(o, &done); err != nil {
 				return err
 			}
@@ -62,9 +63,11 @@ func (x *Index) Commit(set []*Outcome) (Committed, error) {
 					return err
 				}
 			}
+			if cut = done.Cut - cut; cut > 0 && o.Row.URL == "" {
+				c.cutSitemap(o.Links[0].Source, cut)
+			}
 			if o.Sitemap != nil {
-				e := c.sitemap(o.Sitemap.URL)
-				e.row, e.told = *o.Sitemap, true
+				c.endSitemap(o.Sitemap)
 			}
 			for j := range o.Sitemaps {
 				c.nameSitemap(&o.Sitemaps[j])
@@ -460,7 +463,8 @@ func (c *change) flush() error {
 		}
 	}
 	sys := c.tx.Bucket(bucketSys)
-	if c.relink && c.totals.Parsed() {
+	sitemap, _ := c.tx.Bucket(bucketSitemap).Cursor().First()
+	if c.relink && (c.totals.Parsed() || sitemap != nil) {
 		if err := sys.Put(keyRelink, seal(nil)); err != nil {
 			return err
 		}

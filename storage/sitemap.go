@@ -51,7 +51,7 @@ type Sitemap struct {
 	Status  uint16 // HTTP status; 0: none
 	Reason  string // why it failed, is asked again, or gave nothing
 	Locs    uint32 // URLs that it names
-	Outside uint32 // of these, the ones that scope turned away
+	Outside uint32 // of these, the ones that got no record: scope or Limits.MaxHeld turned them away
 }
 
 // sitemapKey keeps the sitemaps of a host together.
@@ -115,6 +115,25 @@ func (c *change) sitemap(url string) *sitemapEntry {
 	return e
 }
 
+// cutSitemap notes that links of a sitemap which is being read got no record.
+func (c *change) cutSitemap(url string, links int) {
+	if e := c.sitemap(url); e.row.State == SitemapOpen {
+		e.row.Outside += uint32(links)
+	}
+}
+
+// endSitemap takes what a sitemap has come to. Its links, or part of them, may have been committed
+// before, and cut.
+func (c *change) endSitemap(s *Sitemap) {
+	e := c.sitemap(s.URL)
+	cut := uint32(0)
+	if e.row.State == SitemapOpen && s.State == SitemapRead {
+		cut = e.row.Outside
+	}
+	e.row, e.told = *s, true
+	e.row.Outside += cut
+}
+
 // nameSitemap sees to it that a sitemap which something names is read, unless it was lately.
 func (c *change) nameSitemap(s *Sitemap) {
 	row := &c.sitemap(s.URL).row
@@ -125,7 +144,7 @@ func (c *change) nameSitemap(s *Sitemap) {
 		row.Level, row.Hops, row.Source = s.Level, s.Hops, s.Source
 	case row.State == SitemapOpen:
 	case row.State == SitemapFailed && s.Level == 1, c.now-row.Time >= sitemapAge:
-		row.State, row.Tries, row.Due = SitemapOpen, 0, 0
+		row.State, row.Tries, row.Due, row.Outside = SitemapOpen, 0, 0, 0
 		row.Level, row.Hops, row.Source = s.Level, s.Hops, s.Source
 	}
 }
@@ -153,7 +172,7 @@ func (c *change) flushSitemaps() error {
 			c.host(Host(url)).maps += by
 			c.totals.Sitemaps += by
 		}
-		if e.row != e.old {
+		if e.row != e.old && e.row.State != 0 {
 			puts = append(puts, put{sitemapKey(url), e.row.append(nil)})
 		}
 	}
@@ -210,9 +229,9 @@ func (x *Index) Sitemaps(host string, now time.Time, n int, skip func(url string
 	return list, due, err
 }
 
-// RereadSitemaps opens again all that were read and named URLs outside of what scope was then.
+// RereadSitemaps opens again all that were read and named URLs that got no record then.
 // fresh is told of them once that is durable.
-func (x *Index) RereadSitemaps(ctx context.Context, fresh func([]Sitemap)) error {
+func (x *Index) RereadSitemaps(ctx context.Context, fresh func(list []Sitemap, tx uint64)) error {
 	for {
 		var urls []string
 		full := errors.New("enough for one transaction")
@@ -232,31 +251,32 @@ func (x *Index) RereadSitemaps(ctx context.Context, fresh func([]Sitemap)) error
 		if len(urls) == 0 {
 			return nil
 		}
-		rows, err := x.reread(urls)
+		done, err := x.reread(urls)
 		if err != nil {
 			return err
 		}
-		fresh(rows)
+		fresh(done.NewSitemaps, done.Tx)
 	}
 }
 
-func (x *Index) reread(urls []string) ([]Sitemap, error) {
+func (x *Index) reread(urls []string) (Committed, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	var done Committed
 	err := x.update(func(c *change) error {
 		for _, url := range urls {
 			if row := &c.sitemap(url).row; row.State == SitemapRead {
-				row.State, row.Tries, row.Due = SitemapOpen, 0, 0
+				row.State, row.Tries, row.Due, row.Outside = SitemapOpen, 0, 0, 0
 			}
 		}
 		c.settleSitemaps(&done)
+		done.Tx = uint64(c.tx.ID())
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("sitemaps to be read again: %w", err)
+		return done, fmt.Errorf("sitemaps to be read again: %w", err)
 	}
-	return done.NewSitemaps, nil
+	return done, nil
 }
 
 // verifySitemaps wants every row whole and under its own key, and counts those to be read by host.

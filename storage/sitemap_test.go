@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -161,9 +162,42 @@ func TestSitemaps(t *testing.T) {
 		})
 	}
 	var fresh []Sitemap
-	err = x.RereadSitemaps(t.Context(), func(s []Sitemap) { fresh = append(fresh, s...) })
+	err = x.RereadSitemaps(t.Context(), func(s []Sitemap, _ uint64) { fresh = append(fresh, s...) })
 	if err != nil || len(fresh) != 1 || fresh[0].URL != read.URL || fresh[0].State != SitemapOpen {
 		t.Errorf("to be read again: %+v, %v; want the one that named what scope turned away", fresh, err)
+	}
+}
+
+// TestSitemapCut: a sitemap of which links got no record, for there are too many held ones, is
+// read again when limits change.
+func TestSitemapCut(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "index.db")
+	if err := Create(path); err != nil {
+		t.Fatal(err)
+	}
+	x := open(t, path, Options{NoSync: true, Limits: Limits{MaxHeld: 1}})
+	s := Sitemap{URL: "https://a.org/s.xml", Level: 1}
+	part := func(n int) *Outcome {
+		o := &Outcome{}
+		for i := range 3 {
+			o.Links = append(o.Links, Link{URL: fmt.Sprintf("https://a.org/%d/%d", n, i), Source: s.URL, Depth: 1, Held: "depth"})
+		}
+		return o
+	}
+	last := part(2)
+	last.Sitemap = &Sitemap{URL: s.URL, State: SitemapRead, Level: 1, Locs: 7, Outside: 1}
+	for _, set := range [][]*Outcome{{{Sitemaps: []Sitemap{s}}}, {part(1)}, {last}} {
+		if _, err := x.Commit(set); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, _, err := x.Sitemap(s.URL); err != nil || got.Outside != 2+3+1 || got.State != SitemapRead {
+		t.Errorf("%+v, %v; want 5 links cut and 1 outside", got, err)
+	}
+	var fresh []Sitemap
+	err := x.RereadSitemaps(t.Context(), func(l []Sitemap) { fresh = l })
+	if err != nil || len(fresh) != 1 || fresh[0].Outside != 0 {
+		t.Errorf("%+v, %v", fresh, err)
 	}
 }
 

@@ -67,9 +67,11 @@ type Options struct {
 	MaxCrawlDelay time.Duration // more is cut to this; 0: 1 min
 	MaxWait       time.Duration // Take ends when nothing can be asked sooner; 0: 10 min
 
-	Live     int64  // rows of range Now and Later and open sitemaps in the store
-	MaxHosts int    // hosts in memory at a time; 0: Memory / 2 KiB, at least 1000
-	Run      uint32 // the number of this run; 0: none, times of hosts are of an earlier one
+	Live int64 // rows of range Now and Later and open sitemaps in the store
+	// NoSitemaps: those in the store wait for a later run, and Live is without them.
+	NoSitemaps bool
+	MaxHosts   int    // hosts in memory at a time; 0: Memory / 2 KiB, at least 1000
+	Run        uint32 // the number of this run; 0: none, times of hosts are of an earlier one
 	// Unclean: the last run has left no mark of a clean stop, so the stored times may be too
 	// early. No host is asked before one full delay of its own, an unknown one not in the
 	// first second, unless there is no delay.
@@ -186,8 +188,10 @@ func New(opts Options) (*Frontier, error) {
 			return nil, fmt.Errorf("frontier: hosts: %w", err)
 		}
 		for i := range hosts {
-			f.loadLocked(&hosts[i], tx)
 			cursor = hosts[i].Name
+			if f.wantsLocked(&hosts[i]) {
+				f.loadLocked(&hosts[i], tx)
+			}
 		}
 		if len(hosts) == 0 {
 			f.turns.all = true

@@ -148,7 +148,7 @@ func (f *Frontier) rotateLocked(now int64, starving bool) bool {
 	}
 	for i := range hosts {
 		t.cursor = hosts[i].Name
-		if h := f.hosts[hosts[i].Name]; h == nil {
+		if h := f.hosts[hosts[i].Name]; h == nil && f.wantsLocked(&hosts[i]) {
 			h = f.loadLocked(&hosts[i], tx)
 			t.met++
 			t.first = min(t.first, h.next)
@@ -175,6 +175,14 @@ func (f *Frontier) roundLocked() {
 	case t.first > now:
 		t.after = max(t.first, now+rotateAgain) // none of them may be asked sooner
 	}
+}
+
+// wantsLocked tells whether a host of the store has anything to do in this run.
+func (f *Frontier) wantsLocked(stored *storage.HostRow) bool {
+	if f.opts.NoSitemaps {
+		stored.Sitemaps = 0
+	}
+	return stored.Now+stored.Later+stored.Sitemaps > 0
 }
 
 // loadLocked brings a host in as the store had it at transaction tx.

@@ -67,6 +67,9 @@ func (s *Scope) AddSeed(url string) {
 	case Domain:
 		area = domain(area)
 	case Prefix:
+		s.mu.Lock()
+		s.areas[area] = struct{}{} // for HasHost; a folder ends in a slash
+		s.mu.Unlock()
 		area += path[:strings.LastIndexByte(path, '/')+1]
 	}
 	s.mu.Lock()
@@ -127,6 +130,21 @@ func (s *Scope) near(url string) string {
 		return "the host " + host
 	}
 	return "the host " + host + " and a folder above it"
+}
+
+// HasHost tells whether URLs on the host of a canonical URL may belong to the crawl, patterns aside.
+func (s *Scope) HasHost(url string) bool {
+	area, _ := split(url)
+	switch s.opts.Mode {
+	case Any:
+		return true
+	case Domain:
+		area = domain(area)
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	_, ok := s.areas[area]
+	return ok
 }
 
 // look tells whether a URL is a seed, and whether it is near one as Mode has it.

@@ -1,0 +1,250 @@
+package crawler
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"urltree/crawler/fetch"
+	"urltree/crawler/frontier"
+	"urltree/crawler/robots"
+	"urltree/crawler/sitemap"
+	"urltree/iut"
+	"urltree/storage"
+)
+
+const (
+	sitemapLevels = 3      // of indexes and what they name; a robots.txt names the first
+	sitemapHops   = 5      // redirects in a row
+	sitemapLinks  = 10_000 // of one outcome: a sitemap may have more than a transaction should
+	sitemapAccept = "application/xml,text/xml;q=0.9,text/plain;q=0.8,*/*;q=0.5"
+
+	noSitemap = "no-sitemap" // why an answer gives nothing
+)
+
+// readsSitemaps tells whether sitemaps are read in this run. Where they are not, what robots.txt
+// names is noted all the same, for a later run.
+func (o *Options) readsSitemaps() bool { return !o.NoSitemaps && !o.IgnoreRobots && o.MaxDepth >= 0 }
+
+// namedSitemaps gives the sitemaps that the robots.txt of an origin names, and the place where one
+// usually is. A host that does not belong to the crawl, and is asked only because its robots.txt
+// allows or forbids a sitemap that others name, names none.
+func (e *engine) namedSitemaps(origin string, rules *robots.Rules) []storage.Sitemap {
+	if rules == nil || !e.linker.scope.HasHost(origin+"/") {
+		return nil
+	}
+	var list []storage.Sitemap
+	from := origin + "/robots.txt"
+	for _, ref := range rules.Sitemaps {
+		if url := resolve(from, ref); url != "" && len(url) <= e.opts.MaxURL {
+			list = append(list, storage.Sitemap{URL: url, Level: 1, Source: from})
+		}
+	}
+	return append(list, storage.Sitemap{URL: origin + "/sitemap.xml", Level: 1})
+}
+
+// tellSitemaps lets the frontier know of sitemaps to be read, durable since transaction tx.
+func (e *engine) tellSitemaps(list []storage.Sitemap, tx uint64) {
+	if len(list) > 0 && e.opts.readsSitemaps() {
+		e.frontier.AddSitemaps(list, tx)
+	}
+}
+
+// askSitemap brings the sitemap of a loan to its outcome in the buffer, after outcomes with the
+// links for which one has no room. When fetching stops first it is to be read as before. An
+// error is one of the disk.
+func (w *worker) askSitemap(loan *frontier.Loan) error {
+	s := *loan.Sitemap
+	origin := storage.Origin(s.URL)
+	if cause, yes := w.robots.unreachable(origin); yes {
+		return w.refuseSitemap(loan, s, heldRobots+":"+cause)
+	}
+	rules, err := w.robots.rules(origin)
+	if rules == nil {
+		return err // the frontier asks for robots.txt first
+	}
+	if ok, _ := rules.Allowed(pathOf(s.URL)); !ok {
+		return w.refuseSitemap(loan, s, "robots")
+	}
+	start := time.Now()
+	w.flying.Add(1)
+	res, err := w.client.Get(w.transfers, s.URL, fetch.Request{
+		Accept: sitemapAccept, MaxSize: sitemap.MaxBytes, KeepLarge: true,
+		KeepBroken: int(s.Tries) >= w.opts.Retries,
+	})
+	w.flying.Add(-1)
+	if err != nil && w.transfers.Err() != nil {
+		return nil
+	}
+	if errors.Is(err, fetch.ErrDisk) {
+		return fmt.Errorf("%w: sitemap %s: %w", iut.ErrDisk, s.URL, err)
+	}
+	if res != nil {
+		w.parsing <- struct{}{}
+		defer func() { <-w.parsing }()
+		defer func() { res.Body.Release() }()
+	}
+	item := &iut.Item{}
+	a, read := w.answerSitemap(&s, item, res, err)
+	a.Start, a.End = start, time.Now()
+	times := w.frontier.Answered(loan, a)
+	item.Host = &times
+	if s.State == storage.SitemapOpen {
+		s.Due = max(times.Next, a.End.Add(time.Second<<min(s.Tries, 10)).UnixNano())
+	}
+	if read {
+		var ok bool
+		if item, ok = w.readSitemap(&s, item, res.Body.Bytes()); !ok {
+			return nil // the crawl fails
+		}
+	}
+	item.Outcome.Sitemap = &s
+	loan.Sitemap = nil
+	if w.add(item, nil) && (a.Fault || a.RetryAfter > 0) {
+		w.buf.Flush()
+	}
+	return nil
+}
+
+// refuseSitemap ends a sitemap that must not be asked.
+func (w *worker) refuseSitemap(loan *frontier.Loan, s storage.Sitemap, reason string) error {
+	s.State, s.Reason, s.Time, s.Status = storage.SitemapFailed, reason, time.Now().Unix(), 0
+	loan.Sitemap = nil
+	w.add(&iut.Item{Outcome: storage.Outcome{Sitemap: &s}}, nil)
+	return nil
+}
+
+// answerSitemap tells what an answer means for a sitemap, and whether its body is to be read.
+func (w *worker) answerSitemap(s *storage.Sitemap, item *iut.Item, res *fetch.Response, err error) (a frontier.Answer, read bool) {
+	s.Tries++
+	s.Time, s.Status, s.Reason, s.Locs, s.Outside = time.Now().Unix(), 0, "", 0, 0
+	fail := func(reason string) { s.State, s.Reason = storage.SitemapFailed, reason }
+	again := func(reason string) {
+		if s.Reason = reason; int(s.Tries) > w.opts.Retries {
+			fail(reason)
+		}
+	}
+	if err != nil {
+		failure, fault := failureOf(err)
+		a.Fault = fault
+		if failure.Passing {
+			again(failure.Reason)
+		} else {
+			fail(failure.Reason)
+		}
+		return a, false
+	}
+	s.Status = uint16(res.Status)
+	a = frontier.Answer{Took: res.First, RetryAfter: res.RetryAfter}
+	switch status := res.Status; {
+	case status == http.StatusNoContent || status == http.StatusResetContent || status == http.StatusNotModified:
+		fail("no-content")
+	case status == http.StatusPartialContent:
+		fail("partial")
+	case status >= 200 && status < 300:
+		return a, true
+	case status >= 300 && status < 400:
+		target := resolve(s.URL, res.Location)
+		switch {
+		case res.Location == "":
+			fail(statusReason(status))
+		case target == "" || len(target) > w.opts.MaxURL:
+			fail("redirect-location")
+		case s.Hops >= sitemapHops || target == s.URL:
+			fail("redirect-loop")
+		default:
+			s.State, s.Reason = storage.SitemapRead, "redirect"
+			item.Sitemaps = []storage.Sitemap{{URL: target, Level: s.Level, Hops: s.Hops + 1, Source: s.URL}}
+		}
+	case status == http.StatusTooManyRequests || status >= 500:
+		a.Fault = isFault(status)
+		again(statusReason(status))
+	default:
+		fail(statusReason(status))
+	}
+	return a, false
+}
+
+// readSitemap makes links, or sitemaps to be read, of what a sitemap names. What fills an outcome
+// goes into the buffer at once; it gives the last one. It is false when the crawl fails.
+func (w *worker) readSitemap(s *storage.Sitemap, item *iut.Item, body []byte) (last *iut.Item, ok bool) {
+	var (
+		kind     = sitemap.Detect(body)
+		deepest  = kind == sitemap.Index && s.Level >= sitemapLevels
+		host     = storage.Host(s.URL)
+		full     = errors.New("the crawl fails")
+		rejected = map[string]int{}
+	)
+	defer func() { w.linker.count(rejected) }()
+	take := func(loc string) error {
+		s.Locs++
+		switch {
+		case deepest, kind == sitemap.Index && len(loc) > w.opts.MaxURL:
+		case kind == sitemap.Index && storage.Host(loc) != host && !w.linker.scope.HasHost(loc):
+			s.Outside++
+		case kind == sitemap.Index:
+			item.Sitemaps = append(item.Sitemaps, storage.Sitemap{URL: loc, Level: s.Level + 1, Source: s.URL})
+		default:
+			link, reason := w.linker.admitLoc(s.URL, loc)
+			if reason != "" {
+				rejected[reason]++
+				s.Outside++
+			} else {
+				item.Links = append(item.Links, link)
+			}
+		}
+		if len(item.Links)+len(item.Sitemaps) < sitemapLinks {
+			return nil
+		}
+		item.Links = w.dropKnown(item.Links)
+		if !w.add(item, nil) {
+			return full
+		}
+		item = &iut.Item{}
+		return nil
+	}
+	res, err := readSafely(s.URL, body, take)
+	item.Links = w.dropKnown(item.Links)
+	switch {
+	case errors.Is(err, full):
+		return nil, false
+	case err != nil:
+		w.opts.Log.Warn("sitemap", "err", err)
+		s.State, s.Reason = storage.SitemapFailed, "panic"
+		return item, true
+	case res.Kind == sitemap.None:
+		s.State, s.Reason = storage.SitemapFailed, noSitemap
+		return item, true
+	}
+	s.State = storage.SitemapRead
+	switch {
+	case res.Cut:
+		s.Reason = "cut"
+	case deepest:
+		s.Reason = "nesting"
+	}
+	return item, true
+}
+
+// readSafely is sitemap.Read. What panics is the sitemap's fault, not the crawl's.
+func readSafely(url string, body []byte, take func(string) error) (res sitemap.Result, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("read %s: panic: %v", url, p)
+		}
+	}()
+	return sitemap.Read(url, bytes.NewReader(body), sitemap.Options{}, take)
+}
+
+// admitLoc makes a record's link of a URL that a sitemap names, one link from a seed, or gives the
+// reason why it gets no record.
+func (l *Linker) admitLoc(source, loc string) (link storage.Link, rejected string) {
+	url := l.strip.Apply(loc)
+	if reason := l.reject(url); reason != "" {
+		return link, reason
+	}
+	return storage.Link{URL: url, Source: source, Depth: 1, Held: l.budgets.form(url)}, ""
+}
