@@ -10,6 +10,7 @@ import (
 	"urltree/crawler/fetch"
 	"urltree/crawler/frontier"
 	"urltree/crawler/scope"
+	"urltree/crawler/sitemap"
 	"urltree/iut"
 	"urltree/storage"
 )
@@ -117,7 +118,9 @@ func (w *worker) again(item *iut.Item, reason string) {
 func (w *worker) page(item *iut.Item, res *fetch.Response) {
 	page := &item.Outcome.Page
 	page.Media, page.Charset, page.Flags = res.Media, res.Charset, flagNone
-	if res.Unwanted {
+	accepted := w.opts.accepts(res.Media)
+	if res.Unwanted || !accepted && !sitemap.Detect(res.Body.Bytes()).Feed() {
+		res.Body.Release()
 		item.Refuse("type")
 		return
 	}
@@ -136,6 +139,9 @@ func (w *worker) page(item *iut.Item, res *fetch.Response) {
 		w.opts.Log.Warn("parse", "err", err)
 		res.Body.Release()
 		item.Fail("panic")
+	case !accepted:
+		res.Body.Release()
+		item.Refuse("type") // the links of a feed count all the same
 	case (noindex || meta) && !w.opts.IgnoreRobots:
 		res.Body.Release()
 		item.Refuse("noindex") // its links count all the same

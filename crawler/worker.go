@@ -216,7 +216,7 @@ func (w *worker) url(loan *frontier.Loan, row *storage.Row) (done bool, next int
 	start := time.Now()
 	w.flying.Add(1)
 	res, err := w.client.Get(w.transfers, row.URL, fetch.Request{
-		Accept: acceptHeader, Wants: w.opts.accepts, KeepLarge: w.opts.CutLarge,
+		Accept: acceptHeader, Wants: w.wants, KeepLarge: w.opts.CutLarge,
 		KeepBroken: int(row.Tries) >= w.opts.Retries, // the last try keeps what there is
 	})
 	w.flying.Add(-1)
@@ -306,6 +306,12 @@ func weigh(item *iut.Item) int64 {
 func pathOf(url string) string { return url[len(storage.Origin(url)):] }
 
 const acceptHeader = "text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.1"
+
+// wants tells whether the body of an answer is read: to be stored, or for its links if it is a
+// feed. JSON of no special kind hardly ever is one.
+func (w *worker) wants(media string) bool {
+	return w.opts.accepts(media) || extract.IsFeed(media) && media != "application/json"
+}
 
 // parsePage finds links and metadata of an answer. What panics is the page's fault, not the crawl's.
 func (w *worker) parsePage(item *iut.Item, res *fetch.Response) (noindex bool, err error) {

@@ -85,9 +85,9 @@ type Record struct {
 }
 
 // GaveLinks tells whether the links of an answer without a folder counted: only the same answer,
-// given again, can tell them once more.
+// given again, can tell them once more. Of what is refused for its type only a feed is read.
 func (r *Record) GaveLinks() bool {
-	return r.State == Refused && (r.Reason == "noindex" || r.Reason == Duplicate)
+	return r.State == Refused && (r.Reason == "noindex" || r.Reason == Duplicate || r.Reason == "type" && r.Bytes > 0)
 }
 
 // reopen makes the record pending again, as if nobody had asked yet.

@@ -99,6 +99,7 @@ func (f *flags) crawl() []group {
 			flag("max-url-length", number{p: &f.maxURL, least: 1}, "refuse URLs of more than `N` bytes"),
 			flag("strip-params", params{&f.strip}, "take these query `PARAMETERS` out of all URLs, comma-separated: utm_*,PHPSESSID; fixed when the tree is made"),
 			flag("strip-www", toggle{&f.strip.WWW}, "take www. off all host names; fixed when the tree is made"),
+			flag("sitemaps", enabled{&o.NoSitemaps}, "read the sitemaps that robots.txt names, and /sitemap.xml, for the URLs of pages; -sitemaps=false does not"),
 			flag("robots", choice{&f.robots, []string{"obey", "ignore"}}, "whether to `obey` or ignore robots.txt and noindex"),
 			flag("nofollow", choice{&f.nofollow, []string{"page", "all", "none"}}, "whose nofollow to obey: that of a `page`, all (of single links too), or none"),
 		}},

@@ -70,7 +70,7 @@ Flags
   Each is also an environment variable, such as ` + envOf("max-pages") + ` for -max-pages;
   the command line wins, repeatable flags add up. Flags stand before the URLs. A TIME is
   like 300ms, 90s, 20m or 10h, a SIZE like 500KiB, 16MiB or 2GB. Flags without a value
-  are off by default.
+  are off by default, but for -sitemaps.
 `)
 	for _, g := range groups {
 		fmt.Fprintf(&b, "\n%s\n", g.title)

@@ -257,6 +257,25 @@ func (v toggle) Set(s string) error {
 func (v toggle) String() string   { return "" }
 func (v toggle) IsBoolFlag() bool { return true }
 
+// enabled is a flag without a value that is on by default.
+type enabled struct{ off *bool }
+
+func (v enabled) Set(s string) error {
+	on := !*v.off
+	err := toggle{&on}.Set(s)
+	*v.off = !on
+	return err
+}
+
+func (v enabled) String() string {
+	if v.off != nil && *v.off {
+		return "off"
+	}
+	return "on"
+}
+
+func (v enabled) IsBoolFlag() bool { return true }
+
 // types are media types, comma-separated.
 type types struct{ p *[]string }
 

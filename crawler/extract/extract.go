@@ -39,7 +39,7 @@ const (
 // Facts are what is known of an answer besides its body.
 type Facts struct {
 	URL         string   // canonical
-	Media       string   // media type without parameters; only HTML and XHTML have links inside
+	Media       string   // media type without parameters; only HTML, XHTML and feeds have links inside
 	Charset     string   // of the header, or the one used before; "" or an unknown label: from the body
 	HeaderLinks []string // canonical URLs from Link headers: the first links of the page
 	NoFollow    bool     // a header says nofollow
@@ -59,7 +59,7 @@ type Options struct {
 // A Link is a reference to another page, or to the page itself.
 type Link struct {
 	URL     string // canonical
-	Element string // name of the element, or "header"
+	Element string // name of the element, "header" or "feed"
 	Rel     string // its rel attribute in lower case
 }
 
@@ -95,6 +95,8 @@ func Parse(f Facts, body []byte, o Options) Result {
 			}
 		}
 		p.scan(r, xhtml)
+	} else if IsFeed(f.Media) {
+		p.feed(f, body)
 	}
 	p.resolve(f)
 	if p.Charset != "" {
@@ -120,7 +122,7 @@ func charsetOf(body []byte, label string) (encoding.Encoding, string) {
 // A reference is a link before its URL is known.
 type reference struct {
 	Link
-	ref string // as written; not used for a header link
+	ref string // as written; not used where URL is known
 }
 
 // A page collects what scan sees; references wait for resolve, since a base element counts for
@@ -161,7 +163,7 @@ func (p *page) resolve(f Facts) {
 			p.Cut = true
 			return
 		}
-		if r.Element != "header" {
+		if r.URL == "" {
 			r.URL, err = base.Resolve(p.reference(r.ref))
 		} else {
 			err = nil

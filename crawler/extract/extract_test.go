@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -502,5 +503,40 @@ func TestManyLinks(t *testing.T) {
 	whole := b.Bytes()[:bytes.LastIndexByte(b.Bytes()[:b.Len()-200], '<')]
 	if r := Parse(Facts{URL: "http://a.org/", Media: "text/html"}, whole, Options{}); r.Cut || len(r.Links) > maxRefs {
 		t.Errorf("%d links, cut %v: none too many", len(r.Links), r.Cut)
+	}
+}
+
+// TestFeed: the links of a feed are those of its items, whatever XML media type it has; other
+// XML and JSON has none.
+func TestFeed(t *testing.T) {
+	const rss = `<rss><channel><link>/no</link><item><link>/a</link></item><item><link>mailto:x</link></item></channel></rss>`
+	for _, tt := range []struct {
+		name, media, body string
+		f                 Facts
+		want              string
+	}{
+		{"RSS", "application/rss+xml", rss, Facts{}, "header:https://h.test/h feed:https://h.test/a"},
+		{"RSS as XML", "Text/XML", rss, Facts{}, "header:https://h.test/h feed:https://h.test/a"},
+		{"RSS as text", "text/plain", rss, Facts{}, "header:https://h.test/h"},
+		{"Atom", "application/atom+xml", `<feed><entry><link href="../b"/></entry></feed>`, Facts{}, "header:https://h.test/h feed:https://h.test/b"},
+		{"JSON", "application/json", `{"version":"https://jsonfeed.org/version/1","items":[{"url":"c"}]}`, Facts{}, "header:https://h.test/h feed:https://h.test/f/c"},
+		{"nofollow", "application/rss+xml", rss, Facts{NoFollow: true}, ""},
+		{"sitemap", "application/xml", `<urlset><url><loc>/a</loc></url></urlset>`, Facts{}, "header:https://h.test/h"},
+		{"other JSON", "application/json", `{"items":[{"url":"c"}]}`, Facts{}, "header:https://h.test/h"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.f.URL, tt.f.Media, tt.f.HeaderLinks = "https://h.test/f/x.xml", tt.media, []string{"https://h.test/h"}
+			res := Parse(tt.f, []byte(tt.body), Options{})
+			var got []string
+			for _, l := range res.Links {
+				got = append(got, l.Element+":"+l.URL)
+			}
+			if strings.Join(got, " ") != tt.want || res.Cut || res.Charset != "" || res.Meta != nil {
+				t.Errorf("%q, %+v; want %s", got, res, tt.want)
+			}
+			if again := Parse(tt.f, []byte(tt.body), Options{}); !reflect.DeepEqual(again, res) {
+				t.Errorf("a second time %+v, first %+v", again, res)
+			}
+		})
 	}
 }

@@ -136,6 +136,22 @@ func sample(t *testing.T) *Inspector {
 	slow.Row.Tries = 3
 	commit(t, i, slow, outcome("https://example.org/private", storage.Refused, "robots", storage.Page{}))
 
+	const index = "https://example.org/sitemap.xml"
+	sitemaps := &storage.Outcome{Sitemap: &storage.Sitemap{
+		URL: index, State: storage.SitemapRead, Level: 1, Source: "https://example.org/robots.txt",
+		Tries: 1, Time: time.Now().Unix(), Status: 200, Locs: 3, Outside: 1,
+	}}
+	for _, name := range []string{"a", "b", "c"} {
+		sitemaps.Sitemaps = append(sitemaps.Sitemaps, storage.Sitemap{URL: "https://example.org/" + name + ".xml", Level: 2, Source: index})
+	}
+	sitemaps.Links = []storage.Link{{URL: "https://example.org/alone", Source: index, Depth: 1}}
+	failed := sitemaps.Sitemaps[0]
+	failed.State, failed.Reason, failed.Tries, failed.Time, failed.Status = storage.SitemapFailed, "no-sitemap", 1, time.Now().Unix(), 200
+	later := sitemaps.Sitemaps[1]
+	later.State, later.Reason, later.Tries, later.Due = storage.SitemapOpen, "http-5xx", 2, time.Now().Add(time.Hour).UnixNano()
+	guess := storage.Sitemap{URL: "https://example.org:8443/sitemap.xml", State: storage.SitemapRead, Level: 1, Time: time.Now().Unix(), Reason: "redirect"}
+	commit(t, i, sitemaps, &storage.Outcome{Sitemap: &failed}, &storage.Outcome{Sitemap: &later}, &storage.Outcome{Sitemap: &guess})
+
 	due := time.Now().Add(time.Minute).UnixNano()
 	again := outcome("https://example.org:8443/", storage.Pending, "", storage.Page{})
 	again.Next = storage.Row{Range: storage.Later, Due: due, Reason: "http-5xx", Tries: 1}

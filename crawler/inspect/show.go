@@ -156,6 +156,9 @@ func (i *Inspector) way(ctx context.Context, r *storage.Record, w io.Writer) err
 			return context.Cause(ctx)
 		}
 		how, back := "linked by", r.Source
+		if i.isSitemap(back) {
+			how = "in the sitemap"
+		}
 		if r.Via != "" {
 			how, back = "redirected from", r.Via
 		}

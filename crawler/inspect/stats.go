@@ -15,7 +15,7 @@ import (
 
 // stats writes the totals of the index, the outcomes and the runs, and what the crawl that is
 // going on says of itself.
-func (i *Inspector) stats(_ context.Context, args []string, w *bufio.Writer) error {
+func (i *Inspector) stats(ctx context.Context, args []string, w *bufio.Writer) error {
 	if _, err := parse(usageStats, args); err != nil {
 		return err
 	}
@@ -35,6 +35,9 @@ func (i *Inspector) stats(_ context.Context, args []string, w *bufio.Writer) err
 	total("  failed", t.Failed)
 	total("  refused", t.Refused)
 	total("bytes stored", t.Bytes)
+	if err := i.sitemaps(ctx, total); err != nil {
+		return err
+	}
 	// n fingerprints of 64 bits: the number of pairs over the number of values.
 	fmt.Fprintf(w, "%-22s %12.2g\n", "expected filter losses", math.Ldexp(float64(t.Records())*float64(t.Records()), -65))
 

@@ -16,6 +16,10 @@ import (
 func (i *Inspector) why(ctx context.Context, url string, w *bufio.Writer) error {
 	say := func(format string, args ...any) { fmt.Fprintln(w, clean(fmt.Sprintf(format, args...))) }
 	r, err := i.record(url)
+	sitemap, serr := i.sitemap(url, say)
+	if serr != nil || sitemap && errors.Is(err, ErrNotFound) {
+		return serr
+	}
 	if errors.Is(err, ErrNotFound) {
 		say("%s is not known: it is no seed, and no answer so far named it as a link that counts.", url)
 		i.admission(url, say)
@@ -184,6 +188,8 @@ func (i *Inspector) origin(r *storage.Record, say func(string, ...any)) {
 		say("It was found as the target of a redirect from %s.", r.Via)
 	case r.Source == storage.Seed:
 		say("It is a seed.")
+	case i.isSitemap(r.Source):
+		say("It was found in the sitemap %s.", r.Source)
 	default:
 		say("It was found as a link on %s, at depth %d.", orDash(r.Source), r.Depth)
 	}
@@ -270,6 +276,12 @@ func meaning(reason string) string {
 		return "A page with the same content was stored already (-skip-duplicates); its links count all the same."
 	case "type":
 		return "The media type is none that is kept."
+	case "no-sitemap":
+		return "The answer is neither a sitemap nor a feed."
+	case "cut":
+		return "It is larger than a sitemap may be (50,000 URLs, 50 MiB), or its end is damaged: the rest was left out."
+	case "nesting":
+		return "It is an index of sitemaps too deep in other indexes: what it names was left out."
 	case "length":
 		return "The URL is too long."
 	// Held, or rejected.

@@ -1,0 +1,76 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"urltree/storage"
+)
+
+// sitemap tells in sentences what became of a sitemap, or what it waits for. It is false for a URL
+// that is none.
+func (i *Inspector) sitemap(url string, say func(string, ...any)) (bool, error) {
+	s, ok, err := i.Index.Sitemap(url)
+	if err != nil || !ok {
+		return false, err
+	}
+	switch s.State {
+	case storage.SitemapRead:
+		say("%s was read as a sitemap, %s: %s.", url, stamp(s.Time), named(&s))
+	case storage.SitemapFailed:
+		say("%s could not be read as a sitemap: %s, %s.", url, s.Reason, stamp(s.Time))
+	default:
+		say("%s is a sitemap that is still to be read.", url)
+		if s.Due > time.Now().UnixNano() {
+			say("It is not asked before %s.", instant(s.Due))
+		}
+		if s.Tries > 0 {
+			say("It has been asked %s. The last time it came to: %s.", times(s.Tries), orDash(s.Reason))
+		}
+	}
+	explain(s.Reason, say)
+	if s.Source == "" {
+		say("It was looked for because sitemaps usually have this name.")
+	} else {
+		say("It is named by %s.", s.Source)
+	}
+	return true, nil
+}
+
+// named tells what a sitemap came to.
+func named(s *storage.Sitemap) string {
+	switch {
+	case s.Reason == "redirect":
+		return "it redirects"
+	case s.Outside > 0:
+		return fmt.Sprintf("it names %d URLs, %d of them outside of this crawl or beyond -max-held", s.Locs, s.Outside)
+	}
+	return fmt.Sprintf("it names %d URLs", s.Locs)
+}
+
+// sitemaps writes how many sitemaps there are, by state, where there are any.
+func (i *Inspector) sitemaps(ctx context.Context, total func(string, int64)) error {
+	n := map[storage.SitemapState]int64{}
+	var locs int64
+	err := i.Index.EachSitemap(ctx, func(s storage.Sitemap) {
+		n[s.State]++
+		if s.State == storage.SitemapRead {
+			locs += int64(s.Locs)
+		}
+	})
+	if err != nil || len(n) == 0 {
+		return err
+	}
+	total("sitemaps read", n[storage.SitemapRead])
+	total("  URLs in them", locs)
+	total("sitemaps to be read", n[storage.SitemapOpen])
+	total("sitemaps failed", n[storage.SitemapFailed])
+	return nil
+}
+
+// isSitemap tells whether a source is a sitemap, from which links came.
+func (i *Inspector) isSitemap(source string) bool {
+	s, ok, err := i.Index.Sitemap(source)
+	return err == nil && ok && s.State != storage.SitemapFailed
+}
