@@ -149,7 +149,7 @@ func TestKill(t *testing.T) {
 func testKill(t *testing.T, kind testweb.Kind, seed uint64) {
 	web := testweb.New(testweb.Options{
 		Kind: kind, Hosts: killHosts, Pages: killPages, Seed: seed, MinSize: 300, MaxSize: 3000,
-		Latency: 2 * time.Millisecond, Redirects: .05, Errors: .003, Texts: .02, Images: .02, NoIndex: .03, Private: .02,
+		Latency: 2 * time.Millisecond, Redirects: .05, Errors: .003, Texts: .02, Images: .02, NoIndex: .03, Private: .02, Hidden: .1,
 	})
 	if err := web.Start(0); err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -37,7 +38,14 @@ func (w *Web) serve(rw http.ResponseWriter, r *http.Request, host string) {
 		if w.opts.Private > 0 {
 			rules = "User-agent: *\nDisallow: /private/\n"
 		}
+		if w.opts.Hidden > 0 {
+			rules += "Sitemap: /maps.xml\n"
+		}
 		w.send(rw, "text/plain; charset=utf-8", []byte(rules))
+		return
+	}
+	if ok && (strings.HasPrefix(path, "/maps") || path == "/sitemap.xml") {
+		w.serveSitemap(rw, path, h)
 		return
 	}
 	if r.URL.RawQuery != "" {
@@ -125,6 +133,9 @@ func (w *Web) links(n int) []int {
 			}
 		}
 		// A target has one way in; to link to it would not be wrong, but would hide its loss.
+		if slices.Contains(w.unlinked[w.hostNumber(m)], int32(m)) {
+			continue
+		}
 		if p := w.parent[m]; p < 0 || w.classes[p] != redirect {
 			to = append(to, m)
 		}

@@ -7,6 +7,8 @@
 // lost URL shows. [Linked] adds links that favour low numbers, as a power law. [Changing] is a tree whose
 // pages answer in another way when they are asked again.
 //
+// A hidden page has no parent: only a sitemap of its host names it.
+//
 // A redirect has one child, its target. Pages that fail or that a crawler refuses have none.
 package testweb
 
@@ -14,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -59,6 +62,7 @@ type Options struct {
 	Images    float64 // share of image/png, refused by type
 	NoIndex   float64 // share that asks not to be kept and has links of its own
 	Private   float64 // share that robots.txt forbids
+	Hidden    float64 // share of HTML pages that only sitemaps name
 }
 
 // What a page is. Only plain and noindex pages have links; they are the parents.
@@ -74,6 +78,7 @@ const (
 	text
 	image
 	private
+	hidden // while a page is drawn; then it is plain
 )
 
 // A Web is a made-up web. Between New and Start its origins have no port.
@@ -82,6 +87,7 @@ type Web struct {
 	classes  []class
 	parent   []int32 // -1 for seeds
 	children [][]int32
+	unlinked [][]int32 // hidden pages by host
 	filler   []byte
 
 	port   int
@@ -93,6 +99,7 @@ type Web struct {
 	robots []atomic.Int32 // requests for robots.txt by host
 	mu     sync.Mutex
 	other  map[string]int // guarded by mu; requests for what is no page
+	maps   map[string]int // guarded by mu; requests for sitemaps, by URL
 }
 
 // New makes the web. The same options give the same web, whatever the port.
@@ -114,11 +121,13 @@ func New(opts Options) *Web {
 		classes:  make([]class, opts.Pages),
 		parent:   make([]int32, opts.Pages),
 		children: make([][]int32, opts.Pages),
+		unlinked: make([][]int32, opts.Hosts),
 		filler:   makeFiller(opts.Seed, max(opts.MaxSize, imageSize)+fillerSpan),
 		hostOf:   make(map[string]int, opts.Hosts),
 		asked:    make([]atomic.Int32, opts.Pages),
 		robots:   make([]atomic.Int32, opts.Hosts),
 		other:    make(map[string]int),
+		maps:     make(map[string]int),
 	}
 	for h := range opts.Hosts {
 		w.hostOf[hostName(h)] = h
@@ -137,7 +146,11 @@ func (w *Web) plant() {
 		if int(n) >= w.opts.Hosts {
 			w.classes[n] = w.draw(&r)
 		}
-		if int(n) >= w.seeds() {
+		if w.classes[n] == hidden {
+			w.classes[n] = plain
+			h := w.hostNumber(int(n))
+			w.unlinked[h] = append(w.unlinked[h], n)
+		} else if int(n) >= w.seeds() {
 			if len(waiting) > 0 && w.classes[n] != redirect {
 				w.parent[n], waiting = waiting[0], waiting[1:]
 			} else {
@@ -175,6 +188,7 @@ func (w *Web) draw(r *random) class {
 		{w.opts.Images, image},
 		{w.opts.NoIndex, noIndex},
 		{w.opts.Private, private},
+		{w.opts.Hidden, hidden},
 	} {
 		if u < share.of {
 			return share.is
@@ -236,7 +250,7 @@ func (w *Web) Seeds() []string {
 	return urls
 }
 
-// Requests gives how often each URL was asked for, without robots.txt and without those never asked for.
+// Requests gives how often each URL was asked for, without robots.txt and sitemaps, and without those never asked for.
 func (w *Web) Requests() map[string]int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -263,11 +277,19 @@ func (w *Web) Robots() map[string]int {
 	return m
 }
 
+// Sitemaps gives how often each sitemap was asked for, there or not.
+func (w *Web) Sitemaps() map[string]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.maps)
+}
+
 // Reset forgets all requests; so a [Changing] web gives first answers again.
 func (w *Web) Reset() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	clear(w.other)
+	clear(w.maps)
 	for n := range w.asked {
 		w.asked[n].Store(0)
 	}
@@ -284,7 +306,7 @@ type Answer struct {
 	Refused    map[string]string // "robots", "type" or "noindex"
 }
 
-// Answer follows the links from the seeds.
+// Answer follows the links from the seeds, and the sitemaps of each host of which a page is known.
 func (w *Web) Answer() Answer {
 	a := Answer{
 		Redirected: make(map[string]string),
@@ -292,6 +314,7 @@ func (w *Web) Answer() Answer {
 		Refused:    make(map[string]string),
 	}
 	known := make([]bool, w.opts.Pages)
+	reached := make([]bool, w.opts.Hosts)
 	var todo []int
 	for n := range w.seeds() {
 		known[n] = true
@@ -300,6 +323,13 @@ func (w *Web) Answer() Answer {
 	for len(todo) > 0 {
 		n := todo[0]
 		todo = todo[1:]
+		if h := w.hostNumber(n); !reached[h] {
+			reached[h] = true
+			for _, m := range w.unlinked[h] {
+				known[m] = true
+				todo = append(todo, int(m))
+			}
+		}
 		url := w.url(n)
 		switch w.classes[n] {
 		case plain, text:
