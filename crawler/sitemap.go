@@ -69,6 +69,9 @@ func (w *worker) askSitemap(loan *frontier.Loan) error {
 	if ok, _ := rules.Allowed(pathOf(s.URL)); !ok {
 		return w.refuseSitemap(loan, s, "robots")
 	}
+	if w.fetching.Err() != nil {
+		return nil
+	}
 	start := time.Now()
 	w.flying.Add(1)
 	res, err := w.client.Get(w.transfers, s.URL, fetch.Request{

@@ -503,6 +503,20 @@ func TestFeeds(t *testing.T) {
 		}
 		requireChecked(t, dir)
 	})
+	t.Run("refused, and with a wider scope later", func(t *testing.T) {
+		other := newSiteAt(t, "127.0.0.2", map[string]string{"/x": "x"})
+		s := newSite(t, map[string]string{
+			"/": "<a href=/f.rss>x</a>", "/f.rss": "<rss><channel><item><link>" + other.addr + "/x</link></item></channel></rss>",
+		})
+		dir := t.TempDir()
+		if pages, _ := s.crawl(dir, func(o *crawler.Options) { o.Scope = scope.Host }); len(pages) != 1 {
+			t.Errorf("pages %q, want the home page", pages)
+		}
+		if pages, _ := s.crawl(dir, nil); !slices.Contains(pages, other.addr+"/x") {
+			t.Errorf("pages %q, want what the feed names elsewhere", pages)
+		}
+		requireChecked(t, dir)
+	})
 	t.Run("stored", func(t *testing.T) {
 		s := newSite(t, texts())
 		dir := t.TempDir()
