@@ -2,7 +2,6 @@ package crawler
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"net/http"

@@ -195,7 +195,7 @@ func TestSitemapCut(t *testing.T) {
 		t.Errorf("%+v, %v; want 5 links cut and 1 outside", got, err)
 	}
 	var fresh []Sitemap
-	err := x.RereadSitemaps(t.Context(), func(l []Sitemap) { fresh = l })
+	err := x.RereadSitemaps(t.Context(), func(l []Sitemap, _ uint64) { fresh = l })
 	if err != nil || len(fresh) != 1 || fresh[0].Outside != 0 {
 		t.Errorf("%+v, %v", fresh, err)
 	}
