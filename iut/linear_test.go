@@ -204,14 +204,18 @@ func (c *crowd) committed(set []*iut.Item, done storage.Committed) {
 	for _, row := range done.Fresh {
 		fresh[row.URL] = true
 	}
-	c.frontier.Add(done.Fresh)
+	c.frontier.Add(done.Fresh, done.Tx)
 	var gone []frontier.Done
+	var times []storage.HostTimes
 	for i, it := range set {
+		if it.Host != nil {
+			times = append(times, *it.Host)
+		}
 		if it.Row.URL != "" {
 			gone = append(gone, frontier.Done{Row: it.Row, Next: done.Next[i]})
 		}
 	}
-	c.frontier.Done(gone)
+	c.frontier.Done(gone, times)
 	c.waitMu.Lock()
 	defer c.waitMu.Unlock()
 	for _, it := range set {
