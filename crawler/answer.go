@@ -135,6 +135,10 @@ func (w *worker) page(item *iut.Item, res *fetch.Response) {
 	page.Bytes, page.Digest = res.Body.Len(), res.Body.Digest()
 	meta, err := w.parsePage(item, res)
 	switch {
+	case errors.Is(err, errParseBudget):
+		w.opts.Log.Warn("parse", "url", item.Row.URL, "err", err)
+		res.Body.Release()
+		item.Fail("parse-budget")
 	case err != nil:
 		w.opts.Log.Warn("parse", "err", err)
 		res.Body.Release()

@@ -42,8 +42,13 @@ type Linker struct {
 func (l *Linker) AddSeed(url string) { l.scope.AddSeed(url) }
 
 // Parse gives the admitted links of a stored page, in page order, repeats left out, and its
-// metadata without those that only the header had.
-func (l *Linker) Parse(f iut.Facts, body []byte) iut.Parsed {
+// metadata without those that only the header had. A page that makes it panic has neither.
+func (l *Linker) Parse(f iut.Facts, body []byte) (parsed iut.Parsed) {
+	defer func() {
+		if recover() != nil {
+			l.count(map[string]int{"panic": 1})
+		}
+	}()
 	page := extract.Parse(extractFacts(f), body, l.opts)
 	return iut.Parsed{Links: l.admit(page, f), Meta: page.Meta}
 }
@@ -110,6 +115,9 @@ func (l *Linker) count(rejected map[string]int) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.rejected == nil {
+		l.rejected = map[string]int64{}
+	}
 	for reason, n := range rejected {
 		l.rejected[reason] += int64(n)
 	}
@@ -128,7 +136,7 @@ func (o *Options) linker() *Linker {
 		opts:   extract.Options{Token: robots.Token(o.UserAgent), NoFollow: o.NoFollow, Assets: o.Assets},
 		strip:  o.Strip,
 		scope:  scope.New(scope.Options{Mode: o.Scope, Include: o.Include, Exclude: o.Exclude}),
-		limits: o.limits(), budgets: o.Budgets, rejected: map[string]int64{},
+		limits: o.limits(), budgets: o.Budgets,
 	}
 }
 

@@ -49,7 +49,8 @@ func TestMetadata(t *testing.T) {
 	want := map[string]*storage.Meta{
 		"/": {
 			Title: "Café & bar", Description: "Best in town", Language: "en", Canonical: origin + "/other",
-			Headings: []storage.Heading{{Level: 1, Text: "Menu"}, {Level: 2, Text: "Drinks all"}},
+			Headings:  []storage.Heading{{Level: 1, Text: "Menu"}, {Level: 2, Text: "Drinks all"}},
+			LinkTexts: []string{"all"},
 		},
 		"/header": {Language: "de", RobotsHeader: "noarchive, googlebot: none"},
 		"/plain":  nil, "/noindex": nil, "/other": nil, "/missing": nil,

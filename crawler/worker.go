@@ -313,7 +313,11 @@ func (w *worker) wants(media string) bool {
 	return w.opts.accepts(media) || extract.IsFeed(media) && media != "application/json"
 }
 
-// parsePage finds links and metadata of an answer. What panics is the page's fault, not the crawl's.
+// errParseBudget says that a page asks for more work than one may.
+var errParseBudget = errors.New("parse-budget")
+
+// parsePage finds links and metadata of an answer. What panics is the page's fault, not the
+// crawl's, and so is errParseBudget.
 func (w *worker) parsePage(item *iut.Item, res *fetch.Response) (noindex bool, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -327,6 +331,9 @@ func (w *worker) parsePage(item *iut.Item, res *fetch.Response) (noindex bool, e
 	said.Robots = res.Header["X-Robots-Tag"]
 	page := extract.Parse(said, res.Body.Bytes(), w.linker.opts)
 	item.Outcome.Page.Charset = page.Charset
+	if page.Exhausted {
+		return false, errParseBudget
+	}
 	if page.NoFollow {
 		// The folder says so by itself, whatever name the next run looks for.
 		item.Outcome.Page.Flags = addFlag(item.Outcome.Page.Flags, flagNoFollow)

@@ -14,6 +14,7 @@ type Meta struct {
 	Robots       string // directives of its meta elements, as they are written
 	RobotsHeader string // those of its header
 	Headings     []Heading
+	LinkTexts    []string // what its links are called, each once; none is empty
 }
 
 // A Heading is the text of an element h1, h2 or h3.
@@ -21,6 +22,9 @@ type Heading struct {
 	Level uint8
 	Text  string
 }
+
+// levelLink stands where a heading has its level: the text is one of a link.
+const levelLink = 0
 
 func (m *Meta) fields() [6]*string {
 	return [6]*string{&m.Title, &m.Description, &m.Language, &m.Canonical, &m.Robots, &m.RobotsHeader}
@@ -37,6 +41,9 @@ func (m *Meta) Size() (n int) {
 	for _, h := range m.Headings {
 		n += len(h.Text)
 	}
+	for _, s := range m.LinkTexts {
+		n += len(s)
+	}
 	return n
 }
 
@@ -46,6 +53,9 @@ func (m *Meta) append(b []byte) []byte {
 	}
 	for _, h := range m.Headings {
 		b = appendString(append(b, h.Level), h.Text)
+	}
+	for _, s := range m.LinkTexts {
+		b = appendString(append(b, levelLink), s)
 	}
 	return seal(b)
 }
@@ -61,7 +71,15 @@ func decodeMeta(v []byte) (Meta, error) {
 		*s = d.string()
 	}
 	for len(d.b) > 0 {
-		m.Headings = append(m.Headings, Heading{Level: d.byte(), Text: d.string()})
+		level, text := d.byte(), d.string()
+		switch {
+		case level == levelLink:
+			m.LinkTexts = append(m.LinkTexts, text)
+		case m.LinkTexts != nil:
+			d.bad = true // headings stand before
+		default:
+			m.Headings = append(m.Headings, Heading{Level: level, Text: text})
+		}
 	}
 	return m, d.end("metadata")
 }

@@ -22,6 +22,11 @@ func TestMetaRoundTrip(t *testing.T) {
 			m.Headings = append(m.Headings, h)
 			size += len(h.Text)
 		}
+		for range rapid.IntRange(0, 4).Draw(t, "links") {
+			text := rapid.String().Draw(t, "link text")
+			m.LinkTexts = append(m.LinkTexts, text)
+			size += len(text)
+		}
 		v := m.append(nil)
 		got, err := decodeMeta(v)
 		if err != nil || !cmp.Equal(got, m) {
@@ -41,6 +46,32 @@ func TestMetaRoundTrip(t *testing.T) {
 			t.Fatalf("bit at %d: %v", at, err)
 		}
 	})
+}
+
+// A value of a version without link texts is read as ever. One that no version writes is corrupt.
+func TestMetaOld(t *testing.T) {
+	old := make([]byte, 0, 64)
+	for _, s := range []string{"T", "D", "en", "", "", ""} {
+		old = appendString(old, s)
+	}
+	old = appendString(append(old, 1), "A")
+	old = appendString(append(old, 3), "B")
+	want := Meta{Title: "T", Description: "D", Language: "en", Headings: []Heading{{1, "A"}, {3, "B"}}}
+	if got, err := decodeMeta(seal(bytes.Clone(old))); err != nil || !cmp.Equal(got, want) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if v := want.append(nil); !bytes.Equal(v, seal(bytes.Clone(old))) {
+		t.Errorf("without link texts the value is %x", v)
+	}
+	mixed := appendString(append(bytes.Clone(old), levelLink), "link")
+	want.LinkTexts = []string{"link"}
+	if got, err := decodeMeta(seal(bytes.Clone(mixed))); err != nil || !cmp.Equal(got, want) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	mixed = appendString(append(mixed, 2), "heading behind it")
+	if _, err := decodeMeta(seal(mixed)); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("a heading behind link texts: %v", err)
+	}
 }
 
 // Metadata are of stored pages only, and go when the page is asked again.

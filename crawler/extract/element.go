@@ -7,11 +7,17 @@ import (
 )
 
 // elements are the names that may hold links or metadata, with the name each is shown under: a
-// browser takes image for img.
-var elements = map[string]string{
-	"a": "a", "area": "area", "audio": "audio", "base": "base", "embed": "embed", "frame": "frame",
-	"html": "html", "iframe": "iframe", "image": "img", "img": "img", "input": "input", "link": "link", "meta": "meta",
-	"object": "object", "script": "script", "source": "source", "track": "track", "video": "video",
+// browser takes image for img. Assets are what it loads to show the page.
+var elements = map[string]struct {
+	name  string
+	asset bool
+}{
+	"a": {"a", false}, "area": {"area", false}, "base": {"base", false}, "frame": {"frame", false},
+	"html": {"html", false}, "iframe": {"iframe", false}, "link": {"link", false}, "meta": {"meta", false},
+
+	"audio": {"audio", true}, "embed": {"embed", true}, "image": {"img", true}, "img": {"img", true},
+	"input": {"input", true}, "object": {"object", true}, "script": {"script", true},
+	"source": {"source", true}, "track": {"track", true}, "video": {"video", true},
 }
 
 // Attributes that element looks at.
@@ -30,6 +36,7 @@ const (
 	attrProperty
 	attrLang
 	attrXMLLang
+	attrAlt
 	attrCount
 )
 
@@ -37,6 +44,7 @@ var attributeOf = map[string]int{
 	"href": attrHref, "xlink:href": attrXlinkHref, "src": attrSrc, "srcset": attrSrcset, "poster": attrPoster,
 	"data": attrData, "rel": attrRel, "type": attrType, "name": attrName, "content": attrContent,
 	"http-equiv": attrHTTPEquiv, "property": attrProperty, "lang": attrLang, "xml:lang": attrXMLLang,
+	"alt": attrAlt,
 }
 
 // attributes are those of one element, with their character references undone.
@@ -66,6 +74,13 @@ func (p *page) element(name string, a *attributes) {
 			p.refer(name, rel, a.value[attrHref])
 		case a.has[attrXlinkHref]:
 			p.refer(name, rel, a.value[attrXlinkHref])
+		default:
+			return
+		}
+		if name == "area" {
+			p.keepLinkText([]byte(oneLine(a.value[attrAlt], maxLinkText)))
+		} else {
+			p.inLink = !p.linksFull
 		}
 	case "base":
 		if a.has[attrHref] && !p.hasBase {
@@ -88,9 +103,7 @@ func (p *page) element(name string, a *attributes) {
 	case "iframe", "frame":
 		p.load(name, a.value[attrSrc])
 	default:
-		if p.opts.Assets {
-			p.asset(name, a)
-		}
+		p.asset(name, a)
 	}
 }
 

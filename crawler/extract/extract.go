@@ -70,7 +70,10 @@ type Result struct {
 	NoIndex  bool   // by meta robots
 	NoFollow bool   // by meta robots; Facts.NoFollow is not in it
 	Cut      bool   // not all was read: a tag or script is over 4 MiB, or there are too many links
-	// Meta is what the page says about itself, at most 4 KiB of text; nil: nothing, or not HTML.
+	// Exhausted: the page asks for more work than a page may, and was given up. Links, Meta and
+	// what it says to robots are as far as they were known.
+	Exhausted bool
+	// Meta is what the page says about itself, at most 6 KiB of text; nil: nothing, or not HTML.
 	Meta *storage.Meta
 	// NotFollowed counts references that gave no link: "scheme", "syntax" and "length" as weburl
 	// has them, "nofollow". It may be nil.
@@ -78,8 +81,13 @@ type Result struct {
 }
 
 // Parse finds links and metadata of an answer. It never fails: of a damaged page it reads what it can.
-func Parse(f Facts, body []byte, o Options) Result {
-	p := page{opts: o, robots: line{max: maxDirectives}, heading: line{max: maxHeading}}
+func Parse(f Facts, body []byte, o Options) Result { return parse(f, body, o, maxSteps) }
+
+func parse(f Facts, body []byte, o Options, steps int) Result {
+	p := page{
+		opts: o, left: steps, robots: line{max: maxDirectives},
+		heading: line{max: maxHeading}, link: line{max: maxLinkText},
+	}
 	for _, url := range f.HeaderLinks {
 		p.refs = append(p.refs, reference{Link: Link{URL: url, Element: "header"}})
 	}
@@ -91,7 +99,7 @@ func Parse(f Facts, body []byte, o Options) Result {
 		if p.Charset != "utf-8" {
 			r = transform.NewReader(r, e.NewDecoder())
 			if !strings.HasPrefix(p.Charset, "utf-16") && p.Charset != "replacement" {
-				p.query = e
+				p.query = e.NewEncoder()
 			}
 		}
 		p.scan(r, xhtml)
@@ -130,25 +138,32 @@ type reference struct {
 type page struct {
 	Result
 	opts    Options
+	left    int // steps of the budget
 	refs    []reference
 	hasBase bool
 	base    string            // href of the first base element that has one
-	query   encoding.Encoding // of queries; nil: UTF-8
+	query   *encoding.Encoder // of queries; nil: UTF-8
 
 	meta          storage.Meta // as far as it is known
 	ogDescription string       // for a page without another
 	robots        line         // contents of meta elements
 	level         uint8        // of the heading that is open; 0: none
 	heading       line         // its text so far
+	inLink        bool         // an element a with an address is open
+	link          line         // its text so far
+	linkTexts     []byte       // a newline before and behind each; nil: none yet
+	linksFull     bool         // no more link texts
 }
 
 // resolve makes the references links.
 func (p *page) resolve(f Facts) {
 	base, err := weburl.NewBase(f.URL)
+	baseLength := len(f.URL)
 	if err == nil && p.hasBase {
 		// A base that is no web address, such as javascript:, leaves that of the page.
 		if url, err := base.Resolve(p.reference(p.base)); err == nil {
 			base, _ = weburl.NewBase(url)
+			baseLength = len(url)
 		}
 	}
 	defer func() {
@@ -163,10 +178,13 @@ func (p *page) resolve(f Facts) {
 			p.Cut = true
 			return
 		}
+		err = nil
 		if r.URL == "" {
-			r.URL, err = base.Resolve(p.reference(r.ref))
-		} else {
-			err = nil
+			ref := p.reference(r.ref)
+			if !p.spend(workOf(ref, baseLength)) {
+				return
+			}
+			r.URL, err = base.Resolve(ref)
 		}
 		if p.meta.Canonical == "" && r.Element == "link" && err == nil && hasWord(r.Rel, "canonical") && len(r.URL) <= maxCanonical {
 			p.meta.Canonical = r.URL
@@ -204,62 +222,88 @@ func (p *page) skip(reason string) {
 
 // scan reads the markup from r, which is UTF-8.
 func (p *page) scan(r io.Reader, xhtml bool) {
-	z := html.NewTokenizer(r)
-	z.SetMaxBuf(maxToken)
+	in := &source{r: r}
+	z := in.tokenizer()
 	foreign := 0 // open svg and math elements
 	var attrs attributes
 	defer p.endHeading()
-	for inTitle, hidden := false, false; ; {
+	defer p.endLink()
+	for inTitle, rawText := false, false; ; {
 		z.AllowCDATA(xhtml || foreign > 0)
-		switch token := z.Next(); token {
-		case html.ErrorToken:
+		in.tag = tagScan{}
+		if rawText {
+			in.tag.state = noTag
+		}
+		token, size := z.Next(), len(z.Raw())
+		isStart := token == html.StartTagToken || token == html.SelfClosingTagToken
+		steps := stepsToken + size
+		if isStart {
+			steps += stepsTag * size
+		}
+		if !p.spend(steps) {
+			return
+		}
+		switch {
+		case token == html.ErrorToken:
+			p.Exhausted = errors.Is(z.Err(), errAttributes)
 			p.Cut = p.Cut || errors.Is(z.Err(), html.ErrBufferExceeded)
 			return
-		case html.TextToken:
+		case token == html.TextToken:
+			// Text may go on after any byte, unlike all else.
+			goesOn := size >= maxToken && !rawText && !bytes.HasPrefix(z.Raw(), []byte("<!"))
+			if goesOn {
+				in.putBack(z)
+			}
 			switch {
 			case inTitle && p.meta.Title == "":
 				text := line{max: maxText}
 				text.add(z.Text())
 				p.meta.Title = text.take()
-			case p.level > 0 && !hidden && foreign == 0 && !p.heading.full:
-				p.heading.add(z.Text())
+			case !rawText && foreign == 0 && p.wantsText():
+				p.text(z.Text())
 			}
-			inTitle, hidden = false, false
-		case html.EndTagToken:
-			inTitle, hidden = false, false
+			inTitle, rawText = false, false
+			if goesOn {
+				z = in.tokenizer()
+			}
+		case token == html.EndTagToken:
+			inTitle, rawText = false, false
 			name, _ := z.TagName()
 			if isForeign(name) && foreign > 0 {
 				foreign--
 			}
-			switch {
-			case p.level == 0:
-			case level(name) > 0:
-				p.endHeading()
-			default:
-				p.inHeading(name)
-			}
-		case html.StartTagToken, html.SelfClosingTagToken:
+			p.endTag(name)
+		case isStart:
 			name, more := z.TagName()
 			closed := token == html.SelfClosingTagToken && (xhtml || foreign > 0)
+			rawText = !closed && hasRawText(name)
 			// Without scripts noscript is markup. An element closed at once has no raw text.
 			if closed || string(name) == "noscript" {
 				z.NextIsNotRawText()
 			}
-			inTitle = !closed && foreign == 0 && string(name) == "title"
-			if level := level(name); level > 0 && !closed {
-				p.startHeading(level)
-			} else if p.level > 0 {
-				hidden = p.inHeading(name) && !closed
-			}
+			inTitle = rawText && foreign == 0 && string(name) == "title"
 			if isForeign(name) && !closed {
 				foreign++
 			}
-			if element := elements[string(name)]; element != "" {
+			p.startTag(name, closed)
+			if e := elements[string(name)]; e.name != "" && (p.opts.Assets || !e.asset) {
 				attrs.read(z, more)
-				p.element(element, &attrs)
+				p.element(e.name, &attrs)
+				if closed && e.name == "a" {
+					p.endLink()
+				}
 			}
 		}
 	}
+}
+
+// hasRawText tells whether what follows a start tag is text up to its end tag, and not shown.
+func hasRawText(name []byte) bool {
+	switch string(name) {
+	case "script", "style", "title", "textarea", "iframe", "noembed", "noframes", "xmp", "plaintext":
+		return true
+	}
+	return false
 }
 
 func isForeign(name []byte) bool { return string(name) == "svg" || string(name) == "math" }

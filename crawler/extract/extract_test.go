@@ -540,3 +540,5 @@ func TestFeed(t *testing.T) {
 		})
 	}
 }
+// full tells whether tests that take long run too.
+func full() bool { return os.Getenv("URLTREE_FULL") != "" }

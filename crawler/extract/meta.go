@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"bytes"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -10,13 +11,15 @@ import (
 
 // Bounds of Result.Meta, in bytes. What all but headings may take leaves some room for those.
 const (
-	maxMeta       = 4 << 10 // of all texts
+	maxMeta       = 4 << 10 // of all texts but those of links
 	maxText       = 500     // of title and description
 	maxLanguage   = 100
 	maxDirectives = 300  // of page and header, each
 	maxCanonical  = 2048 // a longer one is left out: cut it would be another
 	maxHeading    = 200
 	maxHeadings   = 20
+	maxLinkText   = 100
+	maxLinkTexts  = 2 << 10 // of all together, and a byte between each two
 )
 
 // A line collects text as one line of UTF-8: white space becomes single spaces, other control
@@ -30,6 +33,11 @@ type line struct {
 
 func (l *line) add(text []byte) {
 	for i := 0; i < len(text) && !l.full; {
+		if c := text[i]; c > ' ' && c < 0x7f && !l.space && len(l.text) < l.max { // most are
+			l.text = append(l.text, c)
+			i++
+			continue
+		}
 		r, n := rune(text[i]), 1
 		if r >= utf8.RuneSelf {
 			r, n = utf8.DecodeRune(text[i:])
@@ -55,9 +63,11 @@ func (l *line) add(text []byte) {
 // take gives the text and begins anew.
 func (l *line) take() string {
 	text := string(l.text)
-	l.text, l.space, l.full = l.text[:0], false, false
+	l.reset()
 	return text
 }
+
+func (l *line) reset() { l.text, l.space, l.full = l.text[:0], false, false }
 
 func oneLine(s string, most int) string {
 	l := line{max: most}
@@ -105,15 +115,78 @@ func (p *page) endHeading() {
 	p.level = 0
 }
 
-// inHeading sees to a tag between those of a heading: does text follow that is not shown?
-func (p *page) inHeading(name []byte) (hidden bool) {
-	switch string(name) {
-	case "br", "div", "p":
-		p.heading.add([]byte{' '})
-	case "script", "style", "title", "textarea", "iframe", "noembed", "noframes":
-		return true
+// startTag sees to the texts that end with a tag, begin with it or go on.
+func (p *page) startTag(name []byte, closed bool) {
+	if level := level(name); level > 0 && !closed {
+		p.startHeading(level)
 	}
-	return false
+	if string(name) == "a" {
+		p.endLink()
+	}
+	p.separate(name)
+}
+
+func (p *page) endTag(name []byte) {
+	if level(name) > 0 {
+		p.endHeading()
+	}
+	if string(name) == "a" {
+		p.endLink()
+	}
+	p.separate(name)
+}
+
+// separate adds a space to open texts at a tag that begins or ends a line.
+func (p *page) separate(name []byte) {
+	if p.level == 0 && !p.inLink {
+		return
+	}
+	switch string(name) {
+	case "br", "div", "p", "li", "dd", "dt", "td", "h1", "h2", "h3", "h4", "h5", "h6":
+		p.text([]byte{' '})
+	}
+}
+
+// wantsText tells whether text that follows belongs to a heading or link.
+func (p *page) wantsText() bool {
+	return p.level > 0 && !p.heading.full || p.inLink && !p.link.full
+}
+
+func (p *page) text(text []byte) {
+	if p.level > 0 {
+		p.heading.add(text)
+	}
+	if p.inLink {
+		p.link.add(text)
+	}
+}
+
+// endLink keeps the text of the element a that is open.
+func (p *page) endLink() {
+	if p.inLink {
+		p.keepLinkText(p.link.text)
+		p.link.reset()
+		p.inLink = false
+	}
+}
+
+// keepLinkText keeps a text once. The first that is too long for what is left ends the list.
+func (p *page) keepLinkText(text []byte) {
+	if len(text) == 0 || p.linksFull {
+		return
+	}
+	old := len(p.linkTexts)
+	if old == 0 {
+		p.linkTexts = append(p.linkTexts, '\n')
+		old = 1
+	}
+	if p.linksFull = old+len(text) > maxLinkTexts; p.linksFull {
+		return
+	}
+	p.linkTexts = append(append(p.linkTexts, text...), '\n')
+	if bytes.Contains(p.linkTexts[:old], p.linkTexts[old-1:]) {
+		p.linkTexts = p.linkTexts[:old]
+	}
 }
 
 // describe takes what a meta element says about the page.
@@ -149,6 +222,9 @@ func (p *page) finish(f Facts) *storage.Meta {
 			break
 		}
 		m.Headings = headings[:i+1]
+	}
+	if len(p.linkTexts) > 1 {
+		m.LinkTexts = strings.Split(string(p.linkTexts[1:len(p.linkTexts)-1]), "\n")
 	}
 	if m.Size() == 0 {
 		return nil

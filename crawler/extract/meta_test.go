@@ -2,6 +2,7 @@ package extract
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,8 +17,15 @@ func metaLaw(t *testing.T, m *storage.Meta) {
 	if m == nil {
 		return
 	}
-	if m.Size() == 0 || m.Size() > maxMeta || len(m.Headings) > maxHeadings {
-		t.Errorf("%d bytes, %d headings", m.Size(), len(m.Headings))
+	texts := 0
+	for i, text := range m.LinkTexts {
+		texts += len(text)
+		if text == "" || slices.Contains(m.LinkTexts[:i], text) {
+			t.Errorf("link text %d: %q is empty or a repeat", i, text)
+		}
+	}
+	if m.Size() == 0 || m.Size()-texts > maxMeta || texts > maxLinkTexts || len(m.Headings) > maxHeadings {
+		t.Errorf("%d bytes, %d of links, %d headings", m.Size(), texts, len(m.Headings))
 	}
 	check := func(what, text string, most int) {
 		t.Helper()
@@ -37,11 +45,15 @@ func metaLaw(t *testing.T, m *storage.Meta) {
 			t.Errorf("heading %+v", h)
 		}
 	}
+	for _, text := range m.LinkTexts {
+		check("link text", text, maxLinkText)
+	}
 }
 
 func TestMeta(t *testing.T) {
 	h := func(level uint8, text string) storage.Heading { return storage.Heading{Level: level, Text: text} }
 	headings := func(list ...storage.Heading) storage.Meta { return storage.Meta{Headings: list} }
+	links := func(texts ...string) storage.Meta { return storage.Meta{LinkTexts: texts} }
 	html := Facts{URL: pageURL, Media: "text/html", Charset: "utf-8"}
 	with := func(change func(*Facts)) Facts {
 		f := html
@@ -89,11 +101,22 @@ func TestMeta(t *testing.T) {
 		{"canonical that is no URL", html, `<link rel=canonical href=mailto:x><link rel=canonical href=d>`, storage.Meta{Canonical: "https://example.org/dir/d"}},
 		{"canonical too long", html, `<link rel=canonical href=` + strings.Repeat("c", maxCanonical) + `>`, storage.Meta{}},
 
-		{"markup in a heading", html, "<h1 id=x>A <a href=y>b<em>c</em></a><!-- no -->\n<img alt=no>d<br>e<p>f</h1>g", headings(h(1, "A bc d e f"))},
+		{"markup in a heading", html, "<h1 id=x>A <i href=y>b<em>c</em></i><!-- no -->\n<img alt=no>d<br>e<p>f</h1>g", headings(h(1, "A bc d e f"))},
 		{"scripts and styles", html, `<h1>A<script>no</script><style>no</style><textarea>no</textarea><svg><title>no</title><text>no</text></svg>B<script></script>C</h1>`, headings(h(1, "ABC"))},
 		{"title in a heading", html, `<h1>A<title>T</title>B</h1>`, storage.Meta{Title: "T", Headings: []storage.Heading{h(1, "AB")}}},
 		{"headings not ended", html, `<h1>A<h2>B<h3> <h2>C</h1>no<h4>no<h1>D`, headings(h(1, "A"), h(2, "B"), h(2, "C"), h(1, "D"))},
 		{"other names", html, `<h0>no</h0><h7>no</h7><hr>no<header>no</header><hx>no</hx>`, storage.Meta{}},
+		{"link texts", html, "<p>no<a href=x>\n A&amp; <b>b</b>\u00a0<!-- no -->c </a>no<a href>D</a>", links("A& b c", "D")},
+		{"link text in a heading", html, "<h1>A <a href=x>b</a> c</h1>", storage.Meta{Headings: []storage.Heading{h(1, "A b c")}, LinkTexts: []string{"b"}}},
+		{"each link text once", html, "<a href=x>A</a><a href=y>A b</a><a href=y> A</a><a href=z>b</a><a href=z>A  b</a>", links("A", "A b", "b")},
+		{"links that are none", html, "<a>no</a><a name=x>no</a><area alt=no><img alt=no><a href=x></a><a href=x> <img alt=no></a>", storage.Meta{}},
+		{"links not ended", html, "<a href=x>A<a href=y>B<a name=z>no<a href=z>C", links("A", "B", "C")},
+		{"lines of a link text", html, "<a href=x><h4>A</h4><p>b<br>c<div>d</div><li>e</li>f<td>g</a>", links("A b c d e f g")},
+		{"no text of a link", html, "<a href=x>A<script>no</script><style>no</style><title> </title><textarea>no</textarea><svg><text>no</text></svg>B</a>", links("AB")},
+		{"areas", html, "<area href=x alt=' A\nb'><a href=y>C<area href=z alt=D>E</a><area href=z><area href=z alt=' '>", links("A b", "D", "CE")},
+		{"link by xlink:href", html, "<a xlink:href=x>A</a>", links("A")},
+		{"links not followed", html, "<a href=mailto:x>A</a><a href=y rel=nofollow>B</a>", links("A", "B")},
+		{"empty element a", with(func(f *Facts) { f.Media = "application/xhtml+xml" }), `<a href="x"/>no<a href="y">A<br/>b</a>`, links("A b")},
 		{"in comments and scripts", html, `<!--<h1>no</h1>--><script>"<h1>no</h1>"</script>`, storage.Meta{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -113,7 +136,7 @@ func TestMeta(t *testing.T) {
 // However much a page says, what is kept is bounded, cut between characters, and costs no more
 // than the page.
 func TestMetaBounds(t *testing.T) {
-	const n = 200_000
+	const n = 50_000
 	much := strings.Repeat("äß ", n)
 	for _, tt := range []struct {
 		name, html string
@@ -130,6 +153,11 @@ func TestMetaBounds(t *testing.T) {
 		{"headings", strings.Repeat("<h1>x", n), maxHeadings, maxHeadings},
 		{"long headings", strings.Repeat("<h2>"+strings.Repeat("x", maxHeading), n/100), 20 * maxHeading, maxHeadings},
 		{"white space", "<h1>" + strings.Repeat(" \x07", n) + "x", 1, 1},
+		{"link text", "<a href=x>" + much, 99, 0},
+		{"link text in parts", "<a href=x>" + strings.Repeat("x<b>", n), maxLinkText, 0},
+		{"link texts, counted with what parts them", numbered(n / 10), 1507, 0},
+		{"the same link text", strings.Repeat("<a href=x>A", n), 1, 0},
+		{"area", "<area href=x alt='" + much + "'>", 99, 0},
 		{
 			"all at once", "<html lang='" + much + "'><title>" + much + "</title><meta name=description content='" + much + "'>" +
 				"<meta name=robots content='" + much + "'><link rel=canonical href=/" + strings.Repeat("c", maxCanonical-20) + ">" +
@@ -145,6 +173,15 @@ func TestMetaBounds(t *testing.T) {
 			metaLaw(t, r.Meta)
 		})
 	}
+}
+
+// numbered makes n links of which each has a text of its own.
+func numbered(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "<a href=x>%d", i)
+	}
+	return b.String()
 }
 
 // BenchmarkParseMeta reads a page with all that metadata come from.

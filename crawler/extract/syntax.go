@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"bytes"
 	"regexp"
 	"strconv"
 	"strings"
@@ -222,35 +223,48 @@ func isAgent(name string) bool {
 
 // encodeQuery writes the characters of a reference's query that are not ASCII in an encoding
 // other than UTF-8. One that it lacks becomes a character reference.
-func encodeQuery(ref string, e encoding.Encoding) string {
+func encodeQuery(ref string, e *encoding.Encoder) string {
 	end := strings.IndexByte(ref, '#')
 	if end < 0 {
 		end = len(ref)
 	}
 	start := strings.IndexByte(ref[:end], '?')
-	if start < 0 {
+	if start < 0 || !hasWide(ref[start:end]) {
 		return ref
 	}
-	var b strings.Builder
-	b.WriteString(ref[:start])
+	b := append(make([]byte, 0, 2*len(ref)), ref[:start]...)
+	var one [utf8.UTFMax]byte
+	var encoded [32]byte
 	for _, r := range ref[start:end] {
 		if r < utf8.RuneSelf {
-			b.WriteByte(byte(r))
+			b = append(b, byte(r))
 			continue
 		}
-		encoded, err := e.NewEncoder().String(string(r))
-		if err != nil || strings.HasPrefix(encoded, "&#") {
-			b.WriteString("%26%23" + strconv.Itoa(int(r)) + "%3B")
+		e.Reset()
+		n, _, err := e.Transform(encoded[:], utf8.AppendRune(one[:0], r), true)
+		if err != nil || bytes.HasPrefix(encoded[:n], []byte("&#")) {
+			b = append(strconv.AppendInt(append(b, "%26%23"...), int64(r), 10), "%3B"...)
 			continue
 		}
-		for i := range len(encoded) {
-			if c := encoded[i]; c <= ' ' || c > '~' || strings.IndexByte("\"#'<>", c) >= 0 {
-				b.WriteString("%" + strings.ToUpper(strconv.FormatUint(0x100|uint64(c), 16)[1:]))
+		for _, c := range encoded[:n] {
+			if c <= ' ' || c > '~' || strings.IndexByte("\"#'<>", c) >= 0 {
+				b = append(b, '%', upperHex[c>>4], upperHex[c&15])
 			} else {
-				b.WriteByte(c)
+				b = append(b, c)
 			}
 		}
 	}
-	b.WriteString(ref[end:])
-	return b.String()
+	return string(append(b, ref[end:]...))
+}
+
+const upperHex = "0123456789ABCDEF"
+
+// hasWide tells whether s has a byte beyond ASCII.
+func hasWide(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return true
+		}
+	}
+	return false
 }

@@ -119,7 +119,8 @@ func sample(t *testing.T) *Inspector {
 	o.Meta = &storage.Meta{
 		Title: "Docs – all", Description: "What there is.", Language: "en", Canonical: docs,
 		Robots: "noarchive", RobotsHeader: "kite: all",
-		Headings: []storage.Heading{{Level: 1, Text: "Docs"}, {Level: 3, Text: "About\x1b"}},
+		Headings:  []storage.Heading{{Level: 1, Text: "Docs"}, {Level: 3, Text: "About\x1b"}},
+		LinkTexts: []string{"All docs", "Slow"},
 	}
 	o.Links = links(2, "https://example.org/docs/slow", docs, "https://example.org/docs/slow?page=2", docs,
 		"https://example.org.example.net/far", docs)
@@ -355,7 +356,7 @@ func TestCleanOutput(t *testing.T) {
 		Row: storage.Row{URL: "https://example.org/docs/slow?page=2"}, State: storage.Stored,
 		Meta: &storage.Meta{
 			Title: nasty, Description: nasty, Language: nasty, Canonical: nasty, Robots: nasty, RobotsHeader: nasty,
-			Headings: []storage.Heading{{Level: 1, Text: nasty}},
+			Headings: []storage.Heading{{Level: 1, Text: nasty}}, LinkTexts: []string{nasty},
 		},
 	})
 	i.Live = func() string { return nasty }
@@ -386,7 +387,7 @@ func TestCleanOutput(t *testing.T) {
 func TestMeanings(t *testing.T) {
 	for reason := range strings.FieldsSeq(`dns connect tls timeout reset truncated too-large header
 		protocol coding no-content partial http-3xx http-4xx http-5xx redirect-loop redirect-location
-		panic tree address robots noindex duplicate type length depth scope include exclude
+		panic parse-budget tree address robots noindex duplicate type length depth scope include exclude
 		budget-host budget-prefix budget-query budget-repeat budget-depth max-held
 		robots-unreachable wait`) {
 		if text := meaning(reason); !strings.HasSuffix(text, ".") {

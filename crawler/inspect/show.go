@@ -112,6 +112,9 @@ func (i *Inspector) meta(url string, field func(name, format string, args ...any
 	for _, h := range m.Headings {
 		field(fmt.Sprintf("h%d", h.Level), "%s", h.Text)
 	}
+	for _, text := range m.LinkTexts {
+		field("link text", "%s", text)
+	}
 	return nil
 }
 

@@ -263,6 +263,8 @@ func meaning(reason string) string {
 		return "The redirect names no URL that can be followed."
 	case "panic":
 		return "The crawler itself failed on this answer; that is a defect of it."
+	case "parse-budget":
+		return "Finding its links would take more work than one page may ask for."
 	case "tree":
 		return "The file system cannot hold this page, though it can hold others."
 	// Refused.
