@@ -9,14 +9,17 @@
 #   verify     the Promela models: good ones must hold, broken ones must fail (spin, gcc)
 #   test-real  tests named TestReal against documentation packages of the distribution
 #   test-hostile  a web that plays failures of the real one, and what a user would call right
-#   full       all tests, the long ones included, and the models with larger constants
+#   full       all tests, the long ones included, the models with larger constants, and test-real
+#              against six packages
 #   clean      removes what the others made
 
 SHARED   ?= ../shared
 FUZZTIME ?= 10s
 # A folder that the go command skips; kept between runs.
 CORPUS   ?= bin/_corpus
-PACKAGES ?= python3.11-doc
+PACKAGES ?= python3.11-doc postgresql-doc-15
+
+TIMEOUT  ?= 20m
 
 # Tests run in the folder of their package, so they need an absolute path.
 override SHARED := $(abspath $(SHARED))
@@ -68,7 +71,7 @@ test-real:
 	elif ! go test -list '^TestReal' ./... | grep -q '^TestReal'; then \
 		echo "test-real: no package has a test named TestReal"; exit 1; \
 	else \
-		URLTREE_CORPUS=$(abspath $(CORPUS))/www go test -run '^TestReal' -count=1 -timeout 20m ./...; \
+		URLTREE_CORPUS=$(abspath $(CORPUS))/www go test -run '^TestReal' -count=1 -timeout $(TIMEOUT) ./...; \
 	fi
 
 test-hostile: build
@@ -85,6 +88,7 @@ test-hostile: build
 full:
 	URLTREE_FULL=1 go test -race -count=1 -timeout 120m ./...
 	iut/model/verify.sh large
+	URLTREE_FULL=1 $(MAKE) test-real PACKAGES= CORPUS=$(CORPUS)-full TIMEOUT=120m
 
 clean:
 	rm -rf bin

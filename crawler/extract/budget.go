@@ -44,6 +44,9 @@ func (p *page) spend(steps int) bool {
 func workOf(ref string, base int) int {
 	ref = ref[:min(len(ref), maxRefWork)]
 	steps := base + stepsRef*len(ref)
+	if isPlain(ref) {
+		return steps
+	}
 	if host := authority(ref); !isPlain(host) {
 		steps += stepsHost * len(host)
 	}
@@ -70,13 +73,14 @@ func authority(ref string) string {
 	return host
 }
 
-func isPlain(host string) bool {
-	for i := range len(host) {
-		if c := host[i]; c >= 0x80 || c == '%' || c == '@' {
+// isPlain tells whether a host, or a reference and its host with it, costs no more than a path.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c >= 0x80 || c == '%' || c == '@' {
 			return false
 		}
 	}
-	return !strings.Contains(host, "xn--")
+	return !strings.Contains(s, "xn--")
 }
 
 // A source feeds a tokenizer, and ends the page within a tag of too many attributes.

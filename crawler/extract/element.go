@@ -53,9 +53,9 @@ type attributes struct {
 	value [attrCount]string
 }
 
-func (a *attributes) read(z *html.Tokenizer, more bool) {
+func (a *attributes) read(z *html.Tokenizer) {
 	*a = attributes{}
-	for more {
+	for more := true; more; {
 		var key, value []byte
 		key, value, more = z.TagAttr()
 		if i, ok := attributeOf[string(key)]; ok {
@@ -156,6 +156,9 @@ func (p *page) refer(name, rel, ref string) {
 	if len(p.refs) >= maxRefs {
 		p.Cut = true
 		return
+	}
+	if p.refs == nil {
+		p.refs = make([]reference, 0, 64)
 	}
 	p.refs = append(p.refs, reference{Link: Link{Element: name, Rel: rel}, ref: ref})
 }

@@ -15,6 +15,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/html"
@@ -113,17 +114,22 @@ func parse(f Facts, body []byte, o Options, steps int) Result {
 	return p.Result
 }
 
+// marks are the byte order marks, with the label of what each says.
+var marks = []struct{ mark, label string }{{"\xef\xbb\xbf", "utf-8"}, {"\xfe\xff", "utf-16be"}, {"\xff\xfe", "utf-16le"}}
+
 // charsetOf gives the encoding of a page: by byte order mark, then the label, then a meta
 // element in the first 1024 bytes, then a guess. So the name it gives, as the label, gives the
 // same encoding.
 func charsetOf(body []byte, label string) (encoding.Encoding, string) {
-	e, name, certain := charset.DetermineEncoding(body, "")
-	if certain {
-		return e, name
+	for _, m := range marks {
+		if bytes.HasPrefix(body, []byte(m.mark)) {
+			return charset.Lookup(m.label)
+		}
 	}
 	if e, name := charset.Lookup(label); e != nil {
 		return e, name
 	}
+	e, name, _ := charset.DetermineEncoding(body, "")
 	return e, name
 }
 
@@ -151,7 +157,8 @@ type page struct {
 	heading       line         // its text so far
 	inLink        bool         // an element a with an address is open
 	link          line         // its text so far
-	linkTexts     []byte       // a newline before and behind each; nil: none yet
+	linkTexts     []byte       // a newline behind each
+	linkHashes    []uint64     // of each
 	linksFull     bool         // no more link texts
 }
 
@@ -172,6 +179,9 @@ func (p *page) resolve(f Facts) {
 		}
 	}()
 	ignored := p.opts.NoFollow != "none" && (f.NoFollow || p.NoFollow)
+	if !ignored {
+		p.Links = slices.Grow(p.Links, len(p.refs))
+	}
 	size := 0
 	for _, r := range p.refs {
 		if size > maxLinkBytes {
@@ -226,6 +236,7 @@ func (p *page) scan(r io.Reader, xhtml bool) {
 	z := in.tokenizer()
 	foreign := 0 // open svg and math elements
 	var attrs attributes
+	var lower [maxName]byte
 	defer p.endHeading()
 	defer p.endLink()
 	for inTitle, rawText := false, false; ; {
@@ -268,13 +279,13 @@ func (p *page) scan(r io.Reader, xhtml bool) {
 			}
 		case token == html.EndTagToken:
 			inTitle, rawText = false, false
-			name, _ := z.TagName()
+			name := tagName(z.Raw()[2:], &lower)
 			if isForeign(name) && foreign > 0 {
 				foreign--
 			}
 			p.endTag(name)
 		case isStart:
-			name, more := z.TagName()
+			name := tagName(z.Raw()[1:], &lower)
 			closed := token == html.SelfClosingTagToken && (xhtml || foreign > 0)
 			rawText = !closed && hasRawText(name)
 			// Without scripts noscript is markup. An element closed at once has no raw text.
@@ -287,7 +298,7 @@ func (p *page) scan(r io.Reader, xhtml bool) {
 			}
 			p.startTag(name, closed)
 			if e := elements[string(name)]; e.name != "" && (p.opts.Assets || !e.asset) {
-				attrs.read(z, more)
+				attrs.read(z)
 				p.element(e.name, &attrs)
 				if closed && e.name == "a" {
 					p.endLink()
@@ -295,6 +306,26 @@ func (p *page) scan(r io.Reader, xhtml bool) {
 			}
 		}
 	}
+}
+
+// maxName bounds the names that mean anything here: plaintext is the longest.
+const maxName = 12
+
+// tagName gives the name that a tag begins with, in lower case, nil for one that is too long. The
+// tokenizer could tell, but copies each.
+func tagName(tag []byte, lower *[maxName]byte) []byte {
+	for i, c := range tag {
+		switch {
+		case c == '>' || c == '/' || c == ' ' || '\t' <= c && c <= '\r' && c != '\v':
+			return lower[:i]
+		case i == maxName:
+			return nil
+		case 'A' <= c && c <= 'Z':
+			c += 'a' - 'A'
+		}
+		lower[i] = c
+	}
+	return nil
 }
 
 // hasRawText tells whether what follows a start tag is text up to its end tag, and not shown.

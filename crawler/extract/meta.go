@@ -1,10 +1,12 @@
 package extract
 
 import (
-	"bytes"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/cespare/xxhash/v2"
 
 	"urltree/storage"
 )
@@ -175,18 +177,17 @@ func (p *page) keepLinkText(text []byte) {
 	if len(text) == 0 || p.linksFull {
 		return
 	}
-	old := len(p.linkTexts)
-	if old == 0 {
-		p.linkTexts = append(p.linkTexts, '\n')
-		old = 1
-	}
-	if p.linksFull = old+len(text) > maxLinkTexts; p.linksFull {
+	if p.linksFull = len(p.linkTexts)+len(text) > maxLinkTexts; p.linksFull {
 		return
 	}
-	p.linkTexts = append(append(p.linkTexts, text...), '\n')
-	if bytes.Contains(p.linkTexts[:old], p.linkTexts[old-1:]) {
-		p.linkTexts = p.linkTexts[:old]
+	hash := xxhash.Sum64(text)
+	if slices.Contains(p.linkHashes, hash) {
+		return
 	}
+	if p.linkTexts == nil {
+		p.linkTexts, p.linkHashes = make([]byte, 0, maxLinkTexts+1), make([]uint64, 0, maxLinkTexts/16)
+	}
+	p.linkTexts, p.linkHashes = append(append(p.linkTexts, text...), '\n'), append(p.linkHashes, hash)
 }
 
 // describe takes what a meta element says about the page.
@@ -223,8 +224,8 @@ func (p *page) finish(f Facts) *storage.Meta {
 		}
 		m.Headings = headings[:i+1]
 	}
-	if len(p.linkTexts) > 1 {
-		m.LinkTexts = strings.Split(string(p.linkTexts[1:len(p.linkTexts)-1]), "\n")
+	if n := len(p.linkTexts); n > 0 {
+		m.LinkTexts = strings.Split(string(p.linkTexts[:n-1]), "\n")
 	}
 	if m.Size() == 0 {
 		return nil

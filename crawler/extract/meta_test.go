@@ -175,6 +175,36 @@ func TestMetaBounds(t *testing.T) {
 	}
 }
 
+// FuzzMeta: whatever a page and its header say, the metadata are bounded and clean, and the same
+// whichever of its links count.
+func FuzzMeta(f *testing.F) {
+	f.Add([]byte("<html lang=' a\x85b'><title>A<b></title><h1>c <br>d<script>x</script><h2>e\x00\xff</h3><a href=x>f <p>g<a href>h"), "utf-8", "de", "all, none", false)
+	f.Add([]byte(`<meta name=description content="&#7; &nbsp;d"><meta property=og:description content=e><area href=x alt="a b"><a href="x"/>y`), "", "", "x: y", true)
+	f.Add([]byte(`<svg><a xlink:href=x>A<title>B</title></a></svg><a href=x>C<svg><a/></svg>D</a><link rel=canonical href=c>`), "koi8-r", "a,b", "", true)
+	f.Fuzz(func(t *testing.T, body []byte, label, language, robots string, xhtml bool) {
+		facts := Facts{URL: pageURL, Media: "text/html", Charset: label, Language: language, Robots: []string{robots, robots}}
+		if xhtml {
+			facts.Media = "application/xhtml+xml"
+		}
+		navigation := Parse(facts, body, Options{NoFollow: "all"})
+		assets := Parse(facts, body, Options{Assets: true, NoFollow: "none"})
+		metaLaw(t, navigation.Meta)
+		metaLaw(t, assets.Meta)
+		for _, r := range []*Result{&navigation, &assets} {
+			r.Links, r.NotFollowed = nil, nil
+			if r.Meta != nil {
+				r.Meta.Canonical = "" // of a link that is an asset too
+				if r.Meta.Size() == 0 {
+					r.Meta = nil
+				}
+			}
+		}
+		if diff := cmp.Diff(navigation, assets); diff != "" {
+			t.Errorf("with assets:\n%s", diff)
+		}
+	})
+}
+
 // numbered makes n links of which each has a text of its own.
 func numbered(n int) string {
 	var b strings.Builder
