@@ -6,6 +6,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	neturl "net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -96,6 +97,9 @@ func (w *walk) refer(base, ref string) {
 }
 
 func (w *walk) visit(url string) error {
+	if _, err := neturl.Parse(url); err != nil {
+		return nil // a percent sign that escapes nothing: the server cannot be asked for it
+	}
 	res, err := w.client.Get(url)
 	if err != nil {
 		return err
