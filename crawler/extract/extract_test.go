@@ -564,5 +564,6 @@ func TestFeed(t *testing.T) {
 		})
 	}
 }
+
 // full tells whether tests that take long run too.
 func full() bool { return os.Getenv("URLTREE_FULL") != "" }
