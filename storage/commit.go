@@ -1,8 +1,6 @@
 package storage
 
 import (
-	"bytes"
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"time"
@@ -122,6 +120,7 @@ type change struct {
 	coming            int64                  // outcomes and links of the set: it makes no more records
 	queries, prefixes map[string]int64       // URLs that count towards a budget, by path and by folder, where asked
 	shorter           map[string]bool        // by record key: whether its links must be looked at again
+	arena             arena                  // of what it writes
 	relink            bool                   // pages stored before may have links that only now belong to the crawl
 
 	sitemaps map[string]*sitemapEntry // by URL; nil: none
@@ -411,170 +410,4 @@ func (c *change) create(e *entry, l *Link) {
 		},
 	}
 	c.run.Found++
-}
-
-// A put is a key to be written, or deleted if value is nil.
-type put struct{ key, value []byte }
-
-// write applies puts in the order of their keys, so that neighbours share the pages they touch.
-// Of the puts of one key the last counts.
-func (c *change) write(bucket []byte, puts []put) error {
-	slices.SortStableFunc(puts, func(a, b put) int { return bytes.Compare(a.key, b.key) })
-	b := c.tx.Bucket(bucket)
-	for _, p := range puts {
-		var err error
-		if p.value == nil {
-			err = b.Delete(p.key)
-		} else {
-			err = b.Put(p.key, p.value)
-		}
-		if err != nil {
-			return fmt.Errorf("bucket %s: %w", bucket, err)
-		}
-	}
-	return nil
-}
-
-// flush writes all that changed: records with their pending rows and metadata, the counters of
-// folders and hosts, the run, the totals.
-func (c *change) flush() error {
-	folders, queries, err := c.flushRecords()
-	if err != nil {
-		return err
-	}
-	if err := c.flushCounts(bucketFolder, folders); err != nil {
-		return err
-	}
-	if err := c.flushCounts(bucketQuery, queries); err != nil {
-		return err
-	}
-	if err := c.flushShorter(); err != nil {
-		return err
-	}
-	if err := c.flushSitemaps(); err != nil {
-		return err
-	}
-	if err := c.flushHosts(); err != nil {
-		return err
-	}
-	if c.run.ID != 0 {
-		if err := putRun(c.tx, &c.run); err != nil {
-			return err
-		}
-	}
-	sys := c.tx.Bucket(bucketSys)
-	sitemap, _ := c.tx.Bucket(bucketSitemap).Cursor().First()
-	if c.relink && (c.totals.Parsed() || sitemap != nil) {
-		if err := sys.Put(keyRelink, seal(nil)); err != nil {
-			return err
-		}
-	}
-	return sys.Put(keyTotals, c.totals.append(nil))
-}
-
-// addTo adds to the counts under a key.
-func addTo(sums map[string]*Counts, key []byte, diff *Counts) {
-	f := sums[string(key)]
-	if f == nil {
-		f = &Counts{}
-		sums[string(key)] = f
-	}
-	f.add(diff)
-}
-
-// flushRecords gives what the counters of each folder, and of each path with queries, change by.
-func (c *change) flushRecords() (folders, queries map[string]*Counts, err error) {
-	var urls, rows, metas []put
-	folders, queries = map[string]*Counts{}, map[string]*Counts{}
-	for _, e := range c.entries {
-		if e.rec == nil || e.old != nil && *e.old == *e.rec {
-			continue
-		}
-		urls = append(urls, put{e.key, e.rec.append(nil)})
-		switch {
-		case e.meta != nil:
-			metas = append(metas, put{e.key, e.meta.append(nil)})
-		case e.lost, e.old != nil && e.old.State == Stored && e.rec.State != Stored:
-			metas = append(metas, put{e.key, nil}) // only a page that is stored has metadata
-		}
-		var diff Counts
-		if e.old != nil {
-			diff.count(e.old, -1)
-			c.totals.count(e.old, -1)
-			if e.old.State == Pending {
-				rows = append(rows, put{appendPendingKey(nil, &e.old.Row, e.key), nil})
-			}
-		}
-		if e.rec.State == Pending {
-			// Behind the delete: a row that stays where it was has the same key.
-			rows = append(rows, put{appendPendingKey(nil, &e.rec.Row, e.key), binary.BigEndian.AppendUint32(nil, e.rec.Run)})
-		}
-		diff.count(e.rec, 1)
-		c.totals.count(e.rec, 1)
-		if diff == (Counts{}) {
-			continue
-		}
-		c.host(Host(e.rec.URL)).counts.add(&diff)
-		Parents(e.key, func(folder []byte) { addTo(folders, folder, &diff) })
-		if path := pathOf(e.key); path != nil {
-			addTo(queries, path, &diff)
-		}
-	}
-	if err := c.write(bucketURL, urls); err != nil {
-		return nil, nil, err
-	}
-	if err := c.write(bucketMeta, metas); err != nil {
-		return nil, nil, err
-	}
-	return folders, queries, c.write(bucketPending, rows)
-}
-
-// flushCounts adds to the counts of a bucket.
-func (c *change) flushCounts(bucket []byte, diffs map[string]*Counts) error {
-	b := c.tx.Bucket(bucket)
-	puts := make([]put, 0, len(diffs))
-	for key, diff := range diffs {
-		var sum Counts
-		if v := b.Get([]byte(key)); v != nil {
-			var err error
-			if sum, err = decodeCounts(v); err != nil {
-				return fmt.Errorf("bucket %s: %q: %w", bucket, key, err)
-			}
-		}
-		sum.add(diff)
-		puts = append(puts, put{[]byte(key), seal(sum.append(nil))})
-	}
-	return c.write(bucket, puts)
-}
-
-func (c *change) flushShorter() error {
-	b := c.tx.Bucket(bucketShorter)
-	puts := make([]put, 0, len(c.shorter))
-	for key, yes := range c.shorter {
-		switch {
-		case yes:
-			puts = append(puts, put{[]byte(key), []byte{1}})
-		case b.Get([]byte(key)) != nil:
-			puts = append(puts, put{[]byte(key), nil})
-		}
-	}
-	return c.write(bucketShorter, puts)
-}
-
-func (c *change) flushHosts() error {
-	puts := make([]put, 0, len(c.hosts))
-	for name, change := range c.hosts {
-		row, err := c.stored(name, change)
-		if err != nil {
-			return err
-		}
-		h := *row
-		h.Counts.add(&change.counts)
-		h.Sitemaps += change.maps
-		if t := change.times; t != nil && (h.Run != c.run.ID || h.Seq <= t.Seq) {
-			h.HostTimes, h.Run = *t, c.run.ID
-		}
-		puts = append(puts, put{[]byte(name), h.append(nil)})
-	}
-	return c.write(bucketHost, puts)
 }

@@ -1,0 +1,195 @@
+package storage
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"slices"
+)
+
+// A put is a key to be written, or deleted if value is nil.
+type put struct{ key, value []byte }
+
+// An arena hands out places for keys and values that live as long as a transaction.
+type arena struct{ free []byte }
+
+// keep gives what write appends to its argument.
+func (a *arena) keep(write func([]byte) []byte) []byte {
+	if cap(a.free) < 1<<10 {
+		a.free = make([]byte, 0, 64<<10)
+	}
+	b := write(a.free)
+	if len(b) <= cap(a.free) {
+		a.free = a.free[len(b):len(b):cap(a.free)]
+	}
+	return b[:len(b):len(b)]
+}
+
+// write applies puts in the order of their keys, of which no two are the same, so that
+// neighbours share the pages they touch.
+func (c *change) write(bucket []byte, puts []put) error {
+	slices.SortFunc(puts, func(a, b put) int { return bytes.Compare(a.key, b.key) })
+	b := c.tx.Bucket(bucket)
+	for _, p := range puts {
+		var err error
+		if p.value == nil {
+			err = b.Delete(p.key)
+		} else {
+			err = b.Put(p.key, p.value)
+		}
+		if err != nil {
+			return fmt.Errorf("bucket %s: %w", bucket, err)
+		}
+	}
+	return nil
+}
+
+// flush writes all that changed: records with their pending rows and metadata, the counters of
+// folders and hosts, the run, the totals.
+func (c *change) flush() error {
+	folders, queries, err := c.flushRecords()
+	if err != nil {
+		return err
+	}
+	if err := c.flushCounts(bucketFolder, folders); err != nil {
+		return err
+	}
+	if err := c.flushCounts(bucketQuery, queries); err != nil {
+		return err
+	}
+	if err := c.flushShorter(); err != nil {
+		return err
+	}
+	if err := c.flushSitemaps(); err != nil {
+		return err
+	}
+	if err := c.flushHosts(); err != nil {
+		return err
+	}
+	if c.run.ID != 0 {
+		if err := putRun(c.tx, &c.run); err != nil {
+			return err
+		}
+	}
+	sys := c.tx.Bucket(bucketSys)
+	sitemap, _ := c.tx.Bucket(bucketSitemap).Cursor().First()
+	if c.relink && (c.totals.Parsed() || sitemap != nil) {
+		if err := sys.Put(keyRelink, seal(nil)); err != nil {
+			return err
+		}
+	}
+	return sys.Put(keyTotals, c.totals.append(nil))
+}
+
+// addTo adds to the counts under a key.
+func addTo(sums map[string]*Counts, key []byte, diff *Counts) {
+	f := sums[string(key)]
+	if f == nil {
+		f = &Counts{}
+		sums[string(key)] = f
+	}
+	f.add(diff)
+}
+
+// flushRecords gives what the counters of each folder, and of each path with queries, change by.
+func (c *change) flushRecords() (folders, queries map[string]*Counts, err error) {
+	var urls, rows, metas []put
+	folders, queries = map[string]*Counts{}, map[string]*Counts{}
+	for _, e := range c.entries {
+		if e.rec == nil || e.old != nil && *e.old == *e.rec {
+			continue
+		}
+		urls = append(urls, put{e.key, c.arena.keep(e.rec.append)})
+		switch {
+		case e.meta != nil:
+			metas = append(metas, put{e.key, c.arena.keep(e.meta.append)})
+		case e.lost, e.old != nil && e.old.State == Stored && e.rec.State != Stored:
+			metas = append(metas, put{e.key, nil}) // only a page that is stored has metadata
+		}
+		var diff Counts
+		if e.old != nil {
+			diff.count(e.old, -1)
+			c.totals.count(e.old, -1)
+		}
+		var before, after []byte // the keys of its pending row
+		if e.old != nil && e.old.State == Pending {
+			before = c.arena.keep(func(b []byte) []byte { return appendPendingKey(b, &e.old.Row, e.key) })
+		}
+		if e.rec.State == Pending {
+			after = c.arena.keep(func(b []byte) []byte { return appendPendingKey(b, &e.rec.Row, e.key) })
+			run := c.arena.keep(func(b []byte) []byte { return binary.BigEndian.AppendUint32(b, e.rec.Run) })
+			rows = append(rows, put{after, run})
+		}
+		if before != nil && !bytes.Equal(before, after) {
+			rows = append(rows, put{before, nil})
+		}
+		diff.count(e.rec, 1)
+		c.totals.count(e.rec, 1)
+		if diff == (Counts{}) {
+			continue
+		}
+		c.host(Host(e.rec.URL)).counts.add(&diff)
+		Parents(e.key, func(folder []byte) { addTo(folders, folder, &diff) })
+		if path := pathOf(e.key); path != nil {
+			addTo(queries, path, &diff)
+		}
+	}
+	if err := c.write(bucketURL, urls); err != nil {
+		return nil, nil, err
+	}
+	if err := c.write(bucketMeta, metas); err != nil {
+		return nil, nil, err
+	}
+	return folders, queries, c.write(bucketPending, rows)
+}
+
+// flushCounts adds to the counts of a bucket.
+func (c *change) flushCounts(bucket []byte, diffs map[string]*Counts) error {
+	b := c.tx.Bucket(bucket)
+	puts := make([]put, 0, len(diffs))
+	for key, diff := range diffs {
+		var sum Counts
+		if v := b.Get([]byte(key)); v != nil {
+			var err error
+			if sum, err = decodeCounts(v); err != nil {
+				return fmt.Errorf("bucket %s: %q: %w", bucket, key, err)
+			}
+		}
+		sum.add(diff)
+		value := c.arena.keep(func(b []byte) []byte { return seal(sum.append(b)) })
+		puts = append(puts, put{[]byte(key), value})
+	}
+	return c.write(bucket, puts)
+}
+
+func (c *change) flushShorter() error {
+	b := c.tx.Bucket(bucketShorter)
+	puts := make([]put, 0, len(c.shorter))
+	for key, yes := range c.shorter {
+		switch {
+		case yes:
+			puts = append(puts, put{[]byte(key), []byte{1}})
+		case b.Get([]byte(key)) != nil:
+			puts = append(puts, put{[]byte(key), nil})
+		}
+	}
+	return c.write(bucketShorter, puts)
+}
+
+func (c *change) flushHosts() error {
+	puts := make([]put, 0, len(c.hosts))
+	for name, change := range c.hosts {
+		row, err := c.stored(name, change)
+		if err != nil {
+			return err
+		}
+		h := *row
+		h.Counts.add(&change.counts)
+		h.Sitemaps += change.maps
+		if t := change.times; t != nil && (h.Run != c.run.ID || h.Seq <= t.Seq) {
+			h.HostTimes, h.Run = *t, c.run.ID
+		}
+		puts = append(puts, put{[]byte(name), h.append(nil)})
+	}
+	return c.write(bucketHost, puts)
+}
