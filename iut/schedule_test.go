@@ -52,9 +52,9 @@ func crawlOnce(t *testing.T) {
 	}
 	root := t.TempDir()
 	tree, index := open(t, root, onFS(yielding{disk(t, root, iut.SyncNone)})), newIndex(t)
-	seeds := pending(t, index, seedLink(url(0)))
+	pending(t, index, seedLink(url(0)))
 	var pl *pipeline
-	f, err := frontier.New(frontier.Options{Store: yieldingRows{index}, Crawlers: crawlers, Batch: 2, Idle: func() {
+	f, err := frontier.New(frontier.Options{Store: yieldingRows{index}, Live: 1, Crawlers: crawlers, Batch: 2, Idle: func() {
 		for _, b := range pl.buffers {
 			yield()
 			b.Flush()
@@ -65,16 +65,15 @@ func crawlOnce(t *testing.T) {
 	}
 	pl = &pipeline{tree: tree, index: index, size: 1000, after: func(set []*iut.Item, c storage.Committed) {
 		yield()
-		f.Add(c.Fresh)
+		f.Add(c.Fresh, c.Tx)
 		var done []frontier.Done
 		for i, it := range set {
 			done = append(done, frontier.Done{Row: it.Row, Next: c.Next[i]})
 		}
 		yield()
-		f.Done(done)
+		f.Done(done, nil)
 	}}
 	pl.start(2)
-	f.Add(seeds)
 
 	var mu sync.Mutex
 	var taken []int // guarded by mu
