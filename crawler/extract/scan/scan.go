@@ -1,0 +1,367 @@
+// Package scan reads the markup of a page for the few tags that matter. It is fed by extract with
+// UTF-8, and gives extract tags and text.
+//
+// It takes tags, comments, raw text and character references for what the tokenizer of
+// golang.org/x/net/html takes them for, byte by byte; its tests hold it to that. It is quicker
+// since it does not look at what nobody wants: it goes from one '<' to the next, and of most tags
+// it reads no more than it needs to find their end.
+package scan
+
+import "bytes"
+
+// A Kind says what Next has found.
+type Kind uint8
+
+const (
+	End    Kind = iota // nothing more
+	More               // the text that is there ends before what is being read does
+	Start              // a start tag
+	EndTag             // an end tag
+	Text               // text between tags
+)
+
+// MaxToken bounds a tag, comment, CDATA section or raw text, in bytes. Next ends before a longer
+// one; of text such as a title its first bytes are given. Ordinary text has no bound.
+const MaxToken = 4 << 20
+
+// A Scanner reads one page. What its methods give is valid until the next call of Next or Feed.
+type Scanner struct {
+	// Text makes Next give text too, with the exception of raw text and of text in drawings. It
+	// may be set before any call of Next.
+	Text bool
+	// XHTML: the page is not HTML but XHTML; it may have CDATA sections, and elements closed by a
+	// slash, anywhere. In HTML only drawings have: the elements svg and math.
+	XHTML bool
+
+	names    *Names
+	src      []byte
+	last     bool // nothing comes behind src
+	pos      int  // where Next goes on
+	dropped  int  // bytes that were before src
+	exceeded bool
+
+	raw      *name // the element whose raw text is at pos; nil: none is
+	drawings int   // open svg and math elements
+
+	element  *name // of the tag
+	closed   bool  // the tag closes its element at once
+	size     int   // of the tag
+	found    uint32
+	values   [maxAttributes]span
+	text     span
+	sections bool // the text is a CDATA section
+}
+
+type span struct{ start, end int }
+
+// New gives a Scanner for a page whose text is src and, unless last is set, what is fed later.
+func New(names *Names, src []byte, last bool) *Scanner {
+	return &Scanner{names: names, src: src, last: last}
+}
+
+// Rest gives the text that is not read yet. After More it is to be fed again, with more.
+func (s *Scanner) Rest() []byte { return s.src[s.pos:] }
+
+// Feed gives the Scanner more text: src begins with what Rest gave.
+func (s *Scanner) Feed(src []byte, last bool) {
+	s.dropped += s.pos
+	s.src, s.last, s.pos = src, last, 0
+}
+
+// Read gives how many bytes have been read.
+func (s *Scanner) Read() int { return s.dropped + s.pos }
+
+// Exceeded tells whether the page was not read to its end, because of MaxToken.
+func (s *Scanner) Exceeded() bool { return s.exceeded }
+
+// Element gives the place of the tag's element in the list of Names.
+func (s *Scanner) Element() int { return s.element.id }
+
+// Closed tells whether a start tag closes its element at once, by a slash where that counts.
+func (s *Scanner) Closed() bool { return s.closed }
+
+// InDrawing tells whether an svg or math element is open.
+func (s *Scanner) InDrawing() bool { return s.drawings > 0 }
+
+// Size gives the bytes of the tag.
+func (s *Scanner) Size() int { return s.size }
+
+// hasSections tells whether CDATA sections and closing slashes count.
+func (s *Scanner) hasSections() bool { return s.XHTML || s.drawings > 0 }
+
+// Next goes on to the next tag or text that is wanted.
+func (s *Scanner) Next() Kind {
+	if s.exceeded {
+		return End
+	}
+	if s.raw != nil {
+		if end := s.endOfRaw(); end < 0 {
+			return s.unfinished(s.pos)
+		} else if s.pos, s.raw = end, nil; s.exceeded {
+			return End
+		}
+	}
+	wantText, src := s.Text && s.drawings == 0, s.src
+	start := s.pos // of text
+	for p := start; ; {
+		i := bytes.IndexByte(src[p:], '<')
+		if i < 0 {
+			return s.endOfPage(start, len(src), wantText)
+		}
+		if p += i; p+1 == len(src) {
+			return s.endOfPage(start, p, wantText)
+		}
+		c := src[p+1]
+		if !isLetter(c) && c != '/' && c != '!' && c != '?' {
+			p++ // a '<' that is text
+			continue
+		}
+		if wantText && p > start {
+			s.text, s.sections, s.pos = span{start, p}, false, p
+			return Text
+		}
+		next, given := 0, End
+		switch {
+		case isLetter(c):
+			next, given = s.tag(p, p+1, Starts, StartsInText)
+		case c != '/':
+			next, given = s.declaration(p)
+		case p+2 == len(src):
+			return s.endOfPage(p, p, wantText)
+		case isLetter(src[p+2]):
+			next, given = s.tag(p, p+2, Ends, EndsInText)
+		default:
+			next = behind(src, p+2, '>')
+		}
+		switch {
+		case next < 0:
+			return s.unfinished(p)
+		case next-p >= MaxToken:
+			s.exceeded = true
+			return given // End, or text
+		case given != End:
+			s.pos = next
+			return given
+		case s.raw != nil:
+			s.pos = next
+			return s.Next()
+		}
+		p, start = next, next
+		wantText = s.Text && s.drawings == 0
+	}
+}
+
+// endOfPage ends the text that goes on to the end of src; hold is where markup may begin in it.
+func (s *Scanner) endOfPage(start, hold int, wanted bool) Kind {
+	switch {
+	case !s.last && wanted:
+		s.pos = start
+		return More
+	case !s.last:
+		s.pos = hold
+		return More
+	}
+	s.pos = len(s.src)
+	if !wanted || start == len(s.src) {
+		return End
+	}
+	s.text, s.sections = span{start, len(s.src)}, false
+	return Text
+}
+
+// unfinished ends what begins at p and does not end in src.
+func (s *Scanner) unfinished(p int) Kind {
+	s.pos = p
+	if s.exceeded = s.exceeded || len(s.src)-p >= MaxToken; s.exceeded || s.last {
+		s.pos, s.raw = len(s.src), nil
+		return End
+	}
+	return More
+}
+
+// behind gives the place behind the first c from p on; -1: there is none.
+func behind(src []byte, p int, c byte) int {
+	i := bytes.IndexByte(src[p:], c)
+	if i < 0 {
+		return -1
+	}
+	return p + i + 1
+}
+
+// tag reads the tag at p, whose name is at q. Here and below, -1 for the place behind means that
+// src ends before.
+func (s *Scanner) tag(p, q int, always, inText Want) (next int, given Kind) {
+	src, nameAt := s.src, q
+	var h uint64
+	for ; q < len(src); q++ {
+		c := inName[src[q]]
+		if c == 0 {
+			break
+		}
+		h = h<<8 | uint64(c)
+	}
+	if q == len(src) {
+		return -1, End
+	}
+	element := s.names.elements.get(h, src[nameAt:q])
+	isStart := always == Starts
+	wanted := element != nil && (element.want&always != 0 || s.Text && element.want&inText != 0)
+	lastAttribute := attribute{}
+	if src[q] == '>' {
+		next = q + 1
+		s.found = 0
+	} else if next, lastAttribute = s.attributes(q, wanted && isStart); next < 0 || element == nil {
+		return next, End
+	}
+	if element == nil {
+		return next, End
+	}
+	if next-p >= MaxToken {
+		return next, End
+	}
+	if !isStart {
+		if element.kind == drawing && s.drawings > 0 {
+			s.drawings--
+		}
+		given = EndTag
+	} else {
+		s.closed = s.hasSections() && s.hasSlash(q, next, lastAttribute)
+		if !s.closed {
+			switch element.kind {
+			case ordinary:
+			case drawing:
+				s.drawings++
+			default:
+				s.raw = element
+			}
+		}
+		given = Start
+	}
+	if !wanted {
+		return next, End
+	}
+	s.element, s.size = element, next-p
+	return next, given
+}
+
+// An attribute is where its name and value stand; the latter is empty if it has none.
+type attribute struct {
+	key, value span
+	hash       uint64 // of the name in lower case
+}
+
+// attributes reads those of a tag from p on. If keep is set, it notes the values of those that
+// names has. It gives the last one too.
+func (s *Scanner) attributes(p int, keep bool) (next int, a attribute) {
+	src := s.src
+	s.found = 0
+	for {
+		for p < len(src) && isSpace(src[p]) {
+			p++
+		}
+		if p == len(src) {
+			return -1, a
+		}
+		if src[p] == '>' {
+			return p + 1, a
+		}
+		if src[p] == '/' {
+			p++
+			continue
+		}
+		if a, p = readAttribute(src, p); p < 0 {
+			return -1, a
+		}
+		if keep {
+			if n := s.names.attributes.get(a.hash, src[a.key.start:a.key.end]); n != nil && s.found>>n.id&1 == 0 {
+				s.found |= 1 << n.id
+				s.values[n.id] = a.value
+			}
+		}
+	}
+}
+
+// readAttribute reads the one at p, which is no white space, '/' or '>'.
+func readAttribute(src []byte, p int) (a attribute, next int) {
+	a.key.start = p
+	a.hash = uint64(inName[src[p]]) // a '=' at the start belongs to the name
+	for p++; p < len(src); p++ {
+		c := inKey[src[p]]
+		if c == 0 {
+			break
+		}
+		a.hash = a.hash<<8 | uint64(c)
+	}
+	a.key.end = p
+	a.value = span{p, p}
+	for p < len(src) && isSpace(src[p]) {
+		p++
+	}
+	if p == len(src) {
+		return a, -1
+	}
+	if src[p] != '=' {
+		return a, p
+	}
+	for p++; p < len(src) && isSpace(src[p]); {
+		p++
+	}
+	if p == len(src) {
+		return a, -1
+	}
+	switch c := src[p]; c {
+	case '>':
+		return a, p
+	case '"', '\'':
+		if next = behind(src, p+1, c); next >= 0 {
+			a.value = span{p + 1, next - 1}
+		}
+		return a, next
+	}
+	a.value.start = p
+	for p < len(src) && src[p] != '>' && !isSpace(src[p]) {
+		p++
+	}
+	if p == len(src) {
+		return a, -1
+	}
+	a.value.end = p
+	return a, p
+}
+
+// hasSlash tells whether the tag that ends before next has a slash at its end that does not
+// belong to its last attribute. As the tokenizer has it, an attribute with the name of an earlier
+// one is none. The name of the tag ends at q.
+func (s *Scanner) hasSlash(q, next int, a attribute) bool {
+	if s.src[next-2] != '/' {
+		return false
+	}
+	if a.value.end != next-1 || a.value.start == a.value.end {
+		return true
+	}
+	for p := q; ; {
+		for isSpace(s.src[p]) || s.src[p] == '/' {
+			p++
+		}
+		if p == a.key.start {
+			return false
+		}
+		var b attribute
+		b, p = readAttribute(s.src, p)
+		if s.sameKey(a.key, b.key) {
+			return true
+		}
+	}
+}
+
+func (s *Scanner) sameKey(a, b span) bool {
+	if a.end-a.start != b.end-b.start {
+		return false
+	}
+	for i := range a.end - a.start {
+		if c := s.src[a.start+i]; inName[c] != inName[s.src[b.start+i]] || (c == 0) != (s.src[b.start+i] == 0) {
+			return false
+		}
+	}
+	return true
+}
