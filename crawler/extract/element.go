@@ -3,21 +3,56 @@ package extract
 import (
 	"strings"
 
-	"golang.org/x/net/html"
+	"urltree/crawler/extract/scan"
 )
 
-// elements are the names that may hold links or metadata, with the name each is shown under: a
-// browser takes image for img. Assets are what it loads to show the page.
-var elements = map[string]struct {
-	name  string
-	asset bool
-}{
-	"a": {"a", false}, "area": {"area", false}, "base": {"base", false}, "frame": {"frame", false},
-	"html": {"html", false}, "iframe": {"iframe", false}, "link": {"link", false}, "meta": {"meta", false},
+// A tag is an element that holds links, metadata or text that is kept, or ends such text.
+type tag struct {
+	name    []byte
+	shown   string // the name a link is shown under, if it may have links or metadata
+	asset   bool   // only what a browser loads to show the page
+	want    scan.Want
+	isTitle bool
+}
 
-	"audio": {"audio", true}, "embed": {"embed", true}, "image": {"img", true}, "img": {"img", true},
-	"input": {"input", true}, "object": {"object", true}, "script": {"script", true},
-	"source": {"source", true}, "track": {"track", true}, "video": {"video", true},
+// tags are all of them. A browser takes image for img.
+var tags = func() (list []tag) {
+	for _, name := range []string{"a", "area", "base", "frame", "html", "iframe", "link", "meta"} {
+		list = append(list, tag{name: []byte(name), shown: name, want: scan.Starts})
+	}
+	list[0].want |= scan.Ends
+	for _, name := range []string{"audio", "embed", "img", "input", "object", "script", "source", "track", "video"} {
+		list = append(list, tag{name: []byte(name), shown: name, asset: true, want: scan.Starts})
+	}
+	list = append(list, tag{name: []byte("image"), shown: "img", asset: true, want: scan.Starts})
+	list = append(list, tag{name: []byte("title"), want: scan.Starts, isTitle: true})
+	for _, name := range []string{"h1", "h2", "h3", "h4", "h5", "h6"} {
+		list = append(list, tag{name: []byte(name), want: scan.Starts | scan.Ends})
+	}
+	for _, name := range lineEnds {
+		list = append(list, tag{name: []byte(name), want: scan.StartsInText | scan.EndsInText})
+	}
+	return list
+}()
+
+var withAssets, withoutAssets = newNames(true), newNames(false)
+
+func newNames(assets bool) *scan.Names {
+	var elements []scan.Element
+	for _, t := range tags {
+		if t.asset && !assets {
+			t.want = 0
+		}
+		elements = append(elements, scan.Element{Name: string(t.name), Want: t.want})
+	}
+	return scan.NewNames(elements, attributeNames)
+}
+
+func namesOf(assets bool) *scan.Names {
+	if assets {
+		return withAssets
+	}
+	return withoutAssets
 }
 
 // Attributes that element looks at.
@@ -40,103 +75,97 @@ const (
 	attrCount
 )
 
-var attributeOf = map[string]int{
-	"href": attrHref, "xlink:href": attrXlinkHref, "src": attrSrc, "srcset": attrSrcset, "poster": attrPoster,
-	"data": attrData, "rel": attrRel, "type": attrType, "name": attrName, "content": attrContent,
-	"http-equiv": attrHTTPEquiv, "property": attrProperty, "lang": attrLang, "xml:lang": attrXMLLang,
-	"alt": attrAlt,
+var attributeNames = []string{
+	attrHref: "href", attrXlinkHref: "xlink:href", attrSrc: "src", attrSrcset: "srcset", attrPoster: "poster",
+	attrData: "data", attrRel: "rel", attrType: "type", attrName: "name", attrContent: "content",
+	attrHTTPEquiv: "http-equiv", attrProperty: "property", attrLang: "lang", attrXMLLang: "xml:lang",
+	attrAlt: "alt",
 }
 
 // attributes are those of one element, with their character references undone.
-type attributes struct {
-	has   [attrCount]bool
-	value [attrCount]string
+type attributes interface {
+	// Attr gives the value of one, which must not be changed, and whether the element has it.
+	Attr(attribute int) (value []byte, ok bool)
 }
 
-func (a *attributes) read(z *html.Tokenizer) {
-	*a = attributes{}
-	for more := true; more; {
-		var key, value []byte
-		key, value, more = z.TagAttr()
-		if i, ok := attributeOf[string(key)]; ok {
-			a.has[i], a.value[i] = true, string(value)
-		}
-	}
+func attr(a attributes, i int) string {
+	value, _ := a.Attr(i)
+	return string(value)
 }
 
 // element takes the references and metadata of one element.
-func (p *page) element(name string, a *attributes) {
-	rel := strings.ToLower(a.value[attrRel])
+func (p *page) element(name string, a attributes) {
 	switch name {
 	case "a", "area":
-		switch {
-		case a.has[attrHref]: // also an empty one: the page itself
-			p.refer(name, rel, a.value[attrHref])
-		case a.has[attrXlinkHref]:
-			p.refer(name, rel, a.value[attrXlinkHref])
-		default:
-			return
+		ref, ok := a.Attr(attrHref) // also an empty one: the page itself
+		if !ok {
+			if ref, ok = a.Attr(attrXlinkHref); !ok {
+				return
+			}
 		}
+		p.refer(name, p.rel(a), ref)
 		if name == "area" {
-			p.keepLinkText([]byte(oneLine(a.value[attrAlt], maxLinkText)))
+			p.keepLinkText([]byte(oneLine(attr(a, attrAlt), maxLinkText)))
 		} else {
 			p.inLink = !p.linksFull
 		}
 	case "base":
-		if a.has[attrHref] && !p.hasBase {
-			p.base, p.hasBase = a.value[attrHref], true
+		if ref, ok := a.Attr(attrHref); ok && !p.hasBase {
+			p.base, p.hasBase = string(ref), true
 		}
 	case "link":
+		ref, _ := a.Attr(attrHref)
+		rel := p.rel(a)
 		follow := hasWord(rel, "next") || hasWord(rel, "canonical") || hasWord(rel, "alternate")
 		asset := hasWord(rel, "stylesheet") || hasWord(rel, "icon")
-		if a.value[attrHref] != "" && (follow && !asset || asset && p.opts.Assets) {
-			p.refer(name, rel, a.value[attrHref])
+		if len(ref) > 0 && (follow && !asset || asset && p.opts.Assets) {
+			p.refer(name, rel, ref)
 		}
 	case "html":
 		for _, i := range []int{attrLang, attrXMLLang} {
 			if p.meta.Language == "" {
-				p.meta.Language = oneLine(a.value[i], maxLanguage)
+				p.meta.Language = oneLine(attr(a, i), maxLanguage)
 			}
 		}
 	case "meta":
 		p.metaElement(a)
 	case "iframe", "frame":
-		p.load(name, a.value[attrSrc])
+		p.load(name, a, attrSrc)
 	default:
 		p.asset(name, a)
 	}
 }
 
 // asset takes the references of an element that shows or runs something.
-func (p *page) asset(name string, a *attributes) {
+func (p *page) asset(name string, a attributes) {
 	switch {
 	case name == "object":
-		p.load(name, a.value[attrData])
+		p.load(name, a, attrData)
 		return
-	case name == "input" && !strings.EqualFold(a.value[attrType], "image"):
+	case name == "input" && !strings.EqualFold(attr(a, attrType), "image"):
 		return
 	}
-	p.load(name, a.value[attrSrc])
+	p.load(name, a, attrSrc)
 	switch name {
 	case "img", "source":
-		for _, ref := range srcset(a.value[attrSrcset]) {
-			p.load(name, ref)
+		for _, ref := range srcset(attr(a, attrSrcset)) {
+			p.refer(name, "", []byte(ref))
 		}
 	case "video":
-		p.load(name, a.value[attrPoster])
+		p.load(name, a, attrPoster)
 	}
 }
 
 // metaElement takes a refresh, the directives for robots, and what describes the page.
-func (p *page) metaElement(a *attributes) {
-	content := a.value[attrContent]
-	if strings.EqualFold(a.value[attrHTTPEquiv], "refresh") {
+func (p *page) metaElement(a attributes) {
+	content := attr(a, attrContent)
+	if strings.EqualFold(attr(a, attrHTTPEquiv), "refresh") {
 		if ref, ok := refresh(content); ok {
-			p.refer("meta", "", ref)
+			p.refer("meta", "", []byte(ref))
 		}
 	}
-	name := strings.TrimSpace(a.value[attrName])
-	p.describe(strings.ToLower(name), strings.ToLower(strings.TrimSpace(a.value[attrProperty])), content)
+	name := strings.TrimSpace(attr(a, attrName))
+	p.describe(strings.ToLower(name), strings.ToLower(strings.TrimSpace(attr(a, attrProperty))), content)
 	if strings.EqualFold(name, "robots") || name != "" && strings.EqualFold(name, p.opts.Token) {
 		noindex, nofollow := Directives([]string{content}, "")
 		p.NoIndex = p.NoIndex || noindex
@@ -146,13 +175,23 @@ func (p *page) metaElement(a *attributes) {
 }
 
 // load takes a reference that means nothing when it is empty.
-func (p *page) load(name, ref string) {
-	if ref != "" {
+func (p *page) load(name string, a attributes, i int) {
+	if ref, _ := a.Attr(i); len(ref) > 0 {
 		p.refer(name, "", ref)
 	}
 }
 
-func (p *page) refer(name, rel, ref string) {
+// rel gives the rel attribute in lower case. Many of a page are the same.
+func (p *page) rel(a attributes) string {
+	value, _ := a.Attr(attrRel)
+	if string(value) != p.lastRel {
+		p.lastRel = string(value)
+		p.lowerRel = strings.ToLower(p.lastRel)
+	}
+	return p.lowerRel
+}
+
+func (p *page) refer(name, rel string, ref []byte) {
 	if len(p.refs) >= maxRefs {
 		p.Cut = true
 		return
@@ -160,5 +199,7 @@ func (p *page) refer(name, rel, ref string) {
 	if p.refs == nil {
 		p.refs = make([]reference, 0, 64)
 	}
-	p.refs = append(p.refs, reference{Link: Link{Element: name, Rel: rel}, ref: ref})
+	start := len(p.written)
+	p.written = append(p.written, ref...)
+	p.refs = append(p.refs, reference{Link: Link{Element: name, Rel: rel}, start: start, end: len(p.written)})
 }

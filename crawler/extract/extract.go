@@ -14,21 +14,16 @@ package extract
 import (
 	"bytes"
 	"errors"
-	"io"
 	"slices"
 	"strings"
 
-	"golang.org/x/net/html"
 	"golang.org/x/net/html/charset"
 	"golang.org/x/text/encoding"
-	"golang.org/x/text/transform"
 
+	"urltree/crawler/extract/scan"
 	"urltree/crawler/weburl"
 	"urltree/storage"
 )
-
-// maxToken bounds one tag, comment or script, in bytes of UTF-8. A page is read up to a longer one.
-const maxToken = 4 << 20
 
 // What a page may ask us to keep in memory: the first so many links, and of their URLs the first
 // so many bytes. Both depend on the page alone.
@@ -85,28 +80,44 @@ type Result struct {
 func Parse(f Facts, body []byte, o Options) Result { return parse(f, body, o, maxSteps) }
 
 func parse(f Facts, body []byte, o Options, steps int) Result {
-	p := page{
+	p := newPage(f, o, steps)
+	if xhtml, ok := isHTML(f.Media); ok {
+		e := p.setCharset(f, body)
+		p.scan(newSource(body, e, p.Charset), xhtml)
+	} else if IsFeed(f.Media) {
+		p.feed(f, body)
+	}
+	return p.result(f)
+}
+
+// isHTML tells whether pages of this media type have links inside, and whether they are XHTML.
+func isHTML(media string) (xhtml, ok bool) {
+	xhtml = strings.EqualFold(media, "application/xhtml+xml")
+	return xhtml, xhtml || strings.EqualFold(media, "text/html")
+}
+
+func newPage(f Facts, o Options, steps int) *page {
+	p := &page{
 		opts: o, left: steps, robots: line{max: maxDirectives},
 		heading: line{max: maxHeading}, link: line{max: maxLinkText},
 	}
 	for _, url := range f.HeaderLinks {
 		p.refs = append(p.refs, reference{Link: Link{URL: url, Element: "header"}})
 	}
-	xhtml := strings.EqualFold(f.Media, "application/xhtml+xml")
-	if xhtml || strings.EqualFold(f.Media, "text/html") {
-		var e encoding.Encoding
-		e, p.Charset = charsetOf(body, f.Charset)
-		var r io.Reader = bytes.NewReader(body)
-		if p.Charset != "utf-8" {
-			r = transform.NewReader(r, e.NewDecoder())
-			if !strings.HasPrefix(p.Charset, "utf-16") && p.Charset != "replacement" {
-				p.query = e.NewEncoder()
-			}
-		}
-		p.scan(r, xhtml)
-	} else if IsFeed(f.Media) {
-		p.feed(f, body)
+	return p
+}
+
+// setCharset finds the encoding of the page.
+func (p *page) setCharset(f Facts, body []byte) (e encoding.Encoding) {
+	e, p.Charset = charsetOf(body, f.Charset)
+	if p.Charset != "utf-8" && !strings.HasPrefix(p.Charset, "utf-16") && p.Charset != "replacement" {
+		p.query = e.NewEncoder()
 	}
+	return e
+}
+
+// result gives what the page holds once it is read.
+func (p *page) result(f Facts) Result {
 	p.resolve(f)
 	if p.Charset != "" {
 		p.Meta = p.finish(f)
@@ -136,7 +147,7 @@ func charsetOf(body []byte, label string) (encoding.Encoding, string) {
 // A reference is a link before its URL is known.
 type reference struct {
 	Link
-	ref string // as written; not used where URL is known
+	start, end int // of what is written, in the page's written; not used where URL is known
 }
 
 // A page collects what scan sees; references wait for resolve, since a base element counts for
@@ -146,9 +157,12 @@ type page struct {
 	opts    Options
 	left    int // steps of the budget
 	refs    []reference
+	written []byte // references as they are written, one behind the other
 	hasBase bool
 	base    string            // href of the first base element that has one
 	query   *encoding.Encoder // of queries; nil: UTF-8
+
+	lastRel, lowerRel string // the rel attribute before, as it is written and in lower case
 
 	meta          storage.Meta // as far as it is known
 	ogDescription string       // for a page without another
@@ -157,6 +171,7 @@ type page struct {
 	heading       line         // its text so far
 	inLink        bool         // an element a with an address is open
 	link          line         // its text so far
+	decoded       []byte       // the text that is added, to be used again
 	linkTexts     []byte       // a newline behind each
 	linkHashes    []uint64     // of each
 	linksFull     bool         // no more link texts
@@ -182,7 +197,7 @@ func (p *page) resolve(f Facts) {
 	if !ignored {
 		p.Links = slices.Grow(p.Links, len(p.refs))
 	}
-	size := 0
+	written, size := string(p.written), 0
 	for _, r := range p.refs {
 		if size > maxLinkBytes {
 			p.Cut = true
@@ -190,7 +205,7 @@ func (p *page) resolve(f Facts) {
 		}
 		err = nil
 		if r.URL == "" {
-			ref := p.reference(r.ref)
+			ref := p.reference(written[r.start:r.end])
 			if !p.spend(workOf(ref, baseLength)) {
 				return
 			}
@@ -230,114 +245,53 @@ func (p *page) skip(reason string) {
 	p.NotFollowed[reason]++
 }
 
-// scan reads the markup from r, which is UTF-8.
-func (p *page) scan(r io.Reader, xhtml bool) {
-	in := &source{r: r}
-	z := in.tokenizer()
-	foreign := 0 // open svg and math elements
-	var attrs attributes
-	var lower [maxName]byte
+// scan reads the markup.
+func (p *page) scan(in *source, xhtml bool) {
+	s := in.scanner(namesOf(p.opts.Assets))
+	s.XHTML = xhtml
 	defer p.endHeading()
 	defer p.endLink()
-	for inTitle, rawText := false, false; ; {
-		z.AllowCDATA(xhtml || foreign > 0)
-		in.tag = tagScan{}
-		if rawText {
-			in.tag.state = noTag
+	for read := 0; ; {
+		s.Text = p.wantsText()
+		kind := s.Next()
+		if kind == scan.More {
+			in.feed(s)
+			continue
 		}
-		token, size := z.Next(), len(z.Raw())
-		isStart := token == html.StartTagToken || token == html.SelfClosingTagToken
-		steps := stepsToken + size
-		if isStart {
-			steps += stepsTag * size
+		steps := stepsToken + s.Read() - read
+		read = s.Read()
+		if kind == scan.Start {
+			steps += stepsTag * s.Size()
 		}
 		if !p.spend(steps) {
 			return
 		}
-		switch {
-		case token == html.ErrorToken:
-			p.Exhausted = errors.Is(z.Err(), errAttributes)
-			p.Cut = p.Cut || errors.Is(z.Err(), html.ErrBufferExceeded)
+		switch kind {
+		case scan.End:
+			p.Cut = p.Cut || s.Exceeded()
 			return
-		case token == html.TextToken:
-			// Text may go on after any byte, unlike all else.
-			goesOn := size >= maxToken && !rawText && !bytes.HasPrefix(z.Raw(), []byte("<!"))
-			if goesOn {
-				in.putBack(z)
-			}
-			switch {
-			case inTitle && p.meta.Title == "":
+		case scan.Text:
+			p.decoded = s.AppendText(p.decoded[:0])
+			p.text(p.decoded)
+		case scan.EndTag:
+			p.endTag(tags[s.Element()].name)
+		case scan.Start:
+			tag := &tags[s.Element()]
+			if tag.isTitle && p.meta.Title == "" && !s.Closed() && !s.InDrawing() {
 				text := line{max: maxText}
-				text.add(z.Text())
+				text.add(in.rawText(s))
 				p.meta.Title = text.take()
-			case !rawText && foreign == 0 && p.wantsText():
-				p.text(z.Text())
 			}
-			inTitle, rawText = false, false
-			if goesOn {
-				z = in.tokenizer()
-			}
-		case token == html.EndTagToken:
-			inTitle, rawText = false, false
-			name := tagName(z.Raw()[2:], &lower)
-			if isForeign(name) && foreign > 0 {
-				foreign--
-			}
-			p.endTag(name)
-		case isStart:
-			name := tagName(z.Raw()[1:], &lower)
-			closed := token == html.SelfClosingTagToken && (xhtml || foreign > 0)
-			rawText = !closed && hasRawText(name)
-			// Without scripts noscript is markup. An element closed at once has no raw text.
-			if closed || string(name) == "noscript" {
-				z.NextIsNotRawText()
-			}
-			inTitle = rawText && foreign == 0 && string(name) == "title"
-			if isForeign(name) && !closed {
-				foreign++
-			}
-			p.startTag(name, closed)
-			if e := elements[string(name)]; e.name != "" && (p.opts.Assets || !e.asset) {
-				attrs.read(z)
-				p.element(e.name, &attrs)
-				if closed && e.name == "a" {
+			p.startTag(tag.name, s.Closed())
+			if tag.shown != "" {
+				p.element(tag.shown, s)
+				if tag.shown == "a" && s.Closed() {
 					p.endLink()
 				}
 			}
 		}
 	}
 }
-
-// maxName bounds the names that mean anything here: plaintext is the longest.
-const maxName = 12
-
-// tagName gives the name that a tag begins with, in lower case, nil for one that is too long. The
-// tokenizer could tell, but copies each.
-func tagName(tag []byte, lower *[maxName]byte) []byte {
-	for i, c := range tag {
-		switch {
-		case c == '>' || c == '/' || c == ' ' || '\t' <= c && c <= '\r' && c != '\v':
-			return lower[:i]
-		case i == maxName:
-			return nil
-		case 'A' <= c && c <= 'Z':
-			c += 'a' - 'A'
-		}
-		lower[i] = c
-	}
-	return nil
-}
-
-// hasRawText tells whether what follows a start tag is text up to its end tag, and not shown.
-func hasRawText(name []byte) bool {
-	switch string(name) {
-	case "script", "style", "title", "textarea", "iframe", "noembed", "noframes", "xmp", "plaintext":
-		return true
-	}
-	return false
-}
-
-func isForeign(name []byte) bool { return string(name) == "svg" || string(name) == "math" }
 
 // hasWord tells whether words, in lower case and separated by white space, has this one.
 func hasWord(words, word string) bool {

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/charset"
 
+	"urltree/crawler/extract/scan"
 	"urltree/crawler/weburl"
 	"urltree/storage"
 )
@@ -137,7 +138,7 @@ func TestFacts(t *testing.T) {
 		{"XHTML", Facts{URL: pageURL, Media: "application/xhtml+xml"}, `<title/><script src="s"/><![CDATA[<a href="no">]]><a href="x"/>`, Result{
 			Links: []Link{{"https://example.org/dir/x", "a", ""}}, Charset: "windows-1252",
 		}},
-		{"long script", Facts{URL: pageURL, Media: "text/html", Charset: "UTF-8"}, `<a href=x><script>` + strings.Repeat("x", maxToken) + `</script><a href=y>`, Result{
+		{"long script", Facts{URL: pageURL, Media: "text/html", Charset: "UTF-8"}, `<a href=x><script>` + strings.Repeat("x", scan.MaxToken) + `</script><a href=y>`, Result{
 			Links: []Link{{"https://example.org/dir/x", "a", ""}}, Charset: "utf-8", Cut: true,
 		}},
 	} {

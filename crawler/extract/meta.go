@@ -138,13 +138,15 @@ func (p *page) endTag(name []byte) {
 	p.separate(name)
 }
 
+// lineEnds are elements that begin and end a line, besides headings.
+var lineEnds = []string{"br", "div", "p", "li", "dd", "dt", "td"}
+
 // separate adds a space to open texts at a tag that begins or ends a line.
 func (p *page) separate(name []byte) {
 	if p.level == 0 && !p.inLink {
 		return
 	}
-	switch string(name) {
-	case "br", "div", "p", "li", "dd", "dt", "td", "h1", "h2", "h3", "h4", "h5", "h6":
+	if level(name) > 0 || slices.Contains(lineEnds, string(name)) {
 		p.text([]byte{' '})
 	}
 }

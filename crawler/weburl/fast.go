@@ -96,6 +96,9 @@ func join(prefix string, origin int, ref string) (string, bool) {
 		}
 		dots = dots || c == '.' && (i == 0 || ref[i-1] == '/')
 	}
+	if ref == "" {
+		return strings.Clone(prefix), true // prefix may be part of a longer reference
+	}
 	query := ref[len(path):]
 	for i := range len(query) {
 		if class[query[i]]&inQuery == 0 {

@@ -1,0 +1,78 @@
+package extract
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"strings"
+
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/transform"
+
+	"urltree/crawler/extract/scan"
+)
+
+// window is how much of a page in another encoding is decoded at a time, in bytes of UTF-8,
+// unless a tag or text that is read as a whole is longer.
+const window = 64 << 10
+
+// A source gives a scanner a page as UTF-8.
+type source struct {
+	text []byte    // as much as is there
+	rest io.Reader // what comes behind it; nil: nothing
+}
+
+func newSource(body []byte, e encoding.Encoding, charset string) *source {
+	if charset == "utf-8" || hasASCII(charset) && isASCII(body) {
+		return &source{text: body}
+	}
+	return &source{rest: transform.NewReader(bytes.NewReader(body), e.NewDecoder())}
+}
+
+func (in *source) scanner(names *scan.Names) *scan.Scanner {
+	return scan.New(names, in.text, in.rest == nil)
+}
+
+// feed gives the scanner what it has not read, and more.
+func (in *source) feed(s *scan.Scanner) {
+	rest := s.Rest()
+	text := in.text[:cap(in.text)]
+	if need := max(window, 2*len(rest)); need > len(text) {
+		text = make([]byte, need)
+	}
+	kept := copy(text, rest)
+	n, err := io.ReadFull(in.rest, text[kept:])
+	in.text = text[:kept+n]
+	s.Feed(in.text, err != nil)
+}
+
+// rawText gives the text of an element that has raw text.
+func (in *source) rawText(s *scan.Scanner) []byte {
+	for {
+		text, more := s.RawText()
+		if !more {
+			return text
+		}
+		in.feed(s)
+	}
+}
+
+// hasASCII tells whether text in ASCII alone is the same in this encoding.
+func hasASCII(charset string) bool {
+	return !strings.HasPrefix(charset, "utf-16") && charset != "iso-2022-jp" && charset != "replacement"
+}
+
+func isASCII(b []byte) bool {
+	const high = 0x8080808080808080
+	for ; len(b) >= 32; b = b[32:] {
+		if (binary.LittleEndian.Uint64(b)|binary.LittleEndian.Uint64(b[8:])|binary.LittleEndian.Uint64(b[16:])|binary.LittleEndian.Uint64(b[24:]))&high != 0 {
+			return false
+		}
+	}
+	for _, c := range b {
+		if c >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
