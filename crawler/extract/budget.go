@@ -58,10 +58,14 @@ func authority(ref string) string {
 
 // isPlain tells whether a host, or a reference and its host with it, costs no more than a path.
 func isPlain(s string) bool {
+	dashes := 0
 	for i := range len(s) {
-		if c := s[i]; c >= 0x80 || c == '%' || c == '@' {
+		switch c := s[i]; {
+		case c >= 0x80 || c == '%' || c == '@':
 			return false
+		case c == '-':
+			dashes++
 		}
 	}
-	return !strings.Contains(s, "xn--")
+	return dashes < 2 || !strings.Contains(s, "xn--")
 }

@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"slices"
 	"strings"
 
 	"urltree/crawler/extract/scan"
@@ -192,14 +193,14 @@ func (p *page) rel(a attributes) string {
 }
 
 func (p *page) refer(name, rel string, ref []byte) {
-	if len(p.refs) >= maxRefs {
+	if len(p.Links) >= maxRefs {
 		p.Cut = true
 		return
 	}
-	if p.refs == nil {
-		p.refs = make([]reference, 0, 64)
+	if cap(p.written) == 0 { // for all of a usual page
+		p.written, p.ends, p.Links = make([]byte, 0, 4<<10), slices.Grow(p.ends, 128), slices.Grow(p.Links, 128)
 	}
-	start := len(p.written)
 	p.written = append(p.written, ref...)
-	p.refs = append(p.refs, reference{Link: Link{Element: name, Rel: rel}, start: start, end: len(p.written)})
+	p.ends = append(p.ends, len(p.written))
+	p.Links = append(p.Links, Link{Element: name, Rel: rel})
 }

@@ -13,8 +13,6 @@ package extract
 
 import (
 	"bytes"
-	"errors"
-	"slices"
 	"strings"
 
 	"golang.org/x/net/html/charset"
@@ -102,7 +100,7 @@ func newPage(f Facts, o Options, steps int) *page {
 		heading: line{max: maxHeading}, link: line{max: maxLinkText},
 	}
 	for _, url := range f.HeaderLinks {
-		p.refs = append(p.refs, reference{Link: Link{URL: url, Element: "header"}})
+		p.Links, p.ends = append(p.Links, Link{URL: url, Element: "header"}), append(p.ends, 0)
 	}
 	return p
 }
@@ -119,6 +117,9 @@ func (p *page) setCharset(f Facts, body []byte) (e encoding.Encoding) {
 // result gives what the page holds once it is read.
 func (p *page) result(f Facts) Result {
 	p.resolve(f)
+	if len(p.Links) == 0 {
+		p.Links = nil
+	}
 	if p.Charset != "" {
 		p.Meta = p.finish(f)
 	}
@@ -144,20 +145,14 @@ func charsetOf(body []byte, label string) (encoding.Encoding, string) {
 	return e, name
 }
 
-// A reference is a link before its URL is known.
-type reference struct {
-	Link
-	start, end int // of what is written, in the page's written; not used where URL is known
-}
-
-// A page collects what scan sees; references wait for resolve, since a base element counts for
-// those before it too.
+// A page collects what scan sees; its links have no URLs until resolve, since a base element
+// counts for those before it too.
 type page struct {
 	Result
 	opts    Options
-	left    int // steps of the budget
-	refs    []reference
-	written []byte // references as they are written, one behind the other
+	left    int    // steps of the budget
+	written []byte // references of all links as they are written, one behind the other
+	ends    []int  // of each in written; one that has its URL already has none
 	hasBase bool
 	base    string            // href of the first base element that has one
 	query   *encoding.Encoder // of queries; nil: UTF-8
@@ -177,7 +172,7 @@ type page struct {
 	linksFull     bool         // no more link texts
 }
 
-// resolve makes the references links.
+// resolve gives the links their URLs, and drops those that have none or are not to be followed.
 func (p *page) resolve(f Facts) {
 	base, err := weburl.NewBase(f.URL)
 	baseLength := len(f.URL)
@@ -194,41 +189,41 @@ func (p *page) resolve(f Facts) {
 		}
 	}()
 	ignored := p.opts.NoFollow != "none" && (f.NoFollow || p.NoFollow)
-	if !ignored {
-		p.Links = slices.Grow(p.Links, len(p.refs))
-	}
-	written, size := string(p.written), 0
-	for _, r := range p.refs {
+	links, written, start, size := p.Links, string(p.written), 0, 0
+	p.Links = p.Links[:0] // in the same place
+	for i, end := range p.ends {
 		if size > maxLinkBytes {
 			p.Cut = true
 			return
 		}
-		err = nil
-		if r.URL == "" {
-			ref := p.reference(written[r.start:r.end])
+		link := links[i]
+		if link.URL == "" {
+			ref := p.reference(written[start:end])
+			start = end
 			if !p.spend(workOf(ref, baseLength)) {
 				return
 			}
-			r.URL, err = base.Resolve(ref)
+			link.URL, err = base.Resolve(ref)
+		} else {
+			err = nil
 		}
-		if p.meta.Canonical == "" && r.Element == "link" && err == nil && hasWord(r.Rel, "canonical") && len(r.URL) <= maxCanonical {
-			p.meta.Canonical = r.URL
+		if p.meta.Canonical == "" && link.Element == "link" && err == nil && hasWord(link.Rel, "canonical") && len(link.URL) <= maxCanonical {
+			p.meta.Canonical = link.URL
 		}
 		switch {
-		case errors.Is(err, weburl.ErrScheme):
-			p.skip("scheme")
-		case errors.Is(err, weburl.ErrLength):
-			p.skip("length")
 		case err != nil:
-			p.skip("syntax")
-		case ignored, p.opts.NoFollow == "all" && hasWord(r.Rel, "nofollow"):
+			p.skip(reasons[err])
+		case ignored, p.opts.NoFollow == "all" && hasWord(link.Rel, "nofollow"):
 			p.skip("nofollow")
 		default:
-			p.Links = append(p.Links, r.Link)
-			size += len(r.URL)
+			p.Links = append(p.Links, link)
+			size += len(link.URL)
 		}
 	}
 }
+
+// reasons why a reference gave no link, as NotFollowed has them.
+var reasons = map[error]string{weburl.ErrScheme: "scheme", weburl.ErrLength: "length", weburl.ErrSyntax: "syntax"}
 
 // reference writes the query of ref in the encoding of the page, as browsers do.
 func (p *page) reference(ref string) string {

@@ -27,10 +27,11 @@ var class = func() (t [256]uint8) {
 // fast resolves an ordinary reference without fragment: nearly all that pages hold. It gives
 // what slow gives or says no; a fuzz test holds it to that.
 func (b *Base) fast(ref string) (string, bool) {
-	if i := strings.Index(ref, "://"); i >= 0 && isWeb(ref[:i]) {
-		return absolute(ref, i+3)
-	}
 	switch {
+	case strings.HasPrefix(ref, "http://"):
+		return absolute(ref, len("http://"))
+	case strings.HasPrefix(ref, "https://"):
+		return absolute(ref, len("https://"))
 	case b == nil:
 		return "", false
 	case ref == "":

@@ -61,6 +61,7 @@ type Base struct {
 	dirEnd  int // url[origin:dirEnd] is the path up to its last slash
 
 	full  *whatwg.Url // url as the parser has it; nil before the first reference that needs it
+	known *known      // nil before the first reference
 	users int         // references with a user name or password
 }
 
@@ -98,16 +99,34 @@ func (b *Base) Resolve(ref string) (string, error) {
 	if isTooLong(ref) {
 		return "", ErrLength
 	}
-	url, ok := b.fast(strings.TrimSuffix(ref, "#"))
-	if !ok {
-		var err error
-		if url, err = b.slow(ref); err != nil {
-			return "", err
-		}
+	url, err := b.resolve(ref)
+	if err != nil {
+		return "", err
 	}
 	if isTooLong(url) { // base and reference together, or with escapes
 		return "", ErrLength
 	}
+	return url, nil
+}
+
+// resolve finds the URL of a reference that may end in '#', by the quickest way that knows it.
+func (b *Base) resolve(ref string) (string, error) {
+	plain := strings.TrimSuffix(ref, "#")
+	if b == nil || plain == "" {
+		if url, ok := b.fast(plain); ok {
+			return url, nil
+		}
+		return b.slow(ref)
+	}
+	place := b.place(plain)
+	if place.ref == plain {
+		return place.url, nil
+	}
+	url, ok := b.fast(plain)
+	if !ok {
+		return b.slow(ref)
+	}
+	place.ref, place.url = plain, url
 	return url, nil
 }
 

@@ -3,6 +3,7 @@ package weburl
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -293,8 +294,12 @@ func FuzzResolve(f *testing.F) {
 			same(t, b, ref)
 			same(t, nil, ref)
 		}
-		if url, err := b.Resolve(ref); err == nil {
+		url, err := b.Resolve(ref)
+		if err == nil {
 			law(t, url)
+		}
+		if again, err2 := b.Resolve(ref); again != url || err2 != err {
+			t.Errorf("%q gives %q, %v; a second time %q, %v", ref, url, err, again, err2)
 		}
 		if url, err := SeedURL(ref); err == nil {
 			law(t, url)
@@ -317,11 +322,48 @@ func BenchmarkResolve(b *testing.B) {
 	} {
 		b.Run(bb.name, func(b *testing.B) {
 			for b.Loop() {
+				base.place(strings.TrimSuffix(bb.ref, "#top")).ref = "" // it is not known from the last time
 				if _, err := base.Resolve(bb.ref); err != nil {
 					b.Fatal(err)
 				}
 			}
 		})
+	}
+	b.Run("known", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := base.Resolve("../../static/index.html#top"); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// TestKnown: what a base has resolved before changes nothing, also where references share a place.
+func TestKnown(t *testing.T) {
+	b, err := NewBase("https://example.org/a/b?c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	refs := []string{"", "#", "x#", "x #", "x", "//u@h.example/", "//h.example/", "//u@h.example/#x", "?", "é"}
+	for i := range 4 * len(known{}) {
+		refs = append(refs, fmt.Sprintf("p/%d#%d", i/2, i))
+	}
+	users := 0
+	for round := range 3 {
+		for _, ref := range refs {
+			fresh, err := NewBase(b.url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, wantErr := fresh.Resolve(ref)
+			users += fresh.Users()
+			if got, err := b.Resolve(ref); got != want || err != wantErr || b.Users() != users {
+				t.Fatalf("round %d: %q gives %q, %v and %d users, want %q, %v and %d", round, ref, got, err, b.Users(), want, wantErr, users)
+			}
+		}
+	}
+	if users != 6 {
+		t.Errorf("%d references had users, want 6", users)
 	}
 }
 

@@ -105,7 +105,14 @@ func (t *table) add(text string, n name) {
 
 // get finds a name by its hash in lower case, and by itself as it is spelt; nil: it is not there.
 func (t *table) get(hash uint64, spelt []byte) *name {
-	for i := slot(hash); t.slots[i] != 0; i++ {
+	if i := slot(hash); t.slots[i] != 0 { // rarely
+		return t.find(i, hash, spelt)
+	}
+	return nil
+}
+
+func (t *table) find(i uint8, hash uint64, spelt []byte) *name {
+	for ; t.slots[i] != 0; i++ {
 		n := &t.names[t.slots[i]-1]
 		if n.hash == hash && len(n.text) == len(spelt) && (len(spelt) <= 8 || hasFold(spelt, n.text)) {
 			return n
@@ -156,4 +163,4 @@ func isSpace(c byte) bool {
 	return c <= ' ' && (c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\f')
 }
 
-func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+func isLetter(c byte) bool { return c|0x20-'a' < 26 }

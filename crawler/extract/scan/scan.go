@@ -43,11 +43,14 @@ type Scanner struct {
 	raw      *name // the element whose raw text is at pos; nil: none is
 	drawings int   // open svg and math elements
 
-	element  *name // of the tag
-	closed   bool  // the tag closes its element at once
-	size     int   // of the tag
-	found    uint32
-	values   [maxAttributes]span
+	element *name // of the tag
+	closed  bool  // the tag closes its element at once
+	size    int   // of the tag
+
+	attribute attribute           // the last one of the tag
+	found     uint32              // a bit for each attribute that the tag has
+	values    [maxAttributes]span // of these
+
 	text     span
 	sections bool // the text is a CDATA section
 }
@@ -104,11 +107,14 @@ func (s *Scanner) Next() Kind {
 	wantText, src := s.Text && s.drawings == 0, s.src
 	start := s.pos // of text
 	for p := start; ; {
-		i := bytes.IndexByte(src[p:], '<')
-		if i < 0 {
-			return s.endOfPage(start, len(src), wantText)
+		if p == len(src) || src[p] != '<' { // many tags follow each other at once
+			i := bytes.IndexByte(src[p:], '<')
+			if i < 0 {
+				return s.endOfPage(start, len(src), wantText)
+			}
+			p += i
 		}
-		if p += i; p+1 == len(src) {
+		if p+1 == len(src) {
 			return s.endOfPage(start, p, wantText)
 		}
 		c := src[p+1]
@@ -206,17 +212,12 @@ func (s *Scanner) tag(p, q int, always, inText Want) (next int, given Kind) {
 	element := s.names.elements.get(h, src[nameAt:q])
 	isStart := always == Starts
 	wanted := element != nil && (element.want&always != 0 || s.Text && element.want&inText != 0)
-	lastAttribute := attribute{}
-	if src[q] == '>' {
-		next = q + 1
-		s.found = 0
-	} else if next, lastAttribute = s.attributes(q, wanted && isStart); next < 0 || element == nil {
-		return next, End
+	if next = q + 1; src[q] != '>' {
+		next = s.attributes(q, wanted && isStart)
+	} else if wanted {
+		s.found, s.attribute = 0, attribute{}
 	}
-	if element == nil {
-		return next, End
-	}
-	if next-p >= MaxToken {
+	if element == nil || next < 0 || next-p >= MaxToken {
 		return next, End
 	}
 	if !isStart {
@@ -225,7 +226,7 @@ func (s *Scanner) tag(p, q int, always, inText Want) (next int, given Kind) {
 		}
 		given = EndTag
 	} else {
-		s.closed = s.hasSections() && s.hasSlash(q, next, lastAttribute)
+		s.closed = s.hasSections() && s.hasSlash(q, next)
 		if !s.closed {
 			switch element.kind {
 			case ordinary:
@@ -244,33 +245,33 @@ func (s *Scanner) tag(p, q int, always, inText Want) (next int, given Kind) {
 	return next, given
 }
 
-// An attribute is where its name and value stand; the latter is empty if it has none.
+// An attribute is where a name and its value stand; the latter is empty if there is none.
 type attribute struct {
 	key, value span
 	hash       uint64 // of the name in lower case
 }
 
-// attributes reads those of a tag from p on. If keep is set, it notes the values of those that
-// names has. It gives the last one too.
-func (s *Scanner) attributes(p int, keep bool) (next int, a attribute) {
-	src := s.src
-	s.found = 0
+// attributes reads those of a tag from p on, the last one into s.attribute. If keep is set, it
+// notes the values of those that names has.
+func (s *Scanner) attributes(p int, keep bool) (next int) {
+	src, a := s.src, &s.attribute
+	s.found, *a = 0, attribute{}
 	for {
 		for p < len(src) && isSpace(src[p]) {
 			p++
 		}
 		if p == len(src) {
-			return -1, a
+			return -1
 		}
 		if src[p] == '>' {
-			return p + 1, a
+			return p + 1
 		}
 		if src[p] == '/' {
 			p++
 			continue
 		}
-		if a, p = readAttribute(src, p); p < 0 {
-			return -1, a
+		if p = a.read(src, p); p < 0 {
+			return -1
 		}
 		if keep {
 			if n := s.names.attributes.get(a.hash, src[a.key.start:a.key.end]); n != nil && s.found>>n.id&1 == 0 {
@@ -281,58 +282,62 @@ func (s *Scanner) attributes(p int, keep bool) (next int, a attribute) {
 	}
 }
 
-// readAttribute reads the one at p, which is no white space, '/' or '>'.
-func readAttribute(src []byte, p int) (a attribute, next int) {
+// read reads the attribute at p, which is no white space, '/' or '>'.
+func (a *attribute) read(src []byte, p int) (next int) {
 	a.key.start = p
-	a.hash = uint64(inName[src[p]]) // a '=' at the start belongs to the name
+	h := uint64(inName[src[p]]) // a '=' at the start belongs to the name
 	for p++; p < len(src); p++ {
 		c := inKey[src[p]]
 		if c == 0 {
 			break
 		}
-		a.hash = a.hash<<8 | uint64(c)
+		h = h<<8 | uint64(c)
 	}
-	a.key.end = p
+	a.key.end, a.hash = p, h
 	a.value = span{p, p}
 	for p < len(src) && isSpace(src[p]) {
 		p++
 	}
 	if p == len(src) {
-		return a, -1
+		return -1
 	}
 	if src[p] != '=' {
-		return a, p
+		return p
 	}
 	for p++; p < len(src) && isSpace(src[p]); {
 		p++
 	}
 	if p == len(src) {
-		return a, -1
+		return -1
 	}
 	switch c := src[p]; c {
 	case '>':
-		return a, p
+		return p
 	case '"', '\'':
-		if next = behind(src, p+1, c); next >= 0 {
-			a.value = span{p + 1, next - 1}
+		p++
+		i := bytes.IndexByte(src[p:], c)
+		if i < 0 {
+			return -1
 		}
-		return a, next
+		a.value = span{p, p + i}
+		return p + i + 1
 	}
-	a.value.start = p
+	start := p
 	for p < len(src) && src[p] != '>' && !isSpace(src[p]) {
 		p++
 	}
 	if p == len(src) {
-		return a, -1
+		return -1
 	}
-	a.value.end = p
-	return a, p
+	a.value = span{start, p}
+	return p
 }
 
 // hasSlash tells whether the tag that ends before next has a slash at its end that does not
 // belong to its last attribute. As the tokenizer has it, an attribute with the name of an earlier
 // one is none. The name of the tag ends at q.
-func (s *Scanner) hasSlash(q, next int, a attribute) bool {
+func (s *Scanner) hasSlash(q, next int) bool {
+	a := &s.attribute
 	if s.src[next-2] != '/' {
 		return false
 	}
@@ -347,7 +352,7 @@ func (s *Scanner) hasSlash(q, next int, a attribute) bool {
 			return false
 		}
 		var b attribute
-		b, p = readAttribute(s.src, p)
+		p = b.read(s.src, p)
 		if s.sameKey(a.key, b.key) {
 			return true
 		}

@@ -1,0 +1,136 @@
+package scan
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+)
+
+// drain reads a page for its links, and gives the bytes of their addresses.
+func drain(page []byte) (n int) {
+	s := New(testNames, page, true)
+	for {
+		switch s.Next() {
+		case End:
+			return n
+		case Start:
+			if s.Element() == 0 {
+				value, _ := s.Attr(0)
+				n += len(value)
+			}
+		}
+	}
+}
+
+// drainTokens does the same by the tokenizer.
+func drainTokens(page []byte) (n int) {
+	z := html.NewTokenizer(bytes.NewReader(page))
+	for {
+		switch z.Next() {
+		case html.ErrorToken:
+			return n
+		case html.StartTagToken, html.SelfClosingTagToken:
+			name, more := z.TagName()
+			if string(name) == "noscript" {
+				z.NextIsNotRawText()
+			}
+			for isLink := string(name) == "a"; isLink && more; {
+				var key, value []byte
+				if key, value, more = z.TagAttr(); string(key) == "href" {
+					n += len(value)
+				}
+			}
+		}
+	}
+}
+
+// usualPage makes a page of 24 KiB and 90 links, such as a handbook has.
+func usualPage() []byte {
+	var b strings.Builder
+	b.WriteString("<!DOCTYPE html><html lang=\"en\"><head><title>A page</title><style>p > a { color: red }</style><script>if (a < b) { c() }</script></head><body>\n")
+	for i := range 90 {
+		fmt.Fprintf(&b, "<div class=\"section\" id=\"s%d\"><p>Some words of <em>text</em> and <code class=\"literal\"><span class=\"pre\">code</span></code>,\n"+
+			"then <a class=\"reference internal\" href=\"../chapter/page%d.html#s%d\" title=\"Page\">a link</a>. And more words &amp; signs<br/> to the end.</p></div><!-- %d -->\n", i, i, i, i)
+	}
+	return []byte(b.String())
+}
+
+// TestFaster: a scanner that is not far quicker than the tokenizer is of no use.
+func TestFaster(t *testing.T) {
+	page := usualPage()
+	took := func(read func([]byte) int) time.Duration {
+		start := time.Now()
+		for range 20 {
+			if read(page) < 90*len("../chapter/page0.html#s0") {
+				t.Fatal("links are missing")
+			}
+		}
+		return time.Since(start)
+	}
+	scanner, tokenizer := time.Hour, time.Hour
+	for range 30 { // the machine may have had something else to do
+		scanner, tokenizer = min(scanner, took(drain)), min(tokenizer, took(drainTokens))
+		if 2*scanner < tokenizer {
+			t.Logf("%d bytes: %v, the tokenizer %v", 20*len(page), scanner, tokenizer)
+			return
+		}
+	}
+	t.Errorf("%d bytes: %v, the tokenizer %v", 20*len(page), scanner, tokenizer)
+}
+
+// realPages gives the HTML files below URLTREE_CORPUS, as many as have 64 MiB.
+func realPages(tb testing.TB) (pages [][]byte) {
+	root := os.Getenv("URLTREE_CORPUS")
+	if root == "" {
+		tb.Skip("URLTREE_CORPUS names no folder of real pages; see make test-real")
+	}
+	size := 0
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || !strings.Contains(filepath.Ext(path), "htm") || size > 64<<20 && os.Getenv("URLTREE_FULL") == "" {
+			return err
+		}
+		page, err := os.ReadFile(path)
+		pages, size = append(pages, page), size+len(page)
+		return err
+	})
+	if err != nil || len(pages) == 0 {
+		tb.Fatalf("%d pages in %s, %v", len(pages), root, err)
+	}
+	return pages
+}
+
+func TestRealPages(t *testing.T) {
+	pages := realPages(t)
+	for _, page := range pages {
+		compare(t, page)
+	}
+	t.Logf("%d pages", len(pages))
+}
+
+func BenchmarkScan(b *testing.B) {
+	pages := [][]byte{usualPage()}
+	if os.Getenv("URLTREE_CORPUS") != "" {
+		pages = realPages(b)
+	}
+	size := 0
+	for _, page := range pages {
+		size += len(page)
+	}
+	for name, read := range map[string]func([]byte) int{"scanner": drain, "tokenizer": drainTokens} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(size))
+			for b.Loop() {
+				for _, page := range pages {
+					read(page)
+				}
+			}
+		})
+	}
+}
