@@ -210,14 +210,19 @@ func (s *Scanner) tag(p, q int, always, inText Want) (next int, given Kind) {
 		return -1, End
 	}
 	element := s.names.elements.get(h, src[nameAt:q])
+	if element == nil {
+		if next = q + 1; src[q] != '>' {
+			next = s.attributes(q, false)
+		}
+		return next, End
+	}
 	isStart := always == Starts
-	wanted := element != nil && (element.want&always != 0 || s.Text && element.want&inText != 0)
+	wanted := element.want&always != 0 || s.Text && element.want&inText != 0
+	s.found = 0
 	if next = q + 1; src[q] != '>' {
 		next = s.attributes(q, wanted && isStart)
-	} else if wanted {
-		s.found, s.attribute = 0, attribute{}
 	}
-	if element == nil || next < 0 || next-p >= MaxToken {
+	if next < 0 || next-p >= MaxToken {
 		return next, End
 	}
 	if !isStart {
@@ -255,7 +260,7 @@ type attribute struct {
 // notes the values of those that names has.
 func (s *Scanner) attributes(p int, keep bool) (next int) {
 	src, a := s.src, &s.attribute
-	s.found, *a = 0, attribute{}
+	a.value = span{}
 	for {
 		for p < len(src) && isSpace(src[p]) {
 			p++
