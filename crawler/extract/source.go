@@ -14,7 +14,7 @@ import (
 
 // window is how much of a page in another encoding is decoded at a time, in bytes of UTF-8,
 // unless a tag or text that is read as a whole is longer.
-const window = 64 << 10
+const window = 16 << 10
 
 // A source gives a scanner a page as UTF-8.
 type source struct {
