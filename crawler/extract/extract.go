@@ -80,8 +80,9 @@ func Parse(f Facts, body []byte, o Options) Result { return parse(f, body, o, ma
 func parse(f Facts, body []byte, o Options, steps int) Result {
 	p := newPage(f, o, steps)
 	if xhtml, ok := isHTML(f.Media); ok {
-		e := p.setCharset(f, body)
-		p.scan(newSource(body, e, p.Charset), xhtml)
+		in := newSource(body, f.Charset)
+		p.Charset, p.query = in.charset, in.query
+		p.scan(in, xhtml)
 	} else if IsFeed(f.Media) {
 		p.feed(f, body)
 	}
@@ -103,15 +104,6 @@ func newPage(f Facts, o Options, steps int) *page {
 		p.Links, p.ends = append(p.Links, Link{URL: url, Element: "header"}), append(p.ends, 0)
 	}
 	return p
-}
-
-// setCharset finds the encoding of the page.
-func (p *page) setCharset(f Facts, body []byte) (e encoding.Encoding) {
-	e, p.Charset = charsetOf(body, f.Charset)
-	if p.Charset != "utf-8" && !strings.HasPrefix(p.Charset, "utf-16") && p.Charset != "replacement" {
-		p.query = e.NewEncoder()
-	}
-	return e
 }
 
 // result gives what the page holds once it is read.
@@ -266,8 +258,10 @@ func (p *page) scan(in *source, xhtml bool) {
 			p.Cut = p.Cut || s.Exceeded()
 			return
 		case scan.Text:
-			p.decoded = s.AppendText(p.decoded[:0])
-			p.text(p.decoded)
+			if !s.InDrawing() {
+				p.decoded = s.AppendText(p.decoded[:0])
+				p.text(p.decoded)
+			}
 		case scan.EndTag:
 			p.endTag(tags[s.Element()].name)
 		case scan.Start:

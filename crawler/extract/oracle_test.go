@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -29,14 +31,20 @@ func (a tokenizedAttributes) Attr(i int) (value []byte, ok bool) {
 func parseTokens(f Facts, body []byte, o Options) Result {
 	p := newPage(f, o, maxSteps)
 	if xhtml, ok := isHTML(f.Media); ok {
-		e := p.setCharset(f, body)
-		var r io.Reader = bytes.NewReader(body)
-		if p.Charset != "utf-8" {
-			r = transform.NewReader(r, e.NewDecoder())
-		}
-		p.scanTokens(r, xhtml)
+		in := newSource(body, f.Charset)
+		p.Charset, p.query = in.charset, in.query
+		p.scanTokens(decoded(f, body), xhtml)
 	}
 	return p.result(f)
+}
+
+// decoded gives a page as UTF-8.
+func decoded(f Facts, body []byte) io.Reader {
+	e, charset := charsetOf(body, f.Charset)
+	if charset == "utf-8" {
+		return bytes.NewReader(body)
+	}
+	return transform.NewReader(bytes.NewReader(body), e.NewDecoder())
 }
 
 func (p *page) scanTokens(r io.Reader, xhtml bool) {
@@ -112,13 +120,57 @@ func hasRawText(name []byte) bool {
 
 func isForeign(name []byte) bool { return string(name) == "svg" || string(name) == "math" }
 
-// compareWithTokenizer holds Parse to parseTokens, in HTML and XHTML.
+// wordsOfTokens gives the words of a page by the tokenizer.
+func wordsOfTokens(f Facts, body []byte, xhtml bool) (list []string) {
+	w := words{fn: func(word []byte) { list = append(list, string(word)) }}
+	z := html.NewTokenizer(decoded(f, body))
+	foreign := 0
+	for hidden := false; ; {
+		z.AllowCDATA(xhtml || foreign > 0)
+		switch token := z.Next(); token {
+		case html.ErrorToken:
+			return list
+		case html.TextToken:
+			if !hidden {
+				w.add(z.Text())
+			}
+			hidden = false
+		case html.EndTagToken:
+			hidden = false
+			if name, _ := z.TagName(); isForeign(name) && foreign > 0 {
+				foreign--
+			}
+		case html.StartTagToken, html.SelfClosingTagToken:
+			name, _ := z.TagName()
+			closed := token == html.SelfClosingTagToken && (xhtml || foreign > 0)
+			if closed || string(name) == "noscript" {
+				z.NextIsNotRawText()
+			}
+			if isForeign(name) && !closed {
+				foreign++
+			}
+			switch string(name) {
+			case "script", "style", "iframe", "noembed", "noframes":
+				hidden = !closed
+			default:
+				hidden = false
+			}
+		}
+	}
+}
+
+// compareWithTokenizer holds Parse and Words to what the tokenizer gives, in HTML and XHTML.
 func compareWithTokenizer(t *testing.T, body []byte, label string) {
 	t.Helper()
 	before := bytes.Clone(body)
-	for _, media := range []string{"text/html", "application/xhtml+xml"} {
+	for i, media := range []string{"text/html", "application/xhtml+xml"} {
+		f := Facts{URL: pageURL, Media: media, Charset: label}
+		var got []string
+		Words(f, body, func(word []byte) { got = append(got, string(word)) })
+		if want := wordsOfTokens(f, bytes.Clone(body), i == 1); !slices.Equal(got, want) {
+			t.Errorf("%s in %q: words differ:\n%s\n%.300q", media, label, cmp.Diff(want, got), body)
+		}
 		for _, o := range []Options{{Token: "kite"}, {Assets: true, NoFollow: "none"}} {
-			f := Facts{URL: pageURL, Media: media, Charset: label}
 			want := parseTokens(f, bytes.Clone(body), o)
 			if got := Parse(f, body, o); !cmp.Equal(want, got) {
 				t.Errorf("%s in %q, assets %v: scanner and tokenizer differ:\n%s\n%.300q", media, label, o.Assets, cmp.Diff(want, got), body)
@@ -167,6 +219,19 @@ func TestWindows(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestRealTokenizer holds what people have written to the same.
+func TestRealTokenizer(t *testing.T) {
+	root, files := realPages(t)
+	for i, file := range files {
+		body, err := os.ReadFile(filepath.Join(root, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		compareWithTokenizer(t, body, []string{"", "utf-8", "gbk"}[i%3])
+	}
+	t.Logf("%d pages", len(files))
 }
 
 func FuzzTokenizer(f *testing.F) {

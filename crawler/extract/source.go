@@ -18,15 +18,25 @@ const window = 16 << 10
 
 // A source gives a scanner a page as UTF-8.
 type source struct {
-	text []byte    // as much as is there
-	rest io.Reader // what comes behind it; nil: nothing
+	charset string
+	query   *encoding.Encoder // for queries of references; nil: they are UTF-8
+	text    []byte            // as much as is there
+	rest    io.Reader         // what comes behind it; nil: nothing
 }
 
-func newSource(body []byte, e encoding.Encoding, charset string) *source {
-	if charset == "utf-8" || hasASCII(charset) && isASCII(body) {
-		return &source{text: body}
+// newSource finds the encoding of a page by its body and a label.
+func newSource(body []byte, label string) *source {
+	e, charset := charsetOf(body, label)
+	in := &source{charset: charset}
+	if charset != "utf-8" && !strings.HasPrefix(charset, "utf-16") && charset != "replacement" {
+		in.query = e.NewEncoder()
 	}
-	return &source{rest: transform.NewReader(bytes.NewReader(body), e.NewDecoder())}
+	if charset == "utf-8" || hasASCII(charset) && isASCII(body) {
+		in.text = body
+	} else {
+		in.rest = transform.NewReader(bytes.NewReader(body), e.NewDecoder())
+	}
+	return in
 }
 
 func (in *source) scanner(names *scan.Names) *scan.Scanner {

@@ -1,14 +1,12 @@
 package extract
 
 import (
-	"bytes"
 	"io"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
-	"golang.org/x/net/html"
-	"golang.org/x/text/transform"
+	"urltree/crawler/extract/scan"
 )
 
 // maxWord is where a word is cut, in bytes. What is longer is hardly text.
@@ -26,16 +24,16 @@ func Words(f Facts, body []byte, fn func(word []byte)) {
 	if !markup && !strings.EqualFold(f.Media, "text/plain") {
 		return
 	}
-	var r io.Reader = bytes.NewReader(body)
-	if e, name := charsetOf(body, f.Charset); name != "utf-8" {
-		r = transform.NewReader(r, e.NewDecoder())
-	}
+	in := newSource(body, f.Charset)
 	w := words{fn: fn}
 	if markup {
-		w.scan(r, xhtml)
+		w.scan(in, xhtml)
 		return
 	}
-	text, _ := io.ReadAll(r) // of damaged text what can be decoded
+	text := in.text
+	if in.rest != nil {
+		text, _ = io.ReadAll(in.rest) // of damaged text what can be decoded
+	}
 	w.add(text)
 }
 
@@ -45,48 +43,32 @@ type words struct {
 	word []byte
 }
 
+// shown are the elements whose raw text is shown.
+var shown = scan.NewNames([]scan.Element{
+	{Name: "title", Want: scan.Starts},
+	{Name: "textarea", Want: scan.Starts},
+	{Name: "xmp", Want: scan.Starts},
+	{Name: "plaintext", Want: scan.Starts},
+}, nil)
+
 // scan takes the text of a page.
-func (w *words) scan(r io.Reader, xhtml bool) {
-	z := html.NewTokenizer(r)
-	z.SetMaxBuf(maxToken)
-	foreign := 0 // open svg and math elements
-	for hidden := false; ; {
-		z.AllowCDATA(xhtml || foreign > 0)
-		switch token := z.Next(); token {
-		case html.ErrorToken:
+func (w *words) scan(in *source, xhtml bool) {
+	s := in.scanner(shown)
+	s.XHTML, s.Text = xhtml, true
+	var text []byte
+	for {
+		switch s.Next() {
+		case scan.End:
 			return
-		case html.TextToken:
-			if !hidden {
-				w.add(z.Text())
-			}
-			hidden = false
-		case html.EndTagToken:
-			hidden = false
-			if name, _ := z.TagName(); isForeign(name) && foreign > 0 {
-				foreign--
-			}
-		case html.StartTagToken, html.SelfClosingTagToken:
-			name, _ := z.TagName()
-			closed := token == html.SelfClosingTagToken && (xhtml || foreign > 0)
-			// As scan of a page does.
-			if closed || string(name) == "noscript" {
-				z.NextIsNotRawText()
-			}
-			if isForeign(name) && !closed {
-				foreign++
-			}
-			hidden = !closed && isHidden(name)
+		case scan.More:
+			in.feed(s)
+		case scan.Text:
+			text = s.AppendText(text[:0])
+			w.add(text)
+		case scan.Start:
+			w.add(in.rawText(s))
 		}
 	}
-}
-
-// isHidden tells whether the raw text of an element is not shown.
-func isHidden(name []byte) bool {
-	switch string(name) {
-	case "script", "style", "iframe", "noembed", "noframes":
-		return true
-	}
-	return false
 }
 
 // add takes text, whose end ends a word.

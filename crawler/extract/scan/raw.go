@@ -145,7 +145,7 @@ func (s *Scanner) declaration(p int) (next int, given Kind) {
 	if next-p >= MaxToken {
 		end = p + MaxToken
 	}
-	if next < 0 || !s.Text || s.drawings > 0 || end == body {
+	if next < 0 || !s.Text || end == body {
 		return next, End
 	}
 	s.text, s.sections = span{body, end}, true

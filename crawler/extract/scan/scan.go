@@ -26,8 +26,8 @@ const MaxToken = 4 << 20
 
 // A Scanner reads one page. What its methods give is valid until the next call of Next or Feed.
 type Scanner struct {
-	// Text makes Next give text too, with the exception of raw text and of text in drawings. It
-	// may be set before any call of Next.
+	// Text makes Next give text too, with the exception of raw text. It may be set before any call
+	// of Next.
 	Text bool
 	// XHTML: the page is not HTML but XHTML; it may have CDATA sections, and elements closed by a
 	// slash, anywhere. In HTML only drawings have: the elements svg and math.
@@ -104,25 +104,25 @@ func (s *Scanner) Next() Kind {
 			return End
 		}
 	}
-	wantText, src := s.Text && s.drawings == 0, s.src
+	src := s.src
 	start := s.pos // of text
 	for p := start; ; {
 		if p == len(src) || src[p] != '<' { // many tags follow each other at once
 			i := bytes.IndexByte(src[p:], '<')
 			if i < 0 {
-				return s.endOfPage(start, len(src), wantText)
+				return s.endOfPage(start, len(src))
 			}
 			p += i
 		}
 		if p+1 == len(src) {
-			return s.endOfPage(start, p, wantText)
+			return s.endOfPage(start, p)
 		}
 		c := src[p+1]
 		if !isLetter(c) && c != '/' && c != '!' && c != '?' {
 			p++ // a '<' that is text
 			continue
 		}
-		if wantText && p > start {
+		if s.Text && p > start {
 			s.text, s.sections, s.pos = span{start, p}, false, p
 			return Text
 		}
@@ -133,7 +133,7 @@ func (s *Scanner) Next() Kind {
 		case c != '/':
 			next, given = s.declaration(p)
 		case p+2 == len(src):
-			return s.endOfPage(p, p, wantText)
+			return s.endOfPage(p, p)
 		case isLetter(src[p+2]):
 			next, given = s.tag(p, p+2, Ends, EndsInText)
 		default:
@@ -153,14 +153,13 @@ func (s *Scanner) Next() Kind {
 			return s.Next()
 		}
 		p, start = next, next
-		wantText = s.Text && s.drawings == 0
 	}
 }
 
 // endOfPage ends the text that goes on to the end of src; hold is where markup may begin in it.
-func (s *Scanner) endOfPage(start, hold int, wanted bool) Kind {
+func (s *Scanner) endOfPage(start, hold int) Kind {
 	switch {
-	case !s.last && wanted:
+	case !s.last && s.Text:
 		s.pos = start
 		return More
 	case !s.last:
@@ -168,7 +167,7 @@ func (s *Scanner) endOfPage(start, hold int, wanted bool) Kind {
 		return More
 	}
 	s.pos = len(s.src)
-	if !wanted || start == len(s.src) {
+	if !s.Text || start == len(s.src) {
 		return End
 	}
 	s.text, s.sections = span{start, len(s.src)}, false

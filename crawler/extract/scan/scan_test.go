@@ -136,7 +136,7 @@ func tokenized(page []byte, m mode) (events []string, exceeded bool) {
 			case len(text) == 0:
 			case raw && rawWanted:
 				events = append(events, fmt.Sprintf("raw %q", text))
-			case !raw && drawings == 0 && w.text():
+			case !raw && w.text():
 				events = append(events, fmt.Sprintf("text %q", text))
 			}
 			raw = false
