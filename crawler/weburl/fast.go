@@ -85,6 +85,15 @@ func isPlainHost(host string) bool {
 // join gives the URL of a reference, a path without leading slash and a query, behind the prefix
 // of a URL that it begins at. prefix[:origin] is scheme, host and port.
 func join(prefix string, origin int, ref string) (string, bool) {
+	for { // nearly all dots are at the start
+		if rest, ok := strings.CutPrefix(ref, "../"); ok {
+			prefix, ref = parent(prefix, origin), rest
+		} else if rest, ok := strings.CutPrefix(ref, "./"); ok {
+			ref = rest
+		} else {
+			break
+		}
+	}
 	path, dots := ref, false
 	for i := range len(ref) {
 		c := ref[i]
@@ -129,7 +138,7 @@ func join(prefix string, origin int, ref string) (string, bool) {
 }
 
 // parent cuts the last folder of b, which ends in a slash; the slash at root stays.
-func parent(b []byte, root int) []byte {
+func parent[T string | []byte](b T, root int) T {
 	n := len(b) - 1
 	for n > root && b[n-1] != '/' {
 		n--

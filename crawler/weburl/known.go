@@ -3,12 +3,19 @@ package weburl
 import "github.com/cespare/xxhash/v2"
 
 // known has what some of the last references became: pages name one target again and again, and
-// one with many fragments is one here. Only what fast resolved is in it; the place of a reference
-// is its hash.
-type known [128]struct{ ref, url string }
+// one with many fragments is one here. The place of a reference is its hash.
+//
+// Only what fast resolved is in it, and what clean leaves as it is: so behind a reference that is
+// in it a fragment, or nothing, makes no difference.
+type known [128]resolved
 
-// place gives where ref is or will be, in a table that is made if need be.
-func (b *Base) place(ref string) *struct{ ref, url string } {
+type resolved struct{ ref, url string }
+
+// place gives where a reference without fragment is or will be; nil if there is no base.
+func (b *Base) place(ref string) *resolved {
+	if b == nil {
+		return nil
+	}
 	if b.known == nil {
 		b.known = new(known)
 	}

@@ -92,6 +92,14 @@ func (b *Base) Users() int {
 // Resolve gives the canonical URL that ref stands for on a page with this base. It returns
 // ErrScheme, ErrSyntax or ErrLength. A nil base resolves absolute references only.
 func (b *Base) Resolve(ref string) (string, error) {
+	spelt, _, _ := strings.Cut(ref, "#")
+	if b != nil && spelt == "" {
+		return b.url, nil
+	}
+	place := b.place(spelt)
+	if place != nil && place.ref == spelt {
+		return place.url, nil
+	}
 	ref = clean(ref)
 	if i := strings.IndexByte(ref, '#'); i >= 0 {
 		ref = ref[:i+1] // the '#' stays: a space before it is not at the end of the reference
@@ -99,34 +107,20 @@ func (b *Base) Resolve(ref string) (string, error) {
 	if isTooLong(ref) {
 		return "", ErrLength
 	}
-	url, err := b.resolve(ref)
-	if err != nil {
-		return "", err
+	plain := strings.TrimSuffix(ref, "#")
+	url, ok := b.fast(plain)
+	if !ok {
+		var err error
+		if url, err = b.slow(ref); err != nil {
+			return "", err
+		}
 	}
 	if isTooLong(url) { // base and reference together, or with escapes
 		return "", ErrLength
 	}
-	return url, nil
-}
-
-// resolve finds the URL of a reference that may end in '#', by the quickest way that knows it.
-func (b *Base) resolve(ref string) (string, error) {
-	plain := strings.TrimSuffix(ref, "#")
-	if b == nil || plain == "" {
-		if url, ok := b.fast(plain); ok {
-			return url, nil
-		}
-		return b.slow(ref)
+	if ok && place != nil && len(plain) == len(spelt) {
+		place.ref, place.url = plain, url
 	}
-	place := b.place(plain)
-	if place.ref == plain {
-		return place.url, nil
-	}
-	url, ok := b.fast(plain)
-	if !ok {
-		return b.slow(ref)
-	}
-	place.ref, place.url = plain, url
 	return url, nil
 }
 

@@ -344,7 +344,7 @@ func TestKnown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refs := []string{"", "#", "x#", "x #", "x", "//u@h.example/", "//h.example/", "//u@h.example/#x", "?", "é"}
+	refs := []string{"", "#", "x#", "x #", "x", "x ", "x # ", " x", "x\t#", "y\n", "y", "y#\n", "//u@h.example/", "//h.example/", "//u@h.example/#x", "?", "é"}
 	for i := range 4 * len(known{}) {
 		refs = append(refs, fmt.Sprintf("p/%d#%d", i/2, i))
 	}
