@@ -22,6 +22,16 @@ func (s *Scanner) RawText() (text []byte, more bool) {
 	return appendText(nil, s.src[start:min(end, start+MaxToken)], true, references), false
 }
 
+// skipRaw goes to the end tag of s.raw. It gives false if there is none, or the text is too long.
+func (s *Scanner) skipRaw() bool {
+	end := s.endOfRaw()
+	if end < 0 || s.exceeded {
+		return false
+	}
+	s.pos, s.raw = end, nil
+	return true
+}
+
 // endOfRaw gives the place of the end tag of s.raw, whose text begins at s.pos; -1: it has none.
 func (s *Scanner) endOfRaw() int {
 	end := -1

@@ -97,12 +97,8 @@ func (s *Scanner) Next() Kind {
 	if s.exceeded {
 		return End
 	}
-	if s.raw != nil {
-		if end := s.endOfRaw(); end < 0 {
-			return s.unfinished(s.pos)
-		} else if s.pos, s.raw = end, nil; s.exceeded {
-			return End
-		}
+	if s.raw != nil && !s.skipRaw() {
+		return s.unfinished(s.pos)
 	}
 	src := s.src
 	start := s.pos // of text
@@ -149,8 +145,10 @@ func (s *Scanner) Next() Kind {
 			s.pos = next
 			return given
 		case s.raw != nil:
-			s.pos = next
-			return s.Next()
+			if s.pos = next; !s.skipRaw() {
+				return s.unfinished(s.pos)
+			}
+			next = s.pos
 		}
 		p, start = next, next
 	}

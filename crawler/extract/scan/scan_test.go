@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -361,6 +362,17 @@ func TestLong(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestDeep: however many elements follow each other or stand in each other, the stack stays small.
+func TestDeep(t *testing.T) {
+	defer debug.SetMaxStack(debug.SetMaxStack(1 << 20))
+	for _, unit := range []string{"<style></style>", "<svg>", "<!---->", "<p>", "</a>", "<svg a=/>", "<script/>"} {
+		page := []byte(strings.Repeat(unit, 30_000) + "<a>")
+		if got := scanned(page, mode{}); len(got) == 0 {
+			t.Errorf("%s: nothing found", unit)
+		}
 	}
 }
 
