@@ -73,7 +73,6 @@ const (
 	attrLang
 	attrXMLLang
 	attrAlt
-	attrCount
 )
 
 var attributeNames = []string{

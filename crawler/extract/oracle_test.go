@@ -10,9 +10,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
+	"golang.org/x/net/html/charset"
 	"golang.org/x/text/transform"
 
 	"urltree/crawler/extract/scan"
@@ -196,10 +198,11 @@ var awkward = []string{
 
 func TestAwkward(t *testing.T) {
 	for _, page := range awkward {
+		for i := range page {
+			compareWithTokenizer(t, []byte(page[:i]), "utf-8")
+		}
 		for _, label := range []string{"", "utf-8", "iso-8859-2", "gbk", "iso-2022-jp", "utf-16le", "replacement"} {
-			for i := range len(page) + 1 {
-				compareWithTokenizer(t, []byte(page[:i]), label)
-			}
+			compareWithTokenizer(t, []byte(page), label)
 		}
 	}
 }
@@ -207,16 +210,42 @@ func TestAwkward(t *testing.T) {
 // TestWindows reads pages in other encodings that are longer than what is decoded at a time.
 func TestWindows(t *testing.T) {
 	for _, label := range []string{"windows-1252", "shift_jis", "utf-16be"} {
-		for _, length := range []int{10, 1000, 100_000} {
+		for _, length := range []int{10, 2 * window} {
 			t.Run(fmt.Sprint(label, length), func(t *testing.T) {
 				page := "<p>\xe9<a href='" + strings.Repeat("\xe9", min(length, 3000)) + "?x=\xe9'>\xe9" + strings.Repeat("y\xe9 ", length/3) + "</a><!--" +
 					strings.Repeat("\xe9", length) + "--><title>" + strings.Repeat(" ", length) + "\xe9</title>"
-				page = strings.Repeat(page, 200_000/len(page)+2)
+				page = strings.Repeat(page, 3*window/len(page)+1)
 				if label == "utf-16be" {
 					page = "\x00" + strings.Join(strings.Split(page, ""), "\x00")
 				}
 				compareWithTokenizer(t, []byte(page), label)
 			})
+		}
+	}
+}
+
+// TestASCII: a page in ASCII is not decoded where it need not be, and only there.
+func TestASCII(t *testing.T) {
+	var text []byte
+	for c := range byte(utf8.RuneSelf) {
+		text = append(text, c)
+	}
+	for _, name := range []string{
+		"ibm866", "iso-8859-8-i", "koi8-u", "macintosh", "windows-1252", "x-mac-cyrillic", "gbk", "gb18030", "big5", "euc-jp", "iso-2022-jp", "shift_jis",
+		"euc-kr", "replacement", "utf-16be", "utf-16le", "x-user-defined",
+	} {
+		e, got := charset.Lookup(name)
+		if got != name {
+			t.Fatalf("%s is called %q", name, got)
+		}
+		if decoded, err := e.NewDecoder().Bytes(text); hasASCII(name) != (err == nil && bytes.Equal(decoded, text)) {
+			t.Errorf("%s: hasASCII is %v, ASCII becomes %q, %v", name, hasASCII(name), decoded, err)
+		}
+	}
+	for i := range 100 {
+		page := bytes.Repeat([]byte("x"), 100)
+		if page[i] = 0x80; isASCII(page) || !isASCII(page[:i]) || !isASCII(page[i+1:]) {
+			t.Errorf("isASCII is wrong about a byte at %d", i)
 		}
 	}
 }
