@@ -33,6 +33,7 @@ var (
 // TestNames fails when a step of a model stands for a function that is gone.
 func TestNames(t *testing.T) {
 	used := make(map[string]bool)
+	have := make(map[string]map[string]bool) // by folder
 	for _, model := range models(t) {
 		comments := goComment.FindAllStringSubmatch(read(t, model), -1)
 		if len(comments) == 0 {
@@ -51,7 +52,10 @@ func TestNames(t *testing.T) {
 					continue
 				}
 				used[pkg] = true
-				if !functions(t, folder)[function] {
+				if have[folder] == nil {
+					have[folder] = functions(t, folder)
+				}
+				if !have[folder][function] {
 					t.Errorf("%s: there is no function %s", model, name)
 				}
 			}

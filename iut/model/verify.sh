@@ -3,7 +3,7 @@
 # must be reached, and every variant with a rule taken away (-DBREAK_x) must fail.
 #
 #   verify.sh         what takes two or three minutes on two cores; needs spin and gcc
-#   verify.sh large   the same with more crawlers, pages, places and threads: an hour, 8 GB
+#   verify.sh large   the same with more crawlers, pages, places and threads: half an hour, 4 GB
 #   verify.sh keep    writes the trails that trails/ keeps anew
 #
 # Exit status 1 if anything came out otherwise. The trails in trails/ are compared with what the
@@ -17,7 +17,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 #
 # Switches that say how to look: -DNP for cycles instead of assertions (without one, every run
 # ends), -DLIVE for a claim about infinite runs, -DFAIR if every process gets its turn, -DJUDGE if
-# a process of the model judges deadlocks, -DPART for as much as ten minutes and a table of bits
+# a process of the model judges deadlocks, -DPART for as much as five minutes and a table of bits
 # allow.
 list() {
 	cat <<-LIST
@@ -122,7 +122,7 @@ one() {
 	[[ $* == *-DNP* ]] && safety=-DNP run+=(-l)
 	[[ $* == *-DFAIR* ]] && build+=(-DNFAIR=3) run+=(-f)
 	[[ $* == *-DJUDGE* ]] && run+=(-E)
-	[[ $* == *-DPART* ]] && build=(-DBITSTATE) run+=(-w32 -Q10)
+	[[ $* == *-DPART* ]] && build=(-DBITSTATE) run+=(-w32 -Q5)
 	[[ -z $safety ]] || build+=("$safety")
 	dir=$(mktemp -d "$work/XXXXXX")
 	cd "$dir"
