@@ -58,6 +58,9 @@ func (i *Inspector) show(ctx context.Context, url string, w *bufio.Writer) error
 			field("header links", "%s", orDash(r.HeaderLinks))
 		}
 	}
+	if r.Cut > 0 {
+		field("links cut", "%d", r.Cut)
+	}
 	switch first, err := i.duplicateOf(ctx, &r); {
 	case err != nil:
 		return err
