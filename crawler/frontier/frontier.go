@@ -425,7 +425,7 @@ func (f *Frontier) lendReadyLocked(loans []*Loan, now int64, want int) []*Loan {
 		if h == nil || h.key > now {
 			break
 		}
-		if h.needsRefill(now) && h.served && h.win.len() == 0 && f.rotatesLocked(now) {
+		if h.needsRefill(now) && h.served && h.win.len() == 0 && !h.forgot && f.rotatesLocked(now) {
 			h.leaving = true // others have their turn
 			if f.leaveLocked(h) {
 				continue

@@ -103,7 +103,8 @@ func (f *Frontier) AddSitemaps(list []storage.Sitemap, tx uint64) {
 			continue
 		}
 		if h.givenUp {
-			h.forgot = true
+			h.forgot, h.leaving = true, false
+			f.placeLocked(h)
 			continue
 		}
 		h.sitemapsOf().dueBy(list[i].Due)
@@ -129,7 +130,9 @@ func (f *Frontier) DoneSitemaps(list []storage.Sitemap) {
 		} else {
 			f.countSitemapsLocked(h, -1)
 		}
-		f.placeLocked(h)
+		if !f.leaveLocked(h) {
+			f.placeLocked(h)
+		}
 	}
 	f.wakeLocked()
 }
@@ -194,7 +197,7 @@ func (f *Frontier) forgetSitemapsLocked(h *host) {
 	if h.maps == nil {
 		return
 	}
-	h.forgot = true
+	h.forgot, h.leaving = true, false // in this run it stays
 	h.maps.next, h.maps.due = nil, 0
 	f.countSitemapsLocked(h, int64(len(h.maps.out))-h.maps.count)
 }
