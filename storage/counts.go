@@ -19,6 +19,9 @@ type Totals struct {
 // Pending sums the three ranges.
 func (c Counts) Pending() int64 { return c.Now + c.Later + c.Held }
 
+// Open numbers the records that wait and are not held.
+func (c Counts) Open() int64 { return c.Now + c.Later }
+
 // Parsed tells whether there may be answers whose links did not all count: pages, kept or not.
 // Without one there is nothing but seeds and the targets of their redirects, which always count.
 func (c Counts) Parsed() bool { return c.Stored > 0 || c.Refused > 0 }

@@ -559,11 +559,13 @@ func (w *world) checkFolders(t *rapid.T) {
 	below = func(folder []byte) Counts {
 		var sum Counts
 		var after []byte
+		var all []Child
 		for {
 			list, err := w.x.Children(folder, after, 2)
 			if err != nil {
 				t.Fatal(err)
 			}
+			all = append(all, list...)
 			for _, c := range list {
 				inside := below(c.Key)
 				if c.Below != inside {
@@ -577,6 +579,8 @@ func (w *world) checkFolders(t *rapid.T) {
 				after = c.Key
 			}
 			if len(list) < 2 {
+				w.checkOpen(t, folder, all)
+				checkState(t, folder, sum, all)
 				return sum
 			}
 		}

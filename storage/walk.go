@@ -1,0 +1,95 @@
+package storage
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// OpenChildren gives entries directly below a folder key in which something waits that is not held:
+// in the record itself or below it. They come in the order of keys, those after the key `after`
+// (nil: from the first), at most n. A Record that does not wait so is left out, as is what is
+// damaged.
+//
+// It looks at a bounded number of keys. next is where to go on, as `after`; nil: there are no others.
+func (x *Index) OpenChildren(folder, after []byte, n int) (list []Child, next []byte, err error) {
+	err = x.view(func(tx *bolt.Tx) error {
+		start := time.Now()
+		from := folder
+		if after != nil {
+			from = afterFolder(after)
+		}
+		o := newOpened(tx)
+		c := o.urls.Cursor()
+		k, v := c.Seek(from)
+		if after == nil && bytes.Equal(k, folder) {
+			k, v = c.Next()
+		}
+		for looked := 1; k != nil && bytes.HasPrefix(k, folder); looked++ {
+			end := bytes.IndexByte(k[len(folder):], 0)
+			if end < 0 {
+				return fmt.Errorf("%w: key %q", ErrCorrupt, k)
+			}
+			key := k[:len(folder)+end+1]
+			value, deep := v, true
+			if len(key) < len(k) {
+				value = nil // the folder has no page of its own
+				k, v = c.Seek(afterFolder(key))
+			} else if k, v = c.Next(); bytes.HasPrefix(k, key) {
+				k, v = c.Seek(afterFolder(key))
+			} else {
+				deep = false
+			}
+			if child, ok := o.child(key, value, deep); ok {
+				list = append(list, child)
+			}
+			if len(list) >= n || looked >= scanKeys || looked%100 == 0 && time.Since(start) > scanTime {
+				next = bytes.Clone(key)
+				return nil
+			}
+		}
+		return nil
+	})
+	return list, next, err
+}
+
+// OpenOf gives of some entries, by their keys, those that OpenChildren would give.
+func (x *Index) OpenOf(keys [][]byte) (list []Child, err error) {
+	err = x.view(func(tx *bolt.Tx) error {
+		o := newOpened(tx)
+		for _, key := range keys {
+			if child, ok := o.child(key, o.urls.Get(key), true); ok {
+				list = append(list, child)
+			}
+		}
+		return nil
+	})
+	return list, err
+}
+
+// opened looks for entries in which something waits.
+type opened struct{ urls, folders *bolt.Bucket }
+
+func newOpened(tx *bolt.Tx) opened { return opened{tx.Bucket(bucketURL), tx.Bucket(bucketFolder)} }
+
+// child makes the entry of a key whose record has the given value, nil if it has none. It tells
+// whether something waits there.
+func (o opened) child(key, value []byte, deep bool) (c Child, open bool) {
+	// The first two bytes say whether the record is worth decoding.
+	if len(value) > 2 && State(value[0]) == Pending && Range(value[1]) != Held {
+		if rec, err := decodeRecord(key, value); err == nil {
+			c.Record = &rec
+		}
+	}
+	if deep {
+		if v := o.folders.Get(key); v != nil {
+			if below, err := decodeCounts(v); err == nil {
+				c.Below = below
+			}
+		}
+	}
+	c.Key = bytes.Clone(key)
+	return c, c.Record != nil || c.Below.Open() > 0
+}
