@@ -74,6 +74,26 @@ func (t *cbt) count(key int64, limit int) int {
 	return t.countBelow(1, key, limit)
 }
 
+// upTo gives hosts whose key is at most key, at most limit.
+func (t *cbt) upTo(key int64, limit int) []*host {
+	var list []*host
+	var below func(i int)
+	below = func(i int) {
+		switch {
+		case len(list) >= limit || t.node[i].key > key:
+		case i >= t.len():
+			list = append(list, t.node[i])
+		default:
+			below(2 * i)
+			below(2*i + 1)
+		}
+	}
+	if t.len() > 0 {
+		below(1)
+	}
+	return list
+}
+
 func (t *cbt) countBelow(i int, key int64, limit int) int {
 	switch {
 	case limit <= 0 || t.node[i].key > key:

@@ -86,6 +86,9 @@ type Options struct {
 	// Idle is called, without the lock, by a Take that must wait while all that is left is out:
 	// once after each change. It should flush the buffers.
 	Idle func()
+
+	// Tree makes the order source B's for those who take by a Taker. nil: rows go by their rank.
+	Tree Tree
 }
 
 // A Loan lends a host to one crawler until Return. The rows are to be asked one after the
@@ -105,6 +108,7 @@ type Loan struct {
 	Held []HeldRow
 
 	h        *host
+	by       *Taker // in order tree
 	returned bool
 	answered bool
 	before   int64 // the host's next permitted time before this loan moved it to reserved
@@ -136,6 +140,7 @@ type Frontier struct {
 	turns rotation         // of the hosts that are not in memory
 	tree  cbt              // the hosts that have a turn
 	needs []*host          // hosts that have their turn and wait for a refill
+	walks walks            // of order tree
 	err   error            // the first error of the Store; ends all Takes
 
 	bytes    int64 // of all windows
@@ -179,6 +184,7 @@ func New(opts Options) (*Frontier, error) {
 		hosts: map[string]*host{},
 		live:  opts.Live,
 		wake:  make(chan struct{}),
+		walks: walks{nodes: map[string]*node{}, scans: map[*scan]struct{}{}},
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -322,6 +328,10 @@ func groupRows(rows []storage.Row) []group {
 // after an Add. An error of the Store ends it for good. When ctx ends first, it gives the error
 // of ctx.
 func (f *Frontier) Take(ctx context.Context, free int) ([]*Loan, error) {
+	return f.take(ctx, free, nil)
+}
+
+func (f *Frontier) take(ctx context.Context, free int, t *Taker) ([]*Loan, error) {
 	f.lockMeasured()
 	defer f.mu.Unlock()
 	for {
@@ -330,7 +340,7 @@ func (f *Frontier) Take(ctx context.Context, free int) ([]*Loan, error) {
 			f.wakeLocked()
 			return nil, err
 		}
-		if loans := f.gatherLocked(max(free, 1)); len(loans) > 0 {
+		if loans := f.findLocked(t, max(free, 1)); len(loans) > 0 {
 			f.wakeLocked()
 			return loans, nil
 		}
@@ -383,6 +393,9 @@ func (f *Frontier) TryTake(free int) ([]*Loan, bool) {
 
 // wantLocked is the number of loans that a crawler may get.
 func (f *Frontier) wantLocked(now int64, free int) int {
+	if f.opts.Tree != nil {
+		return free // no row goes out of order for the sake of others
+	}
 	ready := f.tree.count(now, maxShare*f.opts.Crawlers)
 	return free + ready/f.opts.Crawlers
 }
@@ -404,17 +417,22 @@ func (f *Frontier) gatherLocked(free int) []*Loan {
 		if refilled && len(loans) >= free {
 			break
 		}
-		h := f.needs[0]
-		f.needs[0] = nil
-		f.needs = f.needs[1:]
-		if h.maps.needRead(time.Now().UnixNano()) {
-			f.readSitemapsLocked(h)
-		} else {
-			f.refillLocked(h)
-		}
+		f.readNeededLocked()
 	}
 	f.shrinkLocked()
 	return loans
+}
+
+// readNeededLocked reads what the first host of needs waits for.
+func (f *Frontier) readNeededLocked() {
+	h := f.needs[0]
+	f.needs[0] = nil
+	f.needs = f.needs[1:]
+	if h.maps.needRead(time.Now().UnixNano()) {
+		f.readSitemapsLocked(h)
+	} else {
+		f.refillLocked(h)
+	}
 }
 
 // lendReadyLocked lends hosts that may be asked now until there are want loans. Those that
@@ -425,38 +443,54 @@ func (f *Frontier) lendReadyLocked(loans []*Loan, now int64, want int) []*Loan {
 		if h == nil || h.key > now {
 			break
 		}
-		if h.needsRefill(now) && h.served && h.win.len() == 0 && !h.forgot && f.rotatesLocked(now) {
-			h.leaving = true // others have their turn
-			if f.leaveLocked(h) {
-				continue
-			}
-		} else if h.needsRefill(now) {
-			h.queued = true
-			f.needs = append(f.needs, h)
-		} else if l := f.lendLocked(h, now); l != nil {
+		if l := f.serveLocked(h, now); l != nil {
 			loans = append(loans, l)
 		}
-		f.placeLocked(h)
 	}
 	return loans
 }
 
-// lendLocked makes a loan of a host that has its turn and a row in its window, or a sitemap. It gives nil
-// when the host must first be returned by others.
-func (f *Frontier) lendLocked(h *host, now int64) *Loan {
+// serveLocked lends a host that may be asked now. It gives nil if the host cannot be lent at once: it
+// has joined needs, leaves memory or waits for others.
+func (f *Frontier) serveLocked(h *host, now int64) (l *Loan) {
+	switch {
+	case h.needsRefill(now) && h.served && h.win.len() == 0 && !h.forgot && f.rotatesLocked(now):
+		h.leaving = true // others have their turn
+		if f.leaveLocked(h) {
+			return nil
+		}
+	case h.needsRefill(now):
+		h.queued = true
+		f.needs = append(f.needs, h)
+	default:
+		l = f.lendLocked(h, &h.win, now)
+	}
+	f.placeLocked(h)
+	return l
+}
+
+// A source has the rows of one loan, in the order in which they are to be asked.
+type source interface {
+	first() *storage.Row // nil: there are no others
+	pop() storage.Row    // takes the first one out
+}
+
+// lendLocked makes a loan of a host that has its turn: of rows of its window, or others of which
+// none is out, or a sitemap. It gives nil when the host must first be returned by others.
+func (f *Frontier) lendLocked(h *host, rows source, now int64) *Loan {
 	l := &Loan{Host: h.name, h: h}
 	limit := 1
 	if f.wait(h) == 0 {
 		limit = f.opts.Batch
 	}
-	sitemap := f.lendSitemapLocked(h, l)
+	sitemap := f.lendSitemapLocked(h, rows, l)
 	for !sitemap && len(l.Rows) < limit && len(l.Held) < maxHeld {
-		row := h.win.first()
+		row := rows.first()
 		if row == nil {
 			break
 		}
 		if reason := f.holdReason(h, row); reason != "" {
-			l.Held = append(l.Held, HeldRow{Row: f.popLocked(h), Reason: reason})
+			l.Held = append(l.Held, HeldRow{Row: f.popLocked(h, rows), Reason: reason})
 			continue
 		}
 		if f.opts.NeedRobots != nil {
@@ -470,7 +504,7 @@ func (f *Frontier) lendLocked(h *host, now int64) *Loan {
 				break
 			}
 		}
-		l.Rows = append(l.Rows, f.popLocked(h))
+		l.Rows = append(l.Rows, f.popLocked(h, rows))
 	}
 	asks := len(l.Rows) > 0 || l.Robots != "" || l.Sitemap != nil
 	if !asks && len(l.Held) == 0 {
@@ -500,14 +534,15 @@ func (f *Frontier) holdReason(h *host, row *storage.Row) string {
 	return f.opts.Admit(row)
 }
 
-// popLocked takes the first row of the window out.
-func (f *Frontier) popLocked(h *host) storage.Row {
-	row := h.win.pop()
+// popLocked takes the first of the rows out.
+func (f *Frontier) popLocked(h *host, rows source) storage.Row {
+	row := rows.pop()
 	if h.out == nil {
 		h.out = make(map[string]bool)
 	}
 	h.out[row.URL] = false
 	f.out++
+	f.outLocked(row.URL, 1)
 	return row
 }
 
@@ -525,6 +560,7 @@ func (f *Frontier) backLocked(h *host, url string) (ok, told bool) {
 		h.out = nil
 	}
 	f.out--
+	f.outLocked(url, -1)
 	return true, told
 }
 
@@ -537,6 +573,9 @@ func (f *Frontier) Answered(l *Loan, a Answer) storage.HostTimes {
 	f.answered(l.h, a)
 	if l.h.givenUp {
 		f.forgetSitemapsLocked(l.h)
+	}
+	if a.Failed && l.by != nil {
+		f.moveLocked(l.by, "")
 	}
 	f.placeLocked(l.h)
 	f.wakeLocked()

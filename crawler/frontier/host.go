@@ -156,6 +156,7 @@ type Answer struct {
 	Start, End time.Time     // zero: End is now, Start is End
 	Took       time.Duration // the answer time to adapt to; 0: End - Start
 	Fault      bool          // connection error, timeout, status 429 or 5xx
+	Failed     bool          // the URL has failed for good: in order tree the crawler goes back to the sentinel
 	RetryAfter time.Duration // as the answer asks; 0: not
 }
 

@@ -21,6 +21,7 @@ type memStore struct {
 	mu      sync.Mutex
 	rows    map[string]storage.Row     // guarded by mu; the pending rows by URL
 	maps    map[string]storage.Sitemap // guarded by mu; the sitemaps to be read by URL
+	keys    map[string]string          // guarded by mu; record keys by URL
 	reading map[string]bool            // guarded by mu; hosts that a refill reads
 	twice   string                     // guarded by mu; a host that two refills read at once
 	pause   func()                     // called while a refill is on its way; nil: not
@@ -32,7 +33,7 @@ type memStore struct {
 
 func newStore(rows ...storage.Row) *memStore {
 	s := &memStore{
-		rows: map[string]storage.Row{}, maps: map[string]storage.Sitemap{},
+		rows: map[string]storage.Row{}, maps: map[string]storage.Sitemap{}, keys: map[string]string{},
 		reading: map[string]bool{}, times: map[string]storage.HostRow{},
 	}
 	for _, r := range rows {
@@ -181,6 +182,62 @@ func (s *memStore) sitemaps() map[string]int64 {
 	return n
 }
 
+// OpenChildren goes over all rows.
+func (s *memStore) OpenChildren(folder, after []byte, n int) ([]storage.Child, []byte, error) {
+	s.wait()
+	list := s.open(string(folder))
+	s.wait()
+	list = slices.DeleteFunc(list, func(c storage.Child) bool { return string(c.Key) <= string(after) })
+	if len(list) <= n {
+		return list, nil, s.err
+	}
+	return list[:n], list[n-1].Key, s.err
+}
+
+func (s *memStore) OpenOf(keys [][]byte) ([]storage.Child, error) {
+	s.wait()
+	list := s.open(parent(string(keys[0]))) // they are of one folder
+	list = slices.DeleteFunc(list, func(c storage.Child) bool {
+		return !slices.ContainsFunc(keys, func(key []byte) bool { return string(key) == string(c.Key) })
+	})
+	s.wait()
+	return list, s.err
+}
+
+// open gives the entries directly below a folder with eligible rows, in the order of keys.
+func (s *memStore) open(folder string) []storage.Child {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	byKey := map[string]*storage.Child{}
+	for url, r := range s.rows {
+		key, known := s.keys[url]
+		if !known {
+			b, _ := storage.Key(url)
+			key = string(b)
+			s.keys[url] = key
+		}
+		if r.Range != storage.Held && len(key) > len(folder) && strings.HasPrefix(key, folder) {
+			end := len(folder) + strings.IndexByte(key[len(folder):], 0) + 1
+			c := byKey[key[:end]]
+			if c == nil {
+				c = &storage.Child{Key: []byte(key[:end])}
+				byKey[key[:end]] = c
+			}
+			if end == len(key) {
+				c.Record = &storage.Record{Row: r, State: storage.Pending}
+			} else {
+				c.Below.Now++
+			}
+		}
+	}
+	var list []storage.Child
+	for _, c := range byKey {
+		list = append(list, *c)
+	}
+	slices.SortFunc(list, func(a, b storage.Child) int { return strings.Compare(string(a.Key), string(b.Key)) })
+	return list
+}
+
 func (s *memStore) wait() {
 	if s.pause != nil {
 		s.pause()
@@ -261,7 +318,13 @@ func checkInvariants(t testing.TB, f *Frontier) {
 	defer f.mu.Unlock()
 	var bytes, resident, out int64
 	busy, leaves := 0, 0
+	below := map[string]int{}
 	for name, h := range f.hosts {
+		for url := range h.out {
+			if key, err := storage.Key(url); err == nil && f.opts.Tree != nil {
+				storage.Parents(key, func(folder []byte) { below[string(folder)]++ })
+			}
+		}
 		var text int64
 		for i := range h.win.rows[h.win.head:] {
 			r := &h.win.rows[h.win.head+i]
@@ -304,6 +367,15 @@ func checkInvariants(t testing.TB, f *Frontier) {
 			t.Errorf("%s: turn %d %v, but leaf %d with key %d", name, key, ok, h.leaf, h.key)
 		}
 	}
+	for key, n := range f.walks.nodes {
+		if n.out != below[key] || n.workers < 0 || n.out == 0 && n.workers == 0 {
+			t.Errorf("folder %q: %d rows out and %d workers counted, %d rows are out", key, n.out, n.workers, below[key])
+		}
+		delete(below, key)
+	}
+	if len(below) > 0 || len(f.walks.scans) > 0 {
+		t.Errorf("%d folders with rows that are out are not in memory, %d readings go on", len(below), len(f.walks.scans))
+	}
 	if len(f.list) != len(f.hosts) || len(f.hosts) > f.opts.MaxHosts {
 		t.Errorf("%d hosts in the list, %d in the map, at most %d are allowed", len(f.list), len(f.hosts), f.opts.MaxHosts)
 	}
@@ -319,4 +391,7 @@ func checkInvariants(t testing.TB, f *Frontier) {
 	}
 }
 
-var _ Store = (*storage.Index)(nil)
+var (
+	_ Store = (*storage.Index)(nil)
+	_ Tree  = (*storage.Index)(nil)
+)

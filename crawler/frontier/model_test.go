@@ -66,6 +66,9 @@ func (w *world) newRow() storage.Row {
 	defer w.mu.Unlock()
 	w.seq++
 	r := row(fmt.Sprintf("h%d.example", w.rng.IntN(w.opts.Crawlers*4)), uint64(w.rng.IntN(6)), w.seq)
+	for range w.rng.IntN(4) { // into a folder, for order tree
+		r.URL = fmt.Sprintf("%s/%d/%s", storage.Origin(r.URL), w.rng.IntN(3), r.URL[len(storage.Origin(r.URL))+1:])
+	}
 	if w.rng.IntN(12) == 0 {
 		r.URL += "/no" // not admitted in this run
 	}
@@ -123,14 +126,15 @@ func (w *world) send(it item) {
 }
 
 func (w *world) crawler(ctx context.Context) {
+	taker := w.f.Taker()
 	for {
 		loans, ok := []*Loan(nil), false
 		if w.random(3) == 0 {
-			loans, ok = w.f.TryTake(1 + w.random(4))
+			loans, ok = taker.TryTake(1 + w.random(4))
 		}
 		if !ok {
 			var err error
-			loans, err = w.f.Take(ctx, 1+w.random(4))
+			loans, err = taker.Take(ctx, 1+w.random(4))
 			if errors.Is(err, io.EOF) {
 				w.checkEnd()
 				return
@@ -196,7 +200,7 @@ func (w *world) work(l *Loan) {
 		fault := w.random(6) == 0 || strings.HasPrefix(l.Host, "h1.") // h1 is dead
 		var times *storage.HostTimes
 		if l.Robots == "" && w.random(6) > 0 || l.Robots != "" {
-			got := w.f.Answered(l, Answer{Start: begin, End: time.Now(), Fault: fault})
+			got := w.f.Answered(l, Answer{Start: begin, End: time.Now(), Fault: fault, Failed: w.random(10) == 0})
 			times = &got
 		}
 		if l.Robots != "" {
@@ -439,6 +443,9 @@ func runWorld(t *testing.T, seed uint64) {
 		w.store.addSitemaps(w.newSitemap().URL)
 	}
 	w.store.pause = w.pause
+	if rng.IntN(3) == 0 {
+		w.opts.Tree = w.store
+	}
 	w.f = start(t, w.store, w.opts)
 
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Hour) // virtual: the end never came
@@ -456,7 +463,7 @@ func runWorld(t *testing.T, seed uint64) {
 	if s.Eligible != 0 || s.Out != 0 || s.Missing != 0 {
 		t.Errorf("at the end %d eligible, %d out, %d missing", s.Eligible, s.Out, s.Missing)
 	}
-	t.Logf("%d hosts, %d left", w.opts.MaxHosts, s.Left)
+	t.Logf("%d hosts, %d left; order tree: %v, %d loans by walks", w.opts.MaxHosts, s.Left, w.opts.Tree != nil, w.f.walks.found)
 	if w.store.twice != "" {
 		t.Errorf("two refills of %s at once", w.store.twice)
 	}

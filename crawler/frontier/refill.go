@@ -32,7 +32,11 @@ func (f *Frontier) refillLocked(h *host) {
 	if h.givenUp {
 		now = time.Unix(0, math.MaxInt64) // its rows leave as held, due or not
 	}
-	n := max(min(int(f.shareLocked()/usualRow), maxRows)-h.win.len(), fewRows)
+	most := maxRows
+	if f.opts.Tree != nil && !h.givenUp {
+		most = f.opts.Batch // the others are for walks to find
+	}
+	n := max(min(int(f.shareLocked()/usualRow), most)-h.win.len(), fewRows)
 	// More and due are found out anew; what sets them from here on stays.
 	later := h.due != 0
 	h.more, h.due = false, 0
@@ -99,8 +103,14 @@ func (f *Frontier) readUnlocked(name string, now time.Time, n int, skip map[stri
 }
 
 // insertLocked puts sorted rows that are nowhere else into the window, except those that would
-// stand behind rows that are on disk only: these go nowhere.
+// stand behind rows that are on disk only: these go nowhere. In order tree all stay on disk.
 func (f *Frontier) insertLocked(h *host, rows []storage.Row) {
+	if f.opts.Tree != nil {
+		for i := range rows {
+			h.leave(&rows[i])
+		}
+		return
+	}
 	if h.more {
 		n := 0
 		if h.win.len() > 0 {

@@ -157,10 +157,10 @@ func (f *Frontier) Expect(n int) {
 }
 
 // lendSitemapLocked puts a sitemap into a loan of a host that has its turn, or the robots.txt that
-// must be asked for before. It is false when no sitemap is next.
-func (f *Frontier) lendSitemapLocked(h *host, l *Loan) bool {
+// must be asked for before. It is false when no sitemap is next; rows are those that could be lent.
+func (f *Frontier) lendSitemapLocked(h *host, rows source, l *Loan) bool {
 	m := h.maps
-	if m == nil || len(m.next) == 0 || m.rest && h.win.len() > 0 {
+	if m == nil || len(m.next) == 0 || m.rest && rows.first() != nil {
 		return false
 	}
 	if f.opts.NeedRobots != nil {
