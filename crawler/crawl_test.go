@@ -102,8 +102,16 @@ func requireChecked(t testing.TB, dir string) {
 
 // TestKnownAnswer crawls a web whose right answer is known, with few and many crawlers.
 func TestKnownAnswer(t *testing.T) {
-	for _, size := range []struct{ buffers, crawlers, downloads, pages int }{
-		{1, 1, 4, 4000}, {3, 6, 4, 4000}, {6, 12, 4, 20_000}, {12, 48, 2, 4000},
+	for _, size := range []struct {
+		buffers, crawlers, downloads, pages int
+		order                               string
+	}{
+		{1, 1, 4, 4000, ""},
+		{3, 6, 4, 4000, ""},
+		{6, 12, 4, 20_000, ""},
+		{12, 48, 2, 4000, ""},
+		{1, 1, 4, 2000, crawler.OrderTree},
+		{6, 12, 4, 4000, crawler.OrderTree},
 	} {
 		switch {
 		case os.Getenv("URLTREE_FULL") != "":
@@ -111,7 +119,7 @@ func TestKnownAnswer(t *testing.T) {
 		case testing.Short():
 			size.pages = 2000
 		}
-		t.Run(fmt.Sprintf("%d buffers %d crawlers", size.buffers, size.crawlers), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d buffers %d crawlers %s", size.buffers, size.crawlers, size.order), func(t *testing.T) {
 			web := serve(t, testweb.Options{
 				Kind: testweb.Linked, Hosts: 50, Pages: size.pages, Seed: 7, MinSize: 500, MaxSize: 3000,
 				Redirects: .03, Errors: .0006, Texts: .02, Images: .02, NoIndex: .02, Private: .02,
@@ -119,6 +127,7 @@ func TestKnownAnswer(t *testing.T) {
 			answer := web.Answer()
 			dir := t.TempDir()
 			opts := options(dir, web)
+			opts.Order = size.order
 			opts.Buffers, opts.Crawlers, opts.Downloads = size.buffers, size.crawlers, size.downloads
 			result, err := crawler.Run(t.Context(), opts)
 			if err != nil {

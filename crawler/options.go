@@ -41,6 +41,10 @@ type Options struct {
 	SeenBytes     int64         // bytes of the seen filter, beyond which the index is asked too; 0: 256 MiB
 	NoSync        bool          // leave out all syncing
 
+	// Order says which of the URLs that may be asked is next: "breadth": by links from a seed; "tree":
+	// source B's, each crawler walks its part of the tree. "": breadth
+	Order string
+
 	Strip    weburl.Strip // taken out of every URL; fixed when the tree is made
 	Scope    scope.Mode   // zero: any
 	Include  []*regexp.Regexp
@@ -149,6 +153,7 @@ func (o Options) defaults() (Options, error) {
 	setDur(&o.MaxDelay, time.Minute)
 	setInt(&o.MaxURL, 8000)
 	setStr(&o.NoFollow, "page")
+	setStr(&o.Order, OrderBreadth)
 	if o.Accept == nil && o.Assets {
 		o.Accept = []string{"*/*"}
 	}
@@ -161,6 +166,9 @@ func (o Options) defaults() (Options, error) {
 	}
 	if !slices.Contains([]string{"", "tcp4", "tcp6"}, o.Network) {
 		return o, fmt.Errorf("%w: Network is %q, tcp4 or tcp6 is needed", ErrOptions, o.Network)
+	}
+	if !slices.Contains(Orders, o.Order) {
+		return o, fmt.Errorf("%w: Order is %q, one of %v is needed", ErrOptions, o.Order, Orders)
 	}
 	if !slices.Contains([]string{"page", "all", "none"}, o.NoFollow) {
 		return o, fmt.Errorf("%w: NoFollow is %q, page, all or none is needed", ErrOptions, o.NoFollow)
@@ -199,6 +207,15 @@ func (o Options) defaults() (Options, error) {
 	}
 	return o, nil
 }
+
+// The orders in which URLs are asked.
+const (
+	OrderBreadth = "breadth"
+	OrderTree    = "tree"
+)
+
+// Orders are all that Options.Order may be.
+var Orders = []string{OrderBreadth, OrderTree}
 
 // DefaultAccept are the media types that are stored.
 var DefaultAccept = []string{"text/html", "application/xhtml+xml", "text/plain"}

@@ -35,6 +35,7 @@ type worker struct {
 // run works until nothing is left or fetching stops. An error ends the crawl.
 func (w *worker) run() error {
 	var (
+		taker = w.frontier.Taker()
 		stack []*frontier.Loan
 		slots = make(chan struct{}, w.opts.Downloads)
 		wg    sync.WaitGroup
@@ -70,7 +71,7 @@ func (w *worker) run() error {
 		start := time.Now()
 		if len(stack) == 0 {
 			looked := w.looked.Load()
-			loans, err := w.frontier.Take(w.fetching, free)
+			loans, err := taker.Take(w.fetching, free)
 			switch {
 			case errors.Is(err, io.EOF):
 				more, err := w.lookAgain(looked)
@@ -88,7 +89,7 @@ func (w *worker) run() error {
 			push(loans, time.Since(start))
 		} else if len(stack) < free {
 			// Source D's extended crawling: look for more, but never wait while there is work.
-			if loans, ok := w.frontier.TryTake(free - len(stack)); ok {
+			if loans, ok := taker.TryTake(free - len(stack)); ok {
 				push(loans, time.Since(start))
 			}
 		}
@@ -232,7 +233,7 @@ func (w *worker) url(loan *frontier.Loan, row *storage.Row) (done bool, next int
 		defer func() { <-w.parsing }()
 	}
 	a := w.answer(item, res, err)
-	a.Start, a.End = start, time.Now()
+	a.Start, a.End, a.Failed = start, time.Now(), item.State == storage.Failed
 	times := w.frontier.Answered(loan, a)
 	item.Host = &times
 	if item.State == storage.Pending {

@@ -69,6 +69,7 @@ func (f *flags) output() cli.Flag {
 func (f *flags) crawl() []group {
 	o := &f.opts
 	f.scope, f.sync, f.format, f.depth = "any", "full", "text", -1
+	o.Order = crawler.OrderBreadth
 	f.robots, f.nofollow, f.oversize, f.accept = "obey", "page", "refuse", crawler.DefaultAccept
 	f.buffers, f.size, f.crawlers, f.downloads, f.perHost = 6, 1000, 12, 4, 1
 	f.retries, f.maxURL, o.MaxDelay, o.MaxWait = 2, 8000, time.Minute, 10*time.Minute
@@ -113,6 +114,7 @@ func (f *flags) crawl() []group {
 		}},
 		{"How to ask", []cli.Flag{
 			flag("delay", duration{p: &o.Delay, word: "auto", zero: "auto"}, "the `TIME` between two requests to a host; auto: 5 times its answer time, 100ms to 30s; longer where robots.txt or the server says so"),
+			flag("order", choice{&o.Order, crawler.Orders}, "which URL is next, an `ORDER`: breadth: the fewest links from a seed; tree: each crawler walks down its own part of the tree"),
 			flag("per-host", number{p: &f.perHost, least: 1}, "`N` requests to one host at a time"),
 			flag("per-ip", number{p: &f.perIP, none: "no limit"}, "`N` requests at a time to one address, hosts that share it counted together"),
 			flag("max-crawl-delay", duration{p: &o.MaxDelay, least: time.Millisecond}, "honour a Crawl-delay in robots.txt up to this `TIME`"),

@@ -142,11 +142,18 @@ func TestKill(t *testing.T) {
 				t.Parallel()
 				testKill(t, kind.kind, seed)
 			})
+			if os.Getenv("URLTREE_FULL") == "" && (kind.kind != testweb.Linked || seed != random) {
+				continue
+			}
+			t.Run(kind.name+"/order tree/"+strconv.FormatUint(seed, 10), func(t *testing.T) {
+				t.Parallel()
+				testKill(t, kind.kind, seed, "-order", "tree")
+			})
 		}
 	}
 }
 
-func testKill(t *testing.T, kind testweb.Kind, seed uint64) {
+func testKill(t *testing.T, kind testweb.Kind, seed uint64, more ...string) {
 	web := testweb.New(testweb.Options{
 		Kind: kind, Hosts: killHosts, Pages: killPages, Seed: seed, MinSize: 300, MaxSize: 3000,
 		Latency: 2 * time.Millisecond, Redirects: .05, Errors: .003, Texts: .02, Images: .02, NoIndex: .03, Private: .02, Hidden: .1,
@@ -157,10 +164,11 @@ func testKill(t *testing.T, kind testweb.Kind, seed uint64) {
 	defer web.Stop()
 	dir := t.TempDir()
 	writeSeeds(t, dir, web.Seeds())
+	args := append(killArgs("seed.txt"), more...)
 	rng := rand.New(rand.NewPCG(seed, 1))
 	kills := 0
 	for range killRounds {
-		cmd := child(dir, killArgs("seed.txt")...)
+		cmd := child(dir, args...)
 		cmd.Stderr = os.Stderr
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -181,7 +189,7 @@ func testKill(t *testing.T, kind testweb.Kind, seed uint64) {
 			must(t, dir, "check", "-links")
 		}
 	}
-	must(t, dir, killArgs("seed.txt")...)
+	must(t, dir, args...)
 	must(t, dir, "check", "-links")
 
 	answer := web.Answer()

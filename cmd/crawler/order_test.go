@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"urltree/crawler"
+)
+
+// TestRetry turns the errors of a subtree back to open: the next run, in any order, does exactly
+// those, and the states of the folders tell of it all the way.
+func TestRetry(t *testing.T) {
+	for _, order := range crawler.Orders {
+		t.Run(order, func(t *testing.T) {
+			t.Parallel()
+			testRetry(t, order)
+		})
+	}
+}
+
+func testRetry(t *testing.T, order string) {
+	pages := []string{"/", "/bad/1", "/bad/4", "/bad/x/2", "/bad/x/3", "/badly/6", "/ok/1", "/other/5"}
+	var mu sync.Mutex
+	var asked []string // guarded by mu, as is healed
+	healed := false
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		asked = append(asked, r.URL.Path)
+		fails := slices.Contains([]string{"/bad/4", "/bad/x/3", "/badly/6", "/other/5"}, r.URL.Path)
+		if !slices.Contains(pages, r.URL.Path) || fails && !healed {
+			http.NotFound(rw, r)
+			return
+		}
+		rw.Header().Set("Content-Type", "text/html")
+		for _, p := range pages {
+			fmt.Fprintf(rw, "<a href=%s>", p)
+		}
+	}))
+	defer server.Close()
+	dir := t.TempDir()
+	writeSeeds(t, dir, []string{server.URL + "/"})
+	crawl := func() []string {
+		mu.Lock()
+		asked = nil
+		mu.Unlock()
+		must(t, dir, "-quiet", "-delay", "0", "-input", "seed.txt", "-order", order)
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.DeleteFunc(slices.Sorted(slices.Values(asked)), func(p string) bool { return !slices.Contains(pages, p) })
+	}
+	states := func() string {
+		var words []string
+		for line := range strings.Lines(must(t, dir, "ls", "-r", server.URL+"/")) {
+			if f := strings.Fields(line); f[1] != "-" {
+				words = append(words, f[len(f)-1]+" "+f[1])
+			}
+		}
+		return strings.Join(words[2:], ", ") // behind the title and the host
+	}
+
+	requireSame(t, crawl(), pages)
+	if got, want := states(), "/bad error, /x error, /badly error, /ok closed, /other error"; got != want {
+		t.Errorf("after the crawl %s, want %s", got, want)
+	}
+	if out := must(t, dir, "retry", server.URL+"/bad"); !strings.HasPrefix(out, "2 URLs pending again") {
+		t.Errorf("retry: %s", out)
+	}
+	if got, want := states(), "/bad visited, /x visited, /badly error, /ok closed, /other error"; got != want {
+		t.Errorf("after the retry %s, want %s", got, want)
+	}
+	mu.Lock()
+	healed = true
+	mu.Unlock()
+	requireSame(t, crawl(), []string{"/bad/4", "/bad/x/3"})
+	if got, want := states(), "/bad closed, /x closed, /badly error, /ok closed, /other error"; got != want {
+		t.Errorf("after the second crawl %s, want %s", got, want)
+	}
+	must(t, dir, "check", "-links")
+}
