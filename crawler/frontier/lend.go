@@ -1,0 +1,132 @@
+package frontier
+
+import "urltree/storage"
+
+// lendReadyLocked lends hosts that may be asked now until there are want loans. Those that
+// must be refilled first join needs.
+func (f *Frontier) lendReadyLocked(loans []*Loan, now int64, want int) []*Loan {
+	for len(loans)+len(f.needs) < want {
+		h := f.tree.first()
+		if h == nil || h.key > now {
+			break
+		}
+		if l := f.serveLocked(h, now); l != nil {
+			loans = append(loans, l)
+		}
+	}
+	return loans
+}
+
+// serveLocked lends a host that may be asked now. It gives nil if the host cannot be lent at once: it
+// has joined needs, leaves memory or waits for others.
+func (f *Frontier) serveLocked(h *host, now int64) (l *Loan) {
+	switch {
+	case h.needsRefill(now) && h.served && h.win.len() == 0 && !h.forgot && f.rotatesLocked(now):
+		h.leaving = true // others have their turn
+		if f.leaveLocked(h) {
+			return nil
+		}
+	case h.needsRefill(now):
+		h.queued = true
+		f.needs = append(f.needs, h)
+	default:
+		l = f.lendLocked(h, &h.win, now)
+	}
+	f.placeLocked(h)
+	return l
+}
+
+// A source has the rows of one loan, in the order in which they are to be asked.
+type source interface {
+	first() *storage.Row // nil: there are no others
+	pop() storage.Row    // takes the first one out
+}
+
+// lendLocked makes a loan of a host that has its turn: of rows of its window, or others of which
+// none is out, or a sitemap. It gives nil when the host must first be returned by others.
+func (f *Frontier) lendLocked(h *host, rows source, now int64) *Loan {
+	l := &Loan{Host: h.name, h: h}
+	limit := 1
+	if f.wait(h) == 0 {
+		limit = f.opts.Batch
+	}
+	sitemap := f.lendSitemapLocked(h, rows, l)
+	for !sitemap && len(l.Rows) < limit && len(l.Held) < maxHeld {
+		row := rows.first()
+		if row == nil {
+			break
+		}
+		if reason := f.holdReason(h, row); reason != "" {
+			l.Held = append(l.Held, HeldRow{Row: f.popLocked(h, rows), Reason: reason})
+			continue
+		}
+		if f.opts.NeedRobots != nil {
+			if origin := storage.Origin(row.URL); f.opts.NeedRobots(origin) {
+				if len(l.Rows) == 0 {
+					h.alone = true
+					if h.borrowers == 0 {
+						l.Robots = origin
+					}
+				}
+				break
+			}
+		}
+		l.Rows = append(l.Rows, f.popLocked(h, rows))
+	}
+	asks := len(l.Rows) > 0 || l.Robots != "" || l.Sitemap != nil
+	if !asks && len(l.Held) == 0 {
+		return nil
+	}
+	if asks && f.opts.PerHost > 1 {
+		l.before = h.next
+		h.next = max(h.next, now+int64(f.wait(h)))
+		l.reserved = h.next
+	}
+	if h.maps != nil && len(l.Rows) > 0 {
+		h.maps.rest = false
+	}
+	h.borrowers++
+	f.loans++
+	f.changes++
+	return l
+}
+
+func (f *Frontier) holdReason(h *host, row *storage.Row) string {
+	if h.givenUp {
+		return GivenUp
+	}
+	if f.opts.Admit == nil {
+		return ""
+	}
+	return f.opts.Admit(row)
+}
+
+// popLocked takes the first of the rows out.
+func (f *Frontier) popLocked(h *host, rows source) storage.Row {
+	row := rows.pop()
+	if h.out == nil {
+		h.out = make(map[string]bool)
+	}
+	h.out[row.URL] = false
+	f.out++
+	f.outLocked(row.URL, 1)
+	return row
+}
+
+// backLocked takes a URL out of the set of those that are out. It tells whether it was there,
+// and whether Add named it meanwhile.
+//
+// A refill that reads now may still meet the row as it was, but it skips by a copy of the set
+// made when it began: for that refill the URL stays out until it ends.
+func (f *Frontier) backLocked(h *host, url string) (ok, told bool) {
+	if told, ok = h.out[url]; !ok {
+		return false, false
+	}
+	delete(h.out, url)
+	if len(h.out) == 0 {
+		h.out = nil
+	}
+	f.out--
+	f.outLocked(url, -1)
+	return true, told
+}
