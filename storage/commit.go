@@ -19,11 +19,16 @@ type Committed struct {
 	Next []Row
 	// New is the number of records made, Cut that of links that got none, see Limits.MaxHeld.
 	New, Cut int
-	Tx       uint64 // the number of the transaction
 	// NewSitemaps are to be read now and were not before; Sitemaps are those of which the set had
 	// an outcome, as they are now.
 	NewSitemaps, Sitemaps []Sitemap
+	// Known are the links with a Rank to URLs that had a record.
+	Known []KnownLink
+	Tx    uint64 // the number of the transaction
 }
+
+// A KnownLink is a link that made no record: the fingerprint of its URL, see Index.Filter, and its Rank.
+type KnownLink struct{ Fingerprint, Rank uint64 }
 
 // Commit writes one set of outcomes, with their links, in one transaction. It decides which
 // links are new, and adds those to the seen filter after the commit. An outcome for a URL that
@@ -296,6 +301,7 @@ func (c *change) link(l *Link, done *Committed) error {
 	special := l.Reopen || l.Source == Seed || nearest
 	answer := c.x.filter.Lookup(fp)
 	if !special && answer == seen.Known {
+		done.known(fp, l)
 		return nil
 	}
 	e := c.entries[l.URL]
@@ -318,6 +324,9 @@ func (c *change) link(l *Link, done *Committed) error {
 		if answer == seen.Maybe {
 			c.x.filter.Confirm(fp, e.old != nil) // what this change makes is not durable yet
 		}
+	}
+	if e.rec != nil {
+		done.known(fp, l)
 	}
 	switch r := e.rec; {
 	case r == nil:
@@ -367,6 +376,12 @@ func (c *change) link(l *Link, done *Committed) error {
 	return nil
 }
 
+func (d *Committed) known(fp uint64, l *Link) {
+	if l.Rank != 0 {
+		d.Known = append(d.Known, KnownLink{fp, l.Rank})
+	}
+}
+
 // nearer applies a shorter way to a known URL. If it waits because of its depth it may be
 // released; if it has its outcome, its links are nearer as well.
 func (c *change) nearer(e *entry, l *Link, done *Committed) error {
@@ -402,11 +417,15 @@ func (c *change) nearer(e *entry, l *Link, done *Committed) error {
 // create makes a pending record, eligible now, in an entry that has none.
 func (c *change) create(e *entry, l *Link) {
 	c.totals.Seq++
+	rank := l.Rank
+	if rank == 0 {
+		rank = uint64(l.Depth)
+	}
 	e.rec = &Record{
 		State: Pending, Found: c.now,
 		Row: Row{
 			URL: l.URL, Source: l.Source, Via: l.Via, Depth: l.Depth, Hops: l.Hops,
-			Run: c.run.ID, Range: Now, Rank: uint64(l.Depth), Seq: c.totals.Seq,
+			Run: c.run.ID, Range: Now, Rank: rank, Seq: c.totals.Seq,
 		},
 	}
 	c.run.Found++

@@ -98,7 +98,7 @@ func (w *world) commit(t *rapid.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.New != want.New || got.Cut != want.Cut || !slices.Equal(got.Fresh, want.Fresh) || !slices.Equal(got.Next, want.Next) {
+	if got.New != want.New || got.Cut != want.Cut || !slices.Equal(got.Fresh, want.Fresh) || !slices.Equal(got.Next, want.Next) || !slices.Equal(got.Known, want.Known) {
 		t.Fatalf("committed %+v\nwant %+v", got, want)
 	}
 }
@@ -158,6 +158,9 @@ func (w *world) draw(t *rapid.T) *Outcome {
 			l.Via, l.Hops, l.Reopen = o.Row.URL, 1, true
 		case 3:
 			l.Source, l.Depth, l.Via, l.Scope = Seed, 0, o.Row.URL, true
+		}
+		if l.Source != Seed && rapid.Bool().Draw(t, "scored") {
+			l.Rank = 1<<40 + uint64(rapid.IntRange(0, 3).Draw(t, "rank"))
 		}
 		o.Links = append(o.Links, l)
 	}
@@ -231,7 +234,10 @@ func (w *world) apply(set []*Outcome) Committed {
 	}
 	create := func(row Row) *Record {
 		w.seq++
-		row.Run, row.Range, row.Rank, row.Seq = w.run.ID, Now, uint64(row.Depth), w.seq
+		row.Run, row.Range, row.Seq = w.run.ID, Now, w.seq
+		if row.Rank == 0 {
+			row.Rank = uint64(row.Depth)
+		}
 		r := &Record{State: Pending, Row: row}
 		w.records[row.URL] = r
 		w.run.Found++
@@ -267,6 +273,9 @@ func (w *world) apply(set []*Outcome) Committed {
 		for _, l := range o.Links {
 			l.Depth -= min(l.Depth, near)
 			r := w.records[l.URL]
+			if r != nil && l.Rank != 0 {
+				done.Known = append(done.Known, KnownLink{w.x.Filter().Fingerprint(l.URL), l.Rank})
+			}
 			switch {
 			case r == nil:
 				reason, full := hold(l)
@@ -274,7 +283,7 @@ func (w *world) apply(set []*Outcome) Committed {
 					done.Cut++
 					continue
 				}
-				r = create(Row{URL: l.URL, Source: l.Source, Via: l.Via, Depth: l.Depth, Hops: l.Hops})
+				r = create(Row{URL: l.URL, Source: l.Source, Via: l.Via, Depth: l.Depth, Hops: l.Hops, Rank: l.Rank})
 				if reason != "" {
 					r.Range, r.Reason = Held, reason
 					held[Host(r.URL)]++

@@ -40,6 +40,7 @@ type Link struct {
 	Via    string
 	Depth  uint32 // from the depth that the outcome's page has, which the index may know better
 	Hops   uint8
+	Rank   uint64 // its row's place within Now, more than any depth; 0: the depth
 	Held   string // the reason if its form is one that this run does not ask, or ""
 	// Reopen turns a record that has only redirected so far back to pending, at most twice.
 	Reopen bool
