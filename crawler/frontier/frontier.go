@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,7 +35,6 @@ const (
 	fewRows  = 4    // what a window may hold however small its share is
 	maxRows  = 4096 // what a window may hold at most; bounds the time of one merge
 	maxHeld  = 256  // held rows of one loan
-	maxShare = 64   // loans beyond the free downloads
 	usualRow = 384  // bytes of a usual row, to choose how many to read
 )
 
@@ -61,6 +61,7 @@ type Options struct {
 	Memory        int64         // bytes of all windows; 0: 64 MiB
 	Crawlers      int           // how many call Take; 0: 1
 	Batch         int           // rows of one loan from a host without delay; 0: 16
+	Share         int           // loans beyond the free downloads; 0: 64, negative: none
 	PerHost       int           // loans of one host at once; 0: 1
 	Delay         time.Duration // between two requests to one host; 0: none
 	Auto          bool          // adapts the delay to 5 answer times, 100 ms to 30 s, at least Delay
@@ -76,6 +77,15 @@ type Options struct {
 	// early. No host is asked before one full delay of its own, an unknown one not in the
 	// first second, unless there is no delay.
 	Unclean bool
+
+	// Queue is the kind of queue, queue.CBT or queue.QuickHeap, from which each host gives out its
+	// rows by rank; "": sorted, which is cheaper where ranks stay as they are.
+	Queue  string
+	Queues int // for each host, side by side; 0: 1
+	// Rank gives the present rank of a row, the less the better, in place of Row.Rank. It counts
+	// for rows in memory: what is read first goes by Row.Rank. It is called as Admit is, and not
+	// without Queue. nil: Row.Rank.
+	Rank func(row *storage.Row) uint64
 
 	// Admit gives the reason why this run does not ask a row, or "". nil admits all. It is
 	// called under the lock, for a row about to be lent, and must be quick.
@@ -130,8 +140,9 @@ type Done struct {
 
 // A Frontier gives out pending URLs. All methods may be called at the same time.
 type Frontier struct {
-	opts  Options
-	start int64 // Unix nanoseconds
+	opts    Options
+	ranking ranking // of the windows, with Options.Queue
+	start   int64   // Unix nanoseconds
 
 	mu    sync.Mutex
 	hosts map[string]*host // guarded by mu, as is all below
@@ -168,18 +179,24 @@ func New(opts Options) (*Frontier, error) {
 	if opts.Store == nil {
 		return nil, errors.New("frontier: no store")
 	}
-	if opts.Memory < 0 || opts.Crawlers < 0 || opts.Batch < 0 || opts.PerHost < 0 || opts.Delay < 0 || opts.MaxWait < 0 || opts.MaxHosts < 0 || opts.MaxCrawlDelay < 0 {
+	if opts.Memory < 0 || opts.Crawlers < 0 || opts.Batch < 0 || opts.PerHost < 0 || opts.Delay < 0 || opts.MaxWait < 0 || opts.MaxHosts < 0 || opts.MaxCrawlDelay < 0 || opts.Queues < 0 {
 		return nil, errors.New("frontier: negative option")
 	}
 	orDefault(&opts.Memory, 64<<20)
 	orDefault(&opts.Crawlers, 1)
 	orDefault(&opts.Batch, 16)
+	orDefault(&opts.Share, 64)
+	opts.Share = max(opts.Share, 0)
 	orDefault(&opts.PerHost, 1)
 	orDefault(&opts.MaxWait, 10*time.Minute)
 	orDefault(&opts.MaxCrawlDelay, time.Minute)
-	orDefault(&opts.MaxHosts, max(int(opts.Memory/hostBytes), 1000))
+	ranking, err := opts.ranking()
+	if err != nil {
+		return nil, fmt.Errorf("frontier: %w", err)
+	}
+	orDefault(&opts.MaxHosts, max(int(opts.Memory/(hostBytes+ranking.fixed())), 1000))
 	f := &Frontier{
-		opts:  opts,
+		opts: opts, ranking: ranking,
 		start: time.Now().UnixNano(),
 		hosts: map[string]*host{},
 		live:  opts.Live,
@@ -228,19 +245,25 @@ func (f *Frontier) hostLocked(name string) *host {
 }
 
 func (f *Frontier) newHostLocked(name string) *host {
-	h := &host{name: name, at: len(f.list)}
+	h := &host{name: name, at: len(f.list), win: f.newWindow()}
 	f.hosts[name] = h
 	f.list = append(f.list, h)
 	return h
 }
 
 // Add tells of new pending rows, durable since transaction tx. Of rows of range Held only the
-// number counts.
+// number counts. Between each maxRows of them, others have the lock.
 func (f *Frontier) Add(rows []storage.Row, tx uint64) {
 	groups := groupRows(rows)
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	burst := maxRows
 	for _, g := range groups {
+		if burst -= len(g.rows); burst < 0 {
+			burst = maxRows - len(g.rows)
+			f.mu.Unlock()
+			f.mu.Lock()
+		}
 		h := f.hosts[g.host]
 		if h == nil && f.newsOutsideLocked() {
 			for i := range g.rows {
@@ -265,7 +288,7 @@ func (f *Frontier) Add(rows []storage.Row, tx uint64) {
 					// Either a refill has read the row before we were told of it, or the commit
 					// that ends it opens it again. Done looks which.
 					h.out[r.URL] = true
-				} else if _, there := h.win.search(r); !there {
+				} else if !h.win.has(r) {
 					fresh = append(fresh, *r)
 				}
 			case storage.Later:
@@ -297,7 +320,7 @@ func (f *Frontier) arrivedLocked(h *host, tx uint64) {
 	}
 }
 
-// A group holds rows of one host, in order.
+// A group holds at most maxRows rows of one host, in order.
 type group struct {
 	host string
 	rows []storage.Row
@@ -316,10 +339,14 @@ func groupRows(rows []storage.Row) []group {
 		}
 		groups[at].rows = append(groups[at].rows, rows[i])
 	}
+	var parts []group
 	for _, g := range groups {
 		sortRows(g.rows)
+		for part := range slices.Chunk(g.rows, maxRows) {
+			parts = append(parts, group{g.host, part})
+		}
 	}
-	return groups
+	return parts
 }
 
 // Take waits until a host may be asked and lends it: at least one loan, at most free downloads
@@ -396,7 +423,7 @@ func (f *Frontier) wantLocked(now int64, free int) int {
 	if f.opts.Tree != nil {
 		return free // no row goes out of order for the sake of others
 	}
-	ready := f.tree.count(now, maxShare*f.opts.Crawlers)
+	ready := f.tree.count(now, f.opts.Share*f.opts.Crawlers)
 	return free + ready/f.opts.Crawlers
 }
 

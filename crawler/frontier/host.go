@@ -22,7 +22,7 @@ const (
 // Invariant while no refill of the host is reading: each of its rows of range Now or Later that
 // Add or New has told of is in the window, or out, or on disk only. If one of range Now is on
 // disk only, more is set; if one of range Later is on disk only, due is set and not after its
-// Due. Rows of range Now that are on disk only sort behind all of the window.
+// Due. In a sorted window all rows stand before those of range Now that are on disk only.
 type host struct {
 	name string
 

@@ -30,7 +30,7 @@ func (f *Frontier) serveLocked(h *host, now int64) (l *Loan) {
 		h.queued = true
 		f.needs = append(f.needs, h)
 	default:
-		l = f.lendLocked(h, &h.win, now)
+		l = f.lendLocked(h, h.win, now)
 	}
 	f.placeLocked(h)
 	return l

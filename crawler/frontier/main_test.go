@@ -3,14 +3,17 @@ package frontier
 import (
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"urltree/crawler/frontier/queue"
 	"urltree/storage"
 )
 
@@ -325,19 +328,18 @@ func checkInvariants(t testing.TB, f *Frontier) {
 				storage.Parents(key, func(folder []byte) { below[string(folder)]++ })
 			}
 		}
-		var text int64
-		for i := range h.win.rows[h.win.head:] {
-			r := &h.win.rows[h.win.head+i]
-			text += rowText(r)
-			if i > 0 && compareRows(&h.win.rows[h.win.head+i-1], r) >= 0 {
-				t.Errorf("window of %s is not in order at %d", name, i)
-			}
+		rows := 0
+		h.win.each(func(r *storage.Row) {
+			rows++
 			if _, is := h.out[r.URL]; is {
 				t.Errorf("%s is in the window and out", r.URL)
 			}
+		})
+		if rows != h.win.len() {
+			t.Errorf("window of %s has %d rows, gives %d", name, h.win.len(), rows)
 		}
-		if text != h.win.text {
-			t.Errorf("window of %s: %d bytes of text counted, %d there", name, h.win.text, text)
+		if err := soundWindow(h.win); err != nil {
+			t.Errorf("window of %s: %v", name, err)
 		}
 		bytes += h.win.bytes()
 		resident += h.count
@@ -388,6 +390,85 @@ func checkInvariants(t testing.TB, f *Frontier) {
 	}
 	if f.bytes > f.opts.Memory {
 		t.Errorf("windows take %d bytes of %d", f.bytes, f.opts.Memory)
+	}
+}
+
+// soundWindow looks into a window.
+func soundWindow(w window) error {
+	text, counted := int64(0), int64(0)
+	w.each(func(r *storage.Row) { text += rowText(r) })
+	switch w := w.(type) {
+	case *sorted:
+		counted = w.text
+		for i := range w.rows[w.head:] {
+			if i > 0 && compareRows(&w.rows[w.head+i-1], &w.rows[w.head+i]) >= 0 {
+				return fmt.Errorf("not in order at %d", i)
+			}
+		}
+	case *scored:
+		counted = w.text
+		if len(w.rows) > 0 && w.queue.Len()+len(w.front) != len(w.rows) {
+			return fmt.Errorf("%d rows in the queue and %d in front, of %d", w.queue.Len(), len(w.front), len(w.rows))
+		}
+		for i := range w.front {
+			if i > 0 && !w.front[i].Less(&w.front[i-1]) || w.rows[w.front[i].Value.URL] != w.front[i].Value {
+				return fmt.Errorf("%d of %d in front is not right", i, len(w.front))
+			}
+		}
+	}
+	if text != counted {
+		return fmt.Errorf("%d bytes of text counted, %d there", counted, text)
+	}
+	return nil
+}
+
+// An order is a kind of window that tests run over.
+type order struct {
+	name   string
+	queue  string
+	queues int
+	rank   func(*storage.Row) uint64
+}
+
+// exactOrders give out the rows of a host by their ranks.
+var exactOrders = []order{{name: "sorted"}, {name: "cbt", queue: queue.CBT}, {name: "quickheap", queue: queue.QuickHeap}}
+
+// allOrders are these and others, whose order is not foreseen.
+func allOrders() []order {
+	return append(slices.Clip(exactOrders),
+		order{name: "cbt, changing ranks", queue: queue.CBT, rank: changingRank()},
+		order{name: "three quickheaps, changing ranks", queue: queue.QuickHeap, queues: 3, rank: changingRank()})
+}
+
+// someOrders gives all orders with URLTREE_FULL, else one, another for each i.
+func someOrders(i int) []order {
+	all := allOrders()
+	if os.Getenv("URLTREE_FULL") != "" {
+		return all
+	}
+	return all[i%len(all):][:1]
+}
+
+func (o order) options(opts Options) Options {
+	opts.Queue, opts.Queues, opts.Rank = o.queue, o.queues, o.rank
+	return opts
+}
+
+// in runs a test in each order, in fake time.
+func in(t *testing.T, orders []order, test func(t *testing.T, o order)) {
+	for _, o := range orders {
+		t.Run(o.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { test(t, o) })
+		})
+	}
+}
+
+// changingRank gives ranks that change all the time, as sums of scores do.
+func changingRank() func(*storage.Row) uint64 {
+	calls := uint64(0)
+	return func(r *storage.Row) uint64 {
+		calls++
+		return r.Rank + r.Seq*0x9e3779b97f4a7c15>>50*(calls>>5&3)
 	}
 }
 

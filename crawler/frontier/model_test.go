@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"urltree/crawler/frontier/queue"
 	"urltree/storage"
 )
 
@@ -427,6 +428,10 @@ func runWorld(t *testing.T, seed uint64) {
 			}
 		},
 	}
+	w.opts.Queue, w.opts.Queues = []string{"", queue.CBT, queue.QuickHeap}[rng.IntN(3)], rng.IntN(4)
+	if w.opts.Queue != "" && rng.IntN(3) > 0 {
+		w.opts.Rank = changingRank()
+	}
 	if rng.IntN(2) == 0 {
 		w.opts.NeedRobots = func(origin string) bool {
 			w.mu.Lock()
@@ -463,7 +468,7 @@ func runWorld(t *testing.T, seed uint64) {
 	if s.Eligible != 0 || s.Out != 0 || s.Missing != 0 {
 		t.Errorf("at the end %d eligible, %d out, %d missing", s.Eligible, s.Out, s.Missing)
 	}
-	t.Logf("%d hosts, %d left; order tree: %v, %d loans by walks", w.opts.MaxHosts, s.Left, w.opts.Tree != nil, w.f.walks.found)
+	t.Logf("%d hosts, %d left; queue %q, order tree: %v, %d loans by walks", w.opts.MaxHosts, s.Left, w.opts.Queue, w.opts.Tree != nil, w.f.walks.found)
 	if w.store.twice != "" {
 		t.Errorf("two refills of %s at once", w.store.twice)
 	}

@@ -25,7 +25,7 @@ type visitor struct {
 
 // TestPolite has many crawlers ask many hosts, and checks every request.
 func TestPolite(t *testing.T) {
-	for _, tt := range []struct {
+	for i, tt := range []struct {
 		name    string
 		hosts   int
 		opts    Options
@@ -48,7 +48,7 @@ func TestPolite(t *testing.T) {
 		{name: "few in memory, faults", hosts: 100, opts: Options{Delay: time.Second, MaxHosts: 10}, least: time.Second, faults: 3, longest: 4 * time.Hour},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			in(t, someOrders(i), func(t *testing.T, o order) {
 				var rows []storage.Row
 				for i := range tt.hosts {
 					for range 6 {
@@ -57,7 +57,7 @@ func TestPolite(t *testing.T) {
 				}
 				s := newStore()
 				tt.opts.Crawlers, tt.opts.Run = 60, 1
-				f := start(t, s, tt.opts)
+				f := start(t, s, o.options(tt.opts))
 				if tt.crawl > 0 {
 					for i := range tt.hosts {
 						f.CrawlDelay(fmt.Sprintf("h%d.example", i), tt.crawl)

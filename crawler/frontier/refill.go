@@ -3,7 +3,6 @@ package frontier
 import (
 	"fmt"
 	"math"
-	"sort"
 	"time"
 
 	"urltree/storage"
@@ -25,9 +24,7 @@ func (f *Frontier) refillLocked(h *host) {
 	for url := range h.out {
 		skip[url] = struct{}{}
 	}
-	for i := range h.win.rows[h.win.head:] {
-		skip[h.win.rows[h.win.head+i].URL] = struct{}{}
-	}
+	h.win.each(func(r *storage.Row) { skip[r.URL] = struct{}{} })
 	now := time.Now()
 	if h.givenUp {
 		now = time.Unix(0, math.MaxInt64) // its rows leave as held, due or not
@@ -37,6 +34,9 @@ func (f *Frontier) refillLocked(h *host) {
 		most = f.opts.Batch // the others are for walks to find
 	}
 	n := max(min(int(f.shareLocked()/usualRow), most)-h.win.len(), fewRows)
+	if f.opts.Rank != nil {
+		n *= 2 // the better half stays
+	}
 	// More and due are found out anew; what sets them from here on stays.
 	later := h.due != 0
 	h.more, h.due = false, 0
@@ -69,7 +69,7 @@ func (f *Frontier) refillLocked(h *host) {
 	sortRows(added)
 	fresh := added[:0]
 	for i := range added {
-		if _, met := h.win.search(&added[i]); !met {
+		if !h.win.has(&added[i]) {
 			fresh = append(fresh, added[i])
 		}
 	}
@@ -112,17 +112,10 @@ func (f *Frontier) insertLocked(h *host, rows []storage.Row) {
 		return
 	}
 	if h.more {
-		n := 0
-		if h.win.len() > 0 {
-			last := &h.win.rows[len(h.win.rows)-1]
-			n = sort.Search(len(rows), func(i int) bool { return compareRows(&rows[i], last) > 0 })
-		}
-		for i := range rows[n:] {
-			h.leave(&rows[n+i])
-		}
-		rows = rows[:n]
+		h.win.insert(rows, h.leave)
+	} else {
+		h.win.merge(rows)
 	}
-	h.win.merge(rows)
 	h.win.cut(fewRows, maxRows, f.shareLocked(), h.leave)
 }
 

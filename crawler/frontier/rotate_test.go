@@ -3,7 +3,6 @@ package frontier
 import (
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"urltree/storage"
@@ -12,9 +11,9 @@ import (
 // TestReadBeforeTold reads a host from the store with a row of which Add tells only afterwards.
 // It counts once.
 func TestReadBeforeTold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	in(t, allOrders(), func(t *testing.T, o order) {
 		s := newStore(row("a.example", 0, 1), row("b.example", 0, 2))
-		f := start(t, s, Options{MaxHosts: 1})
+		f := start(t, s, o.options(Options{MaxHosts: 1}))
 		got, loans := take(t, f, 1)
 		extra := row("b.example", 1, 3)
 		tx := s.commit([]Done{{Row: loans[0].Rows[0]}}, []storage.Row{extra}, nil)
@@ -43,10 +42,10 @@ func TestReadBeforeTold(t *testing.T) {
 
 // TestTimesStay: a host whose times are not durable yet does not leave, though nothing of it is out.
 func TestTimesStay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	in(t, allOrders(), func(t *testing.T, o order) {
 		s := newStore(row("a.example", 0, 1), row("b.example", 0, 2))
 		known := map[string]bool{"http://b.example": true}
-		f := start(t, s, Options{MaxHosts: 1, Run: 1, Delay: time.Minute, NeedRobots: func(origin string) bool { return !known[origin] }})
+		f := start(t, s, o.options(Options{MaxHosts: 1, Run: 1, Delay: time.Minute, NeedRobots: func(origin string) bool { return !known[origin] }}))
 		begin := time.Now()
 		_, loans := take(t, f, 1)
 		times := f.Answered(loans[0], Answer{RetryAfter: time.Hour})
@@ -76,13 +75,13 @@ func TestTimesStay(t *testing.T) {
 
 // TestNewsWhileAllRest: a host of which the store hears while all others rest comes in at once.
 func TestNewsWhileAllRest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	in(t, allOrders(), func(t *testing.T, o order) {
 		s := newStore(row("a.example", 0, 1), row("b.example", 0, 2), row("d.example", 0, 4))
 		rest := time.Now().Add(time.Hour).UnixNano()
 		for _, name := range []string{"a.example", "b.example", "d.example"} {
 			s.times[name] = storage.HostRow{HostTimes: storage.HostTimes{Name: name, Next: rest}, Run: 1}
 		}
-		f := start(t, s, Options{MaxHosts: 1, Run: 1, MaxWait: 2 * time.Hour})
+		f := start(t, s, o.options(Options{MaxHosts: 1, Run: 1, MaxWait: 2 * time.Hour}))
 		begin := time.Now()
 		go func() {
 			<-time.After(time.Minute)

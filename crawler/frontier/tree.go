@@ -387,7 +387,7 @@ func (w *walk) lendLocked(at string, picked []storage.Child, now int64) *Loan {
 	}
 	f := w.f
 	h := f.hosts[storage.Host(picked[0].Record.URL)]
-	rows := &picks{list: picked, win: &h.win}
+	rows := &picks{list: picked, win: h.win.(*sorted)} // order tree has no other windows
 	l := f.lendLocked(h, rows, now)
 	f.placeLocked(h)
 	if taken := len(picked) - len(rows.list); taken > 0 {
@@ -440,7 +440,7 @@ func (w *walk) readLocked(at string, kids [][]byte, paths bool, after string, n 
 // picks are open pages of one host that a walk has chosen. Some may stand in the window of their host.
 type picks struct {
 	list []storage.Child
-	win  *window
+	win  *sorted
 }
 
 func (p *picks) first() *storage.Row {
@@ -459,7 +459,7 @@ func (p *picks) pop() storage.Row {
 
 // remove takes a row out, if it is there. Its place may not be that of the row in the index by now,
 // so it is found by its URL; the windows of order tree are small.
-func (w *window) remove(url string) {
+func (w *sorted) remove(url string) {
 	at := slices.IndexFunc(w.rows[w.head:], func(r storage.Row) bool { return r.URL == url })
 	if at < 0 {
 		return
@@ -467,6 +467,6 @@ func (w *window) remove(url string) {
 	w.text -= rowText(&w.rows[w.head+at])
 	w.rows = slices.Delete(w.rows, w.head+at, w.head+at+1)
 	if w.len() == 0 {
-		*w = window{}
+		*w = sorted{}
 	}
 }

@@ -3,6 +3,7 @@ package frontier
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"unsafe"
 
 	"urltree/storage"
@@ -11,8 +12,32 @@ import (
 const rowSize = int64(unsafe.Sizeof(storage.Row{}))
 
 // A window is a copy of some pending rows of one host, in the order in which they are given
-// out: those of range Later that are due, then those of range Now.
-type window struct {
+// out: those of range Later that are due, then those of range Now. Rows that it is to take are
+// sorted by compareRows.
+type window interface {
+	len() int
+	// bytes is the memory that the window keeps, places without a row included.
+	bytes() int64
+	// first is the row to give out next, or nil. It is good until the next call.
+	first() *storage.Row
+	// pop takes the first row out of a window that has one.
+	pop() storage.Row
+	// has tells whether a row is there.
+	has(r *storage.Row) bool
+	// each calls yield with each row, in any order.
+	each(yield func(r *storage.Row))
+	// merge adds rows of which none is there.
+	merge(rows []storage.Row)
+	// insert is merge, without the rows that would stand behind all that are there: of these it
+	// calls left.
+	insert(rows []storage.Row, left func(r *storage.Row))
+	// cut drops the last rows until at most most are left and the window takes at most limit
+	// bytes, but keeps least rows. It calls left with each row that it drops.
+	cut(least, most int, limit int64, left func(r *storage.Row))
+}
+
+// A sorted window gives rows out by their Rank, as they stand in the store.
+type sorted struct {
 	rows []storage.Row // rows[head:] are there, sorted by compareRows
 	head int
 	text int64 // bytes of the strings of rows[head:]
@@ -49,40 +74,59 @@ func rowText(r *storage.Row) int64 {
 	return int64(len(r.URL) + len(r.Source) + len(r.Via) + len(r.Reason))
 }
 
-func (w *window) len() int { return len(w.rows) - w.head }
+func (w *sorted) len() int { return len(w.rows) - w.head }
 
-// bytes is the memory that the window keeps, places without a row included.
-func (w *window) bytes() int64 { return int64(cap(w.rows))*rowSize + w.text }
+func (w *sorted) bytes() int64 { return int64(cap(w.rows))*rowSize + w.text }
 
-// first is the row to give out next, or nil.
-func (w *window) first() *storage.Row {
+func (w *sorted) first() *storage.Row {
 	if w.len() == 0 {
 		return nil
 	}
 	return &w.rows[w.head]
 }
 
-// pop takes the first row out of a window that has one.
-func (w *window) pop() storage.Row {
+func (w *sorted) pop() storage.Row {
 	r := w.rows[w.head]
 	w.rows[w.head] = storage.Row{} // its strings are no longer ours to keep
 	w.head++
 	w.text -= rowText(&r)
 	if w.len() == 0 {
-		*w = window{}
+		*w = sorted{}
 	}
 	return r
 }
 
 // search gives the place of a row among rows[head:] and whether it is there.
-func (w *window) search(r *storage.Row) (int, bool) {
+func (w *sorted) search(r *storage.Row) (int, bool) {
 	return slices.BinarySearchFunc(w.rows[w.head:], r, func(e storage.Row, t *storage.Row) int {
 		return compareRows(&e, t)
 	})
 }
 
-// merge adds sorted rows of which none is there.
-func (w *window) merge(rows []storage.Row) {
+func (w *sorted) has(r *storage.Row) bool {
+	_, there := w.search(r)
+	return there
+}
+
+func (w *sorted) each(yield func(r *storage.Row)) {
+	for i := range w.rows[w.head:] {
+		yield(&w.rows[w.head+i])
+	}
+}
+
+func (w *sorted) insert(rows []storage.Row, left func(r *storage.Row)) {
+	n := 0
+	if w.len() > 0 {
+		last := &w.rows[len(w.rows)-1]
+		n = sort.Search(len(rows), func(i int) bool { return compareRows(&rows[i], last) > 0 })
+	}
+	for i := range rows[n:] {
+		left(&rows[n+i])
+	}
+	w.merge(rows[:n])
+}
+
+func (w *sorted) merge(rows []storage.Row) {
 	if len(rows) == 0 {
 		return
 	}
@@ -114,9 +158,8 @@ func (w *window) merge(rows []storage.Row) {
 	}
 }
 
-// cut drops last rows until at most most are left and the window takes at most limit bytes,
-// but keeps least rows. It calls left with each row that it drops, the last first.
-func (w *window) cut(least, most int, limit int64, left func(*storage.Row)) {
+// cut drops the last first.
+func (w *sorted) cut(least, most int, limit int64, left func(*storage.Row)) {
 	for n := w.len(); n > least && (n > most || int64(n)*rowSize+w.text > limit); n-- {
 		r := &w.rows[len(w.rows)-1]
 		w.text -= rowText(r)
@@ -130,9 +173,9 @@ func (w *window) cut(least, most int, limit int64, left func(*storage.Row)) {
 }
 
 // clip gives back the places that hold no row.
-func (w *window) clip() {
+func (w *sorted) clip() {
 	if w.len() == 0 {
-		*w = window{}
+		*w = sorted{}
 	} else if w.len() < cap(w.rows) {
 		rows := make([]storage.Row, w.len()) // exactly; Clone may round up
 		copy(rows, w.rows[w.head:])
