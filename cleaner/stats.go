@@ -20,10 +20,13 @@ import (
 // as after a merge: then the columns of this run are empty.
 type RunFigures struct {
 	Run      storage.Run
-	Stages   []Stage          // source D's, in the order of the work
-	LockWait time.Duration    // longest wait for the lock of the frontier
-	Queues   []Queue          // source A's
-	Rejected map[string]int64 // links that got no record, by reason
+	Stages   []Stage       // source D's, in the order of the work
+	LockWait time.Duration // longest wait for the lock of the frontier
+	Queues   []Queue       // source A's
+	Order    string        // score and queues; "": none
+	// Forgotten is the number of scores for whose sum the table had no room.
+	Forgotten int64
+	Rejected  map[string]int64 // links that got no record, by reason
 	// ExpectedLosses is the number of URLs that the seen filter may take for known ones.
 	ExpectedLosses float64
 	Filter         seen.Stats
@@ -240,6 +243,11 @@ func (p *page) engine(run *RunFigures) {
 			p.row(s.Name, s.Count, short(s.Mean), short(s.P50), short(s.P95), short(s.P99))
 		}
 		p.row("longest wait for the frontier", none, short(run.LockWait))
+	}
+	if run.Order != "" {
+		p.section("Order, this run")
+		p.row(run.Order)
+		p.row("scores of known URLs forgotten", none, run.Forgotten)
 	}
 	if len(run.Queues) > 0 {
 		p.section("Queues, this run")

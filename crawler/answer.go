@@ -208,4 +208,5 @@ func (w *worker) redirect(item *iut.Item, res *fetch.Response) {
 		URL: target, Source: row.Source, Via: row.URL, Depth: row.Depth, Hops: row.Hops + 1,
 		Reopen: res.CookieSet, Scope: seed && w.opts.Scope != scope.Any,
 	}}
+	w.rank(row, item.Links)
 }

@@ -196,21 +196,20 @@ func (e *engine) begin(ctx context.Context) error {
 	})
 	e.robots = newRobotsCache(e.index, robots.Token(e.opts.UserAgent), uint32(e.opts.Retries)+1, e.run.Start)
 	total := e.index.Totals()
-	var tree frontier.Tree
-	if e.opts.Order == OrderTree {
-		tree = e.index
-	}
 	live := total.Now + total.Later
 	if e.opts.readsSitemaps() {
 		live += total.Sitemaps
 	}
-	e.frontier, err = frontier.New(frontier.Options{
-		Tree: tree, Store: e.index, Memory: e.opts.FrontierBytes, Crawlers: e.opts.Crawlers, PerHost: e.opts.PerHost,
+	waiting := frontier.Options{
+		Store: e.index, Memory: e.opts.FrontierBytes, Crawlers: e.opts.Crawlers, PerHost: e.opts.PerHost,
 		Delay: max(e.opts.Delay, 0), Auto: e.opts.Delay == 0, MaxWait: e.opts.MaxWait, MaxCrawlDelay: e.opts.MaxDelay,
 		Live: live, NoSitemaps: !e.opts.readsSitemaps(), Run: e.run.ID, Unclean: unclean,
 		Admit: e.admit, NeedRobots: func(origin string) bool { return !e.opts.IgnoreRobots && e.robots.need(origin) }, Idle: e.flushAll,
-	})
-	if err != nil {
+	}
+	if err := e.order(&waiting); err != nil {
+		return err
+	}
+	if e.frontier, err = frontier.New(waiting); err != nil {
 		return err
 	}
 	e.robots.found = e.frontier.CrawlDelay

@@ -41,10 +41,6 @@ type Options struct {
 	SeenBytes     int64         // bytes of the seen filter, beyond which the index is asked too; 0: 256 MiB
 	NoSync        bool          // leave out all syncing
 
-	// Order says which of the URLs that may be asked is next: "breadth": by links from a seed; "tree":
-	// source B's, each crawler walks its part of the tree. "": breadth
-	Order string
-
 	Strip    weburl.Strip // taken out of every URL; fixed when the tree is made
 	Scope    scope.Mode   // zero: any
 	Include  []*regexp.Regexp
@@ -54,6 +50,18 @@ type Options struct {
 	MaxBytes int64 // bytes stored in this run; fetching stops when it is reached; 0: no limit
 
 	Budgets Budgets // what one host may fill the crawl with
+
+	// Order is OrderBreadth or OrderPriority, among the URLs of one host, or OrderTree; "": breadth. A
+	// later run may have another one: a URL keeps the place that it got when it was found, and those
+	// without a score, seeds among them, come first.
+	Order   string
+	ScoreBy string // of priority: "opic", "inlinks" or "depth"; "": opic
+	// Score gives the score, of priority, of each link of a page, the greater the better, in place
+	// of ScoreBy. It must be quick and is called from many goroutines.
+	Score  func(Candidate) float64
+	Queue  string // of priority: "cbt" or "quickheap"; "": cbt
+	Queues int    // of priority: queues side by side, for each host, filled by hash; 0: 1
+	Pick   string // how a crawler takes URLs: one after the other ("single"), several when it has none left ("batch"), or more while it has some ("extended"); "": extended
 
 	MaxSize   int64         // bytes of one body; 0: 16 MiB
 	CutLarge  bool          // keep the first MaxSize bytes of a larger body, and mark the page, instead of refusing it
@@ -153,7 +161,6 @@ func (o Options) defaults() (Options, error) {
 	setDur(&o.MaxDelay, time.Minute)
 	setInt(&o.MaxURL, 8000)
 	setStr(&o.NoFollow, "page")
-	setStr(&o.Order, OrderBreadth)
 	if o.Accept == nil && o.Assets {
 		o.Accept = []string{"*/*"}
 	}
@@ -161,14 +168,15 @@ func (o Options) defaults() (Options, error) {
 		o.Accept = DefaultAccept
 	}
 	setStr(&o.UserAgent, "urltree/"+Version)
+	setInt(&o.Queues, 1)
+	if err := o.checkOrder(); err != nil {
+		return o, err
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if !slices.Contains([]string{"", "tcp4", "tcp6"}, o.Network) {
 		return o, fmt.Errorf("%w: Network is %q, tcp4 or tcp6 is needed", ErrOptions, o.Network)
-	}
-	if !slices.Contains(Orders, o.Order) {
-		return o, fmt.Errorf("%w: Order is %q, one of %v is needed", ErrOptions, o.Order, Orders)
 	}
 	if !slices.Contains([]string{"page", "all", "none"}, o.NoFollow) {
 		return o, fmt.Errorf("%w: NoFollow is %q, page, all or none is needed", ErrOptions, o.NoFollow)
@@ -200,6 +208,7 @@ func (o Options) defaults() (Options, error) {
 		{"MaxDelay", int64(o.MaxDelay), 1},
 		{"MaxURL", int64(o.MaxURL), 1},
 		{"LimitRate", o.LimitRate, 0},
+		{"Queues", int64(o.Queues), 1},
 	} {
 		if c.v < c.least {
 			return o, fmt.Errorf("%w: %s is %d, at least %d is needed", ErrOptions, c.name, c.v, c.least)
@@ -207,15 +216,6 @@ func (o Options) defaults() (Options, error) {
 	}
 	return o, nil
 }
-
-// The orders in which URLs are asked.
-const (
-	OrderBreadth = "breadth"
-	OrderTree    = "tree"
-)
-
-// Orders are all that Options.Order may be.
-var Orders = []string{OrderBreadth, OrderTree}
 
 // DefaultAccept are the media types that are stored.
 var DefaultAccept = []string{"text/html", "application/xhtml+xml", "text/plain"}

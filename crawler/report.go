@@ -120,6 +120,7 @@ func (e *engine) figures() cleaner.RunFigures {
 		Run: e.index.Run(), Queues: e.queues(), Rejected: e.linker.Rejected(),
 		LockWait: e.frontier.Stats().LongestWait, ExpectedLosses: filter.ExpectedLosses(), Filter: filter.Stats(),
 	}
+	f.Order, f.Forgotten = e.orderFigures()
 	for i := range e.stages {
 		f.Stages = append(f.Stages, e.stages[i].stage(stageNames[i]))
 	}

@@ -19,6 +19,7 @@ import (
 	"urltree/cleaner"
 	"urltree/crawler/fetch"
 	"urltree/crawler/frontier"
+	"urltree/crawler/score"
 	"urltree/iut"
 	"urltree/storage"
 )
@@ -53,7 +54,8 @@ type engine struct {
 	index    *storage.Index
 	linker   *Linker
 	robots   *robotsCache
-	contents *contents // nil: duplicates are stored like any other page
+	scorer   *score.Scorer // nil: links have no sums
+	contents *contents     // nil: duplicates are stored like any other page
 	client   *fetch.Client
 	frontier *frontier.Frontier
 	buffers  []*buffer.Buffer[*iut.Item]
@@ -308,6 +310,7 @@ func (e *engine) committed(set []*iut.Item, c storage.Committed) {
 	if e.contents != nil {
 		e.contents.learn(set)
 	}
+	e.knownLinks(c.Known)
 	// New URLs first: between the two calls nothing must look as if nothing were left.
 	e.frontier.Add(c.Fresh, c.Tx)
 	e.tellSitemaps(c.NewSitemaps, c.Tx)

@@ -201,6 +201,7 @@ func (w *worker) readSitemap(s *storage.Sitemap, item *iut.Item, body []byte) (l
 		if len(item.Links)+len(item.Sitemaps) < sitemapLinks {
 			return nil
 		}
+		w.rank(nil, item.Links)
 		item.Links = w.dropKnown(item.Links)
 		if !w.add(item, nil) {
 			return full
@@ -209,6 +210,7 @@ func (w *worker) readSitemap(s *storage.Sitemap, item *iut.Item, body []byte) (l
 		return nil
 	}
 	res, err := readSafely(s.URL, body, take)
+	w.rank(nil, item.Links)
 	item.Links = w.dropKnown(item.Links)
 	switch {
 	case errors.Is(err, full):

@@ -16,7 +16,6 @@ import (
 	"urltree/crawler/frontier"
 	"urltree/iut"
 	"urltree/storage"
-	"urltree/storage/seen"
 )
 
 // A worker is one crawler: it takes loans from the frontier, works on several at a time, and
@@ -87,7 +86,7 @@ func (w *worker) run() error {
 				return err
 			}
 			push(loans, time.Since(start))
-		} else if len(stack) < free {
+		} else if len(stack) < free && w.opts.Pick == "extended" {
 			// Source D's extended crawling: look for more, but never wait while there is work.
 			if loans, ok := taker.TryTake(free - len(stack)); ok {
 				push(loans, time.Since(start))
@@ -342,23 +341,9 @@ func (w *worker) parsePage(item *iut.Item, res *fetch.Response) (noindex bool, e
 	if page.Cut {
 		item.Outcome.Page.Flags = addFlag(item.Outcome.Page.Flags, flagCut)
 	}
-	item.Links, item.Meta = w.dropKnown(w.linker.admit(page, facts)), page.Meta
+	links := w.linker.admit(page, facts)
+	w.rank(&item.Row, links)
+	item.Links, item.Meta = w.dropKnown(links), page.Meta
 	w.stages[stageParse].add(time.Since(start))
 	return page.NoIndex, nil
-}
-
-// dropKnown leaves out the links that the seen filter surely has: those are durable already. With
-// a limit of depth each may be a shorter way to what it names.
-func (w *worker) dropKnown(links []storage.Link) []storage.Link {
-	if w.opts.MaxDepth != 0 {
-		return links
-	}
-	filter := w.index.Filter()
-	var kept []storage.Link // few, as a rule: not worth a place for all
-	for _, l := range links {
-		if filter.Lookup(filter.Fingerprint(l.URL)) != seen.Known {
-			kept = append(kept, l)
-		}
-	}
-	return kept
 }

@@ -28,7 +28,7 @@ type flags struct {
 	accept                     []string
 	ipv4, ipv6                 bool
 
-	buffers, size, crawlers, downloads, perHost, perIP, retries, maxURL int64
+	buffers, size, crawlers, downloads, perHost, perIP, retries, maxURL, queues int64
 }
 
 // flag makes one flag, with its environment variable. The word of usage in backquotes stands for
@@ -69,13 +69,13 @@ func (f *flags) output() cli.Flag {
 func (f *flags) crawl() []group {
 	o := &f.opts
 	f.scope, f.sync, f.format, f.depth = "any", "full", "text", -1
-	o.Order = crawler.OrderBreadth
 	f.robots, f.nofollow, f.oversize, f.accept = "obey", "page", "refuse", crawler.DefaultAccept
 	f.buffers, f.size, f.crawlers, f.downloads, f.perHost = 6, 1000, 12, 4, 1
 	f.retries, f.maxURL, o.MaxDelay, o.MaxWait = 2, 8000, time.Minute, 10*time.Minute
 	o.BufferBytes, o.FlushInterval, o.MaxSize, o.Timeout = 16<<20, time.Second, 16<<20, 30*time.Second
 	o.MemoryBodies, o.FrontierBytes, o.SeenBytes = 64<<20, 64<<20, 256<<20
 	o.UserAgent = "urltree/" + crawler.Version
+	o.Order, o.ScoreBy, o.Queue, o.Pick, f.queues = crawler.Orders[0], crawler.Scores[0], crawler.Queues[0], crawler.Picks[0], 1
 	budgets := &o.Budgets
 	*budgets = crawler.Budgets{Host: 1_000_000, Prefix: 500_000, Query: 10_000, Repeat: 3, Depth: 100, MaxHeld: 500_000}
 	return []group{
@@ -112,9 +112,15 @@ func (f *flags) crawl() []group {
 			flag("budget-depth", budget(&budgets.Depth), "at most `N` segments in a path"),
 			flag("max-held", budget(&budgets.MaxHeld), "hold at most `N` URLs of a host; further links are counted, and their page is marked"),
 		}},
+		{"In which order", []cli.Flag{
+			flag("order", choice{&o.Order, crawler.Orders}, "which URL is next, an `ORDER`: breadth: of a host, the fewest links from a seed; priority: of a host, the best score; tree: each crawler walks down its own part of the tree"),
+			flag("score", choice{&o.ScoreBy, crawler.Scores}, "the `SCORE` of -order priority: opic: pages hand theirs to what they link to; inlinks: the number of links; depth"),
+			flag("queue", choice{&o.Queue, crawler.Queues}, "the `KIND` of queue of -order priority: cbt or quickheap"),
+			flag("queues", number{p: &f.queues, least: 1}, "`N` such queues side by side for each host, filled by hash"),
+			flag("pick", choice{&o.Pick, crawler.Picks}, "`HOW` a crawler takes URLs: extended: more while it has some; batch: several once it has none; single: one"),
+		}},
 		{"How to ask", []cli.Flag{
 			flag("delay", duration{p: &o.Delay, word: "auto", zero: "auto"}, "the `TIME` between two requests to a host; auto: 5 times its answer time, 100ms to 30s; longer where robots.txt or the server says so"),
-			flag("order", choice{&o.Order, crawler.Orders}, "which URL is next, an `ORDER`: breadth: the fewest links from a seed; tree: each crawler walks down its own part of the tree"),
 			flag("per-host", number{p: &f.perHost, least: 1}, "`N` requests to one host at a time"),
 			flag("per-ip", number{p: &f.perIP, none: "no limit"}, "`N` requests at a time to one address, hosts that share it counted together"),
 			flag("max-crawl-delay", duration{p: &o.MaxDelay, least: time.Millisecond}, "honour a Crawl-delay in robots.txt up to this `TIME`"),
@@ -161,7 +167,7 @@ func (f *flags) options() crawler.Options {
 	o := f.opts
 	o.Buffers, o.BufferSize, o.Crawlers = int(f.buffers), int(f.size), int(f.crawlers)
 	o.Downloads, o.PerHost = int(f.downloads), int(f.perHost)
-	o.PerIP, o.MaxURL = int(f.perIP), int(f.maxURL)
+	o.PerIP, o.MaxURL, o.Queues = int(f.perIP), int(f.maxURL), int(f.queues)
 	if o.Retries = int(f.retries); o.Retries == 0 {
 		o.Retries = -1
 	}

@@ -16,6 +16,7 @@ const (
 	scoredRow   = 128
 
 	mostAhead = 16 // rows taken out of the queue at once
+	fewRanked = 32 // rows that are ranked again at any time
 )
 
 // A ranking says by what scored windows order their rows.
@@ -27,7 +28,8 @@ type ranking struct {
 
 // A scored window gives rows out by what they are worth, from priority queues side by side. What
 // a row is worth is asked when it comes in, and of all rows again when a quarter of them has
-// gone. Several queues give out what is about the first row, see queue.Multi.
+// gone, or at once if they are few. Several queues give out what is about the first row, see
+// queue.Multi.
 //
 // A row stands in the queue or in front. The window takes no row behind edge while there are
 // others on disk only: these are about as good.
@@ -38,7 +40,7 @@ type scored struct {
 	queue  queue.Queue[*storage.Row]
 	front  []ranked // the best last
 	edge   ranked
-	peak   int // most rows since map and queue were made
+	peak   int // most rows since the map was made
 	popped int // rows that have gone since all were ranked
 }
 
@@ -104,12 +106,12 @@ func (w *scored) first() *storage.Row {
 		return nil
 	}
 	if len(w.front) == 0 {
-		if w.rank != nil && 4*w.popped >= len(w.rows) {
+		if w.rank != nil && 4*w.popped >= len(w.rows)-fewRanked {
 			items := make([]ranked, 0, len(w.rows))
 			for _, r := range w.rows {
 				items = append(items, w.place(r))
 			}
-			w.refresh(items)
+			w.requeue(items)
 		}
 		ahead := max(w.queues, min(mostAhead, len(w.rows)/8))
 		w.front, _ = w.queue.Extract(w.front, ahead)
@@ -192,14 +194,20 @@ func (w *scored) retreat() {
 
 // refresh makes map and queue anew, of these items.
 func (w *scored) refresh(items []ranked) {
-	clear(w.front)
-	w.front, w.peak, w.popped, w.text = w.front[:0], len(items), 0, 0
+	w.peak, w.text = len(items), 0
 	w.rows = make(map[string]*storage.Row, len(items))
 	for i := range items {
 		r := items[i].Value
 		w.rows[r.URL] = r
 		w.text += rowText(r)
 	}
+	w.requeue(items)
+}
+
+// requeue makes the queue anew, of all rows.
+func (w *scored) requeue(items []ranked) {
+	clear(w.front)
+	w.front, w.popped = w.front[:0], 0
 	w.queue, _ = w.newQueue()
 	_ = w.queue.Insert(items...)
 }

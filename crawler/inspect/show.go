@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"urltree/crawler/score"
 	"urltree/iut"
 	"urltree/storage"
 )
@@ -128,6 +129,9 @@ func place(r *storage.Record) string {
 		return "later, not before " + instant(r.Due)
 	case storage.Held:
 		return "held"
+	}
+	if s, ok := score.Of(r.Rank); ok {
+		return fmt.Sprintf("now, score %.3g when found", s)
 	}
 	return fmt.Sprintf("now, rank %d", r.Rank)
 }

@@ -1,0 +1,136 @@
+package crawler
+
+import (
+	"fmt"
+	"slices"
+
+	"urltree/crawler/frontier"
+	prio "urltree/crawler/frontier/queue"
+	"urltree/crawler/score"
+	"urltree/storage"
+	"urltree/storage/seen"
+)
+
+// The orders in which URLs are asked.
+const (
+	OrderBreadth  = "breadth"  // of a host, by links from a seed, then as they were found
+	OrderPriority = "priority" // of a host, by score
+	OrderTree     = "tree"     // source B's: each crawler walks its part of the tree
+)
+
+// The values of Options.Order, ScoreBy and Pick; the first is the default.
+var (
+	Orders = []string{OrderBreadth, OrderPriority, OrderTree}
+	Scores = []string{string(score.OPIC), string(score.Inlinks), "depth"}
+	Queues = []string{prio.CBT, prio.QuickHeap}
+	Picks  = []string{"extended", "batch", "single"}
+)
+
+// A Candidate is a URL that a link has discovered, to be given a score.
+type Candidate struct {
+	URL    string
+	Source string // the URL whose page names it, or what that was found by if it only redirects
+	Depth  int
+}
+
+// checkOrder fills in the options of the order and says what is wrong with them.
+func (o *Options) checkOrder() error {
+	for _, c := range []struct {
+		name  string
+		value *string
+		list  []string
+	}{{"Order", &o.Order, Orders}, {"ScoreBy", &o.ScoreBy, Scores}, {"Queue", &o.Queue, Queues}, {"Pick", &o.Pick, Picks}} {
+		if *c.value == "" {
+			*c.value = c.list[0]
+		}
+		if !slices.Contains(c.list, *c.value) {
+			return fmt.Errorf("%w: %s is %q, one of %q is needed", ErrOptions, c.name, *c.value, c.list)
+		}
+	}
+	return nil
+}
+
+func (o *Options) priority() bool { return o.Order == OrderPriority }
+
+// order sets what the frontier is to know of the order. A quarter of its memory is for sums of
+// scores, if there are any.
+func (e *engine) order(f *frontier.Options) error {
+	if e.opts.Pick == "single" {
+		f.Batch, f.Share = 1, -1
+	}
+	if e.opts.Order == OrderTree {
+		f.Tree = e.index
+	}
+	if !e.opts.priority() {
+		return nil
+	}
+	f.Queue, f.Queues = e.opts.Queue, e.opts.Queues
+	if e.opts.Score != nil || e.opts.ScoreBy == "depth" {
+		return nil
+	}
+	table := f.Memory / 4
+	f.Memory -= table
+	var err error
+	e.scorer, err = score.New(score.Kind(e.opts.ScoreBy), table, e.index.Filter().Fingerprint)
+	f.Rank = e.scorer.Rank
+	return err
+}
+
+// rank gives the links of a row's answer their places, or with nil those of a sitemap. In order
+// breadth it does nothing, and the depth counts.
+func (e *engine) rank(row *storage.Row, links []storage.Link) {
+	switch {
+	case e.opts.Score != nil && e.opts.priority():
+		for i := range links {
+			if l := &links[i]; l.Source != storage.Seed {
+				l.Rank = score.Rank(e.opts.Score(Candidate{URL: l.URL, Source: l.Source, Depth: int(l.Depth)}))
+			}
+		}
+	case e.scorer != nil:
+		e.scorer.Links(row, links)
+	}
+}
+
+// dropKnown leaves out the links that the seen filter surely has: those are durable already, and
+// only their scores count. With a limit of depth each may be a shorter way to what it names.
+func (e *engine) dropKnown(links []storage.Link) []storage.Link {
+	if e.opts.MaxDepth != 0 {
+		return links
+	}
+	filter := e.index.Filter()
+	var kept []storage.Link // few, as a rule: not worth a place for all
+	for _, l := range links {
+		switch fp := filter.Fingerprint(l.URL); {
+		case filter.Lookup(fp) != seen.Known:
+			kept = append(kept, l)
+		case e.scorer != nil:
+			e.scorer.Known(fp, l.Rank)
+		}
+	}
+	return kept
+}
+
+// knownLinks adds up what a commit found to be known.
+func (e *engine) knownLinks(links []storage.KnownLink) {
+	if e.scorer == nil {
+		return
+	}
+	for _, l := range links {
+		e.scorer.Known(l.Fingerprint, l.Rank)
+	}
+}
+
+// orderFigures tells of the order in statistics.txt; "" if it is breadth.
+func (e *engine) orderFigures() (order string, forgotten int64) {
+	if !e.opts.priority() {
+		return "", 0
+	}
+	by := e.opts.ScoreBy
+	if e.opts.Score != nil {
+		by = "a function"
+	}
+	if e.scorer != nil {
+		forgotten = e.scorer.Forgotten()
+	}
+	return fmt.Sprintf("priority by %s, %s x %d", by, e.opts.Queue, max(e.opts.Queues, 1)), forgotten
+}
