@@ -121,7 +121,7 @@ func TestScoreFunction(t *testing.T) {
 // TestOrderKnownAnswer: whatever the order and however crawlers pick, the same pages are stored,
 // each asked for once, also when windows and sums have hardly any memory.
 func TestOrderKnownAnswer(t *testing.T) {
-	pages := 1500
+	pages := 400
 	if os.Getenv("URLTREE_FULL") != "" {
 		pages = 20_000
 	}
@@ -136,7 +136,7 @@ func TestOrderKnownAnswer(t *testing.T) {
 		t.Run(fmt.Sprintf("%s, %s x %d, %s", tt.ScoreBy, tt.Queue, tt.Queues, tt.Pick), func(t *testing.T) {
 			web := serve(t, testweb.Options{
 				Kind: testweb.Linked, Hosts: 10, Pages: pages, Seed: uint64(i), MinSize: 300, MaxSize: 900,
-				Redirects: .03, Errors: .0006, Texts: .02, Images: .02, NoIndex: .02, Private: .02,
+				Redirects: .03, Texts: .02, Images: .02, NoIndex: .02, Private: .02,
 			})
 			dir := t.TempDir()
 			opts := options(dir, web)
@@ -145,10 +145,9 @@ func TestOrderKnownAnswer(t *testing.T) {
 			if _, err := crawler.Run(t.Context(), opts); err != nil {
 				t.Fatal(err)
 			}
-			answer := web.Answer()
-			requireSame(t, crawled(t, filepath.Join(dir, "res.txt")), answer.Stored)
+			requireSame(t, crawled(t, filepath.Join(dir, "res.txt")), web.Answer().Stored)
 			for url, n := range web.Requests() {
-				if _, failed := answer.Failed[url]; n > 1 && !failed {
+				if n > 1 {
 					t.Errorf("%s was asked %d times", url, n)
 				}
 			}
@@ -163,10 +162,10 @@ func TestOrderKnownAnswer(t *testing.T) {
 
 // TestOrderChanges: a later run in another order takes over what is pending.
 func TestOrderChanges(t *testing.T) {
-	web := serve(t, testweb.Options{Kind: testweb.Linked, Hosts: 5, Pages: 600, Seed: 3, MinSize: 300, MaxSize: 900})
+	web := serve(t, testweb.Options{Kind: testweb.Linked, Hosts: 5, Pages: 300, Seed: 3, MinSize: 300, MaxSize: 900})
 	dir := t.TempDir()
 	for _, order := range []crawler.Options{
-		{Order: "priority", MaxPages: 100}, {Order: "breadth", MaxPages: 100}, {Order: "priority", ScoreBy: "inlinks", MaxPages: 100}, {},
+		{Order: "priority", MaxPages: 60}, {Order: "breadth", MaxPages: 60}, {Order: "priority", ScoreBy: "inlinks", MaxPages: 60}, {},
 	} {
 		opts := options(dir, web)
 		opts.Order, opts.ScoreBy, opts.MaxPages, opts.NoSync = order.Order, order.ScoreBy, order.MaxPages, true

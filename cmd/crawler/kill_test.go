@@ -116,13 +116,22 @@ const (
 	killFlush                   = "100ms"
 )
 
-func killArgs(seeds string) []string {
-	return []string{
+// killOrders are tested in turn, with URLTREE_FULL all.
+var killOrders = [][]string{
+	{"-order", "breadth"},
+	{"-order", "priority"},
+	{"-order", "priority", "-score", "inlinks", "-queue", "quickheap", "-queues", "2", "-pick", "batch", "-frontier-memory", "64k"},
+	{"-order", "priority", "-score", "depth", "-queue", "quickheap", "-pick", "single"},
+	{"-order", "tree"},
+}
+
+func killArgs(seeds string, order []string) []string {
+	return append([]string{
 		"-quiet", "-delay", "0", "-allow-private", "-input", seeds,
 		"-buffers", strconv.Itoa(killBuffers), "-buffer-size", strconv.Itoa(killSize),
 		"-crawlers", strconv.Itoa(killCrawlers), "-downloads", strconv.Itoa(killDownloads),
 		"-flush-interval", killFlush,
-	}
+	}, order...)
 }
 
 // TestKill kills a crawl ten times at random moments and lets it finish: nothing is lost, nothing
@@ -130,7 +139,7 @@ func killArgs(seeds string) []string {
 func TestKill(t *testing.T) {
 	random := rand.Uint64()
 	t.Logf("random seed %d", random)
-	for _, kind := range []struct {
+	for i, kind := range []struct {
 		name string
 		kind testweb.Kind
 	}{{"linked", testweb.Linked}, {"tree", testweb.Tree}, {"changing", testweb.Changing}} {
@@ -138,22 +147,21 @@ func TestKill(t *testing.T) {
 			if testing.Short() && seed != random {
 				continue
 			}
-			t.Run(kind.name+"/"+strconv.FormatUint(seed, 10), func(t *testing.T) {
-				t.Parallel()
-				testKill(t, kind.kind, seed)
-			})
-			if os.Getenv("URLTREE_FULL") == "" && (kind.kind != testweb.Linked || seed != random) {
-				continue
+			orders := killOrders[(uint64(i)+seed)%uint64(len(killOrders)):][:1]
+			if os.Getenv("URLTREE_FULL") != "" {
+				orders = killOrders
 			}
-			t.Run(kind.name+"/order tree/"+strconv.FormatUint(seed, 10), func(t *testing.T) {
-				t.Parallel()
-				testKill(t, kind.kind, seed, "-order", "tree")
-			})
+			for _, order := range orders {
+				t.Run(kind.name+"/"+strconv.FormatUint(seed, 10)+"/"+strings.Join(order, " "), func(t *testing.T) {
+					t.Parallel()
+					testKill(t, kind.kind, seed, order)
+				})
+			}
 		}
 	}
 }
 
-func testKill(t *testing.T, kind testweb.Kind, seed uint64, more ...string) {
+func testKill(t *testing.T, kind testweb.Kind, seed uint64, order []string) {
 	web := testweb.New(testweb.Options{
 		Kind: kind, Hosts: killHosts, Pages: killPages, Seed: seed, MinSize: 300, MaxSize: 3000,
 		Latency: 2 * time.Millisecond, Redirects: .05, Errors: .003, Texts: .02, Images: .02, NoIndex: .03, Private: .02, Hidden: .1,
@@ -164,11 +172,10 @@ func testKill(t *testing.T, kind testweb.Kind, seed uint64, more ...string) {
 	defer web.Stop()
 	dir := t.TempDir()
 	writeSeeds(t, dir, web.Seeds())
-	args := append(killArgs("seed.txt"), more...)
 	rng := rand.New(rand.NewPCG(seed, 1))
 	kills := 0
 	for range killRounds {
-		cmd := child(dir, args...)
+		cmd := child(dir, killArgs("seed.txt", order)...)
 		cmd.Stderr = os.Stderr
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -189,7 +196,7 @@ func testKill(t *testing.T, kind testweb.Kind, seed uint64, more ...string) {
 			must(t, dir, "check", "-links")
 		}
 	}
-	must(t, dir, args...)
+	must(t, dir, killArgs("seed.txt", order)...)
 	must(t, dir, "check", "-links")
 
 	answer := web.Answer()

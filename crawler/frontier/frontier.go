@@ -182,6 +182,9 @@ func New(opts Options) (*Frontier, error) {
 	if opts.Memory < 0 || opts.Crawlers < 0 || opts.Batch < 0 || opts.PerHost < 0 || opts.Delay < 0 || opts.MaxWait < 0 || opts.MaxHosts < 0 || opts.MaxCrawlDelay < 0 || opts.Queues < 0 {
 		return nil, errors.New("frontier: negative option")
 	}
+	if opts.Tree != nil && opts.Queue != "" {
+		return nil, errors.New("frontier: order tree has no queue")
+	}
 	orDefault(&opts.Memory, 64<<20)
 	orDefault(&opts.Crawlers, 1)
 	orDefault(&opts.Batch, 16)

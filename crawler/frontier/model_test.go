@@ -448,7 +448,7 @@ func runWorld(t *testing.T, seed uint64) {
 		w.store.addSitemaps(w.newSitemap().URL)
 	}
 	w.store.pause = w.pause
-	if rng.IntN(3) == 0 {
+	if w.opts.Queue == "" && rng.IntN(2) == 0 {
 		w.opts.Tree = w.store
 	}
 	w.f = start(t, w.store, w.opts)
