@@ -48,12 +48,18 @@ func benchBatch(from int) []storage.Row {
 
 // BenchmarkAdd tells a frontier of a million URLs on ten thousand hosts; the time is per URL.
 func BenchmarkAdd(b *testing.B) {
+	for _, o := range allOrders() {
+		b.Run(o.name, func(b *testing.B) { benchAdd(b, o) })
+	}
+}
+
+func benchAdd(b *testing.B, o order) {
 	var f *Frontier
 	for i := 0; b.Loop(); i++ {
 		if i%benchRows == 0 {
 			b.StopTimer()
 			var err error
-			if f, err = New(Options{Store: sortedStore{}}); err != nil {
+			if f, err = New(o.options(Options{Store: sortedStore{}})); err != nil {
 				b.Fatal(err)
 			}
 			b.StartTimer()
@@ -71,13 +77,19 @@ func BenchmarkAdd(b *testing.B) {
 // BenchmarkTake takes, answers, returns and ends a million URLs of ten thousand hosts one by
 // one; the time is per URL.
 func BenchmarkTake(b *testing.B) {
+	for _, o := range allOrders() {
+		b.Run(o.name, func(b *testing.B) { benchTake(b, o) })
+	}
+}
+
+func benchTake(b *testing.B, o order) {
 	var f *Frontier
 	var store sortedStore
 	i := 0
 	fill := func() {
 		store = sortedStore{}
 		var err error
-		if f, err = New(Options{Store: store, Batch: 1}); err != nil {
+		if f, err = New(o.options(Options{Store: store, Batch: 1})); err != nil {
 			b.Fatal(err)
 		}
 		for from := 0; from < benchRows; from += 1000 {
