@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"urltree/crawler/frontier/queue"
 	"urltree/storage"
 )
 
@@ -430,17 +431,19 @@ func TestChangesDuringRefill(t *testing.T) {
 
 func TestShare(t *testing.T) {
 	for _, tt := range []struct {
-		name                        string
-		hosts, crawlers, free, want int
+		name                               string
+		hosts, crawlers, free, share, want int
 	}{
-		{"none free", 1, 4, 0, 1},
-		{"few hosts", 3, 4, 8, 3},
-		{"free and share", 100, 10, 8, 18},
-		{"share has an end", 1000, 2, 8, 8 + 64},
+		{"none free", 1, 4, 0, 0, 1},
+		{"few hosts", 3, 4, 8, 0, 3},
+		{"free and share", 100, 10, 8, 0, 18},
+		{"share has an end", 1000, 2, 8, 0, 8 + 64},
+		{"a smaller one", 100, 2, 8, 5, 8 + 5},
+		{"no share", 100, 2, 1, -1, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newStore()
-			f := start(t, s, Options{Crawlers: tt.crawlers, Delay: time.Second})
+			f := start(t, s, Options{Crawlers: tt.crawlers, Share: tt.share, Delay: time.Second})
 			for i := range tt.hosts {
 				f.Add([]storage.Row{row(fmt.Sprintf("h%d.example", i), 0, uint64(i)), row(fmt.Sprintf("h%d.example", i), 1, uint64(10_000+i))}, 1)
 			}
@@ -535,6 +538,8 @@ func TestNewRejects(t *testing.T) {
 		{"negative memory", Options{Store: newStore(), Memory: -1}, false},
 		{"negative delay", Options{Store: newStore(), Delay: -1}, false},
 		{"negative number of hosts", Options{Store: newStore(), MaxHosts: -1}, false},
+		{"unknown queue", Options{Store: newStore(), Queue: "heap"}, false},
+		{"negative number of queues", Options{Store: newStore(), Queue: queue.CBT, Queues: -1}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f, err := New(tt.opts)
