@@ -150,9 +150,12 @@ type Frontier struct {
 	hand  int              // where in list they go on
 	turns rotation         // of the hosts that are not in memory
 	tree  cbt              // the hosts that have a turn
-	needs []*host          // hosts that have their turn and wait for a refill
-	walks walks            // of order tree
-	err   error            // the first error of the Store; ends all Takes
+	// Hosts of which the sitemaps are forgotten in this run, those that have left memory included:
+	// the store does not know that they are.
+	forgotten map[string]bool
+	needs     []*host // hosts that have their turn and wait for a refill
+	walks     walks   // of order tree
+	err       error   // the first error of the Store; ends all Takes
 
 	bytes    int64 // of all windows
 	busy     int   // hosts with a count above 0
@@ -200,11 +203,12 @@ func New(opts Options) (*Frontier, error) {
 	orDefault(&opts.MaxHosts, max(int(opts.Memory/(hostBytes+ranking.fixed())), 1000))
 	f := &Frontier{
 		opts: opts, ranking: ranking,
-		start: time.Now().UnixNano(),
-		hosts: map[string]*host{},
-		live:  opts.Live,
-		wake:  make(chan struct{}),
-		walks: walks{nodes: map[string]*node{}, scans: map[*scan]struct{}{}},
+		start:     time.Now().UnixNano(),
+		hosts:     map[string]*host{},
+		live:      opts.Live,
+		wake:      make(chan struct{}),
+		forgotten: map[string]bool{},
+		walks:     walks{nodes: map[string]*node{}, scans: map[*scan]struct{}{}},
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -44,8 +44,8 @@ type host struct {
 	due   int64           // see above; 0: none; may be too early, never too late
 	more  bool            // see above
 
-	maps   *sitemaps // to be read; nil: none
-	forgot bool      // it has sitemaps that wait for the next run
+	maps    *sitemaps // to be read; nil: none
+	without bool      // it came in when its sitemaps were forgotten already
 
 	key       int64    // when it has its turn, for the tree
 	leaf      int32    // its leaf in the tree; 0: none

@@ -21,7 +21,7 @@ func (f *Frontier) lendReadyLocked(loans []*Loan, now int64, want int) []*Loan {
 // has joined needs, leaves memory or waits for others.
 func (f *Frontier) serveLocked(h *host, now int64) (l *Loan) {
 	switch {
-	case h.needsRefill(now) && h.served && h.win.len() == 0 && !h.forgot && f.rotatesLocked(now):
+	case h.needsRefill(now) && h.served && h.win.len() == 0 && f.rotatesLocked(now):
 		h.leaving = true // others have their turn
 		if f.leaveLocked(h) {
 			return nil

@@ -68,10 +68,9 @@ func (f *Frontier) makeRoomLocked(now int64, enough int, starving bool) int {
 	return f.opts.MaxHosts - len(f.hosts)
 }
 
-// idleLocked tells whether the store has all that is known of a host. That its sitemaps are
-// forgotten in this run, it has not.
+// idleLocked tells whether the store has all that is known of a host.
 func (f *Frontier) idleLocked(h *host) bool {
-	if h.forgot || h.maps != nil && len(h.maps.out) > 0 {
+	if h.maps != nil && len(h.maps.out) > 0 {
 		return false
 	}
 	return h.borrowers == 0 && h.reading == nil && !h.queued && len(h.out) == 0 && h.seq == h.saved
@@ -179,7 +178,7 @@ func (f *Frontier) roundLocked() {
 
 // wantsLocked tells whether a host of the store has anything to do in this run.
 func (f *Frontier) wantsLocked(stored *storage.HostRow) bool {
-	if f.opts.NoSitemaps {
+	if f.opts.NoSitemaps || f.forgotten[stored.Name] {
 		stored.Sitemaps = 0
 	}
 	return stored.Now+stored.Later+stored.Sitemaps > 0
@@ -189,7 +188,7 @@ func (f *Frontier) wantsLocked(stored *storage.HostRow) bool {
 func (f *Frontier) loadLocked(stored *storage.HostRow, tx uint64) *host {
 	h := f.newHostLocked(stored.Name)
 	h.load(stored.HostTimes, f.start, f.opts.MaxCrawlDelay)
-	h.tx = tx
+	h.tx, h.without = tx, f.forgotten[h.name]
 	if f.opts.Run != 0 && stored.Run == f.opts.Run {
 		h.seq, h.saved = stored.Seq, stored.Seq
 		h.givenUp = h.fails >= giveUpAfter

@@ -33,7 +33,7 @@ func (f *Frontier) openSitemapsLocked(h *host, n int64) {
 	}
 	if h.givenUp {
 		f.live -= n
-		h.forgot = true
+		f.forgotten[h.name] = true
 		return
 	}
 	m := h.sitemapsOf()
@@ -93,6 +93,8 @@ func (f *Frontier) AddSitemaps(list []storage.Sitemap, tx uint64) {
 		name := storage.Host(list[i].URL)
 		h := f.hosts[name]
 		switch {
+		case f.forgotten[name] && (h == nil || h.without):
+			continue
 		case h == nil && f.newsOutsideLocked():
 			f.live++
 			continue
@@ -103,8 +105,7 @@ func (f *Frontier) AddSitemaps(list []storage.Sitemap, tx uint64) {
 			continue
 		}
 		if h.givenUp {
-			h.forgot, h.leaving = true, false
-			f.placeLocked(h)
+			f.forgotten[name] = true
 			continue
 		}
 		h.sitemapsOf().dueBy(list[i].Due)
@@ -197,7 +198,7 @@ func (f *Frontier) forgetSitemapsLocked(h *host) {
 	if h.maps == nil {
 		return
 	}
-	h.forgot, h.leaving = true, false // in this run it stays
+	f.forgotten[h.name] = true
 	h.maps.next, h.maps.due = nil, 0
 	f.countSitemapsLocked(h, int64(len(h.maps.out))-h.maps.count)
 }
