@@ -31,6 +31,7 @@ type CheckReport struct {
 	Records int64 // in the index
 	Pages   int   // complete, in the folders
 	Links   int64 // looked up, with CheckOptions.Links
+	Cut     int64 // links without a record, by -max-held: of their pages no link is judged
 	Results bool  // the result files were compared
 	// What a kill leaves is no fault. The next run, or merge, sees to it.
 	Torn    int // pages that are not whole
@@ -52,6 +53,9 @@ func (r *CheckReport) String() string {
 		b.WriteString(", the result files")
 	}
 	b.WriteByte('\n')
+	if r.Cut > 0 {
+		fmt.Fprintf(&b, "over -max-held, no fault: %d links without a record; the links of their pages are not judged\n", r.Cut)
+	}
 	if r.Torn+r.Unknown+r.Temp+r.Seeds > 0 {
 		fmt.Fprintf(&b, "left by a kill, no fault: %d torn pages, %d pages that the index does not know, %d files in tmp, %d seeds without a record\n",
 			r.Torn, r.Unknown, r.Temp, r.Seeds)
@@ -131,6 +135,7 @@ func (c *checker) seeds(context.Context) error {
 // pages reads the page of each record that the index calls stored.
 func (c *checker) pages(ctx context.Context) error {
 	err := c.index.Records(ctx, nil, func(r storage.Record, err error) error {
+		c.report.Cut += int64(r.Cut)
 		if err != nil || r.State != storage.Stored {
 			return context.Cause(ctx) // damaged records were named by Verify
 		}

@@ -61,6 +61,9 @@ func (b *Budgets) form(url string) string {
 		path = path[:i]
 	}
 	segments := int64(strings.Count(path, "/"))
+	if strings.HasSuffix(path, "/") {
+		segments-- // a closing slash names nothing
+	}
 	if b.Depth > 0 && segments > b.Depth {
 		return heldPath
 	}

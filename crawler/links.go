@@ -3,6 +3,7 @@ package crawler
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"regexp"
 	"strings"
 	"sync"
@@ -191,6 +192,18 @@ func NewLinker(f iut.Format) (*Linker, error) {
 		}
 	}
 	return o.linker(), nil
+}
+
+// optionChanges names the options that differ, with both values.
+func optionChanges(was, is iut.LinkOptions) string {
+	var list []string
+	a, b := reflect.ValueOf(was), reflect.ValueOf(is)
+	for i := range a.NumField() {
+		if from, to := a.Field(i).Interface(), b.Field(i).Interface(); !reflect.DeepEqual(from, to) {
+			list = append(list, fmt.Sprintf("%s %+v, now %+v", a.Type().Field(i).Name, from, to))
+		}
+	}
+	return strings.Join(list, "; ")
 }
 
 func patterns(list []*regexp.Regexp) []string {

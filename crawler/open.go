@@ -151,7 +151,7 @@ func (e *engine) begin(ctx context.Context) error {
 	before := e.tree.Format().Links
 	changed := !reflect.DeepEqual(options, before)
 	if changed || grown {
-		if err := e.index.RereadSitemaps(ctx, func([]storage.Sitemap, uint64) {}); err != nil {
+		if _, err := e.index.RereadSitemaps(ctx, (*storage.Sitemap).Narrowed, nil); err != nil {
 			return disk(err)
 		}
 	}
@@ -160,7 +160,7 @@ func (e *engine) begin(ctx context.Context) error {
 	}
 	if grown || changed && e.index.Totals().Parsed() {
 		if changed {
-			e.opts.Log.Warn("other link options than in the last run", "were", before, "are", options)
+			e.opts.Log.Warn("other link options than in the last run", "changed", optionChanges(before, options))
 		}
 		if err := e.reconsider(ctx, before, options); err != nil {
 			return disk(err)
@@ -263,7 +263,7 @@ func (e *engine) lookAgain(looked int64) (more bool, err error) {
 	}
 	grown, err := e.index.NeedsRelink()
 	if err == nil && grown {
-		err = e.index.RereadSitemaps(e.fetching, e.tellSitemaps)
+		_, err = e.index.RereadSitemaps(e.fetching, (*storage.Sitemap).Narrowed, e.tellSitemaps)
 	}
 	if err == nil && grown {
 		err = e.relink(e.fetching, false, e.frontier.Add)

@@ -13,6 +13,7 @@ type Totals struct {
 	NewStored, NewPending int64
 	Bytes                 int64  // of stored bodies
 	Sitemaps              int64  // that are to be read
+	Cut                   int64  // links that got no record, see Limits.MaxHeld
 	Seq                   uint64 // the last number of discovery given out
 }
 
@@ -81,6 +82,7 @@ func (c *Counts) count(r *Record, n int64) {
 
 func (t *Totals) count(r *Record, n int64) {
 	t.Counts.count(r, n)
+	t.Cut += n * int64(r.Cut)
 	if r.State == Stored {
 		t.Bytes += n * r.Bytes
 	}
@@ -124,6 +126,7 @@ func (t *Totals) append(b []byte) []byte {
 	b = binary.AppendVarint(b, t.NewPending)
 	b = binary.AppendVarint(b, t.Bytes)
 	b = binary.AppendVarint(b, t.Sitemaps)
+	b = binary.AppendVarint(b, t.Cut)
 	return seal(binary.AppendUvarint(b, t.Seq))
 }
 
@@ -135,7 +138,7 @@ func decodeTotals(v []byte) (Totals, error) {
 	}
 	d := decoder{b: body}
 	t.read(&d)
-	t.NewStored, t.NewPending, t.Bytes, t.Sitemaps, t.Seq = d.varint(), d.varint(), d.varint(), d.varint(), d.uvarint()
+	t.NewStored, t.NewPending, t.Bytes, t.Sitemaps, t.Cut, t.Seq = d.varint(), d.varint(), d.varint(), d.varint(), d.varint(), d.uvarint()
 	return t, d.end("totals")
 }
 

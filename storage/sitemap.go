@@ -54,6 +54,14 @@ type Sitemap struct {
 	Outside uint32 // of these, the ones that got no record: scope or Limits.MaxHeld turned them away
 }
 
+// Absent tells whether it was only looked for in the usual place, and is not there.
+func (s *Sitemap) Absent() bool {
+	return s.State == SitemapFailed && s.Source == "" && s.Reason == "http-4xx"
+}
+
+// Narrowed tells whether it was read and named URLs that got no record then.
+func (s *Sitemap) Narrowed() bool { return s.State == SitemapRead && s.Outside > 0 }
+
 // sitemapKey keeps the sitemaps of a host together.
 func sitemapKey(url string) []byte { return append(sitemapPrefix(Host(url)), url...) }
 
@@ -229,15 +237,15 @@ func (x *Index) Sitemaps(host string, now time.Time, n int, skip func(url string
 	return list, due, err
 }
 
-// RereadSitemaps opens again all that were read and named URLs that got no record then.
-// fresh is told of them once that is durable.
-func (x *Index) RereadSitemaps(ctx context.Context, fresh func(list []Sitemap, tx uint64)) error {
-	for {
+// RereadSitemaps opens sitemaps again, those that are done and for which pick is true, and gives
+// their number. fresh is told of them once that is durable; nil: nobody is.
+func (x *Index) RereadSitemaps(ctx context.Context, pick func(*Sitemap) bool, fresh func(list []Sitemap, tx uint64)) (int, error) {
+	for n := 0; ; {
 		var urls []string
 		full := errors.New("enough for one transaction")
 		err := x.scan(ctx, bucketSitemap, nil, func(k, v []byte) error {
 			s, err := decodeSitemap(k, v)
-			if err != nil || s.State != SitemapRead || s.Outside == 0 {
+			if err != nil || s.State == SitemapOpen || !pick(&s) {
 				return nil
 			}
 			if urls = append(urls, s.URL); len(urls) >= scanKeys {
@@ -246,16 +254,18 @@ func (x *Index) RereadSitemaps(ctx context.Context, fresh func(list []Sitemap, t
 			return nil
 		})
 		if err != nil && err != full {
-			return err
+			return n, err
 		}
 		if len(urls) == 0 {
-			return nil
+			return n, nil
 		}
 		done, err := x.reread(urls)
 		if err != nil {
-			return err
+			return n, err
 		}
-		fresh(done.NewSitemaps, done.Tx)
+		if n += len(done.NewSitemaps); fresh != nil {
+			fresh(done.NewSitemaps, done.Tx)
+		}
 	}
 }
 
@@ -265,7 +275,7 @@ func (x *Index) reread(urls []string) (Committed, error) {
 	var done Committed
 	err := x.update(func(c *change) error {
 		for _, url := range urls {
-			if row := &c.sitemap(url).row; row.State == SitemapRead {
+			if row := &c.sitemap(url).row; row.State != 0 {
 				row.State, row.Tries, row.Due, row.Outside = SitemapOpen, 0, 0, 0
 			}
 		}

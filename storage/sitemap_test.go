@@ -162,7 +162,7 @@ func TestSitemaps(t *testing.T) {
 		})
 	}
 	var fresh []Sitemap
-	err = x.RereadSitemaps(t.Context(), func(s []Sitemap, _ uint64) { fresh = append(fresh, s...) })
+	_, err = x.RereadSitemaps(t.Context(), (*Sitemap).Narrowed, func(s []Sitemap, _ uint64) { fresh = append(fresh, s...) })
 	if err != nil || len(fresh) != 1 || fresh[0].URL != read.URL || fresh[0].State != SitemapOpen {
 		t.Errorf("to be read again: %+v, %v; want the one that named what scope turned away", fresh, err)
 	}
@@ -195,7 +195,7 @@ func TestSitemapCut(t *testing.T) {
 		t.Errorf("%+v, %v; want 5 links cut and 1 outside", got, err)
 	}
 	var fresh []Sitemap
-	err := x.RereadSitemaps(t.Context(), func(l []Sitemap, _ uint64) { fresh = l })
+	_, err := x.RereadSitemaps(t.Context(), (*Sitemap).Narrowed, func(l []Sitemap, _ uint64) { fresh = l })
 	if err != nil || len(fresh) != 1 || fresh[0].Outside != 0 {
 		t.Errorf("%+v, %v", fresh, err)
 	}

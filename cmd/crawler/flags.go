@@ -94,7 +94,7 @@ func (f *flags) crawl() []group {
 			flag("max-bytes", size{p: &o.MaxBytes, least: 1, zero: "no limit"}, "stop once pages of this `SIZE` in all are stored in this run: 500MB, 2GiB"),
 			flag("max-size", size{p: &o.MaxSize, least: 1}, "refuse a page of more than this `SIZE`"),
 			flag("oversize", choice{&f.oversize, []string{"refuse", "cut"}}, "what to do with such a page: refuse; cut: keep its beginning, and mark it"),
-			flag("assets", toggle{&o.Assets}, "follow images, styles, scripts and media as well, and store every type unless -accept says which"),
+			flag("assets", toggle{&o.Assets}, "follow the images, styles, scripts and media that HTML names as well, and store every type unless -accept says which"),
 			flag("accept", types{&f.accept}, "store these media `TYPES`, comma-separated: text/html,text/*; */* for all"),
 			flag("skip-duplicates", toggle{&o.SkipDuplicates}, "refuse a page whose content, byte for byte, is stored already under another URL; its links count"),
 			flag("max-url-length", number{p: &f.maxURL, least: 1}, "refuse URLs of more than `N` bytes"),
@@ -104,7 +104,7 @@ func (f *flags) crawl() []group {
 			flag("robots", choice{&f.robots, []string{"obey", "ignore"}}, "whether to `obey` or ignore robots.txt and noindex"),
 			flag("nofollow", choice{&f.nofollow, []string{"page", "all", "none"}}, "whose nofollow to obey: that of a `page`, all (of single links too), or none"),
 		}},
-		{"Traps: what is over a budget is held, until a run with a higher one", []cli.Flag{
+		{"Traps: what is over a budget is held, until a run with a higher one; 0: no limit", []cli.Flag{
 			flag("budget-host", budget(&budgets.Host), "at most `N` URLs of one host"),
 			flag("budget-prefix", budget(&budgets.Prefix), "at most `N` URLs below any one folder of a host"),
 			flag("budget-query", budget(&budgets.Query), "at most `N` URLs of one path that differ by their query"),

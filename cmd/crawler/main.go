@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -114,6 +115,10 @@ func exitCode(err error) int {
 	return exitOther
 }
 
+// together is how long signals count as one: timeout(1) signals its child and then its own process
+// group, so that one wish arrives twice.
+const together = 100 * time.Millisecond
+
 // withSignals gives a context that the first signal ends; the second one ends the process.
 func withSignals(stderr io.Writer) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -128,8 +133,13 @@ func withSignals(stderr io.Writer) (context.Context, func()) {
 			return
 		}
 		cancel()
-		if _, ok := <-signals; !ok {
-			return
+		for first := time.Now(); ; {
+			if _, ok := <-signals; !ok {
+				return
+			}
+			if time.Since(first) > together {
+				break
+			}
 		}
 		fmt.Fprintln(stderr, "crawler: forced to stop; the same command goes on from here")
 		os.Exit(exitForced)

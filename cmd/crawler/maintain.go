@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -88,8 +89,8 @@ func (c *command) retryCommand() *cli.Command {
 	return &cli.Command{
 		Name: "retry", Usage: "turn failed URLs, all or those below a URL, back to pending",
 		ArgsUsage: "[-tree FOLDER] [-state STATE] [-reason REASON] [URL-PREFIX]",
-		Description: "The next run asks them again. With -reason or -state also refused and redirected URLs.\n" +
-			"Before those of reason robots, robots.txt is asked for again.",
+		Description: "The next run asks them again, and reads failed sitemaps again. With -reason or -state also refused\n" +
+			"   and redirected URLs. Before those of reason robots, robots.txt is asked for again.",
 		Flags: []cli.Flag{
 			c.flags.tree(),
 			plainFlag("state", choice{&state, []string{"failed", "refused", "redirected"}}, "only URLs of this `STATE`: failed, refused or redirected"),
@@ -123,11 +124,26 @@ func (c *command) retryCommand() *cli.Command {
 				}
 				return r.State == storage.Failed || reason != "" && r.State == storage.Refused
 			}, nil)
+			sitemaps := 0
+			if err == nil && (state == "" || state == "failed") {
+				sitemaps, err = index.RereadSitemaps(x.Context, func(s *storage.Sitemap) bool {
+					return s.State == storage.SitemapFailed && !s.Absent() && strings.HasPrefix(s.URL, x.Args().First()) &&
+						(reason == "" || s.Reason == reason)
+				}, nil)
+			}
 			if err == nil && reason == "robots" {
 				err = index.ForgetRobots()
 			}
 			if err != nil {
 				return err
+			}
+			if sitemaps > 0 {
+				if _, err := fmt.Fprintf(c.stdout, "%s to be read again\n", count(int64(sitemaps), "sitemap")); err != nil {
+					return err
+				}
+			}
+			if n == 0 && sitemaps > 0 {
+				return nil
 			}
 			if n == 0 {
 				_, err = fmt.Fprintln(c.stdout, "no such URL; crawler stats and crawler export show states and reasons")

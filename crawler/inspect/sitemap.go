@@ -54,6 +54,9 @@ func (i *Inspector) sitemaps(ctx context.Context, total func(string, int64)) err
 	n := map[storage.SitemapState]int64{}
 	var locs int64
 	err := i.Index.EachSitemap(ctx, func(s storage.Sitemap) {
+		if s.Absent() {
+			return // as with most sites
+		}
 		n[s.State]++
 		if s.State == storage.SitemapRead {
 			locs += int64(s.Locs)

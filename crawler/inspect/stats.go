@@ -35,6 +35,9 @@ func (i *Inspector) stats(ctx context.Context, args []string, w *bufio.Writer) e
 	total("  failed", t.Failed)
 	total("  refused", t.Refused)
 	total("bytes stored", t.Bytes)
+	if t.Cut > 0 {
+		total("links over -max-held", t.Cut)
+	}
 	if err := i.sitemaps(ctx, total); err != nil {
 		return err
 	}
