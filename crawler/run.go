@@ -44,6 +44,8 @@ type Result struct {
 	Files cleaner.Files
 	// Waits tells, when nothing was left but URLs that wait, what they wait for; else "".
 	Waits string
+	// Stages are the times of this run's stages, as in statistics.txt.
+	Stages []cleaner.Stage
 }
 
 // An engine is one run. Everything in it lives as long as the run does.
@@ -214,7 +216,7 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 	err := cleaner.Clean(context.WithoutCancel(ctx), cleaner.Steps{
 		Log: e.opts.Log, Drain: drain, Index: e.index, Files: e.files, Figures: e.figures,
 	})
-	result.Run, result.Total = e.index.Run(), e.index.Totals()
+	result.Run, result.Total, result.Stages = e.index.Run(), e.index.Totals(), e.figures().Stages
 	if cause := context.Cause(e.alive); cause != nil {
 		err = cause // the first error, not what followed from it
 	}

@@ -162,7 +162,7 @@ func (c *command) app() *cli.App {
 		c.inspectCommand("why", "URL", "tell what happened to a URL, or why it waits"),
 		c.checkCommand(), c.retryCommand(),
 		c.statsCommand(),
-		c.exportCommand(), c.demoCommand(), c.versionCommand(),
+		c.exportCommand(), c.demoCommand(), c.labCommand(), c.versionCommand(),
 	}
 	for _, sub := range commands {
 		sub.OnUsageError, sub.Before, sub.HideHelpCommand = usageError, c.flagsBehind, true
