@@ -27,7 +27,7 @@ func (c *command) labCommand() *cli.Command {
 			"In full it takes about ten minutes and 1 GiB of memory.",
 		Flags: []cli.Flag{
 			plainFlag("scale", factor{&opts.Scale}, "this `FACTOR` times the numbers of the sources"),
-			plainFlag("only", labIDs{&opts.Only}, "only these experiments, by `ID`, comma-separated: "+strings.Join(lab.IDs(), ", ")),
+			plainFlag("only", labIDs{&opts.Only}, "only these experiments, by `ID`, comma-separated: "+strings.Join(lab.IDs(), ", ")+"; those of D come together"),
 			plainFlag("out", text{&out}, "write into this `FOLDER`"),
 		},
 		Action: func(x *cli.Context) error {

@@ -72,27 +72,22 @@ func (f *Finding) picture(chart int) string {
 
 func (r *Report) document() []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, `# Experiments
-
-The experiments of the sources (see [sources.md](sources.md)), made again with this program by
-%scrawler lab%[1]s. Where a source prints numbers they stand beside ours. Where it has a picture,
-nothing is read off: a sentence of the source stands beside what we found, and what we call agreement
-is said. Numbers of comparisons, blocks and pages depend on the program alone; times are rough, for
-the web, the crawler and whatever else ran shared one machine.
-
-- Date: %s; it took %s.
-- Machine: %s/%s, %d processors, %s.
-`, "`", r.Begin.UTC().Format("2006-01-02 15:04 MST"), r.Took.Round(time.Second), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version())
+	b.WriteString("# Experiments\n\n")
+	wrap(&b, "", "The experiments of the sources (see [sources.md](sources.md)), made again with this program: `crawler lab` has made this "+
+		"file. Where a source prints numbers they stand beside ours. Its figures are pictures, off which no value is read: a sentence of the "+
+		"source stands beside what we found, with what counts as agreement. Numbers of comparisons, blocks and transfers depend on the "+
+		"program alone. Times are rough: the web, the crawler and whatever else ran shared one machine.")
+	b.WriteByte('\n')
+	wrap(&b, "- ", fmt.Sprintf("Date: %s; it took %s.", r.Begin.UTC().Format("2006-01-02 15:04 MST"), r.Took.Round(time.Second)))
+	wrap(&b, "- ", fmt.Sprintf("Machine: %s/%s, %d processors, %s.", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version()))
 	if len(r.Load) == 2 {
-		fmt.Fprintf(&b, "- Load: %s processes wanted a processor when it began, %s when it ended (average of a minute).\n", r.Load[0], r.Load[1])
+		wrap(&b, "- ", fmt.Sprintf("Load: %s processes wanted a processor when it began, %s when it ended (averages of a minute).", r.Load[0], r.Load[1]))
 	}
-	fmt.Fprintf(&b, "- Scale: %g", r.Scale)
-	if r.Scale == 1 {
-		b.WriteString(", which is the sources' numbers of items, URLs and crawlers")
-	} else {
-		b.WriteString(" of the sources' numbers of items and URLs, not of crawlers")
+	scale := "the sources' numbers of items, URLs and crawlers; a second stands for an hour of A's"
+	if r.Scale != 1 {
+		scale = "the sources' numbers of items and URLs are multiplied by it, those of crawlers are not"
 	}
-	b.WriteString(".\n")
+	wrap(&b, "- ", fmt.Sprintf("Scale: %g, %s.", r.Scale, scale))
 	for i := range r.Findings {
 		r.Findings[i].write(&b)
 	}
@@ -100,13 +95,15 @@ the web, the crawler and whatever else ran shared one machine.
 }
 
 func (f *Finding) write(b *bytes.Buffer) {
-	fmt.Fprintf(b, "\n## Source %s, %s: %s\n\n%s\n\n", f.Source, f.Name, f.Title, f.Setup)
+	fmt.Fprintf(b, "\n## Source %s, %s: %s\n\n", f.Source, f.Name, f.Title)
+	wrap(b, "", f.Setup)
+	b.WriteByte('\n')
 	for _, c := range f.Claims {
 		verdict := "Ours does not agree"
 		if c.Agrees {
 			verdict = "Ours agrees"
 		}
-		fmt.Fprintf(b, "- The source: \"%s\" **%s.** %s\n", c.Says, verdict, c.Ours)
+		wrap(b, "- ", fmt.Sprintf("The source: \"%s\". **%s.** %s", strings.TrimSuffix(c.Says, "."), verdict, c.Ours))
 	}
 	if len(f.Claims) > 0 {
 		b.WriteByte('\n')
@@ -115,6 +112,27 @@ func (f *Finding) write(b *bytes.Buffer) {
 	for j := range f.Charts {
 		fmt.Fprintf(b, "\n![%s](experiments/%s)\n", f.Charts[j].Title, f.picture(j))
 	}
+}
+
+// wrap writes a paragraph, or an item of a list whose first line begins with mark, in lines of
+// about 100 columns.
+func wrap(b *bytes.Buffer, mark, text string) {
+	b.WriteString(mark)
+	at := len(mark)
+	for i, word := range strings.Fields(text) {
+		switch {
+		case i == 0:
+		case at+1+len(word) > 100:
+			b.WriteString("\n" + strings.Repeat(" ", len(mark)))
+			at = len(mark)
+		default:
+			b.WriteByte(' ')
+			at++
+		}
+		b.WriteString(word)
+		at += len(word)
+	}
+	b.WriteByte('\n')
 }
 
 func writeTable(b *bytes.Buffer, t queues.Table) {
