@@ -26,10 +26,12 @@ import (
 
 // Options say which experiments are made, and how large.
 type Options struct {
-	Scale float64                          // multiplies times, pages and items, not numbers of crawlers; 0: 1
-	Only  []string                         // of IDs, those of D all together; nil: all
-	Dir   string                           // where trees and queues lie until an experiment ends; "": the system's temporary folder
-	Say   func(format string, args ...any) // told what goes on, from several goroutines; nil: nobody is
+	Scale float64  // multiplies times, pages and items, not numbers of crawlers; 0: 1
+	Only  []string // of IDs, those of D all together; nil: all
+	Dir   string   // where trees and queues lie until an experiment ends; "": the system's temporary folder
+	// NoSync leaves out all syncing, which makes what is measured another thing: for tests.
+	NoSync bool
+	Say    func(format string, args ...any) // told what goes on, from several goroutines; nil: nobody is
 }
 
 // A Finding is a result and the place in the sources that it belongs to.
@@ -164,7 +166,7 @@ type crawl struct {
 func (o Options) crawl(ctx context.Context, opts crawler.Options) (c crawl, err error) {
 	err = o.temp(func(dir string) error {
 		opts.Tree, opts.Output = filepath.Join(dir, "iut"), filepath.Join(dir, "res.txt")
-		opts.AllowPrivate, opts.IgnoreRobots, opts.Delay = true, true, -1
+		opts.AllowPrivate, opts.IgnoreRobots, opts.Delay, opts.NoSync = true, true, -1, o.NoSync
 		var err error
 		if c.Result, err = crawler.Run(ctx, opts); err != nil {
 			return err

@@ -30,7 +30,11 @@ func (o Options) sequential(ctx context.Context, seeds []string, limit time.Dura
 	err = o.temp(func(dir string) (err error) {
 		l := loop{client: fetch.New(fetch.Options{Guard: func(string, string) bool { return true }})}
 		defer l.client.Close()
-		l.tree, err = iut.Open(dir, iut.Options{Identity: &iut.Identity{Canonical: strconv.Itoa(weburl.Version), Partition: "host"}})
+		sync := iut.SyncFull
+		if o.NoSync {
+			sync = iut.SyncNone
+		}
+		l.tree, err = iut.Open(dir, iut.Options{Sync: sync, Identity: &iut.Identity{Canonical: strconv.Itoa(weburl.Version), Partition: "host"}})
 		if err != nil {
 			return err
 		}
@@ -44,7 +48,7 @@ func (o Options) sequential(ctx context.Context, seeds []string, limit time.Dura
 		if err := storage.Create(path); err != nil {
 			return err
 		}
-		if l.index, err = storage.Open(path, storage.Options{}); err != nil {
+		if l.index, err = storage.Open(path, storage.Options{NoSync: o.NoSync}); err != nil {
 			return err
 		}
 		defer l.index.Close()
