@@ -22,30 +22,37 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // small makes experiments last a moment. It finds nothing of interest.
 func small(t *testing.T, only ...string) Options {
 	return Options{
-		Scale: 0.0005, Only: only, Dir: t.TempDir(), NoSync: os.Getenv("URLTREE_FULL") == "",
+		Scale: 0.0005, Only: only, Dir: t.TempDir(), NoSync: !full(),
 		Say: func(format string, args ...any) { t.Logf(format, args...) },
 	}
 }
 
+// full tells whether there is time for what takes more than a few seconds.
+func full() bool { return os.Getenv("URLTREE_FULL") != "" }
+
 func TestExperiments(t *testing.T) {
 	for _, tt := range []struct {
 		only          string
+		long          bool
 		rows, columns map[string]int
 		printed       []string // cells of the sources
 	}{
-		{"A7", map[string]int{"A7": 12}, map[string]int{"A7": 6}, []string{"925", "101900", "171341"}},
+		{"A7", false, map[string]int{"A7": 12}, map[string]int{"A7": 6}, []string{"925", "101900", "171341"}},
 		{
-			"D1",
+			"D1", true,
 			map[string]int{"D3": 6, "D4": 6, "D1": 6, "D5": 6, "D2": 6},
 			map[string]int{"D3": 7, "D4": 7, "D1": 9, "D5": 7, "D2": 9},
 			[]string{"5.1", "1.75", "10.2", "14"},
 		},
-		{"E8", map[string]int{"E8": 9}, map[string]int{"E8": 8}, nil},
-		{"E9", map[string]int{"E9": 18}, map[string]int{"E9": 9}, nil},
-		{"E1", map[string]int{"E1": 4}, map[string]int{"E1": 10}, []string{"0.98", "0.93"}},
-		{"E10", map[string]int{"E10": 7}, map[string]int{"E10": 6}, nil},
+		{"E8", false, map[string]int{"E8": 9}, map[string]int{"E8": 8}, nil},
+		{"E9", true, map[string]int{"E9": 18}, map[string]int{"E9": 9}, nil},
+		{"E1", false, map[string]int{"E1": 4}, map[string]int{"E1": 10}, []string{"0.98", "0.93"}},
+		{"E10", false, map[string]int{"E10": 7}, map[string]int{"E10": 6}, nil},
 	} {
 		t.Run(tt.only, func(t *testing.T) {
+			if tt.long && !full() {
+				t.Skip("set URLTREE_FULL for this")
+			}
 			o := small(t, tt.only)
 			rep, err := Run(t.Context(), o)
 			if err != nil {
@@ -114,6 +121,77 @@ func checkDocument(t *testing.T, rep *Report) {
 	files, err := filepath.Glob(filepath.Join(dir, "experiments", "*.svg"))
 	if err != nil || len(files) != pictures || pictures != strings.Count(text, "\n![") {
 		t.Errorf("%d pictures, want %d: %v", len(files), pictures, err)
+	}
+}
+
+// One crawl of D for each way of picking stores all URLs and has all times.
+func TestPoint(t *testing.T) {
+	o := small(t)
+	web, err := o.web(6, 30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer web.Stop()
+	urls := web.Answer().Stored
+	for _, pick := range picks {
+		p, err := o.point(t.Context(), urls, 12, pick)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.pick <= 0 || p.store <= 0 || p.parse <= 0 || p.meta <= 0 || p.perCommit <= 0 {
+			t.Errorf("%s: a time is missing: %+v", pick, p)
+		}
+		if ms := float64(latency / time.Millisecond); p.ask < ms*7/8 {
+			t.Errorf("%s: answers came after %.0f ms, before the web's %.0f", pick, p.ask, ms)
+		}
+	}
+	if asked := web.Requests(); len(asked) != len(urls) {
+		t.Errorf("%d URLs were asked for, want %d", len(asked), len(urls))
+	}
+}
+
+// The tables of D have the times in the right places, and its claims follow from these.
+func TestStageTables(t *testing.T) {
+	var good, bad points
+	for i := range good {
+		falls, rises := 1/float64(i+1), float64(i+1)
+		for j := range picks {
+			good[i][j] = point{pick: falls, ask: 50, store: 1, parse: 2, meta: 4, perCommit: 100}
+			bad[i][j] = point{pick: rises, ask: 50, store: 1, parse: 2, meta: 4, perCommit: 1}
+		}
+		good[i][2].pick = falls / 4
+	}
+	for _, tt := range []struct {
+		name   string
+		all    points
+		agrees bool
+	}{{"as the source has it", good, true}, {"the other way", bad, false}} {
+		t.Run(tt.name, func(t *testing.T) {
+			claims := 0
+			for _, r := range tt.all.results("setup") {
+				for _, c := range r.Claims {
+					if claims++; c.Agrees != tt.agrees {
+						t.Errorf("%s: agrees is %v: %s", r.Name, c.Agrees, c.Ours)
+					}
+				}
+				for _, row := range r.Table.Rows {
+					if len(row) != len(r.Table.Columns) {
+						t.Errorf("%s: row %v for columns %v", r.Name, row, r.Table.Columns)
+					}
+				}
+			}
+			if claims != 3 {
+				t.Errorf("%d claims, want 3", claims)
+			}
+		})
+	}
+	want := []string{"10", "0.0500", "0.0010", "0.0500", "0.0010", "0.0500", "0.0010", "1", "0.5"}
+	if got := good.table1().Table.Rows[0]; !slices.Equal(got, want) {
+		t.Errorf("table I: %v, want %v", got, want)
+	}
+	want = []string{"160", "0.0020", "0.0040", "0.0020", "0.0040", "0.0020", "0.0040", "18", "14"}
+	if got := good.table2().Table.Rows[5]; !slices.Equal(got, want) {
+		t.Errorf("table II: %v, want %v", got, want)
 	}
 }
 

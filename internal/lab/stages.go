@@ -53,24 +53,36 @@ func Stages(ctx context.Context, o Options) ([]queues.Result, error) {
 	var all points
 	for i, p := range printed {
 		for j, pick := range picks {
-			c, err := o.crawl(ctx, crawler.Options{
-				Seeds: urls, MaxDepth: -1, Crawlers: p.crawlers, Downloads: 2, PerHost: pages, Pick: pick,
-			})
-			if err != nil {
+			if all[i][j], err = o.point(ctx, urls, p.crawlers, pick); err != nil {
 				return nil, err
 			}
-			if c.Run.Stored != int64(len(urls)) {
-				return nil, fmt.Errorf("%d crawlers, %s: %d of %d URLs stored", p.crawlers, pick, c.Run.Stored, len(urls))
-			}
-			all[i][j] = newPoint(c)
-			o.Say("D: %d crawlers, %s: %.4f ms to pick a URL, %.1f URLs in a transaction", p.crawlers, pick, all[i][j].pick, all[i][j].perCommit)
 		}
 	}
 	setup := fmt.Sprintf("%d URLs on %d hosts, which answer after %s, are all in the frontier from the start; links lead to no others. "+
 		"robots.txt is not asked for, and a host takes any number of requests at a time. A crawler has two requests at a time, for with one there is no time in which to try the lock. "+
-		"`single` takes one URL for each turn of the lock, `batch` several once there is none left, `extended` tries the lock while it "+
-		"has some. Times are medians over all URLs, within 13 %%, since a busy machine disturbs these least; sums are sums of medians.", len(urls), hosts, latency)
-	return []queues.Result{all.figure3(setup), all.figure4(), all.table1(), all.figure5(), all.table2()}, nil
+		"`single` takes a URL for each request that is free, `batch` takes several once it has none left, `extended` also tries the "+
+		"lock while it has some. Times are medians over all URLs, within 13 %%, since a busy machine disturbs these least; sums are sums of medians.", len(urls), hosts, latency)
+	return all.results(setup), nil
+}
+
+// point is a crawl of URLs of which none leads to others.
+func (o Options) point(ctx context.Context, urls []string, crawlers int, pick string) (point, error) {
+	c, err := o.crawl(ctx, crawler.Options{
+		Seeds: urls, MaxDepth: -1, Crawlers: crawlers, Downloads: 2, PerHost: len(urls), Pick: pick,
+	})
+	if err != nil {
+		return point{}, err
+	}
+	if c.Run.Stored != int64(len(urls)) {
+		return point{}, fmt.Errorf("%d crawlers, %s: %d of %d URLs stored", crawlers, pick, c.Run.Stored, len(urls))
+	}
+	p := newPoint(c)
+	o.Say("D: %d crawlers, %s: %.1f µs to pick a URL, %.1f URLs in a transaction", crawlers, pick, 1000*p.pick, p.perCommit)
+	return p, nil
+}
+
+func (all *points) results(setup string) []queues.Result {
+	return []queues.Result{all.figure3(setup), all.figure4(), all.table1(), all.figure5(), all.table2()}
 }
 
 // newPoint takes the times from the stages of a crawl.
@@ -95,11 +107,11 @@ func newPoint(c crawl) point {
 }
 
 // by makes a table with a column for each way of picking, and its chart.
-func (all *points) by(res queues.Result, title, y string, value func(point) float64) queues.Result {
+func (all *points) by(res queues.Result, title, unit string, value func(point) float64) queues.Result {
 	res.Table.Columns = []string{"crawlers"}
-	chart := plot.Chart{Title: title, X: plot.Axis{Label: "crawlers"}, Y: plot.Axis{Label: y}}
+	chart := plot.Chart{Title: title, X: plot.Axis{Label: "crawlers"}, Y: plot.Axis{Label: unit}}
 	for j, pick := range picks {
-		res.Table.Columns = append(res.Table.Columns, pick+", ms")
+		res.Table.Columns = append(res.Table.Columns, pick+", "+unit)
 		line := plot.Series{Name: pick}
 		for i, p := range printed {
 			line.Points = append(line.Points, plot.Point{X: float64(p.crawlers), Y: value(all[i][j])})
@@ -132,16 +144,16 @@ func (all *points) figure3(setup string) queues.Result {
 		Name: "figure 3", Title: "t_pickurl by the number of crawlers",
 		Setup: setup + " t_pickurl is the time from asking for the lock of the frontier to having URLs, by the number of these, with the reading " +
 			"of rows from the index. The last columns are means, where a few long waits show.",
-	}, "Time to pick a URL", "ms", func(p point) float64 { return p.pick })
-	all.more(&res.Table, "mean, ms", "%.4g", func(p point) float64 { return p.meanPick })
+	}, "Time to pick a URL", "µs", func(p point) float64 { return 1000 * p.pick })
+	all.more(&res.Table, "mean, µs", "%.4g", func(p point) float64 { return 1000 * p.meanPick })
 	first, last := all[0][0].pick-all[1][0].pick, all[2][0].pick-all[len(printed)-1][0].pick
 	res.Claims = []queues.Claim{{
 		Says: "for lower rate values, small increase in rate brings down t_pickurl by large amounts. For larger rate values, large increase " +
 			"in rate brings small change in t_pickurl",
 		Agrees: first > 0 && max(last, -last) < first,
-		Ours: fmt.Sprintf("With `single`, from 10 to 40 crawlers %+.4f ms, from 70 to 160 %+.4f ms. Agreement: less with 40 than with 10, and "+
+		Ours: fmt.Sprintf("With `single`, from 10 to 40 crawlers %+.1f µs, from 70 to 160 %+.1f µs. Agreement: less with 40 than with 10, and "+
 			"the second step smaller than the first. The source varies how fast threads are made, we how many there are: more of them wait "+
-			"longer for one lock.", -first, -last),
+			"longer for one lock.", -1000*first, -1000*last),
 	}}
 	return res
 }
