@@ -76,7 +76,7 @@ func (r *Report) document() []byte {
 	wrap(&b, "", "The experiments of the sources (see [sources.md](sources.md)), made again with this program: `crawler lab` has made this "+
 		"file. Where a source prints numbers they stand beside ours. Its figures are pictures, off which no value is read: a sentence of the "+
 		"source stands beside what we found, with what counts as agreement. Numbers of comparisons, blocks and transfers depend on the "+
-		"program alone. Times are rough: the web, the crawler and whatever else ran shared one machine.")
+		"program alone. Times are rough, and so are verdicts that rest on them: the web, the crawler and whatever else ran shared one machine.")
 	b.WriteByte('\n')
 	wrap(&b, "- ", fmt.Sprintf("Date: %s; it took %s.", r.Begin.UTC().Format("2006-01-02 15:04 MST"), r.Took.Round(time.Second)))
 	wrap(&b, "- ", fmt.Sprintf("Machine: %s/%s, %d processors, %s.", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version()))
