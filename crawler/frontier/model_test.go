@@ -87,12 +87,13 @@ func (w *world) take(r *storage.Row) {
 	w.store.mu.Lock()
 	_, pending := w.store.rows[r.URL]
 	w.store.mu.Unlock()
+	givenUp := w.givenUp(storage.Host(r.URL)) // w.mu comes behind the lock of the frontier
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.taken[r.URL] || !pending {
 		w.t.Errorf("%s lent: out before: %v, pending: %v", r.URL, w.taken[r.URL], pending)
 	}
-	if r.Range == storage.Later && r.Due > time.Now().UnixNano() && !w.f.hosts[storage.Host(r.URL)].givenUp {
+	if r.Range == storage.Later && r.Due > time.Now().UnixNano() && !givenUp {
 		w.t.Errorf("%s lent before it is due", r.URL)
 	}
 	w.taken[r.URL] = true
@@ -152,6 +153,14 @@ func (w *world) crawler(ctx context.Context) {
 	}
 }
 
+// givenUp tells whether the frontier has given a host up, one that has left memory included.
+func (w *world) givenUp(host string) bool {
+	w.f.mu.Lock()
+	defer w.f.mu.Unlock()
+	h := w.f.hosts[host]
+	return h != nil && h.givenUp || w.f.forgotten[host]
+}
+
 // checkEnd asserts that an io.EOF is neither early nor late.
 func (w *world) checkEnd() {
 	w.mu.Lock()
@@ -167,7 +176,7 @@ func (w *world) checkEnd() {
 		}
 	}
 	for host, n := range w.store.sitemaps() {
-		if !w.f.hosts[host].givenUp {
+		if !w.givenUp(host) {
 			w.t.Errorf("io.EOF while %s has %d sitemaps", host, n)
 		}
 	}
