@@ -56,7 +56,7 @@ func (r *Report) String() string {
 // are gone by then; links are what takes memory, and at most 4 KiB of metadata a page.
 const (
 	setPages = 1000
-	setLinks = 50_000
+	setLinks = 5_000
 )
 
 // Rebuild brings the index to what folders and seeds.txt say, before a run has begun. Torn pages

@@ -18,16 +18,18 @@ type Index interface {
 // A Committer is the one place where outcomes become durable. It serves all builders.
 //
 // The order of the durable steps is fixed: the builders have written the files; the set is
-// closed; the tree is synced; one transaction commits exactly this set; only then are permits
-// given back and new URLs let into the frontier. What is handed in during the sync waits for
-// the next set: its files may not be covered by this one.
+// closed; the tree is synced; one transaction commits exactly this set, or several do if it has
+// very many links, each item and its links in one of them; only then are its new URLs let into the
+// frontier and, at the end, permits given back. What is handed in during the sync waits for the
+// next set: its files may not be covered by this one.
 type Committer struct {
 	Tree  *Tree
 	Index Index
-	// After is told of each set when it is durable, before the permits go back. The slice is
-	// the committer's again when it returns.
+	// After is told of what a transaction has made durable, before the permits go back. The slice
+	// is the committer's again when it returns.
 	After func(set []*Item, c storage.Committed)
-	// Committed is told how many items a transaction had and how long sync and commit took.
+	// Committed is told how many items a transaction had, how long it took, and their share of the
+	// time of the sync.
 	Committed func(items int, sync, commit time.Duration)
 
 	in chan *buffer.Batch[*Item]
@@ -93,15 +95,19 @@ func (c *Committer) Run(ctx context.Context) error {
 			return fmt.Errorf("sync the tree: %w", err)
 		}
 		synced := time.Now()
-		done, err := c.Index.Commit(set)
-		if err != nil {
-			return fmt.Errorf("%w: %w", ErrDisk, err)
-		}
-		if c.Committed != nil {
-			c.Committed(len(set), synced.Sub(start), time.Since(synced))
-		}
-		if c.After != nil {
-			c.After(items, done)
+		for from := 0; from < len(set); {
+			to, begin := part(set, from), time.Now()
+			done, err := c.Index.Commit(set[from:to])
+			if err != nil {
+				return fmt.Errorf("%w: %w", ErrDisk, err)
+			}
+			if c.Committed != nil {
+				c.Committed(to-from, synced.Sub(start)*time.Duration(to-from)/time.Duration(len(set)), time.Since(begin))
+			}
+			if c.After != nil {
+				c.After(items[from:to], done)
+			}
+			from = to
 		}
 		for _, b := range batches {
 			b.Done()
@@ -109,8 +115,24 @@ func (c *Committer) Run(ctx context.Context) error {
 	}
 }
 
-// setLinks is how many links make a set large enough: a transaction keeps all its records in memory.
+// setLinks is how many links make a set large enough.
 const setLinks = 100_000
+
+// partLinks is how many links go into one transaction. It keeps each page of the index that it
+// touches in memory, and a link may touch three: its record's and those of the folders above.
+const partLinks = 5_000
+
+// part tells where the part of a set ends that begins at from: at an item, since what an item
+// brings is committed together.
+func part(set []*storage.Outcome, from int) (to int) {
+	links := 0
+	for to = from; to < len(set); to++ {
+		if links += len(set[to].Links); links > partLinks && to > from {
+			break
+		}
+	}
+	return to
+}
 
 func linksOf(b *buffer.Batch[*Item]) int {
 	n := 0
