@@ -272,13 +272,18 @@ func (e *engine) lookAgain(looked int64) (more bool, err error) {
 	if err == nil {
 		nearer, err = cleaner.Nearer(e.fetching, e.tree, e.index, e.linker, e.frontier.Add)
 	}
+	named := 0
+	if err == nil && !e.named && e.opts.readsSitemaps() {
+		e.named = true
+		named, err = e.nameSitemaps(e.fetching)
+	}
 	if err != nil {
 		if e.fetching.Err() != nil {
 			return false, nil // the next run does it
 		}
 		return false, err
 	}
-	if !grown && nearer == 0 {
+	if !grown && nearer == 0 && named == 0 {
 		return false, nil
 	}
 	e.looked.Add(1)

@@ -74,6 +74,7 @@ type engine struct {
 	tickets *semaphore.Weighted // of MaxPages; nil: no limit
 	ending  sync.Mutex          // held by the crawler that looks whether the end is the end
 	looked  atomic.Int64        // how often that found more
+	named   bool                // guarded by ending; nameSitemaps has been called
 	stored  atomic.Int64        // tickets used
 	parsing chan struct{}       // a place for each processor; held from parsing until Buffer.Add
 	stages  [stageCount]histogram

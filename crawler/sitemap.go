@@ -2,6 +2,7 @@ package crawler
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -43,6 +44,44 @@ func (e *engine) namedSitemaps(origin string, rules *robots.Rules) []storage.Sit
 		}
 	}
 	return append(list, storage.Sitemap{URL: origin + "/sitemap.xml", Level: 1})
+}
+
+// nameSitemaps names the sitemaps of all origins that have an answer and belong to the crawl, and
+// that have not been named yet: robots.txt may have been read when its host did not belong, or never,
+// and an index that was made again knows of neither. It gives how many are to be read.
+func (e *engine) nameSitemaps(ctx context.Context) (int, error) {
+	origins := map[string]bool{}
+	err := e.index.Records(ctx, nil, func(r storage.Record, err error) error {
+		if err == nil && r.State != storage.Pending {
+			origins[storage.Origin(r.URL)] = true
+		}
+		return nil
+	})
+	o := &storage.Outcome{}
+	for origin := range origins {
+		if err != nil {
+			return 0, err
+		}
+		rules := robots.AllowAll // where it is not known, it is asked for before a sitemap is
+		if row, ok, rerr := e.index.Robots(origin); rerr == nil && ok && answered(row.Status) {
+			rules = parseRobots(row, e.robots.token)
+		}
+		for _, s := range e.namedSitemaps(origin, rules) {
+			_, known, serr := e.index.Sitemap(s.URL)
+			if err = serr; err == nil && !known {
+				o.Sitemaps = append(o.Sitemaps, s)
+			}
+		}
+	}
+	if err != nil || len(o.Sitemaps) == 0 {
+		return 0, err
+	}
+	done, err := e.index.Commit([]*storage.Outcome{o})
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", iut.ErrDisk, err)
+	}
+	e.tellSitemaps(done.NewSitemaps, done.Tx)
+	return len(done.NewSitemaps), nil
 }
 
 // tellSitemaps lets the frontier know of sitemaps to be read, durable since transaction tx.

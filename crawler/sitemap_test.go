@@ -536,3 +536,54 @@ func TestFeeds(t *testing.T) {
 		requireChecked(t, dir)
 	})
 }
+
+// TestSitemapsNamedLate: the sitemaps of a host are read when no URL of it is left to ask for its
+// robots.txt: after a run that did not ask it, one in which the host was out of scope, and with an
+// index that was made again.
+func TestSitemapsNamedLate(t *testing.T) {
+	var origins []string
+	origins = hosts(t, 2, func(host int, rw http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/":
+			fmt.Fprintf(rw, "<a href=%s/>", origins[1])
+		case "/map.txt":
+			rw.Header().Set("Content-Type", "text/plain")
+			fmt.Fprintf(rw, "%s/hidden\n", origins[host])
+		case "/hidden":
+		default:
+			http.NotFound(rw, r)
+		}
+	}, "Sitemap: /map.txt\n", "Sitemap: /map.txt\n")
+	for _, tt := range []struct {
+		name  string
+		first func(*crawler.Options)
+		lose  bool // index.db
+	}{
+		{"robots ignored", func(o *crawler.Options) { o.IgnoreRobots = true }, false},
+		{"no sitemaps and no index", func(o *crawler.Options) { o.NoSitemaps = true }, true},
+		{"one page", func(o *crawler.Options) { o.MaxPages = 1 }, true},
+		{"another scope", func(o *crawler.Options) { o.Scope = scope.Host }, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			opts := crawler.Options{
+				Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"),
+				Seeds: []string{origins[0] + "/"}, Delay: -1, AllowPrivate: true,
+			}
+			first := opts
+			tt.first(&first)
+			if _, err := crawler.Run(t.Context(), first); err != nil {
+				t.Fatal(err)
+			}
+			if tt.lose {
+				remove(t, filepath.Join(opts.Tree, "index.db"))
+			}
+			if _, err := crawler.Run(t.Context(), opts); err != nil {
+				t.Fatal(err)
+			}
+			want := []string{origins[0] + "/", origins[0] + "/hidden", origins[1] + "/", origins[1] + "/hidden"}
+			requireSame(t, crawled(t, opts.Output), want)
+			requireChecked(t, dir)
+		})
+	}
+}
