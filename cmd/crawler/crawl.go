@@ -205,11 +205,14 @@ func (c *command) summary(r crawler.Result, opts crawler.Options) {
 	if r.Total.Held > 0 {
 		fmt.Fprintf(&b, ", %d of them held (%s says why)", r.Total.Held, r.Files.Res2)
 	}
+	if r.Total.Sitemaps > 0 {
+		fmt.Fprintf(&b, "; %s to be read", count(r.Total.Sitemaps, "sitemap"))
+	}
 	if r.Total.Cut > 0 {
 		fmt.Fprintf(&b, "; %s got no record (-max-held)", count(r.Total.Cut, "link"))
 	}
 	fmt.Fprintf(&b, "\nfiles     %s %s %s %s; pages below %s\n", r.Files.Res, r.Files.Res2, r.Files.Statistics, r.Files.Hourly, opts.Tree)
-	if r.Total.Pending() > r.Total.Held {
+	if r.Total.Pending() > r.Total.Held || r.Total.Sitemaps > 0 && !opts.NoSitemaps {
 		fmt.Fprintf(&b, "to go on  %s\n", goOn(c.args))
 	}
 	fmt.Fprintf(&b, "crawler: %s", r.Ended)
