@@ -35,6 +35,7 @@ type hostChange struct {
 	row    *HostRow   // as the transaction found it; nil: not read yet
 	counts Counts     // to add
 	maps   int64      // sitemaps to be read, to add
+	named  int64      // sitemaps made so far
 	times  *HostTimes // to replace, or nil
 	used   int64      // records made or released so far, by which budgets count
 	held   int64      // records made that are held

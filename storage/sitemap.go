@@ -32,6 +32,10 @@ func (s SitemapState) String() string {
 	return fmt.Sprintf("sitemap state(%d)", uint8(s))
 }
 
+// mostSitemaps bounds the sitemaps of a host that are to be read; what it names beyond them is left
+// out. An index of indexes may name 2.5 thousand million.
+const mostSitemaps = 50_000
+
 // sitemapAge is how old an answer must be for a sitemap to be read again when it is named again,
 // in seconds. A robots.txt is asked for again after a day, and that is when its sitemaps are due.
 const sitemapAge = int64(12 * time.Hour / time.Second)
@@ -146,15 +150,28 @@ func (c *change) endSitemap(s *Sitemap) {
 func (c *change) nameSitemap(s *Sitemap) {
 	row := &c.sitemap(s.URL).row
 	switch {
+	case row.State == 0 && c.fullOfSitemaps(Host(s.URL)):
 	case row.State == 0:
 		*row = Sitemap{URL: s.URL, State: SitemapOpen, Level: s.Level, Hops: s.Hops, Source: s.Source}
 	case row.State == SitemapOpen && s.Level < row.Level:
 		row.Level, row.Hops, row.Source = s.Level, s.Hops, s.Source
 	case row.State == SitemapOpen:
-	case row.State == SitemapFailed && s.Level == 1, c.now-row.Time >= sitemapAge:
+	case row.State == SitemapFailed && s.Level == 1, c.now-row.Time >= sitemapAge,
+		row.State == SitemapRead && s.Level < row.Level: // what it names may have been too deep
 		row.State, row.Tries, row.Due, row.Outside = SitemapOpen, 0, 0, 0
 		row.Level, row.Hops, row.Source = s.Level, s.Hops, s.Source
 	}
+}
+
+// fullOfSitemaps counts one more sitemap of a host, unless it has as many to be read as it may.
+func (c *change) fullOfSitemaps(host string) bool {
+	h := c.host(host)
+	row, err := c.stored(host, h)
+	if err == nil && row.Sitemaps+h.named >= mostSitemaps {
+		return true
+	}
+	h.named++
+	return false
 }
 
 // settleSitemaps tells what became of the sitemaps that a set has to do with.

@@ -259,3 +259,38 @@ func BenchmarkSitemaps(b *testing.B) {
 		}
 	}
 }
+
+// TestSitemapsOfAHost: a host has so many to be read and no more; one that was read far down is
+// read again when it is named further up.
+func TestSitemapsOfAHost(t *testing.T) {
+	x, _ := newIndex(t, 1)
+	o := &Outcome{}
+	for i := range mostSitemaps + 7 {
+		o.Sitemaps = append(o.Sitemaps, Sitemap{URL: fmt.Sprintf("https://a.org/%d", i), Level: 2})
+	}
+	o.Sitemaps = append(o.Sitemaps, Sitemap{URL: "https://b.org/1", Level: 3})
+	if _, err := x.Commit([]*Outcome{o}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.Commit([]*Outcome{{Sitemaps: []Sitemap{{URL: "https://a.org/more", Level: 1}}}}); err != nil {
+		t.Fatal(err)
+	}
+	if h, err := x.Host("a.org"); err != nil || h.Sitemaps != mostSitemaps {
+		t.Errorf("%d to be read, %v", h.Sitemaps, err)
+	}
+	read := Sitemap{URL: "https://b.org/1", State: SitemapRead, Level: 3, Time: time.Now().Unix()}
+	for level, want := range map[uint8]SitemapState{3: SitemapRead, 2: SitemapOpen} {
+		if _, err := x.Commit([]*Outcome{{Sitemap: &read}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := x.Commit([]*Outcome{{Sitemaps: []Sitemap{{URL: read.URL, Level: level}}}}); err != nil {
+			t.Fatal(err)
+		}
+		if s, _, err := x.Sitemap(read.URL); err != nil || s.State != want {
+			t.Errorf("named at level %d: %v, %v; want %v", level, s.State, err, want)
+		}
+	}
+	if faults := faultsOf(t, x); len(faults) > 0 {
+		t.Errorf("faults: %q", faults)
+	}
+}
