@@ -49,39 +49,49 @@ func (e *engine) namedSitemaps(origin string, rules *robots.Rules) []storage.Sit
 // nameSitemaps names the sitemaps of all origins that have an answer and belong to the crawl, and
 // that have not been named yet: robots.txt may have been read when its host did not belong, or never,
 // and an index that was made again knows of neither. It gives how many are to be read.
-func (e *engine) nameSitemaps(ctx context.Context) (int, error) {
-	origins := map[string]bool{}
-	err := e.index.Records(ctx, nil, func(r storage.Record, err error) error {
-		if err == nil && r.State != storage.Pending {
-			origins[storage.Origin(r.URL)] = true
-		}
-		return nil
-	})
+func (e *engine) nameSitemaps(ctx context.Context) (named int, err error) {
 	o := &storage.Outcome{}
-	for origin := range origins {
-		if err != nil {
-			return 0, err
+	commit := func() error {
+		if len(o.Sitemaps) == 0 {
+			return nil
 		}
+		done, err := e.index.Commit([]*storage.Outcome{o})
+		if err != nil {
+			return fmt.Errorf("%w: %w", iut.ErrDisk, err)
+		}
+		e.tellSitemaps(done.NewSitemaps, done.Tx)
+		named, o = named+len(done.NewSitemaps), &storage.Outcome{}
+		return nil
+	}
+	last := "" // the records of an origin come together, but for those of hosts whose names go on
+	err = e.index.Records(ctx, nil, func(r storage.Record, err error) error {
+		origin := storage.Origin(r.URL)
+		if err != nil || r.State == storage.Pending || origin == last {
+			return nil
+		}
+		last = origin
 		rules := robots.AllowAll // where it is not known, it is asked for before a sitemap is
-		if row, ok, rerr := e.index.Robots(origin); rerr == nil && ok && answered(row.Status) {
+		if row, ok, err := e.index.Robots(origin); err == nil && ok && answered(row.Status) {
 			rules = parseRobots(row, e.robots.token)
 		}
 		for _, s := range e.namedSitemaps(origin, rules) {
-			_, known, serr := e.index.Sitemap(s.URL)
-			if err = serr; err == nil && !known {
+			_, known, err := e.index.Sitemap(s.URL)
+			if err != nil {
+				return err
+			}
+			if !known {
 				o.Sitemaps = append(o.Sitemaps, s)
 			}
 		}
+		if len(o.Sitemaps) >= 1000 {
+			return commit()
+		}
+		return nil
+	})
+	if err == nil {
+		err = commit()
 	}
-	if err != nil || len(o.Sitemaps) == 0 {
-		return 0, err
-	}
-	done, err := e.index.Commit([]*storage.Outcome{o})
-	if err != nil {
-		return 0, fmt.Errorf("%w: %w", iut.ErrDisk, err)
-	}
-	e.tellSitemaps(done.NewSitemaps, done.Tx)
-	return len(done.NewSitemaps), nil
+	return named, err
 }
 
 // tellSitemaps lets the frontier know of sitemaps to be read, durable since transaction tx.
