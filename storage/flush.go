@@ -47,14 +47,7 @@ func (c *change) write(bucket []byte, puts []put) error {
 // flush writes all that changed: records with their pending rows and metadata, the counters of
 // folders and hosts, the run, the totals.
 func (c *change) flush() error {
-	folders, queries, err := c.flushRecords()
-	if err != nil {
-		return err
-	}
-	if err := c.flushCounts(bucketFolder, folders); err != nil {
-		return err
-	}
-	if err := c.flushCounts(bucketQuery, queries); err != nil {
+	if err := c.flushRecords(); err != nil {
 		return err
 	}
 	if err := c.flushShorter(); err != nil {
@@ -91,10 +84,11 @@ func addTo(sums map[string]*Counts, key []byte, diff *Counts) {
 	f.add(diff)
 }
 
-// flushRecords gives what the counters of each folder, and of each path with queries, change by.
-func (c *change) flushRecords() (folders, queries map[string]*Counts, err error) {
+// flushRecords writes records, and what follows from them.
+func (c *change) flushRecords() error {
 	var urls, rows, metas []put
-	folders, queries = map[string]*Counts{}, map[string]*Counts{}
+	// By how much the counts of a folder, and of a path with queries, change.
+	folders, queries := map[string]*Counts{}, map[string]*Counts{}
 	for _, e := range c.entries {
 		if e.rec == nil || e.old != nil && *e.old == *e.rec {
 			continue
@@ -134,32 +128,20 @@ func (c *change) flushRecords() (folders, queries map[string]*Counts, err error)
 			addTo(queries, path, &diff)
 		}
 	}
+	// Before the records, because it looks at those there are.
+	if err := c.flushCounts(&folderCounts, folders); err != nil {
+		return err
+	}
+	if err := c.flushCounts(&queryCounts, queries); err != nil {
+		return err
+	}
 	if err := c.write(bucketURL, urls); err != nil {
-		return nil, nil, err
+		return err
 	}
 	if err := c.write(bucketMeta, metas); err != nil {
-		return nil, nil, err
+		return err
 	}
-	return folders, queries, c.write(bucketPending, rows)
-}
-
-// flushCounts adds to the counts of a bucket.
-func (c *change) flushCounts(bucket []byte, diffs map[string]*Counts) error {
-	b := c.tx.Bucket(bucket)
-	puts := make([]put, 0, len(diffs))
-	for key, diff := range diffs {
-		var sum Counts
-		if v := b.Get([]byte(key)); v != nil {
-			var err error
-			if sum, err = decodeCounts(v); err != nil {
-				return fmt.Errorf("bucket %s: %q: %w", bucket, key, err)
-			}
-		}
-		sum.add(diff)
-		value := c.arena.keep(func(b []byte) []byte { return seal(sum.append(b)) })
-		puts = append(puts, put{[]byte(key), value})
-	}
-	return c.write(bucket, puts)
+	return c.write(bucketPending, rows)
 }
 
 func (c *change) flushShorter() error {

@@ -8,8 +8,8 @@
 //	host     host name -> times, counts    politeness that survives a restart
 //	robots   origin -> robots.txt answer
 //	sitemap  host name, URL -> sitemap     to be read, or what came of it
-//	folder   folder key -> counts          of the records strictly below a folder
-//	query    record key without query -> counts  of its records with a query
+//	folder   folder key -> counts          of the records strictly below it, if they are many
+//	query    record key without query -> counts  of its records with a query, if they are many
 //	shorter  record key -> nothing         a shorter way to it was found: its links count anew
 //	meta     record key -> page metadata   of stored pages that have any
 //	scope    URL -> nothing                targets of seeds' redirects: seeds for scope
@@ -42,7 +42,7 @@ import (
 )
 
 // Schema is the version of all formats in index.db.
-const Schema = 3
+const Schema = 4
 
 var (
 	// ErrDamaged says that index.db is not a whole database of ours; merge rebuilds it.

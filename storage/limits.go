@@ -1,7 +1,5 @@
 package storage
 
-import "fmt"
-
 // Reasons of URLs that limits hold back.
 const (
 	HeldDepth  = "depth"         // over Limits.MaxDepth
@@ -115,9 +113,9 @@ func (c *change) spend(key []byte, row *HostRow, h *hostChange) error {
 // where they may come to their budget in this transaction; the budget and its reason with them.
 func (c *change) counted(key []byte, row *HostRow, visit func(known map[string]int64, at string, most int64, reason string)) (err error) {
 	l := &c.x.opts.Limits
-	one := func(known map[string]int64, at, bucket []byte, most int64, reason string) {
+	one := func(known map[string]int64, at []byte, g *counting, most int64, reason string) {
 		if err == nil {
-			if err = c.recall(known, at, bucket); err == nil {
+			if err = c.recall(known, at, g); err == nil {
 				visit(known, string(at), most, reason)
 			}
 		}
@@ -126,31 +124,23 @@ func (c *change) counted(key []byte, row *HostRow, visit func(known map[string]i
 	ceiling := row.Used() + c.coming
 	if l.Query > 0 && ceiling > l.Query {
 		if path := pathOf(key); path != nil {
-			one(c.queries, path, bucketQuery, l.Query, HeldQuery)
+			one(c.queries, path, &queryCounts, l.Query, HeldQuery)
 		}
 	}
 	if l.Prefix > 0 && ceiling > l.Prefix {
-		segments(key, func(folder []byte) { one(c.prefixes, folder, bucketFolder, l.Prefix, HeldPrefix) })
+		segments(key, func(folder []byte) { one(c.prefixes, folder, &folderCounts, l.Prefix, HeldPrefix) })
 	}
 	return err
 }
 
 // recall reads how many URLs count so far, unless that is known.
-func (c *change) recall(known map[string]int64, key, bucket []byte) error {
+func (c *change) recall(known map[string]int64, key []byte, g *counting) error {
 	if _, ok := known[string(key)]; ok {
 		return nil
 	}
-	v := c.tx.Bucket(bucket).Get(key)
-	if v == nil {
-		known[string(key)] = 0
-		return nil
-	}
-	counts, err := decodeCounts(v)
-	if err != nil {
-		return fmt.Errorf("bucket %s: %q: %w", bucket, key, err)
-	}
+	counts, _, err := g.of(c.tx, key)
 	known[string(key)] = counts.Used()
-	return nil
+	return err
 }
 
 // A Place is what a URL counts towards besides its host: a folder above it, or its path if it has

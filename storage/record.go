@@ -155,6 +155,15 @@ func (r *Record) append(b []byte) []byte {
 	return seal(b)
 }
 
+// peek gives the state and the range of a value of the URL bucket.
+func peek(value []byte) (State, Range, error) {
+	body, err := unseal(value)
+	if err != nil || len(body) < 2 {
+		return 0, 0, ErrCorrupt
+	}
+	return State(body[0]), Range(body[1]), nil
+}
+
 // decodeRecord reads a value of the URL bucket. The strings of the result are copies.
 func decodeRecord(key, value []byte) (Record, error) {
 	var r Record

@@ -168,32 +168,6 @@ func (x *Index) Shorter(n int) ([]Record, error) {
 	return list, err
 }
 
-// Folder gives the counts of all records strictly below a folder key ("" for the whole tree).
-func (x *Index) Folder(key []byte) (c Counts, err error) {
-	if len(key) == 0 {
-		return x.Totals().Counts, nil
-	}
-	err = x.view(func(tx *bolt.Tx) error {
-		if v := tx.Bucket(bucketFolder).Get(key); v != nil {
-			c, err = decodeCounts(v)
-		}
-		return err
-	})
-	return c, err
-}
-
-// PathQueries gives the counts of the records that share a path and have a query; path is their
-// record key without it.
-func (x *Index) PathQueries(path []byte) (c Counts, err error) {
-	err = x.view(func(tx *bolt.Tx) error {
-		if v := tx.Bucket(bucketQuery).Get(path); v != nil {
-			c, err = decodeCounts(v)
-		}
-		return err
-	})
-	return c, err
-}
-
 // A Child is one entry directly below a folder: a record, a folder, or both.
 type Child struct {
 	Key    []byte
@@ -226,11 +200,9 @@ func (x *Index) Children(folder, after []byte, n int) ([]Child, error) {
 					child.Record = &rec
 				}
 			}
-			if v := tx.Bucket(bucketFolder).Get(child.Key); v != nil {
-				var err error
-				if child.Below, err = decodeCounts(v); err != nil {
-					return err
-				}
+			var err error
+			if child.Below, _, err = folderCounts.of(tx, child.Key); err != nil {
+				return err
 			}
 			list = append(list, child)
 			k, _ = c.Seek(afterFolder(child.Key))

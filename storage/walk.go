@@ -70,9 +70,12 @@ func (x *Index) OpenOf(keys [][]byte) (list []Child, err error) {
 }
 
 // opened looks for entries in which something waits.
-type opened struct{ urls, folders *bolt.Bucket }
+type opened struct {
+	tx   *bolt.Tx
+	urls *bolt.Bucket
+}
 
-func newOpened(tx *bolt.Tx) opened { return opened{tx.Bucket(bucketURL), tx.Bucket(bucketFolder)} }
+func newOpened(tx *bolt.Tx) opened { return opened{tx, tx.Bucket(bucketURL)} }
 
 // child makes the entry of a key whose record has the given value, nil if it has none. It tells
 // whether something waits there.
@@ -84,10 +87,8 @@ func (o opened) child(key, value []byte, deep bool) (c Child, open bool) {
 		}
 	}
 	if deep {
-		if v := o.folders.Get(key); v != nil {
-			if below, err := decodeCounts(v); err == nil {
-				c.Below = below
-			}
+		if below, _, err := folderCounts.of(o.tx, key); err == nil {
+			c.Below = below
 		}
 	}
 	c.Key = bytes.Clone(key)

@@ -1,0 +1,101 @@
+package storage
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// countedFrom is the number of records from which on a folder, or a path with queries, has a row
+// with their counts. Below it they are counted one by one when somebody asks: in a large crawl
+// most folders hold a handful of records, and with a row for each of them a new URL would change
+// two places of the file in place of one.
+const countedFrom = 16
+
+// A counting is one way to count the records whose keys begin with the same bytes.
+type counting struct {
+	bucket []byte
+	suffix string // what follows a key of the bucket in the keys of the records it counts
+}
+
+var (
+	folderCounts = counting{bucketFolder, ""}           // strictly below a folder
+	queryCounts  = counting{bucketQuery, string(Query)} // of a path, with a query
+)
+
+// of gives the counts under a key, and whether there is a row with them.
+func (g *counting) of(tx *bolt.Tx, key []byte) (sum Counts, row bool, err error) {
+	if v := tx.Bucket(g.bucket).Get(key); v != nil {
+		sum, err = decodeCounts(v)
+		if err != nil {
+			err = fmt.Errorf("bucket %s: %q: %w", g.bucket, key, err)
+		}
+		return sum, true, err
+	}
+	prefix := append(bytes.Clone(key), g.suffix...)
+	c := tx.Bucket(bucketURL).Cursor()
+	k, v := c.Seek(prefix)
+	if bytes.Equal(k, key) { // the page of a folder is not below it
+		k, v = c.Next()
+	}
+	for n := 0; bytes.HasPrefix(k, prefix); k, v = c.Next() {
+		if n++; n == 4*countedFrom {
+			return sum, false, fmt.Errorf("bucket %s: %q: %w: no counts of many records", g.bucket, key, ErrCorrupt)
+		}
+		if state, place, err := peek(v); err == nil {
+			sum.count(&Record{State: state, Row: Row{Range: place}}, 1)
+		}
+	}
+	return sum, false, nil
+}
+
+// flushCounts adds to counts. The records must be as they were before this change.
+func (c *change) flushCounts(g *counting, diffs map[string]*Counts) error {
+	var puts []put
+	small := "\x00" // what begins so has no row and will have none
+	for _, key := range slices.Sorted(maps.Keys(diffs)) {
+		diff := diffs[key]
+		if strings.HasPrefix(key, small) {
+			continue
+		}
+		if diff.Records() == 0 && c.tx.Bucket(g.bucket).Get([]byte(key)) == nil {
+			small = key + g.suffix
+			continue
+		}
+		sum, row, err := g.of(c.tx, []byte(key))
+		if err != nil {
+			return err
+		}
+		if sum.add(diff); !row && sum.Records() < countedFrom {
+			small = key + g.suffix
+			continue
+		}
+		value := c.arena.keep(func(b []byte) []byte { return seal(sum.append(b)) })
+		puts = append(puts, put{[]byte(key), value})
+	}
+	return c.write(g.bucket, puts)
+}
+
+// Folder gives the counts of all records strictly below a folder key ("" for the whole tree).
+func (x *Index) Folder(key []byte) (Counts, error) {
+	if len(key) == 0 {
+		return x.Totals().Counts, nil
+	}
+	return x.countsOf(&folderCounts, key)
+}
+
+// PathQueries gives the counts of the records that share a path and have a query; path is their
+// record key without it.
+func (x *Index) PathQueries(path []byte) (Counts, error) { return x.countsOf(&queryCounts, path) }
+
+func (x *Index) countsOf(g *counting, key []byte) (c Counts, err error) {
+	err = x.view(func(tx *bolt.Tx) error {
+		c, _, err = g.of(tx, key)
+		return err
+	})
+	return c, err
+}
