@@ -35,8 +35,17 @@ type Linker struct {
 	limits  storage.Limits
 	budgets Budgets
 
+	parsers sync.Pool // of *extract.Parser
+
 	mu       sync.Mutex
 	rejected map[string]int64 // guarded by mu; links that got no record, by reason
+}
+
+func (l *Linker) parser() *extract.Parser {
+	if p, ok := l.parsers.Get().(*extract.Parser); ok {
+		return p
+	}
+	return new(extract.Parser)
 }
 
 // AddSeed makes a URL count as a seed for scope.
@@ -50,8 +59,10 @@ func (l *Linker) Parse(f iut.Facts, body []byte) (parsed iut.Parsed) {
 			l.count(map[string]int{"panic": 1})
 		}
 	}()
-	page := extract.Parse(extractFacts(f), body, l.opts)
-	return iut.Parsed{Links: l.admit(page, f), Meta: page.Meta}
+	parser := l.parser()
+	defer l.parsers.Put(parser)
+	page := parser.Parse(extractFacts(f), body, l.opts)
+	return iut.Parsed{Links: l.admit(page, f, nil), Meta: page.Meta}
 }
 
 // extractFacts are those that a folder has.
@@ -63,19 +74,26 @@ func extractFacts(f iut.Facts) extract.Facts {
 	}
 }
 
-// admit makes records' links of what a page named.
-func (l *Linker) admit(page extract.Result, f iut.Facts) []storage.Link {
+// admit makes records' links of what a page named. Those to URLs that are known already are left
+// out; nil: none is known.
+func (l *Linker) admit(page extract.Result, f iut.Facts, known func(url string) bool) []storage.Link {
 	var (
-		links    = make([]storage.Link, 0, len(page.Links))
-		seen     = make(map[string]bool, len(page.Links))
+		links    []storage.Link
+		seen     = map[string]struct{}{}
 		rejected = page.NotFollowed
 	)
+	if known == nil {
+		links = make([]storage.Link, 0, len(page.Links))
+	}
 	for i := range page.Links {
 		url := l.strip.Apply(page.Links[i].URL)
-		if seen[url] {
+		if known != nil && known(url) {
 			continue
 		}
-		seen[url] = true
+		if _, ok := seen[url]; ok {
+			continue
+		}
+		seen[url] = struct{}{}
 		if reason := l.reject(url); reason != "" {
 			if rejected == nil {
 				rejected = map[string]int{}

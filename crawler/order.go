@@ -91,9 +91,20 @@ func (e *engine) rank(row *storage.Row, links []storage.Link) {
 	}
 }
 
-// dropKnown leaves out the links that the seen filter surely has: those are durable already, and
-// only their scores count. With a limit of depth each may be a shorter way to what it names.
-func (e *engine) dropKnown(links []storage.Link) []storage.Link {
+// isKnown tells of a link whether the seen filter surely has it: it is durable already. It is nil
+// where more of a known link counts: with a limit of depth each may be a shorter way to what it
+// names, and scores add up.
+func (e *engine) isKnown() func(url string) bool {
+	if e.opts.MaxDepth != 0 || e.scorer != nil {
+		return nil
+	}
+	filter := e.index.Filter()
+	return func(url string) bool { return filter.Lookup(filter.Fingerprint(url)) == seen.Known }
+}
+
+// newLinks gives links their scores, and leaves out those that isKnown would, whose scores count all the same.
+func (e *engine) newLinks(row *storage.Row, links []storage.Link) []storage.Link {
+	e.rank(row, links)
 	if e.opts.MaxDepth != 0 {
 		return links
 	}

@@ -250,8 +250,7 @@ func (w *worker) readSitemap(s *storage.Sitemap, item *iut.Item, body []byte) (l
 		if len(item.Links)+len(item.Sitemaps) < sitemapLinks {
 			return nil
 		}
-		w.rank(nil, item.Links)
-		item.Links = w.dropKnown(item.Links)
+		item.Links = w.newLinks(nil, item.Links)
 		if !w.add(item, nil) {
 			return full
 		}
@@ -259,8 +258,7 @@ func (w *worker) readSitemap(s *storage.Sitemap, item *iut.Item, body []byte) (l
 		return nil
 	}
 	res, err := readSafely(s.URL, body, take)
-	w.rank(nil, item.Links)
-	item.Links = w.dropKnown(item.Links)
+	item.Links = w.newLinks(nil, item.Links)
 	switch {
 	case errors.Is(err, full):
 		return nil, false

@@ -329,7 +329,9 @@ func (w *worker) parsePage(item *iut.Item, res *fetch.Response) (noindex bool, e
 	said := extractFacts(facts)
 	said.Language = strings.Join(res.Header["Content-Language"], ",")
 	said.Robots = res.Header["X-Robots-Tag"]
-	page := extract.Parse(said, res.Body.Bytes(), w.linker.opts)
+	parser := w.linker.parser()
+	defer w.linker.parsers.Put(parser)
+	page := parser.Parse(said, res.Body.Bytes(), w.linker.opts)
 	item.Outcome.Page.Charset = page.Charset
 	if page.Exhausted {
 		return false, errParseBudget
@@ -341,9 +343,7 @@ func (w *worker) parsePage(item *iut.Item, res *fetch.Response) (noindex bool, e
 	if page.Cut {
 		item.Outcome.Page.Flags = addFlag(item.Outcome.Page.Flags, flagCut)
 	}
-	links := w.linker.admit(page, facts)
-	w.rank(&item.Row, links)
-	item.Links, item.Meta = w.dropKnown(links), page.Meta
+	item.Links, item.Meta = w.newLinks(&item.Row, w.linker.admit(page, facts, w.isKnown())), page.Meta
 	w.stages[stageParse].add(time.Since(start))
 	return page.NoIndex, nil
 }

@@ -64,7 +64,8 @@ func AppendKey(b []byte, url string) ([]byte, error) {
 
 // URL gives back the URL of a record key.
 func URL(key []byte) (string, error) {
-	var b []byte
+	var place [256]byte // enough for most: one allocation instead of many
+	b := place[:0]
 	scheme, rest, ok := bytes.Cut(key, []byte{0})
 	if s := string(scheme); !ok || s != "http" && s != "https" {
 		return "", ErrKey

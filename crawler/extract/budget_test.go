@@ -100,16 +100,16 @@ func TestBudget(t *testing.T) {
 			body := []byte(strings.Repeat("<a href='é'>", 10) + tt.page(n))
 			o := Options{Assets: true}
 			f := pageFacts
-			whole := parse(f, body, o, maxSteps)
+			whole := new(Parser).parse(f, body, o, maxSteps)
 			var before []Link
 			for steps := 1 << 10; ; steps *= 4 {
-				r := parse(f, body, o, steps)
+				r := new(Parser).parse(f, body, o, steps)
 				if r.Exhausted && r.Charset == "" || len(r.Links) < len(before) || !slices.Equal(r.Links, whole.Links[:len(r.Links)]) {
 					t.Fatalf("with %d steps %d links, exhausted %v; %d before, %d in all", steps, len(r.Links), r.Exhausted, len(before), len(whole.Links))
 				}
 				given := f
 				given.Charset = r.Charset
-				if diff := cmp.Diff(r, parse(given, body, o, steps)); diff != "" {
+				if diff := cmp.Diff(r, new(Parser).parse(given, body, o, steps)); diff != "" {
 					t.Fatalf("with %d steps again:\n%s", steps, diff)
 				}
 				if before = r.Links; !r.Exhausted {

@@ -75,10 +75,20 @@ type Result struct {
 }
 
 // Parse finds links and metadata of an answer. It never fails: of a damaged page it reads what it can.
-func Parse(f Facts, body []byte, o Options) Result { return parse(f, body, o, maxSteps) }
+func Parse(f Facts, body []byte, o Options) Result { return new(Parser).Parse(f, body, o) }
 
-func parse(f Facts, body []byte, o Options, steps int) Result {
-	p := newPage(f, o, steps)
+// A Parser parses one page after the other in the same memory. The zero value is ready. It is not
+// for concurrent use.
+type Parser struct {
+	page page
+	base weburl.Base
+}
+
+// Parse is as the function of that name, but Result.Links are good only until the next call.
+func (r *Parser) Parse(f Facts, body []byte, o Options) Result { return r.parse(f, body, o, maxSteps) }
+
+func (r *Parser) parse(f Facts, body []byte, o Options, steps int) Result {
+	p := r.newPage(f, o, steps)
 	if xhtml, ok := isHTML(f.Media); ok {
 		in := newSource(body, f.Charset)
 		p.Charset, p.query = in.charset, in.query
@@ -86,7 +96,7 @@ func parse(f Facts, body []byte, o Options, steps int) Result {
 	} else if IsFeed(f.Media) {
 		p.feed(f, body)
 	}
-	return p.result(f)
+	return p.result(f, &r.base)
 }
 
 // isHTML tells whether pages of this media type have links inside, and whether they are XHTML.
@@ -95,11 +105,18 @@ func isHTML(media string) (xhtml, ok bool) {
 	return xhtml, xhtml || strings.EqualFold(media, "text/html")
 }
 
-func newPage(f Facts, o Options, steps int) *page {
-	p := &page{
+// newPage gives the page that is read next, without what is left of the last one.
+func (r *Parser) newPage(f Facts, o Options, steps int) *page {
+	p, old := &r.page, r.page
+	*p = page{
 		opts: o, left: steps, robots: line{max: maxDirectives},
 		heading: line{max: maxHeading}, link: line{max: maxLinkText},
 	}
+	if max(cap(old.Links), cap(old.written)/64, cap(old.decoded)/64) <= maxKept {
+		p.Links, p.ends, p.written, p.decoded = old.Links[:0], old.ends[:0], old.written[:0], old.decoded[:0]
+	}
+	p.robots.text, p.heading.text, p.link.text = old.robots.text[:0], old.heading.text[:0], old.link.text[:0]
+	p.linkTexts, p.linkHashes = old.linkTexts[:0], old.linkHashes[:0]
 	for _, url := range f.HeaderLinks {
 		p.Links, p.ends = append(p.Links, Link{URL: url, Element: "header"}), append(p.ends, 0)
 	}
@@ -107,15 +124,16 @@ func newPage(f Facts, o Options, steps int) *page {
 }
 
 // result gives what the page holds once it is read.
-func (p *page) result(f Facts) Result {
-	p.resolve(f)
-	if len(p.Links) == 0 {
-		p.Links = nil
-	}
+func (p *page) result(f Facts, base *weburl.Base) Result {
+	p.resolve(f, base)
 	if p.Charset != "" {
 		p.Meta = p.finish(f)
 	}
-	return p.Result
+	r := p.Result
+	if len(r.Links) == 0 {
+		r.Links = nil
+	}
+	return r
 }
 
 // marks are the byte order marks, with the label of what each says.
@@ -136,6 +154,9 @@ func charsetOf(body []byte, label string) (encoding.Encoding, string) {
 	e, name, _ := charset.DetermineEncoding(body, "")
 	return e, name
 }
+
+// maxKept bounds what a Parser keeps for the next page, in links; of text 64 bytes for each.
+const maxKept = 1 << 10
 
 // A page collects what scan sees; its links have no URLs until resolve, since a base element
 // counts for those before it too.
@@ -165,15 +186,18 @@ type page struct {
 }
 
 // resolve gives the links their URLs, and drops those that have none or are not to be followed.
-func (p *page) resolve(f Facts) {
-	base, err := weburl.NewBase(f.URL)
+func (p *page) resolve(f Facts, base *weburl.Base) {
 	baseLength := len(f.URL)
+	err := base.Reset(f.URL)
 	if err == nil && p.hasBase {
 		// A base that is no web address, such as javascript:, leaves that of the page.
-		if url, err := base.Resolve(p.reference(p.base)); err == nil {
-			base, _ = weburl.NewBase(url)
+		if url, noWeb := base.Resolve(p.reference(p.base)); noWeb == nil {
+			err = base.Reset(url)
 			baseLength = len(url)
 		}
+	}
+	if err != nil {
+		base = nil // absolute references count all the same
 	}
 	defer func() {
 		for range base.Users() {

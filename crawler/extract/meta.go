@@ -186,7 +186,7 @@ func (p *page) keepLinkText(text []byte) {
 	if slices.Contains(p.linkHashes, hash) {
 		return
 	}
-	if p.linkTexts == nil {
+	if cap(p.linkTexts) == 0 {
 		p.linkTexts, p.linkHashes = make([]byte, 0, maxLinkTexts+1), make([]uint64, 0, maxLinkTexts/16)
 	}
 	p.linkTexts, p.linkHashes = append(append(p.linkTexts, text...), '\n'), append(p.linkHashes, hash)

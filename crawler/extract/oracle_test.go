@@ -31,13 +31,14 @@ func (a tokenizedAttributes) Attr(i int) (value []byte, ok bool) {
 // parseTokens is Parse on the tokenizer of golang.org/x/net/html instead of the scanner: what
 // Parse must give, if the page does not exhaust its budget.
 func parseTokens(f Facts, body []byte, o Options) Result {
-	p := newPage(f, o, maxSteps)
+	r := new(Parser)
+	p := r.newPage(f, o, maxSteps)
 	if xhtml, ok := isHTML(f.Media); ok {
 		in := newSource(body, f.Charset)
 		p.Charset, p.query = in.charset, in.query
 		p.scanTokens(decoded(f, body), xhtml)
 	}
-	return p.result(f)
+	return p.result(f, &r.base)
 }
 
 // decoded gives a page as UTF-8.

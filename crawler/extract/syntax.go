@@ -101,6 +101,9 @@ func refresh(s string) (ref string, ok bool) {
 // HeaderLinks gives the canonical URLs of the Link headers of an answer, in order, for rel
 // next, canonical and alternate. Links of another context (anchor) do not count.
 func HeaderLinks(base string, values []string) (urls []string) {
+	if len(values) == 0 {
+		return nil
+	}
 	b, err := weburl.NewBase(base)
 	if err != nil {
 		return nil

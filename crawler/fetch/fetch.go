@@ -446,7 +446,9 @@ func (c *Client) drain(w *watch, h *http.Response) {
 // retryAfter reads seconds or a date. Times are cut to a year, which no one waits for.
 func retryAfter(value string, now time.Time) time.Duration {
 	const most = 365 * 24 * time.Hour
-	value = strings.TrimSpace(value)
+	if value = strings.TrimSpace(value); value == "" {
+		return 0
+	}
 	if seconds, err := strconv.ParseInt(value, 10, 64); err == nil {
 		return time.Duration(min(max(seconds, 0), int64(most/time.Second))) * time.Second
 	}

@@ -55,7 +55,7 @@ func absolute(ref string, host int) (string, bool) {
 	for end < len(ref) && ref[end] != '/' && ref[end] != '?' {
 		end++
 	}
-	if !isPlainHost(ref[host:end]) {
+	if !isPlainHost(ref[host:end], ref[:host] == "http://") {
 		return "", false
 	}
 	if end < len(ref) && ref[end] == '/' {
@@ -64,9 +64,16 @@ func absolute(ref string, host int) (string, bool) {
 	return join(ref[:end]+"/", end, ref[end:])
 }
 
-// isPlainHost tells whether a host is a name in lower case without port, punycode or anything
-// that could be a number.
-func isPlainHost(host string) bool {
+// isPlainHost tells whether a host is spelt as in a canonical URL of http or https: a name in lower
+// case without punycode or anything that could be a number, or an IPv4 address, and maybe a port.
+func isPlainHost(host string, http bool) bool {
+	if i := strings.LastIndexByte(host, ':'); i >= 0 {
+		port, ok := decimal(host[i+1:], 65535)
+		if !ok || http && port == 80 || !http && port == 443 {
+			return false
+		}
+		host = host[:i]
+	}
 	label := 0 // where the present label begins
 	for i := range len(host) {
 		if class[host[i]]&inHost == 0 {
@@ -79,7 +86,37 @@ func isPlainHost(host string) bool {
 			label = i + 1
 		}
 	}
-	return label < len(host) && host[label] >= 'a' && !strings.Contains(host, "xn--")
+	if label < len(host) && host[label] >= 'a' {
+		return !strings.Contains(host, "xn--")
+	}
+	return isIPv4(host)
+}
+
+// isIPv4 tells whether s is an address of four numbers, as canonical URLs have it.
+func isIPv4(s string) bool {
+	for range 3 {
+		part, rest, ok := strings.Cut(s, ".")
+		if _, number := decimal(part, 255); !ok || !number {
+			return false
+		}
+		s = rest
+	}
+	_, ok := decimal(s, 255)
+	return ok
+}
+
+// decimal reads a number of at most five digits in its shortest spelling, up to most.
+func decimal(s string, most int) (n int, ok bool) {
+	if s == "" || len(s) > 5 || s[0] == '0' && len(s) > 1 {
+		return 0, false
+	}
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return 0, false
+		}
+		n = 10*n + int(s[i]-'0')
+	}
+	return n, n <= most
 }
 
 // join gives the URL of a reference, a path without leading slash and a query, behind the prefix

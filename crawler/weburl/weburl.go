@@ -67,18 +67,31 @@ type Base struct {
 
 // NewBase makes a base of an absolute URL. The errors are those of Canonical.
 func NewBase(url string) (*Base, error) {
-	url, err := Canonical(url)
-	if err != nil {
+	b := new(Base)
+	if err := b.Reset(url); err != nil {
 		return nil, err
 	}
-	b := &Base{url: url, pathEnd: len(url)}
+	return b, nil
+}
+
+// Reset makes b a base of another absolute URL, as NewBase does, in the same memory. After an
+// error b is good for nothing but another Reset.
+func (b *Base) Reset(url string) error {
+	url, err := Canonical(url)
+	if err != nil {
+		return err
+	}
+	if b.known != nil {
+		clear(b.known[:])
+	}
+	*b = Base{url: url, pathEnd: len(url), known: b.known}
 	host := strings.Index(url, "://") + len("://")
 	b.origin = host + strings.IndexByte(url[host:], '/')
 	if i := strings.IndexByte(url, '?'); i >= 0 {
 		b.pathEnd = i
 	}
 	b.dirEnd = strings.LastIndexByte(url[:b.pathEnd], '/') + 1
-	return b, nil
+	return nil
 }
 
 // Users gives how many references had a user name or password, which Resolve has dropped.
