@@ -58,14 +58,9 @@ func authority(ref string) string {
 
 // isPlain tells whether a host, or a reference and its host with it, costs no more than a path.
 func isPlain(s string) bool {
-	dashes := 0
+	all := byte(0)
 	for i := range len(s) {
-		switch c := s[i]; {
-		case c >= 0x80 || c == '%' || c == '@':
-			return false
-		case c == '-':
-			dashes++
-		}
+		all |= s[i]
 	}
-	return dashes < 2 || !strings.Contains(s, "xn--")
+	return all < 0x80 && strings.IndexByte(s, '%') < 0 && strings.IndexByte(s, '@') < 0 && !strings.Contains(s, "xn--")
 }

@@ -156,7 +156,7 @@ func charsetOf(body []byte, label string) (encoding.Encoding, string) {
 }
 
 // maxKept bounds what a Parser keeps for the next page, in links; of text 64 bytes for each.
-const maxKept = 1 << 10
+const maxKept = 4 << 10
 
 // A page collects what scan sees; its links have no URLs until resolve, since a base element
 // counts for those before it too.
@@ -206,7 +206,8 @@ func (p *page) resolve(f Facts, base *weburl.Base) {
 	}()
 	ignored := p.opts.NoFollow != "none" && (f.NoFollow || p.NoFollow)
 	links, written, start, size := p.Links, string(p.written), 0, 0
-	p.Links = p.Links[:0] // in the same place
+	kept := links[:0] // in the same place
+	defer func() { p.Links = kept }()
 	for i, end := range p.ends {
 		if size > maxLinkBytes {
 			p.Cut = true
@@ -232,7 +233,7 @@ func (p *page) resolve(f Facts, base *weburl.Base) {
 		case ignored, p.opts.NoFollow == "all" && hasWord(link.Rel, "nofollow"):
 			p.skip("nofollow")
 		default:
-			p.Links = append(p.Links, link)
+			kept = append(kept, link)
 			size += len(link.URL)
 		}
 	}
