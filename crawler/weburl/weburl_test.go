@@ -367,6 +367,32 @@ func TestKnown(t *testing.T) {
 	}
 }
 
+// TestReset: a base that was another one before resolves as a fresh one does.
+func TestReset(t *testing.T) {
+	pages := []string{
+		"https://example.org/a/b?c", "https://example.org/a/d?e", "https://example.org/a/", "https://example.org/a?/", "http://example.org/a/b?c",
+		"https://example.org/", "https://example.org/a/b/", "http://127.0.0.1:8080/a/b", "http://127.0.0.1:8080/a/c", "no URL",
+	}
+	refs := []string{"", "x", "?y", "./", "../z", "/r", "//h.example/", "//u@h.example/", "http://o.example", "é", "x#f", "?"}
+	var b Base
+	for round := range 500 {
+		page := pages[(round*7+round/len(pages))%len(pages)]
+		fresh, wantErr := NewBase(page)
+		if err := b.Reset(page); err != wantErr {
+			t.Fatalf("%s: %v, want %v", page, err, wantErr)
+		}
+		if wantErr != nil {
+			continue
+		}
+		for _, ref := range refs {
+			want, wantErr := fresh.Resolve(ref)
+			if got, err := b.Resolve(ref); got != want || err != wantErr || b.Users() != fresh.Users() {
+				t.Fatalf("%q on %s gives %q, %v, want %q, %v", ref, page, got, err, want, wantErr)
+			}
+		}
+	}
+}
+
 func readShared(t *testing.T, name string, into any) {
 	t.Helper()
 	dir := os.Getenv("SHARED")
