@@ -19,12 +19,12 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"urltree/bench/machine"
 	"urltree/crawler/ctl"
 	"urltree/internal/lab/plot"
 )
@@ -158,28 +158,10 @@ func look(ctx context.Context, pid int, tree string) (s sample, err error) {
 			s.pages = n
 		}
 	}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
+	if s.cpu, err = machine.CPU(pid); err != nil {
 		return s, err
 	}
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	if len(fields) < 13 {
-		return s, errors.New("/proc: stat")
-	}
-	for _, f := range fields[11:13] { // utime, stime, in hundredths of a second
-		n, err := strconv.ParseInt(f, 10, 64)
-		if err != nil {
-			return s, err
-		}
-		s.cpu += time.Duration(n) * 10 * time.Millisecond
-	}
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	for line := range strings.Lines(string(status)) {
-		if rest, ok := strings.CutPrefix(line, "RssAnon:"); ok {
-			kib, _ := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
-			s.anon = kib << 10
-		}
-	}
+	s.anon, err = machine.Anon(pid)
 	return s, err
 }
 
@@ -190,7 +172,7 @@ func report(folder string, samples []sample, hosts int) error {
 	}
 	last := samples[len(samples)-1]
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d cores, %s, %s: small pages of %d hosts, -delay 0\n\n", runtime.NumCPU(), runtime.Version(), time.Now().Format("2006-01-02"), hosts)
+	fmt.Fprintf(&b, "%v: small pages of %d hosts, -delay 0\n\n", machine.Here(), hosts)
 	fmt.Fprintf(&b, "| pages | URLs known | CPU µs/page | pages/s | RssAnon MiB |\n|---|---|---|---|---|\n")
 	cost := plot.Series{Name: "CPU"}
 	memory := plot.Series{Name: "RssAnon"}

@@ -1,0 +1,77 @@
+// Package machine tells what a measurement ran on, and what a process has used. Linux only: it
+// reads /proc.
+package machine
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Machine is what figures depend on. Two measurements are compared only if it is the same.
+type Machine struct {
+	CPU    string `json:"cpu"`
+	Cores  int    `json:"cores"`
+	Kernel string `json:"kernel"`
+	Go     string `json:"go"`
+	Date   string `json:"date"` // as 2006-01-02
+}
+
+// Here describes this machine. What /proc does not tell stays empty.
+func Here() Machine {
+	m := Machine{Cores: strings.Count(read("/proc/cpuinfo"), "processor\t:"), Go: runtime.Version(), Date: time.Now().Format(time.DateOnly)}
+	_, rest, _ := strings.Cut(read("/proc/cpuinfo"), "model name\t: ")
+	m.CPU, _, _ = strings.Cut(rest, "\n")
+	m.Kernel = strings.TrimSpace(read("/proc/sys/kernel/osrelease"))
+	return m
+}
+
+func (m Machine) String() string {
+	return fmt.Sprintf("%s, %d cores, Linux %s, %s, %s", m.CPU, m.Cores, m.Kernel, m.Go, m.Date)
+}
+
+func read(file string) string {
+	b, _ := os.ReadFile(file)
+	return string(b)
+}
+
+// CPU gives the user and system time that a process has used since its start.
+func CPU(pid int) (time.Duration, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) < 13 {
+		return 0, errors.New("/proc: stat")
+	}
+	var sum time.Duration
+	for _, f := range fields[11:13] { // utime, stime, in hundredths of a second
+		n, err := strconv.ParseInt(f, 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		sum += time.Duration(n) * 10 * time.Millisecond
+	}
+	return sum, nil
+}
+
+// Anon gives the bytes of a process's own memory (RssAnon).
+func Anon(pid int) (int64, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(status), "\nRssAnon:")
+	fields := strings.Fields(rest)
+	if len(fields) == 0 {
+		return 0, errors.New("/proc: no RssAnon")
+	}
+	kib, err := strconv.ParseInt(fields[0], 10, 64)
+	return kib << 10, err
+}

@@ -1,0 +1,246 @@
+// Peers crawls real pages with this crawler and with what else is installed of wget2, wget and
+// HTTrack, one after the other on the same machine, and compares the CPU time that a page takes.
+//
+//	go run ./bench/peers                                          # pages that make test-real has laid out
+//	go run ./bench/peers -packages 'openjdk-17-doc' -corpus bin/_jdk/www
+//	go run ./bench/peers -tools crawler,before=/path/to/crawler,wget2 -runs 5
+//	go run ./bench/peers -tools crawler,crawler-2 -disks tmpfs    # one core against two
+//
+// The pages come from nginx on a loopback address, pinned to one core; the tool is pinned to
+// another. Every run has a disk of its own that nobody has written to: freed inodes make the next
+// run on a file system slower. The tools take turns, and the median of the runs counts. It needs
+// root, for the mounts, and nginx, taskset and mkfs.ext4; it installs nothing.
+//
+// What a tool has found is read from nginx's log, and compared with a walk over all links that
+// shares no code with the crawler. The list of pages that this crawler writes must be exactly it.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"urltree/bench/machine"
+	"urltree/internal/walk"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "peers:", err)
+		os.Exit(1)
+	}
+}
+
+// A bench is one comparison.
+type bench struct {
+	root      string // the document root
+	work      string // for what lies around meanwhile; removed at the end
+	toolCPU   int
+	serverCPU int
+	size      int64    // bytes of a disk
+	more      []string // options for this crawler
+	seed      string
+	want      walk.Result
+	files     map[string]bool // that the walk has met
+}
+
+func run() (err error) {
+	corpus := flag.String("corpus", filepath.Join("bin", "_corpus", "www"), "the document `ROOT`")
+	packages := flag.String("packages", "", "lay out these documentation `PACKAGES` first, into the folder above -corpus (needs $SHARED/corpus/fetch-corpus.sh and the network)")
+	names := flag.String("tools", "crawler,wget2,wget,httrack", "a `LIST` of them; crawler-2 has two cores, NAME=PATH is another build of the crawler; what is not installed is left out")
+	disks := flag.String("disks", "ext4,tmpfs", "a `LIST`: ext4 with a journal, where the crawler syncs; tmpfs, where it does not")
+	runs := flag.Int("runs", 3, "`N` runs of each tool on each disk")
+	work := flag.String("work", filepath.Join("bin", "peers"), "a `FOLDER` for disks and logs, which must not be there; removed at the end")
+	file := flag.String("json", "", "write all figures to this `FILE`")
+	cpu := flag.Int("cpu", 0, "the `CORE` of the tools")
+	serverCPU := flag.Int("server-cpu", 1, "the `CORE` of nginx")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if *packages != "" {
+		if err := layOut(ctx, filepath.Dir(*corpus), strings.Fields(*packages)); err != nil {
+			return err
+		}
+	}
+	b := &bench{toolCPU: *cpu, serverCPU: *serverCPU, more: flag.Args()}
+	if b.root, err = filepath.Abs(*corpus); err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(b.root, "index.html")); err != nil {
+		return fmt.Errorf("-corpus: %w; make test-real or -packages lays one out", err)
+	}
+	if b.work, err = filepath.Abs(*work); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(b.work), 0o755); err != nil {
+		return err
+	}
+	if err := os.Mkdir(b.work, 0o755); err != nil {
+		return fmt.Errorf("-work: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(b.work)) }()
+	tools, err := b.tools(ctx, strings.Split(*names, ","))
+	if err != nil {
+		return err
+	}
+	if err := b.walk(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "%d pages can be reached, in %d files\n", len(b.want.Pages), len(b.files))
+	r := report{Machine: machine.Here(), Pages: len(b.want.Pages), Files: len(b.files)}
+	for n := range *runs {
+		for _, disk := range strings.Split(*disks, ",") {
+			for _, t := range tools {
+				m, err := b.measure(ctx, t, disk)
+				if err != nil {
+					return fmt.Errorf("%s on %s: %w", t.name, disk, err)
+				}
+				m.Run = n + 1
+				fmt.Fprintf(os.Stderr, "%v\n", m)
+				r.Runs = append(r.Runs, m)
+			}
+		}
+	}
+	r.sum()
+	if err := r.write(os.Stdout); err != nil || *file == "" {
+		return err
+	}
+	text, err := json.MarshalIndent(r, "", "\t")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(*file, append(text, '\n'), 0o644)
+}
+
+// layOut unpacks documentation packages below folder.
+func layOut(ctx context.Context, folder string, packages []string) error {
+	script := filepath.Join(os.Getenv("SHARED"), "corpus", "fetch-corpus.sh")
+	cmd := exec.CommandContext(ctx, script, append([]string{folder}, packages...)...)
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w", script, err)
+	}
+	return nil
+}
+
+// walk finds out what can be reached.
+func (b *bench) walk(ctx context.Context) error {
+	s, err := b.serve(ctx)
+	if err != nil {
+		return err
+	}
+	b.seed = s.url
+	b.want, err = walk.Host(ctx, s.url)
+	if err = errors.Join(err, s.stop()); err != nil {
+		return err
+	}
+	b.files, _, err = s.served()
+	// A disk has room for the pages, rounded up to blocks, and for all that stands beside them.
+	b.size = 1 << 30
+	for name := range b.files {
+		if info, err := os.Stat(filepath.Join(b.root, filepath.FromSlash(name))); err == nil {
+			b.size += 2 * (info.Size() + 16<<10)
+		}
+	}
+	return err
+}
+
+// measure lets a tool crawl everything, onto a new disk.
+func (b *bench) measure(ctx context.Context, t tool, kind string) (m measurement, err error) {
+	d, err := newDisk(ctx, b.work, kind, b.size)
+	if err != nil {
+		return m, err
+	}
+	defer func() { err = errors.Join(err, d.remove()) }()
+	s, err := b.serve(ctx)
+	if err != nil {
+		return m, err
+	}
+	u, err := b.start(ctx, t, d, s.url)
+	if err = errors.Join(err, s.stop()); err != nil {
+		return m, err
+	}
+	files, requests, err := s.served()
+	if err != nil {
+		return m, err
+	}
+	m = measurement{Disk: kind, Tool: t.name, usage: u, Requests: requests}
+	for name := range files {
+		if b.files[name] {
+			m.Files++
+		} else {
+			m.Extra++
+		}
+	}
+	m.Missing = len(b.files) - m.Files
+	if m.Files == 0 {
+		return m, fmt.Errorf("it has found nothing; it said: %s", tail(filepath.Join(d.path, logName)))
+	}
+	if !t.ours {
+		return m, nil
+	}
+	pages, err := listed(filepath.Join(d.path, "res.txt"), s.url)
+	if err != nil {
+		return m, err
+	}
+	want := make([]string, 0, len(b.want.Pages))
+	for _, page := range b.want.Pages { // the port of the walk was another one
+		want = append(want, strings.TrimPrefix(page, b.seed))
+	}
+	return m, compare(pages, want)
+}
+
+// compare tells how what was stored differs from what can be reached.
+func compare(stored, want []string) error {
+	differ := func(a, b []string) (only []string) {
+		for _, page := range a {
+			if _, found := slices.BinarySearch(b, page); !found {
+				only = append(only, page)
+			}
+		}
+		return only
+	}
+	slices.Sort(want)
+	missing, more := differ(want, stored), differ(stored, want)
+	if len(missing)+len(more) == 0 && len(stored) == len(want) {
+		return nil
+	}
+	return fmt.Errorf("it has stored %d pages, %d can be reached; %d are missing: %q; %d more: %q",
+		len(stored), len(want), len(missing), missing[:min(3, len(missing))], len(more), more[:min(3, len(more))])
+}
+
+// listed gives the paths of the pages of a result file, sorted.
+func listed(file, seed string) (pages []string, err error) {
+	text, err := os.ReadFile(file)
+	for line := range strings.Lines(string(text)) {
+		url, _, _ := strings.Cut(line, "\t")
+		pages = append(pages, strings.TrimPrefix(url, seed))
+	}
+	slices.Sort(pages)
+	return pages, err
+}
+
+// tail gives the last bytes of a file, for an error.
+func tail(file string) string {
+	const most = 500
+	f, err := os.Open(file)
+	if err != nil {
+		return err.Error()
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.Size() > most {
+		_, _ = f.Seek(-most, io.SeekEnd)
+	}
+	text, _ := io.ReadAll(f)
+	return strings.TrimSpace(string(text))
+}
