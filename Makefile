@@ -6,6 +6,8 @@
 #   lint       vet, staticcheck, gofumpt: prints nothing when all is well
 #   fuzz       every fuzz target for FUZZTIME
 #   bench      every benchmark                demo     builds and crawls a web of its own
+#   bench-crawl  what a page takes, by stages, in a crawl from end to end (BENCH: more flags)
+#   bench-peers  the same pages by wget2, wget and HTTrack, as far as they are installed (root, nginx)
 #   verify     the Promela models: good ones must hold, broken ones must fail (spin, gcc)
 #   test-real  tests named TestReal against documentation packages of the distribution
 #   test-hostile  a web that plays failures of the real one, and what a user would call right
@@ -25,7 +27,7 @@ TIMEOUT  ?= 20m
 override SHARED := $(abspath $(SHARED))
 export SHARED
 
-.PHONY: build install test race lint fuzz bench demo verify test-real test-hostile full clean
+.PHONY: build install test race lint fuzz bench bench-crawl bench-peers demo verify test-real test-hostile full clean
 
 build:
 	CGO_ENABLED=0 go build -trimpath -o bin/crawler ./cmd/crawler
@@ -56,6 +58,12 @@ fuzz:
 
 bench:
 	go test -run '^$$' -bench . -benchmem ./...
+
+bench-crawl:
+	go run ./bench/crawl $(BENCH)
+
+bench-peers:
+	go run ./bench/peers $(BENCH)
 
 demo: build
 	bin/crawler demo

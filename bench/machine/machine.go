@@ -75,3 +75,29 @@ func Anon(pid int) (int64, error) {
 	kib, err := strconv.ParseInt(fields[0], 10, 64)
 	return kib << 10, err
 }
+
+// Watch looks at the own memory of a process ten times a second until peak is called, once, which gives
+// the most it has seen, in bytes. The kernel's own peak counts what this program had when it forked.
+func Watch(pid int) (peak func() int64) {
+	end, most := make(chan struct{}), make(chan int64)
+	go func() {
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		var high int64
+		for {
+			select {
+			case <-end:
+				most <- high
+				return
+			case <-tick.C:
+				if n, err := Anon(pid); err == nil {
+					high = max(high, n)
+				}
+			}
+		}
+	}()
+	return func() int64 {
+		close(end)
+		return <-most
+	}
+}

@@ -31,6 +31,7 @@ import (
 	"syscall"
 
 	"urltree/bench/machine"
+	"urltree/bench/nginx"
 	"urltree/internal/walk"
 )
 
@@ -135,16 +136,16 @@ func layOut(ctx context.Context, folder string, packages []string) error {
 
 // walk finds out what can be reached.
 func (b *bench) walk(ctx context.Context) error {
-	s, err := b.serve(ctx)
+	s, err := nginx.Start(ctx, b.work, b.root, b.serverCPU)
 	if err != nil {
 		return err
 	}
-	b.seed = s.url
-	b.want, err = walk.Host(ctx, s.url)
-	if err = errors.Join(err, s.stop()); err != nil {
+	b.seed = s.URL
+	b.want, err = walk.Host(ctx, s.URL)
+	if err = errors.Join(err, s.Stop()); err != nil {
 		return err
 	}
-	b.files, _, err = s.served()
+	b.files, _, err = s.Served()
 	// A disk has room for the pages, rounded up to blocks, and for all that stands beside them.
 	b.size = 1 << 30
 	for name := range b.files {
@@ -162,15 +163,15 @@ func (b *bench) measure(ctx context.Context, t tool, kind string) (m measurement
 		return m, err
 	}
 	defer func() { err = errors.Join(err, d.remove()) }()
-	s, err := b.serve(ctx)
+	s, err := nginx.Start(ctx, b.work, b.root, b.serverCPU)
 	if err != nil {
 		return m, err
 	}
-	u, err := b.start(ctx, t, d, s.url)
-	if err = errors.Join(err, s.stop()); err != nil {
+	u, err := b.start(ctx, t, d, s.URL)
+	if err = errors.Join(err, s.Stop()); err != nil {
 		return m, err
 	}
-	files, requests, err := s.served()
+	files, requests, err := s.Served()
 	if err != nil {
 		return m, err
 	}
@@ -189,7 +190,7 @@ func (b *bench) measure(ctx context.Context, t tool, kind string) (m measurement
 	if !t.ours {
 		return m, nil
 	}
-	pages, err := listed(filepath.Join(d.path, "res.txt"), s.url)
+	pages, err := listed(filepath.Join(d.path, "res.txt"), s.URL)
 	if err != nil {
 		return m, err
 	}

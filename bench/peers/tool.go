@@ -131,7 +131,7 @@ func (b *bench) start(ctx context.Context, t tool, d *disk, url string) (u usage
 	if err := cmd.Start(); err != nil {
 		return u, err
 	}
-	peak := watch(cmd.Process.Pid)
+	peak := machine.Watch(cmd.Process.Pid)
 	err = cmd.Wait()
 	u.Wall = time.Since(begin).Seconds()
 	u.Peak = peak()
@@ -144,30 +144,4 @@ func (b *bench) start(ctx context.Context, t tool, d *disk, url string) (u usage
 	}
 	u.User, u.System = cmd.ProcessState.UserTime().Seconds(), cmd.ProcessState.SystemTime().Seconds()
 	return u, nil
-}
-
-// watch looks at the memory of a process ten times a second until peak is called, which gives the
-// most it has seen. The kernel's own peak counts what this program had when it forked.
-func watch(pid int) (peak func() int64) {
-	end, most := make(chan struct{}), make(chan int64)
-	go func() {
-		tick := time.NewTicker(100 * time.Millisecond)
-		defer tick.Stop()
-		var high int64
-		for {
-			select {
-			case <-end:
-				most <- high
-				return
-			case <-tick.C:
-				if n, err := machine.Anon(pid); err == nil {
-					high = max(high, n)
-				}
-			}
-		}
-	}()
-	return func() int64 {
-		close(end)
-		return <-most
-	}
 }

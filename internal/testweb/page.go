@@ -124,7 +124,11 @@ func (w *Web) links(n int) []int {
 		return to
 	}
 	r := newRandom(w.opts.Seed, uint64(n), 'l')
-	for range 5 + r.below(20) {
+	more := w.opts.Links
+	if more == 0 {
+		more = 5 + r.below(20)
+	}
+	for range more {
 		u := r.float()
 		m := int(float64(w.opts.Pages) * u * u * u)
 		if r.below(5) != 0 { // mostly to a neighbour on the same host

@@ -52,6 +52,7 @@ type Options struct {
 
 	MinSize int // bytes of an HTML body, at least what its links take; 0: 2 KiB
 	MaxSize int // 0: 30 KiB
+	Links   int // of a page of Linked, beside those to its children; 0: 5 to 24
 
 	Latency time.Duration // before each answer
 	Slow    float64       // share of pages that take ten times Latency

@@ -1,4 +1,6 @@
-package main
+// Package nginx serves a folder on a loopback address and tells what was asked for. It needs nginx,
+// taskset and, as nginx has it, root.
+package nginx
 
 import (
 	"bufio"
@@ -54,16 +56,18 @@ http {
 }
 `
 
-// A server is nginx with a log of its own.
-type server struct {
-	url string
+// A Server is nginx with a log of its own.
+type Server struct {
+	URL string // of the root
+
 	log string
 	cmd *exec.Cmd
 }
 
-// serve starts the server on a free port and waits until it listens.
-func (b *bench) serve(ctx context.Context) (*server, error) {
-	folder, err := os.MkdirTemp(b.work, "nginx-")
+// Start serves the folder root, an absolute path, on a free port, pinned to a core, and returns
+// when it listens. Its files lie in a new folder below work. The caller must Stop it.
+func Start(ctx context.Context, work, root string, core int) (*Server, error) {
+	folder, err := os.MkdirTemp(work, "nginx-")
 	if err != nil {
 		return nil, err
 	}
@@ -76,28 +80,29 @@ func (b *bench) serve(ctx context.Context) (*server, error) {
 		return nil, err
 	}
 	file := filepath.Join(folder, "nginx.conf")
-	if err := os.WriteFile(file, fmt.Appendf(nil, config, address, b.root), 0o644); err != nil {
+	if err := os.WriteFile(file, fmt.Appendf(nil, config, address, root), 0o644); err != nil {
 		return nil, err
 	}
-	s := &server{url: "http://" + address + "/", log: filepath.Join(folder, "served.log")}
-	s.cmd = exec.CommandContext(ctx, "taskset", "-c", strconv.Itoa(b.serverCPU), "nginx", "-p", folder, "-e", "error.log", "-c", file)
+	s := &Server{URL: "http://" + address + "/", log: filepath.Join(folder, "served.log")}
+	s.cmd = exec.CommandContext(ctx, "taskset", "-c", strconv.Itoa(core), "nginx", "-p", folder, "-e", "error.log", "-c", file)
 	s.cmd.Cancel = func() error { return s.cmd.Process.Signal(syscall.SIGTERM) }
 	s.cmd.WaitDelay = 10 * time.Second
 	s.cmd.Stderr = os.Stderr
 	if err := s.cmd.Start(); err != nil {
 		return nil, err
 	}
-	for range 500 {
+	for range 500 { // five seconds
 		if c, err := net.Dial("tcp", address); err == nil {
 			return s, c.Close()
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	return nil, errors.Join(fmt.Errorf("nginx does not listen; it said: %s", tail(filepath.Join(folder, "error.log"))), s.stop())
+	said, _ := os.ReadFile(filepath.Join(folder, "error.log"))
+	return nil, errors.Join(fmt.Errorf("nginx does not listen; it said: %s", said), s.Stop())
 }
 
-// stop ends the server, which writes the rest of its log.
-func (s *server) stop() error {
+// Stop ends the server, which writes the rest of its log.
+func (s *Server) Stop() error {
 	if err := s.cmd.Process.Signal(syscall.SIGQUIT); err != nil {
 		return fmt.Errorf("nginx: %w", err)
 	}
@@ -107,9 +112,9 @@ func (s *server) stop() error {
 	return nil
 }
 
-// served gives the files of HTML and text that were asked for and given, and the number of all
-// requests.
-func (s *server) served() (files map[string]bool, requests int, err error) {
+// Served gives the files of HTML and text that were asked for and given, each as its path from the
+// root, and the number of all requests. The server must have stopped.
+func (s *Server) Served() (files map[string]bool, requests int, err error) {
 	f, err := os.Open(s.log)
 	if err != nil {
 		return nil, 0, err

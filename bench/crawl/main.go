@@ -1,0 +1,261 @@
+// Crawl measures a crawl from end to end, and tells which part of it takes how much of a page: CPU
+// by stages, pages per second, allocations, system calls, bytes written, own memory.
+//
+//	make bench-crawl                                          # a made-up web, in a process of its own
+//	go run ./bench/crawl -corpus bin/_corpus/www              # real pages, from nginx
+//	go run ./bench/crawl -sync none -dir /dev/shm/bench-crawl
+//	go run ./bench/crawl -profile bin/crawl.prof              # then: go tool pprof bin/crawl.prof
+//
+// The crawler runs on one core, with -delay 0 and -per-host 5, its web on another. It runs twice:
+// with a CPU profile, whose samples are given to stages by the functions they were taken in; and,
+// where strace is installed, for the number of system calls, with fewer pages.
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"urltree/bench/machine"
+	"urltree/bench/nginx"
+)
+
+// The names of this program as a child: what it does is the argument behind.
+const (
+	roleServe = "serve-web"
+	roleCrawl = "crawl-web"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var err error
+	switch {
+	case len(os.Args) == 3 && os.Args[1] == roleServe:
+		err = serve(ctx, os.Args[2])
+	case len(os.Args) == 3 && os.Args[1] == roleCrawl:
+		err = crawl(ctx, os.Args[2])
+	default:
+		err = run(ctx)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench-crawl:", err)
+		os.Exit(1)
+	}
+}
+
+// A bench is what the flags say.
+type bench struct {
+	web       webOptions
+	corpus    string // real pages; "": a made-up web
+	sync      string
+	dir       string
+	cpu       int
+	serverCPU int
+	traced    int
+	profile   string
+}
+
+func run(ctx context.Context) (err error) {
+	var b bench
+	flag.IntVar(&b.web.Pages, "pages", 10_000, "`N` pages of the made-up web")
+	flag.IntVar(&b.web.Hosts, "hosts", 10, "and its `N` hosts")
+	flag.IntVar(&b.web.Size, "size", 24<<10, "`BYTES` of a page of it")
+	flag.IntVar(&b.web.Links, "links", 90, "`N` links of a page of it")
+	flag.StringVar(&b.corpus, "corpus", "", "crawl the pages below this `ROOT`, by nginx, instead; make test-real lays some out")
+	flag.StringVar(&b.sync, "sync", "full", "as of the crawler: full or none")
+	flag.StringVar(&b.dir, "dir", filepath.Join("bin", "bench-crawl"), "a `FOLDER` for tree and logs, which must not be there; removed at the end")
+	flag.IntVar(&b.cpu, "cpu", 0, "the `CORE` of the crawler")
+	flag.IntVar(&b.serverCPU, "server-cpu", 1, "the `CORE` of the web")
+	flag.IntVar(&b.traced, "traced", 2000, "`N` pages for the number of system calls; 0: do not count them")
+	flag.StringVar(&b.profile, "profile", "", "keep the CPU profile in this `FILE`")
+	file := flag.String("json", "", "write all figures to this `FILE`")
+	flag.Parse()
+	if b.sync != "full" && b.sync != "none" {
+		return fmt.Errorf("-sync %s: it is full or none", b.sync)
+	}
+	if b.dir, err = filepath.Abs(b.dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(b.dir), 0o755); err != nil {
+		return err
+	}
+	if err := os.Mkdir(b.dir, 0o755); err != nil {
+		return fmt.Errorf("-dir: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
+
+	profile := filepath.Join(b.dir, "cpu.prof")
+	result, err := b.measure(ctx, "profiled", 0, profile, nil)
+	if err != nil {
+		return err
+	}
+	r := report{Machine: machine.Here(), Web: "made up", Sync: b.sync, Result: result}
+	if b.corpus != "" {
+		r.Web = b.corpus
+	}
+	if r.Stages, err = stages(ctx, profile, result.CPU/float64(result.Pages)); err != nil {
+		return err
+	}
+	if b.profile != "" {
+		if err := os.Rename(profile, b.profile); err != nil {
+			return err
+		}
+	}
+	if b.traced > 0 {
+		if r.Calls, err = b.trace(ctx); err != nil {
+			return err
+		}
+	}
+	if err := r.write(os.Stdout); err != nil || *file == "" {
+		return err
+	}
+	text, err := json.MarshalIndent(r, "", "\t")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(*file, append(text, '\n'), 0o644)
+}
+
+// trace counts system calls. It gives none where strace is not installed.
+func (b *bench) trace(ctx context.Context) (map[string]float64, error) {
+	strace, err := exec.LookPath("strace")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "strace is not installed: no system calls")
+		return nil, nil
+	}
+	counts := filepath.Join(b.dir, "strace.txt")
+	result, err := b.measure(ctx, "traced", b.traced, "", []string{strace, "-f", "-c", "-o", counts})
+	if err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(counts)
+	if err != nil {
+		return nil, err
+	}
+	calls := map[string]float64{}
+	for line := range strings.Lines(string(text)) {
+		// % time, seconds, usecs/call, calls, errors where there are any, name
+		fields := strings.Fields(line)
+		if len(fields) < 5 || fields[len(fields)-1] == "total" {
+			continue
+		}
+		if n, err := strconv.Atoi(fields[3]); err == nil {
+			calls[fields[len(fields)-1]] = float64(n) / float64(result.Pages)
+		}
+	}
+	return calls, nil
+}
+
+// measure starts a web and crawls it once, up to so many pages if most is not 0.
+func (b *bench) measure(ctx context.Context, name string, most int, profile string, under []string) (r crawlResult, err error) {
+	o := crawlOptions{Tree: filepath.Join(b.dir, name), NoSync: b.sync == "none", Profile: profile, Pages: int64(most)}
+	if err := os.Mkdir(o.Tree, 0o755); err != nil {
+		return r, err
+	}
+	var stop func() error
+	if b.corpus == "" {
+		o.Seeds, stop, err = b.startWeb(ctx)
+	} else {
+		o.Seeds, stop, err = b.startNginx(ctx)
+	}
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	arg, err := json.Marshal(o)
+	if err != nil {
+		return r, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return r, err
+	}
+	args := append([]string{"-c", strconv.Itoa(b.cpu)}, under...)
+	cmd := exec.CommandContext(ctx, "taskset", append(args, self, roleCrawl, string(arg))...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 30 * time.Second
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, os.Stderr
+	if err := cmd.Start(); err != nil {
+		return r, err
+	}
+	peak := machine.Watch(cmd.Process.Pid)
+	err = cmd.Wait()
+	most64 := peak()
+	if err != nil {
+		return r, fmt.Errorf("%s: %w", name, err)
+	}
+	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+		return r, err
+	}
+	r.Anon = most64
+	return r, nil
+}
+
+// startWeb starts the made-up web in a process of its own, and gives its seeds.
+func (b *bench) startWeb(ctx context.Context) (seeds []string, stop func() error, err error) {
+	arg, err := json.Marshal(b.web)
+	if err != nil {
+		return nil, nil, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, nil, err
+	}
+	cmd := exec.CommandContext(ctx, "taskset", "-c", strconv.Itoa(b.serverCPU), self, roleServe, string(arg))
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe() // it serves until this ends
+	if err != nil {
+		return nil, nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, nil, err
+	}
+	stop = func() error {
+		_ = in.Close()
+		_, _ = io.Copy(io.Discard, out)
+		return cmd.Wait()
+	}
+	line, err := bufio.NewReader(out).ReadBytes('\n')
+	if err == nil {
+		err = json.Unmarshal(line, &seeds)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("the web said nothing: %w", err), stop())
+	}
+	return seeds, stop, nil
+}
+
+func (b *bench) startNginx(ctx context.Context) (seeds []string, stop func() error, err error) {
+	root, err := filepath.Abs(b.corpus)
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, err := os.Stat(filepath.Join(root, "index.html")); err != nil {
+		return nil, nil, fmt.Errorf("-corpus: %w", err)
+	}
+	s, err := nginx.Start(ctx, b.dir, root, b.serverCPU)
+	if err != nil {
+		return nil, nil, err
+	}
+	return []string{s.URL}, s.Stop, nil
+}
