@@ -1,7 +1,7 @@
 # Everything that is built or checked has one target here; `make` alone builds.
 #
 #   build      bin/crawler, static            install  the same, into $(go env GOBIN)
-#   test       all tests with the race detector
+#   test       all tests with the race detector; then what a page costs, without it
 #   race       the short tests again on 1, 2 and 8 threads, to shake the schedules
 #   lint       vet, staticcheck, gofumpt: prints nothing when all is well
 #   fuzz       every fuzz target for FUZZTIME
@@ -37,6 +37,7 @@ install:
 
 test:
 	go test -race -timeout 20m ./...
+	go test -count=1 -run '^TestCost' -timeout 5m ./bench/stages
 
 race:
 	go test -race -short -count=1 -cpu 1,2,8 -timeout 20m ./...

@@ -287,6 +287,13 @@ func (x *Index) Relinked() error {
 	return x.db.Update(func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Delete(keyRelink) })
 }
 
+// Written gives the pages, of the system's page size, that transactions have written to the file
+// since Open.
+func (x *Index) Written() int64 {
+	stats := x.db.Stats()
+	return stats.TxStats.GetPageAlloc() / int64(x.db.Info().PageSize)
+}
+
 // Filter gives the seen filter: crawlers may drop a link that is Known to it.
 func (x *Index) Filter() *seen.Filter { return x.filter }
 

@@ -1,0 +1,171 @@
+package stages
+
+import (
+	"bytes"
+	"io"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+
+	"urltree/crawler"
+	"urltree/crawler/extract/scan"
+	"urltree/crawler/scope"
+	"urltree/internal/faultfs"
+	"urltree/iut"
+)
+
+// What a page of a handbook may cost: 15 % more than it did when the figure was last renewed.
+//
+// To renew them run the second command of the package comment, which prints what is measured. A
+// figure that has become smaller is renewed as well, or the next growth goes unseen. One that has
+// to become larger is a decision: its commit says why.
+var most = struct {
+	allocations  float64 // of a page, in a crawl from end to end
+	calls        float64 // of the file system seam, of a page: make a folder, open, write, close
+	bytes        float64 // written of a page: content, source.txt, index, results, the request
+	indexPages   float64 // of the index, each of 4 KiB, that 1,000 pages of the web write
+	indexAllocs  float64 // allocations of the index, of a page
+	scannerLeast float64 // how many times quicker the scanner is than the tokenizer: less than half of what was measured
+}{
+	allocations:  510,    // 443
+	calls:        7.5,    // 7.05: one more of each page shows
+	bytes:        34_500, // 29,900
+	indexPages:   348,    // 302
+	indexAllocs:  72,     // 63
+	scannerLeast: 3,      // 7.4
+}
+
+// TestCostOfCrawl crawls a handbook from end to end.
+func TestCostOfCrawl(t *testing.T) {
+	skipRaced(t)
+	const pages = 1500
+	h := serveHandbook(t, pages)
+	dir := t.TempDir()
+	tree := filepath.Join(dir, "iut")
+	if err := mkdir(tree); err != nil {
+		t.Fatal(err)
+	}
+	disk, err := iut.OpenDisk(tree, iut.SyncNone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer disk.Close()
+	count := faultfs.Count(disk)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	written := bytesWritten(t)
+	result, err := crawler.Run(t.Context(), crawler.Options{
+		Tree: tree, Output: filepath.Join(dir, "res.txt"), Seeds: []string{h.url}, Scope: scope.Host,
+		Delay: -1, PerHost: 5, NoSync: true, FlushInterval: time.Hour, FS: count,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	written = bytesWritten(t) - written - h.written.Load()
+	if result.Run.Stored != pages {
+		t.Fatalf("%d pages stored, want %d", result.Run.Stored, pages)
+	}
+	calls := 0
+	for _, call := range count.Calls() {
+		if !strings.HasPrefix(call, "sync") { // these are of a flush
+			calls++
+		}
+	}
+	guard(t, "calls of the file system seam, of a page", float64(calls)/pages, most.calls)
+	guard(t, "bytes written of a page", float64(written)/pages, most.bytes)
+	guard(t, "allocations of a page", float64(after.Mallocs-before.Mallocs)/pages, most.allocations)
+}
+
+// skipRaced: the race detector lets pools forget, and is slow enough for another number of commits.
+func skipRaced(t *testing.T) {
+	if raced {
+		t.Skip("costs are looked at without the race detector: make test does both")
+	}
+}
+
+// guard compares what was measured of a page with what it may be.
+func guard(t *testing.T, what string, is, most float64) {
+	t.Helper()
+	if is > most {
+		t.Errorf("%s: %.2f, at most %.2f", what, is, most)
+		return
+	}
+	t.Logf("%s: %.2f, at most %.2f", what, is, most)
+}
+
+// TestCostOfIndex commits a handbook of 6,000 pages, a thousand at a time.
+func TestCostOfIndex(t *testing.T) {
+	skipRaced(t)
+	c := newCommits(t, 1000)
+	var before, after runtime.MemStats
+	pages := c.index.Written()
+	runtime.ReadMemStats(&before)
+	for range 6 {
+		c.next(t)
+	}
+	runtime.ReadMemStats(&after)
+	guard(t, "pages of the index, for 1,000 of the web", 1000*float64(c.index.Written()-pages)/float64(c.n), most.indexPages)
+	guard(t, "allocations of the index, of a page", float64(after.Mallocs-before.Mallocs)/float64(c.n), most.indexAllocs)
+}
+
+// TestCostOfScanning: the scanner beside the tokenizer, on the same pages in the same process.
+func TestCostOfScanning(t *testing.T) {
+	skipRaced(t)
+	pages := realPages(t)
+	took := func(read func([]byte) int) time.Duration {
+		start := time.Now()
+		for _, p := range pages {
+			if n := read(p.body); n != len(p.refs) {
+				t.Fatalf("%s: %d links, want %d", p.url, n, len(p.refs))
+			}
+		}
+		return time.Since(start)
+	}
+	scanner, tokenizer := time.Hour, time.Hour
+	for range 200 { // the machine may have something else to do; the least is what it takes
+		scanner, tokenizer = min(scanner, took(countLinks)), min(tokenizer, took(countTokens))
+	}
+	if ratio := float64(tokenizer) / float64(scanner); ratio < most.scannerLeast {
+		t.Errorf("the scanner is %.1f times quicker than the tokenizer (%v, %v), at least %.1f", ratio, scanner, tokenizer, most.scannerLeast)
+	} else {
+		t.Logf("the scanner is %.1f times quicker than the tokenizer (%v, %v), at least %.1f", ratio, scanner, tokenizer, most.scannerLeast)
+	}
+}
+
+// countLinks counts the links of a page by the scanner.
+func countLinks(page []byte) (n int) {
+	for s := scan.New(links, page, true); s.Next() == scan.Start; {
+		if _, ok := s.Attr(0); ok {
+			n++
+		}
+	}
+	return n
+}
+
+// countTokens does the same by the tokenizer.
+func countTokens(page []byte) (n int) {
+	z := html.NewTokenizer(bytes.NewReader(page))
+	for {
+		switch z.Next() {
+		case html.ErrorToken:
+			if z.Err() != io.EOF {
+				panic(z.Err())
+			}
+			return n
+		case html.StartTagToken, html.SelfClosingTagToken:
+			name, more := z.TagName()
+			isLink := string(name) == "a" || string(name) == "area"
+			for isLink && more {
+				var key []byte
+				if key, _, more = z.TagAttr(); string(key) == "href" {
+					n++
+				}
+			}
+		}
+	}
+}

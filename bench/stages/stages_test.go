@@ -1,0 +1,227 @@
+package stages
+
+import (
+	"crypto/sha256"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"urltree/buffer"
+	"urltree/crawler/extract"
+	"urltree/crawler/fetch"
+	"urltree/crawler/frontier"
+	"urltree/crawler/robots"
+	"urltree/crawler/scope"
+	"urltree/crawler/weburl"
+	"urltree/iut"
+	"urltree/storage"
+)
+
+// The time of each benchmark is that of one page.
+
+// BenchmarkFetch asks for pages over one connection; what the server takes, which is little, is in it.
+func BenchmarkFetch(b *testing.B) {
+	h := serveHandbook(b, 100)
+	c := fetch.New(fetch.Options{Guard: func(string, string) bool { return true }})
+	b.Cleanup(c.Close)
+	b.ReportAllocs()
+	b.SetBytes(pageSize)
+	for b.Loop() {
+		res, err := c.Get(b.Context(), h.url, fetch.Request{})
+		if err != nil || res.Body.Len() != pageSize {
+			b.Fatal(res, err)
+		}
+		res.Body.Release()
+	}
+}
+
+// BenchmarkFindLinks reads pages that people have written: for links alone, by the scanner and by
+// the tokenizer that it stands in for; and for all that a crawl wants of a page, its links' URLs
+// and metadata with them.
+func BenchmarkFindLinks(b *testing.B) {
+	pages := realPages(b)
+	for _, bb := range []struct {
+		name string
+		read func(p *realPage) int
+	}{
+		{"scanner", func(p *realPage) int { return countLinks(p.body) }},
+		{"tokenizer", func(p *realPage) int { return countTokens(p.body) }},
+		{"all", func(p *realPage) int {
+			return len(extract.Parse(extract.Facts{URL: p.url, Media: "text/html"}, p.body, extract.Options{}).Links)
+		}},
+	} {
+		b.Run(bb.name, func(b *testing.B) {
+			b.ReportAllocs()
+			bytes, n := 0, 0
+			for i := 0; b.Loop(); i++ {
+				p := &pages[i%len(pages)]
+				n += bb.read(p)
+				bytes += len(p.body)
+			}
+			if n < 50*b.N {
+				b.Fatalf("%d links", n)
+			}
+			b.SetBytes(int64(bytes / b.N))
+		})
+	}
+}
+
+// BenchmarkResolve makes canonical URLs of the links of a page.
+func BenchmarkResolve(b *testing.B) {
+	pages := realPages(b)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		p := &pages[i%len(pages)]
+		base, err := weburl.NewBase(p.url)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, ref := range p.refs {
+			if _, err := base.Resolve(ref); err != nil {
+				b.Fatal(ref, err)
+			}
+		}
+	}
+}
+
+// BenchmarkSeen asks the filter for the links of a page, which are known but for one.
+func BenchmarkSeen(b *testing.B) {
+	c := newCommits(b, 1000)
+	filter := c.index.Filter()
+	urls := make([]string, pageLinks)
+	for i := range urls {
+		urls[i] = origin + path(c.size-pageLinks+1+i)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		for _, url := range urls {
+			filter.Lookup(filter.Fingerprint(url))
+		}
+	}
+}
+
+// BenchmarkTree stores pages, and syncs a thousand at a time.
+func BenchmarkTree(b *testing.B) {
+	body := realPages(b)[0].body
+	for _, bb := range []struct {
+		name string
+		mode iut.Sync
+	}{{"sync none", iut.SyncNone}, {"sync full", iut.SyncFull}} {
+		b.Run(bb.name, func(b *testing.B) {
+			tree, err := iut.Open(filepath.Join(b.TempDir(), "iut"), iut.Options{Sync: bb.mode, Identity: &iut.Identity{Canonical: "1", Partition: "host"}})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer tree.Close()
+			p := iut.Page{Body: body, Facts: iut.Facts{Source: storage.Seed, Page: storage.Page{
+				Time: 1_800_000_000, Status: 200, Bytes: int64(len(body)), Digest: sha256.Sum256(body), Media: "text/html", Flags: "-",
+			}}}
+			b.ReportAllocs()
+			for n := 0; b.Loop(); n++ {
+				p.URL = origin + path(n)
+				if _, err := tree.Store(&p); err != nil {
+					b.Fatal(err)
+				}
+				if n%1000 == 999 {
+					if err := tree.Sync(); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkDigest: the SHA-256 of a page. Metadata are found with the links.
+func BenchmarkDigest(b *testing.B) {
+	body := make([]byte, pageSize)
+	b.SetBytes(pageSize)
+	for b.Loop() {
+		sha256.Sum256(body)
+	}
+}
+
+// BenchmarkIndex commits pages and their new links, a thousand pages at a time.
+func BenchmarkIndex(b *testing.B) {
+	c := newCommits(b, 1000)
+	b.ReportAllocs()
+	for n := 0; b.Loop(); n++ {
+		if n%c.size == 0 {
+			b.StopTimer()
+			set := c.set()
+			b.StartTimer()
+			c.commit(b, set)
+		}
+	}
+}
+
+// noStore is the frontier's view of an index that has nothing besides.
+type noStore struct{}
+
+func (noStore) Refill(string, time.Time, int, func(string) bool) ([]storage.Row, error) {
+	return nil, nil
+}
+func (noStore) NextDue(string, func(string) bool) (int64, error)         { return 0, nil }
+func (noStore) NextHosts(string, int) ([]storage.HostRow, uint64, error) { return nil, 0, nil }
+func (noStore) Sitemaps(string, time.Time, int, func(string) bool) ([]storage.Sitemap, int64, error) {
+	return nil, 0, nil
+}
+
+// BenchmarkRest: what a page and its links pass besides.
+func BenchmarkRest(b *testing.B) {
+	b.Run("frontier", func(b *testing.B) {
+		f, err := frontier.New(frontier.Options{Store: noStore{}, Batch: 1})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportAllocs()
+		for n := uint64(1); b.Loop(); n++ {
+			f.Add([]storage.Row{{URL: origin + "/page", Source: storage.Seed, Range: storage.Now, Seq: n}}, n)
+			loans, err := f.Take(b.Context(), 1)
+			if err != nil || len(loans) != 1 {
+				b.Fatal(len(loans), err)
+			}
+			now := time.Now()
+			f.Answered(loans[0], frontier.Answer{Start: now, End: now})
+			row := loans[0].Rows[0]
+			f.Return(loans[0], nil)
+			f.Done([]frontier.Done{{Row: row}}, nil)
+		}
+	})
+	b.Run("robots", func(b *testing.B) {
+		rules := robots.Parse([]byte("User-agent: *\nDisallow: /private/\nDisallow: /*.cgi$\n"), "urltree")
+		for b.Loop() {
+			if ok, _ := rules.Allowed(path(7)); !ok {
+				b.Fatal("not allowed")
+			}
+		}
+	})
+	b.Run("scope", func(b *testing.B) {
+		s := scope.New(scope.Options{Mode: scope.Host})
+		s.AddSeed(origin + "/")
+		for b.Loop() {
+			for n := range pageLinks {
+				if !s.Admits((origin + "/handbook/page.html")[:30+n%8]) {
+					b.Fatal("not admitted")
+				}
+			}
+		}
+	})
+	b.Run("buffer", func(b *testing.B) {
+		buf := buffer.New(buffer.Options[int]{Size: 1000, Weight: func(int) int64 { return pageSize }, Bytes: 1000 * pageSize})
+		b.ReportAllocs()
+		for n := 0; b.Loop(); n++ {
+			if err := buf.Add(b.Context(), n); err != nil {
+				b.Fatal(err)
+			}
+			if n%1000 == 999 {
+				batch, err := buf.Take(b.Context())
+				if err != nil {
+					b.Fatal(err)
+				}
+				batch.Done()
+			}
+		}
+		buf.Close()
+	})
+}
