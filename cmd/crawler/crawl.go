@@ -73,6 +73,11 @@ func (c *command) run(ctx context.Context, opts crawler.Options) (crawler.Result
 	if err := probe(opts.Output); err != nil {
 		return crawler.Result{}, err
 	}
+	stopProfiles, err := serveProfiles(c.flags.pprof)
+	if err != nil {
+		return crawler.Result{}, err
+	}
+	defer stopProfiles()
 	show := newProgress(c.stderr, c.flags.quiet)
 	defer show.close()
 	opts.Progress = show.update

@@ -19,6 +19,7 @@ type flags struct {
 	scope   string
 	sync    string
 	format  string
+	pprof   string
 	depth   int64 // -1: no limit
 	quiet   bool
 	verbose bool
@@ -146,6 +147,7 @@ func (f *flags) crawl() []group {
 			flag("quiet", toggle{&f.quiet}, "print errors only"),
 			flag("verbose", toggle{&f.verbose}, "print a line per outcome: URL, outcome, status, bytes, ms"),
 			flag("log-format", choice{&f.format, []string{"text", "json"}}, "the `FORMAT` of log lines on standard error: text or json"),
+			flag("pprof", listenAddress{&f.pprof}, "serve Go's profiles at http://`ADDR`/debug/pprof/ while it runs; a port alone is one of 127.0.0.1"),
 		}},
 		{"How much at a time", []cli.Flag{
 			flag("crawlers", number{p: &f.crawlers, least: 1}, "`N` crawlers; crawler i uses buffer i mod -buffers"),
