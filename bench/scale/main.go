@@ -2,6 +2,7 @@
 // crawl grows: a table and two pictures.
 //
 //	go run ./bench/scale -pages 300000 -hosts 50 -out bin/scale-50
+//	go run ./bench/scale -pages 60000 -hosts 500 -latency 200ms -cpu 0 -server-cpu 1 -every 1s -- -crawlers 64 -downloads 8
 //
 // It needs the program synthweb, made from the folder that -web names (default $SHARED/synthweb).
 // The crawler is the built command, asked through its socket; its CPU time and its own memory
@@ -47,9 +48,13 @@ type sample struct {
 func run() error {
 	pages := flag.Int64("pages", 300_000, "pages to store")
 	hosts := flag.Int("hosts", 50, "hosts of the web")
-	web := flag.String("web", filepath.Join(os.Getenv("SHARED"), "synthweb"), "the folder of synthweb")
+	source := flag.String("web", filepath.Join(os.Getenv("SHARED"), "synthweb"), "the folder of synthweb")
 	out := flag.String("out", filepath.Join("bin", "scale"), "the folder for tree, table and pictures; must not be there")
 	every := flag.Duration("every", 2*time.Second, "between two samples")
+	latency := flag.Duration("latency", 0, "how long the web waits before each answer")
+	tiny := flag.Bool("tiny", true, "pages of 2 KB; otherwise of 41 KB on average")
+	cpu := flag.Int("cpu", -1, "the core of the crawler; negative: any")
+	serverCPU := flag.Int("server-cpu", -1, "the core of the web; negative: any")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -65,26 +70,35 @@ func run() error {
 	}
 	for _, build := range [][]string{
 		{"go", "build", "-o", filepath.Join(folder, "crawler"), "./cmd/crawler"},
-		{"go", "build", "-C", *web, "-o", filepath.Join(folder, "synthweb"), "."},
+		{"go", "build", "-C", *source, "-o", filepath.Join(folder, "synthweb"), "."},
 	} {
 		if text, err := exec.CommandContext(ctx, build[0], build[1:]...).CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w: %s", strings.Join(build, " "), err, text)
 		}
 	}
-	seed, err := serve(ctx, folder, *hosts)
+	web := []string{filepath.Join(folder, "synthweb"), "-infinite", "-hosts", strconv.Itoa(*hosts), "-latency", latency.String(), fmt.Sprintf("-tiny=%t", *tiny)}
+	seed, err := serve(ctx, pinned(*serverCPU, web))
 	if err != nil {
 		return err
 	}
-	samples, err := crawl(ctx, folder, seed, *pages, *every, flag.Args())
+	samples, err := crawl(ctx, *cpu, folder, seed, *pages, *every, flag.Args())
 	if err != nil {
 		return err
 	}
-	return report(folder, samples, *hosts)
+	return report(folder, samples, fmt.Sprintf("%d hosts, latency %v, -tiny=%t, -delay 0 %s", *hosts, *latency, *tiny, strings.Join(flag.Args(), " ")))
+}
+
+// pinned gives a command that runs on one core, or on any if it is negative.
+func pinned(core int, command []string) []string {
+	if core < 0 {
+		return command
+	}
+	return append([]string{"taskset", "-c", strconv.Itoa(core)}, command...)
 }
 
 // serve starts the web until ctx ends, and gives a seed.
-func serve(ctx context.Context, folder string, hosts int) (string, error) {
-	cmd := exec.CommandContext(ctx, filepath.Join(folder, "synthweb"), "-infinite", "-tiny", "-hosts", strconv.Itoa(hosts))
+func serve(ctx context.Context, command []string) (string, error) {
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	output, err := cmd.StderrPipe()
@@ -107,14 +121,14 @@ func serve(ctx context.Context, folder string, hosts int) (string, error) {
 }
 
 // crawl runs the command until it has stored so many pages, and looks at it now and then.
-func crawl(ctx context.Context, folder, seed string, pages int64, every time.Duration, more []string) ([]sample, error) {
+func crawl(ctx context.Context, cpu int, folder, seed string, pages int64, every time.Duration, more []string) ([]sample, error) {
 	tree := filepath.Join(folder, "iut")
-	args := append([]string{
-		"-quiet", "-tree", tree, "-output", filepath.Join(folder, "res.txt"), "-allow-private", "-delay", "0",
+	command := append(pinned(cpu, []string{
+		filepath.Join(folder, "crawler"), "-quiet", "-tree", tree, "-output", filepath.Join(folder, "res.txt"), "-allow-private", "-delay", "0",
 		"-max-pages", strconv.FormatInt(pages, 10),
 		"-budget-host", "0", "-budget-prefix", "0", "-budget-query", "0", "-budget-repeat", "0", "-budget-depth", "0", "-max-held", "0",
-	}, more...)
-	cmd := exec.CommandContext(ctx, filepath.Join(folder, "crawler"), append(args, seed)...)
+	}), append(more, seed)...)
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
@@ -166,13 +180,13 @@ func look(ctx context.Context, pid int, tree string) (s sample, err error) {
 }
 
 // report writes the table and the pictures.
-func report(folder string, samples []sample, hosts int) error {
+func report(folder string, samples []sample, what string) error {
 	if len(samples) < 10 {
 		return fmt.Errorf("%d samples are too few", len(samples))
 	}
 	last := samples[len(samples)-1]
 	var b strings.Builder
-	fmt.Fprintf(&b, "%v: small pages of %d hosts, -delay 0\n\n", machine.Here(), hosts)
+	fmt.Fprintf(&b, "%v: %s\n\n", machine.Here(), what)
 	fmt.Fprintf(&b, "| pages | URLs known | CPU µs/page | pages/s | RssAnon MiB |\n|---|---|---|---|---|\n")
 	cost := plot.Series{Name: "CPU"}
 	memory := plot.Series{Name: "RssAnon"}
