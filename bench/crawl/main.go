@@ -3,7 +3,7 @@
 //
 //	make bench-crawl                                          # a made-up web, in a process of its own
 //	go run ./bench/crawl -corpus bin/_corpus/www              # real pages, from nginx
-//	go run ./bench/crawl -sync none -dir /dev/shm/bench-crawl
+//	go run ./bench/crawl -disk ext4                           # or tmpfs: a new one for each crawl (root)
 //	go run ./bench/crawl -profile bin/crawl.prof              # then: go tool pprof bin/crawl.prof
 //
 // The crawler runs on one core, with -delay 0 and -per-host 5, its web on another. It runs twice:
@@ -29,6 +29,7 @@ import (
 	"syscall"
 	"time"
 
+	"urltree/bench/disk"
 	"urltree/bench/machine"
 	"urltree/bench/nginx"
 )
@@ -57,11 +58,15 @@ func main() {
 	}
 }
 
+// diskSize is in bytes; they take room as they are written.
+const diskSize = 16 << 30
+
 // A bench is what the flags say.
 type bench struct {
 	web       webOptions
 	corpus    string // real pages; "": a made-up web
 	sync      string
+	disk      string // "": what -dir lies on
 	dir       string
 	cpu       int
 	serverCPU int
@@ -77,6 +82,7 @@ func run(ctx context.Context) (err error) {
 	flag.IntVar(&b.web.Links, "links", 90, "`N` links of a page of it")
 	flag.StringVar(&b.corpus, "corpus", "", "crawl the pages below this `ROOT`, by nginx, instead; make test-real lays some out")
 	flag.StringVar(&b.sync, "sync", "full", "as of the crawler: full or none")
+	flag.StringVar(&b.disk, "disk", "", "crawl onto a new `DISK`, ext4 or tmpfs, which nobody else writes to; otherwise onto that of -dir")
 	flag.StringVar(&b.dir, "dir", filepath.Join("bin", "bench-crawl"), "a `FOLDER` for tree and logs, which must not be there; removed at the end")
 	flag.IntVar(&b.cpu, "cpu", 0, "the `CORE` of the crawler")
 	flag.IntVar(&b.serverCPU, "server-cpu", 1, "the `CORE` of the web")
@@ -103,7 +109,10 @@ func run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	r := report{Machine: machine.Here(), Web: "made up", Sync: b.sync, Result: result}
+	r := report{Machine: machine.Here(), Web: "made up", Sync: b.sync, Disk: b.disk, Result: result}
+	if b.disk == "" {
+		r.Disk = "in use"
+	}
 	if b.corpus != "" {
 		r.Web = b.corpus
 	}
@@ -163,7 +172,16 @@ func (b *bench) trace(ctx context.Context) (map[string]float64, error) {
 // measure starts a web and crawls it once, up to so many pages if most is not 0.
 func (b *bench) measure(ctx context.Context, name string, most int, profile string, under []string) (r crawlResult, err error) {
 	o := crawlOptions{Tree: filepath.Join(b.dir, name), NoSync: b.sync == "none", Profile: profile, Pages: int64(most)}
-	if err := os.Mkdir(o.Tree, 0o755); err != nil {
+	if b.disk == "" {
+		err = os.Mkdir(o.Tree, 0o755)
+	} else {
+		var d *disk.Disk
+		if d, err = disk.New(ctx, b.dir, b.disk, diskSize); err == nil {
+			defer func() { err = errors.Join(err, d.Remove()) }()
+			o.Tree = d.Path
+		}
+	}
+	if err != nil {
 		return r, err
 	}
 	var stop func() error

@@ -30,6 +30,7 @@ import (
 	"strings"
 	"syscall"
 
+	"urltree/bench/disk"
 	"urltree/bench/machine"
 	"urltree/bench/nginx"
 	"urltree/internal/walk"
@@ -100,11 +101,11 @@ func run() (err error) {
 	fmt.Fprintf(os.Stderr, "%d pages can be reached, in %d files\n", len(b.want.Pages), len(b.files))
 	r := report{Machine: machine.Here(), Pages: len(b.want.Pages), Files: len(b.files)}
 	for n := range *runs {
-		for _, disk := range strings.Split(*disks, ",") {
+		for _, kind := range strings.Split(*disks, ",") {
 			for _, t := range tools {
-				m, err := b.measure(ctx, t, disk)
+				m, err := b.measure(ctx, t, kind)
 				if err != nil {
-					return fmt.Errorf("%s on %s: %w", t.name, disk, err)
+					return fmt.Errorf("%s on %s: %w", t.name, kind, err)
 				}
 				m.Run = n + 1
 				fmt.Fprintf(os.Stderr, "%v\n", m)
@@ -158,11 +159,11 @@ func (b *bench) walk(ctx context.Context) error {
 
 // measure lets a tool crawl everything, onto a new disk.
 func (b *bench) measure(ctx context.Context, t tool, kind string) (m measurement, err error) {
-	d, err := newDisk(ctx, b.work, kind, b.size)
+	d, err := disk.New(ctx, b.work, kind, b.size)
 	if err != nil {
 		return m, err
 	}
-	defer func() { err = errors.Join(err, d.remove()) }()
+	defer func() { err = errors.Join(err, d.Remove()) }()
 	s, err := nginx.Start(ctx, b.work, b.root, b.serverCPU)
 	if err != nil {
 		return m, err
@@ -185,12 +186,12 @@ func (b *bench) measure(ctx context.Context, t tool, kind string) (m measurement
 	}
 	m.Missing = len(b.files) - m.Files
 	if m.Files == 0 {
-		return m, fmt.Errorf("it has found nothing; it said: %s", tail(filepath.Join(d.path, logName)))
+		return m, fmt.Errorf("it has found nothing; it said: %s", tail(filepath.Join(d.Path, logName)))
 	}
 	if !t.ours {
 		return m, nil
 	}
-	pages, err := listed(filepath.Join(d.path, "res.txt"), s.URL)
+	pages, err := listed(filepath.Join(d.Path, "res.txt"), s.URL)
 	if err != nil {
 		return m, err
 	}

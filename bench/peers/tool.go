@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"urltree/bench/disk"
 	"urltree/bench/machine"
 )
 
@@ -29,7 +30,7 @@ type tool struct {
 	ours  bool
 	cores int
 	may   []int // exit codes of a complete crawl beside 0
-	args  func(d *disk, url string) []string
+	args  func(d *disk.Disk, url string) []string
 }
 
 // tools gives those that are installed, of a list of names.
@@ -56,17 +57,17 @@ func (b *bench) tools(ctx context.Context, names []string) (list []tool, err err
 			}
 		case name == "wget2":
 			t.may = []int{8} // something gave an error, such as 404
-			t.args = func(d *disk, url string) []string {
-				return []string{"-q", "-r", "-l", "inf", "--max-threads=5", "--robots=off", "-R", unwanted, "-P", d.path, url}
+			t.args = func(d *disk.Disk, url string) []string {
+				return []string{"-q", "-r", "-l", "inf", "--max-threads=5", "--robots=off", "-R", unwanted, "-P", d.Path, url}
 			}
 		case name == "wget":
 			t.may = []int{8}
-			t.args = func(d *disk, url string) []string {
-				return []string{"-q", "-r", "-l", "inf", "-e", "robots=off", "-R", unwanted, "-P", d.path, url}
+			t.args = func(d *disk.Disk, url string) []string {
+				return []string{"-q", "-r", "-l", "inf", "-e", "robots=off", "-R", unwanted, "-P", d.Path, url}
 			}
 		case name == "httrack":
-			t.args = func(d *disk, url string) []string {
-				args := []string{url, "-O", d.path, "-q", "-s0", "-c5", "-%c10000", "-A1000000000", "--disable-security-limits", "-I0", "-r9999"}
+			t.args = func(d *disk.Disk, url string) []string {
+				args := []string{url, "-O", d.Path, "-q", "-s0", "-c5", "-%c10000", "-A1000000000", "--disable-security-limits", "-I0", "-r9999"}
 				for suffix := range strings.SplitSeq(unwanted, ",") {
 					args = append(args, "-*."+suffix)
 				}
@@ -89,14 +90,14 @@ func (b *bench) tools(ctx context.Context, names []string) (list []tool, err err
 	return list, nil
 }
 
-func (b *bench) crawlerArgs(d *disk, url string) []string {
+func (b *bench) crawlerArgs(d *disk.Disk, url string) []string {
 	sync := "full"
-	if d.kind == "tmpfs" {
+	if d.Kind == "tmpfs" {
 		sync = "none"
 	}
 	args := []string{
 		"-quiet", "-scope", "host", "-delay", "0", "-per-host", "5", "-sync", sync,
-		"-tree", filepath.Join(d.path, "iut"), "-output", filepath.Join(d.path, "res.txt"),
+		"-tree", filepath.Join(d.Path, "iut"), "-output", filepath.Join(d.Path, "res.txt"),
 	}
 	return append(append(args, b.more...), url)
 }
@@ -111,14 +112,14 @@ type usage struct {
 }
 
 // start runs a tool on its core to the end.
-func (b *bench) start(ctx context.Context, t tool, d *disk, url string) (u usage, err error) {
+func (b *bench) start(ctx context.Context, t tool, d *disk.Disk, url string) (u usage, err error) {
 	cores := strconv.Itoa(b.toolCPU)
 	if t.cores == 2 {
 		cores += "," + strconv.Itoa(b.serverCPU)
 	}
 	args := t.args(d, url)
-	u.Command = strings.NewReplacer(d.path, "DIR", url, "URL").Replace(t.name + " " + strings.Join(args, " "))
-	said, err := os.Create(filepath.Join(d.path, logName))
+	u.Command = strings.NewReplacer(d.Path, "DIR", url, "URL").Replace(t.name + " " + strings.Join(args, " "))
+	said, err := os.Create(filepath.Join(d.Path, logName))
 	if err != nil {
 		return u, err
 	}
@@ -126,7 +127,7 @@ func (b *bench) start(ctx context.Context, t tool, d *disk, url string) (u usage
 	cmd := exec.CommandContext(ctx, "taskset", append([]string{"-c", cores, t.path}, args...)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 30 * time.Second
-	cmd.Dir, cmd.Stdout, cmd.Stderr = d.path, said, said
+	cmd.Dir, cmd.Stdout, cmd.Stderr = d.Path, said, said
 	begin := time.Now()
 	if err := cmd.Start(); err != nil {
 		return u, err
