@@ -100,8 +100,25 @@ func run() (err error) {
 	}
 	fmt.Fprintf(os.Stderr, "%d pages can be reached, in %d files\n", len(b.want.Pages), len(b.files))
 	r := report{Machine: machine.Here(), Pages: len(b.want.Pages), Files: len(b.files)}
-	for n := range *runs {
-		for _, kind := range strings.Split(*disks, ",") {
+	err = b.rounds(ctx, &r, tools, strings.Split(*disks, ","), *runs)
+	if len(r.Runs) == 0 {
+		return err
+	}
+	r.sum() // of what there is, also if a tool or somebody has ended it
+	if err := errors.Join(err, r.write(os.Stdout)); err != nil || *file == "" {
+		return err
+	}
+	text, err := json.MarshalIndent(r, "", "\t")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(*file, append(text, '\n'), 0o644)
+}
+
+// rounds lets each tool run once on each disk, then again.
+func (b *bench) rounds(ctx context.Context, r *report, tools []tool, disks []string, runs int) error {
+	for n := range runs {
+		for _, kind := range disks {
 			for _, t := range tools {
 				m, err := b.measure(ctx, t, kind)
 				if err != nil {
@@ -113,15 +130,7 @@ func run() (err error) {
 			}
 		}
 	}
-	r.sum()
-	if err := r.write(os.Stdout); err != nil || *file == "" {
-		return err
-	}
-	text, err := json.MarshalIndent(r, "", "\t")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(*file, append(text, '\n'), 0o644)
+	return nil
 }
 
 // layOut unpacks documentation packages below folder.
