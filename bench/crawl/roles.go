@@ -62,8 +62,8 @@ type crawlResult struct {
 	Anon    int64   `json:"peak_anon_bytes"`
 }
 
-// profileRate is in samples a second: a stage of a hundredth has 50 of them after ten seconds.
-const profileRate = 500
+// profileRate is in samples a second. The usual kernel gives no more, whatever is asked for.
+const profileRate = 250
 
 // crawl crawls everything and prints what it took.
 func crawl(ctx context.Context, arg string) error {
