@@ -411,3 +411,16 @@ func BenchmarkBody(b *testing.B) {
 		n++
 	}
 }
+
+// TestLinks: a page of Linked has as many links as are asked for, beside those to its children.
+func TestLinks(t *testing.T) {
+	w := New(Options{Pages: 200, Links: 90, MinSize: 24 << 10, MaxSize: 24 << 10})
+	for n := range 200 {
+		if got := len(w.links(n)) - len(w.children[n]); got != 90 {
+			t.Fatalf("page %d has %d links, want 90", n, got)
+		}
+		if size := len(w.body(nil, n, first)); size < 20<<10 || size > 26<<10 {
+			t.Fatalf("page %d has %d bytes", n, size)
+		}
+	}
+}
