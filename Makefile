@@ -11,6 +11,7 @@
 #   verify     the Promela models: good ones must hold, broken ones must fail (spin, gcc)
 #   test-real  tests named TestReal against documentation packages of the distribution
 #   test-hostile  a web that plays failures of the real one, and what a user would call right
+#   soak       crawls made-up webs for SOAK with kills, full disks, lost indexes, from SEED on
 #   full       all tests, the long ones included, the models with larger constants, and test-real
 #              against six packages
 #   clean      removes what the others made
@@ -23,11 +24,14 @@ PACKAGES ?= python3.11-doc postgresql-doc-15
 
 TIMEOUT  ?= 20m
 
+SOAK     ?= 10m
+SEED     ?= 1
+
 # Tests run in the folder of their package, so they need an absolute path.
 override SHARED := $(abspath $(SHARED))
 export SHARED
 
-.PHONY: build install test race lint fuzz bench bench-crawl bench-peers demo verify test-real test-hostile full clean
+.PHONY: build install test race lint fuzz bench bench-crawl bench-peers demo verify test-real test-hostile full clean soak
 
 build:
 	CGO_ENABLED=0 go build -trimpath -o bin/crawler ./cmd/crawler
@@ -93,6 +97,9 @@ test-hostile: build
 			$(SHARED)/hostileweb/cases >bin/hostile.log; code=$$?; \
 		grep '^FAIL' bin/hostile.log | cut -c1-200 || true; tail -n 1 bin/hostile.log; exit $$code; \
 	fi
+
+soak:
+	go run ./bench/soak -time $(SOAK) -seed $(SEED)
 
 full:
 	URLTREE_FULL=1 go test -race -count=1 -timeout 120m ./...

@@ -1,6 +1,7 @@
 package testweb
 
 import (
+	"context"
 	"math/bits"
 	"net"
 	"net/http"
@@ -61,6 +62,10 @@ func (w *Web) serve(rw http.ResponseWriter, r *http.Request, host string) {
 	}
 	again := w.asked[n].Add(1) > 1
 	w.pause(r.Context(), n)
+	if !again && w.in(w.opts.Flaky, n, 'y') {
+		resetConnection(rw)
+		return
+	}
 	v := first
 	if again && w.opts.Kind == Changing {
 		rnd := newRandom(w.opts.Seed, uint64(n), 'v')
@@ -92,8 +97,25 @@ func (w *Web) serve(rw http.ResponseWriter, r *http.Request, host string) {
 	}
 	p := bodies.Get().(*[]byte)
 	*p = w.body((*p)[:0], n, v)
-	w.send(rw, media, *p)
+	if w.in(w.opts.Drips, n, 'd') {
+		w.drip(r.Context(), rw, media, *p)
+	} else {
+		w.send(rw, media, *p)
+	}
 	bodies.Put(p)
+}
+
+// drip sends a body in eight pieces, slowly.
+func (w *Web) drip(ctx context.Context, rw http.ResponseWriter, media string, body []byte) {
+	rw.Header().Set("Content-Type", media)
+	rw.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	for piece := range slices.Chunk(body, len(body)/8+1) {
+		if _, err := rw.Write(piece); err != nil {
+			return
+		}
+		_ = http.NewResponseController(rw).Flush()
+		wait(ctx, w.opts.Latency)
+	}
 }
 
 func (w *Web) send(rw http.ResponseWriter, media string, body []byte) {

@@ -56,6 +56,8 @@ type Options struct {
 
 	Latency time.Duration // before each answer
 	Slow    float64       // share of pages that take ten times Latency
+	Drips   float64       // share of pages whose body comes in eight pieces, with Latency between them
+	Flaky   float64       // share of pages that reset the connection when they are asked for the first time
 
 	Redirects float64 // share that answers 302 to a page that nobody else links to
 	Errors    float64 // share that fails: a third each 404, 500, connection reset
@@ -427,12 +429,23 @@ func (w *Web) url(n int) string {
 	return w.origin(w.hostNumber(n)) + string(w.appendPath(nil, n))
 }
 
+// in tells whether page n is one of a share; each purpose has shares of its own.
+func (w *Web) in(share float64, n int, purpose byte) bool {
+	r := newRandom(w.opts.Seed, uint64(n), purpose)
+	return r.float() < share
+}
+
 // pause waits for the latency of page n, or until the client is gone.
 func (w *Web) pause(ctx context.Context, n int) {
 	d := w.opts.Latency
-	if r := newRandom(w.opts.Seed, uint64(n), 's'); r.float() < w.opts.Slow {
+	if w.in(w.opts.Slow, n, 's') {
 		d *= 10
 	}
+	wait(ctx, d)
+}
+
+// wait waits for a time, or until the client is gone.
+func wait(ctx context.Context, d time.Duration) {
 	if d <= 0 {
 		return
 	}

@@ -424,3 +424,32 @@ func TestLinks(t *testing.T) {
 		}
 	}
 }
+
+// TestFlakyAndDrips takes every page twice: flaky ones give their answer the second time, and a
+// body that comes in pieces is the same body.
+func TestFlakyAndDrips(t *testing.T) {
+	w := start(t, Options{Pages: 60, Seed: 3, Flaky: .3, Drips: .5, Hidden: .1})
+	c := client(t)
+	c.Transport.(*http.Transport).DisableKeepAlives = true // or it would try again by itself
+	flaky, pieces := 0, 0
+	for _, u := range w.Answer().Stored {
+		res, err := c.Get(u)
+		if err != nil {
+			flaky++
+			if res, err = c.Get(u); err != nil {
+				t.Fatal(err)
+			}
+		}
+		body, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil || !bytes.Equal(body, w.Body(u)) {
+			t.Errorf("%s: another body, %v", u, err)
+		}
+		if n, _ := w.find(strings.TrimPrefix(w.origin(0), "http://"), strings.TrimPrefix(u, w.origin(0))); w.in(w.opts.Drips, n, 'd') {
+			pieces++
+		}
+	}
+	if flaky < 10 || flaky > 30 || pieces < 20 || pieces > 40 {
+		t.Errorf("of 60 pages %d were flaky, %d came in pieces", flaky, pieces)
+	}
+}

@@ -1,0 +1,379 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A kind is what may happen to a crawl, or to a tree at rest.
+type kind struct {
+	name   string
+	weight int  // how often, among all
+	mount  bool // wants a disk of its own
+	play   func(*work) error
+}
+
+var kinds = []kind{
+	{"kill", 6, false, (*work).kill},
+	{"SIGTERM", 2, false, ends(syscall.SIGTERM)},
+	{"SIGHUP", 1, false, ends(syscall.SIGHUP)},
+	{"SIGINT twice", 2, false, (*work).twice},
+	{"stop, kill", 2, false, (*work).stopKill},
+	{"time up", 2, false, (*work).timeUp},
+	{"page limit", 2, false, (*work).pageLimit},
+	{"two at once", 1, false, (*work).twoAtOnce},
+	{"disk full", 3, true, (*work).diskFull},
+	{"merge", 1, false, (*work).merge},
+	{"merge, kill", 1, false, (*work).mergeKill},
+	{"index lost", 1, false, (*work).indexLost},
+	{"index damaged", 2, false, (*work).indexDamaged},
+}
+
+func names() (all []string) {
+	for _, k := range kinds {
+		all = append(all, k.name)
+	}
+	return all
+}
+
+// pick draws the kind of an episode.
+func pick(r *rand.Rand, mounted bool) kind {
+	for {
+		n := r.IntN(30)
+		for _, k := range kinds {
+			if n -= k.weight; n < 0 && (mounted || !k.mount) {
+				return k
+			}
+		}
+	}
+}
+
+// work is an episode in progress.
+type work struct {
+	*trial
+	ctx     context.Context
+	r       *rand.Rand
+	exit    exit     // of the crawl
+	exits   []string // that were wrong
+	lines   []string // commands
+	note    string   // for the log
+	rebuilt bool
+	torn    map[string]bool
+	repeats int    // URLs that may have been asked in vain
+	late    int    // of them, those in flight
+	limit   int    // of pages; 0: none
+	depth   string // -max-depth, as FORMAT has it
+	checks  int
+}
+
+// options draws the options of a crawl. None of them changes the answer in the end.
+func (w *work) options() []string {
+	one := func(values ...string) string { return values[w.r.IntN(len(values))] }
+	crawlers, downloads, buffers := 1+w.r.IntN(12), 1+w.r.IntN(6), 1+w.r.IntN(6)
+	size := []int{1, 3, 20, 100, 1000}[w.r.IntN(5)]
+	w.late = crawlers * downloads
+	w.repeats = w.late + buffers*size
+	args := []string{
+		"-quiet", "-allow-private", "-input", "seed.txt",
+		"-crawlers", strconv.Itoa(crawlers), "-downloads", strconv.Itoa(downloads),
+		"-buffers", strconv.Itoa(buffers), "-buffer-size", strconv.Itoa(size), "-buffer-bytes", one("4k", "256k", "16m"),
+		"-delay", one("0", "0", "1ms", "3ms"), "-per-host", one("1", "1", "3"), "-retries", one("1", "1", "2"),
+		"-flush-interval", one("20ms", "100ms", "1s"), "-sync", one("full", "none"),
+		"-seen-memory", one("32k", "256k", "256m"), "-frontier-memory", one("64k", "1m", "64m"), "-memory-bodies", one("64k", "1m", "64m"),
+		"-order", one("breadth", "priority", "tree"), "-score", one("opic", "inlinks", "depth"),
+		"-queue", one("cbt", "quickheap"), "-queues", one("1", "2", "5"), "-pick", one("extended", "batch", "single"),
+	}
+	switch w.r.IntN(8) {
+	case 0:
+		w.depth = one("2", "5", "9")
+		args = append(args, "-max-depth", w.depth)
+	case 1:
+		args = append(args, "-budget-host", one("3", "20", "100"))
+	}
+	return args
+}
+
+// begin starts the command.
+func (w *work) begin(args ...string) (*process, error) {
+	w.lines = append(w.lines, "crawler "+strings.Join(args, " "))
+	// URLTREE_MIN_FREE: whoever watches the room on the disk must not wait for it here.
+	env := []string{"GOMAXPROCS=" + strconv.Itoa(1+w.r.IntN(4)), "URLTREE_MIN_FREE=0", "URLTREE_MIN_FREE_INODES=0"}
+	return start(w.ctx, w.binary, w.folder, env, args...)
+}
+
+// expect waits for the end of a crawl, which must be one of these.
+func (w *work) expect(p *process, codes ...exit) {
+	w.exit = p.wait()
+	w.judgeExit(p, w.exit, codes...)
+}
+
+func (w *work) judgeExit(p *process, code exit, codes ...exit) {
+	if slices.Contains(codes, code) || w.ctx.Err() != nil {
+		return
+	}
+	said := strings.TrimSpace(p.stderr.String())
+	w.exits = append(w.exits, fmt.Sprintf("exit %s, not %v: %s: %s", code, codes, strings.Join(p.cmd.Args[1:], " "), said[:min(len(said), 8<<10)]))
+}
+
+// run runs a subcommand to its end, which must be this.
+func (w *work) run(code exit, args ...string) (*process, error) {
+	p, err := w.begin(args...)
+	if err != nil {
+		return nil, err
+	}
+	w.judgeExit(p, p.wait(), code)
+	if args[0] == "check" {
+		w.checks++
+	}
+	return p, nil
+}
+
+// owns waits until a crawl has the tree: a signal that comes earlier may find a process that is
+// not set up for signals yet. It is false if the crawl has ended instead.
+func (w *work) owns(p *process) bool {
+	for !p.after(5 * time.Millisecond) {
+		lock, err := os.ReadFile(filepath.Join(w.folder, "iut", "LOCK"))
+		if err == nil && strings.TrimSpace(string(lock)) == p.pid() {
+			return true
+		}
+	}
+	return false
+}
+
+// moment draws a time until something happens; the first milliseconds are as likely as the later seconds.
+func (w *work) moment() time.Duration {
+	const least, most = 15, 3000
+	return time.Duration(least*math.Pow(most/least, w.r.Float64())) * time.Millisecond
+}
+
+func untouched(w *work) error {
+	p, err := w.begin("-quiet", "-allow-private", "-input", "seed.txt", "-delay", "0", "-per-host", "3", "-retries", "1")
+	if err != nil {
+		return err
+	}
+	w.expect(p, 0)
+	return nil
+}
+
+func (w *work) kill() error {
+	p, err := w.begin(w.options()...)
+	if err != nil {
+		return err
+	}
+	if !p.after(w.moment()) {
+		p.signal(syscall.SIGKILL)
+	}
+	w.expect(p, killed, 0)
+	return nil
+}
+
+func ends(s syscall.Signal) func(*work) error {
+	return func(w *work) error {
+		p, err := w.begin(w.options()...)
+		if err != nil {
+			return err
+		}
+		if w.owns(p) && !p.after(w.moment()) {
+			p.signal(s)
+		}
+		w.expect(p, 0)
+		return nil
+	}
+}
+
+func (w *work) twice() error {
+	p, err := w.begin(w.options()...)
+	if err != nil {
+		return err
+	}
+	if w.owns(p) && !p.after(w.moment()) {
+		p.signal(syscall.SIGINT)
+		if !p.after(150*time.Millisecond + time.Duration(w.r.IntN(300))*time.Millisecond) { // closer ones count as one
+			p.signal(syscall.SIGINT)
+		}
+	}
+	w.expect(p, 130, 0)
+	return nil
+}
+
+func (w *work) stopKill() error {
+	p, err := w.begin(w.options()...)
+	if err != nil {
+		return err
+	}
+	if w.owns(p) && !p.after(w.moment()) {
+		p.signal(syscall.SIGTERM)
+		if !p.after(w.moment() / 4) {
+			p.signal(syscall.SIGKILL)
+		}
+	}
+	w.expect(p, killed, 0)
+	return nil
+}
+
+func (w *work) timeUp() error {
+	p, err := w.begin(append(w.options(), "-time", w.moment().String())...)
+	if err != nil {
+		return err
+	}
+	w.expect(p, 0)
+	return nil
+}
+
+func (w *work) pageLimit() error {
+	limit := 1 + w.r.IntN(300)
+	p, err := w.begin(append(w.options(), "-max-pages", strconv.Itoa(limit))...)
+	if err != nil {
+		return err
+	}
+	w.expect(p, 0)
+	w.limit, w.note = limit, fmt.Sprintf(", limit %d", limit)
+	return nil
+}
+
+// twoAtOnce starts a second crawl while the first one has the tree.
+func (w *work) twoAtOnce() error {
+	first, err := w.begin(w.options()...)
+	if err != nil {
+		return err
+	}
+	w.owns(first)
+	second, err := w.begin(w.options()...)
+	if err != nil {
+		return err
+	}
+	code := second.wait()
+	if !first.after(0) { // it had the tree all the time
+		w.judgeExit(second, code, 3)
+		if pid := first.pid(); !strings.Contains(second.stderr.String(), pid) {
+			w.exits = append(w.exits, fmt.Sprintf("the second crawl does not name process %s: %s", pid, &second.stderr))
+		}
+	}
+	first.signal(syscall.SIGTERM)
+	w.expect(first, 0)
+	return nil
+}
+
+// diskFull crawls with little room, and then makes room.
+func (w *work) diskFull() error {
+	bytes, inodes := int64(w.r.IntN(1<<20)), int64(1_000_000)
+	if w.r.IntN(3) == 0 {
+		bytes, inodes = 1<<30, int64(w.r.IntN(300))
+	}
+	if err := w.disk.resize(bytes, inodes); err != nil {
+		return err
+	}
+	p, err := w.begin(w.options()...)
+	if err != nil {
+		return err
+	}
+	w.expect(p, 4, 0)
+	w.note = fmt.Sprintf(", %d KiB and %d inodes free", bytes>>10, inodes)
+	// Nobody needs room to find out what is there.
+	if _, err := os.Stat(w.index()); err == nil {
+		if _, err := w.run(0, "check"); err != nil {
+			return err
+		}
+	}
+	return w.disk.remount(roomy)
+}
+
+func (w *work) index() string { return filepath.Join(w.folder, "iut", "index.db") }
+
+func (w *work) merge() error {
+	if _, err := os.Stat(w.index()); errors.Is(err, os.ErrNotExist) {
+		return nil // there is nothing yet
+	}
+	p, err := w.begin("merge")
+	if err != nil {
+		return err
+	}
+	w.expect(p, 0)
+	return nil
+}
+
+func (w *work) mergeKill() error {
+	if _, err := os.Stat(w.index()); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	p, err := w.begin("merge")
+	if err != nil {
+		return err
+	}
+	if !p.after(w.moment() / 4) {
+		p.signal(syscall.SIGKILL)
+	}
+	w.expect(p, killed, 0)
+	return nil
+}
+
+// indexLost takes the index away; the next crawl makes it again, if it is not killed meanwhile.
+func (w *work) indexLost() error {
+	if err := os.Remove(w.index()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	w.rebuilt = true
+	if w.r.IntN(2) == 0 {
+		return w.kill()
+	}
+	return ends(syscall.SIGTERM)(w)
+}
+
+// indexDamaged plays a power cut on a disk that has lost what was not synced: the index is cut
+// off or has holes, pages are torn. merge makes the index again from the pages that are whole.
+func (w *work) indexDamaged() error {
+	f, err := os.OpenFile(w.index(), os.O_RDWR, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if w.r.IntN(2) == 0 {
+		at := w.r.Int64N(info.Size())
+		err = f.Truncate(at)
+		w.note = fmt.Sprintf(", cut at %d of %d", at, info.Size())
+	} else {
+		_, err = io.CopyN(io.NewOffsetWriter(f, 0), rand.NewChaCha8([32]byte{}), 16<<10)
+		w.note = ", both beginnings gone"
+	}
+	if err != nil {
+		return err
+	}
+	for _, url := range slices.Sorted(maps.Keys(w.now.pages)) {
+		if w.r.IntN(20) > 0 {
+			continue
+		}
+		w.torn[url] = true
+		file := filepath.Join(w.now.pages[url], []string{"content.html", "source.txt"}[w.r.IntN(2)])
+		info, err := os.Stat(file)
+		if err != nil {
+			return err
+		}
+		if err := os.Truncate(file, w.r.Int64N(max(info.Size(), 1))); err != nil {
+			return err
+		}
+	}
+	w.rebuilt = true
+	w.note += fmt.Sprintf(", %d pages torn", len(w.torn))
+	return w.merge()
+}

@@ -1,0 +1,145 @@
+//go:build linux
+
+// Soak crawls made-up webs for a given time and does to the crawler what can be done to it: it is
+// killed, stopped in every way there is, given a disk that is full, and its index is lost or
+// damaged. After each such episode the tree must be without a fault, and at the end of each web it
+// must hold exactly the pages that the web has.
+//
+//	go run ./bench/soak -time 1h -seed 1
+//
+// A line tells of each episode, a table of all. Web n has the seed -seed + n; all but the speed of
+// the machine is drawn from it, so `-time 1s -seed S` plays one web again. If anything was wrong,
+// the exit code is 1, and the folder of that web is kept.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+)
+
+func main() {
+	if err := run(os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "soak:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string, log io.Writer) error {
+	flags := flag.NewFlagSet("soak", flag.ContinueOnError)
+	length := flags.Duration("time", time.Minute, "how long; what is begun then is crawled to its end")
+	seed := flags.Uint64("seed", 1, "of the first web")
+	dir := flags.String("dir", os.TempDir(), "for the trees")
+	binary := flags.String("crawler", "", "the command; built when not given")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 || *length <= 0 {
+		return fmt.Errorf("%q: want flags only, and a -time above 0", args)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	work, err := os.MkdirTemp(*dir, "urltree-soak-")
+	if err != nil {
+		return err
+	}
+	if *binary == "" {
+		*binary = filepath.Join(work, "crawler")
+		if out, err := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", *binary, "./cmd/crawler").CombinedOutput(); err != nil {
+			return fmt.Errorf("go build: %w: %s", err, out)
+		}
+	}
+	if *binary, err = filepath.Abs(*binary); err != nil {
+		return err
+	}
+	s := &soak{binary: *binary, work: work, log: log, kinds: map[string]*counts{}}
+	if err := mountable(work); err != nil {
+		fmt.Fprintln(log, "no episode with a full disk:", err)
+	} else {
+		s.mounts = true
+	}
+	kept, err := s.webs(ctx, *seed, time.Now().Add(*length))
+	s.table()
+	if len(kept) > 0 {
+		return errors.Join(fmt.Errorf("faults; kept: %s", strings.Join(kept, " ")), err)
+	}
+	return errors.Join(err, os.RemoveAll(work))
+}
+
+// A soak is what all its webs share.
+type soak struct {
+	binary string // the command
+	work   string // folders of the webs
+	mounts bool   // small file systems can be mounted
+	log    io.Writer
+	kinds  map[string]*counts // by name of the kind
+	done   int                // webs that came to their end
+}
+
+// counts say what came of the episodes of one kind.
+type counts struct {
+	episodes, pages, checks     int
+	lost, doubled, exits, other int
+}
+
+func (s *soak) of(kind string) *counts {
+	c := s.kinds[kind]
+	if c == nil {
+		c = new(counts)
+		s.kinds[kind] = c
+	}
+	return c
+}
+
+// mostKept is at how many webs with faults a soak ends early.
+const mostKept = 5
+
+// webs plays one web after the other and gives the folders of those that had faults.
+func (s *soak) webs(ctx context.Context, seed uint64, until time.Time) (kept []string, err error) {
+	for ; len(kept) < mostKept; seed++ {
+		folder, err := s.web(ctx, seed, until)
+		if folder != "" {
+			kept = append(kept, folder)
+		}
+		if ctx.Err() != nil {
+			return kept, errors.New("stopped before its time")
+		}
+		if err != nil {
+			return kept, fmt.Errorf("web %d: %w", seed, err)
+		}
+		if !time.Now().Before(until) {
+			break
+		}
+	}
+	return kept, nil
+}
+
+// table prints what came of all episodes.
+func (s *soak) table() {
+	w := tabwriter.NewWriter(s.log, 0, 0, 1, ' ', tabwriter.AlignRight|tabwriter.Debug)
+	fmt.Fprintf(w, "%d webs\tepisodes\tpages\tchecks\tlost\tdoubled\twrong exits\tother faults\t\n", s.done)
+	var sum counts
+	for _, name := range append(names(), last) {
+		c := s.of(name)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", name, c.episodes, c.pages, c.checks, c.lost, c.doubled, c.exits, c.other)
+		sum.episodes += c.episodes
+		sum.pages += c.pages
+		sum.checks += c.checks
+		sum.lost += c.lost
+		sum.doubled += c.doubled
+		sum.exits += c.exits
+		sum.other += c.other
+	}
+	fmt.Fprintf(w, "all\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", sum.episodes, sum.pages, sum.checks, sum.lost, sum.doubled, sum.exits, sum.other)
+	w.Flush()
+}
