@@ -230,12 +230,13 @@ func (c *change) outcome(o *Outcome, done *Committed) (Row, error) {
 	return Row{}, nil
 }
 
-// release makes a held record eligible, unless a budget has no place for it.
+// release makes a held record eligible, unless a budget has no place for it. It keeps its run:
+// nobody has looked whether its page is in the tree.
 func (c *change) release(e *entry) error {
 	r := e.rec
 	reason, _, err := c.hold(e.key, &Link{URL: r.URL, Source: r.Source, Depth: r.Depth})
 	if r.Reason = reason; err == nil && reason == "" {
-		r.Range, r.Run = Now, c.run.ID
+		r.Range = Now
 	}
 	return err
 }

@@ -107,6 +107,44 @@ func TestUnclean(t *testing.T) {
 	}
 }
 
+// TestReleasedKeepsRun: a run is killed after it wrote a page and before it committed that; the
+// next one holds the URL and ends cleanly. Who releases it must look for the page in the tree.
+func TestReleasedKeepsRun(t *testing.T) {
+	x, _ := newIndex(t, 0)
+	begin := func() (lastUnclean uint32) {
+		_, _, lastUnclean, err := x.Begin()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lastUnclean
+	}
+	commit := func(o *Outcome) Row {
+		done, err := x.Commit([]*Outcome{o})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if done.Next[0].URL != "" {
+			return done.Next[0]
+		}
+		return done.Fresh[0]
+	}
+	begin() // killed
+	row := commit(&Outcome{Links: []Link{{URL: "http://a.org/", Source: Seed}}})
+	begin()
+	held := &Outcome{Row: row, State: Pending, Next: row}
+	held.Next.Range, held.Next.Reason = Held, "scope"
+	row = commit(held)
+	if _, err := x.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	last := begin()
+	released := &Outcome{Row: row, State: Pending, Next: row}
+	released.Next.Range, released.Next.Reason = Now, ""
+	if row = commit(released); row.Range != Now || row.Run > last {
+		t.Errorf("the row is of run %d, those up to %d are looked up", row.Run, last)
+	}
+}
+
 func TestHours(t *testing.T) {
 	x, path := newIndex(t, 1)
 	want := []Hour{

@@ -208,7 +208,7 @@ func (w *world) apply(set []*Outcome) Committed {
 	}
 	release := func(r *Record) {
 		if r.Reason, _ = hold(Link{URL: r.URL, Source: r.Source, Depth: r.Depth}); r.Reason == "" {
-			r.Range, r.Run = Now, w.run.ID
+			r.Range = Now
 		}
 	}
 	nearer := func(r *Record, depth uint32) {
