@@ -12,6 +12,7 @@
 #   test-real  tests named TestReal against documentation packages of the distribution
 #   test-hostile  a web that plays failures of the real one, and what a user would call right
 #   soak       crawls made-up webs for SOAK with kills, full disks, lost indexes, from SEED on
+#   hostile-load  200 hosts that stall, lie and never end, beside good ones, for LOAD
 #   full       all tests, the long ones included, the models with larger constants, and test-real
 #              against six packages
 #   clean      removes what the others made
@@ -26,12 +27,13 @@ TIMEOUT  ?= 20m
 
 SOAK     ?= 10m
 SEED     ?= 1
+LOAD     ?= 10m
 
 # Tests run in the folder of their package, so they need an absolute path.
 override SHARED := $(abspath $(SHARED))
 export SHARED
 
-.PHONY: build install test race lint fuzz bench bench-crawl bench-peers demo verify test-real test-hostile full clean soak
+.PHONY: build install test race lint fuzz bench bench-crawl bench-peers demo verify test-real test-hostile full clean soak hostile-load
 
 build:
 	CGO_ENABLED=0 go build -trimpath -o bin/crawler ./cmd/crawler
@@ -100,6 +102,9 @@ test-hostile: build
 
 soak:
 	go run ./bench/soak -time $(SOAK) -seed $(SEED)
+
+hostile-load:
+	URLTREE_LOAD=$(LOAD) go test -count=1 -timeout 120m -run '^TestHostileLoad$$' -v ./crawler
 
 full:
 	URLTREE_FULL=1 go test -race -count=1 -timeout 120m ./...

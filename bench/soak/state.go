@@ -112,7 +112,7 @@ func whole(line, body []byte) (url string, ok bool) {
 type episode struct {
 	asked   map[string]int  // requests by URL
 	rebuilt bool            // the index was made again from the folders
-	relink  bool            // with another -max-depth: pages that are not kept are asked for their links again
+	relink  bool            // depth matters: pages that are not kept may be asked for their links again
 	torn    map[string]bool // pages that were damaged on purpose
 	repeats int             // how many URLs may be asked and have no outcome
 	limit   int             // of pages that may be stored, besides those that were only adopted; 0: none

@@ -154,7 +154,7 @@ func (t *trial) episode(ctx context.Context, k kind, r *rand.Rand) error {
 		return err
 	}
 	requests := t.web.Requests()
-	e := episode{asked: map[string]int{}, rebuilt: w.rebuilt, torn: w.torn, relink: w.depth != t.now.depth, repeats: w.repeats + t.late, limit: w.limit}
+	e := episode{asked: map[string]int{}, rebuilt: w.rebuilt, torn: w.torn, relink: w.depth != t.now.depth || w.depth != "-1", repeats: w.repeats + t.late, limit: w.limit}
 	for url, n := range requests {
 		if n > t.asked[url] {
 			e.asked[url] = n - t.asked[url]

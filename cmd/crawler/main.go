@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log"
 	"os"
 	"os/signal"
 	"strings"
@@ -34,6 +35,9 @@ const (
 
 func main() {
 	signal.Ignore(syscall.SIGPIPE) // whoever reads our output may leave; the crawl goes on
+	// net/http tells there of servers that say too much. It would do so with -quiet too, and wait
+	// for a reader of standard error that stands still.
+	log.SetOutput(io.Discard)
 	os.Exit(run(os.Args, os.Stdin, os.Stdout, os.Stderr))
 }
 

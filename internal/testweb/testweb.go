@@ -269,6 +269,16 @@ func (w *Web) Requests() map[string]int {
 	return m
 }
 
+// Asked gives how many pages were asked for.
+func (w *Web) Asked() (n int) {
+	for i := range w.asked {
+		if w.asked[i].Load() > 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // Robots gives how often the robots.txt of each origin was asked for.
 func (w *Web) Robots() map[string]int {
 	m := make(map[string]int)
