@@ -218,18 +218,30 @@ func (h *Hostile) hold(c *net.TCPConn) {
 // endless sends the same piece again and again.
 func (h *Hostile) endless(c *net.TCPConn, begin string, piece []byte, pace time.Duration) {
 	defer h.holds()()
-	_, err := io.WriteString(c, begin)
-	for err == nil {
-		if _, err = c.Write(piece); err != nil || pace == 0 {
-			continue
-		}
-		t := time.NewTimer(pace)
+	gone := make(chan struct{})
+	h.serves.Go(func() {
+		defer close(gone)
+		_, _ = io.Copy(io.Discard, c)
+	})
+	defer func() {
+		_ = c.Close()
+		<-gone
+	}()
+	if _, err := io.WriteString(c, begin); err != nil {
+		return
+	}
+	t := time.NewTimer(0)
+	defer t.Stop()
+	for {
 		select {
 		case <-t.C:
-		case <-h.stop:
-			t.Stop()
+		case <-gone:
 			return
 		}
+		if _, err := c.Write(piece); err != nil {
+			return
+		}
+		t.Reset(pace)
 	}
 }
 
