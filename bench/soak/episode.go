@@ -36,7 +36,9 @@ var kinds = []kind{
 	{"time up", 2, false, (*work).timeUp},
 	{"page limit", 2, false, (*work).pageLimit},
 	{"two at once", 1, false, (*work).twoAtOnce},
+	{"questions", 1, false, (*work).questions},
 	{"disk full", 3, true, (*work).diskFull},
+	{"retry", 1, false, (*work).retry},
 	{"merge", 1, false, (*work).merge},
 	{"merge, kill", 1, false, (*work).mergeKill},
 	{"index lost", 1, false, (*work).indexLost},
@@ -52,8 +54,12 @@ func names() (all []string) {
 
 // pick draws the kind of an episode.
 func pick(r *rand.Rand, mounted bool) kind {
+	sum := 0
+	for _, k := range kinds {
+		sum += k.weight
+	}
 	for {
-		n := r.IntN(30)
+		n := r.IntN(sum)
 		for _, k := range kinds {
 			if n -= k.weight; n < 0 && (mounted || !k.mount) {
 				return k
@@ -77,6 +83,8 @@ type work struct {
 	late    int    // of them, those in flight
 	limit   int    // of pages; 0: none
 	depth   string // -max-depth, as FORMAT has it
+	cut     bool   // with -max-held
+	retried bool
 	checks  int
 }
 
@@ -103,8 +111,21 @@ func (w *work) options() []string {
 		args = append(args, "-max-depth", w.depth)
 	case 1:
 		args = append(args, "-budget-host", one("3", "20", "100"))
+	case 2:
+		w.cut = true
+		args = append(args, "-budget-host", one("3", "20", "100"), "-max-held", one("1", "5"))
 	}
 	return args
+}
+
+// reopens tells which outcomes an episode may undo. What had links and left no folder is asked
+// again for its links when they come to count: with another depth, or after links had no record.
+func (w *work) reopens() func(record) bool {
+	cut := w.cut || w.trial.cut
+	depth := w.depth != "-1" || w.depth != w.now.depth
+	return func(was record) bool {
+		return was.reason == "noindex" && (depth || cut) || was.state == "redirected" && cut || was.state == "failed" && w.retried
+	}
 }
 
 // begin starts the command.
@@ -268,6 +289,24 @@ func (w *work) twoAtOnce() error {
 	return nil
 }
 
+// questions asks a crawl that goes on; it may be opening its tree, or closing it.
+func (w *work) questions() error {
+	crawl, err := w.begin(w.options()...)
+	if err != nil {
+		return err
+	}
+	for i := 0; w.owns(crawl) && i < 4; i++ {
+		question, err := w.begin([][]string{{"stats"}, {"ls", "-r"}, {"export"}, {"why", w.web.Seeds()[0]}}[w.r.IntN(4)]...)
+		if err != nil {
+			return err
+		}
+		w.judgeExit(question, question.wait(), 0, 3)
+	}
+	crawl.signal(syscall.SIGTERM)
+	w.expect(crawl, 0)
+	return nil
+}
+
 // diskFull crawls with little room, and then makes room.
 func (w *work) diskFull() error {
 	bytes, inodes := int64(w.r.IntN(1<<20)), int64(1_000_000)
@@ -293,6 +332,20 @@ func (w *work) diskFull() error {
 }
 
 func (w *work) index() string { return filepath.Join(w.folder, "iut", "index.db") }
+
+// retry opens what has failed.
+func (w *work) retry() error {
+	if _, err := os.Stat(w.index()); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	p, err := w.begin("retry")
+	if err != nil {
+		return err
+	}
+	w.retried = true
+	w.expect(p, 0)
+	return nil
+}
 
 func (w *work) merge() error {
 	if _, err := os.Stat(w.index()); errors.Is(err, os.ErrNotExist) {

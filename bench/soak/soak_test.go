@@ -62,7 +62,14 @@ func TestJudge(t *testing.T) {
 		{"under the limit", func(before, after *state, e *episode) { e.limit = 1 }, 0, 0, 1},
 
 		{"kept out asked again", func(before, after *state, e *episode) { e.asked["noindex"] = 1 }, 0, 1, 0},
-		{"kept out, another depth", func(before, after *state, e *episode) { e.asked["noindex"], e.relink = 1, true }, 0, 0, 0},
+		{"kept out, may be asked", func(before, after *state, e *episode) {
+			e.asked["noindex"], e.reopens = 1, func(was record) bool { return was.reason == "noindex" }
+			after.ledger["noindex"] = pending
+		}, 0, 0, 0},
+		{"another may be asked", func(before, after *state, e *episode) {
+			e.asked["moved"], e.reopens = 1, func(was record) bool { return was.reason == "noindex" }
+			after.ledger["moved"] = pending
+		}, 1, 1, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			states := [2]state{}

@@ -110,12 +110,12 @@ func whole(line, body []byte) (url string, ok bool) {
 
 // An episode is what happened between two states.
 type episode struct {
-	asked   map[string]int  // requests by URL
-	rebuilt bool            // the index was made again from the folders
-	relink  bool            // depth matters: pages that are not kept may be asked for their links again
-	torn    map[string]bool // pages that were damaged on purpose
-	repeats int             // how many URLs may be asked and have no outcome
-	limit   int             // of pages that may be stored, besides those that were only adopted; 0: none
+	asked   map[string]int    // requests by URL
+	rebuilt bool              // the index was made again from the folders
+	reopens func(record) bool // outcomes that this episode may undo; nil: none
+	torn    map[string]bool   // pages that were damaged on purpose
+	repeats int               // how many URLs may be asked and have no outcome
+	limit   int               // of pages that may be stored, besides those that were only adopted; 0: none
 }
 
 // A verdict names what an episode did wrong.
@@ -126,6 +126,7 @@ type verdict struct{ lost, doubled, other []string }
 // bounded. A new index need know only whole pages, the links of those and the seeds; the links
 // are proved by check.
 func judge(before, after *state, e *episode) (v verdict) {
+	reopens := func(was record) bool { return e.rebuilt || e.reopens != nil && e.reopens(was) }
 	lost := func(format string, args ...any) { v.lost = append(v.lost, fmt.Sprintf(format, args...)) }
 	for url := range before.pages {
 		if _, ok := after.pages[url]; !ok && !e.torn[url] {
@@ -147,7 +148,7 @@ func judge(before, after *state, e *episode) (v verdict) {
 			switch is, ok := after.ledger[url]; {
 			case !ok:
 				lost("%s: its record is gone", url)
-			case was.closed() && is.state != was.state && !(e.relink && was.reason == "noindex"):
+			case was.closed() && is.state != was.state && !reopens(was):
 				lost("%s: was %s, is %s", url, was.state, is.state)
 			}
 		}
@@ -161,7 +162,7 @@ func judge(before, after *state, e *episode) (v verdict) {
 	for url := range e.asked {
 		was := before.ledger[url]
 		_, whole := before.pages[url]
-		if whole && !e.torn[url] || was.closed() && !e.rebuilt && !(e.relink && was.reason == "noindex") {
+		if whole && !e.torn[url] || was.closed() && !reopens(was) {
 			v.doubled = append(v.doubled, fmt.Sprintf("%s: asked again, was %s", url, was.state))
 		}
 		is := after.ledger[url]

@@ -35,6 +35,7 @@ type trial struct {
 	asked  map[string]int // requests so far, by URL
 	// late is how many requests of a killed run the web may count later.
 	late  int
+	cut   bool // there was a run that gave links no record, with -max-held
 	wrong int
 }
 
@@ -154,7 +155,7 @@ func (t *trial) episode(ctx context.Context, k kind, r *rand.Rand) error {
 		return err
 	}
 	requests := t.web.Requests()
-	e := episode{asked: map[string]int{}, rebuilt: w.rebuilt, torn: w.torn, relink: w.depth != t.now.depth || w.depth != "-1", repeats: w.repeats + t.late, limit: w.limit}
+	e := episode{asked: map[string]int{}, rebuilt: w.rebuilt, torn: w.torn, reopens: w.reopens(), repeats: w.repeats + t.late, limit: w.limit}
 	for url, n := range requests {
 		if n > t.asked[url] {
 			e.asked[url] = n - t.asked[url]
@@ -170,7 +171,7 @@ func (t *trial) episode(ctx context.Context, k kind, r *rand.Rand) error {
 	c.exits += len(w.exits)
 	c.other += len(v.other)
 	t.say("%-12s %5.1fs  %-8s %+5d pages, %5d of %d records closed%s", k.name, time.Since(began).Seconds(), w.exit, pages, after.closed(), len(after.ledger), w.note)
-	t.now, t.asked, t.late = after, requests, w.late
+	t.now, t.asked, t.late, t.cut = after, requests, w.late, t.cut || w.cut
 	if wrong := slices.Concat(v.lost, v.doubled, w.exits, v.other); len(wrong) > 0 {
 		t.fault(strings.Join(w.lines, "\n    "), wrong)
 	}
