@@ -12,11 +12,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"urltree/cleaner"
 	"urltree/crawler"
-	"urltree/internal/faultfs"
 	"urltree/internal/testweb"
 	"urltree/iut"
 	"urltree/storage"
@@ -190,94 +188,6 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	}
 	requireSame(t, crawled(t, opts.Output), web.Answer().Stored)
 	requireChecked(t, dir)
-}
-
-// TestFaultAtEveryCall lets the disk of the tree fail at the k-th call, for every k that a small
-// crawl comes to, for good and only once.
-func TestFaultAtEveryCall(t *testing.T) {
-	web := serve(t, testweb.Options{
-		Kind: testweb.Linked, Hosts: 2, Pages: 15, Seed: 24, MinSize: 500, MaxSize: 100 << 10, Redirects: .1, NoIndex: .1,
-	})
-	answer := web.Answer().Stored
-	step := 5
-	switch {
-	case full():
-		step = 1
-	case testing.Short():
-		step = 29
-	}
-	for i, tt := range []struct {
-		name   string
-		number syscall.Errno
-		once   bool
-	}{
-		{"EIO", syscall.EIO, false},
-		{"ENOSPC", syscall.ENOSPC, false},
-		{"EIO once", syscall.EIO, true},
-		{"ENOSPC once", syscall.ENOSPC, true},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			for k := i % step; ; k += step {
-				if !testFault(t, web, answer, k, tt.number, tt.once) {
-					t.Logf("a crawl needs %d calls", k)
-					break
-				}
-			}
-		})
-	}
-}
-
-// testFault tells whether the crawl came to call k.
-func testFault(t *testing.T, web *testweb.Web, answer []string, k int, number syscall.Errno, once bool) bool {
-	t.Helper()
-	dir := t.TempDir()
-	opts := options(dir, web)
-	opts.Buffers, opts.Crawlers, opts.Downloads, opts.FlushInterval = 1, 1, 2, 50*time.Millisecond
-	opts.MemoryBodies, opts.NoSync = 64<<10, true
-	if err := os.Mkdir(opts.Tree, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	disk, err := iut.OpenDisk(opts.Tree, iut.SyncNone)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer disk.Close()
-	fault := faultfs.FailAfter(disk, k, number)
-	fault.Once, fault.Short = once, true
-	opts.FS = fault
-	_, err = crawler.Run(t.Context(), opts)
-	if !fault.Failed() {
-		if err != nil {
-			t.Fatal(err)
-		}
-		return false
-	}
-	calls := fault.Calls()
-	call := calls[k]
-	switch op, _, _ := strings.Cut(call, " "); {
-	case err != nil:
-		requireDiskError(t, err, number)
-	case !once:
-		t.Errorf("call %d, %s: the disk is gone, and the run ended as if nothing had happened", k, call)
-	case op == "mkdir" && number == syscall.ENOSPC: // with room left it is a full folder: this page's failure alone
-	case op == "close" && onlyRead(calls[:k], strings.TrimPrefix(call, "close ")):
-	case op == "remove" && strings.Contains(call, "tmp/"): // left to the next start
-	default:
-		t.Errorf("call %d, %s: the fault was passed over", k, call)
-	}
-	requireNoFaults(t, opts.Tree)
-
-	opts.FS = nil
-	retry(t, opts.Tree)
-	if _, err := crawler.Run(t.Context(), opts); err != nil {
-		t.Fatalf("call %d, %s: the next run: %v", k, call, err)
-	}
-	requireSame(t, crawled(t, opts.Output), answer)
-	requireChecked(t, dir)
-	if t.Failed() {
-		t.Fatalf("call %d, %s", k, call)
-	}
-	return true
 }
 
 // onlyRead tells whether a file that was opened last in calls was not changed since.

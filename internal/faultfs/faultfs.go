@@ -13,10 +13,15 @@ import (
 // An FS passes calls on to another file system, counts them and lets one fail.
 type FS struct {
 	// Once lets the calls after the failed one through. Without it all of them fail too, as
-	// on a disk that is gone. Both fields are set before the first call.
+	// on a disk that is gone. All fields are set before the first call.
 	Once bool
 	// Short lets a failing Write write the first half of its bytes.
 	Short bool
+	// Only, if not "", is the one operation of which calls count and may fail, such as "write".
+	Only string
+	// Cut is called at the call that fails, before anything of it is done and while all other
+	// calls wait: it may take pictures of what a power cut would leave. nil: nothing is.
+	Cut func()
 
 	under iut.FS
 	at    int // the call that fails, from 0; negative: none
@@ -52,8 +57,14 @@ func (f *FS) Failed() bool {
 func (f *FS) call(op, name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.Only != "" && op != f.Only {
+		return nil
+	}
 	n := len(f.calls)
 	f.calls = append(f.calls, op+" "+name)
+	if n == f.at && f.Cut != nil {
+		f.Cut()
+	}
 	if f.at < 0 || n < f.at || n > f.at && f.Once {
 		return nil
 	}

@@ -3,9 +3,11 @@ package faultfs_test
 import (
 	"errors"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -174,5 +176,98 @@ func TestCrashKeepsWhatIsSynced(t *testing.T) {
 	}
 	if lost == 0 || kept == 0 {
 		t.Errorf("an unsynced file is lost %d times and kept %d times", lost, kept)
+	}
+}
+
+// What is not synced comes apart: names from each other and from the contents, blocks of a file
+// from one another.
+func TestCrashLeavesAnyState(t *testing.T) {
+	must := func(errs ...error) {
+		t.Helper()
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	long := strings.Repeat("x", 100) // two blocks
+	for _, tt := range []struct {
+		name string
+		do   func(mem *faultfs.Mem)
+		want []string // states, each the files and their contents; among all that are seen
+		only bool     // there are no others
+	}{
+		{"rename over another", func(mem *faultfs.Mem) {
+			must(write(t, mem, "a", "1", os.O_CREATE), write(t, mem, "b", "2", os.O_CREATE), mem.SyncAll())
+			must(mem.Rename("a", "b"))
+		}, []string{"a=1 b=2", "a=1 b=1", "b=1", "b=2"}, true},
+		{"rename to a new name", func(mem *faultfs.Mem) {
+			must(write(t, mem, "a", "1", os.O_CREATE), mem.SyncAll(), mem.Rename("a", "b"))
+		}, []string{"a=1", "a=1 b=1", "b=1", ""}, true},
+		{"made, renamed and made again", func(mem *faultfs.Mem) {
+			must(write(t, mem, "a", "1", os.O_CREATE), mem.Rename("a", "b"), write(t, mem, "a", "2", os.O_CREATE))
+		}, []string{"", "a=1", "a=2", "b=1", "a= b=1", "a=2 b=1", "a=1 b=1", "a=2 b="}, false},
+		{"a synced file, its name not", func(mem *faultfs.Mem) {
+			f, err := mem.Open("a", os.O_WRONLY|os.O_CREATE)
+			must(err)
+			_, err = f.Write([]byte("1"))
+			must(err, f.Sync())
+		}, []string{"", "a=1"}, true},
+		{"a synced name, its file not", func(mem *faultfs.Mem) {
+			must(write(t, mem, "a", "1", os.O_CREATE), mem.SyncDir("."))
+		}, []string{"a=", "a=\x00", "a=1"}, true},
+		{"blocks", func(mem *faultfs.Mem) {
+			must(write(t, mem, "a", long, os.O_CREATE), mem.SyncAll(), write(t, mem, "a", strings.ToUpper(long), 0))
+		}, []string{"a=" + long, "a=" + strings.ToUpper(long), "a=" + long[:64] + strings.ToUpper(long[64:])}, false},
+		{"written anew", func(mem *faultfs.Mem) {
+			must(write(t, mem, "a", "old", os.O_CREATE), mem.SyncAll(), write(t, mem, "a", "x", os.O_TRUNC))
+		}, []string{"a=old", "a=", "a=x", "a=xld", "a=\x00"}, true},
+		{"all synced", func(mem *faultfs.Mem) {
+			must(write(t, mem, "a", "1", os.O_CREATE), mem.Rename("a", "b"), write(t, mem, "b", "2", os.O_APPEND), mem.SyncAll())
+		}, []string{"b=12"}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			mem := faultfs.NewMem()
+			tt.do(mem)
+			seen := map[string]bool{}
+			for i := range uint64(1000) {
+				left := mem.Crash(rand.New(rand.NewPCG(2, i)))
+				var files []string
+				entries, err := left.List(".")
+				must(err)
+				for _, e := range entries {
+					files = append(files, e.Name+"="+read(t, left, e.Name))
+				}
+				seen[strings.Join(files, " ")] = true
+			}
+			for _, state := range tt.want {
+				if !seen[state] {
+					t.Errorf("the state %q never came", state)
+				}
+				delete(seen, state)
+			}
+			if tt.only && len(seen) > 0 {
+				t.Errorf("states that nothing can leave: %q", slices.Collect(maps.Keys(seen)))
+			}
+		})
+	}
+}
+
+// Cut comes before its call, which has no effect.
+func TestCut(t *testing.T) {
+	mem := faultfs.NewMem()
+	fault := faultfs.FailAfter(mem, 1, syscall.EIO)
+	fault.Only = "mkdir"
+	cuts := 0
+	fault.Cut = func() { cuts++ }
+	if err := errors.Join(fault.Mkdir("a"), write(t, fault, "a/x", "1", os.O_CREATE)); err != nil || cuts > 0 {
+		t.Fatal(err, cuts)
+	}
+	if err := fault.Mkdir("b"); !errors.Is(err, syscall.EIO) || cuts != 1 {
+		t.Errorf("%v, cut %d times", err, cuts)
+	}
+	if _, err := mem.Stat("b"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the call that failed had an effect: %v", err)
+	}
+	if diff := cmp.Diff([]string{"mkdir a", "mkdir b"}, fault.Calls()); diff != "" {
+		t.Error(diff)
 	}
 }

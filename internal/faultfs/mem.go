@@ -16,66 +16,153 @@ import (
 	"urltree/iut"
 )
 
-// A Mem is a file system in memory that knows what a power cut would leave of it. It has no
-// links and never folds case.
+// A Mem is a file system in memory that knows what a power cut would leave of it: what was
+// synced, for File.Sync, SyncDir and SyncAll each as little as it promises. It has no links and
+// never folds case.
 type Mem struct {
 	mu   sync.Mutex
 	root *node // guarded by mu, with all below
 }
 
-// A node is a file or a folder, as it is and as it is on stable storage.
+// A node is a file or a folder, as it is and as it may be found after a power cut.
 type node struct {
 	folder bool
 
-	data, safeData   []byte           // of a file
-	names, safeNames map[string]*node // of a folder
+	data, safe []byte   // of a file: its bytes, and those that the last sync covered
+	log        []change // of a file: what was done to safe since
+
+	names map[string]*node   // of a folder
+	past  map[string][]*node // of a folder: for each name changed since the last sync, what it was before each change, oldest first; nil: nothing
+}
+
+// A change is one write or truncation of a file.
+type change struct {
+	pos   int
+	bytes []byte // nil: the file was cut, or lengthened by zeros, to pos
 }
 
 // NewMem makes an empty one.
 func NewMem() *Mem { return &Mem{root: newFolder()} }
 
-func newFolder() *node {
-	return &node{folder: true, names: map[string]*node{}, safeNames: map[string]*node{}}
+func newFolder() *node { return &node{folder: true, names: map[string]*node{}} }
+
+// set gives a name in a folder to child, or to nothing.
+func (n *node) set(name string, child *node) {
+	if n.past == nil {
+		n.past = map[string][]*node{}
+	}
+	n.past[name] = append(n.past[name], n.names[name])
+	if child == nil {
+		delete(n.names, name)
+	} else {
+		n.names[name] = child
+	}
+}
+
+// apply does a change to the bytes of a file.
+func apply(data []byte, c change) []byte {
+	if grow := c.pos + len(c.bytes) - len(data); grow > 0 {
+		data = append(data, make([]byte, grow)...)
+	}
+	if c.bytes == nil {
+		return data[:c.pos]
+	}
+	copy(data[c.pos:], c.bytes)
+	return data
+}
+
+func (n *node) change(c change) {
+	n.data = apply(n.data, c)
+	n.log = append(n.log, c)
 }
 
 // Crash gives a file system as a power cut might leave it: all that was synced, and of the
-// rest what chance will have. A name that changed is the old or the new one. A file that
-// changed is the old one, or the new one up to some point, with or without zeros behind it.
+// rest what chance will have. Each name by itself is what it was at the last sync or after any
+// change since, so a renamed file may have both names or none. Each file by itself, however its
+// name fared, is as it was synced; or as it is now; or so up to some point, with or without zeros
+// behind it; or any of the blocks written since have arrived, and any of the truncations.
 func (m *Mem) Crash(rng *rand.Rand) *Mem {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return &Mem{root: m.root.crash(rng)}
 }
 
+// block is the number of bytes that arrive together, or do not. A disk's is larger; this one is
+// such that small pages have several.
+const block = 64
+
 func (n *node) crash(rng *rand.Rand) *node {
 	if !n.folder {
-		data := n.safeData
-		if string(n.data) != string(n.safeData) && rng.IntN(3) > 0 {
-			data = slices.Clone(n.data[:rng.IntN(len(n.data)+1)])
-			if rng.IntN(2) == 0 {
-				data = append(data, make([]byte, len(n.data)-len(data))...)
-			}
-		}
-		return &node{data: slices.Clone(data), safeData: slices.Clone(data)}
+		data := n.crashData(rng)
+		return &node{data: data, safe: slices.Clone(data)}
 	}
 	left := newFolder()
-	all := maps.Clone(n.names)
-	maps.Copy(all, n.safeNames)
-	for _, name := range slices.Sorted(maps.Keys(all)) {
+	all := slices.Collect(maps.Keys(n.names))
+	for name := range n.past {
+		if n.names[name] == nil {
+			all = append(all, name)
+		}
+	}
+	slices.Sort(all)
+	for _, name := range all {
 		child := n.names[name]
-		if child != n.safeNames[name] && rng.IntN(2) == 0 {
-			child = n.safeNames[name]
+		if past := n.past[name]; len(past) > 0 {
+			if i := rng.IntN(2 * len(past)); i < len(past) {
+				child = past[i]
+			}
 		}
 		if child != nil {
 			left.names[name] = child.crash(rng)
 		}
 	}
-	left.safeNames = maps.Clone(left.names)
 	return left
 }
 
+func (n *node) crashData(rng *rand.Rand) []byte {
+	if len(n.log) == 0 {
+		return slices.Clone(n.data)
+	}
+	switch rng.IntN(4) {
+	case 0:
+		return slices.Clone(n.safe)
+	case 1:
+		return slices.Clone(n.data)
+	case 2:
+		data := slices.Clone(n.data[:rng.IntN(len(n.data)+1)])
+		if rng.IntN(2) == 0 {
+			data = append(data, make([]byte, len(n.data)-len(data))...)
+		}
+		return data
+	}
+	data := slices.Clone(n.safe)
+	for _, c := range n.log {
+		if c.bytes == nil {
+			if rng.IntN(2) == 0 {
+				data = apply(data, c)
+			}
+			continue
+		}
+		pos := c.pos
+		for b := range slices.Chunk(c.bytes, block) {
+			if rng.IntN(2) == 0 {
+				data = apply(data, change{pos, b})
+			}
+			pos += len(b)
+		}
+	}
+	return data
+}
+
+// sync makes what a node is now what a power cut leaves.
+func (n *node) sync() {
+	if len(n.log) > 0 {
+		n.safe, n.log = slices.Clone(n.data), nil
+	}
+	n.past = nil
+}
+
 func (n *node) syncAll() {
-	n.safeData, n.safeNames = slices.Clone(n.data), maps.Clone(n.names)
+	n.sync()
 	for _, child := range n.names {
 		child.syncAll()
 	}
@@ -127,7 +214,7 @@ func (m *Mem) Mkdir(name string) error {
 		if n != nil {
 			return syscall.EEXIST
 		}
-		parent.names[base] = newFolder()
+		parent.set(base, newFolder())
 		return nil
 	})
 }
@@ -140,13 +227,13 @@ func (m *Mem) Open(name string, flag int) (iut.File, error) {
 			return syscall.ENOENT
 		case n == nil:
 			n = &node{}
-			parent.names[base] = n
+			parent.set(base, n)
 		case flag&os.O_EXCL != 0:
 			return syscall.EEXIST
 		case n.folder:
 			return syscall.EISDIR
 		case flag&os.O_TRUNC != 0:
-			n.data = nil
+			n.change(change{})
 		}
 		f.node = n
 		return nil
@@ -173,8 +260,8 @@ func (m *Mem) Rename(from, to string) error {
 		case moved.folder || n != nil && n.folder:
 			return syscall.EISDIR
 		}
-		delete(oldParent.names, path.Base(from))
-		parent.names[base] = moved
+		oldParent.set(path.Base(from), nil)
+		parent.set(base, moved)
 		return nil
 	})
 }
@@ -187,7 +274,7 @@ func (m *Mem) Remove(name string) error {
 		case n.folder:
 			return syscall.EISDIR
 		}
-		delete(parent.names, base)
+		parent.set(base, nil)
 		return nil
 	})
 }
@@ -235,7 +322,7 @@ func (m *Mem) SyncDir(name string) error {
 	if err != nil {
 		return &fs.PathError{Op: "sync", Path: name, Err: err}
 	}
-	n.safeNames = maps.Clone(n.names)
+	n.past = nil
 	return nil
 }
 
@@ -281,27 +368,24 @@ func (f *memFile) Write(b []byte) (int, error) {
 	if f.flag&os.O_APPEND != 0 {
 		f.pos = len(f.node.data)
 	}
-	if grow := f.pos + len(b) - len(f.node.data); grow > 0 {
-		f.node.data = append(f.node.data, make([]byte, grow)...)
+	if len(b) > 0 {
+		f.node.change(change{f.pos, slices.Clone(b)})
 	}
-	f.pos += copy(f.node.data[f.pos:], b)
+	f.pos += len(b)
 	return len(b), nil
 }
 
 func (f *memFile) Truncate(size int64) error {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
-	if grow := int(size) - len(f.node.data); grow > 0 {
-		f.node.data = append(f.node.data, make([]byte, grow)...)
-	}
-	f.node.data = f.node.data[:size]
+	f.node.change(change{pos: int(size)})
 	return nil
 }
 
 func (f *memFile) Sync() error {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
-	f.node.safeData = slices.Clone(f.node.data)
+	f.node.sync()
 	return nil
 }
 

@@ -1,0 +1,380 @@
+package crawler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"urltree/cleaner"
+	"urltree/crawler"
+	"urltree/internal/faultfs"
+	"urltree/internal/testweb"
+	"urltree/iut"
+	"urltree/storage"
+)
+
+// TestFaultAtEveryCall crawls 40 pages and lets the k-th call of the tree's disk fail, for every
+// k that the crawl comes to. Then the tree is checked, and the same command goes on to the known
+// answer. With URLTREE_FULL=1 no k is left out.
+func TestFaultAtEveryCall(t *testing.T) {
+	web, table := faultWeb(t), new(faultTable)
+	t.Run("kinds", func(t *testing.T) {
+		for i, tt := range []faultKind{
+			{name: "EIO", err: syscall.EIO, once: true},
+			{name: "EIO, and the disk is gone", err: syscall.EIO},
+			{name: "ENOSPC", err: syscall.ENOSPC, once: true},
+			{name: "ENOSPC, and the disk stays full", err: syscall.ENOSPC},
+			{name: "EMFILE", err: syscall.EMFILE, once: true},
+			{name: "EACCES", err: syscall.EACCES, once: true},
+			{name: "short write", err: syscall.ENOSPC, once: true, only: "write"},
+		} {
+			row := table.add(tt.name)
+			t.Run(tt.name, func(t *testing.T) {
+				t.Parallel()
+				everyCall(t, i, func(k int) bool { return testFault(t, web, k, tt, row) })
+			})
+		}
+	})
+	table.print(t)
+}
+
+// TestPowerCutAtEveryCall cuts the power at the k-th call, for every k. What is left of the tree
+// is one of the states that faultfs.Mem allows, several for each k. The index is a real file and
+// goes its own way: all of its transactions that had ended by then are there, since each syncs
+// before it ends, and of one on its way as much as the file had; or index.db is lost. The seen
+// filter is never synced: it is there, torn, or lost.
+func TestPowerCutAtEveryCall(t *testing.T) {
+	web, table := faultWeb(t), new(faultTable)
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	t.Run("kinds", func(t *testing.T) {
+		for i, tt := range []struct {
+			name   string
+			states int
+			lost   bool // the index
+		}{
+			{"power cut", 3, false},
+			{"power cut, and index.db is lost", 1, true},
+		} {
+			row := table.add(tt.name)
+			t.Run(tt.name, func(t *testing.T) {
+				t.Parallel()
+				everyCall(t, i, func(k int) bool {
+					return testCut(t, web, k, rand.New(rand.NewPCG(seed, uint64(k))), tt.states, tt.lost, row)
+				})
+			})
+		}
+	})
+	table.print(t)
+}
+
+// A faultKind is a way in which one call fails.
+type faultKind struct {
+	name string
+	err  syscall.Errno
+	once bool   // the calls after it succeed
+	only string // the operation that fails; "": any
+}
+
+// faultWeb has all that a crawl meets: redirects, plain text, noindex, pages that only a sitemap
+// names, and a few bodies that are too large for memory.
+func faultWeb(t *testing.T) *testweb.Web {
+	t.Helper()
+	return serve(t, testweb.Options{
+		Kind: testweb.Linked, Hosts: 2, Pages: 40, Seed: 24, MinSize: 500, MaxSize: 72 << 10,
+		Redirects: .1, NoIndex: .1, Texts: .05, Hidden: .05,
+	})
+}
+
+// everyCall calls try with each k until a crawl does not come to its call k any more. Without
+// URLTREE_FULL it leaves most out, other ones for each offset.
+func everyCall(t *testing.T, offset int, try func(k int) bool) {
+	t.Helper()
+	step := 41
+	switch {
+	case full():
+		step = 1
+	case testing.Short():
+		step = 101
+	}
+	k := offset * 5 % step
+	for ; try(k); k += step {
+		if t.Failed() {
+			t.FailNow()
+		}
+	}
+	if k < 60 {
+		t.Errorf("a crawl of 40 pages came to only %d calls", k)
+	}
+}
+
+// faultOptions are those of a crawl into dir, whose tree is on disk but for LOCK and index.db.
+func faultOptions(dir string, web *testweb.Web, disk iut.FS) crawler.Options {
+	opts := options(dir, web)
+	opts.Buffers, opts.Crawlers, opts.Downloads, opts.FlushInterval = 1, 2, 2, 20*time.Millisecond
+	opts.MemoryBodies, opts.NoSync, opts.FS = 64<<10, true, disk
+	return opts
+}
+
+// faultDir makes a folder for one k, in memory where there is a place for that: each crawl syncs
+// its results, and there are thousands.
+func faultDir(t *testing.T) (dir string, remove func()) {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "urltree")
+	if err != nil {
+		dir, err = os.MkdirTemp(t.TempDir(), "")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir, func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// testFault tells whether the crawl came to call k.
+func testFault(t *testing.T, web *testweb.Web, k int, kind faultKind, row *faultRow) bool {
+	t.Helper()
+	dir, remove := faultDir(t)
+	defer remove()
+	disk := faultfs.NewMem()
+	fault := faultfs.FailAfter(disk, k, kind.err)
+	fault.Once, fault.Only, fault.Short = kind.once, kind.only, kind.only == "write"
+	_, err := crawler.Run(t.Context(), faultOptions(dir, web, fault))
+	if !fault.Failed() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return false
+	}
+	row.injected++
+	calls := fault.Calls()
+	call := fmt.Sprintf("call %d, %s", k, calls[k])
+	switch {
+	case err == nil && kind.once && mayGoOn(calls[:k+1], kind.err):
+		row.went++
+	case err == nil:
+		row.exit++
+		t.Errorf("%s: the fault was passed over", call)
+	case !errors.Is(err, iut.ErrDisk) || !errors.Is(err, kind.err):
+		row.exit++
+		t.Errorf("%s: %v, want %v and %v", call, err, iut.ErrDisk, kind.err)
+	default:
+		row.ended++
+		requireDiskError(t, err, kind.err)
+	}
+	goOn(t, dir, web, disk, call, row)
+	return true
+}
+
+// mayGoOn tells whether a crawl may go on though the last of calls has failed.
+func mayGoOn(calls []string, err syscall.Errno) bool {
+	last := len(calls) - 1
+	switch op, name, _ := strings.Cut(calls[last], " "); op {
+	case "mkdir":
+		return err == syscall.ENOSPC // with room left it is a full folder: this page's failure alone
+	case "close":
+		return onlyRead(calls[:last], name)
+	case "remove":
+		return strings.HasPrefix(name, "tmp/") // left to the next start
+	}
+	return false
+}
+
+// testCut tells whether the crawl came to call k.
+func testCut(t *testing.T, web *testweb.Web, k int, rng *rand.Rand, states int, lost bool, row *faultRow) bool {
+	t.Helper()
+	dir, remove := faultDir(t)
+	defer remove()
+	opts := faultOptions(dir, web, nil)
+	disk := faultfs.NewMem()
+	cut := faultfs.FailAfter(disk, k, syscall.EIO)
+	var left []*faultfs.Mem
+	var index, seen []byte
+	var failed error
+	cut.Cut = func() {
+		var err1, err2 error
+		index, err1 = readIfThere(filepath.Join(opts.Tree, "index.db"))
+		seen, err2 = readIfThere(filepath.Join(opts.Tree, "seen"))
+		for range states {
+			left = append(left, disk.Crash(rng))
+		}
+		failed = errors.Join(err1, err2)
+	}
+	opts.FS = cut
+	_, err := crawler.Run(t.Context(), opts)
+	if failed != nil {
+		t.Fatal(failed)
+	}
+	if !cut.Failed() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return false
+	}
+	call := fmt.Sprintf("cut at call %d, %s", k, cut.Calls()[k])
+	for _, disk := range left {
+		err := errors.Join(os.RemoveAll(opts.Tree), os.Mkdir(opts.Tree, 0o777))
+		if index != nil && !lost {
+			err = errors.Join(err, os.WriteFile(filepath.Join(opts.Tree, "index.db"), index, 0o666))
+		}
+		if seen != nil && rng.IntN(4) > 0 {
+			err = errors.Join(err, os.WriteFile(filepath.Join(opts.Tree, "seen"), seen[:rng.IntN(len(seen)+1)], 0o666))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		row.injected++
+		goOn(t, dir, web, disk, call, row)
+	}
+	return true
+}
+
+// readIfThere gives nil if there is no file.
+func readIfThere(name string) ([]byte, error) {
+	b, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return b, err
+}
+
+// goOn checks what a fault has left and crawls on, without one, to the known answer. What was
+// complete must not be written again.
+func goOn(t *testing.T, dir string, web *testweb.Web, disk *faultfs.Mem, call string, row *faultRow) {
+	t.Helper()
+	opts := faultOptions(dir, web, nil)
+	checkOn(t, opts.Tree, disk, "", call)
+	before := completeOn(t, disk, call)
+	retry(t, opts.Tree)
+	counted := faultfs.Count(disk)
+	opts.FS = counted
+	if _, err := crawler.Run(t.Context(), opts); err != nil {
+		row.exit++
+		t.Fatalf("%s: the next run: %v", call, err)
+	}
+	got, want := map[string]int{}, web.Answer().Stored
+	for _, url := range crawled(t, opts.Output) {
+		got[url]++
+	}
+	for _, url := range want {
+		switch n := got[url]; {
+		case n == 0:
+			row.lost++
+			t.Errorf("%s: %s is lost", call, url)
+		case n > 1:
+			row.doubled++
+			t.Errorf("%s: %s is listed %d times", call, url, n)
+		}
+		delete(got, url)
+	}
+	if len(got) > 0 {
+		t.Errorf("%s: stored, and should not be: %v", call, got)
+	}
+	for _, c := range counted.Calls() {
+		words := strings.Fields(c)
+		last := words[len(words)-1]
+		if (words[0] == "create" || words[0] == "rename") && path.Base(last) == "content.html" && before[path.Dir(last)] {
+			row.doubled++
+			t.Errorf("%s: a page that was complete is written again: %s", call, c)
+		}
+	}
+	checkOn(t, opts.Tree, disk, opts.Output, call)
+	row.reached++
+}
+
+// checkOn lets check look at a tree whose disk is not that of the index, if both are there.
+func checkOn(t *testing.T, root string, disk iut.FS, output, call string) {
+	t.Helper()
+	indexPath := filepath.Join(root, "index.db")
+	if there, err := storage.Exists(indexPath); err != nil || !there {
+		return
+	}
+	// Open asks the real folder whether there is a tree, before it makes LOCK.
+	err := os.WriteFile(filepath.Join(root, "FORMAT"), nil, 0o666)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := iut.Open(root, iut.Options{FS: disk, ReadOnly: true})
+	if err != nil {
+		t.Fatalf("%s: %v", call, err)
+	}
+	defer tree.Close()
+	index, err := storage.Open(indexPath, storage.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatalf("%s: %v", call, err)
+	}
+	defer index.Close()
+	linker, err := crawler.NewLinker(tree.Format())
+	if err != nil {
+		t.Fatalf("%s: %v", call, err)
+	}
+	_, err = cleaner.Check(context.WithoutCancel(t.Context()), tree, index, linker, cleaner.CheckOptions{Links: true, Output: output},
+		func(fault string) { t.Errorf("%s: %s", call, fault) })
+	if err != nil {
+		t.Fatalf("%s: %v", call, err)
+	}
+}
+
+// completeOn gives the folders of the complete pages, each SHA-256 compared.
+func completeOn(t *testing.T, disk *faultfs.Mem, call string) map[string]bool {
+	t.Helper()
+	complete := map[string]bool{}
+	if _, err := disk.Stat("FORMAT"); errors.Is(err, fs.ErrNotExist) {
+		return complete // the fault came before the tree was made
+	}
+	tree, err := iut.Open("", iut.Options{FS: disk, ReadOnly: true})
+	if err != nil {
+		t.Fatalf("%s: %v", call, err)
+	}
+	err = tree.Walk(func(url, rel string, st iut.PageStatus, _ iut.Facts) error {
+		if st.Kind != iut.PageComplete {
+			return nil
+		}
+		_, ok, err := tree.Complete(url, true)
+		complete[rel] = ok
+		return err
+	})
+	if err = errors.Join(err, tree.Close()); err != nil {
+		t.Fatalf("%s: %v", call, err)
+	}
+	return complete
+}
+
+// A faultTable sums up what became of the faults of each kind.
+type faultTable struct{ rows []*faultRow }
+
+// A faultRow is one kind's. It belongs to that kind's test until all have ended.
+type faultRow struct {
+	kind                string
+	injected            int
+	ended, went         int // crawls: with a disk error, exit code 4; as if nothing had happened, as they may
+	reached             int // crawls that then went on to the known answer
+	lost, doubled, exit int // URLs; URLs; crawls that ended as they must not
+}
+
+func (f *faultTable) add(kind string) *faultRow {
+	row := &faultRow{kind: kind}
+	f.rows = append(f.rows, row)
+	return row
+}
+
+func (f *faultTable) print(t *testing.T) {
+	var text strings.Builder
+	fmt.Fprintf(&text, "%-32s %8s %6s %7s %8s %5s %8s %10s\n", "fault", "injected", "exit 4", "went on", "answered", "lost", "doubled", "wrong exit")
+	for _, r := range f.rows {
+		fmt.Fprintf(&text, "%-32s %8d %6d %7d %8d %5d %8d %10d\n", r.kind, r.injected, r.ended, r.went, r.reached, r.lost, r.doubled, r.exit)
+	}
+	t.Log("\n" + text.String())
+}
