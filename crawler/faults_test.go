@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path"
 	"path/filepath"
@@ -350,6 +351,61 @@ func completeOn(t *testing.T, disk *faultfs.Mem, call string) map[string]bool {
 		t.Fatalf("%s: %v", call, err)
 	}
 	return complete
+}
+
+// A holdingFS lets the body of one page fail, once the crawl has come to something else.
+type holdingFS struct {
+	iut.FS
+	file    string
+	reached chan<- struct{} // closed when the body is about to be written
+	proceed <-chan struct{}
+}
+
+func (f *holdingFS) Open(name string, flag int) (iut.File, error) {
+	if name != f.file || flag&os.O_CREATE == 0 {
+		return f.FS.Open(name, flag)
+	}
+	close(f.reached)
+	<-f.proceed
+	return nil, &fs.PathError{Op: "create", Path: name, Err: syscall.EIO}
+}
+
+// TestLinkThatOnlyMemoryKnows has two pages name the same link. That of the first is in a buffer,
+// and never gets into the index; that of the second, which was parsed later and is committed
+// earlier, must be there.
+func TestLinkThatOnlyMemoryKnows(t *testing.T) {
+	first := make(chan string, 1) // host and port
+	asked, written, committed := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	origins := hosts(t, 2, func(host int, rw http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/next":
+			close(committed)
+		case r.URL.Path != "/":
+		case host == 0:
+			first <- r.Host
+			<-asked // by another crawler, whose buffer is the other one
+			fmt.Fprint(rw, "<a href=/both>")
+		default:
+			close(asked)
+			<-written
+			fmt.Fprintf(rw, "<a href=http://%s/both><a href=/next>", <-first)
+		}
+	})
+	dir, disk := t.TempDir(), faultfs.NewMem()
+	file, err := new(iut.Mapping).Path(origins[0] + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := crawler.Options{
+		Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), Seeds: []string{origins[0] + "/", origins[1] + "/"},
+		Delay: -1, IgnoreRobots: true, Retries: -1,
+		Buffers: 2, Crawlers: 2, Downloads: 1, FlushInterval: time.Millisecond,
+		FS: &holdingFS{FS: disk, file: file + "/content.html", reached: written, proceed: committed},
+	}
+	if _, err := crawler.Run(t.Context(), opts); !errors.Is(err, syscall.EIO) {
+		t.Fatalf("%v, want that the first page cannot be written", err)
+	}
+	checkOn(t, opts.Tree, disk, "", "check")
 }
 
 // A faultTable sums up what became of the faults of each kind.

@@ -362,3 +362,52 @@ func TestPowerCutWhileBuilding(t *testing.T) {
 		}
 	}
 }
+
+// dyingIndex keeps what was committed, from one goroutine, until a commit fails for good.
+type dyingIndex struct {
+	left int // commits that go well
+	set  []storage.Outcome
+}
+
+func (x *dyingIndex) Commit(set []*storage.Outcome) (storage.Committed, error) {
+	if x.left--; x.left < 0 {
+		return storage.Committed{}, syscall.EIO
+	}
+	for _, o := range set {
+		x.set = append(x.set, *o)
+	}
+	return storage.Committed{Next: make([]storage.Row, len(set))}, nil
+}
+
+// Whichever transaction is the last, an outcome never is in the index without the links that it
+// brought: neither a redirect without its target nor a page without one of its links.
+func TestOutcomeAndItsLinksAreOne(t *testing.T) {
+	for n, done := 0, false; !done; n++ {
+		index := &dyingIndex{left: n}
+		p := (&pipeline{tree: open(t, "", onFS(faultfs.NewMem())), index: index, size: 4}).start(1)
+		links := map[string]int{}
+		for i, count := range []int{1, 6000, 0, 1} { // one of them fills a transaction
+			it := itemOf(page(i))
+			if count == 1 {
+				it.State, it.Body = storage.Redirected, nil
+			}
+			it.Links = make([]storage.Link, count)
+			links[it.Row.URL] = count
+			if err := p.add(0, it); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := p.end()
+		switch done = err == nil; {
+		case !done && !errors.Is(err, syscall.EIO):
+			t.Fatal(err)
+		case done && (len(index.set) != 4 || n < 2):
+			t.Fatalf("%d outcomes in %d transactions, want 4 in at least 2", len(index.set), n)
+		}
+		for _, o := range index.set {
+			if len(o.Links) != links[o.Row.URL] {
+				t.Errorf("after %d transactions %s is there with %d links, want %d", n, o.Row.URL, len(o.Links), links[o.Row.URL])
+			}
+		}
+	}
+}

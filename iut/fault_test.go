@@ -232,38 +232,55 @@ func TestEveryPrefixOfAPage(t *testing.T) {
 
 // While a torn page is replaced, the facts that are there must never vouch for another body.
 func TestReplacingNeverLies(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		tear func(dir string) error
+	}{
+		{"the body is gone and the line is whole", func(dir string) error { return os.Truncate(dir+"/content.html", 0) }},
+		{"there is no line, and the body is as long as the new one", func(dir string) error { return os.Remove(dir + "/source.txt") }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for k := 0; replaceTorn(t, tt.tear, k); k++ {
+			}
+		})
+	}
+}
+
+// replaceTorn tells whether the replacing came to call k, which fails.
+func replaceTorn(t *testing.T, tear func(dir string) error, k int) bool {
+	t.Helper()
 	old, p := page(1), page(1)
 	old.Body = []byte("<a href=9>")
-	for k, done := 0, false; !done; k++ {
-		root := t.TempDir()
-		tree := open(t, root)
-		store(t, tree, old)
-		dir := folder(t, tree, p.URL)
-		put(t, dir+"/content.html", "") // torn, and the line is whole
-		tree.Close()
+	root := t.TempDir()
+	tree := open(t, root)
+	store(t, tree, old)
+	dir := folder(t, tree, p.URL)
+	if err := tear(dir); err != nil {
+		t.Fatal(err)
+	}
+	tree.Close()
 
-		fault := faultfs.FailAfter(disk(t, root, iut.SyncNone), k, syscall.EIO)
-		fault.Short = true
-		tree, err := iut.Open(root, iut.Options{FS: fault})
-		if err == nil {
-			_, err = tree.Store(p)
-			tree.Close()
-		}
-		done = !fault.Failed()
-		if done && err != nil {
-			t.Fatal(err)
-		}
-		tree = open(t, root)
-		if _, ok, _ := tree.Complete(p.URL, false); ok {
-			if _, ok, err := tree.Complete(p.URL, true); !ok || err != nil {
-				t.Fatalf("after call %d (%v) the length is right and the SHA-256 is not", k, fault.Calls()[k])
-			}
-		}
-		if store(t, tree, p); read(t, dir+"/content.html") != string(p.Body) {
-			t.Fatalf("after call %d the page is %q", k, read(t, dir+"/content.html"))
-		}
+	fault := faultfs.FailAfter(disk(t, root, iut.SyncNone), k, syscall.EIO)
+	fault.Short = true
+	tree, err := iut.Open(root, iut.Options{FS: fault})
+	if err == nil {
+		_, err = tree.Store(p)
 		tree.Close()
 	}
+	if !fault.Failed() && err != nil {
+		t.Fatal(err)
+	}
+	tree = open(t, root)
+	defer tree.Close()
+	if _, ok, _ := tree.Complete(p.URL, false); ok {
+		if _, ok, err := tree.Complete(p.URL, true); !ok || err != nil {
+			t.Fatalf("after call %d (%v) the length is right and the SHA-256 is not", k, fault.Calls()[k])
+		}
+	}
+	if store(t, tree, p); read(t, dir+"/content.html") != string(p.Body) {
+		t.Fatalf("after call %d the page is %q", k, read(t, dir+"/content.html"))
+	}
+	return fault.Failed()
 }
 
 // A link that somebody puts into the tree must lead nowhere.

@@ -190,6 +190,68 @@ func TestStrictPut(t *testing.T) {
 	}
 }
 
+// An outcome for a URL that has one already, as a repeat after a crash brings it, changes nothing.
+func TestClosedStaysClosed(t *testing.T) {
+	x, _ := newIndex(t, 1)
+	const url = "http://host0.org/0"
+	record, err := x.Record(url)
+	if err != nil || record.State != Stored {
+		t.Fatal(record, err)
+	}
+	totals := x.Totals()
+	for _, o := range []Outcome{
+		{State: Stored, Page: Page{Status: 203, Bytes: 2}},
+		{State: Failed, Reason: "http-4xx"},
+		{State: Refused, Reason: "type"},
+		{State: Redirected, Page: Page{Status: 301}},
+		{State: Pending, Next: Row{Range: Now}},
+	} {
+		o.Row = Row{URL: url, Source: Seed, Tries: 3}
+		done, err := x.Commit([]*Outcome{&o})
+		if err != nil || len(done.Fresh) > 0 || done.Next[0].Range != 0 {
+			t.Errorf("%v: %+v, %v", o.State, done, err)
+		}
+		if got, err := x.Record(url); err != nil || got != record || x.Totals() != totals {
+			t.Errorf("%v has replaced the record: %+v, want %+v, %v", o.State, got, record, err)
+		}
+	}
+}
+
+// Of four links to a host with room for one, one is eligible, one held, and two get no record:
+// they must stay unknown, or no later run would take them.
+func TestHeldAndCut(t *testing.T) {
+	x, path := newIndex(t, 0)
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	x = open(t, path, Options{NoSync: true, Strict: true, Limits: Limits{Host: 1, MaxHeld: 1}})
+	x.Filter().SetComplete()
+	var links []Link
+	for i := range 4 {
+		links = append(links, Link{URL: fmt.Sprintf("http://a.org/%d", i), Source: "http://b.org/"})
+	}
+	done, err := x.Commit([]*Outcome{{Links: links}})
+	if err != nil || len(done.Fresh) != 1 || done.New != 2 || done.Cut != 2 {
+		t.Fatalf("%+v, %v; want 1 eligible, 2 new, 2 cut", done, err)
+	}
+	if c := x.Totals().Counts; c.Now != 1 || c.Held != 1 || c.Open() != 1 {
+		t.Errorf("counts %+v, want 1 now and 1 held", c)
+	}
+	hosts, _, err := x.NextHosts("", 9)
+	if err != nil || len(hosts) != 1 || hosts[0].Now != 1 || hosts[0].Held != 1 {
+		t.Errorf("hosts %+v, %v; want 1 now and 1 held", hosts, err)
+	}
+	for i, l := range links {
+		known := x.Filter().Lookup(x.Filter().Fingerprint(l.URL)) == seen.Known
+		if has, err := x.Has([]string{l.URL}); err != nil || has[0] != (i < 2) || known != has[0] {
+			t.Errorf("%s: record %v, mark %v, %v", l.URL, has, known, err)
+		}
+	}
+	if faults := faultsOf(t, x); len(faults) > 0 {
+		t.Error(faults)
+	}
+}
+
 // With a filter that has no room for what it should know, each URL is new once, whoever asks and
 // whatever is said twice in a set, and what was not committed stays unknown.
 func TestFilterOverflows(t *testing.T) {

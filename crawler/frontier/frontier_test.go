@@ -429,6 +429,37 @@ func TestChangesDuringRefill(t *testing.T) {
 	})
 }
 
+// TestRefillReadBeforeCommit tells of a row that a refill on its way cannot have met, for it has
+// read already: the row must not be forgotten with what the refill brings.
+func TestRefillReadBeforeCommit(t *testing.T) {
+	in(t, exactOrders, func(t *testing.T, o order) {
+		s := newStore(row("a.example", 0, 1))
+		f := start(t, s, o.options(Options{}))
+		late := row("a.example", 0, 2)
+		waits := 0
+		s.pause = func() {
+			s.mu.Lock()
+			refilling := s.reading["a.example"]
+			s.mu.Unlock()
+			if !refilling {
+				return
+			}
+			if waits++; waits == 2 { // it has read, and is not back
+				f.Add([]storage.Row{late}, s.commit(nil, []storage.Row{late}, nil))
+			}
+		}
+		var got []uint64
+		for f.Stats().Eligible > 0 {
+			more, loans := take(t, f, 1)
+			got = append(got, more...)
+			finish(f, s, loans...)
+		}
+		if !slices.Equal(got, []uint64{1, 2}) {
+			t.Errorf("got %v, want 1 and 2, of which the commit told during the refill", got)
+		}
+	})
+}
+
 func TestShare(t *testing.T) {
 	for _, tt := range []struct {
 		name                               string
