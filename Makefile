@@ -3,6 +3,7 @@
 #   build      bin/crawler, static            install  the same, into $(go env GOBIN)
 #   test       all tests with the race detector; then what a page costs, without it
 #   faults     a crawl in which each call of the disk fails, and one that loses its power at each
+#   mutations  each promise broken by a patch, which the test that the patch names must notice
 #   race       the short tests again on 1, 2 and 8 threads, to shake the schedules
 #   lint       vet, staticcheck, gofumpt: prints nothing when all is well
 #   fuzz       every fuzz target for FUZZTIME
@@ -34,7 +35,7 @@ LOAD     ?= 10m
 override SHARED := $(abspath $(SHARED))
 export SHARED
 
-.PHONY: build install test race lint fuzz bench bench-crawl bench-peers demo verify test-real test-hostile full clean soak hostile-load faults
+.PHONY: build install test race lint fuzz bench bench-crawl bench-peers demo verify test-real test-hostile full clean soak hostile-load faults mutations
 
 build:
 	CGO_ENABLED=0 go build -trimpath -o bin/crawler ./cmd/crawler
@@ -48,6 +49,9 @@ test:
 
 faults:
 	URLTREE_FULL=1 GOGC=300 go test -count=1 -v -parallel 6 -timeout $(TIMEOUT) -run 'AtEveryCall$$' ./crawler
+
+mutations:
+	internal/mutations/run.sh
 
 race:
 	go test -race -short -count=1 -cpu 1,2,8 -timeout 20m ./...
