@@ -148,7 +148,7 @@ func (w *worker) askSitemap(loan *frontier.Loan) error {
 	}
 	if read {
 		var ok bool
-		if item, ok = w.readSitemap(&s, item, res.Body.Bytes()); !ok {
+		if item, ok = w.readSitemap(&s, item, res.Body.Bytes(), res.Truncated); !ok {
 			return nil // the crawl fails
 		}
 	}
@@ -219,9 +219,10 @@ func (w *worker) answerSitemap(s *storage.Sitemap, item *iut.Item, res *fetch.Re
 	return a, false
 }
 
-// readSitemap makes links, or sitemaps to be read, of what a sitemap names. What fills an outcome
-// goes into the buffer at once; it gives the last one. It is false when the crawl fails.
-func (w *worker) readSitemap(s *storage.Sitemap, item *iut.Item, body []byte) (last *iut.Item, ok bool) {
+// readSitemap makes links, or sitemaps to be read, of what a sitemap names; torn says that its body broke
+// off. What fills an outcome goes into the buffer at once; it gives the last one. It is false when the
+// crawl fails.
+func (w *worker) readSitemap(s *storage.Sitemap, item *iut.Item, body []byte, torn bool) (last *iut.Item, ok bool) {
 	var (
 		kind     = sitemap.Detect(body)
 		deepest  = kind == sitemap.Index && s.Level >= sitemapLevels
@@ -257,7 +258,7 @@ func (w *worker) readSitemap(s *storage.Sitemap, item *iut.Item, body []byte) (l
 		item = &iut.Item{}
 		return nil
 	}
-	res, err := readSafely(s.URL, body, take)
+	res, err := readSafely(s.URL, body, torn, take)
 	item.Links = w.newLinks(nil, item.Links)
 	switch {
 	case errors.Is(err, full):
@@ -272,8 +273,10 @@ func (w *worker) readSitemap(s *storage.Sitemap, item *iut.Item, body []byte) (l
 	}
 	s.State = storage.SitemapRead
 	switch {
-	case res.Cut:
+	case res.Cut, torn && len(body) >= sitemap.MaxBytes:
 		s.Reason = "cut"
+	case res.Damaged:
+		s.Reason = "damaged"
 	case deepest:
 		s.Reason = "nesting"
 	}
@@ -281,13 +284,13 @@ func (w *worker) readSitemap(s *storage.Sitemap, item *iut.Item, body []byte) (l
 }
 
 // readSafely is sitemap.Read. What panics is the sitemap's fault, not the crawl's.
-func readSafely(url string, body []byte, take func(string) error) (res sitemap.Result, err error) {
+func readSafely(url string, body []byte, torn bool, take func(string) error) (res sitemap.Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("read %s: panic: %v", url, p)
 		}
 	}()
-	return sitemap.Read(url, bytes.NewReader(body), sitemap.Options{}, take)
+	return sitemap.Read(url, bytes.NewReader(body), sitemap.Options{Torn: torn}, take)
 }
 
 // admitLoc makes a record's link of a URL that a sitemap names, one link from a seed, or gives the

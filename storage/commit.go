@@ -105,6 +105,7 @@ func (x *Index) update(fn func(*change) error) error {
 		return err
 	}
 	x.totals, x.run = c.totals, c.run
+	c.cutsDone()
 	for _, fp := range c.fresh {
 		x.filter.Add(fp)
 	}
@@ -129,6 +130,7 @@ type change struct {
 	relink            bool                   // pages stored before may have links that only now belong to the crawl
 
 	sitemaps map[string]*sitemapEntry // by URL; nil: none
+	cut      map[string]uint32        // links that got no record, by the sitemap that named them; nil: none
 }
 
 type entry struct {

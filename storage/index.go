@@ -102,6 +102,9 @@ type Index struct {
 	mu     sync.Mutex // one writer at a time; held over a whole write transaction
 	totals Totals     // guarded by mu; as last committed
 	run    Run        // guarded by mu; the run that is going on, if ID is not 0
+	// Links that got no record, by the sitemap that is being read and names them; guarded by mu. It is
+	// for memory alone to know: after a crash such a sitemap is read again from its beginning.
+	cut map[string]uint32
 }
 
 // Exists tells whether there is an index at path.
@@ -178,7 +181,7 @@ func Open(path string, opts Options) (*Index, error) {
 		return nil, fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
 	}
 	db.AllocSize = 4 << 20
-	x := &Index{db: db, opts: opts}
+	x := &Index{db: db, opts: opts, cut: map[string]uint32{}}
 	if err := x.load(info.Size()); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), db.Close())
 	}

@@ -129,21 +129,33 @@ func (c *change) sitemap(url string) *sitemapEntry {
 
 // cutSitemap notes that links of a sitemap which is being read got no record.
 func (c *change) cutSitemap(url string, links int) {
-	if e := c.sitemap(url); e.row.State == SitemapOpen {
-		e.row.Outside += uint32(links)
+	if c.cut == nil {
+		c.cut = map[string]uint32{}
 	}
+	c.cut[url] += uint32(links)
 }
 
 // endSitemap takes what a sitemap has come to. Its links, or part of them, may have been committed
 // before, and cut.
 func (c *change) endSitemap(s *Sitemap) {
 	e := c.sitemap(s.URL)
-	cut := uint32(0)
-	if e.row.State == SitemapOpen && s.State == SitemapRead {
-		cut = e.row.Outside
-	}
+	open := e.row.State == SitemapOpen
 	e.row, e.told = *s, true
-	e.row.Outside += cut
+	if open && s.State == SitemapRead {
+		e.row.Outside += c.x.cut[s.URL] + c.cut[s.URL]
+	}
+}
+
+// cutsDone keeps, after the commit, what was cut of the sitemaps that are still being read.
+func (c *change) cutsDone() {
+	for url, n := range c.cut {
+		c.x.cut[url] += n
+	}
+	for url, e := range c.sitemaps {
+		if e.told {
+			delete(c.x.cut, url)
+		}
+	}
 }
 
 // nameSitemap sees to it that a sitemap which something names is read, unless it was lately.

@@ -186,7 +186,17 @@ func TestSitemapCut(t *testing.T) {
 	}
 	last := part(2)
 	last.Sitemap = &Sitemap{URL: s.URL, State: SitemapRead, Level: 1, Locs: 7, Outside: 1}
-	for _, set := range [][]*Outcome{{{Sitemaps: []Sitemap{s}}}, {part(1)}, {last}} {
+	for _, set := range [][]*Outcome{{{Sitemaps: []Sitemap{s}}}, {part(1)}} {
+		if _, err := x.Commit(set); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A kill: it is read again, and what was cut is cut again.
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	x = open(t, path, Options{NoSync: true, Limits: Limits{MaxHeld: 1}})
+	for _, set := range [][]*Outcome{{part(1)}, {last}} {
 		if _, err := x.Commit(set); err != nil {
 			t.Fatal(err)
 		}

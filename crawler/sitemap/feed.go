@@ -58,6 +58,7 @@ func (t *trimmer) next() bool {
 	switch token {
 	case html.ErrorToken:
 		t.Cut = t.Cut || errors.Is(t.z.Err(), html.ErrBufferExceeded)
+		t.Damaged = len(t.open) > 0
 		if t.inItem() {
 			t.out.Truncate(t.item) // torn
 			t.open = t.open[:t.container()]
@@ -289,23 +290,28 @@ func (t *trimmer) give() bool {
 // bytes hold hundreds.
 func (r *reader) json(text *bufio.Reader) {
 	d := json.NewDecoder(text)
+	r.Damaged = !r.members(d) && r.err == nil
+}
+
+// members reads the object that a JSON Feed is. It is false if it did not come to its end.
+func (r *reader) members(d *json.Decoder) bool {
 	if _, err := d.Token(); err != nil { // the brace
-		return
+		return false
 	}
 	for d.More() {
 		key, err := d.Token()
 		if err != nil {
-			break
+			return false
 		}
 		if key != "items" {
 			var skipped json.RawMessage
 			if d.Decode(&skipped) != nil {
-				break
+				return false
 			}
 			continue
 		}
 		if t, err := d.Token(); err != nil || t != json.Delim('[') {
-			break
+			return false
 		}
 		for d.More() {
 			var item struct {
@@ -314,15 +320,16 @@ func (r *reader) json(text *bufio.Reader) {
 			}
 			var wrong *json.UnmarshalTypeError
 			if err := d.Decode(&item); err != nil && !errors.As(err, &wrong) {
-				r.Cut = true
-				return
+				return false
 			}
 			if !r.entry(item.URL) || !r.entry(item.ExternalURL) {
-				return
+				return false
 			}
 		}
 		if _, err := d.Token(); err != nil {
-			break
+			return false
 		}
 	}
+	_, err := d.Token() // the other brace
+	return err == nil
 }

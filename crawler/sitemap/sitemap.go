@@ -56,6 +56,8 @@ const (
 type Options struct {
 	Locs  int   // that are given; 0: MaxLocs
 	Bytes int64 // of the document, unpacked; 0: MaxBytes
+	// Torn says that the document was not received to its end.
+	Torn bool
 }
 
 // A Result tells what a document was.
@@ -63,7 +65,8 @@ type Result struct {
 	Kind    Kind
 	Locs    int  // given to yield
 	Skipped int  // entries that name nothing a crawler can ask for
-	Cut     bool // not all was read: over a limit, or the packing is damaged
+	Cut     bool // not all was read: over a limit, or one token was too long
+	Damaged bool // it ends before its end: an element is open, its packing is broken, or Options.Torn
 }
 
 const (
@@ -87,6 +90,9 @@ func Read(url string, body io.Reader, o Options, yield func(loc string) error) (
 		return Result{}, fmt.Errorf("sitemap of %q: %w", url, err)
 	}
 	src := open(body, o.Bytes)
+	if o.Torn {
+		src.bad = io.ErrUnexpectedEOF
+	}
 	r := &reader{base: base, limit: o.Locs, yield: yield}
 	switch r.Kind = src.kind(); r.Kind {
 	case URLSet, Index:
@@ -98,7 +104,8 @@ func Read(url string, body io.Reader, o Options, yield func(loc string) error) (
 	case JSON:
 		r.json(src.text)
 	}
-	r.Cut = r.Cut || src.cut()
+	r.Cut = r.Cut || src.bytes.N == 0
+	r.Damaged = !r.Cut && r.Kind != None && (r.Damaged || src.bad != nil)
 	return r.Result, r.err
 }
 
@@ -109,7 +116,7 @@ func Detect(body []byte) Kind { return open(bytes.NewReader(body), MaxBytes).kin
 type source struct {
 	text  *bufio.Reader
 	bytes *io.LimitedReader // of the unpacked document; 0 left: there was more than the limit
-	bad   error             // of unpacking
+	bad   error             // why the document ends early; nil: as far as is known, it does not
 }
 
 func open(body io.Reader, limit int64) *source {
@@ -131,8 +138,8 @@ func open(body io.Reader, limit int64) *source {
 	return s
 }
 
-// cut tells, at the end, whether there was more.
-func (s *source) cut() bool { return s.bad != nil || s.bytes.N == 0 }
+// more tells, at the end, whether there was or should have been more.
+func (s *source) more() bool { return s.bad != nil || s.bytes.N == 0 }
 
 // damaged notes why unpacking ended early, and ends the document there.
 type damaged struct {
@@ -260,7 +267,7 @@ func (r *reader) lines(src *source) {
 		for err == bufio.ErrBufferFull {
 			_, err = text.ReadSlice('\n')
 		}
-		if err != nil && src.cut() {
+		if err != nil && src.more() {
 			return
 		}
 		switch line := string(bytes.TrimSpace(line)); {

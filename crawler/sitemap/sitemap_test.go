@@ -152,9 +152,9 @@ func TestRead(t *testing.T) {
 		{"packed", pack(t, set+"<url><loc>/a</loc></url>"), URLSet, "/a", 0, false},
 		{"packed list", pack(t, "https://site.test/a\n"), Text, "/a", 0, false},
 		{"packed page", pack(t, "<html>"), None, "", 0, false},
-		{"only the magic", "\x1f\x8b", None, "", 0, true},
-		{"packed, checksum missing", strings.TrimSuffix(pack(t, set+"<url><loc>/a</loc></url>"), "\x00\x00"), URLSet, "/a", 0, true},
-		{"packed, junk behind", pack(t, set+"<url><loc>/a</loc></url>") + "junk", URLSet, "/a", 0, true},
+		{"only the magic", "\x1f\x8b", None, "", 0, false},
+		{"packed, checksum missing", strings.TrimSuffix(pack(t, set+"<url><loc>/a</loc></url>"), "\x00\x00"), URLSet, "/a", 0, false},
+		{"packed, junk behind", pack(t, set+"<url><loc>/a</loc></url>") + "junk", URLSet, "/a", 0, false},
 
 		{"RSS", `<rss><channel><link>/no</link><image><link>/no</link></image><item><link>/a?x&amp;y</link><atom:link href="/no"/><source url="/no"/></item></channel></rss>`, RSS, "/a?x&y", 0, false},
 		{"RSS link in CDATA", "<rss><channel><item><link> <![CDATA[/a?b&c]]> </link></item></channel></rss>", RSS, "/a?b&c", 0, false},
@@ -171,7 +171,7 @@ func TestRead(t *testing.T) {
 		{"Atom with bases", `<feed xml:base="/b/index.xml?x"><entry xml:base="c/"><link href="d"/></entry><entry xml:base="https://other.test"><link href="e"/></entry></feed>`, Atom, "/b/c/d https://other.test/e", 0, false},
 		{"Atom id that looks relative", `<feed><entry><id>urn:x</id></entry><entry><id>a</id><link href="?q"/></entry></feed>`, Atom, "/sitemap.xml?q", 0, false},
 		{"JSON", `{"version":"https://jsonfeed.org/version/1.1","x":{"items":[{"url":"/no"}]},"items":[{"id":1,"url":"/a"},{"url":2,"external_url":"https://other.test/"},7,{},{"url":"/b"}],"next_url":"/no"}`, JSON, "/a https://other.test/ /b", 0, false},
-		{"JSON torn", `{"version":"https:\/\/jsonfeed.org\/version\/1","items":[{"url":"/a"},{"url":"/b`, JSON, "/a", 0, true},
+		{"JSON torn", `{"version":"https:\/\/jsonfeed.org\/version\/1","items":[{"url":"/a"},{"url":"/b`, JSON, "/a", 0, false},
 		{"JSON of another sort", `{"items":[{"url":"/a"}]}`, None, "", 0, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -183,6 +183,39 @@ func TestRead(t *testing.T) {
 				t.Errorf("got %.200q, %+v; want %q, %v, %d skipped, cut: %v", got, res, tt.want, tt.kind, tt.skipped, tt.cut)
 			}
 		})
+	}
+}
+
+// TestDamaged: a document that ends before its end is told from one that is whole, and from one that is
+// over a limit.
+func TestDamaged(t *testing.T) {
+	for kind, whole := range documents(20) {
+		torn := whole[:len(whole)*2/3]
+		for _, tt := range []struct {
+			name, body string
+			o          Options
+			want       bool
+		}{
+			{name: "whole", body: whole},
+			{name: "whole, packed", body: pack(t, whole)},
+			{name: "packing torn", body: pack(t, whole)[:len(pack(t, whole))-9], want: true},
+			{name: "torn", body: torn, want: kind != Text}, // which ends anywhere
+			{name: "not received to its end", body: torn, o: Options{Torn: true}, want: true},
+			{name: "over the bytes", body: whole, o: Options{Bytes: int64(len(torn))}},
+			{name: "over the locs", body: whole, o: Options{Locs: 3}},
+		} {
+			locs, res := read(t, here, []byte(tt.body), tt.o)
+			if res.Damaged != tt.want || res.Cut != (tt.o.Bytes+int64(tt.o.Locs) > 0) || len(locs) < 3 {
+				t.Errorf("%v, %s: %+v, %d locs; want damaged: %v", kind, tt.name, res, len(locs), tt.want)
+			}
+		}
+	}
+	locs, res := read(t, here, []byte("https://site.test/a\nhttps://site.test/b"), Options{Torn: true})
+	if len(locs) != 1 || !res.Damaged {
+		t.Errorf("%q of a list whose last line is torn", locs)
+	}
+	if _, res := read(t, here, []byte("<urlset/>"), Options{}); res.Damaged {
+		t.Error("an element that is closed at once is damaged")
 	}
 }
 

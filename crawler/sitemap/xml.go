@@ -23,7 +23,8 @@ func (r *reader) xml(text io.Reader) {
 	var (
 		z      = tokens(text)
 		prefix string
-		root   = true // the first tag is yet to come
+		root   string // the name of the first tag; "": it is yet to come
+		closed = false
 		open   = false
 		within = false // an entry is open
 		taken  = false // and had its loc
@@ -34,6 +35,7 @@ func (r *reader) xml(text io.Reader) {
 		switch token {
 		case html.ErrorToken:
 			r.Cut = r.Cut || errors.Is(z.Err(), html.ErrBufferExceeded)
+			r.Damaged = !closed
 			return
 		case html.TextToken:
 			if open && loc.Len() <= maxLoc {
@@ -43,10 +45,12 @@ func (r *reader) xml(text io.Reader) {
 			tag, _ := z.TagName()
 			name := string(tag)
 			z.NextIsNotRawText()
-			if root {
-				root = false
+			if root == "" {
+				root = name
 				prefix, _ = split(name)
+				closed = token == html.SelfClosingTagToken
 			}
+			closed = closed || token == html.EndTagToken && name == root
 			if open { // any tag ends it, its own or that of a damaged document
 				open, taken = false, true
 				if loc.Len() > maxLoc {
