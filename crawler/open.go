@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sync/semaphore"
@@ -74,31 +75,35 @@ func (e *engine) open(ctx context.Context) error {
 	if e.index, err = storage.Open(path, open); err != nil {
 		return err
 	}
-	if err := e.loadFilter(); err != nil {
+	if e.index.Totals().Records() == 0 {
+		e.index.Filter().SetComplete()
+	}
+	if e.opened, err = e.index.Transaction(); err != nil {
 		return err
 	}
 	return e.begin(ctx)
 }
 
-// loadFilter takes the saved filter if it belongs to this state of the index; else the index is
-// asked until a scan has filled it.
-func (e *engine) loadFilter() error {
-	tx, err := e.index.Transaction()
-	if err != nil {
-		return err
+// fillFilter completes the seen filter while the crawl is already going on and the index is asked: by the
+// saved one if that belongs to the state in which the index was opened, else by a scan.
+func (e *engine) fillFilter() error {
+	filter := e.index.Filter()
+	if filter.Complete() {
+		return nil
 	}
 	f, err := os.OpenFile(e.seenPath(), os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO must not stop us
 	if err == nil {
 		defer f.Close()
 		info, err := f.Stat()
-		if err == nil && info.Mode().IsRegular() && e.index.Filter().Load(f, tx) == nil {
+		if err == nil && info.Mode().IsRegular() && filter.Load(f, e.opened) == nil {
 			return nil
 		}
 	}
-	if e.index.Totals().Records() == 0 {
-		e.index.Filter().SetComplete()
+	err = e.index.LoadFilter(e.fetching)
+	if e.fetching.Err() != nil {
+		return nil
 	}
-	return nil
+	return err
 }
 
 func (e *engine) seenPath() string { return filepath.Join(e.opts.Tree, "seen") }
@@ -183,6 +188,9 @@ func (e *engine) begin(ctx context.Context) error {
 	cookies, err := e.opts.cookies()
 	if err != nil {
 		return err
+	}
+	if !e.opts.accepts("text/html") && !e.opts.accepts("application/xhtml+xml") {
+		e.opts.Log.Warn("no HTML is accepted, so no link of a page is followed: accept text/html as well", "accept", strings.Join(e.opts.Accept, ","))
 	}
 	e.client = fetch.New(fetch.Options{
 		UserAgent: e.opts.UserAgent, Timeout: e.opts.Timeout, MaxSize: e.opts.MaxSize,

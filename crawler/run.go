@@ -63,6 +63,7 @@ type engine struct {
 	buffers  []*buffer.Buffer[*iut.Item]
 	workers  []*worker
 
+	opened      uint64 // the transaction that the index had last when it was opened
 	run         storage.Run
 	lastUnclean uint32 // rows of runs up to this one may have their page in the tree
 
@@ -273,18 +274,6 @@ func (e *engine) finish() error {
 		e.opts.Log.Warn("the seen filter could not be saved", "err", err)
 	}
 	return nil
-}
-
-// fillFilter completes the seen filter while the crawl is already going on.
-func (e *engine) fillFilter() error {
-	if e.index.Filter().Complete() {
-		return nil
-	}
-	err := e.index.LoadFilter(e.fetching)
-	if e.fetching.Err() != nil {
-		return nil
-	}
-	return err
 }
 
 // committed is told of each set that is durable: only now its new URLs become work.

@@ -6,6 +6,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
+
+	"urltree/crawler/inspect"
 )
 
 // A group is a part of the flags, under its title in the help text.
@@ -82,6 +84,58 @@ Flags
 	return b.String()
 }
 
+// terms are words and what they mean, under a title in the help text of a subcommand.
+type terms struct {
+	title string
+	words [][2]string
+}
+
+// helpTerms gives what the help text of a subcommand explains besides its flags.
+func helpTerms(name string) []terms {
+	switch name {
+	case "ls", "export":
+		return []terms{{"States", [][2]string{
+			{"open", "a URL waits, held ones among them in -state and export; a number of ls is without them"},
+			{"held", "it waits, but not for this run; crawler why says for what"},
+			{"stored", "its page is in the tree"},
+			{"redirected", "it leads to another URL"},
+			{"refused", "it is not to be asked or kept"},
+			{"closed", "of a URL: stored, with -state also redirected or refused; of a folder: nothing below waits or has failed"},
+			{"error", "a URL has failed; nothing below a folder waits, and something has failed"},
+			{"visited", "of a folder: something below is open or held"},
+			{"damaged", "the index has something there that cannot be read; see crawler check"},
+			{"-", "no page, no folder or none"},
+		}}}
+	case "retry":
+		var list []terms
+		for _, g := range [][2]string{
+			{inspect.OfFailed, "Reasons of failed URLs"},
+			{inspect.OfRefused, "Reasons of refused URLs"},
+			{inspect.OfRedirected, "Reasons of redirected URLs, where the crawl does not follow"},
+			{inspect.OfSitemap, "Reasons of sitemaps, besides those of failed URLs"},
+			{inspect.OfHeld, "Reasons of held URLs: every run looks at these by itself, and takes what its flags let in"},
+		} {
+			t := terms{title: g[1]}
+			for _, r := range inspect.Reasons(g[0]) {
+				t.words = append(t.words, [2]string{r.Word, r.Meaning})
+			}
+			list = append(list, t)
+		}
+		return list
+	}
+	return nil
+}
+
+// retryReasons are those of what retry opens again.
+func retryReasons() (words []string) {
+	for _, of := range []string{inspect.OfFailed, inspect.OfRefused, inspect.OfRedirected, inspect.OfSitemap} {
+		for _, r := range inspect.Reasons(of) {
+			words = append(words, r.Word)
+		}
+	}
+	return words
+}
+
 // commandHelp is what a subcommand prints with -h.
 func commandHelp(c *cli.Command) string {
 	var b strings.Builder
@@ -94,6 +148,12 @@ func commandHelp(c *cli.Command) string {
 		b.WriteString("\nFlags\n")
 		for _, f := range c.Flags {
 			flagEntry(&b, f)
+		}
+	}
+	for _, t := range helpTerms(c.Name) {
+		b.WriteString("\n" + t.title + "\n")
+		for _, w := range t.words {
+			entry(&b, 22, w[0], w[1])
 		}
 	}
 	b.WriteString("\nExit status\n" + exitTable)

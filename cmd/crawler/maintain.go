@@ -89,12 +89,11 @@ func (c *command) retryCommand() *cli.Command {
 	return &cli.Command{
 		Name: "retry", Usage: "turn failed URLs, all or those below a URL, back to pending",
 		ArgsUsage: "[-tree FOLDER] [-state STATE] [-reason REASON] [URL-PREFIX]",
-		Description: "The next run asks them again, and reads failed sitemaps again. With -reason or -state also refused\n" +
-			"   and redirected URLs. Before those of reason robots, robots.txt is asked for again.",
+		Description: "The next run asks them again, and reads failed sitemaps again. With -reason or -state also refused and redirected URLs. Before those of reason robots, robots.txt is asked for again.",
 		Flags: []cli.Flag{
 			c.flags.tree(),
 			plainFlag("state", choice{&state, []string{"failed", "refused", "redirected"}}, "only URLs of this `STATE`: failed, refused or redirected"),
-			plainFlag("reason", text{&reason}, "only URLs that failed or were refused for this `REASON`, as in statistics.txt: timeout, robots"),
+			plainFlag("reason", choice{&reason, retryReasons()}, "only what failed or was refused for this `REASON`, of those below"),
 		},
 		Action: func(x *cli.Context) error {
 			if err := arguments(x, 1); err != nil {
@@ -122,13 +121,14 @@ func (c *command) retryCommand() *cli.Command {
 				case state != "":
 					return r.State.String() == state
 				}
-				return r.State == storage.Failed || reason != "" && r.State == storage.Refused
+				return r.State == storage.Failed || reason != "" && r.State != storage.Pending
 			}, nil)
 			sitemaps := 0
 			if err == nil && (state == "" || state == "failed") {
 				sitemaps, err = index.RereadSitemaps(x.Context, func(s *storage.Sitemap) bool {
-					return s.State == storage.SitemapFailed && !s.Absent() && strings.HasPrefix(s.URL, x.Args().First()) &&
-						(reason == "" || s.Reason == reason)
+					word, _, _ := strings.Cut(s.Reason, ":")
+					return (s.State == storage.SitemapFailed || reason != "") && !s.Absent() &&
+						strings.HasPrefix(s.URL, x.Args().First()) && (reason == "" || word == reason)
 				}, nil)
 			}
 			if err == nil && reason == "robots" {

@@ -165,8 +165,11 @@ func (v choice) Set(s string) error {
 }
 
 func (v choice) String() string {
-	if v.p == nil {
+	switch {
+	case v.p == nil:
 		return ""
+	case *v.p == "":
+		return "any"
 	}
 	return *v.p
 }

@@ -389,7 +389,7 @@ func TestMeanings(t *testing.T) {
 		protocol coding no-content partial http-3xx http-4xx http-5xx redirect-loop redirect-location
 		panic parse-budget tree address robots noindex duplicate type length depth scope include exclude
 		budget-host budget-prefix budget-query budget-repeat budget-depth max-held
-		robots-unreachable wait`) {
+		robots-unreachable no-sitemap damaged cut nesting`) {
 		if text := meaning(reason); !strings.HasSuffix(text, ".") {
 			t.Errorf("%s: %q", reason, text)
 		}

@@ -40,8 +40,8 @@ func newNode(c storage.Child, name string) node {
 // errLines says that -n lines were written and more would come.
 var errLines = errors.New("enough lines")
 
-// ls lists a folder and what is directly in it, with -r all that is below. With -state only
-// what leads to records of that state.
+// ls lists a folder and what is directly in it, with -r all that is below. Of the whole tree that is the
+// schemes, and their hosts as well. With -state only what leads to records of that state.
 func (i *Inspector) ls(ctx context.Context, args []string, w *bufio.Writer) error {
 	q, err := parse(usageLs, args)
 	if err != nil {
@@ -110,13 +110,13 @@ func (l *lister) top(key []byte) (node, error) {
 	return newNode(child, url), nil
 }
 
-// list writes what is directly below n, with -r all that is.
+// list writes what is directly below n, with -r all that is; hosts always, for a scheme alone says little.
 func (l *lister) list(n *node, level int) error {
 	return l.children(n, level, func(c node) error {
 		if !l.chosen.picks(c.sum()) {
 			return nil
 		}
-		if err := l.line(&c, level); err != nil || !l.recursive {
+		if err := l.line(&c, level); err != nil || !l.recursive && len(n.key) > 0 {
 			return err
 		}
 		return l.list(&c, level+1)

@@ -8,6 +8,8 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
+
+	"golang.org/x/sys/unix"
 )
 
 // The file of a filter, all numbers little-endian:
@@ -94,23 +96,53 @@ func (f *Filter) Save(w io.Writer, tx uint64) error {
 	return nil
 }
 
-// Load replaces what the filter holds by what Save wrote with the same key and tx, and makes
-// it complete. A file that does not fit into Memory is stale, and so is one with parts that were
-// turned under another limit: a scan fills all parts alike, and as well as Memory allows. After an
-// error ([ErrStale], [ErrCorrupt] or the reader's) the filter is empty and not complete.
+// Load adds what Save wrote with the same key and tx, and makes the filter complete. It may be in use
+// meanwhile: the file is read beside it, which takes as much memory again as the filter has by then, and
+// what was added since stays. A file that does not fit into Memory is stale, and so is one with parts that
+// were turned under another limit: a scan fills all parts alike, and as well as Memory allows. After an
+// error ([ErrStale], [ErrCorrupt] or the reader's) the filter is as if Load had not been called.
 func (f *Filter) Load(r io.Reader, tx uint64) error {
-	f.reset()
-	if err := f.load(r, tx); err != nil {
-		f.reset()
-		return fmt.Errorf("loading the seen filter: %w", err)
+	g := &Filter{k0: f.k0, k1: f.k1, memory: f.memory}
+	err := g.allocate()
+	if err == nil {
+		err = g.load(r, tx)
+	}
+	if err == nil {
+		err = f.adopt(g)
+	}
+	if err != nil {
+		return fmt.Errorf("loading the seen filter: %w", errors.Join(err, g.Close()))
 	}
 	f.SetComplete()
 	return nil
 }
 
-func (f *Filter) reset() {
-	f.clear()
-	f.loaded.Store(false)
+// adopt takes over the tables of g, which nobody else uses, with what f holds itself. What a part that
+// is turned holds is not known one by one, so f must have none.
+func (f *Filter) adopt(g *Filter) error {
+	for i := range f.parts { // locked in this order, as in Save
+		p := &f.parts[i]
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.lines > 0 {
+			return fmt.Errorf("%w: part %d is turned already", ErrStale, i)
+		}
+	}
+	for i := range f.parts {
+		p, q := &f.parts[i], &g.parts[i]
+		for _, fp := range p.slots {
+			if fp != 0 {
+				g.add(q, fp)
+			}
+		}
+		f.unmap(p.mapped)
+		p.slots, p.lines, p.n, p.mapped = q.slots, q.lines, q.n, q.mapped
+	}
+	before := f.initial
+	f.initial = g.initial
+	f.bytes.Store(g.Bytes())
+	f.raisePeak(g.Peak())
+	return unix.Munmap(before)
 }
 
 // A loader reads a file, and sums it.

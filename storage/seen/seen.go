@@ -55,8 +55,7 @@ const (
 )
 
 // A Filter is a set of fingerprints, those of the URLs that the index holds durably. All methods
-// may be called from any goroutine, save that nothing else may be called while Load or Close
-// runs.
+// may be called from any goroutine, save that nothing else may be called while Close runs.
 type Filter struct {
 	k0, k1 uint64 // the key of Fingerprint
 	memory int64
@@ -86,16 +85,27 @@ func New(key [16]byte, opts Options) (*Filter, error) {
 		k1:     binary.LittleEndian.Uint64(key[8:]),
 		memory: cmp.Or(opts.Memory, 256<<20),
 	}
+	if err := f.allocate(); err != nil {
+		return nil, fmt.Errorf("seen filter: %w", err)
+	}
+	return f, nil
+}
+
+// allocate makes the first tables of a filter that has none.
+func (f *Filter) allocate() (err error) {
 	// Whole lines: a block and a set at least.
 	slots := min(initialSlots, max(1, f.memory/(parts*2*line*slotBytes))*2*line)
 	f.memory = max(f.memory, parts*slots*slotBytes)
-	var err error
 	if f.initial, err = mapMemory(int(parts * slots * slotBytes)); err != nil {
-		return nil, fmt.Errorf("seen filter: %w", err)
+		return err
 	}
 	f.count(int64(len(f.initial)))
-	f.clear()
-	return f, nil
+	all := slotsOf(f.initial)
+	n := len(all) / parts
+	for i := range f.parts {
+		f.parts[i].slots = all[i*n : (i+1)*n]
+	}
+	return nil
 }
 
 // Close gives the memory back. The filter takes nothing then, and says Maybe to everything. A
@@ -105,9 +115,10 @@ func (f *Filter) Close() error {
 		return nil
 	}
 	f.loaded.Store(false)
-	f.clear()
 	for i := range f.parts {
-		f.parts[i].slots = nil
+		p := &f.parts[i]
+		f.unmap(p.mapped)
+		*p = part{}
 	}
 	f.count(-int64(len(f.initial)))
 	err := unix.Munmap(f.initial)
@@ -116,18 +127,6 @@ func (f *Filter) Close() error {
 		return fmt.Errorf("seen filter: %w", err)
 	}
 	return nil
-}
-
-// clear forgets all fingerprints and gives back what the tables have grown by.
-func (f *Filter) clear() {
-	clear(f.initial)
-	all := slotsOf(f.initial)
-	n := len(all) / parts
-	for i := range f.parts {
-		p := &f.parts[i]
-		f.unmap(p.mapped)
-		*p = part{slots: all[i*n : (i+1)*n]}
-	}
 }
 
 // Fingerprint gives the fingerprint of a canonical URL under the filter's key. It is never 0.
@@ -295,9 +294,13 @@ func (f *Filter) count(n int64) bool {
 		}
 		swapped = f.bytes.CompareAndSwap(before, now)
 	}
-	for peak := f.peak.Load(); now > peak && !f.peak.CompareAndSwap(peak, now); peak = f.peak.Load() {
-	}
+	f.raisePeak(now)
 	return true
+}
+
+func (f *Filter) raisePeak(to int64) {
+	for peak := f.peak.Load(); to > peak && !f.peak.CompareAndSwap(peak, to); peak = f.peak.Load() {
+	}
 }
 
 // unmap gives the table of a part back. The initial tables have no mapping of their own.

@@ -177,11 +177,8 @@ func testModel(t *testing.T, rt *rapid.T, memory int64) (turned bool) {
 				}
 				return
 			}
-			to := w.Filter
-			if rapid.Bool().Draw(rt, "into another") {
-				to = newFilter(t, Options{Memory: memory})
-				defer w.Close()
-			}
+			to := newFilter(t, Options{Memory: memory})
+			defer w.Close()
 			was, n := w.Stats(), w.Len()
 			requireSound(t, w.Filter)
 			if err := to.Load(bytes.NewReader(file.Bytes()), 5); err != nil || !to.Complete() || to.Len() != n {

@@ -1,0 +1,99 @@
+package inspect
+
+import (
+	"slices"
+
+	"urltree/storage"
+)
+
+// A Reason is a word for why something became of a URL or a sitemap, as records, res2.txt and
+// statistics.txt have it. A cause may follow it behind a colon.
+type Reason struct {
+	Of      string // what became of it: OfFailed and so on
+	Word    string
+	Meaning string // a sentence
+}
+
+// The values of Reason.Of.
+const (
+	OfFailed     = "failed"
+	OfRefused    = "refused"
+	OfRedirected = "redirected" // to where no crawl follows
+	OfSitemap    = "sitemap"
+	OfHeld       = "held" // by which links are rejected as well
+)
+
+const (
+	unreachable = "The site's robots.txt could not be read, and nothing is asked without it."
+	outside     = "It is outside what -scope allows, seen from the seeds."
+	included    = "No -include pattern matches it."
+	excluded    = "An -exclude pattern matches it."
+)
+
+var reasons = []Reason{
+	{OfFailed, "dns", "The host name has no address, or no name server answered."},
+	{OfFailed, "connect", "No connection could be made to the host or the proxy."},
+	{OfFailed, "tls", "The encrypted connection failed: its certificate or its handshake is wrong."},
+	{OfFailed, "timeout", "The answer was not complete in the time for one request (-timeout)."},
+	{OfFailed, "reset", "The connection ended before the answer did."},
+	{OfFailed, "truncated", "The body was shorter than announced."},
+	{OfFailed, "header", "The header of the answer is too large."},
+	{OfFailed, "protocol", "What came back is not an HTTP answer."},
+	{OfFailed, "coding", "The body has a content coding that is unknown or broken."},
+	{OfFailed, "no-content", "The answer has no body by its status (204, 205 or 304)."},
+	{OfFailed, "partial", "The answer is only a part (206), which was not asked for."},
+	{OfFailed, "http-3xx", "The status is a redirect that leads nowhere."},
+	{OfFailed, "http-4xx", "The server has no such page, or does not give it to us (status 400 to 499)."},
+	{OfFailed, "http-5xx", "The server failed (500 to 599)."},
+	{OfFailed, "redirect-loop", "Redirects led in a circle, or there were too many in a row."},
+	{OfFailed, "redirect-location", "The redirect names no URL that can be followed."},
+	{OfFailed, "panic", "The crawler itself failed on this answer; that is a defect of it."},
+	{OfFailed, "parse-budget", "Finding its links would take more work than one page may ask for."},
+	{OfFailed, "tree", "The file system cannot hold this page, though it can hold others."},
+
+	{OfRefused, "address", "The address is private, local or reserved, and no seed names the host."},
+	{OfRefused, "robots", "The site's robots.txt disallows it."},
+	{OfRefused, "noindex", "The page asks not to be kept; its links count all the same."},
+	{OfRefused, storage.Duplicate, "A page with the same content was stored already (-skip-duplicates); its links count all the same."},
+	{OfRefused, "type", "The media type is none that is kept."},
+	{OfRefused, "too-large", "The body is larger than -max-size."},
+	{OfRefused, "length", "The URL is too long."},
+
+	{OfRedirected, "scope", outside},
+	{OfRedirected, "include", included},
+	{OfRedirected, "exclude", excluded},
+
+	{OfSitemap, "no-sitemap", "The answer is neither a sitemap nor a feed."},
+	{OfSitemap, "damaged", "It ends before its end: what could be read of it counts."},
+	{OfSitemap, "cut", "It is larger than a sitemap may be (50,000 URLs, 50 MiB): the rest was left out."},
+	{OfSitemap, "nesting", "It is an index of sitemaps too deep in other indexes: what it names was left out."},
+	{OfSitemap, "robots-unreachable", unreachable},
+
+	{OfHeld, "depth", "It is more links away from a seed than -max-depth allows."},
+	{OfHeld, "scope", outside},
+	{OfHeld, "include", included},
+	{OfHeld, "exclude", excluded},
+	{OfHeld, "budget-host", "Its host has as many URLs as -budget-host allows."},
+	{OfHeld, "budget-prefix", "A folder above it has as many URLs as -budget-prefix allows."},
+	{OfHeld, "budget-query", "Its path has as many URLs with different queries as -budget-query allows."},
+	{OfHeld, "budget-repeat", "A segment stands more often in its path than -budget-repeat allows."},
+	{OfHeld, "budget-depth", "Its path has more segments than -budget-depth allows."},
+	{OfHeld, "max-held", "Its host has as many held URLs as -max-held allows."},
+	{OfHeld, "host given up", "Its host failed too often in this run."},
+	{OfHeld, "robots-unreachable", unreachable},
+}
+
+// Reasons lists those of one value of Reason.Of.
+func Reasons(of string) []Reason {
+	return slices.DeleteFunc(slices.Clone(reasons), func(r Reason) bool { return r.Of != of })
+}
+
+// meaning gives a sentence for a reason, "" for one that needs none.
+func meaning(word string) string {
+	for i := range reasons {
+		if reasons[i].Word == word {
+			return reasons[i].Meaning
+		}
+	}
+	return ""
+}
