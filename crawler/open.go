@@ -160,8 +160,12 @@ func (e *engine) begin(ctx context.Context) error {
 			return disk(err)
 		}
 	}
-	if err := e.release(ctx, changed || grown); err != nil {
-		return disk(err)
+	if changed || grown { // FORMAT will say that it is done; else it takes place while the crawl goes on
+		if err := e.release(ctx, true, nil); err != nil {
+			return disk(err)
+		}
+	} else {
+		e.holding = e.index.Totals().Held > 0
 	}
 	if grown || changed && e.index.Totals().Parsed() {
 		if changed {
@@ -219,6 +223,9 @@ func (e *engine) begin(ctx context.Context) error {
 	}
 	if e.frontier, err = frontier.New(waiting); err != nil {
 		return err
+	}
+	if e.holding {
+		e.frontier.Expect(1)
 	}
 	e.robots.found = e.frontier.CrawlDelay
 	if e.opts.SkipDuplicates {
@@ -298,9 +305,25 @@ func (e *engine) lookAgain(looked int64) (more bool, err error) {
 	return true, nil
 }
 
-// release gives URLs that earlier runs held back to the frontier, unless this run would hold
-// them as well. Where no option has changed, those that options hold are not looked at.
-func (e *engine) release(ctx context.Context, changed bool) error {
+// releaseHeld has another look at held URLs while the crawl is already going on.
+func (e *engine) releaseHeld() error {
+	if !e.holding {
+		return nil
+	}
+	defer e.frontier.Expect(-1)
+	err := e.release(e.fetching, false, e.frontier.Add)
+	switch {
+	case e.fetching.Err() != nil:
+		return nil // the next run does it
+	case err != nil:
+		return fmt.Errorf("%w: %w", iut.ErrDisk, err)
+	}
+	return nil
+}
+
+// release gives URLs that earlier runs held back to what may be asked, unless this run would hold them as
+// well. Where no option has changed, those that options hold are not looked at. fresh is as for Index.Release.
+func (e *engine) release(ctx context.Context, changed bool, fresh func(rows []storage.Row, tx uint64)) error {
 	want := func(reason string) bool { return changed || !heldByOptions(reason) }
 	admit := func(r *storage.Row) bool { return e.linker.hold(r) == "" }
 	return e.index.Hosts(ctx, func(h storage.HostRow) error {
@@ -312,13 +335,7 @@ func (e *engine) release(ctx context.Context, changed bool) error {
 			if err != nil {
 				return err
 			}
-			set := make([]*storage.Outcome, len(rows))
-			for i := range rows {
-				o := &storage.Outcome{Row: rows[i], State: storage.Pending, Next: rows[i]}
-				o.Next.Range, o.Next.Reason = storage.Now, ""
-				set[i] = o
-			}
-			if _, err := e.index.Commit(set); err != nil {
+			if err := e.index.Release(rows, fresh); err != nil {
 				return err
 			}
 			if from = next; from == nil {

@@ -64,6 +64,7 @@ type engine struct {
 	workers  []*worker
 
 	opened      uint64 // the transaction that the index had last when it was opened
+	holding     bool   // held URLs of earlier runs are still to be looked at
 	run         storage.Run
 	lastUnclean uint32 // rows of runs up to this one may have their page in the tree
 
@@ -171,6 +172,7 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 	}
 	guard(&committing, func() error { return committer.Run(e.alive) })
 	guard(&rest, e.fillFilter)
+	guard(&rest, e.releaseHeld)
 	for i := range e.opts.Crawlers {
 		w := &worker{engine: e, number: i + 1, buf: e.buffers[i%e.opts.Buffers]}
 		e.workers = append(e.workers, w)

@@ -38,6 +38,11 @@ type KnownLink struct{ Fingerprint, Rank uint64 }
 func (x *Index) Commit(set []*Outcome) (Committed, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	return x.commit(set)
+}
+
+// commit is Commit; the caller holds x.mu.
+func (x *Index) commit(set []*Outcome) (Committed, error) {
 	var done Committed
 	err := x.update(func(c *change) error {
 		done = Committed{Next: make([]Row, len(set))}
@@ -196,7 +201,8 @@ func (c *change) outcome(o *Outcome, done *Committed) (Row, error) {
 		return r.Row, nil // a shorter way was found since
 	}
 	if o.State == Pending && o.Next.Range == Now && r.Range == Held {
-		return r.Row, c.release(e)
+		err := c.release(e)
+		return r.Row, err
 	}
 	r.Reason, r.Tries = o.Reason, max(r.Tries, o.Row.Tries)
 	if o.State == Pending {

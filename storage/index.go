@@ -33,6 +33,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -98,6 +99,7 @@ type Index struct {
 	db     *bolt.DB
 	opts   Options
 	filter *seen.Filter // nil when read-only
+	looked atomic.Int64 // see Looked
 
 	mu     sync.Mutex // one writer at a time; held over a whole write transaction
 	totals Totals     // guarded by mu; as last committed
@@ -299,6 +301,9 @@ func (x *Index) Written() int64 {
 
 // Filter gives the seen filter: crawlers may drop a link that is Known to it.
 func (x *Index) Filter() *seen.Filter { return x.filter }
+
+// Looked gives the number of keys that scans of any sort have looked at.
+func (x *Index) Looked() int64 { return x.looked.Load() }
 
 // Transaction gives the number of the last committed transaction.
 func (x *Index) Transaction() (id uint64, err error) {

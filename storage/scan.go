@@ -90,7 +90,9 @@ func (x *Index) NextHosts(after string, n int) (hosts []HostRow, tx uint64, err 
 			if string(k) == after {
 				k, v = c.Next()
 			}
-			for looked := 1; k != nil && len(hosts) < n; k, v = c.Next() {
+			looked := 1
+			defer func() { x.looked.Add(int64(looked)) }()
+			for ; k != nil && len(hosts) < n; k, v = c.Next() {
 				if looked++; looked > scanKeys || looked%100 == 0 && time.Since(start) > scanTime {
 					from, more = bytes.Clone(k), true
 					return nil
@@ -254,6 +256,7 @@ func (x *Index) scan(ctx context.Context, bucket, prefix []byte, fn func(k, v []
 			}
 			return nil
 		})
+		x.looked.Add(int64(len(pairs)))
 		if err != nil {
 			return err
 		}
@@ -303,7 +306,9 @@ func (x *Index) HeldRows(host string, from []byte, n int, want func(reason strin
 			urls := tx.Bucket(bucketURL)
 			c := tx.Bucket(bucketPending).Cursor()
 			k, v := c.Seek(next)
-			for looked := 1; k != nil && bytes.HasPrefix(k, prefix); looked++ {
+			looked := 1
+			defer func() { x.looked.Add(int64(looked)) }()
+			for ; k != nil && bytes.HasPrefix(k, prefix); looked++ {
 				if len(found) >= n || looked > scanKeys || looked%100 == 0 && time.Since(start) > scanTime {
 					next = bytes.Clone(k)
 					return nil
@@ -359,6 +364,7 @@ func (x *Index) rows(host string, rg Range, n int, pick func(*Row) (take, more b
 		again = false
 		err := x.db.View(func(tx *bolt.Tx) error {
 			start, seen := time.Now(), 0
+			defer func() { x.looked.Add(int64(seen)) }()
 			urls := tx.Bucket(bucketURL)
 			c := tx.Bucket(bucketPending).Cursor()
 			for k, v := c.Seek(next); k != nil && bytes.HasPrefix(k, prefix) && len(rows) < n; k, v = c.Next() {

@@ -27,7 +27,9 @@ func (x *Index) OpenChildren(folder, after []byte, n int) (list []Child, next []
 		if after == nil && bytes.Equal(k, folder) {
 			k, v = c.Next()
 		}
-		for looked := 1; k != nil && bytes.HasPrefix(k, folder); looked++ {
+		looked := 1
+		defer func() { x.looked.Add(int64(looked)) }()
+		for ; k != nil && bytes.HasPrefix(k, folder); looked++ {
 			end := bytes.IndexByte(k[len(folder):], 0)
 			if end < 0 {
 				return fmt.Errorf("%w: key %q", ErrCorrupt, k)

@@ -1,0 +1,122 @@
+package crawler
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"urltree/storage"
+)
+
+// TestResumeReads: what is read of the index before the first URL is taken does not grow with the number
+// of URLs that are known, waiting or held; the filter and what was held come while the crawl goes on.
+func TestResumeReads(t *testing.T) {
+	const few, hosts = 700, 40
+	for _, order := range Orders {
+		for _, unclean := range []bool{false, true} {
+			if unclean && order != OrderBreadth {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s, unclean %v", order, unclean), func(t *testing.T) {
+				var looked [2]int64
+				for i, known := range []int{few, 6 * few} {
+					opts := Options{
+						Tree: filepath.Join(t.TempDir(), "iut"), Seeds: []string{"http://host-0.test/"},
+						Order: order, FrontierBytes: 64 << 10, Delay: -1, IgnoreRobots: true, NoSync: true,
+					}
+					givenUp := knowMany(t, opts, known, hosts, unclean)
+					e := openEngine(t, opts)
+					if e.index.Filter().Complete() {
+						t.Error("the filter was made before the first URL is taken")
+					}
+					loans, err := e.frontier.Taker().Take(t.Context(), 3)
+					if err != nil || len(loans) == 0 {
+						t.Fatalf("Take: %d loans, %v", len(loans), err)
+					}
+					looked[i] = e.index.Looked()
+					if err := e.fillFilter(); err != nil || !e.index.Filter().Complete() || e.index.Filter().Len() != known+1 {
+						t.Errorf("filter: %v, %d URLs, want %d", err, e.index.Filter().Len(), known+1)
+					}
+					before := e.frontier.Stats().Eligible
+					if err := e.releaseHeld(); err != nil {
+						t.Fatal(err)
+					}
+					if got := e.frontier.Stats().Eligible - before; got != int64(givenUp) {
+						t.Errorf("%d URLs came that had been held, want %d", got, givenUp)
+					}
+				}
+				if grown := looked[1] - looked[0]; grown > 10 || looked[1] > 20*hosts {
+					t.Errorf("%d keys were looked at with %d URLs known, %d with %d", looked[0], few, looked[1], 6*few)
+				}
+			})
+		}
+	}
+}
+
+// openEngine opens a tree as Run does. What Run starts afterwards is not there.
+func openEngine(t *testing.T, opts Options) *engine {
+	t.Helper()
+	opts, err := opts.defaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &engine{opts: opts}
+	e.fetching, e.stop = context.WithCancelCause(t.Context())
+	t.Cleanup(func() {
+		e.stop(nil)
+		if err := e.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := e.open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// knowMany makes a tree with so many known URLs: of seven, two are held, one for its budget and one since its
+// host was given up; it gives the number of the latter.
+func knowMany(t *testing.T, opts Options, known, hosts int, unclean bool) (givenUp int) {
+	t.Helper()
+	opts, err := opts.defaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &engine{opts: opts}
+	if err := e.open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var links []storage.Link
+	for n := range known {
+		l := storage.Link{URL: fmt.Sprintf("http://host-%d.test/%d", n%hosts, n), Source: "http://host-0.test/", Depth: 1}
+		if n/hosts%7 == 0 {
+			l.Held = heldRepeat
+		}
+		links = append(links, l)
+	}
+	done, err := e.index.Commit([]*storage.Outcome{{Links: links}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var set []*storage.Outcome
+	for i, row := range done.Fresh {
+		if i/hosts%6 == 0 {
+			o := &storage.Outcome{Row: row, State: storage.Pending, Next: row}
+			o.Next.Range, o.Next.Reason = storage.Held, "host given up"
+			set = append(set, o)
+		}
+	}
+	if _, err := e.index.Commit(set); err != nil {
+		t.Fatal(err)
+	}
+	if !unclean {
+		if err := e.finish(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := e.close(); err != nil {
+		t.Fatal(err)
+	}
+	return len(set)
+}

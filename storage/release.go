@@ -1,0 +1,43 @@
+package storage
+
+import (
+	"slices"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// Release gives held rows back to what may be asked, in one transaction; those that are held no more are
+// left alone, and those for which a budget has no place stay held, with that reason. fresh is told of the
+// rows that are free once that is durable, and before a later transaction can end any of them; nil: nobody
+// is.
+func (x *Index) Release(rows []Row, fresh func(rows []Row, tx uint64)) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var set []*Outcome
+	err := x.view(func(tx *bolt.Tx) error {
+		urls := tx.Bucket(bucketURL)
+		for i := range rows {
+			key, err := Key(rows[i].URL)
+			if err != nil {
+				return err
+			}
+			// A record that is damaged counts as its row says.
+			if r, err := decodeRecord(key, urls.Get(key)); err == nil && r.Range != Held {
+				continue
+			}
+			o := &Outcome{Row: rows[i], State: Pending, Next: rows[i]}
+			o.Next.Range, o.Next.Reason = Now, ""
+			set = append(set, o)
+		}
+		return nil
+	})
+	if err != nil || len(set) == 0 {
+		return err
+	}
+	done, err := x.commit(set)
+	if err != nil || fresh == nil {
+		return err
+	}
+	fresh(slices.DeleteFunc(done.Next, func(r Row) bool { return r.Range != Now }), done.Tx)
+	return nil
+}
