@@ -1,0 +1,225 @@
+// Resume measures how long a crawl that goes on takes from its start as a process to its first
+// request, with millions of known URLs: after a clean stop and after a kill, in each order.
+//
+//	go run ./bench/resume -known 5000000 -hosts 10000 -out /dev/shm/resume
+//
+// It makes the index through package storage, so that no page is in the tree, and plays a proxy that
+// answers for all hosts. The folder is kept: a second call measures the tree that is there.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"urltree/storage"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "resume:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	known := flag.Int("known", 5_000_000, "known URLs")
+	hosts := flag.Int("hosts", 10_000, "hosts that they are on")
+	held := flag.Int("held", 0, "of these, so many are held: their hosts were given up")
+	out := flag.String("out", filepath.Join("bin", "resume"), "the folder for the tree")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	folder, err := filepath.Abs(*out)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	command := filepath.Join(folder, "crawler")
+	if text, err := exec.CommandContext(ctx, "go", "build", "-o", command, "./cmd/crawler").CombinedOutput(); err != nil {
+		return fmt.Errorf("go build: %w: %s", err, text)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	asked := make(chan time.Time, 1)
+	proxy := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case asked <- time.Now():
+		default: // not the first
+		}
+		http.NotFound(w, r)
+	})}
+	go proxy.Serve(listener)
+	defer proxy.Close()
+	b := &bench{command: command, folder: folder, proxy: "http://" + listener.Addr().String(), asked: asked}
+	if _, err := os.Stat(filepath.Join(folder, "iut")); err != nil {
+		begin := time.Now()
+		if err := b.fill(ctx, *known, *hosts, *held); err != nil {
+			return err
+		}
+		fmt.Fprintf(os.Stderr, "%d URLs on %d hosts made in %s\n", *known, *hosts, time.Since(begin).Round(time.Second))
+	}
+	fmt.Print("| order | filter | after a clean stop, s | after a kill, s |\n|---|---|---|---|\n")
+	for _, filter := range []int64{256 << 20, 1 << 20} {
+		if err := b.saveFilter(ctx, filter); err != nil {
+			return err
+		}
+		for _, order := range []string{"breadth", "priority", "priority -score inlinks", "tree"} {
+			args := append(strings.Fields("-order "+order), "-seen-memory", strconv.FormatInt(filter, 10))
+			if err := b.copy(); err != nil {
+				return err
+			}
+			clean, err := b.crawl(ctx, args...)
+			if err != nil {
+				return err
+			}
+			unclean, err := b.crawl(ctx, args...)
+			if err != nil {
+				return err
+			}
+			fmt.Printf("| %s | %d MiB | %.2f | %.2f |\n", order, filter>>20, clean.Seconds(), unclean.Seconds())
+		}
+	}
+	return os.RemoveAll(b.work())
+}
+
+type bench struct {
+	command, folder, proxy string
+	asked                  chan time.Time // of the first request
+}
+
+// The tree that is made stays as it is; each measurement has a copy.
+func (b *bench) made() string { return filepath.Join(b.folder, "iut") }
+func (b *bench) work() string { return filepath.Join(b.folder, "work") }
+
+func (b *bench) copy() error {
+	if err := os.RemoveAll(b.work()); err != nil {
+		return err
+	}
+	return os.CopyFS(b.work(), os.DirFS(b.made()))
+}
+
+// saveFilter leaves a filter of this size in the tree, as a clean stop does.
+func (b *bench) saveFilter(ctx context.Context, size int64) error {
+	index, err := storage.Open(filepath.Join(b.made(), "index.db"), storage.Options{NoSync: true, SeenMemory: size})
+	if err != nil {
+		return err
+	}
+	defer index.Close()
+	if err := index.LoadFilter(ctx); err != nil {
+		return err
+	}
+	tx, err := index.Transaction()
+	if err != nil {
+		return err
+	}
+	f, err := os.Create(filepath.Join(b.made(), "seen"))
+	if err != nil {
+		return err
+	}
+	return errors.Join(index.Filter().Save(f, tx), f.Close())
+}
+
+// crawl runs the command, gives the time from its start to its first request, and kills it.
+func (b *bench) crawl(ctx context.Context, args ...string) (time.Duration, error) {
+	select {
+	case <-b.asked:
+	default:
+	}
+	cmd := exec.CommandContext(ctx, b.command, append([]string{
+		"-quiet", "-proxy", b.proxy, "-sync", "none", "-robots", "ignore", "-delay", "20ms", "-retries", "0",
+		"-tree", b.work(), "-output", filepath.Join(b.folder, "res.txt"),
+	}, args...)...)
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	begin := time.Now()
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case at := <-b.asked:
+		err := cmd.Process.Kill()
+		<-ended
+		return at.Sub(begin), err
+	case err := <-ended:
+		return 0, fmt.Errorf("ended without a request: %w", err)
+	}
+}
+
+// fill makes a tree with so many known URLs: 1 in 17 has failed, the others wait.
+func (b *bench) fill(ctx context.Context, known, hosts, held int) error {
+	cmd := exec.CommandContext(ctx, b.command, "-quiet", "-proxy", b.proxy, "-robots", "ignore", "-delay", "1ms", "-retries", "0",
+		"-tree", b.made(), "-output", filepath.Join(b.folder, "res.txt"), "http://host-0.example/")
+	cmd.Stderr = os.Stderr
+	if err := cmd.Run(); err != nil {
+		return err
+	}
+	index, err := storage.Open(filepath.Join(b.made(), "index.db"), storage.Options{NoSync: true})
+	if err != nil {
+		return err
+	}
+	defer index.Close()
+	if err := index.LoadFilter(ctx); err != nil {
+		return err
+	}
+	if _, _, _, err := index.Begin(); err != nil {
+		return err
+	}
+	const atOnce = 20_000
+	for from := 1; from <= known; from += atOnce {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		var links []storage.Link
+		for n := from; n < min(from+atOnce, known+1); n++ {
+			// A few hosts of a transaction have most of its links.
+			host := (n/100 + n%7) % hosts
+			links = append(links, storage.Link{
+				URL:    fmt.Sprintf("http://host-%d.example/section-%d/topic-%d/article-%d.html", host, n%13, n/1000%97, n),
+				Source: fmt.Sprintf("http://host-%d.example/section-%d/topic-%d/", host, n%13, n/1000%97), Depth: uint32(1 + n*10/known),
+			})
+		}
+		done, err := index.Commit([]*storage.Outcome{{Links: links}})
+		if err != nil {
+			return err
+		}
+		var set []*storage.Outcome
+		for i, row := range done.Fresh {
+			switch o := (&storage.Outcome{Row: row, Next: row}); {
+			case i%17 == 0:
+				o.State, o.Reason, o.Page.Status = storage.Failed, "http-4xx", http.StatusNotFound
+				set = append(set, o)
+			case held > 0:
+				held--
+				o.State, o.Next.Range, o.Next.Reason = storage.Pending, storage.Held, "host given up"
+				set = append(set, o)
+			}
+		}
+		if _, err := index.Commit(set); err != nil {
+			return err
+		}
+		if from/atOnce%25 == 0 {
+			fmt.Fprintf(os.Stderr, "\r%s ", strconv.Itoa(from))
+		}
+	}
+	fmt.Fprintln(os.Stderr)
+	_, err = index.Finish()
+	return err
+}
