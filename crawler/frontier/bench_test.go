@@ -2,15 +2,13 @@ package frontier
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
 	"urltree/storage"
-)
-
-const (
-	benchHosts = 10_000
-	benchRows  = 1_000_000
 )
 
 // A sortedStore serves hosts whose rows are added and done in order.
@@ -37,89 +35,156 @@ func (s sortedStore) NextDue(string, func(string) bool) (int64, error) { return 
 
 func (s sortedStore) NextHosts(string, int) ([]storage.HostRow, uint64, error) { return nil, 0, nil }
 
-func benchBatch(from int) []storage.Row {
-	rows := make([]storage.Row, 1000)
+// What a benchmark tells the frontier at a time: about as many links as a commit finds new.
+const benchSet = 10_000
+
+// benchRows makes rows from..from+n, round robin over the hosts, ten at a depth.
+func benchRows(from, n, hosts int) []storage.Row {
+	rows := make([]storage.Row, n)
 	for i := range rows {
 		seq := uint64(from + i)
-		rows[i] = row(fmt.Sprintf("host-%d.example", seq%benchHosts), seq/benchHosts/10, seq)
+		rows[i] = row(fmt.Sprintf("host-%d.example", seq%uint64(hosts)), seq/uint64(hosts)/10, seq)
 	}
 	return rows
 }
 
-// BenchmarkAdd tells a frontier of a million URLs on ten thousand hosts; the time is per URL.
-func BenchmarkAdd(b *testing.B) {
-	for _, o := range allOrders() {
-		b.Run(o.name, func(b *testing.B) { benchAdd(b, o) })
-	}
-}
+// inMemory is more than any window of a benchmark takes.
+const inMemory = 1 << 40
 
-func benchAdd(b *testing.B, o order) {
-	var f *Frontier
-	for i := 0; b.Loop(); i++ {
-		if i%benchRows == 0 {
-			b.StopTimer()
-			var err error
-			if f, err = New(o.options(Options{Store: sortedStore{}})); err != nil {
-				b.Fatal(err)
+// BenchmarkMemory tells a frontier of many URLs, round robin over many hosts, and takes, answers, returns
+// and ends them one by one, all in memory. The figures are per second of CPU time.
+func BenchmarkMemory(b *testing.B) {
+	for _, o := range allOrders() {
+		for _, hosts := range []int{10_000, 100_000, 1_000_000} {
+			urls := 500_000
+			if os.Getenv("URLTREE_FULL") != "" {
+				urls = 10_000_000
+			} else if hosts > urls {
+				continue
 			}
-			b.StartTimer()
-		}
-		if i%1000 == 0 {
-			b.StopTimer()
-			rows := benchBatch(i % benchRows)
-			b.StartTimer()
-			f.Add(rows, 1)
+			b.Run(fmt.Sprintf("%s/hosts=%d/URLs=%d", o.name, hosts, urls), func(b *testing.B) {
+				var adding, taking time.Duration
+				for b.Loop() {
+					f, err := New(o.options(Options{Store: sortedStore{}, Memory: inMemory, Batch: 1, Crawlers: 12}))
+					if err != nil {
+						b.Fatal(err)
+					}
+					adding += benchAdd(f, urls, hosts)
+					taking += benchTake(b, f, urls, nil)
+					if s := f.Stats(); s.Refills > 0 {
+						b.Fatalf("%d refills", s.Refills)
+					}
+				}
+				all := float64(urls * b.N)
+				b.ReportMetric(all/adding.Seconds(), "added/s")
+				b.ReportMetric(all/taking.Seconds(), "taken/s")
+			})
 		}
 	}
-	b.ReportMetric(float64(f.Stats().Windows)/(1<<20), "MiB")
 }
 
-// BenchmarkTake takes, answers, returns and ends a million URLs of ten thousand hosts one by
-// one; the time is per URL.
-func BenchmarkTake(b *testing.B) {
-	for _, o := range allOrders() {
-		b.Run(o.name, func(b *testing.B) { benchTake(b, o) })
+// BenchmarkSeam takes URLs of which only the few that the usual memory holds are there: the rest comes
+// from the index. To write outcomes is not its matter, and not in its time.
+func BenchmarkSeam(b *testing.B) {
+	const urls, hosts = 200_000, 10_000
+	for _, memory := range []int64{inMemory, 4 << 20} {
+		b.Run(fmt.Sprintf("MiB=%d", memory>>20), func(b *testing.B) {
+			var taking time.Duration
+			var refills int64
+			for b.Loop() {
+				index := benchIndex(b, urls, hosts)
+				f, err := New(Options{Store: index, Memory: memory, MaxHosts: hosts, Batch: 1, Crawlers: 12, Live: urls})
+				if err != nil {
+					b.Fatal(err)
+				}
+				taking += benchTake(b, f, urls, index)
+				refills += f.Stats().Refills
+				if err := index.Close(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			all := float64(urls * b.N)
+			b.ReportMetric(all/taking.Seconds(), "taken/s")
+			b.ReportMetric(float64(refills)/all, "refills/URL")
+		})
 	}
 }
 
-func benchTake(b *testing.B, o order) {
-	var f *Frontier
-	var store sortedStore
-	i := 0
-	fill := func() {
-		store = sortedStore{}
-		var err error
-		if f, err = New(o.options(Options{Store: store, Batch: 1})); err != nil {
+func benchIndex(b *testing.B, urls, hosts int) *storage.Index {
+	path := filepath.Join(b.TempDir(), "index.db")
+	if err := storage.Create(path); err != nil {
+		b.Fatal(err)
+	}
+	index, err := storage.Open(path, storage.Options{NoSync: true})
+	if err != nil {
+		b.Fatal(err)
+	}
+	index.Filter().SetComplete()
+	for from := 0; from < urls; from += benchSet {
+		o := &storage.Outcome{}
+		for _, r := range benchRows(from, benchSet, hosts) {
+			o.Links = append(o.Links, storage.Link{URL: r.URL, Source: "http://source.example/", Depth: r.Depth})
+		}
+		if _, err := index.Commit([]*storage.Outcome{o}); err != nil {
 			b.Fatal(err)
 		}
-		for from := 0; from < benchRows; from += 1000 {
-			rows := benchBatch(from)
-			for _, r := range rows {
-				name := storage.Host(r.URL)
-				store[name] = append(store[name], r)
-			}
-			f.Add(rows, 1)
-		}
 	}
-	for b.Loop() {
-		if i%benchRows == 0 {
-			b.StopTimer()
-			fill()
-			b.StartTimer()
+	return index
+}
+
+// cpuTime is that of this process so far, collector and all: others may use the machine.
+func cpuTime() time.Duration {
+	var r syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r) // never fails
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}
+
+// benchAdd tells of so many URLs, and gives the time that it took.
+func benchAdd(f *Frontier, urls, hosts int) (took time.Duration) {
+	for from := 0; from < urls; from += benchSet {
+		rows := benchRows(from, benchSet, hosts)
+		begin := cpuTime()
+		f.Add(rows, 1)
+		took += cpuTime() - begin
+	}
+	return took
+}
+
+// benchTake takes all URLs, and gives the time that it took. With an index their outcomes are committed.
+func benchTake(b *testing.B, f *Frontier, urls int, index *storage.Index) (took time.Duration) {
+	var done []Done
+	taken := 0
+	begin := cpuTime()
+	end := func() {
+		if index != nil {
+			took += cpuTime() - begin
+			set := make([]*storage.Outcome, len(done))
+			for i := range done {
+				set[i] = &storage.Outcome{Row: done[i].Row, State: storage.Failed}
+			}
+			if _, err := index.Commit(set); err != nil {
+				b.Fatal(err)
+			}
+			begin = cpuTime()
 		}
-		loans, err := f.Take(b.Context(), 1)
+		f.Done(done, nil)
+		done = done[:0]
+	}
+	for taken < urls {
+		loans, err := f.Take(b.Context(), 4)
 		if err != nil {
 			b.Fatal(err)
 		}
+		now := time.Now()
 		for _, l := range loans {
-			now := time.Now()
 			f.Answered(l, Answer{Start: now, End: now, Took: time.Millisecond})
 			f.Return(l, nil)
-			store[l.Host] = store[l.Host][1:]
-			f.Done([]Done{{Row: l.Rows[0]}}, nil)
-			i++
+			done = append(done, Done{Row: l.Rows[0]})
+		}
+		taken += len(loans)
+		if len(done) >= benchSet || f.Starved() {
+			end()
 		}
 	}
-	b.ReportMetric(float64(i)/float64(b.N), "URLs/op")
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(i), "ns/URL")
+	return took + cpuTime() - begin
 }

@@ -33,7 +33,7 @@ func (t *cbt) insert(h *host) {
 	t.node = append(t.node, nil, nil)
 	t.set(2*n, t.node[n])
 	t.set(2*n+1, h)
-	t.replay(n)
+	t.replay(n, nil)
 }
 
 // remove takes out a host that is in the tree.
@@ -58,13 +58,13 @@ func (t *cbt) remove(h *host) {
 	default:
 		t.set(n-1, left)
 		t.set(at, right)
-		t.replay(at / 2)
+		t.replay(at/2, nil)
 	}
-	t.replay((n - 1) / 2)
+	t.replay((n-1)/2, nil)
 }
 
 // update tells that the key of a host in the tree has changed.
-func (t *cbt) update(h *host) { t.replay(int(h.leaf) / 2) }
+func (t *cbt) update(h *host) { t.replay(int(h.leaf)/2, h) }
 
 // count is the number of hosts whose key is at most key, counted up to limit.
 func (t *cbt) count(key int64, limit int) int {
@@ -110,12 +110,16 @@ func (t *cbt) set(i int, h *host) {
 	h.leaf = int32(i)
 }
 
-// replay plays the matches from node i up to the root.
-func (t *cbt) replay(i int) {
+// replay plays the matches from node i up to the root, or to one that the same host wins as before, with
+// the same key: changed is the host whose key is another, or nil.
+func (t *cbt) replay(i int, changed *host) {
 	for ; i >= 1; i /= 2 {
 		winner := t.node[2*i]
 		if right := t.node[2*i+1]; right.key < winner.key {
 			winner = right
+		}
+		if t.node[i] == winner && winner != changed {
+			return
 		}
 		t.node[i] = winner
 	}

@@ -35,6 +35,7 @@ const (
 	fewRows  = 4    // what a window may hold however small its share is
 	maxRows  = 4096 // what a window may hold at most; bounds the time of one merge
 	maxHeld  = 256  // held rows of one loan
+	fewOut   = 8    // URLs that are out for which a host keeps its map
 	usualRow = 384  // bytes of a usual row, to choose how many to read
 )
 
@@ -118,7 +119,8 @@ type Loan struct {
 	Held []HeldRow
 
 	h        *host
-	by       *Taker // in order tree
+	one      [1]storage.Row // where Rows lies, if it is one
+	by       *Taker         // in order tree
 	returned bool
 	answered bool
 	before   int64 // the host's next permitted time before this loan moved it to reserved
@@ -334,19 +336,32 @@ type group struct {
 }
 
 func groupRows(rows []storage.Row) []group {
-	var groups []group
-	index := make(map[string]int)
+	var (
+		groups []group
+		sizes  []int
+		index  = make(map[string]int)
+		of     = make([]int, len(rows)) // the group of each row
+	)
 	for i := range rows {
 		name := storage.Host(rows[i].URL)
 		at, ok := index[name]
 		if !ok {
 			at = len(groups)
 			index[name] = at
-			groups = append(groups, group{host: name})
+			groups, sizes = append(groups, group{host: name}), append(sizes, 0)
 		}
-		groups[at].rows = append(groups[at].rows, rows[i])
+		of[i] = at
+		sizes[at]++
 	}
-	var parts []group
+	all := make([]storage.Row, len(rows))
+	for i := range groups {
+		groups[i].rows, all = all[:0:sizes[i]], all[sizes[i]:]
+	}
+	for i := range rows {
+		g := &groups[of[i]]
+		g.rows = append(g.rows, rows[i])
+	}
+	parts := make([]group, 0, len(groups))
 	for _, g := range groups {
 		sortRows(g.rows)
 		for part := range slices.Chunk(g.rows, maxRows) {

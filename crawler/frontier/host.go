@@ -40,7 +40,8 @@ type host struct {
 	count int64 // rows of range Now and Later, those that are out included
 	win   window
 	bytes int64           // of the window, as last counted in Frontier.bytes
-	out   map[string]bool // URLs that were taken and not yet returned or done; true: see Add; nil if none
+	out   map[string]bool // URLs that were taken and not yet returned or done; true: see Add; may be nil if none
+	wide  bool            // out has had more than fewOut
 	due   int64           // see above; 0: none; may be too early, never too late
 	more  bool            // see above
 

@@ -50,6 +50,7 @@ func (f *Frontier) lendLocked(h *host, rows source, now int64) *Loan {
 	if f.wait(h) == 0 {
 		limit = f.opts.Batch
 	}
+	l.Rows = l.one[:0]
 	sitemap := f.lendSitemapLocked(h, rows, l)
 	for !sitemap && len(l.Rows) < limit && len(l.Held) < maxHeld {
 		row := rows.first()
@@ -108,6 +109,7 @@ func (f *Frontier) popLocked(h *host, rows source) storage.Row {
 		h.out = make(map[string]bool)
 	}
 	h.out[row.URL] = false
+	h.wide = h.wide || len(h.out) > fewOut
 	f.out++
 	f.outLocked(row.URL, 1)
 	return row
@@ -123,8 +125,8 @@ func (f *Frontier) backLocked(h *host, url string) (ok, told bool) {
 		return false, false
 	}
 	delete(h.out, url)
-	if len(h.out) == 0 {
-		h.out = nil
+	if len(h.out) == 0 && h.wide {
+		h.out, h.wide = nil, false // a map does not shrink; a small one is soon used again
 	}
 	f.out--
 	f.outLocked(url, -1)

@@ -98,9 +98,8 @@ func (w *sorted) pop() storage.Row {
 
 // search gives the place of a row among rows[head:] and whether it is there.
 func (w *sorted) search(r *storage.Row) (int, bool) {
-	return slices.BinarySearchFunc(w.rows[w.head:], r, func(e storage.Row, t *storage.Row) int {
-		return compareRows(&e, t)
-	})
+	rows := w.rows[w.head:]
+	return sort.Find(len(rows), func(i int) int { return compareRows(r, &rows[i]) })
 }
 
 func (w *sorted) has(r *storage.Row) bool {
