@@ -88,7 +88,7 @@ func (c *command) retryCommand() *cli.Command {
 	var reason, state string
 	return &cli.Command{
 		Name: "retry", Usage: "turn failed URLs, all or those below a URL, back to pending",
-		ArgsUsage: "[-tree FOLDER] [-state STATE] [-reason REASON] [URL-PREFIX]",
+		ArgsUsage:   "[-tree FOLDER] [-state STATE] [-reason REASON] [URL-PREFIX]",
 		Description: "The next run asks them again, and reads failed sitemaps again. With -reason or -state also refused and redirected URLs. Before those of reason robots, robots.txt is asked for again.",
 		Flags: []cli.Flag{
 			c.flags.tree(),
