@@ -30,6 +30,7 @@ type RunFigures struct {
 	// ExpectedLosses is the number of URLs that the seen filter may take for known ones.
 	ExpectedLosses float64
 	Filter         seen.Stats
+	Pauses         int64 // of fetching, for the disk had little room
 }
 
 // A Stage is the time that one kind of work took, each time it was done.
@@ -243,6 +244,10 @@ func (p *page) engine(run *RunFigures) {
 			p.row(s.Name, s.Count, short(s.Mean), short(s.P50), short(s.P95), short(s.P99))
 		}
 		p.row("longest wait for the frontier", none, short(run.LockWait))
+	}
+	if run.Pauses > 0 {
+		p.section("Faults of this machine, this run")
+		p.row("pauses for the disk to have room", run.Pauses)
 	}
 	if run.Order != "" {
 		p.section("Order, this run")

@@ -90,6 +90,12 @@ func failureOf(err error) (failure *fetch.Error, fault bool) {
 }
 
 func (w *worker) failed(item *iut.Item, err error) frontier.Answer {
+	if errors.Is(err, errNoRoom) { // not the page's fault, and no try of it
+		item.Row.Tries--
+		item.State = storage.Pending
+		item.Next = storage.Row{Range: storage.Later, Reason: heldRoom, Tries: item.Row.Tries}
+		return frontier.Answer{}
+	}
 	failure, fault := failureOf(err)
 	a := frontier.Answer{Fault: fault}
 	w.opts.Log.Debug("fetch", "url", item.Row.URL, "err", err)

@@ -114,6 +114,7 @@ func TestFullDisk(t *testing.T) {
 			opts := options(dir, web)
 			opts.Tree = filepath.Join(disk.path, "iut")
 			opts.MemoryBodies = 256 << 10 // large bodies go to files
+			opts.MinFree, opts.MinFreeInodes = -1, -1
 			failed := 0
 			for _, step := range tt.steps {
 				disk.resize(fmt.Sprintf(tt.limit, step))

@@ -19,6 +19,7 @@ import (
 // Reasons why a URL is held: it stays pending, but not in this run.
 const (
 	heldScope  = "scope"              // outside the scope of this run
+	heldRoom   = "no-room"            // the disk was nearly full; not held but asked again
 	heldRobots = "robots-unreachable" // robots.txt gave no answer after all tries; a colon and the cause follow
 )
 

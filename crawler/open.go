@@ -41,6 +41,7 @@ func (e *engine) open(ctx context.Context) error {
 		return err
 	}
 	e.linker = e.opts.linker()
+	e.room = e.opts.room(e.tree.Free)
 	path := filepath.Join(e.opts.Tree, "index.db")
 	there, err := storage.Exists(path)
 	if err != nil {
@@ -199,7 +200,7 @@ func (e *engine) begin(ctx context.Context) error {
 	e.client = fetch.New(fetch.Options{
 		UserAgent: e.opts.UserAgent, Timeout: e.opts.Timeout, MaxSize: e.opts.MaxSize,
 		Bodies: fetch.NewBudget(e.opts.MemoryBodies),
-		Temp:   func() (fetch.Temp, error) { return newTemp(e.tree) },
+		Temp:   func() (fetch.Temp, error) { return newTemp(e.tree, e.room) },
 		Proxy:  e.opts.Proxy, Header: e.opts.Header, User: e.opts.User, Password: e.opts.Password,
 		Cookies: cookies, SeedHost: func(host string) bool { return seedHosts[host] },
 		Guard:     func(host, port string) bool { return e.opts.AllowPrivate || exempt[server{host, port}] },

@@ -40,6 +40,9 @@ type Options struct {
 	FrontierBytes int64         // bytes of frontier windows; 0: 64 MiB
 	SeenBytes     int64         // bytes of the seen filter, beyond which the index is asked too; 0: 256 MiB
 	NoSync        bool          // leave out all syncing
+	// Below so many free bytes or inodes on the tree's disk fetching pauses, until there is an eighth
+	// more. 0: what the other options may bring to the disk after that; negative: not watched.
+	MinFree, MinFreeInodes int64
 
 	Strip    weburl.Strip // taken out of every URL; fixed when the tree is made
 	Scope    scope.Mode   // zero: any
@@ -152,6 +155,9 @@ func (o Options) defaults() (Options, error) {
 	set64(&o.FrontierBytes, 64<<20)
 	set64(&o.SeenBytes, 256<<20)
 	set64(&o.MaxSize, 16<<20)
+	bytes, inodes := o.reserve()
+	set64(&o.MinFree, bytes)
+	set64(&o.MinFreeInodes, inodes)
 	o.Budgets = o.Budgets.defaults()
 	setDur(&o.Timeout, 30*time.Second)
 	setInt(&o.Retries, 2)

@@ -89,7 +89,7 @@ func (e *engine) progress() Progress {
 	}
 	if e.fetching.Err() != nil {
 		p.Phase = "drain"
-	} else if !busy {
+	} else if p.Waiting = e.room.String(); p.Waiting == "" && !busy {
 		p.Waiting = e.frontier.Waiting()
 	}
 	return p
@@ -121,6 +121,7 @@ func (e *engine) figures() cleaner.RunFigures {
 		LockWait: e.frontier.Stats().LongestWait, ExpectedLosses: filter.ExpectedLosses(), Filter: filter.Stats(),
 	}
 	f.Order, f.Forgotten = e.orderFigures()
+	f.Pauses = e.room.count()
 	for i := range e.stages {
 		f.Stages = append(f.Stages, e.stages[i].stage(stageNames[i]))
 	}

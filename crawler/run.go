@@ -58,6 +58,7 @@ type engine struct {
 	robots   *robotsCache
 	scorer   *score.Scorer // nil: links have no sums
 	contents *contents     // nil: duplicates are stored like any other page
+	room     *room         // nil: not watched
 	client   *fetch.Client
 	frontier *frontier.Frontier
 	buffers  []*buffer.Buffer[*iut.Item]
@@ -182,6 +183,8 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 	reporting, stopReporting := context.WithCancel(e.alive)
 	defer stopReporting()
 	guard(&rest, func() error { return e.report(reporting) })
+	e.room.look()
+	rest.Go(func() error { e.room.run(reporting); return nil })
 	for _, w := range e.workers {
 		guard(&crawlers, w.run)
 	}
@@ -311,6 +314,7 @@ func (e *engine) committed(set []*iut.Item, c storage.Committed) {
 	e.frontier.Done(done, times)
 	e.frontier.DoneSitemaps(c.Sitemaps)
 	e.frontier.Expect(-robots)
+	e.room.look()
 	if e.opts.MaxBytes > 0 && e.index.Run().Bytes >= e.opts.MaxBytes {
 		e.stop(errBytes)
 	}

@@ -130,7 +130,7 @@ func (w *worker) askSitemap(loan *frontier.Loan) error {
 	if err != nil && w.transfers.Err() != nil {
 		return nil
 	}
-	if errors.Is(err, fetch.ErrDisk) {
+	if errors.Is(err, fetch.ErrDisk) && !errors.Is(err, errNoRoom) {
 		return fmt.Errorf("%w: sitemap %s: %w", iut.ErrDisk, s.URL, err)
 	}
 	if res != nil {
@@ -177,6 +177,11 @@ func (w *worker) answerSitemap(s *storage.Sitemap, item *iut.Item, res *fetch.Re
 		if s.Reason = reason; int(s.Tries) > w.opts.Retries {
 			fail(reason)
 		}
+	}
+	if errors.Is(err, errNoRoom) {
+		s.Tries--
+		s.Reason = heldRoom
+		return a, false
 	}
 	if err != nil {
 		failure, fault := failureOf(err)

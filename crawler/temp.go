@@ -10,17 +10,31 @@ import (
 
 // A tempBody is a file of the tree's tmp/ as fetch wants it: a large body that is mapped once it
 // is whole. The builder lets the tree take the file by its name; then only the map is left.
+//
+// Such bodies may be large and many, so none is written while the disk has little room.
 type tempBody struct {
 	*iut.TempFile
 	unmap func() error
+	room  *room
 }
 
-func newTemp(tree *iut.Tree) (fetch.Temp, error) {
+func newTemp(tree *iut.Tree, room *room) (fetch.Temp, error) {
+	if room.look(); room.low() {
+		return nil, errNoRoom
+	}
 	f, err := tree.Temp()
 	if err != nil {
 		return nil, err
 	}
-	return &tempBody{TempFile: f}, nil
+	return &tempBody{TempFile: f, room: room}, nil
+}
+
+// Write fails with errNoRoom while the disk has little room.
+func (t *tempBody) Write(b []byte) (int, error) {
+	if t.room.look(); t.room.low() {
+		return 0, errNoRoom
+	}
+	return t.TempFile.Write(b)
 }
 
 // Bytes maps the file and closes it: a buffer full of large bodies needs no descriptors.

@@ -66,6 +66,9 @@ func (w *worker) run() error {
 		case <-w.fetching.Done():
 			return nil
 		}
+		if !w.room.wait(w.fetching, w.frontier.Left) {
+			return nil
+		}
 		free := cap(slots) - len(slots) + 1
 		start := time.Now()
 		if len(stack) == 0 {
@@ -114,6 +117,9 @@ func (w *worker) work(loan *frontier.Loan) {
 		o.Next.Range, o.Next.Reason = storage.Held, h.Reason
 		w.add(&iut.Item{Outcome: o}, nil)
 	}
+	if w.room.low() {
+		return // taken before there was too little
+	}
 	if loan.Robots != "" {
 		w.askRobots(loan)
 		return
@@ -125,7 +131,7 @@ func (w *worker) work(loan *frontier.Loan) {
 		return
 	}
 	for len(rows) > 0 {
-		if w.fetching.Err() != nil {
+		if w.fetching.Err() != nil || w.room.low() {
 			return
 		}
 		done, next, err := w.url(loan, &rows[0])
@@ -150,6 +156,10 @@ func (w *worker) giveBack(loan *frontier.Loan, unasked []storage.Row) {
 
 func (w *worker) askRobots(loan *frontier.Loan) {
 	row, answer, err := w.robots.ask(w.transfers, w.client, loan.Robots)
+	if errors.Is(err, errNoRoom) {
+		w.frontier.Answered(loan, answer)
+		return
+	}
 	if err != nil {
 		if w.transfers.Err() == nil {
 			w.fail(fmt.Errorf("%w: robots.txt of %s: %w", iut.ErrDisk, loan.Robots, err))
@@ -223,7 +233,7 @@ func (w *worker) url(loan *frontier.Loan, row *storage.Row) (done bool, next int
 	if err != nil && w.transfers.Err() != nil {
 		return false, 0, nil
 	}
-	if errors.Is(err, fetch.ErrDisk) {
+	if errors.Is(err, fetch.ErrDisk) && !errors.Is(err, errNoRoom) {
 		return false, 0, fmt.Errorf("%w: body of %s: %w", iut.ErrDisk, row.URL, err)
 	}
 	if res != nil {

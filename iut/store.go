@@ -49,7 +49,7 @@ func (t *Tree) Store(p *Page) (Result, error) {
 	defer unlock()
 	fresh, err := t.makeFolder(rel)
 	if err != nil {
-		return Result{}, t.folderError(rel, err)
+		return Result{}, t.pageError("make folder", rel, nameError{err})
 	}
 	if !fresh { // the second look: somebody may have been here since the URL was taken
 		has, err := t.look(rel, f.URL, true)
@@ -67,17 +67,17 @@ func (t *Tree) Store(p *Page) (Result, error) {
 		case errors.Is(err, ErrTorn):
 			// Before the body changes: the old line must not come to vouch for a new body.
 			if err := t.fs.Remove(path.Join(rel, sourceName)); err != nil {
-				return Result{}, pageError("replace", rel, err)
+				return Result{}, t.pageError("replace", rel, err)
 			}
 		case !errors.Is(err, fs.ErrNotExist):
 			return Result{}, err
 		}
 	}
 	if err := t.writeContent(path.Join(rel, contentName), p); err != nil {
-		return Result{}, pageError("write content of", rel, err)
+		return Result{}, t.pageError("write content of", rel, err)
 	}
 	if err := t.writeFile(path.Join(rel, sourceName), os.O_CREATE|os.O_EXCL, line, false); err != nil {
-		return Result{}, pageError("write source of", rel, err)
+		return Result{}, t.pageError("write source of", rel, err)
 	}
 	return Result{Facts: f}, nil
 }
@@ -178,7 +178,10 @@ func (t *Tree) makeFolder(rel string) (fresh bool, err error) {
 
 func (t *Tree) writeContent(name string, p *Page) error {
 	if p.Temp != "" {
-		return t.fs.Rename(p.Temp, name)
+		if err := t.fs.Rename(p.Temp, name); err != nil {
+			return nameError{err}
+		}
+		return nil
 	}
 	err := t.writeFile(name, os.O_CREATE|os.O_EXCL, p.Body, false)
 	if errors.Is(err, fs.ErrExist) {
@@ -268,26 +271,36 @@ func isNotFile(err error) bool {
 		errors.Is(err, syscall.EXDEV) || errors.Is(err, syscall.ENXIO)
 }
 
+// A nameError says that a folder did not take a new name.
+type nameError struct{ error }
+
+func (e nameError) Unwrap() error { return e.error }
+
 // pageError sorts out whether a failure is this page's or the disk's.
-func pageError(op, rel string, err error) error {
-	if isNotFile(err) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ENAMETOOLONG) {
+func (t *Tree) pageError(op, rel string, err error) error {
+	switch {
+	case t.isFullFolder(err):
+		return fmt.Errorf("%w: full folder: %s %s: %w", ErrPage, op, rel, err)
+	case isNotFile(err), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG):
 		return fmt.Errorf("%w: %s %s: %w", ErrPage, op, rel, err)
 	}
 	return diskError(op+" "+rel, err)
 }
 
-// folderError does so for a folder that cannot be made. A full folder answers as a full disk
-// does, and only the room that is left tells them apart.
-func (t *Tree) folderError(rel string, err error) error {
-	full := errors.Is(err, syscall.EMLINK)
-	if errors.Is(err, syscall.ENOSPC) {
-		bytes, inodes, err := t.fs.Free()
-		full = err == nil && bytes >= 1<<20 && inodes >= 16
+// isFullFolder tells a full folder from a full disk, which answers to a new name as well. Only
+// the room that is left tells them apart.
+func (t *Tree) isFullFolder(err error) bool {
+	var name nameError
+	switch {
+	case !errors.As(err, &name):
+		return false
+	case errors.Is(err, syscall.EMLINK):
+		return true
+	case !errors.Is(err, syscall.ENOSPC):
+		return false
 	}
-	if full {
-		return fmt.Errorf("%w: full folder above %s: %w", ErrPage, rel, err)
-	}
-	return pageError("make folder", rel, err)
+	bytes, inodes, err := t.fs.Free()
+	return err == nil && bytes >= 1<<20 && inodes >= 16
 }
 
 // A TempFile takes a body too large for memory. It is used by one goroutine, and ends by

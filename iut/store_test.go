@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -328,15 +329,51 @@ func TestStoreRefusesPage(t *testing.T) {
 // narrow is a disk with little room and folders that are full.
 type narrow struct {
 	iut.FS
-	mkdir         error
+	call          string // what fails: "mkdir", "rename", or the creation of or the writing to a file
+	err           error  // nil: nothing does
 	bytes, inodes uint64
 }
 
+func (d *narrow) fails(call, name string) error {
+	if d.err == nil || call != d.call {
+		return nil
+	}
+	return &fs.PathError{Op: call, Path: name, Err: d.err}
+}
+
 func (d *narrow) Mkdir(name string) error {
-	if d.mkdir != nil {
-		return &fs.PathError{Op: "mkdir", Path: name, Err: d.mkdir}
+	if err := d.fails("mkdir", name); err != nil {
+		return err
 	}
 	return d.FS.Mkdir(name)
+}
+
+func (d *narrow) Rename(from, to string) error {
+	if err := d.fails("rename", to); err != nil {
+		return err
+	}
+	return d.FS.Rename(from, to)
+}
+
+func (d *narrow) Open(name string, flag int) (iut.File, error) {
+	if err := d.fails("create "+path.Base(name), name); err != nil && flag&os.O_CREATE != 0 {
+		return nil, err
+	}
+	f, err := d.FS.Open(name, flag)
+	return &narrowFile{f, d, name}, err
+}
+
+type narrowFile struct {
+	iut.File
+	disk *narrow
+	name string
+}
+
+func (f *narrowFile) Write(b []byte) (int, error) {
+	if err := f.disk.fails("write "+path.Base(f.name), f.name); err != nil {
+		return 0, err
+	}
+	return f.File.Write(b)
 }
 
 func (d *narrow) Free() (uint64, uint64, error) { return d.bytes, d.inodes, nil }
@@ -344,28 +381,40 @@ func (d *narrow) Free() (uint64, uint64, error) { return d.bytes, d.inodes, nil 
 func TestWhoseFault(t *testing.T) {
 	for _, tt := range []struct {
 		name          string
+		call          string
 		err           error
 		bytes, inodes uint64
 		want          error
 	}{
-		{"links", syscall.EMLINK, 0, 0, iut.ErrPage},
-		{"full folder", syscall.ENOSPC, 1 << 30, 1000, iut.ErrPage},
-		{"full disk", syscall.ENOSPC, 4096, 1000, iut.ErrDisk},
-		{"no inodes", syscall.ENOSPC, 1 << 30, 0, iut.ErrDisk},
-		{"quota", syscall.EDQUOT, 1 << 30, 1000, iut.ErrDisk},
-		{"broken", syscall.EIO, 1 << 30, 1000, iut.ErrDisk},
-		{"name", syscall.ENAMETOOLONG, 1 << 30, 1000, iut.ErrPage},
+		{"links", "mkdir", syscall.EMLINK, 0, 0, iut.ErrPage},
+		{"full folder", "mkdir", syscall.ENOSPC, 1 << 30, 1000, iut.ErrPage},
+		{"full disk", "mkdir", syscall.ENOSPC, 4096, 1000, iut.ErrDisk},
+		{"no inodes", "mkdir", syscall.ENOSPC, 1 << 30, 0, iut.ErrDisk},
+		{"quota", "mkdir", syscall.EDQUOT, 1 << 30, 1000, iut.ErrDisk},
+		{"broken", "mkdir", syscall.EIO, 1 << 30, 1000, iut.ErrDisk},
+		{"name", "mkdir", syscall.ENAMETOOLONG, 1 << 30, 1000, iut.ErrPage},
+		{"no place for the body", "create content.html", syscall.ENOSPC, 1 << 30, 1000, iut.ErrPage},
+		{"no place for the facts", "create source.txt", syscall.ENOSPC, 1 << 30, 1000, iut.ErrPage},
+		{"no inode for the facts", "create source.txt", syscall.ENOSPC, 1 << 30, 0, iut.ErrDisk},
+		{"no place for a large body", "rename", syscall.ENOSPC, 1 << 30, 1000, iut.ErrPage},
+		{"full while writing", "write content.html", syscall.ENOSPC, 1 << 30, 1000, iut.ErrDisk},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			root := t.TempDir()
 			d := &narrow{FS: disk(t, root, iut.SyncNone), bytes: tt.bytes, inodes: tt.inodes}
 			tree := open(t, root, onFS(d))
-			d.mkdir = tt.err
-			_, err := tree.Store(page(1))
+			d.call, d.err = tt.call, tt.err
+			p := *page(1)
+			if tt.call == "rename" {
+				if err := useTemp(tree, &p); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, err := tree.Store(&p)
 			if !errors.Is(err, tt.want) || !errors.Is(err, tt.err) || errors.Is(err, iut.ErrPage) && errors.Is(err, iut.ErrDisk) {
 				t.Errorf("Store: %v, want %v and %v", err, tt.want, tt.err)
 			}
-			d.mkdir = nil
+			d.err = nil
 			store(t, tree, page(1))
 			requirePage(t, tree, page(1))
 		})

@@ -170,6 +170,9 @@ func (t *Tree) URLOf(rel string) (string, error) { return t.paths.URLOf(rel) }
 // SyncMode says how Sync works: "syncfs", "fsync" or "none".
 func (t *Tree) SyncMode() string { return t.fs.SyncMode() }
 
+// Free tells how many bytes and inodes the disk has left for this user, see [FS].
+func (t *Tree) Free() (bytes, inodes uint64, err error) { return t.fs.Free() }
+
 // Sync makes durable all pages whose Store has returned before the call, adopted ones
 // included. Once it has failed it always fails: the system may have dropped what it could not
 // write, so that another try would succeed without it.
@@ -384,6 +387,9 @@ func (t *Tree) writable() error {
 // writeFile writes a file in one write.
 func (t *Tree) writeFile(name string, flag int, b []byte, durable bool) error {
 	f, err := t.fs.Open(name, flag|os.O_WRONLY)
+	if err != nil && flag&os.O_CREATE != 0 {
+		return nameError{err}
+	}
 	if err != nil {
 		return err
 	}

@@ -159,6 +159,8 @@ func (f *flags) crawl() []group {
 			flag("frontier-memory", size{p: &o.FrontierBytes, least: 64 << 10}, "the `SIZE` of memory for URLs that are next"),
 			flag("seen-memory", size{p: &o.SeenBytes, least: 32 << 10}, "the `SIZE` of the filter of known URLs; beyond it the index is asked too"),
 			flag("flush-interval", duration{p: &o.FlushInterval, least: time.Millisecond}, "the longest `TIME` an item waits in a buffer"),
+			flag("min-free", size{p: &o.MinFree, word: "auto", zero: "auto"}, "fetch only while the disk of the tree has this `SIZE` free; auto: what the buffers may still bring to it; 0: do not look"),
+			flag("min-free-inodes", number{p: &o.MinFreeInodes, word: "auto", none: "auto"}, "and `N` inodes"),
 			flag("sync", choice{&f.sync, []string{"full", "none"}}, "the `MODE` of writing; full: safe against power cuts; none: against kill -9 only"),
 		}},
 	}

@@ -23,14 +23,25 @@ type number struct {
 	least int64
 	unset int64  // the value that means none was given
 	none  string // what to show for it; "": the value itself
+	word  string // stands for unset; then a number of 0 is -1
 }
 
 func (v number) Set(s string) error {
-	n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
+	s = strings.TrimSpace(s)
+	if v.word != "" && s == v.word {
+		*v.p = v.unset
+		return nil
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n < v.least {
+		if v.word != "" {
+			return fmt.Errorf("%s or a whole number from %d on is allowed", v.word, v.least)
+		}
 		return fmt.Errorf("a whole number from %d on is allowed", v.least)
 	}
-	*v.p = n
+	if *v.p = n; n == 0 && v.word != "" {
+		*v.p = -1
+	}
 	return nil
 }
 
@@ -48,7 +59,8 @@ func (v number) String() string {
 type size struct {
 	p     *int64
 	least int64
-	zero  string
+	zero  string // what to show for 0
+	word  string // stands for 0; then a size of 0 is -1
 }
 
 var units = []struct {
@@ -73,6 +85,10 @@ var units = []struct {
 
 func (v size) Set(s string) error {
 	text := strings.ToLower(strings.TrimSpace(s))
+	if v.word != "" && text == v.word {
+		*v.p = 0
+		return nil
+	}
 	for _, u := range units {
 		digits, ok := strings.CutSuffix(text, u.name)
 		if !ok {
@@ -83,10 +99,15 @@ func (v size) Set(s string) error {
 			break
 		}
 		if b := int64(n * u.bytes); b >= v.least {
-			*v.p = b
+			if *v.p = b; b == 0 && v.word != "" {
+				*v.p = -1
+			}
 			return nil
 		}
 		break
+	}
+	if v.word != "" {
+		return fmt.Errorf("%s or a size such as 500KiB, 16MiB or 2GB is allowed", v.word)
 	}
 	return fmt.Errorf("a size such as 500KiB, 16MiB or 2GB is allowed, at least %s", sizeText(v.least))
 }

@@ -41,6 +41,14 @@ func (f *Frontier) outlookLocked(now int64) (what outlook, until int64) {
 	return rest, until
 }
 
+// Left tells whether there are rows of range Now or Later, those that are out included, or open
+// sitemaps.
+func (f *Frontier) Left() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.live > 0
+}
+
 // Starved tells whether all that is left is out. A crawler that puts an item into a buffer
 // after it has returned the loan asks this, since Idle may have come before the item.
 func (f *Frontier) Starved() bool {

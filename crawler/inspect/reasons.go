@@ -81,6 +81,7 @@ var reasons = []Reason{
 	{OfHeld, "max-held", "Its host has as many held URLs as -max-held allows."},
 	{OfHeld, "host given up", "Its host failed too often in this run."},
 	{OfHeld, "robots-unreachable", unreachable},
+	{OfHeld, "no-room", "The disk of the tree was nearly full, and the page too large for memory: it is asked again."},
 }
 
 // Reasons lists those of one value of Reason.Of.

@@ -1,0 +1,177 @@
+package crawler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// lookForRoom is how often a room is looked at besides at each commit and each body in a file.
+const lookForRoom = time.Second
+
+// errNoRoom says that a body found no place in memory while the disk is nearly full. Its URL is
+// asked again later.
+var errNoRoom = errors.New("no room on the disk")
+
+// A room watches the file system of the tree, as the disk monitor of the crawler Heritrix does:
+// below a mark fetching pauses, and it goes on when an eighth more than the mark is free. What was
+// fetched before goes its way meanwhile.
+//
+// The index must never meet a full disk. Between two looks at most what the buffers hold and what
+// is in flight comes to the disk, for permits go back after a commit and each commit has a look.
+// So the disk has room as long as the mark is above what [Options.reserve] reckons. Bodies in files
+// are not in that sum: each of their writes has a look first, and below the mark they are given up.
+//
+// The nil room watches nothing and is always wide.
+type room struct {
+	free          func() (bytes, inodes uint64, err error)
+	bytes, inodes uint64 // the marks; 0: any number will do
+	log           *slog.Logger
+
+	looking sync.Mutex // held over free, which hangs when the disk does; nobody waits for it
+
+	mu      sync.Mutex
+	changed chan struct{} // guarded by mu; closed and replaced by each look
+	pauses  int64         // guarded by mu; since the start
+	failed  bool          // guarded by mu; it was told that free fails
+
+	narrow atomic.Pointer[string] // what there is too little of; nil: there is room
+}
+
+// room gives the room that the options ask for, nil if they ask for none.
+func (o *Options) room(free func() (bytes, inodes uint64, err error)) *room {
+	if o.MinFree <= 0 && o.MinFreeInodes <= 0 {
+		return nil
+	}
+	if least, _ := o.reserve(); o.MinFree > 0 && o.MinFree < least {
+		o.Log.Warn("the disk may become full while fetching pauses: buffers may bring more to it than is to stay free",
+			"to stay free", Bytes(o.MinFree), "buffers", Bytes(least))
+	}
+	return &room{
+		free: free, bytes: uint64(max(o.MinFree, 0)), inodes: uint64(max(o.MinFreeInodes, 0)),
+		log: o.Log, changed: make(chan struct{}),
+	}
+}
+
+// reserve gives the bytes and inodes that may come to the disk after the last look at it.
+//
+// Of a page there are its body, once, and its links, each of which the index keeps in about four
+// times the bytes that it takes in memory: record, pending row, counters, in pages that are half
+// full. An item also takes up to four blocks of 4 KiB beyond what it holds, and eight inodes, twice
+// as many as usual. One transaction touches up to 60 MiB of pages of the index, and its file grows
+// by 4 MiB.
+func (o *Options) reserve() (bytes, inodes int64) {
+	items := int64(o.Crawlers)*int64(o.Downloads) + int64(o.Buffers)*int64(o.BufferSize)
+	return 4*(int64(o.Buffers)*o.BufferBytes+o.MemoryBodies) + items*(16<<10) + 64<<20, 8 * items
+}
+
+// low tells whether fetching pauses.
+func (r *room) low() bool { return r != nil && r.narrow.Load() != nil }
+
+// String tells what there is too little of, "" if there is room.
+func (r *room) String() string {
+	if r == nil {
+		return ""
+	}
+	if why := r.narrow.Load(); why != nil {
+		return *why
+	}
+	return ""
+}
+
+// count tells how often fetching has paused.
+func (r *room) count() int64 {
+	if r == nil {
+		return 0
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.pauses
+}
+
+// run looks at the room from time to time until ctx ends.
+func (r *room) run(ctx context.Context) {
+	if r == nil {
+		return
+	}
+	ticker := time.NewTicker(lookForRoom)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			r.look()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// look asks how much room there is. While somebody else does it does nothing.
+func (r *room) look() {
+	if r == nil || !r.looking.TryLock() {
+		return
+	}
+	defer r.looking.Unlock()
+	bytes, inodes, err := r.free()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	close(r.changed)
+	r.changed = make(chan struct{})
+	if err != nil {
+		// The writes will tell whether the disk is broken.
+		if !r.failed {
+			r.failed = true
+			r.log.Warn("cannot tell how much room the disk has", "err", err)
+		}
+		return
+	}
+	was := r.narrow.Load()
+	least, leastInodes := r.bytes, r.inodes
+	if was != nil {
+		least, leastInodes = least+least/8, leastInodes+leastInodes/8
+	}
+	var why string
+	switch {
+	case bytes < least:
+		why = fmt.Sprintf("%s free on the disk of the tree, %s are needed", Bytes(int64(bytes)), Bytes(int64(least)))
+	case inodes < leastInodes:
+		why = fmt.Sprintf("%d inodes free on the disk of the tree, %d are needed", inodes, leastInodes)
+	}
+	switch {
+	case why != "":
+		r.narrow.Store(&why)
+		if was == nil {
+			r.pauses++
+			r.log.Error("fetching pauses: the disk is nearly full; it goes on when there is room", "free", Bytes(int64(min(bytes, 1<<62))),
+				"least", Bytes(int64(r.bytes)), "inodes free", inodes, "least inodes", r.inodes)
+		}
+	case was != nil:
+		r.narrow.Store(nil)
+		r.log.Warn("fetching goes on: there is room on the disk again")
+	}
+}
+
+// wait waits while there is no room and left says that there is something to fetch. It is false
+// when ctx ends first.
+func (r *room) wait(ctx context.Context, left func() bool) bool {
+	for r.low() {
+		r.mu.Lock()
+		changed := r.changed
+		r.mu.Unlock()
+		if !r.low() || !left() {
+			break
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,137 @@
+package crawler
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestRoom walks the free room down and up: fetching pauses below the mark and goes on an eighth
+// above it, each told once.
+func TestRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const mark, inodes = 800 << 20, 8000
+		var log bytes.Buffer
+		var disk struct { // the lock is for the race detector, which knows nothing of virtual time
+			sync.Mutex
+			bytes, inodes uint64
+			err           error
+		}
+		opts := Options{MinFree: mark, MinFreeInodes: inodes, Log: slog.New(slog.NewTextHandler(&log, nil))}
+		r := opts.room(func() (uint64, uint64, error) {
+			disk.Lock()
+			defer disk.Unlock()
+			return disk.bytes, disk.inodes, disk.err
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go r.run(ctx)
+		for i, step := range []struct {
+			bytes, inodes uint64
+			err           error
+			low           bool
+			why           string
+			lines         int // of the log so far
+		}{
+			{mark, inodes, nil, false, "", 0},
+			{mark - 1, inodes, nil, true, "838.9 MB free on the disk of the tree, 838.9 MB are needed", 1},
+			{mark, inodes, nil, true, "838.9 MB free", 1},
+			{0, inodes, errors.New("gone"), true, "838.9 MB free", 2},
+			{0, inodes, errors.New("gone"), true, "838.9 MB free", 2},
+			{mark + mark/8 - 1, 2 * inodes, nil, true, "943.7 MB free", 2},
+			{mark + mark/8, 2 * inodes, nil, false, "", 3},
+			{mark, inodes, nil, false, "", 3},
+			{mark, inodes - 1, nil, true, "7999 inodes free on the disk of the tree, 8000 are needed", 4},
+			{1 << 63, inodes + inodes/8, nil, false, "", 5},
+		} {
+			disk.Lock()
+			disk.bytes, disk.inodes, disk.err = step.bytes, step.inodes, step.err
+			disk.Unlock()
+			time.Sleep(lookForRoom)
+			synctest.Wait()
+			if r.low() != step.low || !strings.HasPrefix(r.String(), step.why) {
+				t.Errorf("step %d: low %v, %q; want %v, %q", i, r.low(), r, step.low, step.why)
+			}
+			if n := strings.Count(log.String(), "\n"); n != step.lines {
+				t.Errorf("step %d: %d lines, want %d:\n%s", i, n, step.lines, &log)
+			}
+		}
+		if r.count() != 2 || strings.Count(log.String(), "fetching pauses") != 2 || strings.Count(log.String(), "fetching goes on") != 2 {
+			t.Errorf("%d pauses, want 2:\n%s", r.count(), &log)
+		}
+	})
+}
+
+// TestRoomWait: whoever waits for room goes on when there is some, when nothing is left to fetch,
+// or when fetching ends.
+func TestRoomWait(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		end  func(free *atomic.Uint64, left *atomic.Bool, cancel func())
+		want bool
+	}{
+		{"room", func(free *atomic.Uint64, _ *atomic.Bool, _ func()) { free.Store(2000) }, true},
+		{"nothing left", func(_ *atomic.Uint64, left *atomic.Bool, _ func()) { left.Store(false) }, true},
+		{"end", func(_ *atomic.Uint64, _ *atomic.Bool, cancel func()) { cancel() }, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var free atomic.Uint64
+				var left atomic.Bool
+				free.Store(500)
+				left.Store(true)
+				opts := Options{MinFree: 1000, MinFreeInodes: -1, Log: slog.New(slog.DiscardHandler)}
+				r := opts.room(func() (uint64, uint64, error) { return free.Load(), 0, nil })
+				r.look()
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				go r.run(ctx)
+				waited := make(chan bool)
+				go func() { waited <- r.wait(ctx, left.Load) }()
+				time.Sleep(time.Hour)
+				select {
+				case <-waited:
+					t.Fatal("it did not wait")
+				default:
+				}
+				tt.end(&free, &left, cancel)
+				time.Sleep(lookForRoom)
+				synctest.Wait()
+				select {
+				case ok := <-waited:
+					if ok != tt.want {
+						t.Errorf("wait: %v, want %v", ok, tt.want)
+					}
+				default:
+					t.Fatal("it waits still")
+				}
+			})
+		})
+	}
+}
+
+// TestRoomHangs: a disk that does not tell how much room it has holds nobody up but the one who asks.
+func TestRoomHangs(t *testing.T) {
+	hang, asked := make(chan struct{}), make(chan struct{}, 1)
+	opts := Options{MinFree: 1000, Log: slog.New(slog.DiscardHandler)}
+	r := opts.room(func() (uint64, uint64, error) { asked <- struct{}{}; <-hang; return 0, 0, nil })
+	ended := make(chan struct{})
+	go func() { r.look(); close(ended) }()
+	<-asked
+	r.look() // returns at once, and asks nothing
+	if r.low() || !r.wait(t.Context(), func() bool { return true }) {
+		t.Error("low before an answer came")
+	}
+	close(hang)
+	<-ended
+	if !r.low() {
+		t.Error("the answer does not count")
+	}
+}

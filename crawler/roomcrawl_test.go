@@ -1,0 +1,171 @@
+package crawler_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"urltree/crawler"
+	"urltree/internal/testweb"
+	"urltree/iut"
+)
+
+// A finiteDisk has the room that room says, and counts what is written: each folder, each file
+// and each byte, in blocks.
+type finiteDisk struct {
+	iut.FS
+	room   atomic.Int64 // bytes
+	used   atomic.Int64 // bytes
+	inodes atomic.Int64 // used
+}
+
+const block = 4 << 10
+
+func (d *finiteDisk) Free() (bytes, inodes uint64, err error) {
+	return uint64(max(d.room.Load()-d.used.Load(), 0)), uint64(1_000_000 - d.inodes.Load()), nil
+}
+
+func (d *finiteDisk) Mkdir(name string) error {
+	err := d.FS.Mkdir(name)
+	if err == nil {
+		d.used.Add(block)
+		d.inodes.Add(1)
+	}
+	return err
+}
+
+func (d *finiteDisk) Open(name string, flag int) (iut.File, error) {
+	f, err := d.FS.Open(name, flag)
+	if err == nil && flag&os.O_CREATE != 0 {
+		d.used.Add(block)
+		d.inodes.Add(1)
+	}
+	return &finiteFile{f, d}, err
+}
+
+type finiteFile struct {
+	iut.File
+	disk *finiteDisk
+}
+
+func (f *finiteFile) Write(b []byte) (int, error) {
+	f.disk.used.Add(int64(len(b)))
+	return f.File.Write(b)
+}
+
+// A messages is a log that gives the messages alone.
+type messages struct {
+	slog.Handler
+	say func(string)
+}
+
+func (m messages) Enabled(context.Context, slog.Level) bool { return true }
+
+func (m messages) Handle(_ context.Context, r slog.Record) error {
+	m.say(r.Message)
+	return nil
+}
+
+// TestPausesForRoom crawls onto a disk that gets its room bit by bit: whenever there is too little
+// nothing more is asked, what is in the buffers comes to the tree, in less room than is kept
+// free for it, and with more room the crawl goes on, to the known answer.
+func TestPausesForRoom(t *testing.T) {
+	web := serve(t, testweb.Options{
+		Kind: testweb.Linked, Hosts: 6, Pages: 400, Seed: 31, MinSize: 500, MaxSize: 120 << 10, Redirects: .05, Texts: .05,
+	})
+	dir := t.TempDir()
+	opts := options(dir, web)
+	if err := os.Mkdir(opts.Tree, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	real, err := iut.OpenDisk(opts.Tree, iut.SyncNone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer real.Close()
+	disk := &finiteDisk{FS: real}
+	opts.FS, opts.NoSync = disk, true
+	opts.Crawlers, opts.Downloads, opts.Buffers, opts.BufferSize = 4, 2, 2, 20
+	opts.BufferBytes, opts.MemoryBodies = 128<<10, 128<<10 // large bodies go to files
+	const (
+		bodies  = 2*(128<<10) + 128<<10
+		items   = 4*2 + 2*20
+		reserve = 4*bodies + items*(16<<10) + 64<<20 // as options.go has it
+		step    = 3 << 20
+	)
+	disk.room.Store(reserve - 1)
+
+	paused := make(chan struct{}, 1)
+	opts.Log = slog.New(messages{slog.DiscardHandler, func(text string) {
+		if strings.HasPrefix(text, "fetching pauses") {
+			paused <- struct{}{}
+		}
+	}})
+	told := make(chan crawler.Progress)
+	over := make(chan struct{})
+	opts.Progress = func(p crawler.Progress) {
+		select {
+		case told <- p:
+		case <-over:
+		}
+	}
+	next := func() (p crawler.Progress) {
+		select {
+		case p = <-told:
+		case <-over:
+		}
+		return p
+	}
+	var watching sync.WaitGroup
+	pauses := 0
+	watching.Go(func() {
+		for {
+			select {
+			case <-paused:
+			case <-told:
+				continue
+			case <-over:
+				return
+			}
+			pauses++
+			used := disk.used.Load()
+			next()
+			p, asked := next(), len(web.Requests())
+			if !strings.Contains(p.Waiting, "free on the disk of the tree") {
+				t.Errorf("pause %d: waiting is %q", pauses, p.Waiting)
+			}
+			if pauses == 1 && asked != 0 {
+				t.Errorf("%d URLs were asked before there was room", asked)
+			}
+			p = next()
+			if now := len(web.Requests()); now != asked {
+				t.Errorf("pause %d: %d URLs asked, then %d", pauses, asked, now)
+			}
+			if more := disk.used.Load() - used; more > 4*bodies+items*(16<<10) {
+				t.Errorf("pause %d: %d bytes came to the disk, %d may", pauses, more, 4*bodies+items*(16<<10))
+			}
+			t.Logf("pause %d: %d URLs asked, %d pages, %d bytes came since", pauses, asked, p.Pages, disk.used.Load()-used)
+			disk.room.Store(disk.used.Load() + reserve + reserve/8 + step)
+		}
+	})
+	_, err = crawler.Run(t.Context(), opts)
+	close(over)
+	watching.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pauses < 3 {
+		t.Errorf("%d pauses: the test is too roomy", pauses)
+	}
+	requireSame(t, crawled(t, opts.Output), web.Answer().Stored)
+	requireChecked(t, dir)
+	b, err := os.ReadFile(filepath.Join(dir, "statistics.txt"))
+	if err != nil || !strings.Contains(string(b), "pauses for the disk to have room") {
+		t.Errorf("statistics.txt tells of no pause: %v", err)
+	}
+}
