@@ -31,6 +31,7 @@ type RunFigures struct {
 	ExpectedLosses float64
 	Filter         seen.Stats
 	Pauses         int64 // of fetching, for the disk had little room
+	Stuck          int64 // steps that took longer than they may
 }
 
 // A Stage is the time that one kind of work took, each time it was done.
@@ -245,9 +246,10 @@ func (p *page) engine(run *RunFigures) {
 		}
 		p.row("longest wait for the frontier", none, short(run.LockWait))
 	}
-	if run.Pauses > 0 {
+	if run.Pauses > 0 || run.Stuck > 0 {
 		p.section("Faults of this machine, this run")
 		p.row("pauses for the disk to have room", run.Pauses)
+		p.row("steps that took longer than they may", run.Stuck)
 	}
 	if run.Order != "" {
 		p.section("Order, this run")

@@ -107,7 +107,8 @@ type Options struct {
 	OnOutcome func(Outcome)  // called for every outcome, from many goroutines; nil: not called
 	Progress  func(Progress) // called about once a second while fetching; nil: not called
 
-	limitHeap bool // set Go's memory limit
+	limitHeap bool       // set Go's memory limit
+	steps     stepLimits // of the watchdog
 }
 
 // An Outcome is what OnOutcome is told.

@@ -121,7 +121,7 @@ func (e *engine) figures() cleaner.RunFigures {
 		LockWait: e.frontier.Stats().LongestWait, ExpectedLosses: filter.ExpectedLosses(), Filter: filter.Stats(),
 	}
 	f.Order, f.Forgotten = e.orderFigures()
-	f.Pauses = e.room.count()
+	f.Pauses, f.Stuck = e.room.count(), e.watch.stuck.Load()
 	for i := range e.stages {
 		f.Stages = append(f.Stages, e.stages[i].stage(stageNames[i]))
 	}

@@ -176,12 +176,12 @@ func parseRobots(r storage.Robots, token string) *robots.Rules {
 // ask fetches robots.txt of an origin, follows its redirects, and makes the answer count at
 // once. It gives the row to be stored, nil if nothing was asked, and how the host took it. An
 // error is that of ctx or of the disk; everything else is an answer.
-func (c *robotsCache) ask(ctx context.Context, client *fetch.Client, origin string) (*storage.Robots, frontier.Answer, error) {
+func (c *robotsCache) ask(ctx context.Context, client *fetch.Client, origin string, waits func(bool)) (*storage.Robots, frontier.Answer, error) {
 	row := &storage.Robots{Origin: origin}
 	answer := frontier.Answer{Start: time.Now()}
 	url := origin + "/robots.txt"
 	for hop := 0; url != ""; hop++ {
-		res, err := client.Get(ctx, url, fetch.Request{Accept: "text/plain,*/*;q=0.5", MaxSize: robots.MaxBytes, KeepLarge: true})
+		res, err := client.Get(ctx, url, fetch.Request{Accept: "text/plain,*/*;q=0.5", MaxSize: robots.MaxBytes, KeepLarge: true, Waits: waits})
 		if err != nil {
 			row.Status = 0
 			if ctx.Err() != nil || errors.Is(err, fetch.ErrDisk) {

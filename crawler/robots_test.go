@@ -80,7 +80,7 @@ func TestRobotsStatus(t *testing.T) {
 				}
 			}))
 			defer server.Close()
-			stored, answer, err := c.ask(t.Context(), client, server.URL)
+			stored, answer, err := c.ask(t.Context(), client, server.URL, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -133,7 +133,7 @@ func TestRobotsLife(t *testing.T) {
 	}))
 	defer server.Close()
 	ask := func() *storage.Robots {
-		row, _, err := c.ask(t.Context(), client, server.URL)
+		row, _, err := c.ask(t.Context(), client, server.URL, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -58,16 +58,16 @@ func (f *finiteFile) Write(b []byte) (int, error) {
 	return f.File.Write(b)
 }
 
-// A messages is a log that gives the messages alone.
-type messages struct {
+// A logTo is a log that gives what it gets to a function.
+type logTo struct {
 	slog.Handler
-	say func(string)
+	take func(slog.Record)
 }
 
-func (m messages) Enabled(context.Context, slog.Level) bool { return true }
+func (l logTo) Enabled(context.Context, slog.Level) bool { return true }
 
-func (m messages) Handle(_ context.Context, r slog.Record) error {
-	m.say(r.Message)
+func (l logTo) Handle(_ context.Context, r slog.Record) error {
+	l.take(r)
 	return nil
 }
 
@@ -101,8 +101,8 @@ func TestPausesForRoom(t *testing.T) {
 	disk.room.Store(reserve - 1)
 
 	paused := make(chan struct{}, 1)
-	opts.Log = slog.New(messages{slog.DiscardHandler, func(text string) {
-		if strings.HasPrefix(text, "fetching pauses") {
+	opts.Log = slog.New(logTo{slog.DiscardHandler, func(r slog.Record) {
+		if strings.HasPrefix(r.Message, "fetching pauses") {
 			paused <- struct{}{}
 		}
 	}})

@@ -59,6 +59,7 @@ type engine struct {
 	scorer   *score.Scorer // nil: links have no sums
 	contents *contents     // nil: duplicates are stored like any other page
 	room     *room         // nil: not watched
+	watch    *watchdog
 	client   *fetch.Client
 	frontier *frontier.Frontier
 	buffers  []*buffer.Buffer[*iut.Item]
@@ -90,7 +91,9 @@ type engine struct {
 // cut short. All of these ends give a nil error. If ctx ends while the tree is still being opened,
 // nothing is asked and no results are written; Result.Run has no ID then.
 //
-// The first disk error ends the crawl and is returned, wrapped in iut.ErrDisk. Other errors come
+// The first disk error ends the crawl and is returned, wrapped in iut.ErrDisk. With ErrStuck, which
+// a disk that hangs is as well, tree and memory are not given back before the step that hangs ends:
+// the process should end. Other errors come
 // before anything is fetched: ErrOptions, ErrNoWork, iut.ErrBusy, iut.ErrFormat,
 // iut.ErrIdentity, storage.ErrDamaged, storage.ErrSchema.
 func Run(ctx context.Context, opts Options) (Result, error) {
@@ -106,7 +109,7 @@ func Run(ctx context.Context, opts Options) (Result, error) {
 		opts.limitHeap = true
 		defer debug.SetMemoryLimit(debug.SetMemoryLimit(opts.heap(0)))
 	}
-	e := &engine{opts: opts, files: files, parsing: make(chan struct{}, runtime.GOMAXPROCS(0))}
+	e := &engine{opts: opts, files: files, parsing: make(chan struct{}, runtime.GOMAXPROCS(0)), watch: newWatchdog(opts.steps, opts.Log)}
 	e.alive, e.fail = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer e.fail(nil)
 	// To make the index again or to parse all pages again takes its time; both may be cut off.
@@ -119,8 +122,22 @@ func Run(ctx context.Context, opts Options) (Result, error) {
 	case err != nil:
 		return Result{}, errors.Join(err, e.close())
 	}
-	result, err := e.crawl(ctx)
-	return result, errors.Join(err, e.close())
+	type end struct {
+		result Result
+		err    error
+	}
+	ended := make(chan end, 1)
+	go func() {
+		result, err := e.crawl(ctx)
+		ended <- end{result, errors.Join(err, e.close())}
+	}()
+	select {
+	case r := <-ended:
+		return r.result, r.err
+	case err := <-e.watch.hung:
+		e.fail(err) // should the step end after all, nothing more is done
+		return Result{}, err
+	}
 }
 
 // Memory is the limit of our own memory, in bytes, that the options give: the sum of what the
@@ -144,6 +161,13 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 		defer time.AfterFunc(e.opts.Time, func() { e.stop(errTime) }).Stop()
 	}
 	e.start = time.Now()
+	watching, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
+	var watch errgroup.Group
+	watch.Go(func() error { e.watch.run(watching, e.fetching.Done()); return nil })
+	defer func() {
+		stopWatching()
+		_ = watch.Wait() // it gives none
+	}()
 
 	committer := iut.NewCommitter(e.tree, e.index, e.opts.Buffers)
 	committer.After = e.committed
@@ -162,16 +186,20 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 			return err
 		})
 	}
-	for range e.opts.Buffers {
+	for i := range e.opts.Buffers {
 		buf := buffer.New(buffer.Options[*iut.Item]{
 			Size: e.opts.BufferSize, Bytes: e.opts.BufferBytes, Wait: e.opts.FlushInterval,
 			Weight: weigh,
 		})
 		e.buffers = append(e.buffers, buf)
 		b := &iut.Builder{Tree: e.tree, Source: buf, Committer: committer, Parse: e.linker.Parse, Stored: e.stages[stageStore].add}
-		guard(&builders, func() error { return b.Run(e.alive) })
+		at := e.watch.post("builder %d", i+1)
+		b.Step = at.atDisk
+		guard(&builders, func() error { return at.do(func() error { return b.Run(e.alive) }) })
 	}
-	guard(&committing, func() error { return committer.Run(e.alive) })
+	at := e.watch.post("committer")
+	committer.Step = at.atDisk
+	guard(&committing, func() error { return at.do(func() error { return committer.Run(e.alive) }) })
 	guard(&rest, e.fillFilter)
 	guard(&rest, e.releaseHeld)
 	for i := range e.opts.Crawlers {
@@ -249,7 +277,13 @@ func (e *engine) discard() {
 
 // finish marks the clean end and saves the filter that belongs to it.
 func (e *engine) finish() error {
-	if _, err := e.index.Finish(); err != nil {
+	at := e.watch.post("cleaner")
+	err := at.do(func() error {
+		at.atDisk("mark the end of", "the run")
+		_, err := e.index.Finish()
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("%w: %w", iut.ErrDisk, err)
 	}
 	if !e.index.Filter().Complete() {

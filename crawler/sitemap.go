@@ -104,7 +104,7 @@ func (e *engine) tellSitemaps(list []storage.Sitemap, tx uint64) {
 // askSitemap brings the sitemap of a loan to its outcome in the buffer, after outcomes with the
 // links for which one has no room. When fetching stops first it is to be read as before. An
 // error is one of the disk.
-func (w *worker) askSitemap(loan *frontier.Loan) error {
+func (w *worker) askSitemap(at *post, loan *frontier.Loan) error {
 	s := *loan.Sitemap
 	origin := storage.Origin(s.URL)
 	if cause, yes := w.robots.unreachable(origin); yes {
@@ -120,12 +120,14 @@ func (w *worker) askSitemap(loan *frontier.Loan) error {
 	if w.fetching.Err() != nil {
 		return nil
 	}
+	at.step("ask for", s.URL, w.opts.Timeout+at.limits.slack)
 	start := time.Now()
 	w.flying.Add(1)
 	res, err := w.client.Get(w.transfers, s.URL, fetch.Request{
 		Accept: sitemapAccept, MaxSize: sitemap.MaxBytes, KeepLarge: true,
-		KeepBroken: int(s.Tries) >= w.opts.Retries,
+		KeepBroken: int(s.Tries) >= w.opts.Retries, Waits: at.waits,
 	})
+	at.rest()
 	w.flying.Add(-1)
 	if err != nil && w.transfers.Err() != nil {
 		return nil
@@ -148,7 +150,7 @@ func (w *worker) askSitemap(loan *frontier.Loan) error {
 	}
 	if read {
 		var ok bool
-		if item, ok = w.readSitemap(&s, item, res.Body.Bytes(), res.Truncated); !ok {
+		if item, ok = w.readSitemap(at, &s, item, res.Body.Bytes(), res.Truncated); !ok {
 			return nil // the crawl fails
 		}
 	}
@@ -227,7 +229,7 @@ func (w *worker) answerSitemap(s *storage.Sitemap, item *iut.Item, res *fetch.Re
 // readSitemap makes links, or sitemaps to be read, of what a sitemap names; torn says that its body broke
 // off. What fills an outcome goes into the buffer at once; it gives the last one. It is false when the
 // crawl fails.
-func (w *worker) readSitemap(s *storage.Sitemap, item *iut.Item, body []byte, torn bool) (last *iut.Item, ok bool) {
+func (w *worker) readSitemap(at *post, s *storage.Sitemap, item *iut.Item, body []byte, torn bool) (last *iut.Item, ok bool) {
 	var (
 		kind     = sitemap.Detect(body)
 		deepest  = kind == sitemap.Index && s.Level >= sitemapLevels
@@ -257,13 +259,17 @@ func (w *worker) readSitemap(s *storage.Sitemap, item *iut.Item, body []byte, to
 			return nil
 		}
 		item.Links = w.newLinks(nil, item.Links)
+		at.rest()
 		if !w.add(item, nil) {
 			return full
 		}
+		at.step("read", s.URL, at.limits.parse)
 		item = &iut.Item{}
 		return nil
 	}
+	at.step("read", s.URL, at.limits.parse)
 	res, err := readSafely(s.URL, body, torn, take)
+	at.rest()
 	item.Links = w.newLinks(nil, item.Links)
 	switch {
 	case errors.Is(err, full):

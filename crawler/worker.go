@@ -36,9 +36,12 @@ func (w *worker) run() error {
 	var (
 		taker = w.frontier.Taker()
 		stack []*frontier.Loan
-		slots = make(chan struct{}, w.opts.Downloads)
+		slots = make(chan *post, w.opts.Downloads) // the free downloads
 		wg    sync.WaitGroup
 	)
+	for i := range w.opts.Downloads {
+		slots <- w.watch.post("crawler %d, download %d", w.number, i+1)
+	}
 	defer wg.Wait()
 	defer func() {
 		for _, loan := range stack {
@@ -61,15 +64,16 @@ func (w *worker) run() error {
 		stack = append(stack, loans...)
 	}
 	for {
+		var at *post
 		select {
-		case slots <- struct{}{}: // a free download
+		case at = <-slots:
 		case <-w.fetching.Done():
 			return nil
 		}
 		if !w.room.wait(w.fetching, w.frontier.Left) {
 			return nil
 		}
-		free := cap(slots) - len(slots) + 1
+		free := len(slots) + 1
 		start := time.Now()
 		if len(stack) == 0 {
 			looked := w.looked.Load()
@@ -81,7 +85,7 @@ func (w *worker) run() error {
 					w.stop(errNothingLeft)
 					return err
 				}
-				<-slots
+				slots <- at
 				continue
 			case err != nil && w.fetching.Err() != nil:
 				return nil
@@ -96,20 +100,20 @@ func (w *worker) run() error {
 			}
 		}
 		if len(stack) == 0 {
-			<-slots
+			slots <- at
 			continue
 		}
 		loan := stack[0]
 		stack = stack[1:]
 		wg.Go(func() {
-			defer func() { <-slots }()
-			w.work(loan)
+			defer func() { slots <- at }()
+			_ = at.do(func() error { w.work(at, loan); return nil })
 		})
 	}
 }
 
 // work asks for the URLs of a loan one after the other.
-func (w *worker) work(loan *frontier.Loan) {
+func (w *worker) work(at *post, loan *frontier.Loan) {
 	rows := loan.Rows
 	defer func() { w.giveBack(loan, rows) }()
 	for _, h := range loan.Held {
@@ -121,11 +125,11 @@ func (w *worker) work(loan *frontier.Loan) {
 		return // taken before there was too little
 	}
 	if loan.Robots != "" {
-		w.askRobots(loan)
+		w.askRobots(at, loan)
 		return
 	}
 	if loan.Sitemap != nil {
-		if err := w.askSitemap(loan); err != nil {
+		if err := w.askSitemap(at, loan); err != nil {
 			w.fail(err)
 		}
 		return
@@ -134,7 +138,7 @@ func (w *worker) work(loan *frontier.Loan) {
 		if w.fetching.Err() != nil || w.room.low() {
 			return
 		}
-		done, next, err := w.url(loan, &rows[0])
+		done, next, err := w.url(at, loan, &rows[0])
 		if err != nil {
 			w.fail(err)
 			return
@@ -154,8 +158,10 @@ func (w *worker) giveBack(loan *frontier.Loan, unasked []storage.Row) {
 	w.frontier.Return(loan, unasked)
 }
 
-func (w *worker) askRobots(loan *frontier.Loan) {
-	row, answer, err := w.robots.ask(w.transfers, w.client, loan.Robots)
+func (w *worker) askRobots(at *post, loan *frontier.Loan) {
+	at.step("ask for", loan.Robots+"/robots.txt", (robotsHops+1)*w.opts.Timeout+at.limits.slack)
+	row, answer, err := w.robots.ask(w.transfers, w.client, loan.Robots, at.waits)
+	at.rest()
 	if errors.Is(err, errNoRoom) {
 		w.frontier.Answered(loan, answer)
 		return
@@ -183,10 +189,12 @@ func (w *worker) askRobots(loan *frontier.Loan) {
 
 // url brings one URL to an outcome in the buffer. It is not done when fetching stopped first:
 // then the row is still pending. next is the time before which the host may not be asked again.
-func (w *worker) url(loan *frontier.Loan, row *storage.Row) (done bool, next int64, err error) {
+func (w *worker) url(at *post, loan *frontier.Loan, row *storage.Row) (done bool, next int64, err error) {
 	item := &iut.Item{Outcome: storage.Outcome{Row: *row}, Crawler: w.number}
 	if row.Run <= w.lastUnclean {
+		at.atDisk("look into the folder of", row.URL)
 		there, err := w.tree.Has(row.URL)
+		at.rest()
 		if err != nil {
 			return false, 0, err
 		}
@@ -223,12 +231,15 @@ func (w *worker) url(loan *frontier.Loan, row *storage.Row) (done bool, next int
 			}
 		}()
 	}
+	at.step("ask for", row.URL, w.opts.Timeout+at.limits.slack)
 	start := time.Now()
 	w.flying.Add(1)
 	res, err := w.client.Get(w.transfers, row.URL, fetch.Request{
 		Accept: acceptHeader, Wants: w.wants, KeepLarge: w.opts.CutLarge,
 		KeepBroken: int(row.Tries) >= w.opts.Retries, // the last try keeps what there is
+		Waits:      at.waits,
 	})
+	at.rest()
 	w.flying.Add(-1)
 	if err != nil && w.transfers.Err() != nil {
 		return false, 0, nil
@@ -241,7 +252,9 @@ func (w *worker) url(loan *frontier.Loan, row *storage.Row) (done bool, next int
 		w.parsing <- struct{}{}
 		defer func() { <-w.parsing }()
 	}
+	at.step("parse", row.URL, at.limits.parse)
 	a := w.answer(item, res, err)
+	at.rest()
 	a.Start, a.End, a.Failed = start, time.Now(), item.State == storage.Failed
 	times := w.frontier.Answered(loan, a)
 	item.Host = &times

@@ -29,6 +29,9 @@ type Builder struct {
 	Parse     Parse
 	// Stored is told how long each page took on its way into the tree; nil: nobody is.
 	Stored func(time.Duration)
+	// Step is told what the builder does, "store" and a URL, and "" when it waits for others; nil:
+	// nobody is.
+	Step func(what, about string)
 }
 
 // Run works until the source ends, which is no error, or ctx does. The first disk error ends it.
@@ -53,6 +56,7 @@ func (b *Builder) Run(ctx context.Context) (err error) {
 				item.free()
 				continue
 			}
+			b.step("store", item.Row.URL)
 			start := time.Now()
 			if err := b.store(item); err != nil {
 				freeAll(batch.Items)
@@ -62,9 +66,16 @@ func (b *Builder) Run(ctx context.Context) (err error) {
 				b.Stored(time.Since(start))
 			}
 		}
+		b.step("", "")
 		if err := b.Committer.submit(ctx, batch); err != nil {
 			return err
 		}
+	}
+}
+
+func (b *Builder) step(what, about string) {
+	if b.Step != nil {
+		b.Step(what, about)
 	}
 }
 

@@ -31,6 +31,8 @@ type Committer struct {
 	// Committed is told how many items a transaction had, how long it took, and their share of the
 	// time of the sync.
 	Committed func(items int, sync, commit time.Duration)
+	// Step is told what the committer does, as that of a Builder is.
+	Step func(what, about string)
 
 	in chan *buffer.Batch[*Item]
 }
@@ -90,6 +92,7 @@ func (c *Committer) Run(ctx context.Context) error {
 				set = append(set, &it.Outcome)
 			}
 		}
+		c.step("sync", fmt.Sprintf("what came of %d URLs", len(set)))
 		start := time.Now()
 		if err := c.Tree.Sync(); err != nil {
 			return fmt.Errorf("sync the tree: %w", err)
@@ -97,6 +100,7 @@ func (c *Committer) Run(ctx context.Context) error {
 		synced := time.Now()
 		for from := 0; from < len(set); {
 			to, begin := part(set, from), time.Now()
+			c.step("commit", fmt.Sprintf("what came of %d URLs", to-from))
 			done, err := c.Index.Commit(set[from:to])
 			if err != nil {
 				return fmt.Errorf("%w: %w", ErrDisk, err)
@@ -112,6 +116,13 @@ func (c *Committer) Run(ctx context.Context) error {
 		for _, b := range batches {
 			b.Done()
 		}
+		c.step("", "")
+	}
+}
+
+func (c *Committer) step(what, about string) {
+	if c.Step != nil {
+		c.Step(what, about)
 	}
 }
 

@@ -110,6 +110,8 @@ type Request struct {
 	KeepBroken bool
 	// KeepLarge keeps the first MaxSize bytes of a body that is larger, instead of failing.
 	KeepLarge bool
+	// Waits is told when Get begins and ends to wait for one of our own limits. nil: nobody is.
+	Waits func(begin bool)
 }
 
 // A Response is one answer. Its Body is empty unless the status is 2xx.
@@ -244,6 +246,7 @@ func (c *Client) Close() {
 // Get asks for a URL once. The error is an *Error, or the cause of ctx if that ended.
 func (c *Client) Get(ctx context.Context, rawURL string, req Request) (res *Response, err error) {
 	w := newWatch(ctx, c.limits)
+	w.tell = req.Waits
 	defer w.stop()
 	defer func() {
 		if p := recover(); p != nil {

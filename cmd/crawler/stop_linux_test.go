@@ -1,0 +1,127 @@
+package main
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestStopWhileServersStall stops crawls in every way while a server owes them an answer that it
+// never gives, and for which they would wait ten minutes: each ends after the ten seconds that
+// downloads in flight get, or at once when forced, with a whole tree, and the next run goes on.
+func TestStopWhileServersStall(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		flags []string
+		stop  func(t *testing.T, p *os.Process)
+		pipe  bool // standard error is a full pipe
+		tty   bool // the command has a terminal, which is closed
+		want  int
+	}{
+		{name: "SIGTERM", stop: send(syscall.SIGTERM)},
+		{name: "SIGINT", stop: send(syscall.SIGINT)},
+		{name: "SIGHUP", stop: send(syscall.SIGHUP)},
+		{name: "two SIGINT", stop: func(t *testing.T, p *os.Process) {
+			send(syscall.SIGINT)(t, p)
+			<-time.After(2 * together) // of a process, so real time
+			send(syscall.SIGINT)(t, p)
+		}, want: exitForced},
+		{name: "time", flags: []string{"-time", "3s"}, stop: func(*testing.T, *os.Process) {}},
+		{name: "closed terminal", tty: true},
+		{name: "full pipe and time", flags: []string{"-verbose", "-time", "3s"}, pipe: true, stop: func(*testing.T, *os.Process) {}},
+		{name: "full pipe and SIGTERM", flags: []string{"-verbose"}, pipe: true, stop: send(syscall.SIGTERM)},
+	} {
+		s := newSite(t.TempDir())
+		server := httptest.NewServer(s)
+		defer server.Close()
+		defer s.end()
+		args := append([]string{"-delay", "0", "-per-host", "2", "-scope", "host", "-timeout", "10m"}, tt.flags...)
+		args = append(args, server.URL+"/endless/1", server.URL+"/hang")
+		dir := t.TempDir()
+		cmd := child(dir, args...)
+		stop := tt.stop
+		switch {
+		case tt.pipe:
+			cmd.Stderr = fullPipe(t)
+		case tt.tty:
+			stop = terminalOf(t, cmd)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan time.Time, 1)
+		go func() {
+			_ = cmd.Wait() // what came of it is in cmd.ProcessState
+			ended <- time.Now()
+		}()
+		for _, path := range []string{"/hang", "/endless/20"} {
+			select {
+			case <-s.asked(path):
+			case <-time.After(patience):
+				t.Errorf("%s: never asked for %s", tt.name, path)
+			}
+		}
+		begin := time.Now()
+		stop(t, cmd.Process)
+		// All of them are on their way before the first is waited for.
+		defer t.Run(tt.name, func(t *testing.T) {
+			select {
+			case end := <-ended:
+				t.Logf("ended after %s", end.Sub(begin).Round(100*time.Millisecond))
+			case <-time.After(patience):
+				_ = cmd.Process.Kill()
+				<-ended
+				t.Fatalf("still there after %s", patience)
+			}
+			if code := cmd.ProcessState.ExitCode(); code != tt.want {
+				t.Errorf("exit %d, want %d", code, tt.want)
+			}
+			must(t, dir, "check", "-links")
+			if tt.want == exitDone && !slices.Contains(urlsOf(t, filepath.Join(dir, "res.txt")), server.URL+"/endless/19") {
+				t.Error("res.txt lacks a page that was fetched")
+			}
+			must(t, dir, "-quiet", "-delay", "0", "-scope", "host", "-max-pages", "3")
+		})
+	}
+}
+
+func send(s os.Signal) func(*testing.T, *os.Process) {
+	return func(t *testing.T, p *os.Process) {
+		if err := p.Signal(s); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// terminalOf gives a command a terminal of its own, and the function that closes it.
+func terminalOf(t *testing.T, cmd *exec.Cmd) (closeFn func(*testing.T, *os.Process)) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip("no pseudo-terminals here: ", err)
+	}
+	fd := int(master.Fd())
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { slave.Close() })
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	return func(*testing.T, *os.Process) { master.Close() }
+}
