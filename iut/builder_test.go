@@ -309,7 +309,7 @@ func TestFreeOnce(t *testing.T) {
 		want  error
 	}{
 		{name: "well", index: sound, size: 8},
-		{name: "a write fails", fs: brokenFS{write: syscall.ENOSPC}, index: sound, size: 8, want: iut.ErrDisk},
+		{name: "a write fails", fs: brokenFS{write: syscall.EIO}, index: sound, size: 8, want: iut.ErrDisk},
 		{name: "a sync fails", fs: brokenFS{sync: syscall.EIO}, index: sound, size: 8, want: iut.ErrDisk},
 		{name: "a commit fails", index: brokenIndex{}, size: 8, want: iut.ErrDisk},
 		{name: "stopped while items wait", index: sound, size: 100, stop: true, want: context.Canceled},
