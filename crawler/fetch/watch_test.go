@@ -63,7 +63,7 @@ func TestSlowBodies(t *testing.T) {
 		{"drips", 1000, drip(ok+"\r\n", "x"), Timeout},
 		{"silent", 1000, sayAndHold(ok + "\r\n"), Timeout},
 		{"silent after a good beginning", 1000, burst, Timeout},
-		{"fast without end", 1000, drip(ok+"\r\n", strings.Repeat("x", 1000)), TooLarge},
+		{"fast without end", 1000, drip(ok+"\r\n", strings.Repeat("x", 60_000)), TooLarge},
 		{"small and at once", 1 << 62, say(ok + "\r\nx"), ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
