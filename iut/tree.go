@@ -109,8 +109,13 @@ func (t *Tree) open(opts Options) error {
 			if err := os.MkdirAll(t.root, 0o777); err != nil {
 				return diskError("make root", err)
 			}
-		} else if _, err := os.Lstat(filepath.Join(t.root, formatName)); err != nil {
-			return fmt.Errorf("iut: no tree in %s: %w", t.root, err) // leave no LOCK in a folder that is none
+		} else if _, err := os.Lstat(filepath.Join(t.root, formatName)); errors.Is(err, fs.ErrNotExist) {
+			return noTree(t.root) // leave no LOCK in a folder that is none
+		} else if err != nil {
+			return fmt.Errorf("iut: no tree in %s: %w", t.root, err)
+		}
+		if err := checkRoot(t.root); err != nil {
+			return err
 		}
 		var err error
 		if t.owner, err = lockTree(t.root, opts.ReadOnly); err != nil {
@@ -228,7 +233,7 @@ func (t *Tree) openFormat(want *Identity, create bool) error {
 		switch e.Name {
 		case lockName, formatNewName, tempFolder, "lost+found":
 		default:
-			return fmt.Errorf("%w: %s has %s but no %s: not a tree, or a damaged one", ErrFormat, t.root, e.Name, formatName)
+			return lacksFormat(t.root, e.Name)
 		}
 	}
 	made := Format{Identity: *want, Links: LinkOptions{MaxDepth: -1}, Sync: t.fs.SyncMode()}

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -142,14 +141,30 @@ func TestOpenRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 			return root
-		}, iut.Options{}, iut.ErrDisk},
+		}, iut.Options{}, iut.ErrTree},
+		{"FORMAT gone", func(t *testing.T) string {
+			root := copied(t)
+			if err := os.Remove(root + "/FORMAT"); err != nil {
+				t.Fatal(err)
+			}
+			put(t, root+"/index.db", "")
+			return root
+		}, iut.Options{ReadOnly: true}, iut.ErrFormat},
+		{"tmp is a file", func(t *testing.T) string {
+			root := copied(t)
+			if err := os.RemoveAll(root + "/tmp"); err != nil {
+				t.Fatal(err)
+			}
+			put(t, root+"/tmp", "")
+			return root
+		}, iut.Options{ReadOnly: true}, iut.ErrTree},
 		{"linked LOCK", func(t *testing.T) string {
 			root := copied(t)
 			if err := errors.Join(os.Remove(root+"/LOCK"), os.Symlink("other", root+"/LOCK")); err != nil {
 				t.Fatal(err)
 			}
 			return root
-		}, iut.Options{}, syscall.ELOOP},
+		}, iut.Options{}, iut.ErrTree},
 		{"other canonical form", copied, iut.Options{Identity: &iut.Identity{Canonical: "2", Partition: "host"}}, iut.ErrIdentity},
 		{"other strip rules", copied, iut.Options{Identity: &iut.Identity{Canonical: "1", Partition: "host", Strip: "sid"}}, iut.ErrIdentity},
 		{"other partition", copied, iut.Options{Identity: &iut.Identity{Canonical: "1", Partition: "domain"}}, iut.ErrIdentity},

@@ -43,7 +43,11 @@ func (c *command) crawl(x *cli.Context) error {
 	case err != nil:
 		return err
 	}
-	if len(opts.Seeds) == 0 && treeThere(opts.Tree) != nil {
+	switch err := treeThere(opts.Tree); {
+	case len(opts.Seeds) > 0 || err == nil:
+	case errors.Is(err, iut.ErrFormat):
+		return err
+	default:
 		return usagef("nothing to do: no seeds, and no tree in %s; name a URL, or a seed file with -input; see crawler -h", opts.Tree)
 	}
 	if c.flags.cookies != "" {

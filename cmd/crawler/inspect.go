@@ -104,6 +104,9 @@ func openShared(root string) (*iut.Tree, *storage.Index, error) {
 func treeThere(root string) error {
 	_, err := os.Stat(filepath.Join(root, "FORMAT"))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		if _, err := iut.Open(root, iut.Options{ReadOnly: true}); errors.Is(err, iut.ErrFormat) {
+			return err // it is FORMAT that is missing
+		}
 		return usagef("-tree %s: there is no tree", root)
 	}
 	return nil // other errors are met again when it is opened

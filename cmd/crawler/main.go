@@ -72,6 +72,8 @@ func (c *command) message(err error) string {
 		return "stopped"
 	case errors.Is(err, storage.ErrDamaged):
 		return fmt.Sprintf("%s; crawler merge -tree %s makes it again from the folders", text, commandLine([]string{c.root()}))
+	case errors.Is(err, storage.ErrSchema):
+		return text + "; crawl on with the program that made it, or move index.db away: crawler merge makes one from the folders"
 	case errors.Is(err, crawler.ErrNoWork):
 		return text + "; name a URL, or a seed file with -input"
 	}
@@ -109,10 +111,12 @@ func exitCode(err error) int {
 	case errors.As(err, &usage), errors.Is(err, crawler.ErrOptions), errors.Is(err, crawler.ErrNoWork),
 		errors.Is(err, iut.ErrIdentity), errors.Is(err, inspect.ErrUsage):
 		return exitUsage
+	case errors.Is(err, storage.ErrDamaged):
+		return exitTree // also where it was met on the way to the disk
 	case errors.Is(err, iut.ErrDisk), errors.Is(err, syscall.ENOSPC), errors.Is(err, fs.ErrPermission),
 		errors.Is(err, syscall.EROFS), errors.Is(err, syscall.EIO):
 		return exitDisk
-	case errors.Is(err, iut.ErrBusy), errors.Is(err, iut.ErrFormat), errors.Is(err, storage.ErrDamaged),
+	case errors.Is(err, iut.ErrBusy), errors.Is(err, iut.ErrFormat), errors.Is(err, iut.ErrTree),
 		errors.Is(err, storage.ErrSchema), errors.Is(err, errFaults):
 		return exitTree
 	}
