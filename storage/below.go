@@ -30,7 +30,7 @@ var (
 // of gives the counts under a key, and whether there is a row with them.
 func (g *counting) of(tx *bolt.Tx, key []byte) (sum Counts, row bool, err error) {
 	if v := tx.Bucket(g.bucket).Get(key); v != nil {
-		sum, err = decodeCounts(v)
+		sum, err = decodeCounts(key, v)
 		if err != nil {
 			err = fmt.Errorf("bucket %s: %q: %w", g.bucket, key, err)
 		}
@@ -46,7 +46,7 @@ func (g *counting) of(tx *bolt.Tx, key []byte) (sum Counts, row bool, err error)
 		if n++; n == 4*countedFrom {
 			return sum, false, fmt.Errorf("bucket %s: %q: %w: no counts of many records", g.bucket, key, ErrCorrupt)
 		}
-		if state, place, err := peek(v); err == nil {
+		if state, place, err := peek(k, v); err == nil {
 			sum.count(&Record{State: state, Row: Row{Range: place}}, 1)
 		}
 	}
@@ -74,7 +74,7 @@ func (c *change) flushCounts(g *counting, diffs map[string]*Counts) error {
 			small = key + g.suffix
 			continue
 		}
-		value := c.arena.keep(func(b []byte) []byte { return seal(sum.append(b)) })
+		value := c.arena.keep(func(b []byte) []byte { return seal(sum.append(b), []byte(key)) })
 		puts = append(puts, put{[]byte(key), value})
 	}
 	return c.write(g.bucket, puts)

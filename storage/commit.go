@@ -99,7 +99,7 @@ func (x *Index) update(fn func(*change) error) error {
 		entries: map[string]*entry{}, hosts: map[string]*hostChange{},
 		queries: map[string]int64{}, prefixes: map[string]int64{}, shorter: map[string]bool{},
 	}
-	err := x.db.Update(func(tx *bolt.Tx) error {
+	err := x.write(func(tx *bolt.Tx) error {
 		c.tx = tx
 		if err := fn(c); err != nil {
 			return err
@@ -220,7 +220,7 @@ func (c *change) outcome(o *Outcome, done *Committed) (Row, error) {
 		r.Source = o.Row.Source
 		r.Depth = min(r.Depth, o.Row.Depth)
 		if r.Source == Seed {
-			if err := c.tx.Bucket(bucketScope).Put([]byte(r.URL), []byte{1}); err != nil {
+			if err := c.putScope(r.URL); err != nil {
 				return Row{}, err
 			}
 		}
@@ -251,12 +251,15 @@ func (c *change) release(e *entry) error {
 
 // widen keeps the target of a seed's redirect as one that counts as a seed for scope.
 func (c *change) widen(l *Link) error {
-	b := c.tx.Bucket(bucketScope)
-	if b.Get([]byte(l.URL)) != nil {
+	if c.tx.Bucket(bucketScope).Get([]byte(l.URL)) != nil {
 		return nil
 	}
 	c.relink = true
-	return b.Put([]byte(l.URL), []byte{1})
+	return c.putScope(l.URL)
+}
+
+func (c *change) putScope(url string) error {
+	return c.tx.Bucket(bucketScope).Put([]byte(url), seal(nil, []byte(url)))
 }
 
 // settle sees to it that a URL which got its outcome and was reopened by a link of the same set

@@ -109,9 +109,9 @@ func (c *Counts) read(d *decoder) {
 	}
 }
 
-func decodeCounts(v []byte) (Counts, error) {
+func decodeCounts(key, v []byte) (Counts, error) {
 	var c Counts
-	body, err := unseal(v)
+	body, err := unseal(v, key)
 	if err != nil {
 		return c, err
 	}
@@ -127,12 +127,12 @@ func (t *Totals) append(b []byte) []byte {
 	b = binary.AppendVarint(b, t.Bytes)
 	b = binary.AppendVarint(b, t.Sitemaps)
 	b = binary.AppendVarint(b, t.Cut)
-	return seal(binary.AppendUvarint(b, t.Seq))
+	return seal(binary.AppendUvarint(b, t.Seq), keyTotals)
 }
 
 func decodeTotals(v []byte) (Totals, error) {
 	var t Totals
-	body, err := unseal(v)
+	body, err := unseal(v, keyTotals)
 	if err != nil {
 		return t, err
 	}
@@ -151,12 +151,12 @@ func (h *HostRow) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(h.Fails))
 	b = binary.AppendUvarint(b, h.Seq)
 	b = binary.AppendVarint(b, h.Sitemaps)
-	return seal(binary.AppendUvarint(b, uint64(h.Run)))
+	return seal(binary.AppendUvarint(b, uint64(h.Run)), []byte(h.Name))
 }
 
 func decodeHost(name string, v []byte) (HostRow, error) {
 	h := HostRow{HostTimes: HostTimes{Name: name}}
-	body, err := unseal(v)
+	body, err := unseal(v, []byte(name))
 	if err != nil {
 		return h, fmt.Errorf("host %s: %w", name, err)
 	}
@@ -172,12 +172,12 @@ func (r *Robots) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(r.Status))
 	b = binary.AppendUvarint(b, uint64(r.Tries))
 	b = appendString(b, r.Reason)
-	return seal(appendString(b, r.Text))
+	return seal(appendString(b, r.Text), []byte(r.Origin))
 }
 
 func decodeRobots(origin string, v []byte) (Robots, error) {
 	r := Robots{Origin: origin}
-	body, err := unseal(v)
+	body, err := unseal(v, []byte(origin))
 	if err != nil {
 		return r, fmt.Errorf("robots of %s: %w", origin, err)
 	}

@@ -68,7 +68,8 @@ func (x *Index) digests(ctx context.Context, fn func(key, value, digest []byte) 
 		err := x.view(func(tx *bolt.Tx) error {
 			start, n := time.Now(), 0
 			c := tx.Bucket(bucketURL).Cursor()
-			for k, v := c.Seek(next); k != nil; k, v = c.Next() {
+			k, v, err := seek(c, next)
+			for ; k != nil; k, v = c.Next() {
 				if n++; n%1000 == 0 && time.Since(start) > scanTime {
 					next, more = bytes.Clone(k), true
 					return nil
@@ -80,7 +81,7 @@ func (x *Index) digests(ctx context.Context, fn func(key, value, digest []byte) 
 					return err
 				}
 			}
-			return nil
+			return err
 		})
 		if err != nil {
 			return err

@@ -67,7 +67,7 @@ func (c *change) flush() error {
 	sys := c.tx.Bucket(bucketSys)
 	sitemap, _ := c.tx.Bucket(bucketSitemap).Cursor().First()
 	if c.relink && (c.totals.Parsed() || sitemap != nil) {
-		if err := sys.Put(keyRelink, seal(nil)); err != nil {
+		if err := sys.Put(keyRelink, seal(nil, keyRelink)); err != nil {
 			return err
 		}
 	}
@@ -93,10 +93,10 @@ func (c *change) flushRecords() error {
 		if e.rec == nil || e.old != nil && *e.old == *e.rec {
 			continue
 		}
-		urls = append(urls, put{e.key, c.arena.keep(e.rec.append)})
+		urls = append(urls, put{e.key, c.arena.keep(func(b []byte) []byte { return e.rec.append(b, e.key) })})
 		switch {
 		case e.meta != nil:
-			metas = append(metas, put{e.key, c.arena.keep(e.meta.append)})
+			metas = append(metas, put{e.key, c.arena.keep(func(b []byte) []byte { return e.meta.append(b, e.key) })})
 		case e.lost, e.old != nil && e.old.State == Stored && e.rec.State != Stored:
 			metas = append(metas, put{e.key, nil}) // only a page that is stored has metadata
 		}
@@ -150,7 +150,7 @@ func (c *change) flushShorter() error {
 	for key, yes := range c.shorter {
 		switch {
 		case yes:
-			puts = append(puts, put{[]byte(key), []byte{1}})
+			puts = append(puts, put{[]byte(key), seal(nil, []byte(key))})
 		case b.Get([]byte(key)) != nil:
 			puts = append(puts, put{[]byte(key), nil})
 		}

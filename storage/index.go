@@ -17,7 +17,9 @@
 //	hour     number, hour -> figures, as JSON
 //	sys      schema, totals, filter key
 //
-// Every value but those of pending, scope and shorter ends in a CRC-32C of what stands before it.
+// Every value but those of pending, which follow from the records, ends in a CRC-32C of what stands
+// before it and of its key (the schema version, which every program must be able to read, of itself
+// alone). So a change of key or value is noticed, if only by one bit, and costs that one entry.
 //
 // One goroutine writes: [Index.Commit] takes whole sets of outcomes and is the only place that
 // decides what is new. Read transactions are short; long scans resume by key.
@@ -43,7 +45,7 @@ import (
 )
 
 // Schema is the version of all formats in index.db.
-const Schema = 4
+const Schema = 5
 
 var (
 	// ErrDamaged says that index.db is not a whole database of ours; merge rebuilds it.
@@ -97,6 +99,7 @@ type Options struct {
 // and the other writing methods take turns.
 type Index struct {
 	db     *bolt.DB
+	file   *os.File // of db
 	opts   Options
 	filter *seen.Filter // nil when read-only
 	looked atomic.Int64 // see Looked
@@ -106,7 +109,8 @@ type Index struct {
 	run    Run        // guarded by mu; the run that is going on, if ID is not 0
 	// Links that got no record, by the sitemap that is being read and names them; guarded by mu. It is
 	// for memory alone to know: after a crash such a sitemap is read again from its beginning.
-	cut map[string]uint32
+	cut    map[string]uint32
+	broken error // guarded by mu; a write came upon damage, and bbolt may still hold its locks
 }
 
 // Exists tells whether there is an index at path.
@@ -141,9 +145,9 @@ func Create(path string) error {
 		}
 		sys := tx.Bucket(bucketSys)
 		return errors.Join(
-			sys.Put(keySchema, seal(binary.AppendUvarint(nil, Schema))),
+			sys.Put(keySchema, seal(binary.AppendUvarint(nil, Schema), nil)),
 			sys.Put(keyTotals, (&Totals{}).append(nil)),
-			sys.Put(keyFilter, seal(key[:])))
+			sys.Put(keyFilter, seal(key[:], keyFilter)))
 	})
 	if err = errors.Join(err, db.Close()); err != nil {
 		return fmt.Errorf("create %s: %w", tmp, err)
@@ -163,19 +167,26 @@ func Open(path string, opts Options) (*Index, error) {
 		}
 		return nil, err
 	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%w: %s is no file", ErrDamaged, path)
+	}
 	if info.Size() == 0 {
 		return nil, fmt.Errorf("%w: %s is empty", ErrDamaged, path) // bbolt would make a new one of it
 	}
 	bo := &bolt.Options{
 		Timeout: 2 * time.Second, ReadOnly: opts.ReadOnly,
 		NoSync: opts.NoSync, FreelistType: bolt.FreelistMapType,
-		PreLoadFreelist: true, // for Verify, also when only reading
 	}
 	if !opts.ReadOnly {
 		// A map that never has to move: growing it would wait for all readers.
 		bo.InitialMmapSize = mmapSize
 	}
-	db, err := openBolt(path, bo)
+	if !opts.ReadOnly {
+		if err := checkBefore(path); err != nil {
+			return nil, err
+		}
+	}
+	db, file, err := openBolt(path, bo)
 	if err != nil {
 		if errors.Is(err, berrors.ErrTimeout) || errors.Is(err, fs.ErrPermission) {
 			return nil, fmt.Errorf("open %s: %w", path, err)
@@ -183,17 +194,16 @@ func Open(path string, opts Options) (*Index, error) {
 		return nil, fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
 	}
 	db.AllocSize = 4 << 20
-	x := &Index{db: db, opts: opts, cut: map[string]uint32{}}
+	x := &Index{db: db, file: file, opts: opts, cut: map[string]uint32{}}
 	if err := x.load(info.Size()); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), db.Close())
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), x.Close())
 	}
 	return x, nil
 }
 
 // openBolt opens the file. Where bbolt trusts what it reads, and so panics or faults on a file
 // that is damaged, it gives the panic as an error.
-func openBolt(path string, bo *bolt.Options) (db *bolt.DB, err error) {
-	var file *os.File
+func openBolt(path string, bo *bolt.Options) (db *bolt.DB, file *os.File, err error) {
 	bo.OpenFile = func(name string, flag int, mode os.FileMode) (f *os.File, err error) {
 		f, err = os.OpenFile(name, flag, mode)
 		file = f
@@ -201,10 +211,53 @@ func openBolt(path string, bo *bolt.Options) (db *bolt.DB, err error) {
 	}
 	panicked := guard(func() { db, err = bolt.Open(path, 0o644, bo) })
 	if panicked != nil {
-		// The file stays mapped, and the mapping would keep the lock.
-		return nil, errors.Join(panicked, unix.Flock(int(file.Fd()), unix.LOCK_UN), file.Close())
+		return nil, nil, errors.Join(panicked, leave(file))
 	}
-	return db, err
+	return db, file, err
+}
+
+// leave gives the file up that bbolt cannot close any more. It stays mapped, and the mapping would
+// keep the lock.
+func leave(file *os.File) error {
+	return errors.Join(unix.Flock(int(file.Fd()), unix.LOCK_UN), file.Close())
+}
+
+// checkBefore looks at the structure of a file that is about to be written to, unless somebody has it.
+func checkBefore(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
+		return nil // bbolt says so, after some time
+	}
+	return checkFile(f, false)
+}
+
+// checkFile is checkStructure with the name of the file.
+func checkFile(f *os.File, leaves bool) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if err := checkStructure(f, info.Size(), leaves); err != nil {
+		return fmt.Errorf("%s: %w", f.Name(), err)
+	}
+	return nil
+}
+
+// write runs fn in a write transaction. x.mu is held. After a panic bbolt may be left with its locks
+// held, so that nothing is written any more.
+func (x *Index) write(fn func(*bolt.Tx) error) (err error) {
+	if x.broken != nil {
+		return x.broken
+	}
+	x.broken = guard(func() { err = x.db.Update(fn) })
+	if x.broken != nil {
+		return x.broken
+	}
+	return err
 }
 
 // view runs fn, which calls nothing but bbolt and decoders, in a read transaction.
@@ -228,7 +281,7 @@ func guard(fn func()) (err error) {
 }
 
 func (x *Index) load(size int64) error {
-	return x.view(func(tx *bolt.Tx) error {
+	return x.view(func(tx *bolt.Tx) (err error) {
 		if tx.Size() > size {
 			return fmt.Errorf("%w: %d bytes, its pages need %d", ErrDamaged, size, tx.Size())
 		}
@@ -238,7 +291,7 @@ func (x *Index) load(size int64) error {
 			}
 		}
 		sys := tx.Bucket(bucketSys)
-		body, err := unseal(sys.Get(keySchema))
+		body, err := unseal(sys.Get(keySchema), nil)
 		if err != nil {
 			return fmt.Errorf("%w: schema: %w", ErrDamaged, err)
 		}
@@ -246,16 +299,17 @@ func (x *Index) load(size int64) error {
 			return fmt.Errorf("%w: %d, this program reads %d", ErrSchema, v, Schema)
 		}
 		if x.totals, err = decodeTotals(sys.Get(keyTotals)); err != nil {
-			return fmt.Errorf("%w: %w", ErrDamaged, err)
+			return fmt.Errorf("totals: %w", err)
 		}
-		key, err := unseal(sys.Get(keyFilter))
+		key, err := unseal(sys.Get(keyFilter), keyFilter)
 		if err != nil || len(key) != 16 {
 			return fmt.Errorf("%w: filter key", ErrDamaged)
 		}
 		if !x.opts.ReadOnly {
 			x.filter, err = seen.New([16]byte(key), seen.Options{Memory: x.opts.SeenMemory})
+			return err
 		}
-		return err
+		return nil
 	})
 }
 
@@ -264,6 +318,9 @@ func (x *Index) Close() error {
 	var err error
 	if x.filter != nil {
 		err = x.filter.Close()
+	}
+	if x.broken != nil {
+		return errors.Join(err, leave(x.file))
 	}
 	return errors.Join(err, x.db.Close())
 }
@@ -289,7 +346,7 @@ func (x *Index) NeedsRelink() (yes bool, err error) {
 func (x *Index) Relinked() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.db.Update(func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Delete(keyRelink) })
+	return x.write(func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Delete(keyRelink) })
 }
 
 // Written gives the pages, of the system's page size, that transactions have written to the file

@@ -437,7 +437,7 @@ func TestOpenErrors(t *testing.T) {
 		t.Errorf("open elsewhere: %v", err)
 	}
 	if err := x.db.Update(func(tx *bolt.Tx) error {
-		return tx.Bucket(bucketSys).Put(keySchema, seal([]byte{Schema + 1}))
+		return tx.Bucket(bucketSys).Put(keySchema, seal([]byte{Schema + 1}, nil))
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -523,31 +523,34 @@ func TestVerifyFaults(t *testing.T) {
 		}},
 		{"folder counter", func(tx *bolt.Tx) error {
 			k, _ := first(tx.Bucket(bucketFolder))
-			return tx.Bucket(bucketFolder).Put(k, seal((&Counts{Now: 1}).append(nil)))
+			return tx.Bucket(bucketFolder).Put(k, seal((&Counts{Now: 1}).append(nil), k))
 		}},
 		{"folder gone", func(tx *bolt.Tx) error {
 			k, _ := first(tx.Bucket(bucketFolder))
 			return tx.Bucket(bucketFolder).Delete(k)
 		}},
 		{"folder too many", func(tx *bolt.Tx) error {
-			return tx.Bucket(bucketFolder).Put([]byte("http\x00dx\x00"), seal((&Counts{}).append(nil)))
+			return tx.Bucket(bucketFolder).Put([]byte("http\x00dx\x00"), seal((&Counts{}).append(nil), []byte("http\x00dx\x00")))
 		}},
 		{"host counter", func(tx *bolt.Tx) error {
 			k, _ := first(tx.Bucket(bucketHost))
-			return tx.Bucket(bucketHost).Put(k, (&HostRow{}).append(nil))
+			return tx.Bucket(bucketHost).Put(k, (&HostRow{HostTimes: HostTimes{Name: string(k)}}).append(nil))
 		}},
 		{"host gone", func(tx *bolt.Tx) error {
 			k, _ := first(tx.Bucket(bucketHost))
 			return tx.Bucket(bucketHost).Delete(k)
 		}},
-		{"metadata of a pending URL", func(tx *bolt.Tx) error { return tx.Bucket(bucketMeta).Put(key, (&Meta{}).append(nil)) }},
+		{"metadata of a pending URL", func(tx *bolt.Tx) error { return tx.Bucket(bucketMeta).Put(key, (&Meta{}).append(nil, key)) }},
 		{"metadata without a record", func(tx *bolt.Tx) error {
-			return tx.Bucket(bucketMeta).Put([]byte("http\x00da\x00r\x00"), (&Meta{}).append(nil))
+			key := []byte("http\x00da\x00r\x00")
+			return tx.Bucket(bucketMeta).Put(key, (&Meta{}).append(nil, key))
 		}},
-		{"metadata under no key", func(tx *bolt.Tx) error { return tx.Bucket(bucketMeta).Put([]byte("x"), (&Meta{}).append(nil)) }},
+		{"metadata under no key", func(tx *bolt.Tx) error {
+			return tx.Bucket(bucketMeta).Put([]byte("x"), (&Meta{}).append(nil, []byte("x")))
+		}},
 		{"metadata damaged", func(tx *bolt.Tx) error {
 			k, _ := first(tx.Bucket(bucketMeta))
-			return tx.Bucket(bucketMeta).Put(k, seal([]byte{9}))
+			return tx.Bucket(bucketMeta).Put(k, seal([]byte{9}, k))
 		}},
 		{"totals", func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Put(keyTotals, (&Totals{Bytes: 1}).append(nil)) }},
 	} {

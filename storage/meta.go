@@ -47,7 +47,7 @@ func (m *Meta) Size() (n int) {
 	return n
 }
 
-func (m *Meta) append(b []byte) []byte {
+func (m *Meta) append(b, key []byte) []byte {
 	for _, s := range m.fields() {
 		b = appendString(b, *s)
 	}
@@ -57,12 +57,12 @@ func (m *Meta) append(b []byte) []byte {
 	for _, s := range m.LinkTexts {
 		b = appendString(append(b, levelLink), s)
 	}
-	return seal(b)
+	return seal(b, key)
 }
 
-func decodeMeta(v []byte) (Meta, error) {
+func decodeMeta(key, v []byte) (Meta, error) {
 	var m Meta
-	body, err := unseal(v)
+	body, err := unseal(v, key)
 	if err != nil {
 		return m, err
 	}
@@ -92,7 +92,7 @@ func (x *Index) Meta(url string) (meta *Meta, err error) {
 	}
 	err = x.view(func(tx *bolt.Tx) error {
 		if v := tx.Bucket(bucketMeta).Get(key); v != nil {
-			m, err := decodeMeta(v)
+			m, err := decodeMeta(key, v)
 			if err != nil {
 				return err
 			}

@@ -27,8 +27,9 @@ func TestMetaRoundTrip(t *testing.T) {
 			m.LinkTexts = append(m.LinkTexts, text)
 			size += len(text)
 		}
-		v := m.append(nil)
-		got, err := decodeMeta(v)
+		key := rapid.SliceOf(rapid.Byte()).Draw(t, "key")
+		v := m.append(nil, key)
+		got, err := decodeMeta(key, v)
 		if err != nil || !cmp.Equal(got, m) {
 			t.Fatalf("got %+v, %v\nwant %+v", got, err, m)
 		}
@@ -37,12 +38,12 @@ func TestMetaRoundTrip(t *testing.T) {
 		}
 		// Every change of a byte and every cut is noticed.
 		at := rapid.IntRange(0, len(v)-1).Draw(t, "at")
-		if _, err := decodeMeta(v[:at]); !errors.Is(err, ErrCorrupt) {
+		if _, err := decodeMeta(key, v[:at]); !errors.Is(err, ErrCorrupt) {
 			t.Fatalf("cut at %d: %v", at, err)
 		}
 		bad := bytes.Clone(v)
 		bad[at] ^= 1 << rapid.IntRange(0, 7).Draw(t, "bit")
-		if _, err := decodeMeta(bad); !errors.Is(err, ErrCorrupt) {
+		if _, err := decodeMeta(key, bad); !errors.Is(err, ErrCorrupt) {
 			t.Fatalf("bit at %d: %v", at, err)
 		}
 	})
@@ -57,19 +58,19 @@ func TestMetaOld(t *testing.T) {
 	old = appendString(append(old, 1), "A")
 	old = appendString(append(old, 3), "B")
 	want := Meta{Title: "T", Description: "D", Language: "en", Headings: []Heading{{1, "A"}, {3, "B"}}}
-	if got, err := decodeMeta(seal(bytes.Clone(old))); err != nil || !cmp.Equal(got, want) {
+	if got, err := decodeMeta(nil, seal(bytes.Clone(old), nil)); err != nil || !cmp.Equal(got, want) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if v := want.append(nil); !bytes.Equal(v, seal(bytes.Clone(old))) {
+	if v := want.append(nil, nil); !bytes.Equal(v, seal(bytes.Clone(old), nil)) {
 		t.Errorf("without link texts the value is %x", v)
 	}
 	mixed := appendString(append(bytes.Clone(old), levelLink), "link")
 	want.LinkTexts = []string{"link"}
-	if got, err := decodeMeta(seal(bytes.Clone(mixed))); err != nil || !cmp.Equal(got, want) {
+	if got, err := decodeMeta(nil, seal(bytes.Clone(mixed), nil)); err != nil || !cmp.Equal(got, want) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	mixed = appendString(append(mixed, 2), "heading behind it")
-	if _, err := decodeMeta(seal(mixed)); !errors.Is(err, ErrCorrupt) {
+	if _, err := decodeMeta(nil, seal(mixed, nil)); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("a heading behind link texts: %v", err)
 	}
 }

@@ -35,10 +35,10 @@ func rangePrefix(host string, r Range) []byte {
 
 // decodePending reads what a pending row says by itself, and gives its record key.
 func decodePending(k, v []byte) (r Row, key []byte, err error) {
-	bad := fmt.Errorf("pending row: %w", ErrCorrupt)
-	_, rest, ok := bytes.Cut(k, []byte{0})
+	bad := func() (Row, []byte, error) { return r, nil, fmt.Errorf("pending row %q: %w", k, ErrCorrupt) }
+	host, rest, ok := bytes.Cut(k, []byte{0})
 	if !ok || len(rest) < 1+8+8 || len(v) != 4 {
-		return r, nil, bad
+		return bad()
 	}
 	r.Run = binary.BigEndian.Uint32(v)
 	r.Range, rest = Range(rest[0]), rest[1:]
@@ -50,13 +50,15 @@ func decodePending(k, v []byte) (r Row, key []byte, err error) {
 	case Held:
 		reason, after, ok := bytes.Cut(rest, []byte{0})
 		if !ok || len(after) < 8 {
-			return r, nil, bad
+			return bad()
 		}
 		r.Reason, rest = string(reason), after
 	default:
-		return r, nil, bad
+		return bad()
 	}
 	r.Seq, key = binary.BigEndian.Uint64(rest), rest[8:]
-	r.URL, err = URL(key)
-	return r, key, err
+	if r.URL, err = URL(key); err != nil || Host(r.URL) != string(host) {
+		return bad()
+	}
+	return r, key, nil
 }

@@ -2,7 +2,6 @@ package storage
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/crc32"
 )
@@ -109,29 +108,35 @@ type Page struct {
 	PageDepth   uint32   // the depth written to source.txt, which never changes
 }
 
-// ErrCorrupt says that a value in the index is not what was written.
-var ErrCorrupt = errors.New("storage: corrupt value")
+// ErrCorrupt says that a value in the index, or its key, is not what was written. Where one cannot do
+// without the value it comes to [ErrDamaged].
+var ErrCorrupt = fmt.Errorf("%w: a value is not what was written", ErrDamaged)
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// seal appends the CRC-32C of b.
-func seal(b []byte) []byte {
-	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+// seal appends the CRC-32C of b and the key that b is to stand under.
+func seal(b, key []byte) []byte {
+	return binary.BigEndian.AppendUint32(b, checksum(b, key))
+}
+
+func checksum(body, key []byte) uint32 {
+	return crc32.Update(crc32.Checksum(body, castagnoli), castagnoli, key)
 }
 
 // unseal checks and removes the CRC-32C.
-func unseal(b []byte) ([]byte, error) {
+func unseal(b, key []byte) ([]byte, error) {
 	if len(b) < 4 {
 		return nil, fmt.Errorf("%w: %d bytes", ErrCorrupt, len(b))
 	}
 	body := b[:len(b)-4]
-	if crc32.Checksum(body, castagnoli) != binary.BigEndian.Uint32(b[len(body):]) {
+	if checksum(body, key) != binary.BigEndian.Uint32(b[len(body):]) {
 		return nil, fmt.Errorf("%w: checksum", ErrCorrupt)
 	}
 	return body, nil
 }
 
-func (r *Record) append(b []byte) []byte {
+// append writes the value that stands under the record's key.
+func (r *Record) append(b, key []byte) []byte {
 	b = append(b, byte(r.State), byte(r.Range), r.Reopened, r.Hops)
 	for _, v := range []uint64{
 		uint64(r.Depth), uint64(r.Tries), uint64(r.Run), r.Rank, r.Seq, uint64(r.Due), uint64(r.Found),
@@ -152,12 +157,12 @@ func (r *Record) append(b []byte) []byte {
 			b = append(b, r.Digest[:]...)
 		}
 	}
-	return seal(b)
+	return seal(b, key)
 }
 
 // peek gives the state and the range of a value of the URL bucket.
-func peek(value []byte) (State, Range, error) {
-	body, err := unseal(value)
+func peek(key, value []byte) (State, Range, error) {
+	body, err := unseal(value, key)
 	if err != nil || len(body) < 2 {
 		return 0, 0, ErrCorrupt
 	}
@@ -169,9 +174,9 @@ func decodeRecord(key, value []byte) (Record, error) {
 	var r Record
 	url, err := URL(key)
 	if err != nil {
-		return r, err
+		return r, fmt.Errorf("record under the key %q: %w", key, ErrCorrupt)
 	}
-	body, err := unseal(value)
+	body, err := unseal(value, key)
 	if err != nil {
 		return r, fmt.Errorf("record of %s: %w", url, err)
 	}

@@ -40,7 +40,7 @@ func TestRecordRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := drawRecord(t)
 		key, _ := Key(r.URL)
-		v := r.append(nil)
+		v := r.append(nil, key)
 		got, err := decodeRecord(key, v)
 		if err != nil || got != r {
 			t.Fatalf("got %+v, %v\nwant %+v", got, err, r)
@@ -54,6 +54,11 @@ func TestRecordRoundTrip(t *testing.T) {
 		bad[at] ^= 1 << rapid.IntRange(0, 7).Draw(t, "bit")
 		if _, err := decodeRecord(key, bad); !errors.Is(err, ErrCorrupt) {
 			t.Fatalf("bit at %d: %v", at, err)
+		}
+		other := bytes.Clone(key)
+		other[rapid.IntRange(0, len(key)-1).Draw(t, "at in key")] ^= 1 << rapid.IntRange(0, 7).Draw(t, "bit of key")
+		if _, err := decodeRecord(other, v); !errors.Is(err, ErrCorrupt) {
+			t.Fatalf("under the key %q, not %q: %v", other, key, err)
 		}
 	})
 }
@@ -81,30 +86,37 @@ func FuzzDecode(f *testing.F) {
 		f.Fatal(err)
 	}
 	for _, s := range States {
-		v := (&Record{State: s, Row: Row{Range: Now, Depth: 300}, Page: Page{Media: "text/html"}}).append(nil)
+		v := (&Record{State: s, Row: Row{Range: Now, Depth: 300}, Page: Page{Media: "text/html"}}).append(nil, key)
 		f.Add(v[:len(v)-4])
 	}
-	v := (&Meta{Title: "t", Language: "en", Headings: []Heading{{1, "a"}, {3, ""}}}).append(nil)
+	v := (&Meta{Title: "t", Language: "en", Headings: []Heading{{1, "a"}, {3, ""}}}).append(nil, key)
 	f.Add(v[:len(v)-4])
 	f.Add([]byte{1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 0})
 	f.Fuzz(func(t *testing.T, body []byte) {
-		v := seal(bytes.Clone(body))
+		var v []byte
+		under := func(key []byte) []byte {
+			v = seal(bytes.Clone(body), key)
+			return v
+		}
 		same := func(what string, err error, again []byte) {
+			if !errors.Is(err, ErrCorrupt) && err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
 			if err == nil && !bytes.Equal(again, v) {
 				t.Errorf("%s: %x decodes, and encodes to %x", what, v, again)
 			}
 		}
-		r, err := decodeRecord(key, v)
-		same("record", err, r.append(nil))
-		c, err := decodeCounts(v)
-		same("counts", err, seal(c.append(nil)))
-		sum, err := decodeTotals(v)
+		r, err := decodeRecord(key, under(key))
+		same("record", err, r.append(nil, key))
+		c, err := decodeCounts(key, under(key))
+		same("counts", err, seal(c.append(nil), key))
+		sum, err := decodeTotals(under(keyTotals))
 		same("totals", err, sum.append(nil))
-		h, err := decodeHost("example.org", v)
+		h, err := decodeHost("example.org", under([]byte("example.org")))
 		same("host", err, h.append(nil))
-		rob, err := decodeRobots("http://example.org", v)
+		rob, err := decodeRobots("http://example.org", under([]byte("http://example.org")))
 		same("robots", err, rob.append(nil))
-		m, err := decodeMeta(v)
-		same("metadata", err, m.append(nil))
+		m, err := decodeMeta(key, under(key))
+		same("metadata", err, m.append(nil, key))
 	})
 }

@@ -3,7 +3,6 @@ package storage
 import (
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -68,10 +67,10 @@ func (r *Run) count(rec *Record) {
 func (x *Index) Begin() (run Run, unclean bool, lastUnclean uint32, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	err = x.db.Update(func(tx *bolt.Tx) error {
+	err = x.write(func(tx *bolt.Tx) error {
 		sys := tx.Bucket(bucketSys)
 		if v := sys.Get(keyUnclean); v != nil {
-			body, err := unseal(v)
+			body, err := unseal(v, keyUnclean)
 			if err != nil || len(body) != 5 {
 				return fmt.Errorf("%w: mark of unclean stops", ErrDamaged)
 			}
@@ -80,7 +79,7 @@ func (x *Index) Begin() (run Run, unclean bool, lastUnclean uint32, err error) {
 		var last Run
 		if k, v := tx.Bucket(bucketRun).Cursor().Last(); k != nil {
 			var err error
-			if last, err = decodeRun(v); err != nil {
+			if last, err = decodeRun(k, v); err != nil {
 				return err
 			}
 			if !last.Clean {
@@ -117,7 +116,7 @@ func (x *Index) Finish() (Run, error) {
 func (x *Index) MarkUnclean() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.db.Update(func(tx *bolt.Tx) error {
+	return x.write(func(tx *bolt.Tx) error {
 		last := uint32(0)
 		if k, _ := tx.Bucket(bucketRun).Cursor().Last(); k != nil {
 			last = binary.BigEndian.Uint32(k)
@@ -137,8 +136,8 @@ func (x *Index) Run() Run {
 func (x *Index) Runs() ([]Run, error) {
 	var runs []Run
 	err := x.view(func(tx *bolt.Tx) error {
-		return tx.Bucket(bucketRun).ForEach(func(_, v []byte) error {
-			r, err := decodeRun(v)
+		return tx.Bucket(bucketRun).ForEach(func(k, v []byte) error {
+			r, err := decodeRun(k, v)
 			runs = append(runs, r)
 			return err
 		})
@@ -154,8 +153,8 @@ func (x *Index) PutHour(h Hour) error {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.db.Update(func(tx *bolt.Tx) error {
-		return tx.Bucket(bucketHour).Put(hourKey(h.Run, h.Hour), seal(v))
+	return x.write(func(tx *bolt.Tx) error {
+		return tx.Bucket(bucketHour).Put(hourKey(h.Run, h.Hour), seal(v, hourKey(h.Run, h.Hour)))
 	})
 }
 
@@ -164,17 +163,9 @@ func (x *Index) Hours() ([]Hour, error) {
 	var hours []Hour
 	err := x.view(func(tx *bolt.Tx) error {
 		return tx.Bucket(bucketHour).ForEach(func(k, v []byte) error {
-			body, err := unseal(v)
-			if err != nil || len(k) != 8 {
-				return fmt.Errorf("hour: %w", ErrCorrupt)
-			}
-			var h Hour
-			if err := json.Unmarshal(body, &h); err != nil {
-				return fmt.Errorf("hour: %w", err)
-			}
-			h.Run, h.Hour = binary.BigEndian.Uint32(k), binary.BigEndian.Uint32(k[4:])
+			h, err := decodeHour(k, v)
 			hours = append(hours, h)
-			return nil
+			return err
 		})
 	})
 	return hours, err
@@ -184,23 +175,36 @@ func hourKey(run, hour uint32) []byte {
 	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, run), hour)
 }
 
+func decodeHour(k, v []byte) (h Hour, err error) {
+	body, err := unseal(v, k)
+	if err == nil && len(k) == 8 {
+		err = json.Unmarshal(body, &h)
+	}
+	if err != nil || len(k) != 8 {
+		return h, fmt.Errorf("hour %x: %w: %v", k, ErrCorrupt, err)
+	}
+	h.Run, h.Hour = binary.BigEndian.Uint32(k), binary.BigEndian.Uint32(k[4:])
+	return h, nil
+}
+
 func putRun(tx *bolt.Tx, r *Run) error {
 	r.End = time.Now().Unix()
 	v, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
-	return tx.Bucket(bucketRun).Put(binary.BigEndian.AppendUint32(nil, r.ID), seal(v))
+	key := binary.BigEndian.AppendUint32(nil, r.ID)
+	return tx.Bucket(bucketRun).Put(key, seal(v, key))
 }
 
-func decodeRun(v []byte) (Run, error) {
+func decodeRun(k, v []byte) (Run, error) {
 	var r Run
-	body, err := unseal(v)
+	body, err := unseal(v, k)
 	if err == nil {
 		err = json.Unmarshal(body, &r)
 	}
 	if err != nil {
-		return r, fmt.Errorf("run: %w", errors.Join(ErrCorrupt, err))
+		return r, fmt.Errorf("run %x: %w: %v", k, ErrCorrupt, err)
 	}
 	return r, nil
 }
@@ -212,5 +216,5 @@ func putUnclean(tx *bolt.Tx, last uint32, merged bool) error {
 	} else {
 		b = append(b, 0)
 	}
-	return tx.Bucket(bucketSys).Put(keyUnclean, seal(b))
+	return tx.Bucket(bucketSys).Put(keyUnclean, seal(b, keyUnclean))
 }

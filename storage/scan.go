@@ -127,7 +127,7 @@ func (x *Index) Robots(origin string) (r Robots, ok bool, err error) {
 func (x *Index) ForgetRobots() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.db.Update(func(tx *bolt.Tx) error {
+	return x.write(func(tx *bolt.Tx) error {
 		if err := tx.DeleteBucket(bucketRobots); err != nil {
 			return err
 		}
@@ -187,13 +187,13 @@ func (x *Index) Children(folder, after []byte, n int) ([]Child, error) {
 		if after != nil {
 			from = afterFolder(after)
 		}
-		k, _ := c.Seek(from)
+		k, _, err := seek(c, from)
 		if bytes.Equal(k, folder) && after == nil {
 			k, _ = c.Next()
 		}
-		for len(list) < n && k != nil && bytes.HasPrefix(k, folder) {
+		for err == nil && len(list) < n && k != nil && bytes.HasPrefix(k, folder) {
 			end := bytes.IndexByte(k[len(folder):], 0)
-			if end < 0 {
+			if end <= 0 {
 				return fmt.Errorf("%w: key %q", ErrCorrupt, k)
 			}
 			child := Child{Key: bytes.Clone(k[:len(folder)+end+1])}
@@ -202,16 +202,24 @@ func (x *Index) Children(folder, after []byte, n int) ([]Child, error) {
 					child.Record = &rec
 				}
 			}
-			var err error
 			if child.Below, _, err = folderCounts.of(tx, child.Key); err != nil {
 				return err
 			}
 			list = append(list, child)
-			k, _ = c.Seek(afterFolder(child.Key))
+			k, _, err = seek(c, afterFolder(child.Key))
 		}
-		return nil
+		return err
 	})
 	return list, err
+}
+
+// seek is Cursor.Seek for a file whose keys may be out of order: what goes on from where it was goes
+// forward, and comes to an end.
+func seek(c *bolt.Cursor, at []byte) (k, v []byte, err error) {
+	if k, v = c.Seek(at); k != nil && bytes.Compare(k, at) < 0 {
+		return nil, nil, fmt.Errorf("%w: the key %q is out of place", ErrCorrupt, k)
+	}
+	return k, v, nil
 }
 
 // afterFolder gives the first key behind all that lie in a folder: its closing NUL raised by one.
@@ -245,7 +253,8 @@ func (x *Index) scan(ctx context.Context, bucket, prefix []byte, fn func(k, v []
 		err := x.view(func(tx *bolt.Tx) error {
 			start := time.Now()
 			c := tx.Bucket(bucket).Cursor()
-			for k, v := c.Seek(next); k != nil && bytes.HasPrefix(k, prefix); k, v = c.Next() {
+			k, v, err := seek(c, next)
+			for ; k != nil && bytes.HasPrefix(k, prefix); k, v = c.Next() {
 				if len(pairs) >= scanKeys || len(pairs)%100 == 99 && time.Since(start) > scanTime {
 					next, more = bytes.Clone(k), true
 					break
@@ -254,7 +263,7 @@ func (x *Index) scan(ctx context.Context, bucket, prefix []byte, fn func(k, v []
 				arena = append(append(arena, k...), v...)
 				pairs = append(pairs, pair{arena[at : at+len(k)], arena[at+len(k):]})
 			}
-			return nil
+			return err
 		})
 		x.looked.Add(int64(len(pairs)))
 		if err != nil {
@@ -305,20 +314,21 @@ func (x *Index) HeldRows(host string, from []byte, n int, want func(reason strin
 			start := time.Now()
 			urls := tx.Bucket(bucketURL)
 			c := tx.Bucket(bucketPending).Cursor()
-			k, v := c.Seek(next)
+			k, v, err := seek(c, next)
 			looked := 1
 			defer func() { x.looked.Add(int64(looked)) }()
-			for ; k != nil && bytes.HasPrefix(k, prefix); looked++ {
+			for ; err == nil && k != nil && bytes.HasPrefix(k, prefix); looked++ {
 				if len(found) >= n || looked > scanKeys || looked%100 == 0 && time.Since(start) > scanTime {
 					next = bytes.Clone(k)
 					return nil
 				}
-				row, key, err := decodePending(k, v)
-				if err != nil {
+				var row Row
+				var key []byte
+				if row, key, err = decodePending(k, v); err != nil {
 					return err
 				}
 				if !want(row.Reason) {
-					k, v = c.Seek(append(append(bytes.Clone(prefix), row.Reason...), 1))
+					k, v, err = seek(c, append(append(bytes.Clone(prefix), row.Reason...), 1))
 					continue
 				}
 				if row, err = fullRow(row, key, urls.Get(key)); err != nil {
@@ -330,7 +340,7 @@ func (x *Index) HeldRows(host string, from []byte, n int, want func(reason strin
 				k, v = c.Next()
 			}
 			next = nil
-			return nil
+			return err
 		})
 	}
 	return found, next, err
@@ -362,12 +372,13 @@ func (x *Index) rows(host string, rg Range, n int, pick func(*Row) (take, more b
 	)
 	for again {
 		again = false
-		err := x.db.View(func(tx *bolt.Tx) error {
+		err := x.view(func(tx *bolt.Tx) error {
 			start, seen := time.Now(), 0
 			defer func() { x.looked.Add(int64(seen)) }()
 			urls := tx.Bucket(bucketURL)
 			c := tx.Bucket(bucketPending).Cursor()
-			for k, v := c.Seek(next); k != nil && bytes.HasPrefix(k, prefix) && len(rows) < n; k, v = c.Next() {
+			k, v, err := seek(c, next)
+			for ; k != nil && bytes.HasPrefix(k, prefix) && len(rows) < n; k, v = c.Next() {
 				if seen++; seen > scanKeys || seen%100 == 0 && time.Since(start) > scanTime {
 					next, again = bytes.Clone(k), true
 					return nil
@@ -388,7 +399,7 @@ func (x *Index) rows(host string, rg Range, n int, pick func(*Row) (take, more b
 				}
 				rows = append(rows, row)
 			}
-			return nil
+			return err
 		})
 		if err != nil {
 			return rows, err

@@ -79,14 +79,14 @@ func (s *Sitemap) append(b []byte) []byte {
 	} {
 		b = binary.AppendUvarint(b, v)
 	}
-	return seal(appendString(appendString(b, s.Source), s.Reason))
+	return seal(appendString(appendString(b, s.Source), s.Reason), sitemapKey(s.URL))
 }
 
 // decodeSitemap reads a value of the sitemap bucket. The strings of the result are copies.
 func decodeSitemap(key, value []byte) (Sitemap, error) {
 	_, url, _ := bytes.Cut(key, []byte{0})
 	s := Sitemap{URL: string(url)}
-	body, err := unseal(value)
+	body, err := unseal(value, key)
 	if err != nil {
 		return s, fmt.Errorf("sitemap %s: %w", url, err)
 	}
@@ -318,17 +318,17 @@ func (x *Index) reread(urls []string) (Committed, error) {
 	return done, nil
 }
 
-// verifySitemaps wants every row whole and under its own key, and counts those to be read by host.
-func (x *Index) verifySitemaps(ctx context.Context, fault func(string)) (open map[string]int64, err error) {
-	open = map[string]int64{}
-	return open, x.scan(ctx, bucketSitemap, nil, func(k, v []byte) error {
-		s, err := decodeSitemap(k, v)
+// sitemaps wants every row whole and under its own key, and counts those to be read by host.
+func (v *verifier) sitemaps(ctx context.Context) error {
+	v.toRead = map[string]int64{}
+	return v.x.scan(ctx, bucketSitemap, nil, func(k, value []byte) error {
+		s, err := decodeSitemap(k, value)
 		if err != nil {
-			fault(err.Error())
+			v.damage(err)
 		} else if _, err := Key(s.URL); err != nil || !bytes.Equal(sitemapKey(s.URL), k) {
-			fault(fmt.Sprintf("sitemap under the key %q", k))
+			v.fault(fmt.Sprintf("sitemap under the key %q", k))
 		} else if s.State == SitemapOpen {
-			open[Host(s.URL)]++
+			v.toRead[Host(s.URL)]++
 		}
 		return nil
 	})

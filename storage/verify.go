@@ -3,6 +3,7 @@ package storage
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -10,193 +11,55 @@ import (
 )
 
 // Verify compares everything in the index that follows from something else: the structure of
-// the file, pending rows and metadata with records, and the counters of hosts, folders and the
-// whole with a scan of the records. Each difference is told to fault. It gives the counts of the scan, the
+// the file, checksums, pending rows and metadata with records, and the counters of hosts, folders
+// and the whole with a scan of the records. Each difference is told to fault. Where values are
+// damaged, sums that differ are not told of: they follow from that. It gives the counts of the scan, the
 // second side of the accounting. Nothing may be written meanwhile.
+//
+// ErrDamaged as error says that the structure is not sound: nothing in the file can be relied on.
 func (x *Index) Verify(ctx context.Context, fault func(string)) (Totals, error) {
-	if err := x.verifyFile(fault); err != nil {
+	if err := checkFile(x.file, true); err != nil {
 		return Totals{}, err
 	}
-	v := verifier{fault: fault, hosts: map[string]*Counts{}}
-	err := x.scan(ctx, bucketURL, nil, func(k, value []byte) error {
-		rec, err := decodeRecord(k, value)
-		if err != nil {
-			fault(err.Error())
-			return nil
+	v := verifier{x: x, fault: fault, hosts: map[string]*Counts{}}
+	for _, step := range []func(context.Context) error{
+		v.records, v.folders, v.queries, v.shorter, v.rows, v.meta, v.sitemaps, v.hostRows, v.others,
+	} {
+		if err := step(ctx); err != nil {
+			return Totals{}, err
 		}
-		// Values have checksums, keys do not.
-		if again, err := Key(rec.URL); err != nil || !bytes.Equal(again, k) {
-			fault(fmt.Sprintf("record key %q is not that of %s", k, rec.URL))
-			return nil
-		}
-		return v.record(x, k, &rec)
-	})
-	if err != nil {
-		return Totals{}, err
-	}
-	if err := v.close(x, nil); err != nil {
-		return Totals{}, err
-	}
-	if err := v.checkRows(x); err != nil {
-		return Totals{}, err
-	}
-	err = x.scan(ctx, bucketFolder, nil, func(k, _ []byte) error {
-		v.folders--
-		return nil
-	})
-	if v.folders != 0 {
-		fault(fmt.Sprintf("folders: %d more in the index than the records have", -v.folders))
-	}
-	if err != nil {
-		return Totals{}, err
-	}
-	v.closePath(x)
-	err = x.scan(ctx, bucketQuery, nil, func(k, _ []byte) error {
-		v.paths--
-		return nil
-	})
-	if v.paths != 0 {
-		fault(fmt.Sprintf("paths with queries: %d more in the index than the records have", -v.paths))
-	}
-	if err != nil {
-		return Totals{}, err
-	}
-	err = x.scan(ctx, bucketShorter, nil, func(k, _ []byte) error {
-		if url, err := URL(k); err != nil {
-			fault(fmt.Sprintf("shorter way: key %q: %v", k, err))
-		} else if rec, err := x.Record(url); errors.Is(err, ErrNotFound) || err == nil && rec.State == Pending {
-			fault("shorter way to " + url + ", which has no outcome")
-		}
-		return nil
-	})
-	if err != nil {
-		return Totals{}, err
-	}
-	err = x.scan(ctx, bucketPending, nil, func(k, _ []byte) error {
-		v.rows--
-		return nil
-	})
-	if v.rows != 0 {
-		fault(fmt.Sprintf("pending rows: %d more than pending records", -v.rows))
-	}
-	if err != nil {
-		return Totals{}, err
-	}
-	if err := x.verifyMeta(ctx, fault); err != nil {
-		return Totals{}, err
-	}
-	sitemaps, err := x.verifySitemaps(ctx, fault)
-	if err != nil {
-		return Totals{}, err
-	}
-	err = x.Hosts(ctx, func(h HostRow) error {
-		want := v.hosts[h.Name]
-		if want == nil {
-			want = &Counts{}
-		}
-		if h.Counts != *want {
-			fault(fmt.Sprintf("host %s: counters %+v, records %+v", h.Name, h.Counts, *want))
-		}
-		if h.Sitemaps != sitemaps[h.Name] {
-			fault(fmt.Sprintf("host %s: counts %d sitemaps to be read, has %d", h.Name, h.Sitemaps, sitemaps[h.Name]))
-		}
-		v.totals.Sitemaps += sitemaps[h.Name]
-		delete(v.hosts, h.Name)
-		return nil
-	})
-	if err != nil {
-		fault(err.Error())
-	}
-	for name := range v.hosts {
-		fault("host " + name + ": not in the host table")
 	}
 	kept := x.Totals()
 	v.totals.Seq = kept.Seq
 	if kept != v.totals {
-		fault(fmt.Sprintf("totals: counters %+v, records %+v", kept, v.totals))
+		v.sum("totals: counters %+v, records %+v", kept, v.totals)
+	}
+	if v.damaged == 0 {
+		for _, text := range v.sums {
+			fault(text)
+		}
 	}
 	return v.totals, nil
-}
-
-// verifyMeta wants all metadata whole, and of stored pages. A page without is fine.
-func (x *Index) verifyMeta(ctx context.Context, fault func(string)) error {
-	return x.scan(ctx, bucketMeta, nil, func(k, v []byte) error {
-		url, err := URL(k)
-		if err != nil {
-			fault(fmt.Sprintf("metadata under the key %q: %v", k, err))
-			return nil
-		}
-		if _, err := decodeMeta(v); err != nil {
-			fault(fmt.Sprintf("metadata of %s: %v", url, err))
-		}
-		rec, err := x.Record(url)
-		switch {
-		case errors.Is(err, ErrCorrupt): // named with the records
-		case errors.Is(err, ErrNotFound):
-			fault("metadata of " + url + ", which has no record")
-		case err != nil:
-			return err
-		case rec.State != Stored:
-			fault(fmt.Sprintf("metadata of %s, which is %v", url, rec.State))
-		}
-		return nil
-	})
-}
-
-// verifyFile checks the pages of the file. bbolt's own check runs on another goroutine, where a
-// fault of memory would end the process; so each key is read and searched for before, here,
-// which touches whatever that check will read.
-func (x *Index) verifyFile(fault func(string)) error {
-	return x.view(func(tx *bolt.Tx) error {
-		// A page that claims to go on behind the end would be a fault for each page it lacks.
-		pages := int(tx.Size()) / tx.DB().Info().PageSize
-		for id := 0; id < pages; id++ {
-			page, err := tx.Page(id)
-			if err != nil {
-				return err
-			}
-			if page.Type == "free" {
-				continue
-			}
-			if page.OverflowCount >= pages-id {
-				return fmt.Errorf("%w: page %d", ErrDamaged, id)
-			}
-			id += page.OverflowCount
-		}
-		for _, name := range buckets {
-			var last []byte
-			found := tx.Bucket(name).Cursor()
-			err := tx.Bucket(name).ForEach(func(k, _ []byte) error {
-				if at, _ := found.Seek(k); !bytes.Equal(at, k) || last != nil && bytes.Compare(last, k) >= 0 {
-					return fmt.Errorf("%w: bucket %s: a key is out of place", ErrDamaged, name)
-				}
-				last = k
-				return nil
-			})
-			if err != nil {
-				return err
-			}
-		}
-		for err := range tx.Check() {
-			fault("index.db: " + err.Error())
-		}
-		return nil
-	})
 }
 
 // A verifier adds up what the records say. Folders are summed on a stack, since the records of
 // a folder come one after the other.
 type verifier struct {
-	fault   func(string)
-	totals  Totals
-	hosts   map[string]*Counts
-	folders int // folders with counts of their own
-	rows    int // pending records
-	stack   []openFolder
-	path    []byte   // with queries, of the last record; its records come one after the other
-	queries Counts   // of path
-	paths   int      // with counts of their own
-	pending [][]byte // pending keys to look up
+	x         *Index
+	fault     func(string)
+	damaged   int      // values that were told of
+	sums      []string // that differ, the first of them
+	totals    Totals
+	hosts     map[string]*Counts // by name; those that the host table has are taken out
+	toRead    map[string]int64   // sitemaps to be read, by host
+	nfolders  int                // with counts of their own
+	nrows     int                // pending records
+	stack     []openFolder
+	path      []byte   // with queries, of the last record; its records come one after the other
+	ofPath    Counts   // of path
+	npaths    int      // with counts of their own
+	pending   [][]byte // pending keys to look up, and
+	pendingBy []uint32 // the runs that they name
 }
 
 type openFolder struct {
@@ -204,7 +67,43 @@ type openFolder struct {
 	sum Counts
 }
 
-func (v *verifier) record(x *Index, key []byte, rec *Record) error {
+// mostSums bounds the differences that are kept until it is known whether they are to be told.
+const mostSums = 1000
+
+func (v *verifier) sum(format string, args ...any) {
+	if len(v.sums) < mostSums {
+		v.sums = append(v.sums, fmt.Sprintf(format, args...))
+	}
+}
+
+func (v *verifier) damage(err error) {
+	v.damaged++
+	v.fault(err.Error())
+}
+
+func (v *verifier) records(ctx context.Context) error {
+	err := v.x.scan(ctx, bucketURL, nil, func(k, value []byte) error {
+		rec, err := decodeRecord(k, value)
+		if err != nil {
+			v.damage(err)
+			return nil
+		}
+		// Written so by no version: two keys would be of one URL.
+		if again, err := Key(rec.URL); err != nil || !bytes.Equal(again, k) {
+			v.fault(fmt.Sprintf("record key %q is not that of %s", k, rec.URL))
+			return nil
+		}
+		return v.record(k, &rec)
+	})
+	if err != nil {
+		return err
+	}
+	v.close(nil)
+	v.closePath()
+	return v.checkRows()
+}
+
+func (v *verifier) record(key []byte, rec *Record) error {
 	v.totals.count(rec, 1)
 	name := Host(rec.URL)
 	if v.hosts[name] == nil {
@@ -212,24 +111,23 @@ func (v *verifier) record(x *Index, key []byte, rec *Record) error {
 	}
 	v.hosts[name].count(rec, 1)
 	if rec.State == Pending {
-		v.rows++
+		v.nrows++
 		v.pending = append(v.pending, appendPendingKey(nil, &rec.Row, key))
+		v.pendingBy = append(v.pendingBy, rec.Run)
 		if len(v.pending) >= scanKeys {
-			if err := v.checkRows(x); err != nil {
+			if err := v.checkRows(); err != nil {
 				return err
 			}
 		}
 	}
 	if path := pathOf(key); path != nil {
 		if !bytes.Equal(path, v.path) {
-			v.closePath(x)
+			v.closePath()
 			v.path = bytes.Clone(path)
 		}
-		v.queries.count(rec, 1)
+		v.ofPath.count(rec, 1)
 	}
-	if err := v.close(x, key); err != nil {
-		return err
-	}
+	v.close(key)
 	Parents(key, func(folder []byte) {
 		if len(v.stack) == 0 || len(folder) > len(v.stack[len(v.stack)-1].key) {
 			v.stack = append(v.stack, openFolder{key: bytes.Clone(folder)})
@@ -240,12 +138,12 @@ func (v *verifier) record(x *Index, key []byte, rec *Record) error {
 }
 
 // close compares and takes away the folders that do not hold the next key; nil: all.
-func (v *verifier) close(x *Index, next []byte) error {
+func (v *verifier) close(next []byte) {
 	for n := len(v.stack); n > 0; n-- {
 		top := v.stack[n-1]
 		// A page that is a folder as well does not lie below itself.
 		if next != nil && bytes.HasPrefix(next, top.key) && len(next) > len(top.key) {
-			return nil
+			return
 		}
 		v.stack = v.stack[:n-1]
 		if n > 1 {
@@ -254,41 +152,181 @@ func (v *verifier) close(x *Index, next []byte) error {
 		if top.sum.Records() < countedFrom {
 			continue // it has no row
 		}
-		v.folders++
-		kept, err := x.Folder(top.key)
+		v.nfolders++
+		// One that cannot be read is told of with all others.
+		if kept, err := v.x.Folder(top.key); err == nil && kept != top.sum {
+			v.sum("folder %q: counters %+v, records %+v", top.key, kept, top.sum)
+		}
+	}
+}
+
+// closePath compares the counts of the last path with queries.
+func (v *verifier) closePath() {
+	if v.path == nil {
+		return
+	}
+	if v.ofPath.Records() >= countedFrom {
+		v.npaths++
+		if kept, err := v.x.PathQueries(v.path); err == nil && kept != v.ofPath {
+			v.sum("queries of %q: counters %+v, records %+v", v.path, kept, v.ofPath)
+		}
+	}
+	v.path, v.ofPath = nil, Counts{}
+}
+
+// checkRows looks for the rows of pending records.
+func (v *verifier) checkRows() error {
+	err := v.x.view(func(tx *bolt.Tx) error {
+		b := tx.Bucket(bucketPending)
+		for i, k := range v.pending {
+			switch value := b.Get(k); {
+			case value == nil:
+				v.fault(fmt.Sprintf("pending row %q is missing", k))
+			case len(value) != 4 || binary.BigEndian.Uint32(value) != v.pendingBy[i]:
+				v.damage(fmt.Errorf("pending row %q: %w: run %x, the record says %d", k, ErrCorrupt, value, v.pendingBy[i]))
+			}
+		}
+		return nil
+	})
+	v.pending, v.pendingBy = v.pending[:0], v.pendingBy[:0]
+	return err
+}
+
+// counts wants the counts of a bucket whole, and as many as the records have.
+func (v *verifier) counts(ctx context.Context, bucket []byte, what string, n int) error {
+	err := v.x.scan(ctx, bucket, nil, func(k, value []byte) error {
+		n--
+		if _, err := decodeCounts(k, value); err != nil {
+			v.damage(fmt.Errorf("%s %q: %w", what, k, err))
+		}
+		return nil
+	})
+	if n != 0 {
+		v.sum("%s: %d more in the index than the records have", what, -n)
+	}
+	return err
+}
+
+func (v *verifier) folders(ctx context.Context) error {
+	return v.counts(ctx, bucketFolder, "folder", v.nfolders)
+}
+
+func (v *verifier) queries(ctx context.Context) error {
+	return v.counts(ctx, bucketQuery, "path with queries", v.npaths)
+}
+
+func (v *verifier) shorter(ctx context.Context) error {
+	return v.x.scan(ctx, bucketShorter, nil, func(k, value []byte) error {
+		url, err := URL(k)
+		if err == nil {
+			_, err = unseal(value, k)
+		}
 		if err != nil {
-			v.fault(fmt.Sprintf("folder %q: %v", top.key, err))
-		} else if kept != top.sum {
-			v.fault(fmt.Sprintf("folder %q: counters %+v, records %+v", top.key, kept, top.sum))
+			v.damage(fmt.Errorf("shorter way: key %q: %w", k, err))
+		} else if rec, err := v.x.Record(url); errors.Is(err, ErrNotFound) || err == nil && rec.State == Pending {
+			v.fault("shorter way to " + url + ", which has no outcome")
+		}
+		return nil
+	})
+}
+
+func (v *verifier) rows(ctx context.Context) error {
+	err := v.x.scan(ctx, bucketPending, nil, func(k, _ []byte) error {
+		v.nrows--
+		return nil
+	})
+	if v.nrows != 0 {
+		v.sum("pending rows: %d more than pending records", -v.nrows)
+	}
+	return err
+}
+
+func (v *verifier) hostRows(ctx context.Context) error {
+	err := v.x.scan(ctx, bucketHost, nil, func(k, value []byte) error {
+		name := string(k)
+		v.totals.Sitemaps += v.toRead[name]
+		want := v.hosts[name]
+		if want == nil {
+			want = &Counts{}
+		}
+		delete(v.hosts, name)
+		h, err := decodeHost(name, value)
+		if err != nil {
+			v.damage(err)
+			return nil
+		}
+		if h.Counts != *want {
+			v.sum("host %s: counters %+v, records %+v", name, h.Counts, *want)
+		}
+		if h.Sitemaps != v.toRead[name] {
+			v.sum("host %s: counts %d sitemaps to be read, has %d", name, h.Sitemaps, v.toRead[name])
+		}
+		return nil
+	})
+	for name := range v.hosts {
+		v.sum("host %s: not in the host table", name)
+	}
+	return err
+}
+
+// others wants the values whole from which nothing else follows.
+func (v *verifier) others(ctx context.Context) error {
+	for _, bucket := range [][]byte{bucketRobots, bucketScope, bucketRun, bucketHour, bucketSys} {
+		err := v.x.scan(ctx, bucket, nil, func(k, value []byte) error {
+			if err := whole(bucket, k, value); err != nil {
+				v.damage(err)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// closePath compares the counts of the last path with queries.
-func (v *verifier) closePath(x *Index) {
-	if v.path == nil {
-		return
-	}
-	if v.queries.Records() >= countedFrom {
-		v.paths++
-		if kept, err := x.PathQueries(v.path); err != nil || kept != v.queries {
-			v.fault(fmt.Sprintf("queries of %q: counters %+v, records %+v (%v)", v.path, kept, v.queries, err))
+// whole tells what is wrong with a value of a bucket from which nothing else follows.
+func whole(bucket, k, value []byte) (err error) {
+	switch string(bucket) {
+	case string(bucketRobots):
+		_, err = decodeRobots(string(k), value)
+	case string(bucketRun):
+		_, err = decodeRun(k, value)
+	case string(bucketHour):
+		_, err = decodeHour(k, value)
+	default:
+		key := k
+		if bytes.Equal(k, keySchema) {
+			key = nil
+		}
+		if _, err = unseal(value, key); err != nil {
+			err = fmt.Errorf("%s %q: %w", bucket, k, err)
 		}
 	}
-	v.path, v.queries = nil, Counts{}
+	return err
 }
 
-func (v *verifier) checkRows(x *Index) error {
-	err := x.view(func(tx *bolt.Tx) error {
-		b := tx.Bucket(bucketPending)
-		for _, k := range v.pending {
-			if b.Get(k) == nil {
-				v.fault(fmt.Sprintf("pending row %q is missing", k))
-			}
+// meta wants all metadata whole, and of stored pages. A page without is fine.
+func (v *verifier) meta(ctx context.Context) error {
+	return v.x.scan(ctx, bucketMeta, nil, func(k, value []byte) error {
+		url, err := URL(k)
+		if err != nil {
+			v.damage(fmt.Errorf("metadata under the key %q: %w", k, err))
+			return nil
+		}
+		if _, err := decodeMeta(k, value); err != nil {
+			v.damage(fmt.Errorf("metadata of %s: %w", url, err))
+		}
+		rec, err := v.x.Record(url)
+		switch {
+		case errors.Is(err, ErrCorrupt): // named with the records
+		case errors.Is(err, ErrNotFound):
+			v.fault("metadata of " + url + ", which has no record")
+		case err != nil:
+			return err
+		case rec.State != Stored:
+			v.fault(fmt.Sprintf("metadata of %s, which is %v", url, rec.State))
 		}
 		return nil
 	})
-	v.pending = v.pending[:0]
-	return err
 }

@@ -23,24 +23,24 @@ func (x *Index) OpenChildren(folder, after []byte, n int) (list []Child, next []
 		}
 		o := newOpened(tx)
 		c := o.urls.Cursor()
-		k, v := c.Seek(from)
+		k, v, err := seek(c, from)
 		if after == nil && bytes.Equal(k, folder) {
 			k, v = c.Next()
 		}
 		looked := 1
 		defer func() { x.looked.Add(int64(looked)) }()
-		for ; k != nil && bytes.HasPrefix(k, folder); looked++ {
+		for ; err == nil && k != nil && bytes.HasPrefix(k, folder); looked++ {
 			end := bytes.IndexByte(k[len(folder):], 0)
-			if end < 0 {
+			if end <= 0 {
 				return fmt.Errorf("%w: key %q", ErrCorrupt, k)
 			}
 			key := k[:len(folder)+end+1]
 			value, deep := v, true
 			if len(key) < len(k) {
 				value = nil // the folder has no page of its own
-				k, v = c.Seek(afterFolder(key))
+				k, v, err = seek(c, afterFolder(key))
 			} else if k, v = c.Next(); bytes.HasPrefix(k, key) {
-				k, v = c.Seek(afterFolder(key))
+				k, v, err = seek(c, afterFolder(key))
 			} else {
 				deep = false
 			}
@@ -52,7 +52,7 @@ func (x *Index) OpenChildren(folder, after []byte, n int) (list []Child, next []
 				return nil
 			}
 		}
-		return nil
+		return err
 	})
 	return list, next, err
 }

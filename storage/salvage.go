@@ -1,0 +1,300 @@
+package storage
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"slices"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// Salvaged tells what Salvage came to.
+type Salvaged struct {
+	Records int // taken over
+	// Lost are the URLs of records that were left out, as their keys have them: it may be the key that
+	// is damaged.
+	Lost []string
+	// Nameless numbers the records that were left out and whose keys are no URLs.
+	Nameless int
+	// Named tells that more may be lost that is in no folder: a sitemap, the target of a seed's
+	// redirect, or records without a trace, with a page of the file.
+	Named bool
+}
+
+// Salvage copies what is whole in the damaged index at path to another one, which is empty: records
+// with their metadata, hosts' times, robots.txt answers, sitemaps, scope, runs. What follows from
+// the records, pending rows and all counters, is worked out anew. A stored page whose metadata are
+// damaged counts as lost, for its folder has them. Nobody may write to the file meanwhile.
+//
+// ErrDamaged says that there is nothing to be had.
+func Salvage(ctx context.Context, path string, to *Index) (Salvaged, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Salvaged{}, err
+	}
+	defer f.Close()
+	from, err := newCollector(f)
+	if err != nil {
+		return Salvaged{}, err
+	}
+	s := salvage{ctx: ctx, from: from, to: to}
+	if err := s.sys(); err != nil {
+		return Salvaged{}, err
+	}
+	for _, step := range []func() error{s.metas, s.records, s.hosts, s.sitemaps, s.shorter, s.others} {
+		if err := step(); err != nil {
+			return s.done, fmt.Errorf("salvage: %w", err)
+		}
+	}
+	return s.done, nil
+}
+
+type salvage struct {
+	ctx     context.Context
+	from    *collector
+	to      *Index
+	done    Salvaged
+	totals  Totals
+	noMeta  map[string]bool       // record keys of damaged metadata
+	waiting []func(*change) error // of the next transaction
+}
+
+// each goes through a bucket, and commits what the calls have added.
+func (s *salvage) each(bucket []byte, fn func(k, value []byte) error) error {
+	err := s.from.bucket(bucket, func(k, value []byte) error {
+		if err := s.ctx.Err(); err != nil {
+			return err
+		}
+		return fn(k, value)
+	})
+	if err != nil {
+		return err
+	}
+	return s.commit()
+}
+
+// add puts a change into the next transaction.
+func (s *salvage) add(fn func(*change) error) error {
+	if s.waiting = append(s.waiting, fn); len(s.waiting) < scanKeys/2 {
+		return nil
+	}
+	return s.commit()
+}
+
+func (s *salvage) commit() error {
+	s.to.mu.Lock()
+	defer s.to.mu.Unlock()
+	err := s.to.update(func(c *change) error {
+		for _, fn := range s.waiting {
+			if err := fn(c); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	s.waiting = s.waiting[:0]
+	return err
+}
+
+// sys wants values of this format, and takes over that stored pages are to be parsed again.
+func (s *salvage) sys() error {
+	v, err := s.from.get(bucketSys, keySchema)
+	if err != nil {
+		return err
+	}
+	body, err := unseal(v, nil)
+	if err != nil {
+		return fmt.Errorf("schema: %w", err)
+	}
+	if n, _ := binary.Uvarint(body); n != Schema {
+		return fmt.Errorf("%w: schema %d", ErrDamaged, n)
+	}
+	if v, err = s.from.get(bucketSys, keyTotals); err != nil {
+		return err
+	}
+	if s.totals, err = decodeTotals(v); err != nil {
+		s.totals = Totals{} // so that the number of records is not what it says
+	}
+	if v, err = s.from.get(bucketSys, keyRelink); err != nil || v == nil {
+		return err
+	}
+	s.to.mu.Lock()
+	defer s.to.mu.Unlock()
+	return s.to.write(func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Put(keyRelink, seal(nil, keyRelink)) })
+}
+
+// metas notes which records have lost their metadata.
+func (s *salvage) metas() error {
+	s.noMeta = map[string]bool{}
+	return s.each(bucketMeta, func(k, value []byte) error {
+		if _, err := decodeMeta(k, value); err != nil {
+			s.noMeta[string(k)] = true
+		}
+		return nil
+	})
+}
+
+// record gives a record if it is to be taken over.
+func (s *salvage) record(k, value []byte) (Record, bool) {
+	r, err := decodeRecord(k, value)
+	return r, err == nil && !(r.State == Stored && s.noMeta[string(k)])
+}
+
+// gaps gives the numbers of discovery that no record has, in order. The rest close up over them, so
+// that the last number stays the number of records.
+func (s *salvage) gaps() (list []uint64, err error) {
+	var seen []uint64 // a bit for each number
+	last := uint64(0)
+	err = s.each(bucketURL, func(k, value []byte) error {
+		r, ok := s.record(k, value)
+		if !ok || r.Seq > mostRecords {
+			return nil
+		}
+		if at := r.Seq / 64; at >= uint64(len(seen)) {
+			seen = append(seen, make([]uint64, at+1-uint64(len(seen)))...)
+		}
+		seen[r.Seq/64] |= 1 << (r.Seq % 64)
+		last = max(last, r.Seq)
+		return nil
+	})
+	for n := uint64(1); n < last; n++ {
+		if seen[n/64]&(1<<(n%64)) == 0 {
+			list = append(list, n)
+		}
+	}
+	return list, err
+}
+
+// mostRecords is more than an index that memory can map has.
+const mostRecords = 1 << 32
+
+func (s *salvage) records() error {
+	gaps, err := s.gaps()
+	if err != nil {
+		return err
+	}
+	damaged := 0
+	err = s.each(bucketURL, func(k, value []byte) error {
+		rec, ok := s.record(k, value)
+		if !ok {
+			damaged++
+			if url, err := URL(k); err == nil {
+				s.done.Lost = append(s.done.Lost, url)
+			} else {
+				s.done.Nameless++
+			}
+			return nil
+		}
+		below, _ := slices.BinarySearch(gaps, rec.Seq)
+		rec.Seq -= uint64(below)
+		key := bytes.Clone(k)
+		return s.add(func(c *change) error {
+			if e := c.entries[rec.URL]; e != nil || c.tx.Bucket(bucketURL).Get(key) != nil {
+				return nil // it came twice
+			}
+			c.entries[rec.URL] = &entry{key: key, rec: &rec}
+			c.fresh = append(c.fresh, c.x.filter.Fingerprint(rec.URL))
+			c.totals.Seq = max(c.totals.Seq, rec.Seq)
+			s.done.Records++
+			return nil
+		})
+	})
+	if err != nil {
+		return err
+	}
+	if int64(s.done.Records+damaged) != s.totals.Records() {
+		s.done.Named = true
+	}
+	return s.each(bucketMeta, func(k, value []byte) error {
+		if _, err := decodeMeta(k, value); err != nil {
+			return nil
+		}
+		k, value = bytes.Clone(k), bytes.Clone(value)
+		return s.add(func(c *change) error {
+			if rec, err := decodeRecord(k, c.tx.Bucket(bucketURL).Get(k)); err != nil || rec.State != Stored {
+				return nil
+			}
+			return c.tx.Bucket(bucketMeta).Put(k, value)
+		})
+	})
+}
+
+// hosts takes over the times; the counts follow from records and sitemaps.
+func (s *salvage) hosts() error {
+	return s.each(bucketHost, func(k, value []byte) error {
+		h, err := decodeHost(string(k), value)
+		if err != nil {
+			return nil
+		}
+		return s.add(func(c *change) error {
+			c.host(h.Name).times = &h.HostTimes
+			return nil
+		})
+	})
+}
+
+func (s *salvage) sitemaps() error {
+	before := s.from.skipped
+	defer func() { s.done.Named = s.done.Named || s.from.skipped > before }()
+	return s.each(bucketSitemap, func(k, value []byte) error {
+		m, err := decodeSitemap(k, value)
+		if err != nil {
+			s.done.Named = true
+			return nil
+		}
+		return s.add(func(c *change) error {
+			c.sitemap(m.URL).row = m
+			return nil
+		})
+	})
+}
+
+// shorter takes over the URLs to which a shorter way was found. Where one is lost, all stored pages
+// are parsed again by the next run, as after a change of scope.
+func (s *salvage) shorter() error {
+	return s.each(bucketShorter, func(k, value []byte) error {
+		if _, err := unseal(value, k); err != nil {
+			return s.add(func(c *change) error {
+				c.relink = true
+				return nil
+			})
+		}
+		k = bytes.Clone(k)
+		return s.add(func(c *change) error {
+			rec, err := decodeRecord(k, c.tx.Bucket(bucketURL).Get(k))
+			c.shorter[string(k)] = err == nil && rec.State != Pending
+			return nil
+		})
+	})
+}
+
+// others copies buckets from which nothing follows. A run that cannot be read takes its hours with it,
+// for the next one may get its number.
+func (s *salvage) others() error {
+	runs := map[string]bool{}
+	for _, bucket := range [][]byte{bucketRobots, bucketScope, bucketRun, bucketHour} {
+		before := s.from.skipped
+		err := s.each(bucket, func(k, value []byte) error {
+			if err := whole(bucket, k, value); err != nil {
+				s.done.Named = s.done.Named || bytes.Equal(bucket, bucketScope)
+				return nil
+			}
+			switch {
+			case bytes.Equal(bucket, bucketRun):
+				runs[string(k)] = true
+			case bytes.Equal(bucket, bucketHour) && !runs[string(k[:4])]:
+				return nil
+			}
+			k, value = bytes.Clone(k), bytes.Clone(value)
+			return s.add(func(c *change) error { return c.tx.Bucket(bucket).Put(k, value) })
+		})
+		if err != nil {
+			return err
+		}
+		s.done.Named = s.done.Named || bytes.Equal(bucket, bucketScope) && s.from.skipped > before
+	}
+	return nil
+}
