@@ -25,8 +25,9 @@ type MergeOptions struct {
 }
 
 // Merge makes index and results agree with the folders, from them, seeds.txt and FORMAT alone if
-// need be. A missing index is made; one that is damaged, or does not agree with itself, is kept
-// beside the new one as index.db.damaged-TIME; then comes [Rebuild], after which the next
+// need be. A missing index is made anew, and so is one that is damaged or does not agree with
+// itself: the old file is kept beside it as index.db.damaged-TIME, and what is whole in it is taken
+// over. Then comes [Rebuild], after which the next
 // start counts as one after an unclean stop; the index is compacted, and the result files are
 // written. Done twice, it changes nothing.
 //
@@ -81,31 +82,33 @@ func (o *MergeOptions) index(ctx context.Context, tree *iut.Tree, path string, p
 	if err != nil {
 		return Report{}, diskError("merge", err)
 	}
-	state := "made anew, there was none"
-	if there {
-		report, err := mergeInto(ctx, tree, path, opts, p, o.Log)
-		if !errors.Is(err, storage.ErrDamaged) {
-			return report, err
-		}
-		kept := path + ".damaged-" + time.Now().UTC().Format("20060102T150405Z")
-		o.Log.Warn("index.db is damaged: made anew", "err", err, "kept", kept)
-		if err := os.Rename(path, kept); err != nil {
-			return Report{}, diskError("merge", err)
-		}
-		state = "was damaged and is made anew; the old one is kept as " + filepath.Base(kept)
+	if !there {
+		report, err := NewIndex(ctx, tree, opts, p, o.Log)
+		report.Index = "made anew, there was none"
+		return report, err
 	}
-	report, err := NewIndex(ctx, tree, opts, p, o.Log)
-	report.Index = state
+	err = verify(ctx, path)
+	if err == nil {
+		return mergeInto(ctx, tree, path, opts, p, o.Log)
+	}
+	if !errors.Is(err, storage.ErrDamaged) {
+		return Report{}, err
+	}
+	kept := path + ".damaged-" + time.Now().UTC().Format("20060102T150405Z")
+	o.Log.Warn("index.db is damaged: made anew", "err", err, "kept", kept)
+	report, err := newIndex(ctx, tree, opts, kept, p, o.Log)
+	report.Index = fmt.Sprintf("was damaged and is made anew from the folders and %d of its records; the old one is kept as %s",
+		report.Salvaged, filepath.Base(kept))
 	return report, err
 }
 
-// mergeInto works on the index that is there. storage.ErrDamaged says that it must not be used.
-func mergeInto(ctx context.Context, tree *iut.Tree, path string, opts storage.Options, p Parser, log *slog.Logger) (report Report, err error) {
-	index, err := storage.Open(path, opts)
+// verify gives storage.ErrDamaged for an index that must not be used as it is.
+func verify(ctx context.Context, path string) (err error) {
+	index, err := storage.Open(path, storage.Options{ReadOnly: true})
 	if err != nil {
-		return report, err
+		return err
 	}
-	defer func() { err = errors.Join(err, index.Close()) }()
+	defer func() { err = errors.Join(err, wrapDisk("merge", index.Close())) }()
 	// Counters and rows that do not follow from the records would stay wrong for ever.
 	faults, first := 0, ""
 	_, err = index.Verify(ctx, func(fault string) {
@@ -113,12 +116,24 @@ func mergeInto(ctx context.Context, tree *iut.Tree, path string, opts storage.Op
 			first = fault
 		}
 	})
+	switch {
+	case err != nil:
+		return err
+	case faults == 1:
+		return fmt.Errorf("%w: %s", storage.ErrDamaged, first)
+	case faults > 1:
+		return fmt.Errorf("%w: %d faults, the first: %s", storage.ErrDamaged, faults, first)
+	}
+	return nil
+}
+
+// mergeInto works on the index that is there, and whole.
+func mergeInto(ctx context.Context, tree *iut.Tree, path string, opts storage.Options, p Parser, log *slog.Logger) (report Report, err error) {
+	index, err := storage.Open(path, opts)
 	if err != nil {
 		return report, err
 	}
-	if faults > 0 {
-		return report, fmt.Errorf("%w: %d faults, the first: %s", storage.ErrDamaged, faults, first)
-	}
+	defer func() { err = errors.Join(err, index.Close()) }()
 	// Before the first change: a kill from here on must not pass for a clean stop.
 	if err := index.MarkUnclean(); err != nil {
 		return report, diskError("merge", err)

@@ -34,6 +34,7 @@ type Report struct {
 	Reopened int    // URLs of which index and folder say different things, looked at anew
 	Seeds    int    // seeds that had no record
 	Found    int    // records made
+	Salvaged int    // records taken over from a damaged index
 	Totals   storage.Totals
 }
 
@@ -71,16 +72,20 @@ const (
 //
 // A failing disk is iut.ErrDisk. log may be nil.
 func Rebuild(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, log *slog.Logger) (Report, error) {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
 	r := &rebuild{tree: tree, index: index, parser: p, log: log}
-	for _, step := range []func(context.Context) error{r.seeds, r.survey, r.reopen, r.adopt} {
+	return r.run(ctx)
+}
+
+func (r *rebuild) run(ctx context.Context) (Report, error) {
+	if r.log == nil {
+		r.log = slog.New(slog.DiscardHandler)
+	}
+	for _, step := range []func(context.Context) error{r.seeds, r.survey, r.reopen, r.adopt, r.mend} {
 		if err := step(ctx); err != nil {
 			return r.report, fmt.Errorf("rebuild: %w", err)
 		}
 	}
-	r.report.Totals = index.Totals()
+	r.report.Totals = r.index.Totals()
 	return r.report, nil
 }
 
@@ -91,6 +96,13 @@ type rebuild struct {
 	log    *slog.Logger
 	fresh  func(rows []storage.Row, tx uint64) // told of new rows; nil: nobody is
 	report Report
+
+	// After salvage, see mend:
+	damaged  []string        // keys of damaged records, as URLs
+	nameless int             // such keys that are no URLs
+	named    bool            // something else is damaged that named URLs
+	lost     map[string]bool // URLs that have lost their record; nil: there was no salvage
+	others   int             // of these, the ones that are not in damaged
 
 	set   []*storage.Outcome // to be committed next
 	links int                // in set
@@ -174,8 +186,7 @@ func (r *rebuild) reopen(ctx context.Context) error {
 			return false
 		}
 		stored := rec.State == storage.Stored
-		// Of a page that the index calls stored it knows the digest: reading it would tell no more.
-		f, complete, err := r.tree.Complete(rec.URL, !stored)
+		f, complete, err := r.tree.Complete(rec.URL, true)
 		switch {
 		case errors.Is(err, iut.ErrDisk):
 			stop(err)
@@ -203,8 +214,12 @@ func (r *rebuild) adopt(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 		// A record that cannot be read is made anew.
-		if rec, err := r.index.Record(url); err == nil && rec.State == storage.Stored {
+		rec, err := r.index.Record(url)
+		if err == nil && rec.State == storage.Stored {
 			return context.Cause(ctx)
+		}
+		if errors.Is(err, storage.ErrNotFound) && !r.lost[url] {
+			r.others++
 		}
 		f, body, err := r.tree.Adopt(url)
 		if errors.Is(err, iut.ErrTorn) {
@@ -261,6 +276,12 @@ func (r *rebuild) commit(ctx context.Context) error {
 // under another name until it is whole, so that no kill leaves an index that lacks pages. Where
 // there are pages, the next start counts as one after an unclean stop.
 func NewIndex(ctx context.Context, tree *iut.Tree, opts storage.Options, p Parser, log *slog.Logger) (Report, error) {
+	return newIndex(ctx, tree, opts, "", p, log)
+}
+
+// newIndex is NewIndex for a tree whose index is damaged: what is whole in it is taken over before all
+// else, and the file is kept under another name. "": there is none.
+func newIndex(ctx context.Context, tree *iut.Tree, opts storage.Options, kept string, p Parser, log *slog.Logger) (Report, error) {
 	path := filepath.Join(tree.Root(), indexName)
 	making := path + ".making"
 	if err := os.Remove(making); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -274,12 +295,27 @@ func NewIndex(ctx context.Context, tree *iut.Tree, opts storage.Options, p Parse
 	if err != nil {
 		return Report{}, diskError("new index", err)
 	}
-	report, err := Rebuild(ctx, tree, index, p, log)
-	if err == nil && report.Pages > 0 {
+	r := &rebuild{tree: tree, index: index, parser: p, log: log}
+	if kept != "" {
+		err = r.salvage(ctx, path)
+	}
+	var report Report
+	if err == nil {
+		report, err = r.run(ctx)
+	}
+	if err == nil && (report.Pages > 0 || kept != "") {
 		err = wrapDisk("new index", index.MarkUnclean())
 	}
 	if err = errors.Join(err, wrapDisk("new index", index.Close())); err != nil {
 		return report, err
+	}
+	if kept != "" {
+		// With two names until the new one takes its place, no kill leaves the tree without either.
+		if err := os.Link(path, kept); err != nil {
+			if err := os.Rename(path, kept); err != nil {
+				return report, diskError("keep the old index", err)
+			}
+		}
 	}
 	return report, wrapDisk("new index", errors.Join(os.Rename(making, path), syncFolder(tree.Root())))
 }

@@ -86,9 +86,14 @@ func (r *rebuild) again(ctx context.Context, rec *storage.Record) error {
 		o.Page, o.Links = f.Page, r.parser.Parse(f, body).Links
 	case rec.State == storage.Redirected && rec.Reason == "":
 		o.Page.PageDepth = rec.Depth
-		o.Links = []storage.Link{{
-			URL: rec.HeaderLinks, Source: rec.Source, Via: rec.URL, Depth: rec.Depth, Hops: rec.Hops + 1,
-		}}
+		o.Links = redirectLink(rec)
 	}
 	return r.take(ctx, o)
+}
+
+// redirectLink gives the link of a redirect whose target counts.
+func redirectLink(rec *storage.Record) []storage.Link {
+	return []storage.Link{{
+		URL: rec.HeaderLinks, Source: rec.Source, Via: rec.URL, Depth: rec.Depth, Hops: rec.Hops + 1,
+	}}
 }

@@ -135,6 +135,26 @@ func requireRule(t testing.TB, dir string, want rule) {
 	}
 }
 
+// requireKnown wants a record of each URL that the rule names, in whatever state.
+func requireKnown(t testing.TB, path string, want rule) {
+	t.Helper()
+	index, err := storage.Open(path, storage.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer index.Close()
+	urls := slices.Sorted(maps.Keys(want.pending))
+	has, err := index.Has(urls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, url := range urls {
+		if !has[i] {
+			t.Errorf("%s is lost", url)
+		}
+	}
+}
+
 func merge(t testing.TB, dir string) cleaner.Report {
 	t.Helper()
 	report, err := cleaner.Merge(t.Context(), cleaner.MergeOptions{
@@ -236,11 +256,12 @@ func TestMergeWithoutIndex(t *testing.T) {
 			name string
 			lose func(t testing.TB, path string)
 			kept bool // the damaged file is kept under another name
+			over bool // records of it are taken over
 		}{
-			{"deleted", remove, false},
-			{"cut in half", cutInHalf, true},
-			{"empty", empty, true},
-			{"overwritten", overwrite, true},
+			{"deleted", remove, false, false},
+			{"cut in half", cutInHalf, true, false},
+			{"empty", empty, true, false},
+			{"overwritten", overwrite, true, true},
 		} {
 			part := rng.Float64()
 			if testing.Short() && kind.kind != testweb.Linked {
@@ -266,10 +287,18 @@ func TestMergeWithoutIndex(t *testing.T) {
 				tt.lose(t, index)
 
 				report := merge(t, dir)
-				if report.Adopted != len(want.stored) || int64(report.Adopted) != opts.MaxPages {
-					t.Errorf("%d pages adopted, the folders have %d", report.Adopted, len(want.stored))
+				if report.Pages != len(want.stored) || int64(report.Pages) != opts.MaxPages {
+					t.Errorf("%d pages, the folders have %d", report.Pages, len(want.stored))
 				}
-				requireRule(t, dir, want)
+				switch {
+				case tt.over && report.Salvaged > 0:
+					requireSame(t, crawled(t, filepath.Join(dir, "res.txt")), want.stored)
+					requireKnown(t, index, want)
+				case report.Adopted != report.Pages:
+					t.Errorf("%d pages adopted of %d", report.Adopted, report.Pages)
+				default:
+					requireRule(t, dir, want)
+				}
 				requireChecked(t, dir)
 				kept, err := filepath.Glob(index + ".damaged-*")
 				if err != nil || (len(kept) == 1) != tt.kept {
