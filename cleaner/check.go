@@ -88,7 +88,7 @@ func Check(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, 
 	if c.report.Relink, err = index.NeedsRelink(); err != nil {
 		return c.report, fmt.Errorf("check the index: %w", err)
 	}
-	for _, step := range []func(context.Context) error{c.seeds, c.pages, c.folders, c.results} {
+	for _, step := range []func(context.Context) error{c.seeds, c.pages, c.folders, c.edges, c.results} {
 		if err := step(ctx); err != nil {
 			return c.report, fmt.Errorf("check: %w", err)
 		}

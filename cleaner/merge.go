@@ -139,6 +139,9 @@ func mergeInto(ctx context.Context, tree *iut.Tree, path string, opts storage.Op
 		return report, diskError("merge", err)
 	}
 	report, err = Rebuild(ctx, tree, index, p, log)
+	if err == nil {
+		err = mendEdges(tree, index, log)
+	}
 	report.Index = "kept"
 	return report, err
 }

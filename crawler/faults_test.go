@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -122,7 +123,7 @@ func everyCall(t *testing.T, offset int, try func(k int) bool) {
 func faultOptions(dir string, web *testweb.Web, disk iut.FS) crawler.Options {
 	opts := options(dir, web)
 	opts.Buffers, opts.Crawlers, opts.Downloads, opts.FlushInterval = 1, 2, 2, 20*time.Millisecond
-	opts.MemoryBodies, opts.NoSync, opts.FS = 64<<10, true, disk
+	opts.MemoryBodies, opts.NoSync, opts.Edges, opts.FS = 64<<10, true, true, disk
 	return opts
 }
 
@@ -293,6 +294,7 @@ func goOn(t *testing.T, dir string, web *testweb.Web, disk *faultfs.Mem, call st
 		}
 	}
 	checkOn(t, opts.Tree, disk, opts.Output, call)
+	edgesOn(t, opts.Tree, disk, web, call)
 	row.reached++
 }
 
@@ -326,6 +328,32 @@ func checkOn(t *testing.T, root string, disk iut.FS, output, call string) {
 		func(fault string) { t.Errorf("%s: %s", call, fault) })
 	if err != nil {
 		t.Fatalf("%s: %v", call, err)
+	}
+}
+
+// edgesOn wants the file of edges to have those of all pages, once.
+func edgesOn(t *testing.T, root string, disk iut.FS, web *testweb.Web, call string) {
+	t.Helper()
+	tree, err := iut.Open(root, iut.Options{FS: disk, ReadOnly: true})
+	if err != nil {
+		t.Fatalf("%s: %v", call, err)
+	}
+	defer tree.Close()
+	index, err := storage.Open(filepath.Join(root, "index.db"), storage.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatalf("%s: %v", call, err)
+	}
+	defer index.Close()
+	kept, stored, err := index.Edges()
+	if err != nil || kept.Pages != stored {
+		t.Errorf("%s: %d of %d pages have their edges in the file: %v", call, kept.Pages, stored, err)
+	}
+	graph, err := crawler.NewGraph(tree, index)
+	if err != nil {
+		t.Fatalf("%s: %v", call, err)
+	}
+	if got, want := edgesOf(t, graph.Pages), answerEdges(t, web); !slices.Equal(got, want) {
+		t.Errorf("%s: %d edges, want %d", call, len(got), len(want))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"urltree/cleaner"
 	"urltree/crawler/ctl"
 	"urltree/crawler/inspect"
+	"urltree/crawler/rank"
 	"urltree/crawler/robots"
 	"urltree/crawler/weburl"
 	"urltree/iut"
@@ -36,7 +37,9 @@ func NewInspector(tree *iut.Tree, index *storage.Index) (*inspect.Inspector, err
 }
 
 func newInspector(tree *iut.Tree, index *storage.Index, linker *Linker, token string) *inspect.Inspector {
+	graph := &cleaner.Graph{Tree: tree, Index: index, Parse: linker.Edges}
 	return &inspect.Inspector{
+		Edges: graph.Pages, Ranks: func() (*rank.File, error) { return rank.Open(tree.Root()) },
 		Index: index, Tree: tree, Form: linker.budgets.form, Limits: linker.limits,
 		Scope: func(url string) (reason, rule string) {
 			if len(url) > maxRecord {

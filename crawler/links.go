@@ -63,7 +63,7 @@ func (l *Linker) Parse(f iut.Facts, body []byte) (parsed iut.Parsed) {
 	parser := l.parser()
 	defer l.parsers.Put(parser)
 	page := parser.Parse(extractFacts(f), body, l.opts)
-	return iut.Parsed{Links: l.admit(page, f, nil), Meta: page.Meta}
+	return iut.Parsed{Links: l.admit(page, f, nil), Meta: page.Meta, Edges: l.edges(page, f.URL)}
 }
 
 // extractFacts are those that a folder has.

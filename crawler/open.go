@@ -183,6 +183,9 @@ func (e *engine) begin(ctx context.Context) error {
 	if err := e.tree.SetLinks(options); err != nil {
 		return err
 	}
+	if err := e.keepEdges(ctx); err != nil {
+		return err
+	}
 	if e.index.Totals().Pending() == 0 && len(exempt) == 0 {
 		return ErrNoWork
 	}
@@ -219,7 +222,7 @@ func (e *engine) begin(ctx context.Context) error {
 		Live: live, NoSitemaps: !e.opts.readsSitemaps(), Run: e.run.ID, Unclean: unclean,
 		Admit: e.admit, NeedRobots: func(origin string) bool { return !e.opts.IgnoreRobots && e.robots.need(origin) }, Idle: e.flushAll,
 	}
-	if err := e.order(&waiting); err != nil {
+	if err := e.order(ctx, &waiting); err != nil {
 		return err
 	}
 	if e.frontier, err = frontier.New(waiting); err != nil {

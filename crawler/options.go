@@ -58,7 +58,7 @@ type Options struct {
 	// later run may have another one: a URL keeps the place that it got when it was found, and those
 	// without a score, seeds among them, come first.
 	Order   string
-	ScoreBy string // of priority: "opic", "inlinks" or "depth"; "": opic
+	ScoreBy string // of priority: "opic", "inlinks", "rank" (crawler rank has been asked) or "depth"; "": opic
 	// Score gives the score, of priority, of each link of a page, the greater the better, in place
 	// of ScoreBy. It must be quick and is called from many goroutines.
 	Score  func(Candidate) float64
@@ -81,6 +81,10 @@ type Options struct {
 	MaxDelay  time.Duration // the longest Crawl-delay of a robots.txt that is honoured; 0: 1 min
 	MaxWait   time.Duration // end rather than wait longer than this for a host; 0: 10 min
 	LimitRate int64         // bytes per second over all; 0: no limit
+
+	// Edges keeps of each stored page all its references, with element, rel and link text, in the
+	// file edges of the tree. Pages that were stored without get theirs before the run begins.
+	Edges bool
 
 	// SkipDuplicates refuses a page, not its links, whose SHA-256 a stored page has. It takes 16
 	// bytes of memory for each stored page.

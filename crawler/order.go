@@ -1,11 +1,15 @@
 package crawler
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 
 	"urltree/crawler/frontier"
 	prio "urltree/crawler/frontier/queue"
+	"urltree/crawler/rank"
 	"urltree/crawler/score"
 	"urltree/storage"
 	"urltree/storage/seen"
@@ -21,7 +25,7 @@ const (
 // The values of Options.Order, ScoreBy and Pick; the first is the default.
 var (
 	Orders = []string{OrderBreadth, OrderPriority, OrderTree}
-	Scores = []string{string(score.OPIC), string(score.Inlinks), "depth"}
+	Scores = []string{string(score.OPIC), string(score.Inlinks), string(score.PageRank), "depth"}
 	Queues = []string{prio.CBT, prio.QuickHeap}
 	Picks  = []string{"extended", "batch", "single"}
 )
@@ -54,7 +58,7 @@ func (o *Options) priority() bool { return o.Order == OrderPriority }
 
 // order sets what the frontier is to know of the order. A quarter of its memory is for sums of
 // scores, if there are any.
-func (e *engine) order(f *frontier.Options) error {
+func (e *engine) order(ctx context.Context, f *frontier.Options) error {
 	if e.opts.Pick == "single" {
 		f.Batch, f.Share = 1, -1
 	}
@@ -68,11 +72,39 @@ func (e *engine) order(f *frontier.Options) error {
 	if e.opts.Score != nil || e.opts.ScoreBy == "depth" {
 		return nil
 	}
+	if e.opts.ScoreBy == string(score.PageRank) {
+		if err := e.rerank(ctx); err != nil {
+			return err
+		}
+	}
 	table := f.Memory / 4
 	f.Memory -= table
 	var err error
 	e.scorer, err = score.New(score.Kind(e.opts.ScoreBy), table, e.index.Filter().Fingerprint)
 	f.Rank = e.scorer.Rank
+	return err
+}
+
+// rerank gives the URLs that wait the places that the ranks of the tree say, unless they have them.
+func (e *engine) rerank(ctx context.Context) (err error) {
+	ranks, err := rank.Open(e.opts.Tree)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: ScoreBy is rank, and %s has no ranks yet: crawler rank makes them", ErrOptions, e.opts.Tree)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, ranks.Close()) }()
+	version := uint64(ranks.Time.UnixNano())
+	done, err := e.index.Ranked()
+	if err != nil || done == version {
+		return err
+	}
+	n, err := e.index.Rerank(ctx, version, func(url string) (uint64, bool) {
+		r, ok := ranks.Rank(url)
+		return score.Rank(r * float64(ranks.Nodes)), ok
+	})
+	e.opts.Log.Info("pending URLs are in the order of their ranks", "moved", n)
 	return err
 }
 

@@ -1,6 +1,7 @@
 package crawler_test
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"testing"
 
 	"urltree/crawler"
+	"urltree/crawler/rank"
 	"urltree/crawler/score"
 	"urltree/internal/testweb"
 	"urltree/storage"
@@ -89,6 +91,63 @@ func TestScores(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestScoreRank: what waits is asked for in the order of the ranks that were computed between two
+// runs, what is found then by what its page hands on.
+func TestScoreRank(t *testing.T) {
+	web := &letters{web: map[string]string{"s": "abcde", "a": "ed", "b": "e", "e": "f", "d": "g", "c": "h"}}
+	opts, seed := oneByOne(t, web)
+	opts.Order, opts.MaxPages = "breadth", 3
+	if _, err := crawler.Run(t.Context(), opts); err != nil {
+		t.Fatal(err)
+	}
+	opts.Order, opts.ScoreBy, opts.MaxPages = "priority", "rank", 0
+	if _, err := crawler.Run(t.Context(), opts); !errors.Is(err, crawler.ErrOptions) {
+		t.Fatalf("without ranks: %v, want ErrOptions", err)
+	}
+	ranks := map[string]float64{}
+	withGraph(t, opts.Tree, func(source rank.Source, _ *storage.Index) {
+		g, err := rank.Read(t.Context(), source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		r, err := g.Rank(t.Context(), rank.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Save(opts.Tree); err != nil {
+			t.Fatal(err)
+		}
+		for _, page := range "cde" {
+			ranks[string(page)] = r.Of(strings.TrimSuffix(seed, "s")+string(page)) * float64(g.Nodes())
+		}
+	})
+	if _, err := crawler.Run(t.Context(), opts); err != nil {
+		t.Fatal(err)
+	}
+	// e has 1.81 times the mean and hands it to f, which is known once the page behind e is taken: d, with 1.13.
+	got := strings.Map(func(page rune) rune {
+		if page == 'f' || page == 'g' || page == 'h' {
+			return -1
+		}
+		return page
+	}, web.asked)
+	if got != "sabedc" || strings.Index(web.asked, "f") > strings.Index(web.asked, "c") {
+		t.Errorf("asked for %s, want s, a, b, e, d, c and f before c; ranks %v", web.asked, ranks)
+	}
+	index, err := storage.Open(filepath.Join(opts.Tree, "index.db"), storage.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer index.Close()
+	for page, want := range ranks {
+		r, err := index.Record(strings.TrimSuffix(seed, "s") + page)
+		if got, ok := score.Of(r.Rank); err != nil || !ok || math.Abs(got-want) > 1e-9 {
+			t.Errorf("%s has the score %v, want %v; %v", page, got, want, err)
+		}
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"urltree/crawler/score"
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/edges"
 )
 
 // How fetching ends. None of these is an error of the crawl.
@@ -57,6 +58,7 @@ type engine struct {
 	linker   *Linker
 	robots   *robotsCache
 	scorer   *score.Scorer // nil: links have no sums
+	edges    *edges.Writer // nil: edges are not kept
 	contents *contents     // nil: duplicates are stored like any other page
 	room     *room         // nil: not watched
 	watch    *watchdog
@@ -170,7 +172,7 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 	}()
 
 	committer := iut.NewCommitter(e.tree, e.index, e.opts.Buffers)
-	committer.After = e.committed
+	committer.After, committer.Edges = e.committed, e.edges
 	committer.Committed = func(items int, sync, commit time.Duration) {
 		if items > 0 {
 			e.stages[stageMetadata].addMany((sync+commit)/time.Duration(items), items)
@@ -375,6 +377,11 @@ func (e *engine) close() error {
 	var err error
 	if e.contents != nil {
 		err = e.contents.set.Close()
+	}
+	if e.edges != nil {
+		if cerr := e.edges.Close(); cerr != nil {
+			err = errors.Join(err, fmt.Errorf("%w: edges: %w", iut.ErrDisk, cerr))
+		}
 	}
 	if e.index != nil {
 		err = errors.Join(err, e.index.Close())

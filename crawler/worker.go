@@ -312,9 +312,9 @@ func (w *worker) add(item *iut.Item, say func(*Outcome)) bool {
 }
 
 // weigh gives the bytes that an item holds in memory: the place of its body, which is larger
-// than the body, its links and its metadata.
+// than the body, its links, edges and metadata.
 func weigh(item *iut.Item) int64 {
-	n := cap(item.Body) + item.Meta.Size() + cap(item.Links)*int(unsafe.Sizeof(storage.Link{}))
+	n := cap(item.Body) + cap(item.Edges) + item.Meta.Size() + cap(item.Links)*int(unsafe.Sizeof(storage.Link{}))
 	for i := range item.Links {
 		n += len(item.Links[i].URL)
 	}
@@ -367,6 +367,7 @@ func (w *worker) parsePage(item *iut.Item, res *fetch.Response) (noindex bool, e
 		item.Outcome.Page.Flags = addFlag(item.Outcome.Page.Flags, flagCut)
 	}
 	item.Links, item.Meta = w.newLinks(&item.Row, w.linker.admit(page, facts, w.isKnown())), page.Meta
+	item.Edges = w.linker.edges(page, facts.URL)
 	w.stages[stageParse].add(time.Since(start))
 	return page.NoIndex, nil
 }

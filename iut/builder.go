@@ -149,5 +149,5 @@ func (b *Builder) adopt(item *Item, facts Facts, body []byte) {
 	item.Row.Source = facts.Source
 	item.Outcome.Page = facts.Page
 	parsed := b.Parse(facts, body)
-	item.Links, item.Meta = parsed.Links, parsed.Meta
+	item.Links, item.Meta, item.Edges = parsed.Links, parsed.Meta, parsed.Edges
 }

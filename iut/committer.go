@@ -7,6 +7,7 @@ import (
 
 	"urltree/buffer"
 	"urltree/storage"
+	"urltree/storage/edges"
 )
 
 // An Index takes a set of outcomes in one transaction, and keeps no hold of the slice.
@@ -33,6 +34,8 @@ type Committer struct {
 	Committed func(items int, sync, commit time.Duration)
 	// Step is told what the committer does, as that of a Builder is.
 	Step func(what, about string)
+	// Edges takes the edges of stored pages, before the sync; nil: they are not kept.
+	Edges *edges.Writer
 
 	in chan *buffer.Batch[*Item]
 }
@@ -94,6 +97,9 @@ func (c *Committer) Run(ctx context.Context) error {
 		}
 		c.step("sync", fmt.Sprintf("what came of %d URLs", len(set)))
 		start := time.Now()
+		if err := c.writeEdges(items, set); err != nil {
+			return err
+		}
 		if err := c.Tree.Sync(); err != nil {
 			return fmt.Errorf("sync the tree: %w", err)
 		}

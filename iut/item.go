@@ -12,6 +12,9 @@ type Item struct {
 	storage.Outcome
 	Body []byte // content.html of a stored page, unless Temp is set
 	Temp string // file in tmp/ that becomes content.html
+	// Edges are the edges of a stored page, made by edges.AppendPage; nil: it has none, or they are
+	// not kept.
+	Edges []byte
 	// Adopt says that the folder is said to hold the page already: nothing is written, record,
 	// links and metadata come from the folder.
 	Adopt bool
@@ -45,6 +48,7 @@ type Parse func(f Facts, body []byte) Parsed
 type Parsed struct {
 	Links []storage.Link
 	Meta  *storage.Meta // nil: it says nothing about itself
+	Edges []byte        // see Item.Edges
 }
 
 // Fail makes the outcome a failure with a reason.

@@ -132,6 +132,9 @@ type change struct {
 	queries, prefixes map[string]int64       // URLs that count towards a budget, by path and by folder, where asked
 	shorter           map[string]bool        // by record key: whether its links must be looked at again
 	arena             arena                  // of what it writes
+	edgesEnd          int64                  // of the file of edges, if some came
+	edgesPages        int64                  // stored pages that came with edges
+	edgesLost         bool                   // an entry of the file may be of a page no more
 	relink            bool                   // pages stored before may have links that only now belong to the crawl
 
 	sitemaps map[string]*sitemapEntry // by URL; nil: none
@@ -195,6 +198,7 @@ func (c *change) outcome(o *Outcome, done *Committed) (Row, error) {
 	}
 	r := e.rec
 	if r.State != Pending {
+		c.edgesLost = c.edgesLost || o.EdgesEnd > 0 // the file has them twice
 		return Row{}, nil
 	}
 	if o.State == Pending && o.Next.Range == Held && o.Next.Reason == HeldDepth && !c.x.opts.Limits.TooDeep(r.Depth) {
@@ -216,6 +220,9 @@ func (c *change) outcome(o *Outcome, done *Committed) (Row, error) {
 	r.Range, r.Due = 0, 0
 	if o.State == Stored {
 		e.meta = o.Meta
+		if o.EdgesEnd > 0 {
+			c.edgesEnd, c.edgesPages = o.EdgesEnd, c.edgesPages+1
+		}
 		// The record names the source that source.txt names, also for a page found in its folder.
 		r.Source = o.Row.Source
 		r.Depth = min(r.Depth, o.Row.Depth)

@@ -59,6 +59,9 @@ func (c *change) flush() error {
 	if err := c.flushHosts(); err != nil {
 		return err
 	}
+	if err := c.flushEdges(); err != nil {
+		return err
+	}
 	if c.run.ID != 0 {
 		if err := putRun(c.tx, &c.run); err != nil {
 			return err
@@ -99,6 +102,9 @@ func (c *change) flushRecords() error {
 			metas = append(metas, put{e.key, c.arena.keep(func(b []byte) []byte { return e.meta.append(b, e.key) })})
 		case e.lost, e.old != nil && e.old.State == Stored && e.rec.State != Stored:
 			metas = append(metas, put{e.key, nil}) // only a page that is stored has metadata
+		}
+		if e.lost || e.old != nil && e.old.State == Stored && e.rec.State != Stored {
+			c.edgesLost = true
 		}
 		var diff Counts
 		if e.old != nil {

@@ -15,7 +15,7 @@
 //	scope    URL -> nothing                targets of seeds' redirects: seeds for scope
 //	run      number -> run, as JSON
 //	hour     number, hour -> figures, as JSON
-//	sys      schema, totals, filter key
+//	sys      schema, totals, filter key, how much of the file of edges counts, which ranks are in
 //
 // Every value but those of pending, which follow from the records, ends in a CRC-32C of what stands
 // before it and of its key (the schema version, which every program must be able to read, of itself
@@ -79,6 +79,8 @@ var (
 	keyFilter  = []byte("filter")
 	keyUnclean = []byte("unclean")
 	keyRelink  = []byte("relink")
+	keyEdges   = []byte("edges")
+	keyRanked  = []byte("ranked")
 )
 
 // Options say how an index is opened.

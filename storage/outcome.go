@@ -17,6 +17,9 @@ type Outcome struct {
 	Page Page
 	// Meta is what the page says about itself; it is kept if State is Stored. nil: nothing.
 	Meta *Meta
+	// EdgesEnd is the length of the file of edges once those of this stored page are in it, see
+	// Edges; 0: they are not kept.
+	EdgesEnd int64
 	// Links are the admitted links and redirect targets, canonical, in page order, repeats included.
 	Links []Link
 	// Again says that the URL has its outcome, and that Links are those of the same answer looked

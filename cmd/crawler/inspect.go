@@ -60,8 +60,10 @@ func (c *command) lsCommand() *cli.Command {
 }
 
 func (c *command) exportCommand() *cli.Command {
-	state := ""
-	return c.inspectCommand("export", "[-state STATE] [URL-PREFIX]", "print a line per URL: state, reason, status, tries, source, ...",
+	state, what, format := "", "urls", "tsv"
+	return c.inspectCommand("export", "[-what WHAT] [-format FORMAT] [-state STATE] [URL-PREFIX]", "print a line per URL: state, reason, status, tries, source, ..., or the link graph",
+		plainFlag("what", text{&what}, "`WHAT` to print: urls; edges: every reference of the stored pages, in page order, with element, rel and text, and those of redirects; ranks: what crawler rank has found. Edges of pages that were not crawled with -edges are read from their folders"),
+		plainFlag("format", text{&format}, "the `FORMAT` of edges: tsv, graphml (not while a crawl goes on; it takes some 20 bytes of memory for each URL) or dot"),
 		plainFlag("state", text{&state}, "only URLs in this `STATE`: "+stateWords))
 }
 

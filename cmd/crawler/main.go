@@ -169,7 +169,7 @@ func (c *command) app() *cli.App {
 		c.inspectCommand("path", "URL", "print the folder of a URL, relative to the tree"),
 		c.inspectCommand("why", "URL", "tell what happened to a URL, or why it waits"),
 		c.checkCommand(), c.retryCommand(),
-		c.statsCommand(),
+		c.statsCommand(), c.rankCommand(),
 		c.exportCommand(), c.demoCommand(), c.labCommand(), c.versionCommand(),
 	}
 	for _, sub := range commands {

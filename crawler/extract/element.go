@@ -103,11 +103,14 @@ func (p *page) element(name string, a attributes) {
 				return
 			}
 		}
+		p.named = len(p.Links) // its place, unless there are too many
 		p.refer(name, p.rel(a), ref)
 		if name == "area" {
-			p.keepLinkText([]byte(oneLine(attr(a, attrAlt), maxLinkText)))
+			text := oneLine(attr(a, attrAlt), maxLinkText)
+			p.keepLinkText([]byte(text))
+			p.nameEdge(text)
 		} else {
-			p.inLink = !p.linksFull
+			p.inLink = !p.linksFull || p.opts.Edges
 		}
 	case "base":
 		if ref, ok := a.Attr(attrHref); ok && !p.hasBase {

@@ -21,6 +21,7 @@ import (
 	"urltree/crawler/extract/scan"
 	"urltree/crawler/weburl"
 	"urltree/storage"
+	"urltree/storage/edges"
 )
 
 // What a page may ask us to keep in memory: the first so many links, and of their URLs the first
@@ -48,6 +49,8 @@ type Options struct {
 	// NoFollow says whose nofollow is obeyed: "page" or "" that of header and meta robots, "all"
 	// also that of a link, "none" no one's.
 	NoFollow string
+	// Edges fills in Result.Edges.
+	Edges bool
 }
 
 // A Link is a reference to another page, or to the page itself.
@@ -67,6 +70,10 @@ type Result struct {
 	// Exhausted: the page asks for more work than a page may, and was given up. Links, Meta and
 	// what it says to robots are as far as they were known.
 	Exhausted bool
+	// Edges are, with Options.Edges, all references that are URLs, in page order, repeats included:
+	// also those that nofollow keeps out of Links. Which they are depends on the page and on
+	// Options.Assets alone. They end where URLs, rel attributes and texts exceed 32 MiB.
+	Edges []edges.Edge
 	// Meta is what the page says about itself, at most 6 KiB of text; nil: nothing, or not HTML.
 	Meta *storage.Meta
 	// NotFollowed counts references that gave no link: "scheme", "syntax" and "length" as weburl
@@ -170,6 +177,10 @@ type page struct {
 	base    string            // href of the first base element that has one
 	query   *encoding.Encoder // of queries; nil: UTF-8
 
+	texts     []string // of links, with Options.Edges; shorter than Links, or as long
+	named     int      // the place in Links of the a or area element that was met last
+	edgeBytes int      // of all texts of Edges
+
 	lastRel, lowerRel string // the rel attribute before, as it is written and in lower case
 
 	meta          storage.Meta // as far as it is known
@@ -226,6 +237,9 @@ func (p *page) resolve(f Facts, base *weburl.Base) {
 		}
 		if p.meta.Canonical == "" && link.Element == "link" && err == nil && hasWord(link.Rel, "canonical") && len(link.URL) <= maxCanonical {
 			p.meta.Canonical = link.URL
+		}
+		if p.opts.Edges && err == nil {
+			p.edge(i, link, f.NoFollow || p.NoFollow)
 		}
 		switch {
 		case err != nil:

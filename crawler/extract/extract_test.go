@@ -98,6 +98,7 @@ func TestParse(t *testing.T) {
 				t.Error(diff)
 			}
 			law(t, pageFacts, []byte(tt.html), tt.opts, r)
+			edgesLaw(t, pageFacts, []byte(tt.html), tt.opts, r)
 		})
 	}
 }
@@ -148,6 +149,7 @@ func TestFacts(t *testing.T) {
 				t.Error(diff)
 			}
 			law(t, tt.facts, []byte(tt.body), Options{}, r)
+			edgesLaw(t, tt.facts, []byte(tt.body), Options{}, r)
 		})
 	}
 }
@@ -184,6 +186,7 @@ func TestCharset(t *testing.T) {
 				t.Fatalf("charset %q, links %v; want %q, %s", r.Charset, r.Links, tt.charset, want)
 			}
 			law(t, f, []byte(tt.body), Options{}, r)
+			edgesLaw(t, f, []byte(tt.body), Options{}, r)
 		})
 	}
 }
@@ -329,6 +332,7 @@ func TestLinkCases(t *testing.T) {
 			t.Errorf("%s %s: noindex %v, nofollow %v", c.ID, c.Name, r.NoIndex, r.NoFollow)
 		}
 		law(t, f, []byte(c.HTML), Options{Assets: true, NoFollow: "none"}, r)
+		edgesLaw(t, f, []byte(c.HTML), Options{Assets: true, NoFollow: "none"}, r)
 	}
 }
 
@@ -360,6 +364,7 @@ func TestEncodingCases(t *testing.T) {
 		}
 		r := Parse(pageFacts, body, Options{})
 		law(t, pageFacts, body, Options{}, r)
+		edgesLaw(t, pageFacts, body, Options{}, r)
 		_, want := charset.Lookup(c.Encoding)
 		known := slices.Contains(knownFailures, c.ID)
 		if known && len(c.Tags) == 0 {
@@ -390,6 +395,7 @@ func TestEncodingLabels(t *testing.T) {
 					t.Errorf("label %q gives %q, want %q", label, r.Charset, e.Name)
 				}
 				law(t, f, body, Options{}, r)
+				edgesLaw(t, f, body, Options{}, r)
 			}
 		}
 	}
@@ -441,6 +447,7 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("a second time:\n%s", diff)
 			}
 			law(t, facts, body, o, r)
+			edgesLaw(t, facts, body, o, r)
 		}
 		for _, url := range HeaderLinks(pageURL, []string{string(body)}) {
 			if again, err := weburl.Canonical(url); again != url || err != nil {

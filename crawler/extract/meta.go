@@ -169,6 +169,9 @@ func (p *page) text(text []byte) {
 func (p *page) endLink() {
 	if p.inLink {
 		p.keepLinkText(p.link.text)
+		if p.opts.Edges {
+			p.nameEdge(string(p.link.text))
+		}
 		p.link.reset()
 		p.inLink = false
 	}

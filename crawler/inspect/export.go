@@ -3,44 +3,63 @@ package inspect
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"strconv"
 	"time"
 
 	"urltree/storage"
 )
 
-// export writes the ledger: a title line, then a line for each record in the order of the tree.
-// Fields that do not apply are "-". A record that cannot be read has the state "damaged" and,
-// as its reason, what is wrong with it.
+// export writes the ledger, or with -what the edges or ranks.
 func (i *Inspector) export(ctx context.Context, args []string, w *bufio.Writer) error {
 	q, err := parse(usageExport, args)
 	if err != nil {
+		return err
+	}
+	if err := oneOf("what", &q.what, exports); err != nil {
+		return err
+	}
+	if q.what != "edges" && q.format != "" {
+		return fmt.Errorf("-format is for -what edges; %w: crawler %s", ErrUsage, usageExport)
+	}
+	if q.what != "urls" && q.chosen != nil {
+		return fmt.Errorf("-state is for -what urls; %w: crawler %s", ErrUsage, usageExport)
+	}
+	if err := oneOf("format", &q.format, formats); err != nil {
 		return err
 	}
 	key, err := i.folder(q.operand, usageExport)
 	if err != nil {
 		return err
 	}
-	// The folder of a host holds those of its ports and of longer names; they are not meant.
-	origin := ""
-	if len(key) > 0 && lastKind(key) == storage.Label {
-		url, err := storage.URL(key)
-		if err != nil {
-			return err
-		}
-		origin = storage.Origin(url)
+	in, err := newBelow(key)
+	if err != nil {
+		return err
 	}
+	switch q.what {
+	case "edges":
+		return i.exportEdges(ctx, q.format, in, w)
+	case "ranks":
+		return i.exportRanks(ctx, in, w)
+	}
+	return i.exportLedger(ctx, q.chosen, in, w)
+}
+
+// exportLedger writes the ledger: a title line, then a line for each record in the order of the tree.
+// Fields that do not apply are "-". A record that cannot be read has the state "damaged" and,
+// as its reason, what is wrong with it.
+func (i *Inspector) exportLedger(ctx context.Context, chosen selector, in below, w *bufio.Writer) error {
 	if _, err := w.WriteString("URL\tstate\treason\tstatus\ttries\tsource\tvia\tdepth\tbytes\ttime\n"); err != nil {
 		return err
 	}
 	var line []byte
-	return i.Index.Records(ctx, key, func(r storage.Record, damage error) error {
+	return i.Index.Records(ctx, in.key, func(r storage.Record, damage error) error {
 		switch {
-		case damage != nil && q.chosen != nil:
+		case damage != nil && chosen != nil:
 			return nil
 		case damage != nil:
 			line = append(line[:0], "-\tdamaged\t"+clean(damage.Error())+"\t-\t-\t-\t-\t-\t-\t-\n"...)
-		case origin != "" && storage.Origin(r.URL) != origin, !q.chosen.picks(countOf(&r)):
+		case in.origin != "" && storage.Origin(r.URL) != in.origin, !chosen.picks(countOf(&r)):
 			return nil
 		default:
 			line = appendLedger(line[:0], &r)

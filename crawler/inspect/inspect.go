@@ -20,8 +20,10 @@ import (
 	"strings"
 	"unicode"
 
+	"urltree/crawler/rank"
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/edges"
 )
 
 var (
@@ -48,6 +50,10 @@ type Inspector struct {
 	// Robots tells whether robots.txt lets a URL be asked and by which line; known is false
 	// while there is no answer of its origin. nil: not known.
 	Robots func(url string) (ok bool, line string, known bool)
+	// Edges calls fn with each page of the link graph, as cleaner.Graph does; nil: it is not known.
+	Edges func(ctx context.Context, fn func(edges.Page) error) error
+	// Ranks opens what crawler rank has found, fs.ErrNotExist if it was never asked; nil: it is not known.
+	Ranks func() (*rank.File, error)
 	// Canonical makes the one spelling of a URL that somebody typed; nil: it has it already.
 	Canonical func(string) (string, error)
 }
@@ -59,7 +65,7 @@ const (
 	usageCat    = "cat URL"
 	usagePath   = "path URL"
 	usageWhy    = "why URL"
-	usageExport = "export [-state S] [URL-PREFIX]"
+	usageExport = "export [-what W] [-format F] [-state S] [URL-PREFIX]"
 	usageStats  = "stats"
 
 	commands = "ls, show, cat, path, why, export, stats"
@@ -73,6 +79,8 @@ const (
 //	path URL                                 its folder below the root of the tree
 //	why URL                                  what happened to it, or what it waits for
 //	export [-state S] [URL-PREFIX]           the ledger: a tab-separated line per record
+//	export -what edges [-format F]           the references of stored pages: tsv, graphml or dot
+//	export -what ranks                       what crawler rank found, URL by URL
 //	stats                                    totals and runs
 //
 // A URL-PREFIX ends where a folder does: a scheme ("https://"), a host, or a path with or
@@ -126,6 +134,8 @@ type question struct {
 	recursive bool
 	lines     int // 0: all
 	chosen    selector
+	what      string // of export; "" if it is not given
+	format    string // of export; "" if it is not given
 	operand   string // "" if there is none
 }
 
@@ -146,6 +156,10 @@ func parse(usage string, args []string) (question, error) {
 	}
 	if strings.Contains(usage, "[-n ") {
 		set.IntVar(&q.lines, "n", 0, "")
+	}
+	if strings.Contains(usage, "[-what ") {
+		set.StringVar(&q.what, "what", "", "")
+		set.StringVar(&q.format, "format", "", "")
 	}
 	if strings.Contains(usage, "[-state ") {
 		set.StringVar(&state, "state", "", "")

@@ -7,6 +7,7 @@
 //
 //	OPIC     a page hands its score, in equal parts, to the URLs it names; seeds have 1
 //	Inlinks  the number of pages that name the URL
+//	PageRank what crawler rank found for the URL, in units of the mean of all; from there as OPIC
 //
 // A row without a score has its depth as rank: seeds, and what was found in order breadth. It
 // stands before all that have one.
@@ -27,6 +28,8 @@ type Kind string
 const (
 	OPIC    Kind = "opic"
 	Inlinks Kind = "inlinks"
+	// PageRank is put into the index before the run, see Index.Rerank.
+	PageRank Kind = "rank"
 )
 
 // Rank gives the place of a score among the rows of a host: the greater the score, the less. It is
@@ -85,7 +88,7 @@ type entry struct {
 
 // New makes a Scorer whose table takes so many bytes, at least one group of 128.
 func New(kind Kind, bytes int64, fingerprint func(url string) uint64) (*Scorer, error) {
-	if kind != OPIC && kind != Inlinks {
+	if kind != OPIC && kind != Inlinks && kind != PageRank {
 		return nil, fmt.Errorf("score: unknown kind %q", kind)
 	}
 	return &Scorer{kind: kind, fingerprint: fingerprint, groups: make([]group, max(bytes/(groupSize*entryBytes), 1))}, nil

@@ -79,8 +79,9 @@ func (n *node) change(c change) {
 // Crash gives a file system as a power cut might leave it: all that was synced, and of the
 // rest what chance will have. Each name by itself is what it was at the last sync or after any
 // change since, so a renamed file may have both names or none. Each file by itself, however its
-// name fared, is as it was synced; or as it is now; or so up to some point, with or without zeros
-// behind it; or any of the blocks written since have arrived, and any of the truncations.
+// name fared, is as it was synced; or as it is now; or so up to some point, of one that was only
+// appended to behind what was synced, with or without zeros behind it; or any of the blocks
+// written since have arrived, and any of the truncations.
 func (m *Mem) Crash(rng *rand.Rand) *Mem {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -128,7 +129,11 @@ func (n *node) crashData(rng *rand.Rand) []byte {
 	case 1:
 		return slices.Clone(n.data)
 	case 2:
-		data := slices.Clone(n.data[:rng.IntN(len(n.data)+1)])
+		kept := len(n.safe) // what nobody has touched since
+		for _, c := range n.log {
+			kept = min(kept, c.pos)
+		}
+		data := slices.Clone(n.data[:kept+rng.IntN(len(n.data)-kept+1)])
 		if rng.IntN(2) == 0 {
 			data = append(data, make([]byte, len(n.data)-len(data))...)
 		}

@@ -1,0 +1,65 @@
+package crawler
+
+import (
+	"context"
+
+	"urltree/cleaner"
+	"urltree/crawler/extract"
+	"urltree/iut"
+	"urltree/storage"
+	"urltree/storage/edges"
+)
+
+// edges gives the edges of a page as an item carries them; nil if the run keeps none.
+func (l *Linker) edges(page extract.Result, url string) []byte {
+	if !l.opts.Edges {
+		return nil
+	}
+	l.stripEdges(page.Edges)
+	return edges.AppendPage(nil, edges.Page{URL: url, Edges: page.Edges})
+}
+
+// stripEdges gives the edges the URLs that the index knows.
+func (l *Linker) stripEdges(list []edges.Edge) {
+	for i := range list {
+		list[i].To = l.strip.Apply(list[i].To)
+	}
+}
+
+// Edges gives all references of a stored page, as its folder has it, in page order; with assets also
+// those to images, styles and the like. A page that makes the parser panic has none.
+func (l *Linker) Edges(f iut.Facts, body []byte, assets bool) (list []edges.Edge) {
+	defer func() {
+		if recover() != nil {
+			list = nil
+		}
+	}()
+	opts := l.opts
+	opts.Edges, opts.Assets = true, assets
+	list = extract.Parse(extractFacts(f), body, opts).Edges
+	l.stripEdges(list)
+	return list
+}
+
+// keepEdges opens the file of edges, if this run keeps them.
+func (e *engine) keepEdges(ctx context.Context) (err error) {
+	if !e.opts.Edges {
+		return nil
+	}
+	e.linker.opts.Edges = true
+	e.edges, err = e.graph().Keep(ctx, e.opts.Assets)
+	return err
+}
+
+func (e *engine) graph() *cleaner.Graph {
+	return &cleaner.Graph{Tree: e.tree, Index: e.index, Parse: e.linker.Edges, Log: e.opts.Log}
+}
+
+// NewGraph gives the link graph of a tree that nobody crawls.
+func NewGraph(tree *iut.Tree, index *storage.Index) (*cleaner.Graph, error) {
+	linker, err := NewLinker(tree.Format())
+	if err != nil {
+		return nil, err
+	}
+	return &cleaner.Graph{Tree: tree, Index: index, Parse: linker.Edges}, nil
+}

@@ -1,0 +1,113 @@
+package rank
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+)
+
+// Defaults of Options.
+const (
+	Damping  = 0.85
+	Residual = 1e-10
+	Most     = 1000
+)
+
+// Options say how PageRank is computed. The zero value of each means its default.
+type Options struct {
+	Damping  float64 // the chance to follow a link instead of going anywhere; 0: Damping
+	Residual float64 // end once an iteration changes the ranks by less, summed over all; 0: Residual
+	Most     int     // iterations; 0: Most
+	// Step is told of each iteration, from 1, and its residual; nil: nobody is.
+	Step func(iteration int, residual float64)
+}
+
+// Ranks are the ranks of all nodes of a graph.
+type Ranks struct {
+	Iterations int
+	Residual   float64 // of the last iteration; the ranks are off by at most Damping/(1-Damping) times that, summed
+	graph      *Graph
+	ranks      []float64 // by node; their sum is 1
+}
+
+// Of gives the rank of a URL that is a node of the graph.
+func (r *Ranks) Of(url string) float64 { return r.ranks[r.graph.node(url)] }
+
+// A Best is a URL among those of the greatest ranks.
+type Best struct {
+	URL  string
+	Rank float64
+}
+
+// Best gives the n URLs of the greatest ranks, the greatest first, from one more look at the source.
+func (r *Ranks) Best(ctx context.Context, source Source, n int) ([]Best, error) {
+	order := func(a, b uint32) int { return cmp.Compare(r.ranks[b], r.ranks[a]) }
+	var nodes []uint32
+	for i := range r.ranks {
+		node := uint32(i)
+		if len(nodes) == n && (n == 0 || order(nodes[n-1], node) <= 0) {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(nodes, node, order)
+		nodes = slices.Insert(nodes, at, node)
+		nodes = nodes[:min(n, len(nodes))]
+	}
+	urls, err := r.graph.names(ctx, source, nodes)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Best, len(nodes))
+	for i, node := range nodes {
+		list[i] = Best{urls[node], r.ranks[node]}
+	}
+	return list, nil
+}
+
+// Rank computes PageRank by iteration: who is on a page follows one of its links, each as likely, or
+// with 1-Damping goes to any node; and from a node without links always to any. So says "The
+// PageRank Citation Ranking" of Page, Brin, Motwani and Winograd (1998), with the rank that ends in
+// nodes without links spread evenly. It begins with the same rank for all.
+func (g *Graph) Rank(ctx context.Context, o Options) (*Ranks, error) {
+	if o.Damping == 0 {
+		o.Damping = Damping
+	}
+	if o.Residual == 0 {
+		o.Residual = Residual
+	}
+	if o.Most == 0 {
+		o.Most = Most
+	}
+	n := float64(len(g.nodes))
+	now, next := make([]float64, len(g.nodes)), make([]float64, len(g.nodes))
+	for i := range now {
+		now[i] = 1 / n
+	}
+	r := &Ranks{graph: g}
+	for r.Residual = math.Inf(1); len(now) > 0 && r.Iterations < o.Most && r.Residual >= o.Residual; {
+		clear(next)
+		linked := 0.0 // rank of the nodes that have links
+		err := g.each(ctx, func(from uint32, to []uint32) {
+			linked += now[from]
+			share := now[from] / float64(len(to))
+			for _, i := range to {
+				next[i] += share
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+		anywhere := (1 - o.Damping*linked) / n
+		r.Residual = 0
+		for i := range next {
+			next[i] = anywhere + o.Damping*next[i]
+			r.Residual += math.Abs(next[i] - now[i])
+		}
+		now, next = next, now
+		if r.Iterations++; o.Step != nil {
+			o.Step(r.Iterations, r.Residual)
+		}
+	}
+	r.ranks = now
+	return r, nil
+}

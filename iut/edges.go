@@ -1,0 +1,126 @@
+package iut
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+
+	"urltree/storage"
+	"urltree/storage/edges"
+)
+
+// edgesName is the file of package edges, beside the folders of the pages.
+const edgesName = "edges"
+
+// WriteEdges opens the file of edges for appending behind its first end bytes; what stands behind
+// them goes. It must be as long as that, see EdgesSize. With end 0 it begins anew.
+func (t *Tree) WriteEdges(end int64) (*edges.Writer, error) {
+	if err := t.writable(); err != nil {
+		return nil, err
+	}
+	f, err := t.fs.Open(edgesName, os.O_WRONLY|os.O_CREATE|os.O_APPEND)
+	if err != nil {
+		return nil, diskError("open edges", err)
+	}
+	w, err := edges.NewWriter(edgesFile{f, t}, end)
+	if err != nil {
+		return nil, errors.Join(diskError("open edges", err), f.Close())
+	}
+	if err := t.fs.SyncDir("."); err != nil {
+		return nil, errors.Join(diskError("open edges", err), w.Close())
+	}
+	return w, nil
+}
+
+// An edgesFile makes each write durable where Tree.Sync would not: that lists files when they are
+// closed, and this one stays open.
+type edgesFile struct {
+	File
+	tree *Tree
+}
+
+func (f edgesFile) Write(b []byte) (int, error) {
+	n, err := f.File.Write(b)
+	if err == nil && f.tree.SyncMode() == "fsync" {
+		err = f.Sync()
+	}
+	return n, err
+}
+
+// ReadEdges calls fn for each page in the first end bytes of the file of edges, see [edges.Read].
+// Without a file it reads as one that is cut off.
+func (t *Tree) ReadEdges(end int64, fn func(edges.Page) error) (whole, pages int64, err error) {
+	f, err := t.fs.Open(edgesName, os.O_RDONLY)
+	if errors.Is(err, fs.ErrNotExist) {
+		return edges.Read(eof{}, end, fn)
+	}
+	if err != nil {
+		return 0, 0, diskError("open edges", err)
+	}
+	defer f.Close()
+	return edges.Read(reader{f}, end, fn)
+}
+
+// A reader tells errors of the disk from others.
+type reader struct{ File }
+
+func (r reader) Read(b []byte) (int, error) {
+	n, err := r.File.Read(b)
+	if err != nil && err != io.EOF {
+		err = diskError("read", err)
+	}
+	return n, err
+}
+
+// eof is an empty file.
+type eof struct{}
+
+func (eof) Read([]byte) (int, error) { return 0, io.EOF }
+
+// EdgesSize gives the length of the file of edges, 0 if there is none.
+func (t *Tree) EdgesSize() (int64, error) {
+	e, err := t.fs.Stat(edgesName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, diskError("stat", err)
+	}
+	return e.Size, nil
+}
+
+// writeEdges puts the edges of a set's stored pages into the file, in frames of their own for each
+// part that is one transaction, so that the length of the file which each commits covers its pages
+// and no others.
+func (c *Committer) writeEdges(items []*Item, set []*storage.Outcome) error {
+	if c.Edges == nil {
+		return nil
+	}
+	for from := 0; from < len(set); {
+		to := part(set, from)
+		for _, it := range items[from:to] {
+			if it.State != storage.Stored {
+				continue
+			}
+			if it.Edges == nil { // a page that has none, or that cannot be parsed
+				it.Edges = edges.AppendPage(nil, edges.Page{URL: it.Row.URL})
+			}
+			if err := c.Edges.Append(it.Edges); err != nil {
+				return diskError("write edges", err)
+			}
+			it.Edges = nil
+		}
+		end, err := c.Edges.Flush()
+		if err != nil {
+			return diskError("write edges", err)
+		}
+		for _, o := range set[from:to] {
+			if o.State == storage.Stored {
+				o.EdgesEnd = end
+			}
+		}
+		from = to
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+package storage
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// Ranked gives the version of the ranks that Rerank has put in last; 0: none.
+func (x *Index) Ranked() (version uint64, err error) {
+	err = x.view(func(tx *bolt.Tx) error {
+		v := tx.Bucket(bucketSys).Get(keyRanked)
+		if v == nil {
+			return nil
+		}
+		body, err := unseal(v)
+		if err != nil {
+			return fmt.Errorf("ranked: %w", err)
+		}
+		d := decoder{b: body}
+		version = d.uvarint()
+		return d.end("ranked")
+	})
+	return version, err
+}
+
+// Rerank gives pending URLs the places within their range Now that rank tells, where ok; seeds keep
+// theirs. It works in transactions of bounded size and ends by keeping the version; done again, it
+// changes nothing. It gives the number of URLs whose place is another. No copies of rows may be in
+// memory.
+func (x *Index) Rerank(ctx context.Context, version uint64, rank func(url string) (place uint64, ok bool)) (int, error) {
+	n := 0
+	var urls []string
+	var ranks []uint64
+	flush := func(last bool) error {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		err := x.update(func(c *change) error {
+			for i, url := range urls {
+				e, err := c.entry(url)
+				if err != nil {
+					return err
+				}
+				if r := e.rec; r != nil && r.State == Pending && r.Source != Seed {
+					r.Rank = ranks[i]
+				}
+			}
+			if !last {
+				return nil
+			}
+			return c.tx.Bucket(bucketSys).Put(keyRanked, seal(binary.AppendUvarint(nil, version)))
+		})
+		if err != nil {
+			return fmt.Errorf("rerank: %w", err)
+		}
+		n, urls, ranks = n+len(urls), urls[:0], ranks[:0]
+		return nil
+	}
+	err := x.Records(ctx, nil, func(r Record, err error) error {
+		if err != nil || r.State != Pending || r.Source == Seed {
+			return nil // damage is for check to name
+		}
+		place, ok := rank(r.URL)
+		if !ok || place == r.Rank {
+			return nil
+		}
+		if urls, ranks = append(urls, r.URL), append(ranks, place); len(urls) >= rerankURLs {
+			return flush(false)
+		}
+		return nil
+	})
+	if err != nil {
+		return n, err
+	}
+	return n, flush(true)
+}
+
+// rerankURLs is how many URLs go into one transaction: each may touch four pages of the index.
+const rerankURLs = 2_000
