@@ -16,7 +16,12 @@ func (l *Linker) edges(page extract.Result, url string) []byte {
 		return nil
 	}
 	l.stripEdges(page.Edges)
-	return edges.AppendPage(nil, edges.Page{URL: url, Edges: page.Edges})
+	size := 16 + len(url)
+	for i := range page.Edges {
+		e := &page.Edges[i]
+		size += 8 + len(e.To) + len(e.Element) + len(e.Rel) + len(e.Text)
+	}
+	return edges.AppendPage(make([]byte, 0, size), edges.Page{URL: url, Edges: page.Edges})
 }
 
 // stripEdges gives the edges the URLs that the index knows.

@@ -25,6 +25,11 @@ func edgesLaw(t *testing.T, f Facts, body []byte, o Options, r Result) {
 	if diff := cmp.Diff(r, with); diff != "" {
 		t.Errorf("with edges the page differs:\n%s", diff)
 	}
+	var again Parser
+	again.Parse(pageFacts, []byte("<a href=other>text of another page</a><area href=x alt=y>"), o)
+	if !slices.Equal(again.Parse(f, body, o).Edges, list) {
+		t.Error("edges differ in the memory of another page")
+	}
 	o.NoFollow = "none"
 	all := Parse(f, body, o)
 	if !slices.Equal(all.Edges, list) {

@@ -106,8 +106,8 @@ func (p *page) element(name string, a attributes) {
 		p.named = len(p.Links) // its place, unless there are too many
 		p.refer(name, p.rel(a), ref)
 		if name == "area" {
-			text := oneLine(attr(a, attrAlt), maxLinkText)
-			p.keepLinkText([]byte(text))
+			text := []byte(oneLine(attr(a, attrAlt), maxLinkText))
+			p.keepLinkText(text)
 			p.nameEdge(text)
 		} else {
 			p.inLink = !p.linksFull || p.opts.Edges

@@ -91,7 +91,7 @@ type Parser struct {
 	base weburl.Base
 }
 
-// Parse is as the function of that name, but Result.Links are good only until the next call.
+// Parse is as the function of that name, but Result.Links and Edges are good only until the next call.
 func (r *Parser) Parse(f Facts, body []byte, o Options) Result { return r.parse(f, body, o, maxSteps) }
 
 func (r *Parser) parse(f Facts, body []byte, o Options, steps int) Result {
@@ -124,6 +124,9 @@ func (r *Parser) newPage(f Facts, o Options, steps int) *page {
 	}
 	p.robots.text, p.heading.text, p.link.text = old.robots.text[:0], old.heading.text[:0], old.link.text[:0]
 	p.linkTexts, p.linkHashes = old.linkTexts[:0], old.linkHashes[:0]
+	if max(cap(old.Edges), cap(old.textsOf), cap(old.texts)/64) <= maxKept {
+		p.Edges, p.texts, p.textsOf = old.Edges[:0], old.texts[:0], old.textsOf[:0]
+	}
 	for _, url := range f.HeaderLinks {
 		p.Links, p.ends = append(p.Links, Link{URL: url, Element: "header"}), append(p.ends, 0)
 	}
@@ -139,6 +142,9 @@ func (p *page) result(f Facts, base *weburl.Base) Result {
 	r := p.Result
 	if len(r.Links) == 0 {
 		r.Links = nil
+	}
+	if len(r.Edges) == 0 {
+		r.Edges = nil
 	}
 	return r
 }
@@ -177,9 +183,11 @@ type page struct {
 	base    string            // href of the first base element that has one
 	query   *encoding.Encoder // of queries; nil: UTF-8
 
-	texts     []string // of links, with Options.Edges; shorter than Links, or as long
-	named     int      // the place in Links of the a or area element that was met last
-	edgeBytes int      // of all texts of Edges
+	named     int        // the place in Links of the a or area element that was met last
+	texts     []byte     // of these, one behind the other, with Options.Edges
+	textsOf   []edgeText // which has which; those without are left out
+	textAt    int        // the first of textsOf whose link has not been met in resolve
+	edgeBytes int        // of all texts of Edges
 
 	lastRel, lowerRel string // the rel attribute before, as it is written and in lower case
 
@@ -219,6 +227,7 @@ func (p *page) resolve(f Facts, base *weburl.Base) {
 	links, written, start, size := p.Links, string(p.written), 0, 0
 	kept := links[:0] // in the same place
 	defer func() { p.Links = kept }()
+	texts := string(p.texts)
 	for i, end := range p.ends {
 		if size > maxLinkBytes {
 			p.Cut = true
@@ -239,7 +248,7 @@ func (p *page) resolve(f Facts, base *weburl.Base) {
 			p.meta.Canonical = link.URL
 		}
 		if p.opts.Edges && err == nil {
-			p.edge(i, link, f.NoFollow || p.NoFollow)
+			p.edge(i, link, texts, f.NoFollow || p.NoFollow)
 		}
 		switch {
 		case err != nil:

@@ -169,9 +169,7 @@ func (p *page) text(text []byte) {
 func (p *page) endLink() {
 	if p.inLink {
 		p.keepLinkText(p.link.text)
-		if p.opts.Edges {
-			p.nameEdge(string(p.link.text))
-		}
+		p.nameEdge(p.link.text)
 		p.link.reset()
 		p.inLink = false
 	}

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -290,4 +291,33 @@ func TestKeepLargest(t *testing.T) {
 			i++
 		}
 	}
+}
+
+// TestMemory: while ranks are computed a node takes at most 32 bytes, however many links there are.
+func TestMemory(t *testing.T) {
+	const nodes, degree = 40_000, 4
+	source := func(_ context.Context, fn func(edges.Page) error) error {
+		list := make([]edges.Edge, degree)
+		for i := range nodes {
+			for j := range list {
+				list[j].To = urlOf((i*7 + j*j*1009) % nodes)
+			}
+			if err := fn(edges.Page{URL: urlOf(i), Edges: list}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	heap := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before, used := heap(), int64(0)
+	g, _ := compute(t, source, Options{Most: 2, Step: func(int, float64) { used = heap() - before }})
+	if most := int64(32*nodes + 768<<10); g.Nodes() != nodes || used > most {
+		t.Errorf("%d nodes take %d bytes, %.1f each are allowed, buffers included", g.Nodes(), used, float64(most)/nodes)
+	}
+	t.Logf("%.1f bytes a node", float64(used)/nodes)
 }
