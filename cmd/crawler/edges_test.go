@@ -34,8 +34,12 @@ func TestKillEdges(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("random seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 1))
+	pages, longest := 700, 500
+	if os.Getenv("URLTREE_FULL") != "" {
+		pages, longest = killPages, killMost
+	}
 	web := testweb.New(testweb.Options{
-		Kind: testweb.Linked, Hosts: 10, Pages: 1200, Seed: seed, MinSize: 300, MaxSize: 3000,
+		Kind: testweb.Linked, Hosts: 10, Pages: pages, Seed: seed, MinSize: 300, MaxSize: 3000,
 		Latency: 2 * time.Millisecond, Redirects: .05, Errors: .003, Texts: .02, Images: .02, NoIndex: .03, Private: .02,
 	})
 	if err := web.Start(0); err != nil {
@@ -60,7 +64,7 @@ func TestKillEdges(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- cmd.Wait() }()
 		select {
-		case <-time.After(time.Duration(killLeast+rng.IntN(killMost-killLeast)) * time.Millisecond):
+		case <-time.After(time.Duration(killLeast+rng.IntN(longest-killLeast)) * time.Millisecond):
 			_ = cmd.Process.Kill()
 			<-ended
 			kills++
