@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 
@@ -219,7 +220,7 @@ func (e *engine) begin(ctx context.Context) error {
 	waiting := frontier.Options{
 		Store: e.index, Memory: e.opts.FrontierBytes, Crawlers: e.opts.Crawlers, PerHost: e.opts.PerHost,
 		Delay: max(e.opts.Delay, 0), Auto: e.opts.Delay == 0, MaxWait: e.opts.MaxWait, MaxCrawlDelay: e.opts.MaxDelay,
-		Live: live, NoSitemaps: !e.opts.readsSitemaps(), Run: e.run.ID, Unclean: unclean,
+		Live: live, NoSitemaps: !e.opts.readsSitemaps(), Run: e.run.ID, Unclean: unclean, NotBefore: e.run.Start * int64(time.Second),
 		Admit: e.admit, NeedRobots: func(origin string) bool { return !e.opts.IgnoreRobots && e.robots.need(origin) }, Idle: e.flushAll,
 	}
 	if err := e.order(ctx, &waiting); err != nil {

@@ -76,7 +76,9 @@ func (c *robotsCache) recallLocked(origin string) *robotsEntry {
 	case err != nil || !ok:
 		return nil
 	case answered(row.Status):
-		e.valid = time.Unix(row.Time, 0).Add(robotsLife)
+		// Not longer than from now on: the clock may have been ahead when the answer was stored.
+		now := time.Now()
+		e.valid = now.Add(min(robotsLife, time.Unix(row.Time, 0).Add(robotsLife).Sub(now)))
 	case row.Time > c.since:
 		e.tries, e.cause = row.Tries, row.Reason
 	default:

@@ -146,7 +146,7 @@ func (w *worker) askSitemap(at *post, loan *frontier.Loan) error {
 	times := w.frontier.Answered(loan, a)
 	item.Host = &times
 	if s.State == storage.SitemapOpen {
-		s.Due = max(times.Next, a.End.Add(time.Second<<min(s.Tries, 10)).UnixNano())
+		s.Due = max(times.Next, w.frontier.Now()+int64(time.Second<<min(s.Tries, 10)))
 	}
 	if read {
 		var ok bool

@@ -147,7 +147,7 @@ func (w *worker) work(at *post, loan *frontier.Loan) {
 			return
 		}
 		rows = rows[1:]
-		if next > time.Now().UnixNano() {
+		if next > w.frontier.Now() {
 			return // the host wants to rest before the others
 		}
 	}
@@ -259,7 +259,7 @@ func (w *worker) url(at *post, loan *frontier.Loan, row *storage.Row) (done bool
 	times := w.frontier.Answered(loan, a)
 	item.Host = &times
 	if item.State == storage.Pending {
-		item.Next.Due = max(times.Next, a.End.Add(time.Second<<min(row.Tries, 10)).UnixNano())
+		item.Next.Due = max(times.Next, w.frontier.Now()+int64(time.Second<<min(row.Tries, 10)))
 	}
 	if res != nil {
 		w.stages[stageRequest].add(res.First)

@@ -109,6 +109,7 @@ type Index struct {
 	mu     sync.Mutex // one writer at a time; held over a whole write transaction
 	totals Totals     // guarded by mu; as last committed
 	run    Run        // guarded by mu; the run that is going on, if ID is not 0
+	began  time.Time  // guarded by mu; when run began, by the monotonic clock as well
 	// Links that got no record, by the sitemap that is being read and names them; guarded by mu. It is
 	// for memory alone to know: after a crash such a sitemap is read again from its beginning.
 	cut    map[string]uint32

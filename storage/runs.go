@@ -86,7 +86,9 @@ func (x *Index) Begin() (run Run, unclean bool, lastUnclean uint32, err error) {
 				lastUnclean, unclean = last.ID, true
 			}
 		}
-		now := time.Now().Unix()
+		// Where the clock has been set back since, this run begins when the last one ended.
+		x.began = time.Now()
+		now := max(x.began.Unix(), last.End)
 		run = Run{ID: last.ID + 1, Start: now, End: now, Outcomes: map[string]int64{}, Statuses: map[string]int64{}}
 		if err := putUnclean(tx, lastUnclean, false); err != nil {
 			return err
@@ -188,7 +190,6 @@ func decodeHour(k, v []byte) (h Hour, err error) {
 }
 
 func putRun(tx *bolt.Tx, r *Run) error {
-	r.End = time.Now().Unix()
 	v, err := json.Marshal(r)
 	if err != nil {
 		return err

@@ -69,6 +69,11 @@ type Options struct {
 	MaxCrawlDelay time.Duration // more is cut to this; 0: 1 min
 	MaxWait       time.Duration // Take ends when nothing can be asked sooner; 0: 10 min
 
+	// NotBefore is the latest time, in Unix nanoseconds, at which earlier runs may have worked: stored
+	// times count from a clock that was not behind it.
+	NotBefore int64
+	Now       func() time.Time // the time of this machine, with the reading of its monotonic clock; nil: time.Now
+
 	Live int64 // rows of range Now and Later and open sitemaps in the store
 	// NoSitemaps: those in the store wait for a later run, and Live is without them.
 	NoSitemaps bool
@@ -144,7 +149,7 @@ type Done struct {
 type Frontier struct {
 	opts    Options
 	ranking ranking // of the windows, with Options.Queue
-	start   int64   // Unix nanoseconds
+	clock
 
 	mu    sync.Mutex
 	hosts map[string]*host // guarded by mu, as is all below
@@ -205,7 +210,7 @@ func New(opts Options) (*Frontier, error) {
 	orDefault(&opts.MaxHosts, max(int(opts.Memory/(hostBytes+ranking.fixed())), 1000))
 	f := &Frontier{
 		opts: opts, ranking: ranking,
-		start:     time.Now().UnixNano(),
+		clock:     newClock(opts.Now, opts.NotBefore),
 		hosts:     map[string]*host{},
 		live:      opts.Live,
 		wake:      make(chan struct{}),
@@ -396,7 +401,7 @@ func (f *Frontier) take(ctx context.Context, free int, t *Taker) ([]*Loan, error
 		if f.err != nil {
 			return nil, f.err
 		}
-		now := time.Now().UnixNano()
+		now := f.now()
 		switch what, at := f.outlookLocked(now); what {
 		case end:
 			return nil, io.EOF
@@ -434,7 +439,7 @@ func (f *Frontier) TryTake(free int) ([]*Loan, bool) {
 	if f.err != nil || len(f.needs) > 0 {
 		return nil, false
 	}
-	now := time.Now().UnixNano()
+	now := f.now()
 	loans := f.lendReadyLocked(nil, now, f.wantLocked(now, max(free, 1)))
 	f.wakeLocked()
 	return loans, len(loans) > 0
@@ -453,9 +458,9 @@ func (f *Frontier) wantLocked(now int64, free int) int {
 // no host needs it, and one in any case, so that none waits for ever.
 func (f *Frontier) gatherLocked(free int) []*Loan {
 	var loans []*Loan
-	want := f.wantLocked(time.Now().UnixNano(), free)
+	want := f.wantLocked(f.now(), free)
 	for refilled := false; f.err == nil; refilled = true {
-		now := time.Now().UnixNano()
+		now := f.now()
 		loans = f.lendReadyLocked(loans, now, want)
 		if len(f.needs) == 0 {
 			if len(loans) < free && f.rotateLocked(now, len(loans) == 0) {
@@ -477,7 +482,7 @@ func (f *Frontier) readNeededLocked() {
 	h := f.needs[0]
 	f.needs[0] = nil
 	f.needs = f.needs[1:]
-	if h.maps.needRead(time.Now().UnixNano()) {
+	if h.maps.needRead(f.now()) {
 		f.readSitemapsLocked(h)
 	} else {
 		f.refillLocked(h)

@@ -164,18 +164,18 @@ type Answer struct {
 // answered applies an answer to the times of the host.
 func (f *Frontier) answered(h *host, a Answer) {
 	if a.End.IsZero() {
-		a.End = time.Now()
+		a.End = f.read()
 	}
 	if a.Start.IsZero() {
 		a.Start = a.End
 	}
 	// Requests at once fail at once: one that began before the last failure ended is part
 	// of it and neither lengthens the back-off nor ends it.
-	counts := a.Start.UnixNano() >= h.fault
+	counts := f.at(a.Start) >= h.fault
 	pause := time.Duration(0)
 	switch {
 	case a.Fault && counts:
-		h.fault = a.End.UnixNano()
+		h.fault = f.at(a.End)
 		h.fails++
 		h.backoff = min(max(2*h.backoff, firstDelay), longestWait)
 		// Jitter only lengthens: hosts that failed together do not come back together.
@@ -196,12 +196,12 @@ func (f *Frontier) answered(h *host, a Answer) {
 		h.answer = took
 	}
 	pause = max(pause, min(a.RetryAfter, longestWait))
-	h.next = max(h.next, a.End.Add(pause).UnixNano())
+	h.next = max(h.next, f.at(a.End)+int64(pause))
 	from := a.End
 	if f.opts.PerHost > 1 {
 		from = a.Start
 	}
-	h.asked = max(h.asked, from.UnixNano())
+	h.asked = max(h.asked, f.at(from))
 	f.restLocked(h)
 }
 

@@ -25,7 +25,7 @@ func (f *Frontier) refillLocked(h *host) {
 		skip[url] = struct{}{}
 	}
 	h.win.each(func(r *storage.Row) { skip[r.URL] = struct{}{} })
-	now := time.Now()
+	now := f.time()
 	if h.givenUp {
 		now = time.Unix(0, math.MaxInt64) // its rows leave as held, due or not
 	}

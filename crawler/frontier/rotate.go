@@ -164,7 +164,7 @@ func (f *Frontier) rotateLocked(now int64, starving bool) bool {
 func (f *Frontier) roundLocked() {
 	t := &f.turns
 	t.cursor = ""
-	now := time.Now().UnixNano()
+	now := f.now()
 	switch {
 	case t.news:
 	case t.met == 0:

@@ -2,7 +2,6 @@ package frontier
 
 import (
 	"fmt"
-	"time"
 
 	"urltree/storage"
 )
@@ -216,7 +215,7 @@ func (f *Frontier) readSitemapsLocked(h *host) {
 	f.readers++
 	f.refills++
 	f.mu.Unlock()
-	list, due, err := f.opts.Store.Sitemaps(h.name, time.Now(), fewSitemaps, func(url string) bool { return skip[url] })
+	list, due, err := f.opts.Store.Sitemaps(h.name, f.time(), fewSitemaps, func(url string) bool { return skip[url] })
 	f.mu.Lock()
 	f.readers--
 	added := h.reading.added

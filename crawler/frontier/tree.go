@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sort"
 	"strings"
-	"time"
 
 	"urltree/storage"
 )
@@ -134,7 +133,7 @@ func (f *Frontier) findLocked(t *Taker, free int) []*Loan {
 		return f.gatherLocked(free)
 	}
 	for h := f.asideLocked(); h != nil && f.err == nil; h = f.asideLocked() {
-		if l := f.serveLocked(h, time.Now().UnixNano()); l != nil {
+		if l := f.serveLocked(h, f.now()); l != nil {
 			l.by = t
 			return []*Loan{l}
 		}
@@ -162,7 +161,7 @@ func (f *Frontier) findLocked(t *Taker, free int) []*Loan {
 // asideLocked gives a host that may be asked now and has something that no walk comes to: a sitemap
 // of which it is the turn, rows that are not to be asked any more, or none, though it seemed so.
 func (f *Frontier) asideLocked() *host {
-	now := time.Now().UnixNano()
+	now := f.now()
 	for _, h := range f.tree.upTo(now, mostReady) {
 		at, maps := h.maps.turn()
 		if h.givenUp || h.count <= int64(len(h.out)) || maps && at <= now && !h.maps.rest {
@@ -213,7 +212,7 @@ type walk struct {
 func (f *Frontier) walkLocked(t *Taker) *Loan {
 	w := &walk{f: f, t: t, barren: map[string]bool{}}
 	for f.err == nil {
-		now := time.Now().UnixNano()
+		now := f.now()
 		if top := f.tree.first(); top == nil || top.key > now {
 			return nil // all is processing
 		}
@@ -314,7 +313,7 @@ func (w *walk) lookLocked(at string, now int64) (loan *Loan, down string, ok boo
 		if f.err != nil || w.t.at != at {
 			return nil, "", f.err == nil
 		}
-		now = time.Now().UnixNano()
+		now = f.now()
 		var picked []storage.Child
 		for i := range list {
 			c := &list[i]

@@ -86,7 +86,7 @@ func (f *Frontier) wakeLocked() {
 	if f.waiters == 0 {
 		return
 	}
-	now := time.Now().UnixNano()
+	now := f.now()
 	what, until := f.outlookLocked(now)
 	if what == rest && until >= f.sleep && f.sleep > now {
 		return
@@ -118,7 +118,7 @@ func (f *Frontier) Stats() Stats {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return Stats{
-		Hosts: len(f.hosts), Left: f.left, Ready: f.tree.count(time.Now().UnixNano(), math.MaxInt), Eligible: f.live, Out: f.out, Held: f.held,
+		Hosts: len(f.hosts), Left: f.left, Ready: f.tree.count(f.now(), math.MaxInt), Eligible: f.live, Out: f.out, Held: f.held,
 		Added: f.added, Removed: f.removed, Missing: f.missing, Refills: f.refills, Windows: f.bytes, LongestWait: f.longestWait,
 	}
 }
@@ -127,7 +127,7 @@ func (f *Frontier) Stats() Stats {
 func (f *Frontier) Waiting() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now := time.Now().UnixNano()
+	now := f.now()
 	switch top := f.tree.first(); {
 	case len(f.needs) > 0 || top != nil && top.key <= now:
 		return ""
