@@ -209,7 +209,7 @@ func (e *engine) begin(ctx context.Context) error {
 		Cookies: cookies, SeedHost: func(host string) bool { return seedHosts[host] },
 		Guard:     func(host, port string) bool { return e.opts.AllowPrivate || exempt[server{host, port}] },
 		LimitRate: e.opts.LimitRate, MinRate: e.opts.MinRate, FirstByte: e.opts.FirstByte,
-		Network: e.opts.Network, Bind: e.opts.Bind, PerIP: e.opts.PerIP, Insecure: e.opts.Insecure,
+		Network: e.opts.Network, Bind: e.opts.Bind, PerIP: e.opts.PerIP, Insecure: e.opts.Insecure, IdleConns: e.opts.idle,
 	})
 	e.robots = newRobotsCache(e.index, robots.Token(e.opts.UserAgent), uint32(e.opts.Retries)+1, e.run.Start)
 	total := e.index.Totals()

@@ -113,6 +113,7 @@ type Options struct {
 
 	limitHeap bool       // set Go's memory limit
 	steps     stepLimits // of the watchdog
+	idle      int        // connections kept open without a request
 }
 
 // An Outcome is what OnOutcome is told.

@@ -103,6 +103,9 @@ func Run(ctx context.Context, opts Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	if err := opts.fit(openFiles()); err != nil {
+		return Result{}, err
+	}
 	files, err := cleaner.FilesFor(opts.Output)
 	if err != nil {
 		return Result{}, fmt.Errorf("%w: %w", ErrOptions, err)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/gofrs/flock"
 )
@@ -72,9 +73,15 @@ func busy(root string) error {
 	name := filepath.Join(root, lockName)
 	if info, err := os.Lstat(name); err == nil && info.Mode().IsRegular() {
 		// Readers leave no pid, and the one that stands there may be of a killed writer.
-		text, _ := os.ReadFile(name)
-		if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && pid > 0 && runs(pid) {
-			return fmt.Errorf("%w: process %d has %s", ErrBusy, pid, root)
+		// A writer that has only just started is about to write its own.
+		for late := time.Now().Add(500 * time.Millisecond); ; time.Sleep(10 * time.Millisecond) {
+			text, _ := os.ReadFile(name)
+			if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && pid > 0 && runs(pid) {
+				return fmt.Errorf("%w: process %d has %s", ErrBusy, pid, root)
+			}
+			if time.Now().After(late) {
+				break
+			}
 		}
 	}
 	return fmt.Errorf("%w: another process has %s", ErrBusy, root)

@@ -38,6 +38,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 )
@@ -217,10 +218,13 @@ func (t *Tree) openFormat(want *Identity, create bool) error {
 		if t.format, err = parseFormat(text); err != nil {
 			return err
 		}
-		if want != nil {
-			return t.format.sameRules(*want)
+		if want == nil {
+			return nil
 		}
-		return nil
+		if err := t.format.sameRules(*want); err != nil {
+			return err
+		}
+		return t.keepsCase()
 	case !errors.Is(err, fs.ErrNotExist):
 		return diskError("read", err)
 	case !create:
@@ -261,6 +265,24 @@ func (t *Tree) writeFormatLocked(next Format) error {
 		return diskError("write FORMAT", err)
 	}
 	t.format = next
+	return nil
+}
+
+// keepsCase refuses a file system that takes names which differ in case for one, if the tree comes
+// from one that does not: two pages would share a folder.
+func (t *Tree) keepsCase() error {
+	if t.format.FoldCase {
+		return nil
+	}
+	if _, err := t.fs.Stat(strings.ToLower(formatName)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	switch folds, err := t.foldsCase(); {
+	case err != nil:
+		return err
+	case folds:
+		return fmt.Errorf("%w: %s comes from a file system that keeps capital letters apart, and this one does not", ErrIdentity, t.root)
+	}
 	return nil
 }
 

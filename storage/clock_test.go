@@ -11,7 +11,6 @@ import (
 // it began, whatever the clock of the machine says.
 func TestRunAfterClockWasSetBack(t *testing.T) {
 	x, _ := newIndex(t, 1)
-	defer x.Close()
 	ahead := time.Now().Add(time.Hour).Unix()
 	last := Run{ID: 7, Start: ahead - 60, End: ahead, Clean: true}
 	if err := x.db.Update(func(tx *bolt.Tx) error { return putRun(tx, &last) }); err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"syscall"
 
 	"github.com/urfave/cli/v2"
 
@@ -55,6 +56,9 @@ func (c *command) checkCommand() *cli.Command {
 			}
 			root := c.root()
 			tree, err := openExclusive(root)
+			if errors.Is(err, syscall.EROFS) { // nobody writes there, and check need not
+				tree, err = iut.Open(root, iut.Options{ReadOnly: true})
+			}
 			if err != nil {
 				return err
 			}

@@ -42,7 +42,7 @@ const (
 
 	tlsTimeout  = 10 * time.Second
 	maxHeader   = 256 << 10 // bytes of one response header
-	idleConns   = 512       // connections kept open without a request
+	defaultIdle = 512
 	idleTimeout = 30 * time.Second
 
 	drainSize = 64 << 10    // bytes of a dropped body that are read to keep its connection
@@ -91,6 +91,7 @@ type Options struct {
 
 	LimitRate    int64 // bytes per second over all bodies; 0: no limit
 	ConnsPerHost int   // connections to one host and port; 0: no limit
+	IdleConns    int   // connections kept open without a request; 0: 512
 	// PerIP bounds the requests at one time to one address, from before they are sent until their body is there.
 	// Hosts with the same address count together. A host counts by the first of its addresses that may be dialled,
 	// also where it is reached by another one. Not for requests by way of a proxy. 0: no limit.
@@ -159,6 +160,9 @@ func New(opts Options) *Client {
 	if opts.MaxSize <= 0 {
 		opts.MaxSize = defaultMaxSize
 	}
+	if opts.IdleConns <= 0 {
+		opts.IdleConns = defaultIdle
+	}
 	if opts.Bodies == nil {
 		opts.Bodies = NewBudget(0)
 	}
@@ -217,7 +221,7 @@ func (c *Client) transport(dial func(ctx context.Context, network, addr string) 
 		TLSClientConfig:        &tls.Config{InsecureSkipVerify: c.opts.Insecure},
 		TLSHandshakeTimeout:    tlsTimeout,
 		DisableCompression:     true, // codings are ours, see coding.go
-		MaxIdleConns:           idleConns,
+		MaxIdleConns:           c.opts.IdleConns,
 		IdleConnTimeout:        idleTimeout,
 		MaxResponseHeaderBytes: maxHeader,
 		ForceAttemptHTTP2:      true,
