@@ -42,6 +42,7 @@ var kinds = []kind{
 	{"merge", 1, false, (*work).merge},
 	{"merge, kill", 1, false, (*work).mergeKill},
 	{"index lost", 1, false, (*work).indexLost},
+	{"index old", 1, false, (*work).indexOld},
 	{"index damaged", 2, false, (*work).indexDamaged},
 }
 
@@ -384,6 +385,27 @@ func (w *work) indexLost() error {
 		return w.kill()
 	}
 	return ends(syscall.SIGTERM)(w)
+}
+
+// indexOld plays a power cut after which the index is as it was before the last crawl, while the
+// folders have what that wrote. merge takes the pages in.
+func (w *work) indexOld() error {
+	old, err := os.ReadFile(w.index())
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := w.kill(); err != nil {
+		return err
+	}
+	if err := os.WriteFile(w.index(), old, 0o644); err != nil {
+		return err
+	}
+	// Outcomes without a folder are lost with the index, however many there were.
+	w.rebuilt, w.repeats = true, math.MaxInt32
+	return w.merge()
 }
 
 // indexDamaged plays a power cut on a disk that has lost what was not synced: the index is cut

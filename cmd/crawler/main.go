@@ -18,6 +18,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"urltree/crawler"
+	"urltree/crawler/ctl"
 	"urltree/crawler/inspect"
 	"urltree/iut"
 	"urltree/storage"
@@ -116,7 +117,7 @@ func exitCode(err error) int {
 	case errors.Is(err, iut.ErrDisk), errors.Is(err, syscall.ENOSPC), errors.Is(err, fs.ErrPermission),
 		errors.Is(err, syscall.EROFS), errors.Is(err, syscall.EIO):
 		return exitDisk
-	case errors.Is(err, iut.ErrBusy), errors.Is(err, iut.ErrFormat), errors.Is(err, iut.ErrTree),
+	case errors.Is(err, iut.ErrBusy), errors.Is(err, ctl.ErrEnding), errors.Is(err, iut.ErrFormat), errors.Is(err, iut.ErrTree),
 		errors.Is(err, storage.ErrSchema), errors.Is(err, errFaults):
 		return exitTree
 	}

@@ -6,7 +6,7 @@
 // bytes of payload:
 //
 //	client   "urltree-ctl 1\n"  argument* end
-//	server   "urltree-ctl 1\n"  data* (done | usage | not found | failed)
+//	server   "urltree-ctl 1\n"  data* (done | usage | not found | ending | failed)
 //
 // The server's last frame tells a whole answer from one that was cut. A client that has asked
 // sends nothing more; when it goes away, the answer is given up.
@@ -34,6 +34,8 @@ const Version = 1
 var (
 	// ErrNone says that no crawl answers for this tree.
 	ErrNone = errors.New("no crawl answers")
+	// ErrEnding says that the crawl ended while it answered: the tree is busy until it has.
+	ErrEnding = errors.New("the crawl is ending")
 	// ErrCut says that an answer ended before its last frame.
 	ErrCut = errors.New("the answer was cut")
 	// ErrVersion says that the crawl that answers speaks another version of the protocol.
@@ -56,6 +58,7 @@ const (
 	kindDone     = 'o'
 	kindUsage    = 'u'
 	kindNotFound = 'n'
+	kindEnding   = 'x'
 	kindFailed   = 'e'
 )
 
@@ -68,6 +71,8 @@ func kindOf(err error) byte {
 		return kindUsage
 	case errors.Is(err, inspect.ErrNotFound):
 		return kindNotFound
+	case errors.Is(err, ErrEnding):
+		return kindEnding
 	}
 	return kindFailed
 }
@@ -88,6 +93,8 @@ func errOf(kind byte) error {
 		return inspect.ErrUsage
 	case kindNotFound:
 		return inspect.ErrNotFound
+	case kindEnding:
+		return ErrEnding
 	}
 	return nil
 }

@@ -435,7 +435,7 @@ func TestEndOfCrawl(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		_, err := ask(t, root, "ls")
-		if err == nil || err.Error() != "the crawl is ending" {
+		if !errors.Is(err, ErrEnding) || err.Error() != "the crawl is ending" {
 			t.Errorf("the client got %v", err)
 		}
 	})

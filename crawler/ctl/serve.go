@@ -161,10 +161,10 @@ func (s *server) answer(ctx context.Context, conn net.Conn) {
 	}
 	text := ""
 	if err != nil {
-		text = err.Error()
 		if ctx.Err() != nil {
-			text = "the crawl is ending"
+			err = ErrEnding
 		}
+		text = err.Error()
 	}
 	a.send(appendFrame(nil, kindOf(err), text))
 }

@@ -35,7 +35,6 @@ type Hostile struct {
 	conns     map[net.Conn]struct{} // guarded by mu
 
 	bad, held atomic.Int64
-	most      atomic.Int64 // of held
 }
 
 // A harm ends when the other side, or the server, closes the connection. It may be done before
@@ -154,11 +153,9 @@ func (h *Hostile) Seeds() (urls []string) {
 	return urls
 }
 
-// Counts gives how many requests for bad pages there were, how many of them are held or go on without an end
-// now, and the most that did so at one time.
-func (h *Hostile) Counts() (bad, held, most int64) {
-	return h.bad.Load(), h.held.Load(), h.most.Load()
-}
+// Counts gives how many requests for bad pages there were, and how many of them are held, or go
+// on without an end, now.
+func (h *Hostile) Counts() (bad, held int64) { return h.bad.Load(), h.held.Load() }
 
 func (h *Hostile) serve(c *net.TCPConn, host int) {
 	defer c.Close()
@@ -211,13 +208,15 @@ func head(field string) string {
 
 // hold waits until the other side or the server closes the connection.
 func (h *Hostile) hold(c *net.TCPConn) {
-	defer h.holds()()
+	h.held.Add(1)
+	defer h.held.Add(-1)
 	_, _ = io.Copy(io.Discard, c)
 }
 
 // endless sends the same piece again and again.
 func (h *Hostile) endless(c *net.TCPConn, begin string, piece []byte, pace time.Duration) {
-	defer h.holds()()
+	h.held.Add(1)
+	defer h.held.Add(-1)
 	gone := make(chan struct{})
 	h.serves.Go(func() {
 		defer close(gone)
@@ -243,17 +242,6 @@ func (h *Hostile) endless(c *net.TCPConn, begin string, piece []byte, pace time.
 		}
 		t.Reset(pace)
 	}
-}
-
-// holds counts a connection that is held until what it gives is called.
-func (h *Hostile) holds() (over func()) {
-	for now := h.held.Add(1); ; {
-		most := h.most.Load()
-		if now <= most || h.most.CompareAndSwap(most, now) {
-			break
-		}
-	}
-	return func() { h.held.Add(-1) }
 }
 
 // bomb is a member of a gzip stream that grows a thousandfold, to 1 MiB.
