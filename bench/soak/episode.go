@@ -38,6 +38,7 @@ var kinds = []kind{
 	{"two at once", 1, false, (*work).twoAtOnce},
 	{"questions", 1, false, (*work).questions},
 	{"disk full", 3, true, (*work).diskFull},
+	{"disk guarded", 2, true, (*work).diskGuarded},
 	{"retry", 1, false, (*work).retry},
 	{"merge", 1, false, (*work).merge},
 	{"merge, kill", 1, false, (*work).mergeKill},
@@ -132,7 +133,7 @@ func (w *work) reopens() func(record) bool {
 // begin starts the command.
 func (w *work) begin(args ...string) (*process, error) {
 	w.lines = append(w.lines, "crawler "+strings.Join(args, " "))
-	// URLTREE_MIN_FREE: whoever watches the room on the disk must not wait for it here.
+	// Unless -min-free says otherwise, a crawl does not wait for room: it shall meet the full disk.
 	env := []string{"GOMAXPROCS=" + strconv.Itoa(1+w.r.IntN(4)), "URLTREE_MIN_FREE=0", "URLTREE_MIN_FREE_INODES=0"}
 	return start(w.ctx, w.binary, w.folder, env, args...)
 }
@@ -330,6 +331,28 @@ func (w *work) diskFull() error {
 		}
 	}
 	return w.disk.remount(roomy)
+}
+
+// diskGuarded crawls with so little room that fetching pauses before the disk is full, then makes room.
+func (w *work) diskGuarded() error {
+	bytes := 8<<20 + w.r.Int64N(64<<20)
+	if err := w.disk.resize(bytes, 1_000_000); err != nil {
+		return err
+	}
+	p, err := w.begin(append(w.options(), "-min-free", "auto")...)
+	if err != nil {
+		return err
+	}
+	p.after(w.moment())
+	w.note = fmt.Sprintf(", %d KiB free", bytes>>10)
+	if err := w.disk.remount(roomy); err != nil {
+		return err
+	}
+	if w.owns(p) && !p.after(w.moment()) {
+		p.signal(syscall.SIGTERM)
+	}
+	w.expect(p, 0)
+	return nil
 }
 
 func (w *work) index() string { return filepath.Join(w.folder, "iut", "index.db") }
