@@ -22,11 +22,11 @@ func (e *Edges) append(b []byte) []byte {
 		assets = 1
 	}
 	b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(e.End)), uint64(e.Pages))
-	return seal(append(b, assets))
+	return seal(append(b, assets), keyEdges)
 }
 
 func decodeEdges(v []byte) (Edges, error) {
-	body, err := unseal(v)
+	body, err := unseal(v, keyEdges)
 	if err != nil {
 		return Edges{}, fmt.Errorf("edges: %w", err)
 	}

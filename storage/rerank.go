@@ -15,7 +15,7 @@ func (x *Index) Ranked() (version uint64, err error) {
 		if v == nil {
 			return nil
 		}
-		body, err := unseal(v)
+		body, err := unseal(v, keyRanked)
 		if err != nil {
 			return fmt.Errorf("ranked: %w", err)
 		}
@@ -50,7 +50,7 @@ func (x *Index) Rerank(ctx context.Context, version uint64, rank func(url string
 			if !last {
 				return nil
 			}
-			return c.tx.Bucket(bucketSys).Put(keyRanked, seal(binary.AppendUvarint(nil, version)))
+			return c.tx.Bucket(bucketSys).Put(keyRanked, seal(binary.AppendUvarint(nil, version), keyRanked))
 		})
 		if err != nil {
 			return fmt.Errorf("rerank: %w", err)

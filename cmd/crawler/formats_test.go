@@ -145,10 +145,10 @@ func (v *values) number() uint64 {
 
 func (v *values) text() string { return string(v.bytes(v.number())) }
 
-// sealed takes off the checksum of a value of the index.
-func (f *foreign) sealed(b []byte) *values {
+// sealed takes off the checksum of a value of the index, which stands under key.
+func (f *foreign) sealed(key, b []byte) *values {
 	f.t.Helper()
-	if len(b) < 4 || sum(b[:len(b)-4]) != binary.BigEndian.Uint32(b[len(b)-4:]) {
+	if len(b) < 4 || sum(slices.Concat(b[:len(b)-4], key)) != binary.BigEndian.Uint32(b[len(b)-4:]) {
 		f.t.Fatalf("the checksum of %x is wrong", b)
 	}
 	return &values{f.t, b[:len(b)-4]}
@@ -194,13 +194,13 @@ func (f *foreign) index() (end, pages uint64) {
 	defer db.Close()
 	err = db.View(func(tx *bolt.Tx) error {
 		sys := tx.Bucket([]byte("sys"))
-		e := f.sealed(sys.Get([]byte("edges")))
+		e := f.sealed([]byte("edges"), sys.Get([]byte("edges")))
 		end, pages = e.number(), e.number()
 		if assets := e.bytes(1); assets[0] != 0 || len(e.b) != 0 {
 			return errors.New("edges to assets, without -assets")
 		}
 		return tx.Bucket([]byte("url")).ForEach(func(k, v []byte) error {
-			f.record(urlOfKey(k), f.sealed(v))
+			f.record(urlOfKey(k), f.sealed(k, v))
 			return nil
 		})
 	})
