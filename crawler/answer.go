@@ -97,7 +97,7 @@ func (w *worker) failed(item *iut.Item, err error) frontier.Answer {
 		return frontier.Answer{}
 	}
 	failure, fault := failureOf(err)
-	a := frontier.Answer{Fault: fault}
+	a := frontier.Answer{Fault: fault && w.opts.Fetch == nil} // a broken link says nothing of its host
 	w.opts.Log.Debug("fetch", "url", item.Row.URL, "err", err)
 	switch {
 	case failure.Reason == fetch.Address || failure.Reason == fetch.TooLarge:

@@ -20,6 +20,7 @@ import (
 const (
 	heldScope  = "scope"              // outside the scope of this run
 	heldRoom   = "no-room"            // the disk was nearly full; not held but asked again
+	heldAllow  = "not-allowed"        // Options.Allow said no; the next run asks it again
 	heldRobots = "robots-unreachable" // robots.txt gave no answer after all tries; a colon and the cause follow
 )
 

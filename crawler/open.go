@@ -31,31 +31,29 @@ func (e *engine) open(ctx context.Context) error {
 	if e.opts.NoSync {
 		mode = iut.SyncNone
 	}
+	e.linker = e.opts.linker()
+	if e.opts.NoTree {
+		if err := e.openScratch(storage.Options{NoSync: true, SeenMemory: e.opts.SeenBytes, Limits: e.opts.limits()}); err != nil {
+			return err
+		}
+		if err := e.addSeeds(); err != nil {
+			return err
+		}
+		return e.begin(ctx)
+	}
 	var err error
-	e.tree, err = iut.Open(e.opts.Tree, iut.Options{
-		FS: e.opts.FS, Sync: mode,
-		Identity: &iut.Identity{
-			Canonical: strconv.Itoa(weburl.Version), Strip: e.opts.Strip.String(), Partition: "host",
-		},
-	})
+	e.tree, err = iut.Open(e.opts.Tree, iut.Options{FS: e.opts.FS, Sync: mode, Identity: e.opts.identity()})
 	if err != nil {
 		return err
 	}
-	e.linker = e.opts.linker()
 	e.room = e.opts.room(e.tree.Free)
 	path := filepath.Join(e.opts.Tree, "index.db")
 	there, err := storage.Exists(path)
 	if err != nil {
 		return fmt.Errorf("%w: %w", iut.ErrDisk, err)
 	}
-	if len(e.opts.Seeds) > 0 {
-		seeds := make([]string, len(e.opts.Seeds))
-		for i, url := range e.opts.Seeds {
-			seeds[i] = e.opts.Strip.Apply(url)
-		}
-		if err := e.tree.AddSeeds(seeds); err != nil {
-			return err
-		}
+	if err := e.addSeeds(); err != nil {
+		return err
 	}
 	open := storage.Options{NoSync: e.opts.NoSync, SeenMemory: e.opts.SeenBytes}
 	if !there {
@@ -84,6 +82,22 @@ func (e *engine) open(ctx context.Context) error {
 		return err
 	}
 	return e.begin(ctx)
+}
+
+// identity is what a new tree is made by, and an old one must have been made by.
+func (o *Options) identity() *iut.Identity {
+	return &iut.Identity{Canonical: strconv.Itoa(weburl.Version), Strip: o.Strip.String(), Partition: "host"}
+}
+
+func (e *engine) addSeeds() error {
+	if len(e.opts.Seeds) == 0 {
+		return nil
+	}
+	seeds := make([]string, len(e.opts.Seeds))
+	for i, url := range e.opts.Seeds {
+		seeds[i] = e.opts.Strip.Apply(url)
+	}
+	return e.tree.AddSeeds(seeds)
 }
 
 // fillFilter completes the seen filter while the crawl is already going on and the index is asked: by the
@@ -210,6 +224,7 @@ func (e *engine) begin(ctx context.Context) error {
 		Guard:     func(host, port string) bool { return e.opts.AllowPrivate || exempt[server{host, port}] },
 		LimitRate: e.opts.LimitRate, MinRate: e.opts.MinRate, FirstByte: e.opts.FirstByte,
 		Network: e.opts.Network, Bind: e.opts.Bind, PerIP: e.opts.PerIP, Insecure: e.opts.Insecure, IdleConns: e.opts.idle,
+		Source: e.source(),
 	})
 	e.robots = newRobotsCache(e.index, robots.Token(e.opts.UserAgent), uint32(e.opts.Retries)+1, e.run.Start)
 	total := e.index.Totals()

@@ -1,6 +1,7 @@
 package crawler
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -27,7 +28,13 @@ type Options struct {
 	Tree   string // folder of the tree; "": iut
 	Output string // result file; "": res.txt. The other result files lie beside it.
 
-	Seeds []string      // canonical URLs, see ReadSeeds; may be empty when the tree has pending URLs
+	// NoTree keeps nothing: no pages, no result files, and no index once Run returns. Pages are for
+	// OnPage alone. Tree, Output and FS must be unset then. The index is a file without a name in
+	// [os.TempDir]; the rest is in memory, bodies of more than 1 MiB included, and with MaxDepth above
+	// 0 or a Scope all pages, since a shorter way to one may call for another look at it.
+	NoTree bool
+
+	Seeds []string      // http(s) URLs, see ReadSeeds; may be empty when the tree has pending URLs
 	Time  time.Duration // fetch this long in this run, then drain; 0: until nothing is left
 
 	Buffers       int           // 0: 6
@@ -35,11 +42,16 @@ type Options struct {
 	BufferBytes   int64         // bytes of bodies in a buffer; 0: 16 MiB
 	FlushInterval time.Duration // longest time an item waits in a buffer; 0: 1 s
 	Crawlers      int           // 0: 12
-	Downloads     int           // in flight per crawler; 0: 4
-	MemoryBodies  int64         // bytes of bodies between request and buffer; 0: 64 MiB
-	FrontierBytes int64         // bytes of frontier windows; 0: 64 MiB
-	SeenBytes     int64         // bytes of the seen filter, beyond which the index is asked too; 0: 256 MiB
-	NoSync        bool          // leave out all syncing
+	Downloads     int           // in flight per crawler: Crawlers x Downloads are source C's download workers; 0: 4
+	Parsers       int           // parse workers: pages parsed, and told to OnPage and Edge, at a time; 0: GOMAXPROCS
+	// QueueSize bounds both queues of source C: the URLs that a crawler has taken from the frontier
+	// and not begun, and the pages that wait for a parse worker while their download worker goes on
+	// with other URLs. 0: up to 64, and no such pages: a download worker waits until its page is in a buffer.
+	QueueSize     int
+	MemoryBodies  int64 // bytes of bodies between request and buffer; 0: 64 MiB
+	FrontierBytes int64 // bytes of frontier windows; 0: 64 MiB
+	SeenBytes     int64 // bytes of the seen filter, beyond which the index is asked too; 0: 256 MiB
+	NoSync        bool  // leave out all syncing
 	// Below so many free bytes or inodes on the tree's disk fetching pauses, until there is an eighth
 	// more. 0: what the other options may bring to the disk after that; negative: not watched.
 	MinFree, MinFreeInodes int64
@@ -59,8 +71,8 @@ type Options struct {
 	// without a score, seeds among them, come first.
 	Order   string
 	ScoreBy string // of priority: "opic", "inlinks", "rank" (crawler rank has been asked) or "depth"; "": opic
-	// Score gives the score, of priority, of each link of a page, the greater the better, in place
-	// of ScoreBy. It must be quick and is called from many goroutines.
+	// Score gives the score of each new link of a page, the greater the better, in place of ScoreBy;
+	// with it Order "" is priority. It is called once OnPage of that page has returned.
 	Score  func(Candidate) float64
 	Queue  string // of priority: "cbt" or "quickheap"; "": cbt
 	Queues int    // of priority: queues side by side, for each host, filled by hash; 0: 1
@@ -105,25 +117,52 @@ type Options struct {
 	Insecure     bool       // accept any certificate
 	AllowPrivate bool       // links may lead to loopback and private addresses
 
-	FS        iut.FS         // the disk of the tree; nil: the real one. Tests let it be slow or fail
-	Started   func()         // called when the tree is open and fetching begins; nil: not called
-	Log       *slog.Logger   // nil: no log
-	OnOutcome func(Outcome)  // called for every outcome, from many goroutines; nil: not called
-	Progress  func(Progress) // called about once a second while fetching; nil: not called
+	FS  iut.FS       // the disk of the tree; nil: the real one. Tests let it be slow or fail
+	Log *slog.Logger // nil: no log
 
-	limitHeap bool       // set Go's memory limit
-	steps     stepLimits // of the watchdog
-	idle      int        // connections kept open without a request
+	// The call-backs, all of which may be nil. They are called from many goroutines at a time, but
+	// those of one page, OnPage and Edge, by one. One that returns an error or panics ends the
+	// crawl: see Run. They should return soon, and Fetch once its ctx has ended, since Run waits.
+
+	// Fetch is asked in place of the network, for each URL once unless Retries says otherwise, and
+	// for pages alone: no robots.txt and no sitemap is asked for, there is no delay unless Delay
+	// says so, and PerHost 0 is no limit. An error is a broken link, with the reason "fetch". ctx
+	// ends with Timeout, which is a broken link too, "timeout", and ten seconds after fetching has
+	// ended: then the URL is pending. Nothing of how requests are made may be set: Header, User,
+	// Password, Cookies, Proxy, Network, Bind, Insecure, PerIP.
+	Fetch func(ctx context.Context, url string) (Content, error)
+	// OnPage is told each page that was fetched, before Edge and Score are called for its links and
+	// before it is stored. An error ends the crawl, and the page is asked again by the next one.
+	OnPage func(Page) error
+	// Edge is told every link of every page that was fetched, once per occurrence and in page order:
+	// those of Page.Links. Both URLs are canonical. A redirect is no link; OnOutcome tells of it.
+	Edge func(from, to string)
+	// Allow is asked before each request for a page, seeds included. A URL that it does not allow is
+	// held for this run with the reason "not-allowed"; the next one asks Allow again.
+	Allow     func(Candidate) bool
+	OnOutcome func(Outcome)  // told every outcome of this run, once it is on its way to the index
+	Started   func()         // called when the tree is open and fetching begins
+	Progress  func(Progress) // called about once a second while fetching
+
+	// LimitHeap sets Go's memory limit, which is of the whole process, to a little below Memory
+	// while the crawl runs: for a program that has one crawl and little else.
+	LimitHeap bool
+
+	steps stepLimits // of the watchdog
+	idle  int        // connections kept open without a request
 }
 
 // An Outcome is what OnOutcome is told.
 type Outcome struct {
-	URL    string
+	URL    string        // canonical
+	Source string        // the URL that it was found on; "seed" of a seed
+	Depth  int           // links from a seed, by the shortest way known so far
 	State  storage.State // Pending: it is asked again, or held
 	Reason string
 	Status int
 	Bytes  int64
-	Took   time.Duration
+	Target string        // of a redirect, canonical; else ""
+	Took   time.Duration // from the request to the buffer; 0 without a request
 }
 
 // defaults gives the options with every zero value replaced by its default, or says what is
@@ -148,6 +187,9 @@ func (o Options) defaults() (Options, error) {
 		if *p == "" {
 			*p = v
 		}
+	}
+	if err := errors.Join(o.canonicalSeeds(), o.asks(), o.keepsNothing()); err != nil {
+		return o, err
 	}
 	setStr(&o.Tree, "iut")
 	setStr(&o.Output, "res.txt")
@@ -182,6 +224,9 @@ func (o Options) defaults() (Options, error) {
 	setStr(&o.UserAgent, "urltree/"+Version)
 	setInt(&o.Queues, 1)
 	if err := o.checkOrder(); err != nil {
+		return o, err
+	}
+	if _, err := o.cookies(); err != nil {
 		return o, err
 	}
 	if o.Log == nil {
@@ -221,12 +266,41 @@ func (o Options) defaults() (Options, error) {
 		{"MaxURL", int64(o.MaxURL), 1},
 		{"LimitRate", o.LimitRate, 0},
 		{"Queues", int64(o.Queues), 1},
+		{"Parsers", int64(o.Parsers), 0},
+		{"QueueSize", int64(o.QueueSize), 0},
 	} {
 		if c.v < c.least {
 			return o, fmt.Errorf("%w: %s is %d, at least %d is needed", ErrOptions, c.name, c.v, c.least)
 		}
 	}
 	return o, nil
+}
+
+// canonicalSeeds gives the seeds their one spelling.
+func (o *Options) canonicalSeeds() error {
+	seeds := make([]string, len(o.Seeds))
+	for i, text := range o.Seeds {
+		var err error
+		if seeds[i], err = weburl.SeedURL(text); err != nil {
+			return fmt.Errorf("%w: seed %.80q is no http(s) URL: %w", ErrOptions, text, err)
+		}
+	}
+	o.Seeds = seeds
+	return nil
+}
+
+// keepsNothing checks the options of a run with NoTree.
+func (o *Options) keepsNothing() error {
+	switch {
+	case !o.NoTree:
+		return nil
+	case o.Tree != "" || o.Output != "" || o.FS != nil:
+		return fmt.Errorf("%w: NoTree keeps nothing: Tree, Output and FS must be unset", ErrOptions)
+	case len(o.Seeds) == 0:
+		return ErrNoWork
+	}
+	o.NoSync = true
+	return nil
 }
 
 // DefaultAccept are the media types that are stored.

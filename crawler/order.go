@@ -30,15 +30,24 @@ var (
 	Picks  = []string{"extended", "batch", "single"}
 )
 
-// A Candidate is a URL that a link has discovered, to be given a score.
+// A Candidate is a URL that a link has discovered, to be given a score, or that is about to be
+// asked for, to be allowed.
 type Candidate struct {
-	URL    string
+	URL    string // canonical
 	Source string // the URL whose page names it, or what that was found by if it only redirects
 	Depth  int
 }
 
 // checkOrder fills in the options of the order and says what is wrong with them.
 func (o *Options) checkOrder() error {
+	if o.Score != nil {
+		if o.Order == "" {
+			o.Order = OrderPriority
+		}
+		if o.Order != OrderPriority || o.ScoreBy != "" {
+			return fmt.Errorf("%w: Score is of use in Order priority alone, and in place of ScoreBy; Order is %q, ScoreBy %q", ErrOptions, o.Order, o.ScoreBy)
+		}
+	}
 	for _, c := range []struct {
 		name  string
 		value *string
@@ -59,8 +68,14 @@ func (o *Options) priority() bool { return o.Order == OrderPriority }
 // order sets what the frontier is to know of the order. A quarter of its memory is for sums of
 // scores, if there are any.
 func (e *engine) order(ctx context.Context, f *frontier.Options) error {
-	if e.opts.Pick == "single" {
+	switch {
+	case e.opts.Pick == "single":
 		f.Batch, f.Share = 1, -1
+	case e.opts.QueueSize > 0 || e.opts.Fetch != nil:
+		// A download worker lets go of a URL once its page waits for a parse worker, so a loan is
+		// one URL; no worker of a pool is idle while another has several; and those that a crawler
+		// has taken and not begun are source C's links queue.
+		f.Batch, f.Share = 1, e.opts.QueueSize
 	}
 	if e.opts.Order == OrderTree {
 		f.Tree = e.index
@@ -112,12 +127,15 @@ func (e *engine) rerank(ctx context.Context) (err error) {
 // breadth it does nothing, and the depth counts.
 func (e *engine) rank(row *storage.Row, links []storage.Link) {
 	switch {
-	case e.opts.Score != nil && e.opts.priority():
-		for i := range links {
-			if l := &links[i]; l.Source != storage.Seed {
-				l.Rank = score.Rank(e.opts.Score(Candidate{URL: l.URL, Source: l.Source, Depth: int(l.Depth)}))
+	case e.opts.Score != nil:
+		e.call("Score", "", func() error {
+			for i := range links {
+				if l := &links[i]; l.Source != storage.Seed {
+					l.Rank = score.Rank(e.opts.Score(Candidate{URL: l.URL, Source: l.Source, Depth: int(l.Depth)}))
+				}
 			}
-		}
+			return nil
+		})
 	case e.scorer != nil:
 		e.scorer.Links(row, links)
 	}

@@ -41,7 +41,7 @@ func (e *engine) report(ctx context.Context) error {
 			return put()
 		case now = <-second.C:
 		}
-		if e.opts.limitHeap {
+		if e.opts.LimitHeap {
 			// The filter is outside the heap, and what it takes is not the heap's any more.
 			debug.SetMemoryLimit(e.opts.heap(e.index.Filter().Bytes()))
 		}
@@ -49,7 +49,7 @@ func (e *engine) report(ctx context.Context) error {
 			p := e.progress()
 			p.PerSecond = float64(p.Pages-lastPages) / now.Sub(last).Seconds()
 			last, lastPages = now, p.Pages
-			e.opts.Progress(p)
+			e.call("Progress", "", func() error { e.opts.Progress(p); return nil })
 		}
 		over := now.Sub(e.start) >= time.Duration(hour.Hour)*time.Hour
 		if !over && now.Sub(kept) < time.Minute {
@@ -58,6 +58,10 @@ func (e *engine) report(ctx context.Context) error {
 		kept = now
 		if err := put(); err != nil {
 			return err
+		}
+		if over && e.opts.NoTree {
+			hour.Hour, before = hour.Hour+1, before+hour.Stored
+			continue
 		}
 		if over {
 			hour.Hour, before = hour.Hour+1, before+hour.Stored

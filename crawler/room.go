@@ -65,7 +65,7 @@ func (o *Options) room(free func() (bytes, inodes uint64, err error)) *room {
 // as many as usual. One transaction touches up to 60 MiB of pages of the index, and its file grows
 // by 4 MiB.
 func (o *Options) reserve() (bytes, inodes int64) {
-	items := int64(o.Crawlers)*int64(o.Downloads) + int64(o.Buffers)*int64(o.BufferSize)
+	items := int64(o.Crawlers)*int64(o.Downloads) + int64(o.QueueSize) + int64(o.Buffers)*int64(o.BufferSize)
 	return 4*(int64(o.Buffers)*o.BufferBytes+o.MemoryBodies) + items*(16<<10) + 64<<20, 8 * items
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -42,7 +41,7 @@ type Result struct {
 	Ended string // "time is up", "page limit reached", "byte limit reached", "stopped", "nothing left"
 	Run   storage.Run
 	Total storage.Totals
-	Files cleaner.Files
+	Files cleaner.Files // without names for a run with NoTree
 	// Waits tells, when nothing was left but URLs that wait, what they wait for; else "".
 	Waits string
 	// Stages are the times of this run's stages, as in statistics.txt.
@@ -74,15 +73,18 @@ type engine struct {
 
 	// Three contexts end one after the other: no new requests; no requests any more; disk error.
 	fetching, transfers, alive context.Context
-	stop                       context.CancelCauseFunc // ends fetching
-	fail                       context.CancelCauseFunc // ends alive, with what is Run's error
+	stop                       context.CancelCauseFunc       // ends fetching
+	fail                       context.CancelCauseFunc       // ends alive, with what is Run's error
+	cut                        context.CancelFunc            // ends transfers
+	broken                     atomic.Pointer[CallbackError] // the first call-back that failed
 
 	tickets *semaphore.Weighted // of MaxPages; nil: no limit
 	ending  sync.Mutex          // held by the crawler that looks whether the end is the end
 	looked  atomic.Int64        // how often that found more
 	named   bool                // guarded by ending; nameSitemaps has been called
 	stored  atomic.Int64        // tickets used
-	parsing chan struct{}       // a place for each processor; held from parsing until Buffer.Add
+	fetched chan struct{}       // a place for each page between download and parse worker; nil: none
+	parsing chan struct{}       // a place for each parse worker; held from parsing until Buffer.Add
 	stages  [stageCount]histogram
 	start   time.Time
 }
@@ -90,14 +92,22 @@ type engine struct {
 // Run crawls until ctx ends, opts.Time is over or nothing is left. Then, one step after the
 // other: downloads in flight finish; the cleaner drains the buffers into the tree, closes the
 // index, and writes the results. Draining does not depend on ctx, so that stopping is not
-// cut short. All of these ends give a nil error. If ctx ends while the tree is still being opened,
-// nothing is asked and no results are written; Result.Run has no ID then.
+// cut short. All of these ends give a nil error. Nothing is left when no URL waits, none is asked,
+// no page waits to be parsed and none is: source C's four conditions. If ctx ends while the tree is
+// still being opened, nothing is asked and no results are written; Result.Run has no ID then.
+//
+// A call-back that returns an error or panics ends fetching at once, and the downloads in flight
+// with it. No other one is begun; the buffers are drained, the results written, and the error is a
+// *[CallbackError]. Pages whose call-backs were not all called are pending.
 //
 // The first disk error ends the crawl and is returned, wrapped in iut.ErrDisk. With ErrStuck, which
-// a disk that hangs is as well, tree and memory are not given back before the step that hangs ends:
-// the process should end. Other errors come
+// a disk or a call-back that hangs is as well, tree and memory are not given back before the step
+// that hangs ends: the process should end. Other errors come
 // before anything is fetched: ErrOptions, ErrNoWork, iut.ErrBusy, iut.ErrFormat,
-// iut.ErrIdentity, storage.ErrDamaged, storage.ErrSchema.
+// iut.ErrIdentity, storage.ErrDamaged, storage.ErrSchema. But for ErrStuck no goroutine of Run is left
+// when it returns.
+//
+// Several crawls may go on in one process, each with a tree of its own or none.
 func Run(ctx context.Context, opts Options) (Result, error) {
 	opts, err := opts.defaults()
 	if err != nil {
@@ -110,11 +120,16 @@ func Run(ctx context.Context, opts Options) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
-	if os.Getenv("GOMEMLIMIT") == "" {
-		opts.limitHeap = true
+	if opts.LimitHeap {
 		defer debug.SetMemoryLimit(debug.SetMemoryLimit(opts.heap(0)))
 	}
-	e := &engine{opts: opts, files: files, parsing: make(chan struct{}, runtime.GOMAXPROCS(0)), watch: newWatchdog(opts.steps, opts.Log)}
+	if opts.NoTree {
+		files = cleaner.Files{}
+	}
+	e := &engine{opts: opts, files: files, parsing: make(chan struct{}, opts.parsers()), watch: newWatchdog(opts.steps, opts.Log)}
+	if opts.QueueSize > 0 {
+		e.fetched = make(chan struct{}, opts.QueueSize)
+	}
 	e.alive, e.fail = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer e.fail(nil)
 	// To make the index again or to parse all pages again takes its time; both may be cut off.
@@ -157,10 +172,9 @@ func (o Options) heap(filter int64) int64 { return o.Memory()/16*15 - filter }
 
 // crawl fetches until something ends it, then cleans up.
 func (e *engine) crawl(ctx context.Context) (Result, error) {
-	var cutTransfers context.CancelFunc
 	e.fetching, e.stop = context.WithCancelCause(e.alive)
-	e.transfers, cutTransfers = context.WithCancel(e.alive)
-	defer cutTransfers()
+	e.transfers, e.cut = context.WithCancel(e.alive)
+	defer e.cut()
 	defer context.AfterFunc(ctx, func() { e.stop(errStopped) })()
 	if e.opts.Time > 0 {
 		defer time.AfterFunc(e.opts.Time, func() { e.stop(errTime) }).Stop()
@@ -211,7 +225,10 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 		w := &worker{engine: e, number: i + 1, buf: e.buffers[i%e.opts.Buffers]}
 		e.workers = append(e.workers, w)
 	}
-	stopAnswering := e.answerQuestions()
+	stopAnswering := func() {}
+	if !e.opts.NoTree {
+		stopAnswering = e.answerQuestions()
+	}
 	defer stopAnswering()
 	reporting, stopReporting := context.WithCancel(e.alive)
 	defer stopReporting()
@@ -222,10 +239,10 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 		guard(&crawlers, w.run)
 	}
 	if e.opts.Started != nil {
-		e.opts.Started()
+		e.call("Started", "", func() error { e.opts.Started(); return nil })
 	}
 	<-e.fetching.Done()
-	grace := time.AfterFunc(downloadGrace, cutTransfers)
+	grace := time.AfterFunc(downloadGrace, e.cut)
 	crawlErr := crawlers.Wait()
 	grace.Stop()
 
@@ -253,12 +270,20 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 		}
 		return e.finish()
 	}
-	err := cleaner.Clean(context.WithoutCancel(ctx), cleaner.Steps{
-		Log: e.opts.Log, Drain: drain, Index: e.index, Files: e.files, Figures: e.figures,
-	})
+	var err error
+	if e.opts.NoTree {
+		err = drain(ctx)
+	} else {
+		err = cleaner.Clean(context.WithoutCancel(ctx), cleaner.Steps{
+			Log: e.opts.Log, Drain: drain, Index: e.index, Files: e.files, Figures: e.figures,
+		})
+	}
 	result.Run, result.Total, result.Stages = e.index.Run(), e.index.Totals(), e.figures().Stages
 	if cause := context.Cause(e.alive); cause != nil {
 		err = cause // the first error, not what followed from it
+	}
+	if broken := e.broken.Load(); broken != nil && err == nil {
+		err = broken
 	}
 	return result, err
 }
@@ -291,7 +316,7 @@ func (e *engine) finish() error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", iut.ErrDisk, err)
 	}
-	if !e.index.Filter().Complete() {
+	if e.opts.NoTree || !e.index.Filter().Complete() {
 		return nil
 	}
 	tx, err := e.index.Transaction()

@@ -36,11 +36,15 @@ func (w *worker) run() error {
 	var (
 		taker = w.frontier.Taker()
 		stack []*frontier.Loan
-		slots = make(chan *post, w.opts.Downloads) // the free downloads
+		slots = make(chan struct{}, w.opts.Downloads) // the free downloads
+		posts = make(chan *post, w.goroutines())      // of the goroutines that may be started
 		wg    sync.WaitGroup
 	)
-	for i := range w.opts.Downloads {
-		slots <- w.watch.post("crawler %d, download %d", w.number, i+1)
+	for range w.opts.Downloads {
+		slots <- struct{}{}
+	}
+	for i := range cap(posts) {
+		posts <- w.watch.post("crawler %d, download %d", w.number, i+1)
 	}
 	defer wg.Wait()
 	defer func() {
@@ -64,9 +68,8 @@ func (w *worker) run() error {
 		stack = append(stack, loans...)
 	}
 	for {
-		var at *post
 		select {
-		case at = <-slots:
+		case <-slots:
 		case <-w.fetching.Done():
 			return nil
 		}
@@ -85,7 +88,7 @@ func (w *worker) run() error {
 					w.stop(errNothingLeft)
 					return err
 				}
-				slots <- at
+				slots <- struct{}{}
 				continue
 			case err != nil && w.fetching.Err() != nil:
 				return nil
@@ -100,20 +103,35 @@ func (w *worker) run() error {
 			}
 		}
 		if len(stack) == 0 {
-			slots <- at
+			slots <- struct{}{}
 			continue
 		}
 		loan := stack[0]
 		stack = stack[1:]
+		at := <-posts // one is free, or will be at once
 		wg.Go(func() {
-			defer func() { slots <- at }()
-			_ = at.do(func() error { w.work(at, loan); return nil })
+			free := sync.OnceFunc(func() { slots <- struct{}{} })
+			defer func() {
+				posts <- at
+				free()
+			}()
+			_ = at.do(func() error { w.work(at, loan, free); return nil })
 		})
 	}
 }
 
-// work asks for the URLs of a loan one after the other.
-func (w *worker) work(at *post, loan *frontier.Loan) {
+// goroutines gives how many of a crawler may be at work on loans: its downloads, and the pages that
+// have left theirs for the queue or a parse worker.
+func (w *worker) goroutines() int {
+	if w.fetched == nil {
+		return w.opts.Downloads
+	}
+	return w.opts.Downloads + cap(w.fetched) + cap(w.parsing)
+}
+
+// work asks for the URLs of a loan one after the other. free lets the next download begin; it is
+// called once a page waits for a parse worker, or else by the caller.
+func (w *worker) work(at *post, loan *frontier.Loan, free func()) {
 	rows := loan.Rows
 	defer func() { w.giveBack(loan, rows) }()
 	for _, h := range loan.Held {
@@ -138,7 +156,7 @@ func (w *worker) work(at *post, loan *frontier.Loan) {
 		if w.fetching.Err() != nil || w.room.low() {
 			return
 		}
-		done, next, err := w.url(at, loan, &rows[0])
+		done, next, err := w.url(at, loan, &rows[0], free)
 		if err != nil {
 			w.fail(err)
 			return
@@ -189,7 +207,7 @@ func (w *worker) askRobots(at *post, loan *frontier.Loan) {
 
 // url brings one URL to an outcome in the buffer. It is not done when fetching stopped first:
 // then the row is still pending. next is the time before which the host may not be asked again.
-func (w *worker) url(at *post, loan *frontier.Loan, row *storage.Row) (done bool, next int64, err error) {
+func (w *worker) url(at *post, loan *frontier.Loan, row *storage.Row, free func()) (done bool, next int64, err error) {
 	item := &iut.Item{Outcome: storage.Outcome{Row: *row}, Crawler: w.number}
 	if row.Run <= w.lastUnclean {
 		at.atDisk("look into the folder of", row.URL)
@@ -216,6 +234,15 @@ func (w *worker) url(at *post, loan *frontier.Loan, row *storage.Row) (done bool
 			item.Refuse("robots")
 			return w.add(item, nil), 0, nil
 		}
+	}
+	allowed, ok := w.allows(row)
+	if !ok {
+		return false, 0, nil
+	}
+	if !allowed {
+		item.State, item.Next = storage.Pending, *row
+		item.Next.Range, item.Next.Reason = storage.Held, heldAllow
+		return w.add(item, nil), 0, nil
 	}
 	stored := false
 	if w.tickets != nil {
@@ -248,13 +275,27 @@ func (w *worker) url(at *post, loan *frontier.Loan, row *storage.Row) (done bool
 		return false, 0, fmt.Errorf("%w: body of %s: %w", iut.ErrDisk, row.URL, err)
 	}
 	if res != nil {
+		if w.fetched != nil {
+			w.fetched <- struct{}{}
+			free()
+		}
 		// Kept until the item is in the buffer: what waits there with its links is bounded too.
 		w.parsing <- struct{}{}
+		if w.fetched != nil {
+			<-w.fetched
+		}
 		defer func() { <-w.parsing }()
 	}
 	at.step("parse", row.URL, at.limits.parse)
 	a := w.answer(item, res, err)
 	at.rest()
+	if w.broken.Load() != nil {
+		// Whether this page's call-backs were called or not: it is pending, and comes again.
+		if item.Free != nil {
+			item.Free()
+		}
+		return false, 0, nil
+	}
 	a.Start, a.End, a.Failed = start, time.Now(), item.State == storage.Failed
 	times := w.frontier.Answered(loan, a)
 	item.Host = &times
@@ -287,11 +328,14 @@ func (w *worker) add(item *iut.Item, say func(*Outcome)) bool {
 		item.Outcome.Page = storage.Page{Time: time.Now().Unix(), PageDepth: item.Row.Depth}
 	}
 	told := Outcome{
-		URL: item.Row.URL, State: item.State, Reason: item.Reason,
+		URL: item.Row.URL, Source: item.Row.Source, Depth: int(item.Row.Depth), State: item.State, Reason: item.Reason,
 		Status: int(item.Outcome.Page.Status), Bytes: item.Outcome.Page.Bytes,
 	}
-	if item.State == storage.Pending {
+	switch item.State {
+	case storage.Pending:
 		told.Reason = item.Next.Reason
+	case storage.Redirected:
+		told.Target = item.Outcome.Page.HeaderLinks
 	}
 	if err := w.buf.Add(w.alive, item); err != nil {
 		if item.Free != nil {
@@ -306,7 +350,7 @@ func (w *worker) add(item *iut.Item, say func(*Outcome)) bool {
 		if say != nil {
 			say(&told)
 		}
-		w.opts.OnOutcome(told)
+		w.call("OnOutcome", told.URL, func() error { w.opts.OnOutcome(told); return nil })
 	}
 	return true
 }
@@ -365,6 +409,9 @@ func (w *worker) parsePage(item *iut.Item, res *fetch.Response) (noindex bool, e
 	}
 	if page.Cut {
 		item.Outcome.Page.Flags = addFlag(item.Outcome.Page.Flags, flagCut)
+	}
+	if !w.tell(item, res.Header, res.Body.Bytes(), &page) {
+		return false, nil // url drops the page
 	}
 	item.Links, item.Meta = w.newLinks(&item.Row, w.linker.admit(page, facts, w.isKnown())), page.Meta
 	item.Edges = w.linker.edges(page, facts.URL)

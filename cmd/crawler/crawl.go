@@ -85,6 +85,7 @@ func (c *command) run(ctx context.Context, opts crawler.Options) (crawler.Result
 	show := newProgress(c.stderr, c.flags.quiet)
 	defer show.close()
 	opts.Progress = show.update
+	opts.LimitHeap = os.Getenv("GOMEMLIMIT") == ""
 	opts.Log = c.logger(show)
 	if c.flags.verbose {
 		opts.OnOutcome = func(o crawler.Outcome) {

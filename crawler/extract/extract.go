@@ -34,7 +34,7 @@ const (
 // Facts are what is known of an answer besides its body.
 type Facts struct {
 	URL         string   // canonical
-	Media       string   // media type without parameters; only HTML, XHTML and feeds have links inside
+	Media       string   // media type without parameters; only HTML, XHTML, feeds and LinkLines have links inside
 	Charset     string   // of the header, or the one used before; "" or an unknown label: from the body
 	HeaderLinks []string // canonical URLs from Link headers: the first links of the page
 	NoFollow    bool     // a header says nofollow
@@ -56,7 +56,7 @@ type Options struct {
 // A Link is a reference to another page, or to the page itself.
 type Link struct {
 	URL     string // canonical
-	Element string // name of the element, "header" or "feed"
+	Element string // name of the element, "header", "feed" or, of LinkLines, "line"
 	Rel     string // its rel attribute in lower case
 }
 
@@ -102,6 +102,8 @@ func (r *Parser) parse(f Facts, body []byte, o Options, steps int) Result {
 		p.scan(in, xhtml)
 	} else if IsFeed(f.Media) {
 		p.feed(f, body)
+	} else if f.Media == LinkLines {
+		p.lines(body)
 	}
 	return p.result(f, &r.base)
 }

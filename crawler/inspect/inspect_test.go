@@ -387,7 +387,7 @@ func TestCleanOutput(t *testing.T) {
 func TestMeanings(t *testing.T) {
 	for reason := range strings.FieldsSeq(`dns connect tls timeout reset truncated too-large header
 		protocol coding no-content partial http-3xx http-4xx http-5xx redirect-loop redirect-location
-		panic parse-budget tree address robots noindex duplicate type length depth scope include exclude
+		fetch not-allowed panic parse-budget tree address robots noindex duplicate type length depth scope include exclude
 		budget-host budget-prefix budget-query budget-repeat budget-depth max-held
 		robots-unreachable no-sitemap damaged cut nesting`) {
 		if text := meaning(reason); !strings.HasSuffix(text, ".") {

@@ -1,0 +1,121 @@
+package crawler
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+
+	"urltree/crawler/extract"
+	"urltree/iut"
+	"urltree/storage"
+)
+
+// A Page is what OnPage is told: an answer with a 2xx status whose body was read. Whether it is
+// stored, OnOutcome tells. Header, Body and Links are to be read only, and only until OnPage
+// returns; the strings in Links may be kept.
+type Page struct {
+	URL     string // canonical
+	Source  string // the URL that it was found on; "seed" of a seed
+	Depth   int    // links from a seed, by the shortest way known so far
+	Status  int
+	Header  http.Header
+	Media   string // media type, lower case, without parameters
+	Charset string // that its links were decoded by; "" if it is not HTML
+	Body    []byte // without content coding
+	// Links are all of the page, whether they are followed or not, in page order and with repeats.
+	// Those that a nofollow takes out are missing; so are references that are no http(s) URL.
+	Links []extract.Link
+	Meta  storage.Meta // title, description, headings and the like; zero if it is not HTML
+}
+
+// A CallbackError is what Run returns after a call-back of Options has failed or panicked.
+type CallbackError struct {
+	Name  string // of the field of Options
+	URL   string // that it was called for, or ""
+	Err   error  // what it returned, or what it panicked with
+	Stack []byte // of a panic; else nil
+}
+
+func (e *CallbackError) Error() string {
+	what := e.Name
+	if e.URL != "" {
+		what += " of " + e.URL
+	}
+	if e.Stack != nil {
+		what += ": panic"
+	}
+	return what + ": " + e.Err.Error()
+}
+
+func (e *CallbackError) Unwrap() error { return e.Err }
+
+var errGoexit = errors.New("it ended its goroutine")
+
+// call calls a call-back. The first one that fails stops the crawl; after that none is called any
+// more. It tells whether fn was called and went well.
+//
+// Not to be called with a lock held: nobody knows how long fn takes.
+func (e *engine) call(name, url string, fn func() error) (ok bool) {
+	if e.broken.Load() != nil {
+		return false
+	}
+	failure := &CallbackError{Name: name, URL: url, Err: errGoexit}
+	defer func() {
+		if ok {
+			return
+		}
+		if p := recover(); p != nil {
+			err, isError := p.(error)
+			if !isError {
+				err = fmt.Errorf("%v", p)
+			}
+			failure.Err, failure.Stack = err, debug.Stack()
+		}
+		if e.broken.CompareAndSwap(nil, failure) {
+			e.stop(failure)
+			e.cut()
+		}
+	}()
+	if err := fn(); err != nil {
+		failure.Err = err
+		return false
+	}
+	return true
+}
+
+// tell tells the call-backs of a page, before its links get their scores: OnPage, then Edge of
+// each link. All of one page are called by the same goroutine.
+func (w *worker) tell(item *iut.Item, header http.Header, body []byte, page *extract.Result) bool {
+	row := &item.Row
+	if w.opts.OnPage != nil && !w.call("OnPage", row.URL, func() error {
+		told := Page{
+			URL: row.URL, Source: row.Source, Depth: int(row.Depth), Status: int(item.Outcome.Page.Status),
+			Header: header, Media: item.Outcome.Page.Media, Charset: page.Charset, Body: body, Links: page.Links,
+		}
+		if page.Meta != nil {
+			told.Meta = *page.Meta
+		}
+		return w.opts.OnPage(told)
+	}) {
+		return false
+	}
+	return w.opts.Edge == nil || w.call("Edge", row.URL, func() error {
+		for i := range page.Links {
+			w.opts.Edge(row.URL, w.linker.strip.Apply(page.Links[i].URL))
+		}
+		return nil
+	})
+}
+
+// allows asks Options.Allow, for each URL once before its turn.
+func (w *worker) allows(row *storage.Row) (allowed, ok bool) {
+	if w.opts.Allow == nil {
+		return true, true
+	}
+	ok = w.call("Allow", row.URL, func() error {
+		allowed = w.opts.Allow(Candidate{URL: row.URL, Source: row.Source, Depth: int(row.Depth)})
+		return nil
+	})
+	return allowed, ok
+}

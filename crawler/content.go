@@ -1,0 +1,119 @@
+package crawler
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"runtime"
+	"slices"
+
+	"urltree/crawler/extract"
+	"urltree/crawler/fetch"
+)
+
+// LinkLines is the media type of pages in the format of source C: a line that has "link:" in it
+// links to what stands behind it, relative to the page or not.
+const LinkLines = extract.LinkLines
+
+// Content is what Options.Fetch gives for a URL. It counts as an answer of a server does: a
+// status of 300 to 399 with a Location redirects, 404 is a broken link, a body over MaxSize is
+// refused.
+type Content struct {
+	Body   []byte      // copied before Run returns; not to be changed
+	Media  string      // media type, parameters allowed; "": as Header says, or told by the body
+	Status int         // of HTTP; 0: 200
+	Header http.Header // such as Link or X-Robots-Tag; nil: none. It is not changed
+}
+
+// reasonFetch is the reason of URLs for which Options.Fetch gave an error.
+const reasonFetch = "fetch"
+
+// asks replaces zero values by what is their default with Options.Fetch, which is asked for pages
+// alone, for each once, and as fast as it answers.
+func (o *Options) asks() error {
+	if o.Fetch == nil {
+		return nil
+	}
+	for _, c := range []struct {
+		name string
+		set  bool
+	}{
+		{"Header", o.Header != nil},
+		{"User", o.User != ""},
+		{"Password", o.Password != ""},
+		{"Cookies", o.Cookies != nil},
+		{"Proxy", o.Proxy != nil},
+		{"Network", o.Network != ""},
+		{"Bind", o.Bind.IsValid()},
+		{"Insecure", o.Insecure},
+		{"PerIP", o.PerIP != 0},
+	} {
+		if c.set {
+			return fmt.Errorf("%w: %s is of no use with Fetch, which makes the requests itself", ErrOptions, c.name)
+		}
+	}
+	o.IgnoreRobots, o.AllowPrivate = true, true
+	if o.Accept == nil && !o.Assets {
+		o.Accept = append(slices.Clone(DefaultAccept), LinkLines)
+	}
+	if o.Retries == 0 {
+		o.Retries = -1
+	}
+	if o.Delay == 0 {
+		o.Delay = -1
+	}
+	if o.PerHost == 0 && o.Delay < 0 {
+		o.PerHost = math.MaxInt32
+	}
+	return nil
+}
+
+// parsers gives the number of parse workers.
+func (o *Options) parsers() int {
+	if o.Parsers == 0 {
+		return runtime.GOMAXPROCS(0)
+	}
+	return o.Parsers
+}
+
+// source is what the client asks in place of the network, nil without Options.Fetch.
+func (e *engine) source() func(ctx context.Context, url string) (*http.Response, error) {
+	if e.opts.Fetch == nil {
+		return nil
+	}
+	return func(ctx context.Context, url string) (*http.Response, error) {
+		var (
+			c   Content
+			err error
+		)
+		if !e.call("Fetch", url, func() error { c, err = e.opts.Fetch(ctx, url); return nil }) {
+			return nil, &fetch.Error{Reason: reasonFetch, Err: context.Canceled}
+		}
+		if err != nil && ctx.Err() != nil {
+			return nil, err // it took too long, which the client knows
+		}
+		if err != nil {
+			return nil, &fetch.Error{Reason: reasonFetch, Err: err}
+		}
+		h := &http.Response{
+			StatusCode: c.Status, Header: c.Header, ContentLength: int64(len(c.Body)),
+			Body: io.NopCloser(bytes.NewReader(c.Body)),
+		}
+		if h.StatusCode == 0 {
+			h.StatusCode = http.StatusOK
+		}
+		if c.Media != "" || h.Header == nil {
+			h.Header = h.Header.Clone()
+			if h.Header == nil {
+				h.Header = http.Header{}
+			}
+		}
+		if c.Media != "" {
+			h.Header.Set("Content-Type", c.Media)
+		}
+		return h, nil
+	}
+}
