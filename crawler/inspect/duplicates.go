@@ -14,7 +14,7 @@ import (
 	"slices"
 
 	"urltree/crawler/extract"
-	"urltree/crawler/simhash"
+	"urltree/crawler/internal/simhash"
 	"urltree/iut"
 )
 
