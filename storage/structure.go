@@ -212,8 +212,8 @@ func (s *structure) root() error {
 	return s.tree(s.meta.root, nil, nil, true, 0)
 }
 
-// tree visits the page of a tree, which is marked, and all below it. Its keys are at least low
-// and less than high, nil: any.
+// tree visits the page of a tree, which is marked, and all below it. Its first key is low, by which its
+// parent knows it, and all are less than high; nil: any.
 func (s *structure) tree(id uint64, low, high []byte, top bool, level int) error {
 	p, err := s.read(id)
 	switch {
@@ -307,7 +307,8 @@ func (s *structure) leaf(p page, low, high []byte, top bool) error {
 	return nil
 }
 
-// keys gives the keys of a branch or leaf, which must ascend.
+// keys gives the keys of a branch or leaf, which must ascend. A first key that is not low, only greater,
+// passes bbolt's check; but a page that it replaces would stay beside its new version.
 func (s *structure) keys(p page, low, high []byte) ([][]byte, error) {
 	if pageHeader+p.count*elementSize > len(p.body) {
 		return nil, s.bad(p.id, "has %d elements, more than it has room for", p.count)
@@ -326,7 +327,7 @@ func (s *structure) keys(p page, low, high []byte) ([][]byte, error) {
 			return nil, s.bad(p.id, "has a key outside of it")
 		}
 		keys[i] = p.body[from:to]
-		if i > 0 && bytes.Compare(keys[i-1], keys[i]) >= 0 || bytes.Compare(keys[i], low) < 0 ||
+		if i > 0 && bytes.Compare(keys[i-1], keys[i]) >= 0 || i == 0 && low != nil && !bytes.Equal(keys[0], low) ||
 			high != nil && bytes.Compare(keys[i], high) >= 0 {
 			return nil, s.bad(p.id, "has a key out of place: %.100q", keys[i])
 		}

@@ -168,6 +168,10 @@ func TestStructureWithoutLeaves(t *testing.T) {
 			e.PutUint16(list[10:], 0xFFFF)
 			e.PutUint64(list[pageHeader:], 1<<40)
 		}},
+		{"a key of a branch that is not the first of its child", func(file []byte) {
+			at := branches[1]*size + pageHeader
+			file[at+uint64(e.Uint32(file[at:]))]--
+		}},
 		{"a page that goes on behind the end", func(file []byte) { e.PutUint32(file[branches[3]*size+12:], 1<<31) }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
