@@ -61,7 +61,7 @@ func openEngine(t *testing.T, opts Options) *engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &engine{opts: opts}
+	e := &engine{opts: opts, watch: newWatchdog(opts.steps, opts.Log)}
 	e.fetching, e.stop = context.WithCancelCause(t.Context())
 	t.Cleanup(func() {
 		e.stop(nil)
@@ -83,7 +83,7 @@ func knowMany(t *testing.T, opts Options, known, hosts int, unclean bool) (given
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &engine{opts: opts}
+	e := &engine{opts: opts, watch: newWatchdog(opts.steps, opts.Log)}
 	if err := e.open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
