@@ -346,12 +346,16 @@ func (e *engine) releaseHeld() error {
 func (e *engine) release(ctx context.Context, changed bool, fresh func(rows []storage.Row, tx uint64)) error {
 	want := func(reason string) bool { return changed || !heldByOptions(reason) }
 	admit := func(r *storage.Row) bool { return e.linker.hold(r) == "" }
+	most := 10_000
+	if fresh != nil {
+		most = 1000 // outcomes wait for such a transaction
+	}
 	return e.index.Hosts(ctx, func(h storage.HostRow) error {
 		for from := []byte(nil); h.Held > 0; {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			rows, next, err := e.index.HeldRows(h.Name, from, 10_000, want, admit)
+			rows, next, err := e.index.HeldRows(h.Name, from, most, want, admit)
 			if err != nil {
 				return err
 			}

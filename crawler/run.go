@@ -219,8 +219,6 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 	at := e.watch.post("committer")
 	committer.Step = at.atDisk
 	guard(&committing, func() error { return at.do(func() error { return committer.Run(e.alive) }) })
-	guard(&rest, e.fillFilter)
-	guard(&rest, e.releaseHeld)
 	for i := range e.opts.Crawlers {
 		w := &worker{engine: e, number: i + 1, buf: e.buffers[i%e.opts.Buffers]}
 		e.workers = append(e.workers, w)
@@ -238,6 +236,8 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 	for _, w := range e.workers {
 		guard(&crawlers, w.run)
 	}
+	guard(&rest, e.fillFilter)
+	guard(&rest, e.releaseHeld)
 	if e.opts.Started != nil {
 		e.call("Started", "", func() error { e.opts.Started(); return nil })
 	}

@@ -32,11 +32,14 @@ import (
 const GivenUp = "host given up"
 
 const (
-	fewRows  = 4    // what a window may hold however small its share is
-	maxRows  = 4096 // what a window may hold at most; bounds the time of one merge
-	maxHeld  = 256  // held rows of one loan
-	fewOut   = 8    // URLs that are out for which a host keeps its map
-	usualRow = 384  // bytes of a usual row, to choose how many to read
+	fewRows = 4    // what a window may hold however small its share is
+	maxRows = 4096 // what a window may hold at most; bounds the time of one merge
+	// What a host gets when it is read first. Who begins a crawl waits for some such readings, each row
+	// of which may cost an access to a disk.
+	firstRows = 64
+	maxHeld   = 256 // held rows of one loan
+	fewOut    = 8   // URLs that are out for which a host keeps its map
+	usualRow  = 384 // bytes of a usual row, to choose how many to read
 )
 
 // A Store reads the pending rows of a host. *storage.Index is one.

@@ -33,6 +33,9 @@ func (f *Frontier) refillLocked(h *host) {
 	if f.opts.Tree != nil && !h.givenUp {
 		most = f.opts.Batch // the others are for walks to find
 	}
+	if !h.served {
+		most = min(most, firstRows)
+	}
 	n := max(min(int(f.shareLocked()/usualRow), most)-h.win.len(), fewRows)
 	if f.opts.Rank != nil {
 		n *= 2 // the better half stays

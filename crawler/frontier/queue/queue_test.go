@@ -110,10 +110,10 @@ func TestEqualItems(t *testing.T) {
 }
 
 // A partition of a quickheap on disk reads and writes blocks in order, from both ends to the
-// pivot, each about once. Only the block of the item that was chosen as pivot and the last one,
-// whose last item takes its place meanwhile, are used out of order.
+// pivot, each about once. Only the block or two of the items of which one was chosen as pivot and the last
+// block, whose last item takes its place meanwhile, are used out of order.
 func TestQuickHeapPartitionsInOrder(t *testing.T) {
-	const per, blocks, room = 8, 200, 20
+	const per, blocks, room = 16, 200, 20
 	const size = per * 16
 	f := &memFile{}
 	queue, err := New(QuickHeap, Options[uint32]{File: f, Block: size, Memory: room * size, Seed: 1})
@@ -129,21 +129,27 @@ func TestQuickHeapPartitionsInOrder(t *testing.T) {
 	before := q.Count()
 	pivot := q.partition(q.idx, q.stack[0]-1)
 	cost := q.Count().Sub(before)
-	if cost.Reads > blocks+2 || cost.Writes > blocks+2 {
+	if cost.Reads > blocks+3 || cost.Writes > blocks+2 {
 		t.Errorf("%d blocks took %d reads and %d writes", blocks, cost.Reads, cost.Writes)
 	}
-	chosen, last := f.calls[0][1:], fmt.Sprint((blocks-1)*size)
+	offset := func(call string) int {
+		off, err := strconv.Atoi(call[1:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return off
+	}
+	odds := map[int]bool{offset(f.calls[0]): true, (blocks - 1) * size: true}
+	if next := offset(f.calls[0]) + size; offset(f.calls[1]) == next {
+		odds[next] = true
+	}
 	for _, op := range []byte{'r', 'w'} {
 		left, right, odd := -1, blocks, 0 // last block from each end; blocks out of order
 		calls := 0
 		for _, call := range f.calls {
-			off, err := strconv.Atoi(call[1:])
-			if err != nil {
-				t.Fatal(err)
-			}
-			b := off / size
+			b := offset(call) / size
 			switch {
-			case call[0] != op || call[1:] == chosen || call[1:] == last:
+			case call[0] != op || odds[b*size]:
 				continue
 			case b >= left && b <= pivot/per:
 				left = b

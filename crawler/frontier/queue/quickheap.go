@@ -148,11 +148,40 @@ func (q *quickHeap[V]) Extract(dst []Item[V], r int) ([]Item[V], error) {
 
 func (q *quickHeap[V]) top() int { return q.stack[len(q.stack)-1] }
 
+// sample is the number of items of which the pivot of a long chunk is the middle one: with it a chunk is
+// gone through log2 times until it fits, with one item 1.39 times as often. sampled is how long the
+// chunk must be.
+const (
+	sample  = 15
+	sampled = 64 * sample
+)
+
+// choose gives the position of the pivot: that of a random item, in a long chunk of the middle one of
+// some that stand side by side, for these are in the same block or two.
+func (q *quickHeap[V]) choose(first, last int) int {
+	n := last - first + 1
+	if n < sampled {
+		return first + q.rng.IntN(n)
+	}
+	from := first + q.rng.IntN(n-sample)
+	var list [sample]int // positions, the best item first
+	for i := range list {
+		at := from + i
+		item := *q.at(at)
+		j := i
+		for ; j > 0 && q.less(&item, q.at(list[j-1])); j-- {
+			list[j] = list[j-1]
+		}
+		list[j] = at
+	}
+	return list[sample/2]
+}
+
 // partition chooses a pivot among the items at first..last, puts what is better before it and
 // what is worse behind it, and gives its position. It goes through the array once, from both
 // ends to the pivot.
 func (q *quickHeap[V]) partition(first, last int) int {
-	chosen := first + q.rng.IntN(last-first+1)
+	chosen := q.choose(first, last)
 	pivot := *q.at(chosen)
 	q.set(chosen, *q.at(last)) // its place will be filled at the end
 	i, j := first, last-1
