@@ -2,6 +2,7 @@ package crawler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -37,6 +38,9 @@ func TestResumeReads(t *testing.T) {
 					looked[i] = e.index.Looked()
 					if err := e.fillFilter(); err != nil || !e.index.Filter().Complete() || e.index.Filter().Len() != known+1 {
 						t.Errorf("filter: %v, %d URLs, want %d", err, e.index.Filter().Len(), known+1)
+					}
+					if scanned := e.index.Looked() > looked[i]; scanned != unclean {
+						t.Errorf("filter made by a scan: %v, want %v", scanned, unclean)
 					}
 					before := e.frontier.Stats().Eligible
 					if err := e.releaseHeld(); err != nil {
@@ -111,7 +115,8 @@ func knowMany(t *testing.T, opts Options, known, hosts int, unclean bool) (given
 		t.Fatal(err)
 	}
 	if !unclean {
-		if err := e.finish(); err != nil {
+		e.fetching = t.Context()
+		if err := errors.Join(e.fillFilter(), e.finish()); err != nil {
 			t.Fatal(err)
 		}
 	}
