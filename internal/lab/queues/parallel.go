@@ -186,7 +186,7 @@ func Figure10(ctx context.Context, o Options) (Result, error) {
 			n, supersteps, r, processors),
 		Table: Table{Columns: []string{"T", "R/T", "ms", "speed-up", "processors in use", "comparisons for each item"}},
 	}
-	var base, enough float64
+	var base, enough, single, work float64
 	var line, ideal []plot.Point
 	for t := 1; t <= 64; t *= 2 {
 		spent, comparisons, err := stepTime(ctx, t, n, r, o)
@@ -194,11 +194,11 @@ func Figure10(ctx context.Context, o Options) (Result, error) {
 			return res, err
 		}
 		if t == 1 {
-			base = spent
+			base, single = spent, comparisons
 		}
 		speed, use := base/spent, min(t, processors)
 		if t <= processors {
-			enough = speed / float64(use)
+			enough, work = speed/float64(use), comparisons/single
 		}
 		res.Table.Rows = append(res.Table.Rows, []string{
 			strconv.Itoa(t), strconv.Itoa(max(r/t, 1)), fmt.Sprintf("%.2f", spent), fmt.Sprintf("%.2f", speed), strconv.Itoa(use),
@@ -214,8 +214,9 @@ func Figure10(ctx context.Context, o Options) (Result, error) {
 	res.Claims = []Claim{{
 		Says:   "Near-optimal speed up observed",
 		Agrees: enough >= 0.8,
-		Ours: fmt.Sprintf("%.2f of the optimum with as many queues as processors (%d). Agreement: at least 0.80.",
-			enough, processors),
+		Ours: fmt.Sprintf("%.2f of the optimum with as many queues as processors (%d). Agreement: at least 0.80. An item takes %.2f times "+
+			"the comparisons that it takes with one queue, so more work is not the reason if something is missing; the load at the top "+
+			"of this file says how many others wanted the processors.", enough, processors, work),
 	}}
 	return res, nil
 }
