@@ -323,6 +323,8 @@ func TestOptionsThatCannotWork(t *testing.T) {
 		{"downloads", crawler.Options{Downloads: -1}, crawler.ErrOptions, "Downloads is -1"},
 		{"tree and none", crawler.Options{NoTree: true, Tree: "iut"}, crawler.ErrOptions, "NoTree"},
 		{"output and none", crawler.Options{NoTree: true, Output: "res.txt"}, crawler.ErrOptions, "NoTree"},
+		{"edges and none", crawler.Options{NoTree: true, Edges: true}, crawler.ErrOptions, "Edges"},
+		{"rank and none", crawler.Options{NoTree: true, ScoreBy: "rank"}, crawler.ErrOptions, "ScoreBy rank"},
 		{"header", crawler.Options{Fetch: fetch, Header: http.Header{}}, crawler.ErrOptions, "Header"},
 		{"bind", crawler.Options{Fetch: fetch, Bind: netip.MustParseAddr("127.0.0.1")}, crawler.ErrOptions, "Bind"},
 		{"score in another order", crawler.Options{Score: score, Order: crawler.OrderBreadth}, crawler.ErrOptions, "Score"},

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"urltree/crawler/scope"
+	"urltree/crawler/score"
 	"urltree/crawler/weburl"
 	"urltree/iut"
 	"urltree/storage"
@@ -296,6 +297,8 @@ func (o *Options) keepsNothing() error {
 		return nil
 	case o.Tree != "" || o.Output != "" || o.FS != nil:
 		return fmt.Errorf("%w: NoTree keeps nothing: Tree, Output and FS must be unset", ErrOptions)
+	case o.Edges, o.ScoreBy == string(score.PageRank):
+		return fmt.Errorf("%w: NoTree keeps nothing: neither Edges nor ScoreBy rank can be had", ErrOptions)
 	case len(o.Seeds) == 0:
 		return ErrNoWork
 	}

@@ -287,7 +287,7 @@ func TestSitemaps(t *testing.T) {
 			name:  "damaged",
 			texts: map[string]string{"/sitemap.xml": "<urlset><url><loc>/a?x&y</loc><url><loc>/b</loc></url><url><loc>/c"},
 			pages: "/b", // /a?x&y is the page /a, which is missing
-			maps:  map[string]string{"/sitemap.xml": "read"},
+			maps:  map[string]string{"/sitemap.xml": "read:damaged"},
 		},
 		{
 			name:   "depth",

@@ -335,7 +335,7 @@ func TestDamagedMeta(t *testing.T) {
 	}
 	defer i.Index.Close()
 	out, err := answer(i, "show", url)
-	if err != nil || !strings.Contains(out, "\nmetadata      storage: corrupt value") || !strings.Contains(out, "a seed\n") {
+	if err != nil || !strings.Contains(out, "\nmetadata      index.db is damaged: a value is not what was written") || !strings.Contains(out, "a seed\n") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
