@@ -9,8 +9,8 @@ import (
 	"urltree/crawler/extract"
 	"urltree/crawler/fetch"
 	"urltree/crawler/frontier"
+	"urltree/crawler/internal/sitemap"
 	"urltree/crawler/scope"
-	"urltree/crawler/sitemap"
 	"urltree/iut"
 	"urltree/storage"
 )

@@ -6,11 +6,11 @@ import (
 	"sync"
 
 	"urltree/cleaner"
-	"urltree/crawler/ctl"
 	"urltree/crawler/inspect"
 	"urltree/crawler/rank"
 	"urltree/crawler/robots"
 	"urltree/crawler/weburl"
+	"urltree/internal/ctl"
 	"urltree/iut"
 	"urltree/storage"
 )

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"urltree/crawler/internal/score"
 	"urltree/crawler/scope"
-	"urltree/crawler/score"
 	"urltree/crawler/weburl"
 	"urltree/iut"
 	"urltree/storage"

@@ -9,8 +9,8 @@ import (
 
 	"urltree/crawler/frontier"
 	prio "urltree/crawler/frontier/queue"
+	"urltree/crawler/internal/score"
 	"urltree/crawler/rank"
-	"urltree/crawler/score"
 	"urltree/storage"
 	"urltree/storage/seen"
 )

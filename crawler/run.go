@@ -18,7 +18,7 @@ import (
 	"urltree/cleaner"
 	"urltree/crawler/fetch"
 	"urltree/crawler/frontier"
-	"urltree/crawler/score"
+	"urltree/crawler/internal/score"
 	"urltree/iut"
 	"urltree/storage"
 	"urltree/storage/edges"

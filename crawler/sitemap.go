@@ -10,8 +10,8 @@ import (
 
 	"urltree/crawler/fetch"
 	"urltree/crawler/frontier"
+	"urltree/crawler/internal/sitemap"
 	"urltree/crawler/robots"
-	"urltree/crawler/sitemap"
 	"urltree/iut"
 	"urltree/storage"
 )

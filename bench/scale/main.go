@@ -26,7 +26,7 @@ import (
 	"time"
 
 	"urltree/bench/machine"
-	"urltree/crawler/ctl"
+	"urltree/internal/ctl"
 	"urltree/internal/lab/plot"
 )
 

@@ -15,7 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"urltree/crawler"
-	"urltree/crawler/ctl"
+	"urltree/internal/ctl"
 	"urltree/iut"
 	"urltree/storage"
 )

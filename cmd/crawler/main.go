@@ -18,8 +18,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"urltree/crawler"
-	"urltree/crawler/ctl"
 	"urltree/crawler/inspect"
+	"urltree/internal/ctl"
 	"urltree/iut"
 	"urltree/storage"
 )

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"strings"
 
-	"urltree/crawler/sitemap"
+	"urltree/crawler/internal/sitemap"
 )
 
 // feeds are the media types that feeds have.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"urltree/crawler/score"
+	"urltree/crawler/internal/score"
 	"urltree/iut"
 	"urltree/storage"
 )

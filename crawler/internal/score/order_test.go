@@ -10,7 +10,7 @@ import (
 
 	"urltree/crawler/frontier"
 	"urltree/crawler/frontier/queue"
-	"urltree/crawler/score"
+	"urltree/crawler/internal/score"
 	"urltree/storage"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"urltree/crawler/score"
+	"urltree/crawler/internal/score"
 	"urltree/storage"
 )
 
