@@ -144,7 +144,7 @@ func (g *Graph) keep(ctx context.Context, assets bool) (*edges.Writer, error) {
 		return nil, err
 	case kept.Assets != assets, kept.Pages > stored:
 		kept = storage.Edges{}
-	case size < kept.End:
+	case size < kept.End, kept.Pages != stored: // pages without edges: those that have some are looked for in the file
 		if kept, err = g.whole(kept); err != nil {
 			return nil, err
 		}

@@ -84,6 +84,17 @@ func (e *engine) call(name, url string, fn func() error) (ok bool) {
 	return true
 }
 
+// callFrom makes a call that is about no URL, from a post of its own: the crawl does not wait for ever for it.
+func (e *engine) callFrom(name string, fn func()) {
+	at := e.watch.post("%s", name)
+	defer e.watch.leave(at)
+	_ = at.do(func() error {
+		at.step("call", name, at.limits.parse)
+		e.call(name, "", func() error { fn(); return nil })
+		return nil
+	})
+}
+
 // tell tells the call-backs of a page, before its links get their scores: OnPage, then Edge of
 // each link. All of one page are called by the same goroutine.
 func (w *worker) tell(item *iut.Item, header http.Header, body []byte, page *extract.Result) bool {

@@ -147,3 +147,44 @@ func TestHangingDisk(t *testing.T) {
 		})
 	}
 }
+
+// TestHangingCallbacks: a call-back that does not come back does not hold up the end of the crawl.
+func TestHangingCallbacks(t *testing.T) {
+	for _, name := range []string{"Allow", "OnPage", "Edge", "OnOutcome", "Started", "Progress"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, stop := context.WithTimeout(t.Context(), noHang)
+			defer stop()
+			again := make(chan struct{})
+			defer close(again)
+			hang := func() { stop(); <-again }
+			opts := crawler.Options{
+				NoTree: true, Seeds: []string{"http://a.test/"},
+				Fetch: func(ctx context.Context, _ string) (crawler.Content, error) {
+					if name == "Progress" {
+						<-ctx.Done() // it is called each second
+					}
+					return crawler.Content{Media: "text/html", Body: []byte("<a href=/x>x</a>")}, ctx.Err()
+				},
+			}
+			opts.HurryWatchdog(200*time.Millisecond, 0)
+			switch name {
+			case "Allow":
+				opts.Allow = func(crawler.Candidate) bool { hang(); return true }
+			case "OnPage":
+				opts.OnPage = func(crawler.Page) error { hang(); return nil }
+			case "Edge":
+				opts.Edge = func(string, string) { hang() }
+			case "OnOutcome":
+				opts.OnOutcome = func(crawler.Outcome) { hang() }
+			case "Started":
+				opts.Started = hang
+			case "Progress":
+				opts.Progress = func(crawler.Progress) { hang() }
+			}
+			if _, err := crawler.Run(ctx, opts); !errors.Is(err, crawler.ErrStuck) {
+				t.Errorf("Run: %v, want %v", err, crawler.ErrStuck)
+			}
+		})
+	}
+}

@@ -49,7 +49,7 @@ func (e *engine) report(ctx context.Context) error {
 			p := e.progress()
 			p.PerSecond = float64(p.Pages-lastPages) / now.Sub(last).Seconds()
 			last, lastPages = now, p.Pages
-			e.call("Progress", "", func() error { e.opts.Progress(p); return nil })
+			e.callFrom("Progress", func() { e.opts.Progress(p) })
 		}
 		over := now.Sub(e.start) >= time.Duration(hour.Hour)*time.Hour
 		if !over && now.Sub(kept) < time.Minute {

@@ -239,7 +239,7 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 	guard(&rest, e.fillFilter)
 	guard(&rest, e.releaseHeld)
 	if e.opts.Started != nil {
-		e.call("Started", "", func() error { e.opts.Started(); return nil })
+		e.callFrom("Started", e.opts.Started)
 	}
 	<-e.fetching.Done()
 	grace := time.AfterFunc(downloadGrace, e.cut)

@@ -108,14 +108,14 @@ func (w *worker) askSitemap(at *post, loan *frontier.Loan) error {
 	s := *loan.Sitemap
 	origin := storage.Origin(s.URL)
 	if cause, yes := w.robots.unreachable(origin); yes {
-		return w.refuseSitemap(loan, s, heldRobots+":"+cause)
+		return w.refuseSitemap(at, loan, s, heldRobots+":"+cause)
 	}
 	rules, err := w.robots.rules(origin)
 	if rules == nil {
 		return err // the frontier asks for robots.txt first
 	}
 	if ok, _ := rules.Allowed(pathOf(s.URL)); !ok {
-		return w.refuseSitemap(loan, s, "robots")
+		return w.refuseSitemap(at, loan, s, "robots")
 	}
 	if w.fetching.Err() != nil {
 		return nil
@@ -156,17 +156,17 @@ func (w *worker) askSitemap(at *post, loan *frontier.Loan) error {
 	}
 	item.Outcome.Sitemap = &s
 	loan.Sitemap = nil
-	if w.add(item, nil) && (a.Fault || a.RetryAfter > 0) {
+	if w.add(at, item, nil) && (a.Fault || a.RetryAfter > 0) {
 		w.buf.Flush()
 	}
 	return nil
 }
 
 // refuseSitemap ends a sitemap that must not be asked.
-func (w *worker) refuseSitemap(loan *frontier.Loan, s storage.Sitemap, reason string) error {
+func (w *worker) refuseSitemap(at *post, loan *frontier.Loan, s storage.Sitemap, reason string) error {
 	s.State, s.Reason, s.Time, s.Status = storage.SitemapFailed, reason, time.Now().Unix(), 0
 	loan.Sitemap = nil
-	w.add(&iut.Item{Outcome: storage.Outcome{Sitemap: &s}}, nil)
+	w.add(at, &iut.Item{Outcome: storage.Outcome{Sitemap: &s}}, nil)
 	return nil
 }
 
@@ -260,7 +260,7 @@ func (w *worker) readSitemap(at *post, s *storage.Sitemap, item *iut.Item, body 
 		}
 		item.Links = w.newLinks(nil, item.Links)
 		at.rest()
-		if !w.add(item, nil) {
+		if !w.add(at, item, nil) {
 			return full
 		}
 		at.step("read", s.URL, at.limits.parse)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"path"
 	"runtime/pprof"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -94,6 +95,13 @@ func (d *watchdog) post(format string, args ...any) *post {
 	defer d.mu.Unlock()
 	d.posts = append(d.posts, p)
 	return p
+}
+
+// leave takes away a post that nobody has any longer.
+func (d *watchdog) leave(p *post) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.posts = slices.DeleteFunc(d.posts, func(q *post) bool { return q == p })
 }
 
 const postLabel = "post"

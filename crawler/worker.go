@@ -137,7 +137,7 @@ func (w *worker) work(at *post, loan *frontier.Loan, free func()) {
 	for _, h := range loan.Held {
 		o := storage.Outcome{Row: h.Row, State: storage.Pending, Next: h.Row}
 		o.Next.Range, o.Next.Reason = storage.Held, h.Reason
-		w.add(&iut.Item{Outcome: o}, nil)
+		w.add(at, &iut.Item{Outcome: o}, nil)
 	}
 	if w.room.low() {
 		return // taken before there was too little
@@ -199,7 +199,7 @@ func (w *worker) askRobots(at *post, loan *frontier.Loan) {
 		item.Sitemaps = w.namedSitemaps(loan.Robots, parseRobots(*row, w.robots.token))
 		w.frontier.Expect(1) // what they are is known when this is committed
 	}
-	w.add(item, nil)
+	w.add(at, item, nil)
 	if answer.Fault {
 		w.buf.Flush()
 	}
@@ -218,12 +218,12 @@ func (w *worker) url(at *post, loan *frontier.Loan, row *storage.Row, free func(
 		}
 		if there {
 			item.State, item.Adopt = storage.Stored, true
-			return w.add(item, nil), 0, nil
+			return w.add(at, item, nil), 0, nil
 		}
 	}
 	if len(row.URL) > w.opts.MaxURL {
 		item.Refuse("length")
-		return w.add(item, nil), 0, nil
+		return w.add(at, item, nil), 0, nil
 	}
 	if !w.opts.IgnoreRobots {
 		rules, err := w.robots.rules(storage.Origin(row.URL))
@@ -232,17 +232,19 @@ func (w *worker) url(at *post, loan *frontier.Loan, row *storage.Row, free func(
 		}
 		if ok, _ := rules.Allowed(pathOf(row.URL)); !ok {
 			item.Refuse("robots")
-			return w.add(item, nil), 0, nil
+			return w.add(at, item, nil), 0, nil
 		}
 	}
+	at.step("ask Allow about", row.URL, at.limits.parse)
 	allowed, ok := w.allows(row)
+	at.rest()
 	if !ok {
 		return false, 0, nil
 	}
 	if !allowed {
 		item.State, item.Next = storage.Pending, *row
 		item.Next.Range, item.Next.Reason = storage.Held, heldAllow
-		return w.add(item, nil), 0, nil
+		return w.add(at, item, nil), 0, nil
 	}
 	stored := false
 	if w.tickets != nil {
@@ -291,9 +293,7 @@ func (w *worker) url(at *post, loan *frontier.Loan, row *storage.Row, free func(
 	at.rest()
 	if w.broken.Load() != nil {
 		// Whether this page's call-backs were called or not: it is pending, and comes again.
-		if item.Free != nil {
-			item.Free()
-		}
+		drop(item)
 		return false, 0, nil
 	}
 	a.Start, a.End, a.Failed = start, time.Now(), item.State == storage.Failed
@@ -307,7 +307,7 @@ func (w *worker) url(at *post, loan *frontier.Loan, row *storage.Row, free func(
 		w.stages[stageResponse].add(res.Total - res.First)
 	}
 	took, keeps := time.Since(start), item.State == storage.Stored
-	if !w.add(item, func(o *Outcome) { o.Took = took }) {
+	if !w.add(at, item, func(o *Outcome) { o.Took = took }) {
 		return false, 0, nil
 	}
 	stored = keeps
@@ -321,8 +321,15 @@ func (w *worker) url(at *post, loan *frontier.Loan, row *storage.Row, free func(
 	return true, times.Next, nil
 }
 
+// drop gives back what an item holds that goes nowhere.
+func drop(item *iut.Item) {
+	if item.Free != nil {
+		item.Free()
+	}
+}
+
 // add puts an item into the buffer, waiting for a place. It fails only when the crawl does.
-func (w *worker) add(item *iut.Item, say func(*Outcome)) bool {
+func (w *worker) add(at *post, item *iut.Item, say func(*Outcome)) bool {
 	item.Crawler = w.number
 	if item.State == storage.Refused && item.Outcome.Page.Time == 0 { // without a request
 		item.Outcome.Page = storage.Page{Time: time.Now().Unix(), PageDepth: item.Row.Depth}
@@ -337,20 +344,25 @@ func (w *worker) add(item *iut.Item, say func(*Outcome)) bool {
 	case storage.Redirected:
 		told.Target = item.Outcome.Page.HeaderLinks
 	}
-	if err := w.buf.Add(w.alive, item); err != nil {
-		if item.Free != nil {
-			item.Free()
-		}
-		return false
-	}
-	if w.frontier.Starved() {
-		w.buf.Flush() // nothing else is left to do before this is committed
-	}
 	if w.opts.OnOutcome != nil && told.URL != "" {
 		if say != nil {
 			say(&told)
 		}
-		w.call("OnOutcome", told.URL, func() error { w.opts.OnOutcome(told); return nil })
+		// Before the item is out of our hands: what was not told is asked again.
+		at.step("tell", told.URL, at.limits.parse)
+		ok := w.call("OnOutcome", told.URL, func() error { w.opts.OnOutcome(told); return nil })
+		at.rest()
+		if !ok {
+			drop(item)
+			return false
+		}
+	}
+	if err := w.buf.Add(w.alive, item); err != nil {
+		drop(item)
+		return false
+	}
+	if w.frontier.Starved() {
+		w.buf.Flush() // nothing else is left to do before this is committed
 	}
 	return true
 }

@@ -56,7 +56,7 @@ func (x *Index) Edges() (kept Edges, stored int64, err error) {
 func (x *Index) SetEdges(e Edges) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.db.Update(func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Put(keyEdges, e.append(nil)) })
+	return x.write(func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Put(keyEdges, e.append(nil)) })
 }
 
 // flushEdges counts the edges that came with this change. Where a page is stored no more, or a record

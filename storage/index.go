@@ -191,7 +191,7 @@ func Open(path string, opts Options) (*Index, error) {
 	}
 	db, file, err := openBolt(path, bo)
 	if err != nil {
-		if errors.Is(err, berrors.ErrTimeout) || errors.Is(err, fs.ErrPermission) {
+		if errors.Is(err, berrors.ErrTimeout) || errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ENOMEM) {
 			return nil, fmt.Errorf("open %s: %w", path, err)
 		}
 		return nil, fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)

@@ -181,9 +181,10 @@ func (s *salvage) records() error {
 		rec, ok := s.record(k, value)
 		if !ok {
 			damaged++
-			if url, err := URL(k); err == nil {
+			url, err := URL(k)
+			if again, kerr := Key(url); err == nil && kerr == nil && bytes.Equal(again, k) {
 				s.done.Lost = append(s.done.Lost, url)
-			} else {
+			} else { // of a key that is damaged nobody knows which URL it was
 				s.done.Nameless++
 			}
 			return nil

@@ -352,7 +352,7 @@ func fullRow(row Row, key, value []byte) (Row, error) {
 	switch {
 	case err != nil:
 		// The record is lost, its row is not: what the row says has to do.
-		row.Source = "-"
+		row.Source = ""
 	case full.State != Pending:
 		return row, fmt.Errorf("%w: %s has a pending row and an outcome", ErrDamaged, row.URL)
 	default:
