@@ -13,6 +13,11 @@ import (
 // FormatVersion is the version of the layout on disk.
 const FormatVersion = 2
 
+// formatWord begins the first line of FORMAT in every version.
+const formatWord = "urltree "
+
+var formatLine = formatWord + strconv.Itoa(FormatVersion) + "\n" // the first line
+
 var (
 	// ErrFormat says that FORMAT is missing beside other files, or is not what a version of
 	// this program wrote.
@@ -75,7 +80,7 @@ type budget struct {
 // append writes the file: one "key = value" per line, lists as one line per
 // value. A line that is always there comes last, so that no part of a file is a file.
 func (f *Format) append(b []byte) []byte {
-	b = fmt.Appendf(b, "urltree %d\n", FormatVersion)
+	b = append(b, formatLine...)
 	b = append(b, "# Fixed when the tree was made.\n"...)
 	b = appendText(b, "canonical", f.Canonical)
 	b = appendText(b, "strip", f.Strip)
@@ -103,39 +108,49 @@ func (f *Format) append(b []byte) []byte {
 	return b
 }
 
-// parseFormat reads what append wrote, and nothing else: an unknown, missing or repeated key,
-// another order or spelling is [ErrFormat] with the line.
+// parseFormat reads what append wrote, and nothing else but other comments: an unknown, missing or
+// repeated key, another order or spelling is [ErrFormat] with the line.
 func parseFormat(b []byte) (Format, error) {
 	var f Format
-	if want := fmt.Sprintf("urltree %d\n", FormatVersion); !bytes.HasPrefix(b, []byte(want)) {
+	if !bytes.HasPrefix(b, []byte(formatLine)) {
 		first, _, _ := bytes.Cut(b, []byte{'\n'})
-		return f, fmt.Errorf("%w: line 1: %.40q, this program reads %q", ErrFormat, first, strings.TrimSpace(want))
+		return f, fmt.Errorf("%w: line 1: %.40q, this program reads %q", ErrFormat, first, strings.TrimSpace(formatLine))
 	}
-	lines := strings.Split(string(b), "\n")
+	lines, number := withoutComments(b)
 	for i, line := range lines[1:] {
-		if line == "" || line[0] == '#' {
+		if line == "" {
 			continue
 		}
 		key, value, ok := strings.Cut(line, " = ")
 		if !ok {
-			return f, fmt.Errorf("%w: line %d: want key = value", ErrFormat, i+2)
+			return f, fmt.Errorf("%w: line %d: want key = value", ErrFormat, number[i+1])
 		}
 		if err := f.set(key, value); err != nil {
-			return f, fmt.Errorf("%w: line %d: %s: %w", ErrFormat, i+2, key, err)
+			return f, fmt.Errorf("%w: line %d: %s: %w", ErrFormat, number[i+1], key, err)
 		}
 	}
-	again := strings.Split(string(f.append(nil)), "\n")
+	again, _ := withoutComments(f.append(nil))
 	for i := range max(len(lines), len(again)) {
 		switch {
 		case i >= len(lines):
-			return f, fmt.Errorf("%w: line %d: missing: want %q", ErrFormat, i+1, again[i])
+			return f, fmt.Errorf("%w: line %d: missing: want %q", ErrFormat, number[i-1]+1, again[i])
 		case i >= len(again):
-			return f, fmt.Errorf("%w: line %d: %.40q: nothing may stand here", ErrFormat, i+1, lines[i])
+			return f, fmt.Errorf("%w: line %d: %.40q: nothing may stand here", ErrFormat, number[i], lines[i])
 		case lines[i] != again[i]:
-			return f, fmt.Errorf("%w: line %d: %.40q, want %.40q", ErrFormat, i+1, lines[i], again[i])
+			return f, fmt.Errorf("%w: line %d: %.40q, want %.40q", ErrFormat, number[i], lines[i], again[i])
 		}
 	}
 	return f, nil
+}
+
+// withoutComments gives the lines that do not begin with #, and their numbers in the file.
+func withoutComments(b []byte) (lines []string, number []int) {
+	for i, line := range strings.Split(string(b), "\n") {
+		if !strings.HasPrefix(line, "#") {
+			lines, number = append(lines, line), append(number, i+1)
+		}
+	}
+	return lines, number
 }
 
 func (f *Format) set(key, value string) (err error) {

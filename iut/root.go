@@ -1,6 +1,7 @@
 package iut
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -48,6 +49,82 @@ func noTree(root string) error {
 	return fmt.Errorf("iut: no tree in %s: %w", root, fs.ErrNotExist)
 }
 
+// lacksFormat is the error for a folder that has something, but no FORMAT.
 func lacksFormat(root, has string) error {
-	return fmt.Errorf("%w: %s has %s but no %s: not a tree, or a damaged one", ErrFormat, root, has, formatName)
+	if name, _, _ := strings.Cut(has, "/"); name != "index.db" && name != seedsName && !strings.HasPrefix(name, "pr-") {
+		return fmt.Errorf("%w: %s has %s but no %s: not a tree; name a new or empty folder", ErrFormat, root, has, formatName)
+	}
+	return fmt.Errorf("%w: %s has %s but no %s; %s", ErrFormat, root, has, formatName, formatRepair)
+}
+
+// formatRepair says what to do about a FORMAT that is lost or bad.
+const formatRepair = "put FORMAT back, or copy that of a new tree made with the same options on the same disk"
+
+// readFormat reads FORMAT. Without it the folder must hold no more than a kill leaves before FORMAT
+// is written, or a new file system has: then there is none. It changes nothing.
+func (t *Tree) readFormat(create bool) (f Format, there bool, err error) {
+	text, err := t.readFile(formatName)
+	switch {
+	case err == nil:
+		f, err = parseFormat(text)
+		if err != nil && (bytes.HasPrefix(text, []byte(formatLine)) || !bytes.HasPrefix(text, []byte(formatWord))) {
+			err = fmt.Errorf("%w; %s", err, formatRepair)
+		}
+		return f, true, err
+	case !errors.Is(err, fs.ErrNotExist):
+		return f, false, diskError("read", err)
+	case !create:
+		return f, false, fmt.Errorf("iut: no tree in %s: %w", t.root, fs.ErrNotExist)
+	}
+	foreign, err := t.foreign()
+	if err != nil {
+		return f, false, diskError("look at the root", err)
+	}
+	if foreign == "" {
+		return f, false, nil
+	}
+	// Another process may have made the tree between the two looks.
+	if _, err := t.fs.Stat(formatName); err == nil {
+		return t.readFormat(create)
+	}
+	return f, false, lacksFormat(t.root, foreign)
+}
+
+// foreign gives the first name in the root, or in tmp, that an unfinished tree does not have; "":
+// there is none.
+func (t *Tree) foreign() (string, error) {
+	entries, err := t.fs.List(".")
+	if err != nil {
+		return "", err
+	}
+	for _, e := range entries {
+		switch e.Name {
+		case formatNewName, "lost+found":
+		case lockName: // empty, or the pid of who was killed
+			text, err := t.readFile(lockName)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return "", err
+			}
+			if pid := strings.TrimSuffix(string(text), "\n"); strings.Trim(pid, "0123456789") != "" {
+				return e.Name, nil
+			}
+		case tempFolder:
+			temp, err := t.fs.List(tempFolder)
+			if err != nil {
+				return "", err
+			}
+			for _, e := range temp {
+				name := tempFolder + "/" + e.Name
+				if name != probeName {
+					return name, nil
+				}
+				if e, err := t.fs.Stat(name); err == nil && (e.Type != 0 || e.Size > 0) {
+					return name, nil
+				}
+			}
+		default:
+			return e.Name, nil
+		}
+	}
+	return "", nil
 }

@@ -49,6 +49,7 @@ const (
 	formatNewName = "FORMAT.new"
 	seedsName     = "seeds.txt"
 	tempFolder    = "tmp"
+	probeName     = tempFolder + "/Case" // an empty file, see foldsCase
 	contentName   = "content.html"
 	sourceName    = "source.txt"
 )
@@ -91,9 +92,12 @@ type Tree struct {
 	syncErr error // guarded by syncMu; the first failed sync, which no later one can make good
 }
 
-// Open opens or makes the tree in the folder root. It takes LOCK, reads or writes FORMAT, cuts
-// a torn last line off seeds.txt and empties tmp/: in this order, so that a kill in between
-// leaves what the next Open completes. Then come AddSeeds, SetLinks and the index.
+// Open opens or makes the tree in the folder root. It takes LOCK, reads FORMAT, empties tmp/, writes
+// FORMAT if there is none, and cuts a torn last line off seeds.txt: in this order, so that a kill
+// in between leaves what the next Open completes. Then come AddSeeds, SetLinks and the index.
+//
+// Nothing is made or changed in a folder before it is known for a tree, by FORMAT, or for one that
+// may become one, by its names.
 //
 // With root "" there is no LOCK, and the tree is in opts.FS alone.
 func Open(root string, opts Options) (*Tree, error) {
@@ -119,10 +123,6 @@ func (t *Tree) open(opts Options) error {
 		if err := checkRoot(t.root); err != nil {
 			return err
 		}
-		var err error
-		if t.owner, err = lockTree(t.root, opts.ReadOnly); err != nil {
-			return err
-		}
 	}
 	if t.fs == nil {
 		var err error
@@ -131,8 +131,13 @@ func (t *Tree) open(opts Options) error {
 		}
 		t.fs = t.disk
 	}
-	if !opts.ReadOnly {
-		if err := t.emptyTemp(); err != nil {
+	if t.root != "" {
+		// LOCK in a folder of somebody else's is not ours to write to.
+		if _, _, err := t.readFormat(create); err != nil {
+			return err
+		}
+		var err error
+		if t.owner, err = lockTree(t.root, opts.ReadOnly); err != nil {
 			return err
 		}
 	}
@@ -212,12 +217,17 @@ func (t *Tree) SetLinks(links LinkOptions) error {
 func (t *Tree) openFormat(want *Identity, create bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	text, err := t.readFile(formatName)
-	switch {
-	case err == nil:
-		if t.format, err = parseFormat(text); err != nil {
+	format, there, err := t.readFormat(create)
+	if err != nil {
+		return err
+	}
+	if !t.readOnly {
+		if err := t.emptyTemp(); err != nil {
 			return err
 		}
+	}
+	if there {
+		t.format = format
 		if want == nil {
 			return nil
 		}
@@ -225,21 +235,6 @@ func (t *Tree) openFormat(want *Identity, create bool) error {
 			return err
 		}
 		return t.keepsCase()
-	case !errors.Is(err, fs.ErrNotExist):
-		return diskError("read", err)
-	case !create:
-		return fmt.Errorf("iut: no tree in %s: %w", t.root, err)
-	}
-	entries, err := t.fs.List(".")
-	if err != nil {
-		return diskError("list", err)
-	}
-	for _, e := range entries {
-		switch e.Name {
-		case lockName, formatNewName, tempFolder, "lost+found":
-		default:
-			return lacksFormat(t.root, e.Name)
-		}
 	}
 	made := Format{Identity: *want, Links: LinkOptions{MaxDepth: -1}, Sync: t.fs.SyncMode()}
 	if made.FoldCase, err = t.foldsCase(); err != nil {
@@ -288,7 +283,7 @@ func (t *Tree) keepsCase() error {
 
 // foldsCase finds out whether two names that differ in case are one.
 func (t *Tree) foldsCase() (bool, error) {
-	const probe, other = tempFolder + "/Case", tempFolder + "/cASE"
+	const probe, other = probeName, tempFolder + "/cASE"
 	if err := t.writeFile(probe, os.O_CREATE|os.O_TRUNC, nil, false); err != nil {
 		return false, diskError("probe", err)
 	}

@@ -74,14 +74,17 @@ func TestOpenCompletesWhatAKillLeft(t *testing.T) {
 	}{
 		{"nothing", nil},
 		{"lock", []string{"LOCK"}},
-		{"body", []string{"LOCK", "tmp/1"}},
 		{"probe", []string{"LOCK", "tmp/Case"}},
-		{"half a FORMAT", []string{"LOCK", "tmp/1", "FORMAT.new"}},
+		{"half a FORMAT", []string{"LOCK", "FORMAT.new"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			root := filepath.Join(t.TempDir(), "a", "tree")
 			for _, name := range tt.files {
-				put(t, filepath.Join(root, name), "4000000000\n")
+				text := "4000000000\n"
+				if name == "tmp/Case" {
+					text = ""
+				}
+				put(t, filepath.Join(root, name), text)
 			}
 			tree := open(t, root)
 			want := iut.Format{Identity: rules, Links: iut.LinkOptions{MaxDepth: -1}, Sync: "none"}
@@ -97,6 +100,59 @@ func TestOpenCompletesWhatAKillLeft(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOpenLeavesForeignFolderAlone opens folders of somebody else's that have names of ours, with what
+// is in LOCK and tmp: refused, and not a byte changed.
+func TestOpenLeavesForeignFolderAlone(t *testing.T) {
+	for _, files := range []map[string]string{
+		{"readme": "r\n", "LOCK": "my lock\n", "tmp/notes.txt": "mine\n"},
+		{"readme": "r\n"},
+		{"tmp/thesis": "mine\n"},
+		{"tmp/Case": "mine\n"},
+		{"tmp/theirs/file": ""},
+		{"LOCK": "my lock\n"},
+		{"index.db": "mine\n", "LOCK": "", "tmp/1": "mine\n"},
+		{"FORMAT": "paper: A4\n", "tmp/notes.txt": "mine\n"},
+		{"FORMAT": "paper: A4\n", "LOCK": "my lock\n"},
+	} {
+		root := t.TempDir()
+		for name, text := range files {
+			put(t, filepath.Join(root, name), text)
+		}
+		for _, opts := range []iut.Options{{Identity: &rules}, {}, {ReadOnly: true}} {
+			before := contents(t, root)
+			tree, err := iut.Open(root, opts)
+			if err == nil {
+				tree.Close()
+			}
+			if want := opts.Identity != nil || files["FORMAT"] != ""; err == nil || want && !errors.Is(err, iut.ErrFormat) {
+				t.Errorf("%v: %v, want ErrFormat", files, err)
+			}
+			if diff := cmp.Diff(before, contents(t, root)); diff != "" {
+				t.Errorf("%v: changed: %s", files, diff)
+			}
+		}
+	}
+}
+
+// contents gives every name below root, with the text of files.
+func contents(t *testing.T, root string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	err := filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			found[name] = "/"
+			return err
+		}
+		text, err := os.ReadFile(name)
+		found[name] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
 }
 
 func TestOpenRefuses(t *testing.T) {
