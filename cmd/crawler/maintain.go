@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
 	"syscall"
 
@@ -56,7 +57,7 @@ func (c *command) checkCommand() *cli.Command {
 			}
 			root := c.root()
 			tree, err := openExclusive(root)
-			if errors.Is(err, syscall.EROFS) { // nobody writes there, and check need not
+			if errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) { // check need not write there
 				tree, err = iut.Open(root, iut.Options{ReadOnly: true})
 			}
 			if err != nil {

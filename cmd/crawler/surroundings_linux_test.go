@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -110,6 +111,40 @@ func TestReadOnlyTree(t *testing.T) {
 	}
 	if _, stderr, code := call(t, dir, args...); code != exitDisk || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "read-only file system") {
 		t.Errorf("exit %d, want %d: %q", code, exitDisk, stderr)
+	}
+}
+
+// TestCheckByReader checks a tree as a user who may read it and not write there, and LOCK neither.
+func TestCheckByReader(t *testing.T) {
+	const nobody = 65534
+	web := startWeb(t, testweb.Options{Pages: 20, Seed: 56})
+	dir, err := os.MkdirTemp("", "reader") // those of t are closed to other users
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	writeSeeds(t, dir, web.Seeds())
+	must(t, dir, append([]string{"-quiet"}, crawlArgs...)...)
+	lock := filepath.Join(dir, "iut", "LOCK")
+	if err := errors.Join(os.Chmod(dir, 0o755), os.Chmod(lock, 0o444)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := child(dir, "check", "-links")
+	if os.Getuid() == 0 {
+		// The folder in which go test puts this program is closed to others as well.
+		program, err := os.ReadFile(os.Args[0])
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, "program"), program, 0o755)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.Path = filepath.Join(dir, "program")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "the result files\nfaults: 0\n") {
+		t.Errorf("%v: %s", err, out)
 	}
 }
 
