@@ -24,7 +24,8 @@ type Steps struct {
 
 // Clean ends a crawl in source A's order: the buffers into the tree, the pages of the tree into
 // res.txt, the pending URLs into res2.txt, the statistics. Each step is logged with its time.
-// The first error ends it: results that leave out what could not be drained would look whole.
+// The first error ends it: results that leave out what could not be drained would look whole. Where
+// the index does not agree with itself all is written, and the error is storage.ErrDamaged.
 func Clean(ctx context.Context, s Steps) error {
 	if s.Log == nil {
 		s.Log = slog.New(slog.DiscardHandler)
@@ -68,5 +69,5 @@ func Clean(ctx context.Context, s Steps) error {
 		}
 		s.Log.Info("clean", "step", i+1, "what", step.name, "took", time.Since(start).Round(time.Millisecond))
 	}
-	return nil
+	return l.tally.agrees(s.Index.Totals())
 }

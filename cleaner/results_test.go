@@ -2,6 +2,7 @@ package cleaner
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	bolt "go.etcd.io/bbolt"
 
 	"urltree/iut"
 	"urltree/storage"
@@ -169,4 +172,49 @@ func BenchmarkWriteResults(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(2*n)*float64(b.N)/b.Elapsed().Seconds(), "lines/s")
+}
+
+// TestCleanTellsOfDamage cleans up with an index that lacks something: the results are written, and
+// the error says that they lack it too.
+func TestCleanTellsOfDamage(t *testing.T) {
+	first := func(tx *bolt.Tx) (*bolt.Bucket, []byte, []byte) {
+		b := tx.Bucket([]byte("url"))
+		k, value := b.Cursor().First()
+		return b, k, value
+	}
+	for _, tt := range []struct {
+		name  string
+		spoil func(tx *bolt.Tx) error
+		want  string
+	}{
+		{"nothing", func(*bolt.Tx) error { return nil }, ""},
+		{"a bit of a record", func(tx *bolt.Tx) error {
+			b, k, value := first(tx)
+			value = bytes.Clone(value)
+			value[len(value)/2] ^= 4
+			return b.Put(k, value)
+		}, "1 of 11 records cannot be read"},
+		{"a record gone", func(tx *bolt.Tx) error {
+			b, k, _ := first(tx)
+			return b.Delete(k)
+		}, "by its counters it has 11 records, 3 of them stored, and a scan finds 10 and "},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := small(t)
+			s.close()
+			if err := updateBolt(s.path(indexName), tt.spoil); err != nil {
+				t.Fatal(err)
+			}
+			s.openTree()
+			s.openIndex()
+			f := filesIn(t, t.TempDir())
+			err := Clean(context.Background(), Steps{Index: s.index, Files: f})
+			if damaged := errors.Is(err, storage.ErrDamaged); damaged != (tt.want != "") || damaged && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+			if read(t, f.Res) == "" || strings.Contains(read(t, f.Statistics), "DOES NOT HOLD") != (tt.want != "") {
+				t.Errorf("the results are not written:\n%s", read(t, f.Statistics))
+			}
+		})
+	}
 }

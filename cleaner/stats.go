@@ -233,7 +233,7 @@ func (p *page) accounting(totals storage.Totals, sums *tally) {
 		p.row("records that cannot be read", none, sums.damaged)
 	}
 	p.row("discovered = sum of the states: " + verdict(int64(totals.Seq) == kept.Records() && sums.records == seen.Records()))
-	p.row("counters = scan: " + verdict(kept == seen && int64(totals.Seq) == sums.records && totals.Bytes == sums.bytes))
+	p.row("counters = scan: " + verdict(sums.agrees(totals) == nil))
 }
 
 // engine shows what only the engine knows. A merge has nothing of it.

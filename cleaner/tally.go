@@ -65,6 +65,21 @@ func (t *tally) counts() storage.Counts {
 	}
 }
 
+// agrees wants the scan to have read every record, and to have found what the counters say; else
+// lists and statistics lack what the index lacks, and it gives storage.ErrDamaged.
+func (t *tally) agrees(totals storage.Totals) error {
+	kept, seen := totals.Counts, t.counts()
+	switch {
+	case t.damaged > 0:
+		return fmt.Errorf("%w: %d of %d records cannot be read and are in no list (crawler check names them)",
+			storage.ErrDamaged, t.damaged, t.damaged+t.records)
+	case kept != seen || int64(totals.Seq) != t.records || totals.Bytes != t.bytes:
+		return fmt.Errorf("%w: by its counters it has %d records, %d of them stored, and a scan finds %d and %d (crawler check says more)",
+			storage.ErrDamaged, kept.Records(), kept.Stored, t.records, seen.Stored)
+	}
+	return nil
+}
+
 // sortedReasons gives the reasons by state, in the order in which states are shown, then name.
 func (t *tally) sortedReasons() []reason {
 	var list []reason

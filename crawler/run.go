@@ -104,7 +104,8 @@ type engine struct {
 // a disk or a call-back that hangs is as well, tree and memory are not given back before the step
 // that hangs ends: the process should end. Other errors come
 // before anything is fetched: ErrOptions, ErrNoWork, iut.ErrBusy, iut.ErrFormat,
-// iut.ErrIdentity, storage.ErrDamaged, storage.ErrSchema. But for ErrStuck no goroutine of Run is left
+// iut.ErrIdentity, storage.ErrDamaged, storage.ErrSchema. ErrDamaged is also the error where damage is
+// met later; the results are written if the index could be read, and lack what it lacks. But for ErrStuck no goroutine of Run is left
 // when it returns.
 //
 // Several crawls may go on in one process, each with a tree of its own or none.

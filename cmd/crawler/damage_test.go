@@ -2,14 +2,18 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	bolt "go.etcd.io/bbolt"
 
 	"urltree/internal/testweb"
 )
@@ -121,4 +125,37 @@ func TestDamagedIndex(t *testing.T) {
 	for _, what := range slices.Sorted(maps.Keys(outcomes)) {
 		t.Logf("%s: %d", what, outcomes[what])
 	}
+}
+
+// TestDamagedRecord goes on with a crawl whose index has one record that cannot be read: it says so, and
+// is not taken for one that has ended well.
+func TestDamagedRecord(t *testing.T) {
+	web := testweb.New(testweb.Options{Pages: 20, Seed: 44})
+	if err := web.Start(0); err != nil {
+		t.Fatal(err)
+	}
+	defer web.Stop()
+	dir := t.TempDir()
+	writeSeeds(t, dir, web.Seeds())
+	crawl := []string{"-quiet", "-delay", "0", "-allow-private", "-input", "seed.txt"}
+	must(t, dir, crawl...)
+	db, err := bolt.Open(filepath.Join(dir, "iut", "index.db"), 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(tx *bolt.Tx) error {
+		k, _ := tx.Bucket([]byte("url")).Cursor().Last()
+		return tx.Bucket([]byte("url")).Put(k, []byte("x"))
+	})
+	if err = errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	_, stderr, code := call(t, dir, crawl...)
+	want := regexp.MustCompile(`^crawler: index\.db is damaged: 1 of \d+ records cannot be read .*crawler check.*; crawler merge -tree iut .*\n$`)
+	if code != exitTree || !want.MatchString(stderr) {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	must(t, dir, "merge")
+	must(t, dir, crawl...)
+	requireSame(t, urlsOf(t, filepath.Join(dir, "res.txt")), web.Answer().Stored)
 }

@@ -72,6 +72,10 @@ func (c *command) message(err error) string {
 	case errors.Is(err, context.Canceled):
 		return "stopped"
 	case errors.Is(err, storage.ErrDamaged):
+		// Where the crawl was when it met the damage helps nobody.
+		if i := strings.Index(text, storage.ErrDamaged.Error()); i > 0 {
+			text = text[i:]
+		}
 		return fmt.Sprintf("%s; crawler merge -tree %s makes it again from the folders", text, commandLine([]string{c.root()}))
 	case errors.Is(err, storage.ErrSchema):
 		return text + "; crawl on with the program that made it, or move index.db away: crawler merge makes one from the folders"
