@@ -214,7 +214,7 @@ func TestMergeTornSeed(t *testing.T) {
 		opts := mergeOptions(s, filepath.Join(t.TempDir(), "res.txt"))
 		opts.Parser = func(iut.Format) (Parser, error) { return &parser{hosts: map[string]bool{}}, nil }
 		report, err := Merge(context.Background(), opts)
-		if err != nil || report.Pages != 1 || report.Torn != 1 {
+		if err != nil || report.Pages != 1 || report.Damaged != 1 {
 			t.Fatalf("%+v, %v", report, err)
 		}
 		s.openTree()
@@ -226,5 +226,82 @@ func TestMergeTornSeed(t *testing.T) {
 		}
 		s.noFaults(CheckOptions{Links: true, Output: opts.Output}, &parser{hosts: map[string]bool{}})
 		s.close()
+	}
+}
+
+// TestMergeKeepsDamagedPages spoils pages that the index calls stored: merge keeps what it finds under
+// other names, check has nothing against them, and the page is stored anew beside them.
+func TestMergeKeepsDamagedPages(t *testing.T) {
+	const url = "http://a.org/x"
+	flip := func(name string, at int) error {
+		text, err := os.ReadFile(name)
+		if err == nil {
+			text[at] ^= 4
+			err = os.WriteFile(name, text, 0o644)
+		}
+		return err
+	}
+	for _, tt := range []struct {
+		name    string
+		noIndex bool
+		spoil   func(content, source string) error
+		kept    []string
+	}{
+		{"a bit of the body", false, func(content, _ string) error { return flip(content, 1) }, []string{"content.html", "source.txt"}},
+		{"a bit of the body, no index", true, func(content, _ string) error { return flip(content, 1) }, []string{"content.html", "source.txt"}},
+		{"a bit of the facts, no index", true, func(_, source string) error { return flip(source, 30) }, []string{"content.html", "source.txt"}},
+		{"body gone", false, func(content, _ string) error { return os.Remove(content) }, []string{"source.txt"}},
+		{"facts gone", false, func(_, source string) error { return os.Remove(source) }, []string{"content.html"}},
+		{"facts gone, no index, as a kill leaves it", true, func(_, source string) error { return os.Remove(source) }, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := small(t)
+			content, source := s.file(url, "content.html"), s.file(url, "source.txt")
+			if err := tt.spoil(content, source); err != nil {
+				t.Fatal(err)
+			}
+			want := map[string]string{}
+			for _, name := range tt.kept {
+				want[name+".damaged"] = read(t, s.file(url, name))
+			}
+			s.close()
+			if tt.noIndex {
+				if err := os.Remove(s.path(indexName)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			out := filepath.Join(t.TempDir(), "res.txt")
+			for round := range 2 { // the second time it has nothing to do
+				report, err := Merge(context.Background(), mergeOptions(s, out))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n := min(len(tt.kept), 1); round == 0 && (report.Damaged != n || report.Torn != 1-n) || round == 1 && report.Damaged+report.Torn > 0 {
+					t.Errorf("merge %d: %s", round+1, report.String())
+				}
+			}
+			s.openTree()
+			s.openIndex()
+			s.noFaults(CheckOptions{Links: true, Output: out}, &parser{})
+			rec, err := s.index.Record(url)
+			if err != nil || rec.State != storage.Pending {
+				t.Errorf("%s: %v, %v; want it pending", url, rec.State, err)
+			}
+			s.store(url, rec.Source, rec.Depth)
+			s.noFaults(CheckOptions{Links: true, Output: out}, &parser{})
+			got := map[string]string{}
+			entries, err := os.ReadDir(filepath.Dir(content))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range entries {
+				if strings.HasSuffix(e.Name(), ".damaged") {
+					got[e.Name()] = read(t, filepath.Join(filepath.Dir(content), e.Name()))
+				}
+			}
+			if !maps.Equal(got, want) {
+				t.Errorf("kept %q, want %q", got, want)
+			}
+		})
 	}
 }

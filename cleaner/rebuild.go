@@ -29,7 +29,8 @@ type Report struct {
 	Index    string // what became of index.db, for a merge
 	Pages    int    // complete pages in the tree
 	Adopted  int    // of those, the ones that the index did not call stored
-	Torn     int    // pages that were not whole; their files are removed
+	Torn     int    // pages that a kill left; their files are removed
+	Damaged  int    // pages that are not whole any more; their files are kept under other names
 	Defects  int    // pages as no kill leaves them; left as they are
 	Reopened int    // URLs of which index and folder say different things, looked at anew
 	Seeds    int    // seeds that had no record
@@ -47,6 +48,9 @@ func (r *Report) String() string {
 		r.Pages, r.Adopted, r.Torn, r.Defects)
 	fmt.Fprintf(&b, "records: %d made, %d of them seeds; %d whose page was missing or unknown to the index were reopened\n",
 		r.Found, r.Seeds, r.Reopened)
+	if r.Damaged > 0 {
+		fmt.Fprintf(&b, "damaged pages: %d, kept in their folders as content.html.damaged and source.txt.damaged\n", r.Damaged)
+	}
 	t := &r.Totals
 	fmt.Fprintf(&b, "now: %d stored, %d pending, %d redirected, %d failed, %d refused\n",
 		t.Stored, t.Pending(), t.Redirected, t.Failed, t.Refused)
@@ -61,7 +65,7 @@ const (
 )
 
 // Rebuild brings the index to what folders and seeds.txt say, before a run has begun. Torn pages
-// are removed. Each complete page that the index does not call stored, its SHA-256 compared, is
+// are removed, damaged ones kept under other names. Each complete page that the index does not call stored, its SHA-256 compared, is
 // committed with its links and metadata. A record that the index calls stored, but whose folder
 // does not hold that page, is pending again; so is one with another outcome whose folder holds a
 // page, until that page is adopted. Each seed has a record.
@@ -168,13 +172,26 @@ func (r *rebuild) survey(ctx context.Context) error {
 	})
 }
 
+// removeTorn takes a page away that is not whole: its URL is to be asked again.
 func (r *rebuild) removeTorn(url, rel string, err error) error {
-	r.report.Torn++
-	r.log.Info("torn page removed", "folder", rel, "err", err)
 	if url == "" {
+		r.report.Torn++
+		r.log.Info("torn page left to be replaced", "folder", rel, "err", err)
 		return nil // its name does not tell the URL; whoever stores it replaces it
 	}
-	return r.tree.RemoveTorn(url)
+	rec, noRecord := r.index.Record(url)
+	kept, failed := r.tree.RemoveTorn(url, noRecord == nil && rec.State == storage.Stored)
+	switch {
+	case failed != nil:
+		return failed
+	case kept:
+		r.report.Damaged++
+		r.log.Warn("damaged page kept under other names", "folder", rel, "err", err)
+	default:
+		r.report.Torn++
+		r.log.Info("torn page removed", "folder", rel, "err", err)
+	}
+	return nil
 }
 
 // reopen turns records back to pending that say something else than their folders.

@@ -343,7 +343,7 @@ func TestLinksLeadNowhere(t *testing.T) {
 						if _, body, err := tree.Load(p.URL); err == nil && string(body) != string(p.Body) {
 							t.Errorf("Load reads %q through a link", body)
 						}
-						tree.RemoveTorn(p.URL)
+						tree.RemoveTorn(p.URL, false)
 						tree.Sync()
 					} else if !errors.Is(err, iut.ErrDisk) && !errors.Is(err, iut.ErrTree) {
 						t.Errorf("Open: %v, want ErrDisk or ErrTree", err)

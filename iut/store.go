@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"syscall"
 )
@@ -135,29 +136,49 @@ func (t *Tree) Complete(url string, verify bool) (Facts, bool, error) {
 	return f, err == nil, err
 }
 
-// RemoveTorn removes the files of a torn page, not its folder. It leaves a complete page alone.
-func (t *Tree) RemoveTorn(url string) error {
+// RemoveTorn takes the files of a torn page away, not its folder. It leaves a complete page alone.
+// What a kill leaves, a page without facts, is removed. A page that has facts was whole and has been
+// damaged: its files get names that end in .damaged, and kept is true. So does any with stored, which
+// says that the index calls the page stored. Files that have those names are replaced.
+func (t *Tree) RemoveTorn(url string, stored bool) (kept bool, err error) {
 	if err := t.writable(); err != nil {
-		return err
+		return false, err
 	}
 	rel, err := t.paths.Path(url)
 	if err != nil {
-		return err
+		return false, err
 	}
 	unlock := t.locks.lock(rel)
 	defer unlock()
 	switch _, err := t.look(rel, url, true); {
 	case err == nil:
-		return nil
+		return false, nil
 	case !errors.Is(err, ErrTorn) && !errors.Is(err, fs.ErrNotExist):
+		return false, err
+	}
+	source := path.Join(rel, sourceName)
+	e, err := t.fs.Stat(source)
+	keep := stored || err == nil && e.Type == 0 && e.Size > 0
+	take := func(name string) error {
+		if !keep {
+			return t.fs.Remove(name)
+		}
+		err := t.fs.Rename(name, name+damagedSuffix)
+		kept = kept || err == nil
 		return err
 	}
-	for _, name := range []string{sourceName, contentName} {
-		if err := t.fs.Remove(path.Join(rel, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return diskError("remove torn "+rel, err)
+	names := []string{source, path.Join(rel, contentName)}
+	if keep {
+		// After a kill in between the facts are still there, so that the next time goes on; and whoever
+		// stores the page instead has no old body to write over.
+		slices.Reverse(names)
+	}
+	for _, name := range names {
+		if err := take(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return kept, diskError("remove torn "+rel, err)
 		}
 	}
-	return nil
+	return kept, nil
 }
 
 // makeFolder makes a folder and those it lacks above it, trying the deepest first: most

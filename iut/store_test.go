@@ -265,7 +265,7 @@ func TestTornPages(t *testing.T) {
 			requirePage(t, tree, p)
 
 			plant()
-			if err := tree.RemoveTorn(p.URL); err != nil {
+			if _, err := tree.RemoveTorn(p.URL, false); err != nil {
 				t.Fatal(err)
 			}
 			if _, _, err := tree.Load(p.URL); !errors.Is(err, fs.ErrNotExist) {
@@ -279,7 +279,7 @@ func TestRemoveTornKeepsWhole(t *testing.T) {
 	tree := open(t, t.TempDir())
 	store(t, tree, page(1))
 	for n := range 2 {
-		if err := tree.RemoveTorn(page(n).URL); err != nil {
+		if _, err := tree.RemoveTorn(page(n).URL, false); err != nil {
 			t.Fatal(err)
 		}
 	}

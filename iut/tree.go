@@ -14,6 +14,7 @@
 //	          qu-page=2/             query
 //	            content.html         body as received, content decoding undone
 //	            source.txt           one line of facts, written last: the page is complete
+//	            *.damaged            these two, as merge found them damaged
 //	      ov-<sha256>/               page whose path would exceed 900 bytes
 //
 // A folder is a page, a way to other pages, or both. [Mapping] says how names are made.
@@ -52,6 +53,7 @@ const (
 	probeName     = tempFolder + "/Case" // an empty file, see foldsCase
 	contentName   = "content.html"
 	sourceName    = "source.txt"
+	damagedSuffix = ".damaged" // of the files of a page, see RemoveTorn
 )
 
 var (

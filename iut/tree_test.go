@@ -396,7 +396,8 @@ func TestReadOnly(t *testing.T) {
 	tree = open(t, root, func(o *iut.Options) { o.ReadOnly = true })
 	_, err1 := tree.Store(p)
 	_, err2 := tree.Temp()
-	for _, err := range []error{err1, err2, tree.AddSeeds(nil), tree.SetLinks(iut.LinkOptions{}), tree.RemoveTorn(p.URL)} {
+	_, err3 := tree.RemoveTorn(p.URL, false)
+	for _, err := range []error{err1, err2, err3, tree.AddSeeds(nil), tree.SetLinks(iut.LinkOptions{})} {
 		if !errors.Is(err, fs.ErrPermission) {
 			t.Errorf("writing: %v, want fs.ErrPermission", err)
 		}

@@ -90,7 +90,11 @@ func (t *Tree) walkEntry(rel string, e Entry, fn func(string, string, PageStatus
 		}
 	}
 	for _, e := range entries {
-		if isPage && (e.Name == contentName || e.Name == sourceName) {
+		name := e.Name
+		if e.Type == 0 {
+			name = strings.TrimSuffix(name, damagedSuffix) // kept for people
+		}
+		if isPage && (name == contentName || name == sourceName) {
 			continue
 		}
 		if err := t.walkEntry(rel+"/"+e.Name, e, fn); err != nil {

@@ -21,7 +21,7 @@ func (c *command) mergeCommand() *cli.Command {
 	return &cli.Command{
 		Name: "merge", Usage: "rebuild index and results from the folders alone",
 		ArgsUsage:   "[-tree FOLDER] [-output FILE]",
-		Description: "Nothing that a stored page or seeds.txt names is lost. URLs that had failed, redirected or been refused are pending again; tries, reasons, robots.txt answers and the hosts' times are lost. An index that is whole is kept and made smaller; a damaged one is kept under another name.",
+		Description: "Nothing that a stored page or seeds.txt names is lost. URLs that had failed, redirected or been refused are pending again; tries, reasons, robots.txt answers and the hosts' times are lost. An index that is whole is kept and made smaller; a damaged one is kept under another name. So is a damaged page: its files get names that end in .damaged, and its URL is pending again.",
 		Flags:       []cli.Flag{c.flags.tree(), c.flags.output()},
 		Action: func(x *cli.Context) error {
 			if err := arguments(x, 0); err != nil {
