@@ -28,11 +28,12 @@ type CheckOptions struct {
 // A CheckReport tells what Check looked at, and how many faults it found.
 type CheckReport struct {
 	Faults  int
-	Records int64 // in the index
-	Pages   int   // complete, in the folders
-	Links   int64 // looked up, with CheckOptions.Links
-	Cut     int64 // links without a record, by -max-held: of their pages no link is judged
-	Results bool  // the result files were compared
+	Records int64  // in the index
+	Pages   int    // complete, in the folders
+	Links   int64  // looked up, with CheckOptions.Links
+	Cut     int64  // links without a record, by -max-held: of their pages no link is judged
+	Results bool   // the result files were compared
+	NotRead string // the result file for which they were not, and why
 	// What a kill leaves is no fault. The next run, or merge, sees to it.
 	Torn    int // pages that are not whole
 	Unknown int // complete pages that the index does not call stored yet
@@ -53,6 +54,9 @@ func (r *CheckReport) String() string {
 		b.WriteString(", the result files")
 	}
 	b.WriteByte('\n')
+	if r.NotRead != "" {
+		fmt.Fprintf(&b, "result files not compared: %s\n", r.NotRead)
+	}
 	if r.Cut > 0 {
 		fmt.Fprintf(&b, "over -max-held, no fault: %d links without a record; the links of their pages are not judged\n", r.Cut)
 	}
@@ -239,6 +243,7 @@ func (c *checker) results(ctx context.Context) error {
 	for i, name := range []string{f.Res, f.Res2} {
 		file, err := os.Open(name)
 		if errors.Is(err, fs.ErrNotExist) {
+			c.report.NotRead = name + " is not there; -output says where it is, crawler merge writes it"
 			return nil
 		}
 		if err != nil {
@@ -250,7 +255,8 @@ func (c *checker) results(ctx context.Context) error {
 			return diskError("check the results", err)
 		}
 		if info.ModTime().Before(written.ModTime()) {
-			return nil // of an earlier state: a crawl was killed since
+			c.report.NotRead = name + " is older than the index; the next run or crawler merge writes it"
+			return nil // a crawl was killed since
 		}
 		lists[i] = &comparison{name: name, r: bufio.NewReaderSize(file, 256<<10), fault: c.fault}
 	}
