@@ -53,6 +53,7 @@ func TestEdges(t *testing.T) {
 		{"order and repeats", `<a href=b>one</a><area href=a alt=" two&nbsp; x "><a href=b rel="NoFollow Me">three</a>`, pageFacts, Options{NoFollow: "all"}, []string{
 			"a|/dir/b||one", "area|/dir/a||two x", "a|/dir/b|nofollow me|three",
 		}},
+		{"words of rel", "<a href=b rel=' NoFollow\n\t me\r\n'></a>", pageFacts, Options{}, []string{"a|/dir/b|nofollow me|"}},
 		{"text", "<a href=1> a <b>b</b><br>c<img src=x>\n<!-- d -->e</a>f<a href=2><a href=3>not closed <a href=4>", pageFacts, Options{}, []string{
 			"a|/dir/1||a b c e", "a|/dir/2||", "a|/dir/3||not closed", "a|/dir/4||",
 		}},

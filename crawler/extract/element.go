@@ -184,12 +184,12 @@ func (p *page) load(name string, a attributes, i int) {
 	}
 }
 
-// rel gives the rel attribute in lower case. Many of a page are the same.
+// rel gives the words of the rel attribute in lower case, a space between two. Many of a page are the same.
 func (p *page) rel(a attributes) string {
 	value, _ := a.Attr(attrRel)
 	if string(value) != p.lastRel {
 		p.lastRel = string(value)
-		p.lowerRel = strings.ToLower(p.lastRel)
+		p.lowerRel = strings.Join(strings.Fields(strings.ToLower(p.lastRel)), " ")
 	}
 	return p.lowerRel
 }

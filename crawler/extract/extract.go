@@ -57,7 +57,7 @@ type Options struct {
 type Link struct {
 	URL     string // canonical
 	Element string // name of the element, "header", "feed" or, of LinkLines, "line"
-	Rel     string // its rel attribute in lower case
+	Rel     string // the words of its rel attribute in lower case, a space between two
 }
 
 // A Result is what a page holds.
@@ -191,7 +191,7 @@ type page struct {
 	textAt    int        // the first of textsOf whose link has not been met in resolve
 	edgeBytes int        // of all texts of Edges
 
-	lastRel, lowerRel string // the rel attribute before, as it is written and in lower case
+	lastRel, lowerRel string // the rel attribute before, as it is written and as rel gives it
 
 	meta          storage.Meta // as far as it is known
 	ogDescription string       // for a page without another
