@@ -329,6 +329,18 @@ func TestOptionsThatCannotWork(t *testing.T) {
 		{"bind", crawler.Options{Fetch: fetch, Bind: netip.MustParseAddr("127.0.0.1")}, crawler.ErrOptions, "Bind"},
 		{"score in another order", crawler.Options{Score: score, Order: crawler.OrderBreadth}, crawler.ErrOptions, "Score"},
 		{"score and its kind", crawler.Options{Score: score, ScoreBy: "opic"}, crawler.ErrOptions, "Score"},
+		{"no seed and no tree", crawler.Options{}, crawler.ErrNoWork, "no seeds"},
+		{"unknown scope", crawler.Options{Scope: 77}, crawler.ErrOptions, "Scope is 77"},
+		{"negative scope", crawler.Options{Scope: -1}, crawler.ErrOptions, "Scope is -1"},
+		{"no media type", crawler.Options{Accept: []string{"text/html", "nonsense"}}, crawler.ErrOptions, `"nonsense"`},
+		{"media type with parameters", crawler.Options{Accept: []string{"text/html; charset=utf-8"}}, crawler.ErrOptions, "Accept"},
+		{"no folder for the results", crawler.Options{Output: "none/res.txt"}, crawler.ErrOptions, "no folder none"},
+		{"timeout", crawler.Options{Timeout: -1}, crawler.ErrOptions, "Timeout is -1, at least 1, or 0 for its default, is needed"},
+		{"long URLs", crawler.Options{MaxURL: 8193}, crawler.ErrOptions, "at most 8192"},
+		{"rank in another order", crawler.Options{ScoreBy: "rank"}, crawler.ErrOptions, "ScoreBy"},
+		{"queue in another order", crawler.Options{Queue: "cbt"}, crawler.ErrOptions, "Queue"},
+		{"queues in another order", crawler.Options{Queues: 2}, crawler.ErrOptions, "Queues"},
+		{"no ranks", crawler.Options{Order: crawler.OrderPriority, ScoreBy: "rank"}, crawler.ErrOptions, "-score rank"},
 		{"cookies", crawler.Options{Cookies: []byte("no such format")}, crawler.ErrOptions, "cookies"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

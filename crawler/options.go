@@ -71,17 +71,17 @@ type Options struct {
 	// later run may have another one: a URL keeps the place that it got when it was found, and those
 	// without a score, seeds among them, come first.
 	Order   string
-	ScoreBy string // of priority: "opic", "inlinks", "rank" (crawler rank has been asked) or "depth"; "": opic
+	ScoreBy string // of priority alone: "opic", "inlinks", "rank" (crawler rank has been asked) or "depth"; "": opic
 	// Score gives the score of each new link of a page, the greater the better, in place of ScoreBy;
 	// with it Order "" is priority. It is called once OnPage of that page has returned.
 	Score  func(Candidate) float64
-	Queue  string // of priority: "cbt" or "quickheap"; "": cbt
-	Queues int    // of priority: queues side by side, for each host, filled by hash; 0: 1
+	Queue  string // of priority alone: "cbt" or "quickheap"; "": cbt
+	Queues int    // of priority alone: queues side by side, for each host, filled by hash; 0: 1
 	Pick   string // how a crawler takes URLs: one after the other ("single"), several when it has none left ("batch"), or more while it has some ("extended"); "": extended
 
 	MaxSize   int64         // bytes of one body; 0: 16 MiB
 	CutLarge  bool          // keep the first MaxSize bytes of a larger body, and mark the page, instead of refusing it
-	MaxURL    int           // bytes of a URL that is asked for; 0: 8000, as RFC 9110, 4.1 recommends
+	MaxURL    int           // bytes of a URL that is asked for, at most 8192; 0: 8000, as RFC 9110, 4.1 recommends
 	Assets    bool          // follow images, styles, scripts and media as well
 	Accept    []string      // media types that are stored, such as "text/html", "text/*", "*/*"; nil: DefaultAccept, with Assets all
 	Timeout   time.Duration // of one request; 0: 30 s
@@ -223,10 +223,10 @@ func (o Options) defaults() (Options, error) {
 		o.Accept = DefaultAccept
 	}
 	setStr(&o.UserAgent, "urltree/"+Version)
-	setInt(&o.Queues, 1)
-	if err := o.checkOrder(); err != nil {
+	if err := errors.Join(o.checkContents(), o.checkOrder()); err != nil {
 		return o, err
 	}
+	setInt(&o.Queues, 1)
 	if _, err := o.cookies(); err != nil {
 		return o, err
 	}
@@ -271,7 +271,11 @@ func (o Options) defaults() (Options, error) {
 		{"QueueSize", int64(o.QueueSize), 0},
 	} {
 		if c.v < c.least {
-			return o, fmt.Errorf("%w: %s is %d, at least %d is needed", ErrOptions, c.name, c.v, c.least)
+			zero := ""
+			if c.least > 0 {
+				zero = ", or 0 for its default,"
+			}
+			return o, fmt.Errorf("%w: %s is %d, at least %d%s is needed", ErrOptions, c.name, c.v, c.least, zero)
 		}
 	}
 	return o, nil

@@ -48,6 +48,15 @@ func (o *Options) checkOrder() error {
 			return fmt.Errorf("%w: Score is of use in Order priority alone, and in place of ScoreBy; Order is %q, ScoreBy %q", ErrOptions, o.Order, o.ScoreBy)
 		}
 	}
+	idle := "" // what is set, and of no use in another order
+	switch {
+	case o.ScoreBy != "":
+		idle = "ScoreBy"
+	case o.Queue != "":
+		idle = "Queue"
+	case o.Queues != 0:
+		idle = "Queues"
+	}
 	for _, c := range []struct {
 		name  string
 		value *string
@@ -60,10 +69,27 @@ func (o *Options) checkOrder() error {
 			return fmt.Errorf("%w: %s is %q, one of %q is needed", ErrOptions, c.name, *c.value, c.list)
 		}
 	}
+	if idle != "" && !o.priority() {
+		return fmt.Errorf("%w: %s is of use in Order priority alone; Order is %q", ErrOptions, idle, o.Order)
+	}
 	return nil
 }
 
 func (o *Options) priority() bool { return o.Order == OrderPriority }
+
+// ranked tells whether the order is that of crawler rank.
+func (o *Options) ranked() bool {
+	return o.priority() && o.Score == nil && o.ScoreBy == string(score.PageRank)
+}
+
+// openRanks opens the ranks that ranked needs.
+func (o *Options) openRanks() (*rank.File, error) {
+	ranks, err := rank.Open(o.Tree)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: -score rank (ScoreBy): %s has no ranks yet, crawler rank makes them", ErrOptions, o.Tree)
+	}
+	return ranks, err
+}
 
 // order sets what the frontier is to know of the order. A quarter of its memory is for sums of
 // scores, if there are any.
@@ -87,7 +113,7 @@ func (e *engine) order(ctx context.Context, f *frontier.Options) error {
 	if e.opts.Score != nil || e.opts.ScoreBy == "depth" {
 		return nil
 	}
-	if e.opts.ScoreBy == string(score.PageRank) {
+	if e.opts.ranked() {
 		if err := e.rerank(ctx); err != nil {
 			return err
 		}
@@ -102,10 +128,7 @@ func (e *engine) order(ctx context.Context, f *frontier.Options) error {
 
 // rerank gives the URLs that wait the places that the ranks of the tree say, unless they have them.
 func (e *engine) rerank(ctx context.Context) (err error) {
-	ranks, err := rank.Open(e.opts.Tree)
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: ScoreBy is rank, and %s has no ranks yet: crawler rank makes them", ErrOptions, e.opts.Tree)
-	}
+	ranks, err := e.opts.openRanks()
 	if err != nil {
 		return err
 	}

@@ -121,6 +121,9 @@ func Run(ctx context.Context, opts Options) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
+	if err := opts.checkFolders(); err != nil {
+		return Result{}, err
+	}
 	if opts.LimitHeap {
 		defer debug.SetMemoryLimit(debug.SetMemoryLimit(opts.heap(0)))
 	}

@@ -31,6 +31,9 @@ import (
 
 // crawl is the main job.
 func (c *command) crawl(x *cli.Context) error {
+	if err := c.flags.check(x.IsSet); err != nil {
+		return err
+	}
 	opts := c.flags.options()
 	var err error
 	if opts.Scope, err = scope.ParseMode(c.flags.scope); err != nil {

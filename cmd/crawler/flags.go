@@ -99,7 +99,7 @@ func (f *flags) crawl() []group {
 			flag("accept", types{&f.accept}, "store these media `TYPES`, comma-separated: text/html,text/*; */* for all"),
 			flag("skip-duplicates", toggle{&o.SkipDuplicates}, "refuse a page whose content, byte for byte, is stored already under another URL; its links count"),
 			flag("edges", toggle{&o.Edges}, "keep the link graph: every reference of every stored page, with element, rel and text; see export -h, stats -h, rank -h"),
-			flag("max-url-length", number{p: &f.maxURL, least: 1}, "refuse URLs of more than `N` bytes"),
+			flag("max-url-length", number{p: &f.maxURL, least: 1, most: 8 << 10}, "refuse URLs of more than `N` bytes"),
 			flag("strip-params", params{&f.strip}, "take these query `PARAMETERS` out of all URLs, comma-separated: utm_*,PHPSESSID; fixed when the tree is made"),
 			flag("strip-www", toggle{&f.strip.WWW}, "take www. off all host names; fixed when the tree is made"),
 			flag("sitemaps", enabled{&o.NoSitemaps}, "read the sitemaps that robots.txt names, and /sitemap.xml, for the URLs of pages; -sitemaps=false does not"),
@@ -182,15 +182,18 @@ func (f *flags) options() crawler.Options {
 			*p = -1
 		}
 	}
+	if o.Order != crawler.OrderPriority {
+		o.ScoreBy, o.Queue, o.Queues = "", "", 0
+	}
 	o.NoSync = f.sync == "none"
 	o.IgnoreRobots, o.NoFollow, o.CutLarge = f.robots == "ignore", f.nofollow, f.oversize == "cut"
 	if o.Strip = f.strip; !o.Assets || !slices.Equal(f.accept, crawler.DefaultAccept) {
 		o.Accept = f.accept
 	}
 	switch {
-	case f.ipv4 && !f.ipv6:
+	case f.ipv4:
 		o.Network = "tcp4"
-	case f.ipv6 && !f.ipv4:
+	case f.ipv6:
 		o.Network = "tcp6"
 	}
 	switch {
@@ -200,4 +203,22 @@ func (f *flags) options() crawler.Options {
 		o.MaxDepth = int(f.depth)
 	}
 	return o
+}
+
+// check refuses flags that are set, be it by the environment, and have no effect beside the others.
+func (f *flags) check(isSet func(name string) bool) error {
+	for _, name := range []string{"score", "queue", "queues"} {
+		if isSet(name) && f.opts.Order != crawler.OrderPriority {
+			return usagef("-%s is for -order priority, and the order is %s", name, f.opts.Order)
+		}
+	}
+	switch {
+	case f.ipv4 && f.ipv6:
+		return usagef("-4 or -6, not both: without them both are used")
+	case f.opts.User != "" && f.opts.Password == "":
+		return usagef("-user needs -password as well")
+	case f.opts.Password != "" && f.opts.User == "":
+		return usagef("-password needs -user as well")
+	}
+	return nil
 }

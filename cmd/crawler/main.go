@@ -19,6 +19,7 @@ import (
 
 	"urltree/crawler"
 	"urltree/crawler/inspect"
+	"urltree/crawler/rank"
 	"urltree/internal/ctl"
 	"urltree/iut"
 	"urltree/storage"
@@ -116,7 +117,7 @@ func exitCode(err error) int {
 	case errors.As(err, &usage), errors.Is(err, crawler.ErrOptions), errors.Is(err, crawler.ErrNoWork),
 		errors.Is(err, iut.ErrIdentity), errors.Is(err, inspect.ErrUsage):
 		return exitUsage
-	case errors.Is(err, storage.ErrDamaged):
+	case errors.Is(err, storage.ErrDamaged), errors.Is(err, rank.ErrDamaged):
 		return exitTree // also where it was met on the way to the disk
 	case errors.Is(err, iut.ErrDisk), errors.Is(err, syscall.ENOSPC), errors.Is(err, fs.ErrPermission),
 		errors.Is(err, syscall.EROFS), errors.Is(err, syscall.EIO):

@@ -12,6 +12,7 @@ import (
 
 	"urltree/cleaner"
 	"urltree/crawler"
+	"urltree/crawler/rank"
 	"urltree/iut"
 	"urltree/storage"
 )
@@ -73,10 +74,22 @@ func (c *command) checkCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
+			tell := func(fault string) { fmt.Fprintln(c.stdout, "fault:", fault) }
 			report, err := cleaner.Check(x.Context, tree, index, linker, cleaner.CheckOptions{
 				Links: links, Output: c.flags.opts.Output,
-			}, func(fault string) { fmt.Fprintln(c.stdout, "fault:", fault) })
+			}, tell)
 			if err != nil {
+				return err
+			}
+			switch ranks, err := rank.Open(root); {
+			case err == nil:
+				if err := ranks.Close(); err != nil {
+					return err
+				}
+			case errors.Is(err, rank.ErrDamaged):
+				report.Faults++
+				tell(err.Error())
+			case !errors.Is(err, fs.ErrNotExist):
 				return err
 			}
 			if report.Faults > 0 {

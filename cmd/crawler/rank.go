@@ -46,6 +46,9 @@ func (c *command) rankCommand() *cli.Command {
 				return err
 			}
 			defer g.Close()
+			if g.Pages == 0 {
+				return usagef("rank: no pages in %s", c.root())
+			}
 			fmt.Fprintf(out, "pages %d, redirects included; URLs %d; links %d\n", g.Pages, g.Nodes(), g.Links)
 			step := func(i int, residual float64) {
 				if i == 1 || i%10 == 0 {

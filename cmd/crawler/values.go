@@ -21,6 +21,7 @@ import (
 type number struct {
 	p     *int64
 	least int64
+	most  int64  // 0: no limit
 	unset int64  // the value that means none was given
 	none  string // what to show for it; "": the value itself
 	word  string // stands for unset; then a number of 0 is -1
@@ -33,7 +34,10 @@ func (v number) Set(s string) error {
 		return nil
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || n < v.least {
+	if err != nil || n < v.least || v.most > 0 && n > v.most {
+		if v.most > 0 {
+			return fmt.Errorf("a whole number from %d to %d is allowed", v.least, v.most)
+		}
 		if v.word != "" {
 			return fmt.Errorf("%s or a whole number from %d on is allowed", v.word, v.least)
 		}
