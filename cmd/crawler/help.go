@@ -95,15 +95,15 @@ func helpTerms(name string) []terms {
 	switch name {
 	case "ls", "export":
 		return []terms{{"States", [][2]string{
-			{"open", "a URL waits, held ones among them in -state and export; a number of ls is without them"},
+			{"open, pending", "a URL waits, held ones among them in -state and export; a number of ls is without them"},
 			{"held", "it waits, but not for this run; crawler why says for what"},
 			{"stored", "its page is in the tree"},
 			{"redirected", "it leads to another URL"},
 			{"refused", "it is not to be asked or kept"},
 			{"closed", "of a URL: stored, with -state also redirected or refused; of a folder: nothing below waits or has failed"},
-			{"error", "a URL has failed; nothing below a folder waits, and something has failed"},
+			{"error, failed", "a URL has failed; nothing below a folder waits, and something has failed"},
 			{"visited", "of a folder: something below is open or held"},
-			{"damaged", "the index has something there that cannot be read; see crawler check"},
+			{"damaged", "the index has something there that cannot be read; see crawler check; -state does not take it"},
 			{"-", "no page, no folder or none"},
 		}}}
 	case "retry":

@@ -48,14 +48,14 @@ func (c *command) inspectCommand(name, args, usage string, flags ...cli.Flag) *c
 	}
 }
 
-const stateWords = "open, held, visited, closed, stored, redirected, refused or error"
+const stateWords = "open or pending, held, visited, closed, stored, redirected, refused, error or failed"
 
 func (c *command) lsCommand() *cli.Command {
 	var recursive bool
 	lines, state := int64(0), ""
 	return c.inspectCommand("ls", "[-r] [-state STATE] [-n N] [URL-PREFIX]", "show the tree: states and counts of folders and pages",
 		plainFlag("r", toggle{&recursive}, "folders below folders too"),
-		plainFlag("state", text{&state}, "only what is in this `STATE`: "+stateWords),
+		plainFlag("state", choice{p: &state}, "only what is in this `STATE`: "+stateWords),
 		plainFlag("n", number{p: &lines, none: "all"}, "at most `N` lines"))
 }
 
@@ -64,7 +64,7 @@ func (c *command) exportCommand() *cli.Command {
 	return c.inspectCommand("export", "[-what WHAT] [-format FORMAT] [-state STATE] [URL-PREFIX]", "print a line per URL: state, reason, status, tries, source, ..., or the link graph",
 		plainFlag("what", text{&what}, "`WHAT` to print: urls; edges: every reference of the stored pages, in page order, with element, rel and text, and those of redirects; ranks: what crawler rank has found. Edges of pages that were not crawled with -edges are read from their folders"),
 		plainFlag("format", text{&format}, "the `FORMAT` of edges: tsv, graphml (not while a crawl goes on; it takes some 20 bytes of memory for each URL) or dot"),
-		plainFlag("state", text{&state}, "only URLs in this `STATE`: "+stateWords))
+		plainFlag("state", choice{p: &state}, "only URLs in this `STATE`: "+stateWords))
 }
 
 // inspect asks the process that crawls; without one it looks for itself.

@@ -20,9 +20,9 @@ import (
 // mergeCommand rebuilds the results, and the index if need be, from the folders.
 func (c *command) mergeCommand() *cli.Command {
 	return &cli.Command{
-		Name: "merge", Usage: "rebuild index and results from the folders alone",
+		Name: "merge", Usage: "tidy up index and results, or make them again from the folders",
 		ArgsUsage:   "[-tree FOLDER] [-output FILE]",
-		Description: "Nothing that a stored page or seeds.txt names is lost. URLs that had failed, redirected or been refused are pending again; tries, reasons, robots.txt answers and the hosts' times are lost. An index that is whole is kept and made smaller; a damaged one is kept under another name. So is a damaged page: its files get names that end in .damaged, and its URL is pending again.",
+		Description: "A sound index keeps what it knows: it is made to agree with the folders, and smaller, and the results are written. One that is missing or damaged is made again from the folders and from what can be read of the old one, which is kept under another name: nothing that a stored page or seeds.txt names is lost; where the old one cannot be read, URLs that had failed, redirected or been refused are pending again, and tries, reasons, robots.txt answers and the hosts' times are lost. A damaged page is kept as well: its files get names that end in .damaged, and its URL is pending again.",
 		Flags:       []cli.Flag{c.flags.tree(), c.flags.output()},
 		Action: func(x *cli.Context) error {
 			if err := arguments(x, 0); err != nil {
@@ -104,13 +104,15 @@ func (c *command) checkCommand() *cli.Command {
 // retryCommand turns failures back into work.
 func (c *command) retryCommand() *cli.Command {
 	var reason, state string
+	states := plainFlag("state", choice{&state, []string{"failed", "error", "refused", "redirected"}}, "only URLs of this `STATE`: failed, also called error, refused or redirected")
+	states.DefaultText = "failed; any with -reason"
 	return &cli.Command{
 		Name: "retry", Usage: "turn failed URLs, all or those below a URL, back to pending",
 		ArgsUsage:   "[-tree FOLDER] [-state STATE] [-reason REASON] [URL-PREFIX]",
 		Description: "The next run asks them again, and reads failed sitemaps again. With -reason or -state also refused and redirected URLs. Before those of reason robots, robots.txt is asked for again.",
 		Flags: []cli.Flag{
 			c.flags.tree(),
-			plainFlag("state", choice{&state, []string{"failed", "refused", "redirected"}}, "only URLs of this `STATE`: failed, refused or redirected"),
+			states,
 			plainFlag("reason", choice{&reason, retryReasons()}, "only what failed or was refused for this `REASON`, of those below"),
 		},
 		Action: func(x *cli.Context) error {
@@ -120,6 +122,9 @@ func (c *command) retryCommand() *cli.Command {
 			prefix, err := crawler.FolderKey(x.Args().First())
 			if err != nil {
 				return usagef("retry: %w", err)
+			}
+			if state == "error" {
+				state = "failed"
 			}
 			root := c.root()
 			tree, err := openExclusive(root)

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"urltree/iut"
 	"urltree/storage"
 	"urltree/storage/edges"
 )
@@ -76,7 +77,7 @@ func (i *Inspector) exportEdges(ctx context.Context, format string, in below, w 
 	case "graphml":
 		if i.Live != nil {
 			// It remembers the nodes it has named: more memory than a crawl has for answers.
-			return fmt.Errorf("%w: -format graphml only while no crawl goes on; tsv and dot also meanwhile", ErrUsage)
+			return fmt.Errorf("%w by a crawl: -format graphml only while none goes on; tsv and dot also meanwhile", iut.ErrBusy)
 		}
 		out = &graphmlEdges{w: w, seed: maphash.MakeSeed(), nodes: map[uint64]struct{}{}}
 	}

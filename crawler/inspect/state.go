@@ -7,7 +7,7 @@ import (
 // stateWords are the words that -state takes. A record is open (it may be asked, or is held),
 // closed (stored, redirected or refused) or error (failed); a folder is visited while it holds
 // something open.
-const stateWords = "open, held, visited, closed, stored, redirected, refused, error"
+const stateWords = "open or pending, held, visited, closed, stored, redirected, refused, error or failed"
 
 // A selector numbers those of the counted records that a word names; nil: all are meant.
 type selector func(storage.Counts) int64

@@ -15,8 +15,8 @@ import (
 
 // Call asks the crawl that has the tree in the folder root, and copies its answer to w. An
 // error of the handler comes back with its text, and errors.Is knows inspect.ErrUsage,
-// inspect.ErrNotFound and ErrEnding. Other errors: ErrNone when no crawl answers, ErrVersion, ErrRequest,
-// ErrCut when the answer is not whole, the cause of ctx, and that of a failed write to w.
+// inspect.ErrNotFound, iut.ErrBusy and ErrEnding. Other errors: ErrNone when no crawl answers,
+// ErrVersion, ErrRequest, ErrCut when the answer is not whole, the cause of ctx, and that of a failed write to w.
 func Call(ctx context.Context, root string, args []string, w io.Writer) error {
 	request, err := appendRequest([]byte(versionLine(Version)), args)
 	if err != nil {
@@ -74,7 +74,7 @@ func exchange(conn net.Conn, request []byte, w io.Writer) error {
 			}
 		case kindDone:
 			return nil
-		case kindUsage, kindNotFound, kindEnding, kindFailed:
+		case kindUsage, kindNotFound, kindEnding, kindBusy, kindFailed:
 			return &remoteError{kind: errOf(kind), text: string(payload)}
 		default:
 			return fmt.Errorf("%w: unexpected frame %q", ErrCut, kind)

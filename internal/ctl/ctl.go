@@ -6,7 +6,7 @@
 // bytes of payload:
 //
 //	client   "urltree-ctl 1\n"  argument* end
-//	server   "urltree-ctl 1\n"  data* (done | usage | not found | ending | failed)
+//	server   "urltree-ctl 1\n"  data* (done | usage | not found | ending | busy | failed)
 //
 // The server's last frame tells a whole answer from one that was cut. A client that has asked
 // sends nothing more; when it goes away, the answer is given up.
@@ -23,6 +23,7 @@ import (
 	"slices"
 
 	"urltree/crawler/inspect"
+	"urltree/iut"
 )
 
 // Name is the name of the socket in the tree's root.
@@ -59,6 +60,7 @@ const (
 	kindUsage    = 'u'
 	kindNotFound = 'n'
 	kindEnding   = 'x'
+	kindBusy     = 'b'
 	kindFailed   = 'e'
 )
 
@@ -73,6 +75,8 @@ func kindOf(err error) byte {
 		return kindNotFound
 	case errors.Is(err, ErrEnding):
 		return kindEnding
+	case errors.Is(err, iut.ErrBusy):
+		return kindBusy
 	}
 	return kindFailed
 }
@@ -95,6 +99,8 @@ func errOf(kind byte) error {
 		return inspect.ErrNotFound
 	case kindEnding:
 		return ErrEnding
+	case kindBusy:
+		return iut.ErrBusy
 	}
 	return nil
 }

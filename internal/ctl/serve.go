@@ -14,7 +14,7 @@ import (
 )
 
 // A Handler answers one question by writing to w. Its error ends the answer and reaches the
-// client with its kind (inspect.ErrUsage, inspect.ErrNotFound or another) and its text. It
+// client with its kind (inspect.ErrUsage, inspect.ErrNotFound, iut.ErrBusy or another) and its text. It
 // should give up when ctx ends or a write fails: the client is gone or the crawl is ending.
 type Handler func(ctx context.Context, args []string, w io.Writer) error
 
