@@ -57,14 +57,18 @@ func (w *worker) answer(item *iut.Item, res *fetch.Response, err error) frontier
 	return a
 }
 
+// statusReason gives the reason of a status that brought no page. One that HTTP does not have counts
+// as one of a server that failed, as RFC 9110, 15 recommends; one below 200 ends no answer.
 func statusReason(status int) string {
-	switch status / 100 {
-	case 4:
+	switch {
+	case status < 200:
+		return fetch.Protocol
+	case status < 400:
+		return "http-3xx"
+	case status < 500:
 		return "http-4xx"
-	case 5:
-		return "http-5xx"
 	}
-	return "http-3xx"
+	return "http-5xx"
 }
 
 // isFault tells whether the status of a failure, 429 or 5xx, means that the host is in trouble. Other

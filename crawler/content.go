@@ -24,7 +24,7 @@ const LinkLines = extract.LinkLines
 type Content struct {
 	Body   []byte      // copied before Run returns; not to be changed
 	Media  string      // media type, parameters allowed; "": as Header says, or told by the body
-	Status int         // of HTTP; 0: 200
+	Status int         // of HTTP; 0: 200. Outside 200 to 999 it is a broken link, with the reason "protocol"
 	Header http.Header // such as Link or X-Robots-Tag; nil: none. It is not changed
 }
 
@@ -97,6 +97,9 @@ func (e *engine) source() func(ctx context.Context, url string) (*http.Response,
 		}
 		if err != nil {
 			return nil, &fetch.Error{Reason: reasonFetch, Err: err}
+		}
+		if c.Status != 0 && (c.Status < 200 || c.Status > 999) {
+			return nil, &fetch.Error{Reason: fetch.Protocol, Err: fmt.Errorf("status %d", c.Status)}
 		}
 		h := &http.Response{
 			StatusCode: c.Status, Header: c.Header, ContentLength: int64(len(c.Body)),

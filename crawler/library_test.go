@@ -364,10 +364,13 @@ func TestOptionsThatCannotWork(t *testing.T) {
 func TestContent(t *testing.T) {
 	large := append([]byte(`<title>large</title><a href=end>`), bytes.Repeat([]byte("x "), 2<<20)...)
 	web := map[string]crawler.Content{
-		"/":        {Body: []byte(`<a href=moved><a href=gone><a href=plain><a href=large><a href=lines><a href=noindex><a href=header>`)},
+		"/":        {Body: []byte(`<a href=moved><a href=gone><a href=plain><a href=large><a href=lines><a href=noindex><a href=header><a href=99><a href=-1><a href=999>`)},
 		"/moved":   {Status: http.StatusMovedPermanently, Header: http.Header{"Location": {"target"}}},
 		"/target":  {Body: []byte("<title>T</title>"), Media: "TEXT/HTML; charset=utf-8"},
 		"/gone":    {Status: http.StatusGone},
+		"/99":      {Status: 99},
+		"/-1":      {Status: -1},
+		"/999":     {Status: 999},
 		"/plain":   {Body: []byte("link: not/followed")},
 		"/large":   {Body: large},
 		"/end":     {Body: []byte{}},
@@ -377,6 +380,7 @@ func TestContent(t *testing.T) {
 	}
 	want := map[string]string{
 		"/": "stored ", "/moved": "redirected /target", "/target": "stored ", "/gone": "failed http-4xx",
+		"/99": "failed protocol", "/-1": "failed protocol", "/999": "failed http-5xx",
 		"/plain": "stored ", "/large": "stored ", "/end": "stored ", "/lines": "stored ", "/noindex": "stored ",
 		"/header": "stored ", "/b%20c": "failed fetch", "/d": "failed fetch",
 	}

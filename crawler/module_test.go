@@ -55,7 +55,7 @@ func TestOtherModule(t *testing.T) {
 	if !errors.As(err, &code) || code.ExitCode() != 1 {
 		t.Errorf("exit: %v, want 1", err)
 	}
-	want := "U/trees/plum.html: http-4xx, on U/ U/trees/\n4 pages, 1 broken links: nothing left\n"
+	want := "U/trees/plum.html: http-4xx, on U/ U/trees/\n4 pages, 1 broken link: nothing left\n"
 	if got := strings.ReplaceAll(string(out), server.URL, "U"); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

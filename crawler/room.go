@@ -131,22 +131,23 @@ func (r *room) look() {
 	}
 	was := r.narrow.Load()
 	least, leastInodes := r.bytes, r.inodes
+	again, againInodes := least+least/8, leastInodes+leastInodes/8
 	if was != nil {
-		least, leastInodes = least+least/8, leastInodes+leastInodes/8
+		least, leastInodes = again, againInodes
 	}
 	var why string
 	switch {
 	case bytes < least:
-		why = fmt.Sprintf("%s free on the disk of the tree, %s are needed", Bytes(int64(bytes)), Bytes(int64(least)))
+		why = fmt.Sprintf("%s free on the disk of the tree, %s are needed to go on (-min-free)", Bytes(int64(bytes)), Bytes(int64(again)))
 	case inodes < leastInodes:
-		why = fmt.Sprintf("%d inodes free on the disk of the tree, %d are needed", inodes, leastInodes)
+		why = fmt.Sprintf("%d inodes free on the disk of the tree, %d are needed to go on (-min-free-inodes)", inodes, againInodes)
 	}
 	switch {
 	case why != "":
 		r.narrow.Store(&why)
 		if was == nil {
 			r.pauses++
-			r.log.Error("fetching pauses: the disk is nearly full; it goes on when there is room", "free", Bytes(int64(min(bytes, 1<<62))),
+			r.log.Error("fetching pauses: the disk is nearly full; it goes on when there is room: "+why, "free", Bytes(int64(min(bytes, 1<<62))),
 				"least", Bytes(int64(r.bytes)), "inodes free", inodes, "least inodes", r.inodes)
 		}
 	case was != nil:

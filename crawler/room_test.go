@@ -41,14 +41,14 @@ func TestRoom(t *testing.T) {
 			lines         int // of the log so far
 		}{
 			{mark, inodes, nil, false, "", 0},
-			{mark - 1, inodes, nil, true, "838.9 MB free on the disk of the tree, 838.9 MB are needed", 1},
+			{mark - 1, inodes, nil, true, "838.9 MB free on the disk of the tree, 943.7 MB are needed to go on (-min-free)", 1},
 			{mark, inodes, nil, true, "838.9 MB free", 1},
 			{0, inodes, errors.New("gone"), true, "838.9 MB free", 2},
 			{0, inodes, errors.New("gone"), true, "838.9 MB free", 2},
 			{mark + mark/8 - 1, 2 * inodes, nil, true, "943.7 MB free", 2},
 			{mark + mark/8, 2 * inodes, nil, false, "", 3},
 			{mark, inodes, nil, false, "", 3},
-			{mark, inodes - 1, nil, true, "7999 inodes free on the disk of the tree, 8000 are needed", 4},
+			{mark, inodes - 1, nil, true, "7999 inodes free on the disk of the tree, 9000 are needed to go on (-min-free-inodes)", 4},
 			{1 << 63, inodes + inodes/8, nil, false, "", 5},
 		} {
 			disk.Lock()

@@ -46,7 +46,8 @@ func run(ctx context.Context, args []string, out, log io.Writer) int {
 			}
 		},
 		OnOutcome: func(o crawler.Outcome) {
-			if o.State == storage.Failed {
+			// While a host gives no answer, its robots.txt gives none, and its URLs are held.
+			if o.State == storage.Failed || o.State == storage.Pending && strings.HasPrefix(o.Reason, "robots-unreachable:") {
 				mu.Lock()
 				defer mu.Unlock()
 				broken[o.URL] = o.Reason
@@ -59,14 +60,25 @@ func run(ctx context.Context, args []string, out, log io.Writer) int {
 	}
 	lines := make([]string, 0, len(broken))
 	for url, reason := range broken {
-		slices.Sort(referrers[url])
-		lines = append(lines, fmt.Sprintf("%s: %s, on %s\n", url, reason, strings.Join(referrers[url], " ")))
+		on := "the start"
+		if list := referrers[url]; len(list) > 0 {
+			slices.Sort(list)
+			on = "on " + strings.Join(list, " ")
+		}
+		lines = append(lines, fmt.Sprintf("%s: %s, %s\n", url, reason, on))
 	}
 	slices.Sort(lines)
 	fmt.Fprint(out, strings.Join(lines, ""))
-	fmt.Fprintf(out, "%d pages, %d broken links: %s\n", result.Run.Stored, len(broken), result.Ended)
+	fmt.Fprintf(out, "%s, %s: %s\n", count(int(result.Run.Stored), "page"), count(len(broken), "broken link"), result.Ended)
 	if len(broken) > 0 {
 		return 1
 	}
 	return 0
+}
+
+func count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
 }

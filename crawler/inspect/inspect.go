@@ -40,6 +40,8 @@ type Inspector struct {
 	Tree  *iut.Tree
 	// Live tells the state of the crawl that is going on, for stats; nil: there is none.
 	Live func() string
+	// Room tells what the disk has too little of while fetching pauses for it, else ""; nil: nothing pauses.
+	Room func() string
 	// Scope gives the reason why scope rejects a URL, "" if it is admitted, and in words the rule
 	// that decides; nil: not known.
 	Scope func(url string) (reason, rule string)

@@ -90,6 +90,11 @@ func (i *Inspector) waits(r *storage.Record, say func(string, ...any)) {
 	default:
 		say("%s is open and waits for its turn.", r.URL)
 	}
+	if i.Room != nil {
+		if narrow := i.Room(); narrow != "" {
+			say("Fetching pauses for room on the disk: %s.", narrow)
+		}
+	}
 	if r.Tries == 0 {
 		say("It has not been asked since it was found or opened again.")
 	} else {
