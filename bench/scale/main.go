@@ -45,7 +45,7 @@ type sample struct {
 	anon         int64         // bytes
 }
 
-func run() error {
+func run() (err error) {
 	pages := flag.Int64("pages", 300_000, "pages to store")
 	hosts := flag.Int("hosts", 50, "hosts of the web")
 	source := flag.String("web", filepath.Join(os.Getenv("SHARED"), "synthweb"), "the folder of synthweb")
@@ -56,6 +56,9 @@ func run() error {
 	cpu := flag.Int("cpu", -1, "the core of the crawler; negative: any")
 	serverCPU := flag.Int("server-cpu", -1, "the core of the web; negative: any")
 	flag.Parse()
+	if _, err := os.Stat(filepath.Join(*source, "go.mod")); err != nil {
+		return fmt.Errorf("-web %s: the sources of synthweb are not there; set SHARED to the folder that synthweb is in, or name its own with -web", *source)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if _, err := os.Stat(*out); err == nil {
@@ -68,6 +71,11 @@ func run() error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil { // else the next run would find it there
+			err = errors.Join(err, os.RemoveAll(folder))
+		}
+	}()
 	for _, build := range [][]string{
 		{"go", "build", "-o", filepath.Join(folder, "crawler"), "./cmd/crawler"},
 		{"go", "build", "-C", *source, "-o", filepath.Join(folder, "synthweb"), "."},
@@ -181,8 +189,8 @@ func look(ctx context.Context, pid int, tree string) (s sample, err error) {
 
 // report writes the table and the pictures.
 func report(folder string, samples []sample, what string) error {
-	if len(samples) < 10 {
-		return fmt.Errorf("%d samples are too few", len(samples))
+	if len(samples) == 0 {
+		return errors.New("the crawl ended before it was looked at: more -pages or a shorter -every is needed")
 	}
 	last := samples[len(samples)-1]
 	var b strings.Builder
@@ -196,7 +204,7 @@ func report(folder string, samples []sample, what string) error {
 	for _, s := range samples {
 		quarter[min(3, 4*s.pages/max(last.pages, 1))] = append(quarter[min(3, 4*s.pages/max(last.pages, 1))], s.anon)
 		memory.Points = append(memory.Points, plot.Point{X: float64(s.pages), Y: float64(s.anon) / (1 << 20)})
-		if s.pages-from.pages < last.pages/rows {
+		if s.pages == from.pages || s.pages-from.pages < last.pages/rows {
 			continue
 		}
 		n := s.pages - from.pages
@@ -216,9 +224,15 @@ func report(folder string, samples []sample, what string) error {
 	fmt.Fprintln(&b)
 	fmt.Fprintf(os.Stderr, "\n")
 	fmt.Print(b.String())
+	if err := os.WriteFile(filepath.Join(folder, "table.md"), []byte(b.String()), 0o644); err != nil {
+		return err
+	}
+	if least := 10; len(samples) < least {
+		fmt.Fprintf(os.Stderr, "scale: no pictures of %d samples, fewer than %d: more -pages or a shorter -every is needed\n", len(samples), least)
+		return nil
+	}
 	pages := plot.Axis{Label: "pages stored"}
 	return errors.Join(
-		os.WriteFile(filepath.Join(folder, "table.md"), []byte(b.String()), 0o644),
 		draw(filepath.Join(folder, "cpu.svg"), &plot.Chart{Title: "CPU per page", X: pages, Y: plot.Axis{Label: "µs"}, Series: []plot.Series{cost}}),
 		draw(filepath.Join(folder, "memory.svg"), &plot.Chart{Title: "Own memory", X: pages, Y: plot.Axis{Label: "MiB"}, Series: []plot.Series{memory}}))
 }
