@@ -3,6 +3,7 @@ package crawler
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -185,5 +186,26 @@ func TestRobotsLife(t *testing.T) {
 	again.origins["http://lost.test"] = &robotsEntry{valid: time.Now().Add(time.Hour)}
 	if rules, err := again.rules("http://lost.test"); rules != nil || err != nil || !again.need("http://lost.test") {
 		t.Errorf("a lost answer gives %v, %v", rules, err)
+	}
+}
+
+// TestDeadHost: a URL of a host that gives no answer is pending, and OnOutcome is told the cause,
+// which a check for broken links goes by.
+func TestDeadHost(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed := "http://" + l.Addr().String() + "/"
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	told := map[string]string{}
+	_, err = Run(t.Context(), Options{
+		NoTree: true, Seeds: []string{seed}, Retries: -1, NoSitemaps: true, Crawlers: 1, Downloads: 1,
+		OnOutcome: func(o Outcome) { told[o.URL] = o.State.String() + " " + o.Reason },
+	})
+	if err != nil || told[seed] != "pending robots-unreachable:connect" {
+		t.Errorf("%v, told %q", err, told)
 	}
 }
