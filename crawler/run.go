@@ -79,6 +79,7 @@ type engine struct {
 	broken                     atomic.Pointer[CallbackError] // the first call-back that failed
 
 	tickets *semaphore.Weighted // of MaxPages; nil: no limit
+	over    *semaphore.Weighted // of overBytes, see worker.add
 	ending  sync.Mutex          // held by the crawler that looks whether the end is the end
 	looked  atomic.Int64        // how often that found more
 	named   bool                // guarded by ending; nameSitemaps has been called
@@ -130,7 +131,7 @@ func Run(ctx context.Context, opts Options) (Result, error) {
 	if opts.NoTree {
 		files = cleaner.Files{}
 	}
-	e := &engine{opts: opts, files: files, parsing: make(chan struct{}, opts.parsers()), watch: newWatchdog(opts.steps, opts.Log)}
+	e := &engine{opts: opts, files: files, parsing: make(chan struct{}, opts.parsers()), watch: newWatchdog(opts.steps, opts.Log), over: semaphore.NewWeighted(overBytes)}
 	if opts.QueueSize > 0 {
 		e.fetched = make(chan struct{}, opts.QueueSize)
 	}
@@ -355,6 +356,9 @@ func (e *engine) committed(set []*iut.Item, c storage.Committed) {
 	var times []storage.HostTimes
 	robots := 0
 	for i, it := range set {
+		if it.Over > 0 {
+			e.over.Release(it.Over)
+		}
 		if it.Host != nil {
 			times = append(times, *it.Host)
 		}

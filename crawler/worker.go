@@ -357,15 +357,28 @@ func (w *worker) add(at *post, item *iut.Item, say func(*Outcome)) bool {
 			return false
 		}
 	}
+	// A buffer counts no item for more than it may hold. What goes over is counted for all together,
+	// until it is committed, which is at once: then there is never much of it.
+	over := max(0, min(weigh(item)-w.opts.BufferBytes, overBytes))
+	if item.Over = over; over > 0 && w.over.Acquire(w.alive, over) != nil {
+		drop(item)
+		return false
+	}
 	if err := w.buf.Add(w.alive, item); err != nil {
 		drop(item)
 		return false
+	}
+	if over > 0 {
+		w.buf.Flush()
 	}
 	if w.frontier.Starved() {
 		w.buf.Flush() // nothing else is left to do before this is committed
 	}
 	return true
 }
+
+// overBytes is what items may take together beyond what buffers count.
+const overBytes = 8 << 20
 
 // weigh gives the bytes that an item holds in memory: the place of its body, which is larger
 // than the body, its links, edges and metadata.

@@ -139,12 +139,19 @@ const setLinks = 100_000
 // touches in memory, and a link may touch three: its record's and those of the folders above.
 const partLinks = 5_000
 
+// partBytes is how many bytes of URLs do: of each there are several copies until it is written.
+const partBytes = 2 << 20
+
 // part tells where the part of a set ends that begins at from: at an item, since what an item
 // brings is committed together.
 func part(set []*storage.Outcome, from int) (to int) {
-	links := 0
+	links, bytes := 0, 0
 	for to = from; to < len(set); to++ {
-		if links += len(set[to].Links); links > partLinks && to > from {
+		links += len(set[to].Links)
+		for i := range set[to].Links {
+			bytes += len(set[to].Links[i].URL)
+		}
+		if (links > partLinks || bytes > partBytes) && to > from {
 			break
 		}
 	}

@@ -28,7 +28,7 @@ import (
 // so many bytes. Both depend on the page alone.
 const (
 	maxRefs      = 210_000
-	maxLinkBytes = 32 << 20
+	maxLinkBytes = 8 << 20
 )
 
 // Facts are what is known of an answer besides its body.
@@ -72,7 +72,7 @@ type Result struct {
 	Exhausted bool
 	// Edges are, with Options.Edges, all references that are URLs, in page order, repeats included:
 	// also those that nofollow keeps out of Links. Which they are depends on the page and on
-	// Options.Assets alone. They end where URLs, rel attributes and texts exceed 32 MiB.
+	// Options.Assets alone. They end where URLs, rel attributes and texts exceed 8 MiB.
 	Edges []edges.Edge
 	// Meta is what the page says about itself, at most 6 KiB of text; nil: nothing, or not HTML.
 	Meta *storage.Meta

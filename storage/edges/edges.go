@@ -38,7 +38,7 @@ const (
 	headBytes  = 8 // of a frame, before its payload
 	sumBytes   = 4 // behind it
 	frameBytes = 1 << 20
-	// maxFrame is the most that a frame's content may have. The largest page has 32 MiB of texts, and
+	// maxFrame is the most that a frame's content may have. The largest page has 8 MiB of texts, and
 	// for each of its 210,000 links the lengths and one edge that went over.
 	maxFrame = 64 << 20
 )
