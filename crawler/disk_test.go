@@ -180,6 +180,14 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	dir := t.TempDir()
 	opts := options(dir, web)
 	opts.Output = filepath.Join(dir, "gone", "res.txt")
+	if err := os.Mkdir(filepath.Dir(opts.Output), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	opts.Started = func() {
+		if err := os.Remove(filepath.Dir(opts.Output)); err != nil {
+			t.Error(err)
+		}
+	}
 	_, err := crawler.Run(t.Context(), opts)
 	requireDiskError(t, err, syscall.ENOENT)
 	requireNoFaults(t, opts.Tree)
