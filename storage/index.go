@@ -225,6 +225,10 @@ func leave(file *os.File) error {
 	return errors.Join(unix.Flock(int(file.Fd()), unix.LOCK_UN), file.Close())
 }
 
+// wholeCheck is the size up to which a file is looked at whole before it is written to: in a moment.
+// bbolt trusts what it reads; of a damaged page of records it may free four billion others.
+const wholeCheck = 64 << 20
+
 // checkBefore looks at the structure of a file that is about to be written to, unless somebody has it.
 func checkBefore(path string) error {
 	f, err := os.Open(path)
@@ -235,7 +239,11 @@ func checkBefore(path string) error {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
 		return nil // bbolt says so, after some time
 	}
-	return checkFile(f, false)
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	return checkFile(f, info.Size() <= wholeCheck)
 }
 
 // checkFile is checkStructure with the name of the file.
