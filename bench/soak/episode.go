@@ -104,8 +104,11 @@ func (w *work) options() []string {
 		"-delay", one("0", "0", "1ms", "3ms"), "-per-host", one("1", "1", "3"), "-retries", one("1", "1", "2"),
 		"-flush-interval", one("20ms", "100ms", "1s"), "-sync", one("full", "none"),
 		"-seen-memory", one("32k", "256k", "256m"), "-frontier-memory", one("64k", "1m", "64m"), "-memory-bodies", one("64k", "1m", "64m"),
-		"-order", one("breadth", "priority", "tree"), "-score", one("opic", "inlinks", "depth"),
-		"-queue", one("cbt", "quickheap"), "-queues", one("1", "2", "5"), "-pick", one("extended", "batch", "single"),
+		"-pick", one("extended", "batch", "single"),
+	}
+	order := one("breadth", "priority", "tree")
+	if args = append(args, "-order", order); order == "priority" {
+		args = append(args, "-score", one("opic", "inlinks", "depth"), "-queue", one("cbt", "quickheap"), "-queues", one("1", "2", "5"))
 	}
 	switch w.r.IntN(8) {
 	case 0:
