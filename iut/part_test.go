@@ -42,3 +42,16 @@ func TestParts(t *testing.T) {
 		})
 	}
 }
+
+// TestPartsOfLongURLs: links with very long URLs fill a transaction sooner.
+func TestPartsOfLongURLs(t *testing.T) {
+	long := storage.Link{URL: string(make([]byte, 8<<10))}
+	item := &storage.Outcome{Links: []storage.Link{long, long}}
+	set := make([]*storage.Outcome, partBytes/(16<<10)+1)
+	for i := range set {
+		set[i] = item
+	}
+	if to := part(set, 0); to != len(set)-1 {
+		t.Errorf("the first part has %d of %d items, want all but one", to, len(set))
+	}
+}
