@@ -9,9 +9,9 @@ import (
 	"log/slog"
 	"slices"
 
+	"urltree/internal/edges"
 	"urltree/iut"
 	"urltree/storage"
-	"urltree/storage/edges"
 )
 
 // A Graph is the link graph of a tree: of each stored page all references, see [edges.Page]. They come

@@ -13,9 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"urltree/internal/edges"
 	"urltree/iut"
 	"urltree/storage"
-	"urltree/storage/edges"
 )
 
 // A graphSite is a site whose link graph is looked at. The edges of a page are its lines "link: URL";

@@ -12,8 +12,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"urltree/internal/seen"
 	"urltree/storage"
-	"urltree/storage/seen"
 )
 
 // RunFigures are what the engine knows of the run that ends. The zero value is that of no run,

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"time"
 
-	"urltree/crawler/extract"
-	"urltree/crawler/fetch"
-	"urltree/crawler/frontier"
-	"urltree/crawler/internal/sitemap"
 	"urltree/crawler/scope"
+	"urltree/internal/extract"
+	"urltree/internal/fetch"
+	"urltree/internal/frontier"
+	"urltree/internal/sitemap"
 	"urltree/iut"
 	"urltree/storage"
 )

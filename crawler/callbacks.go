@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"runtime/debug"
 
-	"urltree/crawler/extract"
+	"urltree/internal/extract"
 	"urltree/iut"
 	"urltree/storage"
 )
@@ -25,8 +25,15 @@ type Page struct {
 	Body    []byte // without content coding
 	// Links are all of the page, whether they are followed or not, in page order and with repeats.
 	// Those that a nofollow takes out are missing; so are references that are no http(s) URL.
-	Links []extract.Link
+	Links []Link
 	Meta  storage.Meta // title, description, headings and the like; zero if it is not HTML
+}
+
+// A Link is one of the links of a page.
+type Link struct {
+	URL     string // canonical
+	Element string // name of the element; "header", "feed" or, of LinkLines, "line"
+	Rel     string // the words of its rel attribute in lower case, a space between two
 }
 
 // A CallbackError is what Run returns after a call-back of Options has failed or panicked.
@@ -102,7 +109,12 @@ func (w *worker) tell(item *iut.Item, header http.Header, body []byte, page *ext
 	if w.opts.OnPage != nil && !w.call("OnPage", row.URL, func() error {
 		told := Page{
 			URL: row.URL, Source: row.Source, Depth: int(row.Depth), Status: int(item.Outcome.Page.Status),
-			Header: header, Media: item.Outcome.Page.Media, Charset: page.Charset, Body: body, Links: page.Links,
+			Header: header, Media: item.Outcome.Page.Media, Charset: page.Charset, Body: body,
+		}
+		told.Links = make([]Link, len(page.Links))
+		for i, link := range page.Links {
+			link.URL = w.linker.strip.Apply(link.URL)
+			told.Links[i] = Link(link)
 		}
 		if page.Meta != nil {
 			told.Meta = *page.Meta

@@ -10,8 +10,8 @@ import (
 	"runtime"
 	"slices"
 
-	"urltree/crawler/extract"
-	"urltree/crawler/fetch"
+	"urltree/internal/extract"
+	"urltree/internal/fetch"
 )
 
 // LinkLines is the media type of pages in the format of source C: a line that has "link:" in it

@@ -34,8 +34,8 @@
 //
 // # Packages
 //
-// Options and results have types of these packages, which are meant to be used with this one:
-// scope, weburl, extract (Link), storage (State, Run, Totals, Meta), cleaner (Files, Stage), iut (FS
-// and the errors). The other packages are the parts of the engine and change with it. [NewLinker]
-// and [NewInspector] are for commands that work on a tree at rest.
+// The library is this package and what its types name: [scope.Mode], [weburl.Strip], of storage State,
+// Run, Totals, Meta and the errors, of cleaner Files and Stage, of iut FS and the errors. What these
+// packages and buffer export besides is for each other and for the command, and changes with the
+// engine. [NewLinker], [NewGraph] and [NewInspector] are for commands that work on a tree at rest.
 package crawler

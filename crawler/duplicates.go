@@ -7,9 +7,9 @@ import (
 	"math"
 	"sync"
 
+	"urltree/internal/seen"
 	"urltree/iut"
 	"urltree/storage"
-	"urltree/storage/seen"
 )
 
 // contents knows what is stored in the tree or on its way there, for Options.SkipDuplicates. It

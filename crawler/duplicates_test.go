@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"urltree/crawler"
-	"urltree/crawler/inspect"
+	"urltree/internal/inspect"
 	"urltree/storage"
 )
 

@@ -4,10 +4,10 @@ import (
 	"context"
 
 	"urltree/cleaner"
-	"urltree/crawler/extract"
+	"urltree/internal/edges"
+	"urltree/internal/extract"
 	"urltree/iut"
 	"urltree/storage"
-	"urltree/storage/edges"
 )
 
 // edges gives the edges of a page as an item carries them; nil if the run keeps none.

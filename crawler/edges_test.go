@@ -15,11 +15,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"urltree/crawler"
-	"urltree/crawler/rank"
+	"urltree/internal/edges"
+	"urltree/internal/rank"
 	"urltree/internal/testweb"
 	"urltree/iut"
 	"urltree/storage"
-	"urltree/storage/edges"
 )
 
 var link = regexp.MustCompile(`<a href="([^"]*)">([^<]*)</a>`)

@@ -6,11 +6,11 @@ import (
 	"sync"
 
 	"urltree/cleaner"
-	"urltree/crawler/inspect"
-	"urltree/crawler/rank"
-	"urltree/crawler/robots"
 	"urltree/crawler/weburl"
 	"urltree/internal/ctl"
+	"urltree/internal/inspect"
+	"urltree/internal/rank"
+	"urltree/internal/robots"
 	"urltree/iut"
 	"urltree/storage"
 )

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"sync"
 
-	"urltree/crawler/extract"
-	"urltree/crawler/robots"
 	"urltree/crawler/scope"
 	"urltree/crawler/weburl"
+	"urltree/internal/extract"
+	"urltree/internal/robots"
 	"urltree/iut"
 	"urltree/storage"
 )

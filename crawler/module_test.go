@@ -65,7 +65,7 @@ func TestOtherModule(t *testing.T) {
 // the process, which are the program's that uses the library.
 func TestLibraryImports(t *testing.T) {
 	checked := 0
-	for _, top := range []string{"buffer", "cleaner", "crawler", "iut", "storage"} {
+	for _, top := range []string{"buffer", "cleaner", "crawler", "internal", "iut", "storage"} {
 		err := filepath.WalkDir(filepath.Join("..", top), func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err

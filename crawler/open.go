@@ -15,11 +15,11 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"urltree/cleaner"
-	"urltree/crawler/fetch"
-	"urltree/crawler/frontier"
-	"urltree/crawler/robots"
 	"urltree/crawler/scope"
 	"urltree/crawler/weburl"
+	"urltree/internal/fetch"
+	"urltree/internal/frontier"
+	"urltree/internal/robots"
 	"urltree/iut"
 	"urltree/storage"
 )

@@ -13,9 +13,9 @@ import (
 	"strings"
 	"time"
 
-	"urltree/crawler/internal/score"
 	"urltree/crawler/scope"
 	"urltree/crawler/weburl"
+	"urltree/internal/score"
 	"urltree/iut"
 	"urltree/storage"
 )

@@ -7,12 +7,12 @@ import (
 	"io/fs"
 	"slices"
 
-	"urltree/crawler/frontier"
-	prio "urltree/crawler/frontier/queue"
-	"urltree/crawler/internal/score"
-	"urltree/crawler/rank"
+	"urltree/internal/frontier"
+	prio "urltree/internal/frontier/queue"
+	"urltree/internal/rank"
+	"urltree/internal/score"
+	"urltree/internal/seen"
 	"urltree/storage"
-	"urltree/storage/seen"
 )
 
 // The orders in which URLs are asked.

@@ -15,8 +15,8 @@ import (
 	"testing"
 
 	"urltree/crawler"
-	"urltree/crawler/internal/score"
-	"urltree/crawler/rank"
+	"urltree/internal/rank"
+	"urltree/internal/score"
 	"urltree/internal/testweb"
 	"urltree/storage"
 )

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"urltree/cleaner"
-	"urltree/crawler/fetch"
+	"urltree/internal/fetch"
 	"urltree/iut"
 	"urltree/storage"
 )

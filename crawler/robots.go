@@ -9,10 +9,10 @@ import (
 	"sync"
 	"time"
 
-	"urltree/crawler/fetch"
-	"urltree/crawler/frontier"
-	"urltree/crawler/robots"
 	"urltree/crawler/weburl"
+	"urltree/internal/fetch"
+	"urltree/internal/frontier"
+	"urltree/internal/robots"
 	"urltree/storage"
 )
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"urltree/crawler/fetch"
+	"urltree/internal/fetch"
 	"urltree/storage"
 )
 

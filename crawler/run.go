@@ -16,12 +16,12 @@ import (
 
 	"urltree/buffer"
 	"urltree/cleaner"
-	"urltree/crawler/fetch"
-	"urltree/crawler/frontier"
-	"urltree/crawler/internal/score"
+	"urltree/internal/edges"
+	"urltree/internal/fetch"
+	"urltree/internal/frontier"
+	"urltree/internal/score"
 	"urltree/iut"
 	"urltree/storage"
-	"urltree/storage/edges"
 )
 
 // How fetching ends. None of these is an error of the crawl.

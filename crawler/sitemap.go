@@ -8,10 +8,10 @@ import (
 	"net/http"
 	"time"
 
-	"urltree/crawler/fetch"
-	"urltree/crawler/frontier"
-	"urltree/crawler/internal/sitemap"
-	"urltree/crawler/robots"
+	"urltree/internal/fetch"
+	"urltree/internal/frontier"
+	"urltree/internal/robots"
+	"urltree/internal/sitemap"
 	"urltree/iut"
 	"urltree/storage"
 )

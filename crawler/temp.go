@@ -4,7 +4,7 @@ import (
 	"errors"
 	"io/fs"
 
-	"urltree/crawler/fetch"
+	"urltree/internal/fetch"
 	"urltree/iut"
 )
 

@@ -11,9 +11,9 @@ import (
 	"unsafe"
 
 	"urltree/buffer"
-	"urltree/crawler/extract"
-	"urltree/crawler/fetch"
-	"urltree/crawler/frontier"
+	"urltree/internal/extract"
+	"urltree/internal/fetch"
+	"urltree/internal/frontier"
 	"urltree/iut"
 	"urltree/storage"
 )

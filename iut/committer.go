@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"urltree/buffer"
+	"urltree/internal/edges"
 	"urltree/storage"
-	"urltree/storage/edges"
 )
 
 // An Index takes a set of outcomes in one transaction, and keeps no hold of the slice.

@@ -6,8 +6,8 @@ import (
 	"io/fs"
 	"os"
 
+	"urltree/internal/edges"
 	"urltree/storage"
-	"urltree/storage/edges"
 )
 
 // edgesName is the file of package edges, beside the folders of the pages.

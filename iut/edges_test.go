@@ -7,10 +7,10 @@ import (
 	"syscall"
 	"testing"
 
+	"urltree/internal/edges"
 	"urltree/internal/faultfs"
 	"urltree/iut"
 	"urltree/storage"
-	"urltree/storage/edges"
 )
 
 // edgesIndex keeps what was committed, and how much of the file of edges counts. It fails at one

@@ -16,7 +16,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"urltree/crawler/frontier"
+	"urltree/internal/frontier"
 	"urltree/iut"
 	"urltree/storage"
 )

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"urltree/crawler/frontier"
+	"urltree/internal/frontier"
 	"urltree/iut"
 	"urltree/storage"
 )

@@ -5,7 +5,7 @@
 //	  FORMAT                         rules the tree was made by, options of the latest run
 //	  seeds.txt                      every seed of every run, one URL per line
 //	  index.db, seen, ctl.sock       not this package's: see package storage and the command
-//	  edges                          the link graph, with -edges: see package storage/edges
+//	  edges                          the link graph, with -edges: see package internal/edges
 //	  tmp/                           bodies too large for memory, emptied at start
 //	  pr-https/                      scheme
 //	    do-example/do-org/           host labels, in the order of the URL

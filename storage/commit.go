@@ -7,7 +7,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"urltree/storage/seen"
+	"urltree/internal/seen"
 )
 
 // Committed tells what a transaction came to, for those who keep copies in memory.

@@ -7,7 +7,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Edges says how much of the file of edges counts, see package storage/edges. It changes with the
+// Edges says how much of the file of edges counts, see package internal/edges. It changes with the
 // records that it belongs to, so that a page which is stored and was kept with its edges has them
 // there, once. The zero value: none are kept.
 type Edges struct {

@@ -41,7 +41,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
 	"golang.org/x/sys/unix"
-	"urltree/storage/seen"
+	"urltree/internal/seen"
 )
 
 // Schema is the version of all formats in index.db.

@@ -13,7 +13,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"urltree/storage/seen"
+	"urltree/internal/seen"
 )
 
 // newIndex makes an index with n stored and n pending URLs.

@@ -33,18 +33,18 @@ var stageNames = [...]string{
 // a stage calls belongs to it, unless that is a stage itself. Frames that none fits, such as those
 // of the runtime, belong to their caller.
 var owners = []struct{ part, stage string }{
-	{"/crawler/extract/meta.go:", stageContents},
-	{"/crawler/extract/text.go:", stageContents},
+	{"/internal/extract/meta.go:", stageContents},
+	{"/internal/extract/text.go:", stageContents},
 	{"crypto/sha256.", stageContents},
 	{"crypto/internal/fips140/sha256.", stageContents},
-	{"urltree/crawler/extract", stageLinks},
+	{"urltree/internal/extract", stageLinks},
 	{"urltree/crawler/weburl", stageResolve},
 	{"github.com/nlnwa/whatwg-url", stageResolve},
-	{"urltree/storage/seen.", stageSeen},
+	{"urltree/internal/seen.", stageSeen},
 	{"urltree/storage.", stageIndex},
 	{"go.etcd.io/bbolt", stageIndex},
 	{"urltree/iut.", stageTree},
-	{"urltree/crawler/fetch.", stageFetch},
+	{"urltree/internal/fetch.", stageFetch},
 	{"net/http.", stageFetch},
 	{"urltree/", stageRest},
 }

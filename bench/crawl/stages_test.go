@@ -12,13 +12,13 @@ Type: cpu
 Duration: 1.90s, Total samples = 540000000ns (28.49%)
 -----------+-------------------------------------------------------
  10000000ns   runtime.memmove /usr/local/go/src/runtime/memmove_amd64.s:184
-             urltree/crawler/extract.(*page).keepLinkText /src/crawler/extract/meta.go:192
-             urltree/crawler/extract.Parse /src/crawler/extract/extract.go:78 (inline)
+             urltree/internal/extract.(*page).keepLinkText /src/internal/extract/meta.go:192
+             urltree/internal/extract.Parse /src/internal/extract/extract.go:78 (inline)
              urltree/crawler.(*worker).url /src/crawler/worker.go:78
 -----------+-------------------------------------------------------
  30000000ns   runtime.mallocgc /usr/local/go/src/runtime/malloc.go:1
              urltree/crawler/weburl.(*Base).Resolve /src/crawler/weburl/weburl.go:78
-             urltree/crawler/extract.Parse /src/crawler/extract/extract.go:78 (inline)
+             urltree/internal/extract.Parse /src/internal/extract/extract.go:78 (inline)
 -----------+-------------------------------------------------------
   5000000ns   go.etcd.io/bbolt.(*Cursor).seek /mod/go.etcd.io/bbolt@v1.5.0/cursor.go:1
              urltree/storage.(*Index).Commit /src/storage/commit.go:78

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/net/html"
 
 	"urltree/crawler"
-	"urltree/crawler/extract/scan"
 	"urltree/crawler/scope"
+	"urltree/internal/extract/scan"
 	"urltree/internal/faultfs"
 	"urltree/iut"
 )

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"urltree/internal/seen"
 	"urltree/storage"
-	"urltree/storage/seen"
 )
 
 func mkdir(name string) error { return os.Mkdir(name, 0o755) }

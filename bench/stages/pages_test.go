@@ -15,7 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"urltree/crawler/extract/scan"
+	"urltree/internal/extract/scan"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"urltree/buffer"
-	"urltree/crawler/extract"
-	"urltree/crawler/fetch"
-	"urltree/crawler/frontier"
-	"urltree/crawler/robots"
 	"urltree/crawler/scope"
 	"urltree/crawler/weburl"
+	"urltree/internal/extract"
+	"urltree/internal/fetch"
+	"urltree/internal/frontier"
+	"urltree/internal/robots"
 	"urltree/iut"
 	"urltree/storage"
 )

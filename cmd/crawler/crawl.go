@@ -22,9 +22,9 @@ import (
 
 	"urltree/cleaner"
 	"urltree/crawler"
-	"urltree/crawler/fetch"
 	"urltree/crawler/scope"
 	"urltree/crawler/weburl"
+	"urltree/internal/fetch"
 	"urltree/iut"
 	"urltree/storage"
 )

@@ -7,7 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"urltree/crawler/inspect"
+	"urltree/internal/inspect"
 )
 
 // A group is a part of the flags, under its title in the help text.

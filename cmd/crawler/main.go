@@ -18,9 +18,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"urltree/crawler"
-	"urltree/crawler/inspect"
-	"urltree/crawler/rank"
 	"urltree/internal/ctl"
+	"urltree/internal/inspect"
+	"urltree/internal/rank"
 	"urltree/iut"
 	"urltree/storage"
 )

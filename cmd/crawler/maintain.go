@@ -12,7 +12,7 @@ import (
 
 	"urltree/cleaner"
 	"urltree/crawler"
-	"urltree/crawler/rank"
+	"urltree/internal/rank"
 	"urltree/iut"
 	"urltree/storage"
 )

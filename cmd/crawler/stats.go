@@ -6,8 +6,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"urltree/crawler/inspect"
-	"urltree/crawler/rank"
+	"urltree/internal/inspect"
+	"urltree/internal/rank"
 )
 
 // statsCommand asks for totals and runs like the others that only look. Duplicates are looked for

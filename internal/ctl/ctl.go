@@ -22,7 +22,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"urltree/crawler/inspect"
+	"urltree/internal/inspect"
 	"urltree/iut"
 )
 

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-	"urltree/crawler/inspect"
+	"urltree/internal/inspect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"urltree/crawler"
-	"urltree/crawler/fetch"
 	"urltree/crawler/weburl"
+	"urltree/internal/fetch"
 	"urltree/iut"
 	"urltree/storage"
 )

@@ -19,7 +19,7 @@ var folders = map[string]string{
 	"buffer":   "../../buffer",
 	"cleaner":  "../../cleaner",
 	"crawler":  "../../crawler",
-	"frontier": "../../crawler/frontier",
+	"frontier": "../../internal/frontier",
 	"iut":      "..",
 	"storage":  "../../storage",
 }

@@ -3,7 +3,7 @@ package queues
 import (
 	"container/heap"
 
-	"urltree/crawler/frontier/queue"
+	"urltree/internal/frontier/queue"
 )
 
 // store is where a binary heap keeps its items: ram or *block.Array.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strconv"
 
-	"urltree/crawler/frontier/queue"
-	"urltree/crawler/frontier/queue/block"
+	"urltree/internal/frontier/queue"
+	"urltree/internal/frontier/queue/block"
 	"urltree/internal/lab/plot"
 )
 

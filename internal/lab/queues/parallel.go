@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"urltree/crawler/frontier/queue"
+	"urltree/internal/frontier/queue"
 	"urltree/internal/lab/plot"
 )
 

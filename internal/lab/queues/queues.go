@@ -16,8 +16,8 @@ import (
 	"os"
 	"slices"
 
-	"urltree/crawler/frontier/queue"
-	"urltree/crawler/frontier/queue/block"
+	"urltree/internal/frontier/queue"
+	"urltree/internal/frontier/queue/block"
 	"urltree/internal/lab/plot"
 )
 

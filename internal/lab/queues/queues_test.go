@@ -11,8 +11,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"urltree/crawler/frontier/queue"
-	"urltree/crawler/frontier/queue/block"
+	"urltree/internal/frontier/queue"
+	"urltree/internal/frontier/queue/block"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

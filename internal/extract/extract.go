@@ -1,0 +1,343 @@
+// Package extract finds the links and the metadata of a page, in one pass. It is fed by fetch
+// with an answer, or by the tree with a folder, and feeds scope.
+//
+// A page's links depend on the arguments of [Parse] alone: no clock, no map order, no state. So
+// the same folder gives the same links whenever it is read. Result.Charset, kept with the page
+// and given back as Facts.Charset, stands for the header that is no longer there. What a header
+// adds to the metadata is not kept: a folder gives those of the page alone.
+//
+// The page is read as tokens, not as a tree: no nesting is too deep, and links in places where
+// a browser would drop them are found too. What counts is markup, that of noscript and template
+// included; what stands in comments, scripts, styles and other raw text does not.
+package extract
+
+import (
+	"bytes"
+	"strings"
+
+	"golang.org/x/net/html/charset"
+	"golang.org/x/text/encoding"
+
+	"urltree/crawler/weburl"
+	"urltree/internal/edges"
+	"urltree/internal/extract/scan"
+	"urltree/storage"
+)
+
+// What a page may ask us to keep in memory: the first so many links, and of their URLs the first
+// so many bytes. Both depend on the page alone.
+const (
+	maxRefs      = 210_000
+	maxLinkBytes = 8 << 20
+)
+
+// Facts are what is known of an answer besides its body.
+type Facts struct {
+	URL         string   // canonical
+	Media       string   // media type without parameters; only HTML, XHTML, feeds and LinkLines have links inside
+	Charset     string   // of the header, or the one used before; "" or an unknown label: from the body
+	HeaderLinks []string // canonical URLs from Link headers: the first links of the page
+	NoFollow    bool     // a header says nofollow
+	Language    string   // of the Content-Language header, for metadata
+	Robots      []string // X-Robots-Tag headers, for metadata; what they mean for links is NoFollow
+}
+
+// Options say which links count.
+type Options struct {
+	Token  string // product token: meta elements of this name count as robots
+	Assets bool   // also what a browser loads to show the page: images, styles, scripts, media
+	// NoFollow says whose nofollow is obeyed: "page" or "" that of header and meta robots, "all"
+	// also that of a link, "none" no one's.
+	NoFollow string
+	// Edges fills in Result.Edges.
+	Edges bool
+}
+
+// A Link is a reference to another page, or to the page itself.
+type Link struct {
+	URL     string // canonical
+	Element string // name of the element, "header", "feed" or, of LinkLines, "line"
+	Rel     string // the words of its rel attribute in lower case, a space between two
+}
+
+// A Result is what a page holds.
+type Result struct {
+	Links    []Link // in page order, repeats included
+	Charset  string // standard name of the encoding that links were decoded by; "" if not HTML
+	NoIndex  bool   // by meta robots
+	NoFollow bool   // by meta robots; Facts.NoFollow is not in it
+	Cut      bool   // not all was read: a tag or script is over 4 MiB, or there are too many links
+	// Exhausted: the page asks for more work than a page may, and was given up. Links, Meta and
+	// what it says to robots are as far as they were known.
+	Exhausted bool
+	// Edges are, with Options.Edges, all references that are URLs, in page order, repeats included:
+	// also those that nofollow keeps out of Links. Which they are depends on the page and on
+	// Options.Assets alone. They end where URLs, rel attributes and texts exceed 8 MiB.
+	Edges []edges.Edge
+	// Meta is what the page says about itself, at most 6 KiB of text; nil: nothing, or not HTML.
+	Meta *storage.Meta
+	// NotFollowed counts references that gave no link: "scheme", "syntax" and "length" as weburl
+	// has them, "nofollow". It may be nil.
+	NotFollowed map[string]int
+}
+
+// Parse finds links and metadata of an answer. It never fails: of a damaged page it reads what it can.
+func Parse(f Facts, body []byte, o Options) Result { return new(Parser).Parse(f, body, o) }
+
+// A Parser parses one page after the other in the same memory. The zero value is ready. It is not
+// for concurrent use.
+type Parser struct {
+	page page
+	base weburl.Base
+}
+
+// Parse is as the function of that name, but Result.Links and Edges are good only until the next call.
+func (r *Parser) Parse(f Facts, body []byte, o Options) Result { return r.parse(f, body, o, maxSteps) }
+
+func (r *Parser) parse(f Facts, body []byte, o Options, steps int) Result {
+	p := r.newPage(f, o, steps)
+	if xhtml, ok := isHTML(f.Media); ok {
+		in := newSource(body, f.Charset)
+		p.Charset, p.query = in.charset, in.query
+		p.scan(in, xhtml)
+	} else if IsFeed(f.Media) {
+		p.feed(f, body)
+	} else if f.Media == LinkLines {
+		p.lines(body)
+	}
+	return p.result(f, &r.base)
+}
+
+// isHTML tells whether pages of this media type have links inside, and whether they are XHTML.
+func isHTML(media string) (xhtml, ok bool) {
+	xhtml = strings.EqualFold(media, "application/xhtml+xml")
+	return xhtml, xhtml || strings.EqualFold(media, "text/html")
+}
+
+// newPage gives the page that is read next, without what is left of the last one.
+func (r *Parser) newPage(f Facts, o Options, steps int) *page {
+	p, old := &r.page, r.page
+	*p = page{
+		opts: o, left: steps, robots: line{max: maxDirectives},
+		heading: line{max: maxHeading}, link: line{max: maxLinkText},
+	}
+	if max(cap(old.Links), cap(old.written)/64, cap(old.decoded)/64) <= maxKept {
+		p.Links, p.ends, p.written, p.decoded = old.Links[:0], old.ends[:0], old.written[:0], old.decoded[:0]
+	}
+	p.robots.text, p.heading.text, p.link.text = old.robots.text[:0], old.heading.text[:0], old.link.text[:0]
+	p.linkTexts, p.linkHashes = old.linkTexts[:0], old.linkHashes[:0]
+	if max(cap(old.Edges), cap(old.textsOf), cap(old.texts)/64) <= maxKept {
+		p.Edges, p.texts, p.textsOf = old.Edges[:0], old.texts[:0], old.textsOf[:0]
+	}
+	for _, url := range f.HeaderLinks {
+		p.Links, p.ends = append(p.Links, Link{URL: url, Element: "header"}), append(p.ends, 0)
+	}
+	return p
+}
+
+// result gives what the page holds once it is read.
+func (p *page) result(f Facts, base *weburl.Base) Result {
+	p.resolve(f, base)
+	if p.Charset != "" {
+		p.Meta = p.finish(f)
+	}
+	r := p.Result
+	if len(r.Links) == 0 {
+		r.Links = nil
+	}
+	if len(r.Edges) == 0 {
+		r.Edges = nil
+	}
+	return r
+}
+
+// marks are the byte order marks, with the label of what each says.
+var marks = []struct{ mark, label string }{{"\xef\xbb\xbf", "utf-8"}, {"\xfe\xff", "utf-16be"}, {"\xff\xfe", "utf-16le"}}
+
+// charsetOf gives the encoding of a page: by byte order mark, then the label, then a meta
+// element in the first 1024 bytes, then a guess. So the name it gives, as the label, gives the
+// same encoding.
+func charsetOf(body []byte, label string) (encoding.Encoding, string) {
+	for _, m := range marks {
+		if bytes.HasPrefix(body, []byte(m.mark)) {
+			return charset.Lookup(m.label)
+		}
+	}
+	if e, name := charset.Lookup(label); e != nil {
+		return e, name
+	}
+	e, name, _ := charset.DetermineEncoding(body, "")
+	return e, name
+}
+
+// maxKept bounds what a Parser keeps for the next page, in links; of text 64 bytes for each.
+const maxKept = 4 << 10
+
+// A page collects what scan sees; its links have no URLs until resolve, since a base element
+// counts for those before it too.
+type page struct {
+	Result
+	opts    Options
+	left    int    // steps of the budget
+	written []byte // references of all links as they are written, one behind the other
+	ends    []int  // of each in written; one that has its URL already has none
+	hasBase bool
+	base    string            // href of the first base element that has one
+	query   *encoding.Encoder // of queries; nil: UTF-8
+
+	named     int        // the place in Links of the a or area element that was met last
+	texts     []byte     // of these, one behind the other, with Options.Edges
+	textsOf   []edgeText // which has which; those without are left out
+	textAt    int        // the first of textsOf whose link has not been met in resolve
+	edgeBytes int        // of all texts of Edges
+
+	lastRel, lowerRel string // the rel attribute before, as it is written and as rel gives it
+
+	meta          storage.Meta // as far as it is known
+	ogDescription string       // for a page without another
+	robots        line         // contents of meta elements
+	level         uint8        // of the heading that is open; 0: none
+	heading       line         // its text so far
+	inLink        bool         // an element a with an address is open
+	link          line         // its text so far
+	decoded       []byte       // the text that is added, to be used again
+	linkTexts     []byte       // a newline behind each
+	linkHashes    []uint64     // of each
+	linksFull     bool         // no more link texts
+}
+
+// resolve gives the links their URLs, and drops those that have none or are not to be followed.
+func (p *page) resolve(f Facts, base *weburl.Base) {
+	baseLength := len(f.URL)
+	err := base.Reset(f.URL)
+	if err == nil && p.hasBase {
+		// A base that is no web address, such as javascript:, leaves that of the page.
+		if url, noWeb := base.Resolve(p.reference(p.base)); noWeb == nil {
+			err = base.Reset(url)
+			baseLength = len(url)
+		}
+	}
+	if err != nil {
+		base = nil // absolute references count all the same
+	}
+	defer func() {
+		for range base.Users() {
+			p.skip("userinfo (followed without it)")
+		}
+	}()
+	ignored := p.opts.NoFollow != "none" && (f.NoFollow || p.NoFollow)
+	links, written, start, size := p.Links, string(p.written), 0, 0
+	kept := links[:0] // in the same place
+	defer func() { p.Links = kept }()
+	texts := string(p.texts)
+	for i, end := range p.ends {
+		if size > maxLinkBytes {
+			p.Cut = true
+			return
+		}
+		link := links[i]
+		if link.URL == "" {
+			ref := p.reference(written[start:end])
+			start = end
+			if !p.spend(workOf(ref, baseLength)) {
+				return
+			}
+			link.URL, err = base.Resolve(ref)
+		} else {
+			err = nil
+		}
+		if p.meta.Canonical == "" && link.Element == "link" && err == nil && hasWord(link.Rel, "canonical") && len(link.URL) <= maxCanonical {
+			p.meta.Canonical = link.URL
+		}
+		if p.opts.Edges && err == nil {
+			p.edge(i, link, texts, f.NoFollow || p.NoFollow)
+		}
+		switch {
+		case err != nil:
+			p.skip(reasons[err])
+		case ignored, p.opts.NoFollow == "all" && hasWord(link.Rel, "nofollow"):
+			p.skip("nofollow")
+		default:
+			kept = append(kept, link)
+			size += len(link.URL)
+		}
+	}
+}
+
+// reasons why a reference gave no link, as NotFollowed has them.
+var reasons = map[error]string{weburl.ErrScheme: "scheme", weburl.ErrLength: "length", weburl.ErrSyntax: "syntax"}
+
+// reference writes the query of ref in the encoding of the page, as browsers do.
+func (p *page) reference(ref string) string {
+	if p.query == nil {
+		return ref
+	}
+	return encodeQuery(ref, p.query)
+}
+
+func (p *page) skip(reason string) {
+	if p.NotFollowed == nil {
+		p.NotFollowed = map[string]int{}
+	}
+	p.NotFollowed[reason]++
+}
+
+// scan reads the markup.
+func (p *page) scan(in *source, xhtml bool) {
+	s := in.scanner(namesOf(p.opts.Assets))
+	s.XHTML = xhtml
+	defer p.endHeading()
+	defer p.endLink()
+	for read := 0; ; {
+		s.Text = p.wantsText()
+		kind := s.Next()
+		if kind == scan.More {
+			in.feed(s)
+			continue
+		}
+		steps := stepsToken + s.Read() - read
+		read = s.Read()
+		if kind == scan.Start {
+			steps += stepsTag * s.Size()
+		}
+		if !p.spend(steps) {
+			return
+		}
+		switch kind {
+		case scan.End:
+			p.Cut = p.Cut || s.Exceeded()
+			return
+		case scan.Text:
+			if !s.InDrawing() {
+				p.decoded = s.AppendText(p.decoded[:0])
+				p.text(p.decoded)
+			}
+		case scan.EndTag:
+			p.endTag(tags[s.Element()].name)
+		case scan.Start:
+			tag := &tags[s.Element()]
+			if tag.isTitle && p.meta.Title == "" && !s.Closed() && !s.InDrawing() {
+				text := line{max: maxText}
+				text.add(in.rawText(s))
+				p.meta.Title = text.take()
+			}
+			p.startTag(tag.name, s.Closed())
+			if tag.shown != "" {
+				p.element(tag.shown, s)
+				if tag.shown == "a" && s.Closed() {
+					p.endLink()
+				}
+			}
+		}
+	}
+}
+
+// hasWord tells whether words, in lower case and separated by white space, has this one.
+func hasWord(words, word string) bool {
+	for w := range strings.FieldsSeq(words) {
+		if w == word {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,88 @@
+package extract
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"strings"
+
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/transform"
+
+	"urltree/internal/extract/scan"
+)
+
+// window is how much of a page in another encoding is decoded at a time, in bytes of UTF-8,
+// unless a tag or text that is read as a whole is longer.
+const window = 16 << 10
+
+// A source gives a scanner a page as UTF-8.
+type source struct {
+	charset string
+	query   *encoding.Encoder // for queries of references; nil: they are UTF-8
+	text    []byte            // as much as is there
+	rest    io.Reader         // what comes behind it; nil: nothing
+}
+
+// newSource finds the encoding of a page by its body and a label.
+func newSource(body []byte, label string) *source {
+	e, charset := charsetOf(body, label)
+	in := &source{charset: charset}
+	if charset != "utf-8" && !strings.HasPrefix(charset, "utf-16") && charset != "replacement" {
+		in.query = e.NewEncoder()
+	}
+	if charset == "utf-8" || hasASCII(charset) && isASCII(body) {
+		in.text = body
+	} else {
+		in.rest = transform.NewReader(bytes.NewReader(body), e.NewDecoder())
+	}
+	return in
+}
+
+func (in *source) scanner(names *scan.Names) *scan.Scanner {
+	return scan.New(names, in.text, in.rest == nil)
+}
+
+// feed gives the scanner what it has not read, and more.
+func (in *source) feed(s *scan.Scanner) {
+	rest := s.Rest()
+	text := in.text[:cap(in.text)]
+	if need := max(window, 2*len(rest)); need > len(text) {
+		text = make([]byte, need)
+	}
+	kept := copy(text, rest)
+	n, err := io.ReadFull(in.rest, text[kept:])
+	in.text = text[:kept+n]
+	s.Feed(in.text, err != nil)
+}
+
+// rawText gives the text of an element that has raw text.
+func (in *source) rawText(s *scan.Scanner) []byte {
+	for {
+		text, more := s.RawText()
+		if !more {
+			return text
+		}
+		in.feed(s)
+	}
+}
+
+// hasASCII tells whether text in ASCII alone is the same in this encoding.
+func hasASCII(charset string) bool {
+	return !strings.HasPrefix(charset, "utf-16") && charset != "iso-2022-jp" && charset != "replacement"
+}
+
+func isASCII(b []byte) bool {
+	const high = 0x8080808080808080
+	for ; len(b) >= 32; b = b[32:] {
+		if (binary.LittleEndian.Uint64(b)|binary.LittleEndian.Uint64(b[8:])|binary.LittleEndian.Uint64(b[16:])|binary.LittleEndian.Uint64(b[24:]))&high != 0 {
+			return false
+		}
+	}
+	for _, c := range b {
+		if c >= 0x80 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,478 @@
+package frontier
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"urltree/internal/frontier/queue"
+	"urltree/storage"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A memStore is an index in memory.
+type memStore struct {
+	mu      sync.Mutex
+	rows    map[string]storage.Row     // guarded by mu; the pending rows by URL
+	maps    map[string]storage.Sitemap // guarded by mu; the sitemaps to be read by URL
+	keys    map[string]string          // guarded by mu; record keys by URL
+	reading map[string]bool            // guarded by mu; hosts that a refill reads
+	twice   string                     // guarded by mu; a host that two refills read at once
+	pause   func()                     // called while a refill is on its way; nil: not
+	err     error                      // of every read
+	times   map[string]storage.HostRow // guarded by mu; what is durable of hosts besides their rows
+	table   []storage.HostRow          // in place of the host table that belongs to the rows; nil: that
+	tx      uint64                     // guarded by mu; the last transaction
+}
+
+func newStore(rows ...storage.Row) *memStore {
+	s := &memStore{
+		rows: map[string]storage.Row{}, maps: map[string]storage.Sitemap{}, keys: map[string]string{},
+		reading: map[string]bool{}, times: map[string]storage.HostRow{},
+	}
+	for _, r := range rows {
+		s.rows[r.URL] = r
+	}
+	return s
+}
+
+// commit is a transaction: the outcomes of rows, new rows, times of hosts in run 1, sitemaps.
+func (s *memStore) commit(done []Done, fresh []storage.Row, times []storage.HostTimes, maps ...storage.Sitemap) (tx uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range maps {
+		if m.State == storage.SitemapOpen {
+			s.maps[m.URL] = m
+		} else {
+			delete(s.maps, m.URL)
+		}
+	}
+	for _, d := range done {
+		if d.Row.URL == "" {
+			continue
+		}
+		if d.Next.Range != 0 {
+			next := d.Next
+			next.URL = d.Row.URL
+			s.rows[d.Row.URL] = next
+		} else {
+			delete(s.rows, d.Row.URL)
+		}
+	}
+	for _, r := range fresh {
+		s.rows[r.URL] = r
+	}
+	for _, t := range times {
+		if t.Seq >= s.times[t.Name].Seq {
+			s.times[t.Name] = storage.HostRow{HostTimes: t, Run: 1}
+		}
+	}
+	s.tx++
+	return s.tx
+}
+
+func (s *memStore) NextHosts(after string, n int) ([]storage.HostRow, uint64, error) {
+	s.wait()
+	hosts, tx := s.hosts()
+	s.wait()
+	hosts = slices.DeleteFunc(hosts, func(h storage.HostRow) bool { return h.Name <= after || h.Now+h.Later+h.Sitemaps == 0 })
+	return hosts[:min(n, len(hosts))], tx, s.err
+}
+
+func (s *memStore) gone(r storage.Row) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.rows, r.URL)
+}
+
+// eligible gives the rows of a host of ranges Later and Now, in the order of a window.
+func (s *memStore) eligible(host string) []storage.Row {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var rows []storage.Row
+	for url, r := range s.rows {
+		if storage.Host(url) == host && r.Range != storage.Held {
+			rows = append(rows, r)
+		}
+	}
+	sortRows(rows)
+	return rows
+}
+
+func (s *memStore) Refill(host string, now time.Time, n int, skip func(string) bool) ([]storage.Row, error) {
+	s.mu.Lock()
+	if s.reading[host] {
+		s.twice = host
+	}
+	s.reading[host] = true
+	s.mu.Unlock()
+	s.wait()
+	rows := slices.DeleteFunc(s.eligible(host), func(r storage.Row) bool {
+		return skip(r.URL) || r.Range == storage.Later && r.Due > now.UnixNano()
+	})
+	s.wait()
+	s.mu.Lock()
+	delete(s.reading, host)
+	s.mu.Unlock()
+	return rows[:min(n, len(rows))], s.err
+}
+
+func (s *memStore) NextDue(host string, skip func(string) bool) (int64, error) {
+	s.wait()
+	for _, r := range s.eligible(host) {
+		if r.Range == storage.Later && !skip(r.URL) {
+			return r.Due, s.err
+		}
+	}
+	return 0, s.err
+}
+
+func (s *memStore) Sitemaps(host string, now time.Time, n int, skip func(string) bool) (list []storage.Sitemap, due int64, err error) {
+	s.mu.Lock()
+	if s.reading[host] {
+		s.twice = host
+	}
+	s.reading[host] = true
+	s.mu.Unlock()
+	s.wait()
+	s.mu.Lock()
+	for _, url := range slices.Sorted(maps.Keys(s.maps)) {
+		m := s.maps[url]
+		switch at := max(m.Due, 1); {
+		case storage.Host(url) != host || skip(url):
+		case at <= now.UnixNano() && len(list) < n:
+			list = append(list, m)
+		case due == 0 || at < due:
+			due = at
+		}
+	}
+	s.mu.Unlock()
+	s.wait()
+	s.mu.Lock()
+	delete(s.reading, host)
+	s.mu.Unlock()
+	return list, due, s.err
+}
+
+// addSitemaps puts sitemaps to be read at once into the store.
+func (s *memStore) addSitemaps(urls ...string) (list []storage.Sitemap) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, url := range urls {
+		s.maps[url] = storage.Sitemap{URL: url, State: storage.SitemapOpen, Level: 1}
+		list = append(list, s.maps[url])
+	}
+	return list
+}
+
+// sitemaps gives how many sitemaps each host has to read.
+func (s *memStore) sitemaps() map[string]int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := map[string]int64{}
+	for url := range s.maps {
+		n[storage.Host(url)]++
+	}
+	return n
+}
+
+// OpenChildren goes over all rows.
+func (s *memStore) OpenChildren(folder, after []byte, n int) ([]storage.Child, []byte, error) {
+	s.wait()
+	list := s.open(string(folder))
+	s.wait()
+	list = slices.DeleteFunc(list, func(c storage.Child) bool { return string(c.Key) <= string(after) })
+	if len(list) <= n {
+		return list, nil, s.err
+	}
+	return list[:n], list[n-1].Key, s.err
+}
+
+func (s *memStore) OpenOf(keys [][]byte) ([]storage.Child, error) {
+	s.wait()
+	list := s.open(parent(string(keys[0]))) // they are of one folder
+	list = slices.DeleteFunc(list, func(c storage.Child) bool {
+		return !slices.ContainsFunc(keys, func(key []byte) bool { return string(key) == string(c.Key) })
+	})
+	s.wait()
+	return list, s.err
+}
+
+// open gives the entries directly below a folder with eligible rows, in the order of keys.
+func (s *memStore) open(folder string) []storage.Child {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	byKey := map[string]*storage.Child{}
+	for url, r := range s.rows {
+		key, known := s.keys[url]
+		if !known {
+			b, _ := storage.Key(url)
+			key = string(b)
+			s.keys[url] = key
+		}
+		if r.Range != storage.Held && len(key) > len(folder) && strings.HasPrefix(key, folder) {
+			end := len(folder) + strings.IndexByte(key[len(folder):], 0) + 1
+			c := byKey[key[:end]]
+			if c == nil {
+				c = &storage.Child{Key: []byte(key[:end])}
+				byKey[key[:end]] = c
+			}
+			if end == len(key) {
+				c.Record = &storage.Record{Row: r, State: storage.Pending}
+			} else {
+				c.Below.Now++
+			}
+		}
+	}
+	var list []storage.Child
+	for _, c := range byKey {
+		list = append(list, *c)
+	}
+	slices.SortFunc(list, func(a, b storage.Child) int { return strings.Compare(string(a.Key), string(b.Key)) })
+	return list
+}
+
+func (s *memStore) wait() {
+	if s.pause != nil {
+		s.pause()
+	}
+}
+
+// hosts gives the host table that belongs to the rows, in the order of names.
+func (s *memStore) hosts() ([]storage.HostRow, uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.table != nil {
+		return slices.Clone(s.table), s.tx
+	}
+	byName := map[string]*storage.HostRow{}
+	of := func(url string) *storage.HostRow {
+		name := storage.Host(url)
+		h := byName[name]
+		if h == nil {
+			row := s.times[name]
+			h = &row
+			h.Name = name
+			byName[name] = h
+		}
+		return h
+	}
+	for url, m := range s.maps {
+		if m.State == storage.SitemapOpen {
+			of(url).Sitemaps++
+		}
+	}
+	for url, r := range s.rows {
+		h := of(url)
+		switch r.Range {
+		case storage.Now:
+			h.Now++
+		case storage.Later:
+			h.Later++
+		case storage.Held:
+			h.Held++
+		}
+	}
+	var hosts []storage.HostRow
+	for _, h := range byName {
+		hosts = append(hosts, *h)
+	}
+	slices.SortFunc(hosts, func(a, b storage.HostRow) int { return strings.Compare(a.Name, b.Name) })
+	return hosts, s.tx
+}
+
+// row is a pending row; seq is its number of discovery, of which the URL is made.
+func row(host string, depth, seq uint64) storage.Row {
+	return storage.Row{
+		URL: fmt.Sprintf("http://%s/%d", host, seq), Source: storage.Seed,
+		Depth: uint32(depth), Rank: depth, Seq: seq, Range: storage.Now,
+	}
+}
+
+// start makes a frontier over the rows of a store.
+func start(t testing.TB, s *memStore, opts Options) *Frontier {
+	t.Helper()
+	opts.Store = s
+	hosts, _ := s.hosts()
+	for _, h := range hosts {
+		opts.Live += h.Now + h.Later + h.Sitemaps
+	}
+	f, err := New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { checkInvariants(t, f) })
+	return f
+}
+
+// checkInvariants compares every sum with what it sums up.
+func checkInvariants(t testing.TB, f *Frontier) {
+	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var bytes, resident, out int64
+	busy, leaves := 0, 0
+	below := map[string]int{}
+	for name, h := range f.hosts {
+		for url := range h.out {
+			if key, err := storage.Key(url); err == nil && f.opts.Tree != nil {
+				storage.Parents(key, func(folder []byte) { below[string(folder)]++ })
+			}
+		}
+		rows := 0
+		h.win.each(func(r *storage.Row) {
+			rows++
+			if _, is := h.out[r.URL]; is {
+				t.Errorf("%s is in the window and out", r.URL)
+			}
+		})
+		if rows != h.win.len() {
+			t.Errorf("window of %s has %d rows, gives %d", name, h.win.len(), rows)
+		}
+		if err := soundWindow(h.win); err != nil {
+			t.Errorf("window of %s: %v", name, err)
+		}
+		bytes += h.win.bytes()
+		resident += h.count
+		out += int64(len(h.out))
+		if m := h.maps; m != nil {
+			resident += m.count
+			out += int64(len(m.out))
+			for i := range m.next {
+				if m.out[m.next[i].URL] {
+					t.Errorf("%s is next and out", m.next[i].URL)
+				}
+			}
+			if n := int64(len(m.out) + len(m.next)); m.count < n || m.count > n && m.due == 0 {
+				t.Errorf("%s: %d sitemaps, %d of them in memory, the others due %d", name, m.count, n, m.due)
+			}
+		}
+		if h.count > 0 {
+			busy++
+		}
+		if h.leaf != 0 {
+			leaves++
+			if f.tree.node[h.leaf] != h {
+				t.Errorf("leaf %d is not %s", h.leaf, name)
+			}
+		}
+		if key, ok := f.turn(h); ok != (h.leaf != 0) || ok && key != h.key {
+			t.Errorf("%s: turn %d %v, but leaf %d with key %d", name, key, ok, h.leaf, h.key)
+		}
+	}
+	for key, n := range f.walks.nodes {
+		if n.out != below[key] || n.workers < 0 || n.out == 0 && n.workers == 0 {
+			t.Errorf("folder %q: %d rows out and %d workers counted, %d rows are out", key, n.out, n.workers, below[key])
+		}
+		delete(below, key)
+	}
+	if len(below) > 0 || len(f.walks.scans) > 0 {
+		t.Errorf("%d folders with rows that are out are not in memory, %d readings go on", len(below), len(f.walks.scans))
+	}
+	if len(f.list) != len(f.hosts) || len(f.hosts) > f.opts.MaxHosts {
+		t.Errorf("%d hosts in the list, %d in the map, at most %d are allowed", len(f.list), len(f.hosts), f.opts.MaxHosts)
+	}
+	if f.turns.all && f.live != f.resident {
+		t.Errorf("all hosts are in memory, with %d of %d rows", f.resident, f.live)
+	}
+	if bytes != f.bytes || resident != f.resident || out != f.out || busy != f.busy || leaves != f.tree.len() {
+		t.Errorf("counted bytes %d, resident %d, out %d, busy %d, leaves %d; there are %d, %d, %d, %d, %d",
+			f.bytes, f.resident, f.out, f.busy, f.tree.len(), bytes, resident, out, busy, leaves)
+	}
+	if f.bytes > f.opts.Memory {
+		t.Errorf("windows take %d bytes of %d", f.bytes, f.opts.Memory)
+	}
+}
+
+// soundWindow looks into a window.
+func soundWindow(w window) error {
+	text, counted := int64(0), int64(0)
+	w.each(func(r *storage.Row) { text += rowText(r) })
+	switch w := w.(type) {
+	case *sorted:
+		counted = w.text
+		for i := range w.rows[w.head:] {
+			if i > 0 && compareRows(&w.rows[w.head+i-1], &w.rows[w.head+i]) >= 0 {
+				return fmt.Errorf("not in order at %d", i)
+			}
+		}
+	case *scored:
+		counted = w.text
+		if len(w.rows) > 0 && w.queue.Len()+len(w.front) != len(w.rows) {
+			return fmt.Errorf("%d rows in the queue and %d in front, of %d", w.queue.Len(), len(w.front), len(w.rows))
+		}
+		for i := range w.front {
+			if i > 0 && !w.front[i].Less(&w.front[i-1]) || w.rows[w.front[i].Value.URL] != w.front[i].Value {
+				return fmt.Errorf("%d of %d in front is not right", i, len(w.front))
+			}
+		}
+	}
+	if text != counted {
+		return fmt.Errorf("%d bytes of text counted, %d there", counted, text)
+	}
+	return nil
+}
+
+// An order is a kind of window that tests run over.
+type order struct {
+	name   string
+	queue  string
+	queues int
+	rank   func(*storage.Row) uint64
+}
+
+// exactOrders give out the rows of a host by their ranks.
+var exactOrders = []order{{name: "sorted"}, {name: "cbt", queue: queue.CBT}, {name: "quickheap", queue: queue.QuickHeap}}
+
+// allOrders are these and others, whose order is not foreseen.
+func allOrders() []order {
+	return append(slices.Clip(exactOrders),
+		order{name: "cbt, changing ranks", queue: queue.CBT, rank: changingRank()},
+		order{name: "three quickheaps, changing ranks", queue: queue.QuickHeap, queues: 3, rank: changingRank()})
+}
+
+// someOrders gives all orders with URLTREE_FULL, else one, another for each i.
+func someOrders(i int) []order {
+	all := allOrders()
+	if os.Getenv("URLTREE_FULL") != "" {
+		return all
+	}
+	return all[i%len(all):][:1]
+}
+
+func (o order) options(opts Options) Options {
+	opts.Queue, opts.Queues, opts.Rank = o.queue, o.queues, o.rank
+	return opts
+}
+
+// in runs a test in each order, in fake time.
+func in(t *testing.T, orders []order, test func(t *testing.T, o order)) {
+	for _, o := range orders {
+		t.Run(o.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { test(t, o) })
+		})
+	}
+}
+
+// changingRank gives ranks that change all the time, as sums of scores do.
+func changingRank() func(*storage.Row) uint64 {
+	calls := uint64(0)
+	return func(r *storage.Row) uint64 {
+		calls++
+		return r.Rank + r.Seq*0x9e3779b97f4a7c15>>50*(calls>>5&3)
+	}
+}
+
+var (
+	_ Store = (*storage.Index)(nil)
+	_ Tree  = (*storage.Index)(nil)
+)

@@ -1,0 +1,253 @@
+package frontier
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"urltree/internal/frontier/queue"
+	"urltree/storage"
+)
+
+const (
+	// Bytes of a scored window, about: of each queue and of the map; of a row's places in them,
+	// when they have just grown.
+	scoredFixed = 448
+	scoredRow   = 128
+
+	mostAhead = 16 // rows taken out of the queue at once
+	fewRanked = 32 // rows that are ranked again at any time
+)
+
+// A ranking says by what scored windows order their rows.
+type ranking struct {
+	kind   string // of the queues
+	queues int
+	rank   func(row *storage.Row) uint64 // nil: Row.Rank
+}
+
+// A scored window gives rows out by what they are worth, from priority queues side by side. What
+// a row is worth is asked when it comes in, and of all rows again when a quarter of them has
+// gone, or at once if they are few. Several queues give out what is about the first row, see
+// queue.Multi.
+//
+// A row stands in the queue or in front. The window takes no row behind edge while there are
+// others on disk only: these are about as good.
+type scored struct {
+	*ranking
+	rows   map[string]*storage.Row // by URL
+	text   int64                   // bytes of the strings of rows
+	queue  queue.Queue[*storage.Row]
+	front  []ranked // the best last
+	edge   ranked
+	peak   int // most rows since the map was made
+	popped int // rows that have gone since all were ranked
+}
+
+type ranked = queue.Item[*storage.Row]
+
+// newWindow makes an empty window of the kind that the options ask for.
+func (f *Frontier) newWindow() window {
+	if f.ranking.kind == "" {
+		return new(sorted)
+	}
+	return &scored{ranking: &f.ranking}
+}
+
+// fixed is what a window takes that has few rows, beside these; 0 if it is sorted.
+func (o *ranking) fixed() int64 {
+	if o.kind == "" {
+		return 0
+	}
+	return int64(1+o.queues) * scoredFixed
+}
+
+// newQueue makes the queues of a window. They are in memory, where none of their methods fails.
+func (o *ranking) newQueue() (queue.Queue[*storage.Row], error) {
+	list := make([]queue.Queue[*storage.Row], o.queues)
+	for i := range list {
+		var err error
+		if list[i], err = queue.New(o.kind, queue.Options[*storage.Row]{Leaf: 1}); err != nil {
+			return nil, err
+		}
+	}
+	if len(list) == 1 {
+		return list[0], nil
+	}
+	return queue.NewMulti(list, nil), nil
+}
+
+// place gives a row its key: those of range Later come first, by Due.
+func (o *ranking) place(r *storage.Row) ranked {
+	key := uint64(max(r.Due, 0))
+	if r.Range != storage.Later {
+		rank := r.Rank
+		if o.rank != nil {
+			rank = o.rank(r)
+		}
+		key = 1<<63 | min(rank, math.MaxInt64)
+	}
+	return ranked{Value: r, Key: key, Seq: r.Seq}
+}
+
+func (w *scored) len() int { return len(w.rows) }
+
+func (w *scored) bytes() int64 {
+	if len(w.rows) == 0 {
+		return 0
+	}
+	return w.fixed() + int64(w.peak)*scoredRow + int64(len(w.rows))*rowSize + w.text
+}
+
+func (w *scored) fixed() int64 { return w.ranking.fixed() }
+
+func (w *scored) first() *storage.Row {
+	if len(w.rows) == 0 {
+		return nil
+	}
+	if len(w.front) == 0 {
+		if w.rank != nil && 4*w.popped >= len(w.rows)-fewRanked {
+			items := make([]ranked, 0, len(w.rows))
+			for _, r := range w.rows {
+				items = append(items, w.place(r))
+			}
+			w.requeue(items)
+		}
+		ahead := max(w.queues, min(mostAhead, len(w.rows)/8))
+		w.front, _ = w.queue.Extract(w.front, ahead)
+		slices.SortFunc(w.front, func(a, b ranked) int { return queue.Compare(b, a) })
+	}
+	return w.front[len(w.front)-1].Value
+}
+
+func (w *scored) pop() storage.Row {
+	r := w.first()
+	last := len(w.front) - 1
+	w.front[last] = ranked{}
+	w.front = w.front[:last]
+	w.text -= rowText(r)
+	w.popped++
+	if delete(w.rows, r.URL); len(w.rows) == 0 {
+		*w = scored{ranking: w.ranking}
+	}
+	return *r
+}
+
+func (w *scored) has(r *storage.Row) bool { return w.rows[r.URL] != nil }
+
+func (w *scored) each(yield func(r *storage.Row)) {
+	for _, r := range w.rows {
+		yield(r)
+	}
+}
+
+func (w *scored) merge(rows []storage.Row) {
+	w.add(rows, nil)
+}
+
+func (w *scored) insert(rows []storage.Row, left func(r *storage.Row)) {
+	w.add(rows, left)
+}
+
+// add puts rows in. With left not nil those behind the edge are left to it.
+func (w *scored) add(rows []storage.Row, left func(r *storage.Row)) {
+	var items []ranked
+	none := len(w.rows) == 0
+	for i := range rows {
+		item := w.place(&rows[i])
+		if left != nil && (none || w.edge.Less(&item)) {
+			left(&rows[i])
+			continue
+		}
+		r := rows[i]
+		item.Value = &r
+		items = append(items, item)
+	}
+	if len(items) == 0 {
+		return
+	}
+	if none {
+		w.refresh(nil)
+		w.edge = items[0]
+	}
+	for i := range items {
+		item := &items[i]
+		w.rows[item.Value.URL] = item.Value
+		w.text += rowText(item.Value)
+		if w.edge.Less(item) {
+			w.edge = ranked{Key: item.Key, Seq: item.Seq}
+		}
+		if len(w.front) > 0 && item.Less(&w.front[0]) {
+			w.retreat()
+		}
+	}
+	w.peak = max(w.peak, len(w.rows))
+	_ = w.queue.Insert(items...)
+}
+
+// retreat puts the rows in front back into the queue.
+func (w *scored) retreat() {
+	_ = w.queue.Insert(w.front...)
+	clear(w.front)
+	w.front = w.front[:0]
+}
+
+// refresh makes map and queue anew, of these items.
+func (w *scored) refresh(items []ranked) {
+	w.peak, w.text = len(items), 0
+	w.rows = make(map[string]*storage.Row, len(items))
+	for i := range items {
+		r := items[i].Value
+		w.rows[r.URL] = r
+		w.text += rowText(r)
+	}
+	w.requeue(items)
+}
+
+// requeue makes the queue anew, of all rows.
+func (w *scored) requeue(items []ranked) {
+	clear(w.front)
+	w.front, w.popped = w.front[:0], 0
+	w.queue, _ = w.newQueue()
+	_ = w.queue.Insert(items...)
+}
+
+// cut drops an eighth more than it must, so that its pass over all rows is paid for by those that
+// come after.
+func (w *scored) cut(least, most int, limit int64, left func(r *storage.Row)) {
+	n := len(w.rows)
+	if n <= most && w.bytes() <= limit || n <= least && w.peak == n {
+		return
+	}
+	w.retreat()
+	items, _ := w.queue.Extract(nil, n)
+	slices.SortFunc(items, queue.Compare)
+	size := w.fixed()
+	keep := 0
+	for ; keep < n; keep++ {
+		size += scoredRow + rowSize + rowText(items[keep].Value)
+		if keep >= least && (keep >= most-most/8 || size > limit-limit/8) {
+			break
+		}
+	}
+	for i := range slices.Backward(items[keep:]) {
+		left(items[keep+i].Value)
+	}
+	if keep == 0 {
+		*w = scored{ranking: w.ranking}
+		return
+	}
+	edge := items[keep-1]
+	w.refresh(items[:keep])
+	w.edge = ranked{Key: edge.Key, Seq: edge.Seq}
+}
+
+// ranking checks the options of scored windows and fills in their defaults.
+func (o *Options) ranking() (ranking, error) {
+	if o.Queue == "" {
+		return ranking{}, nil
+	}
+	r := ranking{kind: o.Queue, queues: cmp.Or(o.Queues, 1), rank: o.Rank}
+	_, err := r.newQueue()
+	return r, err
+}

@@ -1,0 +1,235 @@
+package inspect
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	"urltree/internal/edges"
+	"urltree/iut"
+	"urltree/storage"
+)
+
+// What export writes, and the formats of edges; the first is the default.
+var (
+	exports = []string{"urls", "edges", "ranks"}
+	formats = []string{"tsv", "graphml", "dot"}
+)
+
+// oneOf checks the value of a flag; "" is the first of the list.
+func oneOf(flag string, value *string, list []string) error {
+	if *value == "" {
+		*value = list[0]
+	}
+	if !slices.Contains(list, *value) {
+		return fmt.Errorf("-%s %s is not there, but these: %s; %w: crawler %s", flag, clean(*value), strings.Join(list, ", "), ErrUsage, usageExport)
+	}
+	return nil
+}
+
+// below tells whether a URL lies below the folder that an operand of export named.
+type below struct {
+	key    []byte // of the folder; empty: the whole tree
+	origin string // of the folder, if it is that of a host; "": any
+}
+
+// newBelow makes it of a folder's key. The folder of a host holds those of its ports and of longer
+// names; they are not meant.
+func newBelow(key []byte) (b below, err error) {
+	b.key = key
+	if len(key) > 0 && lastKind(key) == storage.Label {
+		url, err := storage.URL(key)
+		if err != nil {
+			return b, err
+		}
+		b.origin = storage.Origin(url)
+	}
+	return b, nil
+}
+
+func (b *below) has(url string) bool {
+	if b.origin != "" {
+		return storage.Origin(url) == b.origin
+	}
+	key, err := storage.Key(url)
+	return err == nil && bytes.HasPrefix(key, b.key)
+}
+
+// exportEdges writes the edges of the pages below a folder, and those of URLs that redirected.
+func (i *Inspector) exportEdges(ctx context.Context, format string, in below, w *bufio.Writer) error {
+	if i.Edges == nil {
+		return fmt.Errorf("%w: the link graph of this tree", ErrNotFound)
+	}
+	var out edgeWriter
+	switch format {
+	case "tsv":
+		out = tsvEdges{w}
+	case "dot":
+		out = dotEdges{w}
+	case "graphml":
+		if i.Live != nil {
+			// It remembers the nodes it has named: more memory than a crawl has for answers.
+			return fmt.Errorf("%w by a crawl: -format graphml only while none goes on; tsv and dot also meanwhile", iut.ErrBusy)
+		}
+		out = &graphmlEdges{w: w, seed: maphash.MakeSeed(), nodes: map[uint64]struct{}{}}
+	}
+	out.begin()
+	err := i.Edges(ctx, func(p edges.Page) error {
+		if len(in.key) > 0 && !in.has(p.URL) {
+			return nil
+		}
+		out.page(&p)
+		_, err := w.Write(nil) // the error of any write before
+		return err
+	})
+	if err == nil {
+		out.end()
+	}
+	return err
+}
+
+// An edgeWriter writes edges in a format. Errors stay in its writer.
+type edgeWriter interface {
+	begin()
+	page(p *edges.Page)
+	end()
+}
+
+// tsvEdges has a title line, then a line for each edge; empty fields are "-".
+type tsvEdges struct{ w *bufio.Writer }
+
+func (o tsvEdges) begin() { o.w.WriteString("from\tto\telement\trel\ttext\n") }
+
+func (o tsvEdges) page(p *edges.Page) {
+	for i := range p.Edges {
+		e := &p.Edges[i]
+		for j, field := range [...]string{p.URL, e.To, e.Element, e.Rel, e.Text} {
+			if j > 0 {
+				o.w.WriteByte('\t')
+			}
+			o.w.WriteString(orDash(field))
+		}
+		o.w.WriteByte('\n')
+	}
+}
+
+func (tsvEdges) end() {}
+
+// dotEdges is the language of Graphviz.
+type dotEdges struct{ w *bufio.Writer }
+
+func (o dotEdges) begin() { o.w.WriteString("digraph links {\n") }
+
+func (o dotEdges) page(p *edges.Page) {
+	from := dotQuote(p.URL)
+	fmt.Fprintf(o.w, "  %s;\n", from)
+	for i := range p.Edges {
+		e := &p.Edges[i]
+		fmt.Fprintf(o.w, "  %s -> %s [element=%s", from, dotQuote(e.To), dotQuote(e.Element))
+		if e.Rel != "" {
+			fmt.Fprintf(o.w, ", rel=%s", dotQuote(e.Rel))
+		}
+		if e.Text != "" {
+			fmt.Fprintf(o.w, ", label=%s", dotQuote(e.Text))
+		}
+		o.w.WriteString("];\n")
+	}
+}
+
+func (o dotEdges) end() { o.w.WriteString("}\n") }
+
+var dotEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+
+func dotQuote(s string) string { return `"` + dotEscapes.Replace(clean(s)) + `"` }
+
+// graphmlEdges is GraphML, in which each node is declared before the first edge that names it.
+type graphmlEdges struct {
+	w     *bufio.Writer
+	seed  maphash.Seed
+	nodes map[uint64]struct{} // hashes of those declared
+}
+
+func (o *graphmlEdges) begin() {
+	o.w.WriteString(xml.Header + `<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
+<key id="element" for="edge" attr.name="element" attr.type="string"/>
+<key id="rel" for="edge" attr.name="rel" attr.type="string"/>
+<key id="text" for="edge" attr.name="text" attr.type="string"/>
+<graph id="links" edgedefault="directed">
+`)
+}
+
+func (o *graphmlEdges) page(p *edges.Page) {
+	o.node(p.URL)
+	for i := range p.Edges {
+		e := &p.Edges[i]
+		o.node(e.To)
+		o.w.WriteString(`<edge source="`)
+		o.escape(p.URL)
+		o.w.WriteString(`" target="`)
+		o.escape(e.To)
+		o.w.WriteString(`">`)
+		for _, d := range [...]struct{ key, value string }{{"element", e.Element}, {"rel", e.Rel}, {"text", e.Text}} {
+			if d.value != "" {
+				fmt.Fprintf(o.w, `<data key="%s">`, d.key)
+				o.escape(clean(d.value))
+				o.w.WriteString("</data>")
+			}
+		}
+		o.w.WriteString("</edge>\n")
+	}
+}
+
+func (o *graphmlEdges) node(url string) {
+	hash := maphash.String(o.seed, url)
+	if _, there := o.nodes[hash]; there {
+		return
+	}
+	o.nodes[hash] = struct{}{}
+	o.w.WriteString(`<node id="`)
+	o.escape(url)
+	o.w.WriteString("\"/>\n")
+}
+
+func (o *graphmlEdges) escape(s string) { _ = xml.EscapeText(o.w, []byte(s)) }
+
+func (o *graphmlEdges) end() { o.w.WriteString("</graph>\n</graphml>\n") }
+
+// exportRanks writes a title line, then a line for each URL of the index that has a rank, in the
+// order of the tree. The ranks of all nodes of the link graph together are 1.
+func (i *Inspector) exportRanks(ctx context.Context, in below, w *bufio.Writer) (err error) {
+	if i.Ranks == nil {
+		return fmt.Errorf("%w: ranks of this tree", ErrNotFound)
+	}
+	ranks, err := i.Ranks()
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: ranks; crawler rank makes them", ErrNotFound)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, ranks.Close()) }()
+	if _, err := w.WriteString("URL\trank\n"); err != nil {
+		return err
+	}
+	return i.Index.Records(ctx, in.key, func(r storage.Record, damage error) error {
+		if damage != nil || in.origin != "" && storage.Origin(r.URL) != in.origin {
+			return nil
+		}
+		rank, ok := ranks.Rank(r.URL)
+		if !ok {
+			return nil
+		}
+		w.WriteString(clean(r.URL))
+		line := strconv.AppendFloat(append(w.AvailableBuffer(), '\t'), rank, 'g', -1, 64)
+		_, err := w.Write(append(line, '\n'))
+		return err
+	})
+}

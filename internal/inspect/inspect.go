@@ -1,0 +1,268 @@
+// Package inspect answers questions about a tree, the same with a crawl going on or without:
+// ls, show, cat, path, why, export and stats. [Duplicates] needs no more than the folders.
+//
+// No read transaction is open while an answer is written, however slowly it is taken, and the
+// memory that an answer needs does not grow with the tree. So an answer given during a crawl
+// holds what each of its lines was at its own moment.
+//
+// Of what the web sent, nothing but content.html reaches the output as it is: all else is
+// cleaned, so that it cannot steer a terminal or break a line.
+package inspect
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+
+	"urltree/internal/edges"
+	"urltree/internal/rank"
+	"urltree/iut"
+	"urltree/storage"
+)
+
+var (
+	// ErrUsage says that a question was not understood; its text tells how to ask.
+	ErrUsage = errors.New("usage")
+	// ErrNotFound says that there is no such URL, or no page of it.
+	ErrNotFound = errors.New("not found")
+)
+
+// An Inspector answers questions about one tree. Index and Tree are needed and may be in use by
+// a crawl. All methods may be called from any goroutine if the functions may.
+type Inspector struct {
+	Index *storage.Index
+	Tree  *iut.Tree
+	// Live tells the state of the crawl that is going on, for stats; nil: there is none.
+	Live func() string
+	// Room tells what the disk has too little of while fetching pauses for it, else ""; nil: nothing pauses.
+	Room func() string
+	// Scope gives the reason why scope rejects a URL, "" if it is admitted, and in words the rule
+	// that decides; nil: not known.
+	Scope func(url string) (reason, rule string)
+	// Form gives the reason why a URL is held for its path alone, or ""; nil: not known.
+	Form func(url string) string
+	// Limits are those by which URLs are held.
+	Limits storage.Limits
+	// Robots tells whether robots.txt lets a URL be asked and by which line; known is false
+	// while there is no answer of its origin. nil: not known.
+	Robots func(url string) (ok bool, line string, known bool)
+	// Edges calls fn with each page of the link graph, as cleaner.Graph does; nil: it is not known.
+	Edges func(ctx context.Context, fn func(edges.Page) error) error
+	// Ranks opens what crawler rank has found, fs.ErrNotExist if it was never asked; nil: it is not known.
+	Ranks func() (*rank.File, error)
+	// Canonical makes the one spelling of a URL that somebody typed; nil: it has it already.
+	Canonical func(string) (string, error)
+}
+
+// Ways of asking, as usage errors name them.
+const (
+	usageLs     = "ls [-r] [-state S] [-n N] [URL-PREFIX]"
+	usageShow   = "show URL"
+	usageCat    = "cat URL"
+	usagePath   = "path URL"
+	usageWhy    = "why URL"
+	usageExport = "export [-what W] [-format F] [-state S] [URL-PREFIX]"
+	usageStats  = "stats"
+
+	commands = "ls, show, cat, path, why, export, stats"
+)
+
+// Run answers the question that args asks, a command's name and its arguments, by writing to w:
+//
+//	ls [-r] [-state S] [-n N] [URL-PREFIX]   what lies below a folder, with states and counts
+//	show URL                                 its record and metadata, field by field
+//	cat URL                                  its content.html
+//	path URL                                 its folder below the root of the tree
+//	why URL                                  what happened to it, or what it waits for
+//	export [-state S] [URL-PREFIX]           the ledger: a tab-separated line per record
+//	export -what edges [-format F]           the references of stored pages: tsv, graphml or dot
+//	export -what ranks                       what crawler rank found, URL by URL
+//	stats                                    totals and runs
+//
+// A URL-PREFIX ends where a folder does: a scheme ("https://"), a host, or a path with or
+// without its last slash; none is the whole tree. Errors: ErrUsage, ErrNotFound, the cause of
+// ctx, or what failed in the index, the tree or w.
+func (i *Inspector) Run(ctx context.Context, args []string, w io.Writer) error {
+	if len(args) == 0 {
+		return fmt.Errorf("%w: no command: %s", ErrUsage, commands)
+	}
+	out := bufio.NewWriterSize(w, 32<<10)
+	err := i.run(ctx, args[0], args[1:], out)
+	if flushErr := out.Flush(); err == nil {
+		err = flushErr
+	}
+	return err
+}
+
+func (i *Inspector) run(ctx context.Context, command string, args []string, w *bufio.Writer) error {
+	one := func(usage string, answer func(ctx context.Context, url string, w *bufio.Writer) error) error {
+		q, err := parse(usage, args)
+		if err != nil {
+			return err
+		}
+		url, err := i.canonical(q.operand, usage)
+		if err != nil {
+			return err
+		}
+		return answer(ctx, url, w)
+	}
+	switch command {
+	case "ls":
+		return i.ls(ctx, args, w)
+	case "show":
+		return one(usageShow, i.show)
+	case "cat":
+		return one(usageCat, i.cat)
+	case "path":
+		return one(usagePath, i.path)
+	case "why":
+		return one(usageWhy, i.why)
+	case "export":
+		return i.export(ctx, args, w)
+	case "stats":
+		return i.stats(ctx, args, w)
+	}
+	return fmt.Errorf("%w: no command %q: %s", ErrUsage, command, commands)
+}
+
+// A question is a command's arguments. Flags may stand before and behind the operand.
+type question struct {
+	recursive bool
+	lines     int // 0: all
+	chosen    selector
+	what      string // of export; "" if it is not given
+	format    string // of export; "" if it is not given
+	operand   string // "" if there is none
+}
+
+// parse reads the arguments that usage allows.
+func parse(usage string, args []string) (question, error) {
+	var (
+		q        question
+		state    string
+		operands []string
+	)
+	fail := func(why string) (question, error) {
+		return q, fmt.Errorf("%s; %w: crawler %s", why, ErrUsage, usage)
+	}
+	set := flag.NewFlagSet(usage, flag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	if strings.Contains(usage, "[-r]") {
+		set.BoolVar(&q.recursive, "r", false, "")
+	}
+	if strings.Contains(usage, "[-n ") {
+		set.IntVar(&q.lines, "n", 0, "")
+	}
+	if strings.Contains(usage, "[-what ") {
+		set.StringVar(&q.what, "what", "", "")
+		set.StringVar(&q.format, "format", "", "")
+	}
+	if strings.Contains(usage, "[-state ") {
+		set.StringVar(&state, "state", "", "")
+	}
+	for {
+		if err := set.Parse(args); err != nil {
+			return fail(clean(err.Error()))
+		}
+		if args = set.Args(); len(args) == 0 {
+			break
+		}
+		operands, args = append(operands, args[0]), args[1:]
+	}
+	var ok bool
+	if q.chosen, ok = selectors(state); !ok {
+		return fail(fmt.Sprintf("no state %q, but these: %s", state, stateWords))
+	}
+	if q.lines < 0 {
+		return fail("-n is negative")
+	}
+	most := 1
+	if !strings.Contains(usage, "URL") {
+		most = 0
+	}
+	if len(operands) > most {
+		return fail(fmt.Sprintf("%q is too much", operands[most]))
+	}
+	if len(operands) == 1 {
+		q.operand = operands[0]
+	}
+	return q, nil
+}
+
+func (i *Inspector) canonical(url, usage string) (string, error) {
+	canonical := url
+	var err error
+	if i.Canonical != nil {
+		canonical, err = i.Canonical(url)
+	}
+	if err == nil {
+		_, err = storage.Key(canonical)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%q is no URL: %s; %w: crawler %s", url, clean(err.Error()), ErrUsage, usage)
+	}
+	return canonical, nil
+}
+
+// folder gives the key of the folder that a URL prefix names; nil: the whole tree.
+func (i *Inspector) folder(prefix, usage string) ([]byte, error) {
+	switch prefix {
+	case "":
+		return nil, nil
+	case "http://", "https://":
+		return append([]byte(strings.TrimSuffix(prefix, "://")), 0), nil
+	}
+	url, err := i.canonical(prefix, usage)
+	if err != nil {
+		return nil, err
+	}
+	key, err := storage.Key(url)
+	// A slash at the end means the folder before it, not the page that the slash names.
+	if lastSlash := []byte{0, storage.Segment, 0}; bytes.HasSuffix(key, lastSlash) {
+		key = key[:len(key)-2]
+	}
+	return key, err
+}
+
+// lastKind gives the kind of a key's last component: storage.Label and so on; 0: a scheme.
+func lastKind(key []byte) byte {
+	i := bytes.LastIndexByte(key[:len(key)-1], 0)
+	if i < 0 {
+		return 0
+	}
+	return key[i+1]
+}
+
+// record gives the record of a URL, or ErrNotFound.
+func (i *Inspector) record(url string) (storage.Record, error) {
+	rec, err := i.Index.Record(url)
+	if errors.Is(err, storage.ErrNotFound) {
+		return rec, fmt.Errorf("%w: %s is not in the index", ErrNotFound, url)
+	}
+	return rec, err
+}
+
+// clean replaces what does not print: control characters above all, which a server may send in
+// a media type, or in a robots.txt.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// orDash gives a cleaned field, "-" for an empty one.
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return clean(s)
+}

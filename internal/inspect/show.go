@@ -1,0 +1,226 @@
+package inspect
+
+import (
+	"bufio"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"time"
+
+	"urltree/internal/score"
+	"urltree/iut"
+	"urltree/storage"
+)
+
+// show writes record and metadata field by field, then the way back to the seed.
+func (i *Inspector) show(ctx context.Context, url string, w *bufio.Writer) error {
+	r, err := i.record(url)
+	if err != nil {
+		return err
+	}
+	folder, err := i.Tree.Path(url)
+	if err != nil {
+		folder = "- (" + err.Error() + ")"
+	}
+	field := func(name, format string, args ...any) {
+		fmt.Fprintf(w, "%-13s %s\n", name, clean(fmt.Sprintf(format, args...)))
+	}
+	field("URL", "%s", r.URL)
+	field("state", "%s (%s)", r.State, word(&r))
+	if r.Reason != "" {
+		field("reason", "%s", r.Reason)
+	}
+	field("folder", "%s", folder)
+	field("depth", "%d", r.Depth)
+	field("source", "%s", orDash(r.Source))
+	field("via", "%s", orDash(r.Via))
+	field("hops", "%d", r.Hops)
+	field("tries", "%d", r.Tries)
+	field("reopened", "%d", r.Reopened)
+	field("discovery", "%d", r.Seq)
+	field("found", "%s", stamp(r.Found))
+	field("run", "%d", r.Run)
+	if r.State == storage.Pending {
+		field("waits in", "%s", place(&r))
+	} else {
+		field("time", "%s", stamp(r.Time))
+		field("status", "%d", r.Status)
+		field("media type", "%s", orDash(r.Media))
+		field("charset", "%s", orDash(r.Charset))
+		field("flags", "%s", flagWords(r.Flags))
+		field("bytes", "%d", r.Bytes)
+		if r.State == storage.Redirected {
+			field("redirects to", "%s", orDash(r.HeaderLinks))
+		} else {
+			field("header links", "%s", orDash(r.HeaderLinks))
+		}
+	}
+	if r.Cut > 0 {
+		field("links cut", "%d", r.Cut)
+	}
+	switch first, err := i.duplicateOf(ctx, &r); {
+	case err != nil:
+		return err
+	case first != "":
+		field("duplicate of", "%s", first)
+	}
+	if r.State == storage.Stored {
+		field("SHA-256", "%s", hex.EncodeToString(r.Digest[:]))
+		field("page depth", "%d", r.PageDepth)
+		if err := i.meta(url, field); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(w)
+	return i.way(ctx, &r, w)
+}
+
+// duplicateOf gives the URL of the page that this one repeats byte for byte; "": none.
+func (i *Inspector) duplicateOf(ctx context.Context, r *storage.Record) (string, error) {
+	if r.Bytes == 0 || r.State != storage.Stored && r.Reason != storage.Duplicate {
+		return "", nil
+	}
+	first, err := i.Index.First(ctx, r.Digest)
+	if errors.Is(err, storage.ErrNotFound) || err == nil && first.URL == r.URL {
+		return "", nil
+	}
+	return first.URL, err
+}
+
+// meta writes what a page says about itself, as far as it does.
+func (i *Inspector) meta(url string, field func(name, format string, args ...any)) error {
+	m, err := i.Index.Meta(url)
+	if errors.Is(err, storage.ErrCorrupt) {
+		field("metadata", "%v", err) // the record is whole all the same
+		return nil
+	}
+	if err != nil || m == nil {
+		return err
+	}
+	for _, f := range []struct{ name, text string }{
+		{"title", m.Title},
+		{"description", m.Description},
+		{"language", m.Language},
+		{"canonical", m.Canonical},
+		{"robots", m.Robots},
+		{"robots header", m.RobotsHeader},
+	} {
+		if f.text != "" {
+			field(f.name, "%s", f.text)
+		}
+	}
+	for _, h := range m.Headings {
+		field(fmt.Sprintf("h%d", h.Level), "%s", h.Text)
+	}
+	for _, text := range m.LinkTexts {
+		field("link text", "%s", text)
+	}
+	return nil
+}
+
+// place tells in which queue of its host a pending record waits.
+func place(r *storage.Record) string {
+	switch r.Range {
+	case storage.Later:
+		return "later, not before " + instant(r.Due)
+	case storage.Held:
+		return "held"
+	}
+	if s, ok := score.Of(r.Rank); ok {
+		return fmt.Sprintf("now, score %.3g when found", s)
+	}
+	return fmt.Sprintf("now, rank %d", r.Rank)
+}
+
+// instant gives a time in Unix nanoseconds as RFC 3339, UTC.
+func instant(t int64) string { return time.Unix(0, t).UTC().Format(time.RFC3339) }
+
+// flagWords explains the letters of a page's flags.
+func flagWords(flags string) string {
+	var words []string
+	for _, c := range flags {
+		switch c {
+		case 'n':
+			words = append(words, "nofollow")
+		case 't':
+			words = append(words, "truncated")
+		case 'c':
+			words = append(words, "links cut")
+		}
+	}
+	return orDash(strings.Join(words, ", "))
+}
+
+// way writes how a URL was found, from itself back to a seed: a redirect goes back to the URL
+// that redirected, a link to the page that had it. It ends early at a URL that it has passed
+// already, which redirects in a circle bring about, or that has no record.
+func (i *Inspector) way(ctx context.Context, r *storage.Record, w io.Writer) error {
+	fmt.Fprintf(w, "way           %s\n", r.URL)
+	passed := map[string]bool{r.URL: true}
+	for {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		how, back := "linked by", r.Source
+		if i.isSitemap(back) {
+			how = "in the sitemap"
+		}
+		if r.Via != "" {
+			how, back = "redirected from", r.Via
+		}
+		if back == storage.Seed {
+			_, err := fmt.Fprintf(w, "              a seed\n")
+			return err
+		}
+		fmt.Fprintf(w, "              %s %s\n", how, orDash(back))
+		if passed[back] {
+			return nil
+		}
+		passed[back] = true
+		prev, err := i.Index.Record(back)
+		if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrKey) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		r = &prev
+	}
+}
+
+// cat writes content.html as it was received.
+func (i *Inspector) cat(_ context.Context, url string, w *bufio.Writer) error {
+	r, err := i.record(url)
+	if err != nil {
+		return err
+	}
+	if r.State != storage.Stored {
+		return fmt.Errorf("%w: no page of %s, which is %s", ErrNotFound, url, r.State)
+	}
+	content, _, err := i.Tree.Content(url)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, iut.ErrTorn) {
+		return fmt.Errorf("%w: the index calls %s stored, its folder is not whole: %w", ErrNotFound, url, err)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(w, content)
+	return errors.Join(err, content.Close())
+}
+
+// path writes the folder of a URL that is known, whether it has been made yet or not.
+func (i *Inspector) path(_ context.Context, url string, w *bufio.Writer) error {
+	if _, err := i.record(url); err != nil {
+		return err
+	}
+	folder, err := i.Tree.Path(url)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(w, folder)
+	return err
+}

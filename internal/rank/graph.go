@@ -1,0 +1,312 @@
+// Package rank looks at the link graph of a tree as a whole: PageRank of all URLs, which
+// crawler.Options.ScoreBy "rank" goes by, and the distribution of degrees.
+//
+// The nodes are the stored pages, what has redirected, and every URL that these name. A link is a
+// pair of nodes, however often one names the other; one to the page itself counts. All of a page's
+// references count, whatever their element or rel.
+//
+// In memory a node takes at most 32 bytes, a link none: links are in temporary files of the system's
+// folder for these, 8 bytes each at first and then about 2, and are read from there in each
+// iteration.
+package rank
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/dchest/siphash"
+
+	"urltree/internal/edges"
+	"urltree/iut"
+)
+
+// A Source calls fn with each page of a link graph, as cleaner.Graph does.
+type Source func(ctx context.Context, fn func(edges.Page) error) error
+
+// A Graph is a link graph whose nodes have numbers, in the order of their fingerprints.
+type Graph struct {
+	Pages int64 // that were read, redirects included
+	Edges int64 // their references, repeats included
+	Links int64 // pairs of nodes
+
+	key   [16]byte
+	nodes []uint64 // fingerprints, ascending
+	links *spool   // of each page that has some: its number, how many, and the numbers of these
+}
+
+// Read takes in a graph. Errors: those of the source, the cause of ctx, or iut.ErrDisk where a
+// temporary file fails. The caller closes the graph.
+func Read(ctx context.Context, source Source) (g *Graph, err error) {
+	g = &Graph{}
+	if _, err := rand.Read(g.key[:]); err != nil {
+		return nil, err
+	}
+	named, err := newSpool() // of each page its fingerprint, how many links, their fingerprints
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, named.file.Close()) }()
+	if err := g.gather(ctx, source, named); err != nil {
+		return nil, err
+	}
+	if g.links, err = newSpool(); err != nil {
+		return nil, err
+	}
+	if err := g.number(ctx, named); err != nil {
+		return nil, errors.Join(err, g.Close())
+	}
+	return g, nil
+}
+
+// Close gives the temporary file back.
+func (g *Graph) Close() error { return g.links.file.Close() }
+
+// Nodes is the number of nodes.
+func (g *Graph) Nodes() int { return len(g.nodes) }
+
+// fingerprint stands for a URL. The key is drawn anew for each graph, so that nobody can make URLs that
+// collide; by chance two of n do with a probability of n²/2^65.
+func fingerprint(key *[16]byte, url string) uint64 {
+	return siphash.Hash(binary.LittleEndian.Uint64(key[:]), binary.LittleEndian.Uint64(key[8:]), []byte(url))
+}
+
+// node gives the number of a URL that is a node.
+func (g *Graph) node(url string) uint32 {
+	i, _ := slices.BinarySearch(g.nodes, fingerprint(&g.key, url))
+	return uint32(i)
+}
+
+// gather reads the source and finds the nodes.
+func (g *Graph) gather(ctx context.Context, source Source, named *spool) error {
+	var list []uint64
+	set := nodeSet{list: make([]uint64, 0, 1<<16)}
+	err := source(ctx, func(p edges.Page) error {
+		list = list[:0]
+		for i := range p.Edges {
+			list = append(list, fingerprint(&g.key, p.Edges[i].To))
+		}
+		slices.Sort(list)
+		list = slices.Compact(list)
+		g.Pages, g.Edges, g.Links = g.Pages+1, g.Edges+int64(len(p.Edges)), g.Links+int64(len(list))
+		from := fingerprint(&g.key, p.URL)
+		set.add(from)
+		named.fixed(from)
+		named.number(uint64(len(list)))
+		for _, to := range list {
+			set.add(to)
+			named.fixed(to)
+		}
+		return context.Cause(ctx)
+	})
+	set.compact()
+	if g.nodes = set.list; err == nil && len(g.nodes) > math.MaxUint32 {
+		err = fmt.Errorf("%d URLs, at most %d", len(g.nodes), uint32(math.MaxUint32))
+	}
+	return err
+}
+
+// number writes the links as numbers: in ascending order, each but the first as what it is more
+// than the one before.
+func (g *Graph) number(ctx context.Context, named *spool) error {
+	in, err := named.read()
+	if err != nil {
+		return err
+	}
+	for range g.Pages {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		from, rest := in.fixed(), g.nodes
+		n := in.number()
+		if n > 0 {
+			at, _ := slices.BinarySearch(g.nodes, from)
+			g.links.number(uint64(at))
+			g.links.number(n)
+		}
+		for last := 0; n > 0; n-- {
+			step, _ := slices.BinarySearch(rest, in.fixed())
+			g.links.number(uint64(step))
+			rest, last = rest[step:], last+step
+		}
+		if in.err != nil {
+			return in.err
+		}
+	}
+	return nil
+}
+
+// each calls fn with each page that has links and the numbers of the nodes these lead to, ascending.
+// The slice is fn's only until it returns.
+func (g *Graph) each(ctx context.Context, fn func(from uint32, to []uint32)) error {
+	in, err := g.links.read()
+	if err != nil {
+		return err
+	}
+	var to []uint32
+	for pages := 0; in.more(); pages++ {
+		if pages%1024 == 0 && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		from := uint32(in.number())
+		n, at := in.number(), uint32(0)
+		to = to[:0]
+		for ; n > 0 && in.err == nil; n-- {
+			at += uint32(in.number())
+			to = append(to, at)
+		}
+		if in.err == nil {
+			fn(from, to)
+		}
+	}
+	return in.err
+}
+
+// names gives the URLs of some nodes, from one more look at the source.
+func (g *Graph) names(ctx context.Context, source Source, nodes []uint32) (map[uint32]string, error) {
+	wanted := make(map[uint64]uint32, len(nodes))
+	for _, n := range nodes {
+		wanted[g.nodes[n]] = n
+	}
+	urls := make(map[uint32]string, len(nodes))
+	find := func(url string) {
+		fp := fingerprint(&g.key, url)
+		if n, ok := wanted[fp]; ok {
+			urls[n] = strings.Clone(url) // it is a part of much more
+			delete(wanted, fp)
+		}
+	}
+	err := source(ctx, func(p edges.Page) error {
+		find(p.URL)
+		for i := 0; i < len(p.Edges) && len(wanted) > 0; i++ {
+			find(p.Edges[i].To)
+		}
+		return context.Cause(ctx)
+	})
+	return urls, err
+}
+
+// A nodeSet collects fingerprints: a sorted list of some, and behind it what has been added since.
+type nodeSet struct{ list []uint64 }
+
+func (s *nodeSet) add(fp uint64) {
+	if len(s.list) == cap(s.list) {
+		s.compact()
+		if len(s.list) > cap(s.list)/3*2 {
+			s.list = append(make([]uint64, 0, cap(s.list)/2*3), s.list...)
+		}
+	}
+	s.list = append(s.list, fp)
+}
+
+func (s *nodeSet) compact() {
+	slices.Sort(s.list)
+	s.list = slices.Compact(s.list)
+}
+
+// A spool is a temporary file that has no name: written to its end, then read from its beginning,
+// as often as need be. The first error stays.
+type spool struct {
+	file *os.File
+	w    *bufio.Writer
+	b    [binary.MaxVarintLen64]byte
+}
+
+func newSpool() (*spool, error) {
+	file, err := os.CreateTemp("", "urltree")
+	if err != nil {
+		return nil, tempError(err)
+	}
+	if err := os.Remove(file.Name()); err != nil {
+		return nil, errors.Join(tempError(err), file.Close())
+	}
+	return &spool{file: file, w: bufio.NewWriterSize(file, 256<<10)}, nil
+}
+
+func tempError(err error) error { return fmt.Errorf("%w: temporary file: %w", iut.ErrDisk, err) }
+
+func (s *spool) fixed(v uint64) {
+	binary.LittleEndian.PutUint64(s.b[:], v)
+	_, _ = s.w.Write(s.b[:8]) // read gives the error of any write
+}
+
+func (s *spool) number(v uint64) {
+	_, _ = s.w.Write(s.b[:binary.PutUvarint(s.b[:], v)])
+}
+
+func (s *spool) read() (*spoolReader, error) {
+	if err := s.w.Flush(); err != nil {
+		return nil, tempError(err)
+	}
+	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
+		return nil, tempError(err)
+	}
+	return &spoolReader{file: s.file, block: make([]byte, 256<<10)}, nil
+}
+
+// A spoolReader reads a spool. After an error all is 0.
+type spoolReader struct {
+	file  *os.File
+	block []byte
+	buf   []byte // of block what is not taken yet
+	err   error
+}
+
+// fill reads on until a value of any kind is there, or the end.
+func (r *spoolReader) fill() {
+	rest := copy(r.block, r.buf)
+	n, err := io.ReadFull(r.file, r.block[rest:])
+	r.buf = r.block[:rest+n]
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		r.err = tempError(err)
+	}
+}
+
+// more tells whether there is something left.
+func (r *spoolReader) more() bool {
+	if len(r.buf) == 0 && r.err == nil {
+		r.fill()
+	}
+	return len(r.buf) > 0 && r.err == nil
+}
+
+func (r *spoolReader) fixed() uint64 {
+	if len(r.buf) < 8 && r.err == nil {
+		r.fill()
+	}
+	if len(r.buf) < 8 {
+		r.end()
+		return 0
+	}
+	v := binary.LittleEndian.Uint64(r.buf)
+	r.buf = r.buf[8:]
+	return v
+}
+
+func (r *spoolReader) number() uint64 {
+	if len(r.buf) < binary.MaxVarintLen64 && r.err == nil {
+		r.fill()
+	}
+	v, n := binary.Uvarint(r.buf)
+	if n <= 0 {
+		r.end()
+		return 0
+	}
+	r.buf = r.buf[n:]
+	return v
+}
+
+// end keeps the error of a file that ends too early.
+func (r *spoolReader) end() {
+	if r.buf = nil; r.err == nil {
+		r.err = tempError(io.ErrUnexpectedEOF)
+	}
+}
