@@ -27,6 +27,7 @@ import (
 
 	"urltree/bench/machine"
 	"urltree/internal/ctl"
+	"urltree/internal/inspect"
 	"urltree/internal/lab/plot"
 )
 
@@ -168,7 +169,7 @@ func crawl(ctx context.Context, cpu int, folder, seed string, pages int64, every
 // look takes a sample.
 func look(ctx context.Context, pid int, tree string) (s sample, err error) {
 	var stats bytes.Buffer
-	if err := ctl.Call(ctx, tree, []string{"stats"}, &stats); err != nil {
+	if err := ctl.Call(ctx, tree, inspect.Question{Command: "stats"}, &stats); err != nil {
 		return s, err
 	}
 	for line := range strings.Lines(stats.String()) {

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"urltree/crawler"
+	"urltree/internal/inspect"
 	"urltree/internal/testweb"
 )
 
@@ -72,10 +73,17 @@ func (c *command) demo(ctx context.Context, dir string, fetch time.Duration) err
 	}
 	fmt.Fprintf(c.stdout, "%s, %s%s; %s\n", count(result.Run.Stored, "page"), crawler.Bytes(result.Run.Bytes), outcomes(result.Run.Outcomes), result.Ended)
 	ctx = context.WithoutCancel(ctx) // one signal ends the crawl, not what there is to see of it
-	for _, show := range [][]string{{"ls"}, {"ls", "-n", "8", opts.Seeds[0]}, {"path", opts.Seeds[0]}} {
-		line := append([]string{"crawler", show[0], "-tree", opts.Tree}, show[1:]...)
+	for _, show := range []struct {
+		question inspect.Question
+		args     []string // that ask it
+	}{
+		{inspect.Question{Command: "ls"}, nil},
+		{inspect.Question{Command: "ls", Lines: 8, URL: opts.Seeds[0]}, []string{"-n", "8", opts.Seeds[0]}},
+		{inspect.Question{Command: "path", URL: opts.Seeds[0]}, opts.Seeds[:1]},
+	} {
+		line := append([]string{"crawler", show.question.Command, "-tree", opts.Tree}, show.args...)
 		fmt.Fprintf(c.stdout, "\n$ %s\n", commandLine(line))
-		if err := c.inspect(ctx, opts.Tree, show, c.stdout); err != nil {
+		if err := c.inspect(ctx, opts.Tree, show.question, c.stdout); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	stdflag "flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -16,30 +17,38 @@ import (
 
 	"urltree/crawler"
 	"urltree/internal/ctl"
+	"urltree/internal/inspect"
 	"urltree/iut"
 	"urltree/storage"
 )
 
-// inspectCommand makes a subcommand that only looks. Its flags but -tree are read where the
-// question is answered, which may be the process that crawls; here they are for the help text.
-func (c *command) inspectCommand(name, args, usage string, flags ...cli.Flag) *cli.Command {
-	usageText := strings.TrimSpace("[-tree FOLDER] " + args)
+// lookCommand makes a subcommand that only looks. answer is given its argument, "" if there is none.
+func (c *command) lookCommand(name, args, usage string, answer func(ctx context.Context, operand string, w *bufio.Writer) error, flags ...cli.Flag) *cli.Command {
+	flags = append([]cli.Flag{c.flags.tree()}, flags...)
 	return &cli.Command{
-		Name: name, Usage: usage, ArgsUsage: usageText,
+		Name: name, Usage: usage, ArgsUsage: strings.TrimSpace("[-tree FOLDER] " + args),
 		Description:     "While a crawl has the tree, it answers; else the tree is read. Flags may also stand behind the arguments.",
-		Flags:           append([]cli.Flag{c.flags.tree()}, flags...),
-		SkipFlagParsing: true,
+		Flags:           flags,
+		SkipFlagParsing: true, // for it would end at the first argument
 		Action: func(x *cli.Context) error {
-			rest, help, err := c.treeFlag(x.Args().Slice())
-			if err != nil {
-				return err
-			}
-			if help {
+			operands, err := parse(name, flags, x.Args().Slice())
+			switch {
+			case errors.Is(err, stdflag.ErrHelp):
 				_, err := io.WriteString(c.stdout, x.Command.CustomHelpTemplate)
 				return err
+			case err != nil:
+				return usageError(x, err, true)
 			}
+			most := strings.Count(args, "URL")
+			if len(operands) > most {
+				return usagef("%q is too much; usage: crawler %s", operands[most], strings.TrimSpace(name+" "+args))
+			}
+			if err := treeThere(c.root()); err != nil {
+				return err
+			}
+			operands = append(operands, "")
 			out := bufio.NewWriterSize(c.stdout, 64<<10)
-			err = c.inspect(x.Context, c.root(), append([]string{name}, rest...), out)
+			err = answer(x.Context, operands[0], out)
 			if ferr := out.Flush(); err == nil {
 				err = ferr
 			}
@@ -48,31 +57,68 @@ func (c *command) inspectCommand(name, args, usage string, flags ...cli.Flag) *c
 	}
 }
 
+// inspectCommand makes a subcommand that asks q, in which its flags are kept.
+func (c *command) inspectCommand(q *inspect.Question, args, usage string, flags ...cli.Flag) *cli.Command {
+	answer := func(ctx context.Context, url string, w *bufio.Writer) error {
+		q.URL = url
+		return c.inspect(ctx, c.root(), *q, w)
+	}
+	return c.lookCommand(q.Command, args, usage, answer, flags...)
+}
+
+// parse reads flags before, between and behind operands. [flag.ErrHelp] says that help is wanted.
+func parse(name string, flags []cli.Flag, args []string) (operands []string, err error) {
+	set := stdflag.NewFlagSet(name, stdflag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	for _, f := range flags {
+		if err := f.Apply(set); err != nil {
+			return nil, err
+		}
+	}
+	for {
+		if err := set.Parse(args); err != nil {
+			return nil, err
+		}
+		if args = set.Args(); len(args) == 0 {
+			return operands, nil
+		}
+		operands, args = append(operands, args[0]), args[1:]
+	}
+}
+
 const stateWords = "open or pending, held, visited, closed, stored, redirected, refused, error or failed"
 
+// word makes a flag whose value is judged where the question is answered.
+func word(name string, p *string, none, usage string) cli.Flag {
+	f := plainFlag(name, text{p}, usage)
+	f.DefaultText = none
+	return f
+}
+
 func (c *command) lsCommand() *cli.Command {
-	var recursive bool
-	lines, state := int64(0), ""
-	return c.inspectCommand("ls", "[-r] [-state STATE] [-n N] [URL-PREFIX]", "show the tree: states and counts of folders and pages",
-		plainFlag("r", toggle{&recursive}, "folders below folders too"),
-		plainFlag("state", choice{p: &state}, "only what is in this `STATE`: "+stateWords),
-		plainFlag("n", number{p: &lines, none: "all"}, "at most `N` lines"))
+	q := &inspect.Question{Command: "ls"}
+	return c.inspectCommand(q, "[-r] [-state STATE] [-n N] [URL-PREFIX]", "show the tree: states and counts of folders and pages",
+		plainFlag("r", toggle{&q.Recursive}, "folders below folders too"),
+		word("state", &q.State, "any", "only what is in this `STATE`: "+stateWords),
+		plainFlag("n", number{p: &q.Lines, none: "all"}, "at most `N` lines"))
 }
 
 func (c *command) exportCommand() *cli.Command {
-	state, what, format := "", "urls", "tsv"
-	return c.inspectCommand("export", "[-what WHAT] [-format FORMAT] [-state STATE] [URL-PREFIX]", "print a line per URL: state, reason, status, tries, source, ..., or the link graph",
-		plainFlag("what", text{&what}, "`WHAT` to print: urls; edges: every reference of the stored pages, in page order, with element, rel and text, and those of redirects; ranks: what crawler rank has found. Edges of pages that were not crawled with -edges are read from their folders"),
-		plainFlag("format", text{&format}, "the `FORMAT` of edges: tsv, graphml (not while a crawl goes on; it takes some 20 bytes of memory for each URL) or dot"),
-		plainFlag("state", choice{p: &state}, "only URLs in this `STATE`: "+stateWords))
+	q := &inspect.Question{Command: "export"}
+	return c.inspectCommand(q, "[-what WHAT] [-format FORMAT] [-state STATE] [URL-PREFIX]", "print a line per URL: state, reason, status, tries, source, ..., or the link graph",
+		word("what", &q.What, "urls", "`WHAT` to print: urls; edges: every reference of the stored pages, in page order, with element, rel and text, and those of redirects; ranks: what crawler rank has found. Edges of pages that were not crawled with -edges are read from their folders"),
+		word("format", &q.Format, "tsv", "the `FORMAT` of edges: tsv, graphml (not while a crawl goes on; it takes some 20 bytes of memory for each URL) or dot"),
+		word("state", &q.State, "any", "only URLs in this `STATE`: "+stateWords))
+}
+
+// urlCommand makes a subcommand that asks about one URL.
+func (c *command) urlCommand(name, usage string) *cli.Command {
+	return c.inspectCommand(&inspect.Question{Command: name}, "URL", usage)
 }
 
 // inspect asks the process that crawls; without one it looks for itself.
-func (c *command) inspect(ctx context.Context, root string, args []string, w io.Writer) error {
-	if err := treeThere(root); err != nil {
-		return err
-	}
-	err := ctl.Call(ctx, root, args, w)
+func (c *command) inspect(ctx context.Context, root string, q inspect.Question, w io.Writer) error {
+	err := ctl.Call(ctx, root, q, w)
 	if !errors.Is(err, ctl.ErrNone) {
 		return err
 	}
@@ -86,7 +132,7 @@ func (c *command) inspect(ctx context.Context, root string, args []string, w io.
 	if err != nil {
 		return err
 	}
-	return in.Run(ctx, args, w)
+	return in.Run(ctx, q, w)
 }
 
 // openShared opens a tree that nobody crawls, for reading.
@@ -121,28 +167,4 @@ func openIndex(root string, opts storage.Options) (*storage.Index, error) {
 		return nil, fmt.Errorf("%w: %w", storage.ErrDamaged, err)
 	}
 	return index, err
-}
-
-// treeFlag takes -tree out of arguments, and tells whether help is wanted.
-func (c *command) treeFlag(args []string) (rest []string, help bool, err error) {
-	for i := 0; i < len(args); i++ {
-		name, value, ok := strings.Cut(args[i], "=")
-		switch name {
-		case "-tree", "--tree":
-			if !ok {
-				if i++; i < len(args) {
-					value = args[i]
-				}
-			}
-			if value == "" {
-				return nil, false, usagef("flag -tree needs a value: the folder of the tree")
-			}
-			c.asked = value
-		case "-h", "--h", "--help", "-help":
-			help = true
-		default:
-			rest = append(rest, args[i])
-		}
-	}
-	return rest, help, nil
 }

@@ -92,16 +92,10 @@ type command struct {
 	stdout, stderr io.Writer
 	args           []string
 	flags          flags
-	asked          string // the tree that an inspecting subcommand was asked about
 }
 
 // root gives the folder of the tree that the call is about.
-func (c *command) root() string {
-	if c.asked != "" {
-		return c.asked
-	}
-	return c.flags.opts.Tree
-}
+func (c *command) root() string { return c.flags.opts.Tree }
 
 // errUsage says that the command line is wrong.
 type errUsage struct{ error }
@@ -170,10 +164,10 @@ func (c *command) app() *cli.App {
 	groups := c.flags.crawl()
 	commands := []*cli.Command{
 		c.mergeCommand(), c.lsCommand(),
-		c.inspectCommand("show", "URL", "show the record of a URL, its folder and the way back to the seed"),
-		c.inspectCommand("cat", "URL", "print a stored page as it was received"),
-		c.inspectCommand("path", "URL", "print the folder of a URL, relative to the tree"),
-		c.inspectCommand("why", "URL", "tell what happened to a URL, or why it waits"),
+		c.urlCommand("show", "show the record of a URL, its folder and the way back to the seed"),
+		c.urlCommand("cat", "print a stored page as it was received"),
+		c.urlCommand("path", "print the folder of a URL, relative to the tree"),
+		c.urlCommand("why", "tell what happened to a URL, or why it waits"),
 		c.checkCommand(), c.retryCommand(),
 		c.statsCommand(), c.rankCommand(),
 		c.exportCommand(), c.demoCommand(), c.labCommand(), c.versionCommand(),

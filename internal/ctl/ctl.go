@@ -3,10 +3,10 @@
 // Only one process has a tree at a time, so while a crawl runs it answers for everybody, over a
 // unix socket named ctl.sock in the tree's root that only its owner may use. Both sides begin
 // with a version line. Then everything is frames, a kind, a length of four bytes and so many
-// bytes of payload:
+// bytes of payload; a question is an inspect.Question in JSON:
 //
-//	client   "urltree-ctl 1\n"  argument* end
-//	server   "urltree-ctl 1\n"  data* (done | usage | not found | ending | busy | failed)
+//	client   "urltree-ctl 2\n"  question
+//	server   "urltree-ctl 2\n"  data* (done | usage | not found | ending | busy | failed)
 //
 // The server's last frame tells a whole answer from one that was cut. A client that has asked
 // sends nothing more; when it goes away, the answer is given up.
@@ -15,6 +15,7 @@ package ctl
 import (
 	"bufio"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -30,7 +31,7 @@ import (
 const Name = "ctl.sock"
 
 // Version is that of the protocol. Client and server must have the same.
-const Version = 1
+const Version = 2
 
 var (
 	// ErrNone says that no crawl answers for this tree.
@@ -41,20 +42,18 @@ var (
 	ErrCut = errors.New("the answer was cut")
 	// ErrVersion says that the crawl that answers speaks another version of the protocol.
 	ErrVersion = errors.New("the running crawl is of another version of the program")
-	// ErrRequest says that arguments are too many or too long to be sent.
+	// ErrRequest says that a question is too long to be sent.
 	ErrRequest = errors.New("the question is too long")
 )
 
 const (
 	headLen  = 5        // bytes of kind and length
 	maxFrame = 64 << 10 // bytes of payload
-	maxArgs  = 64
 )
 
 // Kinds of frames.
 const (
-	kindArg      = 'a'
-	kindEnd      = 'z'
+	kindQuestion = 'q'
 	kindData     = 'd'
 	kindDone     = 'o'
 	kindUsage    = 'u'
@@ -147,35 +146,29 @@ func readFrame(r *bufio.Reader, buf []byte) (kind byte, payload []byte, err erro
 	return head[0], payload, err
 }
 
-// appendRequest appends the frames of a question.
-func appendRequest(b []byte, args []string) ([]byte, error) {
-	if len(args) > maxArgs {
-		return b, fmt.Errorf("%w: %d arguments, at most %d", ErrRequest, len(args), maxArgs)
+// appendQuestion appends the frame of a question.
+func appendQuestion(b []byte, q inspect.Question) ([]byte, error) {
+	text, err := json.Marshal(q)
+	if err != nil {
+		return b, err
 	}
-	for _, arg := range args {
-		if len(arg) > maxFrame {
-			return b, fmt.Errorf("%w: an argument of %d bytes, at most %d", ErrRequest, len(arg), maxFrame)
-		}
-		b = appendFrame(b, kindArg, arg)
+	if len(text) > maxFrame {
+		return b, fmt.Errorf("%w: %d bytes, at most %d", ErrRequest, len(text), maxFrame)
 	}
-	return appendFrame(b, kindEnd, ""), nil
+	return appendFrame(b, kindQuestion, string(text)), nil
 }
 
-// readRequest reads the frames of a question.
-func readRequest(r *bufio.Reader) ([]string, error) {
-	var args []string
-	for {
-		kind, payload, err := readFrame(r, nil)
-		switch {
-		case err != nil:
-			return nil, err
-		case kind == kindEnd && len(payload) == 0:
-			return args, nil
-		case kind != kindArg || len(args) == maxArgs:
-			return nil, fmt.Errorf("unexpected frame %q", kind)
-		}
-		args = append(args, string(payload))
+// readQuestion reads the frame of a question.
+func readQuestion(r *bufio.Reader) (q inspect.Question, err error) {
+	kind, payload, err := readFrame(r, nil)
+	switch {
+	case err != nil:
+		return q, err
+	case kind != kindQuestion:
+		return q, fmt.Errorf("unexpected frame %q", kind)
 	}
+	err = json.Unmarshal(payload, &q)
+	return q, err
 }
 
 // socketPath names the socket through an open descriptor of the tree's root where the system

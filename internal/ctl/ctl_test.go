@@ -54,10 +54,19 @@ func startIn(t *testing.T, root string, s *server) (stop func() error) {
 	return stop
 }
 
+// asked gives a question of a command and a URL.
+func asked(args ...string) (q inspect.Question) {
+	q.Command = args[0]
+	if len(args) > 1 {
+		q.URL = args[1]
+	}
+	return q
+}
+
 func ask(t *testing.T, root string, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
-	err := Call(t.Context(), root, args, &out)
+	err := Call(t.Context(), root, asked(args...), &out)
 	return out.String(), err
 }
 
@@ -82,7 +91,7 @@ func dial(t *testing.T, root, send string) (net.Conn, *bufio.Reader) {
 
 func question(t *testing.T, args ...string) string {
 	t.Helper()
-	b, err := appendRequest([]byte(versionLine(Version)), args)
+	b, err := appendQuestion([]byte(versionLine(Version)), asked(args...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,8 +108,8 @@ func wait(t *testing.T, c <-chan struct{}, what string) {
 	}
 }
 
-func echo(_ context.Context, args []string, w io.Writer) error {
-	_, err := fmt.Fprintf(w, "%q", args)
+func echo(_ context.Context, q inspect.Question, w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%q", []string{q.Command, q.URL})
 	return err
 }
 
@@ -114,13 +123,13 @@ func TestAnswers(t *testing.T) {
 		err    string
 		kind   error
 	}{
-		{"arguments", echo, `["show" "a b\n\x00\xff" ""]`, "", nil},
-		{"nothing", func(context.Context, []string, io.Writer) error { return nil }, "", "", nil},
-		{"big", func(_ context.Context, _ []string, w io.Writer) error {
+		{"question", echo, `["show" "a b\n\x00<é"]`, "", nil},
+		{"nothing", func(context.Context, inspect.Question, io.Writer) error { return nil }, "", "", nil},
+		{"big", func(_ context.Context, _ inspect.Question, w io.Writer) error {
 			_, err := io.WriteString(w, big)
 			return err
 		}, big, "", nil},
-		{"small writes", func(_ context.Context, _ []string, w io.Writer) error {
+		{"small writes", func(_ context.Context, _ inspect.Question, w io.Writer) error {
 			for line := range strings.Lines(big) {
 				if _, err := io.WriteString(w, line); err != nil {
 					return err
@@ -128,25 +137,25 @@ func TestAnswers(t *testing.T) {
 			}
 			return nil
 		}, big, "", nil},
-		{"usage", func(context.Context, []string, io.Writer) error {
+		{"usage", func(context.Context, inspect.Question, io.Writer) error {
 			return fmt.Errorf("%w: ls", inspect.ErrUsage)
 		}, "", "usage: ls", inspect.ErrUsage},
-		{"not found, after some output", func(_ context.Context, _ []string, w io.Writer) error {
+		{"not found, after some output", func(_ context.Context, _ inspect.Question, w io.Writer) error {
 			io.WriteString(w, "half")
 			return fmt.Errorf("%w: x", inspect.ErrNotFound)
 		}, "half", "not found: x", inspect.ErrNotFound},
-		{"other", func(context.Context, []string, io.Writer) error { return plain }, "", "plain", nil},
-		{"long error", func(context.Context, []string, io.Writer) error {
+		{"other", func(context.Context, inspect.Question, io.Writer) error { return plain }, "", "plain", nil},
+		{"long error", func(context.Context, inspect.Question, io.Writer) error {
 			return errors.New(big)
 		}, "", big[:maxFrame], nil},
-		{"panic", func(context.Context, []string, io.Writer) error {
+		{"panic", func(context.Context, inspect.Question, io.Writer) error {
 			panic("ouch")
 		}, "", "the answer failed inside the crawl: ouch", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			root, _ := start(t, tt.handle)
 			for range 2 { // the second question finds the server as the first did
-				got, err := ask(t, root, "show", "a b\n\x00\xff", "")
+				got, err := ask(t, root, "show", "a b\n\x00<é")
 				if got != tt.want {
 					t.Errorf("answer %.100q, want %.100q", got, tt.want)
 				}
@@ -218,7 +227,7 @@ func TestSocketFile(t *testing.T) {
 		if info.Mode() != os.ModeSocket|0o600 {
 			t.Errorf("mode %v", info.Mode())
 		}
-		if got, err := ask(t, root, "ls"); err != nil || got != `["ls"]` {
+		if got, err := ask(t, root, "ls"); err != nil || got != `["ls" ""]` {
 			t.Errorf("answer %q, %v", got, err)
 		}
 	})
@@ -244,7 +253,7 @@ func TestSocketFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		stop := startIn(t, root, &server{handle: echo, clients: 1, stall: time.Second, farewell: time.Second})
-		if got, err := ask(t, root, "ls"); err != nil || got != `["ls"]` {
+		if got, err := ask(t, root, "ls"); err != nil || got != `["ls" ""]` {
 			t.Errorf("answer %q, %v", got, err)
 		}
 		if err := stop(); err != nil {
@@ -301,12 +310,12 @@ func TestOtherClient(t *testing.T) {
 		{"other version", versionLine(Version+1) + question(t, "ls")},
 		{"no version", strings.Repeat("x", 100)},
 		{"frame of an answer", versionLine(Version) + string(appendFrame(nil, kindDone, ""))},
-		{"frame too long", versionLine(Version) + "a\xff\xff\xff\xff"},
-		{"too many arguments", versionLine(Version) + strings.Repeat(string(appendFrame(nil, kindArg, "a")), maxArgs+1)},
+		{"frame too long", versionLine(Version) + "q\xff\xff\xff\xff"},
+		{"no JSON", versionLine(Version) + string(appendFrame(nil, kindQuestion, "ls"))},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			asked := make(chan struct{}, 1)
-			root, _ := start(t, func(context.Context, []string, io.Writer) error {
+			root, _ := start(t, func(context.Context, inspect.Question, io.Writer) error {
 				asked <- struct{}{}
 				return nil
 			})
@@ -334,8 +343,8 @@ func TestOtherClient(t *testing.T) {
 func TestStalledClients(t *testing.T) {
 	root := tempRoot(t)
 	gaveUp := make(chan error, 1)
-	startIn(t, root, &server{clients: 1, stall: 250 * time.Millisecond, farewell: time.Second, handle: func(_ context.Context, args []string, w io.Writer) error {
-		if args[0] != "forever" {
+	startIn(t, root, &server{clients: 1, stall: 250 * time.Millisecond, farewell: time.Second, handle: func(_ context.Context, q inspect.Question, w io.Writer) error {
+		if q.Command != "forever" {
 			return nil
 		}
 		for {
@@ -346,7 +355,7 @@ func TestStalledClients(t *testing.T) {
 		}
 	}})
 	dial(t, root, "")                           // says nothing
-	dial(t, root, versionLine(Version)+"a\x00") // stops within a frame
+	dial(t, root, versionLine(Version)+"q\x00") // stops within a frame
 	dial(t, root, question(t, "forever"))       // takes nothing
 	if _, err := ask(t, root, "ls"); err != nil {
 		t.Errorf("the client behind them: %v", err)
@@ -359,7 +368,7 @@ func TestStalledClients(t *testing.T) {
 // TestKilledClient: a handler learns of it without writing.
 func TestKilledClient(t *testing.T) {
 	asked, ended := make(chan struct{}), make(chan struct{})
-	root, _ := start(t, func(ctx context.Context, _ []string, _ io.Writer) error {
+	root, _ := start(t, func(ctx context.Context, _ inspect.Question, _ io.Writer) error {
 		close(asked)
 		<-ctx.Done()
 		close(ended)
@@ -375,7 +384,7 @@ func TestKilledClient(t *testing.T) {
 func TestPlaces(t *testing.T) {
 	const places = 8
 	in, out := make(chan struct{}), make(chan struct{})
-	root, _ := start(t, func(context.Context, []string, io.Writer) error {
+	root, _ := start(t, func(context.Context, inspect.Question, io.Writer) error {
 		in <- struct{}{}
 		<-out
 		return nil
@@ -416,9 +425,9 @@ func TestPlaces(t *testing.T) {
 // TestEndOfCrawl: the end waits for the handlers, tells the clients, and no stalled one delays it.
 func TestEndOfCrawl(t *testing.T) {
 	asked := make(chan struct{}, 2)
-	handle := func(ctx context.Context, args []string, w io.Writer) error {
+	handle := func(ctx context.Context, q inspect.Question, w io.Writer) error {
 		asked <- struct{}{}
-		if args[0] == "forever" {
+		if q.Command == "forever" {
 			for {
 				if _, err := w.Write(make([]byte, 4096)); err != nil {
 					return err
@@ -460,13 +469,13 @@ func TestClientGivesUp(t *testing.T) {
 		ended := make(chan struct{})
 		ctx, cancel := context.WithCancelCause(t.Context())
 		why := errors.New("enough")
-		root, _ := start(t, func(ctx context.Context, _ []string, _ io.Writer) error {
+		root, _ := start(t, func(ctx context.Context, _ inspect.Question, _ io.Writer) error {
 			cancel(why)
 			<-ctx.Done()
 			close(ended)
 			return nil
 		})
-		if err := Call(ctx, root, []string{"ls"}, io.Discard); !errors.Is(err, why) {
+		if err := Call(ctx, root, asked("ls"), io.Discard); !errors.Is(err, why) {
 			t.Errorf("Call: %v, want %v", err, why)
 		}
 		wait(t, ended, "end of the handler")
@@ -475,27 +484,30 @@ func TestClientGivesUp(t *testing.T) {
 		root, _ := start(t, echo)
 		r, w := io.Pipe()
 		r.Close()
-		if err := Call(t.Context(), root, []string{"ls"}, w); !errors.Is(err, io.ErrClosedPipe) {
+		if err := Call(t.Context(), root, asked("ls"), w); !errors.Is(err, io.ErrClosedPipe) {
 			t.Errorf("Call: %v, want that of the writer", err)
 		}
 	})
 	t.Run("question too long", func(t *testing.T) {
 		root, _ := start(t, echo)
-		for _, args := range [][]string{make([]string, maxArgs+1), {strings.Repeat("x", maxFrame+1)}} {
-			if err := Call(t.Context(), root, args, io.Discard); !errors.Is(err, ErrRequest) {
-				t.Errorf("Call: %v, want %v", err, ErrRequest)
-			}
+		most := maxFrame - len(`{"Command":""}`)
+		if _, err := ask(t, root, strings.Repeat("x", most+1)); !errors.Is(err, ErrRequest) {
+			t.Errorf("Call: %v, want %v", err, ErrRequest)
 		}
-		if _, err := ask(t, root, strings.Repeat("x", maxFrame)); err != nil {
-			t.Errorf("the longest argument: %v", err)
+		if _, err := ask(t, root, strings.Repeat("x", most)); err != nil {
+			t.Errorf("the longest question: %v", err)
 		}
 	})
 }
 
-// FuzzRequest: what parses as a question is the one encoding of its arguments.
-func FuzzRequest(f *testing.F) {
-	for _, args := range [][]string{nil, {""}, {"ls", "-r", "https://example.org/"}} {
-		b, err := appendRequest(nil, args)
+// FuzzQuestion: what is read as a question is read again from the way it is written.
+func FuzzQuestion(f *testing.F) {
+	for _, q := range []inspect.Question{
+		{},
+		{Command: "ls", URL: "https://example.org/", Recursive: true, Lines: 3, State: "held"},
+		{Command: "export", What: "edges", Format: "dot"},
+	} {
+		b, err := appendQuestion(nil, q)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -503,13 +515,17 @@ func FuzzRequest(f *testing.F) {
 		f.Add(b[:len(b)-1])
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		args, err := readRequest(bufio.NewReader(bytes.NewReader(b)))
+		q, err := readQuestion(bufio.NewReader(bytes.NewReader(b)))
 		if err != nil {
 			return
 		}
-		again, err := appendRequest(nil, args)
-		if err != nil || !bytes.HasPrefix(b, again) {
-			t.Errorf("%q gives %q, which is written %q, %v", b, args, again, err)
+		text, err := appendQuestion(nil, q)
+		if errors.Is(err, ErrRequest) {
+			return // it was written shorter than we write
+		}
+		again, readErr := readQuestion(bufio.NewReader(bytes.NewReader(text)))
+		if err != nil || readErr != nil || again != q {
+			t.Errorf("%q gives %v, which is written %q, %v, and read as %v, %v", b, q, text, err, again, readErr)
 		}
 	})
 }

@@ -11,12 +11,14 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"urltree/internal/inspect"
 )
 
 // A Handler answers one question by writing to w. Its error ends the answer and reaches the
 // client with its kind (inspect.ErrUsage, inspect.ErrNotFound, iut.ErrBusy or another) and its text. It
 // should give up when ctx ends or a write fails: the client is gone or the crawl is ending.
-type Handler func(ctx context.Context, args []string, w io.Writer) error
+type Handler func(ctx context.Context, q inspect.Question, w io.Writer) error
 
 // Serve answers questions at the socket in the folder root, which must be the tree's and whose
 // LOCK the caller holds: a socket that is there already is taken for stale and removed. It goes
@@ -143,7 +145,7 @@ func (s *server) answer(ctx context.Context, conn net.Conn) {
 	if line, err := readVersion(r); err != nil || line != versionLine(Version) {
 		return
 	}
-	args, err := readRequest(r)
+	q, err := readQuestion(r)
 	if err != nil {
 		return
 	}
@@ -155,7 +157,7 @@ func (s *server) answer(ctx context.Context, conn net.Conn) {
 		r.ReadByte()
 		cancel()
 	})
-	err = s.call(ctx, args, a)
+	err = s.call(ctx, q, a)
 	if a.flush() != nil {
 		return
 	}
@@ -170,13 +172,13 @@ func (s *server) answer(ctx context.Context, conn net.Conn) {
 }
 
 // call runs the handler; a panic in it must not end the crawl.
-func (s *server) call(ctx context.Context, args []string, w io.Writer) (err error) {
+func (s *server) call(ctx context.Context, q inspect.Question, w io.Writer) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("the answer failed inside the crawl: %v", p)
 		}
 	}()
-	return s.handle(ctx, args, w)
+	return s.handle(ctx, q, w)
 }
 
 // An answer collects what a handler writes into frames of data.

@@ -11,24 +11,24 @@ import (
 )
 
 // export writes the ledger, or with -what the edges or ranks.
-func (i *Inspector) export(ctx context.Context, args []string, w *bufio.Writer) error {
-	q, err := parse(usageExport, args)
+func (i *Inspector) export(ctx context.Context, q Question, w *bufio.Writer) error {
+	only, err := chosen(q.State, usageExport)
 	if err != nil {
 		return err
 	}
-	if err := oneOf("what", &q.what, exports); err != nil {
+	if err := oneOf("what", &q.What, exports); err != nil {
 		return err
 	}
-	if q.what != "edges" && q.format != "" {
+	if q.What != "edges" && q.Format != "" {
 		return fmt.Errorf("-format is for -what edges; %w: crawler %s", ErrUsage, usageExport)
 	}
-	if q.what != "urls" && q.chosen != nil {
+	if q.What != "urls" && only != nil {
 		return fmt.Errorf("-state is for -what urls; %w: crawler %s", ErrUsage, usageExport)
 	}
-	if err := oneOf("format", &q.format, formats); err != nil {
+	if err := oneOf("format", &q.Format, formats); err != nil {
 		return err
 	}
-	key, err := i.folder(q.operand, usageExport)
+	key, err := i.folder(q.URL, usageExport)
 	if err != nil {
 		return err
 	}
@@ -36,13 +36,13 @@ func (i *Inspector) export(ctx context.Context, args []string, w *bufio.Writer) 
 	if err != nil {
 		return err
 	}
-	switch q.what {
+	switch q.What {
 	case "edges":
-		return i.exportEdges(ctx, q.format, in, w)
+		return i.exportEdges(ctx, q.Format, in, w)
 	case "ranks":
 		return i.exportRanks(ctx, in, w)
 	}
-	return i.exportLedger(ctx, q.chosen, in, w)
+	return i.exportLedger(ctx, only, in, w)
 }
 
 // exportLedger writes the ledger: a title line, then a line for each record in the order of the tree.

@@ -14,7 +14,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"strings"
@@ -27,7 +26,7 @@ import (
 )
 
 var (
-	// ErrUsage says that a question was not understood; its text tells how to ask.
+	// ErrUsage says that a question cannot be answered as it stands; its text tells how to ask.
 	ErrUsage = errors.New("usage")
 	// ErrNotFound says that there is no such URL, or no page of it.
 	ErrNotFound = errors.New("not found")
@@ -60,139 +59,74 @@ type Inspector struct {
 	Canonical func(string) (string, error)
 }
 
+// A Question is what somebody wants to know. It is JSON on its way to the crawl that has the tree.
+//
+// A URL prefix ends where a folder does: a scheme ("https://"), a host, or a path with or without
+// its last slash; "" is the whole tree.
+type Question struct {
+	// Command is what to write:
+	//
+	//	ls      what lies below a URL prefix, with states and counts
+	//	show    the record and metadata of a URL, field by field
+	//	cat     its content.html
+	//	path    its folder below the root of the tree
+	//	why     what happened to it, or what it waits for
+	//	export  the ledger below a URL prefix, a tab-separated line per record, or What says
+	//	stats   totals and runs
+	Command string
+	URL     string `json:",omitempty"` // or a URL prefix
+
+	Recursive bool   `json:",omitempty"` // of ls: folders below folders too
+	Lines     int64  `json:",omitempty"` // of ls: at most so many; 0: all
+	State     string `json:",omitempty"` // of ls and export: only what is in it; "": any
+	What      string `json:",omitempty"` // of export: urls, edges or ranks; "": urls
+	Format    string `json:",omitempty"` // of edges: tsv, graphml or dot; "": tsv
+}
+
 // Ways of asking, as usage errors name them.
 const (
 	usageLs     = "ls [-r] [-state S] [-n N] [URL-PREFIX]"
-	usageShow   = "show URL"
-	usageCat    = "cat URL"
-	usagePath   = "path URL"
-	usageWhy    = "why URL"
 	usageExport = "export [-what W] [-format F] [-state S] [URL-PREFIX]"
-	usageStats  = "stats"
 
 	commands = "ls, show, cat, path, why, export, stats"
 )
 
-// Run answers the question that args asks, a command's name and its arguments, by writing to w:
-//
-//	ls [-r] [-state S] [-n N] [URL-PREFIX]   what lies below a folder, with states and counts
-//	show URL                                 its record and metadata, field by field
-//	cat URL                                  its content.html
-//	path URL                                 its folder below the root of the tree
-//	why URL                                  what happened to it, or what it waits for
-//	export [-state S] [URL-PREFIX]           the ledger: a tab-separated line per record
-//	export -what edges [-format F]           the references of stored pages: tsv, graphml or dot
-//	export -what ranks                       what crawler rank found, URL by URL
-//	stats                                    totals and runs
-//
-// A URL-PREFIX ends where a folder does: a scheme ("https://"), a host, or a path with or
-// without its last slash; none is the whole tree. Errors: ErrUsage, ErrNotFound, the cause of
-// ctx, or what failed in the index, the tree or w.
-func (i *Inspector) Run(ctx context.Context, args []string, w io.Writer) error {
-	if len(args) == 0 {
-		return fmt.Errorf("%w: no command: %s", ErrUsage, commands)
-	}
+// Run answers a question by writing to w. Errors: ErrUsage, ErrNotFound, the cause of ctx, or what
+// failed in the index, the tree or w.
+func (i *Inspector) Run(ctx context.Context, q Question, w io.Writer) error {
 	out := bufio.NewWriterSize(w, 32<<10)
-	err := i.run(ctx, args[0], args[1:], out)
+	err := i.run(ctx, q, out)
 	if flushErr := out.Flush(); err == nil {
 		err = flushErr
 	}
 	return err
 }
 
-func (i *Inspector) run(ctx context.Context, command string, args []string, w *bufio.Writer) error {
-	one := func(usage string, answer func(ctx context.Context, url string, w *bufio.Writer) error) error {
-		q, err := parse(usage, args)
-		if err != nil {
-			return err
-		}
-		url, err := i.canonical(q.operand, usage)
-		if err != nil {
-			return err
-		}
-		return answer(ctx, url, w)
-	}
-	switch command {
+func (i *Inspector) run(ctx context.Context, q Question, w *bufio.Writer) error {
+	var one func(ctx context.Context, url string, w *bufio.Writer) error
+	switch q.Command {
 	case "ls":
-		return i.ls(ctx, args, w)
-	case "show":
-		return one(usageShow, i.show)
-	case "cat":
-		return one(usageCat, i.cat)
-	case "path":
-		return one(usagePath, i.path)
-	case "why":
-		return one(usageWhy, i.why)
+		return i.ls(ctx, q, w)
 	case "export":
-		return i.export(ctx, args, w)
+		return i.export(ctx, q, w)
 	case "stats":
-		return i.stats(ctx, args, w)
+		return i.stats(ctx, w)
+	case "show":
+		one = i.show
+	case "cat":
+		one = i.cat
+	case "path":
+		one = i.path
+	case "why":
+		one = i.why
+	default:
+		return fmt.Errorf("%w: no command %q, but these: %s", ErrUsage, q.Command, commands)
 	}
-	return fmt.Errorf("%w: no command %q: %s", ErrUsage, command, commands)
-}
-
-// A question is a command's arguments. Flags may stand before and behind the operand.
-type question struct {
-	recursive bool
-	lines     int // 0: all
-	chosen    selector
-	what      string // of export; "" if it is not given
-	format    string // of export; "" if it is not given
-	operand   string // "" if there is none
-}
-
-// parse reads the arguments that usage allows.
-func parse(usage string, args []string) (question, error) {
-	var (
-		q        question
-		state    string
-		operands []string
-	)
-	fail := func(why string) (question, error) {
-		return q, fmt.Errorf("%s; %w: crawler %s", why, ErrUsage, usage)
+	url, err := i.canonical(q.URL, q.Command+" URL")
+	if err != nil {
+		return err
 	}
-	set := flag.NewFlagSet(usage, flag.ContinueOnError)
-	set.SetOutput(io.Discard)
-	if strings.Contains(usage, "[-r]") {
-		set.BoolVar(&q.recursive, "r", false, "")
-	}
-	if strings.Contains(usage, "[-n ") {
-		set.IntVar(&q.lines, "n", 0, "")
-	}
-	if strings.Contains(usage, "[-what ") {
-		set.StringVar(&q.what, "what", "", "")
-		set.StringVar(&q.format, "format", "", "")
-	}
-	if strings.Contains(usage, "[-state ") {
-		set.StringVar(&state, "state", "", "")
-	}
-	for {
-		if err := set.Parse(args); err != nil {
-			return fail(clean(err.Error()))
-		}
-		if args = set.Args(); len(args) == 0 {
-			break
-		}
-		operands, args = append(operands, args[0]), args[1:]
-	}
-	var ok bool
-	if q.chosen, ok = selectors(state); !ok {
-		return fail(fmt.Sprintf("no state %q, but these: %s", state, stateWords))
-	}
-	if q.lines < 0 {
-		return fail("-n is negative")
-	}
-	most := 1
-	if !strings.Contains(usage, "URL") {
-		most = 0
-	}
-	if len(operands) > most {
-		return fail(fmt.Sprintf("%q is too much", operands[most]))
-	}
-	if len(operands) == 1 {
-		q.operand = operands[0]
-	}
-	return q, nil
+	return one(ctx, url, w)
 }
 
 func (i *Inspector) canonical(url, usage string) (string, error) {

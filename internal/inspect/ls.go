@@ -42,16 +42,16 @@ var errLines = errors.New("enough lines")
 
 // ls lists a folder and what is directly in it, with -r all that is below. Of the whole tree that is the
 // schemes, and their hosts as well. With -state only what leads to records of that state.
-func (i *Inspector) ls(ctx context.Context, args []string, w *bufio.Writer) error {
-	q, err := parse(usageLs, args)
+func (i *Inspector) ls(ctx context.Context, q Question, w *bufio.Writer) error {
+	only, err := chosen(q.State, usageLs)
 	if err != nil {
 		return err
 	}
-	key, err := i.folder(q.operand, usageLs)
+	key, err := i.folder(q.URL, usageLs)
 	if err != nil {
 		return err
 	}
-	l := &lister{Inspector: i, question: q, ctx: ctx, w: w}
+	l := &lister{Inspector: i, Question: q, only: only, ctx: ctx, w: w}
 	top, err := l.top(key)
 	if err != nil {
 		return err
@@ -62,17 +62,18 @@ func (i *Inspector) ls(ctx context.Context, args []string, w *bufio.Writer) erro
 		err = l.list(&top, 1)
 	}
 	if errors.Is(err, errLines) {
-		_, err = fmt.Fprintf(w, "... more than %d lines\n", q.lines)
+		_, err = fmt.Fprintf(w, "... more than %d lines\n", q.Lines)
 	}
 	return err
 }
 
 type lister struct {
 	*Inspector
-	question
+	Question
+	only    selector
 	ctx     context.Context
 	w       *bufio.Writer
-	written int // lines
+	written int64 // lines
 }
 
 // top makes the node of the folder that was asked for.
@@ -113,10 +114,10 @@ func (l *lister) top(key []byte) (node, error) {
 // list writes what is directly below n, with -r all that is; hosts always, for a scheme alone says little.
 func (l *lister) list(n *node, level int) error {
 	return l.children(n, level, func(c node) error {
-		if !l.chosen.picks(c.sum()) {
+		if !l.only.picks(c.sum()) {
 			return nil
 		}
-		if err := l.line(&c, level); err != nil || !l.recursive && len(n.key) > 0 {
+		if err := l.line(&c, level); err != nil || !l.Recursive && len(n.key) > 0 {
 			return err
 		}
 		return l.list(&c, level+1)
@@ -124,7 +125,7 @@ func (l *lister) list(n *node, level int) error {
 }
 
 func (l *lister) line(n *node, level int) error {
-	if l.lines > 0 && l.written == l.lines {
+	if l.Lines > 0 && l.written == l.Lines {
 		return errLines
 	}
 	l.written++

@@ -1,6 +1,8 @@
 package inspect
 
 import (
+	"fmt"
+
 	"urltree/storage"
 )
 
@@ -33,6 +35,15 @@ func selectors(word string) (selector, bool) {
 		return func(c storage.Counts) int64 { return c.Failed }, true
 	}
 	return nil, false
+}
+
+// chosen gives the selector of a state that was asked for.
+func chosen(state, usage string) (selector, error) {
+	s, ok := selectors(state)
+	if !ok {
+		return nil, fmt.Errorf("no state %q, but these: %s; %w: crawler %s", state, stateWords, ErrUsage, usage)
+	}
+	return s, nil
 }
 
 // picks tells whether some of the counted records are meant.

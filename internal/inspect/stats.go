@@ -15,10 +15,7 @@ import (
 
 // stats writes the totals of the index, the outcomes and the runs, and what the crawl that is
 // going on says of itself.
-func (i *Inspector) stats(ctx context.Context, args []string, w *bufio.Writer) error {
-	if _, err := parse(usageStats, args); err != nil {
-		return err
-	}
+func (i *Inspector) stats(ctx context.Context, w *bufio.Writer) error {
 	runs, err := i.Index.Runs()
 	if err != nil {
 		return err
