@@ -1,0 +1,120 @@
+package frontier
+
+import (
+	"context"
+	"io"
+	"time"
+)
+
+// Take waits until a host may be asked and lends it: at least one loan, at most free downloads
+// plus the caller's share of the hosts that are ready. It gives io.EOF when all rows are done,
+// or when none is out and what is left must wait longer than MaxWait; it may be called again
+// after an Add. An error of the Store ends it for good. When ctx ends first, it gives the error
+// of ctx.
+func (f *Frontier) Take(ctx context.Context, free int) ([]*Loan, error) {
+	return f.take(ctx, free, nil)
+}
+
+func (f *Frontier) take(ctx context.Context, free int, t *Taker) ([]*Loan, error) {
+	f.lockMeasured()
+	defer f.mu.Unlock()
+	for {
+		if err := ctx.Err(); err != nil {
+			f.sleep = 0 // the others may have relied on this one to wake first
+			f.wakeLocked()
+			return nil, err
+		}
+		if loans := f.findLocked(t, max(free, 1)); len(loans) > 0 {
+			f.wakeLocked()
+			return loans, nil
+		}
+		if f.err != nil {
+			return nil, f.err
+		}
+		now := f.now()
+		switch what, at := f.outlookLocked(now); what {
+		case end:
+			return nil, io.EOF
+		case idle:
+			f.idle = f.changes
+			if f.opts.Idle != nil {
+				f.mu.Unlock()
+				f.opts.Idle()
+				f.mu.Lock()
+			}
+		case rest:
+			f.waitLocked(ctx, now, at)
+		}
+	}
+}
+
+// lockMeasured takes the lock and notes the longest time that took.
+func (f *Frontier) lockMeasured() {
+	if f.mu.TryLock() {
+		return
+	}
+	begin := time.Now()
+	f.mu.Lock()
+	f.longestWait = max(f.longestWait, time.Since(begin))
+}
+
+// TryTake is Take for a crawler that has work of its own: it lends what is ready and never
+// waits. It gives false when the lock is busy, nothing is ready, or the store must be read
+// first, which Take does.
+func (f *Frontier) TryTake(free int) ([]*Loan, bool) {
+	if !f.mu.TryLock() {
+		return nil, false
+	}
+	defer f.mu.Unlock()
+	if f.err != nil || len(f.needs) > 0 {
+		return nil, false
+	}
+	now := f.now()
+	loans := f.lendReadyLocked(nil, now, f.wantLocked(now, max(free, 1)))
+	f.wakeLocked()
+	return loans, len(loans) > 0
+}
+
+// wantLocked is the number of loans that a crawler may get.
+func (f *Frontier) wantLocked(now int64, free int) int {
+	if f.opts.Tree != nil {
+		return free // no row goes out of order for the sake of others
+	}
+	ready := f.tree.count(now, f.opts.Share*f.opts.Crawlers)
+	return free + ready/f.opts.Crawlers
+}
+
+// gatherLocked lends what is ready. It refills hosts until the free downloads are served or
+// no host needs it, and one in any case, so that none waits for ever.
+func (f *Frontier) gatherLocked(free int) []*Loan {
+	var loans []*Loan
+	want := f.wantLocked(f.now(), free)
+	for refilled := false; f.err == nil; refilled = true {
+		now := f.now()
+		loans = f.lendReadyLocked(loans, now, want)
+		if len(f.needs) == 0 {
+			if len(loans) < free && f.rotateLocked(now, len(loans) == 0) {
+				continue
+			}
+			break
+		}
+		if refilled && len(loans) >= free {
+			break
+		}
+		f.readNeededLocked()
+	}
+	f.shrinkLocked()
+	return loans
+}
+
+// readNeededLocked reads what the first host of needs waits for.
+func (f *Frontier) readNeededLocked() {
+	h := f.needs[0]
+	f.needs[0] = nil
+	f.needs = f.needs[1:]
+	if h.maps.needRead(f.now()) {
+		f.readSitemapsLocked(h)
+	} else {
+		f.refillLocked(h)
+	}
+}
