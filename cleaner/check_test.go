@@ -80,7 +80,7 @@ func TestCheckFaults(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := small(t)
 			f := filesIn(t, t.TempDir())
-			if err := errors.Join(WriteResults(context.Background(), s.index, f), tt.spoil(s, f)); err != nil {
+			if err := errors.Join(writeResults(context.Background(), s.index, f), tt.spoil(s, f)); err != nil {
 				t.Fatal(err)
 			}
 			var faults []string

@@ -273,7 +273,7 @@ func TestGraphReopened(t *testing.T) {
 			if err := os.RemoveAll(filepath.Dir(g.file("http://a.org/1", "source.txt"))); err != nil {
 				t.Fatal(err)
 			}
-			if r, err := Rebuild(t.Context(), g.tree, g.index, &parser{}, nil); err != nil || r.Reopened != 1 {
+			if r, err := rebuildIndex(t.Context(), g.tree, g.index, &parser{}, nil); err != nil || r.Reopened != 1 {
 				t.Fatalf("%d reopened, %v", r.Reopened, err)
 			}
 			again(t, g)

@@ -27,7 +27,7 @@ type MergeOptions struct {
 // Merge makes index and results agree with the folders, from them, seeds.txt and FORMAT alone if
 // need be. A missing index is made anew, and so is one that is damaged or does not agree with
 // itself: the old file is kept beside it as index.db.damaged-TIME, and what is whole in it is taken
-// over. Then comes [Rebuild], after which the next
+// over. Then comes [rebuildIndex], after which the next
 // start counts as one after an unclean stop; the index is compacted, and the result files are
 // written. Done twice, it changes nothing.
 //
@@ -138,7 +138,7 @@ func mergeInto(ctx context.Context, tree *iut.Tree, path string, opts storage.Op
 	if err := index.MarkUnclean(); err != nil {
 		return report, diskError("merge", err)
 	}
-	report, err = Rebuild(ctx, tree, index, p, log)
+	report, err = rebuildIndex(ctx, tree, index, p, log)
 	if err == nil {
 		err = mendEdges(tree, index, log)
 	}

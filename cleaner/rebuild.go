@@ -64,7 +64,7 @@ const (
 	setLinks = 5_000
 )
 
-// Rebuild brings the index to what folders and seeds.txt say, before a run has begun. Torn pages
+// rebuildIndex brings the index to what folders and seeds.txt say, before a run has begun. Torn pages
 // are removed, damaged ones kept under other names. Each complete page that the index does not call stored, its SHA-256 compared, is
 // committed with its links and metadata. A record that the index calls stored, but whose folder
 // does not hold that page, is pending again; so is one with another outcome whose folder holds a
@@ -75,7 +75,7 @@ const (
 // and done again at any point; done twice, it changes nothing.
 //
 // A failing disk is iut.ErrDisk. log may be nil.
-func Rebuild(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, log *slog.Logger) (Report, error) {
+func rebuildIndex(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, log *slog.Logger) (Report, error) {
 	r := &rebuild{tree: tree, index: index, parser: p, log: log}
 	return r.run(ctx)
 }
@@ -289,7 +289,7 @@ func (r *rebuild) commit(ctx context.Context) error {
 	return nil
 }
 
-// NewIndex makes index.db of a tree that has none from its folders and seeds, as [Rebuild] does:
+// NewIndex makes index.db of a tree that has none from its folders and seeds, as [rebuildIndex] does:
 // under another name until it is whole, so that no kill leaves an index that lacks pages. Where
 // there are pages, the next start counts as one after an unclean stop.
 func NewIndex(ctx context.Context, tree *iut.Tree, opts storage.Options, p Parser, log *slog.Logger) (Report, error) {

@@ -392,7 +392,7 @@ func TestRebuildDepth(t *testing.T) {
 	s.write(far, near, 7, named)
 	s.write(near, farthest, 2, named, farthest)
 	s.write(farthest, near, 9, named)
-	if _, err := Rebuild(context.Background(), s.tree, s.index, &parser{}, nil); err != nil {
+	if _, err := rebuildIndex(context.Background(), s.tree, s.index, &parser{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	records := s.records()
@@ -456,7 +456,7 @@ func TestRebuildSyncs(t *testing.T) {
 			covered++
 		}
 	}
-	report, err := Rebuild(context.Background(), s.tree, s.index, &parser{}, nil)
+	report, err := rebuildIndex(context.Background(), s.tree, s.index, &parser{}, nil)
 	if err != nil || report.Adopted != 5 || covered != 5 || len(fs.open) > 0 {
 		t.Fatalf("%+v, %v: %d pages synced, %d not", report, err, covered, len(fs.open))
 	}

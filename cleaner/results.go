@@ -4,7 +4,7 @@
 // the tree are listed in res.txt, the pending URLs in res2.txt, and the statistics are written.
 // All lists cover the whole tree and are made from the index.
 //
-// After a crash the folders are the truth ([Rebuild], [NewIndex], [Merge]): what they hold, and
+// After a crash the folders are the truth ([rebuildIndex], [NewIndex], [Merge]): what they hold, and
 // seeds.txt and FORMAT name, is all that is needed to go on. [Check] proves on a tree at rest
 // that index, folders and results say the same.
 package cleaner
@@ -51,20 +51,10 @@ func FilesFor(output string) (Files, error) {
 	return f, nil
 }
 
-// WriteResults writes res.txt, one line per stored page as its source.txt has it, and res2.txt,
-// a title line and one line per pending URL, both of the whole tree in the order of the index.
-// Damaged records are left out. Each file replaces its older self as a whole. A failing disk is
-// iut.ErrDisk.
-func WriteResults(ctx context.Context, index *storage.Index, f Files) error {
-	l, err := listRecords(ctx, index, f)
-	if err != nil {
-		return err
-	}
-	return errors.Join(l.res.commit(), l.res2.commit())
-}
-
 // lists are res.txt and res2.txt, written but not yet in their places, with the sums of the
-// scan that made them.
+// scan that made them. res.txt has a line per stored page as its source.txt has it, res2.txt a
+// title line and one line per pending URL, both of the whole tree in the order of the index.
+// Damaged records are left out. A failing disk is iut.ErrDisk.
 type lists struct {
 	res, res2 *outFile
 	tally     *tally

@@ -15,7 +15,7 @@ func TestSeedsDamaged(t *testing.T) {
 	if err := os.WriteFile(s.path("seeds.txt"), []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Rebuild(t.Context(), s.tree, s.index, &parser{}, nil); err != nil {
+	if _, err := rebuildIndex(t.Context(), s.tree, s.index, &parser{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	records := s.records()

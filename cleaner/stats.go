@@ -3,9 +3,7 @@ package cleaner
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -48,16 +46,8 @@ type Queue struct {
 	Added, Removed int64
 }
 
-// WriteStatistics writes statistics.txt. The lists must have been written before: source A's
-// equation counts their lines as they lie on the disk.
-func WriteStatistics(ctx context.Context, index *storage.Index, f Files, run RunFigures) error {
-	sums, err := scanRecords(ctx, index, io.Discard, io.Discard)
-	if err != nil {
-		return err
-	}
-	return writeStatistics(index, f, run, sums)
-}
-
+// writeStatistics writes statistics.txt. The lists must lie in their places: source A's equation counts
+// their lines as they lie on the disk.
 func writeStatistics(index *storage.Index, f Files, run RunFigures, sums *tally) error {
 	runs, err := index.Runs()
 	if err != nil {

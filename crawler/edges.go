@@ -31,9 +31,9 @@ func (l *Linker) stripEdges(list []edges.Edge) {
 	}
 }
 
-// Edges gives all references of a stored page, as its folder has it, in page order; with assets also
+// edgesOf gives all references of a stored page, as its folder has it, in page order; with assets also
 // those to images, styles and the like. A page that makes the parser panic has none.
-func (l *Linker) Edges(f iut.Facts, body []byte, assets bool) (list []edges.Edge) {
+func (l *Linker) edgesOf(f iut.Facts, body []byte, assets bool) (list []edges.Edge) {
 	defer func() {
 		if recover() != nil {
 			list = nil
@@ -57,7 +57,7 @@ func (e *engine) keepEdges(ctx context.Context) (err error) {
 }
 
 func (e *engine) graph() *cleaner.Graph {
-	return &cleaner.Graph{Tree: e.tree, Index: e.index, Parse: e.linker.Edges, Log: e.opts.Log}
+	return &cleaner.Graph{Tree: e.tree, Index: e.index, Parse: e.linker.edgesOf, Log: e.opts.Log}
 }
 
 // NewGraph gives the link graph of a tree that nobody crawls.
@@ -66,5 +66,5 @@ func NewGraph(tree *iut.Tree, index *storage.Index) (*cleaner.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &cleaner.Graph{Tree: tree, Index: index, Parse: linker.Edges}, nil
+	return &cleaner.Graph{Tree: tree, Index: index, Parse: linker.edgesOf}, nil
 }

@@ -8,3 +8,5 @@ import "time"
 func (o *Options) HurryWatchdog(disk, slack time.Duration) {
 	o.steps = stepLimits{disk: disk, parse: disk, slack: slack, giveUp: 2 * disk, look: disk / 4}
 }
+
+func (l *Linker) Rejections() map[string]int64 { return l.rejections() }

@@ -37,7 +37,7 @@ func NewInspector(tree *iut.Tree, index *storage.Index) (*inspect.Inspector, err
 }
 
 func newInspector(tree *iut.Tree, index *storage.Index, linker *Linker, token string) *inspect.Inspector {
-	graph := &cleaner.Graph{Tree: tree, Index: index, Parse: linker.Edges}
+	graph := &cleaner.Graph{Tree: tree, Index: index, Parse: linker.edgesOf}
 	return &inspect.Inspector{
 		Edges: graph.Pages, Ranks: func() (*rank.File, error) { return rank.Open(tree.Root()) },
 		Index: index, Tree: tree, Form: linker.budgets.form, Limits: linker.limits,

@@ -144,8 +144,8 @@ func (l *Linker) count(rejected map[string]int) {
 	}
 }
 
-// Rejected gives the links that got no record in this run, by reason.
-func (l *Linker) Rejected() map[string]int64 {
+// rejections gives the links that got no record in this run, by reason.
+func (l *Linker) rejections() map[string]int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return maps.Clone(l.rejected)

@@ -3,6 +3,7 @@ package crawler_test
 import (
 	"bytes"
 	"errors"
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -102,4 +104,91 @@ func TestLibraryImports(t *testing.T) {
 	if checked < 100 {
 		t.Errorf("only %d files were looked at", checked)
 	}
+}
+
+// TestLibraryNames: what options and results are made of is the library that docs/library.md
+// names, so that nobody needs what is internal or changes with the engine.
+func TestLibraryNames(t *testing.T) {
+	text, err := os.ReadFile("../docs/library.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]string{} // of each package of the table
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z/]+)` \\| (.*) \\|$").FindAllStringSubmatch(string(text), -1) {
+		names["urltree/"+row[1]] = row[2]
+	}
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		imports := map[string]string{}
+		for _, i := range file.Imports {
+			if name, _ := strconv.Unquote(i.Path.Value); strings.HasPrefix(name, "urltree/") {
+				imports[name[strings.LastIndex(name, "/")+1:]] = name
+			}
+		}
+		for _, decl := range file.Decls {
+			for name, expr := range exported(decl) {
+				if strings.Contains(names["urltree/crawler"], "`"+name+"`") {
+					continue // the command's alone
+				}
+				ast.Inspect(expr, func(n ast.Node) bool {
+					if of, ok := n.(*ast.StructType); ok {
+						of.Fields.List = slices.DeleteFunc(of.Fields.List, func(f *ast.Field) bool {
+							return len(f.Names) > 0 && !f.Names[0].IsExported()
+						})
+					}
+					sel, ok := n.(*ast.SelectorExpr)
+					if !ok {
+						return true
+					}
+					if from, ours := imports[sel.X.(*ast.Ident).Name]; ours {
+						found++
+						if of := names[from]; of != "all" && !strings.Contains(of, "`"+sel.Sel.Name+"`") {
+							t.Errorf("%s: %s needs %s of %s, which docs/library.md does not name", path, name, sel.Sel.Name, from)
+						}
+					}
+					return true
+				})
+			}
+		}
+	}
+	if found < 9 {
+		t.Errorf("only %d types of other packages were met", found)
+	}
+}
+
+// exported gives the types of what a declaration exports, by name; methods by that of their type.
+func exported(decl ast.Decl) map[string]ast.Expr {
+	types := map[string]ast.Expr{}
+	switch d := decl.(type) {
+	case *ast.FuncDecl:
+		name := d.Name.Name
+		if d.Recv != nil {
+			of := d.Recv.List[0].Type
+			if star, ok := of.(*ast.StarExpr); ok {
+				of = star.X
+			}
+			name = of.(*ast.Ident).Name
+		}
+		if d.Name.IsExported() && ast.IsExported(name) {
+			types[name] = d.Type
+		}
+	case *ast.GenDecl:
+		for _, spec := range d.Specs {
+			if s, ok := spec.(*ast.TypeSpec); ok && s.Name.IsExported() {
+				types[s.Name.Name] = s.Type
+			}
+		}
+	}
+	return types
 }

@@ -22,7 +22,7 @@ const (
 	OrderTree     = "tree"     // source B's: each crawler walks its part of the tree
 )
 
-// The values of Options.Order, ScoreBy and Pick; the first is the default.
+// The values of Options.Order, ScoreBy, Queue and Pick; the first is the default.
 var (
 	Orders = []string{OrderBreadth, OrderPriority, OrderTree}
 	Scores = []string{string(score.OPIC), string(score.Inlinks), string(score.PageRank), "depth"}

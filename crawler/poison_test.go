@@ -75,7 +75,7 @@ func TestPoison(t *testing.T) {
 func TestPoisonInTree(t *testing.T) {
 	l := &crawler.Linker{} // without a scope: its first link panics
 	f := iut.Facts{URL: "http://example.org/", Page: storage.Page{Media: "text/html"}}
-	if got := l.Parse(f, []byte("<title>x</title><a href=/y>")); got.Links != nil || got.Meta != nil || l.Rejected()["panic"] != 1 {
-		t.Errorf("%+v, %v", got, l.Rejected())
+	if got := l.Parse(f, []byte("<title>x</title><a href=/y>")); got.Links != nil || got.Meta != nil || l.Rejections()["panic"] != 1 {
+		t.Errorf("%+v, %v", got, l.Rejections())
 	}
 }

@@ -121,7 +121,7 @@ func (e *engine) queues() []cleaner.Queue {
 func (e *engine) figures() cleaner.RunFigures {
 	filter := e.index.Filter()
 	f := cleaner.RunFigures{
-		Run: e.index.Run(), Queues: e.queues(), Rejected: e.linker.Rejected(),
+		Run: e.index.Run(), Queues: e.queues(), Rejected: e.linker.rejections(),
 		LockWait: e.frontier.Stats().LongestWait, ExpectedLosses: filter.ExpectedLosses(), Filter: filter.Stats(),
 	}
 	f.Order, f.Forgotten = e.orderFigures()

@@ -42,7 +42,7 @@ type edgesFile struct {
 
 func (f edgesFile) Write(b []byte) (int, error) {
 	n, err := f.File.Write(b)
-	if err == nil && f.tree.SyncMode() == "fsync" {
+	if err == nil && f.tree.fs.SyncMode() == "fsync" {
 		err = f.Sync()
 	}
 	return n, err

@@ -490,7 +490,7 @@ func TestSyncFileByFile(t *testing.T) {
 
 	d := disk(t, root, iut.SyncFiles)
 	tree = open(t, root, onFS(d))
-	if mode := tree.SyncMode(); mode != "fsync" {
+	if mode := d.SyncMode(); mode != "fsync" {
 		t.Fatalf("mode %q", mode)
 	}
 	sync := func(want string) {

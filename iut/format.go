@@ -10,13 +10,13 @@ import (
 	"unicode/utf8"
 )
 
-// FormatVersion is the version of the layout on disk.
-const FormatVersion = 2
+// formatVersion is the version of the layout on disk.
+const formatVersion = 2
 
 // formatWord begins the first line of FORMAT in every version.
 const formatWord = "urltree "
 
-var formatLine = formatWord + strconv.Itoa(FormatVersion) + "\n" // the first line
+var formatLine = formatWord + strconv.Itoa(formatVersion) + "\n" // the first line
 
 var (
 	// ErrFormat says that FORMAT is missing beside other files, or is not what a version of

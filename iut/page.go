@@ -42,11 +42,11 @@ type Page struct {
 	Temp string
 }
 
-// Clean gives the facts as a line can hold them, which is how [ParseLine] gives them back:
+// clean gives the facts as a line can hold them, which is how [parseLine] gives them back:
 // visible ASCII only, single spaces between links, media type and charset of at most 128
 // bytes, times from 1970 to the year 9999. A word that is only "-" is empty, but empty Flags are "-".
 // Store and AppendLine clean for themselves; clean facts that go into the index as well.
-func (f Facts) Clean() Facts {
+func (f Facts) clean() Facts {
 	f.URL, f.Source = visible(f.URL), visible(f.Source)
 	f.Media, f.Charset = visible(f.Media), visible(f.Charset)
 	f.Media, f.Charset = f.Media[:min(len(f.Media), maxWord)], f.Charset[:min(len(f.Charset), maxWord)]
@@ -69,7 +69,7 @@ func (f Facts) Clean() Facts {
 // AppendLine appends the facts as the line of source.txt, cleaned: twelve fields and the tabs
 // between them, empty ones as "-", the last the CRC-32C of all before it in hex.
 func (f Facts) AppendLine(b []byte) []byte {
-	f = f.Clean()
+	f = f.clean()
 	start := len(b)
 	b = appendField(b, f.URL)
 	b = appendField(b, f.Source)
@@ -86,8 +86,8 @@ func (f Facts) AppendLine(b []byte) []byte {
 	return append(b, '\n')
 }
 
-// ParseLine reads a line that AppendLine made. Anything else, if only by one byte, is [ErrTorn].
-func ParseLine(line []byte) (Facts, error) {
+// parseLine reads a line that AppendLine made. Anything else, if only by one byte, is [ErrTorn].
+func parseLine(line []byte) (Facts, error) {
 	var f Facts
 	switch n := bytes.Count(line, []byte{'\n'}); {
 	case n > 1:

@@ -24,8 +24,8 @@ func TestLine(t *testing.T) {
 	if !strings.HasPrefix(got, "before"+want) || len(got) != len("before"+want)+9 {
 		t.Fatalf("AppendLine = %q, want %q, checksum and line end", got, want)
 	}
-	if back, err := ParseLine([]byte(got[len("before"):])); err != nil || back != sample {
-		t.Fatalf("ParseLine = %+v, %v; want %+v", back, err, sample)
+	if back, err := parseLine([]byte(got[len("before"):])); err != nil || back != sample {
+		t.Fatalf("parseLine = %+v, %v; want %+v", back, err, sample)
 	}
 }
 
@@ -52,7 +52,7 @@ func TestClean(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			checkClean(t, tt.in)
-			if got := tt.in.Clean(); got != tt.want {
+			if got := tt.in.clean(); got != tt.want {
 				t.Errorf("Clean = %+v, want %+v", got, tt.want)
 			}
 		})
@@ -62,12 +62,12 @@ func TestClean(t *testing.T) {
 // checkClean checks the laws of Clean.
 func checkClean(t *testing.T, f Facts) {
 	t.Helper()
-	clean := f.Clean()
-	if again := clean.Clean(); again != clean {
+	clean := f.clean()
+	if again := clean.clean(); again != clean {
 		t.Errorf("not idempotent: %+v becomes %+v", clean, again)
 	}
-	if back, err := ParseLine(f.AppendLine(nil)); err != nil || back != clean {
-		t.Errorf("ParseLine(AppendLine) = %+v, %v; want %+v", back, err, clean)
+	if back, err := parseLine(f.AppendLine(nil)); err != nil || back != clean {
+		t.Errorf("parseLine(AppendLine) = %+v, %v; want %+v", back, err, clean)
 	}
 }
 
@@ -110,13 +110,13 @@ func TestParseLineTorn(t *testing.T) {
 			if tt.line == line {
 				t.Fatal("the case is no case")
 			}
-			if f, err := ParseLine([]byte(tt.line)); !errors.Is(err, ErrTorn) {
-				t.Errorf("ParseLine = %+v, %v; want ErrTorn", f, err)
+			if f, err := parseLine([]byte(tt.line)); !errors.Is(err, ErrTorn) {
+				t.Errorf("parseLine = %+v, %v; want ErrTorn", f, err)
 			}
 		})
 	}
 	for n := range len(line) {
-		if _, err := ParseLine([]byte(line[:n])); !errors.Is(err, ErrTorn) {
+		if _, err := parseLine([]byte(line[:n])); !errors.Is(err, ErrTorn) {
 			t.Fatalf("the first %d bytes of a line: %v, want ErrTorn", n, err)
 		}
 	}
@@ -129,7 +129,7 @@ func FuzzParseLine(f *testing.F) {
 		if seal {
 			line = sealLine(line)
 		}
-		facts, err := ParseLine([]byte(line))
+		facts, err := parseLine([]byte(line))
 		if err != nil {
 			return
 		}

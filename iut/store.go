@@ -36,7 +36,7 @@ func (t *Tree) Store(p *Page) (Result, error) {
 			f.Digest = sha256.Sum256(p.Body)
 		}
 	}
-	f = f.Clean()
+	f = f.clean()
 	rel, err := t.paths.Path(f.URL)
 	if err != nil || f.URL != p.URL || f.Source != p.Source {
 		return Result{}, fmt.Errorf("%w: not a canonical URL: %q from %q", ErrPage, p.URL, p.Source)
@@ -222,7 +222,7 @@ func (t *Tree) look(rel, url string, verify bool) (Facts, error) {
 	if len(line) > maxLine {
 		return Facts{}, tornf("source.txt of more than %d bytes: %s", maxLine, rel)
 	}
-	f, err := ParseLine(line)
+	f, err := parseLine(line)
 	switch {
 	case err != nil:
 		return Facts{}, fmt.Errorf("%w: %s", err, rel)

@@ -181,9 +181,6 @@ func (t *Tree) Path(url string) (string, error) { return t.paths.Path(url) }
 // URLOf gives the URL of a folder. See [Mapping].
 func (t *Tree) URLOf(rel string) (string, error) { return t.paths.URLOf(rel) }
 
-// SyncMode says how Sync works: "syncfs", "fsync" or "none".
-func (t *Tree) SyncMode() string { return t.fs.SyncMode() }
-
 // Free tells how many bytes and inodes the disk has left for this user, see [FS].
 func (t *Tree) Free() (bytes, inodes uint64, err error) { return t.fs.Free() }
 

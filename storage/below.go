@@ -88,9 +88,9 @@ func (x *Index) Folder(key []byte) (Counts, error) {
 	return x.countsOf(&folderCounts, key)
 }
 
-// PathQueries gives the counts of the records that share a path and have a query; path is their
+// pathQueries gives the counts of the records that share a path and have a query; path is their
 // record key without it.
-func (x *Index) PathQueries(path []byte) (Counts, error) { return x.countsOf(&queryCounts, path) }
+func (x *Index) pathQueries(path []byte) (Counts, error) { return x.countsOf(&queryCounts, path) }
 
 func (x *Index) countsOf(g *counting, key []byte) (c Counts, err error) {
 	err = x.view(func(tx *bolt.Tx) error {

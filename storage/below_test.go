@@ -31,7 +31,7 @@ func TestCountedFrom(t *testing.T) {
 				delete(rows, done)
 				stored := int64((n - 1) / step)
 				want := Counts{Now: int64(n-1) - stored, Stored: stored}
-				if got, err := x.PathQueries(page); err != nil || got != want {
+				if got, err := x.pathQueries(page); err != nil || got != want {
 					t.Fatalf("%d records: path has %+v, %v, want %+v", n-1, got, err, want)
 				}
 				queries := want.Records()

@@ -100,7 +100,7 @@ func TestOpenErrors(t *testing.T) {
 		t.Errorf("open elsewhere: %v", err)
 	}
 	if err := x.db.Update(func(tx *bolt.Tx) error {
-		return tx.Bucket(bucketSys).Put(keySchema, seal([]byte{Schema + 1}, nil))
+		return tx.Bucket(bucketSys).Put(keySchema, seal([]byte{schema + 1}, nil))
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -44,8 +44,8 @@ import (
 	"urltree/internal/seen"
 )
 
-// Schema is the version of all formats in index.db.
-const Schema = 5
+// schema is the version of all formats in index.db.
+const schema = 5
 
 var (
 	// ErrDamaged says that index.db is not a whole database of ours; merge rebuilds it.
@@ -148,7 +148,7 @@ func Create(path string) error {
 		}
 		sys := tx.Bucket(bucketSys)
 		return errors.Join(
-			sys.Put(keySchema, seal(binary.AppendUvarint(nil, Schema), nil)),
+			sys.Put(keySchema, seal(binary.AppendUvarint(nil, schema), nil)),
 			sys.Put(keyTotals, (&Totals{}).append(nil)),
 			sys.Put(keyFilter, seal(key[:], keyFilter)))
 	})
@@ -306,8 +306,8 @@ func (x *Index) load(size int64) error {
 		if err != nil {
 			return fmt.Errorf("%w: schema: %w", ErrDamaged, err)
 		}
-		if v, _ := binary.Uvarint(body); v != Schema {
-			return fmt.Errorf("%w: %d, this program reads %d", ErrSchema, v, Schema)
+		if v, _ := binary.Uvarint(body); v != schema {
+			return fmt.Errorf("%w: %d, this program reads %d", ErrSchema, v, schema)
 		}
 		if x.totals, err = decodeTotals(sys.Get(keyTotals)); err != nil {
 			return fmt.Errorf("totals: %w", err)

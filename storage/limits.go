@@ -3,9 +3,9 @@ package storage
 // Reasons of URLs that limits hold back.
 const (
 	HeldDepth  = "depth"         // over Limits.MaxDepth
-	HeldHost   = "budget-host"   // over Limits.Host
-	HeldPrefix = "budget-prefix" // over Limits.Prefix
-	HeldQuery  = "budget-query"  // over Limits.Query
+	heldHost   = "budget-host"   // over Limits.Host
+	heldPrefix = "budget-prefix" // over Limits.Prefix
+	heldQuery  = "budget-query"  // over Limits.Query
 )
 
 // Limits say which new URLs wait for a later run. What is held does not count towards a budget,
@@ -93,7 +93,7 @@ func (c *change) hold(key []byte, l *Link) (reason string, full bool, err error)
 // budget gives the budget that has no place for one more URL, or "".
 func (c *change) budget(key []byte, row *HostRow, h *hostChange) (reason string, err error) {
 	if most := c.x.opts.Limits.Host; most > 0 && row.Used()+h.used >= most {
-		return HeldHost, nil
+		return heldHost, nil
 	}
 	err = c.counted(key, row, func(known map[string]int64, at string, most int64, over string) {
 		if known[at] >= most {
@@ -124,11 +124,11 @@ func (c *change) counted(key []byte, row *HostRow, visit func(known map[string]i
 	ceiling := row.Used() + c.coming
 	if l.Query > 0 && ceiling > l.Query {
 		if path := pathOf(key); path != nil {
-			one(c.queries, path, &queryCounts, l.Query, HeldQuery)
+			one(c.queries, path, &queryCounts, l.Query, heldQuery)
 		}
 	}
 	if l.Prefix > 0 && ceiling > l.Prefix {
-		segments(key, func(folder []byte) { one(c.prefixes, folder, &folderCounts, l.Prefix, HeldPrefix) })
+		segments(key, func(folder []byte) { one(c.prefixes, folder, &folderCounts, l.Prefix, heldPrefix) })
 	}
 	return err
 }
@@ -173,7 +173,7 @@ func Places(url string) (list []Place) {
 func (x *Index) Used(p Place) (int64, error) {
 	of := x.Folder
 	if p.Query {
-		of = x.PathQueries
+		of = x.pathQueries
 	}
 	c, err := of([]byte(p.key))
 	return c.Used(), err

@@ -193,8 +193,8 @@ func (w *world) apply(set []*Outcome) Committed {
 			over := []struct {
 				most   int64
 				reason string
-			}{{w.limits.Host, HeldHost}, {w.limits.Query, HeldQuery}, {w.limits.Prefix, HeldPrefix}}[min(i, 2)]
-			if over.most > 0 && used[at] >= over.most && at != "" && (reason == "" || reason == HeldQuery && over.reason == HeldPrefix) {
+			}{{w.limits.Host, heldHost}, {w.limits.Query, heldQuery}, {w.limits.Prefix, heldPrefix}}[min(i, 2)]
+			if over.most > 0 && used[at] >= over.most && at != "" && (reason == "" || reason == heldQuery && over.reason == heldPrefix) {
 				reason = over.reason
 			}
 		}

@@ -109,7 +109,7 @@ func (s *salvage) sys() error {
 	if err != nil {
 		return fmt.Errorf("schema: %w", err)
 	}
-	if n, _ := binary.Uvarint(body); n != Schema {
+	if n, _ := binary.Uvarint(body); n != schema {
 		return fmt.Errorf("%w: schema %d", ErrDamaged, n)
 	}
 	if v, err = s.from.get(bucketSys, keyTotals); err != nil {

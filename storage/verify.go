@@ -167,7 +167,7 @@ func (v *verifier) closePath() {
 	}
 	if v.ofPath.Records() >= countedFrom {
 		v.npaths++
-		if kept, err := v.x.PathQueries(v.path); err == nil && kept != v.ofPath {
+		if kept, err := v.x.pathQueries(v.path); err == nil && kept != v.ofPath {
 			v.sum("queries of %q: counters %+v, records %+v", v.path, kept, v.ofPath)
 		}
 	}

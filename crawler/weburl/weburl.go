@@ -25,14 +25,10 @@ import (
 // could be filed a second time.
 const Version = 1
 
-// MaxLength is the usual limit, in bytes, of the URLs that a crawl asks for. It is for callers;
-// this package makes longer ones too.
-const MaxLength = 2048
-
 // Bounds of references and of canonical URLs. For some references the parser needs time in the
 // square of their length; with these bounds no page costs much more than a usual one of its size.
 const (
-	maxBytes = 4 * MaxLength
+	maxBytes = 8192
 	maxParts = 256  // slashes and backslashes
 	maxUser  = 1024 // bytes of user name and password
 )
