@@ -2,6 +2,11 @@
 //
 // Fed by the crawlers' Add, feeds the builder's Take. Memory stays bounded when the disk is
 // slow: Add waits, and so fetching slows down.
+//
+// It is source A's figure 2, two semaphores and a mutex: Add takes one of N free places and gives a
+// ready item; Take takes the ready items, all N or, when time, bytes or an idle frontier call for
+// it, fewer. A place is free again when its batch is done, which is after the commit, not when it
+// is taken.
 package buffer
 
 import (

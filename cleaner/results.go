@@ -4,9 +4,9 @@
 // the tree are listed in res.txt, the pending URLs in res2.txt, and the statistics are written.
 // All lists cover the whole tree and are made from the index.
 //
-// After a crash the folders are the truth ([rebuildIndex], [NewIndex], [Merge]): what they hold, and
-// seeds.txt and FORMAT name, is all that is needed to go on. [Check] proves on a tree at rest
-// that index, folders and results say the same.
+// After a crash the folders are the truth ([NewIndex], [Merge]): what they hold, and seeds.txt and
+// FORMAT name, is all that is needed to go on. [Check] proves on a tree at rest that index, folders
+// and results say the same.
 package cleaner
 
 import (

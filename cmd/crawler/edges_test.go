@@ -56,22 +56,7 @@ func TestKillEdges(t *testing.T) {
 
 	kills, cuts := 0, 0
 	for kills < 5 {
-		cmd := child(killed, args...)
-		cmd.Stderr = os.Stderr
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		ended := make(chan error, 1)
-		go func() { ended <- cmd.Wait() }()
-		select {
-		case <-time.After(time.Duration(killLeast+rng.IntN(longest-killLeast)) * time.Millisecond):
-			_ = cmd.Process.Kill()
-			<-ended
-			kills++
-		case err := <-ended:
-			if err != nil {
-				t.Fatal(err)
-			}
+		if kills++; !runKilled(t, rng, longest, killed, args...) {
 			kills = 5 // too quick for five of them
 		}
 		file := filepath.Join(killed, "iut", "edges")

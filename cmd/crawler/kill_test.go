@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -175,22 +174,8 @@ func testKill(t *testing.T, kind testweb.Kind, seed uint64, order []string) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	kills := 0
 	for range killRounds {
-		cmd := child(dir, killArgs("seed.txt", order)...)
-		cmd.Stderr = os.Stderr
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		ended := make(chan error, 1)
-		go func() { ended <- cmd.Wait() }()
-		select {
-		case <-time.After(time.Duration(killLeast+rng.IntN(killMost-killLeast)) * time.Millisecond):
-			_ = cmd.Process.Kill()
-			<-ended
+		if runKilled(t, rng, killMost, dir, killArgs("seed.txt", order)...) {
 			kills++
-		case err := <-ended:
-			if err != nil {
-				t.Fatal(err)
-			}
 		}
 		if _, err := os.Stat(filepath.Join(dir, "iut", "index.db")); err == nil {
 			must(t, dir, "check", "-links")
@@ -221,11 +206,33 @@ func testKill(t *testing.T, kind testweb.Kind, seed uint64, order []string) {
 	t.Logf("%d kills, %d of %d URLs asked again", kills, repeats, len(web.Requests()))
 }
 
+// runKilled runs the command, kills it after killLeast to longest milliseconds, and tells whether
+// that came before its own end, which must be a good one.
+func runKilled(t *testing.T, rng *rand.Rand, longest int, dir string, args ...string) bool {
+	t.Helper()
+	cmd := child(dir, args...)
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case <-time.After(time.Duration(killLeast+rng.IntN(longest-killLeast)) * time.Millisecond):
+		_ = cmd.Process.Kill()
+		<-ended
+		return true
+	case err := <-ended:
+		if err != nil {
+			t.Fatal(err)
+		}
+		return false
+	}
+}
+
 func writeSeeds(t testing.TB, dir string, urls []string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(dir, "seed.txt"), []byte(strings.Join(urls, "\n")+"\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 }
-
-var _ io.Writer

@@ -1,5 +1,9 @@
 // Package scope decides which URLs belong to a crawl. It is fed by seeds and by the links of
 // pages, both canonical; what it admits goes on to the frontier.
+//
+// A [Mode] is a distance from the seeds: everywhere, their domains, their hosts, or their folders on
+// these. It is relative to all seeds of all runs, and the target of a seed's redirect is one more,
+// so a scope only grows. Patterns (RE2) narrow it further, but for the seeds.
 package scope
 
 import (

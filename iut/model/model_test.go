@@ -1,4 +1,3 @@
-// Package model_test holds the models of this folder to the code that they stand for.
 package model_test
 
 import (
