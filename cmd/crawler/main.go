@@ -1,5 +1,13 @@
-// Crawler is the command of urltree: it crawls from a seed file into a tree of folders that
-// can be stopped, killed and resumed at will.
+// Crawler is the command of urltree: it crawls from a seed file into a tree of folders that can be
+// stopped, killed and resumed at will.
+//
+//	crawler -time 10h -input seed.txt -output res.txt    crawl, or go on
+//	crawler why http://example.org/page                  ask about the tree, also during a crawl
+//	crawler -h                                           all flags, subcommands and exit codes
+//
+// It is thin: flags become crawler.Options, a signal ends the context of crawler.Run, questions go to
+// the process that has the tree, and an error becomes one line and an exit code. Here alone the
+// process ends, its arguments are read and its output is written.
 package main
 
 import (
