@@ -33,7 +33,7 @@ func (e *engine) open(ctx context.Context) error {
 	}
 	e.linker = e.opts.linker()
 	if e.opts.NoTree {
-		if err := e.openScratch(storage.Options{NoSync: true, SeenMemory: e.opts.SeenBytes, Limits: e.opts.limits()}); err != nil {
+		if err := e.openScratch(storage.Options{NoSync: true, SeenMemory: e.opts.SeenBytes, Limits: e.opts.limits(), Inbox: e.opts.inbox()}); err != nil {
 			return err
 		}
 		if err := e.addSeeds(); err != nil {
@@ -71,7 +71,7 @@ func (e *engine) open(ctx context.Context) error {
 			e.opts.Log.Warn("index.db was missing: made again from the folders", "pages", report.Pages)
 		}
 	}
-	open.Limits = e.opts.limits()
+	open.Limits, open.Inbox = e.opts.limits(), e.opts.inbox()
 	if e.index, err = storage.Open(path, open); err != nil {
 		return err
 	}
@@ -87,6 +87,15 @@ func (e *engine) open(ctx context.Context) error {
 // identity is what a new tree is made by, and an old one must have been made by.
 func (o *Options) identity() *iut.Identity {
 	return &iut.Identity{Canonical: strconv.Itoa(weburl.Version), Strip: o.Strip.String(), Partition: "host"}
+}
+
+// inbox gives the number of new URLs from which on they are moved to their places in the index; the order
+// tree looks for them there.
+func (o *Options) inbox() int {
+	if o.Order == OrderTree {
+		return 0
+	}
+	return 1000
 }
 
 func (e *engine) addSeeds() error {

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -27,7 +28,7 @@ var (
 	queryCounts  = counting{bucketQuery, string(Query)} // of a path, with a query
 )
 
-// of gives the counts under a key, and whether there is a row with them.
+// of gives the counts under a key, without those that the inbox has, and whether there is a row with them.
 func (g *counting) of(tx *bolt.Tx, key []byte) (sum Counts, row bool, err error) {
 	if v := tx.Bucket(g.bucket).Get(key); v != nil {
 		sum, err = decodeCounts(key, v)
@@ -81,18 +82,30 @@ func (c *change) flushCounts(g *counting, diffs map[string]*Counts) error {
 }
 
 // Folder gives the counts of all records strictly below a folder key ("" for the whole tree).
-func (x *Index) Folder(key []byte) (Counts, error) {
+func (x *Index) Folder(key []byte) (c Counts, err error) {
 	if len(key) == 0 {
 		return x.Totals().Counts, nil
 	}
-	return x.countsOf(&folderCounts, key)
+	if err := x.settle(context.Background()); err != nil {
+		return c, err
+	}
+	late, err := x.late()
+	if err != nil {
+		return c, err
+	}
+	err = x.view(func(tx *bolt.Tx) error {
+		c, err = late.below(tx, key)
+		return err
+	})
+	return c, err
 }
 
 // pathQueries gives the counts of the records that share a path and have a query; path is their
 // record key without it.
-func (x *Index) pathQueries(path []byte) (Counts, error) { return x.countsOf(&queryCounts, path) }
+func (x *Index) pathQueries(path []byte) (Counts, error) { return x.moved(&queryCounts, path) }
 
-func (x *Index) countsOf(g *counting, key []byte) (c Counts, err error) {
+// moved gives counts without those that the inbox has, which has none with a query.
+func (x *Index) moved(g *counting, key []byte) (c Counts, err error) {
 	err = x.view(func(tx *bolt.Tx) error {
 		c, _, err = g.of(tx, key)
 		return err

@@ -94,6 +94,9 @@ func (x *Index) commit(set []*Outcome) (Committed, error) {
 
 // update runs fn in a write transaction and then writes what it changed, keys in order.
 func (x *Index) update(fn func(*change) error) error {
+	if err := x.pay(); err != nil {
+		return fmt.Errorf("move new URLs: %w", err)
+	}
 	c := &change{
 		x: x, now: time.Now().Unix(), totals: x.totals, run: x.run.clone(),
 		entries: map[string]*entry{}, hosts: map[string]*hostChange{},
@@ -114,6 +117,7 @@ func (x *Index) update(fn func(*change) error) error {
 	for _, fp := range c.fresh {
 		x.filter.Add(fp)
 	}
+	x.inbox.arrived(c.arrivals)
 	return nil
 }
 
@@ -132,6 +136,7 @@ type change struct {
 	queries, prefixes map[string]int64       // URLs that count towards a budget, by path and by folder, where asked
 	shorter           map[string]bool        // by record key: whether its links must be looked at again
 	arena             arena                  // of what it writes
+	arrivals          []arrival              // of the rows that it adds to the inbox
 	edgesEnd          int64                  // of the file of edges, if some came
 	edgesPages        int64                  // stored pages that came with edges
 	edgesLost         bool                   // an entry of the file may be of a page no more
@@ -146,6 +151,7 @@ type entry struct {
 	old  *Record // nil: there was none
 	rec  *Record // nil: there is none
 	lost bool    // there was one that cannot be read
+	late bool    // old is in the inbox
 	meta *Meta   // to be kept with rec; nil: nothing new
 }
 
@@ -159,7 +165,12 @@ func (c *change) entry(url string) (*entry, error) {
 		return nil, fmt.Errorf("%w: %q", err, url)
 	}
 	e := &entry{key: key}
-	if v := c.tx.Bucket(bucketURL).Get(key); v != nil {
+	v := c.tx.Bucket(bucketURL).Get(key)
+	if v == nil && c.x.inbox.most > 0 {
+		v = valueOf(c.tx, key, c.x.inbox.candidates(c.x.filter.Fingerprint(url))...)
+		e.late = v != nil
+	}
+	if v != nil {
 		// A value that is damaged counts as absent: damage costs one record, not the crawl.
 		if old, err := decodeRecord(key, v); err == nil {
 			e.old = &old
@@ -330,7 +341,7 @@ func (c *change) link(l *Link, done *Committed) error {
 		if err != nil {
 			return fmt.Errorf("%w: %q", err, l.URL)
 		}
-		if c.x.opts.Strict && c.tx.Bucket(bucketURL).Get(key) != nil {
+		if c.x.opts.Strict && valueOf(c.tx, key, c.x.inbox.candidates(fp)...) != nil {
 			return fmt.Errorf("put of a new record would replace one: %s", l.URL)
 		}
 		e = &entry{key: key}

@@ -92,14 +92,23 @@ func addTo(sums map[string]*Counts, key []byte, diff *Counts) {
 
 // flushRecords writes records, and what follows from them.
 func (c *change) flushRecords() error {
-	var urls, rows, metas []put
+	var urls, rows, metas, late []put
 	// By how much the counts of a folder, and of a path with queries, change.
 	folders, queries := map[string]*Counts{}, map[string]*Counts{}
 	for _, e := range c.entries {
 		if e.rec == nil || e.old != nil && *e.old == *e.rec {
 			continue
 		}
-		urls = append(urls, put{e.key, c.arena.keep(func(b []byte) []byte { return e.rec.append(b, e.key) })})
+		waits := e.old == nil && !e.lost && e.rec.State == Pending && c.x.inbox.takes(e.key)
+		if waits {
+			late = append(late, put{
+				c.arena.keep(func(b []byte) []byte { return inboxKey(b, e.rec.Seq) }),
+				c.arena.keep(func(b []byte) []byte { return appendInboxRow(b, e.key, e.rec) }),
+			})
+			c.arrivals = append(c.arrivals, arrival{c.x.filter.Fingerprint(e.rec.URL), e.rec.Seq})
+		} else {
+			urls = append(urls, put{e.key, c.arena.keep(func(b []byte) []byte { return e.rec.append(b, e.key) })})
+		}
 		switch {
 		case e.meta != nil:
 			metas = append(metas, put{e.key, c.arena.keep(func(b []byte) []byte { return e.meta.append(b, e.key) })})
@@ -109,9 +118,12 @@ func (c *change) flushRecords() error {
 		if e.lost || e.old != nil && e.old.State == Stored && e.rec.State != Stored {
 			c.edgesLost = true
 		}
-		var diff Counts
+		var diff, placed Counts // placed: of the records by folder
 		if e.old != nil {
 			diff.count(e.old, -1)
+			if !e.late {
+				placed.count(e.old, -1)
+			}
 			c.totals.count(e.old, -1)
 		}
 		var before, after []byte // the keys of its pending row
@@ -128,13 +140,18 @@ func (c *change) flushRecords() error {
 		}
 		diff.count(e.rec, 1)
 		c.totals.count(e.rec, 1)
-		if diff == (Counts{}) {
+		if diff != (Counts{}) {
+			c.host(Host(e.rec.URL)).counts.add(&diff)
+		}
+		if waits {
 			continue
 		}
-		c.host(Host(e.rec.URL)).counts.add(&diff)
-		Parents(e.key, func(folder []byte) { addTo(folders, folder, &diff) })
+		if placed.count(e.rec, 1); placed == (Counts{}) {
+			continue
+		}
+		Parents(e.key, func(folder []byte) { addTo(folders, folder, &placed) })
 		if path := pathOf(e.key); path != nil {
-			addTo(queries, path, &diff)
+			addTo(queries, path, &placed)
 		}
 	}
 	// Before the records, because it looks at those there are.
@@ -148,6 +165,9 @@ func (c *change) flushRecords() error {
 		return err
 	}
 	if err := c.write(bucketMeta, metas); err != nil {
+		return err
+	}
+	if err := c.write(bucketInbox[c.x.inbox.fill], late); err != nil {
 		return err
 	}
 	return c.write(bucketPending, rows)

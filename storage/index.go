@@ -3,7 +3,8 @@
 //
 // Buckets of index.db:
 //
-//	url      record key -> record          every URL ever admitted
+//	url      record key -> record          every URL ever admitted, but for what inbox has
+//	inbox-a, inbox-b  number of discovery -> record key, record   of new URLs, for a while
 //	pending  pending key -> run number     the rows of all hosts, in the order of asking
 //	host     host name -> times, counts    politeness that survives a restart
 //	robots   origin -> robots.txt answer
@@ -45,7 +46,7 @@ import (
 )
 
 // schema is the version of all formats in index.db.
-const schema = 5
+const schema = 6
 
 var (
 	// ErrDamaged says that index.db is not a whole database of ours; merge rebuilds it.
@@ -69,9 +70,11 @@ var (
 	bucketHour    = []byte("hour")
 	bucketSys     = []byte("sys")
 
+	bucketInbox = [2][]byte{[]byte("inbox-a"), []byte("inbox-b")}
+
 	buckets = [][]byte{
 		bucketURL, bucketPending, bucketHost, bucketRobots, bucketSitemap, bucketFolder, bucketQuery, bucketShorter,
-		bucketMeta, bucketScope, bucketRun, bucketHour, bucketSys,
+		bucketMeta, bucketScope, bucketRun, bucketHour, bucketSys, bucketInbox[0], bucketInbox[1],
 	}
 
 	keySchema  = []byte("schema")
@@ -93,6 +96,11 @@ type Options struct {
 	SeenMemory int64
 	// Limits hold back new URLs. With MaxDepth depths are the shortest known.
 	Limits Limits
+	// Inbox lets new URLs wait in the order of discovery, which makes them cheaper by far, until there
+	// are so many, and a quarter of all there are, but no more than an eighth of SeenMemory has place for at
+	// 64 bytes each. 0: none; what an earlier run has left there is moved by Open. With Limits.Prefix there
+	// is none either.
+	Inbox int
 	// Strict makes a put of a new record fail when there is one already. For tests.
 	Strict bool
 }
@@ -113,6 +121,8 @@ type Index struct {
 	// Links that got no record, by the sitemap that is being read and names them; guarded by mu. It is
 	// for memory alone to know: after a crash such a sitemap is read again from its beginning.
 	cut    map[string]uint32
+	inbox  inbox
+	over   overlay
 	broken error // guarded by mu; a write came upon damage, and bbolt may still hold its locks
 }
 
@@ -198,7 +208,11 @@ func Open(path string, opts Options) (*Index, error) {
 	}
 	db.AllocSize = 4 << 20
 	x := &Index{db: db, file: file, opts: opts, cut: map[string]uint32{}}
-	if err := x.load(info.Size()); err != nil {
+	err = x.load(info.Size())
+	if err == nil && !opts.ReadOnly {
+		err = x.loadInbox()
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), x.Close())
 	}
 	return x, nil
@@ -317,7 +331,7 @@ func (x *Index) load(size int64) error {
 			return fmt.Errorf("%w: filter key", ErrDamaged)
 		}
 		if !x.opts.ReadOnly {
-			x.filter, err = seen.New([16]byte(key), seen.Options{Memory: x.opts.SeenMemory})
+			x.filter, err = seen.New([16]byte(key), seen.Options{Memory: x.inbox.open(&x.opts)})
 			return err
 		}
 		return nil

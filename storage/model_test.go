@@ -56,10 +56,11 @@ func (w *world) open(t *rapid.T) {
 	budget := rapid.Int64Range(0, 4)
 	w.limits = Limits{
 		MaxDepth: rapid.IntRange(-1, 2).Draw(t, "max depth"), Host: budget.Draw(t, "host"),
-		Prefix: budget.Draw(t, "prefix"), Query: budget.Draw(t, "query"), MaxHeld: budget.Draw(t, "held"),
+		Prefix: max(0, budget.Draw(t, "prefix")-2), Query: budget.Draw(t, "query"), MaxHeld: budget.Draw(t, "held"),
 	}
 	var err error
-	if w.x, err = Open(w.path, Options{NoSync: true, Strict: w.strict, Limits: w.limits}); err != nil {
+	inbox := rapid.IntRange(0, 4).Draw(t, "inbox")
+	if w.x, err = Open(w.path, Options{NoSync: true, Strict: w.strict, Limits: w.limits, Inbox: inbox}); err != nil {
 		t.Fatal(err)
 	}
 	if rapid.Bool().Draw(t, "load the filter") {
@@ -76,6 +77,37 @@ func (w *world) open(t *rapid.T) {
 		w.run = run
 		w.begun = append(w.begun, run)
 	}
+}
+
+// move moves a part of the inbox, as commits do before they begin, if there is something to be moved.
+func (w *world) move(t *rapid.T) {
+	w.x.mu.Lock()
+	defer w.x.mu.Unlock()
+	if w.x.inbox.moving().rows == 0 {
+		t.Skip("nothing to be moved")
+	}
+	if err := w.x.move(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// read looks at the file as a reader does, who may not write.
+func (w *world) read(t *rapid.T) {
+	if err := w.x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	x, run, limits := w.x, w.run, w.limits
+	var err error
+	if w.x, err = Open(w.path, Options{ReadOnly: true}); err != nil {
+		t.Fatal(err)
+	}
+	w.run = Run{}
+	w.check(t)
+	if err := w.x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.x, w.run, w.limits = x, run, limits
+	w.open(t)
 }
 
 func (w *world) reopen(t *rapid.T) {
@@ -358,6 +390,7 @@ func counted(url string) []string {
 }
 
 func (w *world) outcome(r *Record, o *Outcome) Row {
+	r.Tries = max(r.Tries, o.Row.Tries) // it may have been reopened by the same set
 	if o.State == Pending {
 		r.Range, r.Due, r.Reason, r.Run = o.Next.Range, o.Next.Due, o.Next.Reason, cmp.Or(o.Next.Run, w.run.ID)
 		r.Tries = max(r.Tries, o.Next.Tries)
@@ -429,6 +462,8 @@ func TestModel(t *testing.T) {
 			"retry":   w.retry,
 			"reopen":  w.reopen,
 			"copy":    w.copyFile,
+			"read":    w.read,
+			"move":    w.move,
 			"":        w.check,
 		})
 	})

@@ -15,14 +15,13 @@ func (x *Index) Release(rows []Row, fresh func(rows []Row, tx uint64)) error {
 	defer x.mu.Unlock()
 	var set []*Outcome
 	err := x.view(func(tx *bolt.Tx) error {
-		urls := tx.Bucket(bucketURL)
 		for i := range rows {
 			key, err := Key(rows[i].URL)
 			if err != nil {
 				return err
 			}
 			// A record that is damaged counts as its row says.
-			if r, err := decodeRecord(key, urls.Get(key)); err == nil && r.Range != Held {
+			if r, err := decodeRecord(key, valueOf(tx, key, rows[i].Seq)); err == nil && r.Range != Held {
 				continue
 			}
 			o := &Outcome{Row: rows[i], State: Pending, Next: rows[i]}

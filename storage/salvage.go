@@ -137,6 +137,23 @@ func (s *salvage) metas() error {
 	})
 }
 
+// eachRecord goes through all records; those of the inbox may be older than the others and come last.
+func (s *salvage) eachRecord(fn func(k, value []byte) error) error {
+	err := s.each(bucketURL, fn)
+	for _, name := range bucketInbox {
+		if err == nil {
+			err = s.each(name, func(k, row []byte) error {
+				key, value, err := inboxRow(k, row)
+				if err != nil {
+					key, value = k, row // it counts as damaged
+				}
+				return fn(key, value)
+			})
+		}
+	}
+	return err
+}
+
 // record gives a record if it is to be taken over.
 func (s *salvage) record(k, value []byte) (Record, bool) {
 	r, err := decodeRecord(k, value)
@@ -148,7 +165,7 @@ func (s *salvage) record(k, value []byte) (Record, bool) {
 func (s *salvage) gaps() (list []uint64, err error) {
 	var seen []uint64 // a bit for each number
 	last := uint64(0)
-	err = s.each(bucketURL, func(k, value []byte) error {
+	err = s.eachRecord(func(k, value []byte) error {
 		r, ok := s.record(k, value)
 		if !ok || r.Seq > mostRecords {
 			return nil
@@ -177,7 +194,7 @@ func (s *salvage) records() error {
 		return err
 	}
 	damaged := 0
-	err = s.each(bucketURL, func(k, value []byte) error {
+	err = s.eachRecord(func(k, value []byte) error {
 		rec, ok := s.record(k, value)
 		if !ok {
 			damaged++

@@ -25,8 +25,13 @@ func (x *Index) Record(url string) (rec Record, err error) {
 	if err != nil {
 		return rec, err
 	}
+	find, err := x.finder()
+	if err != nil {
+		return rec, err
+	}
+	seqs := find(url)
 	err = x.view(func(tx *bolt.Tx) error {
-		v := tx.Bucket(bucketURL).Get(key)
+		v := valueOf(tx, key, seqs...)
 		if v == nil {
 			return fmt.Errorf("%s: %w", url, ErrNotFound)
 		}
@@ -39,15 +44,22 @@ func (x *Index) Record(url string) (rec Record, err error) {
 // Has tells whether the index has a record of each URL, in one transaction.
 func (x *Index) Has(urls []string) ([]bool, error) {
 	has := make([]bool, len(urls))
-	err := x.view(func(tx *bolt.Tx) error {
-		b := tx.Bucket(bucketURL)
+	find, err := x.finder()
+	if err != nil {
+		return nil, err
+	}
+	seqs := make([][]uint64, len(urls))
+	for i, url := range urls {
+		seqs[i] = find(url)
+	}
+	err = x.view(func(tx *bolt.Tx) error {
 		var key []byte
 		for i, url := range urls {
 			var err error
 			if key, err = AppendKey(key[:0], url); err != nil {
 				return fmt.Errorf("%w: %q", err, url)
 			}
-			has[i] = b.Get(key) != nil
+			has[i] = valueOf(tx, key, seqs[i]...) != nil
 		}
 		return nil
 	})
@@ -180,33 +192,51 @@ type Child struct {
 // Children gives at most n entries directly below a folder key, those after the key `after`
 // (nil: from the first). With a damaged record the child's Record is nil.
 func (x *Index) Children(folder, after []byte, n int) ([]Child, error) {
+	if err := x.settle(context.Background()); err != nil {
+		return nil, err
+	}
+	late, err := x.late()
+	if err != nil {
+		return nil, err
+	}
 	var list []Child
-	err := x.view(func(tx *bolt.Tx) error {
+	err = x.view(func(tx *bolt.Tx) error {
 		c := tx.Bucket(bucketURL).Cursor()
 		from := folder
 		if after != nil {
 			from = afterFolder(after)
 		}
 		k, _, err := seek(c, from)
-		if bytes.Equal(k, folder) && after == nil {
-			k, _ = c.Next()
-		}
-		for err == nil && len(list) < n && k != nil && bytes.HasPrefix(k, folder) {
-			end := bytes.IndexByte(k[len(folder):], 0)
-			if end <= 0 {
-				return fmt.Errorf("%w: key %q", ErrCorrupt, k)
+		waiting := late.from(from)
+		for err == nil && len(list) < n {
+			key := k // the lesser of two
+			if len(waiting) > 0 && (key == nil || bytes.Compare(waiting[0].key, key) < 0) {
+				key = waiting[0].key
 			}
-			child := Child{Key: bytes.Clone(k[:len(folder)+end+1])}
-			if v := tx.Bucket(bucketURL).Get(child.Key); v != nil {
-				if rec, err := decodeRecord(child.Key, v); err == nil {
+			if key == nil || !bytes.HasPrefix(key, folder) {
+				return nil
+			}
+			at := folder // its own page is none of its children
+			if len(key) > len(folder) {
+				end := bytes.IndexByte(key[len(folder):], 0)
+				if end <= 0 {
+					return fmt.Errorf("%w: key %q", ErrCorrupt, key)
+				}
+				at = key[:len(folder)+end+1]
+				child := Child{Key: bytes.Clone(at)}
+				if rec, err := decodeRecord(at, late.value(tx, at)); err == nil {
 					child.Record = &rec
 				}
+				if child.Below, err = late.below(tx, at); err != nil {
+					return err
+				}
+				list = append(list, child)
+				at = afterFolder(at)
+			} else {
+				at = append(bytes.Clone(at), 1)
 			}
-			if child.Below, _, err = folderCounts.of(tx, child.Key); err != nil {
-				return err
-			}
-			list = append(list, child)
-			k, _, err = seek(c, afterFolder(child.Key))
+			k, _, err = seek(c, at)
+			waiting = waiting.from(at)
 		}
 		return err
 	})
@@ -233,7 +263,34 @@ func afterFolder(key []byte) []byte {
 // comes with its error. No transaction is open while fn runs, so fn may take its time and use
 // the index; what is committed meanwhile may or may not be seen.
 func (x *Index) Records(ctx context.Context, prefix []byte, fn func(Record, error) error) error {
-	return x.scan(ctx, bucketURL, prefix, func(k, v []byte) error { return fn(decodeRecord(k, v)) })
+	if err := x.settle(ctx); err != nil {
+		return err
+	}
+	late, err := x.late()
+	if err != nil {
+		return err
+	}
+	waiting := late.from(prefix)
+	until := func(k []byte) error { // those before a key, or all
+		for len(waiting) > 0 && bytes.HasPrefix(waiting[0].key, prefix) && (k == nil || bytes.Compare(waiting[0].key, k) < 0) {
+			rec, err := waiting[0].record()
+			waiting = waiting[1:]
+			if err := fn(rec, err); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	err = x.scan(ctx, bucketURL, prefix, func(k, v []byte) error {
+		if err := until(k); err != nil {
+			return err
+		}
+		return fn(decodeRecord(k, v))
+	})
+	if err != nil {
+		return err
+	}
+	return until(nil)
 }
 
 // scan copies runs of keys out of short transactions and calls fn outside them.
@@ -312,7 +369,6 @@ func (x *Index) HeldRows(host string, from []byte, n int, want func(reason strin
 	for next != nil && len(found) < n && err == nil {
 		err = x.view(func(tx *bolt.Tx) error {
 			start := time.Now()
-			urls := tx.Bucket(bucketURL)
 			c := tx.Bucket(bucketPending).Cursor()
 			k, v, err := seek(c, next)
 			looked := 1
@@ -331,7 +387,7 @@ func (x *Index) HeldRows(host string, from []byte, n int, want func(reason strin
 					k, v, err = seek(c, append(append(bytes.Clone(prefix), row.Reason...), 1))
 					continue
 				}
-				if row, err = fullRow(row, key, urls.Get(key)); err != nil {
+				if row, err = fullRow(row, key, valueOf(tx, key, row.Seq)); err != nil {
 					return err
 				}
 				if pick(&row) {
@@ -375,7 +431,6 @@ func (x *Index) rows(host string, rg Range, n int, pick func(*Row) (take, more b
 		err := x.view(func(tx *bolt.Tx) error {
 			start, seen := time.Now(), 0
 			defer func() { x.looked.Add(int64(seen)) }()
-			urls := tx.Bucket(bucketURL)
 			c := tx.Bucket(bucketPending).Cursor()
 			k, v, err := seek(c, next)
 			for ; k != nil && bytes.HasPrefix(k, prefix) && len(rows) < n; k, v = c.Next() {
@@ -394,7 +449,7 @@ func (x *Index) rows(host string, rg Range, n int, pick func(*Row) (take, more b
 				if !take {
 					continue
 				}
-				if row, err = fullRow(row, key, urls.Get(key)); err != nil {
+				if row, err = fullRow(row, key, valueOf(tx, key, row.Seq)); err != nil {
 					return err
 				}
 				rows = append(rows, row)
@@ -411,14 +466,28 @@ func (x *Index) rows(host string, rg Range, n int, pick func(*Row) (take, more b
 // LoadFilter makes the seen filter complete from the records of the index. Commits may go on
 // meanwhile: they add what they make, and ask the index until the filter is complete.
 func (x *Index) LoadFilter(ctx context.Context) error {
-	err := x.scan(ctx, bucketURL, nil, func(k, _ []byte) error {
-		url, err := URL(k)
+	add := func(key []byte) error {
+		url, err := URL(key)
 		if err != nil {
-			return fmt.Errorf("%w: key %q", ErrDamaged, k)
+			return fmt.Errorf("%w: key %q", ErrDamaged, key)
 		}
 		x.filter.Add(x.filter.Fingerprint(url))
 		return nil
-	})
+	}
+	// The inbox first: what is moved meanwhile is met there or here.
+	for _, name := range bucketInbox {
+		err := x.scan(ctx, name, nil, func(k, v []byte) error {
+			key, _, err := inboxRow(k, v)
+			if err != nil {
+				return err
+			}
+			return add(key)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	err := x.scan(ctx, bucketURL, nil, func(k, _ []byte) error { return add(k) })
 	if err == nil {
 		x.filter.SetComplete()
 	}

@@ -23,7 +23,7 @@ func (x *Index) Verify(ctx context.Context, fault func(string)) (Totals, error) 
 	}
 	v := verifier{x: x, fault: fault, hosts: map[string]*Counts{}}
 	for _, step := range []func(context.Context) error{
-		v.records, v.folders, v.queries, v.shorter, v.rows, v.meta, v.sitemaps, v.hostRows, v.others,
+		v.records, v.inbox, v.folders, v.queries, v.shorter, v.rows, v.meta, v.sitemaps, v.hostRows, v.others,
 	} {
 		if err := step(ctx); err != nil {
 			return Totals{}, err
@@ -103,7 +103,43 @@ func (v *verifier) records(ctx context.Context) error {
 	return v.checkRows()
 }
 
-func (v *verifier) record(key []byte, rec *Record) error {
+// inbox looks at the records that have not been moved to where they belong. Those of the other
+// bucket count in their place.
+func (v *verifier) inbox(ctx context.Context) error {
+	for _, name := range bucketInbox {
+		err := v.x.scan(ctx, name, nil, func(k, row []byte) error {
+			key, value, err := inboxRow(k, row)
+			if err != nil {
+				v.damage(err)
+				return nil
+			}
+			hidden := false
+			err = v.x.view(func(tx *bolt.Tx) error {
+				hidden = tx.Bucket(bucketURL).Get(key) != nil
+				return nil
+			})
+			if err != nil || hidden {
+				return err
+			}
+			rec, err := decodeRecord(key, value)
+			if err == nil && (rec.State != Pending || rec.Seq != binary.BigEndian.Uint64(k)) {
+				err = fmt.Errorf("bucket inbox: row %x of %s: %w: number %d, %v", k, rec.URL, ErrCorrupt, rec.Seq, rec.State)
+			}
+			if err != nil {
+				v.damage(err)
+				return nil
+			}
+			return v.count(key, &rec)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return v.checkRows()
+}
+
+// count counts a record, wherever it is.
+func (v *verifier) count(key []byte, rec *Record) error {
 	v.totals.count(rec, 1)
 	name := Host(rec.URL)
 	if v.hosts[name] == nil {
@@ -115,10 +151,15 @@ func (v *verifier) record(key []byte, rec *Record) error {
 		v.pending = append(v.pending, appendPendingKey(nil, &rec.Row, key))
 		v.pendingBy = append(v.pendingBy, rec.Run)
 		if len(v.pending) >= scanKeys {
-			if err := v.checkRows(); err != nil {
-				return err
-			}
+			return v.checkRows()
 		}
+	}
+	return nil
+}
+
+func (v *verifier) record(key []byte, rec *Record) error {
+	if err := v.count(key, rec); err != nil {
+		return err
 	}
 	if path := pathOf(key); path != nil {
 		if !bytes.Equal(path, v.path) {
@@ -154,7 +195,7 @@ func (v *verifier) close(next []byte) {
 		}
 		v.nfolders++
 		// One that cannot be read is told of with all others.
-		if kept, err := v.x.Folder(top.key); err == nil && kept != top.sum {
+		if kept, err := v.x.moved(&folderCounts, top.key); err == nil && kept != top.sum {
 			v.sum("folder %q: counters %+v, records %+v", top.key, kept, top.sum)
 		}
 	}
@@ -167,7 +208,7 @@ func (v *verifier) closePath() {
 	}
 	if v.ofPath.Records() >= countedFrom {
 		v.npaths++
-		if kept, err := v.x.pathQueries(v.path); err == nil && kept != v.ofPath {
+		if kept, err := v.x.moved(&queryCounts, v.path); err == nil && kept != v.ofPath {
 			v.sum("queries of %q: counters %+v, records %+v", v.path, kept, v.ofPath)
 		}
 	}

@@ -35,6 +35,9 @@ const (
 	initialSlots = 256 // of each part; 512 KiB for all. Fewer if Memory is less
 )
 
+// DefaultMemory is what a filter may take if Options.Memory is 0.
+const DefaultMemory = 256 << 20
+
 // Options of a Filter. The zero value is the usual one.
 type Options struct {
 	// Memory is the most that the filter may take, in bytes, the copy made while a table grows
@@ -83,7 +86,7 @@ func New(key [16]byte, opts Options) (*Filter, error) {
 	f := &Filter{
 		k0:     binary.LittleEndian.Uint64(key[:8]),
 		k1:     binary.LittleEndian.Uint64(key[8:]),
-		memory: cmp.Or(opts.Memory, 256<<20),
+		memory: cmp.Or(opts.Memory, DefaultMemory),
 	}
 	if err := f.allocate(); err != nil {
 		return nil, fmt.Errorf("seen filter: %w", err)

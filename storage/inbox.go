@@ -1,0 +1,253 @@
+package storage
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"sync"
+
+	bolt "go.etcd.io/bbolt"
+
+	"urltree/internal/seen"
+)
+
+// An inbox keeps the records of new URLs in the order of discovery, until so many have come that
+// neighbours in the tree can be moved to the bucket of records together: each alone would change a
+// page of the file, and of a large file the pages above it as well.
+//
+// It is two lists, each a bucket of number of discovery -> record key, record. New records go to
+// one of them; when that is long enough the two change roles, and the long one is moved, a part
+// with each commit, in the order of keys. A record that changes meanwhile goes to its place at
+// once. So at any time:
+//
+//   - A URL has a record in the bucket of records, or in the inbox, or in both; then that in the
+//     inbox is old and does not count.
+//   - Pending rows, totals and hosts count a record wherever it is; folders only what has been moved.
+//
+// The second makes those who ask by folder wait until all is moved, see [Index.settle]. URLs with a
+// query go to their place at once, for the budget of their path needs the count of those there are.
+type inbox struct {
+	least, most int      // a list is moved when it has a quarter of all records, but within these; 0: no inbox
+	part        int      // rows of the other that one transaction moves
+	lists       [2]list  // guarded by Index.mu, but for the tables
+	fill        int      // the list that new records go to
+	order       []uint64 // what is still to be moved of the other, in the order of keys; nil: not worked out
+	owed        int      // how much of the other is to be moved by now
+
+	tables sync.RWMutex // guards the tables of the lists
+}
+
+// A list is what memory knows of one of the buckets.
+type list struct {
+	rows  int
+	first uint64 // number of discovery of the first row
+	table table
+}
+
+// bytesOfInbox is the memory that a row may take: its places in two tables, and one while an order is worked
+// out. An eighth of Options.SeenMemory is for that.
+const bytesOfInbox = 64
+
+// moved bounds what one transaction moves.
+const (
+	movedRows  = 5_000
+	movedBytes = 2 << 20
+)
+
+// open says how long the lists get, and gives the rest of the memory.
+func (b *inbox) open(opts *Options) (rest int64) {
+	memory := cmp.Or(opts.SeenMemory, seen.DefaultMemory)
+	if opts.Inbox <= 0 || opts.Limits.Prefix > 0 {
+		return memory // a budget of folders needs the counts as they are
+	}
+	b.most = int(min(memory/8/bytesOfInbox, 1<<30))
+	b.least = min(opts.Inbox, b.most)
+	return memory - memory/8
+}
+
+// takes tells whether the record of a new URL goes into the inbox.
+func (b *inbox) takes(key []byte) bool { return b.most > 0 && pathOf(key) == nil }
+
+// turn lets the list that is filled be moved. The other is empty.
+func (b *inbox) turn() {
+	b.fill = 1 - b.fill
+	b.start()
+}
+
+// start begins to move a list, in at least eight parts, so that a kill meets some.
+func (b *inbox) start() {
+	b.part = min(max(b.moving().rows/8, 1), movedRows)
+	b.owed = 0
+}
+
+// filling and moving give the two lists by their roles.
+func (b *inbox) filling() *list { return &b.lists[b.fill] }
+func (b *inbox) moving() *list  { return &b.lists[1-b.fill] }
+
+// long tells whether the list that is filled has as many rows as make it worth moving.
+func (b *inbox) long(records int64) bool {
+	return int64(b.filling().rows) >= min(max(records/4, int64(b.least)), int64(b.most))
+}
+
+// An arrival is a row that a transaction has written.
+type arrival struct{ fingerprint, seq uint64 }
+
+// arrived takes note of rows that are durable.
+func (b *inbox) arrived(rows []arrival) {
+	if len(rows) == 0 {
+		return
+	}
+	b.tables.Lock()
+	defer b.tables.Unlock()
+	for _, a := range rows {
+		b.filling().add(a.fingerprint, a.seq)
+	}
+	if b.moving().rows > 0 {
+		b.owed += 3 * len(rows) // so that it is done before the other is as long
+	}
+}
+
+func (l *list) add(fp, seq uint64) {
+	if l.rows == 0 || seq < l.first {
+		l.first = seq
+	}
+	l.rows++
+	l.table.add(fp, seq)
+}
+
+// candidates gives the numbers of rows whose URL may have a fingerprint.
+func (b *inbox) candidates(fp uint64) (seqs []uint64) {
+	if b.most == 0 {
+		return nil
+	}
+	b.tables.RLock()
+	defer b.tables.RUnlock()
+	for i := range b.lists {
+		seqs = b.lists[i].table.find(seqs, fp)
+	}
+	return seqs
+}
+
+// loadInbox takes over what an earlier run has left in the inbox, or moves it if this one has none.
+func (x *Index) loadInbox() error {
+	b := &x.inbox
+	for i, name := range bucketInbox {
+		l := &b.lists[i]
+		err := x.scan(context.Background(), name, nil, func(k, v []byte) error {
+			key, _, err := inboxRow(k, v)
+			if err != nil {
+				return err
+			}
+			fp := uint64(0)
+			if b.most > 0 {
+				url, err := URL(key)
+				if err != nil {
+					return nil // damaged: it is moved as it is, for check to name
+				}
+				fp = x.filter.Fingerprint(url)
+			}
+			l.add(fp, binary.BigEndian.Uint64(k))
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	// The one with earlier rows is being moved.
+	if b.lists[0].rows == 0 || b.lists[1].rows > 0 && b.lists[0].first < b.lists[1].first {
+		b.fill = 1
+	}
+	b.start()
+	if b.most == 0 {
+		return x.settle(context.Background())
+	}
+	return nil
+}
+
+// inboxRow gives what a row of the inbox holds, the value as it is to stand under the record key.
+func inboxRow(k, v []byte) (key, value []byte, err error) {
+	n, size := binary.Uvarint(v)
+	if len(k) != 8 || size <= 0 || n == 0 || n > uint64(len(v)-size) {
+		return nil, nil, fmt.Errorf("bucket inbox: row %x: %w", k, ErrCorrupt)
+	}
+	return v[size:][:n], v[size:][n:], nil
+}
+
+func appendInboxRow(b, key []byte, r *Record) []byte {
+	b = append(binary.AppendUvarint(b, uint64(len(key))), key...)
+	at := len(b)
+	return append(b[:at], r.append(b[at:at], key)...)
+}
+
+func inboxKey(b []byte, seq uint64) []byte { return binary.BigEndian.AppendUint64(b, seq) }
+
+// valueOf gives the value of the record under a key, nil if there is none. seqs are the numbers of
+// discovery that it may have.
+func valueOf(tx *bolt.Tx, key []byte, seqs ...uint64) []byte {
+	if v := tx.Bucket(bucketURL).Get(key); v != nil || len(seqs) == 0 {
+		return v
+	}
+	var place [8]byte
+	for _, seq := range seqs {
+		for _, name := range bucketInbox {
+			k := inboxKey(place[:0], seq)
+			if v := tx.Bucket(name).Get(k); v != nil {
+				if found, value, err := inboxRow(k, v); err == nil && bytes.Equal(found, key) {
+					return value
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// A table finds rows of a list by the fingerprint of their URL. It may give rows of other URLs as
+// well. The zero value is empty.
+type table struct {
+	slots []uint64 // upper half of the fingerprint, number of discovery less base; 0: free
+	n     int
+	base  uint64 // so that all numbers of the list less base fit into the lower half, and none is 0
+}
+
+func (t *table) add(fp, seq uint64) {
+	if 4*(t.n+1) > 3*len(t.slots) {
+		old := t.slots
+		t.slots = make([]uint64, max(1<<10, 2*len(old)))
+		if t.n == 0 {
+			t.base = seq - 1<<31
+		}
+		for _, s := range old {
+			if s != 0 {
+				t.put(s)
+			}
+		}
+	}
+	t.n++
+	t.put(fp>>32<<32 | (seq-t.base)&(1<<32-1))
+}
+
+// put takes a slot by the upper half of the fingerprint alone, which is all that is kept of it.
+func (t *table) put(s uint64) {
+	i := t.home(s)
+	for t.slots[i] != 0 {
+		i = (i + 1) % len(t.slots)
+	}
+	t.slots[i] = s
+}
+
+func (t *table) home(s uint64) int { return int(s >> 32 * uint64(len(t.slots)) >> 32) }
+
+// find appends the numbers of discovery of rows whose URL may have a fingerprint.
+func (t *table) find(seqs []uint64, fp uint64) []uint64 {
+	if t.n == 0 {
+		return seqs
+	}
+	for i := t.home(fp); t.slots[i] != 0; i = (i + 1) % len(t.slots) {
+		if s := t.slots[i]; s>>32 == fp>>32 {
+			seqs = append(seqs, t.base+s&(1<<32-1))
+		}
+	}
+	return seqs
+}

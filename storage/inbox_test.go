@@ -1,0 +1,229 @@
+package storage
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+	"pgregory.net/rapid"
+)
+
+// newInbox makes an index whose lists are moved from n rows on.
+func newInbox(t *testing.T, n int) (x *Index, path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "index.db")
+	if err := Create(path); err != nil {
+		t.Fatal(err)
+	}
+	return open(t, path, Options{NoSync: true, Strict: true, Inbox: n}), path
+}
+
+// scattered commits n new URLs that lie anywhere among 65,536 folders.
+func scattered(t *testing.T, x *Index, rng *rand.Rand, n int) {
+	t.Helper()
+	for n > 0 {
+		o := &Outcome{}
+		for range min(n, 1000) {
+			f := rng.IntN(1 << 16)
+			o.Links = append(o.Links, Link{URL: fmt.Sprintf("http://a.org/s%02x/t%02x/page-%d.html", f>>8, f&0xff, rng.Uint64()), Source: "http://a.org/", Depth: 1})
+		}
+		if _, err := x.Commit([]*Outcome{o}); err != nil {
+			t.Fatal(err)
+		}
+		n -= len(o.Links)
+	}
+}
+
+// TestInboxWrites counts the pages of the file that a new URL takes, among others that lie anywhere: with
+// an inbox a third at most.
+func TestInboxWrites(t *testing.T) {
+	cost := func(inbox int) float64 {
+		x, _ := newInbox(t, inbox)
+		x.Filter().SetComplete()
+		rng := rand.New(rand.NewPCG(1, 1))
+		scattered(t, x, rng, 40_000)
+		before := x.Written()
+		const n = 20_000
+		scattered(t, x, rng, n)
+		return float64(x.Written()-before) / n
+	}
+	with, without := cost(1000), cost(0)
+	t.Logf("pages written for a new URL: %.2f, without an inbox %.2f", with, without)
+	if with > without/3 {
+		t.Error("too many")
+	}
+}
+
+// TestInboxIsMoved wants all lists moved by commits alone, and none to grow far beyond what begins that.
+func TestInboxIsMoved(t *testing.T) {
+	x, _ := newInbox(t, 100)
+	rng := rand.New(rand.NewPCG(2, 2))
+	turns, last := 0, 0
+	for range 400 {
+		scattered(t, x, rng, 50)
+		b := &x.inbox
+		if b.fill != last {
+			turns, last = turns+1, b.fill
+		}
+		most := int(max(x.Totals().Records()/4, 100)) + 50
+		if b.lists[0].rows > most || b.lists[1].rows > most {
+			t.Fatalf("lists of %d and %d rows, want at most %d", b.lists[0].rows, b.lists[1].rows, most)
+		}
+	}
+	if turns < 10 {
+		t.Errorf("%d turns, want 10", turns)
+	}
+	if err := x.settle(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	sound(t, x, 20_000)
+	if rows := x.inbox.lists[0].rows + x.inbox.lists[1].rows; rows != 0 {
+		t.Errorf("%d rows are left after settle", rows)
+	}
+}
+
+func sound(t *testing.T, x *Index, n int64) {
+	t.Helper()
+	sum, err := x.Verify(context.Background(), func(fault string) { t.Error("fault:", fault) })
+	if err != nil || sum.Records() != n {
+		t.Errorf("%d records, %v; want %d", sum.Records(), err, n)
+	}
+}
+
+// TestInboxOfAnotherRun opens a file in whose inbox a killed run has left both lists: with an inbox, which
+// goes on; without one; with a budget that needs the counts of folders.
+func TestInboxOfAnotherRun(t *testing.T) {
+	for name, opts := range map[string]Options{
+		"inbox": {Inbox: 100}, "none": {}, "budget": {Inbox: 100, Limits: Limits{Prefix: 10}}, "reader": {ReadOnly: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x, path := newInbox(t, 100)
+			rng := rand.New(rand.NewPCG(3, 3))
+			for x.inbox.moving().rows == 0 || x.inbox.filling().rows == 0 {
+				scattered(t, x, rng, 20)
+			}
+			n := x.Totals().Records()
+			if err := x.Close(); err != nil {
+				t.Fatal(err)
+			}
+			opts.NoSync = true
+			x = open(t, path, opts)
+			sound(t, x, n)
+			if !opts.ReadOnly && x.inbox.most == 0 && x.inbox.lists[0].rows+x.inbox.lists[1].rows > 0 {
+				t.Error("the inbox was not emptied")
+			}
+			below, err := x.Folder([]byte("http\x00dorg\x00")) // no such folder: labels come in the order of the URL
+			if err != nil || below != (Counts{}) {
+				t.Errorf("counts of a folder that is not there: %+v, %v", below, err)
+			}
+			if below, err = x.Folder([]byte("http\x00da\x00dorg\x00")); err != nil || below.Now != n {
+				t.Errorf("counts %+v, %v; want %d now", below, err, n)
+			}
+			if opts.ReadOnly {
+				return
+			}
+			scattered(t, x, rng, 1000)
+			sound(t, x, n+1000)
+		})
+	}
+}
+
+// TestInboxDamage spoils rows: check names them, and what else there is stays.
+func TestInboxDamage(t *testing.T) {
+	x, _ := newInbox(t, 100)
+	scattered(t, x, rand.New(rand.NewPCG(4, 4)), 50)
+	spoil := func(at uint64, fn func(v []byte) []byte) {
+		t.Helper()
+		err := x.db.Update(func(tx *bolt.Tx) error {
+			b := tx.Bucket(bucketInbox[x.inbox.fill])
+			k := inboxKey(nil, at)
+			return b.Put(k, fn(bytes.Clone(b.Get(k))))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	faults := func() (list []string) {
+		t.Helper()
+		if _, err := x.Verify(context.Background(), func(f string) { list = append(list, f) }); err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	spoil(7, func(v []byte) []byte { v[len(v)-6]++; return v })
+	if got := faults(); len(got) != 1 {
+		t.Errorf("faults %q, want the damaged value", got)
+	}
+	// It is moved as it is.
+	if err := x.settle(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if got := faults(); len(got) != 1 {
+		t.Errorf("faults %q, want the damaged value", got)
+	}
+	n, bad := 0, 0
+	err := x.Records(context.Background(), nil, func(_ Record, err error) error {
+		n++
+		if err != nil {
+			bad++
+		}
+		return nil
+	})
+	if err != nil || n != 50 || bad != 1 {
+		t.Errorf("%d records, %d damaged, %v; want 50, 1", n, bad, err)
+	}
+	// A row of which nobody knows where it belongs must not get lost.
+	scattered(t, x, rand.New(rand.NewPCG(5, 5)), 50)
+	spoil(60, func([]byte) []byte { return []byte{0xff} })
+	if got := faults(); len(got) != 2 {
+		t.Errorf("faults %q, want two", got)
+	}
+	if err := x.settle(context.Background()); !errors.Is(err, ErrDamaged) {
+		t.Errorf("settle: %v, want %v", err, ErrDamaged)
+	}
+}
+
+func TestSortPlaced(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		// Few letters, so that keys share beginnings of any length.
+		keys := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) string {
+			return "http\x00da\x00" + rapid.StringOfN(rapid.SampledFrom([]rune("ab")), 1, 30, -1).Draw(t, "key") + "\x00"
+		}), 0, 60).Draw(t, "keys")
+		slices.Sort(keys)
+		keys = slices.Compact(keys)
+		list := make([]placed, len(keys))
+		for i, at := range rapid.Permutation(keys).Draw(t, "order") {
+			list[i] = placed{key: []byte(at)}
+		}
+		sortPlaced(list)
+		if !slices.EqualFunc(list, keys, func(p placed, key string) bool { return string(p.key) == key }) {
+			t.Fatalf("%v\nwant %q", list, keys)
+		}
+	})
+}
+
+func TestTable(t *testing.T) {
+	rng := rand.New(rand.NewPCG(6, 6))
+	var tab table
+	seqs := map[uint64]uint64{} // by fingerprint
+	for i := range uint64(10_000) {
+		fp := rng.Uint64()
+		seqs[fp] = 1<<40 - 500 + i ^ 1 // not in order, across a border
+		tab.add(fp, seqs[fp])
+	}
+	for fp, seq := range seqs {
+		if got := tab.find(nil, fp); !slices.Contains(got, seq) || len(got) > 2 {
+			t.Fatalf("%x: %d, want %d", fp, got, seq)
+		}
+		if got := tab.find(nil, cmp.Or(fp^1<<63, 1)); len(got) > 1 {
+			t.Fatalf("%d for one that is not there", got)
+		}
+	}
+}

@@ -1,0 +1,202 @@
+package storage
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"slices"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// pay moves what commits owe, and changes the roles of the lists when it is time. x.mu is held.
+func (x *Index) pay() error {
+	b := &x.inbox
+	if b.moving().rows == 0 {
+		if b.most == 0 || !b.long(x.totals.Records()) {
+			return nil
+		}
+		b.turn()
+	}
+	for b.moving().rows > 0 && b.owed >= b.part {
+		if err := x.move(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle moves what the inbox holds, so that the bucket of records and the counts of folders have all
+// that was committed before.
+func (x *Index) settle(ctx context.Context) error {
+	if x.opts.ReadOnly {
+		return nil // see overlay
+	}
+	last := uint64(0)
+	for {
+		done, err := func() (bool, error) {
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			b := &x.inbox
+			if last == 0 {
+				last = x.totals.Seq
+			}
+			if b.moving().rows == 0 {
+				if l := b.filling(); l.rows == 0 || l.first > last {
+					return true, nil
+				}
+				b.turn()
+			}
+			return false, x.move()
+		}()
+		if done || err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+}
+
+// move moves a part of one list in a transaction, and empties it with the last. x.mu is held.
+func (x *Index) move() error {
+	b := &x.inbox
+	name := bucketInbox[1-b.fill]
+	if b.order == nil {
+		err := x.view(func(tx *bolt.Tx) (err error) {
+			b.order, err = order(tx.Bucket(name), b.moving().rows)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	n := 0
+	err := x.write(func(tx *bolt.Tx) error {
+		c := &change{x: x, tx: tx}
+		var err error
+		if n, err = c.move(tx.Bucket(name), b.order); err != nil || n < len(b.order) {
+			return err
+		}
+		if err := tx.DeleteBucket(name); err != nil {
+			return err
+		}
+		_, err = tx.CreateBucket(name)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	b.owed = max(0, b.owed-n)
+	if b.order = b.order[n:]; len(b.order) == 0 {
+		b.tables.Lock()
+		*b.moving() = list{}
+		b.tables.Unlock()
+		b.order = nil
+	}
+	return nil
+}
+
+// move writes the first rows of an order to where they belong, and tells how many.
+func (c *change) move(inbox *bolt.Bucket, order []uint64) (n int, err error) {
+	urls := c.tx.Bucket(bucketURL)
+	folders := map[string]*Counts{}
+	var puts []put
+	size := 0
+	var place [8]byte
+	for n < len(order) && n < c.x.inbox.part && size < movedBytes {
+		k := inboxKey(place[:0], order[n])
+		key, value, err := inboxRow(k, inbox.Get(k))
+		if err != nil {
+			return n, err
+		}
+		n++
+		if urls.Get(key) != nil {
+			continue // it has changed since
+		}
+		// A damaged value stays what it is: check names it.
+		if state, where, err := peek(key, value); err == nil {
+			var diff Counts
+			diff.count(&Record{State: state, Row: Row{Range: where}}, 1)
+			Parents(key, func(folder []byte) { addTo(folders, folder, &diff) })
+		}
+		puts = append(puts, put{
+			c.arena.keep(func(b []byte) []byte { return append(b, key...) }),
+			c.arena.keep(func(b []byte) []byte { return append(b, value...) }),
+		})
+		size += len(key) + len(value)
+	}
+	if err := c.flushCounts(&folderCounts, folders); err != nil {
+		return n, err
+	}
+	return n, c.write(bucketURL, puts)
+}
+
+// A placed row is one of which the order is worked out.
+type placed struct {
+	next uint64 // bytes of the key behind those that it shares with its neighbours
+	key  []byte // of the file
+	seq  uint64
+}
+
+// order gives the rows of a list, by their numbers of discovery, in the order of their record keys.
+func order(inbox *bolt.Bucket, rows int) ([]uint64, error) {
+	list := make([]placed, 0, rows)
+	err := inbox.ForEach(func(k, v []byte) error {
+		key, _, err := inboxRow(k, v)
+		list = append(list, placed{key: key, seq: binary.BigEndian.Uint64(k)})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	sortPlaced(list)
+	seqs := make([]uint64, len(list))
+	for i := range list {
+		seqs[i] = list[i].seq
+	}
+	return seqs, nil
+}
+
+// sortPlaced sorts by keys, which lie far apart and share long beginnings: by eight bytes behind what
+// all have in common, then likewise each group in which these are the same.
+func sortPlaced(list []placed) {
+	if len(list) < 2 {
+		return
+	}
+	same := len(list[0].key)
+	for i := range list[1:] {
+		same = common(list[0].key[:same], list[i+1].key)
+	}
+	longest := 0
+	for i := range list {
+		var part [8]byte
+		rest := list[i].key[same:]
+		copy(part[:], rest)
+		list[i].next = binary.BigEndian.Uint64(part[:])
+		longest = max(longest, len(rest))
+	}
+	slices.SortFunc(list, func(a, b placed) int { return cmp.Compare(a.next, b.next) })
+	if longest <= 8 {
+		return
+	}
+	for from := 0; from < len(list); {
+		to := from + 1
+		for to < len(list) && list[to].next == list[from].next {
+			to++
+		}
+		sortPlaced(list[from:to])
+		from = to
+	}
+}
+
+// common gives how many bytes two keys have in common at their beginning.
+func common(a, b []byte) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return n
+}
