@@ -12,10 +12,8 @@
 package extract
 
 import (
-	"bytes"
 	"strings"
 
-	"golang.org/x/net/html/charset"
 	"golang.org/x/text/encoding"
 
 	"urltree/crawler/weburl"
@@ -149,25 +147,6 @@ func (p *page) result(f Facts, base *weburl.Base) Result {
 		r.Edges = nil
 	}
 	return r
-}
-
-// marks are the byte order marks, with the label of what each says.
-var marks = []struct{ mark, label string }{{"\xef\xbb\xbf", "utf-8"}, {"\xfe\xff", "utf-16be"}, {"\xff\xfe", "utf-16le"}}
-
-// charsetOf gives the encoding of a page: by byte order mark, then the label, then a meta
-// element in the first 1024 bytes, then a guess. So the name it gives, as the label, gives the
-// same encoding.
-func charsetOf(body []byte, label string) (encoding.Encoding, string) {
-	for _, m := range marks {
-		if bytes.HasPrefix(body, []byte(m.mark)) {
-			return charset.Lookup(m.label)
-		}
-	}
-	if e, name := charset.Lookup(label); e != nil {
-		return e, name
-	}
-	e, name, _ := charset.DetermineEncoding(body, "")
-	return e, name
 }
 
 // maxKept bounds what a Parser keeps for the next page, in links; of text 64 bytes for each.
