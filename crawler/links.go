@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/cespare/xxhash/v2"
+
 	"urltree/crawler/scope"
 	"urltree/crawler/weburl"
 	"urltree/internal/extract"
@@ -82,6 +84,7 @@ func (l *Linker) admit(page extract.Result, f iut.Facts, known func(url string) 
 	var (
 		links    []storage.Link
 		seen     = map[string]struct{}{}
+		met      [128]string // of all URLs so far some: a page names most again and again
 		rejected = page.NotFollowed
 	)
 	if known == nil {
@@ -89,12 +92,18 @@ func (l *Linker) admit(page extract.Result, f iut.Facts, known func(url string) 
 	}
 	for i := range page.Links {
 		url := l.strip.Apply(page.Links[i].URL)
+		last := &met[xxhash.Sum64String(url)%uint64(len(met))]
+		if *last == url {
+			continue
+		}
+		*last = url
 		if known != nil && known(url) {
 			continue
 		}
 		if _, ok := seen[url]; ok {
 			continue
 		}
+		url = strings.Clone(url) // that of the page lies in memory with all others
 		seen[url] = struct{}{}
 		if reason := l.reject(url); reason != "" {
 			if rejected == nil {

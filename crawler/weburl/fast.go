@@ -27,30 +27,56 @@ var class = func() (t [256]uint8) {
 // fast resolves an ordinary reference without fragment: nearly all that pages hold. It gives
 // what slow gives or says no; a fuzz test holds it to that.
 func (b *Base) fast(ref string) (string, bool) {
+	var to *chunk
+	if b != nil {
+		to = &b.text
+	}
 	switch {
 	case strings.HasPrefix(ref, "http://"):
-		return absolute(ref, len("http://"))
+		return absolute(to, ref, len("http://"))
 	case strings.HasPrefix(ref, "https://"):
-		return absolute(ref, len("https://"))
+		return absolute(to, ref, len("https://"))
 	case b == nil:
 		return "", false
 	case ref == "":
 		return b.url, true
 	case strings.HasPrefix(ref, "//"):
 		host := strings.Index(b.url, "://") + 3
-		return absolute(b.url[:host]+ref[2:], host)
+		return absolute(to, b.url[:host]+ref[2:], host)
 	case ref[0] == '/':
-		return join(b.url[:b.origin+1], b.origin, ref[1:])
+		return join(to, b.url[:b.origin+1], b.origin, ref[1:])
 	case ref[0] == '?':
-		return join(b.url[:b.pathEnd], b.origin, ref)
+		return join(to, b.url[:b.pathEnd], b.origin, ref)
 	case scheme(ref) != "":
 		return "", false
 	}
-	return join(b.url[:b.dirEnd], b.origin, ref)
+	return join(to, b.url[:b.dirEnd], b.origin, ref)
+}
+
+// A chunk is memory for many strings, which take no allocation of their own. A nil one has none.
+type chunk struct{ strings.Builder }
+
+const chunkSize = 4 << 10 // bytes
+
+// concat gives a+b. What has been given never changes: a chunk that is full is left to those who have a part of it.
+func (c *chunk) concat(a, b string) string {
+	if c == nil && b == "" {
+		return strings.Clone(a) // which may be part of a longer reference
+	} else if c == nil {
+		return a + b
+	}
+	if n := len(a) + len(b); n > c.Cap()-c.Len() {
+		c.Reset()
+		c.Grow(max(n, chunkSize))
+	}
+	start := c.Len()
+	c.WriteString(a)
+	c.WriteString(b)
+	return c.String()[start:]
 }
 
 // absolute gives the URL of an absolute reference whose host begins at host.
-func absolute(ref string, host int) (string, bool) {
+func absolute(to *chunk, ref string, host int) (string, bool) {
 	end := host
 	for end < len(ref) && ref[end] != '/' && ref[end] != '?' {
 		end++
@@ -59,9 +85,9 @@ func absolute(ref string, host int) (string, bool) {
 		return "", false
 	}
 	if end < len(ref) && ref[end] == '/' {
-		return join(ref[:end+1], end, ref[end+1:])
+		return join(to, ref[:end+1], end, ref[end+1:])
 	}
-	return join(ref[:end]+"/", end, ref[end:])
+	return join(to, ref[:end]+"/", end, ref[end:])
 }
 
 // isPlainHost tells whether a host is spelt as in a canonical URL of http or https: a name in lower
@@ -121,7 +147,7 @@ func decimal(s string, most int) (n int, ok bool) {
 
 // join gives the URL of a reference, a path without leading slash and a query, behind the prefix
 // of a URL that it begins at. prefix[:origin] is scheme, host and port.
-func join(prefix string, origin int, ref string) (string, bool) {
+func join(to *chunk, prefix string, origin int, ref string) (string, bool) {
 	for { // nearly all dots are at the start
 		if rest, ok := strings.CutPrefix(ref, "../"); ok {
 			prefix, ref = parent(prefix, origin), rest
@@ -143,9 +169,6 @@ func join(prefix string, origin int, ref string) (string, bool) {
 		}
 		dots = dots || c == '.' && (i == 0 || ref[i-1] == '/')
 	}
-	if ref == "" {
-		return strings.Clone(prefix), true // prefix may be part of a longer reference
-	}
 	query := ref[len(path):]
 	for i := range len(query) {
 		if class[query[i]]&inQuery == 0 {
@@ -153,9 +176,9 @@ func join(prefix string, origin int, ref string) (string, bool) {
 		}
 	}
 	if !dots {
-		return prefix + ref, true
+		return to.concat(prefix, ref), true
 	}
-	var place [256]byte // enough for most: one allocation instead of two
+	var place [256]byte // enough for most
 	b := append(place[:0], prefix...)
 	for more := true; more; {
 		var segment string
@@ -171,7 +194,7 @@ func join(prefix string, origin int, ref string) (string, bool) {
 			}
 		}
 	}
-	return string(append(b, query...)), true
+	return to.concat(string(b), query), true
 }
 
 // parent cuts the last folder of b, which ends in a slash; the slash at root stays.

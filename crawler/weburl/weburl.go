@@ -58,6 +58,7 @@ type Base struct {
 
 	full  *whatwg.Url // url as the parser has it; nil before the first reference that needs it
 	known *known      // nil before the first reference
+	text  chunk       // what fast makes lies in it
 	users int         // references with a user name or password
 }
 
@@ -80,7 +81,7 @@ func (b *Base) Reset(url string) error {
 	if b.known != nil {
 		clear(b.known[:])
 	}
-	*b = Base{url: url, pathEnd: len(url), known: b.known}
+	b.url, b.pathEnd, b.full, b.users = url, len(url), nil, 0
 	host := strings.Index(url, "://") + len("://")
 	b.origin = host + strings.IndexByte(url[host:], '/')
 	if i := strings.IndexByte(url, '?'); i >= 0 {
@@ -99,7 +100,8 @@ func (b *Base) Users() int {
 }
 
 // Resolve gives the canonical URL that ref stands for on a page with this base. It returns
-// ErrScheme, ErrSyntax or ErrLength. A nil base resolves absolute references only.
+// ErrScheme, ErrSyntax or ErrLength. A nil base resolves absolute references only. A URL lies in the same
+// memory as others: who keeps one of a page for long should keep a clone.
 func (b *Base) Resolve(ref string) (string, error) {
 	spelt, _, _ := strings.Cut(ref, "#")
 	if b != nil && spelt == "" {

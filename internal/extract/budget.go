@@ -58,9 +58,25 @@ func authority(ref string) string {
 
 // isPlain tells whether a host, or a reference and its host with it, costs no more than a path.
 func isPlain(s string) bool {
-	all := byte(0)
+	var all uint8
 	for i := range len(s) {
-		all |= s[i]
+		all |= costly[s[i]]
 	}
-	return all < 0x80 && strings.IndexByte(s, '%') < 0 && strings.IndexByte(s, '@') < 0 && !strings.Contains(s, "xn--")
+	return all&always == 0 && (all&dash == 0 || !strings.Contains(s, "xn--"))
 }
+
+// costly has the bytes that may make a reference cost more.
+var costly = func() (t [256]uint8) {
+	for c := range t {
+		if c >= 0x80 || c == '%' || c == '@' {
+			t[c] = always
+		}
+	}
+	t['-'] = dash // of xn--
+	return t
+}()
+
+const (
+	always = 1 << iota
+	dash
+)

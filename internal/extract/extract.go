@@ -13,6 +13,7 @@ package extract
 
 import (
 	"strings"
+	"unsafe"
 
 	"golang.org/x/text/encoding"
 
@@ -150,7 +151,7 @@ func (p *page) result(f Facts, base *weburl.Base) Result {
 }
 
 // maxKept bounds what a Parser keeps for the next page, in links; of text 64 bytes for each.
-const maxKept = 4 << 10
+const maxKept = 8 << 10
 
 // A page collects what scan sees; its links have no URLs until resolve, since a base element
 // counts for those before it too.
@@ -205,7 +206,9 @@ func (p *page) resolve(f Facts, base *weburl.Base) {
 		}
 	}()
 	ignored := p.opts.NoFollow != "none" && (f.NoFollow || p.NoFollow)
-	links, written, start, size := p.Links, string(p.written), 0, 0
+	// The references are only read; a copy would cost more than to resolve most of them. Base forgets them with its next Reset.
+	written := unsafe.String(unsafe.SliceData(p.written), len(p.written))
+	links, start, size := p.Links, 0, 0
 	kept := links[:0] // in the same place
 	defer func() { p.Links = kept }()
 	texts := string(p.texts)
@@ -226,7 +229,7 @@ func (p *page) resolve(f Facts, base *weburl.Base) {
 			err = nil
 		}
 		if p.meta.Canonical == "" && link.Element == "link" && err == nil && hasWord(link.Rel, "canonical") && len(link.URL) <= maxCanonical {
-			p.meta.Canonical = link.URL
+			p.meta.Canonical = strings.Clone(link.URL)
 		}
 		if p.opts.Edges && err == nil {
 			p.edge(i, link, texts, f.NoFollow || p.NoFollow)
