@@ -83,7 +83,7 @@ func extractFacts(f iut.Facts) extract.Facts {
 func (l *Linker) admit(page extract.Result, f iut.Facts, known func(url string) bool) []storage.Link {
 	var (
 		links    []storage.Link
-		seen     = map[string]struct{}{}
+		seen     map[string]struct{}
 		met      [128]string // of all URLs so far some: a page names most again and again
 		rejected = page.NotFollowed
 	)
@@ -103,7 +103,9 @@ func (l *Linker) admit(page extract.Result, f iut.Facts, known func(url string) 
 		if _, ok := seen[url]; ok {
 			continue
 		}
-		url = strings.Clone(url) // that of the page lies in memory with all others
+		if seen == nil {
+			seen = map[string]struct{}{}
+		}
 		seen[url] = struct{}{}
 		if reason := l.reject(url); reason != "" {
 			if rejected == nil {
@@ -112,6 +114,7 @@ func (l *Linker) admit(page extract.Result, f iut.Facts, known func(url string) 
 			rejected[reason]++
 			continue
 		}
+		url = strings.Clone(url) // that of the page lies in memory with all others
 		links = append(links, storage.Link{URL: url, Source: f.URL, Depth: f.PageDepth + 1, Held: l.budgets.form(url)})
 	}
 	l.count(rejected)

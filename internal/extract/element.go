@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
@@ -106,7 +107,8 @@ func (p *page) element(name string, a attributes) {
 		p.named = len(p.Links) // its place, unless there are too many
 		p.refer(name, p.rel(a), ref)
 		if name == "area" {
-			text := []byte(oneLine(attr(a, attrAlt), maxLinkText))
+			alt, _ := a.Attr(attrAlt)
+			text := []byte(oneLine(alt, maxLinkText))
 			p.keepLinkText(text)
 			p.nameEdge(text)
 		} else {
@@ -127,7 +129,8 @@ func (p *page) element(name string, a attributes) {
 	case "html":
 		for _, i := range []int{attrLang, attrXMLLang} {
 			if p.meta.Language == "" {
-				p.meta.Language = oneLine(attr(a, i), maxLanguage)
+				language, _ := a.Attr(i)
+				p.meta.Language = oneLine(language, maxLanguage)
 			}
 		}
 	case "meta":
@@ -161,19 +164,22 @@ func (p *page) asset(name string, a attributes) {
 
 // metaElement takes a refresh, the directives for robots, and what describes the page.
 func (p *page) metaElement(a attributes) {
-	content := attr(a, attrContent)
-	if strings.EqualFold(attr(a, attrHTTPEquiv), "refresh") {
-		if ref, ok := refresh(content); ok {
+	content, _ := a.Attr(attrContent)
+	if pragma, _ := a.Attr(attrHTTPEquiv); bytes.EqualFold(pragma, []byte("refresh")) {
+		if ref, ok := refresh(string(content)); ok {
 			p.refer("meta", "", []byte(ref))
 		}
 	}
-	name := strings.TrimSpace(attr(a, attrName))
-	p.describe(strings.ToLower(name), strings.ToLower(strings.TrimSpace(attr(a, attrProperty))), content)
-	if strings.EqualFold(name, "robots") || name != "" && strings.EqualFold(name, p.opts.Token) {
-		noindex, nofollow := Directives([]string{content}, "")
+	name, _ := a.Attr(attrName)
+	name = bytes.TrimSpace(name)
+	property, _ := a.Attr(attrProperty)
+	p.describe(strings.ToLower(string(name)), strings.ToLower(string(bytes.TrimSpace(property))), content)
+	if bytes.EqualFold(name, []byte("robots")) || len(name) > 0 && bytes.EqualFold(name, []byte(p.opts.Token)) {
+		text := string(content)
+		noindex, nofollow := Directives([]string{text}, "")
 		p.NoIndex = p.NoIndex || noindex
 		p.NoFollow = p.NoFollow || nofollow
-		p.robots.item(content)
+		p.robots.item(text)
 	}
 }
 
@@ -202,7 +208,16 @@ func (p *page) refer(name, rel string, ref []byte) {
 	if cap(p.written) == 0 { // for all of a usual page
 		p.written, p.ends, p.Links = make([]byte, 0, 4<<10), slices.Grow(p.ends, 128), slices.Grow(p.Links, 128)
 	}
-	p.written = append(p.written, ref...)
-	p.ends = append(p.ends, len(p.written))
-	p.Links = append(p.Links, Link{Element: name, Rel: rel})
+	p.written = append(double(p.written, len(ref)), ref...)
+	p.ends = append(double(p.ends, 1), len(p.written))
+	p.Links = append(double(p.Links, 1), Link{Element: name, Rel: rel})
+}
+
+// double makes room for n more in s. A page of thousands of links would be copied far more often by append, which
+// grows by a quarter.
+func double[T any](s []T, n int) []T {
+	if len(s)+n > cap(s) {
+		s = slices.Grow(s, len(s)+n)
+	}
+	return s
 }

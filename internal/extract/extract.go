@@ -86,8 +86,9 @@ func Parse(f Facts, body []byte, o Options) Result { return new(Parser).Parse(f,
 // A Parser parses one page after the other in the same memory. The zero value is ready. It is not
 // for concurrent use.
 type Parser struct {
-	page page
-	base weburl.Base
+	page    page
+	base    weburl.Base
+	scanner scan.Scanner
 }
 
 // Parse is as the function of that name, but Result.Links and Edges are good only until the next call.
@@ -98,7 +99,7 @@ func (r *Parser) parse(f Facts, body []byte, o Options, steps int) Result {
 	if xhtml, ok := isHTML(f.Media); ok {
 		in := newSource(body, f.Charset)
 		p.Charset, p.query = in.charset, in.query
-		p.scan(in, xhtml)
+		p.scan(&r.scanner, in, xhtml)
 	} else if IsFeed(f.Media) {
 		p.feed(f, body)
 	} else if f.Media == LinkLines {
@@ -124,6 +125,7 @@ func (r *Parser) newPage(f Facts, o Options, steps int) *page {
 		p.Links, p.ends, p.written, p.decoded = old.Links[:0], old.ends[:0], old.written[:0], old.decoded[:0]
 	}
 	p.robots.text, p.heading.text, p.link.text = old.robots.text[:0], old.heading.text[:0], old.link.text[:0]
+	p.headingTexts, p.headings = old.headingTexts[:0], old.headings[:0]
 	p.linkTexts, p.linkHashes = old.linkTexts[:0], old.linkHashes[:0]
 	if max(cap(old.Edges), cap(old.textsOf), cap(old.texts)/64) <= maxKept {
 		p.Edges, p.texts, p.textsOf = old.Edges[:0], old.texts[:0], old.textsOf[:0]
@@ -178,6 +180,8 @@ type page struct {
 	robots        line         // contents of meta elements
 	level         uint8        // of the heading that is open; 0: none
 	heading       line         // its text so far
+	headingTexts  []byte       // of all before, one behind the other
+	headings      []heading    // those
 	inLink        bool         // an element a with an address is open
 	link          line         // its text so far
 	decoded       []byte       // the text that is added, to be used again
@@ -265,8 +269,8 @@ func (p *page) skip(reason string) {
 }
 
 // scan reads the markup.
-func (p *page) scan(in *source, xhtml bool) {
-	s := in.scanner(namesOf(p.opts.Assets))
+func (p *page) scan(s *scan.Scanner, in *source, xhtml bool) {
+	in.start(s, namesOf(p.opts.Assets))
 	s.XHTML = xhtml
 	defer p.endHeading()
 	defer p.endLink()
@@ -299,9 +303,7 @@ func (p *page) scan(in *source, xhtml bool) {
 		case scan.Start:
 			tag := &tags[s.Element()]
 			if tag.isTitle && p.meta.Title == "" && !s.Closed() && !s.InDrawing() {
-				text := line{max: maxText}
-				text.add(in.rawText(s))
-				p.meta.Title = text.take()
+				p.meta.Title = oneLine(in.rawText(s), maxText)
 			}
 			p.startTag(tag.name, s.Closed())
 			if tag.shown != "" {

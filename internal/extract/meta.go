@@ -71,9 +71,9 @@ func (l *line) take() string {
 
 func (l *line) reset() { l.text, l.space, l.full = l.text[:0], false, false }
 
-func oneLine(s string, most int) string {
-	l := line{max: most}
-	l.add([]byte(s))
+func oneLine(text []byte, most int) string {
+	l := line{max: most, text: make([]byte, 0, min(most, len(text)))}
+	l.add(text)
 	return string(l.text)
 }
 
@@ -102,7 +102,7 @@ func level(name []byte) uint8 {
 // startHeading begins a heading, and ends the one before if nothing else has.
 func (p *page) startHeading(level uint8) {
 	p.endHeading()
-	if level <= 3 && len(p.meta.Headings) < maxHeadings {
+	if level <= 3 && len(p.headings) < maxHeadings {
 		p.level = level
 	}
 }
@@ -111,10 +111,36 @@ func (p *page) endHeading() {
 	if p.level == 0 {
 		return
 	}
-	if text := p.heading.take(); text != "" {
-		p.meta.Headings = append(p.meta.Headings, storage.Heading{Level: p.level, Text: text})
+	if len(p.heading.text) > 0 {
+		p.headingTexts = append(p.headingTexts, p.heading.text...)
+		p.headings = append(p.headings, heading{p.level, len(p.headingTexts)})
 	}
+	p.heading.reset()
 	p.level = 0
+}
+
+// A heading is one whose text is known.
+type heading struct {
+	level uint8
+	end   int // of its text in page.headingTexts; it begins where the one before ends
+}
+
+// takeHeadings gives the first ones whose texts have so much room, in bytes.
+func (p *page) takeHeadings(room int) []storage.Heading {
+	n := 0
+	for n < len(p.headings) && p.headings[n].end <= room {
+		n++
+	}
+	if n == 0 {
+		return nil
+	}
+	list, start := make([]storage.Heading, n), 0
+	texts := string(p.headingTexts[:p.headings[n-1].end])
+	for i, h := range p.headings[:n] {
+		list[i] = storage.Heading{Level: h.level, Text: texts[start:h.end]}
+		start = h.end
+	}
+	return list
 }
 
 // startTag sees to the texts that end with a tag, begin with it or go on.
@@ -194,7 +220,7 @@ func (p *page) keepLinkText(text []byte) {
 }
 
 // describe takes what a meta element says about the page.
-func (p *page) describe(name, property, content string) {
+func (p *page) describe(name, property string, content []byte) {
 	switch {
 	case name == "description" && p.meta.Description == "":
 		p.meta.Description = oneLine(content, maxText)
@@ -211,22 +237,14 @@ func (p *page) finish(f Facts) *storage.Meta {
 	}
 	// A header that names several languages tells for whom the page is, not what it is written in.
 	if m.Language == "" && !strings.Contains(f.Language, ",") {
-		m.Language = oneLine(f.Language, maxLanguage)
+		m.Language = oneLine([]byte(f.Language), maxLanguage)
 	}
 	m.Robots = p.robots.list()
 	for _, value := range f.Robots {
 		p.robots.item(value)
 	}
 	m.RobotsHeader = p.robots.list()
-	headings := m.Headings
-	m.Headings = nil
-	room := maxMeta - m.Size()
-	for i, h := range headings {
-		if room -= len(h.Text); room < 0 {
-			break
-		}
-		m.Headings = headings[:i+1]
-	}
+	m.Headings = p.takeHeadings(maxMeta - m.Size())
 	if n := len(p.linkTexts); n > 0 {
 		m.LinkTexts = strings.Split(string(p.linkTexts[:n-1]), "\n")
 	}

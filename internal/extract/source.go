@@ -39,9 +39,8 @@ func newSource(body []byte, label string) *source {
 	return in
 }
 
-func (in *source) scanner(names *scan.Names) *scan.Scanner {
-	return scan.New(names, in.text, in.rest == nil)
-}
+// start gives a scanner the page.
+func (in *source) start(s *scan.Scanner, names *scan.Names) { s.Reset(names, in.text, in.rest == nil) }
 
 // feed gives the scanner what it has not read, and more.
 func (in *source) feed(s *scan.Scanner) {

@@ -53,7 +53,8 @@ var shown = scan.NewNames([]scan.Element{
 
 // scan takes the text of a page.
 func (w *words) scan(in *source, xhtml bool) {
-	s := in.scanner(shown)
+	var s scan.Scanner
+	in.start(&s, shown)
 	s.XHTML, s.Text = xhtml, true
 	var text []byte
 	for {
@@ -61,12 +62,12 @@ func (w *words) scan(in *source, xhtml bool) {
 		case scan.End:
 			return
 		case scan.More:
-			in.feed(s)
+			in.feed(&s)
 		case scan.Text:
 			text = s.AppendText(text[:0])
 			w.add(text)
 		case scan.Start:
-			w.add(in.rawText(s))
+			w.add(in.rawText(&s))
 		}
 	}
 }

@@ -62,6 +62,11 @@ func New(names *Names, src []byte, last bool) *Scanner {
 	return &Scanner{names: names, src: src, last: last}
 }
 
+// Reset makes s what New gives, in the same memory.
+func (s *Scanner) Reset(names *Names, src []byte, last bool) {
+	*s = Scanner{names: names, src: src, last: last}
+}
+
 // Rest gives the text that is not read yet. After More it is to be fed again, with more.
 func (s *Scanner) Rest() []byte { return s.src[s.pos:] }
 
