@@ -146,6 +146,13 @@ func empty(s string) string {
 
 // keepVisible drops all but visible ASCII.
 func keepVisible(s string) string {
+	all := true // nearly always
+	for i := range len(s) {
+		all = all && s[i] > ' ' && s[i] < 0x7f
+	}
+	if all {
+		return s
+	}
 	return strings.Map(func(r rune) rune {
 		if r <= ' ' || r >= 0x7f {
 			return -1

@@ -7,12 +7,16 @@ const (
 	inPath  = 1 << iota // without '?', which ends it, and '\\', which is a slash
 	inQuery             // of http and https
 	inHost              // of names in lower case; all else has rules of its own
+	inName              // of a path, without '.' and '%', which may mean more than themselves
 )
 
 var class = func() (t [256]uint8) {
 	for c := byte('!'); c <= '~'; c++ {
 		if strings.IndexByte("\"#<>?\\^`{}", c) < 0 {
 			t[c] |= inPath
+			if c != '.' && c != '%' {
+				t[c] |= inName
+			}
 		}
 		if strings.IndexByte("\"#<>'", c) < 0 {
 			t[c] |= inQuery
@@ -157,19 +161,18 @@ func join(to *chunk, prefix string, origin int, ref string) (string, bool) {
 			break
 		}
 	}
-	path, dots := ref, false
-	for i := range len(ref) {
-		c := ref[i]
-		if c == '?' {
-			path = ref[:i]
-			break
+	end, dots := 0, false
+	for ; end < len(ref) && ref[end] != '?'; end++ {
+		c := ref[end]
+		if class[c]&inName != 0 { // nearly all
+			continue
 		}
-		if class[c]&inPath == 0 || c == '%' && isEscapedDot(ref[i:]) {
+		if class[c]&inPath == 0 || c == '%' && isEscapedDot(ref[end:]) {
 			return "", false
 		}
-		dots = dots || c == '.' && (i == 0 || ref[i-1] == '/')
+		dots = dots || c == '.' && (end == 0 || ref[end-1] == '/')
 	}
-	query := ref[len(path):]
+	path, query := ref[:end], ref[end:]
 	for i := range len(query) {
 		if class[query[i]]&inQuery == 0 {
 			return "", false

@@ -103,7 +103,10 @@ func (b *Base) Users() int {
 // ErrScheme, ErrSyntax or ErrLength. A nil base resolves absolute references only. A URL lies in the same
 // memory as others: who keeps one of a page for long should keep a clone.
 func (b *Base) Resolve(ref string) (string, error) {
-	spelt, _, _ := strings.Cut(ref, "#")
+	spelt := ref
+	if i := strings.IndexByte(ref, '#'); i >= 0 {
+		spelt = ref[:i]
+	}
 	if b != nil && spelt == "" {
 		return b.url, nil
 	}

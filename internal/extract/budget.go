@@ -39,12 +39,15 @@ func workOf(ref string, base int) int {
 // authority gives what may be user name, host and port of a reference, "" of a mere path.
 func authority(ref string) string {
 	ref = strings.TrimLeft(ref, space)
-	slashes := strings.TrimLeft(ref, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.")
-	scheme := strings.HasPrefix(slashes, ":")
+	n := 0
+	for n < len(ref) && isScheme(ref[n]) {
+		n++
+	}
+	scheme, slashes := n < len(ref) && ref[n] == ':', ref
 	if scheme {
-		slashes = slashes[1:]
-	} else {
-		slashes = ref
+		slashes = ref[n+1:]
+	} else if n > 0 {
+		return "" // a mere path
 	}
 	host := strings.TrimLeft(slashes, `/\`+"\t\n\r")
 	if !scheme && len(slashes)-len(host) < 2 {
@@ -54,6 +57,10 @@ func authority(ref string) string {
 		host = host[:i]
 	}
 	return host
+}
+
+func isScheme(c byte) bool {
+	return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '+' || c == '-' || c == '.'
 }
 
 // isPlain tells whether a host, or a reference and its host with it, costs no more than a path.

@@ -353,10 +353,10 @@ func (c *Client) open(w *watch, to *route, accept string) (*http.Response, error
 	if accept == "" {
 		accept = defaultAccept
 	}
-	header := make(http.Header, 8)
-	header.Set("Accept", accept)
+	header, values := make(http.Header, 8), []string{accept, c.opts.UserAgent, acceptEncoding}
+	header["Accept"] = values[0:1:1]
 	if c.opts.UserAgent != "" {
-		header.Set("User-Agent", c.opts.UserAgent)
+		header["User-Agent"] = values[1:2:2]
 	}
 	r := (&http.Request{
 		Method: http.MethodGet, URL: to.url, Host: to.url.Host, Header: header,
@@ -371,7 +371,7 @@ func (c *Client) open(w *watch, to *route, accept string) (*http.Response, error
 			header[http.CanonicalHeaderKey(name)] = values
 		}
 	}
-	header.Set("Accept-Encoding", acceptEncoding)
+	header["Accept-Encoding"] = values[2:]
 	c.addCookies(r, seed)
 	transport := c.direct
 	if to.proxied {

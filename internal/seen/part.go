@@ -63,6 +63,16 @@ func (p *part) find(fp uint64) (i int, ok bool) {
 	return i, false
 }
 
+// look tells whether fp is known or may be: neither is a miss.
+func (p *part) look(fp uint64) (known, maybe bool) {
+	if p.lines == 0 {
+		_, known = p.find(fp)
+		return known, false
+	}
+	maybe = marked(p.block(fp), fp)
+	return maybe && slices.Contains(p.set(fp), fp), maybe
+}
+
 // insert puts fp, which is not there, at slot i, which find gave. It does nothing and returns
 // false if the table is too full for one more.
 func (p *part) insert(i int, fp uint64) bool {

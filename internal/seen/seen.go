@@ -21,7 +21,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
-	"slices"
 	"sync/atomic"
 	"unsafe"
 
@@ -147,20 +146,15 @@ func (f *Filter) Lookup(fp uint64) Answer {
 	}
 	p := &f.parts[fp>>56]
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.lines == 0 {
-		if _, ok := p.find(fp); ok {
-			return Known
-		}
-		return miss
-	}
+	known, maybe := p.look(fp)
+	p.mu.Unlock()
 	switch {
-	case !marked(p.block(fp), fp):
-		return miss
-	case slices.Contains(p.set(fp), fp):
+	case known:
 		return Known
+	case maybe:
+		return Maybe
 	}
-	return Maybe
+	return miss
 }
 
 // Add adds fp, a value of Fingerprint, of a URL that the index holds durably.
