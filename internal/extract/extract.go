@@ -121,13 +121,13 @@ func (r *Parser) newPage(f Facts, o Options, steps int) *page {
 		opts: o, left: steps, robots: line{max: maxDirectives},
 		heading: line{max: maxHeading}, link: line{max: maxLinkText},
 	}
-	if max(cap(old.Links), cap(old.written)/64, cap(old.decoded)/64) <= maxKept {
+	if cap(old.Links)*int(unsafe.Sizeof(Link{}))+cap(old.ends)*int(unsafe.Sizeof(0))+cap(old.written)+cap(old.decoded) <= maxKept {
 		p.Links, p.ends, p.written, p.decoded = old.Links[:0], old.ends[:0], old.written[:0], old.decoded[:0]
 	}
 	p.robots.text, p.heading.text, p.link.text = old.robots.text[:0], old.heading.text[:0], old.link.text[:0]
 	p.headingTexts, p.headings = old.headingTexts[:0], old.headings[:0]
 	p.linkTexts, p.linkHashes = old.linkTexts[:0], old.linkHashes[:0]
-	if max(cap(old.Edges), cap(old.textsOf), cap(old.texts)/64) <= maxKept {
+	if cap(old.Edges)*int(unsafe.Sizeof(edges.Edge{}))+cap(old.textsOf)*int(unsafe.Sizeof(edgeText{}))+cap(old.texts) <= maxKept {
 		p.Edges, p.texts, p.textsOf = old.Edges[:0], old.texts[:0], old.textsOf[:0]
 	}
 	for _, url := range f.HeaderLinks {
@@ -152,8 +152,8 @@ func (p *page) result(f Facts, base *weburl.Base) Result {
 	return r
 }
 
-// maxKept bounds what a Parser keeps for the next page, in links; of text 64 bytes for each.
-const maxKept = 8 << 10
+// maxKept bounds what a Parser keeps for the next page, in bytes; as much again for edges.
+const maxKept = 2 << 20
 
 // A page collects what scan sees; its links have no URLs until resolve, since a base element
 // counts for those before it too.

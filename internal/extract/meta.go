@@ -35,10 +35,16 @@ type line struct {
 
 func (l *line) add(text []byte) {
 	for i := 0; i < len(text) && !l.full; {
-		if c := text[i]; c > ' ' && c < 0x7f && !l.space && len(l.text) < l.max { // most are
-			l.text = append(l.text, c)
-			i++
-			continue
+		if !l.space { // most text is words of ASCII
+			end, most := i, min(len(text), i+l.max-len(l.text))
+			for end < most && text[end] > ' ' && text[end] < 0x7f {
+				end++
+			}
+			if end > i {
+				l.text = append(l.text, text[i:end]...)
+				i = end
+				continue
+			}
 		}
 		r, n := rune(text[i]), 1
 		if r >= utf8.RuneSelf {
