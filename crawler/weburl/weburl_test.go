@@ -463,3 +463,36 @@ func TestBoundedWork(t *testing.T) {
 		})
 	}
 }
+
+// TestChunk: a URL that a base gave stays what it was, whatever the base resolves later.
+func TestChunk(t *testing.T) {
+	var b Base
+	var urls, want []string
+	for page := range 5 {
+		if err := b.Reset(fmt.Sprintf("http://example.org/%d/", page)); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 300 {
+			ref := fmt.Sprintf("%d%s", i, strings.Repeat("x", i*i%5000))
+			url, err := b.Resolve(ref)
+			if err != nil {
+				t.Fatal(err)
+			}
+			urls, want = append(urls, url), append(want, fmt.Sprintf("http://example.org/%d/%s", page, ref))
+		}
+	}
+	if !slices.Equal(urls, want) {
+		t.Error("URLs have changed")
+	}
+	n := testing.AllocsPerRun(100, func() {
+		_ = b.Reset("http://example.org/")
+		for _, ref := range []string{"a", "../b", "/c?d", "?e", "http://example.net/f"} {
+			if _, err := b.Resolve(ref); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	if n > 1 { // for the base itself
+		t.Errorf("%v allocations for five references", n)
+	}
+}
