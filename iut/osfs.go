@@ -80,7 +80,7 @@ func (d *Disk) Open(name string, flag int) (File, error) {
 	}
 	f := &diskFile{disk: d, fd: fd, name: name, writes: flag&(os.O_WRONLY|os.O_RDWR) != 0}
 	if flag&os.O_CREATE != 0 {
-		d.noteFolders(path.Dir(name))
+		d.noteAbove(name)
 	}
 	return f, nil
 }
@@ -92,8 +92,8 @@ func (d *Disk) Rename(from, to string) error {
 				return err
 			}
 			d.note(to, false)
-			d.noteFolders(path.Dir(to))
-			d.noteFolders(path.Dir(from))
+			d.noteAbove(to)
+			d.noteAbove(from)
 			return nil
 		})
 	})
@@ -104,7 +104,7 @@ func (d *Disk) Remove(name string) error {
 		if err := againOnly(func() error { return unix.Unlinkat(parent, base, 0) }); err != nil {
 			return err
 		}
-		d.noteFolders(path.Dir(name))
+		d.noteAbove(name)
 		return nil
 	})
 }
@@ -208,6 +208,13 @@ func (d *Disk) noteFolders(name string) {
 		d.note(name, true)
 	}
 	d.note(".", true)
+}
+
+// noteAbove notes the folders above a name.
+func (d *Disk) noteAbove(name string) {
+	if d.mode == "fsync" {
+		d.noteFolders(path.Dir(name))
+	}
 }
 
 func (d *Disk) syncOne(name string, folder bool) error {

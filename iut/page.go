@@ -146,17 +146,19 @@ func empty(s string) string {
 
 // keepVisible drops all but visible ASCII.
 func keepVisible(s string) string {
-	all := true // nearly always
 	for i := range len(s) {
-		all = all && s[i] > ' ' && s[i] < 0x7f
-	}
-	if all {
-		return s
-	}
-	return strings.Map(func(r rune) rune {
-		if r <= ' ' || r >= 0x7f {
-			return -1
+		if isVisible(s[i]) {
+			continue
 		}
-		return r
-	}, s)
+		b := append(make([]byte, 0, len(s)), s[:i]...)
+		for ; i < len(s); i++ {
+			if isVisible(s[i]) {
+				b = append(b, s[i])
+			}
+		}
+		return string(b)
+	}
+	return s // nearly always
 }
+
+func isVisible(c byte) bool { return c > ' ' && c < 0x7f }

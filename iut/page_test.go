@@ -143,3 +143,19 @@ func FuzzParseLine(f *testing.F) {
 func sealLine(body string) string {
 	return fmt.Sprintf("%s%08x\n", body, crc32.Checksum([]byte(body), castagnoli))
 }
+
+func TestKeepVisible(t *testing.T) {
+	for _, tt := range []struct{ in, want string }{
+		{"", ""},
+		{"text/html", "text/html"},
+		{" text/\thtml\n", "text/html"},
+		{"!~", "!~"},
+		{"a\x7fb\x00c", "abc"},
+		{"\u00e9t\u00e9\xff", "t"},
+		{"\u00e9", ""},
+	} {
+		if got := keepVisible(tt.in); got != tt.want {
+			t.Errorf("keepVisible(%q) = %q, want %q", tt.in, got, tt.want)
+		}
+	}
+}

@@ -47,8 +47,8 @@ func (m Mapping) Path(url string) (string, error) {
 		return "", fmt.Errorf("%w: %q: %w", ErrPath, url, storage.ErrKey)
 	}
 	scheme, rest, _ := bytes.Cut(key, []byte{0})
-	b := make([]byte, 0, 2*len(key))
-	b = append(b, "pr-"...)
+	var place [512]byte
+	b := append(place[:0], "pr-"...)
 	b = append(b, scheme...)
 	host := 0 // length of the host's folder
 	for len(rest) > 0 {
@@ -91,6 +91,9 @@ func (m Mapping) appendName(b []byte, prefix string, text []byte) []byte {
 	b = append(b, '/')
 	start := len(b)
 	b = append(b, prefix...)
+	if left == len(text) && len(prefix)+left <= maxName {
+		return append(b, text...) // nothing to escape and nothing to cut
+	}
 	for i, c := range text {
 		n := m.width(text, i)
 		// Cut only where the rest does not fit, and as late as leaves room for the mark.
@@ -111,11 +114,19 @@ func (m Mapping) appendName(b []byte, prefix string, text []byte) []byte {
 
 const hexDigits = "0123456789ABCDEF"
 
+// forbidden are the bytes that common file systems take in no name, and the escape byte.
+var forbidden = func() (set [256]bool) {
+	for c := range set {
+		set[c] = c < ' ' || c >= 0x7f || strings.IndexByte(`/\:*?"<>|^`, byte(c)) >= 0
+	}
+	return set
+}()
+
 // width gives the bytes that text[i] takes in a name.
 func (m Mapping) width(text []byte, i int) int {
 	c := text[i]
 	switch {
-	case c < ' ', c >= 0x7f, strings.IndexByte(`/\:*?"<>|^`, c) >= 0:
+	case forbidden[c]:
 		return 3
 	case !m.FoldCase:
 		return 1

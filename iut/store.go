@@ -67,17 +67,17 @@ func (t *Tree) Store(p *Page) (Result, error) {
 			return Result{}, fmt.Errorf("%w: %s holds %s: %w", ErrPage, rel, has.URL, err)
 		case errors.Is(err, ErrTorn):
 			// Before the body changes: the old line must not come to vouch for a new body.
-			if err := t.fs.Remove(path.Join(rel, sourceName)); err != nil {
+			if err := t.fs.Remove(rel + "/" + sourceName); err != nil {
 				return Result{}, t.pageError("replace", rel, err)
 			}
 		case !errors.Is(err, fs.ErrNotExist):
 			return Result{}, err
 		}
 	}
-	if err := t.writeContent(path.Join(rel, contentName), p); err != nil {
+	if err := t.writeContent(rel+"/"+contentName, p); err != nil {
 		return Result{}, t.pageError("write content of", rel, err)
 	}
-	if err := t.writeFile(path.Join(rel, sourceName), os.O_CREATE|os.O_EXCL, line, false); err != nil {
+	if err := t.writeFile(rel+"/"+sourceName, os.O_CREATE|os.O_EXCL, line, false); err != nil {
 		return Result{}, t.pageError("write source of", rel, err)
 	}
 	return Result{Facts: f}, nil
@@ -185,11 +185,13 @@ func (t *Tree) RemoveTorn(url string, stored bool) (kept bool, err error) {
 // pages come into a folder that is there.
 func (t *Tree) makeFolder(rel string) (fresh bool, err error) {
 	err = t.fs.Mkdir(rel)
-	if parent := path.Dir(rel); errors.Is(err, fs.ErrNotExist) && parent != "." {
-		if _, err := t.makeFolder(parent); err != nil {
-			return false, err
+	if errors.Is(err, fs.ErrNotExist) {
+		if parent := path.Dir(rel); parent != "." {
+			if _, err := t.makeFolder(parent); err != nil {
+				return false, err
+			}
+			err = t.fs.Mkdir(rel)
 		}
-		err = t.fs.Mkdir(rel)
 	}
 	if errors.Is(err, fs.ErrExist) {
 		return false, nil
