@@ -151,6 +151,8 @@ type Client struct {
 	proxy   func(*url.URL) (*url.URL, error)
 	files   *cookiejar.Jar // Options.Cookies
 	session jar            // cookies that answers set
+	// Of every request; never changed.
+	userAgent, encodings []string
 }
 
 // New makes a Client. Call Close when no Get runs any more.
@@ -182,6 +184,11 @@ func New(opts Options) *Client {
 		files:  fileJar(opts.Cookies),
 		turns:  turns{limit: int64(max(opts.PerIP, 0)), addrs: map[netip.Addr]*turn{}},
 		limits: limits{whole: opts.Timeout, first: opts.FirstByte, window: rateWindow},
+
+		encodings: []string{acceptEncoding},
+	}
+	if opts.UserAgent != "" {
+		c.userAgent = []string{opts.UserAgent}
 	}
 	if opts.MinRate > 0 {
 		c.limits.least = min(opts.MinRate, math.MaxInt64/10) * 10
@@ -353,10 +360,10 @@ func (c *Client) open(w *watch, to *route, accept string) (*http.Response, error
 	if accept == "" {
 		accept = defaultAccept
 	}
-	header, values := make(http.Header, 8), []string{accept, c.opts.UserAgent, acceptEncoding}
-	header["Accept"] = values[0:1:1]
-	if c.opts.UserAgent != "" {
-		header["User-Agent"] = values[1:2:2]
+	header := make(http.Header, 8)
+	header["Accept"] = []string{accept}
+	if c.userAgent != nil {
+		header["User-Agent"] = c.userAgent
 	}
 	r := (&http.Request{
 		Method: http.MethodGet, URL: to.url, Host: to.url.Host, Header: header,
@@ -371,7 +378,7 @@ func (c *Client) open(w *watch, to *route, accept string) (*http.Response, error
 			header[http.CanonicalHeaderKey(name)] = values
 		}
 	}
-	header["Accept-Encoding"] = values[2:]
+	header["Accept-Encoding"] = c.encodings
 	c.addCookies(r, seed)
 	transport := c.direct
 	if to.proxied {

@@ -16,6 +16,9 @@ func parseURL(rawURL string) (*url.URL, error) {
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
 		authority = rest[:i]
 	}
+	if isPlainHost(authority) {
+		return &url.URL{Scheme: scheme, Host: authority}, nil
+	}
 	u, err := url.Parse(scheme + "://" + authority)
 	if err != nil {
 		return nil, err
@@ -27,9 +30,26 @@ func parseURL(rawURL string) (*url.URL, error) {
 	return u, nil
 }
 
-// setTarget sets path and query so that they are sent as they are spelt. A path that net/url would spell
-// in another way goes as opaque text, in absolute form where a proxy is to read it or where
-// the path itself could be taken for a host.
+// isPlainHost tells whether net/url would take an authority as it is: letters, digits, dots and
+// hyphens, with a port or without.
+func isPlainHost(authority string) bool {
+	host, port, hasPort := strings.Cut(authority, ":")
+	for i := range len(host) {
+		if c := host[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '.' && c != '-' {
+			return false
+		}
+	}
+	for i := range len(port) {
+		if c := port[i]; c < '0' || c > '9' {
+			return false
+		}
+	}
+	return host != "" && hasPort == (port != "")
+}
+
+// setTarget sets path and query so that they are sent as they are spelt: the path as opaque text. Where
+// a proxy is to read it, or where it could be taken for a host, that is done only if net/url would
+// spell it in another way, and in absolute form. Cookies go by the decoded path.
 func setTarget(u *url.URL, rawURL string, absolute bool) {
 	rawURL, _, _ = strings.Cut(rawURL, "#")
 	rest := rawURL[len(u.Scheme)+len("://"):]
@@ -40,14 +60,16 @@ func setTarget(u *url.URL, rawURL string, absolute bool) {
 		path = "/"
 	}
 	u.RawQuery, u.ForceQuery = query, hasQuery
-	if decoded, err := url.PathUnescape(path); err == nil {
-		u.Path, u.RawPath = decoded, path
-		if u.EscapedPath() == path {
-			return
-		}
+	decoded, err := url.PathUnescape(path)
+	if err == nil {
+		u.Path = decoded
 	}
-	u.Path, u.RawPath, u.Opaque = "", "", path
-	if absolute || strings.HasPrefix(path, "//") {
-		u.Opaque = "//" + u.Host + path
+	if !absolute && !strings.HasPrefix(path, "//") {
+		u.Opaque = path
+		return
+	}
+	u.RawPath = path
+	if err != nil || u.EscapedPath() != path {
+		u.RawPath, u.Opaque = "", "//"+u.Host+path
 	}
 }
