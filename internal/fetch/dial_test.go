@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -327,3 +328,33 @@ func TestProxyHasNoTurns(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// Who can run does so before a request is written, so that requests go out together.
+func TestWriteLetsOthersRunFirst(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	var ran, first atomic.Bool
+	to := writer{write: func(b []byte) (int, error) {
+		first.Store(ran.Load())
+		return len(b), nil
+	}}
+	done := make(chan struct{})
+	go func() {
+		ran.Store(true)
+		close(done)
+	}()
+	if n, err := (conn{to}).Write([]byte("GET")); n != 3 || err != nil {
+		t.Fatal(n, err)
+	}
+	<-done
+	if !first.Load() {
+		t.Error("written before the other goroutine has run")
+	}
+}
+
+// A writer is a connection that can only be written to.
+type writer struct {
+	net.Conn
+	write func([]byte) (int, error)
+}
+
+func (w writer) Write(b []byte) (int, error) { return w.write(b) }
