@@ -120,7 +120,9 @@ type Index struct {
 	began  time.Time  // guarded by mu; when run began, by the monotonic clock as well
 	// Links that got no record, by the sitemap that is being read and names them; guarded by mu. It is
 	// for memory alone to know: after a crash such a sitemap is read again from its beginning.
-	cut    map[string]uint32
+	cut map[string]uint32
+	// The same by the page of which links were committed ahead of it, see Outcome.TakeAhead.
+	ahead  map[string]uint32
 	inbox  inbox
 	over   overlay
 	broken error // guarded by mu; a write came upon damage, and bbolt may still hold its locks
@@ -194,10 +196,8 @@ func Open(path string, opts Options) (*Index, error) {
 		// A map that never has to move: growing it would wait for all readers.
 		bo.InitialMmapSize = mmapSize
 	}
-	if !opts.ReadOnly {
-		if err := checkBefore(path); err != nil {
-			return nil, err
-		}
+	if err := checkBefore(path, opts.ReadOnly); err != nil {
+		return nil, err
 	}
 	db, file, err := openBolt(path, bo)
 	if err != nil {
@@ -207,7 +207,7 @@ func Open(path string, opts Options) (*Index, error) {
 		return nil, fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
 	}
 	db.AllocSize = 4 << 20
-	x := &Index{db: db, file: file, opts: opts, cut: map[string]uint32{}}
+	x := &Index{db: db, file: file, opts: opts, cut: map[string]uint32{}, ahead: map[string]uint32{}}
 	err = x.load(info.Size())
 	if err == nil && !opts.ReadOnly {
 		err = x.loadInbox()
@@ -243,8 +243,10 @@ func leave(file *os.File) error {
 // bbolt trusts what it reads; of a damaged page of records it may free four billion others.
 const wholeCheck = 64 << 20
 
-// checkBefore looks at the structure of a file that is about to be written to, unless somebody has it.
-func checkBefore(path string) error {
+// checkBefore looks at the structure of a file before it is used, unless somebody writes to it: bbolt
+// would follow inner pages that lead back to each other without end. For reading, inner pages are
+// enough: a hundredth of the file.
+func checkBefore(path string, readOnly bool) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -257,7 +259,7 @@ func checkBefore(path string) error {
 	if err != nil {
 		return err
 	}
-	return checkFile(f, info.Size() <= wholeCheck)
+	return checkFile(f, !readOnly && info.Size() <= wholeCheck)
 }
 
 // checkFile is checkStructure with the name of the file.

@@ -188,6 +188,12 @@ func TestStructureWithoutLeaves(t *testing.T) {
 			if !errors.Is(err, ErrDamaged) {
 				t.Errorf("opened for writing: %v", err)
 			}
+			if x, err = Open(path, Options{ReadOnly: true}); err == nil {
+				x.Close()
+			}
+			if !errors.Is(err, ErrDamaged) {
+				t.Errorf("opened for reading: %v", err)
+			}
 		})
 	}
 	r := &countingReader{r: bytes.NewReader(whole), pages: map[int64]bool{}}
@@ -196,6 +202,38 @@ func TestStructureWithoutLeaves(t *testing.T) {
 	}
 	if most := 2*len(branches) + 40; len(r.pages) > most {
 		t.Errorf("%d of %d pages read, at most %d are allowed with %d branches", len(r.pages), m.pages, most, len(branches))
+	}
+}
+
+// A page of records that says it is a branch names pages far behind the end of the file, since what a
+// value's length is in the one is the upper half of a page's number in the other: to read it is an
+// error, and no way without end.
+func TestLeafCalledBranch(t *testing.T) {
+	whole := closedIndex(t, 2000)
+	leaves, size := pagesOf(t, whole, kindLeaf), uint64(os.Getpagesize())
+	path := filepath.Join(t.TempDir(), "index.db")
+	found := 0
+	for i := 0; i < len(leaves); i += max(len(leaves)/40, 1) {
+		file := slices.Clone(whole)
+		binary.NativeEndian.PutUint16(file[leaves[i]*size+8:], kindBranch)
+		if err := os.WriteFile(path, file, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		x, err := Open(path, Options{ReadOnly: true})
+		if err == nil {
+			err = errors.Join(
+				x.Records(t.Context(), nil, func(Record, error) error { return nil }),
+				x.Hosts(t.Context(), func(HostRow) error { return nil }), x.Close())
+		}
+		if err != nil {
+			found++
+			if !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrCorrupt) {
+				t.Errorf("page %d: %v", leaves[i], err)
+			}
+		}
+	}
+	if found < 10 {
+		t.Errorf("%d such pages were met: the test says nothing", found)
 	}
 }
 
