@@ -24,6 +24,8 @@ const (
 // A Budget bounds the memory of bodies. It may be shared by several clients.
 //
 // Invariant: a body that waits for it holds none of it, so whoever holds some goes on and gives it back.
+// That may take until its server's time is up. So that others can begin meanwhile, a quarter is for first
+// buffers alone, and a body that has gone to a file keeps no more than one of these.
 type Budget struct {
 	sem   *semaphore.Weighted
 	limit int64
@@ -54,6 +56,21 @@ func (b *Budget) take(n int64) *[]byte {
 	return b.taken(n)
 }
 
+// takeMore is take for a body that grows.
+func (b *Budget) takeMore(n int64) *[]byte {
+	if b.used.Load()+n > b.limit-b.limit/4 {
+		return nil
+	}
+	return b.take(n)
+}
+
+// shrink gives a buffer of n bytes for a larger one.
+func (b *Budget) shrink(p *[]byte, n int64) *[]byte {
+	b.recycle(p)
+	b.release(int64(len(*p)) - n)
+	return b.buffer(n)
+}
+
 // wait gives a buffer of n bytes. The caller must hold none.
 func (b *Budget) wait(ctx context.Context, n int64) (*[]byte, error) {
 	if err := b.sem.Acquire(ctx, n); err != nil {
@@ -64,6 +81,10 @@ func (b *Budget) wait(ctx context.Context, n int64) (*[]byte, error) {
 
 func (b *Budget) taken(n int64) *[]byte {
 	b.used.Add(n)
+	return b.buffer(n)
+}
+
+func (b *Budget) buffer(n int64) *[]byte {
 	if p, ok := b.pool(n).Get().(*[]byte); ok {
 		return p
 	}
@@ -295,7 +316,7 @@ func (f *filler) room() ([]byte, error) {
 func (f *filler) grow() error {
 	next := max(2*f.size, bufferSize(min(f.want.size, maxBuffer)+1))
 	if next <= maxBuffer {
-		if p := f.budget.take(next); p != nil {
+		if p := f.budget.takeMore(next); p != nil {
 			copy(*p, *f.mem)
 			f.dropBuffer()
 			f.setBuffer(p)
@@ -317,7 +338,13 @@ func (f *filler) spill() error {
 	if f.mem == nil {
 		return nil
 	}
-	return f.write((*f.mem)[:f.size])
+	if err := f.write((*f.mem)[:f.size]); err != nil {
+		return err
+	}
+	if len(*f.mem) > firstBuffer {
+		f.setBuffer(f.budget.shrink(f.mem, firstBuffer))
+	}
+	return nil
 }
 
 // took counts bytes that were read into room.

@@ -286,3 +286,71 @@ func BenchmarkGet(b *testing.B) {
 		})
 	}
 }
+
+// countedFile counts the bytes that files take.
+type countedFile struct {
+	Temp
+	took func(n int)
+}
+
+func (f countedFile) Write(b []byte) (int, error) {
+	n, err := f.Temp.Write(b)
+	f.took(n)
+	return n, err
+}
+
+// TestStandstill: servers that stop in the middle of large bodies hold what memory has for bodies for as
+// long as they may. Others get what they need to begin.
+func TestStandstill(t *testing.T) {
+	const still, sent = 8, 3 << 19
+	held := make(chan struct{})
+	var written atomic.Int64
+	files := &tempFiles{dir: t.TempDir()}
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		if r.URL.Path == "/good" {
+			_, _ = w.Write(page(40 << 10))
+			return
+		}
+		_, _ = w.Write(page(sent))
+		w.(http.Flusher).Flush()
+		<-held
+	})
+	all := make(chan struct{})
+	c := newClient(t, Options{
+		Bodies: NewBudget(1 << 20),
+		Temp: func() (Temp, error) {
+			f, err := files.create()
+			return countedFile{f, func(n int) {
+				if written.Add(int64(n)) == still*sent && n > 0 {
+					close(all)
+				}
+			}}, err
+		},
+	})
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer close(held)
+	for range still {
+		wg.Go(func() {
+			res, err := c.Get(t.Context(), url+"/still", Request{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			res.Body.Release()
+		})
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	select {
+	case <-all:
+	case <-ctx.Done():
+		t.Fatalf("%d bytes of %d were read: one cannot begin", written.Load(), still*sent)
+	}
+	res, err := c.Get(ctx, url+"/good", Request{})
+	if err != nil {
+		t.Fatalf("beside those that stand still: %v", err)
+	}
+	res.Body.Release()
+}
