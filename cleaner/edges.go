@@ -24,6 +24,9 @@ type Graph struct {
 	// images, styles and the like.
 	Parse func(f iut.Facts, body []byte, assets bool) []edges.Edge
 	Log   *slog.Logger // nil: no log
+	// Room is asked before each page that Keep makes edges of, and waits until the disk has room for
+	// more; nil: it has.
+	Room func(context.Context) error
 
 	most int64 // hashes that missing holds at a time; 0: passPages. Tests have less.
 }
@@ -188,6 +191,11 @@ func (g *Graph) fill(ctx context.Context, w *edges.Writer, kept storage.Edges) e
 		return wrapDisk("index", g.Index.SetEdges(now))
 	}
 	err := g.missing(ctx, kept, func(url string) error {
+		if g.Room != nil {
+			if err := g.Room(ctx); err != nil {
+				return err
+			}
+		}
 		list, err := g.parse(url, kept.Assets)
 		if err != nil {
 			return err

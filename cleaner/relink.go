@@ -16,12 +16,16 @@ import (
 //
 // With cut only the answers of which links were cut are looked at: enough if nothing but budgets
 // have changed. The parser has been told of all seeds. It may be cut off and done again. fresh
-// is told of the new and the reopened rows, once they are durable; nil: nobody is.
-func Relink(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, cut bool, log *slog.Logger, fresh func(rows []storage.Row, tx uint64)) (int, error) {
+// is told of the new and the reopened rows, once they are durable; nil: nobody is. room is asked
+// before each page, and waits until the disk has room for more.
+func Relink(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, cut bool, log *slog.Logger, fresh func(rows []storage.Row, tx uint64), room func(context.Context) error) (int, error) {
 	r := &rebuild{tree: tree, index: index, parser: p, log: log, fresh: fresh}
 	err := index.Records(ctx, nil, func(rec storage.Record, err error) error {
 		if err != nil || rec.State != storage.Stored || cut && rec.Cut == 0 {
 			return nil // a damaged record is for check to name
+		}
+		if err := room(ctx); err != nil {
+			return err
 		}
 		return r.again(ctx, &rec)
 	})

@@ -52,7 +52,9 @@ func (e *engine) keepEdges(ctx context.Context) (err error) {
 		return nil
 	}
 	e.linker.opts.Edges = true
-	e.edges, err = e.graph().Keep(ctx, e.opts.Assets)
+	graph := e.graph()
+	graph.Room = e.room.await
+	e.edges, err = graph.Keep(ctx, e.opts.Assets)
 	return err
 }
 

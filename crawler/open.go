@@ -272,7 +272,7 @@ func (e *engine) begin(ctx context.Context) error {
 // those of which links were cut.
 func (e *engine) relink(ctx context.Context, cut bool, fresh func(rows []storage.Row, tx uint64)) error {
 	e.opts.Log.Info("scope or link options have changed: parsing stored pages again", "only those with links cut", cut)
-	found, err := cleaner.Relink(ctx, e.tree, e.index, e.linker, cut, e.opts.Log, fresh)
+	found, err := cleaner.Relink(ctx, e.tree, e.index, e.linker, cut, e.opts.Log, fresh, e.room.await)
 	if err == nil {
 		e.opts.Log.Info("stored pages parsed again", "new URLs", found)
 	}

@@ -176,3 +176,15 @@ func (r *room) wait(ctx context.Context, left func() bool) bool {
 	}
 	return true
 }
+
+// await is for what comes to the disk without having been fetched: it looks, and waits until there is room.
+func (r *room) await(ctx context.Context) error {
+	for r.look(); r.low(); r.look() {
+		select {
+		case <-time.After(lookForRoom):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}

@@ -169,3 +169,56 @@ func TestPausesForRoom(t *testing.T) {
 		t.Errorf("statistics.txt tells of no pause: %v", err)
 	}
 }
+
+// TestOpeningWaitsForRoom: edges and links of pages that were stored before are not made on a disk that
+// is nearly full.
+func TestOpeningWaitsForRoom(t *testing.T) {
+	web := serve(t, testweb.Options{Kind: testweb.Linked, Hosts: 2, Pages: 40, Seed: 33, MinSize: 500, MaxSize: 3000})
+	dir := t.TempDir()
+	opts := options(dir, web)
+	opts.NoSync = true
+	if _, err := crawler.Run(t.Context(), opts); err != nil {
+		t.Fatal(err)
+	}
+	real, err := iut.OpenDisk(opts.Tree, iut.SyncNone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer real.Close()
+	for _, tt := range []struct {
+		name string
+		set  func(*crawler.Options)
+	}{
+		{"edges", func(o *crawler.Options) { o.Edges = true }},
+		{"links", func(o *crawler.Options) { o.NoFollow = "none" }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			opts := opts
+			tt.set(&opts)
+			disk := &finiteDisk{FS: real}
+			opts.FS, opts.MinFree = disk, 1<<30
+			var paused, began atomic.Bool
+			edges := filepath.Join(opts.Tree, "edges")
+			opts.Log = slog.New(logTo{slog.DiscardHandler, func(r slog.Record) {
+				switch {
+				case strings.HasPrefix(r.Message, "fetching pauses"):
+					if info, err := os.Stat(edges); err == nil && info.Size() > 100 && tt.name == "edges" {
+						t.Errorf("%d bytes in the file of edges, which is more than its header, on a full disk", info.Size())
+					}
+					paused.Store(true)
+					disk.room.Store(4 << 30)
+				case r.Message == "stored pages parsed again" && !paused.Load():
+					t.Error("pages were parsed for their links first")
+				}
+			}})
+			opts.Started = func() { began.Store(paused.Load()) }
+			if _, err := crawler.Run(t.Context(), opts); err != nil {
+				t.Fatal(err)
+			}
+			if !began.Load() {
+				t.Error("fetching began, and nothing had waited for room")
+			}
+			requireChecked(t, dir)
+		})
+	}
+}
