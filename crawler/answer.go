@@ -27,7 +27,7 @@ const (
 const maxHops = 10
 
 // answer turns what came back for a URL into its outcome. The times are left to the caller.
-func (w *worker) answer(item *iut.Item, res *fetch.Response, err error) frontier.Answer {
+func (w *worker) answer(at *post, item *iut.Item, res *fetch.Response, err error) frontier.Answer {
 	item.Row.Tries++
 	now := time.Now().Unix()
 	item.Outcome.Page = storage.Page{Time: now, PageDepth: item.Row.Depth}
@@ -45,7 +45,7 @@ func (w *worker) answer(item *iut.Item, res *fetch.Response, err error) frontier
 		res.Body.Release()
 		item.Fail("partial")
 	case status >= 200 && status < 300:
-		w.page(item, res)
+		w.page(at, item, res)
 	case status >= 300 && status < 400:
 		w.redirect(item, res)
 	case status == http.StatusTooManyRequests || status >= 500:
@@ -125,7 +125,7 @@ func (w *worker) again(item *iut.Item, reason string) {
 }
 
 // page makes a 2xx answer a stored page, or says why it is not one.
-func (w *worker) page(item *iut.Item, res *fetch.Response) {
+func (w *worker) page(at *post, item *iut.Item, res *fetch.Response) {
 	page := &item.Outcome.Page
 	page.Media, page.Charset, page.Flags = res.Media, res.Charset, flagNone
 	accepted := w.opts.accepts(res.Media)
@@ -143,7 +143,7 @@ func (w *worker) page(item *iut.Item, res *fetch.Response) {
 	}
 	page.HeaderLinks = strings.Join(extract.HeaderLinks(item.Row.URL, res.Header["Link"]), " ")
 	page.Bytes, page.Digest = res.Body.Len(), res.Body.Digest()
-	meta, err := w.parsePage(item, res)
+	meta, err := w.parsePage(at, item, res)
 	switch {
 	case errors.Is(err, errParseBudget):
 		w.opts.Log.Warn("parse", "url", item.Row.URL, "err", err)
@@ -218,5 +218,5 @@ func (w *worker) redirect(item *iut.Item, res *fetch.Response) {
 		URL: target, Source: row.Source, Via: row.URL, Depth: row.Depth, Hops: row.Hops + 1,
 		Reopen: res.CookieSet, Scope: seed && w.opts.Scope != scope.Any,
 	}}
-	w.rank(row, item.Links)
+	w.ranks(row, len(item.Links))(item.Links)
 }

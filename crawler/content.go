@@ -74,7 +74,7 @@ func (o *Options) asks() error {
 // parsers gives the number of parse workers.
 func (o *Options) parsers() int {
 	if o.Parsers == 0 {
-		return runtime.GOMAXPROCS(0)
+		return min(runtime.GOMAXPROCS(0), parsersMost)
 	}
 	return o.Parsers
 }

@@ -72,6 +72,12 @@ func buildCommand(t testing.TB) command {
 // run crawls to the end and gives the most anonymous memory that was seen, in bytes.
 func (c command) run(t testing.TB, dir string, args ...string) (peak int64) {
 	t.Helper()
+	return c.watch(t, dir, nil, args...)
+}
+
+// watch is run, but the crawl is killed when enough gives something.
+func (c command) watch(t testing.TB, dir string, enough <-chan time.Time, args ...string) (peak int64) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), noHang)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, c.path, append([]string{"-quiet", "-delay", "0", "-allow-private"}, args...)...)
@@ -91,6 +97,10 @@ func (c command) run(t testing.TB, dir string, args ...string) (peak int64) {
 			if err != nil || ctx.Err() != nil {
 				t.Fatalf("%v, %v\n%s", err, ctx.Err(), &stderr)
 			}
+			return peak
+		case <-enough:
+			_ = cmd.Process.Kill() // as safe as any other end, and the fastest
+			<-ended
 			return peak
 		case <-tick.C:
 			peak = max(peak, rssAnon(cmd.Process.Pid))

@@ -44,7 +44,10 @@ type Options struct {
 	FlushInterval time.Duration // longest time an item waits in a buffer; 0: 1 s
 	Crawlers      int           // 0: 12
 	Downloads     int           // in flight per crawler: Crawlers x Downloads are source C's download workers; 0: 4
-	Parsers       int           // parse workers: pages parsed, and told to OnPage and Edge, at a time; 0: GOMAXPROCS
+	// Parsers are the parse workers: so many pages are parsed, and told to OnPage and Edge, at a time.
+	// A page takes one more place for each 256 KiB. Each beyond 4 may take 16 MiB that Memory does not
+	// count. 0: GOMAXPROCS, at most 4.
+	Parsers int
 	// QueueSize bounds both queues of source C: the URLs that a crawler has taken from the frontier
 	// and not begun, and the pages that wait for a parse worker while their download worker goes on
 	// with other URLs. 0: up to 64, and no such pages: a download worker waits until its page is in a buffer.

@@ -146,22 +146,28 @@ func (e *engine) rerank(ctx context.Context) (err error) {
 	return err
 }
 
-// rank gives the links of a row's answer their places, or with nil those of a sitemap. In order
-// breadth it does nothing, and the depth counts.
-func (e *engine) rank(row *storage.Row, links []storage.Link) {
+// ranks gives what gives the links of a row's answer, total in number, their places, or with nil
+// those of a sitemap. In order breadth that does nothing, and the depth counts.
+func (e *engine) ranks(row *storage.Row, total int) func(links []storage.Link) {
 	switch {
 	case e.opts.Score != nil:
-		e.call("Score", "", func() error {
-			for i := range links {
-				if l := &links[i]; l.Source != storage.Seed {
-					l.Rank = score.Rank(e.opts.Score(Candidate{URL: l.URL, Source: l.Source, Depth: int(l.Depth)}))
-				}
-			}
-			return nil
-		})
+		return e.score
 	case e.scorer != nil:
-		e.scorer.Links(row, links)
+		return e.scorer.Shares(row, total)
 	}
+	return func([]storage.Link) {}
+}
+
+// score asks the function of the options.
+func (e *engine) score(links []storage.Link) {
+	e.call("Score", "", func() error {
+		for i := range links {
+			if l := &links[i]; l.Source != storage.Seed {
+				l.Rank = score.Rank(e.opts.Score(Candidate{URL: l.URL, Source: l.Source, Depth: int(l.Depth)}))
+			}
+		}
+		return nil
+	})
 }
 
 // isKnown tells of a link whether the seen filter surely has it: it is durable already. It is nil
@@ -176,13 +182,13 @@ func (e *engine) isKnown() func(url string) bool {
 }
 
 // newLinks gives links their scores, and leaves out those that isKnown would, whose scores count all the same.
-func (e *engine) newLinks(row *storage.Row, links []storage.Link) []storage.Link {
-	e.rank(row, links)
+func (e *engine) newLinks(rank func([]storage.Link), links []storage.Link) []storage.Link {
+	rank(links)
 	if e.opts.MaxDepth != 0 {
 		return links
 	}
 	filter := e.index.Filter()
-	var kept []storage.Link // few, as a rule: not worth a place for all
+	kept := links[:0]
 	for _, l := range links {
 		switch fp := filter.Fingerprint(l.URL); {
 		case filter.Lookup(fp) != seen.Known:
@@ -190,6 +196,9 @@ func (e *engine) newLinks(row *storage.Row, links []storage.Link) []storage.Link
 		case e.scorer != nil:
 			e.scorer.Known(fp, l.Rank)
 		}
+	}
+	if len(kept) <= len(links)/2 {
+		kept = append([]storage.Link(nil), kept...) // not worth a place for all
 	}
 	return kept
 }

@@ -3,7 +3,6 @@ package crawler
 import (
 	"context"
 	"errors"
-	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -19,7 +18,7 @@ import (
 const (
 	robotsLife = 24 * time.Hour // RFC 9309, 2.4
 	robotsHops = 5              // RFC 9309, 2.3.1.2
-	rulesKept  = 4096           // parsed files in memory; the others are read from the index again
+	rulesKept  = 8 << 20        // bytes of parsed files in memory; the others are read from the index again
 	agesKept   = 1 << 17        // origins of which the age of the answer is in memory
 )
 
@@ -36,7 +35,11 @@ type robotsCache struct {
 
 	mu      sync.Mutex
 	origins map[string]*robotsEntry // guarded by mu
-	parsed  int                     // guarded by mu; entries with rules
+	kept    int64                   // guarded by mu; bytes of all rules
+
+	// reading is held while rules of the index are read and parsed: what a file may make of itself
+	// is there once. Before mu.
+	reading sync.Mutex
 }
 
 type robotsEntry struct {
@@ -94,17 +97,25 @@ func (c *robotsCache) putLocked(origin string, e *robotsEntry) {
 	e.used = time.Now()
 	if len(c.origins) >= agesKept {
 		old := e.used.Add(-10 * time.Minute)
-		maps.DeleteFunc(c.origins, func(_ string, e *robotsEntry) bool {
-			if !e.used.Before(old) {
-				return false
+		for other, e := range c.origins {
+			if e.used.Before(old) {
+				c.dropLocked(other)
 			}
-			if e.rules != nil {
-				c.parsed--
-			}
-			return true
-		})
+		}
 	}
+	c.dropLocked(origin)
 	c.origins[origin] = e
+	if e.rules != nil {
+		c.kept += e.rules.Size()
+	}
+}
+
+// dropLocked forgets an origin, if it is there.
+func (c *robotsCache) dropLocked(origin string) {
+	if e := c.origins[origin]; e != nil && e.rules != nil {
+		c.kept -= e.rules.Size()
+	}
+	delete(c.origins, origin)
 }
 
 // unreachable tells whether an origin has given no answer after all tries of this run, and what
@@ -139,6 +150,8 @@ func (c *robotsCache) rules(origin string) (*robots.Rules, error) {
 	if rules != nil {
 		return rules, nil
 	}
+	c.reading.Lock()
+	defer c.reading.Unlock()
 	row, ok, err := c.index.Robots(origin)
 	if err != nil && !errors.Is(err, storage.ErrCorrupt) {
 		return nil, err
@@ -146,7 +159,7 @@ func (c *robotsCache) rules(origin string) (*robots.Rules, error) {
 	if err != nil || !ok {
 		// The row is lost, or its commit is still under way.
 		c.mu.Lock()
-		delete(c.origins, origin)
+		c.dropLocked(origin)
 		c.mu.Unlock()
 		return nil, nil
 	}
@@ -158,14 +171,19 @@ func (c *robotsCache) rules(origin string) (*robots.Rules, error) {
 func (c *robotsCache) keep(origin string, valid time.Time, rules *robots.Rules) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.parsed >= rulesKept {
-		for _, e := range c.origins {
-			e.rules = nil
+	// Large ones go first: one host's rules must not drive out those of all others.
+	for _, least := range []int64{rulesKept / 128, 0} {
+		if c.kept+rules.Size() <= rulesKept {
+			break
 		}
-		c.parsed = 0
+		for _, e := range c.origins {
+			if e.rules != nil && e.rules.Size() >= least {
+				c.kept -= e.rules.Size()
+				e.rules = nil
+			}
+		}
 	}
 	c.putLocked(origin, &robotsEntry{valid: valid, rules: rules})
-	c.parsed++
 }
 
 func parseRobots(r storage.Robots, token string) *robots.Rules {
@@ -177,8 +195,9 @@ func parseRobots(r storage.Robots, token string) *robots.Rules {
 
 // ask fetches robots.txt of an origin, follows its redirects, and makes the answer count at
 // once. It gives the row to be stored, nil if nothing was asked, and how the host took it. An
-// error is that of ctx or of the disk; everything else is an answer.
-func (c *robotsCache) ask(ctx context.Context, client *fetch.Client, origin string, waits func(bool)) (*storage.Robots, frontier.Answer, error) {
+// error is that of ctx, of turn or of the disk; everything else is an answer. turn waits until a file
+// that is there may be parsed.
+func (c *robotsCache) ask(ctx context.Context, client *fetch.Client, origin string, waits func(bool), turn func() error) (*storage.Robots, frontier.Answer, error) {
 	row := &storage.Robots{Origin: origin}
 	answer := frontier.Answer{Start: time.Now()}
 	url := origin + "/robots.txt"
@@ -211,11 +230,18 @@ func (c *robotsCache) ask(ctx context.Context, client *fetch.Client, origin stri
 				row.Status, url = http.StatusNotFound, "" // as good as missing
 			}
 		case res.Status < 300:
+			answer.End = time.Now()
+			if err := turn(); err != nil {
+				res.Body.Release()
+				return row, answer, err
+			}
 			row.Text = strings.ToValidUTF8(string(res.Body.Bytes()), "\uFFFD")
 		}
 		res.Body.Release()
 	}
-	answer.End = time.Now()
+	if answer.End.IsZero() {
+		answer.End = time.Now()
+	}
 	row.Time = answer.End.Unix()
 	if !answered(row.Status) {
 		answer.Fault = true

@@ -81,7 +81,7 @@ func TestRobotsStatus(t *testing.T) {
 				}
 			}))
 			defer server.Close()
-			stored, answer, err := c.ask(t.Context(), client, server.URL, nil)
+			stored, answer, err := c.ask(t.Context(), client, server.URL, nil, func() error { return nil })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -134,7 +134,7 @@ func TestRobotsLife(t *testing.T) {
 	}))
 	defer server.Close()
 	ask := func() *storage.Robots {
-		row, _, err := c.ask(t.Context(), client, server.URL, nil)
+		row, _, err := c.ask(t.Context(), client, server.URL, nil, func() error { return nil })
 		if err != nil {
 			t.Fatal(err)
 		}

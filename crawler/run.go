@@ -85,7 +85,7 @@ type engine struct {
 	named   bool                // guarded by ending; nameSitemaps has been called
 	stored  atomic.Int64        // tickets used
 	fetched chan struct{}       // a place for each page between download and parse worker; nil: none
-	parsing chan struct{}       // a place for each parse worker; held from parsing until Buffer.Add
+	parsing *semaphore.Weighted // a place for each parse worker; held from parsing until Buffer.Add
 	stages  [stageCount]histogram
 	start   time.Time
 }
@@ -131,7 +131,7 @@ func Run(ctx context.Context, opts Options) (Result, error) {
 	if opts.NoTree {
 		files = cleaner.Files{}
 	}
-	e := &engine{opts: opts, files: files, parsing: make(chan struct{}, opts.parsers()), watch: newWatchdog(opts.steps, opts.Log), over: semaphore.NewWeighted(overBytes)}
+	e := &engine{opts: opts, files: files, parsing: semaphore.NewWeighted(int64(opts.parsers())), watch: newWatchdog(opts.steps, opts.Log), over: semaphore.NewWeighted(overBytes)}
 	if opts.QueueSize > 0 {
 		e.fetched = make(chan struct{}, opts.QueueSize)
 	}
@@ -171,9 +171,9 @@ func (o Options) Memory() int64 {
 	return 64<<20 + o.MemoryBodies + int64(o.Buffers)*o.BufferBytes + o.FrontierBytes + o.SeenBytes
 }
 
-// heap is what of that Go's runtime may take when filter bytes lie outside the heap. A sixteenth is
-// kept back, for the limit is one that the runtime aims at.
-func (o Options) heap(filter int64) int64 { return o.Memory()/16*15 - filter }
+// heap is what of that Go's runtime may take when filter bytes lie outside the heap. Some is kept back,
+// for the limit is one that the runtime aims at: what is allocated while it collects comes on top.
+func (o Options) heap(filter int64) int64 { return o.Memory()/16*15 - 12<<20 - filter }
 
 // crawl fetches until something ends it, then cleans up.
 func (e *engine) crawl(ctx context.Context) (Result, error) {
@@ -365,7 +365,7 @@ func (e *engine) committed(set []*iut.Item, c storage.Committed) {
 		if it.Robots != nil && answered(it.Robots.Status) {
 			robots++
 		}
-		if it.Row.URL == "" {
+		if it.Row.URL == "" || it.Part {
 			continue
 		}
 		done = append(done, frontier.Done{Row: it.Row, Next: c.Next[i]})

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"urltree/crawler/weburl"
 	"urltree/internal/fetch"
 	"urltree/internal/frontier"
 	"urltree/internal/robots"
@@ -17,9 +18,10 @@ import (
 )
 
 const (
-	sitemapLevels = 3      // of indexes and what they name; a robots.txt names the first
-	sitemapHops   = 5      // redirects in a row
-	sitemapLinks  = 10_000 // of one outcome: a sitemap may have more than a transaction should
+	sitemapLevels = 3       // of indexes and what they name; a robots.txt names the first
+	sitemapHops   = 5       // redirects in a row
+	sitemapLinks  = 10_000  // of one outcome: a sitemap may have more than a transaction should,
+	sitemapBytes  = 1 << 20 // and more bytes
 	sitemapAccept = "application/xml,text/xml;q=0.9,text/plain;q=0.8,*/*;q=0.5"
 
 	noSitemap = "no-sitemap" // why an answer gives nothing
@@ -38,8 +40,12 @@ func (e *engine) namedSitemaps(origin string, rules *robots.Rules) []storage.Sit
 	}
 	var list []storage.Sitemap
 	from := origin + "/robots.txt"
+	base, err := weburl.NewBase(from)
+	if err != nil {
+		return nil
+	}
 	for _, ref := range rules.Sitemaps {
-		if url := resolve(from, ref); url != "" && len(url) <= e.opts.MaxURL {
+		if url, err := base.Resolve(ref); err == nil && len(url) <= e.opts.MaxURL {
 			list = append(list, storage.Sitemap{URL: url, Level: 1, Source: from})
 		}
 	}
@@ -136,9 +142,11 @@ func (w *worker) askSitemap(at *post, loan *frontier.Loan) error {
 		return fmt.Errorf("%w: sitemap %s: %w", iut.ErrDisk, s.URL, err)
 	}
 	if res != nil {
-		w.parsing <- struct{}{}
-		defer func() { <-w.parsing }()
 		defer func() { res.Body.Release() }()
+		if w.parsing.Acquire(w.transfers, 1) != nil {
+			return nil
+		}
+		defer w.parsing.Release(1)
 	}
 	item := &iut.Item{}
 	a, read := w.answerSitemap(&s, item, res, err)
@@ -234,6 +242,8 @@ func (w *worker) readSitemap(at *post, s *storage.Sitemap, item *iut.Item, body 
 		kind     = sitemap.Detect(body)
 		deepest  = kind == sitemap.Index && s.Level >= sitemapLevels
 		host     = storage.Host(s.URL)
+		size     = 0 // of what item names
+		rank     = w.ranks(nil, 0)
 		full     = errors.New("the crawl fails")
 		rejected = map[string]int{}
 	)
@@ -255,22 +265,22 @@ func (w *worker) readSitemap(at *post, s *storage.Sitemap, item *iut.Item, body 
 				item.Links = append(item.Links, link)
 			}
 		}
-		if len(item.Links)+len(item.Sitemaps) < sitemapLinks {
+		if size += len(loc); len(item.Links)+len(item.Sitemaps) < sitemapLinks && size < sitemapBytes {
 			return nil
 		}
-		item.Links = w.newLinks(nil, item.Links)
+		item.Links = w.newLinks(rank, item.Links)
 		at.rest()
 		if !w.add(at, item, nil) {
 			return full
 		}
 		at.step("read", s.URL, at.limits.parse)
-		item = &iut.Item{}
+		item, size = &iut.Item{}, 0
 		return nil
 	}
 	at.step("read", s.URL, at.limits.parse)
 	res, err := readSafely(s.URL, body, torn, take)
 	at.rest()
-	item.Links = w.newLinks(nil, item.Links)
+	item.Links = w.newLinks(rank, item.Links)
 	switch {
 	case errors.Is(err, full):
 		return nil, false

@@ -126,7 +126,7 @@ func (w *worker) goroutines() int {
 	if w.fetched == nil {
 		return w.opts.Downloads
 	}
-	return w.opts.Downloads + cap(w.fetched) + cap(w.parsing)
+	return w.opts.Downloads + cap(w.fetched) + w.opts.parsers()
 }
 
 // work asks for the URLs of a loan one after the other. free lets the next download begin; it is
@@ -178,7 +178,19 @@ func (w *worker) giveBack(loan *frontier.Loan, unasked []storage.Row) {
 
 func (w *worker) askRobots(at *post, loan *frontier.Loan) {
 	at.step("ask for", loan.Robots+"/robots.txt", (robotsHops+1)*w.opts.Timeout+at.limits.slack)
-	row, answer, err := w.robots.ask(w.transfers, w.client, loan.Robots, at.waits)
+	parses := false
+	defer func() {
+		if parses {
+			w.parsing.Release(1)
+		}
+	}()
+	row, answer, err := w.robots.ask(w.transfers, w.client, loan.Robots, at.waits, func() error {
+		at.waits(true)
+		err := w.parsing.Acquire(w.transfers, 1)
+		at.waits(false)
+		parses = err == nil
+		return err
+	})
 	at.rest()
 	if errors.Is(err, errNoRoom) {
 		w.frontier.Answered(loan, answer)
@@ -282,14 +294,19 @@ func (w *worker) url(at *post, loan *frontier.Loan, row *storage.Row, free func(
 			free()
 		}
 		// Kept until the item is in the buffer: what waits there with its links is bounded too.
-		w.parsing <- struct{}{}
+		places := w.opts.places(res.Body.Len())
+		err := w.parsing.Acquire(w.transfers, places)
 		if w.fetched != nil {
 			<-w.fetched
 		}
-		defer func() { <-w.parsing }()
+		if err != nil {
+			res.Body.Release()
+			return false, 0, nil
+		}
+		defer w.parsing.Release(places)
 	}
 	at.step("parse", row.URL, at.limits.parse)
-	a := w.answer(item, res, err)
+	a := w.answer(at, item, res, err)
 	at.rest()
 	if w.broken.Load() != nil {
 		// Whether this page's call-backs were called or not: it is pending, and comes again.
@@ -357,6 +374,19 @@ func (w *worker) add(at *post, item *iut.Item, say func(*Outcome)) bool {
 			return false
 		}
 	}
+	return w.put(item)
+}
+
+// put is add without a word to anybody.
+func (w *worker) put(item *iut.Item) bool {
+	for len(item.Sitemaps) > linksAhead {
+		first := item.Sitemaps[:linksAhead]
+		if !w.put(&iut.Item{Outcome: storage.Outcome{Sitemaps: first}, Crawler: w.number}) {
+			drop(item)
+			return false
+		}
+		item.Sitemaps = item.Sitemaps[linksAhead:]
+	}
 	// A buffer counts no item for more than it may hold. What goes over is counted for all together,
 	// until it is committed, which is at once: then there is never much of it.
 	over := max(0, min(weigh(item)-w.opts.BufferBytes, overBytes))
@@ -391,6 +421,9 @@ func weigh(item *iut.Item) int64 {
 	for i := range item.Sitemaps {
 		n += len(item.Sitemaps[i].URL)
 	}
+	if item.Robots != nil {
+		n += len(item.Robots.Text)
+	}
 	return int64(n)
 }
 
@@ -410,7 +443,7 @@ var errParseBudget = errors.New("parse-budget")
 
 // parsePage finds links and metadata of an answer. What panics is the page's fault, not the
 // crawl's, and so is errParseBudget.
-func (w *worker) parsePage(item *iut.Item, res *fetch.Response) (noindex bool, err error) {
+func (w *worker) parsePage(at *post, item *iut.Item, res *fetch.Response) (noindex bool, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("parse %s: panic: %v", item.Row.URL, p)
@@ -422,7 +455,9 @@ func (w *worker) parsePage(item *iut.Item, res *fetch.Response) (noindex bool, e
 	said.Language = strings.Join(res.Header["Content-Language"], ",")
 	said.Robots = res.Header["X-Robots-Tag"]
 	parser := w.linker.parser()
-	defer w.linker.parsers.Put(parser)
+	if res.Body.Len() <= parseShare { // else what it holds may be large as well
+		defer w.linker.parsers.Put(parser)
+	}
 	page := parser.Parse(said, res.Body.Bytes(), w.linker.opts)
 	item.Outcome.Page.Charset = page.Charset
 	if page.Exhausted {
@@ -438,8 +473,8 @@ func (w *worker) parsePage(item *iut.Item, res *fetch.Response) (noindex bool, e
 	if !w.tell(item, res.Header, res.Body.Bytes(), &page) {
 		return false, nil // url drops the page
 	}
-	item.Links, item.Meta = w.newLinks(&item.Row, w.linker.admit(page, facts, w.isKnown())), page.Meta
-	item.Edges = w.linker.edges(page, facts.URL)
+	item.Meta, item.Edges = page.Meta, w.linker.edges(page, facts.URL)
+	w.links(at, item, page, facts)
 	w.stages[stageParse].add(time.Since(start))
 	return page.NoIndex, nil
 }

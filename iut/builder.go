@@ -95,6 +95,8 @@ func (b *Builder) abandon() {
 func (b *Builder) store(item *Item) error {
 	defer item.free()
 	if item.Adopt {
+		b.Committer.adopting.Lock()
+		defer b.Committer.adopting.Unlock()
 		facts, body, err := b.Tree.Adopt(item.Row.URL)
 		if err != nil {
 			if errors.Is(err, ErrDisk) {
@@ -120,6 +122,8 @@ func (b *Builder) store(item *Item) error {
 		return fmt.Errorf("store %s: %w", item.Row.URL, err)
 	}
 	if res.Adopted {
+		b.Committer.adopting.Lock()
+		defer b.Committer.adopting.Unlock()
 		facts, body, err := b.Tree.Adopt(item.Row.URL)
 		if err != nil {
 			return fmt.Errorf("adopt %s: %w", item.Row.URL, err)

@@ -3,6 +3,7 @@ package iut
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"urltree/buffer"
@@ -20,9 +21,9 @@ type Index interface {
 //
 // The order of the durable steps is fixed: the builders have written the files; the set is
 // closed; the tree is synced; one transaction commits exactly this set, or several do if it has
-// very many links, each item and its links in one of them; only then are its new URLs let into the
-// frontier and, at the end, permits given back. What is handed in during the sync waits for the
-// next set: its files may not be covered by this one.
+// very many links, no item before its links; only then are its new URLs let into the frontier and,
+// at the end, permits given back. What is handed in during the sync waits for the next set: its
+// files may not be covered by this one.
 type Committer struct {
 	Tree  *Tree
 	Index Index
@@ -38,6 +39,10 @@ type Committer struct {
 	Edges *edges.Writer
 
 	in chan *buffer.Batch[*Item]
+
+	// adopting is held by a builder that makes an item of what a folder holds: of all builders only one
+	// has such a body, and what it is parsed to, in memory.
+	adopting sync.Mutex
 }
 
 // NewCommitter makes a committer for the given number of builders.
@@ -106,6 +111,11 @@ func (c *Committer) Run(ctx context.Context) error {
 		synced := time.Now()
 		for from := 0; from < len(set); {
 			to, begin := part(set, from), time.Now()
+			if to == from+1 {
+				if err := c.commitAhead(set[from]); err != nil {
+					return err
+				}
+			}
 			c.step("commit", fmt.Sprintf("what came of %d URLs", to-from))
 			done, err := c.Index.Commit(set[from:to])
 			if err != nil {
@@ -135,27 +145,33 @@ func (c *Committer) step(what, about string) {
 // setLinks is how many links make a set large enough.
 const setLinks = 100_000
 
-// partLinks is how many links go into one transaction. It keeps each page of the index that it
-// touches in memory, and a link may touch three: its record's and those of the folders above.
-const partLinks = 5_000
-
-// partBytes is how many bytes of URLs do: of each there are several copies until it is written.
-const partBytes = 2 << 20
-
-// part tells where the part of a set ends that begins at from: at an item, since what an item
-// brings is committed together.
+// part tells where the part of a set ends that begins at from: before the item with which its links
+// would be too many for one transaction. An item that has too many by itself is a part.
 func part(set []*storage.Outcome, from int) (to int) {
-	links, bytes := 0, 0
+	weight := 0
 	for to = from; to < len(set); to++ {
-		links += len(set[to].Links)
-		for i := range set[to].Links {
-			bytes += len(set[to].Links[i].URL)
-		}
-		if (links > partLinks || bytes > partBytes) && to > from {
+		weight += set[to].Weight()
+		if weight > storage.MostWeight && to > from {
 			break
 		}
 	}
 	return to
+}
+
+// commitAhead commits links of an outcome that has too many for one transaction, before it, until it
+// has not.
+func (c *Committer) commitAhead(o *storage.Outcome) error {
+	for ahead := o.TakeAhead(); ahead != nil; ahead = o.TakeAhead() {
+		c.step("commit", fmt.Sprintf("%d links of %s", len(ahead.Links), o.Row.URL))
+		done, err := c.Index.Commit([]*storage.Outcome{ahead})
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrDisk, err)
+		}
+		if c.After != nil {
+			c.After(nil, done)
+		}
+	}
+	return nil
 }
 
 func linksOf(b *buffer.Batch[*Item]) int {

@@ -51,7 +51,7 @@ func edgesWork(fsys iut.FS, index *edgesIndex) error {
 	p.committer.Edges = w
 	for n := range 10 {
 		it := itemOf(page(n))
-		it.Links = make([]storage.Link, 2000)
+		it.Links = make([]storage.Link, 6000)
 		switch n {
 		case 3:
 		case 4:

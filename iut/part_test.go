@@ -2,39 +2,54 @@ package iut
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"urltree/storage"
 )
 
+// outcomeOf gives an outcome with links that weigh about so many percent of what a transaction takes.
+func outcomeOf(percent int, path string) *storage.Outcome {
+	o := &storage.Outcome{}
+	for weight := 0; weight < storage.MostWeight/100*percent; weight = o.Weight() {
+		link := storage.Link{URL: fmt.Sprintf("http://a.org/%d%s", len(o.Links), path)}
+		one := storage.Outcome{Links: []storage.Link{link}}
+		for range max(1, storage.MostWeight/200/one.Weight()) { // Weight looks at all of them
+			o.Links = append(o.Links, link)
+		}
+	}
+	return o
+}
+
 // TestParts: the parts of a set are the set, in order, and none has more links than a transaction
 // takes unless it is one item.
 func TestParts(t *testing.T) {
-	for _, links := range [][]int{
+	for _, percents := range [][]int{
 		{0},
 		{0, 0, 0},
-		{partLinks},
-		{partLinks, 1},
-		{3 * partLinks},
-		{0, 3 * partLinks, 0},
-		{partLinks / 2, partLinks / 2, partLinks / 2, 1, partLinks, 0, 0, partLinks + 1, 7},
+		{98},
+		{98, 3},
+		{300},
+		{0, 300, 0},
+		{50, 48, 50, 1, 97, 0, 0, 101, 7},
 	} {
-		t.Run(fmt.Sprint(links), func(t *testing.T) {
+		t.Run(fmt.Sprint(percents), func(t *testing.T) {
 			var set []*storage.Outcome
-			for _, n := range links {
-				set = append(set, &storage.Outcome{Links: make([]storage.Link, n)})
+			for _, n := range percents {
+				set = append(set, outcomeOf(n, ""))
 			}
 			parts := 0
 			for from := 0; from < len(set); parts++ {
 				to := part(set, from)
 				n := 0
 				for _, o := range set[from:max(to, from)] {
-					n += len(o.Links)
+					n += o.Weight()
 				}
-				if to <= from || n > partLinks && to-from > 1 {
-					t.Fatalf("from %d to %d with %d links", from, to, n)
+				if to <= from || n > storage.MostWeight && to-from > 1 {
+					t.Fatalf("from %d to %d with %d bytes", from, to, n)
 				}
-				if to < len(set) && n+len(set[to].Links) <= partLinks {
+				if to < len(set) && n+set[to].Weight() <= storage.MostWeight {
 					t.Errorf("part %d ends at %d, though the next item has room", parts, to)
 				}
 				from = to
@@ -43,15 +58,25 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestPartsOfLongURLs: links with very long URLs fill a transaction sooner.
-func TestPartsOfLongURLs(t *testing.T) {
-	long := storage.Link{URL: string(make([]byte, 8<<10))}
-	item := &storage.Outcome{Links: []storage.Link{long, long}}
-	set := make([]*storage.Outcome, partBytes/(16<<10)+1)
-	for i := range set {
-		set[i] = item
-	}
-	if to := part(set, 0); to != len(set)-1 {
-		t.Errorf("the first part has %d of %d items, want all but one", to, len(set))
+// TestPartsOfLargeLinks: what a transaction takes is the less the longer its URLs are, and the more folders they
+// name, for each of which it writes a count.
+func TestPartsOfLargeLinks(t *testing.T) {
+	for path, most := range map[string]int{
+		"":                              15_000,
+		"/" + strings.Repeat("x", 8000): 250,
+		strings.Repeat("/x", 90):        400,
+		strings.Repeat("/"+strings.Repeat("x", 30), 250): 8,
+	} {
+		o := outcomeOf(500, path)
+		all, were := o.Links, []storage.Link(nil)
+		for ahead := o.TakeAhead(); ahead != nil; ahead = o.TakeAhead() {
+			if !ahead.Part || len(ahead.Links) == 0 || len(ahead.Links) > most {
+				t.Fatalf("%.20q: %d links of %d go ahead, at most %d may", path, len(ahead.Links), len(all), most)
+			}
+			were = append(were, ahead.Links...)
+		}
+		if len(were) < len(all)/2 || len(o.Links) == 0 || !slices.Equal(append(were, o.Links...), all) {
+			t.Errorf("%.20q: %d links went ahead, %d are left of %d", path, len(were), len(o.Links), len(all))
+		}
 	}
 }

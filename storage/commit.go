@@ -190,7 +190,10 @@ func (c *change) outcome(o *Outcome, done *Committed) (Row, error) {
 	if err != nil {
 		return Row{}, err
 	}
-	if o.Again {
+	switch {
+	case o.Part:
+		return Row{}, nil
+	case o.Again:
 		c.shorter[string(e.key)] = false
 		return Row{}, nil
 	}
@@ -285,7 +288,7 @@ func (c *change) putScope(url string) error {
 func (c *change) settle(set []*Outcome, done *Committed) {
 	again := map[string]bool{}
 	for i, o := range set {
-		if o.Again {
+		if o.Again || o.Part {
 			continue
 		}
 		if e := c.entries[o.Row.URL]; e != nil && e.rec != nil && e.rec.State == Pending && done.Next[i].Range == 0 {
@@ -316,7 +319,17 @@ func (c *change) links(o *Outcome, done *Committed) error {
 			return err
 		}
 	}
-	if cut := uint32(done.Cut - before); from != nil && from.State != Pending && (cut > 0 || o.Again) {
+	cut := uint32(done.Cut - before)
+	switch {
+	case o.Row.URL == "":
+		return nil
+	case o.Part:
+		c.x.ahead[o.Row.URL] += cut
+		return nil
+	}
+	cut += c.x.ahead[o.Row.URL]
+	delete(c.x.ahead, o.Row.URL)
+	if from != nil && from.State != Pending && (cut > 0 || o.Again) {
 		from.Cut = cut
 	}
 	return nil

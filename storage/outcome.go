@@ -25,6 +25,9 @@ type Outcome struct {
 	// Again says that the URL has its outcome, and that Links are those of the same answer looked
 	// at once more: nothing else counts.
 	Again bool
+	// Part says that Links are the first of an outcome that comes later, see TakeAhead: nothing else
+	// counts.
+	Part bool
 	// Host, if set, replaces the times of the host.
 	Host *HostTimes
 	// Robots, if set, replaces the robots.txt answer of its origin.
@@ -41,10 +44,10 @@ type Link struct {
 	URL    string
 	Source string
 	Via    string
+	Held   string // the reason if its form is one that this run does not ask, or ""
+	Rank   uint64 // its row's place within Now, more than any depth; 0: the depth
 	Depth  uint32 // from the depth that the outcome's page has, which the index may know better
 	Hops   uint8
-	Rank   uint64 // its row's place within Now, more than any depth; 0: the depth
-	Held   string // the reason if its form is one that this run does not ask, or ""
 	// Reopen turns a record that has only redirected so far back to pending, at most twice.
 	Reopen bool
 	// Scope says that scope depends on this seed, or keeps the target of a seed's redirect as one

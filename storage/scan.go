@@ -10,10 +10,12 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// A read transaction keeps pages of the file from being used again: none lasts longer than this.
+// A read transaction keeps pages of the file from being used again: none lasts longer than this, nor
+// is more copied out of one.
 const (
-	scanKeys = 10_000
-	scanTime = 100 * time.Millisecond
+	scanKeys  = 10_000
+	scanBytes = 1 << 20
+	scanTime  = 100 * time.Millisecond
 )
 
 // ErrNotFound says that the index has no such record.
@@ -312,7 +314,7 @@ func (x *Index) scan(ctx context.Context, bucket, prefix []byte, fn func(k, v []
 			c := tx.Bucket(bucket).Cursor()
 			k, v, err := seek(c, next)
 			for ; k != nil && bytes.HasPrefix(k, prefix); k, v = c.Next() {
-				if len(pairs) >= scanKeys || len(pairs)%100 == 99 && time.Since(start) > scanTime {
+				if len(pairs) >= scanKeys || len(arena) > scanBytes || len(pairs)%100 == 99 && time.Since(start) > scanTime {
 					next, more = bytes.Clone(k), true
 					break
 				}

@@ -201,9 +201,13 @@ func (p *page) rel(a attributes) string {
 }
 
 func (p *page) refer(name, rel string, ref []byte) {
-	if len(p.Links) >= maxRefs {
+	if len(p.Links) >= maxRefs || len(p.written) > maxLinkBytes {
 		p.Cut = true
 		return
+	}
+	if len(ref) > maxRef {
+		ref = bytes.TrimLeft(ref, " \t\n\f\r")
+		ref = ref[:min(len(ref), maxRef)]
 	}
 	if cap(p.written) == 0 { // for all of a usual page
 		p.written, p.ends, p.Links = make([]byte, 0, 4<<10), slices.Grow(p.ends, 128), slices.Grow(p.Links, 128)

@@ -23,11 +23,12 @@ import (
 	"urltree/storage"
 )
 
-// What a page may ask us to keep in memory: the first so many links, and of their URLs the first
-// so many bytes. Both depend on the page alone.
+// What a page may ask us to keep in memory: the first so many links, and of their references, and
+// of their URLs, the first so many bytes. All depend on the page alone.
 const (
 	maxRefs      = 210_000
 	maxLinkBytes = 8 << 20
+	maxRef       = 16 << 10 // of one reference: without its fragment a longer one, such as an image, is no URL
 )
 
 // Facts are what is known of an answer besides its body.

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unsafe"
 )
 
 // MaxBytes is how much of a file counts, in bytes. A line that it cuts does not count.
@@ -33,7 +34,11 @@ type Rules struct {
 	Sitemaps   []string      // as written, for whomever they are
 
 	rules []rule // longest first; of two alike the one that allows
+	size  int64
 }
+
+// Size gives the bytes of memory that the rules take: of a file made for it twenty times its own.
+func (r *Rules) Size() int64 { return r.size }
 
 // A rule matches a path that begins with parts in order, with anything between them.
 type rule struct {
@@ -123,6 +128,11 @@ func Parse(body []byte, token string) *Rules {
 		own = all
 	}
 	r.CrawlDelay, r.rules = own.delay, own.rules
+	r.size = int64(unsafe.Sizeof(*r)) + int64(len(text)) // which all strings are parts of
+	r.size += int64(cap(r.Sitemaps))*int64(unsafe.Sizeof("")) + int64(cap(r.rules))*int64(unsafe.Sizeof(rule{}))
+	for i := range r.rules {
+		r.size += int64(cap(r.rules[i].parts)) * int64(unsafe.Sizeof(""))
+	}
 	slices.SortStableFunc(r.rules, func(a, b rule) int {
 		switch {
 		case a.size != b.size:

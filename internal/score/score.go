@@ -98,29 +98,36 @@ func New(kind Kind, bytes int64, fingerprint func(url string) uint64) (*Scorer, 
 // them: it is known no more. The target of a redirect takes over all that the row has. Seeds
 // keep their depth, as do targets of what has no score. With a nil row the links are those of a
 // sitemap, which is no page: they have 0.
-func (s *Scorer) Links(row *storage.Row, links []storage.Link) {
+func (s *Scorer) Links(row *storage.Row, links []storage.Link) { s.Shares(row, len(links))(links) }
+
+// Shares is Links for an answer whose links, total in number, come in several parts: each is given to
+// what it returns.
+func (s *Scorer) Shares(row *storage.Row, total int) func(links []storage.Link) {
 	if row == nil {
-		for i := range links {
-			links[i].Rank = Rank(0)
+		return func(links []storage.Link) {
+			for i := range links {
+				links[i].Rank = Rank(0)
+			}
 		}
-		return
 	}
 	own, scored := Of(row.Rank)
 	if !scored {
 		own = 1 / (1 + float64(row.Rank)) // a seed has 1
 	}
 	own += float64(s.take(s.fingerprint(row.URL)))
-	for i := range links {
-		switch l := &links[i]; {
-		case l.Source == storage.Seed:
-		case l.Via != "":
-			if scored {
-				l.Rank = Rank(own)
+	return func(links []storage.Link) {
+		for i := range links {
+			switch l := &links[i]; {
+			case l.Source == storage.Seed:
+			case l.Via != "":
+				if scored {
+					l.Rank = Rank(own)
+				}
+			case s.kind == Inlinks:
+				l.Rank = Rank(1)
+			default:
+				l.Rank = Rank(own / float64(total))
 			}
-		case s.kind == Inlinks:
-			l.Rank = Rank(1)
-		default:
-			l.Rank = Rank(own / float64(len(links)))
 		}
 	}
 }

@@ -1,0 +1,60 @@
+package crawler
+
+import (
+	"urltree/internal/extract"
+	"urltree/iut"
+	"urltree/storage"
+)
+
+const (
+	// parsersMost are the parse workers that Options.Parsers 0 gives on machines with many cores: no
+	// more are busy, and each may hold what a page makes of itself.
+	parsersMost = 4
+	// parseShare is the size of a page, in bytes, for which a parse worker's memory is meant. A larger
+	// page takes the places of more of them, up to all: what pages make of themselves, which are links
+	// of many times their bytes, is bounded for all together.
+	parseShare = 256 << 10
+	// linksAhead is how many links of a page go into the buffer together.
+	linksAhead = 5_000
+)
+
+// places gives how many places of parse workers a page of so many bytes takes.
+func (o *Options) places(bytes int64) int64 {
+	return min(1+bytes/parseShare, int64(o.parsers()))
+}
+
+// links makes an item's links of what its page names. If these are very many, all but the last go
+// into the buffer at once, so that memory does not hold all of them as records' links; the item comes
+// behind them, and no URL gets an outcome before its links have records.
+func (w *worker) links(at *post, item *iut.Item, page extract.Result, facts iut.Facts) {
+	var rank func([]storage.Link)
+	for rest := page.Links; ; {
+		n := min(len(rest), linksAhead)
+		page.Links, rest = rest[:n], rest[n:]
+		links := w.linker.admit(page, facts, w.isKnown())
+		if rank == nil {
+			// Only of a page that is not looked at in parts is it known how many count.
+			total := len(links)
+			if len(rest) > 0 {
+				total = n + len(rest)
+			}
+			rank = w.ranks(&item.Row, total)
+		}
+		links = w.newLinks(rank, links)
+		page.NotFollowed = nil // counted now
+		if len(item.Links) > 0 {
+			links = append(item.Links, links...)
+		}
+		for item.Links = links; len(item.Links) > linksAhead; {
+			at.rest()
+			ok := w.put(&iut.Item{Outcome: *item.Ahead(linksAhead), Crawler: w.number})
+			at.step("parse", item.Row.URL, at.limits.parse)
+			if !ok {
+				return // nor will there be a place for the item
+			}
+		}
+		if len(rest) == 0 {
+			return
+		}
+	}
+}
