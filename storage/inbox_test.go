@@ -227,3 +227,50 @@ func TestTable(t *testing.T) {
 		}
 	}
 }
+
+// TestInboxHidden gives URLs their outcome while their first records are in the inbox: these must never
+// come back.
+func TestInboxHidden(t *testing.T) {
+	x, path := newInbox(t, 100)
+	urls := []string{"http://a.org/", "http://a.org/x", "http://b.org/y/z"}
+	o := &Outcome{}
+	for _, url := range urls {
+		o.Links = append(o.Links, Link{URL: url, Source: Seed})
+	}
+	done, err := x.Commit([]*Outcome{o})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range done.Fresh {
+		if _, err := x.Commit([]*Outcome{{Row: row, State: Failed, Reason: "timeout"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	failed := func(when string) {
+		t.Helper()
+		for _, url := range urls {
+			if rec, err := x.Record(url); err != nil || rec.State != Failed {
+				t.Errorf("%s: %s is %v, %v", when, url, rec.State, err)
+			}
+		}
+		sound(t, x, 3)
+	}
+	if x.inbox.filling().rows != 3 {
+		t.Fatalf("%d rows in the inbox, want 3", x.inbox.filling().rows)
+	}
+	failed("in the inbox")
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	x = open(t, path, Options{ReadOnly: true})
+	failed("for a reader")
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	x = open(t, path, Options{NoSync: true, Strict: true, Inbox: 100})
+	failed("after it was opened again")
+	if err := x.settle(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	failed("moved")
+}
