@@ -34,7 +34,7 @@ var reasons = []Reason{
 	{OfFailed, "dns", "The host name has no address, or no name server answered."},
 	{OfFailed, "connect", "No connection could be made to the host or the proxy."},
 	{OfFailed, "tls", "The encrypted connection failed: its certificate or its handshake is wrong."},
-	{OfFailed, "timeout", "The answer was not complete in the time for one request (-timeout)."},
+	{OfFailed, "timeout", "The answer did not begin, get on or end in time (-first-byte, -min-rate, -timeout)."},
 	{OfFailed, "reset", "The connection ended before the answer did."},
 	{OfFailed, "truncated", "The body was shorter than announced."},
 	{OfFailed, "header", "The header of the answer is too large."},
