@@ -132,7 +132,7 @@ func (c *command) seeds(x *cli.Context, opts *crawler.Options) error {
 		}
 		seed, err := weburl.Canonical(arg)
 		if err != nil || !strings.Contains(arg, "://") {
-			return usagef("%q is neither an http(s) URL nor a subcommand (%s)", arg, strings.Join(subcommands(x.App), " "))
+			return usagef("%q is neither an http(s) URL nor a subcommand (%s); see crawler -h", arg, strings.Join(subcommands(x.App), " "))
 		}
 		opts.Seeds = append(opts.Seeds, seed)
 	}
