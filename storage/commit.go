@@ -44,11 +44,12 @@ func (x *Index) Commit(set []*Outcome) (Committed, error) {
 // commit is Commit; the caller holds x.mu.
 func (x *Index) commit(set []*Outcome) (Committed, error) {
 	var done Committed
+	if err := x.makeWay(set); err != nil {
+		return done, fmt.Errorf("index commit: %w", err)
+	}
 	err := x.update(func(c *change) error {
 		done = Committed{Next: make([]Row, len(set))}
-		for _, o := range set {
-			c.coming += 1 + int64(len(o.Links))
-		}
+		c.coming = comingOf(set)
 		for i, o := range set {
 			if o.Row.URL != "" {
 				next, err := c.outcome(o, &done)
@@ -90,6 +91,14 @@ func (x *Index) commit(set []*Outcome) (Committed, error) {
 		return Committed{}, fmt.Errorf("index commit: %w", err)
 	}
 	return done, nil
+}
+
+// comingOf gives the most records that a set makes: one for each outcome and link.
+func comingOf(set []*Outcome) (n int64) {
+	for _, o := range set {
+		n += 1 + int64(len(o.Links))
+	}
+	return n
 }
 
 // update runs fn in a write transaction and then writes what it changed, keys in order.

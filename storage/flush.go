@@ -99,7 +99,7 @@ func (c *change) flushRecords() error {
 		if e.rec == nil || e.old != nil && *e.old == *e.rec {
 			continue
 		}
-		waits := e.old == nil && !e.lost && e.rec.State == Pending && c.x.inbox.takes(e.key)
+		waits := e.old == nil && !e.lost && e.rec.State == Pending && c.x.inbox.takes(Host(e.rec.URL), e.key)
 		if waits {
 			late = append(late, put{
 				c.arena.keep(func(b []byte) []byte { return inboxKey(b, e.rec.Seq) }),

@@ -27,7 +27,8 @@ import (
 //   - Pending rows, totals and hosts count a record wherever it is; folders only what has been moved.
 //
 // The second makes those who ask by folder wait until all is moved, see [Index.settle]. URLs with a
-// query go to their place at once, for the budget of their path needs the count of those there are.
+// query go to their place at once, for the budget of their path needs the count of those there are; so
+// do those of hosts that may come to a budget of their folders, see [Index.makeWay].
 type inbox struct {
 	least, most int      // a list is moved when it has a quarter of all records, but within these; 0: no inbox
 	part        int      // rows of the other that one transaction moves
@@ -35,6 +36,8 @@ type inbox struct {
 	fill        int      // the list that new records go to
 	order       []uint64 // what is still to be moved of the other, in the order of keys; nil: not worked out
 	owed        int      // how much of the other is to be moved by now
+
+	direct map[string]bool // hosts of which nothing goes into the inbox any more, nor is there
 
 	tables sync.RWMutex // guards the tables of the lists
 }
@@ -59,16 +62,19 @@ const (
 // open says how long the lists get, and gives the rest of the memory.
 func (b *inbox) open(opts *Options) (rest int64) {
 	memory := cmp.Or(opts.SeenMemory, seen.DefaultMemory)
-	if opts.Inbox <= 0 || opts.Limits.Prefix > 0 {
-		return memory // a budget of folders needs the counts as they are
+	if opts.Inbox <= 0 {
+		return memory
 	}
+	b.direct = map[string]bool{}
 	b.most = int(min(memory/8/bytesOfInbox, 1<<30))
 	b.least = min(opts.Inbox, b.most)
 	return memory - memory/8
 }
 
 // takes tells whether the record of a new URL goes into the inbox.
-func (b *inbox) takes(key []byte) bool { return b.most > 0 && pathOf(key) == nil }
+func (b *inbox) takes(host string, key []byte) bool {
+	return b.most > 0 && pathOf(key) == nil && !b.direct[host]
+}
 
 // turn lets the list that is filled be moved. The other is empty.
 func (b *inbox) turn() {

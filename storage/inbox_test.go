@@ -116,7 +116,7 @@ func TestInboxOfAnotherRun(t *testing.T) {
 			opts.NoSync = true
 			x = open(t, path, opts)
 			sound(t, x, n)
-			if !opts.ReadOnly && x.inbox.most == 0 && x.inbox.lists[0].rows+x.inbox.lists[1].rows > 0 {
+			if !opts.ReadOnly && opts.Inbox == 0 && x.inbox.lists[0].rows+x.inbox.lists[1].rows > 0 {
 				t.Error("the inbox was not emptied")
 			}
 			below, err := x.Folder([]byte("http\x00dorg\x00")) // no such folder: labels come in the order of the URL

@@ -98,8 +98,7 @@ type Options struct {
 	Limits Limits
 	// Inbox lets new URLs wait in the order of discovery, which makes them cheaper by far, until there
 	// are so many, and a quarter of all there are, but no more than an eighth of SeenMemory has place for at
-	// 64 bytes each. 0: none; what an earlier run has left there is moved by Open. With Limits.Prefix there
-	// is none either.
+	// 64 bytes each. 0: none; what an earlier run has left there is moved by Open.
 	Inbox int
 	// Strict makes a put of a new record fail when there is one already. For tests.
 	Strict bool

@@ -56,7 +56,7 @@ func (w *world) open(t *rapid.T) {
 	budget := rapid.Int64Range(0, 4)
 	w.limits = Limits{
 		MaxDepth: rapid.IntRange(-1, 2).Draw(t, "max depth"), Host: budget.Draw(t, "host"),
-		Prefix: max(0, budget.Draw(t, "prefix")-2), Query: budget.Draw(t, "query"), MaxHeld: budget.Draw(t, "held"),
+		Prefix: budget.Draw(t, "prefix"), Query: budget.Draw(t, "query"), MaxHeld: budget.Draw(t, "held"),
 	}
 	var err error
 	inbox := rapid.IntRange(0, 4).Draw(t, "inbox")

@@ -32,23 +32,11 @@ func (x *Index) settle(ctx context.Context) error {
 	if x.opts.ReadOnly {
 		return nil // see overlay
 	}
-	last := uint64(0)
+	last := x.Totals().Seq
 	for {
-		done, err := func() (bool, error) {
-			x.mu.Lock()
-			defer x.mu.Unlock()
-			b := &x.inbox
-			if last == 0 {
-				last = x.totals.Seq
-			}
-			if b.moving().rows == 0 {
-				if l := b.filling(); l.rows == 0 || l.first > last {
-					return true, nil
-				}
-				b.turn()
-			}
-			return false, x.move()
-		}()
+		x.mu.Lock()
+		done, err := x.settlePart(last)
+		x.mu.Unlock()
 		if done || err != nil {
 			return err
 		}
@@ -56,6 +44,61 @@ func (x *Index) settle(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// settlePart moves a part of what was there when the last number of discovery was that. x.mu is held.
+func (x *Index) settlePart(last uint64) (done bool, err error) {
+	b := &x.inbox
+	if b.moving().rows == 0 {
+		if l := b.filling(); l.rows == 0 || l.first > last {
+			return true, nil
+		}
+		b.turn()
+	}
+	return false, x.move()
+}
+
+// makeWay takes hosts out of the inbox that have so many URLs that, with a set of outcomes, one of their
+// folders may come to its budget: from then on the counts of their folders must be at hand. x.mu is held.
+func (x *Index) makeWay(set []*Outcome) error {
+	most := x.opts.Limits.Prefix
+	if x.inbox.most == 0 || most == 0 {
+		return nil
+	}
+	coming := comingOf(set)
+	if x.totals.Used()+coming <= most {
+		return nil
+	}
+	hosts := map[string]bool{}
+	for _, o := range set {
+		hosts[Host(o.Row.URL)] = true
+		for i := range o.Links {
+			hosts[Host(o.Links[i].URL)] = true
+		}
+	}
+	found := false
+	err := x.view(func(tx *bolt.Tx) error {
+		for name := range hosts {
+			if x.inbox.direct[name] {
+				continue
+			}
+			var h HostRow
+			if v := tx.Bucket(bucketHost).Get([]byte(name)); v != nil {
+				var err error
+				if h, err = decodeHost(name, v); err != nil {
+					return err
+				}
+			}
+			if h.Used()+coming > most {
+				x.inbox.direct[name], found = true, true
+			}
+		}
+		return nil
+	})
+	for done := !found; !done && err == nil; {
+		done, err = x.settlePart(x.totals.Seq)
+	}
+	return err
 }
 
 // move moves a part of one list in a transaction, and empties it with the last. x.mu is held.
