@@ -329,6 +329,7 @@ func (o *Options) accepts(media string) bool {
 var (
 	// ErrOptions says that options cannot work.
 	ErrOptions = errors.New("options")
-	// ErrNoWork says that there are neither seeds nor pending URLs.
+	// ErrNoWork says that there is nothing to begin with: no seeds in Options, and none in the tree if there is
+	// one. A tree that has seeds and nothing pending is no error: that run ends with "nothing left".
 	ErrNoWork = errors.New("no seeds and no pending URLs")
 )
