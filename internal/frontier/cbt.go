@@ -7,8 +7,17 @@ package frontier
 // 2i+1, the others are the leaves. So the tree is complete at every n: inserting splits the
 // first leaf in two, removing joins the last two leaves, and each operation replays the
 // matches on the way from a leaf to the root, O(log n).
+//
+// A node has the key beside the host, so that a match looks at two neighbours in memory and at
+// no host.
 type cbt struct {
-	node []*host // node[0] is unused
+	node []player // node[0] is unused
+}
+
+// A player is a host with the key that it had when it last came in or was updated.
+type player struct {
+	key int64
+	h   *host
 }
 
 // len is the number of hosts in the tree.
@@ -19,21 +28,21 @@ func (t *cbt) first() *host {
 	if len(t.node) == 0 {
 		return nil
 	}
-	return t.node[1]
+	return t.node[1].h
 }
 
 // insert adds a host that is not in the tree.
 func (t *cbt) insert(h *host) {
 	n := t.len()
 	if n == 0 {
-		t.node = append(t.node[:0], nil, nil)
-		t.set(1, h)
+		t.node = append(t.node[:0], player{}, player{})
+		t.set(1, player{h.key, h})
 		return
 	}
-	t.node = append(t.node, nil, nil)
+	t.node = append(t.node, player{}, player{})
 	t.set(2*n, t.node[n])
-	t.set(2*n+1, h)
-	t.replay(n, nil)
+	t.set(2*n+1, player{h.key, h})
+	t.replay(n)
 }
 
 // remove takes out a host that is in the tree.
@@ -41,12 +50,12 @@ func (t *cbt) remove(h *host) {
 	n, at := t.len(), int(h.leaf)
 	h.leaf = 0
 	if n == 1 {
-		t.node[1] = nil
+		t.node[1] = player{}
 		t.node = t.node[:0]
 		return
 	}
 	left, right := t.node[2*n-2], t.node[2*n-1]
-	t.node[2*n-2], t.node[2*n-1] = nil, nil
+	t.node[2*n-2], t.node[2*n-1] = player{}, player{}
 	t.node = t.node[:2*n-2]
 	// The last two leaves become one, in the place of their parent; the other of the two
 	// takes the place of the host that goes, unless that is itself one of them.
@@ -58,13 +67,16 @@ func (t *cbt) remove(h *host) {
 	default:
 		t.set(n-1, left)
 		t.set(at, right)
-		t.replay(at/2, nil)
+		t.replay(at / 2)
 	}
-	t.replay((n-1)/2, nil)
+	t.replay((n - 1) / 2)
 }
 
 // update tells that the key of a host in the tree has changed.
-func (t *cbt) update(h *host) { t.replay(int(h.leaf)/2, h) }
+func (t *cbt) update(h *host) {
+	t.node[h.leaf].key = h.key
+	t.replay(int(h.leaf) / 2)
+}
 
 // count is the number of hosts whose key is at most key, counted up to limit.
 func (t *cbt) count(key int64, limit int) int {
@@ -82,7 +94,7 @@ func (t *cbt) upTo(key int64, limit int) []*host {
 		switch {
 		case len(list) >= limit || t.node[i].key > key:
 		case i >= t.len():
-			list = append(list, t.node[i])
+			list = append(list, t.node[i].h)
 		default:
 			below(2 * i)
 			below(2*i + 1)
@@ -105,20 +117,19 @@ func (t *cbt) countBelow(i int, key int64, limit int) int {
 	return left + t.countBelow(2*i+1, key, limit-left)
 }
 
-func (t *cbt) set(i int, h *host) {
-	t.node[i] = h
-	h.leaf = int32(i)
+func (t *cbt) set(i int, p player) {
+	t.node[i] = p
+	p.h.leaf = int32(i)
 }
 
-// replay plays the matches from node i up to the root, or to one that the same host wins as before, with
-// the same key: changed is the host whose key is another, or nil.
-func (t *cbt) replay(i int, changed *host) {
+// replay plays the matches from node i up to the root, or to one that ends as before.
+func (t *cbt) replay(i int) {
 	for ; i >= 1; i /= 2 {
 		winner := t.node[2*i]
 		if right := t.node[2*i+1]; right.key < winner.key {
 			winner = right
 		}
-		if t.node[i] == winner && winner != changed {
+		if t.node[i] == winner {
 			return
 		}
 		t.node[i] = winner

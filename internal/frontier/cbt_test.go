@@ -14,12 +14,12 @@ func checkTree(t *testing.T, tree *cbt, in map[*host]bool) {
 	}
 	for i := 1; i < n; i++ {
 		winner, left, right := tree.node[i], tree.node[2*i], tree.node[2*i+1]
-		if winner != left && winner != right || winner.key != min(left.key, right.key) {
+		if winner != left && winner != right || winner.key != min(left.key, right.key) || winner.key != winner.h.key {
 			t.Fatalf("match %d of keys %d and %d won by key %d", i, left.key, right.key, winner.key)
 		}
 	}
 	for i := n; i < 2*n; i++ {
-		if h := tree.node[i]; !in[h] || int(h.leaf) != i {
+		if h := tree.node[i].h; !in[h] || int(h.leaf) != i {
 			t.Fatalf("leaf %d holds a host that says %d", i, h.leaf)
 		}
 	}

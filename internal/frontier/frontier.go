@@ -19,7 +19,7 @@ package frontier
 import (
 	"errors"
 	"fmt"
-	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -36,7 +36,6 @@ const (
 	// of which may cost an access to a disk.
 	firstRows = 64
 	maxHeld   = 256 // held rows of one loan
-	fewOut    = 8   // URLs that are out for which a host keeps its map
 	usualRow  = 384 // bytes of a usual row, to choose how many to read
 )
 
@@ -156,8 +155,10 @@ type Frontier struct {
 	hosts map[string]*host // guarded by mu, as is all below
 	list  []*host          // all hosts, for shrink and rotation
 	hand  int              // where in list they go on
-	turns rotation         // of the hosts that are not in memory
-	tree  cbt              // the hosts that have a turn
+	// All rows that are out, by URL. It does not shrink: what is out waits in crawlers and buffers.
+	rowsOut map[string]*outRow
+	turns   rotation // of the hosts that are not in memory
+	tree    cbt      // the hosts that have a turn
 	// Hosts of which the sitemaps are forgotten in this run, those that have left memory included:
 	// the store does not know that they are.
 	forgotten map[string]bool
@@ -213,6 +214,7 @@ func New(opts Options) (*Frontier, error) {
 		opts: opts, ranking: ranking,
 		clock:     newClock(opts.Now, opts.NotBefore),
 		hosts:     map[string]*host{},
+		rowsOut:   map[string]*outRow{},
 		live:      opts.Live,
 		wake:      make(chan struct{}),
 		forgotten: map[string]bool{},
@@ -260,121 +262,11 @@ func (f *Frontier) hostLocked(name string) *host {
 }
 
 func (f *Frontier) newHostLocked(name string) *host {
-	h := &host{name: name, at: len(f.list), win: f.newWindow()}
-	f.hosts[name] = h
+	h := &host{name: strings.Clone(name), at: len(f.list)} // a part of a URL would keep all of it
+	h.win = f.newWindow(&h.plain)
+	f.hosts[h.name] = h
 	f.list = append(f.list, h)
 	return h
-}
-
-// Add tells of new pending rows, durable since transaction tx. Of rows of range Held only the
-// number counts. Between each maxRows of them, others have the lock.
-func (f *Frontier) Add(rows []storage.Row, tx uint64) {
-	groups := groupRows(rows)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	burst := maxRows
-	for _, g := range groups {
-		if burst -= len(g.rows); burst < 0 {
-			burst = maxRows - len(g.rows)
-			f.mu.Unlock()
-			f.mu.Lock()
-		}
-		h := f.hosts[g.host]
-		if h == nil && f.newsOutsideLocked() {
-			for i := range g.rows {
-				if g.rows[i].Range == storage.Held {
-					f.held++
-				} else {
-					f.live++
-				}
-			}
-			continue
-		}
-		if h == nil {
-			h = f.hostLocked(g.host)
-		}
-		fresh := g.rows[:0]
-		for i := range g.rows {
-			r := &g.rows[i]
-			switch r.Range {
-			case storage.Now:
-				f.arrivedLocked(h, tx)
-				if _, out := h.out[r.URL]; out {
-					// Either a refill has read the row before we were told of it, or the commit
-					// that ends it opens it again. Done looks which.
-					h.out[r.URL] = true
-				} else if !h.win.has(r) {
-					fresh = append(fresh, *r)
-				}
-			case storage.Later:
-				f.arrivedLocked(h, tx)
-				h.dueBy(r.Due)
-			case storage.Held:
-				f.held++
-			}
-		}
-		if h.reading != nil {
-			h.reading.added = append(h.reading.added, fresh...)
-		} else {
-			f.insertLocked(h, fresh)
-		}
-		f.placeLocked(h)
-	}
-	f.added += int64(len(rows))
-	f.shrinkLocked()
-	f.wakeLocked()
-}
-
-// arrivedLocked counts a new row of a host in memory. The store may have had it already when the
-// host was read.
-func (f *Frontier) arrivedLocked(h *host, tx uint64) {
-	if tx > h.tx {
-		f.countLocked(h, 1)
-	} else {
-		f.live++
-	}
-}
-
-// A group holds at most maxRows rows of one host, in order.
-type group struct {
-	host string
-	rows []storage.Row
-}
-
-func groupRows(rows []storage.Row) []group {
-	var (
-		groups []group
-		sizes  []int
-		index  = make(map[string]int)
-		of     = make([]int, len(rows)) // the group of each row
-	)
-	for i := range rows {
-		name := storage.Host(rows[i].URL)
-		at, ok := index[name]
-		if !ok {
-			at = len(groups)
-			index[name] = at
-			groups, sizes = append(groups, group{host: name}), append(sizes, 0)
-		}
-		of[i] = at
-		sizes[at]++
-	}
-	all := make([]storage.Row, len(rows))
-	for i := range groups {
-		groups[i].rows, all = all[:0:sizes[i]], all[sizes[i]:]
-	}
-	for i := range rows {
-		g := &groups[of[i]]
-		g.rows = append(g.rows, rows[i])
-	}
-	parts := make([]group, 0, len(groups))
-	for _, g := range groups {
-		sortRows(g.rows)
-		for part := range slices.Chunk(g.rows, maxRows) {
-			parts = append(parts, group{g.host, part})
-		}
-	}
-	return parts
 }
 
 // Answered tells how the host took a request of the loan, and gives what is to be stored of it.
@@ -430,7 +322,7 @@ func (f *Frontier) Return(l *Loan, unasked []storage.Row) {
 	}
 	var rows []storage.Row
 	for i := range unasked {
-		if ok, _ := f.backLocked(h, unasked[i].URL); ok {
+		if f.backLocked(unasked[i].URL) != nil {
 			rows = append(rows, unasked[i])
 		}
 	}
@@ -456,15 +348,12 @@ func (f *Frontier) Done(done []Done, times []storage.HostTimes) {
 	}
 	for i := range done {
 		row, next := &done[i].Row, &done[i].Next
-		h := f.hosts[storage.Host(row.URL)]
-		if h == nil {
+		o := f.backLocked(row.URL)
+		if o == nil {
 			continue
 		}
-		ok, told := f.backLocked(h, row.URL)
-		if !ok {
-			continue
-		}
-		h.more = h.more || told // it may be open again, on disk
+		h := o.h
+		h.more = h.more || o.told // it may be open again, on disk
 		switch next.Range {
 		case storage.Now, storage.Later:
 			h.leave(next)

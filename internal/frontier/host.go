@@ -23,41 +23,44 @@ const (
 // Add or New has told of is in the window, or out, or on disk only. If one of range Now is on
 // disk only, more is set; if one of range Later is on disk only, due is set and not after its
 // Due. In a sorted window all rows stand before those of range Now that are on disk only.
+//
+// The fields that Add, Take, Return and Done look at stand first, together: of many hosts each
+// look is a wait for memory.
 type host struct {
-	name string
+	win   window
+	plain sorted // where win is, if it is sorted
+	bytes int64  // of the window, as last counted in Frontier.bytes
+	count int64  // rows of range Now and Later, those that are out included
+	tx    uint64 // the transaction that the store showed when the host came in
 
-	next    int64         // Unix nanoseconds before which it may not be asked
+	next      int64     // Unix nanoseconds before which it may not be asked
+	due       int64     // see above; 0: none; may be too early, never too late
+	key       int64     // when it has its turn, for the tree
+	leaf      int32     // its leaf in the tree; 0: none
+	borrowers int32     // loans that are not returned
+	outs      int32     // number of rows that are out
+	group     int32     // in an Add, of its rows; 0: none
+	out       *outRow   // the rows that were taken and neither returned nor done; nil: none
+	maps      *sitemaps // to be read; nil: none
+	reading   *reading  // the refill that reads now, or nil
+	more      bool      // see above
+	queued    bool      // waits for a refill
+	served    bool      // a refill has read its rows since it came in
+	leaving   bool      // lends nothing more and goes as soon as it may
+	alone     bool      // lends nothing before all is returned: robots.txt is to be asked or being asked
+	givenUp   bool      // for this run
+	without   bool      // it came in when its sitemaps were forgotten already
+	fails     uint32    // failures in a row
+
 	asked   int64         // Unix nanoseconds from which the delay counts: of the last request or answer; 0: none
 	answer  time.Duration // smoothed answer time; 0: unknown
 	backoff time.Duration // present back-off, without jitter; 0: none
 	delay   time.Duration // Crawl-delay; 0: none
 	fault   int64         // Unix nanoseconds at which the last counted failure ended; 0: none
-	fails   uint32        // failures in a row
 	seq     uint64        // answers in this run
 	saved   uint64        // those of which the times are durable
-	tx      uint64        // the transaction that the store showed when the host came in
-
-	count int64 // rows of range Now and Later, those that are out included
-	win   window
-	bytes int64           // of the window, as last counted in Frontier.bytes
-	out   map[string]bool // URLs that were taken and not yet returned or done; true: see Add; may be nil if none
-	wide  bool            // out has had more than fewOut
-	due   int64           // see above; 0: none; may be too early, never too late
-	more  bool            // see above
-
-	maps    *sitemaps // to be read; nil: none
-	without bool      // it came in when its sitemaps were forgotten already
-
-	key       int64    // when it has its turn, for the tree
-	leaf      int32    // its leaf in the tree; 0: none
-	borrowers int32    // loans that are not returned
-	at        int      // its place in Frontier.list
-	queued    bool     // waits for a refill
-	served    bool     // a refill has read its rows since it came in
-	leaving   bool     // lends nothing more and goes as soon as it may
-	alone     bool     // lends nothing before all is returned: robots.txt is to be asked or being asked
-	givenUp   bool     // for this run
-	reading   *reading // the refill that reads now, or nil
+	name    string
+	at      int // its place in Frontier.list
 }
 
 // leave notes that a row is now on disk only.
@@ -97,7 +100,7 @@ func (f *Frontier) turn(h *host) (key int64, ok bool) {
 // rowTurn is turn as far as URLs go, of a host that may be lent.
 func (f *Frontier) rowTurn(h *host) (key int64, ok bool) {
 	switch {
-	case h.win.len() == 0 && !h.more && h.due == 0 && (h.count <= 0 || len(h.out) > 0):
+	case h.win.len() == 0 && !h.more && h.due == 0 && (h.count <= 0 || h.outs > 0):
 		return 0, false // with a count but no row known, a refill has to find out
 	case h.givenUp:
 		return 0, true // nothing is asked of it, so nothing needs to wait

@@ -102,33 +102,51 @@ func (f *Frontier) holdReason(h *host, row *storage.Row) string {
 	return f.opts.Admit(row)
 }
 
+// An outRow is the URL of a row that was taken, and neither returned nor done. It is in
+// Frontier.rowsOut and in the list of its host, which stays in memory meanwhile. So to find the
+// host of such a row takes a look into a table of few entries, not into that of all hosts.
+type outRow struct {
+	url        string
+	h          *host
+	next, prev *outRow // others of the host
+	told       bool    // see Add
+}
+
 // popLocked takes the first of the rows out.
 func (f *Frontier) popLocked(h *host, rows source) storage.Row {
 	row := rows.pop()
-	if h.out == nil {
-		h.out = make(map[string]bool)
+	o := &outRow{url: row.URL, h: h, next: h.out}
+	if o.next != nil {
+		o.next.prev = o
 	}
-	h.out[row.URL] = false
-	h.wide = h.wide || len(h.out) > fewOut
+	h.out = o
+	h.outs++
+	f.rowsOut[row.URL] = o
 	f.out++
 	f.outLocked(row.URL, 1)
 	return row
 }
 
-// backLocked takes a URL out of the set of those that are out. It tells whether it was there,
-// and whether Add named it meanwhile.
+// backLocked takes a URL out of the set of those that are out. It gives nil if it was not there.
 //
 // A refill that reads now may still meet the row as it was, but it skips by a copy of the set
 // made when it began: for that refill the URL stays out until it ends.
-func (f *Frontier) backLocked(h *host, url string) (ok, told bool) {
-	if told, ok = h.out[url]; !ok {
-		return false, false
+func (f *Frontier) backLocked(url string) *outRow {
+	o := f.rowsOut[url]
+	if o == nil {
+		return nil
 	}
-	delete(h.out, url)
-	if len(h.out) == 0 && h.wide {
-		h.out, h.wide = nil, false // a map does not shrink; a small one is soon used again
+	delete(f.rowsOut, url)
+	if o.next != nil {
+		o.next.prev = o.prev
 	}
+	if o.prev != nil {
+		o.prev.next = o.next
+	} else {
+		o.h.out = o.next
+	}
+	o.h.outs--
 	f.out--
 	f.outLocked(url, -1)
-	return true, told
+	return o
 }

@@ -2,7 +2,6 @@ package frontier
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
 	"urltree/storage"
@@ -89,6 +88,27 @@ func TestNoLock(t *testing.T) {
 	}
 }
 
+// A told window counts the rows that it is told of.
+type told struct {
+	window
+	rows, most int
+}
+
+func (w *told) merge(rows []storage.Row) {
+	w.note(len(rows))
+	w.window.merge(rows)
+}
+
+func (w *told) insert(rows []storage.Row, left func(r *storage.Row)) {
+	w.note(len(rows))
+	w.window.insert(rows, left)
+}
+
+func (w *told) note(n int) {
+	w.rows += n
+	w.most = max(w.most, n)
+}
+
 // TestLockIsShort: however much there is, what is done under the lock at once has a bound, so
 // the wait for it has one.
 func TestLockIsShort(t *testing.T) {
@@ -104,16 +124,14 @@ func TestLockIsShort(t *testing.T) {
 			for i := range uint64(3 * maxRows / 2) {
 				all = append(all, row("large.example", 0, hosts*rows+i))
 			}
-			grouped, most := 0, 0
-			groups := groupRows(slices.Clone(all))
-			for _, g := range groups {
-				most = max(most, len(g.rows))
-				grouped += len(g.rows)
-			}
-			if most > maxRows || grouped != len(all) {
-				t.Errorf("%d rows in groups of up to %d; want %d, %d", grouped, most, len(all), maxRows)
-			}
+			h := f.hostLocked("large.example")
+			large := &told{window: h.win}
+			h.win = large
 			f.Add(all, 1)
+			h.win = large.window
+			if large.rows != 3*maxRows/2 || large.most > maxRows {
+				t.Errorf("%d rows of one host, up to %d at once; want %d, %d", large.rows, large.most, 3*maxRows/2, maxRows)
+			}
 			loans, ok := f.TryTake(free)
 			lent := 0
 			for _, l := range loans {

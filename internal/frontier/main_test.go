@@ -320,18 +320,26 @@ func checkInvariants(t testing.TB, f *Frontier) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var bytes, resident, out int64
-	busy, leaves := 0, 0
+	busy, leaves, listed := 0, 0, 0
 	below := map[string]int{}
 	for name, h := range f.hosts {
-		for url := range h.out {
-			if key, err := storage.Key(url); err == nil && f.opts.Tree != nil {
+		outs := 0
+		for o := h.out; o != nil; o = o.next {
+			if outs++; f.rowsOut[o.url] != o || o.h != h {
+				t.Errorf("%s is out of %s only", o.url, name)
+			}
+			if key, err := storage.Key(o.url); err == nil && f.opts.Tree != nil {
 				storage.Parents(key, func(folder []byte) { below[string(folder)]++ })
 			}
 		}
+		if outs != int(h.outs) || h.group != 0 {
+			t.Errorf("%s: %d rows are out, %d counted; group %d", name, outs, h.outs, h.group)
+		}
+		listed += outs
 		rows := 0
 		h.win.each(func(r *storage.Row) {
 			rows++
-			if _, is := h.out[r.URL]; is {
+			if f.rowsOut[r.URL] != nil {
 				t.Errorf("%s is in the window and out", r.URL)
 			}
 		})
@@ -343,7 +351,7 @@ func checkInvariants(t testing.TB, f *Frontier) {
 		}
 		bytes += h.win.bytes()
 		resident += h.count
-		out += int64(len(h.out))
+		out += int64(outs)
 		if m := h.maps; m != nil {
 			resident += m.count
 			out += int64(len(m.out))
@@ -361,7 +369,7 @@ func checkInvariants(t testing.TB, f *Frontier) {
 		}
 		if h.leaf != 0 {
 			leaves++
-			if f.tree.node[h.leaf] != h {
+			if f.tree.node[h.leaf] != (player{h.key, h}) {
 				t.Errorf("leaf %d is not %s", h.leaf, name)
 			}
 		}
@@ -377,6 +385,9 @@ func checkInvariants(t testing.TB, f *Frontier) {
 	}
 	if len(below) > 0 || len(f.walks.scans) > 0 {
 		t.Errorf("%d folders with rows that are out are not in memory, %d readings go on", len(below), len(f.walks.scans))
+	}
+	if listed != len(f.rowsOut) {
+		t.Errorf("%d rows are out, %d of hosts in memory", len(f.rowsOut), listed)
 	}
 	if len(f.list) != len(f.hosts) || len(f.hosts) > f.opts.MaxHosts {
 		t.Errorf("%d hosts in the list, %d in the map, at most %d are allowed", len(f.list), len(f.hosts), f.opts.MaxHosts)

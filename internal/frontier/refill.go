@@ -20,9 +20,9 @@ type reading struct {
 // of them meanwhile, so the rows read are neither. While a refill reads, the host lends nothing
 // and Add defers new rows; they join afterwards unless the refill has met them.
 func (f *Frontier) refillLocked(h *host) {
-	skip := make(map[string]struct{}, len(h.out)+h.win.len())
-	for url := range h.out {
-		skip[url] = struct{}{}
+	skip := make(map[string]struct{}, int(h.outs)+h.win.len())
+	for o := h.out; o != nil; o = o.next {
+		skip[o.url] = struct{}{}
 	}
 	h.win.each(func(r *storage.Row) { skip[r.URL] = struct{}{} })
 	now := f.time()
@@ -77,7 +77,7 @@ func (f *Frontier) refillLocked(h *host) {
 		}
 	}
 	f.insertLocked(h, fresh)
-	if h.count > 0 && h.win.len() == 0 && !h.more && h.due == 0 && len(h.out) == 0 {
+	if h.count > 0 && h.win.len() == 0 && !h.more && h.due == 0 && h.outs == 0 {
 		// The index has fewer rows than its counts say. Nobody may wait for the others.
 		f.missing += h.count
 		f.countLocked(h, -h.count)

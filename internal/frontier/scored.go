@@ -46,10 +46,10 @@ type scored struct {
 
 type ranked = queue.Item[*storage.Row]
 
-// newWindow makes an empty window of the kind that the options ask for.
-func (f *Frontier) newWindow() window {
+// newWindow makes an empty window of the kind that the options ask for; a sorted one is plain.
+func (f *Frontier) newWindow(plain *sorted) window {
 	if f.ranking.kind == "" {
-		return new(sorted)
+		return plain
 	}
 	return &scored{ranking: &f.ranking}
 }

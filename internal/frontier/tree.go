@@ -164,7 +164,7 @@ func (f *Frontier) asideLocked() *host {
 	now := f.now()
 	for _, h := range f.tree.upTo(now, mostReady) {
 		at, maps := h.maps.turn()
-		if h.givenUp || h.count <= int64(len(h.out)) || maps && at <= now && !h.maps.rest {
+		if h.givenUp || h.count <= int64(h.outs) || maps && at <= now && !h.maps.rest {
 			return h
 		}
 	}
@@ -373,7 +373,7 @@ func (f *Frontier) pickableLocked(r *storage.Row, picked []storage.Child, s *sca
 	if r.Range == storage.Later && r.Due > now {
 		return false
 	}
-	_, out := h.out[r.URL]
+	_, out := f.rowsOut[r.URL]
 	_, gone := s.gone[r.URL]
 	return !out && !gone
 }

@@ -19,7 +19,7 @@ func TestWindowAgainstModel(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			testWindow(t, f.newWindow())
+			testWindow(t, f.newWindow(new(sorted)))
 		})
 	}
 }
@@ -116,7 +116,7 @@ func TestWindowMemory(t *testing.T) {
 				list := make([]window, 3*maxRows/rows)
 				before := heap()
 				for i := range list {
-					list[i] = f.newWindow()
+					list[i] = f.newWindow(new(sorted))
 					more := make([]storage.Row, 0, rows)
 					for k := range rows {
 						more = append(more, row("a.example", 0, uint64(k)))

@@ -1,0 +1,128 @@
+package frontier
+
+import "urltree/storage"
+
+// Add tells of new pending rows, durable since transaction tx. Of rows of range Held only the
+// number counts. Between each maxRows of them, others have the lock.
+func (f *Frontier) Add(rows []storage.Row, tx uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for at := 0; at < len(rows); at += maxRows {
+		if at > 0 {
+			f.mu.Unlock()
+			f.mu.Lock()
+		}
+		f.addLocked(rows[at:min(at+maxRows, len(rows))], tx)
+	}
+	f.added += int64(len(rows))
+	f.shrinkLocked()
+	f.wakeLocked()
+}
+
+func (f *Frontier) addLocked(rows []storage.Row, tx uint64) {
+	for _, g := range f.groupLocked(rows, tx) {
+		g.h.group = 0
+		sortRows(g.rows)
+		if g.h.reading != nil {
+			g.h.reading.added = append(g.h.reading.added, g.rows...)
+		} else {
+			f.insertLocked(g.h, g.rows)
+		}
+		f.placeLocked(g.h)
+	}
+}
+
+// A group is what an Add tells of one host: the rows that go into its window, if any.
+type group struct {
+	h    *host
+	n    int
+	rows []storage.Row
+}
+
+// groupLocked counts rows and gives them by host. Those of a host outside are counted only.
+func (f *Frontier) groupLocked(rows []storage.Row, tx uint64) []group {
+	// Hosts are looked up first, and only that, for then a processor waits for several at a time.
+	hosts := make([]*host, len(rows))
+	last := ""
+	for i := range rows {
+		name := storage.Host(rows[i].URL)
+		if i > 0 && name == last {
+			hosts[i] = hosts[i-1]
+		} else {
+			hosts[i], last = f.hosts[name], name
+		}
+	}
+	groups := make([]group, 1, len(rows)+1) // that of number 0 is none
+	inside := 0
+	for i := range rows {
+		r, h := &rows[i], hosts[i]
+		if h == nil {
+			h = f.insideLocked(r)
+		}
+		if h == nil {
+			continue
+		}
+		if h.group == 0 {
+			h.group = int32(len(groups))
+			groups = append(groups, group{h: h})
+		}
+		if hosts[i] = nil; f.arrivesLocked(h, r, tx) {
+			hosts[i] = h
+			groups[h.group].n++
+			inside++
+		}
+	}
+	all := make([]storage.Row, inside)
+	for i := range groups {
+		n := groups[i].n
+		groups[i].rows, all = all[:0:n], all[n:]
+	}
+	for i, h := range hosts {
+		if h != nil {
+			g := &groups[h.group]
+			g.rows = append(g.rows, rows[i])
+		}
+	}
+	return groups[1:]
+}
+
+// insideLocked gives the host of a row, which may be new. If it stays outside, that counts the row
+// and gives nil.
+func (f *Frontier) insideLocked(r *storage.Row) *host {
+	name := storage.Host(r.URL)
+	switch {
+	case f.hosts[name] != nil || !f.newsOutsideLocked():
+		return f.hostLocked(name)
+	case r.Range == storage.Held:
+		f.held++
+	default:
+		f.live++
+	}
+	return nil
+}
+
+// arrivesLocked takes note of a new row of a host in memory. It tells whether the row is for its window.
+func (f *Frontier) arrivesLocked(h *host, r *storage.Row, tx uint64) bool {
+	if r.Range == storage.Held {
+		f.held++
+		return false
+	}
+	if tx > h.tx {
+		f.countLocked(h, 1)
+	} else {
+		f.live++ // the store may have had it already when the host was read
+	}
+	if r.Range == storage.Later {
+		h.dueBy(r.Due)
+		return false
+	}
+	if h.outs > 0 {
+		if o := f.rowsOut[r.URL]; o != nil {
+			// Either a refill has read the row before we were told of it, or the commit
+			// that ends it opens it again. Done looks which.
+			o.told = true
+			return false
+		}
+	}
+	return !h.win.has(r)
+}
