@@ -113,7 +113,10 @@ func (w *scored) first() *storage.Row {
 			}
 			w.requeue(items)
 		}
-		ahead := max(w.queues, min(mostAhead, len(w.rows)/8))
+		ahead := mostAhead
+		if w.rank != nil {
+			ahead = max(w.queues, min(mostAhead, len(w.rows)/8)) // of few rows the ranks count as they are now
+		}
 		w.front, _ = w.queue.Extract(w.front, ahead)
 		slices.SortFunc(w.front, func(a, b ranked) int { return queue.Compare(b, a) })
 	}
@@ -151,7 +154,7 @@ func (w *scored) insert(rows []storage.Row, left func(r *storage.Row)) {
 
 // add puts rows in. With left not nil those behind the edge are left to it.
 func (w *scored) add(rows []storage.Row, left func(r *storage.Row)) {
-	var items []ranked
+	items := make([]ranked, 0, len(rows))
 	none := len(w.rows) == 0
 	for i := range rows {
 		item := w.place(&rows[i])

@@ -122,6 +122,7 @@ func TestWindowMemory(t *testing.T) {
 						more = append(more, row("a.example", 0, uint64(k)))
 					}
 					list[i].merge(more)
+					list[i].first()
 				}
 				took, told := heap()-before, int64(0)
 				for _, w := range list {
