@@ -326,8 +326,10 @@ func (f *Frontier) Return(l *Loan, unasked []storage.Row) {
 			rows = append(rows, unasked[i])
 		}
 	}
-	sortRows(rows)
-	f.insertLocked(h, rows)
+	if len(rows) > 0 {
+		sortRows(rows)
+		f.insertLocked(h, rows)
+	}
 	if !f.leaveLocked(h) {
 		f.placeLocked(h)
 	}
