@@ -103,6 +103,9 @@ func (w *sorted) search(r *storage.Row) (int, bool) {
 }
 
 func (w *sorted) has(r *storage.Row) bool {
+	if w.len() == 0 || compareRows(&w.rows[len(w.rows)-1], r) < 0 {
+		return false // as most new rows: a search would look at others for nothing
+	}
 	_, there := w.search(r)
 	return there
 }
