@@ -59,8 +59,8 @@ type host struct {
 	fault   int64         // Unix nanoseconds at which the last counted failure ended; 0: none
 	seq     uint64        // answers in this run
 	saved   uint64        // those of which the times are durable
-	name    string
-	at      int // its place in Frontier.list
+	name    string        // not a part of a URL, which would stay in memory with it
+	at      int           // its place in Frontier.list
 }
 
 // leave notes that a row is now on disk only.
