@@ -2,7 +2,6 @@ package storage
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -81,13 +80,11 @@ func (c *change) flushCounts(g *counting, diffs map[string]*Counts) error {
 	return c.write(g.bucket, puts)
 }
 
-// Folder gives the counts of all records strictly below a folder key ("" for the whole tree).
+// Folder gives the counts of all records strictly below a folder key ("" for the whole tree). Those of a
+// folder need not have what was committed after the last Settle.
 func (x *Index) Folder(key []byte) (c Counts, err error) {
 	if len(key) == 0 {
 		return x.Totals().Counts, nil
-	}
-	if err := x.settle(context.Background()); err != nil {
-		return c, err
 	}
 	late, err := x.late()
 	if err != nil {

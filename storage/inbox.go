@@ -26,7 +26,7 @@ import (
 //     inbox is old and does not count.
 //   - Pending rows, totals and hosts count a record wherever it is; folders only what has been moved.
 //
-// The second makes those who ask by folder wait until all is moved, see [Index.settle]. URLs with a
+// The second makes those who ask by folder wait until all is moved, see [Index.Settle]. URLs with a
 // query go to their place at once, for the budget of their path needs the count of those there are; so
 // do those of hosts that may come to a budget of their folders, see [Index.makeWay].
 type inbox struct {
@@ -167,7 +167,7 @@ func (x *Index) loadInbox() error {
 	}
 	b.start()
 	if b.most == 0 {
-		return x.settle(context.Background())
+		return x.Settle(context.Background())
 	}
 	return nil
 }

@@ -80,7 +80,7 @@ func TestInboxIsMoved(t *testing.T) {
 	if turns < 10 {
 		t.Errorf("%d turns, want 10", turns)
 	}
-	if err := x.settle(context.Background()); err != nil {
+	if err := x.Settle(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	sound(t, x, 20_000)
@@ -118,6 +118,9 @@ func TestInboxOfAnotherRun(t *testing.T) {
 			sound(t, x, n)
 			if !opts.ReadOnly && opts.Inbox == 0 && x.inbox.lists[0].rows+x.inbox.lists[1].rows > 0 {
 				t.Error("the inbox was not emptied")
+			}
+			if err := x.Settle(context.Background()); err != nil {
+				t.Fatal(err)
 			}
 			below, err := x.Folder([]byte("http\x00dorg\x00")) // no such folder: labels come in the order of the URL
 			if err != nil || below != (Counts{}) {
@@ -162,7 +165,7 @@ func TestInboxDamage(t *testing.T) {
 		t.Errorf("faults %q, want the damaged value", got)
 	}
 	// It is moved as it is.
-	if err := x.settle(context.Background()); err != nil {
+	if err := x.Settle(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	if got := faults(); len(got) != 1 {
@@ -185,7 +188,7 @@ func TestInboxDamage(t *testing.T) {
 	if got := faults(); len(got) != 2 {
 		t.Errorf("faults %q, want two", got)
 	}
-	if err := x.settle(context.Background()); !errors.Is(err, ErrDamaged) {
+	if err := x.Settle(context.Background()); !errors.Is(err, ErrDamaged) {
 		t.Errorf("settle: %v, want %v", err, ErrDamaged)
 	}
 }

@@ -172,6 +172,9 @@ func (w *world) checkHost(t *rapid.T, host string) {
 // checkFolders goes down from the whole tree by Children and finds all records, with the
 // counts of each folder.
 func (w *world) checkFolders(t *rapid.T) {
+	if err := w.x.Settle(context.Background()); err != nil {
+		t.Fatal(err)
+	}
 	found := 0
 	var below func(folder []byte) Counts
 	below = func(folder []byte) Counts {

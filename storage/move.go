@@ -26,9 +26,10 @@ func (x *Index) pay() error {
 	return nil
 }
 
-// settle moves what the inbox holds, so that the bucket of records and the counts of folders have all
-// that was committed before.
-func (x *Index) settle(ctx context.Context) error {
+// Settle moves what the inbox holds, so that [Index.Folder] and [Index.Children] tell of all that was
+// committed before. It takes time, some seconds for a long list while others commit: who asks for many
+// folders settles once, before the first.
+func (x *Index) Settle(ctx context.Context) error {
 	if x.opts.ReadOnly {
 		return nil // see overlay
 	}

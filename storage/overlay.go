@@ -26,7 +26,7 @@ type lateRow struct {
 	seq        uint64
 }
 
-// late gives the overlay; there is none if the index is open for writing, see settle.
+// late gives the overlay; there is none if the index is open for writing, see Settle.
 func (x *Index) late() (lateRows, error) {
 	if !x.opts.ReadOnly {
 		return nil, nil

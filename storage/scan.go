@@ -192,11 +192,9 @@ type Child struct {
 }
 
 // Children gives at most n entries directly below a folder key, those after the key `after`
-// (nil: from the first). With a damaged record the child's Record is nil.
+// (nil: from the first). With a damaged record the child's Record is nil. It need not know of what was
+// committed after the last Settle.
 func (x *Index) Children(folder, after []byte, n int) ([]Child, error) {
-	if err := x.settle(context.Background()); err != nil {
-		return nil, err
-	}
 	late, err := x.late()
 	if err != nil {
 		return nil, err
@@ -265,7 +263,7 @@ func afterFolder(key []byte) []byte {
 // comes with its error. No transaction is open while fn runs, so fn may take its time and use
 // the index; what is committed meanwhile may or may not be seen.
 func (x *Index) Records(ctx context.Context, prefix []byte, fn func(Record, error) error) error {
-	if err := x.settle(ctx); err != nil {
+	if err := x.Settle(ctx); err != nil {
 		return err
 	}
 	late, err := x.late()

@@ -51,6 +51,9 @@ func (i *Inspector) ls(ctx context.Context, q Question, w *bufio.Writer) error {
 	if err != nil {
 		return err
 	}
+	if err := i.Index.Settle(ctx); err != nil {
+		return err
+	}
 	l := &lister{Inspector: i, Question: q, only: only, ctx: ctx, w: w}
 	top, err := l.top(key)
 	if err != nil {

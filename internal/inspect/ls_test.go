@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -280,3 +281,57 @@ func TestLsWide(t *testing.T) {
 	}
 	checkSums(t, got)
 }
+
+// TestLsWhileFound lists a tree of which the crawl finds more all the while: new URLs are moved to where
+// folders have them once, not before each folder, which takes a transaction of its own, and a sync.
+func TestLsWhileFound(t *testing.T) {
+	i := open(t)
+	if err := i.Index.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	i.Index, err = storage.Open(filepath.Join(i.Tree.Root(), "index.db"), storage.Options{NoSync: true, Inbox: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { i.Index.Close() })
+	n := 0
+	find := func(urls int) {
+		t.Helper()
+		o := &storage.Outcome{}
+		for range urls {
+			n++
+			o.Links = append(o.Links, storage.Link{URL: fmt.Sprintf("http://a.org/%04d/x", n), Source: storage.Seed})
+		}
+		commit(t, i, o)
+	}
+	const known = 3000
+	find(known)
+	var text strings.Builder
+	var first, commits uint64
+	err = i.Run(t.Context(), Question{Command: "ls", Recursive: true}, writer(func(b []byte) (int, error) {
+		tx, err := i.Index.Transaction()
+		if commits == 0 {
+			first = tx
+		} else if tx != first+commits {
+			t.Errorf("transaction %d, want %d after %d commits: the list makes some itself", tx, first+commits, commits)
+		}
+		find(50)
+		commits++
+		text.Write(b)
+		return len(b), err
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if commits < 3 {
+		t.Errorf("%d writes, want some", commits)
+	}
+	if got := strings.Count(text.String(), "/x\n"); got < known {
+		t.Errorf("%d pages listed, want the %d that were known before", got, known)
+	}
+}
+
+type writer func([]byte) (int, error)
+
+func (w writer) Write(b []byte) (int, error) { return w(b) }

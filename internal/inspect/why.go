@@ -148,12 +148,15 @@ func (i *Inspector) budgets(url string, say func(string, ...any)) error {
 		if place.Query {
 			most, name = l.Query, "-budget-query"
 		}
+		if most == 0 {
+			continue
+		}
 		used, err := i.Index.Used(place)
 		if err != nil {
 			return err
 		}
 		// Of budgets that are nearly empty it is not worth to read.
-		if most > 0 && used*10 >= most {
+		if used*10 >= most {
 			say("%s has %d of %d URLs (%s).", place.Name, used, most, name)
 		}
 	}
