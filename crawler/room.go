@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"urltree/storage"
 )
 
 // lookForRoom is how often a room is looked at besides at each commit and each body in a file.
@@ -63,10 +65,11 @@ func (o *Options) room(free func() (bytes, inodes uint64, err error)) *room {
 // times the bytes that it takes in memory: record, pending row, counters, in pages that are half
 // full. An item also takes up to four blocks of 4 KiB beyond what it holds, and eight inodes, twice
 // as many as usual. One transaction touches up to 60 MiB of pages of the index, and its file grows
-// by 4 MiB.
+// by 4 MiB. At the end, or when somebody lists folders, the index moves what its inbox holds.
 func (o *Options) reserve() (bytes, inodes int64) {
+	inbox := (&storage.Options{SeenMemory: o.SeenBytes, Limits: o.limits(), Inbox: o.inbox()}).InboxGrowth()
 	items := int64(o.Crawlers)*int64(o.Downloads) + int64(o.QueueSize) + int64(o.Buffers)*int64(o.BufferSize)
-	return 4*(int64(o.Buffers)*o.BufferBytes+o.MemoryBodies) + items*(16<<10) + 64<<20, 8 * items
+	return 4*(int64(o.Buffers)*o.BufferBytes+o.MemoryBodies) + items*(16<<10) + 64<<20 + inbox, 8 * items
 }
 
 // low tells whether fetching pauses.

@@ -101,11 +101,9 @@ func (c *change) flushRecords() error {
 		}
 		waits := e.old == nil && !e.lost && e.rec.State == Pending && c.x.inbox.takes(Host(e.rec.URL), e.key)
 		if waits {
-			late = append(late, put{
-				c.arena.keep(func(b []byte) []byte { return inboxKey(b, e.rec.Seq) }),
-				c.arena.keep(func(b []byte) []byte { return appendInboxRow(b, e.key, e.rec) }),
-			})
-			c.arrivals = append(c.arrivals, arrival{c.x.filter.Fingerprint(e.rec.URL), e.rec.Seq})
+			row := c.arena.keep(func(b []byte) []byte { return appendInboxRow(b, e.key, e.rec) })
+			late = append(late, put{c.arena.keep(func(b []byte) []byte { return inboxKey(b, e.rec.Seq) }), row})
+			c.arrivals = append(c.arrivals, arrival{c.x.filter.Fingerprint(e.rec.URL), e.rec.Seq, len(row)})
 		} else {
 			urls = append(urls, put{e.key, c.arena.keep(func(b []byte) []byte { return e.rec.append(b, e.key) })})
 		}

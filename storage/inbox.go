@@ -30,7 +30,7 @@ import (
 // query go to their place at once, for the budget of their path needs the count of those there are; so
 // do those of hosts that may come to a budget of their folders, see [Index.makeWay].
 type inbox struct {
-	least, most int      // a list is moved when it has a quarter of all records, but within these; 0: no inbox
+	least, most int      // a list is moved when it has a quarter of all records, but within these, or mostBytes; 0: no inbox
 	part        int      // rows of the other that one transaction moves
 	lists       [2]list  // guarded by Index.mu, but for the tables
 	fill        int      // the list that new records go to
@@ -45,6 +45,7 @@ type inbox struct {
 // A list is what memory knows of one of the buckets.
 type list struct {
 	rows  int
+	bytes int64  // of the values of its rows
 	first uint64 // number of discovery of the first row
 	table table
 }
@@ -53,11 +54,24 @@ type list struct {
 // out. An eighth of Options.SeenMemory is for that.
 const bytesOfInbox = 64
 
+// bytesOfRow is what a row has in the file, on average, if a list is not to be moved for its bytes alone.
+const bytesOfRow = 256
+
 // moved bounds what one transaction moves.
 const (
 	movedRows  = 5_000
 	movedBytes = 2 << 20
 )
+
+// InboxGrowth gives the bytes by which the file may grow while all that the inbox holds is moved: a list is
+// written once more, into pages that are half full, before its own pages are free.
+func (o *Options) InboxGrowth() int64 {
+	var b inbox
+	b.open(o)
+	return 2 * b.mostBytes()
+}
+
+func (b *inbox) mostBytes() int64 { return bytesOfRow * int64(b.most) }
 
 // open says how long the lists get, and gives the rest of the memory.
 func (b *inbox) open(opts *Options) (rest int64) {
@@ -94,11 +108,14 @@ func (b *inbox) moving() *list  { return &b.lists[1-b.fill] }
 
 // long tells whether the list that is filled has as many rows as make it worth moving.
 func (b *inbox) long(records int64) bool {
-	return int64(b.filling().rows) >= min(max(records/4, int64(b.least)), int64(b.most))
+	return b.filling().bytes >= b.mostBytes() || int64(b.filling().rows) >= min(max(records/4, int64(b.least)), int64(b.most))
 }
 
 // An arrival is a row that a transaction has written.
-type arrival struct{ fingerprint, seq uint64 }
+type arrival struct {
+	fingerprint, seq uint64
+	bytes            int
+}
 
 // arrived takes note of rows that are durable.
 func (b *inbox) arrived(rows []arrival) {
@@ -107,20 +124,24 @@ func (b *inbox) arrived(rows []arrival) {
 	}
 	b.tables.Lock()
 	defer b.tables.Unlock()
+	bytes := int64(0)
 	for _, a := range rows {
-		b.filling().add(a.fingerprint, a.seq)
+		b.filling().add(a)
+		bytes += int64(a.bytes)
 	}
-	if b.moving().rows > 0 {
-		b.owed += 3 * len(rows) // so that it is done before the other is as long
+	if m := b.moving(); m.rows > 0 {
+		// So that it is done before the other is as long, in rows and in bytes.
+		b.owed += 3 * max(len(rows), int(bytes*int64(m.rows)/m.bytes))
 	}
 }
 
-func (l *list) add(fp, seq uint64) {
-	if l.rows == 0 || seq < l.first {
-		l.first = seq
+func (l *list) add(a arrival) {
+	if l.rows == 0 || a.seq < l.first {
+		l.first = a.seq
 	}
 	l.rows++
-	l.table.add(fp, seq)
+	l.bytes += int64(a.bytes)
+	l.table.add(a.fingerprint, a.seq)
 }
 
 // candidates gives the numbers of rows whose URL may have a fingerprint.
@@ -154,7 +175,7 @@ func (x *Index) loadInbox() error {
 				}
 				fp = x.filter.Fingerprint(url)
 			}
-			l.add(fp, binary.BigEndian.Uint64(k))
+			l.add(arrival{fp, binary.BigEndian.Uint64(k), len(v)})
 			return nil
 		})
 		if err != nil {

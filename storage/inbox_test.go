@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
@@ -190,6 +191,65 @@ func TestInboxDamage(t *testing.T) {
 	}
 	if err := x.Settle(context.Background()); !errors.Is(err, ErrDamaged) {
 		t.Errorf("settle: %v, want %v", err, ErrDamaged)
+	}
+}
+
+// TestInboxGrowth lets URLs come that are very long: a list is moved before it has more bytes than the disk
+// is to have room for, and the file does not grow by more when all are moved.
+func TestInboxGrowth(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "index.db")
+	if err := Create(path); err != nil {
+		t.Fatal(err)
+	}
+	opts := Options{NoSync: true, Strict: true, Inbox: 1 << 20, SeenMemory: 4 << 20}
+	x := open(t, path, opts)
+	most := opts.InboxGrowth() / 2
+	rng := rand.New(rand.NewPCG(7, 7))
+	long := strings.Repeat("/abcdefgh", 100)
+	turns, last := 0, 0
+	for range 60 {
+		o := &Outcome{}
+		for range 100 {
+			o.Links = append(o.Links, Link{URL: fmt.Sprintf("http://a.org/%x%s", rng.Uint64(), long), Source: "http://a.org/", Depth: 1})
+		}
+		if _, err := x.Commit([]*Outcome{o}); err != nil {
+			t.Fatal(err)
+		}
+		b := &x.inbox
+		if b.fill != last {
+			turns, last = turns+1, b.fill
+		}
+		for _, l := range b.lists {
+			if l.bytes > most+200<<10 {
+				t.Fatalf("a list of %d bytes in %d rows, want at most %d", l.bytes, l.rows, most)
+			}
+		}
+	}
+	if turns < 2 {
+		t.Errorf("%d turns, want some", turns)
+	}
+	size := func() (n int64) {
+		t.Helper()
+		err := x.view(func(tx *bolt.Tx) error {
+			n = tx.Size()
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := size()
+	if err := x.Settle(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if grown := size() - before; grown > opts.InboxGrowth()+8<<20 {
+		t.Errorf("the file has grown by %d bytes, want at most %d and two steps of its growth", grown, opts.InboxGrowth())
+	}
+	sound(t, x, 6000)
+	opts.Limits.Prefix = 10
+	if n := opts.InboxGrowth(); n != 0 {
+		t.Errorf("%d bytes without an inbox, want 0", n)
 	}
 }
 
