@@ -138,18 +138,18 @@ func TestRoomHangs(t *testing.T) {
 
 // TestReserve wants room for what the inbox of the index holds where it has one.
 func TestReserve(t *testing.T) {
-	reserve := func(order string, prefix, seen int64) int64 {
-		o, err := Options{Seeds: []string{"http://a.test/"}, Order: order, SeenBytes: seen, Budgets: Budgets{Prefix: prefix}}.defaults()
+	reserve := func(order string, seen int64) int64 {
+		o, err := Options{Seeds: []string{"http://a.test/"}, Order: order, SeenBytes: seen}.defaults()
 		if err != nil {
 			t.Fatal(err)
 		}
 		return o.MinFree
 	}
-	least := reserve(OrderBreadth, 1000, 64<<20)
-	if got := reserve(OrderBreadth, -1, 64<<20); got != least+64<<20 {
-		t.Errorf("%d bytes with an inbox, %d without; want as many more as -seen-memory has", got, least)
-	}
-	if got := reserve(OrderTree, -1, 64<<20); got != least {
+	least := reserve(OrderTree, 64<<20) // without an inbox
+	if got := reserve(OrderTree, 128<<20); got != least {
 		t.Errorf("%d bytes in the order tree, want %d", got, least)
+	}
+	if got := reserve(OrderBreadth, 64<<20); got != least+64<<20 {
+		t.Errorf("%d bytes with an inbox, %d without; want as many more as -seen-memory has", got, least)
 	}
 }

@@ -247,7 +247,7 @@ func TestInboxGrowth(t *testing.T) {
 		t.Errorf("the file has grown by %d bytes, want at most %d and two steps of its growth", grown, opts.InboxGrowth())
 	}
 	sound(t, x, 6000)
-	opts.Limits.Prefix = 10
+	opts.Inbox = 0
 	if n := opts.InboxGrowth(); n != 0 {
 		t.Errorf("%d bytes without an inbox, want 0", n)
 	}
@@ -332,7 +332,7 @@ func TestInboxHidden(t *testing.T) {
 	}
 	x = open(t, path, Options{NoSync: true, Strict: true, Inbox: 100})
 	failed("after it was opened again")
-	if err := x.settle(context.Background()); err != nil {
+	if err := x.Settle(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	failed("moved")
