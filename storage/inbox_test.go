@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 	"pgregory.net/rapid"
@@ -191,6 +193,66 @@ func TestInboxDamage(t *testing.T) {
 	}
 	if err := x.Settle(context.Background()); !errors.Is(err, ErrDamaged) {
 		t.Errorf("settle: %v, want %v", err, ErrDamaged)
+	}
+}
+
+// TestInboxOldDamage spoils a row that counts no more, and one that gets the key of a record, so that it
+// seems to count no more: check names both, and nothing is missing but the record of the second.
+func TestInboxOldDamage(t *testing.T) {
+	for name, other := range map[string]bool{"old": false, "of another": true} {
+		t.Run(name, func(t *testing.T) {
+			x, path := newInbox(t, 100)
+			scattered(t, x, rand.New(rand.NewPCG(8, 8)), 50)
+			rows, err := x.Refill("a.org", time.Now(), 2, func(string) bool { return false })
+			if err != nil || len(rows) != 2 {
+				t.Fatal(rows, err)
+			}
+			commitOutcome(t, x, rows[0], Failed)
+			at := rows[0].Seq
+			if other {
+				at = rows[1].Seq
+			}
+			err = x.db.Update(func(tx *bolt.Tx) error {
+				b := tx.Bucket(bucketInbox[x.inbox.fill])
+				_, value, err := inboxRow(inboxKey(nil, at), b.Get(inboxKey(nil, at)))
+				if err != nil {
+					return err
+				}
+				key, err := Key(rows[0].URL)
+				if err != nil {
+					return err
+				}
+				row := append(binary.AppendUvarint(nil, uint64(len(key))), key...)
+				row = append(row, value...)
+				if !other {
+					row[len(row)-6]++
+				}
+				return b.Put(inboxKey(nil, at), row)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var faults []string
+			if _, err := x.Verify(t.Context(), func(f string) { faults = append(faults, f) }); err != nil {
+				t.Fatal(err)
+			}
+			if len(faults) == 0 || !strings.Contains(faults[0], rows[0].URL) {
+				t.Errorf("faults %q, want the row", faults)
+			}
+			if err := x.Close(); err != nil {
+				t.Fatal(err)
+			}
+			to, _ := newInbox(t, 0)
+			got, err := Salvage(t.Context(), path, to)
+			if err != nil || len(got.Lost) > 0 || got.Nameless > 0 || got.Named != other {
+				t.Errorf("%+v, %v; want nothing lost but a record without a trace: %v", got, err, other)
+			}
+			n := int64(50)
+			if other {
+				n--
+			}
+			sound(t, to, n)
+		})
 	}
 }
 

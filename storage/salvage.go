@@ -160,6 +160,15 @@ func (s *salvage) record(k, value []byte) (Record, bool) {
 	return r, err == nil && !(r.State == Stored && s.noMeta[string(k)])
 }
 
+// has tells whether a record has been taken over and committed.
+func (s *salvage) has(key []byte) (yes bool, err error) {
+	err = s.to.view(func(tx *bolt.Tx) error {
+		yes = tx.Bucket(bucketURL).Get(key) != nil
+		return nil
+	})
+	return yes, err
+}
+
 // gaps gives the numbers of discovery that no record has, in order. The rest close up over them, so
 // that the last number stays the number of records.
 func (s *salvage) gaps() (list []uint64, err error) {
@@ -197,6 +206,9 @@ func (s *salvage) records() error {
 	err = s.eachRecord(func(k, value []byte) error {
 		rec, ok := s.record(k, value)
 		if !ok {
+			if has, err := s.has(k); err != nil || has {
+				return err // a row of the inbox that did not count
+			}
 			damaged++
 			url, err := URL(k)
 			if again, kerr := Key(url); err == nil && kerr == nil && bytes.Equal(again, k) {

@@ -113,14 +113,7 @@ func (v *verifier) inbox(ctx context.Context) error {
 				v.damage(err)
 				return nil
 			}
-			hidden := false
-			err = v.x.view(func(tx *bolt.Tx) error {
-				hidden = tx.Bucket(bucketURL).Get(key) != nil
-				return nil
-			})
-			if err != nil || hidden {
-				return err
-			}
+			// One that is damaged may have got the key of another record.
 			rec, err := decodeRecord(key, value)
 			if err == nil && (rec.State != Pending || rec.Seq != binary.BigEndian.Uint64(k)) {
 				err = fmt.Errorf("bucket inbox: row %x of %s: %w: number %d, %v", k, rec.URL, ErrCorrupt, rec.Seq, rec.State)
@@ -128,6 +121,14 @@ func (v *verifier) inbox(ctx context.Context) error {
 			if err != nil {
 				v.damage(err)
 				return nil
+			}
+			hidden := false
+			err = v.x.view(func(tx *bolt.Tx) error {
+				hidden = tx.Bucket(bucketURL).Get(key) != nil
+				return nil
+			})
+			if err != nil || hidden {
+				return err
 			}
 			return v.count(key, &rec)
 		})
