@@ -23,7 +23,7 @@ func (i *Inspector) why(ctx context.Context, url string, w *bufio.Writer) error 
 	if errors.Is(err, ErrNotFound) {
 		say("%s is not known: it is no seed, and no answer so far named it as a link that counts.", url)
 		i.admission(url, say)
-		if err := i.budgets(url, say); err != nil {
+		if err := i.budgets(ctx, url, say); err != nil {
 			return err
 		}
 		return i.host(url, say)
@@ -35,7 +35,7 @@ func (i *Inspector) why(ctx context.Context, url string, w *bufio.Writer) error 
 	case storage.Pending:
 		i.waits(&r, say)
 		i.admission(r.URL, say)
-		if err := i.budgets(r.URL, say); err != nil {
+		if err := i.budgets(ctx, r.URL, say); err != nil {
 			return err
 		}
 	case storage.Stored:
@@ -126,7 +126,7 @@ func (i *Inspector) host(url string, say func(string, ...any)) error {
 }
 
 // budgets tells how full the budgets are that a URL needs a place of.
-func (i *Inspector) budgets(url string, say func(string, ...any)) error {
+func (i *Inspector) budgets(ctx context.Context, url string, say func(string, ...any)) error {
 	if i.Form != nil {
 		if reason := i.Form(url); reason != "" {
 			say("%s", meaning(reason))
@@ -143,20 +143,26 @@ func (i *Inspector) budgets(url string, say func(string, ...any)) error {
 	if l.MaxHeld > 0 && host.Held >= l.MaxHeld {
 		say("Its host has %d held URLs, and -max-held allows no more.", host.Held)
 	}
+	// Of budgets that are nearly empty it is not worth to read, and none is fuller than that of its host.
+	worth := func(used, most int64) bool { return most > 0 && used*10 >= most }
+	if worth(host.Used(), l.Prefix) {
+		if err := i.Index.Settle(ctx); err != nil {
+			return err
+		}
+	}
 	for _, place := range storage.Places(url) {
 		most, name := l.Prefix, "-budget-prefix"
 		if place.Query {
 			most, name = l.Query, "-budget-query"
 		}
-		if most == 0 {
+		if !worth(host.Used(), most) {
 			continue
 		}
 		used, err := i.Index.Used(place)
 		if err != nil {
 			return err
 		}
-		// Of budgets that are nearly empty it is not worth to read.
-		if used*10 >= most {
+		if worth(used, most) {
 			say("%s has %d of %d URLs (%s).", place.Name, used, most, name)
 		}
 	}
