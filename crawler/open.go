@@ -1,7 +1,9 @@
 package crawler
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -87,6 +89,32 @@ func (e *engine) open(ctx context.Context) error {
 // identity is what a new tree is made by, and an old one must have been made by.
 func (o *Options) identity() *iut.Identity {
 	return &iut.Identity{Canonical: strconv.Itoa(weburl.Version), Strip: o.Strip.String(), Partition: "host"}
+}
+
+// optionsBefore gives the link options that the index was last brought to: those that it names, since it may be
+// a copy that is older than FORMAT, else those of FORMAT, by which it was made again.
+func (e *engine) optionsBefore() (before iut.LinkOptions, err error) {
+	text, err := e.index.LinkOptions()
+	if err != nil || text == nil {
+		return e.tree.Format().Links, err
+	}
+	if err := json.Unmarshal(text, &before); err != nil {
+		return before, fmt.Errorf("%w: link options: %w", storage.ErrDamaged, err)
+	}
+	return before, nil
+}
+
+// keepOptions tells the index that it has been brought to these link options, once FORMAT says so.
+func (e *engine) keepOptions(options iut.LinkOptions) error {
+	text, err := json.Marshal(options)
+	if err != nil {
+		return err
+	}
+	kept, err := e.index.LinkOptions()
+	if err != nil || bytes.Equal(kept, text) {
+		return err
+	}
+	return e.index.SetLinkOptions(text)
 }
 
 // inbox gives the number of new URLs from which on they are moved to their places in the index; the order
@@ -178,7 +206,10 @@ func (e *engine) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	before := e.tree.Format().Links
+	before, err := e.optionsBefore()
+	if err != nil {
+		return err
+	}
 	changed := !reflect.DeepEqual(options, before)
 	if changed || grown {
 		if _, err := e.index.RereadSitemaps(ctx, (*storage.Sitemap).Narrowed, nil); err != nil {
@@ -206,6 +237,9 @@ func (e *engine) begin(ctx context.Context) error {
 	}
 	if err := e.tree.SetLinks(options); err != nil {
 		return err
+	}
+	if err := e.keepOptions(options); err != nil {
+		return disk(err)
 	}
 	if err := e.keepEdges(ctx); err != nil {
 		return err

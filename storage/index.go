@@ -16,7 +16,7 @@
 //	scope    URL -> nothing                targets of seeds' redirects: seeds for scope
 //	run      number -> run, as JSON
 //	hour     number, hour -> figures, as JSON
-//	sys      schema, totals, filter key, how much of the file of edges counts, which ranks are in
+//	sys      schema, totals, filter key, how much of the file of edges counts, which ranks are in, link options
 //
 // Every value but those of pending, which follow from the records, ends in a CRC-32C of what stands
 // before it and of its key (the schema version, which every program must be able to read, of itself
@@ -84,6 +84,7 @@ var (
 	keyRelink  = []byte("relink")
 	keyEdges   = []byte("edges")
 	keyRanked  = []byte("ranked")
+	keyOptions = []byte("options")
 )
 
 // Options say how an index is opened.

@@ -283,7 +283,11 @@ func (w *work) twoAtOnce() error {
 		return err
 	}
 	code := second.wait()
-	if !first.after(0) { // it had the tree all the time
+	had := !first.after(0) // it had the tree all the time
+	if had && code == 0 {
+		had = !first.after(5 * time.Second) // the tree is free a moment before the process is gone
+	}
+	if had {
 		w.judgeExit(second, code, 3)
 		if pid := first.pid(); !strings.Contains(second.stderr.String(), pid) {
 			w.exits = append(w.exits, fmt.Sprintf("the second crawl does not name process %s: %s", pid, &second.stderr))

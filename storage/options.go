@@ -1,0 +1,35 @@
+package storage
+
+import (
+	"bytes"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// LinkOptions gives what SetLinkOptions was told last, nil: nothing.
+func (x *Index) LinkOptions() (options []byte, err error) {
+	err = x.view(func(tx *bolt.Tx) error {
+		v := tx.Bucket(bucketSys).Get(keyOptions)
+		if v == nil {
+			return nil
+		}
+		body, err := unseal(v, keyOptions)
+		if err != nil {
+			return fmt.Errorf("link options: %w", err)
+		}
+		options = bytes.Clone(body)
+		return nil
+	})
+	return options, err
+}
+
+// SetLinkOptions keeps the options by which links are judged from now on, in whatever form: an index that
+// comes back from a copy of earlier days says by what it was made, while FORMAT says what came later.
+func (x *Index) SetLinkOptions(options []byte) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.write(func(tx *bolt.Tx) error {
+		return tx.Bucket(bucketSys).Put(keyOptions, seal(bytes.Clone(options), keyOptions))
+	})
+}
