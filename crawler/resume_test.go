@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"urltree/storage"
@@ -14,6 +15,8 @@ import (
 // of URLs that are known, waiting or held; the filter and what was held come while the crawl goes on.
 func TestResumeReads(t *testing.T) {
 	const few, hosts = 700, 40
+	// Rows that a killed run may leave in the inbox, as SeenBytes bounds them.
+	const inbox = 600
 	for _, order := range Orders {
 		for _, unclean := range []bool{false, true} {
 			if unclean && order != OrderBreadth {
@@ -24,7 +27,7 @@ func TestResumeReads(t *testing.T) {
 				for i, known := range []int{few, 6 * few} {
 					opts := Options{
 						Tree: filepath.Join(t.TempDir(), "iut"), Seeds: []string{"http://host-0.test/"},
-						Order: order, FrontierBytes: 64 << 10, Delay: -1, IgnoreRobots: true, NoSync: true,
+						Order: order, FrontierBytes: 64 << 10, SeenBytes: 128 << 10, Delay: -1, IgnoreRobots: true, NoSync: true,
 					}
 					givenUp := knowMany(t, opts, known, hosts, unclean)
 					e := openEngine(t, opts)
@@ -50,7 +53,7 @@ func TestResumeReads(t *testing.T) {
 						t.Errorf("%d URLs came that had been held, want %d", got, givenUp)
 					}
 				}
-				if grown := looked[1] - looked[0]; grown > 10 || looked[1] > 20*hosts {
+				if grown := looked[1] - looked[0]; grown > 10+inbox || looked[1] > 20*hosts+inbox {
 					t.Errorf("%d keys were looked at with %d URLs known, %d with %d", looked[0], few, looked[1], 6*few)
 				}
 			})
@@ -99,12 +102,16 @@ func knowMany(t *testing.T, opts Options, known, hosts int, unclean bool) (given
 		}
 		links = append(links, l)
 	}
-	done, err := e.index.Commit([]*storage.Outcome{{Links: links}})
-	if err != nil {
-		t.Fatal(err)
+	var fresh []storage.Row
+	for some := range slices.Chunk(links, 100) {
+		done, err := e.index.Commit([]*storage.Outcome{{Links: some}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fresh = append(fresh, done.Fresh...)
 	}
 	var set []*storage.Outcome
-	for i, row := range done.Fresh {
+	for i, row := range fresh {
 		if i/hosts%6 == 0 {
 			o := &storage.Outcome{Row: row, State: storage.Pending, Next: row}
 			o.Next.Range, o.Next.Reason = storage.Held, "host given up"

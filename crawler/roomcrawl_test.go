@@ -91,13 +91,15 @@ func TestPausesForRoom(t *testing.T) {
 	disk := &finiteDisk{FS: real}
 	opts.FS, opts.NoSync = disk, true
 	opts.Crawlers, opts.Downloads, opts.Buffers, opts.BufferSize = 4, 2, 2, 20
-	opts.BufferBytes, opts.MemoryBodies = 128<<10, 128<<10 // large bodies go to files
 	const (
 		bodies  = 2*(128<<10) + 128<<10
 		items   = 4*2 + 2*20
-		reserve = 4*bodies + items*(16<<10) + 64<<20 // as options.go has it
+		inbox   = 1 << 20                                    // with so much memory for the filter
+		reserve = 4*bodies + items*(16<<10) + 64<<20 + inbox // as room.go has it
 		step    = 3 << 20
 	)
+	opts.BufferBytes, opts.MemoryBodies = 128<<10, 128<<10 // large bodies go to files
+	opts.SeenBytes = inbox
 	disk.room.Store(reserve - 1)
 
 	paused := make(chan struct{}, 1)
