@@ -239,13 +239,16 @@ func TestInboxOldDamage(t *testing.T) {
 			if len(faults) == 0 || !strings.Contains(faults[0], rows[0].URL) {
 				t.Errorf("faults %q, want the row", faults)
 			}
-			if err := x.Close(); err != nil {
+			if err := errors.Join(x.SetLinkOptions([]byte("made by")), x.Close()); err != nil {
 				t.Fatal(err)
 			}
 			to, _ := newInbox(t, 0)
 			got, err := Salvage(t.Context(), path, to)
 			if err != nil || len(got.Lost) > 0 || got.Nameless > 0 || got.Named != other {
 				t.Errorf("%+v, %v; want nothing lost but a record without a trace: %v", got, err, other)
+			}
+			if options, err := to.LinkOptions(); err != nil || string(options) != "made by" {
+				t.Errorf("link options %q, %v", options, err)
 			}
 			n := int64(50)
 			if other {

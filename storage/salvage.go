@@ -20,7 +20,8 @@ type Salvaged struct {
 	// Nameless numbers the records that were left out and whose keys are no URLs.
 	Nameless int
 	// Named tells that more may be lost that is in no folder: a sitemap, the target of a seed's
-	// redirect, or records without a trace, with a page of the file.
+	// redirect, or records without a trace, with a page of the file. It is so whenever the structure
+	// is not sound: a page of an earlier time, put where another was, has counters that agree with it.
 	Named bool
 }
 
@@ -44,6 +45,7 @@ func Salvage(ctx context.Context, path string, to *Index) (Salvaged, error) {
 	if err := s.sys(); err != nil {
 		return Salvaged{}, err
 	}
+	s.done.Named = checkFile(f, true) != nil
 	for _, step := range []func() error{s.metas, s.records, s.hosts, s.sitemaps, s.shorter, s.others} {
 		if err := step(); err != nil {
 			return s.done, fmt.Errorf("salvage: %w", err)
@@ -99,7 +101,8 @@ func (s *salvage) commit() error {
 	return err
 }
 
-// sys wants values of this format, and takes over that stored pages are to be parsed again.
+// sys wants values of this format, and takes over by which options links were judged, and that stored
+// pages are to be parsed again: as they are if nobody knows those options any more.
 func (s *salvage) sys() error {
 	v, err := s.from.get(bucketSys, keySchema)
 	if err != nil {
@@ -118,12 +121,29 @@ func (s *salvage) sys() error {
 	if s.totals, err = decodeTotals(v); err != nil {
 		s.totals = Totals{} // so that the number of records is not what it says
 	}
-	if v, err = s.from.get(bucketSys, keyRelink); err != nil || v == nil {
+	relink, err := s.from.get(bucketSys, keyRelink)
+	if err != nil {
 		return err
 	}
+	options, err := s.from.get(bucketSys, keyOptions)
+	if err != nil {
+		return err
+	}
+	_, damaged := unseal(options, keyOptions)
 	s.to.mu.Lock()
 	defer s.to.mu.Unlock()
-	return s.to.write(func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Put(keyRelink, seal(nil, keyRelink)) })
+	return s.to.write(func(tx *bolt.Tx) error {
+		sys := tx.Bucket(bucketSys)
+		if options != nil && damaged == nil {
+			if err := sys.Put(keyOptions, options); err != nil {
+				return err
+			}
+		}
+		if relink == nil && (options == nil || damaged == nil) {
+			return nil
+		}
+		return sys.Put(keyRelink, seal(nil, keyRelink))
+	})
 }
 
 // metas notes which records have lost their metadata.
