@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -74,6 +75,13 @@ func (e *engine) open(ctx context.Context) error {
 		}
 	}
 	open.Limits, open.Inbox = e.opts.limits(), e.opts.inbox()
+	open.Room = func(bytes int64) error {
+		if e.fetching == nil {
+			return e.room.enough(ctx, bytes)
+		}
+		_ = e.room.enough(e.fetching, bytes) // once fetching is over nothing is waited for
+		return nil
+	}
 	if e.index, err = storage.Open(path, open); err != nil {
 		return err
 	}
@@ -395,7 +403,7 @@ func (e *engine) release(ctx context.Context, changed bool, fresh func(rows []st
 	}
 	return e.index.Hosts(ctx, func(h storage.HostRow) error {
 		for from := []byte(nil); h.Held > 0; {
-			if err := ctx.Err(); err != nil {
+			if err := errors.Join(ctx.Err(), e.room.await(ctx)); err != nil {
 				return err
 			}
 			rows, next, err := e.index.HeldRows(h.Name, from, most, want, admit)

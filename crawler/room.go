@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,10 +29,16 @@ var errNoRoom = errors.New("no room on the disk")
 // So the disk has room as long as the mark is above what [Options.reserve] reckons. Bodies in files
 // are not in that sum: each of their writes has a look first, and below the mark they are given up.
 //
+// That sum is an estimate: what a page with very many or very long links adds to the index may be more than
+// all else. So while there is less room than that, or than was reckoned, each transaction waits until there is
+// room for it, see [engine.roomToCommit].
+//
 // The nil room watches nothing and is always wide.
 type room struct {
 	free          func() (bytes, inodes uint64, err error)
 	bytes, inodes uint64 // the marks; 0: any number will do
+	pages         int64  // bytes that pages may bring to the disk while fetching pauses
+	ample         bool   // above the mark there is room for all that may come
 	log           *slog.Logger
 
 	looking sync.Mutex // held over free, which hangs when the disk does; nobody waits for it
@@ -39,6 +46,8 @@ type room struct {
 	mu      sync.Mutex
 	changed chan struct{} // guarded by mu; closed and replaced by each look
 	pauses  int64         // guarded by mu; since the start
+	has     uint64        // guarded by mu; bytes that were free at the last look
+	needs   uint64        // guarded by mu; for which somebody waits in enough, 0: nobody does
 	failed  bool          // guarded by mu; it was told that free fails
 
 	narrow atomic.Pointer[string] // what there is too little of; nil: there is room
@@ -49,12 +58,14 @@ func (o *Options) room(free func() (bytes, inodes uint64, err error)) *room {
 	if o.MinFree <= 0 && o.MinFreeInodes <= 0 {
 		return nil
 	}
-	if least, _ := o.reserve(); o.MinFree > 0 && o.MinFree < least {
+	least, _ := o.reserve()
+	if o.MinFree > 0 && o.MinFree < least {
 		o.Log.Warn("the disk may become full while fetching pauses: buffers may bring more to it than is to stay free",
 			"to stay free", Bytes(o.MinFree), "buffers", Bytes(least))
 	}
 	return &room{
 		free: free, bytes: uint64(max(o.MinFree, 0)), inodes: uint64(max(o.MinFreeInodes, 0)),
+		pages: min(o.pages(), o.MinFree/2), ample: o.MinFree >= least,
 		log: o.Log, changed: make(chan struct{}),
 	}
 }
@@ -68,8 +79,17 @@ func (o *Options) room(free func() (bytes, inodes uint64, err error)) *room {
 // by 4 MiB. At the end, or when somebody lists folders, the index moves what its inbox holds.
 func (o *Options) reserve() (bytes, inodes int64) {
 	inbox := (&storage.Options{SeenMemory: o.SeenBytes, Limits: o.limits(), Inbox: o.inbox()}).InboxGrowth()
-	items := int64(o.Crawlers)*int64(o.Downloads) + int64(o.QueueSize) + int64(o.Buffers)*int64(o.BufferSize)
-	return 4*(int64(o.Buffers)*o.BufferBytes+o.MemoryBodies) + items*(16<<10) + 64<<20 + inbox, 8 * items
+	return 3*(int64(o.Buffers)*o.BufferBytes+o.MemoryBodies) + o.pages() + 64<<20 + inbox, 8 * o.items()
+}
+
+// pages gives the bytes of that which are not the index's.
+func (o *Options) pages() int64 {
+	return int64(o.Buffers)*o.BufferBytes + o.MemoryBodies + o.items()*(16<<10)
+}
+
+// items gives the most URLs that are in flight, parsed or in buffers.
+func (o *Options) items() int64 {
+	return int64(o.Crawlers)*int64(o.Downloads) + int64(o.QueueSize) + int64(o.Buffers)*int64(o.BufferSize)
 }
 
 // low tells whether fetching pauses.
@@ -80,10 +100,16 @@ func (r *room) String() string {
 	if r == nil {
 		return ""
 	}
-	if why := r.narrow.Load(); why != nil {
-		return *why
+	why := r.narrow.Load()
+	if why == nil {
+		return ""
 	}
-	return ""
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.needs > 0 {
+		return *why + fmt.Sprintf("; what was fetched waits for %s", Bytes(int64(r.needs)))
+	}
+	return *why
 }
 
 // count tells how often fetching has paused.
@@ -126,6 +152,7 @@ func (r *room) look() {
 	r.changed = make(chan struct{})
 	if err != nil {
 		// The writes will tell whether the disk is broken.
+		r.has = math.MaxUint64
 		if !r.failed {
 			r.failed = true
 			r.log.Warn("cannot tell how much room the disk has", "err", err)
@@ -133,7 +160,8 @@ func (r *room) look() {
 		return
 	}
 	was := r.narrow.Load()
-	least, leastInodes := r.bytes, r.inodes
+	r.has = bytes
+	least, leastInodes := max(r.bytes, r.needs), r.inodes
 	again, againInodes := least+least/8, leastInodes+leastInodes/8
 	if was != nil {
 		least, leastInodes = again, againInodes
@@ -189,5 +217,48 @@ func (r *room) await(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
+	return nil
+}
+
+// enough waits until there are so many bytes of room, and is the error of ctx when that ends first. Meanwhile
+// fetching pauses below that as well.
+func (r *room) enough(ctx context.Context, bytes int64) error {
+	if r == nil || r.bytes == 0 {
+		return nil
+	}
+	needs := func(n uint64) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.needs = n
+	}
+	needs(uint64(bytes))
+	defer needs(0)
+	for {
+		r.look()
+		r.mu.Lock()
+		there := r.has >= uint64(bytes)
+		r.mu.Unlock()
+		if there {
+			return nil
+		}
+		select {
+		case <-time.After(lookForRoom):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// roomToCommit waits, before a transaction, until there is room for what it adds to the index, and for the
+// pages that builders may bring meanwhile. Once fetching is over nothing is waited for.
+func (e *engine) roomToCommit(set []*storage.Outcome) error {
+	if e.room == nil || e.room.ample && !e.room.low() {
+		return nil
+	}
+	bytes, err := e.index.Growth(set)
+	if err != nil {
+		return err
+	}
+	_ = e.room.enough(e.fetching, bytes+e.room.pages)
 	return nil
 }

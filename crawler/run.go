@@ -194,7 +194,7 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 	}()
 
 	committer := iut.NewCommitter(e.tree, e.index, e.opts.Buffers)
-	committer.After, committer.Edges = e.committed, e.edges
+	committer.After, committer.Edges, committer.Room = e.committed, e.edges, e.roomToCommit
 	committer.Committed = func(items int, sync, commit time.Duration) {
 		if items > 0 {
 			e.stages[stageMetadata].addMany((sync+commit)/time.Duration(items), items)

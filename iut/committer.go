@@ -33,6 +33,9 @@ type Committer struct {
 	// Committed is told how many items a transaction had, how long it took, and their share of the
 	// time of the sync.
 	Committed func(items int, sync, commit time.Duration)
+	// Room is called before each transaction with what it is to take, and may wait until the disk has room
+	// for it; nil: nothing is waited for.
+	Room func(set []*storage.Outcome) error
 	// Step is told what the committer does, as that of a Builder is.
 	Step func(what, about string)
 	// Edges takes the edges of stored pages, before the sync; nil: they are not kept.
@@ -116,10 +119,9 @@ func (c *Committer) Run(ctx context.Context) error {
 					return err
 				}
 			}
-			c.step("commit", fmt.Sprintf("what came of %d URLs", to-from))
-			done, err := c.Index.Commit(set[from:to])
+			done, err := c.commit(set[from:to], fmt.Sprintf("what came of %d URLs", to-from))
 			if err != nil {
-				return fmt.Errorf("%w: %w", ErrDisk, err)
+				return err
 			}
 			if c.Committed != nil {
 				c.Committed(to-from, synced.Sub(start)*time.Duration(to-from)/time.Duration(len(set)), time.Since(begin))
@@ -162,16 +164,31 @@ func part(set []*storage.Outcome, from int) (to int) {
 // has not.
 func (c *Committer) commitAhead(o *storage.Outcome) error {
 	for ahead := o.TakeAhead(); ahead != nil; ahead = o.TakeAhead() {
-		c.step("commit", fmt.Sprintf("%d links of %s", len(ahead.Links), o.Row.URL))
-		done, err := c.Index.Commit([]*storage.Outcome{ahead})
+		done, err := c.commit([]*storage.Outcome{ahead}, fmt.Sprintf("%d links of %s", len(ahead.Links), o.Row.URL))
 		if err != nil {
-			return fmt.Errorf("%w: %w", ErrDisk, err)
+			return err
 		}
 		if c.After != nil {
 			c.After(nil, done)
 		}
 	}
 	return nil
+}
+
+// commit writes one transaction, once there is room for it. To wait for that is no step.
+func (c *Committer) commit(set []*storage.Outcome, about string) (storage.Committed, error) {
+	if c.Room != nil {
+		c.step("", "")
+		if err := c.Room(set); err != nil {
+			return storage.Committed{}, fmt.Errorf("%w: %w", ErrDisk, err)
+		}
+	}
+	c.step("commit", about)
+	done, err := c.Index.Commit(set)
+	if err != nil {
+		return done, fmt.Errorf("%w: %w", ErrDisk, err)
+	}
+	return done, nil
 }
 
 func linksOf(b *buffer.Batch[*Item]) int {

@@ -24,6 +24,8 @@ type pipeline struct {
 	tree  *iut.Tree
 	index iut.Index
 	after func(set []*iut.Item, c storage.Committed)
+	step  func(what, about string) // of the committer
+	room  func(set []*storage.Outcome) error
 	size  int // of a buffer
 	goOn  bool
 
@@ -41,7 +43,7 @@ type pipeline struct {
 func (p *pipeline) start(buffers int) *pipeline {
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.committer = iut.NewCommitter(p.tree, p.index, buffers)
-	p.committer.After = p.after
+	p.committer.After, p.committer.Step, p.committer.Room = p.after, p.step, p.room
 	p.builderErrs = make([]error, buffers)
 	watch := func(err error) error {
 		if err != nil && !p.goOn {

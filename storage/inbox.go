@@ -63,6 +63,13 @@ const (
 	movedBytes = 2 << 20
 )
 
+// growth gives the bytes by which the file may grow while so many rows are moved of lists that have so many
+// bytes: each transaction changes two pages for a row, one of them an inner page if keys are long, and leaves
+// them to the next one; what is moved lies in pages that are half full then.
+func (b *inbox) growth(rows int, bytes int64) int64 {
+	return int64(min(rows, max(b.part, movedRows)))*(2*pageBytes) + 2*bytes
+}
+
 // InboxGrowth gives the bytes by which the file may grow while all that the inbox holds is moved: a list is
 // written once more, into pages that are half full, before its own pages are free.
 func (o *Options) InboxGrowth() int64 {

@@ -101,6 +101,9 @@ type Options struct {
 	// are so many, and a quarter of all there are, but no more than an eighth of SeenMemory has place for at
 	// 64 bytes each. 0: none; what an earlier run has left there is moved by Open.
 	Inbox int
+	// Room is asked before all that an earlier run or commits have left in the inbox is moved, with the bytes
+	// by which the file may grow meanwhile; its error gives that up. It may wait. nil: nobody is asked.
+	Room func(bytes int64) error
 	// Strict makes a put of a new record fail when there is one already. For tests.
 	Strict bool
 }
@@ -206,7 +209,7 @@ func Open(path string, opts Options) (*Index, error) {
 		}
 		return nil, fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
 	}
-	db.AllocSize = 4 << 20
+	db.AllocSize = allocated
 	x := &Index{db: db, file: file, opts: opts, cut: map[string]uint32{}, ahead: map[string]uint32{}}
 	err = x.load(info.Size())
 	if err == nil && !opts.ReadOnly {

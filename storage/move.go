@@ -33,7 +33,14 @@ func (x *Index) Settle(ctx context.Context) error {
 	if x.opts.ReadOnly {
 		return nil // see overlay
 	}
-	last := x.Totals().Seq
+	x.mu.Lock()
+	last, growth := x.totals.Seq, x.settleGrowth()
+	x.mu.Unlock()
+	if growth > 0 && x.opts.Room != nil {
+		if err := x.opts.Room(growth); err != nil {
+			return err
+		}
+	}
 	for {
 		x.mu.Lock()
 		done, err := x.settlePart(last)
@@ -45,6 +52,15 @@ func (x *Index) Settle(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// settleGrowth gives the bytes by which the file may grow while all is moved, 0 if nothing is to be. x.mu is held.
+func (x *Index) settleGrowth() int64 {
+	a, b := &x.inbox.lists[0], &x.inbox.lists[1]
+	if a.rows+b.rows == 0 {
+		return 0
+	}
+	return allocated + x.inbox.growth(a.rows+b.rows, a.bytes+b.bytes)
 }
 
 // settlePart moves a part of what was there when the last number of discovery was that. x.mu is held.
@@ -62,13 +78,28 @@ func (x *Index) settlePart(last uint64) (done bool, err error) {
 // makeWay takes hosts out of the inbox that have so many URLs that, with a set of outcomes, one of their
 // folders may come to its budget: from then on the counts of their folders must be at hand. x.mu is held.
 func (x *Index) makeWay(set []*Outcome) error {
+	hosts, err := x.crowded(set)
+	if err != nil || len(hosts) == 0 {
+		return err
+	}
+	for _, name := range hosts {
+		x.inbox.direct[name] = true
+	}
+	for done := false; !done && err == nil; {
+		done, err = x.settlePart(x.totals.Seq)
+	}
+	return err
+}
+
+// crowded gives the hosts that makeWay is to take out of the inbox. x.mu is held.
+func (x *Index) crowded(set []*Outcome) (crowded []string, err error) {
 	most := x.opts.Limits.Prefix
 	if x.inbox.most == 0 || most == 0 {
-		return nil
+		return nil, nil
 	}
 	coming := comingOf(set)
 	if x.totals.Used()+coming <= most {
-		return nil
+		return nil, nil
 	}
 	hosts := map[string]bool{}
 	for _, o := range set {
@@ -77,8 +108,7 @@ func (x *Index) makeWay(set []*Outcome) error {
 			hosts[Host(o.Links[i].URL)] = true
 		}
 	}
-	found := false
-	err := x.view(func(tx *bolt.Tx) error {
+	err = x.view(func(tx *bolt.Tx) error {
 		for name := range hosts {
 			if x.inbox.direct[name] {
 				continue
@@ -91,15 +121,12 @@ func (x *Index) makeWay(set []*Outcome) error {
 				}
 			}
 			if h.Used()+coming > most {
-				x.inbox.direct[name], found = true, true
+				crowded = append(crowded, name)
 			}
 		}
 		return nil
 	})
-	for done := !found; !done && err == nil; {
-		done, err = x.settlePart(x.totals.Seq)
-	}
-	return err
+	return crowded, err
 }
 
 // move moves a part of one list in a transaction, and empties it with the last. x.mu is held.
