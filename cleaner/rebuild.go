@@ -57,12 +57,9 @@ func (r *Report) String() string {
 	return b.String()
 }
 
-// A transaction of a rebuild has at most this many pages, and not many more links. Their bodies
-// are gone by then; links are what takes memory, and at most 4 KiB of metadata a page.
-const (
-	setPages = 1000
-	setLinks = 5_000
-)
+// setPages is how many pages a transaction of a rebuild has at most. Their bodies are gone by then; links are
+// what takes memory, of which it has no more than [storage.MostWeight], and at most 4 KiB of metadata a page.
+const setPages = 1000
 
 // rebuildIndex brings the index to what folders and seeds.txt say, before a run has begun. Torn pages
 // are removed, damaged ones kept under other names. Each complete page that the index does not call stored, its SHA-256 compared, is
@@ -108,8 +105,8 @@ type rebuild struct {
 	lost     map[string]bool // URLs that have lost their record; nil: there was no salvage
 	others   int             // of these, the ones that are not in damaged
 
-	set   []*storage.Outcome // to be committed next
-	links int                // in set
+	set    []*storage.Outcome // to be committed next
+	weight int                // of set
 }
 
 // seeds gives every seed a record, and the parser all seeds that the tree and the index name.
@@ -125,7 +122,7 @@ func (r *rebuild) seeds(ctx context.Context) error {
 	err = Seeds(r.tree, func(url string) error {
 		r.parser.AddSeed(url)
 		o.Links = append(o.Links, storage.Link{URL: url, Source: storage.Seed})
-		if len(o.Links) < setLinks {
+		if len(o.Links) < setPages {
 			return nil
 		}
 		err := r.take(ctx, o)
@@ -259,13 +256,24 @@ func (r *rebuild) adopt(ctx context.Context) error {
 	return r.commit(ctx)
 }
 
-// take adds an outcome to the set, and commits a set that has become large.
+// take adds an outcome to the set, and commits a set that would become too large, or else links of an outcome
+// that has too many for one, before it.
 func (r *rebuild) take(ctx context.Context, o *storage.Outcome) error {
-	r.set, r.links = append(r.set, o), r.links+len(o.Links)
-	if len(r.set) < setPages && r.links < setLinks {
-		return context.Cause(ctx)
+	weight := o.Weight()
+	if len(r.set) == setPages || len(r.set) > 0 && r.weight+weight > storage.MostWeight {
+		if err := r.commit(ctx); err != nil {
+			return err
+		}
 	}
-	return r.commit(ctx)
+	for ahead := o.TakeAhead(); ahead != nil; ahead = o.TakeAhead() {
+		r.set = append(r.set, ahead)
+		if err := r.commit(ctx); err != nil {
+			return err
+		}
+		weight = o.Weight()
+	}
+	r.set, r.weight = append(r.set, o), r.weight+weight
+	return context.Cause(ctx)
 }
 
 // commit syncs the tree, for its pages may be of a process that was killed before it could, and
@@ -285,7 +293,8 @@ func (r *rebuild) commit(ctx context.Context) error {
 	if r.fresh != nil {
 		r.fresh(done.Fresh, done.Tx)
 	}
-	r.set, r.links = r.set[:0], 0
+	clear(r.set)
+	r.set, r.weight = r.set[:0], 0
 	return nil
 }
 
