@@ -126,10 +126,10 @@ func (e *engine) keepOptions(options iut.LinkOptions) error {
 }
 
 // inbox gives the number of new URLs from which on they are moved to their places in the index; the order
-// tree looks for them there.
+// tree looks for them there, see settle.
 func (o *Options) inbox() int {
 	if o.Order == OrderTree {
-		return 0
+		return -1
 	}
 	return 1000
 }
@@ -374,6 +374,22 @@ func (e *engine) lookAgain(looked int64) (more bool, err error) {
 	}
 	e.looked.Add(1)
 	return true, nil
+}
+
+// settle moves, for the order tree, what a killed run has left in the inbox, while the crawl is already going
+// on: walks miss those URLs until then, and nothing else does.
+func (e *engine) settle() error {
+	if e.opts.Order != OrderTree {
+		return nil
+	}
+	err := e.index.Settle(e.fetching)
+	switch {
+	case e.fetching.Err() != nil:
+		return nil // the next run does it
+	case err != nil:
+		return fmt.Errorf("%w: %w", iut.ErrDisk, err)
+	}
+	return nil
 }
 
 // releaseHeld has another look at held URLs while the crawl is already going on.

@@ -1,7 +1,6 @@
 package crawler_test
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"os"
@@ -14,7 +13,6 @@ import (
 	"urltree/crawler"
 	"urltree/internal/testweb"
 	"urltree/iut"
-	"urltree/storage"
 )
 
 // A finiteDisk has the room that room says, and counts what is written: each folder, each file
@@ -175,25 +173,13 @@ func TestPausesForRoom(t *testing.T) {
 }
 
 // TestOpeningWaitsForRoom: edges and links of pages that were stored before are not made on a disk that
-// is nearly full, nor are new URLs of an earlier run moved for the order tree.
+// is nearly full.
 func TestOpeningWaitsForRoom(t *testing.T) {
 	web := serve(t, testweb.Options{Kind: testweb.Linked, Hosts: 2, Pages: 40, Seed: 33, MinSize: 500, MaxSize: 3000})
 	dir := t.TempDir()
 	opts := options(dir, web)
 	opts.NoSync = true
 	if _, err := crawler.Run(t.Context(), opts); err != nil {
-		t.Fatal(err)
-	}
-	// As a killed run leaves it.
-	index, err := storage.Open(filepath.Join(opts.Tree, "index.db"), storage.Options{NoSync: true, Inbox: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
-	link := storage.Link{URL: web.Seeds()[0] + "/not/there", Source: web.Seeds()[0], Depth: 1}
-	if _, err := index.Commit([]*storage.Outcome{{Links: []storage.Link{link}}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := index.Close(); err != nil {
 		t.Fatal(err)
 	}
 	real, err := iut.OpenDisk(opts.Tree, iut.SyncNone)
@@ -205,7 +191,6 @@ func TestOpeningWaitsForRoom(t *testing.T) {
 		name string
 		set  func(*crawler.Options)
 	}{
-		{"order", func(o *crawler.Options) { o.Order = crawler.OrderTree }},
 		{"edges", func(o *crawler.Options) { o.Edges = true }},
 		{"links", func(o *crawler.Options) { o.NoFollow = "none" }},
 	} {
@@ -215,19 +200,12 @@ func TestOpeningWaitsForRoom(t *testing.T) {
 			disk := &finiteDisk{FS: real}
 			opts.FS, opts.MinFree = disk, 1<<30
 			var paused, began atomic.Bool
-			edges, index := filepath.Join(opts.Tree, "edges"), filepath.Join(opts.Tree, "index.db")
-			before, err := os.ReadFile(index)
-			if err != nil {
-				t.Fatal(err)
-			}
+			edges := filepath.Join(opts.Tree, "edges")
 			opts.Log = slog.New(logTo{slog.DiscardHandler, func(r slog.Record) {
 				switch {
 				case strings.HasPrefix(r.Message, "fetching pauses"):
 					if info, err := os.Stat(edges); err == nil && info.Size() > 100 && tt.name == "edges" {
 						t.Errorf("%d bytes in the file of edges, which is more than its header, on a full disk", info.Size())
-					}
-					if now, err := os.ReadFile(index); tt.name == "order" && (err != nil || !bytes.Equal(now, before)) {
-						t.Errorf("the index was written to on a full disk: %v", err)
 					}
 					paused.Store(true)
 					disk.room.Store(4 << 30)

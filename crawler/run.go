@@ -243,6 +243,7 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 	}
 	guard(&rest, e.fillFilter)
 	guard(&rest, e.releaseHeld)
+	guard(&rest, e.settle)
 	if e.opts.Started != nil {
 		e.callFrom("Started", e.opts.Started)
 	}

@@ -37,6 +37,7 @@ type inbox struct {
 	order       []uint64 // what is still to be moved of the other, in the order of keys; nil: not worked out
 	owed        int      // how much of the other is to be moved by now
 
+	closed bool            // nothing goes into the inbox any more
 	direct map[string]bool // hosts of which nothing goes into the inbox any more, nor is there
 
 	tables sync.RWMutex // guards the tables of the lists
@@ -74,7 +75,9 @@ func (b *inbox) growth(rows int, bytes int64) int64 {
 // written once more, into pages that are half full, before its own pages are free.
 func (o *Options) InboxGrowth() int64 {
 	var b inbox
-	b.open(o)
+	if b.open(o); b.closed {
+		return 0 // Room is asked for it
+	}
 	return 2 * b.mostBytes()
 }
 
@@ -83,18 +86,18 @@ func (b *inbox) mostBytes() int64 { return bytesOfRow * int64(b.most) }
 // open says how long the lists get, and gives the rest of the memory.
 func (b *inbox) open(opts *Options) (rest int64) {
 	memory := cmp.Or(opts.SeenMemory, seen.DefaultMemory)
-	if opts.Inbox <= 0 {
+	if opts.Inbox == 0 {
 		return memory
 	}
 	b.direct = map[string]bool{}
 	b.most = int(min(memory/8/bytesOfInbox, 1<<30))
-	b.least = min(opts.Inbox, b.most)
+	b.closed, b.least = opts.Inbox < 0, min(opts.Inbox, b.most)
 	return memory - memory/8
 }
 
 // takes tells whether the record of a new URL goes into the inbox.
 func (b *inbox) takes(host string, key []byte) bool {
-	return b.most > 0 && pathOf(key) == nil && !b.direct[host]
+	return b.most > 0 && !b.closed && pathOf(key) == nil && !b.direct[host]
 }
 
 // turn lets the list that is filled be moved. The other is empty.
@@ -143,12 +146,16 @@ func (b *inbox) arrived(rows []arrival) {
 }
 
 func (l *list) add(a arrival) {
+	l.count(a)
+	l.table.add(a.fingerprint, a.seq)
+}
+
+func (l *list) count(a arrival) {
 	if l.rows == 0 || a.seq < l.first {
 		l.first = a.seq
 	}
 	l.rows++
 	l.bytes += int64(a.bytes)
-	l.table.add(a.fingerprint, a.seq)
 }
 
 // candidates gives the numbers of rows whose URL may have a fingerprint.
@@ -167,27 +174,8 @@ func (b *inbox) candidates(fp uint64) (seqs []uint64) {
 // loadInbox takes over what an earlier run has left in the inbox, or moves it if this one has none.
 func (x *Index) loadInbox() error {
 	b := &x.inbox
-	for i, name := range bucketInbox {
-		l := &b.lists[i]
-		err := x.scan(context.Background(), name, nil, func(k, v []byte) error {
-			key, _, err := inboxRow(k, v)
-			if err != nil {
-				return err
-			}
-			fp := uint64(0)
-			if b.most > 0 {
-				url, err := URL(key)
-				if err != nil {
-					return nil // damaged: it is moved as it is, for check to name
-				}
-				fp = x.filter.Fingerprint(url)
-			}
-			l.add(arrival{fp, binary.BigEndian.Uint64(k), len(v)})
-			return nil
-		})
-		if err != nil {
-			return err
-		}
+	if err := x.readInbox(); err != nil {
+		return err
 	}
 	// The one with earlier rows is being moved.
 	if b.lists[0].rows == 0 || b.lists[1].rows > 0 && b.lists[0].first < b.lists[1].first {
@@ -196,6 +184,35 @@ func (x *Index) loadInbox() error {
 	b.start()
 	if b.most == 0 {
 		return x.Settle(context.Background())
+	}
+	return nil
+}
+
+// readInbox makes the lists of their buckets; without an inbox nobody looks for a row, and they have no tables.
+func (x *Index) readInbox() error {
+	b := &x.inbox
+	for i, name := range bucketInbox {
+		l := &b.lists[i]
+		err := x.scan(context.Background(), name, nil, func(k, v []byte) error {
+			key, _, err := inboxRow(k, v)
+			if err != nil {
+				return err
+			}
+			a := arrival{seq: binary.BigEndian.Uint64(k), bytes: len(v)}
+			l.count(a)
+			if b.most == 0 {
+				return nil
+			}
+			url, err := URL(key)
+			if err != nil {
+				return nil // damaged: it is moved as it is, for check to name
+			}
+			l.table.add(x.filter.Fingerprint(url), a.seq)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }

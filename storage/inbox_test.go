@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -101,10 +102,10 @@ func sound(t *testing.T, x *Index, n int64) {
 }
 
 // TestInboxOfAnotherRun opens a file in whose inbox a killed run has left both lists: with an inbox, which
-// goes on; without one; with a budget that needs the counts of folders.
+// goes on; without one; with one that takes nothing more; with a budget that needs the counts of folders.
 func TestInboxOfAnotherRun(t *testing.T) {
 	for name, opts := range map[string]Options{
-		"inbox": {Inbox: 100}, "none": {}, "budget": {Inbox: 100, Limits: Limits{Prefix: 10}}, "reader": {ReadOnly: true},
+		"inbox": {Inbox: 100}, "none": {}, "closed": {Inbox: -1}, "budget": {Inbox: 100, Limits: Limits{Prefix: 10}}, "reader": {ReadOnly: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x, path := newInbox(t, 100)
@@ -121,6 +122,18 @@ func TestInboxOfAnotherRun(t *testing.T) {
 			sound(t, x, n)
 			if !opts.ReadOnly && opts.Inbox == 0 && x.inbox.lists[0].rows+x.inbox.lists[1].rows > 0 {
 				t.Error("the inbox was not emptied")
+			}
+			if opts.Inbox < 0 {
+				if x.inbox.moving().rows == 0 || x.Written() > 0 {
+					t.Errorf("%d rows are left to be moved, after %d pages were written", x.inbox.moving().rows, x.Written())
+				}
+				rows := rowsOf(x)
+				scattered(t, x, rng, 10)
+				if now := rowsOf(x); now != rows {
+					t.Errorf("%d rows in the inbox, then %d", rows, now)
+				}
+				n += 10
+				sound(t, x, n)
 			}
 			if err := x.Settle(context.Background()); err != nil {
 				t.Fatal(err)
@@ -401,4 +414,64 @@ func TestInboxHidden(t *testing.T) {
 		t.Fatal(err)
 	}
 	failed("moved")
+}
+
+func rowsOf(x *Index) int { return x.inbox.lists[0].rows + x.inbox.lists[1].rows }
+
+// TestInboxAsksForRoom: what is in the inbox is moved once there is room for it, and not at all if there is none:
+// with that, nothing has been written.
+func TestInboxAsksForRoom(t *testing.T) {
+	for name, opts := range map[string]Options{"none": {}, "closed": {Inbox: -1}} {
+		t.Run(name, func(t *testing.T) {
+			x, path := newInbox(t, 100)
+			scattered(t, x, rand.New(rand.NewPCG(4, 4)), 90)
+			if err := x.Close(); err != nil {
+				t.Fatal(err)
+			}
+			size := func() int64 {
+				info, err := os.Stat(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return info.Size()
+			}
+			full, asked, rows := errors.New("full"), int64(0), size()
+			opts.NoSync, opts.Room = true, func(bytes int64) error {
+				asked = bytes
+				return full
+			}
+			x, err := Open(path, opts)
+			if err == nil {
+				err = x.Settle(t.Context())
+				if n := rowsOf(x); n != 90 || x.Written() > 0 {
+					t.Errorf("%d rows are left, %d pages were written", n, x.Written())
+				}
+				if err := x.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !errors.Is(err, full) || asked == 0 || size() != rows {
+				t.Errorf("%v after it asked for %d bytes; the file had %d and has %d", err, asked, rows, size())
+			}
+			opts.Room = func(int64) error { return nil }
+			x = open(t, path, opts)
+			if err := x.Settle(t.Context()); err != nil || rowsOf(x) > 0 {
+				t.Errorf("with room: %v, %d rows are left", err, rowsOf(x))
+			}
+			sound(t, x, 90)
+		})
+	}
+}
+
+// TestInboxWithoutTables: where nobody looks for rows in the inbox they take no time to be made findable.
+func TestInboxWithoutTables(t *testing.T) {
+	x, _ := newInbox(t, 1000)
+	scattered(t, x, rand.New(rand.NewPCG(5, 5)), 900)
+	x.inbox = inbox{}
+	if err := x.readInbox(); err != nil {
+		t.Fatal(err)
+	}
+	if n := x.inbox.lists[0].table.n + x.inbox.lists[1].table.n; rowsOf(x) != 900 || n != 0 {
+		t.Errorf("%d rows, %d of them in a table; want 900, none", rowsOf(x), n)
+	}
 }

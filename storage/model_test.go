@@ -59,7 +59,7 @@ func (w *world) open(t *rapid.T) {
 		Prefix: budget.Draw(t, "prefix"), Query: budget.Draw(t, "query"), MaxHeld: budget.Draw(t, "held"),
 	}
 	var err error
-	inbox := rapid.IntRange(0, 4).Draw(t, "inbox")
+	inbox := rapid.IntRange(-1, 4).Draw(t, "inbox")
 	if w.x, err = Open(w.path, Options{NoSync: true, Strict: w.strict, Limits: w.limits, Inbox: inbox}); err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 func (x *Index) pay() error {
 	b := &x.inbox
 	if b.moving().rows == 0 {
-		if b.most == 0 || !b.long(x.totals.Records()) {
+		if b.most == 0 || b.closed || !b.long(x.totals.Records()) {
 			return nil
 		}
 		b.turn()
