@@ -95,7 +95,7 @@ func (o *MergeOptions) index(ctx context.Context, tree *iut.Tree, path string, p
 		return Report{}, err
 	}
 	kept := path + ".damaged-" + time.Now().UTC().Format("20060102T150405Z")
-	o.Log.Warn("index.db is damaged: made anew", "err", err, "kept", kept)
+	o.Log.Warn("index.db is made anew", "err", err, "kept", kept)
 	report, err := newIndex(ctx, tree, opts, kept, p, o.Log)
 	report.Index = fmt.Sprintf("was damaged and is made anew from the folders and %d of its records; the old one is kept as %s",
 		report.Salvaged, filepath.Base(kept))

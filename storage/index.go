@@ -208,6 +208,9 @@ func Open(path string, opts Options) (*Index, error) {
 		if errors.Is(err, berrors.ErrTimeout) || errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ENOMEM) {
 			return nil, fmt.Errorf("open %s: %w", path, err)
 		}
+		if errors.Is(err, ErrDamaged) {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
 		return nil, fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
 	}
 	db.AllocSize = allocated

@@ -110,7 +110,14 @@ type Page struct {
 
 // ErrCorrupt says that a value in the index, or its key, is not what was written. Where one cannot do
 // without the value it comes to [ErrDamaged].
-var ErrCorrupt = fmt.Errorf("%w: a value is not what was written", ErrDamaged)
+var ErrCorrupt error = corrupt{}
+
+// corrupt is ErrDamaged, and does not say so again where that is said before.
+type corrupt struct{}
+
+func (corrupt) Error() string { return "a value of index.db is not what was written" }
+
+func (corrupt) Is(target error) bool { return target == ErrDamaged }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 

@@ -3,6 +3,8 @@ package storage
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -119,4 +121,16 @@ func FuzzDecode(f *testing.F) {
 		m, err := decodeMeta(key, under(key))
 		same("metadata", err, m.append(nil, key))
 	})
+}
+
+// TestDamageIsToldOnce: damage of a value is damage of the index, and one line says so once.
+func TestDamageIsToldOnce(t *testing.T) {
+	_, err := decodeRecord([]byte("http\x00da\x00dorg\x00r"), []byte("no record"))
+	if !errors.Is(err, ErrCorrupt) || !errors.Is(err, ErrDamaged) || errors.Is(err, ErrSchema) {
+		t.Errorf("error %v", err)
+	}
+	err = fmt.Errorf("%w: %w", ErrDamaged, err)
+	if n := strings.Count(err.Error(), ErrDamaged.Error()); n != 1 {
+		t.Errorf("%v: said %d times", err, n)
+	}
 }

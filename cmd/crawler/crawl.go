@@ -159,7 +159,7 @@ func (c *command) seeds(x *cli.Context, opts *crawler.Options) error {
 		return usagef("-input %s: no line is an http(s) URL (%d left out)", c.flags.input, bad)
 	}
 	if bad > 0 && !c.flags.quiet {
-		fmt.Fprintf(c.stderr, "crawler: %s: %d seeds, %d lines left out\n", c.flags.input, len(seeds), bad)
+		fmt.Fprintf(c.stderr, "crawler: %s: %s, %s left out\n", c.flags.input, count(int64(len(seeds)), "seed"), count(int64(bad), "line"))
 	}
 	opts.Seeds = append(opts.Seeds, seeds...)
 	return nil
@@ -224,7 +224,7 @@ func (c *command) summary(r crawler.Result, opts crawler.Options) {
 	if r.Total.Held > 0 {
 		fmt.Fprintf(&b, ", %d of them held (%s says why)", r.Total.Held, r.Files.Res2)
 	}
-	if r.Total.Sitemaps > 0 {
+	if r.Total.Sitemaps > 0 && !opts.NoSitemaps {
 		fmt.Fprintf(&b, "; %s to be read", count(r.Total.Sitemaps, "sitemap"))
 	}
 	if r.Total.Cut > 0 {

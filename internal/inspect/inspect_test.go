@@ -351,7 +351,7 @@ func TestDamagedMeta(t *testing.T) {
 	}
 	defer i.Index.Close()
 	out, err := answer(i, "show", url)
-	if err != nil || !strings.Contains(out, "\nmetadata      index.db is damaged: a value is not what was written") || !strings.Contains(out, "a seed\n") {
+	if err != nil || !strings.Contains(out, "\nmetadata      a value of index.db is not what was written") || !strings.Contains(out, "a seed\n") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
@@ -470,5 +470,18 @@ func TestWhyPauses(t *testing.T) {
 			t.Errorf("pauses %v: %v, %s", pauses, err, out)
 		}
 		narrow = ""
+	}
+}
+
+func TestNamed(t *testing.T) {
+	for want, s := range map[string]storage.Sitemap{
+		"it names 0 URLs": {},
+		"it names 1 URL":  {Locs: 1},
+		"it names 1 URL, 1 of them outside of this crawl or beyond -max-held":  {Locs: 1, Outside: 1},
+		"it names 3 URLs, 2 of them outside of this crawl or beyond -max-held": {Locs: 3, Outside: 2},
+	} {
+		if got := named(&s); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

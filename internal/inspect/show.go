@@ -43,7 +43,11 @@ func (i *Inspector) show(ctx context.Context, url string, w *bufio.Writer) error
 	field("reopened", "%d", r.Reopened)
 	field("discovery", "%d", r.Seq)
 	field("found", "%s", stamp(r.Found))
-	field("run", "%d", r.Run)
+	if r.Run == 0 {
+		field("run", "- (known before a run began)")
+	} else {
+		field("run", "%d", r.Run)
+	}
 	if r.State == storage.Pending {
 		field("waits in", "%s", place(&r))
 	} else {

@@ -44,9 +44,16 @@ func named(s *storage.Sitemap) string {
 	case s.Reason == "redirect":
 		return "it redirects"
 	case s.Outside > 0:
-		return fmt.Sprintf("it names %d URLs, %d of them outside of this crawl or beyond -max-held", s.Locs, s.Outside)
+		return fmt.Sprintf("it names %s, %d of them outside of this crawl or beyond -max-held", urls(s.Locs), s.Outside)
 	}
-	return fmt.Sprintf("it names %d URLs", s.Locs)
+	return "it names " + urls(s.Locs)
+}
+
+func urls(n uint32) string {
+	if n == 1 {
+		return "1 URL"
+	}
+	return fmt.Sprintf("%d URLs", n)
 }
 
 // sitemaps writes how many sitemaps there are, by state, where there are any.
