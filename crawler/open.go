@@ -85,6 +85,7 @@ func (e *engine) open(ctx context.Context) error {
 	if e.index, err = storage.Open(path, open); err != nil {
 		return err
 	}
+	e.room.owes(e.index.InboxGrowth)
 	if e.index.Totals().Records() == 0 {
 		e.index.Filter().SetComplete()
 	}

@@ -57,7 +57,8 @@ type Options struct {
 	SeenBytes     int64 // bytes of the seen filter, beyond which the index is asked too; 0: 256 MiB
 	NoSync        bool  // leave out all syncing
 	// Below so many free bytes or inodes on the tree's disk fetching pauses, until there is an eighth
-	// more. 0: what the other options may bring to the disk after that; negative: not watched.
+	// more. 0: what the other options may bring to the disk after that; negative: not watched. What the index
+	// has yet to write to move new URLs to their places stays free besides.
 	MinFree, MinFreeInodes int64
 
 	Strip    weburl.Strip // taken out of every URL; fixed when the tree is made

@@ -24,7 +24,8 @@ var errNoRoom = errors.New("no room on the disk")
 // below a mark fetching pauses, and it goes on when an eighth more than the mark is free. What was
 // fetched before goes its way meanwhile.
 //
-// The index must never meet a full disk. Between two looks at most what the buffers hold and what
+// The index must never meet a full disk. What it is still to write to move what its inbox holds stays free
+// above the mark. Between two looks at most what the buffers hold and what
 // is in flight comes to the disk, for permits go back after a commit and each commit has a look.
 // So the disk has room as long as the mark is above what [Options.reserve] reckons. Bodies in files
 // are not in that sum: each of their writes has a look first, and below the mark they are given up.
@@ -36,9 +37,10 @@ var errNoRoom = errors.New("no room on the disk")
 // The nil room watches nothing and is always wide.
 type room struct {
 	free          func() (bytes, inodes uint64, err error)
-	bytes, inodes uint64 // the marks; 0: any number will do
-	pages         int64  // bytes that pages may bring to the disk while fetching pauses
-	ample         bool   // above the mark there is room for all that may come
+	bytes, inodes uint64       // the marks; 0: any number will do
+	owed          func() int64 // see owes; nil: none
+	pages         int64        // bytes that pages may bring to the disk while fetching pauses
+	ample         bool         // above the mark there is room for all that may come
 	log           *slog.Logger
 
 	looking sync.Mutex // held over free, which hangs when the disk does; nobody waits for it
@@ -76,10 +78,9 @@ func (o *Options) room(free func() (bytes, inodes uint64, err error)) *room {
 // times the bytes that it takes in memory: record, pending row, counters, in pages that are half
 // full. An item also takes up to four blocks of 4 KiB beyond what it holds, and eight inodes, twice
 // as many as usual. One transaction touches up to 60 MiB of pages of the index, and its file grows
-// by 4 MiB. At the end, or when somebody lists folders, the index moves what its inbox holds.
+// by 4 MiB.
 func (o *Options) reserve() (bytes, inodes int64) {
-	inbox := (&storage.Options{SeenMemory: o.SeenBytes, Limits: o.limits(), Inbox: o.inbox()}).InboxGrowth()
-	return 3*(int64(o.Buffers)*o.BufferBytes+o.MemoryBodies) + o.pages() + 64<<20 + inbox, 8 * o.items()
+	return 3*(int64(o.Buffers)*o.BufferBytes+o.MemoryBodies) + o.pages() + 64<<20, 8 * o.items()
 }
 
 // pages gives the bytes of that which are not the index's.
@@ -90,6 +91,13 @@ func (o *Options) pages() int64 {
 // items gives the most URLs that are in flight, parsed or in buffers.
 func (o *Options) items() int64 {
 	return int64(o.Crawlers)*int64(o.Downloads) + int64(o.QueueSize) + int64(o.Buffers)*int64(o.BufferSize)
+}
+
+// owes says what tells how many bytes are to stay free above the mark. Nobody else may use the room yet.
+func (r *room) owes(owed func() int64) {
+	if r != nil {
+		r.owed = owed
+	}
 }
 
 // low tells whether fetching pauses.
@@ -161,7 +169,11 @@ func (r *room) look() {
 	}
 	was := r.narrow.Load()
 	r.has = bytes
-	least, leastInodes := max(r.bytes, r.needs), r.inodes
+	least, leastInodes := r.bytes, r.inodes
+	if least > 0 && r.owed != nil {
+		least += uint64(r.owed())
+	}
+	least = max(least, r.needs)
 	again, againInodes := least+least/8, leastInodes+leastInodes/8
 	if was != nil {
 		least, leastInodes = again, againInodes
@@ -179,7 +191,7 @@ func (r *room) look() {
 		if was == nil {
 			r.pauses++
 			r.log.Error("fetching pauses: the disk is nearly full; it goes on when there is room: "+why, "free", Bytes(int64(min(bytes, 1<<62))),
-				"least", Bytes(int64(r.bytes)), "inodes free", inodes, "least inodes", r.inodes)
+				"least", Bytes(int64(least)), "inodes free", inodes, "least inodes", r.inodes)
 		}
 	case was != nil:
 		r.narrow.Store(nil)

@@ -14,7 +14,7 @@ import (
 )
 
 // TestRoom walks the free room down and up: fetching pauses below the mark and goes on an eighth
-// above it, each told once.
+// above it, each told once. What the index owes is to be free above the mark.
 func TestRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const mark, inodes = 800 << 20, 8000
@@ -22,6 +22,7 @@ func TestRoom(t *testing.T) {
 		var disk struct { // the lock is for the race detector, which knows nothing of virtual time
 			sync.Mutex
 			bytes, inodes uint64
+			owed          int64
 			err           error
 		}
 		opts := Options{MinFree: mark, MinFreeInodes: inodes, Log: slog.New(slog.NewTextHandler(&log, nil))}
@@ -30,29 +31,38 @@ func TestRoom(t *testing.T) {
 			defer disk.Unlock()
 			return disk.bytes, disk.inodes, disk.err
 		})
+		r.owes(func() int64 {
+			disk.Lock()
+			defer disk.Unlock()
+			return disk.owed
+		})
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go r.run(ctx)
 		for i, step := range []struct {
 			bytes, inodes uint64
+			owed          int64
 			err           error
 			low           bool
 			why           string
 			lines         int // of the log so far
 		}{
-			{mark, inodes, nil, false, "", 0},
-			{mark - 1, inodes, nil, true, "838.9 MB free on the disk of the tree, 943.7 MB are needed to go on (-min-free)", 1},
-			{mark, inodes, nil, true, "838.9 MB free", 1},
-			{0, inodes, errors.New("gone"), true, "838.9 MB free", 2},
-			{0, inodes, errors.New("gone"), true, "838.9 MB free", 2},
-			{mark + mark/8 - 1, 2 * inodes, nil, true, "943.7 MB free", 2},
-			{mark + mark/8, 2 * inodes, nil, false, "", 3},
-			{mark, inodes, nil, false, "", 3},
-			{mark, inodes - 1, nil, true, "7999 inodes free on the disk of the tree, 9000 are needed to go on (-min-free-inodes)", 4},
-			{1 << 63, inodes + inodes/8, nil, false, "", 5},
+			{mark, inodes, 0, nil, false, "", 0},
+			{mark - 1, inodes, 0, nil, true, "838.9 MB free on the disk of the tree, 943.7 MB are needed to go on (-min-free)", 1},
+			{mark, inodes, 0, nil, true, "838.9 MB free", 1},
+			{0, inodes, 0, errors.New("gone"), true, "838.9 MB free", 2},
+			{0, inodes, 0, errors.New("gone"), true, "838.9 MB free", 2},
+			{mark + mark/8 - 1, 2 * inodes, 0, nil, true, "943.7 MB free", 2},
+			{mark + mark/8, 2 * inodes, 0, nil, false, "", 3},
+			{mark, inodes, 0, nil, false, "", 3},
+			{mark, inodes - 1, 0, nil, true, "7999 inodes free on the disk of the tree, 9000 are needed to go on (-min-free-inodes)", 4},
+			{1 << 63, inodes + inodes/8, 0, nil, false, "", 5},
+			{mark + 100<<20, inodes, 100 << 20, nil, false, "", 5},
+			{mark + 100<<20 - 1, inodes, 100 << 20, nil, true, "943.7 MB free on the disk of the tree, 1.1 GB are needed to go on (-min-free)", 6},
+			{mark + 100<<20, 2 * inodes, 0, nil, false, "", 7},
 		} {
 			disk.Lock()
-			disk.bytes, disk.inodes, disk.err = step.bytes, step.inodes, step.err
+			disk.bytes, disk.inodes, disk.owed, disk.err = step.bytes, step.inodes, step.owed, step.err
 			disk.Unlock()
 			time.Sleep(lookForRoom)
 			synctest.Wait()
@@ -63,8 +73,8 @@ func TestRoom(t *testing.T) {
 				t.Errorf("step %d: %d lines, want %d:\n%s", i, n, step.lines, &log)
 			}
 		}
-		if r.count() != 2 || strings.Count(log.String(), "fetching pauses") != 2 || strings.Count(log.String(), "fetching goes on") != 2 {
-			t.Errorf("%d pauses, want 2:\n%s", r.count(), &log)
+		if r.count() != 3 || strings.Count(log.String(), "fetching pauses") != 3 || strings.Count(log.String(), "fetching goes on") != 3 {
+			t.Errorf("%d pauses, want 3:\n%s", r.count(), &log)
 		}
 	})
 }
@@ -133,23 +143,5 @@ func TestRoomHangs(t *testing.T) {
 	<-ended
 	if !r.low() {
 		t.Error("the answer does not count")
-	}
-}
-
-// TestReserve wants room for what the inbox of the index holds where it has one.
-func TestReserve(t *testing.T) {
-	reserve := func(order string, seen int64) int64 {
-		o, err := Options{Seeds: []string{"http://a.test/"}, Order: order, SeenBytes: seen}.defaults()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return o.MinFree
-	}
-	least := reserve(OrderTree, 64<<20) // without an inbox
-	if got := reserve(OrderTree, 128<<20); got != least {
-		t.Errorf("%d bytes in the order tree, want %d", got, least)
-	}
-	if got := reserve(OrderBreadth, 64<<20); got != least+64<<20 {
-		t.Errorf("%d bytes with an inbox, %d without; want as many more as -seen-memory has", got, least)
 	}
 }

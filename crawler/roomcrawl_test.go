@@ -94,12 +94,10 @@ func TestPausesForRoom(t *testing.T) {
 	const (
 		bodies  = 2*(128<<10) + 128<<10
 		items   = 4*2 + 2*20
-		inbox   = 1 << 20                                    // with so much memory for the filter
-		reserve = 4*bodies + items*(16<<10) + 64<<20 + inbox // as room.go has it
+		reserve = 4*bodies + items*(16<<10) + 64<<20 // as room.go has it, with little in the inbox
 		step    = 3 << 20
 	)
 	opts.BufferBytes, opts.MemoryBodies = 128<<10, 128<<10 // large bodies go to files
-	opts.SeenBytes = inbox
 	disk.room.Store(reserve - 1)
 
 	paused := make(chan struct{}, 1)

@@ -165,7 +165,9 @@ func (c *change) flushRecords() error {
 	if err := c.write(bucketMeta, metas); err != nil {
 		return err
 	}
-	if err := c.write(bucketInbox[c.x.inbox.fill], late); err != nil {
+	inbox := bucketInbox[c.x.inbox.fill]
+	c.tx.Bucket(inbox).FillPercent = 1 // nothing comes between its rows
+	if err := c.write(inbox, late); err != nil {
 		return err
 	}
 	return c.write(bucketPending, rows)

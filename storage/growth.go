@@ -29,8 +29,8 @@ func (x *Index) Growth(set []*Outcome) (bytes int64, err error) {
 		return 0, err
 	case len(crowded) > 0:
 		bytes += x.settleGrowth()
-	case m.rows > 0 && b.owed >= b.part:
-		rows := min(b.owed, m.rows)
+	case b.left > 0 && b.owed >= min(b.part, b.left):
+		rows := min(b.owed, b.left)
 		bytes += b.growth(rows, m.bytes*int64(rows)/int64(m.rows))
 	}
 	return bytes, nil

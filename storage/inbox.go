@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"sync"
 
 	bolt "go.etcd.io/bbolt"
@@ -32,15 +33,17 @@ import (
 type inbox struct {
 	least, most int      // a list is moved when it has a quarter of all records, but within these, or mostBytes; 0: no inbox
 	part        int      // rows of the other that one transaction moves
-	lists       [2]list  // guarded by Index.mu, but for the tables
+	lists       [2]list  // written with Index.mu and tables held, read with either
 	fill        int      // the list that new records go to
-	order       []uint64 // what is still to be moved of the other, in the order of keys; nil: not worked out
-	owed        int      // how much of the other is to be moved by now
+	order       []uint64 // what is still to be moved of the other, see arrange; nil: not worked out
+	left, owed  int      // rows of the other that are still to be moved, and how many of them by now
+	goal        int      // so many more rows, or bytes, make the list long that is filled, about
+	goalBytes   int64
 
 	closed bool            // nothing goes into the inbox any more
 	direct map[string]bool // hosts of which nothing goes into the inbox any more, nor is there
 
-	tables sync.RWMutex // guards the tables of the lists
+	tables sync.RWMutex // see lists
 }
 
 // A list is what memory knows of one of the buckets.
@@ -51,9 +54,10 @@ type list struct {
 	table table
 }
 
-// bytesOfInbox is the memory that a row may take: its places in two tables, and one while an order is worked
-// out. An eighth of Options.SeenMemory is for that.
-const bytesOfInbox = 64
+// bytesOfInbox is the memory that a row of a full list may take: 8 bytes in the order, and as many in each of
+// the tables of two lists, a fourth of which is not yet full when the other is moved; tables have a third more
+// places than rows. An eighth of Options.SeenMemory is for that.
+const bytesOfInbox = 32
 
 // bytesOfRow is what a row has in the file, on average, if a list is not to be moved for its bytes alone.
 const bytesOfRow = 256
@@ -72,13 +76,13 @@ func (b *inbox) growth(rows int, bytes int64) int64 {
 }
 
 // InboxGrowth gives the bytes by which the file may grow while all that the inbox holds is moved: a list is
-// written once more, into pages that are half full, before its own pages are free.
-func (o *Options) InboxGrowth() int64 {
-	var b inbox
-	if b.open(o); b.closed {
-		return 0 // Room is asked for it
-	}
-	return 2 * b.mostBytes()
+// written once more, into pages that are half full, before its own pages are free, which the other may use.
+func (x *Index) InboxGrowth() int64 {
+	b := &x.inbox
+	b.tables.RLock()
+	defer b.tables.RUnlock()
+	one, other := b.lists[0].bytes, b.lists[1].bytes
+	return one + other + max(one, other)
 }
 
 func (b *inbox) mostBytes() int64 { return bytesOfRow * int64(b.most) }
@@ -101,15 +105,19 @@ func (b *inbox) takes(host string, key []byte) bool {
 }
 
 // turn lets the list that is filled be moved. The other is empty.
-func (b *inbox) turn() {
+func (b *inbox) turn(records int64) {
 	b.fill = 1 - b.fill
-	b.start()
+	b.start(records)
 }
 
 // start begins to move a list, in at least eight parts, so that a kill meets some.
-func (b *inbox) start() {
-	b.part = min(max(b.moving().rows/8, 1), movedRows)
-	b.owed = 0
+func (b *inbox) start(records int64) {
+	b.left, b.owed = b.moving().rows, 0
+	f := b.filling()                                // has rows only when a file is opened
+	rows := b.within((records - int64(f.rows)) / 3) // then it is a quarter of all
+	b.goal = max(rows-f.rows, rows/4, 1)
+	b.goalBytes = max(b.mostBytes()-f.bytes, b.mostBytes()/4)
+	b.part = min(max(b.left/8, 1), movedRows)
 }
 
 // filling and moving give the two lists by their roles.
@@ -118,8 +126,10 @@ func (b *inbox) moving() *list  { return &b.lists[1-b.fill] }
 
 // long tells whether the list that is filled has as many rows as make it worth moving.
 func (b *inbox) long(records int64) bool {
-	return b.filling().bytes >= b.mostBytes() || int64(b.filling().rows) >= min(max(records/4, int64(b.least)), int64(b.most))
+	return b.filling().bytes >= b.mostBytes() || b.filling().rows >= b.within(records/4)
 }
+
+func (b *inbox) within(rows int64) int { return int(min(max(rows, int64(b.least)), int64(b.most))) }
 
 // An arrival is a row that a transaction has written.
 type arrival struct {
@@ -136,18 +146,20 @@ func (b *inbox) arrived(rows []arrival) {
 	defer b.tables.Unlock()
 	bytes := int64(0)
 	for _, a := range rows {
-		b.filling().add(a)
+		b.filling().add(a, b.most)
 		bytes += int64(a.bytes)
 	}
 	if m := b.moving(); m.rows > 0 {
-		// So that it is done before the other is as long, in rows and in bytes.
-		b.owed += 3 * max(len(rows), int(bytes*int64(m.rows)/m.bytes))
+		// By what share of its way this list has come nearer to being long, an eighth more of the other is to
+		// be moved: so all commits cost the same, and it is done in time.
+		share := max(float64(len(rows))/float64(b.goal), float64(bytes)/float64(b.goalBytes))
+		b.owed += int(math.Ceil(9. / 8 * share * float64(m.rows)))
 	}
 }
 
-func (l *list) add(a arrival) {
+func (l *list) add(a arrival, most int) {
 	l.count(a)
-	l.table.add(a.fingerprint, a.seq)
+	l.table.add(a.fingerprint, a.seq, most)
 }
 
 func (l *list) count(a arrival) {
@@ -181,7 +193,7 @@ func (x *Index) loadInbox() error {
 	if b.lists[0].rows == 0 || b.lists[1].rows > 0 && b.lists[0].first < b.lists[1].first {
 		b.fill = 1
 	}
-	b.start()
+	b.start(x.totals.Records())
 	if b.most == 0 {
 		return x.Settle(context.Background())
 	}
@@ -207,7 +219,7 @@ func (x *Index) readInbox() error {
 			if err != nil {
 				return nil // damaged: it is moved as it is, for check to name
 			}
-			l.table.add(x.filter.Fingerprint(url), a.seq)
+			l.table.add(x.filter.Fingerprint(url), a.seq, b.most)
 			return nil
 		})
 		if err != nil {
@@ -262,10 +274,16 @@ type table struct {
 	base  uint64 // so that all numbers of the list less base fit into the lower half, and none is 0
 }
 
-func (t *table) add(fp, seq uint64) {
+// add takes a row in. The table gets no more places than for most rows, and what the last commit may bring
+// besides, unless it has to.
+func (t *table) add(fp, seq uint64, most int) {
 	if 4*(t.n+1) > 3*len(t.slots) {
 		old := t.slots
-		t.slots = make([]uint64, max(1<<10, 2*len(old)))
+		size := max(1<<10, 2*len(old))
+		if full := (most + most/16) / 3 * 4; len(old) < full {
+			size = min(size, full)
+		}
+		t.slots = make([]uint64, size)
 		if t.n == 0 {
 			t.base = seq - 1<<31
 		}

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
-	"pgregory.net/rapid"
 )
 
 // newInbox makes an index whose lists are moved from n rows on.
@@ -281,7 +280,7 @@ func TestInboxGrowth(t *testing.T) {
 	}
 	opts := Options{NoSync: true, Strict: true, Inbox: 1 << 20, SeenMemory: 4 << 20}
 	x := open(t, path, opts)
-	most := opts.InboxGrowth() / 2
+	most := x.inbox.mostBytes()
 	rng := rand.New(rand.NewPCG(7, 7))
 	long := strings.Repeat("/abcdefgh", 100)
 	turns, last := 0, 0
@@ -317,37 +316,105 @@ func TestInboxGrowth(t *testing.T) {
 		}
 		return n
 	}
-	before := size()
+	before, most := size(), x.InboxGrowth()
 	if err := x.Settle(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if grown := size() - before; grown > opts.InboxGrowth()+8<<20 {
-		t.Errorf("the file has grown by %d bytes, want at most %d and two steps of its growth", grown, opts.InboxGrowth())
+	if grown := size() - before; grown > most+8<<20 {
+		t.Errorf("the file has grown by %d bytes, want at most %d and two steps of its growth", grown, most)
 	}
 	sound(t, x, 6000)
-	opts.Inbox = 0
-	if n := opts.InboxGrowth(); n != 0 {
-		t.Errorf("%d bytes without an inbox, want 0", n)
+	if n := x.InboxGrowth(); n != 0 {
+		t.Errorf("%d bytes with nothing in the inbox, want 0", n)
 	}
 }
 
-func TestSortPlaced(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		// Few letters, so that keys share beginnings of any length.
-		keys := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) string {
-			return "http\x00da\x00" + rapid.StringOfN(rapid.SampledFrom([]rune("ab")), 1, 30, -1).Draw(t, "key") + "\x00"
-		}), 0, 60).Draw(t, "keys")
-		slices.Sort(keys)
-		keys = slices.Compact(keys)
-		list := make([]placed, len(keys))
-		for i, at := range rapid.Permutation(keys).Draw(t, "order") {
-			list[i] = placed{key: []byte(at)}
+// TestArrange wants every row of a list once, in groups that follow each other in the order of keys, and
+// that are small although a third of the rows lie in one folder.
+func TestArrange(t *testing.T) {
+	x, _ := newInbox(t, 1<<20)
+	rng := rand.New(rand.NewPCG(9, 9))
+	for range 15 {
+		scattered(t, x, rng, 1000)
+		o := &Outcome{}
+		for range 500 {
+			o.Links = append(o.Links, Link{URL: fmt.Sprintf("http://a.org/s80/one/page-%d.html", rng.Uint64()), Source: Seed})
 		}
-		sortPlaced(list)
-		if !slices.EqualFunc(list, keys, func(p placed, key string) bool { return string(p.key) == key }) {
-			t.Fatalf("%v\nwant %q", list, keys)
+		if _, err := x.Commit([]*Outcome{o}); err != nil {
+			t.Fatal(err)
 		}
+	}
+	const rows = 15 * 1500
+	l := x.inbox.filling()
+	err := x.view(func(tx *bolt.Tx) error {
+		b := tx.Bucket(bucketInbox[x.inbox.fill])
+		order, err := arrange(b, l)
+		if err != nil || len(order) != rows {
+			t.Fatalf("%d rows, %v; want %d", len(order), err, rows)
+		}
+		met := map[uint64]bool{}
+		var last []byte // the greatest key of all groups so far
+		for from := 0; from < len(order); {
+			to := from
+			var least, most []byte
+			for ; to < len(order) && order[to]>>32 == order[from]>>32; to++ {
+				seq := l.first + order[to]&(1<<32-1)
+				key, _, err := inboxRow(inboxKey(nil, seq), b.Get(inboxKey(nil, seq)))
+				if err != nil || met[seq] {
+					t.Fatalf("row %d: %v, met before: %v", seq, err, met[seq])
+				}
+				met[seq] = true
+				if least == nil || bytes.Compare(key, least) < 0 {
+					least = key
+				}
+				if bytes.Compare(key, most) > 0 {
+					most = key
+				}
+			}
+			if bytes.Compare(least, last) < 0 {
+				t.Fatalf("%q comes after %q", least, last)
+			}
+			if n := to - from; n > 12*groupRows {
+				t.Errorf("a group of %d rows, want at most %d", n, 12*groupRows)
+			}
+			last, from = most, to
+		}
+		return nil
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTogether(t *testing.T) {
+	order := []uint64{1 << 32, 1<<32 | 7, 2<<32 | 1, 4 << 32, 4<<32 | 1, 4<<32 | 2}
+	for n, want := range []int{0, 1, 2, 3, 3, 3, 6, 6} {
+		if got := together(order, n); got != want {
+			t.Errorf("%d of at most %d, want %d", got, n, want)
+		}
+	}
+	if got := together(order[3:], 2); got != 2 {
+		t.Errorf("%d of a group that does not fit, want 2", got)
+	}
+}
+
+// TestTableMemory wants a full list, and what a commit may bring besides, within its part of the memory.
+func TestTableMemory(t *testing.T) {
+	const most = 100_000
+	var tab table
+	rng := rand.New(rand.NewPCG(10, 10))
+	for i := range uint64(most + most/20) {
+		tab.add(rng.Uint64(), i, most)
+	}
+	if bytes := (2*len(tab.slots) + most) * 8; bytes > bytesOfInbox*most {
+		t.Errorf("%d bytes for two tables and an order of %d rows, want at most %d", bytes, most, bytesOfInbox*most)
+	}
+	for i := range uint64(most) { // more than it should get: it grows all the same
+		tab.add(rng.Uint64(), most+most/20+i, most)
+	}
+	if tab.n != 2*most+most/20 || len(tab.slots) < tab.n {
+		t.Errorf("%d rows in %d places", tab.n, len(tab.slots))
+	}
 }
 
 func TestTable(t *testing.T) {
@@ -357,7 +424,7 @@ func TestTable(t *testing.T) {
 	for i := range uint64(10_000) {
 		fp := rng.Uint64()
 		seqs[fp] = 1<<40 - 500 + i ^ 1 // not in order, across a border
-		tab.add(fp, seqs[fp])
+		tab.add(fp, seqs[fp], 8000)
 	}
 	for fp, seq := range seqs {
 		if got := tab.find(nil, fp); !slices.Contains(got, seq) || len(got) > 2 {

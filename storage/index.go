@@ -99,7 +99,7 @@ type Options struct {
 	Limits Limits
 	// Inbox lets new URLs wait in the order of discovery, which makes them cheaper by far, until there
 	// are so many, and a quarter of all there are, but no more than an eighth of SeenMemory has place for at
-	// 64 bytes each. 0: none; what an earlier run has left there is moved by Open. Negative: none for new
+	// 32 bytes each. 0: none; what an earlier run has left there is moved by Open. Negative: none for new
 	// URLs; what an earlier run has left stays, and is found, until Settle moves it.
 	Inbox int
 	// Room is asked before all that an earlier run or commits have left in the inbox is moved, with the bytes

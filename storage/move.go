@@ -1,7 +1,7 @@
 package storage
 
 import (
-	"cmp"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"slices"
@@ -12,13 +12,13 @@ import (
 // pay moves what commits owe, and changes the roles of the lists when it is time. x.mu is held.
 func (x *Index) pay() error {
 	b := &x.inbox
-	if b.moving().rows == 0 {
+	if b.left == 0 {
 		if b.most == 0 || b.closed || !b.long(x.totals.Records()) {
 			return nil
 		}
-		b.turn()
+		b.turn(x.totals.Records())
 	}
-	for b.moving().rows > 0 && b.owed >= b.part {
+	for b.left > 0 && b.owed >= min(b.part, b.left) {
 		if err := x.move(); err != nil {
 			return err
 		}
@@ -66,11 +66,11 @@ func (x *Index) settleGrowth() int64 {
 // settlePart moves a part of what was there when the last number of discovery was that. x.mu is held.
 func (x *Index) settlePart(last uint64) (done bool, err error) {
 	b := &x.inbox
-	if b.moving().rows == 0 {
+	if b.left == 0 {
 		if l := b.filling(); l.rows == 0 || l.first > last {
 			return true, nil
 		}
-		b.turn()
+		b.turn(x.totals.Records())
 	}
 	return false, x.move()
 }
@@ -135,7 +135,7 @@ func (x *Index) move() error {
 	name := bucketInbox[1-b.fill]
 	if b.order == nil {
 		err := x.view(func(tx *bolt.Tx) (err error) {
-			b.order, err = order(tx.Bucket(name), b.moving().rows)
+			b.order, err = arrange(tx.Bucket(name), b.moving())
 			return err
 		})
 		if err != nil {
@@ -146,7 +146,7 @@ func (x *Index) move() error {
 	err := x.write(func(tx *bolt.Tx) error {
 		c := &change{x: x, tx: tx}
 		var err error
-		if n, err = c.move(tx.Bucket(name), b.order); err != nil || n < len(b.order) {
+		if n, err = c.move(tx.Bucket(name), b.order[:together(b.order, b.part)]); err != nil || n < len(b.order) {
 			return err
 		}
 		if err := tx.DeleteBucket(name); err != nil {
@@ -158,8 +158,8 @@ func (x *Index) move() error {
 	if err != nil {
 		return err
 	}
-	b.owed = max(0, b.owed-n)
-	if b.order = b.order[n:]; len(b.order) == 0 {
+	b.order = b.order[n:]
+	if b.left, b.owed = len(b.order), max(0, b.owed-n); b.left == 0 {
 		b.tables.Lock()
 		*b.moving() = list{}
 		b.tables.Unlock()
@@ -168,15 +168,16 @@ func (x *Index) move() error {
 	return nil
 }
 
-// move writes the first rows of an order to where they belong, and tells how many.
-func (c *change) move(inbox *bolt.Bucket, order []uint64) (n int, err error) {
+// move writes the first of some rows to where they belong, and tells how many.
+func (c *change) move(inbox *bolt.Bucket, rows []uint64) (n int, err error) {
+	first := c.x.inbox.moving().first
 	urls := c.tx.Bucket(bucketURL)
 	folders := map[string]*Counts{}
 	var puts []put
 	size := 0
 	var place [8]byte
-	for n < len(order) && n < c.x.inbox.part && size < movedBytes {
-		k := inboxKey(place[:0], order[n])
+	for n < len(rows) && size < movedBytes {
+		k := inboxKey(place[:0], first+rows[n]&(1<<32-1))
 		key, value, err := inboxRow(k, inbox.Get(k))
 		if err != nil {
 			return n, err
@@ -203,70 +204,47 @@ func (c *change) move(inbox *bolt.Bucket, order []uint64) (n int, err error) {
 	return n, c.write(bucketURL, puts)
 }
 
-// A placed row is one of which the order is worked out.
-type placed struct {
-	next uint64 // bytes of the key behind those that it shares with its neighbours
-	key  []byte // of the file
-	seq  uint64
-}
+// groupRows is how many rows a group has, on average. The largest of a million rows is some ten times that.
+const groupRows = 256
 
-// order gives the rows of a list, by their numbers of discovery, in the order of their record keys.
-func order(inbox *bolt.Bucket, rows int) ([]uint64, error) {
-	list := make([]placed, 0, rows)
+// arrange gives the rows of a list so that neighbours in the tree stand together: by groups in the order of
+// keys. A row is its group, in the upper half, and its number of discovery less that of the first row. Each
+// 256th row that came ends a group, so that groups are small wherever many rows lie. Within a group the rows
+// are in no order of keys, which would take several times the memory: those that move together are sorted then.
+func arrange(inbox *bolt.Bucket, l *list) ([]uint64, error) {
+	borders := make([][]byte, 0, l.rows/groupRows+1)
+	n := 0
 	err := inbox.ForEach(func(k, v []byte) error {
+		if n++; n%groupRows != 0 {
+			return nil
+		}
 		key, _, err := inboxRow(k, v)
-		list = append(list, placed{key: key, seq: binary.BigEndian.Uint64(k)})
+		borders = append(borders, bytes.Clone(key)) // those of the file lie far apart
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	sortPlaced(list)
-	seqs := make([]uint64, len(list))
-	for i := range list {
-		seqs[i] = list[i].seq
-	}
-	return seqs, nil
+	slices.SortFunc(borders, bytes.Compare)
+	order := make([]uint64, 0, l.rows)
+	err = inbox.ForEach(func(k, v []byte) error {
+		key, _, err := inboxRow(k, v)
+		group, _ := slices.BinarySearchFunc(borders, key, bytes.Compare)
+		order = append(order, uint64(group)<<32|binary.BigEndian.Uint64(k)-l.first)
+		return err
+	})
+	slices.Sort(order)
+	return order, err
 }
 
-// sortPlaced sorts by keys, which lie far apart and share long beginnings: by eight bytes behind what
-// all have in common, then likewise each group in which these are the same.
-func sortPlaced(list []placed) {
-	if len(list) < 2 {
-		return
+// together gives how many of the first rows, at most n, should be moved together: whole groups, if one fits.
+func together(order []uint64, n int) int {
+	if n >= len(order) {
+		return len(order)
 	}
-	same := len(list[0].key)
-	for i := range list[1:] {
-		same = common(list[0].key[:same], list[i+1].key)
-	}
-	longest := 0
-	for i := range list {
-		var part [8]byte
-		rest := list[i].key[same:]
-		copy(part[:], rest)
-		list[i].next = binary.BigEndian.Uint64(part[:])
-		longest = max(longest, len(rest))
-	}
-	slices.SortFunc(list, func(a, b placed) int { return cmp.Compare(a.next, b.next) })
-	if longest <= 8 {
-		return
-	}
-	for from := 0; from < len(list); {
-		to := from + 1
-		for to < len(list) && list[to].next == list[from].next {
-			to++
-		}
-		sortPlaced(list[from:to])
-		from = to
-	}
-}
-
-// common gives how many bytes two keys have in common at their beginning.
-func common(a, b []byte) int {
-	n := min(len(a), len(b))
-	for i := range n {
-		if a[i] != b[i] {
-			return i
+	for m := n; m > 0; m-- {
+		if order[m]>>32 != order[m-1]>>32 {
+			return m
 		}
 	}
 	return n
