@@ -176,8 +176,13 @@ func (c *change) entry(url string) (*entry, error) {
 	e := &entry{key: key}
 	v := c.tx.Bucket(bucketURL).Get(key)
 	if v == nil && c.x.inbox.most > 0 {
-		v = valueOf(c.tx, key, c.x.inbox.candidates(c.x.filter.Fingerprint(url))...)
-		e.late = v != nil
+		b := &c.x.inbox
+		var list int
+		var seq uint64
+		if v, list, seq = lateValue(c.tx, key, b.candidates(c.x.filter.Fingerprint(url))); v != nil {
+			e.late = true
+			b.lists[list].changes(seq)
+		}
 	}
 	if v != nil {
 		// A value that is damaged counts as absent: damage costs one record, not the crawl.

@@ -52,7 +52,32 @@ type list struct {
 	bytes int64  // of the values of its rows
 	first uint64 // number of discovery of the first row
 	table table
+
+	// The rows of which the bucket of records may have a record, by number of discovery, a bit each; those of a
+	// word stand under the 64th part. With all any row may be one: of what an earlier run has left nobody knows.
+	changed map[uint64]uint64
+	all     bool
 }
+
+// bytesOfWord is what a word of list.changed takes, about. All may take a byte a row, and a little.
+const bytesOfWord = 40
+
+// changes takes note that a transaction may give a row a record in the bucket of records.
+func (l *list) changes(seq uint64) {
+	switch {
+	case l.all:
+	case bytesOfWord*len(l.changed) > l.rows+1<<16:
+		l.changed, l.all = nil, true
+	case l.changed == nil:
+		l.changed = map[uint64]uint64{}
+		fallthrough
+	default:
+		l.changed[seq/64] |= 1 << (seq % 64)
+	}
+}
+
+// mayHave tells whether a row may have a record in the bucket of records.
+func (l *list) mayHave(seq uint64) bool { return l.all || l.changed[seq/64]>>(seq%64)&1 != 0 }
 
 // bytesOfInbox is the memory that a row of a full list may take: 8 bytes in the order, and as many in each of
 // the tables of two lists, a fourth of which is not yet full when the other is moved; tables have a third more
@@ -225,6 +250,7 @@ func (x *Index) readInbox() error {
 		if err != nil {
 			return err
 		}
+		l.all = l.rows > 0
 	}
 	return nil
 }
@@ -252,18 +278,24 @@ func valueOf(tx *bolt.Tx, key []byte, seqs ...uint64) []byte {
 	if v := tx.Bucket(bucketURL).Get(key); v != nil || len(seqs) == 0 {
 		return v
 	}
+	v, _, _ := lateValue(tx, key, seqs)
+	return v
+}
+
+// lateValue gives the value that the inbox has for a key, its list and its number of discovery.
+func lateValue(tx *bolt.Tx, key []byte, seqs []uint64) (v []byte, list int, seq uint64) {
 	var place [8]byte
 	for _, seq := range seqs {
-		for _, name := range bucketInbox {
+		for i, name := range bucketInbox {
 			k := inboxKey(place[:0], seq)
 			if v := tx.Bucket(name).Get(k); v != nil {
 				if found, value, err := inboxRow(k, v); err == nil && bytes.Equal(found, key) {
-					return value
+					return value, i, seq
 				}
 			}
 		}
 	}
-	return nil
+	return nil, 0, 0
 }
 
 // A table finds rows of a list by the fingerprint of their URL. It may give rows of other URLs as

@@ -386,6 +386,26 @@ func TestArrange(t *testing.T) {
 	}
 }
 
+// TestChanges: what has changed is known row by row, until that would take too much memory; from then on
+// any row may have changed.
+func TestChanges(t *testing.T) {
+	l := list{rows: 10_000}
+	for seq := uint64(1000); seq < 11_000; seq += 3 {
+		l.changes(seq)
+	}
+	for seq := uint64(900); seq < 11_100; seq++ {
+		if got, want := l.mayHave(seq), seq >= 1000 && seq < 11_000 && seq%3 == 1; got != want {
+			t.Fatalf("row %d may have changed: %v, want %v", seq, got, want)
+		}
+	}
+	for i := range uint64(10_000) { // far apart
+		l.changes(i << 20)
+	}
+	if !l.all || l.changed != nil || !l.mayHave(5) {
+		t.Errorf("%d words are kept for %d rows", len(l.changed), l.rows)
+	}
+}
+
 func TestTogether(t *testing.T) {
 	order := []uint64{1 << 32, 1<<32 | 7, 2<<32 | 1, 4 << 32, 4<<32 | 1, 4<<32 | 2}
 	for n, want := range []int{0, 1, 2, 3, 3, 3, 6, 6} {
@@ -439,6 +459,12 @@ func TestTable(t *testing.T) {
 // TestInboxHidden gives URLs their outcome while their first records are in the inbox: these must never
 // come back.
 func TestInboxHidden(t *testing.T) {
+	for name, again := range map[string]bool{"opened again": true, "moved at once": false} {
+		t.Run(name, func(t *testing.T) { inboxHidden(t, again) })
+	}
+}
+
+func inboxHidden(t *testing.T, again bool) {
 	x, path := newInbox(t, 100)
 	urls := []string{"http://a.org/", "http://a.org/x", "http://b.org/y/z"}
 	o := &Outcome{}
@@ -467,16 +493,18 @@ func TestInboxHidden(t *testing.T) {
 		t.Fatalf("%d rows in the inbox, want 3", x.inbox.filling().rows)
 	}
 	failed("in the inbox")
-	if err := x.Close(); err != nil {
-		t.Fatal(err)
+	if again {
+		if err := x.Close(); err != nil {
+			t.Fatal(err)
+		}
+		x = open(t, path, Options{ReadOnly: true})
+		failed("for a reader")
+		if err := x.Close(); err != nil {
+			t.Fatal(err)
+		}
+		x = open(t, path, Options{NoSync: true, Strict: true, Inbox: 100})
+		failed("after it was opened again")
 	}
-	x = open(t, path, Options{ReadOnly: true})
-	failed("for a reader")
-	if err := x.Close(); err != nil {
-		t.Fatal(err)
-	}
-	x = open(t, path, Options{NoSync: true, Strict: true, Inbox: 100})
-	failed("after it was opened again")
 	if err := x.Settle(context.Background()); err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"slices"
 
 	bolt "go.etcd.io/bbolt"
@@ -170,20 +171,24 @@ func (x *Index) move() error {
 
 // move writes the first of some rows to where they belong, and tells how many.
 func (c *change) move(inbox *bolt.Bucket, rows []uint64) (n int, err error) {
-	first := c.x.inbox.moving().first
+	l := c.x.inbox.moving()
 	urls := c.tx.Bucket(bucketURL)
 	folders := map[string]*Counts{}
 	var puts []put
 	size := 0
 	var place [8]byte
 	for n < len(rows) && size < movedBytes {
-		k := inboxKey(place[:0], first+rows[n]&(1<<32-1))
+		seq := l.first + rows[n]&(1<<32-1)
+		k := inboxKey(place[:0], seq)
 		key, value, err := inboxRow(k, inbox.Get(k))
 		if err != nil {
 			return n, err
 		}
 		n++
-		if urls.Get(key) != nil {
+		if may := l.mayHave(seq); (may || c.x.opts.Strict) && urls.Get(key) != nil {
+			if !may {
+				return n, fmt.Errorf("move of a row would replace a record: %q", key)
+			}
 			continue // it has changed since
 		}
 		// A damaged value stays what it is: check names it.
