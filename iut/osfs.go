@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -28,6 +29,8 @@ type Disk struct {
 	name    string // absolute path of the root
 	beneath bool   // the kernel resolves names beneath the root
 	mode    string // see SyncMode
+
+	kept atomic.Pointer[folder] // nil: none, or somebody is using it
 
 	mu      sync.Mutex
 	written map[string]bool // guarded by mu; name to whether it is a folder; used by "fsync" only
@@ -58,25 +61,30 @@ func OpenDisk(root string, mode Sync) (*Disk, error) {
 }
 
 // Close closes the root descriptor. Nothing may be called after it.
-func (d *Disk) Close() error { return unix.Close(d.root) }
+func (d *Disk) Close() error {
+	d.letGo()
+	return unix.Close(d.root)
+}
 
 func (d *Disk) SyncMode() string { return d.mode }
 
 func (d *Disk) Mkdir(name string) error {
-	return d.in("mkdir", name, func(parent int, base string) error {
-		if err := againOnly(func() error { return unix.Mkdirat(parent, base, 0o777) }); err != nil {
-			return err
-		}
-		d.noteFolders(name)
-		return nil
-	})
+	if err := d.mkdir(name); err != nil {
+		return &fs.PathError{Op: "mkdir", Path: name, Err: err}
+	}
+	d.noteFolders(name)
+	return nil
 }
 
 func (d *Disk) Open(name string, flag int) (File, error) {
 	// Not blocking: a FIFO under this name must not stop the crawl.
-	fd, err := d.open(name, flag|unix.O_NONBLOCK, 0o666)
-	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	flag |= unix.O_NONBLOCK
+	fd, ok := d.create(name, flag, 0o666)
+	if !ok {
+		var err error
+		if fd, err = d.open(name, flag, 0o666); err != nil {
+			return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+		}
 	}
 	f := &diskFile{disk: d, fd: fd, name: name, writes: flag&(os.O_WRONLY|os.O_RDWR) != 0}
 	if flag&os.O_CREATE != 0 {
@@ -148,6 +156,7 @@ func (d *Disk) SyncDir(name string) error {
 }
 
 func (d *Disk) SyncAll() error {
+	d.letGo()
 	switch d.mode {
 	case "none":
 		return nil
@@ -259,11 +268,15 @@ func (d *Disk) open(name string, flag int, perm uint32) (int, error) {
 	if !fs.ValidPath(name) {
 		return -1, unix.EINVAL
 	}
-	flag |= unix.O_CLOEXEC
+	return d.openBelow(d.root, name, flag|unix.O_CLOEXEC, perm)
+}
+
+// openBelow opens a valid name below an open folder.
+func (d *Disk) openBelow(top int, name string, flag int, perm uint32) (int, error) {
 	if d.beneath {
-		return again(func() (int, error) { return openBeneath(d.root, name, flag, perm) })
+		return again(func() (int, error) { return openBeneath(top, name, flag, perm) })
 	}
-	at := d.root
+	at := top
 	for {
 		first, rest, more := strings.Cut(name, "/")
 		want, mode := flag|unix.O_NOFOLLOW, perm
@@ -271,7 +284,7 @@ func (d *Disk) open(name string, flag int, perm uint32) (int, error) {
 			want, mode = folderFlags|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0
 		}
 		fd, err := again(func() (int, error) { return unix.Openat(at, first, want, mode) })
-		if at != d.root {
+		if at != top {
 			unix.Close(at)
 		}
 		if err != nil || !more {
