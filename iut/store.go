@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"io/fs"
 	"os"
@@ -333,7 +332,6 @@ type TempFile struct {
 	name string
 	file File // nil once closed
 	size int64
-	hash hash.Hash
 }
 
 // Temp makes a file in tmp/.
@@ -346,14 +344,13 @@ func (t *Tree) Temp() (*TempFile, error) {
 	if err != nil {
 		return nil, diskError("make "+name, err)
 	}
-	return &TempFile{tree: t, name: name, file: f, hash: sha256.New()}, nil
+	return &TempFile{tree: t, name: name, file: f}, nil
 }
 
 // Write appends to the file. An error is [ErrDisk].
 func (f *TempFile) Write(b []byte) (int, error) {
 	n, err := f.file.Write(b)
 	f.size += int64(n)
-	f.hash.Write(b[:n])
 	if err != nil {
 		return n, diskError("write "+f.name, err)
 	}
@@ -365,9 +362,6 @@ func (f *TempFile) Name() string { return f.name }
 
 // Size gives the bytes written so far.
 func (f *TempFile) Size() int64 { return f.size }
-
-// Digest gives the SHA-256 of what was written so far.
-func (f *TempFile) Digest() [32]byte { return [32]byte(f.hash.Sum(nil)) }
 
 // Bytes maps what was written so far, before Close. It must not be written to, and stays
 // valid until unmap, wherever the file goes.

@@ -257,7 +257,7 @@ type filler struct {
 	*Body
 	client *Client
 	want   filling
-	hash   hash.Hash // of what is in temp
+	hash   hash.Hash // of what is in temp; nil for a coded body
 }
 
 func (f *filler) setBuffer(p *[]byte) {
@@ -334,7 +334,10 @@ func (f *filler) spill() error {
 	if err != nil {
 		return diskError("create", err)
 	}
-	f.temp, f.hash = temp, sha256.New()
+	f.temp = temp
+	if !f.want.coded {
+		f.hash = sha256.New()
+	}
 	if f.mem == nil {
 		return nil
 	}
@@ -357,7 +360,9 @@ func (f *filler) took(p []byte) error {
 }
 
 func (f *filler) write(p []byte) error {
-	f.hash.Write(p)
+	if f.hash != nil {
+		f.hash.Write(p)
+	}
 	if _, err := f.temp.Write(p); err != nil {
 		return diskError("write", err)
 	}
@@ -368,7 +373,9 @@ func (f *filler) write(p []byte) error {
 func (f *filler) finish() error {
 	if f.temp != nil {
 		f.dropBuffer()
-		f.hash.Sum(f.digest[:0])
+		if f.hash != nil {
+			f.hash.Sum(f.digest[:0])
+		}
 		if f.size == 0 {
 			return nil
 		}
