@@ -2,6 +2,7 @@ package iut
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -82,7 +83,9 @@ func (f Facts) AppendLine(b []byte) []byte {
 	b = appendField(b, f.HeaderLinks)
 	b = append(strconv.AppendInt(b, f.Bytes, 10), '\t')
 	b = append(hex.AppendEncode(b, f.Digest[:]), '\t')
-	b = fmt.Appendf(b, "%08x", crc32.Checksum(b[start:], castagnoli))
+	var sum [crc32.Size]byte
+	binary.BigEndian.PutUint32(sum[:], crc32.Checksum(b[start:], castagnoli))
+	b = hex.AppendEncode(b, sum[:])
 	return append(b, '\n')
 }
 
