@@ -276,7 +276,7 @@ func (w *worker) url(at *post, loan *frontier.Loan, row *storage.Row, free func(
 	start := time.Now()
 	w.flying.Add(1)
 	res, err := w.client.Get(w.transfers, row.URL, fetch.Request{
-		Accept: acceptHeader, Wants: w.wants, KeepLarge: w.opts.CutLarge,
+		Wants: w.wants, KeepLarge: w.opts.CutLarge,
 		KeepBroken: int(row.Tries) >= w.opts.Retries, // the last try keeps what there is
 		Waits:      at.waits,
 	})
@@ -429,8 +429,6 @@ func weigh(item *iut.Item) int64 {
 
 // pathOf gives path and query of a canonical URL.
 func pathOf(url string) string { return url[len(storage.Origin(url)):] }
-
-const acceptHeader = "text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.1"
 
 // wants tells whether the body of an answer is read: to be stored, or for its links if it is a
 // feed. JSON of no special kind hardly ever is one.

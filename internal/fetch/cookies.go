@@ -98,6 +98,9 @@ func (c *Client) addCookies(r *http.Request, seed bool) {
 			}
 		}
 	}
+	if len(have) > 0 {
+		r.Header = r.Header.Clone() // it is shared
+	}
 	for _, cookie := range have {
 		r.AddCookie(cookie)
 	}

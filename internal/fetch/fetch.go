@@ -38,7 +38,7 @@ import (
 const (
 	defaultTimeout = 30 * time.Second
 	defaultMaxSize = 16 << 20
-	defaultAccept  = "text/html,application/xhtml+xml;q=0.9,*/*;q=0.5"
+	defaultAccept  = "text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.1"
 
 	tlsTimeout  = 10 * time.Second
 	maxHeader   = 256 << 10 // bytes of one response header
@@ -151,8 +151,9 @@ type Client struct {
 	proxy   func(*url.URL) (*url.URL, error)
 	files   *cookiejar.Jar // Options.Cookies
 	session jar            // cookies that answers set
-	// Of every request; never changed.
-	userAgent, encodings []string
+	// What nearly every request begins as: with the default Accept, and for the host of a seed. Their headers are
+	// shared by all that are under way, so nobody changes them.
+	plain, seeded *http.Request
 }
 
 // New makes a Client. Call Close when no Get runs any more.
@@ -184,12 +185,8 @@ func New(opts Options) *Client {
 		files:  fileJar(opts.Cookies),
 		turns:  turns{limit: int64(max(opts.PerIP, 0)), addrs: map[netip.Addr]*turn{}},
 		limits: limits{whole: opts.Timeout, first: opts.FirstByte, window: rateWindow},
-
-		encodings: []string{acceptEncoding},
 	}
-	if opts.UserAgent != "" {
-		c.userAgent = []string{opts.UserAgent}
-	}
+	c.plain, c.seeded = c.request(defaultAccept, false), c.request(defaultAccept, true)
 	if opts.MinRate > 0 {
 		c.limits.least = min(opts.MinRate, math.MaxInt64/10) * 10
 	}
@@ -291,7 +288,6 @@ func (c *Client) Get(ctx context.Context, rawURL string, req Request) (res *Resp
 	res = &Response{
 		Status:     h.StatusCode,
 		Header:     h.Header,
-		Body:       new(Body),
 		RetryAfter: retryAfter(h.Header.Get("Retry-After"), time.Now()),
 		First:      w.spent(),
 		CookieSet:  len(h.Header["Set-Cookie"]) > 0,
@@ -305,6 +301,9 @@ func (c *Client) Get(ctx context.Context, rawURL string, req Request) (res *Resp
 		c.drain(w, h)
 	} else if err := c.read(w, h, req, res); err != nil {
 		return nil, w.fail(err)
+	}
+	if res.Body == nil {
+		res.Body = new(Body)
 	}
 	if res.Total == 0 {
 		res.Total = w.spent()
@@ -352,33 +351,42 @@ func (c *Client) route(rawURL string) (route, error) {
 	return r, nil
 }
 
-// open sends the request and waits for the header of the answer.
-func (c *Client) open(w *watch, to *route, accept string) (*http.Response, error) {
-	if c.opts.Source != nil {
-		return c.opts.Source(w.ctx, to.raw)
-	}
-	if accept == "" {
-		accept = defaultAccept
-	}
-	header := make(http.Header, 8)
-	header["Accept"] = []string{accept}
-	if c.userAgent != nil {
-		header["User-Agent"] = c.userAgent
-	}
-	r := (&http.Request{
-		Method: http.MethodGet, URL: to.url, Host: to.url.Host, Header: header,
+// request makes what a request is without its URL.
+func (c *Client) request(accept string, seed bool) *http.Request {
+	r := &http.Request{
+		Method: http.MethodGet, Header: http.Header{"Accept": {accept}},
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-	}).WithContext(w.ctx)
-	seed := c.opts.SeedHost(to.host)
+	}
+	if c.opts.UserAgent != "" {
+		r.Header["User-Agent"] = []string{c.opts.UserAgent}
+	}
 	if seed {
 		if c.opts.User != "" || c.opts.Password != "" {
 			r.SetBasicAuth(c.opts.User, c.opts.Password)
 		}
 		for name, values := range c.opts.Header {
-			header[http.CanonicalHeaderKey(name)] = values
+			r.Header[http.CanonicalHeaderKey(name)] = values
 		}
 	}
-	header["Accept-Encoding"] = c.encodings
+	r.Header["Accept-Encoding"] = []string{acceptEncoding}
+	return r
+}
+
+// open sends the request and waits for the header of the answer.
+func (c *Client) open(w *watch, to *route, accept string) (*http.Response, error) {
+	if c.opts.Source != nil {
+		return c.opts.Source(w.ctx, to.raw)
+	}
+	seed := c.opts.SeedHost(to.host)
+	kind := c.plain
+	switch {
+	case accept != "":
+		kind = c.request(accept, seed)
+	case seed:
+		kind = c.seeded
+	}
+	r := kind.WithContext(w.ctx) // a copy
+	r.URL, r.Host = to.url, to.url.Host
 	c.addCookies(r, seed)
 	transport := c.direct
 	if to.proxied {

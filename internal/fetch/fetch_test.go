@@ -269,6 +269,41 @@ func TestSecretsGoToSeedHostsOnly(t *testing.T) {
 	}
 }
 
+// All requests under way share their headers, so that one's cookies must not come into them.
+func TestHeadersAreShared(t *testing.T) {
+	var mu sync.Mutex
+	sent := map[string]string{} // by path
+	addr := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		sent[r.URL.Path] = r.Header.Get("Accept") + " | " + r.Header.Get("X-Key") + " | " + r.Header.Get("Cookie")
+		mu.Unlock()
+		http.SetCookie(w, &http.Cookie{Name: "of", Value: r.URL.Path[1:], Path: r.URL.Path})
+	})
+	c := newClient(t, Options{Header: http.Header{"X-Key": {"k"}}, SeedHost: func(host string) bool { return host == "127.0.0.1" }})
+	c.plain.Header["Accept"], c.seeded.Header["Accept"] = []string{"plain"}, []string{"seeded"}
+	for range 3 { // from the second time on with a cookie
+		var wg sync.WaitGroup
+		for _, path := range []string{"/a", "/b", "/c"} {
+			wg.Go(func() {
+				if _, err := c.Get(t.Context(), addr+path, Request{}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		if got, want := sent["/"+name], "seeded | k | of="+name; got != want {
+			t.Errorf("sent %q, want %q", got, want)
+		}
+	}
+	for _, r := range []*http.Request{c.plain, c.seeded} {
+		if r.Header["Cookie"] != nil {
+			t.Errorf("shared: %v", r.Header)
+		}
+	}
+}
+
 func TestCookiesOfAnswers(t *testing.T) {
 	addr := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if _, err := r.Cookie("seen"); err != nil {
