@@ -21,7 +21,7 @@ import (
 // after that is where names lead to then.
 type folder struct {
 	fd   int
-	name string // never "."
+	name string // with a slash behind it; never that of the root
 }
 
 func (f *folder) close() { unix.Close(f.fd) }
@@ -48,7 +48,7 @@ func (d *Disk) mkdir(name string) error {
 	if i < 0 {
 		return mkdirAt(d.root, name)
 	}
-	dir, base := name[:i], name[i+1:]
+	dir, base := name[:i+1], name[i+1:]
 	if f := d.kept.Swap(nil); f != nil {
 		if f.name == dir && mkdirAt(f.fd, base) == nil {
 			d.keep(f)
@@ -56,7 +56,7 @@ func (d *Disk) mkdir(name string) error {
 		}
 		f.close()
 	}
-	fd, err := d.open(dir, folderFlags, 0)
+	fd, err := d.openBelow(d.root, name[:i], folderFlags|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
@@ -71,19 +71,19 @@ func mkdirAt(parent int, base string) error {
 
 // create makes a new file below the folder that is kept. If that cannot be, it may still be possible from the root.
 func (d *Disk) create(name string, flag int, perm uint32) (fd int, ok bool) {
-	if flag&os.O_EXCL == 0 || !fs.ValidPath(name) {
+	if flag&os.O_EXCL == 0 {
 		return -1, false
 	}
 	f := d.kept.Swap(nil)
 	if f == nil {
 		return -1, false
 	}
-	n := len(f.name)
-	if len(name) <= n || name[n] != '/' || name[:n] != f.name {
+	rest, ok := strings.CutPrefix(name, f.name)
+	if !ok || !fs.ValidPath(rest) {
 		d.keep(f)
 		return -1, false
 	}
-	fd, err := d.openBelow(f.fd, name[n+1:], flag|unix.O_CLOEXEC, perm)
+	fd, err := d.openBelow(f.fd, rest, flag|unix.O_CLOEXEC, perm)
 	if err != nil {
 		f.close()
 		return -1, false

@@ -115,3 +115,33 @@ func TestKeptFolderIsOne(t *testing.T) {
 		t.Errorf("%d files are open after Close", n)
 	}
 }
+
+// What is no name is none below the folder that is kept either.
+func TestKeptFolderNames(t *testing.T) {
+	root := t.TempDir()
+	for _, walking := range []bool{false, true} {
+		d := disk(t, root, iut.SyncNone)
+		if walking {
+			d.WalkNames()
+		}
+		put(t, root+"/k/x", "")
+		for _, name := range []string{".", "..", "../x", "../y", "a/../../x", "/y", "", "n//b", "./y", "y/"} {
+			for _, name := range []string{name, "k/" + name} {
+				for what, try := range map[string]func() error{
+					"Mkdir": func() error { return d.Mkdir(name) },
+					"Open":  func() error { _, err := d.Open(name, os.O_RDWR|os.O_CREATE|os.O_EXCL); return err },
+				} {
+					if err := errors.Join(d.Mkdir("k/n"), os.Remove(root+"/k/n")); err != nil { // keeps k
+						t.Fatal(err)
+					}
+					if err := try(); err == nil {
+						t.Errorf("%s(%q) makes something", what, name)
+					}
+				}
+			}
+		}
+		if got := names(t, root); got != "\n/k\n/k/x\n" {
+			t.Errorf("there is %s", got)
+		}
+	}
+}
