@@ -8,8 +8,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/cespare/xxhash/v2"
-
 	"urltree/crawler/scope"
 	"urltree/crawler/weburl"
 	"urltree/internal/extract"
@@ -39,17 +37,17 @@ type Linker struct {
 	limits  storage.Limits
 	budgets Budgets
 
-	parsers sync.Pool // of *extract.Parser
+	readers sync.Pool // of *reader
 
 	mu       sync.Mutex
 	rejected map[string]int64 // guarded by mu; links that got no record, by reason
 }
 
-func (l *Linker) parser() *extract.Parser {
-	if p, ok := l.parsers.Get().(*extract.Parser); ok {
-		return p
+func (l *Linker) reader() *reader {
+	if r, ok := l.readers.Get().(*reader); ok {
+		return r
 	}
-	return new(extract.Parser)
+	return newReader()
 }
 
 // AddSeed makes a URL count as a seed for scope.
@@ -63,10 +61,10 @@ func (l *Linker) Parse(f iut.Facts, body []byte) (parsed iut.Parsed) {
 			l.count(map[string]int{"panic": 1})
 		}
 	}()
-	parser := l.parser()
-	defer l.parsers.Put(parser)
-	page := parser.Parse(extractFacts(f), body, l.opts)
-	return iut.Parsed{Links: l.admit(page, f, nil), Meta: page.Meta, Edges: l.edges(page, f.URL)}
+	reader := l.reader()
+	defer l.readers.Put(reader)
+	page := reader.Parse(extractFacts(f), body, l.opts)
+	return iut.Parsed{Links: l.admit(reader, page, f, nil), Meta: page.Meta, Edges: l.edges(page, f.URL)}
 }
 
 // extractFacts are those that a folder has.
@@ -80,33 +78,20 @@ func extractFacts(f iut.Facts) extract.Facts {
 
 // admit makes records' links of what a page named. Those to URLs that are known already are left
 // out; nil: none is known.
-func (l *Linker) admit(page extract.Result, f iut.Facts, known func(url string) bool) []storage.Link {
+func (l *Linker) admit(r *reader, page extract.Result, f iut.Facts, known func(url string) bool) []storage.Link {
 	var (
 		links    []storage.Link
-		seen     map[string]struct{}
-		met      [128]string // of all URLs so far some: a page names most again and again
 		rejected = page.NotFollowed
 	)
 	if known == nil {
 		links = make([]storage.Link, 0, len(page.Links))
 	}
+	r.begin()
 	for i := range page.Links {
 		url := l.strip.Apply(page.Links[i].URL)
-		last := &met[xxhash.Sum64String(url)%uint64(len(met))]
-		if *last == url {
+		if !r.isNew(url, known) {
 			continue
 		}
-		*last = url
-		if known != nil && known(url) {
-			continue
-		}
-		if _, ok := seen[url]; ok {
-			continue
-		}
-		if seen == nil {
-			seen = map[string]struct{}{}
-		}
-		seen[url] = struct{}{}
 		if reason := l.reject(url); reason != "" {
 			if rejected == nil {
 				rejected = map[string]int{}

@@ -26,12 +26,12 @@ func (o *Options) places(bytes int64) int64 {
 // links makes an item's links of what its page names. If these are very many, all but the last go
 // into the buffer at once, so that memory does not hold all of them as records' links; the item comes
 // behind them, and no URL gets an outcome before its links have records.
-func (w *worker) links(at *post, item *iut.Item, page extract.Result, facts iut.Facts) {
+func (w *worker) links(at *post, item *iut.Item, r *reader, page extract.Result, facts iut.Facts) {
 	var rank func([]storage.Link)
 	for rest := page.Links; ; {
 		n := min(len(rest), linksAhead)
 		page.Links, rest = rest[:n], rest[n:]
-		links := w.linker.admit(page, facts, w.isKnown())
+		links := w.linker.admit(r, page, facts, w.isKnown())
 		if rank == nil {
 			// Only of a page that is not looked at in parts is it known how many count.
 			total := len(links)

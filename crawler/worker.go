@@ -452,11 +452,11 @@ func (w *worker) parsePage(at *post, item *iut.Item, res *fetch.Response) (noind
 	said := extractFacts(facts)
 	said.Language = strings.Join(res.Header["Content-Language"], ",")
 	said.Robots = res.Header["X-Robots-Tag"]
-	parser := w.linker.parser()
+	reader := w.linker.reader()
 	if res.Body.Len() <= parseShare { // else what it holds may be large as well
-		defer w.linker.parsers.Put(parser)
+		defer w.linker.readers.Put(reader)
 	}
-	page := parser.Parse(said, res.Body.Bytes(), w.linker.opts)
+	page := reader.Parse(said, res.Body.Bytes(), w.linker.opts)
 	item.Outcome.Page.Charset = page.Charset
 	if page.Exhausted {
 		return false, errParseBudget
@@ -472,7 +472,7 @@ func (w *worker) parsePage(at *post, item *iut.Item, res *fetch.Response) (noind
 		return false, nil // url drops the page
 	}
 	item.Meta, item.Edges = page.Meta, w.linker.edges(page, facts.URL)
-	w.links(at, item, page, facts)
+	w.links(at, item, reader, page, facts)
 	w.stages[stageParse].add(time.Since(start))
 	return page.NoIndex, nil
 }

@@ -54,11 +54,14 @@ func (b *Base) fast(ref string) (string, bool) {
 	case scheme(ref) != "":
 		return "", false
 	}
-	return join(to, b.url[:b.dirEnd], b.origin, ref)
+	return join(to, b.folder, b.origin, ref)
 }
 
 // A chunk is memory for many strings, which take no allocation of their own. A nil one has none.
-type chunk struct{ strings.Builder }
+type chunk struct {
+	strings.Builder
+	made int // bytes of the chunks that were made
+}
 
 const chunkSize = 4 << 10 // bytes
 
@@ -72,6 +75,7 @@ func (c *chunk) concat(a, b string) string {
 	if n := len(a) + len(b); n > c.Cap()-c.Len() {
 		c.Reset()
 		c.Grow(max(n, chunkSize))
+		c.made += c.Cap()
 	}
 	start := c.Len()
 	c.WriteString(a)

@@ -57,8 +57,11 @@ func (s Strip) Apply(url string) string {
 			url = scheme + "://" + host
 		}
 	}
+	if len(s.Params) == 0 {
+		return url
+	}
 	at := strings.IndexByte(url, '?')
-	if len(s.Params) == 0 || at < 0 {
+	if at < 0 {
 		return url
 	}
 	kept := make([]byte, 0, len(url))

@@ -52,12 +52,14 @@ func Canonical(ref string) (string, error) { return (*Base)(nil).Resolve(ref) }
 // A Base is a canonical URL against which references are resolved. It is not for concurrent use.
 type Base struct {
 	url     string
-	origin  int // url[:origin] is scheme, host and port
-	pathEnd int // url[origin:pathEnd] is the path
-	dirEnd  int // url[origin:dirEnd] is the path up to its last slash
+	origin  int    // url[:origin] is scheme, host and port
+	pathEnd int    // url[origin:pathEnd] is the path
+	site    string // url[:origin]
+	folder  string // url up to the last slash of its path
 
 	full  *whatwg.Url // url as the parser has it; nil before the first reference that needs it
 	known *known      // nil before the first reference
+	kept  int         // bytes of URLs of pages that known may have parts of
 	text  chunk       // what fast makes lies in it
 	users int         // references with a user name or password
 }
@@ -78,16 +80,14 @@ func (b *Base) Reset(url string) error {
 	if err != nil {
 		return err
 	}
-	if b.known != nil {
-		clear(b.known[:])
-	}
+	b.forget(len(url))
 	b.url, b.pathEnd, b.full, b.users = url, len(url), nil, 0
 	host := strings.Index(url, "://") + len("://")
 	b.origin = host + strings.IndexByte(url[host:], '/')
 	if i := strings.IndexByte(url, '?'); i >= 0 {
 		b.pathEnd = i
 	}
-	b.dirEnd = strings.LastIndexByte(url[:b.pathEnd], '/') + 1
+	b.site, b.folder = url[:b.origin], url[:strings.LastIndexByte(url[:b.pathEnd], '/')+1]
 	return nil
 }
 
@@ -111,7 +111,7 @@ func (b *Base) Resolve(ref string) (string, error) {
 		return b.url, nil
 	}
 	place := b.place(spelt)
-	if place != nil && place.ref == spelt {
+	if place != nil && place.ref == spelt && place.behind == b.behind(spelt) {
 		return place.url, nil
 	}
 	ref = clean(ref)
@@ -133,7 +133,7 @@ func (b *Base) Resolve(ref string) (string, error) {
 		return "", ErrLength
 	}
 	if ok && place != nil && len(plain) == len(spelt) {
-		place.ref, place.url = plain, url
+		b.keep(place, plain, url)
 	}
 	return url, nil
 }

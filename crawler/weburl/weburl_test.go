@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 )
 
 // law checks what holds for every canonical URL.
@@ -345,7 +346,7 @@ func TestKnown(t *testing.T) {
 		t.Fatal(err)
 	}
 	refs := []string{"", "#", "x#", "x #", "x", "x ", "x # ", " x", "x\t#", "y\n", "y", "y#\n", "//u@h.example/", "//h.example/", "//u@h.example/#x", "?", "é"}
-	for i := range 4 * len(known{}) {
+	for i := range 4 * len(known{}.places) {
 		refs = append(refs, fmt.Sprintf("p/%d#%d", i/2, i))
 	}
 	users := 0
@@ -390,6 +391,59 @@ func TestReset(t *testing.T) {
 				t.Fatalf("%q on %s gives %q, %v, want %q, %v", ref, page, got, err, want, wantErr)
 			}
 		}
+	}
+}
+
+// TestKept: a base knows on the next page what it resolved on the last, whatever became of the memory
+// that the reference lay in; and what it keeps of very many pages is bounded.
+func TestKept(t *testing.T) {
+	var b Base
+	resolve := func(page, ref string) string {
+		t.Helper()
+		if err := b.Reset(page); err != nil {
+			t.Fatal(err)
+		}
+		written := []byte(ref)
+		url, err := b.Resolve(unsafe.String(&written[0], len(written)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		clear(written)
+		return url
+	}
+	for _, tt := range []struct{ ref, page, next, want, of string }{
+		{"../x.html", "http://a.org/b/c/d", "http://a.org/b/c/e?f", "http://a.org/b/x.html", "folder"},
+		{"x.html", "http://a.org/b/c/d", "http://a.org/b/c/", "http://a.org/b/c/x.html", "folder"},
+		{"/g/x.html", "http://a.org/b/c/d", "http://a.org/h", "http://a.org/g/x.html", "site"},
+		{"http://o.org/x", "http://a.org/b/c/d", "https://i.org/", "http://o.org/x", "every page"},
+	} {
+		url := resolve(tt.page, tt.ref)
+		next := resolve(tt.next, tt.ref)
+		if url != tt.want || next != tt.want || unsafe.StringData(url) != unsafe.StringData(next) {
+			t.Errorf("%s is resolved twice for %s, as %s and %s, want %s once", tt.ref, tt.of, url, next, tt.want)
+		}
+	}
+	most := 0
+	for i := range 3000 {
+		url := resolve(fmt.Sprintf("http://a.org/%d/%s", i, strings.Repeat("x", i%2000)), fmt.Sprintf("y%d", i%7))
+		if !strings.HasSuffix(url, fmt.Sprintf("/%d/y%d", i, i%7)) {
+			t.Fatal(url)
+		}
+		most = max(most, b.kept+b.text.made)
+		held := map[string]bool{} // bases, by what is known behind them
+		size := 0
+		for _, r := range b.known.places {
+			if r.behind != "" && !held[r.behind] {
+				held[r.behind] = true
+				size += len(r.behind)
+			}
+		}
+		if size > b.kept {
+			t.Fatalf("references go behind %d bytes of bases, and %d are counted", size, b.kept)
+		}
+	}
+	if most > maxKnown+2*chunkSize || most < maxKnown/2 {
+		t.Errorf("%d bytes are kept, want some %d", most, maxKnown)
 	}
 }
 

@@ -193,3 +193,20 @@ func TestWorkOf(t *testing.T) {
 		t.Errorf("a reference that is given up at once costs %d, one that is not %d", b, a)
 	}
 }
+
+// TestMostWork: what many references cost together is never more than mostWork says of them.
+func TestMostWork(t *testing.T) {
+	refs := []string{
+		"", "#", "a", "../a.html", "http://a.org/b?c=d", "//u:p@host/", "http://xn--a.org/", "http://xn--xn--/%41", "@", "%", "é", "http:é",
+		"https://ééé.org", strings.Repeat("é", 9000), "http://" + strings.Repeat("@", 9000), "a-b-c", "//" + strings.Repeat("%2f", 500),
+	}
+	for _, base := range []int{1, 20, 8192} {
+		sum, bytes := 0, 0
+		for i, ref := range refs {
+			sum, bytes = sum+workOf(ref, base), bytes+len(ref)
+			if one := workOf(ref, base); one > mostWork(len(ref), 1, base) || sum > mostWork(bytes, i+1, base) {
+				t.Errorf("%.20q and those before, base of %d bytes: %d, %d together; most %d", ref, base, one, sum, mostWork(bytes, i+1, base))
+			}
+		}
+	}
+}

@@ -26,7 +26,7 @@ func charsetOf(body []byte, label string) (encoding.Encoding, string) {
 			return charset.Lookup(m.label)
 		}
 	}
-	if e, name := charset.Lookup(label); e != nil {
+	if e, name := lookup(label); e != nil {
 		return e, name
 	}
 	head := body[:min(len(body), headSize)]
@@ -35,6 +35,17 @@ func charsetOf(body []byte, label string) (encoding.Encoding, string) {
 	}
 	e, name, _ := charset.DetermineEncoding(head, "")
 	return e, name
+}
+
+// inUTF8 is the encoding that most pages are in.
+var inUTF8, _ = charset.Lookup("utf-8")
+
+// lookup is charset.Lookup, which takes some time for the label that most pages have.
+func lookup(label string) (encoding.Encoding, string) {
+	if strings.EqualFold(label, "utf-8") {
+		return inUTF8, "utf-8"
+	}
+	return charset.Lookup(label)
 }
 
 // Attributes that declared looks at.
@@ -72,7 +83,7 @@ func declared(head []byte) (encoding.Encoding, string) {
 		if !isLabel(label) {
 			return nil, ""
 		}
-		e, name := charset.Lookup(string(label))
+		e, name := lookup(string(label))
 		if strings.HasPrefix(name, "utf-16") { // which this page cannot be in
 			return charset.Lookup("utf-8")
 		}

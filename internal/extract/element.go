@@ -108,7 +108,7 @@ func (p *page) element(name string, a attributes) {
 		p.refer(name, p.rel(a), ref)
 		if name == "area" {
 			alt, _ := a.Attr(attrAlt)
-			text := []byte(oneLine(alt, maxLinkText))
+			text := []byte(p.oneLine(alt, maxLinkText))
 			p.keepLinkText(text)
 			p.nameEdge(text)
 		} else {
@@ -130,7 +130,7 @@ func (p *page) element(name string, a attributes) {
 		for _, i := range []int{attrLang, attrXMLLang} {
 			if p.meta.Language == "" {
 				language, _ := a.Attr(i)
-				p.meta.Language = oneLine(language, maxLanguage)
+				p.meta.Language = p.oneLine(language, maxLanguage)
 			}
 		}
 	case "meta":

@@ -89,6 +89,7 @@ func Parse(f Facts, body []byte, o Options) Result { return new(Parser).Parse(f,
 type Parser struct {
 	page    page
 	base    weburl.Base
+	source  source
 	scanner scan.Scanner
 }
 
@@ -98,7 +99,8 @@ func (r *Parser) Parse(f Facts, body []byte, o Options) Result { return r.parse(
 func (r *Parser) parse(f Facts, body []byte, o Options, steps int) Result {
 	p := r.newPage(f, o, steps)
 	if xhtml, ok := isHTML(f.Media); ok {
-		in := newSource(body, f.Charset)
+		in := &r.source
+		in.reset(body, f.Charset)
 		p.Charset, p.query = in.charset, in.query
 		p.scan(&r.scanner, in, xhtml)
 	} else if IsFeed(f.Media) {
@@ -128,6 +130,10 @@ func (r *Parser) newPage(f Facts, o Options, steps int) *page {
 	p.robots.text, p.heading.text, p.link.text = old.robots.text[:0], old.heading.text[:0], old.link.text[:0]
 	p.headingTexts, p.headings = old.headingTexts[:0], old.headings[:0]
 	p.linkTexts, p.linkHashes = old.linkTexts[:0], old.linkHashes[:0]
+	p.short.text = old.short.text[:0]
+	if len(old.lastRel) <= maxLinkText {
+		p.lastRel, p.lowerRel = old.lastRel, old.lowerRel
+	}
 	if cap(old.Edges)*int(unsafe.Sizeof(edges.Edge{}))+cap(old.textsOf)*int(unsafe.Sizeof(edgeText{}))+cap(old.texts) <= maxKept {
 		p.Edges, p.texts, p.textsOf = old.Edges[:0], old.texts[:0], old.textsOf[:0]
 	}
@@ -175,6 +181,7 @@ type page struct {
 	edgeBytes int        // of all texts of Edges
 
 	lastRel, lowerRel string // the rel attribute before, as it is written and as rel gives it
+	short             line   // of oneLine
 
 	meta          storage.Meta // as far as it is known
 	ogDescription string       // for a page without another
@@ -213,6 +220,7 @@ func (p *page) resolve(f Facts, base *weburl.Base) {
 	ignored := p.opts.NoFollow != "none" && (f.NoFollow || p.NoFollow)
 	// The references are only read; a copy would cost more than to resolve most of them. Base forgets them with its next Reset.
 	written := unsafe.String(unsafe.SliceData(p.written), len(p.written))
+	counts := p.query != nil || mostWork(len(written), len(p.ends), baseLength) > p.left
 	links, start, size := p.Links, 0, 0
 	kept := links[:0] // in the same place
 	defer func() { p.Links = kept }()
@@ -226,7 +234,7 @@ func (p *page) resolve(f Facts, base *weburl.Base) {
 		if link.URL == "" {
 			ref := p.reference(written[start:end])
 			start = end
-			if !p.spend(workOf(ref, baseLength)) {
+			if counts && !p.spend(workOf(ref, baseLength)) {
 				return
 			}
 			link.URL, err = base.Resolve(ref)
@@ -304,7 +312,7 @@ func (p *page) scan(s *scan.Scanner, in *source, xhtml bool) {
 		case scan.Start:
 			tag := &tags[s.Element()]
 			if tag.isTitle && p.meta.Title == "" && !s.Closed() && !s.InDrawing() {
-				p.meta.Title = oneLine(in.rawText(s), maxText)
+				p.meta.Title = p.oneLine(in.rawText(s), maxText)
 			}
 			p.startTag(tag.name, s.Closed())
 			if tag.shown != "" {

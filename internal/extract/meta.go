@@ -77,10 +77,11 @@ func (l *line) take() string {
 
 func (l *line) reset() { l.text, l.space, l.full = l.text[:0], false, false }
 
-func oneLine(text []byte, most int) string {
-	l := line{max: most, text: make([]byte, 0, min(most, len(text)))}
-	l.add(text)
-	return string(l.text)
+// oneLine gives text as a line of at most so many bytes.
+func (p *page) oneLine(text []byte, most int) string {
+	p.short.max = most
+	p.short.add(text)
+	return p.short.take()
 }
 
 // item adds text as one item of a list.
@@ -229,9 +230,9 @@ func (p *page) keepLinkText(text []byte) {
 func (p *page) describe(name, property string, content []byte) {
 	switch {
 	case name == "description" && p.meta.Description == "":
-		p.meta.Description = oneLine(content, maxText)
+		p.meta.Description = p.oneLine(content, maxText)
 	case (name == "og:description" || property == "og:description") && p.ogDescription == "":
-		p.ogDescription = oneLine(content, maxText)
+		p.ogDescription = p.oneLine(content, maxText)
 	}
 }
 
@@ -242,8 +243,8 @@ func (p *page) finish(f Facts) *storage.Meta {
 		m.Description = p.ogDescription
 	}
 	// A header that names several languages tells for whom the page is, not what it is written in.
-	if m.Language == "" && !strings.Contains(f.Language, ",") {
-		m.Language = oneLine([]byte(f.Language), maxLanguage)
+	if m.Language == "" && f.Language != "" && !strings.Contains(f.Language, ",") {
+		m.Language = p.oneLine([]byte(f.Language), maxLanguage)
 	}
 	m.Robots = p.robots.list()
 	for _, value := range f.Robots {

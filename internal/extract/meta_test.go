@@ -29,7 +29,7 @@ func metaLaw(t *testing.T, m *storage.Meta) {
 	}
 	check := func(what, text string, most int) {
 		t.Helper()
-		if len(text) > most || oneLine([]byte(text), most) != text || text != strings.TrimSpace(text) {
+		if len(text) > most || new(page).oneLine([]byte(text), most) != text || text != strings.TrimSpace(text) {
 			t.Errorf("%s: %q", what, text)
 		}
 	}

@@ -24,10 +24,17 @@ type source struct {
 	rest    io.Reader         // what comes behind it; nil: nothing
 }
 
-// newSource finds the encoding of a page by its body and a label.
+// newSource gives the source of a page, see reset.
 func newSource(body []byte, label string) *source {
+	in := new(source)
+	in.reset(body, label)
+	return in
+}
+
+// reset makes in the source of a page, whose encoding it finds by body and a label.
+func (in *source) reset(body []byte, label string) {
 	e, charset := charsetOf(body, label)
-	in := &source{charset: charset}
+	*in = source{charset: charset}
 	if charset != "utf-8" && !strings.HasPrefix(charset, "utf-16") && charset != "replacement" {
 		in.query = e.NewEncoder()
 	}
@@ -36,7 +43,6 @@ func newSource(body []byte, label string) *source {
 	} else {
 		in.rest = transform.NewReader(bytes.NewReader(body), e.NewDecoder())
 	}
-	return in
 }
 
 // start gives a scanner the page.

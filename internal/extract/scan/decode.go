@@ -2,6 +2,7 @@ package scan
 
 import (
 	"bytes"
+	"unicode/utf8"
 
 	"golang.org/x/net/html"
 )
@@ -18,7 +19,7 @@ func (s *Scanner) Attr(id int) (value []byte, ok bool) {
 	if isPlain(raw) {
 		return raw, true
 	}
-	return unescape(newlines(replaceNUL(raw))), true
+	return unescape(make([]byte, 0, len(raw)), newlines(replaceNUL(raw)), true), true
 }
 
 // AppendText appends the text that Next gave.
@@ -40,8 +41,8 @@ func appendText(to, raw []byte, nul, references bool) []byte {
 	if raw = newlines(raw); nul {
 		raw = replaceNUL(raw)
 	}
-	if references && bytes.IndexByte(raw, '&') >= 0 {
-		return append(to, html.UnescapeString(string(raw))...)
+	if references {
+		return unescape(to, raw, false)
 	}
 	return append(to, raw...)
 }
@@ -62,25 +63,57 @@ func newlines(b []byte) []byte {
 	return bytes.ReplaceAll(b, []byte("\r"), []byte("\n"))
 }
 
-// unescape undoes the character references of an attribute. Unlike in text, a name counts only
-// as a whole, and one without semicolon not before a '='.
-func unescape(b []byte) []byte {
-	out := make([]byte, 0, len(b))
+// unescape appends b with its character references undone. Unlike in text, in an attribute a name
+// counts only as a whole, and one without semicolon not before a '='.
+func unescape(to, b []byte, attribute bool) []byte {
 	for {
 		i := bytes.IndexByte(b, '&')
 		if i < 0 {
-			return append(out, b...)
+			return append(to, b...)
 		}
-		out = append(out, b[:i]...)
+		to = append(to, b[:i]...)
 		b = b[i:]
-		if bytes.HasPrefix(b, []byte("&amp;")) { // nearly all are
-			out, b = append(out, '&'), b[len("&amp;"):]
-			continue
-		}
 		n := reference(b)
-		out = append(out, resolve(string(b[:n]), b[n:])...)
+		switch c := usual(b[:n]); {
+		case c != 0:
+			to = utf8.AppendRune(to, c)
+		case attribute:
+			to = append(to, resolve(string(b[:n]), b[n:])...)
+		default:
+			to = append(to, html.UnescapeString(string(b[:n]))...)
+		}
 		b = b[n:]
 	}
+}
+
+// usual gives the character of a reference that nearly all are one of; 0: it is another.
+func usual(ref []byte) rune {
+	switch string(ref) {
+	case "&amp;":
+		return '&'
+	case "&lt;":
+		return '<'
+	case "&gt;":
+		return '>'
+	case "&quot;":
+		return '"'
+	case "&nbsp;":
+		return 0xa0
+	}
+	if len(ref) < 4 || len(ref) > 7 || ref[1] != '#' || ref[len(ref)-1] != ';' {
+		return 0
+	}
+	var c rune
+	for _, d := range ref[2 : len(ref)-1] {
+		if d < '0' || d > '9' {
+			return 0
+		}
+		c = 10*c + rune(d-'0')
+	}
+	if c < 0xa0 && c >= 0x7f || c >= 0xd800 { // some of these stand for others
+		return 0
+	}
+	return c // 0 as well: it stands for another
 }
 
 // reference gives the length of what may be a character reference at the start of b, at least
