@@ -28,8 +28,8 @@ var (
 )
 
 // of gives the counts under a key, without those that the inbox has, and whether there is a row with them.
-func (g *counting) of(tx *bolt.Tx, key []byte) (sum Counts, row bool, err error) {
-	if v := tx.Bucket(g.bucket).Get(key); v != nil {
+func (g *counting) of(in *values, key []byte) (sum Counts, row bool, err error) {
+	if v := in.get(g.bucket, key); v != nil {
 		sum, err = decodeCounts(key, v)
 		if err != nil {
 			err = fmt.Errorf("bucket %s: %q: %w", g.bucket, key, err)
@@ -37,7 +37,7 @@ func (g *counting) of(tx *bolt.Tx, key []byte) (sum Counts, row bool, err error)
 		return sum, true, err
 	}
 	prefix := append(bytes.Clone(key), g.suffix...)
-	c := tx.Bucket(bucketURL).Cursor()
+	c := in.cursor(bucketURL)
 	k, v := c.Seek(prefix)
 	if bytes.Equal(k, key) { // the page of a folder is not below it
 		k, v = c.Next()
@@ -57,25 +57,26 @@ func (g *counting) of(tx *bolt.Tx, key []byte) (sum Counts, row bool, err error)
 func (c *change) flushCounts(g *counting, diffs map[string]*Counts) error {
 	var puts []put
 	small := "\x00" // what begins so has no row and will have none
-	for _, key := range slices.Sorted(maps.Keys(diffs)) {
-		diff := diffs[key]
-		if strings.HasPrefix(key, small) {
+	for _, name := range slices.Sorted(maps.Keys(diffs)) {
+		diff := diffs[name]
+		if strings.HasPrefix(name, small) {
 			continue
 		}
-		if diff.Records() == 0 && c.tx.Bucket(g.bucket).Get([]byte(key)) == nil {
-			small = key + g.suffix
+		key := c.arena.keep(func(b []byte) []byte { return append(b, name...) })
+		if diff.Records() == 0 && c.values.get(g.bucket, key) == nil {
+			small = name + g.suffix
 			continue
 		}
-		sum, row, err := g.of(c.tx, []byte(key))
+		sum, row, err := g.of(&c.values, key)
 		if err != nil {
 			return err
 		}
 		if sum.add(diff); !row && sum.Records() < countedFrom {
-			small = key + g.suffix
+			small = name + g.suffix
 			continue
 		}
-		value := c.arena.keep(func(b []byte) []byte { return seal(sum.append(b), []byte(key)) })
-		puts = append(puts, put{[]byte(key), value})
+		value := c.arena.keep(func(b []byte) []byte { return seal(sum.append(b), key) })
+		puts = append(puts, put{key, value})
 	}
 	return c.write(g.bucket, puts)
 }
@@ -104,7 +105,7 @@ func (x *Index) pathQueries(path []byte) (Counts, error) { return x.moved(&query
 // moved gives counts without those that the inbox has, which has none with a query.
 func (x *Index) moved(g *counting, key []byte) (c Counts, err error) {
 	err = x.view(func(tx *bolt.Tx) error {
-		c, _, err = g.of(tx, key)
+		c, _, err = g.of(&values{tx: tx}, key)
 		return err
 	})
 	return c, err

@@ -112,7 +112,7 @@ func (x *Index) update(fn func(*change) error) error {
 		queries: map[string]int64{}, prefixes: map[string]int64{}, shorter: map[string]bool{},
 	}
 	err := x.write(func(tx *bolt.Tx) error {
-		c.tx = tx
+		c.tx, c.values.tx = tx, tx
 		if err := fn(c); err != nil {
 			return err
 		}
@@ -135,6 +135,7 @@ func (x *Index) update(fn func(*change) error) error {
 type change struct {
 	x                 *Index
 	tx                *bolt.Tx
+	values            values // of tx
 	now               int64
 	totals            Totals
 	run               Run
@@ -169,33 +170,44 @@ func (c *change) entry(url string) (*entry, error) {
 	if e := c.entries[url]; e != nil {
 		return e, nil
 	}
-	key, err := Key(url)
+	key, err := c.key(url)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %q", err, url)
+		return nil, err
 	}
 	e := &entry{key: key}
-	v := c.tx.Bucket(bucketURL).Get(key)
+	v := c.values.get(bucketURL, key)
 	if v == nil && c.x.inbox.most > 0 {
 		b := &c.x.inbox
 		var list int
 		var seq uint64
-		if v, list, seq = lateValue(c.tx, key, b.candidates(c.x.filter.Fingerprint(url))); v != nil {
+		if v, list, seq = c.values.late(key, b.candidates(c.x.filter.Fingerprint(url))); v != nil {
 			e.late = true
 			b.lists[list].changes(seq)
 		}
 	}
 	if v != nil {
 		// A value that is damaged counts as absent: damage costs one record, not the crawl.
-		if old, err := decodeRecord(key, v); err == nil {
-			e.old = &old
-			rec := old
-			e.rec = &rec
+		if old, err := decodeRecordOf(url, key, v); err == nil {
+			both := [2]Record{old, old}
+			e.old, e.rec = &both[0], &both[1]
 		} else {
 			e.lost = true
 		}
 	}
 	c.entries[url] = e
 	return e, nil
+}
+
+// key gives the record key of a URL.
+func (c *change) key(url string) (key []byte, err error) {
+	key = c.arena.keep(func(b []byte) []byte {
+		b, err = AppendKey(b, url)
+		return b
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %q", err, url)
+	}
+	return key, nil
 }
 
 // outcome applies what happened to a URL, and tells where it waits now.
@@ -364,9 +376,9 @@ func (c *change) link(l *Link, done *Committed) error {
 	e := c.entries[l.URL]
 	if e == nil && answer == seen.Unknown {
 		// The filter knows all that is durable and not this one: no look into the index.
-		key, err := Key(l.URL)
+		key, err := c.key(l.URL)
 		if err != nil {
-			return fmt.Errorf("%w: %q", err, l.URL)
+			return err
 		}
 		if c.x.opts.Strict && valueOf(c.tx, key, c.x.inbox.candidates(fp)...) != nil {
 			return fmt.Errorf("put of a new record would replace one: %s", l.URL)

@@ -34,7 +34,7 @@ func (c *change) write(bucket []byte, puts []put) error {
 	for _, p := range puts {
 		var err error
 		if p.value == nil {
-			err = b.Delete(p.key)
+			err = c.values.delete(bucket, p.key)
 		} else {
 			err = b.Put(p.key, p.value)
 		}
@@ -174,13 +174,12 @@ func (c *change) flushRecords() error {
 }
 
 func (c *change) flushShorter() error {
-	b := c.tx.Bucket(bucketShorter)
 	puts := make([]put, 0, len(c.shorter))
 	for key, yes := range c.shorter {
 		switch {
 		case yes:
 			puts = append(puts, put{[]byte(key), seal(nil, []byte(key))})
-		case b.Get([]byte(key)) != nil:
+		case c.values.get(bucketShorter, []byte(key)) != nil:
 			puts = append(puts, put{[]byte(key), nil})
 		}
 	}

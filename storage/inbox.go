@@ -1,15 +1,12 @@
 package storage
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
 	"math"
 	"sync"
-
-	bolt "go.etcd.io/bbolt"
 
 	"urltree/internal/seen"
 )
@@ -271,32 +268,6 @@ func appendInboxRow(b, key []byte, r *Record) []byte {
 }
 
 func inboxKey(b []byte, seq uint64) []byte { return binary.BigEndian.AppendUint64(b, seq) }
-
-// valueOf gives the value of the record under a key, nil if there is none. seqs are the numbers of
-// discovery that it may have.
-func valueOf(tx *bolt.Tx, key []byte, seqs ...uint64) []byte {
-	if v := tx.Bucket(bucketURL).Get(key); v != nil || len(seqs) == 0 {
-		return v
-	}
-	v, _, _ := lateValue(tx, key, seqs)
-	return v
-}
-
-// lateValue gives the value that the inbox has for a key, its list and its number of discovery.
-func lateValue(tx *bolt.Tx, key []byte, seqs []uint64) (v []byte, list int, seq uint64) {
-	var place [8]byte
-	for _, seq := range seqs {
-		for i, name := range bucketInbox {
-			k := inboxKey(place[:0], seq)
-			if v := tx.Bucket(name).Get(k); v != nil {
-				if found, value, err := inboxRow(k, v); err == nil && bytes.Equal(found, key) {
-					return value, i, seq
-				}
-			}
-		}
-	}
-	return nil, 0, 0
-}
 
 // A table finds rows of a list by the fingerprint of their URL. It may give rows of other URLs as
 // well. The zero value is empty.

@@ -25,7 +25,10 @@ const (
 var ErrKey = errors.New("storage: not a canonical URL")
 
 // Key gives the record key of a canonical http(s) URL.
-func Key(url string) ([]byte, error) { return AppendKey(nil, url) }
+func Key(url string) ([]byte, error) {
+	const marks = 24 // more than most keys are longer than their URL
+	return AppendKey(make([]byte, 0, len(url)+marks), url)
+}
 
 // AppendKey appends the record key of a canonical http(s) URL to b.
 func AppendKey(b []byte, url string) ([]byte, error) {

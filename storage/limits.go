@@ -138,7 +138,7 @@ func (c *change) recall(known map[string]int64, key []byte, g *counting) error {
 	if _, ok := known[string(key)]; ok {
 		return nil
 	}
-	counts, _, err := g.of(c.tx, key)
+	counts, _, err := g.of(&c.values, key)
 	known[string(key)] = counts.Used()
 	return err
 }

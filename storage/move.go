@@ -145,7 +145,7 @@ func (x *Index) move() error {
 	}
 	n := 0
 	err := x.write(func(tx *bolt.Tx) error {
-		c := &change{x: x, tx: tx}
+		c := &change{x: x, tx: tx, values: values{tx: tx}}
 		var err error
 		if n, err = c.move(tx.Bucket(name), b.order[:together(b.order, b.part)]); err != nil || n < len(b.order) {
 			return err

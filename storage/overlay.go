@@ -76,7 +76,7 @@ func (l lateRows) value(tx *bolt.Tx, key []byte) []byte {
 
 // below gives the counts of the records strictly below a folder.
 func (l lateRows) below(tx *bolt.Tx, folder []byte) (Counts, error) {
-	sum, _, err := folderCounts.of(tx, folder)
+	sum, _, err := folderCounts.of(&values{tx: tx}, folder)
 	for _, r := range l.from(folder) {
 		if !bytes.HasPrefix(r.key, folder) {
 			break

@@ -178,11 +178,16 @@ func peek(key, value []byte) (State, Range, error) {
 
 // decodeRecord reads a value of the URL bucket. The strings of the result are copies.
 func decodeRecord(key, value []byte) (Record, error) {
-	var r Record
 	url, err := URL(key)
 	if err != nil {
-		return r, fmt.Errorf("record under the key %q: %w", key, ErrCorrupt)
+		return Record{}, fmt.Errorf("record under the key %q: %w", key, ErrCorrupt)
 	}
+	return decodeRecordOf(url, key, value)
+}
+
+// decodeRecordOf is decodeRecord of the URL that has this key.
+func decodeRecordOf(url string, key, value []byte) (Record, error) {
+	var r Record
 	body, err := unseal(value, key)
 	if err != nil {
 		return r, fmt.Errorf("record of %s: %w", url, err)

@@ -369,6 +369,7 @@ func (x *Index) HeldRows(host string, from []byte, n int, want func(reason strin
 	for next != nil && len(found) < n && err == nil {
 		err = x.view(func(tx *bolt.Tx) error {
 			start := time.Now()
+			records := values{tx: tx}
 			c := tx.Bucket(bucketPending).Cursor()
 			k, v, err := seek(c, next)
 			looked := 1
@@ -387,7 +388,7 @@ func (x *Index) HeldRows(host string, from []byte, n int, want func(reason strin
 					k, v, err = seek(c, append(append(bytes.Clone(prefix), row.Reason...), 1))
 					continue
 				}
-				if row, err = fullRow(row, key, valueOf(tx, key, row.Seq)); err != nil {
+				if row, err = fullRow(row, key, records.record(key, row.Seq)); err != nil {
 					return err
 				}
 				if pick(&row) {
@@ -404,7 +405,7 @@ func (x *Index) HeldRows(host string, from []byte, n int, want func(reason strin
 
 // fullRow gives the row of the record that a pending row is of.
 func fullRow(row Row, key, value []byte) (Row, error) {
-	full, err := decodeRecord(key, value)
+	full, err := decodeRecordOf(row.URL, key, value)
 	switch {
 	case err != nil:
 		// The record is lost, its row is not: what the row says has to do.
@@ -431,6 +432,7 @@ func (x *Index) rows(host string, rg Range, n int, pick func(*Row) (take, more b
 		err := x.view(func(tx *bolt.Tx) error {
 			start, seen := time.Now(), 0
 			defer func() { x.looked.Add(int64(seen)) }()
+			records := values{tx: tx}
 			c := tx.Bucket(bucketPending).Cursor()
 			k, v, err := seek(c, next)
 			for ; k != nil && bytes.HasPrefix(k, prefix) && len(rows) < n; k, v = c.Next() {
@@ -449,7 +451,7 @@ func (x *Index) rows(host string, rg Range, n int, pick func(*Row) (take, more b
 				if !take {
 					continue
 				}
-				if row, err = fullRow(row, key, valueOf(tx, key, row.Seq)); err != nil {
+				if row, err = fullRow(row, key, records.record(key, row.Seq)); err != nil {
 					return err
 				}
 				rows = append(rows, row)

@@ -91,7 +91,7 @@ func (o opened) child(key, value []byte, deep bool) (c Child, open bool) {
 		}
 	}
 	if deep {
-		if below, _, err := folderCounts.of(o.tx, key); err == nil {
+		if below, _, err := folderCounts.of(&values{tx: o.tx}, key); err == nil {
 			c.Below = below
 		}
 	}
