@@ -7,6 +7,11 @@
 // ready item; Take takes the ready items, all N or, when time, bytes or an idle frontier call for
 // it, fewer. A place is free again when its batch is done, which is after the commit, not when it
 // is taken.
+//
+// Items are many for the sake of the commit, which is dear. What is large of an item, its body, need
+// not wait for that: Take has items written as soon as some bytes of them are there, a burst, and
+// then gives back the bytes that they do not hold any longer. A body is written while it is still in
+// the processor's cache, and few of them are in memory.
 package buffer
 
 import (
@@ -27,9 +32,11 @@ var ErrClosed = errors.New("buffer: closed")
 type Options[T any] struct {
 	Size  int   // items in the buffer or taken and not yet done; 0: 1,000
 	Bytes int64 // limit of their bytes together; 0: 16 MiB
+	Burst int64 // so many bytes of items are written before there is reason to take them; 0: a 64th of Bytes
 
-	// Weight tells how many bytes an item holds in memory. It is asked once for each Add, and
-	// an item heavier than Bytes counts as Bytes. nil: nothing weighs anything.
+	// Weight tells how many bytes an item holds in memory. It is asked for each Add and once more
+	// when the item is written, and an item heavier than Bytes counts as Bytes. nil: nothing weighs
+	// anything.
 	Weight func(T) int64
 
 	// Wait is the flush interval: when the oldest item has waited so long, Flush is called.
@@ -40,31 +47,36 @@ type Options[T any] struct {
 // A Buffer holds items until a builder takes all of them at once. All methods may be called
 // from any goroutine.
 //
-// Owner: Add takes the item over when it returns nil. Take hands the items to the builder,
-// whose Done says that they are committed. Only Done makes room again.
+// Owner: Add takes the item over when it returns nil. Take has the builder write it, which makes
+// room for bytes, and hands it to the builder, whose Done says that it is committed and makes room
+// for items. So an item waits, is written, is out, is done: one after the other, and items in the
+// order of their Adds.
 //
 // Invariant, whenever nobody is inside a method:
 //
 //	permits of crawlerSem + permits of builderSem + items out == size
 //	permits of builderSem == len(items)
-//	permits of byteSem + bytes waiting + bytes out == limit
+//	permits of byteSem + bytes of items + bytes out == limit
+//	nothing that is out was not written
 //
 // Nobody waits forever if every batch gets its Done without waiting for another Take. Add
 // waits for a place first and for bytes second. Who has bytes waits for nothing but mu, so
-// the bytes that are missing belong to items that wait or are out. Those that wait are taken
-// at once, for a waiting Add makes Take ready (starved); those that are out get their Done.
-// As no item asks for more than the limit, the oldest waiting Add gets its bytes. The same
-// holds for places: they belong to waiting items, items out, or an Add that waits for bytes.
+// the bytes that are missing belong to items that are here or out. While they do not suffice for
+// all Adds that wait (shortLocked), what is here is written and then, if that gave back too little,
+// taken at once; what is out gets its Done. As no item asks for more than the limit, the oldest
+// waiting Add gets its bytes. The same holds for places: they belong to items that are here, items
+// out, or an Add that waits for bytes.
 //
 // Lock order: place, bytes, mu. Nobody waits for a permit while holding mu.
 type Buffer[T any] struct {
 	size   int64
 	limit  int64
+	burst  int64
 	weight func(T) int64
 	wait   time.Duration
 
 	crawlerSem *semaphore.Weighted // permits are free places: size at the start
-	builderSem *semaphore.Weighted // permits are waiting items: none at the start
+	builderSem *semaphore.Weighted // permits are items that are here: none at the start
 	byteSem    *semaphore.Weighted // permits are free bytes: limit at the start
 
 	turn chan struct{} // holds a token while a Take runs: one at a time
@@ -72,16 +84,20 @@ type Buffer[T any] struct {
 	closing context.Context // ended by Close, under mu; ends the waiting of Add
 	close   context.CancelFunc
 
-	mu      sync.Mutex
-	items   []T         // oldest first
-	bytes   int64       // taken from byteSem for items
-	flush   bool        // the items are to be taken though they are few; never set without items
-	starved int         // Adds that wait for bytes
-	wake    func()      // makes the running Take look again; may be called at any time
-	timer   *time.Timer // calls Flush when the first of items has waited long enough
-	added   int64       // ever, since New
-	removed int64       // of these, done
-	out     int         // taken and not done
+	mu       sync.Mutex
+	items    []T         // oldest first
+	written  int         // of these, from the oldest on: written, or given to write just now
+	bytes    int64       // taken from byteSem for items
+	fresh    int64       // of these, for the items that are not written
+	writing  int64       // of these, for the items that write was called for last
+	flush    bool        // the items are to be taken though they are few; never set without items
+	wanted   int64       // bytes that Adds wait for
+	wake     func()      // makes the running Take look again; may be called at any time
+	timer    *time.Timer // calls Flush when the first of items has waited long enough
+	added    int64       // ever, since New
+	removed  int64       // of these, done
+	out      int         // taken and not done
+	bytesOut int64       // taken from byteSem for those
 }
 
 // New returns an empty buffer.
@@ -94,6 +110,7 @@ func New[T any](opts Options[T]) *Buffer[T] {
 		turn:   make(chan struct{}, 1),
 		wake:   func() {},
 	}
+	b.burst = cmp.Or(opts.Burst, max(1, b.limit/64))
 	b.crawlerSem = semaphore.NewWeighted(b.size)
 	b.builderSem = semaphore.NewWeighted(b.size)
 	b.builderSem.TryAcquire(b.size) // nothing to build yet
@@ -105,10 +122,7 @@ func New[T any](opts Options[T]) *Buffer[T] {
 // Add puts item last. It waits for a free place, then for the item's bytes, until ctx ends or
 // the buffer is closed ([ErrClosed]). After an error the caller still owns the item.
 func (b *Buffer[T]) Add(ctx context.Context, item T) error {
-	var bytes int64
-	if b.weight != nil {
-		bytes = max(0, min(b.weight(item), b.limit))
-	}
+	bytes := b.weigh(item)
 	if err := b.acquire(ctx, b.crawlerSem, 1); err != nil {
 		return err
 	}
@@ -126,6 +140,7 @@ func (b *Buffer[T]) Add(ctx context.Context, item T) error {
 	}
 	b.items = append(b.items, item)
 	b.bytes += bytes
+	b.fresh += bytes
 	b.added++
 	// Item and permit appear under the same lock, so Take finds as many of one as of the other.
 	b.builderSem.Release(1)
@@ -134,6 +149,14 @@ func (b *Buffer[T]) Add(ctx context.Context, item T) error {
 	}
 	b.wakeLocked()
 	return nil
+}
+
+// weigh gives the bytes that an item counts for.
+func (b *Buffer[T]) weigh(item T) int64 {
+	if b.weight == nil {
+		return 0
+	}
+	return max(0, min(b.weight(item), b.limit))
 }
 
 // acquire is sem.Acquire that also ends when the buffer closes.
@@ -151,20 +174,20 @@ func (b *Buffer[T]) acquire(ctx context.Context, sem *semaphore.Weighted, n int6
 	return err
 }
 
-// acquireBytes takes n bytes. While it waits, what is there is taken by the builder.
+// acquireBytes takes n bytes. While it waits, what is there is written or taken by the builder.
 func (b *Buffer[T]) acquireBytes(ctx context.Context, n int64) error {
 	if n == 0 || b.byteSem.TryAcquire(n) {
 		return nil
 	}
 	b.mu.Lock()
-	b.starved++
+	b.wanted += n
 	b.wakeLocked()
 	b.mu.Unlock()
 
 	err := b.acquire(ctx, b.byteSem, n)
 
 	b.mu.Lock()
-	b.starved--
+	b.wanted -= n
 	b.mu.Unlock()
 	return err
 }
@@ -189,13 +212,18 @@ func (b *Buffer[T]) Close() {
 }
 
 // Take waits until there is reason to build, and takes all items that are there. Reasons are:
-// as many items wait as the buffer has places; items wait and Flush was called since the last
-// Take, an Add waits for bytes, or the buffer is closed. It ends with the error of ctx, or
-// with io.EOF when the buffer is closed and empty; nothing is taken then.
+// as many items are there as the buffer has places; items are there and Flush was called since the
+// last Take, the bytes that Adds wait for cannot be had otherwise, or the buffer is closed. It ends
+// with the error of ctx, or with io.EOF when the buffer is closed and empty; nothing is taken then.
+//
+// Before that it has all of them written: it calls write with those that are not, oldest first, each
+// item once, when a burst of bytes waits, when an Add waits for bytes, and before it takes them. An
+// error of write ends Take: nothing is taken, and the items count as written. write may not change
+// the slice, nor keep it; while it works, items may be added, and Take is not ended by ctx.
 //
 // The next Take may come before the Done of this batch, but while items are out the buffer is
 // full only for its crawlers, so that Take wants one of the other reasons or this Done.
-func (b *Buffer[T]) Take(ctx context.Context) (*Batch[T], error) {
+func (b *Buffer[T]) Take(ctx context.Context, write func([]T) error) (*Batch[T], error) {
 	select {
 	case b.turn <- struct{}{}:
 		defer func() { <-b.turn }()
@@ -204,60 +232,94 @@ func (b *Buffer[T]) Take(ctx context.Context) (*Batch[T], error) {
 	}
 	for ctx.Err() == nil {
 		wait, cancel := context.WithCancel(ctx)
-		batch, err := b.takeNow(cancel)
-		if batch != nil || err != nil {
-			cancel()
-			return batch, err
+		unwritten, batch, err := b.next(cancel)
+		switch {
+		case unwritten != nil:
+			err = b.write(unwritten, write)
+		case batch == nil && err == nil && b.builderSem.Acquire(wait, b.size) == nil:
+			b.builderSem.Release(b.size)
+			b.Flush() // full
 		}
-		err = b.builderSem.Acquire(wait, b.size)
 		cancel()
-		if err == nil {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			return b.takeLocked(), nil
+		if batch != nil || err != nil {
+			return batch, err
 		}
 	}
 	return nil, ctx.Err()
 }
 
-// takeNow takes the items if there is a reason that the builder's semaphore does not know of.
-// Without one it gives neither batch nor error, and wake is called as soon as there is one.
-func (b *Buffer[T]) takeNow(wake func()) (*Batch[T], error) {
+// next gives what there is reason for, as far as the builder's semaphore does not know of it: items
+// to write, then the batch, at the end io.EOF. Without a reason it gives nothing, and wake is called
+// as soon as there is one.
+func (b *Buffer[T]) next(wake func()) (unwritten []T, batch *Batch[T], err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
-	case b.readyLocked():
-		if !b.builderSem.TryAcquire(int64(len(b.items))) {
-			panic("buffer: fewer permits than items")
-		}
-		return b.takeLocked(), nil
+	case b.toWriteLocked():
+		unwritten = b.items[b.written:]
+		b.written, b.writing, b.fresh = len(b.items), b.fresh, 0
+		return unwritten, nil, nil
+	case b.toTakeLocked():
+		return nil, b.takeLocked(), nil
 	case b.closing.Err() != nil:
-		return nil, io.EOF
+		return nil, nil, io.EOF
 	}
 	b.wake = wake
-	return nil, nil
+	return nil, nil, nil
 }
 
-func (b *Buffer[T]) readyLocked() bool {
-	return len(b.items) > 0 && (b.flush || b.starved > 0 || b.closing.Err() != nil)
+// write has items written and gives back the bytes that they do not hold any longer. An item may
+// have become heavier, in place of what it was; that is not counted.
+func (b *Buffer[T]) write(items []T, write func([]T) error) error {
+	if err := write(items); err != nil {
+		return err
+	}
+	var rest int64
+	for _, item := range items {
+		rest += b.weigh(item)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	free := max(0, b.writing-rest)
+	b.bytes -= free
+	b.byteSem.Release(free)
+	return nil
 }
 
-// wakeLocked ends the waiting of a Take that now has a reason to return.
+func (b *Buffer[T]) toWriteLocked() bool {
+	return b.written < len(b.items) && (b.fresh >= b.burst || b.toTakeLocked())
+}
+
+func (b *Buffer[T]) toTakeLocked() bool {
+	return len(b.items) > 0 && (b.flush || b.shortLocked() || b.closing.Err() != nil)
+}
+
+// shortLocked tells whether the bytes that Adds wait for are more than there are beside those of the
+// items. An Add that has got its bytes and does not know it yet still counts as waiting, so that
+// there is no hurry after a write that gave back enough.
+func (b *Buffer[T]) shortLocked() bool {
+	return b.wanted > 0 && b.bytes+b.bytesOut+b.wanted > b.limit
+}
+
+// wakeLocked ends the waiting of a Take that now has something to do.
 func (b *Buffer[T]) wakeLocked() {
-	if b.readyLocked() || b.closing.Err() != nil {
+	if b.toWriteLocked() || b.toTakeLocked() || b.closing.Err() != nil {
 		b.wake()
 	}
 }
 
-// takeLocked hands out all items. The caller has taken a permit of builderSem for each: all
-// that there are, so that the count of permits and of items agrees again.
+// takeLocked hands out all items.
 func (b *Buffer[T]) takeLocked() *Batch[T] {
+	if !b.builderSem.TryAcquire(int64(len(b.items))) {
+		panic("buffer: fewer permits than items")
+	}
 	if b.timer != nil {
 		b.timer.Stop() // one that fires right now only flushes early
 	}
 	batch := &Batch[T]{Items: b.items, n: len(b.items), bytes: b.bytes, from: b}
 	b.out += batch.n
-	b.items, b.bytes, b.flush = nil, 0, false
+	b.bytesOut += batch.bytes
+	b.items, b.written, b.bytes, b.flush = nil, 0, 0, false
 	return batch
 }
 
@@ -271,8 +333,8 @@ type Batch[T any] struct {
 	done  bool // guarded by from.mu
 }
 
-// Done says that the items' transaction has committed, and gives their places and bytes back
-// to the crawlers. It never waits. A second Done does nothing.
+// Done says that the items' transaction has committed, and gives their places back to the crawlers,
+// and what bytes they still hold. It never waits. A second Done does nothing.
 func (t *Batch[T]) Done() {
 	b := t.from
 	b.mu.Lock()
@@ -282,6 +344,7 @@ func (t *Batch[T]) Done() {
 	}
 	t.done = true
 	b.out -= t.n
+	b.bytesOut -= t.bytes
 	b.removed += int64(t.n)
 	b.byteSem.Release(t.bytes)
 	b.crawlerSem.Release(int64(t.n))
@@ -291,7 +354,7 @@ func (t *Batch[T]) Done() {
 type Counts struct {
 	Added   int64 // items ever added
 	Removed int64 // of these, committed (Done)
-	Waiting int   // in the buffer
+	Waiting int   // in the buffer, written or not
 	Out     int   // taken and not yet committed
 }
 

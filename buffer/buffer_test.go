@@ -20,6 +20,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // itself is the weight of an item that is a number of bytes.
 func itself(n int) int64 { return int64(n) }
 
+// nothing writes items that weigh as much as before.
+func nothing[T any]([]T) error { return nil }
+
 // free counts the permits that can be had now: none while someone waits for more.
 func free(sem *semaphore.Weighted) (n int64) {
 	for step := int64(1) << 40; step > 0; step /= 2 {
@@ -38,6 +41,11 @@ func requireEmpty[T any](t *testing.T, b *Buffer[T]) {
 	if want := [3]int64{b.size, 0, b.limit}; got != want {
 		t.Errorf("free places, waiting items, free bytes: %d, want %d", got, want)
 	}
+	b.mu.Lock()
+	if b.bytes != 0 || b.fresh != 0 || b.bytesOut != 0 || b.wanted != 0 || b.written != 0 {
+		t.Errorf("an empty buffer counts %d bytes, %d of them not written, %d out, %d wanted, and %d items written", b.bytes, b.fresh, b.bytesOut, b.wanted, b.written)
+	}
+	b.mu.Unlock()
 	if c := b.Counts(); c.Waiting != 0 || c.Out != 0 || c.Added != c.Removed {
 		t.Errorf("counts of an empty buffer: %+v", c)
 	}
@@ -48,7 +56,7 @@ func drain[T any](t *testing.T, b *Buffer[T]) (rest []T) {
 	t.Helper()
 	b.Close()
 	for {
-		batch, err := b.Take(t.Context())
+		batch, err := b.Take(t.Context(), nothing)
 		if err == io.EOF {
 			return rest
 		}
@@ -155,7 +163,7 @@ func TestTakeReasons(t *testing.T) {
 						}
 					}
 					var batch *Batch[int]
-					take := func() (err error) { batch, err = b.Take(ctx); return err }
+					take := func() (err error) { batch, err = b.Take(ctx, nothing); return err }
 					var took <-chan error
 					if order == "take first" {
 						took = call(take)
@@ -196,7 +204,7 @@ func TestErrorPaths(t *testing.T) {
 	adding := func(n int) func(context.Context, *Buffer[int]) error {
 		return func(ctx context.Context, b *Buffer[int]) error { return b.Add(ctx, n) }
 	}
-	taking := func(ctx context.Context, b *Buffer[int]) error { _, err := b.Take(ctx); return err }
+	taking := func(ctx context.Context, b *Buffer[int]) error { _, err := b.Take(ctx, nothing); return err }
 	// All buffers have 2 places and 10 bytes.
 	for _, tt := range []struct {
 		name  string
@@ -226,7 +234,7 @@ func TestErrorPaths(t *testing.T) {
 				var batch *Batch[int]
 				if tt.taken {
 					b.Flush()
-					batch, _ = b.Take(t.Context())
+					batch, _ = b.Take(t.Context(), nothing)
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
@@ -277,7 +285,7 @@ func TestEndedContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Flush()
-	if batch, err := b.Take(ended); batch != nil || err != context.Canceled {
+	if batch, err := b.Take(ended, nothing); batch != nil || err != context.Canceled {
 		t.Errorf("Take: %v, %v", batch, err)
 	}
 	if d := cmp.Diff([]int{2}, drain(t, b)); d != "" {
@@ -297,7 +305,7 @@ func TestSeveralBatchesOut(t *testing.T) {
 				t.Fatal(err)
 			}
 			b.Flush()
-			batch, err := b.Take(ctx)
+			batch, err := b.Take(ctx, nothing)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -343,7 +351,7 @@ func TestFlushIsForTheItemsThere(t *testing.T) {
 		defer cancel()
 		b.Flush()
 		b.Add(ctx, 2)
-		batch, err := b.Take(ctx)
+		batch, err := b.Take(ctx, nothing)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -358,7 +366,7 @@ func TestFlushIsForTheItemsThere(t *testing.T) {
 }
 
 func takeEnds(ctx context.Context, b *Buffer[int]) <-chan error {
-	return call(func() error { _, err := b.Take(ctx); return err })
+	return call(func() error { _, err := b.Take(ctx, nothing); return err })
 }
 
 // The interval counts from the oldest item: a later one does not put it off.
@@ -370,7 +378,7 @@ func TestWaitCountsFromTheOldest(t *testing.T) {
 			start := time.Now()
 			b.Add(ctx, 1)
 			add := time.AfterFunc(40*time.Second, func() { b.Add(ctx, 2) })
-			batch, err := b.Take(ctx)
+			batch, err := b.Take(ctx, nothing)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -392,7 +400,7 @@ func TestWaitEndsWithTake(t *testing.T) {
 		b := New(Options[int]{Size: 2, Wait: time.Minute})
 		b.Add(ctx, 1)
 		b.Add(ctx, 2)
-		full, err := b.Take(ctx)
+		full, err := b.Take(ctx, nothing)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -400,7 +408,7 @@ func TestWaitEndsWithTake(t *testing.T) {
 		<-time.After(30 * time.Second)
 		start := time.Now()
 		b.Add(ctx, 3)
-		batch, err := b.Take(ctx)
+		batch, err := b.Take(ctx, nothing)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -450,7 +458,7 @@ func TestManyGoroutines(t *testing.T) {
 				for range 2 {
 					builders.Go(func() {
 						for {
-							batch, err := b.Take(ctx)
+							batch, err := b.Take(ctx, nothing)
 							if err != nil {
 								if err != io.EOF {
 									t.Error(err)
@@ -504,7 +512,7 @@ func BenchmarkAdd(b *testing.B) {
 	go func() {
 		defer close(built)
 		for {
-			batch, err := buf.Take(ctx)
+			batch, err := buf.Take(ctx, nothing)
 			if err != nil {
 				return
 			}

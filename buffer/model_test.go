@@ -2,7 +2,9 @@ package buffer
 
 import (
 	"context"
+	"errors"
 	"io"
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -12,11 +14,13 @@ import (
 // An adding is one call of Add; clock gives the order of its start and its end.
 type adding struct {
 	weight     int64
-	start, end int // end 0: not returned yet
+	rest       int64 // what it weighs once it is written
+	start, end int   // end 0: not returned yet
 	err        error
 	ended      bool // the test cancelled its context
 	cancel     context.CancelFunc
 	counted    bool
+	writes     int
 	arrivals   int
 }
 
@@ -27,6 +31,7 @@ type model struct {
 	b      *Buffer[*adding]
 	clock  int
 	all    []*adding
+	wrote  []*adding // in the order of writing
 	got    []*adding // in the order of arrival
 	out    []*Batch[*adding]
 	flush  bool // Flush was called since the last batch, with items there
@@ -36,12 +41,38 @@ type model struct {
 	takeCancel context.CancelFunc
 	takeEnded  bool
 	takeDone   chan func()
+
+	slow    bool       // a write waits for the test
+	writing bool       // one does
+	written chan error // lets it go on
+}
+
+// errWrite is the error of a write that fails.
+var errWrite = errors.New("write failed")
+
+// write takes from items what they do not weigh any longer. It runs in the goroutine of Take.
+func (m *model) write(items []*adding) error {
+	var err error
+	if m.slow {
+		m.writing = true
+		err = <-m.written
+		m.writing = false
+	}
+	for _, a := range items {
+		a.writes++
+		m.wrote = append(m.wrote, a)
+		if err == nil {
+			a.weight = a.rest
+		}
+	}
+	return err
 }
 
 func (m *model) add() {
 	ctx, cancel := context.WithCancel(m.ctx)
 	m.clock++
 	a := &adding{weight: rapid.Int64Range(0, 12).Draw(m.t, "weight"), start: m.clock, cancel: cancel}
+	a.rest = rapid.Int64Range(0, a.weight).Draw(m.t, "rest")
 	m.all = append(m.all, a)
 	go func() {
 		a.err = m.b.Add(ctx, a)
@@ -53,7 +84,7 @@ func (m *model) take() {
 	ctx, cancel := context.WithCancel(m.ctx)
 	m.taking, m.takeCancel, m.takeEnded = true, cancel, false
 	go func() {
-		batch, err := m.b.Take(ctx)
+		batch, err := m.b.Take(ctx, m.write)
 		m.takeDone <- func() { m.took(batch, err) }
 	}()
 }
@@ -74,6 +105,7 @@ func (m *model) took(batch *Batch[*adding], err error) {
 		}
 	case err == io.EOF && m.closed:
 	case err == context.Canceled && m.takeEnded:
+	case err == errWrite && m.slow:
 	default:
 		m.t.Fatalf("Take: %v", err)
 	}
@@ -89,7 +121,6 @@ func (m *model) quiet() {
 	}
 	m.clock++
 	var pending, added int
-	var lightest, used int64 = 1 << 30, 0
 	for _, a := range m.all {
 		if a.counted && a.end == 0 {
 			a.end = m.clock
@@ -101,16 +132,12 @@ func (m *model) quiet() {
 		switch {
 		case a.end == 0:
 			pending++
-			lightest = min(lightest, a.weight)
 			if a.ended || m.closed {
 				m.t.Fatal("an Add waits though its context ended or the buffer is closed")
 			}
 		case a.err == nil:
 			added++
 		}
-	}
-	for _, batch := range m.out {
-		used += batch.bytes
 	}
 	c := m.b.Counts()
 	out := 0
@@ -121,16 +148,30 @@ func (m *model) quiet() {
 		m.t.Fatalf("counts %+v; %d added, %d out", c, added, out)
 	}
 
-	// Permits. A semaphore that someone waits at shows none.
+	// What the items that are here and those that are out weigh.
 	m.b.mu.Lock()
-	starved, waitingBytes := m.b.starved, m.b.bytes
+	here, written, wanted := slices.Clone(m.b.items), m.b.written, m.b.wanted
 	m.b.mu.Unlock()
-	used += waitingBytes
-	places := m.b.size - int64(c.Waiting+c.Out+starved)
-	if got := free(m.b.crawlerSem); got != places {
-		m.t.Fatalf("%d free places, want %d", got, places)
+	var used, fresh int64
+	for i, a := range here {
+		used += min(a.weight, m.b.limit)
+		if i >= written {
+			fresh += min(a.weight, m.b.limit)
+		}
 	}
-	if got := free(m.b.byteSem); starved == 0 && got != m.b.limit-used {
+	for _, batch := range m.out {
+		for _, a := range batch.Items {
+			used += min(a.weight, m.b.limit)
+		}
+	}
+
+	// Permits. A semaphore that someone waits at shows none. An Add that has a place waits for bytes.
+	places := free(m.b.crawlerSem)
+	withPlace := int(m.b.size-places) - c.Waiting - c.Out
+	if withPlace < 0 || withPlace > pending || (withPlace > 0) != (wanted > 0) {
+		m.t.Fatalf("%d free places of %d with %+v, and %d Adds wait, for %d bytes", places, m.b.size, c, pending, wanted)
+	}
+	if got := free(m.b.byteSem); wanted == 0 && got != m.b.limit-used {
 		m.t.Fatalf("%d free bytes, want %d", got, m.b.limit-used)
 	}
 	if got := free(m.b.builderSem); !m.taking && got != int64(c.Waiting) {
@@ -138,14 +179,25 @@ func (m *model) quiet() {
 	}
 
 	// Nobody waits without a reason.
-	if pending > starved && places != 0 {
-		m.t.Fatalf("%d Adds wait for one of %d free places", pending-starved, places)
+	if pending > withPlace && places != 0 {
+		m.t.Fatalf("%d Adds wait for one of %d free places", pending-withPlace, places)
 	}
-	if starved > 0 && used == 0 {
-		m.t.Fatalf("%d Adds wait for bytes and all are free", starved)
+	if wanted > 0 && used == 0 {
+		m.t.Fatal("Adds wait for bytes and all are free")
 	}
-	if m.taking && (m.closed || m.takeEnded || int64(c.Waiting) == m.b.size || c.Waiting > 0 && (m.flush || starved > 0)) {
-		m.t.Fatalf("Take waits: closed %v, ended %v, flush %v, starved %d, %+v", m.closed, m.takeEnded, m.flush, starved, c)
+	if m.taking && !m.writing && (m.closed || m.takeEnded || int64(c.Waiting) == m.b.size ||
+		c.Waiting > 0 && (m.flush || wanted > 0) || fresh >= m.b.burst) {
+		m.t.Fatalf("Take waits: closed %v, ended %v, flush %v, wanted %d, not written %d, %+v", m.closed, m.takeEnded, m.flush, wanted, fresh, c)
+	}
+
+	// Nothing is written twice, or arrives without.
+	for _, a := range m.wrote {
+		if a.writes != 1 || a.end == 0 || a.err != nil {
+			m.t.Fatalf("an item was written %d times; its Add: ended %v, %v", a.writes, a.end != 0, a.err)
+		}
+	}
+	if len(m.got) > len(m.wrote) || !slices.Equal(m.got, m.wrote[:len(m.got)]) {
+		m.t.Fatal("items are not written in the order in which they arrive, or not before")
 	}
 
 	// Nothing arrives twice or unsent, and of two items the one that was in first comes first.
@@ -164,6 +216,10 @@ func (m *model) quiet() {
 func (m *model) finish() {
 	// With a builder that goes on, every Add ends.
 	for range 10*len(m.all) + 10 {
+		m.slow = false
+		if m.writing {
+			m.written <- nil
+		}
 		if !m.taking {
 			m.take()
 		}
@@ -208,9 +264,11 @@ func TestModel(t *testing.T) {
 			defer cancel()
 			m := &model{
 				t: rt, ctx: ctx, takeDone: make(chan func(), 1),
+				slow: rapid.Bool().Draw(rt, "slow writes"), written: make(chan error),
 				b: New(Options[*adding]{
 					Size:   rapid.IntRange(1, 4).Draw(rt, "size"),
 					Bytes:  rapid.Int64Range(1, 10).Draw(rt, "bytes"),
+					Burst:  rapid.Int64Range(1, 12).Draw(rt, "burst"),
 					Weight: func(a *adding) int64 { return a.weight },
 				}),
 			}
@@ -249,6 +307,16 @@ func TestModel(t *testing.T) {
 					}
 					m.takeEnded = true
 					m.takeCancel()
+				},
+				"write": func(rt *rapid.T) {
+					if !m.writing {
+						rt.Skip()
+					}
+					if rapid.IntRange(0, 9).Draw(rt, "fails") > 0 {
+						m.written <- nil
+					} else {
+						m.written <- errWrite
+					}
 				},
 				"flush": func(*rapid.T) {
 					m.flush = m.b.Counts().Waiting > 0

@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -33,7 +34,7 @@ func (c yieldingContext) Done() <-chan struct{} {
 }
 
 // Under many schedules, on 1 to 8 threads and with others let in between the steps: what an Add
-// took over arrives once, the counts agree at every instant, no more than Size items are in the
+// took over is written once and then arrives once, the counts agree at every instant, no more than Size items are in the
 // buffer or out, and at the end all permits are back. Adds are cancelled, and the buffer is closed
 // while some are on their way.
 func TestSchedules(t *testing.T) {
@@ -53,10 +54,18 @@ func TestSchedules(t *testing.T) {
 
 func schedule(t *testing.T, size int) {
 	const crawlers, each, limit = 5, 12, 10
-	b := New(Options[int]{Size: size, Bytes: limit, Weight: func(n int) int64 {
+	var writes [crawlers * each]atomic.Int32
+	b := New(Options[int]{Size: size, Bytes: limit, Burst: 4, Weight: func(n int) int64 {
 		yield()
-		return int64(n % 13)
+		return int64(n%13) / int64(1+writes[n].Load())
 	}})
+	write := func(items []int) error {
+		for _, n := range items {
+			yield()
+			writes[n].Add(1)
+		}
+		return nil
+	}
 	check := func() {
 		c := b.Counts()
 		if c.Added != c.Removed+int64(c.Waiting+c.Out) || c.Waiting+c.Out > size {
@@ -94,7 +103,7 @@ func schedule(t *testing.T, size int) {
 	for range 2 {
 		builders.Go(func() {
 			for {
-				batch, err := b.Take(yieldingContext{t.Context()})
+				batch, err := b.Take(yieldingContext{t.Context()}, write)
 				if err != nil {
 					if err != io.EOF {
 						t.Errorf("Take: %v", err)
@@ -104,6 +113,9 @@ func schedule(t *testing.T, size int) {
 				mu.Lock()
 				for _, item := range batch.Items {
 					arrived[item]++
+					if n := writes[item].Load(); n != 1 {
+						t.Errorf("item %d arrived and was written %d times", item, n)
+					}
 				}
 				mu.Unlock()
 				check()

@@ -54,7 +54,7 @@ func TestOver(t *testing.T) {
 				if b.Counts().Waiting == 0 {
 					continue
 				}
-				batch, err := b.Take(context.Background()) // put has called Flush
+				batch, err := b.Take(context.Background(), func([]*iut.Item) error { return nil }) // put has called Flush
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -216,7 +216,7 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 			Weight: weigh,
 		})
 		e.buffers = append(e.buffers, buf)
-		b := &iut.Builder{Tree: e.tree, Source: buf, Committer: committer, Parse: e.linker.Parse, Stored: e.stages[stageStore].add}
+		b := &iut.Builder{Tree: e.tree, Source: buf, Committer: committer, Parse: e.linker.Parse, Stored: e.stages[stageStore].add, Wrote: e.room.look}
 		at := e.watch.post("builder %d", i+1)
 		b.Step = at.atDisk
 		guard(&builders, func() error { return at.do(func() error { return b.Run(e.alive) }) })
@@ -266,7 +266,6 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 			b.Close()
 		}
 		err := builders.Wait()
-		e.discard() // after an error; else the builders have taken everything
 		committer.Close()
 		err = errors.Join(crawlErr, err, committing.Wait())
 		stopReporting()
@@ -292,23 +291,6 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 		err = broken
 	}
 	return result, err
-}
-
-// discard gives back the memory and the files of what the builders have left in the buffers.
-func (e *engine) discard() {
-	for _, b := range e.buffers {
-		for {
-			batch, err := b.Take(context.Background())
-			if err != nil {
-				break // closed and empty
-			}
-			for _, it := range batch.Items {
-				if it.Free != nil {
-					it.Free()
-				}
-			}
-		}
-	}
 }
 
 // finish marks the clean end and saves the filter that belongs to it.

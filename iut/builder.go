@@ -14,14 +14,15 @@ import (
 
 // A Source gives a builder its batches. buffer.Buffer has it.
 type Source interface {
-	// Take waits for items; io.EOF when there are none and never will be.
-	Take(ctx context.Context) (*buffer.Batch[*Item], error)
+	// Take waits for items, and calls write with each of them before it gives them out; io.EOF when
+	// there are none and never will be.
+	Take(ctx context.Context, write func([]*Item) error) (*buffer.Batch[*Item], error)
 	// Close lets nobody add any more; Take then gives out the rest without waiting.
 	Close()
 }
 
-// A Builder moves the pages of one buffer into the tree and hands the items to the committer.
-// Fed by a crawler's Buffer.Add, feeds Committer.Run.
+// A Builder moves the pages of one buffer into the tree, as they come, and hands the items to the
+// committer, in sets: each once all of its files are written. Fed by a crawler's Buffer.Add, feeds Committer.Run.
 type Builder struct {
 	Tree      *Tree
 	Source    Source
@@ -29,6 +30,9 @@ type Builder struct {
 	Parse     Parse
 	// Stored is told how long each page took on its way into the tree; nil: nobody is.
 	Stored func(time.Duration)
+	// Wrote is called when some pages are in the tree, before their bytes go back to the crawlers; nil:
+	// nothing is.
+	Wrote func()
 	// Step is told what the builder does, "store" and a URL, and "" when it waits for others; nil:
 	// nobody is.
 	Step func(what, about string)
@@ -44,33 +48,41 @@ func (b *Builder) Run(ctx context.Context) (err error) {
 		}
 	}()
 	for {
-		batch, err := b.Source.Take(ctx)
+		batch, err := b.Source.Take(ctx, b.write)
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		for _, item := range batch.Items {
-			if item.State != storage.Stored {
-				item.free()
-				continue
-			}
-			b.step("store", item.Row.URL)
-			start := time.Now()
-			if err := b.store(item); err != nil {
-				freeAll(batch.Items)
-				return err
-			}
-			if b.Stored != nil {
-				b.Stored(time.Since(start))
-			}
-		}
-		b.step("", "")
 		if err := b.Committer.submit(ctx, batch); err != nil {
 			return err
 		}
 	}
+}
+
+// write brings the pages among the items into the tree, and lets go of all bodies.
+func (b *Builder) write(items []*Item) error {
+	for i, item := range items {
+		if item.State != storage.Stored {
+			item.free()
+			continue
+		}
+		b.step("store", item.Row.URL)
+		start := time.Now()
+		if err := b.store(item); err != nil {
+			freeAll(items[i:])
+			return err
+		}
+		if b.Stored != nil {
+			b.Stored(time.Since(start))
+		}
+	}
+	if b.Wrote != nil {
+		b.Wrote()
+	}
+	b.step("", "")
+	return nil
 }
 
 func (b *Builder) step(what, about string) {
@@ -79,15 +91,15 @@ func (b *Builder) step(what, about string) {
 	}
 }
 
-// abandon lets go of what the source still has. What is not committed stays pending.
+// abandon lets go of what the source still has: of what is written, write has. What is not committed
+// stays pending.
 func (b *Builder) abandon() {
 	b.Source.Close()
+	letGo := func(items []*Item) error { freeAll(items); return nil }
 	for {
-		batch, err := b.Source.Take(context.Background())
-		if err != nil {
+		if _, err := b.Source.Take(context.Background(), letGo); err != nil {
 			return
 		}
-		freeAll(batch.Items)
 	}
 }
 

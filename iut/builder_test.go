@@ -305,18 +305,23 @@ func TestFreeOnce(t *testing.T) {
 		fs    brokenFS
 		index iut.Index
 		size  int // of a buffer; more than each: items wait until the end
+		bytes int64
 		stop  bool
 		want  error
 	}{
 		{name: "well", index: sound, size: 8},
 		{name: "a write fails", fs: brokenFS{write: syscall.EIO}, index: sound, size: 8, want: iut.ErrDisk},
+		{name: "well, written one by one", index: sound, size: 100, bytes: 64},
+		{name: "a write fails before anything is to be committed", fs: brokenFS{write: syscall.EIO}, index: sound, size: 100, bytes: 64, want: iut.ErrDisk},
+		{name: "a write fails in the middle of several", fs: brokenFS{write: syscall.EIO}, index: sound, size: 100, bytes: 64 * 64, want: iut.ErrDisk},
 		{name: "a sync fails", fs: brokenFS{sync: syscall.EIO}, index: sound, size: 8, want: iut.ErrDisk},
 		{name: "a commit fails", index: brokenIndex{}, size: 8, want: iut.ErrDisk},
 		{name: "stopped while items wait", index: sound, size: 100, stop: true, want: context.Canceled},
+		{name: "stopped while items wait that are written", index: sound, size: 100, bytes: 64, stop: true, want: context.Canceled},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.fs.FS = faultfs.NewMem()
-			p := (&pipeline{tree: open(t, "", onFS(&tt.fs)), index: tt.index, size: tt.size}).start(buffers)
+			p := (&pipeline{tree: open(t, "", onFS(&tt.fs)), index: tt.index, size: tt.size, bytes: tt.bytes}).start(buffers)
 			var freed frees
 			var adding sync.WaitGroup
 			var refused atomic.Int64

@@ -109,7 +109,7 @@ func newStage(t *testing.T) *stage {
 	s := &stage{t: t, sync: make(chan error), commits: make(chan error)}
 	fsys := &stepFS{FS: faultfs.NewMem(), steps: &s.steps, gate: s.sync}
 	s.pipeline = &pipeline{
-		tree: open(t, "", onFS(fsys)), index: &stepIndex{&s.steps, s.commits}, size: 10, goOn: true,
+		tree: open(t, "", onFS(fsys)), index: &stepIndex{&s.steps, s.commits}, size: 10, bytes: 64, goOn: true,
 		after: func(set []*iut.Item, c storage.Committed) {
 			var urls []string
 			for _, it := range set {
@@ -190,6 +190,38 @@ func TestOrderOfDurableSteps(t *testing.T) {
 			t.Errorf("%d permits came back, want 5", n)
 		}
 		s.frees.check(t, 5)
+	})
+}
+
+// A page is in the tree and its body free as soon as it is in a buffer. It is handed on when there is
+// reason to commit, with all others, and no sooner.
+func TestPagesAreWrittenAsTheyCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		for n := range 9 {
+			if err := s.add(0, s.frees.watch(itemOf(page(n)))); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			requirePage(t, s.tree, page(n))
+			s.frees.check(t, n+1)
+		}
+		s.steps.want(t, "nine pages of ten are written")
+		if c := s.buffers[0].Counts(); c.Waiting != 9 || c.Out != 0 {
+			t.Errorf("%+v, want all nine in the buffer", c)
+		}
+		if err := s.add(0, s.frees.watch(itemOf(page(9)))); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		s.let(s.sync, nil)
+		s.let(s.commits, nil)
+		s.steps.want(t, "the buffer is full", "sync", "synced", "commit p0 p1 p2 p3 p4 p5 p6 p7 p8 p9", "committed 10",
+			"after p0 p1 p2 p3 p4 p5 p6 p7 p8 p9, out [10 0 0]")
+		if err := s.end(); err != nil {
+			t.Error(err)
+		}
+		s.frees.check(t, 10)
 	})
 }
 

@@ -26,7 +26,8 @@ type pipeline struct {
 	after func(set []*iut.Item, c storage.Committed)
 	step  func(what, about string) // of the committer
 	room  func(set []*storage.Outcome) error
-	size  int // of a buffer
+	size  int   // of a buffer
+	bytes int64 // of bodies in a buffer; up to 64: each is written as soon as it is there
 	goOn  bool
 
 	buffers   []*buffer.Buffer[*iut.Item]
@@ -52,7 +53,9 @@ func (p *pipeline) start(buffers int) *pipeline {
 		return err
 	}
 	for i := range buffers {
-		buf := buffer.New(buffer.Options[*iut.Item]{Size: p.size})
+		buf := buffer.New(buffer.Options[*iut.Item]{
+			Size: p.size, Bytes: p.bytes, Weight: func(it *iut.Item) int64 { return int64(len(it.Body)) },
+		})
 		p.buffers = append(p.buffers, buf)
 		b := &iut.Builder{Tree: p.tree, Source: buf, Committer: p.committer, Parse: parse}
 		p.building.Go(func() { p.builderErrs[i] = watch(b.Run(p.ctx)) })

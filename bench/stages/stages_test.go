@@ -215,7 +215,7 @@ func BenchmarkRest(b *testing.B) {
 				b.Fatal(err)
 			}
 			if n%1000 == 999 {
-				batch, err := buf.Take(b.Context())
+				batch, err := buf.Take(b.Context(), func([]int) error { return nil })
 				if err != nil {
 					b.Fatal(err)
 				}
