@@ -30,7 +30,7 @@ import (
 type inbox struct {
 	least, most int      // a list is moved when it has a quarter of all records, but within these, or mostBytes; 0: no inbox
 	part        int      // rows of the other that one transaction moves
-	lists       [2]list  // written with Index.mu and tables held, read with either
+	lists       [2]list  // written with Index.mu and tables held, read with either; what changed is Index.mu's alone
 	fill        int      // the list that new records go to
 	order       []uint64 // what is still to be moved of the other, see arrange; nil: not worked out
 	left, owed  int      // rows of the other that are still to be moved, and how many of them by now
@@ -151,6 +151,7 @@ func (b *inbox) long(records int64) bool {
 	return b.filling().bytes >= b.mostBytes() || b.filling().rows >= b.within(records/4)
 }
 
+// within gives the length of a list that should have so many rows.
 func (b *inbox) within(rows int64) int { return int(min(max(rows, int64(b.least)), int64(b.most))) }
 
 // An arrival is a row that a transaction has written.
