@@ -452,11 +452,14 @@ func (w *worker) parsePage(at *post, item *iut.Item, res *fetch.Response) (noind
 	said := extractFacts(facts)
 	said.Language = strings.Join(res.Header["Content-Language"], ",")
 	said.Robots = res.Header["X-Robots-Tag"]
-	reader := w.linker.reader()
-	if res.Body.Len() <= parseShare { // else what it holds may be large as well
-		defer w.linker.readers.Put(reader)
+	var r *reader
+	if res.Body.Len() <= parseShare {
+		r = w.linker.reader()
+		defer w.linker.readers.Put(r)
+	} else {
+		r = newReader() // what it holds after a large page may be large as well
 	}
-	page := reader.Parse(said, res.Body.Bytes(), w.linker.opts)
+	page := r.Parse(said, res.Body.Bytes(), w.linker.opts)
 	item.Outcome.Page.Charset = page.Charset
 	if page.Exhausted {
 		return false, errParseBudget
@@ -472,7 +475,7 @@ func (w *worker) parsePage(at *post, item *iut.Item, res *fetch.Response) (noind
 		return false, nil // url drops the page
 	}
 	item.Meta, item.Edges = page.Meta, w.linker.edges(page, facts.URL)
-	w.links(at, item, reader, page, facts)
+	w.links(at, item, r, page, facts)
 	w.stages[stageParse].add(time.Since(start))
 	return page.NoIndex, nil
 }

@@ -110,6 +110,7 @@ func (x *Index) update(fn func(*change) error) error {
 		x: x, now: time.Now().Unix(), totals: x.totals, run: x.run.clone(),
 		entries: map[string]*entry{}, hosts: map[string]*hostChange{},
 		queries: map[string]int64{}, prefixes: map[string]int64{}, shorter: map[string]bool{},
+		arena: x.arena,
 	}
 	err := x.write(func(tx *bolt.Tx) error {
 		c.tx, c.values.tx = tx, tx
@@ -118,6 +119,9 @@ func (x *Index) update(fn func(*change) error) error {
 		}
 		return c.flush()
 	})
+	if x.broken == nil { // else nobody knows what bbolt still looks at
+		x.arena = c.arena.spare()
+	}
 	if err != nil {
 		return err
 	}

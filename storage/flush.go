@@ -12,12 +12,25 @@ import (
 type put struct{ key, value []byte }
 
 // An arena hands out places for keys and values that live as long as a transaction.
-type arena struct{ free []byte }
+type arena struct {
+	free   []byte
+	blocks [][]byte // those that free was cut from, and behind them those of an earlier transaction
+	used   int      // blocks of this transaction
+}
+
+const (
+	arenaBlock  = 64 << 10 // bytes
+	arenaBlocks = 32       // that one transaction leaves to the next
+)
 
 // keep gives what write appends to its argument.
 func (a *arena) keep(write func([]byte) []byte) []byte {
 	if cap(a.free) < 1<<10 {
-		a.free = make([]byte, 0, 64<<10)
+		if a.used == len(a.blocks) {
+			a.blocks = append(a.blocks, make([]byte, 0, arenaBlock))
+		}
+		a.free = a.blocks[a.used]
+		a.used++
 	}
 	b := write(a.free)
 	if len(b) <= cap(a.free) {
@@ -25,6 +38,9 @@ func (a *arena) keep(write func([]byte) []byte) []byte {
 	}
 	return b[:len(b):len(b)]
 }
+
+// spare gives an arena for the next transaction; what keep gave is no more.
+func (a *arena) spare() arena { return arena{blocks: a.blocks[:min(len(a.blocks), arenaBlocks)]} }
 
 // write applies puts in the order of their keys, of which no two are the same, so that
 // neighbours share the pages they touch.

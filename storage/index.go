@@ -129,6 +129,7 @@ type Index struct {
 	ahead  map[string]uint32
 	inbox  inbox
 	over   overlay
+	arena  arena // guarded by mu; blocks for the next transaction
 	broken error // guarded by mu; a write came upon damage, and bbolt may still hold its locks
 }
 

@@ -66,3 +66,30 @@ func TestValues(t *testing.T) {
 		t.Errorf("%d keys", len(stored[0]))
 	}
 }
+
+// TestArena: what an arena has kept stays as it is until the next transaction, which has its memory again.
+func TestArena(t *testing.T) {
+	var a arena
+	rng := rand.New(rand.NewPCG(1, 2))
+	for transaction := range 5 {
+		before := len(a.blocks)
+		var kept, want [][]byte
+		for i := range 20_000 {
+			size := rng.IntN(300)
+			if i%1000 == 0 {
+				size = 100 << 10 // more than a block
+			}
+			text := bytes.Repeat([]byte{byte(i)}, size)
+			kept, want = append(kept, a.keep(func(b []byte) []byte { return append(b, text...) })), append(want, text)
+		}
+		for i := range kept {
+			if !bytes.Equal(kept[i], want[i]) {
+				t.Fatalf("transaction %d: text %d has changed", transaction, i)
+			}
+		}
+		if want := min(a.used, arenaBlocks); transaction > 0 && before != want {
+			t.Errorf("transaction %d has %d blocks of the one before, want %d", transaction, before, want)
+		}
+		a = a.spare()
+	}
+}
