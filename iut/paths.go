@@ -43,7 +43,8 @@ func (m Mapping) Path(url string) (string, error) {
 		return "", fmt.Errorf("%w: %q: %w", ErrPath, url, err)
 	}
 	// Two spellings must not share a folder: "http://a:/" has the components of "http://a/".
-	if back, err := storage.URL(key); err != nil || back != url {
+	var back [512]byte
+	if same, err := storage.AppendURL(back[:0], key); err != nil || string(same) != url {
 		return "", fmt.Errorf("%w: %q: %w", ErrPath, url, storage.ErrKey)
 	}
 	scheme, rest, _ := bytes.Cut(key, []byte{0})

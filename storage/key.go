@@ -68,10 +68,18 @@ func AppendKey(b []byte, url string) ([]byte, error) {
 // URL gives back the URL of a record key.
 func URL(key []byte) (string, error) {
 	var place [256]byte // enough for most: one allocation instead of many
-	b := place[:0]
+	b, err := AppendURL(place[:0], key)
+	if err != nil {
+		return "", err
+	}
+	return string(b), nil
+}
+
+// AppendURL appends the URL of a record key to b.
+func AppendURL(b, key []byte) ([]byte, error) {
 	scheme, rest, ok := bytes.Cut(key, []byte{0})
 	if s := string(scheme); !ok || s != "http" && s != "https" {
-		return "", ErrKey
+		return b, ErrKey
 	}
 	b = append(b, scheme...)
 	b = append(b, "://"...)
@@ -79,7 +87,7 @@ func URL(key []byte) (string, error) {
 	for len(rest) > 0 {
 		component, after, ok := bytes.Cut(rest, []byte{0})
 		if !ok || len(component) == 0 {
-			return "", ErrKey
+			return b, ErrKey
 		}
 		kind, text := component[0], component[1:]
 		switch {
@@ -97,18 +105,18 @@ func URL(key []byte) (string, error) {
 			}
 			b = append(b, '?')
 		default:
-			return "", ErrKey
+			return b, ErrKey
 		}
 		b = append(b, text...)
 		last, rest = kind, after
 	}
 	switch last {
 	case 0:
-		return "", ErrKey
+		return b, ErrKey
 	case Label, Port:
 		b = append(b, '/')
 	}
-	return string(b), nil
+	return b, nil
 }
 
 // Parents calls yield with the key of each folder above a record key, outermost first:

@@ -201,7 +201,7 @@ func decodeRecordOf(url string, key, value []byte) (Record, error) {
 	if r.State != Pending {
 		r.Time, r.Status, r.Bytes, r.PageDepth = int64(d.uvarint()), uint16(d.uint(16)), int64(d.uvarint()), uint32(d.uint(32))
 		r.Cut = uint32(d.uint(32))
-		r.Media, r.Charset, r.Flags, r.HeaderLinks = d.string(), d.string(), d.string(), d.string()
+		r.Media, r.Charset, r.Flags, r.HeaderLinks = d.word(), d.word(), d.string(), d.string()
 		if r.hasDigest() {
 			copy(r.Digest[:], d.take(32))
 		}
@@ -258,6 +258,17 @@ func (d *decoder) byte() byte {
 		return p[0]
 	}
 	return 0
+}
+
+// word reads a string of which the usual ones take no memory.
+func (d *decoder) word() string {
+	b := d.take(d.uvarint())
+	for _, usual := range [...]string{"text/html", "utf-8"} {
+		if string(b) == usual {
+			return usual
+		}
+	}
+	return string(b)
 }
 
 func (d *decoder) string() string { return string(d.take(d.uvarint())) }
