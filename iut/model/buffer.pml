@@ -10,12 +10,13 @@
  *   - free + in hand + ready + taken == N for each buffer, so free + ready + taken == N
  *     whenever no crawler is between its permit and its item;
  *   - no deadlock: every run ends with all processes gone;
- *   - a URL is handed out only when it has a record, and committed exactly once;
+ *   - a URL is handed out only when it has a record, written once and committed exactly once;
  *   - a commit holds only what the sync before it covered;
  *   - at the end nothing is left in a buffer, all permits and bytes are back, everything that a
  *     crawler added is committed, and without a stop that is the whole web.
  *
- * -DINTERVAL adds the flush interval; without it the other wake-ups alone must do.
+ * -DINTERVAL adds the flush interval, -DBURST that pages are written, and give back bytes, before
+ * there is reason to take them; without these the other wake-ups alone must do.
  * -DSTOP adds a stop at any time: waiting Adds give up, and the buffers may be closed while a
  * crawler is still on its way to one.
  * -DONE has one buffer with two crawlers, and page u names four pages: all crawlers may wait at
@@ -54,12 +55,11 @@
 #define links(m) ((((m) << 1) | ((m) << 2) | ((m) << 3)) & ALL)
 #endif
 #define N        2  /* items of a buffer */
-#define BYTES    2  /* bytes of a buffer; an item takes 1 or, if its URL is odd, 2 */
+#define BYTES    2  /* bytes of a buffer; an item takes 1 or, if its URL is odd, 2 until it is written */
 
 #define bit(u)    (1 << (u))
 #define size(u)   (1 + ((u) & 1))
 #define count(m)  (((m) & 1) + (((m) >> 1) & 1) + (((m) >> 2) & 1) + (((m) >> 3) & 1) + (((m) >> 4) & 1))
-#define weigh(m)  (count(m) + count((m) & 10))
 
 /* Buffers. Sets of URLs are bit masks. What the code does under a buffer's lock is atomic here. */
 byte crawlerSem[BUFFERS] = N;   /* free places */
@@ -68,7 +68,7 @@ byte bytes[BUFFERS] = BYTES;    /* free bytes */
 byte inHand[BUFFERS];           /* permits between the crawler semaphore and the list */
 byte taken[BUFFERS];            /* permits of items that left the list and are not committed */
 byte items[BUFFERS];            /* the list */
-byte wantBytes[BUFFERS];        /* crawlers that wait for bytes */
+byte wantBytes[BUFFERS];        /* bytes that crawlers wait for */
 bit  closed[BUFFERS];        
 bit  flush[BUFFERS];            /* take what is there; never set without items */
 
@@ -107,7 +107,7 @@ chan handed = [BUFFERS] of { byte, byte };   /* builder to committer: buffer, ba
 #ifdef BREAK_byte_wake
 #define bytesFull(b) false
 #else
-#define bytesFull(b) (wantBytes[b] > 0)
+#define bytesFull(b) (wantBytes[b] > bytes[b])
 #endif
 
 #ifdef INTERVAL
@@ -116,7 +116,14 @@ chan handed = [BUFFERS] of { byte, byte };   /* builder to committer: buffer, ba
 #define interval false
 #endif
 
-#define early(b) (builderSem[b] > 0 && builderSem[b] < N && (interval || flush[b] || bytesFull(b) || closed[b]))
+#ifdef BURST
+#define burst true
+#else
+#define burst false
+#endif
+
+#define unwritten(b) (items[b] & ~written)
+#define early(b) (builderSem[b] > 0 && (interval || flush[b] || bytesFull(b) || closed[b]))
 
 /* Takes the new links of a set of pages into filter and frontier. The filter is `known`. */
 inline admit(set) {
@@ -158,11 +165,11 @@ proctype crawler(byte id) {
 	   :: atomic { crawlerSem[b] > 0 -> crawlerSem[b]--; inHand[b]++; assert(balanced(b)) }   /* Go: buffer.Buffer.Add */
 	   :: atomic { mayStop -> out--; loans--; break }   /* Go: frontier.Frontier.Return */
 	   fi;
-	   wantBytes[b]++;
+	   wantBytes[b] = wantBytes[b] + size(u);
 	   if
-	   :: atomic { bytes[b] >= size(u) -> bytes[b] = bytes[b] - size(u); wantBytes[b]-- }
+	   :: atomic { bytes[b] >= size(u) -> bytes[b] = bytes[b] - size(u); wantBytes[b] = wantBytes[b] - size(u) }
 	   :: atomic { mayStop ->
-		wantBytes[b]--;
+		wantBytes[b] = wantBytes[b] - size(u);
 		inHand[b]--;
 #ifndef BREAK_keep_permit
 		crawlerSem[b]++;
@@ -211,37 +218,41 @@ proctype crawler(byte id) {
 }
 
 proctype builder(byte b) {
-	byte batch, k;
-	do
-	:: if   /* Go: buffer.Buffer.Take */
-	   /* Asleep until there are N items ... */
-	   :: atomic { builderSem[b] == N -> k = N; builderSem[b] = 0; taken[b] = taken[b] + N };
-	      d_step { batch = items[b]; items[b] = 0; flush[b] = 0 }
-	   /* ... or until something else wakes it: then it takes what is there, under the lock. */
+	byte batch, new, k;
+	do   /* Go: buffer.Buffer.Take */
+	/* Asleep until there are N items, which is as good as a flush ... */
+	:: d_step { builderSem[b] == N && !flush[b] -> flush[b] = 1 }
+	/* ... or until something else wakes it. Then what is there is written, while more may come, ... */
+	:: d_step { unwritten(b) != 0 && (burst || early(b)) -> new = unwritten(b) };
+	   /* Go: iut.Tree.Store, called by iut.Builder.Run */
+	   assert(!(written & new));
+	   written = written | new;
+	   d_step { bytes[b] = bytes[b] + count(new & 10); new = 0 }
+	/* ... and all of it taken, under the lock, once nothing is left to write. */
 #ifdef BREAK_count_before_lock
-	   :: atomic { early(b) -> k = builderSem[b]; builderSem[b] = 0; taken[b] = taken[b] + k };
-	      d_step { batch = items[b]; items[b] = 0; flush[b] = 0 }
+	:: atomic { early(b) && unwritten(b) == 0 -> k = builderSem[b]; builderSem[b] = 0; taken[b] = taken[b] + k };
+	   d_step { batch = items[b]; items[b] = 0; flush[b] = 0 };
 #else
-	   :: atomic { early(b) ->
+#ifdef BREAK_take_unwritten
+	:: atomic { early(b) ->
+#else
+	:: atomic { early(b) && unwritten(b) == 0 ->
+#endif
 		k = builderSem[b]; builderSem[b] = 0; taken[b] = taken[b] + k;
 		batch = items[b]; items[b] = 0; flush[b] = 0
-	      }
+	   };
 #endif
-	   :: atomic { closed[b] && items[b] == 0 -> break }
-	   fi;
 	   assert(count(batch) == k);
 	   assert(balanced(b));
-	   /* Go: iut.Tree.Store, called by iut.Builder.Run */
-	   assert(!(written & batch));
-	   written = written | batch;
 #ifdef BREAK_permits_after_tree
-	   d_step { crawlerSem[b] = crawlerSem[b] + k; taken[b] = taken[b] - k; bytes[b] = bytes[b] + weigh(batch) };
+	   d_step { crawlerSem[b] = crawlerSem[b] + k; taken[b] = taken[b] - k; bytes[b] = bytes[b] + count(batch) };
 #endif
 #ifdef BREAK_admit_after_tree
 	   d_step { ready = ready | (links(batch) & ~known & ~committed) };
 #endif
 	   handed ! b, batch;
 	   batch = 0; k = 0
+	:: atomic { closed[b] && items[b] == 0 -> break }
 	od;
 	buildersLeft--
 }
@@ -295,7 +306,7 @@ active proctype committer() {
 #ifndef BREAK_permits_after_tree
 				crawlerSem[b] = crawlerSem[b] + count(set[b]);
 				taken[b] = taken[b] - count(set[b]);
-				bytes[b] = bytes[b] + weigh(set[b]);
+				bytes[b] = bytes[b] + count(set[b]);
 #endif
 				assert(balanced(b));
 				set[b] = 0;

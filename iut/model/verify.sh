@@ -27,8 +27,10 @@ list() {
 		holds   buffer -DSTOP
 		holds   buffer
 		holds   buffer -DINTERVAL
+		holds   buffer -DBURST
 		holds   buffer -DONE
 		holds   buffer -DONE -DSTOP
+		holds   buffer -DONE -DBURST -DSTOP
 		holds   buffer -DONE -DNP
 		holds   buffer -DONE -DSTOP -DNP
 		holds   crash
