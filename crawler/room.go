@@ -25,8 +25,9 @@ var errNoRoom = errors.New("no room on the disk")
 // fetched before goes its way meanwhile.
 //
 // The index must never meet a full disk. What it is still to write to move what its inbox holds stays free
-// above the mark. Between two looks at most what the buffers hold and what
-// is in flight comes to the disk, for permits go back after a commit and each commit has a look.
+// above the mark. Between two looks at most what the buffers hold and what is in flight comes to the
+// disk, for bytes and permits go back after a write and after a commit, and each of these has a look. If
+// somebody else looks just then, what a builder wrote last comes besides, and reserve counts bodies twice.
 // So the disk has room as long as the mark is above what [Options.reserve] reckons. Bodies in files
 // are not in that sum: each of their writes has a look first, and below the mark they are given up.
 //
@@ -74,7 +75,7 @@ func (o *Options) room(free func() (bytes, inodes uint64, err error)) *room {
 
 // reserve gives the bytes and inodes that may come to the disk after the last look at it.
 //
-// Of a page there are its body, once, and its links, each of which the index keeps in about four
+// Of a page there are its body, once or twice, and its links, each of which the index keeps in about four
 // times the bytes that it takes in memory: record, pending row, counters, in pages that are half
 // full. An item also takes up to four blocks of 4 KiB beyond what it holds, and eight inodes, twice
 // as many as usual. One transaction touches up to 60 MiB of pages of the index, and its file grows
