@@ -40,7 +40,7 @@ type Options struct {
 
 	Buffers       int           // 0: 6
 	BufferSize    int           // items; 0: 1000
-	BufferBytes   int64         // bytes of bodies in a buffer; 0: 16 MiB
+	BufferBytes   int64         // bytes of bodies that are not written, and of links that are not committed, in a buffer; 0: 16 MiB
 	FlushInterval time.Duration // longest time an item waits in a buffer; 0: 1 s
 	Crawlers      int           // 0: 12
 	Downloads     int           // in flight per crawler: Crawlers x Downloads are source C's download workers; 0: 4
