@@ -32,7 +32,7 @@ var ErrClosed = errors.New("buffer: closed")
 type Options[T any] struct {
 	Size  int   // items in the buffer or taken and not yet done; 0: 1,000
 	Bytes int64 // limit of their bytes together; 0: 16 MiB
-	Burst int64 // so many bytes of items are written before there is reason to take them; 0: a 64th of Bytes
+	Burst int64 // so many bytes of items are written before there is reason to take them; 0: an eighth of Bytes
 
 	// Weight tells how many bytes an item holds in memory. It is asked for each Add and once more
 	// when the item is written, and an item heavier than Bytes counts as Bytes. nil: nothing weighs
@@ -110,7 +110,7 @@ func New[T any](opts Options[T]) *Buffer[T] {
 		turn:   make(chan struct{}, 1),
 		wake:   func() {},
 	}
-	b.burst = cmp.Or(opts.Burst, max(1, b.limit/64))
+	b.burst = cmp.Or(opts.Burst, max(1, b.limit/8))
 	b.crawlerSem = semaphore.NewWeighted(b.size)
 	b.builderSem = semaphore.NewWeighted(b.size)
 	b.builderSem.TryAcquire(b.size) // nothing to build yet

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
+	"strings"
 	"time"
 
 	"urltree/buffer"
@@ -61,9 +63,12 @@ func (b *Builder) Run(ctx context.Context) (err error) {
 	}
 }
 
-// write brings the pages among the items into the tree, and lets go of all bodies.
+// write brings the pages among the items into the tree, those of one folder one after the other, for that is
+// opened once then, and lets go of all bodies.
 func (b *Builder) write(items []*Item) error {
-	for i, item := range items {
+	byURL := slices.Clone(items)
+	slices.SortFunc(byURL, func(a, b *Item) int { return strings.Compare(a.Row.URL, b.Row.URL) })
+	for i, item := range byURL {
 		if item.State != storage.Stored {
 			item.free()
 			continue
@@ -71,7 +76,7 @@ func (b *Builder) write(items []*Item) error {
 		b.step("store", item.Row.URL)
 		start := time.Now()
 		if err := b.store(item); err != nil {
-			freeAll(items[i:])
+			freeAll(byURL[i:])
 			return err
 		}
 		if b.Stored != nil {
