@@ -138,14 +138,14 @@ func Run(ctx context.Context, opts Options) (Result, error) {
 	e.alive, e.fail = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer e.fail(nil)
 	// To make the index again or to parse all pages again takes its time; both may be cut off.
-	opening, stopOpening := context.WithCancel(e.alive)
+	opening, stopOpening := context.WithCancel(ctx)
 	defer stopOpening()
-	defer context.AfterFunc(ctx, stopOpening)()
+	defer context.AfterFunc(e.alive, stopOpening)()
 	switch err := e.open(opening); {
-	case err != nil && errors.Is(err, context.Canceled):
+	case err != nil && ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))):
 		return Result{Ended: errStopped.Error()}, e.close()
 	case err != nil:
-		return Result{}, errors.Join(err, e.close())
+		return Result{}, errors.Join(err, context.Cause(e.alive), e.close())
 	}
 	type end struct {
 		result Result
