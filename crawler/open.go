@@ -126,13 +126,13 @@ func (e *engine) keepOptions(options iut.LinkOptions) error {
 	return e.index.SetLinkOptions(text)
 }
 
-// inbox gives the number of new URLs from which on they are moved to their places in the index; the order
-// tree looks for them there, see settle.
+// inbox gives the number of new URLs from which on they are moved to their places in the index: of fewer most
+// have their outcome before, and come there with it. The order tree looks for them there, see settle.
 func (o *Options) inbox() int {
 	if o.Order == OrderTree {
 		return -1
 	}
-	return 1000
+	return 50_000
 }
 
 func (e *engine) addSeeds() error {
