@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -80,7 +81,7 @@ func (c *Client) dial(ctx context.Context, host, port string, guarded bool) (net
 						}
 					}()
 				}
-				return conn{a.conn}, nil
+				return conn{a.conn, &c.asking}, nil
 			}
 			if first == nil {
 				first = a.err
@@ -95,13 +96,22 @@ func (c *Client) dial(ctx context.Context, host, port string, guarded bool) (net
 
 // A conn lets all others that can run do so before it writes. Requests of several downloads then go out
 // together, and a server that sleeps is woken for the first of them only: on one core waking it, a call to
-// another one, is more than half of what it costs to send a request. Where nobody else can run it waits for nothing.
-type conn struct{ net.Conn }
+// another one, is more than half of what it costs to send a request. Where nobody else can run it waits for
+// nothing, and where many are under way it does not wait: a request would be late by all their pages, and their
+// servers' answers would come together again.
+type conn struct {
+	net.Conn
+	asking *atomic.Int64 // requests under way
+}
 
 func (c conn) Write(b []byte) (int, error) {
-	runtime.Gosched()
+	if c.asking.Load() <= fewRequests {
+		runtime.Gosched()
+	}
 	return c.Conn.Write(b)
 }
+
+const fewRequests = 16
 
 func (c *Client) dialer(guarded bool) *net.Dialer {
 	d := new(net.Dialer)

@@ -329,25 +329,30 @@ func TestProxyHasNoTurns(t *testing.T) {
 	wg.Wait()
 }
 
-// Who can run does so before a request is written, so that requests go out together.
+// Who can run does so before a request is written, so that requests go out together; not where many are
+// under way.
 func TestWriteLetsOthersRunFirst(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	var ran, first atomic.Bool
-	to := writer{write: func(b []byte) (int, error) {
-		first.Store(ran.Load())
-		return len(b), nil
-	}}
-	done := make(chan struct{})
-	go func() {
-		ran.Store(true)
-		close(done)
-	}()
-	if n, err := (conn{to}).Write([]byte("GET")); n != 3 || err != nil {
-		t.Fatal(n, err)
-	}
-	<-done
-	if !first.Load() {
-		t.Error("written before the other goroutine has run")
+	for asking, want := range map[int64]bool{1: true, fewRequests: true, fewRequests + 1: false} {
+		var ran, first atomic.Bool
+		to := writer{write: func(b []byte) (int, error) {
+			first.Store(ran.Load())
+			return len(b), nil
+		}}
+		done := make(chan struct{})
+		go func() {
+			ran.Store(true)
+			close(done)
+		}()
+		var under atomic.Int64
+		under.Store(asking)
+		if n, err := (conn{to, &under}).Write([]byte("GET")); n != 3 || err != nil {
+			t.Fatal(n, err)
+		}
+		<-done
+		if first.Load() != want {
+			t.Errorf("%d requests under way: the other goroutine has run before the write: %v, want %v", asking, !want, want)
+		}
 	}
 }
 

@@ -29,6 +29,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/http/httpproxy"
@@ -144,6 +145,7 @@ type Client struct {
 	limiter *rate.Limiter // nil: no limit
 	turns   turns         // for Options.PerIP
 	names   *names
+	asking  atomic.Int64       // calls of Get that run
 	stop    context.CancelFunc // of lookups
 	coders  chan *coder        // as many as may decode at once
 	direct  *http.Transport
@@ -257,6 +259,8 @@ func (c *Client) Close() {
 
 // Get asks for a URL once. The error is an *Error, or the cause of ctx if that ended.
 func (c *Client) Get(ctx context.Context, rawURL string, req Request) (res *Response, err error) {
+	c.asking.Add(1)
+	defer c.asking.Add(-1)
 	w := newWatch(ctx, c.limits)
 	w.tell = req.Waits
 	defer w.stop()
