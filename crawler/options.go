@@ -146,7 +146,7 @@ type Options struct {
 	// held for this run with the reason "not-allowed"; the next one asks Allow again.
 	Allow     func(Candidate) bool
 	OnOutcome func(Outcome)  // told every outcome of this run, once it is on its way to the index
-	Started   func()         // called when the tree is open and fetching begins
+	Started   func()         // called when the tree is open, before anything is asked
 	Progress  func(Progress) // called about once a second while fetching
 
 	// LimitHeap sets Go's memory limit, which is of the whole process, to a little below Memory

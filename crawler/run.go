@@ -238,15 +238,18 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 	guard(&rest, func() error { return e.report(reporting) })
 	e.room.look()
 	rest.Go(func() error { e.room.run(reporting); return nil })
+	if e.opts.Started != nil {
+		e.callFrom("Started", e.opts.Started)
+		if ctx.Err() != nil {
+			e.stop(errStopped) // before anything is asked
+		}
+	}
 	for _, w := range e.workers {
 		guard(&crawlers, w.run)
 	}
 	guard(&rest, e.fillFilter)
 	guard(&rest, e.releaseHeld)
 	guard(&rest, e.settle)
-	if e.opts.Started != nil {
-		e.callFrom("Started", e.opts.Started)
-	}
 	<-e.fetching.Done()
 	grace := time.AfterFunc(downloadGrace, e.cut)
 	crawlErr := crawlers.Wait()
