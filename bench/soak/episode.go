@@ -124,7 +124,8 @@ func (w *work) options() []string {
 }
 
 // reopens tells which outcomes an episode may undo. What had links and left no folder is asked
-// again for its links when they come to count: with another depth, or after links had no record.
+// again for its links when they come to count: with another depth, or after links had no record. An index that
+// came back from a copy may have been made with a depth that FORMAT does not name any more: it holds links then.
 func (w *work) reopens() func(record) bool {
 	cut := w.cut || w.trial.cut
 	depth := w.depth != "-1" || w.depth != w.now.depth
