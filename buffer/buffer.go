@@ -6,7 +6,7 @@
 // It is source A's figure 2, two semaphores and a mutex: Add takes one of N free places and gives a
 // ready item; Take takes the ready items, all N or, when time, bytes or an idle frontier call for
 // it, fewer. A place is free again when its batch is done, which is after the commit, not when it
-// is taken.
+// is taken. With a Batch below N, crawlers go on while what was taken is committed.
 //
 // Items are many for the sake of the commit, which is dear. What is large of an item, its body, need
 // not wait for that: Take has items written as soon as some bytes of them are there, a burst, and
@@ -31,6 +31,7 @@ var ErrClosed = errors.New("buffer: closed")
 // Options of a Buffer. The zero value is a buffer of 1,000 items whose bytes are not counted.
 type Options[T any] struct {
 	Size  int   // items in the buffer or taken and not yet done; 0: 1,000
+	Batch int   // so many items are reason to take them; 0: Size, which is the most
 	Bytes int64 // limit of their bytes together; 0: 16 MiB
 	Burst int64 // so many bytes of items are written before there is reason to take them; 0: an eighth of Bytes
 
@@ -40,7 +41,7 @@ type Options[T any] struct {
 	Weight func(T) int64
 
 	// Wait is the flush interval: when the oldest item has waited so long, Flush is called.
-	// 0: items wait until there are Size of them, or until someone calls Flush.
+	// 0: items wait until there are Batch of them, or until someone calls Flush.
 	Wait time.Duration
 }
 
@@ -70,6 +71,7 @@ type Options[T any] struct {
 // Lock order: place, bytes, mu. Nobody waits for a permit while holding mu.
 type Buffer[T any] struct {
 	size   int64
+	batch  int64
 	limit  int64
 	burst  int64
 	weight func(T) int64
@@ -109,6 +111,10 @@ func New[T any](opts Options[T]) *Buffer[T] {
 		wait:   opts.Wait,
 		turn:   make(chan struct{}, 1),
 		wake:   func() {},
+	}
+	b.batch = min(int64(opts.Batch), b.size)
+	if b.batch == 0 {
+		b.batch = b.size
 	}
 	b.burst = cmp.Or(opts.Burst, max(1, b.limit/8))
 	b.crawlerSem = semaphore.NewWeighted(b.size)
@@ -212,17 +218,17 @@ func (b *Buffer[T]) Close() {
 }
 
 // Take waits until there is reason to build, and takes all items that are there. Reasons are:
-// as many items are there as the buffer has places; items are there and Flush was called since the
-// last Take, the bytes that Adds wait for cannot be had otherwise, or the buffer is closed. It ends
-// with the error of ctx, or with io.EOF when the buffer is closed and empty; nothing is taken then.
+// Options.Batch items are there; items are there and Flush was called since the last Take, the bytes
+// that Adds wait for cannot be had otherwise, or the buffer is closed. It ends with the error of ctx, or
+// with io.EOF when the buffer is closed and empty; nothing is taken then.
 //
 // Before that it has all of them written: it calls write with those that are not, oldest first, each
 // item once, when a burst of bytes waits, when an Add waits for bytes, and before it takes them. An
 // error of write ends Take: nothing is taken, and the items count as written. write may not change
 // the slice, nor keep it; while it works, items may be added, and Take is not ended by ctx.
 //
-// The next Take may come before the Done of this batch, but while items are out the buffer is
-// full only for its crawlers, so that Take wants one of the other reasons or this Done.
+// The next Take may come before the Done of this batch, but while so many items are out that the rest
+// of the places are fewer than Options.Batch, Take wants one of the other reasons or this Done.
 func (b *Buffer[T]) Take(ctx context.Context, write func([]T) error) (*Batch[T], error) {
 	select {
 	case b.turn <- struct{}{}:
@@ -236,9 +242,9 @@ func (b *Buffer[T]) Take(ctx context.Context, write func([]T) error) (*Batch[T],
 		switch {
 		case unwritten != nil:
 			err = b.write(unwritten, write)
-		case batch == nil && err == nil && b.builderSem.Acquire(wait, b.size) == nil:
-			b.builderSem.Release(b.size)
-			b.Flush() // full
+		case batch == nil && err == nil && b.builderSem.Acquire(wait, b.batch) == nil:
+			b.builderSem.Release(b.batch)
+			b.Flush() // enough
 		}
 		cancel()
 		if batch != nil || err != nil {

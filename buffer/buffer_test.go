@@ -103,6 +103,13 @@ func TestTakeReasons(t *testing.T) {
 			[]int{1, 2, 3},
 		},
 		{
+			"a batch of fewer items than places",
+			Options[int]{Size: 3, Batch: 2},
+			[]int{1},
+			func(ctx context.Context, b *Buffer[int]) { b.Add(ctx, 2) },
+			[]int{1, 2},
+		},
+		{
 			"one place",
 			Options[int]{Size: 1},
 			nil,
@@ -388,6 +395,39 @@ func TestWaitCountsFromTheOldest(t *testing.T) {
 			batch.Done()
 			add.Stop()
 		}
+		drain(t, b)
+		requireEmpty(t, b)
+	})
+}
+
+// With batches of half the places, crawlers go on while a batch is out, and wait once two are.
+func TestAddsWhileABatchIsOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		b := New(Options[int]{Size: 4, Batch: 2})
+		var out []*Batch[int]
+		for i := 0; i < 4; i += 2 {
+			for n := i; n < i+2; n++ {
+				if err := b.Add(ctx, n); err != nil {
+					t.Fatal(err)
+				}
+			}
+			batch, err := b.Take(ctx, nothing)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff([]int{i, i + 1}, batch.Items); d != "" {
+				t.Errorf("taken (-want +got):\n%s", d)
+			}
+			out = append(out, batch)
+		}
+		added := call(func() error { return b.Add(ctx, 4) })
+		requireWaiting(t, "Add with two batches out", added)
+		out[0].Done()
+		if err := <-added; err != nil {
+			t.Fatal(err)
+		}
+		out[1].Done()
 		drain(t, b)
 		requireEmpty(t, b)
 	})

@@ -185,7 +185,7 @@ func (m *model) quiet() {
 	if wanted > 0 && used == 0 {
 		m.t.Fatal("Adds wait for bytes and all are free")
 	}
-	if m.taking && !m.writing && (m.closed || m.takeEnded || int64(c.Waiting) == m.b.size ||
+	if m.taking && !m.writing && (m.closed || m.takeEnded || int64(c.Waiting) >= m.b.batch ||
 		c.Waiting > 0 && (m.flush || wanted > 0) || fresh >= m.b.burst) {
 		m.t.Fatalf("Take waits: closed %v, ended %v, flush %v, wanted %d, not written %d, %+v", m.closed, m.takeEnded, m.flush, wanted, fresh, c)
 	}
@@ -267,6 +267,7 @@ func TestModel(t *testing.T) {
 				slow: rapid.Bool().Draw(rt, "slow writes"), written: make(chan error),
 				b: New(Options[*adding]{
 					Size:   rapid.IntRange(1, 4).Draw(rt, "size"),
+					Batch:  rapid.IntRange(0, 5).Draw(rt, "batch"),
 					Bytes:  rapid.Int64Range(1, 10).Draw(rt, "bytes"),
 					Burst:  rapid.Int64Range(1, 12).Draw(rt, "burst"),
 					Weight: func(a *adding) int64 { return a.weight },
