@@ -17,6 +17,8 @@ type Steps struct {
 	Drain func(context.Context) error
 	Index *storage.Index
 	Files Files
+	// Step is told of each step but the first that it begins, and what it writes; nil: nobody is.
+	Step func(what, about string)
 	// Figures gives what the engine knows of the run, once it is drained; nil: nothing.
 	Figures func() RunFigures
 	Log     *slog.Logger // nil: no log
@@ -24,7 +26,7 @@ type Steps struct {
 
 // Clean ends a crawl in source A's order: the buffers into the tree, the pages of the tree into
 // res.txt, the pending URLs into res2.txt, the statistics. Each step is logged with its time.
-// The first error ends it: results that leave out what could not be drained would look whole. Where
+// Once ctx ends no further file is written or renamed. The first error ends it: results that leave out what could not be drained would look whole. Where
 // the index does not agree with itself all is written, and the error is storage.ErrDamaged.
 func Clean(ctx context.Context, s Steps) error {
 	if s.Log == nil {
@@ -32,37 +34,41 @@ func Clean(ctx context.Context, s Steps) error {
 	}
 	var l *lists
 	for i, step := range []struct {
-		name string
-		do   func() error
+		name  string
+		about string // what Step is told; "": nothing
+		do    func() error
 	}{
-		{"drain the buffers into the tree", func() error {
+		{"drain the buffers into the tree", "", func() error {
 			if s.Drain == nil {
 				return nil
 			}
 			return s.Drain(ctx)
 		}},
-		{"pages of the tree to res.txt", func() (err error) {
+		{"pages of the tree to res.txt", s.Files.Res, func() (err error) {
 			// One scan makes both lists; res2.txt takes its place in the next step.
 			if l, err = listRecords(ctx, s.Index, s.Files); err != nil {
 				return err
 			}
-			if err := l.res.commit(); err != nil {
+			if err := l.res.commit(ctx); err != nil {
 				return errors.Join(err, l.res2.discard())
 			}
 			return nil
 		}},
-		{"pending URLs to res2.txt", func() error { return l.res2.commit() }},
-		{"statistics", func() error {
+		{"pending URLs to res2.txt", s.Files.Res2, func() error { return l.res2.commit(ctx) }},
+		{"statistics", s.Files.Statistics, func() error {
 			var run RunFigures
 			if s.Figures != nil {
 				run = s.Figures()
 			}
-			if err := writeStatistics(s.Index, s.Files, run, l.tally); err != nil {
+			if err := writeStatistics(ctx, s.Index, s.Files, run, l.tally); err != nil {
 				return err
 			}
-			return WriteHourly(s.Index, s.Files)
+			return WriteHourly(ctx, s.Index, s.Files)
 		}},
 	} {
+		if s.Step != nil && step.about != "" {
+			s.Step("write", step.about)
+		}
 		start := time.Now()
 		if err := step.do(); err != nil {
 			return fmt.Errorf("clean: %s: %w", step.name, err)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+	"urltree/internal/testseed"
 	"urltree/iut"
 	"urltree/storage"
 )
@@ -143,12 +144,11 @@ var damages = []damage{
 // ErrDamaged at worst; and merge makes an index without faults, of all URLs or, if the structure is
 // not sound, of those that seeds and folders name. A single bit costs one record.
 func TestDamage(t *testing.T) {
-	rounds, seed := 4, uint64(1)
+	rounds := 4
 	if os.Getenv("URLTREE_FULL") != "" {
-		rounds, seed = 300, rand.Uint64()
+		rounds = 300
 	}
-	t.Logf("random seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 0))
+	rnd := rand.New(rand.NewPCG(testseed.Draw(t), 0))
 	s, named, hidden := wide(t, 150)
 	path := s.path(indexName)
 	old, err := os.ReadFile(path)
@@ -313,6 +313,9 @@ func (c *campaign) compare(kind string, after map[string]storage.Record) {
 	for url, r := range c.before {
 		a, ok := after[url]
 		a.Seq, r.Seq = 0, 0 // close up over the gap that a lost record leaves
+		if kind == "taken over" && r.State == storage.Pending {
+			r.Run = 0 // it may be lost
+		}
 		switch {
 		case !ok:
 			lost++
@@ -390,7 +393,7 @@ func TestDamagedPages(t *testing.T) {
 	if os.Getenv("URLTREE_FULL") != "" {
 		rounds = 2000
 	}
-	rnd := rand.New(rand.NewPCG(5, 0))
+	rnd := rand.New(rand.NewPCG(testseed.Draw(t), 0))
 	s, _, _ := wide(t, 40)
 	c := campaign{t: t, root: s.root, before: s.records()}
 	var urls []string
@@ -521,6 +524,9 @@ func TestOneEntry(t *testing.T) {
 				for url, r := range before {
 					a, ok := after[url]
 					a.Seq, r.Seq = 0, 0
+					if r.State == storage.Pending {
+						r.Run = 0
+					}
 					asked := tt.asked || tt.bucket == "url" && part == "key" // which was a seed's
 					again := asked && a.State == storage.Pending && (r.GaveLinks() || r.State == storage.Redirected)
 					if !ok || a != r && !again {

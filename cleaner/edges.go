@@ -148,7 +148,7 @@ func (g *Graph) keep(ctx context.Context, assets bool) (*edges.Writer, error) {
 	case kept.Assets != assets, kept.Pages > stored:
 		kept = storage.Edges{}
 	case size < kept.End, kept.Pages != stored: // pages without edges: those that have some are looked for in the file
-		if kept, err = g.whole(kept); err != nil {
+		if kept, err = g.whole(ctx, kept); err != nil {
 			return nil, err
 		}
 	}
@@ -168,8 +168,8 @@ func (g *Graph) keep(ctx context.Context, assets bool) (*edges.Writer, error) {
 }
 
 // whole gives what of the file is whole, and that much counts.
-func (g *Graph) whole(kept storage.Edges) (storage.Edges, error) {
-	whole, pages, err := g.Tree.ReadEdges(kept.End, func(edges.Page) error { return nil })
+func (g *Graph) whole(ctx context.Context, kept storage.Edges) (storage.Edges, error) {
+	whole, pages, err := g.Tree.ReadEdges(kept.End, func(edges.Page) error { return ctx.Err() })
 	if errors.Is(err, edges.ErrDamaged) {
 		g.warn("the file of edges is damaged: its last pages are dropped", "err", err, "pages", kept.Pages-pages)
 		kept.End, kept.Pages, err = whole, pages, nil
@@ -217,13 +217,13 @@ func (g *Graph) fill(ctx context.Context, w *edges.Writer, kept storage.Edges) e
 
 // mendEdges lets of a damaged file of edges only that count which is whole: the next run that keeps
 // edges makes the others again.
-func mendEdges(tree *iut.Tree, index *storage.Index, log *slog.Logger) error {
+func mendEdges(ctx context.Context, tree *iut.Tree, index *storage.Index, log *slog.Logger) error {
 	kept, _, err := index.Edges()
 	if err != nil || kept.End == 0 {
 		return err
 	}
 	g := &Graph{Tree: tree, Index: index, Log: log}
-	whole, err := g.whole(kept)
+	whole, err := g.whole(ctx, kept)
 	if err == nil && whole != kept {
 		err = wrapDisk("index", index.SetEdges(whole))
 	}

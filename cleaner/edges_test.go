@@ -217,7 +217,7 @@ func TestGraphCut(t *testing.T) {
 				t.Fatalf("%s at byte %d: check finds %q, %v", name, at, faults, err)
 			}
 			if name == "turned" { // what no crawl leaves is for merge
-				if err := mendEdges(g.tree, g.index, nil); err != nil {
+				if err := mendEdges(t.Context(), g.tree, g.index, nil); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -41,21 +41,16 @@ func (r *rebuild) mend(ctx context.Context) error {
 		return err
 	}
 	err = r.index.Records(ctx, nil, func(rec storage.Record, err error) error {
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case rec.State == storage.Redirected && rec.Reason == "" && rec.HeaderLinks != "":
-			return r.relinkMissing(ctx, redirectLink(&rec), true)
-		case rec.State != storage.Stored:
-			return context.Cause(ctx)
 		}
-		f, body, err := r.tree.Load(rec.URL)
+		o, flags, err := r.answer(&rec)
 		if err != nil {
 			return err
 		}
 		// Where links were cut, or are looked at anew by the next run, one without a record is nothing new.
-		all := !grown && rec.Cut == 0 && !strings.Contains(f.Flags, flagCut)
-		return r.relinkMissing(ctx, r.parser.Parse(f, body).Links, all)
+		counts := rec.State == storage.Redirected || !grown && rec.Cut == 0 && !strings.Contains(flags, flagCut)
+		return r.relinkMissing(ctx, o, counts)
 	})
 	if err == nil {
 		err = r.commit(ctx)
@@ -66,31 +61,29 @@ func (r *rebuild) mend(ctx context.Context) error {
 	return r.askAgain(ctx)
 }
 
-// relinkMissing gives links that have lost their record one again. With all that goes for each link
-// which has none. It takes a link from every page that has it, for the shortest way.
-func (r *rebuild) relinkMissing(ctx context.Context, links []storage.Link, all bool) error {
-	urls := make([]string, len(links))
-	for i := range links {
-		urls[i] = links[i].URL
+// relinkMissing takes the links of an answer again if one of them has no record, or had lost it: from every answer
+// that names it, for the shortest way. All of them, so that the answer's record says how many were cut.
+func (r *rebuild) relinkMissing(ctx context.Context, o *storage.Outcome, counts bool) error {
+	urls := make([]string, len(o.Links))
+	for i := range o.Links {
+		urls[i] = o.Links[i].URL
 	}
 	has, err := r.index.Has(urls)
 	if err != nil {
 		return err
 	}
-	var missing []storage.Link
-	for i, l := range links {
-		if all && !has[i] && !r.lost[l.URL] {
-			r.lost[l.URL] = true
+	missing := false
+	for i, url := range urls {
+		if counts && !has[i] && !r.lost[url] {
+			r.lost[url] = true
 			r.others++
 		}
-		if r.lost[l.URL] {
-			missing = append(missing, l)
-		}
+		missing = missing || !has[i] || r.lost[url]
 	}
-	if len(missing) == 0 {
+	if !missing {
 		return context.Cause(ctx)
 	}
-	return r.take(ctx, &storage.Outcome{Links: missing})
+	return r.take(ctx, o)
 }
 
 // askAgain opens what may have named the URLs that nothing names now, if there are any.

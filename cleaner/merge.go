@@ -83,7 +83,7 @@ func (o *MergeOptions) index(ctx context.Context, tree *iut.Tree, path string, p
 		return Report{}, diskError("merge", err)
 	}
 	if !there {
-		report, err := NewIndex(ctx, tree, opts, p, o.Log)
+		report, err := NewIndex(ctx, tree, opts, p, o.Log, nil)
 		report.Index = "made anew, there was none"
 		return report, err
 	}
@@ -96,7 +96,7 @@ func (o *MergeOptions) index(ctx context.Context, tree *iut.Tree, path string, p
 	}
 	kept := path + ".damaged-" + time.Now().UTC().Format("20060102T150405Z")
 	o.Log.Warn("index.db is made anew", "err", err, "kept", kept)
-	report, err := newIndex(ctx, tree, opts, kept, p, o.Log)
+	report, err := newIndex(ctx, tree, opts, kept, p, o.Log, nil)
 	report.Index = fmt.Sprintf("was damaged and is made anew from the folders and %d of its records; the old one is kept as %s",
 		report.Salvaged, filepath.Base(kept))
 	return report, err
@@ -140,7 +140,7 @@ func mergeInto(ctx context.Context, tree *iut.Tree, path string, opts storage.Op
 	}
 	report, err = rebuildIndex(ctx, tree, index, p, log)
 	if err == nil {
-		err = mendEdges(tree, index, log)
+		err = mendEdges(ctx, tree, index, log)
 	}
 	report.Index = "kept"
 	return report, err

@@ -96,6 +96,7 @@ type rebuild struct {
 	parser Parser
 	log    *slog.Logger
 	fresh  func(rows []storage.Row, tx uint64) // told of new rows; nil: nobody is
+	room   func(context.Context) error         // asked before each transaction, and waits; nil: nobody is
 	report Report
 
 	// After salvage, see mend:
@@ -193,9 +194,9 @@ func (r *rebuild) removeTorn(url, rel string, err error) error {
 
 // reopen turns records back to pending that say something else than their folders.
 func (r *rebuild) reopen(ctx context.Context) error {
-	ctx, stop := context.WithCancelCause(ctx)
+	scan, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	n, err := r.index.Reopen(ctx, nil, func(rec *storage.Record) bool {
+	n, err := r.index.Reopen(scan, nil, func(rec *storage.Record) bool {
 		if rec.State == storage.Pending || ctx.Err() != nil {
 			return false
 		}
@@ -212,7 +213,7 @@ func (r *rebuild) reopen(ctx context.Context) error {
 		return true
 	}, nil)
 	r.report.Reopened = n
-	if cause := context.Cause(ctx); cause != nil {
+	if cause := context.Cause(scan); cause != nil {
 		return cause
 	}
 	return wrapDisk("reopen", err)
@@ -282,6 +283,11 @@ func (r *rebuild) commit(ctx context.Context) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
+	if r.room != nil && len(r.set) > 0 {
+		if err := r.room(ctx); err != nil {
+			return err
+		}
+	}
 	if err := r.tree.Sync(); err != nil {
 		return err
 	}
@@ -300,14 +306,15 @@ func (r *rebuild) commit(ctx context.Context) error {
 
 // NewIndex makes index.db of a tree that has none from its folders and seeds, as [rebuildIndex] does:
 // under another name until it is whole, so that no kill leaves an index that lacks pages. Where
-// there are pages, the next start counts as one after an unclean stop.
-func NewIndex(ctx context.Context, tree *iut.Tree, opts storage.Options, p Parser, log *slog.Logger) (Report, error) {
-	return newIndex(ctx, tree, opts, "", p, log)
+// there are pages, the next start counts as one after an unclean stop. room is as for [Relink]; nil: nobody is
+// asked.
+func NewIndex(ctx context.Context, tree *iut.Tree, opts storage.Options, p Parser, log *slog.Logger, room func(context.Context) error) (Report, error) {
+	return newIndex(ctx, tree, opts, "", p, log, room)
 }
 
 // newIndex is NewIndex for a tree whose index is damaged: what is whole in it is taken over before all
 // else, and the file is kept under another name. "": there is none.
-func newIndex(ctx context.Context, tree *iut.Tree, opts storage.Options, kept string, p Parser, log *slog.Logger) (Report, error) {
+func newIndex(ctx context.Context, tree *iut.Tree, opts storage.Options, kept string, p Parser, log *slog.Logger, room func(context.Context) error) (Report, error) {
 	path := filepath.Join(tree.Root(), indexName)
 	making := path + ".making"
 	if err := os.Remove(making); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -321,7 +328,7 @@ func newIndex(ctx context.Context, tree *iut.Tree, opts storage.Options, kept st
 	if err != nil {
 		return Report{}, diskError("new index", err)
 	}
-	r := &rebuild{tree: tree, index: index, parser: p, log: log}
+	r := &rebuild{tree: tree, index: index, parser: p, log: log, room: room}
 	if kept != "" {
 		err = r.salvage(ctx, path)
 	}

@@ -17,15 +17,12 @@ import (
 // With cut only the answers of which links were cut are looked at: enough if nothing but budgets
 // have changed. The parser has been told of all seeds. It may be cut off and done again. fresh
 // is told of the new and the reopened rows, once they are durable; nil: nobody is. room is asked
-// before each page, and waits until the disk has room for more.
+// before each transaction, and waits until the disk has room for more.
 func Relink(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, cut bool, log *slog.Logger, fresh func(rows []storage.Row, tx uint64), room func(context.Context) error) (int, error) {
-	r := &rebuild{tree: tree, index: index, parser: p, log: log, fresh: fresh}
+	r := &rebuild{tree: tree, index: index, parser: p, log: log, fresh: fresh, room: room}
 	err := index.Records(ctx, nil, func(rec storage.Record, err error) error {
 		if err != nil || rec.State != storage.Stored || cut && rec.Cut == 0 {
 			return nil // a damaged record is for check to name
-		}
-		if err := room(ctx); err != nil {
-			return err
 		}
 		return r.again(ctx, &rec)
 	})
@@ -80,19 +77,28 @@ func Nearer(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser,
 
 // again takes the links of an answer once more.
 func (r *rebuild) again(ctx context.Context, rec *storage.Record) error {
-	o := &storage.Outcome{Row: rec.Row, State: rec.State, Page: rec.Page, Again: true}
+	o, _, err := r.answer(rec)
+	if err != nil {
+		return fmt.Errorf("%w: %s is stored in the index: %w", storage.ErrDamaged, rec.URL, err)
+	}
+	return r.take(ctx, o)
+}
+
+// answer gives the outcome that takes the links of a record's answer once more, and the flags of its page.
+func (r *rebuild) answer(rec *storage.Record) (o *storage.Outcome, flags string, err error) {
+	o = &storage.Outcome{Row: rec.Row, State: rec.State, Page: rec.Page, Again: true}
 	switch {
 	case rec.State == storage.Stored:
 		f, body, err := r.tree.Load(rec.URL)
 		if err != nil {
-			return fmt.Errorf("%w: %s is stored in the index: %w", storage.ErrDamaged, rec.URL, err)
+			return nil, "", err
 		}
-		o.Page, o.Links = f.Page, r.parser.Parse(f, body).Links
-	case rec.State == storage.Redirected && rec.Reason == "":
+		o.Page, o.Links, flags = f.Page, r.parser.Parse(f, body).Links, f.Flags
+	case rec.State == storage.Redirected && rec.Reason == "" && rec.HeaderLinks != "":
 		o.Page.PageDepth = rec.Depth
 		o.Links = redirectLink(rec)
 	}
-	return r.take(ctx, o)
+	return o, flags, nil
 }
 
 // redirectLink gives the link of a redirect whose target counts.

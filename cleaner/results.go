@@ -133,10 +133,14 @@ func pendingReason(r *storage.Record) string {
 
 // An outFile is a result file under its temporary name. It ends by commit or discard.
 type outFile struct {
-	name string
-	file *os.File
-	w    *bufio.Writer
+	name  string
+	file  *os.File
+	w     *bufio.Writer
+	dirty int // bytes since the last sync
 }
+
+// syncEach is how many bytes are synced at a time: how long that takes does not grow with the file.
+const syncEach = 64 << 20
 
 const newSuffix = ".new"
 
@@ -150,22 +154,29 @@ func createFile(name string) (*outFile, error) {
 	if err != nil {
 		return nil, diskError("write "+name, err)
 	}
-	return &outFile{name, file, bufio.NewWriterSize(file, 256<<10)}, nil
+	return &outFile{name: name, file: file, w: bufio.NewWriterSize(file, 256<<10)}, nil
 }
 
 func (o *outFile) Write(b []byte) (int, error) {
 	n, err := o.w.Write(b)
+	if o.dirty += n; err == nil && o.dirty >= syncEach {
+		o.dirty = 0
+		err = o.file.Sync()
+	}
 	if err != nil {
 		err = diskError("write "+o.name, err)
 	}
 	return n, err
 }
 
-// commit makes the file durable and gives it its name. When it fails the older file stays.
-func (o *outFile) commit() error {
+// commit makes the file durable and gives it its name. When it fails, or ctx ends first, the older file stays.
+func (o *outFile) commit(ctx context.Context) error {
 	err := o.w.Flush()
 	if err == nil {
 		err = o.file.Sync()
+	}
+	if cause := context.Cause(ctx); err == nil && cause != nil {
+		return errors.Join(cause, o.discard())
 	}
 	if err = errors.Join(err, o.file.Close()); err == nil {
 		err = os.Rename(o.file.Name(), o.name)
@@ -185,7 +196,7 @@ func (o *outFile) discard() error {
 }
 
 // writeWhole writes a small file in the same way.
-func writeWhole(name string, text []byte) error {
+func writeWhole(ctx context.Context, name string, text []byte) error {
 	o, err := createFile(name)
 	if err != nil {
 		return err
@@ -193,7 +204,7 @@ func writeWhole(name string, text []byte) error {
 	if _, err := o.Write(text); err != nil {
 		return errors.Join(err, o.discard())
 	}
-	return o.commit()
+	return o.commit(ctx)
 }
 
 func diskError(op string, err error) error {

@@ -225,5 +225,5 @@ func writeResults(ctx context.Context, index *storage.Index, f Files) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(l.res.commit(), l.res2.commit())
+	return errors.Join(l.res.commit(ctx), l.res2.commit(ctx))
 }

@@ -3,6 +3,7 @@ package cleaner
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -48,13 +49,13 @@ type Queue struct {
 
 // writeStatistics writes statistics.txt. The lists must lie in their places: source A's equation counts
 // their lines as they lie on the disk.
-func writeStatistics(index *storage.Index, f Files, run RunFigures, sums *tally) error {
+func writeStatistics(ctx context.Context, index *storage.Index, f Files, run RunFigures, sums *tally) error {
 	runs, err := index.Runs()
 	if err != nil {
 		return fmt.Errorf("statistics: %w", err)
 	}
 	totals := index.Totals()
-	eq, err := countFiles(f, totals)
+	eq, err := countFiles(ctx, f, totals)
 	if err != nil {
 		return err
 	}
@@ -66,7 +67,7 @@ func writeStatistics(index *storage.Index, f Files, run RunFigures, sums *tally)
 		"new URLs (counters) = lines of res.txt without seeds + lines of res2.txt - 1 - pending seeds")
 	p.row(eq.String())
 	p.engine(&run)
-	return writeWhole(f.Statistics, p.bytes())
+	return writeWhole(ctx, f.Statistics, p.bytes())
 }
 
 // A page is a text of sections with aligned columns.
@@ -310,7 +311,7 @@ func kindOf(name string) string {
 // WriteHourly writes hourly_statistics.txt from the index: a block per run, whose hours count
 // from its start. For each hour it tells the new URLs that came into the tree in it, and what
 // went into and out of each queue since the run's start.
-func WriteHourly(index *storage.Index, f Files) error {
+func WriteHourly(ctx context.Context, index *storage.Index, f Files) error {
 	runs, err := index.Runs()
 	if err != nil {
 		return fmt.Errorf("hourly statistics: %w", err)
@@ -342,7 +343,7 @@ func WriteHourly(index *storage.Index, f Files) error {
 			}
 		}
 	}
-	return writeWhole(f.Hourly, p.bytes())
+	return writeWhole(ctx, f.Hourly, p.bytes())
 }
 
 // queuesOf gives the queues of an hour in a fixed order: by kind, then by number.

@@ -189,7 +189,7 @@ func TestCountLines(t *testing.T) {
 		if err := os.WriteFile(name, []byte(tt.text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		lines, seeds, err := countLines(name)
+		lines, seeds, err := countLines(t.Context(), name)
 		if err != nil || lines != tt.lines || seeds != tt.seeds {
 			t.Errorf("%s: %d lines, %d seeds, %v; want %d, %d", tt.name, lines, seeds, err, tt.lines, tt.seeds)
 		}
@@ -221,7 +221,7 @@ func TestHourly(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := WriteHourly(s.index, f); err != nil {
+	if err := WriteHourly(t.Context(), s.index, f); err != nil {
 		t.Fatal(err)
 	}
 	got := read(t, f.Hourly)
@@ -326,5 +326,5 @@ func writeStatisticsAlone(ctx context.Context, index *storage.Index, f Files, ru
 	if err != nil {
 		return err
 	}
-	return writeStatistics(index, f, run, sums)
+	return writeStatistics(ctx, index, f, run, sums)
 }

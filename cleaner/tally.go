@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -118,19 +119,19 @@ func verdict(ok bool) string {
 }
 
 // countFiles counts the lines of the files as they lie on the disk.
-func countFiles(f Files, totals storage.Totals) (equation, error) {
+func countFiles(ctx context.Context, f Files, totals storage.Totals) (equation, error) {
 	e := equation{newURLs: totals.NewStored + totals.NewPending}
-	lines, seeds, err := countLines(f.Res)
+	lines, seeds, err := countLines(ctx, f.Res)
 	if err != nil {
 		return e, err
 	}
 	e.res = lines - seeds
-	e.res2, e.pendingSeeds, err = countLines(f.Res2)
+	e.res2, e.pendingSeeds, err = countLines(ctx, f.Res2)
 	return e, err
 }
 
 // countLines counts the lines of a result file, and those whose second field is "seed".
-func countLines(name string) (lines, seeds int64, err error) {
+func countLines(ctx context.Context, name string) (lines, seeds int64, err error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return 0, 0, diskError("count lines", err)
@@ -145,7 +146,9 @@ func countLines(name string) (lines, seeds int64, err error) {
 		if err != nil {
 			return 0, 0, diskError("count lines", err)
 		}
-		lines++
+		if lines++; lines%(1<<16) == 0 && ctx.Err() != nil {
+			return 0, 0, context.Cause(ctx)
+		}
 		if tab := bytes.IndexByte(line, '\t'); tab >= 0 && bytes.HasPrefix(line[tab:], mark) {
 			seeds++
 		}

@@ -93,9 +93,7 @@ func (e *engine) call(name, url string, fn func() error) (ok bool) {
 
 // callFrom makes a call that is about no URL, from a post of its own: the crawl does not wait for ever for it.
 func (e *engine) callFrom(name string, fn func()) {
-	at := e.watch.post("%s", name)
-	defer e.watch.leave(at)
-	_ = at.do(func() error {
+	_ = e.watch.once(name, func(at *post) error {
 		at.step("call", name, at.limits.parse)
 		e.call(name, "", func() error { fn(); return nil })
 		return nil

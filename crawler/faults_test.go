@@ -19,6 +19,7 @@ import (
 	"urltree/cleaner"
 	"urltree/crawler"
 	"urltree/internal/faultfs"
+	"urltree/internal/testseed"
 	"urltree/internal/testweb"
 	"urltree/iut"
 	"urltree/storage"
@@ -42,7 +43,7 @@ func TestFaultAtEveryCall(t *testing.T) {
 			row := table.add(tt.name)
 			t.Run(tt.name, func(t *testing.T) {
 				t.Parallel()
-				everyCall(t, i, func(k int) bool { return testFault(t, web, k, tt, row) })
+				everyCall(t, i, callsOf(t, web, tt.only), func(k int) bool { return testFault(t, web, k, tt, row) })
 			})
 		}
 	})
@@ -55,8 +56,7 @@ func TestFaultAtEveryCall(t *testing.T) {
 // before it ends, and of one on its way as much as the file had; or index.db is lost.
 func TestPowerCutAtEveryCall(t *testing.T) {
 	web, table := faultWeb(t), new(faultTable)
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testseed.Draw(t)
 	t.Run("kinds", func(t *testing.T) {
 		for i, tt := range []struct {
 			name   string
@@ -69,7 +69,7 @@ func TestPowerCutAtEveryCall(t *testing.T) {
 			row := table.add(tt.name)
 			t.Run(tt.name, func(t *testing.T) {
 				t.Parallel()
-				everyCall(t, i, func(k int) bool {
+				everyCall(t, i, callsOf(t, web, ""), func(k int) bool {
 					return testCut(t, web, k, rand.New(rand.NewPCG(seed, uint64(k))), tt.states, tt.lost, row)
 				})
 			})
@@ -96,9 +96,23 @@ func faultWeb(t *testing.T) *testweb.Web {
 	})
 }
 
-// everyCall calls try with each k until a crawl does not come to its call k any more. Without
-// URLTREE_FULL it leaves most out, other ones for each offset.
-func everyCall(t *testing.T, offset int, try func(k int) bool) {
+// callsOf counts the calls, of one operation or of any, of a crawl without a fault.
+func callsOf(t *testing.T, web *testweb.Web, only string) int {
+	t.Helper()
+	dir, remove := faultDir(t)
+	defer remove()
+	counted := faultfs.Count(faultfs.NewMem())
+	counted.Only = only
+	if _, err := crawler.Run(t.Context(), faultOptions(dir, web, counted)); err != nil {
+		t.Fatal(err)
+	}
+	return len(counted.Calls())
+}
+
+// everyCall calls try with each k until five crawls in a row, whose numbers of calls differ, have not come to
+// their call k. Without URLTREE_FULL it leaves most out, other ones for each offset. usual is how many calls a
+// crawl makes.
+func everyCall(t *testing.T, offset, usual int, try func(k int) bool) {
 	t.Helper()
 	step := 83
 	switch {
@@ -107,14 +121,19 @@ func everyCall(t *testing.T, offset int, try func(k int) bool) {
 	case testing.Short():
 		step = 211
 	}
-	k := offset * 5 % step
-	for ; try(k); k += step {
+	last := 0
+	for k, missed := offset*5%step, 0; missed < 5; k += step {
+		if try(k) {
+			last, missed = k, 0
+		} else {
+			missed++
+		}
 		if t.Failed() {
 			t.FailNow()
 		}
 	}
-	if k < 60 {
-		t.Errorf("a crawl of 40 pages came to only %d calls", k)
+	if last+step < usual*9/10 || usual < 60 {
+		t.Errorf("call %d was the last to fail, and a crawl makes about %d", last, usual)
 	}
 }
 

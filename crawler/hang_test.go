@@ -3,7 +3,9 @@ package crawler_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"time"
 
 	"urltree/crawler"
+	"urltree/crawler/scope"
 	"urltree/internal/testweb"
 	"urltree/iut"
 )
@@ -20,7 +23,7 @@ import (
 // A hangingDisk stands still at one call, until it is let go.
 type hangingDisk struct {
 	iut.FS
-	at    string       // "mkdir", "write", "sync" or "body"
+	at    string       // "mkdir", "write", "sync", "body", "free", "opening" or "pages"
 	after atomic.Int64 // so many such calls go through
 	again chan struct{}
 }
@@ -41,7 +44,18 @@ func (d *hangingDisk) SyncAll() error {
 	return d.FS.SyncAll()
 }
 
+func (d *hangingDisk) Free() (bytes, inodes uint64, err error) {
+	d.call("free")
+	return d.FS.Free()
+}
+
 func (d *hangingDisk) Open(name string, flag int) (iut.File, error) {
+	switch {
+	case name == "seeds.txt" && flag == os.O_RDONLY:
+		d.call("opening")
+	case strings.HasSuffix(name, "/content.html") && flag == os.O_RDONLY:
+		d.call("pages")
+	}
 	f, err := d.FS.Open(name, flag)
 	return &hangingFile{f, d, name}, err
 }
@@ -67,76 +81,50 @@ func (f *hangingFile) Write(b []byte) (int, error) {
 func TestHangingDisk(t *testing.T) {
 	for _, tt := range []struct {
 		at, who, what, stack string
+		after                int64 // calls that go through
 		disk                 bool
 	}{
-		{"mkdir", "builder", "store http://", "iut.(*Tree).Store ", true},
-		{"write", "builder", "store http://", "iut.(*Tree).Store ", true},
-		{"sync", "committer", "sync what came of ", "iut.(*Tree).Sync ", true},
-		{"body", "crawler", "ask for http://", "fetch.(*Client).Get ", false},
+		{"mkdir", "builder", "store http://", "iut.(*Tree).Store ", 5, true},
+		{"write", "builder", "store http://", "iut.(*Tree).Store ", 5, true},
+		{"sync", "committer", "sync what came of ", "iut.(*Tree).Sync ", 1, true},
+		{"body", "crawler", "ask for http://", "fetch.(*Client).Get ", 5, false},
+		{"free", "room", "ask how much room ", "iut.(*Tree).Free ", 5, true},
+		{"opening", "opening", "open ", "iut.(*Tree).Seeds ", 0, true},
+		{"pages", "opening", "open ", "cleaner.NewIndex ", 5, true},
+		{"results", "cleaner", "write ", "cleaner.Clean ", 0, true},
 	} {
 		t.Run(tt.at, func(t *testing.T) {
 			t.Parallel()
 			web := serve(t, testweb.Options{Kind: testweb.Linked, Hosts: 4, Pages: 120, Seed: 33, MinSize: 300, MaxSize: 100 << 10})
 			dir := t.TempDir()
 			opts := options(dir, web)
-			if err := os.Mkdir(opts.Tree, 0o777); err != nil {
-				t.Fatal(err)
-			}
-			real, err := iut.OpenDisk(opts.Tree, iut.SyncNone)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer real.Close()
-			disk := &hangingDisk{FS: real, at: tt.at, again: make(chan struct{})}
-			disk.after.Store(5)
-			if tt.at == "sync" {
-				disk.after.Store(1)
-			}
-			opts.FS, opts.NoSync, opts.MemoryBodies = disk, true, 64<<10
+			opts.NoSync, opts.MemoryBodies = true, 64<<10
 			opts.Buffers, opts.BufferSize = 2, 10
 			slack := time.Duration(0)
-			if tt.at == "body" {
+			switch tt.at {
+			case "body":
 				slack = time.Second - 30*time.Second // the usual limit
+			case "free":
+				opts.MinFree = 1
+			case "pages":
+				if _, err := crawler.Run(t.Context(), opts); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Remove(filepath.Join(opts.Tree, "index.db")); err != nil {
+					t.Fatal(err)
+				}
 			}
+			disk := openHanging(t, opts.Tree, tt.at, tt.after)
+			opts.FS = disk
 			opts.HurryWatchdog(time.Second, slack)
-			ctx, stop := context.WithTimeout(t.Context(), noHang)
-			defer stop()
-			told := make(chan string, 1)
-			opts.Log = slog.New(logTo{slog.DiscardHandler, func(r slog.Record) {
-				var b strings.Builder
-				r.Attrs(func(a slog.Attr) bool { b.WriteString(a.String() + "\n"); return true })
-				for _, part := range []string{"who=" + tt.who, "what=" + tt.what, tt.stack} {
-					if !strings.Contains(b.String(), part) {
-						return // of something else, on a busy machine
-					}
-				}
-				select {
-				case told <- b.String():
-					stop()
-				default:
-				}
-			}})
-			begin := time.Now()
-			_, err = crawler.Run(ctx, opts)
-			if !errors.Is(err, crawler.ErrStuck) || errors.Is(err, iut.ErrDisk) != tt.disk {
-				t.Fatalf("Run: %v, want %v", err, crawler.ErrStuck)
+			parts := []string{"who=" + tt.who, "what=" + tt.what, tt.stack}
+			if tt.at == "results" {
+				parts = append(parts, "statistics.txt\n")
 			}
-			t.Logf("ended after %s: %v", time.Since(begin), err)
-			if len(told) == 0 {
-				t.Error("the watchdog does not tell of it")
+			requireStuck(t, opts, disk, tt.disk, parts...)
+			if _, err := os.Stat(opts.Output); tt.at == "free" && err != nil {
+				t.Errorf("no results, though all but the room can be told: %v", err)
 			}
-
-			// The disk is well again. What is left of the crawl ends and gives the tree back.
-			close(disk.again)
-			lock, err := os.Open(filepath.Join(opts.Tree, "LOCK"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer lock.Close()
-			if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-				t.Fatal(err)
-			}
-			lock.Close()
 			requireNoFaults(t, opts.Tree)
 			opts.FS, opts.Log = nil, nil
 			if _, err := crawler.Run(t.Context(), opts); err != nil {
@@ -145,6 +133,104 @@ func TestHangingDisk(t *testing.T) {
 			requireSame(t, crawled(t, opts.Output), web.Answer().Stored)
 			requireChecked(t, dir)
 		})
+	}
+}
+
+// TestHangingLook: so it is where nothing is left, and a page is parsed again for links that belong to the crawl
+// only since a seed has led to another host.
+func TestHangingLook(t *testing.T) {
+	var origins []string
+	origins = hosts(t, 2, func(host int, rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/moved" {
+			http.Redirect(rw, r, origins[1]+"/", http.StatusFound)
+			return
+		}
+		fmt.Fprintf(rw, "<a href=%s/b>", origins[1])
+	})
+	dir := t.TempDir()
+	opts := crawler.Options{
+		Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), Scope: scope.Host, NoSync: true,
+		Seeds: []string{origins[0] + "/", origins[0] + "/moved"}, Delay: -1, AllowPrivate: true,
+	}
+	disk := openHanging(t, opts.Tree, "pages", 0)
+	opts.FS = disk
+	opts.HurryWatchdog(time.Second, 0)
+	requireStuck(t, opts, disk, true, "who=look whether there is more", "iut.(*Tree).Load ")
+	opts.FS, opts.Log = nil, nil
+	if _, err := crawler.Run(t.Context(), opts); err != nil {
+		t.Fatal(err)
+	}
+	requireSame(t, crawled(t, opts.Output), []string{origins[0] + "/", origins[1] + "/", origins[1] + "/b"})
+	requireChecked(t, dir)
+}
+
+// openHanging gives the disk of a tree that hangs at a call, after so many of them.
+func openHanging(t *testing.T, root, at string, after int64) *hangingDisk {
+	t.Helper()
+	if err := os.MkdirAll(root, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	real, err := iut.OpenDisk(root, iut.SyncNone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { real.Close() })
+	disk := &hangingDisk{FS: real, at: at, again: make(chan struct{})}
+	disk.after.Store(after)
+	return disk
+}
+
+// requireStuck crawls until the watchdog tells of a step with all these parts, then stops the crawl, and wants it
+// to end with ErrStuck. Then the disk is well again, and what is left of the crawl gives the tree back.
+func requireStuck(t *testing.T, opts crawler.Options, disk *hangingDisk, byDisk bool, parts ...string) {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), noHang)
+	defer stop()
+	told := make(chan string, 1)
+	opts.Log = slog.New(logTo{slog.DiscardHandler, func(r slog.Record) {
+		var b strings.Builder
+		r.Attrs(func(a slog.Attr) bool { b.WriteString(a.String() + "\n"); return true })
+		if disk.at == "results" && strings.Contains(b.String(), "what=pending URLs to res2.txt") {
+			// Whoever opens a pipe waits for somebody at its other end.
+			if err := errors.Join(os.Remove(opts.Output), syscall.Mkfifo(opts.Output, 0o666)); err != nil {
+				t.Error(err)
+			}
+		}
+		for _, part := range parts {
+			if !strings.Contains(b.String(), part) {
+				return // of something else, on a busy machine
+			}
+		}
+		select {
+		case told <- b.String():
+			stop()
+		default:
+		}
+	}})
+	begin := time.Now()
+	_, err := crawler.Run(ctx, opts)
+	if !errors.Is(err, crawler.ErrStuck) || errors.Is(err, iut.ErrDisk) != byDisk {
+		t.Fatalf("Run: %v, want %v", err, crawler.ErrStuck)
+	}
+	t.Logf("ended after %s: %v", time.Since(begin), err)
+	if len(told) == 0 {
+		t.Error("the watchdog does not tell of it")
+	}
+	close(disk.again)
+	if disk.at == "results" {
+		f, err := os.OpenFile(opts.Output, os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+	lock, err := os.Open(filepath.Join(opts.Tree, "LOCK"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
 	}
 }
 

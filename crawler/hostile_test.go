@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -40,9 +41,10 @@ func descriptors(t testing.TB, pid string) int {
 }
 
 // TestGoodBesideHostile: of 200 hosts half hold every connection for as long as the test lasts, the others
-// do harm of other kinds. The good hosts beside them are crawled to their end meanwhile, and at
-// the end no goroutine and no open file is left.
+// do harm of other kinds. The good hosts beside them, held up until that is so, are crawled to their end
+// meanwhile, and at the end no goroutine and no open file is left.
 func TestGoodBesideHostile(t *testing.T) {
+	startHostile(t, 0, 0).Stop() // what the runtime opens for the first connection stays open
 	leaks, files := goleak.IgnoreCurrent(), descriptors(t, "self")
 	hostile := startHostile(t, time.Hour, 5)
 	web := serve(t, testweb.Options{Kind: testweb.Linked, Hosts: 30, Pages: 300, Seed: 5, MaxSize: 3000, Latency: time.Millisecond})
@@ -54,14 +56,25 @@ func TestGoodBesideHostile(t *testing.T) {
 	opts.Timeout = 2 * noHang // whoever is held is held to the end
 	ctx, cancel := context.WithTimeout(t.Context(), noHang)
 	defer cancel()
+	beside := func() bool {
+		bad, held := hostile.Counts()
+		return bad >= 200 && held >= 80
+	}
 	var good atomic.Int64
 	want := int64(len(web.Answer().Stored))
+	isGood := func(url string) bool { return !strings.HasPrefix(url, "http://127.90.") }
+	opts.Allow = func(c crawler.Candidate) bool {
+		for isGood(c.URL) && ctx.Err() == nil && !beside() {
+			<-time.After(time.Millisecond) // of servers, so real time
+		}
+		return true
+	}
 	opts.OnOutcome = func(o crawler.Outcome) {
-		if o.State != storage.Stored || strings.HasPrefix(o.URL, "http://127.90.") {
+		if o.State != storage.Stored || !isGood(o.URL) {
 			return
 		}
 		if good.Add(1) == want {
-			if bad, held := hostile.Counts(); bad < 200 || held < 80 {
+			if bad, held := hostile.Counts(); !beside() {
 				t.Errorf("the good hosts were done after %d requests for bad pages, with %d of them held: not beside each other", bad, held)
 			}
 			go hostile.Stop() // so that nothing has to be waited for
@@ -83,6 +96,72 @@ func TestGoodBesideHostile(t *testing.T) {
 	}
 	if n := descriptors(t, "self"); n > files {
 		t.Errorf("%d open files before, %d at the end", files, n)
+	}
+}
+
+// TestNoHostWaitsBehindAHeldOne: what a crawler has on its stack while all its downloads are held goes to others, long
+// before these end.
+func TestNoHostWaitsBehindAHeldOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var seeds []string
+		for i := range 40 {
+			seeds = append(seeds, fmt.Sprintf("http://h%d.test/", i))
+		}
+		others := int64(2*len(seeds) - 1)
+		var held, stored atomic.Int64
+		start, took := time.Now(), time.Duration(0)
+		_, err := crawler.Run(ctx, crawler.Options{
+			NoTree: true, Seeds: seeds, Crawlers: 2, Downloads: 1, Delay: time.Minute, IgnoreRobots: true, Timeout: time.Hour,
+			Fetch: func(ctx context.Context, url string) (crawler.Content, error) {
+				// After a minute all hosts have their turn at once, and a crawler takes half of them.
+				if strings.HasSuffix(url, "/next") && held.Add(1) == 1 {
+					<-ctx.Done()
+				}
+				return crawler.Content{Media: "text/html", Body: []byte("<a href=/next>next</a>")}, ctx.Err()
+			},
+			OnOutcome: func(o crawler.Outcome) {
+				if o.State == storage.Stored && stored.Add(1) == others {
+					took = time.Since(start)
+					cancel()
+				}
+			},
+		})
+		if err != nil || took < time.Minute || took > 2*time.Minute {
+			t.Errorf("%d of %d other pages, after %v; %v", stored.Load(), others, took, err)
+		}
+	})
+}
+
+// TestStopsAfterTheGrace: a crawl whose downloads do not end by themselves ends when they have had their ten
+// seconds, however it is stopped, and not a moment later.
+func TestStopsAfterTheGrace(t *testing.T) {
+	for _, way := range []string{"stopped", "time is up"} {
+		t.Run(way, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const after, grace = time.Minute, 10 * time.Second
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				opts := crawler.Options{
+					NoTree: true, Seeds: []string{"http://a.test/", "http://b.test/"}, IgnoreRobots: true, Timeout: time.Hour,
+					Fetch: func(ctx context.Context, _ string) (crawler.Content, error) {
+						<-ctx.Done()
+						return crawler.Content{}, ctx.Err()
+					},
+				}
+				if way == "stopped" {
+					time.AfterFunc(after, cancel)
+				} else {
+					opts.Time = after
+				}
+				start := time.Now()
+				result, err := crawler.Run(ctx, opts)
+				if took := time.Since(start); err != nil || result.Ended != way || took != after+grace {
+					t.Errorf("ended after %v, want %v: %+v, %v", took, after+grace, result, err)
+				}
+			})
+		})
 	}
 }
 

@@ -26,6 +26,7 @@ import (
 	"urltree/cleaner"
 	"urltree/crawler"
 	"urltree/crawler/scope"
+	"urltree/internal/testseed"
 	"urltree/internal/testweb"
 	"urltree/iut"
 	"urltree/storage"
@@ -245,8 +246,7 @@ func indexFaults(t testing.TB, path string) bool {
 // TestMergeWithoutIndex stops a crawl at a random point and takes its index away: merge makes
 // pending what the rule says, and the crawl goes on to the same set of pages.
 func TestMergeWithoutIndex(t *testing.T) {
-	random := rand.Uint64()
-	t.Logf("random seed %d", random)
+	random := testseed.Draw(t)
 	rng := rand.New(rand.NewPCG(random, 0))
 	for _, kind := range []struct {
 		name string

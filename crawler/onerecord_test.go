@@ -124,3 +124,48 @@ func TestToldOrPending(t *testing.T) {
 		t.Errorf("%d pages were told, want 301", len(seen))
 	}
 }
+
+// TestMergeOverMaxHeld: records are lost, and there is no room for them by the -max-held of the latest run. What
+// merge leaves out for that the next run with more room takes up.
+func TestMergeOverMaxHeld(t *testing.T) {
+	web := serve(t, testweb.Options{Kind: testweb.Tree, Hosts: 1, Pages: 80, Seed: 43, MinSize: 300, MaxSize: 900})
+	dir := t.TempDir()
+	opts := options(dir, web)
+	for i, limit := range []crawler.Options{{MaxPages: 20}, {MaxPages: 1, Budgets: crawler.Budgets{Host: 3, MaxHeld: 1}}} {
+		o := opts
+		o.MaxPages, o.Budgets = limit.MaxPages, limit.Budgets
+		if _, err := crawler.Run(t.Context(), o); err != nil {
+			t.Fatalf("run %d: %v", i+1, err)
+		}
+	}
+	db, err := bolt.Open(filepath.Join(opts.Tree, "index.db"), 0o644, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := 0
+	err = db.Update(func(tx *bolt.Tx) error {
+		var keys [][]byte
+		b := tx.Bucket([]byte("url"))
+		err := b.ForEach(func(k, v []byte) error {
+			if storage.State(v[0]) == storage.Pending {
+				keys = append(keys, bytes.Clone(k))
+			}
+			return nil
+		})
+		for _, k := range keys {
+			err = errors.Join(err, b.Delete(k))
+		}
+		lost = len(keys)
+		return err
+	})
+	if err := errors.Join(err, db.Close()); err != nil || lost < 5 {
+		t.Fatalf("%d records were taken away: %v", lost, err)
+	}
+	merge(t, dir)
+	requireChecked(t, dir)
+	if _, err := crawler.Run(t.Context(), opts); err != nil {
+		t.Fatal(err)
+	}
+	requireSame(t, crawled(t, opts.Output), web.Answer().Stored)
+	requireChecked(t, dir)
+}

@@ -49,7 +49,7 @@ func (e *engine) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e.room = e.opts.room(e.tree.Free)
+	e.room = e.opts.room(e.tree.Free, e.watch.post("room"))
 	path := filepath.Join(e.opts.Tree, "index.db")
 	there, err := storage.Exists(path)
 	if err != nil {
@@ -59,6 +59,12 @@ func (e *engine) open(ctx context.Context) error {
 		return err
 	}
 	open := storage.Options{NoSync: e.opts.NoSync, SeenMemory: e.opts.SeenBytes}
+	open.Room = func(by context.Context, bytes int64) error {
+		if e.index == nil {
+			by = ctx // storage.Open has none
+		}
+		return e.room.enough(by, bytes)
+	}
 	if !there {
 		// By the link options in FORMAT, not by ours: after a kill before ours are in FORMAT, the
 		// next run would take the index for one that has all links which FORMAT's options admit.
@@ -66,7 +72,10 @@ func (e *engine) open(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		report, err := cleaner.NewIndex(ctx, e.tree, open, before, e.opts.Log)
+		if err := e.room.await(ctx); err != nil {
+			return err
+		}
+		report, err := cleaner.NewIndex(ctx, e.tree, open, before, e.opts.Log, e.room.await)
 		if err != nil {
 			return err
 		}
@@ -75,13 +84,6 @@ func (e *engine) open(ctx context.Context) error {
 		}
 	}
 	open.Limits, open.Inbox = e.opts.limits(), e.opts.inbox()
-	open.Room = func(bytes int64) error {
-		if e.fetching == nil {
-			return e.room.enough(ctx, bytes)
-		}
-		_ = e.room.enough(e.fetching, bytes) // once fetching is over nothing is waited for
-		return nil
-	}
 	if e.index, err = storage.Open(path, open); err != nil {
 		return err
 	}
@@ -146,9 +148,17 @@ func (e *engine) addSeeds() error {
 	return e.tree.AddSeeds(seeds)
 }
 
+// aside does long work, which ends with fetching, while the crawl is already going on.
+func (e *engine) aside(what string, work func(fetching context.Context) error) error {
+	return e.watch.once(what, func(at *post) error {
+		at.atDisk(what, "")
+		return work(at.working(e.fetching))
+	})
+}
+
 // fillFilter completes the seen filter while the crawl is already going on and the index is asked: by the
 // saved one if that belongs to the state in which the index was opened, else by a scan.
-func (e *engine) fillFilter() error {
+func (e *engine) fillFilter(fetching context.Context) error {
 	filter := e.index.Filter()
 	if filter.Complete() {
 		return nil
@@ -161,8 +171,8 @@ func (e *engine) fillFilter() error {
 			return nil
 		}
 	}
-	err = e.index.LoadFilter(e.fetching)
-	if e.fetching.Err() != nil {
+	err = e.index.LoadFilter(fetching)
+	if fetching.Err() != nil {
 		return nil
 	}
 	return err
@@ -186,6 +196,11 @@ func (e *engine) begin(ctx context.Context) error {
 		e.linker.AddSeed(url)
 	}
 	var links []storage.Link
+	commit := func() error {
+		_, err := e.index.Commit([]*storage.Outcome{{Links: links}})
+		links = links[:0]
+		return err
+	}
 	exempt := map[server]bool{}
 	err = cleaner.Seeds(e.tree, func(url string) error {
 		e.linker.AddSeed(url)
@@ -194,17 +209,22 @@ func (e *engine) begin(ctx context.Context) error {
 		if len(links) < 10_000 {
 			return nil
 		}
-		if err := ctx.Err(); err != nil {
+		if err := errors.Join(ctx.Err(), e.room.await(ctx)); err != nil {
 			return err
 		}
-		_, err := e.index.Commit([]*storage.Outcome{{Links: links}})
-		links = links[:0]
-		return err
+		return commit()
 	}, func(line string) {
 		e.opts.Log.Warn("left out: a line of seeds.txt that is no URL", "line", fmt.Sprintf("%.80q", line))
 	})
 	if err == nil && len(links) > 0 {
-		_, err = e.index.Commit([]*storage.Outcome{{Links: links}})
+		// What so few take is in the sum that is to stay free: a run for which all seeds are known begins.
+		var bytes int64
+		if bytes, err = e.index.Growth([]*storage.Outcome{{Links: links}}); err == nil {
+			err = e.room.enough(ctx, bytes)
+		}
+		if err == nil {
+			err = commit()
+		}
 	}
 	if err != nil {
 		return disk(err)
@@ -284,11 +304,17 @@ func (e *engine) begin(ctx context.Context) error {
 	if e.opts.readsSitemaps() {
 		live += total.Sitemaps
 	}
+	e.readings = e.watch.readings(e.index, e.opts.Crawlers)
 	waiting := frontier.Options{
-		Store: e.index, Memory: e.opts.FrontierBytes, Crawlers: e.opts.Crawlers, PerHost: e.opts.PerHost,
+		Store: e.readings, Memory: e.opts.FrontierBytes, Crawlers: e.opts.Crawlers, PerHost: e.opts.PerHost,
 		Delay: max(e.opts.Delay, 0), Auto: e.opts.Delay == 0, MaxWait: e.opts.MaxWait, MaxCrawlDelay: e.opts.MaxDelay,
 		Live: live, NoSitemaps: !e.opts.readsSitemaps(), Run: e.run.ID, Unclean: unclean, NotBefore: e.run.Start * int64(time.Second),
 		Admit: e.admit, NeedRobots: func(origin string) bool { return !e.opts.IgnoreRobots && e.robots.need(origin) }, Idle: e.flushAll,
+	}
+	if e.opts.SkipDuplicates {
+		if e.contents, err = loadContents(ctx, e.index); err != nil {
+			return err
+		}
 	}
 	if err := e.order(ctx, &waiting); err != nil {
 		return err
@@ -300,11 +326,6 @@ func (e *engine) begin(ctx context.Context) error {
 		e.frontier.Expect(1)
 	}
 	e.robots.found = e.frontier.CrawlDelay
-	if e.opts.SkipDuplicates {
-		if e.contents, err = loadContents(ctx, e.index); err != nil {
-			return err
-		}
-	}
 	if e.opts.MaxPages > 0 {
 		e.tickets = semaphore.NewWeighted(e.opts.MaxPages)
 	}
@@ -348,44 +369,52 @@ func (e *engine) lookAgain(looked int64) (more bool, err error) {
 	if e.looked.Load() != looked {
 		return true, nil // another crawler has looked since
 	}
-	grown, err := e.index.NeedsRelink()
-	if err == nil && grown {
-		_, err = e.index.RereadSitemaps(e.fetching, (*storage.Sitemap).Narrowed, e.tellSitemaps)
-	}
-	if err == nil && grown {
-		err = e.relink(e.fetching, false, e.frontier.Add)
-	}
-	nearer := 0
-	if err == nil {
-		nearer, err = cleaner.Nearer(e.fetching, e.tree, e.index, e.linker, e.frontier.Add)
-	}
-	named := 0
-	if err == nil && !e.named && e.opts.readsSitemaps() {
-		e.named = true
-		named, err = e.nameSitemaps(e.fetching)
-	}
+	err = e.aside("look whether there is more", func(fetching context.Context) (err error) {
+		more, err = e.findMore(fetching)
+		return err
+	})
 	if err != nil {
 		if e.fetching.Err() != nil {
 			return false, nil // the next run does it
 		}
 		return false, err
 	}
-	if !grown && nearer == 0 && named == 0 {
-		return false, nil
+	if more {
+		e.looked.Add(1)
 	}
-	e.looked.Add(1)
-	return true, nil
+	return more, nil
+}
+
+// findMore is lookAgain for who holds e.ending.
+func (e *engine) findMore(ctx context.Context) (more bool, err error) {
+	grown, err := e.index.NeedsRelink()
+	if err == nil && grown {
+		_, err = e.index.RereadSitemaps(ctx, (*storage.Sitemap).Narrowed, e.tellSitemaps)
+	}
+	if err == nil && grown {
+		err = e.relink(ctx, false, e.frontier.Add)
+	}
+	nearer := 0
+	if err == nil {
+		nearer, err = cleaner.Nearer(ctx, e.tree, e.index, e.linker, e.frontier.Add)
+	}
+	named := 0
+	if err == nil && !e.named && e.opts.readsSitemaps() {
+		e.named = true
+		named, err = e.nameSitemaps(ctx)
+	}
+	return grown || nearer > 0 || named > 0, err
 }
 
 // settle moves, for the order tree, what a killed run has left in the inbox, while the crawl is already going
 // on: walks miss those URLs until then, and nothing else does.
-func (e *engine) settle() error {
+func (e *engine) settle(fetching context.Context) error {
 	if e.opts.Order != OrderTree {
 		return nil
 	}
-	err := e.index.Settle(e.fetching)
+	err := e.index.Settle(fetching)
 	switch {
-	case e.fetching.Err() != nil:
+	case fetching.Err() != nil:
 		return nil // the next run does it
 	case err != nil:
 		return fmt.Errorf("%w: %w", iut.ErrDisk, err)
@@ -394,14 +423,14 @@ func (e *engine) settle() error {
 }
 
 // releaseHeld has another look at held URLs while the crawl is already going on.
-func (e *engine) releaseHeld() error {
+func (e *engine) releaseHeld(fetching context.Context) error {
 	if !e.holding {
 		return nil
 	}
 	defer e.frontier.Expect(-1)
-	err := e.release(e.fetching, false, e.frontier.Add)
+	err := e.release(fetching, false, e.frontier.Add)
 	switch {
-	case e.fetching.Err() != nil:
+	case fetching.Err() != nil:
 		return nil // the next run does it
 	case err != nil:
 		return fmt.Errorf("%w: %w", iut.ErrDisk, err)

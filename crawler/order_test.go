@@ -206,7 +206,8 @@ func TestOrderKnownAnswer(t *testing.T) {
 			}
 			requireSame(t, crawled(t, filepath.Join(dir, "res.txt")), web.Answer().Stored)
 			for url, n := range web.Requests() {
-				if n > 1 {
+				// With a limit of depth, what only names links is asked again when a shorter way is found.
+				if n > 1 && !(tt.MaxDepth > 0 && web.Answer().Refused[url] == "noindex") {
 					t.Errorf("%s was asked %d times", url, n)
 				}
 			}

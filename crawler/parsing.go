@@ -10,17 +10,32 @@ const (
 	// parsersMost are the parse workers that Options.Parsers 0 gives on machines with many cores: no
 	// more are busy, and each may hold what a page makes of itself.
 	parsersMost = 4
-	// parseShare is the size of a page, in bytes, for which a parse worker's memory is meant. A larger
-	// page takes the places of more of them, up to all: what pages make of themselves, which are links
-	// of many times their bytes, is bounded for all together.
+	// parseShare is the size of a page, in bytes, for which a parse worker's memory is meant. What pages
+	// make of themselves, which are links of many times their bytes, is bounded for all together: a page
+	// takes a share more for each parseShare of its bytes, up to all of the sharesMore that there are, and
+	// waits for them before it takes the place of a parse worker. Smaller pages are parsed beside it.
 	parseShare = 256 << 10
+	sharesMore = parsersMost
 	// linksAhead is how many links of a page go into the buffer together.
 	linksAhead = 5_000
 )
 
-// places gives how many places of parse workers a page of so many bytes takes.
-func (o *Options) places(bytes int64) int64 {
-	return min(1+bytes/parseShare, int64(o.parsers()))
+// parse takes the place of a parse worker for a page of so many bytes. done gives it back.
+func (w *worker) parse(bytes int64) (done func(), err error) {
+	more := min(bytes/parseShare, sharesMore)
+	if more > 0 {
+		if err := w.shares.Acquire(w.transfers, more); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.parsing.Acquire(w.transfers, 1); err != nil {
+		w.shares.Release(more)
+		return nil, err
+	}
+	return func() {
+		w.parsing.Release(1)
+		w.shares.Release(more)
+	}, nil
 }
 
 // links makes an item's links of what its page names. If these are very many, all but the last go

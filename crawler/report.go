@@ -25,14 +25,20 @@ func (e *engine) report(ctx context.Context) error {
 	hour := storage.Hour{Run: e.run.ID, Hour: 1}
 	before := int64(0) // new URLs in the tree before this hour
 	put := func() error {
+		if e.alive.Err() != nil {
+			return nil // after an error of the disk nothing is written any more
+		}
 		hour.Time, hour.Stored, hour.Rows = time.Now().Unix(), e.index.Run().NewURLs-before, map[string][2]int64{}
 		for _, q := range e.queues() {
 			hour.Rows[q.Name] = [2]int64{q.Added, q.Removed}
 		}
-		if err := e.index.PutHour(hour); err != nil {
-			return fmt.Errorf("%w: %w", iut.ErrDisk, err)
-		}
-		return nil
+		return e.watch.once("report", func(at *post) error {
+			at.atDisk("keep the figures of", fmt.Sprintf("hour %d", hour.Hour))
+			if err := e.index.PutHour(hour); err != nil {
+				return fmt.Errorf("%w: %w", iut.ErrDisk, err)
+			}
+			return nil
+		})
 	}
 	for {
 		var now time.Time
@@ -65,7 +71,11 @@ func (e *engine) report(ctx context.Context) error {
 		}
 		if over {
 			hour.Hour, before = hour.Hour+1, before+hour.Stored
-			if err := cleaner.WriteHourly(e.index, e.files); err != nil {
+			err := e.watch.once("report", func(at *post) error {
+				at.atDisk("write", e.files.Hourly)
+				return cleaner.WriteHourly(at.working(e.alive), e.index, e.files)
+			})
+			if err != nil {
 				return err
 			}
 		}

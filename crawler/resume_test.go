@@ -15,8 +15,8 @@ import (
 // of URLs that are known, waiting or held; the filter and what was held come while the crawl goes on.
 func TestResumeReads(t *testing.T) {
 	const few, hosts = 700, 40
-	// Rows that a killed run may leave in the inbox, as SeenBytes bounds them.
-	const inbox = 600
+	// Rows that a killed run may leave in the inbox, of two lists whose length SeenBytes bounds.
+	const inbox = 4400
 	for _, order := range Orders {
 		for _, unclean := range []bool{false, true} {
 			if unclean && order == OrderPriority {
@@ -24,7 +24,7 @@ func TestResumeReads(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s, unclean %v", order, unclean), func(t *testing.T) {
 				var looked [2]int64
-				for i, known := range []int{few, 6 * few} {
+				for i, known := range []int{few, 10 * few} {
 					opts := Options{
 						Tree: filepath.Join(t.TempDir(), "iut"), Seeds: []string{"http://host-0.test/"},
 						Order: order, FrontierBytes: 64 << 10, SeenBytes: 128 << 10, Delay: -1, IgnoreRobots: true, NoSync: true,
@@ -42,14 +42,15 @@ func TestResumeReads(t *testing.T) {
 						t.Errorf("%d pages of the index were written before the first URL is taken", n)
 					}
 					looked[i] = e.index.Looked()
-					if err := e.fillFilter(); err != nil || !e.index.Filter().Complete() || e.index.Filter().Len() != known+1 {
-						t.Errorf("filter: %v, %d URLs, want %d", err, e.index.Filter().Len(), known+1)
+					// Of so small a filter a part may be full by chance, and does not count what it takes then.
+					if err := e.fillFilter(t.Context()); err != nil || !e.index.Filter().Complete() || e.index.Filter().Len() < known+1-known/50 {
+						t.Errorf("filter: %v, %d URLs, want %d or little less", err, e.index.Filter().Len(), known+1)
 					}
 					if scanned := e.index.Looked() > looked[i]; scanned != unclean {
 						t.Errorf("filter made by a scan: %v, want %v", scanned, unclean)
 					}
 					before := e.frontier.Stats().Eligible
-					if err := e.releaseHeld(); err != nil {
+					if err := e.releaseHeld(t.Context()); err != nil {
 						t.Fatal(err)
 					}
 					if got := e.frontier.Stats().Eligible - before; got != int64(givenUp) {
@@ -57,7 +58,7 @@ func TestResumeReads(t *testing.T) {
 					}
 				}
 				if grown := looked[1] - looked[0]; grown > 10+inbox || looked[1] > 20*hosts+inbox {
-					t.Errorf("%d keys were looked at with %d URLs known, %d with %d", looked[0], few, looked[1], 6*few)
+					t.Errorf("%d keys were looked at with %d URLs known, %d with %d", looked[0], few, looked[1], 10*few)
 				}
 			})
 		}
@@ -75,7 +76,7 @@ func openEngine(t *testing.T, opts Options) *engine {
 	e.fetching, e.stop = context.WithCancelCause(t.Context())
 	t.Cleanup(func() {
 		e.stop(nil)
-		if err := e.close(); err != nil {
+		if err := e.watch.once("cleaner", e.close); err != nil {
 			t.Error(err)
 		}
 	})
@@ -129,11 +130,11 @@ func knowMany(t *testing.T, opts Options, known, hosts int, unclean bool) (given
 	}
 	if !unclean {
 		e.fetching = t.Context()
-		if err := errors.Join(e.fillFilter(), e.finish()); err != nil {
+		if err := errors.Join(e.fillFilter(t.Context()), e.finish(e.watch.post("cleaner"))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := e.close(); err != nil {
+	if err := e.watch.once("cleaner", e.close); err != nil {
 		t.Fatal(err)
 	}
 	return len(set)

@@ -43,8 +43,10 @@ type room struct {
 	pages         int64        // bytes that pages may bring to the disk while fetching pauses
 	ample         bool         // above the mark there is room for all that may come
 	log           *slog.Logger
+	at            *post           // of whoever asks; nobody waits for it before end
+	over          <-chan struct{} // closed once nobody waits in enough any more; nil: never
 
-	looking sync.Mutex // held over free, which hangs when the disk does; nobody waits for it
+	looking sync.Mutex // held over free, which hangs when the disk does; nobody waits for it before end
 
 	mu      sync.Mutex
 	changed chan struct{} // guarded by mu; closed and replaced by each look
@@ -56,8 +58,8 @@ type room struct {
 	narrow atomic.Pointer[string] // what there is too little of; nil: there is room
 }
 
-// room gives the room that the options ask for, nil if they ask for none.
-func (o *Options) room(free func() (bytes, inodes uint64, err error)) *room {
+// room gives the room that the options ask for, nil if they ask for none. at is the room's own.
+func (o *Options) room(free func() (bytes, inodes uint64, err error), at *post) *room {
 	if o.MinFree <= 0 && o.MinFreeInodes <= 0 {
 		return nil
 	}
@@ -66,10 +68,12 @@ func (o *Options) room(free func() (bytes, inodes uint64, err error)) *room {
 		o.Log.Warn("the disk may become full while fetching pauses: buffers may bring more to it than is to stay free",
 			"to stay free", Bytes(o.MinFree), "buffers", Bytes(least))
 	}
+	at.spared.Store(true)
 	return &room{
-		free: free, bytes: uint64(max(o.MinFree, 0)), inodes: uint64(max(o.MinFreeInodes, 0)),
+		at: at, free: free, bytes: uint64(max(o.MinFree, 0)), inodes: uint64(max(o.MinFreeInodes, 0)),
 		pages: min(o.pages(), o.MinFree/2), ample: o.MinFree >= least,
 		log: o.Log, changed: make(chan struct{}),
+		has: math.MaxUint64, // as long as there is no answer: the writes will tell
 	}
 }
 
@@ -98,6 +102,14 @@ func (o *Options) items() int64 {
 func (r *room) owes(owed func() int64) {
 	if r != nil {
 		r.owed = owed
+	}
+}
+
+// until says what is closed once fetching is over: from then on nobody waits in enough. Nobody else may use the
+// room yet.
+func (r *room) until(over <-chan struct{}) {
+	if r != nil {
+		r.over = over
 	}
 }
 
@@ -148,13 +160,44 @@ func (r *room) run(ctx context.Context) {
 	}
 }
 
-// look asks how much room there is. While somebody else does it does nothing.
+// look asks how much room there is, and waits for the answer, but not long. While somebody else asks it does
+// nothing.
 func (r *room) look() {
 	if r == nil || !r.looking.TryLock() {
 		return
 	}
-	defer r.looking.Unlock()
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		defer r.looking.Unlock() // before whoever waits looks again
+		_ = r.at.do(func() error { r.ask(); return nil })
+	}()
+	patience := time.NewTimer(roomPatience)
+	defer patience.Stop()
+	select {
+	case <-answered:
+	case <-patience.C:
+	}
+}
+
+// roomPatience is how long one who looks waits for the answer. A disk that does not give it holds up nobody
+// for longer: it is told of as a step that takes too long, and the writes will tell whether the disk is broken.
+const roomPatience = 5 * time.Second
+
+// end waits until nobody asks any more, and nobody will. For that the watchdog does not wait for ever.
+func (r *room) end() {
+	if r == nil {
+		return
+	}
+	r.at.spared.Store(false)
+	r.looking.Lock() // for good
+}
+
+// ask takes the answer. r.looking is held.
+func (r *room) ask() {
+	r.at.atDisk("ask", "how much room the disk has")
 	bytes, inodes, err := r.free()
+	r.at.rest()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	close(r.changed)
@@ -222,19 +265,22 @@ func (r *room) wait(ctx context.Context, left func() bool) bool {
 }
 
 // await is for what comes to the disk without having been fetched: it looks, and waits until there is room.
+// It asks ctx before each look, so waiting is no step that stands still.
 func (r *room) await(ctx context.Context) error {
 	for r.look(); r.low(); r.look() {
 		select {
 		case <-time.After(lookForRoom):
 		case <-ctx.Done():
-			return ctx.Err()
+		}
+		if err := ctx.Err(); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// enough waits until there are so many bytes of room, and is the error of ctx when that ends first. Meanwhile
-// fetching pauses below that as well.
+// enough waits until there are so many bytes of room, or fetching is over, and is the error of ctx when that
+// ends first. Meanwhile fetching pauses below that as well. It asks ctx as await does.
 func (r *room) enough(ctx context.Context, bytes int64) error {
 	if r == nil || r.bytes == 0 {
 		return nil
@@ -256,8 +302,12 @@ func (r *room) enough(ctx context.Context, bytes int64) error {
 		}
 		select {
 		case <-time.After(lookForRoom):
+		case <-r.over:
+			return nil
 		case <-ctx.Done():
-			return ctx.Err()
+		}
+		if err := ctx.Err(); err != nil {
+			return err
 		}
 	}
 }
@@ -272,6 +322,5 @@ func (e *engine) roomToCommit(set []*storage.Outcome) error {
 	if err != nil {
 		return err
 	}
-	_ = e.room.enough(e.fetching, bytes+e.room.pages)
-	return nil
+	return e.room.enough(e.alive, bytes+e.room.pages)
 }

@@ -30,7 +30,7 @@ func TestRoom(t *testing.T) {
 			disk.Lock()
 			defer disk.Unlock()
 			return disk.bytes, disk.inodes, disk.err
-		})
+		}, newWatchdog(stepLimits{}, opts.Log).post("room"))
 		r.owes(func() int64 {
 			disk.Lock()
 			defer disk.Unlock()
@@ -98,7 +98,7 @@ func TestRoomWait(t *testing.T) {
 				free.Store(500)
 				left.Store(true)
 				opts := Options{MinFree: 1000, MinFreeInodes: -1, Log: slog.New(slog.DiscardHandler)}
-				r := opts.room(func() (uint64, uint64, error) { return free.Load(), 0, nil })
+				r := opts.room(func() (uint64, uint64, error) { return free.Load(), 0, nil }, newWatchdog(stepLimits{}, opts.Log).post("room"))
 				r.look()
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
@@ -127,21 +127,35 @@ func TestRoomWait(t *testing.T) {
 	}
 }
 
-// TestRoomHangs: a disk that does not tell how much room it has holds nobody up but the one who asks.
+// TestRoomHangs: a disk that does not tell how much room it has holds up the one who asks for five seconds, and
+// nobody else but the end.
 func TestRoomHangs(t *testing.T) {
-	hang, asked := make(chan struct{}), make(chan struct{}, 1)
-	opts := Options{MinFree: 1000, Log: slog.New(slog.DiscardHandler)}
-	r := opts.room(func() (uint64, uint64, error) { asked <- struct{}{}; <-hang; return 0, 0, nil })
-	ended := make(chan struct{})
-	go func() { r.look(); close(ended) }()
-	<-asked
-	r.look() // returns at once, and asks nothing
-	if r.low() || !r.wait(t.Context(), func() bool { return true }) {
-		t.Error("low before an answer came")
-	}
-	close(hang)
-	<-ended
-	if !r.low() {
-		t.Error("the answer does not count")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		hang := make(chan struct{})
+		opts := Options{MinFree: 1000, Log: slog.New(slog.DiscardHandler)}
+		at := newWatchdog(stepLimits{}, opts.Log).post("room")
+		r := opts.room(func() (uint64, uint64, error) { <-hang; return 0, 0, nil }, at)
+		start := time.Now()
+		r.look()
+		if took := time.Since(start); took != 5*time.Second || at.now.Load() == nil {
+			t.Errorf("it goes on after %v", took)
+		}
+		r.look() // returns at once, and asks nothing
+		if err := r.enough(t.Context(), 1<<40); err != nil || r.low() || !r.wait(t.Context(), func() bool { return true }) {
+			t.Errorf("low before an answer came: %v", err)
+		}
+		if took := time.Since(start); took != 5*time.Second {
+			t.Errorf("others wait for %v", took)
+		}
+		ended := make(chan struct{})
+		go func() { r.end(); close(ended) }()
+		close(hang)
+		<-ended
+		if at.spared.Load() {
+			t.Error("the end waits for ever")
+		}
+		if !r.low() || at.now.Load() != nil {
+			t.Error("the answer does not count")
+		}
+	})
 }

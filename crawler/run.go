@@ -60,6 +60,7 @@ type engine struct {
 	edges    *edges.Writer // nil: edges are not kept
 	contents *contents     // nil: duplicates are stored like any other page
 	room     *room         // nil: not watched
+	readings *readings     // of the index, by the frontier
 	watch    *watchdog
 	client   *fetch.Client
 	frontier *frontier.Frontier
@@ -86,6 +87,7 @@ type engine struct {
 	stored  atomic.Int64        // tickets used
 	fetched chan struct{}       // a place for each page between download and parse worker; nil: none
 	parsing *semaphore.Weighted // a place for each parse worker; held from parsing until Buffer.Add
+	shares  *semaphore.Weighted // of sharesMore, for large pages; taken before parsing, and held as long
 	stages  [stageCount]histogram
 	start   time.Time
 }
@@ -131,30 +133,26 @@ func Run(ctx context.Context, opts Options) (Result, error) {
 	if opts.NoTree {
 		files = cleaner.Files{}
 	}
-	e := &engine{opts: opts, files: files, parsing: semaphore.NewWeighted(int64(opts.parsers())), watch: newWatchdog(opts.steps, opts.Log), over: semaphore.NewWeighted(overBytes)}
+	e := &engine{opts: opts, files: files, parsing: semaphore.NewWeighted(int64(opts.parsers())), shares: semaphore.NewWeighted(sharesMore), watch: newWatchdog(opts.steps, opts.Log), over: semaphore.NewWeighted(overBytes)}
 	if opts.QueueSize > 0 {
 		e.fetched = make(chan struct{}, opts.QueueSize)
 	}
 	e.alive, e.fail = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer e.fail(nil)
-	// To make the index again or to parse all pages again takes its time; both may be cut off.
-	opening, stopOpening := context.WithCancel(ctx)
-	defer stopOpening()
-	defer context.AfterFunc(e.alive, stopOpening)()
-	switch err := e.open(opening); {
-	case err != nil && ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))):
-		return Result{Ended: errStopped.Error()}, e.close()
-	case err != nil:
-		return Result{}, errors.Join(err, context.Cause(e.alive), e.close())
-	}
+	watching, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
+	var watch sync.WaitGroup
+	watch.Go(func() { e.watch.run(watching) })
+	defer watch.Wait()
+	defer stopWatching()
+	defer context.AfterFunc(ctx, e.watch.ends)()
 	type end struct {
 		result Result
 		err    error
 	}
 	ended := make(chan end, 1)
 	go func() {
-		result, err := e.crawl(ctx)
-		ended <- end{result, errors.Join(err, e.close())}
+		result, err := e.openAndCrawl(ctx)
+		ended <- end{result, errors.Join(err, e.watch.once("cleaner", e.close))}
 	}()
 	select {
 	case r := <-ended:
@@ -165,6 +163,25 @@ func Run(ctx context.Context, opts Options) (Result, error) {
 	}
 }
 
+// openAndCrawl is Run without the end of tree and index.
+func (e *engine) openAndCrawl(ctx context.Context) (Result, error) {
+	// To make the index again or to parse all pages again takes its time; both may be cut off.
+	opening, stopOpening := context.WithCancel(ctx)
+	defer stopOpening()
+	defer context.AfterFunc(e.alive, stopOpening)()
+	err := e.watch.once("opening", func(at *post) error {
+		at.atDisk("open", e.opts.Tree)
+		return e.open(at.working(opening))
+	})
+	switch {
+	case err != nil && ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))):
+		return Result{Ended: errStopped.Error()}, nil
+	case err != nil || e.alive.Err() != nil:
+		return Result{}, errors.Join(err, context.Cause(e.alive))
+	}
+	return e.crawl(ctx)
+}
+
 // Memory is the limit of our own memory, in bytes, that the options give: the sum of what the
 // parts may hold.
 func (o Options) Memory() int64 {
@@ -173,7 +190,9 @@ func (o Options) Memory() int64 {
 
 // heap is what of that Go's runtime may take when filter bytes lie outside the heap. Some is kept back,
 // for the limit is one that the runtime aims at: what is allocated while it collects comes on top.
-func (o Options) heap(filter int64) int64 { return o.Memory()/16*15 - 12<<20 - filter }
+func (o Options) heap(filter int64) int64 {
+	return o.Memory() - min(o.Memory()/16, 16<<20) - 12<<20 - filter
+}
 
 // crawl fetches until something ends it, then cleans up.
 func (e *engine) crawl(ctx context.Context) (Result, error) {
@@ -184,14 +203,9 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 	if e.opts.Time > 0 {
 		defer time.AfterFunc(e.opts.Time, func() { e.stop(errTime) }).Stop()
 	}
+	defer context.AfterFunc(e.fetching, e.watch.ends)()
+	e.room.until(e.fetching.Done())
 	e.start = time.Now()
-	watching, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
-	var watch errgroup.Group
-	watch.Go(func() error { e.watch.run(watching, e.fetching.Done()); return nil })
-	defer func() {
-		stopWatching()
-		_ = watch.Wait() // it gives none
-	}()
 
 	committer := iut.NewCommitter(e.tree, e.index, e.opts.Buffers)
 	committer.After, committer.Edges, committer.Room = e.committed, e.edges, e.roomToCommit
@@ -212,7 +226,9 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 	}
 	for i := range e.opts.Buffers {
 		buf := buffer.New(buffer.Options[*iut.Item]{
-			Size: e.opts.BufferSize, Bytes: e.opts.BufferBytes, Wait: e.opts.FlushInterval,
+			// One half fills while the other is committed.
+			Size: e.opts.BufferSize, Batch: (e.opts.BufferSize + 1) / 2,
+			Bytes: e.opts.BufferBytes, Wait: e.opts.FlushInterval,
 			Weight: weigh,
 		})
 		e.buffers = append(e.buffers, buf)
@@ -247,9 +263,9 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 	for _, w := range e.workers {
 		guard(&crawlers, w.run)
 	}
-	guard(&rest, e.fillFilter)
-	guard(&rest, e.releaseHeld)
-	guard(&rest, e.settle)
+	guard(&rest, func() error { return e.aside("fill the seen filter", e.fillFilter) })
+	guard(&rest, func() error { return e.aside("look at held URLs", e.releaseHeld) })
+	guard(&rest, func() error { return e.aside("settle the inbox", e.settle) })
 	<-e.fetching.Done()
 	grace := time.AfterFunc(downloadGrace, e.cut)
 	crawlErr := crawlers.Wait()
@@ -264,7 +280,10 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 			result.Waits = e.frontier.Waiting()
 		}
 	}
+	last := e.watch.post("cleaner")
+	defer e.watch.leave(last)
 	drain := func(context.Context) error {
+		last.rest() // others do this
 		for _, b := range e.buffers {
 			b.Close()
 		}
@@ -276,16 +295,16 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 		if err = errors.Join(err, rest.Wait()); err != nil {
 			return err
 		}
-		return e.finish()
+		return e.finish(last)
 	}
-	var err error
-	if e.opts.NoTree {
-		err = drain(ctx)
-	} else {
-		err = cleaner.Clean(context.WithoutCancel(ctx), cleaner.Steps{
-			Log: e.opts.Log, Drain: drain, Index: e.index, Files: e.files, Figures: e.figures,
+	err := last.do(func() error {
+		if e.opts.NoTree {
+			return drain(e.alive)
+		}
+		return cleaner.Clean(last.working(e.alive), cleaner.Steps{
+			Log: e.opts.Log, Drain: drain, Index: e.index, Files: e.files, Figures: e.figures, Step: last.atDisk,
 		})
-	}
+	})
 	result.Run, result.Total, result.Stages = e.index.Run(), e.index.Totals(), e.figures().Stages
 	if cause := context.Cause(e.alive); cause != nil {
 		err = cause // the first error, not what followed from it
@@ -297,14 +316,9 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 }
 
 // finish marks the clean end and saves the filter that belongs to it.
-func (e *engine) finish() error {
-	at := e.watch.post("cleaner")
-	err := at.do(func() error {
-		at.atDisk("mark the end of", "the run")
-		_, err := e.index.Finish()
-		return err
-	})
-	if err != nil {
+func (e *engine) finish(at *post) error {
+	at.atDisk("mark the end of", "the run")
+	if _, err := e.index.Finish(); err != nil {
 		return fmt.Errorf("%w: %w", iut.ErrDisk, err)
 	}
 	if e.opts.NoTree || !e.index.Filter().Complete() {
@@ -314,6 +328,7 @@ func (e *engine) finish() error {
 	if err != nil {
 		return err
 	}
+	at.atDisk("write", e.seenPath())
 	tmp := e.seenPath() + ".new"
 	// What a killed run left, or what else has this name, must not be written to.
 	if err = os.Remove(tmp); errors.Is(err, fs.ErrNotExist) {
@@ -392,10 +407,13 @@ func (e *engine) ticketUsed() {
 	}
 }
 
-func (e *engine) close() error {
+// close gives everything back, and waits until nobody asks about the room any more.
+func (e *engine) close(at *post) error {
 	if e.client != nil {
 		e.client.Close()
 	}
+	e.room.end()
+	at.atDisk("close", e.opts.Tree)
 	var err error
 	if e.contents != nil {
 		err = e.contents.set.Close()

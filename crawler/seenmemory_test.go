@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"urltree/crawler"
+	"urltree/internal/testseed"
 	"urltree/internal/testweb"
 )
 
@@ -102,8 +103,7 @@ func TestSeenMemoryUnderKill(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "seed.txt"), []byte(strings.Join(web.Seeds(), "\n")), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testseed.Draw(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	run := func(life time.Duration) {
 		ctx, cancel := context.WithTimeout(t.Context(), life)

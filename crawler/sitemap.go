@@ -69,13 +69,7 @@ func (e *engine) nameSitemaps(ctx context.Context) (named int, err error) {
 		named, o = named+len(done.NewSitemaps), &storage.Outcome{}
 		return nil
 	}
-	last := "" // the records of an origin come together, but for those of hosts whose names go on
-	err = e.index.Records(ctx, nil, func(r storage.Record, err error) error {
-		origin := storage.Origin(r.URL)
-		if err != nil || r.State == storage.Pending || origin == last {
-			return nil
-		}
-		last = origin
+	err = e.index.Origins(ctx, func(origin string) error {
 		rules := robots.AllowAll // where it is not known, it is asked for before a sitemap is
 		if row, ok, err := e.index.Robots(origin); err == nil && ok && answered(row.Status) {
 			rules = parseRobots(row, e.robots.token)

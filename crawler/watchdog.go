@@ -57,6 +57,7 @@ func (l stepLimits) defaults() stepLimits {
 type watchdog struct {
 	limits stepLimits
 	log    *slog.Logger
+	ending atomic.Bool  // fetching is over, or will not begin
 	stuck  atomic.Int64 // steps that were told of
 	hung   chan error   // has room for one: what the crawl is not to wait for
 
@@ -76,7 +77,8 @@ type post struct {
 	limits *stepLimits
 	labels context.Context // by which a profile tells the goroutine from others
 	now    atomic.Pointer[step]
-	paused *step // the step that waits for a limit of our own
+	paused *step       // the step that waits for a limit of our own
+	spared atomic.Bool // nobody waits for this post: it is told of, and the crawl is not ended for it
 }
 
 // A step is what is being done. Nothing of it changes but told.
@@ -102,6 +104,13 @@ func (d *watchdog) leave(p *post) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.posts = slices.DeleteFunc(d.posts, func(q *post) bool { return q == p })
+}
+
+// once runs fn at a post that it has for this one time.
+func (d *watchdog) once(name string, fn func(at *post) error) error {
+	at := d.post("%s", name)
+	defer d.leave(at)
+	return at.do(func() error { return fn(at) })
 }
 
 const postLabel = "post"
@@ -142,21 +151,36 @@ func (p *post) waits(begin bool) {
 	}
 }
 
-// run looks at all posts from time to time until ctx ends. over is closed when fetching ends.
-func (d *watchdog) run(ctx context.Context, over <-chan struct{}) {
+// working gives a context for long work, which asks it between two operations, a page or a batch of records,
+// whether to go on: each time the present step begins anew, so that work which goes on is never stuck.
+func (p *post) working(ctx context.Context) context.Context { return working{ctx, p} }
+
+type working struct {
+	context.Context
+	at *post
+}
+
+// Err is also what [context.Cause] asks first.
+func (w working) Err() error {
+	if s := w.at.now.Load(); s != nil {
+		w.at.now.CompareAndSwap(s, &step{what: s.what, about: s.about, begun: time.Now(), limit: s.limit, disk: s.disk})
+	}
+	return w.Context.Err()
+}
+
+// ends says that fetching is over: from now on no step is waited for for ever.
+func (d *watchdog) ends() { d.ending.Store(true) }
+
+// run looks at all posts from time to time until ctx ends.
+func (d *watchdog) run(ctx context.Context) {
 	ticker := time.NewTicker(d.limits.look)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C:
+			d.look(time.Now(), d.ending.Load())
 		case <-ctx.Done():
 			return
-		}
-		select {
-		case <-over:
-			d.look(time.Now(), true)
-		default:
-			d.look(time.Now(), false)
 		}
 	}
 }
@@ -181,7 +205,7 @@ func (d *watchdog) look(now time.Time, over bool) {
 			d.log.Error("this takes longer than it may", "who", p.name, "what", s.what+" "+s.about,
 				"for", took.Round(time.Second), "stack", p.stack())
 		}
-		if over && took > s.limit && took > d.limits.giveUp {
+		if over && took > s.limit && took > d.limits.giveUp && !p.spared.Load() {
 			select {
 			case d.hung <- s.hangs(p.name, took):
 			default:

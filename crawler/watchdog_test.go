@@ -63,6 +63,30 @@ func TestWatchdog(t *testing.T) {
 			p.waits(false)
 			standStill(until)
 		}, false, `what="ask for http://a.example/" for=1m5s`, nil},
+		{"long work that goes on", func(p *post, until <-chan struct{}) {
+			p.atDisk("open", url)
+			ctx := p.working(t.Context())
+			for range 120 {
+				time.Sleep(59 * time.Second)
+				_ = context.Cause(ctx) // which asks as ctx.Err does
+			}
+			p.rest()
+			standStill(until)
+		}, true, "", nil},
+		{"long work that stands still", func(p *post, until <-chan struct{}) {
+			p.atDisk("open", url)
+			ctx := p.working(t.Context())
+			for range 60 {
+				time.Sleep(59 * time.Second)
+				_ = ctx.Err()
+			}
+			standStill(until)
+		}, true, `what="open http://a.example/" for=1m5s`, iut.ErrDisk},
+		{"late, and nobody waits for it", func(p *post, until <-chan struct{}) {
+			p.spared.Store(true)
+			p.atDisk("ask", url)
+			standStill(until)
+		}, true, `what="ask `, nil},
 		{"between two steps", func(p *post, until <-chan struct{}) {
 			p.atDisk("store", url)
 			p.atDisk("", "")
@@ -73,9 +97,9 @@ func TestWatchdog(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log bytes.Buffer
 				d := newWatchdog(stepLimits{}, slog.New(slog.NewTextHandler(&log, nil)))
-				until, over := make(chan struct{}), make(chan struct{})
+				until := make(chan struct{})
 				if tt.over {
-					close(over)
+					d.ends()
 				}
 				go d.post("crawler 2").do(func() error { <-until; return nil })
 				at := d.post("crawler 1")
@@ -87,7 +111,7 @@ func TestWatchdog(t *testing.T) {
 					return nil
 				})
 				ctx, cancel := context.WithCancel(t.Context())
-				go d.run(ctx, over)
+				go d.run(ctx)
 				time.Sleep(3 * time.Hour)
 				cancel()
 				close(until)

@@ -47,7 +47,7 @@ func (w *worker) run() error {
 		posts <- w.watch.post("crawler %d, download %d", w.number, i+1)
 	}
 	defer wg.Wait()
-	defer func() {
+	giveBack := func() {
 		for _, loan := range stack {
 			rows := loan.Rows
 			for _, h := range loan.Held {
@@ -55,7 +55,11 @@ func (w *worker) run() error {
 			}
 			w.giveBack(loan, rows)
 		}
-	}()
+		stack = nil
+	}
+	defer giveBack()
+	patience := time.NewTimer(stackPatience)
+	defer patience.Stop()
 	push := func(loans []*frontier.Loan, took time.Duration) {
 		urls := 0
 		for _, l := range loans {
@@ -68,8 +72,12 @@ func (w *worker) run() error {
 		stack = append(stack, loans...)
 	}
 	for {
+		patience.Reset(stackPatience)
 		select {
 		case <-slots:
+		case <-patience.C:
+			giveBack()
+			continue
 		case <-w.fetching.Done():
 			return nil
 		}
@@ -119,6 +127,10 @@ func (w *worker) run() error {
 		})
 	}
 }
+
+// stackPatience is how long the loans on the stack of a crawler wait for a download of its own. Then others get
+// them: its downloads may all be held by servers that never end, and hosts that do no harm would wait as long.
+const stackPatience = time.Second
 
 // goroutines gives how many of a crawler may be at work on loans: its downloads, and the pages that
 // have left theirs for the queue or a parse worker.
@@ -294,8 +306,7 @@ func (w *worker) url(at *post, loan *frontier.Loan, row *storage.Row, free func(
 			free()
 		}
 		// Kept until the item is in the buffer: what waits there with its links is bounded too.
-		places := w.opts.places(res.Body.Len())
-		err := w.parsing.Acquire(w.transfers, places)
+		parsed, err := w.parse(res.Body.Len())
 		if w.fetched != nil {
 			<-w.fetched
 		}
@@ -303,7 +314,7 @@ func (w *worker) url(at *post, loan *frontier.Loan, row *storage.Row, free func(
 			res.Body.Release()
 			return false, 0, nil
 		}
-		defer w.parsing.Release(places)
+		defer parsed()
 	}
 	at.step("parse", row.URL, at.limits.parse)
 	a := w.answer(at, item, res, err)

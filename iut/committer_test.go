@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"urltree/internal/faultfs"
+	"urltree/internal/testseed"
 	"urltree/iut"
 	"urltree/storage"
 )
@@ -363,8 +364,7 @@ func crashWork(fsys iut.FS) (stored []*iut.Page, err error) {
 // The index never calls a page stored that is not whole after a power cut, whichever call of
 // the disk is the last.
 func TestPowerCutWhileBuilding(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testseed.Draw(t)
 	for k, done := 0, false; !done; k++ {
 		mem := faultfs.NewMem()
 		tree := open(t, "", onFS(mem))

@@ -9,6 +9,7 @@ import (
 
 	"urltree/internal/edges"
 	"urltree/internal/faultfs"
+	"urltree/internal/testseed"
 	"urltree/iut"
 	"urltree/storage"
 )
@@ -86,8 +87,7 @@ func requireEdges(t *testing.T, fsys iut.FS, index *edgesIndex) {
 // TestEdgesOfPowerCut: whichever call of the disk is the last, the file holds the edges of exactly the
 // pages that are committed.
 func TestEdgesOfPowerCut(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testseed.Draw(t)
 	for k, done := 0, false; !done; k++ {
 		mem := faultfs.NewMem()
 		open(t, "", onFS(mem)).Close()

@@ -7,12 +7,14 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"urltree/internal/faultfs"
+	"urltree/internal/testseed"
 	"urltree/iut"
 )
 
@@ -140,8 +142,7 @@ func failAtEveryCall(t *testing.T, fail error, once, short bool, fresh func() (s
 
 // A power cut at every call: what a sync covered is there, and what is called complete is.
 func TestPowerCutAtEveryCall(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testseed.Draw(t)
 	for k, done := 0, false; !done; k++ {
 		mem := faultfs.NewMem()
 		fault := faultfs.FailAfter(mem, k, syscall.EIO)
@@ -459,9 +460,12 @@ func TestFIFO(t *testing.T) {
 	}
 }
 
+// TestPermissions has folders of the tree that may not be written, and not be read. Root, whom that does not
+// bind, lets another user run it.
 func TestPermissions(t *testing.T) {
 	if os.Getuid() == 0 {
-		t.Skip("permissions do not bind root")
+		asNobody(t)
+		return
 	}
 	tree := open(t, t.TempDir())
 	store(t, tree, page(0))
@@ -479,6 +483,28 @@ func TestPermissions(t *testing.T) {
 	}
 	if _, _, err := tree.Load(page(0).URL); !errors.Is(err, iut.ErrDisk) {
 		t.Errorf("Load: %v, want ErrDisk", err)
+	}
+}
+
+// asNobody runs the test that calls it once more, in a process of its own whose user has no rights.
+func asNobody(t *testing.T) {
+	t.Helper()
+	const nobody = 65534
+	dir, err := os.MkdirTemp("", "nobody") // those of t are closed to other users, as is that of this program
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	program, err := os.ReadFile(os.Args[0])
+	err = errors.Join(err, os.WriteFile(dir+"/program", program, 0o755), os.Chmod(dir, 0o777))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(dir+"/program", "-test.v", "-test.run", "^"+t.Name()+"$")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "TMPDIR="+dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()+" ") {
+		t.Errorf("as user %d: %v\n%s", nobody, err, out)
 	}
 }
 

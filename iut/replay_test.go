@@ -171,10 +171,12 @@ func (r *race) run(t *testing.T, sizes [2]int, crawlers [][]add, pages int, goOn
 		<-through
 	}
 	look()
-	close(r.commit)
 	if !goOn {
+		// A commit gives permits back: who waits for one has to be gone before, or writes the page once more.
 		stop()
+		crawling.Wait()
 	}
+	close(r.commit)
 	go func() {
 		crawling.Wait()
 		buffers[0].Close()

@@ -43,6 +43,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"urltree/storage"
 )
 
 const (
@@ -58,9 +60,9 @@ const (
 )
 
 var (
-	// ErrDisk says that the file system failed: the crawl should end. The system's error is
-	// wrapped, such as syscall.ENOSPC.
-	ErrDisk = errors.New("iut: disk error")
+	// ErrDisk says that the file system failed, below the tree or its index: the crawl should end. The
+	// system's error is wrapped, such as syscall.ENOSPC.
+	ErrDisk = storage.ErrDisk
 	// ErrPage says that this one page cannot be stored, while others can.
 	ErrPage = errors.New("iut: page cannot be stored")
 )

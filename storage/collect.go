@@ -5,7 +5,8 @@ import (
 	"os"
 )
 
-// A collector reads the entries of a damaged index file, page by page, past whatever is wrong.
+// A collector reads the entries of a damaged index file, page by page, past whatever is wrong in it. A read
+// that fails ends it: what is there may be whole.
 type collector struct {
 	meta
 	f       *os.File
@@ -72,6 +73,8 @@ func (c *collector) tree(s *structure, id uint64, level int, each func(k, value 
 	}
 	p, err := s.read(id)
 	switch {
+	case ofSystem(err):
+		return err
 	case err != nil || p.kind != kindLeaf && p.kind != kindBranch:
 		c.skipped++
 		return nil

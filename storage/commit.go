@@ -48,8 +48,9 @@ func (x *Index) commit(set []*Outcome) (Committed, error) {
 		return done, fmt.Errorf("index commit: %w", err)
 	}
 	err := x.update(func(c *change) error {
-		done = Committed{Next: make([]Row, len(set))}
 		c.coming = comingOf(set)
+		// Most links that come this far are new.
+		done = Committed{Next: make([]Row, len(set)), Fresh: make([]Row, 0, c.coming-int64(len(set)))}
 		for i, o := range set {
 			if o.Row.URL != "" {
 				next, err := c.outcome(o, &done)
@@ -255,7 +256,8 @@ func (c *change) outcome(o *Outcome, done *Committed) (Row, error) {
 	r.Reason, r.Tries = o.Reason, max(r.Tries, o.Row.Tries)
 	if o.State == Pending {
 		r.Range, r.Due, r.Reason, r.Tries = o.Next.Range, o.Next.Due, o.Next.Reason, max(r.Tries, o.Next.Tries)
-		if r.Run = o.Next.Run; r.Run == 0 {
+		// What is held was not asked for: it keeps its run, also 0, which is that of what a rebuild made.
+		if r.Run = o.Next.Run; r.Run == 0 && r.Range != Held {
 			r.Run = c.run.ID
 		}
 		return r.Row, nil

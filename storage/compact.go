@@ -25,7 +25,7 @@ func Compact(path string, noSync bool) (err error) {
 	}
 	defer func() { err = errors.Join(err, src.Close()) }()
 	// One sync at the end is enough: until the rename the file is nobody's.
-	dst, err := bolt.Open(tmp, 0o644, &bolt.Options{Timeout: time.Second, NoSync: true, FreelistType: bolt.FreelistMapType})
+	dst, err := bolt.Open(tmp, 0o644, &bolt.Options{Timeout: time.Second, NoSync: true})
 	if err != nil {
 		return fmt.Errorf("compact to %s: %w", tmp, err)
 	}

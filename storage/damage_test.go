@@ -99,14 +99,26 @@ func TestOpenErrors(t *testing.T) {
 	if _, err := Open(path, Options{}); err == nil || errors.Is(err, ErrDamaged) {
 		t.Errorf("open elsewhere: %v", err)
 	}
-	if err := x.db.Update(func(tx *bolt.Tx) error {
-		return tx.Bucket(bucketSys).Put(keySchema, seal([]byte{schema + 1}, nil))
-	}); err != nil {
-		t.Fatal(err)
-	}
 	x.Close()
-	if _, err := Open(path, Options{}); !errors.Is(err, ErrSchema) {
-		t.Errorf("newer format: %v", err)
+	for _, other := range []byte{schema - 1, schema + 1} {
+		db, err := bolt.Open(path, 0o644, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = db.Update(func(tx *bolt.Tx) error {
+			return tx.Bucket(bucketSys).Put(keySchema, seal([]byte{other}, nil))
+		})
+		if err = errors.Join(err, db.Close()); err != nil {
+			t.Fatal(err)
+		}
+		for _, readOnly := range []bool{false, true} {
+			if x, err := Open(path, Options{ReadOnly: readOnly}); err == nil {
+				x.Close()
+				t.Errorf("format %d, which is not %d, opened", other, schema)
+			} else if !errors.Is(err, ErrSchema) || errors.Is(err, ErrDamaged) {
+				t.Errorf("format %d, which is not %d: %v", other, schema, err)
+			}
+		}
 	}
 	if err := os.WriteFile(path, []byte("something else"), 0o644); err != nil {
 		t.Fatal(err)

@@ -108,14 +108,16 @@ func addTo(sums map[string]*Counts, key []byte, diff *Counts) {
 
 // flushRecords writes records, and what follows from them.
 func (c *change) flushRecords() error {
-	var urls, rows, metas, late []put
+	var urls, metas []put
+	rows, late := make([]put, 0, len(c.entries)), make([]put, 0, len(c.entries))
+	c.arrivals = slices.Grow(c.arrivals, len(c.entries))
 	// By how much the counts of a folder, and of a path with queries, change.
 	folders, queries := map[string]*Counts{}, map[string]*Counts{}
 	for _, e := range c.entries {
 		if e.rec == nil || e.old != nil && *e.old == *e.rec {
 			continue
 		}
-		waits := e.old == nil && !e.lost && e.rec.State == Pending && c.x.inbox.takes(Host(e.rec.URL), e.key)
+		waits := e.old == nil && !e.lost && e.rec.State == Pending && c.x.inbox.takes(Host(e.rec.URL), e.key, e.rec.Seq, len(c.arrivals))
 		if waits {
 			row := c.arena.keep(func(b []byte) []byte { return appendInboxRow(b, e.key, e.rec) })
 			late = append(late, put{c.arena.keep(func(b []byte) []byte { return inboxKey(b, e.rec.Seq) }), row})
@@ -186,6 +188,8 @@ func (c *change) flushRecords() error {
 	if err := c.write(inbox, late); err != nil {
 		return err
 	}
+	// The rows of a host mostly come behind all others of it.
+	c.tx.Bucket(bucketPending).FillPercent = 0.8
 	return c.write(bucketPending, rows)
 }
 

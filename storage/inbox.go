@@ -8,6 +8,8 @@ import (
 	"math"
 	"sync"
 
+	bolt "go.etcd.io/bbolt"
+
 	"urltree/internal/seen"
 )
 
@@ -28,13 +30,13 @@ import (
 // query go to their place at once, for the budget of their path needs the count of those there are; so
 // do those of hosts that may come to a budget of their folders, see [Index.makeWay].
 type inbox struct {
-	least, most int      // a list is moved when it has a quarter of all records, but within these, or mostBytes; 0: no inbox
-	part        int      // rows of the other that one transaction moves
-	lists       [2]list  // written with Index.mu and tables held, read with either; what changed is Index.mu's alone
-	fill        int      // the list that new records go to
-	order       []uint64 // what is still to be moved of the other, see arrange; nil: not worked out
-	left, owed  int      // rows of the other that are still to be moved, and how many of them by now
-	goal        int      // so many more rows, or bytes, make the list long that is filled, about
+	least, most int     // a list is moved when it has a quarter of all records, but within these, or mostBytes; 0: no inbox
+	part        int     // rows of the other that one transaction moves
+	lists       [2]list // written with Index.mu and tables held, read with either; what changed is Index.mu's alone
+	fill        int     // the list that new records go to
+	order       order   // what is still to be moved of the other, once that is worked out
+	left, owed  int     // rows of the other that are still to be moved, and how many of them by now
+	goal        int     // so many more rows, or bytes, make the list long that is filled, about
 	goalBytes   int64
 
 	closed bool            // nothing goes into the inbox any more
@@ -76,10 +78,9 @@ func (l *list) changes(seq uint64) {
 // mayHave tells whether a row may have a record in the bucket of records.
 func (l *list) mayHave(seq uint64) bool { return l.all || l.changed[seq/64]>>(seq%64)&1 != 0 }
 
-// bytesOfInbox is the memory that a row of a full list may take: 8 bytes in the order, and as many in each of
-// the tables of two lists, a fourth of which is not yet full when the other is moved; tables have a third more
-// places than rows. An eighth of Options.SeenMemory is for that.
-const bytesOfInbox = 32
+// bytesOfInbox is the memory that a row of a full list may take: 4 bytes in the order, and as many in each of
+// the tables of two lists, which have 17/12 of that in places. A quarter of Options.SeenMemory is for that.
+const bytesOfInbox = 16
 
 // bytesOfRow is what a row has in the file, on average, if a list is not to be moved for its bytes alone.
 const bytesOfRow = 256
@@ -92,19 +93,30 @@ const (
 
 // growth gives the bytes by which the file may grow while so many rows are moved of lists that have so many
 // bytes: each transaction changes two pages for a row, one of them an inner page if keys are long, and leaves
-// them to the next one; what is moved lies in pages that are half full then.
+// them to the next one.
 func (b *inbox) growth(rows int, bytes int64) int64 {
-	return int64(min(rows, max(b.part, movedRows)))*(2*pageBytes) + 2*bytes
+	return int64(min(rows, max(b.part, movedRows)))*(2*pageBytes) + spread(rows, bytes)
 }
 
-// InboxGrowth gives the bytes by which the file may grow while all that the inbox holds is moved: a list is
-// written once more, into pages that are half full, before its own pages are free, which the other may use.
+// spread gives the bytes of the pages that rows take where they belong: pages are little more than half full, and
+// long keys, of which few fit into an inner page, need many of those.
+func spread(rows int, bytes int64) int64 {
+	if bytes > longRow*int64(rows) {
+		return 4 * bytes
+	}
+	return 3 * bytes
+}
+
+const longRow = 300
+
+// InboxGrowth gives the bytes by which the file may grow while all that the inbox holds is moved: the pages of a
+// list are free for the other once it is moved.
 func (x *Index) InboxGrowth() int64 {
 	b := &x.inbox
 	b.tables.RLock()
 	defer b.tables.RUnlock()
-	one, other := b.lists[0].bytes, b.lists[1].bytes
-	return one + other + max(one, other)
+	one, other := &b.lists[0], &b.lists[1]
+	return spread(one.rows, one.bytes) + spread(other.rows, other.bytes) - min(one.bytes, other.bytes)
 }
 
 func (b *inbox) mostBytes() int64 { return bytesOfRow * int64(b.most) }
@@ -116,14 +128,18 @@ func (b *inbox) open(opts *Options) (rest int64) {
 		return memory
 	}
 	b.direct = map[string]bool{}
-	b.most = int(min(memory/8/bytesOfInbox, 1<<30))
+	b.most = int(min(memory/4/bytesOfInbox, maxPlace/4))
 	b.closed, b.least = opts.Inbox < 0, min(opts.Inbox, b.most)
-	return memory - memory/8
+	return memory - memory/4
 }
 
-// takes tells whether the record of a new URL goes into the inbox.
-func (b *inbox) takes(host string, key []byte) bool {
-	return b.most > 0 && !b.closed && pathOf(key) == nil && !b.direct[host]
+// takes tells whether the record of a new URL goes into the inbox, behind others of the same transaction.
+func (b *inbox) takes(host string, key []byte, seq uint64, others int) bool {
+	if b.most == 0 || b.closed || pathOf(key) != nil || b.direct[host] {
+		return false
+	}
+	l := b.filling()
+	return l.rows+others < capacity(b.most) && (l.rows == 0 || seq-l.first <= maxPlace)
 }
 
 // turn lets the list that is filled be moved. The other is empty.
@@ -146,9 +162,11 @@ func (b *inbox) start(records int64) {
 func (b *inbox) filling() *list { return &b.lists[b.fill] }
 func (b *inbox) moving() *list  { return &b.lists[1-b.fill] }
 
-// long tells whether the list that is filled has as many rows as make it worth moving.
-func (b *inbox) long(records int64) bool {
-	return b.filling().bytes >= b.mostBytes() || b.filling().rows >= b.within(records/4)
+// long tells whether the list that is filled has as many rows as make it worth moving, or most of the places
+// that it may have, up to the last number of discovery.
+func (b *inbox) long(records int64, last uint64) bool {
+	l := b.filling()
+	return l.bytes >= b.mostBytes() || l.rows >= b.within(records/4) || l.rows > 0 && last-l.first > maxPlace/2
 }
 
 // within gives the length of a list that should have so many rows.
@@ -169,8 +187,11 @@ func (b *inbox) arrived(rows []arrival) {
 	defer b.tables.Unlock()
 	bytes := int64(0)
 	for _, a := range rows {
-		b.filling().add(a, b.most)
+		b.filling().count(a)
 		bytes += int64(a.bytes)
+	}
+	for _, a := range rows {
+		b.filling().add(a, b.most) // now that the first is known
 	}
 	if m := b.moving(); m.rows > 0 {
 		// By what share of its way this list has come nearer to being long, an eighth more of the other is to
@@ -180,11 +201,10 @@ func (b *inbox) arrived(rows []arrival) {
 	}
 }
 
-func (l *list) add(a arrival, most int) {
-	l.count(a)
-	l.table.add(a.fingerprint, a.seq, most)
-}
+// add makes a row that has been counted findable.
+func (l *list) add(a arrival, most int) { l.table.add(a.fingerprint, a.seq-l.first, most) }
 
+// count takes note of a row. Only of those that become durable together a later one may be the first.
 func (l *list) count(a arrival) {
 	if l.rows == 0 || a.seq < l.first {
 		l.first = a.seq
@@ -201,15 +221,17 @@ func (b *inbox) candidates(fp uint64) (seqs []uint64) {
 	b.tables.RLock()
 	defer b.tables.RUnlock()
 	for i := range b.lists {
-		seqs = b.lists[i].table.find(seqs, fp)
+		seqs = b.lists[i].table.find(seqs, fp, b.lists[i].first)
 	}
 	return seqs
 }
 
-// loadInbox takes over what an earlier run has left in the inbox, or moves it if this one has none.
+// loadInbox takes over what an earlier run has left in the inbox, or moves it if this one has none, or no way to
+// find all of it.
 func (x *Index) loadInbox() error {
 	b := &x.inbox
-	if err := x.readInbox(); err != nil {
+	found, err := x.readInbox()
+	if err != nil {
 		return err
 	}
 	// The one with earlier rows is being moved.
@@ -217,16 +239,24 @@ func (x *Index) loadInbox() error {
 		b.fill = 1
 	}
 	b.start(x.totals.Records())
-	if b.most == 0 {
+	if !found {
 		return x.Settle(context.Background())
 	}
 	return nil
 }
 
-// readInbox makes the lists of their buckets; without an inbox nobody looks for a row, and they have no tables.
-func (x *Index) readInbox() error {
+// readInbox makes the lists of their buckets, and tells whether all rows can be found. Without an inbox nobody
+// looks for any, and they have no tables.
+func (x *Index) readInbox() (found bool, err error) {
 	b := &x.inbox
+	found = b.most > 0
 	for i, name := range bucketInbox {
+		rows := 0
+		if b.most > 0 {
+			if err := x.view(func(tx *bolt.Tx) error { rows = tx.Bucket(name).Stats().KeyN; return nil }); err != nil {
+				return false, err
+			}
+		}
 		l := &b.lists[i]
 		err := x.scan(context.Background(), name, nil, func(k, v []byte) error {
 			key, _, err := inboxRow(k, v)
@@ -235,22 +265,23 @@ func (x *Index) readInbox() error {
 			}
 			a := arrival{seq: binary.BigEndian.Uint64(k), bytes: len(v)}
 			l.count(a)
-			if b.most == 0 {
+			if found = found && a.seq-l.first <= maxPlace; !found {
 				return nil
 			}
 			url, err := URL(key)
 			if err != nil {
 				return nil // damaged: it is moved as it is, for check to name
 			}
-			l.table.add(x.filter.Fingerprint(url), a.seq, b.most)
+			a.fingerprint = x.filter.Fingerprint(url)
+			l.add(a, max(b.most, rows))
 			return nil
 		})
 		if err != nil {
-			return err
+			return false, err
 		}
 		l.all = l.rows > 0
 	}
-	return nil
+	return found, nil
 }
 
 // inboxRow gives what a row of the inbox holds, the value as it is to stand under the record key.
@@ -269,58 +300,3 @@ func appendInboxRow(b, key []byte, r *Record) []byte {
 }
 
 func inboxKey(b []byte, seq uint64) []byte { return binary.BigEndian.AppendUint64(b, seq) }
-
-// A table finds rows of a list by the fingerprint of their URL. It may give rows of other URLs as
-// well. The zero value is empty.
-type table struct {
-	slots []uint64 // upper half of the fingerprint, number of discovery less base; 0: free
-	n     int
-	base  uint64 // so that all numbers of the list less base fit into the lower half, and none is 0
-}
-
-// add takes a row in. The table gets no more places than for most rows, and what the last commit may bring
-// besides, unless it has to.
-func (t *table) add(fp, seq uint64, most int) {
-	if 4*(t.n+1) > 3*len(t.slots) {
-		old := t.slots
-		size := max(1<<10, 2*len(old))
-		if full := (most + most/16) / 3 * 4; len(old) < full {
-			size = min(size, full)
-		}
-		t.slots = make([]uint64, size)
-		if t.n == 0 {
-			t.base = seq - 1<<31
-		}
-		for _, s := range old {
-			if s != 0 {
-				t.put(s)
-			}
-		}
-	}
-	t.n++
-	t.put(fp>>32<<32 | (seq-t.base)&(1<<32-1))
-}
-
-// put takes a slot by the upper half of the fingerprint alone, which is all that is kept of it.
-func (t *table) put(s uint64) {
-	i := t.home(s)
-	for t.slots[i] != 0 {
-		i = (i + 1) % len(t.slots)
-	}
-	t.slots[i] = s
-}
-
-func (t *table) home(s uint64) int { return int(s >> 32 * uint64(len(t.slots)) >> 32) }
-
-// find appends the numbers of discovery of rows whose URL may have a fingerprint.
-func (t *table) find(seqs []uint64, fp uint64) []uint64 {
-	if t.n == 0 {
-		return seqs
-	}
-	for i := t.home(fp); t.slots[i] != 0; i = (i + 1) % len(t.slots) {
-		if s := t.slots[i]; s>>32 == fp>>32 {
-			seqs = append(seqs, t.base+s&(1<<32-1))
-		}
-	}
-	return seqs
-}

@@ -2,7 +2,6 @@ package storage
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -274,15 +273,27 @@ func TestInboxOldDamage(t *testing.T) {
 // TestInboxGrowth lets URLs come that are very long: a list is moved before it has more bytes than the disk
 // is to have room for, and the file does not grow by more when all are moved.
 func TestInboxGrowth(t *testing.T) {
+	for _, tt := range []struct{ memory, turns, parts int }{
+		{1 << 20, 2, 100},
+		{16 << 20, 0, 100}, // all in one list
+		{16 << 20, 0, 2},
+	} {
+		t.Run(fmt.Sprintf("%d KiB, %d parts of a path", tt.memory>>10, tt.parts), func(t *testing.T) {
+			inboxGrowth(t, int64(tt.memory), tt.turns, tt.parts)
+		})
+	}
+}
+
+func inboxGrowth(t *testing.T, memory int64, atLeast, parts int) {
 	path := filepath.Join(t.TempDir(), "index.db")
 	if err := Create(path); err != nil {
 		t.Fatal(err)
 	}
-	opts := Options{NoSync: true, Strict: true, Inbox: 1 << 20, SeenMemory: 4 << 20}
+	opts := Options{NoSync: true, Strict: true, Inbox: 1 << 20, SeenMemory: memory}
 	x := open(t, path, opts)
 	most := x.inbox.mostBytes()
 	rng := rand.New(rand.NewPCG(7, 7))
-	long := strings.Repeat("/abcdefgh", 100)
+	long := strings.Repeat("/abcdefgh", parts)
 	turns, last := 0, 0
 	for range 60 {
 		o := &Outcome{}
@@ -302,7 +313,7 @@ func TestInboxGrowth(t *testing.T) {
 			}
 		}
 	}
-	if turns < 2 {
+	if turns < atLeast {
 		t.Errorf("%d turns, want some", turns)
 	}
 	size := func() (n int64) {
@@ -349,16 +360,17 @@ func TestArrange(t *testing.T) {
 	err := x.view(func(tx *bolt.Tx) error {
 		b := tx.Bucket(bucketInbox[x.inbox.fill])
 		order, err := arrange(b, l)
-		if err != nil || len(order) != rows {
-			t.Fatalf("%d rows, %v; want %d", len(order), err, rows)
+		if err != nil || len(order.rows) != rows || order.ends[len(order.ends)-1] != rows {
+			t.Fatalf("%d rows, %d in groups, %v; want %d", len(order.rows), order.ends[len(order.ends)-1], err, rows)
 		}
 		met := map[uint64]bool{}
 		var last []byte // the greatest key of all groups so far
-		for from := 0; from < len(order); {
+		from := 0
+		for _, end := range order.ends {
 			to := from
 			var least, most []byte
-			for ; to < len(order) && order[to]>>32 == order[from]>>32; to++ {
-				seq := l.first + order[to]&(1<<32-1)
+			for ; to < int(end); to++ {
+				seq := l.first + uint64(order.rows[to])
 				key, _, err := inboxRow(inboxKey(nil, seq), b.Get(inboxKey(nil, seq)))
 				if err != nil || met[seq] {
 					t.Fatalf("row %d: %v, met before: %v", seq, err, met[seq])
@@ -406,54 +418,84 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-func TestTogether(t *testing.T) {
-	order := []uint64{1 << 32, 1<<32 | 7, 2<<32 | 1, 4 << 32, 4<<32 | 1, 4<<32 | 2}
+// TestOrder wants whole groups to be moved together, if they fit, and no row twice.
+func TestOrder(t *testing.T) {
+	all := order{rows: []uint32{4, 9, 7, 1, 0, 3}, ends: []uint32{0, 2, 3, 3, 6}} // groups of 0, 2, 1, 0, 3 rows
 	for n, want := range []int{0, 1, 2, 3, 3, 3, 6, 6} {
-		if got := together(order, n); got != want {
+		if got := len(all.next(n)); got != want {
 			t.Errorf("%d of at most %d, want %d", got, n, want)
 		}
 	}
-	if got := together(order[3:], 2); got != 2 {
-		t.Errorf("%d of a group that does not fit, want 2", got)
+	for _, tt := range []struct{ moved, n, want int }{{3, 2, 2}, {1, 1, 1}, {1, 2, 2}, {1, 3, 2}, {4, 1, 1}, {5, 4, 1}} {
+		o := all
+		o.moved(tt.moved)
+		got := o.next(tt.n)
+		if len(got) != tt.want || !slices.Equal(got, all.rows[tt.moved:][:tt.want]) {
+			t.Errorf("after %d rows at most %d are %d, want %d", tt.moved, tt.n, got, tt.want)
+		}
 	}
 }
 
-// TestTableMemory wants a full list, and what a commit may bring besides, within its part of the memory.
+// TestTableMemory wants a full list within its part of the memory, beside one that is moved.
 func TestTableMemory(t *testing.T) {
-	const most = 100_000
+	const most = 1 << 20
 	var tab table
 	rng := rand.New(rand.NewPCG(10, 10))
-	for i := range uint64(most + most/20) {
+	peak := 0
+	for i := range uint64(capacity(most)) {
+		grown := tab.few
 		tab.add(rng.Uint64(), i, most)
+		if tab.many == nil {
+			grown = nil
+		}
+		peak = max(peak, 8*len(grown)+8*len(tab.few)+4*len(tab.many))
 	}
-	if bytes := (2*len(tab.slots) + most) * 8; bytes > bytesOfInbox*most {
+	if bytes := peak + 4*len(tab.many) + 4*most; bytes > bytesOfInbox*most {
 		t.Errorf("%d bytes for two tables and an order of %d rows, want at most %d", bytes, most, bytesOfInbox*most)
 	}
-	for i := range uint64(most) { // more than it should get: it grows all the same
-		tab.add(rng.Uint64(), most+most/20+i, most)
-	}
-	if tab.n != 2*most+most/20 || len(tab.slots) < tab.n {
-		t.Errorf("%d rows in %d places", tab.n, len(tab.slots))
+	if 4*tab.n > 3*len(tab.many) {
+		t.Errorf("%d rows in %d places", tab.n, len(tab.many))
 	}
 }
 
+// TestTable wants each row to be found, and hardly any other, while there are few and when there are many.
 func TestTable(t *testing.T) {
+	const most, first = 40_000, 1<<40 - 500
 	rng := rand.New(rand.NewPCG(6, 6))
 	var tab table
-	seqs := map[uint64]uint64{} // by fingerprint
-	for i := range uint64(10_000) {
-		fp := rng.Uint64()
-		seqs[fp] = 1<<40 - 500 + i ^ 1 // not in order, across a border
-		tab.add(fp, seqs[fp], 8000)
-	}
-	for fp, seq := range seqs {
-		if got := tab.find(nil, fp); !slices.Contains(got, seq) || len(got) > 2 {
-			t.Fatalf("%x: %d, want %d", fp, got, seq)
+	fps := make([]uint64, 0, capacity(most))
+	look := func() {
+		others := 0
+		for i, fp := range fps {
+			place := uint64(i ^ 1) // not in order
+			if i == 1 {
+				place = maxPlace
+			}
+			got := tab.find(nil, fp, first)
+			if !slices.Contains(got, first+place) {
+				t.Fatalf("of %d rows, that at %d is not found: %d", len(fps), place, got)
+			}
+			others += len(got) - 1 + len(tab.find(nil, rng.Uint64(), first))
 		}
-		if got := tab.find(nil, cmp.Or(fp^1<<63, 1)); len(got) > 1 {
-			t.Fatalf("%d for one that is not there", got)
+		if others > len(fps)/2 {
+			t.Errorf("%d others are found for %d rows", others, len(fps))
 		}
 	}
+	for i := range cap(fps) {
+		fps = append(fps, rng.Uint64())
+		place := uint64(i ^ 1)
+		if i == 1 {
+			place = maxPlace
+		}
+		tab.add(fps[i], place, most)
+		if i == 1000 {
+			look()
+		}
+	}
+	if tab.many == nil {
+		t.Fatal("few rows are kept like many")
+	}
+	look()
 }
 
 // TestInboxHidden gives URLs their outcome while their first records are in the inbox: these must never
@@ -531,7 +573,7 @@ func TestInboxAsksForRoom(t *testing.T) {
 				return info.Size()
 			}
 			full, asked, rows := errors.New("full"), int64(0), size()
-			opts.NoSync, opts.Room = true, func(bytes int64) error {
+			opts.NoSync, opts.Room = true, func(_ context.Context, bytes int64) error {
 				asked = bytes
 				return full
 			}
@@ -548,7 +590,7 @@ func TestInboxAsksForRoom(t *testing.T) {
 			if !errors.Is(err, full) || asked == 0 || size() != rows {
 				t.Errorf("%v after it asked for %d bytes; the file had %d and has %d", err, asked, rows, size())
 			}
-			opts.Room = func(int64) error { return nil }
+			opts.Room = func(context.Context, int64) error { return nil }
 			x = open(t, path, opts)
 			if err := x.Settle(t.Context()); err != nil || rowsOf(x) > 0 {
 				t.Errorf("with room: %v, %d rows are left", err, rowsOf(x))
@@ -563,7 +605,7 @@ func TestInboxWithoutTables(t *testing.T) {
 	x, _ := newInbox(t, 1000)
 	scattered(t, x, rand.New(rand.NewPCG(5, 5)), 900)
 	x.inbox = inbox{}
-	if err := x.readInbox(); err != nil {
+	if _, err := x.readInbox(); err != nil {
 		t.Fatal(err)
 	}
 	if n := x.inbox.lists[0].table.n + x.inbox.lists[1].table.n; rowsOf(x) != 900 || n != 0 {

@@ -27,6 +27,7 @@
 package storage
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
@@ -98,13 +99,13 @@ type Options struct {
 	// Limits hold back new URLs. With MaxDepth depths are the shortest known.
 	Limits Limits
 	// Inbox lets new URLs wait in the order of discovery, which makes them cheaper by far, until there
-	// are so many, and a quarter of all there are, but no more than an eighth of SeenMemory has place for at
-	// 32 bytes each. 0: none; what an earlier run has left there is moved by Open. Negative: none for new
+	// are so many, and a quarter of all there are, but no more than a quarter of SeenMemory has place for at
+	// 16 bytes each. 0: none; what an earlier run has left there is moved by Open. Negative: none for new
 	// URLs; what an earlier run has left stays, and is found, until Settle moves it.
 	Inbox int
 	// Room is asked before all that an earlier run or commits have left in the inbox is moved, with the bytes
-	// by which the file may grow meanwhile; its error gives that up. It may wait. nil: nobody is asked.
-	Room func(bytes int64) error
+	// by which the file may grow meanwhile; its error gives that up. It may wait, until ctx ends. nil: nobody is asked.
+	Room func(ctx context.Context, bytes int64) error
 	// Strict makes a put of a new record fail when there is one already. For tests.
 	Strict bool
 }
@@ -129,8 +130,13 @@ type Index struct {
 	ahead  map[string]uint32
 	inbox  inbox
 	over   overlay
-	arena  arena // guarded by mu; blocks for the next transaction
-	broken error // guarded by mu; a write came upon damage, and bbolt may still hold its locks
+	arena  arena  // guarded by mu; blocks for the next transaction
+	allocs allocs // guarded by mu
+	broken error  // guarded by mu; a write came upon damage, and bbolt may still hold its locks
+	// The first commit that failed, ErrDisk; guarded by mu. A sync that is tried again may succeed although the
+	// pages of the one that failed are lost: the system gives them up (Rebello et al., Can Applications Recover
+	// from fsync Failures?, USENIX ATC 2020).
+	failed error
 }
 
 // Exists tells whether there is an index at path.
@@ -178,14 +184,15 @@ func Create(path string) error {
 	return syncFolder(filepath.Dir(path))
 }
 
-// Open opens the index at path, which must exist. ErrDamaged and ErrSchema say why it cannot.
+// Open opens the index at path, which must exist. ErrDamaged, ErrSchema and ErrDisk say why it cannot.
 func Open(path string, opts Options) (*Index, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		if link, lerr := os.Lstat(path); lerr == nil && link.Mode().Type() == fs.ModeSymlink && !errors.Is(err, fs.ErrPermission) {
+		nowhere := errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR)
+		if link, lerr := os.Lstat(path); nowhere && lerr == nil && link.Mode().Type() == fs.ModeSymlink {
 			return nil, fmt.Errorf("%w: a link that leads nowhere: %v", ErrDamaged, err)
 		}
-		return nil, err
+		return nil, onDisk(err)
 	}
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%w: %s is no file", ErrDamaged, path)
@@ -195,7 +202,7 @@ func Open(path string, opts Options) (*Index, error) {
 	}
 	bo := &bolt.Options{
 		Timeout: 2 * time.Second, ReadOnly: opts.ReadOnly,
-		NoSync: opts.NoSync, FreelistType: bolt.FreelistMapType,
+		NoSync: opts.NoSync,
 	}
 	if !opts.ReadOnly {
 		// A map that never has to move: growing it would wait for all readers.
@@ -205,23 +212,30 @@ func Open(path string, opts Options) (*Index, error) {
 		return nil, err
 	}
 	db, file, err := openBolt(path, bo)
-	if err != nil {
-		if errors.Is(err, berrors.ErrTimeout) || errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ENOMEM) {
-			return nil, fmt.Errorf("open %s: %w", path, err)
+	switch {
+	case err == nil:
+	case errors.Is(err, ErrDamaged):
+		return nil, fmt.Errorf("%s: %w", path, err)
+	case errors.Is(err, berrors.ErrTimeout):
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	default:
+		// bbolt calls a meta page damaged that it could not read: whether one is, we have seen ourselves.
+		if err := checkBefore(path, opts.ReadOnly); err != nil {
+			return nil, err
 		}
-		if errors.Is(err, ErrDamaged) {
-			return nil, fmt.Errorf("%s: %w", path, err)
+		if !errors.As(err, new(*fs.PathError)) {
+			err = fmt.Errorf("open %s: %w", path, err)
 		}
-		return nil, fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
+		return nil, failure{err}
 	}
 	db.AllocSize = allocated
-	x := &Index{db: db, file: file, opts: opts, cut: map[string]uint32{}, ahead: map[string]uint32{}}
+	x := &Index{db: db, allocs: allocsOf(db), file: file, opts: opts, cut: map[string]uint32{}, ahead: map[string]uint32{}}
 	err = x.load(info.Size())
 	if err == nil && !opts.ReadOnly {
 		err = x.loadInbox()
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), x.Close())
+		return nil, errors.Join(onDisk(fmt.Errorf("%s: %w", path, err)), x.Close())
 	}
 	return x, nil
 }
@@ -257,15 +271,18 @@ const wholeCheck = 64 << 20
 func checkBefore(path string, readOnly bool) error {
 	f, err := os.Open(path)
 	if err != nil {
-		return err
+		return onDisk(err)
 	}
 	defer f.Close()
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
+	switch err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); {
+	case errors.Is(err, unix.EWOULDBLOCK):
 		return nil // bbolt says so, after some time
+	case err != nil:
+		return onDisk(fmt.Errorf("lock %s: %w", path, err))
 	}
 	info, err := f.Stat()
 	if err != nil {
-		return err
+		return onDisk(err)
 	}
 	return checkFile(f, !readOnly && info.Size() <= wholeCheck)
 }
@@ -274,24 +291,41 @@ func checkBefore(path string, readOnly bool) error {
 func checkFile(f *os.File, leaves bool) error {
 	info, err := f.Stat()
 	if err != nil {
-		return err
+		return onDisk(err)
 	}
 	if err := checkStructure(f, info.Size(), leaves); err != nil {
-		return fmt.Errorf("%s: %w", f.Name(), err)
+		return onDisk(fmt.Errorf("%s: %w", f.Name(), err))
 	}
 	return nil
 }
 
 // write runs fn in a write transaction. x.mu is held. After a panic bbolt may be left with its locks
-// held, so that nothing is written any more.
+// held, so that nothing is written any more; nor is it after a commit that failed.
 func (x *Index) write(fn func(*bolt.Tx) error) (err error) {
+	switch {
+	case x.broken != nil:
+		return x.broken
+	case x.failed != nil:
+		return fmt.Errorf("nothing more is written: %w", x.failed)
+	}
+	done := false
+	x.broken = guard(func() {
+		err = x.db.Update(func(tx *bolt.Tx) error {
+			if err := fn(tx); err != nil {
+				return err
+			}
+			done = true
+			return nil
+		})
+	})
 	if x.broken != nil {
 		return x.broken
 	}
-	x.broken = guard(func() { err = x.db.Update(fn) })
-	if x.broken != nil {
-		return x.broken
+	if err != nil && done { // what is left after fn is to write and to sync
+		x.failed = failure{fmt.Errorf("commit to %s: %w", x.db.Path(), err)}
+		return x.failed
 	}
+	x.allocs.shrink()
 	return err
 }
 
@@ -357,7 +391,7 @@ func (x *Index) Close() error {
 	if x.broken != nil {
 		return errors.Join(err, leave(x.file))
 	}
-	return errors.Join(err, x.db.Close())
+	return errors.Join(err, onDisk(x.db.Close()))
 }
 
 // Totals gives the counters as last committed.

@@ -103,8 +103,14 @@ func TestUnclean(t *testing.T) {
 }
 
 // TestReleasedKeepsRun: a run is killed after it wrote a page and before it committed that; the
-// next one holds the URL and ends cleanly. Who releases it must look for the page in the tree.
+// next one holds the URL and ends cleanly. Who releases it must look for the page in the tree, whether
+// that run made the URL's row or a rebuild before all runs did.
 func TestReleasedKeepsRun(t *testing.T) {
+	t.Run("row of a run", func(t *testing.T) { releasedKeepsRun(t, false) })
+	t.Run("row of a rebuild", func(t *testing.T) { releasedKeepsRun(t, true) })
+}
+
+func releasedKeepsRun(t *testing.T, rebuilt bool) {
 	x, _ := newIndex(t, 0)
 	begin := func() (lastUnclean uint32) {
 		_, _, lastUnclean, err := x.Begin()
@@ -123,8 +129,13 @@ func TestReleasedKeepsRun(t *testing.T) {
 		}
 		return done.Fresh[0]
 	}
-	begin() // killed
+	if !rebuilt {
+		begin() // killed
+	}
 	row := commit(&Outcome{Links: []Link{{URL: "http://a.org/", Source: Seed}}})
+	if rebuilt {
+		begin() // killed
+	}
 	begin()
 	held := &Outcome{Row: row, State: Pending, Next: row}
 	held.Next.Range, held.Next.Reason = Held, "scope"

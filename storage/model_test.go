@@ -392,7 +392,10 @@ func counted(url string) []string {
 func (w *world) outcome(r *Record, o *Outcome) Row {
 	r.Tries = max(r.Tries, o.Row.Tries) // it may have been reopened by the same set
 	if o.State == Pending {
-		r.Range, r.Due, r.Reason, r.Run = o.Next.Range, o.Next.Due, o.Next.Reason, cmp.Or(o.Next.Run, w.run.ID)
+		r.Range, r.Due, r.Reason, r.Run = o.Next.Range, o.Next.Due, o.Next.Reason, o.Next.Run
+		if r.Range != Held {
+			r.Run = cmp.Or(r.Run, w.run.ID)
+		}
 		r.Tries = max(r.Tries, o.Next.Tries)
 		return r.Row
 	}

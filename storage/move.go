@@ -1,9 +1,7 @@
 package storage
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"slices"
 
@@ -14,7 +12,7 @@ import (
 func (x *Index) pay() error {
 	b := &x.inbox
 	if b.left == 0 {
-		if b.most == 0 || b.closed || !b.long(x.totals.Records()) {
+		if b.most == 0 || b.closed || !b.long(x.totals.Records(), x.totals.Seq) {
 			return nil
 		}
 		b.turn(x.totals.Records())
@@ -38,7 +36,7 @@ func (x *Index) Settle(ctx context.Context) error {
 	last, growth := x.totals.Seq, x.settleGrowth()
 	x.mu.Unlock()
 	if growth > 0 && x.opts.Room != nil {
-		if err := x.opts.Room(growth); err != nil {
+		if err := x.opts.Room(ctx, growth); err != nil {
 			return err
 		}
 	}
@@ -134,7 +132,7 @@ func (x *Index) crowded(set []*Outcome) (crowded []string, err error) {
 func (x *Index) move() error {
 	b := &x.inbox
 	name := bucketInbox[1-b.fill]
-	if b.order == nil {
+	if b.order.rows == nil {
 		err := x.view(func(tx *bolt.Tx) (err error) {
 			b.order, err = arrange(tx.Bucket(name), b.moving())
 			return err
@@ -147,7 +145,7 @@ func (x *Index) move() error {
 	err := x.write(func(tx *bolt.Tx) error {
 		c := &change{x: x, tx: tx, values: values{tx: tx}}
 		var err error
-		if n, err = c.move(tx.Bucket(name), b.order[:together(b.order, b.part)]); err != nil || n < len(b.order) {
+		if n, err = c.move(name, b.order.next(b.part)); err != nil || n < len(b.order.rows) {
 			return err
 		}
 		if err := tx.DeleteBucket(name); err != nil {
@@ -159,18 +157,20 @@ func (x *Index) move() error {
 	if err != nil {
 		return err
 	}
-	b.order = b.order[n:]
-	if b.left, b.owed = len(b.order), max(0, b.owed-n); b.left == 0 {
+	b.order.moved(n)
+	if b.left, b.owed = len(b.order.rows), max(0, b.owed-n); b.left == 0 {
 		b.tables.Lock()
 		*b.moving() = list{}
 		b.tables.Unlock()
-		b.order = nil
+		b.order = order{}
 	}
 	return nil
 }
 
-// move writes the first of some rows to where they belong, and tells how many.
-func (c *change) move(inbox *bolt.Bucket, rows []uint64) (n int, err error) {
+// move writes the first of some rows to where they belong, and tells how many. It puts them into the order in
+// which they came, for so they are read fastest.
+func (c *change) move(inbox []byte, rows []uint32) (n int, err error) {
+	slices.Sort(rows)
 	l := c.x.inbox.moving()
 	urls := c.tx.Bucket(bucketURL)
 	folders := map[string]*Counts{}
@@ -178,9 +178,9 @@ func (c *change) move(inbox *bolt.Bucket, rows []uint64) (n int, err error) {
 	size := 0
 	var place [8]byte
 	for n < len(rows) && size < movedBytes {
-		seq := l.first + rows[n]&(1<<32-1)
+		seq := l.first + uint64(rows[n])
 		k := inboxKey(place[:0], seq)
-		key, value, err := inboxRow(k, inbox.Get(k))
+		key, value, err := inboxRow(k, c.values.get(inbox, k))
 		if err != nil {
 			return n, err
 		}
@@ -207,50 +207,4 @@ func (c *change) move(inbox *bolt.Bucket, rows []uint64) (n int, err error) {
 		return n, err
 	}
 	return n, c.write(bucketURL, puts)
-}
-
-// groupRows is how many rows a group has, on average. The largest of a million rows is some ten times that.
-const groupRows = 256
-
-// arrange gives the rows of a list so that neighbours in the tree stand together: by groups in the order of
-// keys. A row is its group, in the upper half, and its number of discovery less that of the first row. Each
-// 256th row that came ends a group, so that groups are small wherever many rows lie. Within a group the rows
-// are in no order of keys, which would take several times the memory: those that move together are sorted then.
-func arrange(inbox *bolt.Bucket, l *list) ([]uint64, error) {
-	borders := make([][]byte, 0, l.rows/groupRows+1)
-	n := 0
-	err := inbox.ForEach(func(k, v []byte) error {
-		if n++; n%groupRows != 0 {
-			return nil
-		}
-		key, _, err := inboxRow(k, v)
-		borders = append(borders, bytes.Clone(key)) // those of the file lie far apart
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	slices.SortFunc(borders, bytes.Compare)
-	order := make([]uint64, 0, l.rows)
-	err = inbox.ForEach(func(k, v []byte) error {
-		key, _, err := inboxRow(k, v)
-		group, _ := slices.BinarySearchFunc(borders, key, bytes.Compare)
-		order = append(order, uint64(group)<<32|binary.BigEndian.Uint64(k)-l.first)
-		return err
-	})
-	slices.Sort(order)
-	return order, err
-}
-
-// together gives how many of the first rows, at most n, should be moved together: whole groups, if one fits.
-func together(order []uint64, n int) int {
-	if n >= len(order) {
-		return len(order)
-	}
-	for m := n; m > 0; m-- {
-		if order[m]>>32 != order[m-1]>>32 {
-			return m
-		}
-	}
-	return n
 }

@@ -57,7 +57,7 @@ type Row struct {
 	Depth  uint32 // links from a seed; a redirect is none
 	Hops   uint8  // redirects since the last page
 	Tries  uint16 // requests made so far
-	Run    uint32 // the run that wrote the pending row
+	Run    uint32 // the run that wrote the pending row; 0: none, or one that may be lost
 	Range  Range
 	Rank   uint64 // place within Now: the depth, or a score of which less is better
 	Seq    uint64 // number of discovery, unique in the index

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -30,7 +31,7 @@ type Salvaged struct {
 // the records, pending rows and all counters, is worked out anew. A stored page whose metadata are
 // damaged counts as lost, for its folder has them. Nobody may write to the file meanwhile.
 //
-// ErrDamaged says that there is nothing to be had.
+// ErrDamaged says that there is nothing to be had, ErrDisk or another error of the system that it cannot be read.
 func Salvage(ctx context.Context, path string, to *Index) (Salvaged, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -45,7 +46,11 @@ func Salvage(ctx context.Context, path string, to *Index) (Salvaged, error) {
 	if err := s.sys(); err != nil {
 		return Salvaged{}, err
 	}
-	s.done.Named = checkFile(f, true) != nil
+	err = checkFile(f, true)
+	if errors.Is(err, ErrDisk) {
+		return Salvaged{}, err
+	}
+	s.done.Named = err != nil
 	for _, step := range []func() error{s.metas, s.records, s.hosts, s.sitemaps, s.shorter, s.others} {
 		if err := step(); err != nil {
 			return s.done, fmt.Errorf("salvage: %w", err)
@@ -240,6 +245,9 @@ func (s *salvage) records() error {
 		}
 		below, _ := slices.BinarySearch(gaps, rec.Seq)
 		rec.Seq -= uint64(below)
+		if rec.State == Pending {
+			rec.Run = 0 // its run may be lost: then a later one gets the number
+		}
 		key := bytes.Clone(k)
 		return s.add(func(c *change) error {
 			if e := c.entries[rec.URL]; e != nil || c.tx.Bucket(bucketURL).Get(key) != nil {

@@ -35,7 +35,8 @@ const (
 // Without leaves it does not read the pages that hold the records, which are most of the file, and
 // finds all that could make bbolt go in circles or overwrite what is in use.
 //
-// It reads the file and not the map, so that nothing in it can end the process.
+// It reads the file and not the map, so that nothing in it can end the process. A read that fails tells
+// nothing about the file: that is the system's error, as it is.
 func checkStructure(f io.ReaderAt, size int64, leaves bool) error {
 	m, err := readMeta(f, size)
 	if err != nil {
@@ -69,12 +70,16 @@ type meta struct {
 	root, freelist, pages, transaction uint64
 }
 
-// readMeta gives the meta page that counts.
+// readMeta gives the meta page that counts. One that cannot be read may be the one.
 func readMeta(f io.ReaderAt, size int64) (meta, error) {
 	var best meta
+	var failed error
 	take := func(at int64) int {
 		var b [metaSize]byte
 		if _, err := f.ReadAt(b[:], at+pageHeader); err != nil {
+			if ofSystem(err) {
+				failed = err
+			}
 			return 0
 		}
 		m, ok := parseMeta(b[:])
@@ -90,6 +95,9 @@ func readMeta(f io.ReaderAt, size int64) (meta, error) {
 		for at := int64(1 << 10); at <= 16<<20 && at < size; at *= 2 {
 			take(at)
 		}
+	}
+	if failed != nil {
+		return best, failed
 	}
 	if best.pageSize == 0 {
 		return best, fmt.Errorf("%w: it has no valid meta page", ErrDamaged)
@@ -118,6 +126,14 @@ type structure struct {
 
 func (s *structure) bad(id uint64, format string, args ...any) error {
 	return fmt.Errorf("%w: page %d %s", ErrDamaged, id, fmt.Sprintf(format, args...))
+}
+
+// unread is for a page of which a read has failed.
+func (s *structure) unread(id uint64, err error) error {
+	if ofSystem(err) {
+		return fmt.Errorf("page %d: %w", id, err)
+	}
+	return s.bad(id, "cannot be read: %v", err)
 }
 
 // mark notes n pages as met, and tells the first that was met before or does not exist.
@@ -149,7 +165,7 @@ func (s *structure) read(id uint64) (page, error) {
 	}
 	body := make([]byte, s.pageSize)
 	if _, err := s.f.ReadAt(body, int64(id)*int64(s.pageSize)); err != nil {
-		return page{}, s.bad(id, "cannot be read: %v", err)
+		return page{}, s.unread(id, err)
 	}
 	p, err := parsePage(s, id, body)
 	if err != nil {
@@ -164,7 +180,7 @@ func (s *structure) read(id uint64) (page, error) {
 		}
 		p.body = make([]byte, (1+more)*uint64(s.pageSize))
 		if _, err := s.f.ReadAt(p.body, int64(id)*int64(s.pageSize)); err != nil {
-			return p, s.bad(id, "cannot be read: %v", err)
+			return p, s.unread(id, err)
 		}
 	}
 	return p, nil
@@ -257,7 +273,7 @@ func (s *structure) tree(id uint64, low, high []byte, top bool, level int) error
 func (s *structure) kindOf(id uint64) (uint16, error) {
 	var b [2]byte
 	if _, err := s.f.ReadAt(b[:], int64(id)*int64(s.pageSize)+8); err != nil {
-		return 0, s.bad(id, "cannot be read: %v", err)
+		return 0, s.unread(id, err)
 	}
 	return binary.NativeEndian.Uint16(b[:]), nil
 }

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"urltree/internal/testseed"
 )
 
 // sectorSize is what a disk writes as a whole, or not at all.
@@ -41,7 +43,7 @@ func TestPowerCut(t *testing.T) {
 		commits, subsets = 30, 60
 	}
 	x, path := newIndex(t, 60)
-	rnd := rand.New(rand.NewPCG(3, 0))
+	rnd := rand.New(rand.NewPCG(testseed.Draw(t), 0))
 	type moment struct {
 		file  []byte
 		state [32]byte

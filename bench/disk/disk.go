@@ -1,5 +1,5 @@
-// Package disk makes file systems for measurements, each in a file of its own or in memory. It
-// needs root, for the mounts, and mkfs.ext4.
+// Package disk makes file systems for measurements and tests, each in a file of its own or in
+// memory, and cuts their power. It needs root, for the mounts, and mkfs.ext4.
 package disk
 
 import (
@@ -45,20 +45,29 @@ func New(ctx context.Context, work, kind string, size int64) (*Disk, error) {
 		return nil, fmt.Errorf("disk: %q is neither ext4 nor tmpfs", kind)
 	}
 	for _, c := range commands {
-		if text, err := exec.CommandContext(ctx, c[0], c[1:]...).CombinedOutput(); err != nil {
-			return nil, errors.Join(fmt.Errorf("%s: %w: %s", c[0], err, text), d.drop())
+		if err := command(ctx, c[0], c[1:]...); err != nil {
+			return nil, errors.Join(err, d.drop())
 		}
 	}
 	unix.Sync() // what was written before must not be written meanwhile
 	return d, nil
 }
 
-// Remove unmounts the disk, even if the context has ended, and frees it.
+// Remove unmounts the disk, even if the context has ended, and frees it. If somebody still uses it,
+// that is an error, and the disk goes when he has ended.
 func (d *Disk) Remove() error {
-	if err := unix.Unmount(d.Path, 0); err != nil {
-		return fmt.Errorf("unmount %s: %w", d.Path, err)
+	var err error
+	if busy := unix.Unmount(d.Path, 0); busy != nil {
+		err = errors.Join(fmt.Errorf("unmount %s: %w", d.Path, busy), command(context.Background(), "umount", "-l", d.Path))
 	}
-	return d.drop()
+	return errors.Join(err, d.drop())
+}
+
+func command(ctx context.Context, name string, args ...string) error {
+	if text, err := exec.CommandContext(ctx, name, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", name, err, text)
+	}
+	return nil
 }
 
 func (d *Disk) drop() error {

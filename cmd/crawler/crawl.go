@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -103,6 +104,9 @@ func (c *command) run(ctx context.Context, opts crawler.Options) (crawler.Result
 		defer context.AfterFunc(ctx, func() {
 			fmt.Fprintln(show, "crawler: stopping: downloads get 10 s, then the results are written; a second signal forces")
 		})()
+	}
+	if c.flags.pprof == "" {
+		runtime.MemProfileRate = 0 // nobody can ask which allocations there were
 	}
 	if os.Getenv("GOGC") == "" {
 		// Pages leave much behind and little stays: five times less collecting for a few MiB. What

@@ -15,6 +15,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"urltree/internal/testseed"
 	"urltree/internal/testweb"
 )
 
@@ -22,12 +23,11 @@ import (
 // own. None crashes: it does its work, or exits with 3 and one line that names merge. After merge all
 // is well, and the crawl goes on to the known answer.
 func TestDamagedIndex(t *testing.T) {
-	rounds, seed := 5, uint64(1)
+	rounds := 5
 	if os.Getenv("URLTREE_FULL") != "" {
-		rounds, seed = 300, rand.Uint64()
+		rounds = 300
 	}
-	t.Logf("random seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 0))
+	rnd := rand.New(rand.NewPCG(testseed.Draw(t), 0))
 	web := testweb.New(testweb.Options{Kind: testweb.Linked, Hosts: 6, Pages: 150, Seed: 43, MinSize: 200, MaxSize: 800, Redirects: .05, NoIndex: .05, Images: .05})
 	if err := web.Start(0); err != nil {
 		t.Fatal(err)
@@ -139,7 +139,21 @@ func TestDamagedRecord(t *testing.T) {
 	writeSeeds(t, dir, web.Seeds())
 	crawl := []string{"-quiet", "-delay", "0", "-allow-private", "-input", "seed.txt"}
 	must(t, dir, crawl...)
-	db, err := bolt.Open(filepath.Join(dir, "iut", "index.db"), 0, nil)
+	spoilRecord(t, filepath.Join(dir, "iut", "index.db"))
+	_, stderr, code := call(t, dir, crawl...)
+	want := regexp.MustCompile(`^crawler: index\.db is damaged: 1 of \d+ records cannot be read .*crawler check.*; crawler merge -tree iut .*\n$`)
+	if code != exitTree || !want.MatchString(stderr) {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	must(t, dir, "merge")
+	must(t, dir, crawl...)
+	requireSame(t, urlsOf(t, filepath.Join(dir, "res.txt")), web.Answer().Stored)
+}
+
+// spoilRecord damages one record of an index.
+func spoilRecord(t *testing.T, path string) {
+	t.Helper()
+	db, err := bolt.Open(path, 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,12 +164,4 @@ func TestDamagedRecord(t *testing.T) {
 	if err = errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
 	}
-	_, stderr, code := call(t, dir, crawl...)
-	want := regexp.MustCompile(`^crawler: index\.db is damaged: 1 of \d+ records cannot be read .*crawler check.*; crawler merge -tree iut .*\n$`)
-	if code != exitTree || !want.MatchString(stderr) {
-		t.Errorf("exit %d: %s", code, stderr)
-	}
-	must(t, dir, "merge")
-	must(t, dir, crawl...)
-	requireSame(t, urlsOf(t, filepath.Join(dir, "res.txt")), web.Answer().Stored)
 }

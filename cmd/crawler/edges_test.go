@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"urltree/internal/testseed"
 	"urltree/internal/testweb"
 )
 
@@ -31,8 +32,7 @@ func edgesOf(t *testing.T, dir string) []string {
 // TestKillEdges kills a crawl that keeps edges five times, once in a while cuts the file of edges off as
 // well, and lets it finish: its edges are those of a crawl that was not killed.
 func TestKillEdges(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("random seed %d", seed)
+	seed := testseed.Draw(t)
 	rng := rand.New(rand.NewPCG(seed, 1))
 	pages, longest := 700, 500
 	if os.Getenv("URLTREE_FULL") != "" {

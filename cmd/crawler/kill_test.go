@@ -17,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
 
+	"urltree/internal/testseed"
 	"urltree/internal/testweb"
 )
 
@@ -136,8 +137,7 @@ func killArgs(seeds string, order []string) []string {
 // TestKill kills a crawl ten times at random moments and lets it finish: nothing is lost, nothing
 // is doubled, check finds no fault after any kill, and hardly anything is asked again.
 func TestKill(t *testing.T) {
-	random := rand.Uint64()
-	t.Logf("random seed %d", random)
+	random := testseed.Draw(t)
 	for i, kind := range []struct {
 		name string
 		kind testweb.Kind

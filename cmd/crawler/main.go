@@ -108,6 +108,8 @@ func (c *command) root() string { return c.flags.opts.Tree }
 // errUsage says that the command line is wrong.
 type errUsage struct{ error }
 
+func (e errUsage) Unwrap() error { return e.error }
+
 func usagef(format string, args ...any) error { return errUsage{fmt.Errorf(format, args...)} }
 
 // errFaults says that check has told of faults.
@@ -116,6 +118,8 @@ var errFaults = errors.New("faults found")
 func exitCode(err error) int {
 	var usage errUsage
 	switch {
+	case errors.Is(err, syscall.EIO):
+		return exitDisk // whatever it was that could not be read or written
 	case errors.As(err, &usage), errors.Is(err, crawler.ErrOptions), errors.Is(err, crawler.ErrNoWork),
 		errors.Is(err, iut.ErrIdentity), errors.Is(err, inspect.ErrUsage):
 		return exitUsage

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -76,17 +78,17 @@ func TestNobodyReads(t *testing.T) {
 			ended := make(chan error, 1)
 			go func() { ended <- cmd.Wait() }()
 			if way == "signals" {
-				for range 2 {
-					<-time.After(2 * time.Second) // of a process, so real time
-					_ = cmd.Process.Signal(os.Interrupt)
-				}
+				requireOpen(t, cmd, "index.db")
+				_ = cmd.Process.Signal(os.Interrupt)
+				<-time.After(2 * time.Second) // of a process, so real time
+				_ = cmd.Process.Signal(os.Interrupt)
 			}
 			select {
 			case <-ended:
-			case <-time.After(30 * time.Second):
+			case <-time.After(patience):
 				_ = cmd.Process.Kill()
 				<-ended
-				t.Fatal("still there after 30 s")
+				t.Fatalf("still there after %s", patience)
 			}
 			// The first signal may have been enough.
 			if code := cmd.ProcessState.ExitCode(); code != exitDone && code != exitForced {
@@ -104,10 +106,32 @@ func TestNobodyReads(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
+		requireOpen(t, cmd, "index.db")
 		if code := interrupt(t, cmd); code != exitForced {
 			t.Errorf("exit %d, want %d", code, exitForced)
 		}
 	})
+}
+
+// requireOpen waits until a process has a file of this name open: long before that it has asked for signals.
+func requireOpen(t *testing.T, cmd *exec.Cmd, name string) {
+	t.Helper()
+	fds := fmt.Sprintf("/proc/%d/fd", cmd.Process.Pid)
+	for late := time.Now().Add(patience); time.Now().Before(late); <-time.After(10 * time.Millisecond) { // of a process, so real time
+		list, err := os.ReadDir(fds)
+		if _, none := os.Stat("/proc/self/fd"); none != nil {
+			t.Skip("no /proc to see open files in")
+		} else if err != nil {
+			break
+		}
+		for _, fd := range list {
+			if file, _ := os.Readlink(filepath.Join(fds, fd.Name())); filepath.Base(file) == name {
+				return
+			}
+		}
+	}
+	_ = cmd.Process.Kill()
+	t.Errorf("it has not opened %s", name)
 }
 
 // interrupt sends signals, a second apart, until the command ends, at most ten.

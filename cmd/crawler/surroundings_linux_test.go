@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -148,16 +149,36 @@ func TestCheckByReader(t *testing.T) {
 	}
 }
 
+// gate serves pages that have no answer until open is called, which the end of the test does too: a crawl that
+// has one among its seeds goes on until then.
+func gate(t *testing.T) (url string, open func()) {
+	opened := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/robots.txt" {
+			select {
+			case <-opened:
+			case <-r.Context().Done():
+			}
+		}
+		http.NotFound(w, r)
+	}))
+	open = sync.OnceFunc(func() { close(opened) })
+	t.Cleanup(server.Close)
+	t.Cleanup(open)
+	return server.URL + "/", open
+}
+
 // TestTwoAtOnce starts two crawls of one tree at the same moment: one crawls, the other says who does.
 func TestTwoAtOnce(t *testing.T) {
 	web := startWeb(t, testweb.Options{Kind: testweb.Linked, Hosts: 4, Pages: 60, Seed: 53, Latency: 50 * time.Millisecond})
 	for range 5 {
 		dir := t.TempDir()
-		writeSeeds(t, dir, web.Seeds())
+		held, open := gate(t)
+		writeSeeds(t, dir, append(web.Seeds(), held))
 		var cmds [2]*exec.Cmd
 		var said [2]bytes.Buffer
 		for i := range cmds {
-			cmds[i] = child(dir, append([]string{"-quiet"}, crawlArgs...)...)
+			cmds[i] = child(dir, append([]string{"-quiet", "-timeout", "10m"}, crawlArgs...)...)
 			cmds[i].Stderr = &said[i]
 		}
 		for _, cmd := range cmds {
@@ -165,14 +186,16 @@ func TestTwoAtOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for _, cmd := range cmds {
-			_ = cmd.Wait()
+		ended := make(chan int, len(cmds))
+		for i, cmd := range cmds {
+			go func() {
+				_ = cmd.Wait()
+				ended <- i
+			}()
 		}
-		winner := 0
-		if cmds[0].ProcessState.ExitCode() != exitDone {
-			winner = 1
-		}
-		loser := 1 - winner
+		loser := <-ended
+		open()
+		winner := <-ended
 		if a, b := cmds[winner].ProcessState.ExitCode(), cmds[loser].ProcessState.ExitCode(); a != exitDone || b != exitTree {
 			t.Fatalf("exits %d and %d, want %d and %d:\n%s\n%s", a, b, exitDone, exitTree, &said[winner], &said[loser])
 		}
@@ -188,8 +211,10 @@ func TestTwoAtOnce(t *testing.T) {
 func TestMovedTree(t *testing.T) {
 	web := startWeb(t, testweb.Options{Kind: testweb.Linked, Hosts: 4, Pages: 400, Seed: 54, Latency: 5 * time.Millisecond})
 	dir := t.TempDir()
-	writeSeeds(t, dir, web.Seeds())
-	p, err := start(dir, append(crawlArgs, "-verbose"))
+	held, open := gate(t)
+	writeSeeds(t, dir, append(web.Seeds(), held))
+	args := append([]string{"-verbose", "-timeout", "10m"}, crawlArgs...)
+	p, err := start(dir, args)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,16 +236,17 @@ func TestMovedTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	must(t, dir, "check", "-links", "-tree", tree)
-	p, err = start(dir, append(crawlArgs, "-verbose", "-tree", tree))
+	p, err = start(dir, append(args, "-tree", tree))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !p.printed.wait(regexp.MustCompile(` stored`)) {
 		t.Fatalf("it does not go on: %s", p.printed.text)
 	}
-	if live := must(t, dir, "stats", "-tree", tree); !strings.Contains(live, "going on") && p.cmd.Process.Signal(syscall.Signal(0)) == nil {
+	if live := must(t, dir, "stats", "-tree", tree); !strings.Contains(live, "going on") {
 		t.Errorf("stats: %s", live)
 	}
+	open()
 	<-p.done
 	if p.err != nil {
 		t.Fatalf("%v: %s", p.err, p.printed.text)

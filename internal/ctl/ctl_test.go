@@ -439,7 +439,7 @@ func TestEndOfCrawl(t *testing.T) {
 	}
 	root := tempRoot(t)
 	stop := startIn(t, root, &server{handle: handle, clients: 3, stall: time.Hour, farewell: 200 * time.Millisecond})
-	dial(t, root, "")                     // says nothing
+	_, silent := dial(t, root, "")        // says nothing
 	dial(t, root, question(t, "forever")) // takes nothing
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -459,6 +459,12 @@ func TestEndOfCrawl(t *testing.T) {
 	})
 	wait(t, stopped, "end")
 	wg.Wait()
+	if _, err := readVersion(silent); err != nil {
+		t.Error(err)
+	}
+	if kind, _, err := readFrame(silent, nil); kind != kindEnding || err != nil {
+		t.Errorf("the client that had not asked yet got %q, %v, want %q", kind, err, kindEnding)
+	}
 	if err := stop(); err != nil {
 		t.Errorf("second close: %v", err)
 	}

@@ -138,15 +138,11 @@ func (s *server) answer(ctx context.Context, conn net.Conn) {
 	if a.send([]byte(versionLine(Version))) != nil {
 		return
 	}
-	// Asked behind the deadline, as in send.
-	if err := conn.SetReadDeadline(time.Now().Add(s.stall)); err != nil || ctx.Err() != nil {
-		return
-	}
-	if line, err := readVersion(r); err != nil || line != versionLine(Version) {
-		return
-	}
-	q, err := readQuestion(r)
+	q, err := s.question(ctx, conn, r)
 	if err != nil {
+		if ctx.Err() != nil {
+			a.send(appendFrame(nil, kindEnding, ErrEnding.Error())) // or the answer would seem to be cut
+		}
 		return
 	}
 	if err := conn.SetReadDeadline(time.Time{}); err != nil {
@@ -169,6 +165,18 @@ func (s *server) answer(ctx context.Context, conn net.Conn) {
 		text = err.Error()
 	}
 	a.send(appendFrame(nil, kindOf(err), text))
+}
+
+// question reads what the client wants, unless the crawl ends first.
+func (s *server) question(ctx context.Context, conn net.Conn, r *bufio.Reader) (q inspect.Question, err error) {
+	// Asked behind the deadline, as in send.
+	if err := conn.SetReadDeadline(time.Now().Add(s.stall)); err != nil || ctx.Err() != nil {
+		return q, errors.Join(err, ctx.Err())
+	}
+	if line, err := readVersion(r); err != nil || line != versionLine(Version) {
+		return q, errors.Join(err, ErrVersion)
+	}
+	return readQuestion(r)
 }
 
 // call runs the handler; a panic in it must not end the crawl.

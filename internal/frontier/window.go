@@ -140,23 +140,32 @@ func (w *sorted) merge(rows []storage.Row) {
 	case len(old) == 0:
 		w.rows, w.head = slices.Clone(rows), 0
 	case compareRows(&old[len(old)-1], &rows[0]) < 0:
-		if w.head > 0 && len(w.rows)+len(rows) > cap(w.rows) {
-			w.clip()
-		}
+		w.roomFor(len(rows))
 		w.rows = append(w.rows, rows...)
 	case len(rows) <= w.head && compareRows(&rows[len(rows)-1], &old[0]) < 0:
 		w.head -= len(rows) // rows that come back: their places are still free
 		copy(w.rows[w.head:], rows)
 	default:
-		merged := make([]storage.Row, 0, len(old)+len(rows))
-		for len(old) > 0 && len(rows) > 0 {
-			if compareRows(&rows[0], &old[0]) < 0 {
-				merged, rows = append(merged, rows[0]), rows[1:]
+		// From the end on, so that what comes before the first of rows stays where it is.
+		w.roomFor(len(rows))
+		i, j := len(w.rows)-1, len(rows)-1
+		w.rows = append(w.rows, rows...)
+		for k := len(w.rows) - 1; j >= 0; k-- {
+			if i >= w.head && compareRows(&rows[j], &w.rows[i]) < 0 {
+				w.rows[k] = w.rows[i]
+				i--
 			} else {
-				merged, old = append(merged, old[0]), old[1:]
+				w.rows[k] = rows[j]
+				j--
 			}
 		}
-		w.rows, w.head = append(append(merged, old...), rows...), 0
+	}
+}
+
+// roomFor drops the free places before the rows if there are too few behind them.
+func (w *sorted) roomFor(more int) {
+	if w.head > 0 && len(w.rows)+more > cap(w.rows) {
+		w.clip()
 	}
 }
 

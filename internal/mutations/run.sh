@@ -24,7 +24,7 @@ cd "$copy"
 export GIT_CEILING_DIRECTORIES=${copy%/*}    # a repository above is none of ours
 export GOFLAGS="${GOFLAGS:-} -trimpath"      # packages that no patch touches are built once
 
-run() { go test -count=1 -timeout 60s "$@" 2>&1; }
+run() { go test -count=1 -timeout 5m "$@" 2>&1; }
 
 failed=0
 complain() {

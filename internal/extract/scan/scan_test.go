@@ -16,6 +16,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
+
+	"urltree/internal/testseed"
 )
 
 var testElements = []Element{
@@ -304,8 +306,7 @@ func TestRandom(t *testing.T) {
 	} else if testing.Short() {
 		n = 2000
 	}
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testseed.Draw(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	for range n / 2 {
 		compare(t, randomPage(r, tagTokens))

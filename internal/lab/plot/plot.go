@@ -27,6 +27,7 @@ type Chart struct {
 type Axis struct {
 	Label string
 	Log   bool // logarithmic; otherwise linear
+	Zero  bool // a linear axis has 0 on it, wherever its points are
 }
 
 // A Series is a line through points, in their order.
@@ -142,6 +143,9 @@ func (a Axis) scale(values []float64) scale {
 	if a.Log {
 		s.powers()
 		return s
+	}
+	if a.Zero {
+		s.least, s.most = min(s.least, 0), max(s.most, 0)
 	}
 	if s.least == s.most {
 		s.least, s.most = s.least-max(math.Abs(s.least), 1)/2, s.most+max(math.Abs(s.most), 1)/2

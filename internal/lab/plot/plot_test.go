@@ -53,6 +53,28 @@ func TestTicks(t *testing.T) {
 	}
 }
 
+// An axis with 0 on it shows how large a difference is beside the whole.
+func TestZero(t *testing.T) {
+	for _, tt := range []struct {
+		values []float64
+		want   string
+	}{
+		{[]float64{261, 321}, "0 100 200 300 400"},
+		{[]float64{490}, "0 100 200 300 400 500"},
+		{[]float64{-3, -1}, "-3 -2 -1 0"},
+		{nil, "0 0.2 0.4 0.6 0.8 1"},
+	} {
+		s := Axis{Zero: true}.scale(tt.values)
+		var got []string
+		for _, v := range s.ticks {
+			got = append(got, number(v))
+		}
+		if g := strings.Join(got, " "); g != tt.want {
+			t.Errorf("%v: ticks %s, want %s", tt.values, g, tt.want)
+		}
+	}
+}
+
 func TestRefusesPoints(t *testing.T) {
 	for _, tt := range []struct {
 		name string

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestDemandOutlivesAKill: how long a host wants to be left alone is in the index at once, though buffers are
+// emptied once an hour and the crawl has other things to do: after a kill the host is not asked.
+func TestDemandOutlivesAKill(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		status int
+		after  string // Retry-After
+		why    string // what is said once it is committed
+	}{
+		{"busy", http.StatusServiceUnavailable, "600", "The host may be asked again at"},
+		{"page", http.StatusOK, "600", "The host may be asked again at"},
+		{"fault", http.StatusServiceUnavailable, "", "Faults of the host in a row: 1;"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var asked atomic.Int64
+			first := make(chan struct{})
+			busy := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "text/html")
+				w.Header().Set("Retry-After", tt.after)
+				w.WriteHeader(tt.status)
+				if asked.Add(1) == 1 {
+					close(first)
+				}
+			}))
+			l, err := net.Listen("tcp", "127.0.8.1:0") // a host of its own
+			if err != nil {
+				t.Fatal(err)
+			}
+			busy.Listener.Close()
+			busy.Listener = l
+			busy.Start()
+			defer busy.Close()
+			s := newSite(t.TempDir())
+			other := httptest.NewServer(s)
+			defer other.Close()
+			defer s.end()
+
+			dir := t.TempDir()
+			writeSeeds(t, dir, []string{busy.URL + "/1", busy.URL + "/2", other.URL + "/hang", other.URL + "/endless/1"})
+			begin := func(until <-chan struct{}, flags ...string) *process {
+				// With a delay a crawler takes one URL of a host at a time: the others are left to do.
+				p, err := start(dir, append(flags, "-robots", "ignore", "-timeout", "10m", "-delay", "10ms", "-allow-private", "-input", "seed.txt"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				select {
+				case <-until:
+				case <-time.After(patience):
+					_ = p.cmd.Process.Kill()
+					<-p.done
+					t.Fatalf("it does not come that far: %s", p.printed.text)
+				}
+				return p
+			}
+			p := begin(first, "-flush-interval", "1h")
+			<-s.asked("/hang") // what is behind it keeps the crawl from being out of work
+			var why string
+			for late := time.Now().Add(20 * time.Second); !strings.Contains(why, tt.why); {
+				if time.Now().After(late) {
+					t.Errorf("what the host demands is not committed: %s", why)
+					break
+				}
+				<-time.After(50 * time.Millisecond) // of processes, so real time
+				why, _, _ = call(t, dir, "why", busy.URL+"/2")
+			}
+			_ = p.cmd.Process.Kill()
+			<-p.done
+
+			p = begin(s.asked("/endless/20"), "-flush-interval", "10ms")
+			if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Error(err)
+			}
+			<-p.done
+			if p.err != nil {
+				t.Errorf("%v: %s", p.err, p.printed.text)
+			}
+			if n := asked.Load(); n != 1 && tt.after != "" {
+				t.Errorf("%d requests to a host that wants to be left alone for ten minutes", n)
+			}
+		})
+	}
+}

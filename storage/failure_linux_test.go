@@ -1,0 +1,121 @@
+package storage
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A commit that fails, in a write or in a sync, is the last thing that is tried: the disk may do again what
+// is asked of it, and the file stays as it was.
+func TestNothingIsWrittenAfterAFailure(t *testing.T) {
+	for _, tt := range []struct {
+		name, device string
+		flag         int
+	}{
+		{"a write fails", "", os.O_RDONLY},           // the file itself, which cannot be written so
+		{"a sync fails", os.DevNull, os.O_RDWR},      // takes all that is written, and cannot be synced
+		{"the disk is full", "/dev/full", os.O_RDWR}, // takes nothing
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			x, path := newIndex(t, 10)
+			if err := x.Close(); err != nil {
+				t.Fatal(err)
+			}
+			x = open(t, path, Options{})
+			before, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tt.device == "" {
+				tt.device = path
+			}
+			bad, err := os.OpenFile(tt.device, tt.flag, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer bad.Close()
+			fd := int(x.file.Fd())
+			good, err := unix.Dup(fd) // keeps the lock
+			if err == nil {
+				err = unix.Dup3(int(bad.Fd()), fd, unix.O_CLOEXEC)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			first := x.SetLinkOptions([]byte("a"))
+			if err := errors.Join(unix.Dup3(good, fd, unix.O_CLOEXEC), unix.Close(good)); err != nil {
+				t.Fatal(err)
+			}
+			if !errors.Is(first, ErrDisk) || !strings.Contains(first.Error(), path) {
+				t.Fatalf("the first commit: %v, want %v and the name of the file", first, ErrDisk)
+			}
+			_, err = x.Commit([]*Outcome{{Links: []Link{{URL: "http://a.b/", Source: Seed}}}})
+			for i, err := range []error{err, x.SetLinkOptions([]byte("b")), x.PutHour(Hour{Run: 1, Hour: 1}), x.MarkUnclean()} {
+				if !errors.Is(err, ErrDisk) || !strings.Contains(err.Error(), first.Error()) {
+					t.Errorf("write %d after it: %v, want what failed first: %v", i, err, first)
+				}
+			}
+			after, err := os.ReadFile(path)
+			if err != nil || !bytes.Equal(before, after) {
+				t.Errorf("the file has changed (%v)", err)
+			}
+			if err := x.Close(); err != nil {
+				t.Error(err)
+			}
+			x = open(t, path, Options{})
+			if err := x.SetLinkOptions([]byte("c")); err != nil || len(faultsOf(t, x)) > 0 {
+				t.Errorf("opened again: %v", err)
+			}
+		})
+	}
+}
+
+// failingAt fails in one of its reads.
+type failingAt struct {
+	io.ReaderAt
+	left int
+	err  error
+}
+
+func (f *failingAt) ReadAt(b []byte, at int64) (int, error) {
+	if f.left--; f.left == 0 {
+		return 0, f.err
+	}
+	return f.ReaderAt.ReadAt(b, at)
+}
+
+// A read that fails says nothing about the file; a file that is too short is damaged.
+func TestFailedReadIsNoDamage(t *testing.T) {
+	whole := closedIndex(t, 50)
+	for _, leaves := range []bool{false, true} {
+		reads := 0
+		for k := 1; ; k++ {
+			f := &failingAt{bytes.NewReader(whole), k, fmt.Errorf("read: %w", syscall.EIO)}
+			err := checkStructure(f, int64(len(whole)), leaves)
+			if f.left > 0 {
+				if reads = k - 1; err != nil {
+					t.Errorf("no read fails: %v", err)
+				}
+				break
+			}
+			if !errors.Is(err, syscall.EIO) || errors.Is(err, ErrDamaged) {
+				t.Errorf("read %d fails: %v, want %v alone", k, err, syscall.EIO)
+			}
+			f = &failingAt{bytes.NewReader(whole), k, io.EOF}
+			if err := checkStructure(f, int64(len(whole)), leaves); !errors.Is(err, ErrDamaged) && k > 2 { // of two meta pages one is enough
+				t.Errorf("the file ends at read %d: %v, want %v", k, err, ErrDamaged)
+			}
+		}
+		if reads < 5 {
+			t.Errorf("%d reads: the test says nothing", reads)
+		}
+	}
+}
