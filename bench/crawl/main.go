@@ -8,7 +8,8 @@
 //
 // The crawler runs on one core, with -delay 0 and -per-host 5, its web on another. It runs twice:
 // with a CPU profile, whose samples are given to stages by the functions they were taken in; and,
-// where strace is installed, for the number of system calls, with fewer pages.
+// where strace is installed, for the number of system calls, with fewer pages. All figures of the
+// tables, and more, are in the JSON that -json writes; make bench-crawl has it in bin/bench-crawl.json.
 package main
 
 import (
@@ -22,16 +23,16 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
+	"urltree/bench/command"
 	"urltree/bench/disk"
 	"urltree/bench/machine"
 	"urltree/bench/nginx"
+	"urltree/bench/strace"
 )
 
 // The names of this program as a child: what it does is the argument behind.
@@ -41,21 +42,19 @@ const (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	var err error
-	switch {
-	case len(os.Args) == 3 && os.Args[1] == roleServe:
-		err = serve(ctx, os.Args[2])
-	case len(os.Args) == 3 && os.Args[1] == roleCrawl:
-		err = crawl(ctx, os.Args[2])
-	default:
-		err = run(ctx)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench-crawl:", err)
-		os.Exit(1)
-	}
+	command.Main("bench-crawl", func(ctx context.Context, args []string) error {
+		switch {
+		case len(args) == 2 && args[0] == roleServe:
+			return serve(ctx, args[1])
+		case len(args) == 2 && args[0] == roleCrawl:
+			return crawl(ctx, args[1])
+		}
+		b, err := parse(args)
+		if err != nil {
+			return err
+		}
+		return b.run(ctx, machine.Now("./bench/crawl", args))
+	})
 }
 
 // diskSize is in bytes; they take room as they are written.
@@ -72,26 +71,67 @@ type bench struct {
 	serverCPU int
 	traced    int
 	profile   string
+	json      string
 }
 
-func run(ctx context.Context) (err error) {
-	var b bench
-	flag.IntVar(&b.web.Pages, "pages", 10_000, "`N` pages of the made-up web")
-	flag.IntVar(&b.web.Hosts, "hosts", 10, "and its `N` hosts")
-	flag.IntVar(&b.web.Size, "size", 24<<10, "`BYTES` of a page of it")
-	flag.IntVar(&b.web.Links, "links", 90, "`N` links of a page of it")
-	flag.StringVar(&b.corpus, "corpus", "", "crawl the pages below this `ROOT`, by nginx, instead; make test-real lays some out")
-	flag.StringVar(&b.sync, "sync", "full", "as of the crawler: full or none")
-	flag.StringVar(&b.disk, "disk", "", "crawl onto a new `DISK`, ext4 or tmpfs, which nobody else writes to; otherwise onto that of -dir")
-	flag.StringVar(&b.dir, "dir", filepath.Join("bin", "bench-crawl"), "a `FOLDER` for tree and logs, which must not be there; removed at the end")
-	flag.IntVar(&b.cpu, "cpu", 0, "the `CORE` of the crawler")
-	flag.IntVar(&b.serverCPU, "server-cpu", 1, "the `CORE` of the web")
-	flag.IntVar(&b.traced, "traced", 2000, "`N` pages for the number of system calls; 0: do not count them")
-	flag.StringVar(&b.profile, "profile", "", "keep the CPU profile in this `FILE`")
-	file := flag.String("json", "", "write all figures to this `FILE`")
-	flag.Parse()
-	if b.sync != "full" && b.sync != "none" {
-		return fmt.Errorf("-sync %s: it is full or none", b.sync)
+// parse reads the flags, and refuses what cannot be measured.
+func parse(args []string) (*bench, error) {
+	b := &bench{}
+	flags := flag.NewFlagSet("bench-crawl", flag.ContinueOnError)
+	flags.IntVar(&b.web.Pages, "pages", 10_000, "`N` pages of the made-up web")
+	flags.IntVar(&b.web.Hosts, "hosts", 10, "and its `N` hosts")
+	flags.IntVar(&b.web.Size, "size", 24<<10, "`BYTES` of a page of it")
+	flags.IntVar(&b.web.Links, "links", 90, "`N` links of a page of it")
+	flags.StringVar(&b.corpus, "corpus", "", "crawl the pages below this `ROOT`, by nginx, instead; make test-real lays some out")
+	flags.StringVar(&b.sync, "sync", "full", "as of the crawler: full or none")
+	flags.StringVar(&b.disk, "disk", "", "crawl onto a new `DISK`, ext4 or tmpfs, which nobody else writes to; otherwise onto that of -dir")
+	flags.StringVar(&b.dir, "dir", filepath.Join("bin", "bench-crawl"), "a `FOLDER` for tree and logs, which must not be there; removed at the end")
+	flags.IntVar(&b.cpu, "cpu", 0, "the `CORE` of the crawler")
+	flags.IntVar(&b.serverCPU, "server-cpu", 1, "the `CORE` of the web")
+	flags.IntVar(&b.traced, "traced", 2000, "`N` pages for the number of system calls; 0: do not count them")
+	flags.StringVar(&b.profile, "profile", "", "keep the CPU profile in this `FILE`")
+	flags.StringVar(&b.json, "json", "", "write all figures to this `FILE`")
+	if err := command.Parse(flags, args); err != nil {
+		return nil, err
+	}
+	switch {
+	case flags.NArg() > 0:
+		return nil, command.Mistake("argument %q is not understood: there are flags only", flags.Arg(0))
+	case b.sync != "full" && b.sync != "none":
+		return nil, command.Mistake("-sync %s: it is full or none", b.sync)
+	case b.disk != "" && b.disk != "ext4" && b.disk != "tmpfs":
+		return nil, command.Mistake("-disk %s: it is ext4 or tmpfs", b.disk)
+	case b.web.Pages < 1 || b.web.Hosts < 1 || b.web.Size < 1 || b.web.Links < 1:
+		return nil, command.Mistake("-pages, -hosts, -size and -links are at least 1")
+	case b.traced < 0:
+		return nil, command.Mistake("-traced %d: it is 0, for none, or more", b.traced)
+	case b.cpu < 0 || b.serverCPU < 0:
+		return nil, command.Mistake("-cpu and -server-cpu are numbers of cores, from 0 on")
+	}
+	return b, nil
+}
+
+// needs are the programs without which nothing can be measured.
+func (b *bench) needs() []string {
+	programs := []string{"go", "taskset"}
+	if b.corpus != "" {
+		programs = append(programs, "nginx")
+	}
+	if b.disk != "" {
+		programs = append(programs, "mount")
+	}
+	if b.disk == "ext4" {
+		programs = append(programs, "truncate", "mkfs.ext4")
+	}
+	return programs
+}
+
+func (b *bench) run(ctx context.Context, head machine.Head) (err error) {
+	if err := command.Installed(b.needs()...); err != nil {
+		return err
+	}
+	if err := errors.Join(machine.HasCore(b.cpu), machine.HasCore(b.serverCPU)); err != nil {
+		return err
 	}
 	if b.dir, err = filepath.Abs(b.dir); err != nil {
 		return err
@@ -109,7 +149,7 @@ func run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	r := report{Machine: machine.Here(), Web: "made up", Sync: b.sync, Disk: b.disk, Result: result}
+	r := report{Head: head, Web: "made up", Sync: b.sync, Disk: b.disk, Result: result}
 	if b.disk == "" {
 		r.Disk = "in use"
 	}
@@ -125,48 +165,35 @@ func run(ctx context.Context) (err error) {
 		}
 	}
 	if b.traced > 0 {
-		if r.Calls, err = b.trace(ctx); err != nil {
+		if r.Calls, r.Traced, err = b.trace(ctx); err != nil {
 			return err
 		}
 	}
-	if err := r.write(os.Stdout); err != nil || *file == "" {
-		return err
-	}
-	text, err := json.MarshalIndent(r, "", "\t")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(*file, append(text, '\n'), 0o644)
+	r.sum()
+	return errors.Join(r.write(os.Stdout), command.WriteJSON(b.json, r))
 }
 
-// trace counts system calls. It gives none where strace is not installed.
-func (b *bench) trace(ctx context.Context) (map[string]float64, error) {
-	strace, err := exec.LookPath("strace")
-	if err != nil {
+// trace counts the system calls of the first pages, by name and for a page, and the pages. It gives
+// none where strace is not installed.
+func (b *bench) trace(ctx context.Context) (ofPage map[string]float64, pages int64, err error) {
+	if _, err := exec.LookPath("strace"); err != nil {
 		fmt.Fprintln(os.Stderr, "strace is not installed: no system calls")
-		return nil, nil
+		return nil, 0, nil
 	}
 	counts := filepath.Join(b.dir, "strace.txt")
-	result, err := b.measure(ctx, "traced", b.traced, "", []string{strace, "-f", "-c", "-o", counts})
+	result, err := b.measure(ctx, "traced", b.traced, "", strace.Command(counts))
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	text, err := os.ReadFile(counts)
+	calls, err := strace.Calls(counts)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	calls := map[string]float64{}
-	for line := range strings.Lines(string(text)) {
-		// % time, seconds, usecs/call, calls, errors where there are any, name
-		fields := strings.Fields(line)
-		if len(fields) < 5 || fields[len(fields)-1] == "total" {
-			continue
-		}
-		if n, err := strconv.Atoi(fields[3]); err == nil {
-			calls[fields[len(fields)-1]] = float64(n) / float64(result.Pages)
-		}
+	ofPage = map[string]float64{}
+	for name, n := range calls {
+		ofPage[name] = float64(n) / float64(result.Pages)
 	}
-	return calls, nil
+	return ofPage, result.Pages, nil
 }
 
 // measure starts a web and crawls it once, up to so many pages if most is not 0.
@@ -271,7 +298,7 @@ func (b *bench) startNginx(ctx context.Context) (seeds []string, stop func() err
 	if _, err := os.Stat(filepath.Join(root, "index.html")); err != nil {
 		return nil, nil, fmt.Errorf("-corpus: %w", err)
 	}
-	s, err := nginx.Start(ctx, b.dir, root, b.serverCPU)
+	s, err := nginx.Start(ctx, b.dir, root, b.serverCPU, 0)
 	if err != nil {
 		return nil, nil, err
 	}

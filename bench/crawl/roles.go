@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"urltree/crawler"
 	"urltree/crawler/scope"
@@ -65,6 +68,29 @@ type crawlResult struct {
 // profileRate is in samples a second. The usual kernel gives no more, whatever is asked for.
 const profileRate = 250
 
+// startProfile starts a profile of profileRate. The rate is set first, the only way to another one
+// than pprof's; when pprof then sets its own, in vain, the runtime says so on standard error, which
+// nobody needs to read.
+func startProfile(f *os.File) (err error) {
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	stderr := int(os.Stderr.Fd())
+	kept, err := unix.FcntlInt(uintptr(stderr), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(kept)
+	if err := unix.Dup3(int(null.Fd()), stderr, 0); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, unix.Dup3(kept, stderr, 0)) }()
+	runtime.SetCPUProfileRate(profileRate)
+	return pprof.StartCPUProfile(f)
+}
+
 // crawl crawls everything and prints what it took.
 func crawl(ctx context.Context, arg string) error {
 	var o crawlOptions
@@ -77,9 +103,7 @@ func crawl(ctx context.Context, arg string) error {
 			return err
 		}
 		defer f.Close()
-		// The only way to another rate: pprof then says on standard error that it cannot set its own.
-		runtime.SetCPUProfileRate(profileRate)
-		if err := pprof.StartCPUProfile(f); err != nil {
+		if err := startProfile(f); err != nil {
 			return err
 		}
 	}

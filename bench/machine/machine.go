@@ -40,25 +40,20 @@ func read(file string) string {
 	return string(b)
 }
 
-// CPU gives the user and system time that a process has used since its start.
-func CPU(pid int) (time.Duration, error) {
+// CPU gives the time that a process has used since its start, in user space and in the kernel.
+func CPU(pid int) (user, system time.Duration, err error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	if len(fields) < 13 {
-		return 0, errors.New("/proc: stat")
+		return 0, 0, errors.New("/proc: stat")
 	}
-	var sum time.Duration
-	for _, f := range fields[11:13] { // utime, stime, in hundredths of a second
-		n, err := strconv.ParseInt(f, 10, 64)
-		if err != nil {
-			return 0, err
-		}
-		sum += time.Duration(n) * 10 * time.Millisecond
-	}
-	return sum, nil
+	utime, err1 := strconv.ParseInt(fields[11], 10, 64)
+	stime, err2 := strconv.ParseInt(fields[12], 10, 64)
+	const tick = 10 * time.Millisecond // of both, as proc(5) has it
+	return time.Duration(utime) * tick, time.Duration(stime) * tick, errors.Join(err1, err2)
 }
 
 // Anon gives the bytes of a process's own memory (RssAnon).

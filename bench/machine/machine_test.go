@@ -18,13 +18,13 @@ func TestSelf(t *testing.T) {
 	if err != nil || anon < 1<<16 {
 		t.Errorf("own memory: %d, %v", anon, err)
 	}
-	if _, err := CPU(os.Getpid()); err != nil {
+	if _, _, err := CPU(os.Getpid()); err != nil {
 		t.Error(err)
 	}
 	if n := peak(); n < 0 {
 		t.Errorf("peak: %d", n)
 	}
-	if _, err := CPU(-1); err == nil {
+	if _, _, err := CPU(-1); err == nil {
 		t.Error("no process has the number -1")
 	}
 }

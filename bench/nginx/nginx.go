@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"urltree/bench/machine"
 )
 
 // config has nginx as it comes, with two differences. The log says what was asked: $uri is the
@@ -64,9 +66,10 @@ type Server struct {
 	cmd *exec.Cmd
 }
 
-// Start serves the folder root, an absolute path, on a free port, pinned to a core, and returns
-// when it listens. Its files lie in a new folder below work. The caller must Stop it.
-func Start(ctx context.Context, work, root string, core int) (*Server, error) {
+// Start serves the folder root, an absolute path, on a free port, pinned to a core and with a
+// priority of machine.Pinned, and returns when it listens. Its files lie in a new folder below work.
+// The caller must Stop it.
+func Start(ctx context.Context, work, root string, core, priority int) (*Server, error) {
 	folder, err := os.MkdirTemp(work, "nginx-")
 	if err != nil {
 		return nil, err
@@ -84,7 +87,8 @@ func Start(ctx context.Context, work, root string, core int) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{URL: "http://" + address + "/", log: filepath.Join(folder, "served.log")}
-	s.cmd = exec.CommandContext(ctx, "taskset", "-c", strconv.Itoa(core), "nginx", "-p", folder, "-e", "error.log", "-c", file)
+	argv := machine.Pinned(strconv.Itoa(core), priority, "nginx", "-p", folder, "-e", "error.log", "-c", file)
+	s.cmd = exec.CommandContext(ctx, argv[0], argv[1:]...)
 	s.cmd.Cancel = func() error { return s.cmd.Process.Signal(syscall.SIGTERM) }
 	s.cmd.WaitDelay = 10 * time.Second
 	s.cmd.Stderr = os.Stderr

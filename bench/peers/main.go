@@ -1,15 +1,17 @@
 // Peers crawls real pages with this crawler and with what else is installed of wget2, wget and
 // HTTrack, one after the other on the same machine, and compares the CPU time that a page takes.
 //
-//	go run ./bench/peers                                          # pages that make test-real has laid out
-//	go run ./bench/peers -packages 'openjdk-17-doc' -corpus bin/_jdk/www
+//	make bench-peers                                              # the documentation of a JDK, laid out if it is not there
+//	go run ./bench/peers -packages 'python3.11-doc postgresql-doc-15' -corpus bin/_corpus/www
+//	go run ./bench/peers -corpus bin/_corpus/www                  # pages that are there
 //	go run ./bench/peers -tools crawler,before=/path/to/crawler,wget2 -runs 5
 //	go run ./bench/peers -tools crawler,crawler-2 -disks tmpfs    # one core against two
 //
 // The pages come from nginx on a loopback address, pinned to one core; the tool is pinned to
 // another. Every run has a disk of its own that nobody has written to: freed inodes make the next
 // run on a file system slower. The tools take turns, and the median of the runs counts. It needs
-// root, for the mounts, and nginx, taskset and mkfs.ext4; it installs nothing.
+// root, for the mounts, and nginx, taskset and mkfs.ext4; it installs nothing. Beside other work
+// -priority and -nginx-priority let both sides have their cores for themselves.
 //
 // What a tool has found is read from nginx's log, and compared with a walk over all links that
 // shares no code with the crawler. The list of pages that this crawler writes must be exactly it.
@@ -17,19 +19,15 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
+	"urltree/bench/command"
 	"urltree/bench/disk"
 	"urltree/bench/machine"
 	"urltree/bench/nginx"
@@ -37,52 +35,47 @@ import (
 )
 
 func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "peers:", err)
-		os.Exit(1)
-	}
+	command.Main("peers", func(ctx context.Context, args []string) error {
+		b, err := parse(args)
+		if err != nil {
+			return err
+		}
+		return b.run(ctx, machine.Now("./bench/peers", args))
+	})
 }
 
 // A bench is one comparison.
 type bench struct {
-	root      string // the document root
-	work      string // for what lies around meanwhile; removed at the end
-	toolCPU   int
-	serverCPU int
-	size      int64    // bytes of a disk
-	more      []string // options for this crawler
-	seed      string
-	want      walk.Result
-	files     map[string]bool // that the walk has met
+	root           string   // the document root, absolute
+	packages       []string // that it is made of; none: it is there
+	tools          []string // by name, or as NAME=PATH
+	disks          []string // kinds
+	runs           int
+	work           string // for what lies around meanwhile, absolute; removed at the end
+	json           string // a file, or ""
+	toolCPU        int
+	serverCPU      int
+	priority       int      // of the tools, as of machine.Pinned
+	serverPriority int      // of nginx
+	more           []string // options for this crawler
+
+	size  int64 // bytes of a disk
+	seed  string
+	want  walk.Result
+	files map[string]bool // that the walk has met
 }
 
-func run() (err error) {
-	corpus := flag.String("corpus", filepath.Join("bin", "_corpus", "www"), "the document `ROOT`")
-	packages := flag.String("packages", "", "lay out these documentation `PACKAGES` first, into the folder above -corpus (needs $SHARED/corpus/fetch-corpus.sh and the network)")
-	names := flag.String("tools", "crawler,wget2,wget,httrack", "a `LIST` of them; crawler-2 has two cores, NAME=PATH is another build of the crawler; what is not installed is left out")
-	disks := flag.String("disks", "ext4,tmpfs", "a `LIST`: ext4 with a journal, where the crawler syncs; tmpfs, where it does not")
-	runs := flag.Int("runs", 3, "`N` runs of each tool on each disk")
-	work := flag.String("work", filepath.Join("bin", "peers"), "a `FOLDER` for disks and logs, which must not be there; removed at the end")
-	file := flag.String("json", "", "write all figures to this `FILE`")
-	cpu := flag.Int("cpu", 0, "the `CORE` of the tools")
-	serverCPU := flag.Int("server-cpu", 1, "the `CORE` of nginx")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if *packages != "" {
-		if err := layOut(ctx, filepath.Dir(*corpus), strings.Fields(*packages)); err != nil {
+func (b *bench) run(ctx context.Context, head machine.Head) (err error) {
+	if err := b.ready(); err != nil {
+		return err
+	}
+	if len(b.packages) > 0 {
+		if err := b.layOut(ctx); err != nil {
 			return err
 		}
 	}
-	b := &bench{toolCPU: *cpu, serverCPU: *serverCPU, more: flag.Args()}
-	if b.root, err = filepath.Abs(*corpus); err != nil {
-		return err
-	}
 	if _, err := os.Stat(filepath.Join(b.root, "index.html")); err != nil {
-		return fmt.Errorf("-corpus: %w; make test-real or -packages lays one out", err)
-	}
-	if b.work, err = filepath.Abs(*work); err != nil {
-		return err
+		return fmt.Errorf("-corpus: %w; -packages lays pages out", err)
 	}
 	if err := os.MkdirAll(filepath.Dir(b.work), 0o755); err != nil {
 		return err
@@ -91,7 +84,7 @@ func run() (err error) {
 		return fmt.Errorf("-work: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(b.work)) }()
-	tools, err := b.tools(ctx, strings.Split(*names, ","))
+	tools, err := b.installed(ctx)
 	if err != nil {
 		return err
 	}
@@ -99,26 +92,19 @@ func run() (err error) {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "%d pages can be reached, in %d files\n", len(b.want.Pages), len(b.files))
-	r := report{Machine: machine.Here(), Pages: len(b.want.Pages), Files: len(b.files)}
-	err = b.rounds(ctx, &r, tools, strings.Split(*disks, ","), *runs)
+	r := report{Head: head, Pages: len(b.want.Pages), Files: len(b.files)}
+	err = b.rounds(ctx, &r, tools)
 	if len(r.Runs) == 0 {
 		return err
 	}
 	r.sum() // of what there is, also if a tool or somebody has ended it
-	if err := errors.Join(err, r.write(os.Stdout)); err != nil || *file == "" {
-		return err
-	}
-	text, err := json.MarshalIndent(r, "", "\t")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(*file, append(text, '\n'), 0o644)
+	return errors.Join(err, r.write(os.Stdout), command.WriteJSON(b.json, r))
 }
 
 // rounds lets each tool run once on each disk, then again.
-func (b *bench) rounds(ctx context.Context, r *report, tools []tool, disks []string, runs int) error {
-	for n := range runs {
-		for _, kind := range disks {
+func (b *bench) rounds(ctx context.Context, r *report, tools []tool) error {
+	for n := range b.runs {
+		for _, kind := range b.disks {
 			for _, t := range tools {
 				m, err := b.measure(ctx, t, kind)
 				if err != nil {
@@ -133,20 +119,9 @@ func (b *bench) rounds(ctx context.Context, r *report, tools []tool, disks []str
 	return nil
 }
 
-// layOut unpacks documentation packages below folder.
-func layOut(ctx context.Context, folder string, packages []string) error {
-	script := filepath.Join(os.Getenv("SHARED"), "corpus", "fetch-corpus.sh")
-	cmd := exec.CommandContext(ctx, script, append([]string{folder}, packages...)...)
-	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s: %w", script, err)
-	}
-	return nil
-}
-
 // walk finds out what can be reached.
 func (b *bench) walk(ctx context.Context) error {
-	s, err := nginx.Start(ctx, b.work, b.root, b.serverCPU)
+	s, err := nginx.Start(ctx, b.work, b.root, b.serverCPU, b.serverPriority)
 	if err != nil {
 		return err
 	}
@@ -173,7 +148,7 @@ func (b *bench) measure(ctx context.Context, t tool, kind string) (m measurement
 		return m, err
 	}
 	defer func() { err = errors.Join(err, d.Remove()) }()
-	s, err := nginx.Start(ctx, b.work, b.root, b.serverCPU)
+	s, err := nginx.Start(ctx, b.work, b.root, b.serverCPU, b.serverPriority)
 	if err != nil {
 		return m, err
 	}

@@ -32,11 +32,11 @@ func (m measurement) String() string {
 
 // A report is what -json writes.
 type report struct {
-	Machine machine.Machine `json:"machine"`
-	Pages   int             `json:"pages"` // URLs of pages that can be reached
-	Files   int             `json:"files"` // and their files: folders and queries lead to the same one
-	Rows    []row           `json:"rows"`
-	Runs    []measurement   `json:"runs"`
+	machine.Head
+	Pages int           `json:"pages"` // URLs of pages that can be reached
+	Files int           `json:"files"` // and their files: folders and queries lead to the same one
+	Rows  []row         `json:"rows"`
+	Runs  []measurement `json:"runs"`
 }
 
 // A row has the medians of a tool on a disk, each of its own.
@@ -104,12 +104,12 @@ func median[T cmp.Ordered](of []measurement, value func(measurement) T) T {
 // write prints the table, in Markdown, and the commands.
 func (r *report) write(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%v; %d pages\n\n", r.Machine, r.Files)
+	fmt.Fprintf(&b, "%v\n\n%d pages, %s\n\n", r.Head, r.Files, r.counted())
 	first := r.Rows[0].Tool
 	fmt.Fprintf(&b, "| disk | tool | user ms/page | system | CPU ms/page | least to most | %s / it | pages/s | peak RssAnon MiB | pages missing | others |\n", first)
 	fmt.Fprintf(&b, "|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, w := range r.Rows {
-		fmt.Fprintf(&b, "| %s | %s | %.3f | %.3f | %.3f | %.3f–%.3f | %.2f | %.0f | %d | %d | %d |\n",
+		fmt.Fprintf(&b, "| %s | %s | %.3f | %.3f | %.3f | %.3f–%.3f | %.3f | %.0f | %d | %d | %d |\n",
 			w.Disk, w.Tool, w.User, w.System, w.CPU, w.Least, w.Most, w.Ratio, w.Speed, w.Peak>>20, w.Missing, w.Extra)
 	}
 	fmt.Fprintln(&b)
@@ -122,4 +122,16 @@ func (r *report) write(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// counted tells how many runs a median is of.
+func (r *report) counted() string {
+	most := 0
+	for _, m := range r.Runs {
+		most = max(most, m.Run)
+	}
+	if most == 1 {
+		return "one run"
+	}
+	return fmt.Sprintf("median of %d runs", most)
 }

@@ -33,10 +33,10 @@ type tool struct {
 	args  func(d *disk.Disk, url string) []string
 }
 
-// tools gives those that are installed, of a list of names.
-func (b *bench) tools(ctx context.Context, names []string) (list []tool, err error) {
+// installed gives those of the tools that are, and builds this crawler.
+func (b *bench) installed(ctx context.Context) (list []tool, err error) {
 	built := filepath.Join(b.work, "crawler")
-	for _, name := range names {
+	for _, name := range b.tools {
 		t := tool{name: name, cores: 1}
 		name, t.path, _ = strings.Cut(name, "=")
 		t.name = name
@@ -47,6 +47,13 @@ func (b *bench) tools(ctx context.Context, names []string) (list []tool, err err
 				t.cores = 2
 			}
 			if t.path != "" {
+				// A tool runs in the folder of its disk.
+				if t.path, err = filepath.Abs(t.path); err != nil {
+					return nil, err
+				}
+				if _, err := exec.LookPath(t.path); err != nil {
+					return nil, fmt.Errorf("-tools: %s: %w", name, err)
+				}
 				break
 			}
 			t.path = built
@@ -73,8 +80,6 @@ func (b *bench) tools(ctx context.Context, names []string) (list []tool, err err
 				}
 				return args
 			}
-		default:
-			return nil, fmt.Errorf("-tools: %q is none of crawler, crawler-2, NAME=PATH, wget2, wget, httrack", name)
 		}
 		if t.path == "" {
 			if t.path, err = exec.LookPath(name); err != nil {
@@ -124,7 +129,8 @@ func (b *bench) start(ctx context.Context, t tool, d *disk.Disk, url string) (u 
 		return u, err
 	}
 	defer said.Close()
-	cmd := exec.CommandContext(ctx, "taskset", append([]string{"-c", cores, t.path}, args...)...)
+	argv := machine.Pinned(cores, b.priority, append([]string{t.path}, args...)...)
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 30 * time.Second
 	cmd.Dir, cmd.Stdout, cmd.Stderr = d.Path, said, said

@@ -1,10 +1,11 @@
 // Scale crawls a web without an end and shows whether cost and memory stay the same while the
-// crawl grows: a table and two pictures.
+// crawl grows: a table and three pictures.
 //
 //	go run ./bench/scale -pages 300000 -hosts 50 -out bin/scale-50
 //	go run ./bench/scale -pages 60000 -hosts 500 -latency 200ms -cpu 0 -server-cpu 1 -every 1s -- -crawlers 64 -downloads 8
 //
-// It needs the program synthweb, made from the folder that -web names (default $SHARED/synthweb).
+// It needs the program synthweb, made from the folder that -web names: by default synthweb in the
+// folder $SHARED, or in shared beside the repository.
 // The crawler is the built command, asked through its socket; its CPU time and its own memory
 // (RssAnon) come from /proc. Web and crawler run on the same machine: compare rows of one run.
 package main
@@ -12,60 +13,103 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"urltree/bench/command"
 	"urltree/bench/machine"
 	"urltree/internal/ctl"
 	"urltree/internal/inspect"
-	"urltree/internal/lab/plot"
 )
 
 func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "scale:", err)
-		os.Exit(1)
-	}
+	command.Main("scale", func(ctx context.Context, args []string) error {
+		b, err := parse(args)
+		if err != nil {
+			return err
+		}
+		return b.run(ctx, machine.Now("./bench/scale", args))
+	})
 }
 
 // A sample is the state of the crawl at one moment.
 type sample struct {
 	at           time.Duration
 	pages, known int64
-	cpu          time.Duration // user and system, since the start
+	user, system time.Duration // CPU since the start
 	anon         int64         // bytes
 }
 
-func run() (err error) {
-	pages := flag.Int64("pages", 300_000, "pages to store")
-	hosts := flag.Int("hosts", 50, "hosts of the web")
-	source := flag.String("web", filepath.Join(os.Getenv("SHARED"), "synthweb"), "the folder of synthweb")
-	out := flag.String("out", filepath.Join("bin", "scale"), "the folder for tree, table and pictures; must not be there")
-	every := flag.Duration("every", 2*time.Second, "between two samples")
-	latency := flag.Duration("latency", 0, "how long the web waits before each answer")
-	tiny := flag.Bool("tiny", true, "pages of 2 KB; otherwise of 41 KB on average")
-	cpu := flag.Int("cpu", -1, "the core of the crawler; negative: any")
-	serverCPU := flag.Int("server-cpu", -1, "the core of the web; negative: any")
-	flag.Parse()
-	if _, err := os.Stat(filepath.Join(*source, "go.mod")); err != nil {
-		return fmt.Errorf("-web %s: the sources of synthweb are not there; set SHARED to the folder that synthweb is in, or name its own with -web", *source)
+// A bench is what the flags say.
+type bench struct {
+	pages     int64
+	hosts     int
+	web       string // the folder of the sources
+	out       string
+	every     time.Duration
+	latency   time.Duration
+	tiny      bool
+	cpu       int // negative: any
+	serverCPU int // negative: any
+	more      []string
+}
+
+// parse reads the flags, and refuses what cannot be measured.
+func parse(args []string) (*bench, error) {
+	b := &bench{}
+	flags := flag.NewFlagSet("scale", flag.ContinueOnError)
+	flags.Int64Var(&b.pages, "pages", 300_000, "`N` pages to store")
+	flags.IntVar(&b.hosts, "hosts", 50, "`N` hosts of the web")
+	flags.StringVar(&b.web, "web", command.Shared("synthweb"), "the `FOLDER` of synthweb's sources")
+	flags.StringVar(&b.out, "out", filepath.Join("bin", "scale"), "the `FOLDER` for tree, table and pictures; must not be there")
+	flags.DurationVar(&b.every, "every", 2*time.Second, "between two samples")
+	flags.DurationVar(&b.latency, "latency", 0, "how long the web waits before each answer")
+	flags.BoolVar(&b.tiny, "tiny", true, "pages of 2 KB; otherwise of 41 KB on average")
+	flags.IntVar(&b.cpu, "cpu", -1, "the `CORE` of the crawler; negative: any")
+	flags.IntVar(&b.serverCPU, "server-cpu", -1, "the `CORE` of the web; negative: any")
+	if err := command.Parse(flags, args); err != nil {
+		return nil, err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if _, err := os.Stat(*out); err == nil {
-		return fmt.Errorf("%s is there already", *out)
+	switch {
+	case b.pages < 1 || b.hosts < 1:
+		return nil, command.Mistake("-pages and -hosts are at least 1")
+	case b.every < time.Millisecond:
+		return nil, command.Mistake("-every %v: it is at least 1ms", b.every)
+	case b.latency < 0:
+		return nil, command.Mistake("-latency %v: it is 0 or more", b.latency)
 	}
-	folder, err := filepath.Abs(*out)
+	var err error
+	b.more, err = command.More(flags)
+	return b, err
+}
+
+func (b *bench) run(ctx context.Context, head machine.Head) (err error) {
+	if _, err := os.Stat(filepath.Join(b.web, "go.mod")); err != nil {
+		return fmt.Errorf("-web %s: the sources of synthweb are not there; set SHARED to the folder that synthweb is in, or name its own with -web", b.web)
+	}
+	needs := []string{"go"}
+	for _, core := range []int{b.cpu, b.serverCPU} {
+		if core >= 0 {
+			needs = append(needs[:1], "taskset")
+		}
+	}
+	if err := command.Installed(needs...); err != nil {
+		return err
+	}
+	if _, err := os.Stat(b.out); err == nil {
+		return fmt.Errorf("-out: %s is there already", b.out)
+	}
+	folder, err := filepath.Abs(b.out)
 	if err != nil {
 		return err
 	}
@@ -79,35 +123,36 @@ func run() (err error) {
 	}()
 	for _, build := range [][]string{
 		{"go", "build", "-o", filepath.Join(folder, "crawler"), "./cmd/crawler"},
-		{"go", "build", "-C", *source, "-o", filepath.Join(folder, "synthweb"), "."},
+		{"go", "build", "-C", b.web, "-o", filepath.Join(folder, "synthweb"), "."},
 	} {
 		if text, err := exec.CommandContext(ctx, build[0], build[1:]...).CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w: %s", strings.Join(build, " "), err, text)
 		}
 	}
-	web := []string{filepath.Join(folder, "synthweb"), "-infinite", "-hosts", strconv.Itoa(*hosts), "-latency", latency.String(), fmt.Sprintf("-tiny=%t", *tiny)}
-	seed, err := serve(ctx, pinned(*serverCPU, web))
+	web := []string{filepath.Join(folder, "synthweb"), "-infinite", "-hosts", strconv.Itoa(b.hosts), "-latency", b.latency.String(), fmt.Sprintf("-tiny=%t", b.tiny)}
+	seed, err := serve(ctx, pinned(b.serverCPU, web))
 	if err != nil {
 		return err
 	}
-	samples, err := crawl(ctx, *cpu, folder, seed, *pages, *every, flag.Args())
+	samples, end, err := b.crawl(ctx, folder, seed)
 	if err != nil {
 		return err
 	}
-	return report(folder, samples, fmt.Sprintf("%d hosts, latency %v, -tiny=%t, -delay 0 %s", *hosts, *latency, *tiny, strings.Join(flag.Args(), " ")))
+	what := fmt.Sprintf("%d hosts, latency %v, -tiny=%t, -delay 0 %s", b.hosts, b.latency, b.tiny, strings.Join(b.more, " "))
+	return report(os.Stdout, folder, samples, end, fmt.Sprintf("%v\n\n%s", head, strings.TrimSpace(what)))
 }
 
 // pinned gives a command that runs on one core, or on any if it is negative.
-func pinned(core int, command []string) []string {
+func pinned(core int, argv []string) []string {
 	if core < 0 {
-		return command
+		return argv
 	}
-	return append([]string{"taskset", "-c", strconv.Itoa(core)}, command...)
+	return machine.Pinned(strconv.Itoa(core), 0, argv...)
 }
 
-// serve starts the web until ctx ends, and gives a seed.
-func serve(ctx context.Context, command []string) (string, error) {
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+// serve starts the web until ctx ends, and gives the seed that it names once it listens everywhere.
+func serve(ctx context.Context, argv []string) (seed string, err error) {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	output, err := cmd.StderrPipe()
@@ -118,42 +163,57 @@ func serve(ctx context.Context, command []string) (string, error) {
 		return "", err
 	}
 	lines := bufio.NewScanner(output)
-	if !lines.Scan() {
-		return "", errors.New("synthweb said nothing")
-	}
-	go func() {
-		for lines.Scan() { // its pipe must not fill
+	var said []string
+	for lines.Scan() {
+		if _, seed, started := strings.Cut(lines.Text(), " hosts, start at "); started {
+			go func() {
+				for lines.Scan() { // its pipe must not fill
+				}
+				_ = cmd.Wait()
+			}()
+			return seed, nil
 		}
-		cmd.Wait()
-	}()
-	return "http://127.1.0.1:9000/", nil
+		said = append(said, lines.Text())
+	}
+	err = cmp.Or(cmd.Wait(), errors.New("it has ended"))
+	return "", fmt.Errorf("the web does not listen on port 9000 of 127.1.0.1 and those behind it: %w: %s; end what has the address, such as another run", err, strings.Join(said, "; "))
 }
 
-// crawl runs the command until it has stored so many pages, and looks at it now and then.
-func crawl(ctx context.Context, cpu int, folder, seed string, pages int64, every time.Duration, more []string) ([]sample, error) {
-	tree := filepath.Join(folder, "iut")
-	command := append(pinned(cpu, []string{
-		filepath.Join(folder, "crawler"), "-quiet", "-tree", tree, "-output", filepath.Join(folder, "res.txt"), "-allow-private", "-delay", "0",
-		"-max-pages", strconv.FormatInt(pages, 10),
+// crawl runs the command until it has stored so many pages, and looks at it now and then. The last
+// sample, end, is of the tree and the process when it has ended, without memory.
+func (b *bench) crawl(ctx context.Context, folder, seed string) (samples []sample, end sample, err error) {
+	crawler, tree := filepath.Join(folder, "crawler"), filepath.Join(folder, "iut")
+	argv := append(pinned(b.cpu, []string{
+		crawler, "-quiet", "-tree", tree, "-output", filepath.Join(folder, "res.txt"), "-allow-private", "-delay", "0",
+		"-max-pages", strconv.FormatInt(b.pages, 10),
 		"-budget-host", "0", "-budget-prefix", "0", "-budget-query", "0", "-budget-repeat", "0", "-budget-depth", "0", "-max-held", "0",
-	}), append(more, seed)...)
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	}), append(b.more, seed)...)
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	if err := cmd.Start(); err != nil {
-		return nil, err
+		return nil, end, err
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	begin := time.Now()
-	tick := time.NewTicker(every)
+	tick := time.NewTicker(b.every)
 	defer tick.Stop()
-	var samples []sample
 	for {
 		select {
 		case err := <-ended:
-			return samples, err
+			if err != nil {
+				return nil, end, err
+			}
+			fmt.Fprintln(os.Stderr)
+			end = sample{at: time.Since(begin), user: cmd.ProcessState.UserTime(), system: cmd.ProcessState.SystemTime()}
+			stats, err := exec.CommandContext(ctx, crawler, "stats", "-tree", tree).Output()
+			if err != nil {
+				return nil, end, fmt.Errorf("crawler stats: %w", err)
+			}
+			end.count(string(stats))
+			return samples, end, nil
 		case <-tick.C:
 		}
 		s, err := look(ctx, cmd.Process.Pid, tree)
@@ -172,7 +232,17 @@ func look(ctx context.Context, pid int, tree string) (s sample, err error) {
 	if err := ctl.Call(ctx, tree, inspect.Question{Command: "stats"}, &stats); err != nil {
 		return s, err
 	}
-	for line := range strings.Lines(stats.String()) {
+	s.count(stats.String())
+	if s.user, s.system, err = machine.CPU(pid); err != nil {
+		return s, err
+	}
+	s.anon, err = machine.Anon(pid)
+	return s, err
+}
+
+// count takes the numbers of pages and URLs from what crawler stats prints.
+func (s *sample) count(stats string) {
+	for line := range strings.Lines(stats) {
 		var n int64
 		if _, err := fmt.Sscanf(line, "records %d", &n); err == nil {
 			s.known = n
@@ -181,67 +251,4 @@ func look(ctx context.Context, pid int, tree string) (s sample, err error) {
 			s.pages = n
 		}
 	}
-	if s.cpu, err = machine.CPU(pid); err != nil {
-		return s, err
-	}
-	s.anon, err = machine.Anon(pid)
-	return s, err
-}
-
-// report writes the table and the pictures.
-func report(folder string, samples []sample, what string) error {
-	if len(samples) == 0 {
-		return errors.New("the crawl ended before it was looked at: more -pages or a shorter -every is needed")
-	}
-	last := samples[len(samples)-1]
-	var b strings.Builder
-	fmt.Fprintf(&b, "%v: %s\n\n", machine.Here(), what)
-	fmt.Fprintf(&b, "| pages | URLs known | CPU µs/page | pages/s | RssAnon MiB |\n|---|---|---|---|---|\n")
-	cost := plot.Series{Name: "CPU"}
-	memory := plot.Series{Name: "RssAnon"}
-	const rows = 12
-	from := samples[0]
-	var quarter [4][]int64 // memory by quarters of the pages
-	for _, s := range samples {
-		quarter[min(3, 4*s.pages/max(last.pages, 1))] = append(quarter[min(3, 4*s.pages/max(last.pages, 1))], s.anon)
-		memory.Points = append(memory.Points, plot.Point{X: float64(s.pages), Y: float64(s.anon) / (1 << 20)})
-		if s.pages == from.pages || s.pages-from.pages < last.pages/rows {
-			continue
-		}
-		n := s.pages - from.pages
-		perPage := float64((s.cpu - from.cpu).Microseconds()) / float64(n)
-		cost.Points = append(cost.Points, plot.Point{X: float64(s.pages), Y: perPage})
-		fmt.Fprintf(&b, "| %d | %d | %.0f | %.0f | %d |\n", s.pages, s.known, perPage, float64(n)/(s.at-from.at).Seconds(), s.anon>>20)
-		from = s
-	}
-	fmt.Fprintf(&b, "\nMean RssAnon by quarter, MiB:")
-	for _, q := range quarter {
-		var sum int64
-		for _, n := range q {
-			sum += n
-		}
-		fmt.Fprintf(&b, " %.1f", float64(sum)/float64(max(len(q), 1))/(1<<20))
-	}
-	fmt.Fprintln(&b)
-	fmt.Fprintf(os.Stderr, "\n")
-	fmt.Print(b.String())
-	if err := os.WriteFile(filepath.Join(folder, "table.md"), []byte(b.String()), 0o644); err != nil {
-		return err
-	}
-	if least := 10; len(samples) < least {
-		fmt.Fprintf(os.Stderr, "scale: no pictures of %d samples, fewer than %d: more -pages or a shorter -every is needed\n", len(samples), least)
-		return nil
-	}
-	pages := plot.Axis{Label: "pages stored"}
-	return errors.Join(
-		draw(filepath.Join(folder, "cpu.svg"), &plot.Chart{Title: "CPU per page", X: pages, Y: plot.Axis{Label: "µs"}, Series: []plot.Series{cost}}),
-		draw(filepath.Join(folder, "memory.svg"), &plot.Chart{Title: "Own memory", X: pages, Y: plot.Axis{Label: "MiB"}, Series: []plot.Series{memory}}))
-}
-
-func draw(file string, c *plot.Chart) error {
-	f, err := os.Create(file)
-	if err != nil {
-		return err
-	}
-	return errors.Join(c.WriteSVG(f), f.Close())
 }

@@ -3,58 +3,73 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
+
+	"urltree/bench/disk"
 )
 
-// A disk is a file system in memory whose size can be changed.
-type disk string
+// Kinds of disks of their own: the size of one in memory can be changed, the power of an ext4 be cut.
+const (
+	inMemory = "tmpfs"
+	onExt4   = "ext4"
+)
 
-// roomy is the size of one that is not full.
+// roomy is the size of one in memory that is not full.
 const roomy = "size=1g,nr_inodes=1000000"
 
-// mountable tries whether file systems may be mounted.
-func mountable(work string) error {
-	d, err := mountDisk(filepath.Join(work, "try"))
+// mountable tries whether disks of a kind may be mounted.
+func mountable(ctx context.Context, work, kind string) error {
+	d, err := mountDisk(ctx, filepath.Join(work, "try"), kind)
 	if err != nil {
 		return err
 	}
-	return d.unmount()
+	if kind == onExt4 {
+		if err = d.Cut(); err == nil {
+			err = d.Restart()
+		}
+	}
+	return errors.Join(err, unmountDisk(d))
 }
 
-// mountDisk makes a folder and mounts a file system there.
-func mountDisk(folder string) (disk, error) {
+// mountDisk makes a folder and mounts a disk in it.
+func mountDisk(ctx context.Context, folder, kind string) (*disk.Disk, error) {
 	if err := os.Mkdir(folder, 0o755); err != nil {
-		return "", err
+		return nil, err
 	}
-	if err := command("mount", "-t", "tmpfs", "-o", roomy, "tmpfs", folder); err != nil {
-		return "", err
+	d, err := disk.New(ctx, folder, kind, 1<<30)
+	if err == nil && kind == inMemory {
+		if err = remount(d, roomy); err != nil {
+			err = errors.Join(err, d.Remove())
+		}
 	}
-	return disk(folder), nil
+	if err != nil {
+		return nil, errors.Join(err, os.Remove(folder))
+	}
+	return d, nil
 }
 
-func (d disk) unmount() error {
-	if err := command("umount", string(d)); err != nil {
-		return err
-	}
-	return os.Remove(string(d))
+func unmountDisk(d *disk.Disk) error {
+	return errors.Join(d.Remove(), os.Remove(filepath.Dir(d.Path)))
 }
 
-// resize gives it as many bytes and inodes more than it has in use.
-func (d disk) resize(bytes, inodes int64) error {
+// resize gives a disk in memory as many bytes and inodes more than it has in use.
+func resize(d *disk.Disk, bytes, inodes int64) error {
 	var st syscall.Statfs_t
-	if err := syscall.Statfs(string(d), &st); err != nil {
-		return fmt.Errorf("statfs %s: %w", d, err)
+	if err := syscall.Statfs(d.Path, &st); err != nil {
+		return fmt.Errorf("statfs %s: %w", d.Path, err)
 	}
 	size := int64(st.Blocks-st.Bfree)*st.Bsize + bytes
-	return d.remount(fmt.Sprintf("size=%d,nr_inodes=%d", size, int64(st.Files-st.Ffree)+inodes))
+	return remount(d, fmt.Sprintf("size=%d,nr_inodes=%d", size, int64(st.Files-st.Ffree)+inodes))
 }
 
-func (d disk) remount(options string) error {
-	return command("mount", "-o", "remount,"+options, string(d))
+func remount(d *disk.Disk, options string) error {
+	return command("mount", "-o", "remount,"+options, d.Path)
 }
 
 func command(name string, args ...string) error {

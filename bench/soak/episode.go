@@ -22,29 +22,30 @@ import (
 // A kind is what may happen to a crawl, or to a tree at rest.
 type kind struct {
 	name   string
-	weight int  // how often, among all
-	mount  bool // wants a disk of its own
+	weight int    // how often, among all
+	disk   string // kind of disk that it wants; "": any
 	play   func(*work) error
 }
 
 var kinds = []kind{
-	{"kill", 6, false, (*work).kill},
-	{"SIGTERM", 2, false, ends(syscall.SIGTERM)},
-	{"SIGHUP", 1, false, ends(syscall.SIGHUP)},
-	{"SIGINT twice", 2, false, (*work).twice},
-	{"stop, kill", 2, false, (*work).stopKill},
-	{"time up", 2, false, (*work).timeUp},
-	{"page limit", 2, false, (*work).pageLimit},
-	{"two at once", 1, false, (*work).twoAtOnce},
-	{"questions", 1, false, (*work).questions},
-	{"disk full", 3, true, (*work).diskFull},
-	{"disk guarded", 2, true, (*work).diskGuarded},
-	{"retry", 1, false, (*work).retry},
-	{"merge", 1, false, (*work).merge},
-	{"merge, kill", 1, false, (*work).mergeKill},
-	{"index lost", 1, false, (*work).indexLost},
-	{"index old", 1, false, (*work).indexOld},
-	{"index damaged", 2, false, (*work).indexDamaged},
+	{"power cut", 8, onExt4, (*work).powerCut},
+	{"kill", 6, "", (*work).kill},
+	{"SIGTERM", 2, "", ends(syscall.SIGTERM)},
+	{"SIGHUP", 1, "", ends(syscall.SIGHUP)},
+	{"SIGINT twice", 2, "", (*work).twice},
+	{"stop, kill", 2, "", (*work).stopKill},
+	{"time up", 2, "", (*work).timeUp},
+	{"page limit", 2, "", (*work).pageLimit},
+	{"two at once", 1, "", (*work).twoAtOnce},
+	{"questions", 1, "", (*work).questions},
+	{"disk full", 3, inMemory, (*work).diskFull},
+	{"disk guarded", 2, inMemory, (*work).diskGuarded},
+	{"retry", 1, "", (*work).retry},
+	{"merge", 1, "", (*work).merge},
+	{"merge, kill", 1, "", (*work).mergeKill},
+	{"index lost", 1, "", (*work).indexLost},
+	{"index old", 1, "", (*work).indexOld},
+	{"index damaged", 2, "", (*work).indexDamaged},
 }
 
 func names() (all []string) {
@@ -54,20 +55,18 @@ func names() (all []string) {
 	return all
 }
 
-// pick draws the kind of an episode.
-func pick(r *rand.Rand, mounted bool) kind {
+// pick draws the kind of an episode on a kind of disk.
+func pick(r *rand.Rand, disk string) kind {
+	fit := slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return k.disk != "" && k.disk != disk })
 	sum := 0
-	for _, k := range kinds {
+	for _, k := range fit {
 		sum += k.weight
 	}
-	for {
-		n := r.IntN(sum)
-		for _, k := range kinds {
-			if n -= k.weight; n < 0 && (mounted || !k.mount) {
-				return k
-			}
-		}
+	n, i := r.IntN(sum), 0
+	for ; n >= fit[i].weight; i++ {
+		n -= fit[i].weight
 	}
+	return fit[i]
 }
 
 // work is an episode in progress.
@@ -125,10 +124,11 @@ func (w *work) options() []string {
 
 // reopens tells which outcomes an episode may undo. What had links and left no folder is asked
 // again for its links when they come to count: with another depth, or after links had no record. An index that
-// came back from a copy may have been made with a depth that FORMAT does not name any more: it holds links then.
+// came back from a copy may have been made with a depth that FORMAT does not name any more: it holds links, until
+// a crawl has come to its end.
 func (w *work) reopens() func(record) bool {
 	cut := w.cut || w.trial.cut
-	depth := w.depth != "-1" || w.depth != w.now.depth
+	depth := w.depth != "-1" || w.depth != w.now.depth || w.older
 	return func(was record) bool {
 		return was.reason == "noindex" && (depth || cut) || was.state == "redirected" && cut || was.state == "failed" && w.retried
 	}
@@ -323,7 +323,7 @@ func (w *work) diskFull() error {
 	if w.r.IntN(3) == 0 {
 		bytes, inodes = 1<<30, int64(w.r.IntN(300))
 	}
-	if err := w.disk.resize(bytes, inodes); err != nil {
+	if err := resize(w.disk, bytes, inodes); err != nil {
 		return err
 	}
 	p, err := w.begin(w.options()...)
@@ -338,13 +338,13 @@ func (w *work) diskFull() error {
 			return err
 		}
 	}
-	return w.disk.remount(roomy)
+	return remount(w.disk, roomy)
 }
 
 // diskGuarded crawls with so little room that fetching pauses before the disk is full, then makes room.
 func (w *work) diskGuarded() error {
 	bytes := 8<<20 + w.r.Int64N(64<<20)
-	if err := w.disk.resize(bytes, 1_000_000); err != nil {
+	if err := resize(w.disk, bytes, 1_000_000); err != nil {
 		return err
 	}
 	p, err := w.begin(append(w.options(), "-min-free", "auto")...)
@@ -353,7 +353,7 @@ func (w *work) diskGuarded() error {
 	}
 	p.after(w.moment())
 	w.note = fmt.Sprintf(", %d KiB free", bytes>>10)
-	if err := w.disk.remount(roomy); err != nil {
+	if err := remount(w.disk, roomy); err != nil {
 		return err
 	}
 	if w.owns(p) && !p.after(w.moment()) {
@@ -434,6 +434,7 @@ func (w *work) indexOld() error {
 	if err := os.WriteFile(w.index(), old, 0o644); err != nil {
 		return err
 	}
+	w.older = w.older || w.depth != w.now.depth
 	// Outcomes without a folder are lost with the index, however many there were.
 	w.rebuilt, w.repeats = true, math.MaxInt32
 	return w.merge()

@@ -1,8 +1,8 @@
 //go:build linux
 
 // Soak crawls made-up webs for a given time and does to the crawler what can be done to it: it is
-// killed, stopped in every way there is, given a disk that is full, and its index is lost or
-// damaged. After each such episode the tree must be without a fault, and at the end of each web it
+// killed, stopped in every way there is, given a disk that is full or loses its power, and its index
+// is lost or damaged. After each such episode the tree must be without a fault, and at the end of each web it
 // must hold exactly the pages that the web has.
 //
 //	go run ./bench/soak -time 1h -seed 1
@@ -10,6 +10,9 @@
 // A line tells of each episode, a table of all. Web n has the seed -seed + n; all but the speed of
 // the machine is drawn from it, so `-time 1s -seed S` plays one web again. If anything was wrong,
 // the exit code is 1, and the folder of that web is kept.
+//
+// A soak of a minute or more goes on, for at most five times as long, until each kind of episode that
+// this machine allows was played, and has failed if one was not.
 package main
 
 import (
@@ -22,6 +25,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -63,12 +67,14 @@ func run(args []string, log io.Writer) error {
 		return err
 	}
 	s := &soak{binary: *binary, work: work, log: log, kinds: map[string]*counts{}}
-	if err := mountable(work); err != nil {
-		fmt.Fprintln(log, "no episode with a full disk:", err)
-	} else {
-		s.mounts = true
+	for _, d := range []struct{ kind, without string }{{onExt4, "a power cut"}, {inMemory, "a full disk"}} {
+		if err := mountable(ctx, work, d.kind); err != nil {
+			fmt.Fprintf(log, "no episode with %s: %v\n", d.without, err)
+		} else {
+			s.disks = append(s.disks, d.kind)
+		}
 	}
-	kept, err := s.webs(ctx, *seed, time.Now().Add(*length))
+	kept, err := s.webs(ctx, *seed, *length)
 	s.table()
 	if len(kept) > 0 {
 		return errors.Join(fmt.Errorf("faults; kept: %s", strings.Join(kept, " ")), err)
@@ -78,9 +84,9 @@ func run(args []string, log io.Writer) error {
 
 // A soak is what all its webs share.
 type soak struct {
-	binary string // the command
-	work   string // folders of the webs
-	mounts bool   // small file systems can be mounted
+	binary string   // the command
+	work   string   // folders of the webs
+	disks  []string // kinds that can be mounted
 	log    io.Writer
 	kinds  map[string]*counts // by name of the kind
 	done   int                // webs that came to their end
@@ -104,8 +110,27 @@ func (s *soak) of(kind string) *counts {
 // mostKept is at how many webs with faults a soak ends early.
 const mostKept = 5
 
+// A soak of at least wholeTime is to have an episode of every kind that can be played here. It goes on for that up to
+// mostTimes its time.
+const (
+	wholeTime = time.Minute
+	mostTimes = 5
+)
+
+// missing gives the kinds that can be played here and had no episode.
+func (s *soak) missing() (names []string) {
+	for _, k := range kinds {
+		if (k.disk == "" || slices.Contains(s.disks, k.disk)) && s.of(k.name).episodes == 0 {
+			names = append(names, k.name)
+		}
+	}
+	return names
+}
+
 // webs plays one web after the other and gives the folders of those that had faults.
-func (s *soak) webs(ctx context.Context, seed uint64, until time.Time) (kept []string, err error) {
+func (s *soak) webs(ctx context.Context, seed uint64, length time.Duration) (kept []string, err error) {
+	start := time.Now()
+	until := start.Add(length)
 	for ; len(kept) < mostKept; seed++ {
 		folder, err := s.web(ctx, seed, until)
 		if folder != "" {
@@ -117,8 +142,15 @@ func (s *soak) webs(ctx context.Context, seed uint64, until time.Time) (kept []s
 		if err != nil {
 			return kept, fmt.Errorf("web %d: %w", seed, err)
 		}
-		if !time.Now().Before(until) {
+		if time.Now().Before(start.Add(length)) {
+			continue
+		}
+		missing := s.missing()
+		if length < wholeTime || len(missing) == 0 {
 			break
+		}
+		if until = start.Add(mostTimes * length); !time.Now().Before(until) {
+			return kept, fmt.Errorf("no episode of %q in %s", missing, mostTimes*length)
 		}
 	}
 	return kept, nil

@@ -149,3 +149,31 @@ func TestNotices(t *testing.T) {
 		t.Errorf("left are %q, should be the folder of the faults", left)
 	}
 }
+
+// TestMissing: a kind counts as missing until it had an episode, unless it wants a mount where there is none.
+func TestMissing(t *testing.T) {
+	s := &soak{kinds: map[string]*counts{}}
+	var mounts []string
+	first := ""
+	for _, k := range kinds {
+		switch {
+		case k.disk != "":
+			mounts = append(mounts, k.name)
+		case first == "":
+			first = k.name
+		}
+	}
+	if got := s.missing(); len(got) == 0 || len(got)+len(mounts) != len(kinds) {
+		t.Errorf("at first %q is missing", got)
+	}
+	for _, name := range s.missing()[1:] {
+		s.of(name).episodes++
+	}
+	if got := s.missing(); !slices.Equal(got, []string{first}) {
+		t.Errorf("%q is missing, want %s", got, first)
+	}
+	s.disks = []string{inMemory, onExt4}
+	if got := s.missing(); len(got) != 1+len(mounts) {
+		t.Errorf("%q is missing, want %s and %q", got, first, mounts)
+	}
+}

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"urltree/bench/disk"
 	"urltree/internal/testweb"
 )
 
@@ -30,12 +31,13 @@ type trial struct {
 	opts   testweb.Options
 	web    *testweb.Web
 	folder string
-	disk   disk // of folder; "": the real one
+	disk   *disk.Disk // of folder; nil: the real one
 	now    state
 	asked  map[string]int // requests so far, by URL
 	// late is how many requests of a killed run the web may count later.
 	late  int
 	cut   bool // there was a run that gave links no record, with -max-held
+	older bool // an index came back that may have been made with another depth than FORMAT names
 	wrong int
 }
 
@@ -48,21 +50,22 @@ func (s *soak) web(ctx context.Context, seed uint64, until time.Time) (kept stri
 		return "", err
 	}
 	defer t.web.Stop()
-	if s.mounts && r.IntN(4) > 0 {
-		if t.disk, err = mountDisk(t.folder); err != nil {
+	if n := r.IntN(4); n > 0 && len(s.disks) > 0 {
+		if t.disk, err = mountDisk(ctx, t.folder, s.disks[n%len(s.disks)]); err != nil {
 			return "", err
 		}
+		t.folder = t.disk.Path
 	} else if err := os.Mkdir(t.folder, 0o755); err != nil {
 		return "", err
 	}
 	err = t.play(ctx, until)
 	if t.wrong > 0 {
 		// A mount would be gone with the machine: what is kept lies on the real disk.
-		kept = t.folder + "-kept"
+		kept = filepath.Join(s.work, fmt.Sprintf("web-%d-kept", seed))
 		err = errors.Join(err, command("cp", "-a", t.folder, kept))
 	}
-	if t.disk != "" {
-		return kept, errors.Join(err, t.disk.unmount())
+	if t.disk != nil {
+		return kept, errors.Join(err, unmountDisk(t.disk))
 	}
 	return kept, errors.Join(err, os.RemoveAll(t.folder))
 }
@@ -89,13 +92,14 @@ func (t *trial) play(ctx context.Context, until time.Time) error {
 	if err := os.WriteFile(filepath.Join(t.folder, "seed.txt"), []byte(strings.Join(t.web.Seeds(), "\n")+"\n"), 0o644); err != nil {
 		return err
 	}
-	t.say("%s, %d pages on %d hosts, %s", []string{"linked", "tree", "changing"}[t.opts.Kind], t.opts.Pages, t.opts.Hosts, t.where())
+	where := map[string]string{"": "on disk", inMemory: "in memory", onExt4: "on an ext4 of its own"}[t.diskKind()]
+	t.say("%s, %d pages on %d hosts, %s", []string{"linked", "tree", "changing"}[t.opts.Kind], t.opts.Pages, t.opts.Hosts, where)
 	for n := range uint64(maxEpisodes) {
 		if !t.open() && n > 0 || !time.Now().Before(until) {
 			break
 		}
 		r := rand.New(rand.NewPCG(t.seed, n+1))
-		if err := t.episode(ctx, pick(r, t.disk != ""), r); err != nil || t.wrong > 0 {
+		if err := t.episode(ctx, pick(r, t.diskKind()), r); err != nil || t.wrong > 0 {
 			return err
 		}
 	}
@@ -121,11 +125,12 @@ const (
 	maxRuns     = 20 // a host that is given up waits for the next run
 )
 
-func (t *trial) where() string {
-	if t.disk != "" {
-		return "in memory"
+// diskKind is "" where the tree is on the real disk.
+func (t *trial) diskKind() string {
+	if t.disk == nil {
+		return ""
 	}
-	return "on disk"
+	return t.disk.Kind
 }
 
 // open tells whether there are URLs to be asked.

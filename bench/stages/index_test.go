@@ -2,17 +2,75 @@ package stages
 
 import (
 	"crypto/sha256"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
+	bolt "go.etcd.io/bbolt"
+
+	"urltree/crawler"
+	"urltree/crawler/scope"
+	"urltree/internal/faultfs"
 	"urltree/internal/seen"
+	"urltree/iut"
 	"urltree/storage"
 )
 
 func mkdir(name string) error { return os.Mkdir(name, 0o755) }
 
 const origin = "http://docs.example"
+
+// inbox is what the crawler gives as Options.Inbox of the index.
+const inbox = 50_000
+
+// TestInbox: the crawler lets new URLs wait in an inbox, as all that is measured here has one. A
+// crawl moves them to their places at its end, so this one breaks off: of so few URLs none has been
+// moved by then.
+func TestInbox(t *testing.T) {
+	const pages = 1000
+	tree := t.TempDir()
+	disk, err := iut.OpenDisk(tree, iut.SyncNone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer disk.Close()
+	gone := errors.New("the disk is gone")
+	_, err = crawler.Run(t.Context(), crawler.Options{
+		Tree: tree, Output: filepath.Join(t.TempDir(), "res.txt"), Seeds: []string{serveHandbook(t, pages).url}, Scope: scope.Host,
+		Delay: -1, PerHost: 5, NoSync: true, FlushInterval: time.Hour, FS: faultfs.FailAfter(disk, 6*pages, gone),
+	})
+	if !errors.Is(err, gone) {
+		t.Fatalf("the crawl ends with %v, want %v", err, gone)
+	}
+	file := filepath.Join(tree, "index.db")
+	index, err := storage.Open(file, storage.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := int(index.Totals().Records()) - 1 // by links: seeds have their place at once
+	if err := index.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := bolt.Open(file, 0, &bolt.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.View(func(tx *bolt.Tx) error {
+		rows := 0
+		for _, list := range []string{"inbox-a", "inbox-b"} {
+			rows += tx.Bucket([]byte(list)).Stats().KeyN
+		}
+		if found < pages/2 || rows != found {
+			t.Errorf("%d of %d URLs found are in the inbox of the index, want all, of %d pages", rows, found, pages)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // Commits are the index of a handbook without end, and its pages by sets in the order in which
 // they are found.
@@ -29,7 +87,7 @@ func newCommits(tb testing.TB, size int) *commits {
 	if err := storage.Create(file); err != nil {
 		tb.Fatal(err)
 	}
-	index, err := storage.Open(file, storage.Options{NoSync: true})
+	index, err := storage.Open(file, storage.Options{NoSync: true, Inbox: inbox})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -48,9 +106,9 @@ func newCommits(tb testing.TB, size int) *commits {
 	return c
 }
 
-// news is how many links of a page are not known when it is read; all but the last are named by
-// a page before it as well, in the same set.
-const news = 4
+// fresh is how many of the links of a page nobody has named before, as linked has it. As many
+// again the page before it has named, mostly one of the same set.
+const fresh = 4
 
 // set makes the outcomes of the next pages. Of the links of a page only those that the filter
 // does not know come to the index; so it is in a crawl.
@@ -67,7 +125,7 @@ func (c *commits) set() (set []*storage.Outcome) {
 			},
 			Meta: &storage.Meta{Title: "Page " + row.URL, Language: "en"},
 		}
-		for m := c.n + c.size - news + 1; m <= c.n+c.size; m++ {
+		for m := c.size + fresh*(c.n-1); m < c.size+fresh*(c.n+1); m++ {
 			if url := origin + path(m); filter.Lookup(filter.Fingerprint(url)) != seen.Known {
 				o.Links = append(o.Links, storage.Link{URL: url, Source: row.URL, Depth: row.Depth + 1})
 			}

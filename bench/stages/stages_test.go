@@ -1,12 +1,14 @@
 package stages
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"urltree/buffer"
+	"urltree/cleaner"
 	"urltree/crawler/scope"
 	"urltree/crawler/weburl"
 	"urltree/internal/extract"
@@ -100,7 +102,7 @@ func BenchmarkSeen(b *testing.B) {
 	}
 }
 
-// BenchmarkTree stores pages, and syncs a thousand at a time.
+// BenchmarkTree stores pages, and syncs a thousand at a time. TMPDIR chooses the disk.
 func BenchmarkTree(b *testing.B) {
 	body := realPages(b)[0].body
 	for _, bb := range []struct {
@@ -132,12 +134,29 @@ func BenchmarkTree(b *testing.B) {
 	}
 }
 
-// BenchmarkDigest: the SHA-256 of a page. Metadata are found with the links.
+// BenchmarkDigest: the SHA-256 of a page.
 func BenchmarkDigest(b *testing.B) {
 	body := make([]byte, pageSize)
 	b.SetBytes(pageSize)
 	for b.Loop() {
 		sha256.Sum256(body)
+	}
+}
+
+// BenchmarkMetadata reads pages that people have written for what they say about themselves. Links
+// have lost their addresses, and so their texts; to go through the page, as for links, is in it.
+func BenchmarkMetadata(b *testing.B) {
+	pages := realPages(b)
+	for i := range pages {
+		pages[i].body = bytes.ReplaceAll(pages[i].body, []byte("href="), []byte("name="))
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		p := &pages[i%len(pages)]
+		r := extract.Parse(extract.Facts{URL: p.url, Media: "text/html"}, p.body, extract.Options{})
+		if len(r.Links) > 0 || r.Meta == nil || r.Meta.Title == "" {
+			b.Fatalf("%s: %d links, metadata %v", p.url, len(r.Links), r.Meta)
+		}
 	}
 }
 
@@ -151,6 +170,26 @@ func BenchmarkIndex(b *testing.B) {
 			set := c.set()
 			b.StartTimer()
 			c.commit(b, set)
+		}
+	}
+}
+
+// BenchmarkResults writes the result files, of a thousand stored pages and of the four thousand URLs
+// that these leave to do, at a time.
+func BenchmarkResults(b *testing.B) {
+	c := newCommits(b, 1000)
+	c.next(b)
+	files, err := cleaner.FilesFor(filepath.Join(b.TempDir(), "res.txt"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	steps := cleaner.Steps{Index: c.index, Files: files}
+	b.ReportAllocs()
+	for n := 0; b.Loop(); n++ {
+		if n%c.size == 0 {
+			if err := cleaner.Clean(b.Context(), steps); err != nil {
+				b.Fatal(err)
+			}
 		}
 	}
 }
