@@ -1,19 +1,25 @@
 # Everything that is built or checked has one target here; `make` alone builds.
 #
 #   build      bin/crawler, static            install  the same, into $(go env GOBIN)
-#   test       all tests with the race detector; then what a page costs, without it
-#   faults     a crawl in which each call of the disk fails, and one that loses its power at each
+#   test       all tests with the race detector; then what a page costs, without it,
+#              and each benchmark of a stage ten times, to see that it still works;
+#              tests that were skipped are listed with their reasons
+#   faults     a crawl in which each call of the disk fails, and one that loses its power at each;
+#              a crawl and a merge in which each system call on index.db fails (strace);
+#              the tree alone on a real disk
 #   mutations  each promise broken by a patch, which the test that the patch names must notice
 #   race       the short tests again on 1, 2 and 8 threads, to shake the schedules
 #   lint       vet, staticcheck, gofumpt: prints nothing when all is well
 #   fuzz       every fuzz target for FUZZTIME
 #   bench      every benchmark                demo     builds and crawls a web of its own
-#   bench-crawl  what a page takes, by stages, in a crawl from end to end (BENCH: more flags)
-#   bench-peers  the same pages by wget2, wget and HTTrack, as far as they are installed (root, nginx)
+#   bench-crawl  what a page takes, by stages, in a crawl from end to end; all figures in
+#              bin/bench-crawl.json (BENCH: more flags, which win)
+#   bench-peers  the documentation of a JDK, fetched once, by this crawler and by wget2, wget and
+#              HTTrack, as far as they are installed (root, nginx); bin/bench-peers.json (BENCH)
 #   verify     the Promela models: good ones must hold, broken ones must fail (spin, gcc)
 #   test-real  tests named TestReal against documentation packages of the distribution
 #   test-hostile  a web that plays failures of the real one, and what a user would call right
-#   soak       crawls made-up webs for SOAK with kills, full disks, lost indexes, from SEED on
+#   soak       crawls made-up webs for SOAK with kills, power cuts, full disks, lost indexes, from SEED on
 #   hostile-load  200 hosts that stall, lie and never end, beside good ones, for LOAD
 #   full       all tests, the long ones included, the models with larger constants, and test-real
 #              against six packages
@@ -44,11 +50,13 @@ install:
 	CGO_ENABLED=0 go install -trimpath ./cmd/crawler
 
 test:
-	go test -race -timeout 20m ./...
-	go test -count=1 -run '^TestCost' -timeout 5m ./bench/stages
+	go run ./internal/testlog -race -timeout 20m ./...
+	go test -count=1 -run '^TestCost' -bench . -benchtime 10x -timeout 5m ./bench/stages
 
 faults:
 	URLTREE_FULL=1 GOGC=300 go test -count=1 -v -parallel 6 -timeout $(TIMEOUT) -run 'AtEveryCall$$' ./crawler
+	URLTREE_FULL=1 go test -count=1 -v -parallel 6 -timeout $(TIMEOUT) -run '^TestFaultAtEverySystemCall$$' ./cmd/crawler
+	URLTREE_FULL=1 go test -count=1 -v -timeout $(TIMEOUT) -run '^TestFailAtEveryCallOnDisk$$' ./iut
 
 mutations:
 	internal/mutations/run.sh
@@ -75,10 +83,10 @@ bench:
 	go test -run '^$$' -bench . -benchmem ./...
 
 bench-crawl:
-	go run ./bench/crawl $(BENCH)
+	go run ./bench/crawl -json bin/bench-crawl.json $(BENCH)
 
 bench-peers:
-	go run ./bench/peers $(BENCH)
+	go run ./bench/peers -json bin/bench-peers.json $(BENCH)
 
 demo: build
 	bin/crawler demo
