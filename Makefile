@@ -70,14 +70,8 @@ lint:
 	@files=$$(go tool gofumpt -l .) || exit 1; \
 	if [ -n "$$files" ]; then echo "not formatted (go tool gofumpt -w):"; echo "$$files"; exit 1; fi
 
-# `go test -list` prints the names of a package, then a line that names the package.
 fuzz:
-	@list=$$(go test -list '^Fuzz' ./...) || { echo "$$list"; exit 1; }; \
-	echo "$$list" | awk '/^Fuzz/ {name[++n] = $$1} /^ok/ {for (i = 1; i <= n; i++) print $$2, name[i]; n = 0}' | \
-	while read -r package target; do \
-		echo "fuzz $$package $$target"; \
-		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package" </dev/null || exit 1; \
-	done
+	internal/fuzz/run.sh $(FUZZTIME)
 
 bench:
 	go test -run '^$$' -bench . -benchmem ./...
