@@ -333,25 +333,33 @@ func TestProxyHasNoTurns(t *testing.T) {
 // under way.
 func TestWriteLetsOthersRunFirst(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	const rounds = 100
 	for asking, want := range map[int64]bool{1: true, fewRequests: true, fewRequests + 1: false} {
-		var ran, first atomic.Bool
-		to := writer{write: func(b []byte) (int, error) {
-			first.Store(ran.Load())
-			return len(b), nil
-		}}
-		done := make(chan struct{})
-		go func() {
-			ran.Store(true)
-			close(done)
-		}()
-		var under atomic.Int64
-		under.Store(asking)
-		if n, err := (conn{to, &under}).Write([]byte("GET")); n != 3 || err != nil {
-			t.Fatal(n, err)
+		before := 0 // rounds in which the other goroutine has run before the write
+		for range rounds {
+			var ran, first atomic.Bool
+			to := writer{write: func(b []byte) (int, error) {
+				first.Store(ran.Load())
+				return len(b), nil
+			}}
+			done := make(chan struct{})
+			go func() {
+				ran.Store(true)
+				close(done)
+			}()
+			var under atomic.Int64
+			under.Store(asking)
+			if n, err := (conn{to, &under}).Write([]byte("GET")); n != 3 || err != nil {
+				t.Fatal(n, err)
+			}
+			<-done
+			if first.Load() {
+				before++
+			}
 		}
-		<-done
-		if first.Load() != want {
-			t.Errorf("%d requests under way: the other goroutine has run before the write: %v, want %v", asking, !want, want)
+		// The scheduler may at any time let the other run, and now and then takes its turns in another order.
+		if before > rounds/2 != want {
+			t.Errorf("%d requests under way: in %d of %d rounds the other goroutine has run before the write", asking, before, rounds)
 		}
 	}
 }
