@@ -15,6 +15,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -144,7 +145,7 @@ func (b *bench) run(ctx context.Context, head machine.Head) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
 
-	profile := filepath.Join(b.dir, "cpu.prof")
+	profile := cmp.Or(b.profile, filepath.Join(b.dir, "cpu.prof"))
 	result, err := b.measure(ctx, "profiled", 0, profile, nil)
 	if err != nil {
 		return err
@@ -158,11 +159,6 @@ func (b *bench) run(ctx context.Context, head machine.Head) (err error) {
 	}
 	if r.Stages, err = stages(ctx, profile, result.CPU/float64(result.Pages)); err != nil {
 		return err
-	}
-	if b.profile != "" {
-		if err := os.Rename(profile, b.profile); err != nil {
-			return err
-		}
 	}
 	if b.traced > 0 {
 		if r.Calls, r.Traced, err = b.trace(ctx); err != nil {
@@ -240,14 +236,14 @@ func (b *bench) measure(ctx context.Context, name string, most int, profile stri
 	}
 	peak := machine.Watch(cmd.Process.Pid)
 	err = cmd.Wait()
-	most64 := peak()
+	anon := peak()
 	if err != nil {
 		return r, fmt.Errorf("%s: %w", name, err)
 	}
 	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
 		return r, err
 	}
-	r.Anon = most64
+	r.Anon = anon
 	return r, nil
 }
 
