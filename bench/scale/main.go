@@ -98,10 +98,8 @@ func (b *bench) run(ctx context.Context, head machine.Head) (err error) {
 		return fmt.Errorf("-web %s: the sources of synthweb are not there; set SHARED to the folder that synthweb is in, or name its own with -web", b.web)
 	}
 	needs := []string{"go"}
-	for _, core := range []int{b.cpu, b.serverCPU} {
-		if core >= 0 {
-			needs = append(needs[:1], "taskset")
-		}
+	if max(b.cpu, b.serverCPU) >= 0 {
+		needs = append(needs, "taskset")
 	}
 	if err := command.Installed(needs...); err != nil {
 		return err
@@ -138,8 +136,19 @@ func (b *bench) run(ctx context.Context, head machine.Head) (err error) {
 	if err != nil {
 		return err
 	}
-	what := fmt.Sprintf("%d hosts, latency %v, -tiny=%t, -delay 0 %s", b.hosts, b.latency, b.tiny, strings.Join(b.more, " "))
-	return report(os.Stdout, folder, samples, end, fmt.Sprintf("%v\n\n%s", head, strings.TrimSpace(what)))
+	named := strings.NewReplacer(folder+"/", "", seed, "URL")
+	return report(os.Stdout, folder, samples, end, fmt.Sprintf("%v\n    %s\n    %s", head,
+		named.Replace(strings.Join(web, " ")), named.Replace(strings.Join(b.crawlerArgs(folder, seed), " "))))
+}
+
+// crawlerArgs is the command that is measured.
+func (b *bench) crawlerArgs(folder, seed string) []string {
+	args := []string{
+		filepath.Join(folder, "crawler"), "-quiet", "-tree", filepath.Join(folder, "iut"), "-output", filepath.Join(folder, "res.txt"),
+		"-allow-private", "-delay", "0", "-max-pages", strconv.FormatInt(b.pages, 10),
+		"-budget-host", "0", "-budget-prefix", "0", "-budget-query", "0", "-budget-repeat", "0", "-budget-depth", "0", "-max-held", "0",
+	}
+	return append(append(args, b.more...), seed)
 }
 
 // pinned gives a command that runs on one core, or on any if it is negative.
@@ -182,12 +191,8 @@ func serve(ctx context.Context, argv []string) (seed string, err error) {
 // crawl runs the command until it has stored so many pages, and looks at it now and then. The last
 // sample, end, is of the tree and the process when it has ended, without memory.
 func (b *bench) crawl(ctx context.Context, folder, seed string) (samples []sample, end sample, err error) {
-	crawler, tree := filepath.Join(folder, "crawler"), filepath.Join(folder, "iut")
-	argv := append(pinned(b.cpu, []string{
-		crawler, "-quiet", "-tree", tree, "-output", filepath.Join(folder, "res.txt"), "-allow-private", "-delay", "0",
-		"-max-pages", strconv.FormatInt(b.pages, 10),
-		"-budget-host", "0", "-budget-prefix", "0", "-budget-query", "0", "-budget-repeat", "0", "-budget-depth", "0", "-max-held", "0",
-	}), append(b.more, seed)...)
+	tree := filepath.Join(folder, "iut")
+	argv := pinned(b.cpu, b.crawlerArgs(folder, seed))
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -208,7 +213,7 @@ func (b *bench) crawl(ctx context.Context, folder, seed string) (samples []sampl
 			}
 			fmt.Fprintln(os.Stderr)
 			end = sample{at: time.Since(begin), user: cmd.ProcessState.UserTime(), system: cmd.ProcessState.SystemTime()}
-			stats, err := exec.CommandContext(ctx, crawler, "stats", "-tree", tree).Output()
+			stats, err := exec.CommandContext(ctx, filepath.Join(folder, "crawler"), "stats", "-tree", tree).Output()
 			if err != nil {
 				return nil, end, fmt.Errorf("crawler stats: %w", err)
 			}
