@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/net/html"
 )
@@ -60,29 +59,6 @@ func usualPage() []byte {
 			"then <a class=\"reference internal\" href=\"../chapter/page%d.html#s%d\" title=\"Page\">a link</a>. And more words &amp; signs<br/> to the end.</p></div><!-- %d -->\n", i, i, i, i)
 	}
 	return []byte(b.String())
-}
-
-// TestFaster: a scanner that is not far quicker than the tokenizer is of no use.
-func TestFaster(t *testing.T) {
-	page := usualPage()
-	took := func(read func([]byte) int) time.Duration {
-		start := time.Now()
-		for range 20 {
-			if read(page) < 90*len("../chapter/page0.html#s0") {
-				t.Fatal("links are missing")
-			}
-		}
-		return time.Since(start)
-	}
-	scanner, tokenizer := time.Hour, time.Hour
-	for range 30 { // the machine may have had something else to do
-		scanner, tokenizer = min(scanner, took(drain)), min(tokenizer, took(drainTokens))
-		if 2*scanner < tokenizer {
-			t.Logf("%d bytes: %v, the tokenizer %v", 20*len(page), scanner, tokenizer)
-			return
-		}
-	}
-	t.Errorf("%d bytes: %v, the tokenizer %v", 20*len(page), scanner, tokenizer)
 }
 
 // realPages gives the HTML files below URLTREE_CORPUS, as many as have 64 MiB.
