@@ -1,6 +1,9 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -43,5 +46,18 @@ func TestAttribute(t *testing.T) {
 	}
 	if _, _, err := attribute("File: crawl\n"); err == nil {
 		t.Error("a profile without samples gives no error")
+	}
+}
+
+// TestOwners: what a stage is told by exists. A package or file that got another name would be some other stage's.
+func TestOwners(t *testing.T) {
+	for _, o := range owners {
+		name, ours := strings.CutPrefix(o.part, "urltree/")
+		if !ours && !strings.HasPrefix(o.part, "/internal/") {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join("..", "..", strings.TrimRight(name, ".:"))); err != nil {
+			t.Errorf("%q: %v", o.part, err)
+		}
 	}
 }
