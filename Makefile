@@ -9,7 +9,7 @@
 #              the tree alone on a real disk
 #   mutations  each promise broken by a patch, which the test that the patch names must notice
 #   race       the short tests again on 1, 2 and 8 threads, to shake the schedules
-#   lint       vet, staticcheck, gofumpt: prints nothing when all is well
+#   lint       vet, also for macOS, staticcheck, gofumpt: prints nothing when all is well
 #   fuzz       every fuzz target for FUZZTIME
 #   bench      every benchmark                demo     builds and crawls a web of its own
 #   bench-crawl  what a page takes, by stages, in a crawl from end to end; all figures in
@@ -66,6 +66,7 @@ race:
 
 lint:
 	go vet ./...
+	GOOS=darwin go vet ./...
 	go tool staticcheck ./...
 	@files=$$(go tool gofumpt -l .) || exit 1; \
 	if [ -n "$$files" ]; then echo "not formatted (go tool gofumpt -w):"; echo "$$files"; exit 1; fi

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Crawl measures a crawl from end to end, and tells which part of it takes how much of a page: CPU
 // by stages, pages per second, allocations, system calls, bytes written, own memory.
 //

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Resume measures how long a crawl that goes on takes from its start as a process to its first
 // request, with millions of known URLs: after a clean stop and after a kill, in each order.
 //

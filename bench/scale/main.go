@@ -1,3 +1,5 @@
+//go:build linux
+
 // Scale crawls a web without an end and shows whether cost and memory stay the same while the
 // crawl grows: a table and three pictures.
 //
