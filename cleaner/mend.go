@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"syscall"
 
 	"urltree/storage"
 )
@@ -12,7 +11,7 @@ import (
 // salvage takes over what is whole in the damaged index at path, and remembers what is not.
 func (r *rebuild) salvage(ctx context.Context, path string) error {
 	done, err := storage.Salvage(ctx, path, r.index)
-	if errors.Is(err, storage.ErrDamaged) || errors.Is(err, syscall.EISDIR) {
+	if errors.Is(err, storage.ErrDamaged) {
 		return nil // the folders are left
 	}
 	if err != nil {

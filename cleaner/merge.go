@@ -94,7 +94,7 @@ func (o *MergeOptions) index(ctx context.Context, tree *iut.Tree, path string, p
 	if !errors.Is(err, storage.ErrDamaged) {
 		return Report{}, err
 	}
-	kept := path + ".damaged-" + time.Now().UTC().Format("20060102T150405Z")
+	kept := path + ".damaged-" + time.Now().UTC().Format("20060102T150405.000Z") // no two merges end in a millisecond
 	o.Log.Warn("index.db is made anew", "err", err, "kept", kept)
 	report, err := newIndex(ctx, tree, opts, kept, p, o.Log, nil)
 	report.Index = fmt.Sprintf("was damaged and is made anew from the folders and %d of its records; the old one is kept as %s",

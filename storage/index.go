@@ -186,16 +186,9 @@ func Create(path string) error {
 
 // Open opens the index at path, which must exist. ErrDamaged, ErrSchema and ErrDisk say why it cannot.
 func Open(path string, opts Options) (*Index, error) {
-	info, err := os.Stat(path)
+	info, err := statFile(path)
 	if err != nil {
-		nowhere := errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR)
-		if link, lerr := os.Lstat(path); nowhere && lerr == nil && link.Mode().Type() == fs.ModeSymlink {
-			return nil, fmt.Errorf("%w: a link that leads nowhere: %v", ErrDamaged, err)
-		}
-		return nil, onDisk(err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: %s is no file", ErrDamaged, path)
+		return nil, err
 	}
 	if info.Size() == 0 {
 		return nil, fmt.Errorf("%w: %s is empty", ErrDamaged, path) // bbolt would make a new one of it
@@ -238,6 +231,22 @@ func Open(path string, opts Options) (*Index, error) {
 		return nil, errors.Join(onDisk(fmt.Errorf("%s: %w", path, err)), x.Close())
 	}
 	return x, nil
+}
+
+// statFile is os.Stat for a path that must be a file or a link to one: what else is there is damage.
+func statFile(path string) (fs.FileInfo, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		nowhere := errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR)
+		if link, lerr := os.Lstat(path); nowhere && lerr == nil && link.Mode().Type() == fs.ModeSymlink {
+			return nil, fmt.Errorf("%w: a link that leads nowhere: %v", ErrDamaged, err)
+		}
+		return nil, onDisk(err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%w: %s is no file", ErrDamaged, path)
+	}
+	return info, nil
 }
 
 // openBolt opens the file. Where bbolt trusts what it reads, and so panics or faults on a file

@@ -33,6 +33,9 @@ type Salvaged struct {
 //
 // ErrDamaged says that there is nothing to be had, ErrDisk or another error of the system that it cannot be read.
 func Salvage(ctx context.Context, path string, to *Index) (Salvaged, error) {
+	if _, err := statFile(path); err != nil {
+		return Salvaged{}, err
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return Salvaged{}, err

@@ -150,7 +150,7 @@ func openShared(root string) (*iut.Tree, *storage.Index, error) {
 
 // treeThere tells a tree that is missing from one that is damaged.
 func treeThere(root string) error {
-	_, err := os.Stat(filepath.Join(root, "FORMAT"))
+	_, err := os.Lstat(filepath.Join(root, "FORMAT"))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		if _, err := iut.Open(root, iut.Options{ReadOnly: true}); errors.Is(err, iut.ErrFormat) {
 			return err // it is FORMAT that is missing
