@@ -138,7 +138,7 @@ func (t *Tree) Complete(url string, verify bool) (Facts, bool, error) {
 // RemoveTorn takes the files of a torn page away, not its folder. It leaves a complete page alone.
 // What a kill leaves, a page without facts, is removed. A page that has facts was whole and has been
 // damaged: its files get names that end in .damaged, and kept is true. So does any with stored, which
-// says that the index calls the page stored. Files that have those names are replaced.
+// says that the index calls the page stored, and what is no file. Files that have those names are replaced.
 func (t *Tree) RemoveTorn(url string, stored bool) (kept bool, err error) {
 	if err := t.writable(); err != nil {
 		return false, err
@@ -155,9 +155,12 @@ func (t *Tree) RemoveTorn(url string, stored bool) (kept bool, err error) {
 	case !errors.Is(err, ErrTorn) && !errors.Is(err, fs.ErrNotExist):
 		return false, err
 	}
-	source := path.Join(rel, sourceName)
-	e, err := t.fs.Stat(source)
-	keep := stored || err == nil && e.Type == 0 && e.Size > 0
+	names := []string{path.Join(rel, sourceName), path.Join(rel, contentName)}
+	keep := stored
+	for i, name := range names {
+		e, err := t.fs.Stat(name)
+		keep = keep || err == nil && (e.Type != 0 || i == 0 && e.Size > 0)
+	}
 	take := func(name string) error {
 		if !keep {
 			return t.fs.Remove(name)
@@ -166,7 +169,6 @@ func (t *Tree) RemoveTorn(url string, stored bool) (kept bool, err error) {
 		kept = kept || err == nil
 		return err
 	}
-	names := []string{source, path.Join(rel, contentName)}
 	if keep {
 		// After a kill in between the facts are still there, so that the next time goes on; and whoever
 		// stores the page instead has no old body to write over.

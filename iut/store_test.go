@@ -286,6 +286,42 @@ func TestRemoveTornKeepsWhole(t *testing.T) {
 	requirePage(t, tree, page(1))
 }
 
+// TestRemoveTornKeepsWhatIsNoFile: what somebody has put where a file of a page should be is not removed, and
+// stands in nobody's way.
+func TestRemoveTornKeepsWhatIsNoFile(t *testing.T) {
+	for _, name := range []string{"source.txt", "content.html"} {
+		for _, put := range []struct {
+			what string
+			make func(name string) error
+		}{
+			{"folder", func(name string) error { return os.MkdirAll(name+"/theirs", 0o777) }},
+			{"link", func(name string) error { return os.Symlink("nowhere", name) }},
+			{"fifo", func(name string) error { return syscall.Mkfifo(name, 0o666) }},
+		} {
+			t.Run(name+" is a "+put.what, func(t *testing.T) {
+				tree := open(t, t.TempDir())
+				p := page(1)
+				file := filepath.Join(folder(t, tree, p.URL), name)
+				if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o777), put.make(file)); err != nil {
+					t.Fatal(err)
+				}
+				was, err := os.Lstat(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if kept, err := tree.RemoveTorn(p.URL, false); !kept || err != nil {
+					t.Errorf("RemoveTorn = %v, %v", kept, err)
+				}
+				if is, err := os.Lstat(file + ".damaged"); err != nil || !os.SameFile(was, is) {
+					t.Errorf("it is not kept: %v", err)
+				}
+				store(t, tree, p)
+				requirePage(t, tree, p)
+			})
+		}
+	}
+}
+
 func TestStoreRefusesPage(t *testing.T) {
 	tree := open(t, t.TempDir())
 	other := page(2)
