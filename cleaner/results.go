@@ -29,7 +29,7 @@ import (
 type Files struct{ Res, Res2, Statistics, Hourly string }
 
 // FilesFor gives the result files that belong to an output file: they lie beside it. With ""
-// it is res.txt. An output that is a folder or has the name of another result file is an error.
+// it is res.txt. A file that is a folder is an error, and an output that has the name of another one.
 func FilesFor(output string) (Files, error) {
 	if output == "" {
 		output = "res.txt"
@@ -45,8 +45,10 @@ func FilesFor(output string) (Files, error) {
 			return Files{}, fmt.Errorf("output %s would collide with the result file %s", output, other)
 		}
 	}
-	if info, err := os.Stat(output); err == nil && info.IsDir() || os.IsPathSeparator(output[len(output)-1]) {
-		return Files{}, fmt.Errorf("output %s is a folder", output)
+	for _, name := range []string{f.Res, f.Res2, f.Statistics, f.Hourly} {
+		if info, err := os.Stat(name); err == nil && info.IsDir() || os.IsPathSeparator(name[len(name)-1]) {
+			return Files{}, fmt.Errorf("output %s is a folder", name)
+		}
 	}
 	return f, nil
 }

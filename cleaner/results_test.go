@@ -22,6 +22,9 @@ import (
 
 func TestFilesFor(t *testing.T) {
 	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "b", "statistics.txt"), 0o777); err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct {
 		name, output string
 		want         string // of res2.txt; "": an error
@@ -35,6 +38,7 @@ func TestFilesFor(t *testing.T) {
 		{"hourly", "hourly_statistics.txt", ""},
 		{"a folder", dir, ""},
 		{"a folder to be", dir + "/new/", ""},
+		{"a folder beside it", filepath.Join(dir, "b", "out"), ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f, err := FilesFor(tt.output)
