@@ -126,7 +126,7 @@ func exitCode(err error) int {
 	case errors.Is(err, storage.ErrDamaged), errors.Is(err, rank.ErrDamaged):
 		return exitTree // also where it was met on the way to the disk
 	case errors.Is(err, iut.ErrDisk), errors.Is(err, syscall.ENOSPC), errors.Is(err, fs.ErrPermission),
-		errors.Is(err, syscall.EROFS), errors.Is(err, syscall.EIO):
+		errors.Is(err, syscall.EROFS):
 		return exitDisk
 	case errors.Is(err, iut.ErrBusy), errors.Is(err, ctl.ErrEnding), errors.Is(err, iut.ErrFormat), errors.Is(err, iut.ErrTree),
 		errors.Is(err, storage.ErrSchema), errors.Is(err, errFaults):
