@@ -224,7 +224,7 @@ func (w *worker) askRobots(at *post, loan *frontier.Loan) {
 		w.frontier.Expect(1) // what they are is known when this is committed
 	}
 	w.add(at, item, nil)
-	if answer.Fault {
+	if answer.Fault || answer.RetryAfter > 0 {
 		w.buf.Flush()
 	}
 }

@@ -16,20 +16,29 @@ import (
 func TestDemandOutlivesAKill(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
+		path   string // of what is answered so; "": of whatever is asked first, which is a page
 		status int
 		after  string // Retry-After
 		why    string // what is said once it is committed
 	}{
-		{"busy", http.StatusServiceUnavailable, "600", "The host may be asked again at"},
-		{"page", http.StatusOK, "600", "The host may be asked again at"},
-		{"fault", http.StatusServiceUnavailable, "", "Faults of the host in a row: 1;"},
+		{"busy", "", http.StatusServiceUnavailable, "600", "The host may be asked again at"},
+		{"page", "", http.StatusOK, "600", "The host may be asked again at"},
+		{"fault", "", http.StatusServiceUnavailable, "", "Faults of the host in a row: 1;"},
+		{"robots.txt", "/robots.txt", http.StatusServiceUnavailable, "600", "The host may be asked again at"},
+		{"no robots.txt", "/robots.txt", http.StatusNotFound, "600", "The host may be asked again at"},
+		{"sitemap", "/sitemap.xml", http.StatusServiceUnavailable, "600", "The host may be asked again at"},
+		{"no sitemap", "/sitemap.xml", http.StatusNotFound, "600", "The host may be asked again at"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			var asked atomic.Int64
+			var asked atomic.Int64 // requests, from the one on which the host demands to be left alone
 			first := make(chan struct{})
-			busy := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			busy := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", "text/html")
+				if asked.Load() == 0 && tt.path != "" && r.URL.Path != tt.path {
+					http.NotFound(w, r)
+					return
+				}
 				w.Header().Set("Retry-After", tt.after)
 				w.WriteHeader(tt.status)
 				if asked.Add(1) == 1 {
@@ -51,9 +60,16 @@ func TestDemandOutlivesAKill(t *testing.T) {
 
 			dir := t.TempDir()
 			writeSeeds(t, dir, []string{busy.URL + "/1", busy.URL + "/2", other.URL + "/hang", other.URL + "/endless/1"})
+			robots := "obey"
+			switch tt.path {
+			case "":
+				robots = "ignore"
+			case "/sitemap.xml": // robots.txt says that it is there, and is committed by a run that does not read it
+				must(t, dir, "-quiet", "-sitemaps=false", "-delay", "0", "-allow-private", busy.URL+"/0", other.URL+"/0")
+			}
 			begin := func(until <-chan struct{}, flags ...string) *process {
 				// With a delay a crawler takes one URL of a host at a time: the others are left to do.
-				p, err := start(dir, append(flags, "-robots", "ignore", "-timeout", "10m", "-delay", "10ms", "-allow-private", "-input", "seed.txt"))
+				p, err := start(dir, append(flags, "-robots", robots, "-timeout", "10m", "-delay", "10ms", "-allow-private", "-input", "seed.txt"))
 				if err != nil {
 					t.Fatal(err)
 				}
