@@ -65,19 +65,19 @@ func (e *engine) report(ctx context.Context) error {
 		if err := put(); err != nil {
 			return err
 		}
-		if over && e.opts.NoTree {
-			hour.Hour, before = hour.Hour+1, before+hour.Stored
+		if !over {
 			continue
 		}
-		if over {
-			hour.Hour, before = hour.Hour+1, before+hour.Stored
-			err := e.watch.once("report", func(at *post) error {
-				at.atDisk("write", e.files.Hourly)
-				return cleaner.WriteHourly(at.working(e.alive), e.index, e.files)
-			})
-			if err != nil {
-				return err
-			}
+		hour.Hour, before = hour.Hour+1, before+hour.Stored
+		if e.opts.NoTree {
+			continue
+		}
+		err := e.watch.once("report", func(at *post) error {
+			at.atDisk("write", e.files.Hourly)
+			return cleaner.WriteHourly(at.working(e.alive), e.index, e.files)
+		})
+		if err != nil {
+			return err
 		}
 	}
 }
