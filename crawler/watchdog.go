@@ -50,8 +50,9 @@ func (l stepLimits) defaults() stepLimits {
 }
 
 // A watchdog looks for steps of the crawl that take longer than they may: a disk that hangs, a
-// page that is parsed without end. It tells of each once, with the stack, and once fetching is over
-// it ends the crawl rather than wait for one for ever.
+// page that is parsed without end. It tells of each with the stack, again whenever it has taken twice
+// as long, for it may be elsewhere by then; once fetching is over it ends the crawl rather than wait
+// for one for ever.
 //
 // Waiting for others is no step: they have limits of their own.
 type watchdog struct {
@@ -87,7 +88,7 @@ type step struct {
 	begun       time.Time
 	limit       time.Duration
 	disk        bool
-	told        bool // the watchdog's own
+	told        time.Duration // the watchdog's own: how long it had taken when it was last told of
 }
 
 func (d *watchdog) post(format string, args ...any) *post {
@@ -199,9 +200,11 @@ func (d *watchdog) look(now time.Time, over bool) {
 			continue
 		}
 		took := min(now.Sub(s.begun), now.Sub(d.since))
-		if took > s.limit && !s.told {
-			s.told = true
-			d.stuck.Add(1)
+		if took > max(s.limit, 2*s.told) {
+			if s.told == 0 {
+				d.stuck.Add(1)
+			}
+			s.told = took
 			d.log.Error("this takes longer than it may", "who", p.name, "what", s.what+" "+s.about,
 				"for", took.Round(time.Second), "stack", p.stack())
 		}
