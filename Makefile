@@ -5,7 +5,8 @@
 #              and each benchmark of a stage ten times, to see that it still works;
 #              tests that were skipped are listed with their reasons
 #   faults     a crawl in which each call of the disk fails, and one that loses its power at each;
-#              a crawl and a merge in which each system call on index.db fails (strace);
+#              a crawl and a merge in which each system call on index.db fails, and crawls in which
+#              one does not come back (strace);
 #              the tree alone on a real disk
 #   mutations  each promise broken by a patch, which the test that the patch names must notice
 #   race       the short tests again on 1, 2 and 8 threads, to shake the schedules
@@ -55,7 +56,7 @@ test:
 
 faults:
 	URLTREE_FULL=1 GOGC=300 go test -count=1 -v -parallel 6 -timeout $(TIMEOUT) -run 'AtEveryCall$$' ./crawler
-	URLTREE_FULL=1 go test -count=1 -v -parallel 6 -timeout $(TIMEOUT) -run '^TestFaultAtEverySystemCall$$' ./cmd/crawler
+	URLTREE_FULL=1 go test -count=1 -v -parallel 6 -timeout $(TIMEOUT) -run '^(TestFaultAtEverySystemCall|TestHangingIndex)$$' ./cmd/crawler
 	URLTREE_FULL=1 go test -count=1 -v -timeout $(TIMEOUT) -run '^TestFailAtEveryCallOnDisk$$' ./iut
 
 mutations:
