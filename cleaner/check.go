@@ -231,7 +231,7 @@ func (c *checker) folders(ctx context.Context) error {
 // results compares res.txt and res2.txt with what would be written now. The records have been
 // compared with the folders, so this compares the lists with those as well.
 func (c *checker) results(ctx context.Context) error {
-	f, err := FilesFor(c.opts.Output)
+	f, err := FilesFor(c.tree.Root(), c.opts.Output)
 	if err != nil {
 		return err
 	}

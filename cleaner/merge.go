@@ -37,7 +37,7 @@ func Merge(ctx context.Context, o MergeOptions) (report Report, err error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	files, err := FilesFor(o.Output)
+	files, err := FilesFor(o.Root, o.Output)
 	if err != nil {
 		return report, err
 	}

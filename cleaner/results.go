@@ -28,9 +28,13 @@ import (
 // Files are the names of the result files.
 type Files struct{ Res, Res2, Statistics, Hourly string }
 
+// Names gives all four.
+func (f Files) Names() []string { return []string{f.Res, f.Res2, f.Statistics, f.Hourly} }
+
 // FilesFor gives the result files that belong to an output file: they lie beside it. With ""
-// it is res.txt. A file that is a folder is an error, and an output that has the name of another one.
-func FilesFor(output string) (Files, error) {
+// it is res.txt. A file that is a folder is an error, an output that has the name of another one, and files that
+// would lie in the folder of the tree, or below, where they could replace what is the tree's own; "": there is none.
+func FilesFor(tree, output string) (Files, error) {
 	if output == "" {
 		output = "res.txt"
 	}
@@ -45,12 +49,30 @@ func FilesFor(output string) (Files, error) {
 			return Files{}, fmt.Errorf("output %s would collide with the result file %s", output, other)
 		}
 	}
-	for _, name := range []string{f.Res, f.Res2, f.Statistics, f.Hourly} {
+	if tree != "" && within(tree, dir) {
+		return Files{}, fmt.Errorf("output %s lies in the tree %s", output, tree)
+	}
+	for _, name := range f.Names() {
 		if info, err := os.Stat(name); err == nil && info.IsDir() || os.IsPathSeparator(name[len(name)-1]) {
 			return Files{}, fmt.Errorf("output %s is a folder", name)
 		}
 	}
 	return f, nil
+}
+
+// within tells whether a folder is another one or lies in it. One that is not there lies nowhere.
+func within(outer, folder string) bool {
+	for _, name := range []*string{&outer, &folder} {
+		real, err := filepath.EvalSymlinks(*name)
+		if err != nil {
+			return false
+		}
+		if *name, err = filepath.Abs(real); err != nil {
+			return false
+		}
+	}
+	rel, err := filepath.Rel(outer, folder)
+	return err == nil && filepath.IsLocal(rel)
 }
 
 // lists are res.txt and res2.txt, written but not yet in their places, with the sums of the

@@ -22,7 +22,9 @@ import (
 
 func TestFilesFor(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "b", "statistics.txt"), 0o777); err != nil {
+	tree, link := filepath.Join(dir, "iut"), filepath.Join(dir, "link")
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "b", "statistics.txt"), 0o777), os.MkdirAll(filepath.Join(tree, "tmp"), 0o777),
+		os.Mkdir(tree+"2", 0o777), os.Symlink(filepath.Join("iut", "tmp"), link)); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
@@ -39,9 +41,14 @@ func TestFilesFor(t *testing.T) {
 		{"a folder", dir, ""},
 		{"a folder to be", dir + "/new/", ""},
 		{"a folder beside it", filepath.Join(dir, "b", "out"), ""},
+		{"in the tree", filepath.Join(tree, "index.db"), ""},
+		{"below the tree", filepath.Join(tree, "tmp", "out"), ""},
+		{"a link into the tree", filepath.Join(link, "out"), ""},
+		{"beside the tree", filepath.Join(dir, "out"), filepath.Join(dir, "res2.txt")},
+		{"a name that begins like the tree", filepath.Join(tree+"2", "out"), filepath.Join(tree+"2", "res2.txt")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f, err := FilesFor(tt.output)
+			f, err := FilesFor(tree, tt.output)
 			if (err != nil) != (tt.want == "") || f.Res2 != tt.want {
 				t.Fatalf("FilesFor(%q) = %+v, %v; want res2 %q", tt.output, f, err, tt.want)
 			}

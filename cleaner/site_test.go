@@ -192,7 +192,7 @@ func read(t fataler, name string) string {
 }
 
 func filesIn(t fataler, dir string) Files {
-	f, err := FilesFor(filepath.Join(dir, "res.txt"))
+	f, err := FilesFor("", filepath.Join(dir, "res.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -120,7 +120,7 @@ func Run(ctx context.Context, opts Options) (Result, error) {
 	if err := opts.fit(openFiles()); err != nil {
 		return Result{}, err
 	}
-	files, err := cleaner.FilesFor(opts.Output)
+	files, err := cleaner.FilesFor(opts.Tree, opts.Output)
 	if err != nil {
 		return Result{}, fmt.Errorf("%w: %w", ErrOptions, err)
 	}

@@ -181,7 +181,7 @@ func BenchmarkIndex(b *testing.B) {
 func BenchmarkResults(b *testing.B) {
 	c := newCommits(b, 1000)
 	c.next(b)
-	files, err := cleaner.FilesFor(filepath.Join(b.TempDir(), "res.txt"))
+	files, err := cleaner.FilesFor("", filepath.Join(b.TempDir(), "res.txt"))
 	if err != nil {
 		b.Fatal(err)
 	}

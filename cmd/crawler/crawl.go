@@ -78,7 +78,7 @@ func (c *command) crawl(x *cli.Context) error {
 
 // run crawls with the options and shows the progress.
 func (c *command) run(ctx context.Context, opts crawler.Options) (crawler.Result, error) {
-	if err := probe(opts.Output); err != nil {
+	if err := c.probe(opts.Tree, opts.Output); err != nil {
 		return crawler.Result{}, err
 	}
 	stopProfiles, err := serveProfiles(c.flags.pprof)
@@ -203,10 +203,18 @@ func subcommands(app *cli.App) []string {
 	return names
 }
 
-// probe finds out now, and not in ten hours, whether the results can be written.
-func probe(output string) error {
-	if _, err := cleaner.FilesFor(output); err != nil {
+// probe finds out now, and not in ten hours, whether the results can be written, and replace nothing but results.
+func (c *command) probe(tree, output string) error {
+	files, err := cleaner.FilesFor(tree, output)
+	if err != nil {
 		return usagef("-%w", err) // which begins with output
+	}
+	if input, err := os.Stat(c.flags.input); err == nil {
+		for _, name := range files.Names() {
+			if info, err := os.Stat(name); err == nil && os.SameFile(info, input) {
+				return usagef("-input %s would be replaced by the result file %s; name another -output", c.flags.input, name)
+			}
+		}
 	}
 	dir := filepath.Dir(output)
 	if info, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || err == nil && !info.IsDir() {

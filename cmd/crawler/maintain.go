@@ -31,6 +31,9 @@ func (c *command) mergeCommand() *cli.Command {
 			if err := treeThere(c.root()); err != nil {
 				return err
 			}
+			if err := c.probe(c.root(), c.flags.opts.Output); err != nil {
+				return err
+			}
 			report, err := cleaner.Merge(x.Context, cleaner.MergeOptions{
 				Root: c.root(), Output: c.flags.opts.Output, Log: c.logger(c.stderr),
 				Parser: func(f iut.Format) (cleaner.Parser, error) { return crawler.NewLinker(f) },
