@@ -81,6 +81,9 @@ func (r *rebuild) run(ctx context.Context) (Report, error) {
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
+	if err := r.index.Review(); err != nil {
+		return r.report, wrapDisk("rebuild", err)
+	}
 	for _, step := range []func(context.Context) error{r.seeds, r.survey, r.reopen, r.adopt, r.mend} {
 		if err := step(ctx); err != nil {
 			return r.report, fmt.Errorf("rebuild: %w", err)

@@ -440,6 +440,41 @@ func TestMergeKeepsRedirectedSeeds(t *testing.T) {
 	}
 }
 
+// TestMergeOfAnOlderIndex: a merge holds URLs back, and cuts links, as the latest run did. If its index had come back
+// from a copy made before that run, the next one with the options of the copy lets them in all the same.
+func TestMergeOfAnOlderIndex(t *testing.T) {
+	for name, budgets := range map[string]crawler.Budgets{"held": {Host: 8}, "cut": {Host: 8, MaxHeld: 1}} {
+		t.Run(name, func(t *testing.T) {
+			web := serve(t, testweb.Options{Kind: testweb.Linked, Hosts: 2, Pages: 60, Seed: 4, MinSize: 300, MaxSize: 1000})
+			dir := t.TempDir()
+			opts := options(dir, web)
+			opts.NoSync, opts.MaxPages = true, 2
+			if _, err := crawler.Run(t.Context(), opts); err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(opts.Tree, "index.db")
+			older, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			opts.MaxPages, opts.Budgets = 0, budgets
+			if _, err := crawler.Run(t.Context(), opts); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, older, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			merge(t, dir)
+			opts.Budgets = crawler.Budgets{}
+			if _, err := crawler.Run(t.Context(), opts); err != nil {
+				t.Fatal(err)
+			}
+			requireSame(t, crawled(t, opts.Output), web.Answer().Stored)
+			requireChecked(t, dir)
+		})
+	}
+}
+
 // TestMergeOfNothing: a folder that is no tree is left alone.
 func TestMergeOfNothing(t *testing.T) {
 	dir := t.TempDir()

@@ -239,25 +239,31 @@ func (e *engine) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	review, err := e.index.NeedsReview()
+	if err != nil {
+		return err
+	}
 	changed := !reflect.DeepEqual(options, before)
 	if changed || grown {
 		if _, err := e.index.RereadSitemaps(ctx, (*storage.Sitemap).Narrowed, nil); err != nil {
 			return disk(err)
 		}
 	}
-	if changed || grown { // FORMAT will say that it is done; else it takes place while the crawl goes on
+	if changed || grown || review { // that it is done will be kept; else it takes place while the crawl goes on
 		if err := e.release(ctx, true, nil); err != nil {
 			return disk(err)
 		}
 	} else {
 		e.holding = e.index.Totals().Held > 0
 	}
-	if grown || changed && e.index.Totals().Parsed() {
+	if grown || (changed || review) && e.index.Totals().Parsed() {
 		if changed {
 			e.opts.Log.Warn("other link options than in the last run", "changed", optionChanges(before, options))
 		}
-		if err := e.reconsider(ctx, before, options); err != nil {
-			return disk(err)
+		if changed || grown {
+			if err := e.reconsider(ctx, before, options); err != nil {
+				return disk(err)
+			}
 		}
 		before.Budgets = options.Budgets
 		if err := e.relink(ctx, !grown && reflect.DeepEqual(options, before), nil); err != nil {
@@ -269,6 +275,11 @@ func (e *engine) begin(ctx context.Context) error {
 	}
 	if err := e.keepOptions(options); err != nil {
 		return disk(err)
+	}
+	if review {
+		if err := e.index.Reviewed(); err != nil {
+			return disk(err)
+		}
 	}
 	if err := e.keepEdges(ctx); err != nil {
 		return err
@@ -335,7 +346,7 @@ func (e *engine) begin(ctx context.Context) error {
 // relink parses stored pages again, for links that belong to the crawl only now: all of them, or
 // those of which links were cut.
 func (e *engine) relink(ctx context.Context, cut bool, fresh func(rows []storage.Row, tx uint64)) error {
-	e.opts.Log.Info("scope or link options have changed: parsing stored pages again", "only those with links cut", cut)
+	e.opts.Log.Info("parsing stored pages again for links that count now", "only those with links cut", cut)
 	found, err := cleaner.Relink(ctx, e.tree, e.index, e.linker, cut, e.opts.Log, fresh, e.room.await)
 	if err == nil {
 		e.opts.Log.Info("stored pages parsed again", "new URLs", found)

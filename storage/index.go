@@ -16,7 +16,8 @@
 //	scope    URL -> nothing                targets of seeds' redirects: seeds for scope
 //	run      number -> run, as JSON
 //	hour     number, hour -> figures, as JSON
-//	sys      schema, totals, filter key, how much of the file of edges counts, which ranks are in, link options
+//	sys      schema, totals, filter key, how much of the file of edges counts, which ranks are in, link options,
+//	         what stored pages and held rows are to be looked at again for
 //
 // Every value but those of pending, which follow from the records, ends in a CRC-32C of what stands
 // before it and of its key (the schema version, which every program must be able to read, of itself
@@ -86,6 +87,7 @@ var (
 	keyEdges   = []byte("edges")
 	keyRanked  = []byte("ranked")
 	keyOptions = []byte("options")
+	keyReview  = []byte("review")
 )
 
 // Options say how an index is opened.
@@ -132,6 +134,7 @@ type Index struct {
 	over   overlay
 	arena  arena  // guarded by mu; blocks for the next transaction
 	allocs allocs // guarded by mu
+	dated  bool   // guarded by mu; see date
 	broken error  // guarded by mu; a write came upon damage, and bbolt may still hold its locks
 	// The first commit that failed, ErrDisk; guarded by mu. A sync that is tried again may succeed although the
 	// pages of the one that failed are lost: the system gives them up (Rebello et al., Can Applications Recover
@@ -317,6 +320,10 @@ func (x *Index) write(fn func(*bolt.Tx) error) (err error) {
 	case x.failed != nil:
 		return fmt.Errorf("nothing more is written: %w", x.failed)
 	}
+	if err := x.date(); err != nil {
+		x.failed = failure{fmt.Errorf("date %s: %w", x.db.Path(), err)}
+		return x.failed
+	}
 	done := false
 	x.broken = guard(func() {
 		err = x.db.Update(func(tx *bolt.Tx) error {
@@ -336,6 +343,20 @@ func (x *Index) write(fn func(*bolt.Tx) error) (err error) {
 	}
 	x.allocs.shrink()
 	return err
+}
+
+// date brings it to the disk that the file changes now, before the first change: bbolt syncs data alone, and
+// who reads the tree after a power cut tells by this time which results are older than the index.
+func (x *Index) date() error {
+	if x.dated || x.opts.NoSync {
+		return nil
+	}
+	now := unix.NsecToTimeval(time.Now().UnixNano())
+	if err := unix.Futimes(int(x.file.Fd()), []unix.Timeval{now, now}); err != nil {
+		return err
+	}
+	x.dated = true
+	return x.file.Sync()
 }
 
 // view runs fn, which calls nothing but bbolt and decoders, in a read transaction.
@@ -425,6 +446,31 @@ func (x *Index) Relinked() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.write(func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Delete(keyRelink) })
+}
+
+// Review has the next run look at all held rows, whatever holds them, and at pages whose links were cut: where an
+// index is made from folders, or from what is whole of a damaged one, that may have been by other options than
+// those of LinkOptions.
+func (x *Index) Review() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.write(func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Put(keyReview, seal(nil, keyReview)) })
+}
+
+// NeedsReview tells whether Review was called, and Reviewed was not since.
+func (x *Index) NeedsReview() (yes bool, err error) {
+	err = x.view(func(tx *bolt.Tx) error {
+		yes = tx.Bucket(bucketSys).Get(keyReview) != nil
+		return nil
+	})
+	return yes, err
+}
+
+// Reviewed says that this is done.
+func (x *Index) Reviewed() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.write(func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Delete(keyReview) })
 }
 
 // Written gives the pages, of the system's page size, that transactions have written to the file
