@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"mime"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -60,4 +62,17 @@ func (o *Options) checkFolders() error {
 		return err
 	}
 	return ranks.Close()
+}
+
+// checkBind finds out before anything is made whether connections can come from Bind; from an address
+// that the machine lacks every host would seem not to be reached.
+func (o *Options) checkBind() error {
+	if !o.Bind.IsValid() {
+		return nil
+	}
+	conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(o.Bind, 0)))
+	if err != nil {
+		return fmt.Errorf("%w: Bind is %s, an address of this machine is needed: %w", ErrOptions, o.Bind, err)
+	}
+	return conn.Close()
 }

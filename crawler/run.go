@@ -124,6 +124,9 @@ func Run(ctx context.Context, opts Options) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
+	if err := opts.checkBind(); err != nil {
+		return Result{}, err
+	}
 	if err := opts.checkFolders(); err != nil {
 		return Result{}, err
 	}
