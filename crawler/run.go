@@ -107,7 +107,7 @@ type engine struct {
 // a disk or a call-back that hangs is as well, tree and memory are not given back before the step
 // that hangs ends: the process should end. Other errors come
 // before anything is fetched: ErrOptions, ErrNoWork, iut.ErrBusy, iut.ErrFormat,
-// iut.ErrIdentity, storage.ErrDamaged, storage.ErrSchema. ErrDamaged is also the error where damage is
+// iut.ErrIdentity, iut.ErrTree, storage.ErrDamaged, storage.ErrSchema. ErrDamaged is also the error where damage is
 // met later; the results are written if the index could be read, and lack what it lacks. But for ErrStuck no goroutine of Run is left
 // when it returns.
 //

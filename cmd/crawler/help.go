@@ -113,7 +113,7 @@ func helpTerms(name string) []terms {
 			{inspect.OfRefused, "Reasons of refused URLs"},
 			{inspect.OfRedirected, "Reasons of redirected URLs, where the crawl does not follow"},
 			{inspect.OfSitemap, "Reasons of sitemaps, besides those of failed URLs"},
-			{inspect.OfHeld, "Reasons of held URLs: every run looks at these by itself, and takes what its flags let in"},
+			{inspect.OfHeld, "Reasons of URLs that wait: every run looks at these by itself, and takes what its flags let in"},
 		} {
 			t := terms{title: g[1]}
 			for _, r := range inspect.Reasons(g[0]) {
