@@ -337,6 +337,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 		{"media type with parameters", crawler.Options{Accept: []string{"text/html; charset=utf-8"}}, crawler.ErrOptions, "Accept"},
 		{"no folder for the results", crawler.Options{Output: "none/res.txt"}, crawler.ErrOptions, "no folder none"},
 		{"timeout", crawler.Options{Timeout: -1}, crawler.ErrOptions, "Timeout is -1, at least 1, or 0 for its default, is needed"},
+		{"retries", crawler.Options{Retries: 65_535}, crawler.ErrOptions, "Retries is 65535, at most 10000"},
 		{"long URLs", crawler.Options{MaxURL: 8193}, crawler.ErrOptions, "at most 8192"},
 		{"rank in another order", crawler.Options{ScoreBy: "rank"}, crawler.ErrOptions, "ScoreBy"},
 		{"queue in another order", crawler.Options{Queue: "cbt"}, crawler.ErrOptions, "Queue"},

@@ -23,6 +23,9 @@ import (
 // Version is the version of this program, part of the default user agent.
 const Version = "0.1.0"
 
+// mostRetries is what Retries may be at most: a record counts its tries in 16 bits.
+const mostRetries = 10_000
+
 // Options say what to crawl, how fast and how much to keep in memory. The zero value of every
 // field means its default, which is a polite crawl of anything the seeds lead to.
 type Options struct {
@@ -91,7 +94,7 @@ type Options struct {
 	Timeout   time.Duration // of one request; 0: 30 s
 	FirstByte time.Duration // of one request until the first byte of its answer; 0: Timeout
 	MinRate   int64         // slowest rate of a body, bytes per second over 10 s; 0: any
-	Retries   int           // after passing faults; negative: none, 0: 2
+	Retries   int           // after passing faults, 10,000 at most; negative: none, 0: 2
 	Delay     time.Duration // between requests to one host; 0: auto, 5 x its answer time; negative: none
 	PerHost   int           // requests to one host at a time; 0: 1
 	PerIP     int           // requests at a time to one address, hosts that share it counted together; 0: no limit
@@ -215,6 +218,9 @@ func (o Options) defaults() (Options, error) {
 	setDur(&o.Timeout, 30*time.Second)
 	setInt(&o.Retries, 2)
 	o.Retries = max(o.Retries, 0)
+	if o.Retries > mostRetries {
+		return o, fmt.Errorf("%w: Retries is %d, at most %d are counted", ErrOptions, o.Retries, mostRetries)
+	}
 	setInt(&o.PerHost, 1)
 	setDur(&o.MaxWait, 10*time.Minute)
 	setDur(&o.MaxDelay, time.Minute)

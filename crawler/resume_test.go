@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -45,6 +47,9 @@ func TestResumeReads(t *testing.T) {
 					// Of so small a filter a part may be full by chance, and does not count what it takes then.
 					if err := e.fillFilter(t.Context()); err != nil || !e.index.Filter().Complete() || e.index.Filter().Len() < known+1-known/50 {
 						t.Errorf("filter: %v, %d URLs, want %d or little less", err, e.index.Filter().Len(), known+1)
+					}
+					if _, err := os.Stat(e.seenPath()); !errors.Is(err, fs.ErrNotExist) {
+						t.Errorf("the saved filter is there after its use, and might be taken for a later state of an older index: %v", err)
 					}
 					if scanned := e.index.Looked() > looked[i]; scanned != unclean {
 						t.Errorf("filter made by a scan: %v, want %v", scanned, unclean)

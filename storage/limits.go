@@ -25,7 +25,7 @@ type Limits struct {
 
 // TooDeep tells whether a URL so many links from a seed waits.
 func (l *Limits) TooDeep(depth uint32) bool {
-	return l.MaxDepth < 0 && depth > 0 || l.MaxDepth > 0 && depth > uint32(l.MaxDepth)
+	return l.MaxDepth < 0 && depth > 0 || l.MaxDepth > 0 && int64(depth) > int64(l.MaxDepth)
 }
 
 // A hostChange is what a transaction knows of a host and is about to change.

@@ -140,6 +140,11 @@ func (c *command) retryCommand() *cli.Command {
 				return err
 			}
 			defer index.Close()
+			if reason == "robots" { // first: a kill behind it must not leave URLs open beside the answer that refuses them
+				if err := index.ForgetRobots(); err != nil {
+					return err
+				}
+			}
 			n, err := index.Reopen(x.Context, prefix, func(r *storage.Record) bool {
 				switch {
 				case r.State == storage.Stored, reason != "" && r.Reason != reason:
@@ -156,9 +161,6 @@ func (c *command) retryCommand() *cli.Command {
 					return (s.State == storage.SitemapFailed || reason != "") && !s.Absent() &&
 						strings.HasPrefix(s.URL, x.Args().First()) && (reason == "" || word == reason)
 				}, nil)
-			}
-			if err == nil && reason == "robots" {
-				err = index.ForgetRobots()
 			}
 			if err != nil {
 				return err
