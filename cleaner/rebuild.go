@@ -353,7 +353,7 @@ func newIndex(ctx context.Context, tree *iut.Tree, opts storage.Options, kept st
 			}
 		}
 	}
-	return report, wrapDisk("new index", errors.Join(os.Rename(making, path), syncFolder(tree.Root())))
+	return report, wrapDisk("new index", errors.Join(os.Rename(making, path), storage.SyncFolder(tree.Root())))
 }
 
 // limitsOf are the limits that FORMAT names: what the latest run held back, a rebuild does too.

@@ -208,7 +208,7 @@ func (o *outFile) commit(ctx context.Context) error {
 	if err != nil {
 		return diskError("write "+o.name, errors.Join(err, os.Remove(o.file.Name())))
 	}
-	if err := syncFolder(filepath.Dir(o.name)); err != nil {
+	if err := storage.SyncFolder(filepath.Dir(o.name)); err != nil {
 		return diskError("write "+o.name, err)
 	}
 	return nil
@@ -233,13 +233,4 @@ func writeWhole(ctx context.Context, name string, text []byte) error {
 
 func diskError(op string, err error) error {
 	return fmt.Errorf("%w: %s: %w", iut.ErrDisk, op, err)
-}
-
-// syncFolder makes the names in a folder durable.
-func syncFolder(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

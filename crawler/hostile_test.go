@@ -167,9 +167,9 @@ func TestStopsAfterTheGrace(t *testing.T) {
 
 // TestHostileLoad crawls 200 hosts that do harm and 40 good ones, with 512 downloads at a time, until all good
 // pages and 500 bad ones have been asked for: memory stays within the limit, open files are no more than
-// downloads, hosts and buffers need, and nothing is said. With URLTREE_LOAD=10m the good
-// hosts may also take no more than twice the time that they take without the others, and it then crawls for that time with more
-// requests to a host than there are downloads for.
+// downloads, hosts and buffers need, and nothing is said. With URLTREE_LOAD=10m the good hosts may
+// also take no more than twice the time that they take without the others, and it then crawls for that
+// time with more requests to a host than there are downloads for.
 func TestHostileLoad(t *testing.T) {
 	cmd := buildCommand(t)
 	load, pages, latency := time.Duration(0), 300, 10*time.Millisecond

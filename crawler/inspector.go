@@ -2,7 +2,6 @@ package crawler
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 
 	"urltree/cleaner"
@@ -78,23 +77,4 @@ func (e *engine) answerQuestions() (stop func()) {
 			e.opts.Log.Warn("close the socket", "err", err)
 		}
 	})
-}
-
-// FolderKey gives the key below which the records of a URL prefix lie: "https://", a host with
-// its slash, or a folder with its slash; "" is the whole tree.
-func FolderKey(prefix string) ([]byte, error) {
-	switch prefix {
-	case "":
-		return nil, nil
-	case "http://", "https://":
-		return append([]byte(strings.TrimSuffix(prefix, "://")), 0), nil
-	}
-	url, err := weburl.SeedURL(prefix)
-	if err != nil {
-		return nil, fmt.Errorf("%q is no URL prefix: %w", prefix, err)
-	}
-	if folder := strings.TrimSuffix(url, "/"); strings.Count(folder, "/") > 2 {
-		url = folder // without the slash, the root of a host would be no URL
-	}
-	return storage.Key(url)
 }

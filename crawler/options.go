@@ -166,9 +166,9 @@ type Outcome struct {
 	Source string        // the URL that it was found on; "seed" of a seed
 	Depth  int           // links from a seed, by the shortest way known so far
 	State  storage.State // Pending: it is asked again, or held
-	Reason string
-	Status int
-	Bytes  int64
+	Reason string        // of a failure, a refusal or a wait, as in the index; else ""
+	Status int           // of HTTP; 0 without a request, as of a page found whole in its folder
+	Bytes  int64         // of the body; 0 likewise
 	Target string        // of a redirect, canonical; else ""
 	Took   time.Duration // from the request to the buffer; 0 without a request
 }

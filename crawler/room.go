@@ -52,7 +52,7 @@ type room struct {
 	changed chan struct{} // guarded by mu; closed and replaced by each look
 	pauses  int64         // guarded by mu; since the start
 	has     uint64        // guarded by mu; bytes that were free at the last look
-	needs   uint64        // guarded by mu; for which somebody waits in enough, 0: nobody does
+	needs   uint64        // guarded by mu; for which all wait who are in enough, 0: nobody does
 	failed  bool          // guarded by mu; it was told that free fails
 
 	narrow atomic.Pointer[string] // what there is too little of; nil: there is room
@@ -280,18 +280,19 @@ func (r *room) await(ctx context.Context) error {
 }
 
 // enough waits until there are so many bytes of room, or fetching is over, and is the error of ctx when that
-// ends first. Meanwhile fetching pauses below that as well. It asks ctx as await does.
+// ends first. Meanwhile fetching pauses below what all need who wait. It asks ctx as await does.
 func (r *room) enough(ctx context.Context, bytes int64) error {
 	if r == nil || r.bytes == 0 {
 		return nil
 	}
-	needs := func(n uint64) {
+	r.mu.Lock()
+	r.needs += uint64(bytes)
+	r.mu.Unlock()
+	defer func() {
 		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.needs = n
-	}
-	needs(uint64(bytes))
-	defer needs(0)
+		r.needs -= uint64(bytes)
+		r.mu.Unlock()
+	}()
 	for {
 		r.look()
 		r.mu.Lock()

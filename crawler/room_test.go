@@ -127,6 +127,44 @@ func TestRoomWait(t *testing.T) {
 	}
 }
 
+// TestRoomForSeveral: fetching pauses for all that wait for room, and for the rest when one goes on.
+func TestRoomForSeveral(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var free atomic.Uint64
+		free.Store(1500)
+		opts := Options{MinFree: 1000, MinFreeInodes: -1, Log: slog.New(slog.DiscardHandler)}
+		r := opts.room(func() (uint64, uint64, error) { return free.Load(), 0, nil }, newWatchdog(stepLimits{}, opts.Log).post("room"))
+		r.look()
+		var waiting atomic.Int32
+		for _, bytes := range []int64{2000, 4000} {
+			waiting.Add(1)
+			go func() {
+				defer waiting.Add(-1)
+				if err := r.enough(t.Context(), bytes); err != nil {
+					t.Error(err)
+				}
+			}()
+			time.Sleep(lookForRoom / 3) // while one looks, others go by the last look
+		}
+		for _, step := range []struct {
+			free    uint64
+			waiting int32
+			low     bool
+		}{{1500, 2, true}, {3000, 1, true}, {4000, 0, false}} {
+			free.Store(step.free)
+			time.Sleep(lookForRoom)
+			synctest.Wait()
+			r.look()
+			if waiting.Load() != step.waiting || r.low() != step.low {
+				t.Errorf("%d bytes free: %d wait, low %v; want %d, %v", step.free, waiting.Load(), r.low(), step.waiting, step.low)
+			}
+		}
+		if r.low() || r.needs != 0 {
+			t.Errorf("low %v, %d bytes are needed, behind the last", r.low(), r.needs)
+		}
+	})
+}
+
 // TestRoomHangs: a disk that does not tell how much room it has holds up the one who asks for five seconds, and
 // nobody else but the end.
 func TestRoomHangs(t *testing.T) {

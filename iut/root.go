@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"urltree/storage"
 )
 
 // ErrTree says that something else lies in the root under a name of ours, which nobody but a
@@ -127,4 +129,31 @@ func (t *Tree) foreign() (string, error) {
 		}
 	}
 	return "", nil
+}
+
+// makeRoot makes the folder of a tree and those above it. Syncs of the tree need not reach above its root, so
+// the folders that hold the new ones are synced here, and until there is a FORMAT the one that holds the root,
+// for who made it may have died before that.
+func makeRoot(root string, durable bool) error {
+	var holders []string
+	if _, err := os.Lstat(filepath.Join(root, formatName)); err != nil {
+		for dir := filepath.Clean(root); ; {
+			above := filepath.Dir(dir)
+			holders = append(holders, above)
+			if _, err := os.Lstat(above); err == nil || above == dir {
+				break
+			}
+			dir = above
+		}
+	}
+	if err := os.MkdirAll(root, 0o777); err != nil || !durable {
+		return err
+	}
+	for _, dir := range holders {
+		// Who may not read a folder cannot sync it.
+		if err := storage.SyncFolder(dir); err != nil && !errors.Is(err, fs.ErrPermission) {
+			return err
+		}
+	}
+	return nil
 }

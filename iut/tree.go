@@ -28,8 +28,8 @@
 // then the index. So a kill leaves at most pages that the index does not know: whole ones are
 // adopted when they come again, torn ones replaced.
 //
-// Locks: the lock of a page's path is the only one, and nothing is waited for under it but
-// the disk.
+// Lock order: Committer.adopting, then the lock of a page's path, under which nothing is waited for
+// but the disk. The mutexes of Tree guard its own fields.
 package iut
 
 import (
@@ -117,7 +117,7 @@ func (t *Tree) open(opts Options) error {
 	create := opts.Identity != nil && !opts.ReadOnly
 	if t.root != "" {
 		if create {
-			if err := os.MkdirAll(t.root, 0o777); err != nil {
+			if err := makeRoot(t.root, opts.Sync != SyncNone); err != nil {
 				return diskError("make root", err)
 			}
 		} else if _, err := os.Lstat(filepath.Join(t.root, formatName)); errors.Is(err, fs.ErrNotExist) {

@@ -42,11 +42,11 @@ func Compact(path string, noSync bool) (err error) {
 	if noSync {
 		return nil
 	}
-	return syncFolder(filepath.Dir(path))
+	return SyncFolder(filepath.Dir(path))
 }
 
-// syncFolder makes the names in a folder durable.
-func syncFolder(path string) error {
+// SyncFolder makes the names in a folder durable.
+func SyncFolder(path string) error {
 	dir, err := os.Open(path)
 	if err != nil {
 		return err

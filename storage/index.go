@@ -17,9 +17,10 @@
 //	run      number -> run, as JSON
 //	hour     number, hour -> figures, as JSON
 //	sys      schema, totals, filter key, how much of the file of edges counts, which ranks are in, link options,
-//	         what stored pages and held rows are to be looked at again for
+//	         that a stop was unclean, what stored pages and held rows are to be looked at again for
 //
-// Every value but those of pending, which follow from the records, ends in a CRC-32C of what stands
+// Every value but those of pending, which follow from the records, and of rows that wait to be moved, which
+// seal the record alone, ends in a CRC-32C of what stands
 // before it and of its key (the schema version, which every program must be able to read, of itself
 // alone). So a change of key or value is noticed, if only by one bit, and costs that one entry.
 //
@@ -184,7 +185,7 @@ func Create(path string) error {
 	if err := os.Rename(tmp, path); err != nil {
 		return err
 	}
-	return syncFolder(filepath.Dir(path))
+	return SyncFolder(filepath.Dir(path))
 }
 
 // Open opens the index at path, which must exist. ErrDamaged, ErrSchema and ErrDisk say why it cannot.

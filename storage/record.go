@@ -6,8 +6,8 @@ import (
 	"hash/crc32"
 )
 
-// A State says what is known of a URL. Only Pending may change by itself; the other states
-// change by retry, redirect reopening or becoming a seed.
+// A State says what is known of a URL. Only Pending may change by itself; the other states change by
+// being reopened: by retry, a redirect back, other options, a shorter way, or merge.
 type State uint8
 
 const (

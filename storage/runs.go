@@ -28,7 +28,7 @@ type Run struct {
 // An Hour is the state of a run at the end of one of its hours. The figures are sums since the
 // run's start, except Stored.
 type Hour struct {
-	Run, Hour uint32              // hour 1 is the first; not part of the value
+	Run, Hour uint32              // hour 1 is the first; the key as well
 	Time      int64               `json:"time"`   // Unix seconds
 	Stored    int64               `json:"stored"` // new URLs in the tree within this hour
 	Rows      map[string][2]int64 `json:"rows"`   // queue ("crawler 1", "frontier", "buffer 1") -> added, removed

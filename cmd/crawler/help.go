@@ -31,10 +31,10 @@ const (
 )
 
 // exitTable is the one table of exit codes.
-const exitTable = `  0    done; also when -time or a limit was reached, or one signal came
+const exitTable = `  0    done; also when -time or a limit was reached, or one signal came to a crawl
   1    anything that is not in this table
   2    usage: flags, arguments or seeds are wrong, or there is no seed and no tree
-  3    the tree is busy or damaged, or check found faults
+  3    the tree is busy, damaged or of another version, or check found faults
   4    disk error
   130  forced to stop by a second signal
 `

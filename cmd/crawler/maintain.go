@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -122,10 +123,6 @@ func (c *command) retryCommand() *cli.Command {
 			if err := arguments(x, 1); err != nil {
 				return err
 			}
-			prefix, err := crawler.FolderKey(x.Args().First())
-			if err != nil {
-				return usagef("retry: %w", err)
-			}
 			if state == "error" {
 				state = "failed"
 			}
@@ -140,6 +137,14 @@ func (c *command) retryCommand() *cli.Command {
 				return err
 			}
 			defer index.Close()
+			in, err := crawler.NewInspector(tree, index)
+			if err != nil {
+				return err
+			}
+			prefix, err := in.Folder(x.Args().First(), "retry [URL-PREFIX]")
+			if err != nil {
+				return err
+			}
 			if reason == "robots" { // first: a kill behind it must not leave URLs open beside the answer that refuses them
 				if err := index.ForgetRobots(); err != nil {
 					return err
@@ -158,8 +163,9 @@ func (c *command) retryCommand() *cli.Command {
 			if err == nil && (state == "" || state == "failed") {
 				sitemaps, err = index.RereadSitemaps(x.Context, func(s *storage.Sitemap) bool {
 					word, _, _ := strings.Cut(s.Reason, ":")
+					key, err := storage.Key(s.URL)
 					return (s.State == storage.SitemapFailed || reason != "") && !s.Absent() &&
-						strings.HasPrefix(s.URL, x.Args().First()) && (reason == "" || word == reason)
+						err == nil && bytes.HasPrefix(key, prefix) && (reason == "" || word == reason)
 				}, nil)
 			}
 			if err != nil {

@@ -83,3 +83,43 @@ func testRetry(t *testing.T, order string) {
 	}
 	must(t, dir, "check", "-links")
 }
+
+// TestRetryPrefix: a prefix of retry names what it names for ls.
+func TestRetryPrefix(t *testing.T) {
+	links := []string{"/a?x/", "//b", "/c", "/c/d", "/map/gone.xml"}
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/" || r.URL.RawQuery != "" {
+			http.NotFound(rw, r)
+			return
+		}
+		rw.Header().Set("Content-Type", "text/html")
+		for _, l := range links {
+			fmt.Fprintf(rw, "<a href='http://%s%s'>", r.Host, l)
+		}
+	}))
+	defer server.Close()
+	dir := t.TempDir()
+	writeSeeds(t, dir, []string{server.URL + "/"})
+	for _, tt := range []struct {
+		prefix string
+		want   string
+	}{
+		{server.URL + "//", "1 URL "},
+		{server.URL + "/a?x/", "1 URL "},
+		{server.URL + "/c", "2 URLs "},
+		{server.URL + "/c/", "2 URLs "},
+		{strings.TrimPrefix(server.URL, "http://"), "5 URLs "},
+		{"", "5 URLs "},
+		{"http://", "5 URLs "},
+	} {
+		must(t, dir, "-quiet", "-delay", "0", "-input", "seed.txt")
+		args := []string{"retry"}
+		if tt.prefix != "" {
+			args = append(args, tt.prefix)
+		}
+		if out := must(t, dir, args...); !strings.HasPrefix(out, tt.want) {
+			t.Errorf("retry %s: %s, want %s", tt.prefix, out, tt.want)
+		}
+	}
+	requireExit(t, "no URL", exitUsage, "retry", "-tree", dir+"/iut", "mailto:a@b.example")
+}

@@ -4,8 +4,8 @@
 // (its first rows, in order). The rows themselves are in the index; a row is pending until the
 // transaction that holds its outcome deletes it, and the frontier only copies.
 //
-// A row moves so: it is told by Add once it is durable (or counted by Options.Hosts at the
-// start); it stands in the window of its host or waits on disk; Take lends it, and it is out;
+// A row moves so: it is told by Add once it is durable (or counted by New, which reads
+// Store.NextHosts); it stands in the window of its host or waits on disk; Take lends it, and it is out;
 // Return gives it back unasked, or Done tells that the commit with its outcome has happened.
 // A row that is out is neither in a window nor read by a refill, so it is lent once.
 //

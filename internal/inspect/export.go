@@ -28,7 +28,7 @@ func (i *Inspector) export(ctx context.Context, q Question, w *bufio.Writer) err
 	if err := oneOf("format", &q.Format, formats); err != nil {
 		return err
 	}
-	key, err := i.folder(q.URL, usageExport)
+	key, err := i.Folder(q.URL, usageExport)
 	if err != nil {
 		return err
 	}
