@@ -141,7 +141,7 @@ func (c *command) retryCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			prefix, err := in.Folder(x.Args().First(), "retry [URL-PREFIX]")
+			prefix, err := in.Folder(x.Args().First(), "retry [-state S] [-reason R] [URL-PREFIX]")
 			if err != nil {
 				return err
 			}
