@@ -217,10 +217,10 @@ func (e *engine) begin(ctx context.Context) error {
 		links = links[:0]
 		return err
 	}
-	exempt := map[server]bool{}
+	seeds := 0
 	err = cleaner.Seeds(e.tree, func(url string) error {
 		e.linker.AddSeed(url)
-		exempt[serverOf(url)] = true
+		seeds++
 		links = append(links, storage.Link{URL: url, Source: storage.Seed, Scope: e.opts.Scope != scope.Any})
 		if len(links) < 10_000 {
 			return nil
@@ -300,12 +300,8 @@ func (e *engine) begin(ctx context.Context) error {
 	if err := e.keepEdges(ctx); err != nil {
 		return err
 	}
-	if e.index.Totals().Pending() == 0 && len(exempt) == 0 {
+	if e.index.Totals().Pending() == 0 && seeds == 0 {
 		return ErrNoWork
-	}
-	seedHosts := map[string]bool{}
-	for s := range exempt {
-		seedHosts[s.host] = true
 	}
 	cookies, err := e.opts.cookies()
 	if err != nil {
@@ -319,8 +315,8 @@ func (e *engine) begin(ctx context.Context) error {
 		Bodies: fetch.NewBudget(e.opts.MemoryBodies),
 		Temp:   func() (fetch.Temp, error) { return newTemp(e.tree, e.room) },
 		Proxy:  e.opts.Proxy, Header: e.opts.Header, User: e.opts.User, Password: e.opts.Password,
-		Cookies: cookies, SeedHost: func(host string) bool { return seedHosts[host] },
-		Guard:     func(host, port string) bool { return e.opts.AllowPrivate || exempt[server{host, port}] },
+		Cookies: cookies, SeedHost: e.seedHost,
+		Guard:     func(host, port string) bool { return e.opts.AllowPrivate || e.seedServer(host, port) },
 		LimitRate: e.opts.LimitRate, MinRate: e.opts.MinRate, FirstByte: e.opts.FirstByte,
 		Network: e.opts.Network, Bind: e.opts.Bind, PerIP: e.opts.PerIP, Insecure: e.opts.Insecure, IdleConns: e.opts.idle,
 		Source: e.source(),

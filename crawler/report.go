@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/url"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -152,20 +151,4 @@ func (o *Options) cookies() ([]*http.Cookie, error) {
 		return nil, fmt.Errorf("%w: cookies: %w", ErrOptions, err)
 	}
 	return list, nil
-}
-
-// A server is a host name and a port: what the guard exempts when a seed names it.
-type server struct{ host, port string }
-
-// serverOf gives the server of a canonical URL. An IPv6 address has no brackets here.
-func serverOf(raw string) server {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return server{host: storage.Host(raw)}
-	}
-	s := server{u.Hostname(), u.Port()}
-	if s.port == "" {
-		s.port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
-	return s
 }

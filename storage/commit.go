@@ -369,6 +369,11 @@ func (c *change) links(o *Outcome, done *Committed) error {
 
 // link makes a record for a link that is new, and changes a known one where the link says so.
 func (c *change) link(l *Link, done *Committed) error {
+	if l.Source == Seed && l.Via == "" {
+		if err := c.seeded(l); err != nil {
+			return err
+		}
+	}
 	fp := c.x.filter.Fingerprint(l.URL)
 	// Without a run pages come in the order of the tree: then the shortest way counts too.
 	rebuild := c.run.ID == 0

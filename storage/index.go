@@ -14,6 +14,7 @@
 //	shorter  record key -> nothing         a shorter way to it was found: its links count anew
 //	meta     record key -> page metadata   of stored pages that have any
 //	scope    URL -> nothing                targets of seeds' redirects: seeds for scope
+//	seed     letter, text -> nothing       what is asked of seeds: o: an origin that has some
 //	run      number -> run, as JSON
 //	hour     number, hour -> figures, as JSON
 //	sys      schema, totals, filter key, how much of the file of edges counts, which ranks are in, link options,
@@ -69,6 +70,7 @@ var (
 	bucketShorter = []byte("shorter")
 	bucketMeta    = []byte("meta")
 	bucketScope   = []byte("scope")
+	bucketSeed    = []byte("seed")
 	bucketRun     = []byte("run")
 	bucketHour    = []byte("hour")
 	bucketSys     = []byte("sys")
@@ -77,7 +79,7 @@ var (
 
 	buckets = [][]byte{
 		bucketURL, bucketPending, bucketHost, bucketRobots, bucketSitemap, bucketFolder, bucketQuery, bucketShorter,
-		bucketMeta, bucketScope, bucketRun, bucketHour, bucketSys, bucketInbox[0], bucketInbox[1],
+		bucketMeta, bucketScope, bucketSeed, bucketRun, bucketHour, bucketSys, bucketInbox[0], bucketInbox[1],
 	}
 
 	keySchema  = []byte("schema")

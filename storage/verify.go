@@ -313,7 +313,7 @@ func (v *verifier) hostRows(ctx context.Context) error {
 
 // others wants the values whole from which nothing else follows.
 func (v *verifier) others(ctx context.Context) error {
-	for _, bucket := range [][]byte{bucketRobots, bucketScope, bucketRun, bucketHour, bucketSys} {
+	for _, bucket := range [][]byte{bucketRobots, bucketScope, bucketSeed, bucketRun, bucketHour, bucketSys} {
 		err := v.x.scan(ctx, bucket, nil, func(k, value []byte) error {
 			if err := whole(bucket, k, value); err != nil {
 				v.damage(err)

@@ -1,0 +1,43 @@
+package crawler
+
+import (
+	"strings"
+)
+
+// seedOrigin reports whether a seed has this origin, as [storage.Origin] returns it. The target of a
+// seed's redirect is no seed. It costs one look-up in the index. An index that cannot be read ends
+// the crawl.
+func (e *engine) seedOrigin(origin string) bool { return e.seedIs(e.index.SeedOrigin(origin)) }
+
+// seedHost is seedOrigin for a host name or address, without brackets, at any scheme and port.
+func (e *engine) seedHost(host string) bool { return e.seedIs(e.index.SeedHost(bracketed(host))) }
+
+// seedServer is seedOrigin for a host name or address, without brackets, and a port, at any scheme.
+func (e *engine) seedServer(host, port string) bool {
+	for scheme, usual := range map[string]string{"http": "80", "https": "443"} {
+		origin := scheme + "://" + bracketed(host)
+		if port != usual {
+			origin += ":" + port
+		}
+		if e.seedOrigin(origin) {
+			return true
+		}
+	}
+	return false
+}
+
+// seedIs returns an answer of the index.
+func (e *engine) seedIs(yes bool, err error) bool {
+	if err != nil {
+		e.fail(err)
+	}
+	return yes
+}
+
+// bracketed returns a host as URLs have it.
+func bracketed(host string) string {
+	if strings.Contains(host, ":") {
+		return "[" + host + "]"
+	}
+	return host
+}

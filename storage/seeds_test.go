@@ -1,0 +1,44 @@
+package storage
+
+import "testing"
+
+// TestSeedOrigins finds the origins and hosts of seeds, also of those that were known before, and none
+// whose name or port only begins so, nor that of a link or of the target of a seed's redirect.
+func TestSeedOrigins(t *testing.T) {
+	x, path := newIndex(t, 1)
+	commitLinks := func(links ...Link) {
+		t.Helper()
+		if _, err := x.Commit([]*Outcome{{Links: links}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	commitLinks(Link{URL: "http://known.org/", Source: "http://a.org/", Depth: 1})
+	commitLinks(
+		Link{URL: "http://known.org/", Source: Seed}, Link{URL: "https://a.org/x", Source: Seed},
+		Link{URL: "http://b.org:8080/", Source: Seed}, Link{URL: "http://[::1]:81/", Source: Seed},
+		Link{URL: "http://link.org/", Source: "http://a.org/", Depth: 1},
+		Link{URL: "http://target.org/", Source: Seed, Via: "http://b.org:8080/", Hops: 1},
+	)
+	x.Close()
+	for _, readOnly := range []bool{false, true} {
+		x = open(t, path, Options{ReadOnly: readOnly})
+		for origin, want := range map[string]bool{
+			"http://known.org": true, "https://known.org": false, "https://a.org": true, "http://a.org": false,
+			"https://a.org:443": false, "http://b.org:8080": true, "http://b.org:80": false, "http://b.org:808": false,
+			"http://b.org": false, "http://[::1]:81": true, "http://link.org": false, "http://target.org": false,
+		} {
+			if got, err := x.SeedOrigin(origin); err != nil || got != want {
+				t.Errorf("SeedOrigin(%s) = %v, %v", origin, got, err)
+			}
+		}
+		for host, want := range map[string]bool{
+			"known.org": true, "a.org": true, "b.org": true, "[::1]": true, "b.or": false, "b.org.evil.org": false,
+			"link.org": false, "target.org": false, "": false, "a": false,
+		} {
+			if got, err := x.SeedHost(host); err != nil || got != want {
+				t.Errorf("SeedHost(%s) = %v, %v", host, got, err)
+			}
+		}
+		x.Close()
+	}
+}
