@@ -35,10 +35,11 @@ type CheckReport struct {
 	Results bool   // the result files were compared
 	NotRead string // the result file for which they were not, and why
 	// What a kill leaves is no fault. The next run, or merge, sees to it.
-	Torn    int // pages that are not whole
-	Unknown int // complete pages that the index does not call stored yet
-	Temp    int // files in tmp/
-	Seeds   int // seeds that have no record yet
+	Torn    int   // pages that are not whole
+	Unknown int   // complete pages that the index does not call stored yet
+	Temp    int   // files in tmp/
+	Seeds   int   // seeds that have no record yet
+	Edges   int64 // pages whose edges are cut off the end of the file of edges
 	// Relink: scope has grown, so that the next run parses the stored pages again. Until then
 	// links that have no record are no fault.
 	Relink bool
@@ -63,6 +64,9 @@ func (r *CheckReport) String() string {
 	if r.Torn+r.Unknown+r.Temp+r.Seeds > 0 {
 		fmt.Fprintf(&b, "left by a kill, no fault: %d torn pages, %d pages that the index does not know, %d files in tmp, %d seeds without a record\n",
 			r.Torn, r.Unknown, r.Temp, r.Seeds)
+	}
+	if r.Edges > 0 {
+		fmt.Fprintf(&b, "left by a kill, no fault: the file of edges is cut off, %d pages have theirs in their folders alone\n", r.Edges)
 	}
 	if r.Relink {
 		b.WriteString("scope has grown: the next run parses the stored pages again, links are not judged before\n")

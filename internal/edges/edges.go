@@ -43,8 +43,11 @@ const (
 	maxFrame = 64 << 20
 )
 
-// ErrDamaged says that the file is not what was written, from some frame on.
+// ErrDamaged is returned if the file is not what was written, from some frame on.
 var ErrDamaged = errors.New("edges: damaged file")
+
+// ErrCut is the ErrDamaged of a file that ends too early: what is there is whole but for its last frame.
+var ErrCut = fmt.Errorf("%w: it is cut off", ErrDamaged)
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -158,7 +161,7 @@ func (w *Writer) Close() error { return errors.Join(w.enc.Close(), w.file.Close(
 
 // Read calls fn for each page in the first end bytes of a file, in the order of the file. The
 // texts that fn is given stay valid, the slice of edges does not. It gives how many bytes and pages
-// were read of whole frames. ErrDamaged says that the frame behind these is not whole, or not there;
+// were read of whole frames. ErrDamaged says that the frame behind these is not whole, ErrCut that the file ends there;
 // other errors are those of r and fn. It holds one frame in memory, as a rule a MiB.
 func Read(r io.Reader, end int64, fn func(Page) error) (whole, pages int64, err error) {
 	if end == 0 {
@@ -173,8 +176,11 @@ func Read(r io.Reader, end int64, fn func(Page) error) (whole, pages int64, err 
 	}
 	defer dec.Close()
 	head := make([]byte, len(magic))
-	if err := fill(r, head); err != nil || string(head) != magic {
-		return whole, pages, orDamaged(err, "the file does not begin as one of edges")
+	if err := fill(r, head); err != nil {
+		return whole, pages, err
+	}
+	if string(head) != magic {
+		return whole, pages, fmt.Errorf("%w: the file does not begin as one of edges", ErrDamaged)
 	}
 	var (
 		list             []Edge
@@ -183,7 +189,7 @@ func Read(r io.Reader, end int64, fn func(Page) error) (whole, pages int64, err 
 	for whole = int64(len(magic)); whole < end; {
 		head = head[:headBytes]
 		if err := fill(r, head); err != nil {
-			return whole, pages, orDamaged(err, "frame at byte %d: it is cut off", whole)
+			return whole, pages, err
 		}
 		size, n := int64(binary.LittleEndian.Uint32(head)), binary.LittleEndian.Uint32(head[4:])
 		length := headBytes + size + sumBytes
@@ -195,7 +201,7 @@ func Read(r io.Reader, end int64, fn func(Page) error) (whole, pages int64, err 
 		}
 		payload = payload[:size+sumBytes]
 		if err := fill(r, payload); err != nil {
-			return whole, pages, orDamaged(err, "frame at byte %d: it is cut off", whole)
+			return whole, pages, err
 		}
 		sum := crc32.Update(crc32.Checksum(head, castagnoli), castagnoli, payload[:size])
 		if sum != binary.LittleEndian.Uint32(payload[size:]) {
@@ -226,21 +232,13 @@ func Read(r io.Reader, end int64, fn func(Page) error) (whole, pages int64, err 
 	return whole, pages, nil
 }
 
-// fill reads until b is full. io.ErrUnexpectedEOF says that there is not so much.
+// fill reads until b is full. If r ends first, the error is ErrCut.
 func fill(r io.Reader, b []byte) error {
 	_, err := io.ReadFull(r, b)
-	if err == io.EOF {
-		err = io.ErrUnexpectedEOF
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		err = ErrCut
 	}
 	return err
-}
-
-// orDamaged tells an end that came too early, or none, from an error of the disk.
-func orDamaged(err error, format string, args ...any) error {
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return err
-	}
-	return fmt.Errorf("%w: %s", ErrDamaged, fmt.Sprintf(format, args...))
 }
 
 // A decoder takes values off the front of rest; after a short read bad is set.

@@ -141,7 +141,7 @@ func TestDamage(t *testing.T) {
 		turned[at] ^= 1 << (at % 8)
 		for name, b := range map[string][]byte{"cut": f.b[:at], "turned": turned} {
 			got, whole, err := read(b, end)
-			if !errors.Is(err, ErrDamaged) || whole != wantWhole || !equal(got, pages[:want]) {
+			if !errors.Is(err, ErrDamaged) || errors.Is(err, ErrCut) != (name == "cut") || whole != wantWhole || !equal(got, pages[:want]) {
 				t.Fatalf("%s at byte %d: %d pages, %d bytes whole, want %d and %d: %v", name, at, len(got), whole, want, wantWhole, err)
 			}
 		}
