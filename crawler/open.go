@@ -303,7 +303,12 @@ func (e *engine) begin(ctx context.Context) error {
 	if e.index.Totals().Pending() == 0 && seeds == 0 {
 		return ErrNoWork
 	}
-	cookies, err := e.opts.cookies()
+	bad := 0
+	cookies, err := e.opts.cookies(func(line int, err error) {
+		if bad++; bad <= 10 {
+			e.opts.Log.Warn("left out: a line of the cookie file", "line", line, "err", err)
+		}
+	})
 	if err != nil {
 		return err
 	}

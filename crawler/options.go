@@ -118,7 +118,7 @@ type Options struct {
 	Header       http.Header // sent to the seeds' hosts only
 	User         string      // with Password: basic authentication, at the seeds' hosts only
 	Password     string
-	Cookies      []byte     // Netscape cookie file, for the seeds' hosts only
+	Cookies      []byte     // Netscape cookie file, for the seeds' hosts only; its bad lines are told to Log and left out
 	Proxy        *url.URL   // nil: as the environment says
 	Network      string     // "tcp4" or "tcp6" for one family of addresses; "": both
 	Bind         netip.Addr // the local address of connections; zero: any
@@ -237,7 +237,7 @@ func (o Options) defaults() (Options, error) {
 		return o, err
 	}
 	setInt(&o.Queues, 1)
-	if _, err := o.cookies(); err != nil {
+	if _, err := o.cookies(func(int, error) {}); err != nil {
 		return o, err
 	}
 	if o.Log == nil {

@@ -1,7 +1,6 @@
 package crawler
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -141,12 +140,9 @@ func (e *engine) figures() cleaner.RunFigures {
 	return f
 }
 
-// cookies reads the cookie file.
-func (o *Options) cookies() ([]*http.Cookie, error) {
-	if len(o.Cookies) == 0 {
-		return nil, nil
-	}
-	list, err := fetch.ParseCookies(bytes.NewReader(o.Cookies))
+// cookies reads the cookie file. Its bad lines are told to bad.
+func (o *Options) cookies(bad func(line int, err error)) ([]*http.Cookie, error) {
+	list, err := fetch.ParseCookies(o.Cookies, bad)
 	if err != nil {
 		return nil, fmt.Errorf("%w: cookies: %w", ErrOptions, err)
 	}

@@ -58,7 +58,7 @@ func (c *command) crawl(x *cli.Context) error {
 		if opts.Cookies, err = os.ReadFile(c.flags.cookies); err != nil {
 			return usagef("-cookies: %w", err)
 		}
-		if _, err = fetch.ParseCookies(bytes.NewReader(opts.Cookies)); err != nil {
+		if _, err = fetch.ParseCookies(opts.Cookies, func(int, error) {}); err != nil {
 			return usagef("-cookies %s: %w", c.flags.cookies, err)
 		}
 	}

@@ -22,7 +22,6 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"net/http/cookiejar"
 	"net/netip"
 	"net/url"
 	"runtime"
@@ -151,8 +150,8 @@ type Client struct {
 	direct  *http.Transport
 	proxied *http.Transport // nil: no proxy is known
 	proxy   func(*url.URL) (*url.URL, error)
-	files   *cookiejar.Jar // Options.Cookies
-	session jar            // cookies that answers set
+	files   rawJar // Options.Cookies
+	session jar    // cookies that answers set
 	// What nearly every request begins as: with the default Accept, and for the host of a seed. Their headers are
 	// shared by all that are under way, so nobody changes them.
 	plain, seeded *http.Request

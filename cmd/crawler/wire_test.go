@@ -1,0 +1,70 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// A recorder notes the requests that a server gets, and lets page answer them. There is no robots.txt.
+type recorder struct {
+	page http.HandlerFunc // nil: an empty page
+
+	mu   sync.Mutex
+	seen []*http.Request // guarded by mu
+}
+
+func (r *recorder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	r.mu.Lock()
+	r.seen = append(r.seen, req)
+	r.mu.Unlock()
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	switch {
+	case req.URL.Path == "/robots.txt":
+		http.NotFound(w, req)
+	case r.page != nil:
+		r.page(w, req)
+	}
+}
+
+// requests returns those for a path.
+func (r *recorder) requests(path string) []*http.Request {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(r.seen), func(req *http.Request) bool { return req.URL.Path != path })
+}
+
+// A cookie goes as it stands in the file or in the answer, and a bad line of the file is told and left out.
+func TestCookiesAreSentAsTheyAre(t *testing.T) {
+	t.Parallel()
+	site := &recorder{page: func(w http.ResponseWriter, r *http.Request) {
+		if !strings.Contains(r.Header.Get("Cookie"), "seen") {
+			w.Header().Set("Set-Cookie", `seen[at]={"a":"b,c d"}; Path=/`)
+			http.Redirect(w, r, r.URL.Path, http.StatusFound)
+		}
+	}}
+	server := httptest.NewServer(site)
+	defer server.Close()
+	dir := t.TempDir()
+	file := "\ufeff127.0.0.1\tFALSE\t/\tFALSE\t4000000000.5\tpr:efs\t\"Köln, x\"\r\nno cookie\r\n"
+	if err := os.WriteFile(filepath.Join(dir, "cookies.txt"), []byte(file), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	_, stderr, code := call(t, dir, "-delay", "1ms", "-cookies", "cookies.txt", server.URL+"/")
+	if code != 0 || !strings.Contains(stderr, "left out: a line of the cookie file") || !strings.Contains(stderr, "line=2") {
+		t.Errorf("exit %d, printed %s", code, stderr)
+	}
+	var got []string
+	for _, r := range site.requests("/") {
+		got = append(got, r.Header.Get("Cookie"))
+	}
+	want := []string{`pr:efs="Köln, x"`, `seen[at]={"a":"b,c d"}; pr:efs="Köln, x"`}
+	if !slices.Equal(got, want) {
+		t.Errorf("sent %q, want %q", got, want)
+	}
+}
