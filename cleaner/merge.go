@@ -31,6 +31,8 @@ type MergeOptions struct {
 // start counts as one after an unclean stop; the index is compacted, and the result files are
 // written. Done twice, it changes nothing.
 //
+// A tree of the version before is upgraded first, see [storage.Upgrade] and [iut.Options].
+//
 // It takes the tree's LOCK: iut.ErrBusy if somebody else has it. A tree that is not there is
 // fs.ErrNotExist, an index of another version of the format storage.ErrSchema.
 func Merge(ctx context.Context, o MergeOptions) (report Report, err error) {
@@ -45,7 +47,7 @@ func Merge(ctx context.Context, o MergeOptions) (report Report, err error) {
 	if o.NoSync {
 		mode = iut.SyncNone
 	}
-	tree, err := iut.Open(o.Root, iut.Options{Sync: mode})
+	tree, err := iut.Open(o.Root, iut.Options{Sync: mode, Upgrade: true})
 	if err != nil {
 		return report, err
 	}
@@ -87,9 +89,16 @@ func (o *MergeOptions) index(ctx context.Context, tree *iut.Tree, path string, p
 		report.Index = "made anew, there was none"
 		return report, err
 	}
-	err = verify(ctx, path)
+	upgraded, err := storage.Upgrade(path, o.NoSync)
 	if err == nil {
-		return mergeInto(ctx, tree, path, opts, p, o.Log)
+		err = verify(ctx, path)
+	}
+	if err == nil {
+		report, err := mergeInto(ctx, tree, path, opts, p, o.Log)
+		if upgraded {
+			report.Index = "brought from the version before to this one, with all that it knew"
+		}
+		return report, err
 	}
 	if !errors.Is(err, storage.ErrDamaged) {
 		return Report{}, err

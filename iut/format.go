@@ -10,18 +10,21 @@ import (
 	"unicode/utf8"
 )
 
-// formatVersion is the version of the layout on disk.
-const formatVersion = 2
+// formatVersion is the version of the layout on disk. A tree of the one before can be upgraded.
+const formatVersion = 3
 
 // formatWord begins the first line of FORMAT in every version.
 const formatWord = "urltree "
 
-var formatLine = formatWord + strconv.Itoa(formatVersion) + "\n" // the first line
+// formatLine returns the first line of FORMAT of a version.
+func formatLine(version int) string { return formatWord + strconv.Itoa(version) + "\n" }
 
 var (
 	// ErrFormat says that FORMAT is missing beside other files, or is not what a version of
 	// this program wrote.
 	ErrFormat = errors.New("iut: bad FORMAT")
+	// ErrOlder says that FORMAT is of the version before: see [Options.Upgrade].
+	ErrOlder = errors.New("iut: FORMAT is of the version before")
 	// ErrIdentity says that a tree was made with other rules than the ones asked for.
 	ErrIdentity = errors.New("iut: tree was made with other rules")
 )
@@ -63,24 +66,28 @@ type Budgets struct {
 
 func (b *Budgets) fields() []budget {
 	return []budget{
-		{"budget-host", &b.Host},
-		{"budget-prefix", &b.Prefix},
-		{"budget-query", &b.Query},
-		{"budget-repeat", &b.Repeat},
-		{"budget-depth", &b.Depth},
-		{"max-held", &b.MaxHeld},
+		{"budget-host", &b.Host, 2},
+		{"budget-prefix", &b.Prefix, 2},
+		{"budget-query", &b.Query, 2},
+		{"budget-repeat", &b.Repeat, 2},
+		{"budget-depth", &b.Depth, 2},
+		{"max-held", &b.MaxHeld, 2},
 	}
 }
 
 type budget struct {
 	key   string
 	value *int64
+	since int // version of FORMAT that brought it
 }
 
-// append writes the file: one "key = value" per line, lists as one line per
+// append appends the file in this version.
+func (f *Format) append(b []byte) []byte { return f.appendVersion(b, formatVersion) }
+
+// appendVersion appends the file: one "key = value" per line, lists as one line per
 // value. A line that is always there comes last, so that no part of a file is a file.
-func (f *Format) append(b []byte) []byte {
-	b = append(b, formatLine...)
+func (f *Format) appendVersion(b []byte, version int) []byte {
+	b = append(b, formatLine(version)...)
 	b = append(b, "# Fixed when the tree was made.\n"...)
 	b = appendText(b, "canonical", f.Canonical)
 	b = appendText(b, "strip", f.Strip)
@@ -99,7 +106,9 @@ func (f *Format) append(b []byte) []byte {
 		b = appendText(b, "accept", s)
 	}
 	for _, f := range f.Links.Budgets.fields() {
-		b = appendText(b, f.key, strconv.FormatInt(*f.value, 10))
+		if f.since <= version {
+			b = appendText(b, f.key, strconv.FormatInt(*f.value, 10))
+		}
 	}
 	b = appendText(b, "max-depth", strconv.Itoa(f.Links.MaxDepth))
 	b = appendBool(b, "assets", f.Links.Assets)
@@ -108,13 +117,16 @@ func (f *Format) append(b []byte) []byte {
 	return b
 }
 
-// parseFormat reads what append wrote, and nothing else but other comments: an unknown, missing or
-// repeated key, another order or spelling is [ErrFormat] with the line.
-func parseFormat(b []byte) (Format, error) {
-	var f Format
-	if !bytes.HasPrefix(b, []byte(formatLine)) {
+// parseFormat reads what appendVersion wrote for this version or the one before, and nothing else
+// but other comments: an unknown, missing or repeated key, another order or spelling is [ErrFormat]
+// with the line. Keys that the version before did not have are zero.
+func parseFormat(b []byte) (f Format, version int, err error) {
+	version = formatVersion
+	if bytes.HasPrefix(b, []byte(formatLine(formatVersion-1))) {
+		version = formatVersion - 1
+	} else if !bytes.HasPrefix(b, []byte(formatLine(formatVersion))) {
 		first, _, _ := bytes.Cut(b, []byte{'\n'})
-		return f, fmt.Errorf("%w: line 1: %.40q, this program reads %q", ErrFormat, first, strings.TrimSpace(formatLine))
+		return f, 0, fmt.Errorf("%w: line 1: %.40q, this program reads %q", ErrFormat, first, strings.TrimSpace(formatLine(formatVersion)))
 	}
 	lines, number := withoutComments(b)
 	for i, line := range lines[1:] {
@@ -123,24 +135,24 @@ func parseFormat(b []byte) (Format, error) {
 		}
 		key, value, ok := strings.Cut(line, " = ")
 		if !ok {
-			return f, fmt.Errorf("%w: line %d: want key = value", ErrFormat, number[i+1])
+			return f, version, fmt.Errorf("%w: line %d: want key = value", ErrFormat, number[i+1])
 		}
 		if err := f.set(key, value); err != nil {
-			return f, fmt.Errorf("%w: line %d: %s: %w", ErrFormat, number[i+1], key, err)
+			return f, version, fmt.Errorf("%w: line %d: %s: %w", ErrFormat, number[i+1], key, err)
 		}
 	}
-	again, _ := withoutComments(f.append(nil))
+	again, _ := withoutComments(f.appendVersion(nil, version))
 	for i := range max(len(lines), len(again)) {
 		switch {
 		case i >= len(lines):
-			return f, fmt.Errorf("%w: line %d: missing: want %q", ErrFormat, number[i-1]+1, again[i])
+			return f, version, fmt.Errorf("%w: line %d: missing: want %q", ErrFormat, number[i-1]+1, again[i])
 		case i >= len(again):
-			return f, fmt.Errorf("%w: line %d: %.40q: nothing may stand here", ErrFormat, number[i], lines[i])
+			return f, version, fmt.Errorf("%w: line %d: %.40q: nothing may stand here", ErrFormat, number[i], lines[i])
 		case lines[i] != again[i]:
-			return f, fmt.Errorf("%w: line %d: %.40q, want %.40q", ErrFormat, number[i], lines[i], again[i])
+			return f, version, fmt.Errorf("%w: line %d: %.40q, want %.40q", ErrFormat, number[i], lines[i], again[i])
 		}
 	}
-	return f, nil
+	return f, version, nil
 }
 
 // withoutComments gives the lines that do not begin with #, and their numbers in the file.

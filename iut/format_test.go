@@ -25,12 +25,12 @@ func TestFormatRoundTrip(t *testing.T) {
 	}{{"zero", Format{}}, {"full", sampleFormat}} {
 		t.Run(tt.name, func(t *testing.T) {
 			text := tt.f.append(nil)
-			got, err := parseFormat(text)
+			got, _, err := parseFormat(text)
 			if diff := cmp.Diff(tt.f, got); err != nil || diff != "" {
 				t.Fatalf("%v, want what was written:\n%s", err, diff)
 			}
 			for n := range len(text) {
-				if _, err := parseFormat(text[:n]); !errors.Is(err, ErrFormat) {
+				if _, _, err := parseFormat(text[:n]); !errors.Is(err, ErrFormat) {
 					t.Fatalf("the first %d bytes: %v, want ErrFormat", n, err)
 				}
 			}
@@ -41,7 +41,7 @@ func TestFormatRoundTrip(t *testing.T) {
 func TestFormatStrict(t *testing.T) {
 	text := string(sampleFormat.append(nil))
 	for _, tt := range []struct{ name, old, new, where string }{
-		{"later version", "urltree 2", "urltree 3", "line 1"},
+		{"later version", "urltree 3", "urltree 4", "line 1"},
 		{"unknown key", "scope", "scape", "line 9: scape"},
 		{"missing key", "robots = obey\n", "", "line"},
 		{"key twice", "robots = obey\n", "robots = obey\nrobots = obey\n", "line"},
@@ -55,7 +55,7 @@ func TestFormatStrict(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			changed := strings.Replace(text, tt.old, tt.new, 1)
-			_, err := parseFormat([]byte(changed))
+			_, _, err := parseFormat([]byte(changed))
 			if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), tt.where) {
 				t.Errorf("%v, want ErrFormat at %q", err, tt.where)
 			}
@@ -67,11 +67,11 @@ func TestFormatStrict(t *testing.T) {
 func TestFormatComments(t *testing.T) {
 	text := string(sampleFormat.append(nil))
 	changed := strings.Replace(strings.Replace(text, "# Fixed", "# fixed", 1), "scope = ", "# mine\nscope = ", 1)
-	got, err := parseFormat([]byte(changed))
+	got, _, err := parseFormat([]byte(changed))
 	if diff := cmp.Diff(sampleFormat, got); err != nil || diff != "" {
 		t.Errorf("%v, want what was written:\n%s", err, diff)
 	}
-	_, err = parseFormat([]byte(strings.Replace(changed, "scope = ", "scape = ", 1)))
+	_, _, err = parseFormat([]byte(strings.Replace(changed, "scope = ", "scape = ", 1)))
 	if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "line 10: scape") {
 		t.Errorf("%v, want ErrFormat at line 10", err)
 	}
@@ -81,12 +81,12 @@ func FuzzFormat(f *testing.F) {
 	f.Add(sampleFormat.append(nil))
 	f.Add((&Format{}).append(nil))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		format, err := parseFormat(text)
+		format, version, err := parseFormat(text)
 		if err != nil {
 			return
 		}
 		want, _ := withoutComments(text)
-		if again, _ := withoutComments(format.append(nil)); !slices.Equal(again, want) {
+		if again, _ := withoutComments(format.appendVersion(nil, version)); !slices.Equal(again, want) {
 			t.Fatalf("%q parses and encodes to %q", text, again)
 		}
 	})

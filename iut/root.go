@@ -63,15 +63,19 @@ func lacksFormat(root, has string) error {
 const formatRepair = "put FORMAT back, or copy that of a new tree made with the same options on the same disk"
 
 // readFormat reads FORMAT. Without it the folder must hold no more than a kill leaves before FORMAT
-// is written, or a new file system has: then there is none. It changes nothing.
+// is written, or a new file system has: then there is none. It changes nothing on the disk.
 func (t *Tree) readFormat(create bool) (f Format, there bool, err error) {
 	text, err := t.readFile(formatName)
 	switch {
 	case err == nil:
-		f, err = parseFormat(text)
-		if err != nil && (bytes.HasPrefix(text, []byte(formatLine)) || !bytes.HasPrefix(text, []byte(formatWord))) {
+		f, version, err := parseFormat(text)
+		if err != nil && (version != 0 || !bytes.HasPrefix(text, []byte(formatWord))) {
 			err = fmt.Errorf("%w; %s", err, formatRepair)
 		}
+		if err == nil && version != formatVersion && !t.upgrade {
+			err = fmt.Errorf("%w: version %d, this program reads %d", ErrOlder, version, formatVersion)
+		}
+		t.older = err == nil && version != formatVersion
 		return f, true, err
 	case !errors.Is(err, fs.ErrNotExist):
 		return f, false, diskError("read", err)

@@ -74,6 +74,8 @@ type Options struct {
 	Sync Sync
 	// ReadOnly shares the tree with other readers. Whatever would write gives fs.ErrPermission.
 	ReadOnly bool
+	// Upgrade accepts a FORMAT of the version before. Open writes it anew in this version.
+	Upgrade bool
 	// Identity makes the tree if there is none, and must agree with the one there is.
 	// nil: take the tree as it is; fs.ErrNotExist if there is none.
 	Identity *Identity
@@ -86,6 +88,8 @@ type Tree struct {
 	disk     *Disk  // to be closed; nil if the caller brought the FS
 	owner    *owner // nil without a root
 	readOnly bool
+	upgrade  bool // see Options.Upgrade
+	older    bool // FORMAT is of the version before; of Open alone
 	paths    Mapping
 	locks    *pathLocks
 	temps    atomic.Uint64
@@ -106,7 +110,7 @@ type Tree struct {
 //
 // With root "" there is no LOCK, and the tree is in opts.FS alone.
 func Open(root string, opts Options) (*Tree, error) {
-	t := &Tree{root: root, fs: opts.FS, readOnly: opts.ReadOnly, locks: new(pathLocks)}
+	t := &Tree{root: root, fs: opts.FS, readOnly: opts.ReadOnly, upgrade: opts.Upgrade && !opts.ReadOnly, locks: new(pathLocks)}
 	if err := t.open(opts); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
@@ -230,6 +234,11 @@ func (t *Tree) openFormat(want *Identity, create bool) error {
 	}
 	if there {
 		t.format = format
+		if t.older {
+			if err := t.writeFormatLocked(format); err != nil {
+				return err
+			}
+		}
 		if want == nil {
 			return nil
 		}

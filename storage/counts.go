@@ -151,7 +151,34 @@ func (h *HostRow) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(h.Fails))
 	b = binary.AppendUvarint(b, h.Seq)
 	b = binary.AppendVarint(b, h.Sitemaps)
-	return seal(binary.AppendUvarint(b, uint64(h.Run)), []byte(h.Name))
+	b = binary.AppendUvarint(b, uint64(h.Run))
+	return seal(appendTail(b, h.later()), []byte(h.Name))
+}
+
+// later returns the fields that schema 7 has added, in the order in which they are stored.
+func (h *HostRow) later() []*int64 { return []*int64{&h.Pace} }
+
+// appendTail appends fields that a later schema has added. Zeros at the end are left out, so that
+// a value of the schema before is one of this schema, too, in its only spelling.
+func appendTail(b []byte, fields []*int64) []byte {
+	n := len(fields)
+	for n > 0 && *fields[n-1] == 0 {
+		n--
+	}
+	for _, p := range fields[:n] {
+		b = binary.AppendVarint(b, *p)
+	}
+	return b
+}
+
+// tail reads what appendTail appends.
+func (d *decoder) tail(fields []*int64) {
+	last := int64(1)
+	for i := 0; i < len(fields) && len(d.b) > 0; i++ {
+		last = d.varint()
+		*fields[i] = last
+	}
+	d.bad = d.bad || last == 0
 }
 
 func decodeHost(name string, v []byte) (HostRow, error) {
@@ -164,6 +191,7 @@ func decodeHost(name string, v []byte) (HostRow, error) {
 	h.read(&d)
 	h.Next, h.Answer, h.Backoff, h.Delay = d.varint(), d.varint(), d.varint(), d.varint()
 	h.Fails, h.Seq, h.Sitemaps, h.Run = uint32(d.uint(32)), d.uvarint(), d.varint(), uint32(d.uint(32))
+	d.tail(h.later())
 	return h, d.end("host " + name)
 }
 

@@ -115,7 +115,7 @@ func TestOpenErrors(t *testing.T) {
 			if x, err := Open(path, Options{ReadOnly: readOnly}); err == nil {
 				x.Close()
 				t.Errorf("format %d, which is not %d, opened", other, schema)
-			} else if !errors.Is(err, ErrSchema) || errors.Is(err, ErrDamaged) {
+			} else if want := map[bool]error{true: ErrOlder, false: ErrSchema}[other < schema]; !errors.Is(err, want) || errors.Is(err, ErrDamaged) {
 				t.Errorf("format %d, which is not %d: %v", other, schema, err)
 			}
 		}

@@ -32,7 +32,6 @@ package storage
 import (
 	"context"
 	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -49,14 +48,18 @@ import (
 	"urltree/internal/seen"
 )
 
-// schema is the version of all formats in index.db.
-const schema = 6
+// schema is the version of all formats in index.db. [Upgrade] knows the one before.
+const schema = 7
 
 var (
 	// ErrDamaged says that index.db is not a whole database of ours; merge rebuilds it.
 	ErrDamaged = errors.New("index.db is damaged")
-	// ErrSchema says that index.db was written by another version of the format.
+	// ErrSchema says that index.db was written by another version of the format, which is not the
+	// one before.
 	ErrSchema = errors.New("index.db has another format version")
+	// ErrOlder says that index.db has the format of the version before: [Upgrade] changes it to this
+	// one.
+	ErrOlder = errors.New("index.db has the format of the version before")
 )
 
 var (
@@ -177,7 +180,7 @@ func Create(path string) error {
 		}
 		sys := tx.Bucket(bucketSys)
 		return errors.Join(
-			sys.Put(keySchema, seal(binary.AppendUvarint(nil, schema), nil)),
+			putSchema(tx),
 			sys.Put(keyTotals, (&Totals{}).append(nil)),
 			sys.Put(keyFilter, seal(key[:], keyFilter)))
 	})
@@ -190,7 +193,8 @@ func Create(path string) error {
 	return SyncFolder(filepath.Dir(path))
 }
 
-// Open opens the index at path, which must exist. ErrDamaged, ErrSchema and ErrDisk say why it cannot.
+// Open opens the index at path, which must exist. ErrDamaged, ErrOlder, ErrSchema and ErrDisk say
+// why it cannot.
 func Open(path string, opts Options) (*Index, error) {
 	info, err := statFile(path)
 	if err != nil {
@@ -387,19 +391,21 @@ func (x *Index) load(size int64) error {
 		if tx.Size() > size {
 			return fmt.Errorf("%w: %d bytes, its pages need %d", ErrDamaged, size, tx.Size())
 		}
+		version, err := schemaOf(tx)
+		switch {
+		case err != nil:
+			return err
+		case version == schema-1:
+			return fmt.Errorf("%w: schema %d, this program reads %d", ErrOlder, version, schema)
+		case version != schema:
+			return fmt.Errorf("%w: schema %d, this program reads %d", ErrSchema, version, schema)
+		}
 		for _, name := range buckets {
 			if tx.Bucket(name) == nil {
 				return fmt.Errorf("%w: no bucket %q", ErrDamaged, name)
 			}
 		}
 		sys := tx.Bucket(bucketSys)
-		body, err := unseal(sys.Get(keySchema), nil)
-		if err != nil {
-			return fmt.Errorf("%w: schema: %w", ErrDamaged, err)
-		}
-		if v, _ := binary.Uvarint(body); v != schema {
-			return fmt.Errorf("%w: %d, this program reads %d", ErrSchema, v, schema)
-		}
 		if x.totals, err = decodeTotals(sys.Get(keyTotals)); err != nil {
 			return fmt.Errorf("totals: %w", err)
 		}

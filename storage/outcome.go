@@ -63,6 +63,7 @@ type HostTimes struct {
 	Backoff int64  // present back-off in nanoseconds; 0: none
 	Fails   uint32 // failures in a row
 	Delay   int64  // Crawl-delay of its robots.txt in nanoseconds; 0: none
+	Pace    int64  // nanoseconds between requests that its refusals have led to; 0: none
 	// Seq numbers the answers of the host in this run. Two crawlers may bring them to the index in
 	// either order, even in different transactions: the last answer counts.
 	Seq uint64

@@ -120,7 +120,8 @@ func (s *salvage) sys() error {
 	if err != nil {
 		return fmt.Errorf("schema: %w", err)
 	}
-	if n, _ := binary.Uvarint(body); n != schema {
+	// A value of the schema before is one of this schema.
+	if n, _ := binary.Uvarint(body); n != schema && n != schema-1 {
 		return fmt.Errorf("%w: schema %d", ErrDamaged, n)
 	}
 	if v, err = s.from.get(bucketSys, keyTotals); err != nil {

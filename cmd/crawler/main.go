@@ -86,6 +86,9 @@ func (c *command) message(err error) string {
 			text = text[i:]
 		}
 		return fmt.Sprintf("%s; crawler merge -tree %s makes it again from the folders", text, commandLine([]string{c.root()}))
+	case errors.Is(err, storage.ErrOlder), errors.Is(err, iut.ErrOlder):
+		return fmt.Sprintf("%s; crawler merge -tree %s brings the tree to this version and keeps all that it knows",
+			text, commandLine([]string{c.root()}))
 	case errors.Is(err, storage.ErrSchema):
 		return text + "; crawl on with the program that made it, or move index.db away: crawler merge makes one from the folders"
 	case errors.Is(err, crawler.ErrNoWork):
@@ -129,7 +132,7 @@ func exitCode(err error) int {
 		errors.Is(err, syscall.EROFS):
 		return exitDisk
 	case errors.Is(err, iut.ErrBusy), errors.Is(err, ctl.ErrEnding), errors.Is(err, iut.ErrFormat), errors.Is(err, iut.ErrTree),
-		errors.Is(err, storage.ErrSchema), errors.Is(err, errFaults):
+		errors.Is(err, storage.ErrSchema), errors.Is(err, storage.ErrOlder), errors.Is(err, iut.ErrOlder), errors.Is(err, errFaults):
 		return exitTree
 	}
 	return exitOther

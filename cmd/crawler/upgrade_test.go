@@ -1,0 +1,184 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	bolt "go.etcd.io/bbolt"
+)
+
+// unpackTree unpacks the tree of testdata/trees into a new folder and returns that. Beside each
+// such tree stands what `crawler export` of its own version printed of it.
+func unpackTree(t *testing.T, name string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	f, err := os.Open(filepath.Join("testdata", "trees", name+".tar.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return dir
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, filepath.FromSlash(h.Name))
+		if h.Typeflag == tar.TypeDir {
+			err = os.MkdirAll(path, 0o777)
+		} else {
+			var text []byte
+			if text, err = io.ReadAll(r); err == nil {
+				err = os.WriteFile(path, text, 0o666)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// bucketsOf returns all values of an index that stand in the given buckets.
+func bucketsOf(t *testing.T, dir string, names ...string) map[string]string {
+	t.Helper()
+	db, err := bolt.Open(filepath.Join(dir, "iut", "index.db"), 0o666, &bolt.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	values := map[string]string{}
+	err = db.View(func(tx *bolt.Tx) error {
+		for _, name := range names {
+			err := tx.Bucket([]byte(name)).ForEach(func(k, v []byte) error {
+				values[name+" "+string(k)] = string(v)
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return values
+}
+
+// TestUpgrade brings a tree of the version before to this one: nothing but merge touches it, and
+// merge keeps all that it knows.
+func TestUpgrade(t *testing.T) {
+	const tree = "schema6"
+	want, err := os.ReadFile(filepath.Join("testdata", "trees", tree+".tsv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := []string{"url", "host", "robots", "run", "hour", "meta", "sitemap", "scope"}
+
+	t.Run("whole", func(t *testing.T) {
+		t.Parallel()
+		dir := unpackTree(t, tree)
+		before := bucketsOf(t, dir, known...)
+		for _, args := range [][]string{{"http://127.0.0.1:1/"}, {"ls"}, {"export"}, {"check"}, {"retry"}, {"rank"}} {
+			requireOlder(t, dir, args...)
+		}
+		if diff := cmp.Diff(before, bucketsOf(t, dir, known...)); diff != "" {
+			t.Fatalf("a command that refuses the tree has changed it:\n%s", diff)
+		}
+		if out := must(t, dir, "merge"); !strings.Contains(out, "brought from the version before") {
+			t.Errorf("merge says %q", out)
+		}
+		if diff := cmp.Diff(before, bucketsOf(t, dir, known...)); diff != "" {
+			t.Errorf("merge has lost or changed what the index knew:\n%s", diff)
+		}
+		requireKnown(t, dir, string(want))
+		if out := must(t, dir, "merge"); strings.Contains(out, "version before") {
+			t.Errorf("the second merge says %q", out)
+		}
+		requireKnown(t, dir, string(want))
+	})
+
+	// A kill between the two writes of an upgrade: FORMAT is new, the index is not.
+	t.Run("half", func(t *testing.T) {
+		t.Parallel()
+		dir := unpackTree(t, tree)
+		path := filepath.Join(dir, "iut", "index.db")
+		old, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		must(t, dir, "merge")
+		if err := os.WriteFile(path, old, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		requireOlder(t, dir, "ls")
+		requireOlder(t, dir)
+		must(t, dir, "merge")
+		requireKnown(t, dir, string(want))
+	})
+
+	// One record is damaged: the others are taken over.
+	t.Run("damaged", func(t *testing.T) {
+		t.Parallel()
+		dir := unpackTree(t, tree)
+		path := filepath.Join(dir, "iut", "index.db")
+		index, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := []byte("http-4xx") // in the record of /gone
+		if !bytes.Contains(index, key) {
+			t.Fatalf("no %q in the index", key)
+		}
+		if err := os.WriteFile(path, bytes.ReplaceAll(index, key, []byte("http-4xy")), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		must(t, dir, "merge")
+		got := must(t, dir, "export")
+		lost := 0
+		for _, line := range strings.Split(strings.TrimSpace(string(want)), "\n")[1:] {
+			if !strings.Contains(got, line+"\n") {
+				lost++
+				t.Logf("changed: %s", line)
+			}
+		}
+		// The page that names the damaged record is asked again as well, if it was not kept.
+		if lost == 0 || lost > 3 {
+			t.Errorf("%d URLs changed:\n%s", lost, got)
+		}
+		must(t, dir, "check")
+	})
+}
+
+// requireOlder requires that a command refuses a tree of the version before and names merge.
+func requireOlder(t *testing.T, dir string, args ...string) {
+	t.Helper()
+	_, text, code := call(t, dir, args...)
+	if code != exitTree || strings.Count(text, "\n") != 1 || !strings.Contains(text, "version before") ||
+		!strings.Contains(text, "crawler merge") {
+		t.Errorf("%q ends with %d and %q", args, code, text)
+	}
+}
+
+// requireKnown requires that export prints want and that check finds no fault.
+func requireKnown(t *testing.T, dir, want string) {
+	t.Helper()
+	if diff := cmp.Diff(want, must(t, dir, "export")); diff != "" {
+		t.Errorf("export:\n%s", diff)
+	}
+	must(t, dir, "check")
+}

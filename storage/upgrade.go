@@ -1,0 +1,75 @@
+package storage
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// Upgrade changes the index at path from the schema of the version before to this one, in one
+// transaction: a kill leaves the old or the new one. It reports whether it did: an index that has
+// this schema already stays as it is. ErrSchema says that it has another one, ErrDamaged and ErrDisk that it cannot be read.
+//
+// All that the index knows stays. What differs from schema 6:
+//   - hosts have a pace, which is none at first.
+//
+// Values in which nothing was added are the same bytes in both, see appendTail.
+func Upgrade(path string, noSync bool) (changed bool, err error) {
+	if _, err := statFile(path); err != nil {
+		return false, err
+	}
+	if err := checkBefore(path, false); err != nil {
+		return false, err
+	}
+	db, _, err := openBolt(path, &bolt.Options{Timeout: 2 * time.Second, NoSync: noSync})
+	if err != nil {
+		return false, fmt.Errorf("upgrade %s: %w", path, err)
+	}
+	defer func() { err = errors.Join(err, onDisk(db.Close())) }()
+	var version uint64
+	err = db.View(func(tx *bolt.Tx) (err error) {
+		version, err = schemaOf(tx)
+		return err
+	})
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("upgrade %s: %w", path, err)
+	case version == schema:
+		return false, nil // not even a new transaction number
+	case version != schema-1:
+		return false, fmt.Errorf("%w: schema %d, this program upgrades %d", ErrSchema, version, schema-1)
+	}
+	err = db.Update(func(tx *bolt.Tx) error {
+		for _, name := range buckets {
+			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+				return err
+			}
+		}
+		return putSchema(tx)
+	})
+	if err != nil {
+		return false, fmt.Errorf("upgrade %s: %w", path, err)
+	}
+	return true, nil
+}
+
+// schemaOf returns the schema of an index; ErrDamaged if it does not say.
+func schemaOf(tx *bolt.Tx) (uint64, error) {
+	sys := tx.Bucket(bucketSys)
+	if sys == nil {
+		return 0, fmt.Errorf("%w: no bucket %q", ErrDamaged, bucketSys)
+	}
+	body, err := unseal(sys.Get(keySchema), nil)
+	if err != nil {
+		return 0, fmt.Errorf("%w: schema: %w", ErrDamaged, err)
+	}
+	version, _ := binary.Uvarint(body)
+	return version, nil
+}
+
+func putSchema(tx *bolt.Tx) error {
+	return tx.Bucket(bucketSys).Put(keySchema, seal(binary.AppendUvarint(nil, schema), nil))
+}
