@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -11,9 +12,10 @@ import (
 	"testing"
 )
 
-// A recorder notes the requests that a server gets, and lets page answer them. There is no robots.txt.
+// A recorder notes the requests that a server gets.
 type recorder struct {
-	page http.HandlerFunc // nil: an empty page
+	page   http.HandlerFunc // nil: an empty page
+	robots http.HandlerFunc // nil: there is none
 
 	mu   sync.Mutex
 	seen []*http.Request // guarded by mu
@@ -25,8 +27,10 @@ func (r *recorder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.mu.Unlock()
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	switch {
-	case req.URL.Path == "/robots.txt":
+	case req.URL.Path == "/robots.txt" && r.robots == nil:
 		http.NotFound(w, req)
+	case req.URL.Path == "/robots.txt":
+		r.robots(w, req)
 	case r.page != nil:
 		r.page(w, req)
 	}
@@ -66,5 +70,27 @@ func TestCookiesAreSentAsTheyAre(t *testing.T) {
 	want := []string{`pr:efs="Köln, x"`, `seen[at]={"a":"b,c d"}; pr:efs="Köln, x"`}
 	if !slices.Equal(got, want) {
 		t.Errorf("sent %q, want %q", got, want)
+	}
+}
+
+// A robots.txt whose Content-Encoding names no coding is read.
+func TestRobotsWithoutCoding(t *testing.T) {
+	t.Parallel()
+	encoding := func(w http.ResponseWriter) { w.Header().Set("Content-Encoding", "UTF-8") }
+	site := &recorder{
+		page: func(w http.ResponseWriter, r *http.Request) {
+			encoding(w)
+			fmt.Fprint(w, "<a href=/yes>y</a><a href=/no>n</a>")
+		},
+		robots: func(w http.ResponseWriter, r *http.Request) {
+			encoding(w)
+			fmt.Fprint(w, "User-agent: *\nDisallow: /no\n")
+		},
+	}
+	server := httptest.NewServer(site)
+	defer server.Close()
+	must(t, t.TempDir(), "-quiet", "-delay", "1ms", server.URL+"/")
+	if yes, no := len(site.requests("/yes")), len(site.requests("/no")); yes != 1 || no != 0 {
+		t.Errorf("%d requests for what is allowed, %d for what is forbidden", yes, no)
 	}
 }

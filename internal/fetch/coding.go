@@ -22,19 +22,21 @@ const (
 	maxWindow      = 8 << 20 // bytes of a zstd window, as its standard advises; brotli has at most 16 MiB by itself
 )
 
-// parseCodings reads Content-Encoding; the last coding is the outermost one.
+// parseCodings reads Content-Encoding; the last coding is the outermost one. A word that names no coding, such as
+// none, utf-8 or a media type, cannot have been applied: it is passed over.
 func parseCodings(headers []string) ([]string, error) {
 	var codings []string
 	for _, h := range headers {
 		for name := range strings.SplitSeq(h, ",") {
-			switch name = strings.ToLower(strings.TrimSpace(name)); name {
-			case "", "identity":
+			name, _, _ = strings.Cut(name, ";") // codings have no parameters
+			switch name = strings.ToLower(strings.Trim(name, " \t\"")); name {
 			case "gzip", "x-gzip":
 				codings = append(codings, "gzip")
 			case "br", "zstd", "deflate":
 				codings = append(codings, name)
-			default:
-				return nil, &Error{Coding, false, fmt.Errorf("unknown: %q", name)}
+			case "compress", "x-compress", "pack200-gzip", "exi", "aes128gcm", "dcb", "dcz", // in the registry of RFC 9110, 8.4.1
+				"sdch", "bzip2", "x-bzip2", "lzma", "xz", "lz4":
+				return nil, &Error{Coding, false, fmt.Errorf("%q is not supported", name)}
 			}
 		}
 	}

@@ -60,6 +60,9 @@ func TestCodings(t *testing.T) {
 		}{
 			{"none named", []string{""}, text},
 			{"identity", []string{"identity"}, text},
+			{"no codings", []string{"none, UTF-8", "aws-chunked", "binary", "text/html; charset=utf-8", "chunked", "\u202e\xff"}, text},
+			{"gzip among no codings", []string{"utf-8, \"gzip\"", "none"}, zip},
+			{"gzip with a parameter", []string{"gzip;q=1.0"}, zip},
 			{"gzip", []string{"gzip"}, zip},
 			{"gzip by an old name", []string{"X-GZip"}, zip},
 			{"gzip, something behind", []string{"gzip"}, join(zip, []byte("\r\n"))},

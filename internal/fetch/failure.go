@@ -24,7 +24,7 @@ const (
 	Header    = "header"    // the header is too large
 	Protocol  = "protocol"  // not an HTTP answer, or not a URL
 	Address   = "address"   // the guard refuses the address
-	Coding    = "coding"    // Content-Encoding unknown or broken
+	Coding    = "coding"    // Content-Encoding not supported or broken
 	Disk      = "disk"      // a large body could not be written: ErrDisk, which ends the crawl
 	Panic     = "panic"     // a defect of ours or of a library
 )

@@ -39,7 +39,7 @@ var reasons = []Reason{
 	{OfFailed, "truncated", "The body was shorter than announced."},
 	{OfFailed, "header", "The header of the answer is too large."},
 	{OfFailed, "protocol", "What came back is not an HTTP answer."},
-	{OfFailed, "coding", "The body has a content coding that is unknown or broken."},
+	{OfFailed, "coding", "The body has a content coding that is not supported or broken."},
 	{OfFailed, "no-content", "The answer has no body by its status (204, 205 or 304)."},
 	{OfFailed, "partial", "The answer is only a part (206), which was not asked for."},
 	{OfFailed, "http-3xx", "The status is a redirect that leads nowhere."},
