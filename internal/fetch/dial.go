@@ -20,24 +20,15 @@ const (
 	nextAddress = 300 * time.Millisecond
 )
 
-// dialGuarded dials a host. The address is checked after the name was resolved and for every dial, so a
-// name that changes its address gains nothing. A connection is used again only for the same host
-// and port, which have the same exemption.
-func (c *Client) dialGuarded(ctx context.Context, _, addr string) (net.Conn, error) {
+// dialRoute dials a host, or the proxy of the context, whose address is the user's choice and is not guarded. That of
+// a host is checked after the name was resolved and for every dial, so a name that changes its address gains nothing. A
+// connection is used again only for the same host and port, which have the same exemption.
+func (c *Client) dialRoute(ctx context.Context, _, addr string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, err
 	}
-	return c.dial(ctx, host, port, !c.opts.Guard(host, port))
-}
-
-// dialProxy dials a proxy, whose address is the user's choice and is not guarded.
-func (c *Client) dialProxy(ctx context.Context, _, addr string) (net.Conn, error) {
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return nil, err
-	}
-	return c.dial(ctx, host, port, false)
+	return c.dial(ctx, host, port, proxyOf(ctx) == nil && !c.opts.Guard(host, port))
 }
 
 // dial tries the addresses of a host in their order, the next one as soon as the one before failed or has taken
@@ -182,7 +173,7 @@ func (t *turns) forget(addr netip.Addr, a *turn) {
 // turn waits until the host of a request may be asked as far as its address is concerned: the first one that would be
 // dialled. The address is zero where none counts: no bound, a proxy, or addresses that the guard refuses all.
 func (c *Client) turn(w *watch, r *route) (netip.Addr, error) {
-	if c.turns.limit == 0 || r.proxied {
+	if c.turns.limit == 0 || r.proxy != nil {
 		return netip.Addr{}, nil
 	}
 	addrs, err := c.names.addresses(w.ctx, r.host)

@@ -15,7 +15,6 @@ package fetch
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -93,9 +92,8 @@ type Options struct {
 	// header, cookie, proxy or guard counts; the body is read as any other. ctx ends with Timeout. nil: the network.
 	Source func(ctx context.Context, url string) (*http.Response, error)
 
-	LimitRate    int64 // bytes per second over all bodies; 0: no limit
-	ConnsPerHost int   // connections to one host and port; 0: no limit
-	IdleConns    int   // connections kept open without a request; 0: 512
+	LimitRate int64 // bytes per second over all bodies; 0: no limit
+	IdleConns int   // connections kept open without a request; 0: 512
 	// PerIP bounds the requests at one time to one address, from before they are sent until their body is there.
 	// Hosts with the same address count together. A host counts by the first of its addresses that may be dialled,
 	// also where it is reached by another one. Not for requests by way of a proxy. 0: no limit.
@@ -147,11 +145,10 @@ type Client struct {
 	asking  atomic.Int64       // calls of Get that run
 	stop    context.CancelFunc // of lookups
 	coders  chan *coder        // as many as may decode at once
-	direct  *http.Transport
-	proxied *http.Transport // nil: no proxy is known
-	proxy   func(*url.URL) (*url.URL, error)
-	files   rawJar // Options.Cookies
-	session jar    // cookies that answers set
+	pool    *pool
+	proxy   func(*url.URL) (*url.URL, error) // nil: no proxy is known
+	files   rawJar                           // Options.Cookies
+	session jar                              // cookies that answers set
 	// What nearly every request begins as: with the default Accept, and for the host of a seed. Their headers are
 	// shared by all that are under way, so nobody changes them.
 	plain, seeded *http.Request
@@ -201,56 +198,19 @@ func New(opts Options) *Client {
 		c.coders <- new(coder)
 	}
 
-	c.direct = c.transport(c.dialGuarded)
-	c.direct.MaxConnsPerHost = opts.ConnsPerHost
-	c.direct.MaxIdleConnsPerHost = max(2, opts.ConnsPerHost)
+	c.pool = newPool(&c.opts, c.dialRoute)
 	if opts.Proxy != nil {
 		c.proxy = func(*url.URL) (*url.URL, error) { return opts.Proxy, nil }
 	} else if env := httpproxy.FromEnvironment(); env.HTTPProxy != "" || env.HTTPSProxy != "" {
 		c.proxy = env.ProxyFunc()
 	}
-	if c.proxy != nil {
-		// To the transport all http hosts behind a proxy are one, hence no limit of connections and more idle ones.
-		c.proxied = c.transport(c.dialProxy)
-		c.proxied.MaxIdleConnsPerHost = 64
-		c.proxied.Proxy = func(r *http.Request) (*url.URL, error) { return c.proxy(r.URL) }
-		c.proxied.OnProxyConnectResponse = func(_ context.Context, _ *url.URL, _ *http.Request, res *http.Response) error {
-			if res.StatusCode == http.StatusOK {
-				return nil
-			}
-			return &Error{Connect, res.StatusCode >= 500, fmt.Errorf("proxy answers %q", res.Status)}
-		}
-	}
 	return c
 }
 
-func (c *Client) transport(dial func(ctx context.Context, network, addr string) (net.Conn, error)) *http.Transport {
-	return &http.Transport{
-		DialContext:            dial,
-		TLSClientConfig:        &tls.Config{InsecureSkipVerify: c.opts.Insecure},
-		TLSHandshakeTimeout:    tlsTimeout,
-		DisableCompression:     true, // codings are ours, see coding.go
-		MaxIdleConns:           c.opts.IdleConns,
-		IdleConnTimeout:        idleTimeout,
-		MaxResponseHeaderBytes: maxHeader,
-		ForceAttemptHTTP2:      true,
-		// What arrives while a body waits for the budget is in no budget: keep it small.
-		HTTP2: &http.HTTP2Config{
-			MaxReceiveBufferPerStream:     256 << 10,
-			MaxReceiveBufferPerConnection: 1 << 20,
-			SendPingTimeout:               15 * time.Second,
-		},
-	}
-}
-
-// Close gives up lookups, idle connections and decoders. No Get may run. Connections that were being made for a Get
-// that has ended go within seconds.
+// Close gives up lookups, idle connections and decoders. No Get may run.
 func (c *Client) Close() {
 	c.stop()
-	c.direct.CloseIdleConnections()
-	if c.proxied != nil {
-		c.proxied.CloseIdleConnections()
-	}
+	c.pool.close()
 	for range cap(c.coders) {
 		(<-c.coders).close()
 	}
@@ -282,11 +242,16 @@ func (c *Client) Get(ctx context.Context, rawURL string, req Request) (res *Resp
 	if turn.IsValid() {
 		defer c.turns.leave(turn)
 	}
-	h, err := c.open(w, &r, req.Accept)
+	h, conn, err := c.open(w, &r, req.Accept)
 	if err != nil {
 		return nil, w.fail(err)
 	}
-	defer h.Body.Close()
+	defer func() {
+		h.Body.Close()
+		if conn != nil {
+			c.pool.put(conn, h.Header)
+		}
+	}()
 	w.read()
 	res = &Response{
 		Status:     h.StatusCode,
@@ -319,7 +284,7 @@ type route struct {
 	raw        string // as Get was given it
 	url        *url.URL
 	host, port string
-	proxied    bool
+	proxy      *url.URL // nil: none
 }
 
 // route reads a URL. It refuses a host that is internal by its name, also for a proxy, which dials for us;
@@ -344,13 +309,11 @@ func (c *Client) route(rawURL string) (route, error) {
 		return route{}, &Error{Address, false, fmt.Errorf("%q is an internal address", r.host)}
 	}
 	if c.proxy != nil {
-		proxy, err := c.proxy(u)
-		if err != nil {
+		if r.proxy, err = c.proxy(u); err != nil {
 			return route{}, &Error{Connect, false, fmt.Errorf("proxy: %w", err)}
 		}
-		r.proxied = proxy != nil
 	}
-	setTarget(u, rawURL, r.proxied && u.Scheme == "http")
+	setTarget(u, rawURL, r.proxy != nil && u.Scheme == "http")
 	return r, nil
 }
 
@@ -375,10 +338,12 @@ func (c *Client) request(accept string, seed bool) *http.Request {
 	return r
 }
 
-// open sends the request and waits for the header of the answer.
-func (c *Client) open(w *watch, to *route, accept string) (*http.Response, error) {
+// open sends the request, once, and waits for the header of the answer. The connection, nil for one of
+// Options.Source, is to be put back once the body is closed.
+func (c *Client) open(w *watch, to *route, accept string) (*http.Response, *pooled, error) {
 	if c.opts.Source != nil {
-		return c.opts.Source(w.ctx, to.raw)
+		res, err := c.opts.Source(w.ctx, to.raw)
+		return res, nil, err
 	}
 	seed := c.opts.SeedHost(to.host)
 	kind := c.plain
@@ -391,19 +356,15 @@ func (c *Client) open(w *watch, to *route, accept string) (*http.Response, error
 	r := kind.WithContext(w.ctx) // a copy
 	r.URL, r.Host = to.url, to.url.Host
 	c.addCookies(r, seed)
-	transport := c.direct
-	if to.proxied {
-		transport = c.proxied
-	}
-	res, err := transport.RoundTrip(r)
+	res, conn, err := c.pool.send(r, to)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, &Error{Reset, true, err} // in the header; in a body it is Truncated
+		err = &Error{Reset, true, err} // in the header; in a body it is Truncated
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	c.session.keep(to.url, res)
-	return res, nil
+	return res, conn, nil
 }
 
 // read reads the body of a 2xx answer.

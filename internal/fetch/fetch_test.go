@@ -164,7 +164,7 @@ func TestTargetIsSentAsSpelt(t *testing.T) {
 	var line string
 	direct := rawServe(t, func(c *net.TCPConn, request string) {
 		line = request
-		say("HTTP/1.1 204 No Content\r\n\r\n")(c, request)
+		say("HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")(c, request)
 	})
 	host := strings.TrimPrefix(direct, "http://")
 	proxy, _ := url.Parse(direct)

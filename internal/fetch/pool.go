@@ -1,0 +1,282 @@
+package fetch
+
+import (
+	"container/list"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A pool makes connections, and keeps those that are idle for the next request to the same place.
+//
+// It takes the place of the pool of [http.Transport], which sends a request again, at once and up to
+// seven times, when a kept connection is closed or HTTP/2 refuses a stream. An [http.ClientConn]
+// sends each request once. What a failure means is decided by the caller.
+type pool struct {
+	both, http1 *http.Transport // make connections; http1 offers HTTP/1.1 alone
+	limit       int             // idle connections
+
+	mu    sync.Mutex
+	conns map[place][]*pooled // guarded by mu: those that may take another request, and those in use
+	idle  list.List           // guarded by mu: of *pooled without a request, the one idle for longest first
+	timer *time.Timer         // guarded by mu: closes what has been idle for too long; nil before the first one
+}
+
+// A place is what a connection leads to. By way of a proxy all http hosts are at one place.
+type place struct {
+	proxy, scheme, host, port string
+}
+
+// A pooled is one connection of a pool.
+type pooled struct {
+	*http.ClientConn
+	at    place
+	users int           // guarded by pool.mu: requests that are under way, more than one with HTTP/2 alone
+	since *list.Element // guarded by pool.mu: its place in pool.idle; nil: not idle
+	until time.Time     // guarded by pool.mu: when it is closed if it is idle then
+}
+
+var errUnavailable = errors.New("connection closed before it was used")
+
+func newPool(opts *Options, dial func(ctx context.Context, network, addr string) (net.Conn, error)) *pool {
+	p := &pool{limit: opts.IdleConns, conns: map[place][]*pooled{}}
+	p.both, p.http1 = newTransport(opts, dial), newTransport(opts, dial)
+	p.both.ForceAttemptHTTP2 = true
+	// What arrives while a body waits for the budget is in no budget: keep it small.
+	p.both.HTTP2 = &http.HTTP2Config{
+		MaxReceiveBufferPerStream:     256 << 10,
+		MaxReceiveBufferPerConnection: 1 << 20,
+		SendPingTimeout:               15 * time.Second,
+	}
+	p.http1.Protocols = new(http.Protocols)
+	p.http1.Protocols.SetHTTP1(true)
+	p.http1.TLSClientConfig.NextProtos = []string{"http/1.1"}
+	return p
+}
+
+func newTransport(opts *Options, dial func(ctx context.Context, network, addr string) (net.Conn, error)) *http.Transport {
+	return &http.Transport{
+		DialContext:            dial,
+		Proxy:                  func(r *http.Request) (*url.URL, error) { return proxyOf(r.Context()), nil },
+		TLSClientConfig:        &tls.Config{InsecureSkipVerify: opts.Insecure},
+		TLSHandshakeTimeout:    tlsTimeout,
+		DisableCompression:     true, // codings are ours, see coding.go
+		IdleConnTimeout:        idleTimeout,
+		MaxResponseHeaderBytes: maxHeader,
+		OnProxyConnectResponse: func(_ context.Context, _ *url.URL, _ *http.Request, res *http.Response) error {
+			if res.StatusCode == http.StatusOK {
+				return nil
+			}
+			return &Error{Connect, res.StatusCode >= 500, fmt.Errorf("proxy answers %q", res.Status)}
+		},
+	}
+}
+
+// proxyKey is the key of the context of a dial whose value is the *url.URL of a proxy.
+type proxyKey struct{}
+
+func proxyOf(ctx context.Context) *url.URL {
+	proxy, _ := ctx.Value(proxyKey{}).(*url.URL)
+	return proxy
+}
+
+// send sends a request, once. The caller must call put when it has closed the body of the answer.
+func (p *pool) send(r *http.Request, to *route) (*http.Response, *pooled, error) {
+	c, err := p.get(r.Context(), to)
+	if err != nil {
+		return nil, nil, err
+	}
+	res, err := c.RoundTrip(r)
+	if err != nil {
+		p.drop(c)
+		return nil, nil, err
+	}
+	return res, c, nil
+}
+
+// get returns a connection with room for a request, for one call of put or drop. It dials if none is idle.
+func (p *pool) get(ctx context.Context, to *route) (*pooled, error) {
+	at := place{scheme: to.url.Scheme, host: to.host, port: to.port}
+	if to.proxy != nil {
+		at.proxy = to.proxy.String()
+		if at.scheme == "http" && !strings.HasPrefix(to.proxy.Scheme, "socks5") {
+			at.host, at.port = "", ""
+		}
+	}
+	if c := p.take(at); c != nil {
+		return c, nil
+	}
+	transport := p.both
+	if to.proxy != nil {
+		ctx = context.WithValue(ctx, proxyKey{}, to.proxy)
+	}
+	cc, err := transport.NewClientConn(ctx, at.scheme, net.JoinHostPort(to.host, to.port))
+	if err != nil {
+		return nil, err
+	}
+	if cc.Reserve() != nil {
+		_ = cc.Close()
+		return nil, &Error{Reset, true, errUnavailable}
+	}
+	c := &pooled{ClientConn: cc, at: at, users: 1}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.conns[at] = append(p.conns[at], c)
+	return c, nil
+}
+
+// take returns a connection of a place that has room for a request, or nil.
+func (p *pool) take(at place) *pooled {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range slices.Backward(p.conns[at]) {
+		if c.Err() != nil { // the server has closed it
+			p.removeLocked(c)
+			continue
+		}
+		if c.Reserve() == nil {
+			c.users++
+			p.wakeLocked(c)
+			return c
+		}
+	}
+	return nil
+}
+
+// put ends a request whose answer was read or given up, after its body was closed. The connection is kept if it can
+// take another one.
+func (p *pool) put(c *pooled, header http.Header) {
+	p.mu.Lock()
+	if c.users--; c.users > 0 {
+		p.mu.Unlock()
+		return
+	}
+	life := min(idleTimeout, keepAlive(header["Keep-Alive"]))
+	if c.Available() == 0 || life <= 0 {
+		p.removeLocked(c)
+		p.mu.Unlock()
+		_ = c.Close()
+		return
+	}
+	c.until = time.Now().Add(life)
+	c.since = p.idle.PushBack(c)
+	var victim *pooled
+	if p.idle.Len() > p.limit {
+		victim = p.idle.Front().Value.(*pooled)
+		p.removeLocked(victim)
+	}
+	switch {
+	case p.timer == nil:
+		p.timer = time.AfterFunc(life, p.sweep)
+	case p.idle.Len() == 1:
+		p.timer.Reset(life)
+	}
+	p.mu.Unlock()
+	if victim != nil {
+		_ = victim.Close()
+	}
+}
+
+// drop ends a request that has no answer. Its connection is closed unless others use it, and so are those to
+// the same place that are idle: what broke one has mostly broken them all.
+func (p *pool) drop(c *pooled) {
+	var victims []*pooled
+	p.mu.Lock()
+	c.users--
+	for _, other := range p.conns[c.at] {
+		if other.users == 0 {
+			victims = append(victims, other)
+		}
+	}
+	for _, v := range victims {
+		p.removeLocked(v)
+	}
+	p.mu.Unlock()
+	for _, v := range victims {
+		_ = v.Close()
+	}
+}
+
+// sweep closes connections that have been idle for too long.
+func (p *pool) sweep() {
+	var victims []*pooled
+	now := time.Now()
+	next := idleTimeout
+	p.mu.Lock()
+	for e := p.idle.Front(); e != nil; {
+		c := e.Value.(*pooled)
+		e = e.Next()
+		if left := c.until.Sub(now); left > 0 {
+			next = min(next, left)
+			continue
+		}
+		victims = append(victims, c)
+		p.removeLocked(c)
+	}
+	if p.idle.Len() > 0 {
+		p.timer.Reset(next)
+	}
+	p.mu.Unlock()
+	for _, v := range victims {
+		_ = v.Close()
+	}
+}
+
+func (p *pool) wakeLocked(c *pooled) {
+	if c.since != nil {
+		p.idle.Remove(c.since)
+		c.since = nil
+	}
+}
+
+func (p *pool) removeLocked(c *pooled) {
+	p.wakeLocked(c)
+	list := p.conns[c.at]
+	i := slices.Index(list, c)
+	switch {
+	case i < 0:
+	case len(list) == 1:
+		delete(p.conns, c.at)
+	default:
+		p.conns[c.at] = slices.Delete(list, i, i+1)
+	}
+}
+
+// close closes all connections. No request may be under way.
+func (p *pool) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+	for _, list := range p.conns {
+		for _, c := range list {
+			_ = c.Close()
+		}
+	}
+	p.idle.Init()
+	clear(p.conns)
+}
+
+// keepAlive returns how long a connection may be kept by the Keep-Alive header of an answer, as in RFC 2068,
+// 19.7.1.1: a second less than the server will keep it, so that no request meets its end.
+func keepAlive(header []string) time.Duration {
+	for _, line := range header {
+		for part := range strings.SplitSeq(line, ",") {
+			name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+			if seconds, err := strconv.Atoi(value); err == nil && strings.EqualFold(name, "timeout") {
+				return time.Duration(min(max(seconds-1, 0), 3600)) * time.Second
+			}
+		}
+	}
+	return idleTimeout
+}
