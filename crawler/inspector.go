@@ -2,6 +2,7 @@ package crawler
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 
 	"urltree/cleaner"
@@ -56,7 +57,7 @@ func newInspector(tree *iut.Tree, index *storage.Index, linker *Linker, token st
 				return false, "", false
 			}
 			ok, line = parseRobots(row, token).Allowed(pathOf(url))
-			return ok, line, true
+			return ok, strings.ToValidUTF8(line, "\uFFFD"), true
 		},
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -235,7 +234,7 @@ func (c *robotsCache) ask(ctx context.Context, client *fetch.Client, origin stri
 				res.Body.Release()
 				return row, answer, err
 			}
-			row.Text = strings.ToValidUTF8(string(res.Body.Bytes()), "\uFFFD")
+			row.Text = string(res.Body.Bytes())
 		}
 		res.Body.Release()
 	}
@@ -272,7 +271,7 @@ func resolve(url, location string) string {
 	if err != nil {
 		return ""
 	}
-	target, err := base.Resolve(location)
+	target, err := base.Resolve(weburl.EscapeBytes(location))
 	if err != nil {
 		return ""
 	}

@@ -8,25 +8,25 @@ import (
 	"io"
 	"strings"
 
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
+
 	"urltree/crawler/weburl"
 )
 
-// ReadSeeds reads a seed file: one URL a line, a line without scheme gets http://. A byte order
-// mark, CRLF, blank lines and lines that begin with # are fine. A line that is no http(s) URL
+// ReadSeeds reads a seed file: one URL a line, a line without scheme gets http://. The file is in
+// UTF-8, or in UTF-16 with a byte order mark. CRLF, blank lines and lines that begin with # are fine. A line that is no http(s) URL
 // is told to bad, with its number, and left out. No seed is given twice.
 func ReadSeeds(r io.Reader, bad func(line int, text string, err error)) ([]string, error) {
 	var (
 		seeds []string
 		known = map[string]bool{}
-		in    = bufio.NewReaderSize(r, 64<<10)
+		in    = bufio.NewReaderSize(transform.NewReader(r, unicode.BOMOverride(transform.Nop)), 64<<10)
 	)
 	for n := 1; ; n++ {
 		line, err := readLine(in)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, fmt.Errorf("line %d: %w", n, err)
-		}
-		if n == 1 {
-			line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
 		}
 		text := strings.TrimSpace(string(line))
 		if text != "" && text[0] != '#' {

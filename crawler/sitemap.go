@@ -45,7 +45,7 @@ func (e *engine) namedSitemaps(origin string, rules *robots.Rules) []storage.Sit
 		return nil
 	}
 	for _, ref := range rules.Sitemaps {
-		if url, err := base.Resolve(ref); err == nil && len(url) <= e.opts.MaxURL {
+		if url, err := base.Resolve(weburl.EscapeBytes(ref)); err == nil && len(url) <= e.opts.MaxURL {
 			list = append(list, storage.Sitemap{URL: url, Level: 1, Source: from})
 		}
 	}

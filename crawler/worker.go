@@ -14,6 +14,7 @@ import (
 	"urltree/internal/extract"
 	"urltree/internal/fetch"
 	"urltree/internal/frontier"
+	"urltree/internal/sitemap"
 	"urltree/iut"
 	"urltree/storage"
 )
@@ -288,7 +289,7 @@ func (w *worker) url(at *post, loan *frontier.Loan, row *storage.Row, free func(
 	start := time.Now()
 	w.flying.Add(1)
 	res, err := w.client.Get(w.transfers, row.URL, fetch.Request{
-		Wants: w.wants, KeepLarge: w.opts.CutLarge,
+		Wants: w.wants, Looks: w.looks, KeepLarge: w.opts.CutLarge,
 		KeepBroken: int(row.Tries) >= w.opts.Retries, // the last try keeps what there is
 		Waits:      at.waits,
 	})
@@ -442,9 +443,16 @@ func weigh(item *iut.Item) int64 {
 func pathOf(url string) string { return url[len(storage.Origin(url)):] }
 
 // wants tells whether the body of an answer is read: to be stored, or for its links if it is a
-// feed. JSON of no special kind hardly ever is one.
-func (w *worker) wants(media string) bool {
-	return w.opts.accepts(media) || extract.IsFeed(media) && media != "application/json"
+// feed.
+func (w *worker) wants(media string) bool { return w.opts.accepts(media) || extract.IsFeed(media) }
+
+// looks returns what decides by its first bytes whether an answer is read on; nil: it is. JSON of no special
+// kind hardly ever is a feed, and often large.
+func (w *worker) looks(media string) func(head []byte) bool {
+	if media != "application/json" || w.opts.accepts(media) {
+		return nil
+	}
+	return func(head []byte) bool { return sitemap.Detect(head).Feed() }
 }
 
 // errParseBudget says that a page asks for more work than one may.

@@ -100,7 +100,7 @@ func (f *flags) crawl() []group {
 			flag("skip-duplicates", toggle{&o.SkipDuplicates}, "refuse a page whose content, byte for byte, is stored already under another URL; its links count"),
 			flag("edges", toggle{&o.Edges}, "keep the link graph: every reference of every stored page, with element, rel and text; see export -h, stats -h, rank -h"),
 			flag("max-url-length", number{p: &f.maxURL, least: 1, most: 8 << 10}, "refuse URLs of more than `N` bytes"),
-			flag("strip-params", params{&f.strip}, "take these query `PARAMETERS` out of all URLs, comma-separated: utm_*,PHPSESSID; fixed when the tree is made"),
+			flag("strip-params", params{&f.strip}, "take these `PARAMETERS` of queries and path segments (;jsessionid=1) out of all URLs, comma-separated: utm_*,jsessionid; fixed when the tree is made"),
 			flag("strip-www", toggle{&f.strip.WWW}, "take www. off all host names; fixed when the tree is made"),
 			flag("sitemaps", enabled{&o.NoSitemaps}, "read the sitemaps that robots.txt names, and /sitemap.xml, for the URLs of pages; -sitemaps=false does not"),
 			flag("robots", choice{&f.robots, []string{"obey", "ignore"}}, "whether to `obey` or ignore robots.txt and noindex"),

@@ -328,13 +328,13 @@ func (v types) String() string {
 	return strings.Join(*v.p, ",")
 }
 
-// params are names of query parameters, comma-separated.
+// params are names of parameters of URLs, comma-separated.
 type params struct{ p *weburl.Strip }
 
 func (v params) Set(s string) error {
 	strip, err := weburl.ParseStrip(s)
 	if err != nil || len(strip.Params) == 0 || strip.WWW {
-		return fmt.Errorf("names of query parameters are allowed, a star at the end for any rest: utm_*,PHPSESSID")
+		return fmt.Errorf("names of parameters are allowed, a star at the end for any rest: utm_*,PHPSESSID")
 	}
 	v.p.Params = strip.Params
 	return nil

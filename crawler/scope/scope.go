@@ -2,7 +2,7 @@
 // pages, both canonical; what it admits goes on to the frontier.
 //
 // A [Mode] is a distance from the seeds: everywhere, their domains, their hosts, or their folders on
-// these. It is relative to all seeds of all runs, and the target of a seed's redirect is one more,
+// these, in any spelling that RFC 3986, 6.2.2 calls equivalent. It is relative to all seeds of all runs, and the target of a seed's redirect is one more,
 // so a scope only grows. Patterns (RE2) narrow it further, but for the seeds.
 package scope
 
@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -74,7 +75,7 @@ func (s *Scope) AddSeed(url string) {
 		s.mu.Lock()
 		s.areas[area] = struct{}{} // for HasHost; a folder ends in a slash
 		s.mu.Unlock()
-		area += path[:strings.LastIndexByte(path, '/')+1]
+		area += unescape(path[:strings.LastIndexByte(path, '/')+1])
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,7 +166,7 @@ func (s *Scope) look(url string) (seed, near bool) {
 	case Host:
 		_, near = s.areas[host]
 	case Prefix:
-		folder := host + path
+		folder := host + unescape(path)
 		for i := len(host); i < len(folder) && !near; i++ {
 			if folder[i] == '/' {
 				_, near = s.areas[folder[:i+1]]
@@ -199,6 +200,37 @@ func split(url string) (host, path string) {
 		host = host[:i]
 	}
 	return host, path
+}
+
+// unescape returns a path with the escapes of unreserved characters undone, and the digits of the
+// others in capitals: spellings that are equivalent by RFC 3986, 6.2.2, name one folder.
+func unescape(path string) string {
+	if strings.IndexByte(path, '%') < 0 {
+		return path
+	}
+	b := make([]byte, 0, len(path))
+	for i := 0; i < len(path); i++ {
+		if path[i] != '%' || i+2 >= len(path) {
+			b = append(b, path[i])
+			continue
+		}
+		c, err := strconv.ParseUint(path[i+1:i+3], 16, 8)
+		switch {
+		case err != nil:
+			b = append(b, '%')
+			continue
+		case isUnreserved(byte(c)):
+			b = append(b, byte(c))
+		default:
+			b = append(b, strings.ToUpper(path[i:i+3])...)
+		}
+		i += 2
+	}
+	return string(b)
+}
+
+func isUnreserved(c byte) bool {
+	return c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("-._~", c) >= 0
 }
 
 // match gives the first pattern that matches, or nil.

@@ -9,7 +9,8 @@ import (
 // A Strip says what is taken out of canonical URLs, so that URLs which differ in it alone are
 // one. The zero value takes out nothing. It is part of a tree's identity.
 type Strip struct {
-	// Params are names of query parameters, a star at the end standing for any rest.
+	// Params are names of parameters of the query, and of those behind a semicolon in a path segment
+	// (RFC 3986, 3.3), such as ;jsessionid=1. A star at the end stands for any rest.
 	Params []string
 	// WWW takes a leading "www." off host names that have another dot.
 	WWW bool
@@ -26,7 +27,7 @@ func (s Strip) String() string {
 
 const wwwPrefix = "www."
 
-// ParseStrip reads comma-separated names of query parameters, and "www." for the host prefix.
+// ParseStrip reads comma-separated names of parameters, and "www." for the host prefix.
 func ParseStrip(text string) (Strip, error) {
 	var s Strip
 	for name := range strings.SplitSeq(text, ",") {
@@ -36,7 +37,7 @@ func ParseStrip(text string) (Strip, error) {
 		case name == wwwPrefix:
 			s.WWW = true
 		case strings.ContainsAny(name, "&=?# \t") || strings.Contains(strings.TrimSuffix(name, "*"), "*") || name == "*":
-			return s, fmt.Errorf("%q is no name of a query parameter, with or without a star at its end", name)
+			return s, fmt.Errorf("%q is no name of a parameter, with or without a star at its end", name)
 		default:
 			s.Params = append(s.Params, name)
 		}
@@ -60,6 +61,7 @@ func (s Strip) Apply(url string) string {
 	if len(s.Params) == 0 {
 		return url
 	}
+	url = s.path(url)
 	at := strings.IndexByte(url, '?')
 	if at < 0 {
 		return url
@@ -80,6 +82,42 @@ func (s Strip) Apply(url string) string {
 		return url
 	}
 	return string(kept)
+}
+
+// path takes parameters out of the segments of a canonical URL's path. A segment that would become
+// a dot segment stays as it is.
+func (s Strip) path(url string) string {
+	path, query := url, ""
+	if i := strings.IndexByte(url, '?'); i >= 0 {
+		path, query = url[:i], url[i:]
+	}
+	if strings.IndexByte(path, ';') < 0 {
+		return url
+	}
+	host := strings.Index(path, "://") + len("://")
+	segments := strings.Split(path[host:], "/")
+	for i, segment := range segments[1:] {
+		params := strings.Split(segment, ";")
+		kept := params[:1]
+		for _, param := range params[1:] {
+			if name, _, _ := strings.Cut(param, "="); !s.strips(name) {
+				kept = append(kept, param)
+			}
+		}
+		if stripped := strings.Join(kept, ";"); !isDots(stripped) {
+			segments[1+i] = stripped
+		}
+	}
+	return path[:host] + strings.Join(segments, "/") + query
+}
+
+// isDots reports whether the URL standard takes a segment for "." or "..".
+func isDots(segment string) bool {
+	if len(segment) > len("%2e%2e") {
+		return false
+	}
+	dots := strings.ReplaceAll(strings.ToLower(segment), "%2e", ".")
+	return dots == "." || dots == ".."
 }
 
 func (s Strip) strips(name string) bool {

@@ -123,7 +123,7 @@ func HeaderLinks(base string, values []string) (urls []string) {
 			if !hasWord(rel, "next") && !hasWord(rel, "canonical") && !hasWord(rel, "alternate") {
 				continue
 			}
-			if url, err := b.Resolve(ref); err == nil {
+			if url, err := b.Resolve(weburl.EscapeBytes(ref)); err == nil {
 				urls = append(urls, url)
 			}
 		}

@@ -13,6 +13,7 @@
 package fetch
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -51,6 +52,8 @@ const (
 	codingSlack = 64 << 10
 	// sniffSize is how many bytes the media type is told by.
 	sniffSize = 512
+	// lookSize is how many bytes Request.Looks is given.
+	lookSize = 32 << 10
 	// rateBurst is how many bytes may pass the rate limit at once; no single read is larger.
 	rateBurst = 64 << 10
 )
@@ -109,6 +112,9 @@ type Request struct {
 	// Wants is asked once the media type of a 2xx answer is known, before its body is read where
 	// the header tells it. If it says false the body is dropped and the answer is Unwanted. nil: all.
 	Wants func(media string) bool
+	// Looks is asked next, for a media type that is wanted by some beginnings alone: what it returns decides
+	// as Wants does, by the first 32 KiB of a body without coding, or all of it. nil, also as a result: all.
+	Looks func(media string) func(head []byte) bool
 	// KeepBroken keeps what came of a body that broke off, instead of failing.
 	KeepBroken bool
 	// KeepLarge keeps the first MaxSize bytes of a body that is larger, instead of failing.
@@ -393,6 +399,17 @@ func (c *Client) read(w *watch, h *http.Response, req Request, res *Response) er
 			return nil
 		}
 		src = io.MultiReader(bytes.NewReader(head[:n]), src)
+	}
+	if req.Looks != nil && len(codings) == 0 {
+		if looks := req.Looks(res.Media); looks != nil {
+			in := bufio.NewReaderSize(src, lookSize)
+			head, _ := in.Peek(lookSize) // an error comes again at the next read
+			if res.Unwanted = !looks(head); res.Unwanted {
+				c.drain(w, h)
+				return nil
+			}
+			src = in
+		}
 	}
 	if h.ContentLength > req.MaxSize && !req.KeepLarge {
 		return &Error{TooLarge, false, fmt.Errorf("%d bytes announced, limit %d", h.ContentLength, req.MaxSize)}

@@ -7,10 +7,13 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/mmcdole/gofeed/atom"
 	"github.com/mmcdole/gofeed/rss"
 	"golang.org/x/net/html"
+
+	"urltree/crawler/weburl"
 )
 
 // feed reads RSS and Atom. What gofeed takes it takes as a whole, with a call for each level of
@@ -45,6 +48,7 @@ type trimmer struct {
 	out   bytes.Buffer
 	open  []string // kept elements that are open
 	tags  []string // their start tags
+	bases []string // their base URLs, absolute
 	items int      // in out
 	item  int      // where in out the open one begins
 
@@ -125,9 +129,10 @@ func (t *trimmer) start(name string, attributes, closed bool) bool {
 		if isItem(local) {
 			t.item = t.out.Len()
 		}
-		tag := t.tag(local, attributes)
+		tag, base := t.tag(local, attributes)
 		t.out.WriteString(tag)
-		t.open, t.tags = append(t.open, local), append(t.tags[:len(t.open)], tag)
+		depth := len(t.open)
+		t.open, t.tags, t.bases = append(t.open, local), append(t.tags[:depth], tag), append(t.bases[:depth], base)
 		if closed {
 			return t.close(len(t.open) - 1)
 		}
@@ -146,35 +151,55 @@ func keeps(around, name string) bool {
 	return false
 }
 
-// tag writes a start tag.
-func (t *trimmer) tag(name string, more bool) string {
+// tag returns a start tag, and the base URL in its element (XML Base, 4). gofeed takes any base for a folder,
+// and knows none around the feed, so that references in attributes are written as absolute URLs, and bases as the
+// absolute URLs of their folders, for references in texts.
+func (t *trimmer) tag(name string, more bool) (tag, base string) {
+	if base = t.url; len(t.open) > 0 {
+		base = t.bases[len(t.open)-1]
+	}
+	attributes := map[string]string{}
+	for more {
+		var key, value []byte
+		key, value, more = t.z.TagAttr()
+		if _, ok := attributes[string(key)]; !ok && len(value) <= maxLoc {
+			attributes[string(key)] = string(value)
+		}
+	}
 	var b strings.Builder
 	b.WriteByte('<')
 	b.WriteString(name)
 	if name == "feed" {
 		b.WriteString(` xmlns="http://www.w3.org/2005/Atom"`)
 	}
-	for seen := ""; more; {
-		var key, value []byte
-		key, value, more = t.z.TagAttr()
-		attribute, text := string(key), string(value)
-		switch attribute {
-		case "ispermalink":
-			attribute = "isPermaLink"
-		case "xml:base":
-			text = folder(text)
-		case "href", "rel":
-		default:
+	for _, a := range []struct{ key, name string }{{"xml:base", "xml:base"}, {"href", "href"}, {"rel", "rel"}, {"ispermalink", "isPermaLink"}} {
+		text, ok := attributes[a.key]
+		switch {
+		case !ok:
 			continue
+		case a.key == "xml:base":
+			if url, ok := resolve(base, text); ok {
+				base = url
+			}
+			text = folder(base)
+		case a.key == "href" && strings.TrimSpace(text) != "":
+			if url, ok := resolve(base, text); ok {
+				text = url
+			}
 		}
-		if strings.Contains(seen, attribute) || len(text) > maxLoc {
-			continue
-		}
-		seen += attribute
-		b.WriteString(" " + attribute + `="` + escape(text) + `"`)
+		b.WriteString(" " + a.name + `="` + escape(text) + `"`)
 	}
 	b.WriteByte('>')
-	return b.String()
+	return b.String(), base
+}
+
+// resolve returns the URL of a reference on a page with this base, and whether it has one.
+func resolve(base, ref string) (url string, ok bool) {
+	b, err := weburl.NewBase(base)
+	if err == nil {
+		url, err = b.Resolve(strings.TrimSpace(ref))
+	}
+	return url, err == nil && utf8.ValidString(ref)
 }
 
 // escape writes text as XML may hold it.

@@ -93,7 +93,7 @@ func Read(url string, body io.Reader, o Options, yield func(loc string) error) (
 	if o.Torn {
 		src.bad = io.ErrUnexpectedEOF
 	}
-	r := &reader{base: base, limit: o.Locs, yield: yield}
+	r := &reader{url: url, base: base, limit: o.Locs, yield: yield}
 	switch r.Kind = src.kind(); r.Kind {
 	case URLSet, Index:
 		r.xml(src.text)
@@ -233,6 +233,7 @@ func isWeb(line string) bool {
 // A reader gives what it finds to yield.
 type reader struct {
 	Result
+	url   string // of the document
 	base  *weburl.Base
 	limit int
 	yield func(string) error

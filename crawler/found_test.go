@@ -1,0 +1,154 @@
+package crawler_test
+
+import (
+	"io"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"urltree/crawler"
+	"urltree/crawler/scope"
+	"urltree/crawler/weburl"
+)
+
+// A reply is one page of a foundSite. Its first lines, up to an empty one, are headers.
+type reply string
+
+// foundPages crawls a site whose pages these are from the page "/" and returns the paths stored, with
+// query, in order. That each page gives the same links from its folder is checked.
+func foundPages(t *testing.T, pages map[string]reply, change func(*crawler.Options)) []string {
+	t.Helper()
+	origin := hosts(t, 1, func(_ int, rw http.ResponseWriter, r *http.Request) {
+		text, ok := pages[r.URL.RequestURI()]
+		if !ok {
+			http.NotFound(rw, r)
+			return
+		}
+		status := http.StatusOK
+		head, body, _ := strings.Cut(string(text), "\n\n")
+		for line := range strings.SplitSeq(head, "\n") {
+			if name, value, ok := strings.Cut(line, ": "); ok {
+				rw.Header().Add(name, value)
+				if name == "Content-Type" {
+					rw.Header().Set(name, value)
+				}
+				if name == "Location" {
+					status = http.StatusFound
+				}
+			}
+		}
+		rw.WriteHeader(status)
+		io.WriteString(rw, strings.ReplaceAll(body, "ORIGIN", r.Host))
+	}, string(pages["/robots.txt"]))[0]
+	dir := t.TempDir()
+	opts := crawler.Options{
+		Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"),
+		Seeds: []string{origin + "/"}, Delay: -1, AllowPrivate: true,
+	}
+	if change != nil {
+		change(&opts)
+	}
+	if _, err := crawler.Run(t.Context(), opts); err != nil {
+		t.Fatal(err)
+	}
+	requireChecked(t, dir)
+	var paths []string
+	for _, url := range crawled(t, filepath.Join(dir, "res.txt")) {
+		paths = append(paths, strings.TrimPrefix(url, origin))
+	}
+	slices.Sort(paths)
+	return paths
+}
+
+// TestFoundPages: what a page names in its headers, encoding and markup is found, by the crawl and by
+// whoever reads the page from its folder.
+func TestFoundPages(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		pages  map[string]reply
+		change func(*crawler.Options)
+		want   string
+	}{
+		{
+			name: "bytes that are no UTF-8 in headers",
+			pages: map[string]reply{
+				"/":    "Link: </\xe9?\xe9>; rel=next\nLink: </\u00e9>; rel=next\n\n<a href=/moved>",
+				"/%E9": "\n\n", "/moved": "Location: /caf\xe9?x=\xe9\n\n",
+				"/caf%E9?x=%E9": "\n\nx", "/%E9?%E9": "\n\nx", "/%C3%A9": "\n\nx",
+			},
+			want: "/ /%C3%A9 /%E9?%E9 /caf%E9?x=%E9",
+		},
+		{
+			name: "bytes that are no UTF-8 in robots.txt",
+			pages: map[string]reply{
+				"/robots.txt": "User-agent: *\nDisallow: /\xe9\nSitemap: /\xe8",
+				"/":           "\n\n<a href=/%E9x><a href=/%E8x><a href=/%EF%BF%BD>",
+				"/%E8":        "Content-Type: text/plain\n\nhttp://ORIGIN/named", "/named": "\n\nx",
+				"/%E9x": "\n\nx", "/%E8x": "\n\nx", "/%EF%BF%BD": "\n\nx",
+			},
+			want: "/ /%E8x /%EF%BF%BD /named",
+		},
+		{
+			name: "a folder in other spellings",
+			pages: map[string]reply{
+				"/": "Location: /%7efoo/\n\n", "/%7efoo/": "\n\n<a href=/~foo/a><a href=/%7Efoo/b><a href=/%7efo%6f/c><a href=/~bar/d>",
+				"/~foo/a": "\n\nx", "/%7Efoo/b": "\n\nx", "/%7efo%6f/c": "\n\nx", "/~bar/d": "\n\nx",
+			},
+			change: func(o *crawler.Options) { o.Scope, o.Seeds[0] = scope.Prefix, o.Seeds[0]+"%7efoo/" },
+			want:   "/%7Efoo/b /%7efo%6f/c /%7efoo/ /~foo/a",
+		},
+		{
+			name: "path parameters",
+			pages: map[string]reply{
+				"/":  "\n\n<a href='/a;jsessionid=1'><a href='/a;jsessionid=2'><a href='/b;v=1;jsessionid=2?jsessionid=3'>",
+				"/a": "\n\nx", "/b;v=1": "\n\nx",
+			},
+			change: func(o *crawler.Options) { o.Strip = weburl.Strip{Params: []string{"jsessionid"}} },
+			want:   "/ /a /b;v=1",
+		},
+		{
+			name: "a feed sent as JSON",
+			pages: map[string]reply{
+				"/":     "\n\n<link rel=alternate type=application/feed+json href=/f><a href=/data>",
+				"/f":    "Content-Type: application/json\n\n" + `{"version":"https://jsonfeed.org/version/1","items":[{"url":"/in"}]}`,
+				"/data": "Content-Type: application/json\n\n" + `{"items":[{"url":"/not"}]}`,
+				"/in":   "\n\nx",
+				"/not":  "\n\nx",
+			},
+			want: "/ /in",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if got := strings.Join(foundPages(t, tt.pages, tt.change), " "); got != tt.want {
+				t.Errorf("stored %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestLargeJSON: of JSON that is no feed only the beginning is read.
+func TestLargeJSON(t *testing.T) {
+	t.Parallel()
+	reasons := map[string]string{}
+	var mu sync.Mutex
+	pages := map[string]reply{
+		"/":     "\n\n<a href=/data><a href=/feed>",
+		"/data": reply("Content-Type: application/json\n\n[" + strings.Repeat("1,", 1<<20) + "1]"),
+		"/feed": reply("Content-Type: application/json\n\n" + `{"version":"https://jsonfeed.org/version/1","items":[` + strings.Repeat(`{"url":"/"},`, 1<<17) + "{}]}"),
+	}
+	foundPages(t, pages, func(o *crawler.Options) {
+		o.MaxSize = 1 << 20
+		o.OnOutcome = func(out crawler.Outcome) {
+			mu.Lock()
+			defer mu.Unlock()
+			reasons[out.URL[strings.LastIndexByte(out.URL, '/'):]] = out.Reason
+		}
+	})
+	if reasons["/data"] != "type" || reasons["/feed"] != "too-large" {
+		t.Errorf("refused for %q, want type and too-large", reasons)
+	}
+}

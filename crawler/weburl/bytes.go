@@ -1,0 +1,26 @@
+package weburl
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// EscapeBytes returns a reference of a header, or of another text whose encoding nobody names, with each
+// byte that is no part of UTF-8 as an escape: the server gets the byte that it sent.
+func EscapeBytes(ref string) string {
+	if utf8.ValidString(ref) {
+		return ref
+	}
+	const digits = "0123456789ABCDEF"
+	var b strings.Builder
+	for i, c := range ref { // c is the replacement character where a byte is wrong, and where it is written
+		if n := utf8.RuneLen(c); c != utf8.RuneError || strings.HasPrefix(ref[i:], string(c)) {
+			b.WriteString(ref[i : i+n])
+		} else {
+			b.WriteByte('%')
+			b.WriteByte(digits[ref[i]>>4])
+			b.WriteByte(digits[ref[i]&15])
+		}
+	}
+	return b.String()
+}
