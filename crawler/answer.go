@@ -41,7 +41,7 @@ func (w *worker) answer(at *post, item *iut.Item, res *fetch.Response, err error
 	case status == http.StatusNoContent || status == http.StatusResetContent || status == http.StatusNotModified:
 		res.Body.Release()
 		item.Fail("no-content")
-	case status == http.StatusPartialContent:
+	case res.Partial():
 		res.Body.Release()
 		item.Fail("partial")
 	case status >= 200 && status < 300:

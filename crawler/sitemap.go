@@ -202,7 +202,7 @@ func (w *worker) answerSitemap(s *storage.Sitemap, item *iut.Item, res *fetch.Re
 	switch status := res.Status; {
 	case status == http.StatusNoContent || status == http.StatusResetContent || status == http.StatusNotModified:
 		fail("no-content")
-	case status == http.StatusPartialContent:
+	case res.Partial():
 		fail("partial")
 	case status >= 200 && status < 300:
 		return a, true

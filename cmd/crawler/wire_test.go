@@ -94,3 +94,28 @@ func TestRobotsWithoutCoding(t *testing.T) {
 		t.Errorf("%d requests for what is allowed, %d for what is forbidden", yes, no)
 	}
 }
+
+// A 206 is a page if it covers the whole body, and a failure else.
+func TestPartialContent(t *testing.T) {
+	t.Parallel()
+	site := &recorder{page: func(w http.ResponseWriter, r *http.Request) {
+		const body = "<a href=/whole>w</a><a href=/part>p</a>"
+		switch r.URL.Path {
+		case "/whole":
+			w.Header().Set("Content-Range", fmt.Sprintf("bytes 0-%d/%d", len(body)-1, len(body)))
+			w.WriteHeader(http.StatusPartialContent)
+		case "/part":
+			w.Header().Set("Content-Range", fmt.Sprintf("bytes 0-%d/%d", len(body)-1, len(body)+1))
+			w.WriteHeader(http.StatusPartialContent)
+		}
+		fmt.Fprint(w, body)
+	}}
+	server := httptest.NewServer(site)
+	defer server.Close()
+	dir := t.TempDir()
+	must(t, dir, "-quiet", "-delay", "1ms", server.URL+"/")
+	got := urlsOf(t, filepath.Join(dir, "res.txt"))
+	if want := []string{server.URL + "/", server.URL + "/whole"}; !slices.Equal(got, want) {
+		t.Errorf("stored %q, want %q", got, want)
+	}
+}

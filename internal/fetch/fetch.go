@@ -457,6 +457,17 @@ func (c *Client) drain(w *watch, h *http.Response) {
 	_, _ = io.CopyN(io.Discard, c.metered(w, h.Body), drainSize+1)
 }
 
+// Partial reports whether the answer is a 206 whose Content-Range does not say that it covers the whole: of a
+// complete length that it names, from the first byte to the last (RFC 9110, 14.4 and 15.3.7).
+func (r *Response) Partial() bool {
+	if r.Status != http.StatusPartialContent {
+		return false
+	}
+	var last, complete int64
+	n, err := fmt.Sscanf(strings.ToLower(r.Header.Get("Content-Range")), "bytes 0-%d/%d", &last, &complete)
+	return err != nil || n != 2 || complete <= 0 || last != complete-1
+}
+
 // retryAfter reads seconds or a date. Times are cut to a year, which no one waits for.
 func retryAfter(value string, now time.Time) time.Duration {
 	const most = 365 * 24 * time.Hour

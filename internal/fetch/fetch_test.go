@@ -304,6 +304,32 @@ func TestHeadersAreShared(t *testing.T) {
 	}
 }
 
+func TestPartial(t *testing.T) {
+	for _, tt := range []struct {
+		status int
+		ranges string
+		want   bool
+	}{
+		{200, "bytes 5-9/10", false},
+		{206, "bytes 0-9/10", false},
+		{206, "Bytes 0-0/1", false},
+		{206, "bytes 0-9/10 ", false},
+		{206, "bytes 0-8/10", true},
+		{206, "bytes 1-9/10", true},
+		{206, "bytes 0-9/*", true},
+		{206, "bytes */10", true},
+		{206, "bytes 0--1/0", true},
+		{206, "bytes 0-9223372036854775807/-9223372036854775808", true},
+		{206, "lines 0-9/10", true},
+		{206, "", true},
+	} {
+		res := Response{Status: tt.status, Header: http.Header{"Content-Range": {tt.ranges}}}
+		if got := res.Partial(); got != tt.want {
+			t.Errorf("%d with %q: %v, want %v", tt.status, tt.ranges, got, tt.want)
+		}
+	}
+}
+
 func TestMediaType(t *testing.T) {
 	for _, tt := range []struct {
 		header, body   string

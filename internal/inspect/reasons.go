@@ -41,7 +41,7 @@ var reasons = []Reason{
 	{OfFailed, "protocol", "What came back is not an HTTP answer."},
 	{OfFailed, "coding", "The body has a content coding that is not supported or broken."},
 	{OfFailed, "no-content", "The answer has no body by its status (204, 205 or 304)."},
-	{OfFailed, "partial", "The answer is only a part (206), which was not asked for."},
+	{OfFailed, "partial", "The answer is only a part (206) of the page, which was not asked for."},
 	{OfFailed, "http-3xx", "The status is a redirect that leads nowhere."},
 	{OfFailed, "http-4xx", "The server has no such page, or does not give it to us (status 400 to 499)."},
 	{OfFailed, "http-5xx", "The server failed (500 to 599)."},
