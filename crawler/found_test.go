@@ -92,6 +92,18 @@ func TestFoundPages(t *testing.T) {
 			want: "/ /%E8x /%EF%BF%BD /named",
 		},
 		{
+			name: "encodings that a page tells late, or does not tell",
+			pages: map[string]reply{
+				"/":            "Content-Type: text/html\n\n<a href=/late><a href=/xhtml><a href=/none><a href=/declared>",
+				"/late":        reply("Content-Type: text/html\n\n" + strings.Repeat("<p>", 1000) + "<meta charset=windows-1251><a href=/1\xe9?\xe9>"),
+				"/xhtml":       "Content-Type: application/xhtml+xml\n\n<html xmlns='http://www.w3.org/1999/xhtml'><a href='/2\u00e9?\u00e9'/></html>",
+				"/none":        reply("Content-Type: text/html\n\n" + strings.Repeat("<p>", 1000) + "<a href=/3\u00e9?\u00e9>"),
+				"/declared":    "Content-Type: text/html\n\n<?xml version='1.0' encoding='koi8-r'?><a href=/4\xc4>",
+				"/1%D0%B9?%E9": "\n\nx", "/2%C3%A9?%C3%A9": "\n\nx", "/3%C3%A9?%C3%A9": "\n\nx", "/4%D0%B4": "\n\nx",
+			},
+			want: "/ /1%D0%B9?%E9 /2%C3%A9?%C3%A9 /3%C3%A9?%C3%A9 /4%D0%B4 /declared /late /none /xhtml",
+		},
+		{
 			name: "a folder in other spellings",
 			pages: map[string]reply{
 				"/": "Location: /%7efoo/\n\n", "/%7efoo/": "\n\n<a href=/~foo/a><a href=/%7Efoo/b><a href=/%7efo%6f/c><a href=/~bar/d>",

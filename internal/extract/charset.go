@@ -3,6 +3,7 @@ package extract
 import (
 	"bytes"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/net/html/charset"
 	"golang.org/x/text/encoding"
@@ -10,30 +11,92 @@ import (
 	"urltree/internal/extract/scan"
 )
 
-// headSize is how far a page is searched for what it says of its encoding, in bytes (HTML standard,
-// "determining the character encoding").
+// headSize is how much of a page that names no encoding decides if there are faults behind it, and how long
+// an XML declaration may be, in bytes.
 const headSize = 1024
 
 // marks are the byte order marks, with the label of what each says.
 var marks = []struct{ mark, label string }{{"\xef\xbb\xbf", "utf-8"}, {"\xfe\xff", "utf-16be"}, {"\xff\xfe", "utf-16le"}}
 
-// charsetOf gives the encoding of a page: by byte order mark, then the label, then a meta
-// element in the first 1024 bytes, then a guess. So the name it gives, as the label, gives the
-// same encoding.
-func charsetOf(body []byte, label string) (encoding.Encoding, string) {
+// starts are XML declarations in an encoding that only its first bytes tell.
+var starts = []struct{ start, label string }{{"<\x00?\x00x\x00", "utf-16le"}, {"\x00<\x00?\x00x", "utf-16be"}}
+
+// charsetOf returns the encoding of a page, and its standard name, which as the label gives the same encoding.
+// What comes first counts: a byte order mark; the label; in XML its declaration, else UTF-8 (XML, 4.3.3); in
+// HTML the first meta element that names one, wherever it stands (HTML standard, "prescan a byte stream" and
+// "changing the encoding while parsing"), an XML declaration, and last a guess.
+func charsetOf(body []byte, label string, xml bool) (encoding.Encoding, string) {
 	for _, m := range marks {
 		if bytes.HasPrefix(body, []byte(m.mark)) {
-			return charset.Lookup(m.label)
+			return lookup(m.label)
 		}
 	}
 	if e, name := lookup(label); e != nil {
 		return e, name
 	}
-	head := body[:min(len(body), headSize)]
-	if e, name := declared(head); e != nil {
+	for _, s := range starts {
+		if bytes.HasPrefix(body, []byte(s.start)) {
+			return lookup(s.label)
+		}
+	}
+	if !xml {
+		if e, name := declared(body); e != nil {
+			return e, name
+		}
+	}
+	if e, name := inDeclaration(body); e != nil {
 		return e, name
 	}
-	e, name, _ := charset.DetermineEncoding(head, "")
+	if xml || isUTF8(body) || isUTF8(body[:min(len(body), headSize)]) {
+		return lookup("utf-8")
+	}
+	return lookup("windows-1252")
+}
+
+// isUTF8 reports whether a page that names no encoding is in UTF-8: it has characters beyond ASCII, and no
+// byte that is none of UTF-8, but for a last character that may be cut.
+func isUTF8(body []byte) bool {
+	for i := 1; i < utf8.UTFMax && i <= len(body); i++ {
+		if last := body[len(body)-i:]; utf8.RuneStart(last[0]) {
+			if !utf8.FullRune(last) {
+				body = body[:len(body)-i]
+			}
+			break
+		}
+	}
+	return !isASCII(body) && utf8.Valid(body)
+}
+
+// inDeclaration returns the encoding that an XML declaration names (HTML standard, "get an XML encoding").
+func inDeclaration(body []byte) (encoding.Encoding, string) {
+	text, ok := bytes.CutPrefix(body[:min(len(body), headSize)], []byte("<?xml"))
+	if !ok {
+		return nil, ""
+	}
+	text, _, ok = bytes.Cut(text, []byte(">"))
+	if !ok {
+		return nil, ""
+	}
+	const controls = "\x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\v\f\r\x0e\x0f" +
+		"\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f "
+	_, text, _ = bytes.Cut(text, []byte("encoding"))
+	text, ok = bytes.CutPrefix(bytes.TrimLeft(text, controls), []byte("="))
+	text = bytes.TrimLeft(text, controls)
+	if !ok || len(text) == 0 || text[0] != '"' && text[0] != '\'' {
+		return nil, ""
+	}
+	name, _, ok := bytes.Cut(text[1:], text[:1])
+	if !ok || bytes.ContainsAny(name, controls) {
+		return nil, ""
+	}
+	return asBytes(lookup(string(name)))
+}
+
+// asBytes returns UTF-8 in place of an encoding that a page cannot be in which was read as ASCII.
+func asBytes(e encoding.Encoding, name string) (encoding.Encoding, string) {
+	if strings.HasPrefix(name, "utf-16") {
+		return lookup("utf-8")
+	}
 	return e, name
 }
 
@@ -55,49 +118,58 @@ const (
 	attrPragmaContent
 )
 
-var declarations = scan.NewNames(
-	[]scan.Element{{Name: "meta", Want: scan.Starts}, {Name: "svg", Want: scan.Starts}, {Name: "math", Want: scan.Starts}},
-	[]string{attrCharset: "charset", attrPragma: "http-equiv", attrPragmaContent: "content"},
-)
+var declarations = scan.NewNames([]scan.Element{{Name: "meta", Want: scan.Starts}},
+	[]string{attrCharset: "charset", attrPragma: "http-equiv", attrPragmaContent: "content"})
 
-// declared gives the encoding that the first meta element of a page's head names, where it is spelt as
-// nearly all are. Anything else, which is nil here, is for charset.DetermineEncoding, which gives the
-// same for these at ten times the cost; a test holds it to that.
-func declared(head []byte) (encoding.Encoding, string) {
-	s := scan.New(declarations, head, true)
-	for s.Next() == scan.Start && !s.InDrawing() { // the library reads drawings in another way
-		label, ok := s.Attr(attrCharset)
-		if !ok {
-			if pragma, _ := s.Attr(attrPragma); !bytes.EqualFold(pragma, []byte("content-type")) {
-				continue
-			}
-			content, _ := s.Attr(attrPragmaContent)
-			var before []byte
-			if before, label, ok = bytes.Cut(content, []byte("charset=")); !ok || bytes.ContainsAny(before, "cC") {
-				return nil, ""
-			}
-			if i := bytes.IndexByte(label, ';'); i >= 0 {
-				label = label[:i]
-			}
-		}
-		if !isLabel(label) {
+// declared returns the encoding that the first meta element which names one does.
+func declared(body []byte) (encoding.Encoding, string) {
+	s := scan.New(declarations, body, true)
+	for {
+		switch s.Next() {
+		case scan.End:
 			return nil, ""
+		case scan.Start:
+			label, ok := s.Attr(attrCharset)
+			if !ok {
+				if pragma, _ := s.Attr(attrPragma); !bytes.EqualFold(pragma, []byte("content-type")) {
+					continue
+				}
+				content, _ := s.Attr(attrPragmaContent)
+				label = inContent(content)
+			}
+			if e, name := asBytes(lookup(string(label))); e != nil {
+				return e, name
+			}
 		}
-		e, name := lookup(string(label))
-		if strings.HasPrefix(name, "utf-16") { // which this page cannot be in
-			return charset.Lookup("utf-8")
-		}
-		return e, name
 	}
-	return nil, ""
 }
 
-// isLabel tells whether a label has no spaces or quotes, which may be part of it or not.
-func isLabel(label []byte) bool {
-	for _, c := range label {
-		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_') {
-			return false
+// inContent returns the label in a content attribute (HTML standard, "extracting a character encoding from
+// a meta element"); nil: there is none.
+func inContent(content []byte) []byte {
+	const name = "charset"
+	for {
+		i := 0
+		for ; i+len(name) <= len(content) && !bytes.EqualFold(content[i:i+len(name)], []byte(name)); i++ {
 		}
+		if i+len(name) > len(content) {
+			return nil
+		}
+		content = bytes.TrimLeft(content[i+len(name):], space)
+		label, ok := bytes.CutPrefix(content, []byte("="))
+		if !ok {
+			continue
+		}
+		label = bytes.TrimLeft(label, space)
+		if len(label) > 0 && (label[0] == '"' || label[0] == '\'') {
+			if label, _, ok = bytes.Cut(label[1:], label[:1]); !ok {
+				return nil
+			}
+			return label
+		}
+		if end := bytes.IndexAny(label, ";"+space); end >= 0 {
+			label = label[:end]
+		}
+		return label
 	}
-	return len(label) > 0
 }

@@ -100,7 +100,7 @@ func (r *Parser) parse(f Facts, body []byte, o Options, steps int) Result {
 	p := r.newPage(f, o, steps)
 	if xhtml, ok := isHTML(f.Media); ok {
 		in := &r.source
-		in.reset(body, f.Charset)
+		in.reset(body, f.Charset, xhtml)
 		p.Charset, p.query = in.charset, in.query
 		p.scan(&r.scanner, in, xhtml)
 	} else if IsFeed(f.Media) {

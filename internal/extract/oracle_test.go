@@ -34,16 +34,16 @@ func parseTokens(f Facts, body []byte, o Options) Result {
 	r := new(Parser)
 	p := r.newPage(f, o, maxSteps)
 	if xhtml, ok := isHTML(f.Media); ok {
-		in := newSource(body, f.Charset)
+		in := newSource(body, f.Charset, xhtml)
 		p.Charset, p.query = in.charset, in.query
-		p.scanTokens(decoded(f, body), xhtml)
+		p.scanTokens(decoded(f, body, xhtml), xhtml)
 	}
 	return p.result(f, &r.base)
 }
 
 // decoded gives a page as UTF-8.
-func decoded(f Facts, body []byte) io.Reader {
-	e, charset := charsetOf(body, f.Charset)
+func decoded(f Facts, body []byte, xml bool) io.Reader {
+	e, charset := charsetOf(body, f.Charset, xml)
 	if charset == "utf-8" {
 		return bytes.NewReader(body)
 	}
@@ -126,7 +126,7 @@ func isForeign(name []byte) bool { return string(name) == "svg" || string(name) 
 // wordsOfTokens gives the words of a page by the tokenizer.
 func wordsOfTokens(f Facts, body []byte, xhtml bool) (list []string) {
 	w := words{fn: func(word []byte) { list = append(list, string(word)) }}
-	z := html.NewTokenizer(decoded(f, body))
+	z := html.NewTokenizer(decoded(f, body, xhtml))
 	foreign := 0
 	for hidden := false; ; {
 		z.AllowCDATA(xhtml || foreign > 0)

@@ -25,15 +25,15 @@ type source struct {
 }
 
 // newSource gives the source of a page, see reset.
-func newSource(body []byte, label string) *source {
+func newSource(body []byte, label string, xml bool) *source {
 	in := new(source)
-	in.reset(body, label)
+	in.reset(body, label, xml)
 	return in
 }
 
 // reset makes in the source of a page, whose encoding it finds by body and a label.
-func (in *source) reset(body []byte, label string) {
-	e, charset := charsetOf(body, label)
+func (in *source) reset(body []byte, label string, xml bool) {
+	e, charset := charsetOf(body, label, xml)
 	*in = source{charset: charset}
 	if charset != "utf-8" && !strings.HasPrefix(charset, "utf-16") && charset != "replacement" {
 		in.query = e.NewEncoder()
