@@ -239,6 +239,10 @@ func (c *checker) results(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if f.Stream {
+		c.report.NotRead = f.Res + " is no file"
+		return nil
+	}
 	written, err := os.Stat(filepath.Join(c.tree.Root(), indexName))
 	if err != nil {
 		return diskError("check the results", err)

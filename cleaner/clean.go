@@ -17,7 +17,8 @@ type Steps struct {
 	Drain func(context.Context) error
 	Index *storage.Index
 	Files Files
-	// Step is told of each step but the first that it begins, and what it writes; nil: nobody is.
+	// Step, if not nil, is called when each step but the first begins, with what it writes; with "" if that is a
+	// stream, for whose reader is waited.
 	Step func(what, about string)
 	// Figures gives what the engine knows of the run, once it is drained; nil: nothing.
 	Figures func() RunFigures
@@ -35,7 +36,7 @@ func Clean(ctx context.Context, s Steps) error {
 	var l *lists
 	for i, step := range []struct {
 		name  string
-		about string // what Step is told; "": nothing
+		about string // what it writes
 		do    func() error
 	}{
 		{"drain the buffers into the tree", "", func() error {
@@ -44,7 +45,7 @@ func Clean(ctx context.Context, s Steps) error {
 			}
 			return s.Drain(ctx)
 		}},
-		{"pages of the tree to res.txt", s.Files.Res, func() (err error) {
+		{"pages of the tree to res.txt", s.Files.resStep(), func() (err error) {
 			// One scan makes both lists; res2.txt takes its place in the next step.
 			if l, err = listRecords(ctx, s.Index, s.Files); err != nil {
 				return err
@@ -66,7 +67,11 @@ func Clean(ctx context.Context, s Steps) error {
 			return WriteHourly(ctx, s.Index, s.Files)
 		}},
 	} {
-		if s.Step != nil && step.about != "" {
+		switch {
+		case s.Step == nil || i == 0:
+		case step.about == "":
+			s.Step("", "")
+		default:
 			s.Step("write", step.about)
 		}
 		start := time.Now()
@@ -76,4 +81,12 @@ func Clean(ctx context.Context, s Steps) error {
 		s.Log.Info("clean", "step", i+1, "what", step.name, "took", time.Since(start).Round(time.Millisecond))
 	}
 	return l.tally.agrees(s.Index.Totals())
+}
+
+// resStep returns what Step is called with for res.txt.
+func (f Files) resStep() string {
+	if f.Stream {
+		return ""
+	}
+	return f.Res
 }

@@ -55,7 +55,7 @@ func writeStatistics(ctx context.Context, index *storage.Index, f Files, run Run
 		return fmt.Errorf("statistics: %w", err)
 	}
 	totals := index.Totals()
-	eq, err := countFiles(ctx, f, totals)
+	eq, err := countFiles(ctx, f, totals, sums)
 	if err != nil {
 		return err
 	}
@@ -115,6 +115,14 @@ func (p *page) bytes() []byte {
 	return []byte(strings.Join(lines, "\n"))
 }
 
+// How statistics.txt and hourly_statistics.txt begin.
+const (
+	summaryTitle = "Summary"
+	thisRun      = "this run"
+	allRuns      = "all runs"
+	hourlyTitle  = "Hourly statistics"
+)
+
 // none stands where there is nothing to count.
 const none = "-"
 
@@ -132,8 +140,8 @@ func (p *page) summary(run *storage.Run, runs []storage.Run, totals storage.Tota
 		took := run.End - run.Start
 		this = []any{run.Stored, run.Bytes, perSecond(run.Stored, took), duration(took), run.Found, run.NewURLs}
 	}
-	p.section("Summary")
-	p.row("", "this run", "all runs")
+	p.section(summaryTitle)
+	p.row("", thisRun, allRuns)
 	for i, line := range []struct {
 		name string
 		all  any
@@ -172,13 +180,13 @@ func (p *page) outcomes(run *storage.Run, sums *tally) {
 		return n
 	}
 	p.section("URLs by state")
-	p.row("", "this run", "all runs")
+	p.row("", thisRun, allRuns)
 	for _, s := range storage.States {
 		p.row(s.String(), this(states[s], s != storage.Pending), sums.states[s])
 	}
 
 	p.section("Outcomes by status")
-	p.row("", "this run", "all runs")
+	p.row("", thisRun, allRuns)
 	for class := range uint16(10) {
 		name := fmt.Sprintf("%dxx", class)
 		if here, all := run.Statuses[name], sums.statuses[class]; here != 0 || all != 0 {
@@ -187,7 +195,7 @@ func (p *page) outcomes(run *storage.Run, sums *tally) {
 	}
 
 	p.section("Reasons")
-	p.row("", "this run", "all runs")
+	p.row("", thisRun, allRuns)
 	all := newTally()
 	maps.Copy(all.reasons, sums.reasons)
 	for r := range reasons {
@@ -322,7 +330,7 @@ func WriteHourly(ctx context.Context, index *storage.Index, f Files) error {
 	}
 	present := index.Run().ID
 	p := &page{}
-	p.section("Hourly statistics: new URLs in the tree, and what went into and out of the queues since the run's start")
+	p.section(hourlyTitle + ": new URLs in the tree, and what went into and out of the queues since the run's start")
 	for i := range runs {
 		r := &runs[i]
 		end := "ended " + date(r.End)

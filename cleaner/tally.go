@@ -24,6 +24,7 @@ type tally struct {
 	statuses map[uint16]int64        // by class: 2 for 2xx
 	reasons  map[reason]int64
 	bytes    int64 // of stored bodies
+	linked   int64 // stored records whose source is no seed
 }
 
 type reason struct {
@@ -48,6 +49,9 @@ func (t *tally) add(r *storage.Record) {
 		text = pendingReason(r)
 	case storage.Stored:
 		t.bytes += r.Bytes
+		if r.Source != storage.Seed {
+			t.linked++
+		}
 	}
 	if r.Status != 0 {
 		t.statuses[r.Status/100]++
@@ -118,14 +122,17 @@ func verdict(ok bool) string {
 	return "DOES NOT HOLD"
 }
 
-// countFiles counts the lines of the files as they lie on the disk.
-func countFiles(ctx context.Context, f Files, totals storage.Totals) (equation, error) {
-	e := equation{newURLs: totals.NewStored + totals.NewPending}
-	lines, seeds, err := countLines(ctx, f.Res)
-	if err != nil {
-		return e, err
+// countFiles counts the lines of the files as they lie on the disk. Those of a stream cannot be read again.
+func countFiles(ctx context.Context, f Files, totals storage.Totals, sums *tally) (equation, error) {
+	e := equation{newURLs: totals.NewStored + totals.NewPending, res: sums.linked}
+	var err error
+	if !f.Stream {
+		lines, seeds, err := countLines(ctx, f.Res)
+		if err != nil {
+			return e, err
+		}
+		e.res = lines - seeds
 	}
-	e.res = lines - seeds
 	e.res2, e.pendingSeeds, err = countLines(ctx, f.Res2)
 	return e, err
 }

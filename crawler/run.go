@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -19,6 +17,7 @@ import (
 	"urltree/internal/edges"
 	"urltree/internal/fetch"
 	"urltree/internal/frontier"
+	"urltree/internal/replace"
 	"urltree/internal/score"
 	"urltree/iut"
 	"urltree/storage"
@@ -124,6 +123,14 @@ func Run(ctx context.Context, opts Options) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
+	if opts.NoTree {
+		files = cleaner.Files{}
+	}
+	if err := files.Replaceable(); err != nil && !errors.Is(err, iut.ErrDisk) {
+		return Result{}, fmt.Errorf("%w: %w", ErrOptions, err)
+	} else if err != nil {
+		return Result{}, err
+	}
 	if err := opts.checkBind(); err != nil {
 		return Result{}, err
 	}
@@ -132,9 +139,6 @@ func Run(ctx context.Context, opts Options) (Result, error) {
 	}
 	if opts.LimitHeap {
 		defer debug.SetMemoryLimit(debug.SetMemoryLimit(opts.heap(0)))
-	}
-	if opts.NoTree {
-		files = cleaner.Files{}
 	}
 	e := &engine{opts: opts, files: files, parsing: semaphore.NewWeighted(int64(opts.parsers())), shares: semaphore.NewWeighted(sharesMore), watch: newWatchdog(opts.steps, opts.Log), over: semaphore.NewWeighted(overBytes)}
 	if opts.QueueSize > 0 {
@@ -332,20 +336,13 @@ func (e *engine) finish(at *post) error {
 		return err
 	}
 	at.atDisk("write", e.seenPath())
-	tmp := e.seenPath() + ".new"
-	// What a killed run left, or what else has this name, must not be written to.
-	if err = os.Remove(tmp); errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	var f *os.File
+	f, err := replace.Create(e.seenPath())
 	if err == nil {
-		f, err = os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	}
-	if err == nil {
-		err = errors.Join(e.index.Filter().Save(f, tx), f.Close())
-	}
-	if err == nil {
-		err = os.Rename(tmp, e.seenPath())
+		if err = e.index.Filter().Save(f, tx); err == nil {
+			err = f.Commit()
+		} else {
+			err = errors.Join(err, f.Discard())
+		}
 	}
 	if err != nil {
 		// It only saves a scan at the next start.

@@ -26,6 +26,7 @@ import (
 	"urltree/crawler/scope"
 	"urltree/crawler/weburl"
 	"urltree/internal/fetch"
+	"urltree/internal/replace"
 	"urltree/iut"
 	"urltree/storage"
 )
@@ -209,22 +210,31 @@ func (c *command) probe(tree, output string) error {
 	if err != nil {
 		return usagef("-%w", err) // which begins with output
 	}
-	if input, err := os.Stat(c.flags.input); err == nil {
-		for _, name := range files.Names() {
-			if info, err := os.Stat(name); err == nil && os.SameFile(info, input) {
-				return usagef("-input %s would be replaced by the result file %s; name another -output", c.flags.input, name)
+	for _, input := range []struct{ flag, name string }{{"-input", c.flags.input}, {"-cookies", c.flags.cookies}} {
+		in, err := os.Stat(input.name)
+		if err != nil {
+			continue
+		}
+		for _, name := range files.Replaced() {
+			if info, err := os.Stat(name); err == nil && os.SameFile(info, in) {
+				return usagef("%s %s would be replaced by the result file %s; name another -output", input.flag, input.name, name)
 			}
 		}
 	}
-	dir := filepath.Dir(output)
+	if err := files.Replaceable(); errors.Is(err, iut.ErrDisk) {
+		return err
+	} else if err != nil {
+		return usagef("-%w", err)
+	}
+	dir := filepath.Dir(files.Res2)
 	if info, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || err == nil && !info.IsDir() {
 		return usagef("-output %s: there is no folder %s", output, dir)
 	}
-	f, err := os.CreateTemp(dir, ".crawler-*")
+	f, err := replace.Create(files.Res2)
 	if err != nil {
 		return fmt.Errorf("%w: -output %s: %w", iut.ErrDisk, output, errors.Unwrap(err))
 	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
+	return f.Discard()
 }
 
 // summary is the last word: what came of the run, the files, and the command that goes on.

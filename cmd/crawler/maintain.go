@@ -42,7 +42,11 @@ func (c *command) mergeCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			_, err = io.WriteString(c.stdout, report.String())
+			out := c.stdout
+			if files, err := cleaner.FilesFor(c.root(), c.flags.opts.Output); err == nil && files.Stream {
+				out = c.stderr // standard output may have the lines of the results
+			}
+			_, err = io.WriteString(out, report.String())
 			return err
 		},
 	}

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"urltree/internal/replace"
 	"urltree/iut"
 )
 
@@ -43,27 +44,22 @@ var ErrDamaged = errors.New("the file of ranks is damaged; crawler rank makes it
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Save writes the ranks into the root of a tree: under another name first, so that the file there is
-// always a whole one. Errors are iut.ErrDisk.
+// Save writes the ranks into the root of a tree: the file there is always a
+// whole one. Errors are iut.ErrDisk.
 func (r *Ranks) Save(root string) (err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("%w: write ranks: %w", iut.ErrDisk, err)
 		}
 	}()
-	path := filepath.Join(root, fileName)
-	tmp := path + ".new"
-	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	f, err := replace.Create(filepath.Join(root, fileName))
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(r.write(f), f.Sync(), f.Close()); err != nil {
-		return errors.Join(err, os.Remove(tmp))
+	if err := r.write(f); err != nil {
+		return errors.Join(err, f.Discard())
 	}
-	return os.Rename(tmp, path)
+	return f.Commit()
 }
 
 func (r *Ranks) write(w io.Writer) error {

@@ -1,0 +1,220 @@
+package cleaner
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Files are the names of the result files.
+type Files struct {
+	Res, Res2, Statistics, Hourly string
+	// Stream is true if Res is a pipe, a FIFO or a descriptor of this process such as /dev/stdout: its
+	// lines are written to that in one pass.
+	Stream bool
+}
+
+// Names returns all four.
+func (f Files) Names() []string { return []string{f.Res, f.Res2, f.Statistics, f.Hourly} }
+
+// Replaced returns the names of those that are written as a whole: all but a stream.
+func (f Files) Replaced() []string {
+	switch {
+	case f == Files{}:
+		return nil
+	case f.Stream:
+		return f.Names()[1:]
+	}
+	return f.Names()
+}
+
+// FilesFor returns the result files that belong to an output file: they lie beside it, or in the current
+// folder if it is a stream. The default of output is res.txt. It is an error if a file is a folder, a link or
+// something else that is no regular file, but for a stream, if an output has the name of another result file, and if
+// the files would lie in the folder of the tree, or below, where they could replace the tree's own. The
+// tree may be "": there is none.
+func FilesFor(tree, output string) (Files, error) {
+	if output == "" {
+		output = "res.txt"
+	}
+	stream, err := isStream(output)
+	if err != nil {
+		return Files{}, fmt.Errorf("output %s: %w", output, err)
+	}
+	dir := "."
+	if !stream {
+		dir = filepath.Dir(output)
+	}
+	f := Files{
+		Res: output, Res2: filepath.Join(dir, "res2.txt"), Stream: stream,
+		Statistics: filepath.Join(dir, "statistics.txt"), Hourly: filepath.Join(dir, "hourly_statistics.txt"),
+	}
+	for _, other := range []string{f.Res2, f.Statistics, f.Hourly} {
+		// Some file systems do not tell capital letters apart.
+		if !stream && strings.EqualFold(filepath.Base(output), filepath.Base(other)) {
+			return Files{}, fmt.Errorf("output %s would collide with the result file %s", output, other)
+		}
+	}
+	if tree != "" && within(tree, dir) {
+		return Files{}, fmt.Errorf("output %s lies in the tree %s", filepath.Join(dir, filepath.Base(output)), tree)
+	}
+	for _, name := range f.Replaced() {
+		if os.IsPathSeparator(name[len(name)-1]) {
+			return Files{}, fmt.Errorf("output %s is a folder", name)
+		}
+		if err := regular(name); err != nil {
+			return Files{}, err
+		}
+	}
+	return f, nil
+}
+
+// regular returns an error if there is something of that name and it is no regular file.
+func regular(name string) error {
+	if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("output %s is %s: name a file, a pipe or /dev/stdout", name, kind(info.Mode()))
+	}
+	return nil
+}
+
+// kind returns what a file is that is no regular one.
+func kind(mode fs.FileMode) string {
+	switch {
+	case mode.IsDir():
+		return "a folder"
+	case mode&fs.ModeSymlink != 0:
+		return "a link"
+	case mode&fs.ModeDevice != 0:
+		return "a device"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a FIFO"
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	}
+	return "no regular file"
+}
+
+// within reports whether a folder is another one or lies in it. One that is not there lies nowhere.
+func within(outer, folder string) bool {
+	for _, name := range []*string{&outer, &folder} {
+		real, err := filepath.EvalSymlinks(*name)
+		if err != nil {
+			return false
+		}
+		if *name, err = filepath.Abs(real); err != nil {
+			return false
+		}
+	}
+	rel, err := filepath.Rel(outer, folder)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// isStream reports whether a name is that of a stream. A descriptor must be open for writing.
+func isStream(name string) (bool, error) {
+	if fd, ok := descriptor(name); ok {
+		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+		if err == nil && flags&unix.O_ACCMODE == unix.O_RDONLY {
+			err = errors.New("it is open for reading only")
+		}
+		return true, err
+	}
+	info, err := os.Lstat(name)
+	return err == nil && info.Mode()&fs.ModeNamedPipe != 0, nil
+}
+
+// descriptor returns the number of the open file of this process that a name stands for, if it does.
+func descriptor(name string) (fd int, ok bool) {
+	name = filepath.Clean(name)
+	switch name {
+	case "/dev/stdout":
+		return 1, true
+	case "/dev/stderr":
+		return 2, true
+	}
+	for _, folder := range []string{"/dev/fd/", "/proc/self/fd/"} {
+		if number, found := strings.CutPrefix(name, folder); found {
+			n, err := strconv.ParseUint(number, 10, 31)
+			return int(n), err == nil
+		}
+	}
+	return 0, false
+}
+
+// openStream opens a stream for writing. A descriptor is not opened by its name, which would begin a file anew, and
+// which a socket does not allow.
+func openStream(name string) (*os.File, error) {
+	fd, ok := descriptor(name)
+	if !ok {
+		return os.OpenFile(name, os.O_WRONLY, 0)
+	}
+	fd, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// Replaceable returns an error if a result file would replace a file that is neither empty nor begins as
+// that result file does.
+func (f Files) Replaceable() error {
+	for _, name := range f.Replaced() {
+		if err := replaceable(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mostBegin is how many bytes of a file are read to tell what it is: more than a line of res.txt has.
+const mostBegin = 1 << 20
+
+func replaceable(name string) error {
+	if err := regular(name); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil
+	}
+	if err != nil {
+		return diskError("look at "+name, err)
+	}
+	defer file.Close()
+	begin, err := io.ReadAll(io.LimitReader(file, mostBegin))
+	if err != nil {
+		return diskError("look at "+name, err)
+	}
+	if len(begin) > 0 && !ours(filepath.Base(name), begin) {
+		return fmt.Errorf("output %s would replace a file that no crawl has written: move it away or name another -output", name)
+	}
+	return nil
+}
+
+// ours reports whether a file begins as the result file of that name does.
+func ours(base string, begin []byte) bool {
+	first, rest, _ := bytes.Cut(begin, []byte("\n"))
+	switch base {
+	case "res2.txt":
+		return string(first)+"\n" == res2Title
+	case "statistics.txt":
+		second, _, _ := bytes.Cut(rest, []byte("\n"))
+		return string(first) == summaryTitle && strings.Join(strings.Fields(string(second)), " ") == thisRun+" "+allRuns
+	case "hourly_statistics.txt":
+		return bytes.HasPrefix(first, []byte(hourlyTitle))
+	}
+	fields := bytes.Split(first, []byte("\t"))
+	if len(fields) != 12 || len(fields[11]) != 8 {
+		return false
+	}
+	_, err := strconv.ParseUint(string(fields[11]), 16, 32)
+	return err == nil && bytes.HasPrefix(fields[0], []byte("http"))
+}

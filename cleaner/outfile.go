@@ -1,0 +1,125 @@
+package cleaner
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+
+	"urltree/internal/replace"
+	"urltree/iut"
+)
+
+// An outFile is a result file that is being written. It ends by commit or discard.
+type outFile struct {
+	name  string
+	file  *os.File
+	whole *replace.File // nil: the file is a stream
+	w     *bufio.Writer
+	dirty int  // bytes since the last sync
+	gone  bool // nobody reads the stream any more
+}
+
+// syncEach is how many bytes are synced at a time: how long that takes does not grow with the file.
+const syncEach = 64 << 20
+
+// bufferBytes is the size of the buffer of an outFile.
+const bufferBytes = 256 << 10
+
+func createFile(name string) (*outFile, error) {
+	file, err := replace.Create(name)
+	if err != nil {
+		return nil, diskError("write "+name, err)
+	}
+	return &outFile{name: name, file: file.File, whole: file, w: bufio.NewWriterSize(file, bufferBytes)}, nil
+}
+
+// createRes begins res.txt. For a FIFO it waits until somebody opens that for reading.
+func (f Files) createRes() (*outFile, error) {
+	if !f.Stream {
+		return createFile(f.Res)
+	}
+	file, err := openStream(f.Res)
+	if err != nil {
+		return nil, diskError("write "+f.Res, err)
+	}
+	return &outFile{name: f.Res, file: file, w: bufio.NewWriterSize(file, bufferBytes)}, nil
+}
+
+// Write buffers b. What a reader of a stream that has left does not take is dropped.
+func (o *outFile) Write(b []byte) (int, error) {
+	if o.gone {
+		return len(b), nil
+	}
+	n, err := o.w.Write(b)
+	if o.dirty += n; err == nil && o.whole != nil && o.dirty >= syncEach {
+		o.dirty = 0
+		err = o.file.Sync()
+	}
+	if o.left(err) {
+		return len(b), nil
+	}
+	if err != nil {
+		err = diskError("write "+o.name, err)
+	}
+	return n, err
+}
+
+// left reports whether err says that the reader of a stream has left.
+func (o *outFile) left(err error) bool {
+	o.gone = o.gone || o.whole == nil && errors.Is(err, syscall.EPIPE)
+	return o.gone
+}
+
+// commit makes the file durable and gives it its name. If it fails, or ctx ends first, the older file stays,
+// as does one that somebody else has put there meanwhile.
+func (o *outFile) commit(ctx context.Context) error {
+	err := o.w.Flush()
+	if o.left(err) {
+		err = nil
+	}
+	cause := context.Cause(ctx)
+	switch {
+	case o.whole == nil:
+		err = errors.Join(err, o.file.Close())
+	case err != nil:
+		err = errors.Join(err, o.whole.Discard())
+	case cause != nil:
+		return errors.Join(cause, o.whole.Discard())
+	default:
+		if err := replaceable(o.name); err != nil {
+			return errors.Join(err, o.whole.Discard())
+		}
+		err = o.whole.Commit()
+	}
+	if err != nil {
+		return diskError("write "+o.name, err)
+	}
+	return nil
+}
+
+// discard gives up a file for another error than its own.
+func (o *outFile) discard() error {
+	if o.whole == nil {
+		return o.file.Close()
+	}
+	return o.whole.Discard()
+}
+
+// writeWhole writes a small file in the same way.
+func writeWhole(ctx context.Context, name string, text []byte) error {
+	o, err := createFile(name)
+	if err != nil {
+		return err
+	}
+	if _, err := o.Write(text); err != nil {
+		return errors.Join(err, o.discard())
+	}
+	return o.commit(ctx)
+}
+
+func diskError(op string, err error) error {
+	return fmt.Errorf("%w: %s: %w", iut.ErrDisk, op, err)
+}
