@@ -216,7 +216,7 @@ func (w *worker) redirect(item *iut.Item, res *fetch.Response) {
 	}
 	item.Links = []storage.Link{{
 		URL: target, Source: row.Source, Via: row.URL, Depth: row.Depth, Hops: row.Hops + 1,
-		Reopen: res.CookieSet, Scope: seed && w.opts.Scope != scope.Any,
+		Cookie: row.Cookie || res.CookieSet, Scope: seed && w.opts.Scope != scope.Any,
 	}}
 	w.ranks(row, len(item.Links))(item.Links)
 }

@@ -378,7 +378,7 @@ func (c *change) link(l *Link, done *Committed) error {
 	// Without a run pages come in the order of the tree: then the shortest way counts too.
 	rebuild := c.run.ID == 0
 	nearest := rebuild || c.x.opts.Limits.MaxDepth != 0
-	special := l.Reopen || l.Source == Seed || nearest
+	special := l.Cookie || l.Source == Seed || nearest
 	answer := c.x.filter.Lookup(fp)
 	if !special && answer == seen.Known {
 		done.known(fp, l)
@@ -434,22 +434,22 @@ func (c *change) link(l *Link, done *Committed) error {
 			return c.nearer(e, l, done)
 		}
 		held := r.Range == Held
-		r.Source, r.Via, r.Hops, r.Depth = Seed, "", 0, 0
+		r.Source, r.Via, r.Hops, r.Cookie, r.Depth = Seed, "", 0, false, 0
 		if held || r.Range == Now {
 			r.Range, r.Rank, r.Reason = Now, 0, ""
 		}
 		if held {
 			done.Fresh = append(done.Fresh, r.Row)
 		}
-	case l.Reopen && r.State == Redirected && r.Reopened < 2:
+	case l.Cookie && r.State == Redirected && r.Reopened < 2:
 		r.State, r.Reopened, r.Page, r.Cut = Pending, r.Reopened+1, Page{}, 0
-		r.Range, r.Reason, r.Hops, r.Via = Now, "", l.Hops, l.Via
+		r.Range, r.Reason, r.Hops, r.Cookie, r.Via = Now, "", l.Hops, l.Cookie, l.Via
 		r.Run = c.run.ID
 		c.shorter[string(e.key)] = false
 		done.Fresh = append(done.Fresh, r.Row)
 	case nearest && l.Depth < r.Depth:
 		if rebuild && r.State == Pending { // nobody holds a copy of the row
-			r.Source, r.Via, r.Hops = l.Source, l.Via, l.Hops
+			r.Source, r.Via, r.Hops, r.Cookie = l.Source, l.Via, l.Hops, l.Cookie
 		}
 		return c.nearer(e, l, done)
 	}
@@ -504,7 +504,7 @@ func (c *change) create(e *entry, l *Link) {
 	e.rec = &Record{
 		State: Pending, Found: c.now,
 		Row: Row{
-			URL: l.URL, Source: l.Source, Via: l.Via, Depth: l.Depth, Hops: l.Hops,
+			URL: l.URL, Source: l.Source, Via: l.Via, Depth: l.Depth, Hops: l.Hops, Cookie: l.Cookie,
 			Run: c.run.ID, Range: Now, Rank: rank, Seq: c.totals.Seq,
 		},
 	}

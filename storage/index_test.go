@@ -329,7 +329,7 @@ func TestReopenTwice(t *testing.T) {
 		o := &Outcome{Row: row, State: Redirected, Page: Page{Status: 302}}
 		back := &Outcome{
 			Row: Row{URL: other, Source: Seed}, State: Redirected,
-			Links: []Link{{URL: url, Source: Seed, Via: other, Hops: 2, Reopen: true}},
+			Links: []Link{{URL: url, Source: Seed, Via: other, Hops: 2, Cookie: true}},
 		}
 		if _, err := x.Commit([]*Outcome{o}); err != nil {
 			t.Fatal(err)
@@ -346,7 +346,7 @@ func TestReopenTwice(t *testing.T) {
 	if _, err := x.Commit([]*Outcome{{Row: Row{URL: "http://b.org/", Source: Seed}, State: Stored}}); err != nil {
 		t.Fatal(err)
 	}
-	done, err := x.Commit([]*Outcome{{Links: []Link{{URL: "http://b.org/", Source: Seed, Via: other, Reopen: true}}}})
+	done, err := x.Commit([]*Outcome{{Links: []Link{{URL: "http://b.org/", Source: Seed, Via: other, Cookie: true}}}})
 	if err != nil || len(done.Fresh) != 0 {
 		t.Fatalf("a stored page: %+v, %v", done, err)
 	}

@@ -184,7 +184,7 @@ func (w *world) draw(t *rapid.T) *Outcome {
 		case 1:
 			l.Held = "form"
 		case 2:
-			l.Via, l.Hops, l.Reopen = o.Row.URL, 1, true
+			l.Via, l.Hops, l.Cookie = o.Row.URL, 1, true
 		case 3:
 			l.Source, l.Depth, l.Via, l.Scope = Seed, 0, o.Row.URL, true
 		}
@@ -312,7 +312,7 @@ func (w *world) apply(set []*Outcome) Committed {
 					done.Cut++
 					continue
 				}
-				r = create(Row{URL: l.URL, Source: l.Source, Via: l.Via, Depth: l.Depth, Hops: l.Hops, Rank: l.Rank})
+				r = create(Row{URL: l.URL, Source: l.Source, Via: l.Via, Depth: l.Depth, Hops: l.Hops, Cookie: l.Cookie, Rank: l.Rank})
 				if reason != "" {
 					r.Range, r.Reason = Held, reason
 					held[Host(r.URL)]++
@@ -323,7 +323,7 @@ func (w *world) apply(set []*Outcome) Committed {
 				if r.State != Pending {
 					nearer(r, 0)
 				} else {
-					r.Source, r.Via, r.Hops, r.Depth = Seed, "", 0, 0
+					r.Source, r.Via, r.Hops, r.Cookie, r.Depth = Seed, "", 0, false, 0
 					was := r.Range
 					if was != Later {
 						r.Range, r.Rank, r.Reason = Now, 0, ""
@@ -332,14 +332,14 @@ func (w *world) apply(set []*Outcome) Committed {
 						done.Fresh = append(done.Fresh, r.Row)
 					}
 				}
-			case l.Reopen && r.State == Redirected && r.Reopened < 2:
+			case l.Cookie && r.State == Redirected && r.Reopened < 2:
 				r.State, r.Reopened, r.Page, r.Cut = Pending, r.Reopened+1, Page{}, 0
-				r.Range, r.Reason, r.Via, r.Hops, r.Run = Now, "", l.Via, l.Hops, w.run.ID
+				r.Range, r.Reason, r.Via, r.Hops, r.Cookie, r.Run = Now, "", l.Via, l.Hops, l.Cookie, w.run.ID
 				delete(w.shorter, r.URL)
 				done.Fresh = append(done.Fresh, r.Row)
 			case (w.run.ID == 0 || w.limits.MaxDepth != 0) && l.Depth < r.Depth: // shorter ways count in a rebuild
 				if w.run.ID == 0 && r.State == Pending {
-					r.Source, r.Via, r.Hops = l.Source, l.Via, l.Hops
+					r.Source, r.Via, r.Hops, r.Cookie = l.Source, l.Via, l.Hops, l.Cookie
 				}
 				nearer(r, l.Depth)
 			}

@@ -48,8 +48,9 @@ type Link struct {
 	Rank   uint64 // its row's place within Now, more than any depth; 0: the depth
 	Depth  uint32 // from the depth that the outcome's page has, which the index may know better
 	Hops   uint8
-	// Reopen turns a record that has only redirected so far back to pending, at most twice.
-	Reopen bool
+	// Cookie says that one of the redirects that led here set a cookie: a record that has only
+	// redirected so far is pending again, at most twice.
+	Cookie bool
 	// Scope says that scope depends on this seed, or keeps the target of a seed's redirect as one
 	// that counts as a seed for scope. If it is new, the stored pages must be parsed again.
 	Scope bool

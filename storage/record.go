@@ -55,7 +55,8 @@ type Row struct {
 	Source string // the URL whose page named it first, or Seed
 	Via    string // the URL that redirected to it, or ""
 	Depth  uint32 // links from a seed; a redirect is none
-	Hops   uint8  // redirects since the last page
+	Hops   uint8  // redirects since the last page, at most 127
+	Cookie bool   // one of these redirects set a cookie
 	Tries  uint16 // requests made so far
 	Run    uint32 // the run that wrote the pending row; 0: none, or one that may be lost
 	Range  Range
@@ -142,9 +143,16 @@ func unseal(b, key []byte) ([]byte, error) {
 	return body, nil
 }
 
+// cookieHop marks the number of redirects of a record with Cookie.
+const cookieHop = 1 << 7
+
 // append writes the value that stands under the record's key.
 func (r *Record) append(b, key []byte) []byte {
-	b = append(b, byte(r.State), byte(r.Range), r.Reopened, r.Hops)
+	hops := r.Hops
+	if r.Cookie {
+		hops |= cookieHop
+	}
+	b = append(b, byte(r.State), byte(r.Range), r.Reopened, hops)
 	for _, v := range []uint64{
 		uint64(r.Depth), uint64(r.Tries), uint64(r.Run), r.Rank, r.Seq, uint64(r.Due), uint64(r.Found),
 	} {
@@ -195,6 +203,7 @@ func decodeRecordOf(url string, key, value []byte) (Record, error) {
 	d := decoder{b: body}
 	r.URL = url
 	r.State, r.Range, r.Reopened, r.Hops = State(d.byte()), Range(d.byte()), d.byte(), d.byte()
+	r.Hops, r.Cookie = r.Hops&^cookieHop, r.Hops&cookieHop != 0
 	r.Depth, r.Tries, r.Run = uint32(d.uint(32)), uint16(d.uint(16)), uint32(d.uint(32))
 	r.Rank, r.Seq, r.Due, r.Found = d.uvarint(), d.uvarint(), int64(d.uvarint()), int64(d.uvarint())
 	r.Source, r.Via, r.Reason = d.string(), d.string(), d.string()

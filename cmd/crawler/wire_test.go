@@ -119,3 +119,45 @@ func TestPartialContent(t *testing.T) {
 		t.Errorf("stored %q, want %q", got, want)
 	}
 }
+
+// A chain of redirects that sets a cookie at any hop and comes back is followed there once more, and not
+// again and again.
+func TestCookieAtAnyHop(t *testing.T) {
+	t.Parallel()
+	chains := map[string]string{ // path: where it redirects to without its cookie
+		"/first": "/first/1", "/first/1": "/first/2", "/first/2": "/first",
+		"/middle": "/middle/set", "/middle/set": "/middle/2", "/middle/2": "/middle",
+		"/none": "/none/1", "/none/1": "/none",
+		"/always": "/always/1", "/always/1": "/always",
+	}
+	cookies := map[string]string{"/first": "first", "/middle/set": "middle", "/always": "always"}
+	site := &recorder{page: func(w http.ResponseWriter, r *http.Request) {
+		name := strings.Split(r.URL.Path, "/")[1]
+		_, err := r.Cookie(name)
+		switch {
+		case r.URL.Path == "/":
+			fmt.Fprint(w, "<a href=/first>f</a><a href=/middle>m</a><a href=/none>n</a><a href=/always>a</a>")
+		case err == nil && name != "always" && r.URL.Path == "/"+name:
+			fmt.Fprint(w, "a page")
+		default:
+			if name := cookies[r.URL.Path]; name != "" {
+				http.SetCookie(w, &http.Cookie{Name: name, Value: "1", Path: "/"})
+			}
+			http.Redirect(w, r, chains[r.URL.Path], http.StatusFound)
+		}
+	}}
+	server := httptest.NewServer(site)
+	defer server.Close()
+	dir := t.TempDir()
+	must(t, dir, "-quiet", "-delay", "1ms", server.URL+"/")
+	got := urlsOf(t, filepath.Join(dir, "res.txt"))
+	slices.Sort(got)
+	if want := []string{server.URL + "/", server.URL + "/first", server.URL + "/middle"}; !slices.Equal(got, want) {
+		t.Errorf("stored %q, want %q", got, want)
+	}
+	for path, most := range map[string]int{"/first": 2, "/middle": 2, "/none": 1, "/always": 3} {
+		if n := len(site.requests(path)); n == 0 || n > most {
+			t.Errorf("%d requests for %s, at most %d are right", n, path, most)
+		}
+	}
+}
