@@ -1,9 +1,10 @@
 # Everything that is built or checked has one target here; `make` alone builds.
 #
 #   build      bin/crawler, static            install  the same, into $(go env GOBIN)
-#   test       all tests with the race detector; then what a page costs, without it,
-#              and each benchmark of a stage ten times, to see that it still works;
+#   test       all tests with the race detector, the long ones in a short form;
 #              tests that were skipped are listed with their reasons
+#   long       all tests in their usual length, without the race detector; then what a page costs,
+#              and each benchmark of a stage ten times, to see that it still works
 #   faults     a crawl in which each call of the disk fails, and one that loses its power at each;
 #              a crawl and a merge in which each system call on index.db fails, and crawls in which
 #              one does not come back (strace);
@@ -42,7 +43,7 @@ LOAD     ?= 10m
 override SHARED := $(abspath $(SHARED))
 export SHARED
 
-.PHONY: build install test race lint fuzz bench bench-crawl bench-peers demo verify test-real test-hostile full clean soak hostile-load faults mutations
+.PHONY: build install test long race lint fuzz bench bench-crawl bench-peers demo verify test-real test-hostile full clean soak hostile-load faults mutations
 
 build:
 	CGO_ENABLED=0 go build -trimpath -o bin/crawler ./cmd/crawler
@@ -51,7 +52,10 @@ install:
 	CGO_ENABLED=0 go install -trimpath ./cmd/crawler
 
 test:
-	go run ./internal/testlog -race -timeout 20m ./...
+	GORACE=atexit_sleep_ms=0 go run ./internal/testlog -tmpfs -race -short -parallel 4 -timeout 20m ./...
+
+long:
+	go run ./internal/testlog -count=1 -parallel 4 -timeout 20m ./...
 	go test -count=1 -run '^TestCost' -bench . -benchtime 10x -timeout 5m ./bench/stages
 
 faults:

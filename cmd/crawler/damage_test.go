@@ -23,9 +23,13 @@ import (
 // own. None crashes: it does its work, or exits with 3 and one line that names merge. After merge all
 // is well, and the crawl goes on to the known answer.
 func TestDamagedIndex(t *testing.T) {
+	t.Parallel()
 	rounds := 5
-	if os.Getenv("URLTREE_FULL") != "" {
+	switch {
+	case os.Getenv("URLTREE_FULL") != "":
 		rounds = 300
+	case testing.Short():
+		rounds = 1
 	}
 	rnd := rand.New(rand.NewPCG(testseed.Draw(t), 0))
 	web := testweb.New(testweb.Options{Kind: testweb.Linked, Hosts: 6, Pages: 150, Seed: 43, MinSize: 200, MaxSize: 800, Redirects: .05, NoIndex: .05, Images: .05})
@@ -130,6 +134,7 @@ func TestDamagedIndex(t *testing.T) {
 // TestDamagedRecord goes on with a crawl whose index has one record that cannot be read: it says so, and
 // is not taken for one that has ended well.
 func TestDamagedRecord(t *testing.T) {
+	t.Parallel()
 	web := testweb.New(testweb.Options{Pages: 20, Seed: 44})
 	if err := web.Start(0); err != nil {
 		t.Fatal(err)

@@ -110,6 +110,7 @@ func TestFullFileSystem(t *testing.T) {
 		{"guarded inodes", 40, "-min-free 0 -min-free-inodes 300", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			var mkfs []string
 			if strings.HasSuffix(tt.name, "inodes") {
 				mkfs = []string{"-N", "4096"}

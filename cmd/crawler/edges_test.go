@@ -32,11 +32,15 @@ func edgesOf(t *testing.T, dir string) []string {
 // TestKillEdges kills a crawl that keeps edges five times, once in a while cuts the file of edges off as
 // well, and lets it finish: its edges are those of a crawl that was not killed.
 func TestKillEdges(t *testing.T) {
+	t.Parallel()
 	seed := testseed.Draw(t)
 	rng := rand.New(rand.NewPCG(seed, 1))
-	pages, longest := 700, 500
-	if os.Getenv("URLTREE_FULL") != "" {
-		pages, longest = killPages, killMost
+	pages := 700
+	switch {
+	case os.Getenv("URLTREE_FULL") != "":
+		pages = 3000
+	case testing.Short():
+		pages = 250
 	}
 	web := testweb.New(testweb.Options{
 		Kind: testweb.Linked, Hosts: 10, Pages: pages, Seed: seed, MinSize: 300, MaxSize: 3000,
@@ -56,7 +60,7 @@ func TestKillEdges(t *testing.T) {
 
 	kills, cuts := 0, 0
 	for kills < 5 {
-		if kills++; !runKilled(t, rng, longest, killed, args...) {
+		if kills++; !runKilled(t, rng, web, pages/5, killed, args...) {
 			kills = 5 // too quick for five of them
 		}
 		file := filepath.Join(killed, "iut", "edges")
@@ -83,6 +87,7 @@ func TestKillEdges(t *testing.T) {
 // TestExportFormats: all formats have the same edges, and what reads XML reads GraphML, in which each
 // node is declared once, before it is used.
 func TestExportFormats(t *testing.T) {
+	t.Parallel()
 	web := testweb.New(testweb.Options{Kind: testweb.Linked, Hosts: 3, Pages: 60, Seed: 5, MinSize: 300, MaxSize: 1000, Redirects: .1})
 	if err := web.Start(0); err != nil {
 		t.Fatal(err)

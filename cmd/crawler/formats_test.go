@@ -334,6 +334,7 @@ func TestURLOfFolder(t *testing.T) {
 // TestFormats reads pages, index, edges and ranks of a crawl as docs/formats.md has them, and compares
 // with what the command says.
 func TestFormats(t *testing.T) {
+	t.Parallel()
 	web := testweb.New(testweb.Options{
 		Kind: testweb.Linked, Hosts: 4, Pages: 200, Seed: 8, MinSize: 300, MaxSize: 1000,
 		Redirects: .1, Texts: .05, Images: .05, NoIndex: .05, Private: .05,

@@ -109,10 +109,8 @@ const (
 	killBuffers, killSize       = 6, 20
 	killCrawlers, killDownloads = 12, 4
 	killBound                   = killCrawlers*killDownloads + killBuffers*killSize
-	killRounds                  = 10
-	killPages, killHosts        = 3000, 12
+	killHosts                   = 12
 	killRetries                 = 2
-	killLeast, killMost         = 150, 1200 // ms until the kill
 	killFlush                   = "100ms"
 )
 
@@ -132,6 +130,14 @@ func killArgs(seeds string, order []string) []string {
 		"-crawlers", strconv.Itoa(killCrawlers), "-downloads", strconv.Itoa(killDownloads),
 		"-flush-interval", killFlush,
 	}, order...)
+}
+
+// killSizes returns how many pages a web has whose crawl is killed, and how often that is.
+func killSizes() (pages, rounds int) {
+	if testing.Short() {
+		return 500, 4
+	}
+	return 3000, 10
 }
 
 // TestKill kills a crawl ten times at random moments and lets it finish: nothing is lost, nothing
@@ -161,8 +167,9 @@ func TestKill(t *testing.T) {
 }
 
 func testKill(t *testing.T, kind testweb.Kind, seed uint64, order []string) {
+	pages, rounds := killSizes()
 	web := testweb.New(testweb.Options{
-		Kind: kind, Hosts: killHosts, Pages: killPages, Seed: seed, MinSize: 300, MaxSize: 3000,
+		Kind: kind, Hosts: killHosts, Pages: pages, Seed: seed, MinSize: 300, MaxSize: 3000,
 		Latency: 2 * time.Millisecond, Redirects: .05, Errors: .003, Texts: .02, Images: .02, NoIndex: .03, Private: .02, Hidden: .1,
 	})
 	if err := web.Start(0); err != nil {
@@ -173,8 +180,8 @@ func testKill(t *testing.T, kind testweb.Kind, seed uint64, order []string) {
 	writeSeeds(t, dir, web.Seeds())
 	rng := rand.New(rand.NewPCG(seed, 1))
 	kills := 0
-	for range killRounds {
-		if runKilled(t, rng, killMost, dir, killArgs("seed.txt", order)...) {
+	for range rounds {
+		if runKilled(t, rng, web, pages/rounds, dir, killArgs("seed.txt", order)...) {
 			kills++
 		}
 		if _, err := os.Stat(filepath.Join(dir, "iut", "index.db")); err == nil {
@@ -192,7 +199,7 @@ func testKill(t *testing.T, kind testweb.Kind, seed uint64, order []string) {
 	for url, n := range web.Requests() {
 		most := 1 + kills
 		if _, fails := answer.Failed[url]; fails {
-			most += killRetries
+			most *= 1 + killRetries // a kill may lose the tries as well
 		} else {
 			repeats += n - 1
 		}
@@ -206,10 +213,15 @@ func testKill(t *testing.T, kind testweb.Kind, seed uint64, order []string) {
 	t.Logf("%d kills, %d of %d URLs asked again", kills, repeats, len(web.Requests()))
 }
 
-// runKilled runs the command, kills it after killLeast to longest milliseconds, and tells whether
-// that came before its own end, which must be a good one.
-func runKilled(t *testing.T, rng *rand.Rand, longest int, dir string, args ...string) bool {
+// runKilled runs the command, kills it at a random moment, and reports whether that came before its own
+// end, which must be a good one. The moment is that of a request, the most-th at the latest; at times it comes before the
+// first.
+func runKilled(t *testing.T, rng *rand.Rand, web *testweb.Web, most int, dir string, args ...string) bool {
 	t.Helper()
+	enough, early := web.Asked()+1+rng.IntN(most), time.Hour
+	if rng.IntN(6) == 0 {
+		early = time.Duration(rng.IntN(300)) * time.Millisecond
+	}
 	cmd := child(dir, args...)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
@@ -217,16 +229,24 @@ func runKilled(t *testing.T, rng *rand.Rand, longest int, dir string, args ...st
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	select {
-	case <-time.After(time.Duration(killLeast+rng.IntN(longest-killLeast)) * time.Millisecond):
-		_ = cmd.Process.Kill()
-		<-ended
-		return true
-	case err := <-ended:
-		if err != nil {
-			t.Fatal(err)
+	begin := time.Now()
+	look := time.NewTicker(time.Millisecond) // of a process, so real time
+	defer look.Stop()
+	for {
+		select {
+		case <-look.C:
+			if web.Asked() < enough && time.Since(begin) < early {
+				continue
+			}
+			_ = cmd.Process.Kill()
+			<-ended
+			return true
+		case err := <-ended:
+			if err != nil {
+				t.Fatal(err)
+			}
+			return false
 		}
-		return false
 	}
 }
 

@@ -48,6 +48,12 @@ func main() {
 	// net/http tells there of servers that say too much. It would do so with -quiet too, and wait
 	// for a reader of standard error that stands still.
 	log.SetOutput(io.Discard)
+	late := make(chan os.Signal, 1) // when run has ended, a signal does not change the exit code any more
+	for _, s := range stopSignals {
+		if !signal.Ignored(s) { // by nohup, or by a shell for what runs in the background
+			signal.Notify(late, s)
+		}
+	}
 	os.Exit(run(os.Args, os.Stdin, os.Stdout, os.Stderr))
 }
 
@@ -138,6 +144,9 @@ func exitCode(err error) int {
 	return exitOther
 }
 
+// stopSignals are those that end a crawl.
+var stopSignals = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
+
 // together is how long signals count as one: timeout(1) signals its child and then its own process
 // group, so that one wish arrives twice.
 const together = 100 * time.Millisecond
@@ -146,8 +155,8 @@ const together = 100 * time.Millisecond
 func withSignals(stderr io.Writer) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
-	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
-		if !signal.Ignored(s) { // by nohup, or by a shell for what runs in the background
+	for _, s := range stopSignals {
+		if !signal.Ignored(s) {
 			signal.Notify(signals, s)
 		}
 	}

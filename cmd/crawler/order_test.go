@@ -86,6 +86,7 @@ func testRetry(t *testing.T, order string) {
 
 // TestRetryPrefix: a prefix of retry names what it names for ls.
 func TestRetryPrefix(t *testing.T) {
+	t.Parallel()
 	links := []string{"/a?x/", "//b", "/c", "/c/d", "/map/gone.xml"}
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/" || r.URL.RawQuery != "" {

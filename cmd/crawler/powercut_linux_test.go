@@ -27,6 +27,9 @@ import (
 // no outcome is lost that the index had, what is stored is not asked again, and the crawl goes on to the
 // known answer, which the next cut leaves alone. With URLTREE_FULL=1 there are some dozens of cuts.
 func TestPowerCutOnExt4(t *testing.T) {
+	if testing.Short() {
+		t.Skip("cuts the power of a file system of its own, again and again: not with -short")
+	}
 	seed, trees := rand.Uint64(), 1
 	if os.Getenv("URLTREE_FULL") != "" {
 		trees = 10

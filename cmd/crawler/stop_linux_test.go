@@ -15,13 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stopTime is how long a crawl may take to end: ten seconds for downloads in flight, the rest for a busy machine.
-const stopTime = 30 * time.Second
-
 // TestStopWhileServersStall stops crawls in every way while a server owes them an answer that it
 // never gives, and for which they would wait ten minutes: each ends after the ten seconds that
 // downloads in flight get, or at once when forced, with a whole tree, and the next run goes on.
 func TestStopWhileServersStall(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name  string
 		flags []string
@@ -87,13 +85,13 @@ func TestStopWhileServersStall(t *testing.T) {
 			case end := <-ended:
 				took := end.Sub(begin).Round(100 * time.Millisecond)
 				t.Logf("ended after %s", took)
-				if tt.want == exitForced && took >= 5*time.Second {
-					t.Errorf("forced to end, and ended after %s", took)
+				if tt.want == exitForced && took >= 10*time.Second {
+					t.Errorf("forced to end, and yet it waited for downloads: %s", took)
 				}
-			case <-time.After(stopTime):
+			case <-time.After(patience): // less than the ten minutes
 				_ = cmd.Process.Kill()
 				<-ended
-				t.Fatalf("still there after %s", stopTime)
+				t.Fatalf("still there after %s", patience)
 			}
 			if code := cmd.ProcessState.ExitCode(); code != tt.want {
 				t.Errorf("exit %d, want %d", code, tt.want)

@@ -69,6 +69,7 @@ func TestSurroundings(t *testing.T) {
 		}, "nothing left"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			dir := t.TempDir()
 			writeSeeds(t, dir, web.Seeds())
 			cmd := tt.cmd(t, dir)
@@ -81,6 +82,7 @@ func TestSurroundings(t *testing.T) {
 		})
 	}
 	t.Run("too few files", func(t *testing.T) {
+		t.Parallel()
 		dir := t.TempDir()
 		writeSeeds(t, dir, web.Seeds())
 		cmd := limited(dir, 30, crawlArgs...)
@@ -94,6 +96,7 @@ func TestSurroundings(t *testing.T) {
 // TestReadOnlyTree: a tree on a disk that may only be read answers questions; a crawl of it is a
 // disk error, told in one line.
 func TestReadOnlyTree(t *testing.T) {
+	t.Parallel()
 	web := startWeb(t, testweb.Options{Pages: 20, Seed: 52})
 	disk, dir := mountTmpfs(t), t.TempDir()
 	tree := filepath.Join(disk, "iut")
@@ -117,6 +120,7 @@ func TestReadOnlyTree(t *testing.T) {
 
 // TestCheckByReader checks a tree as a user who may read it and not write there, and LOCK neither.
 func TestCheckByReader(t *testing.T) {
+	t.Parallel()
 	const nobody = 65534
 	web := startWeb(t, testweb.Options{Pages: 20, Seed: 56})
 	dir, err := os.MkdirTemp("", "reader") // those of t are closed to other users
@@ -170,8 +174,13 @@ func gate(t *testing.T) (url string, open func()) {
 
 // TestTwoAtOnce starts two crawls of one tree at the same moment: one crawls, the other says who does.
 func TestTwoAtOnce(t *testing.T) {
+	t.Parallel()
 	web := startWeb(t, testweb.Options{Kind: testweb.Linked, Hosts: 4, Pages: 60, Seed: 53, Latency: 50 * time.Millisecond})
-	for range 5 {
+	rounds := 5
+	if testing.Short() {
+		rounds = 2
+	}
+	for range rounds {
 		dir := t.TempDir()
 		held, open := gate(t)
 		writeSeeds(t, dir, append(web.Seeds(), held))
@@ -209,6 +218,7 @@ func TestTwoAtOnce(t *testing.T) {
 // TestMovedTree kills a crawl and moves its tree below a path that is too long for a socket, where
 // the process that LOCK names is another one: the crawl goes on and answers questions there.
 func TestMovedTree(t *testing.T) {
+	t.Parallel()
 	web := startWeb(t, testweb.Options{Kind: testweb.Linked, Hosts: 4, Pages: 400, Seed: 54, Latency: 5 * time.Millisecond})
 	dir := t.TempDir()
 	held, open := gate(t)
@@ -258,6 +268,7 @@ func TestMovedTree(t *testing.T) {
 // TestLinkInTree: where somebody has put a symbolic link in the place of a folder, nothing is
 // written behind it; the pages below fail, and the others are stored.
 func TestLinkInTree(t *testing.T) {
+	t.Parallel()
 	web := startWeb(t, testweb.Options{Kind: testweb.Linked, Hosts: 4, Pages: 80, Seed: 55})
 	dir := t.TempDir()
 	writeSeeds(t, dir, web.Seeds())
@@ -292,6 +303,7 @@ func TestLinkInTree(t *testing.T) {
 // TestFoldingFileSystem: on an ext4 where the case of names does not count, pages whose URLs differ
 // in nothing else are kept apart.
 func TestFoldingFileSystem(t *testing.T) {
+	t.Parallel()
 	disk := mountLoop(t, 64, "-O", "casefold", "-E", "encoding=utf8")
 	tree := filepath.Join(disk, "iut")
 	if err := os.Mkdir(tree, 0o777); err != nil {

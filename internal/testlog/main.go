@@ -1,6 +1,7 @@
 // Testlog runs go test with the flags and packages that it is given, and prints what go test prints without -v.
 // At the end it also lists each test that was skipped, with its reason: a test that a machine cannot run does not
-// go missing unseen. The exit code is that of go test.
+// go missing unseen. The exit code is that of go test. With -tmpfs before all flags the files of the tests are in
+// memory, where there is room for them: their folder is TMPDIR.
 package main
 
 import (
@@ -11,12 +12,25 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 )
 
-func main() {
-	cmd := exec.Command("go", append([]string{"test", "-json"}, os.Args[1:]...)...)
-	cmd.Stderr = os.Stderr
+func main() { os.Exit(run(os.Args[1:])) }
+
+func run(args []string) int {
+	signal.Notify(make(chan os.Signal, 1), os.Interrupt) // go test gets it as well, and ends
+	env := os.Environ()
+	if len(args) > 0 && args[0] == "-tmpfs" {
+		args = args[1:]
+		mounts, _ := os.ReadFile("/proc/mounts") // not there: no memory either
+		if dir, remove := tmpfs(string(mounts)); dir != "" {
+			defer remove()
+			env = append(env, "GOTMPDIR="+os.TempDir(), "TMPDIR="+dir)
+		}
+	}
+	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
+	cmd.Env, cmd.Stderr = env, os.Stderr
 	events, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -25,12 +39,13 @@ func main() {
 		err = errors.Join(report(os.Stdout, events), cmd.Wait())
 	}
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
-		os.Exit(max(exit.ExitCode(), 1))
+		return max(exit.ExitCode(), 1)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testlog:", err)
-		os.Exit(1)
+		return 1
 	}
+	return 0
 }
 
 // An event is a line of go test -json, see go doc test2json.
