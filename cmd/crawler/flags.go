@@ -28,6 +28,7 @@ type flags struct {
 	strip                      weburl.Strip
 	accept                     []string
 	ipv4, ipv6                 bool
+	bad                        error // of a secret
 
 	buffers, size, crawlers, downloads, perHost, perIP, retries, maxURL, queues int64
 }
@@ -133,11 +134,11 @@ func (f *flags) crawl() []group {
 			flag("min-rate", size{p: &o.MinRate, least: 1, zero: "any"}, "give up an answer slower than this `SIZE` per second"),
 			flag("limit-rate", size{p: &o.LimitRate, least: 1, zero: "no limit"}, "at most this `SIZE` per second over all downloads"),
 			flag("user-agent", text{&o.UserAgent}, "who we say we are; the first run of letters, - and _ in this `TEXT` is looked for in robots.txt"),
-			flag("header", headers{&o.Header}, "a header `'K: V'`, sent to the seeds' hosts only; repeatable"),
+			flag("header", secret{headers{&o.Header}, "header", &f.bad}, "a header `'K: V'`, sent to the seeds' hosts only; repeatable"),
 			flag("user", text{&o.User}, "the user `NAME`, sent to the seeds' hosts only"),
 			flag("password", text{&o.Password}, "and the `PASSWORD`"),
 			flag("cookies", text{&f.cookies}, "a cookie `FILE` in Netscape format, for the seeds' hosts only"),
-			flag("proxy", proxy{&o.Proxy}, "the proxy `URL` for all requests"),
+			flag("proxy", secret{proxy{&o.Proxy}, "proxy", &f.bad}, "the proxy `URL` for all requests"),
 			flag("4", toggle{&f.ipv4}, "use IPv4 only"),
 			flag("6", toggle{&f.ipv6}, "use IPv6 only"),
 			flag("bind", address{&o.Bind}, "the local `ADDRESS` of connections"),
@@ -213,6 +214,8 @@ func (f *flags) check(isSet func(name string) bool) error {
 		}
 	}
 	switch {
+	case f.bad != nil:
+		return f.bad
 	case f.ipv4 && f.ipv6:
 		return usagef("-4 or -6, not both: without them both are used")
 	case f.opts.User != "" && f.opts.Password == "":

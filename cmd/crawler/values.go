@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/urfave/cli/v2"
+
 	"urltree/crawler/weburl"
 )
 
@@ -251,6 +253,21 @@ func (v headers) String() string { return "none" }
 
 func notToken(r rune) bool {
 	return r <= ' ' || r >= 0x7f || strings.ContainsRune("()<>@,;:\\\"/[]?={}", r)
+}
+
+// A secret is a flag whose value may be one. The flag package would print a bad value, so Set returns no error and
+// leaves it in bad.
+type secret struct {
+	cli.Generic
+	name string
+	bad  *error
+}
+
+func (v secret) Set(s string) error {
+	if err := v.Generic.Set(s); err != nil {
+		*v.bad = usagef("-%s: %w; see crawler -h", v.name, err)
+	}
+	return nil
 }
 
 // proxy is the URL of a proxy.

@@ -201,17 +201,17 @@ func TestTurnsAtOneAddress(t *testing.T) {
 			get(names[i%len(names)])
 		}
 		for range 3 {
-			<-one.arrived
+			receive(t, one.arrived)
 		}
 		get("c.test") // does not wait for the others
-		<-two.arrived
+		receive(t, two.arrived)
 		two.leave <- struct{}{}
 		for range 12 {
 			one.leave <- struct{}{}
 		}
 		wg.Wait()
 		for range 9 {
-			<-one.arrived
+			receive(t, one.arrived)
 		}
 		if one.most.Load() != 3 || one.all.Load() != int64(12*(round+1)) {
 			t.Errorf("round %d: %d requests, %d at one time; want 3", round, one.all.Load(), one.most.Load())
@@ -266,7 +266,7 @@ func TestTurnsComeBack(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	<-k.arrived
+	receive(t, k.arrived)
 	gone := errors.New("gone")
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, gone)
 	defer cancel()
@@ -321,7 +321,7 @@ func TestProxyHasNoTurns(t *testing.T) {
 		})
 	}
 	for range 3 { // all at one time
-		<-k.arrived
+		receive(t, k.arrived)
 	}
 	for range 3 {
 		k.leave <- struct{}{}

@@ -364,7 +364,7 @@ func TestCutBodyEndsItsConnection(t *testing.T) {
 					t.Errorf("got %d bytes, truncated %v", res.Body.Len(), res.Truncated)
 				}
 				res.Body.Release()
-				<-ended // while the client is still open
+				receive(t, ended) // while the client is still open
 			}
 		})
 	}

@@ -85,7 +85,7 @@ func TestDroppedBodies(t *testing.T) {
 		{"endless", drip("HTTP/1.1 404 Not Found\r\n\r\n", strings.Repeat("x", 16<<10))},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := newClient(t, Options{Timeout: time.Hour})
+			c := newClient(t, Options{Timeout: time.Minute})
 			res, err := c.Get(t.Context(), rawServe(t, tt.answer)+"/", Request{})
 			if err != nil || res.Status != 404 || res.Body.Len() != 0 {
 				t.Errorf("got %+v, %v", res, err)

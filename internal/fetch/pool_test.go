@@ -313,7 +313,7 @@ func TestStreamsShareAConnection(t *testing.T) {
 				})
 			}
 			for range n {
-				<-k.arrived
+				receive(t, k.arrived)
 			}
 			for range n {
 				k.leave <- struct{}{}

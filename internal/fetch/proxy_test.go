@@ -83,7 +83,7 @@ func TestBrokenProxies(t *testing.T) {
 			if tt.reason == Timeout {
 				timeout = 100 * time.Millisecond
 			}
-			c := newClient(t, Options{Proxy: proxy, FirstByte: timeout, Timeout: time.Hour})
+			c := newClient(t, Options{Proxy: proxy, FirstByte: timeout, Timeout: 2 * time.Minute})
 			res, err := c.Get(t.Context(), "https://a.test/", Request{})
 			wantFailure(t, res, err, tt.reason, tt.passing)
 		})

@@ -178,3 +178,15 @@ func drip(head, text string) func(*net.TCPConn, string) {
 		}
 	}
 }
+
+// receive waits for a value that other goroutines send, for a minute at most.
+func receive[T any](t *testing.T, from <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(time.Minute):
+		t.Fatal("a minute has passed")
+		panic("not reached")
+	}
+}

@@ -26,9 +26,9 @@ func TestFirstByte(t *testing.T) {
 		answer       func(*net.TCPConn, string)
 		failure      string // its text, or ""
 	}{
-		{"silent", 100 * time.Millisecond, time.Hour, sayAndHold(""), "no first byte in 100ms"},
-		{"half a header", 100 * time.Millisecond, time.Hour, sayAndHold("HTTP/1.1 200 OK\r\n"), "no first byte in 100ms"},
-		{"the body may be later", 150 * time.Millisecond, time.Hour, late, ""},
+		{"silent", 100 * time.Millisecond, time.Minute, sayAndHold(""), "no first byte in 100ms"},
+		{"half a header", 100 * time.Millisecond, time.Minute, sayAndHold("HTTP/1.1 200 OK\r\n"), "no first byte in 100ms"},
+		{"the body may be later", 150 * time.Millisecond, time.Minute, late, ""},
 		{"but not later than all", 50 * time.Millisecond, 150 * time.Millisecond, late, "no complete answer in 150ms"},
 		{"longer than all", time.Hour, 100 * time.Millisecond, sayAndHold(""), "no complete answer in 100ms"},
 		{"none", 0, 100 * time.Millisecond, sayAndHold(""), "no complete answer in 100ms"},
@@ -67,7 +67,7 @@ func TestSlowBodies(t *testing.T) {
 		{"small and at once", 1 << 62, say(ok + "\r\nx"), ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := newClient(t, Options{MinRate: tt.minRate, Timeout: time.Hour, MaxSize: 100_000})
+			c := newClient(t, Options{MinRate: tt.minRate, Timeout: time.Minute, MaxSize: 100_000})
 			if c.limits.least < tt.minRate || c.limits.window != 10*time.Second {
 				t.Errorf("limits %+v", c.limits)
 			}
@@ -174,15 +174,15 @@ func TestWaitsIsTold(t *testing.T) {
 		}
 		ended <- err
 	}()
-	if begin := <-told; !begin {
+	if begin := receive(t, told); !begin {
 		t.Error("the end of waiting is told first")
 	}
 	budget.recycle(held)
 	budget.release(firstBuffer)
-	if err := <-ended; err != nil {
+	if err := receive(t, ended); err != nil {
 		t.Fatal(err)
 	}
-	if begin := <-told; begin {
+	if begin := receive(t, told); begin {
 		t.Error("the beginning of waiting is told twice")
 	}
 }
