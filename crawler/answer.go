@@ -93,11 +93,24 @@ func failureOf(err error) (failure *fetch.Error, fault bool) {
 	return failure, fault
 }
 
+// noTry returns the reason for which a request is made again though it failed, if it is not the fault of what was
+// asked for and costs it no try.
+func noTry(err error) (reason string) {
+	var failure *fetch.Error
+	switch {
+	case errors.Is(err, errNoRoom):
+		return heldRoom
+	case errors.As(err, &failure) && failure.Reason == fetch.HTTP1:
+		return failure.Reason
+	}
+	return ""
+}
+
 func (w *worker) failed(item *iut.Item, err error) frontier.Answer {
-	if errors.Is(err, errNoRoom) { // not the page's fault, and no try of it
+	if reason := noTry(err); reason != "" {
 		item.Row.Tries--
 		item.State = storage.Pending
-		item.Next = storage.Row{Range: storage.Later, Reason: heldRoom, Tries: item.Row.Tries}
+		item.Next = storage.Row{Range: storage.Later, Reason: reason, Tries: item.Row.Tries}
 		return frontier.Answer{}
 	}
 	failure, fault := failureOf(err)

@@ -49,6 +49,7 @@ func (o *Options) asks() error {
 		{"Network", o.Network != ""},
 		{"Bind", o.Bind.IsValid()},
 		{"Insecure", o.Insecure},
+		{"HTTP1", o.HTTP1},
 		{"PerIP", o.PerIP != 0},
 	} {
 		if c.set {

@@ -323,7 +323,7 @@ func (e *engine) begin(ctx context.Context) error {
 		Cookies: cookies, SeedHost: e.seedHost,
 		Guard:     func(host, port string) bool { return e.opts.AllowPrivate || e.seedServer(host, port) },
 		LimitRate: e.opts.LimitRate, MinRate: e.opts.MinRate, FirstByte: e.opts.FirstByte,
-		Network: e.opts.Network, Bind: e.opts.Bind, PerIP: e.opts.PerIP, Insecure: e.opts.Insecure, IdleConns: e.opts.idle,
+		Network: e.opts.Network, Bind: e.opts.Bind, PerIP: e.opts.PerIP, Insecure: e.opts.Insecure, HTTP1: e.opts.HTTP1, IdleConns: e.opts.idle,
 		Source: e.source(),
 	})
 	e.robots = newRobotsCache(e.index, robots.Token(e.opts.UserAgent), uint32(e.opts.Retries)+1, e.run.Start)

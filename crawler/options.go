@@ -122,7 +122,8 @@ type Options struct {
 	Proxy        *url.URL   // nil: as the environment says
 	Network      string     // "tcp4" or "tcp6" for one family of addresses; "": both
 	Bind         netip.Addr // the local address of connections; zero: any
-	Insecure     bool       // accept any certificate
+	Insecure     bool       // accept any certificate, TLS 1.0 and 1.1, and key exchanges that are not safe any more
+	HTTP1        bool       // ask by HTTP/1.1 alone, not by HTTP/2
 	AllowPrivate bool       // links may lead to loopback and private addresses
 
 	FS  iut.FS       // the disk of the tree; nil: the real one. Tests let it be slow or fail
@@ -137,7 +138,7 @@ type Options struct {
 	// says so, and PerHost 0 is no limit. An error is a broken link, with the reason "fetch". ctx
 	// ends with Timeout, which is a broken link too, "timeout", and ten seconds after fetching has
 	// ended: then the URL is pending. Nothing of how requests are made may be set: Header, User,
-	// Password, Cookies, Proxy, Network, Bind, Insecure, PerIP.
+	// Password, Cookies, Proxy, Network, Bind, Insecure, HTTP1, PerIP.
 	Fetch func(ctx context.Context, url string) (Content, error)
 	// OnPage is told each page that was fetched, before Edge and Score are called for its links and
 	// before it is stored. An error ends the crawl, and the page is asked again by the next one.

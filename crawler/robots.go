@@ -204,7 +204,7 @@ func (c *robotsCache) ask(ctx context.Context, client *fetch.Client, origin stri
 		res, err := client.Get(ctx, url, fetch.Request{Accept: "text/plain,*/*;q=0.5", MaxSize: robots.MaxBytes, KeepLarge: true, Waits: waits})
 		if err != nil {
 			row.Status = 0
-			if ctx.Err() != nil || errors.Is(err, fetch.ErrDisk) {
+			if ctx.Err() != nil || errors.Is(err, fetch.ErrDisk) || noTry(err) != "" {
 				return row, answer, err
 			}
 			var failure *fetch.Error

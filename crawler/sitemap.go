@@ -182,9 +182,9 @@ func (w *worker) answerSitemap(s *storage.Sitemap, item *iut.Item, res *fetch.Re
 			fail(reason)
 		}
 	}
-	if errors.Is(err, errNoRoom) {
+	if reason := noTry(err); reason != "" {
 		s.Tries--
-		s.Reason = heldRoom
+		s.Reason = reason
 		return a, false
 	}
 	if err != nil {

@@ -205,7 +205,7 @@ func (w *worker) askRobots(at *post, loan *frontier.Loan) {
 		return err
 	})
 	at.rest()
-	if errors.Is(err, errNoRoom) {
+	if err != nil && noTry(err) != "" {
 		w.frontier.Answered(loan, answer)
 		return
 	}

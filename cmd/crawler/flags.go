@@ -142,7 +142,8 @@ func (f *flags) crawl() []group {
 			flag("4", toggle{&f.ipv4}, "use IPv4 only"),
 			flag("6", toggle{&f.ipv6}, "use IPv6 only"),
 			flag("bind", address{&o.Bind}, "the local `ADDRESS` of connections"),
-			flag("insecure", toggle{&o.Insecure}, "accept any certificate"),
+			flag("insecure", toggle{&o.Insecure}, "accept any certificate, TLS from 1.0 on, and RSA key exchange"),
+			flag("http1", toggle{&o.HTTP1}, "ask by HTTP/1.1 alone, not by HTTP/2"),
 			flag("allow-private", toggle{&o.AllowPrivate}, "let links lead to loopback and private addresses; seeds may always"),
 		}},
 		{"What to print", []cli.Flag{

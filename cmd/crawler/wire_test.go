@@ -20,6 +20,16 @@ func TestFlagsOfRequests(t *testing.T) {
 	untrusted.Config.ErrorLog = log.New(io.Discard, "", 0)
 	untrusted.StartTLS()
 	t.Cleanup(untrusted.Close)
+	by1 := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor == 2 {
+			http.NotFound(w, r)
+			return
+		}
+		tell("text")(w, r)
+	}))
+	by1.EnableHTTP2 = true
+	by1.StartTLS()
+	t.Cleanup(by1.Close)
 	six := &httptest.Server{Config: &http.Server{Handler: http.HandlerFunc(tell("text"))}}
 	var err error
 	if six.Listener, err = net.Listen("tcp", "[::1]:0"); err != nil {
@@ -48,6 +58,8 @@ func TestFlagsOfRequests(t *testing.T) {
 	}{
 		{"certificate", nil, untrusted.URL, "failed tls"},
 		{"certificate -insecure", []string{"-insecure"}, untrusted.URL, "stored"},
+		{"HTTP/2", []string{"-insecure"}, by1.URL, "failed http-4xx"},
+		{"HTTP/2 -http1", []string{"-insecure", "-http1"}, by1.URL, "stored"},
 		{"IPv6", nil, urlOf(six), "stored"},
 		{"IPv6 -4", []string{"-4"}, urlOf(six), "failed dns"},
 		{"IPv4 -6", []string{"-6"}, four.URL, "failed dns"},

@@ -101,7 +101,8 @@ type Options struct {
 	// Hosts with the same address count together. A host counts by the first of its addresses that may be dialled,
 	// also where it is reached by another one. Not for requests by way of a proxy. 0: no limit.
 	PerIP    int
-	Insecure bool // accept any certificate
+	Insecure bool // accept any certificate, TLS from 1.0 on, and key exchanges that are not safe any more
+	HTTP1    bool // ask by HTTP/1.1 alone
 }
 
 // A Request says what is special about one request.

@@ -23,17 +23,20 @@ import (
 // sends each request once. What a failure means is decided by the caller.
 type pool struct {
 	both, http1 *http.Transport // make connections; http1 offers HTTP/1.1 alone
+	onlyHTTP1   bool            // for all places
 	limit       int             // idle connections
 
 	mu    sync.Mutex
 	conns map[place][]*pooled // guarded by mu: those that may take another request, and those in use
 	idle  list.List           // guarded by mu: of *pooled without a request, the one idle for longest first
 	timer *time.Timer         // guarded by mu: closes what has been idle for too long; nil before the first one
+	old   map[string]struct{} // guarded by mu: hosts with ports that want HTTP/1.1; at most mostOld
 }
 
 // A place is what a connection leads to. By way of a proxy all http hosts are at one place.
 type place struct {
 	proxy, scheme, host, port string
+	http1                     bool // alone, in spite of TLS
 }
 
 // A pooled is one connection of a pool.
@@ -45,10 +48,15 @@ type pooled struct {
 	until time.Time     // guarded by pool.mu: when it is closed if it is idle then
 }
 
+const mostOld = 10_000
+
 var errUnavailable = errors.New("connection closed before it was used")
 
 func newPool(opts *Options, dial func(ctx context.Context, network, addr string) (net.Conn, error)) *pool {
-	p := &pool{limit: opts.IdleConns, conns: map[place][]*pooled{}}
+	p := &pool{
+		limit: opts.IdleConns, onlyHTTP1: opts.HTTP1,
+		conns: map[place][]*pooled{}, old: map[string]struct{}{},
+	}
 	p.both, p.http1 = newTransport(opts, dial), newTransport(opts, dial)
 	p.both.ForceAttemptHTTP2 = true
 	// What arrives while a body waits for the budget is in no budget: keep it small.
@@ -64,10 +72,17 @@ func newPool(opts *Options, dial func(ctx context.Context, network, addr string)
 }
 
 func newTransport(opts *Options, dial func(ctx context.Context, network, addr string) (net.Conn, error)) *http.Transport {
+	config := &tls.Config{InsecureSkipVerify: opts.Insecure}
+	if opts.Insecure {
+		config.MinVersion = tls.VersionTLS10
+		for _, suite := range slices.Concat(tls.CipherSuites(), tls.InsecureCipherSuites()) {
+			config.CipherSuites = append(config.CipherSuites, suite.ID)
+		}
+	}
 	return &http.Transport{
 		DialContext:            dial,
 		Proxy:                  func(r *http.Request) (*url.URL, error) { return proxyOf(r.Context()), nil },
-		TLSClientConfig:        &tls.Config{InsecureSkipVerify: opts.Insecure},
+		TLSClientConfig:        config,
 		TLSHandshakeTimeout:    tlsTimeout,
 		DisableCompression:     true, // codings are ours, see coding.go
 		IdleConnTimeout:        idleTimeout,
@@ -98,9 +113,40 @@ func (p *pool) send(r *http.Request, to *route) (*http.Response, *pooled, error)
 	res, err := c.RoundTrip(r)
 	if err != nil {
 		p.drop(c)
+		if strings.Contains(err.Error(), "HTTP_1_1_REQUIRED") {
+			err = p.downgrade(to, err)
+		}
 		return nil, nil, err
 	}
+	if res.StatusCode == http.StatusMisdirectedRequest && res.ProtoMajor == 2 {
+		res.Body.Close()
+		p.put(c, res.Header)
+		return nil, nil, p.downgrade(to, errors.New(res.Status))
+	}
 	return res, c, nil
+}
+
+// downgrade has a host asked by HTTP/1.1 from now on: it has refused a request by HTTP/2 with the error
+// HTTP_1_1_REQUIRED (RFC 9113, 7) or the status 421 (RFC 9110, 15.5.20).
+func (p *pool) downgrade(to *route, cause error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for victim := range p.old {
+		if len(p.old) < mostOld {
+			break
+		}
+		delete(p.old, victim) // any will do
+	}
+	p.old[to.url.Host] = struct{}{}
+	return &Error{HTTP1, true, cause}
+}
+
+// isOld reports whether a host is asked by HTTP/1.1 alone.
+func (p *pool) isOld(to *route) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, old := p.old[to.url.Host]
+	return old
 }
 
 // get returns a connection with room for a request, for one call of put or drop. It dials if none is idle.
@@ -112,10 +158,13 @@ func (p *pool) get(ctx context.Context, to *route) (*pooled, error) {
 			at.host, at.port = "", ""
 		}
 	}
+	transport := p.both
+	if at.scheme == "https" && (p.onlyHTTP1 || p.isOld(to)) {
+		at.http1, transport = true, p.http1
+	}
 	if c := p.take(at); c != nil {
 		return c, nil
 	}
-	transport := p.both
 	if to.proxy != nil {
 		ctx = context.WithValue(ctx, proxyKey{}, to.proxy)
 	}

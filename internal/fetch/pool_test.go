@@ -4,10 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -331,6 +335,132 @@ func TestStreamsShareAConnection(t *testing.T) {
 			t.Errorf("HTTP/2 %v: %d connections are idle, %d were made", h2, n, conns.Load())
 		}
 	}
+}
+
+// TestHTTP1IfHTTP2IsRefused: a host that refuses a request by HTTP/2 is asked by HTTP/1.1 the next time and from then on,
+// and another one is not. By HTTP/1.1 a 421 is an answer.
+func TestHTTP1IfHTTP2IsRefused(t *testing.T) {
+	t.Parallel()
+	for name, refuse := range map[string]func(f *http2.Framer, stream uint32){
+		"reset":        func(f *http2.Framer, stream uint32) { _ = f.WriteRSTStream(stream, http2.ErrCodeHTTP11Required) },
+		"GOAWAY":       func(f *http2.Framer, _ uint32) { _ = f.WriteGoAway(0, http2.ErrCodeHTTP11Required, nil) },
+		"misdirected":  func(f *http2.Framer, stream uint32) { ok2(f, stream, "421") },
+		"only HTTP/2.": nil, // with Options.HTTP1
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var (
+				mu sync.Mutex
+				by []string
+			)
+			log := func(proto string) {
+				mu.Lock()
+				defer mu.Unlock()
+				by = append(by, proto)
+			}
+			s := &logServer{
+				answer1: func(c net.Conn, _ int, r *http.Request) bool {
+					log(r.Proto)
+					if r.URL.Path == "/421" {
+						_, _ = io.WriteString(c, "HTTP/1.1 421 Misdirected Request\r\nContent-Length: 0\r\n\r\n")
+						return true
+					}
+					ok1(c)
+					return true
+				},
+				answer2: func(f *http2.Framer, _ int, stream uint32) bool {
+					log("HTTP/2")
+					refuse(f, stream)
+					return true
+				},
+			}
+			s.start(t, "h2", "http/1.1")
+			c := newClient(t, Options{Insecure: true, HTTP1: refuse == nil})
+			if refuse != nil {
+				res, err := c.Get(t.Context(), s.url+"/", Request{})
+				wantFailure(t, res, err, HTTP1, true)
+			}
+			for _, path := range []string{"/", "/", "/421", "/"} {
+				res, err := c.Get(t.Context(), s.url+path, Request{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if want := map[bool]int{true: 421, false: 200}[path == "/421"]; res.Status != want {
+					t.Errorf("%s: status %d, want %d", path, res.Status, want)
+				}
+				res.Body.Release()
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			got, want := strings.Join(by, " "), "HTTP/2 HTTP/1.1 HTTP/1.1 HTTP/1.1 HTTP/1.1"
+			if refuse == nil {
+				want = strings.TrimPrefix(want, "HTTP/2 ")
+			}
+			if got != want {
+				t.Errorf("asked by %s, want %s", got, want)
+			}
+			if len(c.pool.old) > 1 {
+				t.Errorf("%d hosts are asked by HTTP/1.1 alone", len(c.pool.old))
+			}
+		})
+	}
+}
+
+// TestHostsOfHTTP1AreBounded: no more than mostOld are remembered.
+func TestHostsOfHTTP1AreBounded(t *testing.T) {
+	c := newClient(t, Options{})
+	for i := range mostOld + 10 {
+		to := &route{url: &url.URL{Host: fmt.Sprint(i)}}
+		_ = c.pool.downgrade(to, io.EOF)
+		if !c.pool.isOld(to) {
+			t.Fatalf("%s is not remembered", to.url.Host)
+		}
+	}
+	if n := len(c.pool.old); n != mostOld {
+		t.Errorf("%d hosts are remembered, want %d", n, mostOld)
+	}
+}
+
+// TestInsecureTLS: only with Options.Insecure old versions and key exchanges are spoken.
+func TestInsecureTLS(t *testing.T) {
+	t.Parallel()
+	for _, version := range []uint16{tls.VersionTLS10, tls.VersionTLS11, tls.VersionTLS12} {
+		t.Run(tls.VersionName(version), func(t *testing.T) {
+			t.Parallel()
+			s := httptest.NewUnstartedServer(http.HandlerFunc(local))
+			s.Config.ErrorLog = nolog
+			s.TLS = &tls.Config{
+				MinVersion: version, MaxVersion: version,
+				CipherSuites: []uint16{tls.TLS_RSA_WITH_AES_128_CBC_SHA}, Certificates: []tls.Certificate{rsaCertificate(t)},
+			}
+			s.StartTLS()
+			t.Cleanup(s.Close)
+			res, err := newClient(t, Options{Insecure: true}).Get(t.Context(), s.URL+"/", Request{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			res.Body.Release()
+			strict := newClient(t, Options{})
+			strict.pool.both.TLSClientConfig.InsecureSkipVerify = true // the certificate is none of the reasons
+			res, err = strict.Get(t.Context(), s.URL+"/", Request{})
+			wantFailure(t, res, err, TLS, false)
+		})
+	}
+}
+
+// rsaCertificate makes one of its own with an RSA key, without which there is no such key exchange.
+func rsaCertificate(t *testing.T) tls.Certificate {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
 // TestIdleConnectionsAreFew: no more than Options.IdleConns are kept, those used last.
