@@ -1,110 +1,98 @@
 package main
 
 import (
-	"io"
-	"log"
-	"net"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os/exec"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
-	"time"
 )
 
-// TestFlagsOfRequests: what the flags about requests say is what requests do. Each case is a page that is stored
-// without the flag, or not, and with it the other way round.
-func TestFlagsOfRequests(t *testing.T) {
+// A recorder notes the requests that a server gets.
+type recorder struct {
+	page   http.HandlerFunc // nil: an empty page
+	robots http.HandlerFunc // nil: there is none
+
+	mu   sync.Mutex
+	seen []*http.Request // guarded by mu
+}
+
+func (r *recorder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	r.mu.Lock()
+	r.seen = append(r.seen, req)
+	r.mu.Unlock()
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	switch {
+	case req.URL.Path == "/robots.txt" && r.robots == nil:
+		http.NotFound(w, req)
+	case req.URL.Path == "/robots.txt":
+		r.robots(w, req)
+	case r.page != nil:
+		r.page(w, req)
+	}
+}
+
+// requests returns those for a path.
+func (r *recorder) requests(path string) []*http.Request {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(r.seen), func(req *http.Request) bool { return req.URL.Path != path })
+}
+
+// A cookie goes as it stands in the file or in the answer, and a bad line of the file is told and left out.
+func TestCookiesAreSentAsTheyAre(t *testing.T) {
 	t.Parallel()
-	untrusted := httptest.NewUnstartedServer(http.HandlerFunc(tell("text")))
-	untrusted.Config.ErrorLog = log.New(io.Discard, "", 0)
-	untrusted.StartTLS()
-	t.Cleanup(untrusted.Close)
-	by1 := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ProtoMajor == 2 {
-			http.NotFound(w, r)
-			return
+	site := &recorder{page: func(w http.ResponseWriter, r *http.Request) {
+		if !strings.Contains(r.Header.Get("Cookie"), "seen") {
+			w.Header().Set("Set-Cookie", `seen[at]={"a":"b,c d"}; Path=/`)
+			http.Redirect(w, r, r.URL.Path, http.StatusFound)
 		}
-		tell("text")(w, r)
-	}))
-	by1.EnableHTTP2 = true
-	by1.StartTLS()
-	t.Cleanup(by1.Close)
-	six := &httptest.Server{Config: &http.Server{Handler: http.HandlerFunc(tell("text"))}}
-	var err error
-	if six.Listener, err = net.Listen("tcp", "[::1]:0"); err != nil {
-		t.Log("no IPv6 here: ", err)
-		six = nil
-	} else {
-		six.Start()
-		t.Cleanup(six.Close)
-	}
-	four := httptest.NewServer(http.HandlerFunc(tell("text")))
-	t.Cleanup(four.Close)
-	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
-	t.Cleanup(silent.Close)
-	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/plain")
-		_, _ = io.WriteString(w, "x")
-		_ = http.NewResponseController(w).Flush()
-		<-r.Context().Done()
-	}))
-	t.Cleanup(slow.Close)
-	for _, tt := range []struct {
-		name string
-		args []string
-		url  string
-		want string // of the line of -verbose
-	}{
-		{"certificate", nil, untrusted.URL, "failed tls"},
-		{"certificate -insecure", []string{"-insecure"}, untrusted.URL, "stored"},
-		{"HTTP/2", []string{"-insecure"}, by1.URL, "failed http-4xx"},
-		{"HTTP/2 -http1", []string{"-insecure", "-http1"}, by1.URL, "stored"},
-		{"IPv6", nil, urlOf(six), "stored"},
-		{"IPv6 -4", []string{"-4"}, urlOf(six), "failed dns"},
-		{"IPv4 -6", []string{"-6"}, four.URL, "failed dns"},
-		{"silent -first-byte", []string{"-first-byte", "50ms", "-timeout", "1h"}, silent.URL, "failed timeout"},
-		{"slow -min-rate", []string{"-min-rate", "1KiB", "-timeout", "1h"}, slow.URL, "failed timeout"},
-	} {
-		if tt.url == "" {
-			continue
-		}
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			cmd := child(t.TempDir(), append(tt.args, "-verbose", "-robots", "ignore", "-retries", "0", "-sync", "none", tt.url+"/")...)
-			out, ended := endOf(t, cmd)
-			if !ended || !strings.Contains(out, tt.url+"/ "+tt.want+" ") {
-				t.Errorf("ended: %v, %s; want %s", ended, out, tt.want)
-			}
-		})
-	}
-}
-
-func tell(text string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain")
-		_, _ = io.WriteString(w, text)
-	}
-}
-
-func urlOf(s *httptest.Server) string {
-	if s == nil {
-		return ""
-	}
-	return s.URL
-}
-
-// endOf runs a command and gives what it printed. One that does not end is killed.
-func endOf(t *testing.T, cmd *exec.Cmd) (out string, ended bool) {
-	t.Helper()
-	var b strings.Builder
-	cmd.Stdout, cmd.Stderr = &b, &b
-	if err := cmd.Start(); err != nil {
+	}}
+	server := httptest.NewServer(site)
+	defer server.Close()
+	dir := t.TempDir()
+	file := "\ufeff127.0.0.1\tFALSE\t/\tFALSE\t4000000000.5\tpr:efs\t\"Köln, x\"\r\nno cookie\r\n"
+	if err := os.WriteFile(filepath.Join(dir, "cookies.txt"), []byte(file), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	late := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
-	_ = cmd.Wait()
-	return b.String(), late.Stop()
+	_, stderr, code := call(t, dir, "-delay", "1ms", "-cookies", "cookies.txt", server.URL+"/")
+	if code != 0 || !strings.Contains(stderr, "left out: a line of the cookie file") || !strings.Contains(stderr, "line=2") {
+		t.Errorf("exit %d, printed %s", code, stderr)
+	}
+	var got []string
+	for _, r := range site.requests("/") {
+		got = append(got, r.Header.Get("Cookie"))
+	}
+	want := []string{`pr:efs="Köln, x"`, `seen[at]={"a":"b,c d"}; pr:efs="Köln, x"`}
+	if !slices.Equal(got, want) {
+		t.Errorf("sent %q, want %q", got, want)
+	}
+}
+
+// A robots.txt whose Content-Encoding names no coding is read.
+func TestRobotsWithoutCoding(t *testing.T) {
+	t.Parallel()
+	encoding := func(w http.ResponseWriter) { w.Header().Set("Content-Encoding", "UTF-8") }
+	site := &recorder{
+		page: func(w http.ResponseWriter, r *http.Request) {
+			encoding(w)
+			fmt.Fprint(w, "<a href=/yes>y</a><a href=/no>n</a>")
+		},
+		robots: func(w http.ResponseWriter, r *http.Request) {
+			encoding(w)
+			fmt.Fprint(w, "User-agent: *\nDisallow: /no\n")
+		},
+	}
+	server := httptest.NewServer(site)
+	defer server.Close()
+	must(t, t.TempDir(), "-quiet", "-delay", "1ms", server.URL+"/")
+	if yes, no := len(site.requests("/yes")), len(site.requests("/no")); yes != 1 || no != 0 {
+		t.Errorf("%d requests for what is allowed, %d for what is forbidden", yes, no)
+	}
 }
 
 // A 206 is a page if it covers the whole body, and a failure else.

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestFlagsOfRequests: what the flags about requests say is what requests do. Each case is a page that is stored
+// without the flag, or not, and with it the other way round.
+func TestFlagsOfRequests(t *testing.T) {
+	t.Parallel()
+	untrusted := httptest.NewUnstartedServer(http.HandlerFunc(tell("text")))
+	untrusted.Config.ErrorLog = log.New(io.Discard, "", 0)
+	untrusted.StartTLS()
+	t.Cleanup(untrusted.Close)
+	by1 := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor == 2 {
+			http.NotFound(w, r)
+			return
+		}
+		tell("text")(w, r)
+	}))
+	by1.EnableHTTP2 = true
+	by1.StartTLS()
+	t.Cleanup(by1.Close)
+	six := &httptest.Server{Config: &http.Server{Handler: http.HandlerFunc(tell("text"))}}
+	var err error
+	if six.Listener, err = net.Listen("tcp", "[::1]:0"); err != nil {
+		t.Log("no IPv6 here: ", err)
+		six = nil
+	} else {
+		six.Start()
+		t.Cleanup(six.Close)
+	}
+	four := httptest.NewServer(http.HandlerFunc(tell("text")))
+	t.Cleanup(four.Close)
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	t.Cleanup(silent.Close)
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/plain")
+		_, _ = io.WriteString(w, "x")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	t.Cleanup(slow.Close)
+	for _, tt := range []struct {
+		name string
+		args []string
+		url  string
+		want string // of the line of -verbose
+	}{
+		{"certificate", nil, untrusted.URL, "failed tls"},
+		{"certificate -insecure", []string{"-insecure"}, untrusted.URL, "stored"},
+		{"HTTP/2", []string{"-insecure"}, by1.URL, "failed http-4xx"},
+		{"HTTP/2 -http1", []string{"-insecure", "-http1"}, by1.URL, "stored"},
+		{"IPv6", nil, urlOf(six), "stored"},
+		{"IPv6 -4", []string{"-4"}, urlOf(six), "failed dns"},
+		{"IPv4 -6", []string{"-6"}, four.URL, "failed dns"},
+		{"silent -first-byte", []string{"-first-byte", "50ms", "-timeout", "1h"}, silent.URL, "failed timeout"},
+		{"slow -min-rate", []string{"-min-rate", "1KiB", "-timeout", "1h"}, slow.URL, "failed timeout"},
+	} {
+		if tt.url == "" {
+			continue
+		}
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			cmd := child(t.TempDir(), append(tt.args, "-verbose", "-robots", "ignore", "-retries", "0", "-sync", "none", tt.url+"/")...)
+			out, ended := endOf(t, cmd)
+			if !ended || !strings.Contains(out, tt.url+"/ "+tt.want+" ") {
+				t.Errorf("ended: %v, %s; want %s", ended, out, tt.want)
+			}
+		})
+	}
+}
+
+func tell(text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain")
+		_, _ = io.WriteString(w, text)
+	}
+}
+
+func urlOf(s *httptest.Server) string {
+	if s == nil {
+		return ""
+	}
+	return s.URL
+}
+
+// endOf runs a command and gives what it printed. One that does not end is killed.
+func endOf(t *testing.T, cmd *exec.Cmd) (out string, ended bool) {
+	t.Helper()
+	var b strings.Builder
+	cmd.Stdout, cmd.Stderr = &b, &b
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	late := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+	_ = cmd.Wait()
+	return b.String(), late.Stop()
+}
