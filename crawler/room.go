@@ -44,7 +44,9 @@ type room struct {
 	ample         bool         // above the mark there is room for all that may come
 	log           *slog.Logger
 	at            *post           // of whoever asks; nobody waits for it before end
-	over          <-chan struct{} // closed once nobody waits in enough any more; nil: never
+	over          <-chan struct{} // closed once nobody waits in enough any more; nil: fetching has not begun
+	patience      time.Duration   // for which may be waited in all before fetching begins; 0: no limit
+	waited        time.Duration   // before fetching began, by the one goroutine that opens the tree
 
 	looking sync.Mutex // held over free, which hangs when the disk does; nobody waits for it before end
 
@@ -71,7 +73,7 @@ func (o *Options) room(free func() (bytes, inodes uint64, err error), at *post) 
 	at.spared.Store(true)
 	return &room{
 		at: at, free: free, bytes: uint64(max(o.MinFree, 0)), inodes: uint64(max(o.MinFreeInodes, 0)),
-		pages: min(o.pages(), o.MinFree/2), ample: o.MinFree >= least,
+		pages: min(o.pages(), o.MinFree/2), ample: o.MinFree >= least, patience: o.Time,
 		log: o.Log, changed: make(chan struct{}),
 		has: math.MaxUint64, // as long as there is no answer: the writes will tell
 	}
@@ -265,22 +267,38 @@ func (r *room) wait(ctx context.Context, left func() bool) bool {
 }
 
 // await is for what comes to the disk without having been fetched: it looks, and waits until there is room.
-// It asks ctx before each look, so waiting is no step that stands still.
+// It asks ctx before each look, so waiting is no step that stands still. Before fetching begins, no more than
+// Options.Time is waited in all; then the error is errTime.
 func (r *room) await(ctx context.Context) error {
 	for r.look(); r.low(); r.look() {
-		select {
-		case <-time.After(lookForRoom):
-		case <-ctx.Done():
-		}
-		if err := ctx.Err(); err != nil {
+		if err := r.pause(ctx, nil); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// pause waits until it is time for another look, or over is closed.
+func (r *room) pause(ctx context.Context, over <-chan struct{}) error {
+	begun := time.Now()
+	select {
+	case <-time.After(lookForRoom):
+	case <-over:
+	case <-ctx.Done():
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if r.over == nil && r.patience > 0 {
+		if r.waited += time.Since(begun); r.waited >= r.patience {
+			return errTime
+		}
+	}
+	return nil
+}
+
 // enough waits until there are so many bytes of room, or fetching is over, and is the error of ctx when that
-// ends first. Meanwhile fetching pauses below what all need who wait. It asks ctx as await does.
+// ends first. Meanwhile fetching pauses below what all need who wait. It asks ctx, and may end, as await does.
 func (r *room) enough(ctx context.Context, bytes int64) error {
 	if r == nil || r.bytes == 0 {
 		return nil
@@ -301,14 +319,13 @@ func (r *room) enough(ctx context.Context, bytes int64) error {
 		if there {
 			return nil
 		}
+		if err := r.pause(ctx, r.over); err != nil {
+			return err
+		}
 		select {
-		case <-time.After(lookForRoom):
 		case <-r.over:
 			return nil
-		case <-ctx.Done():
-		}
-		if err := ctx.Err(); err != nil {
-			return err
+		default:
 		}
 	}
 }

@@ -96,7 +96,8 @@ type engine struct {
 // index, and writes the results. Draining does not depend on ctx, so that stopping is not
 // cut short. All of these ends give a nil error. Nothing is left when no URL waits, none is asked,
 // no page waits to be parsed and none is: source C's four conditions. If ctx ends while the tree is
-// still being opened, nothing is asked and no results are written; Result.Run has no ID then.
+// still being opened, or opts.Time was spent there waiting for room on the disk, nothing is asked and no results are
+// written; Result.Run has no ID then.
 //
 // A call-back that returns an error or panics ends fetching at once, and the downloads in flight
 // with it. No other one is begun; the buffers are drained, the results written, and the error is a
@@ -183,6 +184,8 @@ func (e *engine) openAndCrawl(ctx context.Context) (Result, error) {
 	switch {
 	case err != nil && ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))):
 		return Result{Ended: errStopped.Error()}, nil
+	case errors.Is(err, errTime):
+		return Result{Ended: errTime.Error()}, nil // it was spent waiting for room on the disk
 	case err != nil || e.alive.Err() != nil:
 		return Result{}, errors.Join(err, context.Cause(e.alive))
 	}

@@ -67,7 +67,7 @@ func (c *command) crawl(x *cli.Context) error {
 	switch {
 	case err != nil || c.flags.quiet:
 	case result.Run.ID == 0:
-		fmt.Fprintln(c.stderr, "crawler: stopped before anything was asked; the same command goes on")
+		fmt.Fprintf(c.stderr, "crawler: %s before anything was asked; the same command goes on\n", result.Ended)
 	case c.flags.format == "json":
 		c.logger(c.stderr).Info("ended", "how", result.Ended, "pages", result.Run.Stored, "bytes", result.Run.Bytes,
 			"outcomes", result.Run.Outcomes, "stored", result.Total.Stored, "pending", result.Total.Pending(), "held", result.Total.Held)
