@@ -41,7 +41,7 @@ func newRobots(t *testing.T) (*robotsCache, *fetch.Client) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := fetch.New(fetch.Options{Guard: func(string, string) bool { return true }, Timeout: 5 * time.Second})
+	client := fetch.New(fetch.Options{Guard: func(string, string, bool) bool { return true }, Timeout: 5 * time.Second})
 	t.Cleanup(func() {
 		client.Close()
 		if err := index.Close(); err != nil {

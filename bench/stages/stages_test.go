@@ -24,7 +24,7 @@ import (
 // BenchmarkFetch asks for pages over one connection; what the server takes, which is little, is in it.
 func BenchmarkFetch(b *testing.B) {
 	h := serveHandbook(b, 100)
-	c := fetch.New(fetch.Options{Guard: func(string, string) bool { return true }})
+	c := fetch.New(fetch.Options{Guard: func(string, string, bool) bool { return true }})
 	b.Cleanup(c.Close)
 	b.ReportAllocs()
 	b.SetBytes(pageSize)

@@ -18,6 +18,8 @@ const (
 	connectTimeout = 10 * time.Second
 	// nextAddress is how long an address may be tried alone before the next one is tried as well.
 	nextAddress = 300 * time.Millisecond
+	// lookAheadTimeout is how long a proxy may wait for our own look-up.
+	lookAheadTimeout = 2 * time.Second
 )
 
 // dialRoute dials a host, or the proxy of the context, whose address is the user's choice and is not guarded. That of
@@ -28,13 +30,35 @@ func (c *Client) dialRoute(ctx context.Context, _, addr string) (net.Conn, error
 	if err != nil {
 		return nil, err
 	}
-	return c.dial(ctx, host, port, proxyOf(ctx) == nil && !c.opts.Guard(host, port))
+	if proxyOf(ctx) != nil {
+		return c.dial(ctx, host, port, false)
+	}
+	_, private, err := c.names.addresses(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	return c.dial(ctx, host, port, !c.opts.Guard(host, port, private))
+}
+
+// lookAhead looks up the name of a request by way of a proxy, which would dial whatever it resolves to, and refuses
+// internal addresses. A name that cannot be looked up here, or not soon, is left to the proxy.
+func (c *Client) lookAhead(ctx context.Context, r *route) error {
+	soon, cancel := context.WithTimeout(ctx, c.ahead)
+	defer cancel()
+	_, private, err := c.names.addresses(soon, r.host)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case (err == nil || private) && !c.opts.Guard(r.host, r.port, private) && private:
+		return &Error{Address, false, fmt.Errorf("%q has an internal address", r.host)}
+	}
+	return nil
 }
 
 // dial tries the addresses of a host in their order, the next one as soon as the one before failed or has taken
 // long, and gives the first connection. The error is the one of the first address that failed.
 func (c *Client) dial(ctx context.Context, host, port string, guarded bool) (net.Conn, error) {
-	addrs, err := c.names.addresses(ctx, host)
+	addrs, _, err := c.names.addresses(ctx, host)
 	if err != nil {
 		return nil, err
 	}
@@ -176,12 +200,13 @@ func (c *Client) turn(w *watch, r *route) (netip.Addr, error) {
 	if c.turns.limit == 0 || r.proxy != nil {
 		return netip.Addr{}, nil
 	}
-	addrs, err := c.names.addresses(w.ctx, r.host)
+	addrs, private, err := c.names.addresses(w.ctx, r.host)
 	if err != nil {
 		return netip.Addr{}, err
 	}
+	exempt := c.opts.Guard(r.host, r.port, private)
 	for _, a := range addrs {
-		if !internal(a) || c.opts.Guard(r.host, r.port) {
+		if !internal(a) || exempt {
 			return a, c.turns.enter(w, a)
 		}
 	}

@@ -240,7 +240,7 @@ func TestTurnsComeBack(t *testing.T) {
 		}
 	})
 	h := &hosts{known: map[string]string{"a.test": "127.0.0.1", "nobody.test": "127.0.0.3", "internal.test": "169.254.1.1"}}
-	c := newClient(t, Options{Lookup: h.lookup, PerIP: 1, MaxSize: 1 << 20, Guard: func(host, _ string) bool { return host != "internal.test" }})
+	c := newClient(t, Options{Lookup: h.lookup, PerIP: 1, MaxSize: 1 << 20, Guard: func(host, _ string, _ bool) bool { return host != "internal.test" }})
 	get := func(ctx context.Context, host, path string) error {
 		res, err := c.Get(ctx, "http://"+host+":"+port+path, Request{})
 		if err == nil {

@@ -87,9 +87,10 @@ type Options struct {
 	Cookies  []*http.Cookie // see ParseCookies
 	SeedHost func(hostname string) bool
 
-	// Guard tells which hosts may have a loopback, private or otherwise internal address.
-	// The answer for one host and port must not change. nil: none.
-	Guard func(hostname, port string) (exempt bool)
+	// Guard reports whether a host may have a loopback, private or otherwise internal address. private says
+	// whether it has one now, by its name or by a look-up. Once it has been asked, the answer for one host and
+	// port must not change. nil: none may.
+	Guard func(hostname, port string, private bool) (exempt bool)
 
 	// Source answers in place of the network, given the URL as Get was. Then nothing is dialled or looked up, and no
 	// header, cookie, proxy or guard counts; the body is read as any other. ctx ends with Timeout. nil: the network.
@@ -149,6 +150,7 @@ type Client struct {
 	limiter *rate.Limiter // nil: no limit
 	turns   turns         // for Options.PerIP
 	names   *names
+	ahead   time.Duration      // how long a proxy waits for a look-up of ours
 	asking  atomic.Int64       // calls of Get that run
 	stop    context.CancelFunc // of lookups
 	coders  chan *coder        // as many as may decode at once
@@ -179,7 +181,7 @@ func New(opts Options) *Client {
 		opts.Bodies = NewBudget(0)
 	}
 	if opts.Guard == nil {
-		opts.Guard = func(string, string) bool { return false }
+		opts.Guard = func(string, string, bool) bool { return false }
 	}
 	if opts.SeedHost == nil {
 		opts.SeedHost = func(string) bool { return false }
@@ -191,6 +193,7 @@ func New(opts Options) *Client {
 		turns:  turns{limit: int64(max(opts.PerIP, 0)), addrs: map[netip.Addr]*turn{}},
 		limits: limits{whole: opts.Timeout, first: opts.FirstByte, window: rateWindow},
 	}
+	c.ahead = lookAheadTimeout
 	c.plain, c.seeded = c.request(defaultAccept, false), c.request(defaultAccept, true)
 	if opts.MinRate > 0 {
 		c.limits.least = min(opts.MinRate, math.MaxInt64/10) * 10
@@ -241,6 +244,11 @@ func (c *Client) Get(ctx context.Context, rawURL string, req Request) (res *Resp
 	r, err := c.route(rawURL)
 	if err != nil {
 		return nil, w.fail(err)
+	}
+	if r.proxy != nil {
+		if err := c.lookAhead(w.ctx, &r); err != nil {
+			return nil, w.fail(err)
+		}
 	}
 	turn, err := c.turn(w, &r)
 	if err != nil {
@@ -312,7 +320,7 @@ func (c *Client) route(rawURL string) (route, error) {
 	default:
 		r.port = "80"
 	}
-	if literalInternal(r.host) && !c.opts.Guard(r.host, r.port) {
+	if literalInternal(r.host) && !c.opts.Guard(r.host, r.port, true) {
 		return route{}, &Error{Address, false, fmt.Errorf("%q is an internal address", r.host)}
 	}
 	if c.proxy != nil {

@@ -5,16 +5,20 @@ import (
 	"strings"
 )
 
-// literalInternal tells whether a host name says by itself that it is internal, or may be read as one that is by whoever
-// resolves it: IPv4 within IPv6 and numbers that are not in the one spelling of an address are no way to write a public host.
+// literalInternal reports whether a host name says by itself that it is internal, or may be read as one that is by
+// the resolver of a proxy: IPv4 within IPv6 and numbers that are not in the one spelling of an address are no way to
+// write a public host. Names without a dot and those below the private top-level names are internal by convention
+// (RFC 6761, 6762 and 8375; .internal is reserved by ICANN).
 func literalInternal(host string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		return true
-	}
 	addr, err := netip.ParseAddr(host)
 	if err != nil {
-		return endsInNumber(host)
+		for _, name := range []string{".localhost", ".local", ".internal", ".home.arpa"} {
+			if strings.HasSuffix("."+host, name) {
+				return true
+			}
+		}
+		return !strings.Contains(host, ".") || endsInNumber(host)
 	}
 	return internal(addr) || addr.Is4In6() || nat64.Contains(addr)
 }

@@ -15,7 +15,7 @@ func TestGuard(t *testing.T) {
 	addr := serve(t, func(w http.ResponseWriter, r *http.Request) { asked <- r.Host })
 	_, port, _ := net.SplitHostPort(strings.TrimPrefix(addr, "http://"))
 	resolver := nameServer(t, map[string]dnsmessage.RCode{"seed.test.": 0, "rebind.test.": 0})
-	exempt := func(host, p string) bool { return p == port && (host == "127.0.0.1" || host == "seed.test") }
+	exempt := func(host, p string, _ bool) bool { return p == port && (host == "127.0.0.1" || host == "seed.test") }
 	c := newClient(t, Options{Guard: exempt, Resolver: resolver})
 	for _, tt := range []struct {
 		name, host string
@@ -38,6 +38,8 @@ func TestGuard(t *testing.T) {
 		{"broadcast", "255.255.255.255", false},
 		{"local", "[fe80::1%25lo]:" + port, false},
 		{"unique local", "[fd00::1]", false},
+		{"name without a dot", "intranet", false},
+		{"private top-level name", "metadata.google.internal", false},
 		{"parts missing", "127.1:" + port, false},
 		{"octal", "0177.0.0.1:" + port, false},
 		{"dot behind it", "127.0.0.1.:" + port, false},
@@ -56,7 +58,7 @@ func TestGuard(t *testing.T) {
 			}
 		})
 	}
-	strict := newClient(t, Options{Guard: func(string, string) bool { return false }})
+	strict := newClient(t, Options{Guard: func(string, string, bool) bool { return false }})
 	res, err := strict.Get(t.Context(), addr+"/", Request{})
 	wantFailure(t, res, err, Address, false)
 }
@@ -91,11 +93,11 @@ func TestLiterals(t *testing.T) {
 		hosts string
 		want  bool
 	}{
-		{"localhost LOCALHOST localhost. a.localhost", true},
+		{"localhost LOCALHOST localhost. a.localhost notlocalhost intranet ai. printer.local metadata.google.INTERNAL. nas.home.arpa home.arpa a.local. internal", true},
 		{"127.0.0.1 127.0.0.1. 127.1 2130706433 0x7f.0.0.1 0x7F000001 0x 1.2.3.4.5 256.1.1.1 a.1 a.0x1f", true},
 		{"::ffff:8.8.8.8 ::ffff:7f00:1 64:ff9b::808:808 64:ff9b::7f00:1", true},
 		{"0.0.0.0 :: fec0::1 100.64.0.1 192.0.0.1 198.18.0.1 240.0.0.1 255.255.255.255 169.254.1.1 fe80::1%eth0 fd00::1", true},
-		{"example.org localhost.org notlocalhost 8.8.8.8 2606:4700::1 1.a 0x7f.org a.b1 0xg a.0xyz", false},
+		{"example.org localhost.org not-local.org a.notlocal a.b.localx xhome.arpa internal.org 8.8.8.8 2606:4700::1 1.a 0x7f.org a.b1 a.0xyz", false},
 	} {
 		for _, host := range strings.Fields(tt.hosts) {
 			if got := literalInternal(host); got != tt.want {

@@ -36,9 +36,10 @@ type names struct {
 
 // A nameAnswer has addresses or an error. Nobody changes either.
 type nameAnswer struct {
-	addrs []netip.Addr
-	err   error
-	until time.Time
+	addrs   []netip.Addr
+	private bool // one of them, or of those that are left out, is internal
+	err     error
+	until   time.Time
 }
 
 // newNames makes the memory of a client. stop ends lookups that are under way.
@@ -60,10 +61,12 @@ func newNames(opts Options) (n *names, stop context.CancelFunc) {
 }
 
 // addresses gives those of a name or literal, at least one, in the order in which they are to be tried. Waiting ends
-// with ctx, whose cause is returned then; all else is an *Error for DNS.
-func (n *names) addresses(ctx context.Context, host string) ([]netip.Addr, error) {
+// with ctx, whose cause is returned then; all else is an *Error for DNS. private says whether one of the addresses,
+// usable or not, is internal.
+func (n *names) addresses(ctx context.Context, host string) (addrs []netip.Addr, private bool, err error) {
 	if a, err := netip.ParseAddr(host); err == nil {
-		return n.usable([]netip.Addr{a})
+		addrs, err := n.usable([]netip.Addr{a})
+		return addrs, internal(a), err
 	}
 	a, ok := n.recall(host)
 	if !ok {
@@ -71,10 +74,10 @@ func (n *names) addresses(ctx context.Context, host string) ([]netip.Addr, error
 		case r := <-n.flight.DoChan(host, func() (any, error) { return n.ask(host), nil }):
 			a = r.Val.(nameAnswer)
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return nil, false, context.Cause(ctx)
 		}
 	}
-	return a.addrs, a.err
+	return a.addrs, a.private, a.err
 }
 
 func (n *names) recall(host string) (nameAnswer, bool) {
@@ -96,6 +99,7 @@ func (n *names) ask(host string) nameAnswer {
 	addrs, err := n.lookup(ctx, host)
 	if err == nil {
 		a.addrs, a.err = n.usable(addrs)
+		a.private = slices.ContainsFunc(addrs, internal)
 	} else {
 		var dns *net.DNSError
 		a.err = &Error{DNS, !errors.As(err, &dns) || !dns.IsNotFound, err}

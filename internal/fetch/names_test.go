@@ -64,7 +64,7 @@ func TestNamesAreRememberedForAWhile(t *testing.T) {
 				defer stop()
 				for round := 1; round <= 3; round++ {
 					for range 3 {
-						got, err := n.addresses(t.Context(), "a.test")
+						got, _, err := n.addresses(t.Context(), "a.test")
 						if !reflect.DeepEqual(got, addrs(tt.addrs)) {
 							t.Errorf("got %v", got)
 						}
@@ -74,7 +74,7 @@ func TestNamesAreRememberedForAWhile(t *testing.T) {
 						}
 					}
 					time.Sleep(tt.life - time.Nanosecond)
-					if _, _ = n.addresses(t.Context(), "a.test"); asked != round {
+					if _, _, _ = n.addresses(t.Context(), "a.test"); asked != round {
 						t.Errorf("asked %d times at the end of life %d", asked, round)
 					}
 					time.Sleep(time.Nanosecond)
@@ -103,7 +103,7 @@ func TestOneLookupForAll(t *testing.T) {
 			}
 			wg.Go(func() {
 				defer cancel()
-				got, err := n.addresses(ctx, "a.test")
+				got, _, err := n.addresses(ctx, "a.test")
 				if i%2 == 0 && err != gone || i%2 == 1 && (err != nil || len(got) != 1) {
 					t.Errorf("caller %d got %v, %v", i, got, err)
 				}
@@ -137,7 +137,7 @@ func TestLookupEnds(t *testing.T) {
 				if tt.stop {
 					stop()
 				}
-				_, err := n.addresses(t.Context(), "a.test")
+				_, _, err := n.addresses(t.Context(), "a.test")
 				wantFailure(t, nil, err, DNS, true)
 				if took := time.Since(start); took != tt.after {
 					t.Errorf("took %v, want %v", took, tt.after)
@@ -158,7 +158,7 @@ func TestNamesAreBounded(t *testing.T) {
 		name := func(i int) string { return fmt.Sprintf("h%d.test", i) }
 		for i := range maxNames + 100 {
 			for range 2 {
-				if _, err := n.addresses(t.Context(), name(i)); err != nil || asked != i+1 {
+				if _, _, err := n.addresses(t.Context(), name(i)); err != nil || asked != i+1 {
 					t.Fatalf("name %d: asked %d times, %v", i, asked, err)
 				}
 			}
@@ -170,7 +170,7 @@ func TestNamesAreBounded(t *testing.T) {
 		time.Sleep(nameLife)
 		before := asked
 		for known := range n.known {
-			_, _ = n.addresses(t.Context(), known)
+			_, _, _ = n.addresses(t.Context(), known)
 			break
 		}
 		if asked != before+1 || len(n.known) != maxNames {
@@ -206,7 +206,7 @@ func TestUsableAddresses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.opts.Lookup = (&hosts{known: map[string]string{"a.test": tt.in}}).lookup
 			c := newClient(t, tt.opts)
-			got, err := c.names.addresses(t.Context(), "a.test")
+			got, _, err := c.names.addresses(t.Context(), "a.test")
 			if !reflect.DeepEqual(got, addrs(tt.want)) {
 				t.Errorf("got %v, want %s", got, tt.want)
 			}
@@ -214,7 +214,7 @@ func TestUsableAddresses(t *testing.T) {
 				wantFailure(t, nil, err, DNS, false)
 			}
 			for _, a := range got { // a literal is treated as the only address of a name
-				if one, err := c.names.addresses(t.Context(), a.String()); err != nil || !reflect.DeepEqual(one, []netip.Addr{a}) {
+				if one, _, err := c.names.addresses(t.Context(), a.String()); err != nil || !reflect.DeepEqual(one, []netip.Addr{a}) {
 					t.Errorf("%v as a literal: %v, %v", a, one, err)
 				}
 			}
@@ -231,7 +231,7 @@ func TestCrawlAsksOnce(t *testing.T) {
 	})
 	_, port, _ := net.SplitHostPort(strings.TrimPrefix(addr, "http://"))
 	h := &hosts{known: map[string]string{"a.test": "127.0.0.1"}}
-	c := newClient(t, Options{Lookup: h.lookup, Guard: func(host, p string) bool { return host == "a.test" && p == port }})
+	c := newClient(t, Options{Lookup: h.lookup, Guard: func(host, p string, _ bool) bool { return host == "a.test" && p == port }})
 	for range 20 {
 		if _, err := c.Get(t.Context(), "http://a.test:"+port+"/", Request{}); err != nil {
 			t.Fatal(err)

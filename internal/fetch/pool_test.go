@@ -515,7 +515,7 @@ func TestIdleConnectionsEnd(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var ended atomic.Value // of the connection that ended last
 				c := New(Options{
-					Guard:  func(string, string) bool { return true },
+					Guard:  func(string, string, bool) bool { return true },
 					Lookup: (&hosts{known: map[string]string{"a.test": "192.0.2.1"}}).lookup,
 				})
 				defer c.Close()

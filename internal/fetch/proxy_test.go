@@ -1,9 +1,11 @@
 package fetch
 
 import (
+	"context"
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"testing"
@@ -24,7 +26,18 @@ func TestProxy(t *testing.T) {
 		}
 	})
 	proxy, _ := url.Parse(p)
-	c := newClient(t, Options{Proxy: proxy, Guard: func(host, _ string) bool { return host == "10.0.0.1" }})
+	lookup := func(_ context.Context, host string) ([]netip.Addr, error) {
+		switch host {
+		case "inside.test", "seed.test":
+			return []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("10.0.0.1")}, nil
+		case "other-family.test":
+			return []netip.Addr{netip.MustParseAddr("fd00::1")}, nil
+		case "outside.test":
+			return []netip.Addr{netip.MustParseAddr("192.0.2.1")}, nil
+		}
+		return nil, &net.DNSError{Err: "no such host", IsNotFound: true}
+	}
+	c := newClient(t, Options{Proxy: proxy, Lookup: lookup, Network: "tcp4", Guard: func(host, _ string, _ bool) bool { return host == "10.0.0.1" || host == "seed.test" }})
 	for _, tt := range []struct {
 		name, url, asked string
 		reason           string
@@ -36,6 +49,13 @@ func TestProxy(t *testing.T) {
 		{"internal address", "http://10.0.0.2/", "", Address, false},
 		{"the proxy itself", p + "/", "", Address, false},
 		{"loopback by name", "http://x.localhost/", "", Address, false},
+		{"public name", "http://outside.test/", "GET http://outside.test/", "", false},
+		{"exempt name", "http://seed.test/", "GET http://seed.test/", "", false},
+		{"name with an internal address", "http://inside.test/", "", Address, false},
+		{"name with an internal address of another family", "http://other-family.test/", "", Address, false},
+		{"name with an internal address, tunnel", "https://inside.test/", "", Address, false},
+		{"name without a dot", "http://intranet/", "", Address, false},
+		{"private top-level name", "https://metadata.google.internal/", "", Address, false},
 		{"tunnel forbidden", "https://a.test/", "CONNECT a.test:443", Connect, false},
 		{"tunnel wants a password", "https://who.test/", "CONNECT who.test:443", Connect, false},
 		{"tunnel fails", "https://busy.test/", "CONNECT busy.test:443", Connect, true},
@@ -95,11 +115,38 @@ func TestProxyFromEnvironment(t *testing.T) {
 	p := serve(t, func(w http.ResponseWriter, r *http.Request) { asked = r.RequestURI })
 	t.Setenv("http_proxy", p)
 	t.Setenv("no_proxy", "")
-	c := newClient(t, Options{Guard: func(string, string) bool { return false }})
+	c := newClient(t, Options{Guard: func(string, string, bool) bool { return false }})
 	if _, err := c.Get(t.Context(), "http://a.test/", Request{}); err != nil || asked != "http://a.test/" {
 		t.Errorf("asked %q, %v", asked, err)
 	}
 	// Loopback is never asked by way of it, so the guard decides.
 	res, err := c.Get(t.Context(), p+"/", Request{})
+	wantFailure(t, res, err, Address, false)
+}
+
+// A proxy does not wait for a look-up that takes long, and what the look-up says counts from then on.
+func TestProxyAndSlowLookup(t *testing.T) {
+	asked := make(chan string, 2)
+	p := serve(t, func(w http.ResponseWriter, r *http.Request) { asked <- r.RequestURI })
+	proxy, _ := url.Parse(p)
+	answer := make(chan struct{})
+	guard := func(string, string, bool) bool { return false }
+	c := newClient(t, Options{Proxy: proxy, Guard: guard, Lookup: func(ctx context.Context, _ string) ([]netip.Addr, error) {
+		select {
+		case <-answer:
+			return []netip.Addr{netip.MustParseAddr("10.0.0.1")}, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}})
+	c.ahead = time.Millisecond
+	if _, err := c.Get(t.Context(), "http://slow.test/", Request{}); err != nil || <-asked != "http://slow.test/" {
+		t.Fatal(err)
+	}
+	close(answer)
+	if _, private, err := c.names.addresses(t.Context(), "slow.test"); err != nil || !private {
+		t.Fatalf("looked up: private %v, %v", private, err)
+	}
+	res, err := c.Get(t.Context(), "http://slow.test/", Request{})
 	wantFailure(t, res, err, Address, false)
 }

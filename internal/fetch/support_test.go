@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func newClient(t testing.TB, opts Options) *Client {
 	t.Helper()
 	if opts.Guard == nil {
-		opts.Guard = func(string, string) bool { return true }
+		opts.Guard = func(string, string, bool) bool { return true }
 	}
 	files := &tempFiles{dir: t.TempDir()}
 	if opts.Temp == nil {

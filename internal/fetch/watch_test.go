@@ -163,7 +163,7 @@ func TestWaitsIsTold(t *testing.T) {
 	defer server.Close()
 	budget := NewBudget(firstBuffer)
 	held := budget.take(firstBuffer)
-	c := New(Options{Bodies: budget, Guard: func(string, string) bool { return true }})
+	c := New(Options{Bodies: budget, Guard: func(string, string, bool) bool { return true }})
 	defer c.Close()
 	told := make(chan bool, 2)
 	ended := make(chan error)

@@ -28,7 +28,7 @@ type loop struct {
 // sequential crawls in a loop for a time, and gives the number of new URLs in the tree.
 func (o Options) sequential(ctx context.Context, seeds []string, limit time.Duration) (found int64, err error) {
 	err = o.temp(func(dir string) (err error) {
-		l := loop{client: fetch.New(fetch.Options{Guard: func(string, string) bool { return true }})}
+		l := loop{client: fetch.New(fetch.Options{Guard: func(string, string, bool) bool { return true }})}
 		defer l.client.Close()
 		sync := iut.SyncFull
 		if o.NoSync {
