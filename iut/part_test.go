@@ -25,6 +25,7 @@ func outcomeOf(percent int, path string) *storage.Outcome {
 // TestParts: the parts of a set are the set, in order, and none has more links than a transaction
 // takes unless it is one item.
 func TestParts(t *testing.T) {
+	t.Parallel()
 	for _, percents := range [][]int{
 		{0},
 		{0, 0, 0},
@@ -61,6 +62,7 @@ func TestParts(t *testing.T) {
 // TestPartsOfLargeLinks: what a transaction takes is the less the longer its URLs are, and the more folders they
 // name, for each of which it writes a count.
 func TestPartsOfLargeLinks(t *testing.T) {
+	t.Parallel()
 	for path, most := range map[string]int{
 		"":                              15_000,
 		"/" + strings.Repeat("x", 8000): 250,

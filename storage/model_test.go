@@ -451,6 +451,7 @@ func (w *world) retry(t *rapid.T) {
 }
 
 func TestModel(t *testing.T) {
+	t.Parallel()
 	dir, n := t.TempDir(), 0
 	rapid.Check(t, func(t *rapid.T) {
 		n++
