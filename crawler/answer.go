@@ -2,6 +2,7 @@ package crawler
 
 import (
 	"errors"
+	"math"
 	"net/http"
 	"strings"
 	"time"
@@ -27,12 +28,15 @@ const (
 const maxHops = 10
 
 // answer turns what came back for a URL into its outcome. The times are left to the caller.
-func (w *worker) answer(at *post, item *iut.Item, res *fetch.Response, err error) frontier.Answer {
-	item.Row.Tries++
+// known says that the host has answered before.
+func (w *worker) answer(at *post, item *iut.Item, known bool, res *fetch.Response, err error) frontier.Answer {
+	if item.Row.Tries < math.MaxUint16 {
+		item.Row.Tries++
+	}
 	now := time.Now().Unix()
 	item.Outcome.Page = storage.Page{Time: now, PageDepth: item.Row.Depth}
 	if err != nil {
-		return w.failed(item, err)
+		return w.failed(item, known, err)
 	}
 	page := &item.Outcome.Page
 	page.Status = uint16(res.Status)
@@ -49,8 +53,8 @@ func (w *worker) answer(at *post, item *iut.Item, res *fetch.Response, err error
 	case status >= 300 && status < 400:
 		w.redirect(item, res)
 	case status == http.StatusTooManyRequests || status >= 500:
-		a.Fault = isFault(status)
-		w.again(item, statusReason(status))
+		a.Cause, a.Fault = statusReason(status), faultOf(status)
+		w.again(item, a.Cause, spares(a.Fault))
 	default:
 		item.Fail(statusReason(status))
 	}
@@ -71,24 +75,41 @@ func statusReason(status int) string {
 	return "http-5xx"
 }
 
-// isFault tells whether the status of a failure, 429 or 5xx, means that the host is in trouble. Other
-// ones are of this URL; whether the host is in trouble shows with the next ones.
-func isFault(status int) bool {
+// faultOf tells what the status of a failure, 429 or 5xx, means for the host. Other ones than these are of this
+// URL; whether the host is in trouble shows with the next ones. 502 is how a server answers that stands before
+// one which cannot be reached.
+func faultOf(status int) frontier.Fault {
 	switch status {
-	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return true
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		return frontier.Refused
+	case http.StatusBadGateway:
+		return frontier.Unreached
+	case http.StatusGatewayTimeout:
+		return frontier.Broken
 	}
-	return false
+	return frontier.NoFault
 }
 
-// failureOf gives the failure of a request, and whether its host is in trouble.
-func failureOf(err error) (failure *fetch.Error, fault bool) {
+// spares reports whether a fault counts on the host alone, and uses up no try of the URL.
+func spares(f frontier.Fault) bool { return f == frontier.Refused || f == frontier.Unreached }
+
+// mostSpared is how often a URL is spared before it waits for the next run: the fault may be its own. It is also how
+// often an origin is before it counts as unreachable in this run.
+const mostSpared = 8
+
+// failureOf returns the failure of a request, and what it means for the host. known says that the host
+// has answered before: then that its name has no address will pass.
+func failureOf(err error, known bool) (failure *fetch.Error, fault frontier.Fault) {
 	if !errors.As(err, &failure) {
 		failure = &fetch.Error{Reason: fetch.Protocol, Err: err}
 	}
 	switch failure.Reason {
-	case fetch.DNS, fetch.Connect, fetch.TLS, fetch.Timeout, fetch.Reset:
-		fault = true
+	case fetch.DNS, fetch.Connect:
+		if fault = frontier.Unreached; !failure.Passing && !known {
+			fault = frontier.Broken
+		}
+	case fetch.TLS, fetch.Timeout, fetch.Reset:
+		fault = frontier.Broken
 	}
 	return failure, fault
 }
@@ -106,35 +127,53 @@ func noTry(err error) (reason string) {
 	return ""
 }
 
-func (w *worker) failed(item *iut.Item, err error) frontier.Answer {
+func (w *worker) failed(item *iut.Item, known bool, err error) frontier.Answer {
 	if reason := noTry(err); reason != "" {
 		item.Row.Tries--
 		item.State = storage.Pending
-		item.Next = storage.Row{Range: storage.Later, Reason: reason, Tries: item.Row.Tries}
+		item.Next = storage.Row{Range: storage.Later, Reason: reason, Tries: item.Row.Tries, Spared: item.Row.Spared}
 		return frontier.Answer{}
 	}
-	failure, fault := failureOf(err)
-	a := frontier.Answer{Fault: fault && w.opts.Fetch == nil} // a broken link says nothing of its host
+	failure, fault := failureOf(err, known)
+	if w.opts.Fetch != nil {
+		fault = frontier.NoFault // a broken link says nothing of its host
+	}
+	a := frontier.Answer{Fault: fault, Cause: failure.Reason}
 	w.opts.Log.Debug("fetch", "url", item.Row.URL, "err", err)
 	switch {
 	case failure.Reason == fetch.Address || failure.Reason == fetch.TooLarge:
 		item.Refuse(failure.Reason)
-	case failure.Passing:
-		w.again(item, failure.Reason)
+	case failure.Passing || spares(fault):
+		w.again(item, failure.Reason, spares(fault))
 	default:
 		item.Fail(failure.Reason)
 	}
 	return a
 }
 
-// again asks once more later, unless all tries are used up.
-func (w *worker) again(item *iut.Item, reason string) {
-	if int(item.Row.Tries) > w.opts.Retries {
+// again asks once more later, unless all tries are used up. With spared this one uses up none.
+func (w *worker) again(item *iut.Item, reason string, spared bool) {
+	row := &item.Row
+	if spared && row.Spared < math.MaxUint8 {
+		row.Spared++
+	}
+	if int(row.Tries)-int(row.Spared) > w.opts.Retries {
 		item.Fail(reason)
 		return
 	}
 	item.State = storage.Pending
-	item.Next = storage.Row{Range: storage.Later, Reason: reason, Tries: item.Row.Tries}
+	item.Next = storage.Row{Range: storage.Later, Reason: reason, Tries: row.Tries, Spared: row.Spared}
+}
+
+// due returns when what has failed is asked again, as Unix nanoseconds: not before its host may be, and after
+// tries before this one not within a time that doubles. What was spared before lets others of its host go first,
+// for the fault may be its own.
+func (w *worker) due(host storage.HostTimes, tries uint16, spared uint8) int64 {
+	at := max(host.Next, w.frontier.Now()+int64(time.Second<<min(max(int(tries)-int(spared), 0), 10)))
+	if spared > 0 {
+		at = max(at, host.Next+int64(time.Second<<min(spared, 4)))
+	}
+	return at
 }
 
 // page makes a 2xx answer a stored page, or says why it is not one.

@@ -83,7 +83,7 @@ func (o *Options) parsers() int {
 // source is what the client asks in place of the network, nil without Options.Fetch.
 func (e *engine) source() func(ctx context.Context, url string) (*http.Response, error) {
 	if e.opts.Fetch == nil {
-		return nil
+		return e.opts.network
 	}
 	return func(ctx context.Context, url string) (*http.Response, error) {
 		var (

@@ -89,7 +89,7 @@ func (e *engine) open(ctx context.Context) error {
 		return err
 	}
 	e.room.owes(e.index.InboxGrowth)
-	if e.index.Totals().Records() == 0 {
+	if e.earlier = e.index.Totals().Records() > 0; !e.earlier {
 		e.index.Filter().SetComplete()
 	}
 	if e.opened, err = e.index.Transaction(); err != nil {
@@ -336,7 +336,7 @@ func (e *engine) begin(ctx context.Context) error {
 	waiting := frontier.Options{
 		Store: e.readings, Memory: e.opts.FrontierBytes, Crawlers: e.opts.Crawlers, PerHost: e.opts.PerHost,
 		Delay: max(e.opts.Delay, 0), Auto: e.opts.Delay == 0, MaxWait: e.opts.MaxWait, MaxCrawlDelay: e.opts.MaxDelay,
-		Live: live, NoSitemaps: !e.opts.readsSitemaps(), Run: e.run.ID, Unclean: unclean, NotBefore: e.run.Start * int64(time.Second),
+		Live: live, NoSitemaps: !e.opts.readsSitemaps(), Run: e.run.ID, Unclean: unclean, Earlier: e.earlier, NotBefore: e.run.Start * int64(time.Second),
 		Admit: e.admit, NeedRobots: func(origin string) bool { return !e.opts.IgnoreRobots && e.robots.need(origin) }, Idle: e.flushAll,
 	}
 	if e.opts.SkipDuplicates {

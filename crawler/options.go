@@ -94,7 +94,7 @@ type Options struct {
 	Timeout   time.Duration // of one request; 0: 30 s
 	FirstByte time.Duration // of one request until the first byte of its answer; 0: Timeout
 	MinRate   int64         // slowest rate of a body, bytes per second over 10 s; 0: any
-	Retries   int           // after passing faults, 10,000 at most; negative: none, 0: 2
+	Retries   int           // after passing faults of a URL, not of its host; 10,000 at most; negative: none, 0: 2
 	Delay     time.Duration // between requests to one host; 0: auto, 5 x its answer time; negative: none
 	PerHost   int           // requests to one host at a time; 0: 1
 	PerIP     int           // requests at a time to one address, hosts that share it counted together; 0: no limit
@@ -158,7 +158,9 @@ type Options struct {
 	LimitHeap bool
 
 	steps stepLimits // of the watchdog
-	idle  int        // connections kept open without a request
+	// network answers in place of the network, with robots.txt and politeness as usual; nil: the network.
+	network func(ctx context.Context, url string) (*http.Response, error)
+	idle    int // connections kept open without a request
 }
 
 // An Outcome is what OnOutcome is told.

@@ -55,6 +55,11 @@ func (r *readings) NextHosts(after string, n int) (hosts []storage.HostRow, tx u
 	return hosts, tx, err
 }
 
+func (r *readings) HostAt(name string) (h storage.HostRow, tx uint64, err error) {
+	r.read(name, func() { h, tx, err = r.of.HostAt(name) })
+	return h, tx, err
+}
+
 func (r *readings) Sitemaps(host string, now time.Time, n int, skip func(url string) bool) (list []storage.Sitemap, due int64, err error) {
 	r.read(host, func() { list, due, err = r.of.Sitemaps(host, now, n, skip) })
 	return list, due, err

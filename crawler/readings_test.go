@@ -35,6 +35,11 @@ func (s hangingStore) NextHosts(string, int) ([]storage.HostRow, uint64, error) 
 	return make([]storage.HostRow, 1), 1, errRead
 }
 
+func (s hangingStore) HostAt(string) (storage.HostRow, uint64, error) {
+	standStill(s.until)
+	return storage.HostRow{Run: 1}, 1, errRead
+}
+
 func (s hangingStore) Sitemaps(string, time.Time, int, func(string) bool) ([]storage.Sitemap, int64, error) {
 	standStill(s.until)
 	return make([]storage.Sitemap, 1), 1, errRead
@@ -65,6 +70,10 @@ func TestReadings(t *testing.T) {
 		"NextHosts": func(r *readings) (int, error) {
 			hosts, tx, err := r.NextHosts("", 1)
 			return len(hosts) * int(tx), err
+		},
+		"HostAt": func(r *readings) (int, error) {
+			h, tx, err := r.HostAt("a.test")
+			return int(h.Run) * int(tx), err
 		},
 		"Sitemaps": func(r *readings) (int, error) {
 			list, due, err := r.Sitemaps("a.test", time.Now(), 1, nil)

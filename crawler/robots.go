@@ -44,6 +44,8 @@ type robotsCache struct {
 type robotsEntry struct {
 	valid time.Time     // the answer counts until then; zero: there is none
 	tries uint32        // failed in a row, in this run
+	spare uint32        // and those of which the fault counts on the host
+	over  bool          // no more tries in this run
 	cause string        // what the last of these tries came to
 	rules *robots.Rules // nil: to be read from the index
 	used  time.Time     // when it was asked for or read
@@ -67,7 +69,7 @@ func (c *robotsCache) need(origin string) bool {
 	if e == nil {
 		e = c.recallLocked(origin)
 	}
-	return e == nil || e.tries < c.tries && time.Now().After(e.valid)
+	return e == nil || !e.over && time.Now().After(e.valid)
 }
 
 // recallLocked looks for an answer in the index. What it cannot read is asked for again.
@@ -82,7 +84,13 @@ func (c *robotsCache) recallLocked(origin string) *robotsEntry {
 		now := time.Now()
 		e.valid = now.Add(min(robotsLife, time.Unix(row.Time, 0).Add(robotsLife).Sub(now)))
 	case row.Time > c.since:
-		e.tries, e.cause = row.Tries, row.Reason
+		e.cause = row.Reason
+		if spares(faultOf(int(row.Status))) || row.Reason == fetch.DNS || row.Reason == fetch.Connect {
+			e.spare = row.Tries
+		} else {
+			e.tries = row.Tries
+		}
+		e.over = e.tries >= c.tries || e.spare >= mostSpared
 	default:
 		return nil // each run tries anew
 	}
@@ -126,7 +134,7 @@ func (c *robotsCache) unreachable(origin string) (cause string, yes bool) {
 	if e == nil {
 		e = c.recallLocked(origin)
 	}
-	if e == nil || e.tries < c.tries || !time.Now().After(e.valid) {
+	if e == nil || !e.over || !time.Now().After(e.valid) {
 		return "", false
 	}
 	return e.cause, true
@@ -196,7 +204,7 @@ func parseRobots(r storage.Robots, token string) *robots.Rules {
 // once. It gives the row to be stored, nil if nothing was asked, and how the host took it. An
 // error is that of ctx, of turn or of the disk; everything else is an answer. turn waits until a file
 // that is there may be parsed.
-func (c *robotsCache) ask(ctx context.Context, client *fetch.Client, origin string, waits func(bool), turn func() error) (*storage.Robots, frontier.Answer, error) {
+func (c *robotsCache) ask(ctx context.Context, client *fetch.Client, origin string, known bool, waits func(bool), turn func() error) (*storage.Robots, frontier.Answer, error) {
 	row := &storage.Robots{Origin: origin}
 	answer := frontier.Answer{Start: time.Now()}
 	url := origin + "/robots.txt"
@@ -213,10 +221,8 @@ func (c *robotsCache) ask(ctx context.Context, client *fetch.Client, origin stri
 				c.keep(origin, time.Now().Add(robotsLife), robots.AllowAll)
 				return nil, answer, nil
 			}
-			row.Reason = fetch.Protocol
-			if failure != nil {
-				row.Reason = failure.Reason
-			}
+			failure, answer.Fault = failureOf(err, known)
+			row.Reason = failure.Reason
 			break
 		}
 		asked := url
@@ -243,23 +249,42 @@ func (c *robotsCache) ask(ctx context.Context, client *fetch.Client, origin stri
 	}
 	row.Time = answer.End.Unix()
 	if !answered(row.Status) {
-		answer.Fault = true
 		if row.Reason == "" {
-			row.Reason = statusReason(int(row.Status))
+			row.Reason, answer.Fault = statusReason(int(row.Status)), faultOf(int(row.Status))
 		}
+		if answer.Fault == frontier.NoFault {
+			answer.Fault = frontier.Broken // of an origin that gives no robots.txt nothing can be asked
+		}
+		answer.Cause = row.Reason
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		row.Tries = 1
-		if e := c.origins[origin]; e != nil {
-			row.Tries += e.tries
+		e := &robotsEntry{cause: row.Reason}
+		if before := c.origins[origin]; before != nil {
+			e.tries, e.spare = before.tries, before.spare
 		}
-		c.putLocked(origin, &robotsEntry{tries: row.Tries, cause: row.Reason})
+		if spares(answer.Fault) {
+			e.spare++
+		} else {
+			e.tries++
+		}
+		e.over = e.tries >= c.tries || e.spare >= c.spares(answer.Fault, known)
+		row.Tries = e.tries + e.spare
+		c.putLocked(origin, e)
 		return row, answer, nil
 	}
 	rules := parseRobots(*row, c.token)
 	c.keep(origin, answer.End.Add(robotsLife), rules)
 	c.found(storage.Host(origin+"/"), rules.CrawlDelay)
 	return row, answer, nil
+}
+
+// spares returns how many faults of a kind that counts on the host make an origin unreachable in this run.
+// A host that has never answered, and cannot be reached, is likely not to be there.
+func (c *robotsCache) spares(fault frontier.Fault, known bool) uint32 {
+	if fault == frontier.Unreached && !known {
+		return 2*c.tries - 1
+	}
+	return mostSpared
 }
 
 // resolve gives the canonical URL that a Location header of url names, or "".

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"urltree/internal/fetch"
+	"urltree/internal/frontier"
 	"urltree/storage"
 )
 
@@ -81,7 +82,7 @@ func TestRobotsStatus(t *testing.T) {
 				}
 			}))
 			defer server.Close()
-			stored, answer, err := c.ask(t.Context(), client, server.URL, nil, func() error { return nil })
+			stored, answer, err := c.ask(t.Context(), client, server.URL, false, nil, func() error { return nil })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -115,7 +116,7 @@ func TestRobotsStatus(t *testing.T) {
 			if got != want {
 				t.Errorf("status %d comes to %s, want %s", row.Status, got, want)
 			}
-			if fault := want == "disallow-all"; answer.Fault != fault || c.need(server.URL) != fault || answered(stored.Status) == fault {
+			if fault := want == "disallow-all"; (answer.Fault != frontier.NoFault) != fault || c.need(server.URL) != fault || answered(stored.Status) == fault {
 				t.Errorf("fault %v, need %v, stored %+v; want a fault: %v", answer.Fault, c.need(server.URL), stored, fault)
 			}
 		})
@@ -134,7 +135,7 @@ func TestRobotsLife(t *testing.T) {
 	}))
 	defer server.Close()
 	ask := func() *storage.Robots {
-		row, _, err := c.ask(t.Context(), client, server.URL, nil, func() error { return nil })
+		row, _, err := c.ask(t.Context(), client, server.URL, false, nil, func() error { return nil })
 		if err != nil {
 			t.Fatal(err)
 		}

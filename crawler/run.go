@@ -66,6 +66,7 @@ type engine struct {
 	buffers  []*buffer.Buffer[*iut.Item]
 	workers  []*worker
 
+	earlier     bool   // the index had records when it was opened
 	opened      uint64 // the transaction that the index had last when it was opened
 	holding     bool   // held URLs of earlier runs are still to be looked at
 	run         storage.Run

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"time"
 
@@ -120,12 +121,16 @@ func (w *worker) askSitemap(at *post, loan *frontier.Loan) error {
 	if w.fetching.Err() != nil {
 		return nil
 	}
+	if !w.frontier.Begin(loan) {
+		return nil
+	}
+	tries, spared := s.Tries, s.Spared
 	at.step("ask for", s.URL, w.opts.Timeout+at.limits.slack)
 	start := time.Now()
 	w.flying.Add(1)
 	res, err := w.client.Get(w.transfers, s.URL, fetch.Request{
 		Accept: sitemapAccept, MaxSize: sitemap.MaxBytes, KeepLarge: true,
-		KeepBroken: int(s.Tries) >= w.opts.Retries, Waits: at.waits,
+		KeepBroken: int(s.Tries)-int(s.Spared) >= w.opts.Retries, Waits: at.waits,
 	})
 	at.rest()
 	w.flying.Add(-1)
@@ -143,12 +148,15 @@ func (w *worker) askSitemap(at *post, loan *frontier.Loan) error {
 		defer w.parsing.Release(1)
 	}
 	item := &iut.Item{}
-	a, read := w.answerSitemap(&s, item, res, err)
+	a, read := w.answerSitemap(&s, item, loan.Known, res, err)
 	a.Start, a.End = start, time.Now()
 	times := w.frontier.Answered(loan, a)
 	item.Host = &times
 	if s.State == storage.SitemapOpen {
-		s.Due = max(times.Next, w.frontier.Now()+int64(time.Second<<min(s.Tries, 10)))
+		s.Due = w.due(times, tries, spared)
+	}
+	if s.State == storage.SitemapOpen && s.Spared >= mostSpared {
+		s.State = storage.SitemapFailed
 	}
 	if read {
 		var ok bool
@@ -158,7 +166,7 @@ func (w *worker) askSitemap(at *post, loan *frontier.Loan) error {
 	}
 	item.Outcome.Sitemap = &s
 	loan.Sitemap = nil
-	if w.add(at, item, nil) && (a.Fault || a.RetryAfter > 0) {
+	if w.add(at, item, nil) && (a.Fault != frontier.NoFault || a.RetryAfter > 0) {
 		w.buf.Flush()
 	}
 	return nil
@@ -173,12 +181,15 @@ func (w *worker) refuseSitemap(at *post, loan *frontier.Loan, s storage.Sitemap,
 }
 
 // answerSitemap tells what an answer means for a sitemap, and whether its body is to be read.
-func (w *worker) answerSitemap(s *storage.Sitemap, item *iut.Item, res *fetch.Response, err error) (a frontier.Answer, read bool) {
+func (w *worker) answerSitemap(s *storage.Sitemap, item *iut.Item, known bool, res *fetch.Response, err error) (a frontier.Answer, read bool) {
 	s.Tries++
 	s.Time, s.Status, s.Reason, s.Locs, s.Outside = time.Now().Unix(), 0, "", 0, 0
 	fail := func(reason string) { s.State, s.Reason = storage.SitemapFailed, reason }
 	again := func(reason string) {
-		if s.Reason = reason; int(s.Tries) > w.opts.Retries {
+		if spares(a.Fault) {
+			s.Spared = min(s.Spared, math.MaxUint8-1) + 1
+		}
+		if s.Reason = reason; int(s.Tries)-int(s.Spared) > w.opts.Retries {
 			fail(reason)
 		}
 	}
@@ -188,9 +199,9 @@ func (w *worker) answerSitemap(s *storage.Sitemap, item *iut.Item, res *fetch.Re
 		return a, false
 	}
 	if err != nil {
-		failure, fault := failureOf(err)
-		a.Fault = fault
-		if failure.Passing {
+		failure, fault := failureOf(err, known)
+		a.Fault, a.Cause = fault, failure.Reason
+		if failure.Passing || spares(fault) {
 			again(failure.Reason)
 		} else {
 			fail(failure.Reason)
@@ -220,8 +231,8 @@ func (w *worker) answerSitemap(s *storage.Sitemap, item *iut.Item, res *fetch.Re
 			item.Sitemaps = []storage.Sitemap{{URL: target, Level: s.Level, Hops: s.Hops + 1, Source: s.URL}}
 		}
 	case status == http.StatusTooManyRequests || status >= 500:
-		a.Fault = isFault(status)
-		again(statusReason(status))
+		a.Fault, a.Cause = faultOf(status), statusReason(status)
+		again(a.Cause)
 	default:
 		fail(statusReason(status))
 	}

@@ -190,6 +190,9 @@ func (w *worker) giveBack(loan *frontier.Loan, unasked []storage.Row) {
 }
 
 func (w *worker) askRobots(at *post, loan *frontier.Loan) {
+	if !w.frontier.Begin(loan) {
+		return
+	}
 	at.step("ask for", loan.Robots+"/robots.txt", (robotsHops+1)*w.opts.Timeout+at.limits.slack)
 	parses := false
 	defer func() {
@@ -197,7 +200,7 @@ func (w *worker) askRobots(at *post, loan *frontier.Loan) {
 			w.parsing.Release(1)
 		}
 	}()
-	row, answer, err := w.robots.ask(w.transfers, w.client, loan.Robots, at.waits, func() error {
+	row, answer, err := w.robots.ask(w.transfers, w.client, loan.Robots, loan.Known, at.waits, func() error {
 		at.waits(true)
 		err := w.parsing.Acquire(w.transfers, 1)
 		at.waits(false)
@@ -225,7 +228,7 @@ func (w *worker) askRobots(at *post, loan *frontier.Loan) {
 		w.frontier.Expect(1) // what they are is known when this is committed
 	}
 	w.add(at, item, nil)
-	if answer.Fault || answer.RetryAfter > 0 {
+	if answer.Fault != frontier.NoFault || answer.RetryAfter > 0 {
 		w.buf.Flush()
 	}
 }
@@ -285,12 +288,15 @@ func (w *worker) url(at *post, loan *frontier.Loan, row *storage.Row, free func(
 			}
 		}()
 	}
+	if !w.frontier.Begin(loan) {
+		return false, 0, nil
+	}
 	at.step("ask for", row.URL, w.opts.Timeout+at.limits.slack)
 	start := time.Now()
 	w.flying.Add(1)
 	res, err := w.client.Get(w.transfers, row.URL, fetch.Request{
 		Wants: w.wants, Looks: w.looks, KeepLarge: w.opts.CutLarge,
-		KeepBroken: int(row.Tries) >= w.opts.Retries, // the last try keeps what there is
+		KeepBroken: int(row.Tries)-int(row.Spared) >= w.opts.Retries, // the last try keeps what there is
 		Waits:      at.waits,
 	})
 	at.rest()
@@ -318,7 +324,7 @@ func (w *worker) url(at *post, loan *frontier.Loan, row *storage.Row, free func(
 		defer parsed()
 	}
 	at.step("parse", row.URL, at.limits.parse)
-	a := w.answer(at, item, res, err)
+	a := w.answer(at, item, loan.Known, res, err)
 	at.rest()
 	if w.broken.Load() != nil {
 		// Whether this page's call-backs were called or not: it is pending, and comes again.
@@ -329,7 +335,11 @@ func (w *worker) url(at *post, loan *frontier.Loan, row *storage.Row, free func(
 	times := w.frontier.Answered(loan, a)
 	item.Host = &times
 	if item.State == storage.Pending {
-		item.Next.Due = max(times.Next, w.frontier.Now()+int64(time.Second<<min(row.Tries, 10)))
+		item.Next.Due = w.due(times, row.Tries, row.Spared)
+	}
+	if spares(a.Fault) && item.Next.Spared >= mostSpared {
+		item.Next.Range, item.Next.Due, item.Next.Run = storage.Held, 0, row.Run
+		item.Next.Reason = heldRefused + ":" + item.Next.Reason
 	}
 	if res != nil {
 		w.stages[stageRequest].add(res.First)
@@ -343,7 +353,7 @@ func (w *worker) url(at *post, loan *frontier.Loan, row *storage.Row, free func(
 	if res != nil {
 		res.Body.HandOver() // the buffer counts its bytes now
 	}
-	if a.Fault || a.RetryAfter > 0 {
+	if a.Fault != frontier.NoFault || a.RetryAfter > 0 {
 		// How long the host wants to be left alone must not be lost.
 		w.buf.Flush()
 	}

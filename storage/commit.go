@@ -253,9 +253,10 @@ func (c *change) outcome(o *Outcome, done *Committed) (Row, error) {
 		err := c.release(e)
 		return r.Row, err
 	}
-	r.Reason, r.Tries = o.Reason, max(r.Tries, o.Row.Tries)
+	r.Reason, r.Tries, r.Spared = o.Reason, max(r.Tries, o.Row.Tries), max(r.Spared, o.Row.Spared)
 	if o.State == Pending {
-		r.Range, r.Due, r.Reason, r.Tries = o.Next.Range, o.Next.Due, o.Next.Reason, max(r.Tries, o.Next.Tries)
+		r.Range, r.Due, r.Reason = o.Next.Range, o.Next.Due, o.Next.Reason
+		r.Tries, r.Spared = max(r.Tries, o.Next.Tries), max(r.Spared, o.Next.Spared)
 		// What is held was not asked for: it keeps its run, also 0, which is that of what a rebuild made.
 		if r.Run = o.Next.Run; r.Run == 0 && r.Range != Held {
 			r.Run = c.run.ID

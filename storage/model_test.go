@@ -149,7 +149,7 @@ func (w *world) draw(t *rapid.T) *Outcome {
 		o.Again = w.records[url] != nil && w.records[url].State != Pending && rapid.Bool().Draw(t, "again")
 		switch o.State {
 		case Pending:
-			o.Next = Row{Range: Later, Due: rapid.Int64Range(1, 5).Draw(t, "due"), Tries: o.Row.Tries + 1, Reason: "503"}
+			o.Next = Row{Range: Later, Due: rapid.Int64Range(1, 5).Draw(t, "due"), Tries: o.Row.Tries + 1, Spared: o.Row.Spared + 1, Reason: "503"}
 			if rapid.Bool().Draw(t, "hold") {
 				o.Next = Row{Range: Held, Reason: rapid.SampledFrom([]string{"depth", "scope"}).Draw(t, "why")}
 			} else if rapid.Bool().Draw(t, "back") {
@@ -167,7 +167,7 @@ func (w *world) draw(t *rapid.T) *Outcome {
 			o.Meta = &Meta{Title: rapid.StringN(0, 3, -1).Draw(t, "title"), Headings: []Heading{{2, "h"}}}
 		}
 		if rapid.Bool().Draw(t, "times") {
-			o.Host = &HostTimes{Name: Host(url), Next: rapid.Int64Range(0, 9).Draw(t, "next"), Fails: 1, Seq: rapid.Uint64Range(0, 9).Draw(t, "seq")}
+			o.Host = &HostTimes{Name: Host(url), Next: rapid.Int64Range(0, 9).Draw(t, "next"), Pace: rapid.Int64Range(0, 2).Draw(t, "pace"), Fails: 1, Seq: rapid.Uint64Range(0, 9).Draw(t, "seq")}
 		}
 	}
 	if rapid.IntRange(0, 9).Draw(t, "robots") == 0 {
@@ -257,7 +257,7 @@ func (w *world) apply(set []*Outcome) Committed {
 		case r.State == Stored || r.State == Redirected:
 			w.shorter[r.URL] = true
 		case r.State == Refused && r.Reason == "noindex":
-			r.State, r.Page, r.Range, r.Tries, r.Due, r.Reason, r.Run, r.Cut = Pending, Page{}, Now, 0, 0, "", w.run.ID, 0
+			r.State, r.Page, r.Range, r.Tries, r.Spared, r.Due, r.Reason, r.Run, r.Cut = Pending, Page{}, Now, 0, 0, 0, "", w.run.ID, 0
 			done.Fresh = append(done.Fresh, r.Row)
 		}
 	}
@@ -390,13 +390,14 @@ func counted(url string) []string {
 }
 
 func (w *world) outcome(r *Record, o *Outcome) Row {
+	r.Spared = max(r.Spared, o.Row.Spared)
 	r.Tries = max(r.Tries, o.Row.Tries) // it may have been reopened by the same set
 	if o.State == Pending {
 		r.Range, r.Due, r.Reason, r.Run = o.Next.Range, o.Next.Due, o.Next.Reason, o.Next.Run
 		if r.Range != Held {
 			r.Run = cmp.Or(r.Run, w.run.ID)
 		}
-		r.Tries = max(r.Tries, o.Next.Tries)
+		r.Tries, r.Spared = max(r.Tries, o.Next.Tries), max(r.Spared, o.Next.Spared)
 		return r.Row
 	}
 	r.State, r.Reason, r.Page, r.Range, r.Due = o.State, o.Reason, o.Page, 0, 0
@@ -437,7 +438,7 @@ func (w *world) retry(t *rapid.T) {
 	want := 0
 	for url, r := range w.records {
 		if k, _ := Key(url); r.State == state && strings.HasPrefix(string(k), string(key)) {
-			r.State, r.Page, r.Range, r.Tries, r.Due, r.Reason, r.Run = Pending, Page{}, Now, 0, 0, "", w.run.ID
+			r.State, r.Page, r.Range, r.Tries, r.Spared, r.Due, r.Reason, r.Run = Pending, Page{}, Now, 0, 0, 0, "", w.run.ID
 			r.Cut = 0
 			delete(w.shorter, url)
 			delete(w.meta, url)

@@ -8,8 +8,8 @@ type Outcome struct {
 	Row Row
 	// State is Pending for "again" (Next.Range Later) and "held" (Next.Range Held).
 	State State
-	// Next says where the row goes when State is Pending: Range, Due, Reason. Tries is the new
-	// count. Run is that of Row where nothing was asked or looked up; 0: this run, unless it is held.
+	// Next says where the row goes when State is Pending: Range, Due, Reason. Tries and
+	// Spared are the new counts. Run is that of Row where nothing was asked or looked up; 0: this run, unless it is held.
 	Next Row
 	// Reason tells why, for Failed and Refused: a short word such as "timeout" or "robots".
 	Reason string

@@ -58,6 +58,7 @@ type Row struct {
 	Hops   uint8  // redirects since the last page, at most 127
 	Cookie bool   // one of these redirects set a cookie
 	Tries  uint16 // requests made so far
+	Spared uint8  // of these, the ones whose failure counted on the host, not on the URL
 	Run    uint32 // the run that wrote the pending row; 0: none, or one that may be lost
 	Range  Range
 	Rank   uint64 // place within Now: the depth, or a score of which less is better
@@ -93,7 +94,7 @@ func (r *Record) GaveLinks() bool {
 // reopen makes the record pending again, as if nobody had asked yet.
 func (r *Record) reopen(run uint32) {
 	r.State, r.Page, r.Cut = Pending, Page{}, 0
-	r.Range, r.Tries, r.Due, r.Reason, r.Run = Now, 0, 0, "", run
+	r.Range, r.Tries, r.Spared, r.Due, r.Reason, r.Run = Now, 0, 0, 0, "", run
 }
 
 // A Page holds the facts of an answer, as source.txt keeps them.
@@ -154,7 +155,7 @@ func (r *Record) append(b, key []byte) []byte {
 	}
 	b = append(b, byte(r.State), byte(r.Range), r.Reopened, hops)
 	for _, v := range []uint64{
-		uint64(r.Depth), uint64(r.Tries), uint64(r.Run), r.Rank, r.Seq, uint64(r.Due), uint64(r.Found),
+		uint64(r.Depth), packTries(r.Tries, r.Spared), uint64(r.Run), r.Rank, r.Seq, uint64(r.Due), uint64(r.Found),
 	} {
 		b = binary.AppendUvarint(b, v)
 	}
@@ -204,7 +205,9 @@ func decodeRecordOf(url string, key, value []byte) (Record, error) {
 	r.URL = url
 	r.State, r.Range, r.Reopened, r.Hops = State(d.byte()), Range(d.byte()), d.byte(), d.byte()
 	r.Hops, r.Cookie = r.Hops&^cookieHop, r.Hops&cookieHop != 0
-	r.Depth, r.Tries, r.Run = uint32(d.uint(32)), uint16(d.uint(16)), uint32(d.uint(32))
+	r.Depth = uint32(d.uint(32))
+	r.Tries, r.Spared = d.tries()
+	r.Run = uint32(d.uint(32))
 	r.Rank, r.Seq, r.Due, r.Found = d.uvarint(), d.uvarint(), int64(d.uvarint()), int64(d.uvarint())
 	r.Source, r.Via, r.Reason = d.string(), d.string(), d.string()
 	if r.State != Pending {
@@ -224,6 +227,15 @@ func decodeRecordOf(url string, key, value []byte) (Record, error) {
 func appendString(b []byte, s string) []byte {
 	b = binary.AppendUvarint(b, uint64(len(s)))
 	return append(b, s...)
+}
+
+// packTries makes one number of the requests made and of those among them that are spared.
+func packTries(tries uint16, spared uint8) uint64 { return uint64(spared)<<16 | uint64(tries) }
+
+// tries reads what packTries has made.
+func (d *decoder) tries() (tries uint16, spared uint8) {
+	n := d.uint(24)
+	return uint16(n), uint8(n >> 16)
 }
 
 // A decoder reads fields off the front of b; after a short read bad is set and all is zero.

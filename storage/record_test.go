@@ -19,7 +19,7 @@ func drawRecord(t *rapid.T) Record {
 		Row: Row{
 			URL: drawURL(t), Source: word.Draw(t, "source"), Via: word.Draw(t, "via"),
 			Depth: rapid.Uint32().Draw(t, "depth"), Hops: rapid.Uint8Max(127).Draw(t, "hops"), Cookie: rapid.Bool().Draw(t, "cookie"),
-			Tries: rapid.Uint16().Draw(t, "tries"), Run: rapid.Uint32().Draw(t, "run"),
+			Tries: rapid.Uint16().Draw(t, "tries"), Spared: rapid.Uint8().Draw(t, "spared"), Run: rapid.Uint32().Draw(t, "run"),
 			Range: rapid.SampledFrom([]Range{Now, Later, Held}).Draw(t, "range"),
 			Rank:  n64.Draw(t, "rank"), Seq: n64.Draw(t, "seq"),
 			Due: rapid.Int64Range(0, 1<<62).Draw(t, "due"), Reason: word.Draw(t, "reason"),

@@ -69,15 +69,22 @@ func (x *Index) Has(urls []string) ([]bool, error) {
 }
 
 // Host gives the row of a host, a zero one with its name if there is none.
-func (x *Index) Host(name string) (h HostRow, err error) {
+func (x *Index) Host(name string) (HostRow, error) {
+	h, _, err := x.HostAt(name)
+	return h, err
+}
+
+// HostAt is Host, and returns the number of the last transaction that the row shows.
+func (x *Index) HostAt(name string) (h HostRow, tx uint64, err error) {
 	h.Name = name
-	err = x.view(func(tx *bolt.Tx) error {
-		if v := tx.Bucket(bucketHost).Get([]byte(name)); v != nil {
+	err = x.view(func(btx *bolt.Tx) error {
+		tx = uint64(btx.ID())
+		if v := btx.Bucket(bucketHost).Get([]byte(name)); v != nil {
 			h, err = decodeHost(name, v)
 		}
 		return err
 	})
-	return h, err
+	return h, tx, err
 }
 
 // Hosts calls fn with each row of the host table, in the order of names.

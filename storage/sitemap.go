@@ -49,6 +49,7 @@ type Sitemap struct {
 	Hops   uint8  // redirects since then
 	Source string // the URL of the robots.txt, or of the sitemap, that named it
 	Tries  uint16 // requests made so far
+	Spared uint8  // see Row.Spared
 	Due    int64  // Unix nanoseconds before which it is not asked again; 0: at once
 	// Of the last answer:
 	Time    int64  // Unix seconds; 0: there was none
@@ -75,7 +76,7 @@ func sitemapPrefix(host string) []byte { return append([]byte(host), 0) }
 func (s *Sitemap) append(b []byte) []byte {
 	b = append(b, byte(s.State), s.Level, s.Hops)
 	for _, v := range []uint64{
-		uint64(s.Tries), uint64(s.Due), uint64(s.Time), uint64(s.Status), uint64(s.Locs), uint64(s.Outside),
+		packTries(s.Tries, s.Spared), uint64(s.Due), uint64(s.Time), uint64(s.Status), uint64(s.Locs), uint64(s.Outside),
 	} {
 		b = binary.AppendUvarint(b, v)
 	}
@@ -92,7 +93,8 @@ func decodeSitemap(key, value []byte) (Sitemap, error) {
 	}
 	d := decoder{b: body}
 	s.State, s.Level, s.Hops = SitemapState(d.byte()), d.byte(), d.byte()
-	s.Tries, s.Due, s.Time = uint16(d.uint(16)), int64(d.uvarint()), int64(d.uvarint())
+	s.Tries, s.Spared = d.tries()
+	s.Due, s.Time = int64(d.uvarint()), int64(d.uvarint())
 	s.Status, s.Locs, s.Outside = uint16(d.uint(16)), uint32(d.uint(32)), uint32(d.uint(32))
 	s.Source, s.Reason = d.string(), d.string()
 	if s.State < SitemapOpen || s.State > SitemapFailed {
@@ -170,7 +172,7 @@ func (c *change) nameSitemap(s *Sitemap) {
 	case row.State == SitemapOpen:
 	case row.State == SitemapFailed && s.Level == 1, c.now-row.Time >= sitemapAge,
 		row.State == SitemapRead && s.Level < row.Level: // what it names may have been too deep
-		row.State, row.Tries, row.Due, row.Outside = SitemapOpen, 0, 0, 0
+		row.State, row.Tries, row.Spared, row.Due, row.Outside = SitemapOpen, 0, 0, 0, 0
 		row.Level, row.Hops, row.Source = s.Level, s.Hops, s.Source
 	}
 }
@@ -305,7 +307,7 @@ func (x *Index) reread(urls []string) (Committed, error) {
 	err := x.update(func(c *change) error {
 		for _, url := range urls {
 			if row := &c.sitemap(url).row; row.State != 0 {
-				row.State, row.Tries, row.Due, row.Outside = SitemapOpen, 0, 0, 0
+				row.State, row.Tries, row.Spared, row.Due, row.Outside = SitemapOpen, 0, 0, 0, 0
 			}
 		}
 		c.settleSitemaps(&done)

@@ -19,7 +19,7 @@ func drawSitemap(t *rapid.T) Sitemap {
 	return Sitemap{
 		URL: drawURL(t), State: rapid.SampledFrom([]SitemapState{SitemapOpen, SitemapRead, SitemapFailed}).Draw(t, "state"),
 		Level: rapid.Byte().Draw(t, "level"), Hops: rapid.Byte().Draw(t, "hops"), Source: word.Draw(t, "source"),
-		Tries: rapid.Uint16().Draw(t, "tries"), Due: rapid.Int64().Draw(t, "due"), Time: rapid.Int64().Draw(t, "time"),
+		Tries: rapid.Uint16().Draw(t, "tries"), Spared: rapid.Uint8().Draw(t, "spared"), Due: rapid.Int64().Draw(t, "due"), Time: rapid.Int64().Draw(t, "time"),
 		Status: rapid.Uint16().Draw(t, "status"), Reason: word.Draw(t, "reason"),
 		Locs: rapid.Uint32().Draw(t, "locs"), Outside: rapid.Uint32().Draw(t, "outside"),
 	}

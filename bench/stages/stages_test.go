@@ -204,6 +204,7 @@ func (noStore) Refill(string, time.Time, int, func(string) bool) ([]storage.Row,
 }
 func (noStore) NextDue(string, func(string) bool) (int64, error)         { return 0, nil }
 func (noStore) NextHosts(string, int) ([]storage.HostRow, uint64, error) { return nil, 0, nil }
+func (noStore) HostAt(string) (h storage.HostRow, tx uint64, err error)  { return h, 0, nil }
 func (noStore) Sitemaps(string, time.Time, int, func(string) bool) ([]storage.Sitemap, int64, error) {
 	return nil, 0, nil
 }

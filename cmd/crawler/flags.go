@@ -128,7 +128,7 @@ func (f *flags) crawl() []group {
 			flag("per-ip", number{p: &f.perIP, none: "no limit"}, "`N` requests at a time to one address, hosts that share it counted together"),
 			flag("max-crawl-delay", duration{p: &o.MaxDelay, least: time.Millisecond}, "honour a Crawl-delay in robots.txt up to this `TIME`"),
 			flag("max-wait", duration{p: &o.MaxWait, least: time.Millisecond}, "end when the next host may be asked only after this `TIME`"),
-			flag("retries", number{p: &f.retries, most: 10_000}, "ask `N` times more after passing faults, each after its back-off"),
+			flag("retries", number{p: &f.retries, most: 10_000}, "ask `N` times more after passing faults of a URL, each after its back-off; 429, 503 and failures to connect count on its host"),
 			flag("timeout", duration{p: &o.Timeout, least: time.Millisecond}, "the longest `TIME` for one request"),
 			flag("first-byte", duration{p: &o.FirstByte, least: time.Millisecond, zero: "as -timeout"}, "the longest `TIME` until an answer begins"),
 			flag("min-rate", size{p: &o.MinRate, least: 1, zero: "any"}, "give up an answer slower than this `SIZE` per second"),

@@ -35,6 +35,8 @@ func (s sortedStore) NextDue(string, func(string) bool) (int64, error) { return 
 
 func (s sortedStore) NextHosts(string, int) ([]storage.HostRow, uint64, error) { return nil, 0, nil }
 
+func (s sortedStore) HostAt(string) (h storage.HostRow, tx uint64, err error) { return h, 0, nil }
+
 // What a benchmark tells the frontier at a time: about as many links as a commit finds new.
 const benchSet = 10_000
 

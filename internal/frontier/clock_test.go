@@ -66,7 +66,7 @@ func TestClockIsSet(t *testing.T) {
 						t.Errorf("the host is lent again after %v, want %v", took, tt.least)
 					}
 					set += tt.seconds // while the request is under way
-					times := f.Answered(loans[0], Answer{Start: now(), End: now(), Fault: tt.fault && i == 0})
+					times := f.Answered(loans[0], Answer{Start: now(), End: now(), Fault: brokenIf(tt.fault && i == 0)})
 					if left := time.Duration(times.Next - f.Now()); left < tt.least || left > tt.most {
 						t.Errorf("next permitted in %v, want %v", left, tt.least)
 					}

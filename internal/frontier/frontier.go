@@ -26,7 +26,8 @@ import (
 	"urltree/storage"
 )
 
-// GivenUp is the reason of the rows of a host that failed too often in this run.
+// GivenUp is the reason of the rows of a host that failed too often in this run. A colon and what the last failure
+// came to follow, if that is known.
 const GivenUp = "host given up"
 
 const (
@@ -47,6 +48,9 @@ type Store interface {
 	// NextDue gives the earliest Due of the host's rows of range Later that skip does not
 	// name, 0 if there is none.
 	NextDue(host string, skip func(url string) bool) (int64, error)
+	// HostAt returns what is stored of a host, a zero row with its name if nothing is, and the number of the
+	// last transaction that it shows.
+	HostAt(name string) (h storage.HostRow, tx uint64, err error)
 	// NextHosts gives hosts behind a name, in the order of names, that have rows of range Now or
 	// Later or open sitemaps, at most n, and the number of the last transaction that they show. None: there are no
 	// others.
@@ -80,9 +84,10 @@ type Options struct {
 	MaxHosts   int    // hosts in memory at a time; 0: Memory / 2 KiB, at least 1000
 	Run        uint32 // the number of this run; 0: none, times of hosts are of an earlier one
 	// Unclean: the last run has left no mark of a clean stop, so the stored times may be too
-	// early. No host is asked before one full delay of its own, an unknown one not in the
-	// first second, unless there is no delay.
+	// early. No host is asked before one full delay of its own, and none in the first second.
 	Unclean bool
+	// Earlier: the store may have times of hosts without rows, from earlier runs.
+	Earlier bool
 
 	// Queue is the kind of queue, queue.CBT or queue.QuickHeap, from which each host gives out its
 	// rows by rank; "": sorted, which is cheaper where ranks stay as they are.
@@ -119,6 +124,7 @@ type Loan struct {
 	// Sitemap is a sitemap to be read, or nil. Then Rows is empty. Whoever has its outcome on the
 	// way to a commit sets it to nil, else Return takes it back.
 	Sitemap *storage.Sitemap
+	Known   bool // the host has answered before
 	// Held are rows that are not to be asked in this run. An outcome moves each to the held
 	// range; they need no request and no turn.
 	Held []HeldRow
@@ -127,7 +133,7 @@ type Loan struct {
 	one      [1]storage.Row // where Rows lies, if it is one
 	by       *Taker         // in order tree
 	returned bool
-	answered bool
+	used     bool  // something was asked
 	before   int64 // the host's next permitted time before this loan moved it to reserved
 	reserved int64 // 0: not moved
 }
@@ -255,9 +261,8 @@ func (f *Frontier) hostLocked(name string) *host {
 		return h
 	}
 	h := f.newHostLocked(name)
-	if d := f.wait(h); f.opts.Unclean && d > 0 {
-		h.next = f.start + int64(max(d, time.Second))
-	}
+	h.unread = f.opts.Earlier
+	f.afterKill(h)
 	return h
 }
 
@@ -269,11 +274,33 @@ func (f *Frontier) newHostLocked(name string) *host {
 	return h
 }
 
+// Begin reports whether a request of the loan may begin now. It is called right before each one. It may not where
+// another loan of the host has met an answer meanwhile that demands a rest, or has begun a request too short a time
+// ago: the rest of the loan goes back then.
+func (f *Frontier) Begin(l *Loan) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	h, now := l.h, f.now()
+	if h.givenUp || now < h.rest {
+		return false
+	}
+	if f.opts.PerHost > 1 {
+		if h.asked != 0 && now < h.asked+int64(f.wait(h)) {
+			return false
+		}
+		h.asked = now
+		f.restLocked(h)
+		f.placeLocked(h)
+	}
+	l.used = true
+	return true
+}
+
 // Answered tells how the host took a request of the loan, and gives what is to be stored of it.
 func (f *Frontier) Answered(l *Loan, a Answer) storage.HostTimes {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	l.answered = true
+	l.used = true
 	l.h.seq++
 	f.answered(l.h, a)
 	if l.h.givenUp {
@@ -314,7 +341,7 @@ func (f *Frontier) Return(l *Loan, unasked []storage.Row) {
 	if h.borrowers == 0 {
 		h.alone = false
 	}
-	if l.reserved != 0 && !l.answered && h.next == l.reserved {
+	if l.reserved != 0 && !l.used && h.next == l.reserved {
 		h.next = l.before // nothing was asked, so nobody waits for it
 	}
 	if l.Sitemap != nil {

@@ -275,7 +275,7 @@ func TestGiveUp(t *testing.T) {
 						rows := l.Rows
 						if len(rows) > 0 {
 							asked++
-							f.Answered(l, Answer{Fault: true})
+							f.Answered(l, Answer{Fault: Broken})
 							s.gone(rows[0])
 							f.Done([]Done{{Row: rows[0]}}, nil)
 							rows = rows[1:]

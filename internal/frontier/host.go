@@ -2,6 +2,7 @@ package frontier
 
 import (
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"urltree/storage"
@@ -14,6 +15,7 @@ const (
 	mostAuto    = 30 * time.Second
 	autoFactor  = 5  // automatic delay in smoothed answer times
 	giveUpAfter = 10 // failures in a row
+	giveUpNew   = 5  // of a host that has never answered
 )
 
 // A host holds what the frontier knows of one host name. All fields are guarded by the lock of
@@ -49,12 +51,18 @@ type host struct {
 	leaving   bool      // lends nothing more and goes as soon as it may
 	alone     bool      // lends nothing before all is returned: robots.txt is to be asked or being asked
 	givenUp   bool      // for this run
+	unread    bool      // the store may have times of it that are not known here
 	without   bool      // it came in when its sitemaps were forgotten already
 	fails     uint32    // failures in a row
 
 	asked   int64         // Unix nanoseconds from which the delay counts: of the last request or answer; 0: none
 	answer  time.Duration // smoothed answer time; 0: unknown
 	backoff time.Duration // present back-off, without jitter; 0: none
+	pace    time.Duration // see slower; 0: none
+	run     int32         // answers since the last failure
+	raises  int32         // see slower
+	rest    int64         // Unix nanoseconds before which an answer allows no request
+	cause   string        // what the last counted failure came to
 	delay   time.Duration // Crawl-delay; 0: none
 	fault   int64         // Unix nanoseconds at which the last counted failure ended; 0: none
 	seq     uint64        // answers in this run
@@ -102,7 +110,7 @@ func (f *Frontier) rowTurn(h *host) (key int64, ok bool) {
 	switch {
 	case h.win.len() == 0 && !h.more && h.due == 0 && (h.count <= 0 || h.outs > 0):
 		return 0, false // with a count but no row known, a refill has to find out
-	case h.givenUp:
+	case h.givenUp || h.unread:
 		return 0, true // nothing is asked of it, so nothing needs to wait
 	case h.win.len() == 0 && !h.more:
 		return max(h.next, h.due), true
@@ -112,7 +120,7 @@ func (f *Frontier) rowTurn(h *host) (key int64, ok bool) {
 
 // needsRefill tells whether a host that has its turn must be refilled first.
 func (h *host) needsRefill(now int64) bool {
-	if h.maps.needRead(now) {
+	if h.unread || h.maps.needRead(now) {
 		return true
 	}
 	first := h.win.first()
@@ -127,7 +135,7 @@ func (h *host) needsRefill(now int64) bool {
 	return h.due != 0 && h.due <= now && first.Range != storage.Later
 }
 
-// wait is the delay between two requests to the host, back-off aside.
+// wait is the delay between two requests to the host.
 func (f *Frontier) wait(h *host) time.Duration {
 	d := f.opts.Delay
 	if f.opts.Auto {
@@ -137,7 +145,7 @@ func (f *Frontier) wait(h *host) time.Duration {
 		}
 		d = max(d, auto)
 	}
-	return max(d, h.delay)
+	return max(d, h.delay, h.pace, h.backoff)
 }
 
 // load takes over the stored times of a host. Times that no run can have stored are cut.
@@ -145,21 +153,45 @@ func (h *host) load(t storage.HostTimes, now int64, longestDelay time.Duration) 
 	h.next = min(max(t.Next, 0), now+int64(longestWait))
 	h.answer = min(max(time.Duration(t.Answer), 0), longestWait)
 	h.backoff = min(max(time.Duration(t.Backoff), 0), longestWait)
+	h.pace = min(max(time.Duration(t.Pace), 0), mostPace)
 	h.delay = min(max(time.Duration(t.Delay), 0), longestDelay)
 	h.fails = t.Fails
 }
 
-func (h *host) times() storage.HostTimes {
-	return storage.HostTimes{
-		Name: h.name, Next: h.next, Answer: int64(h.answer), Backoff: int64(h.backoff), Fails: h.fails, Delay: int64(h.delay), Seq: h.seq,
+// afterKill keeps a host from being asked too early where its times may not have been kept: at least as long
+// as after a first failure, which may be what nobody knows of.
+func (f *Frontier) afterKill(h *host) {
+	if f.opts.Unclean {
+		h.next = max(h.next, f.start+int64(max(f.wait(h), firstDelay)))
 	}
 }
+
+func (h *host) times() storage.HostTimes {
+	return storage.HostTimes{
+		Name: h.name, Next: h.next, Answer: int64(h.answer), Backoff: int64(h.backoff), Pace: int64(h.pace),
+		Fails: h.fails, Delay: int64(h.delay), Seq: h.seq,
+	}
+}
+
+// A Fault says what a failed request means for its host.
+type Fault uint8
+
+const (
+	NoFault Fault = iota
+	// Broken is one that began: a time-out, a connection that ended, 502 or 504.
+	Broken
+	// Unreached is one that did not get to the host: no address, no connection.
+	Unreached
+	// Refused is one of which the host said that it came too soon, or that it has too much to do: 429 or 503.
+	Refused
+)
 
 // An Answer tells the frontier how a host took a request.
 type Answer struct {
 	Start, End time.Time     // zero: End is now, Start is End
 	Took       time.Duration // the answer time to adapt to; 0: End - Start
-	Fault      bool          // connection error, timeout, status 429 or 5xx
+	Fault      Fault         // whether the host is in trouble
+	Cause      string        // of a fault, a short word
 	Failed     bool          // the URL has failed for good: in order tree the crawler goes back to the sentinel
 	RetryAfter time.Duration // as the answer asks; 0: not
 }
@@ -173,21 +205,33 @@ func (f *Frontier) answered(h *host, a Answer) {
 		a.Start = a.End
 	}
 	// Requests at once fail at once: one that began before the last failure ended is part
-	// of it and neither lengthens the back-off nor ends it.
+	// of it and neither lengthens the back-off nor ends it, but the host rests after it as well.
 	counts := f.at(a.Start) >= h.fault
 	pause := time.Duration(0)
 	switch {
-	case a.Fault && counts:
+	case a.Fault != NoFault && counts:
 		h.fault = f.at(a.End)
+		h.cause = strings.Clone(a.Cause)
+		if a.Fault == Refused {
+			f.slower(h)
+		}
+		h.run = 0
 		h.fails++
 		h.backoff = min(max(2*h.backoff, firstDelay), longestWait)
 		// Jitter only lengthens: hosts that failed together do not come back together.
 		pause = min(h.backoff+rand.N(h.backoff/2), longestWait)
-		h.givenUp = h.givenUp || h.fails >= giveUpAfter
-	case !a.Fault && counts:
-		h.fails, h.backoff = 0, 0
+		most := uint32(giveUpAfter)
+		if h.answer == 0 && a.Fault == Unreached {
+			most = giveUpNew
+		}
+		h.givenUp = h.givenUp || h.fails >= most
+	case a.Fault != NoFault:
+		pause = max(h.backoff, firstDelay)
+	case counts:
+		h.fails = 0
+		f.faster(h)
 	}
-	if !a.Fault {
+	if a.Fault == NoFault {
 		took := a.Took
 		if took <= 0 {
 			took = a.End.Sub(a.Start)
@@ -199,7 +243,11 @@ func (f *Frontier) answered(h *host, a Answer) {
 		h.answer = took
 	}
 	pause = max(pause, min(a.RetryAfter, longestWait))
-	h.next = max(h.next, f.at(a.End)+int64(pause))
+	if pause > 0 {
+		h.rest = max(h.rest, f.at(a.End)+int64(pause))
+		h.next = max(h.next, h.rest)
+	}
+	h.next = max(h.next, f.at(a.End))
 	from := a.End
 	if f.opts.PerHost > 1 {
 		from = a.Start

@@ -45,7 +45,7 @@ type source interface {
 // lendLocked makes a loan of a host that has its turn: of rows of its window, or others of which
 // none is out, or a sitemap. It gives nil when the host must first be returned by others.
 func (f *Frontier) lendLocked(h *host, rows source, now int64) *Loan {
-	l := &Loan{Host: h.name, h: h}
+	l := &Loan{Host: h.name, Known: h.answer > 0, h: h}
 	limit := 1
 	if f.wait(h) == 0 {
 		limit = f.opts.Batch
@@ -93,7 +93,10 @@ func (f *Frontier) lendLocked(h *host, rows source, now int64) *Loan {
 }
 
 func (f *Frontier) holdReason(h *host, row *storage.Row) string {
-	if h.givenUp {
+	switch {
+	case h.givenUp && h.cause != "":
+		return GivenUp + ":" + h.cause
+	case h.givenUp:
 		return GivenUp
 	}
 	if f.opts.Admit == nil {

@@ -32,12 +32,13 @@ type memStore struct {
 	times   map[string]storage.HostRow // guarded by mu; what is durable of hosts besides their rows
 	table   []storage.HostRow          // in place of the host table that belongs to the rows; nil: that
 	tx      uint64                     // guarded by mu; the last transaction
+	run     uint32                     // guarded by mu; the number of this run
 }
 
 func newStore(rows ...storage.Row) *memStore {
 	s := &memStore{
 		rows: map[string]storage.Row{}, maps: map[string]storage.Sitemap{}, keys: map[string]string{},
-		reading: map[string]bool{}, times: map[string]storage.HostRow{},
+		reading: map[string]bool{}, times: map[string]storage.HostRow{}, run: 1,
 	}
 	for _, r := range rows {
 		s.rows[r.URL] = r
@@ -45,7 +46,7 @@ func newStore(rows ...storage.Row) *memStore {
 	return s
 }
 
-// commit is a transaction: the outcomes of rows, new rows, times of hosts in run 1, sitemaps.
+// commit is a transaction: the outcomes of rows, new rows, times of hosts in this run, sitemaps.
 func (s *memStore) commit(done []Done, fresh []storage.Row, times []storage.HostTimes, maps ...storage.Sitemap) (tx uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,8 +73,8 @@ func (s *memStore) commit(done []Done, fresh []storage.Row, times []storage.Host
 		s.rows[r.URL] = r
 	}
 	for _, t := range times {
-		if t.Seq >= s.times[t.Name].Seq {
-			s.times[t.Name] = storage.HostRow{HostTimes: t, Run: 1}
+		if had := s.times[t.Name]; had.Run != s.run || t.Seq >= had.Seq {
+			s.times[t.Name] = storage.HostRow{HostTimes: t, Run: s.run}
 		}
 	}
 	s.tx++
@@ -86,6 +87,22 @@ func (s *memStore) NextHosts(after string, n int) ([]storage.HostRow, uint64, er
 	s.wait()
 	hosts = slices.DeleteFunc(hosts, func(h storage.HostRow) bool { return h.Name <= after || h.Now+h.Later+h.Sitemaps == 0 })
 	return hosts[:min(n, len(hosts))], tx, s.err
+}
+
+func (s *memStore) HostAt(name string) (storage.HostRow, uint64, error) {
+	s.wait()
+	hosts, tx := s.hosts()
+	s.wait()
+	for _, h := range hosts {
+		if h.Name == name {
+			return h, tx, s.err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.times[name]
+	h.Name = name
+	return h, tx, s.err
 }
 
 func (s *memStore) gone(r storage.Row) {
@@ -288,6 +305,13 @@ func (s *memStore) hosts() ([]storage.HostRow, uint64) {
 	}
 	slices.SortFunc(hosts, func(a, b storage.HostRow) int { return strings.Compare(a.Name, b.Name) })
 	return hosts, s.tx
+}
+
+func brokenIf(yes bool) Fault {
+	if yes {
+		return Broken
+	}
+	return NoFault
 }
 
 // row is a pending row; seq is its number of discovery, of which the URL is made.

@@ -117,7 +117,7 @@ func (v *visitor) visit(t *testing.T, f *Frontier, l *Loan, least time.Duration,
 			v.from[l.Host] = begin
 		}
 		took := time.Duration(1+v.rng.IntN(400)) * time.Millisecond
-		a := Answer{Start: begin, Fault: faults > 0 && v.rng.IntN(faults) == 0}
+		a := Answer{Start: begin, Fault: brokenIf(faults > 0 && v.rng.IntN(faults) == 0)}
 		v.mu.Unlock()
 		<-time.After(took)
 		v.mu.Lock()
@@ -149,7 +149,7 @@ func (v *visitor) visit(t *testing.T, f *Frontier, l *Loan, least time.Duration,
 }
 
 func TestAnsweredTimes(t *testing.T) {
-	fault := func(retry time.Duration) Answer { return Answer{Fault: true, RetryAfter: retry} }
+	fault := func(retry time.Duration) Answer { return Answer{Fault: Broken, RetryAfter: retry} }
 	good := func(took time.Duration) Answer { return Answer{Took: took} }
 	many := func(n int) []Answer {
 		list := make([]Answer, n)
@@ -175,8 +175,10 @@ func TestAnsweredTimes(t *testing.T) {
 		{name: "auto before an answer", opts: Options{Auto: true}, answers: []Answer{fault(0)}, min: time.Second, max: 1500 * time.Millisecond, fails: 1, backoff: time.Second},
 		{name: "back-off", answers: many(1), min: time.Second, max: 1500 * time.Millisecond, fails: 1, backoff: time.Second},
 		{name: "back-off doubles", answers: many(4), min: 8 * time.Second, max: 12 * time.Second, fails: 4, backoff: 8 * time.Second},
-		{name: "back-off ends", answers: append(many(4), good(1)), fails: 0},
-		{name: "back-off begins anew", answers: append(many(4), good(1), fault(0)), min: time.Second, max: 1500 * time.Millisecond, fails: 1, backoff: time.Second},
+		{name: "back-off halves", answers: append(many(4), good(1)), min: 4 * time.Second, max: 4 * time.Second, backoff: 4 * time.Second},
+		{name: "back-off ends", answers: append(many(4), good(1), good(1), good(1), good(1)), fails: 0},
+		{name: "back-off begins anew", answers: append(many(1), good(1), fault(0)), min: time.Second, max: 1500 * time.Millisecond, fails: 1, backoff: time.Second},
+		{name: "refused", opts: Options{Delay: 2 * time.Second}, answers: []Answer{{Fault: Refused}}, min: 6 * time.Second, max: 9 * time.Second, fails: 1, backoff: 6 * time.Second},
 		{name: "longest back-off", answers: many(60), min: 24 * time.Hour, max: 24 * time.Hour, fails: 60, backoff: 24 * time.Hour},
 		{name: "Retry-After", answers: []Answer{fault(time.Minute)}, min: time.Minute, max: time.Minute, fails: 1, backoff: time.Second},
 		{name: "Retry-After without a fault", answers: []Answer{{Took: 1, RetryAfter: time.Minute}}, min: time.Minute, max: time.Minute},
@@ -205,7 +207,7 @@ func TestAnsweredTimes(t *testing.T) {
 			}
 			again := f.hostLocked("b.example")
 			again.load(times, begin.UnixNano(), time.Minute)
-			if got := again.times(); got.Next != times.Next || got.Backoff != times.Backoff || got.Answer != times.Answer || got.Fails != times.Fails {
+			if got := again.times(); got.Next != times.Next || got.Backoff != times.Backoff || got.Answer != times.Answer || got.Pace != times.Pace || got.Fails != times.Fails {
 				t.Errorf("%+v loaded as %+v", times, got)
 			}
 		})
@@ -216,13 +218,13 @@ func TestFaultsAtOnceCountOnce(t *testing.T) {
 	f := start(t, newStore(), Options{PerHost: 3})
 	l := &Loan{h: f.hostLocked("a.example")}
 	begin := time.Unix(1_000_000, 0)
-	f.Answered(l, Answer{Start: begin, End: begin.Add(time.Second), Fault: true})
-	f.Answered(l, Answer{Start: begin, End: begin.Add(2 * time.Second), Fault: true})
+	f.Answered(l, Answer{Start: begin, End: begin.Add(time.Second), Fault: Broken})
+	f.Answered(l, Answer{Start: begin, End: begin.Add(2 * time.Second), Fault: Broken})
 	times := f.Answered(l, Answer{Start: begin, End: begin.Add(3 * time.Second)})
 	if times.Fails != 1 || times.Backoff != int64(time.Second) {
 		t.Errorf("%d failures, back-off %v after three requests at once, two failed; want 1 and 1s", times.Fails, time.Duration(times.Backoff))
 	}
-	times = f.Answered(l, Answer{Start: begin.Add(4 * time.Second), End: begin.Add(5 * time.Second), Fault: true})
+	times = f.Answered(l, Answer{Start: begin.Add(4 * time.Second), End: begin.Add(5 * time.Second), Fault: Broken})
 	if times.Fails != 2 || times.Backoff != int64(2*time.Second) {
 		t.Errorf("%d failures, back-off %v after a later one; want 2 and 2s", times.Fails, time.Duration(times.Backoff))
 	}
@@ -242,13 +244,13 @@ func TestFirstRequest(t *testing.T) {
 		{name: "known, unclean, later stored time", opts: Options{Delay: 3 * time.Second, Unclean: true}, times: func() storage.HostTimes { return storage.HostTimes{Next: now(5 * time.Second)} }, want: 5 * time.Second},
 		{name: "known, unclean, slow answers", opts: Options{Auto: true, Unclean: true}, times: func() storage.HostTimes { return storage.HostTimes{Answer: int64(2 * time.Second)} }, want: 10 * time.Second},
 		{name: "known, unclean, crawl delay", opts: Options{Unclean: true}, times: func() storage.HostTimes { return storage.HostTimes{Delay: int64(9 * time.Second)} }, want: 9 * time.Second},
-		{name: "known, unclean, no delay", opts: Options{Unclean: true}, times: func() storage.HostTimes { return storage.HostTimes{} }},
+		{name: "known, unclean, no delay", opts: Options{Unclean: true}, times: func() storage.HostTimes { return storage.HostTimes{} }, want: time.Second},
 		{name: "time no run stored", opts: Options{MaxWait: 48 * time.Hour}, times: func() storage.HostTimes { return storage.HostTimes{Next: now(1000 * time.Hour)} }, want: 24 * time.Hour},
 		{name: "unknown, clean", opts: Options{Delay: time.Minute}},
 		{name: "unknown, unclean", opts: Options{Auto: true, Unclean: true}, want: time.Second},
 		{name: "unknown, unclean, short delay", opts: Options{Delay: time.Millisecond, Unclean: true}, want: time.Second},
 		{name: "unknown, unclean, long delay", opts: Options{Delay: 8 * time.Second, Unclean: true}, want: 8 * time.Second},
-		{name: "unknown, unclean, no delay", opts: Options{Unclean: true}},
+		{name: "unknown, unclean, no delay", opts: Options{Unclean: true}, want: time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -47,11 +47,16 @@ func (f *Frontier) refillLocked(h *host) {
 	f.readers++
 	f.refills++
 
-	rows, due, err := f.readUnlocked(h.name, now, n, skip, later)
+	rows, due, times, err := f.readUnlocked(h.name, now, n, skip, later, h.unread)
 
 	f.readers--
 	added := h.reading.added
 	h.reading, h.served = nil, true
+	if h.unread && err == nil {
+		h.unread = false
+		h.load(times, f.start, f.opts.MaxCrawlDelay)
+		f.afterKill(h)
+	}
 	if err != nil {
 		// No row may seem to be gone; the host is as it was, and the error ends every Take.
 		h.more = true
@@ -87,22 +92,29 @@ func (f *Frontier) refillLocked(h *host) {
 }
 
 // readUnlocked gives the lock free, reads, and takes the lock again.
-func (f *Frontier) readUnlocked(name string, now time.Time, n int, skip map[string]struct{}, later bool) (rows []storage.Row, due int64, err error) {
+func (f *Frontier) readUnlocked(name string, now time.Time, n int, skip map[string]struct{}, later, unread bool) (rows []storage.Row, due int64, times storage.HostTimes, err error) {
 	f.mu.Unlock()
 	defer f.mu.Lock()
 	skips := func(url string) bool {
 		_, ok := skip[url]
 		return ok
 	}
+	if unread {
+		stored, _, err := f.opts.Store.HostAt(name)
+		if err != nil {
+			return nil, 0, times, err
+		}
+		times = stored.HostTimes
+	}
 	rows, err = f.opts.Store.Refill(name, now, n, skips)
 	if err != nil || !later {
-		return rows, 0, err
+		return rows, 0, times, err
 	}
 	for i := range rows {
 		skip[rows[i].URL] = struct{}{}
 	}
 	due, err = f.opts.Store.NextDue(name, skips)
-	return rows, due, err
+	return rows, due, times, err
 }
 
 // insertLocked puts sorted rows that are nowhere else into the window, except those that would

@@ -192,8 +192,8 @@ func (f *Frontier) loadLocked(stored *storage.HostRow, tx uint64) *host {
 	if f.opts.Run != 0 && stored.Run == f.opts.Run {
 		h.seq, h.saved = stored.Seq, stored.Seq
 		h.givenUp = h.fails >= giveUpAfter
-	} else if f.opts.Unclean {
-		h.next = max(h.next, f.start+int64(f.wait(h)))
+	} else {
+		f.afterKill(h)
 	}
 	h.more = stored.Now > 0
 	if stored.Later > 0 {

@@ -193,7 +193,7 @@ func TestSitemapGivenUp(t *testing.T) {
 		f.AddSitemaps(s.addSitemaps("https://a.example/1.xml", "https://a.example/2.xml"), 1)
 		for range giveUpAfter {
 			_, l := lend(t, f)
-			f.Answered(l, Answer{Fault: true})
+			f.Answered(l, Answer{Fault: Broken})
 			done(f, s, l, storage.SitemapOpen, time.Now())
 		}
 		wantEnd(t, f)
@@ -252,7 +252,7 @@ func testForgotten(t *testing.T, most int) {
 		for _, l := range loans {
 			if l.Sitemap != nil {
 				maps++
-				times := f.Answered(l, Answer{Fault: true})
+				times := f.Answered(l, Answer{Fault: Broken})
 				s.commit(nil, nil, []storage.HostTimes{times})
 				f.Done(nil, []storage.HostTimes{times})
 				// A robots.txt that was on its way tells of one more.

@@ -112,7 +112,7 @@ func (f *Frontier) readNeededLocked() {
 	h := f.needs[0]
 	f.needs[0] = nil
 	f.needs = f.needs[1:]
-	if h.maps.needRead(f.now()) {
+	if !h.unread && h.maps.needRead(f.now()) {
 		f.readSitemapsLocked(h)
 	} else {
 		f.refillLocked(h)

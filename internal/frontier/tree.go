@@ -164,7 +164,7 @@ func (f *Frontier) asideLocked() *host {
 	now := f.now()
 	for _, h := range f.tree.upTo(now, mostReady) {
 		at, maps := h.maps.turn()
-		if h.givenUp || h.count <= int64(h.outs) || maps && at <= now && !h.maps.rest {
+		if h.unread || h.givenUp || h.count <= int64(h.outs) || maps && at <= now && !h.maps.rest {
 			return h
 		}
 	}
@@ -173,7 +173,9 @@ func (f *Frontier) asideLocked() *host {
 
 // ready tells whether a host may be asked now. The rows of one that is given up are not to be asked;
 // they leave in any order.
-func (h *host) ready(now int64) bool { return h != nil && h.leaf != 0 && h.key <= now && !h.givenUp }
+func (h *host) ready(now int64) bool {
+	return h != nil && h.leaf != 0 && h.key <= now && !h.givenUp && !h.unread
+}
 
 // labelsOf is the part of a key that names the host: the labels of its name.
 func labelsOf(host string) []byte {

@@ -98,7 +98,7 @@ func (i *Inspector) waits(r *storage.Record, say func(string, ...any)) {
 	if r.Tries == 0 {
 		say("It has not been asked since it was found or opened again.")
 	} else {
-		say("It has been asked %s.", times(r.Tries))
+		say("It has been asked %s%s.", times(r.Tries), spared(r))
 		if r.Range != storage.Held && r.Reason != "" {
 			say("The last time it came to: %s.", r.Reason)
 			explain(r.Reason, say)
@@ -117,6 +117,9 @@ func (i *Inspector) host(url string, say func(string, ...any)) error {
 		say("The host may be asked again at %s.", instant(host.Next))
 	} else {
 		say("The host may be asked now.")
+	}
+	if host.Pace > 0 {
+		say("It has refused requests that came sooner, so there are %s between two of them.", time.Duration(host.Pace).Round(time.Millisecond))
 	}
 	if host.Fails > 0 || host.Backoff > 0 {
 		say("Faults of the host in a row: %d; its back-off is %s.",
@@ -213,12 +216,20 @@ func (i *Inspector) origin(r *storage.Record, say func(string, ...any)) {
 func after(r *storage.Record) string {
 	text := stamp(r.Time)
 	if r.Tries > 0 {
-		text += ", asked " + times(r.Tries)
+		text += ", asked " + times(r.Tries) + spared(r)
 	}
 	if r.Status > 0 {
 		text += fmt.Sprintf(", status %d", r.Status)
 	}
 	return text
+}
+
+// spared tells how many requests used up no try.
+func spared(r *storage.Record) string {
+	if r.Spared == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d of them count on its host, which refused them or could not be reached)", r.Spared)
 }
 
 func times(n uint16) string {

@@ -1,0 +1,222 @@
+package crawler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"urltree/internal/fetch"
+	"urltree/storage"
+)
+
+// A sky is some made-up sites in virtual time: each has a front page with links to its other pages.
+type sky struct {
+	mu    sync.Mutex
+	began time.Time
+	pages int // of a site, the front page included
+	// fails returns the status or the error that a request comes to, or neither. It is called one at a time.
+	fails func(url string, since time.Duration) (status int, err error)
+	log   []glimpse // guarded by mu; all requests
+}
+
+type glimpse struct {
+	url    string
+	at     time.Duration
+	status int // 0: no answer
+}
+
+func (s *sky) answer(_ context.Context, url string) (*http.Response, error) {
+	time.Sleep(5 * time.Millisecond)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	since := time.Since(s.began)
+	status, err := s.fails(url, since)
+	body, header := "", http.Header{"Content-Type": {"text/html"}}
+	switch {
+	case err != nil || status != 0:
+	case strings.HasSuffix(url, "/robots.txt"), strings.HasSuffix(url, "/sitemap.xml"):
+		status = http.StatusNotFound
+	default:
+		status = http.StatusOK
+		for i := 1; i < s.pages && strings.Count(url, "/") == 3 && strings.HasSuffix(url, "/"); i++ {
+			body += fmt.Sprintf("<a href=p%d>", i)
+		}
+	}
+	s.log = append(s.log, glimpse{url, since, status})
+	if err != nil {
+		return nil, err
+	}
+	return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body))}, nil
+}
+
+// crawl crawls sites from their front pages with default options, and returns what became of each page.
+func (s *sky) crawl(t *testing.T, opts Options, sites ...string) (outcomes map[string]string, res Result) {
+	t.Helper()
+	s.began, outcomes = time.Now(), map[string]string{}
+	opts.NoTree, opts.network, opts.AllowPrivate, opts.NoSitemaps = true, s.answer, true, true
+	for _, site := range sites {
+		opts.Seeds = append(opts.Seeds, "http://"+site+"/")
+	}
+	opts.OnOutcome = func(o Outcome) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		outcomes[o.URL] = strings.TrimSpace(o.State.String() + " " + o.Reason)
+	}
+	res, err := Run(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return outcomes, res
+}
+
+// refused counts the requests with one of these statuses.
+func (s *sky) refused(status ...int) (n int) {
+	for _, g := range s.log {
+		for _, st := range status {
+			if g.status == st {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// whole complains unless all pages of all sites are stored.
+func (s *sky) whole(t *testing.T, outcomes map[string]string, res Result, sites int) {
+	t.Helper()
+	for url, outcome := range outcomes {
+		if outcome != storage.Stored.String() {
+			t.Errorf("%s: %s", url, outcome)
+		}
+	}
+	if len(outcomes) != sites*s.pages {
+		t.Errorf("%d pages, want %d; ended by %q, waits for %q", len(outcomes), sites*s.pages, res.Ended, res.Waits)
+	}
+}
+
+// TestRateLimit: a server that takes ten requests a minute and refuses the others, without a word of when to come
+// again, loses no page, not even the seed.
+func TestRateLimit(t *testing.T) {
+	for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+		for _, per := range []int{1, 4} {
+			synctest.Test(t, func(t *testing.T) {
+				last := -time.Hour
+				s := sky{pages: 60, fails: func(_ string, at time.Duration) (int, error) {
+					if at-last < 6*time.Second {
+						return status, nil
+					}
+					last = at
+					return 0, nil
+				}}
+				outcomes, res := s.crawl(t, Options{PerHost: per}, "a.test")
+				s.whole(t, outcomes, res, 1)
+				if n := s.refused(status); n > 15 {
+					t.Errorf("%d of %d requests were refused, want at most 15", n, len(s.log))
+				}
+				t.Logf("%d: %d requests, %d refused, in %v", status, len(s.log), s.refused(status), time.Since(s.began))
+			})
+		}
+	}
+}
+
+var (
+	errNoConn    = &fetch.Error{Reason: fetch.Connect, Passing: true, Err: errors.New("connection refused")}
+	errNoAddress = &fetch.Error{Reason: fetch.DNS, Passing: false, Err: errors.New("no such host")}
+	errNoServer  = &fetch.Error{Reason: fetch.DNS, Passing: true, Err: errors.New("server misbehaving")}
+)
+
+// TestRestartingServer: a server that is away for ten seconds loses no page, whenever that is and however it shows.
+func TestRestartingServer(t *testing.T) {
+	for _, from := range []time.Duration{0, 50 * time.Millisecond, 2 * time.Second} {
+		for _, how := range []struct {
+			status int
+			err    error
+		}{{err: errNoConn}, {err: errNoServer}, {status: 503}, {status: 502}, {status: 429}} {
+			synctest.Test(t, func(t *testing.T) {
+				s := sky{pages: 40, fails: func(_ string, at time.Duration) (int, error) {
+					if at >= from && at < from+10*time.Second {
+						return how.status, how.err
+					}
+					return 0, nil
+				}}
+				outcomes, res := s.crawl(t, Options{}, "a.test")
+				s.whole(t, outcomes, res, 1)
+			})
+			if t.Failed() {
+				t.Fatalf("away from %v, %+v", from, how)
+			}
+		}
+	}
+}
+
+// TestNameComesBack: that a name has no address is no verdict about a page of a host that has answered before.
+func TestNameComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sky{pages: 40, fails: func(_ string, at time.Duration) (int, error) {
+			if at >= 2*time.Second && at < 12*time.Second {
+				return 0, errNoAddress
+			}
+			return 0, nil
+		}}
+		outcomes, res := s.crawl(t, Options{}, "a.test")
+		s.whole(t, outcomes, res, 1)
+	})
+}
+
+// TestPageAlwaysRefused: a page that its server always refuses waits for the next run, and keeps the others of its host
+// for no longer than the run waits for it.
+func TestPageAlwaysRefused(t *testing.T) {
+	for _, bad := range []string{"/p1", "/p39"} {
+		synctest.Test(t, func(t *testing.T) {
+			last := time.Duration(0)
+			s := sky{pages: 40, fails: func(url string, at time.Duration) (int, error) {
+				if strings.HasSuffix(url, bad) {
+					return http.StatusServiceUnavailable, nil
+				}
+				last = at
+				return 0, nil
+			}}
+			outcomes, _ := s.crawl(t, Options{}, "a.test")
+			for url, outcome := range outcomes {
+				want := storage.Stored.String()
+				if strings.HasSuffix(url, bad) {
+					want = "pending refused:http-5xx"
+				}
+				if outcome != want {
+					t.Errorf("%s: %s, want %s", url, outcome, want)
+				}
+			}
+			if n := s.refused(503); len(outcomes) != 40 || n != mostSpared || last > time.Minute || time.Since(s.began) > 6*time.Minute {
+				t.Errorf("%d pages; the bad one asked %d times; the others took %v, all %v", len(outcomes), n, last, time.Since(s.began))
+			}
+		})
+	}
+}
+
+// TestHostAlwaysRefuses: after ten refusals in a row nothing more is asked of a host, and its pages wait for the next run.
+func TestHostAlwaysRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sky{pages: 40, fails: func(url string, at time.Duration) (int, error) {
+			if at > time.Second {
+				return http.StatusTooManyRequests, nil
+			}
+			return 0, nil
+		}}
+		outcomes, _ := s.crawl(t, Options{}, "a.test")
+		for url, outcome := range outcomes {
+			if outcome != storage.Stored.String() && outcome != "pending host given up:http-4xx" {
+				t.Errorf("%s: %s", url, outcome)
+			}
+		}
+		if n := s.refused(http.StatusTooManyRequests); n != 10 || len(outcomes) != 40 {
+			t.Errorf("%d refusals, want 10; %d pages", n, len(outcomes))
+		}
+	})
+}
