@@ -115,10 +115,10 @@ type Options struct {
 	NoFollow     string // whose nofollow counts: "page" of header and page, "all" of single links too, "none"; "": page
 
 	UserAgent    string      // "": urltree/VERSION
-	Header       http.Header // sent to the seeds' hosts only
-	User         string      // with Password: basic authentication, at the seeds' hosts only
+	Header       http.Header // sent to the seeds' origins only: scheme, host and port
+	User         string      // with Password: basic authentication, at the seeds' origins only
 	Password     string
-	Cookies      []byte     // Netscape cookie file, for the seeds' hosts only; its bad lines are told to Log and left out
+	Cookies      []byte     // Netscape cookie file, for the seeds' hosts only, there by the rules of cookies; its bad lines are told to Log and left out
 	Proxy        *url.URL   // nil: as the environment says
 	Network      string     // "tcp4" or "tcp6" for one family of addresses; "": both
 	Bind         netip.Addr // the local address of connections; zero: any

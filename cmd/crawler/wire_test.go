@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -158,6 +159,58 @@ func TestCookieAtAnyHop(t *testing.T) {
 	for path, most := range map[string]int{"/first": 2, "/middle": 2, "/none": 1, "/always": 3} {
 		if n := len(site.requests(path)); n == 0 || n > most {
 			t.Errorf("%d requests for %s, at most %d are right", n, path, most)
+		}
+	}
+}
+
+// User name, password and headers go to the origin of the seed alone, cookies to its host by their own rules,
+// whatever else of it is in scope.
+func TestSecretsStayWithTheSeed(t *testing.T) {
+	t.Parallel()
+	other := httptest.NewUnstartedServer(&recorder{})
+	var err error
+	if other.Listener, err = net.Listen("tcp", "127.0.0.9:0"); err != nil {
+		t.Skip("only one loopback address here: ", err)
+	}
+	other.Start()
+	defer other.Close()
+	port, secure := httptest.NewServer(&recorder{}), httptest.NewTLSServer(&recorder{})
+	defer port.Close()
+	defer secure.Close()
+	seed := httptest.NewServer(&recorder{page: func(w http.ResponseWriter, r *http.Request) {
+		for _, to := range []string{other.URL, port.URL, secure.URL, "/2"} {
+			fmt.Fprintf(w, "<a href=%s>to</a>", to)
+		}
+	}})
+	defer seed.Close()
+	dir := t.TempDir()
+	file := "127.0.0.1\tFALSE\t/\tFALSE\t0\tany\t1\n127.0.0.1\tFALSE\t/\tTRUE\t0\tsecure\t1\n127.0.0.9\tFALSE\t/\tFALSE\t0\tother\t1\n"
+	if err := os.WriteFile(filepath.Join(dir, "cookies.txt"), []byte(file), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	must(t, dir, "-quiet", "-delay", "1ms", "-allow-private", "-insecure", "-cookies", "cookies.txt",
+		"-user", "me", "-password", "secret", "-header", "X-Secret: s3", seed.URL+"/")
+	for _, tt := range []struct {
+		server  *httptest.Server
+		pages   []string
+		secrets bool
+		cookies string
+	}{
+		{seed, []string{"/robots.txt", "/", "/2"}, true, "any=1"},
+		{port, []string{"/robots.txt", "/"}, false, "any=1"},
+		{secure, []string{"/robots.txt", "/"}, false, "any=1; secure=1"},
+		{other, []string{"/robots.txt", "/"}, false, ""},
+	} {
+		for _, page := range tt.pages {
+			requests := tt.server.Config.Handler.(*recorder).requests(page)
+			if len(requests) != 1 {
+				t.Fatalf("%d requests for %s%s", len(requests), tt.server.URL, page)
+			}
+			r := requests[0]
+			_, _, login := r.BasicAuth()
+			if login != tt.secrets || (r.Header.Get("X-Secret") != "") != tt.secrets || r.Header.Get("Cookie") != tt.cookies {
+				t.Errorf("%s%s was sent %v; secrets %v and cookies %q are right", tt.server.URL, page, r.Header, tt.secrets, tt.cookies)
+			}
 		}
 	}
 }

@@ -85,7 +85,7 @@ func TestCodings(t *testing.T) {
 					w.Header()["Content-Encoding"] = tt.header
 					_, _ = w.Write(tt.body)
 				})
-				c := newClient(t, Options{Header: http.Header{"Accept-Encoding": {"magic"}}, SeedHost: func(string) bool { return true }})
+				c := newClient(t, Options{Header: http.Header{"Accept-Encoding": {"magic"}}, SeedOrigin: func(string) bool { return true }})
 				rounds := cap(c.coders) + 1 // decoders are used again,
 				if size > maxBuffer {       // but not after large bodies
 					rounds = 1

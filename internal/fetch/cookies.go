@@ -171,9 +171,9 @@ func fileJar(cookies []*http.Cookie) rawJar {
 
 // addCookies adds the cookies that earlier answers set and, for a seed's host, those of the file;
 // where both know a name the newer one, of the answer, counts.
-func (c *Client) addCookies(r *http.Request, seed bool) {
+func (c *Client) addCookies(r *http.Request, host string) {
 	have := c.session.cookies(r.URL)
-	if seed && len(c.opts.Cookies) > 0 {
+	if len(c.opts.Cookies) > 0 && c.opts.SeedHost(host) {
 		for _, cookie := range c.files.cookies(r.URL) {
 			if !named(have, cookie.Name) {
 				have = append(have, cookie)

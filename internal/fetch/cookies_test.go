@@ -159,7 +159,8 @@ func TestCookiesAreSentAsTheyWereSet(t *testing.T) {
 					t.Fatal(err)
 				}
 				c := newClient(t, Options{
-					Header: http.Header{"Cookie": {"own=1"}}, Cookies: file, SeedHost: func(string) bool { return true },
+					Header: http.Header{"Cookie": {"own=1"}}, Cookies: file,
+					SeedHost: func(string) bool { return true }, SeedOrigin: func(string) bool { return true },
 				})
 				for range 2 {
 					if _, err := c.Get(t.Context(), addr+"/", Request{}); err != nil {

@@ -79,13 +79,19 @@ type Options struct {
 	Network string     // "tcp4" or "tcp6": only addresses of that family, also of a proxy; "": both
 	Bind    netip.Addr // local address of all connections; only addresses of its family are dialled. Zero: any
 
-	// Header, User with Password, and Cookies are sent only to hosts for which SeedHost is true;
-	// a nil SeedHost means none. Accept-Encoding in Header is ignored.
+	// Header, and User with Password, are sent only to origins (scheme, host and port, see RFC 6454) for which
+	// SeedOrigin is true: such as "https://example.org" or "http://[::1]:8080". Logins, by origin, go there in
+	// place of User and Password. Cookies go by their own rules, which know neither ports nor, but for Secure
+	// ones, schemes, to hosts for which SeedHost is true. A nil SeedOrigin or SeedHost means none.
+	// Accept-Encoding in Header is ignored.
 	Header   http.Header
 	User     string
 	Password string
 	Cookies  []*http.Cookie // see ParseCookies
-	SeedHost func(hostname string) bool
+	Logins   map[string]*url.Userinfo
+
+	SeedOrigin func(origin string) bool
+	SeedHost   func(hostname string) bool
 
 	// Guard reports whether a host may have a loopback, private or otherwise internal address. private says
 	// whether it has one now, by its name or by a look-up. Once it has been asked, the answer for one host and
@@ -185,6 +191,9 @@ func New(opts Options) *Client {
 	}
 	if opts.SeedHost == nil {
 		opts.SeedHost = func(string) bool { return false }
+	}
+	if opts.SeedOrigin == nil {
+		opts.SeedOrigin = func(string) bool { return false }
 	}
 	opts.Bind = opts.Bind.Unmap()
 	c := &Client{
@@ -360,7 +369,8 @@ func (c *Client) open(w *watch, to *route, accept string) (*http.Response, *pool
 		res, err := c.opts.Source(w.ctx, to.raw)
 		return res, nil, err
 	}
-	seed := c.opts.SeedHost(to.host)
+	origin := to.url.Scheme + "://" + to.url.Host
+	seed := (len(c.opts.Header) > 0 || c.opts.User != "" || c.opts.Password != "") && c.opts.SeedOrigin(origin)
 	kind := c.plain
 	switch {
 	case accept != "":
@@ -370,7 +380,12 @@ func (c *Client) open(w *watch, to *route, accept string) (*http.Response, *pool
 	}
 	r := kind.WithContext(w.ctx) // a copy
 	r.URL, r.Host = to.url, to.url.Host
-	c.addCookies(r, seed)
+	if login := c.opts.Logins[origin]; login != nil {
+		r.Header = r.Header.Clone() // it is shared
+		password, _ := login.Password()
+		r.SetBasicAuth(login.Username(), password)
+	}
+	c.addCookies(r, to.host)
 	res, conn, err := c.pool.send(r, to)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		err = &Error{Reset, true, err} // in the header; in a body it is Truncated

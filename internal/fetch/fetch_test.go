@@ -207,7 +207,7 @@ func TestTargetIsSentAsSpelt(t *testing.T) {
 	}
 }
 
-func TestSecretsGoToSeedHostsOnly(t *testing.T) {
+func TestSecretsGoToSeedsOnly(t *testing.T) {
 	var got *http.Request
 	answer := func(w http.ResponseWriter, r *http.Request) { got = r }
 	seed := serve(t, answer)
@@ -218,6 +218,9 @@ func TestSecretsGoToSeedHostsOnly(t *testing.T) {
 	other := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(answer)}}
 	other.Start()
 	t.Cleanup(other.Close)
+	port, login := serve(t, answer), serve(t, answer)
+	secure := httptest.NewTLSServer(http.HandlerFunc(answer))
+	t.Cleanup(secure.Close)
 
 	cookies, err := ParseCookies([]byte(strings.Join([]string{
 		"# Netscape HTTP Cookie File",
@@ -234,24 +237,30 @@ func TestSecretsGoToSeedHostsOnly(t *testing.T) {
 		UserAgent: "agent/1",
 		Header:    http.Header{"X-Key": {"k"}},
 		User:      "u", Password: "p",
-		Cookies:  cookies,
-		SeedHost: func(host string) bool { return host == "127.0.0.1" },
+		Cookies: cookies, Insecure: true,
+		SeedHost:   func(host string) bool { return host == "127.0.0.1" },
+		SeedOrigin: func(origin string) bool { return origin == seed },
+		Logins:     map[string]*url.Userinfo{login: url.UserPassword("their", "own")},
 	})
 	for _, tt := range []struct {
 		name, url string
-		seed      bool
+		user      string
 		cookies   string
 	}{
-		{"seed", seed + "/", true, "hidden=too sid=secret"},
-		{"deep", seed + "/deep/x", true, "deep=1 hidden=too sid=secret"},
-		{"other", other.URL + "/", false, ""},
+		{"seed", seed + "/", "u", "hidden=too sid=secret"},
+		{"deep", seed + "/deep/x", "u", "deep=1 hidden=too sid=secret"},
+		{"other", other.URL + "/", "", ""},
+		{"other port", port + "/", "", "hidden=too sid=secret"},
+		{"other scheme", secure.URL + "/", "", "hidden=too sid=secret"},
+		{"with a login of its own", login + "/", "their", "hidden=too sid=secret"},
+		{"seed once more", seed + "/", "u", "hidden=too sid=secret"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if _, err := c.Get(t.Context(), tt.url, Request{Accept: "text/plain"}); err != nil {
 				t.Fatal(err)
 			}
-			user, _, auth := got.BasicAuth()
-			if auth != tt.seed || auth && user != "u" || (got.Header.Get("X-Key") == "k") != tt.seed {
+			user, _, _ := got.BasicAuth()
+			if user != tt.user || (got.Header.Get("X-Key") == "k") != (user == "u") {
 				t.Errorf("sent %v", got.Header)
 			}
 			var names []string
@@ -279,7 +288,7 @@ func TestHeadersAreShared(t *testing.T) {
 		mu.Unlock()
 		http.SetCookie(w, &http.Cookie{Name: "of", Value: r.URL.Path[1:], Path: r.URL.Path})
 	})
-	c := newClient(t, Options{Header: http.Header{"X-Key": {"k"}}, SeedHost: func(host string) bool { return host == "127.0.0.1" }})
+	c := newClient(t, Options{Header: http.Header{"X-Key": {"k"}}, SeedOrigin: func(origin string) bool { return strings.HasPrefix(origin, "http://127.0.0.1:") }})
 	c.plain.Header["Accept"], c.seeded.Header["Accept"] = []string{"plain"}, []string{"seeded"}
 	for range 3 { // from the second time on with a cookie
 		var wg sync.WaitGroup
