@@ -23,6 +23,8 @@ import (
 // Version is the version of this program, part of the default user agent.
 const Version = "0.1.0"
 
+const defaultCrawlers, defaultDownloads = 12, 4
+
 // mostRetries is what Retries may be at most: a record counts its tries in 16 bits.
 const mostRetries = 10_000
 
@@ -208,8 +210,8 @@ func (o Options) defaults() (Options, error) {
 	setInt(&o.BufferSize, 1000)
 	set64(&o.BufferBytes, 16<<20)
 	setDur(&o.FlushInterval, time.Second)
-	setInt(&o.Crawlers, 12)
-	setInt(&o.Downloads, 4)
+	setInt(&o.Crawlers, defaultCrawlers)
+	setInt(&o.Downloads, defaultDownloads)
 	set64(&o.MemoryBodies, 64<<20)
 	set64(&o.FrontierBytes, 64<<20)
 	set64(&o.SeenBytes, 256<<20)

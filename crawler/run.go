@@ -1,6 +1,7 @@
 package crawler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -193,10 +194,15 @@ func (e *engine) openAndCrawl(ctx context.Context) (Result, error) {
 	return e.crawl(ctx)
 }
 
-// Memory is the limit of our own memory, in bytes, that the options give: the sum of what the
+// downloadBytes is what a download may hold beside its body: 64 KiB of response header take up to 1.4 MiB while
+// they arrive, and HTTP/2 may have 256 KiB of a body that waits for memory.
+const downloadBytes = 3 << 19
+
+// Memory returns the limit of our own memory, in bytes, that the options set: the sum of what the
 // parts may hold.
 func (o Options) Memory() int64 {
-	return 64<<20 + o.MemoryBodies + int64(o.Buffers)*o.BufferBytes + o.FrontierBytes + o.SeenBytes
+	downloads := int64(cmp.Or(o.Crawlers, defaultCrawlers)) * int64(cmp.Or(o.Downloads, defaultDownloads))
+	return 64<<20 + downloads*downloadBytes + o.MemoryBodies + int64(o.Buffers)*o.BufferBytes + o.FrontierBytes + o.SeenBytes
 }
 
 // heap is what of that Go's runtime may take when filter bytes lie outside the heap. Some is kept back,

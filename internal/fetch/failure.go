@@ -21,7 +21,7 @@ const (
 	Reset     = "reset"     // the connection ended before the answer did
 	Truncated = "truncated" // the body is shorter than announced, or its coding ends early
 	TooLarge  = "too-large" // the body passes MaxSize, or there is no place for it
-	Header    = "header"    // the header is too large
+	Header    = "header"    // the header is too large or has too many lines
 	HTTP1     = "http1"     // HTTP/2 refused: the host is asked by HTTP/1.1 from now on
 	Protocol  = "protocol"  // not an HTTP answer, or not a URL
 	Address   = "address"   // the guard refuses the address

@@ -62,6 +62,8 @@ func TestFailures(t *testing.T) {
 		{"header without end", drip("HTTP/1.1 200 OK\r\n", "x"), Timeout, true},
 		{"body without end", drip(ok+"\r\n", "x"), Timeout, true},
 		{"long header line", say("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 1<<20) + "\r\n\r\n"), Header, false},
+		{"header line of 80 KiB", say("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 80<<10) + "\r\n\r\n"), Header, false},
+		{"1,001 header lines", say("HTTP/1.1 200 OK\r\n" + strings.Repeat("X:\n", 1001) + "\r\n"), Header, false},
 		{"many header lines", say("HTTP/1.1 200 OK\r\n" + strings.Repeat("X: y\r\n", 1<<17) + "\r\n"), Header, false},
 		{"no status line", say("<html>old</html>"), Protocol, false},
 		{"status is no number", say("HTTP/1.1 abc\r\n\r\n"), Protocol, false},

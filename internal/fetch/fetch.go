@@ -41,7 +41,8 @@ const (
 	defaultAccept  = "text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.1"
 
 	tlsTimeout  = 10 * time.Second
-	maxHeader   = 256 << 10 // bytes of one response header
+	maxHeader   = 64 << 10 // bytes of one response header; while it arrives each may take 21 bytes of memory
+	maxLines    = 1000     // lines of one that has arrived
 	defaultIdle = 512
 	idleTimeout = 30 * time.Second
 
@@ -276,6 +277,9 @@ func (c *Client) Get(ctx context.Context, rawURL string, req Request) (res *Resp
 			c.pool.put(conn, h.Header)
 		}
 	}()
+	if countLines(h.Header) > maxLines {
+		return nil, &Error{Header, false, fmt.Errorf("more than %d lines", maxLines)}
+	}
 	w.read()
 	res = &Response{
 		Status:     h.StatusCode,
@@ -301,6 +305,13 @@ func (c *Client) Get(ctx context.Context, rawURL string, req Request) (res *Resp
 		res.Total = w.spent()
 	}
 	return res, nil
+}
+
+func countLines(h http.Header) (n int) {
+	for _, lines := range h {
+		n += len(lines)
+	}
+	return n
 }
 
 // A route is what a request is sent to, and how.

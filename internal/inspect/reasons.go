@@ -37,7 +37,7 @@ var reasons = []Reason{
 	{OfFailed, "timeout", "The answer did not begin, get on or end in time (-first-byte, -min-rate, -timeout)."},
 	{OfFailed, "reset", "The connection ended before the answer did."},
 	{OfFailed, "truncated", "The body was shorter than announced."},
-	{OfFailed, "header", "The header of the answer is too large."},
+	{OfFailed, "header", "The header of the answer is too large: more than 64 KiB, or 1,000 lines."},
 	{OfFailed, "protocol", "What came back is not an HTTP answer."},
 	{OfFailed, "coding", "The body has a content coding that is not supported or broken."},
 	{OfFailed, "no-content", "The answer has no body by its status (204, 205 or 304)."},
