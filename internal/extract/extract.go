@@ -66,7 +66,7 @@ type Result struct {
 	Charset  string // standard name of the encoding that links were decoded by; "" if not HTML
 	NoIndex  bool   // by meta robots
 	NoFollow bool   // by meta robots; Facts.NoFollow is not in it
-	Cut      bool   // not all was read: a tag or script is over 4 MiB, or there are too many links
+	Cut      bool   // not all was read: a tag that may have links is over 4 MiB, or there are too many links
 	// Exhausted: the page asks for more work than a page may, and was given up. Links, Meta and
 	// what it says to robots are as far as they were known.
 	Exhausted bool

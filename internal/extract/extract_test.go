@@ -140,7 +140,13 @@ func TestFacts(t *testing.T) {
 			Links: []Link{{"https://example.org/dir/x", "a", ""}}, Charset: "utf-8",
 		}},
 		{"long script", Facts{URL: pageURL, Media: "text/html", Charset: "UTF-8"}, `<a href=x><script>` + strings.Repeat("x", scan.MaxToken) + `</script><a href=y>`, Result{
-			Links: []Link{{"https://example.org/dir/x", "a", ""}}, Charset: "utf-8", Cut: true,
+			Links: []Link{{"https://example.org/dir/x", "a", ""}, {"https://example.org/dir/y", "a", ""}}, Charset: "utf-8",
+		}},
+		{"long script of another encoding", Facts{URL: pageURL, Media: "text/html", Charset: "gbk"}, "<a href=x><script>\xb0\xa1" + strings.Repeat("x", scan.MaxToken) + `</script><a href=y>`, Result{
+			Links: []Link{{"https://example.org/dir/x", "a", ""}, {"https://example.org/dir/y", "a", ""}}, Charset: "gbk",
+		}},
+		{"long tag", Facts{URL: pageURL, Media: "text/html", Charset: "UTF-8"}, `<a href=x><img src="` + strings.Repeat("x", scan.MaxToken) + `"><a title='` + strings.Repeat("x", scan.MaxToken) + `' href=z><a href=y>`, Result{
+			Links: []Link{{"https://example.org/dir/x", "a", ""}, {"https://example.org/dir/y", "a", ""}}, Charset: "utf-8", Cut: true,
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

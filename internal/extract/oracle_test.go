@@ -2,7 +2,6 @@ package extract
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -52,15 +51,13 @@ func decoded(f Facts, body []byte, xml bool) io.Reader {
 
 func (p *page) scanTokens(r io.Reader, xhtml bool) {
 	z := html.NewTokenizer(r)
-	z.SetMaxBuf(scan.MaxToken)
-	foreign := 0 // open svg and math elements
+	var drawings scan.Drawings
 	defer p.endHeading()
 	defer p.endLink()
 	for inTitle, rawText := false, false; ; {
-		z.AllowCDATA(xhtml || foreign > 0)
+		z.AllowCDATA(xhtml || drawings.Foreign())
 		switch token := z.Next(); token {
 		case html.ErrorToken:
-			p.Cut = p.Cut || errors.Is(z.Err(), html.ErrBufferExceeded)
 			return
 		case html.TextToken:
 			switch {
@@ -68,29 +65,25 @@ func (p *page) scanTokens(r io.Reader, xhtml bool) {
 				text := line{max: maxText}
 				text.add(z.Text())
 				p.meta.Title = text.take()
-			case !rawText && foreign == 0 && p.wantsText():
+			case !rawText && !drawings.Any() && p.wantsText():
 				p.text(z.Text())
 			}
 			inTitle, rawText = false, false
 		case html.EndTagToken:
 			inTitle, rawText = false, false
 			name, _ := z.TagName()
-			if isForeign(name) && foreign > 0 {
-				foreign--
-			}
+			drawings.End(name)
 			p.endTag(name)
 		case html.StartTagToken, html.SelfClosingTagToken:
 			name, more := z.TagName()
-			closed := token == html.SelfClosingTagToken && (xhtml || foreign > 0)
-			rawText = !closed && hasRawText(name)
+			foreign := drawings.Start(name, token == html.SelfClosingTagToken)
+			closed := token == html.SelfClosingTagToken && (xhtml || foreign)
+			rawText = !closed && !foreign && hasRawText(name)
 			// Without scripts noscript is markup. An element closed at once has no raw text.
-			if closed || string(name) == "noscript" {
+			if closed || foreign || string(name) == "noscript" {
 				z.NextIsNotRawText()
 			}
-			inTitle = rawText && foreign == 0 && string(name) == "title"
-			if isForeign(name) && !closed {
-				foreign++
-			}
+			inTitle = rawText && !drawings.Any() && string(name) == "title"
 			p.startTag(name, closed)
 			i := slices.IndexFunc(tags, func(t tag) bool { return string(t.name) == string(name) })
 			if i < 0 || tags[i].shown == "" || tags[i].asset && !p.opts.Assets {
@@ -121,39 +114,38 @@ func hasRawText(name []byte) bool {
 	return false
 }
 
-func isForeign(name []byte) bool { return string(name) == "svg" || string(name) == "math" }
-
 // wordsOfTokens gives the words of a page by the tokenizer.
 func wordsOfTokens(f Facts, body []byte, xhtml bool) (list []string) {
 	w := words{fn: func(word []byte) { list = append(list, string(word)) }}
 	z := html.NewTokenizer(decoded(f, body, xhtml))
-	foreign := 0
-	for hidden := false; ; {
-		z.AllowCDATA(xhtml || foreign > 0)
+	var drawings scan.Drawings
+	for hidden, inDrawing := false, false; ; {
+		z.AllowCDATA(xhtml || drawings.Foreign())
 		switch token := z.Next(); token {
 		case html.ErrorToken:
 			return list
 		case html.TextToken:
-			if !hidden {
+			if inDrawing = inDrawing && drawings.Any(); !hidden && !inDrawing {
 				w.add(z.Text())
 			}
 			hidden = false
 		case html.EndTagToken:
 			hidden = false
-			if name, _ := z.TagName(); isForeign(name) && foreign > 0 {
-				foreign--
-			}
+			name, _ := z.TagName()
+			inDrawing = inDrawing && string(name) != "script" && string(name) != "style"
+			drawings.End(name)
 		case html.StartTagToken, html.SelfClosingTagToken:
 			name, _ := z.TagName()
-			closed := token == html.SelfClosingTagToken && (xhtml || foreign > 0)
+			foreign := drawings.Start(name, token == html.SelfClosingTagToken)
+			closed := foreign || token == html.SelfClosingTagToken && xhtml
 			if closed || string(name) == "noscript" {
 				z.NextIsNotRawText()
 			}
-			if isForeign(name) && !closed {
-				foreign++
-			}
 			switch string(name) {
-			case "script", "style", "iframe", "noembed", "noframes":
+			case "script", "style":
+				hidden = !closed
+				inDrawing = drawings.Any() && !closed || foreign && token == html.StartTagToken
+			case "iframe", "noembed", "noframes":
 				hidden = !closed
 			default:
 				hidden = false

@@ -43,8 +43,11 @@ type words struct {
 	word []byte
 }
 
-// shown are the elements whose raw text is shown.
+// shown are the elements whose raw text is shown, behind those that are not shown in drawings, where their text
+// is no raw text.
 var shown = scan.NewNames([]scan.Element{
+	{Name: "script", Want: scan.Starts | scan.Ends},
+	{Name: "style", Want: scan.Starts | scan.Ends},
 	{Name: "title", Want: scan.Starts},
 	{Name: "textarea", Want: scan.Starts},
 	{Name: "xmp", Want: scan.Starts},
@@ -56,6 +59,8 @@ func (w *words) scan(in *source, xhtml bool) {
 	var s scan.Scanner
 	in.start(&s, shown)
 	s.XHTML, s.Text = xhtml, true
+	const hiding = 2 // elements that are not shown
+	hidden := false
 	var text []byte
 	for {
 		switch s.Next() {
@@ -64,10 +69,18 @@ func (w *words) scan(in *source, xhtml bool) {
 		case scan.More:
 			in.feed(&s)
 		case scan.Text:
-			text = s.AppendText(text[:0])
-			w.add(text)
+			if hidden = hidden && s.InDrawing(); !hidden {
+				text = s.AppendText(text[:0])
+				w.add(text)
+			}
 		case scan.Start:
-			w.add(in.rawText(&s))
+			if s.Element() < hiding {
+				hidden = s.InDrawing() && !s.Closed()
+			} else {
+				w.add(in.rawText(&s))
+			}
+		case scan.EndTag:
+			hidden = false
 		}
 	}
 }

@@ -17,6 +17,7 @@ func TestWords(t *testing.T) {
 		{"title and text", "text/html", "utf-8", "<title>A B</title><p>Some <b>bold</b> text.", "a b some bold text"},
 		{"not shown", "text/html", "utf-8", "a<script>b</script>c<style>d</style><!-- e -->f<iframe>g</iframe><noframes>h</noframes>", "a c f"},
 		{"shown", "text/html", "utf-8", "<noscript>a <b>b</b></noscript><textarea>c<b></textarea><template>d</template>", "a b c b d"},
+		{"script in svg that does not end", "text/html", "utf-8", "<svg><script>a</svg>b", "b"},
 		{"script in svg", "text/html", "utf-8", "<svg><script/>a<style>b</style></svg>c", "a c"},
 		{"attributes", "text/html", "utf-8", `<img alt=no title="no no">yes`, "yes"},
 		{"tags end words", "text/html", "utf-8", "one<br>two<i>three</i>", "one two three"},

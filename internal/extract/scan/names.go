@@ -76,6 +76,7 @@ type name struct {
 	id   int // place in the caller's list; -1: it is not there
 	want Want
 	kind kind
+	role role // of those of roles alone
 }
 
 // A table finds names by their hash, which is their last eight bytes. It is never full.

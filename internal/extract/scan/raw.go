@@ -10,52 +10,47 @@ func (s *Scanner) RawText() (text []byte, more bool) {
 	if s.raw == nil {
 		return nil, false
 	}
-	start, end, references := s.pos, s.endOfRaw(), s.raw.kind == rcdata
+	start, references := s.pos, s.raw.kind == rcdata
+	end, _ := s.endOfRaw(new(scriptState), len(s.src))
 	if end < 0 {
-		if s.unfinished(start) == More {
+		if end = len(s.src); !s.last && end-start < s.most+slack {
 			return nil, true
 		}
-		end = len(s.src)
-	} else if s.pos, s.raw = end, nil; s.exceeded {
-		end = len(s.src)
+		defer s.unfinished(start)
+	} else {
+		s.pos, s.raw = end, nil
 	}
-	return appendText(nil, s.src[start:min(end, start+MaxToken)], true, references), false
+	return appendText(nil, s.src[start:min(end, start+s.most)], true, references), false
 }
 
-// skipRaw goes to the end tag of s.raw. It gives false if there is none, or the text is too long.
+// skipRaw goes to the end tag of s.raw. It gives false if there is none.
 func (s *Scanner) skipRaw() bool {
-	end := s.endOfRaw()
-	if end < 0 || s.exceeded {
+	end, _ := s.endOfRaw(new(scriptState), len(s.src))
+	if end < 0 {
 		return false
 	}
 	s.pos, s.raw = end, nil
 	return true
 }
 
-// endOfRaw gives the place of the end tag of s.raw, whose text begins at s.pos; -1: it has none.
-func (s *Scanner) endOfRaw() int {
-	end := -1
+// endOfRaw returns the place of the end tag of s.raw, of whose text s.pos is the beginning or where an earlier
+// call came to; -1: it has none that begins before limit. at is where to go on then.
+func (s *Scanner) endOfRaw(state *scriptState, limit int) (end, at int) {
 	switch s.raw.kind {
 	case plaintext:
+		return -1, limit
 	case script:
-		end = endOfScript(s.src, s.pos)
-	default:
-		for p := s.pos; ; {
-			i := bytes.IndexByte(s.src[p:], '<')
-			if i < 0 {
-				break
-			}
-			p += i + 1
-			if isEndTag(s.src[p-1:], s.raw.text) {
-				end = p - 1
-				break
-			}
+		return state.end(s.src, s.pos, limit)
+	}
+	for p := s.pos; ; p++ {
+		i := bytes.IndexByte(s.src[p:limit], '<')
+		if i < 0 {
+			return -1, limit
+		}
+		if p += i; isEndTag(s.src[p:], s.raw.text) {
+			return p, p
 		}
 	}
-	if end >= 0 && end-s.pos+len("</>")+len(s.raw.text) >= MaxToken {
-		s.exceeded = true // the tokenizer reads the end tag as part of the text at first
-	}
-	return end
 }
 
 // isEndTag tells whether text begins with an end tag of this name.
@@ -64,37 +59,43 @@ func isEndTag(text []byte, name string) bool {
 	return len(text) > before+len(name) && text[1] == '/' && hasFold(text[before:], name) && inName[text[before+len(name)]] == 0
 }
 
-// endOfScript gives the place of the end tag of a script whose text begins at p; -1: it has none.
+// A scriptState is how far the text of a script has been read: not in a comment, in one, or there in a script
+// tag; and the dashes before, in a comment.
+type scriptState struct{ state, dashes int }
+
+// end returns the place of the end tag of a script whose text goes on at p; -1: none begins before limit, and at
+// is where to go on.
 //
 // A script may be hidden in a comment, and in such a comment a script tag hides the end tag that
 // belongs to it. The rules are those of the tokenizer: in a comment, a '<' that begins neither
 // an end tag nor a name ends the comment.
-func endOfScript(src []byte, p int) int {
+func (s *scriptState) end(src []byte, p, limit int) (end, at int) {
 	const tag = "script"
 	const (
 		open    = iota // not in a comment
 		comment        // in a comment
 		hidden         // and in a script tag
 	)
-	state, dashes := open, 0 // dashes before p, in a comment
+	state, dashes := s.state, s.dashes
+	defer func() { s.state, s.dashes = state, dashes }()
 	for {
+		if p >= limit {
+			return -1, p
+		}
 		if state == open {
-			i := bytes.IndexByte(src[p:], '<')
+			i := bytes.IndexByte(src[p:limit], '<')
 			if i < 0 {
-				return -1
+				return -1, limit
 			}
 			p += i + 1
 			switch {
 			case isEndTag(src[p-1:], tag):
-				return p - 1
+				return p - 1, p - 1
 			case bytes.HasPrefix(src[p:], []byte("!--")):
 				state, dashes = comment, 2
 				p += len("!--")
 			}
 			continue
-		}
-		if p == len(src) {
-			return -1
 		}
 		c := src[p]
 		p++
@@ -108,7 +109,7 @@ func endOfScript(src []byte, p int) int {
 		case src[p] == '/':
 			switch isEnd := isEndTag(src[p-1:], tag); {
 			case isEnd && state == comment:
-				return p - 1
+				return p - 1, p - 1
 			case isEnd:
 				state = comment
 				p += len("/script>")
@@ -148,14 +149,14 @@ func (s *Scanner) declaration(p int) (next int, given Kind) {
 	if i := bytes.Index(src[body:], []byte("]]>")); i >= 0 {
 		end = body + i
 		next = end + len("]]>")
-	} else if s.last || end-p >= MaxToken {
+	} else if s.last {
 		next = end
-		s.exceeded = end-p >= MaxToken
+	} else if end-p >= s.most+slack {
+		s.long = long{kind: longSection}
+		next = end - len("]]")
 	}
-	if next-p >= MaxToken {
-		end = p + MaxToken
-	}
-	if next < 0 || !s.Text || end == body {
+	end = min(end, p+s.most)
+	if next < 0 || !s.Text || end <= body {
 		return next, End
 	}
 	s.text, s.sections = span{body, end}, true

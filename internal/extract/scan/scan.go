@@ -20,8 +20,9 @@ const (
 	Text               // text between tags
 )
 
-// MaxToken bounds a tag, comment, CDATA section or raw text, in bytes. Next ends before a longer
-// one; of text such as a title its first bytes are given. Ordinary text has no bound.
+// MaxToken bounds what is held of a tag, comment, CDATA section or raw text, in bytes. A longer one is read
+// past: a tag of that length counts for what follows, but is not given; of text such as a title the first bytes
+// are. Ordinary text has no bound.
 const MaxToken = 4 << 20
 
 // A Scanner reads one page. What its methods give is valid until the next call of Next or Feed.
@@ -39,9 +40,11 @@ type Scanner struct {
 	pos      int  // where Next goes on
 	dropped  int  // bytes that were before src
 	exceeded bool
+	most     int  // bytes of a token; MaxToken but for tests
+	long     long // the token that is read past, if any
 
 	raw      *name // the element whose raw text is at pos; nil: none is
-	drawings int   // open svg and math elements
+	drawings Drawings
 
 	element *name // of the tag
 	closed  bool  // the tag closes its element at once
@@ -59,12 +62,12 @@ type span struct{ start, end int }
 
 // New gives a Scanner for a page whose text is src and, unless last is set, what is fed later.
 func New(names *Names, src []byte, last bool) *Scanner {
-	return &Scanner{names: names, src: src, last: last}
+	return &Scanner{names: names, src: src, last: last, most: MaxToken}
 }
 
 // Reset makes s what New gives, in the same memory.
 func (s *Scanner) Reset(names *Names, src []byte, last bool) {
-	*s = Scanner{names: names, src: src, last: last}
+	*s = Scanner{names: names, src: src, last: last, most: MaxToken, drawings: Drawings{s.drawings.open[:0]}}
 }
 
 // Rest gives the text that is not read yet. After More it is to be fed again, with more.
@@ -79,7 +82,7 @@ func (s *Scanner) Feed(src []byte, last bool) {
 // Read gives how many bytes have been read.
 func (s *Scanner) Read() int { return s.dropped + s.pos }
 
-// Exceeded tells whether the page was not read to its end, because of MaxToken.
+// Exceeded reports whether a tag that is wanted was not given, because of MaxToken.
 func (s *Scanner) Exceeded() bool { return s.exceeded }
 
 // Element gives the place of the tag's element in the list of Names.
@@ -89,18 +92,21 @@ func (s *Scanner) Element() int { return s.element.id }
 func (s *Scanner) Closed() bool { return s.closed }
 
 // InDrawing tells whether an svg or math element is open.
-func (s *Scanner) InDrawing() bool { return s.drawings > 0 }
+func (s *Scanner) InDrawing() bool { return s.drawings.Any() }
 
 // Size gives the bytes of the tag.
 func (s *Scanner) Size() int { return s.size }
 
 // hasSections tells whether CDATA sections and closing slashes count.
-func (s *Scanner) hasSections() bool { return s.XHTML || s.drawings > 0 }
+func (s *Scanner) hasSections() bool { return s.XHTML || s.drawings.Foreign() }
 
 // Next goes on to the next tag or text that is wanted.
 func (s *Scanner) Next() Kind {
-	if s.exceeded {
-		return End
+	if s.long.kind != noLong && !s.readPast() {
+		if s.last {
+			return End
+		}
+		return More
 	}
 	if s.raw != nil && !s.skipRaw() {
 		return s.unfinished(s.pos)
@@ -130,22 +136,22 @@ func (s *Scanner) Next() Kind {
 		next, given := 0, End
 		switch {
 		case isLetter(c):
-			next, given = s.tag(p, p+1, Starts, StartsInText)
+			next, given = s.tag(p, p+1, true)
 		case c != '/':
 			next, given = s.declaration(p)
 		case p+2 == len(src):
 			return s.endOfPage(p, p)
 		case isLetter(src[p+2]):
-			next, given = s.tag(p, p+2, Ends, EndsInText)
+			next, given = s.tag(p, p+2, false)
 		default:
 			next = behind(src, p+2, '>')
 		}
 		switch {
 		case next < 0:
 			return s.unfinished(p)
-		case next-p >= MaxToken:
-			s.exceeded = true
-			return given // End, or text
+		case s.long.kind != noLong && given == End:
+			s.pos = next
+			return More
 		case given != End:
 			s.pos = next
 			return given
@@ -180,9 +186,12 @@ func (s *Scanner) endOfPage(start, hold int) Kind {
 // unfinished ends what begins at p and does not end in src.
 func (s *Scanner) unfinished(p int) Kind {
 	s.pos = p
-	if s.exceeded = s.exceeded || len(s.src)-p >= MaxToken; s.exceeded || s.last {
+	switch {
+	case s.last:
 		s.pos, s.raw = len(s.src), nil
 		return End
+	case len(s.src)-p >= s.most+slack:
+		s.begin()
 	}
 	return More
 }
@@ -198,7 +207,7 @@ func behind(src []byte, p int, c byte) int {
 
 // tag reads the tag at p, whose name is at q. Here and below, -1 for the place behind means that
 // src ends before.
-func (s *Scanner) tag(p, q int, always, inText Want) (next int, given Kind) {
+func (s *Scanner) tag(p, q int, isStart bool) (next int, given Kind) {
 	src, nameAt := s.src, q
 	var h uint64
 	for ; q < len(src); q++ {
@@ -212,44 +221,59 @@ func (s *Scanner) tag(p, q int, always, inText Want) (next int, given Kind) {
 		return -1, End
 	}
 	element := s.names.elements.get(h, src[nameAt:q])
-	if element == nil {
+	if element == nil && !s.drawings.Any() {
 		if next = q + 1; src[q] != '>' {
 			next = s.attributes(q, false)
 		}
 		return next, End
 	}
-	isStart := always == Starts
-	wanted := element.want&always != 0 || s.Text && element.want&inText != 0
+	wanted := s.isWanted(element, isStart)
 	s.found = 0
 	if next = q + 1; src[q] != '>' {
 		next = s.attributes(q, wanted && isStart)
 	}
-	if next < 0 || next-p >= MaxToken {
+	if next < 0 {
 		return next, End
 	}
-	if !isStart {
-		if element.kind == drawing && s.drawings > 0 {
-			s.drawings--
-		}
-		given = EndTag
-	} else {
-		s.closed = s.hasSections() && s.hasSlash(q, next)
-		if !s.closed {
-			switch element.kind {
-			case ordinary:
-			case drawing:
-				s.drawings++
-			default:
-				s.raw = element
-			}
-		}
-		given = Start
-	}
-	if !wanted {
+	s.count(element, h, src[nameAt:q], isStart, isStart && s.hasSlash(q, next))
+	switch {
+	case !wanted:
+		return next, End
+	case next-p >= s.most:
+		s.exceeded = true
 		return next, End
 	}
 	s.element, s.size = element, next-p
-	return next, given
+	if isStart {
+		return next, Start
+	}
+	return next, EndTag
+}
+
+// isWanted reports whether a tag is given.
+func (s *Scanner) isWanted(element *name, isStart bool) bool {
+	always, inText := Ends, EndsInText
+	if isStart {
+		always, inText = Starts, StartsInText
+	}
+	return element != nil && (element.want&always != 0 || s.Text && element.want&inText != 0)
+}
+
+// count lets a tag decide how to read on.
+func (s *Scanner) count(element *name, h uint64, spelt []byte, isStart, slash bool) {
+	isDrawing := element != nil && element.kind == drawing
+	if !isStart {
+		s.drawings.end(h, spelt)
+		return
+	}
+	foreign := false
+	if isDrawing || s.drawings.Any() {
+		foreign = s.drawings.start(h, spelt, slash)
+	}
+	s.closed = slash && (foreign || s.XHTML)
+	if element != nil && element.kind != ordinary && !isDrawing && !foreign && !s.closed {
+		s.raw = element
+	}
 }
 
 // An attribute is where a name and its value stand; the latter is empty if there is none.
