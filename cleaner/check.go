@@ -101,6 +101,9 @@ func Check(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, 
 			return c.report, fmt.Errorf("check: %w", err)
 		}
 	}
+	if err := c.parser.Err(); err != nil {
+		return c.report, fmt.Errorf("check: %w", err)
+	}
 	return c.report, nil
 }
 
@@ -116,28 +119,45 @@ type checker struct {
 	sources []string // the pages that name them
 }
 
-// seeds tells the parser what counts as a seed, and looks for the records of the seeds.
-func (c *checker) seeds(context.Context) error {
-	targets, err := c.index.ScopeSeeds()
-	if err != nil {
+// seeds looks for the records of the seeds, and for what the index keeps of those that it has taken in.
+func (c *checker) seeds(ctx context.Context) error {
+	c.parser.Use(c.index)
+	known, err := c.index.Seeds()
+	if err != nil && !errors.Is(err, storage.ErrCorrupt) { // Verify has named it
 		return err
 	}
-	for _, url := range targets {
-		c.parser.AddSeed(url)
+	if known.Scope != c.tree.Format().Links.Scope {
+		known = storage.Seeds{} // the next start begins anew
 	}
-	err = Seeds(c.tree, func(url string) error {
-		c.parser.AddSeed(url)
-		_, err := c.index.Record(url)
-		if errors.Is(err, storage.ErrNotFound) {
-			c.report.Seeds++
+	return c.tree.Seeds(iut.SeedMark{}, func(url string, mark iut.SeedMark) error {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if !isSeed(c.tree, url) {
+			c.fault("seeds.txt: %.80q is no URL", url)
 			return nil
 		}
-		if errors.Is(err, storage.ErrCorrupt) {
-			return nil // Verify has named it
+		switch _, err := c.index.Record(url); {
+		case errors.Is(err, storage.ErrNotFound):
+			c.report.Seeds++
+		case errors.Is(err, storage.ErrCorrupt): // Verify has named it
+		case err != nil:
+			return err
+		}
+		if mark.Bytes > known.Bytes {
+			return nil
+		}
+		whole, err := c.index.SeedOrigin(storage.Origin(url))
+		for _, area := range c.parser.Areas(url) {
+			if err == nil && whole {
+				whole, err = c.index.HasArea(area)
+			}
+		}
+		if err == nil && !whole {
+			c.fault("seeds.txt: the index has not kept the origin and the scope of %s", url)
 		}
 		return err
-	}, func(line string) { c.fault("seeds.txt: %.80q is no URL", line) })
-	return err
+	})
 }
 
 // pages reads the page of each record that the index calls stored.

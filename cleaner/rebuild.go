@@ -17,11 +17,15 @@ import (
 const indexName = "index.db"
 
 // A Parser gives admitted links and metadata of a page from what its folder holds. It depends on
-// nothing but FORMAT and the seeds it was told of, so that a page gives the same at any time.
+// nothing but FORMAT and the seeds in the index, so that a page gives the same at any time.
 type Parser interface {
-	// AddSeed makes a URL count as a seed for scope.
-	AddSeed(url string)
+	// Use has the parser look up in an index what was kept of the seeds.
+	Use(index *storage.Index)
+	// Areas returns what of a seed, or of the target of a seed's redirect, decides which links are admitted.
+	Areas(url string) []string
 	Parse(f iut.Facts, body []byte) iut.Parsed
+	// Err returns the first error of a look-up; after it, Parse may have left out links.
+	Err() error
 }
 
 // A Report tells what a rebuild or a merge found and did.
@@ -113,42 +117,33 @@ type rebuild struct {
 	weight int                // of set
 }
 
-// seeds gives every seed a record, and the parser all seeds that the tree and the index name.
+// seeds takes all seeds into the index.
 func (r *rebuild) seeds(ctx context.Context) error {
-	targets, err := r.index.ScopeSeeds()
-	if err != nil {
-		return err
-	}
-	for _, url := range targets {
-		r.parser.AddSeed(url)
-	}
-	o := &storage.Outcome{}
-	err = Seeds(r.tree, func(url string) error {
-		r.parser.AddSeed(url)
-		o.Links = append(o.Links, storage.Link{URL: url, Source: storage.Seed})
-		if len(o.Links) < setPages {
+	r.parser.Use(r.index)
+	room := func(ctx context.Context, _ int64) error {
+		if r.room == nil {
 			return nil
 		}
-		err := r.take(ctx, o)
-		o = &storage.Outcome{}
-		return err
-	}, func(line string) {
-		r.log.Warn("left out: a line of seeds.txt that is no URL", "line", fmt.Sprintf("%.80q", line))
-	})
-	if err == nil {
-		err = r.take(ctx, o)
+		return r.room(ctx)
 	}
-	if err == nil {
-		err = r.commit(ctx)
-	}
+	made, _, err := EnterSeeds(ctx, r.tree, r.index, r.parser, r.tree.Format().Links.Scope, r.log, room)
+	r.report.Found += made
 	r.report.Seeds = r.report.Found
 	return err
 }
 
-// survey removes torn pages, counts the complete ones and tells the parser of those that are
+// survey removes torn pages, counts the complete ones and keeps the areas of those that are
 // seeds' pages, targets of seeds' redirects among them: no link can be judged before.
 func (r *rebuild) survey(ctx context.Context) error {
-	return r.tree.Walk(func(url, rel string, st iut.PageStatus, f iut.Facts) error {
+	var areas []string
+	add := func(most int) error {
+		if len(areas) < most {
+			return nil
+		}
+		defer func() { areas = areas[:0] }()
+		return wrapDisk("seeds", r.index.AddAreas(areas))
+	}
+	err := r.tree.Walk(func(url, rel string, st iut.PageStatus, f iut.Facts) error {
 		switch st.Kind {
 		case iut.PageComplete:
 			if f.Source == storage.Seed {
@@ -160,7 +155,10 @@ func (r *rebuild) survey(ctx context.Context) error {
 				if !whole {
 					return r.removeTorn(url, rel, errors.New("SHA-256"))
 				}
-				r.parser.AddSeed(url)
+				areas = append(areas, r.parser.Areas(url)...)
+				if err := add(setSeeds); err != nil {
+					return err
+				}
 			}
 			r.report.Pages++
 		case iut.PageTorn:
@@ -171,6 +169,10 @@ func (r *rebuild) survey(ctx context.Context) error {
 		}
 		return context.Cause(ctx)
 	})
+	if err != nil {
+		return err
+	}
+	return add(1)
 }
 
 // removeTorn takes a page away that is not whole: its URL is to be asked again.
@@ -283,7 +285,7 @@ func (r *rebuild) take(ctx context.Context, o *storage.Outcome) error {
 // commit syncs the tree, for its pages may be of a process that was killed before it could, and
 // then commits the set.
 func (r *rebuild) commit(ctx context.Context) error {
-	if err := context.Cause(ctx); err != nil {
+	if err := errors.Join(context.Cause(ctx), r.parser.Err()); err != nil {
 		return err
 	}
 	if r.room != nil && len(r.set) > 0 {

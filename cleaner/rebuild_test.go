@@ -98,11 +98,11 @@ func drawPlan(t *rapid.T) plan {
 func (pl *plan) make(s *site, p *parser) {
 	s.seed(pl.seeds...)
 	for _, url := range pl.seeds {
-		p.AddSeed(url)
+		p.addSeed(url)
 	}
 	for _, page := range pl.pages {
 		if page.source == storage.Seed {
-			p.AddSeed(page.url) // the redirect of its seed came before
+			p.addSeed(page.url) // the redirect of its seed came before
 		}
 	}
 	for _, page := range pl.pages {

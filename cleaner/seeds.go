@@ -1,6 +1,11 @@
 package cleaner
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
 	"urltree/iut"
 	"urltree/storage"
 )
@@ -8,19 +13,123 @@ import (
 // maxSeed is the longest seed that the index takes, in bytes.
 const maxSeed = 8 << 10
 
-// Seeds calls fn with every seed of the tree, oldest first, until fn fails. A line that is no
-// URL, since something else has written to seeds.txt, costs this line and not the tree: bad is
-// told of it.
-func Seeds(tree *iut.Tree, fn func(url string) error, bad func(line string)) error {
-	return tree.Seeds(func(line string) error {
-		_, err := storage.Key(line)
-		if err == nil {
-			_, err = tree.Path(line)
+// Bounds of the seeds of one transaction.
+const (
+	setSeeds     = 10_000
+	setSeedBytes = 1 << 20
+)
+
+// isSeed reports whether a line of seeds.txt is a URL. Something else may have written there.
+func isSeed(tree *iut.Tree, line string) bool {
+	_, err := storage.Key(line)
+	if err == nil {
+		_, err = tree.Path(line)
+	}
+	return err == nil && len(line) <= maxSeed
+}
+
+// EnterSeeds takes into the index what it lacks of seeds.txt: a record of each seed, its origin, and its areas
+// by the parser, whose scope has this name. If the index has areas of another scope, or has taken in what
+// seeds.txt does not begin with, that starts anew. A line that is no URL costs this line and not the tree. The
+// memory does not depend on the number of seeds. It may be cut off and done again.
+//
+// room is asked before each transaction and may wait: with 0 before one of many seeds, before the last with the
+// bytes that it may need; nil: nobody is asked. EnterSeeds returns the number of records that it made, and whether
+// seeds.txt has a line.
+func EnterSeeds(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, scope string, log *slog.Logger, room func(context.Context, int64) error) (made int, any bool, err error) {
+	in := &entering{ctx: ctx, index: index, room: room}
+	if in.seeds, err = index.Seeds(); err != nil && !errors.Is(err, storage.ErrCorrupt) {
+		return 0, false, diskError("seeds", err)
+	}
+	in.known = in.seeds
+	enter := func() error {
+		mark := iut.SeedMark{Bytes: in.seeds.Bytes, Sum: in.seeds.Sum}
+		return tree.Seeds(mark, func(line string, mark iut.SeedMark) error {
+			if isSeed(tree, line) {
+				in.add(storage.Link{URL: line, Source: storage.Seed, Areas: p.Areas(line)})
+			} else {
+				log.Warn("left out: a line of seeds.txt that is no URL", "line", fmt.Sprintf("%.80q", line))
+			}
+			in.seeds.Bytes, in.seeds.Sum = mark.Bytes, mark.Sum
+			if len(in.links) < setSeeds && in.bytes < setSeedBytes {
+				return nil
+			}
+			return in.commit(false)
+		})
+	}
+	err = iut.ErrSeedMark
+	if in.seeds.Scope == scope {
+		err = enter()
+	}
+	if errors.Is(err, iut.ErrSeedMark) {
+		if err = wrapDisk("seeds", index.ForgetSeeds()); err == nil {
+			err = enterTargets(ctx, index, p)
 		}
-		if err != nil || len(line) > maxSeed {
-			bad(line)
+		if err == nil {
+			in.seeds = storage.Seeds{Scope: scope}
+			err = enter()
+		}
+	}
+	if err == nil && in.seeds != in.known {
+		err = in.commit(true)
+	}
+	return in.made, in.seeds.Bytes > 0, err
+}
+
+// An entering is the work of EnterSeeds.
+type entering struct {
+	ctx   context.Context
+	index *storage.Index
+	room  func(context.Context, int64) error
+
+	seeds, known storage.Seeds // with links, and as the index has them
+	links        []storage.Link
+	bytes        int // of the URLs of links
+	made         int
+}
+
+func (in *entering) add(l storage.Link) {
+	in.links = append(in.links, l)
+	in.bytes += len(l.URL)
+}
+
+func (in *entering) commit(last bool) (err error) {
+	if err := context.Cause(in.ctx); err != nil {
+		return err
+	}
+	set := []*storage.Outcome{{Links: in.links, Seeds: &in.seeds}}
+	if in.room != nil {
+		bytes := int64(0)
+		if last {
+			if bytes, err = in.index.Growth(set); err != nil {
+				return diskError("seeds", err)
+			}
+		}
+		if err := in.room(in.ctx, bytes); err != nil {
+			return err
+		}
+	}
+	done, err := in.index.Commit(set)
+	in.made += done.New
+	in.links, in.bytes, in.known = in.links[:0], 0, in.seeds
+	return wrapDisk("seeds", err)
+}
+
+// enterTargets enters the areas of the targets of seeds' redirects.
+func enterTargets(ctx context.Context, index *storage.Index, p Parser) error {
+	var areas []string
+	err := index.ScopeSeeds(ctx, func(url string) error {
+		if areas = append(areas, p.Areas(url)...); len(areas) < setSeeds {
 			return nil
 		}
-		return fn(line)
+		defer func() { areas = areas[:0] }()
+		return index.AddAreas(areas)
 	})
+	if err == nil {
+		err = index.AddAreas(areas)
+	}
+	if err == nil || context.Cause(ctx) != nil {
+		return err
+	}
+	return diskError("seeds", err)
 }

@@ -1,30 +1,105 @@
 package cleaner
 
 import (
+	"context"
+	"fmt"
+	"log/slog"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"urltree/storage"
 )
 
-// TestSeedsDamaged: lines of seeds.txt that are no URLs cost themselves and nothing else.
-func TestSeedsDamaged(t *testing.T) {
-	s := newSite(t, t.TempDir())
-	defer s.close()
-	s.seed("http://a.org/")
-	text := read(t, s.path("seeds.txt")) + "no URL\nhttp://\x00/\nhttp://long.org/" + strings.Repeat("x", maxSeed) + "\nhttp://b.org/\n"
-	if err := os.WriteFile(s.path("seeds.txt"), []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := rebuildIndex(t.Context(), s.tree, s.index, &parser{}, nil); err != nil {
-		t.Fatal(err)
-	}
-	records := s.records()
-	for _, url := range []string{"http://a.org/", "http://b.org/"} {
-		if _, there := records[url]; !there {
-			t.Errorf("%s has no record", url)
+// TestEnterSeeds takes in what the index lacks and no more, in transactions of bounded size, and all again when the scope
+// is another one or seeds.txt has changed.
+func TestEnterSeeds(t *testing.T) {
+	s := newSite(t, filepath.Join(t.TempDir(), "iut"))
+	t.Cleanup(s.close)
+	ctx := context.Background()
+	asked, p := 0, &parser{hosts: map[string]bool{}}
+	enter := func(scope string, made, full, last int) {
+		t.Helper()
+		asked = 0
+		var sizes int
+		got, some, err := EnterSeeds(ctx, s.tree, s.index, p, scope, slog.New(slog.DiscardHandler), func(_ context.Context, bytes int64) error {
+			if asked++; bytes > 0 {
+				sizes++
+			}
+			return nil
+		})
+		if err != nil || got != made || !some || asked != full+last || sizes != last {
+			t.Errorf("%d records, %v, %v, %d transactions of which %d the last; want %d records, %d, %d", got, some, err, asked, sizes, made, full+last, last)
 		}
 	}
-	if len(records) != 2 {
-		t.Errorf("%d records, want 2", len(records))
+	has := func(host string, want bool) {
+		t.Helper()
+		if got, err := s.index.HasArea(host); err != nil || got != want {
+			t.Errorf("HasArea(%s) = %v, %v", host, got, err)
+		}
+	}
+	var urls []string
+	long := strings.Repeat("x", 8000)
+	for n := range 2*setSeedBytes/8000 + 10 {
+		urls = append(urls, fmt.Sprintf("http://h%d.org/%s", n, long))
+	}
+	if err := s.tree.AddSeeds(urls); err != nil {
+		t.Fatal(err)
+	}
+	enter("host", len(urls), 2, 1)
+	enter("host", 0, 0, 0)
+	has("h200.org", true)
+	if err := s.tree.AddSeeds([]string{"http://new.org/"}); err != nil {
+		t.Fatal(err)
+	}
+	enter("host", 1, 0, 1)
+	has("new.org", true)
+	enter("domain", 0, 2, 1)
+	has("new.org", true)
+
+	// The target of a seed's redirect stays, a seed that is no longer in the list does not.
+	s.fail("http://h1.org/"+long, storage.Redirected, "", storage.Link{
+		URL: "http://target.org/", Source: storage.Seed, Via: "http://h1.org/" + long, Hops: 1, Areas: []string{"target.org"},
+	})
+	if err := os.WriteFile(s.path("seeds.txt"), []byte(urls[1]+"\n"+urls[3]+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	enter("domain", 0, 0, 1)
+	has("target.org", true)
+	has("h1.org", true)
+	has("h2.org", false)
+	if report := s.noFaults(CheckOptions{}, p); report.Seeds != 0 {
+		t.Errorf("%+v", report)
+	}
+}
+
+// TestCheckSeeds: what the index should have kept of a seed and has not is a fault.
+func TestCheckSeeds(t *testing.T) {
+	s := small(t)
+	p := &parser{hosts: map[string]bool{}}
+	if _, _, err := EnterSeeds(t.Context(), s.tree, s.index, p, "", slog.New(slog.DiscardHandler), nil); err != nil {
+		t.Fatal(err)
+	}
+	s.noFaults(CheckOptions{}, p)
+	seeds, err := s.index.Seeds()
+	if err == nil {
+		err = s.index.ForgetSeeds()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.commit(&storage.Outcome{Seeds: &seeds, Links: []storage.Link{
+		{URL: "http://a.org/", Source: storage.Seed, Areas: p.Areas("http://a.org/")},
+		{URL: "http://b.org/", Source: storage.Seed},
+	}})
+	var faults []string
+	if _, err := Check(t.Context(), s.tree, s.index, p, CheckOptions{}, func(f string) { faults = append(faults, f) }); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"seeds.txt: the index has not kept the origin and the scope of http://b.org/"}
+	if !slices.Equal(faults, want) {
+		t.Errorf("faults %q, want %q", faults, want)
 	}
 }

@@ -13,16 +13,38 @@ import (
 	"urltree/storage"
 )
 
-// A parser finds lines "link: URL", and takes the first line as title. With hosts set, it admits only links to the hosts of seeds.
+// A parser finds lines "link: URL", and takes the first line as title. With hosts set, it admits only links to these
+// and to the hosts of seeds.
 type parser struct {
 	hosts map[string]bool
+	index *storage.Index
 	read  func(url string) // told of each page; nil: nobody is
 }
 
-func (p *parser) AddSeed(url string) {
+func (p *parser) Use(index *storage.Index) { p.index = index }
+
+func (p *parser) Areas(url string) []string {
+	if p.hosts == nil {
+		return nil
+	}
+	return []string{storage.Host(url)}
+}
+
+func (p *parser) Err() error { return nil }
+
+// addSeed admits the host of a URL.
+func (p *parser) addSeed(url string) {
 	if p.hosts != nil {
 		p.hosts[storage.Host(url)] = true
 	}
+}
+
+func (p *parser) admits(url string) bool {
+	if p.hosts == nil || p.hosts[storage.Host(url)] {
+		return true
+	}
+	yes, err := p.index.HasArea(storage.Host(url))
+	return yes && err == nil
 }
 
 func (p *parser) Parse(f iut.Facts, body []byte) (parsed iut.Parsed) {
@@ -31,7 +53,7 @@ func (p *parser) Parse(f iut.Facts, body []byte) (parsed iut.Parsed) {
 	}
 	for line := range strings.Lines(string(body)) {
 		url, ok := strings.CutPrefix(strings.TrimSpace(line), "link: ")
-		if ok && (p.hosts == nil || p.hosts[storage.Host(url)]) {
+		if ok && p.admits(url) {
 			parsed.Links = append(parsed.Links, storage.Link{URL: url, Source: f.URL, Depth: f.PageDepth + 1})
 		}
 	}
@@ -210,7 +232,7 @@ func small(t *testing.T) *site {
 	s.fail("http://a.org/y", storage.Failed, "404")
 	s.fail("http://a.org/z", storage.Refused, "robots")
 	s.fail("http://b.org/", storage.Redirected, "", storage.Link{
-		URL: "http://d.org/", Source: storage.Seed, Via: "http://b.org/", Hops: 1, Scope: true,
+		URL: "http://d.org/", Source: storage.Seed, Via: "http://b.org/", Hops: 1, Areas: []string{"d.org"},
 	})
 	if yes, err := s.index.NeedsRelink(); err != nil || !yes {
 		t.Errorf("a seed's redirect has widened the scope: %v, %v", yes, err)

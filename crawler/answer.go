@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"urltree/crawler/scope"
 	"urltree/internal/extract"
 	"urltree/internal/fetch"
 	"urltree/internal/frontier"
@@ -253,8 +252,10 @@ func (w *worker) redirect(item *iut.Item, res *fetch.Response) {
 	item.State = storage.Redirected
 	item.Outcome.Page.HeaderLinks = target
 	seed := row.Source == storage.Seed && len(target) <= maxRecord
+	var areas []string
 	if seed {
-		w.linker.AddSeed(target)
+		w.linker.scope.Widen(target)
+		areas = w.linker.Areas(target)
 		// The robots.txt of its host may have been read before the host belonged to this crawl.
 		rules, err := w.robots.rules(storage.Origin(target))
 		if err != nil {
@@ -268,7 +269,7 @@ func (w *worker) redirect(item *iut.Item, res *fetch.Response) {
 	}
 	item.Links = []storage.Link{{
 		URL: target, Source: row.Source, Via: row.URL, Depth: row.Depth, Hops: row.Hops + 1,
-		Cookie: row.Cookie || res.CookieSet, Scope: seed && w.opts.Scope != scope.Any,
+		Cookie: row.Cookie || res.CookieSet, Areas: areas,
 	}}
 	w.ranks(row, len(item.Links))(item.Links)
 }

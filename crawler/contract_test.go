@@ -166,12 +166,8 @@ func TestContract(t *testing.T) {
 		{8, 8, 100, 100_000}, // without a tree
 	} {
 		t.Run(fmt.Sprintf("%d downloads %d parsers queue %d pages %d", size.downloads, size.parsers, size.queue, size.pages), func(t *testing.T) {
-			switch {
-			case full:
-			case testing.Short():
-				size.pages = min(size.pages, 150)
-			default:
-				size.pages = min(size.pages, 1500)
+			if size.pages > 1500 && !full {
+				size.pages = 1500
 			}
 			g := newLinkGraph(size.pages, 1)
 			var w watcher

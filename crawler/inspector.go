@@ -22,17 +22,7 @@ func NewInspector(tree *iut.Tree, index *storage.Index) (*inspect.Inspector, err
 	if err != nil {
 		return nil, err
 	}
-	seeds, err := index.ScopeSeeds()
-	if err != nil {
-		return nil, err
-	}
-	for _, url := range seeds {
-		linker.AddSeed(url)
-	}
-	err = cleaner.Seeds(tree, func(url string) error { linker.AddSeed(url); return nil }, func(string) {})
-	if err != nil {
-		return nil, err
-	}
+	linker.Use(index)
 	return newInspector(tree, index, linker, robots.Token("urltree")), nil
 }
 

@@ -1,6 +1,7 @@
 package crawler
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -42,6 +43,41 @@ type Linker struct {
 
 	mu       sync.Mutex
 	rejected map[string]int64 // guarded by mu; links that got no record, by reason
+	err      error            // guarded by mu; the first of a look-up of seeds
+
+	index  *storage.Index // that has the seeds, see Use
+	failed func(error)    // called with an error of a look-up; nil: nothing is
+}
+
+// Use has the linker look up in an index what was kept of the seeds. It is called before all else.
+func (l *Linker) Use(index *storage.Index) { l.index = index }
+
+// Areas returns what of a seed, or of the target of a seed's redirect, decides which links are admitted.
+func (l *Linker) Areas(url string) []string { return l.scope.Areas(url) }
+
+// Err returns the first error of a look-up of seeds: after it links may have been left out.
+func (l *Linker) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// HasArea implements [scope.Store].
+func (l *Linker) HasArea(area string) bool { return l.answer(l.index.HasArea(area)) }
+
+// IsSeed implements [scope.Store].
+func (l *Linker) IsSeed(url string) bool { return l.answer(l.index.IsSeed(url)) }
+
+func (l *Linker) answer(yes bool, err error) bool {
+	if err != nil {
+		l.mu.Lock()
+		l.err = cmp.Or(l.err, err)
+		l.mu.Unlock()
+		if l.failed != nil {
+			l.failed(err)
+		}
+	}
+	return yes
 }
 
 func (l *Linker) reader() *reader {
@@ -50,9 +86,6 @@ func (l *Linker) reader() *reader {
 	}
 	return newReader()
 }
-
-// AddSeed makes a URL count as a seed for scope.
-func (l *Linker) AddSeed(url string) { l.scope.AddSeed(url) }
 
 // Parse gives the admitted links of a stored page, in page order, repeats left out, and its
 // metadata without those that only the header had. A page that makes it panic has neither.
@@ -149,14 +182,15 @@ func (l *Linker) rejections() map[string]int64 {
 	return maps.Clone(l.rejected)
 }
 
-// linker makes the Linker of these options; seeds are still to be added.
+// linker makes the Linker of these options; it is still to be told which index has the seeds.
 func (o *Options) linker() *Linker {
-	return &Linker{
+	l := &Linker{
 		opts:   extract.Options{Token: robots.Token(o.UserAgent), NoFollow: o.NoFollow, Assets: o.Assets},
 		strip:  o.Strip,
-		scope:  scope.New(scope.Options{Mode: o.Scope, Include: o.Include, Exclude: o.Exclude}),
 		limits: o.limits(), budgets: o.Budgets,
 	}
+	l.scope = scope.New(scope.Options{Mode: o.Scope, Include: o.Include, Exclude: o.Exclude}, l)
+	return l
 }
 
 // linkOptions are those that FORMAT keeps.

@@ -19,7 +19,6 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"urltree/cleaner"
-	"urltree/crawler/scope"
 	"urltree/crawler/weburl"
 	"urltree/internal/fetch"
 	"urltree/internal/frontier"
@@ -30,7 +29,7 @@ import (
 
 // open brings tree and index to where the last run left them, and loads the seeds. When ctx ends
 // it gives up with its error; the next run completes what is missing.
-func (e *engine) open(ctx context.Context) error {
+func (e *engine) open(ctx context.Context, at *post) error {
 	mode := iut.SyncFull
 	if e.opts.NoSync {
 		mode = iut.SyncNone
@@ -40,7 +39,7 @@ func (e *engine) open(ctx context.Context) error {
 		if err := e.openScratch(storage.Options{NoSync: true, SeenMemory: e.opts.SeenBytes, Limits: e.opts.limits(), Inbox: e.opts.inbox()}); err != nil {
 			return err
 		}
-		if err := e.addSeeds(); err != nil {
+		if err := e.addSeeds(ctx, at); err != nil {
 			return err
 		}
 		return e.begin(ctx)
@@ -56,7 +55,7 @@ func (e *engine) open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", iut.ErrDisk, err)
 	}
-	if err := e.addSeeds(); err != nil {
+	if err := e.addSeeds(ctx, at); err != nil {
 		return err
 	}
 	open := storage.Options{NoSync: e.opts.NoSync, SeenMemory: e.opts.SeenBytes}
@@ -138,17 +137,6 @@ func (o *Options) inbox() int {
 	return 50_000
 }
 
-func (e *engine) addSeeds() error {
-	if len(e.opts.Seeds) == 0 {
-		return nil
-	}
-	seeds := make([]string, len(e.opts.Seeds))
-	for i, url := range e.opts.Seeds {
-		seeds[i] = e.opts.Strip.Apply(url)
-	}
-	return e.tree.AddSeeds(seeds)
-}
-
 // aside does long work, which ends with fetching, while the crawl is already going on.
 func (e *engine) aside(what string, work func(fetching context.Context) error) error {
 	return e.watch.once(what, func(at *post) error {
@@ -204,46 +192,17 @@ func (e *engine) begin(ctx context.Context) error {
 	if e.run, unclean, e.lastUnclean, err = e.index.Begin(); err != nil {
 		return disk(err)
 	}
-	scopeSeeds, err := e.index.ScopeSeeds()
-	if err != nil {
-		return err
-	}
-	for _, url := range scopeSeeds {
-		e.linker.AddSeed(url)
-	}
-	var links []storage.Link
-	commit := func() error {
-		_, err := e.index.Commit([]*storage.Outcome{{Links: links}})
-		links = links[:0]
-		return err
-	}
-	seeds := 0
-	err = cleaner.Seeds(e.tree, func(url string) error {
-		e.linker.AddSeed(url)
-		seeds++
-		links = append(links, storage.Link{URL: url, Source: storage.Seed, Scope: e.opts.Scope != scope.Any})
-		if len(links) < 10_000 {
-			return nil
+	e.linker.Use(e.index)
+	e.linker.failed = e.fail
+	_, seeds, err := cleaner.EnterSeeds(ctx, e.tree, e.index, e.linker, e.opts.Scope.String(), e.opts.Log, func(ctx context.Context, bytes int64) error {
+		if bytes == 0 {
+			return e.room.await(ctx)
 		}
-		if err := errors.Join(ctx.Err(), e.room.await(ctx)); err != nil {
-			return err
-		}
-		return commit()
-	}, func(line string) {
-		e.opts.Log.Warn("left out: a line of seeds.txt that is no URL", "line", fmt.Sprintf("%.80q", line))
-	})
-	if err == nil && len(links) > 0 {
 		// What so few take is in the sum that is to stay free: a run for which all seeds are known begins.
-		var bytes int64
-		if bytes, err = e.index.Growth([]*storage.Outcome{{Links: links}}); err == nil {
-			err = e.room.enough(ctx, bytes)
-		}
-		if err == nil {
-			err = commit()
-		}
-	}
+		return e.room.enough(ctx, bytes)
+	})
 	if err != nil {
-		return disk(err)
+		return err
 	}
 	// Pages of earlier runs must give the links that count now, before FORMAT says that they do.
 	options := e.opts.linkOptions()
@@ -300,7 +259,7 @@ func (e *engine) begin(ctx context.Context) error {
 	if err := e.keepEdges(ctx); err != nil {
 		return err
 	}
-	if e.index.Totals().Pending() == 0 && seeds == 0 {
+	if e.index.Totals().Pending() == 0 && !seeds {
 		return ErrNoWork
 	}
 	bad := 0
@@ -364,6 +323,7 @@ func (e *engine) begin(ctx context.Context) error {
 // those of which links were cut.
 func (e *engine) relink(ctx context.Context, cut bool, fresh func(rows []storage.Row, tx uint64)) error {
 	e.opts.Log.Info("parsing stored pages again for links that count now", "only those with links cut", cut)
+	e.linker.scope.Forget() // areas may have been added by commits
 	found, err := cleaner.Relink(ctx, e.tree, e.index, e.linker, cut, e.opts.Log, fresh, e.room.await)
 	if err == nil {
 		e.opts.Log.Info("stored pages parsed again", "new URLs", found)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -40,8 +41,13 @@ type Options struct {
 	// 0 or a Scope all pages, since a shorter way to one may call for another look at it.
 	NoTree bool
 
-	Seeds []string      // http(s) URLs, see ReadSeeds; may be empty when the tree has pending URLs
-	Time  time.Duration // fetch this long in this run, then drain; 0: until nothing is left
+	Seeds []string // http(s) URLs, see ReadSeeds; may be empty when the tree has pending URLs
+	// MoreSeeds are further seeds, see ScanSeeds; nil: none. Run reads them once, when the tree is open, and
+	// writes them to disk as they come: they take no memory, however many there are. An error that
+	// comes with one ends Run before anything is fetched; what came before it stays in the tree. Who waits for a
+	// seed should end with an error when the context of Run does.
+	MoreSeeds iter.Seq2[string, error]
+	Time      time.Duration // fetch this long in this run, then drain; 0: until nothing is left
 
 	Buffers       int           // 0: 6
 	BufferSize    int           // items; 0: 1000
@@ -318,7 +324,7 @@ func (o *Options) keepsNothing() error {
 		return fmt.Errorf("%w: NoTree keeps nothing: Tree, Output and FS must be unset", ErrOptions)
 	case o.Edges, o.ScoreBy == string(score.PageRank):
 		return fmt.Errorf("%w: NoTree keeps nothing: neither Edges nor ScoreBy rank can be had", ErrOptions)
-	case len(o.Seeds) == 0:
+	case len(o.Seeds) == 0 && o.MoreSeeds == nil:
 		return ErrNoWork
 	}
 	o.NoSync = true

@@ -85,7 +85,7 @@ func openEngine(t *testing.T, opts Options) *engine {
 			t.Error(err)
 		}
 	})
-	if err := e.open(t.Context()); err != nil {
+	if err := e.open(t.Context(), e.watch.post("opening")); err != nil {
 		t.Fatal(err)
 	}
 	return e
@@ -103,7 +103,7 @@ func knowMany(t *testing.T, opts Options, known, hosts int, unclean bool) (given
 		t.Fatal(err)
 	}
 	e := &engine{opts: opts, watch: newWatchdog(opts.steps, opts.Log)}
-	if err := e.open(t.Context()); err != nil {
+	if err := e.open(t.Context(), e.watch.post("opening")); err != nil {
 		t.Fatal(err)
 	}
 	var links []storage.Link

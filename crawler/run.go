@@ -181,7 +181,7 @@ func (e *engine) openAndCrawl(ctx context.Context) (Result, error) {
 	defer context.AfterFunc(e.alive, stopOpening)()
 	err := e.watch.once("opening", func(at *post) error {
 		at.atDisk("open", e.opts.Tree)
-		return e.open(at.working(opening))
+		return e.open(at.working(opening), at)
 	})
 	switch {
 	case err != nil && ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))):

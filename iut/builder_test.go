@@ -428,7 +428,6 @@ func TestWroteComesBeforeTheBytes(t *testing.T) {
 // Six builders, twelve crawlers, 2,000 answers of 1,500 pages, a real disk: each page is there
 // once, and tree and index say the same.
 func TestManyBuilders(t *testing.T) {
-	t.Parallel()
 	const answers, pages = 2000, 1500
 	root := t.TempDir()
 	count := faultfs.Count(disk(t, root, iut.SyncNone))

@@ -364,7 +364,6 @@ func crashWork(fsys iut.FS) (stored []*iut.Page, err error) {
 // The index never calls a page stored that is not whole after a power cut, whichever call of
 // the disk is the last.
 func TestPowerCutWhileBuilding(t *testing.T) {
-	t.Parallel()
 	seed := testseed.Draw(t)
 	for k, done := 0, false; !done; k++ {
 		mem := faultfs.NewMem()

@@ -87,7 +87,6 @@ func requireEdges(t *testing.T, fsys iut.FS, index *edgesIndex) {
 // TestEdgesOfPowerCut: whichever call of the disk is the last, the file holds the edges of exactly the
 // pages that are committed.
 func TestEdgesOfPowerCut(t *testing.T) {
-	t.Parallel()
 	seed := testseed.Draw(t)
 	for k, done := 0, false; !done; k++ {
 		mem := faultfs.NewMem()

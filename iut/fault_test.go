@@ -95,7 +95,6 @@ var faults = []struct {
 func TestFailAtEveryCall(t *testing.T) {
 	for _, tt := range faults {
 		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
 			failAtEveryCall(t, tt.err, tt.once, tt.short, func() (string, iut.FS) { return "", faultfs.NewMem() })
 		})
 	}
@@ -117,11 +116,8 @@ func TestFailAtEveryCallOnDisk(t *testing.T) {
 }
 
 func failAtEveryCall(t *testing.T, fail error, once, short bool, fresh func() (string, iut.FS)) {
-	k, step := 0, 1
-	if testing.Short() {
-		k, step = rand.IntN(5), 5
-	}
-	for done := false; !done; k += step {
+	k := 0
+	for done := false; !done; k++ {
 		root, fsys := fresh()
 		fault := faultfs.FailAfter(fsys, k, fail)
 		fault.Once, fault.Short = once, short
@@ -146,13 +142,8 @@ func failAtEveryCall(t *testing.T, fail error, once, short bool, fresh func() (s
 
 // A power cut at every call: what a sync covered is there, and what is called complete is.
 func TestPowerCutAtEveryCall(t *testing.T) {
-	t.Parallel()
 	seed := testseed.Draw(t)
-	k, step := 0, 1
-	if testing.Short() {
-		k, step = rand.IntN(5), 5
-	}
-	for done := false; !done; k += step {
+	for k, done := 0, false; !done; k++ {
 		mem := faultfs.NewMem()
 		fault := faultfs.FailAfter(mem, k, syscall.EIO)
 		fault.Short = true

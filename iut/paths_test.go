@@ -189,7 +189,6 @@ func genURL() *rapid.Generator[string] {
 }
 
 func TestPathProperties(t *testing.T) {
-	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		m := rapid.SampledFrom(mappings).Draw(t, "mapping")
 		url, other := genURL().Draw(t, "url"), genURL().Draw(t, "other")

@@ -323,7 +323,6 @@ func TestRemoveTornKeepsWhatIsNoFile(t *testing.T) {
 }
 
 func TestStoreRefusesPage(t *testing.T) {
-	t.Parallel()
 	tree := open(t, t.TempDir())
 	other := page(2)
 	store(t, tree, other)

@@ -33,7 +33,6 @@
 package iut
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -327,86 +326,6 @@ func (t *Tree) emptyTemp() error {
 		if err := t.fs.Remove(tempFolder + "/" + e.Name); err != nil {
 			return diskError("empty tmp", err)
 		}
-	}
-	return nil
-}
-
-// AddSeeds appends the URLs that seeds.txt lacks and makes them durable.
-func (t *Tree) AddSeeds(urls []string) error {
-	if err := t.writable(); err != nil {
-		return err
-	}
-	missing := make(map[string]bool, len(urls))
-	for _, url := range urls {
-		if url == "" || keepVisible(url) != url {
-			return fmt.Errorf("iut: seed %q is not a canonical URL", url)
-		}
-		missing[url] = true
-	}
-	if err := t.Seeds(func(url string) error { delete(missing, url); return nil }); err != nil {
-		return err
-	}
-	var text []byte
-	for _, url := range urls {
-		if missing[url] {
-			delete(missing, url)
-			text = append(append(text, url...), '\n')
-		}
-	}
-	err := t.writeFile(seedsName, os.O_CREATE|os.O_APPEND, text, true)
-	if err == nil {
-		err = t.fs.SyncDir(".")
-	}
-	if err != nil {
-		return diskError("add seeds", err)
-	}
-	return nil
-}
-
-// Seeds calls fn with every seed, oldest first, until fn fails.
-func (t *Tree) Seeds(fn func(url string) error) error {
-	f, err := t.fs.Open(seedsName, os.O_RDONLY)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return diskError("read seeds", err)
-	}
-	defer f.Close()
-	for r := bufio.NewReader(f); ; {
-		line, err := r.ReadString('\n')
-		if err == io.EOF { // what follows the last line end is torn
-			return nil
-		}
-		if err != nil {
-			return diskError("read seeds", err)
-		}
-		if err := fn(line[:len(line)-1]); err != nil {
-			return err
-		}
-	}
-}
-
-// cutSeeds cuts off a last line that has no end: an append that was killed.
-func (t *Tree) cutSeeds() error {
-	whole := int64(0)
-	if err := t.Seeds(func(url string) error { whole += int64(len(url)) + 1; return nil }); err != nil {
-		return err
-	}
-	switch e, err := t.fs.Stat(seedsName); {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return diskError("stat", err)
-	case e.Size == whole:
-		return nil
-	}
-	f, err := t.fs.Open(seedsName, os.O_WRONLY)
-	if err != nil {
-		return diskError("cut seeds", err)
-	}
-	if err := errors.Join(f.Truncate(whole), f.Sync(), f.Close()); err != nil {
-		return diskError("cut seeds", err)
 	}
 	return nil
 }

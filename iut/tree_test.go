@@ -334,7 +334,7 @@ func TestSetLinks(t *testing.T) {
 func seeds(t *testing.T, tree *iut.Tree) []string {
 	t.Helper()
 	var got []string
-	if err := tree.Seeds(func(url string) error { got = append(got, url); return nil }); err != nil {
+	if err := tree.Seeds(iut.SeedMark{}, func(url string, _ iut.SeedMark) error { got = append(got, url); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return got

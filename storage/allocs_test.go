@@ -11,7 +11,6 @@ import (
 // TestAllocs wants bbolt's account of pages to stay small, and whoever reads meanwhile to see what was there when
 // he began: a page that he may read must not be free for others, whether its entry is dropped or not.
 func TestAllocs(t *testing.T) {
-	t.Parallel()
 	x, _ := newInbox(t, 1<<20)
 	if !x.allocs.entries.IsValid() {
 		t.Fatal("bbolt has no account of pages any more, or has it elsewhere")

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -75,6 +76,11 @@ func (x *Index) commit(set []*Outcome) (Committed, error) {
 			}
 			if cut = done.Cut - cut; cut > 0 && o.Row.URL == "" {
 				c.cutSitemap(o.Links[0].Source, cut)
+			}
+			if o.Seeds != nil {
+				if err := c.tx.Bucket(bucketSys).Put(keySeeds, o.Seeds.append(nil)); err != nil {
+					return err
+				}
 			}
 			if o.Sitemap != nil {
 				c.endSitemap(o.Sitemap)
@@ -271,19 +277,19 @@ func (c *change) outcome(o *Outcome, done *Committed) (Row, error) {
 			c.edgesEnd, c.edgesPages = o.EdgesEnd, c.edgesPages+1
 		}
 		// The record names the source that source.txt names, also for a page found in its folder.
-		r.Source = o.Row.Source
-		r.Depth = min(r.Depth, o.Row.Depth)
-		if r.Source == Seed {
+		if r.Source == Seed || o.Row.Source == Seed {
 			if err := c.putScope(r.URL); err != nil {
 				return Row{}, err
 			}
 		}
+		r.Source = o.Row.Source
+		r.Depth = min(r.Depth, o.Row.Depth)
 	}
 	c.run.count(r)
 	if o.State == Redirected && r.Source == Seed {
 		for i := range o.Links {
-			if l := &o.Links[i]; l.Scope {
-				if err := c.widen(l); err != nil {
+			if l := &o.Links[i]; len(l.Areas) > 0 {
+				if err := c.putScope(l.URL); err != nil {
 					return Row{}, err
 				}
 			}
@@ -303,15 +309,7 @@ func (c *change) release(e *entry) error {
 	return err
 }
 
-// widen keeps the target of a seed's redirect as one that counts as a seed for scope.
-func (c *change) widen(l *Link) error {
-	if c.tx.Bucket(bucketScope).Get([]byte(l.URL)) != nil {
-		return nil
-	}
-	c.relink = true
-	return c.putScope(l.URL)
-}
-
+// putScope keeps a URL as a seed whose record does not say so.
 func (c *change) putScope(url string) error {
 	return c.tx.Bucket(bucketScope).Put([]byte(url), seal(nil, []byte(url)))
 }
@@ -370,10 +368,13 @@ func (c *change) links(o *Outcome, done *Committed) error {
 
 // link makes a record for a link that is new, and changes a known one where the link says so.
 func (c *change) link(l *Link, done *Committed) error {
-	if l.Source == Seed && l.Via == "" {
-		if err := c.seeded(l); err != nil {
+	if l.Source == Seed {
+		grown, err := c.seeded(l)
+		if err != nil {
 			return err
 		}
+		// Without a run it is a rebuild that enters seeds, and it parses the pages by itself.
+		c.relink = c.relink || grown && (c.run.ID != 0 || l.Via != "")
 	}
 	fp := c.x.filter.Fingerprint(l.URL)
 	// Without a run pages come in the order of the tree: then the shortest way counts too.
@@ -422,7 +423,6 @@ func (c *change) link(l *Link, done *Committed) error {
 		c.create(e, l)
 		c.fresh = append(c.fresh, fp)
 		done.New++
-		c.relink = c.relink || l.Source == Seed && l.Scope
 		if reason != "" {
 			e.rec.Range, e.rec.Reason = Held, reason
 			c.host(Host(l.URL)).held++
@@ -430,9 +430,8 @@ func (c *change) link(l *Link, done *Committed) error {
 			done.Fresh = append(done.Fresh, e.rec.Row)
 		}
 	case l.Source == Seed && r.Source != Seed && l.Via == "":
-		c.relink = c.relink || l.Scope
 		if r.State != Pending {
-			return c.nearer(e, l, done)
+			return errors.Join(c.putScope(r.URL), c.nearer(e, l, done))
 		}
 		held := r.Range == Held
 		r.Source, r.Via, r.Hops, r.Cookie, r.Depth = Seed, "", 0, false, 0

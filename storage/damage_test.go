@@ -55,7 +55,6 @@ func TestTruncated(t *testing.T) {
 // Whatever is wrong in the file, opening and verifying it gives an error or a fault, or the
 // place was not in use; it never ends the process.
 func TestScrambled(t *testing.T) {
-	t.Parallel()
 	x, path := newIndex(t, 500)
 	if err := x.Close(); err != nil {
 		t.Fatal(err)

@@ -46,9 +46,6 @@ func scattered(t *testing.T, x *Index, rng *rand.Rand, n int) {
 // TestInboxWrites counts the pages of the file that a new URL takes, among others that lie anywhere: with
 // an inbox a third at most.
 func TestInboxWrites(t *testing.T) {
-	if testing.Short() {
-		t.Skip("counts what 120,000 URLs cost: not with -short")
-	}
 	cost := func(inbox int) float64 {
 		x, _ := newInbox(t, inbox)
 		x.Filter().SetComplete()
@@ -68,7 +65,6 @@ func TestInboxWrites(t *testing.T) {
 
 // TestInboxIsMoved wants all lists moved by commits alone, and none to grow far beyond what begins that.
 func TestInboxIsMoved(t *testing.T) {
-	t.Parallel()
 	x, _ := newInbox(t, 100)
 	rng := rand.New(rand.NewPCG(2, 2))
 	turns, last := 0, 0
@@ -282,11 +278,7 @@ func TestInboxGrowth(t *testing.T) {
 		{16 << 20, 0, 100}, // all in one list
 		{16 << 20, 0, 2},
 	} {
-		if testing.Short() && tt.parts == 100 && tt.turns == 0 {
-			continue
-		}
 		t.Run(fmt.Sprintf("%d KiB, %d parts of a path", tt.memory>>10, tt.parts), func(t *testing.T) {
-			t.Parallel()
 			inboxGrowth(t, int64(tt.memory), tt.turns, tt.parts)
 		})
 	}
@@ -351,7 +343,6 @@ func inboxGrowth(t *testing.T, memory int64, atLeast, parts int) {
 // TestArrange wants every row of a list once, in groups that follow each other in the order of keys, and
 // that are small although a third of the rows lie in one folder.
 func TestArrange(t *testing.T) {
-	t.Parallel()
 	x, _ := newInbox(t, 1<<20)
 	rng := rand.New(rand.NewPCG(9, 9))
 	for range 15 {

@@ -14,11 +14,11 @@
 //	shorter  record key -> nothing         a shorter way to it was found: its links count anew
 //	meta     record key -> page metadata   of stored pages that have any
 //	scope    URL -> nothing                targets of seeds' redirects: seeds for scope
-//	seed     letter, text -> nothing       what is asked of seeds: o: an origin that has some
+//	seed     letter, text -> nothing       what is asked of seeds: o: an origin, a: an area of scope
 //	run      number -> run, as JSON
 //	hour     number, hour -> figures, as JSON
 //	sys      schema, totals, filter key, how much of the file of edges counts, which ranks are in, link options,
-//	         that a stop was unclean, what stored pages and held rows are to be looked at again for
+//	         how much of seeds.txt is in, that a stop was unclean, what stored pages and held rows are to be looked at again for
 //
 // Every value but those of pending, which follow from the records, and of rows that wait to be moved, which
 // seal the record alone, ends in a CRC-32C of what stands
@@ -94,6 +94,7 @@ var (
 	keyRanked  = []byte("ranked")
 	keyOptions = []byte("options")
 	keyReview  = []byte("review")
+	keySeeds   = []byte("seeds")
 )
 
 // Options say how an index is opened.

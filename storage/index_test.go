@@ -356,7 +356,6 @@ func TestReopenTwice(t *testing.T) {
 }
 
 func TestCompact(t *testing.T) {
-	t.Parallel()
 	x, path := newIndex(t, 3000)
 	before := x.Totals()
 	for range 30 { // leaves many free pages

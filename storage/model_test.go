@@ -186,7 +186,7 @@ func (w *world) draw(t *rapid.T) *Outcome {
 		case 2:
 			l.Via, l.Hops, l.Cookie = o.Row.URL, 1, true
 		case 3:
-			l.Source, l.Depth, l.Via, l.Scope = Seed, 0, o.Row.URL, true
+			l.Source, l.Depth, l.Via, l.Areas = Seed, 0, o.Row.URL, []string{l.URL}
 		}
 		if l.Source != Seed && rapid.Bool().Draw(t, "scored") {
 			l.Rank = 1<<40 + uint64(rapid.IntRange(0, 3).Draw(t, "rank"))
@@ -321,6 +321,7 @@ func (w *world) apply(set []*Outcome) Committed {
 				}
 			case l.Source == Seed && r.Source != Seed && l.Via == "":
 				if r.State != Pending {
+					w.scope[r.URL] = true
 					nearer(r, 0)
 				} else {
 					r.Source, r.Via, r.Hops, r.Cookie, r.Depth = Seed, "", 0, false, 0
@@ -402,14 +403,14 @@ func (w *world) outcome(r *Record, o *Outcome) Row {
 	}
 	r.State, r.Reason, r.Page, r.Range, r.Due = o.State, o.Reason, o.Page, 0, 0
 	if o.State == Stored {
-		r.Source, r.Depth = o.Row.Source, min(r.Depth, o.Row.Depth)
-		w.meta[r.URL] = o.Meta
-		if r.Source == Seed {
+		if r.Source == Seed || o.Row.Source == Seed {
 			w.scope[r.URL] = true
 		}
+		r.Source, r.Depth = o.Row.Source, min(r.Depth, o.Row.Depth)
+		w.meta[r.URL] = o.Meta
 	}
 	for _, l := range o.Links {
-		if o.State == Redirected && r.Source == Seed && l.Scope {
+		if o.State == Redirected && r.Source == Seed && len(l.Areas) > 0 {
 			w.scope[l.URL] = true
 		}
 	}
@@ -452,7 +453,6 @@ func (w *world) retry(t *rapid.T) {
 }
 
 func TestModel(t *testing.T) {
-	t.Parallel()
 	dir, n := t.TempDir(), 0
 	rapid.Check(t, func(t *rapid.T) {
 		n++

@@ -53,7 +53,11 @@ func (w *world) check(t *rapid.T) {
 	if slices.Sort(shorter); err != nil || !slices.Equal(shorter, slices.Sorted(maps.Keys(w.shorter))) {
 		t.Fatalf("shorter %v, %v; want %v", shorter, err, w.shorter)
 	}
-	scope, err := w.x.ScopeSeeds()
+	var scope []string
+	err = w.x.ScopeSeeds(context.Background(), func(url string) error {
+		scope = append(scope, url)
+		return nil
+	})
 	if wantScope := slices.Sorted(maps.Keys(w.scope)); err != nil || !slices.Equal(scope, wantScope) {
 		t.Fatalf("scope %v, %v; want %v", scope, err, wantScope)
 	}

@@ -32,6 +32,8 @@ type Outcome struct {
 	Host *HostTimes
 	// Robots, if set, replaces the robots.txt answer of its origin.
 	Robots *Robots
+	// Seeds, if set, says how much of the list of seeds is in with these links.
+	Seeds *Seeds
 	// Sitemap, if set, is what a sitemap has come to: it replaces its row.
 	Sitemap *Sitemap
 	// Sitemaps are named by a robots.txt or a sitemap: URL, Level, Hops and Source. Those that are
@@ -51,9 +53,9 @@ type Link struct {
 	// Cookie says that one of the redirects that led here set a cookie: a record that has only
 	// redirected so far is pending again, at most twice.
 	Cookie bool
-	// Scope says that scope depends on this seed, or keeps the target of a seed's redirect as one
-	// that counts as a seed for scope. If it is new, the stored pages must be parsed again.
-	Scope bool
+	// Areas are what of a seed, or of the target of a seed's redirect, decides which URLs belong to the crawl:
+	// nil if nothing does. If one is new, the stored pages must be parsed again.
+	Areas []string
 }
 
 // HostTimes is the politeness of one host: what survives a restart besides its counts.

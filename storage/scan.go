@@ -157,14 +157,10 @@ func (x *Index) ForgetRobots() error {
 	})
 }
 
-// ScopeSeeds gives the targets of seeds' redirects, which count as seeds for scope.
-func (x *Index) ScopeSeeds() ([]string, error) {
-	var urls []string
-	err := x.scan(context.Background(), bucketScope, nil, func(k, _ []byte) error {
-		urls = append(urls, string(k))
-		return nil
-	})
-	return urls, err
+// ScopeSeeds calls fn with each URL that counts as a seed though its record may not say so: the targets of
+// seeds' redirects, and seeds that are stored or were known before as links.
+func (x *Index) ScopeSeeds(ctx context.Context, fn func(url string) error) error {
+	return x.scan(ctx, bucketScope, nil, func(k, _ []byte) error { return fn(string(k)) })
 }
 
 // Shorter gives URLs that have their outcome and to which a shorter way was found since, at most

@@ -2,31 +2,119 @@ package storage
 
 import (
 	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
 
 	bolt "go.etcd.io/bbolt"
+
+	"urltree/internal/seen"
 )
 
 // Keys of the bucket of seeds begin with a letter that says what follows.
-const seedOrigin = 'o' // an origin of seeds, see Origin
+const (
+	seedOrigin = 'o' // an origin of seeds, see Origin
+	seedArea   = 'a' // see Link.Areas
+)
 
-// seeded keeps what is asked of a seed besides its record.
-func (c *change) seeded(l *Link) error {
-	return c.putSeed(seedOrigin, Origin(l.URL))
+// Seeds says how much of the list of seeds the index has taken in.
+type Seeds struct {
+	Scope string // what the areas are of: the name of a mode
+	Bytes int64  // from the beginning of the list
+	Sum   uint32 // CRC-32C of these
+}
+
+// seeded keeps what is asked of a seed besides its record. It reports whether the seed has an area that
+// none had before.
+func (c *change) seeded(l *Link) (grown bool, err error) {
+	if l.Via == "" {
+		if _, err := c.putSeed(seedOrigin, Origin(l.URL)); err != nil {
+			return false, err
+		}
+	}
+	return c.putAreas(l.Areas)
+}
+
+func (c *change) putAreas(areas []string) (grown bool, err error) {
+	for _, area := range areas {
+		added, err := c.putSeed(seedArea, area)
+		if err != nil {
+			return false, err
+		}
+		grown = grown || added
+	}
+	return grown, nil
 }
 
 // putSeed writes a row of the bucket of seeds if it is not there.
-func (c *change) putSeed(kind byte, text string) error {
+func (c *change) putSeed(kind byte, text string) (added bool, err error) {
 	key := append([]byte{kind}, text...)
 	if c.values.get(bucketSeed, key) != nil {
-		return nil
+		return false, nil
 	}
-	return c.tx.Bucket(bucketSeed).Put(key, seal(nil, key))
+	return true, c.tx.Bucket(bucketSeed).Put(key, seal(nil, key))
 }
 
-// SeedOrigin reports whether a committed seed, not the target of a seed's redirect, has this [Origin].
-func (x *Index) SeedOrigin(origin string) (yes bool, err error) {
+// AddAreas keeps areas as those of a seed's link would be kept, in one transaction. Stored pages need not be
+// parsed again for them.
+func (x *Index) AddAreas(areas []string) error {
+	if len(areas) == 0 {
+		return nil
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.update(func(c *change) error {
+		_, err := c.putAreas(areas)
+		return err
+	})
+}
+
+// Seeds returns what the last [Outcome] with Seeds said.
+func (x *Index) Seeds() (s Seeds, err error) {
 	err = x.view(func(tx *bolt.Tx) error {
-		yes = tx.Bucket(bucketSeed).Get(append([]byte{seedOrigin}, origin...)) != nil
+		v := tx.Bucket(bucketSys).Get(keySeeds)
+		if v == nil {
+			return nil
+		}
+		body, err := unseal(v, keySeeds)
+		if err != nil {
+			return fmt.Errorf("seeds: %w", err)
+		}
+		d := decoder{b: body}
+		s.Scope, s.Bytes, s.Sum = d.string(), int64(d.uvarint()), uint32(d.uint(32))
+		return d.end("seeds")
+	})
+	return s, err
+}
+
+func (s *Seeds) append(b []byte) []byte {
+	b = appendString(b, s.Scope)
+	b = binary.AppendUvarint(b, uint64(s.Bytes))
+	return seal(binary.AppendUvarint(b, uint64(s.Sum)), keySeeds)
+}
+
+// ForgetSeeds drops all origins and areas of seeds, and what Seeds returns: the list is to be read again.
+func (x *Index) ForgetSeeds() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.write(func(tx *bolt.Tx) error {
+		if err := tx.DeleteBucket(bucketSeed); err != nil {
+			return err
+		}
+		_, err := tx.CreateBucket(bucketSeed)
+		return errors.Join(err, tx.Bucket(bucketSys).Delete(keySeeds))
+	})
+}
+
+// HasArea reports whether a committed seed, or a target of a seed's redirect, has this area.
+func (x *Index) HasArea(area string) (bool, error) { return x.hasSeed(seedArea, area) }
+
+// SeedOrigin reports whether a committed seed, not the target of a seed's redirect, has this [Origin].
+func (x *Index) SeedOrigin(origin string) (bool, error) { return x.hasSeed(seedOrigin, origin) }
+
+func (x *Index) hasSeed(kind byte, text string) (yes bool, err error) {
+	err = x.view(func(tx *bolt.Tx) error {
+		yes = tx.Bucket(bucketSeed).Get(append([]byte{kind}, text...)) != nil
 		return nil
 	})
 	return yes, err
@@ -52,4 +140,24 @@ func (x *Index) SeedHost(host string) (yes bool, err error) {
 		return nil
 	})
 	return yes, err
+}
+
+// IsSeed reports whether a canonical URL is that of a committed seed, or of the target of a seed's redirect
+// that scope depends on.
+func (x *Index) IsSeed(url string) (yes bool, err error) {
+	if !x.opts.ReadOnly && x.filter.Lookup(x.filter.Fingerprint(url)) == seen.Unknown {
+		return false, nil // it has no record
+	}
+	err = x.view(func(tx *bolt.Tx) error {
+		yes = tx.Bucket(bucketScope).Get([]byte(url)) != nil
+		return nil
+	})
+	if yes || err != nil {
+		return yes, err
+	}
+	rec, err := x.Record(url)
+	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrKey) {
+		return false, nil // a damaged record is for check to name
+	}
+	return rec.Source == Seed, err
 }

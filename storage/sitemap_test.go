@@ -273,7 +273,6 @@ func BenchmarkSitemaps(b *testing.B) {
 // TestSitemapsOfAHost: a host has so many to be read and no more; one that was read far down is
 // read again when it is named further up.
 func TestSitemapsOfAHost(t *testing.T) {
-	t.Parallel()
 	x, _ := newIndex(t, 1)
 	o := &Outcome{}
 	for i := range mostSitemaps + 7 {

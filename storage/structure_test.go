@@ -66,7 +66,6 @@ func pagesOf(t *testing.T, file []byte, kind uint16) (ids []uint64) {
 
 // Whatever bbolt's own check finds wrong in a file, checkStructure does; after it bbolt can read all.
 func TestStructureAgreesWithBolt(t *testing.T) {
-	t.Parallel()
 	whole := closedIndex(t, 200)
 	if err := structureOf(whole, true); err != nil {
 		t.Fatal(err)
@@ -129,7 +128,6 @@ func TestStructureAgreesWithBolt(t *testing.T) {
 // What would let bbolt run in circles until memory ends, or write over pages that are in use, is
 // found before an index is opened for writing, by a look at few of its pages.
 func TestStructureWithoutLeaves(t *testing.T) {
-	t.Parallel()
 	whole := closedIndex(t, 6000)
 	branches, lists := pagesOf(t, whole, kindBranch), pagesOf(t, whole, kindFreelist)
 	size := uint64(os.Getpagesize())
@@ -211,7 +209,6 @@ func TestStructureWithoutLeaves(t *testing.T) {
 // value's length is in the one is the upper half of a page's number in the other: to read it is an
 // error, and no way without end.
 func TestLeafCalledBranch(t *testing.T) {
-	t.Parallel()
 	whole := closedIndex(t, 2000)
 	leaves, size := pagesOf(t, whole, kindLeaf), uint64(os.Getpagesize())
 	path := filepath.Join(t.TempDir(), "index.db")

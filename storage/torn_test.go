@@ -38,7 +38,6 @@ func stateOf(t *testing.T, x *Index) (sum [32]byte) {
 // sectors are written, of a meta page any part. What is there then is the state before the
 // transaction or the one after it, whole, and after it once the meta page is written.
 func TestPowerCut(t *testing.T) {
-	t.Parallel()
 	commits, subsets := 2, 8
 	if os.Getenv("URLTREE_FULL") != "" {
 		commits, subsets = 30, 60

@@ -239,8 +239,8 @@ func BenchmarkRest(b *testing.B) {
 		}
 	})
 	b.Run("scope", func(b *testing.B) {
-		s := scope.New(scope.Options{Mode: scope.Host})
-		s.AddSeed(origin + "/")
+		s := scope.New(scope.Options{Mode: scope.Host}, nil)
+		s.Widen(origin + "/")
 		for b.Loop() {
 			for n := range pageLinks {
 				if !s.Admits((origin + "/handbook/page.html")[:30+n%8]) {

@@ -24,7 +24,6 @@ import (
 	"urltree/cleaner"
 	"urltree/crawler"
 	"urltree/crawler/scope"
-	"urltree/crawler/weburl"
 	"urltree/internal/fetch"
 	"urltree/internal/replace"
 	"urltree/iut"
@@ -41,7 +40,9 @@ func (c *command) crawl(x *cli.Context) error {
 	if opts.Scope, err = scope.ParseMode(c.flags.scope); err != nil {
 		return usagef("-scope: %w", err)
 	}
-	switch err := c.seeds(x, &opts); {
+	closeInput, err := c.seeds(x, &opts)
+	defer closeInput()
+	switch {
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintln(c.stderr, "crawler: stopped before anything was asked")
 		return nil
@@ -49,7 +50,7 @@ func (c *command) crawl(x *cli.Context) error {
 		return err
 	}
 	switch err := treeThere(opts.Tree); {
-	case len(opts.Seeds) > 0 || err == nil:
+	case len(opts.Seeds) > 0 || opts.MoreSeeds != nil || err == nil:
 	case errors.Is(err, iut.ErrFormat):
 		return err
 	default:
@@ -127,73 +128,6 @@ func (c *command) logger(w io.Writer) *slog.Logger {
 		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
 	}
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
-}
-
-// seeds reads -input and the arguments.
-func (c *command) seeds(x *cli.Context, opts *crawler.Options) error {
-	for i, arg := range x.Args().Slice() {
-		if i > 0 && strings.HasPrefix(arg, "-") {
-			return usagef("flag %s stands behind the argument %q: flags come first", arg, x.Args().Get(i-1))
-		}
-		seed, err := weburl.Canonical(arg)
-		if err != nil || !strings.Contains(arg, "://") {
-			return usagef("%q is neither an http(s) URL nor a subcommand (%s); see crawler -h", arg, strings.Join(subcommands(x.App), " "))
-		}
-		opts.Seeds = append(opts.Seeds, seed)
-	}
-	if c.flags.input == "" {
-		return nil
-	}
-	in := c.stdin
-	if c.flags.input != "-" {
-		f, err := os.Open(c.flags.input)
-		if err != nil {
-			return usagef("-input: %w", err)
-		}
-		defer f.Close()
-		in = f
-	}
-	seeds, bad, err := c.readSeeds(x.Context, in)
-	if errors.Is(err, context.Canceled) {
-		return err
-	}
-	if err != nil {
-		return usagef("-input %s: %w", c.flags.input, err)
-	}
-	if len(seeds) == 0 {
-		return usagef("-input %s: no line is an http(s) URL (%d left out)", c.flags.input, bad)
-	}
-	if bad > 0 && !c.flags.quiet {
-		fmt.Fprintf(c.stderr, "crawler: %s: %s, %s left out\n", c.flags.input, count(int64(len(seeds)), "seed"), count(int64(bad), "line"))
-	}
-	opts.Seeds = append(opts.Seeds, seeds...)
-	return nil
-}
-
-// readSeeds reads seeds until ctx ends, and tells of the lines that are none.
-func (c *command) readSeeds(ctx context.Context, in io.Reader) (seeds []string, bad int, err error) {
-	type result struct {
-		seeds []string
-		bad   int
-		err   error
-	}
-	done := make(chan result, 1)
-	go func() { // of its own, since nothing ends a read from a terminal
-		var r result
-		r.seeds, r.err = crawler.ReadSeeds(in, func(line int, text string, err error) {
-			if r.bad++; r.bad <= 10 && !c.flags.quiet {
-				why := strings.TrimPrefix(err.Error(), "weburl: ")
-				fmt.Fprintf(c.stderr, "crawler: %s:%d: left out: %.80q is no http(s) URL: %s\n", c.flags.input, line, text, why)
-			}
-		})
-		done <- r
-	}()
-	select {
-	case r := <-done:
-		return r.seeds, r.bad, r.err
-	case <-ctx.Done():
-		return nil, 0, context.Cause(ctx)
-	}
 }
 
 func subcommands(app *cli.App) []string {

@@ -41,7 +41,7 @@ func ParseMode(name string) (Mode, error) {
 	return 0, fmt.Errorf("scope %q: want one of %s", name, strings.Join(modes, ", "))
 }
 
-// Options of a scope. The zero value admits everything.
+// Options of a scope. With the zero value and any Store everything is admitted.
 type Options struct {
 	Mode Mode
 	// Include: if there are any, a URL must match at least one. Exclude: it must match none.
@@ -49,38 +49,101 @@ type Options struct {
 	Include, Exclude []*regexp.Regexp
 }
 
+// A Store looks up what was kept of the seeds, and of the targets of their redirects.
+type Store interface {
+	// HasArea reports whether one of them has the area, see [Scope.Areas].
+	HasArea(area string) bool
+	// IsSeed reports whether a canonical URL is one of them.
+	IsSeed(url string) bool
+}
+
 // A Scope admits URLs by options and seeds. Scope is relative to all seeds, so it grows with
 // each; what it admitted once it always admits. It is safe for concurrent use.
+//
+// The seeds are in a [Store]. In memory are answers about few thousand areas.
 type Scope struct {
-	opts Options
+	opts  Options
+	store Store
 
-	mu    sync.RWMutex
-	seeds map[string]struct{} // guarded by mu; URLs
-	areas map[string]struct{} // guarded by mu; domains, hosts or folders, as Mode has it
+	mu      sync.RWMutex
+	areas   map[string]bool // guarded by mu; answers of store, by area
+	bytes   int             // guarded by mu; of the keys of areas
+	widened int             // guarded by mu; calls of Widen
 }
 
-// New makes a scope without seeds: in all modes but Any it admits nothing yet.
-func New(o Options) *Scope {
-	return &Scope{opts: o, seeds: map[string]struct{}{}, areas: map[string]struct{}{}}
+// Bounds of the answers in memory.
+const (
+	mostAreas = 16 << 10
+	mostBytes = 1 << 20
+)
+
+// New returns a scope whose seeds are in store.
+func New(o Options, store Store) *Scope {
+	return &Scope{opts: o, store: store, areas: map[string]bool{}}
 }
 
-// AddSeed adds a canonical URL that a person named, or the target of a seed's redirect. It is
-// admitted from now on, whatever the options.
-func (s *Scope) AddSeed(url string) {
-	area, path := split(url)
+// Areas returns what a [Store] has to keep of a canonical URL that a person named, or that is the target of
+// a seed's redirect: the domain, the host, or the host and the folder. In mode Any it is nothing.
+func (s *Scope) Areas(url string) []string {
+	host, path := split(url)
 	switch s.opts.Mode {
 	case Domain:
-		area = domain(area)
+		return []string{RegistrableDomain(host)}
+	case Host:
+		return []string{host}
 	case Prefix:
-		s.mu.Lock()
-		s.areas[area] = struct{}{} // for HasHost; a folder ends in a slash
-		s.mu.Unlock()
-		area += unescape(path[:strings.LastIndexByte(path, '/')+1])
+		return []string{host, host + unescape(path[:strings.LastIndexByte(path, '/')+1])}
 	}
+	return nil
+}
+
+// Widen admits what belongs to the areas of a seed's redirect before the store has them.
+func (s *Scope) Widen(url string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.seeds[url] = struct{}{}
-	s.areas[area] = struct{}{}
+	s.widened++
+	for _, area := range s.Areas(url) {
+		s.keep(area, true)
+	}
+}
+
+// Forget drops the answers in memory, which may be older than what the store has now.
+func (s *Scope) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forget()
+}
+
+func (s *Scope) forget() { s.areas, s.bytes = map[string]bool{}, 0 }
+
+// keep takes note of an answer. s.mu is held.
+func (s *Scope) keep(area string, yes bool) {
+	if len(s.areas) >= mostAreas || s.bytes+len(area) > mostBytes {
+		s.forget()
+	}
+	if _, ok := s.areas[area]; !ok {
+		s.bytes += len(area)
+		area = strings.Clone(area) // the URL lies in memory with a whole page
+	}
+	s.areas[area] = yes
+}
+
+// has reports whether a seed has an area.
+func (s *Scope) has(area string) bool {
+	s.mu.RLock()
+	yes, known := s.areas[area]
+	widened := s.widened
+	s.mu.RUnlock()
+	if known {
+		return yes
+	}
+	yes = s.store.HasArea(area)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if widened == s.widened { // else the answer may be out of date
+		s.keep(area, yes)
+	}
+	return yes
 }
 
 // Admits tells whether a canonical URL belongs to the crawl.
@@ -89,23 +152,23 @@ func (s *Scope) Admits(url string) bool { return s.Reason(url) == "" }
 // Reason tells why a canonical URL does not belong to the crawl: "scope", "include" or
 // "exclude". It is "" for one that does.
 func (s *Scope) Reason(url string) string {
-	seed, near := s.look(url)
+	reason := ""
 	switch {
-	case seed:
-		return ""
-	case !near:
-		return "scope"
+	case !s.isNear(url):
+		return "scope" // a seed is near itself
 	case len(s.opts.Include) > 0 && match(s.opts.Include, url) == nil:
-		return "include"
+		reason = "include"
 	case match(s.opts.Exclude, url) != nil:
-		return "exclude"
+		reason = "exclude"
 	}
-	return ""
+	if reason != "" && s.store.IsSeed(url) {
+		return ""
+	}
+	return reason
 }
 
 // Rule names the rule by which Reason decides, in words.
 func (s *Scope) Rule(url string) string {
-	seed, _ := s.look(url)
 	switch s.Reason(url) {
 	case "scope":
 		return fmt.Sprintf("-scope %v, and no seed has %s", s.opts.Mode, s.near(url))
@@ -115,7 +178,7 @@ func (s *Scope) Rule(url string) string {
 		return fmt.Sprintf("-exclude %q matches", match(s.opts.Exclude, url))
 	}
 	switch include := match(s.opts.Include, url); {
-	case seed:
+	case s.store.IsSeed(url):
 		return "it counts as a seed"
 	case include != nil:
 		return fmt.Sprintf("-include %q matches", include)
@@ -130,7 +193,7 @@ func (s *Scope) near(url string) string {
 	host, _ := split(url)
 	switch s.opts.Mode {
 	case Domain:
-		return "the domain " + domain(host)
+		return "the domain " + RegistrableDomain(host)
 	case Host:
 		return "the host " + host
 	}
@@ -144,43 +207,32 @@ func (s *Scope) HasHost(url string) bool {
 	case Any:
 		return true
 	case Domain:
-		area = domain(area)
+		area = RegistrableDomain(area)
 	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	_, ok := s.areas[area]
-	return ok
+	return s.has(area)
 }
 
-// look tells whether a URL is a seed, and whether it is near one as Mode has it.
-func (s *Scope) look(url string) (seed, near bool) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if _, ok := s.seeds[url]; ok {
-		return true, true
+// isNear reports whether a URL is near a seed as Mode has it.
+func (s *Scope) isNear(url string) bool {
+	if s.opts.Mode != Prefix {
+		return s.HasHost(url)
 	}
 	host, path := split(url)
-	switch s.opts.Mode {
-	case Domain:
-		_, near = s.areas[domain(host)]
-	case Host:
-		_, near = s.areas[host]
-	case Prefix:
-		folder := host + unescape(path)
-		for i := len(host); i < len(folder) && !near; i++ {
-			if folder[i] == '/' {
-				_, near = s.areas[folder[:i+1]]
-			}
-		}
-	default:
-		near = true
+	if !s.has(host) {
+		return false
 	}
-	return false, near
+	folder := host + unescape(path)
+	for i := len(host); i < len(folder); i++ {
+		if folder[i] == '/' && s.has(folder[:i+1]) {
+			return true
+		}
+	}
+	return false
 }
 
-// domain gives the registrable domain of a host, or the host where it has none: an IP address,
-// a public suffix, a name such as localhost.
-func domain(host string) string {
+// RegistrableDomain returns the registrable domain of a host of a canonical URL, or the host where it has
+// none: an IP address, a public suffix, a name such as localhost.
+func RegistrableDomain(host string) string {
 	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
 		return host // the list of suffixes would take 1.1 of 127.0.1.1 for a domain
 	}

@@ -48,23 +48,98 @@ func TestReason(t *testing.T) {
 						want = ""
 					}
 				}
-				s := New(Options{Mode: mode})
+				s := newScope(Options{Mode: mode})
 				if near := s.Admits(tt.url); near != (mode == Any) {
 					t.Errorf("without seeds: Admits = %v", near)
 				}
-				s.AddSeed(tt.seed)
+				s.addSeed(tt.seed)
 				if got := s.Reason(tt.url); got != want {
 					t.Errorf("Reason = %q, want %q", got, want)
 				}
 				if !s.Admits(tt.seed) {
 					t.Error("the seed is not admitted")
 				}
-				s.AddSeed(tt.url) // now it is one itself
+				s.addSeed(tt.url) // now it is one itself
 				if !s.Admits(tt.url) || !s.Admits(tt.seed) {
 					t.Error("a second seed is not admitted, or took the first away")
 				}
 			})
 		}
+	}
+}
+
+// A seeded is a scope with a store in memory.
+type seeded struct {
+	*Scope
+	mu   sync.Mutex
+	has  map[string]bool // areas, and "seed " and a URL
+	asks int
+}
+
+func newScope(o Options) *seeded {
+	s := &seeded{has: map[string]bool{}}
+	s.Scope = New(o, s)
+	return s
+}
+
+func (s *seeded) addSeed(url string) {
+	s.Widen(url)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.has["seed "+url] = true
+	for _, area := range s.Areas(url) {
+		s.has[area] = true
+	}
+}
+
+func (s *seeded) HasArea(area string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asks++
+	return s.has[area]
+}
+
+func (s *seeded) IsSeed(url string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.has["seed "+url]
+}
+
+// TestAnswersInMemory: an area is looked up once, and again only after Forget; what they take is bounded.
+func TestAnswersInMemory(t *testing.T) {
+	s := newScope(Options{Mode: Host})
+	for range 3 {
+		s.Admits("http://a.org/x")
+		s.HasHost("https://a.org:1/y")
+	}
+	if s.asks != 1 {
+		t.Errorf("asked %d times", s.asks)
+	}
+	s.has["a.org"] = true
+	if s.Admits("http://a.org/x") {
+		t.Error("asked again")
+	}
+	if s.Forget(); !s.Admits("http://a.org/x") || s.asks != 2 {
+		t.Errorf("not admitted after Forget, asked %d times", s.asks)
+	}
+	if s.Widen("http://b.org/"); !s.Admits("http://b.org/z") || s.asks != 2 {
+		t.Errorf("not admitted after Widen, asked %d times", s.asks)
+	}
+	for i := range 3 * mostAreas {
+		s.Admits(fmt.Sprintf("http://h%d.org/", i))
+	}
+	if len(s.areas) > mostAreas {
+		t.Errorf("%d areas in memory", len(s.areas))
+	}
+	for i := range 100_000 {
+		s.Admits(fmt.Sprintf("http://%0240d.org/", i))
+	}
+	sum := 0
+	for area := range s.areas {
+		sum += len(area)
+	}
+	if sum > mostBytes || sum != s.bytes {
+		t.Errorf("%d bytes in memory, counted %d", sum, s.bytes)
 	}
 }
 
@@ -89,8 +164,8 @@ func TestPatterns(t *testing.T) {
 		{"not for seeds", re(`/b`), re(`example`), "http://example.org/", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := New(Options{Mode: Host, Include: tt.include, Exclude: tt.exclude})
-			s.AddSeed("http://example.org/")
+			s := newScope(Options{Mode: Host, Include: tt.include, Exclude: tt.exclude})
+			s.addSeed("http://example.org/")
 			if got := s.Reason(tt.url); got != tt.want {
 				t.Errorf("Reason = %q, want %q", got, tt.want)
 			}
@@ -120,8 +195,8 @@ func TestRule(t *testing.T) {
 		{Options{Include: []*regexp.Regexp{re("x")}}, "http://b.org/z", "no -include matches"},
 		{Options{Exclude: []*regexp.Regexp{re("z$")}}, "http://b.org/z", `-exclude "z$" matches`},
 	} {
-		s := New(tt.opts)
-		s.AddSeed("http://a.org/d/")
+		s := newScope(tt.opts)
+		s.addSeed("http://a.org/d/")
 		if got := s.Rule(tt.url); got != tt.want {
 			t.Errorf("%+v, %s: %q, want %q", tt.opts, tt.url, got, tt.want)
 		}
@@ -142,12 +217,12 @@ func TestParseMode(t *testing.T) {
 
 func TestManySeeds(t *testing.T) {
 	const n = 100_000
-	s := New(Options{Mode: Prefix})
+	s := newScope(Options{Mode: Prefix})
 	var wg sync.WaitGroup
 	for worker := range 2 {
 		wg.Go(func() {
 			for i := worker; i < n; i += 2 {
-				s.AddSeed(fmt.Sprintf("http://host%d.example/%d/", i%1000, i))
+				s.addSeed(fmt.Sprintf("http://host%d.example/%d/", i%1000, i))
 				if url := fmt.Sprintf("https://host%d.example/%d/x", i%1000, i); !s.Admits(url) {
 					t.Errorf("%s is not admitted", url)
 				}
@@ -192,8 +267,8 @@ func TestPublicSuffixList(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := domain(host); got != want {
-			t.Errorf("domain(%q) = %q, want %q", host, got, want)
+		if got := RegistrableDomain(host); got != want {
+			t.Errorf("RegistrableDomain(%q) = %q, want %q", host, got, want)
 		}
 	}
 }
@@ -201,9 +276,9 @@ func TestPublicSuffixList(t *testing.T) {
 func BenchmarkReason(b *testing.B) {
 	for _, mode := range []Mode{Domain, Host, Prefix} {
 		b.Run(mode.String(), func(b *testing.B) {
-			s := New(Options{Mode: mode})
+			s := newScope(Options{Mode: mode})
 			for i := range 100_000 {
-				s.AddSeed(fmt.Sprintf("http://host%d.example/%d/", i, i))
+				s.addSeed(fmt.Sprintf("http://host%d.example/%d/", i, i))
 			}
 			for b.Loop() {
 				s.Reason("http://www.host77.example/a/b/c/d.html?e")

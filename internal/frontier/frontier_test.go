@@ -514,7 +514,6 @@ func TestTryTakeNeverWaits(t *testing.T) {
 
 // TestMemory fills windows to the limit and has the number of hosts grow.
 func TestMemory(t *testing.T) {
-	t.Parallel()
 	in(t, []order{exactOrders[0], exactOrders[1], allOrders()[4]}, testMemory)
 }
 

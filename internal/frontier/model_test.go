@@ -401,7 +401,6 @@ func (w *world) commit(set []item) {
 // TestExact runs whole crawls. Every pending row must be lent once, and again only after it was
 // returned or committed as pending; the end must come when nothing is left, and must come.
 func TestExact(t *testing.T) {
-	t.Parallel()
 	seeds := 40
 	if testing.Short() {
 		seeds = 15

@@ -25,7 +25,6 @@ type visitor struct {
 
 // TestPolite has many crawlers ask many hosts, and checks every request.
 func TestPolite(t *testing.T) {
-	t.Parallel()
 	for i, tt := range []struct {
 		name    string
 		hosts   int
@@ -48,9 +47,6 @@ func TestPolite(t *testing.T) {
 		{name: "few in memory, no delay", hosts: 200, opts: Options{Batch: 3, MaxHosts: 7}, longest: 10 * time.Minute},
 		{name: "few in memory, faults", hosts: 100, opts: Options{Delay: time.Second, MaxHosts: 10}, least: time.Second, faults: 3, longest: 4 * time.Hour},
 	} {
-		if testing.Short() {
-			tt.hosts = tt.hosts * 2 / 5
-		}
 		t.Run(tt.name, func(t *testing.T) {
 			in(t, someOrders(i), func(t *testing.T, o order) {
 				var rows []storage.Row
