@@ -280,7 +280,7 @@ func (e *engine) begin(ctx context.Context) error {
 		Temp:   func() (fetch.Temp, error) { return newTemp(e.tree, e.room) },
 		Proxy:  e.opts.Proxy, Header: e.opts.Header, User: e.opts.User, Password: e.opts.Password,
 		Cookies: cookies, SeedHost: e.seedHost, SeedOrigin: e.seedOrigin,
-		Guard:     func(host, port string, _ bool) bool { return e.opts.AllowPrivate || e.seedServer(host, port) },
+		Guard:     e.guard,
 		LimitRate: e.opts.LimitRate, MinRate: e.opts.MinRate, FirstByte: e.opts.FirstByte,
 		Network: e.opts.Network, Bind: e.opts.Bind, PerIP: e.opts.PerIP, Insecure: e.opts.Insecure, HTTP1: e.opts.HTTP1, IdleConns: e.opts.idle,
 		Source: e.source(),

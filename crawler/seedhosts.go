@@ -26,6 +26,15 @@ func (e *engine) seedServer(host, port string) bool {
 	return false
 }
 
+// guard reports whether a server may have an internal address: a seed names it, and its name had one when it was
+// first looked up. See [fetch.Options].
+func (e *engine) guard(host, port string, private bool) bool {
+	if e.opts.AllowPrivate {
+		return true
+	}
+	return e.seedServer(host, port) && e.seedIs(e.frontier.Private(bracketed(host), private))
+}
+
 // seedIs returns an answer of the index.
 func (e *engine) seedIs(yes bool, err error) bool {
 	if err != nil {

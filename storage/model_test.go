@@ -167,7 +167,7 @@ func (w *world) draw(t *rapid.T) *Outcome {
 			o.Meta = &Meta{Title: rapid.StringN(0, 3, -1).Draw(t, "title"), Headings: []Heading{{2, "h"}}}
 		}
 		if rapid.Bool().Draw(t, "times") {
-			o.Host = &HostTimes{Name: Host(url), Next: rapid.Int64Range(0, 9).Draw(t, "next"), Pace: rapid.Int64Range(0, 2).Draw(t, "pace"), Fails: 1, Seq: rapid.Uint64Range(0, 9).Draw(t, "seq")}
+			o.Host = &HostTimes{Name: Host(url), Next: rapid.Int64Range(0, 9).Draw(t, "next"), Pace: rapid.Int64Range(0, 2).Draw(t, "pace"), Kind: rapid.Int64Range(0, 2).Draw(t, "kind"), Fails: 1, Seq: rapid.Uint64Range(0, 9).Draw(t, "seq")}
 		}
 	}
 	if rapid.IntRange(0, 9).Draw(t, "robots") == 0 {

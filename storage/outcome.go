@@ -58,6 +58,12 @@ type Link struct {
 	Areas []string
 }
 
+// Kinds of addresses. A name with addresses of both kinds is private.
+const (
+	KindPublic  = 1 // of the public Internet
+	KindPrivate = 2 // any other
+)
+
 // HostTimes is the politeness of one host: what survives a restart besides its counts.
 type HostTimes struct {
 	Name    string
@@ -67,6 +73,7 @@ type HostTimes struct {
 	Fails   uint32 // failures in a row
 	Delay   int64  // Crawl-delay of its robots.txt in nanoseconds; 0: none
 	Pace    int64  // nanoseconds between requests that its refusals have led to; 0: none
+	Kind    int64  // of the addresses that the name of a seed had when it was first looked up: KindPublic or KindPrivate; 0: not known
 	// Seq numbers the answers of the host in this run. Two crawlers may bring them to the index in
 	// either order, even in different transactions: the last answer counts.
 	Seq uint64

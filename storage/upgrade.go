@@ -14,7 +14,7 @@ import (
 // this schema already stays as it is. ErrSchema says that it has another one, ErrDamaged and ErrDisk that it cannot be read.
 //
 // All that the index knows stays. What differs from schema 6:
-//   - hosts have a pace, which is none at first;
+//   - hosts have a pace, which is none at first, and a kind of address, which is not known at first;
 //   - a record says whether one of the redirects that led to it set a cookie: none did at first.
 //
 // Values in which nothing was added are the same bytes in both, see appendTail.

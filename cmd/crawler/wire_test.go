@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"urltree/storage"
 )
 
 // A recorder notes the requests that a server gets.
@@ -212,5 +215,67 @@ func TestSecretsStayWithTheSeed(t *testing.T) {
 				t.Errorf("%s%s was sent %v; secrets %v and cookies %q are right", tt.server.URL, page, r.Header, tt.secrets, tt.cookies)
 			}
 		}
+	}
+}
+
+// The guard refuses what no seed names by host and port.
+func TestGuardOfCrawl(t *testing.T) {
+	t.Parallel()
+	asked := &recorder{}
+	other := httptest.NewServer(asked)
+	defer other.Close()
+	_, port, _ := strings.Cut(strings.TrimPrefix(other.URL, "http://"), ":")
+	refused := []string{
+		other.URL + "/", "http://localhost:" + port + "/", "http://127.0.0.8:" + port + "/", "http://[::1]:" + port + "/",
+		"http://printer.local/", "http://intranet/", "http://10.0.0.1/",
+	}
+	seed := httptest.NewServer(&recorder{page: func(w http.ResponseWriter, r *http.Request) {
+		for _, to := range append(refused, "/2") {
+			fmt.Fprintf(w, "<a href=%s>to</a>", to)
+		}
+	}})
+	defer seed.Close()
+	dir := t.TempDir()
+	must(t, dir, "-quiet", "-delay", "1ms", seed.URL+"/")
+	var got []string
+	for line := range strings.Lines(must(t, dir, "export", "-state", "refused")) {
+		if strings.Contains(line, "\taddress\t") {
+			got = append(got, firstFields(line)...)
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(refused)
+	if !slices.Equal(got, refused) {
+		t.Errorf("refused %q, want %q", got, refused)
+	}
+	if stored := urlsOf(t, filepath.Join(dir, "res.txt")); len(stored) != 2 || len(asked.requests("/")) != 0 {
+		t.Errorf("stored %q; %d requests elsewhere", stored, len(asked.requests("/")))
+	}
+}
+
+// The kind of address that a seed's name had at first is kept in the index, and counts in the next run.
+func TestSeedThatWasPublic(t *testing.T) {
+	t.Parallel()
+	site := &recorder{page: func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "<a href=/2>2</a>") }}
+	seed := httptest.NewServer(site)
+	defer seed.Close()
+	dir := t.TempDir()
+	must(t, dir, "-quiet", "-delay", "1ms", "-max-pages", "1", seed.URL+"/")
+	index, err := storage.Open(filepath.Join(dir, "iut", "index.db"), storage.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := index.Host("127.0.0.1")
+	if err != nil || host.Kind != storage.KindPrivate {
+		t.Errorf("kept as %+v, %v", host.HostTimes, err)
+	}
+	host.Kind = storage.KindPublic // as if the address were another one
+	_, err = index.Commit([]*storage.Outcome{{Host: &host.HostTimes}})
+	if err := errors.Join(err, index.Close()); err != nil {
+		t.Fatal(err)
+	}
+	must(t, dir, "-quiet", "-delay", "1ms")
+	if why := must(t, dir, "why", seed.URL+"/2"); !strings.Contains(why, "refused: address") || len(site.requests("/2")) != 0 {
+		t.Errorf("%d requests; %s", len(site.requests("/2")), why)
 	}
 }

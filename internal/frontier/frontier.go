@@ -325,6 +325,29 @@ func (f *Frontier) CrawlDelay(host string, d time.Duration) {
 	f.placeLocked(h)
 }
 
+// Private reports whether the name of a host had an internal address when it was first looked up. private
+// says whether it has one now, and is kept if this is the first time: Answered gives it back to be stored.
+func (f *Frontier) Private(name string, private bool) (bool, error) {
+	kind := int64(storage.KindPublic)
+	if private {
+		kind = storage.KindPrivate
+	}
+	f.mu.Lock()
+	if h := f.hosts[name]; h != nil && !h.unread {
+		defer f.mu.Unlock()
+		if h.kind == 0 {
+			h.kind = kind
+		}
+		return h.kind == storage.KindPrivate, nil
+	}
+	f.mu.Unlock()
+	stored, _, err := f.opts.Store.HostAt(name) // a host that is not lent, such as that of a redirect
+	if stored.Kind != 0 {
+		kind = stored.Kind
+	}
+	return kind == storage.KindPrivate, err
+}
+
 // Return ends a loan. The unasked rows, of Rows or Held, may be taken again at once. A second
 // Return of a loan does nothing.
 func (f *Frontier) Return(l *Loan, unasked []storage.Row) {

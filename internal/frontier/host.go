@@ -59,6 +59,7 @@ type host struct {
 	answer  time.Duration // smoothed answer time; 0: unknown
 	backoff time.Duration // present back-off, without jitter; 0: none
 	pace    time.Duration // see slower; 0: none
+	kind    int64         // of addresses, see storage.HostTimes; 0: not known
 	run     int32         // answers since the last failure
 	raises  int32         // see slower
 	rest    int64         // Unix nanoseconds before which an answer allows no request
@@ -156,6 +157,7 @@ func (h *host) load(t storage.HostTimes, now int64, longestDelay time.Duration) 
 	h.pace = min(max(time.Duration(t.Pace), 0), mostPace)
 	h.delay = min(max(time.Duration(t.Delay), 0), longestDelay)
 	h.fails = t.Fails
+	h.kind = t.Kind
 }
 
 // afterKill keeps a host from being asked too early where its times may not have been kept: at least as long
@@ -169,7 +171,7 @@ func (f *Frontier) afterKill(h *host) {
 func (h *host) times() storage.HostTimes {
 	return storage.HostTimes{
 		Name: h.name, Next: h.next, Answer: int64(h.answer), Backoff: int64(h.backoff), Pace: int64(h.pace),
-		Fails: h.fails, Delay: int64(h.delay), Seq: h.seq,
+		Fails: h.fails, Delay: int64(h.delay), Kind: h.kind, Seq: h.seq,
 	}
 }
 

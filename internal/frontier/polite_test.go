@@ -210,6 +210,36 @@ func TestAnsweredTimes(t *testing.T) {
 	}
 }
 
+// The kind of address that a host had at first is kept, stored with its times, and counts for a host that is not there.
+func TestPrivateIsKept(t *testing.T) {
+	for _, first := range []bool{false, true} {
+		f := start(t, newStore(), Options{})
+		l := &Loan{h: f.hostLocked("a.example")}
+		for _, now := range []bool{first, true, false} {
+			if got, err := f.Private("a.example", now); got != first || err != nil {
+				t.Errorf("private %v, %v; %v at first, %v now", got, err, first, now)
+			}
+		}
+		times := f.Answered(l, Answer{})
+		if want := map[bool]int64{false: storage.KindPublic, true: storage.KindPrivate}[first]; times.Kind != want {
+			t.Errorf("stored as %d, want %d", times.Kind, want)
+		}
+		again := f.hostLocked("b.example")
+		again.load(times, 0, time.Minute)
+		if got, err := f.Private("b.example", !first); got != first || err != nil {
+			t.Errorf("loaded: private %v, %v, want %v", got, err, first)
+		}
+		again.unread = true
+		for _, now := range []bool{true, false} { // neither the store nor the memory has times of it
+			for _, name := range []string{"b.example", "c.example"} {
+				if got, err := f.Private(name, now); got != now || err != nil {
+					t.Errorf("%s: private %v, %v, want %v", name, got, err, now)
+				}
+			}
+		}
+	}
+}
+
 func TestFaultsAtOnceCountOnce(t *testing.T) {
 	f := start(t, newStore(), Options{PerHost: 3})
 	l := &Loan{h: f.hostLocked("a.example")}

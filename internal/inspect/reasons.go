@@ -52,7 +52,7 @@ var reasons = []Reason{
 	{OfFailed, "parse-budget", "Finding its links would take more work than one page may ask for."},
 	{OfFailed, "tree", "The file system cannot hold this page, though it can hold others."},
 
-	{OfRefused, "address", "The address is private, local or reserved, and no seed names host and port."},
+	{OfRefused, "address", "The address is private, local or reserved. No seed names host and port, or the host had a public address at first."},
 	{OfRefused, "robots", "The site's robots.txt disallows it."},
 	{OfRefused, "noindex", "The page asks not to be kept; its links count all the same."},
 	{OfRefused, storage.Duplicate, "A page with the same content was stored already (-skip-duplicates); its links count all the same."},
