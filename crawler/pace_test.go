@@ -23,7 +23,8 @@ type sky struct {
 	pages int // of a site, the front page included
 	// fails returns the status or the error that a request comes to, or neither. It is called one at a time.
 	fails func(url string, since time.Duration) (status int, err error)
-	log   []glimpse // guarded by mu; all requests
+	moved func(url string) string // where a URL redirects to, or ""; nil: none does
+	log   []glimpse               // guarded by mu; all requests
 }
 
 type glimpse struct {
@@ -41,7 +42,10 @@ func (s *sky) answer(_ context.Context, url string) (*http.Response, error) {
 	body, header := "", http.Header{"Content-Type": {"text/html"}}
 	switch {
 	case err != nil || status != 0:
-	case strings.HasSuffix(url, "/robots.txt"), strings.HasSuffix(url, "/sitemap.xml"):
+	case s.moved != nil && s.moved(url) != "":
+		status = http.StatusFound
+		header.Set("Location", s.moved(url))
+	case strings.Contains(url, "/robots.txt"), strings.HasSuffix(url, "/sitemap.xml"):
 		status = http.StatusNotFound
 	default:
 		status = http.StatusOK
@@ -217,6 +221,77 @@ func TestHostAlwaysRefuses(t *testing.T) {
 		}
 		if n := s.refused(http.StatusTooManyRequests); n != 10 || len(outcomes) != 40 {
 			t.Errorf("%d refusals, want 10; %d pages", n, len(outcomes))
+		}
+	})
+}
+
+// TestRobotsRedirectsTakeTurns: where robots.txt redirects, each request waits for the turn of the host that it asks,
+// be it another one that has pages of its own, or the same.
+func TestRobotsRedirectsTakeTurns(t *testing.T) {
+	for _, order := range []string{"", OrderTree} {
+		synctest.Test(t, func(t *testing.T) {
+			const sites = 60
+			s := sky{pages: 3, fails: func(string, time.Duration) (int, error) { return 0, nil }}
+			s.moved = func(url string) string {
+				host := storage.Host(url)
+				switch {
+				case !strings.HasSuffix(url, "/robots.txt") && !strings.Contains(url, "/hop"):
+					return ""
+				case host == "victim.test":
+					return ""
+				case strings.HasSuffix(url, "/robots.txt"):
+					return "/hop1"
+				case strings.HasSuffix(url, "/hop1"):
+					return "http://" + host + "/hop2"
+				}
+				return "http://victim.test/robots.txt?" + host
+			}
+			names := []string{"victim.test"}
+			for i := range sites {
+				names = append(names, fmt.Sprintf("s%d.test", i))
+			}
+			outcomes, res := s.crawl(t, Options{Order: order}, names...)
+			s.whole(t, outcomes, res, sites+1)
+			last, victim := map[string]time.Duration{}, 0
+			for _, g := range s.log {
+				host := storage.Host(g.url)
+				if host == "victim.test" {
+					victim++
+				}
+				if at, asked := last[host]; asked && g.at-at < 100*time.Millisecond {
+					t.Fatalf("%s is asked %v after the last answer of its host", g.url, g.at-at)
+				}
+				last[host] = g.at
+			}
+			if want := sites + 1 + s.pages; victim != want {
+				t.Errorf("the victim has %d requests, want %d", victim, want)
+			}
+		})
+	}
+}
+
+// TestRobotsRedirectToDeadHost: pages of a host whose robots.txt leads to one that cannot be reached wait for the next run,
+// and keep nobody.
+func TestRobotsRedirectToDeadHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sky{pages: 3, fails: func(url string, _ time.Duration) (int, error) {
+			if storage.Host(url) == "dead.test" {
+				return 0, errNoConn
+			}
+			return 0, nil
+		}}
+		s.moved = func(url string) string {
+			if url == "http://a.test/robots.txt" {
+				return "http://dead.test/robots.txt"
+			}
+			return ""
+		}
+		outcomes, _ := s.crawl(t, Options{}, "a.test", "b.test")
+		if got := outcomes["http://a.test/"]; got != "pending robots-unreachable:connect" || len(outcomes) != 4 {
+			t.Errorf("%s; %d outcomes; %v", got, len(outcomes), outcomes)
+		}
+		if time.Since(s.began) > 2*time.Minute {
+			t.Errorf("took %v", time.Since(s.began))
 		}
 	})
 }

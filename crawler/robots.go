@@ -200,82 +200,96 @@ func parseRobots(r storage.Robots, token string) *robots.Rules {
 	return robots.Parse([]byte(r.Text), token)
 }
 
-// ask fetches robots.txt of an origin, follows its redirects, and makes the answer count at
-// once. It gives the row to be stored, nil if nothing was asked, and how the host took it. An
-// error is that of ctx, of turn or of the disk; everything else is an answer. turn waits until a file
-// that is there may be parsed.
-func (c *robotsCache) ask(ctx context.Context, client *fetch.Client, origin string, known bool, waits func(bool), turn func() error) (*storage.Robots, frontier.Answer, error) {
+// A robotsAnswer is what one request for a robots.txt, or for the URL to which it redirects, has come to.
+type robotsAnswer struct {
+	row  *storage.Robots // to be stored; nil: nothing was asked, or a redirect leads on
+	next string          // where a redirect leads on
+	host frontier.Answer // how the host took it
+}
+
+// ask makes one request for the robots.txt of an origin, at url, to which so many redirects have led. What it comes
+// to counts at once. An error is that of ctx, of turn or of the disk, or one of noTry; everything else is an answer.
+// turn waits until a file that is there may be parsed. known says that the host asked has answered before.
+func (c *robotsCache) ask(ctx context.Context, client *fetch.Client, origin, url string, hop int, known bool, waits func(bool), turn func() error) (a robotsAnswer, err error) {
 	row := &storage.Robots{Origin: origin}
-	answer := frontier.Answer{Start: time.Now()}
-	url := origin + "/robots.txt"
-	for hop := 0; url != ""; hop++ {
-		res, err := client.Get(ctx, url, fetch.Request{Accept: "text/plain,*/*;q=0.5", MaxSize: robots.MaxBytes, KeepLarge: true, Waits: waits})
-		if err != nil {
-			row.Status = 0
-			if ctx.Err() != nil || errors.Is(err, fetch.ErrDisk) || noTry(err) != "" {
-				return row, answer, err
-			}
-			var failure *fetch.Error
-			if errors.As(err, &failure) && failure.Reason == fetch.Address && hop == 0 {
-				// Nothing was asked, and nothing will be: the guard refuses each URL by itself.
-				c.keep(origin, time.Now().Add(robotsLife), robots.AllowAll)
-				return nil, answer, nil
-			}
-			failure, answer.Fault = failureOf(err, known)
-			row.Reason = failure.Reason
-			break
+	a.host.Start = time.Now()
+	res, err := client.Get(ctx, url, fetch.Request{Accept: "text/plain,*/*;q=0.5", MaxSize: robots.MaxBytes, KeepLarge: true, Waits: waits})
+	if err != nil {
+		if ctx.Err() != nil || errors.Is(err, fetch.ErrDisk) || noTry(err) != "" {
+			return a, err
 		}
-		asked := url
-		row.Status, url = uint16(res.Status), ""
-		answer.Took, answer.RetryAfter = res.First, res.RetryAfter
+		var failure *fetch.Error
+		failure, a.host.Fault = failureOf(err, known)
+		if failure.Reason == fetch.Address && hop == 0 {
+			// Nothing was asked, and nothing will be: the guard refuses each URL by itself.
+			c.keep(origin, time.Now().Add(robotsLife), robots.AllowAll)
+			return a, nil
+		}
+		row.Reason = failure.Reason
+	} else {
+		defer res.Body.Release()
+		row.Status = uint16(res.Status)
+		a.host.Took, a.host.RetryAfter = res.First, res.RetryAfter
 		switch {
 		case res.Status >= 300 && res.Status < 400:
-			url = resolve(asked, res.Location)
-			if url == "" || hop == robotsHops {
-				row.Status, url = http.StatusNotFound, "" // as good as missing
+			if a.next = resolve(url, res.Location); a.next != "" && len(a.next) <= maxRecord && hop < robotsHops {
+				a.host.End = time.Now()
+				return a, nil
 			}
+			row.Status, a.next = http.StatusNotFound, "" // as good as missing
 		case res.Status < 300:
-			answer.End = time.Now()
+			a.host.End = time.Now()
 			if err := turn(); err != nil {
-				res.Body.Release()
-				return row, answer, err
+				return a, err
 			}
 			row.Text = string(res.Body.Bytes())
 		}
-		res.Body.Release()
 	}
-	if answer.End.IsZero() {
-		answer.End = time.Now()
+	if a.host.End.IsZero() {
+		a.host.End = time.Now()
 	}
-	row.Time = answer.End.Unix()
-	if !answered(row.Status) {
-		if row.Reason == "" {
-			row.Reason, answer.Fault = statusReason(int(row.Status)), faultOf(int(row.Status))
-		}
-		if answer.Fault == frontier.NoFault {
-			answer.Fault = frontier.Broken // of an origin that gives no robots.txt nothing can be asked
-		}
-		answer.Cause = row.Reason
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		e := &robotsEntry{cause: row.Reason}
-		if before := c.origins[origin]; before != nil {
-			e.tries, e.spare = before.tries, before.spare
-		}
-		if spares(answer.Fault) {
-			e.spare++
-		} else {
-			e.tries++
-		}
-		e.over = e.tries >= c.tries || e.spare >= c.spares(answer.Fault, known)
-		row.Tries = e.tries + e.spare
-		c.putLocked(origin, e)
-		return row, answer, nil
+	a.row, row.Time = row, a.host.End.Unix()
+	if answered(row.Status) {
+		rules := parseRobots(*row, c.token)
+		c.keep(origin, a.host.End.Add(robotsLife), rules)
+		c.found(storage.Host(origin+"/"), rules.CrawlDelay)
+		return a, nil
 	}
-	rules := parseRobots(*row, c.token)
-	c.keep(origin, answer.End.Add(robotsLife), rules)
-	c.found(storage.Host(origin+"/"), rules.CrawlDelay)
-	return row, answer, nil
+	if row.Reason == "" {
+		row.Reason, a.host.Fault = statusReason(int(row.Status)), faultOf(int(row.Status))
+	}
+	if a.host.Fault == frontier.NoFault {
+		a.host.Fault = frontier.Broken // of an origin that gives no robots.txt nothing can be asked
+	}
+	a.host.Cause = row.Reason
+	c.fail(row, spares(a.host.Fault), c.spares(a.host.Fault, known))
+	return a, nil
+}
+
+// fail counts a request that was no answer, by row.Reason. Those that are spared make the origin unreachable in this run
+// when there are most of them.
+func (c *robotsCache) fail(row *storage.Robots, spared bool, most uint32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := &robotsEntry{cause: row.Reason}
+	if before := c.origins[row.Origin]; before != nil {
+		e.tries, e.spare = before.tries, before.spare
+	}
+	if spared {
+		e.spare++
+	} else {
+		e.tries++
+	}
+	e.over = e.tries >= c.tries || e.spare >= most
+	row.Tries = e.tries + e.spare
+	c.putLocked(row.Origin, e)
+}
+
+// lost makes an origin unreachable in this run whose robots.txt leads to a host that is given up.
+func (c *robotsCache) lost(origin, cause string) *storage.Robots {
+	row := &storage.Robots{Origin: origin, Reason: cause, Time: time.Now().Unix()}
+	c.fail(row, true, 1)
+	return row
 }
 
 // spares returns how many faults of a kind that counts on the host make an origin unreachable in this run.

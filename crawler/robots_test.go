@@ -82,10 +82,7 @@ func TestRobotsStatus(t *testing.T) {
 				}
 			}))
 			defer server.Close()
-			stored, answer, err := c.ask(t.Context(), client, server.URL, false, nil, func() error { return nil })
-			if err != nil {
-				t.Fatal(err)
-			}
+			stored, answer := askFor(t, c, client, server.URL)
 			want := row.Outcome
 			if row.Status == http.StatusTooManyRequests {
 				want = "disallow-all" // ambiguous: we keep away from a host that is too busy
@@ -123,6 +120,20 @@ func TestRobotsStatus(t *testing.T) {
 	}
 }
 
+// askFor asks for a robots.txt and follows its redirects at once.
+func askFor(t *testing.T, c *robotsCache, client *fetch.Client, origin string) (*storage.Robots, frontier.Answer) {
+	t.Helper()
+	for url, hop := origin+"/robots.txt", 0; ; hop++ {
+		a, err := c.ask(t.Context(), client, origin, url, hop, false, nil, func() error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if url = a.next; url == "" {
+			return a.row, a.host
+		}
+	}
+}
+
 // TestRobotsLife asks an unreachable robots.txt only so often, keeps answers for a day over a
 // restart, and asks again where the answer is lost.
 func TestRobotsLife(t *testing.T) {
@@ -135,10 +146,7 @@ func TestRobotsLife(t *testing.T) {
 	}))
 	defer server.Close()
 	ask := func() *storage.Robots {
-		row, _, err := c.ask(t.Context(), client, server.URL, false, nil, func() error { return nil })
-		if err != nil {
-			t.Fatal(err)
-		}
+		row, _ := askFor(t, c, client, server.URL)
 		return row
 	}
 	for try := uint32(1); c.need(server.URL); try++ {

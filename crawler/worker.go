@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -189,18 +190,28 @@ func (w *worker) giveBack(loan *frontier.Loan, unasked []storage.Row) {
 	w.frontier.Return(loan, unasked)
 }
 
+// askRobots makes one request for a robots.txt. Where a redirect leads on, the next one waits for the turn of the host
+// that it asks.
 func (w *worker) askRobots(at *post, loan *frontier.Loan) {
+	if loan.Lost != "" {
+		w.add(at, &iut.Item{Outcome: storage.Outcome{Robots: w.robots.lost(loan.Robots, loan.Lost)}}, nil)
+		return
+	}
 	if !w.frontier.Begin(loan) {
 		return
 	}
-	at.step("ask for", loan.Robots+"/robots.txt", (robotsHops+1)*w.opts.Timeout+at.limits.slack)
+	url := loan.RobotsURL
+	if url == "" {
+		url = loan.Robots + "/robots.txt"
+	}
+	at.step("ask for", url, w.opts.Timeout+at.limits.slack)
 	parses := false
 	defer func() {
 		if parses {
 			w.parsing.Release(1)
 		}
 	}()
-	row, answer, err := w.robots.ask(w.transfers, w.client, loan.Robots, loan.Known, at.waits, func() error {
+	a, err := w.robots.ask(w.transfers, w.client, loan.Robots, url, loan.Hop, loan.Known, at.waits, func() error {
 		at.waits(true)
 		err := w.parsing.Acquire(w.transfers, 1)
 		at.waits(false)
@@ -209,7 +220,7 @@ func (w *worker) askRobots(at *post, loan *frontier.Loan) {
 	})
 	at.rest()
 	if err != nil && noTry(err) != "" {
-		w.frontier.Answered(loan, answer)
+		w.frontier.Answered(loan, a.host)
 		return
 	}
 	if err != nil {
@@ -218,17 +229,33 @@ func (w *worker) askRobots(at *post, loan *frontier.Loan) {
 		}
 		return
 	}
-	if row == nil {
+	if a.row == nil && a.next == "" {
 		return
 	}
-	times := w.frontier.Answered(loan, answer)
-	item := &iut.Item{Outcome: storage.Outcome{Host: &times, Robots: row}}
-	if answered(row.Status) {
-		item.Sitemaps = w.namedSitemaps(loan.Robots, parseRobots(*row, w.robots.token))
+	times := w.frontier.Answered(loan, a.host)
+	if a.next != "" {
+		on, err := w.frontier.Redirected(loan, a.next)
+		if err != nil {
+			w.fail(err)
+			return
+		}
+		if !on { // there is not room for so many that wait
+			a.row = &storage.Robots{Origin: loan.Robots, Reason: statusReason(http.StatusFound), Time: time.Now().Unix()}
+			w.robots.fail(a.row, false, 1)
+		}
+	}
+	item := &iut.Item{Outcome: storage.Outcome{Host: &times, Robots: a.row}}
+	if a.row != nil && answered(a.row.Status) {
+		rules := parseRobots(*a.row, w.robots.token)
+		item.Sitemaps = w.namedSitemaps(loan.Robots, rules)
 		w.frontier.Expect(1) // what they are is known when this is committed
+		if loan.Hop > 0 && rules.CrawlDelay > 0 {
+			of := w.frontier.Times(storage.Host(loan.Robots + "/"))
+			w.add(at, &iut.Item{Outcome: storage.Outcome{Host: &of}}, nil)
+		}
 	}
 	w.add(at, item, nil)
-	if answer.Fault != frontier.NoFault || answer.RetryAfter > 0 {
+	if a.host.Fault != frontier.NoFault || a.host.RetryAfter > 0 {
 		w.buf.Flush()
 	}
 }

@@ -119,8 +119,13 @@ type Loan struct {
 	Host string
 	Rows []storage.Row
 	// Robots is the origin whose robots.txt is to be fetched, or "". Then Rows is empty and
-	// nobody else has this host.
+	// nobody else has this host, unless it is a hop.
 	Robots string
+	// RobotsURL is where to ask for it, after Hop redirects; "" with a Hop of 0: where it usually is.
+	RobotsURL string
+	Hop       int
+	// Lost is why a hop is not to be asked: what its host is given up for; else "".
+	Lost string
 	// Sitemap is a sitemap to be read, or nil. Then Rows is empty. Whoever has its outcome on the
 	// way to a commit sets it to nil, else Return takes it back.
 	Sitemap *storage.Sitemap
@@ -134,6 +139,7 @@ type Loan struct {
 	by       *Taker         // in order tree
 	returned bool
 	used     bool  // something was asked
+	onward   bool  // its robots.txt goes on as a hop
 	before   int64 // the host's next permitted time before this loan moved it to reserved
 	reserved int64 // 0: not moved
 }
@@ -178,6 +184,7 @@ type Frontier struct {
 	resident int64 // those of hosts in memory: the sum of their counts
 	out      int64 // sum of the sizes of the hosts' out sets, sitemaps included
 	loans    int   // not returned
+	hopBytes int64 // of all hops that wait
 	readers  int   // refills that read
 	changes  int64 // loans made and returned, and calls of Expect
 	idle     int64 // changes when Idle was called last
@@ -366,6 +373,9 @@ func (f *Frontier) Return(l *Loan, unasked []storage.Row) {
 	}
 	if l.reserved != 0 && !l.used && h.next == l.reserved {
 		h.next = l.before // nothing was asked, so nobody waits for it
+	}
+	if l.Hop > 0 {
+		f.returnHopLocked(l)
 	}
 	if l.Sitemap != nil {
 		f.returnSitemapLocked(h, l.Sitemap)

@@ -44,6 +44,7 @@ type host struct {
 	group     int32     // in an Add, of its rows; 0: none
 	out       *outRow   // the rows that were taken and neither returned nor done; nil: none
 	maps      *sitemaps // to be read; nil: none
+	hops      *hops     // that wait for a turn; nil: none
 	reading   *reading  // the refill that reads now, or nil
 	more      bool      // see above
 	queued    bool      // waits for a refill
@@ -53,6 +54,8 @@ type host struct {
 	givenUp   bool      // for this run
 	unread    bool      // the store may have times of it that are not known here
 	without   bool      // it came in when its sitemaps were forgotten already
+	raises    int8      // see slower
+	away      int8      // ways of its own robots.txt that go on as hops
 	fails     uint32    // failures in a row
 
 	asked   int64         // Unix nanoseconds from which the delay counts: of the last request or answer; 0: none
@@ -61,7 +64,6 @@ type host struct {
 	pace    time.Duration // see slower; 0: none
 	kind    int64         // of addresses, see storage.HostTimes; 0: not known
 	run     int32         // answers since the last failure
-	raises  int32         // see slower
 	rest    int64         // Unix nanoseconds before which an answer allows no request
 	cause   string        // what the last counted failure came to
 	delay   time.Duration // Crawl-delay; 0: none
@@ -96,7 +98,13 @@ func (f *Frontier) turn(h *host) (key int64, ok bool) {
 		return 0, false
 	case h.queued || h.reading != nil:
 		return 0, false // has its turn when it is refilled
-	case h.alone && h.borrowers > 0 || int(h.borrowers) >= f.opts.PerHost:
+	case int(h.borrowers) >= f.opts.PerHost:
+		return 0, false
+	case h.hops != nil && (h.givenUp || h.unread):
+		return 0, true
+	case h.hops != nil:
+		return h.next, true
+	case h.alone && h.borrowers > 0 || h.away > 0:
 		return 0, false
 	}
 	key, ok = f.rowTurn(h)
@@ -125,7 +133,7 @@ func (h *host) needsRefill(now int64) bool {
 		return true
 	}
 	first := h.win.first()
-	if first == nil && h.maps != nil && len(h.maps.next) > 0 {
+	if first == nil && (h.hops != nil || h.maps != nil && len(h.maps.next) > 0) {
 		return h.more || h.due != 0 && h.due <= now
 	}
 	if first == nil || h.givenUp {

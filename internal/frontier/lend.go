@@ -51,7 +51,7 @@ func (f *Frontier) lendLocked(h *host, rows source, now int64) *Loan {
 		limit = f.opts.Batch
 	}
 	l.Rows = l.one[:0]
-	sitemap := f.lendSitemapLocked(h, rows, l)
+	sitemap := f.lendHopLocked(h, rows, l) || f.lendSitemapLocked(h, rows, l)
 	for !sitemap && len(l.Rows) < limit && len(l.Held) < maxHeld {
 		row := rows.first()
 		if row == nil {

@@ -24,7 +24,7 @@ func (f *Frontier) slower(h *host) {
 		if h.run < searching {
 			longer = short + short/2
 		}
-		h.raises++
+		h.raises = min(h.raises+1, mostRaises+1)
 		if h.pace = min(longer, mostPace); h.raises > mostRaises {
 			h.pace = 0
 		}

@@ -73,7 +73,7 @@ func (f *Frontier) idleLocked(h *host) bool {
 	if h.maps != nil && len(h.maps.out) > 0 {
 		return false
 	}
-	return h.borrowers == 0 && h.reading == nil && !h.queued && h.outs == 0 && h.seq == h.saved
+	return h.hops == nil && h.away == 0 && h.borrowers == 0 && h.reading == nil && !h.queued && h.outs == 0 && h.seq == h.saved
 }
 
 // leaveLocked lets a host go that was to leave as soon as it could.

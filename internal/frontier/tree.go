@@ -174,7 +174,7 @@ func (f *Frontier) asideLocked() *host {
 // ready tells whether a host may be asked now. The rows of one that is given up are not to be asked;
 // they leave in any order.
 func (h *host) ready(now int64) bool {
-	return h != nil && h.leaf != 0 && h.key <= now && !h.givenUp && !h.unread
+	return h != nil && h.leaf != 0 && h.key <= now && !h.givenUp && !h.unread && h.hops == nil
 }
 
 // labelsOf is the part of a key that names the host: the labels of its name.
