@@ -11,7 +11,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"urltree/storage"
 )
@@ -277,5 +279,50 @@ func TestSeedThatWasPublic(t *testing.T) {
 	must(t, dir, "-quiet", "-delay", "1ms")
 	if why := must(t, dir, "why", seed.URL+"/2"); !strings.Contains(why, "refused: address") || len(site.requests("/2")) != 0 {
 		t.Errorf("%d requests; %s", len(site.requests("/2")), why)
+	}
+}
+
+// With -per-ip 1 two hosts with one address are asked one after the other.
+func TestPerIP(t *testing.T) {
+	t.Parallel()
+	if addrs, err := net.LookupHost("localhost"); err != nil || !slices.Contains(addrs, "127.0.0.1") {
+		t.Skip("localhost is not 127.0.0.1 here: ", addrs, err)
+	}
+	var under, most atomic.Int64
+	second := make(chan struct{})
+	server := httptest.NewServer(&recorder{page: func(w http.ResponseWriter, r *http.Request) {
+		defer under.Add(-1)
+		if n := under.Add(1); n > 1 {
+			most.Store(n)
+			close(second)
+		}
+		select {
+		case <-second:
+		case <-time.After(300 * time.Millisecond): // a second one does not come as long as this one is here
+		}
+	}})
+	defer server.Close()
+	dir := t.TempDir()
+	must(t, dir, "-quiet", "-4", "-robots", "ignore", "-per-ip", "1", server.URL+"/", strings.Replace(server.URL, "127.0.0.1", "localhost", 1)+"/")
+	if n := len(urlsOf(t, filepath.Join(dir, "res.txt"))); n != 2 || most.Load() > 1 {
+		t.Errorf("%d pages, %d requests at a time", n, most.Load())
+	}
+}
+
+// A Crawl-delay beyond -max-crawl-delay does not count: with it the run would end before the second page.
+func TestMaxCrawlDelay(t *testing.T) {
+	t.Parallel()
+	site := &recorder{
+		page:   func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "<a href=/2>2</a>") },
+		robots: func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "User-agent: *\nCrawl-delay: 3600\n") },
+	}
+	server := httptest.NewServer(site)
+	defer server.Close()
+	for most, pages := range map[string]int{"1ms": 2, "1h": 0} {
+		dir := t.TempDir()
+		must(t, dir, "-quiet", "-delay", "1ms", "-max-wait", "2s", "-max-crawl-delay", most, server.URL+"/")
+		if n := len(urlsOf(t, filepath.Join(dir, "res.txt"))); n != pages {
+			t.Errorf("-max-crawl-delay %s: %d pages, want %d", most, n, pages)
+		}
 	}
 }
