@@ -55,7 +55,7 @@ func (w *worker) answer(at *post, item *iut.Item, known bool, res *fetch.Respons
 		a.Cause, a.Fault = statusReason(status), faultOf(status)
 		w.again(item, a.Cause, spares(a.Fault))
 	default:
-		item.Fail(statusReason(status))
+		item.Fail(failReason(res))
 	}
 	return a
 }
@@ -107,8 +107,12 @@ func failureOf(err error, known bool) (failure *fetch.Error, fault frontier.Faul
 		if fault = frontier.Unreached; !failure.Passing && !known {
 			fault = frontier.Broken
 		}
-	case fetch.TLS, fetch.Timeout, fetch.Reset:
+	case fetch.Timeout, fetch.Reset:
 		fault = frontier.Broken
+	default:
+		if fetch.IsTLS(failure.Reason) {
+			fault = frontier.Broken
+		}
 	}
 	return failure, fault
 }

@@ -14,7 +14,7 @@ type Progress struct {
 	Failed        int64 // outcomes of this run that failed
 	Pending, Held int64 // in the whole index; Pending without Held
 	Hosts         int
-	PerSecond     float64 // since the last call
+	PerSecond     float64 // in the last second
 	Mean          float64 // since the start
 	Waiting       string  // what it waits for, "" when it is busy
 	Phase         string  // "fetch" or "drain"

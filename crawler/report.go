@@ -3,6 +3,7 @@ package crawler
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"runtime/debug"
 	"strings"
@@ -49,10 +50,11 @@ func (e *engine) report(ctx context.Context) error {
 			// The filter is outside the heap, and what it takes is not the heap's any more.
 			debug.SetMemoryLimit(e.opts.heap(e.index.Filter().Bytes()))
 		}
+		pages := e.index.Run().Stored
+		e.perSecond.Store(math.Float64bits(float64(pages-lastPages) / now.Sub(last).Seconds()))
+		last, lastPages = now, pages
 		if e.opts.Progress != nil {
 			p := e.progress()
-			p.PerSecond = float64(p.Pages-lastPages) / now.Sub(last).Seconds()
-			last, lastPages = now, p.Pages
 			e.callFrom("Progress", func() { e.opts.Progress(p) })
 		}
 		over := now.Sub(e.start) >= time.Duration(hour.Hour)*time.Hour
@@ -85,6 +87,7 @@ func (e *engine) progress() Progress {
 	p := Progress{
 		Elapsed: time.Since(e.start), Pages: run.Stored, Bytes: run.Bytes,
 		Pending: total.Now + total.Later, Held: total.Held, Hosts: stats.Hosts, Phase: "fetch",
+		PerSecond: math.Float64frombits(e.perSecond.Load()),
 	}
 	for name, count := range run.Outcomes {
 		if strings.HasPrefix(name, storage.Failed.String()) {

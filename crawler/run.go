@@ -91,6 +91,8 @@ type engine struct {
 	shares  *semaphore.Weighted // of sharesMore, for large pages; taken before parsing, and held as long
 	stages  [stageCount]histogram
 	start   time.Time
+
+	perSecond atomic.Uint64 // pages stored in the last second, as IEEE 754
 }
 
 // Run crawls until ctx ends, opts.Time is over or nothing is left. Then, one step after the

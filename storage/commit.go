@@ -270,7 +270,7 @@ func (c *change) outcome(o *Outcome, done *Committed) (Row, error) {
 		return r.Row, nil
 	}
 	r.State, r.Page = o.State, o.Page
-	r.Range, r.Due = 0, 0
+	r.Range, r.Due, r.Run = 0, 0, c.run.ID
 	if o.State == Stored {
 		e.meta = o.Meta
 		if o.EdgesEnd > 0 {
@@ -430,6 +430,10 @@ func (c *change) link(l *Link, done *Committed) error {
 			done.Fresh = append(done.Fresh, e.rec.Row)
 		}
 	case l.Source == Seed && r.Source != Seed && l.Via == "":
+		if r.refusedAsLink() {
+			c.reopen(e)
+			r.Range = Held // for what follows
+		}
 		if r.State != Pending {
 			return errors.Join(c.putScope(r.URL), c.nearer(e, l, done))
 		}
@@ -442,6 +446,7 @@ func (c *change) link(l *Link, done *Committed) error {
 			done.Fresh = append(done.Fresh, r.Row)
 		}
 	case l.Cookie && r.State == Redirected && r.Reopened < 2:
+		c.run.uncount(r)
 		r.State, r.Reopened, r.Page, r.Cut = Pending, r.Reopened+1, Page{}, 0
 		r.Range, r.Reason, r.Hops, r.Cookie, r.Via = Now, "", l.Hops, l.Cookie, l.Via
 		r.Run = c.run.ID
@@ -488,10 +493,17 @@ func (c *change) nearer(e *entry, l *Link, done *Committed) error {
 		c.shorter[string(e.key)] = true
 	case r.GaveLinks():
 		// What it named is in no folder: it is asked again.
-		r.reopen(c.run.ID)
+		c.reopen(e)
 		done.Fresh = append(done.Fresh, r.Row)
 	}
 	return nil
+}
+
+// reopen makes a record pending again, whose next answer counts from its depth.
+func (c *change) reopen(e *entry) {
+	c.run.uncount(e.rec)
+	e.rec.reopen(c.run.ID)
+	c.shorter[string(e.key)] = false
 }
 
 // create makes a pending record, eligible now, in an entry that has none.

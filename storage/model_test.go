@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -73,6 +74,15 @@ func (w *world) open(t *rapid.T) {
 		run, _, _, err := w.x.Begin()
 		if err != nil {
 			t.Fatal(err)
+		}
+		seeds := int64(0) // found before the first run
+		for _, r := range w.records {
+			if len(w.begun) == 0 && r.State == Pending && r.Source == Seed {
+				seeds++
+			}
+		}
+		if run.Found != seeds {
+			t.Fatalf("run %d begins with %d URLs found, want %d", run.ID, run.Found, seeds)
 		}
 		w.run = run
 		w.begun = append(w.begun, run)
@@ -145,7 +155,7 @@ func (w *world) draw(t *rapid.T) *Outcome {
 	}
 	if url != "" {
 		o.State = rapid.SampledFrom(States).Draw(t, "state")
-		o.Reason = rapid.SampledFrom([]string{"", "timeout", "noindex"}).Draw(t, "reason")
+		o.Reason = rapid.SampledFrom([]string{"", "timeout", "noindex", "address"}).Draw(t, "reason")
 		o.Again = w.records[url] != nil && w.records[url].State != Pending && rapid.Bool().Draw(t, "again")
 		switch o.State {
 		case Pending:
@@ -157,7 +167,7 @@ func (w *world) draw(t *rapid.T) *Outcome {
 			}
 			o.Next.Run = uint32(rapid.IntRange(0, 2).Draw(t, "run of the row"))
 		default:
-			o.Page = Page{Time: 9, Status: uint16(rapid.SampledFrom([]int{0, 200, 301, 404}).Draw(t, "status")), Flags: "-"}
+			o.Page = Page{Time: 9, Status: uint16(rapid.SampledFrom([]int{0, 200, 301, 404}).Draw(t, "status")), Flags: rapid.SampledFrom([]string{"-", "n"}).Draw(t, "flags")}
 		}
 		if o.State == Stored {
 			o.Page.Bytes, o.Page.Digest[0] = rapid.Int64Range(0, 9).Draw(t, "bytes"), 1
@@ -257,6 +267,7 @@ func (w *world) apply(set []*Outcome) Committed {
 		case r.State == Stored || r.State == Redirected:
 			w.shorter[r.URL] = true
 		case r.State == Refused && r.Reason == "noindex":
+			w.uncount(r)
 			r.State, r.Page, r.Range, r.Tries, r.Spared, r.Due, r.Reason, r.Run, r.Cut = Pending, Page{}, Now, 0, 0, 0, "", w.run.ID, 0
 			done.Fresh = append(done.Fresh, r.Row)
 		}
@@ -320,6 +331,11 @@ func (w *world) apply(set []*Outcome) Committed {
 					done.Fresh = append(done.Fresh, r.Row)
 				}
 			case l.Source == Seed && r.Source != Seed && l.Via == "":
+				if r.State == Refused && r.Reason == "address" || r.State == Redirected && r.Reason != "" {
+					w.uncount(r)
+					r.State, r.Page, r.Range, r.Tries, r.Spared, r.Due, r.Reason, r.Run, r.Cut = Pending, Page{}, Held, 0, 0, 0, "", w.run.ID, 0
+					delete(w.shorter, r.URL)
+				}
 				if r.State != Pending {
 					w.scope[r.URL] = true
 					nearer(r, 0)
@@ -334,6 +350,7 @@ func (w *world) apply(set []*Outcome) Committed {
 					}
 				}
 			case l.Cookie && r.State == Redirected && r.Reopened < 2:
+				w.uncount(r)
 				r.State, r.Reopened, r.Page, r.Cut = Pending, r.Reopened+1, Page{}, 0
 				r.Range, r.Reason, r.Via, r.Hops, r.Cookie, r.Run = Now, "", l.Via, l.Hops, l.Cookie, w.run.ID
 				delete(w.shorter, r.URL)
@@ -401,7 +418,7 @@ func (w *world) outcome(r *Record, o *Outcome) Row {
 		r.Tries, r.Spared = max(r.Tries, o.Next.Tries), max(r.Spared, o.Next.Spared)
 		return r.Row
 	}
-	r.State, r.Reason, r.Page, r.Range, r.Due = o.State, o.Reason, o.Page, 0, 0
+	r.State, r.Reason, r.Page, r.Range, r.Due, r.Run = o.State, o.Reason, o.Page, 0, 0, w.run.ID
 	if o.State == Stored {
 		if r.Source == Seed || o.Row.Source == Seed {
 			w.scope[r.URL] = true
@@ -414,20 +431,39 @@ func (w *world) outcome(r *Record, o *Outcome) Row {
 			w.scope[l.URL] = true
 		}
 	}
-	if w.run.ID != 0 {
-		w.run.Outcomes[strings.TrimSpace(o.State.String()+" "+o.Reason)]++
-		if o.Page.Status != 0 {
-			w.run.Statuses[fmt.Sprintf("%dxx", o.Page.Status/100)]++
-		}
-		if o.State == Stored {
-			w.run.Stored++
-			w.run.Bytes += o.Page.Bytes
-			if r.Source != Seed {
-				w.run.NewURLs++
-			}
+	w.count(r, 1)
+	return Row{}
+}
+
+// count adds n times the outcome of a record to the run.
+func (w *world) count(r *Record, n int64) {
+	if w.run.ID == 0 {
+		return
+	}
+	w.run.Outcomes[strings.TrimSpace(r.State.String()+" "+r.Reason)] += n
+	if r.Status != 0 {
+		w.run.Statuses[fmt.Sprintf("%dxx", r.Status/100)] += n
+	}
+	for _, counters := range []map[string]int64{w.run.Outcomes, w.run.Statuses} {
+		maps.DeleteFunc(counters, func(_ string, n int64) bool { return n == 0 })
+	}
+	if r.Flags == "n" {
+		w.run.NoFollow += n
+	}
+	if r.State == Stored {
+		w.run.Stored += n
+		w.run.Bytes += n * r.Bytes
+		if r.Source != Seed {
+			w.run.NewURLs += n
 		}
 	}
-	return Row{}
+}
+
+// uncount takes back an outcome of this run that is to come again.
+func (w *world) uncount(r *Record) {
+	if r.Run == w.run.ID {
+		w.count(r, -1)
+	}
 }
 
 func (w *world) retry(t *rapid.T) {
@@ -439,6 +475,7 @@ func (w *world) retry(t *rapid.T) {
 	want := 0
 	for url, r := range w.records {
 		if k, _ := Key(url); r.State == state && strings.HasPrefix(string(k), string(key)) {
+			w.uncount(r)
 			r.State, r.Page, r.Range, r.Tries, r.Spared, r.Due, r.Reason, r.Run = Pending, Page{}, Now, 0, 0, 0, "", w.run.ID
 			r.Cut = 0
 			delete(w.shorter, url)

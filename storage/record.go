@@ -59,7 +59,7 @@ type Row struct {
 	Cookie bool   // one of these redirects set a cookie
 	Tries  uint16 // requests made so far
 	Spared uint8  // of these, the ones whose failure counted on the host, not on the URL
-	Run    uint32 // the run that wrote the pending row; 0: none, or one that may be lost
+	Run    uint32 // the run that wrote the pending row, else that of the outcome; 0: none, or one that may be lost
 	Range  Range
 	Rank   uint64 // place within Now: the depth, or a score of which less is better
 	Seq    uint64 // number of discovery, unique in the index
@@ -95,6 +95,18 @@ func (r *Record) GaveLinks() bool {
 func (r *Record) reopen(run uint32) {
 	r.State, r.Page, r.Cut = Pending, Page{}, 0
 	r.Range, r.Tries, r.Spared, r.Due, r.Reason, r.Run = Now, 0, 0, 0, "", run
+}
+
+// refusedAsLink reports whether the record's outcome may be another one for a seed: an address or a type that
+// was refused, and a redirect whose target did not belong to the crawl.
+func (r *Record) refusedAsLink() bool {
+	switch r.State {
+	case Refused:
+		return r.Reason == "address" || r.Reason == "type"
+	case Redirected:
+		return r.Reason != ""
+	}
+	return false
 }
 
 // A Page holds the facts of an answer, as source.txt keeps them.

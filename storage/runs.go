@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -23,6 +24,7 @@ type Run struct {
 	Bytes    int64            `json:"bytes"`    // of stored bodies
 	Outcomes map[string]int64 `json:"outcomes"` // "state reason" -> number
 	Statuses map[string]int64 `json:"statuses"` // "2xx" ... -> number of outcomes
+	NoFollow int64            `json:"nofollow"` // pages that say nofollow, stored or not
 }
 
 // An Hour is the state of a run at the end of one of its hours. The figures are sums since the
@@ -41,7 +43,17 @@ func (r *Run) clone() Run {
 }
 
 // count adds an outcome. A run that has not begun counts nothing.
-func (r *Run) count(rec *Record) {
+func (r *Run) count(rec *Record) { r.add(rec, 1) }
+
+// uncount takes back the outcome of a record that is asked again, if it was one of this run: what becomes
+// of a URL counts once.
+func (r *Run) uncount(rec *Record) {
+	if rec.State != Pending && rec.Run == r.ID {
+		r.add(rec, -1)
+	}
+}
+
+func (r *Run) add(rec *Record, n int64) {
 	if r.ID == 0 {
 		return
 	}
@@ -49,16 +61,26 @@ func (r *Run) count(rec *Record) {
 	if rec.Reason != "" {
 		name += " " + rec.Reason
 	}
-	r.Outcomes[name]++
+	increase(r.Outcomes, name, n)
 	if rec.Status != 0 {
-		r.Statuses[fmt.Sprintf("%dxx", rec.Status/100)]++
+		increase(r.Statuses, fmt.Sprintf("%dxx", rec.Status/100), n)
+	}
+	if strings.Contains(rec.Flags, "n") {
+		r.NoFollow += n
 	}
 	if rec.State == Stored {
-		r.Stored++
-		r.Bytes += rec.Bytes
+		r.Stored += n
+		r.Bytes += n * rec.Bytes
 		if rec.Source != Seed {
-			r.NewURLs++
+			r.NewURLs += n
 		}
+	}
+}
+
+// increase adds n to a counter, and drops one that is 0.
+func increase(counters map[string]int64, name string, n int64) {
+	if counters[name] += n; counters[name] == 0 {
+		delete(counters, name)
 	}
 }
 
@@ -89,7 +111,15 @@ func (x *Index) Begin() (run Run, unclean bool, lastUnclean uint32, err error) {
 		// Where the clock has been set back since, this run begins when the last one ended.
 		x.began = time.Now()
 		now := max(x.began.Unix(), last.End)
-		run = Run{ID: last.ID + 1, Start: now, End: now, Outcomes: map[string]int64{}, Statuses: map[string]int64{}}
+		found := int64(0)
+		if last.ID == 0 { // the seeds have come into the index before
+			totals, err := decodeTotals(sys.Get(keyTotals))
+			if err != nil {
+				return err
+			}
+			found = totals.Pending() - totals.NewPending
+		}
+		run = Run{ID: last.ID + 1, Start: now, End: now, Found: found, Outcomes: map[string]int64{}, Statuses: map[string]int64{}}
 		if err := putUnclean(tx, lastUnclean, false); err != nil {
 			return err
 		}

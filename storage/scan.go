@@ -518,8 +518,7 @@ func (x *Index) Reopen(ctx context.Context, prefix []byte, pick func(*Record) bo
 					return err
 				}
 				if r := e.rec; r != nil && r.State != Pending {
-					r.reopen(c.run.ID)
-					c.shorter[string(e.key)] = false // its next answer counts from its depth
+					c.reopen(e)
 					rows = append(rows, r.Row)
 				}
 			}

@@ -35,6 +35,7 @@ func (c *command) crawl(x *cli.Context) error {
 	if err := c.flags.check(x.IsSet); err != nil {
 		return err
 	}
+	c.json(c.flags.format == "json")
 	opts := c.flags.options()
 	var err error
 	if opts.Scope, err = scope.ParseMode(c.flags.scope); err != nil {
@@ -71,7 +72,7 @@ func (c *command) crawl(x *cli.Context) error {
 		fmt.Fprintf(c.stderr, "crawler: %s before anything was asked; the same command goes on\n", result.Ended)
 	case c.flags.format == "json":
 		c.logger(c.stderr).Info("ended", "how", result.Ended, "pages", result.Run.Stored, "bytes", result.Run.Bytes,
-			"outcomes", result.Run.Outcomes, "stored", result.Total.Stored, "pending", result.Total.Pending(), "held", result.Total.Held)
+			"outcomes", result.Run.Outcomes, "took", runTime(result), "nofollow", unfollowed(result, opts), "stored", result.Total.Stored, "pending", result.Total.Pending(), "held", result.Total.Held)
 	default:
 		c.summary(result, opts)
 	}
@@ -89,18 +90,15 @@ func (c *command) run(ctx context.Context, opts crawler.Options) (crawler.Result
 	}
 	defer stopProfiles()
 	show := newProgress(c.stderr, c.flags.quiet)
+	if c.flags.format == "json" {
+		show.width, show.log = nil, c.logger(c.stderr)
+	}
 	defer show.close()
 	opts.Progress = show.update
 	opts.LimitHeap = os.Getenv("GOMEMLIMIT") == ""
 	opts.Log = c.logger(show)
 	if c.flags.verbose {
-		opts.OnOutcome = func(o crawler.Outcome) {
-			reason := ""
-			if o.Reason != "" {
-				reason = " " + o.Reason
-			}
-			fmt.Fprintf(show, "%s %s%s %d %d %.0fms\n", o.URL, o.State, reason, o.Status, o.Bytes, float64(o.Took)/1e6)
-		}
+		opts.OnOutcome = func(o crawler.Outcome) { c.outcome(show, o) }
 	}
 	if !c.flags.quiet {
 		defer context.AfterFunc(ctx, func() {
@@ -118,14 +116,33 @@ func (c *command) run(ctx context.Context, opts crawler.Options) (crawler.Result
 	return crawler.Run(ctx, opts)
 }
 
-// logger writes to the progress, which keeps the live line and log lines apart.
+// outcome writes what -verbose shows of a URL.
+func (c *command) outcome(w io.Writer, o crawler.Outcome) {
+	if c.flags.format == "json" {
+		c.logger(w).Info("outcome", "url", o.URL, "state", o.State.String(), "reason", o.Reason, "status", o.Status, "bytes", o.Bytes, "took", o.Took)
+		return
+	}
+	reason := ""
+	if o.Reason != "" {
+		reason = " " + o.Reason
+	}
+	fmt.Fprintf(w, "%s %s%s %d %d %.0fms\n", o.URL, o.State, reason, o.Status, o.Bytes, float64(o.Took)/1e6)
+}
+
+// logger writes to the progress, which keeps the live line and log lines apart. In JSON a duration is a number
+// of milliseconds, and its name ends in _ms.
 func (c *command) logger(w io.Writer) *slog.Logger {
 	level := slog.LevelInfo
 	if c.flags.quiet {
 		level = slog.LevelError
 	}
 	if c.flags.format == "json" {
-		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
+		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Value.Kind() == slog.KindDuration {
+				return slog.Float64(a.Key+"_ms", float64(a.Value.Duration())/1e6)
+			}
+			return a
+		}}))
 	}
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
 }
@@ -174,8 +191,11 @@ func (c *command) probe(tree, output string) error {
 // summary is the last word: what came of the run, the files, and the command that goes on.
 func (c *command) summary(r crawler.Result, opts crawler.Options) {
 	var b bytes.Buffer
-	took := time.Duration(r.Run.End-r.Run.Start) * time.Second
-	fmt.Fprintf(&b, "this run  %s (%s) in %s%s\n", count(r.Run.Stored, "page"), crawler.Bytes(r.Run.Bytes), took, outcomes(r.Run.Outcomes))
+	fmt.Fprintf(&b, "this run  %s (%s) in %s%s", count(r.Run.Stored, "page"), crawler.Bytes(r.Run.Bytes), runTime(r), outcomes(r.Run.Outcomes))
+	if n := unfollowed(r, opts); n > 0 {
+		fmt.Fprintf(&b, "; links of %s not followed (nofollow)", count(n, "page"))
+	}
+	b.WriteByte('\n')
 	fmt.Fprintf(&b, "the tree  %s, %s pending", count(r.Total.Stored, "page"), count(r.Total.Pending(), "URL"))
 	if r.Total.Held > 0 {
 		fmt.Fprintf(&b, ", %d of them held (%s says why)", r.Total.Held, r.Files.Res2)
@@ -199,6 +219,18 @@ func (c *command) summary(r crawler.Result, opts crawler.Options) {
 	}
 	b.WriteByte('\n')
 	_, _ = c.stderr.Write(b.Bytes())
+}
+
+func runTime(r crawler.Result) time.Duration {
+	return time.Duration(r.Run.End-r.Run.Start) * time.Second
+}
+
+// unfollowed returns the number of pages of the run whose links were not followed, since they say so.
+func unfollowed(r crawler.Result, opts crawler.Options) int64 {
+	if opts.NoFollow == "none" {
+		return 0
+	}
+	return r.Run.NoFollow
 }
 
 // count writes a number and what it counts.

@@ -149,7 +149,7 @@ func (f *flags) crawl() []group {
 		{"What to print", []cli.Flag{
 			flag("quiet", toggle{&f.quiet}, "print errors only"),
 			flag("verbose", toggle{&f.verbose}, "print a line per outcome: URL, outcome, status, bytes, ms"),
-			flag("log-format", choice{&f.format, []string{"text", "json"}}, "the `FORMAT` of log lines on standard error: text or json"),
+			flag("log-format", choice{&f.format, []string{"text", "json"}}, "the `FORMAT` of lines on standard error: text, or json: each line is an object, and durations are in milliseconds (_ms)"),
 			flag("pprof", listenAddress{&f.pprof}, "serve Go's profiles at http://`ADDR`/debug/pprof/ while it runs; a port alone is one of 127.0.0.1"),
 		}},
 		{"How much at a time", []cli.Flag{

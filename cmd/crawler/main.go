@@ -59,10 +59,11 @@ func main() {
 
 // run is the whole command.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	stderr = newOutlet(stderr)
-	ctx, stop := withSignals(stderr)
+	out := newOutlet(stderr)
+	ctx, stop := withSignals(out)
 	defer stop()
-	c := &command{stdin: stdin, stdout: stdout, stderr: stderr, args: args}
+	c := &command{stdin: stdin, stdout: stdout, stderr: out, args: args}
+	c.json = out.json.Store
 	err := c.app().RunContext(ctx, args)
 	switch {
 	case err == nil:
@@ -70,8 +71,12 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	case errors.Is(err, syscall.EPIPE) && !errors.Is(err, errFaults):
 		return exitDone // whoever reads our output has seen enough
 	}
-	if !errors.Is(err, errFaults) {
-		fmt.Fprintln(stderr, "crawler:", c.message(err))
+	switch {
+	case errors.Is(err, errFaults):
+	case c.flags.format == "json":
+		c.logger(out).Error(c.message(err))
+	default:
+		fmt.Fprintln(out, "crawler:", c.message(err))
 	}
 	return exitCode(err)
 }
@@ -109,6 +114,7 @@ type command struct {
 	stdout, stderr io.Writer
 	args           []string
 	flags          flags
+	json           func(bool) // says whether each line on stderr is to be a JSON object
 }
 
 // root gives the folder of the tree that the call is about.

@@ -13,6 +13,7 @@ import (
 
 	"urltree/cleaner"
 	"urltree/crawler"
+	"urltree/internal/fetch"
 	"urltree/internal/rank"
 	"urltree/iut"
 	"urltree/storage"
@@ -156,7 +157,7 @@ func (c *command) retryCommand() *cli.Command {
 			}
 			n, err := index.Reopen(x.Context, prefix, func(r *storage.Record) bool {
 				switch {
-				case r.State == storage.Stored, reason != "" && r.Reason != reason:
+				case r.State == storage.Stored, reason != "" && !hasReason(r.Reason, reason):
 					return false
 				case state != "":
 					return r.State.String() == state
@@ -169,7 +170,7 @@ func (c *command) retryCommand() *cli.Command {
 					word, _, _ := strings.Cut(s.Reason, ":")
 					key, err := storage.Key(s.URL)
 					return (s.State == storage.SitemapFailed || reason != "") && !s.Absent() &&
-						err == nil && bytes.HasPrefix(key, prefix) && (reason == "" || word == reason)
+						err == nil && bytes.HasPrefix(key, prefix) && (reason == "" || hasReason(word, reason))
 				}, nil)
 			}
 			if err != nil {
@@ -192,6 +193,9 @@ func (c *command) retryCommand() *cli.Command {
 		},
 	}
 }
+
+// hasReason reports whether a record's reason is the one that was asked for: tls is also those that say more.
+func hasReason(has, asked string) bool { return has == asked || asked == fetch.TLS && fetch.IsTLS(has) }
 
 func openExclusive(root string) (*iut.Tree, error) {
 	if err := treeThere(root); err != nil {

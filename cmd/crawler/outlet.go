@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/term"
@@ -17,6 +20,7 @@ import (
 type outlet struct {
 	w     io.Writer
 	stall time.Duration
+	json  atomic.Bool // each line is to be a JSON object
 
 	mu   sync.Mutex    // held over Write, so that lines keep their order
 	busy chan struct{} // guarded by mu; closed once the write that goes on by itself has ended; nil: there is none
@@ -39,10 +43,10 @@ func (o *outlet) Write(b []byte) (int, error) {
 	}
 	var text []byte
 	if o.lost > 0 {
-		text = fmt.Appendf(text, "\ncrawler: %d writes left out: nobody took them\n", o.lost)
+		text = o.lines(fmt.Appendf(nil, "\ncrawler: %d writes left out: nobody took them\n", o.lost))
 		o.lost = 0
 	}
-	text = append(text, b...) // b is the caller's again when we return
+	text = append(text, o.lines(b)...) // b is the caller's again when we return
 	var err error
 	done := make(chan struct{})
 	go func() {
@@ -58,6 +62,26 @@ func (o *outlet) Write(b []byte) (int, error) {
 		o.busy = done
 		return len(b), nil
 	}
+}
+
+// lines returns text, or a JSON object for each of its lines that is none.
+func (o *outlet) lines(text []byte) []byte {
+	if !o.json.Load() {
+		return text
+	}
+	var out bytes.Buffer
+	log := slog.New(slog.NewJSONHandler(&out, nil))
+	for line := range bytes.Lines(text) {
+		switch line = bytes.TrimSpace(line); {
+		case len(line) == 0:
+		case line[0] == '{':
+			out.Write(line)
+			out.WriteByte('\n')
+		default:
+			log.Info(string(bytes.TrimPrefix(line, []byte("crawler: "))))
+		}
+	}
+	return out.Bytes()
 }
 
 // terminal gives the terminal that w writes to; nil: it is none.

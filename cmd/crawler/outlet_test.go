@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -174,4 +177,31 @@ func fullPipe(t *testing.T) *os.File {
 		t.Fatal(err)
 	}
 	return w
+}
+
+// TestOutletJSON: each line of a text becomes an object, and one that is an object stays as it is.
+func TestOutletJSON(t *testing.T) {
+	var out bytes.Buffer
+	o := newOutlet(&out)
+	o.json.Store(true)
+	for _, text := range []string{"crawler: one \"line\"\n", "{\"a\":1}\n", "\ntwo\n three \n"} {
+		if n, err := io.WriteString(o, text); n != len(text) || err != nil {
+			t.Errorf("%q: %d, %v", text, n, err)
+		}
+	}
+	var got []any
+	for line := range strings.Lines(out.String()) {
+		object := map[string]any{}
+		if err := json.Unmarshal([]byte(line), &object); err != nil {
+			t.Errorf("%q: %v", line, err)
+		}
+		if object["msg"] != nil {
+			got = append(got, object["msg"])
+		} else {
+			got = append(got, object["a"])
+		}
+	}
+	if want := []any{`one "line"`, 1., "two", "three"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -15,7 +16,8 @@ import (
 // lines go through it, so that they do not run into the live line.
 type progress struct {
 	quiet bool
-	width func() int // columns of the terminal that out is; nil: it is none
+	width func() int   // columns of the terminal that out is; nil: it is none
+	log   *slog.Logger // for JSON; nil: lines are text
 
 	mu   sync.Mutex
 	out  io.Writer // guarded by mu
@@ -58,7 +60,12 @@ func (p *progress) update(s crawler.Progress) {
 	if p.width == nil {
 		if time.Since(p.last) >= time.Minute {
 			p.last = time.Now()
-			fmt.Fprintln(p.out, "crawler:", text)
+			if p.log == nil {
+				fmt.Fprintln(p.out, "crawler:", text)
+				return
+			}
+			p.log.Info("progress", "pages", s.Pages, "bytes", s.Bytes, "failed", s.Failed, "pending", s.Pending, "held", s.Held, "hosts", s.Hosts,
+				"per_second", s.PerSecond, "mean_per_second", s.Mean, "elapsed", s.Elapsed, "left", s.Left, "phase", s.Phase, "waiting", s.Waiting)
 		}
 		return
 	}

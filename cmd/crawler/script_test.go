@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -32,6 +33,7 @@ const noPause = "atexit_sleep_ms=0"
 //	/endless/N   a page that leads to /endless/N+1
 //	/hang        to the first request, no answer until the client goes away
 //	/moved       a redirect to /
+//	/login/NAME  status 401, for a login by the scheme NAME
 //
 // and these commands besides the usual ones:
 //
@@ -43,8 +45,9 @@ const noPause = "atexit_sleep_ms=0"
 //	signal NAME SIGNAL      sends INT, TERM or HUP
 //	ended NAME CODE         waits for its end and checks its exit code
 //	asked PATH              waits until the server has been asked for a path
+//	objects FILE            checks that each line is a JSON object
 //	lines N FILE            checks the number of lines of a file
-//	fill FILE               puts the server's address for $SITE, BOM for \BOM and CR for \r
+//	fill FILE               puts the server's address for $SITE, its port for $PORT, BOM for \BOM and CR for \r
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata", RequireUniqueNames: true,
@@ -57,6 +60,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("GORACE", noPause)
 			env.Setenv("SITE", server.URL)
 			env.Setenv("HOST", strings.TrimPrefix(server.URL, "http://"))
+			env.Setenv("PORT", server.URL[strings.LastIndexByte(server.URL, ':')+1:])
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -112,8 +116,15 @@ func TestScripts(t *testing.T) {
 				}
 			},
 			"fill": func(ts *testscript.TestScript, _ bool, args []string) {
-				text := strings.NewReplacer("$SITE", ts.Getenv("SITE"), "$HOST", ts.Getenv("HOST"), `\BOM`, "\ufeff", `\r`, "\r").Replace(ts.ReadFile(args[0]))
+				text := strings.NewReplacer("$SITE", ts.Getenv("SITE"), "$HOST", ts.Getenv("HOST"), "$PORT", ts.Getenv("PORT"), `\BOM`, "\ufeff", `\r`, "\r").Replace(ts.ReadFile(args[0]))
 				ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o666))
+			},
+			"objects": func(ts *testscript.TestScript, _ bool, args []string) {
+				for line := range strings.Lines(ts.ReadFile(args[0])) {
+					if err := json.Unmarshal([]byte(line), &map[string]any{}); err != nil {
+						ts.Fatalf("%q: %v", line, err)
+					}
+				}
 			},
 			"lines": func(ts *testscript.TestScript, _ bool, args []string) {
 				if n := strings.Count(ts.ReadFile(args[1]), "\n"); strconv.Itoa(n) != args[0] {
@@ -239,6 +250,9 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	case r.URL.Path == "/moved":
 		http.Redirect(w, r, "/", http.StatusMovedPermanently)
+	case strings.HasPrefix(r.URL.Path, "/login/"):
+		w.Header().Set("WWW-Authenticate", strings.TrimPrefix(r.URL.Path, "/login/")+` realm="a, b"`)
+		w.WriteHeader(http.StatusUnauthorized)
 	case strings.HasPrefix(r.URL.Path, "/endless/"):
 		n, _ := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/endless/"))
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")

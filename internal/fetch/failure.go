@@ -32,7 +32,7 @@ const (
 
 // An Error says why there is no answer.
 type Error struct {
-	Reason  string // one of the constants above
+	Reason  string // one of the constants of this package
 	Passing bool   // another try may succeed
 	Err     error
 }
@@ -93,7 +93,7 @@ func classify(err error) (reason string, passing bool) {
 		return Timeout, true
 	case errors.As(err, &cert), errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch),
 		isOp && (op.Op == "remote error" || op.Op == "local error"), strings.HasPrefix(text, "tls: "):
-		return TLS, false
+		return tlsCause(err), false
 	case isOp && (op.Op == "dial" || op.Op == "proxyconnect"):
 		return Connect, true
 	case errors.Is(err, io.ErrUnexpectedEOF):

@@ -58,7 +58,11 @@ func (i *Inspector) why(ctx context.Context, url string, w *bufio.Writer) error 
 		say("`crawler retry` opens it again.")
 	case storage.Refused:
 		say("%s was refused: %s, %s.", url, orDash(r.Reason), stamp(r.Time))
-		explain(r.Reason, say)
+		if follows := i.Tree.Format().Links.NoFollow != "none"; r.GaveLinks() && follows && strings.Contains(r.Flags, "n") {
+			say("%s", strings.Replace(meaning(r.Reason), "its links count all the same", "its links do not count, for it says nofollow as well", 1))
+		} else {
+			explain(r.Reason, say)
+		}
 		if r.Reason == storage.Duplicate {
 			first, err := i.duplicateOf(ctx, &r)
 			if err != nil {
