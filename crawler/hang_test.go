@@ -100,10 +100,10 @@ func TestHangingDisk(t *testing.T) {
 			opts := options(dir, web)
 			opts.NoSync, opts.MemoryBodies = true, 64<<10
 			opts.Buffers, opts.BufferSize = 2, 10
-			slack := time.Duration(0)
+			limit, slack := time.Second, time.Duration(0)
 			switch tt.at {
 			case "body":
-				slack = time.Second - 30*time.Second // the usual limit
+				limit, slack = 0, time.Second-30*time.Second // the usual limit
 			case "free":
 				opts.MinFree = 1
 			case "pages":
@@ -116,7 +116,7 @@ func TestHangingDisk(t *testing.T) {
 			}
 			disk := openHanging(t, opts.Tree, tt.at, tt.after)
 			opts.FS = disk
-			opts.HurryWatchdog(time.Second, slack)
+			opts.HurryWatchdog(limit, 0, slack)
 			parts := []string{"who=" + tt.who, "what=" + tt.what, tt.stack}
 			if tt.at == "results" {
 				parts = append(parts, "statistics.txt\n")
@@ -154,7 +154,7 @@ func TestHangingLook(t *testing.T) {
 	}
 	disk := openHanging(t, opts.Tree, "pages", 0)
 	opts.FS = disk
-	opts.HurryWatchdog(time.Second, 0)
+	opts.HurryWatchdog(time.Second, 0, 0)
 	requireStuck(t, opts, disk, true, "who=look whether there is more", "iut.(*Tree).Load ")
 	opts.FS, opts.Log = nil, nil
 	if _, err := crawler.Run(t.Context(), opts); err != nil {
@@ -223,6 +223,9 @@ func requireStuck(t *testing.T, opts crawler.Options, disk *hangingDisk, byDisk 
 			t.Fatal(err)
 		}
 		f.Close()
+		if err := os.Remove(opts.Output); err != nil { // the next crawl would wait there for a reader
+			t.Fatal(err)
+		}
 	}
 	lock, err := os.Open(filepath.Join(opts.Tree, "LOCK"))
 	if err != nil {
@@ -253,7 +256,7 @@ func TestHangingCallbacks(t *testing.T) {
 					return crawler.Content{Media: "text/html", Body: []byte("<a href=/x>x</a>")}, ctx.Err()
 				},
 			}
-			opts.HurryWatchdog(200*time.Millisecond, 0)
+			opts.HurryWatchdog(time.Second, time.Second, 0)
 			switch name {
 			case "Allow":
 				opts.Allow = func(crawler.Candidate) bool { hang(); return true }
