@@ -157,21 +157,22 @@ func TestKnownAnswer(t *testing.T) {
 
 // TestMaxPages stores exactly as many pages as asked for, and goes on from there.
 func TestMaxPages(t *testing.T) {
+	limit := sized(1000, 150)
 	web := serve(t, testweb.Options{
-		Kind: testweb.Linked, Hosts: 20, Pages: 3000, Seed: 3, MinSize: 500, MaxSize: 2000, Images: .1, Redirects: .05,
+		Kind: testweb.Linked, Hosts: 20, Pages: 3 * limit, Seed: 3, MinSize: 500, MaxSize: 2000, Images: .1, Redirects: .05,
 	})
 	dir := t.TempDir()
 	opts := options(dir, web)
-	opts.MaxPages = 1000
+	opts.MaxPages = int64(limit)
 	for run := 1; run <= 2; run++ {
 		result, err := crawler.Run(t.Context(), opts)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if result.Ended != "page limit reached" || result.Run.Stored != 1000 {
-			t.Errorf("run %d: %s after %d pages, want 1000", run, result.Ended, result.Run.Stored)
+		if result.Ended != "page limit reached" || result.Run.Stored != int64(limit) {
+			t.Errorf("run %d: %s after %d pages, want %d", run, result.Ended, result.Run.Stored, limit)
 		}
-		if n := len(crawled(t, filepath.Join(dir, "res.txt"))); n != 1000*run {
+		if n := len(crawled(t, filepath.Join(dir, "res.txt"))); n != limit*run {
 			t.Errorf("run %d: %d pages in res.txt", run, n)
 		}
 		requireChecked(t, dir)

@@ -119,7 +119,7 @@ func everyCall(t *testing.T, offset, usual int, try func(k int) bool) {
 	case full():
 		step = 1
 	case testing.Short():
-		step = 211
+		step = 331
 	}
 	last := 0
 	for k, missed := offset*5%step, 0; missed < 5; k += step {

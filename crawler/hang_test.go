@@ -89,7 +89,7 @@ func TestHangingDisk(t *testing.T) {
 		{"sync", "committer", "sync what came of ", "iut.(*Tree).Sync ", 1, true},
 		{"body", "crawler", "ask for http://", "fetch.(*Client).Get ", 5, false},
 		{"free", "room", "ask how much room ", "iut.(*Tree).Free ", 5, true},
-		{"opening", "opening", "open ", "iut.(*Tree).Seeds ", 0, true},
+		{"opening", "opening", "open ", "iut.(*Tree).seedLines ", 0, true},
 		{"pages", "opening", "open ", "cleaner.NewIndex ", 5, true},
 		{"results", "cleaner", "write ", "cleaner.Clean ", 0, true},
 	} {

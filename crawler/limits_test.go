@@ -28,6 +28,14 @@ const noHang = 3 * time.Minute
 // full tells whether the long forms of tests are asked for.
 func full() bool { return os.Getenv("URLTREE_FULL") != "" }
 
+// sized returns a number of a test, or with -short another one.
+func sized(usual, short int) int {
+	if testing.Short() {
+		return short
+	}
+	return usual
+}
+
 // listen serves addresses on one port, which it gives, until the test ends.
 func listen(t testing.TB, handler http.Handler, addresses ...string) (port int) {
 	t.Helper()

@@ -180,7 +180,7 @@ func TestScoreFunction(t *testing.T) {
 // TestOrderKnownAnswer: whatever the order and however crawlers pick, the same pages are stored,
 // each asked for once, also when windows and sums have hardly any memory.
 func TestOrderKnownAnswer(t *testing.T) {
-	pages := 400
+	pages := sized(400, 150)
 	if os.Getenv("URLTREE_FULL") != "" {
 		pages = 20_000
 	}

@@ -75,6 +75,7 @@ func newWatchdog(limits stepLimits, log *slog.Logger) *watchdog {
 // A post is where a goroutine says what it does. One goroutine has it at a time.
 type post struct {
 	name   string
+	crawl  string // tells posts of one crawl from those of others
 	limits *stepLimits
 	labels context.Context // by which a profile tells the goroutine from others
 	now    atomic.Pointer[step]
@@ -92,8 +93,8 @@ type step struct {
 }
 
 func (d *watchdog) post(format string, args ...any) *post {
-	p := &post{name: fmt.Sprintf(format, args...), limits: &d.limits}
-	p.labels = pprof.WithLabels(context.Background(), pprof.Labels(postLabel, p.name))
+	p := &post{name: fmt.Sprintf(format, args...), crawl: fmt.Sprintf("%p", d), limits: &d.limits}
+	p.labels = pprof.WithLabels(context.Background(), pprof.Labels(postLabel, p.name, crawlLabel, p.crawl))
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.posts = append(d.posts, p)
@@ -114,7 +115,11 @@ func (d *watchdog) once(name string, fn func(at *post) error) error {
 	return at.do(func() error { return fn(at) })
 }
 
-const postLabel = "post"
+// Labels of goroutines. A process may have several crawls, whose posts have the same names.
+const (
+	postLabel  = "post"
+	crawlLabel = "crawl"
+)
 
 // do runs fn as what this post does. The profile finds the goroutine by its label, which those that
 // it starts inherit, and by this frame, which they do not.
@@ -232,9 +237,10 @@ func (p *post) stack() string {
 	if err := pprof.Lookup("goroutine").WriteTo(&text, 1); err != nil {
 		return err.Error()
 	}
-	label := strconv.Quote(postLabel) + ":" + strconv.Quote(p.name)
+	post := strconv.Quote(postLabel) + ":" + strconv.Quote(p.name)
+	crawl := strconv.Quote(crawlLabel) + ":" + strconv.Quote(p.crawl)
 	for block := range strings.SplitSeq(text.String(), "\n\n") {
-		if calls, ok := callsOf(block); ok && strings.Contains(block, label) {
+		if calls, ok := callsOf(block); ok && strings.Contains(block, post) && strings.Contains(block, crawl) {
 			return calls
 		}
 	}
