@@ -361,7 +361,7 @@ func newIndex(ctx context.Context, tree *iut.Tree, opts storage.Options, kept st
 // limitsOf are the limits that FORMAT names: what the latest run held back, a rebuild does too.
 func limitsOf(l iut.LinkOptions) storage.Limits {
 	limits := storage.Limits{
-		MaxDepth: l.MaxDepth, Host: l.Budgets.Host, Prefix: l.Budgets.Prefix, Query: l.Budgets.Query, MaxHeld: l.Budgets.MaxHeld,
+		MaxDepth: l.MaxDepth, Domain: l.Budgets.Domain, Host: l.Budgets.Host, Prefix: l.Budgets.Prefix, Query: l.Budgets.Query, MaxHeld: l.Budgets.MaxHeld,
 	}
 	switch {
 	case l.MaxDepth < 0:

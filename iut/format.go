@@ -61,11 +61,12 @@ type LinkOptions struct {
 
 // Budgets are those of the options of the same names; 0: no limit.
 type Budgets struct {
-	Host, Prefix, Query, Repeat, Depth, MaxHeld int64
+	Domain, Host, Prefix, Query, Repeat, Depth, MaxHeld int64
 }
 
 func (b *Budgets) fields() []budget {
 	return []budget{
+		{"budget-domain", &b.Domain, 3},
 		{"budget-host", &b.Host, 2},
 		{"budget-prefix", &b.Prefix, 2},
 		{"budget-query", &b.Query, 2},

@@ -115,7 +115,7 @@ func (x *Index) update(fn func(*change) error) error {
 	}
 	c := &change{
 		x: x, now: time.Now().Unix(), totals: x.totals, run: x.run.clone(),
-		entries: map[string]*entry{}, hosts: map[string]*hostChange{},
+		entries: map[string]*entry{}, hosts: map[string]*hostChange{}, domains: map[string]*domainChange{},
 		queries: map[string]int64{}, prefixes: map[string]int64{}, shorter: map[string]bool{},
 		arena: x.arena,
 	}
@@ -152,16 +152,17 @@ type change struct {
 	run               Run
 	entries           map[string]*entry      // by URL
 	hosts             map[string]*hostChange // by name
-	fresh             []uint64               // fingerprints for the filter after the commit
-	coming            int64                  // outcomes and links of the set: it makes no more records
-	queries, prefixes map[string]int64       // URLs that count towards a budget, by path and by folder, where asked
-	shorter           map[string]bool        // by record key: whether its links must be looked at again
-	arena             arena                  // of what it writes
-	arrivals          []arrival              // of the rows that it adds to the inbox
-	edgesEnd          int64                  // of the file of edges, if some came
-	edgesPages        int64                  // stored pages that came with edges
-	edgesLost         bool                   // an entry of the file may be of a page no more
-	relink            bool                   // pages stored before may have links that only now belong to the crawl
+	domains           map[string]*domainChange
+	fresh             []uint64         // fingerprints for the filter after the commit
+	coming            int64            // outcomes and links of the set: it makes no more records
+	queries, prefixes map[string]int64 // URLs that count towards a budget, by path and by folder, where asked
+	shorter           map[string]bool  // by record key: whether its links must be looked at again
+	arena             arena            // of what it writes
+	arrivals          []arrival        // of the rows that it adds to the inbox
+	edgesEnd          int64            // of the file of edges, if some came
+	edgesPages        int64            // stored pages that came with edges
+	edgesLost         bool             // an entry of the file may be of a page no more
+	relink            bool             // pages stored before may have links that only now belong to the crawl
 
 	sitemaps map[string]*sitemapEntry // by URL; nil: none
 	cut      map[string]uint32        // links that got no record, by the sitemap that named them; nil: none
@@ -426,6 +427,13 @@ func (c *change) link(l *Link, done *Committed) error {
 		if reason != "" {
 			e.rec.Range, e.rec.Reason = Held, reason
 			c.host(Host(l.URL)).held++
+			if reason == heldDomain {
+				d, err := c.domain(Host(l.URL))
+				if err != nil {
+					return err
+				}
+				d.waiting++
+			}
 		} else {
 			done.Fresh = append(done.Fresh, e.rec.Row)
 		}

@@ -156,7 +156,7 @@ func (h *HostRow) append(b []byte) []byte {
 }
 
 // later returns the fields that schema 7 has added, in the order in which they are stored.
-func (h *HostRow) later() []*int64 { return []*int64{&h.Pace, &h.Kind} }
+func (h *HostRow) later() []*int64 { return []*int64{&h.Pace, &h.Kind, &h.Counted} }
 
 // appendTail appends fields that a later schema has added. Zeros at the end are left out, so that
 // a value of the schema before is one of this schema, too, in its only spelling.

@@ -76,6 +76,9 @@ func (c *change) flush() error {
 	if err := c.flushHosts(); err != nil {
 		return err
 	}
+	if err := c.flushDomains(); err != nil {
+		return err
+	}
 	if err := c.flushEdges(); err != nil {
 		return err
 	}
@@ -156,6 +159,15 @@ func (c *change) flushRecords() error {
 		}
 		diff.count(e.rec, 1)
 		c.totals.count(e.rec, 1)
+		if n := heldByDomain(e.rec) - heldByDomain(e.old); n != 0 {
+			d, err := c.domain(Host(e.rec.URL))
+			if err != nil {
+				return err
+			}
+			if d != nil {
+				d.held += n
+			}
+		}
 		if diff != (Counts{}) {
 			c.host(Host(e.rec.URL)).counts.add(&diff)
 		}
@@ -218,6 +230,16 @@ func (c *change) flushHosts() error {
 		h.Sitemaps += change.maps
 		if t := change.times; t != nil && (h.Run != c.run.ID || h.Seq <= t.Seq) {
 			h.HostTimes, h.Run = *t, c.run.ID
+		}
+		if h.Counted == 0 && h.Used() > 0 {
+			d, err := c.domain(name)
+			if err != nil {
+				return err
+			}
+			if d != nil {
+				h.Counted = 1
+				d.hosts++
+			}
 		}
 		puts = append(puts, put{[]byte(name), h.append(nil)})
 	}

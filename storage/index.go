@@ -7,6 +7,7 @@
 //	inbox-a, inbox-b  number of discovery -> record key, record   of new URLs, for a while
 //	pending  pending key -> run number     the rows of all hosts, in the order of asking
 //	host     host name -> times, counts    politeness that survives a restart
+//	domain   registrable domain -> number of hosts, and of URLs held for it
 //	robots   origin -> robots.txt answer
 //	sitemap  host name, URL -> sitemap     to be read, or what came of it
 //	folder   folder key -> counts          of the records strictly below it, if they are many
@@ -74,6 +75,7 @@ var (
 	bucketMeta    = []byte("meta")
 	bucketScope   = []byte("scope")
 	bucketSeed    = []byte("seed")
+	bucketDomain  = []byte("domain")
 	bucketRun     = []byte("run")
 	bucketHour    = []byte("hour")
 	bucketSys     = []byte("sys")
@@ -82,7 +84,7 @@ var (
 
 	buckets = [][]byte{
 		bucketURL, bucketPending, bucketHost, bucketRobots, bucketSitemap, bucketFolder, bucketQuery, bucketShorter,
-		bucketMeta, bucketScope, bucketSeed, bucketRun, bucketHour, bucketSys, bucketInbox[0], bucketInbox[1],
+		bucketMeta, bucketScope, bucketSeed, bucketDomain, bucketRun, bucketHour, bucketSys, bucketInbox[0], bucketInbox[1],
 	}
 
 	keySchema  = []byte("schema")

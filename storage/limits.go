@@ -3,6 +3,7 @@ package storage
 // Reasons of URLs that limits hold back.
 const (
 	HeldDepth  = "depth"         // over Limits.MaxDepth
+	heldDomain = "budget-domain" // over Limits.Domain
 	heldHost   = "budget-host"   // over Limits.Host
 	heldPrefix = "budget-prefix" // over Limits.Prefix
 	heldQuery  = "budget-query"  // over Limits.Query
@@ -15,11 +16,12 @@ const (
 // over all runs and crashes.
 type Limits struct {
 	MaxDepth int   // links from a seed; 0: no limit, negative: none, the seeds alone
+	Domain   int64 // hosts of a registrable domain, see Domain; 0: no limit
 	Host     int64 // URLs of a host; 0: no limit
 	Prefix   int64 // URLs below any one folder of a host; 0: no limit
 	Query    int64 // URLs of one path that differ by their query; 0: no limit
-	// MaxHeld bounds the URLs of a host that are held, whatever the reason; 0: no limit. A link
-	// that would be held beyond it gets no record: it is cut.
+	// MaxHeld bounds the URLs of a host that are held, whatever the reason, and those that are held because of
+	// Domain of all its hosts together; 0: no limit. A link that would be held beyond it gets no record: it is cut.
 	MaxHeld int64
 }
 
@@ -37,6 +39,8 @@ type hostChange struct {
 	times  *HostTimes // to replace, or nil
 	used   int64      // records made or released so far, by which budgets count
 	held   int64      // records made that are held
+	// counting says that the host will be counted towards its domain.
+	counting bool
 }
 
 func (c *change) host(name string) *hostChange {
@@ -87,11 +91,20 @@ func (c *change) hold(key []byte, l *Link) (reason string, full bool, err error)
 		return "", false, c.spend(key, row, h)
 	}
 	most := c.x.opts.Limits.MaxHeld
+	if reason == heldDomain && most > 0 {
+		d, err := c.domain(name)
+		if err != nil || d.row.Held+d.waiting >= most {
+			return reason, true, err
+		}
+	}
 	return reason, most > 0 && row.Held+h.held >= most, nil
 }
 
 // budget gives the budget that has no place for one more URL, or "".
 func (c *change) budget(key []byte, row *HostRow, h *hostChange) (reason string, err error) {
+	if over, err := c.tooManyHosts(row, h); over || err != nil {
+		return heldDomain, err
+	}
 	if most := c.x.opts.Limits.Host; most > 0 && row.Used()+h.used >= most {
 		return heldHost, nil
 	}
@@ -105,6 +118,9 @@ func (c *change) budget(key []byte, row *HostRow, h *hostChange) (reason string,
 
 // spend counts a URL that becomes eligible, or comes with its outcome.
 func (c *change) spend(key []byte, row *HostRow, h *hostChange) error {
+	if err := c.countHost(row, h); err != nil {
+		return err
+	}
 	h.used++
 	return c.counted(key, row, func(known map[string]int64, at string, _ int64, _ string) { known[at]++ })
 }

@@ -126,7 +126,10 @@ func (w *world) checkHost(t *rapid.T, host string) {
 
 	h, err := w.x.Host(host)
 	want := w.hosts[host]
-	want.Name, want.Counts = host, counts
+	want.Name, want.Counts, want.Counted = host, counts, h.Counted
+	if counts.Used() > 0 {
+		want.Counted = 1
+	}
 	if err != nil || h != want {
 		t.Fatalf("host %+v, %v\nwant %+v", h, err, want)
 	}

@@ -84,6 +84,7 @@ type HostRow struct {
 	HostTimes
 	Run      uint32 // that the times are of
 	Sitemaps int64  // that are to be read
+	Counted  int64  // 1: the host counts towards Limits.Domain
 	Counts          // of its records
 }
 

@@ -15,7 +15,8 @@ import (
 //
 // All that the index knows stays. What differs from schema 6:
 //   - hosts have a pace, which is none at first, and a kind of address, which is not known at first;
-//   - a record says whether one of the redirects that led to it set a cookie: none did at first.
+//   - a record says whether one of the redirects that led to it set a cookie: none did at first;
+//   - the hosts of each domain are counted.
 //
 // Values in which nothing was added are the same bytes in both, see appendTail.
 func Upgrade(path string, noSync bool) (changed bool, err error) {
@@ -49,12 +50,46 @@ func Upgrade(path string, noSync bool) (changed bool, err error) {
 				return err
 			}
 		}
-		return putSchema(tx)
+		return errors.Join(countHosts(tx), putSchema(tx))
 	})
 	if err != nil {
 		return false, fmt.Errorf("upgrade %s: %w", path, err)
 	}
 	return true, nil
+}
+
+// countHosts counts each host that has URLs which are not held towards its domain.
+func countHosts(tx *bolt.Tx) error {
+	domains := map[string]*DomainRow{}
+	var puts []put
+	err := tx.Bucket(bucketHost).ForEach(func(k, v []byte) error {
+		h, err := decodeHost(string(k), v)
+		if err != nil || h.Used() == 0 {
+			return nil // a damaged value is for verify to name
+		}
+		name, ok := registrable(h.Name)
+		if !ok {
+			return nil
+		}
+		if domains[name] == nil {
+			domains[name] = &DomainRow{}
+		}
+		domains[name].Hosts++
+		h.Counted = 1
+		puts = append(puts, put{[]byte(h.Name), h.append(nil)})
+		return nil
+	})
+	for _, p := range puts {
+		if err == nil {
+			err = tx.Bucket(bucketHost).Put(p.key, p.value)
+		}
+	}
+	for name, d := range domains {
+		if err == nil {
+			err = tx.Bucket(bucketDomain).Put([]byte(name), d.append(nil, []byte(name)))
+		}
+	}
+	return err
 }
 
 // schemaOf returns the schema of an index; ErrDamaged if it does not say.

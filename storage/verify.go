@@ -21,9 +21,9 @@ func (x *Index) Verify(ctx context.Context, fault func(string)) (Totals, error) 
 	if err := checkFile(x.file, true); err != nil {
 		return Totals{}, err
 	}
-	v := verifier{x: x, fault: fault, hosts: map[string]*Counts{}}
+	v := verifier{x: x, fault: fault, hosts: map[string]*Counts{}, domains: map[string]*DomainRow{}}
 	for _, step := range []func(context.Context) error{
-		v.records, v.inbox, v.folders, v.queries, v.shorter, v.rows, v.meta, v.sitemaps, v.hostRows, v.others,
+		v.records, v.inbox, v.folders, v.queries, v.shorter, v.rows, v.meta, v.sitemaps, v.hostRows, v.domainRows, v.others,
 	} {
 		if err := step(ctx); err != nil {
 			return Totals{}, err
@@ -51,9 +51,10 @@ type verifier struct {
 	sums      []string // that differ, the first of them
 	totals    Totals
 	hosts     map[string]*Counts // by name; those that the host table has are taken out
-	toRead    map[string]int64   // sitemaps to be read, by host
-	nfolders  int                // with counts of their own
-	nrows     int                // pending records
+	domains   map[string]*DomainRow
+	toRead    map[string]int64 // sitemaps to be read, by host
+	nfolders  int              // with counts of their own
+	nrows     int              // pending records
 	stack     []openFolder
 	path      []byte   // with queries, of the last record; its records come one after the other
 	ofPath    Counts   // of path
@@ -147,6 +148,9 @@ func (v *verifier) count(key []byte, rec *Record) error {
 		v.hosts[name] = &Counts{}
 	}
 	v.hosts[name].count(rec, 1)
+	if heldByDomain(rec) != 0 {
+		v.domain(name).Held++
+	}
 	if rec.State == Pending {
 		v.nrows++
 		v.pending = append(v.pending, appendPendingKey(nil, &rec.Row, key))
@@ -300,6 +304,12 @@ func (v *verifier) hostRows(ctx context.Context) error {
 		if h.Counts != *want {
 			v.sum("host %s: counters %+v, records %+v", name, h.Counts, *want)
 		}
+		if _, ok := registrable(name); ok && h.Counted == 0 && h.Used() > 0 {
+			v.sum("host %s: is not counted for its domain", name)
+		}
+		if h.Counted != 0 {
+			v.domain(name).Hosts++
+		}
 		if h.Sitemaps != v.toRead[name] {
 			v.sum("host %s: counts %d sitemaps to be read, has %d", name, h.Sitemaps, v.toRead[name])
 		}
@@ -307,6 +317,38 @@ func (v *verifier) hostRows(ctx context.Context) error {
 	})
 	for name := range v.hosts {
 		v.sum("host %s: not in the host table", name)
+	}
+	return err
+}
+
+// domain returns what the rows of hosts and the records say of the domain of a host.
+func (v *verifier) domain(host string) *DomainRow {
+	name := Domain(host)
+	if v.domains[name] == nil {
+		v.domains[name] = &DomainRow{}
+	}
+	return v.domains[name]
+}
+
+func (v *verifier) domainRows(ctx context.Context) error {
+	err := v.x.scan(ctx, bucketDomain, nil, func(k, value []byte) error {
+		d, err := decodeDomain(k, value)
+		if err != nil {
+			v.damage(err)
+			return nil
+		}
+		want := v.domains[string(k)]
+		if want == nil {
+			want = &DomainRow{}
+		}
+		delete(v.domains, string(k))
+		if d != *want {
+			v.sum("domain %s: counters %+v, hosts and records %+v", k, d, *want)
+		}
+		return nil
+	})
+	for name := range v.domains {
+		v.sum("domain %s: not in the table of domains", name)
 	}
 	return err
 }

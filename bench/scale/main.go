@@ -148,7 +148,7 @@ func (b *bench) crawlerArgs(folder, seed string) []string {
 	args := []string{
 		filepath.Join(folder, "crawler"), "-quiet", "-tree", filepath.Join(folder, "iut"), "-output", filepath.Join(folder, "res.txt"),
 		"-allow-private", "-delay", "0", "-max-pages", strconv.FormatInt(b.pages, 10),
-		"-budget-host", "0", "-budget-prefix", "0", "-budget-query", "0", "-budget-repeat", "0", "-budget-depth", "0", "-max-held", "0",
+		"-budget-domain", "0", "-budget-host", "0", "-budget-prefix", "0", "-budget-query", "0", "-budget-repeat", "0", "-budget-depth", "0", "-max-held", "0",
 	}
 	return append(append(args, b.more...), seed)
 }

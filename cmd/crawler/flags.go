@@ -79,7 +79,7 @@ func (f *flags) crawl() []group {
 	o.UserAgent = "urltree/" + crawler.Version
 	o.Order, o.ScoreBy, o.Queue, o.Pick, f.queues = crawler.Orders[0], crawler.Scores[0], crawler.Queues[0], crawler.Picks[0], 1
 	budgets := &o.Budgets
-	*budgets = crawler.Budgets{Host: 1_000_000, Prefix: 500_000, Query: 10_000, Repeat: 3, Depth: 100, MaxHeld: 500_000}
+	*budgets = crawler.Budgets{Domain: 10_000, Host: 1_000_000, Prefix: 500_000, Query: 10_000, Repeat: 3, Depth: 100, MaxHeld: 500_000}
 	return []group{
 		{"Seeds, time and files", []cli.Flag{
 			flag("time", duration{p: &o.Time, least: time.Millisecond, zero: "until nothing is left"}, "fetch for this `TIME`, then finish: 90s, 10h"),
@@ -108,6 +108,7 @@ func (f *flags) crawl() []group {
 			flag("nofollow", choice{&f.nofollow, []string{"page", "all", "none"}}, "whose nofollow to obey: that of a `page`, all (of single links too), or none"),
 		}},
 		{"Traps: what is over a budget is held, until a run with a higher one; 0: no limit", []cli.Flag{
+			flag("budget-domain", budget(&budgets.Domain), "at most `N` hosts of one registrable domain, such as example.co.uk"),
 			flag("budget-host", budget(&budgets.Host), "at most `N` URLs of one host"),
 			flag("budget-prefix", budget(&budgets.Prefix), "at most `N` URLs below any one folder of a host"),
 			flag("budget-query", budget(&budgets.Query), "at most `N` URLs of one path that differ by their query"),
@@ -179,7 +180,7 @@ func (f *flags) options() crawler.Options {
 		o.Retries = -1
 	}
 	b := &o.Budgets
-	for _, p := range []*int64{&b.Host, &b.Prefix, &b.Query, &b.Repeat, &b.Depth, &b.MaxHeld} {
+	for _, p := range []*int64{&b.Domain, &b.Host, &b.Prefix, &b.Query, &b.Repeat, &b.Depth, &b.MaxHeld} {
 		if *p == 0 {
 			*p = -1
 		}

@@ -8,13 +8,12 @@ package scope
 
 import (
 	"fmt"
-	"net/netip"
 	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 
-	"golang.org/x/net/publicsuffix"
+	"urltree/storage"
 )
 
 // A Mode says how far from the seeds a crawl goes.
@@ -88,7 +87,7 @@ func (s *Scope) Areas(url string) []string {
 	host, path := split(url)
 	switch s.opts.Mode {
 	case Domain:
-		return []string{RegistrableDomain(host)}
+		return []string{storage.Domain(host)}
 	case Host:
 		return []string{host}
 	case Prefix:
@@ -193,7 +192,7 @@ func (s *Scope) near(url string) string {
 	host, _ := split(url)
 	switch s.opts.Mode {
 	case Domain:
-		return "the domain " + RegistrableDomain(host)
+		return "the domain " + storage.Domain(host)
 	case Host:
 		return "the host " + host
 	}
@@ -207,7 +206,7 @@ func (s *Scope) HasHost(url string) bool {
 	case Any:
 		return true
 	case Domain:
-		area = RegistrableDomain(area)
+		area = storage.Domain(area)
 	}
 	return s.has(area)
 }
@@ -228,18 +227,6 @@ func (s *Scope) isNear(url string) bool {
 		}
 	}
 	return false
-}
-
-// RegistrableDomain returns the registrable domain of a host of a canonical URL, or the host where it has
-// none: an IP address, a public suffix, a name such as localhost.
-func RegistrableDomain(host string) string {
-	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
-		return host // the list of suffixes would take 1.1 of 127.0.1.1 for a domain
-	}
-	if d, err := publicsuffix.EffectiveTLDPlusOne(host); err == nil {
-		return d
-	}
-	return host
 }
 
 // split gives the host name, without port, and the path of a canonical URL.

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/idna"
+
+	"urltree/storage"
 )
 
 func TestReason(t *testing.T) {
@@ -267,8 +269,8 @@ func TestPublicSuffixList(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := RegistrableDomain(host); got != want {
-			t.Errorf("RegistrableDomain(%q) = %q, want %q", host, got, want)
+		if got := storage.Domain(host); got != want {
+			t.Errorf("Domain(%q) = %q, want %q", host, got, want)
 		}
 	}
 }

@@ -83,6 +83,7 @@ var reasons = []Reason{
 	{OfHeld, "include", included},
 	{OfHeld, "exclude", excluded},
 	{OfHeld, "not-allowed", "The program that crawls does not allow it (Options.Allow)."},
+	{OfHeld, "budget-domain", "Its domain has as many hosts as -budget-domain allows."},
 	{OfHeld, "budget-host", "Its host has as many URLs as -budget-host allows."},
 	{OfHeld, "budget-prefix", "A folder above it has as many URLs as -budget-prefix allows."},
 	{OfHeld, "budget-query", "Its path has as many URLs with different queries as -budget-query allows."},

@@ -144,14 +144,22 @@ func (i *Inspector) budgets(ctx context.Context, url string, say func(string, ..
 		return err
 	}
 	l := &i.Limits
+	// Of budgets that are nearly empty it is not worth to tell.
+	worth := func(used, most int64) bool { return most > 0 && used*10 >= most }
+	domain, err := i.Index.Domain(storage.Domain(host.Name))
+	if err != nil {
+		return err
+	}
+	if worth(domain.Hosts, l.Domain) {
+		say("Its domain %s has %d of %d hosts (-budget-domain).", storage.Domain(host.Name), domain.Hosts, l.Domain)
+	}
 	if l.Host > 0 {
 		say("Its host has %d of %d URLs (-budget-host).", host.Used(), l.Host)
 	}
 	if l.MaxHeld > 0 && host.Held >= l.MaxHeld {
 		say("Its host has %d held URLs, and -max-held allows no more.", host.Held)
 	}
-	// Of budgets that are nearly empty it is not worth to read, and none is fuller than that of its host.
-	worth := func(used, most int64) bool { return most > 0 && used*10 >= most }
+	// No other budget is fuller than that of its host.
 	if worth(host.Used(), l.Prefix) {
 		if err := i.Index.Settle(ctx); err != nil {
 			return err
