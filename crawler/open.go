@@ -278,7 +278,7 @@ func (e *engine) begin(ctx context.Context) error {
 		UserAgent: e.opts.UserAgent, Timeout: e.opts.Timeout, MaxSize: e.opts.MaxSize,
 		Bodies: fetch.NewBudget(e.opts.MemoryBodies),
 		Temp:   func() (fetch.Temp, error) { return newTemp(e.tree, e.room) },
-		Proxy:  e.opts.Proxy, Header: e.opts.Header, User: e.opts.User, Password: e.opts.Password,
+		Proxy:  e.opts.Proxy, Header: e.opts.Header, User: e.opts.User, Password: e.opts.Password, Logins: e.opts.logins,
 		Cookies: cookies, SeedHost: e.seedHost, SeedOrigin: e.seedOrigin,
 		Guard:     e.guard,
 		LimitRate: e.opts.LimitRate, MinRate: e.opts.MinRate, FirstByte: e.opts.FirstByte,

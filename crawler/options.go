@@ -41,7 +41,9 @@ type Options struct {
 	// 0 or a Scope all pages, since a shorter way to one may call for another look at it.
 	NoTree bool
 
-	Seeds []string // http(s) URLs, see ReadSeeds; may be empty when the tree has pending URLs
+	// Seeds are http(s) URLs, see ReadSeeds. There may be none when the tree has pending URLs. User name and password
+	// of a seed go to its origin in this run, in place of User and Password, and are not kept.
+	Seeds []string
 	// MoreSeeds are further seeds, see ScanSeeds; nil: none. Run reads them once, when the tree is open, and
 	// writes them to disk as they come: they take no memory, however many there are. An error that
 	// comes with one ends Run before anything is fetched; what came before it stays in the tree. Who waits for a
@@ -165,7 +167,8 @@ type Options struct {
 	// while the crawl runs: for a program that has one crawl and little else.
 	LimitHeap bool
 
-	steps stepLimits // of the watchdog
+	steps  stepLimits               // of the watchdog
+	logins map[string]*url.Userinfo // of seeds, by origin
 	// network answers in place of the network, with robots.txt and politeness as usual; nil: the network.
 	network func(ctx context.Context, url string) (*http.Response, error)
 	idle    int // connections kept open without a request
@@ -305,10 +308,11 @@ func (o Options) defaults() (Options, error) {
 // canonicalSeeds gives the seeds their one spelling.
 func (o *Options) canonicalSeeds() error {
 	seeds := make([]string, len(o.Seeds))
+	o.logins = map[string]*url.Userinfo{}
 	for i, text := range o.Seeds {
 		var err error
-		if seeds[i], err = weburl.SeedURL(text); err != nil {
-			return fmt.Errorf("%w: seed %.80q is no http(s) URL: %w", ErrOptions, text, err)
+		if seeds[i], err = o.takeSeed(text); err != nil {
+			return err
 		}
 	}
 	o.Seeds = seeds

@@ -35,7 +35,7 @@ func ReadSeeds(r io.Reader, bad func(line int, text string, err error)) ([]strin
 // ScanSeeds reads a seed file as far as its seeds are asked for, see Options.MoreSeeds: one URL a line, a line
 // without scheme gets http://. The file is in UTF-8, or in UTF-16 with a byte order mark. CRLF, blank lines and lines
 // that begin with # are fine. For a line that is no http(s) URL bad is called with its number, and it is left out. A
-// seed that stands there twice is yielded twice. The error, if any, is that of reading, and comes last.
+// seed that stands there twice is yielded twice. User name and password stay in a seed. The error, if any, is that of reading, and comes last.
 func ScanSeeds(r io.Reader, bad func(line int, text string, err error)) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		in := bufio.NewReaderSize(transform.NewReader(r, unicode.BOMOverride(transform.Nop)), 64<<10)
@@ -49,7 +49,7 @@ func ScanSeeds(r io.Reader, bad func(line int, text string, err error)) iter.Seq
 			if text != "" && text[0] != '#' {
 				if url, bade := weburl.SeedURL(text); bade != nil {
 					bad(n, text, bade)
-				} else if !yield(url, nil) {
+				} else if !yield(keepLogin(url, text), nil) {
 					return
 				}
 			}
@@ -99,9 +99,9 @@ func (e *engine) addSeeds(ctx context.Context, at *post) error {
 			if err = errors.Join(err, ctx.Err()); err != nil {
 				return err
 			}
-			url, err := weburl.SeedURL(text)
+			url, err := e.opts.takeSeed(text)
 			if err != nil {
-				return fmt.Errorf("%w: seed %.80q is no http(s) URL: %w", ErrOptions, text, err)
+				return err
 			}
 			if err := take(url); err != nil {
 				return err

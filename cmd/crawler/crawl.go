@@ -273,6 +273,9 @@ func goOn(args []string) string {
 		bare := "-" + strings.TrimLeft(name, "-")
 		if !strings.HasPrefix(name, "-") || i == 0 || !slices.Contains([]string{"-input", "-password", "-header", "-proxy"}, bare) {
 			kept = append(kept, args[i])
+			if u, err := url.Parse(args[i]); err == nil && u.User != nil { // a seed
+				kept[len(kept)-1] = u.Redacted()
+			}
 			continue
 		}
 		if !joined {

@@ -128,6 +128,7 @@ func TestGoOn(t *testing.T) {
 		{"joined", "crawler|--password=secret|http://a/", "crawler -password ... http://a/"},
 		{"header", "crawler|-header=Cookie: secret", "crawler -header 'Cookie: ...'"},
 		{"proxy", "crawler|-proxy|http://me:secret@b:1", "crawler -proxy http://me:xxxxx@b:1"},
+		{"seed", "crawler|-quiet|http://me:secret@b/", "crawler -quiet http://me:xxxxx@b/"},
 		{"standard input", "crawler|-input|-|-quiet", "crawler -quiet"},
 		{"file", "crawler|-input|a b|-quiet", "crawler -input 'a b' -quiet"},
 	} {

@@ -22,11 +22,10 @@ func (c *command) seeds(x *cli.Context, opts *crawler.Options) (closeInput func(
 		if i > 0 && strings.HasPrefix(arg, "-") {
 			return closeInput, usagef("flag %s stands behind the argument %q: flags come first", arg, x.Args().Get(i-1))
 		}
-		seed, err := weburl.Canonical(arg)
-		if err != nil || !strings.Contains(arg, "://") {
+		if _, err := weburl.Canonical(arg); err != nil || !strings.Contains(arg, "://") {
 			return closeInput, usagef("%q is neither an http(s) URL nor a subcommand (%s); see crawler -h", arg, strings.Join(subcommands(x.App), " "))
 		}
-		opts.Seeds = append(opts.Seeds, seed)
+		opts.Seeds = append(opts.Seeds, arg)
 	}
 	if c.flags.input == "" {
 		return closeInput, nil

@@ -326,3 +326,55 @@ func TestMaxCrawlDelay(t *testing.T) {
 		}
 	}
 }
+
+// User name and password of a seed, of an argument or of -input, go to its origin and nowhere else, and are not kept.
+func TestSeedWithLogin(t *testing.T) {
+	t.Parallel()
+	page := func(to ...string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			if user, password, _ := r.BasicAuth(); user != "me" || password != "s3cret" {
+				http.Error(w, "login", http.StatusUnauthorized)
+				return
+			}
+			for _, link := range to {
+				fmt.Fprintf(w, "<a href=%s>to</a>", link)
+			}
+		}
+	}
+	other := httptest.NewServer(&recorder{page: page()})
+	defer other.Close()
+	argument, input := httptest.NewServer(&recorder{page: page("/in", other.URL)}), httptest.NewServer(&recorder{page: page("/in")})
+	defer argument.Close()
+	defer input.Close()
+	dir := t.TempDir()
+	login := func(server *httptest.Server) string {
+		return strings.Replace(server.URL, "//", "//me:s3cret@", 1) + "/"
+	}
+	writeSeeds(t, dir, []string{login(input)})
+	stdout, stderr, code := call(t, dir, "-delay", "1ms", "-allow-private", "-max-wait", "2s", "-input", "seed.txt", login(argument))
+	if code != 0 {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	got := urlsOf(t, filepath.Join(dir, "res.txt"))
+	slices.Sort(got)
+	want := []string{argument.URL + "/", argument.URL + "/in", input.URL + "/", input.URL + "/in"}
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("stored %q, want %q", got, want)
+	}
+	requests := other.Config.Handler.(*recorder).requests("/")
+	if len(requests) != 1 || requests[0].Header.Get("Authorization") != "" {
+		t.Errorf("%d requests elsewhere: %v", len(requests), requests)
+	}
+	kept := stdout + stderr
+	for _, name := range []string{"res.txt", "res2.txt", "statistics.txt", "iut/seeds.txt", "iut/index.db", "iut/FORMAT"} {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept += string(b)
+	}
+	if strings.Contains(kept, "s3cret") {
+		t.Error("the password is printed or kept")
+	}
+}
