@@ -144,9 +144,13 @@ var damages = []damage{
 // ErrDamaged at worst; and merge makes an index without faults, of all URLs or, if the structure is
 // not sound, of those that seeds and folders name. A single bit costs one record.
 func TestDamage(t *testing.T) {
+	t.Parallel()
 	rounds := 4
-	if os.Getenv("URLTREE_FULL") != "" {
+	switch {
+	case os.Getenv("URLTREE_FULL") != "":
 		rounds = 300
+	case testing.Short():
+		rounds = 1
 	}
 	rnd := rand.New(rand.NewPCG(testseed.Draw(t), 0))
 	s, named, hidden := wide(t, 150)
@@ -390,8 +394,11 @@ func crawlOn(ctx context.Context, index *storage.Index) error {
 // it out of the tree, and the URL is pending again, and nothing else is.
 func TestDamagedPages(t *testing.T) {
 	rounds := 15
-	if os.Getenv("URLTREE_FULL") != "" {
+	switch {
+	case os.Getenv("URLTREE_FULL") != "":
 		rounds = 2000
+	case testing.Short():
+		rounds = 5
 	}
 	rnd := rand.New(rand.NewPCG(testseed.Draw(t), 0))
 	s, _, _ := wide(t, 40)

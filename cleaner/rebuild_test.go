@@ -180,6 +180,7 @@ func (pl *plan) pending(scoped bool) map[string]uint32 {
 // The rule of the whole package: from folders, seeds.txt and FORMAT alone, stored = complete
 // pages, and pending = seeds and links of stored pages that have no complete page.
 func TestTreeSuffices(t *testing.T) {
+	t.Parallel()
 	dir, n := t.TempDir(), 0
 	rapid.Check(t, func(t *rapid.T) {
 		n++
@@ -254,6 +255,7 @@ func TestTreeSuffices(t *testing.T) {
 // A merge makes an index that differs from its folders agree with them, keeps the rest of it,
 // and changes nothing when done twice.
 func TestMergeKeeps(t *testing.T) {
+	t.Parallel()
 	dir, n := t.TempDir(), 0
 	rapid.Check(t, func(t *rapid.T) {
 		n++
