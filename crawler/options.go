@@ -109,7 +109,7 @@ type Options struct {
 	PerHost   int           // requests to one host at a time; 0: 1
 	PerIP     int           // requests at a time to one address, hosts that share it counted together; 0: no limit
 	MaxDelay  time.Duration // the longest Crawl-delay of a robots.txt that is honoured; 0: 1 min
-	MaxWait   time.Duration // end rather than wait longer than this for a host; 0: 10 min
+	MaxWait   time.Duration // end rather than wait longer than this for a host, or for a proxy that fails; 0: 10 min
 	LimitRate int64         // bytes per second over all; 0: no limit
 
 	// Edges keeps of each stored page all its references, with element, rel and link text, in the

@@ -207,15 +207,18 @@ type robotsAnswer struct {
 	host frontier.Answer // how the host took it
 }
 
+// A getter asks for a URL, as fetch.Client.Get does.
+type getter func(ctx context.Context, url string, req fetch.Request) (*fetch.Response, error)
+
 // ask makes one request for the robots.txt of an origin, at url, to which so many redirects have led. What it comes
-// to counts at once. An error is that of ctx, of turn or of the disk, or one of noTry; everything else is an answer.
+// to counts at once. An error is that of ctx, of turn or of the disk, or errNotAsked or one of noTry; everything else is an answer.
 // turn waits until a file that is there may be parsed. known says that the host asked has answered before.
-func (c *robotsCache) ask(ctx context.Context, client *fetch.Client, origin, url string, hop int, known bool, waits func(bool), turn func() error) (a robotsAnswer, err error) {
+func (c *robotsCache) ask(ctx context.Context, get getter, origin, url string, hop int, known bool, waits func(bool), turn func() error) (a robotsAnswer, err error) {
 	row := &storage.Robots{Origin: origin}
 	a.host.Start = time.Now()
-	res, err := client.Get(ctx, url, fetch.Request{Accept: "text/plain,*/*;q=0.5", MaxSize: robots.MaxBytes, KeepLarge: true, Waits: waits})
+	res, err := get(ctx, url, fetch.Request{Accept: "text/plain,*/*;q=0.5", MaxSize: robots.MaxBytes, KeepLarge: true, Waits: waits})
 	if err != nil {
-		if ctx.Err() != nil || errors.Is(err, fetch.ErrDisk) || noTry(err) != "" {
+		if ctx.Err() != nil || errors.Is(err, fetch.ErrDisk) || errors.Is(err, errNotAsked) || noTry(err) != "" {
 			return a, err
 		}
 		var failure *fetch.Error

@@ -63,6 +63,7 @@ type engine struct {
 	readings *readings     // of the index, by the frontier
 	watch    *watchdog
 	client   *fetch.Client
+	proxy    proxyState
 	frontier *frontier.Frontier
 	buffers  []*buffer.Buffer[*iut.Item]
 	workers  []*worker

@@ -128,13 +128,13 @@ func (w *worker) askSitemap(at *post, loan *frontier.Loan) error {
 	at.step("ask for", s.URL, w.opts.Timeout+at.limits.slack)
 	start := time.Now()
 	w.flying.Add(1)
-	res, err := w.client.Get(w.transfers, s.URL, fetch.Request{
+	res, err := w.get(w.transfers, s.URL, fetch.Request{
 		Accept: sitemapAccept, MaxSize: sitemap.MaxBytes, KeepLarge: true,
 		KeepBroken: int(s.Tries)-int(s.Spared) >= w.opts.Retries, Waits: at.waits,
 	})
 	at.rest()
 	w.flying.Add(-1)
-	if err != nil && w.transfers.Err() != nil {
+	if err != nil && w.transfers.Err() != nil || errors.Is(err, errNotAsked) {
 		return nil
 	}
 	if errors.Is(err, fetch.ErrDisk) && !errors.Is(err, errNoRoom) {

@@ -211,7 +211,7 @@ func (w *worker) askRobots(at *post, loan *frontier.Loan) {
 			w.parsing.Release(1)
 		}
 	}()
-	a, err := w.robots.ask(w.transfers, w.client, loan.Robots, url, loan.Hop, loan.Known, at.waits, func() error {
+	a, err := w.robots.ask(w.transfers, w.get, loan.Robots, url, loan.Hop, loan.Known, at.waits, func() error {
 		at.waits(true)
 		err := w.parsing.Acquire(w.transfers, 1)
 		at.waits(false)
@@ -224,7 +224,7 @@ func (w *worker) askRobots(at *post, loan *frontier.Loan) {
 		return
 	}
 	if err != nil {
-		if w.transfers.Err() == nil {
+		if w.transfers.Err() == nil && !errors.Is(err, errNotAsked) {
 			w.fail(fmt.Errorf("%w: robots.txt of %s: %w", iut.ErrDisk, loan.Robots, err))
 		}
 		return
@@ -321,14 +321,14 @@ func (w *worker) url(at *post, loan *frontier.Loan, row *storage.Row, free func(
 	at.step("ask for", row.URL, w.opts.Timeout+at.limits.slack)
 	start := time.Now()
 	w.flying.Add(1)
-	res, err := w.client.Get(w.transfers, row.URL, fetch.Request{
+	res, err := w.get(w.transfers, row.URL, fetch.Request{
 		Wants: w.wants, Looks: w.looks, KeepLarge: w.opts.CutLarge,
 		KeepBroken: int(row.Tries)-int(row.Spared) >= w.opts.Retries, // the last try keeps what there is
 		Waits:      at.waits,
 	})
 	at.rest()
 	w.flying.Add(-1)
-	if err != nil && w.transfers.Err() != nil {
+	if err != nil && w.transfers.Err() != nil || errors.Is(err, errNotAsked) {
 		return false, 0, nil
 	}
 	if errors.Is(err, fetch.ErrDisk) && !errors.Is(err, errNoRoom) {

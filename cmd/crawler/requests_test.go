@@ -106,3 +106,24 @@ func endOf(t *testing.T, cmd *exec.Cmd) (out string, ended bool) {
 	_ = cmd.Wait()
 	return b.String(), late.Stop()
 }
+
+// TestProxyWantsAPassword: a run whose proxy wants another password says so, without the password, and decides nothing
+// about the URL.
+func TestProxyWantsAPassword(t *testing.T) {
+	t.Parallel()
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusProxyAuthRequired)
+	}))
+	t.Cleanup(proxy.Close)
+	dir := t.TempDir()
+	with := strings.Replace(proxy.URL, "http://", "http://me:hunter2@", 1)
+	out, ended := endOf(t, child(dir, "-proxy", with, "-max-wait", "1s", "-sync", "none", "http://192.0.2.1/"))
+	for _, want := range []string{"the proxy fails", "1 URL pending\n", "crawler: nothing reachable: ", "407"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing", want)
+		}
+	}
+	if !ended || strings.Contains(out, "hunter2") {
+		t.Errorf("ended: %v, %s", ended, out)
+	}
+}

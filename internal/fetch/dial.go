@@ -30,8 +30,12 @@ func (c *Client) dialRoute(ctx context.Context, _, addr string) (net.Conn, error
 	if err != nil {
 		return nil, err
 	}
-	if proxyOf(ctx) != nil {
-		return c.dial(ctx, host, port, false)
+	if d := dialingOf(ctx); d != nil {
+		conn, err := c.dial(ctx, host, port, false)
+		if err != nil {
+			return nil, d.fault(err)
+		}
+		return conn, nil
 	}
 	_, private, err := c.names.addresses(ctx, host)
 	if err != nil {

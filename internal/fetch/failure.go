@@ -15,7 +15,8 @@ import (
 // Reasons of failure, as Error.Reason.
 const (
 	DNS       = "dns"       // the name has no address, or it could not be asked for
-	Connect   = "connect"   // no connection to the host or the proxy
+	Connect   = "connect"   // no connection to the host, or the proxy makes none
+	Proxy     = "proxy"     // the proxy cannot be reached, breaks off or wants a password: no answer of the host
 	TLS       = "tls"       // handshake or certificate
 	Timeout   = "timeout"   // Options.Timeout, FirstByte or MinRate not kept, or no connection in time
 	Reset     = "reset"     // the connection ended before the answer did
@@ -62,6 +63,9 @@ func printable(s string) string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
+// ErrProxyPassword says that the proxy wants another user or password (407).
+var ErrProxyPassword = errors.New("the proxy wants another user or password (407)")
+
 // ErrDisk says that the file of a large body could not be made, written or read. It is not the fault of
 // the URL: the crawl should end.
 var ErrDisk = errors.New("file of a large body")
@@ -94,13 +98,13 @@ func classify(err error) (reason string, passing bool) {
 	case errors.As(err, &cert), errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch),
 		isOp && (op.Op == "remote error" || op.Op == "local error"), strings.HasPrefix(text, "tls: "):
 		return tlsCause(err), false
-	case isOp && (op.Op == "dial" || op.Op == "proxyconnect"):
+	case isOp && op.Op == "dial":
 		return Connect, true
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return Truncated, true
 	case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed),
 		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNABORTED),
-		contains("server closed idle connection", "stream error: ", "GOAWAY", "client connection lost"):
+		contains("server closed idle connection", "stream error: ", "GOAWAY", "client connection lost", "http2: client conn"):
 		return Reset, true
 	case contains("response headers exceeded", "header list larger", "COMPRESSION_ERROR", "too many 1xx"):
 		return Header, false

@@ -398,7 +398,8 @@ func (c *Client) open(w *watch, to *route, accept string) (*http.Response, *pool
 	}
 	c.addCookies(r, to.host)
 	res, conn, err := c.pool.send(r, to)
-	if errors.Is(err, io.ErrUnexpectedEOF) {
+	var known *Error
+	if errors.Is(err, io.ErrUnexpectedEOF) && !errors.As(err, &known) {
 		err = &Error{Reset, true, err} // in the header; in a body it is Truncated
 	}
 	if err != nil {

@@ -87,21 +87,61 @@ func newTransport(opts *Options, dial func(ctx context.Context, network, addr st
 		DisableCompression:     true, // codings are ours, see coding.go
 		IdleConnTimeout:        idleTimeout,
 		MaxResponseHeaderBytes: maxHeader,
-		OnProxyConnectResponse: func(_ context.Context, _ *url.URL, _ *http.Request, res *http.Response) error {
-			if res.StatusCode == http.StatusOK {
+		OnProxyConnectResponse: func(ctx context.Context, _ *url.URL, _ *http.Request, res *http.Response) error {
+			switch d := dialingOf(ctx); res.StatusCode {
+			case http.StatusOK:
+				d.tunnel = true
 				return nil
+			case http.StatusProxyAuthRequired:
+				return d.fault(ErrProxyPassword)
 			}
-			return &Error{Connect, res.StatusCode >= 500, fmt.Errorf("proxy answers %q", res.Status)}
+			return &Error{Connect, true, fmt.Errorf("proxy answers %q", res.Status)}
 		},
 	}
 }
 
-// proxyKey is the key of the context of a dial whose value is the *url.URL of a proxy.
-type proxyKey struct{}
+// A dialing is the making of a connection by way of a proxy, known to the functions that make it by their context.
+type dialing struct {
+	proxy  *url.URL
+	tunnel bool // the proxy has connected us with the host
+}
+
+type dialingKey struct{}
+
+// dialingOf returns nil if there is no proxy.
+func dialingOf(ctx context.Context) *dialing {
+	d, _ := ctx.Value(dialingKey{}).(*dialing)
+	return d
+}
 
 func proxyOf(ctx context.Context) *url.URL {
-	proxy, _ := ctx.Value(proxyKey{}).(*url.URL)
-	return proxy
+	if d := dialingOf(ctx); d != nil {
+		return d.proxy
+	}
+	return nil
+}
+
+// failure tells a failure of the proxy from one behind it.
+func (d *dialing) failure(ctx context.Context, err error) error {
+	var (
+		known *Error
+		op    *net.OpError
+	)
+	isSocks := strings.HasPrefix(d.proxy.Scheme, "socks5")
+	switch {
+	case errors.As(err, &known), d.tunnel, ctx.Err() != nil:
+		return err
+	case isSocks && errors.As(err, &op) && op.Op == "socks connect" && !strings.Contains(err.Error(), "authentication"):
+		return &Error{Connect, true, err}
+	case isSocks && (op == nil || op.Op != "socks connect"):
+		return err // of TLS with the host
+	}
+	return d.fault(err)
+}
+
+// fault makes an error one of the proxy.
+func (d *dialing) fault(err error) error {
+	return &Error{Proxy, true, fmt.Errorf("%s: %w", d.proxy.Host, err)}
 }
 
 // send sends a request, once. The caller must call put when it has closed the body of the answer.
@@ -117,6 +157,11 @@ func (p *pool) send(r *http.Request, to *route) (*http.Response, *pooled, error)
 			err = p.downgrade(to, err)
 		}
 		return nil, nil, err
+	}
+	if res.StatusCode == http.StatusProxyAuthRequired && to.proxy != nil && to.url.Scheme == "http" {
+		res.Body.Close()
+		p.put(c, res.Header)
+		return nil, nil, (&dialing{proxy: to.proxy}).fault(ErrProxyPassword)
 	}
 	if res.StatusCode == http.StatusMisdirectedRequest && res.ProtoMajor == 2 {
 		res.Body.Close()
@@ -165,10 +210,15 @@ func (p *pool) get(ctx context.Context, to *route) (*pooled, error) {
 	if c := p.take(at); c != nil {
 		return c, nil
 	}
+	var d *dialing
 	if to.proxy != nil {
-		ctx = context.WithValue(ctx, proxyKey{}, to.proxy)
+		d = &dialing{proxy: to.proxy}
+		ctx = context.WithValue(ctx, dialingKey{}, d)
 	}
 	cc, err := transport.NewClientConn(ctx, at.scheme, net.JoinHostPort(to.host, to.port))
+	if err != nil && d != nil {
+		return nil, d.failure(ctx, err)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,8 @@ func TestProxy(t *testing.T) {
 			w.WriteHeader(http.StatusBadGateway)
 		case r.Method == http.MethodConnect && strings.HasPrefix(r.Host, "who"):
 			w.WriteHeader(http.StatusProxyAuthRequired)
+		case strings.HasPrefix(r.Host, "who"):
+			w.WriteHeader(http.StatusProxyAuthRequired)
 		case r.Method == http.MethodConnect:
 			w.WriteHeader(http.StatusForbidden)
 		}
@@ -56,8 +58,9 @@ func TestProxy(t *testing.T) {
 		{"name with an internal address, tunnel", "https://inside.test/", "", Address, false},
 		{"name without a dot", "http://intranet/", "", Address, false},
 		{"private top-level name", "https://metadata.google.internal/", "", Address, false},
-		{"tunnel forbidden", "https://a.test/", "CONNECT a.test:443", Connect, false},
-		{"tunnel wants a password", "https://who.test/", "CONNECT who.test:443", Connect, false},
+		{"tunnel forbidden", "https://a.test/", "CONNECT a.test:443", Connect, true},
+		{"tunnel wants a password", "https://who.test/", "CONNECT who.test:443", Proxy, true},
+		{"page wants a password", "http://who.test/", "GET http://who.test/", Proxy, true},
 		{"tunnel fails", "https://busy.test/", "CONNECT busy.test:443", Connect, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -90,11 +93,12 @@ func TestBrokenProxies(t *testing.T) {
 			say("HTTP/1.1 200 OK\r\n\r\n")(c, request)
 			_, _ = io.Copy(io.Discard, c)
 		}, Timeout, true},
-		{"closes", say(""), Reset, true},
+		{"closes", say(""), Proxy, true},
 		{"closes the tunnel", say("HTTP/1.1 200 OK\r\n\r\n"), Reset, true},
-		{"resets", sayAndReset(""), Reset, true},
-		{"no HTTP", say("\x1b[31mSSH-2.0\r\n\r\n"), Protocol, false},
-		{"escapes in the reason", say("HTTP/1.1 407 \x1b[31m\u202e\r\n\r\n"), Connect, false},
+		{"resets", sayAndReset(""), Proxy, true},
+		{"no HTTP", say("\x1b[31mSSH-2.0\r\n\r\n"), Proxy, true},
+		{"wants a password", say("HTTP/1.1 407 \x1b[31m\u202e\r\n\r\n"), Proxy, true},
+		{"escapes in the reason", say("HTTP/1.1 403 \x1b[31m\u202e\r\n\r\n"), Connect, true},
 		{"bad gateway", say("HTTP/1.1 502 Bad Gateway\r\nContent-Length: 3\r\n\r\nbad"), Connect, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

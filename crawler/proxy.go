@@ -1,0 +1,103 @@
+package crawler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"urltree/internal/fetch"
+)
+
+const (
+	proxyPause    = time.Minute      // the longest one between two tries of a request that a proxy has failed
+	proxyTries    = 4                // of a request, where the proxy works for others
+	proxyPassword = 30 * time.Second // how long a proxy may ask for a password that it does not get
+)
+
+// errNotAsked says that a request did not go out: fetching has ended while the proxy failed.
+var errNotAsked = errors.New("not asked: the proxy fails")
+
+// A proxyState knows whether the proxy works. What a proxy fails is no answer of any host: it waits, with its place
+// among the downloads, and is asked again, so that nothing becomes of a URL or a robots.txt by it.
+type proxyState struct {
+	mu     sync.Mutex
+	since  time.Time // guarded by mu: of the first failure in a row; zero: it works, or is not known to fail
+	worked time.Time // guarded by mu: of the last request that it did not fail
+}
+
+// get asks for a URL, again and again while the proxy fails. A proxy that fails one request and not others is not at
+// fault in the end: then the failure is one of connecting to the host.
+func (e *engine) get(ctx context.Context, url string, req fetch.Request) (*fetch.Response, error) {
+	pause := time.Second
+	for tries := 1; ; tries++ {
+		start := time.Now()
+		res, err := e.client.Get(ctx, url, req)
+		var failure *fetch.Error
+		if !errors.As(err, &failure) || failure.Reason != fetch.Proxy {
+			if ctx.Err() == nil {
+				e.proxyWorks()
+			}
+			return res, err
+		}
+		works := e.proxyFails(failure, start)
+		if works && tries >= proxyTries {
+			return nil, &fetch.Error{Reason: fetch.Connect, Passing: true, Err: failure.Err}
+		}
+		if !e.pause(pause, req.Waits) {
+			return nil, errNotAsked
+		}
+		pause = min(2*pause, proxyPause)
+	}
+}
+
+// pause waits, and reports whether fetching still goes on.
+func (e *engine) pause(d time.Duration, waits func(bool)) bool {
+	if waits != nil {
+		waits(true)
+		defer waits(false)
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-e.fetching.Done():
+		return false
+	}
+}
+
+func (e *engine) proxyWorks() {
+	p := &e.proxy
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.worked = time.Now()
+	if !p.since.IsZero() {
+		e.opts.Log.Info("the proxy works again", "after", p.worked.Sub(p.since).Round(time.Second))
+		p.since = time.Time{}
+	}
+}
+
+// proxyFails takes note of a failure, tells of the first one in a row, and ends fetching after the last one. It
+// reports whether the proxy has worked for others since the request began.
+func (e *engine) proxyFails(failure *fetch.Error, start time.Time) (works bool) {
+	p := &e.proxy
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.worked.After(start) {
+		return true
+	}
+	if p.since.IsZero() {
+		p.since = start
+		e.opts.Log.Warn("the proxy fails: nothing is asked until it works", "err", failure)
+	}
+	patience := e.opts.MaxWait
+	if errors.Is(failure, fetch.ErrProxyPassword) {
+		patience = min(patience, proxyPassword)
+	}
+	if time.Since(p.since) >= patience {
+		e.stop(fmt.Errorf("nothing reachable: %w", failure))
+	}
+	return false
+}
