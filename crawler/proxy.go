@@ -34,8 +34,8 @@ func (e *engine) get(ctx context.Context, url string, req fetch.Request) (*fetch
 	for tries := 1; ; tries++ {
 		start := time.Now()
 		res, err := e.client.Get(ctx, url, req)
-		var failure *fetch.Error
-		if !errors.As(err, &failure) || failure.Reason != fetch.Proxy {
+		failure := proxyFailure(err)
+		if failure == nil {
 			if ctx.Err() == nil {
 				e.proxyWorks()
 			}
@@ -50,6 +50,18 @@ func (e *engine) get(ctx context.Context, url string, req fetch.Request) (*fetch
 		}
 		pause = min(2*pause, proxyPause)
 	}
+}
+
+// proxyFailure returns err if the proxy is at fault.
+func proxyFailure(err error) *fetch.Error {
+	if err == nil {
+		return nil
+	}
+	var failure *fetch.Error
+	if errors.As(err, &failure) && failure.Reason == fetch.Proxy {
+		return failure
+	}
+	return nil
 }
 
 // pause waits, and reports whether fetching still goes on.

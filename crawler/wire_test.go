@@ -23,7 +23,7 @@ func TestRequestsAreCounted(t *testing.T) {
 		log  = map[string]int{}      // requests by path
 		told = map[string][]string{} // outcomes by path
 	)
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		second := used[r.RemoteAddr]
 		used[r.RemoteAddr] = true
@@ -42,6 +42,7 @@ func TestRequestsAreCounted(t *testing.T) {
 			mu.Unlock()
 		}
 	}
+	s.Start()
 	t.Cleanup(s.Close)
 	dir := t.TempDir()
 	result, err := crawler.Run(t.Context(), crawler.Options{

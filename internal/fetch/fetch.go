@@ -398,11 +398,11 @@ func (c *Client) open(w *watch, to *route, accept string) (*http.Response, *pool
 	}
 	c.addCookies(r, to.host)
 	res, conn, err := c.pool.send(r, to)
-	var known *Error
-	if errors.Is(err, io.ErrUnexpectedEOF) && !errors.As(err, &known) {
-		err = &Error{Reset, true, err} // in the header; in a body it is Truncated
-	}
 	if err != nil {
+		var known *Error
+		if errors.Is(err, io.ErrUnexpectedEOF) && !errors.As(err, &known) {
+			err = &Error{Reset, true, err} // in the header; in a body it is Truncated
+		}
 		return nil, nil, err
 	}
 	c.session.keep(to.url, res)

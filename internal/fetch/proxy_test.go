@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -153,4 +154,47 @@ func TestProxyAndSlowLookup(t *testing.T) {
 	}
 	res, err := c.Get(t.Context(), "http://slow.test/", Request{})
 	wantFailure(t, res, err, Address, false)
+}
+
+// TestSOCKS: what a SOCKS proxy says of the host is told from what it says of us.
+func TestSOCKS(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		answers []string // to the greeting and to the request
+		reason  string
+	}{
+		{"wants a password", []string{"\x05\xff"}, Proxy},
+		{"host unreachable", []string{"\x05\x00", "\x05\x04\x00\x01\x00\x00\x00\x00\x00\x00"}, Connect},
+		{"closes after", []string{"\x05\x00", "\x05\x00\x00\x01\x00\x00\x00\x00\x00\x00"}, Reset},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var wg sync.WaitGroup
+			t.Cleanup(func() { l.Close(); wg.Wait() })
+			wg.Go(func() {
+				for {
+					c, err := l.Accept()
+					if err != nil {
+						return
+					}
+					for _, answer := range tt.answers {
+						_, _ = c.Read(make([]byte, 300))
+						_, _ = io.WriteString(c, answer)
+					}
+					_, _ = c.Read(make([]byte, 1000))
+					c.Close()
+				}
+			})
+			for _, scheme := range []string{"http", "https"} {
+				c := newClient(t, Options{Proxy: &url.URL{Scheme: "socks5", Host: l.Addr().String()}})
+				res, err := c.Get(t.Context(), scheme+"://192.0.2.1/", Request{})
+				wantFailure(t, res, err, tt.reason, true)
+			}
+		})
+	}
 }
