@@ -56,7 +56,7 @@ func TestFlagsOfRequests(t *testing.T) {
 		url  string
 		want string // of the line of -verbose
 	}{
-		{"certificate", nil, untrusted.URL, "failed tls"},
+		{"certificate", nil, untrusted.URL, "failed tls-self-signed"},
 		{"certificate -insecure", []string{"-insecure"}, untrusted.URL, "stored"},
 		{"HTTP/2", []string{"-insecure"}, by1.URL, "failed http-4xx"},
 		{"HTTP/2 -http1", []string{"-insecure", "-http1"}, by1.URL, "stored"},
