@@ -121,13 +121,21 @@ func failureOf(err error, known bool) (failure *fetch.Error, fault frontier.Faul
 // asked for and costs it no try.
 func noTry(err error) (reason string) {
 	var failure *fetch.Error
+	var away errAway
 	switch {
 	case errors.Is(err, errNoRoom):
 		return heldRoom
+	case errors.As(err, &away):
+		return away.reason
 	case errors.As(err, &failure) && failure.Reason == fetch.HTTP1:
 		return failure.Reason
 	}
 	return ""
+}
+
+func isAway(err error) bool {
+	var away errAway
+	return errors.As(err, &away)
 }
 
 func (w *worker) failed(item *iut.Item, known bool, err error) frontier.Answer {
@@ -135,7 +143,7 @@ func (w *worker) failed(item *iut.Item, known bool, err error) frontier.Answer {
 		item.Row.Tries--
 		item.State = storage.Pending
 		item.Next = storage.Row{Range: storage.Later, Reason: reason, Tries: item.Row.Tries, Spared: item.Row.Spared}
-		return frontier.Answer{}
+		return frontier.Answer{Away: isAway(err)}
 	}
 	failure, fault := failureOf(err, known)
 	if w.opts.Fetch != nil {

@@ -295,3 +295,92 @@ func TestRobotsRedirectToDeadHost(t *testing.T) {
 		}
 	})
 }
+
+// TestOutage: while no host can be reached fetching pauses and asks one URL now and then, and no page is lost, however
+// long that takes and however it shows. One host that is away makes none of it.
+func TestOutage(t *testing.T) {
+	for _, away := range []time.Duration{25 * time.Second, 90 * time.Second, 9 * time.Minute} {
+		for _, err := range []error{errNoConn, errNoServer, errNoAddress} {
+			for _, from := range []time.Duration{0, time.Second} {
+				if from == 0 && (away > time.Minute || err == errNoAddress) {
+					continue // a host that was never reached is held some time
+				}
+				synctest.Test(t, func(t *testing.T) {
+					s := sky{pages: 40, fails: func(_ string, at time.Duration) (int, error) {
+						if at >= from && at < from+away {
+							return 0, err
+						}
+						return 0, nil
+					}}
+					outcomes, res := s.crawl(t, Options{}, "a.test", "b.test", "c.test", "d.test")
+					s.whole(t, outcomes, res, 4)
+					asked := 0
+					for _, g := range s.log {
+						if g.status == 0 {
+							asked++
+						}
+					}
+					if most := 15 + int(away/mostProbe); asked > most {
+						t.Errorf("%d requests in an outage of %v, want at most %d", asked, away, most)
+					}
+				})
+				if t.Failed() {
+					t.Fatalf("away for %v from %v: %v", away, from, err)
+				}
+			}
+		}
+	}
+}
+
+// TestOutageEnds: an outage that does not end ends the run after -max-wait, and -time and a stop end it before. All pages
+// wait for the next run.
+func TestOutageEnds(t *testing.T) {
+	for _, tt := range []struct {
+		ends  string
+		opts  Options
+		after time.Duration
+	}{
+		{ends: "no host can be reached", after: 10 * time.Minute},
+		{ends: "no host can be reached", opts: Options{MaxWait: time.Minute}, after: time.Minute},
+		{ends: "time is up", opts: Options{Time: 2 * time.Minute}, after: 2 * time.Minute},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := sky{pages: 40, fails: func(_ string, at time.Duration) (int, error) {
+				if at >= time.Second {
+					return 0, errNoConn
+				}
+				return 0, nil
+			}}
+			outcomes, res := s.crawl(t, tt.opts, "a.test", "b.test", "c.test")
+			for url, outcome := range outcomes {
+				if outcome != storage.Stored.String() && outcome != "pending connect" {
+					t.Errorf("%s: %s", url, outcome)
+				}
+			}
+			if took := time.Since(s.began); res.Ended != tt.ends || took < tt.after || took > tt.after+time.Minute {
+				t.Errorf("ended by %q after %v, want %q after %v", res.Ended, took, tt.ends, tt.after)
+			}
+		})
+	}
+}
+
+// TestDeadHostsAreNoOutage: hosts that are not there hold up neither those that are nor the end.
+func TestDeadHostsAreNoOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sky{pages: 3, fails: func(url string, _ time.Duration) (int, error) {
+			if strings.Contains(url, "dead") {
+				return 0, errNoAddress
+			}
+			return 0, nil
+		}}
+		outcomes, _ := s.crawl(t, Options{}, "a.test", "dead1.test", "dead2.test", "dead3.test", "dead4.test")
+		for url, outcome := range outcomes {
+			if want := map[bool]string{true: "pending robots-unreachable:dns", false: "stored"}[strings.Contains(url, "dead")]; outcome != want {
+				t.Errorf("%s: %s, want %s", url, outcome, want)
+			}
+		}
+		if took := time.Since(s.began); len(outcomes) != s.pages+4 || took > 40*time.Second {
+			t.Errorf("%d outcomes after %v", len(outcomes), took)
+		}
+	})
+}

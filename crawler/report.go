@@ -1,6 +1,7 @@
 package crawler
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -104,7 +105,7 @@ func (e *engine) progress() Progress {
 	}
 	if e.fetching.Err() != nil {
 		p.Phase = "drain"
-	} else if p.Waiting = e.room.String(); p.Waiting == "" && !busy {
+	} else if p.Waiting = cmp.Or(e.room.String(), e.outage.String()); p.Waiting == "" && !busy {
 		p.Waiting = e.frontier.Waiting()
 	}
 	return p

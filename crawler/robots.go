@@ -219,6 +219,7 @@ func (c *robotsCache) ask(ctx context.Context, get getter, origin, url string, h
 	res, err := get(ctx, url, fetch.Request{Accept: "text/plain,*/*;q=0.5", MaxSize: robots.MaxBytes, KeepLarge: true, Waits: waits})
 	if err != nil {
 		if ctx.Err() != nil || errors.Is(err, fetch.ErrDisk) || errors.Is(err, errNotAsked) || noTry(err) != "" {
+			a.host.Away = isAway(err)
 			return a, err
 		}
 		var failure *fetch.Error

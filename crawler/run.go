@@ -38,7 +38,7 @@ const downloadGrace = 10 * time.Second
 
 // A Result tells how a run ended.
 type Result struct {
-	Ended string // "time is up", "page limit reached", "byte limit reached", "stopped", "nothing left"
+	Ended string // "time is up", "page limit reached", "byte limit reached", "stopped", "nothing left", "no host can be reached"
 	Run   storage.Run
 	Total storage.Totals
 	Files cleaner.Files // without names for a run with NoTree
@@ -60,7 +60,8 @@ type engine struct {
 	edges    *edges.Writer // nil: edges are not kept
 	contents *contents     // nil: duplicates are stored like any other page
 	room     *room         // nil: not watched
-	readings *readings     // of the index, by the frontier
+	outage   *outage
+	readings *readings // of the index, by the frontier
 	watch    *watchdog
 	client   *fetch.Client
 	proxy    proxyState
@@ -225,6 +226,7 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 	}
 	defer context.AfterFunc(e.fetching, e.watch.ends)()
 	e.room.until(e.fetching.Done())
+	e.outage = newOutage(e.opts.Log, e.opts.MaxWait, func() { e.stop(errOutage) })
 	e.start = time.Now()
 
 	committer := iut.NewCommitter(e.tree, e.index, e.opts.Buffers)

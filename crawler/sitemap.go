@@ -121,14 +121,14 @@ func (w *worker) askSitemap(at *post, loan *frontier.Loan) error {
 	if w.fetching.Err() != nil {
 		return nil
 	}
-	if !w.frontier.Begin(loan) {
+	if !w.begins(loan) {
 		return nil
 	}
 	tries, spared := s.Tries, s.Spared
 	at.step("ask for", s.URL, w.opts.Timeout+at.limits.slack)
 	start := time.Now()
 	w.flying.Add(1)
-	res, err := w.get(w.transfers, s.URL, fetch.Request{
+	res, err := w.getter(loan)(w.transfers, s.URL, fetch.Request{
 		Accept: sitemapAccept, MaxSize: sitemap.MaxBytes, KeepLarge: true,
 		KeepBroken: int(s.Tries)-int(s.Spared) >= w.opts.Retries, Waits: at.waits,
 	})
@@ -195,7 +195,7 @@ func (w *worker) answerSitemap(s *storage.Sitemap, item *iut.Item, known bool, r
 	}
 	if reason := noTry(err); reason != "" {
 		s.Tries--
-		s.Reason = reason
+		s.Reason, a.Away = reason, isAway(err)
 		return a, false
 	}
 	if err != nil {

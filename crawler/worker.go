@@ -1,6 +1,7 @@
 package crawler
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -85,6 +86,12 @@ func (w *worker) run() error {
 		}
 		if !w.room.wait(w.fetching, w.frontier.Left) {
 			return nil
+		}
+		if w.outage.out() {
+			giveBack()
+			if !w.outage.wait(w.fetching) {
+				return nil
+			}
 		}
 		free := len(slots) + 1
 		start := time.Now()
@@ -185,6 +192,26 @@ func (w *worker) work(at *post, loan *frontier.Loan, free func()) {
 	}
 }
 
+// begins reports whether a request of a loan may be made now. If so, one is made by a getter of the loan.
+func (w *worker) begins(loan *frontier.Loan) bool {
+	if !w.outage.begin() {
+		return false
+	}
+	if !w.frontier.Begin(loan) {
+		w.outage.drop()
+		return false
+	}
+	return true
+}
+
+// getter makes requests of a loan, and looks whether there is an outage.
+func (w *worker) getter(loan *frontier.Loan) getter {
+	return func(ctx context.Context, url string, req fetch.Request) (*fetch.Response, error) {
+		res, err := w.get(ctx, url, req)
+		return res, w.outage.end(loan.Host, loan.Known, err)
+	}
+}
+
 func (w *worker) giveBack(loan *frontier.Loan, unasked []storage.Row) {
 	w.batch.removed.Add(int64(len(unasked)))
 	w.frontier.Return(loan, unasked)
@@ -197,7 +224,7 @@ func (w *worker) askRobots(at *post, loan *frontier.Loan) {
 		w.add(at, &iut.Item{Outcome: storage.Outcome{Robots: w.robots.lost(loan.Robots, loan.Lost)}}, nil)
 		return
 	}
-	if !w.frontier.Begin(loan) {
+	if !w.begins(loan) {
 		return
 	}
 	url := loan.RobotsURL
@@ -211,7 +238,7 @@ func (w *worker) askRobots(at *post, loan *frontier.Loan) {
 			w.parsing.Release(1)
 		}
 	}()
-	a, err := w.robots.ask(w.transfers, w.get, loan.Robots, url, loan.Hop, loan.Known, at.waits, func() error {
+	a, err := w.robots.ask(w.transfers, w.getter(loan), loan.Robots, url, loan.Hop, loan.Known, at.waits, func() error {
 		at.waits(true)
 		err := w.parsing.Acquire(w.transfers, 1)
 		at.waits(false)
@@ -315,13 +342,13 @@ func (w *worker) url(at *post, loan *frontier.Loan, row *storage.Row, free func(
 			}
 		}()
 	}
-	if !w.frontier.Begin(loan) {
+	if !w.begins(loan) {
 		return false, 0, nil
 	}
 	at.step("ask for", row.URL, w.opts.Timeout+at.limits.slack)
 	start := time.Now()
 	w.flying.Add(1)
-	res, err := w.get(w.transfers, row.URL, fetch.Request{
+	res, err := w.getter(loan)(w.transfers, row.URL, fetch.Request{
 		Wants: w.wants, Looks: w.looks, KeepLarge: w.opts.CutLarge,
 		KeepBroken: int(row.Tries)-int(row.Spared) >= w.opts.Retries, // the last try keeps what there is
 		Waits:      at.waits,

@@ -15,10 +15,10 @@ import (
 // Reasons of failure, as Error.Reason.
 const (
 	DNS       = "dns"       // the name has no address, or it could not be asked for
-	Connect   = "connect"   // no connection to the host, or the proxy makes none
+	Connect   = "connect"   // no connection to the host, none in time, or the proxy makes none
 	Proxy     = "proxy"     // the proxy cannot be reached, breaks off or wants a password: no answer of the host
 	TLS       = "tls"       // handshake or certificate
-	Timeout   = "timeout"   // Options.Timeout, FirstByte or MinRate not kept, or no connection in time
+	Timeout   = "timeout"   // Options.Timeout, FirstByte or MinRate not kept
 	Reset     = "reset"     // the connection ended before the answer did
 	Truncated = "truncated" // the body is shorter than announced, or its coding ends early
 	TooLarge  = "too-large" // the body passes MaxSize, or there is no place for it
@@ -93,7 +93,7 @@ func classify(err error) (reason string, passing bool) {
 	switch {
 	case errors.As(err, &dns):
 		return DNS, !dns.IsNotFound
-	case errors.As(err, &slow) && slow.Timeout():
+	case errors.As(err, &slow) && slow.Timeout() && !(isOp && op.Op == "dial"):
 		return Timeout, true
 	case errors.As(err, &cert), errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch),
 		isOp && (op.Op == "remote error" || op.Op == "local error"), strings.HasPrefix(text, "tls: "):

@@ -202,6 +202,7 @@ type Answer struct {
 	Took       time.Duration // the answer time to adapt to; 0: End - Start
 	Fault      Fault         // whether the host is in trouble
 	Cause      string        // of a fault, a short word
+	Away       bool          // it did not get there, as none does: it says nothing of the host
 	Failed     bool          // the URL has failed for good: in order tree the crawler goes back to the sentinel
 	RetryAfter time.Duration // as the answer asks; 0: not
 }
@@ -219,6 +220,8 @@ func (f *Frontier) answered(h *host, a Answer) {
 	counts := f.at(a.Start) >= h.fault
 	pause := time.Duration(0)
 	switch {
+	case a.Away:
+		pause = firstDelay
 	case a.Fault != NoFault && counts:
 		h.fault = f.at(a.End)
 		h.cause = strings.Clone(a.Cause)
@@ -241,7 +244,7 @@ func (f *Frontier) answered(h *host, a Answer) {
 		h.fails = 0
 		f.faster(h)
 	}
-	if a.Fault == NoFault {
+	if a.Fault == NoFault && !a.Away {
 		took := a.Took
 		if took <= 0 {
 			took = a.End.Sub(a.Start)
