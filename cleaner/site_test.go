@@ -123,7 +123,7 @@ func (s *site) close() {
 }
 
 func (s *site) seed(urls ...string) {
-	if err := s.tree.AddSeeds(urls); err != nil {
+	if err := s.tree.AddSeeds(context.Background(), urls); err != nil {
 		s.t.Fatal(err)
 	}
 	o := &storage.Outcome{}

@@ -193,6 +193,9 @@ func TestCallbackFails(t *testing.T) {
 				if failure.Name != tt.name || !tt.mute && !errors.Is(err, boom) || (failure.Stack != nil) != (!tt.mute && !tt.dies) {
 					t.Errorf("got %q, stack %q", err, failure.Stack)
 				}
+				if ofNone := tt.name == "Started" || tt.name == "Progress"; ofNone != (failure.URL == "") {
+					t.Errorf("it failed for the URL %q", failure.URL)
+				}
 				if strings.Contains(err.Error(), "\n") {
 					t.Errorf("more than one line: %q", err)
 				}

@@ -1,6 +1,7 @@
 package crawler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,8 +24,6 @@ import (
 
 // Version is the version of this program, part of the default user agent.
 const Version = "0.1.0"
-
-const defaultCrawlers, defaultDownloads = 12, 4
 
 // mostRetries is what Retries may be at most: a record counts its tries in 16 bits.
 const mostRetries = 10_000
@@ -215,15 +214,9 @@ func (o Options) defaults() (Options, error) {
 	}
 	setStr(&o.Tree, "iut")
 	setStr(&o.Output, "res.txt")
-	setInt(&o.Buffers, 6)
+	o.sizes()
 	setInt(&o.BufferSize, 1000)
-	set64(&o.BufferBytes, 16<<20)
 	setDur(&o.FlushInterval, time.Second)
-	setInt(&o.Crawlers, defaultCrawlers)
-	setInt(&o.Downloads, defaultDownloads)
-	set64(&o.MemoryBodies, 64<<20)
-	set64(&o.FrontierBytes, 64<<20)
-	set64(&o.SeenBytes, 256<<20)
 	set64(&o.MaxSize, 16<<20)
 	o.Budgets = o.Budgets.defaults()
 	bytes, inodes := o.reserve()
@@ -303,6 +296,17 @@ func (o Options) defaults() (Options, error) {
 		}
 	}
 	return o, nil
+}
+
+// sizes replaces the zero values of what Memory adds up by their defaults.
+func (o *Options) sizes() {
+	o.Buffers = cmp.Or(o.Buffers, 6)
+	o.BufferBytes = cmp.Or(o.BufferBytes, 16<<20)
+	o.Crawlers = cmp.Or(o.Crawlers, 12)
+	o.Downloads = cmp.Or(o.Downloads, 4)
+	o.MemoryBodies = cmp.Or(o.MemoryBodies, 64<<20)
+	o.FrontierBytes = cmp.Or(o.FrontierBytes, 64<<20)
+	o.SeenBytes = cmp.Or(o.SeenBytes, 256<<20)
 }
 
 // canonicalSeeds gives the seeds their one spelling.

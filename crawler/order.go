@@ -160,14 +160,19 @@ func (e *engine) ranks(row *storage.Row, total int) func(links []storage.Link) {
 
 // score asks the function of the options.
 func (e *engine) score(links []storage.Link) {
-	e.call("Score", "", func() error {
-		for i := range links {
-			if l := &links[i]; l.Source != storage.Seed {
-				l.Rank = score.Rank(e.opts.Score(Candidate{URL: l.URL, Source: l.Source, Depth: int(l.Depth)}))
-			}
+	for i := range links {
+		l := &links[i]
+		if l.Source == storage.Seed {
+			continue
 		}
-		return nil
-	})
+		ok := e.call("Score", l.URL, func() error {
+			l.Rank = score.Rank(e.opts.Score(Candidate{URL: l.URL, Source: l.Source, Depth: int(l.Depth)}))
+			return nil
+		})
+		if !ok {
+			return
+		}
+	}
 }
 
 // isKnown tells of a link whether the seen filter surely has it: it is durable already. It is nil

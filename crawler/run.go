@@ -1,7 +1,6 @@
 package crawler
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -203,9 +202,10 @@ func (e *engine) openAndCrawl(ctx context.Context) (Result, error) {
 const downloadBytes = 3 << 19
 
 // Memory returns the limit of our own memory, in bytes, that the options set: the sum of what the
-// parts may hold.
+// parts may hold. A field that is zero counts as its default.
 func (o Options) Memory() int64 {
-	downloads := int64(cmp.Or(o.Crawlers, defaultCrawlers)) * int64(cmp.Or(o.Downloads, defaultDownloads))
+	o.sizes()
+	downloads := int64(o.Crawlers) * int64(o.Downloads)
 	return 64<<20 + downloads*downloadBytes + o.MemoryBodies + int64(o.Buffers)*o.BufferBytes + o.FrontierBytes + o.SeenBytes
 }
 

@@ -73,7 +73,7 @@ func (e *engine) addSeeds(ctx context.Context, at *post) error {
 	add := func() error {
 		at.atDisk("append to", "seeds.txt")
 		defer at.atDisk("open", e.opts.Tree)
-		err := errors.Join(ctx.Err(), e.tree.AddSeeds(batch))
+		err := errors.Join(ctx.Err(), e.tree.AddSeeds(ctx, batch))
 		clear(batch)
 		batch, size = batch[:0], 0
 		return err

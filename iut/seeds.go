@@ -2,6 +2,7 @@ package iut
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -19,9 +20,12 @@ type SeedMark struct {
 // ErrSeedMark says that seeds.txt does not begin with what stood before a mark.
 var ErrSeedMark = errors.New("iut: seeds.txt has changed")
 
-// AddSeeds appends the URLs that seeds.txt lacks and makes them durable. It reads the whole of seeds.txt,
-// and takes memory for urls alone.
-func (t *Tree) AddSeeds(urls []string) error {
+// errFound ends the reading of seeds.txt.
+var errFound = errors.New("all found")
+
+// AddSeeds appends the URLs that seeds.txt lacks and makes them durable. It reads seeds.txt as far as it must,
+// asks ctx from time to time whether to go on, and takes memory for urls alone.
+func (t *Tree) AddSeeds(ctx context.Context, urls []string) error {
 	if err := t.writable(); err != nil {
 		return err
 	}
@@ -32,11 +36,17 @@ func (t *Tree) AddSeeds(urls []string) error {
 		}
 		missing[url] = true
 	}
+	lines := 0
 	err := t.seedLines(SeedMark{}, func(line []byte, _ SeedMark) error {
-		delete(missing, string(line))
+		if delete(missing, string(line)); len(missing) == 0 {
+			return errFound
+		}
+		if lines++; lines%10_000 == 0 {
+			return context.Cause(ctx)
+		}
 		return nil
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, errFound) {
 		return err
 	}
 	var text []byte
@@ -46,6 +56,7 @@ func (t *Tree) AddSeeds(urls []string) error {
 			text = append(append(text, url...), '\n')
 		}
 	}
+	// Also without any: a process that was killed may have written seeds and not synced them.
 	err = t.writeFile(seedsName, os.O_CREATE|os.O_APPEND, text, true)
 	if err == nil {
 		err = t.fs.SyncDir(".")

@@ -1,6 +1,7 @@
 package iut_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -21,7 +22,7 @@ func TestSeedMarks(t *testing.T) {
 	}
 	defer tree.Close()
 	want := []string{"http://a.org/", "http://b.org/" + strings.Repeat("x", 200_000), "http://c.org/"}
-	if err := tree.AddSeeds(want); err != nil {
+	if err := tree.AddSeeds(context.Background(), want); err != nil {
 		t.Fatal(err)
 	}
 	marks := []iut.SeedMark{{}}
@@ -67,7 +68,7 @@ func TestAddSeedsTwice(t *testing.T) {
 	var all string
 	for n := range 5 {
 		urls := []string{"http://a.org/", fmt.Sprintf("http://a.org/%d", n), fmt.Sprintf("http://a.org/%d", n)}
-		if err := tree.AddSeeds(urls); err != nil {
+		if err := tree.AddSeeds(context.Background(), urls); err != nil {
 			t.Fatal(err)
 		}
 		all += strings.Join(urls[min(n, 1):2], "\n") + "\n"

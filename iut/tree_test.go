@@ -2,6 +2,7 @@ package iut_test
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -347,7 +348,7 @@ func TestSeeds(t *testing.T) {
 		t.Errorf("a new tree has the seeds %q", got)
 	}
 	for _, urls := range [][]string{{"http://a/", "http://b/", "http://a/"}, {"http://b/"}, {"http://c/", "http://a/"}} {
-		if err := tree.AddSeeds(urls); err != nil {
+		if err := tree.AddSeeds(context.Background(), urls); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -356,7 +357,7 @@ func TestSeeds(t *testing.T) {
 		t.Error(diff)
 	}
 	for _, bad := range []string{"", "http://a/ b", "http://a/\n", "http://\xff/"} {
-		if err := tree.AddSeeds([]string{"http://d/", bad}); err == nil {
+		if err := tree.AddSeeds(context.Background(), []string{"http://d/", bad}); err == nil {
 			t.Errorf("seed %q is accepted", bad)
 		}
 	}
@@ -375,7 +376,7 @@ func TestSeeds(t *testing.T) {
 		if got := read(t, root+"/seeds.txt"); got != kept {
 			t.Fatalf("%q is cut to %q, want %q", whole[:n], got, kept)
 		}
-		if err := tree.AddSeeds(want); err != nil {
+		if err := tree.AddSeeds(context.Background(), want); err != nil {
 			t.Fatal(err)
 		}
 		tree.Close()
@@ -397,7 +398,7 @@ func TestReadOnly(t *testing.T) {
 	_, err1 := tree.Store(p)
 	_, err2 := tree.Temp()
 	_, err3 := tree.RemoveTorn(p.URL, false)
-	for _, err := range []error{err1, err2, err3, tree.AddSeeds(nil), tree.SetLinks(iut.LinkOptions{})} {
+	for _, err := range []error{err1, err2, err3, tree.AddSeeds(context.Background(), nil), tree.SetLinks(iut.LinkOptions{})} {
 		if !errors.Is(err, fs.ErrPermission) {
 			t.Errorf("writing: %v, want fs.ErrPermission", err)
 		}

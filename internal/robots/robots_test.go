@@ -33,6 +33,7 @@ func TestAllowed(t *testing.T) {
 		{"end", "User-agent: *\nDisallow: /*.pdf$", "/a.pdf", false, "Disallow: /*.pdf$"},
 		{"end with more", "User-agent: *\nDisallow: /*.pdf$", "/a.pdf?x", true, ""},
 		{"end seen twice", "User-agent: *\nDisallow: /*.pdf$", "/a.pdf.pdf", false, "Disallow: /*.pdf$"},
+		{"asterisks count as bytes", "User-agent: *\nAllow: /ab\nDisallow: /a*b", "/ab", false, "Disallow: /a*b"},
 		{"end needs its own bytes", "User-agent: *\nDisallow: /ab*ba$", "/aba", true, ""},
 		{"dollar inside", "User-agent: *\nDisallow: /a$b", "/a$b/", false, "Disallow: /a$b"},
 		{"escaped dollar", "User-agent: *\nDisallow: /a%24", "/a$b", false, "Disallow: /a%24"},
