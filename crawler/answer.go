@@ -204,7 +204,7 @@ func (w *worker) page(at *post, item *iut.Item, res *fetch.Response) {
 	if res.Truncated {
 		page.Flags = addFlag(page.Flags, flagTruncated)
 	}
-	page.HeaderLinks = strings.Join(extract.HeaderLinks(item.Row.URL, res.Header["Link"]), " ")
+	page.HeaderLinks = keptLinks(extract.HeaderLinks(item.Row.URL, res.Header))
 	page.Bytes, page.Digest = res.Body.Len(), res.Body.Digest()
 	meta, err := w.parsePage(at, item, res)
 	switch {
@@ -232,6 +232,17 @@ func (w *worker) page(at *post, item *iut.Item, res *fetch.Response) {
 		}
 		item.Free = res.Body.Release // of a file that the tree has taken only the map goes
 	}
+}
+
+// keptLinks returns the links of an answer's headers as source.txt has them.
+func keptLinks(links []extract.HeaderLink) string {
+	var kept []string
+	for _, l := range links {
+		if l.Kept != "" {
+			kept = append(kept, l.Kept)
+		}
+	}
+	return strings.Join(kept, " ")
 }
 
 // addFlag adds a letter to the flags of a page.

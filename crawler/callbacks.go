@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"strings"
 
 	"urltree/internal/extract"
 	"urltree/iut"
@@ -23,8 +24,9 @@ type Page struct {
 	Media   string // media type, lower case, without parameters
 	Charset string // that its links were decoded by; "" if it is not HTML
 	Body    []byte // without content coding
-	// Links are all of the page, whether they are followed or not, in page order and with repeats.
-	// Those that a nofollow takes out are missing; so are references that are no http(s) URL.
+	// Links are all of the page, whether they are followed or not, in page order and with repeats: first those of
+	// its Link and Refresh headers, whatever their rel, last those that are not followed for the media type that they
+	// declare. Those that a nofollow takes out are missing; so are references that are no http(s) URL.
 	Links []Link
 	Meta  storage.Meta // title, description, headings and the like; zero if it is not HTML
 }
@@ -32,7 +34,7 @@ type Page struct {
 // A Link is one of the links of a page.
 type Link struct {
 	URL     string // canonical
-	Element string // name of the element; "header", "feed" or, of LinkLines, "line"
+	Element string // name of the element; "header", "feed", "style" in CSS, "other" of an attribute with an asset, or, of LinkLines, "line"
 	Rel     string // the words of its rel attribute in lower case, a space between two
 }
 
@@ -109,11 +111,7 @@ func (w *worker) tell(item *iut.Item, header http.Header, body []byte, page *ext
 			URL: row.URL, Source: row.Source, Depth: int(row.Depth), Status: int(item.Outcome.Page.Status),
 			Header: header, Media: item.Outcome.Page.Media, Charset: page.Charset, Body: body,
 		}
-		told.Links = make([]Link, len(page.Links))
-		for i, link := range page.Links {
-			link.URL = w.linker.strip.Apply(link.URL)
-			told.Links[i] = Link(link)
-		}
+		told.Links = w.toldLinks(item, header, page)
 		if page.Meta != nil {
 			told.Meta = *page.Meta
 		}
@@ -127,6 +125,28 @@ func (w *worker) tell(item *iut.Item, header http.Header, body []byte, page *ext
 		}
 		return nil
 	})
+}
+
+// toldLinks returns the links of a page as OnPage is told them.
+func (w *worker) toldLinks(item *iut.Item, header http.Header, page *extract.Result) []Link {
+	list := make([]Link, 0, len(page.Links)+len(page.Unwanted))
+	add := func(l extract.Link) {
+		l.URL = w.linker.strip.Apply(l.URL)
+		list = append(list, Link(l))
+	}
+	if w.opts.NoFollow == "none" || !strings.Contains(item.Outcome.Page.Flags, flagNoFollow) {
+		for _, l := range extract.HeaderLinks(item.Row.URL, header) {
+			add(extract.Link{URL: l.URL, Element: "header", Rel: l.Rel})
+		}
+	}
+	for _, links := range [][]extract.Link{page.Links, page.Unwanted} {
+		for _, l := range links {
+			if l.Element != "header" { // those are there with their rel
+				add(l)
+			}
+		}
+	}
+	return list
 }
 
 // allows asks Options.Allow, for each URL once before its turn.

@@ -104,6 +104,72 @@ func TestFoundPages(t *testing.T) {
 			want: "/ /1%D0%B9?%E9 /2%C3%A9?%C3%A9 /3%C3%A9?%C3%A9 /4%D0%B4 /declared /late /none /xhtml",
 		},
 		{
+			name: "links of headers",
+			pages: map[string]reply{
+				"/":     "Link: </next>; rel=next, </pre.css>; rel=preload, </dup>; rel=duplicate, </api>; rel=alternate; type=application/json\nRefresh: 5; url=/refreshed\n\n",
+				"/next": "\n\nx", "/refreshed": "\n\nx", "/pre.css": "\n\nx", "/dup": "\n\nx", "/api": "\n\nx",
+			},
+			want: "/ /next /refreshed",
+		},
+		{
+			name: "alternates of types that are not read",
+			pages: map[string]reply{
+				"/": "\n\n<link rel=alternate type=application/json href=/json><link rel=alternate type='text/xml+oembed' href=/oembed>" +
+					"<link rel=alternate hreflang=de href=/de><link rel=alternate type='text/html; charset=x' href=/html><link rel='next alternate' type=a/b href=/next>",
+				"/json": "\n\nx", "/oembed": "\n\nx", "/de": "\n\nx", "/html": "\n\nx", "/next": "\n\nx",
+			},
+			want: "/ /de /html /next",
+		},
+		{
+			name: "alternates of types that are accepted",
+			pages: map[string]reply{
+				"/":     "Link: </api>; rel=alternate; type=application/json\n\n<link rel=alternate type=application/json href=/json>",
+				"/json": "Content-Type: application/json\n\n{}", "/api": "Content-Type: application/json\n\n{}",
+			},
+			change: func(o *crawler.Options) { o.Accept = []string{"text/html", "application/json"} },
+			want:   "/ /api /json",
+		},
+		{
+			name: "a page in an iframe",
+			pages: map[string]reply{
+				"/": "\n\n<base href=/d/><iframe srcdoc=\"<a href=in1><base href=/b/><a href=in2><meta http-equiv=refresh content='0;in3'>" +
+					"<iframe srcdoc='&lt;a href=in4>'></iframe><title>no\" src=/no></iframe><iframe srcdoc='<meta name=robots content=nofollow><a href=/no>'></iframe><a href=in5>",
+				"/b/in1": "\n\nx", "/b/in2": "\n\nx", "/b/in3": "\n\nx", "/b/in4": "\n\nx", "/d/in5": "\n\nx", "/no": "\n\nx",
+			},
+			want: "/ /b/in1 /b/in2 /b/in3 /b/in4 /d/in5",
+		},
+		{
+			name: "XHTML sent as XML, where it is accepted",
+			pages: map[string]reply{
+				"/":      "\n\n<a href=/xhtml><a href=/other>",
+				"/xhtml": "Content-Type: application/xml\n\n<?xml version='1.0'?><!DOCTYPE html><html xmlns='http://www.w3.org/1999/xhtml'><a href='/in'/></html>",
+				"/other": "Content-Type: text/xml\n\n<html><a href='/no'/></html>",
+				"/in":    "\n\nx", "/no": "\n\nx",
+			},
+			change: func(o *crawler.Options) { o.Accept = []string{"text/html", "application/xml", "text/xml"} },
+			want:   "/ /in /other /xhtml",
+		},
+		{
+			name: "XHTML sent as XML, where that is not accepted",
+			pages: map[string]reply{
+				"/":      "\n\n<a href=/xhtml>",
+				"/xhtml": "Content-Type: application/xml\n\n<html xmlns='http://www.w3.org/1999/xhtml'><a href='/in'/></html>",
+				"/in":    "\n\nx",
+			},
+			want: "/",
+		},
+		{
+			name: "assets",
+			pages: map[string]reply{
+				"/": "Link: </pre.css>; rel=preload\n\n<p style='background:url(/1)'><style>@import '/2';</style><div data-bg=/3.x><iframe srcdoc='<i style=\"background:url(/4)\">'></iframe>" +
+					"<svg><image href=/5 /></svg><link rel=manifest href=/6><link rel=preload imagesrcset='/7 1x'><body background=/8><img data-lazy-srcset='/9 1x' src=data:x>",
+				"/1": "\n\nx", "/2": "Content-Type: text/css\n\n@charset \"gbk\";a{b:url(/\xc4\xe3)}", "/3.x": "\n\nx", "/4": "\n\nx", "/5": "\n\nx",
+				"/6": "\n\nx", "/7": "\n\nx", "/8": "\n\nx", "/9": "\n\nx", "/%E4%BD%A0": "\n\nx", "/pre.css": "\n\nx",
+			},
+			change: func(o *crawler.Options) { o.Assets = true },
+			want:   "/ /%E4%BD%A0 /1 /2 /3.x /4 /5 /6 /7 /8 /9 /pre.css",
+		},
+		{
 			name: "a folder in other spellings",
 			pages: map[string]reply{
 				"/": "Location: /%7efoo/\n\n", "/%7efoo/": "\n\n<a href=/~foo/a><a href=/%7Efoo/b><a href=/%7efo%6f/c><a href=/~bar/d>",
@@ -162,5 +228,26 @@ func TestLargeJSON(t *testing.T) {
 	})
 	if reasons["/data"] != "type" || reasons["/feed"] != "too-large" {
 		t.Errorf("refused for %q, want type and too-large", reasons)
+	}
+}
+
+// TestHeaderLinksToldAll: OnPage is told of all links of headers, those that nothing follows, too.
+func TestHeaderLinksToldAll(t *testing.T) {
+	t.Parallel()
+	var got []string
+	pages := map[string]reply{
+		"/": "Link: </dup>; rel=\"Duplicate x\", </next>; rel=next, </style>; rel=preload\nRefresh: 1; /later\n\n<link rel=alternate type=a/b href=/other><a href=/a>",
+	}
+	foundPages(t, pages, func(o *crawler.Options) {
+		o.OnPage = func(p crawler.Page) error {
+			for _, l := range p.Links {
+				got = append(got, l.Element+l.URL[strings.LastIndexByte(l.URL, '/'):]+" "+l.Rel)
+			}
+			return nil
+		}
+	})
+	want := []string{"header/dup duplicate x", "header/next next", "header/style preload", "header/later ", "a/a ", "link/other alternate"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

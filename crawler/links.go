@@ -185,7 +185,7 @@ func (l *Linker) rejections() map[string]int64 {
 // linker makes the Linker of these options; it is still to be told which index has the seeds.
 func (o *Options) linker() *Linker {
 	l := &Linker{
-		opts:   extract.Options{Token: robots.Token(o.UserAgent), NoFollow: o.NoFollow, Assets: o.Assets},
+		opts:   extract.Options{Token: robots.Token(o.UserAgent), NoFollow: o.NoFollow, Assets: o.Assets, Accepts: o.accepts},
 		strip:  o.Strip,
 		limits: o.limits(), budgets: o.Budgets,
 	}
@@ -215,7 +215,7 @@ func (o *Options) linkOptions() iut.LinkOptions {
 // NewLinker makes the Linker that FORMAT describes: what merge and check parse pages with.
 func NewLinker(f iut.Format) (*Linker, error) {
 	l := f.Links
-	o := Options{MaxDepth: l.MaxDepth, NoFollow: l.NoFollow, Assets: l.Assets, Budgets: Budgets(l.Budgets)}
+	o := Options{MaxDepth: l.MaxDepth, NoFollow: l.NoFollow, Assets: l.Assets, Accept: l.Accept, Budgets: Budgets(l.Budgets)}
 	var err error
 	if o.Strip, err = weburl.ParseStrip(f.Strip); err != nil {
 		return nil, fmt.Errorf("FORMAT: %w", err)

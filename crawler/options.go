@@ -98,7 +98,7 @@ type Options struct {
 	MaxSize   int64         // bytes of one body; 0: 16 MiB
 	CutLarge  bool          // keep the first MaxSize bytes of a larger body, and mark the page, instead of refusing it
 	MaxURL    int           // bytes of a URL that is asked for, at most 8192; 0: 8000, as RFC 9110, 4.1 recommends
-	Assets    bool          // follow images, styles, scripts and media as well
+	Assets    bool          // follow images, styles, fonts, scripts, media, icons and manifests as well
 	Accept    []string      // media types that are stored, such as "text/html", "text/*", "*/*"; nil: DefaultAccept, with Assets all
 	Timeout   time.Duration // of one request; 0: 30 s
 	FirstByte time.Duration // of one request until the first byte of its answer; 0: Timeout

@@ -96,7 +96,7 @@ func (f *flags) crawl() []group {
 			flag("max-bytes", size{p: &o.MaxBytes, least: 1, zero: "no limit"}, "stop once pages of this `SIZE` in all are stored in this run: 500MB, 2GiB"),
 			flag("max-size", size{p: &o.MaxSize, least: 1}, "refuse a page of more than this `SIZE`"),
 			flag("oversize", choice{&f.oversize, []string{"refuse", "cut"}}, "`WHAT` to do with such a page: refuse; cut: keep its beginning, and mark it"),
-			flag("assets", toggle{&o.Assets}, "follow the images, styles, scripts and media that HTML names as well, and store every type unless -accept says which"),
+			flag("assets", toggle{&o.Assets}, "follow the images, styles, fonts, scripts, media, icons and manifests that HTML and CSS name as well, and store every type unless -accept says which"),
 			flag("accept", types{&f.accept}, "store these media `TYPES`, comma-separated: text/html,text/*; */* for all"),
 			flag("skip-duplicates", toggle{&o.SkipDuplicates}, "refuse a page whose content, byte for byte, is stored already under another URL; its links count"),
 			flag("edges", toggle{&o.Edges}, "keep the link graph: every reference of every stored page, with element, rel and text; see export -h, stats -h, rank -h"),

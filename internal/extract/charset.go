@@ -21,11 +21,27 @@ var marks = []struct{ mark, label string }{{"\xef\xbb\xbf", "utf-8"}, {"\xfe\xff
 // starts are XML declarations in an encoding that only its first bytes tell.
 var starts = []struct{ start, label string }{{"<\x00?\x00x\x00", "utf-16le"}, {"\x00<\x00?\x00x", "utf-16be"}}
 
+// A format says how a text tells its encoding.
+type format uint8
+
+const (
+	inHTML format = iota
+	inXML
+	inCSS
+)
+
+func formatOf(xhtml bool) format {
+	if xhtml {
+		return inXML
+	}
+	return inHTML
+}
+
 // charsetOf returns the encoding of a page, and its standard name, which as the label gives the same encoding.
 // What comes first counts: a byte order mark; the label; in XML its declaration, else UTF-8 (XML, 4.3.3); in
 // HTML the first meta element that names one, wherever it stands (HTML standard, "prescan a byte stream" and
-// "changing the encoding while parsing"), an XML declaration, and last a guess.
-func charsetOf(body []byte, label string, xml bool) (encoding.Encoding, string) {
+// "changing the encoding while parsing"), an XML declaration, and last a guess; in CSS an @charset rule, else UTF-8.
+func charsetOf(body []byte, label string, f format) (encoding.Encoding, string) {
 	for _, m := range marks {
 		if bytes.HasPrefix(body, []byte(m.mark)) {
 			return lookup(m.label)
@@ -39,7 +55,13 @@ func charsetOf(body []byte, label string, xml bool) (encoding.Encoding, string) 
 			return lookup(s.label)
 		}
 	}
-	if !xml {
+	if f == inCSS {
+		if e, name := inRule(body); e != nil {
+			return e, name
+		}
+		return lookup("utf-8")
+	}
+	if f == inHTML {
 		if e, name := declared(body); e != nil {
 			return e, name
 		}
@@ -47,7 +69,7 @@ func charsetOf(body []byte, label string, xml bool) (encoding.Encoding, string) 
 	if e, name := inDeclaration(body); e != nil {
 		return e, name
 	}
-	if xml || isUTF8(body) || isUTF8(body[:min(len(body), headSize)]) {
+	if f == inXML || isUTF8(body) || isUTF8(body[:min(len(body), headSize)]) {
 		return lookup("utf-8")
 	}
 	return lookup("windows-1252")
@@ -90,6 +112,19 @@ func inDeclaration(body []byte) (encoding.Encoding, string) {
 		return nil, ""
 	}
 	return asBytes(lookup(string(name)))
+}
+
+// inRule returns the encoding that the @charset rule of a style sheet names (CSS Syntax, 3.2).
+func inRule(body []byte) (encoding.Encoding, string) {
+	rule, ok := bytes.CutPrefix(body[:min(len(body), headSize)], []byte(`@charset "`))
+	if !ok {
+		return nil, ""
+	}
+	label, _, ok := bytes.Cut(rule, []byte(`";`))
+	if !ok {
+		return nil, ""
+	}
+	return asBytes(lookup(string(label)))
 }
 
 // asBytes returns UTF-8 in place of an encoding that a page cannot be in which was read as ASCII.

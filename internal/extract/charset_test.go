@@ -49,7 +49,7 @@ func TestDeclared(t *testing.T) {
 			if want == "" {
 				want = "windows-1252"
 			}
-			if _, got := charsetOf([]byte(page), "", false); got != want {
+			if _, got := charsetOf([]byte(page), "", inHTML); got != want {
 				t.Errorf("%q behind %d bytes: %s, want %s", tt.head, len(before), got, want)
 			}
 		}
@@ -71,7 +71,7 @@ func sameCharset(t *testing.T, body []byte) {
 	}
 	for _, end := range []string{" \u00e9 x", " \xff x"} {
 		page := append(bytes.Clone(body), end...)
-		_, got := charsetOf(page, "", false)
+		_, got := charsetOf(page, "", inHTML)
 		if _, want, _ := charset.DetermineEncoding(page, ""); got != want {
 			t.Errorf("%q: %q, want %q", page, got, want)
 		}
@@ -112,11 +112,11 @@ func TestCharsetOf(t *testing.T) {
 			if xml {
 				want = tt.xml
 			}
-			e, got := charsetOf([]byte(tt.body), tt.label, xml)
+			e, got := charsetOf([]byte(tt.body), tt.label, formatOf(xml))
 			if got != want || e == nil {
 				t.Errorf("%.60q, label %q, XML %v: %s, want %s", tt.body, tt.label, xml, got, want)
 			}
-			if _, again := charsetOf([]byte(tt.body), got, xml); again != got {
+			if _, again := charsetOf([]byte(tt.body), got, formatOf(xml)); again != got {
 				t.Errorf("%.60q: %s, and with that as its label %s", tt.body, got, again)
 			}
 		}

@@ -13,28 +13,31 @@ type tag struct {
 	name    []byte
 	shown   string // the name a link is shown under, if it may have links or metadata
 	asset   bool   // only what a browser loads to show the page
+	plain   bool   // it has nothing but what any element may have to show
 	want    scan.Want
 	isTitle bool
 }
 
-// tags are all of them. A browser takes image for img.
+// other is the name of all elements that have no tag of their own.
+const other = "other"
+
+// tags are all of them. A browser takes image for img, but for drawings.
 var tags = func() (list []tag) {
 	for _, name := range []string{"a", "area", "base", "frame", "html", "iframe", "link", "meta"} {
 		list = append(list, tag{name: []byte(name), shown: name, want: scan.Starts})
 	}
 	list[0].want |= scan.Ends
-	for _, name := range []string{"audio", "embed", "img", "input", "object", "script", "source", "track", "video"} {
+	for _, name := range []string{"audio", "embed", "feimage", "image", "img", "input", "object", "script", "source", "style", "track", "use", "video"} {
 		list = append(list, tag{name: []byte(name), shown: name, asset: true, want: scan.Starts})
 	}
-	list = append(list, tag{name: []byte("image"), shown: "img", asset: true, want: scan.Starts})
-	list = append(list, tag{name: []byte("title"), want: scan.Starts, isTitle: true})
+	list = append(list, tag{name: []byte("title"), shown: other, plain: true, want: scan.Starts, isTitle: true})
 	for _, name := range []string{"h1", "h2", "h3", "h4", "h5", "h6"} {
-		list = append(list, tag{name: []byte(name), want: scan.Starts | scan.Ends})
+		list = append(list, tag{name: []byte(name), shown: other, plain: true, want: scan.Starts | scan.Ends})
 	}
 	for _, name := range lineEnds {
-		list = append(list, tag{name: []byte(name), want: scan.StartsInText | scan.EndsInText})
+		list = append(list, tag{name: []byte(name), shown: other, plain: true, want: scan.StartsInText | scan.EndsInText})
 	}
-	return list
+	return append(list, tag{name: []byte(scan.Other), shown: other, asset: true, want: scan.Starts})
 }()
 
 var withAssets, withoutAssets = newNames(true), newNames(false)
@@ -42,8 +45,11 @@ var withAssets, withoutAssets = newNames(true), newNames(false)
 func newNames(assets bool) *scan.Names {
 	var elements []scan.Element
 	for _, t := range tags {
-		if t.asset && !assets {
+		switch {
+		case t.asset && !assets:
 			t.want = 0
+		case assets:
+			t.want |= scan.Starts
 		}
 		elements = append(elements, scan.Element{Name: string(t.name), Want: t.want})
 	}
@@ -74,13 +80,29 @@ const (
 	attrLang
 	attrXMLLang
 	attrAlt
+	attrSrcdoc
+	attrStyle
+	attrBackground
+	attrImageSrcset
+	attrDataSrc
+	attrDataSrcset
+	attrDataLazySrc
+	attrDataLazySrcset
+	attrDataLazy
+	attrDataOriginal
+	attrDataBg
+	attrDataBackground
+	attrDataPoster
 )
 
 var attributeNames = []string{
 	attrHref: "href", attrXlinkHref: "xlink:href", attrSrc: "src", attrSrcset: "srcset", attrPoster: "poster",
 	attrData: "data", attrRel: "rel", attrType: "type", attrName: "name", attrContent: "content",
 	attrHTTPEquiv: "http-equiv", attrProperty: "property", attrLang: "lang", attrXMLLang: "xml:lang",
-	attrAlt: "alt",
+	attrAlt: "alt", attrSrcdoc: "srcdoc", attrStyle: "style", attrBackground: "background", attrImageSrcset: "imagesrcset",
+	attrDataSrc: "data-src", attrDataSrcset: "data-srcset", attrDataLazySrc: "data-lazy-src", attrDataLazySrcset: "data-lazy-srcset",
+	attrDataLazy: "data-lazy", attrDataOriginal: "data-original", attrDataBg: "data-bg", attrDataBackground: "data-background",
+	attrDataPoster: "data-poster",
 }
 
 // attributes are those of one element, with their character references undone.
@@ -96,13 +118,20 @@ func attr(a attributes, i int) string {
 
 // element takes the references and metadata of one element.
 func (p *page) element(name string, a attributes) {
+	if p.at == 0 || !p.inDocument(name, a) {
+		p.ownElement(name, a)
+	}
+	if p.opts.Assets {
+		p.looks(name, a)
+	}
+}
+
+func (p *page) ownElement(name string, a attributes) {
 	switch name {
 	case "a", "area":
-		ref, ok := a.Attr(attrHref) // also an empty one: the page itself
+		ref, ok := p.address(a)
 		if !ok {
-			if ref, ok = a.Attr(attrXlinkHref); !ok {
-				return
-			}
+			return
 		}
 		p.named = len(p.Links) // its place, unless there are too many
 		p.refer(name, p.rel(a), ref)
@@ -115,17 +144,11 @@ func (p *page) element(name string, a attributes) {
 			p.inLink = !p.linksFull || p.opts.Edges
 		}
 	case "base":
-		if ref, ok := a.Attr(attrHref); ok && !p.hasBase {
-			p.base, p.hasBase = string(ref), true
+		if ref, ok := a.Attr(attrHref); ok && !p.documents[0].hasBase {
+			p.documents[0].base, p.documents[0].hasBase = string(ref), true
 		}
 	case "link":
-		ref, _ := a.Attr(attrHref)
-		rel := p.rel(a)
-		follow := hasWord(rel, "next") || hasWord(rel, "canonical") || hasWord(rel, "alternate")
-		asset := hasWord(rel, "stylesheet") || hasWord(rel, "icon")
-		if len(ref) > 0 && (follow && !asset || asset && p.opts.Assets) {
-			p.refer(name, rel, ref)
-		}
+		p.linkElement(a)
 	case "html":
 		for _, i := range []int{attrLang, attrXMLLang} {
 			if p.meta.Language == "" {
@@ -136,45 +159,123 @@ func (p *page) element(name string, a attributes) {
 	case "meta":
 		p.metaElement(a)
 	case "iframe", "frame":
-		p.load(name, a, attrSrc)
+		if text, ok := a.Attr(attrSrcdoc); ok && name == "iframe" {
+			p.srcdoc(text)
+		} else {
+			p.load(name, a, attrSrc)
+		}
+	case other, "style":
 	default:
 		p.asset(name, a)
 	}
 }
 
+// address returns the address of a link; an empty one is that of the page itself.
+func (p *page) address(a attributes) (ref []byte, ok bool) {
+	if ref, ok = a.Attr(attrHref); !ok {
+		ref, ok = a.Attr(attrXlinkHref)
+	}
+	return ref, ok
+}
+
+func (p *page) linkElement(a attributes) {
+	ref, _ := a.Attr(attrHref)
+	rel := p.rel(a)
+	asset := isAsset(rel)
+	if asset && p.opts.Assets {
+		p.candidates("link", a, attrImageSrcset)
+	}
+	if len(ref) == 0 || asset && !p.opts.Assets || !asset && !isFollowed(rel) {
+		return
+	}
+	if !asset && declares(rel) && !p.isWanted(mediaType(attr(a, attrType))) {
+		p.unwanted = append(p.unwanted, len(p.Links))
+	}
+	p.refer("link", rel, ref)
+}
+
 // asset takes the references of an element that shows or runs something.
 func (p *page) asset(name string, a attributes) {
-	switch {
-	case name == "object":
+	switch name {
+	case "object":
 		p.load(name, a, attrData)
 		return
-	case name == "input" && !strings.EqualFold(attr(a, attrType), "image"):
-		return
+	case "image", "use", "feimage":
+		if ref, ok := p.address(a); ok && len(ref) > 0 && ref[0] != '#' {
+			p.show(name, ref)
+		}
+		if name != "image" {
+			return
+		}
+		name = "img"
+	case "input":
+		if !strings.EqualFold(attr(a, attrType), "image") {
+			return
+		}
 	}
 	p.load(name, a, attrSrc)
 	switch name {
 	case "img", "source":
-		for _, ref := range srcset(attr(a, attrSrcset)) {
-			p.refer(name, "", []byte(ref))
-		}
+		p.candidates(name, a, attrSrcset)
 	case "video":
 		p.load(name, a, attrPoster)
 	}
 }
 
-// metaElement takes a refresh, the directives for robots, and what describes the page.
-func (p *page) metaElement(a attributes) {
-	content, _ := a.Attr(attrContent)
+// looks takes what any element may show: its style and background, and, by attributes that scripts for lazy
+// loading have in common, what they put in place of it.
+func (p *page) looks(name string, a attributes) {
+	if text, ok := a.Attr(attrStyle); ok {
+		p.style(text)
+	}
+	p.load(name, a, attrBackground)
+	for i := attrDataSrc; i <= attrDataPoster; i++ {
+		switch value, ok := a.Attr(i); {
+		case !ok:
+		case i == attrDataSrcset || i == attrDataLazySrcset:
+			p.candidates(name, a, i)
+		case bytes.HasPrefix(value, []byte("url(")):
+			p.style(value)
+		case bytes.ContainsAny(value, "./") && !bytes.ContainsAny(value, "{}<>"): // else a word or data of a script
+			p.show(name, value)
+		}
+	}
+}
+
+// candidates takes the images of a srcset attribute.
+func (p *page) candidates(name string, a attributes, i int) {
+	for _, ref := range srcset(attr(a, i)) {
+		p.show(name, []byte(ref))
+	}
+}
+
+// show takes a reference to what is shown. What it holds itself, in a data URL, is often long.
+func (p *page) show(name string, ref []byte) {
+	const scheme = "data:"
+	if text := bytes.TrimLeft(ref, space); len(text) >= len(scheme) && bytes.EqualFold(text[:len(scheme)], []byte(scheme)) {
+		p.skip("scheme")
+		return
+	}
+	p.refer(name, "", ref)
+}
+
+// refreshElement takes the refresh of a meta element.
+func (p *page) refreshElement(a attributes) {
 	if pragma, _ := a.Attr(attrHTTPEquiv); bytes.EqualFold(pragma, []byte("refresh")) {
-		if ref, ok := refresh(string(content)); ok {
+		if ref, ok := refresh(attr(a, attrContent)); ok {
 			p.refer("meta", "", []byte(ref))
 		}
 	}
+}
+
+// metaElement takes a refresh, the directives for robots, and what describes the page.
+func (p *page) metaElement(a attributes) {
+	p.refreshElement(a)
+	content, _ := a.Attr(attrContent)
 	name, _ := a.Attr(attrName)
-	name = bytes.TrimSpace(name)
 	property, _ := a.Attr(attrProperty)
-	p.describe(strings.ToLower(string(name)), strings.ToLower(string(bytes.TrimSpace(property))), content)
-	if bytes.EqualFold(name, []byte("robots")) || len(name) > 0 && bytes.EqualFold(name, []byte(p.opts.Token)) {
+	p.describe(strings.ToLower(string(bytes.TrimSpace(name))), strings.ToLower(string(bytes.TrimSpace(property))), content)
+	if p.isRobots(a) {
 		text := string(content)
 		noindex, nofollow := Directives([]string{text}, "")
 		p.NoIndex = p.NoIndex || noindex
@@ -186,7 +287,7 @@ func (p *page) metaElement(a attributes) {
 // load takes a reference that means nothing when it is empty.
 func (p *page) load(name string, a attributes, i int) {
 	if ref, _ := a.Attr(i); len(ref) > 0 {
-		p.refer(name, "", ref)
+		p.show(name, ref)
 	}
 }
 

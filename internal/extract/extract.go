@@ -12,9 +12,12 @@
 package extract
 
 import (
+	"bytes"
+	"slices"
 	"strings"
 	"unsafe"
 
+	"golang.org/x/net/html"
 	"golang.org/x/text/encoding"
 
 	"urltree/crawler/weburl"
@@ -34,9 +37,9 @@ const (
 // Facts are what is known of an answer besides its body.
 type Facts struct {
 	URL         string   // canonical
-	Media       string   // media type without parameters; only HTML, XHTML, feeds and LinkLines have links inside
+	Media       string   // media type without parameters; only HTML, XHTML, feeds, LinkLines and, with Options.Assets, CSS have links inside
 	Charset     string   // of the header, or the one used before; "" or an unknown label: from the body
-	HeaderLinks []string // canonical URLs from Link headers: the first links of the page
+	HeaderLinks []string // as HeaderLink.Kept has them: the first links of the page
 	NoFollow    bool     // a header says nofollow
 	Language    string   // of the Content-Language header, for metadata
 	Robots      []string // X-Robots-Tag headers, for metadata; what they mean for links is NoFollow
@@ -51,19 +54,23 @@ type Options struct {
 	NoFollow string
 	// Edges fills in Result.Edges.
 	Edges bool
+	// Accepts reports whether a media type is stored: links that declare another one, but for those of feeds,
+	// are Result.Unwanted. nil: all are.
+	Accepts func(media string) bool
 }
 
 // A Link is a reference to another page, or to the page itself.
 type Link struct {
 	URL     string // canonical
-	Element string // name of the element, "header", "feed" or, of LinkLines, "line"
+	Element string // name of the element, "header", "feed", "style" in CSS, "other" of an attribute with an asset, or, of LinkLines, "line"
 	Rel     string // the words of its rel attribute in lower case, a space between two
 }
 
 // A Result is what a page holds.
 type Result struct {
 	Links    []Link // in page order, repeats included
-	Charset  string // standard name of the encoding that links were decoded by; "" if not HTML
+	Unwanted []Link // those that are not followed for the media type that they declare, in page order
+	Charset  string // standard name of the encoding that links were decoded by; "" if neither HTML nor CSS
 	NoIndex  bool   // by meta robots
 	NoFollow bool   // by meta robots; Facts.NoFollow is not in it
 	Cut      bool   // not all was read: a tag that may have links is over 4 MiB, or there are too many links
@@ -77,7 +84,7 @@ type Result struct {
 	// Meta is what the page says about itself, at most 6 KiB of text; nil: nothing, or not HTML.
 	Meta *storage.Meta
 	// NotFollowed counts references that gave no link: "scheme", "syntax" and "length" as weburl
-	// has them, "nofollow". It may be nil.
+	// has them, "nofollow", "type" of Unwanted ones. It may be nil.
 	NotFollowed map[string]int
 }
 
@@ -98,24 +105,54 @@ func (r *Parser) Parse(f Facts, body []byte, o Options) Result { return r.parse(
 
 func (r *Parser) parse(f Facts, body []byte, o Options, steps int) Result {
 	p := r.newPage(f, o, steps)
-	if xhtml, ok := isHTML(f.Media); ok {
-		in := &r.source
-		in.reset(body, f.Charset, xhtml)
-		p.Charset, p.query = in.charset, in.query
+	in := &r.source
+	switch xhtml, ok := isHTML(f.Media, body); {
+	case ok:
+		in.reset(body, f.Charset, formatOf(xhtml))
+		p.Charset, p.query, p.isMarkup = in.charset, in.query, true
 		p.scan(&r.scanner, in, xhtml)
-	} else if IsFeed(f.Media) {
+	case o.Assets && strings.EqualFold(f.Media, "text/css"):
+		in.reset(body, f.Charset, inCSS)
+		p.Charset = in.charset
+		p.css("style", in.reader(), cssWindow)
+	case IsFeed(f.Media):
 		p.feed(f, body)
-	} else if f.Media == LinkLines {
+	case f.Media == LinkLines:
 		p.lines(body)
 	}
 	return p.result(f, &r.base)
 }
 
-// isHTML tells whether pages of this media type have links inside, and whether they are XHTML.
-func isHTML(media string) (xhtml, ok bool) {
-	xhtml = strings.EqualFold(media, "application/xhtml+xml")
-	return xhtml, xhtml || strings.EqualFold(media, "text/html")
+// isHTML reports whether a page of this media type has links inside, and whether it is XHTML. XML is, if its
+// root element says so.
+func isHTML(media string, body []byte) (xhtml, ok bool) {
+	switch strings.ToLower(media) {
+	case "text/html":
+		return false, true
+	case "application/xhtml+xml":
+		return true, true
+	case "application/xml", "text/xml":
+		return true, isXHTML(body)
+	}
+	return false, false
 }
+
+// isXHTML reports whether the root element of XML is that of a page.
+func isXHTML(body []byte) bool {
+	z := html.NewTokenizer(bytes.NewReader(body[:min(len(body), rootSize)]))
+	for {
+		switch z.Next() {
+		case html.ErrorToken:
+			return false
+		case html.StartTagToken:
+			root := z.Token()
+			return root.Data == "html" && slices.Contains(root.Attr, html.Attribute{Key: "xmlns", Val: "http://www.w3.org/1999/xhtml"})
+		}
+	}
+}
+
+// rootSize is how much of XML is searched for its root element, in bytes.
+const rootSize = 4 << 10
 
 // newPage gives the page that is read next, without what is left of the last one.
 func (r *Parser) newPage(f Facts, o Options, steps int) *page {
@@ -128,6 +165,8 @@ func (r *Parser) newPage(f Facts, o Options, steps int) *page {
 		p.Links, p.ends, p.written, p.decoded = old.Links[:0], old.ends[:0], old.written[:0], old.decoded[:0]
 	}
 	p.robots.text, p.heading.text, p.link.text = old.robots.text[:0], old.heading.text[:0], old.link.text[:0]
+	p.documents, p.parts = append(old.documents[:0], document{}), old.parts[:0]
+	p.unwanted = old.unwanted[:0]
 	p.headingTexts, p.headings = old.headingTexts[:0], old.headings[:0]
 	p.linkTexts, p.linkHashes = old.linkTexts[:0], old.linkHashes[:0]
 	p.short.text = old.short.text[:0]
@@ -137,7 +176,14 @@ func (r *Parser) newPage(f Facts, o Options, steps int) *page {
 	if cap(old.Edges)*int(unsafe.Sizeof(edges.Edge{}))+cap(old.textsOf)*int(unsafe.Sizeof(edgeText{}))+cap(old.texts) <= maxKept {
 		p.Edges, p.texts, p.textsOf = old.Edges[:0], old.texts[:0], old.textsOf[:0]
 	}
-	for _, url := range f.HeaderLinks {
+	for _, kept := range f.HeaderLinks {
+		mark, url := marked(kept)
+		switch {
+		case mark == markAsset && !o.Assets:
+			continue
+		case mark != markAsset && !p.isWanted(mark):
+			p.unwanted = append(p.unwanted, len(p.Links))
+		}
 		p.Links, p.ends = append(p.Links, Link{URL: url, Element: "header"}), append(p.ends, 0)
 	}
 	return p
@@ -146,7 +192,7 @@ func (r *Parser) newPage(f Facts, o Options, steps int) *page {
 // result gives what the page holds once it is read.
 func (p *page) result(f Facts, base *weburl.Base) Result {
 	p.resolve(f, base)
-	if p.Charset != "" {
+	if p.isMarkup {
 		p.Meta = p.finish(f)
 	}
 	r := p.Result
@@ -166,13 +212,17 @@ const maxKept = 2 << 20
 // counts for those before it too.
 type page struct {
 	Result
-	opts    Options
-	left    int    // steps of the budget
-	written []byte // references of all links as they are written, one behind the other
-	ends    []int  // of each in written; one that has its URL already has none
-	hasBase bool
-	base    string            // href of the first base element that has one
-	query   *encoding.Encoder // of queries; nil: UTF-8
+	opts      Options
+	left      int    // steps of the budget
+	written   []byte // references of all links as they are written, one behind the other
+	ends      []int  // of each in written; one that has its URL already has none
+	isMarkup  bool
+	unwanted  []int             // places in Links of those for Result.Unwanted
+	documents []document        // the page, and those in its iframes
+	parts     []part            // in page order; before the first one all is of the page
+	at        int               // the document that is read
+	depth     int               // so many are around it
+	query     *encoding.Encoder // of queries; nil: UTF-8
 
 	named     int        // the place in Links of the a or area element that was met last
 	texts     []byte     // of these, one behind the other, with Options.Edges
@@ -200,58 +250,61 @@ type page struct {
 
 // resolve gives the links their URLs, and drops those that have none or are not to be followed.
 func (p *page) resolve(f Facts, base *weburl.Base) {
-	baseLength := len(f.URL)
-	err := base.Reset(f.URL)
-	if err == nil && p.hasBase {
-		// A base that is no web address, such as javascript:, leaves that of the page.
-		if url, noWeb := base.Resolve(p.reference(p.base)); noWeb == nil {
-			err = base.Reset(url)
-			baseLength = len(url)
-		}
-	}
-	if err != nil {
-		base = nil // absolute references count all the same
-	}
-	defer func() {
-		for range base.Users() {
-			p.skip("userinfo (followed without it)")
-		}
-	}()
+	known := base
+	base = p.enter(0, f.URL, known)
+	defer func() { p.countUsers(base) }()
 	ignored := p.opts.NoFollow != "none" && (f.NoFollow || p.NoFollow)
 	// The references are only read; a copy would cost more than to resolve most of them. Base forgets them with its next Reset.
 	written := unsafe.String(unsafe.SliceData(p.written), len(p.written))
-	counts := p.query != nil || mostWork(len(written), len(p.ends), baseLength) > p.left
+	counts := p.query != nil || len(p.parts) > 0 || mostWork(len(written), len(p.ends), len(p.documents[0].url)) > p.left
 	links, start, size := p.Links, 0, 0
 	kept := links[:0] // in the same place
 	defer func() { p.Links = kept }()
 	texts := string(p.texts)
+	parts, unwanted, at := p.parts, p.unwanted, 0
 	for i, end := range p.ends {
 		if size > maxLinkBytes {
 			p.Cut = true
 			return
 		}
+		for len(parts) > 0 && parts[0].from == i {
+			at, parts = parts[0].document, parts[1:]
+			p.countUsers(base)
+			if base = p.enter(at, f.URL, known); !p.spend(stepsRef * len(p.documents[at].url)) {
+				return
+			}
+		}
 		link := links[i]
+		var err error
 		if link.URL == "" {
-			ref := p.reference(written[start:end])
+			ref := written[start:end]
+			if at == 0 {
+				ref = p.reference(ref)
+			}
 			start = end
-			if counts && !p.spend(workOf(ref, baseLength)) {
+			if counts && !p.spend(workOf(ref, len(p.documents[at].url))) {
 				return
 			}
 			link.URL, err = base.Resolve(ref)
-		} else {
-			err = nil
 		}
-		if p.meta.Canonical == "" && link.Element == "link" && err == nil && hasWord(link.Rel, "canonical") && len(link.URL) <= maxCanonical {
+		if at == 0 && p.meta.Canonical == "" && link.Element == "link" && err == nil && hasWord(link.Rel, "canonical") && len(link.URL) <= maxCanonical {
 			p.meta.Canonical = strings.Clone(link.URL)
 		}
 		if p.opts.Edges && err == nil {
 			p.edge(i, link, texts, f.NoFollow || p.NoFollow)
 		}
+		isUnwanted := len(unwanted) > 0 && unwanted[0] == i
+		if isUnwanted {
+			unwanted = unwanted[1:]
+		}
 		switch {
 		case err != nil:
 			p.skip(reasons[err])
-		case ignored, p.opts.NoFollow == "all" && hasWord(link.Rel, "nofollow"):
+		case ignored, p.opts.NoFollow == "all" && hasWord(link.Rel, "nofollow"), p.opts.NoFollow != "none" && p.documents[at].noFollow:
 			p.skip("nofollow")
+		case isUnwanted:
+			p.skip("type")
+			p.Unwanted = append(p.Unwanted, link)
 		default:
 			kept = append(kept, link)
 			size += len(link.URL)
@@ -311,11 +364,14 @@ func (p *page) scan(s *scan.Scanner, in *source, xhtml bool) {
 			p.endTag(tags[s.Element()].name)
 		case scan.Start:
 			tag := &tags[s.Element()]
+			if tag.shown == "style" && p.opts.Assets {
+				p.style(in.rawText(s))
+			}
 			if tag.isTitle && p.meta.Title == "" && !s.Closed() && !s.InDrawing() {
 				p.meta.Title = p.oneLine(in.rawText(s), maxText)
 			}
 			p.startTag(tag.name, s.Closed())
-			if tag.shown != "" {
+			if tag.shown != "" && (!tag.plain || p.opts.Assets) {
 				p.element(tag.shown, s)
 				if tag.shown == "a" && s.Closed() {
 					p.endLink()

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -259,7 +260,9 @@ func TestHeaderLinks(t *testing.T) {
 		{"none", "", nil},
 		{"next", "<b>; rel=next", []string{"/dir/b"}},
 		{"several", `</a>;rel="prev NEXT" , <b,c>; title="x, <y>; rel=next\""; rel=canonical|<d>; rel=alternate; type=x`, []string{"/a", "/dir/b,c", "/dir/d"}},
-		{"other rel", "<a>; rel=preload, <b>; REL = \"next\"", []string{"/dir/b"}},
+		{"other rel", "<a>; rel=duplicate, <b>; REL = \"next\"", []string{"/dir/b"}},
+		{"assets", "<a>; rel=preload; as=style, <b>; rel=\"alternate stylesheet\"", []string{"asset:/dir/a", "asset:/dir/b"}},
+		{"declared types", "<a>; rel=alternate; type=\"application/JSON; x\", <b>; rel=\"alternate next\"; type=a/b, <c>; rel=alternate; type=\"a /b\"", []string{"application/json:/dir/a", "/dir/b", "/dir/c"}},
 		{"first rel counts", "<a>; rel=prev; rel=next", nil},
 		{"no rel", "<a>, <b>", nil},
 		{"other context", "<a>; rel=next; anchor=/x, <b>; rel=next", []string{"/dir/b"}},
@@ -269,8 +272,10 @@ func TestHeaderLinks(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got []string
-			for _, url := range HeaderLinks(pageURL, strings.Split(tt.values, "|")) {
-				got = append(got, strings.TrimPrefix(url, "https://example.org"))
+			for _, link := range HeaderLinks(pageURL, http.Header{"Link": strings.Split(tt.values, "|")}) {
+				if link.Kept != "" {
+					got = append(got, strings.Replace(link.Kept, "https://example.org", "", 1))
+				}
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Error(diff)
@@ -454,7 +459,8 @@ func FuzzParse(f *testing.F) {
 			law(t, facts, body, o, r)
 			edgesLaw(t, facts, body, o, r)
 		}
-		for _, url := range HeaderLinks(pageURL, []string{string(body)}) {
+		for _, link := range HeaderLinks(pageURL, http.Header{"Link": {string(body)}, "Refresh": {label}}) {
+			url := link.URL
 			if again, err := weburl.Canonical(url); again != url || err != nil {
 				t.Errorf("header link %q is not canonical", url)
 			}

@@ -32,9 +32,9 @@ func (a tokenizedAttributes) Attr(i int) (value []byte, ok bool) {
 func parseTokens(f Facts, body []byte, o Options) Result {
 	r := new(Parser)
 	p := r.newPage(f, o, maxSteps)
-	if xhtml, ok := isHTML(f.Media); ok {
-		in := newSource(body, f.Charset, xhtml)
-		p.Charset, p.query = in.charset, in.query
+	if xhtml, ok := isHTML(f.Media, body); ok {
+		in := newSource(body, f.Charset, formatOf(xhtml))
+		p.Charset, p.query, p.isMarkup = in.charset, in.query, true
 		p.scanTokens(decoded(f, body, xhtml), xhtml)
 	}
 	return p.result(f, &r.base)
@@ -42,7 +42,7 @@ func parseTokens(f Facts, body []byte, o Options) Result {
 
 // decoded gives a page as UTF-8.
 func decoded(f Facts, body []byte, xml bool) io.Reader {
-	e, charset := charsetOf(body, f.Charset, xml)
+	e, charset := charsetOf(body, f.Charset, formatOf(xml))
 	if charset == "utf-8" {
 		return bytes.NewReader(body)
 	}
@@ -54,13 +54,15 @@ func (p *page) scanTokens(r io.Reader, xhtml bool) {
 	var drawings scan.Drawings
 	defer p.endHeading()
 	defer p.endLink()
-	for inTitle, rawText := false, false; ; {
+	for inTitle, inStyle, rawText := false, false, false; ; {
 		z.AllowCDATA(xhtml || drawings.Foreign())
 		switch token := z.Next(); token {
 		case html.ErrorToken:
 			return
 		case html.TextToken:
 			switch {
+			case inStyle && p.opts.Assets:
+				p.style(z.Text())
 			case inTitle && p.meta.Title == "":
 				text := line{max: maxText}
 				text.add(z.Text())
@@ -68,9 +70,9 @@ func (p *page) scanTokens(r io.Reader, xhtml bool) {
 			case !rawText && !drawings.Any() && p.wantsText():
 				p.text(z.Text())
 			}
-			inTitle, rawText = false, false
+			inTitle, inStyle, rawText = false, false, false
 		case html.EndTagToken:
-			inTitle, rawText = false, false
+			inTitle, inStyle, rawText = false, false, false
 			name, _ := z.TagName()
 			drawings.End(name)
 			p.endTag(name)
@@ -86,9 +88,13 @@ func (p *page) scanTokens(r io.Reader, xhtml bool) {
 			inTitle = rawText && !drawings.Any() && string(name) == "title"
 			p.startTag(name, closed)
 			i := slices.IndexFunc(tags, func(t tag) bool { return string(t.name) == string(name) })
-			if i < 0 || tags[i].shown == "" || tags[i].asset && !p.opts.Assets {
+			if i < 0 {
+				i = len(tags) - 1
+			}
+			if (tags[i].asset || tags[i].plain) && !p.opts.Assets {
 				continue
 			}
+			inStyle = rawText && tags[i].shown == "style"
 			a := tokenizedAttributes{}
 			for more {
 				var key, value []byte

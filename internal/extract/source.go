@@ -25,15 +25,15 @@ type source struct {
 }
 
 // newSource gives the source of a page, see reset.
-func newSource(body []byte, label string, xml bool) *source {
+func newSource(body []byte, label string, f format) *source {
 	in := new(source)
-	in.reset(body, label, xml)
+	in.reset(body, label, f)
 	return in
 }
 
 // reset makes in the source of a page, whose encoding it finds by body and a label.
-func (in *source) reset(body []byte, label string, xml bool) {
-	e, charset := charsetOf(body, label, xml)
+func (in *source) reset(body []byte, label string, f format) {
+	e, charset := charsetOf(body, label, f)
 	*in = source{charset: charset}
 	if charset != "utf-8" && !strings.HasPrefix(charset, "utf-16") && charset != "replacement" {
 		in.query = e.NewEncoder()
@@ -43,6 +43,14 @@ func (in *source) reset(body []byte, label string, xml bool) {
 	} else {
 		in.rest = transform.NewReader(bytes.NewReader(body), e.NewDecoder())
 	}
+}
+
+// reader returns a reader of the page.
+func (in *source) reader() io.Reader {
+	if in.rest != nil {
+		return in.rest
+	}
+	return bytes.NewReader(in.text)
 }
 
 // start gives a scanner the page.

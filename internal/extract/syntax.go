@@ -8,8 +8,6 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/encoding"
-
-	"urltree/crawler/weburl"
 )
 
 const space = " \t\n\f\r"
@@ -96,92 +94,6 @@ func refresh(s string) (ref string, ok bool) {
 		s, _, _ = strings.Cut(s[1:], s[:1])
 	}
 	return s, true
-}
-
-// HeaderLinks gives the canonical URLs of the Link headers of an answer, in order, for rel
-// next, canonical and alternate. Links of another context (anchor) do not count.
-func HeaderLinks(base string, values []string) (urls []string) {
-	if len(values) == 0 {
-		return nil
-	}
-	b, err := weburl.NewBase(base)
-	if err != nil {
-		return nil
-	}
-	for _, s := range values {
-		for {
-			_, rest, ok := strings.Cut(s, "<")
-			if !ok {
-				break
-			}
-			ref, rest, ok := strings.Cut(rest, ">")
-			if !ok {
-				break
-			}
-			var rel string
-			rel, s = linkParams(rest)
-			if !hasWord(rel, "next") && !hasWord(rel, "canonical") && !hasWord(rel, "alternate") {
-				continue
-			}
-			if url, err := b.Resolve(weburl.EscapeBytes(ref)); err == nil {
-				urls = append(urls, url)
-			}
-		}
-	}
-	return urls
-}
-
-// linkParams reads the parameters of one link up to the comma that ends it. It gives the first
-// rel in lower case, "" if there is an anchor, and what follows the comma.
-func linkParams(s string) (rel, rest string) {
-	hasRel, hasAnchor := false, false
-	for {
-		s = strings.TrimLeft(s, space+";")
-		if s == "" || s[0] == ',' {
-			break
-		}
-		end := strings.IndexAny(s, "=;,")
-		if end < 0 {
-			end = len(s)
-		}
-		name, value := strings.ToLower(strings.TrimSpace(s[:end])), ""
-		s = s[end:]
-		if strings.HasPrefix(s, "=") {
-			value, s = paramValue(strings.TrimLeft(s[1:], space))
-		}
-		switch {
-		case name == "anchor":
-			hasAnchor = true
-		case name == "rel" && !hasRel:
-			rel, hasRel = strings.ToLower(value), true
-		}
-	}
-	if hasAnchor {
-		rel = ""
-	}
-	return rel, s
-}
-
-// paramValue reads a token or a quoted string off the front of s.
-func paramValue(s string) (value, rest string) {
-	if !strings.HasPrefix(s, `"`) {
-		end := strings.IndexAny(s, ";,")
-		if end < 0 {
-			end = len(s)
-		}
-		return strings.TrimSpace(s[:end]), s[end:]
-	}
-	var b strings.Builder
-	for i := 1; i < len(s); i++ {
-		switch {
-		case s[i] == '"':
-			return b.String(), s[i+1:]
-		case s[i] == '\\' && i+1 < len(s):
-			i++
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String(), ""
 }
 
 // Directives tells what X-Robots-Tag headers say to the crawler with this product token. A name

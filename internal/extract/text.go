@@ -24,7 +24,7 @@ func Words(f Facts, body []byte, fn func(word []byte)) {
 	if !markup && !strings.EqualFold(f.Media, "text/plain") {
 		return
 	}
-	in := newSource(body, f.Charset, xhtml)
+	in := newSource(body, f.Charset, formatOf(xhtml))
 	w := words{fn: fn}
 	if markup {
 		w.scan(in, xhtml)

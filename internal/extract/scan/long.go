@@ -64,7 +64,9 @@ func (s *Scanner) begin() {
 		}
 		if end < len(src) {
 			l.name, l.at = bytes.Clone(src[s.pos:end]), beforeKey
-			l.element = s.names.elements.get(foldedHash(l.name), l.name)
+			if l.element = s.names.elements.get(foldedHash(l.name), l.name); l.element == nil {
+				l.element = s.names.other
+			}
 		}
 		s.pos = end
 	case bytes.HasPrefix(src[p:], []byte("<!--")):

@@ -18,6 +18,9 @@ type Element struct {
 	Want Want
 }
 
+// Other is the name of an Element that stands for all that are not in the list.
+const Other = "*"
+
 // maxAttributes is how many attributes Names can have.
 const maxAttributes = 32
 
@@ -25,6 +28,7 @@ const maxAttributes = 32
 // used by many.
 type Names struct {
 	elements   table
+	other      *name // nil: it is not wanted
 	attributes table
 }
 
@@ -35,14 +39,21 @@ func NewNames(elements []Element, attributes []string) *Names {
 		panic(fmt.Sprintf("scan: %d elements, %d attributes", len(elements), len(attributes)))
 	}
 	n := &Names{}
+	other := name{id: -1}
 	for i, e := range elements {
+		if e.Name == Other {
+			if other = (name{id: i, want: e.Want}); e.Want != 0 {
+				n.other = &other
+			}
+			continue
+		}
 		n.elements.add(e.Name, name{id: i, want: e.Want})
 	}
 	for text, kind := range special {
 		if known := n.elements.get(hash(text), []byte(text)); known != nil {
 			known.kind = kind
 		} else {
-			n.elements.add(text, name{id: -1, kind: kind})
+			n.elements.add(text, name{id: other.id, want: other.want, kind: kind})
 		}
 	}
 	for i, text := range attributes {

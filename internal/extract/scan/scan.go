@@ -221,6 +221,9 @@ func (s *Scanner) tag(p, q int, isStart bool) (next int, given Kind) {
 		return -1, End
 	}
 	element := s.names.elements.get(h, src[nameAt:q])
+	if element == nil {
+		element = s.names.other
+	}
 	if element == nil && !s.drawings.Any() {
 		if next = q + 1; src[q] != '>' {
 			next = s.attributes(q, false)

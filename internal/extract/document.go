@@ -1,0 +1,141 @@
+package extract
+
+import (
+	"bytes"
+
+	"urltree/crawler/weburl"
+	"urltree/internal/extract/scan"
+)
+
+// A document is the page, or one in the srcdoc attribute of an iframe (HTML standard, "srcdoc"): its links are
+// those of the page, its metadata are not.
+type document struct {
+	around   int    // the document that it stands in
+	hasBase  bool   //
+	base     string // href of the first base element that has one
+	noFollow bool   // it says so by meta robots, for itself; of the page Result.NoFollow does
+	url      string // what its references are resolved against, once that is known; "": nothing
+}
+
+// A part is where links of another document begin.
+type part struct{ from, document int }
+
+// maxDepth is how deep documents may stand in each other; those below are not read.
+const maxDepth = 4
+
+// srcdoc reads a document in an iframe.
+func (p *page) srcdoc(text []byte) {
+	if p.depth == maxDepth {
+		p.Cut = true
+		return
+	}
+	around, links := p.at, len(p.Links)
+	documents, parts := len(p.documents), len(p.parts)
+	p.documents = append(p.documents, document{around: around})
+	p.at, p.depth = documents, p.depth+1
+	p.parts = append(p.parts, part{links, p.at})
+	p.scanDocument(text)
+	p.at, p.depth = around, p.depth-1
+	if len(p.Links) == links {
+		p.documents, p.parts = p.documents[:documents], p.parts[:parts]
+		return
+	}
+	p.parts = append(p.parts, part{len(p.Links), around})
+}
+
+// scanDocument reads the markup of a document in the page.
+func (p *page) scanDocument(text []byte) {
+	s := scan.New(namesOf(p.opts.Assets), text, true)
+	for read := 0; ; {
+		kind := s.Next()
+		steps := stepsToken + s.Read() - read
+		read = s.Read()
+		if kind == scan.Start {
+			steps += stepsTag * s.Size()
+		}
+		if !p.spend(steps) {
+			return
+		}
+		switch kind {
+		case scan.End:
+			p.Cut = p.Cut || s.Exceeded()
+			return
+		case scan.Start:
+			tag := &tags[s.Element()]
+			if tag.shown == "style" && p.opts.Assets {
+				style, _ := s.RawText()
+				p.style(style)
+			}
+			if tag.shown != "" && (!tag.plain || p.opts.Assets) {
+				p.element(tag.shown, s)
+			}
+		}
+	}
+}
+
+// inDocument takes an element of a document in the page, if that counts in another way there.
+func (p *page) inDocument(name string, a attributes) (done bool) {
+	d := &p.documents[p.at]
+	switch name {
+	case "a", "area":
+		if ref, ok := p.address(a); ok {
+			p.refer(name, p.rel(a), ref)
+		}
+	case "base":
+		if ref, ok := a.Attr(attrHref); ok && !d.hasBase {
+			d.base, d.hasBase = string(ref), true
+		}
+	case "meta":
+		p.refreshElement(a)
+		content, _ := a.Attr(attrContent)
+		if p.isRobots(a) {
+			_, nofollow := Directives([]string{string(content)}, "")
+			d.noFollow = d.noFollow || nofollow
+		}
+	case "html":
+	default:
+		return false
+	}
+	return true
+}
+
+// isRobots reports whether a meta element has directives for the crawler.
+func (p *page) isRobots(a attributes) bool {
+	name, _ := a.Attr(attrName)
+	name = bytes.TrimSpace(name)
+	return bytes.EqualFold(name, []byte("robots")) || len(name) > 0 && bytes.EqualFold(name, []byte(p.opts.Token))
+}
+
+// enter makes base that of a document, whose documents around have been entered before. It returns nil where
+// absolute references alone count.
+func (p *page) enter(i int, pageURL string, base *weburl.Base) *weburl.Base {
+	d := &p.documents[i]
+	if d.url == "" {
+		around := pageURL
+		if i > 0 {
+			around = p.documents[d.around].url
+		}
+		d.url = around
+		if base.Reset(around) == nil && d.hasBase {
+			ref := d.base
+			if i == 0 {
+				ref = p.reference(ref)
+			}
+			// A base that is no web address, such as javascript:, leaves the one around.
+			if url, err := base.Resolve(ref); err == nil {
+				d.url = url
+			}
+		}
+	}
+	if base.Reset(d.url) != nil {
+		return nil
+	}
+	return base
+}
+
+// countUsers counts references that were resolved without the user name in them.
+func (p *page) countUsers(base *weburl.Base) {
+	for range base.Users() {
+		p.skip("userinfo (followed without it)")
+	}
+}
