@@ -50,7 +50,9 @@ var hostile = []struct {
 	{"style attributes", func(n int) string { return strings.Repeat("<b style='a:url(x)'>", n/20) }},
 	{"style element", func(n int) string { return "<style>" + strings.Repeat("a{b:url(x)}", n/11) }},
 	{"style not ended", func(n int) string { return "<style>(" + strings.Repeat(`url(\2 \'`, n/9) }},
-	{"documents", func(n int) string { return "<base href='/" + strings.Repeat("b", 1000) + "/'>" + strings.Repeat("<iframe srcdoc='<a href=x>'>", n/28) }},
+	{"documents", func(n int) string {
+		return "<base href='/" + strings.Repeat("b", 1000) + "/'>" + strings.Repeat("<iframe srcdoc='<a href=x>'>", n/28)
+	}},
 	{"lazy loading", func(n int) string { return strings.Repeat("<b data-src=/x data-bg=url(x)>", n/30) }},
 	{"headings", func(n int) string { return strings.Repeat("<h1>x</h1>", n/10) }},
 	{"link texts", func(n int) string { return strings.Repeat("<a href>x", n/9) }},
