@@ -47,7 +47,7 @@ func TestCheckFaults(t *testing.T) {
 		}, "dr-x/notes: not of this program", 1},
 		{"symbolic link", func(s *site, _ Files) error { return os.Symlink("/", s.file("http://a.org/x", "dr-root")) }, "dr-x/dr-root: not of this program", 1},
 		{"seed without a record", func(s *site, _ Files) error {
-			return s.tree.AddSeeds(context.Background(), []string{"http://new.org/"})
+			return addSeeds(s.tree, []string{"http://new.org/"})
 		}, "", 0}, // the next start gives it one
 		{"line of seeds.txt", func(s *site, _ Files) error {
 			f, err := os.OpenFile(s.path("seeds.txt"), os.O_APPEND|os.O_WRONLY, 0)
@@ -109,7 +109,7 @@ func TestCheckLeftovers(t *testing.T) {
 	); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.tree.AddSeeds(context.Background(), []string{"http://new.org/"}); err != nil {
+	if err := addSeeds(s.tree, []string{"http://new.org/"}); err != nil {
 		t.Fatal(err)
 	}
 	report := s.noFaults(CheckOptions{Links: true}, &parser{})

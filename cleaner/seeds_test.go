@@ -45,13 +45,13 @@ func TestEnterSeeds(t *testing.T) {
 	for n := range 2*setSeedBytes/8000 + 10 {
 		urls = append(urls, fmt.Sprintf("http://h%d.org/%s", n, long))
 	}
-	if err := s.tree.AddSeeds(context.Background(), urls); err != nil {
+	if err := addSeeds(s.tree, urls); err != nil {
 		t.Fatal(err)
 	}
 	enter("host", len(urls), 2, 1)
 	enter("host", 0, 0, 0)
 	has("h200.org", true)
-	if err := s.tree.AddSeeds(context.Background(), []string{"http://new.org/"}); err != nil {
+	if err := addSeeds(s.tree, []string{"http://new.org/"}); err != nil {
 		t.Fatal(err)
 	}
 	enter("host", 1, 0, 1)

@@ -13,6 +13,13 @@ import (
 	"urltree/storage"
 )
 
+// addSeeds adds a list of seeds.
+func addSeeds(tree *iut.Tree, urls []string) error {
+	list := tree.SeedList()
+	defer list.Close()
+	return list.Add(context.Background(), urls)
+}
+
 // A parser finds lines "link: URL", and takes the first line as title. With hosts set, it admits only links to these
 // and to the hosts of seeds.
 type parser struct {
@@ -123,7 +130,7 @@ func (s *site) close() {
 }
 
 func (s *site) seed(urls ...string) {
-	if err := s.tree.AddSeeds(context.Background(), urls); err != nil {
+	if err := addSeeds(s.tree, urls); err != nil {
 		s.t.Fatal(err)
 	}
 	o := &storage.Outcome{}

@@ -44,7 +44,8 @@ type Options struct {
 	// of a seed go to its origin in this run, in place of User and Password, and are not kept.
 	Seeds []string
 	// MoreSeeds are further seeds, see ScanSeeds; nil: none. Run reads them once, when the tree is open, and
-	// writes them to disk as they come: they take no memory, however many there are. An error that
+	// writes them to disk as they come: they take no memory, however many there are. The same ones in the same
+	// order add nothing in a later run. An error that
 	// comes with one ends Run before anything is fetched; what came before it stays in the tree. Who waits for a
 	// seed should end with an error when the context of Run does.
 	MoreSeeds iter.Seq2[string, error]

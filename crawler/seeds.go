@@ -60,57 +60,65 @@ func ScanSeeds(r io.Reader, bad func(line int, text string, err error)) iter.Seq
 	}
 }
 
-// Bounds of the seeds that are appended to seeds.txt at a time, for each of which the file is read once.
+// Bounds of the seeds that are appended to seeds.txt at a time.
 const (
 	seedsAtATime     = 200_000
 	seedBytesAtATime = 8 << 20
 )
 
-// addSeeds appends the seeds of the options to seeds.txt.
+// addSeeds appends the seeds of the options to seeds.txt: two lists, so that other Seeds do not move the parts of
+// MoreSeeds.
 func (e *engine) addSeeds(ctx context.Context, at *post) error {
-	var batch []string
+	defer at.atDisk("open", e.opts.Tree)
+	err := e.addSeedList(ctx, at, func(yield func(string, error) bool) {
+		for _, url := range e.opts.Seeds {
+			if !yield(url, nil) {
+				return
+			}
+		}
+	})
+	if err == nil && e.opts.MoreSeeds != nil {
+		err = e.addSeedList(ctx, at, e.opts.MoreSeeds)
+	}
+	return err
+}
+
+// addSeedList appends a list in parts that depend on it alone, see [iut.SeedList].
+func (e *engine) addSeedList(ctx context.Context, at *post, seeds iter.Seq2[string, error]) error {
+	list := e.tree.SeedList()
+	defer list.Close()
+	var part []string
 	size := 0
 	add := func() error {
 		at.atDisk("append to", "seeds.txt")
-		defer at.atDisk("open", e.opts.Tree)
-		err := errors.Join(ctx.Err(), e.tree.AddSeeds(ctx, batch))
-		clear(batch)
-		batch, size = batch[:0], 0
+		defer at.rest()
+		err := errors.Join(ctx.Err(), list.Add(ctx, part))
+		clear(part)
+		part, size = part[:0], 0
 		return err
 	}
-	take := func(url string) error {
-		batch = append(batch, e.opts.Strip.Apply(url))
-		if size += len(url); len(batch) < seedsAtATime && size < seedBytesAtATime {
-			return nil
+	at.rest() // seeds may wait for a terminal
+	for text, err := range seeds {
+		if err = errors.Join(err, ctx.Err()); err != nil {
+			return err
+		}
+		url, err := e.opts.takeSeed(text)
+		if err != nil {
+			return err
+		}
+		url = e.opts.Strip.Apply(url)
+		part = append(part, url)
+		if size += len(url); len(part) < seedsAtATime && size < seedBytesAtATime {
+			continue
 		}
 		if err := add(); err != nil {
 			return err
 		}
-		return e.room.await(ctx)
-	}
-	for _, url := range e.opts.Seeds {
-		if err := take(url); err != nil {
+		if err := e.room.await(ctx); err != nil {
 			return err
 		}
 	}
-	if e.opts.MoreSeeds != nil {
-		at.rest() // it may wait for a terminal
-		for text, err := range e.opts.MoreSeeds {
-			if err = errors.Join(err, ctx.Err()); err != nil {
-				return err
-			}
-			url, err := e.opts.takeSeed(text)
-			if err != nil {
-				return err
-			}
-			if err := take(url); err != nil {
-				return err
-			}
-			at.rest()
-		}
-		at.atDisk("open", e.opts.Tree)
-	}
-	if len(batch) == 0 {
+	if len(part) == 0 {
 		return nil
 	}
 	return add()

@@ -1,13 +1,19 @@
 package crawler_test
 
 import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/text/encoding/unicode"
 
 	"urltree/crawler"
+	"urltree/internal/faultfs"
 )
 
 // TestSeedsInUTF16: a seed file may be in any encoding whose byte order mark it begins with, as Windows
@@ -34,5 +40,64 @@ func TestSeedsInUTF16(t *testing.T) {
 		if err != nil || !slices.Equal(got, want) || bad != 5 {
 			t.Errorf("%s: %q, line %d left out, %v; want %q", name, got, bad, err, want)
 		}
+	}
+}
+
+// TestMoreSeedsAgain: seeds.txt is opened as often for a list of several parts as for one seed, and the list is in it
+// once however often it is given, also with other Seeds before it.
+func TestMoreSeedsAgain(t *testing.T) {
+	t.Parallel()
+	disk := faultfs.NewMem()
+	dir := t.TempDir()
+	seed := func(n int) string { return fmt.Sprintf("http://127.0.0.1:1/%d/%s", n, strings.Repeat("x", 7900)) }
+	run := func(seeds int, first ...string) (opens int, kept string) {
+		t.Helper()
+		counted := faultfs.Count(disk)
+		counted.Only = "open"
+		_, err := crawler.Run(t.Context(), crawler.Options{
+			Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), FS: counted, NoSync: true,
+			Time: time.Millisecond, Retries: -1, Delay: -1, AllowPrivate: true, Seeds: first,
+			MoreSeeds: func(yield func(string, error) bool) {
+				for n := range seeds {
+					if !yield(seed(n), nil) {
+						return
+					}
+				}
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, call := range counted.Calls() {
+			if call == "open seeds.txt" {
+				opens++
+			}
+		}
+		f, err := disk.Open("seeds.txt", os.O_RDONLY)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		text, err := io.ReadAll(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return opens, string(text)
+	}
+	const many = 1300 // two parts
+	var want strings.Builder
+	for n := range many {
+		want.WriteString(seed(n) + "\n")
+	}
+	run(1) // makes the index
+	few, _ := run(1)
+	for range 2 {
+		if opens, kept := run(many); opens != few || kept != want.String() {
+			t.Errorf("seeds.txt is opened %d times, for one seed %d times, and has %d bytes, want %d", opens, few, len(kept), want.Len())
+		}
+	}
+	want.WriteString("http://127.0.0.1:1/\n")
+	if _, kept := run(many, "http://127.0.0.1:1/"); kept != want.String() {
+		t.Errorf("with another seed before the list seeds.txt has %d bytes, want %d", len(kept), want.Len())
 	}
 }

@@ -1,7 +1,6 @@
 package iut_test
 
 import (
-	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -33,7 +32,7 @@ func work(root string, fsys iut.FS) (run progress, err error) {
 		return run, err
 	}
 	defer tree.Close()
-	if err := tree.AddSeeds(context.Background(), []string{page(0).URL, page(1).URL}); err != nil {
+	if err := addSeeds(tree, []string{page(0).URL, page(1).URL}); err != nil {
 		return run, err
 	}
 	run.seeded = true
@@ -192,7 +191,7 @@ func checkRecovery(t *testing.T, root string, fsys iut.FS, must []*iut.Page, byL
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := tree.AddSeeds(context.Background(), []string{page(0).URL, page(1).URL}); err != nil {
+	if err := addSeeds(tree, []string{page(0).URL, page(1).URL}); err != nil {
 		t.Fatal(err)
 	}
 	if got := seeds(t, tree); len(got) != 2 || !slices.Contains(got, page(0).URL) || !slices.Contains(got, page(1).URL) {
@@ -341,7 +340,7 @@ func TestLinksLeadNowhere(t *testing.T) {
 								t.Errorf("Store: %v, want nil or ErrPage", err)
 							}
 						}
-						tree.AddSeeds(context.Background(), []string{p.URL})
+						addSeeds(tree, []string{p.URL})
 						tree.SetLinks(iut.LinkOptions{Scope: "x"})
 						if _, body, err := tree.Load(p.URL); err == nil && string(body) != string(p.Body) {
 							t.Errorf("Load reads %q through a link", body)

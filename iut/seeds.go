@@ -20,13 +20,33 @@ type SeedMark struct {
 // ErrSeedMark says that seeds.txt does not begin with what stood before a mark.
 var ErrSeedMark = errors.New("iut: seeds.txt has changed")
 
-// errFound ends the reading of seeds.txt.
-var errFound = errors.New("all found")
+// A SeedList appends one list of seeds to seeds.txt. It is used by one goroutine at a time.
+//
+// A list that is added again, in the same parts, finds its seeds where they were appended, so seeds.txt is read once
+// whatever its length, and memory is taken for one part alone. A list that seeds.txt has in another order is
+// appended once more, from the first part on that has a new seed: a seed may be in seeds.txt several times.
+type SeedList struct {
+	tree *Tree
+	old  *seedReader // what seeds.txt had before, from the seeds of the last part on; nil: not open
+	past bool        // old has been read to its end
+}
 
-// AddSeeds appends the URLs that seeds.txt lacks and makes them durable. It reads seeds.txt as far as it must,
-// asks ctx from time to time whether to go on, and takes memory for urls alone.
-func (t *Tree) AddSeeds(ctx context.Context, urls []string) error {
-	if err := t.writable(); err != nil {
+// SeedList returns the beginning of a list. It is to be closed.
+func (t *Tree) SeedList() *SeedList { return &SeedList{tree: t} }
+
+// Close ends the use of the list.
+func (l *SeedList) Close() {
+	l.past = true
+	if l.old != nil {
+		_ = l.old.file.Close() // it was only read
+		l.old = nil
+	}
+}
+
+// Add appends those of the next URLs of the list that seeds.txt does not have behind the URLs before them, each once,
+// and makes all of them durable. It asks ctx from time to time whether to go on.
+func (l *SeedList) Add(ctx context.Context, urls []string) error {
+	if err := l.tree.writable(); err != nil {
 		return err
 	}
 	missing := make(map[string]bool, len(urls))
@@ -36,17 +56,7 @@ func (t *Tree) AddSeeds(ctx context.Context, urls []string) error {
 		}
 		missing[url] = true
 	}
-	lines := 0
-	err := t.seedLines(SeedMark{}, func(line []byte, _ SeedMark) error {
-		if delete(missing, string(line)); len(missing) == 0 {
-			return errFound
-		}
-		if lines++; lines%10_000 == 0 {
-			return context.Cause(ctx)
-		}
-		return nil
-	})
-	if err != nil && !errors.Is(err, errFound) {
+	if err := l.find(ctx, missing); err != nil {
 		return err
 	}
 	var text []byte
@@ -57,12 +67,39 @@ func (t *Tree) AddSeeds(ctx context.Context, urls []string) error {
 		}
 	}
 	// Also without any: a process that was killed may have written seeds and not synced them.
-	err = t.writeFile(seedsName, os.O_CREATE|os.O_APPEND, text, true)
+	err := l.tree.writeFile(seedsName, os.O_CREATE|os.O_APPEND, text, true)
 	if err == nil {
-		err = t.fs.SyncDir(".")
+		err = l.tree.fs.SyncDir(".")
 	}
 	if err != nil {
 		return diskError("add seeds", err)
+	}
+	return nil
+}
+
+// find reads on in what seeds.txt had before until all of missing are found, and deletes from missing what is.
+func (l *SeedList) find(ctx context.Context, missing map[string]bool) (err error) {
+	if l.old == nil && !l.past {
+		if l.old, err = l.tree.openSeeds(SeedMark{}); err != nil {
+			return err
+		}
+		l.past = l.old == nil
+	}
+	for lines := 1; len(missing) > 0 && !l.past; lines++ {
+		line, err := l.old.next()
+		switch {
+		case err == io.EOF:
+			l.Close()
+		case err != nil:
+			return err
+		default:
+			delete(missing, string(line))
+		}
+		if lines%10_000 == 0 {
+			if err := context.Cause(ctx); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -75,47 +112,82 @@ func (t *Tree) Seeds(from SeedMark, fn func(url string, mark SeedMark) error) er
 
 // seedLines is Seeds; line is valid during the call.
 func (t *Tree) seedLines(from SeedMark, fn func(line []byte, mark SeedMark) error) error {
+	r, err := t.openSeeds(from)
+	if r == nil {
+		return err
+	}
+	defer r.file.Close()
+	for {
+		line, err := r.next()
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil {
+			err = fn(line, r.mark)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// A seedReader reads seeds.txt.
+type seedReader struct {
+	file File
+	r    *bufio.Reader
+	mark SeedMark // behind the last line
+	long []byte   // a line that does not fit into the buffer
+}
+
+// openSeeds opens seeds.txt behind a mark. There is no reader if it fails, or if there is no file to read from its
+// beginning.
+func (t *Tree) openSeeds(from SeedMark) (*seedReader, error) {
 	f, err := t.fs.Open(seedsName, os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
 		if from != (SeedMark{}) {
-			return ErrSeedMark
+			return nil, ErrSeedMark
 		}
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return diskError("read seeds", err)
+		return nil, diskError("read seeds", err)
 	}
-	defer f.Close()
 	sum := crc32.New(castagnoli)
-	if n, err := io.Copy(sum, io.LimitReader(f, from.Bytes)); err != nil {
-		return diskError("read seeds", err)
-	} else if n != from.Bytes || sum.Sum32() != from.Sum {
-		return ErrSeedMark
+	n, err := io.Copy(sum, io.LimitReader(f, from.Bytes))
+	switch {
+	case err != nil:
+		err = diskError("read seeds", err)
+	case n != from.Bytes || sum.Sum32() != from.Sum:
+		err = ErrSeedMark
+	default:
+		return &seedReader{file: f, r: bufio.NewReaderSize(f, 64<<10), mark: from}, nil
 	}
-	mark := from
-	var long []byte // a line that does not fit into the buffer, so far
-	for r := bufio.NewReaderSize(f, 64<<10); ; {
-		part, err := r.ReadSlice('\n')
-		mark.Bytes += int64(len(part))
-		mark.Sum = crc32.Update(mark.Sum, castagnoli, part)
+	return nil, errors.Join(err, f.Close())
+}
+
+// next returns the next line without its end, valid until the next call, or io.EOF: what follows the last line end
+// is torn.
+func (r *seedReader) next() ([]byte, error) {
+	for r.long = r.long[:0]; ; {
+		part, err := r.r.ReadSlice('\n')
+		r.mark.Bytes += int64(len(part))
+		r.mark.Sum = crc32.Update(r.mark.Sum, castagnoli, part)
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
-			if len(long) < maxLine { // no URL is that long: the rest of the line is not needed
-				long = append(long, part...)
+			if len(r.long) < maxLine { // no URL is that long: the rest of the line is not needed
+				r.long = append(r.long, part...)
 			}
 			continue
-		case err == io.EOF: // what follows the last line end is torn
-			return nil
+		case err == io.EOF:
+			return nil, err
 		case err != nil:
-			return diskError("read seeds", err)
+			return nil, diskError("read seeds", err)
 		}
-		line := part
-		if len(long) > 0 {
-			line, long = append(long, part...), nil
+		if len(r.long) > 0 {
+			r.long = append(r.long, part...)
+			part = r.long
 		}
-		if err := fn(line[:len(line)-1], mark); err != nil {
-			return err
-		}
+		return part[:len(part)-1], nil
 	}
 }
 

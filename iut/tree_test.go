@@ -2,7 +2,6 @@ package iut_test
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -348,7 +347,7 @@ func TestSeeds(t *testing.T) {
 		t.Errorf("a new tree has the seeds %q", got)
 	}
 	for _, urls := range [][]string{{"http://a/", "http://b/", "http://a/"}, {"http://b/"}, {"http://c/", "http://a/"}} {
-		if err := tree.AddSeeds(context.Background(), urls); err != nil {
+		if err := addSeeds(tree, urls); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -357,7 +356,7 @@ func TestSeeds(t *testing.T) {
 		t.Error(diff)
 	}
 	for _, bad := range []string{"", "http://a/ b", "http://a/\n", "http://\xff/"} {
-		if err := tree.AddSeeds(context.Background(), []string{"http://d/", bad}); err == nil {
+		if err := addSeeds(tree, []string{"http://d/", bad}); err == nil {
 			t.Errorf("seed %q is accepted", bad)
 		}
 	}
@@ -376,7 +375,7 @@ func TestSeeds(t *testing.T) {
 		if got := read(t, root+"/seeds.txt"); got != kept {
 			t.Fatalf("%q is cut to %q, want %q", whole[:n], got, kept)
 		}
-		if err := tree.AddSeeds(context.Background(), want); err != nil {
+		if err := addSeeds(tree, want); err != nil {
 			t.Fatal(err)
 		}
 		tree.Close()
@@ -398,7 +397,7 @@ func TestReadOnly(t *testing.T) {
 	_, err1 := tree.Store(p)
 	_, err2 := tree.Temp()
 	_, err3 := tree.RemoveTorn(p.URL, false)
-	for _, err := range []error{err1, err2, err3, tree.AddSeeds(context.Background(), nil), tree.SetLinks(iut.LinkOptions{})} {
+	for _, err := range []error{err1, err2, err3, addSeeds(tree, nil), tree.SetLinks(iut.LinkOptions{})} {
 		if !errors.Is(err, fs.ErrPermission) {
 			t.Errorf("writing: %v, want fs.ErrPermission", err)
 		}
