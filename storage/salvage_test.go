@@ -2,6 +2,7 @@ package storage
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
@@ -55,4 +56,77 @@ func TestSalvagedRows(t *testing.T) {
 	if rows[0].Run > unclean {
 		t.Errorf("the row is of run %d, those up to %d are looked up", rows[0].Run, unclean)
 	}
+}
+
+// TestSalvageTakesAll: of what is whole, each row is taken over, however many transactions they fill: records with
+// their metadata, times of hosts, sitemaps, robots.txt answers.
+func TestSalvageTakesAll(t *testing.T) {
+	t.Parallel()
+	const n = scanKeys/2 + 1 // rows of each kind: more than one transaction takes
+	x, path := newIndex(t, 0)
+	var set []*Outcome
+	for i := range n {
+		url := fmt.Sprintf("http://host%d.org/", i)
+		set = append(set, &Outcome{
+			Row: Row{URL: url, Source: Seed}, State: Stored, Page: Page{Status: 200, Bytes: int64(i)}, Meta: &Meta{Title: url},
+			Links: []Link{{URL: url + "next", Source: url, Depth: 1}},
+			Host:  &HostTimes{Name: Host(url), Answer: int64(i + 1)}, Robots: &Robots{Origin: Origin(url), Time: int64(i + 1)},
+			Sitemaps: []Sitemap{{URL: url + "sitemap.xml", Level: 1}},
+		})
+	}
+	if _, err := x.Commit(set); err != nil {
+		t.Fatal(err)
+	}
+	all := salvageable(t, x)
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	to, _ := newIndex(t, 0)
+	done, err := Salvage(t.Context(), path, to)
+	if err != nil || done.Records != 2*n || len(done.Lost) > 0 || done.Nameless > 0 || done.Named {
+		t.Errorf("%+v, %v; want %d records and nothing lost", done, err, 2*n)
+	}
+	got := salvageable(t, to)
+	for row, value := range all {
+		if again, ok := got[row]; !ok || again != value {
+			t.Errorf("%s: %q, there: %v; was %q", row, again, ok, value)
+		}
+	}
+	if len(got) != len(all) || len(all) != 6*n {
+		t.Errorf("%d rows, were %d, want %d", len(got), len(all), 6*n)
+	}
+	if faults := faultsOf(t, to); len(faults) > 0 {
+		t.Errorf("faults: %q", faults)
+	}
+}
+
+// salvageable returns the records of an index, by key, and the rows of the other kinds that Salvage takes over as they are.
+func salvageable(t *testing.T, x *Index) map[string]string {
+	t.Helper()
+	rows := map[string]string{}
+	err := x.Records(t.Context(), nil, func(r Record, err error) error {
+		r.Run = 0 // of a pending one it is not known any more
+		rows["record "+r.URL] = fmt.Sprintf("%+v", r)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = x.db.View(func(tx *bolt.Tx) error {
+		for _, name := range [][]byte{bucketMeta, bucketHost, bucketSitemap, bucketRobots} {
+			err := tx.Bucket(name).ForEach(func(k, v []byte) error {
+				rows[fmt.Sprintf("%s %q", name, k)] = string(v)
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
 }
