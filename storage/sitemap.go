@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"time"
 
@@ -172,9 +171,19 @@ func (c *change) nameSitemap(s *Sitemap) {
 	case row.State == SitemapOpen:
 	case row.State == SitemapFailed && s.Level == 1, c.now-row.Time >= sitemapAge,
 		row.State == SitemapRead && s.Level < row.Level: // what it names may have been too deep
-		row.State, row.Tries, row.Spared, row.Due, row.Outside = SitemapOpen, 0, 0, 0, 0
-		row.Level, row.Hops, row.Source = s.Level, s.Hops, s.Source
+		if c.reopenSitemap(row) {
+			row.Level, row.Hops, row.Source = s.Level, s.Hops, s.Source
+		}
 	}
+}
+
+// reopenSitemap opens a row that is done, unless its host has as many to be read as it may: then it stays as it is.
+func (c *change) reopenSitemap(row *Sitemap) bool {
+	if c.fullOfSitemaps(Host(row.URL)) {
+		return false
+	}
+	row.State, row.Tries, row.Spared, row.Due, row.Outside = SitemapOpen, 0, 0, 0, 0
+	return true
 }
 
 // fullOfSitemaps counts one more sitemap of a host, unless it has as many to be read as it may.
@@ -269,35 +278,39 @@ func (x *Index) Sitemaps(host string, now time.Time, n int, skip func(url string
 }
 
 // RereadSitemaps opens sitemaps again, those that are done and for which pick is true, and gives
-// their number. fresh is told of them once that is durable; nil: nobody is.
+// their number. fresh is told of them once that is durable; nil: nobody is. Those of a host that has as
+// many to be read as it may stay as they are.
 func (x *Index) RereadSitemaps(ctx context.Context, pick func(*Sitemap) bool, fresh func(list []Sitemap, tx uint64)) (int, error) {
-	for n := 0; ; {
-		var urls []string
-		full := errors.New("enough for one transaction")
-		err := x.scan(ctx, bucketSitemap, nil, func(k, v []byte) error {
-			s, err := decodeSitemap(k, v)
-			if err != nil || s.State == SitemapOpen || !pick(&s) {
-				return nil
-			}
-			if urls = append(urls, s.URL); len(urls) >= scanKeys {
-				return full
-			}
-			return nil
-		})
-		if err != nil && err != full {
-			return n, err
-		}
+	n := 0
+	var urls []string
+	flush := func() error {
 		if len(urls) == 0 {
-			return n, nil
+			return nil
 		}
 		done, err := x.reread(urls)
 		if err != nil {
-			return n, err
+			return err
 		}
-		if n += len(done.NewSitemaps); fresh != nil {
+		if fresh != nil && len(done.NewSitemaps) > 0 {
 			fresh(done.NewSitemaps, done.Tx)
 		}
+		n, urls = n+len(done.NewSitemaps), urls[:0]
+		return nil
 	}
+	err := x.scan(ctx, bucketSitemap, nil, func(k, v []byte) error {
+		s, err := decodeSitemap(k, v)
+		if err != nil || s.State == SitemapOpen || !pick(&s) {
+			return nil
+		}
+		if urls = append(urls, s.URL); len(urls) >= scanKeys {
+			return flush()
+		}
+		return nil
+	})
+	if err == nil {
+		err = flush()
+	}
+	return n, err
 }
 
 func (x *Index) reread(urls []string) (Committed, error) {
@@ -306,8 +319,8 @@ func (x *Index) reread(urls []string) (Committed, error) {
 	var done Committed
 	err := x.update(func(c *change) error {
 		for _, url := range urls {
-			if row := &c.sitemap(url).row; row.State != 0 {
-				row.State, row.Tries, row.Spared, row.Due, row.Outside = SitemapOpen, 0, 0, 0, 0
+			if row := &c.sitemap(url).row; row.State != 0 && row.State != SitemapOpen {
+				c.reopenSitemap(row)
 			}
 		}
 		c.settleSitemaps(&done)

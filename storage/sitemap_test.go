@@ -279,14 +279,35 @@ func TestSitemapsOfAHost(t *testing.T) {
 		o.Sitemaps = append(o.Sitemaps, Sitemap{URL: fmt.Sprintf("https://a.org/%d", i), Level: 2})
 	}
 	o.Sitemaps = append(o.Sitemaps, Sitemap{URL: "https://b.org/1", Level: 3})
-	if _, err := x.Commit([]*Outcome{o}); err != nil {
+	narrowed := Sitemap{URL: "https://a.org/narrowed", State: SitemapRead, Level: 3, Outside: 1, Time: time.Now().Unix()}
+	if _, err := x.Commit([]*Outcome{{Sitemap: &narrowed}, o}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := x.Commit([]*Outcome{{Sitemaps: []Sitemap{{URL: "https://a.org/more", Level: 1}}}}); err != nil {
 		t.Fatal(err)
 	}
-	if h, err := x.Host("a.org"); err != nil || h.Sitemaps != mostSitemaps {
-		t.Errorf("%d to be read, %v", h.Sitemaps, err)
+	requireFull := func(what string) {
+		t.Helper()
+		if h, err := x.Host("a.org"); err != nil || h.Sitemaps != mostSitemaps {
+			t.Errorf("%s: %d to be read, %v", what, h.Sitemaps, err)
+		}
+	}
+	requireFull("named")
+	if _, err := x.Commit([]*Outcome{{Sitemaps: []Sitemap{{URL: narrowed.URL, Level: 2}}}}); err != nil {
+		t.Fatal(err)
+	}
+	requireFull("named further up")
+	one := Sitemap{URL: "https://a.org/0", State: SitemapRead, Level: 2, Time: time.Now().Unix()}
+	for _, want := range []int{0, 1} {
+		if n, err := x.RereadSitemaps(t.Context(), (*Sitemap).Narrowed, nil); err != nil || n != want {
+			t.Errorf("%d opened again, %v; want %d", n, err, want)
+		}
+		requireFull("opened again")
+		if want == 0 { // there is room for one now
+			if _, err := x.Commit([]*Outcome{{Sitemap: &one}}); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 	read := Sitemap{URL: "https://b.org/1", State: SitemapRead, Level: 3, Time: time.Now().Unix()}
 	for level, want := range map[uint8]SitemapState{3: SitemapRead, 2: SitemapOpen} {
