@@ -1,15 +1,21 @@
 package crawler_test
 
 import (
+	"context"
+	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"urltree/crawler"
+	"urltree/internal/faultfs"
 	"urltree/internal/testweb"
 	"urltree/iut"
 )
@@ -95,4 +101,56 @@ func TestFullFolder(t *testing.T) {
 	}
 	requireSame(t, crawled(t, opts.Output), web.Answer().Stored)
 	requireChecked(t, dir)
+}
+
+// A pickyDisk takes no folder of the tree whose name begins with no.
+type pickyDisk struct {
+	iut.FS
+	no string
+}
+
+func (d pickyDisk) Mkdir(name string) error {
+	if strings.HasPrefix(path.Base(name), d.no) {
+		return &fs.PathError{Op: "mkdir", Path: name, Err: syscall.ENAMETOOLONG}
+	}
+	return d.FS.Mkdir(name)
+}
+
+// TestMaxPagesOfTheTree: a page that the tree cannot hold does not count towards MaxPages.
+func TestMaxPagesOfTheTree(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	links := "" // ten that the tree does not take, and behind them twenty that it does
+	for i := range 30 {
+		links += fmt.Sprintf("<a href=/%s%d>", map[bool]string{true: "no", false: "yes"}[i < 10], i)
+	}
+	origin := hosts(t, 1, func(_ int, rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/" {
+			fmt.Fprint(rw, links)
+		}
+	})[0]
+	for _, tt := range []struct {
+		limit, stored, refused int64
+		ended                  string
+	}{
+		{4, 4, 10, "page limit reached"}, // the first page and three behind those that are refused
+		{6, 6, 10, "page limit reached"},
+		{22, 21, 10, "nothing left"},
+	} {
+		disk := faultfs.NewMem()
+		opts := crawler.Options{
+			Tree: filepath.Join(t.TempDir(), "iut"), Output: filepath.Join(t.TempDir(), "res.txt"), MaxPages: tt.limit,
+			Seeds: []string{origin + "/"}, Delay: -1, AllowPrivate: true, Crawlers: 1, Downloads: 1, NoSync: true,
+			FS: pickyDisk{disk, "dr-no"}, FlushInterval: time.Hour, // nothing waits for that
+		}
+		result, err := crawler.Run(ctx, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if refused := result.Run.Outcomes["failed tree"]; result.Run.Stored != tt.stored || refused != tt.refused || result.Ended != tt.ended {
+			t.Errorf("-max-pages %d: %d stored, %d refused by the tree, %q; want %d, %d, %q",
+				tt.limit, result.Run.Stored, refused, result.Ended, tt.stored, tt.refused, tt.ended)
+		}
+	}
 }

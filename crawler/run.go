@@ -86,7 +86,8 @@ type engine struct {
 	ending  sync.Mutex          // held by the crawler that looks whether the end is the end
 	looked  atomic.Int64        // how often that found more
 	named   bool                // guarded by ending; nameSitemaps has been called
-	stored  atomic.Int64        // tickets used
+	stored  atomic.Int64        // tickets used: by pages that are committed, or on the way to it
+	kept    int64               // of these, by pages that are committed; the committer's
 	fetched chan struct{}       // a place for each page between download and parse worker; nil: none
 	parsing *semaphore.Weighted // a place for each parse worker; held from parsing until Buffer.Add
 	shares  *semaphore.Weighted // of sharesMore, for large pages; taken before parsing, and held as long
@@ -388,6 +389,9 @@ func (e *engine) committed(set []*iut.Item, c storage.Committed) {
 		if n := it.Crawler; n > 0 {
 			e.workers[n-1].batch.removed.Add(1)
 		}
+		if it.Ticket {
+			e.ticketCommitted(it.State == storage.Stored)
+		}
 	}
 	if c.Cut > 0 {
 		e.linker.count(map[string]int{"max-held": c.Cut})
@@ -415,9 +419,21 @@ func (e *engine) flushAll() {
 	}
 }
 
-// ticketUsed counts a page towards MaxPages.
+// ticketUsed counts a page that is in a buffer towards MaxPages. The last one waits for no others.
 func (e *engine) ticketUsed() {
 	if e.stored.Add(1) == e.opts.MaxPages {
+		e.flushAll()
+	}
+}
+
+// ticketCommitted takes note of what has become of a page with a ticket: one that the tree could not hold gives it back.
+func (e *engine) ticketCommitted(stored bool) {
+	if !stored {
+		e.stored.Add(-1)
+		e.tickets.Release(1)
+		return
+	}
+	if e.kept++; e.kept == e.opts.MaxPages {
 		e.stop(errPages)
 	}
 }

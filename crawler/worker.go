@@ -330,7 +330,8 @@ func (w *worker) url(at *post, loan *frontier.Loan, row *storage.Row, free func(
 	}
 	stored := false
 	if w.tickets != nil {
-		// One of -max-pages tickets: kept by what is stored, given back by everything else.
+		// One of -max-pages tickets: kept by a page until it is committed, and by what is stored; given back by
+		// everything else.
 		if w.tickets.Acquire(w.fetching, 1) != nil {
 			return false, 0, nil
 		}
@@ -400,6 +401,7 @@ func (w *worker) url(at *post, loan *frontier.Loan, row *storage.Row, free func(
 		w.stages[stageResponse].add(res.Total - res.First)
 	}
 	took, keeps := time.Since(start), item.State == storage.Stored
+	item.Ticket = keeps && w.tickets != nil
 	if !w.add(at, item, func(o *Outcome) { o.Took = took }) {
 		return false, 0, nil
 	}

@@ -22,6 +22,8 @@ type Item struct {
 	Free func()
 	// Crawler is the number of the crawler that made the item; its batch counts it as removed.
 	Crawler int
+	// Ticket is for the engine: the item is a page that counts towards a limit of pages.
+	Ticket bool
 	// Over is for the engine: the bytes that the item takes beyond what its buffer can count.
 	Over int64
 }
