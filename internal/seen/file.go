@@ -8,8 +8,6 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
-
-	"golang.org/x/sys/unix"
 )
 
 // The file of a filter, all numbers little-endian:
@@ -135,14 +133,14 @@ func (f *Filter) adopt(g *Filter) error {
 				g.add(q, fp)
 			}
 		}
-		f.unmap(p.mapped)
+		_ = f.unmap(p.mapped)
 		p.slots, p.lines, p.n, p.mapped = q.slots, q.lines, q.n, q.mapped
 	}
-	before := f.initial
+	_ = f.unmap(f.initial)
 	f.initial = g.initial
-	f.bytes.Store(g.Bytes())
-	f.raisePeak(g.Peak())
-	return unix.Munmap(before)
+	f.bytes.Add(g.Bytes())
+	f.raisePeak(max(g.Peak(), f.Bytes()))
+	return nil
 }
 
 // A loader reads a file, and sums it.

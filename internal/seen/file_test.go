@@ -10,6 +10,8 @@ import (
 	"os"
 	"testing"
 	"testing/iotest"
+
+	"golang.org/x/sys/unix"
 )
 
 // saved gives a filter with n fingerprints, these, and its file for transaction tx.
@@ -120,6 +122,53 @@ func TestLoadWhileInUse(t *testing.T) {
 	if err := f.Load(in, 7); !errors.Is(err, ErrStale) || f.Complete() || f.Stats().Turned == 0 {
 		t.Errorf("%v, complete %v, %d parts turned", err, f.Complete(), f.Stats().Turned)
 	}
+}
+
+// TestNotUnmapped: memory that the system does not take back stays counted, and nothing is lost with it: neither what is
+// loaded, nor what a table that has grown holds.
+func TestNotUnmapped(t *testing.T) {
+	_, old, file := saved(t, 60_000, 7, Options{})
+	f, err := New(testKey, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := f.initial
+	f.initial = make([]byte, len(before)) // it was not mapped
+	t.Cleanup(func() { _ = unix.Munmap(before) })
+	if err := f.Load(bytes.NewReader(file), 7); err != nil || !f.Complete() {
+		t.Fatalf("%v, complete %v", err, f.Complete())
+	}
+	if want := mapped(f) + int64(len(before)); f.Bytes() != want {
+		t.Errorf("loaded: %d bytes, want %d", f.Bytes(), want)
+	}
+	p := &f.parts[0]
+	table := p.mapped
+	t.Cleanup(func() { _ = unix.Munmap(table) })
+	p.mapped = make([]byte, len(table))
+	for slots, n := len(p.slots), uint64(1); len(p.slots) == slots; n++ {
+		old = append(old, n<<40) // in part 0
+		f.Add(n << 40)
+	}
+	if want := mapped(f) + int64(len(before)+len(table)); f.Bytes() != want {
+		t.Errorf("grown: %d bytes, want %d", f.Bytes(), want)
+	}
+	for _, fp := range old {
+		if got := f.Lookup(fp); got != Known {
+			t.Fatalf("%x is %v", fp, got)
+		}
+	}
+	if err := f.Close(); err != nil || f.Bytes() != int64(len(before)+len(table)) {
+		t.Errorf("closed: %v, %d bytes", err, f.Bytes())
+	}
+}
+
+// mapped returns the bytes of the tables that are in use.
+func mapped(f *Filter) int64 {
+	n := len(f.initial)
+	for i := range f.parts {
+		n += len(f.parts[i].mapped)
+	}
+	return int64(n)
 }
 
 // slow has something happen before each read.

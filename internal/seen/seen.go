@@ -19,6 +19,7 @@ package seen
 import (
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"sync/atomic"
@@ -117,13 +118,13 @@ func (f *Filter) Close() error {
 		return nil
 	}
 	f.loaded.Store(false)
+	var err error
 	for i := range f.parts {
 		p := &f.parts[i]
-		f.unmap(p.mapped)
+		err = errors.Join(err, f.unmap(p.mapped))
 		*p = part{}
 	}
-	f.count(-int64(len(f.initial)))
-	err := unix.Munmap(f.initial)
+	err = errors.Join(err, f.unmap(f.initial))
 	f.initial = nil
 	if err != nil {
 		return fmt.Errorf("seen filter: %w", err)
@@ -259,10 +260,10 @@ func (f *Filter) grow(p *part) bool {
 	}
 	slots := slotsOf(mapped)
 	if !spread(slots, p.slots) {
-		f.unmap(mapped)
+		_ = f.unmap(mapped)
 		return false
 	}
-	f.unmap(p.mapped)
+	_ = f.unmap(p.mapped)
 	p.slots, p.mapped = slots, mapped
 	return true
 }
@@ -300,15 +301,17 @@ func (f *Filter) raisePeak(to int64) {
 	}
 }
 
-// unmap gives the table of a part back. The initial tables have no mapping of their own.
-func (f *Filter) unmap(mapped []byte) {
+// unmap gives a mapping back; nil: there is none, as the initial tables of a part have none of their own. What the
+// system does not take, for it may have to split what it has put together, stays counted.
+func (f *Filter) unmap(mapped []byte) error {
 	if mapped == nil {
-		return
+		return nil
 	}
 	if err := unix.Munmap(mapped); err != nil {
-		panic(fmt.Sprintf("seen filter: giving memory back: %v", err)) // not what mapMemory gave
+		return err
 	}
 	f.count(-int64(len(mapped)))
+	return nil
 }
 
 func mapMemory(size int) ([]byte, error) {
