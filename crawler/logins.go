@@ -54,7 +54,7 @@ func (o *Options) takeSeed(seed string) (string, error) {
 	switch {
 	case err != nil:
 		if login != nil {
-			seed = "with a user name"
+			seed = "..." + seed[strings.LastIndexByte(seed, '@'):] // not its password
 		}
 		return "", fmt.Errorf("%w: seed %.80q is no http(s) URL: %w", ErrOptions, seed, err)
 	case login == nil:

@@ -343,7 +343,7 @@ func (f *Frontier) Private(name string, private bool) (bool, error) {
 	if h := f.hosts[name]; h != nil && !h.unread {
 		defer f.mu.Unlock()
 		if h.kind == 0 {
-			h.kind = kind
+			h.kind = int8(kind)
 		}
 		return h.kind == storage.KindPrivate, nil
 	}

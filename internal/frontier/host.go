@@ -55,6 +55,7 @@ type host struct {
 	unread    bool      // the store may have times of it that are not known here
 	without   bool      // it came in when its sitemaps were forgotten already
 	raises    int8      // see slower
+	kind      int8      // of addresses, see storage.HostTimes; 0: not known
 	away      int8      // ways of its own robots.txt that go on as hops
 	fails     uint32    // failures in a row
 
@@ -62,7 +63,6 @@ type host struct {
 	answer  time.Duration // smoothed answer time; 0: unknown
 	backoff time.Duration // present back-off, without jitter; 0: none
 	pace    time.Duration // see slower; 0: none
-	kind    int64         // of addresses, see storage.HostTimes; 0: not known
 	run     int32         // answers since the last failure
 	rest    int64         // Unix nanoseconds before which an answer allows no request
 	cause   string        // what the last counted failure came to
@@ -165,7 +165,7 @@ func (h *host) load(t storage.HostTimes, now int64, longestDelay time.Duration) 
 	h.pace = min(max(time.Duration(t.Pace), 0), mostPace)
 	h.delay = min(max(time.Duration(t.Delay), 0), longestDelay)
 	h.fails = t.Fails
-	h.kind = t.Kind
+	h.kind = int8(t.Kind)
 }
 
 // afterKill keeps a host from being asked too early where its times may not have been kept: at least as long
@@ -179,7 +179,7 @@ func (f *Frontier) afterKill(h *host) {
 func (h *host) times() storage.HostTimes {
 	return storage.HostTimes{
 		Name: h.name, Next: h.next, Answer: int64(h.answer), Backoff: int64(h.backoff), Pace: int64(h.pace),
-		Fails: h.fails, Delay: int64(h.delay), Kind: h.kind, Seq: h.seq,
+		Fails: h.fails, Delay: int64(h.delay), Kind: int64(h.kind), Seq: h.seq,
 	}
 }
 

@@ -23,6 +23,9 @@ func tmpfs(mounts string) (dir string, remove func()) {
 		return "", func() {}
 	}
 	dir, err := os.MkdirTemp(memory, "urltree-test")
+	if err == nil {
+		err = os.Chmod(dir, 0o755) // tests start programs as other users
+	}
 	if err != nil {
 		return "", func() {}
 	}
