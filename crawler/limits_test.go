@@ -408,30 +408,31 @@ func TestSlowDisk(t *testing.T) {
 	}
 }
 
-// TestMemoryOfManySeeds takes 80 MB of seeds, and goes on without them.
+// TestMemoryOfManySeeds takes 60 MB of seeds, and goes on without them. They would not fit beside what else has to
+// be in memory.
 func TestMemoryOfManySeeds(t *testing.T) {
 	cmd := buildCommand(t)
 	dir := t.TempDir()
-	const seeds = 20_000
+	const seeds = 8_000
 	var list bytes.Buffer
 	for n := range seeds {
-		fmt.Fprintf(&list, "http://127.0.0.%d:1/%d/%s\n", 1+n%50, n, strings.Repeat("x", 4000))
+		fmt.Fprintf(&list, "http://127.0.0.%d:1/%d/%s\n", 1+n%50, n, strings.Repeat("x", 7500))
 	}
 	if err := os.WriteFile(filepath.Join(dir, "seed.txt"), list.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	args := []string{
-		"-time", "10ms", "-retries", "0", "-scope", "prefix", "-buffers", "1", "-memory-bodies", "1MiB", "-buffer-bytes", "1MiB",
+		"-time", "10ms", "-retries", "0", "-scope", "prefix", "-crawlers", "1", "-downloads", "1", "-buffers", "1", "-memory-bodies", "1MiB", "-buffer-bytes", "1MiB",
 		"-frontier-memory", "1MiB", "-seen-memory", "1MiB", "-sync", "none",
 	}
-	limit := crawler.Options{Buffers: 1, MemoryBodies: 1 << 20, BufferBytes: 1 << 20, FrontierBytes: 1 << 20, SeenBytes: 1 << 20}
+	limit := crawler.Options{Crawlers: 1, Downloads: 1, Buffers: 1, MemoryBodies: 1 << 20, BufferBytes: 1 << 20, FrontierBytes: 1 << 20, SeenBytes: 1 << 20}
 	requireMemory(t, cmd.run(t, dir, append(args, "-input", "seed.txt")...), limit)
 	requireMemory(t, cmd.run(t, dir, args...), limit)
 	if kept, err := os.ReadFile(filepath.Join(dir, "iut", "seeds.txt")); err != nil || !bytes.Equal(kept, list.Bytes()) {
 		t.Errorf("seeds.txt has %d bytes, %v; the list has %d", len(kept), err, list.Len())
 	}
 	pending, err := os.ReadFile(filepath.Join(dir, "res2.txt"))
-	if n := bytes.Count(pending, []byte("\n")) - 1; err != nil || n < seeds-10_000 {
+	if n := bytes.Count(pending, []byte("\n")) - 1; err != nil || n < seeds/2 {
 		t.Errorf("%d URLs are pending, %v", n, err)
 	}
 }
