@@ -2,6 +2,7 @@ package frontier
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"unsafe"
 
@@ -76,5 +77,25 @@ func TestAllocations(t *testing.T) {
 				t.Errorf("%.2f allocations of a URL that is taken, returned and done; want at most 3", allocs)
 			}
 		})
+	}
+}
+
+// TestNamesOfHosts: the names of hosts count towards Memory, however long they are, until their hosts leave.
+func TestNamesOfHosts(t *testing.T) {
+	const hosts, memory = 1000, 512 << 10
+	var rows []storage.Row
+	for i := range hosts {
+		rows = append(rows, row(fmt.Sprintf("h%04d.%s", i, strings.Repeat("a.", 122)+"test"), 0, uint64(i+1)))
+	}
+	s := newStore()
+	f := start(t, s, Options{MaxHosts: hosts, Memory: memory})
+	f.Add(rows, s.commit(nil, rows, nil))
+	windows, names := int64(0), int64(0)
+	for name, h := range f.hosts {
+		windows += h.win.bytes()
+		names += int64(len(name))
+	}
+	if len(f.hosts) != hosts || names < 250*hosts || windows == 0 || windows+names > memory {
+		t.Errorf("names of %d hosts take %d bytes and windows %d, together at most %d", len(f.hosts), names, windows, memory)
 	}
 }

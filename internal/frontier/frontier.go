@@ -63,7 +63,7 @@ type Store interface {
 // Options of a frontier. Admit, NeedRobots and the Store's skip must not call the frontier.
 type Options struct {
 	Store         Store
-	Memory        int64         // bytes of all windows; 0: 64 MiB
+	Memory        int64         // bytes of all windows and of the names of their hosts; 0: 64 MiB
 	Crawlers      int           // how many call Take; 0: 1
 	Batch         int           // rows of one loan from a host without delay; 0: 16
 	Share         int           // loans beyond the free downloads; 0: 64, negative: none
@@ -179,6 +179,7 @@ type Frontier struct {
 	err       error   // the first error of the Store; ends all Takes
 
 	bytes    int64 // of all windows
+	names    int64 // bytes of the names of the hosts
 	busy     int   // hosts with a count above 0
 	live     int64 // rows of range Now and Later, sitemaps included
 	resident int64 // those of hosts in memory: the sum of their counts
@@ -276,6 +277,7 @@ func (f *Frontier) hostLocked(name string) *host {
 func (f *Frontier) newHostLocked(name string) *host {
 	h := &host{name: strings.Clone(name), at: len(f.list)} // a part of a URL would keep all of it
 	h.win = f.newWindow(&h.plain)
+	f.names += int64(len(h.name))
 	f.hosts[h.name] = h
 	f.list = append(f.list, h)
 	return h

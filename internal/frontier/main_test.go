@@ -343,7 +343,7 @@ func checkInvariants(t testing.TB, f *Frontier) {
 	t.Helper()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var bytes, resident, out int64
+	var bytes, names, resident, out int64
 	busy, leaves, listed := 0, 0, 0
 	below := map[string]int{}
 	for name, h := range f.hosts {
@@ -374,6 +374,7 @@ func checkInvariants(t testing.TB, f *Frontier) {
 			t.Errorf("window of %s: %v", name, err)
 		}
 		bytes += h.win.bytes()
+		names += int64(len(name))
 		resident += h.count
 		out += int64(outs)
 		if m := h.maps; m != nil {
@@ -423,8 +424,8 @@ func checkInvariants(t testing.TB, f *Frontier) {
 		t.Errorf("counted bytes %d, resident %d, out %d, busy %d, leaves %d; there are %d, %d, %d, %d, %d",
 			f.bytes, f.resident, f.out, f.busy, f.tree.len(), bytes, resident, out, busy, leaves)
 	}
-	if f.bytes > f.opts.Memory {
-		t.Errorf("windows take %d bytes of %d", f.bytes, f.opts.Memory)
+	if names != f.names || f.bytes > max(f.opts.Memory-names, 0) {
+		t.Errorf("windows take %d bytes and names %d, counted %d, of %d", f.bytes, names, f.names, f.opts.Memory)
 	}
 }
 

@@ -135,18 +135,22 @@ func (f *Frontier) insertLocked(h *host, rows []storage.Row) {
 }
 
 // shareLocked is the memory that the window of one host may take.
-func (f *Frontier) shareLocked() int64 { return f.opts.Memory / int64(max(f.busy, 1)) }
+func (f *Frontier) shareLocked() int64 { return f.windowsLocked() / int64(max(f.busy, 1)) }
+
+// windowsLocked is the memory that all windows may take: what the names of the hosts leave.
+func (f *Frontier) windowsLocked() int64 { return max(f.opts.Memory-f.names, 0) }
 
 // shrinkLocked brings the windows below the limit of memory. They grew when there were fewer
 // hosts, or to a few rows beyond their share. It goes on until an eighth is free, so that
 // a round over all hosts is paid for by many insertions.
 func (f *Frontier) shrinkLocked() {
-	if f.bytes <= f.opts.Memory {
+	most := f.windowsLocked()
+	if f.bytes <= most {
 		return
 	}
 	share := f.shareLocked() / 4 * 3
 	for range f.list {
-		if f.bytes <= f.opts.Memory/8*7 {
+		if f.bytes <= most/8*7 {
 			return
 		}
 		f.hand = (f.hand + 1) % len(f.list)

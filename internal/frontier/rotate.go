@@ -101,6 +101,7 @@ func (f *Frontier) evictLocked(h *host) {
 		f.resident -= h.maps.count
 	}
 	f.bytes -= h.bytes
+	f.names -= int64(len(h.name))
 	last := len(f.list) - 1
 	f.list[h.at] = f.list[last]
 	f.list[h.at].at = h.at
