@@ -111,8 +111,10 @@ test-hostile: build
 	else \
 		go build -C $(SHARED)/hostileweb/caseweb -o $(abspath bin)/caseweb . && \
 		bin/caseweb runcase -j 4 -slack 20 -ua urltree \
-			-cmd '$(abspath bin)/crawler -delay 50ms -time {time} -input {seeds} -output {out}' \
-			$(SHARED)/hostileweb/cases >bin/hostile.log; code=$$?; \
+			-map 'assets=-assets' -map 'below-seed=-scope prefix' -map 'same-host=-scope host' \
+			-map 'user-and-header=-user me -password secret -header "X-Secret: s3"' \
+			-cmd '$(abspath bin)/crawler -delay 50ms -time {time} -input {seeds} -output {out} {flags}' \
+			$(SHARED)/hostileweb/cases $(SHARED)/hostileweb/cases2 >bin/hostile.log; code=$$?; \
 		grep '^FAIL' bin/hostile.log | cut -c1-200 || true; tail -n 1 bin/hostile.log; exit $$code; \
 	fi
 

@@ -155,7 +155,7 @@ func (w *worker) failed(item *iut.Item, known bool, err error) frontier.Answer {
 	case failure.Reason == fetch.Address || failure.Reason == fetch.TooLarge:
 		item.Refuse(failure.Reason)
 	case failure.Passing || spares(fault):
-		w.again(item, failure.Reason, spares(fault))
+		w.again(item, failure.Reason, spares(fault) || failure.Reason == fetch.Proxy)
 	default:
 		item.Fail(failure.Reason)
 	}

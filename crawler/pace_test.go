@@ -384,3 +384,28 @@ func TestDeadHostsAreNoOutage(t *testing.T) {
 		}
 	})
 }
+
+// TestClosedPortOfAHost: a host that answers at one port, and cannot be reached at another, is asked
+// for robots.txt there a few times and no more, and goes on with its pages.
+func TestClosedPortOfAHost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &sky{pages: 20, fails: func(url string, _ time.Duration) (int, error) {
+			if strings.HasPrefix(url, "https://") {
+				return 0, &fetch.Error{Reason: fetch.Connect, Passing: true, Err: errors.New("refused")}
+			}
+			return 0, nil
+		}}
+		outcomes, res := s.crawl(t, Options{Seeds: []string{"https://a.example/x"}}, "a.example")
+		asked, last := 0, time.Duration(0)
+		for _, g := range s.log {
+			if strings.HasPrefix(g.url, "https://") {
+				asked++
+			}
+			last = g.at
+		}
+		if res.Run.Stored != 20 || asked > 5 || last > time.Minute {
+			t.Errorf("%d pages, %d requests to the port that is closed, the last one after %v: %v", res.Run.Stored, asked, last, outcomes)
+		}
+	})
+}

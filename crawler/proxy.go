@@ -13,6 +13,7 @@ import (
 const (
 	proxyPause    = time.Minute      // the longest one between two tries of a request that a proxy has failed
 	proxyTries    = 4                // of a request, where the proxy works for others
+	loginTries    = 3                // of a request that gets 407 alone, where the proxy has worked before
 	proxyPassword = 30 * time.Second // how long a proxy may ask for a password that it does not get
 )
 
@@ -41,7 +42,10 @@ func (e *engine) get(ctx context.Context, url string, req fetch.Request) (*fetch
 			}
 			return res, err
 		}
-		works := e.proxyFails(failure, start)
+		works, worked := e.proxyFails(failure, start)
+		if worked && tries >= loginTries && errors.Is(failure, fetch.ErrProxyPassword) {
+			return nil, failure // it may be the site that says so
+		}
 		if works && tries >= proxyTries {
 			return nil, &fetch.Error{Reason: fetch.Connect, Passing: true, Err: failure.Err}
 		}
@@ -92,13 +96,14 @@ func (e *engine) proxyWorks() {
 }
 
 // proxyFails takes note of a failure, tells of the first one in a row, and ends fetching after the last one. It
-// reports whether the proxy has worked for others since the request began.
-func (e *engine) proxyFails(failure *fetch.Error, start time.Time) (works bool) {
+// reports whether the proxy has worked for others since the request began, and whether it ever has in this run.
+func (e *engine) proxyFails(failure *fetch.Error, start time.Time) (works, worked bool) {
 	p := &e.proxy
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	worked = !p.worked.IsZero()
 	if p.worked.After(start) {
-		return true
+		return true, worked
 	}
 	if p.since.IsZero() {
 		p.since = start
@@ -111,5 +116,5 @@ func (e *engine) proxyFails(failure *fetch.Error, start time.Time) (works bool) 
 	if time.Since(p.since) >= patience {
 		e.stop(fmt.Errorf("nothing reachable: %w", failure))
 	}
-	return false
+	return false, worked
 }

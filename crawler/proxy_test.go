@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"urltree/crawler"
+	"urltree/storage"
 )
 
 // A lockedBuffer is a log that many goroutines write.
@@ -158,5 +159,36 @@ func TestProxyFailsForEver(t *testing.T) {
 	result, err := crawler.Run(t.Context(), byProxy(dir, proxy.URL, log))
 	if err != nil || result.Total.Stored != 4 {
 		t.Errorf("%d pages stored, want 4; %v", result.Total.Stored, err)
+	}
+}
+
+// TestSiteSays407: where the proxy works, a 407 for one URL may be the site's: the URL waits for the
+// next run after three requests, and the others of its host go on.
+func TestSiteSays407(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/yes" {
+			asked.Add(1)
+			w.WriteHeader(http.StatusProxyAuthRequired)
+			return
+		}
+		proxied(w, r)
+	}))
+	t.Cleanup(proxy.Close)
+	opts := byProxy(t.TempDir(), proxy.URL, &lockedBuffer{})
+	opts.Retries = -1
+	var mu sync.Mutex
+	held := 0
+	opts.OnOutcome = func(o crawler.Outcome) {
+		mu.Lock()
+		defer mu.Unlock()
+		if o.State == storage.Pending && o.Reason == "refused:proxy" {
+			held++
+		}
+	}
+	result, err := crawler.Run(t.Context(), opts)
+	if err != nil || result.Run.Stored != 2 || held != 2 || asked.Load() != 6 || result.Run.Outcomes["refused robots"] != 2 {
+		t.Errorf("%d pages, %d held, %d requests got 407: %v, %v", result.Run.Stored, held, asked.Load(), result.Run.Outcomes, err)
 	}
 }

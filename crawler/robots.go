@@ -266,7 +266,7 @@ func (c *robotsCache) ask(ctx context.Context, get getter, origin, url string, h
 		a.host.Fault = frontier.Broken // of an origin that gives no robots.txt nothing can be asked
 	}
 	a.host.Cause = row.Reason
-	c.fail(row, spares(a.host.Fault), c.spares(a.host.Fault, known))
+	c.fail(row, spares(a.host.Fault), c.spares(origin, a.host.Fault, known))
 	return a, nil
 }
 
@@ -297,12 +297,19 @@ func (c *robotsCache) lost(origin, cause string) *storage.Robots {
 }
 
 // spares returns how many faults of a kind that counts on the host make an origin unreachable in this run.
-// A host that has never answered, and cannot be reached, is likely not to be there.
-func (c *robotsCache) spares(fault frontier.Fault, known bool) uint32 {
-	if fault == frontier.Unreached && !known {
+// An origin that has never answered, and cannot be reached, is likely not to be there, and the other
+// origins of its host wait meanwhile: above all if known says that one of them has answered.
+func (c *robotsCache) spares(origin string, fault frontier.Fault, known bool) uint32 {
+	switch {
+	case fault != frontier.Unreached:
+		return mostSpared
+	case !known:
 		return 2*c.tries - 1
 	}
-	return mostSpared
+	if before, ok, err := c.index.Robots(origin); err == nil && ok && answered(before.Status) {
+		return mostSpared
+	}
+	return c.tries + 1
 }
 
 // resolve gives the canonical URL that a Location header of url names, or "".

@@ -392,7 +392,7 @@ func (w *worker) url(at *post, loan *frontier.Loan, row *storage.Row, free func(
 	if item.State == storage.Pending {
 		item.Next.Due = w.due(times, row.Tries, row.Spared)
 	}
-	if spares(a.Fault) && item.Next.Spared >= mostSpared {
+	if spares(a.Fault) && item.Next.Spared >= mostSpared || item.State == storage.Pending && a.Cause == fetch.Proxy {
 		item.Next.Range, item.Next.Due, item.Next.Run = storage.Held, 0, row.Run
 		item.Next.Reason = heldRefused + ":" + item.Next.Reason
 	}

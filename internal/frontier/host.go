@@ -15,7 +15,7 @@ const (
 	mostAuto    = 30 * time.Second
 	autoFactor  = 5  // automatic delay in smoothed answer times
 	giveUpAfter = 10 // failures in a row
-	giveUpNew   = 5  // of a host that has never answered
+	giveUpNew   = 6  // of a host that has never answered: one more than its first origin is asked
 )
 
 // A host holds what the frontier knows of one host name. All fields are guarded by the lock of

@@ -91,7 +91,7 @@ var reasons = []Reason{
 	{OfHeld, "budget-depth", "Its path has more segments than -budget-depth allows."},
 	{OfHeld, "max-held", "Its host has as many held URLs as -max-held allows."},
 	{OfHeld, "host given up", "Its host failed too often in this run."},
-	{OfHeld, "refused", "Its host refused it, or could not be reached, each time that this run asked."},
+	{OfHeld, "refused", "Its host or the proxy refused it, or its host could not be reached, each time that this run asked."},
 	{OfHeld, "robots-unreachable", unreachable},
 	{OfHeld, "http1", "The host refused HTTP/2 for it: it is asked again by HTTP/1.1."},
 	{OfHeld, "no-room", "The disk of the tree was nearly full, and the page too large for memory: it is asked again."},
