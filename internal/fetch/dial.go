@@ -20,7 +20,36 @@ const (
 	nextAddress = 300 * time.Millisecond
 	// lookAheadTimeout is how long a proxy may wait for our own look-up.
 	lookAheadTimeout = 2 * time.Second
+	// mostLate is how many such look-ups in a row may take too long. Then names are taken to be unknown
+	// here, as behind a proxy without a resolver, and for blindTime no request waits for one.
+	mostLate  = 16
+	blindTime = time.Minute
 )
+
+// A blindness knows whether names can be looked up here soon enough for a proxy. The zero value says
+// that they can.
+type blindness struct {
+	mu    sync.Mutex
+	late  int       // guarded by mu: look-ups in a row that took too long
+	until time.Time // guarded by mu: none is waited for before
+}
+
+func (b *blindness) now() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return time.Now().Before(b.until)
+}
+
+// note takes note of a look-up that was waited for.
+func (b *blindness) note(late bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !late {
+		b.late = 0
+	} else if b.late++; b.late >= mostLate {
+		b.until = time.Now().Add(blindTime)
+	}
+}
 
 // dialRoute dials a host, or the proxy of the context, whose address is the user's choice and is not guarded. That of
 // a host is checked after the name was resolved and for every dial, so a name that changes its address gains nothing. A
@@ -47,9 +76,13 @@ func (c *Client) dialRoute(ctx context.Context, _, addr string) (net.Conn, error
 // lookAhead looks up the name of a request by way of a proxy, which would dial whatever it resolves to, and refuses
 // internal addresses. A name that cannot be looked up here, or not soon, is left to the proxy.
 func (c *Client) lookAhead(ctx context.Context, r *route) error {
+	if _, known := c.names.recall(r.host); !known && c.blind.now() {
+		return nil
+	}
 	soon, cancel := context.WithTimeout(ctx, c.ahead)
 	defer cancel()
 	_, private, err := c.names.addresses(soon, r.host)
+	c.blind.note(err != nil && soon.Err() != nil)
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)

@@ -157,7 +157,8 @@ type Client struct {
 	limiter *rate.Limiter // nil: no limit
 	turns   turns         // for Options.PerIP
 	names   *names
-	ahead   time.Duration      // how long a proxy waits for a look-up of ours
+	ahead   time.Duration // how long a proxy waits for a look-up of ours
+	blind   blindness
 	asking  atomic.Int64       // calls of Get that run
 	stop    context.CancelFunc // of lookups
 	coders  chan *coder        // as many as may decode at once

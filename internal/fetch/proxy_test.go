@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -154,6 +156,28 @@ func TestProxyAndSlowLookup(t *testing.T) {
 	}
 	res, err := c.Get(t.Context(), "http://slow.test/", Request{})
 	wantFailure(t, res, err, Address, false)
+}
+
+// TestProxyWithoutNames: where no look-up ends in time, only the first requests wait for one.
+func TestProxyWithoutNames(t *testing.T) {
+	t.Parallel()
+	p := serve(t, func(http.ResponseWriter, *http.Request) {})
+	proxy, _ := url.Parse(p)
+	var looked atomic.Int64
+	c := newClient(t, Options{Proxy: proxy, Lookup: func(ctx context.Context, _ string) ([]netip.Addr, error) {
+		looked.Add(1)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}})
+	c.ahead = time.Millisecond
+	for i := range 2 * mostLate {
+		if _, err := c.Get(t.Context(), fmt.Sprintf("http://h%d.test/", i), Request{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := looked.Load(); n != mostLate {
+		t.Errorf("%d names were looked up, want %d", n, mostLate)
+	}
 }
 
 // TestSOCKS: what a SOCKS proxy says of the host is told from what it says of us.
