@@ -100,7 +100,7 @@ func (o *outFile) commit(ctx context.Context) error {
 	return nil
 }
 
-// discard gives up a file for another error than its own.
+// discard closes and removes a file after an error that is not its own.
 func (o *outFile) discard() error {
 	if o.whole == nil {
 		return o.file.Close()

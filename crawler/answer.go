@@ -74,7 +74,7 @@ func statusReason(status int) string {
 	return "http-5xx"
 }
 
-// faultOf tells what the status of a failure, 429 or 5xx, means for the host. Other ones than these are of this
+// faultOf returns what the status of a failure, 429 or 5xx, means for the host. Other ones than these are of this
 // URL; whether the host is in trouble shows with the next ones. 502 is how a server answers that stands before
 // one which cannot be reached.
 func faultOf(status int) frontier.Fault {

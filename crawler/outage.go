@@ -150,7 +150,7 @@ func (o *outage) answersLocked(host string) {
 	o.changed = make(chan struct{})
 }
 
-// String tells of an outage, "" if there is none.
+// String returns a sentence about an outage, "" if there is none.
 func (o *outage) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

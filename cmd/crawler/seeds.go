@@ -124,7 +124,7 @@ func (in *seedFile) scan(ctx context.Context, file io.Reader) iter.Seq2[string, 
 	}
 }
 
-// leaveOut tells of a line that is no seed, if it is one of the first.
+// leaveOut reports a line that is no seed, if it is one of the first.
 func (in *seedFile) leaveOut(number int, text string, err error) {
 	if in.bad++; in.bad <= 10 && !in.flags.quiet {
 		why := strings.TrimPrefix(err.Error(), "weburl: ")

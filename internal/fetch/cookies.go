@@ -232,7 +232,7 @@ func (h *heldCookie) in(j rawJar) bool {
 	return named(j.cookies(&url.URL{Scheme: "https", Host: h.host, Path: h.path}), h.name)
 }
 
-// set gives the jar a cookie, and takes out of it what is too much then.
+// set adds a cookie to the jar, and removes what is too much then.
 func (s *siteJar) set(u *url.URL, c *http.Cookie, size int) {
 	if !strings.HasPrefix(c.Path, "/") {
 		c.Path = u.Path[:max(strings.LastIndexByte(u.Path, '/'), 0)] // RFC 6265, 5.1.4

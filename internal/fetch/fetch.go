@@ -228,7 +228,7 @@ func New(opts Options) *Client {
 	return c
 }
 
-// Close gives up lookups, idle connections and decoders. No Get may run.
+// Close ends lookups, idle connections and decoders. No Get may run.
 func (c *Client) Close() {
 	c.stop()
 	c.pool.close()

@@ -121,7 +121,7 @@ func proxyOf(ctx context.Context) *url.URL {
 	return nil
 }
 
-// failure tells a failure of the proxy from one behind it.
+// failure returns the error of a connection: of the proxy, or of what is behind it.
 func (d *dialing) failure(ctx context.Context, err error) error {
 	var (
 		known *Error

@@ -236,7 +236,7 @@ func after(r *storage.Record) string {
 	return text
 }
 
-// spared tells how many requests used up no try.
+// spared returns how many requests used up no try.
 func spared(r *storage.Record) string {
 	if r.Spared == 0 {
 		return ""
