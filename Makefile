@@ -21,6 +21,7 @@
 #   verify     the Promela models: good ones must hold, broken ones must fail (spin, gcc)
 #   test-real  tests named TestReal against documentation packages of the distribution
 #   test-hostile  a web that plays failures of the real one, and what a user would call right
+#              (with a budget of hosts that a fast machine reaches within the seconds of a case)
 #   soak       crawls made-up webs for SOAK with kills, power cuts, full disks, lost indexes, from SEED on
 #   hostile-load  200 hosts that stall, lie and never end, beside good ones, for LOAD
 #   full       all tests, the long ones included, the models with larger constants, and test-real
@@ -113,7 +114,7 @@ test-hostile: build
 		bin/caseweb runcase -j 4 -slack 20 -ua urltree \
 			-map 'assets=-assets' -map 'below-seed=-scope prefix' -map 'same-host=-scope host' \
 			-map 'user-and-header=-user me -password secret -header "X-Secret: s3"' \
-			-cmd '$(abspath bin)/crawler -delay 50ms -time {time} -input {seeds} -output {out} {flags}' \
+			-cmd '$(abspath bin)/crawler -delay 50ms -time {time} -input {seeds} -output {out} -budget-domain 1000 {flags}' \
 			$(SHARED)/hostileweb/cases $(SHARED)/hostileweb/cases2 >bin/hostile.log; code=$$?; \
 		grep '^FAIL' bin/hostile.log | cut -c1-200 || true; tail -n 1 bin/hostile.log; exit $$code; \
 	fi
