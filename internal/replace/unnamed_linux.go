@@ -21,7 +21,7 @@ func createUnnamed(dir string) *os.File {
 	return f
 }
 
-// link gives a file of createUnnamed a name that is not taken.
+// link links a file of createUnnamed to a name that is not taken.
 func link(f *os.File, name string) error {
 	if err := unix.Linkat(unix.AT_FDCWD, byDescriptor(f), unix.AT_FDCWD, name, unix.AT_SYMLINK_FOLLOW); err != nil {
 		return &os.LinkError{Op: "link", Old: "a new file", New: name, Err: err}
