@@ -214,25 +214,9 @@ func Open(path string, opts Options) (*Index, error) {
 		// A map that never has to move: growing it would wait for all readers.
 		bo.InitialMmapSize = mmapSize
 	}
-	if err := checkBefore(path, opts.ReadOnly); err != nil {
+	db, file, err := openWhole(path, bo)
+	if err != nil {
 		return nil, err
-	}
-	db, file, err := openBolt(path, bo)
-	switch {
-	case err == nil:
-	case errors.Is(err, ErrDamaged):
-		return nil, fmt.Errorf("%s: %w", path, err)
-	case errors.Is(err, berrors.ErrTimeout):
-		return nil, fmt.Errorf("open %s: %w", path, err)
-	default:
-		// bbolt calls a meta page damaged that it could not read: whether one is, we have seen ourselves.
-		if err := checkBefore(path, opts.ReadOnly); err != nil {
-			return nil, err
-		}
-		if !errors.As(err, new(*fs.PathError)) {
-			err = fmt.Errorf("open %s: %w", path, err)
-		}
-		return nil, failure{err}
 	}
 	db.AllocSize = allocated
 	x := &Index{db: db, allocs: allocsOf(db), file: file, opts: opts, cut: map[string]uint32{}, ahead: map[string]uint32{}}
@@ -260,6 +244,30 @@ func statFile(path string) (fs.FileInfo, error) {
 		return nil, fmt.Errorf("%w: %s is no file", ErrDamaged, path)
 	}
 	return info, nil
+}
+
+// openWhole opens a file whose structure is whole. ErrDamaged and ErrDisk say why it cannot.
+func openWhole(path string, bo *bolt.Options) (*bolt.DB, *os.File, error) {
+	if err := checkBefore(path, bo.ReadOnly); err != nil {
+		return nil, nil, err
+	}
+	db, file, err := openBolt(path, bo)
+	switch {
+	case err == nil:
+		return db, file, nil
+	case errors.Is(err, ErrDamaged):
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	case errors.Is(err, berrors.ErrTimeout):
+		return nil, nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	// bbolt calls a meta page damaged that it could not read: whether one is, we have seen ourselves.
+	if err := checkBefore(path, bo.ReadOnly); err != nil {
+		return nil, nil, err
+	}
+	if !errors.As(err, new(*fs.PathError)) {
+		err = fmt.Errorf("open %s: %w", path, err)
+	}
+	return nil, nil, failure{err}
 }
 
 // openBolt opens the file. Where bbolt trusts what it reads, and so panics or faults on a file

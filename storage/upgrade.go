@@ -23,12 +23,9 @@ func Upgrade(path string, noSync bool) (changed bool, err error) {
 	if _, err := statFile(path); err != nil {
 		return false, err
 	}
-	if err := checkBefore(path, false); err != nil {
-		return false, err
-	}
-	db, _, err := openBolt(path, &bolt.Options{Timeout: 2 * time.Second, NoSync: noSync})
+	db, _, err := openWhole(path, &bolt.Options{Timeout: 2 * time.Second, NoSync: noSync})
 	if err != nil {
-		return false, fmt.Errorf("upgrade %s: %w", path, err)
+		return false, err
 	}
 	defer func() { err = errors.Join(err, onDisk(db.Close())) }()
 	var version uint64
@@ -38,7 +35,7 @@ func Upgrade(path string, noSync bool) (changed bool, err error) {
 	})
 	switch {
 	case err != nil:
-		return false, fmt.Errorf("upgrade %s: %w", path, err)
+		return false, fmt.Errorf("upgrade %s: %w", path, onDisk(err))
 	case version == schema:
 		return false, nil // not even a new transaction number
 	case version != schema-1:
@@ -53,7 +50,7 @@ func Upgrade(path string, noSync bool) (changed bool, err error) {
 		return errors.Join(countHosts(tx), putSchema(tx))
 	})
 	if err != nil {
-		return false, fmt.Errorf("upgrade %s: %w", path, err)
+		return false, fmt.Errorf("upgrade %s: %w", path, onDisk(err))
 	}
 	return true, nil
 }
