@@ -60,8 +60,8 @@ long:
 	go test -count=1 -run '^TestCost' -bench . -benchtime 10x -timeout 5m ./bench/stages
 
 faults:
-	URLTREE_FULL=1 GOGC=300 go test -count=1 -v -parallel 6 -timeout $(TIMEOUT) -run 'AtEveryCall$$' ./crawler
-	URLTREE_FULL=1 go test -count=1 -v -parallel 6 -timeout $(TIMEOUT) -run '^(TestFaultAtEverySystemCall|TestHangingIndex)$$' ./cmd/crawler
+	URLTREE_FULL=1 GOGC=300 go test -count=1 -v -parallel 48 -timeout $(TIMEOUT) -run 'AtEveryCall$$' ./crawler
+	URLTREE_FULL=1 go test -count=1 -v -parallel 16 -timeout $(TIMEOUT) -run '^(TestFaultAtEverySystemCall|TestHangingIndex)$$' ./cmd/crawler
 	URLTREE_FULL=1 go test -count=1 -v -timeout $(TIMEOUT) -run '^TestFailAtEveryCallOnDisk$$' ./iut
 
 mutations:

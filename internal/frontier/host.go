@@ -169,11 +169,10 @@ func (h *host) load(t storage.HostTimes, now int64, longestDelay time.Duration) 
 }
 
 // afterKill keeps a host from being asked too early where its times may not have been kept: at least as long
-// as after a first failure, which may be what nobody knows of. A host that is to be asked without any delay,
-// as one's own may be, is asked at once.
+// as after a first failure, which may be what nobody knows of.
 func (f *Frontier) afterKill(h *host) {
-	if wait := f.wait(h); f.opts.Unclean && wait > 0 {
-		h.next = max(h.next, f.start+int64(max(wait, firstDelay)))
+	if f.opts.Unclean {
+		h.next = max(h.next, f.start+int64(max(f.wait(h), firstDelay)))
 	}
 }
 

@@ -270,13 +270,13 @@ func TestFirstRequest(t *testing.T) {
 		{name: "known, unclean, later stored time", opts: Options{Delay: 3 * time.Second, Unclean: true}, times: func() storage.HostTimes { return storage.HostTimes{Next: now(5 * time.Second)} }, want: 5 * time.Second},
 		{name: "known, unclean, slow answers", opts: Options{Auto: true, Unclean: true}, times: func() storage.HostTimes { return storage.HostTimes{Answer: int64(2 * time.Second)} }, want: 10 * time.Second},
 		{name: "known, unclean, crawl delay", opts: Options{Unclean: true}, times: func() storage.HostTimes { return storage.HostTimes{Delay: int64(9 * time.Second)} }, want: 9 * time.Second},
-		{name: "known, unclean, no delay", opts: Options{Unclean: true}, times: func() storage.HostTimes { return storage.HostTimes{} }},
+		{name: "known, unclean, no delay", opts: Options{Unclean: true}, times: func() storage.HostTimes { return storage.HostTimes{} }, want: time.Second},
 		{name: "time no run stored", opts: Options{MaxWait: 48 * time.Hour}, times: func() storage.HostTimes { return storage.HostTimes{Next: now(1000 * time.Hour)} }, want: 24 * time.Hour},
 		{name: "unknown, clean", opts: Options{Delay: time.Minute}},
 		{name: "unknown, unclean", opts: Options{Auto: true, Unclean: true}, want: time.Second},
 		{name: "unknown, unclean, short delay", opts: Options{Delay: time.Millisecond, Unclean: true}, want: time.Second},
 		{name: "unknown, unclean, long delay", opts: Options{Delay: 8 * time.Second, Unclean: true}, want: 8 * time.Second},
-		{name: "unknown, unclean, no delay", opts: Options{Unclean: true}},
+		{name: "unknown, unclean, no delay", opts: Options{Unclean: true}, want: time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
