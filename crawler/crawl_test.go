@@ -120,6 +120,7 @@ func TestKnownAnswer(t *testing.T) {
 			size.pages = 2000
 		}
 		t.Run(fmt.Sprintf("%d buffers %d crawlers %s", size.buffers, size.crawlers, size.order), func(t *testing.T) {
+			t.Parallel()
 			web := serve(t, testweb.Options{
 				Kind: testweb.Linked, Hosts: 50, Pages: size.pages, Seed: 7, MinSize: 500, MaxSize: 3000,
 				Redirects: .03, Errors: .0006, Texts: .02, Images: .02, NoIndex: .02, Private: .02,

@@ -46,6 +46,9 @@ func scattered(t *testing.T, x *Index, rng *rand.Rand, n int) {
 // TestInboxWrites counts the pages of the file that a new URL takes, among others that lie anywhere: with
 // an inbox a third at most.
 func TestInboxWrites(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes 120,000 URLs: not with -short")
+	}
 	cost := func(inbox int) float64 {
 		x, _ := newInbox(t, inbox)
 		x.Filter().SetComplete()
@@ -275,9 +278,12 @@ func TestInboxOldDamage(t *testing.T) {
 func TestInboxGrowth(t *testing.T) {
 	for _, tt := range []struct{ memory, turns, parts int }{
 		{1 << 20, 2, 100},
-		{16 << 20, 0, 100}, // all in one list
 		{16 << 20, 0, 2},
+		{16 << 20, 0, 100}, // all in one list
 	} {
+		if testing.Short() && tt.parts > 2 && tt.turns == 0 {
+			continue
+		}
 		t.Run(fmt.Sprintf("%d KiB, %d parts of a path", tt.memory>>10, tt.parts), func(t *testing.T) {
 			inboxGrowth(t, int64(tt.memory), tt.turns, tt.parts)
 		})

@@ -90,6 +90,9 @@ func TestEdges(t *testing.T) {
 // TestEdgesMany: beyond the most links no text goes to another link, the list of texts of the
 // metadata being full takes none away, and edges end where their texts are too many.
 func TestEdgesMany(t *testing.T) {
+	if testing.Short() {
+		t.Skip("reads pages of tens of megabytes: not with -short")
+	}
 	var b strings.Builder
 	for i := range maxRefs {
 		fmt.Fprintf(&b, "<a href=%d>t%d</a>", i, i)

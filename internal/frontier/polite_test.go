@@ -47,6 +47,10 @@ func TestPolite(t *testing.T) {
 		{name: "few in memory, no delay", hosts: 200, opts: Options{Batch: 3, MaxHosts: 7}, longest: 10 * time.Minute},
 		{name: "few in memory, faults", hosts: 100, opts: Options{Delay: time.Second, MaxHosts: 10}, least: time.Second, faults: 3, longest: 4 * time.Hour},
 	} {
+		if testing.Short() {
+			tt.hosts /= 4
+			tt.opts.MaxHosts = (tt.opts.MaxHosts + 3) / 4
+		}
 		t.Run(tt.name, func(t *testing.T) {
 			in(t, someOrders(i), func(t *testing.T, o order) {
 				var rows []storage.Row

@@ -121,6 +121,9 @@ func TestIndependent(t *testing.T) {
 	for _, tt := range []struct{ nodes, pages, most int }{
 		{1, 1, 1}, {2, 1, 1}, {100, 100, 5}, {100, 10, 3}, {5000, 4000, 30}, {100_000, 90_000, 6},
 	} {
+		if testing.Short() && tt.nodes > 5000 {
+			continue
+		}
 		t.Run(fmt.Sprintf("%d nodes, %d pages", tt.nodes, tt.pages), func(t *testing.T) {
 			w := draw(uint64(tt.nodes), tt.nodes, tt.pages, tt.most)
 			steps := 0
