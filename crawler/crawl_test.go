@@ -117,13 +117,13 @@ func TestKnownAnswer(t *testing.T) {
 		case os.Getenv("URLTREE_FULL") != "":
 			size.pages = 20_000
 		case testing.Short():
-			size.pages = 2000
+			size.pages = 800
 		}
 		t.Run(fmt.Sprintf("%d buffers %d crawlers %s", size.buffers, size.crawlers, size.order), func(t *testing.T) {
 			t.Parallel()
 			web := serve(t, testweb.Options{
 				Kind: testweb.Linked, Hosts: 50, Pages: size.pages, Seed: 7, MinSize: 500, MaxSize: 3000,
-				Redirects: .03, Errors: .0006, Texts: .02, Images: .02, NoIndex: .02, Private: .02,
+				Redirects: .03, Errors: .002, Texts: .02, Images: .02, NoIndex: .02, Private: .02,
 			})
 			answer := web.Answer()
 			dir := t.TempDir()

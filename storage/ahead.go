@@ -7,10 +7,10 @@ import "strings"
 const MostWeight = 6 << 20
 
 // weigh estimates the bytes that a transaction writes because of a link: its record and pending
-// row, and the counts of all folders of its path, whose keys begin its own.
+// row, and the counts of all folders of its host and path, whose keys begin its own.
 func weigh(l *Link) int {
-	segments := max(strings.Count(l.URL, "/")-2, 0)
-	return 400 + 3*len(l.URL) + len(l.Source) + segments*(100+len(l.URL)/2)
+	folders := max(strings.Count(l.URL, "/")-2, 0) + max(strings.Count(authority(l.URL), ".")-2, 0)
+	return 400 + 3*len(l.URL) + len(l.Source) + folders*(100+len(l.URL)/2)
 }
 
 // Weight estimates the bytes that a transaction writes because of what an outcome names: links,
