@@ -158,6 +158,7 @@ func TestKnownAnswer(t *testing.T) {
 
 // TestMaxPages stores exactly as many pages as asked for, and goes on from there.
 func TestMaxPages(t *testing.T) {
+	t.Parallel()
 	limit := sized(1000, 150)
 	web := serve(t, testweb.Options{
 		Kind: testweb.Linked, Hosts: 20, Pages: 3 * limit, Seed: 3, MinSize: 500, MaxSize: 2000, Images: .1, Redirects: .05,
@@ -187,6 +188,7 @@ func TestMaxPages(t *testing.T) {
 
 // TestStop cancels the context: the run ends at once, cleanly, and the next one finishes the job.
 func TestStop(t *testing.T) {
+	t.Parallel()
 	web := serve(t, testweb.Options{Kind: testweb.Tree, Hosts: 5, Pages: 600, Seed: 4, Latency: 2 * time.Millisecond})
 	dir := t.TempDir()
 	opts := options(dir, web)
@@ -230,6 +232,7 @@ func TestStop(t *testing.T) {
 // TestWiden crawls one host, then all: the second run finds what a fresh crawl would, though
 // every page of the first is stored already; a third one holds what is outside again.
 func TestWiden(t *testing.T) {
+	t.Parallel()
 	web := serve(t, testweb.Options{Kind: testweb.Linked, Hosts: 6, Pages: 400, Seed: 5, MinSize: 300, MaxSize: 900})
 	dir := t.TempDir()
 	opts := options(dir, web)

@@ -94,6 +94,7 @@ func requireDiskError(t testing.TB, err error, number syscall.Errno) {
 // each run but the last ends with a disk error and a tree without faults, and the same options
 // go on to the known answer.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	web := serve(t, testweb.Options{
 		Kind: testweb.Linked, Hosts: 10, Pages: 400, Seed: 21, MinSize: 500, MaxSize: 150 << 10,
 		Redirects: .05, Texts: .05, Images: .05, NoIndex: .05,
@@ -141,6 +142,7 @@ func TestFullDisk(t *testing.T) {
 // TestFullOutput has room for the tree, but not for the results: what was written before stays
 // as it was, and the next run only has to write them.
 func TestFullOutput(t *testing.T) {
+	t.Parallel()
 	web := serve(t, testweb.Options{Kind: testweb.Tree, Hosts: 4, Pages: 500, Seed: 22, MinSize: 300, MaxSize: 1000})
 	disk := mountSmall(t, "size=1m")
 	opts := options(t.TempDir(), web)

@@ -95,6 +95,7 @@ func firsts(t *testing.T, dir string) map[string]string {
 // TestDuplicates: without SkipDuplicates all is stored, the marks are the same whether the index
 // is the crawl's or made from the folders, and the list of duplicates agrees with them.
 func TestDuplicates(t *testing.T) {
+	t.Parallel()
 	origin := duplicateSite(t)
 	dir := t.TempDir()
 	result := run(t, duplicateOptions(dir, origin))

@@ -177,6 +177,7 @@ func TestEdges(t *testing.T) {
 
 // TestEdgesWithoutIndex: when the index is lost, the next run that keeps edges makes all again.
 func TestEdgesWithoutIndex(t *testing.T) {
+	t.Parallel()
 	web := serve(t, testweb.Options{Kind: testweb.Tree, Hosts: 5, Pages: 150, Seed: 62, MinSize: 300, MaxSize: 3000})
 	for name, again := range map[string]func(t *testing.T, dir string){
 		"made by merge":    func(t *testing.T, dir string) { merge(t, dir) },

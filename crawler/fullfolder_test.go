@@ -70,6 +70,7 @@ func (d *smallFolders) Open(name string, flag int) (f iut.File, err error) {
 // TestFullFolder: a page for which its folder, or one above it, has no place fails alone; the
 // links of its answer count, and with room it is asked again.
 func TestFullFolder(t *testing.T) {
+	t.Parallel()
 	web := serve(t, testweb.Options{Kind: testweb.Linked, Hosts: 3, Pages: 150, Seed: 32, MinSize: 300, MaxSize: 90 << 10})
 	dir := t.TempDir()
 	opts := options(dir, web)

@@ -18,6 +18,7 @@ import (
 // room becomes too little: transactions wait for more, and when there is some the crawl goes on to its end. A
 // crawl that is to end does not wait.
 func TestLongLinksMeetNoFullDisk(t *testing.T) {
+	t.Parallel()
 	const pages = 16
 	for _, way := range []string{"room", "stop"} {
 		if testing.Short() && way == "stop" {

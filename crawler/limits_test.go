@@ -273,6 +273,7 @@ func TestMemoryOfManyHosts(t *testing.T) {
 
 // TestLeastMemory crawls with each limit at its least value: slower, and to the same end.
 func TestLeastMemory(t *testing.T) {
+	t.Parallel()
 	web := serve(t, testweb.Options{Kind: testweb.Linked, Hosts: 12, Pages: 300, Seed: 41, MinSize: 500, MaxSize: 100 << 10, Redirects: .05})
 	for _, tt := range []struct {
 		name string
@@ -348,6 +349,7 @@ func (f *slowFile) Write(b []byte) (int, error) {
 // TestSlowDisk has a disk that is much slower than the web: fetching slows down to its speed,
 // and what is between the two stays within the limits.
 func TestSlowDisk(t *testing.T) {
+	t.Parallel()
 	const (
 		hosts, pages, size = 8, 1200, 16 << 10
 		crawlers, bodies   = 8, 256 << 10

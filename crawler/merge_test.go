@@ -329,6 +329,7 @@ func TestMergeWithoutIndex(t *testing.T) {
 
 // TestRunWithoutIndex: the crawl itself makes a missing index from the folders before it goes on.
 func TestRunWithoutIndex(t *testing.T) {
+	t.Parallel()
 	web := serve(t, testweb.Options{Kind: testweb.Tree, Hosts: 6, Pages: 500, Seed: 32, MinSize: 300, MaxSize: 3000, NoIndex: .05, Redirects: .05})
 	for _, tt := range []struct {
 		name string
@@ -381,6 +382,7 @@ func TestRunWithoutIndex(t *testing.T) {
 // TestMergeKeepsRedirectedSeeds crawls with scope host from a seed that redirects to another
 // host: that host counts as the seed's, also when only the folders are left to say so.
 func TestMergeKeepsRedirectedSeeds(t *testing.T) {
+	t.Parallel()
 	const pages = 40
 	port := 0
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -443,6 +445,7 @@ func TestMergeKeepsRedirectedSeeds(t *testing.T) {
 // TestMergeOfAnOlderIndex: a merge holds URLs back, and cuts links, as the latest run did. If its index had come back
 // from a copy made before that run, the next one with the options of the copy lets them in all the same.
 func TestMergeOfAnOlderIndex(t *testing.T) {
+	t.Parallel()
 	for name, budgets := range map[string]crawler.Budgets{"held": {Host: 8}, "cut": {Host: 8, MaxHeld: 1}} {
 		t.Run(name, func(t *testing.T) {
 			web := serve(t, testweb.Options{Kind: testweb.Linked, Hosts: 2, Pages: 60, Seed: 4, MinSize: 300, MaxSize: 1000})

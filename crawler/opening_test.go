@@ -17,6 +17,7 @@ import (
 // TestStopWhileOpening: a run that is stopped while it makes the index again, or parses the
 // stored pages again, gives up at once, and the next run finds all that it would have found.
 func TestStopWhileOpening(t *testing.T) {
+	t.Parallel()
 	for _, way := range []string{"index gone", "wider scope"} {
 		t.Run(way, func(t *testing.T) {
 			var origins []string
@@ -61,6 +62,7 @@ func TestStopWhileOpening(t *testing.T) {
 // TestIndexMadeAgain: a run with a narrower scope makes the index again and is killed before
 // its options are in FORMAT. The index has all links that the options in FORMAT admit.
 func TestIndexMadeAgain(t *testing.T) {
+	t.Parallel()
 	var origins []string
 	origins = hosts(t, 2, func(host int, rw http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(rw, "<a href=/a><a href=%s/b>", origins[1])

@@ -180,6 +180,7 @@ func TestScoreFunction(t *testing.T) {
 // TestOrderKnownAnswer: whatever the order and however crawlers pick, the same pages are stored,
 // each asked for once, also when windows and sums have hardly any memory.
 func TestOrderKnownAnswer(t *testing.T) {
+	t.Parallel()
 	pages := sized(400, 150)
 	if os.Getenv("URLTREE_FULL") != "" {
 		pages = 20_000
@@ -222,6 +223,7 @@ func TestOrderKnownAnswer(t *testing.T) {
 
 // TestOrderChanges: a later run in another order takes over what is pending.
 func TestOrderChanges(t *testing.T) {
+	t.Parallel()
 	web := serve(t, testweb.Options{Kind: testweb.Linked, Hosts: 5, Pages: 300, Seed: 3, MinSize: 300, MaxSize: 900})
 	dir := t.TempDir()
 	for _, order := range []crawler.Options{

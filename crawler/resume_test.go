@@ -16,6 +16,7 @@ import (
 // TestResumeReads: what is read of the index before the first URL is taken does not grow with the number
 // of URLs that are known, waiting or held; the filter and what was held come while the crawl goes on.
 func TestResumeReads(t *testing.T) {
+	t.Parallel()
 	const few, hosts = 700, 40
 	// Rows that a killed run may leave in the inbox, of two lists whose length SeenBytes bounds.
 	const inbox = 4400

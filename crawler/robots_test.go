@@ -201,6 +201,7 @@ func TestRobotsLife(t *testing.T) {
 // TestDeadHost: a URL of a host that gives no answer is pending, and OnOutcome is told the cause,
 // which a check for broken links goes by.
 func TestDeadHost(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -77,6 +77,7 @@ func (l logTo) Handle(_ context.Context, r slog.Record) error {
 // nothing more is asked, what is in the buffers comes to the tree, in less room than is kept
 // free for it, and with more room the crawl goes on, to the known answer.
 func TestPausesForRoom(t *testing.T) {
+	t.Parallel()
 	web := serve(t, testweb.Options{
 		Kind: testweb.Linked, Hosts: 6, Pages: 400, Seed: 31, MinSize: 500, MaxSize: 120 << 10, Redirects: .05, Texts: .05,
 	})
@@ -180,6 +181,7 @@ func TestPausesForRoom(t *testing.T) {
 // TestOpeningWaitsForRoom: edges and links of pages that were stored before, an index that is gone and records of
 // many new seeds are not made on a disk that is nearly full.
 func TestOpeningWaitsForRoom(t *testing.T) {
+	t.Parallel()
 	web := serve(t, testweb.Options{Kind: testweb.Linked, Hosts: 2, Pages: 40, Seed: 33, MinSize: 500, MaxSize: 3000})
 	dir := t.TempDir()
 	opts := options(dir, web)

@@ -49,6 +49,7 @@ func hosts(t *testing.T, n int, handler func(host int, rw http.ResponseWriter, r
 // stored: their links belong to the crawl then, in this run or, if it is stopped, the next. The
 // same holds for a seed that a later run adds.
 func TestScopeGrows(t *testing.T) {
+	t.Parallel()
 	for _, way := range []string{"redirect", "redirect and stop", "new seed"} {
 		t.Run(way, func(t *testing.T) {
 			var origins []string

@@ -159,6 +159,7 @@ func mapIndex(locs ...string) string {
 
 // TestSitemapKnownAnswer crawls a web of which a part is named by sitemaps alone.
 func TestSitemapKnownAnswer(t *testing.T) {
+	t.Parallel()
 	web := serve(t, testweb.Options{
 		Kind: testweb.Linked, Hosts: 15, Pages: 600, Seed: 11, MinSize: 300, MaxSize: 900,
 		Redirects: .03, Texts: .02, Images: .02, NoIndex: .02, Private: .02, Hidden: .2,
@@ -359,6 +360,7 @@ func TestSitemaps(t *testing.T) {
 
 // TestSitemapRetries: a sitemap is asked as often as a page, and then once more after a day.
 func TestSitemapRetries(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, map[string]string{"/": "home", "/sitemap.xml": "500"})
 	dir := t.TempDir()
 	s.crawl(dir, func(o *crawler.Options) { o.Retries = 1 })
@@ -440,6 +442,7 @@ func TestSitemapSeedMoves(t *testing.T) {
 // TestSitemapLarge: one with more URLs than an outcome has is read whole, and what is held by depth
 // counts as well; a run that is stopped leaves it to the next one, or has read it.
 func TestSitemapLarge(t *testing.T) {
+	t.Parallel()
 	var locs []string
 	large := sized(12_000, 3000)
 	for i := range large {
@@ -482,6 +485,7 @@ func TestSitemapLarge(t *testing.T) {
 // TestFeeds: the items of feeds are links, whether the feed is stored or not; from its folder it
 // gives the same links.
 func TestFeeds(t *testing.T) {
+	t.Parallel()
 	texts := func() map[string]string {
 		return map[string]string{
 			"/":       `<link rel=alternate href=/f.rss><link rel=alternate href=/f.atom><a href=/f.json>x</a><a href=/f.xml>x</a><a href=/other.xml>x</a>`,
@@ -542,6 +546,7 @@ func TestFeeds(t *testing.T) {
 // robots.txt: after a run that did not ask it, one in which the host was out of scope, and with an
 // index that was made again.
 func TestSitemapsNamedLate(t *testing.T) {
+	t.Parallel()
 	var origins []string
 	origins = hosts(t, 2, func(host int, rw http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {

@@ -17,6 +17,7 @@ import (
 // and what became of it is what a fresh crawl with the wide ones gives, though the pages of
 // the first run are not asked for again.
 func TestWidened(t *testing.T) {
+	t.Parallel()
 	var origins []string
 	origins = hosts(t, 2, func(host int, rw http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
