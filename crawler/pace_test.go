@@ -23,6 +23,7 @@ type sky struct {
 	pages int // of a site, the front page included
 	// fails returns the status or the error that a request comes to, or neither. It is called one at a time.
 	fails func(url string, since time.Duration) (status int, err error)
+	stop  time.Duration           // after which the crawl is stopped; 0: never
 	moved func(url string) string // where a URL redirects to, or ""; nil: none does
 	log   []glimpse               // guarded by mu; all requests
 }
@@ -73,7 +74,12 @@ func (s *sky) crawl(t *testing.T, opts Options, sites ...string) (outcomes map[s
 		defer s.mu.Unlock()
 		outcomes[o.URL] = strings.TrimSpace(o.State.String() + " " + o.Reason)
 	}
-	res, err := Run(t.Context(), opts)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	if s.stop > 0 {
+		time.AfterFunc(s.stop, stop)
+	}
+	res, err := Run(ctx, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -338,14 +344,16 @@ func TestOutageEnds(t *testing.T) {
 	for _, tt := range []struct {
 		ends  string
 		opts  Options
+		stop  time.Duration // after which Run's context is cancelled; 0: never
 		after time.Duration
 	}{
 		{ends: "no host can be reached", after: 10 * time.Minute},
 		{ends: "no host can be reached", opts: Options{MaxWait: time.Minute}, after: time.Minute},
 		{ends: "time is up", opts: Options{Time: 2 * time.Minute}, after: 2 * time.Minute},
+		{ends: "stopped", stop: 90 * time.Second, after: 90 * time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := sky{pages: 40, fails: func(_ string, at time.Duration) (int, error) {
+			s := sky{pages: 40, stop: tt.stop, fails: func(_ string, at time.Duration) (int, error) {
 				if at >= time.Second {
 					return 0, errNoConn
 				}
