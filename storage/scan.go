@@ -542,8 +542,8 @@ func (x *Index) Reopen(ctx context.Context, prefix []byte, pick func(*Record) bo
 		}
 		return nil
 	})
-	if err != nil {
-		return n, err
+	if err == nil {
+		err = flush()
 	}
-	return n, flush()
+	return n, err
 }
