@@ -1,11 +1,15 @@
 package storage
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	bolt "go.etcd.io/bbolt"
 )
 
 // TestGrowth commits links of all shapes: the file grows by no more than was said before.
@@ -77,5 +81,78 @@ func TestGrowth(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// TestInboxGrowth lets URLs come that are very long: a list is moved before it has more bytes than the disk
+// is to have room for, and the file does not grow by more when all are moved.
+func TestInboxGrowth(t *testing.T) {
+	for _, tt := range []struct{ memory, turns, parts int }{
+		{1 << 20, 2, 100},
+		{16 << 20, 0, 2},
+		{16 << 20, 0, 100}, // all in one list
+	} {
+		if testing.Short() && tt.parts > 2 && tt.turns == 0 {
+			continue
+		}
+		t.Run(fmt.Sprintf("%d KiB, %d parts of a path", tt.memory>>10, tt.parts), func(t *testing.T) {
+			inboxGrowth(t, int64(tt.memory), tt.turns, tt.parts)
+		})
+	}
+}
+
+func inboxGrowth(t *testing.T, memory int64, atLeast, parts int) {
+	path := filepath.Join(t.TempDir(), "index.db")
+	if err := Create(path); err != nil {
+		t.Fatal(err)
+	}
+	opts := Options{NoSync: true, Strict: true, Inbox: 1 << 20, SeenMemory: memory}
+	x := open(t, path, opts)
+	most := x.inbox.mostBytes()
+	rng := rand.New(rand.NewPCG(7, 7))
+	long := strings.Repeat("/abcdefgh", parts)
+	turns, last := 0, 0
+	for range 60 {
+		o := &Outcome{}
+		for range 100 {
+			o.Links = append(o.Links, Link{URL: fmt.Sprintf("http://a.org/%x%s", rng.Uint64(), long), Source: "http://a.org/", Depth: 1})
+		}
+		if _, err := x.Commit([]*Outcome{o}); err != nil {
+			t.Fatal(err)
+		}
+		b := &x.inbox
+		if b.fill != last {
+			turns, last = turns+1, b.fill
+		}
+		for _, l := range b.lists {
+			if l.bytes > most+200<<10 {
+				t.Fatalf("a list of %d bytes in %d rows, want at most %d", l.bytes, l.rows, most)
+			}
+		}
+	}
+	if turns < atLeast {
+		t.Errorf("%d turns, want some", turns)
+	}
+	size := func() (n int64) {
+		t.Helper()
+		err := x.view(func(tx *bolt.Tx) error {
+			n = tx.Size()
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before, most := size(), x.InboxGrowth()
+	if err := x.Settle(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if grown := size() - before; grown > most+8<<20 {
+		t.Errorf("the file has grown by %d bytes, want at most %d and two steps of its growth", grown, most)
+	}
+	sound(t, x, 6000)
+	if n := x.InboxGrowth(); n != 0 {
+		t.Errorf("%d bytes with nothing in the inbox, want 0", n)
 	}
 }
