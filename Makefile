@@ -61,7 +61,7 @@ long:
 
 faults:
 	URLTREE_FULL=1 GOGC=300 go test -count=1 -v -parallel 48 -timeout $(TIMEOUT) -run 'AtEveryCall$$' ./crawler
-	URLTREE_FULL=1 go test -count=1 -v -parallel 16 -timeout $(TIMEOUT) -run '^(TestFaultAtEverySystemCall|TestHangingIndex)$$' ./cmd/crawler
+	URLTREE_FULL=1 go run ./internal/testlog -tmpfs -count=1 -parallel 48 -timeout $(TIMEOUT) -run '^(TestFaultAtEverySystemCall|TestHangingIndex)$$' ./cmd/crawler
 	URLTREE_FULL=1 go test -count=1 -v -timeout $(TIMEOUT) -run '^TestFailAtEveryCallOnDisk$$' ./iut
 
 mutations:
