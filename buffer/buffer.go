@@ -8,10 +8,10 @@
 // it, fewer. A place is free again when its batch is done, which is after the commit, not when it
 // is taken. With a Batch below N, crawlers go on while what was taken is committed.
 //
-// Items are many for the sake of the commit, which is dear. What is large of an item, its body, need
-// not wait for that: Take has items written as soon as some bytes of them are there, a burst, and
-// then gives back the bytes that they do not hold any longer. A body is written while it is still in
-// the processor's cache, and few of them are in memory.
+// Items are many for the sake of the commit, which is dear. What is large of an item, its body,
+// need not wait for that: Take has items written as soon as some bytes of them are there, a burst,
+// and then gives back the bytes that they do not hold any longer. A body is written while it is
+// still in the processor's cache, and few of them are in memory.
 package buffer
 
 import (
@@ -218,17 +218,19 @@ func (b *Buffer[T]) Close() {
 }
 
 // Take waits until there is reason to build, and takes all items that are there. Reasons are:
-// Options.Batch items are there; items are there and Flush was called since the last Take, the bytes
-// that Adds wait for cannot be had otherwise, or the buffer is closed. It ends with the error of ctx, or
-// with io.EOF when the buffer is closed and empty; nothing is taken then.
+// Options.Batch items are there; items are there and Flush was called since the last Take, the
+// bytes that Adds wait for cannot be had otherwise, or the buffer is closed. It ends with the error
+// of ctx, or with io.EOF when the buffer is closed and empty; nothing is taken then.
 //
-// Before that it has all of them written: it calls write with those that are not, oldest first, each
-// item once, when a burst of bytes waits, when an Add waits for bytes, and before it takes them. An
-// error of write ends Take: nothing is taken, and the items count as written. write may not change
-// the slice, nor keep it; while it works, items may be added, and Take is not ended by ctx.
+// Before that it has all of them written: it calls write with those that are not, oldest first,
+// each item once, when a burst of bytes waits, when an Add waits for bytes, and before it takes
+// them. An error of write ends Take: nothing is taken, and the items count as written. write may
+// not change the slice, nor keep it; while it works, items may be added, and Take is not ended by
+// ctx.
 //
-// The next Take may come before the Done of this batch, but while so many items are out that the rest
-// of the places are fewer than Options.Batch, Take wants one of the other reasons or this Done.
+// The next Take may come before the Done of this batch, but while so many items are out that the
+// rest of the places are fewer than Options.Batch, Take wants one of the other reasons or this
+// Done.
 func (b *Buffer[T]) Take(ctx context.Context, write func([]T) error) (*Batch[T], error) {
 	select {
 	case b.turn <- struct{}{}:
@@ -255,8 +257,8 @@ func (b *Buffer[T]) Take(ctx context.Context, write func([]T) error) (*Batch[T],
 }
 
 // next gives what there is reason for, as far as the builder's semaphore does not know of it: items
-// to write, then the batch, at the end io.EOF. Without a reason it gives nothing, and wake is called
-// as soon as there is one.
+// to write, then the batch, at the end io.EOF. Without a reason it gives nothing, and wake is
+// called as soon as there is one.
 func (b *Buffer[T]) next(wake func()) (unwritten []T, batch *Batch[T], err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -300,9 +302,9 @@ func (b *Buffer[T]) toTakeLocked() bool {
 	return len(b.items) > 0 && (b.flush || b.shortLocked() || b.closing.Err() != nil)
 }
 
-// shortLocked tells whether the bytes that Adds wait for are more than there are beside those of the
-// items. An Add that has got its bytes and does not know it yet still counts as waiting, so that
-// there is no hurry after a write that gave back enough.
+// shortLocked tells whether the bytes that Adds wait for are more than there are beside those of
+// the items. An Add that has got its bytes and does not know it yet still counts as waiting, so
+// that there is no hurry after a write that gave back enough.
 func (b *Buffer[T]) shortLocked() bool {
 	return b.wanted > 0 && b.bytes+b.bytesOut+b.wanted > b.limit
 }

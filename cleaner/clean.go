@@ -17,8 +17,8 @@ type Steps struct {
 	Drain func(context.Context) error
 	Index *storage.Index
 	Files Files
-	// Step, if not nil, is called when each step but the first begins, with what it writes; with "" if that is a
-	// stream, for whose reader is waited.
+	// Step, if not nil, is called when each step but the first begins, with what it writes; with "" if
+	// that is a stream, for whose reader is waited.
 	Step func(what, about string)
 	// Figures gives what the engine knows of the run, once it is drained; nil: nothing.
 	Figures func() RunFigures
@@ -27,8 +27,9 @@ type Steps struct {
 
 // Clean ends a crawl in source A's order: the buffers into the tree, the pages of the tree into
 // res.txt, the pending URLs into res2.txt, the statistics. Each step is logged with its time.
-// Once ctx ends no further file is written or renamed. The first error ends it: results that leave out what could not be drained would look whole. Where
-// the index does not agree with itself all is written, and the error is storage.ErrDamaged.
+// Once ctx ends no further file is written or renamed. The first error ends it: results that leave
+// out what could not be drained would look whole. Where the index does not agree with itself all is
+// written, and the error is storage.ErrDamaged.
 func Clean(ctx context.Context, s Steps) error {
 	if s.Log == nil {
 		s.Log = slog.New(slog.DiscardHandler)

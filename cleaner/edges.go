@@ -14,9 +14,9 @@ import (
 	"urltree/storage"
 )
 
-// A Graph is the link graph of a tree: of each stored page all references, see [edges.Page]. They come
-// from the file of edges as far as it has them, and from the folders otherwise; it does not matter
-// which, for a page's edges depend on its folder alone.
+// A Graph is the link graph of a tree: of each stored page all references, see [edges.Page]. They
+// come from the file of edges as far as it has them, and from the folders otherwise; it does not
+// matter which, for a page's edges depend on its folder alone.
 type Graph struct {
 	Tree  *iut.Tree
 	Index *storage.Index
@@ -230,8 +230,9 @@ func mendEdges(ctx context.Context, tree *iut.Tree, index *storage.Index, log *s
 	return err
 }
 
-// edges checks that the file of edges is whole, and that each of its pages is stored. Pages whose edges are
-// cut off its end are counted: the folders have them, and the next run that keeps edges writes them again.
+// edges checks that the file of edges is whole, and that each of its pages is stored. Pages whose
+// edges are cut off its end are counted: the folders have them, and the next run that keeps edges
+// writes them again.
 func (c *checker) edges(ctx context.Context) error {
 	kept, _, err := c.index.Edges()
 	if errors.Is(err, storage.ErrCorrupt) {

@@ -37,11 +37,11 @@ func (f Files) Replaced() []string {
 	return f.Names()
 }
 
-// FilesFor returns the result files that belong to an output file: they lie beside it, or in the current
-// folder if it is a stream. The default of output is res.txt. It is an error if a file is a folder, a link or
-// something else that is no regular file, but for a stream, if an output has the name of another result file, and if
-// the files would lie in the folder of the tree, or below, where they could replace the tree's own. The
-// tree may be "": there is none.
+// FilesFor returns the result files that belong to an output file: they lie beside it, or in the
+// current folder if it is a stream. The default of output is res.txt. It is an error if a file is a
+// folder, a link or something else that is no regular file, but for a stream, if an output has the
+// name of another result file, and if the files would lie in the folder of the tree, or below,
+// where they could replace the tree's own. The tree may be "": there is none.
 func FilesFor(tree, output string) (Files, error) {
 	if output == "" {
 		output = "res.txt"
@@ -131,7 +131,8 @@ func isStream(name string) (bool, error) {
 	return err == nil && info.Mode()&fs.ModeNamedPipe != 0, nil
 }
 
-// descriptor returns the number of the open file of this process that a name stands for, if it does.
+// descriptor returns the number of the open file of this process that a name stands for, if it
+// does.
 func descriptor(name string) (fd int, ok bool) {
 	name = filepath.Clean(name)
 	switch name {
@@ -149,8 +150,8 @@ func descriptor(name string) (fd int, ok bool) {
 	return 0, false
 }
 
-// openStream opens a stream for writing. A descriptor is not opened by its name, which would begin a file anew, and
-// which a socket does not allow.
+// openStream opens a stream for writing. A descriptor is not opened by its name, which would begin
+// a file anew, and which a socket does not allow.
 func openStream(name string) (*os.File, error) {
 	fd, ok := descriptor(name)
 	if !ok {
@@ -163,8 +164,8 @@ func openStream(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// Replaceable returns an error if a result file would replace a file that is neither empty nor begins as
-// that result file does.
+// Replaceable returns an error if a result file would replace a file that is neither empty nor
+// begins as that result file does.
 func (f Files) Replaceable() error {
 	for _, name := range f.Replaced() {
 		if err := replaceable(name); err != nil {
@@ -174,7 +175,8 @@ func (f Files) Replaceable() error {
 	return nil
 }
 
-// mostBegin is how many bytes of a file are read to tell what it is: more than a line of res.txt has.
+// mostBegin is how many bytes of a file are read to tell what it is: more than a line of res.txt
+// has.
 const mostBegin = 1 << 20
 
 func replaceable(name string) error {

@@ -30,7 +30,8 @@ func (r *rebuild) salvage(ctx context.Context, path string) error {
 //
 // A URL of which no record is left may have been named by an answer without a folder. Then whatever
 // can have given it is asked again. A damaged key reads as a URL that never was; that is no loss
-// as long as as many other URLs turned out to have no record as there are lost ones that nobody names.
+// as long as as many other URLs turned out to have no record as there are lost ones that nobody
+// names.
 func (r *rebuild) mend(ctx context.Context) error {
 	if r.lost == nil {
 		return nil
@@ -47,7 +48,8 @@ func (r *rebuild) mend(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// Where links were cut, or are looked at anew by the next run, one without a record is nothing new.
+		// Where links were cut, or are looked at anew by the next run, one without a record is nothing
+		// new.
 		counts := rec.State == storage.Redirected || !grown && rec.Cut == 0 && !strings.Contains(flags, flagCut)
 		return r.relinkMissing(ctx, o, counts)
 	})
@@ -60,8 +62,9 @@ func (r *rebuild) mend(ctx context.Context) error {
 	return r.askAgain(ctx)
 }
 
-// relinkMissing takes the links of an answer again if one of them has no record, or had lost it: from every answer
-// that names it, for the shortest way. All of them, so that the answer's record says how many were cut.
+// relinkMissing takes the links of an answer again if one of them has no record, or had lost it:
+// from every answer that names it, for the shortest way. All of them, so that the answer's record
+// says how many were cut.
 func (r *rebuild) relinkMissing(ctx context.Context, o *storage.Outcome, counts bool) error {
 	urls := make([]string, len(o.Links))
 	for i := range o.Links {

@@ -73,8 +73,8 @@ func (o *outFile) left(err error) bool {
 	return o.gone
 }
 
-// commit makes the file durable and gives it its name. If it fails, or ctx ends first, the older file stays,
-// as does one that somebody else has put there meanwhile.
+// commit makes the file durable and gives it its name. If it fails, or ctx ends first, the older
+// file stays, as does one that somebody else has put there meanwhile.
 func (o *outFile) commit(ctx context.Context) error {
 	err := o.w.Flush()
 	if o.left(err) {

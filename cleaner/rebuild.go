@@ -21,7 +21,8 @@ const indexName = "index.db"
 type Parser interface {
 	// Use has the parser look up in an index what was kept of the seeds.
 	Use(index *storage.Index)
-	// Areas returns what of a seed, or of the target of a seed's redirect, decides which links are admitted.
+	// Areas returns what of a seed, or of the target of a seed's redirect, decides which links are
+	// admitted.
 	Areas(url string) []string
 	Parse(f iut.Facts, body []byte) iut.Parsed
 	// Err returns the first error of a look-up; after it, Parse may have left out links.
@@ -61,15 +62,17 @@ func (r *Report) String() string {
 	return b.String()
 }
 
-// setPages is how many pages a transaction of a rebuild has at most. Their bodies are gone by then; links are
-// what takes memory, of which it has no more than [storage.MostWeight], and at most 4 KiB of metadata a page.
+// setPages is how many pages a transaction of a rebuild has at most. Their bodies are gone by then;
+// links are what takes memory, of which it has no more than [storage.MostWeight], and at most 4 KiB
+// of metadata a page.
 const setPages = 1000
 
-// rebuildIndex brings the index to what folders and seeds.txt say, before a run has begun. Torn pages
-// are removed, damaged ones kept under other names. Each complete page that the index does not call stored, its SHA-256 compared, is
-// committed with its links and metadata. A record that the index calls stored, but whose folder
-// does not hold that page, is pending again; so is one with another outcome whose folder holds a
-// page, until that page is adopted. Each seed has a record.
+// rebuildIndex brings the index to what folders and seeds.txt say, before a run has begun. Torn
+// pages are removed, damaged ones kept under other names. Each complete page that the index does
+// not call stored, its SHA-256 compared, is committed with its links and metadata. A record that
+// the index calls stored, but whose folder does not hold that page, is pending again; so is one
+// with another outcome whose folder holds a page, until that page is adopted. Each seed has a
+// record.
 //
 // So a rebuild into an empty index gives: stored = complete pages; pending = seeds and links of
 // stored pages that have no complete page, with the shortest known depth. It may be cut off
@@ -262,8 +265,8 @@ func (r *rebuild) adopt(ctx context.Context) error {
 	return r.commit(ctx)
 }
 
-// take adds an outcome to the set, and commits a set that would become too large, or else links of an outcome
-// that has too many for one, before it.
+// take adds an outcome to the set, and commits a set that would become too large, or else links of
+// an outcome that has too many for one, before it.
 func (r *rebuild) take(ctx context.Context, o *storage.Outcome) error {
 	weight := o.Weight()
 	if len(r.set) == setPages || len(r.set) > 0 && r.weight+weight > storage.MostWeight {
@@ -309,16 +312,16 @@ func (r *rebuild) commit(ctx context.Context) error {
 	return nil
 }
 
-// NewIndex makes index.db of a tree that has none from its folders and seeds, as [rebuildIndex] does:
-// under another name until it is whole, so that no kill leaves an index that lacks pages. Where
-// there are pages, the next start counts as one after an unclean stop. room is as for [Relink]; nil: nobody is
-// asked.
+// NewIndex makes index.db of a tree that has none from its folders and seeds, as [rebuildIndex]
+// does: under another name until it is whole, so that no kill leaves an index that lacks pages.
+// Where there are pages, the next start counts as one after an unclean stop. room is as for
+// [Relink]; nil: nobody is asked.
 func NewIndex(ctx context.Context, tree *iut.Tree, opts storage.Options, p Parser, log *slog.Logger, room func(context.Context) error) (Report, error) {
 	return newIndex(ctx, tree, opts, "", p, log, room)
 }
 
-// newIndex is NewIndex for a tree whose index is damaged: what is whole in it is taken over before all
-// else, and the file is kept under another name. "": there is none.
+// newIndex is NewIndex for a tree whose index is damaged: what is whole in it is taken over before
+// all else, and the file is kept under another name. "": there is none.
 func newIndex(ctx context.Context, tree *iut.Tree, opts storage.Options, kept string, p Parser, log *slog.Logger, room func(context.Context) error) (Report, error) {
 	path := filepath.Join(tree.Root(), indexName)
 	making := path + ".making"

@@ -84,7 +84,8 @@ func (r *rebuild) again(ctx context.Context, rec *storage.Record) error {
 	return r.take(ctx, o)
 }
 
-// answer gives the outcome that takes the links of a record's answer once more, and the flags of its page.
+// answer gives the outcome that takes the links of a record's answer once more, and the flags of
+// its page.
 func (r *rebuild) answer(rec *storage.Record) (o *storage.Outcome, flags string, err error) {
 	o = &storage.Outcome{Row: rec.Row, State: rec.State, Page: rec.Page, Again: true}
 	switch {

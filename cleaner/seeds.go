@@ -28,14 +28,15 @@ func isSeed(tree *iut.Tree, line string) bool {
 	return err == nil && len(line) <= maxSeed
 }
 
-// EnterSeeds takes into the index what it lacks of seeds.txt: a record of each seed, its origin, and its areas
-// by the parser, whose scope has this name. If the index has areas of another scope, or has taken in what
-// seeds.txt does not begin with, that starts anew. A line that is no URL costs this line and not the tree. The
-// memory does not depend on the number of seeds. It may be cut off and done again.
+// EnterSeeds takes into the index what it lacks of seeds.txt: a record of each seed, its origin,
+// and its areas by the parser, whose scope has this name. If the index has areas of another scope,
+// or has taken in what seeds.txt does not begin with, that starts anew. A line that is no URL costs
+// this line and not the tree. The memory does not depend on the number of seeds. It may be cut off
+// and done again.
 //
-// room is asked before each transaction and may wait: with 0 before one of many seeds, before the last with the
-// bytes that it may need; nil: nobody is asked. EnterSeeds returns the number of records that it made, and whether
-// seeds.txt has a line.
+// room is asked before each transaction and may wait: with 0 before one of many seeds, before the
+// last with the bytes that it may need; nil: nobody is asked. EnterSeeds returns the number of
+// records that it made, and whether seeds.txt has a line.
 func EnterSeeds(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, scope string, log *slog.Logger, room func(context.Context, int64) error) (made int, any bool, err error) {
 	in := &entering{ctx: ctx, index: index, room: room}
 	if in.seeds, err = index.Seeds(); err != nil && !errors.Is(err, storage.ErrCorrupt) {

@@ -47,8 +47,8 @@ type Queue struct {
 	Added, Removed int64
 }
 
-// writeStatistics writes statistics.txt. The lists must lie in their places: source A's equation counts
-// their lines as they lie on the disk.
+// writeStatistics writes statistics.txt. The lists must lie in their places: source A's equation
+// counts their lines as they lie on the disk.
 func writeStatistics(ctx context.Context, index *storage.Index, f Files, run RunFigures, sums *tally) error {
 	runs, err := index.Runs()
 	if err != nil {

@@ -122,7 +122,8 @@ func verdict(ok bool) string {
 	return "DOES NOT HOLD"
 }
 
-// countFiles counts the lines of the files as they lie on the disk. Those of a stream cannot be read again.
+// countFiles counts the lines of the files as they lie on the disk. Those of a stream cannot be
+// read again.
 func countFiles(ctx context.Context, f Files, totals storage.Totals, sums *tally) (equation, error) {
 	e := equation{newURLs: totals.NewStored + totals.NewPending, res: sums.linked}
 	var err error

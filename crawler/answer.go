@@ -60,8 +60,8 @@ func (w *worker) answer(at *post, item *iut.Item, known bool, res *fetch.Respons
 	return a
 }
 
-// statusReason gives the reason of a status that brought no page. One that HTTP does not have counts
-// as one of a server that failed, as RFC 9110, 15 recommends; one below 200 ends no answer.
+// statusReason gives the reason of a status that brought no page. One that HTTP does not have
+// counts as one of a server that failed, as RFC 9110, 15 recommends; one below 200 ends no answer.
 func statusReason(status int) string {
 	switch {
 	case status < 200:
@@ -74,9 +74,9 @@ func statusReason(status int) string {
 	return "http-5xx"
 }
 
-// faultOf returns what the status of a failure, 429 or 5xx, means for the host. Other ones than these are of this
-// URL; whether the host is in trouble shows with the next ones. 502 is how a server answers that stands before
-// one which cannot be reached.
+// faultOf returns what the status of a failure, 429 or 5xx, means for the host. Other ones than
+// these are of this URL; whether the host is in trouble shows with the next ones. 502 is how a
+// server answers that stands before one which cannot be reached.
 func faultOf(status int) frontier.Fault {
 	switch status {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
@@ -92,12 +92,12 @@ func faultOf(status int) frontier.Fault {
 // spares reports whether a fault counts on the host alone, and uses up no try of the URL.
 func spares(f frontier.Fault) bool { return f == frontier.Refused || f == frontier.Unreached }
 
-// mostSpared is how often a URL is spared before it waits for the next run: the fault may be its own. It is also how
-// often an origin is before it counts as unreachable in this run.
+// mostSpared is how often a URL is spared before it waits for the next run: the fault may be its
+// own. It is also how often an origin is before it counts as unreachable in this run.
 const mostSpared = 8
 
-// failureOf returns the failure of a request, and what it means for the host. known says that the host
-// has answered before: then that its name has no address will pass.
+// failureOf returns the failure of a request, and what it means for the host. known says that the
+// host has answered before: then that its name has no address will pass.
 func failureOf(err error, known bool) (failure *fetch.Error, fault frontier.Fault) {
 	if !errors.As(err, &failure) {
 		failure = &fetch.Error{Reason: fetch.Protocol, Err: err}
@@ -117,8 +117,8 @@ func failureOf(err error, known bool) (failure *fetch.Error, fault frontier.Faul
 	return failure, fault
 }
 
-// noTry returns the reason for which a request is made again though it failed, if it is not the fault of what was
-// asked for and costs it no try.
+// noTry returns the reason for which a request is made again though it failed, if it is not the
+// fault of what was asked for and costs it no try.
 func noTry(err error) (reason string) {
 	var failure *fetch.Error
 	var away errAway
@@ -176,9 +176,9 @@ func (w *worker) again(item *iut.Item, reason string, spared bool) {
 	item.Next = storage.Row{Range: storage.Later, Reason: reason, Tries: row.Tries, Spared: row.Spared}
 }
 
-// due returns when what has failed is asked again, as Unix nanoseconds: not before its host may be, and after
-// tries before this one not within a time that doubles. What was spared before lets others of its host go first,
-// for the fault may be its own.
+// due returns when what has failed is asked again, as Unix nanoseconds: not before its host may be,
+// and after tries before this one not within a time that doubles. What was spared before lets
+// others of its host go first, for the fault may be its own.
 func (w *worker) due(host storage.HostTimes, tries uint16, spared uint8) int64 {
 	at := max(host.Next, w.frontier.Now()+int64(time.Second<<min(max(int(tries)-int(spared), 0), 10)))
 	if spared > 0 {

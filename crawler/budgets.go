@@ -17,18 +17,18 @@ const (
 // for ever. URLs over a budget are held; a run with a higher one goes on with them. In every
 // field 0 means its default, and a negative number no limit.
 type Budgets struct {
-	// Domain bounds the hosts of a registrable domain by the public suffix list; 0: 10,000. An IP address, or a
-	// name that has no such domain, is one by itself. A host counts from its first URL that is not held on.
+	// Domain bounds the hosts of a registrable domain by the public suffix list; 0: 10,000. An IP
+	// address, or a name that has no such domain, is one by itself. A host counts from its first URL
+	// that is not held on.
 	Domain int64
 	Host   int64 // URLs of a host; 0: 1,000,000
 	Prefix int64 // URLs below any one folder of a host; 0: 500,000
 	Query  int64 // URLs of one path that differ by their query; 0: 10,000
 	Repeat int64 // how often one segment may stand in a path; 0: 3
 	Depth  int64 // segments of a path; 0: 100
-	// MaxHeld bounds the URLs of a host that are held, whatever the reason, and those of all hosts of a domain
-	// that are held because of Domain; 0: 500,000. Links
-	// beyond it get no record. They are counted, and their page is marked, so that a run with other
-	// budgets looks at it again.
+	// MaxHeld bounds the URLs of a host that are held, whatever the reason, and those of all hosts of
+	// a domain that are held because of Domain; 0: 500,000. Links beyond it get no record. They are
+	// counted, and their page is marked, so that a run with other budgets looks at it again.
 	MaxHeld int64
 }
 

@@ -24,9 +24,10 @@ type Page struct {
 	Media   string // media type, lower case, without parameters
 	Charset string // that its links were decoded by; "" if it is not HTML
 	Body    []byte // without content coding
-	// Links are all of the page, whether they are followed or not, in page order and with repeats: first those of
-	// its Link and Refresh headers, whatever their rel, last those that are not followed for the media type that they
-	// declare. Those that a nofollow takes out are missing; so are references that are no http(s) URL.
+	// Links are all of the page, whether they are followed or not, in page order and with repeats:
+	// first those of its Link and Refresh headers, whatever their rel, last those that are not
+	// followed for the media type that they declare. Those that a nofollow takes out are missing; so
+	// are references that are no http(s) URL.
 	Links []Link
 	Meta  storage.Meta // title, description, headings and the like; zero if it is not HTML
 }
@@ -93,7 +94,8 @@ func (e *engine) call(name, url string, fn func() error) (ok bool) {
 	return true
 }
 
-// callFrom makes a call that is about no URL, from a post of its own: the crawl does not wait for ever for it.
+// callFrom makes a call that is about no URL, from a post of its own: the crawl does not wait for
+// ever for it.
 func (e *engine) callFrom(name string, fn func()) {
 	_ = e.watch.once(name, func(at *post) error {
 		at.step("call", name, at.limits.parse)

@@ -64,8 +64,8 @@ func (o *Options) checkFolders() error {
 	return ranks.Close()
 }
 
-// checkBind finds out before anything is made whether connections can come from Bind; from an address
-// that the machine lacks every host would seem not to be reached.
+// checkBind finds out before anything is made whether connections can come from Bind; from an
+// address that the machine lacks every host would seem not to be reached.
 func (o *Options) checkBind() error {
 	if !o.Bind.IsValid() {
 		return nil

@@ -38,8 +38,8 @@ func loadContents(ctx context.Context, index *storage.Index) (*contents, error) 
 	return c, nil
 }
 
-// known tells whether a content is known, and makes it so. Empty ones are not asked for: they are no
-// duplicates of each other.
+// known tells whether a content is known, and makes it so. Empty ones are not asked for: they are
+// no duplicates of each other.
 func (c *contents) known(digest [32]byte) bool {
 	fp := c.set.Fingerprint(string(digest[:]))
 	c.mu.Lock()

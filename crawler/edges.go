@@ -31,8 +31,8 @@ func (l *Linker) stripEdges(list []edges.Edge) {
 	}
 }
 
-// edgesOf gives all references of a stored page, as its folder has it, in page order; with assets also
-// those to images, styles and the like. A page that makes the parser panic has none.
+// edgesOf gives all references of a stored page, as its folder has it, in page order; with assets
+// also those to images, styles and the like. A page that makes the parser panic has none.
 func (l *Linker) edgesOf(f iut.Facts, body []byte, assets bool) (list []edges.Edge) {
 	defer func() {
 		if recover() != nil {

@@ -52,7 +52,8 @@ type Linker struct {
 // Use has the linker look up in an index what was kept of the seeds. It is called before all else.
 func (l *Linker) Use(index *storage.Index) { l.index = index }
 
-// Areas returns what of a seed, or of the target of a seed's redirect, decides which links are admitted.
+// Areas returns what of a seed, or of the target of a seed's redirect, decides which links are
+// admitted.
 func (l *Linker) Areas(url string) []string { return l.scope.Areas(url) }
 
 // Err returns the first error of a look-up of seeds: after it links may have been left out.

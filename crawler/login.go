@@ -24,7 +24,8 @@ func failReason(res *fetch.Response) string {
 	return reason
 }
 
-// challenges returns the authentication schemes that WWW-Authenticate headers name (RFC 9110, 11.6.1).
+// challenges returns the authentication schemes that WWW-Authenticate headers name (RFC 9110,
+// 11.6.1).
 func challenges(headers []string) (schemes []string) {
 	for _, header := range headers {
 		quoted, escaped := false, false

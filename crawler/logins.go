@@ -12,8 +12,8 @@ import (
 // mostLogins bounds the origins of which seeds have a user name.
 const mostLogins = 1000
 
-// loginOf returns user name and password of a seed, nil if it has none (RFC 3986, 3.2.1). The seed must be one
-// that [weburl.SeedURL] reads.
+// loginOf returns user name and password of a seed, nil if it has none (RFC 3986, 3.2.1). The seed
+// must be one that [weburl.SeedURL] reads.
 func loginOf(seed string) *url.Userinfo {
 	scheme, rest, ok := strings.Cut(seed, "//")
 	if !ok || strings.ContainsAny(scheme, "/?#@") {
@@ -36,7 +36,8 @@ func loginOf(seed string) *url.Userinfo {
 	return url.UserPassword(plain(user), plain(password))
 }
 
-// keepLogin returns the canonical URL of a seed with the seed's user name and password, if it has any.
+// keepLogin returns the canonical URL of a seed with the seed's user name and password, if it has
+// any.
 func keepLogin(canonical, seed string) string {
 	login := loginOf(seed)
 	if login == nil {
@@ -46,8 +47,8 @@ func keepLogin(canonical, seed string) string {
 	return scheme + "://" + login.String() + "@" + rest
 }
 
-// takeSeed returns the canonical URL of a seed, and keeps its user name and password for the origin. The first
-// ones of an origin count.
+// takeSeed returns the canonical URL of a seed, and keeps its user name and password for the
+// origin. The first ones of an origin count.
 func (o *Options) takeSeed(seed string) (string, error) {
 	canonical, err := weburl.SeedURL(seed)
 	login := loginOf(seed)

@@ -102,8 +102,9 @@ func (o *Options) identity() *iut.Identity {
 	return &iut.Identity{Canonical: strconv.Itoa(weburl.Version), Strip: o.Strip.String(), Partition: "host"}
 }
 
-// optionsBefore gives the link options that the index was last brought to: those that it names, since it may be
-// a copy that is older than FORMAT, else those of FORMAT, by which it was made again.
+// optionsBefore gives the link options that the index was last brought to: those that it names,
+// since it may be a copy that is older than FORMAT, else those of FORMAT, by which it was made
+// again.
 func (e *engine) optionsBefore() (before iut.LinkOptions, err error) {
 	text, err := e.index.LinkOptions()
 	if err != nil || text == nil {
@@ -128,8 +129,9 @@ func (e *engine) keepOptions(options iut.LinkOptions) error {
 	return e.index.SetLinkOptions(text)
 }
 
-// inbox gives the number of new URLs from which on they are moved to their places in the index: of fewer most
-// have their outcome before, and come there with it. The order tree looks for them there, see settle.
+// inbox gives the number of new URLs from which on they are moved to their places in the index: of
+// fewer most have their outcome before, and come there with it. The order tree looks for them
+// there, see settle.
 func (o *Options) inbox() int {
 	if o.Order == OrderTree {
 		return -1
@@ -145,8 +147,8 @@ func (e *engine) aside(what string, work func(fetching context.Context) error) e
 	})
 }
 
-// fillFilter completes the seen filter while the crawl is already going on and the index is asked: by the
-// saved one if that belongs to the state in which the index was opened, else by a scan.
+// fillFilter completes the seen filter while the crawl is already going on and the index is asked:
+// by the saved one if that belongs to the state in which the index was opened, else by a scan.
 func (e *engine) fillFilter(fetching context.Context) error {
 	if err := e.useSeen(); err != nil || e.index.Filter().Complete() {
 		return err
@@ -158,9 +160,10 @@ func (e *engine) fillFilter(fetching context.Context) error {
 	return err
 }
 
-// useSeen loads the saved filter, if it belongs to the state in which the index was opened, and removes it in
-// any case. It is known by the number of a transaction: should index.db be made anew, or an older one come back,
-// then that would reach the number once more, and the filter knows URLs that are not in it.
+// useSeen loads the saved filter, if it belongs to the state in which the index was opened, and
+// removes it in any case. It is known by the number of a transaction: should index.db be made anew,
+// or an older one come back, then that would reach the number once more, and the filter knows URLs
+// that are not in it.
 func (e *engine) useSeen() error {
 	if e.opts.NoTree {
 		return nil
@@ -198,7 +201,8 @@ func (e *engine) begin(ctx context.Context) error {
 		if bytes == 0 {
 			return e.room.await(ctx)
 		}
-		// What so few take is in the sum that is to stay free: a run for which all seeds are known begins.
+		// What so few take is in the sum that is to stay free: a run for which all seeds are known
+		// begins.
 		return e.room.enough(ctx, bytes)
 	})
 	if err != nil {
@@ -394,8 +398,8 @@ func (e *engine) findMore(ctx context.Context) (more bool, err error) {
 	return grown || nearer > 0 || named > 0, err
 }
 
-// settle moves, for the order tree, what a killed run has left in the inbox, while the crawl is already going
-// on: walks miss those URLs until then, and nothing else does.
+// settle moves, for the order tree, what a killed run has left in the inbox, while the crawl is
+// already going on: walks miss those URLs until then, and nothing else does.
 func (e *engine) settle(fetching context.Context) error {
 	if e.opts.Order != OrderTree {
 		return nil
@@ -426,8 +430,9 @@ func (e *engine) releaseHeld(fetching context.Context) error {
 	return nil
 }
 
-// release gives URLs that earlier runs held back to what may be asked, unless this run would hold them as
-// well. Where no option has changed, those that options hold are not looked at. fresh is as for Index.Release.
+// release gives URLs that earlier runs held back to what may be asked, unless this run would hold
+// them as well. Where no option has changed, those that options hold are not looked at. fresh is as
+// for Index.Release.
 func (e *engine) release(ctx context.Context, changed bool, fresh func(rows []storage.Row, tx uint64)) error {
 	want := func(reason string) bool { return changed || !heldByOptions(reason) }
 	admit := func(r *storage.Row) bool { return e.linker.hold(r) == "" }

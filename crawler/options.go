@@ -40,14 +40,15 @@ type Options struct {
 	// 0 or a Scope all pages, since a shorter way to one may call for another look at it.
 	NoTree bool
 
-	// Seeds are http(s) URLs, see ReadSeeds. There may be none when the tree has pending URLs. User name and password
-	// of a seed go to its origin in this run, in place of User and Password, and are not kept.
+	// Seeds are http(s) URLs, see ReadSeeds. There may be none when the tree has pending URLs. User
+	// name and password of a seed go to its origin in this run, in place of User and Password, and are
+	// not kept.
 	Seeds []string
-	// MoreSeeds are further seeds, see ScanSeeds; nil: none. Run reads them once, when the tree is open, and
-	// writes them to disk as they come: they take no memory, however many there are. The same ones in the same
-	// order add nothing in a later run. An error that
-	// comes with one ends Run before anything is fetched; what came before it stays in the tree. Who waits for a
-	// seed should end with an error when the context of Run does.
+	// MoreSeeds are further seeds, see ScanSeeds; nil: none. Run reads them once, when the tree is
+	// open, and writes them to disk as they come: they take no memory, however many there are. The
+	// same ones in the same order add nothing in a later run. An error that comes with one ends Run
+	// before anything is fetched; what came before it stays in the tree. Who waits for a seed should
+	// end with an error when the context of Run does.
 	MoreSeeds iter.Seq2[string, error]
 	Time      time.Duration // fetch this long in this run, then drain; 0: until nothing is left
 
@@ -63,15 +64,16 @@ type Options struct {
 	Parsers int
 	// QueueSize bounds both queues of source C: the URLs that a crawler has taken from the frontier
 	// and not begun, and the pages that wait for a parse worker while their download worker goes on
-	// with other URLs. 0: up to 64, and no such pages: a download worker waits until its page is in a buffer.
+	// with other URLs. 0: up to 64, and no such pages: a download worker waits until its page is in a
+	// buffer.
 	QueueSize     int
 	MemoryBodies  int64 // bytes of bodies between request and buffer; 0: 64 MiB
 	FrontierBytes int64 // bytes of frontier windows; 0: 64 MiB
 	SeenBytes     int64 // bytes of the seen filter, beyond which the index is asked too; 0: 256 MiB
 	NoSync        bool  // leave out all syncing
 	// Below so many free bytes or inodes on the tree's disk fetching pauses, until there is an eighth
-	// more. 0: what the other options may bring to the disk after that; negative: not watched. What the index
-	// has yet to write to move new URLs to their places stays free besides.
+	// more. 0: what the other options may bring to the disk after that; negative: not watched. What
+	// the index has yet to write to move new URLs to their places stays free besides.
 	MinFree, MinFreeInodes int64
 
 	Strip    weburl.Strip // taken out of every URL; fixed when the tree is made
@@ -169,7 +171,8 @@ type Options struct {
 
 	steps  stepLimits               // of the watchdog
 	logins map[string]*url.Userinfo // of seeds, by origin
-	// network answers in place of the network, with robots.txt and politeness as usual; nil: the network.
+	// network answers in place of the network, with robots.txt and politeness as usual; nil: the
+	// network.
 	network func(ctx context.Context, url string) (*http.Response, error)
 	idle    int // connections kept open without a request
 }
@@ -356,7 +359,8 @@ func (o *Options) accepts(media string) bool {
 var (
 	// ErrOptions says that options cannot work.
 	ErrOptions = errors.New("options")
-	// ErrNoWork says that there is nothing to begin with: no seeds in Options, and none in the tree if there is
-	// one. A tree that has seeds and nothing pending is no error: that run ends with "nothing left".
+	// ErrNoWork says that there is nothing to begin with: no seeds in Options, and none in the tree if
+	// there is one. A tree that has seeds and nothing pending is no error: that run ends with "nothing
+	// left".
 	ErrNoWork = errors.New("no seeds and no pending URLs")
 )

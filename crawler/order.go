@@ -186,7 +186,8 @@ func (e *engine) isKnown() func(url string) bool {
 	return func(url string) bool { return filter.Lookup(filter.Fingerprint(url)) == seen.Known }
 }
 
-// newLinks gives links their scores, and leaves out those that isKnown would, whose scores count all the same.
+// newLinks gives links their scores, and leaves out those that isKnown would, whose scores count
+// all the same.
 func (e *engine) newLinks(rank func([]storage.Link), links []storage.Link) []storage.Link {
 	rank(links)
 	if e.opts.MaxDepth != 0 {

@@ -20,14 +20,15 @@ const (
 // errOutage ends fetching when an outage takes longer than -max-wait.
 var errOutage = errors.New("no host can be reached")
 
-// errAway says that a request did not get to its host while no host could be reached: it says nothing of
-// host or URL.
+// errAway says that a request did not get to its host while no host could be reached: it says
+// nothing of host or URL.
 type errAway struct{ reason string }
 
 func (e errAway) Error() string { return e.reason + ": no host can be reached" }
 
-// An outage is a time in which nothing that is asked can be reached: several hosts, one after the other, and none
-// answers. Fetching pauses meanwhile, and one request at a time finds out whether it is over.
+// An outage is a time in which nothing that is asked can be reached: several hosts, one after the
+// other, and none answers. Fetching pauses meanwhile, and one request at a time finds out whether
+// it is over.
 type outage struct {
 	log  *slog.Logger
 	most time.Duration // after which the crawl ends
@@ -99,10 +100,11 @@ func (o *outage) drop() {
 	o.probing = false
 }
 
-// end takes note of what a request has come to; known says that its host has answered before. It returns err, or
-// errAway in its place.
+// end takes note of what a request has come to; known says that its host has answered before. It
+// returns err, or errAway in its place.
 //
-// A host that has never answered may well not be there. It is no sign of an outage unless nothing has answered in this run.
+// A host that has never answered may well not be there. It is no sign of an outage unless nothing
+// has answered in this run.
 func (o *outage) end(host string, known bool, err error) error {
 	var failure *fetch.Error
 	o.mu.Lock()

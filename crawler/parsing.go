@@ -10,10 +10,11 @@ const (
 	// parsersMost are the parse workers that Options.Parsers 0 gives on machines with many cores: no
 	// more are busy, and each may hold what a page makes of itself.
 	parsersMost = 4
-	// parseShare is the size of a page, in bytes, for which a parse worker's memory is meant. What pages
-	// make of themselves, which are links of many times their bytes, is bounded for all together: a page
-	// takes a share more for each parseShare of its bytes, up to all of the sharesMore that there are, and
-	// waits for them before it takes the place of a parse worker. Smaller pages are parsed beside it.
+	// parseShare is the size of a page, in bytes, for which a parse worker's memory is meant. What
+	// pages make of themselves, which are links of many times their bytes, is bounded for all
+	// together: a page takes a share more for each parseShare of its bytes, up to all of the
+	// sharesMore that there are, and waits for them before it takes the place of a parse worker.
+	// Smaller pages are parsed beside it.
 	parseShare = 256 << 10
 	sharesMore = parsersMost
 	// linksAhead is how many links of a page go into the buffer together.
@@ -39,8 +40,8 @@ func (w *worker) parse(bytes int64) (done func(), err error) {
 }
 
 // links makes an item's links of what its page names. If these are very many, all but the last go
-// into the buffer at once, so that memory does not hold all of them as records' links; the item comes
-// behind them, and no URL gets an outcome before its links have records.
+// into the buffer at once, so that memory does not hold all of them as records' links; the item
+// comes behind them, and no URL gets an outcome before its links have records.
 func (w *worker) links(at *post, item *iut.Item, r *reader, page extract.Result, facts iut.Facts) {
 	var rank func([]storage.Link)
 	for rest := page.Links; ; {

@@ -20,16 +20,17 @@ const (
 // errNotAsked says that a request did not go out: fetching has ended while the proxy failed.
 var errNotAsked = errors.New("not asked: the proxy fails")
 
-// A proxyState knows whether the proxy works. What a proxy fails is no answer of any host: it waits, with its place
-// among the downloads, and is asked again, so that nothing becomes of a URL or a robots.txt by it.
+// A proxyState knows whether the proxy works. What a proxy fails is no answer of any host: it
+// waits, with its place among the downloads, and is asked again, so that nothing becomes of a URL
+// or a robots.txt by it.
 type proxyState struct {
 	mu     sync.Mutex
 	since  time.Time // guarded by mu: of the first failure in a row; zero: it works, or is not known to fail
 	worked time.Time // guarded by mu: of the last request that it did not fail
 }
 
-// get asks for a URL, again and again while the proxy fails. A proxy that fails one request and not others is not at
-// fault in the end: then the failure is one of connecting to the host.
+// get asks for a URL, again and again while the proxy fails. A proxy that fails one request and not
+// others is not at fault in the end: then the failure is one of connecting to the host.
 func (e *engine) get(ctx context.Context, url string, req fetch.Request) (*fetch.Response, error) {
 	pause := time.Second
 	for tries := 1; ; tries++ {
@@ -95,8 +96,9 @@ func (e *engine) proxyWorks() {
 	}
 }
 
-// proxyFails takes note of a failure, tells of the first one in a row, and ends fetching after the last one. It
-// reports whether the proxy has worked for others since the request began, and whether it ever has in this run.
+// proxyFails takes note of a failure, tells of the first one in a row, and ends fetching after the
+// last one. It reports whether the proxy has worked for others since the request began, and whether
+// it ever has in this run.
 func (e *engine) proxyFails(failure *fetch.Error, start time.Time) (works, worked bool) {
 	p := &e.proxy
 	p.mu.Lock()

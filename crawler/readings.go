@@ -13,8 +13,8 @@ type orderedStore interface {
 	frontier.Tree
 }
 
-// readings is a store each reading of which is a step of its own at one of the posts: Take reads, and waits
-// for hosts in between, which is no step.
+// readings is a store each reading of which is a step of its own at one of the posts: Take reads,
+// and waits for hosts in between, which is no step.
 type readings struct {
 	of    orderedStore
 	posts chan *post // free ones; whoever reads has one

@@ -200,7 +200,8 @@ func parseRobots(r storage.Robots, token string) *robots.Rules {
 	return robots.Parse([]byte(r.Text), token)
 }
 
-// A robotsAnswer is what one request for a robots.txt, or for the URL to which it redirects, has come to.
+// A robotsAnswer is what one request for a robots.txt, or for the URL to which it redirects, has
+// come to.
 type robotsAnswer struct {
 	row  *storage.Robots // to be stored; nil: nothing was asked, or a redirect leads on
 	next string          // where a redirect leads on
@@ -210,9 +211,10 @@ type robotsAnswer struct {
 // A getter asks for a URL, as fetch.Client.Get does.
 type getter func(ctx context.Context, url string, req fetch.Request) (*fetch.Response, error)
 
-// ask makes one request for the robots.txt of an origin, at url, to which so many redirects have led. What it comes
-// to counts at once. An error is that of ctx, of turn or of the disk, or errNotAsked or one of noTry; everything else is an answer.
-// turn waits until a file that is there may be parsed. known says that the host asked has answered before.
+// ask makes one request for the robots.txt of an origin, at url, to which so many redirects have
+// led. What it comes to counts at once. An error is that of ctx, of turn or of the disk, or
+// errNotAsked or one of noTry; everything else is an answer. turn waits until a file that is there
+// may be parsed. known says that the host asked has answered before.
 func (c *robotsCache) ask(ctx context.Context, get getter, origin, url string, hop int, known bool, waits func(bool), turn func() error) (a robotsAnswer, err error) {
 	row := &storage.Robots{Origin: origin}
 	a.host.Start = time.Now()
@@ -270,8 +272,8 @@ func (c *robotsCache) ask(ctx context.Context, get getter, origin, url string, h
 	return a, nil
 }
 
-// fail counts a request that was no answer, by row.Reason. Those that are spared make the origin unreachable in this run
-// when there are most of them.
+// fail counts a request that was no answer, by row.Reason. Those that are spared make the origin
+// unreachable in this run when there are most of them.
 func (c *robotsCache) fail(row *storage.Robots, spared bool, most uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -296,9 +298,10 @@ func (c *robotsCache) lost(origin, cause string) *storage.Robots {
 	return row
 }
 
-// spares returns how many faults of a kind that counts on the host make an origin unreachable in this run.
-// An origin that has never answered, and cannot be reached, is likely not to be there, and the other
-// origins of its host wait meanwhile: above all if known says that one of them has answered.
+// spares returns how many faults of a kind that counts on the host make an origin unreachable in
+// this run. An origin that has never answered, and cannot be reached, is likely not to be there,
+// and the other origins of its host wait meanwhile: above all if known says that one of them has
+// answered.
 func (c *robotsCache) spares(origin string, fault frontier.Fault, known bool) uint32 {
 	switch {
 	case fault != frontier.Unreached:

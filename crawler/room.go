@@ -24,16 +24,17 @@ var errNoRoom = errors.New("no room on the disk")
 // below a mark fetching pauses, and it goes on when an eighth more than the mark is free. What was
 // fetched before goes its way meanwhile.
 //
-// The index must never meet a full disk. What it is still to write to move what its inbox holds stays free
-// above the mark. Between two looks at most what the buffers hold and what is in flight comes to the
-// disk, for bytes and permits go back after a write and after a commit, and each of these has a look. If
-// somebody else looks just then, what a builder wrote last comes besides, and reserve counts bodies twice.
-// So the disk has room as long as the mark is above what [Options.reserve] reckons. Bodies in files
-// are not in that sum: each of their writes has a look first, and below the mark they are given up.
+// The index must never meet a full disk. What it is still to write to move what its inbox holds
+// stays free above the mark. Between two looks at most what the buffers hold and what is in flight
+// comes to the disk, for bytes and permits go back after a write and after a commit, and each of
+// these has a look. If somebody else looks just then, what a builder wrote last comes besides, and
+// reserve counts bodies twice. So the disk has room as long as the mark is above what
+// [Options.reserve] reckons. Bodies in files are not in that sum: each of their writes has a look
+// first, and below the mark they are given up.
 //
-// That sum is an estimate: what a page with very many or very long links adds to the index may be more than
-// all else. So while there is less room than that, or than was reckoned, each transaction waits until there is
-// room for it, see [engine.roomToCommit].
+// That sum is an estimate: what a page with very many or very long links adds to the index may be
+// more than all else. So while there is less room than that, or than was reckoned, each transaction
+// waits until there is room for it, see [engine.roomToCommit].
 //
 // The nil room watches nothing and is always wide.
 type room struct {
@@ -81,11 +82,11 @@ func (o *Options) room(free func() (bytes, inodes uint64, err error), at *post) 
 
 // reserve gives the bytes and inodes that may come to the disk after the last look at it.
 //
-// Of a page there are its body, once or twice, and its links, each of which the index keeps in about four
-// times the bytes that it takes in memory: record, pending row, counters, in pages that are half
-// full. An item also takes up to four blocks of 4 KiB beyond what it holds, and eight inodes, twice
-// as many as usual. One transaction touches up to 60 MiB of pages of the index, and its file grows
-// by 4 MiB.
+// Of a page there are its body, once or twice, and its links, each of which the index keeps in
+// about four times the bytes that it takes in memory: record, pending row, counters, in pages that
+// are half full. An item also takes up to four blocks of 4 KiB beyond what it holds, and eight
+// inodes, twice as many as usual. One transaction touches up to 60 MiB of pages of the index, and
+// its file grows by 4 MiB.
 func (o *Options) reserve() (bytes, inodes int64) {
 	return 3*(int64(o.Buffers)*o.BufferBytes+o.MemoryBodies) + o.pages() + 64<<20, 8 * o.items()
 }
@@ -100,15 +101,16 @@ func (o *Options) items() int64 {
 	return int64(o.Crawlers)*int64(o.Downloads) + int64(o.QueueSize) + int64(o.Buffers)*int64(o.BufferSize)
 }
 
-// owes says what tells how many bytes are to stay free above the mark. Nobody else may use the room yet.
+// owes says what tells how many bytes are to stay free above the mark. Nobody else may use the room
+// yet.
 func (r *room) owes(owed func() int64) {
 	if r != nil {
 		r.owed = owed
 	}
 }
 
-// until says what is closed once fetching is over: from then on nobody waits in enough. Nobody else may use the
-// room yet.
+// until says what is closed once fetching is over: from then on nobody waits in enough. Nobody else
+// may use the room yet.
 func (r *room) until(over <-chan struct{}) {
 	if r != nil {
 		r.over = over
@@ -162,8 +164,8 @@ func (r *room) run(ctx context.Context) {
 	}
 }
 
-// look asks how much room there is, and waits for the answer, but not long. While somebody else asks it does
-// nothing.
+// look asks how much room there is, and waits for the answer, but not long. While somebody else
+// asks it does nothing.
 func (r *room) look() {
 	if r == nil || !r.looking.TryLock() {
 		return
@@ -182,11 +184,13 @@ func (r *room) look() {
 	}
 }
 
-// roomPatience is how long one who looks waits for the answer. A disk that does not give it holds up nobody
-// for longer: it is told of as a step that takes too long, and the writes will tell whether the disk is broken.
+// roomPatience is how long one who looks waits for the answer. A disk that does not give it holds
+// up nobody for longer: it is told of as a step that takes too long, and the writes will tell
+// whether the disk is broken.
 const roomPatience = 5 * time.Second
 
-// end waits until nobody asks any more, and nobody will. For that the watchdog does not wait for ever.
+// end waits until nobody asks any more, and nobody will. For that the watchdog does not wait for
+// ever.
 func (r *room) end() {
 	if r == nil {
 		return
@@ -266,9 +270,9 @@ func (r *room) wait(ctx context.Context, left func() bool) bool {
 	return true
 }
 
-// await is for what comes to the disk without having been fetched: it looks, and waits until there is room.
-// It asks ctx before each look, so waiting is no step that stands still. Before fetching begins, no more than
-// Options.Time is waited in all; then the error is errTime.
+// await is for what comes to the disk without having been fetched: it looks, and waits until there
+// is room. It asks ctx before each look, so waiting is no step that stands still. Before fetching
+// begins, no more than Options.Time is waited in all; then the error is errTime.
 func (r *room) await(ctx context.Context) error {
 	for r.look(); r.low(); r.look() {
 		if err := r.pause(ctx, nil); err != nil {
@@ -297,8 +301,9 @@ func (r *room) pause(ctx context.Context, over <-chan struct{}) error {
 	return nil
 }
 
-// enough waits until there are so many bytes of room, or fetching is over, and is the error of ctx when that
-// ends first. Meanwhile fetching pauses below what all need who wait. It asks ctx, and may end, as await does.
+// enough waits until there are so many bytes of room, or fetching is over, and is the error of ctx
+// when that ends first. Meanwhile fetching pauses below what all need who wait. It asks ctx, and
+// may end, as await does.
 func (r *room) enough(ctx context.Context, bytes int64) error {
 	if r == nil || r.bytes == 0 {
 		return nil
@@ -330,8 +335,8 @@ func (r *room) enough(ctx context.Context, bytes int64) error {
 	}
 }
 
-// roomToCommit waits, before a transaction, until there is room for what it adds to the index, and for the
-// pages that builders may bring meanwhile. Once fetching is over nothing is waited for.
+// roomToCommit waits, before a transaction, until there is room for what it adds to the index, and
+// for the pages that builders may bring meanwhile. Once fetching is over nothing is waited for.
 func (e *engine) roomToCommit(set []*storage.Outcome) error {
 	if e.room == nil || e.room.ample && !e.room.low() {
 		return nil

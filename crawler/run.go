@@ -102,8 +102,8 @@ type engine struct {
 // index, and writes the results. Draining does not depend on ctx, so that stopping is not
 // cut short. All of these ends give a nil error. Nothing is left when no URL waits, none is asked,
 // no page waits to be parsed and none is: source C's four conditions. If ctx ends while the tree is
-// still being opened, or opts.Time was spent there waiting for room on the disk, nothing is asked and no results are
-// written; Result.Run has no ID then.
+// still being opened, or opts.Time was spent there waiting for room on the disk, nothing is asked
+// and no results are written; Result.Run has no ID then.
 //
 // A call-back that returns an error or panics ends fetching at once, and the downloads in flight
 // with it. No other one is begun; the buffers are drained, the results written, and the error is a
@@ -113,9 +113,9 @@ type engine struct {
 // a disk or a call-back that hangs is as well, tree and memory are not given back before the step
 // that hangs ends: the process should end. Other errors come
 // before anything is fetched: ErrOptions, ErrNoWork, iut.ErrBusy, iut.ErrFormat,
-// iut.ErrIdentity, iut.ErrTree, storage.ErrDamaged, storage.ErrSchema. ErrDamaged is also the error where damage is
-// met later; the results are written if the index could be read, and lack what it lacks. But for ErrStuck no goroutine of Run is left
-// when it returns.
+// iut.ErrIdentity, iut.ErrTree, storage.ErrDamaged, storage.ErrSchema. ErrDamaged is also the error
+// where damage is met later; the results are written if the index could be read, and lack what it
+// lacks. But for ErrStuck no goroutine of Run is left when it returns.
 //
 // Several crawls may go on in one process, each with a tree of its own or none.
 func Run(ctx context.Context, opts Options) (Result, error) {
@@ -198,8 +198,8 @@ func (e *engine) openAndCrawl(ctx context.Context) (Result, error) {
 	return e.crawl(ctx)
 }
 
-// downloadBytes is what a download may hold beside its body: 64 KiB of response header take up to 1.4 MiB while
-// they arrive, and HTTP/2 may have 256 KiB of a body that waits for memory.
+// downloadBytes is what a download may hold beside its body: 64 KiB of response header take up to
+// 1.4 MiB while they arrive, and HTTP/2 may have 256 KiB of a body that waits for memory.
 const downloadBytes = 3 << 19
 
 // Memory returns the limit of our own memory, in bytes, that the options set: the sum of what the
@@ -210,8 +210,9 @@ func (o Options) Memory() int64 {
 	return 64<<20 + downloads*downloadBytes + o.MemoryBodies + int64(o.Buffers)*o.BufferBytes + o.FrontierBytes + o.SeenBytes
 }
 
-// heap is what of that Go's runtime may take when filter bytes lie outside the heap. Some is kept back,
-// for the limit is one that the runtime aims at: what is allocated while it collects comes on top.
+// heap is what of that Go's runtime may take when filter bytes lie outside the heap. Some is kept
+// back, for the limit is one that the runtime aims at: what is allocated while it collects comes on
+// top.
 func (o Options) heap(filter int64) int64 {
 	return o.Memory() - min(o.Memory()/16, 16<<20) - 12<<20 - filter
 }
@@ -426,7 +427,8 @@ func (e *engine) ticketUsed() {
 	}
 }
 
-// ticketCommitted takes note of what has become of a page with a ticket: one that the tree could not hold gives it back.
+// ticketCommitted takes note of what has become of a page with a ticket: one that the tree could
+// not hold gives it back.
 func (e *engine) ticketCommitted(stored bool) {
 	if !stored {
 		e.stored.Add(-1)

@@ -4,9 +4,9 @@ import (
 	"strings"
 )
 
-// seedOrigin reports whether a seed has this origin, as [storage.Origin] returns it. The target of a
-// seed's redirect is no seed. It costs one look-up in the index. An index that cannot be read ends
-// the crawl.
+// seedOrigin reports whether a seed has this origin, as [storage.Origin] returns it. The target of
+// a seed's redirect is no seed. It costs one look-up in the index. An index that cannot be read
+// ends the crawl.
 func (e *engine) seedOrigin(origin string) bool { return e.seedIs(e.index.SeedOrigin(origin)) }
 
 // seedHost is seedOrigin for a host name or address, without brackets, at any scheme and port.
@@ -26,8 +26,8 @@ func (e *engine) seedServer(host, port string) bool {
 	return false
 }
 
-// guard reports whether a server may have an internal address: a seed names it, and its name had one when it was
-// first looked up. See [fetch.Options].
+// guard reports whether a server may have an internal address: a seed names it, and its name had
+// one when it was first looked up. See [fetch.Options].
 func (e *engine) guard(host, port string, private bool) bool {
 	if e.opts.AllowPrivate {
 		return true

@@ -32,10 +32,12 @@ func ReadSeeds(r io.Reader, bad func(line int, text string, err error)) ([]strin
 	return seeds, nil
 }
 
-// ScanSeeds reads a seed file as far as its seeds are asked for, see Options.MoreSeeds: one URL a line, a line
-// without scheme gets http://. The file is in UTF-8, or in UTF-16 with a byte order mark. CRLF, blank lines and lines
-// that begin with # are fine. For a line that is no http(s) URL bad is called with its number, and it is left out. A
-// seed that stands there twice is yielded twice. User name and password stay in a seed. The error, if any, is that of reading, and comes last.
+// ScanSeeds reads a seed file as far as its seeds are asked for, see Options.MoreSeeds: one URL a
+// line, a line without scheme gets http://. The file is in UTF-8, or in UTF-16 with a byte order
+// mark. CRLF, blank lines and lines that begin with # are fine. For a line that is no http(s) URL
+// bad is called with its number, and it is left out. A seed that stands there twice is yielded
+// twice. User name and password stay in a seed. The error, if any, is that of reading, and comes
+// last.
 func ScanSeeds(r io.Reader, bad func(line int, text string, err error)) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		in := bufio.NewReaderSize(transform.NewReader(r, unicode.BOMOverride(transform.Nop)), 64<<10)
@@ -66,8 +68,8 @@ const (
 	seedBytesAtATime = 8 << 20
 )
 
-// addSeeds appends the seeds of the options to seeds.txt: two lists, so that other Seeds do not move the parts of
-// MoreSeeds.
+// addSeeds appends the seeds of the options to seeds.txt: two lists, so that other Seeds do not
+// move the parts of MoreSeeds.
 func (e *engine) addSeeds(ctx context.Context, at *post) error {
 	defer at.atDisk("open", e.opts.Tree)
 	err := e.addSeedList(ctx, at, func(yield func(string, error) bool) {

@@ -54,8 +54,8 @@ func (e *engine) namedSitemaps(origin string, rules *robots.Rules) []storage.Sit
 }
 
 // nameSitemaps names the sitemaps of all origins that have an answer and belong to the crawl, and
-// that have not been named yet: robots.txt may have been read when its host did not belong, or never,
-// and an index that was made again knows of neither. It gives how many are to be read.
+// that have not been named yet: robots.txt may have been read when its host did not belong, or
+// never, and an index that was made again knows of neither. It gives how many are to be read.
 func (e *engine) nameSitemaps(ctx context.Context) (named int, err error) {
 	o := &storage.Outcome{}
 	commit := func() error {
@@ -239,9 +239,9 @@ func (w *worker) answerSitemap(s *storage.Sitemap, item *iut.Item, known bool, r
 	return a, false
 }
 
-// readSitemap makes links, or sitemaps to be read, of what a sitemap names; torn says that its body broke
-// off. What fills an outcome goes into the buffer at once; it gives the last one. It is false when the
-// crawl fails.
+// readSitemap makes links, or sitemaps to be read, of what a sitemap names; torn says that its body
+// broke off. What fills an outcome goes into the buffer at once; it gives the last one. It is false
+// when the crawl fails.
 func (w *worker) readSitemap(at *post, s *storage.Sitemap, item *iut.Item, body []byte, torn bool) (last *iut.Item, ok bool) {
 	var (
 		kind     = sitemap.Detect(body)

@@ -50,9 +50,9 @@ func (l stepLimits) defaults() stepLimits {
 }
 
 // A watchdog looks for steps of the crawl that take longer than they may: a disk that hangs, a
-// page that is parsed without end. It tells of each with the stack, again whenever it has taken twice
-// as long, for it may be elsewhere by then; once fetching is over it ends the crawl rather than wait
-// for one for ever.
+// page that is parsed without end. It tells of each with the stack, again whenever it has taken
+// twice as long, for it may be elsewhere by then; once fetching is over it ends the crawl rather
+// than wait for one for ever.
 //
 // Waiting for others is no step: they have limits of their own.
 type watchdog struct {
@@ -157,8 +157,9 @@ func (p *post) waits(begin bool) {
 	}
 }
 
-// working gives a context for long work, which asks it between two operations, a page or a batch of records,
-// whether to go on: each time the present step begins anew, so that work which goes on is never stuck.
+// working gives a context for long work, which asks it between two operations, a page or a batch of
+// records, whether to go on: each time the present step begins anew, so that work which goes on is
+// never stuck.
 func (p *post) working(ctx context.Context) context.Context { return working{ctx, p} }
 
 type working struct {

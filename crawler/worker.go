@@ -137,8 +137,9 @@ func (w *worker) run() error {
 	}
 }
 
-// stackPatience is how long the loans on the stack of a crawler wait for a download of its own. Then others get
-// them: its downloads may all be held by servers that never end, and hosts that do no harm would wait as long.
+// stackPatience is how long the loans on the stack of a crawler wait for a download of its own.
+// Then others get them: its downloads may all be held by servers that never end, and hosts that do
+// no harm would wait as long.
 const stackPatience = time.Second
 
 // goroutines gives how many of a crawler may be at work on loans: its downloads, and the pages that
@@ -192,7 +193,8 @@ func (w *worker) work(at *post, loan *frontier.Loan, free func()) {
 	}
 }
 
-// begins reports whether a request of a loan may be made now. If so, one is made by a getter of the loan.
+// begins reports whether a request of a loan may be made now. If so, one is made by a getter of the
+// loan.
 func (w *worker) begins(loan *frontier.Loan) bool {
 	if !w.outage.begin() {
 		return false
@@ -217,8 +219,8 @@ func (w *worker) giveBack(loan *frontier.Loan, unasked []storage.Row) {
 	w.frontier.Return(loan, unasked)
 }
 
-// askRobots makes one request for a robots.txt. Where a redirect leads on, the next one waits for the turn of the host
-// that it asks.
+// askRobots makes one request for a robots.txt. Where a redirect leads on, the next one waits for
+// the turn of the host that it asks.
 func (w *worker) askRobots(at *post, loan *frontier.Loan) {
 	if loan.Lost != "" {
 		w.add(at, &iut.Item{Outcome: storage.Outcome{Robots: w.robots.lost(loan.Robots, loan.Lost)}}, nil)
@@ -330,8 +332,8 @@ func (w *worker) url(at *post, loan *frontier.Loan, row *storage.Row, free func(
 	}
 	stored := false
 	if w.tickets != nil {
-		// One of -max-pages tickets: kept by a page until it is committed, and by what is stored; given back by
-		// everything else.
+		// One of -max-pages tickets: kept by a page until it is committed, and by what is stored; given
+		// back by everything else.
 		if w.tickets.Acquire(w.fetching, 1) != nil {
 			return false, 0, nil
 		}
@@ -512,8 +514,8 @@ func pathOf(url string) string { return url[len(storage.Origin(url)):] }
 // feed.
 func (w *worker) wants(media string) bool { return w.opts.accepts(media) || extract.IsFeed(media) }
 
-// looks returns what decides by its first bytes whether an answer is read on; nil: it is. JSON of no special
-// kind hardly ever is a feed, and often large.
+// looks returns what decides by its first bytes whether an answer is read on; nil: it is. JSON of
+// no special kind hardly ever is a feed, and often large.
 func (w *worker) looks(media string) func(head []byte) bool {
 	if media != "application/json" || w.opts.accepts(media) {
 		return nil

@@ -24,7 +24,8 @@ type Source interface {
 }
 
 // A Builder moves the pages of one buffer into the tree, as they come, and hands the items to the
-// committer, in sets: each once all of its files are written. Fed by a crawler's Buffer.Add, feeds Committer.Run.
+// committer, in sets: each once all of its files are written. Fed by a crawler's Buffer.Add, feeds
+// Committer.Run.
 type Builder struct {
 	Tree      *Tree
 	Source    Source
@@ -32,8 +33,8 @@ type Builder struct {
 	Parse     Parse
 	// Stored is told how long each page took on its way into the tree; nil: nobody is.
 	Stored func(time.Duration)
-	// Wrote is called when some pages are in the tree, before their bytes go back to the crawlers; nil:
-	// nothing is.
+	// Wrote is called when some pages are in the tree, before their bytes go back to the crawlers;
+	// nil: nothing is.
 	Wrote func()
 	// Step is told what the builder does, "store" and a URL, and "" when it waits for others; nil:
 	// nobody is.
@@ -63,8 +64,8 @@ func (b *Builder) Run(ctx context.Context) (err error) {
 	}
 }
 
-// write brings the pages among the items into the tree, those of one folder one after the other, for that is
-// opened once then, and lets go of all bodies.
+// write brings the pages among the items into the tree, those of one folder one after the other,
+// for that is opened once then, and lets go of all bodies.
 func (b *Builder) write(items []*Item) error {
 	byURL := slices.Clone(items)
 	slices.SortFunc(byURL, func(a, b *Item) int { return strings.Compare(a.Row.URL, b.Row.URL) })
@@ -96,8 +97,8 @@ func (b *Builder) step(what, about string) {
 	}
 }
 
-// abandon lets go of what the source still has: of what is written, write has. What is not committed
-// stays pending.
+// abandon lets go of what the source still has: of what is written, write has. What is not
+// committed stays pending.
 func (b *Builder) abandon() {
 	b.Source.Close()
 	letGo := func(items []*Item) error { freeAll(items); return nil }
@@ -152,7 +153,8 @@ func (b *Builder) store(item *Item) error {
 	return nil
 }
 
-// dropTemp removes the body of a page that the tree did not take, unless it got as far as the folder.
+// dropTemp removes the body of a page that the tree did not take, unless it got as far as the
+// folder.
 func (b *Builder) dropTemp(item *Item) error {
 	if item.Temp == "" {
 		return nil

@@ -33,8 +33,8 @@ type Committer struct {
 	// Committed is told how many items a transaction had, how long it took, and their share of the
 	// time of the sync.
 	Committed func(items int, sync, commit time.Duration)
-	// Room is called before each transaction with what it is to take, and may wait until the disk has room
-	// for it; nil: nothing is waited for.
+	// Room is called before each transaction with what it is to take, and may wait until the disk has
+	// room for it; nil: nothing is waited for.
 	Room func(set []*storage.Outcome) error
 	// Step is told what the committer does, as that of a Builder is.
 	Step func(what, about string)
@@ -43,8 +43,8 @@ type Committer struct {
 
 	in chan *buffer.Batch[*Item]
 
-	// adopting is held by a builder that makes an item of what a folder holds: of all builders only one
-	// has such a body, and what it is parsed to, in memory.
+	// adopting is held by a builder that makes an item of what a folder holds: of all builders only
+	// one has such a body, and what it is parsed to, in memory.
 	adopting sync.Mutex
 }
 
@@ -160,8 +160,8 @@ func part(set []*storage.Outcome, from int) (to int) {
 	return to
 }
 
-// commitAhead commits links of an outcome that has too many for one transaction, before it, until it
-// has not.
+// commitAhead commits links of an outcome that has too many for one transaction, before it, until
+// it has not.
 func (c *Committer) commitAhead(o *storage.Outcome) error {
 	for ahead := o.TakeAhead(); ahead != nil; ahead = o.TakeAhead() {
 		done, err := c.commit([]*storage.Outcome{ahead}, fmt.Sprintf("%d links of %s", len(ahead.Links), o.Row.URL))

@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A folder is kept open by a Disk: the one in which another was made last. What comes next are that one's files, and
-// perhaps its neighbours. They are made from there, without a walk from the root.
+// A folder is kept open by a Disk: the one in which another was made last. What comes next are that
+// one's files, and perhaps its neighbours. They are made from there, without a walk from the root.
 //
-// Owner: whoever took it out of Disk.kept, and keeps it again or closes it. Who comes meanwhile finds none, and
-// loses nothing but time.
+// Owner: whoever took it out of Disk.kept, and keeps it again or closes it. Who comes meanwhile
+// finds none, and loses nothing but time.
 //
-// Only what is new is made by way of it, and what fails is tried again from the root: so one that was removed
-// meanwhile is missed, and in one that was moved nothing is written over. SyncAll lets go of it: what is made
-// after that is where names lead to then.
+// Only what is new is made by way of it, and what fails is tried again from the root: so one that
+// was removed meanwhile is missed, and in one that was moved nothing is written over. SyncAll lets
+// go of it: what is made after that is where names lead to then.
 type folder struct {
 	fd   int
 	name string // with a slash behind it; never that of the root
@@ -69,7 +69,8 @@ func mkdirAt(parent int, base string) error {
 	return againOnly(func() error { return unix.Mkdirat(parent, base, 0o777) })
 }
 
-// create makes a new file below the folder that is kept. If that cannot be, it may still be possible from the root.
+// create makes a new file below the folder that is kept. If that cannot be, it may still be
+// possible from the root.
 func (d *Disk) create(name string, flag int, perm uint32) (fd int, ok bool) {
 	if flag&os.O_EXCL == 0 {
 		return -1, false

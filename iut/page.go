@@ -45,8 +45,8 @@ type Page struct {
 
 // clean gives the facts as a line can hold them, which is how [parseLine] gives them back:
 // visible ASCII only, single spaces between links, media type and charset of at most 128
-// bytes, times from 1970 to the year 9999. A word that is only "-" is empty, but empty Flags are "-".
-// Store and AppendLine clean for themselves; clean facts that go into the index as well.
+// bytes, times from 1970 to the year 9999. A word that is only "-" is empty, but empty Flags are
+// "-". Store and AppendLine clean for themselves; clean facts that go into the index as well.
 func (f Facts) clean() Facts {
 	f.URL, f.Source = visible(f.URL), visible(f.Source)
 	f.Media, f.Charset = visible(f.Media), visible(f.Charset)

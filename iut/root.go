@@ -36,8 +36,8 @@ func checkRoot(root string) error {
 	return nil
 }
 
-// noTree is the error for a root without FORMAT: fs.ErrNotExist, or [ErrFormat] where other parts of
-// a tree are there, for only FORMAT has the rules by which its names were made.
+// noTree is the error for a root without FORMAT: fs.ErrNotExist, or [ErrFormat] where other parts
+// of a tree are there, for only FORMAT has the rules by which its names were made.
 func noTree(root string) error {
 	entries, err := os.ReadDir(root)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -135,9 +135,9 @@ func (t *Tree) foreign() (string, error) {
 	return "", nil
 }
 
-// makeRoot makes the folder of a tree and those above it. Syncs of the tree need not reach above its root, so
-// the folders that hold the new ones are synced here, and until there is a FORMAT the one that holds the root,
-// for who made it may have died before that.
+// makeRoot makes the folder of a tree and those above it. Syncs of the tree need not reach above
+// its root, so the folders that hold the new ones are synced here, and until there is a FORMAT the
+// one that holds the root, for who made it may have died before that.
 func makeRoot(root string, durable bool) error {
 	var holders []string
 	if _, err := os.Lstat(filepath.Join(root, formatName)); err != nil {

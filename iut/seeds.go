@@ -22,9 +22,10 @@ var ErrSeedMark = errors.New("iut: seeds.txt has changed")
 
 // A SeedList appends one list of seeds to seeds.txt. It is used by one goroutine at a time.
 //
-// A list that is added again, in the same parts, finds its seeds where they were appended, so seeds.txt is read once
-// whatever its length, and memory is taken for one part alone. A list that seeds.txt has in another order is
-// appended once more, from the first part on that has a new seed: a seed may be in seeds.txt several times.
+// A list that is added again, in the same parts, finds its seeds where they were appended, so
+// seeds.txt is read once whatever its length, and memory is taken for one part alone. A list that
+// seeds.txt has in another order is appended once more, from the first part on that has a new seed:
+// a seed may be in seeds.txt several times.
 type SeedList struct {
 	tree *Tree
 	old  *seedReader // what seeds.txt had before, from the seeds of the last part on; nil: not open
@@ -43,8 +44,9 @@ func (l *SeedList) Close() {
 	}
 }
 
-// Add appends those of the next URLs of the list that seeds.txt does not have behind the URLs before them, each once,
-// and makes all of them durable. It asks ctx from time to time whether to go on.
+// Add appends those of the next URLs of the list that seeds.txt does not have behind the URLs
+// before them, each once, and makes all of them durable. It asks ctx from time to time whether to
+// go on.
 func (l *SeedList) Add(ctx context.Context, urls []string) error {
 	if err := l.tree.writable(); err != nil {
 		return err
@@ -77,7 +79,8 @@ func (l *SeedList) Add(ctx context.Context, urls []string) error {
 	return nil
 }
 
-// find reads on in what seeds.txt had before until all of missing are found, and deletes from missing what is.
+// find reads on in what seeds.txt had before until all of missing are found, and deletes from
+// missing what is.
 func (l *SeedList) find(ctx context.Context, missing map[string]bool) (err error) {
 	if l.old == nil && !l.past {
 		if l.old, err = l.tree.openSeeds(SeedMark{}); err != nil {
@@ -104,8 +107,8 @@ func (l *SeedList) find(ctx context.Context, missing map[string]bool) (err error
 	return nil
 }
 
-// Seeds calls fn with every seed behind a mark and the mark behind that seed, oldest first, until fn fails.
-// [ErrSeedMark] says that the mark is none of this file.
+// Seeds calls fn with every seed behind a mark and the mark behind that seed, oldest first, until
+// fn fails. [ErrSeedMark] says that the mark is none of this file.
 func (t *Tree) Seeds(from SeedMark, fn func(url string, mark SeedMark) error) error {
 	return t.seedLines(from, func(line []byte, mark SeedMark) error { return fn(string(line), mark) })
 }
@@ -139,8 +142,8 @@ type seedReader struct {
 	long []byte   // a line that does not fit into the buffer
 }
 
-// openSeeds opens seeds.txt behind a mark. There is no reader if it fails, or if there is no file to read from its
-// beginning.
+// openSeeds opens seeds.txt behind a mark. There is no reader if it fails, or if there is no file
+// to read from its beginning.
 func (t *Tree) openSeeds(from SeedMark) (*seedReader, error) {
 	f, err := t.fs.Open(seedsName, os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -165,8 +168,8 @@ func (t *Tree) openSeeds(from SeedMark) (*seedReader, error) {
 	return nil, errors.Join(err, f.Close())
 }
 
-// next returns the next line without its end, valid until the next call, or io.EOF: what follows the last line end
-// is torn.
+// next returns the next line without its end, valid until the next call, or io.EOF: what follows
+// the last line end is torn.
 func (r *seedReader) next() ([]byte, error) {
 	for r.long = r.long[:0]; ; {
 		part, err := r.r.ReadSlice('\n')

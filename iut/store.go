@@ -136,9 +136,10 @@ func (t *Tree) Complete(url string, verify bool) (Facts, bool, error) {
 }
 
 // RemoveTorn takes the files of a torn page away, not its folder. It leaves a complete page alone.
-// What a kill leaves, a page without facts, is removed. A page that has facts was whole and has been
-// damaged: its files get names that end in .damaged, and kept is true. So does any with stored, which
-// says that the index calls the page stored, and what is no file. Files that have those names are replaced.
+// What a kill leaves, a page without facts, is removed. A page that has facts was whole and has
+// been damaged: its files get names that end in .damaged, and kept is true. So does any with
+// stored, which says that the index calls the page stored, and what is no file. Files that have
+// those names are replaced.
 func (t *Tree) RemoveTorn(url string, stored bool) (kept bool, err error) {
 	if err := t.writable(); err != nil {
 		return false, err

@@ -100,9 +100,9 @@ type Tree struct {
 	syncErr error // guarded by syncMu; the first failed sync, which no later one can make good
 }
 
-// Open opens or makes the tree in the folder root. It takes LOCK, reads FORMAT, empties tmp/, writes
-// FORMAT if there is none, and cuts a torn last line off seeds.txt: in this order, so that a kill
-// in between leaves what the next Open completes. Then come seeds, SetLinks and the index.
+// Open opens or makes the tree in the folder root. It takes LOCK, reads FORMAT, empties tmp/,
+// writes FORMAT if there is none, and cuts a torn last line off seeds.txt: in this order, so that a
+// kill in between leaves what the next Open completes. Then come seeds, SetLinks and the index.
 //
 // Nothing is made or changed in a folder before it is known for a tree, by FORMAT, or for one that
 // may become one, by its names.

@@ -2,8 +2,9 @@ package storage
 
 import "strings"
 
-// MostWeight is how many bytes a transaction should write because of links, as Weight has them. Until
-// it has ended, memory holds several copies of its keys and every page of the index that it touches.
+// MostWeight is how many bytes a transaction should write because of links, as Weight has them.
+// Until it has ended, memory holds several copies of its keys and every page of the index that it
+// touches.
 const MostWeight = 6 << 20
 
 // weigh estimates the bytes that a transaction writes because of a link: its record and pending

@@ -27,7 +27,8 @@ var (
 	queryCounts  = counting{bucketQuery, string(Query)} // of a path, with a query
 )
 
-// of gives the counts under a key, without those that the inbox has, and whether there is a row with them.
+// of gives the counts under a key, without those that the inbox has, and whether there is a row
+// with them.
 func (g *counting) of(in *values, key []byte) (sum Counts, row bool, err error) {
 	if v := in.get(g.bucket, key); v != nil {
 		sum, err = decodeCounts(key, v)
@@ -81,8 +82,8 @@ func (c *change) flushCounts(g *counting, diffs map[string]*Counts) error {
 	return c.write(g.bucket, puts)
 }
 
-// Folder gives the counts of all records strictly below a folder key ("" for the whole tree). Those of a
-// folder need not have what was committed after the last Settle.
+// Folder gives the counts of all records strictly below a folder key ("" for the whole tree). Those
+// of a folder need not have what was committed after the last Settle.
 func (x *Index) Folder(key []byte) (c Counts, err error) {
 	if len(key) == 0 {
 		return x.Totals().Counts, nil

@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// A collector reads the entries of a damaged index file, page by page, past whatever is wrong in it. A read
-// that fails ends it: what is there may be whole.
+// A collector reads the entries of a damaged index file, page by page, past whatever is wrong in
+// it. A read that fails ends it: what is there may be whole.
 type collector struct {
 	meta
 	f       *os.File
@@ -28,8 +28,8 @@ func newCollector(f *os.File) (*collector, error) {
 }
 
 // bucket calls each for every entry of a bucket that can be reached, whole or not, in no certain
-// order. The slices are valid during the call. An entry may come twice, or be one of another bucket or of an earlier
-// time: only its checksum says that it is one.
+// order. The slices are valid during the call. An entry may come twice, or be one of another bucket
+// or of an earlier time: only its checksum says that it is one.
 func (c *collector) bucket(name []byte, each func(k, value []byte) error) error {
 	s := &structure{meta: c.meta, f: c.f, leaves: true, used: make([]uint64, c.pages/64+1)}
 	found := false

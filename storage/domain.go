@@ -16,8 +16,8 @@ type DomainRow struct {
 	Held  int64 // URLs that are held because there are too many hosts
 }
 
-// Domain returns the registrable domain of a host of a canonical URL by the public suffix list, or the host
-// where it has none: an IP address, a public suffix, a name such as localhost.
+// Domain returns the registrable domain of a host of a canonical URL by the public suffix list, or
+// the host where it has none: an IP address, a public suffix, a name such as localhost.
 func Domain(host string) string {
 	if d, ok := registrable(host); ok {
 		return d
@@ -87,8 +87,8 @@ func (c *change) domain(host string) (*domainChange, error) {
 	return d, nil
 }
 
-// tooManyHosts reports whether the domain of a host, of which no URL counts so far, has as many hosts as it may
-// have.
+// tooManyHosts reports whether the domain of a host, of which no URL counts so far, has as many
+// hosts as it may have.
 func (c *change) tooManyHosts(row *HostRow, h *hostChange) (bool, error) {
 	most := c.x.opts.Limits.Domain
 	if most <= 0 || row.Counted != 0 || h.counting {

@@ -59,9 +59,9 @@ func (x *Index) SetEdges(e Edges) error {
 	return x.write(func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Put(keyEdges, e.append(nil)) })
 }
 
-// flushEdges counts the edges that came with this change. Where a page is stored no more, or a record
-// was lost, nobody knows any longer which entries of the file are of pages: then none are kept, until
-// SetEdges says so again.
+// flushEdges counts the edges that came with this change. Where a page is stored no more, or a
+// record was lost, nobody knows any longer which entries of the file are of pages: then none are
+// kept, until SetEdges says so again.
 func (c *change) flushEdges() error {
 	if c.edgesEnd == 0 && !c.edgesLost {
 		return nil

@@ -27,8 +27,8 @@ import (
 //   - Pending rows, totals and hosts count a record wherever it is; folders only what has been moved.
 //
 // The second makes those who ask by folder wait until all is moved, see [Index.Settle]. URLs with a
-// query go to their place at once, for the budget of their path needs the count of those there are; so
-// do those of hosts that may come to a budget of their folders, see [Index.makeWay].
+// query go to their place at once, for the budget of their path needs the count of those there are;
+// so do those of hosts that may come to a budget of their folders, see [Index.makeWay].
 type inbox struct {
 	least, most int     // a list is moved when it has a quarter of all records, but within these, or mostBytes; 0: no inbox
 	part        int     // rows of the other that one transaction moves
@@ -52,8 +52,9 @@ type list struct {
 	first uint64 // number of discovery of the first row
 	table table
 
-	// The rows of which the bucket of records may have a record, by number of discovery, a bit each; those of a
-	// word stand under the 64th part. With all any row may be one: of what an earlier run has left nobody knows.
+	// The rows of which the bucket of records may have a record, by number of discovery, a bit each;
+	// those of a word stand under the 64th part. With all any row may be one: of what an earlier run
+	// has left nobody knows.
 	changed map[uint64]uint64
 	all     bool
 }
@@ -78,11 +79,13 @@ func (l *list) changes(seq uint64) {
 // mayHave tells whether a row may have a record in the bucket of records.
 func (l *list) mayHave(seq uint64) bool { return l.all || l.changed[seq/64]>>(seq%64)&1 != 0 }
 
-// bytesOfInbox is the memory that a row of a full list may take: 4 bytes in the order, and as many in each of
-// the tables of two lists, which have 17/12 of that in places. A quarter of Options.SeenMemory is for that.
+// bytesOfInbox is the memory that a row of a full list may take: 4 bytes in the order, and as many
+// in each of the tables of two lists, which have 17/12 of that in places. A quarter of
+// Options.SeenMemory is for that.
 const bytesOfInbox = 16
 
-// bytesOfRow is what a row has in the file, on average, if a list is not to be moved for its bytes alone.
+// bytesOfRow is what a row has in the file, on average, if a list is not to be moved for its bytes
+// alone.
 const bytesOfRow = 256
 
 // moved bounds what one transaction moves.
@@ -91,15 +94,15 @@ const (
 	movedBytes = 2 << 20
 )
 
-// growth gives the bytes by which the file may grow while so many rows are moved of lists that have so many
-// bytes: each transaction changes two pages for a row, one of them an inner page if keys are long, and leaves
-// them to the next one.
+// growth gives the bytes by which the file may grow while so many rows are moved of lists that have
+// so many bytes: each transaction changes two pages for a row, one of them an inner page if keys
+// are long, and leaves them to the next one.
 func (b *inbox) growth(rows int, bytes int64) int64 {
 	return int64(min(rows, max(b.part, movedRows)))*(2*pageBytes) + spread(rows, bytes)
 }
 
-// spread gives the bytes of the pages that rows take where they belong: pages are little more than half full, and
-// long keys, of which few fit into an inner page, need many of those.
+// spread gives the bytes of the pages that rows take where they belong: pages are little more than
+// half full, and long keys, of which few fit into an inner page, need many of those.
 func spread(rows int, bytes int64) int64 {
 	if bytes > longRow*int64(rows) {
 		return 4 * bytes
@@ -109,8 +112,8 @@ func spread(rows int, bytes int64) int64 {
 
 const longRow = 300
 
-// InboxGrowth gives the bytes by which the file may grow while all that the inbox holds is moved: the pages of a
-// list are free for the other once it is moved.
+// InboxGrowth gives the bytes by which the file may grow while all that the inbox holds is moved:
+// the pages of a list are free for the other once it is moved.
 func (x *Index) InboxGrowth() int64 {
 	b := &x.inbox
 	b.tables.RLock()
@@ -133,7 +136,8 @@ func (b *inbox) open(opts *Options) (rest int64) {
 	return memory - memory/4
 }
 
-// takes tells whether the record of a new URL goes into the inbox, behind others of the same transaction.
+// takes tells whether the record of a new URL goes into the inbox, behind others of the same
+// transaction.
 func (b *inbox) takes(host string, key []byte, seq uint64, others int) bool {
 	if b.most == 0 || b.closed || pathOf(key) != nil || b.direct[host] {
 		return false
@@ -162,8 +166,8 @@ func (b *inbox) start(records int64) {
 func (b *inbox) filling() *list { return &b.lists[b.fill] }
 func (b *inbox) moving() *list  { return &b.lists[1-b.fill] }
 
-// long tells whether the list that is filled has as many rows as make it worth moving, or most of the places
-// that it may have, up to the last number of discovery.
+// long tells whether the list that is filled has as many rows as make it worth moving, or most of
+// the places that it may have, up to the last number of discovery.
 func (b *inbox) long(records int64, last uint64) bool {
 	l := b.filling()
 	return l.bytes >= b.mostBytes() || l.rows >= b.within(records/4) || l.rows > 0 && last-l.first > maxPlace/2
@@ -194,8 +198,8 @@ func (b *inbox) arrived(rows []arrival) {
 		b.filling().add(a, b.most) // now that the first is known
 	}
 	if m := b.moving(); m.rows > 0 {
-		// By what share of its way this list has come nearer to being long, an eighth more of the other is to
-		// be moved: so all commits cost the same, and it is done in time.
+		// By what share of its way this list has come nearer to being long, an eighth more of the other
+		// is to be moved: so all commits cost the same, and it is done in time.
 		share := max(float64(len(rows))/float64(b.goal), float64(bytes)/float64(b.goalBytes))
 		b.owed += int(math.Ceil(9. / 8 * share * float64(m.rows)))
 	}
@@ -204,7 +208,8 @@ func (b *inbox) arrived(rows []arrival) {
 // add makes a row that has been counted findable.
 func (l *list) add(a arrival, most int) { l.table.add(a.fingerprint, a.seq-l.first, most) }
 
-// count takes note of a row. Only of those that become durable together a later one may be the first.
+// count takes note of a row. Only of those that become durable together a later one may be the
+// first.
 func (l *list) count(a arrival) {
 	if l.rows == 0 || a.seq < l.first {
 		l.first = a.seq
@@ -226,8 +231,8 @@ func (b *inbox) candidates(fp uint64) (seqs []uint64) {
 	return seqs
 }
 
-// loadInbox takes over what an earlier run has left in the inbox, or moves it if this one has none, or no way to
-// find all of it.
+// loadInbox takes over what an earlier run has left in the inbox, or moves it if this one has none,
+// or no way to find all of it.
 func (x *Index) loadInbox() error {
 	b := &x.inbox
 	found, err := x.readInbox()
@@ -245,8 +250,8 @@ func (x *Index) loadInbox() error {
 	return nil
 }
 
-// readInbox makes the lists of their buckets, and tells whether all rows can be found. Without an inbox nobody
-// looks for any, and they have no tables.
+// readInbox makes the lists of their buckets, and tells whether all rows can be found. Without an
+// inbox nobody looks for any, and they have no tables.
 func (x *Index) readInbox() (found bool, err error) {
 	b := &x.inbox
 	found = b.most > 0

@@ -21,10 +21,10 @@
 //	sys      schema, totals, filter key, how much of the file of edges counts, which ranks are in, link options,
 //	         how much of seeds.txt is in, that a stop was unclean, what stored pages and held rows are to be looked at again for
 //
-// Every value but those of pending, which follow from the records, and of rows that wait to be moved, which
-// seal the record alone, ends in a CRC-32C of what stands
-// before it and of its key (the schema version, which every program must be able to read, of itself
-// alone). So a change of key or value is noticed, if only by one bit, and costs that one entry.
+// Every value but those of pending, which follow from the records, and of rows that wait to be
+// moved, which seal the record alone, ends in a CRC-32C of what stands before it and of its key
+// (the schema version, which every program must be able to read, of itself alone). So a change of
+// key or value is noticed, if only by one bit, and costs that one entry.
 //
 // One goroutine writes: [Index.Commit] takes whole sets of outcomes and is the only place that
 // decides what is new. Read transactions are short; long scans resume by key.
@@ -110,12 +110,13 @@ type Options struct {
 	// Limits hold back new URLs. With MaxDepth depths are the shortest known.
 	Limits Limits
 	// Inbox lets new URLs wait in the order of discovery, which makes them cheaper by far, until there
-	// are so many, and a quarter of all there are, but no more than a quarter of SeenMemory has place for at
-	// 16 bytes each. 0: none; what an earlier run has left there is moved by Open. Negative: none for new
-	// URLs; what an earlier run has left stays, and is found, until Settle moves it.
+	// are so many, and a quarter of all there are, but no more than a quarter of SeenMemory has place
+	// for at 16 bytes each. 0: none; what an earlier run has left there is moved by Open. Negative:
+	// none for new URLs; what an earlier run has left stays, and is found, until Settle moves it.
 	Inbox int
-	// Room is asked before all that an earlier run or commits have left in the inbox is moved, with the bytes
-	// by which the file may grow meanwhile; its error gives that up. It may wait, until ctx ends. nil: nobody is asked.
+	// Room is asked before all that an earlier run or commits have left in the inbox is moved, with
+	// the bytes by which the file may grow meanwhile; its error gives that up. It may wait, until ctx
+	// ends. nil: nobody is asked.
 	Room func(ctx context.Context, bytes int64) error
 	// Strict makes a put of a new record fail when there is one already. For tests.
 	Strict bool
@@ -145,9 +146,9 @@ type Index struct {
 	allocs allocs // guarded by mu
 	dated  bool   // guarded by mu; see date
 	broken error  // guarded by mu; a write came upon damage, and bbolt may still hold its locks
-	// The first commit that failed, ErrDisk; guarded by mu. A sync that is tried again may succeed although the
-	// pages of the one that failed are lost: the system gives them up (Rebello et al., Can Applications Recover
-	// from fsync Failures?, USENIX ATC 2020).
+	// The first commit that failed, ErrDisk; guarded by mu. A sync that is tried again may succeed
+	// although the pages of the one that failed are lost: the system gives them up (Rebello et al.,
+	// Can Applications Recover from fsync Failures?, USENIX ATC 2020).
 	failed error
 }
 
@@ -230,7 +231,8 @@ func Open(path string, opts Options) (*Index, error) {
 	return x, nil
 }
 
-// statFile is os.Stat for a path that must be a file or a link to one: what else is there is damage.
+// statFile is os.Stat for a path that must be a file or a link to one: what else is there is
+// damage.
 func statFile(path string) (fs.FileInfo, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -291,13 +293,13 @@ func leave(file *os.File) error {
 	return errors.Join(unix.Flock(int(file.Fd()), unix.LOCK_UN), file.Close())
 }
 
-// wholeCheck is the size up to which a file is looked at whole before it is written to: in a moment.
-// bbolt trusts what it reads; of a damaged page of records it may free four billion others.
+// wholeCheck is the size up to which a file is looked at whole before it is written to: in a
+// moment. bbolt trusts what it reads; of a damaged page of records it may free four billion others.
 const wholeCheck = 64 << 20
 
-// checkBefore looks at the structure of a file before it is used, unless somebody writes to it: bbolt
-// would follow inner pages that lead back to each other without end. For reading, inner pages are
-// enough: a hundredth of the file.
+// checkBefore looks at the structure of a file before it is used, unless somebody writes to it:
+// bbolt would follow inner pages that lead back to each other without end. For reading, inner pages
+// are enough: a hundredth of the file.
 func checkBefore(path string, readOnly bool) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -329,8 +331,8 @@ func checkFile(f *os.File, leaves bool) error {
 	return nil
 }
 
-// write runs fn in a write transaction. x.mu is held. After a panic bbolt may be left with its locks
-// held, so that nothing is written any more; nor is it after a commit that failed.
+// write runs fn in a write transaction. x.mu is held. After a panic bbolt may be left with its
+// locks held, so that nothing is written any more; nor is it after a commit that failed.
 func (x *Index) write(fn func(*bolt.Tx) error) (err error) {
 	switch {
 	case x.broken != nil:
@@ -363,8 +365,9 @@ func (x *Index) write(fn func(*bolt.Tx) error) (err error) {
 	return err
 }
 
-// date brings it to the disk that the file changes now, before the first change: bbolt syncs data alone, and
-// who reads the tree after a power cut tells by this time which results are older than the index.
+// date brings it to the disk that the file changes now, before the first change: bbolt syncs data
+// alone, and who reads the tree after a power cut tells by this time which results are older than
+// the index.
 func (x *Index) date() error {
 	if x.dated || x.opts.NoSync {
 		return nil
@@ -468,9 +471,9 @@ func (x *Index) Relinked() error {
 	return x.write(func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Delete(keyRelink) })
 }
 
-// Review has the next run look at all held rows, whatever holds them, and at pages whose links were cut: where an
-// index is made from folders, or from what is whole of a damaged one, that may have been by other options than
-// those of LinkOptions.
+// Review has the next run look at all held rows, whatever holds them, and at pages whose links were
+// cut: where an index is made from folders, or from what is whole of a damaged one, that may have
+// been by other options than those of LinkOptions.
 func (x *Index) Review() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()

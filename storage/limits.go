@@ -20,8 +20,9 @@ type Limits struct {
 	Host     int64 // URLs of a host; 0: no limit
 	Prefix   int64 // URLs below any one folder of a host; 0: no limit
 	Query    int64 // URLs of one path that differ by their query; 0: no limit
-	// MaxHeld bounds the URLs of a host that are held, whatever the reason, and those that are held because of
-	// Domain of all its hosts together; 0: no limit. A link that would be held beyond it gets no record: it is cut.
+	// MaxHeld bounds the URLs of a host that are held, whatever the reason, and those that are held
+	// because of Domain of all its hosts together; 0: no limit. A link that would be held beyond it
+	// gets no record: it is cut.
 	MaxHeld int64
 }
 

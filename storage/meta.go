@@ -84,7 +84,8 @@ func decodeMeta(key, v []byte) (Meta, error) {
 	return m, d.end("metadata")
 }
 
-// Meta gives the metadata of a stored page, nil if there is none. ErrCorrupt says that it is damaged.
+// Meta gives the metadata of a stored page, nil if there is none. ErrCorrupt says that it is
+// damaged.
 func (x *Index) Meta(url string) (meta *Meta, err error) {
 	key, err := Key(url)
 	if err != nil {

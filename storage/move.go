@@ -25,9 +25,9 @@ func (x *Index) pay() error {
 	return nil
 }
 
-// Settle moves what the inbox holds, so that [Index.Folder] and [Index.Children] tell of all that was
-// committed before. It takes time, some seconds for a long list while others commit: who asks for many
-// folders settles once, before the first.
+// Settle moves what the inbox holds, so that [Index.Folder] and [Index.Children] tell of all that
+// was committed before. It takes time, some seconds for a long list while others commit: who asks
+// for many folders settles once, before the first.
 func (x *Index) Settle(ctx context.Context) error {
 	if x.opts.ReadOnly {
 		return nil // see overlay
@@ -53,7 +53,8 @@ func (x *Index) Settle(ctx context.Context) error {
 	}
 }
 
-// settleGrowth gives the bytes by which the file may grow while all is moved, 0 if nothing is to be. x.mu is held.
+// settleGrowth gives the bytes by which the file may grow while all is moved, 0 if nothing is to
+// be. x.mu is held.
 func (x *Index) settleGrowth() int64 {
 	a, b := &x.inbox.lists[0], &x.inbox.lists[1]
 	if a.rows+b.rows == 0 {
@@ -62,7 +63,8 @@ func (x *Index) settleGrowth() int64 {
 	return allocated + x.inbox.growth(a.rows+b.rows, a.bytes+b.bytes)
 }
 
-// settlePart moves a part of what was there when the last number of discovery was that. x.mu is held.
+// settlePart moves a part of what was there when the last number of discovery was that. x.mu is
+// held.
 func (x *Index) settlePart(last uint64) (done bool, err error) {
 	b := &x.inbox
 	if b.left == 0 {
@@ -74,8 +76,9 @@ func (x *Index) settlePart(last uint64) (done bool, err error) {
 	return false, x.move()
 }
 
-// makeWay takes hosts out of the inbox that have so many URLs that, with a set of outcomes, one of their
-// folders may come to its budget: from then on the counts of their folders must be at hand. x.mu is held.
+// makeWay takes hosts out of the inbox that have so many URLs that, with a set of outcomes, one of
+// their folders may come to its budget: from then on the counts of their folders must be at hand.
+// x.mu is held.
 func (x *Index) makeWay(set []*Outcome) error {
 	hosts, err := x.crowded(set)
 	if err != nil || len(hosts) == 0 {
@@ -167,8 +170,8 @@ func (x *Index) move() error {
 	return nil
 }
 
-// move writes the first of some rows to where they belong, and tells how many. It puts them into the order in
-// which they came, for so they are read fastest.
+// move writes the first of some rows to where they belong, and tells how many. It puts them into
+// the order in which they came, for so they are read fastest.
 func (c *change) move(inbox []byte, rows []uint32) (n int, err error) {
 	slices.Sort(rows)
 	l := c.x.inbox.moving()

@@ -24,8 +24,9 @@ func (x *Index) LinkOptions() (options []byte, err error) {
 	return options, err
 }
 
-// SetLinkOptions keeps the options by which links are judged from now on, in whatever form: an index that
-// comes back from a copy of earlier days says by what it was made, while FORMAT says what came later.
+// SetLinkOptions keeps the options by which links are judged from now on, in whatever form: an
+// index that comes back from a copy of earlier days says by what it was made, while FORMAT says
+// what came later.
 func (x *Index) SetLinkOptions(options []byte) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()

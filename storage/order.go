@@ -8,21 +8,22 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// An order is what is still to be moved of a list, so that neighbours in the tree stand together: by groups in
-// the order of keys. Within a group the rows are in no order of keys, which would take several times the memory:
-// those that move together are sorted then.
+// An order is what is still to be moved of a list, so that neighbours in the tree stand together:
+// by groups in the order of keys. Within a group the rows are in no order of keys, which would take
+// several times the memory: those that move together are sorted then.
 type order struct {
 	rows []uint32 // by their places, see table
 	ends []uint32 // of the groups that are not moved, counted in rows of the whole list
 	done uint32   // rows that are moved
 }
 
-// groupRows is how many rows a group has, on average. The largest of a million rows is some ten times that.
+// groupRows is how many rows a group has, on average. The largest of a million rows is some ten
+// times that.
 const groupRows = 256
 
-// arrange gives the order of a list. Its rows are read once, for a long list is in no cache any more. Rows taken
-// at even steps of the way from the first to the last end the groups, so that groups are small wherever many
-// rows lie.
+// arrange gives the order of a list. Its rows are read once, for a long list is in no cache any
+// more. Rows taken at even steps of the way from the first to the last end the groups, so that
+// groups are small wherever many rows lie.
 func arrange(inbox *bolt.Bucket, l *list) (order, error) {
 	c := inbox.Cursor()
 	k, v := c.Last()

@@ -8,10 +8,10 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Origins calls fn for each origin of which a URL has an outcome, and for some twice: those whose root
-// page has one and whose records others lie among, by the order of keys. It reads little more than one
-// record of each. The index must be open for writing; what is committed meanwhile may or may not be
-// seen, and fn may use the index.
+// Origins calls fn for each origin of which a URL has an outcome, and for some twice: those whose
+// root page has one and whose records others lie among, by the order of keys. It reads little more
+// than one record of each. The index must be open for writing; what is committed meanwhile may or
+// may not be seen, and fn may use the index.
 func (x *Index) Origins(ctx context.Context, fn func(origin string) error) error {
 	if err := x.Settle(ctx); err != nil {
 		return err

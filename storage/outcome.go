@@ -9,7 +9,8 @@ type Outcome struct {
 	// State is Pending for "again" (Next.Range Later) and "held" (Next.Range Held).
 	State State
 	// Next says where the row goes when State is Pending: Range, Due, Reason. Tries and
-	// Spared are the new counts. Run is that of Row where nothing was asked or looked up; 0: this run, unless it is held.
+	// Spared are the new counts. Run is that of Row where nothing was asked or looked up; 0: this run,
+	// unless it is held.
 	Next Row
 	// Reason tells why, for Failed and Refused: a short word such as "timeout" or "robots".
 	Reason string
@@ -53,8 +54,8 @@ type Link struct {
 	// Cookie says that one of the redirects that led here set a cookie: a record that has only
 	// redirected so far is pending again, at most twice.
 	Cookie bool
-	// Areas are what of a seed, or of the target of a seed's redirect, decides which URLs belong to the crawl:
-	// nil if nothing does. If one is new, the stored pages must be parsed again.
+	// Areas are what of a seed, or of the target of a seed's redirect, decides which URLs belong to
+	// the crawl: nil if nothing does. If one is new, the stored pages must be parsed again.
 	Areas []string
 }
 

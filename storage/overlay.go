@@ -9,8 +9,9 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// An overlay is what a reader of a file that nobody writes to sees of the inbox: the records that count,
-// in the order of keys. A process that was killed leaves them so, and the reader may not move them.
+// An overlay is what a reader of a file that nobody writes to sees of the inbox: the records that
+// count, in the order of keys. A process that was killed leaves them so, and the reader may not
+// move them.
 type overlay struct {
 	mu     sync.Mutex
 	loaded bool
@@ -96,8 +97,8 @@ func (r *lateRow) record() (rec Record, err error) {
 	return rec, err
 }
 
-// finder gives a function that tells the numbers of discovery which a URL may have in the inbox. What
-// they lead to is to be looked for in a transaction that begins later.
+// finder gives a function that tells the numbers of discovery which a URL may have in the inbox.
+// What they lead to is to be looked for in a transaction that begins later.
 func (x *Index) finder() (func(url string) []uint64, error) {
 	if !x.opts.ReadOnly {
 		return func(url string) []uint64 {

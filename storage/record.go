@@ -6,8 +6,8 @@ import (
 	"hash/crc32"
 )
 
-// A State says what is known of a URL. Only Pending may change by itself; the other states change by
-// being reopened: by retry, a redirect back, other options, a shorter way, or merge.
+// A State says what is known of a URL. Only Pending may change by itself; the other states change
+// by being reopened: by retry, a redirect back, other options, a shorter way, or merge.
 type State uint8
 
 const (
@@ -97,8 +97,8 @@ func (r *Record) reopen(run uint32) {
 	r.Range, r.Tries, r.Spared, r.Due, r.Reason, r.Run = Now, 0, 0, 0, "", run
 }
 
-// refusedAsLink reports whether the record's outcome may be another one for a seed: an address or a type that
-// was refused, and a redirect whose target did not belong to the crawl.
+// refusedAsLink reports whether the record's outcome may be another one for a seed: an address or a
+// type that was refused, and a redirect whose target did not belong to the crawl.
 func (r *Record) refusedAsLink() bool {
 	switch r.State {
 	case Refused:
@@ -122,8 +122,8 @@ type Page struct {
 	PageDepth   uint32   // the depth written to source.txt, which never changes
 }
 
-// ErrCorrupt says that a value in the index, or its key, is not what was written. Where one cannot do
-// without the value it comes to [ErrDamaged].
+// ErrCorrupt says that a value in the index, or its key, is not what was written. Where one cannot
+// do without the value it comes to [ErrDamaged].
 var ErrCorrupt error = corrupt{}
 
 // corrupt is ErrDamaged, and does not say so again where that is said before.

@@ -6,10 +6,10 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Release gives held rows back to what may be asked, in one transaction; those that are held no more are
-// left alone, and those for which a budget has no place stay held, with that reason. fresh is told of the
-// rows that are free once that is durable, and before a later transaction can end any of them; nil: nobody
-// is.
+// Release gives held rows back to what may be asked, in one transaction; those that are held no
+// more are left alone, and those for which a budget has no place stay held, with that reason. fresh
+// is told of the rows that are free once that is durable, and before a later transaction can end
+// any of them; nil: nobody is.
 func (x *Index) Release(rows []Row, fresh func(rows []Row, tx uint64)) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()

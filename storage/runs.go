@@ -45,8 +45,8 @@ func (r *Run) clone() Run {
 // count adds an outcome. A run that has not begun counts nothing.
 func (r *Run) count(rec *Record) { r.add(rec, 1) }
 
-// uncount takes back the outcome of a record that is asked again, if it was one of this run: what becomes
-// of a URL counts once.
+// uncount takes back the outcome of a record that is asked again, if it was one of this run: what
+// becomes of a URL counts once.
 func (r *Run) uncount(rec *Record) {
 	if rec.State != Pending && rec.Run == r.ID {
 		r.add(rec, -1)

@@ -31,7 +31,8 @@ type Salvaged struct {
 // the records, pending rows and all counters, is worked out anew. A stored page whose metadata are
 // damaged counts as lost, for its folder has them. Nobody may write to the file meanwhile.
 //
-// ErrDamaged says that there is nothing to be had, ErrDisk or another error of the system that it cannot be read.
+// ErrDamaged says that there is nothing to be had, ErrDisk or another error of the system that it
+// cannot be read.
 func Salvage(ctx context.Context, path string, to *Index) (Salvaged, error) {
 	if _, err := statFile(path); err != nil {
 		return Salvaged{}, err
@@ -109,8 +110,8 @@ func (s *salvage) commit() error {
 	return err
 }
 
-// sys wants values of this format, and takes over by which options links were judged, and that stored
-// pages are to be parsed again: as they are if nobody knows those options any more.
+// sys wants values of this format, and takes over by which options links were judged, and that
+// stored pages are to be parsed again: as they are if nobody knows those options any more.
 func (s *salvage) sys() error {
 	v, err := s.from.get(bucketSys, keySchema)
 	if err != nil {
@@ -166,7 +167,8 @@ func (s *salvage) metas() error {
 	})
 }
 
-// eachRecord goes through all records; those of the inbox may be older than the others and come last.
+// eachRecord goes through all records; those of the inbox may be older than the others and come
+// last.
 func (s *salvage) eachRecord(fn func(k, value []byte) error) error {
 	err := s.each(bucketURL, fn)
 	for _, name := range bucketInbox {
@@ -333,8 +335,8 @@ func (s *salvage) shorter() error {
 	})
 }
 
-// others copies buckets from which nothing follows. A run that cannot be read takes its hours with it,
-// for the next one may get its number.
+// others copies buckets from which nothing follows. A run that cannot be read takes its hours with
+// it, for the next one may get its number.
 func (s *salvage) others() error {
 	runs := map[string]bool{}
 	for _, bucket := range [][]byte{bucketRobots, bucketScope, bucketRun, bucketHour} {

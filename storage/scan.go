@@ -10,8 +10,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// A read transaction keeps pages of the file from being used again: none lasts longer than this, nor
-// is more copied out of one.
+// A read transaction keeps pages of the file from being used again: none lasts longer than this,
+// nor is more copied out of one.
 const (
 	scanKeys  = 10_000
 	scanBytes = 1 << 20
@@ -99,7 +99,8 @@ func (x *Index) Hosts(ctx context.Context, fn func(HostRow) error) error {
 }
 
 // NextHosts gives hosts behind a name, in the order of names, that have rows of range Now or
-// Later or sitemaps to be read: at most n, all as of one transaction, whose number is tx. None: there are no others.
+// Later or sitemaps to be read: at most n, all as of one transaction, whose number is tx. None:
+// there are no others.
 func (x *Index) NextHosts(after string, n int) (hosts []HostRow, tx uint64, err error) {
 	from := []byte(after)
 	for more := true; more && len(hosts) == 0 && err == nil; {
@@ -157,8 +158,8 @@ func (x *Index) ForgetRobots() error {
 	})
 }
 
-// ScopeSeeds calls fn with each URL that counts as a seed though its record may not say so: the targets of
-// seeds' redirects, and seeds that are stored or were known before as links.
+// ScopeSeeds calls fn with each URL that counts as a seed though its record may not say so: the
+// targets of seeds' redirects, and seeds that are stored or were known before as links.
 func (x *Index) ScopeSeeds(ctx context.Context, fn func(url string) error) error {
 	return x.scan(ctx, bucketScope, nil, func(k, _ []byte) error { return fn(string(k)) })
 }
@@ -195,8 +196,8 @@ type Child struct {
 }
 
 // Children gives at most n entries directly below a folder key, those after the key `after`
-// (nil: from the first). With a damaged record the child's Record is nil. It need not know of what was
-// committed after the last Settle.
+// (nil: from the first). With a damaged record the child's Record is nil. It need not know of what
+// was committed after the last Settle.
 func (x *Index) Children(folder, after []byte, n int) ([]Child, error) {
 	late, err := x.late()
 	if err != nil {
@@ -246,8 +247,8 @@ func (x *Index) Children(folder, after []byte, n int) ([]Child, error) {
 	return list, err
 }
 
-// seek is Cursor.Seek for a file whose keys may be out of order: what goes on from where it was goes
-// forward, and comes to an end.
+// seek is Cursor.Seek for a file whose keys may be out of order: what goes on from where it was
+// goes forward, and comes to an end.
 func seek(c *bolt.Cursor, at []byte) (k, v []byte, err error) {
 	if k, v = c.Seek(at); k != nil && bytes.Compare(k, at) < 0 {
 		return nil, nil, fmt.Errorf("%w: the key %q is out of place", ErrCorrupt, k)

@@ -24,8 +24,8 @@ type Seeds struct {
 	Sum   uint32 // CRC-32C of these
 }
 
-// seeded keeps what is asked of a seed besides its record. It reports whether the seed has an area that
-// none had before.
+// seeded keeps what is asked of a seed besides its record. It reports whether the seed has an area
+// that none had before.
 func (c *change) seeded(l *Link) (grown bool, err error) {
 	if l.Via == "" {
 		if _, err := c.putSeed(seedOrigin, Origin(l.URL)); err != nil {
@@ -55,8 +55,8 @@ func (c *change) putSeed(kind byte, text string) (added bool, err error) {
 	return true, c.tx.Bucket(bucketSeed).Put(key, seal(nil, key))
 }
 
-// AddAreas keeps areas as those of a seed's link would be kept, in one transaction. Stored pages need not be
-// parsed again for them.
+// AddAreas keeps areas as those of a seed's link would be kept, in one transaction. Stored pages
+// need not be parsed again for them.
 func (x *Index) AddAreas(areas []string) error {
 	if len(areas) == 0 {
 		return nil
@@ -93,7 +93,8 @@ func (s *Seeds) append(b []byte) []byte {
 	return seal(binary.AppendUvarint(b, uint64(s.Sum)), keySeeds)
 }
 
-// ForgetSeeds drops all origins and areas of seeds, and what Seeds returns: the list is to be read again.
+// ForgetSeeds drops all origins and areas of seeds, and what Seeds returns: the list is to be read
+// again.
 func (x *Index) ForgetSeeds() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -109,7 +110,8 @@ func (x *Index) ForgetSeeds() error {
 // HasArea reports whether a committed seed, or a target of a seed's redirect, has this area.
 func (x *Index) HasArea(area string) (bool, error) { return x.hasSeed(seedArea, area) }
 
-// SeedOrigin reports whether a committed seed, not the target of a seed's redirect, has this [Origin].
+// SeedOrigin reports whether a committed seed, not the target of a seed's redirect, has this
+// [Origin].
 func (x *Index) SeedOrigin(origin string) (bool, error) { return x.hasSeed(seedOrigin, origin) }
 
 func (x *Index) hasSeed(kind byte, text string) (yes bool, err error) {
@@ -120,8 +122,8 @@ func (x *Index) hasSeed(kind byte, text string) (yes bool, err error) {
 	return yes, err
 }
 
-// SeedHost reports whether a committed seed, not the target of a seed's redirect, has this [Host], at any
-// scheme and port.
+// SeedHost reports whether a committed seed, not the target of a seed's redirect, has this [Host],
+// at any scheme and port.
 func (x *Index) SeedHost(host string) (yes bool, err error) {
 	err = x.view(func(tx *bolt.Tx) error {
 		c := tx.Bucket(bucketSeed).Cursor()
@@ -142,8 +144,8 @@ func (x *Index) SeedHost(host string) (yes bool, err error) {
 	return yes, err
 }
 
-// IsSeed reports whether a canonical URL is that of a committed seed, or of the target of a seed's redirect
-// that scope depends on.
+// IsSeed reports whether a canonical URL is that of a committed seed, or of the target of a seed's
+// redirect that scope depends on.
 func (x *Index) IsSeed(url string) (yes bool, err error) {
 	if !x.opts.ReadOnly && x.filter.Lookup(x.filter.Fingerprint(url)) == seen.Unknown {
 		return false, nil // it has no record

@@ -177,7 +177,8 @@ func (c *change) nameSitemap(s *Sitemap) {
 	}
 }
 
-// reopenSitemap opens a row that is done, unless its host has as many to be read as it may: then it stays as it is.
+// reopenSitemap opens a row that is done, unless its host has as many to be read as it may: then it
+// stays as it is.
 func (c *change) reopenSitemap(row *Sitemap) bool {
 	if c.fullOfSitemaps(Host(row.URL)) {
 		return false
@@ -278,8 +279,8 @@ func (x *Index) Sitemaps(host string, now time.Time, n int, skip func(url string
 }
 
 // RereadSitemaps opens sitemaps again, those that are done and for which pick is true, and gives
-// their number. fresh is told of them once that is durable; nil: nobody is. Those of a host that has as
-// many to be read as it may stay as they are.
+// their number. fresh is told of them once that is durable; nil: nobody is. Those of a host that
+// has as many to be read as it may stay as they are.
 func (x *Index) RereadSitemaps(ctx context.Context, pick func(*Sitemap) bool, fresh func(list []Sitemap, tx uint64)) (int, error) {
 	n := 0
 	var urls []string

@@ -35,8 +35,8 @@ const (
 // Without leaves it does not read the pages that hold the records, which are most of the file, and
 // finds all that could make bbolt go in circles or overwrite what is in use.
 //
-// It reads the file and not the map, so that nothing in it can end the process. A read that fails tells
-// nothing about the file: that is the system's error, as it is.
+// It reads the file and not the map, so that nothing in it can end the process. A read that fails
+// tells nothing about the file: that is the system's error, as it is.
 func checkStructure(f io.ReaderAt, size int64, leaves bool) error {
 	m, err := readMeta(f, size)
 	if err != nil {
@@ -228,8 +228,8 @@ func (s *structure) root() error {
 	return s.tree(s.meta.root, nil, nil, true, 0)
 }
 
-// tree visits the page of a tree, which is marked, and all below it. Its first key is low, by which its
-// parent knows it, and all are less than high; nil: any.
+// tree visits the page of a tree, which is marked, and all below it. Its first key is low, by which
+// its parent knows it, and all are less than high; nil: any.
 func (s *structure) tree(id uint64, low, high []byte, top bool, level int) error {
 	p, err := s.read(id)
 	switch {
@@ -323,8 +323,8 @@ func (s *structure) leaf(p page, low, high []byte, top bool) error {
 	return nil
 }
 
-// keys gives the keys of a branch or leaf, which must ascend. A first key that is not low, only greater,
-// passes bbolt's check; but a page that it replaces would stay beside its new version.
+// keys gives the keys of a branch or leaf, which must ascend. A first key that is not low, only
+// greater, passes bbolt's check; but a page that it replaces would stay beside its new version.
 func (s *structure) keys(p page, low, high []byte) ([][]byte, error) {
 	if pageHeader+p.count*elementSize > len(p.body) {
 		return nil, s.bad(p.id, "has %d elements, more than it has room for", p.count)

@@ -1,11 +1,11 @@
 package storage
 
-// A table finds rows of a list by the fingerprint of their URL. It may give rows of other URLs as well.
-// A row is told by its place, which is its number of discovery less that of the first row of the list.
-// The zero value is empty.
+// A table finds rows of a list by the fingerprint of their URL. It may give rows of other URLs as
+// well. A row is told by its place, which is its number of discovery less that of the first row of
+// the list. The zero value is empty.
 //
-// Of the fingerprint it uses the upper half. While there are few rows all of that is kept, so that the
-// table can grow; then it gets the size for good, and keeps what it has room for.
+// Of the fingerprint it uses the upper half. While there are few rows all of that is kept, so that
+// the table can grow; then it gets the size for good, and keeps what it has room for.
 type table struct {
 	few  []uint64 // upper half of the fingerprint, place + 1; 0: free. nil: there are many
 	many []uint32 // the last bits of that half, place + 1; 0: free
@@ -17,8 +17,8 @@ const (
 	maxPlace  = 1<<placeBits - 2
 )
 
-// add takes a row in, at a place of at most maxPlace. A table is for most rows and a sixteenth more, and
-// gets no more.
+// add takes a row in, at a place of at most maxPlace. A table is for most rows and a sixteenth
+// more, and gets no more.
 func (t *table) add(fp, place uint64, most int) {
 	if t.many == nil && 4*(t.n+1) > 3*len(t.few) {
 		old := t.few
@@ -63,7 +63,8 @@ func home(s uint64, slots int) int { return int(s >> 32 * uint64(slots) >> 32) }
 // short gives a slot of few as one of many.
 func short(s uint64) uint32 { return uint32(s>>32)<<placeBits | uint32(s)&(1<<placeBits-1) }
 
-// find appends the numbers of discovery of rows whose URL may have a fingerprint; that of the place 0 is first.
+// find appends the numbers of discovery of rows whose URL may have a fingerprint; that of the place
+// 0 is first.
 func (t *table) find(seqs []uint64, fp, first uint64) []uint64 {
 	switch {
 	case t.n == 0:

@@ -11,7 +11,8 @@ import (
 
 // Upgrade changes the index at path from the schema of the version before to this one, in one
 // transaction: a kill leaves the old or the new one. It reports whether it did: an index that has
-// this schema already stays as it is. ErrSchema says that it has another one, ErrDamaged and ErrDisk that it cannot be read.
+// this schema already stays as it is. ErrSchema says that it has another one, ErrDamaged and
+// ErrDisk that it cannot be read.
 //
 // All that the index knows stays. What differs from schema 6:
 //   - hosts have a pace, which is none at first, and a kind of address, which is not known at first;

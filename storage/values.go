@@ -6,9 +6,9 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// A values reads the values of many keys in one transaction, by one cursor for each bucket, where each Get of
-// a bucket would make one. It may be used between writes, for each key is looked for from the root on, but not
-// once a bucket that it has read has been deleted.
+// A values reads the values of many keys in one transaction, by one cursor for each bucket, where
+// each Get of a bucket would make one. It may be used between writes, for each key is looked for
+// from the root on, but not once a bucket that it has read has been deleted.
 type values struct {
 	tx      *bolt.Tx
 	cursors []bucketCursor // few
@@ -63,7 +63,8 @@ func (v *values) record(key []byte, seqs ...uint64) []byte {
 	return value
 }
 
-// late gives the value that the inbox has for a record key, see record, its list and its number of discovery.
+// late gives the value that the inbox has for a record key, see record, its list and its number of
+// discovery.
 func (v *values) late(key []byte, seqs []uint64) (value []byte, list int, seq uint64) {
 	var place [8]byte
 	for _, seq := range seqs {

@@ -13,8 +13,8 @@ import (
 // Verify compares everything in the index that follows from something else: the structure of
 // the file, checksums, pending rows and metadata with records, and the counters of hosts, folders
 // and the whole with a scan of the records. Each difference is told to fault. Where values are
-// damaged, sums that differ are not told of: they follow from that. It gives the counts of the scan, the
-// second side of the accounting. Nothing may be written meanwhile.
+// damaged, sums that differ are not told of: they follow from that. It gives the counts of the
+// scan, the second side of the accounting. Nothing may be written meanwhile.
 //
 // ErrDamaged as error says that the structure is not sound: nothing in the file can be relied on.
 func (x *Index) Verify(ctx context.Context, fault func(string)) (Totals, error) {

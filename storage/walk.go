@@ -13,9 +13,11 @@ import (
 // (nil: from the first), at most n. A Record that does not wait so is left out, as is what is
 // damaged.
 //
-// It does not know of what an inbox holds: the index must have been opened for writing, without one.
+// It does not know of what an inbox holds: the index must have been opened for writing, without
+// one.
 //
-// It looks at a bounded number of keys. next is where to go on, as `after`; nil: there are no others.
+// It looks at a bounded number of keys. next is where to go on, as `after`; nil: there are no
+// others.
 func (x *Index) OpenChildren(folder, after []byte, n int) (list []Child, next []byte, err error) {
 	err = x.view(func(tx *bolt.Tx) error {
 		start := time.Now()

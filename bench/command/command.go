@@ -25,8 +25,8 @@ func (m mistake) Error() string { return m.what }
 // Mistake gives an error that says what is wrong on the command line, and what is allowed.
 func Mistake(format string, args ...any) error { return mistake{fmt.Sprintf(format, args...)} }
 
-// Main runs a command until it is done or, by its context, a signal ends it, and exits: with 0, with
-// 1 after an error, with 2 after a mistake on the command line.
+// Main runs a command until it is done or, by its context, a signal ends it, and exits: with 0,
+// with 1 after an error, with 2 after a mistake on the command line.
 func Main(name string, run func(ctx context.Context, args []string) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:])

@@ -11,7 +11,8 @@
 // The crawler runs on one core, with -delay 0 and -per-host 5, its web on another. It runs twice:
 // with a CPU profile, whose samples are given to stages by the functions they were taken in; and,
 // where strace is installed, for the number of system calls, with fewer pages. All figures of the
-// tables, and more, are in the JSON that -json writes; make bench-crawl has it in bin/bench-crawl.json.
+// tables, and more, are in the JSON that -json writes; make bench-crawl has it in
+// bin/bench-crawl.json.
 package main
 
 import (

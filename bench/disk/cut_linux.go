@@ -15,7 +15,8 @@ const (
 )
 
 // Cut cuts the power of an ext4: from now on all who use it get EIO, and of what was not synced
-// only that is left which happened to be written. The image itself is no drive with a cache to lose.
+// only that is left which happened to be written. The image itself is no drive with a cache to
+// lose.
 func (d *Disk) Cut() error {
 	f, err := os.Open(d.Path)
 	if err != nil {

@@ -24,8 +24,8 @@ type Disk struct {
 }
 
 // New mounts a disk, ext4 with a journal or tmpfs, of so many bytes, which take room as they are
-// written, as the folder disk below work. An ext4 has all its tables written beforehand, so that the kernel does
-// not do it meanwhile. The caller must Remove it.
+// written, as the folder disk below work. An ext4 has all its tables written beforehand, so that
+// the kernel does not do it meanwhile. The caller must Remove it.
 func New(ctx context.Context, work, kind string, size int64) (*Disk, error) {
 	d := &Disk{Kind: kind, Path: filepath.Join(work, "disk")}
 	if err := os.Mkdir(d.Path, 0o755); err != nil {

@@ -1,6 +1,7 @@
 // Linkcheck is a program of another module that is built on urltree: it looks at every page of a
 // site, as politely as the crawler does, and prints each broken link with the pages that have it.
-// It keeps nothing on disk. The exit code is 1 if there is one, 2 if the site could not be looked at.
+// It keeps nothing on disk. The exit code is 1 if there is one, 2 if the site could not be looked
+// at.
 package main
 
 import (
@@ -46,7 +47,8 @@ func run(ctx context.Context, args []string, out, log io.Writer) int {
 			}
 		},
 		OnOutcome: func(o crawler.Outcome) {
-			// While a host gives no answer, its robots.txt gives none, and its URLs are held. So are those that it refuses.
+			// While a host gives no answer, its robots.txt gives none, and its URLs are held. So are those
+			// that it refuses.
 			held := func(reason string) bool { return o.State == storage.Pending && strings.HasPrefix(o.Reason, reason) }
 			if o.State == storage.Failed || held("robots-unreachable:") || held("refused:") || held("host given up") {
 				mu.Lock()

@@ -71,8 +71,9 @@ func Anon(pid int) (int64, error) {
 	return kib << 10, err
 }
 
-// Watch looks at the own memory of a process ten times a second until peak is called, once, which gives
-// the most it has seen, in bytes. The kernel's own peak counts what this program had when it forked.
+// Watch looks at the own memory of a process ten times a second until peak is called, once, which
+// gives the most it has seen, in bytes. The kernel's own peak counts what this program had when it
+// forked.
 func Watch(pid int) (peak func() int64) {
 	end, most := make(chan struct{}), make(chan int64)
 	go func() {

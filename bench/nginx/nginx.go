@@ -67,8 +67,8 @@ type Server struct {
 }
 
 // Start serves the folder root, an absolute path, on a free port, pinned to a core and with a
-// priority of machine.Pinned, and returns when it listens. Its files lie in a new folder below work.
-// The caller must Stop it.
+// priority of machine.Pinned, and returns when it listens. Its files lie in a new folder below
+// work. The caller must Stop it.
 func Start(ctx context.Context, work, root string, core, priority int) (*Server, error) {
 	folder, err := os.MkdirTemp(work, "nginx-")
 	if err != nil {

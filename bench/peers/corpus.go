@@ -27,7 +27,8 @@ func (b *bench) layOut(ctx context.Context) error {
 	if err := command.Installed("apt-get", "dpkg"); err != nil {
 		return fmt.Errorf("-packages: %w", err)
 	}
-	// The script replaces folders first and this file last: without it nothing half laid out is taken for whole.
+	// The script replaces folders first and this file last: without it nothing half laid out is taken
+	// for whole.
 	if err := os.Remove(index); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

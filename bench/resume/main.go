@@ -5,8 +5,8 @@
 //
 //	go run ./bench/resume -known 5000000 -hosts 10000 -out /dev/shm/resume
 //
-// It makes the index through package storage, so that no page is in the tree, and plays a proxy that
-// answers for all hosts. The folder is kept: a second call measures the tree that is there.
+// It makes the index through package storage, so that no page is in the tree, and plays a proxy
+// that answers for all hosts. The folder is kept: a second call measures the tree that is there.
 package main
 
 import (

@@ -36,8 +36,9 @@ func between(from, to sample) row {
 // A row has at least one of so many parts of the pages; only the last may have fewer.
 const parts = 12
 
-// rows makes the table of what was looked at: a row ends with the first sample that has enough pages
-// more than the one before, or with the last that has more. The rest of the crawl begins with from.
+// rows makes the table of what was looked at: a row ends with the first sample that has enough
+// pages more than the one before, or with the last that has more. The rest of the crawl begins with
+// from.
 func rows(samples []sample) (all []row, from sample) {
 	from, last := samples[0], samples[len(samples)-1]
 	for _, s := range samples {
@@ -68,8 +69,8 @@ type cost struct {
 	cpu      float64
 }
 
-// costOf gives the cost between the last sample that has at most so many pages as from, and the first that
-// has at least as many as to.
+// costOf gives the cost between the last sample that has at most so many pages as from, and the
+// first that has at least as many as to.
 func costOf(samples []sample, from, to int64) (c cost, ok bool) {
 	var a, b *sample
 	for i := range samples {

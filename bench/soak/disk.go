@@ -14,7 +14,8 @@ import (
 	"urltree/bench/disk"
 )
 
-// Kinds of disks of their own: the size of one in memory can be changed, the power of an ext4 be cut.
+// Kinds of disks of their own: the size of one in memory can be changed, the power of an ext4 be
+// cut.
 const (
 	inMemory = "tmpfs"
 	onExt4   = "ext4"

@@ -123,9 +123,9 @@ func (w *work) options() []string {
 }
 
 // reopens tells which outcomes an episode may undo. What had links and left no folder is asked
-// again for its links when they come to count: with another depth, or after links had no record. An index that
-// came back from a copy may have been made with a depth that FORMAT does not name any more: it holds links, until
-// a crawl has come to its end.
+// again for its links when they come to count: with another depth, or after links had no record. An
+// index that came back from a copy may have been made with a depth that FORMAT does not name any
+// more: it holds links, until a crawl has come to its end.
 func (w *work) reopens() func(record) bool {
 	cut := w.cut || w.trial.cut
 	depth := w.depth != "-1" || w.depth != w.now.depth || w.older
@@ -181,7 +181,8 @@ func (w *work) owns(p *process) bool {
 	return false
 }
 
-// moment draws a time until something happens; the first milliseconds are as likely as the later seconds.
+// moment draws a time until something happens; the first milliseconds are as likely as the later
+// seconds.
 func (w *work) moment() time.Duration {
 	const least, most = 15, 3000
 	return time.Duration(least*math.Pow(most/least, w.r.Float64())) * time.Millisecond
@@ -341,7 +342,8 @@ func (w *work) diskFull() error {
 	return remount(w.disk, roomy)
 }
 
-// diskGuarded crawls with so little room that fetching pauses before the disk is full, then makes room.
+// diskGuarded crawls with so little room that fetching pauses before the disk is full, then makes
+// room.
 func (w *work) diskGuarded() error {
 	bytes := 8<<20 + w.r.Int64N(64<<20)
 	if err := resize(w.disk, bytes, 1_000_000); err != nil {

@@ -1,9 +1,9 @@
 //go:build linux
 
 // Soak crawls made-up webs for a given time and does to the crawler what can be done to it: it is
-// killed, stopped in every way there is, given a disk that is full or loses its power, and its index
-// is lost or damaged. After each such episode the tree must be without a fault, and at the end of each web it
-// must hold exactly the pages that the web has.
+// killed, stopped in every way there is, given a disk that is full or loses its power, and its
+// index is lost or damaged. After each such episode the tree must be without a fault, and at the
+// end of each web it must hold exactly the pages that the web has.
 //
 //	go run ./bench/soak -time 1h -seed 1
 //
@@ -11,8 +11,8 @@
 // the machine is drawn from it, so `-time 1s -seed S` plays one web again. If anything was wrong,
 // the exit code is 1, and the folder of that web is kept.
 //
-// A soak of a minute or more goes on, for at most five times as long, until each kind of episode that
-// this machine allows was played, and has failed if one was not.
+// A soak of a minute or more goes on, for at most five times as long, until each kind of episode
+// that this machine allows was played, and has failed if one was not.
 package main
 
 import (
@@ -110,8 +110,8 @@ func (s *soak) of(kind string) *counts {
 // mostKept is at how many webs with faults a soak ends early.
 const mostKept = 5
 
-// A soak of at least wholeTime is to have an episode of every kind that can be played here. It goes on for that up to
-// mostTimes its time.
+// A soak of at least wholeTime is to have an episode of every kind that can be played here. It goes
+// on for that up to mostTimes its time.
 const (
 	wholeTime = time.Minute
 	mostTimes = 5

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// powerCut cuts the power of the disk while a crawl or merge goes on, and switches it on again. What
-// episodes before it wrote, maybe with -sync none, has long come to the disk.
+// powerCut cuts the power of the disk while a crawl or merge goes on, and switches it on again.
+// What episodes before it wrote, maybe with -sync none, has long come to the disk.
 func (w *work) powerCut() error {
 	if err := w.disk.Sync(); err != nil {
 		return err

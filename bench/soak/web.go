@@ -87,7 +87,8 @@ func draw(r *rand.Rand, seed uint64) testweb.Options {
 	return o
 }
 
-// play goes through the episodes until the web has been crawled, its time is over or there was a fault.
+// play goes through the episodes until the web has been crawled, its time is over or there was a
+// fault.
 func (t *trial) play(ctx context.Context, until time.Time) error {
 	if err := os.WriteFile(filepath.Join(t.folder, "seed.txt"), []byte(strings.Join(t.web.Seeds(), "\n")+"\n"), 0o644); err != nil {
 		return err

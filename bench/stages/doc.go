@@ -5,5 +5,6 @@
 //	go test -count=1 -run '^TestCost' -v ./bench/stages
 //
 // The guards count what does not depend on the machine. make test runs them by themselves, since
-// they mean nothing under the race detector; and each benchmark a few times, so that it still works.
+// they mean nothing under the race detector; and each benchmark a few times, so that it still
+// works.
 package stages

@@ -129,8 +129,8 @@ func (c *command) outcome(w io.Writer, o crawler.Outcome) {
 	fmt.Fprintf(w, "%s %s%s %d %d %.0fms\n", o.URL, o.State, reason, o.Status, o.Bytes, float64(o.Took)/1e6)
 }
 
-// logger writes to the progress, which keeps the live line and log lines apart. In JSON a duration is a number
-// of milliseconds, and its name ends in _ms.
+// logger writes to the progress, which keeps the live line and log lines apart. In JSON a duration
+// is a number of milliseconds, and its name ends in _ms.
 func (c *command) logger(w io.Writer) *slog.Logger {
 	level := slog.LevelInfo
 	if c.flags.quiet {
@@ -155,7 +155,8 @@ func subcommands(app *cli.App) []string {
 	return names
 }
 
-// probe finds out now, and not in ten hours, whether the results can be written, and replace nothing but results.
+// probe finds out now, and not in ten hours, whether the results can be written, and replace
+// nothing but results.
 func (c *command) probe(tree, output string) error {
 	files, err := cleaner.FilesFor(tree, output)
 	if err != nil {
@@ -225,7 +226,8 @@ func runTime(r crawler.Result) time.Duration {
 	return time.Duration(r.Run.End-r.Run.Start) * time.Second
 }
 
-// unfollowed returns the number of pages of the run whose links were not followed, since they say so.
+// unfollowed returns the number of pages of the run whose links were not followed, since they say
+// so.
 func unfollowed(r crawler.Result, opts crawler.Options) int64 {
 	if opts.NoFollow == "none" {
 		return 0

@@ -22,7 +22,8 @@ import (
 	"urltree/storage"
 )
 
-// lookCommand makes a subcommand that only looks. answer is given its argument, "" if there is none.
+// lookCommand makes a subcommand that only looks. answer is given its argument, "" if there is
+// none.
 func (c *command) lookCommand(name, args, usage string, answer func(ctx context.Context, operand string, w *bufio.Writer) error, flags ...cli.Flag) *cli.Command {
 	flags = append([]cli.Flag{c.flags.tree()}, flags...)
 	return &cli.Command{

@@ -5,8 +5,8 @@
 //	crawler why http://example.org/page                  ask about the tree, also during a crawl
 //	crawler -h                                           all flags, subcommands and exit codes
 //
-// It is thin: flags become crawler.Options, a signal ends the context of crawler.Run, questions go to
-// the process that has the tree, and an error becomes one line and an exit code. Here alone the
+// It is thin: flags become crawler.Options, a signal ends the context of crawler.Run, questions go
+// to the process that has the tree, and an error becomes one line and an exit code. Here alone the
 // process ends, its arguments are read and its output is written.
 package main
 

@@ -194,7 +194,8 @@ func (c *command) retryCommand() *cli.Command {
 	}
 }
 
-// hasReason reports whether a record's reason is the one that was asked for: tls is also those that say more.
+// hasReason reports whether a record's reason is the one that was asked for: tls is also those that
+// say more.
 func hasReason(has, asked string) bool { return has == asked || asked == fetch.TLS && fetch.IsTLS(has) }
 
 func openExclusive(root string) (*iut.Tree, error) {

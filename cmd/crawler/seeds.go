@@ -14,8 +14,8 @@ import (
 	"urltree/crawler/weburl"
 )
 
-// seeds takes the seeds of the arguments, and opens -input: its first seed is read, the others are when the
-// crawl asks for them. closeInput, never nil, ends that.
+// seeds takes the seeds of the arguments, and opens -input: its first seed is read, the others are
+// when the crawl asks for them. closeInput, never nil, ends that.
 func (c *command) seeds(x *cli.Context, opts *crawler.Options) (closeInput func(), err error) {
 	closeInput = func() {}
 	for i, arg := range x.Args().Slice() {

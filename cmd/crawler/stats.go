@@ -11,8 +11,8 @@ import (
 )
 
 // statsCommand asks for totals and runs like the others that only look. Duplicates are looked for
-// by this process even while another crawls: that takes time and memory, and the folders are enough.
-// So are degrees, but only of a tree that nobody crawls.
+// by this process even while another crawls: that takes time and memory, and the folders are
+// enough. So are degrees, but only of a tree that nobody crawls.
 func (c *command) statsCommand() *cli.Command {
 	var duplicates, degrees bool
 	answer := func(ctx context.Context, _ string, w *bufio.Writer) error {

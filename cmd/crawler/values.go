@@ -255,8 +255,8 @@ func notToken(r rune) bool {
 	return r <= ' ' || r >= 0x7f || strings.ContainsRune("()<>@,;:\\\"/[]?={}", r)
 }
 
-// A secret is a flag whose value may be one. The flag package would print a bad value, so Set returns no error and
-// leaves it in bad.
+// A secret is a flag whose value may be one. The flag package would print a bad value, so Set
+// returns no error and leaves it in bad.
 type secret struct {
 	cli.Generic
 	name string

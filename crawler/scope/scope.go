@@ -1,9 +1,10 @@
 // Package scope decides which URLs belong to a crawl. It is fed by seeds and by the links of
 // pages, both canonical; what it admits goes on to the frontier.
 //
-// A [Mode] is a distance from the seeds: everywhere, their domains, their hosts, or their folders on
-// these, in any spelling that RFC 3986, 6.2.2 calls equivalent. It is relative to all seeds of all runs, and the target of a seed's redirect is one more,
-// so a scope only grows. Patterns (RE2) narrow it further, but for the seeds.
+// A [Mode] is a distance from the seeds: everywhere, their domains, their hosts, or their folders
+// on these, in any spelling that RFC 3986, 6.2.2 calls equivalent. It is relative to all seeds of
+// all runs, and the target of a seed's redirect is one more, so a scope only grows. Patterns (RE2)
+// narrow it further, but for the seeds.
 package scope
 
 import (
@@ -81,8 +82,9 @@ func New(o Options, store Store) *Scope {
 	return &Scope{opts: o, store: store, areas: map[string]bool{}}
 }
 
-// Areas returns what a [Store] has to keep of a canonical URL that a person named, or that is the target of
-// a seed's redirect: the domain, the host, or the host and the folder. In mode Any it is nothing.
+// Areas returns what a [Store] has to keep of a canonical URL that a person named, or that is the
+// target of a seed's redirect: the domain, the host, or the host and the folder. In mode Any it is
+// nothing.
 func (s *Scope) Areas(url string) []string {
 	host, path := split(url)
 	switch s.opts.Mode {
@@ -199,7 +201,8 @@ func (s *Scope) near(url string) string {
 	return "the host " + host + " and a folder above it"
 }
 
-// HasHost tells whether URLs on the host of a canonical URL may belong to the crawl, patterns aside.
+// HasHost tells whether URLs on the host of a canonical URL may belong to the crawl, patterns
+// aside.
 func (s *Scope) HasHost(url string) bool {
 	area, _ := split(url)
 	switch s.opts.Mode {

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// EscapeBytes returns a reference of a header, or of another text whose encoding nobody names, with each
-// byte that is no part of UTF-8 as an escape: the server gets the byte that it sent.
+// EscapeBytes returns a reference of a header, or of another text whose encoding nobody names, with
+// each byte that is no part of UTF-8 as an escape: the server gets the byte that it sent.
 func EscapeBytes(ref string) string {
 	if utf8.ValidString(ref) {
 		return ref

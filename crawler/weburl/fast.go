@@ -65,7 +65,8 @@ type chunk struct {
 
 const chunkSize = 4 << 10 // bytes
 
-// concat gives a+b. What has been given never changes: a chunk that is full is left to those who have a part of it.
+// concat gives a+b. What has been given never changes: a chunk that is full is left to those who
+// have a part of it.
 func (c *chunk) concat(a, b string) string {
 	if c == nil && b == "" {
 		return strings.Clone(a) // which may be part of a longer reference

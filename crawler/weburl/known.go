@@ -6,8 +6,8 @@ import (
 )
 
 // known has what some of the last references became, on this page and on those before: the pages of
-// a site name the same targets again and again, and one with many fragments is one here. The place of
-// a reference is its hash.
+// a site name the same targets again and again, and one with many fragments is one here. The place
+// of a reference is its hash.
 //
 // Only what fast resolved is in it, and what clean leaves as it is: so behind a reference that is
 // in it a fragment, or nothing, makes no difference.

@@ -100,8 +100,8 @@ func (b *Base) Users() int {
 }
 
 // Resolve gives the canonical URL that ref stands for on a page with this base. It returns
-// ErrScheme, ErrSyntax or ErrLength. A nil base resolves absolute references only. A URL lies in the same
-// memory as others: who keeps one of a page for long should keep a clone.
+// ErrScheme, ErrSyntax or ErrLength. A nil base resolves absolute references only. A URL lies in
+// the same memory as others: who keeps one of a page for long should keep a clone.
 func (b *Base) Resolve(ref string) (string, error) {
 	spelt := ref
 	if i := strings.IndexByte(ref, '#'); i >= 0 {

@@ -18,7 +18,8 @@ import (
 // Call asks the crawl that has the tree in the folder root, and copies its answer to w. An
 // error of the handler comes back with its text, and errors.Is knows inspect.ErrUsage,
 // inspect.ErrNotFound, iut.ErrBusy and ErrEnding. Other errors: ErrNone when no crawl answers,
-// ErrVersion, ErrRequest, ErrCut when the answer is not whole, the cause of ctx, and that of a failed write to w.
+// ErrVersion, ErrRequest, ErrCut when the answer is not whole, the cause of ctx, and that of a
+// failed write to w.
 func Call(ctx context.Context, root string, q inspect.Question, w io.Writer) error {
 	request, err := appendQuestion([]byte(versionLine(Version)), q)
 	if err != nil {

@@ -16,8 +16,9 @@ import (
 )
 
 // A Handler answers one question by writing to w. Its error ends the answer and reaches the
-// client with its kind (inspect.ErrUsage, inspect.ErrNotFound, iut.ErrBusy or another) and its text. It
-// should give up when ctx ends or a write fails: the client is gone or the crawl is ending.
+// client with its kind (inspect.ErrUsage, inspect.ErrNotFound, iut.ErrBusy or another) and its
+// text. It should give up when ctx ends or a write fails: the client is gone or the crawl is
+// ending.
 type Handler func(ctx context.Context, q inspect.Question, w io.Writer) error
 
 // Serve answers questions at the socket in the folder root, which must be the tree's and whose

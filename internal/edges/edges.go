@@ -46,7 +46,8 @@ const (
 // ErrDamaged is returned if the file is not what was written, from some frame on.
 var ErrDamaged = errors.New("edges: damaged file")
 
-// ErrCut is the ErrDamaged of a file that ends too early: what is there is whole but for its last frame.
+// ErrCut is the ErrDamaged of a file that ends too early: what is there is whole but for its last
+// frame.
 var ErrCut = fmt.Errorf("%w: it is cut off", ErrDamaged)
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -161,8 +162,9 @@ func (w *Writer) Close() error { return errors.Join(w.enc.Close(), w.file.Close(
 
 // Read calls fn for each page in the first end bytes of a file, in the order of the file. The
 // texts that fn is given stay valid, the slice of edges does not. It gives how many bytes and pages
-// were read of whole frames. ErrDamaged says that the frame behind these is not whole, ErrCut that the file ends there;
-// other errors are those of r and fn. It holds one frame in memory, as a rule a MiB.
+// were read of whole frames. ErrDamaged says that the frame behind these is not whole, ErrCut that
+// the file ends there; other errors are those of r and fn. It holds one frame in memory, as a rule
+// a MiB.
 func Read(r io.Reader, end int64, fn func(Page) error) (whole, pages int64, err error) {
 	if end == 0 {
 		return 0, 0, nil

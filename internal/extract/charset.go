@@ -11,8 +11,8 @@ import (
 	"urltree/internal/extract/scan"
 )
 
-// headSize is how much of a page that names no encoding decides if there are faults behind it, and how long
-// an XML declaration may be, in bytes.
+// headSize is how much of a page that names no encoding decides if there are faults behind it, and
+// how long an XML declaration may be, in bytes.
 const headSize = 1024
 
 // marks are the byte order marks, with the label of what each says.
@@ -37,10 +37,11 @@ func formatOf(xhtml bool) format {
 	return inHTML
 }
 
-// charsetOf returns the encoding of a page, and its standard name, which as the label gives the same encoding.
-// What comes first counts: a byte order mark; the label; in XML its declaration, else UTF-8 (XML, 4.3.3); in
-// HTML the first meta element that names one, wherever it stands (HTML standard, "prescan a byte stream" and
-// "changing the encoding while parsing"), an XML declaration, and last a guess; in CSS an @charset rule, else UTF-8.
+// charsetOf returns the encoding of a page, and its standard name, which as the label gives the
+// same encoding. What comes first counts: a byte order mark; the label; in XML its declaration,
+// else UTF-8 (XML, 4.3.3); in HTML the first meta element that names one, wherever it stands (HTML
+// standard, "prescan a byte stream" and "changing the encoding while parsing"), an XML declaration,
+// and last a guess; in CSS an @charset rule, else UTF-8.
 func charsetOf(body []byte, label string, f format) (encoding.Encoding, string) {
 	for _, m := range marks {
 		if bytes.HasPrefix(body, []byte(m.mark)) {
@@ -75,8 +76,8 @@ func charsetOf(body []byte, label string, f format) (encoding.Encoding, string) 
 	return lookup("windows-1252")
 }
 
-// isUTF8 reports whether a page that names no encoding is in UTF-8: it has characters beyond ASCII, and no
-// byte that is none of UTF-8, but for a last character that may be cut.
+// isUTF8 reports whether a page that names no encoding is in UTF-8: it has characters beyond ASCII,
+// and no byte that is none of UTF-8, but for a last character that may be cut.
 func isUTF8(body []byte) bool {
 	for i := 1; i < utf8.UTFMax && i <= len(body); i++ {
 		if last := body[len(body)-i:]; utf8.RuneStart(last[0]) {
@@ -89,7 +90,8 @@ func isUTF8(body []byte) bool {
 	return !isASCII(body) && utf8.Valid(body)
 }
 
-// inDeclaration returns the encoding that an XML declaration names (HTML standard, "get an XML encoding").
+// inDeclaration returns the encoding that an XML declaration names (HTML standard, "get an XML
+// encoding").
 func inDeclaration(body []byte) (encoding.Encoding, string) {
 	text, ok := bytes.CutPrefix(body[:min(len(body), headSize)], []byte("<?xml"))
 	if !ok {
@@ -179,8 +181,8 @@ func declared(body []byte) (encoding.Encoding, string) {
 	}
 }
 
-// inContent returns the label in a content attribute (HTML standard, "extracting a character encoding from
-// a meta element"); nil: there is none.
+// inContent returns the label in a content attribute (HTML standard, "extracting a character
+// encoding from a meta element"); nil: there is none.
 func inContent(content []byte) []byte {
 	const name = "charset"
 	for {

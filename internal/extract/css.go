@@ -13,8 +13,8 @@ import (
 	"urltree/internal/extract/scan"
 )
 
-// cssWindow is how much of a style sheet is in memory at a time, in bytes, unless a token is longer. A token of
-// more than scan.MaxToken is left out.
+// cssWindow is how much of a style sheet is in memory at a time, in bytes, unless a token is
+// longer. A token of more than scan.MaxToken is left out.
 const cssWindow = 64 << 10
 
 // style takes the references of a style element or attribute.
@@ -24,8 +24,8 @@ func (p *page) style(text []byte) {
 	}
 }
 
-// css takes what a style sheet in UTF-8 names: images, fonts and other sheets (CSS Syntax, 4; CSS Values, 4.5). It
-// is read by windows of this size.
+// css takes what a style sheet in UTF-8 names: images, fonts and other sheets (CSS Syntax, 4; CSS
+// Values, 4.5). It is read by windows of this size.
 func (p *page) css(name string, in io.Reader, size int) {
 	window := make([]byte, size+1) // the lexer writes a byte behind what it is given
 	sheet := sheet{page: p, name: name}
@@ -54,8 +54,8 @@ type sheet struct {
 	set   int    // depth in the image-set that is open; 0: none is
 }
 
-// read takes the tokens of text, whose last one goes on behind it unless last is set. It returns the bytes of those
-// that it has taken, and false if the page is to be given up.
+// read takes the tokens of text, whose last one goes on behind it unless last is set. It returns
+// the bytes of those that it has taken, and false if the page is to be given up.
 func (s *sheet) read(text []byte, last bool) (done int, ok bool) {
 	in := parse.NewInputBytes(text)
 	defer in.Restore()
@@ -106,7 +106,8 @@ func (s *sheet) token(kind css.TokenType, token []byte) {
 	}
 }
 
-// refer takes a reference as a sheet has it, in quotes or not. One to an element of the page is none.
+// refer takes a reference as a sheet has it, in quotes or not. One to an element of the page is
+// none.
 func (s *sheet) refer(text string) {
 	if text != "" && (text[0] == '"' || text[0] == '\'') {
 		text = strings.TrimSuffix(text[1:], text[:1])

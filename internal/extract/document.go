@@ -7,8 +7,8 @@ import (
 	"urltree/internal/extract/scan"
 )
 
-// A document is the page, or one in the srcdoc attribute of an iframe (HTML standard, "srcdoc"): its links are
-// those of the page, its metadata are not.
+// A document is the page, or one in the srcdoc attribute of an iframe (HTML standard, "srcdoc"):
+// its links are those of the page, its metadata are not.
 type document struct {
 	around   int    // the document that it stands in
 	hasBase  bool   //
@@ -106,8 +106,8 @@ func (p *page) isRobots(a attributes) bool {
 	return bytes.EqualFold(name, []byte("robots")) || len(name) > 0 && bytes.EqualFold(name, []byte(p.opts.Token))
 }
 
-// enter makes base that of a document, whose documents around have been entered before. It returns nil where
-// absolute references alone count.
+// enter makes base that of a document, whose documents around have been entered before. It returns
+// nil where absolute references alone count.
 func (p *page) enter(i int, pageURL string, base *weburl.Base) *weburl.Base {
 	d := &p.documents[i]
 	if d.url == "" {

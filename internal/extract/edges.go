@@ -17,8 +17,8 @@ func (p *page) nameEdge(text []byte) {
 	p.textsOf = append(p.textsOf, edgeText{p.named, len(p.texts)})
 }
 
-// edge keeps the reference number i, whose URL is known; texts are all of page.texts. Where the page says
-// nofollow of all its links each of them says so.
+// edge keeps the reference number i, whose URL is known; texts are all of page.texts. Where the
+// page says nofollow of all its links each of them says so.
 func (p *page) edge(i int, l Link, texts string, noFollow bool) {
 	if p.edgeBytes > maxLinkBytes {
 		return

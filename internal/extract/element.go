@@ -222,8 +222,8 @@ func (p *page) asset(name string, a attributes) {
 	}
 }
 
-// looks takes what any element may show: its style and background, and, by attributes that scripts for lazy
-// loading have in common, what they put in place of it.
+// looks takes what any element may show: its style and background, and, by attributes that scripts
+// for lazy loading have in common, what they put in place of it.
 func (p *page) looks(name string, a attributes) {
 	if text, ok := a.Attr(attrStyle); ok {
 		p.style(text)
@@ -291,7 +291,8 @@ func (p *page) load(name string, a attributes, i int) {
 	}
 }
 
-// rel gives the words of the rel attribute in lower case, a space between two. Many of a page are the same.
+// rel gives the words of the rel attribute in lower case, a space between two. Many of a page are
+// the same.
 func (p *page) rel(a attributes) string {
 	value, _ := a.Attr(attrRel)
 	if string(value) != p.lastRel {
@@ -318,8 +319,8 @@ func (p *page) refer(name, rel string, ref []byte) {
 	p.Links = append(double(p.Links, 1), Link{Element: name, Rel: rel})
 }
 
-// double makes room for n more in s. A page of thousands of links would be copied far more often by append, which
-// grows by a quarter.
+// double makes room for n more in s. A page of thousands of links would be copied far more often by
+// append, which grows by a quarter.
 func double[T any](s []T, n int) []T {
 	if len(s)+n > cap(s) {
 		s = slices.Grow(s, len(s)+n)

@@ -54,8 +54,8 @@ type Options struct {
 	NoFollow string
 	// Edges fills in Result.Edges.
 	Edges bool
-	// Accepts reports whether a media type is stored: links that declare another one, but for those of feeds,
-	// are Result.Unwanted. nil: all are.
+	// Accepts reports whether a media type is stored: links that declare another one, but for those of
+	// feeds, are Result.Unwanted. nil: all are.
 	Accepts func(media string) bool
 }
 
@@ -88,7 +88,8 @@ type Result struct {
 	NotFollowed map[string]int
 }
 
-// Parse finds links and metadata of an answer. It never fails: of a damaged page it reads what it can.
+// Parse finds links and metadata of an answer. It never fails: of a damaged page it reads what it
+// can.
 func Parse(f Facts, body []byte, o Options) Result { return new(Parser).Parse(f, body, o) }
 
 // A Parser parses one page after the other in the same memory. The zero value is ready. It is not
@@ -100,7 +101,8 @@ type Parser struct {
 	scanner scan.Scanner
 }
 
-// Parse is as the function of that name, but Result.Links and Edges are good only until the next call.
+// Parse is as the function of that name, but Result.Links and Edges are good only until the next
+// call.
 func (r *Parser) Parse(f Facts, body []byte, o Options) Result { return r.parse(f, body, o, maxSteps) }
 
 func (r *Parser) parse(f Facts, body []byte, o Options, steps int) Result {
@@ -123,8 +125,8 @@ func (r *Parser) parse(f Facts, body []byte, o Options, steps int) Result {
 	return p.result(f, &r.base)
 }
 
-// isHTML reports whether a page of this media type has links inside, and whether it is XHTML. XML is, if its
-// root element says so.
+// isHTML reports whether a page of this media type has links inside, and whether it is XHTML. XML
+// is, if its root element says so.
 func isHTML(media string, body []byte) (xhtml, ok bool) {
 	switch strings.ToLower(media) {
 	case "text/html":
@@ -254,7 +256,8 @@ func (p *page) resolve(f Facts, base *weburl.Base) {
 	base = p.enter(0, f.URL, known)
 	defer func() { p.countUsers(base) }()
 	ignored := p.opts.NoFollow != "none" && (f.NoFollow || p.NoFollow)
-	// The references are only read; a copy would cost more than to resolve most of them. Base forgets them with its next Reset.
+	// The references are only read; a copy would cost more than to resolve most of them. Base forgets
+	// them with its next Reset.
 	written := unsafe.String(unsafe.SliceData(p.written), len(p.written))
 	counts := p.query != nil || len(p.parts) > 0 || mostWork(len(written), len(p.ends), len(p.documents[0].url)) > p.left
 	links, start, size := p.Links, 0, 0

@@ -17,8 +17,8 @@ type HeaderLink struct {
 // markAsset is the mark of a header link that is followed with Options.Assets alone.
 const markAsset = "asset"
 
-// HeaderLinks returns the links of an answer's Link headers, in order, and that of its Refresh header. Links of
-// another context (anchor) are none.
+// HeaderLinks returns the links of an answer's Link headers, in order, and that of its Refresh
+// header. Links of another context (anchor) are none.
 func HeaderLinks(base string, header http.Header) (list []HeaderLink) {
 	links, refreshes := header["Link"], header["Refresh"]
 	if len(links) == 0 && len(refreshes) == 0 {
@@ -101,7 +101,8 @@ func declares(rel string) bool {
 	return hasWord(rel, "alternate") && !hasWord(rel, "next") && !hasWord(rel, "canonical")
 }
 
-// mediaType returns the media type that a type attribute or parameter names, without parameters; "": none.
+// mediaType returns the media type that a type attribute or parameter names, without parameters;
+// "": none.
 func mediaType(text string) string {
 	const most = 128
 	text, _, _ = strings.Cut(text, ";")
@@ -117,8 +118,8 @@ func mediaType(text string) string {
 	return text
 }
 
-// isWanted reports whether a link is followed that declares a media type: one that is stored, or a feed's.
-// JSON of no special kind is data of some program nearly always.
+// isWanted reports whether a link is followed that declares a media type: one that is stored, or a
+// feed's. JSON of no special kind is data of some program nearly always.
 func (p *page) isWanted(media string) bool {
 	return media == "" || p.opts.Accepts == nil || p.opts.Accepts(media) || IsFeed(media) && media != "application/json"
 }
@@ -129,8 +130,8 @@ type params struct {
 	hasAnchor  bool
 }
 
-// linkParams reads the parameters of one link up to the comma that ends it. Of rel and type the first counts. rest
-// is what follows the comma.
+// linkParams reads the parameters of one link up to the comma that ends it. Of rel and type the
+// first counts. rest is what follows the comma.
 func linkParams(s string) (p params, rest string) {
 	hasRel, hasType := false, false
 	for {

@@ -14,8 +14,8 @@ const maxWord = 256
 
 // Words calls fn for each word that a page shows, in page order: of HTML and XHTML those of the
 // title and of the text outside scripts, styles and comments; of plain text all. Other media
-// types have none. A word is of letters and digits, in lower case, at most 256 bytes of UTF-8; every
-// tag ends one. A character of a script that is written without spaces is a word by itself.
+// types have none. A word is of letters and digits, in lower case, at most 256 bytes of UTF-8;
+// every tag ends one. A character of a script that is written without spaces is a word by itself.
 //
 // f.Media and f.Charset alone count, as for [Parse]. The bytes are fn's only until it returns.
 func Words(f Facts, body []byte, fn func(word []byte)) {
@@ -43,8 +43,8 @@ type words struct {
 	word []byte
 }
 
-// shown are the elements whose raw text is shown, behind those that are not shown in drawings, where their text
-// is no raw text.
+// shown are the elements whose raw text is shown, behind those that are not shown in drawings,
+// where their text is no raw text.
 var shown = scan.NewNames([]scan.Element{
 	{Name: "script", Want: scan.Starts | scan.Ends},
 	{Name: "style", Want: scan.Starts | scan.Ends},

@@ -23,9 +23,9 @@ const (
 
 // A Budget bounds the memory of bodies. It may be shared by several clients.
 //
-// Invariant: a body that waits for it holds none of it, so whoever holds some goes on and gives it back.
-// That may take until its server's time is up. So that others can begin meanwhile, a quarter is for first
-// buffers alone, and a body that has gone to a file keeps no more than one of these.
+// Invariant: a body that waits for it holds none of it, so whoever holds some goes on and gives it
+// back. That may take until its server's time is up. So that others can begin meanwhile, a quarter
+// is for first buffers alone, and a body that has gone to a file keeps no more than one of these.
 type Budget struct {
 	sem   *semaphore.Weighted
 	limit int64
@@ -102,7 +102,8 @@ func (b *Budget) release(n int64) {
 
 func (b *Budget) pool(n int64) *sync.Pool { return &b.pools[bits.TrailingZeros64(uint64(n/minBuffer))] }
 
-// bufferSize gives the size of the smallest buffer that holds n bytes; beyond maxBuffer it is only larger than that.
+// bufferSize gives the size of the smallest buffer that holds n bytes; beyond maxBuffer it is only
+// larger than that.
 func bufferSize(n int64) int64 {
 	switch {
 	case n <= minBuffer:
@@ -121,8 +122,8 @@ type Temp interface {
 	Discard() error         // unmaps, closes and, if it still has its name, removes the file
 }
 
-// A Body is the decoded content of an answer. It has one owner at a time and no lock. The bytes are valid until
-// Release. The zero value is an empty body.
+// A Body is the decoded content of an answer. It has one owner at a time and no lock. The bytes are
+// valid until Release. The zero value is an empty body.
 type Body struct {
 	budget *Budget
 	mem    *[]byte      // pooled; its length is the size of the buffer. nil: nothing in memory
@@ -156,7 +157,8 @@ func (b *Body) Digest() [sha256.Size]byte {
 	return b.digest
 }
 
-// Weight gives the bytes that the body holds in memory: the size of its buffer, or 0 if it is in a file.
+// Weight gives the bytes that the body holds in memory: the size of its buffer, or 0 if it is in a
+// file.
 func (b *Body) Weight() int64 {
 	if b.mem == nil {
 		return 0
@@ -172,16 +174,18 @@ func (b *Body) Temp() string {
 	return b.temp.Name()
 }
 
-// HandOver gives the budget back while the bytes stay: from here on somebody else accounts for Weight,
-// such as the buffer to the builder. It may be called while the new owner uses or releases the body.
+// HandOver gives the budget back while the bytes stay: from here on somebody else accounts for
+// Weight, such as the buffer to the builder. It may be called while the new owner uses or releases
+// the body.
 func (b *Body) HandOver() {
 	if n := b.held.Swap(0); n > 0 {
 		b.budget.release(n)
 	}
 }
 
-// Release gives budget and memory back and discards the file, whose Temp knows whether somebody has taken it over. The body is empty then;
-// a second call does nothing. A file that cannot be removed is left to the next start, which empties its folder.
+// Release gives budget and memory back and discards the file, whose Temp knows whether somebody has
+// taken it over. The body is empty then; a second call does nothing. A file that cannot be removed
+// is left to the next start, which empties its folder.
 func (b *Body) Release() {
 	b.HandOver()
 	if b.mem != nil {
@@ -251,8 +255,8 @@ func (c *Client) fill(src io.Reader, o filling) (body *Body, cut bool, err error
 	return f.Body, cut, nil
 }
 
-// A filler is a body while it is read. It begins in memory; once temp is set all bytes are there, and mem or
-// scratch is what they are copied by.
+// A filler is a body while it is read. It begins in memory; once temp is set all bytes are there,
+// and mem or scratch is what they are copied by.
 type filler struct {
 	*Body
 	client *Client
@@ -311,8 +315,8 @@ func (f *filler) room() ([]byte, error) {
 	return f.want.scratch, nil
 }
 
-// grow takes a larger buffer, if there is room at once, or goes to a file. Both buffers are paid for while
-// one is copied into the other.
+// grow takes a larger buffer, if there is room at once, or goes to a file. Both buffers are paid
+// for while one is copied into the other.
 func (f *filler) grow() error {
 	next := max(2*f.size, bufferSize(min(f.want.size, maxBuffer)+1))
 	if next <= maxBuffer {

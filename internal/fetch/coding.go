@@ -22,8 +22,8 @@ const (
 	maxWindow      = 8 << 20 // bytes of a zstd window, as its standard advises; brotli has at most 16 MiB by itself
 )
 
-// parseCodings reads Content-Encoding; the last coding is the outermost one. A word that names no coding, such as
-// none, utf-8 or a media type, cannot have been applied: it is passed over.
+// parseCodings reads Content-Encoding; the last coding is the outermost one. A word that names no
+// coding, such as none, utf-8 or a media type, cannot have been applied: it is passed over.
 func parseCodings(headers []string) ([]string, error) {
 	var codings []string
 	for _, h := range headers {
@@ -46,8 +46,8 @@ func parseCodings(headers []string) ([]string, error) {
 	return codings, nil
 }
 
-// A coder holds the decoders of one goroutine at a time, for use by the next one. Their memory is in no budget, so there are
-// few coders, and none is held while a host is waited for.
+// A coder holds the decoders of one goroutine at a time, for use by the next one. Their memory is
+// in no budget, so there are few coders, and none is held while a host is waited for.
 type coder struct {
 	scratch []byte
 	zip     *gzip.Reader
@@ -136,7 +136,8 @@ func (d *coder) reader(coding string, src io.Reader) (io.Reader, error) {
 	}
 }
 
-// deflate reads the zlib format, which the name stands for, or raw deflate, which some servers send.
+// deflate reads the zlib format, which the name stands for, or raw deflate, which some servers
+// send.
 func (d *coder) deflate(src *bufio.Reader) (io.Reader, error) {
 	head, err := src.Peek(2)
 	if err == nil && head[0]&15 == 8 && (int(head[0])<<8|int(head[1]))%31 == 0 {
@@ -149,8 +150,8 @@ func (d *coder) deflate(src *bufio.Reader) (io.Reader, error) {
 	return d.flate, d.flate.(flate.Resetter).Reset(src, nil)
 }
 
-// members reads gzip members one after the other. Bytes behind the last one that begin no member are passed
-// over, as browsers do.
+// members reads gzip members one after the other. Bytes behind the last one that begin no member
+// are passed over, as browsers do.
 type members struct {
 	src *bufio.Reader
 	zip *gzip.Reader

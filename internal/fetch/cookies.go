@@ -25,10 +25,10 @@ const (
 )
 
 // ParseCookies reads a cookie file as browsers' exporters and curl write it: seven fields with tabs
-// between them (domain, whether hosts below it are meant, path, secure, expiry in Unix seconds or 0,
-// name, value), comments after #, and #HttpOnly_ before a domain. Names and values are taken as they
-// stand there. Cookies that expired stay in the result. A line that is none of these is told to bad, with
-// its number, and passed over; it is an error if no line is a cookie and some are bad.
+// between them (domain, whether hosts below it are meant, path, secure, expiry in Unix seconds or
+// 0, name, value), comments after #, and #HttpOnly_ before a domain. Names and values are taken as
+// they stand there. Cookies that expired stay in the result. A line that is none of these is told
+// to bad, with its number, and passed over; it is an error if no line is a cookie and some are bad.
 func ParseCookies(file []byte, bad func(line int, err error)) ([]*http.Cookie, error) {
 	var cookies []*http.Cookie
 	var first error
@@ -95,8 +95,9 @@ func hasControls(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }
 
-// parseSetCookie reads a Set-Cookie header as RFC 6265, 5.2 has it: name and value as they stand there. It
-// returns nil if the header sets no cookie. [http.ParseSetCookie] would hold a server to the grammar of 4.1.1.
+// parseSetCookie reads a Set-Cookie header as RFC 6265, 5.2 has it: name and value as they stand
+// there. It returns nil if the header sets no cookie. [http.ParseSetCookie] would hold a server to
+// the grammar of 4.1.1.
 func parseSetCookie(header string) *http.Cookie {
 	pair, attributes, _ := strings.Cut(header, ";")
 	name, value, ok := strings.Cut(pair, "=")
@@ -112,8 +113,9 @@ func parseSetCookie(header string) *http.Cookie {
 	return c
 }
 
-// A rawJar is a cookiejar.Jar that gives back values as they were set, and Secure cookies over TLS alone: those
-// of loopback addresses a Jar sends over any connection. Their mark is the first byte of the values in it.
+// A rawJar is a cookiejar.Jar that gives back values as they were set, and Secure cookies over TLS
+// alone: those of loopback addresses a Jar sends over any connection. Their mark is the first byte
+// of the values in it.
 type rawJar struct{ jar *cookiejar.Jar }
 
 const (
@@ -201,14 +203,16 @@ func named(cookies []*http.Cookie, name string) bool {
 	return false
 }
 
-// A jar keeps cookies that answers set, for a bounded number of sites and of bytes. The zero value is empty.
+// A jar keeps cookies that answers set, for a bounded number of sites and of bytes. The zero value
+// is empty.
 type jar struct {
 	mu    sync.Mutex
 	sites map[string]*siteJar // by registrable domain
 	order []string            // keys of sites, oldest first
 }
 
-// A siteJar has the cookies of one site. The jar does not say what it holds, so that stands in held as well.
+// A siteJar has the cookies of one site. The jar does not say what it holds, so that stands in held
+// as well.
 type siteJar struct {
 	jar   rawJar
 	held  []heldCookie // by the time they were set last, oldest first

@@ -20,14 +20,14 @@ const (
 	nextAddress = 300 * time.Millisecond
 	// lookAheadTimeout is how long a proxy may wait for our own look-up.
 	lookAheadTimeout = 2 * time.Second
-	// mostLate is how many such look-ups in a row may take too long. Then names are taken to be unknown
-	// here, as behind a proxy without a resolver, and for blindTime no request waits for one.
+	// mostLate is how many such look-ups in a row may take too long. Then names are taken to be
+	// unknown here, as behind a proxy without a resolver, and for blindTime no request waits for one.
 	mostLate  = 16
 	blindTime = time.Minute
 )
 
-// A blindness knows whether names can be looked up here soon enough for a proxy. The zero value says
-// that they can.
+// A blindness knows whether names can be looked up here soon enough for a proxy. The zero value
+// says that they can.
 type blindness struct {
 	mu    sync.Mutex
 	late  int       // guarded by mu: look-ups in a row that took too long
@@ -51,9 +51,10 @@ func (b *blindness) note(late bool) {
 	}
 }
 
-// dialRoute dials a host, or the proxy of the context, whose address is the user's choice and is not guarded. That of
-// a host is checked after the name was resolved and for every dial, so a name that changes its address gains nothing. A
-// connection is used again only for the same host and port, which have the same exemption.
+// dialRoute dials a host, or the proxy of the context, whose address is the user's choice and is
+// not guarded. That of a host is checked after the name was resolved and for every dial, so a name
+// that changes its address gains nothing. A connection is used again only for the same host and
+// port, which have the same exemption.
 func (c *Client) dialRoute(ctx context.Context, _, addr string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -73,8 +74,9 @@ func (c *Client) dialRoute(ctx context.Context, _, addr string) (net.Conn, error
 	return c.dial(ctx, host, port, !c.opts.Guard(host, port, private))
 }
 
-// lookAhead looks up the name of a request by way of a proxy, which would dial whatever it resolves to, and refuses
-// internal addresses. A name that cannot be looked up here, or not soon, is left to the proxy.
+// lookAhead looks up the name of a request by way of a proxy, which would dial whatever it resolves
+// to, and refuses internal addresses. A name that cannot be looked up here, or not soon, is left to
+// the proxy.
 func (c *Client) lookAhead(ctx context.Context, r *route) error {
 	if _, known := c.names.recall(r.host); !known && c.blind.now() {
 		return nil
@@ -92,8 +94,9 @@ func (c *Client) lookAhead(ctx context.Context, r *route) error {
 	return nil
 }
 
-// dial tries the addresses of a host in their order, the next one as soon as the one before failed or has taken
-// long, and gives the first connection. The error is the one of the first address that failed.
+// dial tries the addresses of a host in their order, the next one as soon as the one before failed
+// or has taken long, and gives the first connection. The error is the one of the first address that
+// failed.
 func (c *Client) dial(ctx context.Context, host, port string, guarded bool) (net.Conn, error) {
 	addrs, _, err := c.names.addresses(ctx, host)
 	if err != nil {
@@ -146,11 +149,11 @@ func (c *Client) dial(ctx context.Context, host, port string, guarded bool) (net
 	}
 }
 
-// A conn lets all others that can run do so before it writes. Requests of several downloads then go out
-// together, and a server that sleeps is woken for the first of them only: on one core waking it, a call to
-// another one, is more than half of what it costs to send a request. Where nobody else can run it waits for
-// nothing, and where many are under way it does not wait: a request would be late by all their pages, and their
-// servers' answers would come together again.
+// A conn lets all others that can run do so before it writes. Requests of several downloads then go
+// out together, and a server that sleeps is woken for the first of them only: on one core waking
+// it, a call to another one, is more than half of what it costs to send a request. Where nobody
+// else can run it waits for nothing, and where many are under way it does not wait: a request would
+// be late by all their pages, and their servers' answers would come together again.
 type conn struct {
 	net.Conn
 	asking *atomic.Int64 // requests under way
@@ -231,8 +234,9 @@ func (t *turns) forget(addr netip.Addr, a *turn) {
 	}
 }
 
-// turn waits until the host of a request may be asked as far as its address is concerned: the first one that would be
-// dialled. The address is zero where none counts: no bound, a proxy, or addresses that the guard refuses all.
+// turn waits until the host of a request may be asked as far as its address is concerned: the first
+// one that would be dialled. The address is zero where none counts: no bound, a proxy, or addresses
+// that the guard refuses all.
 func (c *Client) turn(w *watch, r *route) (netip.Addr, error) {
 	if c.turns.limit == 0 || r.proxy != nil {
 		return netip.Addr{}, nil

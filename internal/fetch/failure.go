@@ -38,8 +38,8 @@ type Error struct {
 	Err     error
 }
 
-// Error gives a text that is safe to show: what came from the web is made printable and cut to 1,000 bytes. Only that
-// of a Panic, which ends with a stack, has lines.
+// Error gives a text that is safe to show: what came from the web is made printable and cut to
+// 1,000 bytes. Only that of a Panic, which ends with a stack, has lines.
 func (e *Error) Error() string {
 	text := e.Err.Error()
 	if e.Reason != Panic {
@@ -48,7 +48,8 @@ func (e *Error) Error() string {
 	return "fetch: " + e.Reason + ": " + text
 }
 
-// printable cuts a text to 1,000 bytes and escapes it, as a Go string is, if it has bytes that are not to be shown.
+// printable cuts a text to 1,000 bytes and escapes it, as a Go string is, if it has bytes that are
+// not to be shown.
 func printable(s string) string {
 	const most = 1000
 	more := ""
@@ -66,12 +67,12 @@ func (e *Error) Unwrap() error { return e.Err }
 // ErrProxyPassword says that the proxy wants another user or password (407).
 var ErrProxyPassword = errors.New("the proxy wants another user or password (407)")
 
-// ErrDisk says that the file of a large body could not be made, written or read. It is not the fault of
-// the URL: the crawl should end.
+// ErrDisk says that the file of a large body could not be made, written or read. It is not the
+// fault of the URL: the crawl should end.
 var ErrDisk = errors.New("file of a large body")
 
-// classify gives the reason of an error of the transport, or of reading a body. Some errors of net/http have
-// neither type nor value, only a text.
+// classify gives the reason of an error of the transport, or of reading a body. Some errors of
+// net/http have neither type nor value, only a text.
 func classify(err error) (reason string, passing bool) {
 	var (
 		dns    *net.DNSError

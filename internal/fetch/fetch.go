@@ -3,13 +3,15 @@
 // Fed by the download workers of a crawler, feeds the parse workers. It follows no redirect, keeps
 // no page and tries nothing twice: what a failure means for a URL and its host is decided above.
 //
-// Memory: the bytes of all bodies in flight are taken from one [Budget]. A body takes at most 64 KiB
-// when its headers are there, which may wait; it grows only by what is free at once, and what finds no
-// room, or passes 1 MiB, goes to a file made by Options.Temp. Coded bodies are decoded after they
-// arrived, a few at a time, so the windows of decoders are bounded too and no decoder waits for a host.
+// Memory: the bytes of all bodies in flight are taken from one [Budget]. A body takes at most 64
+// KiB when its headers are there, which may wait; it grows only by what is free at once, and what
+// finds no room, or passes 1 MiB, goes to a file made by Options.Temp. Coded bodies are decoded
+// after they arrived, a few at a time, so the windows of decoders are bounded too and no decoder
+// waits for a host.
 //
-// Time: waiting for our own limits (budget, decoders, rate, turn at an address) does not count as time of the host.
-// Nobody waits for a turn with memory of the budget in hand, so whoever has a turn goes on and gives it back.
+// Time: waiting for our own limits (budget, decoders, rate, turn at an address) does not count as
+// time of the host. Nobody waits for a turn with memory of the budget in hand, so whoever has a
+// turn goes on and gives it back.
 package fetch
 
 import (
@@ -74,17 +76,17 @@ type Options struct {
 
 	Proxy    *url.URL      // for every request; nil: as HTTP_PROXY, HTTPS_PROXY, NO_PROXY say
 	Resolver *net.Resolver // nil: the system's
-	// Lookup gives the addresses of a host in the order in which they are to be tried. It must return soon
-	// after ctx ended. Answers are kept for 5 minutes, failures for 30 s. nil: Resolver.
+	// Lookup gives the addresses of a host in the order in which they are to be tried. It must return
+	// soon after ctx ended. Answers are kept for 5 minutes, failures for 30 s. nil: Resolver.
 	Lookup  func(ctx context.Context, hostname string) ([]netip.Addr, error)
 	Network string     // "tcp4" or "tcp6": only addresses of that family, also of a proxy; "": both
 	Bind    netip.Addr // local address of all connections; only addresses of its family are dialled. Zero: any
 
-	// Header, and User with Password, are sent only to origins (scheme, host and port, see RFC 6454) for which
-	// SeedOrigin is true: such as "https://example.org" or "http://[::1]:8080". Logins, by origin, go there in
-	// place of User and Password. Cookies go by their own rules, which know neither ports nor, but for Secure
-	// ones, schemes, to hosts for which SeedHost is true. A nil SeedOrigin or SeedHost means none.
-	// Accept-Encoding in Header is ignored.
+	// Header, and User with Password, are sent only to origins (scheme, host and port, see RFC 6454)
+	// for which SeedOrigin is true: such as "https://example.org" or "http://[::1]:8080". Logins, by
+	// origin, go there in place of User and Password. Cookies go by their own rules, which know
+	// neither ports nor, but for Secure ones, schemes, to hosts for which SeedHost is true. A nil
+	// SeedOrigin or SeedHost means none. Accept-Encoding in Header is ignored.
 	Header   http.Header
 	User     string
 	Password string
@@ -94,20 +96,22 @@ type Options struct {
 	SeedOrigin func(origin string) bool
 	SeedHost   func(hostname string) bool
 
-	// Guard reports whether a host may have a loopback, private or otherwise internal address. private says
-	// whether it has one now, by its name or by a look-up. Once it has been asked, the answer for one host and
-	// port must not change. nil: none may.
+	// Guard reports whether a host may have a loopback, private or otherwise internal address. private
+	// says whether it has one now, by its name or by a look-up. Once it has been asked, the answer for
+	// one host and port must not change. nil: none may.
 	Guard func(hostname, port string, private bool) (exempt bool)
 
-	// Source answers in place of the network, given the URL as Get was. Then nothing is dialled or looked up, and no
-	// header, cookie, proxy or guard counts; the body is read as any other. ctx ends with Timeout. nil: the network.
+	// Source answers in place of the network, given the URL as Get was. Then nothing is dialled or
+	// looked up, and no header, cookie, proxy or guard counts; the body is read as any other. ctx ends
+	// with Timeout. nil: the network.
 	Source func(ctx context.Context, url string) (*http.Response, error)
 
 	LimitRate int64 // bytes per second over all bodies; 0: no limit
 	IdleConns int   // connections kept open without a request; 0: 512
-	// PerIP bounds the requests at one time to one address, from before they are sent until their body is there.
-	// Hosts with the same address count together. A host counts by the first of its addresses that may be dialled,
-	// also where it is reached by another one. Not for requests by way of a proxy. 0: no limit.
+	// PerIP bounds the requests at one time to one address, from before they are sent until their body
+	// is there. Hosts with the same address count together. A host counts by the first of its
+	// addresses that may be dialled, also where it is reached by another one. Not for requests by way
+	// of a proxy. 0: no limit.
 	PerIP    int
 	Insecure bool // accept any certificate, TLS from 1.0 on, and key exchanges that are not safe any more
 	HTTP1    bool // ask by HTTP/1.1 alone
@@ -121,8 +125,9 @@ type Request struct {
 	// Wants is asked once the media type of a 2xx answer is known, before its body is read where
 	// the header tells it. If it says false the body is dropped and the answer is Unwanted. nil: all.
 	Wants func(media string) bool
-	// Looks is asked next, for a media type that is wanted by some beginnings alone: what it returns decides
-	// as Wants does, by the first 32 KiB of a body without coding, or all of it. nil, also as a result: all.
+	// Looks is asked next, for a media type that is wanted by some beginnings alone: what it returns
+	// decides as Wants does, by the first 32 KiB of a body without coding, or all of it. nil, also as
+	// a result: all.
 	Looks func(media string) func(head []byte) bool
 	// KeepBroken keeps what came of a body that broke off, instead of failing.
 	KeepBroken bool
@@ -166,8 +171,8 @@ type Client struct {
 	proxy   func(*url.URL) (*url.URL, error) // nil: no proxy is known
 	files   rawJar                           // Options.Cookies
 	session jar                              // cookies that answers set
-	// What nearly every request begins as: with the default Accept, and for the host of a seed. Their headers are
-	// shared by all that are under way, so nobody changes them.
+	// What nearly every request begins as: with the default Accept, and for the host of a seed. Their
+	// headers are shared by all that are under way, so nobody changes them.
 	plain, seeded *http.Request
 }
 
@@ -323,8 +328,8 @@ type route struct {
 	proxy      *url.URL // nil: none
 }
 
-// route reads a URL. It refuses a host that is internal by its name, also for a proxy, which dials for us;
-// every dial of our own is checked besides.
+// route reads a URL. It refuses a host that is internal by its name, also for a proxy, which dials
+// for us; every dial of our own is checked besides.
 func (c *Client) route(rawURL string) (route, error) {
 	u, err := parseURL(rawURL)
 	if err != nil {
@@ -374,8 +379,8 @@ func (c *Client) request(accept string, seed bool) *http.Request {
 	return r
 }
 
-// open sends the request, once, and waits for the header of the answer. The connection, nil for one of
-// Options.Source, is to be put back once the body is closed.
+// open sends the request, once, and waits for the header of the answer. The connection, nil for one
+// of Options.Source, is to be put back once the body is closed.
 func (c *Client) open(w *watch, to *route, accept string) (*http.Response, *pooled, error) {
 	if c.opts.Source != nil {
 		res, err := c.opts.Source(w.ctx, to.raw)
@@ -484,7 +489,8 @@ func (c *Client) read(w *watch, h *http.Response, req Request, res *Response) er
 	return nil
 }
 
-// drain reads the rest of a body that nobody wants, if it is short, so that its connection can be used again.
+// drain reads the rest of a body that nobody wants, if it is short, so that its connection can be
+// used again.
 func (c *Client) drain(w *watch, h *http.Response) {
 	if h.ContentLength > drainSize {
 		return
@@ -494,8 +500,9 @@ func (c *Client) drain(w *watch, h *http.Response) {
 	_, _ = io.CopyN(io.Discard, c.metered(w, h.Body), drainSize+1)
 }
 
-// Partial reports whether the answer is a 206 whose Content-Range does not say that it covers the whole: of a
-// complete length that it names, from the first byte to the last (RFC 9110, 14.4 and 15.3.7).
+// Partial reports whether the answer is a 206 whose Content-Range does not say that it covers the
+// whole: of a complete length that it names, from the first byte to the last (RFC 9110, 14.4 and
+// 15.3.7).
 func (r *Response) Partial() bool {
 	if r.Status != http.StatusPartialContent {
 		return false

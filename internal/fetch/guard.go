@@ -5,10 +5,11 @@ import (
 	"strings"
 )
 
-// literalInternal reports whether a host name says by itself that it is internal, or may be read as one that is by
-// the resolver of a proxy: IPv4 within IPv6 and numbers that are not in the one spelling of an address are no way to
-// write a public host. Names without a dot and those below the private top-level names are internal by convention
-// (RFC 6761, 6762 and 8375; .internal is reserved by ICANN).
+// literalInternal reports whether a host name says by itself that it is internal, or may be read as
+// one that is by the resolver of a proxy: IPv4 within IPv6 and numbers that are not in the one
+// spelling of an address are no way to write a public host. Names without a dot and those below the
+// private top-level names are internal by convention (RFC 6761, 6762 and 8375; .internal is
+// reserved by ICANN).
 func literalInternal(host string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	addr, err := netip.ParseAddr(host)
@@ -34,7 +35,8 @@ func endsInNumber(host string) bool {
 	return strings.Trim(last, digits) == "" && (last != "" || isHex)
 }
 
-// reserved are the networks, besides those that netip knows, that are not hosts of the public Internet.
+// reserved are the networks, besides those that netip knows, that are not hosts of the public
+// Internet.
 var reserved = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),        // this network
 	netip.MustParsePrefix("100.64.0.0/10"),    // behind a carrier's NAT
@@ -54,8 +56,9 @@ var (
 	sixTo4 = netip.MustParsePrefix("2002::/16")
 )
 
-// internal tells whether an address is not one of the public Internet: loopback, private, link-local (where
-// clouds keep their metadata), carrier NAT, multicast, unspecified, reserved, or one of these inside IPv6.
+// internal tells whether an address is not one of the public Internet: loopback, private,
+// link-local (where clouds keep their metadata), carrier NAT, multicast, unspecified, reserved, or
+// one of these inside IPv6.
 func internal(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	if a.IsLoopback() || a.IsPrivate() || a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified() {

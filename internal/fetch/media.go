@@ -7,8 +7,8 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// mediaOf reads a Content-Type header as far as it can be read. It is not sure where the header is missing, names no
-// media type, or names one that only says that the server does not know.
+// mediaOf reads a Content-Type header as far as it can be read. It is not sure where the header is
+// missing, names no media type, or names one that only says that the server does not know.
 func mediaOf(header string) (media, charset string, sure bool) {
 	media, params, _ := strings.Cut(header, ";")
 	media, _, _ = strings.Cut(media, ",") // two headers joined into one
@@ -31,8 +31,8 @@ func mediaOf(header string) (media, charset string, sure bool) {
 	return media, charset, true
 }
 
-// sniff tells the media type by the first bytes, as the MIME Sniffing standard does. The charset that
-// comes with it is a guess and is left to those who read the text.
+// sniff tells the media type by the first bytes, as the MIME Sniffing standard does. The charset
+// that comes with it is a guess and is left to those who read the text.
 func sniff(body []byte) string {
 	media, _, _ := strings.Cut(http.DetectContentType(body), ";")
 	return media

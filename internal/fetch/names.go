@@ -20,8 +20,9 @@ const (
 	lookupTimeout = 10 * time.Second
 )
 
-// names remembers what the resolver said, so that it is not asked for each connection. Answers live for the same
-// time whatever the name server says: a crawl asks a host again and again and then no more.
+// names remembers what the resolver said, so that it is not asked for each connection. Answers live
+// for the same time whatever the name server says: a crawl asks a host again and again and then no
+// more.
 //
 // A lookup belongs to all who wait for it, so it goes on when one of them gives up.
 type names struct {
@@ -60,9 +61,9 @@ func newNames(opts Options) (n *names, stop context.CancelFunc) {
 	return n, stop
 }
 
-// addresses gives those of a name or literal, at least one, in the order in which they are to be tried. Waiting ends
-// with ctx, whose cause is returned then; all else is an *Error for DNS. private says whether one of the addresses,
-// usable or not, is internal.
+// addresses gives those of a name or literal, at least one, in the order in which they are to be
+// tried. Waiting ends with ctx, whose cause is returned then; all else is an *Error for DNS.
+// private says whether one of the addresses, usable or not, is internal.
 func (n *names) addresses(ctx context.Context, host string) (addrs []netip.Addr, private bool, err error) {
 	if a, err := netip.ParseAddr(host); err == nil {
 		addrs, err := n.usable([]netip.Addr{a})

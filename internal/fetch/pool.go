@@ -18,8 +18,8 @@ import (
 
 // A pool makes connections, and keeps those that are idle for the next request to the same place.
 //
-// It takes the place of the pool of [http.Transport], which sends a request again, at once and up to
-// seven times, when a kept connection is closed or HTTP/2 refuses a stream. An [http.ClientConn]
+// It takes the place of the pool of [http.Transport], which sends a request again, at once and up
+// to seven times, when a kept connection is closed or HTTP/2 refuses a stream. An [http.ClientConn]
 // sends each request once. What a failure means is decided by the caller.
 type pool struct {
 	both, http1 *http.Transport // make connections; http1 offers HTTP/1.1 alone
@@ -100,7 +100,8 @@ func newTransport(opts *Options, dial func(ctx context.Context, network, addr st
 	}
 }
 
-// A dialing is the making of a connection by way of a proxy, known to the functions that make it by their context.
+// A dialing is the making of a connection by way of a proxy, known to the functions that make it by
+// their context.
 type dialing struct {
 	proxy  *url.URL
 	tunnel bool // the proxy has connected us with the host
@@ -171,8 +172,8 @@ func (p *pool) send(r *http.Request, to *route) (*http.Response, *pooled, error)
 	return res, c, nil
 }
 
-// downgrade has a host asked by HTTP/1.1 from now on: it has refused a request by HTTP/2 with the error
-// HTTP_1_1_REQUIRED (RFC 9113, 7) or the status 421 (RFC 9110, 15.5.20).
+// downgrade has a host asked by HTTP/1.1 from now on: it has refused a request by HTTP/2 with the
+// error HTTP_1_1_REQUIRED (RFC 9113, 7) or the status 421 (RFC 9110, 15.5.20).
 func (p *pool) downgrade(to *route, cause error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -194,7 +195,8 @@ func (p *pool) isOld(to *route) bool {
 	return old
 }
 
-// get returns a connection with room for a request, for one call of put or drop. It dials if none is idle.
+// get returns a connection with room for a request, for one call of put or drop. It dials if none
+// is idle.
 func (p *pool) get(ctx context.Context, to *route) (*pooled, error) {
 	at := place{scheme: to.url.Scheme, host: to.host, port: to.port}
 	if to.proxy != nil {
@@ -251,8 +253,8 @@ func (p *pool) take(at place) *pooled {
 	return nil
 }
 
-// put ends a request whose answer was read or given up, after its body was closed. The connection is kept if it can
-// take another one.
+// put ends a request whose answer was read or given up, after its body was closed. The connection
+// is kept if it can take another one.
 func (p *pool) put(c *pooled, header http.Header) {
 	p.mu.Lock()
 	if c.users--; c.users > 0 {
@@ -285,8 +287,8 @@ func (p *pool) put(c *pooled, header http.Header) {
 	}
 }
 
-// drop ends a request that has no answer. Its connection is closed unless others use it, and so are those to
-// the same place that are idle: what broke one has mostly broken them all.
+// drop ends a request that has no answer. Its connection is closed unless others use it, and so are
+// those to the same place that are idle: what broke one has mostly broken them all.
 func (p *pool) drop(c *pooled) {
 	var victims []*pooled
 	p.mu.Lock()
@@ -366,7 +368,8 @@ func (p *pool) close() {
 	clear(p.conns)
 }
 
-// keepAlive returns how long a connection may be kept by the Keep-Alive header of an answer, as in RFC 2068,
+// keepAlive returns how long a connection may be kept by the Keep-Alive header of an answer, as in
+// RFC 2068,
 // 19.7.1.1: a second less than the server will keep it, so that no request meets its end.
 func keepAlive(header []string) time.Duration {
 	for _, line := range header {

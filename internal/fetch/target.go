@@ -47,9 +47,9 @@ func isPlainHost(authority string) bool {
 	return host != "" && hasPort == (port != "")
 }
 
-// setTarget sets path and query so that they are sent as they are spelt: the path as opaque text. Where
-// a proxy is to read it, or where it could be taken for a host, that is done only if net/url would
-// spell it in another way, and in absolute form. Cookies go by the decoded path.
+// setTarget sets path and query so that they are sent as they are spelt: the path as opaque text.
+// Where a proxy is to read it, or where it could be taken for a host, that is done only if net/url
+// would spell it in another way, and in absolute form. Cookies go by the decoded path.
 func setTarget(u *url.URL, rawURL string, absolute bool) {
 	rawURL, _, _ = strings.Cut(rawURL, "#")
 	rest := rawURL[len(u.Scheme)+len("://"):]

@@ -16,8 +16,8 @@ const rateWindow = 10 * time.Second
 // A watch is the clock of one request. Waiting for our own limits stops it, so that a host is not
 // blamed for them. Used by one goroutine.
 //
-// It has one timer, set to the first limit that is to be met: the first byte, then the end of a window in which
-// the body is too slow so far, but never later than the whole request.
+// It has one timer, set to the first limit that is to be met: the first byte, then the end of a
+// window in which the body is too slow so far, but never later than the whole request.
 type watch struct {
 	parent context.Context
 	ctx    context.Context // ends with parent, or with cause errTimeout
@@ -89,8 +89,8 @@ func (w *watch) read() {
 	w.setDue(w.window + w.limits.window)
 }
 
-// count takes note of n bytes of the body. A window that has enough of them cannot fail any more, so the timer is
-// set to the end of the next one.
+// count takes note of n bytes of the body. A window that has enough of them cannot fail any more,
+// so the timer is set to the end of the next one.
 func (w *watch) count(n int) {
 	if w.limits.least == 0 {
 		return
@@ -132,7 +132,8 @@ func (w *watch) late() error {
 	return fmt.Errorf("%w: less than %d bytes in %v", errTimeout, w.limits.least, w.limits.window)
 }
 
-// metered makes a body keep to the rates: the highest one, which all bodies share, and the lowest one.
+// metered makes a body keep to the rates: the highest one, which all bodies share, and the lowest
+// one.
 func (c *Client) metered(w *watch, r io.Reader) io.Reader {
 	if c.limiter == nil && c.opts.MinRate == 0 {
 		return r

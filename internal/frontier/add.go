@@ -101,7 +101,8 @@ func (f *Frontier) insideLocked(r *storage.Row) *host {
 	return nil
 }
 
-// arrivesLocked takes note of a new row of a host in memory. It tells whether the row is for its window.
+// arrivesLocked takes note of a new row of a host in memory. It tells whether the row is for its
+// window.
 func (f *Frontier) arrivesLocked(h *host, r *storage.Row, tx uint64) bool {
 	if r.Range == storage.Held {
 		f.held++

@@ -5,9 +5,9 @@
 // transaction that holds its outcome deletes it, and the frontier only copies.
 //
 // A row moves so: it is told by Add once it is durable (or counted by New, which reads
-// Store.NextHosts); it stands in the window of its host or waits on disk; Take lends it, and it is out;
-// Return gives it back unasked, or Done tells that the commit with its outcome has happened.
-// A row that is out is neither in a window nor read by a refill, so it is lent once.
+// Store.NextHosts); it stands in the window of its host or waits on disk; Take lends it, and it is
+// out; Return gives it back unasked, or Done tells that the commit with its outcome has happened. A
+// row that is out is neither in a window nor read by a refill, so it is lent once.
 //
 // The committer calls, after each commit and in the order of the commits, first Add with the new
 // rows and then Done with the outcomes. So what a page leads to is known before the page
@@ -26,15 +26,15 @@ import (
 	"urltree/storage"
 )
 
-// GivenUp is the reason of the rows of a host that failed too often in this run. A colon and what the last failure
-// came to follow, if that is known.
+// GivenUp is the reason of the rows of a host that failed too often in this run. A colon and what
+// the last failure came to follow, if that is known.
 const GivenUp = "host given up"
 
 const (
 	fewRows = 4    // what a window may hold however small its share is
 	maxRows = 4096 // what a window may hold at most; bounds the time of one merge
-	// What a host gets when it is read first. Who begins a crawl waits for some such readings, each row
-	// of which may cost an access to a disk.
+	// What a host gets when it is read first. Who begins a crawl waits for some such readings, each
+	// row of which may cost an access to a disk.
 	firstRows = 64
 	maxHeld   = 256 // held rows of one loan
 	usualRow  = 384 // bytes of a usual row, to choose how many to read
@@ -48,12 +48,12 @@ type Store interface {
 	// NextDue gives the earliest Due of the host's rows of range Later that skip does not
 	// name, 0 if there is none.
 	NextDue(host string, skip func(url string) bool) (int64, error)
-	// HostAt returns what is stored of a host, a zero row with its name if nothing is, and the number of the
-	// last transaction that it shows.
+	// HostAt returns what is stored of a host, a zero row with its name if nothing is, and the number
+	// of the last transaction that it shows.
 	HostAt(name string) (h storage.HostRow, tx uint64, err error)
 	// NextHosts gives hosts behind a name, in the order of names, that have rows of range Now or
-	// Later or open sitemaps, at most n, and the number of the last transaction that they show. None: there are no
-	// others.
+	// Later or open sitemaps, at most n, and the number of the last transaction that they show. None:
+	// there are no others.
 	NextHosts(after string, n int) (hosts []storage.HostRow, tx uint64, err error)
 	// Sitemaps reads sitemaps of the host that are to be read and due, without those that skip
 	// names, at most n. due is the earliest time at which there may be another one; 0: never.
@@ -283,9 +283,9 @@ func (f *Frontier) newHostLocked(name string) *host {
 	return h
 }
 
-// Begin reports whether a request of the loan may begin now. It is called right before each one. It may not where
-// another loan of the host has met an answer meanwhile that demands a rest, or has begun a request too short a time
-// ago: the rest of the loan goes back then.
+// Begin reports whether a request of the loan may begin now. It is called right before each one. It
+// may not where another loan of the host has met an answer meanwhile that demands a rest, or has
+// begun a request too short a time ago: the rest of the loan goes back then.
 func (f *Frontier) Begin(l *Loan) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -334,8 +334,9 @@ func (f *Frontier) CrawlDelay(host string, d time.Duration) {
 	f.placeLocked(h)
 }
 
-// Private reports whether the name of a host had an internal address when it was first looked up. private
-// says whether it has one now, and is kept if this is the first time: Answered gives it back to be stored.
+// Private reports whether the name of a host had an internal address when it was first looked up.
+// private says whether it has one now, and is kept if this is the first time: Answered gives it
+// back to be stored.
 func (f *Frontier) Private(name string, private bool) (bool, error) {
 	kind := int64(storage.KindPublic)
 	if private {

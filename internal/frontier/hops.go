@@ -2,8 +2,9 @@ package frontier
 
 import "urltree/storage"
 
-// A hop is a request for the robots.txt of an origin to which a redirect has led: it waits for the turn of the
-// host that it asks. Meanwhile the host of the origin lends nothing else but hops that lead to it.
+// A hop is a request for the robots.txt of an origin to which a redirect has led: it waits for the
+// turn of the host that it asks. Meanwhile the host of the origin lends nothing else but hops that
+// lead to it.
 type hop struct {
 	origin string
 	url    string
@@ -19,9 +20,9 @@ type hops struct {
 // hopBytes is about what a hop takes besides its texts.
 const hopBytes = 128
 
-// Redirected says that the answer to the robots.txt of a loan leads to a URL, which is lent as the next hop of that
-// robots.txt when its own host has its turn. It reports whether that is so: there is not room for any number of them. It
-// is called before Return, and not without a request.
+// Redirected says that the answer to the robots.txt of a loan leads to a URL, which is lent as the
+// next hop of that robots.txt when its own host has its turn. It reports whether that is so: there
+// is not room for any number of them. It is called before Return, and not without a request.
 func (f *Frontier) Redirected(l *Loan, url string) (bool, error) {
 	name := storage.Host(url)
 	f.mu.Lock()
@@ -85,7 +86,8 @@ func (f *Frontier) lendHopLocked(h *host, rows source, l *Loan) bool {
 	return true
 }
 
-// returnHopLocked takes back a hop that was not asked, or ends the way of a robots.txt that leads no further.
+// returnHopLocked takes back a hop that was not asked, or ends the way of a robots.txt that leads
+// no further.
 func (f *Frontier) returnHopLocked(l *Loan) {
 	switch {
 	case !l.used:

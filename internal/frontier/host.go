@@ -168,8 +168,8 @@ func (h *host) load(t storage.HostTimes, now int64, longestDelay time.Duration) 
 	h.kind = int8(t.Kind)
 }
 
-// afterKill keeps a host from being asked too early where its times may not have been kept: at least as long
-// as after a first failure, which may be what nobody knows of.
+// afterKill keeps a host from being asked too early where its times may not have been kept: at
+// least as long as after a first failure, which may be what nobody knows of.
 func (f *Frontier) afterKill(h *host) {
 	if f.opts.Unclean {
 		h.next = max(h.next, f.start+int64(max(f.wait(h), firstDelay)))
@@ -192,7 +192,8 @@ const (
 	Broken
 	// Unreached is one that did not get to the host: no address, no connection.
 	Unreached
-	// Refused is one of which the host said that it came too soon, or that it has too much to do: 429 or 503.
+	// Refused is one of which the host said that it came too soon, or that it has too much to do: 429
+	// or 503.
 	Refused
 )
 

@@ -17,8 +17,8 @@ func (f *Frontier) lendReadyLocked(loans []*Loan, now int64, want int) []*Loan {
 	return loans
 }
 
-// serveLocked lends a host that may be asked now. It gives nil if the host cannot be lent at once: it
-// has joined needs, leaves memory or waits for others.
+// serveLocked lends a host that may be asked now. It gives nil if the host cannot be lent at once:
+// it has joined needs, leaves memory or waits for others.
 func (f *Frontier) serveLocked(h *host, now int64) (l *Loan) {
 	switch {
 	case h.needsRefill(now) && h.served && h.win.len() == 0 && f.rotatesLocked(now):

@@ -2,12 +2,12 @@ package frontier
 
 import "time"
 
-// A host that refuses requests (429, 503) has a pace: the least time between two of them that went well,
-// as far as is known. It is found as congestion control finds a rate. A refusal after an answer makes
-// the pace longer by a part of the time that was too short, and the back-off, which doubles with each refusal in a
-// row and halves with each answer, takes the host there from above: so a server that was away for a moment
-// does not change the pace for long. Then each answer makes the pace a little shorter, to find out whether the
-// limit is still there.
+// A host that refuses requests (429, 503) has a pace: the least time between two of them that went
+// well, as far as is known. It is found as congestion control finds a rate. A refusal after an
+// answer makes the pace longer by a part of the time that was too short, and the back-off, which
+// doubles with each refusal in a row and halves with each answer, takes the host there from above:
+// so a server that was away for a moment does not change the pace for long. Then each answer makes
+// the pace a little shorter, to find out whether the limit is still there.
 const (
 	mostPace   = 2 * time.Minute
 	slowing    = 512 // each answer makes the pace shorter by this part of it
@@ -16,8 +16,8 @@ const (
 	mostRaises = 10  // of which a steady run takes two back
 )
 
-// slower takes note of a refusal. Where refusals come whatever the pace, as from a server that fails at
-// random, there is none for a while.
+// slower takes note of a refusal. Where refusals come whatever the pace, as from a server that
+// fails at random, there is none for a while.
 func (f *Frontier) slower(h *host) {
 	if short := max(f.wait(h), leastAuto); h.fails == 0 {
 		longer := short + short/4

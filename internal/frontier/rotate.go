@@ -56,8 +56,8 @@ func (f *Frontier) rotatesLocked(now int64) bool {
 	return !f.turns.all && !f.turns.reading && f.outsideLocked() > 0 && f.turns.after <= now
 }
 
-// makeRoomLocked gives how many hosts may come in. With starving, nobody may be asked now, hosts that
-// rest or have nothing left make room for others.
+// makeRoomLocked gives how many hosts may come in. With starving, nobody may be asked now, hosts
+// that rest or have nothing left make room for others.
 func (f *Frontier) makeRoomLocked(now int64, enough int, starving bool) int {
 	for looked := len(f.list); starving && looked > 0 && f.opts.MaxHosts-len(f.hosts) < enough; looked-- {
 		f.hand = (f.hand + 1) % len(f.list)

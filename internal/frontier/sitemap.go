@@ -202,8 +202,8 @@ func (f *Frontier) forgetSitemapsLocked(h *host) {
 	f.countSitemapsLocked(h, int64(len(h.maps.out))-h.maps.count)
 }
 
-// readSitemapsLocked reads sitemaps of a host that has joined needs, as refillLocked does rows. What
-// is out is skipped to the end, whatever becomes of it meanwhile.
+// readSitemapsLocked reads sitemaps of a host that has joined needs, as refillLocked does rows.
+// What is out is skipped to the end, whatever becomes of it meanwhile.
 func (f *Frontier) readSitemapsLocked(h *host) {
 	m := h.maps
 	skip := make(map[string]bool, len(m.out))

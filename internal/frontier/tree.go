@@ -80,8 +80,8 @@ type walks struct {
 	found int64              // loans that walks came to
 }
 
-// countNodesLocked adds to the counts of the nodes from the scheme down to a folder. A node exists only
-// while one of its counts is above 0.
+// countNodesLocked adds to the counts of the nodes from the scheme down to a folder. A node exists
+// only while one of its counts is above 0.
 func (f *Frontier) countNodesLocked(folder string, workers, out int) {
 	for at, deep := 0, 0; at < len(folder) && deep < mostDeep; deep++ {
 		at += strings.IndexByte(folder[at:], 0) + 1
@@ -171,8 +171,8 @@ func (f *Frontier) asideLocked() *host {
 	return nil
 }
 
-// ready tells whether a host may be asked now. The rows of one that is given up are not to be asked;
-// they leave in any order.
+// ready tells whether a host may be asked now. The rows of one that is given up are not to be
+// asked; they leave in any order.
 func (h *host) ready(now int64) bool {
 	return h != nil && h.leaf != 0 && h.key <= now && !h.givenUp && !h.unread && h.hops == nil
 }
@@ -438,7 +438,8 @@ func (w *walk) readLocked(at string, kids [][]byte, paths bool, after string, n 
 	return list, next, s
 }
 
-// picks are open pages of one host that a walk has chosen. Some may stand in the window of their host.
+// picks are open pages of one host that a walk has chosen. Some may stand in the window of their
+// host.
 type picks struct {
 	list []storage.Child
 	win  *sorted

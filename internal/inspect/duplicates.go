@@ -19,13 +19,15 @@ import (
 )
 
 // Duplicates writes which pages of the tree in the folder root repeat another: those with the same
-// SHA-256, and those whose text is nearly that of another, by [simhash.Near]. Of equal pages only the
-// first answered, of those of one second the one whose URL sorts first, is compared by its text.
+// SHA-256, and those whose text is nearly that of another, by [simhash.Near]. Of equal pages only
+// the first answered, of those of one second the one whose URL sorts first, is compared by its
+// text.
 //
 // It reads the folders and nothing else, without their lock: a complete page never changes. So it
 // may be asked in a process of its own while a crawl goes on; pages that come meanwhile may or
-// may not be seen. It takes less than 64 bytes of memory for a page, and a temporary file for the URLs.
-// Errors: fs.ErrNotExist if there is no tree, iut.ErrDisk, the cause of ctx, or what failed in w.
+// may not be seen. It takes less than 64 bytes of memory for a page, and a temporary file for the
+// URLs. Errors: fs.ErrNotExist if there is no tree, iut.ErrDisk, the cause of ctx, or what failed
+// in w.
 func Duplicates(ctx context.Context, root string, w io.Writer) (err error) {
 	disk, err := iut.OpenDisk(root, iut.SyncNone)
 	if err != nil {

@@ -45,8 +45,8 @@ func (i *Inspector) export(ctx context.Context, q Question, w *bufio.Writer) err
 	return i.exportLedger(ctx, only, in, w)
 }
 
-// exportLedger writes the ledger: a title line, then a line for each record in the order of the tree.
-// Fields that do not apply are "-". A record that cannot be read has the state "damaged" and,
+// exportLedger writes the ledger: a title line, then a line for each record in the order of the
+// tree. Fields that do not apply are "-". A record that cannot be read has the state "damaged" and,
 // as its reason, what is wrong with it.
 func (i *Inspector) exportLedger(ctx context.Context, chosen selector, in below, w *bufio.Writer) error {
 	if _, err := w.WriteString("URL\tstate\treason\tstatus\ttries\tsource\tvia\tdepth\tbytes\ttime\n"); err != nil {

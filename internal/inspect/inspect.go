@@ -39,7 +39,8 @@ type Inspector struct {
 	Tree  *iut.Tree
 	// Live tells the state of the crawl that is going on, for stats; nil: there is none.
 	Live func() string
-	// Room tells what the disk has too little of while fetching pauses for it, else ""; nil: nothing pauses.
+	// Room tells what the disk has too little of while fetching pauses for it, else ""; nil: nothing
+	// pauses.
 	Room func() string
 	// Scope gives the reason why scope rejects a URL, "" if it is admitted, and in words the rule
 	// that decides; nil: not known.
@@ -53,7 +54,8 @@ type Inspector struct {
 	Robots func(url string) (ok bool, line string, known bool)
 	// Edges calls fn with each page of the link graph, as cleaner.Graph does; nil: it is not known.
 	Edges func(ctx context.Context, fn func(edges.Page) error) error
-	// Ranks opens what crawler rank has found, fs.ErrNotExist if it was never asked; nil: it is not known.
+	// Ranks opens what crawler rank has found, fs.ErrNotExist if it was never asked; nil: it is not
+	// known.
 	Ranks func() (*rank.File, error)
 	// Canonical makes the one spelling of a URL that somebody typed; nil: it has it already.
 	Canonical func(string) (string, error)
@@ -144,8 +146,8 @@ func (i *Inspector) canonical(url, usage string) (string, error) {
 	return canonical, nil
 }
 
-// Folder gives the key of the folder that a URL prefix, as in a Question, names; nil: the whole tree. A prefix
-// that is none is ErrUsage, with the usage of the subcommand.
+// Folder gives the key of the folder that a URL prefix, as in a Question, names; nil: the whole
+// tree. A prefix that is none is ErrUsage, with the usage of the subcommand.
 func (i *Inspector) Folder(prefix, usage string) ([]byte, error) {
 	switch prefix {
 	case "":

@@ -40,8 +40,8 @@ func newNode(c storage.Child, name string) node {
 // errLines says that -n lines were written and more would come.
 var errLines = errors.New("enough lines")
 
-// ls lists a folder and what is directly in it, with -r all that is below. Of the whole tree that is the
-// schemes, and their hosts as well. With -state only what leads to records of that state.
+// ls lists a folder and what is directly in it, with -r all that is below. Of the whole tree that
+// is the schemes, and their hosts as well. With -state only what leads to records of that state.
 func (i *Inspector) ls(ctx context.Context, q Question, w *bufio.Writer) error {
 	only, err := chosen(q.State, usageLs)
 	if err != nil {
@@ -114,7 +114,8 @@ func (l *lister) top(key []byte) (node, error) {
 	return newNode(child, url), nil
 }
 
-// list writes what is directly below n, with -r all that is; hosts always, for a scheme alone says little.
+// list writes what is directly below n, with -r all that is; hosts always, for a scheme alone says
+// little.
 func (l *lister) list(n *node, level int) error {
 	return l.children(n, level, func(c node) error {
 		if !l.only.picks(c.sum()) {

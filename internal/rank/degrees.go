@@ -16,8 +16,8 @@ const largest = 10
 // A degree is the number of links of a node.
 type degree struct{ node, links uint32 }
 
-// Degrees writes how many pages link to how many URLs, and to how many URLs how many pages link, and
-// the largest of both. It reads the source twice. Errors are those of Read and w.
+// Degrees writes how many pages link to how many URLs, and to how many URLs how many pages link,
+// and the largest of both. It reads the source twice. Errors are those of Read and w.
 func Degrees(ctx context.Context, source Source, w io.Writer) error {
 	g, err := Read(ctx, source)
 	if err != nil {

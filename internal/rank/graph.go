@@ -5,9 +5,9 @@
 // pair of nodes, however often one names the other; one to the page itself counts. All of a page's
 // references count, whatever their element or rel.
 //
-// In memory a node takes at most 32 bytes, a link none: links are in temporary files of the system's
-// folder for these, 8 bytes each at first and then about 2, and are read from there in each
-// iteration.
+// In memory a node takes at most 32 bytes, a link none: links are in temporary files of the
+// system's folder for these, 8 bytes each at first and then about 2, and are read from there in
+// each iteration.
 package rank
 
 import (
@@ -73,8 +73,8 @@ func (g *Graph) Close() error { return g.links.file.Close() }
 // Nodes is the number of nodes.
 func (g *Graph) Nodes() int { return len(g.nodes) }
 
-// fingerprint stands for a URL. The key is drawn anew for each graph, so that nobody can make URLs that
-// collide; by chance two of n do with a probability of n²/2^65.
+// fingerprint stands for a URL. The key is drawn anew for each graph, so that nobody can make URLs
+// that collide; by chance two of n do with a probability of n²/2^65.
 func fingerprint(key *[16]byte, url string) uint64 {
 	return siphash.Hash(binary.LittleEndian.Uint64(key[:]), binary.LittleEndian.Uint64(key[8:]), []byte(url))
 }
@@ -144,8 +144,8 @@ func (g *Graph) number(ctx context.Context, named *spool) error {
 	return nil
 }
 
-// each calls fn with each page that has links and the numbers of the nodes these lead to, ascending.
-// The slice is fn's only until it returns.
+// each calls fn with each page that has links and the numbers of the nodes these lead to,
+// ascending. The slice is fn's only until it returns.
 func (g *Graph) each(ctx context.Context, fn func(from uint32, to []uint32)) error {
 	in, err := g.links.read()
 	if err != nil {

@@ -40,7 +40,8 @@ type Best struct {
 	Rank float64
 }
 
-// Best gives the n URLs of the greatest ranks, the greatest first, from one more look at the source.
+// Best gives the n URLs of the greatest ranks, the greatest first, from one more look at the
+// source.
 func (r *Ranks) Best(ctx context.Context, source Source, n int) ([]Best, error) {
 	order := func(a, b uint32) int { return cmp.Compare(r.ranks[b], r.ranks[a]) }
 	var nodes []uint32
@@ -64,8 +65,8 @@ func (r *Ranks) Best(ctx context.Context, source Source, n int) ([]Best, error) 
 	return list, nil
 }
 
-// Rank computes PageRank by iteration: who is on a page follows one of its links, each as likely, or
-// with 1-Damping goes to any node; and from a node without links always to any. So says "The
+// Rank computes PageRank by iteration: who is on a page follows one of its links, each as likely,
+// or with 1-Damping goes to any node; and from a node without links always to any. So says "The
 // PageRank Citation Ranking" of Page, Brin, Motwani and Winograd (1998), with the rank that ends in
 // nodes without links spread evenly. It begins with the same rank for all.
 func (g *Graph) Rank(ctx context.Context, o Options) (*Ranks, error) {

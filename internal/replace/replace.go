@@ -2,8 +2,9 @@
 // new one, both whole, also after a crash.
 //
 // A new file has no name until it is complete where the operating system can do so (O_TMPFILE of
-// Linux), so that a crash leaves nothing. Elsewhere it has a fresh one, beside its own: NAME.DIGITS.new.
-// No file of such a name is ever opened or removed, unless this process has made it.
+// Linux), so that a crash leaves nothing. Elsewhere it has a fresh one, beside its own:
+// NAME.DIGITS.new. No file of such a name is ever opened or removed, unless this process has made
+// it.
 package replace
 
 import (
@@ -60,8 +61,8 @@ func (f *File) fresh(make func(tmp string) error) error {
 	}
 }
 
-// Commit syncs and closes the file, gives it its name in place of the file that has it, and syncs the
-// folder. If it fails before the last step, the older file stays and the new one is gone.
+// Commit syncs and closes the file, gives it its name in place of the file that has it, and syncs
+// the folder. If it fails before the last step, the older file stays and the new one is gone.
 func (f *File) Commit() error {
 	err := f.Sync()
 	if err == nil && f.tmp == "" {

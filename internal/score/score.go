@@ -100,8 +100,8 @@ func New(kind Kind, bytes int64, fingerprint func(url string) uint64) (*Scorer, 
 // sitemap, which is no page: they have 0.
 func (s *Scorer) Links(row *storage.Row, links []storage.Link) { s.Shares(row, len(links))(links) }
 
-// Shares is Links for an answer whose links, total in number, come in several parts: each is given to
-// what it returns.
+// Shares is Links for an answer whose links, total in number, come in several parts: each is given
+// to what it returns.
 func (s *Scorer) Shares(row *storage.Row, total int) func(links []storage.Link) {
 	if row == nil {
 		return func(links []storage.Link) {

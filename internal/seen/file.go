@@ -94,11 +94,12 @@ func (f *Filter) Save(w io.Writer, tx uint64) error {
 	return nil
 }
 
-// Load adds what Save wrote with the same key and tx, and makes the filter complete. It may be in use
-// meanwhile: the file is read beside it, which takes as much memory again as the filter has by then, and
-// what was added since stays. A file that does not fit into Memory is stale, and so is one with parts that
-// were turned under another limit: a scan fills all parts alike, and as well as Memory allows. After an
-// error ([ErrStale], [ErrCorrupt] or the reader's) the filter is as if Load had not been called.
+// Load adds what Save wrote with the same key and tx, and makes the filter complete. It may be in
+// use meanwhile: the file is read beside it, which takes as much memory again as the filter has by
+// then, and what was added since stays. A file that does not fit into Memory is stale, and so is
+// one with parts that were turned under another limit: a scan fills all parts alike, and as well as
+// Memory allows. After an error ([ErrStale], [ErrCorrupt] or the reader's) the filter is as if Load
+// had not been called.
 func (f *Filter) Load(r io.Reader, tx uint64) error {
 	g := &Filter{k0: f.k0, k1: f.k1, memory: f.memory}
 	err := g.allocate()
@@ -115,8 +116,8 @@ func (f *Filter) Load(r io.Reader, tx uint64) error {
 	return nil
 }
 
-// adopt takes over the tables of g, which nobody else uses, with what f holds itself. What a part that
-// is turned holds is not known one by one, so f must have none.
+// adopt takes over the tables of g, which nobody else uses, with what f holds itself. What a part
+// that is turned holds is not known one by one, so f must have none.
 func (f *Filter) adopt(g *Filter) error {
 	for i := range f.parts { // locked in this order, as in Save
 		p := &f.parts[i]

@@ -301,8 +301,9 @@ func (f *Filter) raisePeak(to int64) {
 	}
 }
 
-// unmap unmaps a mapping; nil: there is none, as the initial tables of a part have none of their own. What the
-// system does not take, for it may have to split what it has put together, stays counted.
+// unmap unmaps a mapping; nil: there is none, as the initial tables of a part have none of their
+// own. What the system does not take, for it may have to split what it has put together, stays
+// counted.
 func (f *Filter) unmap(mapped []byte) error {
 	if mapped == nil {
 		return nil

@@ -151,9 +151,9 @@ func keeps(around, name string) bool {
 	return false
 }
 
-// tag returns a start tag, and the base URL in its element (XML Base, 4). gofeed takes any base for a folder,
-// and knows none around the feed, so that references in attributes are written as absolute URLs, and bases as the
-// absolute URLs of their folders, for references in texts.
+// tag returns a start tag, and the base URL in its element (XML Base, 4). gofeed takes any base for
+// a folder, and knows none around the feed, so that references in attributes are written as
+// absolute URLs, and bases as the absolute URLs of their folders, for references in texts.
 func (t *trimmer) tag(name string, more bool) (tag, base string) {
 	if base = t.url; len(t.open) > 0 {
 		base = t.bases[len(t.open)-1]

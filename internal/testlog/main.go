@@ -1,7 +1,8 @@
-// Testlog runs go test with the flags and packages that it is given, and prints what go test prints without -v.
-// At the end it also lists each test that was skipped, with its reason: a test that a machine cannot run does not
-// go missing unseen. The exit code is that of go test. With -tmpfs before all flags the files of the tests are in
-// memory, where there is room for them: their folder is TMPDIR.
+// Testlog runs go test with the flags and packages that it is given, and prints what go test prints
+// without -v. At the end it also lists each test that was skipped, with its reason: a test that a
+// machine cannot run does not go missing unseen. The exit code is that of go test. With -tmpfs
+// before all flags the files of the tests are in memory, where there is room for them: their folder
+// is TMPDIR.
 package main
 
 import (
@@ -51,7 +52,8 @@ func run(args []string) int {
 // An event is a line of go test -json, see go doc test2json.
 type event struct{ Action, Package, Test, Output string }
 
-// report prints what the events tell as soon as it is known, and at the end the tests that were skipped.
+// report prints what the events tell as soon as it is known, and at the end the tests that were
+// skipped.
 func report(w io.Writer, events io.Reader) error {
 	type test struct{ pkg, name string }
 	begun := map[string][]string{}         // tests by package, the oldest first

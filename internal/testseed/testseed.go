@@ -11,7 +11,8 @@ import (
 // Variable is the environment variable that gives the seed.
 const Variable = "URLTREE_TEST_SEED"
 
-// Draw gives another seed each time, or the one that the environment asks for, and logs how a test is played again.
+// Draw gives another seed each time, or the one that the environment asks for, and logs how a test
+// is played again.
 func Draw(t testing.TB) uint64 {
 	t.Helper()
 	seed := rand.Uint64()

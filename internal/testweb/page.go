@@ -218,7 +218,8 @@ func (w *Web) appendFiller(b []byte, n int, r *random) []byte {
 	return append(b, '\n')
 }
 
-// appendLink spells a link as pages do: from the root within a host, absolute to another, now and then with a fragment.
+// appendLink spells a link as pages do: from the root within a host, absolute to another, now and
+// then with a fragment.
 func (w *Web) appendLink(b []byte, from, to int, r *random) []byte {
 	b = append(b, "<a href=\""...)
 	if w.hostNumber(from) != w.hostNumber(to) || r.below(8) == 0 {
@@ -279,7 +280,8 @@ func makeFiller(seed uint64, n int) []byte {
 	return b
 }
 
-// random is a sequence of numbers that depends on the seed, a page and a purpose alone (SplitMix64).
+// random is a sequence of numbers that depends on the seed, a page and a purpose alone
+// (SplitMix64).
 type random uint64
 
 func newRandom(seed, n uint64, purpose byte) random {

@@ -1,11 +1,11 @@
-// Package testweb is a web made from a number, with the right answer known: bodies, statuses, links and
-// delays are pure functions of the options and the URL, so what a full crawl must find can be told
-// without crawling. It serves loopback addresses only.
+// Package testweb is a web made from a number, with the right answer known: bodies, statuses, links
+// and delays are pure functions of the options and the URL, so what a full crawl must find can be
+// told without crawling. It serves loopback addresses only.
 //
-// The pages are numbered. The roots of the first hosts are the seeds; every other page is linked by exactly one
-// other, its parent, which has a lower number. In a [Tree] there are no other links, so that a single
-// lost URL shows. [Linked] adds links that favour low numbers, as a power law. [Changing] is a tree whose
-// pages answer in another way when they are asked again.
+// The pages are numbered. The roots of the first hosts are the seeds; every other page is linked by
+// exactly one other, its parent, which has a lower number. In a [Tree] there are no other links, so
+// that a single lost URL shows. [Linked] adds links that favour low numbers, as a power law.
+// [Changing] is a tree whose pages answer in another way when they are asked again.
 //
 // A hidden page has no parent: only a sitemap of its host names it.
 //
@@ -253,7 +253,8 @@ func (w *Web) Seeds() []string {
 	return urls
 }
 
-// Requests gives how often each URL was asked for, without robots.txt and sitemaps, and without those never asked for.
+// Requests gives how often each URL was asked for, without robots.txt and sitemaps, and without
+// those never asked for.
 func (w *Web) Requests() map[string]int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -311,7 +312,8 @@ func (w *Web) Reset() {
 	}
 }
 
-// An Answer is what a full crawl comes to that asks each URL until it has an answer: first answers count.
+// An Answer is what a full crawl comes to that asks each URL until it has an answer: first answers
+// count.
 type Answer struct {
 	Stored     []string          // sorted
 	Redirected map[string]string // to its target

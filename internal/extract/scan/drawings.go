@@ -2,9 +2,9 @@ package scan
 
 import "strings"
 
-// Drawings are the open elements of svg and math, those in them whose content is HTML again, and of HTML in
-// there, as far as they decide how to read on (HTML standard, "the rules for parsing tokens in foreign
-// content"). Elements around the drawings are not known. The zero value has none.
+// Drawings are the open elements of svg and math, those in them whose content is HTML again, and of
+// HTML in there, as far as they decide how to read on (HTML standard, "the rules for parsing tokens
+// in foreign content"). Elements around the drawings are not known. The zero value has none.
 type Drawings struct{ open []drawn }
 
 type drawn struct {
@@ -67,13 +67,14 @@ var (
 // Any reports whether an element is open.
 func (d *Drawings) Any() bool { return len(d.open) > 0 }
 
-// Foreign reports whether the element opened last is one of a drawing or formula, and its content not HTML.
+// Foreign reports whether the element opened last is one of a drawing or formula, and its content
+// not HTML.
 func (d *Drawings) Foreign() bool {
 	return len(d.open) > 0 && d.open[len(d.open)-1].role&(holder|inHTML) == 0
 }
 
-// Start notes a start tag, with a slash at its end or not. It reports whether its element is one of a drawing
-// or formula: then a slash closes it, and what follows is never raw text.
+// Start notes a start tag, with a slash at its end or not. It reports whether its element is one of
+// a drawing or formula: then a slash closes it, and what follows is never raw text.
 func (d *Drawings) Start(name []byte, slash bool) (foreign bool) {
 	return d.start(foldedHash(name), name, slash)
 }

@@ -2,8 +2,8 @@ package scan
 
 import "bytes"
 
-// A long is a token of more than MaxToken bytes of which the beginning is not there any more. It is read past,
-// and then counts for what follows as a shorter one does.
+// A long is a token of more than MaxToken bytes of which the beginning is not there any more. It is
+// read past, and then counts for what follows as a shorter one does.
 type long struct {
 	kind   longKind
 	script scriptState // of the text of a script
@@ -40,8 +40,8 @@ const (
 	unquoted
 )
 
-// slack is how much more than MaxToken there is of a token before it is taken for a long one: its end begins
-// behind MaxToken then.
+// slack is how much more than MaxToken there is of a token before it is taken for a long one: its
+// end begins behind MaxToken then.
 const slack = 16
 
 // begin begins to read past the token at s.pos, which does not end in src.

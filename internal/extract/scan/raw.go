@@ -5,7 +5,8 @@ import "bytes"
 // RawText gives the text of the element whose start tag Next gave last, and which has raw text:
 // title, textarea, script, style, iframe, noembed, noframes, xmp and plaintext. It is empty for
 // other elements. If the element does not end, it is what there is of it. What Next gives then is
-// behind it. If more is set, the text is not there yet as a whole: it is to be fed and asked for again.
+// behind it. If more is set, the text is not there yet as a whole: it is to be fed and asked for
+// again.
 func (s *Scanner) RawText() (text []byte, more bool) {
 	if s.raw == nil {
 		return nil, false
@@ -33,8 +34,8 @@ func (s *Scanner) skipRaw() bool {
 	return true
 }
 
-// endOfRaw returns the place of the end tag of s.raw, of whose text s.pos is the beginning or where an earlier
-// call came to; -1: it has none that begins before limit. at is where to go on then.
+// endOfRaw returns the place of the end tag of s.raw, of whose text s.pos is the beginning or where
+// an earlier call came to; -1: it has none that begins before limit. at is where to go on then.
 func (s *Scanner) endOfRaw(state *scriptState, limit int) (end, at int) {
 	switch s.raw.kind {
 	case plaintext:
@@ -59,12 +60,12 @@ func isEndTag(text []byte, name string) bool {
 	return len(text) > before+len(name) && text[1] == '/' && hasFold(text[before:], name) && inName[text[before+len(name)]] == 0
 }
 
-// A scriptState is how far the text of a script has been read: not in a comment, in one, or there in a script
-// tag; and the dashes before, in a comment.
+// A scriptState is how far the text of a script has been read: not in a comment, in one, or there
+// in a script tag; and the dashes before, in a comment.
 type scriptState struct{ state, dashes int }
 
-// end returns the place of the end tag of a script whose text goes on at p; -1: none begins before limit, and at
-// is where to go on.
+// end returns the place of the end tag of a script whose text goes on at p; -1: none begins before
+// limit, and at is where to go on.
 //
 // A script may be hidden in a comment, and in such a comment a script tag hides the end tag that
 // belongs to it. The rules are those of the tokenizer: in a comment, a '<' that begins neither

@@ -20,9 +20,9 @@ const (
 	Text               // text between tags
 )
 
-// MaxToken bounds what is held of a tag, comment, CDATA section or raw text, in bytes. A longer one is read
-// past: a tag of that length counts for what follows, but is not given; of text such as a title the first bytes
-// are. Ordinary text has no bound.
+// MaxToken bounds what is held of a tag, comment, CDATA section or raw text, in bytes. A longer one
+// is read past: a tag of that length counts for what follows, but is not given; of text such as a
+// title the first bytes are. Ordinary text has no bound.
 const MaxToken = 4 << 20
 
 // A Scanner reads one page. What its methods give is valid until the next call of Next or Feed.

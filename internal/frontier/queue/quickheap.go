@@ -148,16 +148,16 @@ func (q *quickHeap[V]) Extract(dst []Item[V], r int) ([]Item[V], error) {
 
 func (q *quickHeap[V]) top() int { return q.stack[len(q.stack)-1] }
 
-// sample is the number of items of which the pivot of a long chunk is the middle one: with it a chunk is
-// gone through log2 times until it fits, with one item 1.39 times as often. sampled is how long the
-// chunk must be.
+// sample is the number of items of which the pivot of a long chunk is the middle one: with it a
+// chunk is gone through log2 times until it fits, with one item 1.39 times as often. sampled is how
+// long the chunk must be.
 const (
 	sample  = 15
 	sampled = 64 * sample
 )
 
-// choose gives the position of the pivot: that of a random item, in a long chunk of the middle one of
-// some that stand side by side, for these are in the same block or two.
+// choose gives the position of the pivot: that of a random item, in a long chunk of the middle one
+// of some that stand side by side, for these are in the same block or two.
 func (q *quickHeap[V]) choose(first, last int) int {
 	n := last - first + 1
 	if n < sampled {
