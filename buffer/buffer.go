@@ -35,7 +35,7 @@ type Options[T any] struct {
 	Bytes int64 // limit of their bytes together; 0: 16 MiB
 	Burst int64 // so many bytes of items are written before there is reason to take them; 0: an eighth of Bytes
 
-	// Weight tells how many bytes an item holds in memory. It is asked for each Add and once more
+	// Weight returns the bytes that an item holds in memory. It is asked for each Add and once more
 	// when the item is written, and an item heavier than Bytes counts as Bytes. nil: nothing weighs
 	// anything.
 	Weight func(T) int64
@@ -157,7 +157,7 @@ func (b *Buffer[T]) Add(ctx context.Context, item T) error {
 	return nil
 }
 
-// weigh gives the bytes that an item counts for.
+// weigh returns the bytes that an item counts for.
 func (b *Buffer[T]) weigh(item T) int64 {
 	if b.weight == nil {
 		return 0
@@ -256,8 +256,8 @@ func (b *Buffer[T]) Take(ctx context.Context, write func([]T) error) (*Batch[T],
 	return nil, ctx.Err()
 }
 
-// next gives what there is reason for, as far as the builder's semaphore does not know of it: items
-// to write, then the batch, at the end io.EOF. Without a reason it gives nothing, and wake is
+// next returns what there is reason for, as far as the builder's semaphore does not know of it:
+// items to write, then the batch, at the end io.EOF. Without a reason it gives nothing, and wake is
 // called as soon as there is one.
 func (b *Buffer[T]) next(wake func()) (unwritten []T, batch *Batch[T], err error) {
 	b.mu.Lock()
@@ -302,7 +302,7 @@ func (b *Buffer[T]) toTakeLocked() bool {
 	return len(b.items) > 0 && (b.flush || b.shortLocked() || b.closing.Err() != nil)
 }
 
-// shortLocked tells whether the bytes that Adds wait for are more than there are beside those of
+// shortLocked reports whether the bytes that Adds wait for are more than there are beside those of
 // the items. An Add that has got its bytes and does not know it yet still counts as waiting, so
 // that there is no hurry after a write that gave back enough.
 func (b *Buffer[T]) shortLocked() bool {

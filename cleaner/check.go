@@ -25,7 +25,7 @@ type CheckOptions struct {
 	Output string
 }
 
-// A CheckReport tells what Check looked at, and how many faults it found.
+// A CheckReport is what Check looked at, and how many faults it found.
 type CheckReport struct {
 	Faults  int
 	Records int64  // in the index

@@ -20,7 +20,7 @@ type Steps struct {
 	// Step, if not nil, is called when each step but the first begins, with what it writes; with "" if
 	// that is a stream, for whose reader is waited.
 	Step func(what, about string)
-	// Figures gives what the engine knows of the run, once it is drained; nil: nothing.
+	// Figures returns what the engine knows of the run, once it is drained; nil: nothing.
 	Figures func() RunFigures
 	Log     *slog.Logger // nil: no log
 }

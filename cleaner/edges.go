@@ -20,7 +20,7 @@ import (
 type Graph struct {
 	Tree  *iut.Tree
 	Index *storage.Index
-	// Parse gives the edges of a page from what its folder holds; with assets also references to
+	// Parse returns the edges of a page from what its folder holds; with assets also references to
 	// images, styles and the like.
 	Parse func(f iut.Facts, body []byte, assets bool) []edges.Edge
 	Log   *slog.Logger // nil: no log
@@ -77,7 +77,7 @@ func (g *Graph) Pages(ctx context.Context, fn func(edges.Page) error) error {
 	})
 }
 
-// parse gives the edges of a stored page from its folder.
+// parse returns the edges of a stored page from its folder.
 func (g *Graph) parse(url string, assets bool) ([]edges.Edge, error) {
 	f, body, err := g.Tree.Load(url)
 	if err != nil {
@@ -167,7 +167,7 @@ func (g *Graph) keep(ctx context.Context, assets bool) (*edges.Writer, error) {
 	return w, err
 }
 
-// whole gives what of the file is whole, and that much counts.
+// whole returns what of the file is whole, and that much counts.
 func (g *Graph) whole(ctx context.Context, kept storage.Edges) (storage.Edges, error) {
 	whole, pages, err := g.Tree.ReadEdges(kept.End, func(edges.Page) error { return ctx.Err() })
 	if errors.Is(err, edges.ErrDamaged) {

@@ -111,7 +111,7 @@ func (o *MergeOptions) index(ctx context.Context, tree *iut.Tree, path string, p
 	return report, err
 }
 
-// verify gives storage.ErrDamaged for an index that must not be used as it is.
+// verify returns storage.ErrDamaged for an index that must not be used as it is.
 func verify(ctx context.Context, path string) (err error) {
 	index, err := storage.Open(path, storage.Options{ReadOnly: true})
 	if err != nil {

@@ -16,8 +16,9 @@ import (
 
 const indexName = "index.db"
 
-// A Parser gives admitted links and metadata of a page from what its folder holds. It depends on
-// nothing but FORMAT and the seeds in the index, so that a page gives the same at any time.
+// A Parser returns the admitted links and the metadata of a page from what its folder holds. It
+// depends on nothing but FORMAT and the seeds in the index, so that a page gives the same at any
+// time.
 type Parser interface {
 	// Use has the parser look up in an index what was kept of the seeds.
 	Use(index *storage.Index)
@@ -29,7 +30,7 @@ type Parser interface {
 	Err() error
 }
 
-// A Report tells what a rebuild or a merge found and did.
+// A Report is what a rebuild or a merge found and did.
 type Report struct {
 	Index    string // what became of index.db, for a merge
 	Pages    int    // complete pages in the tree

@@ -84,7 +84,7 @@ func (r *rebuild) again(ctx context.Context, rec *storage.Record) error {
 	return r.take(ctx, o)
 }
 
-// answer gives the outcome that takes the links of a record's answer once more, and the flags of
+// answer returns the outcome that takes the links of a record's answer once more, and the flags of
 // its page.
 func (r *rebuild) answer(rec *storage.Record) (o *storage.Outcome, flags string, err error) {
 	o = &storage.Outcome{Row: rec.Row, State: rec.State, Page: rec.Page, Again: true}
@@ -102,7 +102,7 @@ func (r *rebuild) answer(rec *storage.Record) (o *storage.Outcome, flags string,
 	return o, flags, nil
 }
 
-// redirectLink gives the link of a redirect whose target counts.
+// redirectLink returns the link of a redirect whose target counts.
 func redirectLink(rec *storage.Record) []storage.Link {
 	return []storage.Link{{
 		URL: rec.HeaderLinks, Source: rec.Source, Via: rec.URL, Depth: rec.Depth, Hops: rec.Hops + 1,

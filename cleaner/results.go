@@ -75,7 +75,7 @@ func scanRecords(ctx context.Context, index *storage.Index, res, res2 io.Writer)
 	return sums, nil
 }
 
-// factsOf gives what source.txt of a stored record says.
+// factsOf returns what source.txt of a stored record says.
 func factsOf(r *storage.Record) iut.Facts {
 	return iut.Facts{URL: r.URL, Source: r.Source, Page: r.Page}
 }
@@ -92,7 +92,7 @@ func appendPending(b []byte, r *storage.Record) []byte {
 	return append(append(b, pendingReason(r)...), '\n')
 }
 
-// pendingReason tells why a pending URL has no outcome yet.
+// pendingReason returns why a pending URL has no outcome yet.
 func pendingReason(r *storage.Record) string {
 	switch {
 	case r.Reason != "":

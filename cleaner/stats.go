@@ -105,7 +105,7 @@ func (p *page) row(name string, columns ...any) {
 // flush ends the columns. Writing to a buffer cannot fail.
 func (p *page) flush() { p.tab.Flush() }
 
-// bytes gives the text, without blanks at the ends of lines.
+// bytes returns the text, without blanks at the ends of lines.
 func (p *page) bytes() []byte {
 	p.flush()
 	lines := strings.Split(p.buf.String(), "\n")
@@ -310,7 +310,7 @@ func withSums(queues []Queue) []Queue {
 	return list
 }
 
-// kindOf gives the name of a queue without its number.
+// kindOf returns the name of a queue without its number.
 func kindOf(name string) string {
 	kind, _, _ := strings.Cut(name, " ")
 	return kind
@@ -354,7 +354,7 @@ func WriteHourly(ctx context.Context, index *storage.Index, f Files) error {
 	return writeWhole(ctx, f.Hourly, p.bytes())
 }
 
-// queuesOf gives the queues of an hour in a fixed order: by kind, then by number.
+// queuesOf returns the queues of an hour in a fixed order: by kind, then by number.
 func queuesOf(rows map[string][2]int64) []Queue {
 	var list []Queue
 	for name, n := range rows {

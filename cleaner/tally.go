@@ -61,7 +61,7 @@ func (t *tally) add(r *storage.Record) {
 	}
 }
 
-// counts gives the sums in the form of the counters.
+// counts returns the sums in the form of the counters.
 func (t *tally) counts() storage.Counts {
 	return storage.Counts{
 		Now: t.ranges[storage.Now], Later: t.ranges[storage.Later], Held: t.ranges[storage.Held],
@@ -70,8 +70,8 @@ func (t *tally) counts() storage.Counts {
 	}
 }
 
-// agrees wants the scan to have read every record, and to have found what the counters say; else
-// lists and statistics lack what the index lacks, and it gives storage.ErrDamaged.
+// agrees checks that the scan has read every record, and has found what the counters say; else
+// lists and statistics lack what the index lacks, and it returns storage.ErrDamaged.
 func (t *tally) agrees(totals storage.Totals) error {
 	kept, seen := totals.Counts, t.counts()
 	switch {
@@ -85,7 +85,7 @@ func (t *tally) agrees(totals storage.Totals) error {
 	return nil
 }
 
-// sortedReasons gives the reasons by state, in the order in which states are shown, then name.
+// sortedReasons returns the reasons by state, in the order in which states are shown, then name.
 func (t *tally) sortedReasons() []reason {
 	var list []reason
 	for r := range t.reasons {
@@ -163,7 +163,7 @@ func countLines(ctx context.Context, name string) (lines, seeds int64, err error
 	}
 }
 
-// readLine gives the next line with its end, or what is left of the last one; it is valid until
+// readLine returns the next line with its end, or what is left of the last one; it is valid until
 // the next call.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	line, err := r.ReadSlice('\n')

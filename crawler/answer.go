@@ -60,7 +60,7 @@ func (w *worker) answer(at *post, item *iut.Item, known bool, res *fetch.Respons
 	return a
 }
 
-// statusReason gives the reason of a status that brought no page. One that HTTP does not have
+// statusReason returns the reason of a status that brought no page. One that HTTP does not have
 // counts as one of a server that failed, as RFC 9110, 15 recommends; one below 200 ends no answer.
 func statusReason(status int) string {
 	switch {

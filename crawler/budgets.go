@@ -32,7 +32,7 @@ type Budgets struct {
 	MaxHeld int64
 }
 
-// defaults gives the budgets with 0 for no limit.
+// defaults returns the budgets with 0 for no limit.
 func (b Budgets) defaults() Budgets {
 	for p, usual := range map[*int64]int64{
 		&b.Domain: 10_000, &b.Host: 1_000_000, &b.Prefix: 500_000, &b.Query: 10_000, &b.Repeat: 3, &b.Depth: 100, &b.MaxHeld: 500_000,
@@ -53,12 +53,12 @@ func (o *Options) limits() storage.Limits {
 	return storage.Limits{MaxDepth: o.MaxDepth, Domain: b.Domain, Host: b.Host, Prefix: b.Prefix, Query: b.Query, MaxHeld: b.MaxHeld}
 }
 
-// heldByOptions tells whether a reason follows from the options in FORMAT and the seeds.
+// heldByOptions reports whether a reason follows from the options in FORMAT and the seeds.
 func heldByOptions(reason string) bool {
 	return reason == storage.HeldDepth || reason == heldScope || strings.HasPrefix(reason, "budget-")
 }
 
-// form gives the reason why a URL is held for its path alone, or "".
+// form returns the reason why a URL is held for its path alone, or "".
 func (b *Budgets) form(url string) string {
 	path := pathOf(url)
 	if i := strings.IndexByte(path, '?'); i >= 0 {
@@ -77,7 +77,7 @@ func (b *Budgets) form(url string) string {
 	return ""
 }
 
-// repeats tells whether a segment stands more than most times in a path.
+// repeats reports whether a segment stands more than most times in a path.
 func repeats(path string, most int64) bool {
 	var few [16]string // most paths have no more: no allocation
 	list := few[:0]

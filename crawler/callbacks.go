@@ -12,8 +12,8 @@ import (
 	"urltree/storage"
 )
 
-// A Page is what OnPage is told: an answer with a 2xx status whose body was read. Whether it is
-// stored, OnOutcome tells. Header, Body and Links are to be read only, and only until OnPage
+// A Page is what OnPage is called with: an answer with a 2xx status whose body was read. Whether it
+// is stored, OnOutcome reports. Header, Body and Links are to be read only, and only until OnPage
 // returns; the strings in Links may be kept.
 type Page struct {
 	URL     string // canonical
@@ -104,7 +104,7 @@ func (e *engine) callFrom(name string, fn func()) {
 	})
 }
 
-// tell tells the call-backs of a page, before its links get their scores: OnPage, then Edge of
+// tell calls the call-backs of a page, before its links get their scores: OnPage, then Edge of
 // each link. All of one page are called by the same goroutine.
 func (w *worker) tell(item *iut.Item, header http.Header, body []byte, page *extract.Result) bool {
 	row := &item.Row
@@ -129,7 +129,7 @@ func (w *worker) tell(item *iut.Item, header http.Header, body []byte, page *ext
 	})
 }
 
-// toldLinks returns the links of a page as OnPage is told them.
+// toldLinks returns the links of a page as OnPage receives them.
 func (w *worker) toldLinks(item *iut.Item, header http.Header, page *extract.Result) []Link {
 	list := make([]Link, 0, len(page.Links)+len(page.Unwanted))
 	add := func(l extract.Link) {

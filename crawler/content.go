@@ -18,7 +18,7 @@ import (
 // links to what stands behind it, relative to the page or not.
 const LinkLines = extract.LinkLines
 
-// Content is what Options.Fetch gives for a URL. It counts as an answer of a server does: a
+// Content is what Options.Fetch returns for a URL. It counts as an answer of a server does: a
 // status of 300 to 399 with a Location redirects, 404 is a broken link, a body over MaxSize is
 // refused.
 type Content struct {
@@ -72,7 +72,7 @@ func (o *Options) asks() error {
 	return nil
 }
 
-// parsers gives the number of parse workers.
+// parsers returns the number of parse workers.
 func (o *Options) parsers() int {
 	if o.Parsers == 0 {
 		return min(runtime.GOMAXPROCS(0), parsersMost)

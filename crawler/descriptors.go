@@ -13,7 +13,7 @@ const (
 	idleFiles     = 512 // connections kept open
 )
 
-// openFiles gives the number of files that this process may have open. Go has raised it as far as
+// openFiles returns the number of files that this process may have open. Go has raised it as far as
 // it goes.
 func openFiles() int64 {
 	var limit syscall.Rlimit

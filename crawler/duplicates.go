@@ -38,7 +38,7 @@ func loadContents(ctx context.Context, index *storage.Index) (*contents, error) 
 	return c, nil
 }
 
-// known tells whether a content is known, and makes it so. Empty ones are not asked for: they are
+// known reports whether a content is known, and makes it so. Empty ones are not asked for: they are
 // no duplicates of each other.
 func (c *contents) known(digest [32]byte) bool {
 	fp := c.set.Fingerprint(string(digest[:]))
@@ -51,12 +51,12 @@ func (c *contents) known(digest [32]byte) bool {
 	return false
 }
 
-// skips tells whether a page that could be stored is refused as a duplicate.
+// skips reports whether a page that could be stored is refused as a duplicate.
 func (e *engine) skips(page *storage.Page) bool {
 	return e.contents != nil && page.Bytes > 0 && e.contents.known(page.Digest)
 }
 
-// learn tells contents of what was stored: a page found in its folder has not been asked for.
+// learn adds the contents of what was stored: a page found in its folder has not been asked for.
 func (c *contents) learn(set []*iut.Item) {
 	for _, it := range set {
 		if it.State == storage.Stored {

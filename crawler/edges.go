@@ -10,7 +10,7 @@ import (
 	"urltree/storage"
 )
 
-// edges gives the edges of a page as an item carries them; nil if the run keeps none.
+// edges returns the edges of a page as an item carries them; nil if the run keeps none.
 func (l *Linker) edges(page extract.Result, url string) []byte {
 	if !l.opts.Edges {
 		return nil
@@ -24,14 +24,14 @@ func (l *Linker) edges(page extract.Result, url string) []byte {
 	return edges.AppendPage(make([]byte, 0, size), edges.Page{URL: url, Edges: page.Edges})
 }
 
-// stripEdges gives the edges the URLs that the index knows.
+// stripEdges replaces the URLs of edges by those that the index knows.
 func (l *Linker) stripEdges(list []edges.Edge) {
 	for i := range list {
 		list[i].To = l.strip.Apply(list[i].To)
 	}
 }
 
-// edgesOf gives all references of a stored page, as its folder has it, in page order; with assets
+// edgesOf returns all references of a stored page, as its folder has it, in page order; with assets
 // also those to images, styles and the like. A page that makes the parser panic has none.
 func (l *Linker) edgesOf(f iut.Facts, body []byte, assets bool) (list []edges.Edge) {
 	defer func() {
@@ -62,7 +62,7 @@ func (e *engine) graph() *cleaner.Graph {
 	return &cleaner.Graph{Tree: e.tree, Index: e.index, Parse: e.linker.edgesOf, Log: e.opts.Log}
 }
 
-// NewGraph gives the link graph of a tree that nobody crawls.
+// NewGraph returns the link graph of a tree that nobody crawls.
 func NewGraph(tree *iut.Tree, index *storage.Index) (*cleaner.Graph, error) {
 	linker, err := NewLinker(tree.Format())
 	if err != nil {

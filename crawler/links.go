@@ -88,7 +88,7 @@ func (l *Linker) reader() *reader {
 	return newReader()
 }
 
-// Parse gives the admitted links of a stored page, in page order, repeats left out, and its
+// Parse returns the admitted links of a stored page, in page order, repeats left out, and its
 // metadata without those that only the header had. A page that makes it panic has neither.
 func (l *Linker) Parse(f iut.Facts, body []byte) (parsed iut.Parsed) {
 	defer func() {
@@ -141,7 +141,7 @@ func (l *Linker) admit(r *reader, page extract.Result, f iut.Facts, known func(u
 	return links
 }
 
-// reject gives the reason why a URL gets no record, or "".
+// reject returns the reason why a URL gets no record, or "".
 func (l *Linker) reject(url string) string {
 	if len(url) > maxRecord {
 		return "length"
@@ -149,7 +149,7 @@ func (l *Linker) reject(url string) string {
 	return l.scope.Reason(url)
 }
 
-// hold gives the reason why a pending row is not asked in this run, or "".
+// hold returns the reason why a pending row is not asked in this run, or "".
 func (l *Linker) hold(row *storage.Row) string {
 	switch {
 	case row.Source == storage.Seed:
@@ -176,7 +176,7 @@ func (l *Linker) count(rejected map[string]int) {
 	}
 }
 
-// rejections gives the links that got no record in this run, by reason.
+// rejections returns the links that got no record in this run, by reason.
 func (l *Linker) rejections() map[string]int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

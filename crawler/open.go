@@ -102,7 +102,7 @@ func (o *Options) identity() *iut.Identity {
 	return &iut.Identity{Canonical: strconv.Itoa(weburl.Version), Strip: o.Strip.String(), Partition: "host"}
 }
 
-// optionsBefore gives the link options that the index was last brought to: those that it names,
+// optionsBefore returns the link options that the index was last brought to: those that it names,
 // since it may be a copy that is older than FORMAT, else those of FORMAT, by which it was made
 // again.
 func (e *engine) optionsBefore() (before iut.LinkOptions, err error) {
@@ -116,7 +116,8 @@ func (e *engine) optionsBefore() (before iut.LinkOptions, err error) {
 	return before, nil
 }
 
-// keepOptions tells the index that it has been brought to these link options, once FORMAT says so.
+// keepOptions records in the index that it has been brought to these link options, once FORMAT says
+// so.
 func (e *engine) keepOptions(options iut.LinkOptions) error {
 	text, err := json.Marshal(options)
 	if err != nil {
@@ -129,8 +130,8 @@ func (e *engine) keepOptions(options iut.LinkOptions) error {
 	return e.index.SetLinkOptions(text)
 }
 
-// inbox gives the number of new URLs from which on they are moved to their places in the index: of
-// fewer most have their outcome before, and come there with it. The order tree looks for them
+// inbox returns the number of new URLs from which on they are moved to their places in the index:
+// of fewer most have their outcome before, and come there with it. The order tree looks for them
 // there, see settle.
 func (o *Options) inbox() int {
 	if o.Order == OrderTree {
@@ -430,7 +431,7 @@ func (e *engine) releaseHeld(fetching context.Context) error {
 	return nil
 }
 
-// release gives URLs that earlier runs held back to what may be asked, unless this run would hold
+// release returns URLs that earlier runs held to what may be asked, unless this run would hold
 // them as well. Where no option has changed, those that options hold are not looked at. fresh is as
 // for Index.Release.
 func (e *engine) release(ctx context.Context, changed bool, fresh func(rows []storage.Row, tx uint64)) error {
@@ -460,7 +461,7 @@ func (e *engine) release(ctx context.Context, changed bool, fresh func(rows []st
 	})
 }
 
-// admit gives the reason why a row is held in this run, or "".
+// admit returns the reason why a row is held in this run, or "".
 func (e *engine) admit(row *storage.Row) string {
 	if reason := e.linker.hold(row); reason != "" {
 		return reason

@@ -91,7 +91,7 @@ type Options struct {
 	// without a score, seeds among them, come first.
 	Order   string
 	ScoreBy string // of priority alone: "opic", "inlinks", "rank" (crawler rank has been asked) or "depth"; "": opic
-	// Score gives the score of each new link of a page, the greater the better, in place of ScoreBy;
+	// Score returns the score of each new link of a page, the greater the better, in place of ScoreBy;
 	// with it Order "" is priority. It is called once OnPage of that page has returned.
 	Score  func(Candidate) float64
 	Queue  string // of priority alone: "cbt" or "quickheap"; "": cbt
@@ -152,11 +152,12 @@ type Options struct {
 	// ended: then the URL is pending. Nothing of how requests are made may be set: Header, User,
 	// Password, Cookies, Proxy, Network, Bind, Insecure, HTTP1, PerIP.
 	Fetch func(ctx context.Context, url string) (Content, error)
-	// OnPage is told each page that was fetched, before Edge and Score are called for its links and
-	// before it is stored. An error ends the crawl, and the page is asked again by the next one.
+	// OnPage is called with each page that was fetched, before Edge and Score are called for its links
+	// and before it is stored. An error ends the crawl, and the page is asked again by the next one.
 	OnPage func(Page) error
-	// Edge is told every link of every page that was fetched, once per occurrence and in page order:
-	// those of Page.Links. Both URLs are canonical. A redirect is no link; OnOutcome tells of it.
+	// Edge is called with every link of every page that was fetched, once per occurrence and in page
+	// order: those of Page.Links. Both URLs are canonical. A redirect is no link; OnOutcome reports
+	// it.
 	Edge func(from, to string)
 	// Allow is asked before each request for a page, seeds included. A URL that it does not allow is
 	// held for this run with the reason "not-allowed"; the next one asks Allow again.
@@ -177,7 +178,7 @@ type Options struct {
 	idle    int // connections kept open without a request
 }
 
-// An Outcome is what OnOutcome is told.
+// An Outcome is the result of one request, as passed to OnOutcome.
 type Outcome struct {
 	URL    string        // canonical
 	Source string        // the URL that it was found on; "seed" of a seed
@@ -190,7 +191,7 @@ type Outcome struct {
 	Took   time.Duration // from the request to the buffer; 0 without a request
 }
 
-// defaults gives the options with every zero value replaced by its default, or says what is
+// defaults returns the options with every zero value replaced by its default, or says what is
 // wrong with them.
 func (o Options) defaults() (Options, error) {
 	setInt := func(p *int, v int) {
@@ -313,7 +314,7 @@ func (o *Options) sizes() {
 	o.SeenBytes = cmp.Or(o.SeenBytes, 256<<20)
 }
 
-// canonicalSeeds gives the seeds their one spelling.
+// canonicalSeeds replaces each seed by its canonical URL.
 func (o *Options) canonicalSeeds() error {
 	seeds := make([]string, len(o.Seeds))
 	o.logins = map[string]*url.Userinfo{}
@@ -346,7 +347,7 @@ func (o *Options) keepsNothing() error {
 // DefaultAccept are the media types that are stored.
 var DefaultAccept = []string{"text/html", "application/xhtml+xml", "text/plain"}
 
-// accepts tells whether a media type is stored.
+// accepts reports whether a media type is stored.
 func (o *Options) accepts(media string) bool {
 	for _, a := range o.Accept {
 		if prefix, ok := strings.CutSuffix(a, "*"); a == media || a == "*/*" || ok && strings.HasPrefix(media, prefix) {

@@ -77,7 +77,7 @@ func (o *Options) checkOrder() error {
 
 func (o *Options) priority() bool { return o.Order == OrderPriority }
 
-// ranked tells whether the order is that of crawler rank.
+// ranked reports whether the order is that of crawler rank.
 func (o *Options) ranked() bool {
 	return o.priority() && o.Score == nil && o.ScoreBy == string(score.PageRank)
 }
@@ -126,7 +126,8 @@ func (e *engine) order(ctx context.Context, f *frontier.Options) error {
 	return err
 }
 
-// rerank gives the URLs that wait the places that the ranks of the tree say, unless they have them.
+// rerank moves the URLs that wait to the places that the ranks of the tree say, if they have
+// others.
 func (e *engine) rerank(ctx context.Context) (err error) {
 	ranks, err := e.opts.openRanks()
 	if err != nil {
@@ -146,8 +147,8 @@ func (e *engine) rerank(ctx context.Context) (err error) {
 	return err
 }
 
-// ranks gives what gives the links of a row's answer, total in number, their places, or with nil
-// those of a sitemap. In order breadth that does nothing, and the depth counts.
+// ranks returns a function that sets the scores of links that a row's answer gave, total in number;
+// with a nil row, of links of a sitemap. In order breadth it does nothing, and the depth counts.
 func (e *engine) ranks(row *storage.Row, total int) func(links []storage.Link) {
 	switch {
 	case e.opts.Score != nil:
@@ -175,7 +176,7 @@ func (e *engine) score(links []storage.Link) {
 	}
 }
 
-// isKnown tells of a link whether the seen filter surely has it: it is durable already. It is nil
+// isKnown reports whether the seen filter surely has a link: it is durable already. It is nil
 // where more of a known link counts: with a limit of depth each may be a shorter way to what it
 // names, and scores add up.
 func (e *engine) isKnown() func(url string) bool {
@@ -186,7 +187,7 @@ func (e *engine) isKnown() func(url string) bool {
 	return func(url string) bool { return filter.Lookup(filter.Fingerprint(url)) == seen.Known }
 }
 
-// newLinks gives links their scores, and leaves out those that isKnown would, whose scores count
+// newLinks sets the scores of links, and leaves out those that isKnown would, whose scores count
 // all the same.
 func (e *engine) newLinks(rank func([]storage.Link), links []storage.Link) []storage.Link {
 	rank(links)
@@ -219,7 +220,7 @@ func (e *engine) knownLinks(links []storage.KnownLink) {
 	}
 }
 
-// orderFigures tells of the order in statistics.txt; "" if it is breadth.
+// orderFigures returns what statistics.txt says of the order; "" if it is breadth.
 func (e *engine) orderFigures() (order string, forgotten int64) {
 	if !e.opts.priority() {
 		return "", 0

@@ -20,7 +20,7 @@ type Progress struct {
 	Phase         string  // "fetch" or "drain"
 }
 
-// String gives the progress in one line.
+// String returns the progress in one line.
 func (p Progress) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %s/s now, %s/s mean, %d pending", counted(p.Pages, "page"), rate(p.PerSecond), rate(p.Mean), p.Pending)

@@ -40,13 +40,13 @@ func (r *reader) begin() {
 	r.page++
 }
 
-// place gives where a URL is or will be.
+// place returns where a URL is or will be.
 func (r *reader) place(url string) *metURL {
 	return &r.met[maphash.String(r.seed, url)%uint64(len(r.met))]
 }
 
-// isNew tells whether a URL has not been met on this page and is not known; nil: none is known. It
-// must stay as it is until the next page begins.
+// isNew reports whether a URL has not been met on this page and is not known; nil: none is known.
+// It must stay as it is until the next page begins.
 func (r *reader) isNew(url string, known func(url string) bool) bool {
 	m := r.place(url)
 	if m.is(url) && (m.page == r.page || m.known && known != nil) {

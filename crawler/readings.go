@@ -20,7 +20,7 @@ type readings struct {
 	posts chan *post // free ones; whoever reads has one
 }
 
-// readings gives as many posts as there are crawlers, for none of them reads twice at once.
+// readings returns as many posts as there are crawlers, for none of them reads twice at once.
 func (d *watchdog) readings(of orderedStore, crawlers int) *readings {
 	r := &readings{of, make(chan *post, crawlers)}
 	for i := range crawlers {

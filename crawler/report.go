@@ -111,7 +111,7 @@ func (e *engine) progress() Progress {
 	return p
 }
 
-// queues gives what went into and out of source A's queues: each crawler's batch, the frontier,
+// queues returns what went into and out of source A's queues: each crawler's batch, the frontier,
 // each buffer.
 func (e *engine) queues() []cleaner.Queue {
 	var list []cleaner.Queue

@@ -29,7 +29,7 @@ type robotsCache struct {
 	token string // our product token
 	tries uint32 // requests before an origin counts as unreachable in this run
 	since int64  // Unix seconds when this run began
-	// found is told the Crawl-delay of a host, 0 for none.
+	// found is called with the Crawl-delay of a host, 0 for none.
 	found func(host string, delay time.Duration)
 
 	mu      sync.Mutex
@@ -51,7 +51,7 @@ type robotsEntry struct {
 	used  time.Time     // when it was asked for or read
 }
 
-// answered tells whether a status is an answer: 2xx gives rules, other 4xx allow everything.
+// answered reports whether a status is an answer: 2xx gives rules, other 4xx allow everything.
 // 5xx, 429 and no answer at all forbid everything until there is one (RFC 9309, 2.3.1).
 func answered(status uint16) bool {
 	return status >= 200 && status < 500 && status != http.StatusTooManyRequests
@@ -61,7 +61,7 @@ func newRobotsCache(index *storage.Index, token string, tries uint32, since int6
 	return &robotsCache{index: index, token: token, tries: tries, since: since, origins: map[string]*robotsEntry{}}
 }
 
-// need tells whether robots.txt has to be asked for before any URL of the origin.
+// need reports whether robots.txt has to be asked for before any URL of the origin.
 func (c *robotsCache) need(origin string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,7 +125,7 @@ func (c *robotsCache) dropLocked(origin string) {
 	delete(c.origins, origin)
 }
 
-// unreachable tells whether an origin has given no answer after all tries of this run, and what
+// unreachable reports whether an origin has given no answer after all tries of this run, and what
 // the last one came to.
 func (c *robotsCache) unreachable(origin string) (cause string, yes bool) {
 	c.mu.Lock()
@@ -140,7 +140,7 @@ func (c *robotsCache) unreachable(origin string) (cause string, yes bool) {
 	return e.cause, true
 }
 
-// rules gives the rules of an origin that has answered; nil if it must be asked after all, since
+// rules returns the rules of an origin that has answered; nil if it must be asked after all, since
 // the answer is neither in memory nor in the index.
 func (c *robotsCache) rules(origin string) (*robots.Rules, error) {
 	c.mu.Lock()
@@ -315,7 +315,7 @@ func (c *robotsCache) spares(origin string, fault frontier.Fault, known bool) ui
 	return c.tries + 1
 }
 
-// resolve gives the canonical URL that a Location header of url names, or "".
+// resolve returns the canonical URL that a Location header of url names, or "".
 func resolve(url, location string) string {
 	if location == "" {
 		return ""

@@ -61,7 +61,7 @@ type room struct {
 	narrow atomic.Pointer[string] // what there is too little of; nil: there is room
 }
 
-// room gives the room that the options ask for, nil if they ask for none. at is the room's own.
+// room returns the room that the options ask for, nil if they ask for none. at is the room's own.
 func (o *Options) room(free func() (bytes, inodes uint64, err error), at *post) *room {
 	if o.MinFree <= 0 && o.MinFreeInodes <= 0 {
 		return nil
@@ -80,7 +80,7 @@ func (o *Options) room(free func() (bytes, inodes uint64, err error), at *post) 
 	}
 }
 
-// reserve gives the bytes and inodes that may come to the disk after the last look at it.
+// reserve returns the bytes and inodes that may come to the disk after the last look at it.
 //
 // Of a page there are its body, once or twice, and its links, each of which the index keeps in
 // about four times the bytes that it takes in memory: record, pending row, counters, in pages that
@@ -91,12 +91,12 @@ func (o *Options) reserve() (bytes, inodes int64) {
 	return 3*(int64(o.Buffers)*o.BufferBytes+o.MemoryBodies) + o.pages() + 64<<20, 8 * o.items()
 }
 
-// pages gives the bytes of that which are not the index's.
+// pages returns the bytes of that which are not the index's.
 func (o *Options) pages() int64 {
 	return int64(o.Buffers)*o.BufferBytes + o.MemoryBodies + o.items()*(16<<10)
 }
 
-// items gives the most URLs that are in flight, parsed or in buffers.
+// items returns the most URLs that are in flight, parsed or in buffers.
 func (o *Options) items() int64 {
 	return int64(o.Crawlers)*int64(o.Downloads) + int64(o.QueueSize) + int64(o.Buffers)*int64(o.BufferSize)
 }
@@ -117,10 +117,10 @@ func (r *room) until(over <-chan struct{}) {
 	}
 }
 
-// low tells whether fetching pauses.
+// low reports whether fetching pauses.
 func (r *room) low() bool { return r != nil && r.narrow.Load() != nil }
 
-// String tells what there is too little of, "" if there is room.
+// String returns what there is too little of, "" if there is room.
 func (r *room) String() string {
 	if r == nil {
 		return ""
@@ -137,7 +137,7 @@ func (r *room) String() string {
 	return *why
 }
 
-// count tells how often fetching has paused.
+// count returns how often fetching has paused.
 func (r *room) count() int64 {
 	if r == nil {
 		return 0

@@ -35,13 +35,13 @@ var (
 // downloadGrace is how long downloads in flight may go on once fetching has stopped.
 const downloadGrace = 10 * time.Second
 
-// A Result tells how a run ended.
+// A Result says how a run ended.
 type Result struct {
 	Ended string // "time is up", "page limit reached", "byte limit reached", "stopped", "nothing left", "no host can be reached"
 	Run   storage.Run
 	Total storage.Totals
 	Files cleaner.Files // without names for a run with NoTree
-	// Waits tells, when nothing was left but URLs that wait, what they wait for; else "".
+	// Waits says, when nothing was left but URLs that wait, what they wait for; else "".
 	Waits string
 	// Stages are the times of this run's stages, as in statistics.txt.
 	Stages []cleaner.Stage
@@ -368,7 +368,7 @@ func (e *engine) finish(at *post) error {
 	return nil
 }
 
-// committed is told of each set that is durable: only now its new URLs become work.
+// committed is called with each set that is durable: only now its new URLs become work.
 func (e *engine) committed(set []*iut.Item, c storage.Committed) {
 	done := make([]frontier.Done, 0, len(set))
 	var times []storage.HostTimes
@@ -440,7 +440,7 @@ func (e *engine) ticketCommitted(stored bool) {
 	}
 }
 
-// close gives everything back, and waits until nobody asks about the room any more.
+// close releases everything, and waits until nobody asks about the room any more.
 func (e *engine) close(at *post) error {
 	if e.client != nil {
 		e.client.Close()

@@ -74,7 +74,7 @@ func (s *scratch) Open(name string, flag int) (iut.File, error) {
 	return &scratchHandle{scratchFile: f}, nil
 }
 
-// isPageFile tells the files of a page from those of the root and of tmp/.
+// isPageFile reports whether a file is one of a page, not of the root or of tmp/.
 func isPageFile(name string) bool { return strings.Count(name, "/") > 1 }
 
 func (s *scratch) Rename(from, to string) error {

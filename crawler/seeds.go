@@ -126,7 +126,7 @@ func (e *engine) addSeedList(ctx context.Context, at *post, seeds iter.Seq2[stri
 	return add()
 }
 
-// readLine gives a line without its end. Of a line over 64 KiB only the beginning is kept: no
+// readLine returns a line without its end. Of a line over 64 KiB only the beginning is kept: no
 // URL is that long, and a binary file must not fill the memory.
 func readLine(in *bufio.Reader) ([]byte, error) {
 	line, err := in.ReadSlice('\n')

@@ -28,13 +28,13 @@ const (
 	noSitemap = "no-sitemap" // why an answer gives nothing
 )
 
-// readsSitemaps tells whether sitemaps are read in this run. Where they are not, what robots.txt
+// readsSitemaps reports whether sitemaps are read in this run. Where they are not, what robots.txt
 // names is noted all the same, for a later run.
 func (o *Options) readsSitemaps() bool { return !o.NoSitemaps && !o.IgnoreRobots && o.MaxDepth >= 0 }
 
-// namedSitemaps gives the sitemaps that the robots.txt of an origin names, and the place where one
-// usually is. A host that does not belong to the crawl, and is asked only because its robots.txt
-// allows or forbids a sitemap that others name, names none.
+// namedSitemaps returns the sitemaps that the robots.txt of an origin names, and the place where
+// one usually is. A host that does not belong to the crawl, and is asked only because its
+// robots.txt allows or forbids a sitemap that others name, names none.
 func (e *engine) namedSitemaps(origin string, rules *robots.Rules) []storage.Sitemap {
 	if rules == nil || !e.linker.scope.HasHost(origin+"/") {
 		return nil
@@ -180,7 +180,7 @@ func (w *worker) refuseSitemap(at *post, loan *frontier.Loan, s storage.Sitemap,
 	return nil
 }
 
-// answerSitemap tells what an answer means for a sitemap, and whether its body is to be read.
+// answerSitemap returns what an answer means for a sitemap, and whether its body is to be read.
 func (w *worker) answerSitemap(s *storage.Sitemap, item *iut.Item, known bool, res *fetch.Response, err error) (a frontier.Answer, read bool) {
 	s.Tries++
 	s.Time, s.Status, s.Reason, s.Locs, s.Outside = time.Now().Unix(), 0, "", 0, 0

@@ -148,7 +148,7 @@ func (p *post) atDisk(what, about string) {
 // rest says that nothing is done but waiting for others.
 func (p *post) rest() { p.now.Store(nil) }
 
-// waits is told when the present step begins and ends to wait for others.
+// waits is called when the present step begins and ends to wait for others.
 func (p *post) waits(begin bool) {
 	if begin {
 		p.paused = p.now.Swap(nil)
@@ -157,9 +157,9 @@ func (p *post) waits(begin bool) {
 	}
 }
 
-// working gives a context for long work, which asks it between two operations, a page or a batch of
-// records, whether to go on: each time the present step begins anew, so that work which goes on is
-// never stuck.
+// working returns a context for long work, which asks it between two operations, a page or a batch
+// of records, whether to go on: each time the present step begins anew, so that work which goes on
+// is never stuck.
 func (p *post) working(ctx context.Context) context.Context { return working{ctx, p} }
 
 type working struct {
@@ -192,7 +192,7 @@ func (d *watchdog) run(ctx context.Context) {
 	}
 }
 
-// look tells of the steps that take too long.
+// look reports the steps that take too long.
 func (d *watchdog) look(now time.Time, over bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -232,7 +232,7 @@ func (s *step) hangs(who string, took time.Duration) error {
 	return err
 }
 
-// stack gives the calls of the post's goroutine in one line, the innermost first.
+// stack returns the calls of the post's goroutine in one line, the innermost first.
 func (p *post) stack() string {
 	var text bytes.Buffer
 	if err := pprof.Lookup("goroutine").WriteTo(&text, 1); err != nil {

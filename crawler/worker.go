@@ -142,8 +142,8 @@ func (w *worker) run() error {
 // no harm would wait as long.
 const stackPatience = time.Second
 
-// goroutines gives how many of a crawler may be at work on loans: its downloads, and the pages that
-// have left theirs for the queue or a parse worker.
+// goroutines returns how many of a crawler may be at work on loans: its downloads, and the pages
+// that have left theirs for the queue or a parse worker.
 func (w *worker) goroutines() int {
 	if w.fetched == nil {
 		return w.opts.Downloads
@@ -418,7 +418,7 @@ func (w *worker) url(at *post, loan *frontier.Loan, row *storage.Row, free func(
 	return true, times.Next, nil
 }
 
-// drop gives back what an item holds that goes nowhere.
+// drop releases the resources of an item that will not be buffered.
 func drop(item *iut.Item) {
 	if item.Free != nil {
 		item.Free()
@@ -490,7 +490,7 @@ func (w *worker) put(item *iut.Item) bool {
 // overBytes is what items may take together beyond what buffers count.
 const overBytes = 8 << 20
 
-// weigh gives the bytes that an item holds in memory: the place of its body, which is larger
+// weigh returns the bytes that an item holds in memory: the place of its body, which is larger
 // than the body, its links, edges and metadata.
 func weigh(item *iut.Item) int64 {
 	n := cap(item.Body) + cap(item.Edges) + item.Meta.Size() + cap(item.Links)*int(unsafe.Sizeof(storage.Link{}))
@@ -507,10 +507,10 @@ func weigh(item *iut.Item) int64 {
 	return int64(n)
 }
 
-// pathOf gives path and query of a canonical URL.
+// pathOf returns path and query of a canonical URL.
 func pathOf(url string) string { return url[len(storage.Origin(url)):] }
 
-// wants tells whether the body of an answer is read: to be stored, or for its links if it is a
+// wants reports whether the body of an answer is read: to be stored, or for its links if it is a
 // feed.
 func (w *worker) wants(media string) bool { return w.opts.accepts(media) || extract.IsFeed(media) }
 

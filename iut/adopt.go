@@ -2,7 +2,7 @@ package iut
 
 import "errors"
 
-// Has tells whether the folder of a URL seems to hold a complete page. Adopt makes sure. A
+// Has reports whether the folder of a URL seems to hold a complete page. Adopt makes sure. A
 // failing disk is ErrDisk.
 func (t *Tree) Has(url string) (bool, error) {
 	_, ok, err := t.Complete(url, false)
@@ -12,7 +12,7 @@ func (t *Tree) Has(url string) (bool, error) {
 	return ok && err == nil, nil
 }
 
-// Adopt gives a complete page that the index does not know of yet, its SHA-256 compared, and
+// Adopt returns a complete page that the index does not know of yet, its SHA-256 compared, and
 // lets the next Sync cover its files: they may be younger than the last one. Errors are those of
 // Load.
 func (t *Tree) Adopt(url string) (Facts, []byte, error) {

@@ -14,7 +14,7 @@ import (
 	"urltree/storage"
 )
 
-// A Source gives a builder its batches. buffer.Buffer has it.
+// A Source is where a builder gets its batches. It is implemented by buffer.Buffer.
 type Source interface {
 	// Take waits for items, and calls write with each of them before it gives them out; io.EOF when
 	// there are none and never will be.
@@ -31,13 +31,13 @@ type Builder struct {
 	Source    Source
 	Committer *Committer
 	Parse     Parse
-	// Stored is told how long each page took on its way into the tree; nil: nobody is.
+	// Stored, if not nil, is called with the time that each page took on its way into the tree.
 	Stored func(time.Duration)
 	// Wrote is called when some pages are in the tree, before their bytes go back to the crawlers;
 	// nil: nothing is.
 	Wrote func()
-	// Step is told what the builder does, "store" and a URL, and "" when it waits for others; nil:
-	// nobody is.
+	// Step, if not nil, is called with what the builder does, "store" and a URL, and with "" when it
+	// waits for others.
 	Step func(what, about string)
 }
 

@@ -27,16 +27,16 @@ type Index interface {
 type Committer struct {
 	Tree  *Tree
 	Index Index
-	// After is told of what a transaction has made durable, before the permits go back. The slice
+	// After is called with what a transaction has made durable, before the permits go back. The slice
 	// is the committer's again when it returns.
 	After func(set []*Item, c storage.Committed)
-	// Committed is told how many items a transaction had, how long it took, and their share of the
+	// Committed is called with the items of a transaction, how long it took, and their share of the
 	// time of the sync.
 	Committed func(items int, sync, commit time.Duration)
 	// Room is called before each transaction with what it is to take, and may wait until the disk has
 	// room for it; nil: nothing is waited for.
 	Room func(set []*storage.Outcome) error
-	// Step is told what the committer does, as that of a Builder is.
+	// Step is called with what the committer does, as that of a Builder is.
 	Step func(what, about string)
 	// Edges takes the edges of stored pages, before the sync; nil: they are not kept.
 	Edges *edges.Writer
@@ -62,7 +62,7 @@ func (c *Committer) submit(ctx context.Context, batch *buffer.Batch[*Item]) erro
 	}
 }
 
-// Close tells the committer that no builder is left.
+// Close ends the input of the committer: no builder is left.
 func (c *Committer) Close() { close(c.in) }
 
 // Run commits until Close, then what is left; or until ctx ends. After a disk error nothing
@@ -147,8 +147,8 @@ func (c *Committer) step(what, about string) {
 // setLinks is how many links make a set large enough.
 const setLinks = 100_000
 
-// part tells where the part of a set ends that begins at from: before the item with which its links
-// would be too many for one transaction. An item that has too many by itself is a part.
+// part returns where the part of a set ends that begins at from: before the item with which its
+// links would be too many for one transaction. An item that has too many by itself is a part.
 func part(set []*storage.Outcome, from int) (to int) {
 	weight := 0
 	for to = from; to < len(set); to++ {

@@ -78,7 +78,7 @@ type eof struct{}
 
 func (eof) Read([]byte) (int, error) { return 0, io.EOF }
 
-// EdgesSize gives the length of the file of edges, 0 if there is none.
+// EdgesSize returns the length of the file of edges, 0 if there is none.
 func (t *Tree) EdgesSize() (int64, error) {
 	e, err := t.fs.Stat(edgesName)
 	if errors.Is(err, fs.ErrNotExist) {

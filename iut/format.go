@@ -156,7 +156,7 @@ func parseFormat(b []byte) (f Format, version int, err error) {
 	return f, version, nil
 }
 
-// withoutComments gives the lines that do not begin with #, and their numbers in the file.
+// withoutComments returns the lines that do not begin with #, and their numbers in the file.
 func withoutComments(b []byte) (lines []string, number []int) {
 	for i, line := range strings.Split(string(b), "\n") {
 		if !strings.HasPrefix(line, "#") {
@@ -241,7 +241,7 @@ func isPlain(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
 }
 
-// sameRules tells whether a tree of identity id can be used with want.
+// sameRules reports whether a tree of identity id can be used with want.
 func (id Identity) sameRules(want Identity) error {
 	for _, rule := range []struct{ name, has, want string }{
 		{"canonical", id.Canonical, want.Canonical},

@@ -17,13 +17,13 @@ type FS interface {
 	// Open opens a file, never a folder. Flags are those of package os; with os.O_EXCL the
 	// file must be new.
 	Open(name string, flag int) (File, error)
-	// Rename gives a file another name and replaces what has it.
+	// Rename renames a file and replaces what has the new name.
 	Rename(from, to string) error
 	// Remove removes a file, not a folder.
 	Remove(name string) error
-	// List gives what a folder holds, by name. Size is not filled in.
+	// List returns what a folder holds, by name. Size is not filled in.
 	List(name string) ([]Entry, error)
-	// Stat tells type and size.
+	// Stat returns type and size.
 	Stat(name string) (Entry, error)
 	// SyncDir makes the names in one folder durable.
 	SyncDir(name string) error
@@ -33,7 +33,7 @@ type FS interface {
 	// Adopt names a folder whose page an earlier process wrote: the next SyncAll covers its
 	// files and the folders above it as if they had been written now.
 	Adopt(name string)
-	// Free tells how many bytes and inodes are left to this user. A file system that does not
+	// Free returns how many bytes and inodes are left to this user. A file system that does not
 	// count inodes has math.MaxUint64 of them.
 	Free() (bytes, inodes uint64, err error)
 	// SyncMode says how SyncAll works: "syncfs", "fsync" or "none".
@@ -46,7 +46,7 @@ type File interface {
 	// Sync makes the file's bytes durable, not its name.
 	Sync() error
 	Truncate(size int64) error
-	// Map gives the first size bytes, read-only, until unmap; they stay valid after Close.
+	// Map returns the first size bytes, read-only, until unmap; they stay valid after Close.
 	Map(size int) (b []byte, unmap func() error, err error)
 }
 

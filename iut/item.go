@@ -18,7 +18,7 @@ type Item struct {
 	// Adopt says that the folder is said to hold the page already: nothing is written, record,
 	// links and metadata come from the folder.
 	Adopt bool
-	// Free gives the memory of the body back; nil: nothing to give back. The builder calls it once.
+	// Free releases the memory of the body; nil: nothing to release. The builder calls it once.
 	Free func()
 	// Crawler is the number of the crawler that made the item; its batch counts it as removed.
 	Crawler int

@@ -32,7 +32,7 @@ func syncAll(root int) error { return againOnly(func() error { return unix.Syncf
 
 func fsync(fd int) error { return unix.Fsync(fd) }
 
-// canSyncAll tells whether syncfs can be trusted: before Linux 5.8 it does not report failed
+// canSyncAll reports whether syncfs can be trusted: before Linux 5.8 it does not report failed
 // writes, and network and layered file systems may not pass it on.
 func canSyncAll(root int) bool {
 	var st unix.Statfs_t

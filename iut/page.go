@@ -21,7 +21,7 @@ const (
 	maxTime = 253402300799
 )
 
-// ErrTorn says that a folder holds a page that is not whole. The text tells what is wrong.
+// ErrTorn says that a folder holds a page that is not whole. The text says what is wrong.
 var ErrTorn = errors.New("iut: torn page")
 
 // ErrDefect says, besides ErrTorn, that a page is as no kill leaves it: source.txt has more
@@ -43,7 +43,7 @@ type Page struct {
 	Temp string
 }
 
-// clean gives the facts as a line can hold them, which is how [parseLine] gives them back:
+// clean returns the facts as a line can hold them, which is how [parseLine] gives them back:
 // visible ASCII only, single spaces between links, media type and charset of at most 128
 // bytes, times from 1970 to the year 9999. A word that is only "-" is empty, but empty Flags are
 // "-". Store and AppendLine clean for themselves; clean facts that go into the index as well.

@@ -34,7 +34,7 @@ type Mapping struct {
 	FoldCase bool
 }
 
-// Path gives the folder of a canonical URL, below the root, with slashes. The error is
+// Path returns the folder of a canonical URL, below the root, with slashes. The error is
 // [ErrPath] for what is not a canonical URL, or has a host that no path can hold.
 func (m Mapping) Path(url string) (string, error) {
 	var room [512]byte
@@ -70,7 +70,7 @@ func (m Mapping) Path(url string) (string, error) {
 	return string(hex.AppendEncode(append(b[:host], overlong...), sum[:])), nil
 }
 
-// URLOf gives the URL of a folder that Path made, and [ErrPath] for anything else, also for
+// URLOf returns the URL of a folder that Path made, and [ErrPath] for anything else, also for
 // the ov- folders, whose URL is in source.txt.
 func (m Mapping) URLOf(rel string) (string, error) {
 	if key, open, ok := decodePath(rel); ok && !open {
@@ -123,7 +123,7 @@ var forbidden = func() (set [256]bool) {
 	return set
 }()
 
-// width gives the bytes that text[i] takes in a name.
+// width returns the bytes that text[i] takes in a name.
 func (m Mapping) width(text []byte, i int) int {
 	c := text[i]
 	switch {
@@ -197,7 +197,7 @@ func prefixOf(kind byte) string {
 	return "qu-"
 }
 
-// kindOf gives the kind that a folder name begins with, or 0.
+// kindOf returns the kind that a folder name begins with, or 0.
 func kindOf(name string) byte {
 	switch {
 	case strings.HasPrefix(name, "do-"):
@@ -212,7 +212,7 @@ func kindOf(name string) byte {
 	return 0
 }
 
-// isOverlong tells whether a path has the form of an ov- folder below a host.
+// isOverlong reports whether a path has the form of an ov- folder below a host.
 func isOverlong(rel string) bool {
 	i := strings.LastIndex(rel, overlong)
 	if i < 0 {
@@ -226,7 +226,7 @@ func isOverlong(rel string) bool {
 	return ok && !open && lastKind(key) == storage.Label
 }
 
-// lastKind gives the kind of the last component of a key, or 0 for a scheme alone.
+// lastKind returns the kind of the last component of a key, or 0 for a scheme alone.
 func lastKind(key []byte) byte {
 	i := bytes.LastIndexByte(key[:len(key)-1], 0)
 	if i < 0 {

@@ -16,7 +16,7 @@ import (
 // person can put right.
 var ErrTree = errors.New("iut: damaged tree")
 
-// checkRoot wants files and folders in the root to be what their names say, where they are there.
+// checkRoot checks that files and folders in the root, if there, are what their names say.
 func checkRoot(root string) error {
 	for _, want := range []struct {
 		name   string
@@ -96,7 +96,7 @@ func (t *Tree) readFormat(create bool) (f Format, there bool, err error) {
 	return f, false, lacksFormat(t.root, foreign)
 }
 
-// foreign gives the first name in the root, or in tmp, that an unfinished tree does not have; "":
+// foreign returns the first name in the root, or in tmp, that an unfinished tree does not have; "":
 // there is none.
 func (t *Tree) foreign() (string, error) {
 	entries, err := t.fs.List(".")

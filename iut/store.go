@@ -13,7 +13,7 @@ import (
 	"syscall"
 )
 
-// A Result tells what Store did.
+// A Result is what Store did.
 type Result struct {
 	Facts   Facts // as source.txt has them
 	Adopted bool  // the page was there, complete, and what was given is dropped
@@ -82,7 +82,7 @@ func (t *Tree) Store(p *Page) (Result, error) {
 	return Result{Facts: f}, nil
 }
 
-// Load gives a page, its SHA-256 compared. The error is fs.ErrNotExist when nothing is there,
+// Load returns a page, its SHA-256 compared. The error is fs.ErrNotExist when nothing is there,
 // [ErrTorn] when the page is not whole, else [ErrDisk].
 func (t *Tree) Load(url string) (Facts, []byte, error) {
 	r, f, err := t.Content(url)
@@ -119,7 +119,7 @@ func (t *Tree) Content(url string) (io.ReadCloser, Facts, error) {
 	return r, f, nil
 }
 
-// Complete tells whether a page is complete; with verify the SHA-256 is compared too. A page
+// Complete reports whether a page is complete; with verify the SHA-256 is compared too. A page
 // that is not there or torn is no error.
 func (t *Tree) Complete(url string, verify bool) (Facts, bool, error) {
 	rel, err := t.paths.Path(url)
@@ -268,7 +268,7 @@ func (t *Tree) verify(name string, want [32]byte) error {
 	return nil
 }
 
-// missing tells a folder without a page from one with a body and no facts.
+// missing distinguishes a folder without a page from one with a body and no facts.
 func (t *Tree) missing(rel string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := t.fs.Stat(path.Join(rel, contentName)); err == nil {
@@ -278,7 +278,7 @@ func (t *Tree) missing(rel string, err error) error {
 	return err
 }
 
-// readError gives fs.ErrNotExist where no page can be, ErrTorn where something else is in its
+// readError returns fs.ErrNotExist where no page can be, ErrTorn where something else is in its
 // place, and ErrDisk for the rest.
 func readError(rel string, err error) error {
 	switch {
@@ -363,7 +363,7 @@ func (f *TempFile) Write(b []byte) (int, error) {
 // Name is what [Page].Temp takes.
 func (f *TempFile) Name() string { return f.name }
 
-// Size gives the bytes written so far.
+// Size returns the bytes written so far.
 func (f *TempFile) Size() int64 { return f.size }
 
 // Bytes maps what was written so far, before Close. It must not be written to, and stays

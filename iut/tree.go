@@ -159,7 +159,7 @@ func (t *Tree) open(opts Options) error {
 	return t.cutSeeds()
 }
 
-// Close gives the tree back. It syncs nothing.
+// Close releases the tree. It syncs nothing.
 func (t *Tree) Close() error {
 	var err error
 	if t.disk != nil {
@@ -171,23 +171,23 @@ func (t *Tree) Close() error {
 	return err
 }
 
-// Root gives the folder that Open was given.
+// Root returns the folder that Open was given.
 func (t *Tree) Root() string { return t.root }
 
-// Format gives what FORMAT says now.
+// Format returns what FORMAT says now.
 func (t *Tree) Format() Format {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.format
 }
 
-// Path gives the folder of a URL, below the root. See [Mapping].
+// Path returns the folder of a URL, below the root. See [Mapping].
 func (t *Tree) Path(url string) (string, error) { return t.paths.Path(url) }
 
-// URLOf gives the URL of a folder. See [Mapping].
+// URLOf returns the URL of a folder. See [Mapping].
 func (t *Tree) URLOf(rel string) (string, error) { return t.paths.URLOf(rel) }
 
-// Free tells how many bytes and inodes the disk has left for this user, see [FS].
+// Free returns how many bytes and inodes the disk has left for this user, see [FS].
 func (t *Tree) Free() (bytes, inodes uint64, err error) { return t.fs.Free() }
 
 // Sync makes durable all pages whose Store has returned before the call, adopted ones

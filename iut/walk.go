@@ -29,7 +29,7 @@ func (k PageKind) String() string {
 	return "foreign"
 }
 
-// A PageStatus tells in what state a page is.
+// A PageStatus is the state of a page.
 type PageStatus struct {
 	Kind PageKind
 	Err  error // what is wrong; nil for PageComplete

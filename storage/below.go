@@ -27,7 +27,7 @@ var (
 	queryCounts  = counting{bucketQuery, string(Query)} // of a path, with a query
 )
 
-// of gives the counts under a key, without those that the inbox has, and whether there is a row
+// of returns the counts under a key, without those that the inbox has, and whether there is a row
 // with them.
 func (g *counting) of(in *values, key []byte) (sum Counts, row bool, err error) {
 	if v := in.get(g.bucket, key); v != nil {
@@ -82,8 +82,8 @@ func (c *change) flushCounts(g *counting, diffs map[string]*Counts) error {
 	return c.write(g.bucket, puts)
 }
 
-// Folder gives the counts of all records strictly below a folder key ("" for the whole tree). Those
-// of a folder need not have what was committed after the last Settle.
+// Folder returns the counts of all records strictly below a folder key ("" for the whole tree).
+// Those of a folder need not have what was committed after the last Settle.
 func (x *Index) Folder(key []byte) (c Counts, err error) {
 	if len(key) == 0 {
 		return x.Totals().Counts, nil
@@ -99,11 +99,11 @@ func (x *Index) Folder(key []byte) (c Counts, err error) {
 	return c, err
 }
 
-// pathQueries gives the counts of the records that share a path and have a query; path is their
+// pathQueries returns the counts of the records that share a path and have a query; path is their
 // record key without it.
 func (x *Index) pathQueries(path []byte) (Counts, error) { return x.moved(&queryCounts, path) }
 
-// moved gives counts without those that the inbox has, which has none with a query.
+// moved returns counts without those that the inbox has, which has none with a query.
 func (x *Index) moved(g *counting, key []byte) (c Counts, err error) {
 	err = x.view(func(tx *bolt.Tx) error {
 		c, _, err = g.of(&values{tx: tx}, key)

@@ -54,7 +54,7 @@ func (c *collector) bucket(name []byte, each func(k, value []byte) error) error 
 	return err
 }
 
-// get gives the value of one key, nil if it cannot be found.
+// get returns the value of one key, nil if it cannot be found.
 func (c *collector) get(name, key []byte) (found []byte, err error) {
 	err = c.bucket(name, func(k, value []byte) error {
 		if string(k) == string(key) {

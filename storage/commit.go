@@ -11,7 +11,7 @@ import (
 	"urltree/internal/seen"
 )
 
-// Committed tells what a transaction came to, for those who keep copies in memory.
+// Committed is what a transaction came to, for those who keep copies in memory.
 type Committed struct {
 	// Fresh are the rows that became eligible: new URLs, reopened ones, held ones of which a
 	// seed or a shorter way released them. Those that are new but held are not among them.
@@ -101,7 +101,7 @@ func (x *Index) commit(set []*Outcome) (Committed, error) {
 	return done, nil
 }
 
-// comingOf gives the most records that a set makes: one for each outcome and link.
+// comingOf returns the most records that a set makes: one for each outcome and link.
 func comingOf(set []*Outcome) (n int64) {
 	for _, o := range set {
 		n += 1 + int64(len(o.Links))
@@ -178,7 +178,7 @@ type entry struct {
 	meta *Meta   // to be kept with rec; nil: nothing new
 }
 
-// entry gives the record of a URL as this change sees it, or an entry without one.
+// entry returns the record of a URL as this change sees it, or an entry without one.
 func (c *change) entry(url string) (*entry, error) {
 	if e := c.entries[url]; e != nil {
 		return e, nil
@@ -211,7 +211,7 @@ func (c *change) entry(url string) (*entry, error) {
 	return e, nil
 }
 
-// key gives the record key of a URL.
+// key returns the record key of a URL.
 func (c *change) key(url string) (key []byte, err error) {
 	key = c.arena.keep(func(b []byte) []byte {
 		b, err = AppendKey(b, url)

@@ -23,7 +23,7 @@ func (c Counts) Pending() int64 { return c.Now + c.Later + c.Held }
 // Open numbers the records that wait and are not held.
 func (c Counts) Open() int64 { return c.Now + c.Later }
 
-// Parsed tells whether there may be answers whose links did not all count: pages, kept or not.
+// Parsed reports whether there may be answers whose links did not all count: pages, kept or not.
 // Without one there is nothing but seeds and the targets of their redirects, which always count.
 func (c Counts) Parsed() bool { return c.Stored > 0 || c.Refused > 0 }
 
@@ -35,7 +35,7 @@ func (c Counts) Records() int64 {
 	return c.Pending() + c.Stored + c.Redirected + c.Failed + c.Refused
 }
 
-// FolderState gives source B's word for a folder with these counts below it: visited while
+// FolderState returns source B's word for a folder with these counts below it: visited while
 // something is open, error when all is closed but something failed, else closed.
 func (c Counts) FolderState() string {
 	switch {

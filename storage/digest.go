@@ -13,12 +13,12 @@ import (
 // Its record keeps the SHA-256.
 const Duplicate = "duplicate"
 
-// hasDigest tells whether the value of a record ends in the SHA-256.
+// hasDigest reports whether the value of a record ends in the SHA-256.
 func (r *Record) hasDigest() bool {
 	return r.State == Stored || r.State == Refused && r.Reason == Duplicate
 }
 
-// First gives the stored page with this SHA-256 that was answered first, of those of one second
+// First returns the stored page with this SHA-256 that was answered first, of those of one second
 // the one whose URL sorts first. Other pages with it are duplicates of that one. ErrNotFound: no
 // page has it.
 //

@@ -35,8 +35,8 @@ func decodeEdges(v []byte) (Edges, error) {
 	return e, d.end("edges")
 }
 
-// Edges gives what is kept of the link graph, and the number of stored pages at that moment. Those
-// beyond Edges.Pages have no edges in the file.
+// Edges returns what is kept of the link graph, and the number of stored pages at that moment.
+// Those beyond Edges.Pages have no edges in the file.
 func (x *Index) Edges() (kept Edges, stored int64, err error) {
 	err = x.view(func(tx *bolt.Tx) error {
 		totals, err := decodeTotals(tx.Bucket(bucketSys).Get(keyTotals))

@@ -16,8 +16,8 @@ func (failure) Is(target error) bool { return target == ErrDisk }
 
 func (f failure) Unwrap() error { return f.error }
 
-// ofSystem tells whether err came from a system call: then it says nothing about what is in a file.
-// The end of a file that is too short is no such error.
+// ofSystem reports whether err came from a system call: then it says nothing about what is in a
+// file. The end of a file that is too short is no such error.
 func ofSystem(err error) bool {
 	var number syscall.Errno
 	return errors.As(err, &number)

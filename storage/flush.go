@@ -23,7 +23,7 @@ const (
 	arenaBlocks = 32       // that one transaction leaves to the next
 )
 
-// keep gives what write appends to its argument.
+// keep returns what write appends to its argument.
 func (a *arena) keep(write func([]byte) []byte) []byte {
 	if cap(a.free) < 1<<10 {
 		if a.used == len(a.blocks) {
@@ -39,7 +39,7 @@ func (a *arena) keep(write func([]byte) []byte) []byte {
 	return b[:len(b):len(b)]
 }
 
-// spare gives an arena for the next transaction; what keep gave is no more.
+// spare returns an arena for the next transaction; what keep gave is no more.
 func (a *arena) spare() arena { return arena{blocks: a.blocks[:min(len(a.blocks), arenaBlocks)]} }
 
 // write applies puts in the order of their keys, of which no two are the same, so that

@@ -13,7 +13,7 @@ const (
 	growthOfOutcome = 4 * pageBytes
 )
 
-// Growth gives the bytes by which the file may grow while a set is committed, with what is to be
+// Growth returns the bytes by which the file may grow while a set is committed, with what is to be
 // moved of the inbox before.
 func (x *Index) Growth(set []*Outcome) (bytes int64, err error) {
 	x.mu.Lock()

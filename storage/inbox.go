@@ -76,7 +76,7 @@ func (l *list) changes(seq uint64) {
 	}
 }
 
-// mayHave tells whether a row may have a record in the bucket of records.
+// mayHave reports whether a row may have a record in the bucket of records.
 func (l *list) mayHave(seq uint64) bool { return l.all || l.changed[seq/64]>>(seq%64)&1 != 0 }
 
 // bytesOfInbox is the memory that a row of a full list may take: 4 bytes in the order, and as many
@@ -94,15 +94,15 @@ const (
 	movedBytes = 2 << 20
 )
 
-// growth gives the bytes by which the file may grow while so many rows are moved of lists that have
-// so many bytes: each transaction changes two pages for a row, one of them an inner page if keys
-// are long, and leaves them to the next one.
+// growth returns the bytes by which the file may grow while so many rows are moved of lists that
+// have so many bytes: each transaction changes two pages for a row, one of them an inner page if
+// keys are long, and leaves them to the next one.
 func (b *inbox) growth(rows int, bytes int64) int64 {
 	return int64(min(rows, max(b.part, movedRows)))*(2*pageBytes) + spread(rows, bytes)
 }
 
-// spread gives the bytes of the pages that rows take where they belong: pages are little more than
-// half full, and long keys, of which few fit into an inner page, need many of those.
+// spread returns the bytes of the pages that rows take where they belong: pages are little more
+// than half full, and long keys, of which few fit into an inner page, need many of those.
 func spread(rows int, bytes int64) int64 {
 	if bytes > longRow*int64(rows) {
 		return 4 * bytes
@@ -112,7 +112,7 @@ func spread(rows int, bytes int64) int64 {
 
 const longRow = 300
 
-// InboxGrowth gives the bytes by which the file may grow while all that the inbox holds is moved:
+// InboxGrowth returns the bytes by which the file may grow while all that the inbox holds is moved:
 // the pages of a list are free for the other once it is moved.
 func (x *Index) InboxGrowth() int64 {
 	b := &x.inbox
@@ -136,7 +136,7 @@ func (b *inbox) open(opts *Options) (rest int64) {
 	return memory - memory/4
 }
 
-// takes tells whether the record of a new URL goes into the inbox, behind others of the same
+// takes reports whether the record of a new URL goes into the inbox, behind others of the same
 // transaction.
 func (b *inbox) takes(host string, key []byte, seq uint64, others int) bool {
 	if b.most == 0 || b.closed || pathOf(key) != nil || b.direct[host] {
@@ -166,14 +166,14 @@ func (b *inbox) start(records int64) {
 func (b *inbox) filling() *list { return &b.lists[b.fill] }
 func (b *inbox) moving() *list  { return &b.lists[1-b.fill] }
 
-// long tells whether the list that is filled has as many rows as make it worth moving, or most of
+// long reports whether the list that is filled has as many rows as make it worth moving, or most of
 // the places that it may have, up to the last number of discovery.
 func (b *inbox) long(records int64, last uint64) bool {
 	l := b.filling()
 	return l.bytes >= b.mostBytes() || l.rows >= b.within(records/4) || l.rows > 0 && last-l.first > maxPlace/2
 }
 
-// within gives the length of a list that should have so many rows.
+// within returns the length of a list that should have so many rows.
 func (b *inbox) within(rows int64) int { return int(min(max(rows, int64(b.least)), int64(b.most))) }
 
 // An arrival is a row that a transaction has written.
@@ -218,7 +218,7 @@ func (l *list) count(a arrival) {
 	l.bytes += int64(a.bytes)
 }
 
-// candidates gives the numbers of rows whose URL may have a fingerprint.
+// candidates returns the numbers of rows whose URL may have a fingerprint.
 func (b *inbox) candidates(fp uint64) (seqs []uint64) {
 	if b.most == 0 {
 		return nil
@@ -289,7 +289,7 @@ func (x *Index) readInbox() (found bool, err error) {
 	return found, nil
 }
 
-// inboxRow gives what a row of the inbox holds, the value as it is to stand under the record key.
+// inboxRow returns what a row of the inbox holds, the value as it is to stand under the record key.
 func inboxRow(k, v []byte) (key, value []byte, err error) {
 	n, size := binary.Uvarint(v)
 	if len(k) != 8 || size <= 0 || n == 0 || n > uint64(len(v)-size) {

@@ -152,7 +152,7 @@ type Index struct {
 	failed error
 }
 
-// Exists tells whether there is an index at path.
+// Exists reports whether there is an index at path.
 func Exists(path string) (bool, error) {
 	_, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -287,7 +287,7 @@ func openBolt(path string, bo *bolt.Options) (db *bolt.DB, file *os.File, err er
 	return db, file, err
 }
 
-// leave gives the file up that bbolt cannot close any more. It stays mapped, and the mapping would
+// leave abandons the file that bbolt cannot close any more. It stays mapped, and the mapping would
 // keep the lock.
 func leave(file *os.File) error {
 	return errors.Join(unix.Flock(int(file.Fd()), unix.LOCK_UN), file.Close())
@@ -447,14 +447,14 @@ func (x *Index) Close() error {
 	return errors.Join(err, onDisk(x.db.Close()))
 }
 
-// Totals gives the counters as last committed.
+// Totals returns the counters as last committed.
 func (x *Index) Totals() Totals {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.totals
 }
 
-// NeedsRelink tells whether scope has grown since stored pages were parsed: they may have links
+// NeedsRelink reports whether scope has grown since stored pages were parsed: they may have links
 // that belong to the crawl only now, and no record.
 func (x *Index) NeedsRelink() (yes bool, err error) {
 	err = x.view(func(tx *bolt.Tx) error {
@@ -480,7 +480,7 @@ func (x *Index) Review() error {
 	return x.write(func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Put(keyReview, seal(nil, keyReview)) })
 }
 
-// NeedsReview tells whether Review was called, and Reviewed was not since.
+// NeedsReview reports whether Review was called, and Reviewed was not since.
 func (x *Index) NeedsReview() (yes bool, err error) {
 	err = x.view(func(tx *bolt.Tx) error {
 		yes = tx.Bucket(bucketSys).Get(keyReview) != nil
@@ -496,20 +496,20 @@ func (x *Index) Reviewed() error {
 	return x.write(func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Delete(keyReview) })
 }
 
-// Written gives the pages, of the system's page size, that transactions have written to the file
+// Written returns the pages, of the system's page size, that transactions have written to the file
 // since Open.
 func (x *Index) Written() int64 {
 	stats := x.db.Stats()
 	return stats.TxStats.GetPageAlloc() / int64(x.db.Info().PageSize)
 }
 
-// Filter gives the seen filter: crawlers may drop a link that is Known to it.
+// Filter returns the seen filter: crawlers may drop a link that is Known to it.
 func (x *Index) Filter() *seen.Filter { return x.filter }
 
-// Looked gives the number of keys that scans of any sort have looked at.
+// Looked returns the number of keys that scans of any sort have looked at.
 func (x *Index) Looked() int64 { return x.looked.Load() }
 
-// Transaction gives the number of the last committed transaction.
+// Transaction returns the number of the last committed transaction.
 func (x *Index) Transaction() (id uint64, err error) {
 	err = x.view(func(tx *bolt.Tx) error {
 		id = uint64(tx.ID())

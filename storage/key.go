@@ -24,7 +24,7 @@ const (
 // ErrKey says that a URL or key is not one that Key makes.
 var ErrKey = errors.New("storage: not a canonical URL")
 
-// Key gives the record key of a canonical http(s) URL.
+// Key returns the record key of a canonical http(s) URL.
 func Key(url string) ([]byte, error) {
 	const marks = 24 // more than most keys are longer than their URL
 	return AppendKey(make([]byte, 0, len(url)+marks), url)
@@ -65,7 +65,7 @@ func AppendKey(b []byte, url string) ([]byte, error) {
 	return b, nil
 }
 
-// URL gives back the URL of a record key.
+// URL returns the URL of a record key.
 func URL(key []byte) (string, error) {
 	var place [256]byte // enough for most: one allocation instead of many
 	b, err := AppendURL(place[:0], key)
@@ -140,7 +140,7 @@ func segments(key []byte, yield func(folder []byte)) {
 	})
 }
 
-// pathOf gives the key of the same URL without its query; nil if it has none.
+// pathOf returns the key of the same URL without its query; nil if it has none.
 func pathOf(key []byte) []byte {
 	if from := bytes.LastIndexByte(key[:len(key)-1], 0) + 1; key[from] == Query {
 		return key[:from]
@@ -148,13 +148,13 @@ func pathOf(key []byte) []byte {
 	return nil
 }
 
-// Host gives the host name of a canonical URL, without the port: the unit of politeness.
+// Host returns the host name of a canonical URL, without the port: the unit of politeness.
 func Host(url string) string {
 	host, _ := cutPort(authority(url))
 	return host
 }
 
-// Origin gives scheme, host name and port of a canonical URL: the unit of robots.txt.
+// Origin returns scheme, host name and port of a canonical URL: the unit of robots.txt.
 func Origin(url string) string {
 	i := strings.Index(url, "://")
 	if i < 0 {

@@ -26,7 +26,7 @@ type Limits struct {
 	MaxHeld int64
 }
 
-// TooDeep tells whether a URL so many links from a seed waits.
+// TooDeep reports whether a URL so many links from a seed waits.
 func (l *Limits) TooDeep(depth uint32) bool {
 	return l.MaxDepth < 0 && depth > 0 || l.MaxDepth > 0 && int64(depth) > int64(l.MaxDepth)
 }
@@ -53,7 +53,7 @@ func (c *change) host(name string) *hostChange {
 	return h
 }
 
-// stored gives a host's row of the index.
+// stored returns a host's row of the index.
 func (c *change) stored(name string, h *hostChange) (*HostRow, error) {
 	if h.row == nil {
 		h.row = &HostRow{HostTimes: HostTimes{Name: name}}
@@ -101,7 +101,7 @@ func (c *change) hold(key []byte, l *Link) (reason string, full bool, err error)
 	return reason, most > 0 && row.Held+h.held >= most, nil
 }
 
-// budget gives the budget that has no place for one more URL, or "".
+// budget returns the budget that has no place for one more URL, or "".
 func (c *change) budget(key []byte, row *HostRow, h *hostChange) (reason string, err error) {
 	if over, err := c.tooManyHosts(row, h); over || err != nil {
 		return heldDomain, err
@@ -168,7 +168,7 @@ type Place struct {
 	key   string
 }
 
-// Places gives the places of a canonical URL, the path with queries first.
+// Places returns the places of a canonical URL, the path with queries first.
 func Places(url string) (list []Place) {
 	key, err := Key(url)
 	if err != nil {
@@ -186,7 +186,7 @@ func Places(url string) (list []Place) {
 	return list
 }
 
-// Used gives how many URLs of a place count towards its budget.
+// Used returns how many URLs of a place count towards its budget.
 func (x *Index) Used(p Place) (int64, error) {
 	of := x.Folder
 	if p.Query {

@@ -30,7 +30,7 @@ func (m *Meta) fields() [6]*string {
 	return [6]*string{&m.Title, &m.Description, &m.Language, &m.Canonical, &m.Robots, &m.RobotsHeader}
 }
 
-// Size gives the bytes of all texts; those of nil are none.
+// Size returns the bytes of all texts; those of nil are none.
 func (m *Meta) Size() (n int) {
 	if m == nil {
 		return 0
@@ -84,7 +84,7 @@ func decodeMeta(key, v []byte) (Meta, error) {
 	return m, d.end("metadata")
 }
 
-// Meta gives the metadata of a stored page, nil if there is none. ErrCorrupt says that it is
+// Meta returns the metadata of a stored page, nil if there is none. ErrCorrupt says that it is
 // damaged.
 func (x *Index) Meta(url string) (meta *Meta, err error) {
 	key, err := Key(url)

@@ -53,7 +53,7 @@ func (x *Index) Settle(ctx context.Context) error {
 	}
 }
 
-// settleGrowth gives the bytes by which the file may grow while all is moved, 0 if nothing is to
+// settleGrowth returns the bytes by which the file may grow while all is moved, 0 if nothing is to
 // be. x.mu is held.
 func (x *Index) settleGrowth() int64 {
 	a, b := &x.inbox.lists[0], &x.inbox.lists[1]
@@ -93,7 +93,7 @@ func (x *Index) makeWay(set []*Outcome) error {
 	return err
 }
 
-// crowded gives the hosts that makeWay is to take out of the inbox. x.mu is held.
+// crowded returns the hosts that makeWay is to take out of the inbox. x.mu is held.
 func (x *Index) crowded(set []*Outcome) (crowded []string, err error) {
 	most := x.opts.Limits.Prefix
 	if x.inbox.most == 0 || most == 0 {

@@ -7,7 +7,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// LinkOptions gives what SetLinkOptions was told last, nil: nothing.
+// LinkOptions returns what SetLinkOptions was told last, nil: nothing.
 func (x *Index) LinkOptions() (options []byte, err error) {
 	err = x.view(func(tx *bolt.Tx) error {
 		v := tx.Bucket(bucketSys).Get(keyOptions)

@@ -21,7 +21,7 @@ type order struct {
 // times that.
 const groupRows = 256
 
-// arrange gives the order of a list. Its rows are read once, for a long list is in no cache any
+// arrange returns the order of a list. Its rows are read once, for a long list is in no cache any
 // more. Rows taken at even steps of the way from the first to the last end the groups, so that
 // groups are small wherever many rows lie.
 func arrange(inbox *bolt.Bucket, l *list) (order, error) {
@@ -79,7 +79,7 @@ func arrange(inbox *bolt.Bucket, l *list) (order, error) {
 	return order{rows: rows, ends: ends}, nil
 }
 
-// next gives the rows that should be moved together, at most n: whole groups, if one fits.
+// next returns the rows that should be moved together, at most n: whole groups, if one fits.
 func (o *order) next(n int) []uint32 {
 	if n >= len(o.rows) {
 		return o.rows

@@ -62,7 +62,7 @@ func (x *Index) Origins(ctx context.Context, fn func(origin string) error) error
 	return nil
 }
 
-// originOf gives the key of the root page of a record key's origin: scheme, labels, port.
+// originOf returns the key of the root page of a record key's origin: scheme, labels, port.
 func originOf(key []byte) []byte {
 	from := bytes.IndexByte(key, 0) + 1
 	for from < len(key) && (key[from] == Label || key[from] == Port) {

@@ -12,7 +12,7 @@ type Outcome struct {
 	// Spared are the new counts. Run is that of Row where nothing was asked or looked up; 0: this run,
 	// unless it is held.
 	Next Row
-	// Reason tells why, for Failed and Refused: a short word such as "timeout" or "robots".
+	// Reason is why, for Failed and Refused: a short word such as "timeout" or "robots".
 	Reason string
 	// Page holds the facts of the answer, for all states but Pending.
 	Page Page

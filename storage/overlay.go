@@ -27,7 +27,7 @@ type lateRow struct {
 	seq        uint64
 }
 
-// late gives the overlay; there is none if the index is open for writing, see Settle.
+// late returns the overlay; there is none if the index is open for writing, see Settle.
 func (x *Index) late() (lateRows, error) {
 	if !x.opts.ReadOnly {
 		return nil, nil
@@ -60,13 +60,13 @@ func (x *Index) late() (lateRows, error) {
 	return o.rows, err
 }
 
-// from gives the rows from a key on.
+// from returns the rows from a key on.
 func (l lateRows) from(key []byte) lateRows {
 	i, _ := slices.BinarySearchFunc(l, key, func(r lateRow, key []byte) int { return bytes.Compare(r.key, key) })
 	return l[i:]
 }
 
-// value gives the value of the record under a key, nil if there is none.
+// value returns the value of the record under a key, nil if there is none.
 func (l lateRows) value(tx *bolt.Tx, key []byte) []byte {
 	v := tx.Bucket(bucketURL).Get(key)
 	if rows := l.from(key); v == nil && len(rows) > 0 && bytes.Equal(rows[0].key, key) {
@@ -75,7 +75,7 @@ func (l lateRows) value(tx *bolt.Tx, key []byte) []byte {
 	return v
 }
 
-// below gives the counts of the records strictly below a folder.
+// below returns the counts of the records strictly below a folder.
 func (l lateRows) below(tx *bolt.Tx, folder []byte) (Counts, error) {
 	sum, _, err := folderCounts.of(&values{tx: tx}, folder)
 	for _, r := range l.from(folder) {
@@ -97,7 +97,7 @@ func (r *lateRow) record() (rec Record, err error) {
 	return rec, err
 }
 
-// finder gives a function that tells the numbers of discovery which a URL may have in the inbox.
+// finder returns a function that tells the numbers of discovery which a URL may have in the inbox.
 // What they lead to is to be looked for in a transaction that begins later.
 func (x *Index) finder() (func(url string) []uint64, error) {
 	if !x.opts.ReadOnly {

@@ -67,7 +67,7 @@ type Row struct {
 	Reason string // why it is held, or what the last try or the outcome came to
 }
 
-// Less tells whether r stands before o in the Now range of one host.
+// Less reports whether r stands before o in the Now range of one host.
 func (r *Row) Less(o *Row) bool {
 	if r.Rank != o.Rank {
 		return r.Rank < o.Rank
@@ -85,7 +85,7 @@ type Record struct {
 	Cut      uint32 // links of the answer that got no record, see Limits.MaxHeld
 }
 
-// GaveLinks tells whether the links of an answer without a folder counted: only the same answer,
+// GaveLinks reports whether the links of an answer without a folder counted: only the same answer,
 // given again, can tell them once more. Of what is refused for its type only a feed is read.
 func (r *Record) GaveLinks() bool {
 	return r.State == Refused && (r.Reason == "noindex" || r.Reason == Duplicate || r.Reason == "type" && r.Bytes > 0)
@@ -188,7 +188,7 @@ func (r *Record) append(b, key []byte) []byte {
 	return seal(b, key)
 }
 
-// peek gives the state and the range of a value of the URL bucket.
+// peek returns the state and the range of a value of the URL bucket.
 func peek(key, value []byte) (State, Range, error) {
 	body, err := unseal(value, key)
 	if err != nil || len(body) < 2 {

@@ -6,7 +6,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Release gives held rows back to what may be asked, in one transaction; those that are held no
+// Release moves held rows to what may be asked, in one transaction; those that are held no
 // more are left alone, and those for which a budget has no place stay held, with that reason. fresh
 // is told of the rows that are free once that is durable, and before a later transaction can end
 // any of them; nil: nobody is.

@@ -8,7 +8,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Ranked gives the version of the ranks that Rerank has put in last; 0: none.
+// Ranked returns the version of the ranks that Rerank has put in last; 0: none.
 func (x *Index) Ranked() (version uint64, err error) {
 	err = x.view(func(tx *bolt.Tx) error {
 		v := tx.Bucket(bucketSys).Get(keyRanked)
@@ -26,10 +26,10 @@ func (x *Index) Ranked() (version uint64, err error) {
 	return version, err
 }
 
-// Rerank gives pending URLs the places within their range Now that rank tells, where ok; seeds keep
-// theirs. It works in transactions of bounded size and ends by keeping the version; done again, it
-// changes nothing. It gives the number of URLs whose place is another. No copies of rows may be in
-// memory.
+// Rerank moves pending URLs to the places within their range Now that rank returns, if ok; seeds
+// keep theirs. It works in transactions of bounded size and ends by keeping the version; done
+// again, it changes nothing. It gives the number of URLs whose place is another. No copies of rows
+// may be in memory.
 func (x *Index) Rerank(ctx context.Context, version uint64, rank func(url string) (place uint64, ok bool)) (int, error) {
 	n := 0
 	var urls []string

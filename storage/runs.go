@@ -157,14 +157,14 @@ func (x *Index) MarkUnclean() error {
 	})
 }
 
-// Run gives the figures of the run that is going on, as last committed.
+// Run returns the figures of the run that is going on, as last committed.
 func (x *Index) Run() Run {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.run.clone()
 }
 
-// Runs gives all runs in order.
+// Runs returns all runs in order.
 func (x *Index) Runs() ([]Run, error) {
 	var runs []Run
 	err := x.view(func(tx *bolt.Tx) error {
@@ -190,7 +190,7 @@ func (x *Index) PutHour(h Hour) error {
 	})
 }
 
-// Hours gives the hourly figures of all runs in order.
+// Hours returns the hourly figures of all runs in order.
 func (x *Index) Hours() ([]Hour, error) {
 	var hours []Hour
 	err := x.view(func(tx *bolt.Tx) error {

@@ -12,7 +12,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Salvaged tells what Salvage came to.
+// Salvaged is what Salvage came to.
 type Salvaged struct {
 	Records int // taken over
 	// Lost are the URLs of records that were left out, as their keys have them: it may be the key that
@@ -20,7 +20,7 @@ type Salvaged struct {
 	Lost []string
 	// Nameless numbers the records that were left out and whose keys are no URLs.
 	Nameless int
-	// Named tells that more may be lost that is in no folder: a sitemap, the target of a seed's
+	// Named reports that more may be lost that is in no folder: a sitemap, the target of a seed's
 	// redirect, or records without a trace, with a page of the file. It is so whenever the structure
 	// is not sound: a page of an earlier time, put where another was, has counters that agree with it.
 	Named bool
@@ -185,13 +185,13 @@ func (s *salvage) eachRecord(fn func(k, value []byte) error) error {
 	return err
 }
 
-// record gives a record if it is to be taken over.
+// record returns a record if it is to be taken over.
 func (s *salvage) record(k, value []byte) (Record, bool) {
 	r, err := decodeRecord(k, value)
 	return r, err == nil && !(r.State == Stored && s.noMeta[string(k)])
 }
 
-// has tells whether a record has been taken over and committed.
+// has reports whether a record has been taken over and committed.
 func (s *salvage) has(key []byte) (yes bool, err error) {
 	err = s.to.view(func(tx *bolt.Tx) error {
 		yes = tx.Bucket(bucketURL).Get(key) != nil
@@ -200,8 +200,8 @@ func (s *salvage) has(key []byte) (yes bool, err error) {
 	return yes, err
 }
 
-// gaps gives the numbers of discovery that no record has, in order. The rest close up over them, so
-// that the last number stays the number of records.
+// gaps returns the numbers of discovery that no record has, in order. The rest close up over them,
+// so that the last number stays the number of records.
 func (s *salvage) gaps() (list []uint64, err error) {
 	var seen []uint64 // a bit for each number
 	last := uint64(0)

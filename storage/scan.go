@@ -21,7 +21,7 @@ const (
 // ErrNotFound says that the index has no such record.
 var ErrNotFound = errors.New("not in the index")
 
-// Record gives the record of a canonical URL.
+// Record returns the record of a canonical URL.
 func (x *Index) Record(url string) (rec Record, err error) {
 	key, err := Key(url)
 	if err != nil {
@@ -43,7 +43,7 @@ func (x *Index) Record(url string) (rec Record, err error) {
 	return rec, err
 }
 
-// Has tells whether the index has a record of each URL, in one transaction.
+// Has reports whether the index has a record of each URL, in one transaction.
 func (x *Index) Has(urls []string) ([]bool, error) {
 	has := make([]bool, len(urls))
 	find, err := x.finder()
@@ -68,7 +68,7 @@ func (x *Index) Has(urls []string) ([]bool, error) {
 	return has, err
 }
 
-// Host gives the row of a host, a zero one with its name if there is none.
+// Host returns the row of a host, a zero one with its name if there is none.
 func (x *Index) Host(name string) (HostRow, error) {
 	h, _, err := x.HostAt(name)
 	return h, err
@@ -98,7 +98,7 @@ func (x *Index) Hosts(ctx context.Context, fn func(HostRow) error) error {
 	})
 }
 
-// NextHosts gives hosts behind a name, in the order of names, that have rows of range Now or
+// NextHosts returns hosts behind a name, in the order of names, that have rows of range Now or
 // Later or sitemaps to be read: at most n, all as of one transaction, whose number is tx. None:
 // there are no others.
 func (x *Index) NextHosts(after string, n int) (hosts []HostRow, tx uint64, err error) {
@@ -133,7 +133,7 @@ func (x *Index) NextHosts(after string, n int) (hosts []HostRow, tx uint64, err 
 	return hosts, tx, err
 }
 
-// Robots gives the stored robots.txt answer of an origin; ok is false where there is none.
+// Robots returns the stored robots.txt answer of an origin; ok is false where there is none.
 func (x *Index) Robots(origin string) (r Robots, ok bool, err error) {
 	err = x.view(func(tx *bolt.Tx) error {
 		if v := tx.Bucket(bucketRobots).Get([]byte(origin)); v != nil {
@@ -164,7 +164,7 @@ func (x *Index) ScopeSeeds(ctx context.Context, fn func(url string) error) error
 	return x.scan(ctx, bucketScope, nil, func(k, _ []byte) error { return fn(string(k)) })
 }
 
-// Shorter gives URLs that have their outcome and to which a shorter way was found since, at most
+// Shorter returns URLs that have their outcome and to which a shorter way was found since, at most
 // n: their links are nearer too, and are to be looked at again, with Outcome.Again.
 func (x *Index) Shorter(n int) ([]Record, error) {
 	var list []Record
@@ -195,7 +195,7 @@ type Child struct {
 	Below  Counts  // of the records strictly below it
 }
 
-// Children gives at most n entries directly below a folder key, those after the key `after`
+// Children returns at most n entries directly below a folder key, those after the key `after`
 // (nil: from the first). With a damaged record the child's Record is nil. It need not know of what
 // was committed after the last Settle.
 func (x *Index) Children(folder, after []byte, n int) ([]Child, error) {
@@ -256,7 +256,7 @@ func seek(c *bolt.Cursor, at []byte) (k, v []byte, err error) {
 	return k, v, nil
 }
 
-// afterFolder gives the first key behind all that lie in a folder: its closing NUL raised by one.
+// afterFolder returns the first key behind all that lie in a folder: its closing NUL raised by one.
 func afterFolder(key []byte) []byte {
 	b := bytes.Clone(key)
 	b[len(b)-1] = 1
@@ -352,7 +352,7 @@ func (x *Index) Refill(host string, now time.Time, n int, skip func(url string) 
 	return append(rows, rest...), err
 }
 
-// NextDue gives the earliest time at which a Later row of the host is due, leaving out those
+// NextDue returns the earliest time at which a Later row of the host is due, leaving out those
 // that skip names; 0 if there is none.
 func (x *Index) NextDue(host string, skip func(url string) bool) (int64, error) {
 	rows, err := x.rows(host, Later, 1, func(r *Row) (take, more bool) { return !skip(r.URL), true })
@@ -362,7 +362,7 @@ func (x *Index) NextDue(host string, skip func(url string) bool) (int64, error) 
 	return rows[0].Due, nil
 }
 
-// HeldRows gives the host's held rows that pick lets go, at most n, from the pending key `from`
+// HeldRows returns the host's held rows that pick lets go, at most n, from the pending key `from`
 // (nil: from the first) on; next is where to go on, nil at the end. Rows of a reason that want
 // does not name are passed over together.
 func (x *Index) HeldRows(host string, from []byte, n int, want func(reason string) bool, pick func(*Row) bool) (found []Row, next []byte, err error) {
@@ -407,7 +407,7 @@ func (x *Index) HeldRows(host string, from []byte, n int, want func(reason strin
 	return found, next, err
 }
 
-// fullRow gives the row of the record that a pending row is of.
+// fullRow returns the row of the record that a pending row is of.
 func fullRow(row Row, key, value []byte) (Row, error) {
 	full, err := decodeRecordOf(row.URL, key, value)
 	switch {

@@ -58,12 +58,12 @@ type Sitemap struct {
 	Outside uint32 // of these, the ones that got no record: scope or Limits.MaxHeld turned them away
 }
 
-// Absent tells whether it was only looked for in the usual place, and is not there.
+// Absent reports whether it was only looked for in the usual place, and is not there.
 func (s *Sitemap) Absent() bool {
 	return s.State == SitemapFailed && s.Source == "" && s.Reason == "http-4xx"
 }
 
-// Narrowed tells whether it was read and named URLs that got no record then.
+// Narrowed reports whether it was read and named URLs that got no record then.
 func (s *Sitemap) Narrowed() bool { return s.State == SitemapRead && s.Outside > 0 }
 
 // sitemapKey keeps the sitemaps of a host together.
@@ -109,7 +109,7 @@ type sitemapEntry struct {
 	told bool // its outcome is in this set
 }
 
-// sitemap gives the row of a URL; State 0 where there is none. A damaged one counts as absent.
+// sitemap returns the row of a URL; State 0 where there is none. A damaged one counts as absent.
 func (c *change) sitemap(url string) *sitemapEntry {
 	if e := c.sitemaps[url]; e != nil {
 		return e
@@ -198,7 +198,7 @@ func (c *change) fullOfSitemaps(host string) bool {
 	return false
 }
 
-// settleSitemaps tells what became of the sitemaps that a set has to do with.
+// settleSitemaps records what became of the sitemaps that a set has to do with.
 func (c *change) settleSitemaps(done *Committed) {
 	for _, e := range c.sitemaps {
 		switch {
@@ -228,7 +228,7 @@ func (c *change) flushSitemaps() error {
 	return c.write(bucketSitemap, puts)
 }
 
-// Sitemap gives the row of a sitemap; ok is false where there is none.
+// Sitemap returns the row of a sitemap; ok is false where there is none.
 func (x *Index) Sitemap(url string) (s Sitemap, ok bool, err error) {
 	err = x.view(func(tx *bolt.Tx) error {
 		key := sitemapKey(url)
@@ -334,7 +334,8 @@ func (x *Index) reread(urls []string) (Committed, error) {
 	return done, nil
 }
 
-// sitemaps wants every row whole and under its own key, and counts those to be read by host.
+// sitemaps checks that every row is whole and under its own key, and counts those to be read by
+// host.
 func (v *verifier) sitemaps(ctx context.Context) error {
 	v.toRead = map[string]int64{}
 	return v.x.scan(ctx, bucketSitemap, nil, func(k, value []byte) error {

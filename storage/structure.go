@@ -70,7 +70,7 @@ type meta struct {
 	root, freelist, pages, transaction uint64
 }
 
-// readMeta gives the meta page that counts. One that cannot be read may be the one.
+// readMeta returns the meta page that counts. One that cannot be read may be the one.
 func readMeta(f io.ReaderAt, size int64) (meta, error) {
 	var best meta
 	var failed error
@@ -158,7 +158,7 @@ type page struct {
 	body  []byte // from the header on
 }
 
-// read gives a page that has not been marked yet, and marks the further ones that belong to it.
+// read returns a page that has not been marked yet, and marks the further ones that belong to it.
 func (s *structure) read(id uint64) (page, error) {
 	if id < 2 || id >= s.pages {
 		return page{}, s.bad(id, "is named, and the file has %d", s.pages)
@@ -323,7 +323,7 @@ func (s *structure) leaf(p page, low, high []byte, top bool) error {
 	return nil
 }
 
-// keys gives the keys of a branch or leaf, which must ascend. A first key that is not low, only
+// keys returns the keys of a branch or leaf, which must ascend. A first key that is not low, only
 // greater, passes bbolt's check; but a page that it replaces would stay beside its new version.
 func (s *structure) keys(p page, low, high []byte) ([][]byte, error) {
 	if pageHeader+p.count*elementSize > len(p.body) {

@@ -57,10 +57,10 @@ func (t *table) put(s uint64) {
 	t.many[i] = short(s)
 }
 
-// home gives where the search for a slot begins among so many.
+// home returns where the search for a slot begins among so many.
 func home(s uint64, slots int) int { return int(s >> 32 * uint64(slots) >> 32) }
 
-// short gives a slot of few as one of many.
+// short returns a slot of few as one of many.
 func short(s uint64) uint32 { return uint32(s>>32)<<placeBits | uint32(s)&(1<<placeBits-1) }
 
 // find appends the numbers of discovery of rows whose URL may have a fingerprint; that of the place

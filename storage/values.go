@@ -19,7 +19,7 @@ type bucketCursor struct {
 	at   *bolt.Cursor
 }
 
-// get gives the value of a key, nil if there is none. It is good until something is written.
+// get returns the value of a key, nil if there is none. It is good until something is written.
 func (v *values) get(bucket, key []byte) []byte {
 	k, value := v.cursor(bucket).Seek(key)
 	if !bytes.Equal(k, key) {
@@ -47,13 +47,13 @@ func (v *values) cursor(bucket []byte) *bolt.Cursor {
 	return at
 }
 
-// valueOf gives the value of one record, see values.record.
+// valueOf returns the value of one record, see values.record.
 func valueOf(tx *bolt.Tx, key []byte, seqs ...uint64) []byte {
 	v := values{tx: tx}
 	return v.record(key, seqs...)
 }
 
-// record gives the value of the record under a key, nil if there is none. seqs are the numbers of
+// record returns the value of the record under a key, nil if there is none. seqs are the numbers of
 // discovery that it may have.
 func (v *values) record(key []byte, seqs ...uint64) []byte {
 	if value := v.get(bucketURL, key); value != nil || len(seqs) == 0 {
@@ -63,8 +63,8 @@ func (v *values) record(key []byte, seqs ...uint64) []byte {
 	return value
 }
 
-// late gives the value that the inbox has for a record key, see record, its list and its number of
-// discovery.
+// late returns the value that the inbox has for a record key, see record, its list and its number
+// of discovery.
 func (v *values) late(key []byte, seqs []uint64) (value []byte, list int, seq uint64) {
 	var place [8]byte
 	for _, seq := range seqs {

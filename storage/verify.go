@@ -238,7 +238,7 @@ func (v *verifier) checkRows() error {
 	return err
 }
 
-// counts wants the counts of a bucket whole, and as many as the records have.
+// counts checks that the counts of a bucket are whole, and as many as the records have.
 func (v *verifier) counts(ctx context.Context, bucket []byte, what string, n int) error {
 	err := v.x.scan(ctx, bucket, nil, func(k, value []byte) error {
 		n--
@@ -353,7 +353,7 @@ func (v *verifier) domainRows(ctx context.Context) error {
 	return err
 }
 
-// others wants the values whole from which nothing else follows.
+// others checks that the values from which nothing else follows are whole.
 func (v *verifier) others(ctx context.Context) error {
 	for _, bucket := range [][]byte{bucketRobots, bucketScope, bucketSeed, bucketRun, bucketHour, bucketSys} {
 		err := v.x.scan(ctx, bucket, nil, func(k, value []byte) error {
@@ -369,7 +369,7 @@ func (v *verifier) others(ctx context.Context) error {
 	return nil
 }
 
-// whole tells what is wrong with a value of a bucket from which nothing else follows.
+// whole returns what is wrong with a value of a bucket from which nothing else follows.
 func whole(bucket, k, value []byte) (err error) {
 	switch string(bucket) {
 	case string(bucketRobots):
@@ -390,7 +390,7 @@ func whole(bucket, k, value []byte) (err error) {
 	return err
 }
 
-// meta wants all metadata whole, and of stored pages. A page without is fine.
+// meta checks that all metadata is whole, and of stored pages. A page without is fine.
 func (v *verifier) meta(ctx context.Context) error {
 	return v.x.scan(ctx, bucketMeta, nil, func(k, value []byte) error {
 		url, err := URL(k)

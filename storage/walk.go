@@ -8,10 +8,10 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// OpenChildren gives entries directly below a folder key in which something waits that is not held:
-// in the record itself or below it. They come in the order of keys, those after the key `after`
-// (nil: from the first), at most n. A Record that does not wait so is left out, as is what is
-// damaged.
+// OpenChildren returns entries directly below a folder key in which something waits that is not
+// held: in the record itself or below it. They come in the order of keys, those after the key
+// `after` (nil: from the first), at most n. A Record that does not wait so is left out, as is what
+// is damaged.
 //
 // It does not know of what an inbox holds: the index must have been opened for writing, without
 // one.
@@ -61,7 +61,7 @@ func (x *Index) OpenChildren(folder, after []byte, n int) (list []Child, next []
 	return list, next, err
 }
 
-// OpenOf gives of some entries, by their keys, those that OpenChildren would give.
+// OpenOf returns of some entries, by their keys, those that OpenChildren would give.
 func (x *Index) OpenOf(keys [][]byte) (list []Child, err error) {
 	err = x.view(func(tx *bolt.Tx) error {
 		o := newOpened(tx)

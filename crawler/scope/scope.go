@@ -147,10 +147,10 @@ func (s *Scope) has(area string) bool {
 	return yes
 }
 
-// Admits tells whether a canonical URL belongs to the crawl.
+// Admits reports whether a canonical URL belongs to the crawl.
 func (s *Scope) Admits(url string) bool { return s.Reason(url) == "" }
 
-// Reason tells why a canonical URL does not belong to the crawl: "scope", "include" or
+// Reason returns why a canonical URL does not belong to the crawl: "scope", "include" or
 // "exclude". It is "" for one that does.
 func (s *Scope) Reason(url string) string {
 	reason := ""
@@ -201,7 +201,7 @@ func (s *Scope) near(url string) string {
 	return "the host " + host + " and a folder above it"
 }
 
-// HasHost tells whether URLs on the host of a canonical URL may belong to the crawl, patterns
+// HasHost reports whether URLs on the host of a canonical URL may belong to the crawl, patterns
 // aside.
 func (s *Scope) HasHost(url string) bool {
 	area, _ := split(url)
@@ -232,7 +232,7 @@ func (s *Scope) isNear(url string) bool {
 	return false
 }
 
-// split gives the host name, without port, and the path of a canonical URL.
+// split returns the host name, without port, and the path of a canonical URL.
 func split(url string) (host, path string) {
 	_, rest, _ := strings.Cut(url, "://")
 	rest, _, _ = strings.Cut(rest, "?")
@@ -275,7 +275,7 @@ func isUnreserved(c byte) bool {
 	return c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("-._~", c) >= 0
 }
 
-// match gives the first pattern that matches, or nil.
+// match returns the first pattern that matches, or nil.
 func match(patterns []*regexp.Regexp, url string) *regexp.Regexp {
 	for _, re := range patterns {
 		if re.MatchString(url) {

@@ -65,7 +65,7 @@ type chunk struct {
 
 const chunkSize = 4 << 10 // bytes
 
-// concat gives a+b. What has been given never changes: a chunk that is full is left to those who
+// concat returns a+b. What has been given never changes: a chunk that is full is left to those who
 // have a part of it.
 func (c *chunk) concat(a, b string) string {
 	if c == nil && b == "" {
@@ -84,7 +84,7 @@ func (c *chunk) concat(a, b string) string {
 	return c.String()[start:]
 }
 
-// absolute gives the URL of an absolute reference whose host begins at host.
+// absolute returns the URL of an absolute reference whose host begins at host.
 func absolute(to *chunk, ref string, host int) (string, bool) {
 	end := host
 	for end < len(ref) && ref[end] != '/' && ref[end] != '?' {
@@ -99,8 +99,9 @@ func absolute(to *chunk, ref string, host int) (string, bool) {
 	return join(to, ref[:end]+"/", end, ref[end:])
 }
 
-// isPlainHost tells whether a host is spelt as in a canonical URL of http or https: a name in lower
-// case without punycode or anything that could be a number, or an IPv4 address, and maybe a port.
+// isPlainHost reports whether a host is spelt as in a canonical URL of http or https: a name in
+// lower case without punycode or anything that could be a number, or an IPv4 address, and maybe a
+// port.
 func isPlainHost(host string, http bool) bool {
 	if i := strings.LastIndexByte(host, ':'); i >= 0 {
 		port, ok := decimal(host[i+1:], 65535)
@@ -127,7 +128,7 @@ func isPlainHost(host string, http bool) bool {
 	return isIPv4(host)
 }
 
-// isIPv4 tells whether s is an address of four numbers, as canonical URLs have it.
+// isIPv4 reports whether s is an address of four numbers, as canonical URLs have it.
 func isIPv4(s string) bool {
 	for range 3 {
 		part, rest, ok := strings.Cut(s, ".")
@@ -154,7 +155,7 @@ func decimal(s string, most int) (n int, ok bool) {
 	return n, n <= most
 }
 
-// join gives the URL of a reference, a path without leading slash and a query, behind the prefix
+// join returns the URL of a reference, a path without leading slash and a query, behind the prefix
 // of a URL that it begins at. prefix[:origin] is scheme, host and port.
 func join(to *chunk, prefix string, origin int, ref string) (string, bool) {
 	for { // nearly all dots are at the start

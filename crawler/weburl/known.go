@@ -26,7 +26,7 @@ const maxKnown = 128 << 10
 // maxRef bounds a reference and its URL, in bytes: what one place keeps alive is a chunk at most.
 const maxRef = 1 << 10
 
-// behind gives what of a base a reference without fragment goes behind, as fast has it, or more
+// behind returns what of a base a reference without fragment goes behind, as fast has it, or more
 // of it than counts.
 func (b *Base) behind(ref string) string {
 	switch {
@@ -40,7 +40,7 @@ func (b *Base) behind(ref string) string {
 	return b.folder
 }
 
-// place gives where a reference that is not empty and has no fragment is or will be; nil if there
+// place returns where a reference that is not empty and has no fragment is or will be; nil if there
 // is no base.
 func (b *Base) place(ref string) *resolved {
 	if b == nil {

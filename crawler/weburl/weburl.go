@@ -1,4 +1,4 @@
-// Package weburl gives every web address its one spelling, the canonical URL: what the URL
+// Package weburl turns every web address into its one spelling, the canonical URL: what the URL
 // standard makes of it, without fragment and user name. It is fed by seeds, links, redirects
 // and sitemaps; it feeds scope, the seen filter and the tree.
 //
@@ -45,7 +45,7 @@ var (
 // state.
 var parser = whatwg.NewParser(whatwg.WithPathPercentEncodeSet(whatwg.PathPercentEncodeSet.Set('^')))
 
-// Canonical gives the canonical form of an absolute reference. It returns ErrScheme, ErrSyntax
+// Canonical returns the canonical form of an absolute reference. It returns ErrScheme, ErrSyntax
 // or ErrLength.
 func Canonical(ref string) (string, error) { return (*Base)(nil).Resolve(ref) }
 
@@ -91,7 +91,7 @@ func (b *Base) Reset(url string) error {
 	return nil
 }
 
-// Users gives how many references had a user name or password, which Resolve has dropped.
+// Users returns how many references had a user name or password, which Resolve has dropped.
 func (b *Base) Users() int {
 	if b == nil {
 		return 0
@@ -99,7 +99,7 @@ func (b *Base) Users() int {
 	return b.users
 }
 
-// Resolve gives the canonical URL that ref stands for on a page with this base. It returns
+// Resolve returns the canonical URL that ref stands for on a page with this base. It returns
 // ErrScheme, ErrSyntax or ErrLength. A nil base resolves absolute references only. A URL lies in
 // the same memory as others: who keeps one of a page for long should keep a clone.
 func (b *Base) Resolve(ref string) (string, error) {
@@ -165,7 +165,7 @@ func (b *Base) slow(ref string) (string, error) {
 	return u.Href(true), nil
 }
 
-// isStable tells whether the parser takes a host that it made. It makes some in punycode that
+// isStable reports whether the parser takes a host that it made. It makes some in punycode that
 // it then refuses.
 func isStable(host string) bool {
 	if !strings.Contains(host, "xn--") {
@@ -179,7 +179,7 @@ func isTooLong(s string) bool {
 	return len(s) > maxBytes || len(s) > maxParts && strings.Count(s, "/")+strings.Count(s, `\`) > maxParts
 }
 
-// userInfo gives the user name and password of a reference that begins with a scheme, or "".
+// userInfo returns the user name and password of a reference that begins with a scheme, or "".
 func userInfo(ref, scheme string) string {
 	rest := ref
 	if scheme != "" {
@@ -209,7 +209,7 @@ func (b *Base) parse(ref string) (*whatwg.Url, error) {
 	return b.full.Parse(ref)
 }
 
-// SeedURL gives the canonical URL of one line that a person wrote. A line without a scheme is
+// SeedURL returns the canonical URL of one line that a person wrote. A line without a scheme is
 // an http address: example.org/x, localhost:8080, [::1]/. The errors are those of Canonical.
 func SeedURL(line string) (string, error) {
 	line = clean(line)
@@ -225,14 +225,14 @@ func SeedURL(line string) (string, error) {
 	return Canonical("http://" + line)
 }
 
-// isPort tells whether the text behind "name:" makes the name a host: a number, and then a
+// isPort reports whether the text behind "name:" makes the name a host: a number, and then a
 // path, query, fragment or nothing.
 func isPort(s string) bool {
 	digits := strings.TrimLeft(s, "0123456789")
 	return len(digits) < len(s) && (digits == "" || strings.IndexByte(`/\?#`, digits[0]) >= 0)
 }
 
-// scheme gives the scheme at the start of ref, as it is spelt there, or "".
+// scheme returns the scheme at the start of ref, as it is spelt there, or "".
 func scheme(ref string) string {
 	for i := range len(ref) {
 		switch c := ref[i]; {
