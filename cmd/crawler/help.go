@@ -62,7 +62,7 @@ Examples
   crawler why https://example.org/page                  what happened to a URL
   crawler demo                                          a web made up on this machine
 
-Subcommands (crawler SUBCOMMAND -h tells more)
+Subcommands (crawler SUBCOMMAND -h says more)
 `)
 	for _, c := range commands {
 		entry(&b, 12, c.Name, c.Usage)

@@ -197,7 +197,7 @@ func (c *command) app() *cli.App {
 		c.urlCommand("show", "show the record of a URL, its folder and the way back to the seed"),
 		c.urlCommand("cat", "print a stored page as it was received"),
 		c.urlCommand("path", "print the folder of a URL, relative to the tree"),
-		c.urlCommand("why", "tell what happened to a URL, or why it waits"),
+		c.urlCommand("why", "explain what happened to a URL, or why it waits"),
 		c.checkCommand(), c.retryCommand(),
 		c.statsCommand(), c.rankCommand(),
 		c.exportCommand(), c.demoCommand(), c.labCommand(), c.versionCommand(),

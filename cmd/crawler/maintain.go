@@ -116,7 +116,7 @@ func (c *command) retryCommand() *cli.Command {
 	states := plainFlag("state", choice{&state, []string{"failed", "error", "refused", "redirected"}}, "only URLs of this `STATE`: failed, also called error, refused or redirected")
 	states.DefaultText = "failed; any with -reason"
 	return &cli.Command{
-		Name: "retry", Usage: "turn failed URLs, all or those below a URL, back to pending",
+		Name: "retry", Usage: "turn failed, refused or redirected URLs back to pending",
 		ArgsUsage:   "[-tree FOLDER] [-state STATE] [-reason REASON] [URL-PREFIX]",
 		Description: "The next run asks them again, and reads failed sitemaps again. With -reason or -state also refused and redirected URLs. Before those of reason robots, robots.txt is asked for again.",
 		Flags: []cli.Flag{
