@@ -151,6 +151,24 @@ func TestStream(t *testing.T) {
 			t.Errorf("the reader got %q", text)
 		}
 	}
+	// A reader that has surely left before the first byte is written.
+	left := make(chan error, 1)
+	go func() {
+		in, err := os.Open(fifo)
+		left <- errors.Join(err, in.Close())
+	}()
+	o, err := f.createRes()
+	if err = errors.Join(err, <-left); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if n, err := o.Write(make([]byte, 2*bufferBytes)); n != 2*bufferBytes || err != nil {
+			t.Errorf("%d bytes written without a reader, %v", n, err)
+		}
+	}
+	if err := o.commit(context.Background()); err != nil {
+		t.Error(err)
+	}
 	if info, err := os.Lstat(fifo); err != nil || info.Mode().Type() != os.ModeNamedPipe {
 		t.Errorf("the FIFO is %v, %v", info.Mode(), err)
 	}

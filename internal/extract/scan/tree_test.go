@@ -105,6 +105,7 @@ func TestTree(t *testing.T) {
 	for _, page := range []string{
 		"<svg><title><a href=1></a></svg><a href=2></a>", "<svg><style><a href=1></a></svg><a href=2></a>",
 		"<p><svg><path></p><style></style><a href=1></a>", "<svg><desc><title>x</title><a href=1></a></desc><style/><a href=2></a></svg>",
+		"<p><svg><path></p><![CDATA[><a href=1></a>]]>", "<svg><path><p><![CDATA[><a href=1></a>]]>",
 	} {
 		if list := hidden([]byte(page)); len(list) > 0 {
 			t.Errorf("links %q are hidden in %s", list, page)
