@@ -300,6 +300,41 @@ func TestRobotsRedirectToDeadHost(t *testing.T) {
 			t.Errorf("took %v", time.Since(s.began))
 		}
 	})
+
+	// Once it is given up, after six requests, those whose robots.txt leads to it wait without one.
+	synctest.Test(t, func(t *testing.T) {
+		const sites = 40
+		asked := 0
+		s := sky{pages: 3, stop: 2 * time.Minute, fails: func(url string, _ time.Duration) (int, error) {
+			if storage.Host(url) == "dead.test" {
+				asked++
+				return 0, errNoConn
+			}
+			return 0, nil
+		}}
+		s.moved = func(url string) string {
+			if host, ok := strings.CutSuffix(url, "/robots.txt"); ok && !strings.HasSuffix(host, "b.test") {
+				return "http://dead.test/robots.txt?" + storage.Host(url)
+			}
+			return ""
+		}
+		names := []string{"b.test"}
+		for i := range sites {
+			names = append(names, fmt.Sprintf("s%d.test", i))
+		}
+		outcomes, _ := s.crawl(t, Options{}, names...)
+		given := 0
+		for url, outcome := range outcomes {
+			if strings.HasPrefix(outcome, "pending robots-unreachable:host given up:connect") {
+				given++
+			} else if storage.Host(url) != "b.test" && outcome != "pending robots-unreachable:connect" {
+				t.Errorf("%s: %s", url, outcome)
+			}
+		}
+		if asked > 6 || given < sites/2 || len(outcomes) != sites+s.pages {
+			t.Errorf("%d requests of a dead host; %d of %d outcomes tell that it is given up", asked, given, len(outcomes))
+		}
+	})
 }
 
 // TestOutage: while no host can be reached fetching pauses and asks one URL now and then, and no page is lost, however
