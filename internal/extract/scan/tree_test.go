@@ -112,7 +112,10 @@ func TestTree(t *testing.T) {
 		}
 	}
 	r, found := rand.New(rand.NewPCG(1, 2)), 0
-	const n = 5000
+	n := 5000
+	if testing.Short() {
+		n = 1000
+	}
 	for range n {
 		p := &drawnPage{Rand: r}
 		p.nodes("html", 2)
