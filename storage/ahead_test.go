@@ -57,7 +57,8 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// TestWeightOfLabels wants a folder of a host's name to weigh as much as one of a path: both have counts.
+// TestWeightOfLabels checks that a folder of a host's name weighs as much as one of a path: both
+// have counts.
 func TestWeightOfLabels(t *testing.T) {
 	labels := Link{URL: "http://" + strings.Repeat("a.", 100) + "b.test/"}
 	path := Link{URL: "http://b.test/" + strings.Repeat("a/", 100)}

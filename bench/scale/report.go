@@ -69,7 +69,7 @@ type cost struct {
 	cpu      float64
 }
 
-// costOf gives the cost between the last sample that has at most so many pages as from, and the
+// costOf returns the cost between the last sample that has at most so many pages as from, and the
 // first that has at least as many as to.
 func costOf(samples []sample, from, to int64) (c cost, ok bool) {
 	var a, b *sample

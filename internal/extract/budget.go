@@ -36,7 +36,7 @@ func workOf(ref string, base int) int {
 	return steps
 }
 
-// mostWork gives at least as many steps as workOf does for n references of so many bytes together:
+// mostWork returns at least as many steps as workOf does for n references of so many bytes together:
 // of a usual page each need not be looked at.
 func mostWork(bytes, n, base int) int { return n*base + (stepsRef+stepsHost)*bytes }
 

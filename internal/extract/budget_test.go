@@ -103,7 +103,8 @@ func TestHostileTime(t *testing.T) {
 	}
 }
 
-// threadTime returns the time that the processor has spent on this thread, whatever else the machine does.
+// threadTime returns the time that the processor has spent on this thread, whatever else the
+// machine does.
 func threadTime(t *testing.T) time.Duration {
 	t.Helper()
 	var used unix.Timespec

@@ -291,7 +291,7 @@ func (p *page) load(name string, a attributes, i int) {
 	}
 }
 
-// rel gives the words of the rel attribute in lower case, a space between two. Many of a page are
+// rel returns the words of the rel attribute in lower case, a space between two. Many of a page are
 // the same.
 func (p *page) rel(a attributes) string {
 	value, _ := a.Attr(attrRel)

@@ -102,7 +102,7 @@ func (b *Budget) release(n int64) {
 
 func (b *Budget) pool(n int64) *sync.Pool { return &b.pools[bits.TrailingZeros64(uint64(n/minBuffer))] }
 
-// bufferSize gives the size of the smallest buffer that holds n bytes; beyond maxBuffer it is only
+// bufferSize returns the size of the smallest buffer that holds n bytes; beyond maxBuffer it is only
 // larger than that.
 func bufferSize(n int64) int64 {
 	switch {
@@ -157,7 +157,7 @@ func (b *Body) Digest() [sha256.Size]byte {
 	return b.digest
 }
 
-// Weight gives the bytes that the body holds in memory: the size of its buffer, or 0 if it is in a
+// Weight returns the bytes that the body holds in memory: the size of its buffer, or 0 if it is in a
 // file.
 func (b *Body) Weight() int64 {
 	if b.mem == nil {
@@ -174,7 +174,7 @@ func (b *Body) Temp() string {
 	return b.temp.Name()
 }
 
-// HandOver gives the budget back while the bytes stay: from here on somebody else accounts for
+// HandOver returns the budget while the bytes stay: from here on somebody else accounts for
 // Weight, such as the buffer to the builder. It may be called while the new owner uses or releases
 // the body.
 func (b *Body) HandOver() {
@@ -183,7 +183,7 @@ func (b *Body) HandOver() {
 	}
 }
 
-// Release gives budget and memory back and discards the file, whose Temp knows whether somebody has
+// Release returns budget and memory and discards the file, whose Temp knows whether somebody has
 // taken it over. The body is empty then; a second call does nothing. A file that cannot be removed
 // is left to the next start, which empties its folder.
 func (b *Body) Release() {

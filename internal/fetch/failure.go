@@ -38,7 +38,7 @@ type Error struct {
 	Err     error
 }
 
-// Error gives a text that is safe to show: what came from the web is made printable and cut to
+// Error returns a text that is safe to show: what came from the web is made printable and cut to
 // 1,000 bytes. Only that of a Panic, which ends with a stack, has lines.
 func (e *Error) Error() string {
 	text := e.Err.Error()
