@@ -60,9 +60,9 @@ long:
 	go test -count=1 -run '^TestCost' -bench . -benchtime 10x -timeout 5m ./bench/stages
 
 faults:
-	URLTREE_FULL=1 GOGC=300 go test -count=1 -v -parallel 48 -timeout $(TIMEOUT) -run 'AtEveryCall$$' ./crawler
-	URLTREE_FULL=1 go run ./internal/testlog -tmpfs -count=1 -parallel 48 -timeout $(TIMEOUT) -run '^(TestFaultAtEverySystemCall|TestHangingIndex)$$' ./cmd/crawler
-	URLTREE_FULL=1 go test -count=1 -v -timeout $(TIMEOUT) -run '^TestFailAtEveryCallOnDisk$$' ./iut
+	TEST_URLTREE_FULL=1 GOGC=300 go test -count=1 -v -parallel 48 -timeout $(TIMEOUT) -run 'AtEveryCall$$' ./crawler
+	TEST_URLTREE_FULL=1 go run ./internal/testlog -tmpfs -count=1 -parallel 48 -timeout $(TIMEOUT) -run '^(TestFaultAtEverySystemCall|TestHangingIndex)$$' ./cmd/crawler
+	TEST_URLTREE_FULL=1 go test -count=1 -v -timeout $(TIMEOUT) -run '^TestFailAtEveryCallOnDisk$$' ./iut
 
 mutations:
 	internal/mutations/run.sh
@@ -103,7 +103,7 @@ test-real:
 	elif ! go test -list '^TestReal' ./... | grep -q '^TestReal'; then \
 		echo "test-real: no package has a test named TestReal"; exit 1; \
 	else \
-		URLTREE_CORPUS=$(abspath $(CORPUS))/www go test -run '^TestReal' -count=1 -timeout $(TIMEOUT) ./...; \
+		TEST_URLTREE_CORPUS=$(abspath $(CORPUS))/www go test -run '^TestReal' -count=1 -timeout $(TIMEOUT) ./...; \
 	fi
 
 test-hostile: build
@@ -123,12 +123,12 @@ soak:
 	go run ./bench/soak -time $(SOAK) -seed $(SEED)
 
 hostile-load:
-	URLTREE_LOAD=$(LOAD) go test -count=1 -timeout 120m -run '^TestHostileLoad$$' -v ./crawler
+	TEST_URLTREE_LOAD=$(LOAD) go test -count=1 -timeout 120m -run '^TestHostileLoad$$' -v ./crawler
 
 full:
-	URLTREE_FULL=1 go test -race -count=1 -timeout 120m ./...
+	TEST_URLTREE_FULL=1 go test -race -count=1 -timeout 120m ./...
 	iut/model/verify.sh large
-	URLTREE_FULL=1 $(MAKE) test-real PACKAGES= CORPUS=$(CORPUS)-full TIMEOUT=120m
+	TEST_URLTREE_FULL=1 $(MAKE) test-real PACKAGES= CORPUS=$(CORPUS)-full TIMEOUT=120m
 
 clean:
 	rm -rf bin

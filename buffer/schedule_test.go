@@ -39,7 +39,7 @@ func (c yieldingContext) Done() <-chan struct{} {
 // while some are on their way.
 func TestSchedules(t *testing.T) {
 	rounds := 15
-	if os.Getenv("URLTREE_FULL") != "" {
+	if os.Getenv("TEST_URLTREE_FULL") != "" {
 		rounds = 1000
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))

@@ -147,7 +147,7 @@ func TestDamage(t *testing.T) {
 	t.Parallel()
 	rounds := 4
 	switch {
-	case os.Getenv("URLTREE_FULL") != "":
+	case os.Getenv("TEST_URLTREE_FULL") != "":
 		rounds = 300
 	case testing.Short():
 		rounds = 1
@@ -395,7 +395,7 @@ func crawlOn(ctx context.Context, index *storage.Index) error {
 func TestDamagedPages(t *testing.T) {
 	rounds := 15
 	switch {
-	case os.Getenv("URLTREE_FULL") != "":
+	case os.Getenv("TEST_URLTREE_FULL") != "":
 		rounds = 2000
 	case testing.Short():
 		rounds = 5

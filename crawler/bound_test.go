@@ -18,7 +18,7 @@ import (
 // A shape is a web that is made to take memory: each of its pages asks for as much as a page can.
 type shape struct {
 	name   string
-	first  bool     // one of those that are crawled without URLTREE_FULL too
+	first  bool     // one of those that are crawled without TEST_URLTREE_FULL too
 	robots bool     // answers for robots.txt as well
 	args   []string // beside those of all
 	answer http.HandlerFunc

@@ -150,7 +150,7 @@ func (w *watcher) require(t *testing.T, g linkGraph) {
 
 // TestContract is source C's contract, with pools from 1 to 64 workers and small queues.
 func TestContract(t *testing.T) {
-	full := os.Getenv("URLTREE_FULL") != ""
+	full := os.Getenv("TEST_URLTREE_FULL") != ""
 	for i, size := range []struct{ downloads, parsers, queue, pages int }{
 		{1, 1, 1, 60},
 		{1, 1, 2, 60},

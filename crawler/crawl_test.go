@@ -114,7 +114,7 @@ func TestKnownAnswer(t *testing.T) {
 		{6, 12, 4, 4000, crawler.OrderTree},
 	} {
 		switch {
-		case os.Getenv("URLTREE_FULL") != "":
+		case os.Getenv("TEST_URLTREE_FULL") != "":
 			size.pages = 20_000
 		case testing.Short():
 			size.pages = 800

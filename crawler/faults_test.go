@@ -28,7 +28,7 @@ import (
 
 // TestFaultAtEveryCall crawls 40 pages and lets the k-th call of the tree's disk fail, for every
 // k that the crawl comes to. Then the tree is checked, and the same command goes on to the known
-// answer. With URLTREE_FULL=1 no k is left out.
+// answer. With TEST_URLTREE_FULL=1 no k is left out.
 func TestFaultAtEveryCall(t *testing.T) {
 	web, table := faultWeb(t), new(faultTable)
 	t.Run("kinds", func(t *testing.T) {
@@ -111,9 +111,9 @@ func callsOf(t *testing.T, web *testweb.Web, only string) int {
 }
 
 // everyCall calls try with each k until five crawls in a row, whose numbers of calls differ, have
-// not come to their call k. Without URLTREE_FULL it leaves most out, other ones for each offset.
-// With it several share the work, since hosts rest for a second after a crawl that did not end
-// well. usual is how many calls a crawl makes.
+// not come to their call k. Without TEST_URLTREE_FULL it leaves most out, other ones for each
+// offset. With it several share the work, since hosts rest for a second after a crawl that did not
+// end well. usual is how many calls a crawl makes.
 func everyCall(t *testing.T, offset, usual int, try func(t *testing.T, k int) bool) {
 	t.Helper()
 	if usual < 60 {

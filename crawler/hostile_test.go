@@ -167,16 +167,16 @@ func TestStopsAfterTheGrace(t *testing.T) {
 
 // TestHostileLoad crawls 200 hosts that do harm and 40 good ones, with 512 downloads at a time, until all good
 // pages and 500 bad ones have been asked for: memory stays within the limit, open files are no more than
-// downloads, hosts and buffers need, and nothing is said. With URLTREE_LOAD=10m the good hosts may
+// downloads, hosts and buffers need, and nothing is said. With TEST_URLTREE_LOAD=10m the good hosts may
 // also take no more than twice the time that they take without the others, and it then crawls for that
 // time with more requests to a host than there are downloads for.
 func TestHostileLoad(t *testing.T) {
 	cmd := buildCommand(t)
 	load, pages, latency := time.Duration(0), 300, 10*time.Millisecond
-	if text := os.Getenv("URLTREE_LOAD"); text != "" {
+	if text := os.Getenv("TEST_URLTREE_LOAD"); text != "" {
 		var err error
 		if load, err = time.ParseDuration(text); err != nil {
-			t.Fatalf("URLTREE_LOAD: %v", err)
+			t.Fatalf("TEST_URLTREE_LOAD: %v", err)
 		}
 		// The latency, and not the processor, says how long the good hosts take: the servers share it.
 		pages, latency = 20_000, 100*time.Millisecond

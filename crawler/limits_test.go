@@ -26,7 +26,7 @@ import (
 const noHang = 3 * time.Minute
 
 // full tells whether the long forms of tests are asked for.
-func full() bool { return os.Getenv("URLTREE_FULL") != "" }
+func full() bool { return os.Getenv("TEST_URLTREE_FULL") != "" }
 
 // sized returns a number of a test, or with -short another one.
 func sized(usual, short int) int {

@@ -182,7 +182,7 @@ func TestScoreFunction(t *testing.T) {
 func TestOrderKnownAnswer(t *testing.T) {
 	t.Parallel()
 	pages := sized(400, 150)
-	if os.Getenv("URLTREE_FULL") != "" {
+	if os.Getenv("TEST_URLTREE_FULL") != "" {
 		pages = 20_000
 	}
 	for i, tt := range []crawler.Options{

@@ -13,12 +13,12 @@ import (
 )
 
 // TestRealPages crawls documentation that people have written, and compares what is stored with
-// an exhaustive walk over the links that shares no code with the crawler. URLTREE_CORPUS names
+// an exhaustive walk over the links that shares no code with the crawler. TEST_URLTREE_CORPUS names
 // the document root; make test-real fills one.
 func TestRealPages(t *testing.T) {
-	root := os.Getenv("URLTREE_CORPUS")
+	root := os.Getenv("TEST_URLTREE_CORPUS")
 	if root == "" {
-		t.Skip("URLTREE_CORPUS names no folder of real pages; see make test-real")
+		t.Skip("TEST_URLTREE_CORPUS names no folder of real pages; see make test-real")
 	}
 	if _, err := os.Stat(filepath.Join(root, "index.html")); err != nil {
 		t.Fatal(err)

@@ -102,8 +102,8 @@ func TestFailAtEveryCall(t *testing.T) {
 
 // The same on the real disk takes half a minute.
 func TestFailAtEveryCallOnDisk(t *testing.T) {
-	if os.Getenv("URLTREE_FULL") == "" {
-		t.Skip("set URLTREE_FULL=1 to run it")
+	if os.Getenv("TEST_URLTREE_FULL") == "" {
+		t.Skip("set TEST_URLTREE_FULL=1 to run it")
 	}
 	for _, tt := range faults {
 		t.Run(tt.name, func(t *testing.T) {

@@ -341,7 +341,7 @@ func (c *crowd) take(id int, back bool, body []byte) error {
 // TestLinearisable records histories on 1 to 8 threads and has each checked.
 func TestLinearisable(t *testing.T) {
 	rounds, ops := 1, 60
-	if os.Getenv("URLTREE_FULL") != "" {
+	if os.Getenv("TEST_URLTREE_FULL") != "" {
 		rounds, ops = 20, 300
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))

@@ -30,7 +30,7 @@ func (y yieldingRows) Refill(host string, now time.Time, n int, skip func(url st
 // page is taken once, nobody hears of the end before all is done, and everybody does.
 func TestCrawlSchedules(t *testing.T) {
 	rounds := 1
-	if os.Getenv("URLTREE_FULL") != "" {
+	if os.Getenv("TEST_URLTREE_FULL") != "" {
 		rounds = 50
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))

@@ -16,10 +16,10 @@ import (
 // links lie in any of 65,536 folders of a host; on "sites" those of a page to its own host lie in
 // one folder, as those of a table of contents do. An op is a new URL, with its part of the outcomes.
 //
-// URLTREE_KNOWN (default 300,000) says how many URLs there are before it measures. Of one core,
-// times are CPU time (µs/URL), since the disk is not waited for.
+// TEST_URLTREE_KNOWN (default 300,000) says how many URLs there are before it measures. Of one
+// core, times are CPU time (µs/URL), since the disk is not waited for.
 func BenchmarkNewURLs(b *testing.B) {
-	known, _ := strconv.Atoi(os.Getenv("URLTREE_KNOWN"))
+	known, _ := strconv.Atoi(os.Getenv("TEST_URLTREE_KNOWN"))
 	if known == 0 {
 		known = 300_000
 	}
@@ -44,9 +44,9 @@ func BenchmarkNewURLs(b *testing.B) {
 	}
 }
 
-// inboxOf gives what URLTREE_INBOX says, 1,000 if nothing.
+// inboxOf gives what TEST_URLTREE_INBOX says, 1,000 if nothing.
 func inboxOf() int {
-	if n, err := strconv.Atoi(os.Getenv("URLTREE_INBOX")); err == nil {
+	if n, err := strconv.Atoi(os.Getenv("TEST_URLTREE_INBOX")); err == nil {
 		return n
 	}
 	return 1000

@@ -73,7 +73,7 @@ func TestStructureAgreesWithBolt(t *testing.T) {
 	used, size := len(whole), os.Getpagesize()
 	path := filepath.Join(t.TempDir(), "index.db")
 	rounds := 200
-	if os.Getenv("URLTREE_FULL") != "" {
+	if os.Getenv("TEST_URLTREE_FULL") != "" {
 		rounds = 20_000
 	}
 	rnd := rand.New(rand.NewPCG(7, 0))

@@ -39,7 +39,7 @@ func stateOf(t *testing.T, x *Index) (sum [32]byte) {
 // transaction or the one after it, whole, and after it once the meta page is written.
 func TestPowerCut(t *testing.T) {
 	commits, subsets := 2, 8
-	if os.Getenv("URLTREE_FULL") != "" {
+	if os.Getenv("TEST_URLTREE_FULL") != "" {
 		commits, subsets = 30, 60
 	}
 	x, path := newIndex(t, 60)

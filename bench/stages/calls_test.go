@@ -19,7 +19,7 @@ import (
 
 // seedOfChild names the variable of the environment that makes this program a crawler of the URL
 // in it, in the folder where it is started.
-const seedOfChild = "URLTREE_STAGES_SEED"
+const seedOfChild = "TEST_URLTREE_STAGES_SEED"
 
 // crawlAsChild crawls a handbook with all that a crawl does on a disk, syncs included. It prints
 // the number of pages, and gives the exit code.

@@ -26,7 +26,7 @@ func TestDamagedIndex(t *testing.T) {
 	t.Parallel()
 	rounds := 5
 	switch {
-	case os.Getenv("URLTREE_FULL") != "":
+	case os.Getenv("TEST_URLTREE_FULL") != "":
 		rounds = 300
 	case testing.Short():
 		rounds = 1

@@ -37,7 +37,7 @@ func TestKillEdges(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	pages := 700
 	switch {
-	case os.Getenv("URLTREE_FULL") != "":
+	case os.Getenv("TEST_URLTREE_FULL") != "":
 		pages = 3000
 	case testing.Short():
 		pages = 250

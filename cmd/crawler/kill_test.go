@@ -114,7 +114,7 @@ const (
 	killFlush                   = "100ms"
 )
 
-// killOrders are tested in turn, with URLTREE_FULL all.
+// killOrders are tested in turn, with TEST_URLTREE_FULL all.
 var killOrders = [][]string{
 	{"-order", "breadth"},
 	{"-order", "priority"},
@@ -153,7 +153,7 @@ func TestKill(t *testing.T) {
 				continue
 			}
 			orders := killOrders[(uint64(i)+seed)%uint64(len(killOrders)):][:1]
-			if os.Getenv("URLTREE_FULL") != "" {
+			if os.Getenv("TEST_URLTREE_FULL") != "" {
 				orders = killOrders
 			}
 			for _, order := range orders {

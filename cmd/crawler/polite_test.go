@@ -70,7 +70,7 @@ func TestPoliteAcrossKills(t *testing.T) {
 	t.Parallel()
 	kills := 12
 	switch {
-	case os.Getenv("URLTREE_FULL") != "":
+	case os.Getenv("TEST_URLTREE_FULL") != "":
 		kills = 70
 	case testing.Short():
 		kills = 5

@@ -25,13 +25,13 @@ import (
 // TestPowerCutOnExt4 cuts the power of an ext4 while a crawl, a merge, or the writing of results is at
 // work there. Each ends with exit 4, or had ended; when the disk is mounted again check finds no fault,
 // no outcome is lost that the index had, what is stored is not asked again, and the crawl goes on to the
-// known answer, which the next cut leaves alone. With URLTREE_FULL=1 there are some dozens of cuts.
+// known answer, which the next cut leaves alone. With TEST_URLTREE_FULL=1 there are some dozens of cuts.
 func TestPowerCutOnExt4(t *testing.T) {
 	if testing.Short() {
 		t.Skip("cuts the power of a file system of its own, again and again: not with -short")
 	}
 	seed, trees := rand.Uint64(), 1
-	if os.Getenv("URLTREE_FULL") != "" {
+	if os.Getenv("TEST_URLTREE_FULL") != "" {
 		trees = 10
 	}
 	d, err := disk.New(t.Context(), t.TempDir(), "ext4", 256<<20)

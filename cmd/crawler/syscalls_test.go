@@ -275,7 +275,7 @@ func lose(list []change, rnd *rand.Rand) []change {
 func TestEverySystemCall(t *testing.T) {
 	step, goOn, cuts := 1, 12, 1 // every so many calls it dies, and every so many of these the crawl goes on
 	switch {
-	case os.Getenv("URLTREE_FULL") != "":
+	case os.Getenv("TEST_URLTREE_FULL") != "":
 		goOn, cuts = 1, 8
 	case testing.Short():
 		step = 16

@@ -90,7 +90,7 @@ func TestFaultAtEverySystemCall(t *testing.T) {
 		t.Skip("runs the command hundreds of times: not with -short")
 	}
 	step, misses, seed := 8, 1, rand.Uint64()
-	if os.Getenv("URLTREE_FULL") != "" {
+	if os.Getenv("TEST_URLTREE_FULL") != "" {
 		step, misses = 1, 3
 	}
 	t.Logf("random seed %d", seed)

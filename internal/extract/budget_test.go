@@ -171,7 +171,7 @@ func TestExhausted(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.heavy && !full() {
-				t.Skip("set URLTREE_FULL=1 to run it")
+				t.Skip("set TEST_URLTREE_FULL=1 to run it")
 			}
 			start := time.Now()
 			f := pageFacts

@@ -585,4 +585,4 @@ func TestFeed(t *testing.T) {
 }
 
 // full tells whether tests that take long run too.
-func full() bool { return os.Getenv("URLTREE_FULL") != "" }
+func full() bool { return os.Getenv("TEST_URLTREE_FULL") != "" }

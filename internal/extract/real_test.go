@@ -23,14 +23,14 @@ import (
 	"golang.org/x/text/encoding/htmlindex"
 )
 
-// usualPages is how many real pages are read, evenly chosen, unless URLTREE_FULL is set.
+// usualPages is how many real pages are read, evenly chosen, unless TEST_URLTREE_FULL is set.
 const usualPages = 2500
 
-// realPages gives the HTML files below URLTREE_CORPUS by their path from there.
+// realPages gives the HTML files below TEST_URLTREE_CORPUS by their path from there.
 func realPages(tb testing.TB) (root string, files []string) {
-	root = os.Getenv("URLTREE_CORPUS")
+	root = os.Getenv("TEST_URLTREE_CORPUS")
 	if root == "" {
-		tb.Skip("URLTREE_CORPUS names no folder of real pages; see make test-real")
+		tb.Skip("TEST_URLTREE_CORPUS names no folder of real pages; see make test-real")
 	}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if ext := filepath.Ext(path); err == nil && d.Type().IsRegular() && (ext == ".html" || ext == ".htm" || ext == ".xhtml") {

@@ -147,11 +147,12 @@ func TestNobodyWaitsWithBudgetInHand(t *testing.T) {
 	}
 }
 
-// TestBudgetHolds lets 60 large bodies arrive at once, some of them coded: of 2 MiB, or 16 MiB with URLTREE_FULL=1.
+// TestBudgetHolds lets 60 large bodies arrive at once, some of them coded: of 2 MiB, or 16 MiB with
+// TEST_URLTREE_FULL=1.
 func TestBudgetHolds(t *testing.T) {
 	const clients = 60
 	size := 2 << 20
-	if os.Getenv("URLTREE_FULL") != "" {
+	if os.Getenv("TEST_URLTREE_FULL") != "" {
 		size = 16 << 20
 	}
 	const limit = 8 << 20

@@ -59,7 +59,7 @@ func BenchmarkMemory(b *testing.B) {
 	for _, o := range allOrders() {
 		for _, hosts := range []int{10_000, 100_000, 1_000_000} {
 			urls := 500_000
-			if os.Getenv("URLTREE_FULL") != "" {
+			if os.Getenv("TEST_URLTREE_FULL") != "" {
 				urls = 10_000_000
 			} else if hosts > urls {
 				continue

@@ -476,10 +476,10 @@ func allOrders() []order {
 		order{name: "three quickheaps, changing ranks", queue: queue.QuickHeap, queues: 3, rank: changingRank()})
 }
 
-// someOrders gives all orders with URLTREE_FULL, else one, another for each i.
+// someOrders gives all orders with TEST_URLTREE_FULL, else one, another for each i.
 func someOrders(i int) []order {
 	all := allOrders()
-	if os.Getenv("URLTREE_FULL") != "" {
+	if os.Getenv("TEST_URLTREE_FULL") != "" {
 		return all
 	}
 	return all[i%len(all):][:1]

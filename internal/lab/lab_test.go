@@ -28,7 +28,7 @@ func small(t *testing.T, only ...string) Options {
 }
 
 // full tells whether there is time for what takes more than a few seconds.
-func full() bool { return os.Getenv("URLTREE_FULL") != "" }
+func full() bool { return os.Getenv("TEST_URLTREE_FULL") != "" }
 
 func TestExperiments(t *testing.T) {
 	for _, tt := range []struct {
@@ -51,7 +51,7 @@ func TestExperiments(t *testing.T) {
 	} {
 		t.Run(tt.only, func(t *testing.T) {
 			if tt.long && !full() {
-				t.Skip("set URLTREE_FULL for this")
+				t.Skip("set TEST_URLTREE_FULL for this")
 			}
 			o := small(t, tt.only)
 			rep, err := Run(t.Context(), o)

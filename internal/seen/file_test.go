@@ -214,7 +214,7 @@ func TestLoadRefuses(t *testing.T) {
 func testRefuses(t *testing.T, file []byte) {
 	f := newFilter(t, Options{Memory: 1})
 	sparse := 1 + len(file)/300
-	if os.Getenv("URLTREE_FULL") != "" {
+	if os.Getenv("TEST_URLTREE_FULL") != "" {
 		sparse = 1
 	}
 	for n := 0; n < len(file); n++ {

@@ -515,7 +515,7 @@ func BenchmarkLookup(b *testing.B) {
 		{"1000000 turned", 1_000_000, 4 << 20},
 		{"10000000 turned", 10_000_000, 40 << 20},
 	} {
-		if size.n > 1_000_000 && os.Getenv("URLTREE_FULL") == "" {
+		if size.n > 1_000_000 && os.Getenv("TEST_URLTREE_FULL") == "" {
 			continue
 		}
 		f, fps := filled(b, size.n, size.memory)

@@ -9,7 +9,7 @@ import (
 )
 
 // Variable is the environment variable that gives the seed.
-const Variable = "URLTREE_TEST_SEED"
+const Variable = "TEST_URLTREE_SEED"
 
 // Draw gives another seed each time, or the one that the environment asks for, and logs how a test
 // is played again.

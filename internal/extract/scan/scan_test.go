@@ -330,7 +330,7 @@ var (
 
 func TestRandom(t *testing.T) {
 	n := 1500
-	if os.Getenv("URLTREE_FULL") != "" {
+	if os.Getenv("TEST_URLTREE_FULL") != "" {
 		n = 2_000_000
 	} else if testing.Short() {
 		n = 1000

@@ -61,15 +61,15 @@ func usualPage() []byte {
 	return []byte(b.String())
 }
 
-// realPages gives the HTML files below URLTREE_CORPUS, as many as have 64 MiB.
+// realPages gives the HTML files below TEST_URLTREE_CORPUS, as many as have 64 MiB.
 func realPages(tb testing.TB) (pages [][]byte) {
-	root := os.Getenv("URLTREE_CORPUS")
+	root := os.Getenv("TEST_URLTREE_CORPUS")
 	if root == "" {
-		tb.Skip("URLTREE_CORPUS names no folder of real pages; see make test-real")
+		tb.Skip("TEST_URLTREE_CORPUS names no folder of real pages; see make test-real")
 	}
 	size := 0
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() || !strings.Contains(filepath.Ext(path), "htm") || size > 64<<20 && os.Getenv("URLTREE_FULL") == "" {
+		if err != nil || !d.Type().IsRegular() || !strings.Contains(filepath.Ext(path), "htm") || size > 64<<20 && os.Getenv("TEST_URLTREE_FULL") == "" {
 			return err
 		}
 		page, err := os.ReadFile(path)
@@ -92,7 +92,7 @@ func TestRealPages(t *testing.T) {
 
 func BenchmarkScan(b *testing.B) {
 	pages := [][]byte{usualPage()}
-	if os.Getenv("URLTREE_CORPUS") != "" {
+	if os.Getenv("TEST_URLTREE_CORPUS") != "" {
 		pages = realPages(b)
 	}
 	size := 0

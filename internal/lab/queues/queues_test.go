@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // scale is small, or a hundredth if there is time: the race detector makes these queues
 // twenty times slower.
 func scale() float64 {
-	if os.Getenv("URLTREE_FULL") != "" {
+	if os.Getenv("TEST_URLTREE_FULL") != "" {
 		return 0.01
 	}
 	return 0.0005
