@@ -37,11 +37,15 @@ func (f Files) Replaced() []string {
 	return f.Names()
 }
 
-// FilesFor returns the result files that belong to an output file: they lie beside it, or in the
-// current folder if it is a stream. The default of output is res.txt. It is an error if a file is a
-// folder, a link or something else that is no regular file, but for a stream, if an output has the
-// name of another result file, and if the files would lie in the folder of the tree, or below,
-// where they could replace the tree's own. The tree may be "": there is none.
+// FilesFor returns the result files that belong to an output file. They lie beside it, or in the
+// current folder if it is a stream. The default of output is res.txt. Those of res.txt, and of a
+// stream, are res2.txt, statistics.txt and hourly_statistics.txt; those of any other output, such as
+// A.tsv, have its name: A2.tsv, A.statistics.txt and A.hourly_statistics.txt.
+//
+// It is an error if a file is a folder, a link or something else that is no regular file, but for a
+// stream, if an output has the name of a file that belongs to res.txt, and if the files would lie in
+// the folder of the tree, or below, where they could replace the tree's own. The tree may be "":
+// there is none.
 func FilesFor(tree, output string) (Files, error) {
 	if output == "" {
 		output = "res.txt"
@@ -58,11 +62,22 @@ func FilesFor(tree, output string) (Files, error) {
 		Res: output, Res2: filepath.Join(dir, "res2.txt"), Stream: stream,
 		Statistics: filepath.Join(dir, "statistics.txt"), Hourly: filepath.Join(dir, "hourly_statistics.txt"),
 	}
+	base := filepath.Base(output)
 	for _, other := range []string{f.Res2, f.Statistics, f.Hourly} {
 		// Some file systems do not tell capital letters apart.
-		if !stream && strings.EqualFold(filepath.Base(output), filepath.Base(other)) {
+		if !stream && strings.EqualFold(base, filepath.Base(other)) {
 			return Files{}, fmt.Errorf("output %s would collide with the result file %s", output, other)
 		}
+	}
+	if !stream && !strings.EqualFold(base, "res.txt") {
+		ext := filepath.Ext(base)
+		if ext == base { // .res
+			ext = ""
+		}
+		stem := strings.TrimSuffix(base, ext)
+		f.Res2 = filepath.Join(dir, stem+"2"+ext)
+		f.Statistics = filepath.Join(dir, stem+".statistics.txt")
+		f.Hourly = filepath.Join(dir, stem+".hourly_statistics.txt")
 	}
 	if tree != "" && within(tree, dir) {
 		return Files{}, fmt.Errorf("output %s lies in the tree %s", filepath.Join(dir, filepath.Base(output)), tree)
@@ -167,19 +182,26 @@ func openStream(name string) (*os.File, error) {
 // Replaceable returns an error if a result file would replace a file that is neither empty nor
 // begins as that result file does.
 func (f Files) Replaceable() error {
-	for _, name := range f.Replaced() {
-		if err := replaceable(name); err != nil {
+	for i, name := range f.Names() {
+		if f == (Files{}) || f.Stream && i == 0 {
+			continue
+		}
+		if err := replaceable(name, begins[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// begins are functions that report whether a file begins as a result file of one kind does, in the
+// order of Files.Names.
+var begins = [...]func([]byte) bool{beginsRes, beginsRes2, beginsStatistics, beginsHourly}
+
 // mostBegin is how many bytes of a file are read to tell what it is: more than a line of res.txt
 // has.
 const mostBegin = 1 << 20
 
-func replaceable(name string) error {
+func replaceable(name string, ours func(begin []byte) bool) error {
 	if err := regular(name); err != nil {
 		return err
 	}
@@ -195,24 +217,14 @@ func replaceable(name string) error {
 	if err != nil {
 		return diskError("look at "+name, err)
 	}
-	if len(begin) > 0 && !ours(filepath.Base(name), begin) {
+	if len(begin) > 0 && !ours(begin) {
 		return fmt.Errorf("output %s would replace a file that no crawl has written: move it away or name another -output", name)
 	}
 	return nil
 }
 
-// ours reports whether a file begins as the result file of that name does.
-func ours(base string, begin []byte) bool {
-	first, rest, _ := bytes.Cut(begin, []byte("\n"))
-	switch base {
-	case "res2.txt":
-		return string(first)+"\n" == res2Title
-	case "statistics.txt":
-		second, _, _ := bytes.Cut(rest, []byte("\n"))
-		return string(first) == summaryTitle && strings.Join(strings.Fields(string(second)), " ") == thisRun+" "+allRuns
-	case "hourly_statistics.txt":
-		return bytes.HasPrefix(first, []byte(hourlyTitle))
-	}
+func beginsRes(begin []byte) bool {
+	first, _, _ := bytes.Cut(begin, []byte("\n"))
 	fields := bytes.Split(first, []byte("\t"))
 	if len(fields) != 12 || len(fields[11]) != 8 {
 		return false
@@ -220,3 +232,13 @@ func ours(base string, begin []byte) bool {
 	_, err := strconv.ParseUint(string(fields[11]), 16, 32)
 	return err == nil && bytes.HasPrefix(fields[0], []byte("http"))
 }
+
+func beginsRes2(begin []byte) bool { return bytes.HasPrefix(begin, []byte(res2Title)) }
+
+func beginsStatistics(begin []byte) bool {
+	first, rest, _ := bytes.Cut(begin, []byte("\n"))
+	second, _, _ := bytes.Cut(rest, []byte("\n"))
+	return string(first) == summaryTitle && strings.Join(strings.Fields(string(second)), " ") == thisRun+" "+allRuns
+}
+
+func beginsHourly(begin []byte) bool { return bytes.HasPrefix(begin, []byte(hourlyTitle)) }

@@ -31,7 +31,7 @@ func TestFilesKinds(t *testing.T) {
 	defer r.Close()
 	defer w.Close()
 	if err := errors.Join(os.WriteFile(at("file"), nil, 0o666), os.Symlink("file", at("link")), os.Symlink("nowhere", at("dangling")),
-		os.Symlink("/dev/stdout", at("stdout")), syscall.Mkfifo(at("fifo"), 0o666), os.Mkdir(at("linked"), 0o777), os.Symlink("../file", at("linked/res2.txt"))); err != nil {
+		os.Symlink("/dev/stdout", at("stdout")), syscall.Mkfifo(at("fifo"), 0o666), os.Mkdir(at("linked"), 0o777), os.Symlink("../file", at("linked/file2"))); err != nil {
 		t.Fatal(err)
 	}
 	stream := Files{Res2: "res2.txt", Statistics: "statistics.txt", Hourly: "hourly_statistics.txt", Stream: true}
@@ -54,7 +54,7 @@ func TestFilesKinds(t *testing.T) {
 		{at("stdout"), false, "a link"},
 		{at("socket"), false, "a socket"},
 		{dir, false, "a folder"},
-		{at("linked/res.txt"), false, "linked/res2.txt is a link"},
+		{at("linked/file"), false, "linked/file2 is a link"},
 	} {
 		f, err := FilesFor("", tt.output)
 		if tt.err != "" {
@@ -75,7 +75,18 @@ func fdName(f *os.File) string { return fmt.Sprintf("/dev/fd/%d", f.Fd()) }
 // TestReplaceable: what is replaced begins as the file that replaces it, or is empty.
 func TestReplaceable(t *testing.T) {
 	s := small(t)
-	f := filesIn(t, t.TempDir())
+	for _, output := range []string{"res.txt", "A.tsv"} {
+		t.Run(output, func(t *testing.T) {
+			f, err := FilesFor("", filepath.Join(t.TempDir(), output))
+			if err != nil {
+				t.Fatal(err)
+			}
+			testReplaceable(t, s, f)
+		})
+	}
+}
+
+func testReplaceable(t *testing.T, s *site, f Files) {
 	if err := Clean(context.Background(), Steps{Index: s.index, Files: f}); err != nil {
 		t.Fatal(err)
 	}

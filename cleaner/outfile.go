@@ -16,7 +16,8 @@ import (
 type outFile struct {
 	name  string
 	file  *os.File
-	whole *replace.File // nil: the file is a stream
+	whole *replace.File           // nil: the file is a stream
+	ours  func(begin []byte) bool // reports whether a file may be replaced by this one
 	w     *bufio.Writer
 	dirty int  // bytes since the last sync
 	gone  bool // nobody reads the stream any more
@@ -28,18 +29,18 @@ const syncEach = 64 << 20
 // bufferBytes is the size of the buffer of an outFile.
 const bufferBytes = 256 << 10
 
-func createFile(name string) (*outFile, error) {
+func createFile(name string, ours func(begin []byte) bool) (*outFile, error) {
 	file, err := replace.Create(name)
 	if err != nil {
 		return nil, diskError("write "+name, err)
 	}
-	return &outFile{name: name, file: file.File, whole: file, w: bufio.NewWriterSize(file, bufferBytes)}, nil
+	return &outFile{name: name, file: file.File, whole: file, ours: ours, w: bufio.NewWriterSize(file, bufferBytes)}, nil
 }
 
 // createRes begins res.txt. For a FIFO it waits until somebody opens that for reading.
 func (f Files) createRes() (*outFile, error) {
 	if !f.Stream {
-		return createFile(f.Res)
+		return createFile(f.Res, beginsRes)
 	}
 	file, err := openStream(f.Res)
 	if err != nil {
@@ -89,7 +90,7 @@ func (o *outFile) commit(ctx context.Context) error {
 	case cause != nil:
 		return errors.Join(cause, o.whole.Discard())
 	default:
-		if err := replaceable(o.name); err != nil {
+		if err := replaceable(o.name, o.ours); err != nil {
 			return errors.Join(err, o.whole.Discard())
 		}
 		err = o.whole.Commit()
@@ -109,8 +110,8 @@ func (o *outFile) discard() error {
 }
 
 // writeWhole writes a small file in the same way.
-func writeWhole(ctx context.Context, name string, text []byte) error {
-	o, err := createFile(name)
+func writeWhole(ctx context.Context, name string, ours func(begin []byte) bool, text []byte) error {
+	o, err := createFile(name, ours)
 	if err != nil {
 		return err
 	}

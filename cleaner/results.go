@@ -35,7 +35,7 @@ func listRecords(ctx context.Context, index *storage.Index, f Files) (*lists, er
 	if err != nil {
 		return nil, err
 	}
-	res2, err := createFile(f.Res2)
+	res2, err := createFile(f.Res2, beginsRes2)
 	if err != nil {
 		return nil, errors.Join(err, res.discard())
 	}

@@ -23,7 +23,7 @@ import (
 func TestFilesFor(t *testing.T) {
 	dir := t.TempDir()
 	tree, link := filepath.Join(dir, "iut"), filepath.Join(dir, "link")
-	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "b", "statistics.txt"), 0o777), os.MkdirAll(filepath.Join(tree, "tmp"), 0o777),
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "b", "out.statistics.txt"), 0o777), os.MkdirAll(filepath.Join(tree, "tmp"), 0o777),
 		os.Mkdir(tree+"2", 0o777), os.Symlink(filepath.Join("iut", "tmp"), link)); err != nil {
 		t.Fatal(err)
 	}
@@ -32,8 +32,12 @@ func TestFilesFor(t *testing.T) {
 		want         string // of res2.txt; "": an error
 	}{
 		{"default", "", "res2.txt"},
-		{"plain", "out.txt", "res2.txt"},
-		{"folder before it", filepath.Join(dir, "a", "out"), filepath.Join(dir, "a", "res2.txt")},
+		{"plain", "out.txt", "out2.txt"},
+		{"another ending", "./A.tsv", "A2.tsv"},
+		{"two dots", "a.b.tsv", "a.b2.tsv"},
+		{"a dot first", ".res", ".res2"},
+		{"folder before it", filepath.Join(dir, "a", "out"), filepath.Join(dir, "a", "out2")},
+		{"default elsewhere", filepath.Join(dir, "a.b", "res.txt"), filepath.Join(dir, "a.b", "res2.txt")},
 		{"res2.txt", "res2.txt", ""},
 		{"other capitals", filepath.Join(dir, "RES2.txt"), ""},
 		{"statistics", "./statistics.txt", ""},
@@ -44,8 +48,8 @@ func TestFilesFor(t *testing.T) {
 		{"in the tree", filepath.Join(tree, "index.db"), ""},
 		{"below the tree", filepath.Join(tree, "tmp", "out"), ""},
 		{"a link into the tree", filepath.Join(link, "out"), ""},
-		{"beside the tree", filepath.Join(dir, "out"), filepath.Join(dir, "res2.txt")},
-		{"a name that begins like the tree", filepath.Join(tree+"2", "out"), filepath.Join(tree+"2", "res2.txt")},
+		{"beside the tree", filepath.Join(dir, "out"), filepath.Join(dir, "out2")},
+		{"a name that begins like the tree", filepath.Join(tree+"2", "out"), filepath.Join(tree+"2", "out2")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f, err := FilesFor(tree, tt.output)
@@ -58,6 +62,19 @@ func TestFilesFor(t *testing.T) {
 				t.Fatalf("FilesFor(%q) = %+v: two files have one name", tt.output, f)
 			}
 		})
+	}
+}
+
+// TestSideFiles checks the names beside an output, and that those of res.txt are as they always were.
+func TestSideFiles(t *testing.T) {
+	for output, want := range map[string]Files{
+		"res.txt":   {Res: "res.txt", Res2: "res2.txt", Statistics: "statistics.txt", Hourly: "hourly_statistics.txt"},
+		"A.tsv":     {Res: "A.tsv", Res2: "A2.tsv", Statistics: "A.statistics.txt", Hourly: "A.hourly_statistics.txt"},
+		"x.y/B.txt": {Res: "x.y/B.txt", Res2: "x.y/B2.txt", Statistics: "x.y/B.statistics.txt", Hourly: "x.y/B.hourly_statistics.txt"},
+	} {
+		if f, err := FilesFor("", output); err != nil || f != want {
+			t.Errorf("%s: %+v, %v", output, f, err)
+		}
 	}
 }
 

@@ -67,7 +67,7 @@ func writeStatistics(ctx context.Context, index *storage.Index, f Files, run Run
 		"new URLs (counters) = lines of res.txt without seeds + lines of res2.txt - 1 - pending seeds")
 	p.row(eq.String())
 	p.engine(&run)
-	return writeWhole(ctx, f.Statistics, p.bytes())
+	return writeWhole(ctx, f.Statistics, beginsStatistics, p.bytes())
 }
 
 // A page is a text of sections with aligned columns.
@@ -351,7 +351,7 @@ func WriteHourly(ctx context.Context, index *storage.Index, f Files) error {
 			}
 		}
 	}
-	return writeWhole(ctx, f.Hourly, p.bytes())
+	return writeWhole(ctx, f.Hourly, beginsHourly, p.bytes())
 }
 
 // queuesOf returns the queues of an hour in a fixed order: by kind, then by number.

@@ -32,7 +32,7 @@ const mostRetries = 10_000
 // field means its default, which is a polite crawl of anything the seeds lead to.
 type Options struct {
 	Tree   string // folder of the tree; "": iut
-	Output string // result file; "": res.txt. The other result files lie beside it, none of them in the tree.
+	Output string // result file; "": res.txt. The others lie beside it, see cleaner.FilesFor, none of them in the tree.
 
 	// NoTree keeps nothing: no pages, no result files, and no index once Run returns. Pages are for
 	// OnPage alone. Tree, Output and FS must be unset then. The index is a file without a name in

@@ -64,7 +64,7 @@ func (f *flags) output() cli.Flag {
 	if f.opts.Output == "" {
 		f.opts.Output = "res.txt"
 	}
-	return flag("output", text{&f.opts.Output}, "the result `FILE`, or a pipe or /dev/stdout; res2.txt, statistics.txt and hourly_statistics.txt lie beside it, else in the current folder")
+	return flag("output", text{&f.opts.Output}, "the result `FILE`, or a pipe or /dev/stdout; res2.txt, statistics.txt and hourly_statistics.txt lie beside it, else in the current folder; beside A.tsv they are A2.tsv, A.statistics.txt and A.hourly_statistics.txt")
 }
 
 // crawl gives the flags of the crawl command, in groups for the help text.
