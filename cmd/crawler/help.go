@@ -94,7 +94,7 @@ type terms struct {
 func helpTerms(name string) []terms {
 	switch name {
 	case "ls", "export":
-		return []terms{{"States", [][2]string{
+		list := []terms{{"States", [][2]string{
 			{"open, pending", "a URL waits, held ones among them in -state and export; a number of ls is without them"},
 			{"held", "it waits, but not for this run; crawler why says for what"},
 			{"stored", "its page is in the tree"},
@@ -106,6 +106,14 @@ func helpTerms(name string) []terms {
 			{"damaged", "the index has something there that cannot be read; see crawler check; -state does not take it"},
 			{"-", "no page, no folder or none"},
 		}}}
+		if name == "export" {
+			columns := terms{title: "Columns of -what urls; what a URL does not have is -, in CSV empty, in JSON null"}
+			for _, c := range inspect.Columns() {
+				columns.words = append(columns.words, [2]string{c.Name, c.Meaning})
+			}
+			list = append(list, columns)
+		}
+		return list
 	case "retry":
 		var list []terms
 		for _, g := range [][2]string{

@@ -104,14 +104,6 @@ func (c *command) lsCommand() *cli.Command {
 		plainFlag("n", number{p: &q.Lines, none: "all"}, "at most `N` lines"))
 }
 
-func (c *command) exportCommand() *cli.Command {
-	q := &inspect.Question{Command: "export"}
-	return c.inspectCommand(q, "[-what WHAT] [-format FORMAT] [-state STATE] [URL-PREFIX]", "print a line per URL: state, reason, status, tries, source, ..., or the link graph",
-		word("what", &q.What, "urls", "`WHAT` to print: urls; edges: every reference of the stored pages, in page order, with element, rel and text, and those of redirects; ranks: what crawler rank has found. Edges of pages that were not crawled with -edges are read from their folders"),
-		word("format", &q.Format, "tsv", "the `FORMAT` of edges: tsv, graphml (not while a crawl goes on; it takes some 20 bytes of memory for each URL) or dot"),
-		word("state", &q.State, "any", "only URLs in this `STATE`: "+stateWords))
-}
-
 // urlCommand makes a subcommand that asks about one URL.
 func (c *command) urlCommand(name, usage string) *cli.Command {
 	return c.inspectCommand(&inspect.Question{Command: name}, "URL", usage)

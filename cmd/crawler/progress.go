@@ -69,6 +69,20 @@ func (p *progress) update(s crawler.Progress) {
 		}
 		return
 	}
+	p.showLocked(text)
+}
+
+// show makes text the live line; where there is no terminal it does nothing.
+func (p *progress) show(text string) {
+	if p.width == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.showLocked(text)
+}
+
+func (p *progress) showLocked(text string) {
 	p.clear()
 	if most := p.width() - 1; len(text) > most && most > 0 {
 		text = text[:most] // a line that wraps could not be taken back

@@ -96,3 +96,28 @@ func TestLineAMinute(t *testing.T) {
 		})
 	}
 }
+
+// TestMeter: a long answer shows what has been written of it, and leaves nothing on the screen.
+func TestMeter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out, screened bytes.Buffer
+		p := newProgress(&screened, false)
+		p.width = func() int { return 80 }
+		m := &meter{w: &out}
+		stop := showEach(p, func() string { return "export: " + m.String() })
+		for range 1000 {
+			if _, err := m.Write([]byte("a line\nanother\nand")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(1500 * time.Millisecond)
+		synctest.Wait()
+		if got := screen(t, screened.String()); got[0] != "export: 2000 lines, 0.0 MB" {
+			t.Errorf("the screen shows %q", got)
+		}
+		stop()
+		if got := screen(t, screened.String()); len(got) != 1 || got[0] != "" || out.Len() != 18000 {
+			t.Errorf("in the end the screen shows %q, and %d bytes are written", got, out.Len())
+		}
+	})
+}

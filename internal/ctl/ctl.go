@@ -5,8 +5,8 @@
 // with a version line. Then everything is frames, a kind, a length of four bytes and so many
 // bytes of payload; a question is an inspect.Question in JSON:
 //
-//	client   "urltree-ctl 2\n"  question
-//	server   "urltree-ctl 2\n"  data* (done | usage | not found | ending | busy | failed)
+//	client   "urltree-ctl 3\n"  question
+//	server   "urltree-ctl 3\n"  data* (done | usage | not found | ending | busy | failed)
 //
 // The server's last frame tells a whole answer from one that was cut. A client that has asked
 // sends nothing more; when it goes away, the answer is given up.
@@ -31,7 +31,7 @@ import (
 const Name = "ctl.sock"
 
 // Version is that of the protocol. Client and server must have the same.
-const Version = 2
+const Version = 3
 
 var (
 	// ErrNone says that no crawl answers for this tree.

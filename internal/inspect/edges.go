@@ -10,7 +10,6 @@ import (
 	"hash/maphash"
 	"io/fs"
 	"slices"
-	"strconv"
 	"strings"
 
 	"urltree/internal/edges"
@@ -18,19 +17,23 @@ import (
 	"urltree/storage"
 )
 
-// What export writes, and the formats of edges; the first is the default.
+// What export writes, and the formats of each; the first is the default.
 var (
 	exports = []string{"urls", "edges", "ranks"}
-	formats = []string{"tsv", "graphml", "dot"}
+	formats = map[string][]string{
+		"urls":  {"tsv", "csv", "jsonl"},
+		"edges": {"tsv", "csv", "jsonl", "graphml", "dot"},
+		"ranks": {"tsv", "csv", "jsonl"},
+	}
 )
 
 // oneOf checks the value of a flag; "" is the first of the list.
-func oneOf(flag string, value *string, list []string) error {
+func oneOf(flag string, value *string, list []string, usage string) error {
 	if *value == "" {
 		*value = list[0]
 	}
 	if !slices.Contains(list, *value) {
-		return fmt.Errorf("-%s %s is not there, but these: %s; %w: crawler %s", flag, clean(*value), strings.Join(list, ", "), ErrUsage, usageExport)
+		return fmt.Errorf("-%s %s is not there, but these: %s; %w: crawler %s", flag, clean(*value), strings.Join(list, ", "), ErrUsage, usage)
 	}
 	return nil
 }
@@ -70,8 +73,8 @@ func (i *Inspector) exportEdges(ctx context.Context, format string, in below, w 
 	}
 	var out edgeWriter
 	switch format {
-	case "tsv":
-		out = tsvEdges{w}
+	default:
+		out = &tableEdges{out: newTable(format, w)}
 	case "dot":
 		out = dotEdges{w}
 	case "graphml":
@@ -103,25 +106,19 @@ type edgeWriter interface {
 	end()
 }
 
-// tsvEdges has a title line, then a line for each edge; empty fields are "-".
-type tsvEdges struct{ w *bufio.Writer }
+// tableEdges is a row for each edge.
+type tableEdges struct{ out table }
 
-func (o tsvEdges) begin() { o.w.WriteString("from\tto\telement\trel\ttext\n") }
+func (o *tableEdges) begin() { o.out.begin([]string{"from", "to", "element", "rel", "text"}) }
 
-func (o tsvEdges) page(p *edges.Page) {
+func (o *tableEdges) page(p *edges.Page) {
 	for i := range p.Edges {
 		e := &p.Edges[i]
-		for j, field := range [...]string{p.URL, e.To, e.Element, e.Rel, e.Text} {
-			if j > 0 {
-				o.w.WriteByte('\t')
-			}
-			o.w.WriteString(orDash(field))
-		}
-		o.w.WriteByte('\n')
+		_ = o.out.row([]cell{text(p.URL), text(e.To), text(e.Element), text(e.Rel), text(e.Text)})
 	}
 }
 
-func (tsvEdges) end() {}
+func (*tableEdges) end() {}
 
 // dotEdges is the language of Graphviz.
 type dotEdges struct{ w *bufio.Writer }
@@ -202,9 +199,8 @@ func (o *graphmlEdges) escape(s string) { _ = xml.EscapeText(o.w, []byte(s)) }
 
 func (o *graphmlEdges) end() { o.w.WriteString("</graph>\n</graphml>\n") }
 
-// exportRanks writes a title line, then a line for each URL of the index that has a rank, in the
-// order of the tree. The ranks of all nodes of the link graph together are 1.
-func (i *Inspector) exportRanks(ctx context.Context, in below, w *bufio.Writer) (err error) {
+// exportRanks writes a row for each URL of the index that has a rank, in the order of the tree. The ranks of all nodes of the link graph together are 1.
+func (i *Inspector) exportRanks(ctx context.Context, format string, in below, w *bufio.Writer) (err error) {
 	if i.Ranks == nil {
 		return fmt.Errorf("%w: ranks of this tree", ErrNotFound)
 	}
@@ -216,9 +212,8 @@ func (i *Inspector) exportRanks(ctx context.Context, in below, w *bufio.Writer) 
 		return err
 	}
 	defer func() { err = errors.Join(err, ranks.Close()) }()
-	if _, err := w.WriteString("URL\trank\n"); err != nil {
-		return err
-	}
+	out := newTable(format, w)
+	out.begin([]string{urlName(format), "rank"})
 	return i.Index.Records(ctx, in.key, func(r storage.Record, damage error) error {
 		if damage != nil || in.origin != "" && storage.Origin(r.URL) != in.origin {
 			return nil
@@ -227,9 +222,6 @@ func (i *Inspector) exportRanks(ctx context.Context, in below, w *bufio.Writer) 
 		if !ok {
 			return nil
 		}
-		w.WriteString(clean(r.URL))
-		line := strconv.AppendFloat(append(w.AvailableBuffer(), '\t'), rank, 'g', -1, 64)
-		_, err := w.Write(append(line, '\n'))
-		return err
+		return out.row([]cell{text(r.URL), float(rank)})
 	})
 }

@@ -3,8 +3,9 @@ package inspect
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
-	"strconv"
+	"slices"
 	"time"
 
 	"urltree/storage"
@@ -16,16 +17,17 @@ func (i *Inspector) export(ctx context.Context, q Question, w *bufio.Writer) err
 	if err != nil {
 		return err
 	}
-	if err := oneOf("what", &q.What, exports); err != nil {
+	if err := oneOf("what", &q.What, exports, usageExport); err != nil {
 		return err
 	}
-	if q.What != "edges" && q.Format != "" {
-		return fmt.Errorf("-format is for -what edges; %w: crawler %s", ErrUsage, usageExport)
+	if err := oneOf("format", &q.Format, formats[q.What], usageExport); err != nil {
+		return err
 	}
-	if q.What != "urls" && only != nil {
-		return fmt.Errorf("-state is for -what urls; %w: crawler %s", ErrUsage, usageExport)
+	if q.What != "urls" && (only != nil || q.Columns != "") {
+		return fmt.Errorf("-state and -columns are for -what urls; %w: crawler %s", ErrUsage, usageExport)
 	}
-	if err := oneOf("format", &q.Format, formats); err != nil {
+	columns, err := chosenColumns(q.Columns)
+	if err != nil {
 		return err
 	}
 	key, err := i.Folder(q.URL, usageExport)
@@ -40,56 +42,63 @@ func (i *Inspector) export(ctx context.Context, q Question, w *bufio.Writer) err
 	case "edges":
 		return i.exportEdges(ctx, q.Format, in, w)
 	case "ranks":
-		return i.exportRanks(ctx, in, w)
+		return i.exportRanks(ctx, q.Format, in, w)
 	}
-	return i.exportLedger(ctx, only, in, w)
-}
-
-// exportLedger writes the ledger: a title line, then a line for each record in the order of the
-// tree. Fields that do not apply are "-". A record that cannot be read has the state "damaged" and,
-// as its reason, what is wrong with it.
-func (i *Inspector) exportLedger(ctx context.Context, chosen selector, in below, w *bufio.Writer) error {
-	if _, err := w.WriteString("URL\tstate\treason\tstatus\ttries\tsource\tvia\tdepth\tbytes\ttime\n"); err != nil {
-		return err
-	}
-	var line []byte
-	return i.Index.Records(ctx, in.key, func(r storage.Record, damage error) error {
-		switch {
-		case damage != nil && chosen != nil:
-			return nil
-		case damage != nil:
-			line = append(line[:0], "-\tdamaged\t"+clean(damage.Error())+"\t-\t-\t-\t-\t-\t-\t-\n"...)
-		case in.origin != "" && storage.Origin(r.URL) != in.origin, !chosen.picks(countOf(&r)):
-			return nil
-		default:
-			line = appendLedger(line[:0], &r)
+	names := make([]string, len(columns))
+	for k, c := range columns {
+		if names[k] = c.Name; c.Name == "url" {
+			names[k] = urlName(q.Format)
 		}
-		_, err := w.Write(line)
+	}
+	out := newTable(q.Format, w)
+	out.begin(names)
+	if err := i.exportLedger(ctx, only, columns, in, out); err != nil {
 		return err
-	})
+	}
+	_, err = w.Write(nil) // the error of any write before
+	return err
 }
 
-// appendLedger appends a record's line of the ledger.
-func appendLedger(b []byte, r *storage.Record) []byte {
-	field := func(s string) { b = append(append(b, s...), '\t') }
-	number := func(n int64) { b = append(strconv.AppendInt(b, n, 10), '\t') }
-	field(clean(r.URL))
-	field(r.State.String())
-	field(orDash(r.Reason))
-	if r.Status > 0 {
-		number(int64(r.Status))
-	} else {
-		field("-")
-	}
-	number(int64(r.Tries))
-	field(orDash(r.Source))
-	field(orDash(r.Via))
-	number(int64(r.Depth))
-	if r.State == storage.Pending {
-		return append(b, "-\t-\n"...)
-	}
-	number(r.Bytes)
-	return append(append(b, stamp(r.Time)...), '\n')
+// exportLedger writes the ledger: a row for each record in the order of the tree. A record that
+// cannot be read has the state "damaged" and, as its reason, what is wrong with it.
+func (i *Inspector) exportLedger(ctx context.Context, chosen selector, columns []Column, in below, out table) error {
+	needsMeta := slices.ContainsFunc(columns, func(c Column) bool { return slices.Contains(ofMeta, c.Name) })
+	cells := make([]cell, len(columns))
+	l := line{in: i}
+	var none storage.Meta
+	return i.Index.Records(ctx, in.key, func(r storage.Record, damage error) error {
+		if damage != nil {
+			if chosen != nil {
+				return nil
+			}
+			clear(cells)
+			for k, c := range columns {
+				switch c.Name {
+				case "state":
+					cells[k] = text("damaged")
+				case "reason":
+					cells[k] = text(damage.Error())
+				}
+			}
+			return out.row(cells)
+		}
+		if in.origin != "" && storage.Origin(r.URL) != in.origin || !chosen.picks(countOf(&r)) {
+			return nil
+		}
+		l.Record, l.meta = &r, &none
+		if needsMeta && r.State == storage.Stored {
+			switch meta, err := i.Index.Meta(r.URL); {
+			case err != nil && !errors.Is(err, storage.ErrCorrupt): // what is damaged is for check to name
+				return err
+			case err == nil && meta != nil:
+				l.meta = meta
+			}
+		}
+		for k := range columns {
+			cells[k] = columns[k].value(&l)
+		}
+		return out.row(cells)
+	})
 }
 
 // stamp gives a time in Unix seconds as RFC 3339, UTC; "-" for none.

@@ -73,7 +73,7 @@ type Question struct {
 	//	cat     its content.html
 	//	path    its folder below the root of the tree
 	//	why     what happened to it, or what it waits for
-	//	export  the ledger below a URL prefix, a tab-separated line per record, or What says
+	//	export  the ledger below a URL prefix, a row per record, or what What says
 	//	stats   totals and runs
 	Command string
 	URL     string `json:",omitempty"` // or a URL prefix
@@ -82,13 +82,14 @@ type Question struct {
 	Lines     int64  `json:",omitempty"` // of ls: at most so many; 0: all
 	State     string `json:",omitempty"` // of ls and export: only what is in it; "": any
 	What      string `json:",omitempty"` // of export: urls, edges or ranks; "": urls
-	Format    string `json:",omitempty"` // of edges: tsv, graphml or dot; "": tsv
+	Format    string `json:",omitempty"` // of export: tsv, csv, jsonl, of edges also graphml or dot; "": tsv
+	Columns   string `json:",omitempty"` // of export: names of Columns, with commas between them; "": the first ten
 }
 
 // Ways of asking, as usage errors name them.
 const (
 	usageLs     = "ls [-r] [-state S] [-n N] [URL-PREFIX]"
-	usageExport = "export [-what W] [-format F] [-state S] [URL-PREFIX]"
+	usageExport = "export [-what W] [-format F] [-columns C] [-state S] [URL-PREFIX]"
 
 	commands = "ls, show, cat, path, why, export, stats"
 )

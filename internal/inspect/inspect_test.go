@@ -172,6 +172,7 @@ func question(args ...string) (q Question) {
 	set.StringVar(&q.State, "state", "", "")
 	set.StringVar(&q.What, "what", "", "")
 	set.StringVar(&q.Format, "format", "", "")
+	set.StringVar(&q.Columns, "columns", "", "")
 	q.Command = args[0]
 	for args = args[1:]; ; args = args[1:] {
 		if err := set.Parse(args); err != nil {
@@ -276,6 +277,11 @@ func TestErrors(t *testing.T) {
 		{"why https://example.org/nothing", nil},
 		{"why", ErrUsage},
 		{"export -state lost", ErrUsage},
+		{"export -columns url,urls", ErrUsage},
+		{"export -columns url,status,url", ErrUsage},
+		{"export -columns ,", ErrUsage},
+		{"export -format xml", ErrUsage},
+		{"export -columns title,URL", nil},
 		{"export https://example.com/", nil},
 	} {
 		t.Run(tt.args, func(t *testing.T) {

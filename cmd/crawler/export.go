@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"urltree/internal/inspect"
+	"urltree/internal/replace"
+)
+
+func (c *command) exportCommand() *cli.Command {
+	q := &inspect.Question{Command: "export"}
+	var output string
+	answer := func(ctx context.Context, url string, w *bufio.Writer) error {
+		q.URL = url
+		return c.deliver(output, "export", w, func(w io.Writer) error { return c.inspect(ctx, c.root(), *q, w) })
+	}
+	var names []string
+	for _, column := range inspect.Columns() {
+		names = append(names, column.Name)
+	}
+	return c.lookCommand("export", "[-what WHAT] [-format FORMAT] [-columns LIST] [-state STATE] [-output FILE] [URL-PREFIX]",
+		"write a row per URL: state, reason, status, title, ..., or the link graph", answer,
+		word("what", &q.What, "urls", "`WHAT` to write: urls; edges: every reference of the stored pages, in page order, with element, rel and text, and those of redirects; ranks: what crawler rank has found. Edges of pages that were not crawled with -edges are read from their folders"),
+		word("format", &q.Format, "tsv", "the `FORMAT`: tsv; csv (RFC 4180; a text that a spreadsheet would take for a formula gets an apostrophe before it); jsonl, a JSON object a line; of edges also dot and graphml (not while a crawl goes on; it takes some 20 bytes of memory for each URL)"),
+		word("columns", &q.Columns, strings.Join(names[:10], ","), "a `LIST` of columns of urls, with commas between them; they are explained below"),
+		word("state", &q.State, "any", "only URLs in this `STATE`: "+stateWords),
+		outputFlag(&output))
+}
+
+// outputFlag makes the -output of a subcommand that reports.
+func outputFlag(p *string) cli.Flag {
+	return word("output", p, "standard output", "the `FILE` to write, which appears once it is complete, in place of an older one")
+}
+
+// deliver lets fn write to a file, which is there when it is whole and not before, or, without a
+// name, to stdout. A terminal shows how it gets on, if that does not show the answer itself.
+func (c *command) deliver(file, what string, stdout *bufio.Writer, fn func(io.Writer) error) (err error) {
+	if file == "" {
+		var stop func()
+		w := io.Writer(stdout)
+		if terminal(c.stdout) == nil {
+			w, stop = c.metered(what, w)
+			defer stop()
+		}
+		return fn(w)
+	}
+	switch info, err := os.Lstat(file); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return usagef("-output %s: it is no regular file; without -output standard output has the answer", file)
+	}
+	whole, err := replace.Create(file)
+	if err != nil {
+		return fmt.Errorf("-output: %w", err)
+	}
+	w, stop := c.metered(what, whole)
+	defer stop()
+	out := bufio.NewWriterSize(w, 64<<10)
+	if err = fn(out); err == nil {
+		err = out.Flush()
+	}
+	if err != nil {
+		return errors.Join(err, whole.Discard())
+	}
+	return whole.Commit()
+}
+
+// metered returns a writer to w, and has a terminal on standard error show how far it is until stop
+// is called.
+func (c *command) metered(what string, w io.Writer) (out io.Writer, stop func()) {
+	if terminal(c.stderr) == nil {
+		return w, func() {}
+	}
+	m := &meter{w: w}
+	return m, showEach(newProgress(c.stderr, false), func() string { return what + ": " + m.String() })
+}
+
+// showEach shows a text each second until stop is called, which takes it off the screen.
+func showEach(line *progress, text func() string) (stop func()) {
+	over, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer line.close()
+		each := time.NewTicker(time.Second)
+		defer each.Stop()
+		for {
+			select {
+			case <-each.C:
+				line.show(text())
+			case <-over:
+				return
+			}
+		}
+	}()
+	return func() {
+		close(over)
+		<-ended
+	}
+}
+
+// A meter counts what goes through it.
+type meter struct {
+	w            io.Writer
+	lines, bytes atomic.Int64
+}
+
+func (m *meter) Write(b []byte) (int, error) {
+	n, err := m.w.Write(b)
+	m.bytes.Add(int64(n))
+	for _, c := range b[:n] {
+		if c == '\n' {
+			m.lines.Add(1)
+		}
+	}
+	return n, err
+}
+
+func (m *meter) String() string {
+	return fmt.Sprintf("%s, %.1f MB", count(m.lines.Load(), "line"), float64(m.bytes.Load())/1e6)
+}
