@@ -54,10 +54,7 @@ func (o *Options) takeSeed(seed string) (string, error) {
 	login := loginOf(seed)
 	switch {
 	case err != nil:
-		if login != nil {
-			seed = "..." + seed[strings.LastIndexByte(seed, '@'):] // not its password
-		}
-		return "", fmt.Errorf("%w: seed %.80q is no http(s) URL: %w", ErrOptions, seed, err)
+		return "", fmt.Errorf("%w: seed %.80q is no http(s) URL: %w", ErrOptions, weburl.HideLogin(seed), err)
 	case login == nil:
 		return canonical, nil
 	}

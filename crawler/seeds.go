@@ -34,10 +34,15 @@ func ReadSeeds(r io.Reader, bad func(line int, text string, err error)) ([]strin
 
 // ScanSeeds reads a seed file as far as its seeds are asked for, see Options.MoreSeeds: one URL a
 // line, a line without scheme gets http://. The file is in UTF-8, or in UTF-16 with a byte order
-// mark. CRLF, blank lines and lines that begin with # are fine. For a line that is no http(s) URL
-// bad is called with its number, and it is left out. A seed that stands there twice is yielded
-// twice. User name and password stay in a seed. The error, if any, is that of reading, and comes
-// last.
+// mark. CRLF, blank lines and comments are fine: a '#' at the beginning of a line or behind a blank
+// begins one. Any other '#' begins the fragment of a URL, which is dropped. Of a line with tabs the
+// first column counts, so that res.txt and exports are seed files; the title "URL" of such a column
+// is passed over.
+//
+// A line that is no http(s) URL or has a character that no URL has is skipped: bad is called with
+// its number, its text without user name and password, and the cause. A seed that stands there
+// twice is yielded twice. User name and password stay in a seed. The error, if any, is that of
+// reading, and comes last.
 func ScanSeeds(r io.Reader, bad func(line int, text string, err error)) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		in := bufio.NewReaderSize(transform.NewReader(r, unicode.BOMOverride(transform.Nop)), 64<<10)
@@ -47,13 +52,12 @@ func ScanSeeds(r io.Reader, bad func(line int, text string, err error)) iter.Seq
 				yield("", fmt.Errorf("line %d: %w", n, err))
 				return
 			}
-			text := strings.TrimSpace(string(line))
-			if text != "" && text[0] != '#' {
-				if url, bade := weburl.SeedURL(text); bade != nil {
-					bad(n, text, bade)
-				} else if !yield(keepLogin(url, text), nil) {
-					return
-				}
+			seed, wrong := seedOf(string(line))
+			switch {
+			case wrong != nil:
+				bad(n, weburl.HideLogin(strings.TrimSpace(string(line))), wrong)
+			case seed != "" && !yield(seed, nil):
+				return
 			}
 			if err != nil {
 				return

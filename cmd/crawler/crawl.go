@@ -24,6 +24,7 @@ import (
 	"urltree/cleaner"
 	"urltree/crawler"
 	"urltree/crawler/scope"
+	"urltree/crawler/weburl"
 	"urltree/internal/fetch"
 	"urltree/internal/replace"
 	"urltree/iut"
@@ -147,14 +148,6 @@ func (c *command) logger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
 }
 
-func subcommands(app *cli.App) []string {
-	var names []string
-	for _, s := range app.Commands {
-		names = append(names, s.Name)
-	}
-	return names
-}
-
 // probe finds out now, and not in ten hours, whether the results can be written, and replace
 // nothing but results.
 func (c *command) probe(tree, output string) error {
@@ -162,7 +155,11 @@ func (c *command) probe(tree, output string) error {
 	if err != nil {
 		return usagef("-%w", err) // which begins with output
 	}
-	for _, input := range []struct{ flag, name string }{{"-input", c.flags.input}, {"-cookies", c.flags.cookies}} {
+	inputs := []struct{ flag, name string }{{"-cookies", c.flags.cookies}}
+	for _, name := range c.flags.inputs {
+		inputs = append(inputs, struct{ flag, name string }{"-input", name})
+	}
+	for _, input := range inputs {
 		in, err := os.Stat(input.name)
 		if err != nil {
 			continue
@@ -209,7 +206,7 @@ func (c *command) summary(r crawler.Result, opts crawler.Options) {
 	}
 	fmt.Fprintf(&b, "\nfiles     %s %s %s %s; pages below %s\n", r.Files.Res, r.Files.Res2, r.Files.Statistics, r.Files.Hourly, opts.Tree)
 	if r.Total.Pending() > r.Total.Held || r.Total.Sitemaps > 0 && !opts.NoSitemaps {
-		fmt.Fprintf(&b, "to go on  %s\n", goOn(c.args))
+		fmt.Fprintf(&b, "to go on  %s\n", goOn(c.args, c.operands))
 	}
 	fmt.Fprintf(&b, "crawler: %s", r.Ended)
 	switch {
@@ -268,16 +265,21 @@ func outcomes(counts map[string]int64) string {
 
 // goOn gives the command line that goes on, as a shell takes it: without secrets, and without
 // standard input, whose seeds the tree has.
-func goOn(args []string) string {
+func goOn(args, operands []string) string {
 	var kept []string
 	for i := 0; i < len(args); i++ {
 		name, value, joined := strings.Cut(args[i], "=")
 		bare := "-" + strings.TrimLeft(name, "-")
 		if !strings.HasPrefix(name, "-") || i == 0 || !slices.Contains([]string{"-input", "-password", "-header", "-proxy"}, bare) {
-			kept = append(kept, args[i])
-			if u, err := url.Parse(args[i]); err == nil && u.User != nil { // a seed
-				kept[len(kept)-1] = u.Redacted()
+			arg := args[i]
+			if slices.Contains(operands, arg) {
+				if u, err := url.Parse(arg); err != nil {
+					arg = weburl.HideLogin(arg)
+				} else if u.User != nil {
+					arg = u.Redacted()
+				}
 			}
+			kept = append(kept, arg)
 			continue
 		}
 		if !joined {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -14,7 +13,7 @@ import (
 // flags are the flags of the crawl command, with what they came to.
 type flags struct {
 	opts    crawler.Options
-	input   string
+	inputs  []string // of seeds
 	cookies string
 	scope   string
 	sync    string
@@ -49,10 +48,6 @@ func plainFlag(name string, value cli.Generic, usage string) *cli.GenericFlag {
 // budget is a number of which 0 is no limit.
 func budget(p *int64) number { return number{p: p, none: "no limit"} }
 
-func envOf(name string) string {
-	return "URLTREE_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
-}
-
 func (f *flags) tree() cli.Flag {
 	if f.opts.Tree == "" {
 		f.opts.Tree = "iut"
@@ -83,7 +78,7 @@ func (f *flags) crawl() []group {
 	return []group{
 		{"Seeds, time and files", []cli.Flag{
 			flag("time", duration{p: &o.Time, least: time.Millisecond, zero: "until nothing is left"}, "fetch for this `TIME`, then finish: 90s, 10h"),
-			flag("input", text{&f.input}, "the seed `FILE`, one URL a line, - for standard input; not needed when the tree has URLs to do"),
+			flag("input", inputs{&f.inputs}, "a seed `FILE`, one URL a line, the first column if there are tabs; - for standard input; repeatable; not needed when the tree has URLs to do"),
 			f.output(),
 			f.tree(),
 		}},

@@ -105,6 +105,13 @@ func TestValues(t *testing.T) {
 		{"none at all", "0", -1, true},
 		{"usual", "1m30s", 90 * time.Second, true},
 		{"hours", "10h", 10 * time.Hour, true},
+		{"days", "1d", 24 * time.Hour, true},
+		{"weeks", "2w", 14 * 24 * time.Hour, true},
+		{"days and hours", "1d12h", 36 * time.Hour, true},
+		{"parts of a day", "1w0.1d.5h", 7*24*time.Hour + 144*time.Minute + 30*time.Minute, true},
+		{"too many weeks", "99999999w", 7, false},
+		{"no number", "d", 7, false},
+		{"days below 0", "-1d", 7, false},
 		{"no unit", "10", 7, false},
 		{"negative", "-1s", 7, false},
 	} {
@@ -129,11 +136,14 @@ func TestGoOn(t *testing.T) {
 		{"header", "crawler|-header=Cookie: secret", "crawler -header 'Cookie: ...'"},
 		{"proxy", "crawler|-proxy|http://me:secret@b:1", "crawler -proxy http://me:xxxxx@b:1"},
 		{"seed", "crawler|-quiet|http://me:secret@b/", "crawler -quiet http://me:xxxxx@b/"},
+		{"seed with another spelling", "crawler|-quiet|http://me:100%secret@b/", "crawler -quiet http://...@b/"},
+		{"at sign", "crawler|-user-agent|bot (me@a.org): x|https://b/@me", "crawler -user-agent 'bot (me@a.org): x' https://b/@me"},
 		{"standard input", "crawler|-input|-|-quiet", "crawler -quiet"},
 		{"file", "crawler|-input|a b|-quiet", "crawler -input 'a b' -quiet"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := goOn(strings.Split(tt.args, "|"))
+			args := strings.Split(tt.args, "|")
+			got := goOn(args, args[len(args)-1:])
 			if got != tt.want {
 				t.Errorf("%s, want %s", got, tt.want)
 			}

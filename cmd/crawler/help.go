@@ -45,7 +45,7 @@ func crawlHelp(groups []group, commands []*cli.Command) string {
 	b.WriteString(`crawler - crawl the web into a tree of folders that survives being killed
 
 Usage
-  crawler [flags] [http(s) URL ...]
+  crawler [flags] [URL ...]
   crawler SUBCOMMAND [flags] [arguments]
 
   It fetches what the seeds lead to, politely and as robots.txt allows, until -time is
@@ -70,9 +70,9 @@ Subcommands (crawler SUBCOMMAND -h says more)
 	b.WriteString(`
 Flags
   Each is also an environment variable, such as ` + envOf("max-pages") + ` for -max-pages;
-  the command line wins, repeatable flags add up. Flags stand before the URLs. A TIME is
-  like 300ms, 90s, 20m or 10h, a SIZE like 500KiB, 16MiB or 2GB. Flags without a value
-  are off by default, but for -sitemaps.
+  the command line wins, repeatable flags add up. Flags may stand behind the URLs; --
+  ends them. A TIME is like 300ms, 90s, 20m, 10h, 1d12h or 2w, a SIZE like 500KiB, 16MiB
+  or 2GB. Flags without a value are off by default, but for -sitemaps.
 `)
 	for _, g := range groups {
 		fmt.Fprintf(&b, "\n%s\n", g.title)

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	stdflag "flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -16,46 +15,56 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"urltree/crawler"
+	"urltree/crawler/weburl"
 	"urltree/internal/ctl"
 	"urltree/internal/inspect"
 	"urltree/iut"
 	"urltree/storage"
 )
 
-// lookCommand makes a subcommand that only looks. answer is given its argument, "" if there is
-// none.
+// lookCommand makes a subcommand that only looks. answer is called with its argument, "" if there
+// is none.
 func (c *command) lookCommand(name, args, usage string, answer func(ctx context.Context, operand string, w *bufio.Writer) error, flags ...cli.Flag) *cli.Command {
-	flags = append([]cli.Flag{c.flags.tree()}, flags...)
 	return &cli.Command{
 		Name: name, Usage: usage, ArgsUsage: strings.TrimSpace("[-tree FOLDER] " + args),
-		Description:     "While a crawl has the tree, it answers; else the tree is read. Flags may also stand behind the arguments.",
-		Flags:           flags,
-		SkipFlagParsing: true, // for it would end at the first argument
+		Description: "While a crawl has the tree, it answers; else the tree is read.",
+		Flags:       append([]cli.Flag{c.flags.tree()}, flags...),
 		Action: func(x *cli.Context) error {
-			operands, err := parse(name, flags, x.Args().Slice())
-			switch {
-			case errors.Is(err, stdflag.ErrHelp):
-				_, err := io.WriteString(c.stdout, x.Command.CustomHelpTemplate)
+			if err := arguments(x, strings.Count(args, "URL")); err != nil {
 				return err
-			case err != nil:
-				return usageError(x, err, true)
 			}
-			most := strings.Count(args, "URL")
-			if len(operands) > most {
-				return usagef("%q is too much; usage: crawler %s", operands[most], strings.TrimSpace(name+" "+args))
+			if args == "URL" && x.NArg() == 0 {
+				return usagef("%s takes a URL; usage: crawler %s", name, name+" "+x.Command.ArgsUsage)
 			}
 			if err := treeThere(c.root()); err != nil {
 				return err
 			}
-			operands = append(operands, "")
+			operand, err := withoutLogin(x.Args().First())
+			if err != nil {
+				return err
+			}
 			out := bufio.NewWriterSize(c.stdout, 64<<10)
-			err = answer(x.Context, operands[0], out)
+			err = answer(x.Context, operand, out)
 			if ferr := out.Flush(); err == nil {
 				err = ferr
 			}
 			return err
 		},
 	}
+}
+
+// withoutLogin returns a URL or URL prefix without its user name and password, which nothing is to
+// print.
+func withoutLogin(operand string) (string, error) {
+	shown := weburl.HideLogin(operand)
+	if shown == operand {
+		return operand, nil
+	}
+	url, err := weburl.SeedURL(operand)
+	if err != nil {
+		return "", usagef("%q is no URL: %s", shown, cause(err))
+	}
+	return url, nil
 }
 
 // inspectCommand makes a subcommand that asks q, in which its flags are kept.
@@ -65,26 +74,6 @@ func (c *command) inspectCommand(q *inspect.Question, args, usage string, flags 
 		return c.inspect(ctx, c.root(), *q, w)
 	}
 	return c.lookCommand(q.Command, args, usage, answer, flags...)
-}
-
-// parse reads flags before, between and behind operands. [flag.ErrHelp] says that help is wanted.
-func parse(name string, flags []cli.Flag, args []string) (operands []string, err error) {
-	set := stdflag.NewFlagSet(name, stdflag.ContinueOnError)
-	set.SetOutput(io.Discard)
-	for _, f := range flags {
-		if err := f.Apply(set); err != nil {
-			return nil, err
-		}
-	}
-	for {
-		if err := set.Parse(args); err != nil {
-			return nil, err
-		}
-		if args = set.Args(); len(args) == 0 {
-			return operands, nil
-		}
-		operands, args = append(operands, args[0]), args[1:]
-	}
 }
 
 const stateWords = "open or pending, held, visited, closed, stored, redirected, refused, error or failed"

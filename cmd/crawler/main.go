@@ -26,6 +26,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"urltree/crawler"
+	"urltree/crawler/weburl"
 	"urltree/internal/ctl"
 	"urltree/internal/inspect"
 	"urltree/internal/rank"
@@ -64,7 +65,11 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	defer stop()
 	c := &command{stdin: stdin, stdout: stdout, stderr: out, args: args}
 	c.json = out.json.Store
-	err := c.app().RunContext(ctx, args)
+	app := c.app()
+	line, err := c.arrange(app)
+	if err == nil {
+		err = app.RunContext(ctx, line)
+	}
 	switch {
 	case err == nil:
 		return exitDone
@@ -113,6 +118,7 @@ type command struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	args           []string
+	operands       []string // those of args that are neither flags nor the subcommand
 	flags          flags
 	json           func(bool) // says whether each line on stderr is to be a JSON object
 }
@@ -200,10 +206,10 @@ func (c *command) app() *cli.App {
 		c.urlCommand("why", "explain what happened to a URL, or why it waits"),
 		c.checkCommand(), c.retryCommand(),
 		c.statsCommand(), c.rankCommand(),
-		c.exportCommand(), c.demoCommand(), c.labCommand(), c.versionCommand(),
+		c.exportCommand(), c.demoCommand(), c.labCommand(), c.helpCommand(), c.versionCommand(),
 	}
 	for _, sub := range commands {
-		sub.OnUsageError, sub.Before, sub.HideHelpCommand = usageError, c.flagsBehind, true
+		sub.OnUsageError, sub.HideHelpCommand = usageError, true
 		sub.CustomHelpTemplate = commandHelp(sub)
 	}
 	return &cli.App{
@@ -229,12 +235,26 @@ func usageError(x *cli.Context, err error, sub bool) error {
 	return usagef("%w; see crawler -h", err)
 }
 
-// flagsBehind refuses flags before a subcommand: it would not see them.
-func (c *command) flagsBehind(x *cli.Context) error {
-	if first := c.args[1]; first != x.Command.Name {
-		return usagef("flag %s stands before the subcommand %s: flags of a subcommand come behind it", first, x.Command.Name)
+// helpCommand prints what -h does.
+func (c *command) helpCommand() *cli.Command {
+	return &cli.Command{
+		Name: "help", Usage: "print the help text of the crawl, or of a subcommand", ArgsUsage: "[SUBCOMMAND]",
+		Action: func(x *cli.Context) error {
+			if err := arguments(x, 1); err != nil {
+				return err
+			}
+			text, name := x.App.CustomAppHelpTemplate, x.Args().First()
+			if name != "" {
+				sub := x.App.Command(name)
+				if sub == nil {
+					return usagef("there is no subcommand %q%s", name, meant(name, x.App))
+				}
+				text = sub.CustomHelpTemplate
+			}
+			_, err := io.WriteString(c.stdout, text)
+			return err
+		},
 	}
-	return nil
 }
 
 func (c *command) versionCommand() *cli.Command {
@@ -247,16 +267,15 @@ func (c *command) versionCommand() *cli.Command {
 	}}
 }
 
-// arguments checks that a subcommand has at most so many arguments and no flag behind them.
+// arguments checks that a subcommand has at most so many arguments.
 func arguments(x *cli.Context, most int) error {
-	args := x.Args().Slice()
-	for i, arg := range args {
-		if i > 0 && strings.HasPrefix(arg, "-") {
-			return usagef("flag %s stands behind the argument %q: flags come first", arg, args[i-1])
-		}
+	if x.NArg() <= most {
+		return nil
 	}
-	if len(args) > most {
-		return usagef("%q is too much; usage: crawler %s", args[most], strings.TrimSpace(x.Command.Name+" "+x.Command.ArgsUsage))
+	takes := "no argument"
+	if most == 1 {
+		takes = "one argument"
 	}
-	return nil
+	return usagef("%s takes %s, got %q as well; usage: crawler %s", x.Command.Name, takes,
+		weburl.HideLogin(x.Args().Get(most)), strings.TrimSpace(x.Command.Name+" "+x.Command.ArgsUsage))
 }

@@ -128,6 +128,10 @@ func (c *command) retryCommand() *cli.Command {
 			if err := arguments(x, 1); err != nil {
 				return err
 			}
+			operand, err := withoutLogin(x.Args().First())
+			if err != nil {
+				return err
+			}
 			if state == "error" {
 				state = "failed"
 			}
@@ -146,7 +150,7 @@ func (c *command) retryCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			prefix, err := in.Folder(x.Args().First(), "retry [-state S] [-reason R] [URL-PREFIX]")
+			prefix, err := in.Folder(operand, "retry [-state S] [-reason R] [URL-PREFIX]")
 			if err != nil {
 				return err
 			}

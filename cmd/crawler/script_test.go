@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -19,6 +21,7 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/text/encoding/unicode"
 )
 
 // patience is how long a test waits for what must happen, on a busy machine.
@@ -34,6 +37,7 @@ const noPause = "atexit_sleep_ms=0"
 //	/hang        to the first request, no answer until the client goes away
 //	/moved       a redirect to /
 //	/login/NAME  status 401, for a login by the scheme NAME
+//	/members/    the files below site/members/ for the user me with the password hunter2, else 401
 //
 // and these commands besides the usual ones:
 //
@@ -47,6 +51,8 @@ const noPause = "atexit_sleep_ms=0"
 //	asked PATH              waits until the server has been asked for a path
 //	objects FILE            checks that each line is a JSON object
 //	lines N FILE            checks the number of lines of a file
+//	utf16 FILE              makes it UTF-16 with a byte order mark
+//	holds FILE TEXT         checks that it is in a file or a folder's files, with ! that it is not
 //	fill FILE               puts the server's address for $SITE, its port for $PORT, BOM for \BOM and CR for \r
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -118,6 +124,27 @@ func TestScripts(t *testing.T) {
 			"fill": func(ts *testscript.TestScript, _ bool, args []string) {
 				text := strings.NewReplacer("$SITE", ts.Getenv("SITE"), "$HOST", ts.Getenv("HOST"), "$PORT", ts.Getenv("PORT"), `\BOM`, "\ufeff", `\r`, "\r").Replace(ts.ReadFile(args[0]))
 				ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o666))
+			},
+			"utf16": func(ts *testscript.TestScript, _ bool, args []string) {
+				text, err := unicode.UTF16(unicode.LittleEndian, unicode.UseBOM).NewEncoder().String(ts.ReadFile(args[0]))
+				ts.Check(err)
+				ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o666))
+			},
+			"holds": func(ts *testscript.TestScript, neg bool, args []string) {
+				found := ""
+				ts.Check(filepath.WalkDir(ts.MkAbs(args[0]), func(path string, d fs.DirEntry, err error) error {
+					if err != nil || !d.Type().IsRegular() {
+						return err
+					}
+					text, err := os.ReadFile(path)
+					if bytes.Contains(text, []byte(args[1])) {
+						found = path
+					}
+					return err
+				}))
+				if neg != (found == "") {
+					ts.Fatalf("%q: found in %q", args[1], found)
+				}
 			},
 			"objects": func(ts *testscript.TestScript, _ bool, args []string) {
 				for line := range strings.Lines(ts.ReadFile(args[0])) {
@@ -250,6 +277,13 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	case r.URL.Path == "/moved":
 		http.Redirect(w, r, "/", http.StatusMovedPermanently)
+	case strings.HasPrefix(r.URL.Path, "/members/"):
+		if user, password, _ := r.BasicAuth(); user != "me" || password != "hunter2" {
+			w.Header().Set("WWW-Authenticate", "Basic")
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		s.files.ServeHTTP(w, r)
 	case strings.HasPrefix(r.URL.Path, "/login/"):
 		w.Header().Set("WWW-Authenticate", strings.TrimPrefix(r.URL.Path, "/login/")+` realm="a, b"`)
 		w.WriteHeader(http.StatusUnauthorized)

@@ -9,49 +9,46 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
 
 	"urltree/crawler"
 	"urltree/crawler/weburl"
 )
 
-// seeds takes the seeds of the arguments, and opens -input: its first seed is read, the others are
-// when the crawl asks for them. closeInput, never nil, ends that.
+// seeds takes the seeds of the arguments, and opens the first -input: its first seed is read, the
+// others are when the crawl asks for them. closeInput, never nil, ends that.
 func (c *command) seeds(x *cli.Context, opts *crawler.Options) (closeInput func(), err error) {
 	closeInput = func() {}
-	for i, arg := range x.Args().Slice() {
-		if i > 0 && strings.HasPrefix(arg, "-") {
-			return closeInput, usagef("flag %s stands behind the argument %q: flags come first", arg, x.Args().Get(i-1))
+	for _, arg := range x.Args().Slice() {
+		seeds, err := argument(arg, x.App)
+		if err != nil {
+			return closeInput, err
 		}
-		if _, err := weburl.Canonical(arg); err != nil || !strings.Contains(arg, "://") {
-			return closeInput, usagef("%q is neither an http(s) URL nor a subcommand (%s); see crawler -h", arg, strings.Join(subcommands(x.App), " "))
-		}
-		opts.Seeds = append(opts.Seeds, arg)
+		opts.Seeds = append(opts.Seeds, seeds...)
 	}
-	if c.flags.input == "" {
+	if len(c.flags.inputs) == 0 {
 		return closeInput, nil
 	}
-	in := &seedFile{command: c}
-	file := c.stdin
-	if c.flags.input != "-" {
-		f, err := os.Open(c.flags.input)
-		if err != nil {
-			return closeInput, usagef("-input: %w", err)
+	for _, name := range c.flags.inputs {
+		if name == "-" {
+			continue
 		}
-		file, in.file = f, f
-	}
-	next, stop := iter.Pull2(in.scan(x.Context, file))
-	closeInput = func() {
-		stop()
-		if in.file != nil {
-			_ = in.file.Close() // it was only read
+		if err := unix.Access(name, unix.R_OK); err != nil {
+			return closeInput, usagef("-input %s: %w", name, err)
 		}
 	}
+	in := &seedFiles{command: c}
+	next, stop := iter.Pull2(in.scan(x.Context))
 	first, err, ok := next()
 	switch {
 	case !ok:
-		return closeInput, usagef("-input %s: no line is an http(s) URL (%d left out)", c.flags.input, in.bad)
+		skipped := ""
+		if in.bad > 0 {
+			skipped = " (" + count(in.bad, "line") + " skipped)"
+		}
+		return stop, usagef("-input %s: there is no seed in it%s", strings.Join(c.flags.inputs, " -input "), skipped)
 	case err != nil:
-		return closeInput, err
+		return stop, err
 	}
 	opts.MoreSeeds = func(yield func(string, error) bool) {
 		for seed, err, ok := first, error(nil), true; ok; seed, err, ok = next() {
@@ -59,75 +56,151 @@ func (c *command) seeds(x *cli.Context, opts *crawler.Options) (closeInput func(
 				return
 			}
 		}
-		if in.bad > 0 && !c.flags.quiet {
-			fmt.Fprintf(c.stderr, "crawler: %s: %s, %s left out\n", c.flags.input, count(in.seeds, "seed"), count(in.bad, "line"))
+	}
+	return stop, nil
+}
+
+// argument returns the seeds of an argument, which is like a line of a seed file if it has a dot, a
+// colon or a slash.
+func argument(arg string, app *cli.App) (seeds []string, err error) {
+	shown := weburl.HideLogin(arg)
+	if !isSeedLike(arg) {
+		return nil, notSeed(arg, app)
+	}
+	if info, err := os.Stat(arg); err == nil && info.Mode().IsRegular() {
+		return nil, usagef("%q is a file here: -input reads seeds from a file; for the host write http://%[1]s/", shown)
+	}
+	for seed, scanErr := range crawler.ScanSeeds(strings.NewReader(arg), func(_ int, _ string, bad error) { err = bad }) {
+		if scanErr != nil {
+			return nil, scanErr
 		}
+		seeds = append(seeds, seed)
 	}
-	return closeInput, nil
+	switch {
+	case err != nil:
+		return nil, usagef("%q is no http(s) URL: %s", shown, cause(err))
+	case len(seeds) == 0:
+		return nil, usagef("%q is no http(s) URL but a comment", shown)
+	}
+	return seeds, nil
 }
 
-// A seedFile is what -input names.
-type seedFile struct {
+// isSeedLike reports whether an argument that is no subcommand is read as a seed.
+func isSeedLike(arg string) bool { return strings.ContainsAny(arg, ".:/") }
+
+func notSeed(arg string, app *cli.App) error {
+	if app.Command(arg) != nil {
+		return usagef("the subcommand %s must stand first; see crawler -h", arg)
+	}
+	return usagef("%q is neither a URL nor a subcommand%s", weburl.HideLogin(arg), meant(arg, app))
+}
+
+// meant ends a message about a word that is no subcommand: it names the one that the word may be
+// meant for, or all.
+func meant(word string, app *cli.App) string {
+	var names []string
+	for _, s := range app.Commands {
+		names = append(names, s.Name)
+	}
+	if near := nearest(word, names); near != "" {
+		return "; did you mean crawler " + near + "? See crawler -h"
+	}
+	return " (" + strings.Join(names, " ") + "); see crawler -h"
+}
+
+// cause returns the text of an error about a URL.
+func cause(err error) string { return strings.TrimPrefix(err.Error(), "weburl: ") }
+
+// seedFiles are the files that -input names.
+type seedFiles struct {
 	*command
-	file       *os.File // to be closed; nil: none
-	seeds, bad int64    // so far
+	bad int64 // lines that are no seeds, so far
 }
 
-// scan reads seeds until ctx ends, and tells of the lines that are none.
-func (in *seedFile) scan(ctx context.Context, file io.Reader) iter.Seq2[string, error] {
-	type line struct {
-		number    int // of one that is no seed
-		text      string
-		bad, fail error
-	}
+// scan reads the seeds of all files until ctx ends, and tells of the lines that are none.
+func (in *seedFiles) scan(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		lines, done := make(chan line, 1000), make(chan struct{})
-		defer close(done)
-		go func() { // of its own, since nothing ends a read from a terminal
-			defer close(lines)
-			send := func(l line) bool {
-				select {
-				case lines <- l:
-					return true
-				case <-done:
-					return false
-				}
-			}
-			bad := func(number int, text string, err error) { send(line{number: number, text: text, bad: err}) }
-			for seed, err := range crawler.ScanSeeds(file, bad) {
-				if !send(line{text: seed, fail: err}) {
-					return
-				}
-			}
-		}()
-		for {
-			select {
-			case l, ok := <-lines:
-				switch {
-				case !ok:
-					return
-				case l.fail != nil:
-					yield("", usagef("-input %s: %w", in.flags.input, l.fail))
-					return
-				case l.bad != nil:
-					in.leaveOut(l.number, l.text, l.bad)
-					continue
-				}
-				if in.seeds++; !yield(l.text, nil) {
-					return
-				}
-			case <-ctx.Done():
-				yield("", context.Cause(ctx))
+		for _, name := range in.flags.inputs {
+			if !in.scanFile(ctx, name, yield) {
 				return
 			}
 		}
 	}
 }
 
-// leaveOut reports a line that is no seed, if it is one of the first.
-func (in *seedFile) leaveOut(number int, text string, err error) {
-	if in.bad++; in.bad <= 10 && !in.flags.quiet {
-		why := strings.TrimPrefix(err.Error(), "weburl: ")
-		fmt.Fprintf(in.stderr, "crawler: %s:%d: left out: %.80q is no http(s) URL: %s\n", in.flags.input, number, text, why)
+// scanFile does what scan does for one file, and reports whether to go on with the next.
+func (in *seedFiles) scanFile(ctx context.Context, name string, yield func(string, error) bool) bool {
+	file, shown := in.stdin, "standard input"
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			yield("", usagef("-input: %w", err))
+			return false
+		}
+		defer f.Close() // it was only read
+		file, shown = f, name
+	}
+	lines, done := make(chan seedLine, 1000), make(chan struct{})
+	defer close(done)
+	go sendLines(file, lines, done)
+	var seeds, bad int64
+	for {
+		select {
+		case l, ok := <-lines:
+			switch {
+			case !ok:
+				if bad > 0 && (seeds > 0 || len(in.flags.inputs) > 1) { // else there is an error that says it
+					fmt.Fprintf(in.stderr, "crawler: %s: %s, %s skipped\n", shown, count(seeds, "seed"), count(bad, "line"))
+				}
+				return true
+			case l.fail != nil:
+				yield("", usagef("-input %s: %w", name, l.fail))
+				return false
+			case l.bad != nil:
+				bad++
+				in.skip(shown, l)
+			default:
+				if seeds++; !yield(l.text, nil) {
+					return false
+				}
+			}
+		case <-ctx.Done():
+			yield("", context.Cause(ctx))
+			return false
+		}
+	}
+}
+
+// A seedLine is what a line of a seed file came to.
+type seedLine struct {
+	text      string // the seed, or of one that is none what may be shown of it
+	number    int    // of one that is no seed
+	bad, fail error
+}
+
+// sendLines reads a seed file. It is a goroutine of its own, since nothing ends a read from a
+// terminal.
+func sendLines(file io.Reader, lines chan<- seedLine, done <-chan struct{}) {
+	defer close(lines)
+	send := func(l seedLine) bool {
+		select {
+		case lines <- l:
+			return true
+		case <-done:
+			return false
+		}
+	}
+	bad := func(number int, text string, err error) { send(seedLine{number: number, text: text, bad: err}) }
+	for seed, err := range crawler.ScanSeeds(file, bad) {
+		if !send(seedLine{text: seed, fail: err}) {
+			return
+		}
+	}
+}
+
+// skip tells of a line that is no seed, if it is one of the first.
+func (in *seedFiles) skip(file string, l seedLine) {
+	if in.bad++; in.bad <= 10 {
+		fmt.Fprintf(in.stderr, "crawler: %s:%d: skipped %.80q: %s\n", file, l.number, l.text, cause(l.bad))
 	}
 }

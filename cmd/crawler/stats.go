@@ -29,7 +29,7 @@ func (c *command) statsCommand() *cli.Command {
 	stats := c.lookCommand("stats", "[-duplicates|-degrees]", "show counts by state and reason, and the runs, or pages that repeat others, or degrees", answer,
 		plainFlag("duplicates", toggle{&duplicates}, "read all pages, and list those that are equal and those whose texts are nearly so"),
 		plainFlag("degrees", toggle{&degrees}, "show how many links pages have and how many lead to each URL, and the largest of both; pages that were not crawled with -edges are read from their folders"))
-	stats.Description = "While a crawl has the tree, it answers; else the tree is read. Duplicates are looked for in the folders, also during a crawl; degrees only while none goes on. Flags may also stand behind the arguments."
+	stats.Description = "While a crawl has the tree, it answers; else the tree is read. Duplicates are looked for in the folders, also during a crawl; degrees only while none goes on."
 	return stats
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -137,7 +138,7 @@ func sizeText(n int64) string {
 	return strconv.FormatInt(n, 10) + "B"
 }
 
-// duration is a time such as 90s or 10h; one word may stand for the value 0.
+// duration is a time such as 90s, 10h or 1d12h; one word may stand for the value 0.
 type duration struct {
 	p     *time.Duration
 	least time.Duration
@@ -151,14 +152,14 @@ func (v duration) Set(s string) error {
 		*v.p = 0
 		return nil
 	}
-	d, err := time.ParseDuration(text)
+	d, err := parseTime(text)
 	if err == nil && d >= v.least {
 		if *v.p = d; d == 0 && v.word != "" {
 			*v.p = -1
 		}
 		return nil
 	}
-	allowed := "a time such as 300ms, 90s, 20m or 10h is allowed"
+	allowed := "a time such as 300ms, 90s, 20m, 10h, 1d12h or 2w is allowed"
 	if v.word != "" {
 		allowed = v.word + " or " + allowed
 	}
@@ -173,6 +174,23 @@ func (v duration) String() string {
 		return v.zero
 	}
 	return v.p.String()
+}
+
+// longUnits are the units that [time.ParseDuration] lacks, in hours.
+var longUnits = map[string]float64{"d": 24, "w": 7 * 24}
+
+var inLongUnit = regexp.MustCompile(`([0-9]+|[0-9]*\.[0-9]+)([dw])`)
+
+// parseTime does what [time.ParseDuration] does, and knows days of 24 hours and weeks.
+func parseTime(s string) (time.Duration, error) {
+	return time.ParseDuration(inLongUnit.ReplaceAllStringFunc(s, func(part string) string {
+		unit := part[len(part)-1:]
+		n, err := strconv.ParseFloat(part[:len(part)-1], 64)
+		if err != nil {
+			return part
+		}
+		return strconv.FormatFloat(n*longUnits[unit], 'f', -1, 64) + "h"
+	}))
 }
 
 // choice is one of a few words.
@@ -218,6 +236,23 @@ func (v text) String() string {
 	}
 	return *v.p
 }
+
+// inputs are names of seed files, one for each use of the flag.
+type inputs struct{ p *[]string }
+
+func (v inputs) Set(s string) error {
+	if s == "-" && slices.Contains(*v.p, s) {
+		return fmt.Errorf("standard input is read once")
+	}
+	var name string
+	if err := (text{&name}).Set(s); err != nil {
+		return err
+	}
+	*v.p = append(*v.p, name)
+	return nil
+}
+
+func (v inputs) String() string { return "none" }
 
 // patterns are regular expressions, one for each use of the flag.
 type patterns struct{ p *[]*regexp.Regexp }

@@ -225,6 +225,20 @@ func SeedURL(line string) (string, error) {
 	return Canonical("http://" + line)
 }
 
+// HideLogin returns a text that may hold a URL without what may be its user name and password, for
+// messages: all up to the last '@' becomes "...", but for the scheme. The text need not be a URL.
+func HideLogin(text string) string {
+	i := strings.LastIndexByte(text, '@')
+	if i < 0 {
+		return text
+	}
+	shown := ""
+	if s := scheme(text[:i]); isWeb(strings.ToLower(s)) && strings.HasPrefix(text[len(s):], "://") {
+		shown = s + "://"
+	}
+	return shown + "..." + text[i:]
+}
+
 // isPort reports whether the text behind "name:" makes the name a host: a number, and then a
 // path, query, fragment or nothing.
 func isPort(s string) bool {
