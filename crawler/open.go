@@ -94,7 +94,10 @@ func (e *engine) open(ctx context.Context, at *post) error {
 	if e.opened, err = e.index.Transaction(); err != nil {
 		return err
 	}
-	return e.begin(ctx)
+	if err := e.begin(ctx); err != nil {
+		return err
+	}
+	return e.findClosed()
 }
 
 // identity is what a new tree is made by, and an old one must have been made by.

@@ -41,6 +41,9 @@ type Result struct {
 	Run   storage.Run
 	Total storage.Totals
 	Files cleaner.Files // without names for a run with NoTree
+	// Closed are the URLs that this run did not ask for although they were given as seeds, since they
+	// failed or were refused in an earlier run: of the first 256 seeds, or where these redirect to.
+	Closed []storage.Record
 	// Waits says, when nothing was left but URLs that wait, what they wait for; else "".
 	Waits string
 	// Stages are the times of this run's stages, as in statistics.txt.
@@ -68,9 +71,11 @@ type engine struct {
 	buffers  []*buffer.Buffer[*iut.Item]
 	workers  []*worker
 
-	earlier     bool   // the index had records when it was opened
-	opened      uint64 // the transaction that the index had last when it was opened
-	holding     bool   // held URLs of earlier runs are still to be looked at
+	given       []string         // the first seeds of the options, canonical
+	closed      []storage.Record // see Result.Closed
+	earlier     bool             // the index had records when it was opened
+	opened      uint64           // the transaction that the index had last when it was opened
+	holding     bool             // held URLs of earlier runs are still to be looked at
 	run         storage.Run
 	lastUnclean uint32 // rows of runs up to this one may have their page in the tree
 
@@ -295,7 +300,7 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 	crawlErr := crawlers.Wait()
 	grace.Stop()
 
-	result := Result{Files: e.files}
+	result := Result{Files: e.files, Closed: e.closed}
 	if cause := context.Cause(e.fetching); cause != nil {
 		result.Ended = cause.Error()
 	}

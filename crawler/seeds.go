@@ -14,6 +14,7 @@ import (
 	"golang.org/x/text/transform"
 
 	"urltree/crawler/weburl"
+	"urltree/storage"
 )
 
 // ReadSeeds reads a seed file as [ScanSeeds] does, whole and into memory. No seed is given twice.
@@ -72,6 +73,31 @@ const (
 	seedBytesAtATime = 8 << 20
 )
 
+// mostGiven is how many seeds of the options are looked up for Result.Closed.
+const mostGiven = 256
+
+// mostHops is how many redirects of a seed are followed for Result.Closed.
+const mostHops = 5
+
+// findClosed looks up the seeds of the options that this run will not ask for. A damaged record is
+// passed over: it is for check to name.
+func (e *engine) findClosed() error {
+	for _, url := range e.given {
+		record, err := e.index.Record(url)
+		for hop := 0; err == nil && record.State == storage.Redirected && hop < mostHops; hop++ {
+			record, err = e.index.Record(record.HeaderLinks)
+		}
+		switch {
+		case errors.Is(err, storage.ErrNotFound), errors.Is(err, storage.ErrCorrupt), errors.Is(err, storage.ErrKey):
+		case err != nil:
+			return err
+		case record.State == storage.Failed, record.State == storage.Refused:
+			e.closed = append(e.closed, record)
+		}
+	}
+	return nil
+}
+
 // addSeeds appends the seeds of the options to seeds.txt: two lists, so that other Seeds do not
 // move the parts of MoreSeeds.
 func (e *engine) addSeeds(ctx context.Context, at *post) error {
@@ -113,6 +139,9 @@ func (e *engine) addSeedList(ctx context.Context, at *post, seeds iter.Seq2[stri
 			return err
 		}
 		url = e.opts.Strip.Apply(url)
+		if len(e.given) < mostGiven {
+			e.given = append(e.given, url)
+		}
 		part = append(part, url)
 		if size += len(url); len(part) < seedsAtATime && size < seedBytesAtATime {
 			continue

@@ -3,6 +3,8 @@ package crawler_test
 import (
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -99,5 +101,60 @@ func TestMoreSeedsAgain(t *testing.T) {
 	want.WriteString("http://127.0.0.1:1/\n")
 	if _, kept := run(many, "http://127.0.0.1:1/"); kept != want.String() {
 		t.Errorf("with another seed before the list seeds.txt has %d bytes, want %d", len(kept), want.Len())
+	}
+}
+
+// TestSeedsGivenAgain checks that a run names the seeds that it does not ask for again, also where
+// they redirect to, and not those that it asks for.
+func TestSeedsGivenAgain(t *testing.T) {
+	t.Parallel()
+	asked := make(chan string, 100)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.URL.Path
+		switch r.URL.Path {
+		case "/moved":
+			http.Redirect(w, r, "/gone", http.StatusFound)
+		case "/page":
+			w.Header().Set("Content-Type", "text/html")
+		case "/binary":
+			w.Header().Set("Content-Type", "application/x-binary")
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer server.Close()
+	dir := t.TempDir()
+	run := func(seeds ...string) (closed []string) {
+		for i := range seeds {
+			seeds[i] = server.URL + seeds[i]
+		}
+		result, err := crawler.Run(t.Context(), crawler.Options{
+			Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), NoSync: true, Delay: -1,
+			NoSitemaps: true, IgnoreRobots: true, Seeds: seeds[:1], MoreSeeds: func(yield func(string, error) bool) {
+				for _, seed := range seeds[1:] {
+					if !yield(seed, nil) {
+						return
+					}
+				}
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, record := range result.Closed {
+			closed = append(closed, strings.TrimPrefix(record.URL, server.URL)+" "+record.Reason)
+		}
+		return closed
+	}
+	if closed := run("/page", "/moved", "/binary"); len(closed) > 0 {
+		t.Errorf("the first run names %q", closed)
+	}
+	before := len(asked)
+	want := []string{"/gone http-4xx", "/binary type"}
+	if closed := run("/page", "/moved", "/binary"); !slices.Equal(closed, want) || len(asked) != before {
+		t.Errorf("the second run names %q, want %q, and asks for %d URLs", closed, want, len(asked)-before)
+	}
+	if closed := run("/page", "/new"); len(closed) > 0 || len(asked) != before+1 {
+		t.Errorf("a run with other seeds names %q", closed)
 	}
 }

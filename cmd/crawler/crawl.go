@@ -67,6 +67,9 @@ func (c *command) crawl(x *cli.Context) error {
 		}
 	}
 	result, err := c.run(x.Context, opts)
+	if err == nil && !c.flags.quiet {
+		c.again(result, opts.Tree)
+	}
 	switch {
 	case err != nil || c.flags.quiet:
 	case result.Run.ID == 0:

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"fmt"
+
+	"urltree/crawler"
+	"urltree/storage"
+)
+
+// mostAgain is how many seeds are named that were not asked for again.
+const mostAgain = 3
+
+// again says what would help where a run did not ask for seeds that were given once more, or for
+// nothing at all.
+func (c *command) again(r crawler.Result, tree string) {
+	retry := []string{"crawler", "retry"}
+	if tree != "iut" {
+		retry = append(retry, "-tree", tree)
+	}
+	for i, record := range r.Closed {
+		if i == mostAgain {
+			fmt.Fprintf(c.stderr, "crawler: not asked again, as these: %s\n", count(int64(len(r.Closed)-i), "other seed"))
+			break
+		}
+		failed, line := "failed", retry
+		if record.State == storage.Refused {
+			failed, line = "was refused", append(retry[:len(retry):len(retry)], "-state", "refused")
+		}
+		fmt.Fprintf(c.stderr, "crawler: not asked again: %s, which %s in an earlier run (%s); %s opens it\n", record.URL, failed, record.Reason,
+			commandLine(append(line[:len(line):len(line)], record.URL)))
+	}
+	switch total := r.Total; {
+	case len(r.Closed) > 0, r.Run.ID == 0, len(r.Run.Outcomes) > 0, total.Pending() > 0:
+	case total.Failed > 0:
+		fmt.Fprintf(c.stderr, "crawler: nothing to do: %s failed in earlier runs; %s opens what failed\n", count(total.Failed, "URL"), commandLine(retry))
+	default:
+		fmt.Fprintf(c.stderr, "crawler: nothing to do: all URLs are stored, redirected or refused; a new look at them needs another -tree, other ones another -scope or -accept\n")
+	}
+}
