@@ -36,6 +36,7 @@ const exitTable = `  0    done; also when -time or a limit was reached, or one s
   2    usage: flags, arguments or seeds are wrong, or there is no seed and no tree
   3    the tree is busy, damaged or of another version, or check found faults
   4    disk error
+  5    broken -fail found broken links
   130  forced to stop by a second signal
 `
 
@@ -60,6 +61,7 @@ Examples
   crawler -scope host https://example.org/              one site, until nothing is left
   crawler ls -r https://example.org/                    what there is of it
   crawler why https://example.org/page                  what happened to a URL
+  crawler broken                                        broken links, and where they are
   crawler demo                                          a web made up on this machine
 
 Subcommands (crawler SUBCOMMAND -h says more)

@@ -41,6 +41,7 @@ const (
 	exitUsage  = 2   // wrong flags, arguments or seeds
 	exitTree   = 3   // the tree is busy or damaged, or check found a fault
 	exitDisk   = 4   // the disk failed or is full
+	exitFailed = 5   // the crawl went well, and what was to be fetched failed
 	exitForced = 130 // a second signal
 )
 
@@ -73,11 +74,11 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	switch {
 	case err == nil:
 		return exitDone
-	case errors.Is(err, syscall.EPIPE) && !errors.Is(err, errFaults):
+	case errors.Is(err, syscall.EPIPE) && !told(err):
 		return exitDone // whoever reads our output has seen enough
 	}
 	switch {
-	case errors.Is(err, errFaults):
+	case told(err):
 	case c.flags.format == "json":
 		c.logger(out).Error(c.message(err))
 	default:
@@ -85,6 +86,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	return exitCode(err)
 }
+
+// told reports whether all that an error says stands on standard output.
+func told(err error) bool { return errors.Is(err, errFaults) || errors.Is(err, errBroken) }
 
 // message gives an error in one line, with what helps: what follows from the first error, in
 // further lines, does not.
@@ -144,6 +148,8 @@ func exitCode(err error) int {
 	case errors.As(err, &usage), errors.Is(err, crawler.ErrOptions), errors.Is(err, crawler.ErrNoWork),
 		errors.Is(err, iut.ErrIdentity), errors.Is(err, inspect.ErrUsage):
 		return exitUsage
+	case errors.Is(err, errBroken):
+		return exitFailed
 	case errors.Is(err, storage.ErrDamaged), errors.Is(err, rank.ErrDamaged):
 		return exitTree // also where it was met on the way to the disk
 	case errors.Is(err, iut.ErrDisk), errors.Is(err, syscall.ENOSPC), errors.Is(err, fs.ErrPermission),
@@ -206,7 +212,7 @@ func (c *command) app() *cli.App {
 		c.urlCommand("why", "explain what happened to a URL, or why it waits"),
 		c.checkCommand(), c.retryCommand(),
 		c.statsCommand(), c.rankCommand(),
-		c.exportCommand(), c.demoCommand(), c.labCommand(), c.helpCommand(), c.versionCommand(),
+		c.exportCommand(), c.brokenCommand(), c.demoCommand(), c.labCommand(), c.helpCommand(), c.versionCommand(),
 	}
 	for _, sub := range commands {
 		sub.OnUsageError, sub.HideHelpCommand = usageError, true

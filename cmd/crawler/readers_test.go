@@ -137,3 +137,100 @@ func TestExportReaders(t *testing.T) {
 		t.Errorf("python3 reads other JSON: %s", diff)
 	}
 }
+
+const pythonHTML = `
+import html.parser, json, sys
+class Reader(html.parser.HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.rows, self.url, self.end, self.cell, self.within = [], "", "", None, ""
+    def handle_starttag(self, tag, attrs):
+        if tag not in "html head meta title style body h1 h2 p a span strong table tr td".split() or [a for a in attrs if a[0].startswith("on")]:
+            raise SystemExit("<" + tag + ">")
+        if tag == "h2": self.url, self.within = "", tag
+        if tag == "p": self.within = tag
+        if tag == "tr": self.row = []
+        if tag == "td": self.cell = ""
+    def handle_data(self, data):
+        if self.cell is not None: self.cell += data
+        elif self.within == "h2": self.url += data
+    def handle_endtag(self, tag):
+        if tag == "td": self.row.append(self.cell); self.cell = None
+        if tag == "tr": self.rows.append([self.url.strip()] + self.row)
+        if tag == "h2": self.within = ""
+reader = Reader()
+reader.feed(sys.stdin.read())
+print(json.dumps(reader.rows))
+`
+
+// TestBrokenReaders: what other programs read from a report of broken links with hostile texts is the
+// same in each format.
+func TestBrokenReaders(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	must(t, dir, "-quiet", "-delay", "0", "-scope", "host", "-edges", hostileWeb(t).URL+"/")
+	text := must(t, dir, "broken", "-format", "csv")
+	records, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want [][]string // URL, page, element, text
+	for _, r := range records[1:] {
+		shown := strings.TrimPrefix(r[8], "'")
+		if r[8] == "'" {
+			shown = "'"
+		}
+		want = append(want, []string{r[0], r[6], r[7], shown})
+	}
+	if len(want) != len(hostile) {
+		t.Fatalf("%d broken links, want %d: %s", len(want), len(hostile), text)
+	}
+	for n, title := range hostile {
+		title = strings.ReplaceAll(strings.Join(strings.Fields(title), " "), "\u202e", "?")
+		found := false
+		for _, row := range want {
+			found = found || strings.HasSuffix(row[0], fmt.Sprintf("=%d", n)) && strings.HasSuffix(row[1], fmt.Sprintf("/%d", n)) && row[3] == title
+		}
+		if !found {
+			t.Errorf("no link with the text %q", title)
+		}
+	}
+
+	var doc struct {
+		Broken []struct {
+			URL   string
+			Links []struct{ Page, Element, Text string }
+		}
+	}
+	object := must(t, dir, "broken", "-format", "json")
+	flat := func() (rows [][]string) {
+		for _, b := range doc.Broken {
+			for _, l := range b.Links {
+				rows = append(rows, []string{b.URL, l.Page, l.Element, l.Text})
+			}
+		}
+		return rows
+	}
+	if err := json.Unmarshal([]byte(object), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, flat()); diff != "" {
+		t.Errorf("json: %s", diff)
+	}
+
+	page := must(t, dir, "broken", "-format", "html")
+	var rows [][]string
+	python(t, pythonHTML, page, &rows)
+	if diff := cmp.Diff(want, rows); diff != "" {
+		t.Errorf("python3 reads other HTML: %s", diff)
+	}
+	python(t, pythonCSV, text, &rows)
+	if diff := cmp.Diff(records, rows); diff != "" {
+		t.Errorf("python3 reads other CSV: %s", diff)
+	}
+	doc.Broken = nil
+	python(t, "import json, sys; print(json.dumps(json.load(sys.stdin)))", object, &doc)
+	if diff := cmp.Diff(want, flat()); diff != "" {
+		t.Errorf("python3 reads other JSON: %s", diff)
+	}
+}

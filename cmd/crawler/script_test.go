@@ -36,6 +36,8 @@ const noPause = "atexit_sleep_ms=0"
 //	/endless/N   a page that leads to /endless/N+1
 //	/hang        to the first request, no answer until the client goes away
 //	/moved       a redirect to /
+//	/old         a redirect to /gone, which is not there
+//	/loop        a redirect to itself
 //	/login/NAME  status 401, for a login by the scheme NAME
 //	/members/    the files below site/members/ for the user me with the password hunter2, else 401
 //
@@ -284,6 +286,10 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		s.files.ServeHTTP(w, r)
+	case r.URL.Path == "/old":
+		http.Redirect(w, r, "/gone", http.StatusFound)
+	case r.URL.Path == "/loop":
+		http.Redirect(w, r, "/loop", http.StatusFound)
 	case strings.HasPrefix(r.URL.Path, "/login/"):
 		w.Header().Set("WWW-Authenticate", strings.TrimPrefix(r.URL.Path, "/login/")+` realm="a, b"`)
 		w.WriteHeader(http.StatusUnauthorized)

@@ -1,5 +1,5 @@
 // Package inspect answers questions about a tree, the same with a crawl going on or without:
-// ls, show, cat, path, why, export and stats. [Duplicates] needs no more than the folders.
+// ls, show, cat, path, why, export, broken and stats. [Duplicates] needs no more than the folders.
 //
 // No read transaction is open while an answer is written, however slowly it is taken, and the
 // memory that an answer needs does not grow with the tree. So an answer given during a crawl
@@ -74,6 +74,7 @@ type Question struct {
 	//	path    its folder below the root of the tree
 	//	why     what happened to it, or what it waits for
 	//	export  the ledger below a URL prefix, a row per record, or what What says
+	//	broken  broken links, for a program to put in order: see ReadBroken
 	//	stats   totals and runs
 	Command string
 	URL     string `json:",omitempty"` // or a URL prefix
@@ -91,7 +92,9 @@ const (
 	usageLs     = "ls [-r] [-state S] [-n N] [URL-PREFIX]"
 	usageExport = "export [-what W] [-format F] [-columns C] [-state S] [URL-PREFIX]"
 
-	commands = "ls, show, cat, path, why, export, stats"
+	usageBroken = "broken [-format F] [-fail] [-output FILE] [URL-PREFIX]"
+
+	commands = "ls, show, cat, path, why, export, broken, stats"
 )
 
 // Run answers a question by writing to w. Errors: ErrUsage, ErrNotFound, the cause of ctx, or what
@@ -112,6 +115,8 @@ func (i *Inspector) run(ctx context.Context, q Question, w *bufio.Writer) error 
 		return i.ls(ctx, q, w)
 	case "export":
 		return i.export(ctx, q, w)
+	case "broken":
+		return i.broken(ctx, q, brokenHashes, w)
 	case "stats":
 		return i.stats(ctx, w)
 	case "show":

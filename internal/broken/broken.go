@@ -1,0 +1,153 @@
+// Package broken makes a report of broken links: which URLs do not work, and every page that links to
+// each, with the element and its text.
+//
+// It takes the answer of package inspect to "broken" as that comes, from a tree or from the crawl that
+// has it, and puts it in order with temporary files: its memory does not grow with the tree, nor with
+// the links.
+package broken
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"urltree/internal/inspect"
+	"urltree/storage"
+)
+
+// Formats of a report; the first is the default.
+var Formats = []string{"text", "csv", "json", "html"}
+
+// ErrFormat is returned for a format that is not in Formats.
+var ErrFormat = errors.New("no such format")
+
+// A Sum counts what a report has.
+type Sum struct {
+	inspect.BrokenSum
+	Targets int64 // broken URLs that something links to or names
+	Links   int64 // to these
+}
+
+// A report writes in a format. Of each target come the links behind it.
+type report interface {
+	begin(sum *Sum) error // Targets and Links are not known yet
+	target(t *inspect.BrokenTarget) error
+	link(t *inspect.BrokenTarget, l *inspect.BrokenLink) error
+	targetEnd() error
+	end(sum *Sum) error
+}
+
+// Write writes a report to w. ask is to answer the question "broken", as inspect.Inspector.Run does.
+func Write(ctx context.Context, format string, w io.Writer, ask func(io.Writer) error) (sum Sum, err error) {
+	if !slices.Contains(Formats, format) {
+		return sum, fmt.Errorf("%w: %s", ErrFormat, format)
+	}
+	return write(ctx, newReport(format, w), newSorter(), ask)
+}
+
+func write(ctx context.Context, out report, links *sorter, ask func(io.Writer) error) (sum Sum, err error) {
+	defer func() { err = errors.Join(err, links.close()) }()
+	g := &grouper{out: out, links: links, sum: &sum}
+	err = ask(inspect.ReadBroken(func(l inspect.BrokenLine) error {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		return g.line(l)
+	}))
+	if err != nil {
+		return sum, err
+	}
+	return sum, out.end(&sum)
+}
+
+// A grouper gives each target its links.
+type grouper struct {
+	out    report
+	links  *sorter
+	sum    *Sum
+	sorted *merged // of links, once targets come
+	ahead  row     // the next of sorted
+	more   bool    // there is one
+}
+
+func (g *grouper) line(l inspect.BrokenLine) error {
+	switch {
+	case l.Sum != nil:
+		g.sum.BrokenSum = *l.Sum
+		return g.out.begin(g.sum)
+	case l.Link != nil:
+		key, err := storage.Key(l.Link.To)
+		if err != nil {
+			return nil // no record has such a URL
+		}
+		return g.links.add(row{key: string(key), page: l.Link.Page, what: l.Link.Element, text: l.Link.Text})
+	}
+	return g.target(l.Target)
+}
+
+func (g *grouper) step() error {
+	var err error
+	g.ahead, err = g.sorted.next()
+	if g.more = err == nil; err == io.EOF {
+		return nil
+	}
+	return err
+}
+
+// target writes a target with its links, unless there are none.
+func (g *grouper) target(t *inspect.BrokenTarget) error {
+	if g.sorted == nil {
+		var err error
+		if g.sorted, err = g.links.sorted(); err != nil {
+			return err
+		}
+		if err := g.step(); err != nil {
+			return err
+		}
+	}
+	key, err := storage.Key(t.URL)
+	if err != nil {
+		return err
+	}
+	begun := false
+	link := func(l inspect.BrokenLink) error {
+		if !begun {
+			begun = true
+			g.sum.Targets++
+			if err := g.out.target(t); err != nil {
+				return err
+			}
+		}
+		g.sum.Links++
+		l.To = t.URL
+		return g.out.link(t, &l)
+	}
+	// What named it, if no page that is stored does: those have the element and the text.
+	named := t.How == ""
+	for g.more && g.ahead.key <= string(key) {
+		if r := g.ahead; r.key == string(key) { // of a lesser key: of what was broken a moment ago
+			named = named || t.How == "link" && r.page == t.Source
+			if err := link(inspect.BrokenLink{Page: r.page, Element: r.what, Text: r.text}); err != nil {
+				return err
+			}
+		}
+		if err := g.step(); err != nil {
+			return err
+		}
+	}
+	if !named {
+		l := inspect.BrokenLink{Page: t.Source}
+		if t.How != "link" {
+			l.Element = t.How
+		}
+		if err := link(l); err != nil {
+			return err
+		}
+	}
+	if !begun {
+		return nil
+	}
+	return g.out.targetEnd()
+}

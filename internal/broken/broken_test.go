@@ -1,0 +1,341 @@
+package broken
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html"
+	"io"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	nethtml "golang.org/x/net/html"
+
+	"urltree/internal/inspect"
+)
+
+// TestSorter: rows come out as a stable sort of all of them puts them, whatever had to go to files.
+func TestSorter(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 1))
+	for range 12 {
+		s := &sorter{budget: 1 + rnd.IntN(3000), fan: 2 + rnd.IntN(3)}
+		var want []row
+		for n := range rnd.IntN(600) {
+			r := row{key: fmt.Sprint("k", rnd.IntN(20)), page: fmt.Sprint("p", rnd.IntN(5)), what: "a", text: fmt.Sprint(n)}
+			want = append(want, r)
+			if err := s.add(r); err != nil {
+				t.Fatal(err)
+			}
+			if files := len(slices.Concat(s.levels...)); s.bytes >= s.budget || files > (s.fan-1)*len(s.levels) {
+				t.Fatalf("%d bytes in memory, %d files of %d levels", s.bytes, files, len(s.levels))
+			}
+		}
+		slices.SortStableFunc(want, func(a, b row) int { return a.compare(&b) })
+		sorted, err := s.sorted()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []row
+		for {
+			r, err := sorted.next()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, r)
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("budget %d, fan %d: %d rows, want %d, in another order", s.budget, s.fan, len(got), len(want))
+		}
+		if err := s.close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestSorterNoRoom: a temporary file that cannot be made is an error of the disk, and no panic.
+func TestSorterNoRoom(t *testing.T) {
+	t.Setenv("TMPDIR", "/nowhere/at/all")
+	s := &sorter{budget: 1, fan: 2}
+	if err := s.add(row{key: "k"}); err == nil || !strings.Contains(err.Error(), "temporary file") {
+		t.Errorf("%v", err)
+	}
+}
+
+// answer returns the lines of an answer to "broken".
+func answer(lines ...string) func(io.Writer) error {
+	return func(w io.Writer) error {
+		// In pieces that do not end where lines do.
+		text := []byte(strings.Join(lines, "\n") + "\n")
+		for len(text) > 0 {
+			n := min(7, len(text))
+			if _, err := w.Write(text[:n]); err != nil {
+				return err
+			}
+			text = text[n:]
+		}
+		return nil
+	}
+}
+
+func tabs(fields ...string) string { return strings.Join(fields, "\t") }
+
+// evil is what a page may have as the text of a link.
+const evil = `</td><script>alert("1")</script>{{.}}=&amp;'`
+
+// sampleAnswer has links in no order, one to a URL that is broken no more, and sources that no page
+// stands for.
+var sampleAnswer = answer(
+	tabs("n", "9", "2", "3"),
+	tabs("l", "http://a/2", "http://a/gone", "a", evil),
+	tabs("l", "http://a/1", "http://b/", "a", "up again"),
+	tabs("l", "http://a/1", "http://a/old", "area", ""),
+	tabs("l", "http://a/1", "http://a/gone", "a", "first"),
+	tabs("l", "http://a/1", "http://a/gone", "link", "second"),
+	tabs("t", "http://a/alone", "failed", "dns", "0", "", "", "", ""),
+	tabs("t", "http://a/gone", "failed", "http-4xx", "404", "", "2026-01-02T03:04:05Z", "http://a/1", "link"),
+	tabs("t", "http://a/named", "unreachable", "connect", "0", "", "", "http://a/feed", "link"),
+	tabs("t", "http://a/old", "redirected", "http-5xx", "503", "http://c/?a=1&b=\"2\"", "2026-01-02T03:04:05Z", "", "seed"),
+	tabs("t", "http://c/'onclick=alert(1)", "failed", "timeout", "0", "", "2026-01-02T03:04:05Z", "http://c/sitemap.xml", "sitemap"),
+)
+
+// sampleLinks are its rows: URL, end, page, element, text.
+var sampleLinks = [][]string{
+	{"http://a/gone", "", "http://a/1", "a", "first"},
+	{"http://a/gone", "", "http://a/1", "link", "second"},
+	{"http://a/gone", "", "http://a/2", "a", evil},
+	{"http://a/named", "", "http://a/feed", "", ""},
+	{"http://a/old", "http://c/?a=1&b=\"2\"", "http://a/1", "area", ""},
+	{"http://a/old", "http://c/?a=1&b=\"2\"", "", "seed", ""},
+	{"http://c/'onclick=alert(1)", "", "http://c/sitemap.xml", "sitemap", ""},
+}
+
+func reportOf(t *testing.T, format string) string {
+	t.Helper()
+	var out bytes.Buffer
+	sum, err := Write(t.Context(), format, &out, sampleAnswer)
+	if want := (Sum{BrokenSum: inspect.BrokenSum{Pages: 9, Reread: 2, Waiting: 3}, Targets: 4, Links: 7}); err != nil || sum != want {
+		t.Fatalf("%s: %v, %v", format, sum, err)
+	}
+	return out.String()
+}
+
+// TestFormats: each format has the same links, as a reader of that format sees them.
+func TestFormats(t *testing.T) {
+	records, err := csv.NewReader(strings.NewReader(reportOf(t, "csv"))).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got [][]string
+	for _, r := range records[1:] {
+		got = append(got, []string{r[0], r[4], r[6], r[7], r[8]})
+	}
+	if diff := cmp.Diff(sampleLinks, got); diff != "" {
+		t.Errorf("csv: %s", diff)
+	}
+
+	var doc struct {
+		Pages, Waiting, Targets, Links int
+		Broken                         []struct {
+			URL, End string
+			Links    []struct{ Page, Element, Text string }
+		}
+	}
+	d := json.NewDecoder(strings.NewReader(reportOf(t, "json")))
+	if err := d.Decode(&doc); err != nil {
+		t.Fatal(err)
+	}
+	got = nil
+	for _, b := range doc.Broken {
+		for _, l := range b.Links {
+			got = append(got, []string{b.URL, b.End, l.Page, l.Element, l.Text})
+		}
+	}
+	if diff := cmp.Diff(sampleLinks, got); diff != "" || doc.Targets != 4 || doc.Links != 7 || doc.Pages != 9 || doc.Waiting != 3 {
+		t.Errorf("json: %+v: %s", doc, diff)
+	}
+
+	text := reportOf(t, "text")
+	for _, want := range []string{
+		"http://a/gone: http-4xx, status 404\n  on http://a/1 <a> \"first\"\n",
+		"http://a/named: its host cannot be reached, connect\n  on http://a/feed\n",
+		"http://a/old redirects to http://c/?a=1&b=\"2\": http-5xx, status 503\n  on http://a/1 <area>\n  a seed\n",
+		"(1): timeout\n  in the sitemap http://c/sitemap.xml\n",
+		"\n4 broken URLs with 7 links; the tree has 9 pages\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in %s", want, text)
+		}
+	}
+}
+
+// TestHTML: a parser of HTML finds the texts in the cells, the URLs in the links, and nothing that
+// runs, fetches or stands where the page did not put it.
+func TestHTML(t *testing.T) {
+	text := reportOf(t, "html")
+	root, err := nethtml.Parse(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got [][]string
+	var url, end string
+	allowed := strings.Fields("html head meta title style body h1 h2 p a span strong table tbody tr td")
+	for n := range root.Descendants() {
+		if n.Type != nethtml.ElementNode {
+			continue
+		}
+		if !slices.Contains(allowed, n.Data) {
+			t.Errorf("<%s>", n.Data)
+		}
+		for _, a := range n.Attr {
+			if strings.HasPrefix(a.Key, "on") || a.Key == "src" || a.Key == "style" {
+				t.Errorf("<%s %s=%q>", n.Data, a.Key, a.Val)
+			}
+		}
+		switch n.Data {
+		case "h2":
+			url, end = content(n), ""
+		case "a":
+			if href := n.Attr[0].Val; content(n) != unescape(href) {
+				t.Errorf("%q leads to %q", content(n), href)
+			}
+			if n.Parent.Data == "p" {
+				end = content(n)
+			}
+		case "tr":
+			var cells []string
+			for c := range n.ChildNodes() {
+				cells = append(cells, content(c))
+			}
+			got = append(got, slices.Concat([]string{url, end}, cells))
+		}
+	}
+	if diff := cmp.Diff(sampleLinks, got); diff != "" {
+		t.Errorf("html: %s", diff)
+	}
+	if !strings.Contains(html.UnescapeString(text), "4 broken URLs with 7 links") {
+		t.Error("no sum")
+	}
+}
+
+// unescape undoes what html/template does to a URL beside HTML's own escapes.
+func unescape(href string) string {
+	return strings.NewReplacer("%22", `"`, "%27", "'", "%28", "(", "%29", ")").Replace(href)
+}
+
+func content(n *nethtml.Node) string {
+	var b strings.Builder
+	for c := range n.Descendants() {
+		if c.Type == nethtml.TextNode {
+			b.WriteString(c.Data)
+		}
+	}
+	return b.String()
+}
+
+// TestNoneBroken: a report of nothing is whole in each format.
+func TestNoneBroken(t *testing.T) {
+	for _, format := range Formats {
+		var out bytes.Buffer
+		sum, err := Write(t.Context(), format, &out, answer(tabs("n", "1", "0", "0")))
+		if err != nil || sum.Targets != 0 {
+			t.Errorf("%s: %v, %v", format, sum, err)
+		}
+		if format == "json" && !json.Valid(out.Bytes()) {
+			t.Errorf("%q", out.String())
+		}
+		if format == "text" && out.String() != "no broken links; the tree has 1 page\n" {
+			t.Errorf("%q", out.String())
+		}
+	}
+}
+
+// TestErrors: what goes wrong before the end is the error of the report.
+func TestErrors(t *testing.T) {
+	cut := errors.New("cut")
+	if _, err := Write(t.Context(), "text", io.Discard, func(io.Writer) error { return cut }); !errors.Is(err, cut) {
+		t.Error(err)
+	}
+	if _, err := Write(t.Context(), "text", io.Discard, answer("what")); err == nil {
+		t.Error("an answer that is none was taken")
+	}
+	if _, err := Write(t.Context(), "pdf", io.Discard, sampleAnswer); !errors.Is(err, ErrFormat) {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Write(ctx, "text", io.Discard, sampleAnswer); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	full := errors.New("full")
+	for _, format := range Formats {
+		if _, err := Write(t.Context(), format, failing{full}, sampleAnswer); !errors.Is(err, full) {
+			t.Errorf("%s: %v", format, err)
+		}
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
+// TestMemory: a report of many links holds as much memory as one of few.
+func TestMemory(t *testing.T) {
+	const targets, links = 300, 12_000
+	ask := func(w io.Writer) error {
+		var line bytes.Buffer
+		line.WriteString("n\t1\t0\t0\n")
+		for n := range links {
+			fmt.Fprintf(&line, "l\thttp://pages.example/%d\thttp://gone.example/%03d\ta\tthe text of a link, number %d\n", n, n*7%targets, n)
+			if _, err := w.Write(line.Bytes()); err != nil {
+				return err
+			}
+			line.Reset()
+		}
+		for n := range targets {
+			if _, err := fmt.Fprintf(w, "t\thttp://gone.example/%03d\tfailed\tdns\t0\t\t\t\t\n", n); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before, most := heap(), uint64(0)
+	for _, format := range []string{"json", "html"} {
+		at := int64(0)
+		watched := watch(func(n int) {
+			if at += int64(n); at > 500_000 { // in the middle of the report
+				at = -1 << 62
+				most = max(most, heap())
+			}
+		})
+		sum, err := write(t.Context(), newReport(format, watched), &sorter{budget: 16 << 10, fan: 8}, ask)
+		if err != nil || sum.Links != links || sum.Targets != targets {
+			t.Fatalf("%s: %v, %v", format, sum, err)
+		}
+	}
+	if most == 0 || most > before+3<<19 {
+		t.Errorf("%d bytes in the middle of a report, %d before", most, before)
+	}
+}
+
+type watch func(int)
+
+func (f watch) Write(b []byte) (int, error) {
+	f(len(b))
+	return len(b), nil
+}

@@ -1,0 +1,294 @@
+package inspect
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"urltree/internal/edges"
+	"urltree/storage"
+)
+
+// A BrokenLine is a line of the answer to "broken", which is for a program to put in order: first
+// one Sum, then Links in any order, then Targets in the order of the tree.
+type BrokenLine struct {
+	Sum    *BrokenSum
+	Link   *BrokenLink
+	Target *BrokenTarget
+}
+
+// A BrokenSum says what was looked at.
+type BrokenSum struct {
+	Pages   int64 // stored ones
+	Reread  int64 // of these, the ones that the crawl kept no edges of: they are read from their folders
+	Waiting int64 // URLs that were not asked, or wait to be asked again
+}
+
+// A BrokenLink is a link to a broken URL.
+type BrokenLink struct{ Page, To, Element, Text string }
+
+// A BrokenTarget is a URL whose links are broken. There need not be any link to it.
+type BrokenTarget struct {
+	URL    string
+	State  string // failed, unreachable (its host gives no answer, so it was not asked) or redirected
+	Reason string // of URL or End
+	Status int64  // of URL or End; 0: no answer
+	End    string // of a redirect: the URL that it ends at, which is broken itself
+	Time   string // of the last answer or try, RFC 3339; "": not known
+	// Source is the page that named it first, "" for none that is meant: the file of edges has only
+	// those of pages that are stored. How says what Source is: link, sitemap, seed (then Source is "").
+	Source, How string
+}
+
+// maxChain is how many redirects are followed; a crawl follows fewer.
+const maxChain = 32
+
+// ours are the reasons of URLs that failed by a fault or limit of this program: a link to one may be
+// right.
+var ours = []string{"panic", "parse-budget", "tree"}
+
+// unreached are causes for which a host was not reached.
+var unreached = []string{"dns", "connect", "timeout", "reset", "tls"}
+
+// brokenState reports whether a record, no redirect, is broken, and its state and reason then.
+func brokenState(r *storage.Record) (state, reason string, broken bool) {
+	switch {
+	case r.State == storage.Failed:
+		return "failed", r.Reason, !slices.Contains(ours, r.Reason)
+	case r.State == storage.Pending && r.Range == storage.Held:
+		why, cause, _ := strings.Cut(r.Reason, ":")
+		word, _, _ := strings.Cut(cause, "-") // tls-expired
+		return "unreachable", cause, (why == "robots-unreachable" || why == "refused") && slices.Contains(unreached, word)
+	}
+	return "", "", false
+}
+
+// target returns what is broken of a record.
+func (i *Inspector) target(r *storage.Record) (t BrokenTarget, broken bool, err error) {
+	t = BrokenTarget{URL: r.URL, Status: int64(r.Status)}
+	if r.Time != 0 {
+		t.Time = stamp(r.Time)
+	}
+	if r.State != storage.Redirected {
+		t.State, t.Reason, broken = brokenState(r)
+		return t, broken, nil
+	}
+	t.State, t.Reason, t.End = "redirected", "redirect-loop", r.HeaderLinks
+	for range maxChain {
+		end, err := i.Index.Record(t.End)
+		if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrKey) || errors.Is(err, storage.ErrCorrupt) {
+			return t, false, nil // where it leads is not known
+		}
+		if err != nil {
+			return t, false, err
+		}
+		if end.State != storage.Redirected {
+			_, t.Reason, broken = brokenState(&end)
+			t.Status = int64(end.Status)
+			return t, broken, nil
+		}
+		t.End = end.HeaderLinks
+	}
+	return t, true, nil
+}
+
+// brokenHashes is how many hashes of broken URLs, of 8 bytes, are held at a time.
+const brokenHashes = 1 << 19
+
+// broken writes lines, as ReadBroken reads them: the links of the pages below a URL prefix to what is
+// broken, wherever that is. If there are more broken URLs than most, the edges are read several
+// times.
+func (i *Inspector) broken(ctx context.Context, q Question, most uint64, w *bufio.Writer) error {
+	if i.Edges == nil {
+		return fmt.Errorf("%w: the link graph of this tree", ErrNotFound)
+	}
+	key, err := i.Folder(q.URL, usageBroken)
+	if err != nil {
+		return err
+	}
+	in, err := newBelow(key)
+	if err != nil {
+		return err
+	}
+	kept, stored, err := i.Index.Edges()
+	if err != nil {
+		return err
+	}
+	var (
+		sum    = BrokenSum{Pages: stored, Reread: stored - kept.Pages}
+		seed   = maphash.MakeSeed()
+		n      uint64
+		hashes []uint64
+	)
+	err = i.targets(ctx, func(r *storage.Record, t *BrokenTarget) error {
+		if t == nil {
+			if r.State == storage.Pending {
+				sum.Waiting++
+			}
+			return nil
+		}
+		if n++; n <= most {
+			hashes = append(hashes, maphash.String(seed, t.URL))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "n\t%d\t%d\t%d\n", sum.Pages, sum.Reread, sum.Waiting)
+	for pass, passes := uint64(0), n/most+1; pass < passes && n > 0; pass++ {
+		if passes > 1 {
+			hashes = hashes[:0]
+			err = i.targets(ctx, func(_ *storage.Record, t *BrokenTarget) error {
+				if t != nil {
+					if h := maphash.String(seed, t.URL); h%passes == pass {
+						hashes = append(hashes, h)
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		slices.Sort(hashes)
+		if err := i.brokenLinks(ctx, in, seed, hashes, w); err != nil {
+			return err
+		}
+	}
+	return i.targets(ctx, func(r *storage.Record, t *BrokenTarget) error {
+		if t == nil {
+			return nil
+		}
+		i.nameSource(r, t, in)
+		return tsv(w, "t", t.URL, t.State, t.Reason, strconv.FormatInt(t.Status, 10), t.End, t.Time, t.Source, t.How)
+	})
+}
+
+// targets calls fn with each record, and, where it is broken, with what is.
+func (i *Inspector) targets(ctx context.Context, fn func(*storage.Record, *BrokenTarget) error) error {
+	return i.Index.Records(ctx, nil, func(r storage.Record, damage error) error {
+		if damage != nil {
+			return nil // it is for check to name
+		}
+		switch t, broken, err := i.target(&r); {
+		case err != nil:
+			return err
+		case broken:
+			return fn(&r, &t)
+		}
+		return fn(&r, nil)
+	})
+}
+
+// brokenLinks writes the links of the pages in a folder to URLs of these hashes.
+func (i *Inspector) brokenLinks(ctx context.Context, in below, seed maphash.Seed, hashes []uint64, w *bufio.Writer) error {
+	return i.Edges(ctx, func(p edges.Page) error {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		meant := len(in.key) == 0
+		for k := range p.Edges {
+			e := &p.Edges[k]
+			// A redirect is no link: whoever links to that URL has one that is broken.
+			if _, there := slices.BinarySearch(hashes, maphash.String(seed, e.To)); !there || e.Element == "redirect" {
+				continue
+			}
+			if !meant && !in.has(p.URL) {
+				return nil
+			}
+			meant = true
+			if err := tsv(w, "l", p.URL, e.To, e.Element, e.Text); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// nameSource sets what named a broken URL first, if that is meant.
+func (i *Inspector) nameSource(r *storage.Record, t *BrokenTarget, in below) {
+	meant := func(url string) bool { return len(in.key) == 0 || in.has(url) }
+	switch {
+	case r.Via != "": // it is the end of a redirect, which has that source
+	case r.Source == storage.Seed:
+		if meant(r.URL) {
+			t.How = "seed"
+		}
+	case i.isSitemap(r.Source):
+		if meant(r.Source) {
+			t.Source, t.How = r.Source, "sitemap"
+		}
+	case meant(r.Source):
+		t.Source, t.How = r.Source, "link"
+	}
+}
+
+// tsv writes fields, cleaned, with tabs between them.
+func tsv(w *bufio.Writer, fields ...string) error {
+	for k, f := range fields {
+		if k > 0 {
+			w.WriteByte('\t')
+		}
+		w.WriteString(clean(f))
+	}
+	return w.WriteByte('\n')
+}
+
+// ReadBroken returns a writer that takes the answer to "broken" and calls fn with each of its lines.
+// Lines that are none of it are an error.
+func ReadBroken(fn func(BrokenLine) error) io.Writer { return &brokenReader{fn: fn} }
+
+type brokenReader struct {
+	fn   func(BrokenLine) error
+	part []byte // of a line that has not ended
+}
+
+func (r *brokenReader) Write(b []byte) (int, error) {
+	for rest := b; len(rest) > 0; {
+		end := bytes.IndexByte(rest, '\n')
+		if end < 0 {
+			r.part = append(r.part, rest...)
+			break
+		}
+		r.part = append(r.part, rest[:end]...)
+		rest = rest[end+1:]
+		line, err := parseBroken(string(r.part))
+		if err == nil {
+			err = r.fn(line)
+		}
+		if err != nil {
+			return 0, err
+		}
+		r.part = r.part[:0]
+	}
+	return len(b), nil
+}
+
+func parseBroken(line string) (l BrokenLine, err error) {
+	f := strings.Split(line, "\t")
+	switch {
+	case f[0] == "n" && len(f) == 4:
+		l.Sum = &BrokenSum{}
+		for k, p := range []*int64{&l.Sum.Pages, &l.Sum.Reread, &l.Sum.Waiting} {
+			if *p, err = strconv.ParseInt(f[k+1], 10, 64); err != nil {
+				return l, err
+			}
+		}
+	case f[0] == "l" && len(f) == 5:
+		l.Link = &BrokenLink{Page: f[1], To: f[2], Element: f[3], Text: f[4]}
+	case f[0] == "t" && len(f) == 9:
+		l.Target = &BrokenTarget{URL: f[1], State: f[2], Reason: f[3], End: f[5], Time: f[6], Source: f[7], How: f[8]}
+		l.Target.Status, err = strconv.ParseInt(f[4], 10, 64)
+	default:
+		err = fmt.Errorf("%q is no answer about broken links", line)
+	}
+	return l, err
+}
