@@ -149,7 +149,7 @@ func retryReasons() (words []string) {
 // commandHelp is what a subcommand prints with -h.
 func commandHelp(c *cli.Command) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "crawler %s - %s\n\nUsage\n  crawler %s\n", c.Name, c.Usage, strings.TrimSpace(c.Name+" "+c.ArgsUsage))
+	fmt.Fprintf(&b, "crawler %s - %s\n\nUsage\n  crawler %s\n", c.Name, c.Usage, usageOf(c))
 	if c.Description != "" {
 		b.WriteByte('\n')
 		wrap(&b, 2, 2, c.Description)

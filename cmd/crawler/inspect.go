@@ -33,14 +33,14 @@ func (c *command) lookCommand(name, args, usage string, answer func(ctx context.
 			if err := arguments(x, strings.Count(args, "URL")); err != nil {
 				return err
 			}
-			if args == "URL" && x.NArg() == 0 {
-				return usagef("%s takes a URL; usage: crawler %s", name, name+" "+x.Command.ArgsUsage)
+			operand, err := urlOperand(x)
+			switch {
+			case err != nil:
+				return err
+			case operand == "" && args == "URL":
+				return usagef("%s takes a URL; usage: crawler %s", name, usageOf(x.Command))
 			}
 			if err := treeThere(c.root()); err != nil {
-				return err
-			}
-			operand, err := withoutLogin(x.Args().First())
-			if err != nil {
 				return err
 			}
 			out := bufio.NewWriterSize(c.stdout, 64<<10)
@@ -53,18 +53,23 @@ func (c *command) lookCommand(name, args, usage string, answer func(ctx context.
 	}
 }
 
-// withoutLogin returns a URL or URL prefix without its user name and password, which nothing is to
-// print.
-func withoutLogin(operand string) (string, error) {
-	shown := weburl.HideLogin(operand)
-	if shown == operand {
+// urlOperand returns the URL or URL prefix that a subcommand is called with, without its user name
+// and password, which nothing is to print. It returns "" if there is none.
+func urlOperand(x *cli.Context) (string, error) {
+	operand := x.Args().First()
+	switch operand {
+	case "", "http://", "https://":
 		return operand, nil
 	}
+	shown := weburl.HideLogin(operand)
 	url, err := weburl.SeedURL(operand)
-	if err != nil {
-		return "", usagef("%q is no URL: %s", shown, cause(err))
+	switch {
+	case err != nil:
+		return "", usagef("%q is no URL: %s; usage: crawler %s", shown, cause(err), usageOf(x.Command))
+	case shown != operand:
+		return url, nil
 	}
-	return url, nil
+	return operand, nil
 }
 
 // inspectCommand makes a subcommand that asks q, in which its flags are kept.

@@ -283,5 +283,8 @@ func arguments(x *cli.Context, most int) error {
 		takes = "one argument"
 	}
 	return usagef("%s takes %s, got %q as well; usage: crawler %s", x.Command.Name, takes,
-		weburl.HideLogin(x.Args().Get(most)), strings.TrimSpace(x.Command.Name+" "+x.Command.ArgsUsage))
+		weburl.HideLogin(x.Args().Get(most)), usageOf(x.Command))
 }
+
+// usageOf returns how a subcommand is called.
+func usageOf(c *cli.Command) string { return strings.TrimSpace(c.Name + " " + c.ArgsUsage) }

@@ -128,7 +128,7 @@ func (c *command) retryCommand() *cli.Command {
 			if err := arguments(x, 1); err != nil {
 				return err
 			}
-			operand, err := withoutLogin(x.Args().First())
+			operand, err := urlOperand(x)
 			if err != nil {
 				return err
 			}
