@@ -290,7 +290,7 @@ func (c *checker) results(ctx context.Context) error {
 		lists[i] = &comparison{name: name, r: bufio.NewReaderSize(file, 256<<10), fault: c.fault}
 	}
 	c.report.Results = true
-	if _, err := scanRecords(ctx, c.index, lists[0], lists[1]); err != nil {
+	if _, err := scanRecords(ctx, c.index, lists[0], lists[1], nil); err != nil {
 		return err
 	}
 	return errors.Join(lists[0].end(), lists[1].end())

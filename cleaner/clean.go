@@ -22,11 +22,19 @@ type Steps struct {
 	Step func(what, about string)
 	// Figures returns what the engine knows of the run, once it is drained; nil: nothing.
 	Figures func() RunFigures
-	Log     *slog.Logger // nil: no log
+	// Unreached reports whether a pending URL waits because its origin gave no answer, and why it gave
+	// none. Failures is then called with what came of the run. Both nil: nothing asks.
+	Unreached func(*storage.Record) (cause string, yes bool)
+	Failures  func(Failures)
+	Log       *slog.Logger // nil: no log
 }
 
+// slowStep is how long a step takes before it is logged at level Info: once when it has taken so
+// long, and once when it has ended. Other steps are logged at level Debug when they have ended.
+const slowStep = 2 * time.Second
+
 // Clean ends a crawl in source A's order: the buffers into the tree, the pages of the tree into
-// res.txt, the pending URLs into res2.txt, the statistics. Each step is logged with its time.
+// res.txt, the pending URLs into res2.txt, the statistics. Each step is logged, see slowStep.
 // Once ctx ends no further file is written or renamed. The first error ends it: results that leave
 // out what could not be drained would look whole. Where the index does not agree with itself all is
 // written, and the error is storage.ErrDamaged.
@@ -35,6 +43,7 @@ func Clean(ctx context.Context, s Steps) error {
 		s.Log = slog.New(slog.DiscardHandler)
 	}
 	var l *lists
+	var failures *failureScan
 	for i, step := range []struct {
 		name  string
 		about string // what it writes
@@ -46,9 +55,12 @@ func Clean(ctx context.Context, s Steps) error {
 			}
 			return s.Drain(ctx)
 		}},
-		{"pages of the tree to res.txt", s.Files.resStep(), func() (err error) {
+		{"pages of the tree to " + s.Files.Res, s.Files.resStep(), func() (err error) {
 			// One scan makes both lists; res2.txt takes its place in the next step.
-			if l, err = listRecords(ctx, s.Index, s.Files); err != nil {
+			if s.Failures != nil {
+				failures = newFailureScan(s.Index.Run().ID, s.Unreached)
+			}
+			if l, err = listRecords(ctx, s.Index, s.Files, failures); err != nil {
 				return err
 			}
 			if err := l.res.commit(ctx); err != nil {
@@ -56,7 +68,7 @@ func Clean(ctx context.Context, s Steps) error {
 			}
 			return nil
 		}},
-		{"pending URLs to res2.txt", s.Files.Res2, func() error { return l.res2.commit(ctx) }},
+		{"pending URLs to " + s.Files.Res2, s.Files.Res2, func() error { return l.res2.commit(ctx) }},
 		{"statistics", s.Files.Statistics, func() error {
 			var run RunFigures
 			if s.Figures != nil {
@@ -75,13 +87,31 @@ func Clean(ctx context.Context, s Steps) error {
 		default:
 			s.Step("write", step.about)
 		}
-		start := time.Now()
-		if err := step.do(); err != nil {
+		if err := s.timed(i+1, step.name, step.do); err != nil {
 			return fmt.Errorf("clean: %s: %w", step.name, err)
 		}
-		s.Log.Info("clean", "step", i+1, "what", step.name, "took", time.Since(start).Round(time.Millisecond))
+	}
+	if s.Failures != nil {
+		s.Failures(failures.end())
 	}
 	return l.tally.agrees(s.Index.Totals())
+}
+
+// timed does a step and logs it.
+func (s *Steps) timed(number int, name string, do func() error) error {
+	start := time.Now()
+	slow := time.AfterFunc(slowStep, func() { s.Log.Info("clean: a step goes on", "step", number, "what", name) })
+	err := do()
+	quick := slow.Stop()
+	if err != nil {
+		return err
+	}
+	level := slog.LevelInfo
+	if quick {
+		level = slog.LevelDebug
+	}
+	s.Log.Log(context.Background(), level, "clean", "step", number, "what", name, "took", time.Since(start).Round(time.Millisecond))
+	return nil
 }
 
 // resStep returns what Step is called with for res.txt.

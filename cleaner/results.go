@@ -29,8 +29,8 @@ type lists struct {
 	tally     *tally
 }
 
-// listRecords makes both lists in one scan.
-func listRecords(ctx context.Context, index *storage.Index, f Files) (*lists, error) {
+// listRecords makes both lists in one scan, which also finds the failures unless those are nil.
+func listRecords(ctx context.Context, index *storage.Index, f Files, failures *failureScan) (*lists, error) {
 	res, err := f.createRes()
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func listRecords(ctx context.Context, index *storage.Index, f Files) (*lists, er
 	if err != nil {
 		return nil, errors.Join(err, res.discard())
 	}
-	sums, err := scanRecords(ctx, index, res, res2)
+	sums, err := scanRecords(ctx, index, res, res2, failures)
 	if err != nil {
 		return nil, errors.Join(err, res.discard(), res2.discard())
 	}
@@ -47,7 +47,7 @@ func listRecords(ctx context.Context, index *storage.Index, f Files) (*lists, er
 }
 
 // scanRecords writes the lines of both lists and adds up all records.
-func scanRecords(ctx context.Context, index *storage.Index, res, res2 io.Writer) (*tally, error) {
+func scanRecords(ctx context.Context, index *storage.Index, res, res2 io.Writer, failures *failureScan) (*tally, error) {
 	sums := newTally()
 	line := []byte(res2Title)
 	if _, err := res2.Write(line); err != nil {
@@ -59,6 +59,9 @@ func scanRecords(ctx context.Context, index *storage.Index, res, res2 io.Writer)
 			return nil
 		}
 		sums.add(&r)
+		if failures != nil {
+			failures.add(&r)
+		}
 		switch r.State {
 		case storage.Stored:
 			line = factsOf(&r).AppendLine(line[:0])

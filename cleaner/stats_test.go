@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"urltree/storage"
@@ -287,7 +288,7 @@ func TestClean(t *testing.T) {
 				},
 				Index: s.index, Files: f,
 				Figures: func() RunFigures { order = append(order, "figures"); return figures() },
-				Log:     slog.New(slog.NewTextHandler(&log, nil)),
+				Log:     slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 			})
 			if (err != nil) != (tt.drain != nil || tt.trap != nil) || tt.drain != nil && !errors.Is(err, bad) {
 				t.Fatalf("got %v", err)
@@ -320,9 +321,36 @@ func TestClean(t *testing.T) {
 	}
 }
 
+// TestSlowStep checks that a step of the end is logged for all when it takes more than two seconds,
+// while it goes on and when it has ended, and for the curious alone otherwise.
+func TestSlowStep(t *testing.T) {
+	for took, want := range map[time.Duration]string{
+		slowStep - time.Millisecond: "",
+		slowStep + time.Second: `level=INFO msg="clean: a step goes on" step=1 what="drain the buffers into the tree"
+level=INFO msg=clean step=1 what="drain the buffers into the tree" took=3s
+`,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var log strings.Builder
+			s := Steps{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+				if a.Key == slog.TimeKey {
+					return slog.Attr{}
+				}
+				return a
+			}}))}
+			if err := s.timed(1, "drain the buffers into the tree", func() error { <-time.After(took); return nil }); err != nil {
+				t.Fatal(err)
+			}
+			if log.String() != want {
+				t.Errorf("%s: %q, want %q", took, log.String(), want)
+			}
+		})
+	}
+}
+
 // writeStatisticsAlone scans the records for the sums, which Clean has of its lists.
 func writeStatisticsAlone(ctx context.Context, index *storage.Index, f Files, run RunFigures) error {
-	sums, err := scanRecords(ctx, index, io.Discard, io.Discard)
+	sums, err := scanRecords(ctx, index, io.Discard, io.Discard, nil)
 	if err != nil {
 		return err
 	}

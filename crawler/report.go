@@ -8,10 +8,12 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"urltree/cleaner"
 	"urltree/internal/fetch"
+	"urltree/internal/frontier"
 	"urltree/iut"
 	"urltree/storage"
 )
@@ -142,6 +144,33 @@ func (e *engine) figures() cleaner.RunFigures {
 		f.Stages = append(f.Stages, e.stages[i].stage(stageNames[i]))
 	}
 	return f
+}
+
+// unreached returns a function that reports whether a pending URL waits because its origin gave no
+// answer in this run, and why it gave none. If the run has stored pages, that holds for those alone
+// that it has given up: the others are asked again. Records come in the order of the index.
+func (e *engine) unreached() func(*storage.Record) (cause string, yes bool) {
+	stored := sync.OnceValue(func() bool { return e.index.Run().Stored > 0 }) // once all is drained
+	var last storage.Robots                                                   // of the origin of the record before
+	return func(r *storage.Record) (string, bool) {
+		word, cause, _ := strings.Cut(r.Reason, ":")
+		switch {
+		case r.Range == storage.Held:
+			return cmp.Or(cause, word), word == heldRobots || word == heldRefused || word == frontier.GivenUp
+		case stored() || word == heldRoom || word == fetch.HTTP1:
+			return "", false
+		case word != "":
+			return word, true
+		}
+		if origin := storage.Origin(r.URL); origin != last.Origin {
+			row, found, err := e.index.Robots(origin)
+			if last = row; err != nil || !found {
+				last = storage.Robots{}
+			}
+			last.Origin = origin
+		}
+		return last.Reason, last.Reason != "" && !answered(last.Status) && last.Time >= e.run.Start
+	}
 }
 
 // cookies reads the cookie file. Its bad lines are told to bad.

@@ -48,6 +48,12 @@ type Result struct {
 	Waits string
 	// Stages are the times of this run's stages, as in statistics.txt.
 	Stages []cleaner.Stage
+	// Failures are the URLs that failed in this run, and those whose origins gave no answer; none for a
+	// run with NoTree.
+	Failures cleaner.Failures
+	// SeedsFailed is true if the run asked something and stored no page, and each seed that it had to
+	// ask failed or could not be reached. It is false if ctx ended the run, and with NoTree.
+	SeedsFailed bool
 }
 
 // An engine is one run. Everything in it lives as long as the run does.
@@ -99,6 +105,7 @@ type engine struct {
 	stages  [stageCount]histogram
 	start   time.Time
 
+	asked     atomic.Bool   // a request was made
 	perSecond atomic.Uint64 // pages stored in the last second, as IEEE 754
 }
 
@@ -332,9 +339,12 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 		}
 		return cleaner.Clean(last.working(e.alive), cleaner.Steps{
 			Log: e.opts.Log, Drain: drain, Index: e.index, Files: e.files, Figures: e.figures, Step: last.atDisk,
+			Unreached: e.unreached(), Failures: func(f cleaner.Failures) { result.Failures = f },
 		})
 	})
 	result.Run, result.Total, result.Stages = e.index.Run(), e.index.Totals(), e.figures().Stages
+	result.SeedsFailed = e.asked.Load() && result.Run.Stored == 0 && result.Failures.SeedsFailed > 0 &&
+		result.Failures.SeedsOther == 0 && !errors.Is(context.Cause(e.fetching), errStopped)
 	if cause := context.Cause(e.alive); cause != nil {
 		err = cause // the first error, not what followed from it
 	}

@@ -209,6 +209,7 @@ func (w *worker) begins(loan *frontier.Loan) bool {
 // getter makes requests of a loan, and looks whether there is an outage.
 func (w *worker) getter(loan *frontier.Loan) getter {
 	return func(ctx context.Context, url string, req fetch.Request) (*fetch.Response, error) {
+		w.asked.Store(true)
 		res, err := w.get(ctx, url, req)
 		return res, w.outage.end(loan.Host, loan.Known, err)
 	}

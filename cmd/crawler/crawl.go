@@ -1,14 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -17,7 +15,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -28,7 +25,6 @@ import (
 	"urltree/internal/fetch"
 	"urltree/internal/replace"
 	"urltree/iut"
-	"urltree/storage"
 )
 
 // crawl is the main job.
@@ -67,20 +63,14 @@ func (c *command) crawl(x *cli.Context) error {
 		}
 	}
 	result, err := c.run(x.Context, opts)
-	if err == nil && !c.flags.quiet {
+	if err != nil {
+		return err
+	}
+	if !c.flags.quiet {
 		c.again(result, opts.Tree)
+		c.ended(result, opts)
 	}
-	switch {
-	case err != nil || c.flags.quiet:
-	case result.Run.ID == 0:
-		fmt.Fprintf(c.stderr, "crawler: %s before anything was asked; the same command goes on\n", result.Ended)
-	case c.flags.format == "json":
-		c.logger(c.stderr).Info("ended", "how", result.Ended, "pages", result.Run.Stored, "bytes", result.Run.Bytes,
-			"outcomes", result.Run.Outcomes, "took", runTime(result), "nofollow", unfollowed(result, opts), "stored", result.Total.Stored, "pending", result.Total.Pending(), "held", result.Total.Held)
-	default:
-		c.summary(result, opts)
-	}
-	return err
+	return c.failed(result)
 }
 
 // run crawls with the options and shows the progress.
@@ -98,7 +88,7 @@ func (c *command) run(ctx context.Context, opts crawler.Options) (crawler.Result
 		show.width, show.log = nil, c.logger(c.stderr)
 	}
 	defer show.close()
-	opts.Progress = show.update
+	opts.Progress, opts.Started = show.update, func() { show.begin(opts) }
 	opts.LimitHeap = os.Getenv("GOMEMLIMIT") == ""
 	opts.Log = c.logger(show)
 	if c.flags.verbose {
@@ -137,8 +127,11 @@ func (c *command) outcome(w io.Writer, o crawler.Outcome) {
 // is a number of milliseconds, and its name ends in _ms.
 func (c *command) logger(w io.Writer) *slog.Logger {
 	level := slog.LevelInfo
-	if c.flags.quiet {
+	switch {
+	case c.flags.quiet:
 		level = slog.LevelError
+	case c.flags.verbose:
+		level = slog.LevelDebug
 	}
 	if c.flags.format == "json" {
 		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
@@ -187,83 +180,6 @@ func (c *command) probe(tree, output string) error {
 		return fmt.Errorf("%w: -output %s: %w", iut.ErrDisk, output, errors.Unwrap(err))
 	}
 	return f.Discard()
-}
-
-// summary is the last word: what came of the run, the files, and the command that goes on.
-func (c *command) summary(r crawler.Result, opts crawler.Options) {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "this run  %s (%s) in %s%s", count(r.Run.Stored, "page"), crawler.Bytes(r.Run.Bytes), runTime(r), outcomes(r.Run.Outcomes))
-	if n := unfollowed(r, opts); n > 0 {
-		fmt.Fprintf(&b, "; links of %s not followed (nofollow)", count(n, "page"))
-	}
-	b.WriteByte('\n')
-	fmt.Fprintf(&b, "the tree  %s, %s pending", count(r.Total.Stored, "page"), count(r.Total.Pending(), "URL"))
-	if r.Total.Held > 0 {
-		fmt.Fprintf(&b, ", %d of them held (%s says why)", r.Total.Held, r.Files.Res2)
-	}
-	if r.Total.Sitemaps > 0 && !opts.NoSitemaps {
-		fmt.Fprintf(&b, "; %s to be read", count(r.Total.Sitemaps, "sitemap"))
-	}
-	if r.Total.Cut > 0 {
-		fmt.Fprintf(&b, "; %s got no record (-max-held)", count(r.Total.Cut, "link"))
-	}
-	fmt.Fprintf(&b, "\nfiles     %s %s %s %s; pages below %s\n", r.Files.Res, r.Files.Res2, r.Files.Statistics, r.Files.Hourly, opts.Tree)
-	if r.Total.Pending() > r.Total.Held || r.Total.Sitemaps > 0 && !opts.NoSitemaps {
-		fmt.Fprintf(&b, "to go on  %s\n", goOn(c.args, c.operands))
-	}
-	fmt.Fprintf(&b, "crawler: %s", r.Ended)
-	switch {
-	case r.Waits != "" && r.Total.Pending() > r.Total.Held:
-		fmt.Fprintf(&b, " to ask soon: %s", r.Waits)
-	case r.Waits != "":
-		b.WriteString(" that this run may ask")
-	}
-	b.WriteByte('\n')
-	_, _ = c.stderr.Write(b.Bytes())
-}
-
-func runTime(r crawler.Result) time.Duration {
-	return time.Duration(r.Run.End-r.Run.Start) * time.Second
-}
-
-// unfollowed returns the number of pages of the run whose links were not followed, since they say
-// so.
-func unfollowed(r crawler.Result, opts crawler.Options) int64 {
-	if opts.NoFollow == "none" {
-		return 0
-	}
-	return r.Run.NoFollow
-}
-
-// count writes a number and what it counts.
-func count(n int64, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// outcomes lists what became of the URLs that were not stored: each state with its reasons.
-func outcomes(counts map[string]int64) string {
-	sums, reasons := map[string]int64{}, map[string][]string{}
-	for _, name := range slices.Sorted(maps.Keys(counts)) {
-		state, reason, _ := strings.Cut(name, " ")
-		sums[state] += counts[name]
-		if reason != "" {
-			reasons[state] = append(reasons[state], fmt.Sprintf("%d %s", counts[name], reason))
-		}
-	}
-	var b strings.Builder
-	for _, state := range []string{storage.Failed.String(), storage.Refused.String(), storage.Redirected.String()} {
-		if sums[state] == 0 {
-			continue
-		}
-		fmt.Fprintf(&b, ", %d %s", sums[state], state)
-		if list := reasons[state]; len(list) > 0 {
-			fmt.Fprintf(&b, " (%s)", strings.Join(list, ", "))
-		}
-	}
-	return b.String()
 }
 
 // goOn gives the command line that goes on, as a shell takes it: without secrets, and without

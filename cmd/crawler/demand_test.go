@@ -23,7 +23,7 @@ func TestDemandOutlivesAKill(t *testing.T) {
 	}{
 		{"busy", "", http.StatusServiceUnavailable, "600", "The host may be asked again at"},
 		{"page", "", http.StatusOK, "600", "The host may be asked again at"},
-		{"fault", "", http.StatusServiceUnavailable, "", "Faults of the host in a row: "},
+		{"fault", "", http.StatusServiceUnavailable, "", "failed; its back-off"},
 		{"robots.txt", "/robots.txt", http.StatusServiceUnavailable, "600", "The host may be asked again at"},
 		{"no robots.txt", "/robots.txt", http.StatusNotFound, "600", "The host may be asked again at"},
 		{"sitemap", "/sitemap.xml", http.StatusServiceUnavailable, "600", "The host may be asked again at"},
@@ -65,7 +65,7 @@ func TestDemandOutlivesAKill(t *testing.T) {
 			case "":
 				robots = "ignore"
 			case "/sitemap.xml": // robots.txt says that it is there, and is committed by a run that does not read it
-				must(t, dir, "-quiet", "-sitemaps=false", "-delay", "0", "-allow-private", busy.URL+"/0", other.URL+"/0")
+				must(t, dir, "-quiet", "-sitemaps=false", "-delay", "0", "-allow-private", busy.URL+"/0", other.URL+"/")
 			}
 			begin := func(until <-chan struct{}, flags ...string) *process {
 				// With a delay a crawler takes one URL of a host at a time: the others are left to do.

@@ -18,6 +18,7 @@ type flags struct {
 	scope   string
 	sync    string
 	format  string
+	failOn  string
 	pprof   string
 	depth   int64 // -1: no limit
 	quiet   bool
@@ -65,7 +66,7 @@ func (f *flags) output() cli.Flag {
 // crawl gives the flags of the crawl command, in groups for the help text.
 func (f *flags) crawl() []group {
 	o := &f.opts
-	f.scope, f.sync, f.format, f.depth = "any", "full", "text", -1
+	f.scope, f.sync, f.format, f.failOn, f.depth = "any", "full", "text", "seeds", -1
 	f.robots, f.nofollow, f.oversize, f.accept = "obey", "page", "refuse", crawler.DefaultAccept
 	f.buffers, f.size, f.crawlers, f.downloads, f.perHost = 6, 1000, 12, 4, 1
 	f.retries, f.maxURL, o.MaxDelay, o.MaxWait = 2, 8000, time.Minute, 10*time.Minute
@@ -81,6 +82,7 @@ func (f *flags) crawl() []group {
 			flag("input", inputs{&f.inputs}, "a seed `FILE`, one URL a line, the first column if there are tabs; - for standard input; repeatable; not needed when the tree has URLs to do"),
 			f.output(),
 			f.tree(),
+			flag("fail-on", choice{&f.failOn, []string{"seeds", "any"}}, "end with status 5 if `WHAT` failed or could not be reached in this run; seeds: all of them, and no page was stored; any: a single URL"),
 		}},
 		{"What to fetch", []cli.Flag{
 			flag("scope", choice{&f.scope, []string{"any", "domain", "host", "prefix"}}, "which links to follow, a `SCOPE`: any; domain or host: those of a seed; prefix: its host, below its folder"),
@@ -144,7 +146,7 @@ func (f *flags) crawl() []group {
 		}},
 		{"What to print", []cli.Flag{
 			flag("quiet", toggle{&f.quiet}, "print errors only"),
-			flag("verbose", toggle{&f.verbose}, "print a line per outcome: URL, outcome, status, bytes, ms"),
+			flag("verbose", toggle{&f.verbose}, "print a line per outcome: URL, outcome, status, bytes, ms; also why requests failed, and each step of the end"),
 			flag("log-format", choice{&f.format, []string{"text", "json"}}, "the `FORMAT` of lines on standard error: text, or json: each line is an object, and durations are in milliseconds (_ms)"),
 			flag("pprof", listenAddress{&f.pprof}, "serve Go's profiles at http://`ADDR`/debug/pprof/ while it runs; a port alone is one of 127.0.0.1"),
 		}},

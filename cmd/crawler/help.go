@@ -36,7 +36,7 @@ const exitTable = `  0    done; also when -time or a limit was reached, or one s
   2    usage: flags, arguments or seeds are wrong, or there is no seed and no tree
   3    the tree is busy, damaged or of another version, or check found faults
   4    disk error
-  5    broken -fail found broken links
+  5    no page, and all seeds failed or unreached; -fail-on any; broken -fail found some
   130  forced to stop by a second signal
 `
 

@@ -148,7 +148,7 @@ func exitCode(err error) int {
 	case errors.As(err, &usage), errors.Is(err, crawler.ErrOptions), errors.Is(err, crawler.ErrNoWork),
 		errors.Is(err, iut.ErrIdentity), errors.Is(err, inspect.ErrUsage):
 		return exitUsage
-	case errors.Is(err, errBroken):
+	case errors.Is(err, errFailed), errors.Is(err, errBroken):
 		return exitFailed
 	case errors.Is(err, storage.ErrDamaged), errors.Is(err, rank.ErrDamaged):
 		return exitTree // also where it was met on the way to the disk

@@ -12,8 +12,9 @@ import (
 	"urltree/crawler"
 )
 
-// A progress shows how a crawl gets on: one live line on a terminal, else a line a minute. Log
-// lines go through it, so that they do not run into the live line.
+// A progress shows how a crawl gets on: one live line on a terminal, else a line at the start, one
+// after firstLine and then one a minute. Log lines go through it, so that they do not run into the
+// live line.
 type progress struct {
 	quiet bool
 	width func() int   // columns of the terminal that out is; nil: it is none
@@ -25,8 +26,11 @@ type progress struct {
 	last time.Time // guarded by mu; of the last line a minute
 }
 
+// firstLine is when the first line of those a minute comes.
+const firstLine = 10 * time.Second
+
 func newProgress(out io.Writer, quiet bool) *progress {
-	p := &progress{out: out, quiet: quiet, last: time.Now()}
+	p := &progress{out: out, quiet: quiet, last: time.Now().Add(firstLine - time.Minute)}
 	if f := terminal(out); f != nil {
 		p.width = func() int {
 			width, _, err := term.GetSize(int(f.Fd()))
@@ -47,6 +51,22 @@ func (p *progress) Write(b []byte) (int, error) {
 	_, err := p.out.Write(b)
 	p.draw()
 	return len(b), err
+}
+
+// begin writes the line at the start.
+func (p *progress) begin(opts crawler.Options) {
+	if p.quiet || p.width != nil {
+		return
+	}
+	if p.log != nil {
+		p.log.Info("begins", "tree", opts.Tree, "output", opts.Output, "time_limit", opts.Time)
+		return
+	}
+	until := "until nothing is left"
+	if opts.Time > 0 {
+		until = "for " + opts.Time.String()
+	}
+	fmt.Fprintf(p, "crawler: crawling into %s %s; the results go to %s\n", opts.Tree, until, opts.Output)
 }
 
 // update takes the state of the crawl, once a second.

@@ -72,13 +72,14 @@ func TestLiveLine(t *testing.T) {
 	check("the end")
 }
 
-// TestLineAMinute: what is no terminal gets a whole line a minute, and nothing when quiet.
+// TestLineAMinute: what is no terminal gets a whole line after ten seconds and then each minute, and
+// nothing when quiet.
 func TestLineAMinute(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		quiet bool
 		want  int
-	}{{"usual", false, 3}, {"quiet", true, 0}} {
+	}{{"usual", false, 4}, {"quiet", true, 0}} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var out bytes.Buffer

@@ -117,17 +117,27 @@ func (i *Inspector) host(url string, say func(string, ...any)) error {
 		return err
 	}
 	say("Its host %s has %d open and %d held.", host.Name, host.Now+host.Later, host.Held)
-	if host.Next > time.Now().UnixNano() {
+	rests := host.Next > time.Now().UnixNano()
+	switch {
+	case rests:
 		say("The host may be asked again at %s.", instant(host.Next))
-	} else {
+	case host.Fails == 0:
 		say("The host may be asked now.")
+	}
+	failed := "request"
+	if host.Fails > 1 {
+		failed = fmt.Sprintf("%d requests", host.Fails)
+	}
+	switch backoff := time.Duration(host.Backoff).Round(time.Millisecond); {
+	case host.Fails > 0 && rests:
+		say("Its last %s failed; its back-off is %s.", failed, backoff)
+	case host.Fails > 0:
+		say("Its last %s failed; its back-off of %s is over.", failed, backoff)
+	case backoff > 0:
+		say("It failed lately, so there are %s between two requests.", backoff)
 	}
 	if host.Pace > 0 {
 		say("It has refused requests that came sooner, so there are %s between two of them.", time.Duration(host.Pace).Round(time.Millisecond))
-	}
-	if host.Fails > 0 || host.Backoff > 0 {
-		say("Faults of the host in a row: %d; its back-off is %s.",
-			host.Fails, time.Duration(host.Backoff).Round(time.Millisecond))
 	}
 	return nil
 }
