@@ -132,7 +132,7 @@ func TestFullFileSystem(t *testing.T) {
 			tree := filepath.Join(disk, "iut")
 			// Few buffers, so that there is little between the mark and the end.
 			args := append([]string{"-delay", "0", "-allow-private", "-input", "seed.txt", "-tree", tree, "-buffers", "2", "-buffer-size", "20"}, strings.Fields(tt.flags)...)
-			p, err := start(dir, args)
+			p, err := start(child(dir, args...))
 			if err != nil {
 				t.Fatal(err)
 			}

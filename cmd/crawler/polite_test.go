@@ -103,7 +103,7 @@ func TestPoliteAcrossKills(t *testing.T) {
 		case rand.IntN(6) == 0: // before its first request
 			early = time.Duration(rand.IntN(500)) * time.Millisecond
 		}
-		p, err := start(dir, []string{"-quiet", "-delay", "300ms", "-flush-interval", "200ms", "-allow-private", "-input", "seed.txt"})
+		p, err := start(child(dir, "-quiet", "-delay", "300ms", "-flush-interval", "200ms", "-allow-private", "-input", "seed.txt"))
 		if err != nil {
 			t.Fatal(err)
 		}

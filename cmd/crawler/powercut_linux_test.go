@@ -160,7 +160,7 @@ func (c *powerCut) round(t *testing.T, i int) {
 			t.Fatal(err)
 		}
 	}
-	p, err := start(c.Path, args)
+	p, err := start(child(c.Path, args...))
 	if err != nil {
 		t.Fatal(err)
 	}

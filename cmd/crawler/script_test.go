@@ -56,7 +56,17 @@ const noPause = "atexit_sleep_ms=0"
 //	utf16 FILE              makes it UTF-16 with a byte order mark
 //	holds FILE TEXT         checks that it is in a file or a folder's files, with ! that it is not
 //	fill FILE               puts the server's address for $SITE, its port for $PORT, BOM for \BOM and CR for \r
+//
+// The command is built as users build it: with the race detector, which other tests run it under, all
+// scripts together would take minutes.
 func TestScripts(t *testing.T) {
+	bin := t.TempDir()
+	command := filepath.Join(bin, "crawler")
+	build := exec.Command("go", "build", "-o", command, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata", RequireUniqueNames: true,
 		Setup: func(env *testscript.Env) error {
@@ -65,7 +75,7 @@ func TestScripts(t *testing.T) {
 			env.Defer(server.Close)
 			env.Defer(s.end)
 			env.Values[siteKey{}] = s
-			env.Setenv("GORACE", noPause)
+			env.Setenv("PATH", bin+string(filepath.ListSeparator)+env.Getenv("PATH"))
 			env.Setenv("SITE", server.URL)
 			env.Setenv("HOST", strings.TrimPrefix(server.URL, "http://"))
 			env.Setenv("PORT", server.URL[strings.LastIndexByte(server.URL, ':')+1:])
@@ -86,7 +96,12 @@ func TestScripts(t *testing.T) {
 				}
 			},
 			"start": func(ts *testscript.TestScript, _ bool, args []string) {
-				p, err := start(ts.MkAbs("."), args[1:])
+				cmd := exec.Command(command, args[1:]...)
+				if args[1] == "nohup" {
+					cmd = exec.Command("nohup", append([]string{command}, args[2:]...)...)
+				}
+				cmd.Dir = ts.MkAbs(".")
+				p, err := start(cmd)
 				ts.Check(err)
 				siteOf(ts).children[args[0]] = p
 			},
@@ -196,13 +211,8 @@ type process struct {
 	err     error         // valid then
 }
 
-func start(dir string, args []string) (*process, error) {
-	p := &process{cmd: child(dir, args...), printed: &transcript{more: make(chan struct{})}, done: make(chan struct{})}
-	if args[0] == "nohup" {
-		usual := p.cmd
-		p.cmd = exec.Command("nohup", append([]string{usual.Path}, args[1:]...)...)
-		p.cmd.Dir, p.cmd.Env = usual.Dir, usual.Env
-	}
+func start(cmd *exec.Cmd) (*process, error) {
+	p := &process{cmd: cmd, printed: &transcript{more: make(chan struct{})}, done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = p.printed, p.printed
 	var err error
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {

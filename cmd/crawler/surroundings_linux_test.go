@@ -224,7 +224,7 @@ func TestMovedTree(t *testing.T) {
 	held, open := gate(t)
 	writeSeeds(t, dir, append(web.Seeds(), held))
 	args := append([]string{"-verbose", "-timeout", "10m"}, crawlArgs...)
-	p, err := start(dir, args)
+	p, err := start(child(dir, args...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +246,7 @@ func TestMovedTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	must(t, dir, "check", "-links", "-tree", tree)
-	p, err = start(dir, append(args, "-tree", tree))
+	p, err = start(child(dir, append(args, "-tree", tree)...))
 	if err != nil {
 		t.Fatal(err)
 	}
