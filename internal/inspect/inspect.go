@@ -42,6 +42,8 @@ type Inspector struct {
 	// Room tells what the disk has too little of while fetching pauses for it, else ""; nil: nothing
 	// pauses.
 	Room func() string
+	// Working returns the URLs that the crawl has in hand; nil: it has none.
+	Working func() []string
 	// Scope gives the reason why scope rejects a URL, "" if it is admitted, and in words the rule
 	// that decides; nil: not known.
 	Scope func(url string) (reason, rule string)
