@@ -12,12 +12,12 @@ import (
 // outcomeOf gives an outcome with links that weigh about so many percent of what a transaction takes.
 func outcomeOf(percent int, path string) *storage.Outcome {
 	o := &storage.Outcome{}
-	for weight := 0; weight < storage.MostWeight/100*percent; weight = o.Weight() {
+	none := o.Weight()
+	for weight := none; weight < storage.MostWeight/100*percent; {
 		link := storage.Link{URL: fmt.Sprintf("http://a.org/%d%s", len(o.Links), path)}
 		one := storage.Outcome{Links: []storage.Link{link}}
-		for range max(1, storage.MostWeight/200/one.Weight()) { // Weight looks at all of them
-			o.Links = append(o.Links, link)
-		}
+		o.Links = append(o.Links, link)
+		weight += one.Weight() - none
 	}
 	return o
 }

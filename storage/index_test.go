@@ -358,7 +358,7 @@ func TestReopenTwice(t *testing.T) {
 func TestCompact(t *testing.T) {
 	x, path := newIndex(t, 3000)
 	before := x.Totals()
-	for range 30 { // leaves many free pages
+	for range 10 { // leaves many free pages
 		if _, err := x.Reopen(context.Background(), nil, func(*Record) bool { return false }, nil); err != nil {
 			t.Fatal(err)
 		}

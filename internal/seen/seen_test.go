@@ -294,6 +294,9 @@ func TestTurn(t *testing.T) {
 		{"odd", 3<<20 + 12345, 3<<20 + 12345, 450_000},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			if testing.Short() && tt.urls > 200_000 {
+				t.Skip("adds hundreds of thousands of URLs")
+			}
 			f := newFilter(t, Options{Memory: tt.memory})
 			f.SetComplete()
 			r := rand.New(rand.NewPCG(3, 4))

@@ -300,11 +300,15 @@ func TestNasty(t *testing.T) {
 	}
 }
 
-// TestCut ends all those pages at every place.
+// TestCut ends all those pages at every place, with -short at every third.
 func TestCut(t *testing.T) {
+	step := 1
+	if testing.Short() {
+		step = 3
+	}
 	for _, tt := range nasty {
 		t.Run(tt.name, func(t *testing.T) {
-			for i := range tt.page {
+			for i := 0; i < len(tt.page); i += step {
 				compareIn(t, []byte(tt.page[:i]))
 				compareIn(t, []byte(tt.page[i:]))
 			}
@@ -333,7 +337,7 @@ func TestRandom(t *testing.T) {
 	if os.Getenv("TEST_URLTREE_FULL") != "" {
 		n = 2_000_000
 	} else if testing.Short() {
-		n = 1000
+		n = 500
 	}
 	seed := testseed.Draw(t)
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -442,17 +446,7 @@ func markup(v any) (pages [][]byte) {
 	return pages
 }
 
-func TestSharedPages(t *testing.T) {
-	pages := sharedPages(t)
-	if len(pages) == 0 {
-		t.Skip("no shared pages")
-	}
-	for _, page := range pages {
-		compare(t, page)
-	}
-	t.Logf("%d pages", len(pages))
-}
-
+// FuzzScan begins with the nasty pages and those that are shared, which are compared without -fuzz as well.
 func FuzzScan(f *testing.F) {
 	for _, tt := range nasty {
 		f.Add([]byte(tt.page))
