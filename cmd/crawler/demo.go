@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -66,18 +67,16 @@ func (c *command) demo(ctx context.Context, dir string, fetch time.Duration) err
 		Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"),
 		Seeds: web.Seeds(), Time: fetch, Delay: 2 * time.Millisecond, AllowPrivate: true,
 	}
-	fmt.Fprintf(c.stdout, "a made-up web of %d pages on %d hosts, from %s on; stops after %s\n\n", demoPages, demoHosts, opts.Seeds[0], fetch)
+	fmt.Fprintf(c.stdout, "a made-up web of %d pages on %d hosts, from %s on; stops after %s\n", demoPages, demoHosts, opts.Seeds[0], fetch)
 	result, err := c.run(ctx, opts)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.stdout, "%s, %s%s; %s\n", count(result.Run.Stored, "page"), crawler.Bytes(result.Run.Bytes), outcomes(result.Run.Outcomes), result.Ended)
 	ctx = context.WithoutCancel(ctx) // one signal ends the crawl, not what there is to see of it
 	for _, show := range []struct {
 		question inspect.Question
 		args     []string // that ask it
 	}{
-		{inspect.Question{Command: "ls"}, nil},
 		{inspect.Question{Command: "ls", Lines: 8, URL: opts.Seeds[0]}, []string{"-n", "8", opts.Seeds[0]}},
 		{inspect.Question{Command: "path", URL: opts.Seeds[0]}, opts.Seeds[:1]},
 	} {
@@ -87,13 +86,29 @@ func (c *command) demo(ctx context.Context, dir string, fetch time.Duration) err
 			return err
 		}
 	}
-	fmt.Fprintf(c.stdout, "\n$ cat %s\n", commandLine([]string{result.Files.Statistics}))
-	report, err := os.ReadFile(result.Files.Statistics)
-	if err != nil {
-		return err
-	}
-	_, err = c.stdout.Write(report)
+	_, err = c.stdout.Write(demoSummary(result, opts))
 	return err
+}
+
+// demoSummary is what the demo ends with: what came of the run, that the sums agree, and what a page
+// took.
+func demoSummary(r crawler.Result, opts crawler.Options) []byte {
+	b := bytes.NewBufferString("\n")
+	came(b, r, opts)
+	t := r.Total
+	fmt.Fprintf(b, "checked   %d URLs found = %d stored + %d pending + %d redirected + %d failed + %d refused\n",
+		t.Seq, t.Stored, t.Pending(), t.Redirected, t.Failed, t.Refused)
+	b.WriteString("a page    ")
+	for i, s := range r.Stages {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(b, "%s %s", s.Name, s.P50.Round(10*time.Microsecond))
+	}
+	b.WriteString(" (medians)\n")
+	fmt.Fprintf(b, "the rate  %d pages a second: servers on this machine answer at once, those of the web do not\n", r.Run.Stored/max(1, r.Run.End-r.Run.Start))
+	fmt.Fprintf(b, "crawler: %s\n", r.Ended)
+	return b.Bytes()
 }
 
 // The size of the made-up web.

@@ -46,23 +46,8 @@ func (c *command) ended(r crawler.Result, opts crawler.Options) {
 // summary is the last word: what came of the run, the files, and the command that goes on.
 func (c *command) summary(r crawler.Result, opts crawler.Options) {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "this run  %s (%s) in %s%s", count(r.Run.Stored, "page"), crawler.Bytes(r.Run.Bytes), runTime(r), outcomes(r.Run.Outcomes))
-	if n := unfollowed(r, opts); n > 0 {
-		fmt.Fprintf(&b, "; links of %s not followed (nofollow)", count(n, "page"))
-	}
-	b.WriteByte('\n')
-	failures(&b, r.Failures)
-	fmt.Fprintf(&b, "the tree  %s, %s pending", count(r.Total.Stored, "page"), count(r.Total.Pending(), "URL"))
-	if r.Total.Held > 0 {
-		fmt.Fprintf(&b, ", %d of them held (%s says why)", r.Total.Held, r.Files.Res2)
-	}
-	if r.Total.Sitemaps > 0 && !opts.NoSitemaps {
-		fmt.Fprintf(&b, "; %s to be read", count(r.Total.Sitemaps, "sitemap"))
-	}
-	if r.Total.Cut > 0 {
-		fmt.Fprintf(&b, "; %s got no record (-max-held)", count(r.Total.Cut, "link"))
-	}
-	fmt.Fprintf(&b, "\nfiles     %s %s %s %s; pages below %s\n", r.Files.Res, r.Files.Res2, r.Files.Statistics, r.Files.Hourly, opts.Tree)
+	came(&b, r, opts)
+	fmt.Fprintf(&b, "files     %s %s %s %s; pages below %s\n", r.Files.Res, r.Files.Res2, r.Files.Statistics, r.Files.Hourly, opts.Tree)
 	if r.Total.Pending() > r.Total.Held || r.Total.Sitemaps > 0 && !opts.NoSitemaps {
 		fmt.Fprintf(&b, "to go on  %s\n", goOn(c.args, c.operands))
 	}
@@ -75,6 +60,27 @@ func (c *command) summary(r crawler.Result, opts crawler.Options) {
 	}
 	b.WriteByte('\n')
 	_, _ = c.stderr.Write(b.Bytes())
+}
+
+// came writes what came of the run.
+func came(b *bytes.Buffer, r crawler.Result, opts crawler.Options) {
+	fmt.Fprintf(b, "this run  %s (%s) in %s%s", count(r.Run.Stored, "page"), crawler.Bytes(r.Run.Bytes), runTime(r), outcomes(r.Run.Outcomes))
+	if n := unfollowed(r, opts); n > 0 {
+		fmt.Fprintf(b, "; links of %s not followed (nofollow)", count(n, "page"))
+	}
+	b.WriteByte('\n')
+	failures(b, r.Failures)
+	fmt.Fprintf(b, "the tree  %s, %s pending", count(r.Total.Stored, "page"), count(r.Total.Pending(), "URL"))
+	if r.Total.Held > 0 {
+		fmt.Fprintf(b, ", %d of them held (%s says why)", r.Total.Held, r.Files.Res2)
+	}
+	if r.Total.Sitemaps > 0 && !opts.NoSitemaps {
+		fmt.Fprintf(b, "; %s to be read", count(r.Total.Sitemaps, "sitemap"))
+	}
+	if r.Total.Cut > 0 {
+		fmt.Fprintf(b, "; %s got no record (-max-held)", count(r.Total.Cut, "link"))
+	}
+	b.WriteByte('\n')
 }
 
 func runTime(r crawler.Result) time.Duration {
