@@ -154,11 +154,15 @@ func everyCall(t *testing.T, offset, usual int, try func(t *testing.T, k int) bo
 	}
 }
 
+// faultKept is what the crawls of faultOptions keep in FORMAT.
+var faultKept = iut.Kept{Options: []string{"scope=any"}, Secrets: []string{"user"}}
+
 // faultOptions are those of a crawl into dir, whose tree is on disk but for LOCK and index.db.
 func faultOptions(dir string, web *testweb.Web, disk iut.FS) crawler.Options {
 	opts := options(dir, web)
 	opts.Buffers, opts.Crawlers, opts.Downloads, opts.FlushInterval = 1, 2, 2, 20*time.Millisecond
 	opts.MemoryBodies, opts.NoSync, opts.Edges, opts.FS = 64<<10, true, true, disk
+	opts.Keep = func(iut.Kept) (iut.Kept, error) { return faultKept, nil }
 	return opts
 }
 
@@ -387,6 +391,9 @@ func completeOn(t *testing.T, disk *faultfs.Mem, call string) map[string]bool {
 	tree, err := iut.Open("", iut.Options{FS: disk, ReadOnly: true})
 	if err != nil {
 		t.Fatalf("%s: %v", call, err)
+	}
+	if _, err := disk.Stat("seeds.txt"); err == nil && !tree.Format().Kept.Equal(faultKept) {
+		t.Errorf("%s: there are seeds, and FORMAT keeps %+v", call, tree.Format().Kept)
 	}
 	err = tree.Walk(func(url, rel string, st iut.PageStatus, _ iut.Facts) error {
 		if st.Kind != iut.PageComplete {

@@ -49,6 +49,9 @@ func (e *engine) open(ctx context.Context, at *post) error {
 	if err != nil {
 		return err
 	}
+	if err := e.keep(); err != nil {
+		return err
+	}
 	e.room = e.opts.room(e.tree.Free, e.watch.post("room"))
 	path := filepath.Join(e.opts.Tree, "index.db")
 	there, err := storage.Exists(path)
@@ -98,6 +101,18 @@ func (e *engine) open(ctx context.Context, at *post) error {
 		return err
 	}
 	return e.findClosed()
+}
+
+// keep lets the caller change what FORMAT keeps for it. A kill later in this run finds it there.
+func (e *engine) keep() error {
+	if e.opts.Keep == nil {
+		return nil
+	}
+	kept, err := e.opts.Keep(e.tree.Format().Kept)
+	if err != nil {
+		return err
+	}
+	return e.tree.Keep(kept)
 }
 
 // identity is what a new tree is made by, and an old one must have been made by.

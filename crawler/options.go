@@ -138,6 +138,11 @@ type Options struct {
 	HTTP1        bool       // ask by HTTP/1.1 alone, not by HTTP/2
 	AllowPrivate bool       // links may lead to loopback and private addresses
 
+	// Keep, if not nil, is called once the tree is open and before anything else is written to it. It is
+	// passed what FORMAT keeps for the caller and returns what FORMAT keeps from now on; an error ends
+	// Run. Run does not interpret any of it. nil: FORMAT keeps what it has.
+	Keep func(iut.Kept) (iut.Kept, error)
+
 	FS  iut.FS       // the disk of the tree; nil: the real one. Tests let it be slow or fail
 	Log *slog.Logger // nil: no log
 
@@ -333,8 +338,8 @@ func (o *Options) keepsNothing() error {
 	switch {
 	case !o.NoTree:
 		return nil
-	case o.Tree != "" || o.Output != "" || o.FS != nil:
-		return fmt.Errorf("%w: NoTree keeps nothing: Tree, Output and FS must be unset", ErrOptions)
+	case o.Tree != "" || o.Output != "" || o.FS != nil || o.Keep != nil:
+		return fmt.Errorf("%w: NoTree keeps nothing: Tree, Output, FS and Keep must be unset", ErrOptions)
 	case o.Edges, o.ScoreBy == string(score.PageRank):
 		return fmt.Errorf("%w: NoTree keeps nothing: neither Edges nor ScoreBy rank can be had", ErrOptions)
 	case len(o.Seeds) == 0 && o.MoreSeeds == nil:

@@ -24,6 +24,9 @@ type progress struct {
 	acked, synced []*iut.Page
 }
 
+// workKept is what work keeps in FORMAT before there is anything else.
+var workKept = iut.Kept{Options: []string{"scope=host"}, Secrets: []string{"user"}}
+
 // work is what a run does with its disk: open, seeds, options, 20 pages of which some go
 // through tmp/ and one comes twice, a sync every five pages.
 func work(root string, fsys iut.FS) (run progress, err error) {
@@ -32,6 +35,9 @@ func work(root string, fsys iut.FS) (run progress, err error) {
 		return run, err
 	}
 	defer tree.Close()
+	if err := tree.Keep(workKept); err != nil {
+		return run, err
+	}
 	if err := addSeeds(tree, []string{page(0).URL, page(1).URL}); err != nil {
 		return run, err
 	}
@@ -174,6 +180,9 @@ func checkRecovery(t *testing.T, root string, fsys iut.FS, must []*iut.Page, byL
 		t.Fatalf("opening again: %v", err)
 	}
 	defer tree.Close()
+	if len(seeds(t, tree)) > 0 && !tree.Format().Kept.Equal(workKept) {
+		t.Fatalf("there are seeds, and FORMAT keeps %+v", tree.Format().Kept)
+	}
 	for _, p := range must {
 		requirePage(t, tree, p)
 	}

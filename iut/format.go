@@ -4,14 +4,19 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
 
-// formatVersion is the version of the layout on disk. A tree of the one before can be upgraded.
-const formatVersion = 3
+// formatVersion is the version of the layout on disk. A tree of a version from oldestFormat on can be
+// upgraded: version 3 added budget-domain, version 4 the options and secrets of [Kept].
+const (
+	formatVersion = 4
+	oldestFormat  = 2
+)
 
 // formatWord begins the first line of FORMAT in every version.
 const formatWord = "urltree "
@@ -23,7 +28,7 @@ var (
 	// ErrFormat says that FORMAT is missing beside other files, or is not what a version of
 	// this program wrote.
 	ErrFormat = errors.New("iut: bad FORMAT")
-	// ErrOlder says that FORMAT is of the version before: see [Options.Upgrade].
+	// ErrOlder says that FORMAT is of a version before this one: see [Options.Upgrade].
 	ErrOlder = errors.New("iut: FORMAT is of the version before")
 	// ErrIdentity says that a tree was made with other rules than the ones asked for.
 	ErrIdentity = errors.New("iut: tree was made with other rules")
@@ -32,6 +37,7 @@ var (
 // A Format is what the file FORMAT says.
 type Format struct {
 	Identity
+	Kept  Kept
 	Links LinkOptions
 	Sync  string // how the latest run synced, see [FS]
 }
@@ -43,6 +49,18 @@ type Identity struct {
 	Partition string // the key by which hosts are shared out
 	// FoldCase is found out when the tree is made; Open ignores the caller's value.
 	FoldCase bool
+}
+
+// Kept is what the caller of a run keeps for later runs, see [Tree.Keep]. This package and the engine
+// do not interpret it.
+type Kept struct {
+	Options []string // NAME=VALUE, in the caller's order; a list has one for each of its values
+	Secrets []string // names of options that were given and whose values are not kept
+}
+
+// Equal reports whether both keep the same.
+func (k Kept) Equal(other Kept) bool {
+	return slices.Equal(k.Options, other.Options) && slices.Equal(k.Secrets, other.Secrets)
 }
 
 // LinkOptions decide, besides a page's folder, which of its links count. They are those of
@@ -94,6 +112,15 @@ func (f *Format) appendVersion(b []byte, version int) []byte {
 	b = appendText(b, "strip", f.Strip)
 	b = appendText(b, "partition", f.Partition)
 	b = appendBool(b, "escape-capitals", f.FoldCase)
+	if version >= 4 {
+		b = append(b, "# Given to the command, for later runs: see crawler options.\n"...)
+		for _, s := range f.Kept.Options {
+			b = appendText(b, "option", s)
+		}
+		for _, s := range f.Kept.Secrets {
+			b = appendText(b, "secret", s)
+		}
+	}
 	b = append(b, "# Of the latest run.\n"...)
 	b = appendText(b, "sync", f.Sync)
 	b = appendText(b, "scope", f.Links.Scope)
@@ -118,14 +145,15 @@ func (f *Format) appendVersion(b []byte, version int) []byte {
 	return b
 }
 
-// parseFormat reads what appendVersion wrote for this version or the one before, and nothing else
-// but other comments: an unknown, missing or repeated key, another order or spelling is [ErrFormat]
-// with the line. Keys that the version before did not have are zero.
+// parseFormat reads what appendVersion wrote for this version or an older one, and nothing else but
+// other comments: an unknown, missing or repeated key, another order or spelling is [ErrFormat] with
+// the line. Keys that the older version did not have are zero.
 func parseFormat(b []byte) (f Format, version int, err error) {
 	version = formatVersion
-	if bytes.HasPrefix(b, []byte(formatLine(formatVersion-1))) {
-		version = formatVersion - 1
-	} else if !bytes.HasPrefix(b, []byte(formatLine(formatVersion))) {
+	for version >= oldestFormat && !bytes.HasPrefix(b, []byte(formatLine(version))) {
+		version--
+	}
+	if version < oldestFormat {
 		first, _, _ := bytes.Cut(b, []byte{'\n'})
 		return f, 0, fmt.Errorf("%w: line 1: %.40q, this program reads %q", ErrFormat, first, strings.TrimSpace(formatLine(formatVersion)))
 	}
@@ -179,6 +207,10 @@ func (f *Format) set(key, value string) (err error) {
 		f.Partition = value
 	case "escape-capitals":
 		f.FoldCase = value == "yes"
+	case "option":
+		f.Kept.Options = append(f.Kept.Options, value)
+	case "secret":
+		f.Kept.Secrets = append(f.Kept.Secrets, value)
 	case "sync":
 		f.Sync = value
 	case "scope":
@@ -249,7 +281,7 @@ func (id Identity) sameRules(want Identity) error {
 		{"partition", id.Partition, want.Partition},
 	} {
 		if rule.has != rule.want {
-			return fmt.Errorf("%w: %s is %q, not %q", ErrIdentity, rule.name, rule.has, rule.want)
+			return fmt.Errorf("%w: %s of the tree is %q, and %q is asked for", ErrIdentity, rule.name, rule.has, rule.want)
 		}
 	}
 	return nil

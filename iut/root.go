@@ -36,6 +36,18 @@ func checkRoot(root string) error {
 	return nil
 }
 
+// hasFormat returns the error of [Open] for a folder that has no FORMAT.
+func hasFormat(root string) error {
+	_, err := os.Lstat(filepath.Join(root, formatName))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return noTree(root)
+	case err != nil:
+		return fmt.Errorf("iut: no tree in %s: %w", root, err)
+	}
+	return nil
+}
+
 // noTree is the error for a root without FORMAT: fs.ErrNotExist, or [ErrFormat] where other parts
 // of a tree are there, for only FORMAT has the rules by which its names were made.
 func noTree(root string) error {

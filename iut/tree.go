@@ -38,7 +38,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -73,7 +72,7 @@ type Options struct {
 	Sync Sync
 	// ReadOnly shares the tree with other readers. Whatever would write gives fs.ErrPermission.
 	ReadOnly bool
-	// Upgrade accepts a FORMAT of the version before. Open writes it anew in this version.
+	// Upgrade accepts a FORMAT of an older version. Open writes it anew in this version.
 	Upgrade bool
 	// Identity makes the tree if there is none, and must agree with the one there is.
 	// nil: take the tree as it is; fs.ErrNotExist if there is none.
@@ -88,7 +87,7 @@ type Tree struct {
 	owner    *owner // nil without a root
 	readOnly bool
 	upgrade  bool // see Options.Upgrade
-	older    bool // FORMAT is of the version before; of Open alone
+	older    bool // FORMAT is of an older version; of Open alone
 	paths    Mapping
 	locks    *pathLocks
 	temps    atomic.Uint64
@@ -123,10 +122,8 @@ func (t *Tree) open(opts Options) error {
 			if err := makeRoot(t.root, opts.Sync != SyncNone); err != nil {
 				return diskError("make root", err)
 			}
-		} else if _, err := os.Lstat(filepath.Join(t.root, formatName)); errors.Is(err, fs.ErrNotExist) {
-			return noTree(t.root) // leave no LOCK in a folder that is none
-		} else if err != nil {
-			return fmt.Errorf("iut: no tree in %s: %w", t.root, err)
+		} else if err := hasFormat(t.root); err != nil { // leave no LOCK in a folder that is none
+			return err
 		}
 		if err := checkRoot(t.root); err != nil {
 			return err
@@ -157,6 +154,21 @@ func (t *Tree) open(opts Options) error {
 		return nil
 	}
 	return t.cutSeeds()
+}
+
+// ReadFormat reads FORMAT of the tree in the folder root, without its LOCK: a crawl may have it. The
+// errors are those of [Open].
+func ReadFormat(root string) (f Format, err error) {
+	if err := errors.Join(hasFormat(root), checkRoot(root)); err != nil {
+		return f, err
+	}
+	disk, err := OpenDisk(root, SyncNone)
+	if err != nil {
+		return f, diskError("open root", err)
+	}
+	t := &Tree{root: root, fs: disk, readOnly: true}
+	f, _, err = t.readFormat(false)
+	return f, errors.Join(err, disk.Close())
 }
 
 // Close releases the tree. It syncs nothing.
@@ -206,13 +218,21 @@ func (t *Tree) Sync() error {
 
 // SetLinks puts the link options of this run, and how it syncs, into FORMAT.
 func (t *Tree) SetLinks(links LinkOptions) error {
+	return t.change(func(f *Format) { f.Links, f.Sync = links, t.fs.SyncMode() })
+}
+
+// Keep puts kept into FORMAT, in place of what was kept there. A kill leaves the old or the new.
+func (t *Tree) Keep(kept Kept) error { return t.change(func(f *Format) { f.Kept = kept }) }
+
+// change replaces FORMAT, unless that changes nothing.
+func (t *Tree) change(edit func(*Format)) error {
 	if err := t.writable(); err != nil {
 		return err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	next := t.format
-	next.Links, next.Sync = links, t.fs.SyncMode()
+	edit(&next)
 	if string(next.append(nil)) == string(t.format.append(nil)) {
 		return nil
 	}

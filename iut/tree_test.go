@@ -331,6 +331,36 @@ func TestSetLinks(t *testing.T) {
 	}
 }
 
+// TestKeep changes what FORMAT keeps for the caller and nothing else, and reads it while another
+// process may have the tree.
+func TestKeep(t *testing.T) {
+	root := t.TempDir()
+	if _, err := iut.ReadFormat(root); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("FORMAT of an empty folder: %v, want fs.ErrNotExist", err)
+	}
+	tree := open(t, root)
+	if err := tree.SetLinks(iut.LinkOptions{Scope: "host", MaxDepth: 3}); err != nil {
+		t.Fatal(err)
+	}
+	for _, kept := range []iut.Kept{{Options: []string{"scope=host", "exclude=a\nb"}, Secrets: []string{"user"}}, {}} {
+		want := tree.Format()
+		want.Kept = kept
+		for range 2 { // the second time there is nothing to do
+			if err := tree.Keep(kept); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := iut.ReadFormat(root) // the tree is locked
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%v, want what was kept, and all else as before:\n%s", err, diff)
+		}
+	}
+	put(t, root+"/FORMAT", "urltree 9\n")
+	if _, err := iut.ReadFormat(root); !errors.Is(err, iut.ErrFormat) {
+		t.Errorf("a later version: %v, want ErrFormat", err)
+	}
+}
+
 func seeds(t *testing.T, tree *iut.Tree) []string {
 	t.Helper()
 	var got []string
@@ -397,7 +427,7 @@ func TestReadOnly(t *testing.T) {
 	_, err1 := tree.Store(p)
 	_, err2 := tree.Temp()
 	_, err3 := tree.RemoveTorn(p.URL, false)
-	for _, err := range []error{err1, err2, err3, addSeeds(tree, nil), tree.SetLinks(iut.LinkOptions{})} {
+	for _, err := range []error{err1, err2, err3, addSeeds(tree, nil), tree.SetLinks(iut.LinkOptions{}), tree.Keep(iut.Kept{Secrets: []string{"user"}})} {
 		if !errors.Is(err, fs.ErrPermission) {
 			t.Errorf("writing: %v, want fs.ErrPermission", err)
 		}

@@ -109,17 +109,18 @@ func (w *work) options() []string {
 	if args = append(args, "-order", order); order == "priority" {
 		args = append(args, "-score", one("opic", "inlinks", "depth"), "-queue", one("cbt", "quickheap"), "-queues", one("1", "2", "5"))
 	}
+	depth, budget, held := "", "1000000", "500000" // the defaults: the tree keeps those of other episodes
 	switch w.r.IntN(8) {
 	case 0:
 		w.depth = one("2", "5", "9")
-		args = append(args, "-max-depth", w.depth)
+		depth = w.depth
 	case 1:
-		args = append(args, "-budget-host", one("3", "20", "100"))
+		budget = one("3", "20", "100")
 	case 2:
 		w.cut = true
-		args = append(args, "-budget-host", one("3", "20", "100"), "-max-held", one("1", "5"))
+		budget, held = one("3", "20", "100"), one("1", "5")
 	}
-	return args
+	return append(args, "-max-depth", depth, "-budget-host", budget, "-max-held", held)
 }
 
 // reopens tells which outcomes an episode may undo. What had links and left no folder is asked

@@ -96,6 +96,9 @@ func (l *line) read(words []string) error {
 			return usagef("flag -%s is given twice; see %s", name, l.helpCommand())
 		}
 		given[name] = true
+		if isRepeatable(flag.Value) {
+			flag.EnvVars = nil // a list that is given replaces that of the environment
+		}
 		if b, ok := flag.Value.(interface{ IsBoolFlag() bool }); ok && b.IsBoolFlag() && !joined {
 			value, joined = "true", true
 		}

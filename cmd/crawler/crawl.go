@@ -29,15 +29,11 @@ import (
 
 // crawl is the main job.
 func (c *command) crawl(x *cli.Context) error {
-	if err := c.flags.check(x.IsSet); err != nil {
+	opts, err := c.crawlOptions(x)
+	if err != nil {
 		return err
 	}
 	c.json(c.flags.format == "json")
-	opts := c.flags.options()
-	var err error
-	if opts.Scope, err = scope.ParseMode(c.flags.scope); err != nil {
-		return usagef("-scope: %w", err)
-	}
 	closeInput, err := c.seeds(x, &opts)
 	defer closeInput()
 	switch {
@@ -71,6 +67,23 @@ func (c *command) crawl(x *cli.Context) error {
 		c.ended(result, opts)
 	}
 	return c.failed(result)
+}
+
+// crawlOptions returns the engine's options, of the flags and of what the tree keeps.
+func (c *command) crawlOptions(x *cli.Context) (opts crawler.Options, err error) {
+	memory, err := c.recall(x.App.Flags, x.IsSet)
+	if err != nil {
+		return opts, err
+	}
+	if err := c.flags.check(x.IsSet); err != nil {
+		return opts, err
+	}
+	opts = c.flags.options()
+	opts.Keep = memory.keep(c.tell)
+	if opts.Scope, err = scope.ParseMode(c.flags.scope); err != nil {
+		return opts, usagef("-scope: %w", err)
+	}
+	return opts, nil
 }
 
 // run crawls with the options and shows the progress.

@@ -69,7 +69,7 @@ func TestDemandOutlivesAKill(t *testing.T) {
 			}
 			begin := func(until <-chan struct{}, flags ...string) *process {
 				// With a delay a crawler takes one URL of a host at a time: the others are left to do.
-				p, err := start(child(dir, append(flags, "-robots", robots, "-timeout", "10m", "-delay", "10ms", "-allow-private", "-input", "seed.txt")...))
+				p, err := start(child(dir, append(flags, "-robots", robots, "-timeout", "10m", "-delay", "10ms", "-sitemaps", "-allow-private", "-input", "seed.txt")...))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -51,7 +51,7 @@ Usage
 
   It fetches what the seeds lead to, politely and as robots.txt allows, until -time is
   over or nothing is left. Pages land in folders named after their URLs, below -tree.
-  Stop it (Ctrl-C), kill it, cut the power: the same command goes on. The results lie
+  Stop it (Ctrl-C), kill it, cut the power: crawler alone goes on. The results lie
   beside -output: res.txt (pages stored), res2.txt (URLs still to do, and why),
   statistics.txt and hourly_statistics.txt.
 
@@ -72,14 +72,15 @@ Subcommands (crawler SUBCOMMAND -h says more)
 	b.WriteString(`
 Flags
   Each is also an environment variable, such as ` + envOf("max-pages") + ` for -max-pages;
-  the command line wins, repeatable flags add up. Flags may stand behind the URLs; --
-  ends them. A TIME is like 300ms, 90s, 20m, 10h, 1d12h or 2w, a SIZE like 500KiB, 16MiB
-  or 2GB. Flags without a value are off by default, but for -sitemaps.
+  the command line wins. Those that are "kept" hold for later runs of the tree as well,
+  unless these are given others; see crawler options -h. Flags may stand behind the
+  URLs; -- ends them. A TIME is like 300ms, 90s, 20m, 10h, 1d12h or 2w, a SIZE like
+  500KiB, 16MiB or 2GB. Flags without a value are off by default, but for -sitemaps.
 `)
 	for _, g := range groups {
 		fmt.Fprintf(&b, "\n%s\n", g.title)
 		for _, f := range g.flags {
-			flagEntry(&b, f)
+			flagEntry(&b, f, kindOf(f.Names()[0]) == ofCrawl)
 		}
 	}
 	b.WriteString("\nExit status\n" + exitTable)
@@ -96,30 +97,18 @@ type terms struct {
 func helpTerms(name string) []terms {
 	switch name {
 	case "ls", "export":
-		var list []terms
-		if name == "ls" {
-			list = append(list, terms{"Words of the column state, of a URL or, with what is below it, of a folder", [][2]string{
-				{"waiting", "nothing of it has been asked so far"},
-				{"working", "a crawl has something of it in hand"},
-				{"held", "it waits, but not for this run; crawler why says for what"},
-				{"partly", "some of it has been asked, and the rest waits or is held; or nothing waits, there are pages, and something has failed"},
-				{"done", "nothing waits, nothing has failed, there are pages"},
-				{"failed", "nothing waits, something has failed, there is no page"},
-				{"moved", "it leads to another URL"},
-				{"refused", "it is not to be asked or kept"},
-				{"damaged", "the index has something there that cannot be read; see crawler check"},
-			}})
-		}
-		list = append(list, terms{"States of -state", [][2]string{
-			{"open, pending", "a URL waits, held ones among them"},
-			{"held", "it waits, but not for this run"},
-			{"visited", "the same as open"},
-			{"closed", "stored, redirected or refused"},
+		list := []terms{{"States", [][2]string{
+			{"open, pending", "a URL waits, held ones among them in -state and export; a number of ls is without them"},
+			{"held", "it waits, but not for this run; crawler why says for what"},
 			{"stored", "its page is in the tree"},
 			{"redirected", "it leads to another URL"},
 			{"refused", "it is not to be asked or kept"},
-			{"error, failed", "it has failed"},
-		}})
+			{"closed", "of a URL: stored, with -state also redirected or refused; of a folder: nothing below waits or has failed"},
+			{"error, failed", "a URL has failed; nothing below a folder waits, and something has failed"},
+			{"visited", "of a folder: something below is open or held"},
+			{"damaged", "the index has something there that cannot be read; see crawler check; -state does not take it"},
+			{"-", "no page, no folder or none"},
+		}}}
 		if name == "export" {
 			columns := terms{title: "Columns of -what urls; what a URL does not have is -, in CSV empty, in JSON null"}
 			for _, c := range inspect.Columns() {
@@ -169,7 +158,7 @@ func commandHelp(c *cli.Command) string {
 	if len(c.Flags) > 0 {
 		b.WriteString("\nFlags\n")
 		for _, f := range c.Flags {
-			flagEntry(&b, f)
+			flagEntry(&b, f, false)
 		}
 	}
 	for _, t := range helpTerms(c.Name) {
@@ -182,16 +171,24 @@ func commandHelp(c *cli.Command) string {
 	return b.String()
 }
 
-// flagEntry writes a flag with its value's name, its meaning and its default.
-func flagEntry(b *strings.Builder, f cli.Flag) {
+// flagEntry writes a flag with its value's name, its meaning, its default, and whether the tree
+// keeps it.
+func flagEntry(b *strings.Builder, f cli.Flag, kept bool) {
 	g := f.(*cli.GenericFlag)
 	name, text := "-"+g.Name, g.Usage
 	if before, rest, ok := strings.Cut(text, "`"); ok {
 		value, after, _ := strings.Cut(rest, "`")
 		name, text = name+" "+value, before+value+after
 	}
+	var notes []string
 	if _, ok := g.Value.(toggle); !ok {
-		text += " " + strings.ReplaceAll("(default: "+g.DefaultText+")", " ", unbroken)
+		notes = append(notes, "default: "+g.DefaultText)
+	}
+	if kept {
+		notes = append(notes, "kept")
+	}
+	if len(notes) > 0 {
+		text += " " + strings.ReplaceAll("("+strings.Join(notes, "; ")+")", " ", unbroken)
 	}
 	entry(b, helpNames, name, text)
 }

@@ -19,6 +19,7 @@ import (
 
 	"urltree/internal/testseed"
 	"urltree/internal/testweb"
+	"urltree/iut"
 )
 
 // childMark in the environment makes the test binary the command itself.
@@ -132,6 +133,23 @@ func killArgs(seeds string, order []string) []string {
 	}, order...)
 }
 
+// untilKept returns the arguments without the options that the tree keeps, as soon as it keeps any.
+func untilKept(dir string, args []string) (rest []string) {
+	if format, err := iut.ReadFormat(filepath.Join(dir, "iut")); err != nil || len(format.Kept.Options) == 0 {
+		return args
+	}
+	for i := 0; i < len(args); i++ {
+		switch name := strings.TrimPrefix(args[i], "-"); {
+		case name == "allow-private":
+		case kindOf(name) == ofCrawl:
+			i++ // its value
+		default:
+			rest = append(rest, args[i])
+		}
+	}
+	return rest
+}
+
 // killSizes returns how many pages a web has whose crawl is killed, and how often that is.
 func killSizes() (pages, rounds int) {
 	if testing.Short() {
@@ -181,14 +199,14 @@ func testKill(t *testing.T, kind testweb.Kind, seed uint64, order []string) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	kills := 0
 	for range rounds {
-		if runKilled(t, rng, web, pages/rounds, dir, killArgs("seed.txt", order)...) {
+		if runKilled(t, rng, web, pages/rounds, dir, untilKept(dir, killArgs("seed.txt", order))...) {
 			kills++
 		}
 		if _, err := os.Stat(filepath.Join(dir, "iut", "index.db")); err == nil {
 			must(t, dir, "check", "-links")
 		}
 	}
-	must(t, dir, killArgs("seed.txt", order)...)
+	must(t, dir, untilKept(dir, killArgs("seed.txt", order))...)
 	must(t, dir, "check", "-links")
 
 	answer := web.Answer()

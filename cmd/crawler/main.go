@@ -210,7 +210,7 @@ func (c *command) app() *cli.App {
 		c.urlCommand("cat", "print a stored page as it was received"),
 		c.urlCommand("path", "print the folder of a URL, relative to the tree"),
 		c.urlCommand("why", "explain what happened to a URL, or why it waits"),
-		c.checkCommand(), c.retryCommand(),
+		c.checkCommand(), c.retryCommand(), c.optionsCommand(),
 		c.statsCommand(), c.rankCommand(),
 		c.exportCommand(), c.brokenCommand(), c.demoCommand(), c.labCommand(), c.helpCommand(), c.versionCommand(),
 	}

@@ -24,7 +24,7 @@ func (c *command) mergeCommand() *cli.Command {
 	return &cli.Command{
 		Name: "merge", Usage: "tidy up index and results, or make them again from the folders",
 		ArgsUsage:   "[-tree FOLDER] [-output FILE]",
-		Description: "A tree of the version before is brought to this one, with all that it knows. A sound index keeps what it knows: it is made to agree with the folders, and smaller, and the results are written. One that is missing or damaged is made again from the folders and from what can be read of the old one, which is kept under another name: nothing that a stored page or seeds.txt names is lost; where the old one cannot be read, URLs that had failed, redirected or been refused are pending again, and tries, reasons, robots.txt answers and the hosts' times are lost. A damaged page is kept as well: its files get names that end in .damaged, and its URL is pending again.",
+		Description: "A tree of an earlier version is brought to this one, with all that it knows. A sound index keeps what it knows: it is made to agree with the folders, and smaller, and the results are written. One that is missing or damaged is made again from the folders and from what can be read of the old one, which is kept under another name: nothing that a stored page or seeds.txt names is lost; where the old one cannot be read, URLs that had failed, redirected or been refused are pending again, and tries, reasons, robots.txt answers and the hosts' times are lost. A damaged page is kept as well: its files get names that end in .damaged, and its URL is pending again.",
 		Flags:       []cli.Flag{c.flags.tree(), c.flags.output()},
 		Action: func(x *cli.Context) error {
 			if err := arguments(x, 0); err != nil {
@@ -36,6 +36,8 @@ func (c *command) mergeCommand() *cli.Command {
 			if err := c.probe(c.root(), c.flags.opts.Output); err != nil {
 				return err
 			}
+			_, err := iut.ReadFormat(c.root())
+			older := errors.Is(err, iut.ErrOlder)
 			report, err := cleaner.Merge(x.Context, cleaner.MergeOptions{
 				Root: c.root(), Output: c.flags.opts.Output, Log: c.logger(c.stderr),
 				Parser: func(f iut.Format) (cleaner.Parser, error) { return crawler.NewLinker(f) },
@@ -47,7 +49,11 @@ func (c *command) mergeCommand() *cli.Command {
 			if files, err := cleaner.FilesFor(c.root(), c.flags.opts.Output); err == nil && files.Stream {
 				out = c.stderr // standard output may have the lines of the results
 			}
-			_, err = io.WriteString(out, report.String())
+			text := report.String()
+			if older {
+				text += "options: the version before kept none; give those of this crawl once more, such as -scope, with the next run\n"
+			}
+			_, err = io.WriteString(out, text)
 			return err
 		},
 	}

@@ -79,38 +79,66 @@ func bucketsOf(t *testing.T, dir string, names ...string) map[string]string {
 	return values
 }
 
-// TestUpgrade brings a tree of the version before to this one: nothing but merge touches it, and
-// merge keeps all that it knows.
+// TestUpgrade brings trees of earlier versions to this one: nothing but merge touches them, and
+// merge keeps all that they know. That of schema6 has version 2 of FORMAT; that of format3 differs
+// from this version in FORMAT alone.
 func TestUpgrade(t *testing.T) {
-	const tree = "schema6"
-	want, err := os.ReadFile(filepath.Join("testdata", "trees", tree+".tsv"))
+	for tree, report := range map[string]string{
+		"schema6": "brought from the version before",
+		"format3": "index: kept",
+	} {
+		t.Run(tree, func(t *testing.T) {
+			t.Parallel()
+			testUpgrade(t, tree, report)
+		})
+	}
+}
+
+func testUpgrade(t *testing.T, tree, report string) {
+	want, dir := exportOf(t, tree), unpackTree(t, tree)
+	known := []string{"url", "host", "robots", "run", "hour", "meta", "sitemap", "scope"}
+	before := bucketsOf(t, dir, known...)
+	for _, args := range [][]string{{"http://127.0.0.1:1/"}, {"ls"}, {"export"}, {"check"}, {"retry"}, {"rank"}, {"options"}, {"options", "-reset", "scope"}} {
+		requireOlder(t, dir, args...)
+	}
+	if diff := cmp.Diff(before, bucketsOf(t, dir, known...)); diff != "" {
+		t.Fatalf("a command that refuses the tree has changed it:\n%s", diff)
+	}
+	const again = "give those of this crawl once more"
+	if out := must(t, dir, "merge"); !strings.Contains(out, report) || !strings.Contains(out, again) {
+		t.Errorf("merge says %q", out)
+	}
+	if diff := cmp.Diff(before, bucketsOf(t, dir, known...)); diff != "" {
+		t.Errorf("merge has lost or changed what the index knew:\n%s", diff)
+	}
+	requireKnown(t, dir, want)
+	if out := must(t, dir, "options"); strings.Contains(out, " kept") {
+		t.Errorf("options that nobody gave to this version: %s", out)
+	}
+	if out := must(t, dir, "merge"); strings.Contains(out, "version before") || strings.Contains(out, again) {
+		t.Errorf("the second merge says %q", out)
+	}
+	requireKnown(t, dir, want)
+	must(t, dir, "-scope", "host", "-max-depth", "2", "-exclude", ".", "-time", "1ms")
+	if out := must(t, dir, "options"); strings.Count(out, " kept") != 3 {
+		t.Errorf("a run had three options: %s", out)
+	}
+}
+
+// exportOf returns what crawler export printed of a tree of testdata/trees, by its own version.
+func exportOf(t *testing.T, tree string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", "trees", tree+".tsv"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := []string{"url", "host", "robots", "run", "hour", "meta", "sitemap", "scope"}
+	return string(text)
+}
 
-	t.Run("whole", func(t *testing.T) {
-		t.Parallel()
-		dir := unpackTree(t, tree)
-		before := bucketsOf(t, dir, known...)
-		for _, args := range [][]string{{"http://127.0.0.1:1/"}, {"ls"}, {"export"}, {"check"}, {"retry"}, {"rank"}} {
-			requireOlder(t, dir, args...)
-		}
-		if diff := cmp.Diff(before, bucketsOf(t, dir, known...)); diff != "" {
-			t.Fatalf("a command that refuses the tree has changed it:\n%s", diff)
-		}
-		if out := must(t, dir, "merge"); !strings.Contains(out, "brought from the version before") {
-			t.Errorf("merge says %q", out)
-		}
-		if diff := cmp.Diff(before, bucketsOf(t, dir, known...)); diff != "" {
-			t.Errorf("merge has lost or changed what the index knew:\n%s", diff)
-		}
-		requireKnown(t, dir, string(want))
-		if out := must(t, dir, "merge"); strings.Contains(out, "version before") {
-			t.Errorf("the second merge says %q", out)
-		}
-		requireKnown(t, dir, string(want))
-	})
+// TestUpgradeAfterDamage upgrades a tree of schema 6 that a kill or the disk has damaged.
+func TestUpgradeAfterDamage(t *testing.T) {
+	const tree = "schema6"
+	want := exportOf(t, tree)
 
 	// A kill between the two writes of an upgrade: FORMAT is new, the index is not.
 	t.Run("half", func(t *testing.T) {
@@ -128,7 +156,7 @@ func TestUpgrade(t *testing.T) {
 		requireOlder(t, dir, "ls")
 		requireOlder(t, dir)
 		must(t, dir, "merge")
-		requireKnown(t, dir, string(want))
+		requireKnown(t, dir, want)
 	})
 
 	// One record is damaged: the others are taken over.
@@ -150,7 +178,7 @@ func TestUpgrade(t *testing.T) {
 		must(t, dir, "merge")
 		got := must(t, dir, "export")
 		lost := 0
-		for _, line := range strings.Split(strings.TrimSpace(string(want)), "\n")[1:] {
+		for _, line := range strings.Split(strings.TrimSpace(want), "\n")[1:] {
 			if !strings.Contains(got, line+"\n") {
 				lost++
 				t.Logf("changed: %s", line)

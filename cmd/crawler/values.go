@@ -25,14 +25,14 @@ type number struct {
 	p     *int64
 	least int64
 	most  int64  // 0: no limit
-	unset int64  // the value that means none was given
+	unset int64  // the value that means none was given; one below least is set by an empty text
 	none  string // what to show for it; "": the value itself
 	word  string // stands for unset; then a number of 0 is -1
 }
 
 func (v number) Set(s string) error {
 	s = strings.TrimSpace(s)
-	if v.word != "" && s == v.word {
+	if v.word != "" && s == v.word || s == "" && v.unset < v.least {
 		*v.p = v.unset
 		return nil
 	}
@@ -170,8 +170,11 @@ func (v duration) Set(s string) error {
 }
 
 func (v duration) String() string {
-	if v.p == nil || *v.p == 0 {
+	switch {
+	case v.p == nil || *v.p == 0:
 		return v.zero
+	case *v.p < 0:
+		return "0s"
 	}
 	return v.p.String()
 }
@@ -254,10 +257,14 @@ func (v inputs) Set(s string) error {
 
 func (v inputs) String() string { return "none" }
 
-// patterns are regular expressions, one for each use of the flag.
+// patterns are regular expressions, one for each use of the flag. An empty one removes those before.
 type patterns struct{ p *[]*regexp.Regexp }
 
 func (v patterns) Set(s string) error {
+	if s == "" {
+		*v.p = nil
+		return nil
+	}
 	re, err := regexp.Compile(s)
 	if err != nil {
 		return fmt.Errorf("a regular expression (RE2) is allowed: %w", err)
@@ -266,7 +273,12 @@ func (v patterns) Set(s string) error {
 	return nil
 }
 
-func (v patterns) String() string { return "none" }
+func (v patterns) String() string {
+	if v.p == nil || len(*v.p) == 0 {
+		return "none"
+	}
+	return shown(v.texts())
+}
 
 // headers are header fields, one for each use of the flag.
 type headers struct{ p *http.Header }
@@ -334,7 +346,13 @@ func (v toggle) Set(s string) error {
 	return nil
 }
 
-func (v toggle) String() string   { return "" }
+func (v toggle) String() string {
+	if v.p != nil && *v.p {
+		return "on"
+	}
+	return "off"
+}
+
 func (v toggle) IsBoolFlag() bool { return true }
 
 // enabled is a flag without a value that is on by default.
@@ -356,10 +374,14 @@ func (v enabled) String() string {
 
 func (v enabled) IsBoolFlag() bool { return true }
 
-// types are media types, comma-separated.
+// types are media types, comma-separated. Without any, the default counts.
 type types struct{ p *[]string }
 
 func (v types) Set(s string) error {
+	if strings.TrimSpace(s) == "" {
+		*v.p = nil
+		return nil
+	}
 	var list []string
 	for t := range strings.SplitSeq(strings.ToLower(s), ",") {
 		t = strings.TrimSpace(t)
