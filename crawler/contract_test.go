@@ -166,8 +166,12 @@ func TestContract(t *testing.T) {
 		{8, 8, 100, 100_000}, // without a tree
 	} {
 		t.Run(fmt.Sprintf("%d downloads %d parsers queue %d pages %d", size.downloads, size.parsers, size.queue, size.pages), func(t *testing.T) {
-			if size.pages > 1500 && !full {
-				size.pages = 1500
+			most := 1500
+			if testing.Short() {
+				most = 500
+			}
+			if !full {
+				size.pages = min(size.pages, most)
 			}
 			g := newLinkGraph(size.pages, 1)
 			var w watcher

@@ -330,7 +330,7 @@ func TestMergeWithoutIndex(t *testing.T) {
 // TestRunWithoutIndex: the crawl itself makes a missing index from the folders before it goes on.
 func TestRunWithoutIndex(t *testing.T) {
 	t.Parallel()
-	web := serve(t, testweb.Options{Kind: testweb.Tree, Hosts: 6, Pages: 500, Seed: 32, MinSize: 300, MaxSize: 3000, NoIndex: .05, Redirects: .05})
+	web := serve(t, testweb.Options{Kind: testweb.Tree, Hosts: 6, Pages: 300, Seed: 32, MinSize: 300, MaxSize: 3000, NoIndex: .05, Redirects: .05})
 	for _, tt := range []struct {
 		name string
 		lose []string
@@ -341,7 +341,7 @@ func TestRunWithoutIndex(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
 			opts := options(dir, web)
-			opts.MaxPages = 200
+			opts.MaxPages = 120
 			if _, err := crawler.Run(t.Context(), opts); err != nil {
 				t.Fatal(err)
 			}
