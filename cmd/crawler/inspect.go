@@ -53,21 +53,15 @@ func (c *command) lookCommand(name, args, usage string, answer func(ctx context.
 	}
 }
 
-// urlOperand returns the URL or URL prefix that a subcommand is called with, without its user name
-// and password, which nothing is to print. It returns "" if there is none.
+// urlOperand returns the URL or URL prefix that a subcommand is called with, "" if there is none.
 func urlOperand(x *cli.Context) (string, error) {
 	operand := x.Args().First()
 	switch operand {
 	case "", "http://", "https://":
 		return operand, nil
 	}
-	shown := weburl.HideLogin(operand)
-	url, err := weburl.SeedURL(operand)
-	switch {
-	case err != nil:
-		return "", usagef("%q is no URL: %s; usage: crawler %s", shown, cause(err), usageOf(x.Command))
-	case shown != operand:
-		return url, nil
+	if _, err := weburl.SeedURL(operand); err != nil {
+		return "", usagef("%q is no URL: %s; usage: crawler %s", weburl.HideLogin(operand), cause(err), usageOf(x.Command))
 	}
 	return operand, nil
 }

@@ -68,7 +68,7 @@ func argument(arg string, app *cli.App) (seeds []string, err error) {
 		return nil, notSeed(arg, app)
 	}
 	if info, err := os.Stat(arg); err == nil && info.Mode().IsRegular() {
-		return nil, usagef("%q is a file here: -input reads seeds from a file; for the host write http://%[1]s/", shown)
+		return nil, usagef("%q is a file here: -input reads seeds from it; for a host of this name write http:// before it", shown)
 	}
 	for seed, scanErr := range crawler.ScanSeeds(strings.NewReader(arg), func(_ int, _ string, bad error) { err = bad }) {
 		if scanErr != nil {
