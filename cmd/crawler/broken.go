@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 
 	"github.com/urfave/cli/v2"
 
@@ -22,10 +23,17 @@ func (c *command) brokenCommand() *cli.Command {
 	format, output, fail := broken.Formats[0], "", false
 	answer := func(ctx context.Context, prefix string, stdout *bufio.Writer) error {
 		var sum broken.Sum
-		err := c.deliver(output, "broken", stdout, func(w io.Writer) (err error) {
+		var read, of atomic.Int64
+		doing := func() string {
+			if of.Load() == 0 {
+				return "looking for broken URLs"
+			}
+			return fmt.Sprintf("%d of %s read", read.Load(), count(of.Load(), "page"))
+		}
+		err := c.deliver(output, "broken", doing, stdout, func(w io.Writer) (err error) {
 			sum, err = broken.Write(ctx, format, w, func(w io.Writer) error {
 				return c.inspect(ctx, c.root(), inspect.Question{Command: "broken", URL: prefix}, w)
-			})
+			}, func(done, all int64) { read.Store(done); of.Store(all) })
 			return err
 		})
 		if err != nil {
@@ -48,6 +56,6 @@ func (c *command) brokenCommand() *cli.Command {
 		plainFlag("fail", toggle{&fail}, "exit code 5 if there are broken links"),
 		outputFlag(&output))
 	b.Description = "A URL is broken if it has failed (status 400 and above, no answer, a redirect that leads nowhere), if its host could not be reached, or if it redirects to one that is broken. What was refused, is held for another reason or waits is not. With a URL-PREFIX: the links on pages below it, wherever they lead. Links that the crawl did not follow, such as those out of scope, were not asked and are not reported. " +
-		"While a crawl has the tree, it answers; else the tree is read. The links of pages that were not crawled with -edges are read from their folders. It takes some 20 MB of memory, and temporary files (TMPDIR) for more than some 50,000 broken links."
+		"While a crawl has the tree, it answers; else the tree is read. The links of pages that were not crawled with -edges are read from their folders. It takes some 40 MB of memory, and temporary files (TMPDIR) for more than some 50,000 broken links."
 	return b
 }

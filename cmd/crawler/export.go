@@ -23,7 +23,7 @@ func (c *command) exportCommand() *cli.Command {
 	var output string
 	answer := func(ctx context.Context, url string, w *bufio.Writer) error {
 		q.URL = url
-		return c.deliver(output, "export", w, func(w io.Writer) error { return c.inspect(ctx, c.root(), *q, w) })
+		return c.deliver(output, "export", nil, w, func(w io.Writer) error { return c.inspect(ctx, c.root(), *q, w) })
 	}
 	var names []string
 	for _, column := range inspect.Columns() {
@@ -44,13 +44,14 @@ func outputFlag(p *string) cli.Flag {
 }
 
 // deliver lets fn write to a file, which is there when it is whole and not before, or, without a
-// name, to stdout. A terminal shows how it gets on, if that does not show the answer itself.
-func (c *command) deliver(file, what string, stdout *bufio.Writer, fn func(io.Writer) error) (err error) {
+// name, to stdout. A terminal shows how it gets on, if that does not show the answer itself: by doing,
+// which may be nil, until something is written.
+func (c *command) deliver(file, what string, doing func() string, stdout *bufio.Writer, fn func(io.Writer) error) (err error) {
 	if file == "" {
 		var stop func()
 		w := io.Writer(stdout)
 		if terminal(c.stdout) == nil {
-			w, stop = c.metered(what, w)
+			w, stop = c.metered(what, doing, w)
 			defer stop()
 		}
 		return fn(w)
@@ -66,7 +67,7 @@ func (c *command) deliver(file, what string, stdout *bufio.Writer, fn func(io.Wr
 	if err != nil {
 		return fmt.Errorf("-output: %w", err)
 	}
-	w, stop := c.metered(what, whole)
+	w, stop := c.metered(what, doing, whole)
 	defer stop()
 	out := bufio.NewWriterSize(w, 64<<10)
 	if err = fn(out); err == nil {
@@ -80,12 +81,17 @@ func (c *command) deliver(file, what string, stdout *bufio.Writer, fn func(io.Wr
 
 // metered returns a writer to w, and has a terminal on standard error show how far it is until stop
 // is called.
-func (c *command) metered(what string, w io.Writer) (out io.Writer, stop func()) {
+func (c *command) metered(what string, doing func() string, w io.Writer) (out io.Writer, stop func()) {
 	if terminal(c.stderr) == nil {
 		return w, func() {}
 	}
 	m := &meter{w: w}
-	return m, showEach(newProgress(c.stderr, false), func() string { return what + ": " + m.String() })
+	return m, showEach(newProgress(c.stderr, false), func() string {
+		if doing != nil && m.bytes.Load() == 0 {
+			return what + ": " + doing()
+		}
+		return what + ": " + m.String()
+	})
 }
 
 // showEach shows a text each second until stop is called, which takes it off the screen.

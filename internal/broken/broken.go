@@ -39,20 +39,25 @@ type report interface {
 	end(sum *Sum) error
 }
 
-// Write writes a report to w. ask is to answer the question "broken", as inspect.Inspector.Run does.
-func Write(ctx context.Context, format string, w io.Writer, ask func(io.Writer) error) (sum Sum, err error) {
+// Write writes a report to w. ask is to answer the question "broken", as inspect.Inspector.Run does;
+// progress is told how many pages have been read for it, of how many, now and then.
+func Write(ctx context.Context, format string, w io.Writer, ask func(io.Writer) error, progress func(read, of int64)) (sum Sum, err error) {
 	if !slices.Contains(Formats, format) {
 		return sum, fmt.Errorf("%w: %s", ErrFormat, format)
 	}
-	return write(ctx, newReport(format, w), newSorter(), ask)
+	return write(ctx, newReport(format, w), newSorter(), ask, progress)
 }
 
-func write(ctx context.Context, out report, links *sorter, ask func(io.Writer) error) (sum Sum, err error) {
+func write(ctx context.Context, out report, links *sorter, ask func(io.Writer) error, progress func(read, of int64)) (sum Sum, err error) {
 	defer func() { err = errors.Join(err, links.close()) }()
 	g := &grouper{out: out, links: links, sum: &sum}
 	err = ask(inspect.ReadBroken(func(l inspect.BrokenLine) error {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
+		}
+		if l.Read > 0 {
+			progress(l.Read, sum.Reads)
+			return nil
 		}
 		return g.line(l)
 	}))

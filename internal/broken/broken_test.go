@@ -89,13 +89,26 @@ func answer(lines ...string) func(io.Writer) error {
 
 func tabs(fields ...string) string { return strings.Join(fields, "\t") }
 
+func noProgress(int64, int64) {}
+
+// TestProgress: what the answer says of its progress is passed on.
+func TestProgress(t *testing.T) {
+	var got []int64
+	_, err := Write(t.Context(), "text", io.Discard, answer(tabs("n", "9", "0", "0", "18"), tabs("p", "4"), tabs("p", "11")), func(read, of int64) {
+		got = append(got, read, of)
+	})
+	if diff := cmp.Diff([]int64{4, 18, 11, 18}, got); err != nil || diff != "" {
+		t.Errorf("%v, %s", err, diff)
+	}
+}
+
 // evil is what a page may have as the text of a link.
 const evil = `</td><script>alert("1")</script>{{.}}=&amp;'`
 
 // sampleAnswer has links in no order, one to a URL that is broken no more, and sources that no page
 // stands for.
 var sampleAnswer = answer(
-	tabs("n", "9", "2", "3"),
+	tabs("n", "9", "2", "3", "18"),
 	tabs("l", "http://a/2", "http://a/gone", "a", evil),
 	tabs("l", "http://a/1", "http://b/", "a", "up again"),
 	tabs("l", "http://a/1", "http://a/old", "area", ""),
@@ -122,8 +135,8 @@ var sampleLinks = [][]string{
 func reportOf(t *testing.T, format string) string {
 	t.Helper()
 	var out bytes.Buffer
-	sum, err := Write(t.Context(), format, &out, sampleAnswer)
-	if want := (Sum{BrokenSum: inspect.BrokenSum{Pages: 9, Reread: 2, Waiting: 3}, Targets: 4, Links: 7}); err != nil || sum != want {
+	sum, err := Write(t.Context(), format, &out, sampleAnswer, noProgress)
+	if want := (Sum{BrokenSum: inspect.BrokenSum{Pages: 9, Reread: 2, Waiting: 3, Reads: 18}, Targets: 4, Links: 7}); err != nil || sum != want {
 		t.Fatalf("%s: %v, %v", format, sum, err)
 	}
 	return out.String()
@@ -246,7 +259,7 @@ func content(n *nethtml.Node) string {
 func TestNoneBroken(t *testing.T) {
 	for _, format := range Formats {
 		var out bytes.Buffer
-		sum, err := Write(t.Context(), format, &out, answer(tabs("n", "1", "0", "0")))
+		sum, err := Write(t.Context(), format, &out, answer(tabs("n", "1", "0", "0", "1")), noProgress)
 		if err != nil || sum.Targets != 0 {
 			t.Errorf("%s: %v, %v", format, sum, err)
 		}
@@ -262,23 +275,23 @@ func TestNoneBroken(t *testing.T) {
 // TestErrors: what goes wrong before the end is the error of the report.
 func TestErrors(t *testing.T) {
 	cut := errors.New("cut")
-	if _, err := Write(t.Context(), "text", io.Discard, func(io.Writer) error { return cut }); !errors.Is(err, cut) {
+	if _, err := Write(t.Context(), "text", io.Discard, func(io.Writer) error { return cut }, noProgress); !errors.Is(err, cut) {
 		t.Error(err)
 	}
-	if _, err := Write(t.Context(), "text", io.Discard, answer("what")); err == nil {
+	if _, err := Write(t.Context(), "text", io.Discard, answer("what"), noProgress); err == nil {
 		t.Error("an answer that is none was taken")
 	}
-	if _, err := Write(t.Context(), "pdf", io.Discard, sampleAnswer); !errors.Is(err, ErrFormat) {
+	if _, err := Write(t.Context(), "pdf", io.Discard, sampleAnswer, noProgress); !errors.Is(err, ErrFormat) {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Write(ctx, "text", io.Discard, sampleAnswer); !errors.Is(err, context.Canceled) {
+	if _, err := Write(ctx, "text", io.Discard, sampleAnswer, noProgress); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	full := errors.New("full")
 	for _, format := range Formats {
-		if _, err := Write(t.Context(), format, failing{full}, sampleAnswer); !errors.Is(err, full) {
+		if _, err := Write(t.Context(), format, failing{full}, sampleAnswer, noProgress); !errors.Is(err, full) {
 			t.Errorf("%s: %v", format, err)
 		}
 	}
@@ -293,7 +306,7 @@ func TestMemory(t *testing.T) {
 	const targets, links = 300, 12_000
 	ask := func(w io.Writer) error {
 		var line bytes.Buffer
-		line.WriteString("n\t1\t0\t0\n")
+		line.WriteString("n\t1\t0\t0\t1\n")
 		for n := range links {
 			fmt.Fprintf(&line, "l\thttp://pages.example/%d\thttp://gone.example/%03d\ta\tthe text of a link, number %d\n", n, n*7%targets, n)
 			if _, err := w.Write(line.Bytes()); err != nil {
@@ -323,7 +336,7 @@ func TestMemory(t *testing.T) {
 				most = max(most, heap())
 			}
 		})
-		sum, err := write(t.Context(), newReport(format, watched), &sorter{budget: 16 << 10, fan: 8}, ask)
+		sum, err := write(t.Context(), newReport(format, watched), &sorter{budget: 16 << 10, fan: 8}, ask, noProgress)
 		if err != nil || sum.Links != links || sum.Targets != targets {
 			t.Fatalf("%s: %v, %v", format, sum, err)
 		}

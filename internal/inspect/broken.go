@@ -11,16 +11,19 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"urltree/internal/edges"
 	"urltree/storage"
 )
 
 // A BrokenLine is a line of the answer to "broken", which is for a program to put in order: first
-// one Sum, then Links in any order, then Targets in the order of the tree.
+// one Sum, then Links in any order, among which Read says how far it is, then Targets in the order of
+// the tree.
 type BrokenLine struct {
 	Sum    *BrokenSum
 	Link   *BrokenLink
+	Read   int64 // pages read so far
 	Target *BrokenTarget
 }
 
@@ -29,6 +32,7 @@ type BrokenSum struct {
 	Pages   int64 // stored ones
 	Reread  int64 // of these, the ones that the crawl kept no edges of: they are read from their folders
 	Waiting int64 // URLs that were not asked, or wait to be asked again
+	Reads   int64 // pages that will be read, each as often as that is
 }
 
 // A BrokenLink is a link to a broken URL.
@@ -142,8 +146,11 @@ func (i *Inspector) broken(ctx context.Context, q Question, most uint64, w *bufi
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "n\t%d\t%d\t%d\n", sum.Pages, sum.Reread, sum.Waiting)
-	for pass, passes := uint64(0), n/most+1; pass < passes && n > 0; pass++ {
+	passes := min(n, n/most+1)
+	sum.Reads = int64(passes) * stored
+	fmt.Fprintf(w, "n\t%d\t%d\t%d\t%d\n", sum.Pages, sum.Reread, sum.Waiting, sum.Reads)
+	var read int64
+	for pass := range passes {
 		if passes > 1 {
 			hashes = hashes[:0]
 			err = i.targets(ctx, func(_ *storage.Record, t *BrokenTarget) error {
@@ -159,7 +166,7 @@ func (i *Inspector) broken(ctx context.Context, q Question, most uint64, w *bufi
 			}
 		}
 		slices.Sort(hashes)
-		if err := i.brokenLinks(ctx, in, seed, hashes, w); err != nil {
+		if err := i.brokenLinks(ctx, in, seed, hashes, &read, w); err != nil {
 			return err
 		}
 	}
@@ -188,11 +195,20 @@ func (i *Inspector) targets(ctx context.Context, fn func(*storage.Record, *Broke
 	})
 }
 
-// brokenLinks writes the links of the pages in a folder to URLs of these hashes.
-func (i *Inspector) brokenLinks(ctx context.Context, in below, seed maphash.Seed, hashes []uint64, w *bufio.Writer) error {
+// brokenLinks writes the links of the pages in a folder to URLs of these hashes, and adds the pages
+// read to read, of which it tells once a second.
+func (i *Inspector) brokenLinks(ctx context.Context, in below, seed maphash.Seed, hashes []uint64, read *int64, w *bufio.Writer) error {
+	told := time.Now()
 	return i.Edges(ctx, func(p edges.Page) error {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
+		}
+		if *read++; *read%100 == 0 && time.Since(told) > time.Second {
+			told = time.Now()
+			fmt.Fprintf(w, "p\t%d\n", *read)
+			if err := w.Flush(); err != nil {
+				return err
+			}
 		}
 		meant := len(in.key) == 0
 		for k := range p.Edges {
@@ -275,13 +291,15 @@ func (r *brokenReader) Write(b []byte) (int, error) {
 func parseBroken(line string) (l BrokenLine, err error) {
 	f := strings.Split(line, "\t")
 	switch {
-	case f[0] == "n" && len(f) == 4:
+	case f[0] == "n" && len(f) == 5:
 		l.Sum = &BrokenSum{}
-		for k, p := range []*int64{&l.Sum.Pages, &l.Sum.Reread, &l.Sum.Waiting} {
+		for k, p := range []*int64{&l.Sum.Pages, &l.Sum.Reread, &l.Sum.Waiting, &l.Sum.Reads} {
 			if *p, err = strconv.ParseInt(f[k+1], 10, 64); err != nil {
 				return l, err
 			}
 		}
+	case f[0] == "p" && len(f) == 2:
+		l.Read, err = strconv.ParseInt(f[1], 10, 64)
 	case f[0] == "l" && len(f) == 5:
 		l.Link = &BrokenLink{Page: f[1], To: f[2], Element: f[3], Text: f[4]}
 	case f[0] == "t" && len(f) == 9:

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// openTerminal returns both ends of a new terminal.
+func openTerminal(t *testing.T) (screen, program *os.File) {
+	t.Helper()
+	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("no terminal can be made here: %v", err)
+	}
+	t.Cleanup(func() { screen.Close() })
+	if err := unix.IoctlSetPointerInt(int(screen.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(int(screen.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
+		t.Skipf("no terminal can be made here: %v", err)
+	}
+	t.Cleanup(func() { program.Close() })
+	return screen, program
+}
+
+// TestLongAnswer: a terminal on standard error shows how far an answer is that takes its time, here
+// for a reader that stands still, and nothing is left of that in the end.
+func TestLongAnswer(t *testing.T) {
+	t.Parallel()
+	const links = 5000 // more than a pipe takes at once
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		for n := range links {
+			fmt.Fprintf(w, "<a href=/%d>%s</a>\n", n, strings.Repeat("x", 50))
+		}
+	}))
+	defer server.Close()
+	dir := t.TempDir()
+	must(t, dir, "-quiet", "-delay", "0", "-scope", "host", "-edges", "-max-pages", "1", server.URL+"/")
+	for _, command := range [][]string{{"export"}, {"export", "-what", "edges", "-format", "jsonl"}} {
+		screen, program := openTerminal(t)
+		cmd := child(dir, command...)
+		cmd.Stderr = program
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		shown := &transcript{more: make(chan struct{})}
+		go func() { _, _ = io.Copy(shown, screen) }()
+		if !shown.wait(regexp.MustCompile(`export: [1-9]\d* lines, \d+\.\d MB`)) {
+			t.Errorf("%v shows %q", command, shown.text)
+		}
+		text, err := io.ReadAll(out)
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+		if err != nil || strings.Count(string(text), "\n") < links {
+			t.Errorf("%v: %d lines, %v", command, strings.Count(string(text), "\n"), err)
+		}
+		if !shown.wait(regexp.MustCompile(`\r\x1b\[K$`)) {
+			t.Errorf("%v leaves %q on the screen", command, shown.text)
+		}
+	}
+}
