@@ -191,7 +191,7 @@ func requireStuck(t *testing.T, opts crawler.Options, disk *hangingDisk, byDisk 
 	opts.Log = slog.New(logTo{slog.DiscardHandler, func(r slog.Record) {
 		var b strings.Builder
 		r.Attrs(func(a slog.Attr) bool { b.WriteString(a.String() + "\n"); return true })
-		if disk.at == "results" && strings.Contains(b.String(), "what=pending URLs to res2.txt") {
+		if disk.at == "results" && strings.Contains(b.String(), "what=pending URLs to ") {
 			// Whoever opens a pipe waits for somebody at its other end.
 			if err := errors.Join(os.Remove(opts.Output), syscall.Mkfifo(opts.Output, 0o666)); err != nil {
 				t.Error(err)

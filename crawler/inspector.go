@@ -57,7 +57,9 @@ func newInspector(tree *iut.Tree, index *storage.Index, linker *Linker, token st
 func (e *engine) answerQuestions() (stop func()) {
 	in := newInspector(e.tree, e.index, e.linker, e.robots.token)
 	in.Live = func() string { return e.progress().String() }
+	in.Progress = func() any { return e.progress() }
 	in.Room = e.room.String
+	in.Working = e.frontier.Out
 	done, err := ctl.Serve(e.alive, e.opts.Tree, in.Run)
 	if err != nil {
 		e.opts.Log.Warn("ls, show and the like cannot be answered while this crawl runs", "err", err)

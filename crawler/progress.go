@@ -20,31 +20,80 @@ type Progress struct {
 	Phase         string  // "fetch" or "drain"
 }
 
-// String returns the progress in one line.
-func (p Progress) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s, %s/s now, %s/s mean, %d pending", counted(p.Pages, "page"), rate(p.PerSecond), rate(p.Mean), p.Pending)
-	if p.Held > 0 {
-		fmt.Fprintf(&b, ", %d held", p.Held)
+// String returns the progress in one line of at most 80 bytes.
+func (p Progress) String() string { return p.Line(80) }
+
+// Line returns the progress in one line of at most width bytes; below 1 there is no limit. What
+// matters most comes first: pages, rate, URLs that wait, failures, what the crawl waits for, when it
+// stops. Of what follows, that is left out for which there is no room.
+func (p Progress) Line(width int) string {
+	parts := []string{counted(p.Pages, "page"), rate(p.PerSecond) + "/s", short(p.Pending) + " waiting", short(p.Failed) + " failed"}
+	if p.Waiting != "" {
+		parts = append(parts, p.Waiting)
 	}
-	fmt.Fprintf(&b, ", %s, %s, %s", counted(int64(p.Hosts), "host"), counted(p.Failed, "error"), Bytes(p.Bytes))
+	line := strings.Join(parts, ", ")
+	var more []string
 	switch {
 	case p.Phase != "fetch":
-		fmt.Fprintf(&b, ", %s", p.Phase)
+		more = append(more, "emptying the buffers")
 	case p.Left > 0:
-		fmt.Fprintf(&b, ", %s left", p.Left.Round(time.Second))
+		more = append(more, "stops in "+Span(p.Left))
 	}
-	if p.Waiting != "" {
-		fmt.Fprintf(&b, ", waiting: %s", p.Waiting)
+	if p.Held > 0 {
+		more = append(more, short(p.Held)+" held")
 	}
-	return b.String()
+	more = append(more, counted(int64(p.Hosts), "host"), Bytes(p.Bytes), "mean "+rate(p.Mean)+"/s")
+	for _, part := range more {
+		if width < 1 || len(line)+len(", ")+len(part) <= width {
+			line += ", " + part
+		}
+	}
+	if width > 0 && len(line) > width {
+		line = line[:width]
+	}
+	return line
 }
 
 func counted(n int64, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return short(n) + " " + what + "s"
+}
+
+// short writes a number exactly below a million, and else in three digits.
+func short(n int64) string {
+	if n < 1_000_000 {
+		return fmt.Sprint(n)
+	}
+	f, unit := float64(n)/1e6, "M"
+	if n >= 1e9 {
+		f, unit = float64(n)/1e9, "G"
+	}
+	return fmt.Sprintf("%.*f%s", 2-min(len(fmt.Sprintf("%.0f", f))-1, 2), f, unit)
+}
+
+// Span writes a duration for people, by its two largest units: 9h58m. Below a second it is exact.
+func Span(d time.Duration) string {
+	if d < time.Second {
+		return d.String()
+	}
+	const day = 24 * time.Hour
+	units := []struct {
+		of   time.Duration
+		name string
+	}{{day, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}}
+	for i, u := range units {
+		if d < u.of {
+			continue
+		}
+		text := fmt.Sprintf("%d%s", d/u.of, u.name)
+		if i+1 < len(units) && d%u.of >= units[i+1].of {
+			text += fmt.Sprintf("%d%s", d%u.of/units[i+1].of, units[i+1].name)
+		}
+		return text
+	}
+	return ""
 }
 
 // rate writes a rate with one decimal as long as that says something.

@@ -12,6 +12,49 @@ import (
 	"urltree/crawler"
 )
 
+// TestProgressLine checks what the line of the progress has, and that it leaves out what matters
+// least where it is to be short.
+func TestProgressLine(t *testing.T) {
+	t.Parallel()
+	p := crawler.Progress{
+		Left: 9*time.Hour + 58*time.Minute + 59*time.Second, Pages: 1234, Bytes: 56e6, Failed: 12, Pending: 5678, Held: 3,
+		Hosts: 7, PerSecond: 12.4, Mean: 9.5, Phase: "fetch", Waiting: "3 hosts resting, next in 2s",
+	}
+	all := "1234 pages, 12/s, 5678 waiting, 12 failed, 3 hosts resting, next in 2s, stops in 9h58m, 3 held, 7 hosts, 56.0 MB, mean 9.5/s"
+	if got := p.Line(0); got != all {
+		t.Errorf("%q, want %q", got, all)
+	}
+	for width, want := range map[int]string{
+		200: all,
+		80:  "1234 pages, 12/s, 5678 waiting, 12 failed, 3 hosts resting, next in 2s, 3 held",
+		20:  "1234 pages, 12/s, 56",
+	} {
+		if got := p.Line(width); got != want {
+			t.Errorf("%d: %q, want %q", width, got, want)
+		}
+	}
+	p.Pages, p.Pending, p.Waiting = 1_234_567_890, 98_765_432, ""
+	if got, want := p.String(), "1.23G pages, 12/s, 98.8M waiting, 12 failed, stops in 9h58m, 3 held, 7 hosts"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	p.Phase, p.Pages = "drain", 1
+	if got, want := p.String(), "1 page, 12/s, 98.8M waiting, 12 failed, emptying the buffers, 3 held, 7 hosts"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestSpan(t *testing.T) {
+	t.Parallel()
+	for want, d := range map[string]time.Duration{
+		"500ms": 500 * time.Millisecond, "1s": time.Second + 900*time.Millisecond, "9m": 9 * time.Minute, "9m5s": 9*time.Minute + 5*time.Second,
+		"10h": 10*time.Hour + 59*time.Second, "9h58m": 9*time.Hour + 58*time.Minute + 59*time.Second, "2d4h": 52*time.Hour + time.Minute, "0s": 0,
+	} {
+		if got := crawler.Span(d); got != want {
+			t.Errorf("%v: %q, want %q", d, got, want)
+		}
+	}
+}
+
 // TestProgressHeld: held URLs are not among the pending ones of Progress.
 func TestProgressHeld(t *testing.T) {
 	t.Parallel()

@@ -100,7 +100,7 @@ func (e *engine) progress() Progress {
 	if e.opts.Time > 0 {
 		p.Left = max(e.opts.Time-p.Elapsed, 0)
 	}
-	p.Mean = float64(p.Pages) / p.Elapsed.Seconds()
+	p.Mean = float64(p.Pages) / max(p.Elapsed, 1).Seconds()
 	busy := false
 	for _, w := range e.workers {
 		busy = busy || w.flying.Load() > 0

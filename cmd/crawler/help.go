@@ -97,18 +97,30 @@ type terms struct {
 func helpTerms(name string) []terms {
 	switch name {
 	case "ls", "export":
-		list := []terms{{"States", [][2]string{
-			{"open, pending", "a URL waits, held ones among them in -state and export; a number of ls is without them"},
-			{"held", "it waits, but not for this run; crawler why says for what"},
+		var list []terms
+		if name == "ls" {
+			list = append(list, terms{"Words of the column state, of a URL or, with what is below it, of a folder", [][2]string{
+				{"waiting", "nothing of it has been asked so far"},
+				{"working", "a crawl has something of it in hand"},
+				{"held", "it waits, but not for this run; crawler why says for what"},
+				{"partly", "some of it has been asked, and the rest waits or is held; or nothing waits, there are pages, and something has failed"},
+				{"done", "nothing waits, nothing has failed, there are pages"},
+				{"failed", "nothing waits, something has failed, there is no page"},
+				{"moved", "it leads to another URL"},
+				{"refused", "it is not to be asked or kept"},
+				{"damaged", "the index has something there that cannot be read; see crawler check"},
+			}})
+		}
+		list = append(list, terms{"States of -state", [][2]string{
+			{"open, pending", "a URL waits, held ones among them"},
+			{"held", "it waits, but not for this run"},
+			{"visited", "the same as open"},
+			{"closed", "stored, redirected or refused"},
 			{"stored", "its page is in the tree"},
 			{"redirected", "it leads to another URL"},
 			{"refused", "it is not to be asked or kept"},
-			{"closed", "of a URL: stored, with -state also redirected or refused; of a folder: nothing below waits or has failed"},
-			{"error, failed", "a URL has failed; nothing below a folder waits, and something has failed"},
-			{"visited", "of a folder: something below is open or held"},
-			{"damaged", "the index has something there that cannot be read; see crawler check; -state does not take it"},
-			{"-", "no page, no folder or none"},
-		}}}
+			{"error, failed", "it has failed"},
+		}})
 		if name == "export" {
 			columns := terms{title: "Columns of -what urls; what a URL does not have is -, in CSV empty, in JSON null"}
 			for _, c := range inspect.Columns() {

@@ -64,7 +64,7 @@ func (p *progress) begin(opts crawler.Options) {
 	}
 	until := "until nothing is left"
 	if opts.Time > 0 {
-		until = "for " + opts.Time.String()
+		until = "for " + crawler.Span(opts.Time)
 	}
 	fmt.Fprintf(p, "crawler: crawling into %s %s; the results go to %s\n", opts.Tree, until, opts.Output)
 }
@@ -76,12 +76,12 @@ func (p *progress) update(s crawler.Progress) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	text := s.String()
 	if p.width == nil {
 		if time.Since(p.last) >= time.Minute {
 			p.last = time.Now()
 			if p.log == nil {
-				fmt.Fprintln(p.out, "crawler:", text)
+				const prefix = "crawler: "
+				fmt.Fprintln(p.out, prefix+s.Line(80-len(prefix)))
 				return
 			}
 			p.log.Info("progress", "pages", s.Pages, "bytes", s.Bytes, "failed", s.Failed, "pending", s.Pending, "held", s.Held, "hosts", s.Hosts,
@@ -89,7 +89,7 @@ func (p *progress) update(s crawler.Progress) {
 		}
 		return
 	}
-	p.showLocked(text)
+	p.showLocked(s.Line(max(p.width()-1, 1)))
 }
 
 // show makes text the live line; where there is no terminal it does nothing.

@@ -57,14 +57,14 @@ func TestLiveLine(t *testing.T) {
 	log("before")
 	check("a line before any state")
 	p.update(crawler.Progress{Pages: 1, Phase: "fetch"})
-	live("1 page, 0/s now, 0/s mean, 0 ")
+	live("1 page, 0/s, 0 waiting, 0 fai")
 	check("a state")
 	p.Write([]byte("one\ntwo\n"))
 	log("one")
 	log("two")
 	check("lines of the log")
 	p.update(crawler.Progress{Pages: 2, PerSecond: 1.25, Phase: "fetch"})
-	live("2 pages, 1.2/s now, 0/s mean,")
+	live("2 pages, 1.2/s, 0 waiting, 0 ")
 	check("the next state")
 	p.close()
 	p.close()
@@ -86,10 +86,10 @@ func TestLineAMinute(t *testing.T) {
 				p := newProgress(&out, tt.quiet)
 				for end := time.Now().Add(3*time.Minute + 30*time.Second); time.Now().Before(end); {
 					<-time.After(time.Second)
-					p.update(crawler.Progress{Pages: 7, Phase: "fetch", Left: time.Hour, Waiting: "1 host resting"})
+					p.update(crawler.Progress{Pages: 7, Phase: "fetch", Left: 9*time.Hour + 58*time.Minute + 9*time.Second, Waiting: "1 host resting"})
 				}
 				p.close()
-				line := "crawler: 7 pages, 0/s now, 0/s mean, 0 pending, 0 hosts, 0 errors, 0 B, 1h0m0s left, waiting: 1 host resting\n"
+				line := "crawler: 7 pages, 0/s, 0 waiting, 0 failed, 1 host resting, stops in 9h58m, 0 B\n"
 				if got := out.String(); got != strings.Repeat(line, tt.want) {
 					t.Errorf("%q, want %d times %q", got, tt.want, line)
 				}

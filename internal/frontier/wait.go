@@ -3,7 +3,9 @@ package frontier
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -121,6 +123,13 @@ func (f *Frontier) Stats() Stats {
 		Hosts: len(f.hosts), Left: f.left, Ready: f.tree.count(f.now(), math.MaxInt), Eligible: f.live, Out: f.out, Held: f.held,
 		Added: f.added, Removed: f.removed, Missing: f.missing, Refills: f.refills, Windows: f.bytes, LongestWait: f.longestWait,
 	}
+}
+
+// Out returns the URLs that were taken and have no outcome yet, in no order.
+func (f *Frontier) Out() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Collect(maps.Keys(f.rowsOut))
 }
 
 // Waiting tells in a few words what a Take would wait for; "" if something is ready.

@@ -13,6 +13,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -39,9 +40,13 @@ type Inspector struct {
 	Tree  *iut.Tree
 	// Live tells the state of the crawl that is going on, for stats; nil: there is none.
 	Live func() string
+	// Progress returns that state as it is to be encoded in JSON; nil: there is no crawl.
+	Progress func() any
 	// Room tells what the disk has too little of while fetching pauses for it, else ""; nil: nothing
 	// pauses.
 	Room func() string
+	// Working returns the URLs that the crawl has in hand; nil: it has none.
+	Working func() []string
 	// Scope gives the reason why scope rejects a URL, "" if it is admitted, and in words the rule
 	// that decides; nil: not known.
 	Scope func(url string) (reason, rule string)
@@ -76,6 +81,7 @@ type Question struct {
 	//	export  the ledger below a URL prefix, a row per record, or what What says
 	//	broken  broken links, for a program to put in order: see ReadBroken
 	//	stats   totals and runs
+	//	progress  the state of the crawl that is going on, in JSON
 	Command string
 	URL     string `json:",omitempty"` // or a URL prefix
 
@@ -119,6 +125,11 @@ func (i *Inspector) run(ctx context.Context, q Question, w *bufio.Writer) error 
 		return i.broken(ctx, q, brokenHashes, w)
 	case "stats":
 		return i.stats(ctx, w)
+	case "progress":
+		if i.Progress == nil {
+			return fmt.Errorf("%w: no crawl is going on", ErrNotFound)
+		}
+		return json.NewEncoder(w).Encode(i.Progress())
 	case "show":
 		one = i.show
 	case "cat":

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,25 +18,28 @@ import (
 // ports, each as one node, though the tree has a folder for every label; below a host stand
 // path segments, and queries at the end.
 type node struct {
-	key   []byte
-	name  string         // what it adds to the URL of the node above
-	page  string         // the word for its own record, "-" if it has none
-	own   storage.Counts // of its own record
-	below storage.Counts // of the records below it, other hosts left out
+	key     []byte
+	name    string         // what it adds to the URL of the node above
+	damaged bool           // there is a key and no record that can be read, nor anything below
+	own     storage.Counts // of its own record
+	below   storage.Counts // of the records below it, other hosts left out
 }
 
 func (n *node) sum() storage.Counts { return plus(n.below, n.own, 1) }
 
 func newNode(c storage.Child, name string) node {
-	n := node{key: c.Key, name: name, page: "-", below: c.Below}
+	n := node{key: c.Key, name: name, below: c.Below}
 	switch {
 	case c.Record != nil:
-		n.page, n.own = word(c.Record), countOf(c.Record)
+		n.own = countOf(c.Record)
 	case c.Below.Records() == 0:
-		n.page = "damaged" // a key without a record that can be read
+		n.damaged = true
 	}
 	return n
 }
+
+// there reports whether a node has anything to show.
+func (n *node) there() bool { return n.damaged || n.sum().Records() > 0 }
 
 // errLines says that -n lines were written and more would come.
 var errLines = errors.New("enough lines")
@@ -55,12 +59,19 @@ func (i *Inspector) ls(ctx context.Context, q Question, w *bufio.Writer) error {
 		return err
 	}
 	l := &lister{Inspector: i, Question: q, only: only, ctx: ctx, w: w}
+	if i.Working != nil {
+		for _, url := range i.Working() {
+			if key, err := storage.Key(url); err == nil {
+				l.working = append(l.working, string(key))
+			}
+		}
+		slices.Sort(l.working)
+	}
 	top, err := l.top(key)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "%-10s %-7s %7s %7s %7s %7s %7s %7s  %s\n",
-		"page", "folder", "open", "held", "stored", "redir", "failed", "refused", "URL")
+	l.title(top.sum())
 	if err = l.line(&top, 0); err == nil {
 		err = l.list(&top, 1)
 	}
@@ -76,17 +87,19 @@ type lister struct {
 	only    selector
 	ctx     context.Context
 	w       *bufio.Writer
-	written int64 // lines
+	working []string // keys that the crawl has in hand, sorted
+	widths  [6]int   // of the counts
+	written int64    // lines
 }
 
 // top makes the node of the folder that was asked for.
 func (l *lister) top(key []byte) (node, error) {
 	below, err := l.Index.Folder(key)
 	if err != nil || len(key) == 0 {
-		return node{name: "all", page: "-", below: below}, err
+		return node{name: "all", below: below}, err
 	}
 	if lastKind(key) == 0 {
-		return node{key: key, name: string(key[:len(key)-1]) + "://", page: "-", below: below}, nil
+		return node{key: key, name: string(key[:len(key)-1]) + "://", below: below}, nil
 	}
 	url, err := storage.URL(key)
 	if err != nil {
@@ -128,26 +141,59 @@ func (l *lister) list(n *node, level int) error {
 	})
 }
 
+// countNames are the titles of the counts, in the order of countsOf.
+var countNames = [6]string{"waiting", "held", "done", "moved", "failed", "refused"}
+
+func countsOf(c storage.Counts) [6]int64 {
+	return [6]int64{c.Now + c.Later, c.Held, c.Stored, c.Redirected, c.Failed, c.Refused}
+}
+
+// title writes the title line. The first node's counts, which no other exceeds, say how wide the
+// columns are.
+func (l *lister) title(sum storage.Counts) {
+	fmt.Fprintf(l.w, "%-7s", "state")
+	for k, c := range countsOf(sum) {
+		l.widths[k] = max(len(countNames[k]), len(strconv.FormatInt(c, 10)))
+		fmt.Fprintf(l.w, "  %*s", l.widths[k], countNames[k])
+	}
+	fmt.Fprintln(l.w, "  URL")
+}
+
 func (l *lister) line(n *node, level int) error {
 	if l.Lines > 0 && l.written == l.Lines {
 		return errLines
 	}
 	l.written++
-	state := "-"
-	if n.below.Records() > 0 || len(n.key) == 0 {
-		state = n.below.FolderState()
-	}
 	sum := n.sum()
-	fmt.Fprintf(l.w, "%-10s %-7s", n.page, state)
-	for _, c := range []int64{sum.Now + sum.Later, sum.Held, sum.Stored, sum.Redirected, sum.Failed, sum.Refused} {
+	state := "damaged"
+	if !n.damaged {
+		state = stateWord(sum, l.worksOn(n.key))
+	}
+	fmt.Fprintf(l.w, "%-7s", state)
+	for k, c := range countsOf(sum) {
 		number := "-"
 		if c > 0 { // a count made of several may be off for a moment during a crawl
 			number = strconv.FormatInt(c, 10)
 		}
-		fmt.Fprintf(l.w, " %7s", number)
+		fmt.Fprintf(l.w, "  %*s", l.widths[k], number)
 	}
 	_, err := fmt.Fprintf(l.w, "  %s%s\n", strings.Repeat("  ", level), clean(n.name))
 	return err
+}
+
+// worksOn reports whether the crawl has in hand what a node counts.
+func (l *lister) worksOn(key []byte) bool {
+	at, _ := slices.BinarySearch(l.working, string(key))
+	host := len(key) > 0 && (lastKind(key) == storage.Label || lastKind(key) == storage.Port)
+	for _, k := range l.working[at:] {
+		if !strings.HasPrefix(k, string(key)) {
+			return false
+		}
+		if rest := k[len(key):]; !host || rest == "" || rest[0] != storage.Label && rest[0] != storage.Port {
+			return true
+		}
+	}
+	return false
 }
 
 // children calls fn for each node directly below n.
@@ -168,7 +214,7 @@ func (l *lister) children(n *node, level int, fn func(node) error) error {
 			err = fn(newNode(c, name+"://"))
 		case name[0] == storage.Label:
 			var host node
-			if host, err = l.origins(c, name[1:], level, fn); err == nil && (host.sum().Records() > 0 || host.page != "-") {
+			if host, err = l.origins(c, name[1:], level, fn); err == nil && host.there() {
 				err = fn(host)
 			}
 		case name[0] == storage.Query && host:
@@ -207,7 +253,7 @@ func (l *lister) origins(c storage.Child, name string, level int, fn func(node) 
 			if other, err = l.origins(sub, name+"."+component[1:], level, fn); err != nil {
 				return n, err
 			}
-			if other.sum().Records() == 0 && other.page == "-" {
+			if !other.there() {
 				continue
 			}
 		}

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -55,20 +56,20 @@ func sorted(set map[string]bool) []string {
 type lsLine struct {
 	url    string // names of the lines above it and its own, one after the other
 	level  int
-	page   string
-	folder string
-	counts [6]int // open, held, stored, redirected, failed, refused
+	state  string
+	counts [6]int // waiting, held, done, moved, failed, refused
 }
 
 func parseLs(t *testing.T, out string) []lsLine {
 	t.Helper()
-	const names = 10 + 8 + 6*8 + 2
 	var (
 		list  []lsLine
 		above []string
+		names int // column in which those begin
 	)
 	for n, line := range strings.Split(strings.TrimSuffix(out, "\n"), "\n") {
 		if n == 0 {
+			names = strings.Index(line, "URL")
 			continue
 		}
 		if len(line) < names {
@@ -76,8 +77,8 @@ func parseLs(t *testing.T, out string) []lsLine {
 		}
 		fields := strings.Fields(line[:names])
 		name := strings.TrimLeft(line[names:], " ")
-		l := lsLine{level: (len(line) - names - len(name)) / 2, page: fields[0], folder: fields[1]}
-		for k, f := range fields[2:] {
+		l := lsLine{level: (len(line) - names - len(name)) / 2, state: fields[0]}
+		for k, f := range fields[1:] {
 			fmt.Sscan(f, &l.counts[k]) // "-" is 0
 		}
 		if name == "all" {
@@ -96,19 +97,42 @@ func parseLs(t *testing.T, out string) []lsLine {
 	return list
 }
 
-// pages gives the URLs of the lines that have a record, in order of the alphabet.
-func pages(list []lsLine, has func(lsLine) bool) []string {
+// own returns what each line counts beyond the lines directly below it: its own record, if it has
+// one.
+func own(list []lsLine) [][6]int {
+	counts := make([][6]int, len(list))
+	for k, l := range list {
+		counts[k] = l.counts
+		for _, below := range list[k+1:] {
+			if below.level <= l.level {
+				break
+			}
+			if below.level == l.level+1 {
+				for c, n := range below.counts {
+					counts[k][c] -= n
+				}
+			}
+		}
+	}
+	return counts
+}
+
+// pages gives the URLs of the lines of ls -r that have a record of their own that is counted in one of
+// these columns, in order of the alphabet.
+func pages(list []lsLine, columns ...int) []string {
 	var urls []string
-	for _, l := range list {
-		if l.page != "-" && has(l) {
-			urls = append(urls, l.url)
+	for k, counts := range own(list) {
+		for _, c := range columns {
+			if counts[c] == 1 {
+				urls = append(urls, list[k].url)
+			}
 		}
 	}
 	slices.Sort(urls)
 	return urls
 }
 
-func anyPage(lsLine) bool { return true }
+var anyPage = []int{0, 1, 2, 3, 4, 5}
 
 // ledger gives the URLs that an export names.
 func ledger(t *testing.T, i *Inspector, args ...string) []string {
@@ -142,7 +166,7 @@ func TestLsLaws(t *testing.T) {
 			i := open(t)
 			urls := randomTree(t, i, rand.New(rand.NewPCG(seed, 1)), 400)
 			all := mustLs(t, i, "-r")
-			if diff := cmp.Diff(urls, pages(all, anyPage)); diff != "" {
+			if diff := cmp.Diff(urls, pages(all, anyPage...)); diff != "" {
 				t.Errorf("records are not each listed once: %s", diff)
 			}
 			if diff := cmp.Diff(urls, ledger(t, i)); diff != "" {
@@ -166,7 +190,7 @@ func TestLsLaws(t *testing.T) {
 					continue
 				}
 				part := mustLs(t, i, "-r", prefix)
-				if diff := cmp.Diff(want, pages(part, anyPage)); diff != "" {
+				if diff := cmp.Diff(want, pages(part, anyPage...)); diff != "" {
 					t.Errorf("ls -r %s: %s", prefix, diff)
 				}
 				if diff := cmp.Diff(want, ledger(t, i, prefix)); diff != "" {
@@ -184,13 +208,19 @@ func TestLsLaws(t *testing.T) {
 				}
 			}
 
-			for word, page := range map[string]string{
-				"open": "open held", "held": "held", "closed": "closed redirected refused", "stored": "closed",
-				"redirected": "redirected", "refused": "refused", "error": "error", "failed": "error", "visited": "open held",
+			for word, columns := range map[string][]int{
+				"open": {0, 1}, "held": {1}, "closed": {2, 3, 5}, "stored": {2},
+				"redirected": {3}, "refused": {5}, "error": {4}, "failed": {4}, "visited": {0, 1},
 			} {
-				meant := func(l lsLine) bool { return slices.Contains(strings.Fields(page), l.page) }
-				want := pages(all, meant)
-				if diff := cmp.Diff(want, pages(mustLs(t, i, "-r", "-state", word), meant)); diff != "" {
+				want := pages(all, columns...)
+				// Each line is there that leads to such a record, and no other.
+				var lines []lsLine
+				for _, l := range all {
+					if slices.ContainsFunc(columns, func(c int) bool { return l.counts[c] > 0 }) {
+						lines = append(lines, l)
+					}
+				}
+				if diff := cmp.Diff(lines, mustLs(t, i, "-r", "-state", word), cmp.AllowUnexported(lsLine{})); diff != "" {
 					t.Errorf("ls -r -state %s: %s", word, diff)
 				}
 				if diff := cmp.Diff(want, ledger(t, i, "-state", word)); diff != "" {
@@ -224,39 +254,89 @@ func inFolder(url, prefix string) bool {
 	return url == path || strings.HasPrefix(url, path+"/") || strings.HasPrefix(url, path+"?")
 }
 
-// checkSums: a line counts its own record and all that the lines below it count.
+// checkSums: a line counts its own record and all that the lines below it count, and its state is what
+// these records make it.
 func checkSums(t *testing.T, list []lsLine) {
 	t.Helper()
-	for k, l := range list {
-		var sum [6]int
-		if column := strings.Index("open held closed redirected error refused", l.page); l.page != "-" {
-			sum[strings.Count("open held closed redirected error refused"[:column], " ")]++
-		}
-		state := "-"
-		for _, below := range list[k+1:] {
-			if below.level <= l.level {
-				break
-			}
-			if below.level == l.level+1 {
-				for c, n := range below.counts {
-					sum[c] += n
-				}
-			}
-			switch {
-			case below.page == "open" || below.page == "held":
-				state = "visited"
-			case below.page == "error" && state != "visited":
-				state = "error"
-			case below.page != "-" && state == "-":
-				state = "closed"
+	for k, counts := range own(list) {
+		l, records := list[k], 0
+		for c, n := range counts {
+			records += n
+			if n < 0 || l.counts[c] < 0 {
+				records = 2
 			}
 		}
-		if sum != l.counts {
-			t.Errorf("%s counts %v, what is there %v", l.url, l.counts, sum)
+		if records > 1 {
+			t.Errorf("%s counts %v, of its own %v", l.url, l.counts, counts)
 		}
-		if state != l.folder {
-			t.Errorf("folder %s is %s, what is there makes it %s", l.url, l.folder, state)
+		if want := wantState(l.counts); l.state != want {
+			t.Errorf("%s is %s, what is there makes it %s", l.url, l.state, want)
 		}
+	}
+}
+
+// wantState says by the words of the help text what counts make.
+func wantState(n [6]int) string {
+	waits, held, finished := n[0] > 0, n[1] > 0, n[2]+n[3]+n[4]+n[5] > 0
+	switch {
+	case (waits || held) && finished, n[2] > 0 && n[4] > 0:
+		return "partly"
+	case waits:
+		return "waiting"
+	case held:
+		return "held"
+	case n[4] > 0:
+		return "failed"
+	case n[2] > 0:
+		return "done"
+	case n[3] > 0:
+		return "moved"
+	}
+	return "refused"
+}
+
+// TestLsWorking: what the crawl has in hand is working, and so are the folders above it, but no other
+// host that only has the same labels.
+func TestLsWorking(t *testing.T) {
+	i := open(t)
+	var list []storage.Link
+	for _, url := range []string{
+		"http://a.org/x/y", "http://a.org/x/z", "http://a.org/w", "http://b.a.org/", "http://a.org:81/", "http://c.org/", "http://d.c.org/q",
+	} {
+		list = append(list, storage.Link{URL: url, Source: storage.Seed})
+	}
+	commit(t, i, &storage.Outcome{Links: list})
+	i.Working = func() []string { return []string{"http://a.org/x/y", "http://d.c.org/q"} }
+	var got []string
+	for _, l := range mustLs(t, i, "-r") {
+		if l.state == "working" {
+			got = append(got, l.url)
+		}
+	}
+	want := []string{"/", "http:///", "http://a.org/", "http://a.org/x", "http://a.org/x/y", "http://d.c.org/", "http://d.c.org/q"}
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestLsWideCounts: counts of many digits stand below their titles.
+func TestLsWideCounts(t *testing.T) {
+	var out strings.Builder
+	w := bufio.NewWriter(&out)
+	l := &lister{w: w}
+	top := node{name: "all", below: storage.Counts{Now: 123_456_789, Stored: 5, Failed: 12_345_678}}
+	l.title(top.sum())
+	small := node{name: "/a", own: storage.Counts{Stored: 1}}
+	if err := errors.Join(l.line(&top, 0), l.line(&small, 1), w.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	want := `state      waiting  held  done  moved    failed  refused  URL
+partly   123456789     -     5      -  12345678        -  all
+done             -     -     1      -         -        -    /a
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -276,7 +356,7 @@ func TestLsWide(t *testing.T) {
 	}
 	commit(t, i, &storage.Outcome{Links: list})
 	got := mustLs(t, i, "-r")
-	if diff := cmp.Diff(urls, pages(got, anyPage)); diff != "" {
+	if diff := cmp.Diff(urls, pages(got, anyPage...)); diff != "" {
 		t.Error(diff)
 	}
 	checkSums(t, got)

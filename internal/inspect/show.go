@@ -30,7 +30,7 @@ func (i *Inspector) show(ctx context.Context, url string, w *bufio.Writer) error
 		fmt.Fprintf(w, "%-13s %s\n", name, clean(fmt.Sprintf(format, args...)))
 	}
 	field("URL", "%s", r.URL)
-	field("state", "%s (%s)", r.State, word(&r))
+	field("state", "%s (%s)", r.State, stateWord(countOf(&r), false))
 	if r.Reason != "" {
 		field("reason", "%s", r.Reason)
 	}

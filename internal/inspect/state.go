@@ -73,20 +73,30 @@ func countOf(r *storage.Record) (c storage.Counts) {
 	return c
 }
 
-// word gives source B's word for a record's state, or a finer one.
-func word(r *storage.Record) string {
-	switch r.State {
-	case storage.Pending:
-		if r.Range == storage.Held {
-			return "held"
-		}
-		return "open"
-	case storage.Stored:
-		return "closed"
-	case storage.Failed:
-		return "error"
+// stateWord returns the word of ls for what some records have come to, of which a crawl has some in
+// hand if working says so. Source B's states stand behind it: visited is working, waiting, held or
+// partly, error is failed or partly, closed is done, moved or refused.
+func stateWord(c storage.Counts, working bool) string {
+	state, finished := c.FolderState(), c.Records()-c.Pending()
+	switch {
+	case state == "visited" && working:
+		return "working"
+	case state == "visited" && finished > 0, state == "error" && c.Stored > 0:
+		return "partly"
+	case state == "visited" && c.Now+c.Later > 0:
+		return "waiting"
+	case state == "visited":
+		return "held"
+	case state == "error":
+		return "failed"
+	case c.Stored > 0:
+		return "done"
+	case c.Redirected > 0:
+		return "moved"
+	case c.Refused > 0:
+		return "refused"
 	}
-	return r.State.String()
+	return "-"
 }
 
 // plus adds n times b to a.
