@@ -103,8 +103,9 @@ func (i *Inspector) target(r *storage.Record) (t BrokenTarget, broken bool, err 
 	return t, true, nil
 }
 
-// brokenHashes is how many hashes of broken URLs, of 8 bytes, are held at a time.
-const brokenHashes = 1 << 19
+// brokenHashes is how many hashes of broken URLs, of 8 bytes, are held at a time; of those that a crawl
+// holds, which may have several to answer, an eighth.
+const brokenHashes = 1 << 20
 
 // broken writes lines, as ReadBroken reads them: the links of the pages below a URL prefix to what is
 // broken, wherever that is. If there are more broken URLs than most, the edges are read several

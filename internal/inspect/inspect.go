@@ -122,6 +122,9 @@ func (i *Inspector) run(ctx context.Context, q Question, w *bufio.Writer) error 
 	case "export":
 		return i.export(ctx, q, w)
 	case "broken":
+		if i.Live != nil {
+			return i.broken(ctx, q, brokenHashes/8, w)
+		}
 		return i.broken(ctx, q, brokenHashes, w)
 	case "stats":
 		return i.stats(ctx, w)
