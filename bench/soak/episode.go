@@ -89,8 +89,23 @@ type work struct {
 	checks  int
 }
 
-// options draws the options of a crawl. None of them changes the answer in the end.
-func (w *work) options() []string {
+// The defaults of options that hold URLs. The tree keeps such options, so each run is given them.
+const (
+	anyDepth   = ""
+	budgetHost = "1000000"
+	maxHeld    = "500000"
+)
+
+func holding(depth, budget, held string) []string {
+	return []string{"-max-depth", depth, "-budget-host", budget, "-max-held", held}
+}
+
+// options draws the options of a crawl, -sync one of those given, or any. None of them changes the
+// answer in the end.
+func (w *work) options(sync ...string) []string {
+	if len(sync) == 0 {
+		sync = []string{"full", "none"}
+	}
 	one := func(values ...string) string { return values[w.r.IntN(len(values))] }
 	crawlers, downloads, buffers := 1+w.r.IntN(12), 1+w.r.IntN(6), 1+w.r.IntN(6)
 	size := []int{1, 3, 20, 100, 1000}[w.r.IntN(5)]
@@ -101,7 +116,7 @@ func (w *work) options() []string {
 		"-crawlers", strconv.Itoa(crawlers), "-downloads", strconv.Itoa(downloads),
 		"-buffers", strconv.Itoa(buffers), "-buffer-size", strconv.Itoa(size), "-buffer-bytes", one("4k", "256k", "16m"),
 		"-delay", one("0", "0", "1ms", "3ms"), "-per-host", one("1", "1", "3"), "-retries", one("1", "1", "2"),
-		"-flush-interval", one("20ms", "100ms", "1s"), "-sync", one("full", "none"),
+		"-flush-interval", one("20ms", "100ms", "1s"), "-sync", one(sync...),
 		"-seen-memory", one("32k", "256k", "256m"), "-frontier-memory", one("64k", "1m", "64m"), "-memory-bodies", one("64k", "1m", "64m"),
 		"-pick", one("extended", "batch", "single"),
 	}
@@ -109,7 +124,7 @@ func (w *work) options() []string {
 	if args = append(args, "-order", order); order == "priority" {
 		args = append(args, "-score", one("opic", "inlinks", "depth"), "-queue", one("cbt", "quickheap"), "-queues", one("1", "2", "5"))
 	}
-	depth, budget, held := "", "1000000", "500000" // the defaults: the tree keeps those of other episodes
+	depth, budget, held := anyDepth, budgetHost, maxHeld
 	switch w.r.IntN(8) {
 	case 0:
 		w.depth = one("2", "5", "9")
@@ -120,7 +135,7 @@ func (w *work) options() []string {
 		w.cut = true
 		budget, held = one("3", "20", "100"), one("1", "5")
 	}
-	return append(args, "-max-depth", depth, "-budget-host", budget, "-max-held", held)
+	return append(args, holding(depth, budget, held)...)
 }
 
 // reopens tells which outcomes an episode may undo. What had links and left no folder is asked
@@ -190,7 +205,8 @@ func (w *work) moment() time.Duration {
 }
 
 func untouched(w *work) error {
-	p, err := w.begin("-quiet", "-allow-private", "-input", "seed.txt", "-delay", "0", "-per-host", "3", "-retries", "1")
+	args := []string{"-quiet", "-allow-private", "-input", "seed.txt", "-delay", "0", "-per-host", "3", "-retries", "1"}
+	p, err := w.begin(append(args, holding(anyDepth, budgetHost, maxHeld)...)...)
 	if err != nil {
 		return err
 	}

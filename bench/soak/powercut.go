@@ -14,7 +14,7 @@ func (w *work) powerCut() error {
 	if err := w.disk.Sync(); err != nil {
 		return err
 	}
-	args, moment := append(w.options(), "-sync", "full"), w.moment()
+	args, moment := w.options("full"), w.moment()
 	if _, err := os.Stat(w.index()); err == nil && w.r.IntN(4) == 0 {
 		args, moment = []string{"merge"}, moment/4
 	}
