@@ -71,7 +71,9 @@ func (c *command) crawl(x *cli.Context) error {
 
 // crawlOptions returns the engine's options, of the flags and of what the tree keeps.
 func (c *command) crawlOptions(x *cli.Context) (opts crawler.Options, err error) {
-	memory, err := c.recall(x.App.Flags, x.IsSet)
+	memory, err := c.recall(x.App.Flags, func(name string) bool {
+		return x.IsSet(name) || name == seedLogin && slices.ContainsFunc(x.Args().Slice(), hasLogin)
+	})
 	if err != nil {
 		return opts, err
 	}
@@ -84,6 +86,15 @@ func (c *command) crawlOptions(x *cli.Context) (opts crawler.Options, err error)
 		return opts, usagef("-scope: %w", err)
 	}
 	return opts, nil
+}
+
+// hasLogin reports whether an argument is a URL with a user name or a password.
+func hasLogin(arg string) bool {
+	if !strings.Contains(arg, "://") {
+		arg = "http://" + arg
+	}
+	u, err := url.Parse(arg)
+	return err == nil && u.User != nil
 }
 
 // run crawls with the options and shows the progress.

@@ -42,13 +42,17 @@ func kindOf(name string) kind {
 		return ofRun
 	case "input", "output", "tree":
 		return ofPlace
-	case "header", "user", "password", "cookies", "proxy", "bind":
+	case "header", "user", "password", "cookies", "proxy", "bind", seedLogin:
 		return ofSecret
 	case "strip-params", "strip-www":
 		return ofTree
 	}
 	return 0
 }
+
+// seedLogin is the name by which FORMAT keeps that an argument had a user name and a password. It is
+// no flag.
+const seedLogin = "seed-login"
 
 // A keptValue is the value of an option of kind ofCrawl.
 type keptValue interface {
@@ -132,6 +136,7 @@ func (c *command) recall(all []cli.Flag, isSet func(name string) bool) (*memory,
 			}
 		}
 	}
+	m.secret(seedLogin, isSet(seedLogin))
 	return m, nil
 }
 
@@ -235,8 +240,8 @@ func (m *memory) notices() []string {
 	}
 	lines = append(lines, m.changes...)
 	if len(m.missing) > 0 {
-		lines = append(lines, fmt.Sprintf("an earlier run had %s, which the tree does not keep: give it again, or crawler options -reset NAME ends this reminder",
-			strings.Join(m.missing, " ")))
+		had := strings.Replace(strings.Join(m.missing, " "), "-"+seedLogin, "a login in a URL ("+seedLogin+")", 1)
+		lines = append(lines, fmt.Sprintf("an earlier run had %s, which the tree does not keep: give it again, or crawler options -reset NAME ends this reminder", had))
 	}
 	return lines
 }

@@ -52,6 +52,9 @@ func (c *command) listOptions(all []cli.Flag, isSet func(name string) bool) erro
 			fmt.Fprintf(w, "-%s\t%s\t%s\n", g.Name, value, origin)
 		}
 	}
+	if origin := m.origin[seedLogin]; origin != "" {
+		fmt.Fprintf(w, "%s\t(secret)\t%s\n", seedLogin, origin)
+	}
 	return w.Flush()
 }
 
@@ -91,6 +94,9 @@ func (c *command) resetOption(name string, all []cli.Flag) (err error) {
 	case kind == ofTree:
 		return usagef("-%s is fixed since the tree was made", name)
 	}
-	_, err = fmt.Fprintf(c.stdout, "-%s %s\n", name, said)
+	if name != seedLogin {
+		name = "-" + name
+	}
+	_, err = fmt.Fprintf(c.stdout, "%s %s\n", name, said)
 	return err
 }
