@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
+	"pgregory.net/rapid"
 )
 
 // TestReadme: the table of flags in the README and the flags are the same, and so are the tables
@@ -123,6 +124,26 @@ func TestValues(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTimes: a time is written as it is read, and in few units.
+func TestTimes(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0s", 250 * time.Millisecond: "250ms", 10 * time.Second: "10s", 10 * time.Minute: "10m", 61 * time.Second: "1m1s",
+		10 * time.Hour: "10h", 10*time.Hour + 10*time.Minute: "10h10m", time.Hour + time.Second: "1h0m1s",
+		24 * time.Hour: "1d", 36 * time.Hour: "1d12h", 15*24*time.Hour + time.Minute: "15d1m",
+	} {
+		if got := timeText(d); got != want {
+			t.Errorf("%s is written %s, want %s", d, got, want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		unit := rapid.SampledFrom([]time.Duration{1, time.Microsecond, time.Second, time.Minute, time.Hour, 24 * time.Hour}).Draw(t, "unit")
+		d := unit * time.Duration(rapid.Int64Range(0, 10_000).Draw(t, "number"))
+		if again, err := parseTime(timeText(d)); again != d {
+			t.Fatalf("%s is written %s and read %s, %v", d, timeText(d), again, err)
+		}
+	})
 }
 
 // TestGoOn: the line that goes on keeps every argument but secrets and standard input, and a

@@ -64,7 +64,7 @@ func (c *command) summary(r crawler.Result, opts crawler.Options) {
 
 // came writes what came of the run.
 func came(b *bytes.Buffer, r crawler.Result, opts crawler.Options) {
-	fmt.Fprintf(b, "this run  %s (%s) in %s%s", count(r.Run.Stored, "page"), crawler.Bytes(r.Run.Bytes), runTime(r), outcomes(r.Run.Outcomes))
+	fmt.Fprintf(b, "this run  %s (%s) in %s%s", count(r.Run.Stored, "page"), crawler.Bytes(r.Run.Bytes), crawler.Span(runTime(r)), outcomes(r.Run.Outcomes))
 	if n := unfollowed(r, opts); n > 0 {
 		fmt.Fprintf(b, "; links of %s not followed (nofollow)", count(n, "page"))
 	}
