@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"urltree/internal/top"
 	"urltree/storage"
 )
 
@@ -41,11 +42,15 @@ type failureScan struct {
 	unreached func(*storage.Record) (cause string, yes bool)
 	found     Failures
 	byReason  map[string]*Failure
+	origins   top.List[Failure]
 	origin    Failure // the one at hand
 }
 
 func newFailureScan(run uint32, unreached func(*storage.Record) (cause string, yes bool)) *failureScan {
-	return &failureScan{run: run, unreached: unreached, byReason: map[string]*Failure{}}
+	return &failureScan{
+		run: run, unreached: unreached, byReason: map[string]*Failure{},
+		origins: top.List[Failure]{N: mostOrigins, Compare: moreFirst},
+	}
 }
 
 func (s *failureScan) add(r *storage.Record) {
@@ -94,24 +99,17 @@ func (f *Failure) add(url string) {
 	}
 }
 
-// endOrigin keeps the origin at hand if it is among those with most URLs.
+// endOrigin ends the origin at hand.
 func (s *failureScan) endOrigin() {
-	if s.origin.Count == 0 {
-		return
-	}
-	s.found.Origins = append(s.found.Origins, s.origin)
-	slices.SortStableFunc(s.found.Origins, moreFirst)
-	if len(s.found.Origins) > mostOrigins {
-		s.found.Origins = s.found.Origins[:mostOrigins]
-		s.found.More++
+	if s.origin.Count > 0 {
+		s.origins.Add(s.origin)
 	}
 }
 
 // end returns what was found.
 func (s *failureScan) end() Failures {
 	s.endOrigin()
-	s.origin = Failure{}
-	s.found.Reasons = nil
+	s.found.Origins, s.found.More = s.origins.Items(), s.origins.More()
 	for _, f := range s.byReason {
 		s.found.Reasons = append(s.found.Reasons, *f)
 	}

@@ -75,6 +75,7 @@ func scanRecords(ctx context.Context, index *storage.Index, res, res2 io.Writer,
 	if err != nil {
 		return nil, fmt.Errorf("list the records: %w", err)
 	}
+	sums.endOrigin()
 	return sums, nil
 }
 

@@ -62,6 +62,14 @@ func writeStatistics(ctx context.Context, index *storage.Index, f Files, run Run
 	p := &page{}
 	p.summary(&run.Run, runs, totals)
 	p.outcomes(&run.Run, sums)
+	p.volumes(sums)
+	if err := p.slowest(ctx, index); err != nil {
+		return err
+	}
+	if err := p.rates(index, &run.Run, runs); err != nil {
+		return err
+	}
+	p.heading("Checks and queues of the published designs (docs/sources.md)")
 	p.accounting(totals, sums)
 	p.section("New URLs", "lines of res.txt and res2.txt as they lie on the disk, seeds left out",
 		"new URLs (counters) = lines of res.txt without seeds + lines of res2.txt - 1 - pending seeds")
@@ -86,6 +94,12 @@ func (p *page) section(titles ...string) {
 		p.buf.WriteString(t + "\n")
 	}
 	p.tab = tabwriter.NewWriter(&p.buf, 0, 8, 2, ' ', tabwriter.AlignRight)
+}
+
+// heading writes a line above the sections that follow.
+func (p *page) heading(text string) {
+	p.flush()
+	fmt.Fprintf(&p.buf, "\n%s\n%s\n", text, strings.Repeat("=", len(text)))
 }
 
 // row writes a line: its name, to the left, and its columns, to the right.

@@ -65,6 +65,21 @@ Reasons
   failed, timeout                            2         0
   refused, robots                            1         1
 
+Pages by type
+                                      pages  bytes
+  text/html                               3    214
+
+Hosts with most pages
+                                      pages  bytes  failed  pending
+  http://a.org                            3    214       1        3
+
+Hosts with most failures
+                                      pages  bytes  failed  pending
+  http://a.org                            3    214       1        3
+
+Checks and queues of the published designs (docs/sources.md)
+============================================================
+
 Accounting
                                       counters  scan
   discovered                                11    11

@@ -10,7 +10,9 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 
+	"urltree/internal/top"
 	"urltree/storage"
 )
 
@@ -25,7 +27,29 @@ type tally struct {
 	reasons  map[reason]int64
 	bytes    int64 // of stored bodies
 	linked   int64 // stored records whose source is no seed
+
+	types   map[string]volume // of stored records, by media type; the types of all others are ""
+	origins top.List[volume]  // those with most pages
+	failing top.List[volume]  // those with most failures
+	origin  volume            // the one at hand: records come in the order of the index
 }
+
+// A volume is how much there is of something.
+type volume struct {
+	name          string
+	pages, bytes  int64
+	failed, waits int64 // records
+}
+
+// What statistics.txt names at most.
+const (
+	mostTypes  = 1000 // a server may name any number
+	mostListed = 20   // types, and hosts by their pages
+	mostBad    = 10   // hosts by their failures, and by the time that they take
+)
+
+func morePages(a, b volume) int    { return cmp.Compare(b.pages, a.pages) }
+func moreFailures(a, b volume) int { return cmp.Compare(b.failed, a.failed) }
 
 type reason struct {
 	state storage.State
@@ -36,6 +60,8 @@ func newTally() *tally {
 	return &tally{
 		states: map[storage.State]int64{}, ranges: map[storage.Range]int64{},
 		statuses: map[uint16]int64{}, reasons: map[reason]int64{},
+		types: map[string]volume{}, origins: top.List[volume]{N: mostListed, Compare: morePages},
+		failing: top.List[volume]{N: mostBad, Compare: moreFailures},
 	}
 }
 
@@ -53,12 +79,48 @@ func (t *tally) add(r *storage.Record) {
 			t.linked++
 		}
 	}
+	t.addVolume(r)
 	if r.Status != 0 {
 		t.statuses[r.Status/100]++
 	}
 	if text != "" {
 		t.reasons[reason{r.State, text}]++
 	}
+}
+
+// addVolume adds a record to its origin, and a page to its media type.
+func (t *tally) addVolume(r *storage.Record) {
+	if origin := storage.Origin(r.URL); origin != t.origin.name {
+		t.endOrigin()
+		t.origin = volume{name: strings.Clone(origin)}
+	}
+	switch r.State {
+	case storage.Pending:
+		t.origin.waits++
+	case storage.Failed:
+		t.origin.failed++
+	case storage.Stored:
+		t.origin.pages++
+		t.origin.bytes += r.Bytes
+		media := r.Media
+		if _, known := t.types[media]; !known && len(t.types) >= mostTypes {
+			media = ""
+		}
+		v := t.types[media]
+		v.name, v.pages, v.bytes = media, v.pages+1, v.bytes+r.Bytes
+		t.types[media] = v
+	}
+}
+
+// endOrigin ends the origin at hand.
+func (t *tally) endOrigin() {
+	if t.origin.pages > 0 {
+		t.origins.Add(t.origin)
+	}
+	if t.origin.failed > 0 {
+		t.failing.Add(t.origin)
+	}
+	t.origin = volume{}
 }
 
 // counts returns the sums in the form of the counters.

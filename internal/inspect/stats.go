@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -10,11 +11,12 @@ import (
 	"strings"
 	"time"
 
+	"urltree/internal/top"
 	"urltree/storage"
 )
 
-// stats writes the totals of the index, the outcomes and the runs, and what the crawl that is
-// going on says of itself.
+// stats writes what the tree has, what became of its URLs, its hosts and the runs, what the crawl
+// that is going on says of itself, and last what there is in the queues.
 func (i *Inspector) stats(ctx context.Context, w *bufio.Writer) error {
 	runs, err := i.Index.Runs()
 	if err != nil {
@@ -22,24 +24,12 @@ func (i *Inspector) stats(ctx context.Context, w *bufio.Writer) error {
 	}
 	t := i.Index.Totals()
 	total := func(name string, n int64) { fmt.Fprintf(w, "%-22s %12d\n", name, n) }
-	total("records", t.Records())
-	total("  stored", t.Stored)
-	total("  pending", t.Pending())
-	total("    may be asked", t.Now)
-	total("    later", t.Later)
-	total("    held", t.Held)
-	total("  redirected", t.Redirected)
-	total("  failed", t.Failed)
-	total("  refused", t.Refused)
-	total("bytes stored", t.Bytes)
-	if t.Cut > 0 {
-		total("links over -max-held", t.Cut)
-	}
-	if err := i.sitemaps(ctx, total); err != nil {
-		return err
-	}
-	// n fingerprints of 64 bits: the number of pairs over the number of values.
-	fmt.Fprintf(w, "%-22s %12.2g\n", "expected filter losses", math.Ldexp(float64(t.Records())*float64(t.Records()), -65))
+	total("pages", t.Stored)
+	total("bytes", t.Bytes)
+	total("pending", t.Pending())
+	total("redirected", t.Redirected)
+	total("failed", t.Failed)
+	total("refused", t.Refused)
 
 	outcomes := map[string]int64{}
 	for _, r := range runs {
@@ -53,14 +43,17 @@ func (i *Inspector) stats(ctx context.Context, w *bufio.Writer) error {
 			total("  "+clean(name), outcomes[name])
 		}
 	}
+	if err := i.hosts(ctx, w); err != nil {
+		return err
+	}
 	if len(runs) > 0 {
-		fmt.Fprintf(w, "\n%4s  %-20s %10s %-10s %10s %10s %14s  %s\n",
-			"run", "start", "time", "end", "found", "stored", "bytes", "statuses")
+		fmt.Fprintf(w, "\n%4s  %-20s %10s %-10s %10s %10s %10s %14s  %s\n",
+			"run", "start", "time", "end", "found", "pages", "a second", "bytes", "statuses")
 	}
 	for k := range runs {
 		r := &runs[k]
-		fmt.Fprintf(w, "%4d  %-20s %10s %-10s %10d %10d %14d  %s\n", r.ID, stamp(r.Start),
-			time.Duration(r.End-r.Start)*time.Second, i.ending(r, k == len(runs)-1), r.Found, r.Stored, r.Bytes, statuses(r))
+		fmt.Fprintf(w, "%4d  %-20s %10s %-10s %10d %10d %10.2f %14d  %s\n", r.ID, stamp(r.Start),
+			time.Duration(r.End-r.Start)*time.Second, i.ending(r, k == len(runs)-1), r.Found, r.Stored, float64(r.Stored)/float64(max(1, r.End-r.Start)), r.Bytes, statuses(r))
 	}
 	if i.Live != nil {
 		fmt.Fprintln(w)
@@ -68,7 +61,69 @@ func (i *Inspector) stats(ctx context.Context, w *bufio.Writer) error {
 			fmt.Fprintln(w, clean(strings.TrimSuffix(line, "\n")))
 		}
 	}
+	fmt.Fprintf(w, "\nqueues and checks\n")
+	total("records", t.Records())
+	total("  pending, to be asked", t.Now)
+	total("  ... again later", t.Later)
+	total("  held", t.Held)
+	if t.Cut > 0 {
+		total("links over -max-held", t.Cut)
+	}
+	if err := i.sitemaps(ctx, total); err != nil {
+		return err
+	}
+	// n fingerprints of 64 bits: the number of pairs over the number of values.
+	fmt.Fprintf(w, "%-22s %12.2g\n", "expected filter losses", math.Ldexp(float64(t.Records())*float64(t.Records()), -65))
 	return nil
+}
+
+// mostHosts is how many hosts each list of stats has.
+const mostHosts = 10
+
+// hosts writes the hosts with most pages, with most failures, and the slowest ones.
+func (i *Inspector) hosts(ctx context.Context, w *bufio.Writer) error {
+	lists := []struct {
+		title string
+		value func(*storage.HostRow) int64
+		top.List[storage.HostRow]
+	}{
+		{title: "hosts with most pages", value: func(h *storage.HostRow) int64 { return h.Stored }},
+		{title: "hosts with most failures", value: func(h *storage.HostRow) int64 { return h.Failed }},
+		{title: "slowest hosts", value: func(h *storage.HostRow) int64 { return h.Answer }},
+	}
+	for k := range lists {
+		value := lists[k].value
+		lists[k].List = top.List[storage.HostRow]{N: mostHosts, Compare: func(a, b storage.HostRow) int { return cmp.Compare(value(&b), value(&a)) }}
+	}
+	err := i.Index.Hosts(ctx, func(h storage.HostRow) error {
+		for k := range lists {
+			if lists[k].value(&h) > 0 {
+				lists[k].Add(h)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for k := range lists {
+		if len(lists[k].Items()) == 0 {
+			continue
+		}
+		fmt.Fprintf(w, "\n%10s %10s %10s %10s  %s\n", "pages", "pending", "failed", "answer", lists[k].title)
+		for _, h := range lists[k].Items() {
+			fmt.Fprintf(w, "%10d %10d %10d %10s  %s\n", h.Stored, h.Pending(), h.Failed, answerTime(h.Answer), clean(h.Name))
+		}
+	}
+	return nil
+}
+
+// answerTime writes how long a host takes to answer, in nanoseconds; 0: not known.
+func answerTime(n int64) string {
+	if n == 0 {
+		return "-"
+	}
+	return time.Duration(n).Round(100 * time.Microsecond).String()
 }
 
 // ending tells how a run ended.

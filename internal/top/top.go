@@ -1,0 +1,38 @@
+// Package top keeps the greatest of many elements, in memory for those alone.
+package top
+
+import "slices"
+
+// A List keeps the N greatest elements that it was given. The zero value with N and Compare set is
+// ready; it is not for several goroutines at a time.
+type List[T any] struct {
+	N       int
+	Compare func(a, b T) int // below 0: a comes before b
+
+	items []T
+	more  int64
+}
+
+// Add gives the list an element. Among equal ones, those that came first stay first.
+func (l *List[T]) Add(x T) {
+	at, _ := slices.BinarySearchFunc(l.items, x, func(have, x T) int {
+		if l.Compare(have, x) <= 0 {
+			return -1
+		}
+		return 1
+	})
+	if len(l.items) == l.N {
+		l.more++
+		if at == l.N {
+			return
+		}
+		l.items = l.items[:l.N-1]
+	}
+	l.items = slices.Insert(l.items, at, x)
+}
+
+// Items returns the elements, those that come first first.
+func (l *List[T]) Items() []T { return l.items }
+
+// More returns the number of elements that Items leaves out.
+func (l *List[T]) More() int64 { return l.more }
