@@ -144,7 +144,7 @@ func (f *Frontier) Waiting() string {
 		next := max(time.Duration(top.key-now).Round(time.Second), time.Second)
 		return fmt.Sprintf("%s resting, next in %s", plural(int64(f.tree.len()), "host"), next)
 	case f.out+f.expected > 0:
-		return plural(f.out+f.expected, "URL") + " out, nothing else to ask"
+		return plural(f.out+f.expected, "URL") + " in flight"
 	case f.loans > 0 || f.readers > 0:
 		return plural(int64(f.loans+f.readers), "host") + " in use"
 	}

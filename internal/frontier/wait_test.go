@@ -185,7 +185,7 @@ func TestWaiting(t *testing.T) {
 		}
 		want("")
 		_, loans := take(t, f, 1)
-		want("1 URL out, nothing else to ask")
+		want("1 URL in flight")
 		f.Answered(loans[0], Answer{})
 		finish(f, s, loans...)
 		want("1 host resting, next in 4s")
