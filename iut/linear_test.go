@@ -193,6 +193,7 @@ type crowd struct {
 	*pipeline
 	frontier *frontier.Frontier
 	urls     []string
+	returned atomic.Bool // a loan went back unasked
 
 	waitMu sync.Mutex
 	waits  map[*iut.Item]chan bool // guarded by waitMu; whether it brought a new link
@@ -308,7 +309,8 @@ func (c *crowd) take(id int, back bool, body []byte) error {
 		}
 	}
 	for _, l := range loans {
-		if back {
+		// The first goes back in any case, so that each history has one that does.
+		if first := c.returned.CompareAndSwap(false, true); first || back {
 			call := c.now()
 			c.frontier.Return(l, l.Rows)
 			for _, row := range l.Rows {
