@@ -65,7 +65,7 @@ func TestNobodyReads(t *testing.T) {
 	if err := web.Start(0); err != nil {
 		t.Fatal(err)
 	}
-	defer web.Stop()
+	t.Cleanup(web.Stop) // once the parallel tests have ended
 	for _, way := range []string{"time", "signals"} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
