@@ -256,7 +256,7 @@ func (e *engine) begin(ctx context.Context) error {
 	}
 	if grown || (changed || review) && e.index.Totals().Parsed() {
 		if changed {
-			e.opts.Log.Warn("other link options than in the last run", "changed", optionChanges(before, options))
+			e.opts.Log.Warn("the options for links have changed since the last run", "changed", optionChanges(before, options))
 		}
 		if changed || grown {
 			if err := e.reconsider(ctx, before, options); err != nil {
@@ -345,11 +345,15 @@ func (e *engine) begin(ctx context.Context) error {
 // relink parses stored pages again, for links that belong to the crawl only now: all of them, or
 // those of which links were cut.
 func (e *engine) relink(ctx context.Context, cut bool, fresh func(rows []storage.Row, tx uint64)) error {
-	e.opts.Log.Info("parsing stored pages again for links that count now", "only those with links cut", cut)
+	if cut {
+		e.opts.Log.Info("reading the stored pages again whose links were cut")
+	} else {
+		e.opts.Log.Info("reading stored pages again for links", "pages", e.index.Totals().Stored)
+	}
 	e.linker.scope.Forget() // areas may have been added by commits
 	found, err := cleaner.Relink(ctx, e.tree, e.index, e.linker, cut, e.opts.Log, fresh, e.room.await)
 	if err == nil {
-		e.opts.Log.Info("stored pages parsed again", "new URLs", found)
+		e.opts.Log.Info("stored pages read again", "new URLs", found)
 	}
 	return err
 }

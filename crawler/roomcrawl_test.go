@@ -234,7 +234,7 @@ func TestOpeningWaitsForRoom(t *testing.T) {
 					}
 					paused.Store(true)
 					disk.room.Store(4 << 30)
-				case r.Message == "stored pages parsed again" && !paused.Load():
+				case r.Message == "stored pages read again" && !paused.Load():
 					t.Error("pages were parsed for their links first")
 				}
 			}})

@@ -43,6 +43,9 @@ func (c *command) crawl(x *cli.Context) error {
 	case err != nil:
 		return err
 	}
+	if info, err := os.Stat(opts.Tree); err == nil && !info.IsDir() {
+		return usagef("-tree %s: not a directory", opts.Tree)
+	}
 	switch err := treeThere(opts.Tree); {
 	case len(opts.Seeds) > 0 || opts.MoreSeeds != nil || err == nil:
 	case errors.Is(err, iut.ErrFormat):

@@ -48,7 +48,7 @@ var reasons = []Reason{
 	{OfFailed, "no-content", "The answer has no body by its status (204, 205 or 304)."},
 	{OfFailed, "partial", "The answer is only a part (206) of the page, which was not asked for."},
 	{OfFailed, "http-3xx", "The status is a redirect that leads nowhere."},
-	{OfFailed, "http-4xx", "The server has no such page, or does not give it to us (status 400 to 499)."},
+	{OfFailed, "http-4xx", "The server refused the request (status 400 to 499): it has no such page, or not for everybody; see -user and -cookies."},
 	{OfFailed, "login-basic", "The server asks for name and password (401, Basic): -user gives them to the origins of seeds. If it was given, it is a wrong one here."},
 	{OfFailed, "login-digest", "The server asks for a login by Digest (401), which is not supported. A cookie of a login may help (-cookies)."},
 	{OfFailed, "login", "The server asks for a login (401) by a scheme that is not supported, or names none. A cookie of a login (-cookies) or a header (-header) may help."},

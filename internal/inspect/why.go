@@ -86,7 +86,7 @@ func (i *Inspector) waits(r *storage.Record, say func(string, ...any)) {
 	now := time.Now()
 	switch {
 	case r.Range == storage.Held:
-		say("%s is held, so that this run does not ask it: %s.", r.URL, orDash(r.Reason))
+		say("%s is held, not asked in this run: %s.", r.URL, orDash(r.Reason))
 		explain(r.Reason, say)
 		say("The next run looks at it again.")
 	case r.Range == storage.Later && r.Due > now.UnixNano():
