@@ -100,7 +100,7 @@ func TestHangingDisk(t *testing.T) {
 			opts := options(dir, web)
 			opts.NoSync, opts.MemoryBodies = true, 64<<10
 			opts.Buffers, opts.BufferSize = 2, 10
-			limit, slack := 3*time.Second, time.Duration(0) // no call that goes through takes so long, on a busy machine either
+			limit, slack := 5*time.Second, time.Duration(0) // no call that goes through takes so long, on a busy machine either
 			switch tt.at {
 			case "body":
 				limit, slack = 0, time.Second-30*time.Second // the usual limit
@@ -155,7 +155,7 @@ func TestHangingLook(t *testing.T) {
 	}
 	disk := openHanging(t, opts.Tree, "pages", 0)
 	opts.FS = disk
-	opts.HurryWatchdog(3*time.Second, 0, 0)
+	opts.HurryWatchdog(5*time.Second, 0, 0)
 	requireStuck(t, opts, disk, true, "who=look whether there is more", "iut.(*Tree).Load ")
 	opts.FS, opts.Log = nil, nil
 	if _, err := crawler.Run(t.Context(), opts); err != nil {
