@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"math"
-	"os"
-	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,39 +12,6 @@ import (
 	"github.com/urfave/cli/v2"
 	"pgregory.net/rapid"
 )
-
-// TestReadme: the table of flags in the README and the flags are the same, and so are the tables
-// of exit codes.
-func TestReadme(t *testing.T) {
-	text, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, ok := strings.Cut(string(text), "\n## Flags\n")
-	if !ok {
-		t.Fatal("no section Flags")
-	}
-	section, _, _ := strings.Cut(rest, "\n## ")
-	var told []string
-	for _, m := range regexp.MustCompile("(?m)^\\| `-([a-z0-9-]+)").FindAllStringSubmatch(section, -1) {
-		told = append(told, m[1])
-	}
-	var have []string
-	for _, f := range ungroup(new(flags).crawl()) {
-		have = append(have, f.Names()[0])
-	}
-	slices.Sort(told)
-	slices.Sort(have)
-	if !slices.Equal(told, have) {
-		t.Errorf("the README tells of %q, the command has %q", told, have)
-	}
-	for line := range strings.Lines(exitTable) {
-		code := strings.Fields(line)[0]
-		if !strings.Contains(string(text), "\n| "+code+" |") {
-			t.Errorf("the README does not tell of exit code %s", code)
-		}
-	}
-}
 
 // TestDefaults: an option that no flag has changed is the one that the help text names.
 func TestDefaults(t *testing.T) {

@@ -30,6 +30,18 @@ const patience = 3 * time.Minute
 // noPause, in GORACE, keeps the race detector from waiting a second at the end of each process.
 const noPause = "atexit_sleep_ms=0"
 
+// buildCommand builds the command as users build it, and returns its folder.
+func buildCommand(t *testing.T) string {
+	t.Helper()
+	bin := t.TempDir()
+	build := exec.Command("go", "build", "-o", filepath.Join(bin, "crawler"), ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return bin
+}
+
 // TestScripts runs testdata/*.txt. Each script has a web server of its own, at $SITE, which serves
 // the script's files below site/ and
 //
@@ -60,13 +72,8 @@ const noPause = "atexit_sleep_ms=0"
 // The command is built as users build it: with the race detector, which other tests run it under, all
 // scripts together would take minutes.
 func TestScripts(t *testing.T) {
-	bin := t.TempDir()
+	bin := buildCommand(t)
 	command := filepath.Join(bin, "crawler")
-	build := exec.Command("go", "build", "-o", command, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata", RequireUniqueNames: true,
 		Setup: func(env *testscript.Env) error {
