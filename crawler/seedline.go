@@ -10,23 +10,18 @@ import (
 	"urltree/crawler/weburl"
 )
 
-// errNoColumn and errNoHost say why a line with tabs has no seed.
-var (
-	errNoColumn = errors.New("its first column is empty")
-	errNoHost   = errors.New("its first column has no dot, colon or slash")
-)
+// errNoHost says why a line with tabs has no seed.
+var errNoHost = errors.New("its first column has no dot, colon or slash")
 
 // seedOf returns the seed of a line of a seed file, with its user name and password, "" if there is
 // only a comment, a title or nothing.
 func seedOf(line string) (string, error) {
-	line = withoutComment(line)
-	text, _, table := strings.Cut(line, "\t")
+	// Tabs around the whole line are blanks of whoever wrote it, not columns.
+	text, _, table := strings.Cut(strings.TrimSpace(withoutComment(line)), "\t")
 	text = strings.TrimSpace(text)
 	switch {
-	case strings.TrimSpace(line) == "", table && text == "URL": // the title of our own lists
+	case text == "", table && text == "URL": // the title of our own lists
 		return "", nil
-	case text == "":
-		return "", errNoColumn
 	case table && !strings.ContainsAny(text, ".:/"): // the title of another list, or no list of URLs
 		return "", errNoHost
 	}

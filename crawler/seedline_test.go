@@ -34,7 +34,7 @@ func TestSeedLines(t *testing.T) {
 		{"a.test \t x", "http://a.test/", ""},
 		{"http://a.test/\t", "http://a.test/", ""},
 		{"URL\tstate\treason", "", ""},
-		{"\thttp://a.test/", "", "first column is empty"},
+		{"\thttp://a.test/\t", "http://a.test/", ""},
 		{"stored\thttp://a.test/", "", "no dot, colon or slash"},
 
 		// what no URL has

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -133,10 +134,11 @@ func (c *powerCut) tree(t *testing.T) {
 	t.Logf("%d cuts, %d of %d pages asked again", c.cuts, repeats, len(answer.Stored))
 }
 
-// crawl gives a command line that flushes often and is not quiet.
+// crawl gives a command line that flushes often and tells of the steps of the end.
 func (c *powerCut) crawl() []string {
 	args := killArgs("seed.txt", killOrders[c.rng.IntN(len(killOrders))])[1:]
-	return append(args, "-sync", "full", "-flush-interval", "30ms", "-min-free", "0", "-min-free-inodes", "0")
+	args[slices.Index(args, killFlush)] = "30ms"
+	return append(args, "-verbose", "-sync", "full", "-min-free", "0", "-min-free-inodes", "0")
 }
 
 // round lets one thing be at work, cuts the power, and looks at what is left.
