@@ -34,9 +34,9 @@ func (c yieldingContext) Done() <-chan struct{} {
 }
 
 // Under many schedules, on 1 to 8 threads and with others let in between the steps: what an Add
-// took over is written once and then arrives once, the counts agree at every instant, no more than Size items are in the
-// buffer or out, and at the end all permits are back. Adds are cancelled, and the buffer is closed
-// while some are on their way.
+// took over is written once and then arrives once, the counts agree at every instant, no more than
+// Size items are in the buffer or out, and at the end all permits are back. Adds are cancelled, and
+// the buffer is closed while some are on their way.
 func TestSchedules(t *testing.T) {
 	rounds := 15
 	if os.Getenv("TEST_URLTREE_FULL") != "" {

@@ -41,8 +41,8 @@ func numbers(items []*parcel) (list []int) {
 	return list
 }
 
-// What is written when, what is taken, and how many bytes are free then. All buffers have 4 places and 100
-// bytes, of which 20 are a burst; a Take waits from the start.
+// What is written when, what is taken, and how many bytes are free then. All buffers have 4 places
+// and 100 bytes, of which 20 are a burst; a Take waits from the start.
 func TestWrites(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -108,7 +108,8 @@ func TestWrites(t *testing.T) {
 	}
 }
 
-// An Add that waits for bytes has what is there written, and taken only if that gives back too little.
+// An Add that waits for bytes has what is there written, and taken only if that gives back too
+// little.
 func TestWriteMakesRoomForAdds(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -167,7 +168,8 @@ func TestWriteMakesRoomForAdds(t *testing.T) {
 	}
 }
 
-// A write that fails ends its Take. Its items are not written again: whoever takes them is told of all.
+// A write that fails ends its Take. Its items are not written again: whoever takes them is told of
+// all.
 func TestWriteFails(t *testing.T) {
 	ctx := t.Context()
 	b := New(Options[*parcel]{Size: 4, Bytes: 100, Burst: 20, Weight: (*parcel).weight})
@@ -235,7 +237,8 @@ func TestAddWhileWriting(t *testing.T) {
 		if err := <-took; err != context.Canceled {
 			t.Errorf("Take: %v", err)
 		}
-		// The fourth gets its bytes when the first is written: before or after the second write begins.
+		// The fourth gets its bytes when the first is written: before or after the second write
+		// begins.
 		wrote := [][]int{{0}, {1, 2}}
 		if len(clerk.wrote) == 2 && len(clerk.wrote[1]) == 3 {
 			wrote[1] = append(wrote[1], 3)

@@ -17,13 +17,13 @@ type Steps struct {
 	Drain func(context.Context) error
 	Index *storage.Index
 	Files Files
-	// Step, if not nil, is called when each step but the first begins, with what it writes; with "" if
-	// that is a stream, for whose reader is waited.
+	// Step, if not nil, is called when each step but the first begins, with what it writes; with ""
+	// if that is a stream, for whose reader is waited.
 	Step func(what, about string)
 	// Figures returns what the engine knows of the run, once it is drained; nil: nothing.
 	Figures func() RunFigures
-	// Unreached reports whether a pending URL waits because its origin gave no answer, and why it gave
-	// none. Failures is then called with what came of the run. Both nil: nothing asks.
+	// Unreached reports whether a pending URL waits because its origin gave no answer, and why it
+	// gave none. Failures is then called with what came of the run. Both nil: nothing asks.
 	Unreached func(*storage.Record) (cause string, yes bool)
 	Failures  func(Failures)
 	Log       *slog.Logger // nil: no log

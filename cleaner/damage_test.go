@@ -29,8 +29,8 @@ func damageURL(i int) string {
 	return url
 }
 
-// wide is a site of n answers of every kind, each bucket of its index in use. It gives the URLs that
-// seeds and stored pages name, and those that only an answer without a folder does.
+// wide is a site of n answers of every kind, each bucket of its index in use. It gives the URLs
+// that seeds and stored pages name, and those that only an answer without a folder does.
 func wide(t *testing.T, n int) (s *site, named, hidden []string) {
 	s = newSite(t, filepath.Join(t.TempDir(), "iut"))
 	t.Cleanup(func() { s.close() })
@@ -390,8 +390,8 @@ func crawlOn(ctx context.Context, index *storage.Index) error {
 	}
 }
 
-// TestDamagedPages flips a bit in a file of a stored page, or cuts it. Check names the page; merge takes
-// it out of the tree, and the URL is pending again, and nothing else is.
+// TestDamagedPages flips a bit in a file of a stored page, or cuts it. Check names the page; merge
+// takes it out of the tree, and the URL is pending again, and nothing else is.
 func TestDamagedPages(t *testing.T) {
 	rounds := 15
 	switch {

@@ -18,8 +18,8 @@ import (
 // Files are the names of the result files.
 type Files struct {
 	Res, Res2, Statistics, Hourly string
-	// Stream is true if Res is a pipe, a FIFO or a descriptor of this process such as /dev/stdout: its
-	// lines are written to that in one pass.
+	// Stream is true if Res is a pipe, a FIFO or a descriptor of this process such as /dev/stdout:
+	// its lines are written to that in one pass.
 	Stream bool
 }
 
@@ -39,12 +39,12 @@ func (f Files) Replaced() []string {
 
 // FilesFor returns the result files that belong to an output file. They lie beside it, or in the
 // current folder if it is a stream. The default of output is res.txt. Those of res.txt, and of a
-// stream, are res2.txt, statistics.txt and hourly_statistics.txt; those of any other output, such as
-// A.tsv, have its name: A2.tsv, A.statistics.txt and A.hourly_statistics.txt.
+// stream, are res2.txt, statistics.txt and hourly_statistics.txt; those of any other output, such
+// as A.tsv, have its name: A2.tsv, A.statistics.txt and A.hourly_statistics.txt.
 //
 // It is an error if a file is a folder, a link or something else that is no regular file, but for a
-// stream, if an output has the name of a file that belongs to res.txt, and if the files would lie in
-// the folder of the tree, or below, where they could replace the tree's own. The tree may be "":
+// stream, if an output has the name of a file that belongs to res.txt, and if the files would lie
+// in the folder of the tree, or below, where they could replace the tree's own. The tree may be "":
 // there is none.
 func FilesFor(tree, output string) (Files, error) {
 	if output == "" {

@@ -122,8 +122,8 @@ func testReplaceable(t *testing.T, s *site, f Files) {
 	}
 }
 
-// TestStream: a FIFO gets the lines of res.txt in one pass, and stays what it is; a reader that leaves
-// keeps nobody from the other files.
+// TestStream: a FIFO gets the lines of res.txt in one pass, and stays what it is; a reader that
+// leaves keeps nobody from the other files.
 func TestStream(t *testing.T) {
 	s := small(t)
 	t.Chdir(t.TempDir())

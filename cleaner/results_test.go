@@ -65,7 +65,8 @@ func TestFilesFor(t *testing.T) {
 	}
 }
 
-// TestSideFiles checks the names beside an output, and that those of res.txt are as they always were.
+// TestSideFiles checks the names beside an output, and that those of res.txt are as they always
+// were.
 func TestSideFiles(t *testing.T) {
 	for output, want := range map[string]Files{
 		"res.txt":   {Res: "res.txt", Res2: "res2.txt", Statistics: "statistics.txt", Hourly: "hourly_statistics.txt"},
@@ -81,7 +82,8 @@ func TestSideFiles(t *testing.T) {
 func TestWriteResults(t *testing.T) {
 	s := small(t)
 	f := filesIn(t, t.TempDir())
-	// Somebody's files beside them, with names that others take for temporary ones, stay as they are.
+	// Somebody's files beside them, with names that others take for temporary ones, stay as they
+	// are.
 	for _, err := range []error{
 		os.WriteFile(f.Res, nil, 0o644), os.WriteFile(f.Res2, []byte(res2Title+"http://old.org/\tseed\t0\t0\tnot asked yet\n"), 0o644),
 		os.WriteFile(f.Res+".new", []byte("mine"), 0o644), os.Symlink(f.Res+".new", f.Res2+".new"),

@@ -10,7 +10,8 @@ import (
 	"urltree/storage"
 )
 
-// TestVolumes checks what statistics.txt says of types, hosts and rates where there is much of them.
+// TestVolumes checks what statistics.txt says of types, hosts and rates where there is much of
+// them.
 func TestVolumes(t *testing.T) {
 	s := newSite(t, t.TempDir())
 	t.Cleanup(s.close)

@@ -27,8 +27,8 @@ type shape struct {
 // longSegment is nearly as long as a URL may be.
 var longSegment = strings.Repeat("long-", 1400)
 
-// linesOf answers with a page that begins with first and goes on with n lines that line makes. It is made once: its links
-// are relative, so that those of each page are different ones.
+// linesOf answers with a page that begins with first and goes on with n lines that line makes. It
+// is made once: its links are relative, so that those of each page are different ones.
 func linesOf(first string, n int, line func(page []byte, i int) []byte) http.HandlerFunc {
 	page := sync.OnceValue(func() []byte {
 		b := []byte("<!DOCTYPE html><meta charset=utf-8>" + first)

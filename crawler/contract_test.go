@@ -22,8 +22,8 @@ type linkGraph map[string][]string
 
 const graphSite = "http://graph.example/"
 
-// newLinkGraph makes a graph of n pages that all can be reached from the first, with cycles, links to
-// the page itself, repeated ones, and broken ones, of which there are about n/10.
+// newLinkGraph makes a graph of n pages that all can be reached from the first, with cycles, links
+// to the page itself, repeated ones, and broken ones, of which there are about n/10.
 func newLinkGraph(n int, seed uint64) linkGraph {
 	rng := rand.New(rand.NewPCG(seed, uint64(n)))
 	name := func(i int) string { return fmt.Sprintf("%sp%d", graphSite, i) }

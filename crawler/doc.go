@@ -37,6 +37,6 @@
 // The library is this package and what its types name: [scope.Mode], [weburl.Strip], of storage
 // State, Record, Run, Totals, Meta and the errors, of cleaner Files, Stage and Failures, of iut FS
 // and the errors. What these packages and buffer export besides is for each other and for the
-// command, and changes with the engine. [NewLinker], [NewGraph] and [NewInspector] are for commands that work on a tree
-// at rest.
+// command, and changes with the engine. [NewLinker], [NewGraph] and [NewInspector] are for commands
+// that work on a tree at rest.
 package crawler

@@ -136,8 +136,8 @@ func TestHangingDisk(t *testing.T) {
 	}
 }
 
-// TestHangingLook: so it is where nothing is left, and a page is parsed again for links that belong to the crawl
-// only since a seed has led to another host.
+// TestHangingLook: so it is where nothing is left, and a page is parsed again for links that belong
+// to the crawl only since a seed has led to another host.
 func TestHangingLook(t *testing.T) {
 	t.Parallel()
 	var origins []string
@@ -181,8 +181,9 @@ func openHanging(t *testing.T, root, at string, after int64) *hangingDisk {
 	return disk
 }
 
-// requireStuck crawls until the watchdog tells of a step with all these parts, then stops the crawl, and wants it
-// to end with ErrStuck. Then the disk is well again, and what is left of the crawl gives the tree back.
+// requireStuck crawls until the watchdog tells of a step with all these parts, then stops the
+// crawl, and wants it to end with ErrStuck. Then the disk is well again, and what is left of the
+// crawl gives the tree back.
 func requireStuck(t *testing.T, opts crawler.Options, disk *hangingDisk, byDisk bool, parts ...string) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), noHang)

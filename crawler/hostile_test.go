@@ -40,9 +40,9 @@ func descriptors(t testing.TB, pid string) int {
 	return len(list)
 }
 
-// TestGoodBesideHostile: of 200 hosts half hold every connection for as long as the test lasts, the others
-// do harm of other kinds. The good hosts beside them, held up until that is so, are crawled to their end
-// meanwhile, and at the end no goroutine and no open file is left.
+// TestGoodBesideHostile: of 200 hosts half hold every connection for as long as the test lasts, the
+// others do harm of other kinds. The good hosts beside them, held up until that is so, are crawled
+// to their end meanwhile, and at the end no goroutine and no open file is left.
 func TestGoodBesideHostile(t *testing.T) {
 	startHostile(t, 0, 0).Stop() // what the runtime opens for the first connection stays open
 	leaks, files := goleak.IgnoreCurrent(), descriptors(t, "self")
@@ -99,8 +99,8 @@ func TestGoodBesideHostile(t *testing.T) {
 	}
 }
 
-// TestNoHostWaitsBehindAHeldOne: what a crawler has on its stack while all its downloads are held goes to others, long
-// before these end.
+// TestNoHostWaitsBehindAHeldOne: what a crawler has on its stack while all its downloads are held
+// goes to others, long before these end.
 func TestNoHostWaitsBehindAHeldOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -115,7 +115,8 @@ func TestNoHostWaitsBehindAHeldOne(t *testing.T) {
 		_, err := crawler.Run(ctx, crawler.Options{
 			NoTree: true, Seeds: seeds, Crawlers: 2, Downloads: 1, Delay: time.Minute, IgnoreRobots: true, Timeout: time.Hour,
 			Fetch: func(ctx context.Context, url string) (crawler.Content, error) {
-				// After a minute all hosts have their turn at once, and a crawler takes half of them.
+				// After a minute all hosts have their turn at once, and a crawler takes half of
+				// them.
 				if strings.HasSuffix(url, "/next") && held.Add(1) == 1 {
 					<-ctx.Done()
 				}
@@ -134,8 +135,8 @@ func TestNoHostWaitsBehindAHeldOne(t *testing.T) {
 	})
 }
 
-// TestStopsAfterTheGrace: a crawl whose downloads do not end by themselves ends when they have had their ten
-// seconds, however it is stopped, and not a moment later.
+// TestStopsAfterTheGrace: a crawl whose downloads do not end by themselves ends when they have had
+// their ten seconds, however it is stopped, and not a moment later.
 func TestStopsAfterTheGrace(t *testing.T) {
 	for _, way := range []string{"stopped", "time is up"} {
 		t.Run(way, func(t *testing.T) {
@@ -165,11 +166,12 @@ func TestStopsAfterTheGrace(t *testing.T) {
 	}
 }
 
-// TestHostileLoad crawls 200 hosts that do harm and 40 good ones, with 512 downloads at a time, until all good
-// pages and 500 bad ones have been asked for: memory stays within the limit, open files are no more than
-// downloads, hosts and buffers need, and nothing is said. With TEST_URLTREE_LOAD=10m the good hosts may
-// also take no more than twice the time that they take without the others, and it then crawls for that
-// time with more requests to a host than there are downloads for.
+// TestHostileLoad crawls 200 hosts that do harm and 40 good ones, with 512 downloads at a time,
+// until all good pages and 500 bad ones have been asked for: memory stays within the limit, open
+// files are no more than downloads, hosts and buffers need, and nothing is said. With
+// TEST_URLTREE_LOAD=10m the good hosts may also take no more than twice the time that they take
+// without the others, and it then crawls for that time with more requests to a host than there are
+// downloads for.
 func TestHostileLoad(t *testing.T) {
 	cmd := buildCommand(t)
 	load, pages, latency := time.Duration(0), 300, 10*time.Millisecond
@@ -178,7 +180,8 @@ func TestHostileLoad(t *testing.T) {
 		if load, err = time.ParseDuration(text); err != nil {
 			t.Fatalf("TEST_URLTREE_LOAD: %v", err)
 		}
-		// The latency, and not the processor, says how long the good hosts take: the servers share it.
+		// The latency, and not the processor, says how long the good hosts take: the servers share
+		// it.
 		pages, latency = 20_000, 100*time.Millisecond
 	}
 	web := serve(t, testweb.Options{Kind: testweb.Linked, Hosts: 40, Pages: pages, Seed: 6, MaxSize: 20_000, Latency: latency})
@@ -220,8 +223,8 @@ func (r loadRun) String() string {
 		r.good, r.took.Round(100*time.Millisecond), r.bad, r.held, r.files, r.memory>>20, r.fifths)
 }
 
-// runLoad crawls with so many requests to a host at a time, for a time or, if that is 0, until everything has
-// been asked for, and looks at the process meanwhile.
+// runLoad crawls with so many requests to a host at a time, for a time or, if that is 0, until
+// everything has been asked for, and looks at the process meanwhile.
 func runLoad(t *testing.T, c command, web *testweb.Web, hostile *testweb.Hostile, perHost int, load time.Duration) (r loadRun) {
 	t.Helper()
 	dir := t.TempDir()

@@ -410,8 +410,8 @@ func TestSlowDisk(t *testing.T) {
 	}
 }
 
-// TestMemoryOfManySeeds takes 60 MB of seeds, and goes on without them. They would not fit beside what else has to
-// be in memory.
+// TestMemoryOfManySeeds takes 60 MB of seeds, and goes on without them. They would not fit beside
+// what else has to be in memory.
 func TestMemoryOfManySeeds(t *testing.T) {
 	cmd := buildCommand(t)
 	dir := t.TempDir()

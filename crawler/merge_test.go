@@ -442,8 +442,9 @@ func TestMergeKeepsRedirectedSeeds(t *testing.T) {
 	}
 }
 
-// TestMergeOfAnOlderIndex: a merge holds URLs back, and cuts links, as the latest run did. If its index had come back
-// from a copy made before that run, the next one with the options of the copy lets them in all the same.
+// TestMergeOfAnOlderIndex: a merge holds URLs back, and cuts links, as the latest run did. If its
+// index had come back from a copy made before that run, the next one with the options of the copy
+// lets them in all the same.
 func TestMergeOfAnOlderIndex(t *testing.T) {
 	t.Parallel()
 	for name, budgets := range map[string]crawler.Budgets{"held": {Host: 8}, "cut": {Host: 8, MaxHeld: 1}} {

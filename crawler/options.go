@@ -36,19 +36,19 @@ type Options struct {
 
 	// NoTree keeps nothing: no pages, no result files, and no index once Run returns. Pages are for
 	// OnPage alone. Tree, Output and FS must be unset then. The index is a file without a name in
-	// [os.TempDir]; the rest is in memory, bodies of more than 1 MiB included, and with MaxDepth above
-	// 0 or a Scope all pages, since a shorter way to one may call for another look at it.
+	// [os.TempDir]; the rest is in memory, bodies of more than 1 MiB included, and with MaxDepth
+	// above 0 or a Scope all pages, since a shorter way to one may call for another look at it.
 	NoTree bool
 
 	// Seeds are http(s) URLs, see ReadSeeds. There may be none when the tree has pending URLs. User
-	// name and password of a seed go to its origin in this run, in place of User and Password, and are
-	// not kept.
+	// name and password of a seed go to its origin in this run, in place of User and Password, and
+	// are not kept.
 	Seeds []string
 	// MoreSeeds are further seeds, see ScanSeeds; nil: none. Run reads them once, when the tree is
 	// open, and writes them to disk as they come: they take no memory, however many there are. The
 	// same ones in the same order add nothing in a later run. An error that comes with one ends Run
-	// before anything is fetched; what came before it stays in the tree. Who waits for a seed should
-	// end with an error when the context of Run does.
+	// before anything is fetched; what came before it stays in the tree. Who waits for a seed
+	// should end with an error when the context of Run does.
 	MoreSeeds iter.Seq2[string, error]
 	Time      time.Duration // fetch this long in this run, then drain; 0: until nothing is left
 
@@ -58,22 +58,22 @@ type Options struct {
 	FlushInterval time.Duration // longest time an item waits in a buffer; 0: 1 s
 	Crawlers      int           // 0: 12
 	Downloads     int           // in flight per crawler: Crawlers x Downloads are source C's download workers; 0: 4
-	// Parsers are the parse workers: so many pages are parsed, and told to OnPage and Edge, at a time.
-	// A page takes one more place for each 256 KiB. Each beyond 4 may take 16 MiB that Memory does not
-	// count. 0: GOMAXPROCS, at most 4.
+	// Parsers are the parse workers: so many pages are parsed, and told to OnPage and Edge, at a
+	// time. A page takes one more place for each 256 KiB. Each beyond 4 may take 16 MiB that Memory
+	// does not count. 0: GOMAXPROCS, at most 4.
 	Parsers int
 	// QueueSize bounds both queues of source C: the URLs that a crawler has taken from the frontier
 	// and not begun, and the pages that wait for a parse worker while their download worker goes on
-	// with other URLs. 0: up to 64, and no such pages: a download worker waits until its page is in a
-	// buffer.
+	// with other URLs. 0: up to 64, and no such pages: a download worker waits until its page is in
+	// a buffer.
 	QueueSize     int
 	MemoryBodies  int64 // bytes of bodies between request and buffer; 0: 64 MiB
 	FrontierBytes int64 // bytes of frontier windows; 0: 64 MiB
 	SeenBytes     int64 // bytes of the seen filter, beyond which the index is asked too; 0: 256 MiB
 	NoSync        bool  // leave out all syncing
-	// Below so many free bytes or inodes on the tree's disk fetching pauses, until there is an eighth
-	// more. 0: what the other options may bring to the disk after that; negative: not watched. What
-	// the index has yet to write to move new URLs to their places stays free besides.
+	// Below so many free bytes or inodes on the tree's disk fetching pauses, until there is an
+	// eighth more. 0: what the other options may bring to the disk after that; negative: not
+	// watched. What the index has yet to write to move new URLs to their places stays free besides.
 	MinFree, MinFreeInodes int64
 
 	Strip    weburl.Strip // taken out of every URL; fixed when the tree is made
@@ -86,13 +86,13 @@ type Options struct {
 
 	Budgets Budgets // what one host may fill the crawl with
 
-	// Order is OrderBreadth or OrderPriority, among the URLs of one host, or OrderTree; "": breadth. A
-	// later run may have another one: a URL keeps the place that it got when it was found, and those
-	// without a score, seeds among them, come first.
+	// Order is OrderBreadth or OrderPriority, among the URLs of one host, or OrderTree; "":
+	// breadth. A later run may have another one: a URL keeps the place that it got when it was
+	// found, and those without a score, seeds among them, come first.
 	Order   string
 	ScoreBy string // of priority alone: "opic", "inlinks", "rank" (crawler rank has been asked) or "depth"; "": opic
-	// Score returns the score of each new link of a page, the greater the better, in place of ScoreBy;
-	// with it Order "" is priority. It is called once OnPage of that page has returned.
+	// Score returns the score of each new link of a page, the greater the better, in place of
+	// ScoreBy; with it Order "" is priority. It is called once OnPage of that page has returned.
 	Score  func(Candidate) float64
 	Queue  string // of priority alone: "cbt" or "quickheap"; "": cbt
 	Queues int    // of priority alone: queues side by side, for each host, filled by hash; 0: 1
@@ -138,9 +138,9 @@ type Options struct {
 	HTTP1        bool       // ask by HTTP/1.1 alone, not by HTTP/2
 	AllowPrivate bool       // links may lead to loopback and private addresses
 
-	// Keep, if not nil, is called once the tree is open and before anything else is written to it. It is
-	// passed what FORMAT keeps for the caller and returns what FORMAT keeps from now on; an error ends
-	// Run. Run does not interpret any of it. nil: FORMAT keeps what it has.
+	// Keep, if not nil, is called once the tree is open and before anything else is written to it.
+	// It is passed what FORMAT keeps for the caller and returns what FORMAT keeps from now on; an
+	// error ends Run. Run does not interpret any of it. nil: FORMAT keeps what it has.
 	Keep func(iut.Kept) (iut.Kept, error)
 
 	FS  iut.FS       // the disk of the tree; nil: the real one. Tests let it be slow or fail
@@ -157,15 +157,16 @@ type Options struct {
 	// ended: then the URL is pending. Nothing of how requests are made may be set: Header, User,
 	// Password, Cookies, Proxy, Network, Bind, Insecure, HTTP1, PerIP.
 	Fetch func(ctx context.Context, url string) (Content, error)
-	// OnPage is called with each page that was fetched, before Edge and Score are called for its links
-	// and before it is stored. An error ends the crawl, and the page is asked again by the next one.
+	// OnPage is called with each page that was fetched, before Edge and Score are called for its
+	// links and before it is stored. An error ends the crawl, and the page is asked again by the
+	// next one.
 	OnPage func(Page) error
-	// Edge is called with every link of every page that was fetched, once per occurrence and in page
-	// order: those of Page.Links. Both URLs are canonical. A redirect is no link; OnOutcome reports
-	// it.
+	// Edge is called with every link of every page that was fetched, once per occurrence and in
+	// page order: those of Page.Links. Both URLs are canonical. A redirect is no link; OnOutcome
+	// reports it.
 	Edge func(from, to string)
-	// Allow is asked before each request for a page, seeds included. A URL that it does not allow is
-	// held for this run with the reason "not-allowed"; the next one asks Allow again.
+	// Allow is asked before each request for a page, seeds included. A URL that it does not allow
+	// is held for this run with the reason "not-allowed"; the next one asks Allow again.
 	Allow     func(Candidate) bool
 	OnOutcome func(Outcome)  // told every outcome of this run, once it is on its way to the index
 	Started   func()         // called when the tree is open, before anything is asked
@@ -365,8 +366,8 @@ func (o *Options) accepts(media string) bool {
 var (
 	// ErrOptions says that options cannot work.
 	ErrOptions = errors.New("options")
-	// ErrNoWork says that there is nothing to begin with: no seeds in Options, and none in the tree if
-	// there is one. A tree that has seeds and nothing pending is no error: that run ends with "nothing
-	// left".
+	// ErrNoWork says that there is nothing to begin with: no seeds in Options, and none in the tree
+	// if there is one. A tree that has seeds and nothing pending is no error: that run ends with
+	// "nothing left".
 	ErrNoWork = errors.New("no seeds and no pending URLs")
 )

@@ -128,7 +128,8 @@ func TestScoreRank(t *testing.T) {
 	if _, err := crawler.Run(t.Context(), opts); err != nil {
 		t.Fatal(err)
 	}
-	// e has 1.81 times the mean and hands it to f, which is known once the page behind e is taken: d, with 1.13.
+	// e has 1.81 times the mean and hands it to f, which is known once the page behind e is taken:
+	// d, with 1.13.
 	got := strings.Map(func(page rune) rune {
 		if page == 'f' || page == 'g' || page == 'h' {
 			return -1
@@ -207,7 +208,8 @@ func TestOrderKnownAnswer(t *testing.T) {
 			}
 			requireSame(t, crawled(t, filepath.Join(dir, "res.txt")), web.Answer().Stored)
 			for url, n := range web.Requests() {
-				// With a limit of depth, what only names links is asked again when a shorter way is found.
+				// With a limit of depth, what only names links is asked again when a shorter way is
+				// found.
 				if n > 1 && !(tt.MaxDepth > 0 && web.Answer().Refused[url] == "noindex") {
 					t.Errorf("%s was asked %d times", url, n)
 				}

@@ -21,7 +21,8 @@ type sky struct {
 	mu    sync.Mutex
 	began time.Time
 	pages int // of a site, the front page included
-	// fails returns the status or the error that a request comes to, or neither. It is called one at a time.
+	// fails returns the status or the error that a request comes to, or neither. It is called one
+	// at a time.
 	fails func(url string, since time.Duration) (status int, err error)
 	stop  time.Duration           // after which the crawl is stopped; 0: never
 	moved func(url string) string // where a URL redirects to, or ""; nil: none does
@@ -61,7 +62,8 @@ func (s *sky) answer(_ context.Context, url string) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body))}, nil
 }
 
-// crawl crawls sites from their front pages with default options, and returns what became of each page.
+// crawl crawls sites from their front pages with default options, and returns what became of each
+// page.
 func (s *sky) crawl(t *testing.T, opts Options, sites ...string) (outcomes map[string]string, res Result) {
 	t.Helper()
 	s.began, outcomes = time.Now(), map[string]string{}
@@ -111,8 +113,8 @@ func (s *sky) whole(t *testing.T, outcomes map[string]string, res Result, sites 
 	}
 }
 
-// TestRateLimit: a server that takes ten requests a minute and refuses the others, without a word of when to come
-// again, loses no page, not even the seed.
+// TestRateLimit: a server that takes ten requests a minute and refuses the others, without a word
+// of when to come again, loses no page, not even the seed.
 func TestRateLimit(t *testing.T) {
 	for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
 		for _, per := range []int{1, 4} {
@@ -142,7 +144,8 @@ var (
 	errNoServer  = &fetch.Error{Reason: fetch.DNS, Passing: true, Err: errors.New("server misbehaving")}
 )
 
-// TestRestartingServer: a server that is away for ten seconds loses no page, whenever that is and however it shows.
+// TestRestartingServer: a server that is away for ten seconds loses no page, whenever that is and
+// however it shows.
 func TestRestartingServer(t *testing.T) {
 	for _, from := range []time.Duration{0, 50 * time.Millisecond, 2 * time.Second} {
 		for _, how := range []struct {
@@ -166,7 +169,8 @@ func TestRestartingServer(t *testing.T) {
 	}
 }
 
-// TestNameComesBack: that a name has no address is no verdict about a page of a host that has answered before.
+// TestNameComesBack: that a name has no address is no verdict about a page of a host that has
+// answered before.
 func TestNameComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sky{pages: 40, fails: func(_ string, at time.Duration) (int, error) {
@@ -180,8 +184,8 @@ func TestNameComesBack(t *testing.T) {
 	})
 }
 
-// TestPageAlwaysRefused: a page that its server always refuses waits for the next run, and keeps the others of its host
-// for no longer than the run waits for it.
+// TestPageAlwaysRefused: a page that its server always refuses waits for the next run, and keeps
+// the others of its host for no longer than the run waits for it.
 func TestPageAlwaysRefused(t *testing.T) {
 	for _, bad := range []string{"/p1", "/p39"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -210,7 +214,8 @@ func TestPageAlwaysRefused(t *testing.T) {
 	}
 }
 
-// TestHostAlwaysRefuses: after ten refusals in a row nothing more is asked of a host, and its pages wait for the next run.
+// TestHostAlwaysRefuses: after ten refusals in a row nothing more is asked of a host, and its pages
+// wait for the next run.
 func TestHostAlwaysRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sky{pages: 40, fails: func(url string, at time.Duration) (int, error) {
@@ -231,8 +236,8 @@ func TestHostAlwaysRefuses(t *testing.T) {
 	})
 }
 
-// TestRobotsRedirectsTakeTurns: where robots.txt redirects, each request waits for the turn of the host that it asks,
-// be it another one that has pages of its own, or the same.
+// TestRobotsRedirectsTakeTurns: where robots.txt redirects, each request waits for the turn of the
+// host that it asks, be it another one that has pages of its own, or the same.
 func TestRobotsRedirectsTakeTurns(t *testing.T) {
 	for _, order := range []string{"", OrderTree} {
 		synctest.Test(t, func(t *testing.T) {
@@ -276,8 +281,8 @@ func TestRobotsRedirectsTakeTurns(t *testing.T) {
 	}
 }
 
-// TestRobotsRedirectToDeadHost: pages of a host whose robots.txt leads to one that cannot be reached wait for the next run,
-// and keep nobody.
+// TestRobotsRedirectToDeadHost: pages of a host whose robots.txt leads to one that cannot be
+// reached wait for the next run, and keep nobody.
 func TestRobotsRedirectToDeadHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sky{pages: 3, fails: func(url string, _ time.Duration) (int, error) {
@@ -337,8 +342,9 @@ func TestRobotsRedirectToDeadHost(t *testing.T) {
 	})
 }
 
-// TestOutage: while no host can be reached fetching pauses and asks one URL now and then, and no page is lost, however
-// long that takes and however it shows. One host that is away makes none of it.
+// TestOutage: while no host can be reached fetching pauses and asks one URL now and then, and no
+// page is lost, however long that takes and however it shows. One host that is away makes none of
+// it.
 func TestOutage(t *testing.T) {
 	for _, away := range []time.Duration{25 * time.Second, 90 * time.Second, 9 * time.Minute} {
 		for _, err := range []error{errNoConn, errNoServer, errNoAddress} {
@@ -373,8 +379,8 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestOutageEnds: an outage that does not end ends the run after -max-wait, and -time and a stop end it before. All pages
-// wait for the next run.
+// TestOutageEnds: an outage that does not end ends the run after -max-wait, and -time and a stop
+// end it before. All pages wait for the next run.
 func TestOutageEnds(t *testing.T) {
 	for _, tt := range []struct {
 		ends  string
@@ -428,8 +434,8 @@ func TestDeadHostsAreNoOutage(t *testing.T) {
 	})
 }
 
-// TestClosedPortOfAHost: a host that answers at one port, and cannot be reached at another, is asked
-// for robots.txt there a few times and no more, and goes on with its pages.
+// TestClosedPortOfAHost: a host that answers at one port, and cannot be reached at another, is
+// asked for robots.txt there a few times and no more, and goes on with its pages.
 func TestClosedPortOfAHost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -24,8 +24,8 @@ type Progress struct {
 func (p Progress) String() string { return p.Line(80) }
 
 // Line returns the progress in one line of at most width bytes; below 1 there is no limit. What
-// matters most comes first: pages, rate, URLs that wait, failures, what the crawl waits for, when it
-// stops. Of what follows, that is left out for which there is no room.
+// matters most comes first: pages, rate, URLs that wait, failures, what the crawl waits for, when
+// it stops. Of what follows, that is left out for which there is no room.
 func (p Progress) Line(width int) string {
 	parts := []string{counted(p.Pages, "page"), rate(p.PerSecond) + "/s", short(p.Pending) + " waiting", short(p.Failed) + " failed"}
 	if p.Waiting != "" {

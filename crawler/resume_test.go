@@ -13,8 +13,9 @@ import (
 	"urltree/storage"
 )
 
-// TestResumeReads: what is read of the index before the first URL is taken does not grow with the number
-// of URLs that are known, waiting or held; the filter and what was held come while the crawl goes on.
+// TestResumeReads: what is read of the index before the first URL is taken does not grow with the
+// number of URLs that are known, waiting or held; the filter and what was held come while the crawl
+// goes on.
 func TestResumeReads(t *testing.T) {
 	t.Parallel()
 	const few, hosts = 700, 40
@@ -45,7 +46,8 @@ func TestResumeReads(t *testing.T) {
 						t.Errorf("%d pages of the index were written before the first URL is taken", n)
 					}
 					looked[i] = e.index.Looked()
-					// Of so small a filter a part may be full by chance, and does not count what it takes then.
+					// Of so small a filter a part may be full by chance, and does not count what it
+					// takes then.
 					if err := e.fillFilter(t.Context()); err != nil || !e.index.Filter().Complete() || e.index.Filter().Len() < known+1-known/50 {
 						t.Errorf("filter: %v, %d URLs, want %d or little less", err, e.index.Filter().Len(), known+1)
 					}
@@ -92,8 +94,8 @@ func openEngine(t *testing.T, opts Options) *engine {
 	return e
 }
 
-// knowMany makes a tree with so many known URLs: of seven, two are held, one for its budget and one since its
-// host was given up; it gives the number of the latter.
+// knowMany makes a tree with so many known URLs: of seven, two are held, one for its budget and one
+// since its host was given up; it gives the number of the latter.
 func knowMany(t *testing.T, opts Options, known, hosts int, unclean bool) (givenUp int) {
 	t.Helper()
 	if unclean {

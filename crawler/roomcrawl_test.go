@@ -178,8 +178,8 @@ func TestPausesForRoom(t *testing.T) {
 	}
 }
 
-// TestOpeningWaitsForRoom: edges and links of pages that were stored before, an index that is gone and records of
-// many new seeds are not made on a disk that is nearly full.
+// TestOpeningWaitsForRoom: edges and links of pages that were stored before, an index that is gone
+// and records of many new seeds are not made on a disk that is nearly full.
 func TestOpeningWaitsForRoom(t *testing.T) {
 	t.Parallel()
 	web := serve(t, testweb.Options{Kind: testweb.Linked, Hosts: 2, Pages: 40, Seed: 33, MinSize: 500, MaxSize: 3000})
@@ -252,7 +252,8 @@ func TestOpeningWaitsForRoom(t *testing.T) {
 	}
 }
 
-// recordsIn counts the records of an index to which nobody writes just now, though somebody may have it open.
+// recordsIn counts the records of an index to which nobody writes just now, though somebody may
+// have it open.
 func recordsIn(t *testing.T, root string) int64 {
 	t.Helper()
 	copied := filepath.Join(t.TempDir(), "index.db")

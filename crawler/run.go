@@ -41,18 +41,19 @@ type Result struct {
 	Run   storage.Run
 	Total storage.Totals
 	Files cleaner.Files // without names for a run with NoTree
-	// Closed are the URLs that this run did not ask for although they were given as seeds, since they
-	// failed or were refused in an earlier run: of the first 256 seeds, or where these redirect to.
+	// Closed are the URLs that this run did not ask for although they were given as seeds, since
+	// they failed or were refused in an earlier run: of the first 256 seeds, or where these
+	// redirect to.
 	Closed []storage.Record
 	// Waits says, when nothing was left but URLs that wait, what they wait for; else "".
 	Waits string
 	// Stages are the times of this run's stages, as in statistics.txt.
 	Stages []cleaner.Stage
-	// Failures are the URLs that failed in this run, and those whose origins gave no answer; none for a
-	// run with NoTree.
+	// Failures are the URLs that failed in this run, and those whose origins gave no answer; none
+	// for a run with NoTree.
 	Failures cleaner.Failures
-	// SeedsFailed is true if the run asked something and stored no page, and each seed that it had to
-	// ask failed or could not be reached. It is false if ctx ended the run, and with NoTree.
+	// SeedsFailed is true if the run asked something and stored no page, and each seed that it had
+	// to ask failed or could not be reached. It is false if ctx ended the run, and with NoTree.
 	SeedsFailed bool
 }
 

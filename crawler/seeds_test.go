@@ -18,8 +18,8 @@ import (
 	"urltree/internal/faultfs"
 )
 
-// TestSeedsInUTF16: a seed file may be in any encoding whose byte order mark it begins with, as Windows
-// programs write it. Without a mark it is UTF-8.
+// TestSeedsInUTF16: a seed file may be in any encoding whose byte order mark it begins with, as
+// Windows programs write it. Without a mark it is UTF-8.
 func TestSeedsInUTF16(t *testing.T) {
 	const text = "http://a.test/one\r\n# no\r\n\r\nhttp://a.test/zwei-\u00e4\r\nmailto:x\r\n"
 	want := []string{"http://a.test/one", "http://a.test/zwei-%C3%A4"}
@@ -45,8 +45,8 @@ func TestSeedsInUTF16(t *testing.T) {
 	}
 }
 
-// TestMoreSeedsAgain: seeds.txt is opened as often for a list of several parts as for one seed, and the list is in it
-// once however often it is given, also with other Seeds before it.
+// TestMoreSeedsAgain: seeds.txt is opened as often for a list of several parts as for one seed, and
+// the list is in it once however often it is given, also with other Seeds before it.
 func TestMoreSeedsAgain(t *testing.T) {
 	t.Parallel()
 	disk := faultfs.NewMem()

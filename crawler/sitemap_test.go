@@ -395,8 +395,8 @@ func TestSitemapRetries(t *testing.T) {
 	}
 }
 
-// TestSitemapScope: a sitemap on another host counts if a robots.txt of the crawl names it, and what
-// it names is subject to scope; its own robots.txt is asked, but names no more sitemaps.
+// TestSitemapScope: a sitemap on another host counts if a robots.txt of the crawl names it, and
+// what it names is subject to scope; its own robots.txt is asked, but names no more sitemaps.
 func TestSitemapScope(t *testing.T) {
 	s := newSite(t, map[string]string{"/": "home", "/a": "a", "/b": "b"})
 	other := newSiteAt(t, "127.0.0.2", map[string]string{

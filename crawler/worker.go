@@ -333,8 +333,8 @@ func (w *worker) url(at *post, loan *frontier.Loan, row *storage.Row, free func(
 	}
 	stored := false
 	if w.tickets != nil {
-		// One of -max-pages tickets: kept by a page until it is committed, and by what is stored; given
-		// back by everything else.
+		// One of -max-pages tickets: kept by a page until it is committed, and by what is stored;
+		// given back by everything else.
 		if w.tickets.Acquire(w.fetching, 1) != nil {
 			return false, 0, nil
 		}
@@ -468,8 +468,8 @@ func (w *worker) put(item *iut.Item) bool {
 		}
 		item.Sitemaps = item.Sitemaps[linksAhead:]
 	}
-	// A buffer counts no item for more than it may hold. What goes over is counted for all together,
-	// until it is committed, which is at once: then there is never much of it.
+	// A buffer counts no item for more than it may hold. What goes over is counted for all
+	// together, until it is committed, which is at once: then there is never much of it.
 	over := max(0, min(weigh(item)-w.opts.BufferBytes, overBytes))
 	if item.Over = over; over > 0 && w.over.Acquire(w.alive, over) != nil {
 		drop(item)

@@ -469,8 +469,8 @@ func TestFIFO(t *testing.T) {
 	}
 }
 
-// TestPermissions has folders of the tree that may not be written, and not be read. Root, whom that does not
-// bind, lets another user run it.
+// TestPermissions has folders of the tree that may not be written, and not be read. Root, whom that
+// does not bind, lets another user run it.
 func TestPermissions(t *testing.T) {
 	if os.Getuid() == 0 {
 		asNobody(t)

@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// formatVersion is the version of the layout on disk. A tree of a version from oldestFormat on can be
-// upgraded: version 3 added budget-domain, version 4 the options and secrets of [Kept].
+// formatVersion is the version of the layout on disk. A tree of a version from oldestFormat on can
+// be upgraded: version 3 added budget-domain, version 4 the options and secrets of [Kept].
 const (
 	formatVersion = 4
 	oldestFormat  = 2
@@ -51,8 +51,8 @@ type Identity struct {
 	FoldCase bool
 }
 
-// Kept is what the caller of a run keeps for later runs, see [Tree.Keep]. This package and the engine
-// do not interpret it.
+// Kept is what the caller of a run keeps for later runs, see [Tree.Keep]. This package and the
+// engine do not interpret it.
 type Kept struct {
 	Options []string // NAME=VALUE, in the caller's order; a list has one for each of its values
 	Secrets []string // names of options that were given and whose values are not kept
@@ -146,8 +146,8 @@ func (f *Format) appendVersion(b []byte, version int) []byte {
 }
 
 // parseFormat reads what appendVersion wrote for this version or an older one, and nothing else but
-// other comments: an unknown, missing or repeated key, another order or spelling is [ErrFormat] with
-// the line. Keys that the older version did not have are zero.
+// other comments: an unknown, missing or repeated key, another order or spelling is [ErrFormat]
+// with the line. Keys that the older version did not have are zero.
 func parseFormat(b []byte) (f Format, version int, err error) {
 	version = formatVersion
 	for version >= oldestFormat && !bytes.HasPrefix(b, []byte(formatLine(version))) {

@@ -229,7 +229,8 @@ func (c *crowd) committed(set []*iut.Item, done storage.Committed) {
 	}
 }
 
-// bring puts an item into a buffer and waits for its commit. It tells whether that brought a new link.
+// bring puts an item into a buffer and waits for its commit. It tells whether that brought a new
+// link.
 func (c *crowd) bring(client int, it *iut.Item) (isNew bool, err error) {
 	wait := make(chan bool, 1)
 	c.waitMu.Lock()

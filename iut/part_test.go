@@ -9,7 +9,8 @@ import (
 	"urltree/storage"
 )
 
-// outcomeOf gives an outcome with links that weigh about so many percent of what a transaction takes.
+// outcomeOf gives an outcome with links that weigh about so many percent of what a transaction
+// takes.
 func outcomeOf(percent int, path string) *storage.Outcome {
 	o := &storage.Outcome{}
 	none := o.Weight()
@@ -58,8 +59,8 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestPartsOfLargeLinks: what a transaction takes is the less the longer its URLs are, and the more folders they
-// name, for each of which it writes a count.
+// TestPartsOfLargeLinks: what a transaction takes is the less the longer its URLs are, and the more
+// folders they name, for each of which it writes a count.
 func TestPartsOfLargeLinks(t *testing.T) {
 	for path, most := range map[string]int{
 		"":                              15_000,

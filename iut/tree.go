@@ -58,8 +58,8 @@ const (
 )
 
 var (
-	// ErrDisk says that the file system failed, below the tree or its index: the crawl should end. The
-	// system's error is wrapped, such as syscall.ENOSPC.
+	// ErrDisk says that the file system failed, below the tree or its index: the crawl should end.
+	// The system's error is wrapped, such as syscall.ENOSPC.
 	ErrDisk = storage.ErrDisk
 	// ErrPage says that this one page cannot be stored, while others can.
 	ErrPage = errors.New("iut: page cannot be stored")
@@ -156,8 +156,8 @@ func (t *Tree) open(opts Options) error {
 	return t.cutSeeds()
 }
 
-// ReadFormat reads FORMAT of the tree in the folder root, without its LOCK: a crawl may have it. The
-// errors are those of [Open].
+// ReadFormat reads FORMAT of the tree in the folder root, without its LOCK: a crawl may have it.
+// The errors are those of [Open].
 func ReadFormat(root string) (f Format, err error) {
 	if err := errors.Join(hasFormat(root), checkRoot(root)); err != nil {
 		return f, err

@@ -102,8 +102,8 @@ func TestOpenCompletesWhatAKillLeft(t *testing.T) {
 	}
 }
 
-// TestOpenLeavesForeignFolderAlone opens folders of somebody else's that have names of ours, with what
-// is in LOCK and tmp: refused, and not a byte changed.
+// TestOpenLeavesForeignFolderAlone opens folders of somebody else's that have names of ours, with
+// what is in LOCK and tmp: refused, and not a byte changed.
 func TestOpenLeavesForeignFolderAlone(t *testing.T) {
 	for _, files := range []map[string]string{
 		{"readme": "r\n", "LOCK": "my lock\n", "tmp/notes.txt": "mine\n"},

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestAhead: whether an outcome's links come with it or in transactions before it, the index is the same:
-// the page waits until its outcome comes, its record counts all links that were cut, and a depth
-// that became less meanwhile counts for each of them.
+// TestAhead: whether an outcome's links come with it or in transactions before it, the index is the
+// same: the page waits until its outcome comes, its record counts all links that were cut, and a
+// depth that became less meanwhile counts for each of them.
 func TestAhead(t *testing.T) {
 	for _, parts := range []int{1, 2, 4} {
 		t.Run(fmt.Sprint(parts), func(t *testing.T) {

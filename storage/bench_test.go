@@ -14,7 +14,8 @@ import (
 // BenchmarkNewURLs is the index of a polite crawl: pages of many hosts in turn, each with 16 links
 // to URLs that nobody knew, 13 of them on its own host. "Scattered" is a web without an end, whose
 // links lie in any of 65,536 folders of a host; on "sites" those of a page to its own host lie in
-// one folder, as those of a table of contents do. An op is a new URL, with its part of the outcomes.
+// one folder, as those of a table of contents do. An op is a new URL, with its part of the
+// outcomes.
 //
 // TEST_URLTREE_KNOWN (default 300,000) says how many URLs there are before it measures. Of one
 // core, times are CPU time (µs/URL), since the disk is not waited for.
@@ -44,7 +45,7 @@ func BenchmarkNewURLs(b *testing.B) {
 	}
 }
 
-// inboxOf gives what TEST_URLTREE_INBOX says, 1,000 if nothing.
+// inboxOf returns the number in TEST_URLTREE_INBOX, by default 1,000.
 func inboxOf() int {
 	if n, err := strconv.Atoi(os.Getenv("TEST_URLTREE_INBOX")); err == nil {
 		return n

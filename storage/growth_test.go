@@ -88,8 +88,8 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// TestInboxGrowth lets URLs come that are very long: a list is moved before it has more bytes than the disk
-// is to have room for, and the file does not grow by more when all are moved.
+// TestInboxGrowth lets URLs come that are very long: a list is moved before it has more bytes than
+// the disk is to have room for, and the file does not grow by more when all are moved.
 func TestInboxGrowth(t *testing.T) {
 	for _, tt := range []struct{ memory, turns, parts int }{
 		{1 << 20, 2, 100},

@@ -103,8 +103,8 @@ func TestUnclean(t *testing.T) {
 }
 
 // TestReleasedKeepsRun: a run is killed after it wrote a page and before it committed that; the
-// next one holds the URL and ends cleanly. Who releases it must look for the page in the tree, whether
-// that run made the URL's row or a rebuild before all runs did.
+// next one holds the URL and ends cleanly. Who releases it must look for the page in the tree,
+// whether that run made the URL's row or a rebuild before all runs did.
 func TestReleasedKeepsRun(t *testing.T) {
 	t.Run("row of a run", func(t *testing.T) { releasedKeepsRun(t, false) })
 	t.Run("row of a rebuild", func(t *testing.T) { releasedKeepsRun(t, true) })

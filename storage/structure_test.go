@@ -64,7 +64,8 @@ func pagesOf(t *testing.T, file []byte, kind uint16) (ids []uint64) {
 	return ids
 }
 
-// Whatever bbolt's own check finds wrong in a file, checkStructure does; after it bbolt can read all.
+// Whatever bbolt's own check finds wrong in a file, checkStructure does; after it bbolt can read
+// all.
 func TestStructureAgreesWithBolt(t *testing.T) {
 	whole := closedIndex(t, 200)
 	if err := structureOf(whole, true); err != nil {
@@ -205,9 +206,9 @@ func TestStructureWithoutLeaves(t *testing.T) {
 	}
 }
 
-// A page of records that says it is a branch names pages far behind the end of the file, since what a
-// value's length is in the one is the upper half of a page's number in the other: to read it is an
-// error, and no way without end.
+// A page of records that says it is a branch names pages far behind the end of the file, since what
+// a value's length is in the one is the upper half of a page's number in the other: to read it is
+// an error, and no way without end.
 func TestLeafCalledBranch(t *testing.T) {
 	whole := closedIndex(t, 2000)
 	leaves, size := pagesOf(t, whole, kindLeaf), uint64(os.Getpagesize())

@@ -160,8 +160,8 @@ func envOf(name string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }
 
-// checkEnvironment refuses variables that look like a flag's and are none: a misspelt one would have
-// no effect. One that is empty counts as not set, as those of flags do.
+// checkEnvironment refuses variables that look like a flag's and are none: a misspelt one would
+// have no effect. One that is empty counts as not set, as those of flags do.
 func checkEnvironment(flags []cli.Flag, environment []string) error {
 	var known []string
 	for _, f := range flags {

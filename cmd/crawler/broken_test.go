@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// brokenLinks returns the rows of broken -format csv without the time at which a URL was asked: URL,
-// state, reason, status, end, page, element, text.
+// brokenLinks returns the rows of broken -format csv without the time at which a URL was asked:
+// URL, state, reason, status, end, page, element, text.
 func brokenLinks(t *testing.T, dir string) (rows []string) {
 	t.Helper()
 	records, err := csv.NewReader(strings.NewReader(must(t, dir, "broken", "-format", "csv"))).ReadAll()
@@ -83,8 +83,8 @@ func wantBroken(t *testing.T, dir string) (rows []string) {
 	return rows
 }
 
-// TestKillBroken kills a crawl three times. What is broken is at any time what the other exports say,
-// and in the end what a crawl finds that was not killed.
+// TestKillBroken kills a crawl three times. What is broken is at any time what the other exports
+// say, and in the end what a crawl finds that was not killed.
 func TestKillBroken(t *testing.T) {
 	t.Parallel()
 	const pages = 150

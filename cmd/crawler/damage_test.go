@@ -20,8 +20,8 @@ import (
 )
 
 // TestDamagedIndex spoils index.db at random and runs every command on it, each as a process of its
-// own. None crashes: it does its work, or exits with 3 and one line that names merge. After merge all
-// is well, and the crawl goes on to the known answer.
+// own. None crashes: it does its work, or exits with 3 and one line that names merge. After merge
+// all is well, and the crawl goes on to the known answer.
 func TestDamagedIndex(t *testing.T) {
 	t.Parallel()
 	rounds := 5
@@ -131,8 +131,8 @@ func TestDamagedIndex(t *testing.T) {
 	}
 }
 
-// TestDamagedRecord goes on with a crawl whose index has one record that cannot be read: it says so, and
-// is not taken for one that has ended well.
+// TestDamagedRecord goes on with a crawl whose index has one record that cannot be read: it says
+// so, and is not taken for one that has ended well.
 func TestDamagedRecord(t *testing.T) {
 	t.Parallel()
 	web := testweb.New(testweb.Options{Pages: 20, Seed: 44})

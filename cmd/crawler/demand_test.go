@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// TestDemandOutlivesAKill: how long a host wants to be left alone is in the index at once, though buffers are
-// emptied once an hour and the crawl has other things to do: after a kill the host is not asked.
+// TestDemandOutlivesAKill: how long a host wants to be left alone is in the index at once, though
+// buffers are emptied once an hour and the crawl has other things to do: after a kill the host is
+// not asked.
 func TestDemandOutlivesAKill(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -68,7 +69,8 @@ func TestDemandOutlivesAKill(t *testing.T) {
 				must(t, dir, "-quiet", "-sitemaps=false", "-delay", "0", "-allow-private", busy.URL+"/0", other.URL+"/")
 			}
 			begin := func(until <-chan struct{}, flags ...string) *process {
-				// With a delay a crawler takes one URL of a host at a time: the others are left to do.
+				// With a delay a crawler takes one URL of a host at a time: the others are left to
+				// do.
 				p, err := start(child(dir, append(flags, "-robots", robots, "-timeout", "10m", "-delay", "10ms", "-sitemaps", "-allow-private", "-input", "seed.txt")...))
 				if err != nil {
 					t.Fatal(err)

@@ -66,8 +66,8 @@ var slow = regexp.MustCompile(`(?m)^(time=.*|crawler: \d+ pages?, .*)\n`)
 
 // TestDocuments runs the commands that README.md and docs/guide.md show. Blocks of console have
 // their output, and those of one document share a folder. The paragraphs of sh blocks have a folder
-// each, with seed files; their lines that call crawler must end without an error. https://example.org
-// is the test's own site, testdata/docs.
+// each, with seed files; their lines that call crawler must end without an error.
+// https://example.org is the test's own site, testdata/docs.
 func TestDocuments(t *testing.T) {
 	bin := buildCommand(t)
 	block := regexp.MustCompile("(?ms)^```(console|sh)\n(.*?)^```$")

@@ -29,8 +29,8 @@ func edgesOf(t *testing.T, dir string) []string {
 	return lines
 }
 
-// TestKillEdges kills a crawl that keeps edges five times, once in a while cuts the file of edges off as
-// well, and lets it finish: its edges are those of a crawl that was not killed.
+// TestKillEdges kills a crawl that keeps edges five times, once in a while cuts the file of edges
+// off as well, and lets it finish: its edges are those of a crawl that was not killed.
 func TestKillEdges(t *testing.T) {
 	t.Parallel()
 	seed := testseed.Draw(t)
@@ -84,8 +84,8 @@ func TestKillEdges(t *testing.T) {
 	t.Logf("%d edges; killed up to %d times, cut off %d times", len(want), kills, cuts)
 }
 
-// TestExportFormats: all formats have the same edges, and what reads XML reads GraphML, in which each
-// node is declared once, before it is used.
+// TestExportFormats: all formats have the same edges, and what reads XML reads GraphML, in which
+// each node is declared once, before it is used.
 func TestExportFormats(t *testing.T) {
 	t.Parallel()
 	web := testweb.New(testweb.Options{Kind: testweb.Linked, Hosts: 3, Pages: 60, Seed: 5, MinSize: 300, MaxSize: 1000, Redirects: .1})

@@ -44,8 +44,8 @@ func outputFlag(p *string) cli.Flag {
 }
 
 // deliver lets fn write to a file, which is there when it is whole and not before, or, without a
-// name, to stdout. A terminal shows how it gets on, if that does not show the answer itself: by doing,
-// which may be nil, until something is written.
+// name, to stdout. A terminal shows how it gets on, if that does not show the answer itself: by
+// doing, which may be nil, until something is written.
 func (c *command) deliver(file, what string, doing func() string, stdout *bufio.Writer, fn func(io.Writer) error) (err error) {
 	if file == "" {
 		var stop func()

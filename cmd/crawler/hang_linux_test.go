@@ -12,9 +12,9 @@ import (
 	"urltree/internal/testweb"
 )
 
-// TestHangingIndex: a write to index.db, or its sync, that does not come back is told of after a minute with its
-// stack, and ends the crawl after two, from the first that an index gets to the last. The tree is whole, and once
-// the disk is well the same command goes on to the known answer.
+// TestHangingIndex: a write to index.db, or its sync, that does not come back is told of after a
+// minute with its stack, and ends the crawl after two, from the first that an index gets to the
+// last. The tree is whole, and once the disk is well the same command goes on to the known answer.
 func TestHangingIndex(t *testing.T) {
 	if os.Getenv("TEST_URLTREE_FULL") == "" {
 		t.Skip("takes more than two minutes: TEST_URLTREE_FULL")
@@ -49,8 +49,9 @@ func TestHangingIndex(t *testing.T) {
 			writeSeeds(t, dir, web.Seeds())
 			args := []string{"-quiet", "-delay", "0", "-allow-private", "-flush-interval", "20ms", "-crawlers", "1", "-buffers", "1", "-input", "seed.txt"}
 			cmd := child(dir, args...)
-			// strace is no parent of the crawler (-D), keeps the thread from its call for three minutes, and until then
-			// the process from being gone when it has ended: what came of it is known after them.
+			// strace is no parent of the crawler (-D), keeps the thread from its call for three
+			// minutes, and until then the process from being gone when it has ended: what came of
+			// it is known after them.
 			cmd.Args = append([]string{
 				strace, "-D", "-f", "-qq", "-s", "0", "-o", filepath.Join(t.TempDir(), "trace"), "-e", "signal=none",
 				"-P", filepath.Join(dir, "iut", "index.db"), "-e", "trace=" + tt.call,

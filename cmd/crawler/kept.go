@@ -50,8 +50,8 @@ func kindOf(name string) kind {
 	return 0
 }
 
-// seedLogin is the name by which FORMAT keeps that an argument had a user name and a password. It is
-// no flag.
+// seedLogin is the name by which FORMAT keeps that an argument had a user name and a password. It
+// is no flag.
 const seedLogin = "seed-login"
 
 // A keptValue is the value of an option of kind ofCrawl.

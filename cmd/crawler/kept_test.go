@@ -118,8 +118,9 @@ func diffOptions(a, b crawler.Options) string {
 		cmp.Comparer(func(a, b netip.Addr) bool { return a == b }))
 }
 
-// TestKept gives each option that the tree keeps to one run: the next one has it too. A variable
-// comes before what is kept, a flag before that, and an option that was reset has its default.
+// TestKept sets each option that the tree keeps in one run and checks that the next one has it. A
+// variable comes before what is kept, a flag before that, and an option that was reset has its
+// default.
 func TestKept(t *testing.T) {
 	usual, _ := settle(t, t.TempDir())
 	for name, values := range keptCases {
@@ -181,7 +182,7 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// TestKeptTogether gives all options of the crawl at once, and those that are fixed.
+// TestKeptTogether sets all options of the crawl at once, and those that are fixed.
 func TestKeptTogether(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "iut")
 	args := []string{"-strip-www", "-strip-params", "utm_*,sid", "-exclude", "a", "-exclude", "b c", "-time", "3s", "-max-pages", "7"}
@@ -222,8 +223,8 @@ func TestKeptTogether(t *testing.T) {
 	}
 }
 
-// TestSecretsAreNotKept gives all secrets to one run: the tree has none of them, and a run without
-// says which it had.
+// TestSecretsAreNotKept checks that no secret of a run is in the tree, and that a later run without
+// them names those that it lacks.
 func TestSecretsAreNotKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "iut")
 	cookies := filepath.Join(t.TempDir(), "sesame.txt")

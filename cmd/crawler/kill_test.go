@@ -231,9 +231,9 @@ func testKill(t *testing.T, kind testweb.Kind, seed uint64, order []string) {
 	t.Logf("%d kills, %d of %d URLs asked again", kills, repeats, len(web.Requests()))
 }
 
-// runKilled runs the command, kills it at a random moment, and reports whether that came before its own
-// end, which must be a good one. The moment is that of a request, the most-th at the latest; at times it comes before the
-// first.
+// runKilled runs the command, kills it at a random moment, and reports whether that came before its
+// own end, which must be a good one. The moment is that of a request, the most-th at the latest; at
+// times it comes before the first.
 func runKilled(t *testing.T, rng *rand.Rand, web *testweb.Web, most int, dir string, args ...string) bool {
 	t.Helper()
 	enough, early := web.Asked()+1+rng.IntN(most), time.Hour

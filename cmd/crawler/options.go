@@ -58,7 +58,8 @@ func (c *command) listOptions(all []cli.Flag, isSet func(name string) bool) erro
 	return w.Flush()
 }
 
-// resetOption forgets what the tree keeps of an option, also of one that this version does not know.
+// resetOption forgets what the tree keeps of an option, also of one that this version does not
+// know.
 func (c *command) resetOption(name string, all []cli.Flag) (err error) {
 	tree, err := openExclusive(c.root())
 	if err != nil {

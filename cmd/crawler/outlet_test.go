@@ -116,7 +116,8 @@ func TestNobodyReads(t *testing.T) {
 	})
 }
 
-// requireOpen waits until a process has a file of this name open: long before that it has asked for signals.
+// requireOpen waits until a process has a file of this name open: long before that it has asked for
+// signals.
 func requireOpen(t *testing.T, cmd *exec.Cmd, name string) {
 	t.Helper()
 	fds := fmt.Sprintf("/proc/%d/fd", cmd.Process.Pid)

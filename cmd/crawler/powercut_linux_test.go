@@ -23,10 +23,11 @@ import (
 	"urltree/internal/testweb"
 )
 
-// TestPowerCutOnExt4 cuts the power of an ext4 while a crawl, a merge, or the writing of results is at
-// work there. Each ends with exit 4, or had ended; when the disk is mounted again check finds no fault,
-// no outcome is lost that the index had, what is stored is not asked again, and the crawl goes on to the
-// known answer, which the next cut leaves alone. With TEST_URLTREE_FULL=1 there are some dozens of cuts.
+// TestPowerCutOnExt4 cuts the power of an ext4 while a crawl, a merge, or the writing of results is
+// at work there. Each ends with exit 4, or had ended; when the disk is mounted again check finds no
+// fault, no outcome is lost that the index had, what is stored is not asked again, and the crawl
+// goes on to the known answer, which the next cut leaves alone. With TEST_URLTREE_FULL=1 there are
+// some dozens of cuts.
 func TestPowerCutOnExt4(t *testing.T) {
 	if testing.Short() {
 		t.Skip("cuts the power of a file system of its own, again and again: not with -short")
@@ -134,7 +135,7 @@ func (c *powerCut) tree(t *testing.T) {
 	t.Logf("%d cuts, %d of %d pages asked again", c.cuts, repeats, len(answer.Stored))
 }
 
-// crawl gives a command line that flushes often and tells of the steps of the end.
+// crawl returns a command line that flushes often and prints the steps of the end.
 func (c *powerCut) crawl() []string {
 	args := killArgs("seed.txt", killOrders[c.rng.IntN(len(killOrders))])[1:]
 	args[slices.Index(args, killFlush)] = "30ms"
@@ -276,9 +277,9 @@ func parseStates(text string) map[string]string {
 // askUntilCut asks a crawl again and again what its index holds, until it has ended. The
 // function that it gives waits for that and gives the outcomes which the index had for certain.
 //
-// What an export tells may come from a transaction that is not synced yet. Transactions take turns, so
-// that one is through when there is more than it brought. An export reads in parts, of which the first
-// may lack what the last has: two exports with more are needed.
+// What an export tells may come from a transaction that is not synced yet. Transactions take turns,
+// so that one is through when there is more than it brought. An export reads in parts, of which the
+// first may lack what the last has: two exports with more are needed.
 func (c *powerCut) askUntilCut(t *testing.T, ask bool, p *process) (known func() map[string]string) {
 	var certain map[string]string
 	var done sync.WaitGroup

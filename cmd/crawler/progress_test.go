@@ -72,8 +72,8 @@ func TestLiveLine(t *testing.T) {
 	check("the end")
 }
 
-// TestLineAMinute: what is no terminal gets a whole line after ten seconds and then each minute, and
-// nothing when quiet.
+// TestLineAMinute: what is no terminal gets a whole line after ten seconds and then each minute,
+// and nothing when quiet.
 func TestLineAMinute(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

@@ -21,8 +21,8 @@ var hostile = []string{
 	"a,b;\"c\"", "'", `{{.}}`, `</a></li></body>`, `\u0022`, "one\r\ntwo\tthree", `&amp;lt;`, "\u202eright to left", "-->",
 }
 
-// hostileWeb serves a page for each hostile text, which has it as its title and as the text of a link
-// that is broken.
+// hostileWeb serves a page for each hostile text, which has it as its title and as the text of a
+// link that is broken.
 func hostileWeb(t *testing.T) *httptest.Server {
 	escape := strings.NewReplacer("&", "&amp;", "<", "&lt;")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -163,8 +163,8 @@ reader.feed(sys.stdin.read())
 print(json.dumps(reader.rows))
 `
 
-// TestBrokenReaders: what other programs read from a report of broken links with hostile texts is the
-// same in each format.
+// TestBrokenReaders: what other programs read from a report of broken links with hostile texts is
+// the same in each format.
 func TestBrokenReaders(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

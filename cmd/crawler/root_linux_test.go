@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestNewRootIsDurable: the folders that hold a new tree are synced, unless -sync none is given, for no sync of
-// the tree need reach above its root.
+// TestNewRootIsDurable: the folders that hold a new tree are synced, unless -sync none is given,
+// for no sync of the tree need reach above its root.
 func TestNewRootIsDurable(t *testing.T) {
 	strace, err := exec.LookPath("strace")
 	if err != nil {

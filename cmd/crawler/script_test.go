@@ -69,8 +69,8 @@ func buildCommand(t *testing.T) string {
 //	holds FILE TEXT         checks that it is in a file or a folder's files, with ! that it is not
 //	fill FILE               puts the server's address for $SITE, its port for $PORT, BOM for \BOM and CR for \r
 //
-// The command is built as users build it: with the race detector, which other tests run it under, all
-// scripts together would take minutes.
+// The command is built as users build it: with the race detector, which other tests run it under,
+// all scripts together would take minutes.
 func TestScripts(t *testing.T) {
 	bin := buildCommand(t)
 	command := filepath.Join(bin, "crawler")

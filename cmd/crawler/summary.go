@@ -14,7 +14,8 @@ import (
 	"urltree/storage"
 )
 
-// errFailed is the error of a crawl that ended well and brought nothing, or what -fail-on asks about.
+// errFailed is the error of a crawl that ended well and brought nothing, or what -fail-on asks
+// about.
 var errFailed = errors.New("failed")
 
 // failed returns errFailed if the run did not bring what was asked for.

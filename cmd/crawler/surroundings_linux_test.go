@@ -153,8 +153,8 @@ func TestCheckByReader(t *testing.T) {
 	}
 }
 
-// gate serves pages that have no answer until open is called, which the end of the test does too: a crawl that
-// has one among its seeds goes on until then.
+// gate serves pages that have no answer until open is called, which the end of the test does too: a
+// crawl that has one among its seeds goes on until then.
 func gate(t *testing.T) (url string, open func()) {
 	opened := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -172,7 +172,8 @@ func gate(t *testing.T) (url string, open func()) {
 	return server.URL + "/", open
 }
 
-// TestTwoAtOnce starts two crawls of one tree at the same moment: one crawls, the other says who does.
+// TestTwoAtOnce starts two crawls of one tree at the same moment: one crawls, the other says who
+// does.
 func TestTwoAtOnce(t *testing.T) {
 	t.Parallel()
 	web := startWeb(t, testweb.Options{Kind: testweb.Linked, Hosts: 4, Pages: 60, Seed: 53, Latency: 50 * time.Millisecond})

@@ -217,9 +217,9 @@ func (c change) apply(root string) error {
 	return nil
 }
 
-// lose gives changes as a power cut after them leaves them: of the sectors of the index that were not
-// synced any were written; of pages that were not, any names are there, empty, in part, as zeros or whole.
-// The rest is taken as written.
+// lose gives changes as a power cut after them leaves them: of the sectors of the index that were
+// not synced any were written; of pages that were not, any names are there, empty, in part, as
+// zeros or whole. The rest is taken as written.
 func lose(list []change, rnd *rand.Rand) []change {
 	synced := make([]bool, len(list))
 	covered := map[string]bool{}
@@ -269,9 +269,9 @@ func lose(list []change, rnd *rand.Rand) []change {
 	return left
 }
 
-// TestEverySystemCall records the system calls of a crawl, and lets it die between any two of them, by
-// kill and by power cut: check finds no fault in the tree of that moment, and the same command goes on
-// to the known answer.
+// TestEverySystemCall records the system calls of a crawl, and lets it die between any two of them,
+// by kill and by power cut: check finds no fault in the tree of that moment, and the same command
+// goes on to the known answer.
 func TestEverySystemCall(t *testing.T) {
 	step, goOn, cuts := 1, 12, 1 // every so many calls it dies, and every so many of these the crawl goes on
 	switch {

@@ -36,8 +36,9 @@ var indexCalls = []struct {
 // writing are the calls after whose failure nothing more is written or synced.
 var writing = []string{"ftruncate", "pwrite64", "fdatasync", "fsync"}
 
-// letFail runs the command under strace, which lets the kth call of a kind on an index file fail, counted in each
-// thread. It gives what was printed on standard error, the exit code, and the calls on index files in order.
+// letFail runs the command under strace, which lets the kth call of a kind on an index file fail,
+// counted in each thread. It gives what was printed on standard error, the exit code, and the calls
+// on index files in order.
 func letFail(t *testing.T, root, call, errno string, k int, args ...string) (stderr string, code int, calls []string) {
 	t.Helper()
 	strace, err := exec.LookPath("strace")
@@ -81,10 +82,11 @@ func nameOf(call string) string {
 	return call[:max(strings.IndexAny(call, "( "), 0)]
 }
 
-// TestFaultAtEverySystemCall lets system calls on index.db fail, one in each run, until runs do not get
-// as far: in a crawl, and in a merge of a tree that is whole and of one with a damaged record. The exit code is
-// that of a failing disk, an index that is whole is never set aside, and nothing is written to it after a write
-// or sync has failed. Then check finds no fault, and the same command goes on to the known answer.
+// TestFaultAtEverySystemCall lets system calls on index.db fail, one in each run, until runs do not
+// get as far: in a crawl, and in a merge of a tree that is whole and of one with a damaged record.
+// The exit code is that of a failing disk, an index that is whole is never set aside, and nothing
+// is written to it after a write or sync has failed. Then check finds no fault, and the same
+// command goes on to the known answer.
 func TestFaultAtEverySystemCall(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the command hundreds of times: not with -short")

@@ -1,9 +1,9 @@
-// Package broken makes a report of broken links: which URLs do not work, and every page that links to
-// each, with the element and its text.
+// Package broken makes a report of broken links: which URLs do not work, and every page that links
+// to each, with the element and its text.
 //
-// It takes the answer of package inspect to "broken" as that comes, from a tree or from the crawl that
-// has it, and puts it in order with temporary files: its memory does not grow with the tree, nor with
-// the links.
+// It takes the answer of package inspect to "broken" as that comes, from a tree or from the crawl
+// that has it, and puts it in order with temporary files: its memory does not grow with the tree,
+// nor with the links.
 package broken
 
 import (
@@ -39,8 +39,8 @@ type report interface {
 	end(sum *Sum) error
 }
 
-// Write writes a report to w. ask is to answer the question "broken", as inspect.Inspector.Run does;
-// progress is told how many pages have been read for it, of how many, now and then.
+// Write writes a report to w. ask is to answer the question "broken", as inspect.Inspector.Run
+// does; progress is called now and then with the number of pages read so far, and of all pages.
 func Write(ctx context.Context, format string, w io.Writer, ask func(io.Writer) error, progress func(read, of int64)) (sum Sum, err error) {
 	if !slices.Contains(Formats, format) {
 		return sum, fmt.Errorf("%w: %s", ErrFormat, format)

@@ -191,8 +191,8 @@ func (o *jsonReport) end(sum *Sum) error {
 	return o.w.Flush()
 }
 
-// page has the parts of the HTML report, each of which begins and ends in the text of an element, so
-// that html/template escapes what stands in them.
+// page has the parts of the HTML report, each of which begins and ends in the text of an element,
+// so that html/template escapes what stands in them.
 //
 //go:embed report.html
 var page string

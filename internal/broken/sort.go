@@ -26,9 +26,9 @@ func (r *row) compare(o *row) int {
 	return cmp.Or(cmp.Compare(r.key, o.key), cmp.Compare(r.page, o.page))
 }
 
-// A sorter takes rows in any order and returns them by key, then by page, then in the order in which
-// they came. It holds some MiB of them in memory, the others in temporary files that have no name:
-// runs, each sorted. Where there are many of one level, they are merged into one of the next.
+// A sorter takes rows in any order and returns them by key, then by page, then in the order in
+// which they came. It holds some MiB of them in memory, the others in temporary files that have no
+// name: runs, each sorted. Where there are many of one level, they are merged into one of the next.
 type sorter struct {
 	budget int // bytes of rows in memory
 	fan    int // runs of a level that are merged into one

@@ -36,8 +36,8 @@ func workOf(ref string, base int) int {
 	return steps
 }
 
-// mostWork returns at least as many steps as workOf does for n references of so many bytes together:
-// of a usual page each need not be looked at.
+// mostWork returns at least as many steps as workOf does for n references of so many bytes
+// together: of a usual page each need not be looked at.
 func mostWork(bytes, n, base int) int { return n*base + (stepsRef+stepsHost)*bytes }
 
 // authority gives what may be user name, host and port of a reference, "" of a mere path.

@@ -26,7 +26,7 @@ import (
 // usualPages is how many real pages are read, evenly chosen, unless TEST_URLTREE_FULL is set.
 const usualPages = 2500
 
-// realPages gives the HTML files below TEST_URLTREE_CORPUS by their path from there.
+// realPages returns the HTML files below TEST_URLTREE_CORPUS by their paths from there.
 func realPages(tb testing.TB) (root string, files []string) {
 	root = os.Getenv("TEST_URLTREE_CORPUS")
 	if root == "" {
@@ -85,7 +85,8 @@ func TestRealPages(t *testing.T) {
 				links.Add(int64(len(got)))
 				same, diff := slices.Equal(got, want), ""
 				if !same {
-					// The tree has some elements in another place, or twice, where tags are not well nested.
+					// The tree has some elements in another place, or twice, where tags are not
+					// well nested.
 					moved.Add(1)
 					diff = cmp.Diff(sorted(want), sorted(got))
 				}

@@ -102,8 +102,8 @@ func (b *Budget) release(n int64) {
 
 func (b *Budget) pool(n int64) *sync.Pool { return &b.pools[bits.TrailingZeros64(uint64(n/minBuffer))] }
 
-// bufferSize returns the size of the smallest buffer that holds n bytes; beyond maxBuffer it is only
-// larger than that.
+// bufferSize returns the size of the smallest buffer that holds n bytes; beyond maxBuffer it is
+// only larger than that.
 func bufferSize(n int64) int64 {
 	switch {
 	case n <= minBuffer:
@@ -157,8 +157,8 @@ func (b *Body) Digest() [sha256.Size]byte {
 	return b.digest
 }
 
-// Weight returns the bytes that the body holds in memory: the size of its buffer, or 0 if it is in a
-// file.
+// Weight returns the bytes that the body holds in memory: the size of its buffer, or 0 if it is in
+// a file.
 func (b *Body) Weight() int64 {
 	if b.mem == nil {
 		return 0

@@ -85,7 +85,8 @@ func TestBodySizes(t *testing.T) {
 	}
 }
 
-// TestHandOverDuringRelease is what happens when a builder is done before the crawler that gave it the body.
+// TestHandOverDuringRelease is what happens when a builder is done before the crawler that gave it
+// the body.
 func TestHandOverDuringRelease(t *testing.T) {
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write(page(3000)) })
 	c := newClient(t, Options{})
@@ -300,8 +301,8 @@ func (f countedFile) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// TestStandstill: servers that stop in the middle of large bodies hold what memory has for bodies for as
-// long as they may. Others get what they need to begin.
+// TestStandstill: servers that stop in the middle of large bodies hold what memory has for bodies
+// for as long as they may. Others get what they need to begin.
 func TestStandstill(t *testing.T) {
 	const still, sent = 8, 3 << 19
 	held := make(chan struct{})

@@ -53,8 +53,8 @@ func benchRows(from, n, hosts int) []storage.Row {
 // inMemory is more than any window of a benchmark takes.
 const inMemory = 1 << 40
 
-// BenchmarkMemory tells a frontier of many URLs, round robin over many hosts, and takes, answers, returns
-// and ends them one by one, all in memory. The figures are per second of CPU time.
+// BenchmarkMemory tells a frontier of many URLs, round robin over many hosts, and takes, answers,
+// returns and ends them one by one, all in memory. The figures are per second of CPU time.
 func BenchmarkMemory(b *testing.B) {
 	for _, o := range allOrders() {
 		for _, hosts := range []int{10_000, 100_000, 1_000_000} {
@@ -85,8 +85,8 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkSeam takes URLs of which only the few that the usual memory holds are there: the rest comes
-// from the index. To write outcomes is not its matter, and not in its time.
+// BenchmarkSeam takes URLs of which only the few that the usual memory holds are there: the rest
+// comes from the index. To write outcomes is not its matter, and not in its time.
 func BenchmarkSeam(b *testing.B) {
 	const urls, hosts = 200_000, 10_000
 	for _, memory := range []int64{inMemory, 4 << 20} {
@@ -152,7 +152,8 @@ func benchAdd(f *Frontier, urls, hosts int) (took time.Duration) {
 	return took
 }
 
-// benchTake takes all URLs, and gives the time that it took. With an index their outcomes are committed.
+// benchTake takes all URLs, and gives the time that it took. With an index their outcomes are
+// committed.
 func benchTake(b *testing.B, f *Frontier, urls int, index *storage.Index) (took time.Duration) {
 	var done []Done
 	taken := 0

@@ -476,7 +476,7 @@ func allOrders() []order {
 		order{name: "three quickheaps, changing ranks", queue: queue.QuickHeap, queues: 3, rank: changingRank()})
 }
 
-// someOrders gives all orders with TEST_URLTREE_FULL, else one, another for each i.
+// someOrders returns all orders with TEST_URLTREE_FULL, else one, a different one for each i.
 func someOrders(i int) []order {
 	all := allOrders()
 	if os.Getenv("TEST_URLTREE_FULL") != "" {

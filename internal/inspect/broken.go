@@ -18,8 +18,8 @@ import (
 )
 
 // A BrokenLine is a line of the answer to "broken", which is for a program to put in order: first
-// one Sum, then Links in any order, among which Read says how far it is, then Targets in the order of
-// the tree.
+// one Sum, then Links in any order, among which Read says how far it is, then Targets in the order
+// of the tree.
 type BrokenLine struct {
 	Sum    *BrokenSum
 	Link   *BrokenLink
@@ -47,15 +47,16 @@ type BrokenTarget struct {
 	End    string // of a redirect: the URL that it ends at, which is broken itself
 	Time   string // of the last answer or try, RFC 3339; "": not known
 	// Source is the page that named it first, "" for none that is meant: the file of edges has only
-	// those of pages that are stored. How says what Source is: link, sitemap, seed (then Source is "").
+	// those of pages that are stored. How says what Source is: link, sitemap, seed (then Source is
+	// "").
 	Source, How string
 }
 
 // maxChain is how many redirects are followed; a crawl follows fewer.
 const maxChain = 32
 
-// ours are the reasons of URLs that failed by a fault or limit of this program: a link to one may be
-// right.
+// ours are the reasons of URLs that failed by a fault or limit of this program: a link to one may
+// be right.
 var ours = []string{"panic", "parse-budget", "tree"}
 
 // unreached are causes for which a host was not reached.
@@ -103,12 +104,12 @@ func (i *Inspector) target(r *storage.Record) (t BrokenTarget, broken bool, err 
 	return t, true, nil
 }
 
-// brokenHashes is how many hashes of broken URLs, of 8 bytes, are held at a time; of those that a crawl
-// holds, which may have several to answer, an eighth.
+// brokenHashes is how many hashes of broken URLs, of 8 bytes, are held at a time; of those that a
+// crawl holds, which may have several to answer, an eighth.
 const brokenHashes = 1 << 20
 
-// broken writes lines, as ReadBroken reads them: the links of the pages below a URL prefix to what is
-// broken, wherever that is. If there are more broken URLs than most, the edges are read several
+// broken writes lines, as ReadBroken reads them: the links of the pages below a URL prefix to what
+// is broken, wherever that is. If there are more broken URLs than most, the edges are read several
 // times.
 func (i *Inspector) broken(ctx context.Context, q Question, most uint64, w *bufio.Writer) error {
 	if i.Edges == nil {
@@ -259,8 +260,8 @@ func tsv(w *bufio.Writer, fields ...string) error {
 	return w.WriteByte('\n')
 }
 
-// ReadBroken returns a writer that takes the answer to "broken" and calls fn with each of its lines.
-// Lines that are none of it are an error.
+// ReadBroken returns a writer that takes the answer to "broken" and calls fn with each of its
+// lines. Lines that are none of it are an error.
 func ReadBroken(fn func(BrokenLine) error) io.Writer { return &brokenReader{fn: fn} }
 
 type brokenReader struct {

@@ -199,7 +199,8 @@ func (o *graphmlEdges) escape(s string) { _ = xml.EscapeText(o.w, []byte(s)) }
 
 func (o *graphmlEdges) end() { o.w.WriteString("</graph>\n</graphml>\n") }
 
-// exportRanks writes a row for each URL of the index that has a rank, in the order of the tree. The ranks of all nodes of the link graph together are 1.
+// exportRanks writes a row for each URL of the index that has a rank, in the order of the tree. The
+// ranks of all nodes of the link graph together are 1.
 func (i *Inspector) exportRanks(ctx context.Context, format string, in below, w *bufio.Writer) (err error) {
 	if i.Ranks == nil {
 		return fmt.Errorf("%w: ranks of this tree", ErrNotFound)

@@ -42,8 +42,8 @@ type Inspector struct {
 	Live func() string
 	// Progress returns that state as it is to be encoded in JSON; nil: there is no crawl.
 	Progress func() any
-	// Room tells what the disk has too little of while fetching pauses for it, else ""; nil: nothing
-	// pauses.
+	// Room tells what the disk has too little of while fetching pauses for it, else ""; nil:
+	// nothing pauses.
 	Room func() string
 	// Working returns the URLs that the crawl has in hand; nil: it has none.
 	Working func() []string

@@ -117,8 +117,8 @@ func own(list []lsLine) [][6]int {
 	return counts
 }
 
-// pages gives the URLs of the lines of ls -r that have a record of their own that is counted in one of
-// these columns, in order of the alphabet.
+// pages returns the sorted URLs of the lines of ls -r whose own record is counted in one of the
+// columns.
 func pages(list []lsLine, columns ...int) []string {
 	var urls []string
 	for k, counts := range own(list) {
@@ -254,8 +254,8 @@ func inFolder(url, prefix string) bool {
 	return url == path || strings.HasPrefix(url, path+"/") || strings.HasPrefix(url, path+"?")
 }
 
-// checkSums: a line counts its own record and all that the lines below it count, and its state is what
-// these records make it.
+// checkSums: a line counts its own record and all that the lines below it count, and its state is
+// what these records make it.
 func checkSums(t *testing.T, list []lsLine) {
 	t.Helper()
 	for k, counts := range own(list) {
@@ -295,8 +295,8 @@ func wantState(n [6]int) string {
 	return "refused"
 }
 
-// TestLsWorking: what the crawl has in hand is working, and so are the folders above it, but no other
-// host that only has the same labels.
+// TestLsWorking: what the crawl has in hand is working, and so are the folders above it, but no
+// other host that only has the same labels.
 func TestLsWorking(t *testing.T) {
 	i := open(t)
 	var list []storage.Link
@@ -362,8 +362,9 @@ func TestLsWide(t *testing.T) {
 	checkSums(t, got)
 }
 
-// TestLsWhileFound lists a tree of which the crawl finds more all the while: new URLs are moved to where
-// folders have them once, not before each folder, which takes a transaction of its own, and a sync.
+// TestLsWhileFound lists a tree of which the crawl finds more all the while: new URLs are moved to
+// where folders have them once, not before each folder, which takes a transaction of its own, and a
+// sync.
 func TestLsWhileFound(t *testing.T) {
 	i := open(t)
 	if err := i.Index.Close(); err != nil {

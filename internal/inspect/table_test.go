@@ -17,8 +17,8 @@ import (
 // tableNames are columns, some of which need care in a format.
 var tableNames = []string{"plain", `quo"te`, "com,ma", "<html>"}
 
-// randomRows returns rows of cells with what is hard in one format or another, and what each cell is
-// to be read as: the digits of a number, a text, or nil.
+// randomRows returns rows of cells with what is hard in one format or another, and what each cell
+// is to be read as: the digits of a number, a text, or nil.
 func randomRows(rnd *rand.Rand, n int) (rows [][]cell, want [][]any) {
 	alphabet := []rune("ab\",;'\t\r\n\\<>&=+-@＝\x00\x1b\u2028\u202e\ufeffüß😀{}[]:#")
 	for range n {
@@ -64,8 +64,8 @@ func written(t *testing.T, format string, rows [][]cell) string {
 	return out.String()
 }
 
-// TestTables: what readers of the standard library read in each format is what was written, but that
-// no text of the CSV begins as a formula does.
+// TestTables: what readers of the standard library read in each format is what was written, but
+// that no text of the CSV begins as a formula does.
 func TestTables(t *testing.T) {
 	rows, want := randomRows(rand.New(rand.NewPCG(1, 2)), 2000)
 	text := written(t, "csv", rows)

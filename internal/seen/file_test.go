@@ -79,8 +79,8 @@ func TestSaveLoad(t *testing.T) {
 	}
 }
 
-// TestLoadWhileInUse: what is added before and while a file is read stays, and a filter that has not
-// loaded it yet asks the index.
+// TestLoadWhileInUse: what is added before and while a file is read stays, and a filter that has
+// not loaded it yet asks the index.
 func TestLoadWhileInUse(t *testing.T) {
 	for _, opts := range []Options{{}, {Memory: 1 << 20}} {
 		_, old, file := saved(t, 60_000, 7, opts)
@@ -124,8 +124,8 @@ func TestLoadWhileInUse(t *testing.T) {
 	}
 }
 
-// TestNotUnmapped: memory that the system does not take back stays counted, and nothing is lost with it: neither what is
-// loaded, nor what a table that has grown holds.
+// TestNotUnmapped: memory that the system does not take back stays counted, and nothing is lost
+// with it: neither what is loaded, nor what a table that has grown holds.
 func TestNotUnmapped(t *testing.T) {
 	_, old, file := saved(t, 60_000, 7, Options{})
 	f, err := New(testKey, Options{})

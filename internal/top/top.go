@@ -13,7 +13,7 @@ type List[T any] struct {
 	more  int64
 }
 
-// Add gives the list an element. Among equal ones, those that came first stay first.
+// Add adds an element to the list. Among equal ones, those that came first stay first.
 func (l *List[T]) Add(x T) {
 	at, _ := slices.BinarySearchFunc(l.items, x, func(have, x T) int {
 		if l.Compare(have, x) <= 0 {

@@ -210,8 +210,8 @@ func wanted(name string, always, inText Want, text bool) bool {
 // tiny is a bound for tokens that most of them reach.
 const tiny = 20
 
-// compare holds the scanner to the tokenizer, in all modes; a small page in pieces too, and with tokens
-// over the bound.
+// compare holds the scanner to the tokenizer, in all modes; a small page in pieces too, and with
+// tokens over the bound.
 func compare(t *testing.T, page []byte) {
 	t.Helper()
 	compareIn(t, page, []int{1}, []int{2, 5, 3}, []int{7, 64})
@@ -348,8 +348,8 @@ func TestRandom(t *testing.T) {
 	}
 }
 
-// TestLong: what is longer than the bound is read past, and what stands behind it is found, whether the page is
-// there as a whole or comes in pieces. In compare short tokens are long ones.
+// TestLong: what is longer than the bound is read past, and what stands behind it is found, whether
+// the page is there as a whole or comes in pieces. In compare short tokens are long ones.
 func TestLong(t *testing.T) {
 	for _, tt := range []struct{ name, before, after string }{
 		{"comment", "<a><!--", "--><a>"},
@@ -446,7 +446,7 @@ func markup(v any) (pages [][]byte) {
 	return pages
 }
 
-// FuzzScan begins with the nasty pages and those that are shared, which are compared without -fuzz as well.
+// FuzzScan starts from the nasty pages and the shared ones; without -fuzz it compares these alone.
 func FuzzScan(f *testing.F) {
 	for _, tt := range nasty {
 		f.Add([]byte(tt.page))

@@ -61,7 +61,7 @@ func usualPage() []byte {
 	return []byte(b.String())
 }
 
-// realPages gives the HTML files below TEST_URLTREE_CORPUS, as many as have 64 MiB.
+// realPages returns the HTML files below TEST_URLTREE_CORPUS, up to 64 MiB of them.
 func realPages(tb testing.TB) (pages [][]byte) {
 	root := os.Getenv("TEST_URLTREE_CORPUS")
 	if root == "" {
