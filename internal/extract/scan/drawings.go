@@ -5,7 +5,13 @@ import "strings"
 // Drawings are the open elements of svg and math, those in them whose content is HTML again, and of
 // HTML in there, as far as they decide how to read on (HTML standard, "the rules for parsing tokens
 // in foreign content"). Elements around the drawings are not known. The zero value has none.
-type Drawings struct{ open []drawn }
+type Drawings struct {
+	open []drawn
+	// An end tag that nothing in the drawing matches ended it, which is right if it closes an
+	// element around the drawing; else the drawing goes on. From then on the content of a title or
+	// style is read as markup: in HTML it has no tags anyway.
+	unsure bool
+}
 
 type drawn struct {
 	name uint64 // its hash
@@ -59,9 +65,11 @@ var roles = func() *table {
 }()
 
 var (
-	svgHash  = hash("svg")
-	mathHash = hash("math")
-	pHash    = hash("p")
+	svgHash   = hash("svg")
+	mathHash  = hash("math")
+	pHash     = hash("p")
+	titleHash = hash("title")
+	styleHash = hash("style")
 )
 
 // Any reports whether an element is open.
@@ -73,8 +81,8 @@ func (d *Drawings) Foreign() bool {
 	return len(d.open) > 0 && d.open[len(d.open)-1].role&(holder|inHTML) == 0
 }
 
-// Start notes a start tag, with a slash at its end or not. It reports whether its element is one of
-// a drawing or formula: then a slash closes it, and what follows is never raw text.
+// Start notes a start tag, with a slash at its end or not. It reports whether its element is, or
+// may be, one of a drawing or formula: then a slash closes it, and what follows is never raw text.
 func (d *Drawings) Start(name []byte, slash bool) (foreign bool) {
 	return d.start(foldedHash(name), name, slash)
 }
@@ -98,6 +106,7 @@ func roleOf(h uint64, name []byte) role {
 
 func (d *Drawings) start(h uint64, name []byte, slash bool) (foreign bool) {
 	r := roleOf(h, name)
+	unsure := d.unsure && (h == titleHash || h == styleHash)
 	if d.Foreign() && r&breaks != 0 {
 		d.leave()
 	}
@@ -120,12 +129,12 @@ func (d *Drawings) start(h uint64, name []byte, slash bool) (foreign bool) {
 		}
 		slash = false
 	default:
-		return false
+		return unsure
 	}
 	if !slash && len(d.open) < maxDrawn {
 		d.open = append(d.open, added)
 	}
-	return added.role&inHTML == 0
+	return unsure || added.role&inHTML == 0
 }
 
 func (d *Drawings) end(h uint64, name []byte) {
@@ -139,8 +148,9 @@ func (d *Drawings) end(h uint64, name []byte) {
 			return // what is open around it is out of reach
 		}
 	}
-	if r&(breaks|ends|inline) != 0 { // of an element that is open around the drawing
+	if r&(breaks|ends|inline) != 0 && d.Foreign() { // of an element that is open around the drawing
 		d.leave()
+		d.unsure = true
 	}
 }
 

@@ -67,7 +67,7 @@ func New(names *Names, src []byte, last bool) *Scanner {
 
 // Reset makes s what New gives, in the same memory.
 func (s *Scanner) Reset(names *Names, src []byte, last bool) {
-	*s = Scanner{names: names, src: src, last: last, most: MaxToken, drawings: Drawings{s.drawings.open[:0]}}
+	*s = Scanner{names: names, src: src, last: last, most: MaxToken, drawings: Drawings{open: s.drawings.open[:0]}}
 }
 
 // Rest gives the text that is not read yet. After More it is to be fed again, with more.
@@ -270,7 +270,7 @@ func (s *Scanner) count(element *name, h uint64, spelt []byte, isStart, slash bo
 		return
 	}
 	foreign := false
-	if isDrawing || s.drawings.Any() {
+	if isDrawing || s.drawings.Any() || s.drawings.unsure {
 		foreign = s.drawings.start(h, spelt, slash)
 	}
 	s.closed = slash && (foreign || s.XHTML)
