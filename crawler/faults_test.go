@@ -162,7 +162,7 @@ func faultOptions(dir string, web *testweb.Web, disk iut.FS) crawler.Options {
 	opts := options(dir, web)
 	opts.Buffers, opts.Crawlers, opts.Downloads, opts.FlushInterval = 1, 2, 2, 20*time.Millisecond
 	opts.MemoryBodies, opts.NoSync, opts.Edges, opts.FS = 64<<10, true, true, disk
-	opts.Keep = func(iut.Kept) (iut.Kept, error) { return faultKept, nil }
+	opts.Keep = func(iut.Kept, []string) (iut.Kept, error) { return faultKept, nil }
 	return opts
 }
 

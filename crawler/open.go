@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -103,12 +104,14 @@ func (e *engine) open(ctx context.Context, at *post) error {
 	return e.findClosed()
 }
 
-// keep lets the caller change what FORMAT keeps for it. A kill later in this run finds it there.
+// keep lets the caller change what FORMAT keeps for it, at the beginning and when seeds of further
+// origins have a login. A kill later in this run finds it there.
 func (e *engine) keep() error {
 	if e.opts.Keep == nil {
 		return nil
 	}
-	kept, err := e.opts.Keep(e.tree.Format().Kept)
+	e.keptLogins = len(e.opts.logins)
+	kept, err := e.opts.Keep(e.tree.Format().Kept, slices.Sorted(maps.Keys(e.opts.logins)))
 	if err != nil {
 		return err
 	}
@@ -255,7 +258,7 @@ func (e *engine) begin(ctx context.Context) error {
 		e.holding = e.index.Totals().Held > 0
 	}
 	if grown || (changed || review) && e.index.Totals().Parsed() {
-		if changed {
+		if changed && e.opts.Keep == nil {
 			e.opts.Log.Warn("the options for links have changed since the last run", "changed", optionChanges(before, options))
 		}
 		if changed || grown {

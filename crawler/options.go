@@ -139,9 +139,12 @@ type Options struct {
 	AllowPrivate bool       // links may lead to loopback and private addresses
 
 	// Keep, if not nil, is called once the tree is open and before anything else is written to it.
-	// It is passed what FORMAT keeps for the caller and returns what FORMAT keeps from now on; an
-	// error ends Run. Run does not interpret any of it. nil: FORMAT keeps what it has.
-	Keep func(iut.Kept) (iut.Kept, error)
+	// It is passed what FORMAT keeps for the caller and, sorted, the origins of the Seeds that have
+	// a user name; it returns what FORMAT keeps from now on. It is called again before seeds of
+	// MoreSeeds are written that have a user name for other origins. An error ends Run, which does
+	// not interpret what is kept, and leaves it to the caller to report changed options. nil: FORMAT
+	// keeps what it has.
+	Keep func(was iut.Kept, logins []string) (iut.Kept, error)
 
 	FS  iut.FS       // the disk of the tree; nil: the real one. Tests let it be slow or fail
 	Log *slog.Logger // nil: no log

@@ -79,6 +79,7 @@ type engine struct {
 	workers  []*worker
 
 	given       []string         // the first seeds of the options, canonical
+	keptLogins  int              // number of logins when Keep was called last
 	closed      []storage.Record // see Result.Closed
 	earlier     bool             // the index had records when it was opened
 	opened      uint64           // the transaction that the index had last when it was opened

@@ -124,6 +124,11 @@ func (e *engine) addSeedList(ctx context.Context, at *post, seeds iter.Seq2[stri
 	add := func() error {
 		at.atDisk("append to", "seeds.txt")
 		defer at.rest()
+		if len(e.opts.logins) > e.keptLogins {
+			if err := e.keep(); err != nil {
+				return err
+			}
+		}
 		err := errors.Join(ctx.Err(), list.Add(ctx, part))
 		clear(part)
 		part, size = part[:0], 0

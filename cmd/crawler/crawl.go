@@ -74,30 +74,20 @@ func (c *command) crawl(x *cli.Context) error {
 
 // crawlOptions returns the engine's options, of the flags and of what the tree keeps.
 func (c *command) crawlOptions(x *cli.Context) (opts crawler.Options, err error) {
-	memory, err := c.recall(x.App.Flags, func(name string) bool {
-		return x.IsSet(name) || name == seedLogin && slices.ContainsFunc(x.Args().Slice(), hasLogin)
-	})
+	memory, err := c.recall(x.App.Flags, x.IsSet)
 	if err != nil {
 		return opts, err
 	}
 	if err := c.flags.check(x.IsSet); err != nil {
 		return opts, err
 	}
+	c.dangers = memory.dangers
 	opts = c.flags.options()
-	opts.Keep = memory.keep(c.tell)
+	opts.Keep, opts.Started = memory.keep(c), func() { c.tell(memory.missingLogins()) }
 	if opts.Scope, err = scope.ParseMode(c.flags.scope); err != nil {
 		return opts, usagef("-scope: %w", err)
 	}
 	return opts, nil
-}
-
-// hasLogin reports whether an argument is a URL with a user name or a password.
-func hasLogin(arg string) bool {
-	if !strings.Contains(arg, "://") {
-		arg = "http://" + arg
-	}
-	u, err := url.Parse(arg)
-	return err == nil && u.User != nil
 }
 
 // run crawls with the options and shows the progress.
@@ -115,7 +105,13 @@ func (c *command) run(ctx context.Context, opts crawler.Options) (crawler.Result
 		show.width, show.log = nil, c.logger(c.stderr)
 	}
 	defer show.close()
-	opts.Progress, opts.Started = show.update, func() { show.begin(opts) }
+	started := opts.Started
+	opts.Progress, opts.Started = show.update, func() {
+		if started != nil {
+			started()
+		}
+		show.begin(opts)
+	}
 	opts.LimitHeap = os.Getenv("GOMEMLIMIT") == ""
 	opts.Log = c.logger(show)
 	if c.flags.verbose {
@@ -153,13 +149,17 @@ func (c *command) outcome(w io.Writer, o crawler.Outcome) {
 // logger writes to the progress, which keeps the live line and log lines apart. In JSON a duration
 // is a number of milliseconds, and its name ends in _ms.
 func (c *command) logger(w io.Writer) *slog.Logger {
-	level := slog.LevelInfo
 	switch {
 	case c.flags.quiet:
-		level = slog.LevelError
+		return c.loggerFrom(slog.LevelError, w)
 	case c.flags.verbose:
-		level = slog.LevelDebug
+		return c.loggerFrom(slog.LevelDebug, w)
 	}
+	return c.loggerFrom(slog.LevelInfo, w)
+}
+
+// loggerFrom returns a logger of lines from a level on.
+func (c *command) loggerFrom(level slog.Level, w io.Writer) *slog.Logger {
 	if c.flags.format == "json" {
 		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Value.Kind() == slog.KindDuration {

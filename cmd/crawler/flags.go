@@ -145,7 +145,7 @@ func (f *flags) crawl() []group {
 			flag("allow-private", toggle{&o.AllowPrivate}, "let links lead to loopback and private addresses; seeds may always"),
 		}},
 		{"What to print", []cli.Flag{
-			flag("quiet", toggle{&f.quiet}, "print errors only"),
+			flag("quiet", toggle{&f.quiet}, "print errors only, and which dangerous options are kept from an earlier run: -robots ignore, -allow-private"),
 			flag("verbose", toggle{&f.verbose}, "print a line per outcome: URL, outcome, status, bytes, ms; also why requests failed, and each step of the end"),
 			flag("log-format", choice{&f.format, []string{"text", "json"}}, "the `FORMAT` of lines on standard error: text, or json: each line is an object, and durations are in milliseconds (_ms)"),
 			flag("pprof", listenAddress{&f.pprof}, "serve Go's profiles at http://`ADDR`/debug/pprof/ while it runs; a port alone is one of 127.0.0.1"),

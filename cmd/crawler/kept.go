@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 
 	"github.com/urfave/cli/v2"
@@ -50,8 +52,8 @@ func kindOf(name string) kind {
 	return 0
 }
 
-// seedLogin is the name by which FORMAT keeps that an argument had a user name and a password. It
-// is no flag.
+// seedLogin is the name by which FORMAT keeps that a seed had a user name and a password:
+// seed-login=ORIGIN. It is no flag.
 const seedLogin = "seed-login"
 
 // A keptValue is the value of an option of kind ofCrawl.
@@ -99,9 +101,13 @@ func (v types) texts() []string {
 type memory struct {
 	root      string // of the tree
 	was, next iut.Kept
+	ran       bool              // there is a tree
 	origin    map[string]string // of the options that the tree keeps, fixes or had; a flag counts as a variable
 
-	dangers, changes, missing []string // see notices
+	dangers          string   // what each run says first; "" for nothing
+	changes, missing []string // see notices
+	logins           []string // origins for which seeds of earlier runs had a login, sorted
+	given            []string // those of this run, sorted
 }
 
 // recall reads what the tree keeps of the options, if there is one, and applies it to those that
@@ -119,24 +125,24 @@ func (c *command) recall(all []cli.Flag, isSet func(name string) bool) (*memory,
 		return nil, err
 	default: // there is no tree, or the crawl meets the error again
 	}
-	m.was = format.Kept
+	m.was, m.ran = format.Kept, err == nil
 	kept, err := m.texts()
 	if err != nil {
 		return nil, err
 	}
-	for _, g := range generic(all) {
+	defaults := generic(ungroup(new(flags).crawl()))
+	for i, g := range generic(all) {
 		switch kindOf(g.Name) {
 		case ofTree:
 			m.origin[g.Name] = "fixed"
 		case ofSecret:
 			m.secret(g.Name, isSet(g.Name))
 		case ofCrawl:
-			if err := m.option(g, kept[g.Name], isSet(g.Name)); err != nil {
+			if err := m.option(g, kept[g.Name], defaults[i], isSet(g.Name)); err != nil {
 				return nil, err
 			}
 		}
 	}
-	m.secret(seedLogin, isSet(seedLogin))
 	return m, nil
 }
 
@@ -161,9 +167,13 @@ func (m *memory) texts() (map[string][]string, error) {
 		}
 		kept[name] = append(kept[name], value)
 	}
-	for _, name := range m.was.Secrets {
-		if kindOf(name) != ofSecret {
+	for _, secret := range m.was.Secrets {
+		name, origin, _ := strings.Cut(secret, "=")
+		switch {
+		case kindOf(name) != ofSecret:
 			return nil, m.damaged(name, errors.New("this version has no such secret"))
+		case name == seedLogin:
+			m.logins = append(m.logins, origin)
 		}
 	}
 	return kept, nil
@@ -175,14 +185,19 @@ func (m *memory) damaged(name string, err error) error {
 		commandLine([]string{"crawler", "options", "-tree", m.root, "-reset", name}))
 }
 
-// option settles the value of an option of the crawl, for which kept is what FORMAT has.
-func (m *memory) option(g *cli.GenericFlag, kept []string, given bool) error {
+// option settles the value of an option of the crawl, for which kept is what FORMAT has and usual
+// the flag as it is by default.
+func (m *memory) option(g *cli.GenericFlag, kept []string, usual *cli.GenericFlag, given bool) error {
 	v := g.Value.(keptValue)
 	switch {
 	case given:
 		m.origin[g.Name] = "variable"
-		if now := v.texts(); len(kept) > 0 && !slices.Equal(kept, now) {
-			m.changes = append(m.changes, fmt.Sprintf("-%s %s from now on, was %s", g.Name, cmp.Or(shown(now), g.DefaultText), shown(kept)))
+		was := kept
+		if len(kept) == 0 {
+			was = usual.Value.(keptValue).texts()
+		}
+		if now := v.texts(); m.ran && !slices.Equal(was, now) {
+			m.changes = append(m.changes, fmt.Sprintf("-%s %s from now on, was %s", g.Name, cmp.Or(shown(now), g.DefaultText), cmp.Or(shown(was), g.DefaultText)))
 		}
 	case len(kept) > 0:
 		m.origin[g.Name] = "kept"
@@ -193,9 +208,9 @@ func (m *memory) option(g *cli.GenericFlag, kept []string, given bool) error {
 		}
 		switch {
 		case g.Name == "robots" && kept[0] == "ignore":
-			m.dangers = append(m.dangers, "-robots ignore")
+			m.dangers += " -robots ignore"
 		case g.Name == "allow-private" && kept[0] == "true":
-			m.dangers = append(m.dangers, "-allow-private")
+			m.dangers += " -allow-private"
 		}
 	default:
 		m.origin[g.Name] = "default"
@@ -232,43 +247,83 @@ func (m *memory) secret(name string, given bool) {
 	m.next.Secrets = append(m.next.Secrets, name)
 }
 
-// notices returns what a run says first, a line each.
+// notices returns what a run says about its options once the tree is its own, a line each.
 func (m *memory) notices() []string {
-	var lines []string
-	if len(m.dangers) > 0 {
-		lines = append(lines, fmt.Sprintf("kept from an earlier run: %s; crawler options -reset NAME forgets it", strings.Join(m.dangers, " ")))
-	}
-	lines = append(lines, m.changes...)
+	lines := m.changes
 	if len(m.missing) > 0 {
-		had := strings.Replace(strings.Join(m.missing, " "), "-"+seedLogin, "a login in a URL ("+seedLogin+")", 1)
-		lines = append(lines, fmt.Sprintf("an earlier run had %s, which the tree does not keep: give it again, or crawler options -reset NAME ends this reminder", had))
+		lines = append(lines, fmt.Sprintf("an earlier run had %s, which the tree does not keep: give it again, or crawler options -reset NAME ends this reminder", strings.Join(m.missing, " ")))
 	}
 	return lines
 }
 
+// missingLogins returns a line about the origins for which earlier runs had a login in a seed and
+// this one has none, "" if there are none. It is for the time when all seeds are read.
+func (m *memory) missingLogins() string {
+	lack := slices.DeleteFunc(slices.Clone(m.logins), func(origin string) bool {
+		_, given := slices.BinarySearch(m.given, origin)
+		return given
+	})
+	if len(lack) == 0 {
+		return ""
+	}
+	more := ""
+	if n := len(lack) - mostNamed; n > 0 {
+		lack, more = lack[:mostNamed], fmt.Sprintf(" and %s", count(int64(n), "other origin"))
+	}
+	return fmt.Sprintf("an earlier run had a login in a seed for %s%s, which the tree does not keep: give it again, or crawler options -reset %s ends this reminder",
+		strings.Join(lack, " "), more, seedLogin)
+}
+
 // keep is for [crawler.Options]: it keeps the options of this run, and prints the notices once the
 // tree is its own.
-func (m *memory) keep(tell func(line string)) func(iut.Kept) (iut.Kept, error) {
-	return func(was iut.Kept) (iut.Kept, error) {
+func (m *memory) keep(c *command) func(was iut.Kept, logins []string) (iut.Kept, error) {
+	notices := sync.OnceFunc(func() {
+		c.warnFirst()
+		for _, line := range m.notices() {
+			c.tell(line)
+		}
+	})
+	return func(was iut.Kept, logins []string) (iut.Kept, error) {
 		if !was.Equal(m.was) {
 			return was, fmt.Errorf("%w: its options have just been changed; start the crawl again", iut.ErrBusy)
 		}
-		for _, line := range m.notices() {
-			tell(line)
+		notices()
+		m.given = logins
+		next := iut.Kept{Options: m.next.Options, Secrets: slices.Clone(m.next.Secrets)}
+		all := append(slices.Clone(m.logins), logins...)
+		slices.Sort(all)
+		for _, origin := range slices.Compact(all) {
+			next.Secrets = append(next.Secrets, seedLogin+"="+origin)
 		}
-		return m.next, nil
+		m.was = next
+		return next, nil
 	}
 }
 
-// tell prints a line about the run, unless errors only are to be printed.
-func (c *command) tell(line string) {
-	switch {
-	case c.flags.quiet:
-	case c.flags.format == "json":
-		c.logger(c.stderr).Warn(line)
-	default:
-		fmt.Fprintln(c.stderr, "crawler:", line)
+// warnFirst prints, once and also with -quiet, which dangerous options the run has from an earlier
+// one.
+func (c *command) warnFirst() {
+	if c.dangers == "" {
+		return
 	}
+	c.print(fmt.Sprintf("kept from an earlier run:%s; crawler options -reset NAME forgets it", c.dangers))
+	c.dangers = ""
+}
+
+// tell prints a line about the run, if there is one and not only errors are to be printed.
+func (c *command) tell(line string) {
+	if line != "" && !c.flags.quiet {
+		c.print(line)
+	}
+}
+
+// print prints a line about the run.
+func (c *command) print(line string) {
+	if c.flags.format == "json" {
+		c.loggerFrom(slog.LevelWarn, c.stderr).Warn(line)
+		return
+	}
+	fmt.Fprintln(c.stderr, "crawler:", line)
 }
 
 // takeStrip sets what is stripped from URLs to what the tree was made with, and refuses flags that

@@ -104,7 +104,7 @@ func engineKeeps(dir string, opts crawler.Options) error {
 	if err != nil {
 		return err
 	}
-	kept, err := opts.Keep(tree.Format().Kept)
+	kept, err := opts.Keep(tree.Format().Kept, nil)
 	if err == nil {
 		err = tree.Keep(kept)
 	}
@@ -113,7 +113,7 @@ func engineKeeps(dir string, opts crawler.Options) error {
 
 // diffOptions compares options of the engine but for the function that keeps them.
 func diffOptions(a, b crawler.Options) string {
-	return cmp.Diff(a, b, cmpopts.IgnoreFields(crawler.Options{}, "Keep", "Tree"), cmpopts.IgnoreUnexported(crawler.Options{}),
+	return cmp.Diff(a, b, cmpopts.IgnoreFields(crawler.Options{}, "Keep", "Started", "Tree"), cmpopts.IgnoreUnexported(crawler.Options{}),
 		cmp.Comparer(func(a, b *regexp.Regexp) bool { return a.String() == b.String() }),
 		cmp.Comparer(func(a, b netip.Addr) bool { return a == b }))
 }
@@ -130,7 +130,10 @@ func TestKept(t *testing.T) {
 				with = []string{"-order", "priority"}
 			}
 			first, second := append(with, "-"+name+"="+values[0]), append(with, "-"+name+"="+values[1])
-			wantFirst, _ := settle(t, t.TempDir(), first...)
+			wantFirst, said := settle(t, t.TempDir(), first...)
+			if said != "" {
+				t.Errorf("the first run says %q", said)
+			}
 			wantSecond, _ := settle(t, t.TempDir(), second...)
 			if diffOptions(usual, wantFirst) == "" || diffOptions(usual, wantSecond) == "" {
 				t.Fatalf("%q are not other options than the default", values)
@@ -177,6 +180,9 @@ func TestKept(t *testing.T) {
 			require("a run after -reset", got, usual)
 			if said != "" {
 				t.Errorf("after -reset it says %q", said)
+			}
+			if _, said = settle(t, dir, first...); !strings.Contains(said, "crawler: -"+name+" ") || !strings.Contains(said, " from now on, was ") || strings.Contains(said, "was \n") {
+				t.Errorf("the first value on a tree that has the default: it says %q", said)
 			}
 		})
 	}

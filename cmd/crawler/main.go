@@ -124,6 +124,7 @@ type command struct {
 	args           []string
 	operands       []string // those of args that are neither flags nor the subcommand
 	flags          flags
+	dangers        string     // see warnFirst
 	json           func(bool) // says whether each line on stderr is to be a JSON object
 }
 

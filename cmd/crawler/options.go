@@ -52,8 +52,8 @@ func (c *command) listOptions(all []cli.Flag, isSet func(name string) bool) erro
 			fmt.Fprintf(w, "-%s\t%s\t%s\n", g.Name, value, origin)
 		}
 	}
-	if origin := m.origin[seedLogin]; origin != "" {
-		fmt.Fprintf(w, "%s\t(secret)\t%s\n", seedLogin, origin)
+	for _, origin := range m.logins {
+		fmt.Fprintf(w, "%s %s\t(secret)\tnot kept\n", seedLogin, origin)
 	}
 	return w.Flush()
 }
@@ -76,7 +76,10 @@ func (c *command) resetOption(name string, all []cli.Flag) (err error) {
 			}
 			return of == name
 		}),
-		Secrets: slices.DeleteFunc(slices.Clone(was.Secrets), func(of string) bool { return of == name }),
+		Secrets: slices.DeleteFunc(slices.Clone(was.Secrets), func(secret string) bool {
+			of, _, _ := strings.Cut(secret, "=")
+			return of == name
+		}),
 	}
 	said := "is not kept"
 	switch kind := kindOf(name); {

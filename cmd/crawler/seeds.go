@@ -200,6 +200,7 @@ func sendLines(file io.Reader, lines chan<- seedLine, done <-chan struct{}) {
 
 // skip counts a line that is no seed, and reports it if it is one of the first ten.
 func (in *seedFiles) skip(file string, l seedLine) {
+	in.warnFirst()
 	if in.bad++; in.bad <= 10 {
 		fmt.Fprintf(in.stderr, "crawler: %s:%d: skipped %.80q: %s\n", file, l.number, l.text, cause(l.bad))
 	}
