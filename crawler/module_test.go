@@ -19,7 +19,7 @@ import (
 	"testing"
 )
 
-// TestOtherModule builds and runs bench/linkcheck, which is a module of its own and so cannot
+// TestOtherModule builds and runs examples/linkcheck, which is a module of its own and so cannot
 // import what is internal. Its go.mod may be behind ours here: the copy that is built is brought
 // up to date.
 func TestOtherModule(t *testing.T) {
@@ -38,8 +38,8 @@ func TestOtherModule(t *testing.T) {
 		}
 		return b
 	}
-	mod := bytes.ReplaceAll(read("bench/linkcheck/go.mod"), []byte("=> ../.."), []byte("=> "+strconv.Quote(root)))
-	for name, text := range map[string][]byte{"main.go": read("bench/linkcheck/main.go"), "go.mod": mod, "go.sum": read("go.sum")} {
+	mod := bytes.ReplaceAll(read("examples/linkcheck/go.mod"), []byte("=> ../.."), []byte("=> "+strconv.Quote(root)))
+	for name, text := range map[string][]byte{"main.go": read("examples/linkcheck/main.go"), "go.mod": mod, "go.sum": read("go.sum")} {
 		if err := os.WriteFile(filepath.Join(dir, name), text, 0o666); err != nil {
 			t.Fatal(err)
 		}

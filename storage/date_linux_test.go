@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	"urltree/bench/disk"
+	"urltree/internal/testdisk"
 )
 
 // TestDateOutlivesAPowerCut: the first transaction after a time makes the file younger than what was written before
 // it, also where the power fails just then: else check would want old results to be those of the index.
 func TestDateOutlivesAPowerCut(t *testing.T) {
-	d, err := disk.New(t.Context(), t.TempDir(), "ext4", 64<<20)
+	d, err := testdisk.New(t.Context(), t.TempDir(), "ext4", 64<<20)
 	if err != nil {
 		t.Skipf("no file system can be mounted here: %v", err)
 	}

@@ -213,7 +213,7 @@ func (c *command) app() *cli.App {
 		c.urlCommand("why", "explain what happened to a URL, or why it waits"),
 		c.checkCommand(), c.retryCommand(), c.optionsCommand(),
 		c.statsCommand(), c.rankCommand(),
-		c.exportCommand(), c.brokenCommand(), c.demoCommand(), c.labCommand(), c.helpCommand(), c.versionCommand(),
+		c.exportCommand(), c.brokenCommand(), c.demoCommand(), c.helpCommand(), c.versionCommand(),
 	}
 	for _, sub := range commands {
 		sub.OnUsageError, sub.HideHelpCommand = usageError, true

@@ -17,9 +17,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"urltree/bench/disk"
 	"urltree/internal/ctl"
 	"urltree/internal/inspect"
+	"urltree/internal/testdisk"
 	"urltree/internal/testweb"
 )
 
@@ -36,7 +36,7 @@ func TestPowerCutOnExt4(t *testing.T) {
 	if os.Getenv("TEST_URLTREE_FULL") != "" {
 		trees = 10
 	}
-	d, err := disk.New(t.Context(), t.TempDir(), "ext4", 256<<20)
+	d, err := testdisk.New(t.Context(), t.TempDir(), "ext4", 256<<20)
 	if err != nil {
 		t.Skipf("no file system can be mounted here: %v", err)
 	}
@@ -69,7 +69,7 @@ func TestPowerCutOnExt4(t *testing.T) {
 
 // A powerCut is a tree on a disk whose power is cut now and then.
 type powerCut struct {
-	*disk.Disk
+	*testdisk.Disk
 	rng      *rand.Rand
 	web      *testweb.Web
 	cuts     int            // so far
