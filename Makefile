@@ -1,10 +1,10 @@
 # Everything that is built or checked has one target here; `make` alone builds.
 #
 #   build      bin/crawler, static            install  the same, into $(go env GOBIN)
-#   test       all tests with the race detector, the long ones in a short form;
+#   test       all tests of the crawler with the race detector, the long ones in a short form;
 #              tests that were skipped are listed with their reasons
-#   long       all tests in their usual length, without the race detector; then what a page costs,
-#              and each benchmark of a stage ten times, to see that it still works
+#   long       all tests in their usual length, those of tools too, without the race detector; then
+#              what a page costs, and each benchmark of a stage ten times, to see that it still works
 #   faults     a crawl in which each call of the disk fails, and one that loses its power at each;
 #              a crawl and a merge in which each system call on index.db fails, and crawls in which
 #              one does not come back (strace);
@@ -18,6 +18,9 @@
 #              bin/bench-crawl.json (BENCH: more flags, which win)
 #   bench-peers  the documentation of a JDK, fetched once, by this crawler and by wget2, wget and
 #              HTTrack, as far as they are installed (root, nginx); bin/bench-peers.json (BENCH)
+#   bench-scale   cost and memory while a crawl of a web without an end grows (BENCH; it needs
+#              synthweb in SHARED); bin/scale
+#   bench-resume  how soon a crawl of millions of known URLs goes on (BENCH); bin/resume
 #   verify     the Promela models: good ones must hold, broken ones must fail (spin, gcc)
 #   test-real  tests named TestReal against documentation packages of the distribution
 #   test-hostile  a web that plays failures of the real one, and what a user would call right
@@ -44,7 +47,7 @@ LOAD     ?= 10m
 override SHARED := $(abspath $(SHARED))
 export SHARED
 
-.PHONY: build install test long race lint fuzz bench bench-crawl bench-peers demo verify test-real test-hostile full clean soak hostile-load faults mutations
+.PHONY: build install test long race lint fuzz bench bench-crawl bench-peers bench-scale bench-resume demo verify test-real test-hostile full clean soak hostile-load faults mutations
 
 build:
 	CGO_ENABLED=0 go build -trimpath -o bin/crawler ./cmd/crawler
@@ -57,7 +60,8 @@ test:
 
 long:
 	go run ./internal/testlog -count=1 -parallel 4 -timeout 20m ./...
-	go test -count=1 -run '^TestCost' -bench . -benchtime 10x -timeout 5m ./bench/stages
+	cd tools && go run urltree/internal/testlog -count=1 -parallel 4 -timeout 20m ./...
+	go test -C tools -count=1 -run '^TestCost' -bench . -benchtime 10x -timeout 5m ./stages
 
 faults:
 	TEST_URLTREE_FULL=1 GOGC=300 go test -count=1 -v -parallel 48 -timeout $(TIMEOUT) -run 'AtEveryCall$$' ./crawler
@@ -69,11 +73,15 @@ mutations:
 
 race:
 	go test -race -short -count=1 -cpu 1,2,8 -timeout 20m ./...
+	go test -C tools -race -short -count=1 -cpu 1,2,8 -timeout 20m ./...
 
 lint:
 	go vet ./...
+	go vet -C tools ./...
 	GOOS=darwin go vet ./...
+	GOOS=darwin go vet -C tools ./...
 	go tool staticcheck ./...
+	cd tools && $$(go -C .. tool -n staticcheck) ./...
 	@files=$$(go tool gofumpt -l .) || exit 1; \
 	if [ -n "$$files" ]; then echo "not formatted (go tool gofumpt -w):"; echo "$$files"; exit 1; fi
 
@@ -82,12 +90,19 @@ fuzz:
 
 bench:
 	go test -run '^$$' -bench . -benchmem ./...
+	go test -C tools -run '^$$' -bench . -benchmem ./...
 
 bench-crawl:
-	go run ./bench/crawl -json bin/bench-crawl.json $(BENCH)
+	go run -C tools ./crawl -json bin/bench-crawl.json $(BENCH)
 
 bench-peers:
-	go run ./bench/peers -json bin/bench-peers.json $(BENCH)
+	go run -C tools ./peers -json bin/bench-peers.json $(BENCH)
+
+bench-scale:
+	go run -C tools ./scale $(BENCH)
+
+bench-resume:
+	go run -C tools ./resume $(BENCH)
 
 demo: build
 	bin/crawler demo
@@ -120,13 +135,14 @@ test-hostile: build
 	fi
 
 soak:
-	go run ./bench/soak -time $(SOAK) -seed $(SEED)
+	go run -C tools ./soak -time $(SOAK) -seed $(SEED)
 
 hostile-load:
 	TEST_URLTREE_LOAD=$(LOAD) go test -count=1 -timeout 120m -run '^TestHostileLoad$$' -v ./crawler
 
 full:
 	TEST_URLTREE_FULL=1 go test -race -count=1 -timeout 120m ./...
+	TEST_URLTREE_FULL=1 go test -C tools -race -count=1 -timeout 120m ./...
 	iut/model/verify.sh large
 	TEST_URLTREE_FULL=1 $(MAKE) test-real PACKAGES= CORPUS=$(CORPUS)-full TIMEOUT=120m
 

@@ -1,8 +1,9 @@
-// Package command is what the measurements have in common before they start: flags that are read
-// with one line for a mistake, what must be installed, where the shared data lies.
+// Package command is what the tools have in common before they start: the folder they run in, flags
+// that are read with one line for a mistake, what must be installed, where the shared data lies.
 package command
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,13 +26,27 @@ func (m mistake) Error() string { return m.what }
 // Mistake gives an error that says what is wrong on the command line, and what is allowed.
 func Mistake(format string, args ...any) error { return mistake{fmt.Sprintf(format, args...)} }
 
-// Main runs a command until it is done or, by its context, a signal ends it, and exits: with 0,
-// with 1 after an error, with 2 after a mistake on the command line.
+// Main runs a command until it returns or a signal cancels its context, and exits: with 0, with 1
+// after an error, with 2 after a mistake on the command line. The command runs in the root of the
+// repository if it was started in this module's folder, as go run -C tools does.
 func Main(name string, run func(ctx context.Context, args []string) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:])
+	err := toRoot()
+	if err == nil {
+		err = run(ctx, os.Args[1:])
+	}
 	stop()
 	os.Exit(code(os.Stderr, name, err))
+}
+
+// toRoot changes from the folder of this module to that of the repository. It does nothing
+// elsewhere.
+func toRoot() error {
+	mod, err := os.ReadFile("go.mod")
+	if err != nil || !bytes.HasPrefix(mod, []byte("module urltree/tools\n")) {
+		return nil
+	}
+	return os.Chdir("..")
 }
 
 // code writes an error as one that name met, and gives the exit status.
@@ -83,7 +98,7 @@ func Installed(programs ...string) error {
 	return nil
 }
 
-// Shared gives a path of the shared data: in the folder $SHARED, by default shared beside the
+// Shared returns a path of the shared data: in the folder $SHARED, by default shared beside the
 // repository, which the working directory is.
 func Shared(elements ...string) string {
 	root := os.Getenv("SHARED")

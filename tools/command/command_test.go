@@ -5,6 +5,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -60,5 +62,19 @@ func TestShared(t *testing.T) {
 	t.Setenv("SHARED", "/data")
 	if got := Shared("synthweb"); got != "/data/synthweb" {
 		t.Error(got)
+	}
+}
+
+// TestToRoot: a command that starts in the folder of this module goes on in that of the repository,
+// and one that starts elsewhere stays there.
+func TestToRoot(t *testing.T) {
+	t.Chdir("..")
+	for range 2 {
+		if err := toRoot(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(filepath.Join("cmd", "crawler")); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

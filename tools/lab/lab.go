@@ -1,10 +1,14 @@
-// Package lab repeats the experiments of the sources: A's of buffers and crawlers, D's of the time
-// that each stage takes, and by package queues E's of priority queues. What it finds becomes a
-// document beside what the sources print or say.
+// Lab repeats the experiments of the sources: A's of buffers and crawlers, D's of the time that each
+// stage takes, and by package queues E's of priority queues. What it finds becomes docs/experiments.md,
+// beside what the sources print or say, with pictures in docs/experiments.
+//
+//	go run -C tools ./lab                            # ten minutes, 1 GiB of memory
+//	go run -C tools ./lab -scale 0.01 -only A7,E8 -out /tmp/lab
 //
 // A and D are crawls by [crawler.Run] of a web made up in this process, which lets each answer
 // wait so that asking takes time as it does elsewhere. What depends on the machine are times;
-// what E's figures 8 and 9 and table 1 count does not.
+// what E's figures 8 and 9 and table 1 count does not. The document has the experiments of this
+// run alone.
 package main
 
 import (

@@ -73,7 +73,7 @@ func (f *Finding) picture(chart int) string {
 func (r *Report) document() []byte {
 	var b bytes.Buffer
 	b.WriteString("# Experiments\n\n")
-	wrap(&b, "", "The experiments of the sources (see [sources.md](sources.md)), made again with this program: `crawler lab` has made this "+
+	wrap(&b, "", "The experiments of the sources (see [sources.md](sources.md)), made again with this program: `go run -C tools ./lab` has made this "+
 		"file. Where a source prints numbers they stand beside ours. Its figures are pictures, off which no value is read: a sentence of the "+
 		"source stands beside what we found, with what counts as agreement. Numbers of comparisons, blocks and transfers depend on the "+
 		"program alone. Times are rough, and so are verdicts that rest on them: the web, the crawler and whatever else ran shared one machine.")

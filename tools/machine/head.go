@@ -14,9 +14,9 @@ type Head struct {
 }
 
 // Now describes this machine, the commit of the working directory, and the command: the package
-// that is run, such as ./bench/peers, and its arguments.
+// that is run, such as ./peers, and its arguments.
 func Now(pkg string, args []string) Head {
-	return Head{Machine: Here(), Commit: commit(""), Command: quote(append([]string{"go", "run", pkg}, args...))}
+	return Head{Machine: Here(), Commit: commit(""), Command: quote(append([]string{"go", "run", "-C", "tools", pkg}, args...))}
 }
 
 // String gives a line and, as Markdown's code, the command.

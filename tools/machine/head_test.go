@@ -35,7 +35,7 @@ func TestCommit(t *testing.T) {
 }
 
 func TestQuote(t *testing.T) {
-	words := []string{"go", "run", "./bench/peers", "-packages", "a b", "", "it's", "$HOME", "-x=é", "*"}
+	words := []string{"go", "run", "-C", "tools", "./peers", "-packages", "a b", "", "it's", "$HOME", "-x=é", "*"}
 	out, err := exec.Command("sh", "-c", `printf '%s\n' `+quote(words)).Output()
 	if err != nil {
 		t.Fatal(err)

@@ -3,7 +3,7 @@
 // Resume measures how long a crawl that goes on takes from its start as a process to its first
 // request, with millions of known URLs: after a clean stop and after a kill, in each order.
 //
-//	go run ./bench/resume -known 5000000 -hosts 10000 -out /dev/shm/resume
+//	go run -C tools ./resume -known 5000000 -hosts 10000 -out /dev/shm/resume
 //
 // It makes the index through package storage, so that no page is in the tree, and plays a proxy
 // that answers for all hosts. The folder is kept: a second call measures the tree that is there.
@@ -14,11 +14,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -26,23 +26,25 @@ import (
 	"time"
 
 	"urltree/storage"
+	"urltree/tools/command"
 )
 
 func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "resume:", err)
-		os.Exit(1)
-	}
+	command.Main("resume", func(ctx context.Context, args []string) error { return run(ctx, args, os.Stdout) })
 }
 
-func run() error {
-	known := flag.Int("known", 5_000_000, "known URLs")
-	hosts := flag.Int("hosts", 10_000, "hosts that they are on")
-	held := flag.Int("held", 0, "of these, so many are held: their hosts were given up")
-	out := flag.String("out", filepath.Join("bin", "resume"), "the folder for the tree")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+func run(ctx context.Context, args []string, table io.Writer) error {
+	flags := flag.NewFlagSet("resume", flag.ContinueOnError)
+	known := flags.Int("known", 5_000_000, "`N` known URLs")
+	hosts := flags.Int("hosts", 10_000, "the `N` hosts that they are on")
+	held := flags.Int("held", 0, "`N` of these URLs are held: their hosts were given up")
+	out := flags.String("out", filepath.Join("bin", "resume"), "the `FOLDER` for the tree")
+	if err := command.Parse(flags, args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 || *known < 1 || *hosts < 1 || *held < 0 {
+		return command.Mistake("%q: there are flags only, -known and -hosts are at least 1, -held at least 0", args)
+	}
 	folder, err := filepath.Abs(*out)
 	if err != nil {
 		return err
@@ -50,8 +52,8 @@ func run() error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	command := filepath.Join(folder, "crawler")
-	if text, err := exec.CommandContext(ctx, "go", "build", "-o", command, "./cmd/crawler").CombinedOutput(); err != nil {
+	binary := filepath.Join(folder, "crawler")
+	if text, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/crawler").CombinedOutput(); err != nil {
 		return fmt.Errorf("go build: %w: %s", err, text)
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -68,7 +70,7 @@ func run() error {
 	})}
 	go proxy.Serve(listener)
 	defer proxy.Close()
-	b := &bench{command: command, folder: folder, proxy: "http://" + listener.Addr().String(), asked: asked}
+	b := &bench{command: binary, folder: folder, proxy: "http://" + listener.Addr().String(), asked: asked}
 	if _, err := os.Stat(filepath.Join(folder, "iut")); err != nil {
 		begin := time.Now()
 		if err := b.fill(ctx, *known, *hosts, *held); err != nil {
@@ -76,7 +78,7 @@ func run() error {
 		}
 		fmt.Fprintf(os.Stderr, "%d URLs on %d hosts made in %s\n", *known, *hosts, time.Since(begin).Round(time.Second))
 	}
-	fmt.Print("| order | filter | after a clean stop, s | after a kill, s |\n|---|---|---|---|\n")
+	fmt.Fprint(table, "| order | filter | after a clean stop, s | after a kill, s |\n|---|---|---|---|\n")
 	for _, filter := range []int64{256 << 20, 1 << 20} {
 		if err := b.saveFilter(ctx, filter); err != nil {
 			return err
@@ -94,7 +96,7 @@ func run() error {
 			if err != nil {
 				return err
 			}
-			fmt.Printf("| %s | %d MiB | %.2f | %.2f |\n", order, filter>>20, clean.Seconds(), unclean.Seconds())
+			fmt.Fprintf(table, "| %s | %d MiB | %.2f | %.2f |\n", order, filter>>20, clean.Seconds(), unclean.Seconds())
 		}
 	}
 	return os.RemoveAll(b.work())
@@ -169,9 +171,9 @@ func (b *bench) crawl(ctx context.Context, args ...string) (time.Duration, error
 func (b *bench) fill(ctx context.Context, known, hosts, held int) error {
 	cmd := exec.CommandContext(ctx, b.command, "-quiet", "-proxy", b.proxy, "-robots", "ignore", "-delay", "1ms", "-retries", "0",
 		"-tree", b.made(), "-output", filepath.Join(b.folder, "res.txt"), "http://host-0.example/")
-	cmd.Stderr = os.Stderr
-	if err := cmd.Run(); err != nil {
-		return err
+	// Its only page is not found, so that the command exits with 5.
+	if text, err := cmd.CombinedOutput(); cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 5 {
+		return fmt.Errorf("crawler: %w: %s", err, text)
 	}
 	index, err := storage.Open(filepath.Join(b.made(), "index.db"), storage.Options{NoSync: true})
 	if err != nil {

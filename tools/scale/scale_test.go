@@ -131,6 +131,26 @@ func TestFlags(t *testing.T) {
 	}
 }
 
+// TestSmall takes a small crawl from end to end.
+func TestSmall(t *testing.T) {
+	source, err := filepath.Abs(synthweb(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	t.Chdir(filepath.Join("..", ".."))
+	b, err := parse([]string{"-pages", "300", "-hosts", "2", "-every", "50ms", "-web", source, "-out", out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.run(t.Context(), machine.Head{}); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := os.ReadFile(filepath.Join(out, "res.txt")); err != nil || strings.Count(string(list), "\n") != 300 {
+		t.Errorf("not the pages that were asked for: %v\n%s", err, list)
+	}
+}
+
 func TestServe(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -148,8 +168,8 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// The real web, whose port is taken.
-func TestServeTaken(t *testing.T) {
+// synthweb returns the folder of the web's sources.
+func synthweb(t *testing.T) string {
 	source := command.Shared("synthweb")
 	if os.Getenv("SHARED") == "" { // the default is as seen from the repository
 		source = filepath.Join("..", "..", source)
@@ -157,6 +177,12 @@ func TestServeTaken(t *testing.T) {
 	if _, err := os.Stat(source); err != nil {
 		t.Skip("needs shared test data: ", err)
 	}
+	return source
+}
+
+// The real web, whose port is taken.
+func TestServeTaken(t *testing.T) {
+	source := synthweb(t)
 	web := filepath.Join(t.TempDir(), "synthweb")
 	if text, err := exec.CommandContext(t.Context(), "go", "build", "-C", source, "-o", web, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)

@@ -70,10 +70,10 @@ func resize(d *testdisk.Disk, bytes, inodes int64) error {
 }
 
 func remount(d *testdisk.Disk, options string) error {
-	return command("mount", "-o", "remount,"+options, d.Path)
+	return execute("mount", "-o", "remount,"+options, d.Path)
 }
 
-func command(name string, args ...string) error {
+func execute(name string, args ...string) error {
 	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w: %s", name, err, out)
 	}

@@ -5,7 +5,7 @@
 // index is lost or damaged. After each such episode the tree must be without a fault, and at the
 // end of each web it must hold exactly the pages that the web has.
 //
-//	go run ./bench/soak -time 1h -seed 1
+//	go run -C tools ./soak -time 1h -seed 1
 //
 // A line tells of each episode, a table of all. Web n has the seed -seed + n; all but the speed of
 // the machine is drawn from it, so `-time 1s -seed S` plays one web again. If anything was wrong,
@@ -23,36 +23,31 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 	"time"
+
+	"urltree/tools/command"
 )
 
 func main() {
-	if err := run(os.Args[1:], os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "soak:", err)
-		os.Exit(1)
-	}
+	command.Main("soak", func(ctx context.Context, args []string) error { return run(ctx, args, os.Stdout) })
 }
 
-func run(args []string, log io.Writer) error {
+func run(ctx context.Context, args []string, log io.Writer) error {
 	flags := flag.NewFlagSet("soak", flag.ContinueOnError)
 	length := flags.Duration("time", time.Minute, "how long; what is begun then is crawled to its end")
 	seed := flags.Uint64("seed", 1, "of the first web")
 	dir := flags.String("dir", os.TempDir(), "for the trees")
 	binary := flags.String("crawler", "", "the command; built when not given")
-	if err := flags.Parse(args); err != nil {
+	if err := command.Parse(flags, args); err != nil {
 		return err
 	}
 	if flags.NArg() > 0 || *length <= 0 {
-		return fmt.Errorf("%q: want flags only, and a -time above 0", args)
+		return command.Mistake("%q: there are flags only, and -time is above 0", args)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	work, err := os.MkdirTemp(*dir, "urltree-soak-")
 	if err != nil {
 		return err

@@ -123,7 +123,7 @@ func TestLedger(t *testing.T) {
 func TestNotices(t *testing.T) {
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "crawler")
-	if out, err := exec.Command("go", "build", "-o", binary, "../../cmd/crawler").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-C", "../..", "-o", binary, "./cmd/crawler").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	thief := filepath.Join(dir, "thief")
@@ -135,7 +135,7 @@ func TestNotices(t *testing.T) {
 	for _, command := range []string{binary, thief} {
 		var log bytes.Buffer
 		// The time is over at once, so that only the run to the end is left.
-		err := run([]string{"-time", "1ns", "-seed", "131", "-dir", dir, "-crawler", command}, &log)
+		err := run(t.Context(), []string{"-time", "1ns", "-seed", "131", "-dir", dir, "-crawler", command}, &log)
 		row := regexp.MustCompile(` all\|.*`).FindString(log.String())
 		fields := strings.Fields(strings.ReplaceAll(row, "|", " "))
 		if len(fields) < 8 || fields[1] != "1" || fields[2] == "0" || fields[3] != "1" {

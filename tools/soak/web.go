@@ -62,7 +62,7 @@ func (s *soak) web(ctx context.Context, seed uint64, until time.Time) (kept stri
 	if t.wrong > 0 {
 		// A mount would be gone with the machine: what is kept lies on the real disk.
 		kept = filepath.Join(s.work, fmt.Sprintf("web-%d-kept", seed))
-		err = errors.Join(err, command("cp", "-a", t.folder, kept))
+		err = errors.Join(err, execute("cp", "-a", t.folder, kept))
 	}
 	if t.disk != nil {
 		return kept, errors.Join(err, unmountDisk(t.disk))
