@@ -22,9 +22,6 @@ import (
 	"urltree/storage"
 )
 
-// Version is the version of this program, part of the default user agent.
-const Version = "0.1.0"
-
 // mostRetries is what Retries may be at most: a record counts its tries in 16 bits.
 const mostRetries = 10_000
 
@@ -253,7 +250,7 @@ func (o Options) defaults() (Options, error) {
 	if o.Accept == nil {
 		o.Accept = DefaultAccept
 	}
-	setStr(&o.UserAgent, "urltree/"+Version)
+	setStr(&o.UserAgent, "urltree/"+Version())
 	if err := errors.Join(o.checkContents(), o.checkOrder()); err != nil {
 		return o, err
 	}

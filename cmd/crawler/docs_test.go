@@ -23,7 +23,7 @@ func TestReference(t *testing.T) {
 	b.WriteString("# Reference\n\nAll flags, subcommands and exit codes, as `crawler -h` and `crawler SUBCOMMAND -h` print them.\n")
 	section := func(title, text string) { fmt.Fprintf(&b, "\n## %s\n\n```\n%s```\n", title, text) }
 	section("crawler", app.CustomAppHelpTemplate)
-	for _, c := range app.Commands {
+	for _, c := range app.VisibleCommands() {
 		// The table of exit codes is there once.
 		text, _, _ := strings.Cut(c.CustomHelpTemplate, "\nExit status\n")
 		section("crawler "+c.Name, text)

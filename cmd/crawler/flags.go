@@ -46,6 +46,13 @@ func plainFlag(name string, value cli.Generic, usage string) *cli.GenericFlag {
 	return &cli.GenericFlag{Name: name, Value: value, Usage: usage, DefaultText: value.String()}
 }
 
+// userAgent makes -user-agent, whose default is another one in each version.
+func userAgent(p *string, usage string) cli.Flag {
+	f := flag("user-agent", text{p}, usage).(*cli.GenericFlag)
+	f.DefaultText = "urltree/VERSION"
+	return f
+}
+
 // budget is a number of which 0 is no limit.
 func budget(p *int64) number { return number{p: p, none: "no limit"} }
 
@@ -72,7 +79,7 @@ func (f *flags) crawl() []group {
 	f.retries, f.maxURL, o.MaxDelay, o.MaxWait = 2, 8000, time.Minute, 10*time.Minute
 	o.BufferBytes, o.FlushInterval, o.MaxSize, o.Timeout = 16<<20, time.Second, 16<<20, 30*time.Second
 	o.MemoryBodies, o.FrontierBytes, o.SeenBytes = 64<<20, 64<<20, 256<<20
-	o.UserAgent = "urltree/" + crawler.Version
+	o.UserAgent = "urltree/" + crawler.Version()
 	o.Order, o.ScoreBy, o.Queue, o.Pick, f.queues = crawler.Orders[0], crawler.Scores[0], crawler.Queues[0], crawler.Picks[0], 1
 	budgets := &o.Budgets
 	*budgets = crawler.Budgets{Domain: 10_000, Host: 1_000_000, Prefix: 500_000, Query: 10_000, Repeat: 3, Depth: 100, MaxHeld: 500_000}
@@ -131,7 +138,7 @@ func (f *flags) crawl() []group {
 			flag("first-byte", duration{p: &o.FirstByte, least: time.Millisecond, zero: "as -timeout"}, "the longest `TIME` until an answer begins"),
 			flag("min-rate", size{p: &o.MinRate, least: 1, zero: "any"}, "give up an answer slower than this `SIZE` per second"),
 			flag("limit-rate", size{p: &o.LimitRate, least: 1, zero: "no limit"}, "at most this `SIZE` per second over all downloads"),
-			flag("user-agent", text{&o.UserAgent}, "the `TEXT` of the header User-Agent; its first run of letters, - and _ is the name that is looked for in robots.txt"),
+			userAgent(&o.UserAgent, "the `TEXT` of the header User-Agent; its first run of letters, - and _ is the name that is looked for in robots.txt"),
 			flag("header", secret{headers{&o.Header}, "header", &f.bad}, "a header `'K: V'`, sent to the seeds' origins (scheme, host, port) only; repeatable"),
 			flag("user", text{&o.User}, "the user `NAME`, sent to the seeds' origins (scheme, host, port) only"),
 			flag("password", text{&o.Password}, "the `PASSWORD` of -user; better in the environment, since other users see command lines"),

@@ -30,76 +30,89 @@ const (
 	unbroken  = "\u00a0" // a space at which wrap does not end a line
 )
 
-// exitTable is the one table of exit codes.
-const exitTable = `  0    done; also when -time or a limit was reached, or one signal came to a crawl
-  1    anything that is not in this table
-  2    usage: flags, arguments or seeds are wrong, or there is no seed and no tree
-  3    the tree is busy, damaged or of another version, or check found faults
-  4    disk error
-  5    no page, and all seeds failed or unreached; -fail-on any; broken -fail found some
-  130  forced to stop by a second signal
-`
-
-// crawlHelp is what crawler -h prints.
-func crawlHelp(groups []group, commands []*cli.Command) string {
-	var b strings.Builder
-	b.WriteString(`crawler - crawl the web into a tree of folders that survives being killed
-
-Usage
-  crawler [flags] [URL ...]
-  crawler SUBCOMMAND [flags] [arguments]
-
-  It fetches what the seeds lead to, politely and as robots.txt allows, until -time is
-  over or nothing is left. Pages land in folders named after their URLs, below -tree.
-  Stop it (Ctrl-C), kill it, cut the power: crawler alone goes on. The results lie
-  beside -output: res.txt (pages stored), res2.txt (URLs still to do, and why),
-  statistics.txt and hourly_statistics.txt.
-
-Examples
-  crawler -time 10h -input seed.txt -output res.txt     ten hours from a list of seeds
-  crawler -time 10h                                     ten hours more
-  crawler -scope host https://example.org/              one site, until nothing is left
-  crawler ls -r https://example.org/                    what there is of it
-  crawler why https://example.org/page                  what happened to a URL
-  crawler broken                                        broken links, and where they are
-  crawler demo                                          a web made up on this machine
-
-Subcommands (crawler SUBCOMMAND -h says more)
-`)
-	for _, c := range commands {
-		entry(&b, 12, c.Name, c.Usage)
-	}
-	b.WriteString(`
-Flags
-  Each is also an environment variable, such as ` + envOf("max-pages") + ` for -max-pages;
-  the command line wins. Those that are "kept" hold for later runs of the tree as well,
-  unless these are given others; see crawler options -h. Flags may stand behind the
-  URLs; -- ends them. A TIME is like 300ms, 90s, 20m, 10h, 1d12h or 2w, a SIZE like
-  500KiB, 16MiB or 2GB. Flags without a value are off by default, but for -sitemaps.
-`)
-	for _, g := range groups {
-		fmt.Fprintf(&b, "\n%s\n", g.title)
-		for _, f := range g.flags {
-			flagEntry(&b, f, kindOf(f.Names()[0]) == ofCrawl)
-		}
-	}
-	b.WriteString("\nExit status\n" + exitTable)
-	return b.String()
+// A page is the help text of the crawl or of a subcommand; see [page.text] and [page.man].
+type page struct {
+	name    string   // of the command, such as crawler ls
+	summary string   // in a line
+	usage   []string // how it is called
+	about   string
+	parts   []part
 }
 
-// terms are words and what they mean, under a title in the help text of a subcommand.
-type terms struct {
-	title string
-	words [][2]string
+// A part is a part of a page, under its title.
+type part struct {
+	title, about string
+	column       int // in which the texts of the entries begin
+	entries      []entry
+	below        bool // it belongs to the part before it
+}
+
+// An entry is a word and what it means.
+type entry struct {
+	name, value string // the value is that of a flag; "": it has none
+	text        string
+}
+
+// exits is the one table of exit codes.
+var exits = part{title: "Exit status", column: 7, entries: []entry{
+	{name: "0", text: "done; also when -time or a limit was reached, or one signal came to a crawl"},
+	{name: "1", text: "anything that is not in this table"},
+	{name: "2", text: "usage: flags, arguments or seeds are wrong, or there is no seed and no tree"},
+	{name: "3", text: "the tree is busy, damaged or of another version, or check found faults"},
+	{name: "4", text: "disk error"},
+	{name: "5", text: "no page, and all seeds failed or unreached; -fail-on any; broken -fail found some"},
+	{name: "130", text: "forced to stop by a second signal"},
+}}
+
+// crawlPage is what crawler -h prints.
+func crawlPage(groups []group, commands []*cli.Command) page {
+	p := page{
+		name: "crawler", summary: "crawl the web into a tree of folders that survives being killed",
+		usage: []string{"crawler [flags] [URL ...]", "crawler SUBCOMMAND [flags] [arguments]"},
+		about: "It fetches what the seeds lead to, politely and as robots.txt allows, until -time is over or nothing is left. Pages land in folders named after their URLs, below -tree. Stop it (Ctrl-C), kill it, cut the power: crawler alone goes on. The results lie beside -output: res.txt (pages stored), res2.txt (URLs still to do, and why), statistics.txt and hourly_statistics.txt.",
+	}
+	subcommands := part{title: "Subcommands (crawler SUBCOMMAND -h says more)", column: 12}
+	for _, c := range commands {
+		subcommands.entries = append(subcommands.entries, entry{name: c.Name, text: c.Usage})
+	}
+	p.parts = []part{
+		{title: "Examples", column: 56, entries: []entry{
+			{name: "crawler -time 10h -input seed.txt -output res.txt", text: "ten hours from a list of seeds"},
+			{name: "crawler -time 10h", text: "ten hours more"},
+			{name: "crawler -scope host https://example.org/", text: "one site, until nothing is left"},
+			{name: "crawler ls -r https://example.org/", text: "what there is of it"},
+			{name: "crawler why https://example.org/page", text: "what happened to a URL"},
+			{name: "crawler broken", text: "broken links, and where they are"},
+			{name: "crawler demo", text: "a web made up on this machine"},
+		}},
+		subcommands,
+		{title: "Flags", about: "Each is also an environment variable, such as " + envOf("max-pages") + ` for -max-pages; the command line wins. Those that are "kept" hold for later runs of the tree as well, unless these are given others; see crawler options -h. Flags may stand behind the URLs; -- ends them. A TIME is like 300ms, 90s, 20m, 10h, 1d12h or 2w, a SIZE like 500KiB, 16MiB or 2GB. Flags without a value are off by default, but for -sitemaps.`},
+	}
+	for _, g := range groups {
+		flags := part{title: g.title, column: helpNames, below: true}
+		for _, f := range g.flags {
+			flags.entries = append(flags.entries, flagEntry(f, kindOf(f.Names()[0]) == ofCrawl))
+		}
+		p.parts = append(p.parts, flags)
+	}
+	p.parts = append(p.parts, exits)
+	return p
 }
 
 // helpTerms gives what the help text of a subcommand explains besides its flags.
-func helpTerms(name string) []terms {
+func helpTerms(name string) []part {
+	terms := func(title string, words ...[2]string) part {
+		p := part{title: title, column: 22, below: true}
+		for _, w := range words {
+			p.entries = append(p.entries, entry{name: w[0], text: w[1]})
+		}
+		return p
+	}
 	switch name {
 	case "ls", "export":
-		var list []terms
+		var list []part
 		if name == "ls" {
-			list = append(list, terms{"Words of the column state, of a URL or, with what is below it, of a folder", [][2]string{
+			list = append(list, terms("Words of the column state, of a URL or, with what is below it, of a folder", [][2]string{
 				{"waiting", "nothing of it has been asked so far"},
 				{"working", "a crawl has something of it in hand"},
 				{"held", "it waits, but not for this run; crawler why says for what"},
@@ -109,9 +122,9 @@ func helpTerms(name string) []terms {
 				{"moved", "it leads to another URL"},
 				{"refused", "it is not to be asked or kept"},
 				{"damaged", "the index has something there that cannot be read; see crawler check"},
-			}})
+			}...))
 		}
-		list = append(list, terms{"States of -state", [][2]string{
+		list = append(list, terms("States of -state", [][2]string{
 			{"open, pending", "a URL waits, held ones among them"},
 			{"held", "it waits, but not for this run"},
 			{"visited", "the same as open"},
@@ -120,17 +133,17 @@ func helpTerms(name string) []terms {
 			{"redirected", "it leads to another URL"},
 			{"refused", "it is not to be asked or kept"},
 			{"error, failed", "it has failed"},
-		}})
+		}...))
 		if name == "export" {
-			columns := terms{title: "Columns of -what urls; what a URL does not have is -, in CSV empty, in JSON null"}
+			var columns [][2]string
 			for _, c := range inspect.Columns() {
-				columns.words = append(columns.words, [2]string{c.Name, c.Meaning})
+				columns = append(columns, [2]string{c.Name, c.Meaning})
 			}
-			list = append(list, columns)
+			list = append(list, terms("Columns of -what urls; what a URL does not have is -, in CSV empty, in JSON null", columns...))
 		}
 		return list
 	case "retry":
-		var list []terms
+		var list []part
 		for _, g := range [][2]string{
 			{inspect.OfFailed, "Reasons of failed URLs"},
 			{inspect.OfRefused, "Reasons of refused URLs"},
@@ -138,11 +151,11 @@ func helpTerms(name string) []terms {
 			{inspect.OfSitemap, "Reasons of sitemaps, besides those of failed URLs"},
 			{inspect.OfHeld, "Reasons of URLs that wait: every run looks at these by itself, and takes what its flags let in"},
 		} {
-			t := terms{title: g[1]}
+			var reasons [][2]string
 			for _, r := range inspect.Reasons(g[0]) {
-				t.words = append(t.words, [2]string{r.Word, r.Meaning})
+				reasons = append(reasons, [2]string{r.Word, r.Meaning})
 			}
-			list = append(list, t)
+			list = append(list, terms(g[1], reasons...))
 		}
 		return list
 	}
@@ -159,38 +172,32 @@ func retryReasons() (words []string) {
 	return words
 }
 
-// commandHelp is what a subcommand prints with -h.
-func commandHelp(c *cli.Command) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "crawler %s - %s\n\nUsage\n  crawler %s\n", c.Name, c.Usage, usageOf(c))
-	if c.Description != "" {
-		b.WriteByte('\n')
-		wrap(&b, 2, 2, c.Description)
+// commandPage is what a subcommand prints with -h.
+func commandPage(c *cli.Command) page {
+	p := page{
+		name: "crawler " + c.Name, summary: c.Usage, about: c.Description,
+		usage: []string{"crawler " + usageOf(c)},
 	}
 	if len(c.Flags) > 0 {
-		b.WriteString("\nFlags\n")
+		flags := part{title: "Flags", column: helpNames}
 		for _, f := range c.Flags {
-			flagEntry(&b, f, false)
+			flags.entries = append(flags.entries, flagEntry(f, false))
 		}
+		p.parts = append(p.parts, flags)
 	}
-	for _, t := range helpTerms(c.Name) {
-		b.WriteString("\n" + t.title + "\n")
-		for _, w := range t.words {
-			entry(&b, 22, w[0], w[1])
-		}
-	}
-	b.WriteString("\nExit status\n" + exitTable)
-	return b.String()
+	p.parts = append(p.parts, helpTerms(c.Name)...)
+	p.parts = append(p.parts, exits)
+	return p
 }
 
-// flagEntry writes a flag with its value's name, its meaning, its default, and whether the tree
+// flagEntry returns a flag with its value's name, its meaning, its default, and whether the tree
 // keeps it.
-func flagEntry(b *strings.Builder, f cli.Flag, kept bool) {
+func flagEntry(f cli.Flag, kept bool) entry {
 	g := f.(*cli.GenericFlag)
-	name, text := "-"+g.Name, g.Usage
-	if before, rest, ok := strings.Cut(text, "`"); ok {
+	e := entry{name: "-" + g.Name, text: g.Usage}
+	if before, rest, ok := strings.Cut(g.Usage, "`"); ok {
 		value, after, _ := strings.Cut(rest, "`")
-		name, text = name+" "+value, before+value+after
+		e.value, e.text = value, before+value+after
 	}
 	var notes []string
 	if _, ok := g.Value.(toggle); !ok {
@@ -200,21 +207,44 @@ func flagEntry(b *strings.Builder, f cli.Flag, kept bool) {
 		notes = append(notes, "kept")
 	}
 	if len(notes) > 0 {
-		text += " " + strings.ReplaceAll("("+strings.Join(notes, "; ")+")", " ", unbroken)
+		e.text += " " + strings.ReplaceAll("("+strings.Join(notes, "; ")+")", " ", unbroken)
 	}
-	entry(b, helpNames, name, text)
+	return e
 }
 
-// entry writes a name and, beginning in the given column, its text.
-func entry(b *strings.Builder, column int, name, text string) {
-	head := "  " + name
+// text returns the page for a terminal.
+func (p page) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s - %s\n\nUsage\n", p.name, p.summary)
+	for _, u := range p.usage {
+		fmt.Fprintf(&b, "  %s\n", u)
+	}
+	if p.about != "" {
+		b.WriteByte('\n')
+		wrap(&b, 2, 2, p.about)
+	}
+	for _, t := range p.parts {
+		fmt.Fprintf(&b, "\n%s\n", t.title)
+		if t.about != "" {
+			wrap(&b, 2, 2, t.about)
+		}
+		for _, e := range t.entries {
+			e.write(&b, t.column)
+		}
+	}
+	return b.String()
+}
+
+// write writes the entry's name and, beginning in the given column, its text.
+func (e entry) write(b *strings.Builder, column int) {
+	head := strings.TrimRight("  "+e.name+" "+e.value, " ")
 	fmt.Fprintf(b, "%-*s", column, head)
 	if len(head) >= column {
 		b.WriteByte('\n')
-		wrap(b, column, column, text)
+		wrap(b, column, column, e.text)
 		return
 	}
-	wrap(b, 0, column, text)
+	wrap(b, 0, column, e.text)
 }
 
 // wrap writes a text in lines that end before helpWidth. They begin in the column indent, the

@@ -77,9 +77,10 @@ func (c *command) inspectCommand(q *inspect.Question, args, usage string, flags 
 
 const stateWords = "open or pending, held, visited, closed, stored, redirected, refused, error or failed"
 
-// word makes a flag whose value is judged where the question is answered.
-func word(name string, p *string, none, usage string) cli.Flag {
-	f := plainFlag(name, text{p}, usage)
+// word makes a flag whose value is judged where the question is answered; words are those that it
+// takes, as far as they are known here.
+func word(name string, p *string, none, usage string, words ...string) cli.Flag {
+	f := plainFlag(name, known{text{p}, words}, usage)
 	f.DefaultText = none
 	return f
 }
@@ -88,7 +89,7 @@ func (c *command) lsCommand() *cli.Command {
 	q := &inspect.Question{Command: "ls"}
 	return c.inspectCommand(q, "[-r] [-state STATE] [-n N] [URL-PREFIX]", "show the tree: states and counts of folders and pages",
 		plainFlag("r", toggle{&q.Recursive}, "folders below folders too"),
-		word("state", &q.State, "any", "only what is in this `STATE`: "+stateWords),
+		word("state", &q.State, "any", "only what is in this `STATE`: "+stateWords, inspect.Words("state")...),
 		plainFlag("n", number{p: &q.Lines, none: "all"}, "at most `N` lines"))
 }
 

@@ -217,21 +217,23 @@ func (c *command) app() *cli.App {
 	}
 	for _, sub := range commands {
 		sub.OnUsageError, sub.HideHelpCommand = usageError, true
-		sub.CustomHelpTemplate = commandHelp(sub)
+		sub.CustomHelpTemplate = commandPage(sub).text()
 	}
+	generate := c.generateCommand(groups, commands)
+	generate.CustomHelpTemplate = commandPage(generate).text()
 	return &cli.App{
 		Name:                      "crawler",
 		HideVersion:               true,
 		HideHelpCommand:           true,
 		Writer:                    c.stdout,
 		ErrWriter:                 io.Discard, // errors are told once, by run
-		CustomAppHelpTemplate:     crawlHelp(groups, commands),
+		CustomAppHelpTemplate:     crawlPage(groups, commands).text(),
 		Flags:                     ungroup(groups),
 		Action:                    c.crawl,
 		ExitErrHandler:            func(*cli.Context, error) {},
 		OnUsageError:              usageError,
 		DisableSliceFlagSeparator: true,
-		Commands:                  commands,
+		Commands:                  append(commands, generate),
 	}
 }
 
@@ -269,7 +271,7 @@ func (c *command) versionCommand() *cli.Command {
 		if err := arguments(x, 0); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintln(c.stdout, "urltree", crawler.Version)
+		_, err := io.WriteString(c.stdout, versionText())
 		return err
 	}}
 }

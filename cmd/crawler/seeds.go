@@ -99,7 +99,7 @@ func notSeed(arg string, app *cli.App) error {
 // meant for, or all.
 func meant(word string, app *cli.App) string {
 	var names []string
-	for _, s := range app.Commands {
+	for _, s := range app.VisibleCommands() {
 		names = append(names, s.Name)
 	}
 	if near := nearest(word, names); near != "" {

@@ -258,6 +258,12 @@ func (v text) String() string {
 	return *v.p
 }
 
+// known is a text that is judged elsewhere, where these words are known.
+type known struct {
+	text
+	words []string
+}
+
 // inputs are names of seed files, one for each use of the flag.
 type inputs struct{ p *[]string }
 

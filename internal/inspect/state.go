@@ -11,6 +11,24 @@ import (
 // something open.
 const stateWords = "open or pending, held, visited, closed, stored, redirected, refused, error or failed"
 
+// Words returns the values that a flag of ls and export takes, in the order in which a user sees
+// them; those of columns may be a list with commas between them.
+func Words(flag string) (words []string) {
+	switch flag {
+	case "state":
+		words = []string{"open", "pending", "held", "visited", "closed", "stored", "redirected", "refused", "error", "failed"}
+	case "what":
+		words = exports
+	case "format":
+		words = formats["edges"] // which has them all
+	case "columns":
+		for _, c := range columns {
+			words = append(words, c.Name)
+		}
+	}
+	return words
+}
+
 // A selector numbers those of the counted records that a word names; nil: all are meant.
 type selector func(storage.Counts) int64
 
