@@ -62,12 +62,12 @@ func (o *ranking) fixed() int64 {
 	return int64(1+o.queues) * scoredFixed
 }
 
-// newQueue makes the queues of a window. They are in memory, where none of their methods fails.
+// newQueue returns the empty queues of a window.
 func (o *ranking) newQueue() (queue.Queue[*storage.Row], error) {
 	list := make([]queue.Queue[*storage.Row], o.queues)
 	for i := range list {
 		var err error
-		if list[i], err = queue.New(o.kind, queue.Options[*storage.Row]{Leaf: 1}); err != nil {
+		if list[i], err = queue.New[*storage.Row](o.kind); err != nil {
 			return nil, err
 		}
 	}
@@ -117,7 +117,7 @@ func (w *scored) first() *storage.Row {
 		if w.rank != nil {
 			ahead = max(w.queues, min(mostAhead, len(w.rows)/8)) // of few rows the ranks count as they are now
 		}
-		w.front, _ = w.queue.Extract(w.front, ahead)
+		w.front = w.queue.Extract(w.front, ahead)
 		slices.SortFunc(w.front, func(a, b ranked) int { return queue.Compare(b, a) })
 	}
 	return w.front[len(w.front)-1].Value
@@ -185,12 +185,12 @@ func (w *scored) add(rows []storage.Row, left func(r *storage.Row)) {
 		}
 	}
 	w.peak = max(w.peak, len(w.rows))
-	_ = w.queue.Insert(items...)
+	w.queue.Insert(items...)
 }
 
 // retreat puts the rows in front back into the queue.
 func (w *scored) retreat() {
-	_ = w.queue.Insert(w.front...)
+	w.queue.Insert(w.front...)
 	clear(w.front)
 	w.front = w.front[:0]
 }
@@ -212,7 +212,7 @@ func (w *scored) requeue(items []ranked) {
 	clear(w.front)
 	w.front, w.popped = w.front[:0], 0
 	w.queue, _ = w.newQueue()
-	_ = w.queue.Insert(items...)
+	w.queue.Insert(items...)
 }
 
 // cut drops an eighth more than it must, so that its pass over all rows is paid for by those that
@@ -223,7 +223,7 @@ func (w *scored) cut(least, most int, limit int64, left func(r *storage.Row)) {
 		return
 	}
 	w.retreat()
-	items, _ := w.queue.Extract(nil, n)
+	items := w.queue.Extract(nil, n)
 	slices.SortFunc(items, queue.Compare)
 	size := w.fixed()
 	keep := 0

@@ -1,92 +1,30 @@
 package queue
 
 import (
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
-
-	"urltree/internal/frontier/queue/block"
 )
 
-// memFile is a File in memory that notes which blocks are asked for.
-type memFile struct {
-	bytes []byte
-	calls []string // "r" or "w" and the offset; only if note is set
-	note  bool
-	fail  int // calls until the first one that fails; 0: none does
-	err   error
-}
-
-func (f *memFile) call(op string, off int64) error {
-	if f.note {
-		f.calls = append(f.calls, fmt.Sprint(op, off))
-	}
-	if f.fail > 0 {
-		if f.fail--; f.fail == 0 {
-			f.fail = 1 // all later calls fail, too
-			return f.err
-		}
-	}
-	return nil
-}
-
-func (f *memFile) ReadAt(b []byte, off int64) (int, error) {
-	if err := f.call("r", off); err != nil {
-		return 0, err
-	}
-	return copy(b, f.bytes[off:]), nil
-}
-
-func (f *memFile) WriteAt(b []byte, off int64) (int, error) {
-	if err := f.call("w", off); err != nil {
-		return 0, err
-	}
-	if end := int(off) + len(b); end > len(f.bytes) {
-		f.bytes = append(f.bytes, make([]byte, end-len(f.bytes))...)
-	}
-	return copy(f.bytes[off:], b), nil
-}
-
-var number = block.Codec[uint32]{
-	Size: 4,
-	Put:  func(b []byte, v *uint32) { binary.LittleEndian.PutUint32(b, *v) },
-	Get:  func(b []byte, v *uint32) { *v = binary.LittleEndian.Uint32(b) },
-}
-
-// variants are all queues, the ones on disk with blocks of few items and few blocks in memory.
+// variants are all queues.
 var variants = []struct {
 	name  string
-	exact bool // Extract gives the first of all
+	exact bool // Extract returns the first of all
 	make  func() (Queue[uint32], error)
 }{
-	{"tournament", true, func() (Queue[uint32], error) { return New(CBT, Options[uint32]{Leaf: 1}) }},
-	{"cbt of 2", true, func() (Queue[uint32], error) { return New(CBT, Options[uint32]{Leaf: 2}) }},
-	{"cbt of 7", true, func() (Queue[uint32], error) { return New(CBT, Options[uint32]{Leaf: 7}) }},
-	{"cbt on disk, leaf 1", true, func() (Queue[uint32], error) {
-		return New(CBT, Options[uint32]{Leaf: 1, File: new(memFile), Value: number, Block: 50, Memory: 1})
-	}},
-	{"cbt on disk, a block each", true, func() (Queue[uint32], error) {
-		return New(CBT, Options[uint32]{File: new(memFile), Value: number, Block: 70, Memory: 1})
-	}},
-	{"cbt on disk, many blocks each", true, func() (Queue[uint32], error) {
-		return New(CBT, Options[uint32]{Leaf: 11, File: new(memFile), Value: number, Block: 90, Memory: 1})
-	}},
-	{"quickheap", true, func() (Queue[uint32], error) { return New(QuickHeap, Options[uint32]{}) }},
-	{"quickheap on disk", true, func() (Queue[uint32], error) {
-		return New(QuickHeap, Options[uint32]{File: new(memFile), Value: number, Block: 70, Memory: 1})
-	}},
+	{"tournament", true, func() (Queue[uint32], error) { return New[uint32](CBT) }},
+	{"quickheap", true, func() (Queue[uint32], error) { return New[uint32](QuickHeap) }},
 	{"three quickheaps", false, func() (Queue[uint32], error) { return multi(QuickHeap, 3) }},
-	{"two cbt", false, func() (Queue[uint32], error) { return multi(CBT, 2) }},
+	{"two tournaments", false, func() (Queue[uint32], error) { return multi(CBT, 2) }},
 }
 
 func multi(kind string, n int) (Queue[uint32], error) {
 	queues := make([]Queue[uint32], n)
 	for i := range queues {
 		var err error
-		if queues[i], err = New(kind, Options[uint32]{Leaf: 3}); err != nil {
+		if queues[i], err = New[uint32](kind); err != nil {
 			return nil, err
 		}
 	}
@@ -99,7 +37,7 @@ type model struct {
 	exact bool
 	items []Item[uint32]
 	seq   uint64
-	cost  Count
+	cost  int64
 }
 
 // item makes a new item. Its value depends on the rest of it, so that a mix-up shows.
@@ -110,21 +48,18 @@ func (m *model) item(key uint64) Item[uint32] {
 
 func (m *model) insert(items ...Item[uint32]) error {
 	given := slices.Clone(items)
-	err := m.q.Insert(items...)
-	if err == nil && !slices.Equal(given, items) {
-		err = fmt.Errorf("Insert changed the caller's slice")
+	m.q.Insert(items...)
+	if !slices.Equal(given, items) {
+		return fmt.Errorf("Insert changed the caller's slice")
 	}
 	m.items = append(m.items, items...)
 	slices.SortFunc(m.items, Compare)
-	return err
+	return nil
 }
 
 func (m *model) extract(r int) error {
 	before := m.item(0)
-	got, err := m.q.Extract([]Item[uint32]{before}, r)
-	if err != nil {
-		return err
-	}
+	got := m.q.Extract([]Item[uint32]{before}, r)
 	n := min(max(r, 0), len(m.items))
 	if len(got) != n+1 || got[0] != before {
 		return fmt.Errorf("Extract(%d) of %d items appended %d", r, len(m.items), len(got)-1)
@@ -155,9 +90,9 @@ func (m *model) check() error {
 	if m.q.Len() != len(m.items) {
 		return fmt.Errorf("Len is %d, want %d", m.q.Len(), len(m.items))
 	}
-	now := m.q.Count()
-	if d := now.Sub(m.cost); d.Comparisons < 0 || d.Reads < 0 || d.Writes < 0 {
-		return fmt.Errorf("a count went back by %v", d)
+	now := m.q.Comparisons()
+	if now < m.cost {
+		return fmt.Errorf("the count of comparisons went back from %d to %d", m.cost, now)
 	}
 	m.cost = now
 	return checkQueue(m.q)

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"errors"
 	"slices"
 	"sync"
 )
@@ -20,7 +19,6 @@ type Multi[V any] struct {
 	turn   int // the queue that is first to give one item more than others
 	parts  [][]Item[V]
 	shares []int
-	errs   []error
 }
 
 // NewMulti puts at least one queue side by side; they must be empty and are the Multi's from now
@@ -31,7 +29,7 @@ func NewMulti[V any](queues []Queue[V], hash func(*Item[V]) uint64) *Multi[V] {
 	}
 	return &Multi[V]{
 		queues: queues, hash: hash,
-		parts: make([][]Item[V], len(queues)), shares: make([]int, len(queues)), errs: make([]error, len(queues)),
+		parts: make([][]Item[V], len(queues)), shares: make([]int, len(queues)),
 	}
 }
 
@@ -44,7 +42,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>32
 }
 
-// Len is the number of items in all queues.
+// Len returns the number of items in all queues.
 func (m *Multi[V]) Len() int {
 	n := 0
 	for _, q := range m.queues {
@@ -53,17 +51,16 @@ func (m *Multi[V]) Len() int {
 	return n
 }
 
-// Count is the cost of all queues together.
-func (m *Multi[V]) Count() Count {
-	var c Count
+// Comparisons returns the number of comparisons in all queues.
+func (m *Multi[V]) Comparisons() (n int64) {
 	for _, q := range m.queues {
-		c = c.add(q.Count())
+		n += q.Comparisons()
 	}
-	return c
+	return n
 }
 
-// Insert gives each item to the queue that its hash tells.
-func (m *Multi[V]) Insert(items ...Item[V]) error {
+// Insert adds each item to the queue that its hash selects.
+func (m *Multi[V]) Insert(items ...Item[V]) {
 	for i := range m.parts {
 		m.parts[i] = m.parts[i][:0]
 	}
@@ -71,17 +68,16 @@ func (m *Multi[V]) Insert(items ...Item[V]) error {
 		k := m.hash(&items[i]) % uint64(len(m.queues))
 		m.parts[k] = append(m.parts[k], items[i])
 	}
-	err := m.each(len(items), func(i int) error { return m.queues[i].Insert(m.parts[i]...) })
+	m.each(len(items), func(i int) { m.queues[i].Insert(m.parts[i]...) })
 	m.forget()
-	return err
 }
 
-// Extract takes r items, or all if there are fewer, in equal parts from the queues; where one
-// has too few, the others give more. After an error it still appends what it got.
-func (m *Multi[V]) Extract(dst []Item[V], r int) ([]Item[V], error) {
+// Extract removes r items, or all if there are fewer, in equal parts from the queues, and appends
+// them to dst. Where one queue has too few, more are taken from the others.
+func (m *Multi[V]) Extract(dst []Item[V], r int) []Item[V] {
 	r = min(r, m.Len())
 	if r <= 0 {
-		return dst, nil
+		return dst
 	}
 	clear(m.shares)
 	for left := r; left > 0; {
@@ -94,32 +90,28 @@ func (m *Multi[V]) Extract(dst []Item[V], r int) ([]Item[V], error) {
 		}
 	}
 	m.turn = (m.turn + r) % len(m.queues)
-	err := m.each(r, func(i int) (err error) {
-		m.parts[i], err = m.queues[i].Extract(m.parts[i][:0], m.shares[i])
-		return err
-	})
+	m.each(r, func(i int) { m.parts[i] = m.queues[i].Extract(m.parts[i][:0], m.shares[i]) })
 	dst = slices.Grow(dst, r)
 	for _, part := range m.parts {
 		dst = append(dst, part...)
 	}
 	m.forget()
-	return dst, err
+	return dst
 }
 
 // each calls f for each queue, at the same time if there are enough items to work on.
-func (m *Multi[V]) each(items int, f func(i int) error) error {
+func (m *Multi[V]) each(items int, f func(i int)) {
 	if len(m.queues) == 1 || items < parallelFrom*len(m.queues) {
 		for i := range m.queues {
-			m.errs[i] = f(i)
+			f(i)
 		}
-		return errors.Join(m.errs...)
+		return
 	}
 	var wg sync.WaitGroup
 	for i := range m.queues {
-		wg.Go(func() { m.errs[i] = f(i) })
+		wg.Go(func() { f(i) })
 	}
 	wg.Wait()
-	return errors.Join(m.errs...)
 }
 
 // forget keeps no value alive that is in no queue any more.

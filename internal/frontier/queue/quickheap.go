@@ -14,30 +14,29 @@ import (
 // Invariant: the item at each pivot stands behind all items before its position, and before all
 // items behind it. What is between two pivots is a chunk; the items of a chunk have no order.
 type quickHeap[V any] struct {
-	cells cells[V]
-	cap   int // 0 or a power of two
-	idx   int
-	stack []int
-	rng   *rand.Rand
-	count Count
+	cells       Cells[V]
+	cap         int // 0 or a power of two
+	idx         int
+	stack       []int
+	rng         *rand.Rand
+	comparisons int64
 
 	chunk []int // scratch: the chunk of each new item, as the place in stack of the pivot behind it
 	fresh []int // scratch: by chunk, number of new items; then where the next one goes
 }
 
-func newQuickHeap[V any](store cells[V], seed uint64) *quickHeap[V] {
-	return &quickHeap[V]{cells: store, stack: []int{0}, rng: rand.New(rand.NewPCG(seed, 0))}
+// NewQuickHeap returns an empty quickheap that keeps its items in cells, which must be empty and
+// are its own from now on. seed is of the random choice of pivots.
+func NewQuickHeap[V any](cells Cells[V], seed uint64) Queue[V] {
+	return &quickHeap[V]{cells: cells, stack: []int{0}, rng: rand.New(rand.NewPCG(seed, 0))}
 }
 
 func (q *quickHeap[V]) Len() int { return q.stack[0] - q.idx }
 
-func (q *quickHeap[V]) Count() Count {
-	q.count.Reads, q.count.Writes = q.cells.IO()
-	return q.count
-}
+func (q *quickHeap[V]) Comparisons() int64 { return q.comparisons }
 
 func (q *quickHeap[V]) less(a, b *Item[V]) bool {
-	q.count.Comparisons++
+	q.comparisons++
 	return a.Less(b)
 }
 
@@ -46,10 +45,7 @@ func (q *quickHeap[V]) set(pos int, item Item[V]) { q.cells.Set(pos&(q.cap-1), i
 
 // Insert puts each item at the end of its chunk. To make room, a chunk that k of the items stand
 // before moves k items, or all if it has fewer, from its front behind its end.
-func (q *quickHeap[V]) Insert(items ...Item[V]) error {
-	if err := q.cells.Err(); err != nil {
-		return err
-	}
+func (q *quickHeap[V]) Insert(items ...Item[V]) {
 	q.grow(q.Len() + len(items))
 	q.chunk = q.chunk[:0]
 	q.fresh = append(q.fresh[:0], make([]int, len(q.stack))...)
@@ -84,7 +80,6 @@ func (q *quickHeap[V]) Insert(items ...Item[V]) error {
 		q.set(*next, items[i])
 		*next++
 	}
-	return q.cells.Err()
 }
 
 // grow makes room for n items. A larger array is at least twice as large, so that an item moves
@@ -116,10 +111,10 @@ func (q *quickHeap[V]) grow(n int) {
 
 // Extract looks for the item that is the r-th, by partitions that leave their pivots on the
 // stack for later, and takes out all up to it.
-func (q *quickHeap[V]) Extract(dst []Item[V], r int) ([]Item[V], error) {
+func (q *quickHeap[V]) Extract(dst []Item[V], r int) []Item[V] {
 	r = min(r, q.Len())
-	if r <= 0 || q.cells.Err() != nil {
-		return dst, q.cells.Err()
+	if r <= 0 {
+		return dst
 	}
 	final, first := q.idx+r-1, q.idx
 	for q.top() <= final {
@@ -143,7 +138,7 @@ func (q *quickHeap[V]) Extract(dst []Item[V], r int) ([]Item[V], error) {
 		q.cells.Drop(at, at+n)
 		q.idx += n
 	}
-	return dst, q.cells.Err()
+	return dst
 }
 
 func (q *quickHeap[V]) top() int { return q.stack[len(q.stack)-1] }
@@ -156,7 +151,7 @@ const (
 	sampled = 64 * sample
 )
 
-// choose gives the position of the pivot: that of a random item, in a long chunk of the middle one
+// choose returns the position of the pivot: that of a random item, in a long chunk of the middle one
 // of some that stand side by side, for these are in the same block or two.
 func (q *quickHeap[V]) choose(first, last int) int {
 	n := last - first + 1
@@ -178,7 +173,7 @@ func (q *quickHeap[V]) choose(first, last int) int {
 }
 
 // partition chooses a pivot among the items at first..last, puts what is better before it and
-// what is worse behind it, and gives its position. It goes through the array once, from both
+// what is worse behind it, and returns its position. It goes through the array once, from both
 // ends to the pivot.
 func (q *quickHeap[V]) partition(first, last int) int {
 	chosen := q.choose(first, last)

@@ -3,7 +3,7 @@ package queues
 import (
 	"container/heap"
 
-	"urltree/internal/frontier/queue"
+	"urltree/tools/lab/queue"
 )
 
 // store is where a binary heap keeps its items: ram or *block.Array.
@@ -65,19 +65,22 @@ func (h *heapOrder) Pop() any {
 	return *h.store.At(h.n)
 }
 
-func (h *binaryHeap) Insert(items ...item) error {
+func (h *binaryHeap) Insert(items ...item) {
 	for _, x := range items {
 		heap.Push(&h.heapOrder, x)
 	}
-	return h.store.Err()
 }
 
-func (h *binaryHeap) Extract(dst []item, r int) ([]item, error) {
+func (h *binaryHeap) Extract(dst []item, r int) []item {
 	for ; r > 0 && h.n > 0; r-- {
 		dst = append(dst, heap.Pop(&h.heapOrder).(item))
 	}
-	return dst, h.store.Err()
+	return dst
 }
+
+func (h *binaryHeap) Comparisons() int64 { return h.count.Comparisons }
+
+func (h *binaryHeap) Err() error { return h.store.Err() }
 
 func (h *binaryHeap) Count() queue.Count {
 	h.count.Reads, h.count.Writes = h.store.IO()

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strconv"
 
-	"urltree/internal/frontier/queue"
-	"urltree/internal/frontier/queue/block"
+	"urltree/tools/lab/queue"
+	"urltree/tools/lab/queue/block"
 	"urltree/tools/plot"
 )
 

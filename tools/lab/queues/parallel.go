@@ -2,7 +2,6 @@ package queues
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -11,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"urltree/internal/frontier/queue"
+	"urltree/tools/lab/queue"
 	"urltree/tools/plot"
 )
 
@@ -36,9 +35,7 @@ func newFleet(kind string, t, n, r int, o Options) (*fleet, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := q.Insert(draw(make([]item, max(n/t, f.r)), f.rng)...); err != nil {
-			return nil, err
-		}
+		q.Insert(draw(make([]item, max(n/t, f.r)), f.rng)...)
 		f.queues = append(f.queues, q)
 	}
 	return f, nil
@@ -58,30 +55,24 @@ func (f *fleet) draw(byHash bool) {
 	}
 }
 
-func (f *fleet) extract(i int) (err error) {
-	f.taken[i], err = f.queues[i].Extract(f.taken[i][:0], f.r)
-	return err
-}
+func (f *fleet) extract(i int) { f.taken[i] = f.queues[i].Extract(f.taken[i][:0], f.r) }
 
-func (f *fleet) insert(i int) error { return f.queues[i].Insert(f.fresh[i]...) }
+func (f *fleet) insert(i int) { f.queues[i].Insert(f.fresh[i]...) }
 
 // A balance sums up how evenly an operation loads the queues.
 type balance struct{ sum, most float64 }
 
 // count runs an operation on each queue and counts comparisons.
-func (f *fleet) count(b *balance, operation func(i int) error) error {
+func (f *fleet) count(b *balance, operation func(i int)) {
 	most := int64(0)
 	for i, q := range f.queues {
-		before := q.Count().Comparisons
-		if err := operation(i); err != nil {
-			return err
-		}
-		c := q.Count().Comparisons - before
+		before := q.Comparisons()
+		operation(i)
+		c := q.Comparisons() - before
 		b.sum += float64(c)
 		most = max(most, c)
 	}
 	b.most += float64(most)
-	return nil
 }
 
 // efficiency is X/Y: the average work of a queue, divided by the average greatest work of any.
@@ -101,7 +92,9 @@ func efficiencies(ctx context.Context, kind string, t, n, r int, byHash bool, o 
 	var out, in balance
 	for range supersteps {
 		f.draw(byHash)
-		if err := errors.Join(ctx.Err(), f.count(&out, f.extract), f.count(&in, f.insert)); err != nil {
+		f.count(&out, f.extract)
+		f.count(&in, f.insert)
+		if err := ctx.Err(); err != nil {
 			return 0, 0, err
 		}
 	}
@@ -230,23 +223,25 @@ func stepTime(ctx context.Context, t, n, r int, o Options) (ms, comparisons floa
 	}
 	total := func() (sum int64) {
 		for _, q := range f.queues {
-			sum += q.Count().Comparisons
+			sum += q.Comparisons()
 		}
 		return sum
 	}
 	before := total()
 	var spent []time.Duration
-	errs := make([]error, t)
 	for range supersteps {
 		f.draw(false)
 		start := time.Now()
 		var wg sync.WaitGroup
 		for i := range t {
-			wg.Go(func() { errs[i] = errors.Join(f.extract(i), f.insert(i)) })
+			wg.Go(func() {
+				f.extract(i)
+				f.insert(i)
+			})
 		}
 		wg.Wait()
 		spent = append(spent, time.Since(start))
-		if err := errors.Join(append(errs, ctx.Err())...); err != nil {
+		if err := ctx.Err(); err != nil {
 			return 0, 0, err
 		}
 	}

@@ -16,8 +16,8 @@ import (
 	"os"
 	"slices"
 
-	"urltree/internal/frontier/queue"
-	"urltree/internal/frontier/queue/block"
+	"urltree/tools/lab/queue"
+	"urltree/tools/lab/queue/block"
 	"urltree/tools/plot"
 )
 
@@ -97,17 +97,15 @@ func draw(list []item, rng *rand.Rand) []item {
 func cycle(ctx context.Context, q aQueue, rng *rand.Rand, n, r, pass int) (cost, error) {
 	list := make([]item, r)
 	for q.Len() < n {
-		if err := errors.Join(ctx.Err(), q.Insert(draw(list[:min(r, n-q.Len())], rng)...)); err != nil {
+		q.Insert(draw(list[:min(r, n-q.Len())], rng)...)
+		if err := errors.Join(ctx.Err(), q.Err()); err != nil {
 			return cost{}, err
 		}
 	}
 	fill, done := q.Count(), 0
 	for ; done < pass; done += r {
-		got, err := q.Extract(list[:0], r)
-		if err == nil {
-			err = q.Insert(draw(got, rng)...)
-		}
-		if err := errors.Join(ctx.Err(), err); err != nil {
+		q.Insert(draw(q.Extract(list[:0], r), rng)...)
+		if err := errors.Join(ctx.Err(), q.Err()); err != nil {
 			return cost{}, err
 		}
 	}

@@ -12,7 +12,8 @@ import (
 	"go.uber.org/goleak"
 
 	"urltree/internal/frontier/queue"
-	"urltree/internal/frontier/queue/block"
+	labqueue "urltree/tools/lab/queue"
+	"urltree/tools/lab/queue/block"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -103,15 +104,13 @@ func TestBinaryHeap(t *testing.T) {
 	err := o.onDisk(func(f block.File) error {
 		for name, s := range map[string]store{
 			"memory": new(ram),
-			"disk":   block.New(f, queue.ItemCodec(block.Codec[struct{}]{}), 64, 0),
+			"disk":   block.New(f, labqueue.ItemCodec(block.Codec[struct{}]{}), 64, 0),
 		} {
 			h := newBinaryHeap(s, n)
 			list := draw(make([]item, n), rand.New(rand.NewPCG(1, 2)))
-			if err := h.Insert(list...); err != nil {
-				return err
-			}
-			got, err := h.Extract(nil, n+1)
-			if err != nil {
+			h.Insert(list...)
+			got := h.Extract(nil, n+1)
+			if err := h.Err(); err != nil {
 				return err
 			}
 			slices.SortFunc(list, queue.Compare)

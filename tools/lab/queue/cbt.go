@@ -5,6 +5,8 @@ import (
 	"math/bits"
 	"slices"
 	"sort"
+
+	"urltree/internal/frontier/queue"
 )
 
 // A cbt is a tournament whose players are sorted blocks of n items. Where the source of the
@@ -14,21 +16,21 @@ import (
 //   - At each match every item of the winner stands before every item of the loser. So the
 //     block of the root holds the first items of all.
 //   - No block is empty. A block holds n items, but for the root's, from which extraction takes
-//     until none is left, and the tree's loser, which nothing stands behind.
+//     until none is left, and the bracket's loser, which nothing stands behind.
 type cbt[V any] struct {
-	tree   tree
-	n      int
-	stride int // positions from one block's slot to the next
-	cells  cells[V]
-	prio   []prio[V] // by id
-	length int
-	count  Count
-	x, y   []Item[V] // scratch for sorted sets on their way, of n items
-	read   []Item[V] // scratch for a block
-	merged []Item[V] // scratch for two sets
+	bracket     queue.Bracket
+	n           int
+	stride      int // positions from one block's slot to the next
+	cells       cells[V]
+	prio        []prio[V] // by id
+	length      int
+	comparisons int64
+	x, y        []Item[V] // scratch for sorted sets on their way, of n items
+	read        []Item[V] // scratch for a block
+	merged      []Item[V] // scratch for two sets
 }
 
-// A prio tells what is in a block. Matches that first and last decide need not read it.
+// A prio describes what is in a block. Matches that first and last decide need not read it.
 type prio[V any] struct {
 	from, n     int // the items stand at from..from+n-1 in the block's slot
 	first, last Item[V]
@@ -43,22 +45,16 @@ func newCBT[V any](store cells[V], n, stride int) *cbt[V] {
 
 func (c *cbt[V]) Len() int { return c.length }
 
-func (c *cbt[V]) Count() Count {
-	c.count.Reads, c.count.Writes = c.cells.IO()
-	return c.count
-}
+func (c *cbt[V]) Comparisons() int64 { return c.comparisons }
 
 func (c *cbt[V]) less(a, b *Item[V]) bool {
-	c.count.Comparisons++
+	c.comparisons++
 	return a.Less(b)
 }
 
-// Insert fills up the tree's loser first, so that only the last leaf stays short of n items,
+// Insert fills up the bracket's loser first, so that only the last leaf stays short of n items,
 // and then makes a new last leaf for each n items.
-func (c *cbt[V]) Insert(items ...Item[V]) error {
-	if err := c.cells.Err(); err != nil {
-		return err
-	}
+func (c *cbt[V]) Insert(items ...Item[V]) {
 	c.length += len(items)
 	if !slices.IsSortedFunc(items, c.compare) {
 		items = slices.Clone(items)
@@ -66,8 +62,8 @@ func (c *cbt[V]) Insert(items ...Item[V]) error {
 	}
 	for len(items) > 0 {
 		room := 0
-		if c.tree.size() > 0 {
-			room = c.n - c.prio[c.tree.loser()].n
+		if c.bracket.Size() > 0 {
+			room = c.n - c.prio[c.bracket.Loser()].n
 		}
 		k := min(len(items), cmp.Or(room, c.n))
 		set := append(c.x[:0], items[:k]...)
@@ -78,26 +74,25 @@ func (c *cbt[V]) Insert(items ...Item[V]) error {
 			c.grow(set)
 		}
 	}
-	return c.cells.Err()
 }
 
 func (c *cbt[V]) compare(a, b Item[V]) int {
-	c.count.Comparisons++
-	return Compare(a, b)
+	c.comparisons++
+	return queue.Compare(a, b)
 }
 
-// fill adds a sorted set to the tree's loser, which has room for it.
+// fill adds a sorted set to the bracket's loser, which has room for it.
 func (c *cbt[V]) fill(set []Item[V]) {
-	id := c.tree.loser()
-	set = c.descend(set, int(c.tree.leaf[id])/2)
+	id := c.bracket.Loser()
+	set = c.descend(set, int(c.bracket.Leaf[id])/2)
 	c.divide(id, set, c.prio[id].n+len(set))
 }
 
 // grow puts a sorted set into a new leaf.
 func (c *cbt[V]) grow(set []Item[V]) {
 	// The new leaf's match is where the first leaf is now.
-	set = c.descend(set, c.tree.size())
-	id := c.tree.insert()
+	set = c.descend(set, c.bracket.Size())
+	id := c.bracket.Insert()
 	if int(id) == len(c.prio) {
 		c.prio = append(c.prio, prio[V]{})
 		c.cells.Grow(len(c.prio) * c.stride)
@@ -112,7 +107,7 @@ func (c *cbt[V]) descend(set []Item[V], node int) []Item[V] {
 	last := int32(-1)
 	for h := bits.Len(uint(node)) - 1; h >= 0; h-- {
 		// A player wins at neighbouring nodes only.
-		if id := c.tree.cbt[node>>h]; id != last {
+		if id := c.bracket.Node[node>>h]; id != last {
 			set = c.match(id, set)
 			last = id
 		}
@@ -121,9 +116,9 @@ func (c *cbt[V]) descend(set []Item[V], node int) []Item[V] {
 }
 
 // Extract takes items from the root, whose block is replaced once it is empty.
-func (c *cbt[V]) Extract(dst []Item[V], r int) ([]Item[V], error) {
-	for r > 0 && c.length > 0 && c.cells.Err() == nil {
-		id := c.tree.winner()
+func (c *cbt[V]) Extract(dst []Item[V], r int) []Item[V] {
+	for r > 0 && c.length > 0 {
+		id := c.bracket.Winner()
 		p := &c.prio[id]
 		k := min(r, p.n)
 		at := int(id)*c.stride + p.from
@@ -138,15 +133,15 @@ func (c *cbt[V]) Extract(dst []Item[V], r int) ([]Item[V], error) {
 			p.first = *c.cells.At(at + k)
 		}
 	}
-	return dst, c.cells.Err()
+	return dst
 }
 
-// refill gives the empty block of the root the last items of the tree, removing leaves that
-// get empty by that, and plays its matches again.
+// refill moves the last items of the bracket to the empty block of the root, removes leaves that
+// become empty, and plays the matches of that block again.
 func (c *cbt[V]) refill(id int32) {
 	set := c.x[:0]
-	for len(set) < c.n && c.tree.size() > 1 {
-		from := c.tree.loser()
+	for len(set) < c.n && c.bracket.Size() > 1 {
+		from := c.bracket.Loser()
 		p := &c.prio[from]
 		k := min(c.n-len(set), p.n)
 		p.n -= k
@@ -166,12 +161,12 @@ func (c *cbt[V]) refill(id int32) {
 		return
 	}
 	c.write(id, set)
-	c.climb(int(c.tree.leaf[id]))
+	c.climb(int(c.bracket.Leaf[id]))
 }
 
-// remove takes an empty block out of the tree.
+// remove removes an empty block from the bracket.
 func (c *cbt[V]) remove(id int32) {
-	c.tree.remove(id)
+	c.bracket.Remove(id)
 	c.prio[id] = prio[V]{}
 }
 
@@ -180,11 +175,11 @@ func (c *cbt[V]) remove(id int32) {
 // other has beaten. A block that lacks items counts as if its last one were the worst of all.
 func (c *cbt[V]) climb(node int) {
 	for i := node / 2; i >= 1; i /= 2 {
-		a, b := c.tree.cbt[2*i], c.tree.cbt[2*i+1]
+		a, b := c.bracket.Node[2*i], c.bracket.Node[2*i+1]
 		if c.prio[a].n < c.n || c.prio[b].n == c.n && c.less(&c.prio[b].last, &c.prio[a].last) {
 			a, b = b, a
 		}
-		c.tree.cbt[i] = a
+		c.bracket.Node[i] = a
 		if c.less(&c.prio[b].first, &c.prio[a].last) {
 			set := c.y[:c.prio[b].n]
 			c.cells.Read(int(b)*c.stride+c.prio[b].from, set)
@@ -201,7 +196,7 @@ func (c *cbt[V]) match(id int32, set []Item[V]) []Item[V] {
 	return set
 }
 
-// divide leaves to a block the best keep items of its own and of a sorted set, and gives the
+// divide leaves to a block the best keep items of its own and of a sorted set, and returns the
 // others, in the place of the set.
 func (c *cbt[V]) divide(id int32, set []Item[V], keep int) []Item[V] {
 	p := &c.prio[id]
