@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"urltree/internal/fetch"
+	"urltree/internal/frontier"
 )
 
 const (
 	outageHosts = 3                // that cannot be reached, with no answer from any in between
+	firstHosts  = 3                // that fail before any has answered are reported at once
 	firstProbe  = time.Second      // from the beginning of an outage to the first probe
 	mostProbe   = 15 * time.Second // between two probes
 )
@@ -30,13 +32,15 @@ func (e errAway) Error() string { return e.reason + ": no host can be reached" }
 // other, and none answers. Fetching pauses meanwhile, and one request at a time finds out whether
 // it is over.
 type outage struct {
-	log  *slog.Logger
-	most time.Duration // after which the crawl ends
-	over func()        // ends it
+	log   *slog.Logger
+	most  time.Duration // after which the crawl ends
+	over  func()        // ends it
+	files bool          // Options.Fetch is asked, whose failures say nothing of hosts
 
 	mu       sync.Mutex
 	answered bool                // in this run; guarded by mu, as is all below
 	failed   map[string]struct{} // hosts that could not be reached since the last answer
+	told     map[string]struct{} // hosts that are reported, see firstHosts
 	since    time.Time           // zero: there is none
 	pause    time.Duration       // between the probes
 	next     time.Time           // of the next probe
@@ -45,7 +49,7 @@ type outage struct {
 }
 
 func newOutage(log *slog.Logger, most time.Duration, over func()) *outage {
-	return &outage{log: log, most: most, over: over, failed: map[string]struct{}{}, changed: make(chan struct{})}
+	return &outage{log: log, most: most, over: over, failed: map[string]struct{}{}, told: map[string]struct{}{}, changed: make(chan struct{})}
 }
 
 // out reports whether fetching pauses.
@@ -110,10 +114,12 @@ func (o *outage) end(host string, known bool, err error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.probing = false
-	switch {
-	case err == nil:
+	if err == nil {
 		o.answersLocked(host)
 		return nil
+	}
+	o.tellLocked(host, known, err)
+	switch {
 	case !errors.As(err, &failure) || failure.Reason != fetch.DNS && failure.Reason != fetch.Connect:
 		o.next = time.Now().Add(o.pause) // it tells neither
 		return err
@@ -137,6 +143,20 @@ func (o *outage) end(host string, known bool, err error) error {
 		return err // it counts, for the host may be the reason
 	}
 	return errAway{failure.Reason}
+}
+
+// tellLocked reports that a host cannot be asked, if nothing has answered yet: whoever mistyped its
+// name should not have to wait until the crawl gives it up.
+func (o *outage) tellLocked(host string, known bool, err error) {
+	_, told := o.told[host]
+	if told || o.answered || o.files || len(o.told) == firstHosts || errors.Is(err, context.Canceled) {
+		return
+	}
+	if _, fault := failureOf(err, known); fault == frontier.NoFault {
+		return
+	}
+	o.told[host] = struct{}{}
+	o.log.Warn("no answer; the host is asked a few times more, less and less often", "host", host, "err", err)
 }
 
 // answersLocked takes note of an answer.

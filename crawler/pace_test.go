@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -167,6 +168,61 @@ func TestRestartingServer(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestDeadSeed: where the host of the only seed cannot be reached, a line says so at once, and the
+// run ends with the last try, not after the rest behind it. A host that answers is not named, nor
+// one that fails later.
+func TestDeadSeed(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		most time.Duration
+	}{
+		{errNoConn, 23 * time.Second},
+		{errNoServer, 23 * time.Second},
+		{errNoAddress, 5 * time.Second},
+		{&fetch.Error{Reason: fetch.TLS, Err: errors.New("certificate is for b.test")}, 5 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := sky{pages: 1, fails: func(string, time.Duration) (int, error) { return 0, tt.err }}
+			log := &lines{began: time.Now()}
+			_, res := s.crawl(t, Options{Log: slog.New(slog.NewTextHandler(log, nil))}, "a.test")
+			if took := time.Since(s.began); res.Run.Stored != 0 || took > tt.most {
+				t.Errorf("%v: took %v, want at most %v", tt.err, took, tt.most)
+			}
+			if len(log.list) != 1 || !strings.Contains(log.list[0], "host=a.test") || !strings.Contains(log.list[0], tt.err.Error()) || log.at[0] > time.Second {
+				t.Errorf("%v: the log is %q, at %v", tt.err, log.list, log.at)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := sky{pages: 3, fails: func(url string, at time.Duration) (int, error) {
+			if strings.Contains(url, "dead") && at > time.Second {
+				return 0, errNoAddress
+			}
+			return 0, nil
+		}}
+		log := &lines{began: time.Now()}
+		s.crawl(t, Options{Log: slog.New(slog.NewTextHandler(log, nil))}, "a.test", "dead.test")
+		if len(log.list) > 0 {
+			t.Errorf("the log is %q", log.list)
+		}
+	})
+}
+
+// lines are those of a log.
+type lines struct {
+	mu    sync.Mutex
+	began time.Time
+	list  []string
+	at    []time.Duration
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list, l.at = append(l.list, string(b)), append(l.at, time.Since(l.began))
+	return len(b), nil
 }
 
 // TestNameComesBack: that a name has no address is no verdict about a page of a host that has

@@ -268,13 +268,13 @@ func (c *robotsCache) ask(ctx context.Context, get getter, origin, url string, h
 		a.host.Fault = frontier.Broken // of an origin that gives no robots.txt nothing can be asked
 	}
 	a.host.Cause = row.Reason
-	c.fail(row, spares(a.host.Fault), c.spares(origin, a.host.Fault, known))
+	a.host.Over = c.fail(row, spares(a.host.Fault), c.spares(origin, a.host.Fault, known))
 	return a, nil
 }
 
 // fail counts a request that was no answer, by row.Reason. Those that are spared make the origin
-// unreachable in this run when there are most of them.
-func (c *robotsCache) fail(row *storage.Robots, spared bool, most uint32) {
+// unreachable in this run when there are most of them; over reports whether it is.
+func (c *robotsCache) fail(row *storage.Robots, spared bool, most uint32) (over bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := &robotsEntry{cause: row.Reason}
@@ -289,6 +289,7 @@ func (c *robotsCache) fail(row *storage.Robots, spared bool, most uint32) {
 	e.over = e.tries >= c.tries || e.spare >= most
 	row.Tries = e.tries + e.spare
 	c.putLocked(row.Origin, e)
+	return e.over
 }
 
 // lost makes an origin unreachable in this run whose robots.txt leads to a host that is given up.

@@ -243,6 +243,7 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 	defer context.AfterFunc(e.fetching, e.watch.ends)()
 	e.room.until(e.fetching.Done())
 	e.outage = newOutage(e.opts.Log, e.opts.MaxWait, func() { e.stop(errOutage) })
+	e.outage.files = e.opts.Fetch != nil
 	e.start = time.Now()
 
 	committer := iut.NewCommitter(e.tree, e.index, e.opts.Buffers)

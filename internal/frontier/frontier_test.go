@@ -243,6 +243,50 @@ func TestHeldRowsCostNoTurn(t *testing.T) {
 	})
 }
 
+// TestOver: rows of an origin that is not asked any more are held at once, whatever its host waits,
+// and the rows of another origin of the host have their turn as before.
+func TestOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		for i := range uint64(2*maxHeld + 10) {
+			r := row("a.example", 0, i)
+			s.rows[r.URL] = r
+		}
+		const last = 2*maxHeld + 9
+		over := false
+		f := start(t, s, Options{Delay: time.Minute, Admit: func(r *storage.Row) string {
+			if over && r.Seq != last {
+				return "unreachable"
+			}
+			return ""
+		}})
+		_, loans := take(t, f, 1)
+		over = true
+		begin := time.Now()
+		f.Answered(loans[0], Answer{Fault: Broken, Over: true})
+		f.Return(loans[0], loans[0].Rows)
+		for held := 0; held < last; {
+			_, loans = take(t, f, 1)
+			for _, h := range loans[0].Held {
+				held++
+				f.Done([]Done{{Row: h.Row, Next: storage.Row{Range: storage.Held}}}, nil)
+				s.gone(h.Row)
+			}
+			if len(loans[0].Rows) > 0 || time.Since(begin) != 0 {
+				t.Fatalf("%d rows to ask and %d held after %v", len(loans[0].Rows), held, time.Since(begin))
+			}
+			f.Return(loans[0], nil)
+		}
+		got, loans := take(t, f, 1)
+		if !slices.Equal(got, []uint64{last}) || time.Since(begin) < time.Minute {
+			t.Errorf("got %v after %v", got, time.Since(begin))
+		}
+		f.Answered(loans[0], Answer{})
+		finish(f, s, loans...)
+		wantEnd(t, f)
+	})
+}
+
 func TestGiveUp(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

@@ -52,6 +52,7 @@ type host struct {
 	leaving   bool      // lends nothing more and goes as soon as it may
 	alone     bool      // lends nothing before all is returned: robots.txt is to be asked or being asked
 	givenUp   bool      // for this run
+	sifts     bool      // its first rows may be held without a request: see Answer.Over
 	unread    bool      // the store may have times of it that are not known here
 	without   bool      // it came in when its sitemaps were forgotten already
 	raises    int8      // see slower
@@ -123,6 +124,8 @@ func (f *Frontier) rowTurn(h *host) (key int64, ok bool) {
 		return 0, true // nothing is asked of it, so nothing needs to wait
 	case h.win.len() == 0 && !h.more:
 		return max(h.next, h.due), true
+	case h.sifts:
+		return 0, true
 	}
 	return h.next, true
 }
@@ -204,6 +207,7 @@ type Answer struct {
 	Fault      Fault         // whether the host is in trouble
 	Cause      string        // of a fault, a short word
 	Away       bool          // it did not get there, as none does: it says nothing of the host
+	Over       bool          // Options.Admit holds the URLs of the origin from now on
 	Failed     bool          // the URL has failed for good: in order tree the crawler goes back to the sentinel
 	RetryAfter time.Duration // as the answer asks; 0: not
 }
@@ -245,6 +249,7 @@ func (f *Frontier) answered(h *host, a Answer) {
 		h.fails = 0
 		f.faster(h)
 	}
+	h.sifts = a.Over && f.opts.Tree == nil
 	if a.Fault == NoFault && !a.Away {
 		took := a.Took
 		if took <= 0 {

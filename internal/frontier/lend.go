@@ -51,15 +51,22 @@ func (f *Frontier) lendLocked(h *host, rows source, now int64) *Loan {
 		limit = f.opts.Batch
 	}
 	l.Rows = l.one[:0]
-	sitemap := f.lendHopLocked(h, rows, l) || f.lendSitemapLocked(h, rows, l)
+	sifts := h.sifts && now < h.next
+	h.sifts = false
+	sitemap := !sifts && (f.lendHopLocked(h, rows, l) || f.lendSitemapLocked(h, rows, l))
 	for !sitemap && len(l.Rows) < limit && len(l.Held) < maxHeld {
 		row := rows.first()
 		if row == nil {
+			h.sifts = sifts && h.more
 			break
 		}
 		if reason := f.holdReason(h, row); reason != "" {
 			l.Held = append(l.Held, HeldRow{Row: f.popLocked(h, rows), Reason: reason})
+			h.sifts = sifts && len(l.Held) == maxHeld
 			continue
+		}
+		if sifts {
+			break
 		}
 		if f.opts.NeedRobots != nil {
 			if origin := storage.Origin(row.URL); f.opts.NeedRobots(origin) {

@@ -210,7 +210,7 @@ func (w *world) work(l *Loan) {
 		fault := w.random(6) == 0 || strings.HasPrefix(l.Host, "h1.") // h1 is dead
 		var times *storage.HostTimes
 		if l.Robots == "" && w.random(6) > 0 || l.Robots != "" {
-			got := w.f.Answered(l, Answer{Start: begin, End: time.Now(), Fault: brokenIf(fault), Failed: w.random(10) == 0})
+			got := w.f.Answered(l, Answer{Start: begin, End: time.Now(), Fault: brokenIf(fault), Failed: w.random(10) == 0, Over: w.random(10) == 0})
 			times = &got
 		}
 		if l.Robots != "" {

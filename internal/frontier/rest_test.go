@@ -99,7 +99,7 @@ func (w *restWorld) ask(ctx context.Context, f *Frontier, l *Loan, row storage.R
 	s := w.sites[l.Host]
 	s.busy--
 	s.ends = append(s.ends, time.Now())
-	a := Answer{Start: begin, End: time.Now()}
+	a := Answer{Start: begin, End: time.Now(), Over: w.rng.IntN(4) == 0}
 	switch w.rng.IntN(10) {
 	case 0, 1:
 		a.Fault = Refused
