@@ -79,7 +79,7 @@ func (x *Index) commit(set []*Outcome) (Committed, error) {
 				c.cutSitemap(o.Links[0].Source, cut)
 			}
 			if o.Seeds != nil {
-				if err := c.tx.Bucket(bucketSys).Put(keySeeds, o.Seeds.append(nil)); err != nil {
+				if err := c.tx.Bucket(bucketSys).Put(keySeeds, o.Seeds.append(nil, keySeeds)); err != nil {
 					return err
 				}
 			}

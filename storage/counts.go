@@ -120,19 +120,19 @@ func decodeCounts(key, v []byte) (Counts, error) {
 	return c, d.end("counts")
 }
 
-func (t *Totals) append(b []byte) []byte {
+func (t *Totals) append(b, key []byte) []byte {
 	b = t.Counts.append(b)
 	b = binary.AppendVarint(b, t.NewStored)
 	b = binary.AppendVarint(b, t.NewPending)
 	b = binary.AppendVarint(b, t.Bytes)
 	b = binary.AppendVarint(b, t.Sitemaps)
 	b = binary.AppendVarint(b, t.Cut)
-	return seal(binary.AppendUvarint(b, t.Seq), keyTotals)
+	return seal(binary.AppendUvarint(b, t.Seq), key)
 }
 
-func decodeTotals(v []byte) (Totals, error) {
+func decodeTotals(key, v []byte) (Totals, error) {
 	var t Totals
-	body, err := unseal(v, keyTotals)
+	body, err := unseal(v, key)
 	if err != nil {
 		return t, err
 	}

@@ -227,7 +227,7 @@ func TestVerifyFaults(t *testing.T) {
 			k, _ := first(tx.Bucket(bucketMeta))
 			return tx.Bucket(bucketMeta).Put(k, seal([]byte{9}, k))
 		}},
-		{"totals", func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Put(keyTotals, (&Totals{Bytes: 1}).append(nil)) }},
+		{"totals", func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Put(keyTotals, (&Totals{Bytes: 1}).append(nil, keyTotals)) }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			x, path := newIndex(t, 20)

@@ -16,17 +16,17 @@ type Edges struct {
 	Assets bool  // references to images, styles and the like are among them
 }
 
-func (e *Edges) append(b []byte) []byte {
+func (e *Edges) append(b, key []byte) []byte {
 	assets := byte(0)
 	if e.Assets {
 		assets = 1
 	}
 	b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(e.End)), uint64(e.Pages))
-	return seal(append(b, assets), keyEdges)
+	return seal(append(b, assets), key)
 }
 
-func decodeEdges(v []byte) (Edges, error) {
-	body, err := unseal(v, keyEdges)
+func decodeEdges(key, v []byte) (Edges, error) {
+	body, err := unseal(v, key)
 	if err != nil {
 		return Edges{}, fmt.Errorf("edges: %w", err)
 	}
@@ -39,13 +39,13 @@ func decodeEdges(v []byte) (Edges, error) {
 // Those beyond Edges.Pages have no edges in the file.
 func (x *Index) Edges() (kept Edges, stored int64, err error) {
 	err = x.view(func(tx *bolt.Tx) error {
-		totals, err := decodeTotals(tx.Bucket(bucketSys).Get(keyTotals))
+		totals, err := decodeTotals(keyTotals, tx.Bucket(bucketSys).Get(keyTotals))
 		if err != nil {
 			return err
 		}
 		stored = totals.Stored
 		if v := tx.Bucket(bucketSys).Get(keyEdges); v != nil {
-			kept, err = decodeEdges(v)
+			kept, err = decodeEdges(keyEdges, v)
 		}
 		return err
 	})
@@ -56,7 +56,7 @@ func (x *Index) Edges() (kept Edges, stored int64, err error) {
 func (x *Index) SetEdges(e Edges) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.write(func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Put(keyEdges, e.append(nil)) })
+	return x.write(func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Put(keyEdges, e.append(nil, keyEdges)) })
 }
 
 // flushEdges counts the edges that came with this change. Where a page is stored no more, or a
@@ -71,10 +71,10 @@ func (c *change) flushEdges() error {
 	if v == nil {
 		return nil
 	}
-	kept, err := decodeEdges(v)
+	kept, err := decodeEdges(keyEdges, v)
 	if err != nil || c.edgesLost {
 		return sys.Delete(keyEdges)
 	}
 	kept.End, kept.Pages = c.edgesEnd, kept.Pages+c.edgesPages
-	return sys.Put(keyEdges, kept.append(nil))
+	return sys.Put(keyEdges, kept.append(nil, keyEdges))
 }

@@ -96,7 +96,7 @@ func (c *change) flush() error {
 			return err
 		}
 	}
-	return sys.Put(keyTotals, c.totals.append(nil))
+	return sys.Put(keyTotals, c.totals.append(nil, keyTotals))
 }
 
 // addTo adds to the counts under a key.

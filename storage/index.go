@@ -52,9 +52,10 @@ import (
 // schema is the version of all formats in index.db. [Upgrade] knows the one before.
 const schema = 7
 
+// ErrDamaged says that index.db is not a whole database of ours; merge rebuilds it.
+var ErrDamaged = errors.New("index.db is damaged")
+
 var (
-	// ErrDamaged says that index.db is not a whole database of ours; merge rebuilds it.
-	ErrDamaged = errors.New("index.db is damaged")
 	// ErrSchema says that index.db was written by another version of the format, which is not the
 	// one before.
 	ErrSchema = errors.New("index.db has another format version")
@@ -185,7 +186,7 @@ func Create(path string) error {
 		sys := tx.Bucket(bucketSys)
 		return errors.Join(
 			putSchema(tx),
-			sys.Put(keyTotals, (&Totals{}).append(nil)),
+			sys.Put(keyTotals, (&Totals{}).append(nil, keyTotals)),
 			sys.Put(keyFilter, seal(key[:], keyFilter)))
 	})
 	if err = errors.Join(err, db.Close()); err != nil {
@@ -420,7 +421,7 @@ func (x *Index) load(size int64) error {
 			}
 		}
 		sys := tx.Bucket(bucketSys)
-		if x.totals, err = decodeTotals(sys.Get(keyTotals)); err != nil {
+		if x.totals, err = decodeTotals(keyTotals, sys.Get(keyTotals)); err != nil {
 			return fmt.Errorf("totals: %w", err)
 		}
 		key, err := unseal(sys.Get(keyFilter), keyFilter)

@@ -113,7 +113,7 @@ func (x *Index) Begin() (run Run, unclean bool, lastUnclean uint32, err error) {
 		now := max(x.began.Unix(), last.End)
 		found := int64(0)
 		if last.ID == 0 { // the seeds have come into the index before
-			totals, err := decodeTotals(sys.Get(keyTotals))
+			totals, err := decodeTotals(keyTotals, sys.Get(keyTotals))
 			if err != nil {
 				return err
 			}

@@ -128,7 +128,7 @@ func (s *salvage) sys() error {
 	if v, err = s.from.get(bucketSys, keyTotals); err != nil {
 		return err
 	}
-	if s.totals, err = decodeTotals(v); err != nil {
+	if s.totals, err = decodeTotals(keyTotals, v); err != nil {
 		s.totals = Totals{} // so that the number of records is not what it says
 	}
 	relink, err := s.from.get(bucketSys, keyRelink)

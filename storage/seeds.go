@@ -76,21 +76,26 @@ func (x *Index) Seeds() (s Seeds, err error) {
 		if v == nil {
 			return nil
 		}
-		body, err := unseal(v, keySeeds)
-		if err != nil {
-			return fmt.Errorf("seeds: %w", err)
-		}
-		d := decoder{b: body}
-		s.Scope, s.Bytes, s.Sum = d.string(), int64(d.uvarint()), uint32(d.uint(32))
-		return d.end("seeds")
+		s, err = decodeSeeds(keySeeds, v)
+		return err
 	})
 	return s, err
 }
 
-func (s *Seeds) append(b []byte) []byte {
+func decodeSeeds(key, v []byte) (s Seeds, err error) {
+	body, err := unseal(v, key)
+	if err != nil {
+		return s, fmt.Errorf("seeds: %w", err)
+	}
+	d := decoder{b: body}
+	s.Scope, s.Bytes, s.Sum = d.string(), int64(d.uvarint()), uint32(d.uint(32))
+	return s, d.end("seeds")
+}
+
+func (s *Seeds) append(b, key []byte) []byte {
 	b = appendString(b, s.Scope)
 	b = binary.AppendUvarint(b, uint64(s.Bytes))
-	return seal(binary.AppendUvarint(b, uint64(s.Sum)), keySeeds)
+	return seal(binary.AppendUvarint(b, uint64(s.Sum)), key)
 }
 
 // ForgetSeeds drops all origins and areas of seeds, and what Seeds returns: the list is to be read
