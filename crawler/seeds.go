@@ -83,16 +83,16 @@ const mostHops = 5
 // passed over: it is for check to name.
 func (e *engine) findClosed() error {
 	for _, url := range e.given {
-		record, err := e.index.Record(url)
-		for hop := 0; err == nil && record.State == storage.Redirected && hop < mostHops; hop++ {
-			record, err = e.index.Record(record.HeaderLinks)
+		rec, err := e.index.Record(url)
+		for hop := 0; err == nil && rec.State == storage.Redirected && hop < mostHops; hop++ {
+			rec, err = e.index.Record(rec.HeaderLinks)
 		}
 		switch {
 		case errors.Is(err, storage.ErrNotFound), errors.Is(err, storage.ErrCorrupt), errors.Is(err, storage.ErrKey):
 		case err != nil:
 			return err
-		case record.State == storage.Failed, record.State == storage.Refused:
-			e.closed = append(e.closed, record)
+		case rec.State == storage.Failed, rec.State == storage.Refused:
+			e.closed = append(e.closed, rec)
 		}
 	}
 	return nil

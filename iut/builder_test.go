@@ -120,7 +120,7 @@ func TestAdopt(t *testing.T) {
 			if _, err := index.Commit([]*storage.Outcome{{Row: row, State: storage.Pending, Next: wait}}); err != nil {
 				t.Fatal(err)
 			}
-			row = record(t, index, p.URL).Row
+			row = recordOf(t, index, p.URL).Row
 
 			var next []storage.Row
 			pl := &pipeline{tree: tree, index: index, after: func(_ []*iut.Item, c storage.Committed) { next = append(next, c.Next...) }}
@@ -136,7 +136,7 @@ func TestAdopt(t *testing.T) {
 				t.Fatalf("After is told of %d items, want 1", len(next))
 			}
 			rel, _ := tree.Path(p.URL)
-			rec := record(t, index, p.URL)
+			rec := recordOf(t, index, p.URL)
 			if !tt.stored {
 				steps.want(t, "torn", "sync", "synced")
 				if rec.State != storage.Pending || rec.Range != storage.Now || rec.Due != 0 || next[0] != rec.Row {
@@ -152,7 +152,7 @@ func TestAdopt(t *testing.T) {
 			if rec.Flags != "n" || rec.Source != from || rec.Depth != 0 {
 				t.Errorf("record %+v, want flags and source of the folder, and depth 0", rec)
 			}
-			if link := record(t, index, "https://example.org/link/1"); link.State != storage.Pending || link.Source != p.URL {
+			if link := recordOf(t, index, "https://example.org/link/1"); link.State != storage.Pending || link.Source != p.URL {
 				t.Errorf("the link of the folder: %+v", link)
 			}
 			requirePage(t, tree, p)
@@ -243,12 +243,12 @@ func TestPageThatCannotBeStored(t *testing.T) {
 					requirePage(t, tree, p)
 				}
 				for _, p := range bad {
-					r := record(t, index, p.URL)
+					r := recordOf(t, index, p.URL)
 					if r.State != storage.Failed || r.Reason != "tree" {
 						t.Errorf("%s: %v %q, want failed \"tree\"", p.URL, r.State, r.Reason)
 					}
 					for _, l := range linksOf(p.Facts, p.Body) {
-						if record(t, index, l.URL).State != storage.Pending {
+						if recordOf(t, index, l.URL).State != storage.Pending {
 							t.Errorf("the link %s is lost", l.URL)
 						}
 					}
@@ -482,7 +482,7 @@ func TestManyBuilders(t *testing.T) {
 		requireAgree(t, index, tree, url)
 		f, body, err := tree.Load(url)
 		for _, l := range linksOf(f, body) {
-			if r := record(t, index, l.URL); r.Source != url {
+			if r := recordOf(t, index, l.URL); r.Source != url {
 				return fmt.Errorf("%s: the link %s is of %q", rel, l.URL, r.Source)
 			}
 		}

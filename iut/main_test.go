@@ -187,7 +187,7 @@ func pending(t *testing.T, x *storage.Index, links ...storage.Link) []storage.Ro
 	return c.Fresh
 }
 
-func record(t *testing.T, x *storage.Index, url string) storage.Record {
+func recordOf(t *testing.T, x *storage.Index, url string) storage.Record {
 	t.Helper()
 	r, err := x.Record(url)
 	if err != nil {
@@ -211,7 +211,7 @@ func requireAgree(t *testing.T, x *storage.Index, tree *iut.Tree, url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := record(t, x, url); r.State != storage.Stored || r.Page != f.Page || r.Source != f.Source {
+	if r := recordOf(t, x, url); r.State != storage.Stored || r.Page != f.Page || r.Source != f.Source {
 		t.Errorf("%s: the index has %v %+v from %q, source.txt %+v from %q", url, r.State, r.Page, r.Source, f.Page, f.Source)
 	}
 	if m, err := x.Meta(url); err != nil || m == nil || m.Title != metaOf(f).Title {

@@ -68,7 +68,7 @@ func TestGrowth(t *testing.T) {
 						for i, weight := 0, 0; i < 1500 && weight < MostWeight/2; i++ {
 							url := "http://a.org" + shape.link(n*1500+i)
 							o.Links = append(o.Links, Link{URL: url, Source: "http://a.org" + long, Depth: 1})
-							weight += weigh(&o.Links[i])
+							weight += (&Outcome{Links: o.Links[i:]}).Weight()
 						}
 						said, err := x.Growth([]*Outcome{o})
 						if err != nil {

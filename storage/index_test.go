@@ -200,9 +200,9 @@ func TestStrictPut(t *testing.T) {
 func TestClosedStaysClosed(t *testing.T) {
 	x, _ := newIndex(t, 1)
 	const url = "http://host0.org/0"
-	record, err := x.Record(url)
-	if err != nil || record.State != Stored {
-		t.Fatal(record, err)
+	rec, err := x.Record(url)
+	if err != nil || rec.State != Stored {
+		t.Fatal(rec, err)
 	}
 	totals := x.Totals()
 	for _, o := range []Outcome{
@@ -217,8 +217,8 @@ func TestClosedStaysClosed(t *testing.T) {
 		if err != nil || len(done.Fresh) > 0 || done.Next[0].Range != 0 {
 			t.Errorf("%v: %+v, %v", o.State, done, err)
 		}
-		if got, err := x.Record(url); err != nil || got != record || x.Totals() != totals {
-			t.Errorf("%v has replaced the record: %+v, want %+v, %v", o.State, got, record, err)
+		if got, err := x.Record(url); err != nil || got != rec || x.Totals() != totals {
+			t.Errorf("%v has replaced the rec: %+v, want %+v, %v", o.State, got, rec, err)
 		}
 	}
 }

@@ -197,7 +197,7 @@ func (w *world) checkFolders(t *rapid.T) {
 			for _, c := range list {
 				inside := below(c.Key)
 				if c.Below != inside {
-					t.Fatalf("folder %q says %+v, its children %+v", show(c.Key), c.Below, inside)
+					t.Fatalf("folder %q says %+v, its children %+v", c.Key, c.Below, inside)
 				}
 				sum.add(&inside)
 				if c.Record != nil {

@@ -15,15 +15,26 @@ func (x *Index) Ranked() (version uint64, err error) {
 		if v == nil {
 			return nil
 		}
-		body, err := unseal(v, keyRanked)
-		if err != nil {
-			return fmt.Errorf("ranked: %w", err)
-		}
-		d := decoder{b: body}
-		version = d.uvarint()
-		return d.end("ranked")
+		version, err = decodeRanked(keyRanked, v)
+		return err
 	})
 	return version, err
+}
+
+// appendRanked appends the value that keeps the version of the ranks.
+func appendRanked(b, key []byte, version uint64) []byte {
+	return seal(binary.AppendUvarint(b, version), key)
+}
+
+// decodeRanked reads a value that appendRanked has made.
+func decodeRanked(key, v []byte) (version uint64, err error) {
+	body, err := unseal(v, key)
+	if err != nil {
+		return 0, fmt.Errorf("ranked: %w", err)
+	}
+	d := decoder{b: body}
+	version = d.uvarint()
+	return version, d.end("ranked")
 }
 
 // Rerank moves pending URLs to the places within their range Now that rank returns, if ok; seeds
@@ -50,7 +61,7 @@ func (x *Index) Rerank(ctx context.Context, version uint64, rank func(url string
 			if !last {
 				return nil
 			}
-			return c.tx.Bucket(bucketSys).Put(keyRanked, seal(binary.AppendUvarint(nil, version), keyRanked))
+			return c.tx.Bucket(bucketSys).Put(keyRanked, appendRanked(nil, keyRanked, version))
 		})
 		if err != nil {
 			return fmt.Errorf("rerank: %w", err)

@@ -26,16 +26,16 @@ func (w *world) checkOpen(t *rapid.T, folder []byte, all []Child) {
 	for after, more := []byte(nil), true; more; more = after != nil {
 		list, next, err := w.x.OpenChildren(folder, after, 2)
 		if err != nil || len(list) > 2 {
-			t.Fatalf("folder %q: %d of 2 entries, %v", show(folder), len(list), err)
+			t.Fatalf("folder %q: %d of 2 entries, %v", folder, len(list), err)
 		}
 		got, after = append(got, list...), next
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Fatalf("open in folder %q: %s", show(folder), diff)
+		t.Fatalf("open in folder %q: %s", folder, diff)
 	}
 	got, err := w.x.OpenOf(keys)
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
-		t.Fatalf("open of the entries in folder %q: %v %s", show(folder), err, diff)
+		t.Fatalf("open of the entries in folder %q: %v %s", folder, err, diff)
 	}
 }
 
@@ -69,7 +69,7 @@ func checkState(t interface{ Fatalf(string, ...any) }, folder []byte, counts Cou
 		}
 	}
 	if got := counts.FolderState(); got != want {
-		t.Fatalf("folder %q is %s, its entries make it %s", show(folder), got, want)
+		t.Fatalf("folder %q is %s, its entries make it %s", folder, got, want)
 	}
 }
 

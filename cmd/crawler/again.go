@@ -17,17 +17,17 @@ func (c *command) again(r crawler.Result, tree string) {
 	if tree != "iut" {
 		retry = append(retry, "-tree", tree)
 	}
-	for i, record := range r.Closed {
+	for i, rec := range r.Closed {
 		if i == mostAgain {
 			fmt.Fprintf(c.stderr, "crawler: not asked again, as these: %s\n", count(int64(len(r.Closed)-i), "other seed"))
 			break
 		}
 		failed, line := "failed", retry
-		if record.State == storage.Refused {
+		if rec.State == storage.Refused {
 			failed, line = "was refused", append(retry[:len(retry):len(retry)], "-state", "refused")
 		}
-		fmt.Fprintf(c.stderr, "crawler: not asked again: %s, which %s in an earlier run (%s); %s opens it\n", record.URL, failed, record.Reason,
-			commandLine(append(line[:len(line):len(line)], record.URL)))
+		fmt.Fprintf(c.stderr, "crawler: not asked again: %s, which %s in an earlier run (%s); %s opens it\n", rec.URL, failed, rec.Reason,
+			commandLine(append(line[:len(line):len(line)], rec.URL)))
 	}
 	switch total := r.Total; {
 	case len(r.Closed) > 0, r.Run.ID == 0, len(r.Run.Outcomes) > 0, total.Pending() > 0:

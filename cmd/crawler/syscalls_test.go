@@ -30,7 +30,7 @@ type change struct {
 func (c change) String() string { return fmt.Sprintf("%s %s", c.op, c.path) }
 
 // record runs the command under strace and gives, in order, what it changed below the folder root.
-func record(t *testing.T, dir, root string, args ...string) []change {
+func recordCalls(t *testing.T, dir, root string, args ...string) []change {
 	t.Helper()
 	strace, err := exec.LookPath("strace")
 	if err != nil {
@@ -293,7 +293,7 @@ func TestEverySystemCall(t *testing.T) {
 			"-tree", filepath.Join(dir, "iut"), "-output", filepath.Join(dir, "res.txt"), "-input", filepath.Join(dir, "seed.txt"),
 		}
 	}
-	list := record(t, dir, filepath.Join(dir, "iut"), args(dir)...)
+	list := recordCalls(t, dir, filepath.Join(dir, "iut"), args(dir)...)
 	syncs := 0
 	for _, c := range list {
 		if c.op == "sync" {
