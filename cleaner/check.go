@@ -14,6 +14,7 @@ import (
 
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // CheckOptions say what to check besides index and folders.
@@ -124,11 +125,11 @@ type checker struct {
 func (c *checker) seeds(ctx context.Context) error {
 	c.parser.Use(c.index)
 	known, err := c.index.Seeds()
-	if err != nil && !errors.Is(err, storage.ErrCorrupt) { // Verify has named it
+	if err != nil && !errors.Is(err, record.ErrCorrupt) { // Verify has named it
 		return err
 	}
 	if known.Scope != c.tree.Format().Links.Scope {
-		known = storage.Seeds{} // the next start begins anew
+		known = record.Seeds{} // the next start begins anew
 	}
 	return c.tree.Seeds(iut.SeedMark{}, func(url string, mark iut.SeedMark) error {
 		if err := context.Cause(ctx); err != nil {
@@ -141,14 +142,14 @@ func (c *checker) seeds(ctx context.Context) error {
 		switch _, err := c.index.Record(url); {
 		case errors.Is(err, storage.ErrNotFound):
 			c.report.Seeds++
-		case errors.Is(err, storage.ErrCorrupt): // Verify has named it
+		case errors.Is(err, record.ErrCorrupt): // Verify has named it
 		case err != nil:
 			return err
 		}
 		if mark.Bytes > known.Bytes {
 			return nil
 		}
-		whole, err := c.index.SeedOrigin(storage.Origin(url))
+		whole, err := c.index.SeedOrigin(record.Origin(url))
 		for _, area := range c.parser.Areas(url) {
 			if err == nil && whole {
 				whole, err = c.index.HasArea(area)
@@ -163,9 +164,9 @@ func (c *checker) seeds(ctx context.Context) error {
 
 // pages reads the page of each record that the index calls stored.
 func (c *checker) pages(ctx context.Context) error {
-	err := c.index.Records(ctx, nil, func(r storage.Record, err error) error {
+	err := c.index.Records(ctx, nil, func(r record.Record, err error) error {
 		c.report.Cut += int64(r.Cut)
-		if err != nil || r.State != storage.Stored {
+		if err != nil || r.State != record.Stored {
 			return context.Cause(ctx) // damaged records were named by Verify
 		}
 		f, body, err := c.tree.Load(r.URL)
@@ -230,7 +231,7 @@ func (c *checker) folders(ctx context.Context) error {
 		switch st.Kind {
 		case iut.PageComplete:
 			c.report.Pages++
-			if rec, err := c.index.Record(url); err != nil || rec.State != storage.Stored {
+			if rec, err := c.index.Record(url); err != nil || rec.State != record.Stored {
 				c.report.Unknown++
 			}
 		case iut.PageTorn:

@@ -10,7 +10,8 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
-	"urltree/storage"
+
+	"urltree/storage/record"
 )
 
 // Each way in which index, folders and results can disagree is one fault, which names the place.
@@ -153,8 +154,8 @@ func TestCheckLinks(t *testing.T) {
 			if err := os.WriteFile(s.file(page, "source.txt"), f.AppendLine(nil), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			s.commit(&storage.Outcome{ // without its links
-				Row: storage.Row{URL: page, Source: "http://a.org/", Depth: 1}, State: storage.Stored, Page: f.Page,
+			s.commit(&record.Outcome{ // without its links
+				Row: record.Row{URL: page, Source: "http://a.org/", Depth: 1}, State: record.Stored, Page: f.Page,
 			})
 			var faults []string
 			report, err := Check(context.Background(), s.tree, s.index, tt.parser, CheckOptions{Links: tt.links},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // Steps say what Clean works on.
@@ -24,7 +25,7 @@ type Steps struct {
 	Figures func() RunFigures
 	// Unreached reports whether a pending URL waits because its origin gave no answer, and why it
 	// gave none. Failures is then called with what came of the run. Both nil: nothing asks.
-	Unreached func(*storage.Record) (cause string, yes bool)
+	Unreached func(*record.Record) (cause string, yes bool)
 	Failures  func(Failures)
 	Log       *slog.Logger // nil: no log
 }

@@ -15,9 +15,11 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
 	"urltree/internal/testseed"
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // damageURL names the URLs of wide: a stored page i links to 2i+3 and 2i+4.
@@ -48,40 +50,40 @@ func wide(t *testing.T, n int) (s *site, named, hidden []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := &storage.Outcome{Row: rec.Row, Page: storage.Page{Time: 1_800_000_000, Status: 404}}
+		o := &record.Outcome{Row: rec.Row, Page: record.Page{Time: 1_800_000_000, Status: 404}}
 		switch i % 12 {
 		case 5:
-			o.State, o.Reason = storage.Failed, "http-4xx"
+			o.State, o.Reason = record.Failed, "http-4xx"
 		case 7:
 			target := fmt.Sprintf("http://r.org/target%d", i)
-			o.State, o.Page.Status, o.Page.HeaderLinks = storage.Redirected, 301, target
-			o.Links = []storage.Link{{URL: target, Source: rec.Source, Via: url, Depth: rec.Depth, Hops: 1}}
+			o.State, o.Page.Status, o.Page.HeaderLinks = record.Redirected, 301, target
+			o.Links = []record.Link{{URL: target, Source: rec.Source, Via: url, Depth: rec.Depth, Hops: 1}}
 			hidden = append(hidden, target)
 		case 9:
 			only := fmt.Sprintf("http://n.org/hidden%d", i)
-			o.State, o.Reason, o.Page.Status = storage.Refused, "noindex", 200
-			o.Links = []storage.Link{{URL: only, Source: url, Depth: rec.Depth + 1}}
+			o.State, o.Reason, o.Page.Status = record.Refused, "noindex", 200
+			o.Links = []record.Link{{URL: only, Source: url, Depth: rec.Depth + 1}}
 			hidden = append(hidden, only)
 		case 10:
-			o.State, o.Reason = storage.Refused, "robots"
+			o.State, o.Reason = record.Refused, "robots"
 		case 11:
-			o.State, o.Next = storage.Pending, storage.Row{Range: storage.Later, Due: 1, Tries: 1, Reason: "http-5xx"}
+			o.State, o.Next = record.Pending, record.Row{Range: record.Later, Due: 1, Tries: 1, Reason: "http-5xx"}
 		default:
 			links := []string{damageURL(2*i + 3), damageURL(2*i + 4)}
 			named = append(named, links...)
 			s.store(url, rec.Source, rec.Depth, links...)
 			continue
 		}
-		origin := storage.Origin(url)
-		o.Host = &storage.HostTimes{Name: storage.Host(url), Next: int64(i), Seq: uint64(i)}
-		o.Robots = &storage.Robots{Origin: origin, Time: 1_800_000_000, Status: 200, Text: "User-agent: *\nDisallow: /private\n"}
-		o.Sitemaps = []storage.Sitemap{{URL: fmt.Sprintf("%s/sitemap%d.xml", origin, i), Level: 1}}
+		origin := record.Origin(url)
+		o.Host = &record.HostTimes{Name: record.Host(url), Next: int64(i), Seq: uint64(i)}
+		o.Robots = &record.Robots{Origin: origin, Time: 1_800_000_000, Status: 200, Text: "User-agent: *\nDisallow: /private\n"}
+		o.Sitemaps = []record.Sitemap{{URL: fmt.Sprintf("%s/sitemap%d.xml", origin, i), Level: 1}}
 		s.commit(o)
 	}
 	if _, err := s.index.Finish(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.index.PutHour(storage.Hour{Run: 1, Hour: 1}); err != nil {
+	if err := s.index.PutHour(record.Hour{Run: 1, Hour: 1}); err != nil {
 		t.Fatal(err)
 	}
 	return s, named, hidden
@@ -162,7 +164,7 @@ func TestDamage(t *testing.T) {
 	// Writes that replace pages: URLs without a folder, so that the tree stays as it is.
 	for i := range 60 {
 		url := fmt.Sprintf("http://h%d.org/d%d/late%d", i%4, i%7, i)
-		s.commit(&storage.Outcome{Row: storage.Row{URL: damageURL(9), Source: "-"}, Links: []storage.Link{{URL: url, Source: damageURL(9), Depth: 9}}})
+		s.commit(&record.Outcome{Row: record.Row{URL: damageURL(9), Source: "-"}, Links: []record.Link{{URL: url, Source: damageURL(9), Depth: 9}}})
 		hidden = append(hidden, url)
 	}
 	before := s.records()
@@ -213,7 +215,7 @@ func usedOf(t *testing.T, path string) []byte {
 type campaign struct {
 	t         *testing.T
 	root      string
-	before    map[string]storage.Record
+	before    map[string]record.Record
 	named     map[string]bool // by seeds and stored pages
 	hidden    []string        // named by other answers alone
 	bad       []byte          // the damaged file
@@ -283,7 +285,7 @@ func (c *campaign) check() string {
 
 // named1 wants an error that says in one line that the index is damaged.
 func (c *campaign) named1(err error) string {
-	if !errors.Is(err, storage.ErrDamaged) || strings.Contains(err.Error(), "\n") {
+	if !errors.Is(err, record.ErrDamaged) || strings.Contains(err.Error(), "\n") {
 		c.t.Errorf("error: %v", err)
 	}
 	return "structure named"
@@ -301,7 +303,7 @@ func (c *campaign) merge() Report {
 }
 
 // requireWhole wants a tree without faults, and gives its records.
-func (c *campaign) requireWhole() map[string]storage.Record {
+func (c *campaign) requireWhole() map[string]record.Record {
 	s := &site{t: c.t, root: c.root}
 	s.openTree()
 	s.openIndex()
@@ -311,13 +313,13 @@ func (c *campaign) requireWhole() map[string]storage.Record {
 }
 
 // compare looks at what merge has made of the index.
-func (c *campaign) compare(kind string, after map[string]storage.Record) {
+func (c *campaign) compare(kind string, after map[string]record.Record) {
 	changed, lost := 0, 0
 	asked := true // the answers that named what is lost
 	for url, r := range c.before {
 		a, ok := after[url]
 		a.Seq, r.Seq = 0, 0 // close up over the gap that a lost record leaves
-		if kind == "taken over" && r.State == storage.Pending {
+		if kind == "taken over" && r.State == record.Pending {
 			r.Run = 0 // it may be lost
 		}
 		switch {
@@ -326,14 +328,14 @@ func (c *campaign) compare(kind string, after map[string]storage.Record) {
 			if c.named[url] {
 				c.t.Errorf("%s is lost", url)
 			}
-		case a.State == storage.Stored != (r.State == storage.Stored):
-			if kind != "kept" || a.State == storage.Stored {
+		case a.State == record.Stored != (r.State == record.Stored):
+			if kind != "kept" || a.State == record.Stored {
 				c.t.Errorf("%s was %v, is %v", url, r.State, a.State)
 			}
 		case a != r:
 			changed++
 		}
-		asked = asked && (!ok || r.Reason != "noindex" || a.State == storage.Pending)
+		asked = asked && (!ok || r.Reason != "noindex" || a.State == record.Pending)
 	}
 	if kind == "taken over" && lost > 0 && !asked {
 		c.t.Errorf("%d URLs are lost, and nobody is asked for them", lost)
@@ -353,7 +355,7 @@ func (c *campaign) crawl() {
 		err = crawlOn(c.t.Context(), index)
 		err = errors.Join(err, index.Close())
 	}
-	if err != nil && !errors.Is(err, storage.ErrDamaged) {
+	if err != nil && !errors.Is(err, record.ErrDamaged) {
 		c.t.Errorf("crawl: %v", err)
 	}
 }
@@ -379,9 +381,9 @@ func crawlOn(ctx context.Context, index *storage.Index) error {
 			if err != nil {
 				return err
 			}
-			var set []*storage.Outcome
+			var set []*record.Outcome
 			for _, row := range rows {
-				set = append(set, &storage.Outcome{Row: row, State: storage.Failed, Reason: "timeout"})
+				set = append(set, &record.Outcome{Row: row, State: record.Failed, Reason: "timeout"})
 			}
 			if _, err := index.Commit(set); err != nil {
 				return err
@@ -406,7 +408,7 @@ func TestDamagedPages(t *testing.T) {
 	var urls []string
 	files := map[string][]byte{}
 	for url, r := range c.before {
-		if r.State == storage.Stored {
+		if r.State == record.Stored {
 			urls = append(urls, url)
 			for _, name := range []string{"content.html", "source.txt"} {
 				file := s.file(url, name)
@@ -452,7 +454,7 @@ func TestDamagedPages(t *testing.T) {
 		c.merge()
 		for other, r := range c.requireWhole() {
 			switch was := c.before[other].State; {
-			case other == url && r.State != storage.Pending:
+			case other == url && r.State != record.Pending:
 				t.Errorf("%s of %s: it is %v", name, url, r.State)
 			case other != url && r.State != was:
 				t.Errorf("%s of %s: %s was %v, is %v", name, url, other, was, r.State)
@@ -531,11 +533,11 @@ func TestOneEntry(t *testing.T) {
 				for url, r := range before {
 					a, ok := after[url]
 					a.Seq, r.Seq = 0, 0
-					if r.State == storage.Pending {
+					if r.State == record.Pending {
 						r.Run = 0
 					}
 					asked := tt.asked || tt.bucket == "url" && part == "key" // which was a seed's
-					again := asked && a.State == storage.Pending && (r.GaveLinks() || r.State == storage.Redirected)
+					again := asked && a.State == record.Pending && (r.GaveLinks() || r.State == record.Redirected)
 					if !ok || a != r && !again {
 						changed++
 					}

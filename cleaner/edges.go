@@ -12,6 +12,7 @@ import (
 	"urltree/internal/edges"
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // A Graph is the link graph of a tree: of each stored page all references, see [edges.Page]. They
@@ -68,8 +69,8 @@ func (g *Graph) Pages(ctx context.Context, fn func(edges.Page) error) error {
 		return err
 	}
 	to := make([]edges.Edge, 1)
-	return g.Index.Records(ctx, nil, func(r storage.Record, err error) error {
-		if err != nil || r.State != storage.Redirected || r.HeaderLinks == "" {
+	return g.Index.Records(ctx, nil, func(r record.Record, err error) error {
+		if err != nil || r.State != record.Redirected || r.HeaderLinks == "" {
 			return nil // a damaged record is for check to name
 		}
 		to[0] = edges.Edge{To: r.HeaderLinks, Element: "redirect"}
@@ -81,7 +82,7 @@ func (g *Graph) Pages(ctx context.Context, fn func(edges.Page) error) error {
 func (g *Graph) parse(url string, assets bool) ([]edges.Edge, error) {
 	f, body, err := g.Tree.Load(url)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s is stored in the index: %w", storage.ErrDamaged, url, err)
+		return nil, fmt.Errorf("%w: %s is stored in the index: %w", record.ErrDamaged, url, err)
 	}
 	return g.Parse(f, body, assets), nil
 }
@@ -90,7 +91,7 @@ func (g *Graph) parse(url string, assets bool) ([]edges.Edge, error) {
 const passPages = 1 << 19
 
 // missing calls fn for each stored page that has no entry in what is kept of the file.
-func (g *Graph) missing(ctx context.Context, kept storage.Edges, fn func(url string) error) error {
+func (g *Graph) missing(ctx context.Context, kept record.Edges, fn func(url string) error) error {
 	seed := maphash.MakeSeed()
 	most := cmp.Or(g.most, passPages)
 	passes := uint64(kept.Pages/most) + 1
@@ -107,8 +108,8 @@ func (g *Graph) missing(ctx context.Context, kept storage.Edges, fn func(url str
 			return err
 		}
 		slices.Sort(have)
-		err = g.Index.Records(ctx, nil, func(r storage.Record, err error) error {
-			if err != nil || r.State != storage.Stored {
+		err = g.Index.Records(ctx, nil, func(r record.Record, err error) error {
+			if err != nil || r.State != record.Stored {
 				return nil
 			}
 			h := maphash.String(seed, r.URL)
@@ -146,7 +147,7 @@ func (g *Graph) keep(ctx context.Context, assets bool) (*edges.Writer, error) {
 	case err != nil:
 		return nil, err
 	case kept.Assets != assets, kept.Pages > stored:
-		kept = storage.Edges{}
+		kept = record.Edges{}
 	case size < kept.End, kept.Pages != stored: // pages without edges: those that have some are looked for in the file
 		if kept, err = g.whole(ctx, kept); err != nil {
 			return nil, err
@@ -168,7 +169,7 @@ func (g *Graph) keep(ctx context.Context, assets bool) (*edges.Writer, error) {
 }
 
 // whole returns what of the file is whole, and that much counts.
-func (g *Graph) whole(ctx context.Context, kept storage.Edges) (storage.Edges, error) {
+func (g *Graph) whole(ctx context.Context, kept record.Edges) (record.Edges, error) {
 	whole, pages, err := g.Tree.ReadEdges(kept.End, func(edges.Page) error { return ctx.Err() })
 	if errors.Is(err, edges.ErrDamaged) {
 		g.warn("the file of edges is damaged: its last pages are dropped", "err", err, "pages", kept.Pages-pages)
@@ -178,7 +179,7 @@ func (g *Graph) whole(ctx context.Context, kept storage.Edges) (storage.Edges, e
 }
 
 // fill appends the edges of stored pages that have no entry.
-func (g *Graph) fill(ctx context.Context, w *edges.Writer, kept storage.Edges) error {
+func (g *Graph) fill(ctx context.Context, w *edges.Writer, kept record.Edges) error {
 	now, entry := kept, []byte(nil)
 	commit := func() error {
 		var err error
@@ -235,7 +236,7 @@ func mendEdges(ctx context.Context, tree *iut.Tree, index *storage.Index, log *s
 // writes them again.
 func (c *checker) edges(ctx context.Context) error {
 	kept, _, err := c.index.Edges()
-	if errors.Is(err, storage.ErrCorrupt) {
+	if errors.Is(err, record.ErrCorrupt) {
 		c.fault("index: %v", err)
 		return nil
 	}
@@ -243,7 +244,7 @@ func (c *checker) edges(ctx context.Context) error {
 		return err
 	}
 	_, pages, err := c.tree.ReadEdges(kept.End, func(p edges.Page) error {
-		if rec, err := c.index.Record(p.URL); errors.Is(err, storage.ErrNotFound) || err == nil && rec.State != storage.Stored {
+		if rec, err := c.index.Record(p.URL); errors.Is(err, storage.ErrNotFound) || err == nil && rec.State != record.Stored {
 			c.fault("edges: %s is not stored", p.URL)
 		}
 		return ctx.Err()

@@ -15,7 +15,7 @@ import (
 
 	"urltree/internal/edges"
 	"urltree/iut"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // A graphSite is a site whose link graph is looked at. The edges of a page are its lines "link: URL";
@@ -46,8 +46,8 @@ func newGraphSite(t *testing.T) *graphSite {
 // page stores a page, with its edges if w is not nil.
 func (g *graphSite) page(t *testing.T, w *edges.Writer, url string, links ...string) {
 	t.Helper()
-	f := g.write(url, storage.Seed, 0, links...)
-	o := &storage.Outcome{Row: storage.Row{URL: url, Source: storage.Seed}, State: storage.Stored, Page: f.Page}
+	f := g.write(url, record.Seed, 0, links...)
+	o := &record.Outcome{Row: record.Row{URL: url, Source: record.Seed}, State: record.Stored, Page: f.Page}
 	if w != nil {
 		p := edges.Page{URL: url}
 		for _, to := range links {
@@ -108,7 +108,7 @@ func (g *graphSite) require(t *testing.T, fromFolders int) {
 	}
 }
 
-func (g *graphSite) kept(t *testing.T) storage.Edges {
+func (g *graphSite) kept(t *testing.T) record.Edges {
 	t.Helper()
 	kept, _, err := g.Index.Edges()
 	if err != nil {
@@ -151,12 +151,12 @@ func TestGraphPartly(t *testing.T) {
 // redirect makes a URL that a page names redirect.
 func (g *graphSite) redirect(t *testing.T, source, url, target string) {
 	t.Helper()
-	g.commit(&storage.Outcome{Links: []storage.Link{{URL: url, Source: source, Depth: 1}}})
+	g.commit(&record.Outcome{Links: []record.Link{{URL: url, Source: source, Depth: 1}}})
 	r, err := g.index.Record(url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.commit(&storage.Outcome{Row: r.Row, State: storage.Redirected, Page: storage.Page{Time: 1, Status: 301, HeaderLinks: target}})
+	g.commit(&record.Outcome{Row: r.Row, State: record.Redirected, Page: record.Page{Time: 1, Status: 301, HeaderLinks: target}})
 	g.want[url] = []string{target}
 }
 
@@ -193,7 +193,7 @@ func TestGraphCut(t *testing.T) {
 		end += 12 + int(whole[end]) + int(whole[end+1])<<8
 		ends = append(ends, end)
 	}
-	if len(ends) != 6 || ends[5] != len(whole) || kept != (storage.Edges{End: int64(len(whole)), Pages: 6}) {
+	if len(ends) != 6 || ends[5] != len(whole) || kept != (record.Edges{End: int64(len(whole)), Pages: 6}) {
 		t.Fatalf("frames end at %d of %d bytes, kept are %+v", ends, len(whole), kept)
 	}
 	for at := 0; at < len(whole); at += 11 {
@@ -316,7 +316,7 @@ func TestGraphCutOff(t *testing.T) {
 	g.pages(t, nil, 0, 5)
 	parse := g.Parse
 	for stop := 1; stop <= 5; stop++ {
-		if err := g.Index.SetEdges(storage.Edges{}); err != nil {
+		if err := g.Index.SetEdges(record.Edges{}); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -379,7 +379,7 @@ func TestGraphErrors(t *testing.T) {
 	if err := os.Remove(g.file("http://a.org/2", "source.txt")); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.Pages(t.Context(), func(edges.Page) error { return nil }); !errors.Is(err, storage.ErrDamaged) {
+	if err := g.Pages(t.Context(), func(edges.Page) error { return nil }); !errors.Is(err, record.ErrDamaged) {
 		t.Errorf("a stored page is gone: %v", err)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"urltree/internal/top"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // Failures are the URLs that a run could not get, as the records say at its end.
@@ -39,24 +39,24 @@ const (
 // origin one after the other.
 type failureScan struct {
 	run       uint32
-	unreached func(*storage.Record) (cause string, yes bool)
+	unreached func(*record.Record) (cause string, yes bool)
 	found     Failures
 	byReason  map[string]*Failure
 	origins   top.List[Failure]
 	origin    Failure // the one at hand
 }
 
-func newFailureScan(run uint32, unreached func(*storage.Record) (cause string, yes bool)) *failureScan {
+func newFailureScan(run uint32, unreached func(*record.Record) (cause string, yes bool)) *failureScan {
 	return &failureScan{
 		run: run, unreached: unreached, byReason: map[string]*Failure{},
 		origins: top.List[Failure]{N: mostOrigins, Compare: moreFirst},
 	}
 }
 
-func (s *failureScan) add(r *storage.Record) {
+func (s *failureScan) add(r *record.Record) {
 	seed := func(failed bool) {
 		switch {
-		case r.Source != storage.Seed:
+		case r.Source != record.Seed:
 		case failed:
 			s.found.SeedsFailed++
 		default:
@@ -64,13 +64,13 @@ func (s *failureScan) add(r *storage.Record) {
 		}
 	}
 	switch {
-	case r.State == storage.Pending:
+	case r.State == record.Pending:
 		cause, yes := s.unreached(r)
 		if seed(yes); yes {
 			s.addUnreached(r, cause)
 		}
-	case r.Run != s.run || r.State == storage.Redirected: // the target of a seed's redirect counts as a seed
-	case r.State == storage.Failed:
+	case r.Run != s.run || r.State == record.Redirected: // the target of a seed's redirect counts as a seed
+	case r.State == record.Failed:
 		seed(true)
 		s.found.Failed++
 		f := s.byReason[r.Reason]
@@ -84,8 +84,8 @@ func (s *failureScan) add(r *storage.Record) {
 	}
 }
 
-func (s *failureScan) addUnreached(r *storage.Record, cause string) {
-	if origin := storage.Origin(r.URL); origin != s.origin.Origin {
+func (s *failureScan) addUnreached(r *record.Record, cause string) {
+	if origin := record.Origin(r.URL); origin != s.origin.Origin {
 		s.endOrigin()
 		s.origin = Failure{Origin: strings.Clone(origin), Reason: strings.Clone(cause)}
 	}

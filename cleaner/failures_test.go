@@ -5,29 +5,29 @@ import (
 	"reflect"
 	"testing"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // TestFailures checks what is told of the URLs that a run could not get.
 func TestFailures(t *testing.T) {
 	const run = 2
-	rec := func(url, source string, state storage.State, in uint32, reason string) storage.Record {
-		return storage.Record{Row: storage.Row{URL: url, Source: source, Run: in, Reason: reason}, State: state}
+	rec := func(url, source string, state record.State, in uint32, reason string) record.Record {
+		return record.Record{Row: record.Row{URL: url, Source: source, Run: in, Reason: reason}, State: state}
 	}
-	unreached := func(r *storage.Record) (string, bool) { return r.Reason, r.Reason == "dns" }
+	unreached := func(r *record.Record) (string, bool) { return r.Reason, r.Reason == "dns" }
 	t.Run("reasons", func(t *testing.T) {
 		s := newFailureScan(run, unreached)
 		for i := range 5 {
-			r := rec(fmt.Sprint("http://a.org/", i), "http://a.org/", storage.Failed, run, "http-4xx")
+			r := rec(fmt.Sprint("http://a.org/", i), "http://a.org/", record.Failed, run, "http-4xx")
 			s.add(&r)
 		}
-		for _, r := range []storage.Record{
-			rec("http://b.org/", "seed", storage.Failed, run, "timeout"),
-			rec("http://b.org/early", "seed", storage.Failed, run-1, "timeout"),
-			rec("http://b.org/from", "seed", storage.Redirected, run, ""),
-			rec("http://b.org/dns", "seed", storage.Pending, 0, "dns"),
-			rec("http://b.org/dns2", "http://a.org/", storage.Pending, run, "dns"),
-			rec("http://b.org/new", "http://a.org/", storage.Pending, run, ""),
+		for _, r := range []record.Record{
+			rec("http://b.org/", "seed", record.Failed, run, "timeout"),
+			rec("http://b.org/early", "seed", record.Failed, run-1, "timeout"),
+			rec("http://b.org/from", "seed", record.Redirected, run, ""),
+			rec("http://b.org/dns", "seed", record.Pending, 0, "dns"),
+			rec("http://b.org/dns2", "http://a.org/", record.Pending, run, "dns"),
+			rec("http://b.org/new", "http://a.org/", record.Pending, run, ""),
 		} {
 			s.add(&r)
 		}
@@ -45,15 +45,15 @@ func TestFailures(t *testing.T) {
 	})
 	t.Run("seeds", func(t *testing.T) {
 		for _, tt := range []struct {
-			record storage.Record
+			record record.Record
 			other  int64
 		}{
-			{rec("http://a.org/", "seed", storage.Stored, run, ""), 1},
-			{rec("http://a.org/", "seed", storage.Stored, run-1, ""), 0},
-			{rec("http://a.org/", "seed", storage.Refused, run, "robots"), 1},
-			{rec("http://a.org/", "seed", storage.Redirected, run, ""), 0},
-			{rec("http://a.org/", "seed", storage.Pending, run, ""), 1},
-			{rec("http://a.org/", "http://b.org/", storage.Pending, run, ""), 0},
+			{rec("http://a.org/", "seed", record.Stored, run, ""), 1},
+			{rec("http://a.org/", "seed", record.Stored, run-1, ""), 0},
+			{rec("http://a.org/", "seed", record.Refused, run, "robots"), 1},
+			{rec("http://a.org/", "seed", record.Redirected, run, ""), 0},
+			{rec("http://a.org/", "seed", record.Pending, run, ""), 1},
+			{rec("http://a.org/", "http://b.org/", record.Pending, run, ""), 0},
 		} {
 			s := newFailureScan(run, unreached)
 			s.add(&tt.record)
@@ -67,7 +67,7 @@ func TestFailures(t *testing.T) {
 		s := newFailureScan(run, unreached)
 		for i := range 30 {
 			for range i%20 + 1 {
-				r := rec(fmt.Sprintf("http://h%02d.org/", i), "seed", storage.Pending, run, "dns")
+				r := rec(fmt.Sprintf("http://h%02d.org/", i), "seed", record.Pending, run, "dns")
 				s.add(&r)
 			}
 		}

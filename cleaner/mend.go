@@ -6,12 +6,13 @@ import (
 	"strings"
 
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // salvage takes over what is whole in the damaged index at path, and remembers what is not.
 func (r *rebuild) salvage(ctx context.Context, path string) error {
 	done, err := storage.Salvage(ctx, path, r.index)
-	if errors.Is(err, storage.ErrDamaged) {
+	if errors.Is(err, record.ErrDamaged) {
 		return nil // the folders are left
 	}
 	if err != nil {
@@ -40,7 +41,7 @@ func (r *rebuild) mend(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = r.index.Records(ctx, nil, func(rec storage.Record, err error) error {
+	err = r.index.Records(ctx, nil, func(rec record.Record, err error) error {
 		if err != nil {
 			return err
 		}
@@ -50,7 +51,7 @@ func (r *rebuild) mend(ctx context.Context) error {
 		}
 		// Where links were cut, or are looked at anew by the next run, one without a record is nothing
 		// new.
-		counts := rec.State == storage.Redirected || !grown && rec.Cut == 0 && !strings.Contains(flags, flagCut)
+		counts := rec.State == record.Redirected || !grown && rec.Cut == 0 && !strings.Contains(flags, flagCut)
 		return r.relinkMissing(ctx, o, counts)
 	})
 	if err == nil {
@@ -65,7 +66,7 @@ func (r *rebuild) mend(ctx context.Context) error {
 // relinkMissing takes the links of an answer again if one of them has no record, or had lost it:
 // from every answer that names it, for the shortest way. All of them, so that the answer's record
 // says how many were cut.
-func (r *rebuild) relinkMissing(ctx context.Context, o *storage.Outcome, counts bool) error {
+func (r *rebuild) relinkMissing(ctx context.Context, o *record.Outcome, counts bool) error {
 	urls := make([]string, len(o.Links))
 	for i := range o.Links {
 		urls[i] = o.Links[i].URL
@@ -103,11 +104,11 @@ func (r *rebuild) askAgain(ctx context.Context) error {
 	if unnamed <= r.others && !r.named {
 		return nil
 	}
-	again, err := r.index.Reopen(ctx, nil, func(rec *storage.Record) bool {
-		return rec.GaveLinks() || rec.State == storage.Redirected && rec.Source == storage.Seed
+	again, err := r.index.Reopen(ctx, nil, func(rec *record.Record) bool {
+		return rec.GaveLinks() || rec.State == record.Redirected && rec.Source == record.Seed
 	}, nil)
 	if err == nil {
-		_, err = r.index.RereadSitemaps(ctx, func(s *storage.Sitemap) bool { return s.State == storage.SitemapRead }, nil)
+		_, err = r.index.RereadSitemaps(ctx, func(s *record.Sitemap) bool { return s.State == record.SitemapRead }, nil)
 	}
 	if err == nil {
 		err = r.index.ForgetRobots()

@@ -12,6 +12,7 @@ import (
 
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // MergeOptions say what to merge.
@@ -100,7 +101,7 @@ func (o *MergeOptions) index(ctx context.Context, tree *iut.Tree, path string, p
 		}
 		return report, err
 	}
-	if !errors.Is(err, storage.ErrDamaged) {
+	if !errors.Is(err, record.ErrDamaged) {
 		return Report{}, err
 	}
 	kept := path + ".damaged-" + time.Now().UTC().Format("20060102T150405.000Z") // no two merges end in a millisecond
@@ -129,9 +130,9 @@ func verify(ctx context.Context, path string) (err error) {
 	case err != nil:
 		return err
 	case faults == 1:
-		return fmt.Errorf("%w: %s", storage.ErrDamaged, first)
+		return fmt.Errorf("%w: %s", record.ErrDamaged, first)
 	case faults > 1:
-		return fmt.Errorf("%w: %d faults, the first: %s", storage.ErrDamaged, faults, first)
+		return fmt.Errorf("%w: %d faults, the first: %s", record.ErrDamaged, faults, first)
 	}
 	return nil
 }

@@ -11,8 +11,9 @@ import (
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
+
 	"urltree/iut"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 func mergeOptions(s *site, output string) MergeOptions {
@@ -56,7 +57,7 @@ func TestMergeDamaged(t *testing.T) {
 			case tt.taken && !tt.sound:
 				want.Now, want.Redirected = want.Now+1, want.Redirected-1
 			case !tt.taken:
-				want = storage.Counts{Now: 7, Stored: 3} // the tree names all but d.org, which only a redirect did
+				want = record.Counts{Now: 7, Stored: 3} // the tree names all but d.org, which only a redirect did
 			}
 			s.close()
 			if err := tt.spoil(s.path(indexName)); err != nil {
@@ -140,11 +141,11 @@ func TestMergeIntact(t *testing.T) {
 	if _, _, _, err := s.index.Begin(); err != nil {
 		t.Fatal(err)
 	}
-	s.commit(&storage.Outcome{Host: &storage.HostTimes{Name: "a.org", Next: 77}})
+	s.commit(&record.Outcome{Host: &record.HostTimes{Name: "a.org", Next: 77}})
 	if _, err := s.index.Finish(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.index.PutHour(storage.Hour{Run: 1, Hour: 1}); err != nil {
+	if err := s.index.PutHour(record.Hour{Run: 1, Hour: 1}); err != nil {
 		t.Fatal(err)
 	}
 	before := s.records()
@@ -193,7 +194,7 @@ func TestMergeDefect(t *testing.T) {
 	}
 	s.openTree()
 	s.openIndex()
-	if r, err := s.index.Record("http://a.org/x/"); err != nil || r.State != storage.Pending {
+	if r, err := s.index.Record("http://a.org/x/"); err != nil || r.State != record.Pending {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -204,8 +205,8 @@ func TestMergeTornSeed(t *testing.T) {
 	for _, there := range []bool{false, true} {
 		s := newSite(t, filepath.Join(t.TempDir(), "iut"))
 		s.seed("http://a.org/")
-		s.store("http://a.org/", storage.Seed, 0, "http://b.org/x")
-		s.store("http://b.org/", storage.Seed, 0) // target of a seed's redirect
+		s.store("http://a.org/", record.Seed, 0, "http://b.org/x")
+		s.store("http://b.org/", record.Seed, 0) // target of a seed's redirect
 		if err := tornBy["other content"](s, "http://b.org/"); err != nil {
 			t.Fatal(err)
 		}
@@ -289,7 +290,7 @@ func TestMergeKeepsDamagedPages(t *testing.T) {
 			s.openIndex()
 			s.noFaults(CheckOptions{Links: true, Output: out}, &parser{})
 			rec, err := s.index.Record(url)
-			if err != nil || rec.State != storage.Pending {
+			if err != nil || rec.State != record.Pending {
 				t.Errorf("%s: %v, %v; want it pending", url, rec.State, err)
 			}
 			s.store(url, rec.Source, rec.Depth)

@@ -12,6 +12,7 @@ import (
 
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 const indexName = "index.db"
@@ -42,7 +43,7 @@ type Report struct {
 	Seeds    int    // seeds that had no record
 	Found    int    // records made
 	Salvaged int    // records taken over from a damaged index
-	Totals   storage.Totals
+	Totals   record.Totals
 }
 
 func (r *Report) String() string {
@@ -106,8 +107,8 @@ type rebuild struct {
 	index  *storage.Index
 	parser Parser
 	log    *slog.Logger
-	fresh  func(rows []storage.Row, tx uint64) // told of new rows; nil: nobody is
-	room   func(context.Context) error         // asked before each transaction, and waits; nil: nobody is
+	fresh  func(rows []record.Row, tx uint64) // told of new rows; nil: nobody is
+	room   func(context.Context) error        // asked before each transaction, and waits; nil: nobody is
 	report Report
 
 	// After salvage, see mend:
@@ -117,8 +118,8 @@ type rebuild struct {
 	lost     map[string]bool // URLs that have lost their record; nil: there was no salvage
 	others   int             // of these, the ones that are not in damaged
 
-	set    []*storage.Outcome // to be committed next
-	weight int                // of set
+	set    []*record.Outcome // to be committed next
+	weight int               // of set
 }
 
 // seeds takes all seeds into the index.
@@ -150,7 +151,7 @@ func (r *rebuild) survey(ctx context.Context) error {
 	err := r.tree.Walk(func(url, rel string, st iut.PageStatus, f iut.Facts) error {
 		switch st.Kind {
 		case iut.PageComplete:
-			if f.Source == storage.Seed {
+			if f.Source == record.Seed {
 				// Scope must not come from a page that turns out to be torn.
 				_, whole, err := r.tree.Complete(url, true)
 				if err != nil {
@@ -187,7 +188,7 @@ func (r *rebuild) removeTorn(url, rel string, err error) error {
 		return nil // its name does not tell the URL; whoever stores it replaces it
 	}
 	rec, noRecord := r.index.Record(url)
-	kept, failed := r.tree.RemoveTorn(url, noRecord == nil && rec.State == storage.Stored)
+	kept, failed := r.tree.RemoveTorn(url, noRecord == nil && rec.State == record.Stored)
 	switch {
 	case failed != nil:
 		return failed
@@ -205,11 +206,11 @@ func (r *rebuild) removeTorn(url, rel string, err error) error {
 func (r *rebuild) reopen(ctx context.Context) error {
 	scan, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	n, err := r.index.Reopen(scan, nil, func(rec *storage.Record) bool {
-		if rec.State == storage.Pending || ctx.Err() != nil {
+	n, err := r.index.Reopen(scan, nil, func(rec *record.Record) bool {
+		if rec.State == record.Pending || ctx.Err() != nil {
 			return false
 		}
-		stored := rec.State == storage.Stored
+		stored := rec.State == record.Stored
 		f, complete, err := r.tree.Complete(rec.URL, true)
 		switch {
 		case errors.Is(err, iut.ErrDisk):
@@ -239,7 +240,7 @@ func (r *rebuild) adopt(ctx context.Context) error {
 		}
 		// A record that cannot be read is made anew.
 		rec, err := r.index.Record(url)
-		if err == nil && rec.State == storage.Stored {
+		if err == nil && rec.State == record.Stored {
 			return context.Cause(ctx)
 		}
 		if errors.Is(err, storage.ErrNotFound) && !r.lost[url] {
@@ -255,9 +256,9 @@ func (r *rebuild) adopt(ctx context.Context) error {
 		}
 		r.report.Adopted++
 		parsed := r.parser.Parse(f, body)
-		return r.take(ctx, &storage.Outcome{
-			Row:   storage.Row{URL: url, Source: f.Source, Depth: f.PageDepth},
-			State: storage.Stored, Page: f.Page, Links: parsed.Links, Meta: parsed.Meta,
+		return r.take(ctx, &record.Outcome{
+			Row:   record.Row{URL: url, Source: f.Source, Depth: f.PageDepth},
+			State: record.Stored, Page: f.Page, Links: parsed.Links, Meta: parsed.Meta,
 		})
 	})
 	if err != nil {
@@ -268,9 +269,9 @@ func (r *rebuild) adopt(ctx context.Context) error {
 
 // take adds an outcome to the set, and commits a set that would become too large, or else links of
 // an outcome that has too many for one, before it.
-func (r *rebuild) take(ctx context.Context, o *storage.Outcome) error {
+func (r *rebuild) take(ctx context.Context, o *record.Outcome) error {
 	weight := o.Weight()
-	if len(r.set) == setPages || len(r.set) > 0 && r.weight+weight > storage.MostWeight {
+	if len(r.set) == setPages || len(r.set) > 0 && r.weight+weight > record.MostWeight {
 		if err := r.commit(ctx); err != nil {
 			return err
 		}

@@ -14,8 +14,10 @@ import (
 
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
+
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 func TestMain(m *testing.M) {
@@ -87,7 +89,7 @@ func drawPlan(t *rapid.T) plan {
 			state: rapid.SampledFrom(states).Draw(t, "state"),
 		}
 		if slices.Contains(p.seeds, url) || rapid.IntRange(0, 4).Draw(t, "target of a seed") == 0 {
-			page.source, page.depth = storage.Seed, 0
+			page.source, page.depth = record.Seed, 0
 		}
 		p.pages = append(p.pages, page)
 	}
@@ -101,16 +103,16 @@ func (pl *plan) make(s *site, p *parser) {
 		p.addSeed(url)
 	}
 	for _, page := range pl.pages {
-		if page.source == storage.Seed {
+		if page.source == record.Seed {
 			p.addSeed(page.url) // the redirect of its seed came before
 		}
 	}
 	for _, page := range pl.pages {
 		f := s.write(page.url, page.source, page.depth, page.links...)
 		parsed := p.Parse(f, bodyOf(page.url, page.links))
-		o := &storage.Outcome{
-			Row:   storage.Row{URL: page.url, Source: page.source, Depth: page.depth},
-			State: storage.Stored, Page: f.Page, Links: parsed.Links, Meta: parsed.Meta,
+		o := &record.Outcome{
+			Row:   record.Row{URL: page.url, Source: page.source, Depth: page.depth},
+			State: record.Stored, Page: f.Page, Links: parsed.Links, Meta: parsed.Meta,
 		}
 		var err error
 		switch page.state {
@@ -123,7 +125,7 @@ func (pl *plan) make(s *site, p *parser) {
 			o.Page.Digest[0] ^= 1
 			s.commit(o)
 		case failed:
-			o.State, o.Reason, o.Page, o.Links = storage.Failed, "timeout", storage.Page{}, nil
+			o.State, o.Reason, o.Page, o.Links = record.Failed, "timeout", record.Page{}, nil
 			s.commit(o)
 		case unknown:
 		default:
@@ -150,17 +152,17 @@ func (pl *plan) pending(scoped bool) map[string]uint32 {
 	whole := pl.complete()
 	hosts := map[string]bool{}
 	for _, url := range pl.seeds {
-		hosts[storage.Host(url)] = true
+		hosts[record.Host(url)] = true
 	}
 	for url, page := range whole {
-		if page.source == storage.Seed {
-			hosts[storage.Host(url)] = true
+		if page.source == record.Seed {
+			hosts[record.Host(url)] = true
 		}
 	}
 	want := map[string]uint32{}
 	for _, page := range whole {
 		for _, url := range page.links {
-			if scoped && !hosts[storage.Host(url)] {
+			if scoped && !hosts[record.Host(url)] {
 				continue
 			}
 			if d, ok := want[url]; !ok || page.depth+1 < d {
@@ -223,19 +225,19 @@ func TestTreeSuffices(t *testing.T) {
 			depth, isPending := pending[url]
 			switch {
 			case isPage:
-				if r.State != storage.Stored || r.Source != page.source || r.PageDepth != page.depth || r.Depth > page.depth {
+				if r.State != record.Stored || r.Source != page.source || r.PageDepth != page.depth || r.Depth > page.depth {
 					t.Fatalf("stored: %+v, want %+v", r, page)
 				}
 				if m, err := s.index.Meta(url); err != nil || m == nil || m.Title != "page "+url {
 					t.Fatalf("metadata of %s: %+v, %v", url, m, err)
 				}
 			case isPending:
-				if r.State != storage.Pending || r.Range != storage.Now || r.Depth != depth || r.Tries != 0 {
+				if r.State != record.Pending || r.Range != record.Now || r.Depth != depth || r.Tries != 0 {
 					t.Fatalf("pending: %+v, want depth %d", r, depth)
 				}
 				from := whole[r.Source]
-				if (r.Source == storage.Seed) != slices.Contains(pl.seeds, url) ||
-					r.Source != storage.Seed && (from.depth+1 != depth || !slices.Contains(from.links, url)) {
+				if (r.Source == record.Seed) != slices.Contains(pl.seeds, url) ||
+					r.Source != record.Seed && (from.depth+1 != depth || !slices.Contains(from.links, url)) {
 					t.Fatalf("source of %+v does not link to it from depth %d", r, depth-1)
 				}
 			default:
@@ -273,7 +275,7 @@ func TestMergeKeeps(t *testing.T) {
 			Root: s.root, Output: filepath.Join(root, "res.txt"), NoSync: true,
 			Parser: func(iut.Format) (Parser, error) { return &parser{}, nil },
 		}
-		var first map[string]storage.Record
+		var first map[string]record.Record
 		var files []string
 		for again := range 2 {
 			report, err := Merge(context.Background(), opts)
@@ -306,7 +308,7 @@ func TestMergeKeeps(t *testing.T) {
 		}
 		whole := pl.complete()
 		for url, r := range first {
-			if _, isPage := whole[url]; isPage != (r.State == storage.Stored) {
+			if _, isPage := whole[url]; isPage != (r.State == record.Stored) {
 				t.Errorf("complete: %v, record %+v", isPage, r)
 			}
 		}
@@ -315,7 +317,7 @@ func TestMergeKeeps(t *testing.T) {
 			if !ok {
 				t.Errorf("lost: %+v", old)
 			}
-			if old.State == storage.Failed && whole[url].url == "" && r != old {
+			if old.State == record.Failed && whole[url].url == "" && r != old {
 				t.Errorf("%+v\nbecame\n%+v", old, r)
 			}
 		}
@@ -431,7 +433,7 @@ func TestRebuildSyncs(t *testing.T) {
 	s := newSite(t, filepath.Join(t.TempDir(), "iut"))
 	defer s.close()
 	for i := range 5 {
-		s.write(fmt.Sprintf("http://a.org/%d", i), storage.Seed, 0)
+		s.write(fmt.Sprintf("http://a.org/%d", i), record.Seed, 0)
 	}
 	if err := s.tree.Close(); err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // Relink parses stored pages again and gives the links that count now, and have no record, one:
@@ -18,10 +19,10 @@ import (
 // have changed. The parser has been told of all seeds. It may be cut off and done again. fresh
 // is told of the new and the reopened rows, once they are durable; nil: nobody is. room is asked
 // before each transaction, and waits until the disk has room for more.
-func Relink(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, cut bool, log *slog.Logger, fresh func(rows []storage.Row, tx uint64), room func(context.Context) error) (int, error) {
+func Relink(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, cut bool, log *slog.Logger, fresh func(rows []record.Row, tx uint64), room func(context.Context) error) (int, error) {
 	r := &rebuild{tree: tree, index: index, parser: p, log: log, fresh: fresh, room: room}
-	err := index.Records(ctx, nil, func(rec storage.Record, err error) error {
-		if err != nil || rec.State != storage.Stored || cut && rec.Cut == 0 {
+	err := index.Records(ctx, nil, func(rec record.Record, err error) error {
+		if err != nil || rec.State != record.Stored || cut && rec.Cut == 0 {
 			return nil // a damaged record is for check to name
 		}
 		return r.again(ctx, &rec)
@@ -31,14 +32,14 @@ func Relink(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser,
 	}
 	if err == nil {
 		var again int
-		again, err = index.Reopen(ctx, nil, func(rec *storage.Record) bool {
+		again, err = index.Reopen(ctx, nil, func(rec *record.Record) bool {
 			switch {
-			case rec.State != storage.Redirected && !rec.GaveLinks():
+			case rec.State != record.Redirected && !rec.GaveLinks():
 				return false
 			case cut:
 				return rec.Cut > 0
 			}
-			return rec.State != storage.Redirected || rec.Reason != "" || rec.Cut > 0
+			return rec.State != record.Redirected || rec.Reason != "" || rec.Cut > 0
 		}, fresh)
 		if err == nil && again > 0 && log != nil {
 			log.Info("redirects and unkept pages are asked again for their links", "URLs", again)
@@ -56,7 +57,7 @@ func Relink(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser,
 // Nearer looks again at the links of URLs to which a shorter way was found: those are nearer as
 // well, until no depth becomes less. It gives how many URLs it looked at. fresh is told of rows
 // that became eligible, once they are durable.
-func Nearer(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, fresh func(rows []storage.Row, tx uint64)) (int, error) {
+func Nearer(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, fresh func(rows []record.Row, tx uint64)) (int, error) {
 	r := &rebuild{tree: tree, index: index, parser: p, fresh: fresh}
 	for looked := 0; ; {
 		list, err := index.Shorter(setPages)
@@ -76,26 +77,26 @@ func Nearer(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser,
 }
 
 // again takes the links of an answer once more.
-func (r *rebuild) again(ctx context.Context, rec *storage.Record) error {
+func (r *rebuild) again(ctx context.Context, rec *record.Record) error {
 	o, _, err := r.answer(rec)
 	if err != nil {
-		return fmt.Errorf("%w: %s is stored in the index: %w", storage.ErrDamaged, rec.URL, err)
+		return fmt.Errorf("%w: %s is stored in the index: %w", record.ErrDamaged, rec.URL, err)
 	}
 	return r.take(ctx, o)
 }
 
 // answer returns the outcome that takes the links of a record's answer once more, and the flags of
 // its page.
-func (r *rebuild) answer(rec *storage.Record) (o *storage.Outcome, flags string, err error) {
-	o = &storage.Outcome{Row: rec.Row, State: rec.State, Page: rec.Page, Again: true}
+func (r *rebuild) answer(rec *record.Record) (o *record.Outcome, flags string, err error) {
+	o = &record.Outcome{Row: rec.Row, State: rec.State, Page: rec.Page, Again: true}
 	switch {
-	case rec.State == storage.Stored:
+	case rec.State == record.Stored:
 		f, body, err := r.tree.Load(rec.URL)
 		if err != nil {
 			return nil, "", err
 		}
 		o.Page, o.Links, flags = f.Page, r.parser.Parse(f, body).Links, f.Flags
-	case rec.State == storage.Redirected && rec.Reason == "" && rec.HeaderLinks != "":
+	case rec.State == record.Redirected && rec.Reason == "" && rec.HeaderLinks != "":
 		o.Page.PageDepth = rec.Depth
 		o.Links = redirectLink(rec)
 	}
@@ -103,8 +104,8 @@ func (r *rebuild) answer(rec *storage.Record) (o *storage.Outcome, flags string,
 }
 
 // redirectLink returns the link of a redirect whose target counts.
-func redirectLink(rec *storage.Record) []storage.Link {
-	return []storage.Link{{
+func redirectLink(rec *record.Record) []record.Link {
+	return []record.Link{{
 		URL: rec.HeaderLinks, Source: rec.Source, Via: rec.URL, Depth: rec.Depth, Hops: rec.Hops + 1,
 	}}
 }

@@ -18,6 +18,7 @@ import (
 
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // lists are res.txt and res2.txt, written but not yet in their places, with the sums of the
@@ -53,7 +54,7 @@ func scanRecords(ctx context.Context, index *storage.Index, res, res2 io.Writer,
 	if _, err := res2.Write(line); err != nil {
 		return nil, err
 	}
-	err := index.Records(ctx, nil, func(r storage.Record, err error) error {
+	err := index.Records(ctx, nil, func(r record.Record, err error) error {
 		if err != nil {
 			sums.damaged++ // costs this record, not the results; check names it
 			return nil
@@ -63,10 +64,10 @@ func scanRecords(ctx context.Context, index *storage.Index, res, res2 io.Writer,
 			failures.add(&r)
 		}
 		switch r.State {
-		case storage.Stored:
+		case record.Stored:
 			line = factsOf(&r).AppendLine(line[:0])
 			_, err = res.Write(line)
-		case storage.Pending:
+		case record.Pending:
 			line = appendPending(line[:0], &r)
 			_, err = res2.Write(line)
 		}
@@ -80,7 +81,7 @@ func scanRecords(ctx context.Context, index *storage.Index, res, res2 io.Writer,
 }
 
 // factsOf returns what source.txt of a stored record says.
-func factsOf(r *storage.Record) iut.Facts {
+func factsOf(r *record.Record) iut.Facts {
 	return iut.Facts{URL: r.URL, Source: r.Source, Page: r.Page}
 }
 
@@ -88,7 +89,7 @@ func factsOf(r *storage.Record) iut.Facts {
 const res2Title = "URL\tsource URL\tdepth\ttries\treason\n"
 
 // appendPending appends the line of res2.txt.
-func appendPending(b []byte, r *storage.Record) []byte {
+func appendPending(b []byte, r *record.Record) []byte {
 	b = append(append(b, r.URL...), '\t')
 	b = append(append(b, r.Source...), '\t')
 	b = append(strconv.AppendUint(b, uint64(r.Depth), 10), '\t')
@@ -97,7 +98,7 @@ func appendPending(b []byte, r *storage.Record) []byte {
 }
 
 // pendingReason returns why a pending URL has no outcome yet.
-func pendingReason(r *storage.Record) string {
+func pendingReason(r *record.Record) string {
 	switch {
 	case r.Reason != "":
 		return r.Reason

@@ -18,6 +18,7 @@ import (
 
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 func TestFilesFor(t *testing.T) {
@@ -173,14 +174,14 @@ func BenchmarkWriteResults(b *testing.B) {
 	s := newSite(b, filepath.Join(b.TempDir(), "iut"))
 	defer s.close()
 	for i := 0; i < n; {
-		var set []*storage.Outcome
+		var set []*record.Outcome
 		for range 5000 {
 			url := fmt.Sprintf("http://www.example.org/docs/%d/some-page-name-%d.html", i%100, i)
-			set = append(set, &storage.Outcome{
-				Row:   storage.Row{URL: url, Source: "http://www.example.org/docs/index.html", Depth: 3},
-				State: storage.Stored,
-				Page:  storage.Page{Time: 1_800_000_000, Status: 200, Bytes: 24_000, Media: "text/html", Charset: "utf-8", Flags: "-", PageDepth: 3},
-				Links: []storage.Link{{URL: url + "?", Source: url, Depth: 4}},
+			set = append(set, &record.Outcome{
+				Row:   record.Row{URL: url, Source: "http://www.example.org/docs/index.html", Depth: 3},
+				State: record.Stored,
+				Page:  record.Page{Time: 1_800_000_000, Status: 200, Bytes: 24_000, Media: "text/html", Charset: "utf-8", Flags: "-", PageDepth: 3},
+				Links: []record.Link{{URL: url + "?", Source: url, Depth: 4}},
 			})
 			i++
 		}
@@ -230,7 +231,7 @@ func TestCleanTellsOfDamage(t *testing.T) {
 			s.openIndex()
 			f := filesIn(t, t.TempDir())
 			err := Clean(context.Background(), Steps{Index: s.index, Files: f})
-			if damaged := errors.Is(err, storage.ErrDamaged); damaged != (tt.want != "") || damaged && !strings.Contains(err.Error(), tt.want) {
+			if damaged := errors.Is(err, record.ErrDamaged); damaged != (tt.want != "") || damaged && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%v, want %q", err, tt.want)
 			}
 			if read(t, f.Res) == "" || strings.Contains(read(t, f.Statistics), "DOES NOT HOLD") != (tt.want != "") {

@@ -8,6 +8,7 @@ import (
 
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // maxSeed is the longest seed that the index takes, in bytes.
@@ -21,7 +22,7 @@ const (
 
 // isSeed reports whether a line of seeds.txt is a URL. Something else may have written there.
 func isSeed(tree *iut.Tree, line string) bool {
-	_, err := storage.Key(line)
+	_, err := record.Key(line)
 	if err == nil {
 		_, err = tree.Path(line)
 	}
@@ -39,7 +40,7 @@ func isSeed(tree *iut.Tree, line string) bool {
 // records that it made, and whether seeds.txt has a line.
 func EnterSeeds(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, scope string, log *slog.Logger, room func(context.Context, int64) error) (made int, any bool, err error) {
 	in := &entering{ctx: ctx, index: index, room: room}
-	if in.seeds, err = index.Seeds(); err != nil && !errors.Is(err, storage.ErrCorrupt) {
+	if in.seeds, err = index.Seeds(); err != nil && !errors.Is(err, record.ErrCorrupt) {
 		return 0, false, diskError("seeds", err)
 	}
 	in.known = in.seeds
@@ -47,7 +48,7 @@ func EnterSeeds(ctx context.Context, tree *iut.Tree, index *storage.Index, p Par
 		mark := iut.SeedMark{Bytes: in.seeds.Bytes, Sum: in.seeds.Sum}
 		return tree.Seeds(mark, func(line string, mark iut.SeedMark) error {
 			if isSeed(tree, line) {
-				in.add(storage.Link{URL: line, Source: storage.Seed, Areas: p.Areas(line)})
+				in.add(record.Link{URL: line, Source: record.Seed, Areas: p.Areas(line)})
 			} else {
 				log.Warn("left out: a line of seeds.txt that is no URL", "line", fmt.Sprintf("%.80q", line))
 			}
@@ -67,7 +68,7 @@ func EnterSeeds(ctx context.Context, tree *iut.Tree, index *storage.Index, p Par
 			err = enterTargets(ctx, index, p)
 		}
 		if err == nil {
-			in.seeds = storage.Seeds{Scope: scope}
+			in.seeds = record.Seeds{Scope: scope}
 			err = enter()
 		}
 	}
@@ -83,13 +84,13 @@ type entering struct {
 	index *storage.Index
 	room  func(context.Context, int64) error
 
-	seeds, known storage.Seeds // with links, and as the index has them
-	links        []storage.Link
+	seeds, known record.Seeds // with links, and as the index has them
+	links        []record.Link
 	bytes        int // of the URLs of links
 	made         int
 }
 
-func (in *entering) add(l storage.Link) {
+func (in *entering) add(l record.Link) {
 	in.links = append(in.links, l)
 	in.bytes += len(l.URL)
 }
@@ -98,7 +99,7 @@ func (in *entering) commit(last bool) (err error) {
 	if err := context.Cause(in.ctx); err != nil {
 		return err
 	}
-	set := []*storage.Outcome{{Links: in.links, Seeds: &in.seeds}}
+	set := []*record.Outcome{{Links: in.links, Seeds: &in.seeds}}
 	if in.room != nil {
 		bytes := int64(0)
 		if last {

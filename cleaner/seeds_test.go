@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // TestEnterSeeds takes in what the index lacks and no more, in transactions of bounded size, and all again when the scope
@@ -60,8 +60,8 @@ func TestEnterSeeds(t *testing.T) {
 	has("new.org", true)
 
 	// The target of a seed's redirect stays, a seed that is no longer in the list does not.
-	s.fail("http://h1.org/"+long, storage.Redirected, "", storage.Link{
-		URL: "http://target.org/", Source: storage.Seed, Via: "http://h1.org/" + long, Hops: 1, Areas: []string{"target.org"},
+	s.fail("http://h1.org/"+long, record.Redirected, "", record.Link{
+		URL: "http://target.org/", Source: record.Seed, Via: "http://h1.org/" + long, Hops: 1, Areas: []string{"target.org"},
 	})
 	if err := os.WriteFile(s.path("seeds.txt"), []byte(urls[1]+"\n"+urls[3]+"\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -90,9 +90,9 @@ func TestCheckSeeds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.commit(&storage.Outcome{Seeds: &seeds, Links: []storage.Link{
-		{URL: "http://a.org/", Source: storage.Seed, Areas: p.Areas("http://a.org/")},
-		{URL: "http://b.org/", Source: storage.Seed},
+	s.commit(&record.Outcome{Seeds: &seeds, Links: []record.Link{
+		{URL: "http://a.org/", Source: record.Seed, Areas: p.Areas("http://a.org/")},
+		{URL: "http://b.org/", Source: record.Seed},
 	}})
 	var faults []string
 	if _, err := Check(t.Context(), s.tree, s.index, p, CheckOptions{}, func(f string) { faults = append(faults, f) }); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // addSeeds adds a list of seeds.
@@ -34,7 +35,7 @@ func (p *parser) Areas(url string) []string {
 	if p.hosts == nil {
 		return nil
 	}
-	return []string{storage.Host(url)}
+	return []string{record.Host(url)}
 }
 
 func (p *parser) Err() error { return nil }
@@ -42,15 +43,15 @@ func (p *parser) Err() error { return nil }
 // addSeed admits the host of a URL.
 func (p *parser) addSeed(url string) {
 	if p.hosts != nil {
-		p.hosts[storage.Host(url)] = true
+		p.hosts[record.Host(url)] = true
 	}
 }
 
 func (p *parser) admits(url string) bool {
-	if p.hosts == nil || p.hosts[storage.Host(url)] {
+	if p.hosts == nil || p.hosts[record.Host(url)] {
 		return true
 	}
-	yes, err := p.index.HasArea(storage.Host(url))
+	yes, err := p.index.HasArea(record.Host(url))
 	return yes && err == nil
 }
 
@@ -61,11 +62,11 @@ func (p *parser) Parse(f iut.Facts, body []byte) (parsed iut.Parsed) {
 	for line := range strings.Lines(string(body)) {
 		url, ok := strings.CutPrefix(strings.TrimSpace(line), "link: ")
 		if ok && p.admits(url) {
-			parsed.Links = append(parsed.Links, storage.Link{URL: url, Source: f.URL, Depth: f.PageDepth + 1})
+			parsed.Links = append(parsed.Links, record.Link{URL: url, Source: f.URL, Depth: f.PageDepth + 1})
 		}
 	}
 	title, _, _ := strings.Cut(string(body), "\n")
-	parsed.Meta = &storage.Meta{Title: title}
+	parsed.Meta = &record.Meta{Title: title}
 	return parsed
 }
 
@@ -133,14 +134,14 @@ func (s *site) seed(urls ...string) {
 	if err := addSeeds(s.tree, urls); err != nil {
 		s.t.Fatal(err)
 	}
-	o := &storage.Outcome{}
+	o := &record.Outcome{}
 	for _, url := range urls {
-		o.Links = append(o.Links, storage.Link{URL: url, Source: storage.Seed})
+		o.Links = append(o.Links, record.Link{URL: url, Source: record.Seed})
 	}
 	s.commit(o)
 }
 
-func (s *site) commit(set ...*storage.Outcome) {
+func (s *site) commit(set ...*record.Outcome) {
 	if _, err := s.index.Commit(set); err != nil {
 		s.t.Fatal(err)
 	}
@@ -149,7 +150,7 @@ func (s *site) commit(set ...*storage.Outcome) {
 // write puts a page into its folder, and not into the index.
 func (s *site) write(url, source string, depth uint32, links ...string) iut.Facts {
 	body := bodyOf(url, links)
-	res, err := s.tree.Store(&iut.Page{Body: body, Facts: iut.Facts{URL: url, Source: source, Page: storage.Page{
+	res, err := s.tree.Store(&iut.Page{Body: body, Facts: iut.Facts{URL: url, Source: source, Page: record.Page{
 		Time: 1_800_000_000, Status: 200, Bytes: int64(len(body)), Digest: sha256.Sum256(body),
 		Media: "text/html", Charset: "utf-8", PageDepth: depth,
 	}}})
@@ -163,20 +164,20 @@ func (s *site) write(url, source string, depth uint32, links ...string) iut.Fact
 func (s *site) store(url, source string, depth uint32, links ...string) {
 	f := s.write(url, source, depth, links...)
 	parsed := (&parser{}).Parse(f, bodyOf(url, links))
-	s.commit(&storage.Outcome{
-		Row:   storage.Row{URL: url, Source: source, Depth: depth},
-		State: storage.Stored, Page: f.Page, Links: parsed.Links, Meta: parsed.Meta,
+	s.commit(&record.Outcome{
+		Row:   record.Row{URL: url, Source: source, Depth: depth},
+		State: record.Stored, Page: f.Page, Links: parsed.Links, Meta: parsed.Meta,
 	})
 }
 
 // fail commits another outcome.
-func (s *site) fail(url string, state storage.State, reason string, links ...storage.Link) {
+func (s *site) fail(url string, state record.State, reason string, links ...record.Link) {
 	r, err := s.index.Record(url)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.commit(&storage.Outcome{
-		Row: r.Row, State: state, Reason: reason, Page: storage.Page{Time: 1_800_000_000, Status: 404}, Links: links,
+	s.commit(&record.Outcome{
+		Row: r.Row, State: state, Reason: reason, Page: record.Page{Time: 1_800_000_000, Status: 404}, Links: links,
 	})
 }
 
@@ -199,9 +200,9 @@ func (s *site) file(url, name string) string {
 }
 
 // records gives all records, the time of discovery left out.
-func (s *site) records() map[string]storage.Record {
-	all := map[string]storage.Record{}
-	err := s.index.Records(context.Background(), nil, func(r storage.Record, err error) error {
+func (s *site) records() map[string]record.Record {
+	all := map[string]record.Record{}
+	err := s.index.Records(context.Background(), nil, func(r record.Record, err error) error {
 		r.Found = 0
 		all[r.URL] = r
 		return err
@@ -233,13 +234,13 @@ func small(t *testing.T) *site {
 	s := newSite(t, filepath.Join(t.TempDir(), "iut"))
 	t.Cleanup(s.close)
 	s.seed("http://a.org/", "http://a.org/seed", "http://b.org/")
-	s.store("http://a.org/", storage.Seed, 0, "http://a.org/x", "http://a.org/x/", "http://a.org/y", "http://a.org/z", "http://c.org/")
+	s.store("http://a.org/", record.Seed, 0, "http://a.org/x", "http://a.org/x/", "http://a.org/y", "http://a.org/z", "http://c.org/")
 	s.store("http://a.org/x", "http://a.org/", 1, "http://a.org/later", "http://a.org/held")
 	s.store("http://a.org/x/", "http://a.org/", 1)
-	s.fail("http://a.org/y", storage.Failed, "404")
-	s.fail("http://a.org/z", storage.Refused, "robots")
-	s.fail("http://b.org/", storage.Redirected, "", storage.Link{
-		URL: "http://d.org/", Source: storage.Seed, Via: "http://b.org/", Hops: 1, Areas: []string{"d.org"},
+	s.fail("http://a.org/y", record.Failed, "404")
+	s.fail("http://a.org/z", record.Refused, "robots")
+	s.fail("http://b.org/", record.Redirected, "", record.Link{
+		URL: "http://d.org/", Source: record.Seed, Via: "http://b.org/", Hops: 1, Areas: []string{"d.org"},
 	})
 	if yes, err := s.index.NeedsRelink(); err != nil || !yes {
 		t.Errorf("a seed's redirect has widened the scope: %v, %v", yes, err)
@@ -247,15 +248,15 @@ func small(t *testing.T) *site {
 	if err := s.index.Relinked(); err != nil {
 		t.Fatal(err)
 	}
-	for url, next := range map[string]storage.Row{
-		"http://a.org/later": {Range: storage.Later, Due: 1, Tries: 2, Reason: "503"},
-		"http://a.org/held":  {Range: storage.Held, Reason: "scope"},
+	for url, next := range map[string]record.Row{
+		"http://a.org/later": {Range: record.Later, Due: 1, Tries: 2, Reason: "503"},
+		"http://a.org/held":  {Range: record.Held, Reason: "scope"},
 	} {
 		r, err := s.index.Record(url)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.commit(&storage.Outcome{Row: r.Row, State: storage.Pending, Next: next})
+		s.commit(&record.Outcome{Row: r.Row, State: record.Pending, Next: next})
 	}
 	return s
 }

@@ -13,12 +13,13 @@ import (
 
 	"urltree/internal/seen"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // RunFigures are what the engine knows of the run that ends. The zero value is that of no run,
 // as after a merge: then the columns of this run are empty.
 type RunFigures struct {
-	Run      storage.Run
+	Run      record.Run
 	Stages   []Stage       // source D's, in the order of the work
 	LockWait time.Duration // longest wait for the lock of the frontier
 	Queues   []Queue       // source A's
@@ -140,7 +141,7 @@ const (
 // none stands where there is nothing to count.
 const none = "-"
 
-func (p *page) summary(run *storage.Run, runs []storage.Run, totals storage.Totals) {
+func (p *page) summary(run *record.Run, runs []record.Run, totals record.Totals) {
 	var seconds, stored int64
 	for i := range runs {
 		seconds += runs[i].End - runs[i].Start
@@ -174,17 +175,17 @@ func (p *page) summary(run *storage.Run, runs []storage.Run, totals storage.Tota
 
 // outcomes shows states, status classes and reasons: this run as counted when they happened,
 // all runs as the records say now.
-func (p *page) outcomes(run *storage.Run, sums *tally) {
-	states, reasons := map[storage.State]int64{}, map[reason]int64{}
+func (p *page) outcomes(run *record.Run, sums *tally) {
+	states, reasons := map[record.State]int64{}, map[reason]int64{}
 	for key, n := range run.Outcomes {
 		name, text, _ := strings.Cut(key, " ")
-		i := slices.IndexFunc(storage.States, func(s storage.State) bool { return s.String() == name })
+		i := slices.IndexFunc(record.States, func(s record.State) bool { return s.String() == name })
 		if i < 0 {
 			continue
 		}
-		states[storage.States[i]] += n
+		states[record.States[i]] += n
 		if text != "" {
-			reasons[reason{storage.States[i], text}] += n
+			reasons[reason{record.States[i], text}] += n
 		}
 	}
 	this := func(n int64, ok bool) any {
@@ -195,8 +196,8 @@ func (p *page) outcomes(run *storage.Run, sums *tally) {
 	}
 	p.section("URLs by state")
 	p.row("", thisRun, allRuns)
-	for _, s := range storage.States {
-		p.row(s.String(), this(states[s], s != storage.Pending), sums.states[s])
+	for _, s := range record.States {
+		p.row(s.String(), this(states[s], s != record.Pending), sums.states[s])
 	}
 
 	p.section("Outcomes by status")
@@ -216,13 +217,13 @@ func (p *page) outcomes(run *storage.Run, sums *tally) {
 		all.reasons[r] = sums.reasons[r]
 	}
 	for _, r := range all.sortedReasons() {
-		p.row(r.state.String()+", "+r.text, this(reasons[r], r.state != storage.Pending), all.reasons[r])
+		p.row(r.state.String()+", "+r.text, this(reasons[r], r.state != record.Pending), all.reasons[r])
 	}
 }
 
 // accounting shows that every URL ever discovered is in one state, and that counters and scan
 // agree on it.
-func (p *page) accounting(totals storage.Totals, sums *tally) {
+func (p *page) accounting(totals record.Totals, sums *tally) {
 	kept, seen := totals.Counts, sums.counts()
 	p.section("Accounting")
 	p.row("", "counters", "scan")

@@ -14,11 +14,12 @@ import (
 	"time"
 
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 func figures() RunFigures {
 	return RunFigures{
-		Run: storage.Run{
+		Run: record.Run{
 			ID: 2, Start: 1_800_000_000, End: 1_800_000_060, Clean: true, Found: 7, Stored: 3, NewURLs: 2, Bytes: 300,
 			Outcomes: map[string]int64{"stored": 3, "failed 404": 1, "failed timeout": 2, "refused robots": 1},
 			Statuses: map[string]int64{"2xx": 3, "4xx": 1},
@@ -226,7 +227,7 @@ func TestHourly(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, h := range []storage.Hour{
+	for _, h := range []record.Hour{
 		{Run: 1, Hour: 1, Time: 1_800_003_600, Stored: 5, Rows: map[string][2]int64{
 			"crawler 10": {1, 1}, "crawler 2": {4, 3}, "frontier": {9, 8}, "buffer 1": {6, 5}, "buffer 2": {2, 2},
 		}},

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"urltree/internal/top"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // A tally adds up the records of a scan: the side of the accounting that owes nothing to the
@@ -21,9 +21,9 @@ import (
 type tally struct {
 	records  int64
 	damaged  int64 // records that could not be read
-	states   map[storage.State]int64
-	ranges   map[storage.Range]int64 // of pending records
-	statuses map[uint16]int64        // by class: 2 for 2xx
+	states   map[record.State]int64
+	ranges   map[record.Range]int64 // of pending records
+	statuses map[uint16]int64       // by class: 2 for 2xx
 	reasons  map[reason]int64
 	bytes    int64 // of stored bodies
 	linked   int64 // stored records whose source is no seed
@@ -52,30 +52,30 @@ func morePages(a, b volume) int    { return cmp.Compare(b.pages, a.pages) }
 func moreFailures(a, b volume) int { return cmp.Compare(b.failed, a.failed) }
 
 type reason struct {
-	state storage.State
+	state record.State
 	text  string
 }
 
 func newTally() *tally {
 	return &tally{
-		states: map[storage.State]int64{}, ranges: map[storage.Range]int64{},
+		states: map[record.State]int64{}, ranges: map[record.Range]int64{},
 		statuses: map[uint16]int64{}, reasons: map[reason]int64{},
 		types: map[string]volume{}, origins: top.List[volume]{N: mostListed, Compare: morePages},
 		failing: top.List[volume]{N: mostBad, Compare: moreFailures},
 	}
 }
 
-func (t *tally) add(r *storage.Record) {
+func (t *tally) add(r *record.Record) {
 	t.records++
 	t.states[r.State]++
 	text := r.Reason
 	switch r.State {
-	case storage.Pending:
+	case record.Pending:
 		t.ranges[r.Range]++
 		text = pendingReason(r)
-	case storage.Stored:
+	case record.Stored:
 		t.bytes += r.Bytes
-		if r.Source != storage.Seed {
+		if r.Source != record.Seed {
 			t.linked++
 		}
 	}
@@ -89,17 +89,17 @@ func (t *tally) add(r *storage.Record) {
 }
 
 // addVolume adds a record to its origin, and a page to its media type.
-func (t *tally) addVolume(r *storage.Record) {
-	if origin := storage.Origin(r.URL); origin != t.origin.name {
+func (t *tally) addVolume(r *record.Record) {
+	if origin := record.Origin(r.URL); origin != t.origin.name {
 		t.endOrigin()
 		t.origin = volume{name: strings.Clone(origin)}
 	}
 	switch r.State {
-	case storage.Pending:
+	case record.Pending:
 		t.origin.waits++
-	case storage.Failed:
+	case record.Failed:
 		t.origin.failed++
-	case storage.Stored:
+	case record.Stored:
 		t.origin.pages++
 		t.origin.bytes += r.Bytes
 		media := r.Media
@@ -124,25 +124,25 @@ func (t *tally) endOrigin() {
 }
 
 // counts returns the sums in the form of the counters.
-func (t *tally) counts() storage.Counts {
-	return storage.Counts{
-		Now: t.ranges[storage.Now], Later: t.ranges[storage.Later], Held: t.ranges[storage.Held],
-		Stored: t.states[storage.Stored], Redirected: t.states[storage.Redirected],
-		Failed: t.states[storage.Failed], Refused: t.states[storage.Refused],
+func (t *tally) counts() record.Counts {
+	return record.Counts{
+		Now: t.ranges[record.Now], Later: t.ranges[record.Later], Held: t.ranges[record.Held],
+		Stored: t.states[record.Stored], Redirected: t.states[record.Redirected],
+		Failed: t.states[record.Failed], Refused: t.states[record.Refused],
 	}
 }
 
 // agrees checks that the scan has read every record, and has found what the counters say; else
 // lists and statistics lack what the index lacks, and it returns storage.ErrDamaged.
-func (t *tally) agrees(totals storage.Totals) error {
+func (t *tally) agrees(totals record.Totals) error {
 	kept, seen := totals.Counts, t.counts()
 	switch {
 	case t.damaged > 0:
 		return fmt.Errorf("%w: %d of %d records cannot be read and are in no list (crawler check names them)",
-			storage.ErrDamaged, t.damaged, t.damaged+t.records)
+			record.ErrDamaged, t.damaged, t.damaged+t.records)
 	case kept != seen || int64(totals.Seq) != t.records || totals.Bytes != t.bytes:
 		return fmt.Errorf("%w: by its counters it has %d records, %d of them stored, and a scan finds %d and %d (crawler check says more)",
-			storage.ErrDamaged, kept.Records(), kept.Stored, t.records, seen.Stored)
+			record.ErrDamaged, kept.Records(), kept.Stored, t.records, seen.Stored)
 	}
 	return nil
 }
@@ -159,7 +159,7 @@ func (t *tally) sortedReasons() []reason {
 
 func compareReasons(a, b reason) int {
 	return cmp.Or(
-		cmp.Compare(slices.Index(storage.States, a.state), slices.Index(storage.States, b.state)),
+		cmp.Compare(slices.Index(record.States, a.state), slices.Index(record.States, b.state)),
 		cmp.Compare(a.text, b.text))
 }
 
@@ -186,7 +186,7 @@ func verdict(ok bool) string {
 
 // countFiles counts the lines of the files as they lie on the disk. Those of a stream cannot be
 // read again.
-func countFiles(ctx context.Context, f Files, totals storage.Totals, sums *tally) (equation, error) {
+func countFiles(ctx context.Context, f Files, totals record.Totals, sums *tally) (equation, error) {
 	e := equation{newURLs: totals.NewStored + totals.NewPending, res: sums.linked}
 	var err error
 	if !f.Stream {
@@ -207,7 +207,7 @@ func countLines(ctx context.Context, name string) (lines, seeds int64, err error
 		return 0, 0, diskError("count lines", err)
 	}
 	defer f.Close()
-	mark := []byte("\t" + storage.Seed + "\t")
+	mark := []byte("\t" + record.Seed + "\t")
 	for r := bufio.NewReaderSize(f, 256<<10); ; {
 		line, err := readLine(r)
 		if err == io.EOF {

@@ -10,6 +10,7 @@ import (
 
 	"urltree/internal/top"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // volumes shows how many pages and bytes there are by media type and by host.
@@ -50,8 +51,8 @@ func (p *page) others(n int64, what string) {
 
 // slowest shows the hosts that take longest to answer.
 func (p *page) slowest(ctx context.Context, index *storage.Index) error {
-	hosts := top.List[storage.HostRow]{N: mostBad, Compare: func(a, b storage.HostRow) int { return cmp.Compare(b.Answer, a.Answer) }}
-	err := index.Hosts(ctx, func(h storage.HostRow) error {
+	hosts := top.List[record.HostRow]{N: mostBad, Compare: func(a, b record.HostRow) int { return cmp.Compare(b.Answer, a.Answer) }}
+	err := index.Hosts(ctx, func(h record.HostRow) error {
 		if h.Answer > 0 {
 			hosts.Add(h)
 		}
@@ -72,7 +73,7 @@ func (p *page) slowest(ctx context.Context, index *storage.Index) error {
 const mostRuns, mostHours = 10, 24
 
 // rates shows how fast pages came: in each run, and in the hours of this one.
-func (p *page) rates(index *storage.Index, run *storage.Run, runs []storage.Run) error {
+func (p *page) rates(index *storage.Index, run *record.Run, runs []record.Run) error {
 	hours, err := index.Hours()
 	if err != nil {
 		return fmt.Errorf("statistics: %w", err)
@@ -85,7 +86,7 @@ func (p *page) rates(index *storage.Index, run *storage.Run, runs []storage.Run)
 	for _, r := range runs[max(0, len(runs)-mostRuns):] {
 		p.row(fmt.Sprintf("run %d, %s", r.ID, date(r.Start)), r.Stored, duration(r.End-r.Start), perSecond(r.Stored, r.End-r.Start))
 	}
-	hours = slices.DeleteFunc(hours, func(h storage.Hour) bool { return h.Run != run.ID })
+	hours = slices.DeleteFunc(hours, func(h record.Hour) bool { return h.Run != run.ID })
 	if len(hours) < 2 {
 		return nil
 	}

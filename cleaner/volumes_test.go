@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // TestVolumes checks what statistics.txt says of types, hosts and rates where there is much of
@@ -23,20 +23,20 @@ func TestVolumes(t *testing.T) {
 	for host := range 25 {
 		name := fmt.Sprintf("h%02d.org", host)
 		s.seed("http://" + name + "/")
-		s.commit(&storage.Outcome{Host: &storage.HostTimes{Name: name, Answer: int64(host+1) * int64(time.Millisecond), Seq: 1}})
+		s.commit(&record.Outcome{Host: &record.HostTimes{Name: name, Answer: int64(host+1) * int64(time.Millisecond), Seq: 1}})
 		for page := range host + 1 {
-			r := storage.Record{Row: storage.Row{URL: fmt.Sprintf("http://%s/%d", name, page)}, State: storage.Stored}
+			r := record.Record{Row: record.Row{URL: fmt.Sprintf("http://%s/%d", name, page)}, State: record.Stored}
 			r.Bytes, r.Media = 10, fmt.Sprintf("text/%d", page)
 			sums.add(&r)
 		}
 		if host%5 == 0 {
-			r := storage.Record{Row: storage.Row{URL: "http://" + name + "/x", Reason: "dns"}, State: storage.Failed}
+			r := record.Record{Row: record.Row{URL: "http://" + name + "/x", Reason: "dns"}, State: record.Failed}
 			sums.add(&r)
 		}
 	}
 	sums.endOrigin()
 	for hour := range uint32(30) {
-		h := storage.Hour{Run: run.ID, Hour: hour + 1, Time: run.Start + int64(hour+1)*3600, Stored: 36 * int64(hour)}
+		h := record.Hour{Run: run.ID, Hour: hour + 1, Time: run.Start + int64(hour+1)*3600, Stored: 36 * int64(hour)}
 		if err := s.index.PutHour(h); err != nil {
 			t.Fatal(err)
 		}

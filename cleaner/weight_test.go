@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"urltree/iut"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // A longParser finds so many long links in each page, with a few folders each.
@@ -20,7 +20,7 @@ type longParser struct {
 func (p *longParser) Parse(f iut.Facts, _ []byte) (parsed iut.Parsed) {
 	for i := range p.links {
 		url := fmt.Sprintf("%s/%s%d", f.URL, strings.Repeat(strings.Repeat("long", 50)+"/", 9), i)
-		parsed.Links = append(parsed.Links, storage.Link{URL: url, Source: f.URL, Depth: f.PageDepth + 1})
+		parsed.Links = append(parsed.Links, record.Link{URL: url, Source: f.URL, Depth: f.PageDepth + 1})
 	}
 	return parsed
 }
@@ -34,11 +34,11 @@ func TestTransactionsOfLongLinks(t *testing.T) {
 			s := newSite(t, filepath.Join(t.TempDir(), "iut"))
 			defer s.close()
 			for i := range tt.pages {
-				s.write(fmt.Sprintf("http://a.org/%d", i), storage.Seed, 0)
+				s.write(fmt.Sprintf("http://a.org/%d", i), record.Seed, 0)
 			}
 			p := &longParser{links: tt.links}
 			weight := p.weight() * tt.pages
-			least := uint64(weight/storage.MostWeight) + 1
+			least := uint64(weight/record.MostWeight) + 1
 			for _, step := range []struct {
 				name string
 				run  func() (int, error)
@@ -77,6 +77,6 @@ func TestTransactionsOfLongLinks(t *testing.T) {
 
 // weight is that of a page.
 func (p *longParser) weight() int {
-	o := storage.Outcome{Links: p.Parse(iut.Facts{URL: "http://a.org/0"}, nil).Links}
+	o := record.Outcome{Links: p.Parse(iut.Facts{URL: "http://a.org/0"}, nil).Links}
 	return o.Weight()
 }

@@ -12,7 +12,7 @@ import (
 	"urltree/internal/frontier"
 	"urltree/internal/sitemap"
 	"urltree/iut"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // Flags of a page in source.txt.
@@ -33,7 +33,7 @@ func (w *worker) answer(at *post, item *iut.Item, known bool, res *fetch.Respons
 		item.Row.Tries++
 	}
 	now := time.Now().Unix()
-	item.Outcome.Page = storage.Page{Time: now, PageDepth: item.Row.Depth}
+	item.Outcome.Page = record.Page{Time: now, PageDepth: item.Row.Depth}
 	if err != nil {
 		return w.failed(item, known, err)
 	}
@@ -141,8 +141,8 @@ func isAway(err error) bool {
 func (w *worker) failed(item *iut.Item, known bool, err error) frontier.Answer {
 	if reason := noTry(err); reason != "" {
 		item.Row.Tries--
-		item.State = storage.Pending
-		item.Next = storage.Row{Range: storage.Later, Reason: reason, Tries: item.Row.Tries, Spared: item.Row.Spared}
+		item.State = record.Pending
+		item.Next = record.Row{Range: record.Later, Reason: reason, Tries: item.Row.Tries, Spared: item.Row.Spared}
 		return frontier.Answer{Away: isAway(err)}
 	}
 	failure, fault := failureOf(err, known)
@@ -172,14 +172,14 @@ func (w *worker) again(item *iut.Item, reason string, spared bool) {
 		item.Fail(reason)
 		return
 	}
-	item.State = storage.Pending
-	item.Next = storage.Row{Range: storage.Later, Reason: reason, Tries: row.Tries, Spared: row.Spared}
+	item.State = record.Pending
+	item.Next = record.Row{Range: record.Later, Reason: reason, Tries: row.Tries, Spared: row.Spared}
 }
 
 // due returns when what has failed is asked again, as Unix nanoseconds: not before its host may be,
 // and after tries before this one not within a time that doubles. What was spared before lets
 // others of its host go first, for the fault may be its own.
-func (w *worker) due(host storage.HostTimes, tries uint16, spared uint8) int64 {
+func (w *worker) due(host record.HostTimes, tries uint16, spared uint8) int64 {
 	at := max(host.Next, w.frontier.Now()+int64(time.Second<<min(max(int(tries)-int(spared), 0), 10)))
 	if spared > 0 {
 		at = max(at, host.Next+int64(time.Second<<min(spared, 4)))
@@ -224,9 +224,9 @@ func (w *worker) page(at *post, item *iut.Item, res *fetch.Response) {
 		item.Refuse("noindex") // its links count all the same
 	case w.skips(page):
 		res.Body.Release()
-		item.Refuse(storage.Duplicate) // as do its
+		item.Refuse(record.Duplicate) // as do its
 	default:
-		item.State = storage.Stored
+		item.State = record.Stored
 		if item.Temp = res.Body.Temp(); item.Temp == "" {
 			item.Body = res.Body.Bytes()
 		}
@@ -272,25 +272,25 @@ func (w *worker) redirect(item *iut.Item, res *fetch.Response) {
 		item.Fail("redirect-loop")
 		return
 	}
-	item.State = storage.Redirected
+	item.State = record.Redirected
 	item.Outcome.Page.HeaderLinks = target
-	seed := row.Source == storage.Seed && len(target) <= maxRecord
+	seed := row.Source == record.Seed && len(target) <= maxRecord
 	var areas []string
 	if seed {
 		w.linker.scope.Widen(target)
 		areas = w.linker.Areas(target)
 		// The robots.txt of its host may have been read before the host belonged to this crawl.
-		rules, err := w.robots.rules(storage.Origin(target))
+		rules, err := w.robots.rules(record.Origin(target))
 		if err != nil {
 			w.opts.Log.Warn("robots.txt of a redirect's target", "url", target, "err", err)
 		}
-		item.Sitemaps = w.namedSitemaps(storage.Origin(target), rules)
+		item.Sitemaps = w.namedSitemaps(record.Origin(target), rules)
 	} else if reason := w.linker.reject(target); reason != "" {
 		w.linker.count(map[string]int{reason: 1})
 		item.Reason = reason
 		return
 	}
-	item.Links = []storage.Link{{
+	item.Links = []record.Link{{
 		URL: target, Source: row.Source, Via: row.URL, Depth: row.Depth, Hops: row.Hops + 1,
 		Cookie: row.Cookie || res.CookieSet, Areas: areas,
 	}}

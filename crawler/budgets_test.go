@@ -12,18 +12,19 @@ import (
 
 	"urltree/crawler"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // records gives all records of a tree at rest, by URL.
-func records(t *testing.T, root string) map[string]storage.Record {
+func records(t *testing.T, root string) map[string]record.Record {
 	t.Helper()
 	index, err := storage.Open(filepath.Join(root, "index.db"), storage.Options{ReadOnly: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer index.Close()
-	all := map[string]storage.Record{}
-	err = index.Records(context.Background(), nil, func(r storage.Record, err error) error {
+	all := map[string]record.Record{}
+	err = index.Records(context.Background(), nil, func(r record.Record, err error) error {
 		all[r.URL] = r
 		return err
 	})
@@ -121,9 +122,9 @@ func TestBudgets(t *testing.T) {
 				stored, held, cut := [2]int{}, 0, 0
 				for url, r := range records(t, opts.Tree) {
 					switch {
-					case r.State == storage.Pending && (r.Range != storage.Held || r.Reason != c.reason):
+					case r.State == record.Pending && (r.Range != record.Held || r.Reason != c.reason):
 						t.Errorf("run %d: %s waits in %c for %q", run, url, r.Range, r.Reason)
-					case r.State == storage.Pending:
+					case r.State == record.Pending:
 						held++
 					case strings.HasPrefix(url, origins[0]):
 						stored[0]++

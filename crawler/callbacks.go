@@ -9,7 +9,7 @@ import (
 
 	"urltree/internal/extract"
 	"urltree/iut"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // A Page is what OnPage is called with: an answer with a 2xx status whose body was read. Whether it
@@ -29,7 +29,7 @@ type Page struct {
 	// followed for the media type that they declare. Those that a nofollow takes out are missing; so
 	// are references that are no http(s) URL.
 	Links []Link
-	Meta  storage.Meta // title, description, headings and the like; zero if it is not HTML
+	Meta  record.Meta // title, description, headings and the like; zero if it is not HTML
 }
 
 // A Link is one of the links of a page.
@@ -152,7 +152,7 @@ func (w *worker) toldLinks(item *iut.Item, header http.Header, page *extract.Res
 }
 
 // allows asks Options.Allow, for each URL once before its turn.
-func (w *worker) allows(row *storage.Row) (allowed, ok bool) {
+func (w *worker) allows(row *record.Row) (allowed, ok bool) {
 	if w.opts.Allow == nil {
 		return true, true
 	}

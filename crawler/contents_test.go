@@ -8,6 +8,7 @@ import (
 
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // TestContents: of those who bring a content at the same moment one is told that it is new, and
@@ -22,13 +23,13 @@ func TestContents(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer index.Close()
-	item := func(url string, state storage.State, n byte) *iut.Item {
-		return &iut.Item{Outcome: storage.Outcome{
-			Row: storage.Row{URL: url, Source: storage.Seed}, State: state, Page: storage.Page{Bytes: 1, Digest: [32]byte{n}},
+	item := func(url string, state record.State, n byte) *iut.Item {
+		return &iut.Item{Outcome: record.Outcome{
+			Row: record.Row{URL: url, Source: record.Seed}, State: state, Page: record.Page{Bytes: 1, Digest: [32]byte{n}},
 		}}
 	}
-	stored, failed := item("http://a.org/1", storage.Stored, 1), item("http://a.org/2", storage.Failed, 2)
-	if _, err := index.Commit([]*storage.Outcome{&stored.Outcome, &failed.Outcome}); err != nil {
+	stored, failed := item("http://a.org/1", record.Stored, 1), item("http://a.org/2", record.Failed, 2)
+	if _, err := index.Commit([]*record.Outcome{&stored.Outcome, &failed.Outcome}); err != nil {
 		t.Fatal(err)
 	}
 	c, err := loadContents(t.Context(), index)
@@ -36,7 +37,7 @@ func TestContents(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.set.Close()
-	c.learn([]*iut.Item{item("http://a.org/3", storage.Stored, 3), item("http://a.org/4", storage.Refused, 4)})
+	c.learn([]*iut.Item{item("http://a.org/3", record.Stored, 3), item("http://a.org/4", record.Refused, 4)})
 	for n, want := range map[byte]int64{1: 0, 2: 1, 3: 0, 4: 1, 5: 1} {
 		var fresh atomic.Int64
 		var wg sync.WaitGroup
@@ -53,7 +54,7 @@ func TestContents(t *testing.T) {
 		}
 	}
 	e := &engine{contents: c}
-	for n, page := range []storage.Page{{}, {}, {Bytes: 1}, {Bytes: 1}} {
+	for n, page := range []record.Page{{}, {}, {Bytes: 1}, {Bytes: 1}} {
 		if got, want := e.skips(&page), n == 3; got != want {
 			t.Errorf("page %d of %d bytes is skipped: %v, want %v", n, page.Bytes, got, want)
 		}

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"urltree/crawler"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // A linkGraph is source C's web: the pages by URL, each with its links in page order.
@@ -102,9 +102,9 @@ func (w *watcher) watch(g linkGraph, o *crawler.Options) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		switch out.State {
-		case storage.Stored:
+		case record.Stored:
 			w.stored++
-		case storage.Failed:
+		case record.Failed:
 			w.broken[out.URL] = out.Reason
 		default:
 			w.fault("%s is %s %s", out.URL, out.State, out.Reason)

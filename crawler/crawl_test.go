@@ -20,6 +20,7 @@ import (
 	"urltree/internal/testweb"
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -138,7 +139,7 @@ func TestKnownAnswer(t *testing.T) {
 			if result.Ended != "nothing left" {
 				t.Errorf("ended: %s, want nothing left", result.Ended)
 			}
-			want := storage.Counts{
+			want := record.Counts{
 				Stored: int64(len(answer.Stored)), Redirected: int64(len(answer.Redirected)),
 				Failed: int64(len(answer.Failed)), Refused: int64(len(answer.Refused)),
 			}

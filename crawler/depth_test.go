@@ -14,6 +14,7 @@ import (
 
 	"urltree/crawler"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // A graph is a small web of pages, redirects and pages that are not to be kept, on hosts that
@@ -150,10 +151,10 @@ func TestShortestDepth(t *testing.T) {
 							t.Errorf("run %d: %s at %d is not known", run, url(i), d)
 						}
 					case d <= limit && d >= 0:
-						if !known || r.State == storage.Pending || int(r.Depth) != d {
+						if !known || r.State == record.Pending || int(r.Depth) != d {
 							t.Errorf("run %d to depth %d: %s at %d: %v at %d", run, limit, url(i), d, r.State, r.Depth)
 						}
-					case known && (r.State != storage.Pending || r.Reason != storage.HeldDepth || int(r.Depth) != limit+1 || d != limit+1):
+					case known && (r.State != record.Pending || r.Reason != storage.HeldDepth || int(r.Depth) != limit+1 || d != limit+1):
 						t.Errorf("run %d to depth %d: %s at %d: %v at %d (%s)", run, limit, url(i), d, r.State, r.Depth, r.Reason)
 					case !known && d == limit+1 && g.linkedAt(i, limit):
 						t.Errorf("run %d to depth %d: %s at %d is not known", run, limit, url(i), d)

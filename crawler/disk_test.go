@@ -18,6 +18,7 @@ import (
 	"urltree/internal/testweb"
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // A smallDisk is a file system in memory of a size that can be changed.
@@ -226,7 +227,7 @@ func retry(t *testing.T, root string) {
 		t.Fatal(err)
 	}
 	defer index.Close()
-	if _, err := index.Reopen(t.Context(), nil, func(r *storage.Record) bool { return r.Reason == "tree" }, nil); err != nil {
+	if _, err := index.Reopen(t.Context(), nil, func(r *record.Record) bool { return r.Reason == "tree" }, nil); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"urltree/crawler"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // TestDomainBudget crawls a farm whose hosts name two new ones each, without end. It ends at the budget of its domain,
@@ -23,7 +23,7 @@ func TestDomainBudget(t *testing.T) {
 		Seeds: []string{"http://1.farm.co.uk/", "http://other.org/"},
 		Fetch: func(_ context.Context, url string) (crawler.Content, error) {
 			var body strings.Builder
-			switch host := storage.Host(url); {
+			switch host := record.Host(url); {
 			case strings.HasSuffix(host, ".farm.co.uk"):
 				fmt.Fprintf(&body, "<a href=http://%s0.farm.co.uk/><a href=http://%[1]s1.farm.co.uk/><a href=/page>", strings.TrimSuffix(host, ".farm.co.uk"))
 			case host == "other.org":
@@ -49,7 +49,7 @@ func TestDomainBudget(t *testing.T) {
 		}
 		farm, others := map[string]bool{}, 0
 		for _, url := range crawled(t, opts.Output) {
-			if host := storage.Host(url); strings.HasSuffix(host, ".farm.co.uk") {
+			if host := record.Host(url); strings.HasSuffix(host, ".farm.co.uk") {
 				farm[host] = true
 			} else {
 				others++

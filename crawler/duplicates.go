@@ -10,6 +10,7 @@ import (
 	"urltree/internal/seen"
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // contents knows what is stored in the tree or on its way there, for Options.SkipDuplicates. It
@@ -52,14 +53,14 @@ func (c *contents) known(digest [32]byte) bool {
 }
 
 // skips reports whether a page that could be stored is refused as a duplicate.
-func (e *engine) skips(page *storage.Page) bool {
+func (e *engine) skips(page *record.Page) bool {
 	return e.contents != nil && page.Bytes > 0 && e.contents.known(page.Digest)
 }
 
 // learn adds the contents of what was stored: a page found in its folder has not been asked for.
 func (c *contents) learn(set []*iut.Item) {
 	for _, it := range set {
-		if it.State == storage.Stored {
+		if it.State == record.Stored {
 			c.known(it.Outcome.Page.Digest)
 		}
 	}

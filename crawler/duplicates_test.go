@@ -16,6 +16,7 @@ import (
 	"urltree/crawler"
 	"urltree/internal/inspect"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // copies are the URLs of one page, whose link means another page under each of them.
@@ -78,8 +79,8 @@ func firsts(t *testing.T, dir string) map[string]string {
 	}
 	defer index.Close()
 	got := map[string]string{}
-	err = index.Records(t.Context(), nil, func(r storage.Record, err error) error {
-		if err != nil || r.State != storage.Stored || r.Bytes == 0 {
+	err = index.Records(t.Context(), nil, func(r record.Record, err error) error {
+		if err != nil || r.State != record.Stored || r.Bytes == 0 {
 			return err
 		}
 		first, err := index.First(t.Context(), r.Digest)
@@ -217,7 +218,7 @@ func TestSkipDuplicates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := index.Reopen(t.Context(), nil, func(r *storage.Record) bool { return r.Reason == storage.Duplicate }, nil)
+	n, err := index.Reopen(t.Context(), nil, func(r *record.Record) bool { return r.Reason == record.Duplicate }, nil)
 	if err != nil || n != 4 || index.Close() != nil {
 		t.Fatal(n, err)
 	}

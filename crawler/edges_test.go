@@ -20,6 +20,7 @@ import (
 	"urltree/internal/testweb"
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 var link = regexp.MustCompile(`<a href="([^"]*)">([^<]*)</a>`)
@@ -83,7 +84,7 @@ func edgesOf(t testing.TB, source rank.Source) (list []string) {
 }
 
 // graphOf gives the edges of a tree, and how many pages have theirs in the file.
-func graphOf(t testing.TB, root string) (list []string, kept storage.Edges) {
+func graphOf(t testing.TB, root string) (list []string, kept record.Edges) {
 	t.Helper()
 	withGraph(t, root, func(source rank.Source, index *storage.Index) {
 		list = edgesOf(t, source)

@@ -16,7 +16,7 @@ import (
 
 	"urltree/crawler"
 	"urltree/crawler/scope"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // A site map: the pages of one site with their depths and titles, found over HTTP. Nothing is kept
@@ -78,7 +78,7 @@ func ExampleRun_brokenLinks() {
 			referrers[to] = append(referrers[to], from)
 		},
 		OnOutcome: func(o crawler.Outcome) {
-			if o.State == storage.Failed {
+			if o.State == record.Failed {
 				mu.Lock()
 				defer mu.Unlock()
 				broken[o.URL] = o.Reason

@@ -12,7 +12,7 @@ import (
 
 	"urltree/crawler"
 	"urltree/iut"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // TestForeignFiles: a FIFO, which nobody writes to, or a link in the place of a file of the tree
@@ -94,7 +94,7 @@ func TestForeignFiles(t *testing.T) {
 	if err := errors.Join(os.Remove(file("index.db")), os.Symlink(filepath.Join(dir, "nowhere"), file("index.db"))); err != nil {
 		t.Fatal(err)
 	}
-	if err := crawl(); !errors.Is(err, storage.ErrDamaged) {
-		t.Errorf("index.db is a link that leads nowhere: %v, want %v", err, storage.ErrDamaged)
+	if err := crawl(); !errors.Is(err, record.ErrDamaged) {
+		t.Errorf("index.db is a link that leads nowhere: %v, want %v", err, record.ErrDamaged)
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 	"urltree/crawler"
 	"urltree/internal/testweb"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // startHostile serves 200 hosts that do harm until the test ends.
@@ -70,7 +70,7 @@ func TestGoodBesideHostile(t *testing.T) {
 		return true
 	}
 	opts.OnOutcome = func(o crawler.Outcome) {
-		if o.State != storage.Stored || !isGood(o.URL) {
+		if o.State != record.Stored || !isGood(o.URL) {
 			return
 		}
 		if good.Add(1) == want {
@@ -123,7 +123,7 @@ func TestNoHostWaitsBehindAHeldOne(t *testing.T) {
 				return crawler.Content{Media: "text/html", Body: []byte("<a href=/next>next</a>")}, ctx.Err()
 			},
 			OnOutcome: func(o crawler.Outcome) {
-				if o.State == storage.Stored && stored.Add(1) == others {
+				if o.State == record.Stored && stored.Add(1) == others {
 					took = time.Since(start)
 					cancel()
 				}

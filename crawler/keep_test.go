@@ -13,7 +13,7 @@ import (
 	"urltree/crawler"
 	"urltree/internal/testweb"
 	"urltree/iut"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // TestKeep: FORMAT has what the caller keeps before the first seed is read, and has it until the
@@ -78,7 +78,7 @@ func TestKeepLogins(t *testing.T) {
 	opts.Keep = func(was iut.Kept, logins []string) (iut.Kept, error) {
 		seeds, err := os.ReadFile(filepath.Join(opts.Tree, "seeds.txt"))
 		for _, line := range strings.Fields(string(seeds)) {
-			if !slices.Contains(was.Secrets, storage.Origin(line)) {
+			if !slices.Contains(was.Secrets, record.Origin(line)) {
 				t.Errorf("%s is in the tree, and FORMAT has %q: %v", line, was.Secrets, err)
 			}
 		}
@@ -88,7 +88,7 @@ func TestKeepLogins(t *testing.T) {
 	if _, err := crawler.Run(t.Context(), opts); err != nil {
 		t.Fatal(err)
 	}
-	a, b := storage.Origin(web.Seeds()[0]), storage.Origin(web.Seeds()[1])
+	a, b := record.Origin(web.Seeds()[0]), record.Origin(web.Seeds()[1])
 	both := slices.Sorted(slices.Values([]string{a, b}))
 	if diff := cmp.Diff([][]string{{a}, both}, told); diff != "" {
 		t.Error(diff)

@@ -23,7 +23,7 @@ import (
 
 	"urltree/crawler"
 	"urltree/crawler/scope"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // star is a page with n links, and the pages that they lead to.
@@ -66,7 +66,7 @@ func TestPoolsFill(t *testing.T) {
 					return g.page(url)
 				},
 				OnPage: func(p crawler.Page) error {
-					if p.Source != storage.Seed {
+					if p.Source != record.Seed {
 						<-full
 					}
 					out.Add(-1)

@@ -15,6 +15,7 @@ import (
 	"urltree/internal/robots"
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // Reasons why a URL is held: it stays pending, but not in this run.
@@ -113,13 +114,13 @@ func extractFacts(f iut.Facts) extract.Facts {
 
 // admit makes records' links of what a page named. Those to URLs that are known already are left
 // out; nil: none is known.
-func (l *Linker) admit(r *reader, page extract.Result, f iut.Facts, known func(url string) bool) []storage.Link {
+func (l *Linker) admit(r *reader, page extract.Result, f iut.Facts, known func(url string) bool) []record.Link {
 	var (
-		links    []storage.Link
+		links    []record.Link
 		rejected = page.NotFollowed
 	)
 	if known == nil {
-		links = make([]storage.Link, 0, len(page.Links))
+		links = make([]record.Link, 0, len(page.Links))
 	}
 	r.begin()
 	for i := range page.Links {
@@ -135,7 +136,7 @@ func (l *Linker) admit(r *reader, page extract.Result, f iut.Facts, known func(u
 			continue
 		}
 		url = strings.Clone(url) // that of the page lies in memory with all others
-		links = append(links, storage.Link{URL: url, Source: f.URL, Depth: f.PageDepth + 1, Held: l.budgets.form(url)})
+		links = append(links, record.Link{URL: url, Source: f.URL, Depth: f.PageDepth + 1, Held: l.budgets.form(url)})
 	}
 	l.count(rejected)
 	return links
@@ -150,9 +151,9 @@ func (l *Linker) reject(url string) string {
 }
 
 // hold returns the reason why a pending row is not asked in this run, or "".
-func (l *Linker) hold(row *storage.Row) string {
+func (l *Linker) hold(row *record.Row) string {
 	switch {
-	case row.Source == storage.Seed:
+	case row.Source == record.Seed:
 		return ""
 	case l.limits.TooDeep(row.Depth):
 		return storage.HeldDepth

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"urltree/crawler/weburl"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // mostLogins bounds the origins of which seeds have a user name.
@@ -58,7 +58,7 @@ func (o *Options) takeSeed(seed string) (string, error) {
 	case login == nil:
 		return canonical, nil
 	}
-	origin := storage.Origin(canonical)
+	origin := record.Origin(canonical)
 	if o.logins[origin] == nil {
 		if len(o.logins) == mostLogins {
 			return "", fmt.Errorf("%w: seeds of more than %d origins have user names", ErrOptions, mostLogins)

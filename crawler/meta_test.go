@@ -10,6 +10,7 @@ import (
 
 	"urltree/crawler"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // TestMetadata crawls pages that say something about themselves. From the folders come the same
@@ -46,10 +47,10 @@ func TestMetadata(t *testing.T) {
 	if _, err := crawler.Run(t.Context(), opts); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]*storage.Meta{
+	want := map[string]*record.Meta{
 		"/": {
 			Title: "Café & bar", Description: "Best in town", Language: "en", Canonical: origin + "/other",
-			Headings:  []storage.Heading{{Level: 1, Text: "Menu"}, {Level: 2, Text: "Drinks all"}},
+			Headings:  []record.Heading{{Level: 1, Text: "Menu"}, {Level: 2, Text: "Drinks all"}},
 			LinkTexts: []string{"all"},
 		},
 		"/header": {Language: "de", RobotsHeader: "noarchive, googlebot: none"},

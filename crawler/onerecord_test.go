@@ -13,7 +13,7 @@ import (
 
 	"urltree/crawler"
 	"urltree/internal/testweb"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // TestDamagedPendingRecord: a record that waits and is damaged, in its value or its key, costs
@@ -40,7 +40,7 @@ func TestDamagedPendingRecord(t *testing.T) {
 				b := tx.Bucket([]byte("url"))
 				c := b.Cursor()
 				for k, v := c.First(); k != nil; k, v = c.Next() {
-					if storage.State(v[0]) != storage.Pending {
+					if record.State(v[0]) != record.Pending {
 						continue
 					}
 					k, v = bytes.Clone(k), bytes.Clone(v)
@@ -61,7 +61,7 @@ func TestDamagedPendingRecord(t *testing.T) {
 			}
 			opts.MaxPages = 0
 			for range 2 {
-				if _, err := crawler.Run(t.Context(), opts); err != nil && !errors.Is(err, storage.ErrDamaged) {
+				if _, err := crawler.Run(t.Context(), opts); err != nil && !errors.Is(err, record.ErrDamaged) {
 					t.Fatal(err)
 				}
 				merge(t, dir) // the sums are wrong by what was lost
@@ -148,7 +148,7 @@ func TestMergeOverMaxHeld(t *testing.T) {
 		var keys [][]byte
 		b := tx.Bucket([]byte("url"))
 		err := b.ForEach(func(k, v []byte) error {
-			if storage.State(v[0]) == storage.Pending {
+			if record.State(v[0]) == record.Pending {
 				keys = append(keys, bytes.Clone(k))
 			}
 			return nil

@@ -26,6 +26,7 @@ import (
 	"urltree/internal/robots"
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // open brings tree and index to where the last run left them, and loads the seeds. When ctx ends
@@ -132,7 +133,7 @@ func (e *engine) optionsBefore() (before iut.LinkOptions, err error) {
 		return e.tree.Format().Links, err
 	}
 	if err := json.Unmarshal(text, &before); err != nil {
-		return before, fmt.Errorf("%w: link options: %w", storage.ErrDamaged, err)
+		return before, fmt.Errorf("%w: link options: %w", record.ErrDamaged, err)
 	}
 	return before, nil
 }
@@ -246,7 +247,7 @@ func (e *engine) begin(ctx context.Context) error {
 	}
 	changed := !reflect.DeepEqual(options, before)
 	if changed || grown {
-		if _, err := e.index.RereadSitemaps(ctx, (*storage.Sitemap).Narrowed, nil); err != nil {
+		if _, err := e.index.RereadSitemaps(ctx, (*record.Sitemap).Narrowed, nil); err != nil {
 			return disk(err)
 		}
 	}
@@ -347,7 +348,7 @@ func (e *engine) begin(ctx context.Context) error {
 
 // relink parses stored pages again, for links that belong to the crawl only now: all of them, or
 // those of which links were cut.
-func (e *engine) relink(ctx context.Context, cut bool, fresh func(rows []storage.Row, tx uint64)) error {
+func (e *engine) relink(ctx context.Context, cut bool, fresh func(rows []record.Row, tx uint64)) error {
 	if cut {
 		e.opts.Log.Info("reading the stored pages again whose links were cut")
 	} else {
@@ -368,8 +369,8 @@ func (e *engine) reconsider(ctx context.Context, before, now iut.LinkOptions) er
 	if !ignored && slices.Equal(before.Accept, now.Accept) {
 		return nil
 	}
-	n, err := e.index.Reopen(ctx, nil, func(r *storage.Record) bool {
-		return r.State == storage.Refused && (r.Reason == "type" && e.opts.accepts(r.Media) || r.Reason == "robots" && ignored)
+	n, err := e.index.Reopen(ctx, nil, func(r *record.Record) bool {
+		return r.State == record.Refused && (r.Reason == "type" && e.opts.accepts(r.Media) || r.Reason == "robots" && ignored)
 	}, nil)
 	if err == nil && n > 0 {
 		e.opts.Log.Info("refused by the options of the last run, and asked again", "URLs", n)
@@ -407,7 +408,7 @@ func (e *engine) lookAgain(looked int64) (more bool, err error) {
 func (e *engine) findMore(ctx context.Context) (more bool, err error) {
 	grown, err := e.index.NeedsRelink()
 	if err == nil && grown {
-		_, err = e.index.RereadSitemaps(ctx, (*storage.Sitemap).Narrowed, e.tellSitemaps)
+		_, err = e.index.RereadSitemaps(ctx, (*record.Sitemap).Narrowed, e.tellSitemaps)
 	}
 	if err == nil && grown {
 		err = e.relink(ctx, false, e.frontier.Add)
@@ -459,14 +460,14 @@ func (e *engine) releaseHeld(fetching context.Context) error {
 // release returns URLs that earlier runs held to what may be asked, unless this run would hold
 // them as well. Where no option has changed, those that options hold are not looked at. fresh is as
 // for Index.Release.
-func (e *engine) release(ctx context.Context, changed bool, fresh func(rows []storage.Row, tx uint64)) error {
+func (e *engine) release(ctx context.Context, changed bool, fresh func(rows []record.Row, tx uint64)) error {
 	want := func(reason string) bool { return changed || !heldByOptions(reason) }
-	admit := func(r *storage.Row) bool { return e.linker.hold(r) == "" }
+	admit := func(r *record.Row) bool { return e.linker.hold(r) == "" }
 	most := 10_000
 	if fresh != nil {
 		most = 1000 // outcomes wait for such a transaction
 	}
-	return e.index.Hosts(ctx, func(h storage.HostRow) error {
+	return e.index.Hosts(ctx, func(h record.HostRow) error {
 		for from := []byte(nil); h.Held > 0; {
 			if err := errors.Join(ctx.Err(), e.room.await(ctx)); err != nil {
 				return err
@@ -487,12 +488,12 @@ func (e *engine) release(ctx context.Context, changed bool, fresh func(rows []st
 }
 
 // admit returns the reason why a row is held in this run, or "".
-func (e *engine) admit(row *storage.Row) string {
+func (e *engine) admit(row *record.Row) string {
 	if reason := e.linker.hold(row); reason != "" {
 		return reason
 	}
 	if !e.opts.IgnoreRobots {
-		if cause, yes := e.robots.unreachable(storage.Origin(row.URL)); yes {
+		if cause, yes := e.robots.unreachable(record.Origin(row.URL)); yes {
 			return heldRobots + ":" + cause
 		}
 	}

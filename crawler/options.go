@@ -19,7 +19,7 @@ import (
 	"urltree/crawler/weburl"
 	"urltree/internal/score"
 	"urltree/iut"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // mostRetries is what Retries may be at most: a record counts its tries in 16 bits.
@@ -189,7 +189,7 @@ type Outcome struct {
 	URL    string        // canonical
 	Source string        // the URL that it was found on; "seed" of a seed
 	Depth  int           // links from a seed, by the shortest way known so far
-	State  storage.State // Pending: it is asked again, or held
+	State  record.State  // Pending: it is asked again, or held
 	Reason string        // of a failure, a refusal or a wait, as in the index; else ""
 	Status int           // of HTTP; 0 without a request, as of a page found whole in its folder
 	Bytes  int64         // of the body; 0 likewise

@@ -13,6 +13,7 @@ import (
 	"urltree/internal/score"
 	"urltree/internal/seen"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // The orders in which URLs are asked.
@@ -149,21 +150,21 @@ func (e *engine) rerank(ctx context.Context) (err error) {
 
 // ranks returns a function that sets the scores of links that a row's answer gave, total in number;
 // with a nil row, of links of a sitemap. In order breadth it does nothing, and the depth counts.
-func (e *engine) ranks(row *storage.Row, total int) func(links []storage.Link) {
+func (e *engine) ranks(row *record.Row, total int) func(links []record.Link) {
 	switch {
 	case e.opts.Score != nil:
 		return e.score
 	case e.scorer != nil:
 		return e.scorer.Shares(row, total)
 	}
-	return func([]storage.Link) {}
+	return func([]record.Link) {}
 }
 
 // score asks the function of the options.
-func (e *engine) score(links []storage.Link) {
+func (e *engine) score(links []record.Link) {
 	for i := range links {
 		l := &links[i]
-		if l.Source == storage.Seed {
+		if l.Source == record.Seed {
 			continue
 		}
 		ok := e.call("Score", l.URL, func() error {
@@ -189,7 +190,7 @@ func (e *engine) isKnown() func(url string) bool {
 
 // newLinks sets the scores of links, and leaves out those that isKnown would, whose scores count
 // all the same.
-func (e *engine) newLinks(rank func([]storage.Link), links []storage.Link) []storage.Link {
+func (e *engine) newLinks(rank func([]record.Link), links []record.Link) []record.Link {
 	rank(links)
 	if e.opts.MaxDepth != 0 {
 		return links
@@ -205,7 +206,7 @@ func (e *engine) newLinks(rank func([]storage.Link), links []storage.Link) []sto
 		}
 	}
 	if len(kept) <= len(links)/2 {
-		kept = append([]storage.Link(nil), kept...) // not worth a place for all
+		kept = append([]record.Link(nil), kept...) // not worth a place for all
 	}
 	return kept
 }

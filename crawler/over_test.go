@@ -14,6 +14,7 @@ import (
 	"urltree/internal/frontier"
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // TestOver: a buffer counts no item for more than it may hold. What items take beyond that is bounded
@@ -58,7 +59,7 @@ func TestOver(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				e.committed(batch.Items, storage.Committed{Next: make([]storage.Row, len(batch.Items))})
+				e.committed(batch.Items, storage.Committed{Next: make([]record.Row, len(batch.Items))})
 				batch.Done()
 				n++
 			}

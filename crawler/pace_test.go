@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"urltree/internal/fetch"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // A sky is some made-up sites in virtual time: each has a front page with links to its other pages.
@@ -105,7 +105,7 @@ func (s *sky) refused(status ...int) (n int) {
 func (s *sky) whole(t *testing.T, outcomes map[string]string, res Result, sites int) {
 	t.Helper()
 	for url, outcome := range outcomes {
-		if outcome != storage.Stored.String() {
+		if outcome != record.Stored.String() {
 			t.Errorf("%s: %s", url, outcome)
 		}
 	}
@@ -255,7 +255,7 @@ func TestPageAlwaysRefused(t *testing.T) {
 			}}
 			outcomes, _ := s.crawl(t, Options{}, "a.test")
 			for url, outcome := range outcomes {
-				want := storage.Stored.String()
+				want := record.Stored.String()
 				if strings.HasSuffix(url, bad) {
 					want = "pending refused:http-5xx"
 				}
@@ -282,7 +282,7 @@ func TestHostAlwaysRefuses(t *testing.T) {
 		}}
 		outcomes, _ := s.crawl(t, Options{}, "a.test")
 		for url, outcome := range outcomes {
-			if outcome != storage.Stored.String() && outcome != "pending host given up:http-4xx" {
+			if outcome != record.Stored.String() && outcome != "pending host given up:http-4xx" {
 				t.Errorf("%s: %s", url, outcome)
 			}
 		}
@@ -300,7 +300,7 @@ func TestRobotsRedirectsTakeTurns(t *testing.T) {
 			const sites = 60
 			s := sky{pages: 3, fails: func(string, time.Duration) (int, error) { return 0, nil }}
 			s.moved = func(url string) string {
-				host := storage.Host(url)
+				host := record.Host(url)
 				switch {
 				case !strings.HasSuffix(url, "/robots.txt") && !strings.Contains(url, "/hop"):
 					return ""
@@ -321,7 +321,7 @@ func TestRobotsRedirectsTakeTurns(t *testing.T) {
 			s.whole(t, outcomes, res, sites+1)
 			last, victim := map[string]time.Duration{}, 0
 			for _, g := range s.log {
-				host := storage.Host(g.url)
+				host := record.Host(g.url)
 				if host == "victim.test" {
 					victim++
 				}
@@ -342,7 +342,7 @@ func TestRobotsRedirectsTakeTurns(t *testing.T) {
 func TestRobotsRedirectToDeadHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sky{pages: 3, fails: func(url string, _ time.Duration) (int, error) {
-			if storage.Host(url) == "dead.test" {
+			if record.Host(url) == "dead.test" {
 				return 0, errNoConn
 			}
 			return 0, nil
@@ -367,7 +367,7 @@ func TestRobotsRedirectToDeadHost(t *testing.T) {
 		const sites = 40
 		asked := 0
 		s := sky{pages: 3, stop: 2 * time.Minute, fails: func(url string, _ time.Duration) (int, error) {
-			if storage.Host(url) == "dead.test" {
+			if record.Host(url) == "dead.test" {
 				asked++
 				return 0, errNoConn
 			}
@@ -375,7 +375,7 @@ func TestRobotsRedirectToDeadHost(t *testing.T) {
 		}}
 		s.moved = func(url string) string {
 			if host, ok := strings.CutSuffix(url, "/robots.txt"); ok && !strings.HasSuffix(host, "b.test") {
-				return "http://dead.test/robots.txt?" + storage.Host(url)
+				return "http://dead.test/robots.txt?" + record.Host(url)
 			}
 			return ""
 		}
@@ -388,7 +388,7 @@ func TestRobotsRedirectToDeadHost(t *testing.T) {
 		for url, outcome := range outcomes {
 			if strings.HasPrefix(outcome, "pending robots-unreachable:host given up:connect") {
 				given++
-			} else if storage.Host(url) != "b.test" && outcome != "pending robots-unreachable:connect" {
+			} else if record.Host(url) != "b.test" && outcome != "pending robots-unreachable:connect" {
 				t.Errorf("%s: %s", url, outcome)
 			}
 		}
@@ -458,7 +458,7 @@ func TestOutageEnds(t *testing.T) {
 			}}
 			outcomes, res := s.crawl(t, tt.opts, "a.test", "b.test", "c.test")
 			for url, outcome := range outcomes {
-				if outcome != storage.Stored.String() && outcome != "pending connect" {
+				if outcome != record.Stored.String() && outcome != "pending connect" {
 					t.Errorf("%s: %s", url, outcome)
 				}
 			}

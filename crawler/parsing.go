@@ -3,7 +3,7 @@ package crawler
 import (
 	"urltree/internal/extract"
 	"urltree/iut"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 const (
@@ -43,7 +43,7 @@ func (w *worker) parse(bytes int64) (done func(), err error) {
 // into the buffer at once, so that memory does not hold all of them as records' links; the item
 // comes behind them, and no URL gets an outcome before its links have records.
 func (w *worker) links(at *post, item *iut.Item, r *reader, page extract.Result, facts iut.Facts) {
-	var rank func([]storage.Link)
+	var rank func([]record.Link)
 	for rest := page.Links; ; {
 		n := min(len(rest), linksAhead)
 		page.Links, rest = rest[:n], rest[n:]

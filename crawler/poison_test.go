@@ -11,6 +11,7 @@ import (
 	"urltree/crawler"
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // dear makes a page of n references, each of which counts for as much work as one can.
@@ -74,7 +75,7 @@ func TestPoison(t *testing.T) {
 // TestPoisonInTree: a folder that makes the parser panic ends neither merge nor the start of a run.
 func TestPoisonInTree(t *testing.T) {
 	l := &crawler.Linker{} // without a scope: its first link panics
-	f := iut.Facts{URL: "http://example.org/", Page: storage.Page{Media: "text/html"}}
+	f := iut.Facts{URL: "http://example.org/", Page: record.Page{Media: "text/html"}}
 	if got := l.Parse(f, []byte("<title>x</title><a href=/y>")); got.Links != nil || got.Meta != nil || l.Rejections()["panic"] != 1 {
 		t.Errorf("%+v, %v", got, l.Rejections())
 	}

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"urltree/crawler"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // A lockedBuffer is a log that many goroutines write.
@@ -183,7 +183,7 @@ func TestSiteSays407(t *testing.T) {
 	opts.OnOutcome = func(o crawler.Outcome) {
 		mu.Lock()
 		defer mu.Unlock()
-		if o.State == storage.Pending && o.Reason == "refused:proxy" {
+		if o.State == record.Pending && o.Reason == "refused:proxy" {
 			held++
 		}
 	}

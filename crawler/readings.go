@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"urltree/internal/frontier"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // An orderedStore is what the frontier reads of the index. *storage.Index is one.
@@ -40,7 +40,7 @@ func (r *readings) read(about string, fn func()) {
 	})
 }
 
-func (r *readings) Refill(host string, now time.Time, n int, skip func(url string) bool) (rows []storage.Row, err error) {
+func (r *readings) Refill(host string, now time.Time, n int, skip func(url string) bool) (rows []record.Row, err error) {
 	r.read(host, func() { rows, err = r.of.Refill(host, now, n, skip) })
 	return rows, err
 }
@@ -50,27 +50,27 @@ func (r *readings) NextDue(host string, skip func(url string) bool) (due int64, 
 	return due, err
 }
 
-func (r *readings) NextHosts(after string, n int) (hosts []storage.HostRow, tx uint64, err error) {
+func (r *readings) NextHosts(after string, n int) (hosts []record.HostRow, tx uint64, err error) {
 	r.read("hosts", func() { hosts, tx, err = r.of.NextHosts(after, n) })
 	return hosts, tx, err
 }
 
-func (r *readings) HostAt(name string) (h storage.HostRow, tx uint64, err error) {
+func (r *readings) HostAt(name string) (h record.HostRow, tx uint64, err error) {
 	r.read(name, func() { h, tx, err = r.of.HostAt(name) })
 	return h, tx, err
 }
 
-func (r *readings) Sitemaps(host string, now time.Time, n int, skip func(url string) bool) (list []storage.Sitemap, due int64, err error) {
+func (r *readings) Sitemaps(host string, now time.Time, n int, skip func(url string) bool) (list []record.Sitemap, due int64, err error) {
 	r.read(host, func() { list, due, err = r.of.Sitemaps(host, now, n, skip) })
 	return list, due, err
 }
 
-func (r *readings) OpenChildren(folder, after []byte, n int) (list []storage.Child, next []byte, err error) {
+func (r *readings) OpenChildren(folder, after []byte, n int) (list []record.Child, next []byte, err error) {
 	r.read("folders", func() { list, next, err = r.of.OpenChildren(folder, after, n) })
 	return list, next, err
 }
 
-func (r *readings) OpenOf(keys [][]byte) (list []storage.Child, err error) {
+func (r *readings) OpenOf(keys [][]byte) (list []record.Child, err error) {
 	r.read("folders", func() { list, err = r.of.OpenOf(keys) })
 	return list, err
 }

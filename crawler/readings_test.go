@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // A hangingStore does not come back until it is let go.
@@ -20,9 +20,9 @@ type hangingStore struct {
 
 var errRead = errors.New("read")
 
-func (s hangingStore) Refill(string, time.Time, int, func(string) bool) ([]storage.Row, error) {
+func (s hangingStore) Refill(string, time.Time, int, func(string) bool) ([]record.Row, error) {
 	standStill(s.until)
-	return make([]storage.Row, 1), errRead
+	return make([]record.Row, 1), errRead
 }
 
 func (s hangingStore) NextDue(string, func(string) bool) (int64, error) {
@@ -30,29 +30,29 @@ func (s hangingStore) NextDue(string, func(string) bool) (int64, error) {
 	return 1, errRead
 }
 
-func (s hangingStore) NextHosts(string, int) ([]storage.HostRow, uint64, error) {
+func (s hangingStore) NextHosts(string, int) ([]record.HostRow, uint64, error) {
 	standStill(s.until)
-	return make([]storage.HostRow, 1), 1, errRead
+	return make([]record.HostRow, 1), 1, errRead
 }
 
-func (s hangingStore) HostAt(string) (storage.HostRow, uint64, error) {
+func (s hangingStore) HostAt(string) (record.HostRow, uint64, error) {
 	standStill(s.until)
-	return storage.HostRow{Run: 1}, 1, errRead
+	return record.HostRow{Run: 1}, 1, errRead
 }
 
-func (s hangingStore) Sitemaps(string, time.Time, int, func(string) bool) ([]storage.Sitemap, int64, error) {
+func (s hangingStore) Sitemaps(string, time.Time, int, func(string) bool) ([]record.Sitemap, int64, error) {
 	standStill(s.until)
-	return make([]storage.Sitemap, 1), 1, errRead
+	return make([]record.Sitemap, 1), 1, errRead
 }
 
-func (s hangingStore) OpenChildren(_, _ []byte, _ int) ([]storage.Child, []byte, error) {
+func (s hangingStore) OpenChildren(_, _ []byte, _ int) ([]record.Child, []byte, error) {
 	standStill(s.until)
-	return make([]storage.Child, 1), []byte{1}, errRead
+	return make([]record.Child, 1), []byte{1}, errRead
 }
 
-func (s hangingStore) OpenOf([][]byte) ([]storage.Child, error) {
+func (s hangingStore) OpenOf([][]byte) ([]record.Child, error) {
 	standStill(s.until)
-	return make([]storage.Child, 1), errRead
+	return make([]record.Child, 1), errRead
 }
 
 // TestReadings: whatever the frontier reads, a disk that holds it up is told of, and the end of the crawl does

@@ -15,7 +15,7 @@ import (
 	"urltree/internal/fetch"
 	"urltree/internal/frontier"
 	"urltree/iut"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // report keeps the hourly figures in the index, once a minute, rewrites hourly_statistics.txt
@@ -24,7 +24,7 @@ func (e *engine) report(ctx context.Context) error {
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
 	last, lastPages, kept := e.start, int64(0), e.start
-	hour := storage.Hour{Run: e.run.ID, Hour: 1}
+	hour := record.Hour{Run: e.run.ID, Hour: 1}
 	before := int64(0) // new URLs in the tree before this hour
 	put := func() error {
 		if e.alive.Err() != nil {
@@ -93,7 +93,7 @@ func (e *engine) progress() Progress {
 		PerSecond: math.Float64frombits(e.perSecond.Load()),
 	}
 	for name, count := range run.Outcomes {
-		if strings.HasPrefix(name, storage.Failed.String()) {
+		if strings.HasPrefix(name, record.Failed.String()) {
 			p.Failed += count
 		}
 	}
@@ -149,23 +149,23 @@ func (e *engine) figures() cleaner.RunFigures {
 // unreached returns a function that reports whether a pending URL waits because its origin gave no
 // answer in this run, and why it gave none. If the run has stored pages, that holds for those alone
 // that it has given up: the others are asked again. Records come in the order of the index.
-func (e *engine) unreached() func(*storage.Record) (cause string, yes bool) {
+func (e *engine) unreached() func(*record.Record) (cause string, yes bool) {
 	stored := sync.OnceValue(func() bool { return e.index.Run().Stored > 0 }) // once all is drained
-	var last storage.Robots                                                   // of the origin of the record before
-	return func(r *storage.Record) (string, bool) {
+	var last record.Robots                                                    // of the origin of the record before
+	return func(r *record.Record) (string, bool) {
 		word, cause, _ := strings.Cut(r.Reason, ":")
 		switch {
-		case r.Range == storage.Held:
+		case r.Range == record.Held:
 			return cmp.Or(cause, word), word == heldRobots || word == heldRefused || word == frontier.GivenUp
 		case stored() || word == heldRoom || word == fetch.HTTP1:
 			return "", false
 		case word != "":
 			return word, true
 		}
-		if origin := storage.Origin(r.URL); origin != last.Origin {
+		if origin := record.Origin(r.URL); origin != last.Origin {
 			row, found, err := e.index.Robots(origin)
 			if last = row; err != nil || !found {
-				last = storage.Robots{}
+				last = record.Robots{}
 			}
 			last.Origin = origin
 		}

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"testing"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // TestResumeReads: what is read of the index before the first URL is taken does not grow with the
@@ -109,27 +109,27 @@ func knowMany(t *testing.T, opts Options, known, hosts int, unclean bool) (given
 	if err := e.open(t.Context(), e.watch.post("opening")); err != nil {
 		t.Fatal(err)
 	}
-	var links []storage.Link
+	var links []record.Link
 	for n := range known {
-		l := storage.Link{URL: fmt.Sprintf("http://host-%d.test/%d", n%hosts, n), Source: "http://host-0.test/", Depth: 1}
+		l := record.Link{URL: fmt.Sprintf("http://host-%d.test/%d", n%hosts, n), Source: "http://host-0.test/", Depth: 1}
 		if n/hosts%7 == 0 {
 			l.Held = heldRepeat
 		}
 		links = append(links, l)
 	}
-	var fresh []storage.Row
+	var fresh []record.Row
 	for some := range slices.Chunk(links, 100) {
-		done, err := e.index.Commit([]*storage.Outcome{{Links: some}})
+		done, err := e.index.Commit([]*record.Outcome{{Links: some}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		fresh = append(fresh, done.Fresh...)
 	}
-	var set []*storage.Outcome
+	var set []*record.Outcome
 	for i, row := range fresh {
 		if i/hosts%6 == 0 {
-			o := &storage.Outcome{Row: row, State: storage.Pending, Next: row}
-			o.Next.Range, o.Next.Reason = storage.Held, "host given up"
+			o := &record.Outcome{Row: row, State: record.Pending, Next: row}
+			o.Next.Range, o.Next.Reason = record.Held, "host given up"
 			set = append(set, o)
 		}
 	}

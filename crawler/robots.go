@@ -12,6 +12,7 @@ import (
 	"urltree/internal/frontier"
 	"urltree/internal/robots"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 const (
@@ -160,7 +161,7 @@ func (c *robotsCache) rules(origin string) (*robots.Rules, error) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
 	row, ok, err := c.index.Robots(origin)
-	if err != nil && !errors.Is(err, storage.ErrCorrupt) {
+	if err != nil && !errors.Is(err, record.ErrCorrupt) {
 		return nil, err
 	}
 	if err != nil || !ok {
@@ -193,7 +194,7 @@ func (c *robotsCache) keep(origin string, valid time.Time, rules *robots.Rules) 
 	c.putLocked(origin, &robotsEntry{valid: valid, rules: rules})
 }
 
-func parseRobots(r storage.Robots, token string) *robots.Rules {
+func parseRobots(r record.Robots, token string) *robots.Rules {
 	if r.Status >= 400 {
 		return robots.AllowAll
 	}
@@ -203,7 +204,7 @@ func parseRobots(r storage.Robots, token string) *robots.Rules {
 // A robotsAnswer is what one request for a robots.txt, or for the URL to which it redirects, has
 // come to.
 type robotsAnswer struct {
-	row  *storage.Robots // to be stored; nil: nothing was asked, or a redirect leads on
+	row  *record.Robots  // to be stored; nil: nothing was asked, or a redirect leads on
 	next string          // where a redirect leads on
 	host frontier.Answer // how the host took it
 }
@@ -216,7 +217,7 @@ type getter func(ctx context.Context, url string, req fetch.Request) (*fetch.Res
 // errNotAsked or one of noTry; everything else is an answer. turn waits until a file that is there
 // may be parsed. known says that the host asked has answered before.
 func (c *robotsCache) ask(ctx context.Context, get getter, origin, url string, hop int, known bool, waits func(bool), turn func() error) (a robotsAnswer, err error) {
-	row := &storage.Robots{Origin: origin}
+	row := &record.Robots{Origin: origin}
 	a.host.Start = time.Now()
 	res, err := get(ctx, url, fetch.Request{Accept: "text/plain,*/*;q=0.5", MaxSize: robots.MaxBytes, KeepLarge: true, Waits: waits})
 	if err != nil {
@@ -258,7 +259,7 @@ func (c *robotsCache) ask(ctx context.Context, get getter, origin, url string, h
 	if answered(row.Status) {
 		rules := parseRobots(*row, c.token)
 		c.keep(origin, a.host.End.Add(robotsLife), rules)
-		c.found(storage.Host(origin+"/"), rules.CrawlDelay)
+		c.found(record.Host(origin+"/"), rules.CrawlDelay)
 		return a, nil
 	}
 	if row.Reason == "" {
@@ -274,7 +275,7 @@ func (c *robotsCache) ask(ctx context.Context, get getter, origin, url string, h
 
 // fail counts a request that was no answer, by row.Reason. Those that are spared make the origin
 // unreachable in this run when there are most of them; over reports whether it is.
-func (c *robotsCache) fail(row *storage.Robots, spared bool, most uint32) (over bool) {
+func (c *robotsCache) fail(row *record.Robots, spared bool, most uint32) (over bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := &robotsEntry{cause: row.Reason}
@@ -293,8 +294,8 @@ func (c *robotsCache) fail(row *storage.Robots, spared bool, most uint32) (over 
 }
 
 // lost makes an origin unreachable in this run whose robots.txt leads to a host that is given up.
-func (c *robotsCache) lost(origin, cause string) *storage.Robots {
-	row := &storage.Robots{Origin: origin, Reason: cause, Time: time.Now().Unix()}
+func (c *robotsCache) lost(origin, cause string) *record.Robots {
+	row := &record.Robots{Origin: origin, Reason: cause, Time: time.Now().Unix()}
 	c.fail(row, true, 1)
 	return row
 }

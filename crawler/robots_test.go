@@ -15,6 +15,7 @@ import (
 	"urltree/internal/fetch"
 	"urltree/internal/frontier"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // shared gives a file of the shared test data, or skips the test.
@@ -121,7 +122,7 @@ func TestRobotsStatus(t *testing.T) {
 }
 
 // askFor asks for a robots.txt and follows its redirects at once.
-func askFor(t *testing.T, c *robotsCache, client *fetch.Client, origin string) (*storage.Robots, frontier.Answer) {
+func askFor(t *testing.T, c *robotsCache, client *fetch.Client, origin string) (*record.Robots, frontier.Answer) {
 	t.Helper()
 	for url, hop := origin+"/robots.txt", 0; ; hop++ {
 		a, err := c.ask(t.Context(), client.Get, origin, url, hop, false, nil, func() error { return nil })
@@ -145,13 +146,13 @@ func TestRobotsLife(t *testing.T) {
 		fmt.Fprint(rw, "User-agent: urltree\nDisallow: /no\n", strings.Repeat("#", 10))
 	}))
 	defer server.Close()
-	ask := func() *storage.Robots {
+	ask := func() *record.Robots {
 		row, _ := askFor(t, c, client, server.URL)
 		return row
 	}
 	for try := uint32(1); c.need(server.URL); try++ {
 		row := ask()
-		if _, err := c.index.Commit([]*storage.Outcome{{Robots: row}}); err != nil {
+		if _, err := c.index.Commit([]*record.Outcome{{Robots: row}}); err != nil {
 			t.Fatal(err)
 		}
 		if try == 1 {
@@ -169,7 +170,7 @@ func TestRobotsLife(t *testing.T) {
 	if _, no := c.unreachable(server.URL); c.need(server.URL) || no {
 		t.Error("an answer does not count at once")
 	}
-	if _, err := c.index.Commit([]*storage.Outcome{{Robots: row}}); err != nil {
+	if _, err := c.index.Commit([]*record.Outcome{{Robots: row}}); err != nil {
 		t.Fatal(err)
 	}
 	again := newRobotsCache(c.index, "urltree", 2, time.Now().Unix()+1)
@@ -185,7 +186,7 @@ func TestRobotsLife(t *testing.T) {
 	}
 	old := *row
 	old.Time = time.Now().Add(-robotsLife - time.Second).Unix()
-	if _, err := c.index.Commit([]*storage.Outcome{{Robots: &old}}); err != nil {
+	if _, err := c.index.Commit([]*record.Outcome{{Robots: &old}}); err != nil {
 		t.Fatal(err)
 	}
 	again = newRobotsCache(c.index, "urltree", 2, time.Now().Unix()+1)

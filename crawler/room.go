@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // lookForRoom is how often a room is looked at besides at each commit and each body in a file.
@@ -337,7 +337,7 @@ func (r *room) enough(ctx context.Context, bytes int64) error {
 
 // roomToCommit waits, before a transaction, until there is room for what it adds to the index, and
 // for the pages that builders may bring meanwhile. Once fetching is over nothing is waited for.
-func (e *engine) roomToCommit(set []*storage.Outcome) error {
+func (e *engine) roomToCommit(set []*record.Outcome) error {
 	if e.room == nil || e.room.ample && !e.room.low() {
 		return nil
 	}

@@ -21,6 +21,7 @@ import (
 	"urltree/internal/score"
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // How fetching ends. None of these is an error of the crawl.
@@ -38,13 +39,13 @@ const downloadGrace = 10 * time.Second
 // A Result says how a run ended.
 type Result struct {
 	Ended string // "time is up", "page limit reached", "byte limit reached", "stopped", "nothing left", "no host can be reached"
-	Run   storage.Run
-	Total storage.Totals
+	Run   record.Run
+	Total record.Totals
 	Files cleaner.Files // without names for a run with NoTree
 	// Closed are the URLs that this run did not ask for although they were given as seeds, since
 	// they failed or were refused in an earlier run: of the first 256 seeds, or where these
 	// redirect to.
-	Closed []storage.Record
+	Closed []record.Record
 	// Waits says, when nothing was left but URLs that wait, what they wait for; else "".
 	Waits string
 	// Stages are the times of this run's stages, as in statistics.txt.
@@ -78,13 +79,13 @@ type engine struct {
 	buffers  []*buffer.Buffer[*iut.Item]
 	workers  []*worker
 
-	given       []string         // the first seeds of the options, canonical
-	keptLogins  int              // number of logins when Keep was called last
-	closed      []storage.Record // see Result.Closed
-	earlier     bool             // the index had records when it was opened
-	opened      uint64           // the transaction that the index had last when it was opened
-	holding     bool             // held URLs of earlier runs are still to be looked at
-	run         storage.Run
+	given       []string        // the first seeds of the options, canonical
+	keptLogins  int             // number of logins when Keep was called last
+	closed      []record.Record // see Result.Closed
+	earlier     bool            // the index had records when it was opened
+	opened      uint64          // the transaction that the index had last when it was opened
+	holding     bool            // held URLs of earlier runs are still to be looked at
+	run         record.Run
 	lastUnclean uint32 // rows of runs up to this one may have their page in the tree
 
 	// Three contexts end one after the other: no new requests; no requests any more; disk error.
@@ -389,7 +390,7 @@ func (e *engine) finish(at *post) error {
 // committed is called with each set that is durable: only now its new URLs become work.
 func (e *engine) committed(set []*iut.Item, c storage.Committed) {
 	done := make([]frontier.Done, 0, len(set))
-	var times []storage.HostTimes
+	var times []record.HostTimes
 	robots := 0
 	for i, it := range set {
 		if it.Over > 0 {
@@ -409,7 +410,7 @@ func (e *engine) committed(set []*iut.Item, c storage.Committed) {
 			e.workers[n-1].batch.removed.Add(1)
 		}
 		if it.Ticket {
-			e.ticketCommitted(it.State == storage.Stored)
+			e.ticketCommitted(it.State == record.Stored)
 		}
 	}
 	if c.Cut > 0 {

@@ -15,6 +15,7 @@ import (
 
 	"urltree/crawler/weburl"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // ReadSeeds reads a seed file as [ScanSeeds] does, whole and into memory. No seed is given twice.
@@ -84,14 +85,14 @@ const mostHops = 5
 func (e *engine) findClosed() error {
 	for _, url := range e.given {
 		rec, err := e.index.Record(url)
-		for hop := 0; err == nil && rec.State == storage.Redirected && hop < mostHops; hop++ {
+		for hop := 0; err == nil && rec.State == record.Redirected && hop < mostHops; hop++ {
 			rec, err = e.index.Record(rec.HeaderLinks)
 		}
 		switch {
-		case errors.Is(err, storage.ErrNotFound), errors.Is(err, storage.ErrCorrupt), errors.Is(err, storage.ErrKey):
+		case errors.Is(err, storage.ErrNotFound), errors.Is(err, record.ErrCorrupt), errors.Is(err, record.ErrKey):
 		case err != nil:
 			return err
-		case rec.State == storage.Failed, rec.State == storage.Refused:
+		case rec.State == record.Failed, rec.State == record.Refused:
 			e.closed = append(e.closed, rec)
 		}
 	}

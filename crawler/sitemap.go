@@ -15,7 +15,7 @@ import (
 	"urltree/internal/robots"
 	"urltree/internal/sitemap"
 	"urltree/iut"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 const (
@@ -35,11 +35,11 @@ func (o *Options) readsSitemaps() bool { return !o.NoSitemaps && !o.IgnoreRobots
 // namedSitemaps returns the sitemaps that the robots.txt of an origin names, and the place where
 // one usually is. A host that does not belong to the crawl, and is asked only because its
 // robots.txt allows or forbids a sitemap that others name, names none.
-func (e *engine) namedSitemaps(origin string, rules *robots.Rules) []storage.Sitemap {
+func (e *engine) namedSitemaps(origin string, rules *robots.Rules) []record.Sitemap {
 	if rules == nil || !e.linker.scope.HasHost(origin+"/") {
 		return nil
 	}
-	var list []storage.Sitemap
+	var list []record.Sitemap
 	from := origin + "/robots.txt"
 	base, err := weburl.NewBase(from)
 	if err != nil {
@@ -47,27 +47,27 @@ func (e *engine) namedSitemaps(origin string, rules *robots.Rules) []storage.Sit
 	}
 	for _, ref := range rules.Sitemaps {
 		if url, err := base.Resolve(weburl.EscapeBytes(ref)); err == nil && len(url) <= e.opts.MaxURL {
-			list = append(list, storage.Sitemap{URL: url, Level: 1, Source: from})
+			list = append(list, record.Sitemap{URL: url, Level: 1, Source: from})
 		}
 	}
-	return append(list, storage.Sitemap{URL: origin + "/sitemap.xml", Level: 1})
+	return append(list, record.Sitemap{URL: origin + "/sitemap.xml", Level: 1})
 }
 
 // nameSitemaps names the sitemaps of all origins that have an answer and belong to the crawl, and
 // that have not been named yet: robots.txt may have been read when its host did not belong, or
 // never, and an index that was made again knows of neither. It gives how many are to be read.
 func (e *engine) nameSitemaps(ctx context.Context) (named int, err error) {
-	o := &storage.Outcome{}
+	o := &record.Outcome{}
 	commit := func() error {
 		if len(o.Sitemaps) == 0 {
 			return nil
 		}
-		done, err := e.index.Commit([]*storage.Outcome{o})
+		done, err := e.index.Commit([]*record.Outcome{o})
 		if err != nil {
 			return fmt.Errorf("%w: %w", iut.ErrDisk, err)
 		}
 		e.tellSitemaps(done.NewSitemaps, done.Tx)
-		named, o = named+len(done.NewSitemaps), &storage.Outcome{}
+		named, o = named+len(done.NewSitemaps), &record.Outcome{}
 		return nil
 	}
 	err = e.index.Origins(ctx, func(origin string) error {
@@ -96,7 +96,7 @@ func (e *engine) nameSitemaps(ctx context.Context) (named int, err error) {
 }
 
 // tellSitemaps lets the frontier know of sitemaps to be read, durable since transaction tx.
-func (e *engine) tellSitemaps(list []storage.Sitemap, tx uint64) {
+func (e *engine) tellSitemaps(list []record.Sitemap, tx uint64) {
 	if len(list) > 0 && e.opts.readsSitemaps() {
 		e.frontier.AddSitemaps(list, tx)
 	}
@@ -107,7 +107,7 @@ func (e *engine) tellSitemaps(list []storage.Sitemap, tx uint64) {
 // error is one of the disk.
 func (w *worker) askSitemap(at *post, loan *frontier.Loan) error {
 	s := *loan.Sitemap
-	origin := storage.Origin(s.URL)
+	origin := record.Origin(s.URL)
 	if cause, yes := w.robots.unreachable(origin); yes {
 		return w.refuseSitemap(at, loan, s, heldRobots+":"+cause)
 	}
@@ -152,11 +152,11 @@ func (w *worker) askSitemap(at *post, loan *frontier.Loan) error {
 	a.Start, a.End = start, time.Now()
 	times := w.frontier.Answered(loan, a)
 	item.Host = &times
-	if s.State == storage.SitemapOpen {
+	if s.State == record.SitemapOpen {
 		s.Due = w.due(times, tries, spared)
 	}
-	if s.State == storage.SitemapOpen && s.Spared >= mostSpared {
-		s.State = storage.SitemapFailed
+	if s.State == record.SitemapOpen && s.Spared >= mostSpared {
+		s.State = record.SitemapFailed
 	}
 	if read {
 		var ok bool
@@ -173,18 +173,18 @@ func (w *worker) askSitemap(at *post, loan *frontier.Loan) error {
 }
 
 // refuseSitemap ends a sitemap that must not be asked.
-func (w *worker) refuseSitemap(at *post, loan *frontier.Loan, s storage.Sitemap, reason string) error {
-	s.State, s.Reason, s.Time, s.Status = storage.SitemapFailed, reason, time.Now().Unix(), 0
+func (w *worker) refuseSitemap(at *post, loan *frontier.Loan, s record.Sitemap, reason string) error {
+	s.State, s.Reason, s.Time, s.Status = record.SitemapFailed, reason, time.Now().Unix(), 0
 	loan.Sitemap = nil
-	w.add(at, &iut.Item{Outcome: storage.Outcome{Sitemap: &s}}, nil)
+	w.add(at, &iut.Item{Outcome: record.Outcome{Sitemap: &s}}, nil)
 	return nil
 }
 
 // answerSitemap returns what an answer means for a sitemap, and whether its body is to be read.
-func (w *worker) answerSitemap(s *storage.Sitemap, item *iut.Item, known bool, res *fetch.Response, err error) (a frontier.Answer, read bool) {
+func (w *worker) answerSitemap(s *record.Sitemap, item *iut.Item, known bool, res *fetch.Response, err error) (a frontier.Answer, read bool) {
 	s.Tries++
 	s.Time, s.Status, s.Reason, s.Locs, s.Outside = time.Now().Unix(), 0, "", 0, 0
-	fail := func(reason string) { s.State, s.Reason = storage.SitemapFailed, reason }
+	fail := func(reason string) { s.State, s.Reason = record.SitemapFailed, reason }
 	again := func(reason string) {
 		if spares(a.Fault) {
 			s.Spared = min(s.Spared, math.MaxUint8-1) + 1
@@ -227,8 +227,8 @@ func (w *worker) answerSitemap(s *storage.Sitemap, item *iut.Item, known bool, r
 		case s.Hops >= sitemapHops || target == s.URL:
 			fail("redirect-loop")
 		default:
-			s.State, s.Reason = storage.SitemapRead, "redirect"
-			item.Sitemaps = []storage.Sitemap{{URL: target, Level: s.Level, Hops: s.Hops + 1, Source: s.URL}}
+			s.State, s.Reason = record.SitemapRead, "redirect"
+			item.Sitemaps = []record.Sitemap{{URL: target, Level: s.Level, Hops: s.Hops + 1, Source: s.URL}}
 		}
 	case status == http.StatusTooManyRequests || status >= 500:
 		a.Fault, a.Cause = faultOf(status), statusReason(status)
@@ -242,11 +242,11 @@ func (w *worker) answerSitemap(s *storage.Sitemap, item *iut.Item, known bool, r
 // readSitemap makes links, or sitemaps to be read, of what a sitemap names; torn says that its body
 // broke off. What fills an outcome goes into the buffer at once; it gives the last one. It is false
 // when the crawl fails.
-func (w *worker) readSitemap(at *post, s *storage.Sitemap, item *iut.Item, body []byte, torn bool) (last *iut.Item, ok bool) {
+func (w *worker) readSitemap(at *post, s *record.Sitemap, item *iut.Item, body []byte, torn bool) (last *iut.Item, ok bool) {
 	var (
 		kind     = sitemap.Detect(body)
 		deepest  = kind == sitemap.Index && s.Level >= sitemapLevels
-		host     = storage.Host(s.URL)
+		host     = record.Host(s.URL)
 		size     = 0 // of what item names
 		rank     = w.ranks(nil, 0)
 		full     = errors.New("the crawl fails")
@@ -257,10 +257,10 @@ func (w *worker) readSitemap(at *post, s *storage.Sitemap, item *iut.Item, body 
 		s.Locs++
 		switch {
 		case deepest, kind == sitemap.Index && len(loc) > w.opts.MaxURL:
-		case kind == sitemap.Index && storage.Host(loc) != host && !w.linker.scope.HasHost(loc):
+		case kind == sitemap.Index && record.Host(loc) != host && !w.linker.scope.HasHost(loc):
 			s.Outside++
 		case kind == sitemap.Index:
-			item.Sitemaps = append(item.Sitemaps, storage.Sitemap{URL: loc, Level: s.Level + 1, Source: s.URL})
+			item.Sitemaps = append(item.Sitemaps, record.Sitemap{URL: loc, Level: s.Level + 1, Source: s.URL})
 		default:
 			link, reason := w.linker.admitLoc(s.URL, loc)
 			if reason != "" {
@@ -291,13 +291,13 @@ func (w *worker) readSitemap(at *post, s *storage.Sitemap, item *iut.Item, body 
 		return nil, false
 	case err != nil:
 		w.opts.Log.Warn("sitemap", "err", err)
-		s.State, s.Reason = storage.SitemapFailed, "panic"
+		s.State, s.Reason = record.SitemapFailed, "panic"
 		return item, true
 	case res.Kind == sitemap.None:
-		s.State, s.Reason = storage.SitemapFailed, noSitemap
+		s.State, s.Reason = record.SitemapFailed, noSitemap
 		return item, true
 	}
-	s.State = storage.SitemapRead
+	s.State = record.SitemapRead
 	switch {
 	case res.Cut, torn && len(body) >= sitemap.MaxBytes:
 		s.Reason = "cut"
@@ -321,10 +321,10 @@ func readSafely(url string, body []byte, torn bool, take func(string) error) (re
 
 // admitLoc makes a record's link of a URL that a sitemap names, one link from a seed, or gives the
 // reason why it gets no record.
-func (l *Linker) admitLoc(source, loc string) (link storage.Link, rejected string) {
+func (l *Linker) admitLoc(source, loc string) (link record.Link, rejected string) {
 	url := l.strip.Apply(loc)
 	if reason := l.reject(url); reason != "" {
 		return link, reason
 	}
-	return storage.Link{URL: url, Source: source, Depth: 1, Held: l.budgets.form(url)}, ""
+	return record.Link{URL: url, Source: source, Depth: 1, Held: l.budgets.form(url)}, ""
 }

@@ -21,6 +21,7 @@ import (
 	"urltree/crawler/scope"
 	"urltree/internal/testweb"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // A site serves texts by path and counts the requests. A text is the body; "301 /x" redirects; a
@@ -126,7 +127,7 @@ func (s *site) sitemaps(dir string) map[string]string {
 	index := openIndex(s.t, dir)
 	defer index.Close()
 	got := map[string]string{}
-	err := index.EachSitemap(s.t.Context(), func(m storage.Sitemap) {
+	err := index.EachSitemap(s.t.Context(), func(m record.Sitemap) {
 		got[strings.TrimPrefix(m.URL, s.addr)] = strings.TrimSuffix(m.State.String()+":"+m.Reason, ":")
 	})
 	if err != nil {
@@ -381,10 +382,10 @@ func TestSitemapRetries(t *testing.T) {
 		t.Fatal(err)
 	}
 	row.Time -= 25 * 60 * 60
-	if _, err := index.Commit([]*storage.Outcome{{Robots: &row}}); err != nil {
+	if _, err := index.Commit([]*record.Outcome{{Robots: &row}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := index.Reopen(t.Context(), nil, func(*storage.Record) bool { return true }, nil); err != nil {
+	if _, err := index.Reopen(t.Context(), nil, func(*record.Record) bool { return true }, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := index.Close(); err != nil {
@@ -456,7 +457,7 @@ func TestSitemapLarge(t *testing.T) {
 			Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), Seeds: []string{s.addr + "/"},
 			Delay: -1, AllowPrivate: true, NoSync: true, FlushInterval: 20 * time.Millisecond, Retries: -1,
 			OnOutcome: func(o crawler.Outcome) {
-				if o.State == storage.Refused {
+				if o.State == record.Refused {
 					cancel()
 				}
 			},
@@ -471,7 +472,7 @@ func TestSitemapLarge(t *testing.T) {
 	index := openIndex(t, dir)
 	defer index.Close()
 	m, _, err := index.Sitemap(s.addr + "/sitemap.xml")
-	if err != nil || m.State != storage.SitemapRead || int(m.Locs) != large || m.Outside != 0 {
+	if err != nil || m.State != record.SitemapRead || int(m.Locs) != large || m.Outside != 0 {
 		t.Errorf("%+v, %v", m, err)
 	}
 	if n := index.Totals().Records(); n != int64(large)+1 {

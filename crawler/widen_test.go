@@ -10,7 +10,7 @@ import (
 
 	"urltree/crawler"
 	"urltree/crawler/scope"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // TestWidened runs with narrow options and then, in the same tree, with wide ones: what is known
@@ -65,7 +65,7 @@ func TestWidened(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir, other := t.TempDir(), t.TempDir()
-			run := func(dir string, set func(*crawler.Options)) map[string]storage.Record {
+			run := func(dir string, set func(*crawler.Options)) map[string]record.Record {
 				opts := crawler.Options{
 					Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"),
 					Seeds: []string{origins[0] + "/"}, Delay: -1, AllowPrivate: true,
@@ -86,7 +86,7 @@ func TestWidened(t *testing.T) {
 				if g, ok := got[url]; !ok || g.State != w.State || g.Reason != w.Reason {
 					t.Errorf("%s: %v %q, a fresh crawl gives %v %q", url, g.State, g.Reason, w.State, w.Reason)
 				}
-				if n := narrow[url]; n.State == storage.Stored && n.Time != got[url].Time {
+				if n := narrow[url]; n.State == record.Stored && n.Time != got[url].Time {
 					t.Errorf("%s was asked for again", url)
 				}
 			}
@@ -103,7 +103,7 @@ func TestWidened(t *testing.T) {
 }
 
 // crawledSame tells whether the states of two crawls are the same.
-func crawledSame(a, b map[string]storage.Record) bool {
+func crawledSame(a, b map[string]record.Record) bool {
 	for url, r := range a {
 		if b[url].State != r.State {
 			return false

@@ -18,7 +18,7 @@ import (
 	"urltree/internal/frontier"
 	"urltree/internal/sitemap"
 	"urltree/iut"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // A worker is one crawler: it takes loans from the frontier, works on several at a time, and
@@ -157,8 +157,8 @@ func (w *worker) work(at *post, loan *frontier.Loan, free func()) {
 	rows := loan.Rows
 	defer func() { w.giveBack(loan, rows) }()
 	for _, h := range loan.Held {
-		o := storage.Outcome{Row: h.Row, State: storage.Pending, Next: h.Row}
-		o.Next.Range, o.Next.Reason = storage.Held, h.Reason
+		o := record.Outcome{Row: h.Row, State: record.Pending, Next: h.Row}
+		o.Next.Range, o.Next.Reason = record.Held, h.Reason
 		w.add(at, &iut.Item{Outcome: o}, nil)
 	}
 	if w.room.low() {
@@ -215,7 +215,7 @@ func (w *worker) getter(loan *frontier.Loan) getter {
 	}
 }
 
-func (w *worker) giveBack(loan *frontier.Loan, unasked []storage.Row) {
+func (w *worker) giveBack(loan *frontier.Loan, unasked []record.Row) {
 	w.batch.removed.Add(int64(len(unasked)))
 	w.frontier.Return(loan, unasked)
 }
@@ -224,7 +224,7 @@ func (w *worker) giveBack(loan *frontier.Loan, unasked []storage.Row) {
 // the turn of the host that it asks.
 func (w *worker) askRobots(at *post, loan *frontier.Loan) {
 	if loan.Lost != "" {
-		w.add(at, &iut.Item{Outcome: storage.Outcome{Robots: w.robots.lost(loan.Robots, loan.Lost)}}, nil)
+		w.add(at, &iut.Item{Outcome: record.Outcome{Robots: w.robots.lost(loan.Robots, loan.Lost)}}, nil)
 		return
 	}
 	if !w.begins(loan) {
@@ -270,18 +270,18 @@ func (w *worker) askRobots(at *post, loan *frontier.Loan) {
 			return
 		}
 		if !on { // there is not room for so many that wait
-			a.row = &storage.Robots{Origin: loan.Robots, Reason: statusReason(http.StatusFound), Time: time.Now().Unix()}
+			a.row = &record.Robots{Origin: loan.Robots, Reason: statusReason(http.StatusFound), Time: time.Now().Unix()}
 			w.robots.fail(a.row, false, 1)
 		}
 	}
-	item := &iut.Item{Outcome: storage.Outcome{Host: &times, Robots: a.row}}
+	item := &iut.Item{Outcome: record.Outcome{Host: &times, Robots: a.row}}
 	if a.row != nil && answered(a.row.Status) {
 		rules := parseRobots(*a.row, w.robots.token)
 		item.Sitemaps = w.namedSitemaps(loan.Robots, rules)
 		w.frontier.Expect(1) // what they are is known when this is committed
 		if loan.Hop > 0 && rules.CrawlDelay > 0 {
-			of := w.frontier.Times(storage.Host(loan.Robots + "/"))
-			w.add(at, &iut.Item{Outcome: storage.Outcome{Host: &of}}, nil)
+			of := w.frontier.Times(record.Host(loan.Robots + "/"))
+			w.add(at, &iut.Item{Outcome: record.Outcome{Host: &of}}, nil)
 		}
 	}
 	w.add(at, item, nil)
@@ -292,8 +292,8 @@ func (w *worker) askRobots(at *post, loan *frontier.Loan) {
 
 // url brings one URL to an outcome in the buffer. It is not done when fetching stopped first:
 // then the row is still pending. next is the time before which the host may not be asked again.
-func (w *worker) url(at *post, loan *frontier.Loan, row *storage.Row, free func()) (done bool, next int64, err error) {
-	item := &iut.Item{Outcome: storage.Outcome{Row: *row}, Crawler: w.number}
+func (w *worker) url(at *post, loan *frontier.Loan, row *record.Row, free func()) (done bool, next int64, err error) {
+	item := &iut.Item{Outcome: record.Outcome{Row: *row}, Crawler: w.number}
 	if row.Run <= w.lastUnclean {
 		at.atDisk("look into the folder of", row.URL)
 		there, err := w.tree.Has(row.URL)
@@ -302,7 +302,7 @@ func (w *worker) url(at *post, loan *frontier.Loan, row *storage.Row, free func(
 			return false, 0, err
 		}
 		if there {
-			item.State, item.Adopt = storage.Stored, true
+			item.State, item.Adopt = record.Stored, true
 			return w.add(at, item, nil), 0, nil
 		}
 	}
@@ -311,7 +311,7 @@ func (w *worker) url(at *post, loan *frontier.Loan, row *storage.Row, free func(
 		return w.add(at, item, nil), 0, nil
 	}
 	if !w.opts.IgnoreRobots {
-		rules, err := w.robots.rules(storage.Origin(row.URL))
+		rules, err := w.robots.rules(record.Origin(row.URL))
 		if rules == nil {
 			return false, 0, err // the frontier asks for robots.txt first
 		}
@@ -327,8 +327,8 @@ func (w *worker) url(at *post, loan *frontier.Loan, row *storage.Row, free func(
 		return false, 0, nil
 	}
 	if !allowed {
-		item.State, item.Next = storage.Pending, *row
-		item.Next.Range, item.Next.Reason = storage.Held, heldAllow
+		item.State, item.Next = record.Pending, *row
+		item.Next.Range, item.Next.Reason = record.Held, heldAllow
 		return w.add(at, item, nil), 0, nil
 	}
 	stored := false
@@ -389,21 +389,21 @@ func (w *worker) url(at *post, loan *frontier.Loan, row *storage.Row, free func(
 		drop(item)
 		return false, 0, nil
 	}
-	a.Start, a.End, a.Failed = start, time.Now(), item.State == storage.Failed
+	a.Start, a.End, a.Failed = start, time.Now(), item.State == record.Failed
 	times := w.frontier.Answered(loan, a)
 	item.Host = &times
-	if item.State == storage.Pending {
+	if item.State == record.Pending {
 		item.Next.Due = w.due(times, row.Tries, row.Spared)
 	}
-	if spares(a.Fault) && item.Next.Spared >= mostSpared || item.State == storage.Pending && a.Cause == fetch.Proxy {
-		item.Next.Range, item.Next.Due, item.Next.Run = storage.Held, 0, row.Run
+	if spares(a.Fault) && item.Next.Spared >= mostSpared || item.State == record.Pending && a.Cause == fetch.Proxy {
+		item.Next.Range, item.Next.Due, item.Next.Run = record.Held, 0, row.Run
 		item.Next.Reason = heldRefused + ":" + item.Next.Reason
 	}
 	if res != nil {
 		w.stages[stageRequest].add(res.First)
 		w.stages[stageResponse].add(res.Total - res.First)
 	}
-	took, keeps := time.Since(start), item.State == storage.Stored
+	took, keeps := time.Since(start), item.State == record.Stored
 	item.Ticket = keeps && w.tickets != nil
 	if !w.add(at, item, func(o *Outcome) { o.Took = took }) {
 		return false, 0, nil
@@ -429,17 +429,17 @@ func drop(item *iut.Item) {
 // add puts an item into the buffer, waiting for a place. It fails only when the crawl does.
 func (w *worker) add(at *post, item *iut.Item, say func(*Outcome)) bool {
 	item.Crawler = w.number
-	if item.State == storage.Refused && item.Outcome.Page.Time == 0 { // without a request
-		item.Outcome.Page = storage.Page{Time: time.Now().Unix(), PageDepth: item.Row.Depth}
+	if item.State == record.Refused && item.Outcome.Page.Time == 0 { // without a request
+		item.Outcome.Page = record.Page{Time: time.Now().Unix(), PageDepth: item.Row.Depth}
 	}
 	told := Outcome{
 		URL: item.Row.URL, Source: item.Row.Source, Depth: int(item.Row.Depth), State: item.State, Reason: item.Reason,
 		Status: int(item.Outcome.Page.Status), Bytes: item.Outcome.Page.Bytes,
 	}
 	switch item.State {
-	case storage.Pending:
+	case record.Pending:
 		told.Reason = item.Next.Reason
-	case storage.Redirected:
+	case record.Redirected:
 		told.Target = item.Outcome.Page.HeaderLinks
 	}
 	if w.opts.OnOutcome != nil && told.URL != "" {
@@ -462,7 +462,7 @@ func (w *worker) add(at *post, item *iut.Item, say func(*Outcome)) bool {
 func (w *worker) put(item *iut.Item) bool {
 	for len(item.Sitemaps) > linksAhead {
 		first := item.Sitemaps[:linksAhead]
-		if !w.put(&iut.Item{Outcome: storage.Outcome{Sitemaps: first}, Crawler: w.number}) {
+		if !w.put(&iut.Item{Outcome: record.Outcome{Sitemaps: first}, Crawler: w.number}) {
 			drop(item)
 			return false
 		}
@@ -494,11 +494,11 @@ const overBytes = 8 << 20
 // weigh returns the bytes that an item holds in memory: the place of its body, which is larger
 // than the body, its links, edges and metadata.
 func weigh(item *iut.Item) int64 {
-	n := cap(item.Body) + cap(item.Edges) + item.Meta.Size() + cap(item.Links)*int(unsafe.Sizeof(storage.Link{}))
+	n := cap(item.Body) + cap(item.Edges) + item.Meta.Size() + cap(item.Links)*int(unsafe.Sizeof(record.Link{}))
 	for i := range item.Links {
 		n += len(item.Links[i].URL)
 	}
-	n += cap(item.Sitemaps) * int(unsafe.Sizeof(storage.Sitemap{}))
+	n += cap(item.Sitemaps) * int(unsafe.Sizeof(record.Sitemap{}))
 	for i := range item.Sitemaps {
 		n += len(item.Sitemaps[i].URL)
 	}
@@ -509,7 +509,7 @@ func weigh(item *iut.Item) int64 {
 }
 
 // pathOf returns path and query of a canonical URL.
-func pathOf(url string) string { return url[len(storage.Origin(url)):] }
+func pathOf(url string) string { return url[len(record.Origin(url)):] }
 
 // wants reports whether the body of an answer is read: to be stored, or for its links if it is a
 // feed.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"urltree/buffer"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // A Source is where a builder gets its batches. It is implemented by buffer.Buffer.
@@ -70,7 +70,7 @@ func (b *Builder) write(items []*Item) error {
 	byURL := slices.Clone(items)
 	slices.SortFunc(byURL, func(a, b *Item) int { return strings.Compare(a.Row.URL, b.Row.URL) })
 	for i, item := range byURL {
-		if item.State != storage.Stored {
+		if item.State != record.Stored {
 			item.free()
 			continue
 		}
@@ -121,8 +121,8 @@ func (b *Builder) store(item *Item) error {
 				return err
 			}
 			// Torn after all: it is asked for like any other.
-			item.Outcome = storage.Outcome{Row: item.Row, State: storage.Pending, Next: item.Row}
-			item.Next.Range, item.Next.Due, item.Next.Run = storage.Now, 0, 0
+			item.Outcome = record.Outcome{Row: item.Row, State: record.Pending, Next: item.Row}
+			item.Next.Range, item.Next.Due, item.Next.Run = record.Now, 0, 0
 			return nil
 		}
 		b.adopt(item, facts, body)
@@ -133,7 +133,7 @@ func (b *Builder) store(item *Item) error {
 	switch {
 	case errors.Is(err, ErrPage):
 		// The answer's links count all the same.
-		item.State, item.Reason = storage.Failed, "tree"
+		item.State, item.Reason = record.Failed, "tree"
 		item.Outcome.Page.Digest = [32]byte{}
 		return b.dropTemp(item)
 	case err != nil:
@@ -168,7 +168,7 @@ func (b *Builder) dropTemp(item *Item) error {
 // adopt makes the item's outcome, links and metadata those of the page that the folder holds. A
 // URL that has become a seed since keeps the source that its folder names.
 func (b *Builder) adopt(item *Item, facts Facts, body []byte) {
-	item.State, item.Reason = storage.Stored, ""
+	item.State, item.Reason = record.Stored, ""
 	item.Row.Source = facts.Source
 	item.Outcome.Page = facts.Page
 	parsed := b.Parse(facts, body)

@@ -21,10 +21,11 @@ import (
 	"urltree/internal/faultfs"
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // seedLink makes a URL known to an index.
-func seedLink(url string) storage.Link { return storage.Link{URL: url, Source: storage.Seed} }
+func seedLink(url string) record.Link { return record.Link{URL: url, Source: record.Seed} }
 
 // Two crawlers have asked for the same page, and both answers are in buffers: one is written.
 func TestSamePageInTwoBuffers(t *testing.T) {
@@ -71,7 +72,7 @@ func TestSamePageInTwoBuffers(t *testing.T) {
 		t.Fatalf("%q, %v", body, err)
 	}
 	for i, it := range items {
-		if it.State != storage.Stored || it.Outcome.Page != facts.Page {
+		if it.State != record.Stored || it.Outcome.Page != facts.Page {
 			t.Errorf("item %d: %v %+v, want the facts of the folder: %+v", i, it.State, it.Outcome.Page, facts.Page)
 		}
 		if diff := cmp.Diff(linksOf(facts, body), it.Links); diff != "" {
@@ -116,17 +117,17 @@ func TestAdopt(t *testing.T) {
 			tree, index := open(t, root, onFS(&stepFS{FS: disk(t, root, iut.SyncFiles), steps: &steps})), newIndex(t)
 			row := pending(t, index, seedLink(p.URL))[0] // has become a seed since
 			wait := row
-			wait.Range, wait.Due, wait.Run = storage.Later, 1, 7
-			if _, err := index.Commit([]*storage.Outcome{{Row: row, State: storage.Pending, Next: wait}}); err != nil {
+			wait.Range, wait.Due, wait.Run = record.Later, 1, 7
+			if _, err := index.Commit([]*record.Outcome{{Row: row, State: record.Pending, Next: wait}}); err != nil {
 				t.Fatal(err)
 			}
 			row = recordOf(t, index, p.URL).Row
 
-			var next []storage.Row
+			var next []record.Row
 			pl := &pipeline{tree: tree, index: index, after: func(_ []*iut.Item, c storage.Committed) { next = append(next, c.Next...) }}
 			pl.start(1)
 			var freed frees
-			it := freed.watch(&iut.Item{Outcome: storage.Outcome{Row: row, State: storage.Stored}, Adopt: true})
+			it := freed.watch(&iut.Item{Outcome: record.Outcome{Row: row, State: record.Stored}, Adopt: true})
 			if err := errors.Join(pl.add(0, it), pl.end()); err != nil {
 				t.Fatal(err)
 			}
@@ -139,7 +140,7 @@ func TestAdopt(t *testing.T) {
 			rec := recordOf(t, index, p.URL)
 			if !tt.stored {
 				steps.want(t, "torn", "sync", "synced")
-				if rec.State != storage.Pending || rec.Range != storage.Now || rec.Due != 0 || next[0] != rec.Row {
+				if rec.State != record.Pending || rec.Range != record.Now || rec.Due != 0 || next[0] != rec.Row {
 					t.Errorf("%v %+v, After has %+v; want pending, now", rec.State, rec.Row, next[0])
 				}
 				if rec.Run != index.Run().ID {
@@ -152,7 +153,7 @@ func TestAdopt(t *testing.T) {
 			if rec.Flags != "n" || rec.Source != from || rec.Depth != 0 {
 				t.Errorf("record %+v, want flags and source of the folder, and depth 0", rec)
 			}
-			if link := recordOf(t, index, "https://example.org/link/1"); link.State != storage.Pending || link.Source != p.URL {
+			if link := recordOf(t, index, "https://example.org/link/1"); link.State != record.Pending || link.Source != p.URL {
 				t.Errorf("the link of the folder: %+v", link)
 			}
 			requirePage(t, tree, p)
@@ -244,11 +245,11 @@ func TestPageThatCannotBeStored(t *testing.T) {
 				}
 				for _, p := range bad {
 					r := recordOf(t, index, p.URL)
-					if r.State != storage.Failed || r.Reason != "tree" {
+					if r.State != record.Failed || r.Reason != "tree" {
 						t.Errorf("%s: %v %q, want failed \"tree\"", p.URL, r.State, r.Reason)
 					}
 					for _, l := range linksOf(p.Facts, p.Body) {
-						if recordOf(t, index, l.URL).State != storage.Pending {
+						if recordOf(t, index, l.URL).State != record.Pending {
 							t.Errorf("the link %s is lost", l.URL)
 						}
 					}
@@ -293,7 +294,7 @@ func (f *brokenFS) SyncAll() error {
 
 type brokenIndex struct{}
 
-func (brokenIndex) Commit([]*storage.Outcome) (storage.Committed, error) {
+func (brokenIndex) Commit([]*record.Outcome) (storage.Committed, error) {
 	return storage.Committed{}, syscall.EIO
 }
 
@@ -331,7 +332,7 @@ func TestFreeOnce(t *testing.T) {
 					for n := range each {
 						it := itemOf(page(n*buffers + i))
 						if n%5 == 0 {
-							it.State, it.Reason = storage.Refused, "noindex"
+							it.State, it.Reason = record.Refused, "noindex"
 						}
 						if p.add(i, freed.watch(it)) != nil {
 							refused.Add(1)
@@ -373,7 +374,7 @@ func TestStoredIsTold(t *testing.T) {
 	for n := range 6 {
 		it := itemOf(page(n))
 		if n%2 == 0 {
-			it.State = storage.Redirected
+			it.State = record.Redirected
 		}
 		if err := buf.Add(t.Context(), it); err != nil {
 			t.Fatal(err)
@@ -432,7 +433,7 @@ func TestManyBuilders(t *testing.T) {
 	root := t.TempDir()
 	count := faultfs.Count(disk(t, root, iut.SyncNone))
 	tree, index := open(t, root, onFS(count)), newIndex(t)
-	var links []storage.Link
+	var links []record.Link
 	for n := range pages {
 		links = append(links, seedLink(page(n).URL))
 	}

@@ -9,12 +9,13 @@ import (
 	"urltree/buffer"
 	"urltree/internal/edges"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // An Index takes a set of outcomes in one transaction, and keeps no hold of the slice.
 // *storage.Index has it.
 type Index interface {
-	Commit(set []*storage.Outcome) (storage.Committed, error)
+	Commit(set []*record.Outcome) (storage.Committed, error)
 }
 
 // A Committer is the one place where outcomes become durable. It serves all builders.
@@ -35,7 +36,7 @@ type Committer struct {
 	Committed func(items int, sync, commit time.Duration)
 	// Room is called before each transaction with what it is to take, and may wait until the disk has
 	// room for it; nil: nothing is waited for.
-	Room func(set []*storage.Outcome) error
+	Room func(set []*record.Outcome) error
 	// Step is called with what the committer does, as that of a Builder is.
 	Step func(what, about string)
 	// Edges takes the edges of stored pages, before the sync; nil: they are not kept.
@@ -71,7 +72,7 @@ func (c *Committer) Run(ctx context.Context) error {
 	var (
 		batches []*buffer.Batch[*Item]
 		items   []*Item
-		set     []*storage.Outcome
+		set     []*record.Outcome
 	)
 	for {
 		batches, items, set = batches[:0], items[:0], set[:0]
@@ -149,11 +150,11 @@ const setLinks = 100_000
 
 // part returns where the part of a set ends that begins at from: before the item with which its
 // links would be too many for one transaction. An item that has too many by itself is a part.
-func part(set []*storage.Outcome, from int) (to int) {
+func part(set []*record.Outcome, from int) (to int) {
 	weight := 0
 	for to = from; to < len(set); to++ {
 		weight += set[to].Weight()
-		if weight > storage.MostWeight && to > from {
+		if weight > record.MostWeight && to > from {
 			break
 		}
 	}
@@ -162,9 +163,9 @@ func part(set []*storage.Outcome, from int) (to int) {
 
 // commitAhead commits links of an outcome that has too many for one transaction, before it, until
 // it has not.
-func (c *Committer) commitAhead(o *storage.Outcome) error {
+func (c *Committer) commitAhead(o *record.Outcome) error {
 	for ahead := o.TakeAhead(); ahead != nil; ahead = o.TakeAhead() {
-		done, err := c.commit([]*storage.Outcome{ahead}, fmt.Sprintf("%d links of %s", len(ahead.Links), o.Row.URL))
+		done, err := c.commit([]*record.Outcome{ahead}, fmt.Sprintf("%d links of %s", len(ahead.Links), o.Row.URL))
 		if err != nil {
 			return err
 		}
@@ -176,7 +177,7 @@ func (c *Committer) commitAhead(o *storage.Outcome) error {
 }
 
 // commit writes one transaction, once there is room for it. To wait for that is no step.
-func (c *Committer) commit(set []*storage.Outcome, about string) (storage.Committed, error) {
+func (c *Committer) commit(set []*record.Outcome, about string) (storage.Committed, error) {
 	if c.Room != nil {
 		c.step("", "")
 		if err := c.Room(set); err != nil {

@@ -18,6 +18,7 @@ import (
 	"urltree/internal/testseed"
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // steps is what happened, in order.
@@ -72,7 +73,7 @@ type stepIndex struct {
 	gate  chan error
 }
 
-func (x *stepIndex) Commit(set []*storage.Outcome) (storage.Committed, error) {
+func (x *stepIndex) Commit(set []*record.Outcome) (storage.Committed, error) {
 	var urls []string
 	for _, o := range set {
 		urls = append(urls, o.Row.URL)
@@ -83,7 +84,7 @@ func (x *stepIndex) Commit(set []*storage.Outcome) (storage.Committed, error) {
 			return storage.Committed{}, err
 		}
 	}
-	return storage.Committed{Next: make([]storage.Row, len(set))}, nil
+	return storage.Committed{Next: make([]record.Row, len(set))}, nil
 }
 
 // pageNames gives the last elements of URLs, sorted: batches of several builders come in any order.
@@ -304,13 +305,13 @@ func TestNothingIsCommittedAfterAFailure(t *testing.T) {
 // crashIndex keeps what was committed, from one goroutine.
 type crashIndex struct{ stored []*iut.Page }
 
-func (x *crashIndex) Commit(set []*storage.Outcome) (storage.Committed, error) {
+func (x *crashIndex) Commit(set []*record.Outcome) (storage.Committed, error) {
 	for _, o := range set {
-		if o.State == storage.Stored {
+		if o.State == record.Stored {
 			x.stored = append(x.stored, page(int(o.Row.Depth)))
 		}
 	}
-	return storage.Committed{Next: make([]storage.Row, len(set))}, nil
+	return storage.Committed{Next: make([]record.Row, len(set))}, nil
 }
 
 // lateFS lets the builders go on writing before it says that a sync is over.
@@ -398,17 +399,17 @@ func TestPowerCutWhileBuilding(t *testing.T) {
 // dyingIndex keeps what was committed, from one goroutine, until a commit fails for good.
 type dyingIndex struct {
 	left int // commits that go well
-	set  []storage.Outcome
+	set  []record.Outcome
 }
 
-func (x *dyingIndex) Commit(set []*storage.Outcome) (storage.Committed, error) {
+func (x *dyingIndex) Commit(set []*record.Outcome) (storage.Committed, error) {
 	if x.left--; x.left < 0 {
 		return storage.Committed{}, syscall.EIO
 	}
 	for _, o := range set {
 		x.set = append(x.set, *o)
 	}
-	return storage.Committed{Next: make([]storage.Row, len(set))}, nil
+	return storage.Committed{Next: make([]record.Row, len(set))}, nil
 }
 
 // Whichever transaction is the last, an outcome never is in the index without the links that it
@@ -422,9 +423,9 @@ func TestOutcomeAndItsLinksAreOne(t *testing.T) {
 		for i, count := range []int{1, 40_000, 0, 1} { // one of them fills several transactions
 			it := itemOf(page(i))
 			if count == 1 {
-				it.State, it.Body = storage.Redirected, nil
+				it.State, it.Body = record.Redirected, nil
 			}
-			it.Links = make([]storage.Link, count)
+			it.Links = make([]record.Link, count)
 			links[it.Row.URL] = count
 			if err := p.add(0, it); err != nil {
 				t.Fatal(err)
@@ -461,7 +462,7 @@ func TestRoomBeforeEachTransaction(t *testing.T) {
 		p := &pipeline{tree: open(t, "", onFS(faultfs.NewMem())), index: index, size: 4}
 		step, asked, links := "", 0, 0
 		p.step = func(what, _ string) { step = what }
-		p.room = func(set []*storage.Outcome) error {
+		p.room = func(set []*record.Outcome) error {
 			if asked++; step != "" {
 				t.Errorf("it asks for room at the step %q", step)
 			}
@@ -475,7 +476,7 @@ func TestRoomBeforeEachTransaction(t *testing.T) {
 		}
 		p.start(1)
 		it := itemOf(page(0))
-		it.Links = make([]storage.Link, 40_000)
+		it.Links = make([]record.Link, 40_000)
 		if err := p.add(0, it); err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,7 @@ import (
 	"os"
 
 	"urltree/internal/edges"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // edgesName is the file of package edges, beside the folders of the pages.
@@ -93,14 +93,14 @@ func (t *Tree) EdgesSize() (int64, error) {
 // writeEdges puts the edges of a set's stored pages into the file, in frames of their own for each
 // part that is one transaction, so that the length of the file which each commits covers its pages
 // and no others.
-func (c *Committer) writeEdges(items []*Item, set []*storage.Outcome) error {
+func (c *Committer) writeEdges(items []*Item, set []*record.Outcome) error {
 	if c.Edges == nil {
 		return nil
 	}
 	for from := 0; from < len(set); {
 		to := part(set, from)
 		for _, it := range items[from:to] {
-			if it.State != storage.Stored {
+			if it.State != record.Stored {
 				continue
 			}
 			if it.Edges == nil { // a page that has none, or that cannot be parsed
@@ -116,7 +116,7 @@ func (c *Committer) writeEdges(items []*Item, set []*storage.Outcome) error {
 			return diskError("write edges", err)
 		}
 		for _, o := range set[from:to] {
-			if o.State == storage.Stored {
+			if o.State == record.Stored {
 				o.EdgesEnd = end
 			}
 		}

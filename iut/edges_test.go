@@ -12,6 +12,7 @@ import (
 	"urltree/internal/testseed"
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // edgesIndex keeps what was committed, and how much of the file of edges counts. It fails at one
@@ -23,16 +24,16 @@ type edgesIndex struct {
 	urls   []string
 }
 
-func (x *edgesIndex) Commit(set []*storage.Outcome) (storage.Committed, error) {
+func (x *edgesIndex) Commit(set []*record.Outcome) (storage.Committed, error) {
 	if x.commit++; x.commit == x.fails {
 		return storage.Committed{}, errors.New("no place left")
 	}
 	for _, o := range set {
-		if o.State == storage.Stored {
+		if o.State == record.Stored {
 			x.urls, x.end = append(x.urls, o.Row.URL), o.EdgesEnd
 		}
 	}
-	return storage.Committed{Next: make([]storage.Row, len(set))}, nil
+	return storage.Committed{Next: make([]record.Row, len(set))}, nil
 }
 
 // edgesWork stores nine pages with so many links that a set takes several transactions. One of them has
@@ -52,11 +53,11 @@ func edgesWork(fsys iut.FS, index *edgesIndex) error {
 	p.committer.Edges = w
 	for n := range 10 {
 		it := itemOf(page(n))
-		it.Links = make([]storage.Link, 6000)
+		it.Links = make([]record.Link, 6000)
 		switch n {
 		case 3:
 		case 4:
-			it.State, it.Body = storage.Refused, nil
+			it.State, it.Body = record.Refused, nil
 		default:
 			it.Edges = edges.AppendPage(nil, edges.Page{URL: it.Row.URL, Edges: []edges.Edge{{To: it.Row.URL, Element: "a"}}})
 		}

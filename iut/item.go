@@ -1,7 +1,7 @@
 package iut
 
 import (
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // An Item is one outcome on its way from a crawler through a buffer to the builder and the
@@ -9,7 +9,7 @@ import (
 //
 // Owner: the crawler until Buffer.Add returns nil, then the builder, then the committer.
 type Item struct {
-	storage.Outcome
+	record.Outcome
 	Body []byte // content.html of a stored page, unless Temp is set
 	Temp string // file in tmp/ that becomes content.html
 	// Edges are the edges of a stored page, made by edges.AppendPage; nil: it has none, or they are
@@ -50,13 +50,13 @@ type Parse func(f Facts, body []byte) Parsed
 
 // Parsed is what a page says.
 type Parsed struct {
-	Links []storage.Link
-	Meta  *storage.Meta // nil: it says nothing about itself
-	Edges []byte        // see Item.Edges
+	Links []record.Link
+	Meta  *record.Meta // nil: it says nothing about itself
+	Edges []byte       // see Item.Edges
 }
 
 // Fail makes the outcome a failure with a reason.
-func (it *Item) Fail(reason string) { it.State, it.Reason = storage.Failed, reason }
+func (it *Item) Fail(reason string) { it.State, it.Reason = record.Failed, reason }
 
 // Refuse makes the outcome a refusal with a reason: we did not want it, whatever it is.
-func (it *Item) Refuse(reason string) { it.State, it.Reason = storage.Refused, reason }
+func (it *Item) Refuse(reason string) { it.State, it.Reason = record.Refused, reason }

@@ -19,6 +19,7 @@ import (
 	"urltree/internal/frontier"
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // Histories of many goroutines on one tree, its index and a frontier are checked against a
@@ -74,11 +75,11 @@ func (p place) step(in op, out any) (bool, place) {
 	case opGet:
 		return out == p.digest, next
 	case opState:
-		want := storage.State(0)
+		want := record.State(0)
 		if p.stored {
-			want = storage.Stored
+			want = record.Stored
 		} else if p.known {
-			want = storage.Pending
+			want = record.Pending
 		}
 		return out == want, next
 	}
@@ -120,7 +121,7 @@ func TestMachine(t *testing.T) {
 		history []porcupine.Operation
 		ok      bool
 	}{
-		{"in order", linked(at(2, 3, opTake, "", nil), at(4, 5, opAdd, "a", "a"), at(6, 7, opCommit, "", "a"), at(8, 9, opGet, "", "a"), at(10, 11, opState, "", storage.Stored)), true},
+		{"in order", linked(at(2, 3, opTake, "", nil), at(4, 5, opAdd, "a", "a"), at(6, 7, opCommit, "", "a"), at(8, 9, opGet, "", "a"), at(10, 11, opState, "", record.Stored)), true},
 		{"read while it is written", linked(at(2, 3, opTake, "", nil), at(4, 9, opAdd, "a", "a"), at(5, 6, opGet, "", ""), at(7, 8, opGet, "", "a")), true},
 		{"taken again after a return", linked(at(2, 3, opTake, "", nil), at(4, 5, opReturn, "", nil), at(6, 7, opTake, "", nil)), true},
 		{"new twice", linked(at(2, 3, opLink, "", true)), false},
@@ -131,7 +132,7 @@ func TestMachine(t *testing.T) {
 		{"a page vanishes", linked(at(2, 3, opAdd, "a", "a"), at(4, 5, opGet, "", "")), false},
 		{"read before it is written", linked(at(2, 3, opGet, "", "a"), at(4, 5, opAdd, "a", "a")), false},
 		{"the record differs from the page", linked(at(2, 3, opTake, "", nil), at(4, 5, opAdd, "a", "a"), at(6, 7, opCommit, "", "b")), false},
-		{"a state goes back", linked(at(2, 3, opTake, "", nil), at(4, 5, opAdd, "a", "a"), at(6, 7, opCommit, "", "a"), at(8, 9, opState, "", storage.Pending)), false},
+		{"a state goes back", linked(at(2, 3, opTake, "", nil), at(4, 5, opAdd, "a", "a"), at(6, 7, opCommit, "", "a"), at(8, 9, opState, "", record.Pending)), false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := porcupine.CheckOperations(machine, tt.history); got != tt.ok {
@@ -207,7 +208,7 @@ func (c *crowd) committed(set []*iut.Item, done storage.Committed) {
 	}
 	c.frontier.Add(done.Fresh, done.Tx)
 	var gone []frontier.Done
-	var times []storage.HostTimes
+	var times []record.HostTimes
 	for i, it := range set {
 		if it.Host != nil {
 			times = append(times, *it.Host)
@@ -254,7 +255,7 @@ func (c *crowd) client(id, ops int) error {
 	rng := rand.New(rand.NewPCG(uint64(id), 1))
 	for n := range ops {
 		url := c.urls[rng.IntN(len(c.urls))]
-		page := &iut.Page{Facts: iut.Facts{URL: url, Source: storage.Seed}, Body: fmt.Appendf(nil, "%d of %d", n, id)}
+		page := &iut.Page{Facts: iut.Facts{URL: url, Source: record.Seed}, Body: fmt.Appendf(nil, "%d of %d", n, id)}
 		var err error
 		switch rng.IntN(8) {
 		case 0:
@@ -293,7 +294,7 @@ func (c *crowd) client(id, ops int) error {
 
 func (c *crowd) link(id int, url string) error {
 	call := c.now()
-	isNew, err := c.bring(id, &iut.Item{Outcome: storage.Outcome{Links: []storage.Link{seedLink(url)}}})
+	isNew, err := c.bring(id, &iut.Item{Outcome: record.Outcome{Links: []record.Link{seedLink(url)}}})
 	if err == nil {
 		c.note(id, op{what: opLink, url: url}, isNew, call)
 	}

@@ -14,6 +14,7 @@ import (
 	"urltree/buffer"
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -25,7 +26,7 @@ type pipeline struct {
 	index iut.Index
 	after func(set []*iut.Item, c storage.Committed)
 	step  func(what, about string) // of the committer
-	room  func(set []*storage.Outcome) error
+	room  func(set []*record.Outcome) error
 	size  int   // of a buffer
 	bytes int64 // of bodies in a buffer; up to 64: each is written as soon as it is there
 	goOn  bool
@@ -96,9 +97,9 @@ func (p *pipeline) removed() (n int64) {
 // itemOf gives a page as a crawler hands it over.
 func itemOf(p *iut.Page) *iut.Item {
 	return &iut.Item{
-		Outcome: storage.Outcome{
-			Row:   storage.Row{URL: p.URL, Source: p.Source, Depth: p.PageDepth},
-			State: storage.Stored, Page: p.Facts.Page, Links: linksOf(p.Facts, p.Body), Meta: metaOf(p.Facts),
+		Outcome: record.Outcome{
+			Row:   record.Row{URL: p.URL, Source: p.Source, Depth: p.PageDepth},
+			State: record.Stored, Page: p.Facts.Page, Links: linksOf(p.Facts, p.Body), Meta: metaOf(p.Facts),
 		},
 		Body: p.Body, Temp: p.Temp,
 	}
@@ -111,11 +112,11 @@ func parse(f iut.Facts, body []byte) iut.Parsed {
 	return iut.Parsed{Links: linksOf(f, body), Meta: metaOf(f)}
 }
 
-func metaOf(f iut.Facts) *storage.Meta { return &storage.Meta{Title: f.URL + " from " + f.Source} }
+func metaOf(f iut.Facts) *record.Meta { return &record.Meta{Title: f.URL + " from " + f.Source} }
 
-func linksOf(f iut.Facts, body []byte) (links []storage.Link) {
+func linksOf(f iut.Facts, body []byte) (links []record.Link) {
 	for _, m := range href.FindAllSubmatch(body, -1) {
-		links = append(links, storage.Link{URL: fmt.Sprintf("https://example.org/link/%s", m[1]), Source: f.URL, Depth: f.PageDepth + 1})
+		links = append(links, record.Link{URL: fmt.Sprintf("https://example.org/link/%s", m[1]), Source: f.URL, Depth: f.PageDepth + 1})
 	}
 	return links
 }
@@ -178,16 +179,16 @@ func newIndex(t *testing.T) *storage.Index {
 }
 
 // pending puts links into the index and gives their rows.
-func pending(t *testing.T, x *storage.Index, links ...storage.Link) []storage.Row {
+func pending(t *testing.T, x *storage.Index, links ...record.Link) []record.Row {
 	t.Helper()
-	c, err := x.Commit([]*storage.Outcome{{Links: links}})
+	c, err := x.Commit([]*record.Outcome{{Links: links}})
 	if err != nil || len(c.Fresh) != len(links) {
 		t.Fatalf("%d of %d links are new: %v", len(c.Fresh), len(links), err)
 	}
 	return c.Fresh
 }
 
-func recordOf(t *testing.T, x *storage.Index, url string) storage.Record {
+func recordOf(t *testing.T, x *storage.Index, url string) record.Record {
 	t.Helper()
 	r, err := x.Record(url)
 	if err != nil {
@@ -211,7 +212,7 @@ func requireAgree(t *testing.T, x *storage.Index, tree *iut.Tree, url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := recordOf(t, x, url); r.State != storage.Stored || r.Page != f.Page || r.Source != f.Source {
+	if r := recordOf(t, x, url); r.State != record.Stored || r.Page != f.Page || r.Source != f.Source {
 		t.Errorf("%s: the index has %v %+v from %q, source.txt %+v from %q", url, r.State, r.Page, r.Source, f.Page, f.Source)
 	}
 	if m, err := x.Meta(url); err != nil || m == nil || m.Title != metaOf(f).Title {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 const (
@@ -30,9 +30,9 @@ var ErrDefect = errors.New("iut: defect")
 
 // Facts are what source.txt says of a page.
 type Facts struct {
-	URL          string // canonical
-	Source       string // the URL whose page named it first, or [storage.Seed]
-	storage.Page        // PageDepth is the depth
+	URL         string // canonical
+	Source      string // the URL whose page named it first, or [storage.Seed]
+	record.Page        // PageDepth is the depth
 }
 
 // A Page is what Store writes. Bytes and, if it is zero, Digest are filled in from Body. With

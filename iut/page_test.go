@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 var sample = Facts{
-	URL: "https://example.org/a", Source: "https://example.org/", Page: storage.Page{
+	URL: "https://example.org/a", Source: "https://example.org/", Page: record.Page{
 		Time: 1700000000, Status: 200, Bytes: 5, Digest: [32]byte{1, 2, 3}, Media: "text/html", Charset: "utf-8",
 		Flags: "-", HeaderLinks: "https://example.org/b https://example.org/c", PageDepth: 3,
 	},
@@ -40,7 +40,7 @@ func TestClean(t *testing.T) {
 		in, want Facts
 	}{
 		{"clean", sample, sample},
-		{"empty", Facts{}, Facts{Page: storage.Page{Flags: "-"}}},
+		{"empty", Facts{}, Facts{Page: record.Page{Flags: "-"}}},
 		{"tab in type", page(func(f *Facts) { f.Media = "text\t/html\r\n" }), sample},
 		{"not ASCII", page(func(f *Facts) { f.Charset = "utf-8\xff\u2028" }), sample},
 		{"no flags", page(func(f *Facts) { f.Flags = "" }), sample},
@@ -74,7 +74,7 @@ func checkClean(t *testing.T, f Facts) {
 func FuzzClean(f *testing.F) {
 	f.Add("http://a/", "seed", uint32(1), int64(1700000000), uint16(200), "text/html", "-", "nt", "http://b/ - ", int64(5), []byte("digest"))
 	f.Fuzz(func(t *testing.T, url, source string, depth uint32, at int64, status uint16, media, charset, flags, links string, size int64, digest []byte) {
-		facts := Facts{URL: url, Source: source, Page: storage.Page{
+		facts := Facts{URL: url, Source: source, Page: record.Page{
 			Time: at, Status: status, Bytes: size, Media: media, Charset: charset, Flags: flags, HeaderLinks: links, PageDepth: depth,
 		}}
 		copy(facts.Digest[:], digest)

@@ -6,17 +6,17 @@ import (
 	"strings"
 	"testing"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // outcomeOf gives an outcome with links that weigh about so many percent of what a transaction
 // takes.
-func outcomeOf(percent int, path string) *storage.Outcome {
-	o := &storage.Outcome{}
+func outcomeOf(percent int, path string) *record.Outcome {
+	o := &record.Outcome{}
 	none := o.Weight()
-	for weight := none; weight < storage.MostWeight/100*percent; {
-		link := storage.Link{URL: fmt.Sprintf("http://a.org/%d%s", len(o.Links), path)}
-		one := storage.Outcome{Links: []storage.Link{link}}
+	for weight := none; weight < record.MostWeight/100*percent; {
+		link := record.Link{URL: fmt.Sprintf("http://a.org/%d%s", len(o.Links), path)}
+		one := record.Outcome{Links: []record.Link{link}}
 		o.Links = append(o.Links, link)
 		weight += one.Weight() - none
 	}
@@ -36,7 +36,7 @@ func TestParts(t *testing.T) {
 		{50, 48, 50, 1, 97, 0, 0, 101, 7},
 	} {
 		t.Run(fmt.Sprint(percents), func(t *testing.T) {
-			var set []*storage.Outcome
+			var set []*record.Outcome
 			for _, n := range percents {
 				set = append(set, outcomeOf(n, ""))
 			}
@@ -47,10 +47,10 @@ func TestParts(t *testing.T) {
 				for _, o := range set[from:max(to, from)] {
 					n += o.Weight()
 				}
-				if to <= from || n > storage.MostWeight && to-from > 1 {
+				if to <= from || n > record.MostWeight && to-from > 1 {
 					t.Fatalf("from %d to %d with %d bytes", from, to, n)
 				}
-				if to < len(set) && n+set[to].Weight() <= storage.MostWeight {
+				if to < len(set) && n+set[to].Weight() <= record.MostWeight {
 					t.Errorf("part %d ends at %d, though the next item has room", parts, to)
 				}
 				from = to
@@ -69,7 +69,7 @@ func TestPartsOfLargeLinks(t *testing.T) {
 		strings.Repeat("/"+strings.Repeat("x", 30), 250): 8,
 	} {
 		o := outcomeOf(500, path)
-		all, were := o.Links, []storage.Link(nil)
+		all, were := o.Links, []record.Link(nil)
 		for ahead := o.TakeAhead(); ahead != nil; ahead = o.TakeAhead() {
 			if !ahead.Part || len(ahead.Links) == 0 || len(ahead.Links) > most {
 				t.Fatalf("%.20q: %d links of %d go ahead, at most %d may", path, len(ahead.Links), len(all), most)

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"strings"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 const (
@@ -38,14 +38,14 @@ type Mapping struct {
 // [ErrPath] for what is not a canonical URL, or has a host that no path can hold.
 func (m Mapping) Path(url string) (string, error) {
 	var room [512]byte
-	key, err := storage.AppendKey(room[:0], url)
+	key, err := record.AppendKey(room[:0], url)
 	if err != nil {
 		return "", fmt.Errorf("%w: %q: %w", ErrPath, url, err)
 	}
 	// Two spellings must not share a folder: "http://a:/" has the components of "http://a/".
 	var back [512]byte
-	if same, err := storage.AppendURL(back[:0], key); err != nil || string(same) != url {
-		return "", fmt.Errorf("%w: %q: %w", ErrPath, url, storage.ErrKey)
+	if same, err := record.AppendURL(back[:0], key); err != nil || string(same) != url {
+		return "", fmt.Errorf("%w: %q: %w", ErrPath, url, record.ErrKey)
 	}
 	scheme, rest, _ := bytes.Cut(key, []byte{0})
 	var place [512]byte
@@ -56,7 +56,7 @@ func (m Mapping) Path(url string) (string, error) {
 		var component []byte
 		component, rest, _ = bytes.Cut(rest, []byte{0})
 		b = m.appendName(b, prefixOf(component[0]), component[1:])
-		if component[0] == storage.Label {
+		if component[0] == record.Label {
 			host = len(b)
 		}
 	}
@@ -74,7 +74,7 @@ func (m Mapping) Path(url string) (string, error) {
 // the ov- folders, whose URL is in source.txt.
 func (m Mapping) URLOf(rel string) (string, error) {
 	if key, open, ok := decodePath(rel); ok && !open {
-		if url, err := storage.URL(key); err == nil {
+		if url, err := record.URL(key); err == nil {
 			if again, err := m.Path(url); err == nil && again == rel {
 				return url, nil
 			}
@@ -187,11 +187,11 @@ func decodePath(rel string) (key []byte, open, ok bool) {
 
 func prefixOf(kind byte) string {
 	switch kind {
-	case storage.Label:
+	case record.Label:
 		return "do-"
-	case storage.Port:
+	case record.Port:
 		return "po-"
-	case storage.Segment:
+	case record.Segment:
 		return "dr-"
 	}
 	return "qu-"
@@ -201,13 +201,13 @@ func prefixOf(kind byte) string {
 func kindOf(name string) byte {
 	switch {
 	case strings.HasPrefix(name, "do-"):
-		return storage.Label
+		return record.Label
 	case strings.HasPrefix(name, "po-"):
-		return storage.Port
+		return record.Port
 	case strings.HasPrefix(name, "dr-"):
-		return storage.Segment
+		return record.Segment
 	case strings.HasPrefix(name, "qu-"):
-		return storage.Query
+		return record.Query
 	}
 	return 0
 }
@@ -223,7 +223,7 @@ func isOverlong(rel string) bool {
 		return false
 	}
 	key, open, ok := decodePath(rel[:i])
-	return ok && !open && lastKind(key) == storage.Label
+	return ok && !open && lastKind(key) == record.Label
 }
 
 // lastKind returns the kind of the last component of a key, or 0 for a scheme alone.

@@ -25,6 +25,7 @@ import (
 	"urltree/buffer"
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // Source A's replay of its data race, on the real builders and the real tree: with the path lock
@@ -61,7 +62,7 @@ func newRace(t *testing.T, r *race) *race {
 	r.bodies = map[string]int{}
 	r.commit = make(chan struct{})
 	// The folders above the pages are there, so that looking is one step.
-	store(t, r.tree, &iut.Page{Facts: iut.Facts{URL: "https://example.org/", Source: storage.Seed}})
+	store(t, r.tree, &iut.Page{Facts: iut.Facts{URL: "https://example.org/", Source: record.Seed}})
 	for i := range 2 {
 		r.views = append(r.views, r.tree.View(&builderFS{FS: d, race: r, builder: i}, r.lock))
 	}
@@ -69,7 +70,7 @@ func newRace(t *testing.T, r *race) *race {
 }
 
 // Commit is that of the index, held until the race has been looked at.
-func (r *race) Commit(set []*storage.Outcome) (storage.Committed, error) {
+func (r *race) Commit(set []*record.Outcome) (storage.Committed, error) {
 	<-r.commit
 	return r.index.Commit(set)
 }
@@ -159,7 +160,7 @@ func (r *race) run(t *testing.T, sizes [2]int, crawlers [][]add, pages int, goOn
 	for c, adds := range crawlers {
 		crawling.Go(func() {
 			for _, a := range adds {
-				p := &iut.Page{Facts: iut.Facts{URL: a.url, Source: storage.Seed, Page: storage.Page{Status: 200}}, Body: fmt.Appendf(nil, "the answer to crawler %d", c)}
+				p := &iut.Page{Facts: iut.Facts{URL: a.url, Source: record.Seed, Page: record.Page{Status: 200}}, Body: fmt.Appendf(nil, "the answer to crawler %d", c)}
 				err := buffers[a.buffer].Add(ctx, itemOf(p))
 				if err != nil && (goOn || !errors.Is(err, context.Canceled)) && !errors.Is(err, buffer.ErrClosed) {
 					t.Errorf("Add: %v", err)
@@ -334,7 +335,7 @@ func TestReplayWithoutLock(t *testing.T) {
 				if _, whole, err := r.tree.Complete(raced, true); whole || err != nil {
 					t.Errorf("a page with two lines counts as whole: %v, %v", whole, err)
 				}
-				p := &iut.Page{Facts: iut.Facts{URL: raced, Source: storage.Seed}, Body: []byte("again")}
+				p := &iut.Page{Facts: iut.Facts{URL: raced, Source: record.Seed}, Body: []byte("again")}
 				if res := store(t, r.tree, p); res.Adopted {
 					t.Error("a page with two lines was adopted")
 				}

@@ -14,12 +14,13 @@ import (
 	"urltree/internal/frontier"
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // yieldingRows is an index that lets others run before and after it reads for the frontier.
 type yieldingRows struct{ *storage.Index }
 
-func (y yieldingRows) Refill(host string, now time.Time, n int, skip func(url string) bool) ([]storage.Row, error) {
+func (y yieldingRows) Refill(host string, now time.Time, n int, skip func(url string) bool) ([]record.Row, error) {
 	yield()
 	defer yield()
 	return y.Index.Refill(host, now, n, skip)
@@ -77,7 +78,7 @@ func crawlOnce(t *testing.T) {
 
 	var mu sync.Mutex
 	var taken []int // guarded by mu
-	ask := func(crawler int, row storage.Row) {
+	ask := func(crawler int, row record.Row) {
 		n := number[row.URL]
 		mu.Lock()
 		taken = append(taken, n)
@@ -86,7 +87,7 @@ func crawlOnce(t *testing.T) {
 		it.Row = row
 		for _, to := range []int{2*n + 1, 2*n + 2, 0} {
 			if to < pages {
-				it.Links = append(it.Links, storage.Link{URL: url(to), Source: row.URL, Depth: row.Depth + 1})
+				it.Links = append(it.Links, record.Link{URL: url(to), Source: row.URL, Depth: row.Depth + 1})
 			}
 		}
 		if err := pl.add(crawler%2, it); err != nil {

@@ -21,15 +21,15 @@ import (
 
 	"urltree/internal/faultfs"
 	"urltree/iut"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // page gives the n-th page of a small site.
 func page(n int) *iut.Page {
 	return &iut.Page{
 		Facts: iut.Facts{
-			URL: fmt.Sprintf("https://example.org/d%d/p%d", n%3, n), Source: storage.Seed,
-			Page: storage.Page{Time: 1700000000, Status: 200, Media: "text/html", Charset: "utf-8", PageDepth: uint32(n)},
+			URL: fmt.Sprintf("https://example.org/d%d/p%d", n%3, n), Source: record.Seed,
+			Page: record.Page{Time: 1700000000, Status: 200, Media: "text/html", Charset: "utf-8", PageDepth: uint32(n)},
 		},
 		Body: fmt.Appendf(nil, "<a href=%d>", n),
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	bolt "go.etcd.io/bbolt"
+
+	"urltree/storage/record"
 )
 
 // countedFrom is the number of records from which on a folder, or a path with queries, has a row
@@ -23,15 +25,15 @@ type counting struct {
 }
 
 var (
-	folderCounts = counting{bucketFolder, ""}           // strictly below a folder
-	queryCounts  = counting{bucketQuery, string(Query)} // of a path, with a query
+	folderCounts = counting{bucketFolder, ""}                  // strictly below a folder
+	queryCounts  = counting{bucketQuery, string(record.Query)} // of a path, with a query
 )
 
 // of returns the counts under a key, without those that the inbox has, and whether there is a row
 // with them.
-func (g *counting) of(in *values, key []byte) (sum Counts, row bool, err error) {
+func (g *counting) of(in *values, key []byte) (sum record.Counts, row bool, err error) {
 	if v := in.get(g.bucket, key); v != nil {
-		sum, err = decodeCounts(key, v)
+		sum, err = record.DecodeCounts(key, v)
 		if err != nil {
 			err = fmt.Errorf("bucket %s: %q: %w", g.bucket, key, err)
 		}
@@ -45,17 +47,17 @@ func (g *counting) of(in *values, key []byte) (sum Counts, row bool, err error) 
 	}
 	for n := 0; bytes.HasPrefix(k, prefix); k, v = c.Next() {
 		if n++; n == 4*countedFrom {
-			return sum, false, fmt.Errorf("bucket %s: %q: %w: no counts of many records", g.bucket, key, ErrCorrupt)
+			return sum, false, fmt.Errorf("bucket %s: %q: %w: no counts of many records", g.bucket, key, record.ErrCorrupt)
 		}
-		if state, place, err := peek(k, v); err == nil {
-			sum.count(&Record{State: state, Row: Row{Range: place}}, 1)
+		if state, place, err := record.Peek(k, v); err == nil {
+			sum.Count(&record.Record{State: state, Row: record.Row{Range: place}}, 1)
 		}
 	}
 	return sum, false, nil
 }
 
 // flushCounts adds to counts. The records must be as they were before this change.
-func (c *change) flushCounts(g *counting, diffs map[string]*Counts) error {
+func (c *change) flushCounts(g *counting, diffs map[string]*record.Counts) error {
 	var puts []put
 	small := "\x00" // what begins so has no row and will have none
 	for _, name := range slices.Sorted(maps.Keys(diffs)) {
@@ -72,11 +74,11 @@ func (c *change) flushCounts(g *counting, diffs map[string]*Counts) error {
 		if err != nil {
 			return err
 		}
-		if sum.add(diff); !row && sum.Records() < countedFrom {
+		if sum.Add(diff); !row && sum.Records() < countedFrom {
 			small = name + g.suffix
 			continue
 		}
-		value := c.arena.keep(func(b []byte) []byte { return seal(sum.append(b), key) })
+		value := c.arena.keep(func(b []byte) []byte { return record.Seal(sum.Append(b), key) })
 		puts = append(puts, put{key, value})
 	}
 	return c.write(g.bucket, puts)
@@ -84,7 +86,7 @@ func (c *change) flushCounts(g *counting, diffs map[string]*Counts) error {
 
 // Folder returns the counts of all records strictly below a folder key ("" for the whole tree).
 // Those of a folder need not have what was committed after the last Settle.
-func (x *Index) Folder(key []byte) (c Counts, err error) {
+func (x *Index) Folder(key []byte) (c record.Counts, err error) {
 	if len(key) == 0 {
 		return x.Totals().Counts, nil
 	}
@@ -101,10 +103,10 @@ func (x *Index) Folder(key []byte) (c Counts, err error) {
 
 // pathQueries returns the counts of the records that share a path and have a query; path is their
 // record key without it.
-func (x *Index) pathQueries(path []byte) (Counts, error) { return x.moved(&queryCounts, path) }
+func (x *Index) pathQueries(path []byte) (record.Counts, error) { return x.moved(&queryCounts, path) }
 
 // moved returns counts without those that the inbox has, which has none with a query.
-func (x *Index) moved(g *counting, key []byte) (c Counts, err error) {
+func (x *Index) moved(g *counting, key []byte) (c record.Counts, err error) {
 	err = x.view(func(tx *bolt.Tx) error {
 		c, _, err = g.of(&values{tx: tx}, key)
 		return err

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
+
+	"urltree/storage/record"
 )
 
 // Counts are the same below and above the number of records from which they have a row, whatever
@@ -27,10 +29,10 @@ func TestCountedFrom(t *testing.T) {
 				}
 				// One of them gets its outcome, so that small folders have more than one kind.
 				done := links[len(links)/2]
-				commitOutcome(t, x, rows[done], Stored)
+				commitOutcome(t, x, rows[done], record.Stored)
 				delete(rows, done)
 				stored := int64((n - 1) / step)
-				want := Counts{Now: int64(n-1) - stored, Stored: stored}
+				want := record.Counts{Now: int64(n-1) - stored, Stored: stored}
 				if got, err := x.pathQueries(page); err != nil || got != want {
 					t.Fatalf("%d records: path has %+v, %v, want %+v", n-1, got, err, want)
 				}

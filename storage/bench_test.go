@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"urltree/storage/record"
 )
 
 // BenchmarkNewURLs is the index of a polite crawl: pages of many hosts in turn, each with 16 links
@@ -68,7 +70,7 @@ type endless struct {
 	rng   *rand.Rand
 	hosts int
 	sites bool
-	rows  []Row
+	rows  []record.Row
 	made  int // URLs
 }
 
@@ -87,7 +89,7 @@ func newEndless(b *testing.B, hosts int, sites bool) *endless {
 		b.Fatal(err)
 	}
 	w := &endless{index: x, rng: rand.New(rand.NewPCG(1, 2)), hosts: hosts, sites: sites}
-	done, err := x.Commit([]*Outcome{{Links: []Link{{URL: w.url(0, 0), Source: Seed}}}})
+	done, err := x.Commit([]*record.Outcome{{Links: []record.Link{{URL: w.url(0, 0), Source: record.Seed}}}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -100,12 +102,12 @@ func (w *endless) url(host, folder int) string {
 }
 
 func (w *endless) commit(b *testing.B, pages int) {
-	set := make([]*Outcome, 0, pages)
+	set := make([]*record.Outcome, 0, pages)
 	for len(set) < pages && len(w.rows) > 0 {
 		row := w.rows[0]
 		w.rows = w.rows[1:]
 		host, folder := w.rng.IntN(w.hosts), w.rng.IntN(1<<16)
-		o := &Outcome{Row: row, State: Stored, Page: Page{
+		o := &record.Outcome{Row: row, State: record.Stored, Page: record.Page{
 			Time: 1_700_000_000, Status: 200, Bytes: 2000, Digest: [32]byte{1}, Media: "text/html", Charset: "utf-8", Flags: "-",
 		}}
 		for i := range 16 {
@@ -116,7 +118,7 @@ func (w *endless) commit(b *testing.B, pages int) {
 			if i%5 == 0 || !w.sites {
 				f = w.rng.IntN(1 << 16)
 			}
-			o.Links = append(o.Links, Link{URL: w.url(h, f), Source: row.URL, Depth: row.Depth + 1})
+			o.Links = append(o.Links, record.Link{URL: w.url(h, f), Source: row.URL, Depth: row.Depth + 1})
 		}
 		set = append(set, o)
 	}

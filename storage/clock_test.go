@@ -5,6 +5,8 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"urltree/storage/record"
 )
 
 // TestRunAfterClockWasSetBack: a run begins not before the last one ended, and ends not before
@@ -12,7 +14,7 @@ import (
 func TestRunAfterClockWasSetBack(t *testing.T) {
 	x, _ := newIndex(t, 1)
 	ahead := time.Now().Add(time.Hour).Unix()
-	last := Run{ID: 7, Start: ahead - 60, End: ahead, Clean: true}
+	last := record.Run{ID: 7, Start: ahead - 60, End: ahead, Clean: true}
 	if err := x.db.Update(func(tx *bolt.Tx) error { return putRun(tx, &last) }); err != nil {
 		t.Fatal(err)
 	}

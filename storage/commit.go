@@ -9,20 +9,22 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"urltree/internal/seen"
+
+	"urltree/storage/record"
 )
 
 // Committed is what a transaction came to, for those who keep copies in memory.
 type Committed struct {
 	// Fresh are the rows that became eligible: new URLs, reopened ones, held ones of which a
 	// seed or a shorter way released them. Those that are new but held are not among them.
-	Fresh []Row
+	Fresh []record.Row
 	// Next has, for each outcome in turn, the row where its URL waits now; Range 0: it has an outcome.
-	Next []Row
+	Next []record.Row
 	// New is the number of records made, Cut that of links that got none, see Limits.MaxHeld.
 	New, Cut int
 	// NewSitemaps are to be read now and were not before; Sitemaps are those of which the set had
 	// an outcome, as they are now.
-	NewSitemaps, Sitemaps []Sitemap
+	NewSitemaps, Sitemaps []record.Sitemap
 	// Known are the links with a Rank to URLs that had a record.
 	Known []KnownLink
 	Tx    uint64 // the number of the transaction
@@ -37,14 +39,14 @@ type KnownLink struct{ Fingerprint, Rank uint64 }
 // has one already changes nothing, so that a repeat after a crash does no harm.
 //
 // On an error nothing was written, and the index must not be used to go on.
-func (x *Index) Commit(set []*Outcome) (Committed, error) {
+func (x *Index) Commit(set []*record.Outcome) (Committed, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.commit(set)
 }
 
 // commit is Commit; the caller holds x.mu.
-func (x *Index) commit(set []*Outcome) (Committed, error) {
+func (x *Index) commit(set []*record.Outcome) (Committed, error) {
 	var done Committed
 	if err := x.makeWay(set); err != nil {
 		return done, fmt.Errorf("index commit: %w", err)
@@ -52,7 +54,7 @@ func (x *Index) commit(set []*Outcome) (Committed, error) {
 	err := x.update(func(c *change) error {
 		c.coming = comingOf(set)
 		// Most links that come this far are new.
-		done = Committed{Next: make([]Row, len(set)), Fresh: make([]Row, 0, c.coming-int64(len(set)))}
+		done = Committed{Next: make([]record.Row, len(set)), Fresh: make([]record.Row, 0, c.coming-int64(len(set)))}
 		for i, o := range set {
 			if o.Row.URL != "" {
 				next, err := c.outcome(o, &done)
@@ -71,7 +73,7 @@ func (x *Index) commit(set []*Outcome) (Committed, error) {
 				}
 			}
 			if o.Robots != nil {
-				if err := c.tx.Bucket(bucketRobots).Put([]byte(o.Robots.Origin), o.Robots.append(nil)); err != nil {
+				if err := c.tx.Bucket(bucketRobots).Put([]byte(o.Robots.Origin), o.Robots.Append(nil)); err != nil {
 					return err
 				}
 			}
@@ -79,7 +81,7 @@ func (x *Index) commit(set []*Outcome) (Committed, error) {
 				c.cutSitemap(o.Links[0].Source, cut)
 			}
 			if o.Seeds != nil {
-				if err := c.tx.Bucket(bucketSys).Put(keySeeds, o.Seeds.append(nil, keySeeds)); err != nil {
+				if err := c.tx.Bucket(bucketSys).Put(keySeeds, o.Seeds.Append(nil, keySeeds)); err != nil {
 					return err
 				}
 			}
@@ -102,7 +104,7 @@ func (x *Index) commit(set []*Outcome) (Committed, error) {
 }
 
 // comingOf returns the most records that a set makes: one for each outcome and link.
-func comingOf(set []*Outcome) (n int64) {
+func comingOf(set []*record.Outcome) (n int64) {
 	for _, o := range set {
 		n += 1 + int64(len(o.Links))
 	}
@@ -115,7 +117,7 @@ func (x *Index) update(fn func(*change) error) error {
 		return fmt.Errorf("move new URLs: %w", err)
 	}
 	c := &change{
-		x: x, now: time.Now().Unix(), totals: x.totals, run: x.run.clone(),
+		x: x, now: time.Now().Unix(), totals: x.totals, run: x.run.Clone(),
 		entries: map[string]*entry{}, hosts: map[string]*hostChange{}, domains: map[string]*domainChange{},
 		queries: map[string]int64{}, prefixes: map[string]int64{}, shorter: map[string]bool{},
 		arena: x.arena,
@@ -149,8 +151,8 @@ type change struct {
 	tx                *bolt.Tx
 	values            values // of tx
 	now               int64
-	totals            Totals
-	run               Run
+	totals            record.Totals
+	run               record.Run
 	entries           map[string]*entry      // by URL
 	hosts             map[string]*hostChange // by name
 	domains           map[string]*domainChange
@@ -171,11 +173,11 @@ type change struct {
 
 type entry struct {
 	key  []byte
-	old  *Record // nil: there was none
-	rec  *Record // nil: there is none
-	lost bool    // there was one that cannot be read
-	late bool    // old is in the inbox
-	meta *Meta   // to be kept with rec; nil: nothing new
+	old  *record.Record // nil: there was none
+	rec  *record.Record // nil: there is none
+	lost bool           // there was one that cannot be read
+	late bool           // old is in the inbox
+	meta *record.Meta   // to be kept with rec; nil: nothing new
 }
 
 // entry returns the record of a URL as this change sees it, or an entry without one.
@@ -200,8 +202,8 @@ func (c *change) entry(url string) (*entry, error) {
 	}
 	if v != nil {
 		// A value that is damaged counts as absent: damage costs one record, not the crawl.
-		if old, err := decodeRecordOf(url, key, v); err == nil {
-			both := [2]Record{old, old}
+		if old, err := record.DecodeOf(url, key, v); err == nil {
+			both := [2]record.Record{old, old}
 			e.old, e.rec = &both[0], &both[1]
 		} else {
 			e.lost = true
@@ -214,7 +216,7 @@ func (c *change) entry(url string) (*entry, error) {
 // key returns the record key of a URL.
 func (c *change) key(url string) (key []byte, err error) {
 	key = c.arena.keep(func(b []byte) []byte {
-		b, err = AppendKey(b, url)
+		b, err = record.AppendKey(b, url)
 		return b
 	})
 	if err != nil {
@@ -224,119 +226,119 @@ func (c *change) key(url string) (key []byte, err error) {
 }
 
 // outcome applies what happened to a URL, and tells where it waits now.
-func (c *change) outcome(o *Outcome, done *Committed) (Row, error) {
+func (c *change) outcome(o *record.Outcome, done *Committed) (record.Row, error) {
 	e, err := c.entry(o.Row.URL)
 	if err != nil {
-		return Row{}, err
+		return record.Row{}, err
 	}
 	switch {
 	case o.Part:
-		return Row{}, nil
+		return record.Row{}, nil
 	case o.Again:
 		c.shorter[string(e.key)] = false
-		return Row{}, nil
+		return record.Row{}, nil
 	}
 	if e.rec == nil {
-		c.create(e, &Link{URL: o.Row.URL, Source: o.Row.Source, Via: o.Row.Via, Depth: o.Row.Depth, Hops: o.Row.Hops})
-		if _, _, err := c.hold(e.key, &Link{URL: o.Row.URL, Source: Seed}); err != nil {
-			return Row{}, err
+		c.create(e, &record.Link{URL: o.Row.URL, Source: o.Row.Source, Via: o.Row.Via, Depth: o.Row.Depth, Hops: o.Row.Hops})
+		if _, _, err := c.hold(e.key, &record.Link{URL: o.Row.URL, Source: record.Seed}); err != nil {
+			return record.Row{}, err
 		}
 		c.fresh = append(c.fresh, c.x.filter.Fingerprint(o.Row.URL))
 		done.New++
 		if o.Row.Range != 0 { // the record is lost, its pending row may not be
-			if err := c.tx.Bucket(bucketPending).Delete(appendPendingKey(nil, &o.Row, e.key)); err != nil {
-				return Row{}, err
+			if err := c.tx.Bucket(bucketPending).Delete(record.AppendPendingKey(nil, &o.Row, e.key)); err != nil {
+				return record.Row{}, err
 			}
 		}
 	}
 	r := e.rec
-	if r.State != Pending {
+	if r.State != record.Pending {
 		c.edgesLost = c.edgesLost || o.EdgesEnd > 0 // the file has them twice
-		return Row{}, nil
+		return record.Row{}, nil
 	}
-	if o.State == Pending && o.Next.Range == Held && o.Next.Reason == HeldDepth && !c.x.opts.Limits.TooDeep(r.Depth) {
+	if o.State == record.Pending && o.Next.Range == record.Held && o.Next.Reason == HeldDepth && !c.x.opts.Limits.TooDeep(r.Depth) {
 		return r.Row, nil // a shorter way was found since
 	}
-	if o.State == Pending && o.Next.Range == Now && r.Range == Held {
+	if o.State == record.Pending && o.Next.Range == record.Now && r.Range == record.Held {
 		err := c.release(e)
 		return r.Row, err
 	}
 	r.Reason, r.Tries, r.Spared = o.Reason, max(r.Tries, o.Row.Tries), max(r.Spared, o.Row.Spared)
-	if o.State == Pending {
+	if o.State == record.Pending {
 		r.Range, r.Due, r.Reason = o.Next.Range, o.Next.Due, o.Next.Reason
 		r.Tries, r.Spared = max(r.Tries, o.Next.Tries), max(r.Spared, o.Next.Spared)
 		// What is held was not asked for: it keeps its run, also 0, which is that of what a rebuild made.
-		if r.Run = o.Next.Run; r.Run == 0 && r.Range != Held {
+		if r.Run = o.Next.Run; r.Run == 0 && r.Range != record.Held {
 			r.Run = c.run.ID
 		}
 		return r.Row, nil
 	}
 	r.State, r.Page = o.State, o.Page
 	r.Range, r.Due, r.Run = 0, 0, c.run.ID
-	if o.State == Stored {
+	if o.State == record.Stored {
 		e.meta = o.Meta
 		if o.EdgesEnd > 0 {
 			c.edgesEnd, c.edgesPages = o.EdgesEnd, c.edgesPages+1
 		}
 		// The record names the source that source.txt names, also for a page found in its folder.
-		if r.Source == Seed || o.Row.Source == Seed {
+		if r.Source == record.Seed || o.Row.Source == record.Seed {
 			if err := c.putScope(r.URL); err != nil {
-				return Row{}, err
+				return record.Row{}, err
 			}
 		}
 		r.Source = o.Row.Source
 		r.Depth = min(r.Depth, o.Row.Depth)
 	}
-	c.run.count(r)
-	if o.State == Redirected && r.Source == Seed {
+	c.run.Count(r)
+	if o.State == record.Redirected && r.Source == record.Seed {
 		for i := range o.Links {
 			if l := &o.Links[i]; len(l.Areas) > 0 {
 				if err := c.putScope(l.URL); err != nil {
-					return Row{}, err
+					return record.Row{}, err
 				}
 			}
 		}
 	}
-	return Row{}, nil
+	return record.Row{}, nil
 }
 
 // release makes a held record eligible, unless a budget has no place for it. It keeps its run:
 // nobody has looked whether its page is in the tree.
 func (c *change) release(e *entry) error {
 	r := e.rec
-	reason, _, err := c.hold(e.key, &Link{URL: r.URL, Source: r.Source, Depth: r.Depth})
+	reason, _, err := c.hold(e.key, &record.Link{URL: r.URL, Source: r.Source, Depth: r.Depth})
 	if r.Reason = reason; err == nil && reason == "" {
-		r.Range = Now
+		r.Range = record.Now
 	}
 	return err
 }
 
 // putScope keeps a URL as a seed whose record does not say so.
 func (c *change) putScope(url string) error {
-	return c.tx.Bucket(bucketScope).Put([]byte(url), seal(nil, []byte(url)))
+	return c.tx.Bucket(bucketScope).Put([]byte(url), record.Seal(nil, []byte(url)))
 }
 
 // settle sees to it that a URL which got its outcome and was reopened by a link of the same set
 // is told of once: as a row that waits again.
-func (c *change) settle(set []*Outcome, done *Committed) {
+func (c *change) settle(set []*record.Outcome, done *Committed) {
 	again := map[string]bool{}
 	for i, o := range set {
 		if o.Again || o.Part {
 			continue
 		}
-		if e := c.entries[o.Row.URL]; e != nil && e.rec != nil && e.rec.State == Pending && done.Next[i].Range == 0 {
+		if e := c.entries[o.Row.URL]; e != nil && e.rec != nil && e.rec.State == record.Pending && done.Next[i].Range == 0 {
 			done.Next[i] = e.rec.Row
 			again[o.Row.URL] = true
 		}
 	}
 	if len(again) > 0 {
-		done.Fresh = slices.DeleteFunc(done.Fresh, func(r Row) bool { return again[r.URL] })
+		done.Fresh = slices.DeleteFunc(done.Fresh, func(r record.Row) bool { return again[r.URL] })
 	}
 }
 
 // links takes the links of an outcome, and marks its record if some of them were cut.
-func (c *change) links(o *Outcome, done *Committed) error {
-	var from *Record
+func (c *change) links(o *record.Outcome, done *Committed) error {
+	var from *record.Record
 	nearer := uint32(0) // by how much the record's depth is less than what the links are counted from
 	if e := c.entries[o.Row.URL]; e != nil && e.rec != nil {
 		from = e.rec
@@ -362,15 +364,15 @@ func (c *change) links(o *Outcome, done *Committed) error {
 	}
 	cut += c.x.ahead[o.Row.URL]
 	delete(c.x.ahead, o.Row.URL)
-	if from != nil && from.State != Pending && (cut > 0 || o.Again) {
+	if from != nil && from.State != record.Pending && (cut > 0 || o.Again) {
 		from.Cut = cut
 	}
 	return nil
 }
 
 // link makes a record for a link that is new, and changes a known one where the link says so.
-func (c *change) link(l *Link, done *Committed) error {
-	if l.Source == Seed {
+func (c *change) link(l *record.Link, done *Committed) error {
+	if l.Source == record.Seed {
 		grown, err := c.seeded(l)
 		if err != nil {
 			return err
@@ -382,7 +384,7 @@ func (c *change) link(l *Link, done *Committed) error {
 	// Without a run pages come in the order of the tree: then the shortest way counts too.
 	rebuild := c.run.ID == 0
 	nearest := rebuild || c.x.opts.Limits.MaxDepth != 0
-	special := l.Cookie || l.Source == Seed || nearest
+	special := l.Cookie || l.Source == record.Seed || nearest
 	answer := c.x.filter.Lookup(fp)
 	if !special && answer == seen.Known {
 		done.known(fp, l)
@@ -426,10 +428,10 @@ func (c *change) link(l *Link, done *Committed) error {
 		c.fresh = append(c.fresh, fp)
 		done.New++
 		if reason != "" {
-			e.rec.Range, e.rec.Reason = Held, reason
-			c.host(Host(l.URL)).held++
+			e.rec.Range, e.rec.Reason = record.Held, reason
+			c.host(record.Host(l.URL)).held++
 			if reason == heldDomain {
-				d, err := c.domain(Host(l.URL))
+				d, err := c.domain(record.Host(l.URL))
 				if err != nil {
 					return err
 				}
@@ -438,31 +440,31 @@ func (c *change) link(l *Link, done *Committed) error {
 		} else {
 			done.Fresh = append(done.Fresh, e.rec.Row)
 		}
-	case l.Source == Seed && r.Source != Seed && l.Via == "":
-		if r.refusedAsLink() {
+	case l.Source == record.Seed && r.Source != record.Seed && l.Via == "":
+		if r.RefusedAsLink() {
 			c.reopen(e)
-			r.Range = Held // for what follows
+			r.Range = record.Held // for what follows
 		}
-		if r.State != Pending {
+		if r.State != record.Pending {
 			return errors.Join(c.putScope(r.URL), c.nearer(e, l, done))
 		}
-		held := r.Range == Held
-		r.Source, r.Via, r.Hops, r.Cookie, r.Depth = Seed, "", 0, false, 0
-		if held || r.Range == Now {
-			r.Range, r.Rank, r.Reason = Now, 0, ""
+		held := r.Range == record.Held
+		r.Source, r.Via, r.Hops, r.Cookie, r.Depth = record.Seed, "", 0, false, 0
+		if held || r.Range == record.Now {
+			r.Range, r.Rank, r.Reason = record.Now, 0, ""
 		}
 		if held {
 			done.Fresh = append(done.Fresh, r.Row)
 		}
-	case l.Cookie && r.State == Redirected && r.Reopened < 2:
-		c.run.uncount(r)
-		r.State, r.Reopened, r.Page, r.Cut = Pending, r.Reopened+1, Page{}, 0
-		r.Range, r.Reason, r.Hops, r.Cookie, r.Via = Now, "", l.Hops, l.Cookie, l.Via
+	case l.Cookie && r.State == record.Redirected && r.Reopened < 2:
+		c.run.Uncount(r)
+		r.State, r.Reopened, r.Page, r.Cut = record.Pending, r.Reopened+1, record.Page{}, 0
+		r.Range, r.Reason, r.Hops, r.Cookie, r.Via = record.Now, "", l.Hops, l.Cookie, l.Via
 		r.Run = c.run.ID
 		c.shorter[string(e.key)] = false
 		done.Fresh = append(done.Fresh, r.Row)
 	case nearest && l.Depth < r.Depth:
-		if rebuild && r.State == Pending { // nobody holds a copy of the row
+		if rebuild && r.State == record.Pending { // nobody holds a copy of the row
 			r.Source, r.Via, r.Hops, r.Cookie = l.Source, l.Via, l.Hops, l.Cookie
 		}
 		return c.nearer(e, l, done)
@@ -470,7 +472,7 @@ func (c *change) link(l *Link, done *Committed) error {
 	return nil
 }
 
-func (d *Committed) known(fp uint64, l *Link) {
+func (d *Committed) known(fp uint64, l *record.Link) {
 	if l.Rank != 0 {
 		d.Known = append(d.Known, KnownLink{fp, l.Rank})
 	}
@@ -478,7 +480,7 @@ func (d *Committed) known(fp uint64, l *Link) {
 
 // nearer applies a shorter way to a known URL. If it waits because of its depth it may be
 // released; if it has its outcome, its links are nearer as well.
-func (c *change) nearer(e *entry, l *Link, done *Committed) error {
+func (c *change) nearer(e *entry, l *record.Link, done *Committed) error {
 	r := e.rec
 	if l.Depth >= r.Depth {
 		return nil
@@ -491,14 +493,14 @@ func (c *change) nearer(e *entry, l *Link, done *Committed) error {
 		return nil
 	}
 	switch {
-	case r.State == Pending && r.Range == Held && r.Reason == HeldDepth:
+	case r.State == record.Pending && r.Range == record.Held && r.Reason == HeldDepth:
 		if err := c.release(e); err != nil {
 			return err
 		}
-		if r.Range == Now {
+		if r.Range == record.Now {
 			done.Fresh = append(done.Fresh, r.Row)
 		}
-	case r.State == Stored, r.State == Redirected:
+	case r.State == record.Stored, r.State == record.Redirected:
 		c.shorter[string(e.key)] = true
 	case r.GaveLinks():
 		// What it named is in no folder: it is asked again.
@@ -510,23 +512,23 @@ func (c *change) nearer(e *entry, l *Link, done *Committed) error {
 
 // reopen makes a record pending again, whose next answer counts from its depth.
 func (c *change) reopen(e *entry) {
-	c.run.uncount(e.rec)
-	e.rec.reopen(c.run.ID)
+	c.run.Uncount(e.rec)
+	e.rec.Reopen(c.run.ID)
 	c.shorter[string(e.key)] = false
 }
 
 // create makes a pending record, eligible now, in an entry that has none.
-func (c *change) create(e *entry, l *Link) {
+func (c *change) create(e *entry, l *record.Link) {
 	c.totals.Seq++
 	rank := l.Rank
 	if rank == 0 {
 		rank = uint64(l.Depth)
 	}
-	e.rec = &Record{
-		State: Pending, Found: c.now,
-		Row: Row{
+	e.rec = &record.Record{
+		State: record.Pending, Found: c.now,
+		Row: record.Row{
 			URL: l.URL, Source: l.Source, Via: l.Via, Depth: l.Depth, Hops: l.Hops, Cookie: l.Cookie,
-			Run: c.run.ID, Range: Now, Rank: rank, Seq: c.totals.Seq,
+			Run: c.run.ID, Range: record.Now, Rank: rank, Seq: c.totals.Seq,
 		},
 	}
 	c.run.Found++

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
+
+	"urltree/storage/record"
 )
 
 // A file cut off at any page is told as damaged, not met later as a fault of memory.
@@ -39,7 +41,7 @@ func TestTruncated(t *testing.T) {
 			if x, err := Open(path, Options{ReadOnly: readOnly, NoSync: true}); err == nil {
 				x.Close()
 				t.Errorf("%d of %d bytes opened", size, used)
-			} else if !errors.Is(err, ErrDamaged) {
+			} else if !errors.Is(err, record.ErrDamaged) {
 				t.Errorf("%d of %d bytes: %v", size, used, err)
 			}
 		}
@@ -96,7 +98,7 @@ func TestOpenErrors(t *testing.T) {
 	if _, err := Open(path+"x", Options{}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("missing: %v", err)
 	}
-	if _, err := Open(path, Options{}); err == nil || errors.Is(err, ErrDamaged) {
+	if _, err := Open(path, Options{}); err == nil || errors.Is(err, record.ErrDamaged) {
 		t.Errorf("open elsewhere: %v", err)
 	}
 	x.Close()
@@ -106,7 +108,7 @@ func TestOpenErrors(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = db.Update(func(tx *bolt.Tx) error {
-			return tx.Bucket(bucketSys).Put(keySchema, seal([]byte{other}, nil))
+			return tx.Bucket(bucketSys).Put(keySchema, record.Seal([]byte{other}, nil))
 		})
 		if err = errors.Join(err, db.Close()); err != nil {
 			t.Fatal(err)
@@ -115,7 +117,7 @@ func TestOpenErrors(t *testing.T) {
 			if x, err := Open(path, Options{ReadOnly: readOnly}); err == nil {
 				x.Close()
 				t.Errorf("format %d, which is not %d, opened", other, schema)
-			} else if want := map[bool]error{true: ErrOlder, false: ErrSchema}[other < schema]; !errors.Is(err, want) || errors.Is(err, ErrDamaged) {
+			} else if want := map[bool]error{true: ErrOlder, false: ErrSchema}[other < schema]; !errors.Is(err, want) || errors.Is(err, record.ErrDamaged) {
 				t.Errorf("format %d, which is not %d: %v", other, schema, err)
 			}
 		}
@@ -123,7 +125,7 @@ func TestOpenErrors(t *testing.T) {
 	if err := os.WriteFile(path, []byte("something else"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(path, Options{}); !errors.Is(err, ErrDamaged) {
+	if _, err := Open(path, Options{}); !errors.Is(err, record.ErrDamaged) {
 		t.Errorf("another file: %v", err)
 	}
 }
@@ -132,7 +134,7 @@ func TestOpenErrors(t *testing.T) {
 func TestDamagedValue(t *testing.T) {
 	x, _ := newIndex(t, 10)
 	const url = "http://host3.org/3"
-	key, err := Key(url)
+	key, err := record.Key(url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,10 +147,10 @@ func TestDamagedValue(t *testing.T) {
 		t.Fatal(err)
 	}
 	good, bad := 0, 0
-	err = x.Records(context.Background(), nil, func(r Record, err error) error {
+	err = x.Records(context.Background(), nil, func(r record.Record, err error) error {
 		if err == nil {
 			good++
-		} else if bad++; !errors.Is(err, ErrCorrupt) {
+		} else if bad++; !errors.Is(err, record.ErrCorrupt) {
 			t.Error(err)
 		}
 		return nil
@@ -156,16 +158,16 @@ func TestDamagedValue(t *testing.T) {
 	if err != nil || good != 19 || bad != 1 {
 		t.Errorf("%d good, %d bad, %v", good, bad, err)
 	}
-	if _, err := x.Record(url); !errors.Is(err, ErrCorrupt) {
+	if _, err := x.Record(url); !errors.Is(err, record.ErrCorrupt) {
 		t.Errorf("record: %v", err)
 	}
 	if len(faultsOf(t, x)) == 0 {
 		t.Error("no fault")
 	}
-	if _, err := x.Commit([]*Outcome{{Row: Row{URL: url, Source: Seed}, State: Failed, Reason: "timeout"}}); err != nil {
+	if _, err := x.Commit([]*record.Outcome{{Row: record.Row{URL: url, Source: record.Seed}, State: record.Failed, Reason: "timeout"}}); err != nil {
 		t.Error(err)
 	}
-	if r, err := x.Record(url); err != nil || r.State != Failed {
+	if r, err := x.Record(url); err != nil || r.State != record.Failed {
 		t.Errorf("made anew: %+v, %v", r, err)
 	}
 	if m, err := x.Meta(url); m != nil || err != nil {
@@ -175,7 +177,7 @@ func TestDamagedValue(t *testing.T) {
 
 // Every way in which counters, rows and records can disagree is a fault.
 func TestVerifyFaults(t *testing.T) {
-	key, err := Key("http://host0.org/0/")
+	key, err := record.Key("http://host0.org/0/")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +191,7 @@ func TestVerifyFaults(t *testing.T) {
 			return tx.Bucket(bucketPending).Delete(k)
 		}},
 		{"pending row too many", func(tx *bolt.Tx) error {
-			return tx.Bucket(bucketPending).Put(appendPendingKey(nil, &Row{URL: "http://a.org/", Range: Now}, key), make([]byte, 4))
+			return tx.Bucket(bucketPending).Put(record.AppendPendingKey(nil, &record.Row{URL: "http://a.org/", Range: record.Now}, key), make([]byte, 4))
 		}},
 		{"record gone", func(tx *bolt.Tx) error { return tx.Bucket(bucketURL).Delete(key) }},
 		{"record under another key", func(tx *bolt.Tx) error {
@@ -198,36 +200,38 @@ func TestVerifyFaults(t *testing.T) {
 		}},
 		{"folder counter", func(tx *bolt.Tx) error {
 			k, _ := first(tx.Bucket(bucketFolder))
-			return tx.Bucket(bucketFolder).Put(k, seal((&Counts{Now: 1}).append(nil), k))
+			return tx.Bucket(bucketFolder).Put(k, record.Seal((&record.Counts{Now: 1}).Append(nil), k))
 		}},
 		{"folder gone", func(tx *bolt.Tx) error {
 			k, _ := first(tx.Bucket(bucketFolder))
 			return tx.Bucket(bucketFolder).Delete(k)
 		}},
 		{"folder too many", func(tx *bolt.Tx) error {
-			return tx.Bucket(bucketFolder).Put([]byte("http\x00dx\x00"), seal((&Counts{}).append(nil), []byte("http\x00dx\x00")))
+			return tx.Bucket(bucketFolder).Put([]byte("http\x00dx\x00"), record.Seal((&record.Counts{}).Append(nil), []byte("http\x00dx\x00")))
 		}},
 		{"host counter", func(tx *bolt.Tx) error {
 			k, _ := first(tx.Bucket(bucketHost))
-			return tx.Bucket(bucketHost).Put(k, (&HostRow{HostTimes: HostTimes{Name: string(k)}}).append(nil))
+			return tx.Bucket(bucketHost).Put(k, (&record.HostRow{HostTimes: record.HostTimes{Name: string(k)}}).Append(nil))
 		}},
 		{"host gone", func(tx *bolt.Tx) error {
 			k, _ := first(tx.Bucket(bucketHost))
 			return tx.Bucket(bucketHost).Delete(k)
 		}},
-		{"metadata of a pending URL", func(tx *bolt.Tx) error { return tx.Bucket(bucketMeta).Put(key, (&Meta{}).append(nil, key)) }},
+		{"metadata of a pending URL", func(tx *bolt.Tx) error { return tx.Bucket(bucketMeta).Put(key, (&record.Meta{}).Append(nil, key)) }},
 		{"metadata without a record", func(tx *bolt.Tx) error {
 			key := []byte("http\x00da\x00r\x00")
-			return tx.Bucket(bucketMeta).Put(key, (&Meta{}).append(nil, key))
+			return tx.Bucket(bucketMeta).Put(key, (&record.Meta{}).Append(nil, key))
 		}},
 		{"metadata under no key", func(tx *bolt.Tx) error {
-			return tx.Bucket(bucketMeta).Put([]byte("x"), (&Meta{}).append(nil, []byte("x")))
+			return tx.Bucket(bucketMeta).Put([]byte("x"), (&record.Meta{}).Append(nil, []byte("x")))
 		}},
 		{"metadata damaged", func(tx *bolt.Tx) error {
 			k, _ := first(tx.Bucket(bucketMeta))
-			return tx.Bucket(bucketMeta).Put(k, seal([]byte{9}, k))
+			return tx.Bucket(bucketMeta).Put(k, record.Seal([]byte{9}, k))
 		}},
-		{"totals", func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Put(keyTotals, (&Totals{Bytes: 1}).append(nil, keyTotals)) }},
+		{"totals", func(tx *bolt.Tx) error {
+			return tx.Bucket(bucketSys).Put(keyTotals, (&record.Totals{Bytes: 1}).Append(nil, keyTotals))
+		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			x, path := newIndex(t, 20)

@@ -7,16 +7,9 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"urltree/storage/record"
 )
-
-// Duplicate is the reason of a page that was refused because one with the same SHA-256 is stored.
-// Its record keeps the SHA-256.
-const Duplicate = "duplicate"
-
-// hasDigest reports whether the value of a record ends in the SHA-256.
-func (r *Record) hasDigest() bool {
-	return r.State == Stored || r.State == Refused && r.Reason == Duplicate
-}
 
 // First returns the stored page with this SHA-256 that was answered first, of those of one second
 // the one whose URL sorts first. Other pages with it are duplicates of that one. ErrNotFound: no
@@ -26,12 +19,12 @@ func (r *Record) hasDigest() bool {
 // SHA-256 would cost each page of a crawl some 30 µs, a third of what its transaction takes, since
 // the rows of a set would lie far apart; and a mark kept with a page would have to be found and
 // changed when the page that it names is no longer stored.
-func (x *Index) First(ctx context.Context, digest [32]byte) (first Record, err error) {
+func (x *Index) First(ctx context.Context, digest [32]byte) (first record.Record, err error) {
 	err = x.digests(ctx, func(key, value, found []byte) error {
 		if !bytes.Equal(found, digest[:]) {
 			return nil
 		}
-		r, err := decodeRecord(key, value)
+		r, err := record.Decode(key, value)
 		if err != nil {
 			return nil // for check to name
 		}
@@ -74,7 +67,7 @@ func (x *Index) digests(ctx context.Context, fn func(key, value, digest []byte) 
 					next, more = bytes.Clone(k), true
 					return nil
 				}
-				if len(v) < 32+sum || State(v[0]) != Stored {
+				if len(v) < 32+sum || record.State(v[0]) != record.Stored {
 					continue
 				}
 				if err := fn(k, v, v[len(v)-32-sum:len(v)-sum]); err != nil {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+
+	"urltree/storage/record"
 )
 
 // TestFirst: of the stored pages with a SHA-256 the one answered first, then the one whose URL sorts first.
@@ -24,43 +26,43 @@ func TestFirst(t *testing.T) {
 			return
 		}
 		// It is a stored page of the index, and its record whole.
-		if kept, err := x.Record(want); err != nil || kept != r || kept.Digest != digest(n) || kept.State != Stored {
+		if kept, err := x.Record(want); err != nil || kept != r || kept.Digest != digest(n) || kept.State != record.Stored {
 			t.Fatalf("record %+v, %v; want %+v", kept, err, r)
 		}
 	}
-	commit := func(url string, state State, time int64, n byte) {
+	commit := func(url string, state record.State, time int64, n byte) {
 		t.Helper()
 		reason := ""
-		if state == Refused {
-			reason = Duplicate
+		if state == record.Refused {
+			reason = record.Duplicate
 		}
-		o := &Outcome{
-			Row: Row{URL: url, Source: Seed}, State: state, Reason: reason,
-			Page: Page{Time: time, Status: 200, Bytes: 9, Digest: digest(n)},
+		o := &record.Outcome{
+			Row: record.Row{URL: url, Source: record.Seed}, State: state, Reason: reason,
+			Page: record.Page{Time: time, Status: 200, Bytes: 9, Digest: digest(n)},
 		}
-		if _, err := x.Commit([]*Outcome{o}); err != nil {
+		if _, err := x.Commit([]*record.Outcome{o}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	require(1, "")
-	commit("http://a.org/refused", Refused, 1, 1)
-	commit("http://a.org/failed", Failed, 1, 1)
+	commit("http://a.org/refused", record.Refused, 1, 1)
+	commit("http://a.org/failed", record.Failed, 1, 1)
 	require(1, "")
-	commit("http://m.org/", Stored, 20, 1)
+	commit("http://m.org/", record.Stored, 20, 1)
 	require(1, "http://m.org/")
-	commit("http://a.org/later", Stored, 30, 1)
-	commit("http://a.org/another", Stored, 1, 2)
+	commit("http://a.org/later", record.Stored, 30, 1)
+	commit("http://a.org/another", record.Stored, 1, 2)
 	require(1, "http://m.org/")
 	require(2, "http://a.org/another")
-	commit("http://z.org/", Stored, 20, 1)
+	commit("http://z.org/", record.Stored, 20, 1)
 	require(1, "http://m.org/")
-	commit("http://b.org/", Stored, 20, 1)
+	commit("http://b.org/", record.Stored, 20, 1)
 	require(1, "http://b.org/")
-	commit("http://z.org/first", Stored, 10, 1)
+	commit("http://z.org/first", record.Stored, 10, 1)
 	require(1, "http://z.org/first")
 
 	// A page that is no longer stored leaves no trace: the next takes its place.
-	n, err := x.Reopen(t.Context(), nil, func(r *Record) bool { return r.URL == "http://z.org/first" }, nil)
+	n, err := x.Reopen(t.Context(), nil, func(r *record.Record) bool { return r.URL == "http://z.org/first" }, nil)
 	if n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
@@ -95,11 +97,11 @@ func BenchmarkFirst(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer x.Close()
-	var set []*Outcome
+	var set []*record.Outcome
 	for n := range 20_000 {
-		set = append(set, &Outcome{
-			Row: Row{URL: fmt.Sprintf("http://host%d.org/folder/page%d.html", n%50, n), Source: Seed}, State: Stored,
-			Page: Page{Time: int64(n), Status: 200, Bytes: 1, Media: "text/html", Digest: [32]byte{1, byte(n), byte(n >> 8)}},
+		set = append(set, &record.Outcome{
+			Row: record.Row{URL: fmt.Sprintf("http://host%d.org/folder/page%d.html", n%50, n), Source: record.Seed}, State: record.Stored,
+			Page: record.Page{Time: int64(n), Status: 200, Bytes: 1, Media: "text/html", Digest: [32]byte{1, byte(n), byte(n >> 8)}},
 		})
 	}
 	if _, err := x.Commit(set); err != nil {

@@ -6,22 +6,24 @@ import (
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
+
+	"urltree/storage/record"
 )
 
 // TestUpgradeCountsHosts: an index of the schema before, whose domains have not been counted, has the counts of one
 // that has counted from the first record on.
 func TestUpgradeCountsHosts(t *testing.T) {
 	x, path := newIndex(t, 1)
-	o := &Outcome{}
+	o := &record.Outcome{}
 	for n := range 30 {
-		o.Links = append(o.Links, Link{URL: fmt.Sprintf("http://h%d.d%d.org/", n, n%7), Source: "http://a.org/", Depth: 1},
-			Link{URL: fmt.Sprintf("http://held%d.d%d.org/", n, n%7), Source: "http://a.org/", Depth: 1, Held: "form"},
-			Link{URL: fmt.Sprintf("http://10.0.0.%d/", n), Source: "http://a.org/", Depth: 1})
+		o.Links = append(o.Links, record.Link{URL: fmt.Sprintf("http://h%d.d%d.org/", n, n%7), Source: "http://a.org/", Depth: 1},
+			record.Link{URL: fmt.Sprintf("http://held%d.d%d.org/", n, n%7), Source: "http://a.org/", Depth: 1, Held: "form"},
+			record.Link{URL: fmt.Sprintf("http://10.0.0.%d/", n), Source: "http://a.org/", Depth: 1})
 	}
-	if _, err := x.Commit([]*Outcome{o}); err != nil {
+	if _, err := x.Commit([]*record.Outcome{o}); err != nil {
 		t.Fatal(err)
 	}
-	rows := func() (list []DomainRow) {
+	rows := func() (list []record.DomainRow) {
 		for n := range 7 {
 			d, err := x.Domain(fmt.Sprintf("d%d.org", n))
 			if err != nil {
@@ -32,25 +34,25 @@ func TestUpgradeCountsHosts(t *testing.T) {
 		return list
 	}
 	want := fmt.Sprint(rows())
-	var hosts []HostRow
+	var hosts []record.HostRow
 	err := x.db.Update(func(tx *bolt.Tx) error {
 		b := tx.Bucket(bucketHost)
 		err := b.ForEach(func(k, v []byte) error {
-			h, err := decodeHost(string(k), v)
+			h, err := record.DecodeHost(string(k), v)
 			h.Counted = 0
 			hosts = append(hosts, h)
 			return err
 		})
 		for _, h := range hosts {
 			if err == nil {
-				err = b.Put([]byte(h.Name), h.append(nil))
+				err = b.Put([]byte(h.Name), h.Append(nil))
 			}
 		}
 		if err == nil {
 			err = tx.DeleteBucket(bucketDomain)
 		}
 		if err == nil {
-			err = tx.Bucket(bucketSys).Put(keySchema, seal(binary.AppendUvarint(nil, schema-1), nil))
+			err = tx.Bucket(bucketSys).Put(keySchema, record.Seal(binary.AppendUvarint(nil, schema-1), nil))
 		}
 		return err
 	})

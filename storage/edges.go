@@ -1,51 +1,22 @@
 package storage
 
 import (
-	"encoding/binary"
-	"fmt"
-
 	bolt "go.etcd.io/bbolt"
+
+	"urltree/storage/record"
 )
-
-// Edges says how much of the file of edges counts, see package internal/edges. It changes with the
-// records that it belongs to, so that a page which is stored and was kept with its edges has them
-// there, once. The zero value: none are kept.
-type Edges struct {
-	End    int64 // bytes of the file
-	Pages  int64 // stored pages that have their edges there
-	Assets bool  // references to images, styles and the like are among them
-}
-
-func (e *Edges) append(b, key []byte) []byte {
-	assets := byte(0)
-	if e.Assets {
-		assets = 1
-	}
-	b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(e.End)), uint64(e.Pages))
-	return seal(append(b, assets), key)
-}
-
-func decodeEdges(key, v []byte) (Edges, error) {
-	body, err := unseal(v, key)
-	if err != nil {
-		return Edges{}, fmt.Errorf("edges: %w", err)
-	}
-	d := decoder{b: body}
-	e := Edges{End: int64(d.uint(63)), Pages: int64(d.uint(63)), Assets: d.byte() == 1}
-	return e, d.end("edges")
-}
 
 // Edges returns what is kept of the link graph, and the number of stored pages at that moment.
 // Those beyond Edges.Pages have no edges in the file.
-func (x *Index) Edges() (kept Edges, stored int64, err error) {
+func (x *Index) Edges() (kept record.Edges, stored int64, err error) {
 	err = x.view(func(tx *bolt.Tx) error {
-		totals, err := decodeTotals(keyTotals, tx.Bucket(bucketSys).Get(keyTotals))
+		totals, err := record.DecodeTotals(keyTotals, tx.Bucket(bucketSys).Get(keyTotals))
 		if err != nil {
 			return err
 		}
 		stored = totals.Stored
 		if v := tx.Bucket(bucketSys).Get(keyEdges); v != nil {
-			kept, err = decodeEdges(keyEdges, v)
+			kept, err = record.DecodeEdges(keyEdges, v)
 		}
 		return err
 	})
@@ -53,10 +24,10 @@ func (x *Index) Edges() (kept Edges, stored int64, err error) {
 }
 
 // SetEdges says how much of the file of edges counts, once that much is durable.
-func (x *Index) SetEdges(e Edges) error {
+func (x *Index) SetEdges(e record.Edges) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.write(func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Put(keyEdges, e.append(nil, keyEdges)) })
+	return x.write(func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Put(keyEdges, e.Append(nil, keyEdges)) })
 }
 
 // flushEdges counts the edges that came with this change. Where a page is stored no more, or a
@@ -71,10 +42,10 @@ func (c *change) flushEdges() error {
 	if v == nil {
 		return nil
 	}
-	kept, err := decodeEdges(keyEdges, v)
+	kept, err := record.DecodeEdges(keyEdges, v)
 	if err != nil || c.edgesLost {
 		return sys.Delete(keyEdges)
 	}
 	kept.End, kept.Pages = c.edgesEnd, kept.Pages+c.edgesPages
-	return sys.Put(keyEdges, kept.append(nil, keyEdges))
+	return sys.Put(keyEdges, kept.Append(nil, keyEdges))
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"urltree/storage/record"
 )
 
 // A commit that fails, in a write or in a sync, is the last thing that is tried: the disk may do again what
@@ -57,8 +59,8 @@ func TestNothingIsWrittenAfterAFailure(t *testing.T) {
 			if !errors.Is(first, ErrDisk) || !strings.Contains(first.Error(), path) {
 				t.Fatalf("the first commit: %v, want %v and the name of the file", first, ErrDisk)
 			}
-			_, err = x.Commit([]*Outcome{{Links: []Link{{URL: "http://a.b/", Source: Seed}}}})
-			for i, err := range []error{err, x.SetLinkOptions([]byte("b")), x.PutHour(Hour{Run: 1, Hour: 1}), x.MarkUnclean()} {
+			_, err = x.Commit([]*record.Outcome{{Links: []record.Link{{URL: "http://a.b/", Source: record.Seed}}}})
+			for i, err := range []error{err, x.SetLinkOptions([]byte("b")), x.PutHour(record.Hour{Run: 1, Hour: 1}), x.MarkUnclean()} {
 				if !errors.Is(err, ErrDisk) || !strings.Contains(err.Error(), first.Error()) {
 					t.Errorf("write %d after it: %v, want what failed first: %v", i, err, first)
 				}
@@ -106,12 +108,12 @@ func TestFailedReadIsNoDamage(t *testing.T) {
 				}
 				break
 			}
-			if !errors.Is(err, syscall.EIO) || errors.Is(err, ErrDamaged) {
+			if !errors.Is(err, syscall.EIO) || errors.Is(err, record.ErrDamaged) {
 				t.Errorf("read %d fails: %v, want %v alone", k, err, syscall.EIO)
 			}
 			f = &failingAt{bytes.NewReader(whole), k, io.EOF}
-			if err := checkStructure(f, int64(len(whole)), leaves); !errors.Is(err, ErrDamaged) && k > 2 { // of two meta pages one is enough
-				t.Errorf("the file ends at read %d: %v, want %v", k, err, ErrDamaged)
+			if err := checkStructure(f, int64(len(whole)), leaves); !errors.Is(err, record.ErrDamaged) && k > 2 { // of two meta pages one is enough
+				t.Errorf("the file ends at read %d: %v, want %v", k, err, record.ErrDamaged)
 			}
 		}
 		if reads < 5 {

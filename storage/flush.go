@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"urltree/storage/record"
 )
 
 // A put is a key to be written, or deleted if value is nil.
@@ -92,21 +94,21 @@ func (c *change) flush() error {
 	sys := c.tx.Bucket(bucketSys)
 	sitemap, _ := c.tx.Bucket(bucketSitemap).Cursor().First()
 	if c.relink && (c.totals.Parsed() || sitemap != nil) {
-		if err := sys.Put(keyRelink, seal(nil, keyRelink)); err != nil {
+		if err := sys.Put(keyRelink, record.Seal(nil, keyRelink)); err != nil {
 			return err
 		}
 	}
-	return sys.Put(keyTotals, c.totals.append(nil, keyTotals))
+	return sys.Put(keyTotals, c.totals.Append(nil, keyTotals))
 }
 
 // addTo adds to the counts under a key.
-func addTo(sums map[string]*Counts, key []byte, diff *Counts) {
+func addTo(sums map[string]*record.Counts, key []byte, diff *record.Counts) {
 	f := sums[string(key)]
 	if f == nil {
-		f = &Counts{}
+		f = &record.Counts{}
 		sums[string(key)] = f
 	}
-	f.add(diff)
+	f.Add(diff)
 }
 
 // flushRecords writes records, and what follows from them.
@@ -115,52 +117,52 @@ func (c *change) flushRecords() error {
 	rows, late := make([]put, 0, len(c.entries)), make([]put, 0, len(c.entries))
 	c.arrivals = slices.Grow(c.arrivals, len(c.entries))
 	// By how much the counts of a folder, and of a path with queries, change.
-	folders, queries := map[string]*Counts{}, map[string]*Counts{}
+	folders, queries := map[string]*record.Counts{}, map[string]*record.Counts{}
 	for _, e := range c.entries {
 		if e.rec == nil || e.old != nil && *e.old == *e.rec {
 			continue
 		}
-		waits := e.old == nil && !e.lost && e.rec.State == Pending && c.x.inbox.takes(Host(e.rec.URL), e.key, e.rec.Seq, len(c.arrivals))
+		waits := e.old == nil && !e.lost && e.rec.State == record.Pending && c.x.inbox.takes(record.Host(e.rec.URL), e.key, e.rec.Seq, len(c.arrivals))
 		if waits {
 			row := c.arena.keep(func(b []byte) []byte { return appendInboxRow(b, e.key, e.rec) })
 			late = append(late, put{c.arena.keep(func(b []byte) []byte { return inboxKey(b, e.rec.Seq) }), row})
 			c.arrivals = append(c.arrivals, arrival{c.x.filter.Fingerprint(e.rec.URL), e.rec.Seq, len(row)})
 		} else {
-			urls = append(urls, put{e.key, c.arena.keep(func(b []byte) []byte { return e.rec.append(b, e.key) })})
+			urls = append(urls, put{e.key, c.arena.keep(func(b []byte) []byte { return e.rec.Append(b, e.key) })})
 		}
 		switch {
 		case e.meta != nil:
-			metas = append(metas, put{e.key, c.arena.keep(func(b []byte) []byte { return e.meta.append(b, e.key) })})
-		case e.lost, e.old != nil && e.old.State == Stored && e.rec.State != Stored:
+			metas = append(metas, put{e.key, c.arena.keep(func(b []byte) []byte { return e.meta.Append(b, e.key) })})
+		case e.lost, e.old != nil && e.old.State == record.Stored && e.rec.State != record.Stored:
 			metas = append(metas, put{e.key, nil}) // only a page that is stored has metadata
 		}
-		if e.lost || e.old != nil && e.old.State == Stored && e.rec.State != Stored {
+		if e.lost || e.old != nil && e.old.State == record.Stored && e.rec.State != record.Stored {
 			c.edgesLost = true
 		}
-		var diff, placed Counts // placed: of the records by folder
+		var diff, placed record.Counts // placed: of the records by folder
 		if e.old != nil {
-			diff.count(e.old, -1)
+			diff.Count(e.old, -1)
 			if !e.late {
-				placed.count(e.old, -1)
+				placed.Count(e.old, -1)
 			}
-			c.totals.count(e.old, -1)
+			c.totals.Count(e.old, -1)
 		}
 		var before, after []byte // the keys of its pending row
-		if e.old != nil && e.old.State == Pending {
-			before = c.arena.keep(func(b []byte) []byte { return appendPendingKey(b, &e.old.Row, e.key) })
+		if e.old != nil && e.old.State == record.Pending {
+			before = c.arena.keep(func(b []byte) []byte { return record.AppendPendingKey(b, &e.old.Row, e.key) })
 		}
-		if e.rec.State == Pending {
-			after = c.arena.keep(func(b []byte) []byte { return appendPendingKey(b, &e.rec.Row, e.key) })
+		if e.rec.State == record.Pending {
+			after = c.arena.keep(func(b []byte) []byte { return record.AppendPendingKey(b, &e.rec.Row, e.key) })
 			run := c.arena.keep(func(b []byte) []byte { return binary.BigEndian.AppendUint32(b, e.rec.Run) })
 			rows = append(rows, put{after, run})
 		}
 		if before != nil && !bytes.Equal(before, after) {
 			rows = append(rows, put{before, nil})
 		}
-		diff.count(e.rec, 1)
-		c.totals.count(e.rec, 1)
+		diff.Count(e.rec, 1)
+		c.totals.Count(e.rec, 1)
 		if n := heldByDomain(e.rec) - heldByDomain(e.old); n != 0 {
-			d, err := c.domain(Host(e.rec.URL))
+			d, err := c.domain(record.Host(e.rec.URL))
 			if err != nil {
 				return err
 			}
@@ -168,17 +170,17 @@ func (c *change) flushRecords() error {
 				d.held += n
 			}
 		}
-		if diff != (Counts{}) {
-			c.host(Host(e.rec.URL)).counts.add(&diff)
+		if diff != (record.Counts{}) {
+			c.host(record.Host(e.rec.URL)).counts.Add(&diff)
 		}
 		if waits {
 			continue
 		}
-		if placed.count(e.rec, 1); placed == (Counts{}) {
+		if placed.Count(e.rec, 1); placed == (record.Counts{}) {
 			continue
 		}
-		Parents(e.key, func(folder []byte) { addTo(folders, folder, &placed) })
-		if path := pathOf(e.key); path != nil {
+		record.Parents(e.key, func(folder []byte) { addTo(folders, folder, &placed) })
+		if path := record.PathOf(e.key); path != nil {
 			addTo(queries, path, &placed)
 		}
 	}
@@ -210,7 +212,7 @@ func (c *change) flushShorter() error {
 	for key, yes := range c.shorter {
 		switch {
 		case yes:
-			puts = append(puts, put{[]byte(key), seal(nil, []byte(key))})
+			puts = append(puts, put{[]byte(key), record.Seal(nil, []byte(key))})
 		case c.values.get(bucketShorter, []byte(key)) != nil:
 			puts = append(puts, put{[]byte(key), nil})
 		}
@@ -226,7 +228,7 @@ func (c *change) flushHosts() error {
 			return err
 		}
 		h := *row
-		h.Counts.add(&change.counts)
+		h.Counts.Add(&change.counts)
 		h.Sitemaps += change.maps
 		if t := change.times; t != nil && (h.Run != c.run.ID || h.Seq <= t.Seq) {
 			h.HostTimes, h.Run = *t, c.run.ID
@@ -241,7 +243,7 @@ func (c *change) flushHosts() error {
 				d.hosts++
 			}
 		}
-		puts = append(puts, put{[]byte(name), h.append(nil)})
+		puts = append(puts, put{[]byte(name), h.Append(nil)})
 	}
 	return c.write(bucketHost, puts)
 }

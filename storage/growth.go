@@ -1,5 +1,7 @@
 package storage
 
+import "urltree/storage/record"
+
 // What makes the file grow.
 const (
 	allocated = 4 << 20 // by so many bytes at once
@@ -15,7 +17,7 @@ const (
 
 // Growth returns the bytes by which the file may grow while a set is committed, with what is to be
 // moved of the inbox before.
-func (x *Index) Growth(set []*Outcome) (bytes int64, err error) {
+func (x *Index) Growth(set []*record.Outcome) (bytes int64, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	bytes = allocated

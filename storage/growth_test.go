@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
+
+	"urltree/storage/record"
 )
 
 // TestGrowth commits links of all shapes: the file grows by no more than was said before.
@@ -64,18 +66,18 @@ func TestGrowth(t *testing.T) {
 						commits = 2
 					}
 					for n := range commits {
-						o := &Outcome{}
-						for i, weight := 0, 0; i < 1500 && weight < MostWeight/2; i++ {
+						o := &record.Outcome{}
+						for i, weight := 0, 0; i < 1500 && weight < record.MostWeight/2; i++ {
 							url := "http://a.org" + shape.link(n*1500+i)
-							o.Links = append(o.Links, Link{URL: url, Source: "http://a.org" + long, Depth: 1})
-							weight += (&Outcome{Links: o.Links[i:]}).Weight()
+							o.Links = append(o.Links, record.Link{URL: url, Source: "http://a.org" + long, Depth: 1})
+							weight += (&record.Outcome{Links: o.Links[i:]}).Weight()
 						}
-						said, err := x.Growth([]*Outcome{o})
+						said, err := x.Growth([]*record.Outcome{o})
 						if err != nil {
 							t.Fatal(err)
 						}
 						before := size()
-						if _, err := x.Commit([]*Outcome{o}); err != nil {
+						if _, err := x.Commit([]*record.Outcome{o}); err != nil {
 							t.Fatal(err)
 						}
 						if grown := size() - before; grown > said {
@@ -117,11 +119,11 @@ func inboxGrowth(t *testing.T, memory int64, atLeast, parts int) {
 	long := strings.Repeat("/abcdefgh", parts)
 	turns, last := 0, 0
 	for range 60 {
-		o := &Outcome{}
+		o := &record.Outcome{}
 		for range 100 {
-			o.Links = append(o.Links, Link{URL: fmt.Sprintf("http://a.org/%x%s", rng.Uint64(), long), Source: "http://a.org/", Depth: 1})
+			o.Links = append(o.Links, record.Link{URL: fmt.Sprintf("http://a.org/%x%s", rng.Uint64(), long), Source: "http://a.org/", Depth: 1})
 		}
-		if _, err := x.Commit([]*Outcome{o}); err != nil {
+		if _, err := x.Commit([]*record.Outcome{o}); err != nil {
 			t.Fatal(err)
 		}
 		b := &x.inbox

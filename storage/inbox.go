@@ -11,6 +11,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"urltree/internal/seen"
+
+	"urltree/storage/record"
 )
 
 // An inbox keeps the records of new URLs in the order of discovery, until so many have come that
@@ -139,7 +141,7 @@ func (b *inbox) open(opts *Options) (rest int64) {
 // takes reports whether the record of a new URL goes into the inbox, behind others of the same
 // transaction.
 func (b *inbox) takes(host string, key []byte, seq uint64, others int) bool {
-	if b.most == 0 || b.closed || pathOf(key) != nil || b.direct[host] {
+	if b.most == 0 || b.closed || record.PathOf(key) != nil || b.direct[host] {
 		return false
 	}
 	l := b.filling()
@@ -273,7 +275,7 @@ func (x *Index) readInbox() (found bool, err error) {
 			if found = found && a.seq-l.first <= maxPlace; !found {
 				return nil
 			}
-			url, err := URL(key)
+			url, err := record.URL(key)
 			if err != nil {
 				return nil // damaged: it is moved as it is, for check to name
 			}
@@ -293,15 +295,15 @@ func (x *Index) readInbox() (found bool, err error) {
 func inboxRow(k, v []byte) (key, value []byte, err error) {
 	n, size := binary.Uvarint(v)
 	if len(k) != 8 || size <= 0 || n == 0 || n > uint64(len(v)-size) {
-		return nil, nil, fmt.Errorf("bucket inbox: row %x: %w", k, ErrCorrupt)
+		return nil, nil, fmt.Errorf("bucket inbox: row %x: %w", k, record.ErrCorrupt)
 	}
 	return v[size:][:n], v[size:][n:], nil
 }
 
-func appendInboxRow(b, key []byte, r *Record) []byte {
+func appendInboxRow(b, key []byte, r *record.Record) []byte {
 	b = append(binary.AppendUvarint(b, uint64(len(key))), key...)
 	at := len(b)
-	return append(b[:at], r.append(b[at:at], key)...)
+	return append(b[:at], r.Append(b[at:at], key)...)
 }
 
 func inboxKey(b []byte, seq uint64) []byte { return binary.BigEndian.AppendUint64(b, seq) }

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"urltree/storage/record"
 )
 
 // newInbox makes an index whose lists are moved from n rows on.
@@ -31,12 +33,12 @@ func newInbox(t *testing.T, n int) (x *Index, path string) {
 func scattered(t *testing.T, x *Index, rng *rand.Rand, n int) {
 	t.Helper()
 	for n > 0 {
-		o := &Outcome{}
+		o := &record.Outcome{}
 		for range min(n, 1000) {
 			f := rng.IntN(1 << 16)
-			o.Links = append(o.Links, Link{URL: fmt.Sprintf("http://a.org/s%02x/t%02x/page-%d.html", f>>8, f&0xff, rng.Uint64()), Source: "http://a.org/", Depth: 1})
+			o.Links = append(o.Links, record.Link{URL: fmt.Sprintf("http://a.org/s%02x/t%02x/page-%d.html", f>>8, f&0xff, rng.Uint64()), Source: "http://a.org/", Depth: 1})
 		}
-		if _, err := x.Commit([]*Outcome{o}); err != nil {
+		if _, err := x.Commit([]*record.Outcome{o}); err != nil {
 			t.Fatal(err)
 		}
 		n -= len(o.Links)
@@ -140,7 +142,7 @@ func TestInboxOfAnotherRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			below, err := x.Folder([]byte("http\x00dorg\x00")) // no such folder: labels come in the order of the URL
-			if err != nil || below != (Counts{}) {
+			if err != nil || below != (record.Counts{}) {
 				t.Errorf("counts of a folder that is not there: %+v, %v", below, err)
 			}
 			if below, err = x.Folder([]byte("http\x00da\x00dorg\x00")); err != nil || below.Now != n {
@@ -189,7 +191,7 @@ func TestInboxDamage(t *testing.T) {
 		t.Errorf("faults %q, want the damaged value", got)
 	}
 	n, bad := 0, 0
-	err := x.Records(context.Background(), nil, func(_ Record, err error) error {
+	err := x.Records(context.Background(), nil, func(_ record.Record, err error) error {
 		n++
 		if err != nil {
 			bad++
@@ -205,8 +207,8 @@ func TestInboxDamage(t *testing.T) {
 	if got := faults(); len(got) != 2 {
 		t.Errorf("faults %q, want two", got)
 	}
-	if err := x.Settle(context.Background()); !errors.Is(err, ErrDamaged) {
-		t.Errorf("settle: %v, want %v", err, ErrDamaged)
+	if err := x.Settle(context.Background()); !errors.Is(err, record.ErrDamaged) {
+		t.Errorf("settle: %v, want %v", err, record.ErrDamaged)
 	}
 }
 
@@ -221,7 +223,7 @@ func TestInboxOldDamage(t *testing.T) {
 			if err != nil || len(rows) != 2 {
 				t.Fatal(rows, err)
 			}
-			commitOutcome(t, x, rows[0], Failed)
+			commitOutcome(t, x, rows[0], record.Failed)
 			at := rows[0].Seq
 			if other {
 				at = rows[1].Seq
@@ -232,7 +234,7 @@ func TestInboxOldDamage(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				key, err := Key(rows[0].URL)
+				key, err := record.Key(rows[0].URL)
 				if err != nil {
 					return err
 				}
@@ -280,11 +282,11 @@ func TestArrange(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	for range 15 {
 		scattered(t, x, rng, 1000)
-		o := &Outcome{}
+		o := &record.Outcome{}
 		for range 500 {
-			o.Links = append(o.Links, Link{URL: fmt.Sprintf("http://a.org/s80/one/page-%d.html", rng.Uint64()), Source: Seed})
+			o.Links = append(o.Links, record.Link{URL: fmt.Sprintf("http://a.org/s80/one/page-%d.html", rng.Uint64()), Source: record.Seed})
 		}
-		if _, err := x.Commit([]*Outcome{o}); err != nil {
+		if _, err := x.Commit([]*record.Outcome{o}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -442,23 +444,23 @@ func TestInboxHidden(t *testing.T) {
 func inboxHidden(t *testing.T, again bool) {
 	x, path := newInbox(t, 100)
 	urls := []string{"http://a.org/", "http://a.org/x", "http://b.org/y/z"}
-	o := &Outcome{}
+	o := &record.Outcome{}
 	for _, url := range urls {
-		o.Links = append(o.Links, Link{URL: url, Source: Seed})
+		o.Links = append(o.Links, record.Link{URL: url, Source: record.Seed})
 	}
-	done, err := x.Commit([]*Outcome{o})
+	done, err := x.Commit([]*record.Outcome{o})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, row := range done.Fresh {
-		if _, err := x.Commit([]*Outcome{{Row: row, State: Failed, Reason: "timeout"}}); err != nil {
+		if _, err := x.Commit([]*record.Outcome{{Row: row, State: record.Failed, Reason: "timeout"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	failed := func(when string) {
 		t.Helper()
 		for _, url := range urls {
-			if rec, err := x.Record(url); err != nil || rec.State != Failed {
+			if rec, err := x.Record(url); err != nil || rec.State != record.Failed {
 				t.Errorf("%s: %s is %v, %v", when, url, rec.State, err)
 			}
 		}

@@ -46,14 +46,14 @@ import (
 	bolt "go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
 	"golang.org/x/sys/unix"
+
 	"urltree/internal/seen"
+
+	"urltree/storage/record"
 )
 
 // schema is the version of all formats in index.db. [Upgrade] knows the one before.
 const schema = 7
-
-// ErrDamaged says that index.db is not a whole database of ours; merge rebuilds it.
-var ErrDamaged = errors.New("index.db is damaged")
 
 var (
 	// ErrSchema says that index.db was written by another version of the format, which is not the
@@ -132,10 +132,10 @@ type Index struct {
 	filter *seen.Filter // nil when read-only
 	looked atomic.Int64 // see Looked
 
-	mu     sync.Mutex // one writer at a time; held over a whole write transaction
-	totals Totals     // guarded by mu; as last committed
-	run    Run        // guarded by mu; the run that is going on, if ID is not 0
-	began  time.Time  // guarded by mu; when run began, by the monotonic clock as well
+	mu     sync.Mutex    // one writer at a time; held over a whole write transaction
+	totals record.Totals // guarded by mu; as last committed
+	run    record.Run    // guarded by mu; the run that is going on, if ID is not 0
+	began  time.Time     // guarded by mu; when run began, by the monotonic clock as well
 	// Links that got no record, by the sitemap that is being read and names them; guarded by mu. It is
 	// for memory alone to know: after a crash such a sitemap is read again from its beginning.
 	cut map[string]uint32
@@ -186,8 +186,8 @@ func Create(path string) error {
 		sys := tx.Bucket(bucketSys)
 		return errors.Join(
 			putSchema(tx),
-			sys.Put(keyTotals, (&Totals{}).append(nil, keyTotals)),
-			sys.Put(keyFilter, seal(key[:], keyFilter)))
+			sys.Put(keyTotals, (&record.Totals{}).Append(nil, keyTotals)),
+			sys.Put(keyFilter, record.Seal(key[:], keyFilter)))
 	})
 	if err = errors.Join(err, db.Close()); err != nil {
 		return fmt.Errorf("create %s: %w", tmp, err)
@@ -206,7 +206,7 @@ func Open(path string, opts Options) (*Index, error) {
 		return nil, err
 	}
 	if info.Size() == 0 {
-		return nil, fmt.Errorf("%w: %s is empty", ErrDamaged, path) // bbolt would make a new one of it
+		return nil, fmt.Errorf("%w: %s is empty", record.ErrDamaged, path) // bbolt would make a new one of it
 	}
 	bo := &bolt.Options{
 		Timeout: 2 * time.Second, ReadOnly: opts.ReadOnly,
@@ -239,12 +239,12 @@ func statFile(path string) (fs.FileInfo, error) {
 	if err != nil {
 		nowhere := errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR)
 		if link, lerr := os.Lstat(path); nowhere && lerr == nil && link.Mode().Type() == fs.ModeSymlink {
-			return nil, fmt.Errorf("%w: a link that leads nowhere: %v", ErrDamaged, err)
+			return nil, fmt.Errorf("%w: a link that leads nowhere: %v", record.ErrDamaged, err)
 		}
 		return nil, onDisk(err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: %s is no file", ErrDamaged, path)
+		return nil, fmt.Errorf("%w: %s is no file", record.ErrDamaged, path)
 	}
 	return info, nil
 }
@@ -258,7 +258,7 @@ func openWhole(path string, bo *bolt.Options) (*bolt.DB, *os.File, error) {
 	switch {
 	case err == nil:
 		return db, file, nil
-	case errors.Is(err, ErrDamaged):
+	case errors.Is(err, record.ErrDamaged):
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	case errors.Is(err, berrors.ErrTimeout):
 		return nil, nil, fmt.Errorf("open %s: %w", path, err)
@@ -394,7 +394,7 @@ func guard(fn func()) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("%w: %v", ErrDamaged, r)
+			err = fmt.Errorf("%w: %v", record.ErrDamaged, r)
 		}
 	}()
 	fn()
@@ -404,7 +404,7 @@ func guard(fn func()) (err error) {
 func (x *Index) load(size int64) error {
 	return x.view(func(tx *bolt.Tx) (err error) {
 		if tx.Size() > size {
-			return fmt.Errorf("%w: %d bytes, its pages need %d", ErrDamaged, size, tx.Size())
+			return fmt.Errorf("%w: %d bytes, its pages need %d", record.ErrDamaged, size, tx.Size())
 		}
 		version, err := schemaOf(tx)
 		switch {
@@ -417,16 +417,16 @@ func (x *Index) load(size int64) error {
 		}
 		for _, name := range buckets {
 			if tx.Bucket(name) == nil {
-				return fmt.Errorf("%w: no bucket %q", ErrDamaged, name)
+				return fmt.Errorf("%w: no bucket %q", record.ErrDamaged, name)
 			}
 		}
 		sys := tx.Bucket(bucketSys)
-		if x.totals, err = decodeTotals(keyTotals, sys.Get(keyTotals)); err != nil {
+		if x.totals, err = record.DecodeTotals(keyTotals, sys.Get(keyTotals)); err != nil {
 			return fmt.Errorf("totals: %w", err)
 		}
-		key, err := unseal(sys.Get(keyFilter), keyFilter)
+		key, err := record.Unseal(sys.Get(keyFilter), keyFilter)
 		if err != nil || len(key) != 16 {
-			return fmt.Errorf("%w: filter key", ErrDamaged)
+			return fmt.Errorf("%w: filter key", record.ErrDamaged)
 		}
 		if !x.opts.ReadOnly {
 			x.filter, err = seen.New([16]byte(key), seen.Options{Memory: x.inbox.open(&x.opts)})
@@ -449,7 +449,7 @@ func (x *Index) Close() error {
 }
 
 // Totals returns the counters as last committed.
-func (x *Index) Totals() Totals {
+func (x *Index) Totals() record.Totals {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.totals
@@ -478,7 +478,7 @@ func (x *Index) Relinked() error {
 func (x *Index) Review() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.write(func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Put(keyReview, seal(nil, keyReview)) })
+	return x.write(func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Put(keyReview, record.Seal(nil, keyReview)) })
 }
 
 // NeedsReview reports whether Review was called, and Reviewed was not since.

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"urltree/internal/seen"
+
+	"urltree/storage/record"
 )
 
 // newIndex makes an index with n stored and n pending URLs.
@@ -19,12 +21,12 @@ func newIndex(t *testing.T, n int) (*Index, string) {
 		t.Fatal(err)
 	}
 	x := open(t, path, Options{NoSync: true, Strict: true})
-	var set []*Outcome
+	var set []*record.Outcome
 	for i := range n {
 		url := fmt.Sprintf("http://host%d.org/%d", i%7, i)
-		set = append(set, &Outcome{
-			Row: Row{URL: url, Source: Seed}, State: Stored, Page: Page{Status: 200, Bytes: 1}, Meta: &Meta{Title: url},
-			Links: []Link{{URL: url + "/", Source: url, Depth: 1}},
+		set = append(set, &record.Outcome{
+			Row: record.Row{URL: url, Source: record.Seed}, State: record.Stored, Page: record.Page{Status: 200, Bytes: 1}, Meta: &record.Meta{Title: url},
+			Links: []record.Link{{URL: url + "/", Source: url, Depth: 1}},
 		})
 	}
 	if _, err := x.Commit(set); err != nil {
@@ -119,8 +121,8 @@ func releasedKeepsRun(t *testing.T, rebuilt bool) {
 		}
 		return lastUnclean
 	}
-	commit := func(o *Outcome) Row {
-		done, err := x.Commit([]*Outcome{o})
+	commit := func(o *record.Outcome) record.Row {
+		done, err := x.Commit([]*record.Outcome{o})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,33 +134,33 @@ func releasedKeepsRun(t *testing.T, rebuilt bool) {
 	if !rebuilt {
 		begin() // killed
 	}
-	row := commit(&Outcome{Links: []Link{{URL: "http://a.org/", Source: Seed}}})
+	row := commit(&record.Outcome{Links: []record.Link{{URL: "http://a.org/", Source: record.Seed}}})
 	if rebuilt {
 		begin() // killed
 	}
 	begin()
-	held := &Outcome{Row: row, State: Pending, Next: row}
-	held.Next.Range, held.Next.Reason = Held, "scope"
+	held := &record.Outcome{Row: row, State: record.Pending, Next: row}
+	held.Next.Range, held.Next.Reason = record.Held, "scope"
 	row = commit(held)
 	if _, err := x.Finish(); err != nil {
 		t.Fatal(err)
 	}
 	last := begin()
-	released := &Outcome{Row: row, State: Pending, Next: row}
-	released.Next.Range, released.Next.Reason = Now, ""
-	if row = commit(released); row.Range != Now || row.Run > last {
+	released := &record.Outcome{Row: row, State: record.Pending, Next: row}
+	released.Next.Range, released.Next.Reason = record.Now, ""
+	if row = commit(released); row.Range != record.Now || row.Run > last {
 		t.Errorf("the row is of run %d, those up to %d are looked up", row.Run, last)
 	}
 }
 
 func TestHours(t *testing.T) {
 	x, path := newIndex(t, 1)
-	want := []Hour{
+	want := []record.Hour{
 		{Run: 1, Hour: 1, Time: 5, Stored: 3, Rows: map[string][2]int64{"frontier": {4, 2}}},
 		{Run: 1, Hour: 2, Time: 6},
 		{Run: 2, Hour: 1, Time: 7},
 	}
-	for _, h := range []Hour{want[2], {Run: 1, Hour: 1}, want[1], want[0]} {
+	for _, h := range []record.Hour{want[2], {Run: 1, Hour: 1}, want[1], want[0]} {
 		if err := x.PutHour(h); err != nil {
 			t.Fatal(err)
 		}
@@ -167,7 +169,7 @@ func TestHours(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := open(t, path, Options{ReadOnly: true}).Hours()
-	if err != nil || !slices.EqualFunc(got, want, func(a, b Hour) bool {
+	if err != nil || !slices.EqualFunc(got, want, func(a, b record.Hour) bool {
 		return fmt.Sprint(a) == fmt.Sprint(b)
 	}) {
 		t.Fatalf("got %+v, %v; want %+v", got, err, want)
@@ -187,7 +189,7 @@ func TestStrictPut(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := x.Totals()
-	_, err := x.Commit([]*Outcome{{Links: []Link{{URL: "http://new.org/", Source: "http://a.org/"}, {URL: "http://host0.org/0", Source: "http://a.org/"}}}})
+	_, err := x.Commit([]*record.Outcome{{Links: []record.Link{{URL: "http://new.org/", Source: "http://a.org/"}, {URL: "http://host0.org/0", Source: "http://a.org/"}}}})
 	if err == nil {
 		t.Fatal("a known URL was put as a new one")
 	}
@@ -201,19 +203,19 @@ func TestClosedStaysClosed(t *testing.T) {
 	x, _ := newIndex(t, 1)
 	const url = "http://host0.org/0"
 	rec, err := x.Record(url)
-	if err != nil || rec.State != Stored {
+	if err != nil || rec.State != record.Stored {
 		t.Fatal(rec, err)
 	}
 	totals := x.Totals()
-	for _, o := range []Outcome{
-		{State: Stored, Page: Page{Status: 203, Bytes: 2}},
-		{State: Failed, Reason: "http-4xx"},
-		{State: Refused, Reason: "type"},
-		{State: Redirected, Page: Page{Status: 301}},
-		{State: Pending, Next: Row{Range: Now}},
+	for _, o := range []record.Outcome{
+		{State: record.Stored, Page: record.Page{Status: 203, Bytes: 2}},
+		{State: record.Failed, Reason: "http-4xx"},
+		{State: record.Refused, Reason: "type"},
+		{State: record.Redirected, Page: record.Page{Status: 301}},
+		{State: record.Pending, Next: record.Row{Range: record.Now}},
 	} {
-		o.Row = Row{URL: url, Source: Seed, Tries: 3}
-		done, err := x.Commit([]*Outcome{&o})
+		o.Row = record.Row{URL: url, Source: record.Seed, Tries: 3}
+		done, err := x.Commit([]*record.Outcome{&o})
 		if err != nil || len(done.Fresh) > 0 || done.Next[0].Range != 0 {
 			t.Errorf("%v: %+v, %v", o.State, done, err)
 		}
@@ -232,11 +234,11 @@ func TestHeldAndCut(t *testing.T) {
 	}
 	x = open(t, path, Options{NoSync: true, Strict: true, Limits: Limits{Host: 1, MaxHeld: 1}})
 	x.Filter().SetComplete()
-	var links []Link
+	var links []record.Link
 	for i := range 4 {
-		links = append(links, Link{URL: fmt.Sprintf("http://a.org/%d", i), Source: "http://b.org/"})
+		links = append(links, record.Link{URL: fmt.Sprintf("http://a.org/%d", i), Source: "http://b.org/"})
 	}
-	done, err := x.Commit([]*Outcome{{Links: links}})
+	done, err := x.Commit([]*record.Outcome{{Links: links}})
 	if err != nil || len(done.Fresh) != 1 || done.New != 2 || done.Cut != 2 {
 		t.Fatalf("%+v, %v; want 1 eligible, 2 new, 2 cut", done, err)
 	}
@@ -274,15 +276,15 @@ func TestFilterOverflows(t *testing.T) {
 			t.Fatal(err)
 		}
 		const sets, size = 20, 500
-		link := func(n int) Link {
-			return Link{URL: fmt.Sprintf("http://a.org/%d", n), Source: "http://b.org/", Depth: 1}
+		link := func(n int) record.Link {
+			return record.Link{URL: fmt.Sprintf("http://a.org/%d", n), Source: "http://b.org/", Depth: 1}
 		}
 		for n := range sets {
-			var links []Link
+			var links []record.Link
 			for i := range size {
 				links = append(links, link(n*size+i), link(n*size+i), link((n*size+i)*7/8))
 			}
-			got, err := x.Commit([]*Outcome{{Links: links}})
+			got, err := x.Commit([]*record.Outcome{{Links: links}})
 			want := size
 			if reopened > 0 {
 				want = 0
@@ -298,11 +300,11 @@ func TestFilterOverflows(t *testing.T) {
 		if stats.Turned == 0 || stats.BloomHits == 0 || stats.Confirmed+stats.FalsePositives != stats.Asked {
 			t.Errorf("the index was not asked as it should: %+v", stats)
 		}
-		var lost []Link // with some that a Bloom filter takes for known
+		var lost []record.Link // with some that a Bloom filter takes for known
 		for n := range 2000 {
 			lost = append(lost, link(sets*size+n))
 		}
-		if _, err := x.Commit([]*Outcome{{Links: append(lost, Link{URL: "no URL", Source: Seed})}}); err == nil {
+		if _, err := x.Commit([]*record.Outcome{{Links: append(lost, record.Link{URL: "no URL", Source: record.Seed})}}); err == nil {
 			t.Fatal("committed what is no URL")
 		}
 		for _, l := range lost {
@@ -324,17 +326,17 @@ func TestFilterOverflows(t *testing.T) {
 func TestReopenTwice(t *testing.T) {
 	x, _ := newIndex(t, 0)
 	const url, other = "http://a.org/", "http://a.org/login"
-	row := Row{URL: url, Source: Seed}
+	row := record.Row{URL: url, Source: record.Seed}
 	for i := range 4 {
-		o := &Outcome{Row: row, State: Redirected, Page: Page{Status: 302}}
-		back := &Outcome{
-			Row: Row{URL: other, Source: Seed}, State: Redirected,
-			Links: []Link{{URL: url, Source: Seed, Via: other, Hops: 2, Cookie: true}},
+		o := &record.Outcome{Row: row, State: record.Redirected, Page: record.Page{Status: 302}}
+		back := &record.Outcome{
+			Row: record.Row{URL: other, Source: record.Seed}, State: record.Redirected,
+			Links: []record.Link{{URL: url, Source: record.Seed, Via: other, Hops: 2, Cookie: true}},
 		}
-		if _, err := x.Commit([]*Outcome{o}); err != nil {
+		if _, err := x.Commit([]*record.Outcome{o}); err != nil {
 			t.Fatal(err)
 		}
-		done, err := x.Commit([]*Outcome{back})
+		done, err := x.Commit([]*record.Outcome{back})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -343,10 +345,10 @@ func TestReopenTwice(t *testing.T) {
 		}
 	}
 	// A page that came in between is not asked again.
-	if _, err := x.Commit([]*Outcome{{Row: Row{URL: "http://b.org/", Source: Seed}, State: Stored}}); err != nil {
+	if _, err := x.Commit([]*record.Outcome{{Row: record.Row{URL: "http://b.org/", Source: record.Seed}, State: record.Stored}}); err != nil {
 		t.Fatal(err)
 	}
-	done, err := x.Commit([]*Outcome{{Links: []Link{{URL: "http://b.org/", Source: Seed, Via: other, Cookie: true}}}})
+	done, err := x.Commit([]*record.Outcome{{Links: []record.Link{{URL: "http://b.org/", Source: record.Seed, Via: other, Cookie: true}}}})
 	if err != nil || len(done.Fresh) != 0 {
 		t.Fatalf("a stored page: %+v, %v", done, err)
 	}
@@ -359,7 +361,7 @@ func TestCompact(t *testing.T) {
 	x, path := newIndex(t, 3000)
 	before := x.Totals()
 	for range 10 { // leaves many free pages
-		if _, err := x.Reopen(context.Background(), nil, func(*Record) bool { return false }, nil); err != nil {
+		if _, err := x.Reopen(context.Background(), nil, func(*record.Record) bool { return false }, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,5 +1,7 @@
 package storage
 
+import "urltree/storage/record"
+
 // Reasons of URLs that limits hold back.
 const (
 	HeldDepth  = "depth"         // over Limits.MaxDepth
@@ -33,13 +35,13 @@ func (l *Limits) TooDeep(depth uint32) bool {
 
 // A hostChange is what a transaction knows of a host and is about to change.
 type hostChange struct {
-	row    *HostRow   // as the transaction found it; nil: not read yet
-	counts Counts     // to add
-	maps   int64      // sitemaps to be read, to add
-	named  int64      // sitemaps made so far
-	times  *HostTimes // to replace, or nil
-	used   int64      // records made or released so far, by which budgets count
-	held   int64      // records made that are held
+	row    *record.HostRow   // as the transaction found it; nil: not read yet
+	counts record.Counts     // to add
+	maps   int64             // sitemaps to be read, to add
+	named  int64             // sitemaps made so far
+	times  *record.HostTimes // to replace, or nil
+	used   int64             // records made or released so far, by which budgets count
+	held   int64             // records made that are held
 	// counting says that the host will be counted towards its domain.
 	counting bool
 }
@@ -54,11 +56,11 @@ func (c *change) host(name string) *hostChange {
 }
 
 // stored returns a host's row of the index.
-func (c *change) stored(name string, h *hostChange) (*HostRow, error) {
+func (c *change) stored(name string, h *hostChange) (*record.HostRow, error) {
 	if h.row == nil {
-		h.row = &HostRow{HostTimes: HostTimes{Name: name}}
+		h.row = &record.HostRow{HostTimes: record.HostTimes{Name: name}}
 		if v := c.tx.Bucket(bucketHost).Get([]byte(name)); v != nil {
-			row, err := decodeHost(name, v)
+			row, err := record.DecodeHost(name, v)
 			if err != nil {
 				return nil, err
 			}
@@ -70,15 +72,15 @@ func (c *change) stored(name string, h *hostChange) (*HostRow, error) {
 
 // hold decides whether a URL that is new, or held until now, waits: it gives the reason, or ""
 // and counts the URL. With full, not even a place among the held is left for it.
-func (c *change) hold(key []byte, l *Link) (reason string, full bool, err error) {
-	name := Host(l.URL)
+func (c *change) hold(key []byte, l *record.Link) (reason string, full bool, err error) {
+	name := record.Host(l.URL)
 	h := c.host(name)
 	row, err := c.stored(name, h)
 	if err != nil {
 		return "", false, err
 	}
 	switch reason = l.Held; {
-	case l.Source == Seed:
+	case l.Source == record.Seed:
 		reason = ""
 	case reason != "":
 	case c.x.opts.Limits.TooDeep(l.Depth):
@@ -102,7 +104,7 @@ func (c *change) hold(key []byte, l *Link) (reason string, full bool, err error)
 }
 
 // budget returns the budget that has no place for one more URL, or "".
-func (c *change) budget(key []byte, row *HostRow, h *hostChange) (reason string, err error) {
+func (c *change) budget(key []byte, row *record.HostRow, h *hostChange) (reason string, err error) {
 	if over, err := c.tooManyHosts(row, h); over || err != nil {
 		return heldDomain, err
 	}
@@ -118,7 +120,7 @@ func (c *change) budget(key []byte, row *HostRow, h *hostChange) (reason string,
 }
 
 // spend counts a URL that becomes eligible, or comes with its outcome.
-func (c *change) spend(key []byte, row *HostRow, h *hostChange) error {
+func (c *change) spend(key []byte, row *record.HostRow, h *hostChange) error {
 	if err := c.countHost(row, h); err != nil {
 		return err
 	}
@@ -128,7 +130,7 @@ func (c *change) spend(key []byte, row *HostRow, h *hostChange) error {
 
 // counted visits the counts of a URL's path, if it has a query, and of the folders above it,
 // where they may come to their budget in this transaction; the budget and its reason with them.
-func (c *change) counted(key []byte, row *HostRow, visit func(known map[string]int64, at string, most int64, reason string)) (err error) {
+func (c *change) counted(key []byte, row *record.HostRow, visit func(known map[string]int64, at string, most int64, reason string)) (err error) {
 	l := &c.x.opts.Limits
 	one := func(known map[string]int64, at []byte, g *counting, most int64, reason string) {
 		if err == nil {
@@ -140,12 +142,12 @@ func (c *change) counted(key []byte, row *HostRow, visit func(known map[string]i
 	// No path and no folder has more than its host may have when this transaction is done.
 	ceiling := row.Used() + c.coming
 	if l.Query > 0 && ceiling > l.Query {
-		if path := pathOf(key); path != nil {
+		if path := record.PathOf(key); path != nil {
 			one(c.queries, path, &queryCounts, l.Query, heldQuery)
 		}
 	}
 	if l.Prefix > 0 && ceiling > l.Prefix {
-		segments(key, func(folder []byte) { one(c.prefixes, folder, &folderCounts, l.Prefix, heldPrefix) })
+		record.Segments(key, func(folder []byte) { one(c.prefixes, folder, &folderCounts, l.Prefix, heldPrefix) })
 	}
 	return err
 }
@@ -170,19 +172,19 @@ type Place struct {
 
 // Places returns the places of a canonical URL, the path with queries first.
 func Places(url string) (list []Place) {
-	key, err := Key(url)
+	key, err := record.Key(url)
 	if err != nil {
 		return nil
 	}
 	add := func(k []byte, query bool) {
-		if name, err := URL(k); err == nil {
+		if name, err := record.URL(k); err == nil {
 			list = append(list, Place{name, query, string(k)})
 		}
 	}
-	if path := pathOf(key); path != nil {
+	if path := record.PathOf(key); path != nil {
 		add(path, true)
 	}
-	segments(key, func(folder []byte) { add(folder, false) })
+	record.Segments(key, func(folder []byte) { add(folder, false) })
 	return list
 }
 

@@ -1,85 +1,18 @@
 package storage
 
 import (
-	"bytes"
-	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
+
+	"urltree/storage/record"
 )
-
-func TestMetaRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var m Meta
-		size := 0
-		for _, s := range m.fields() {
-			*s = rapid.String().Draw(t, "field")
-			size += len(*s)
-		}
-		for range rapid.IntRange(0, 4).Draw(t, "headings") {
-			h := Heading{Level: rapid.Uint8Range(1, 3).Draw(t, "level"), Text: rapid.String().Draw(t, "text")}
-			m.Headings = append(m.Headings, h)
-			size += len(h.Text)
-		}
-		for range rapid.IntRange(0, 4).Draw(t, "links") {
-			text := rapid.String().Draw(t, "link text")
-			m.LinkTexts = append(m.LinkTexts, text)
-			size += len(text)
-		}
-		key := rapid.SliceOf(rapid.Byte()).Draw(t, "key")
-		v := m.append(nil, key)
-		got, err := decodeMeta(key, v)
-		if err != nil || !cmp.Equal(got, m) {
-			t.Fatalf("got %+v, %v\nwant %+v", got, err, m)
-		}
-		if m.Size() != size {
-			t.Fatalf("size %d, want %d", m.Size(), size)
-		}
-		// Every change of a byte and every cut is noticed.
-		at := rapid.IntRange(0, len(v)-1).Draw(t, "at")
-		if _, err := decodeMeta(key, v[:at]); !errors.Is(err, ErrCorrupt) {
-			t.Fatalf("cut at %d: %v", at, err)
-		}
-		bad := bytes.Clone(v)
-		bad[at] ^= 1 << rapid.IntRange(0, 7).Draw(t, "bit")
-		if _, err := decodeMeta(key, bad); !errors.Is(err, ErrCorrupt) {
-			t.Fatalf("bit at %d: %v", at, err)
-		}
-	})
-}
-
-// A value of a version without link texts is read as ever. One that no version writes is corrupt.
-func TestMetaOld(t *testing.T) {
-	old := make([]byte, 0, 64)
-	for _, s := range []string{"T", "D", "en", "", "", ""} {
-		old = appendString(old, s)
-	}
-	old = appendString(append(old, 1), "A")
-	old = appendString(append(old, 3), "B")
-	want := Meta{Title: "T", Description: "D", Language: "en", Headings: []Heading{{1, "A"}, {3, "B"}}}
-	if got, err := decodeMeta(nil, seal(bytes.Clone(old), nil)); err != nil || !cmp.Equal(got, want) {
-		t.Errorf("%+v, %v", got, err)
-	}
-	if v := want.append(nil, nil); !bytes.Equal(v, seal(bytes.Clone(old), nil)) {
-		t.Errorf("without link texts the value is %x", v)
-	}
-	mixed := appendString(append(bytes.Clone(old), levelLink), "link")
-	want.LinkTexts = []string{"link"}
-	if got, err := decodeMeta(nil, seal(bytes.Clone(mixed), nil)); err != nil || !cmp.Equal(got, want) {
-		t.Errorf("%+v, %v", got, err)
-	}
-	mixed = appendString(append(mixed, 2), "heading behind it")
-	if _, err := decodeMeta(nil, seal(mixed, nil)); !errors.Is(err, ErrCorrupt) {
-		t.Errorf("a heading behind link texts: %v", err)
-	}
-}
 
 // Metadata are of stored pages only, and go when the page is asked again.
 func TestMetaFollowsState(t *testing.T) {
 	x, _ := newIndex(t, 0)
 	const url = "http://a.org/"
-	want := func(m *Meta) {
+	want := func(m *record.Meta) {
 		t.Helper()
 		got, err := x.Meta(url)
 		if diff := cmp.Diff(m, got); diff != "" || err != nil {
@@ -89,33 +22,33 @@ func TestMetaFollowsState(t *testing.T) {
 			t.Fatal(faults)
 		}
 	}
-	commit := func(state State, m *Meta) {
+	commit := func(state record.State, m *record.Meta) {
 		t.Helper()
-		o := &Outcome{Row: Row{URL: url, Source: Seed}, State: state, Meta: m}
-		if _, err := x.Commit([]*Outcome{o}); err != nil {
+		o := &record.Outcome{Row: record.Row{URL: url, Source: record.Seed}, State: state, Meta: m}
+		if _, err := x.Commit([]*record.Outcome{o}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	reopen := func() {
 		t.Helper()
-		if n, err := x.Reopen(t.Context(), nil, func(*Record) bool { return true }, nil); n != 1 || err != nil {
+		if n, err := x.Reopen(t.Context(), nil, func(*record.Record) bool { return true }, nil); n != 1 || err != nil {
 			t.Fatal(n, err)
 		}
 	}
-	first, second := &Meta{Title: "first"}, &Meta{Title: "second", Headings: []Heading{{1, "h"}}}
+	first, second := &record.Meta{Title: "first"}, &record.Meta{Title: "second", Headings: []record.Heading{{Level: 1, Text: "h"}}}
 	want(nil)
-	commit(Failed, first)
+	commit(record.Failed, first)
 	want(nil)
 	reopen()
-	commit(Stored, first)
+	commit(record.Stored, first)
 	want(first)
-	commit(Stored, second) // it has an outcome
+	commit(record.Stored, second) // it has an outcome
 	want(first)
 	reopen()
 	want(nil)
-	commit(Stored, second)
+	commit(record.Stored, second)
 	want(second)
 	reopen()
-	commit(Stored, nil)
+	commit(record.Stored, nil)
 	want(nil)
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"urltree/storage/record"
 )
 
 // The universe is small, so that everything happens to the same URLs.
@@ -29,22 +31,22 @@ type world struct {
 	path    string
 	strict  bool
 	x       *Index
-	run     Run // ID 0: none has begun since the index was opened
-	records map[string]*Record
-	hosts   map[string]HostRow
-	robots  map[string]Robots
+	run     record.Run // ID 0: none has begun since the index was opened
+	records map[string]*record.Record
+	hosts   map[string]record.HostRow
+	robots  map[string]record.Robots
 	scope   map[string]bool
-	meta    map[string]*Meta
+	meta    map[string]*record.Meta
 	seq     uint64
-	begun   []Run // all runs, as far as the model knows them
+	begun   []record.Run // all runs, as far as the model knows them
 	limits  Limits
 	shorter map[string]bool
 }
 
 func newWorld(t *rapid.T, path string) *world {
 	w := &world{
-		path: path, strict: true, records: map[string]*Record{}, hosts: map[string]HostRow{},
-		robots: map[string]Robots{}, scope: map[string]bool{}, meta: map[string]*Meta{}, shorter: map[string]bool{},
+		path: path, strict: true, records: map[string]*record.Record{}, hosts: map[string]record.HostRow{},
+		robots: map[string]record.Robots{}, scope: map[string]bool{}, meta: map[string]*record.Meta{}, shorter: map[string]bool{},
 	}
 	if err := Create(path); err != nil {
 		t.Fatal(err)
@@ -69,7 +71,7 @@ func (w *world) open(t *rapid.T) {
 			t.Fatal(err)
 		}
 	}
-	w.run = Run{}
+	w.run = record.Run{}
 	if rapid.Bool().Draw(t, "begin a run") {
 		run, _, _, err := w.x.Begin()
 		if err != nil {
@@ -77,7 +79,7 @@ func (w *world) open(t *rapid.T) {
 		}
 		seeds := int64(0) // found before the first run
 		for _, r := range w.records {
-			if len(w.begun) == 0 && r.State == Pending && r.Source == Seed {
+			if len(w.begun) == 0 && r.State == record.Pending && r.Source == record.Seed {
 				seeds++
 			}
 		}
@@ -111,7 +113,7 @@ func (w *world) read(t *rapid.T) {
 	if w.x, err = Open(w.path, Options{ReadOnly: true}); err != nil {
 		t.Fatal(err)
 	}
-	w.run = Run{}
+	w.run = record.Run{}
 	w.check(t)
 	if err := w.x.Close(); err != nil {
 		t.Fatal(err)
@@ -128,7 +130,7 @@ func (w *world) reopen(t *rapid.T) {
 }
 
 func (w *world) commit(t *rapid.T) {
-	var set []*Outcome
+	var set []*record.Outcome
 	for range rapid.IntRange(1, 5).Draw(t, "outcomes") {
 		set = append(set, w.draw(t))
 	}
@@ -142,8 +144,8 @@ func (w *world) commit(t *rapid.T) {
 	}
 }
 
-func (w *world) draw(t *rapid.T) *Outcome {
-	o := &Outcome{}
+func (w *world) draw(t *rapid.T) *record.Outcome {
+	o := &record.Outcome{}
 	url := rapid.SampledFrom(append([]string{""}, universe...)).Draw(t, "url")
 	if r := w.records[url]; r != nil {
 		o.Row = r.Row
@@ -151,54 +153,54 @@ func (w *world) draw(t *rapid.T) *Outcome {
 			o.Row.Depth = uint32(rapid.IntRange(0, 3).Draw(t, "depth"))
 		}
 	} else if url != "" { // a page found in its folder
-		o.Row = Row{URL: url, Source: Seed, Depth: uint32(rapid.IntRange(0, 3).Draw(t, "depth"))}
+		o.Row = record.Row{URL: url, Source: record.Seed, Depth: uint32(rapid.IntRange(0, 3).Draw(t, "depth"))}
 	}
 	if url != "" {
-		o.State = rapid.SampledFrom(States).Draw(t, "state")
+		o.State = rapid.SampledFrom(record.States).Draw(t, "state")
 		o.Reason = rapid.SampledFrom([]string{"", "timeout", "noindex", "address"}).Draw(t, "reason")
-		o.Again = w.records[url] != nil && w.records[url].State != Pending && rapid.Bool().Draw(t, "again")
+		o.Again = w.records[url] != nil && w.records[url].State != record.Pending && rapid.Bool().Draw(t, "again")
 		switch o.State {
-		case Pending:
-			o.Next = Row{Range: Later, Due: rapid.Int64Range(1, 5).Draw(t, "due"), Tries: o.Row.Tries + 1, Spared: o.Row.Spared + 1, Reason: "503"}
+		case record.Pending:
+			o.Next = record.Row{Range: record.Later, Due: rapid.Int64Range(1, 5).Draw(t, "due"), Tries: o.Row.Tries + 1, Spared: o.Row.Spared + 1, Reason: "503"}
 			if rapid.Bool().Draw(t, "hold") {
-				o.Next = Row{Range: Held, Reason: rapid.SampledFrom([]string{"depth", "scope"}).Draw(t, "why")}
+				o.Next = record.Row{Range: record.Held, Reason: rapid.SampledFrom([]string{"depth", "scope"}).Draw(t, "why")}
 			} else if rapid.Bool().Draw(t, "back") {
-				o.Next = Row{Range: Now}
+				o.Next = record.Row{Range: record.Now}
 			}
 			o.Next.Run = uint32(rapid.IntRange(0, 2).Draw(t, "run of the row"))
 		default:
-			o.Page = Page{Time: 9, Status: uint16(rapid.SampledFrom([]int{0, 200, 301, 404}).Draw(t, "status")), Flags: rapid.SampledFrom([]string{"-", "n"}).Draw(t, "flags")}
+			o.Page = record.Page{Time: 9, Status: uint16(rapid.SampledFrom([]int{0, 200, 301, 404}).Draw(t, "status")), Flags: rapid.SampledFrom([]string{"-", "n"}).Draw(t, "flags")}
 		}
-		if o.State == Stored {
+		if o.State == record.Stored {
 			o.Page.Bytes, o.Page.Digest[0] = rapid.Int64Range(0, 9).Draw(t, "bytes"), 1
 		}
 		o.Page.PageDepth = o.Row.Depth
 		if rapid.Bool().Draw(t, "metadata") {
-			o.Meta = &Meta{Title: rapid.StringN(0, 3, -1).Draw(t, "title"), Headings: []Heading{{2, "h"}}}
+			o.Meta = &record.Meta{Title: rapid.StringN(0, 3, -1).Draw(t, "title"), Headings: []record.Heading{{Level: 2, Text: "h"}}}
 		}
 		if rapid.Bool().Draw(t, "times") {
-			o.Host = &HostTimes{Name: Host(url), Next: rapid.Int64Range(0, 9).Draw(t, "next"), Pace: rapid.Int64Range(0, 2).Draw(t, "pace"), Kind: rapid.Int64Range(0, 2).Draw(t, "kind"), Fails: 1, Seq: rapid.Uint64Range(0, 9).Draw(t, "seq")}
+			o.Host = &record.HostTimes{Name: record.Host(url), Next: rapid.Int64Range(0, 9).Draw(t, "next"), Pace: rapid.Int64Range(0, 2).Draw(t, "pace"), Kind: rapid.Int64Range(0, 2).Draw(t, "kind"), Fails: 1, Seq: rapid.Uint64Range(0, 9).Draw(t, "seq")}
 		}
 	}
 	if rapid.IntRange(0, 9).Draw(t, "robots") == 0 {
-		o.Robots = &Robots{Origin: "http://a.org", Time: rapid.Int64Range(0, 9).Draw(t, "at"), Status: 200, Text: "Disallow:"}
+		o.Robots = &record.Robots{Origin: "http://a.org", Time: rapid.Int64Range(0, 9).Draw(t, "at"), Status: 200, Text: "Disallow:"}
 	}
 	for range rapid.IntRange(0, 4).Draw(t, "links") {
-		l := Link{
+		l := record.Link{
 			URL: rapid.SampledFrom(universe).Draw(t, "link"), Source: "http://b.org/",
 			Depth: uint32(rapid.IntRange(1, 4).Draw(t, "link depth")),
 		}
 		switch rapid.IntRange(0, 5).Draw(t, "kind") {
 		case 0:
-			l.Source, l.Depth = Seed, 0
+			l.Source, l.Depth = record.Seed, 0
 		case 1:
 			l.Held = "form"
 		case 2:
 			l.Via, l.Hops, l.Cookie = o.Row.URL, 1, true
 		case 3:
-			l.Source, l.Depth, l.Via, l.Areas = Seed, 0, o.Row.URL, []string{l.URL}
+			l.Source, l.Depth, l.Via, l.Areas = record.Seed, 0, o.Row.URL, []string{l.URL}
 		}
-		if l.Source != Seed && rapid.Bool().Draw(t, "scored") {
+		if l.Source != record.Seed && rapid.Bool().Draw(t, "scored") {
 			l.Rank = 1<<40 + uint64(rapid.IntRange(0, 3).Draw(t, "rank"))
 		}
 		o.Links = append(o.Links, l)
@@ -207,8 +209,8 @@ func (w *world) draw(t *rapid.T) *Outcome {
 }
 
 // apply says by the rules, record by record, what a set comes to.
-func (w *world) apply(set []*Outcome) Committed {
-	done := Committed{Next: make([]Row, len(set))}
+func (w *world) apply(set []*record.Outcome) Committed {
+	done := Committed{Next: make([]record.Row, len(set))}
 	// Budgets count what was there before the set, and what the set has made or released.
 	used, held := map[string]int64{}, map[string]int64{}
 	spend := func(url string) {
@@ -217,14 +219,14 @@ func (w *world) apply(set []*Outcome) Committed {
 		}
 	}
 	for url, r := range w.records {
-		if r.Range == Held {
-			held[Host(url)]++
+		if r.Range == record.Held {
+			held[record.Host(url)]++
 		} else {
 			spend(url)
 		}
 	}
-	hold := func(l Link) (reason string, full bool) {
-		if l.Source == Seed {
+	hold := func(l record.Link) (reason string, full bool) {
+		if l.Source == record.Seed {
 			spend(l.URL)
 			return "", false
 		}
@@ -243,14 +245,14 @@ func (w *world) apply(set []*Outcome) Committed {
 		if reason == "" {
 			spend(l.URL)
 		}
-		return reason, reason != "" && w.limits.MaxHeld > 0 && held[Host(l.URL)] >= w.limits.MaxHeld
+		return reason, reason != "" && w.limits.MaxHeld > 0 && held[record.Host(l.URL)] >= w.limits.MaxHeld
 	}
-	release := func(r *Record) {
-		if r.Reason, _ = hold(Link{URL: r.URL, Source: r.Source, Depth: r.Depth}); r.Reason == "" {
-			r.Range = Now
+	release := func(r *record.Record) {
+		if r.Reason, _ = hold(record.Link{URL: r.URL, Source: r.Source, Depth: r.Depth}); r.Reason == "" {
+			r.Range = record.Now
 		}
 	}
-	nearer := func(r *Record, depth uint32) {
+	nearer := func(r *record.Record, depth uint32) {
 		if depth >= r.Depth {
 			return
 		}
@@ -260,45 +262,45 @@ func (w *world) apply(set []*Outcome) Committed {
 		r.Depth = depth
 		switch {
 		case w.limits.MaxDepth == 0:
-		case r.State == Pending && r.Range == Held && r.Reason == HeldDepth:
-			if release(r); r.Range == Now {
+		case r.State == record.Pending && r.Range == record.Held && r.Reason == HeldDepth:
+			if release(r); r.Range == record.Now {
 				done.Fresh = append(done.Fresh, r.Row)
 			}
-		case r.State == Stored || r.State == Redirected:
+		case r.State == record.Stored || r.State == record.Redirected:
 			w.shorter[r.URL] = true
-		case r.State == Refused && r.Reason == "noindex":
+		case r.State == record.Refused && r.Reason == "noindex":
 			w.uncount(r)
-			r.State, r.Page, r.Range, r.Tries, r.Spared, r.Due, r.Reason, r.Run, r.Cut = Pending, Page{}, Now, 0, 0, 0, "", w.run.ID, 0
+			r.State, r.Page, r.Range, r.Tries, r.Spared, r.Due, r.Reason, r.Run, r.Cut = record.Pending, record.Page{}, record.Now, 0, 0, 0, "", w.run.ID, 0
 			done.Fresh = append(done.Fresh, r.Row)
 		}
 	}
-	create := func(row Row) *Record {
+	create := func(row record.Row) *record.Record {
 		w.seq++
-		row.Run, row.Range, row.Seq = w.run.ID, Now, w.seq
+		row.Run, row.Range, row.Seq = w.run.ID, record.Now, w.seq
 		if row.Rank == 0 {
 			row.Rank = uint64(row.Depth)
 		}
-		r := &Record{State: Pending, Row: row}
+		r := &record.Record{State: record.Pending, Row: row}
 		w.records[row.URL] = r
 		w.run.Found++
 		done.New++
 		return r
 	}
-	times := map[string]HostTimes{} // the last answers that the set brings
+	times := map[string]record.HostTimes{} // the last answers that the set brings
 	for i, o := range set {
 		if o.Row.URL != "" {
 			r := w.records[o.Row.URL]
 			if r == nil {
-				r = create(Row{URL: o.Row.URL, Source: o.Row.Source, Depth: o.Row.Depth})
+				r = create(record.Row{URL: o.Row.URL, Source: o.Row.Source, Depth: o.Row.Depth})
 				spend(r.URL)
 			}
 			switch {
 			case o.Again:
 				delete(w.shorter, r.URL)
-			case r.State != Pending:
-			case o.State == Pending && o.Next.Range == Held && o.Next.Reason == HeldDepth && !w.limits.TooDeep(r.Depth):
+			case r.State != record.Pending:
+			case o.State == record.Pending && o.Next.Range == record.Held && o.Next.Reason == HeldDepth && !w.limits.TooDeep(r.Depth):
 				done.Next[i] = r.Row
-			case o.State == Pending && o.Next.Range == Now && r.Range == Held:
+			case o.State == record.Pending && o.Next.Range == record.Now && r.Range == record.Held:
 				release(r)
 				done.Next[i] = r.Row
 			default:
@@ -323,46 +325,46 @@ func (w *world) apply(set []*Outcome) Committed {
 					done.Cut++
 					continue
 				}
-				r = create(Row{URL: l.URL, Source: l.Source, Via: l.Via, Depth: l.Depth, Hops: l.Hops, Cookie: l.Cookie, Rank: l.Rank})
+				r = create(record.Row{URL: l.URL, Source: l.Source, Via: l.Via, Depth: l.Depth, Hops: l.Hops, Cookie: l.Cookie, Rank: l.Rank})
 				if reason != "" {
-					r.Range, r.Reason = Held, reason
-					held[Host(r.URL)]++
+					r.Range, r.Reason = record.Held, reason
+					held[record.Host(r.URL)]++
 				} else {
 					done.Fresh = append(done.Fresh, r.Row)
 				}
-			case l.Source == Seed && r.Source != Seed && l.Via == "":
-				if r.State == Refused && r.Reason == "address" || r.State == Redirected && r.Reason != "" {
+			case l.Source == record.Seed && r.Source != record.Seed && l.Via == "":
+				if r.State == record.Refused && r.Reason == "address" || r.State == record.Redirected && r.Reason != "" {
 					w.uncount(r)
-					r.State, r.Page, r.Range, r.Tries, r.Spared, r.Due, r.Reason, r.Run, r.Cut = Pending, Page{}, Held, 0, 0, 0, "", w.run.ID, 0
+					r.State, r.Page, r.Range, r.Tries, r.Spared, r.Due, r.Reason, r.Run, r.Cut = record.Pending, record.Page{}, record.Held, 0, 0, 0, "", w.run.ID, 0
 					delete(w.shorter, r.URL)
 				}
-				if r.State != Pending {
+				if r.State != record.Pending {
 					w.scope[r.URL] = true
 					nearer(r, 0)
 				} else {
-					r.Source, r.Via, r.Hops, r.Cookie, r.Depth = Seed, "", 0, false, 0
+					r.Source, r.Via, r.Hops, r.Cookie, r.Depth = record.Seed, "", 0, false, 0
 					was := r.Range
-					if was != Later {
-						r.Range, r.Rank, r.Reason = Now, 0, ""
+					if was != record.Later {
+						r.Range, r.Rank, r.Reason = record.Now, 0, ""
 					}
-					if was == Held {
+					if was == record.Held {
 						done.Fresh = append(done.Fresh, r.Row)
 					}
 				}
-			case l.Cookie && r.State == Redirected && r.Reopened < 2:
+			case l.Cookie && r.State == record.Redirected && r.Reopened < 2:
 				w.uncount(r)
-				r.State, r.Reopened, r.Page, r.Cut = Pending, r.Reopened+1, Page{}, 0
-				r.Range, r.Reason, r.Via, r.Hops, r.Cookie, r.Run = Now, "", l.Via, l.Hops, l.Cookie, w.run.ID
+				r.State, r.Reopened, r.Page, r.Cut = record.Pending, r.Reopened+1, record.Page{}, 0
+				r.Range, r.Reason, r.Via, r.Hops, r.Cookie, r.Run = record.Now, "", l.Via, l.Hops, l.Cookie, w.run.ID
 				delete(w.shorter, r.URL)
 				done.Fresh = append(done.Fresh, r.Row)
 			case (w.run.ID == 0 || w.limits.MaxDepth != 0) && l.Depth < r.Depth: // shorter ways count in a rebuild
-				if w.run.ID == 0 && r.State == Pending {
+				if w.run.ID == 0 && r.State == record.Pending {
 					r.Source, r.Via, r.Hops, r.Cookie = l.Source, l.Via, l.Hops, l.Cookie
 				}
 				nearer(r, l.Depth)
 			}
 		}
-		if cut = done.Cut - cut; from != nil && from.State != Pending && (cut > 0 || o.Again) {
+		if cut = done.Cut - cut; from != nil && from.State != record.Pending && (cut > 0 || o.Again) {
 			from.Cut = uint32(cut)
 		}
 		if h := o.Host; h != nil && times[h.Name].Seq <= h.Seq {
@@ -374,14 +376,14 @@ func (w *world) apply(set []*Outcome) Committed {
 	}
 	for name, t := range times {
 		if old, ok := w.hosts[name]; !ok || old.Run != w.run.ID || old.Seq <= t.Seq {
-			w.hosts[name] = HostRow{HostTimes: t, Run: w.run.ID}
+			w.hosts[name] = record.HostRow{HostTimes: t, Run: w.run.ID}
 		}
 	}
 	// A URL that a link of the set opened again is told of once, by its outcome.
 	for i, o := range set {
-		if r := w.records[o.Row.URL]; !o.Again && r != nil && r.State == Pending && done.Next[i].Range == 0 {
+		if r := w.records[o.Row.URL]; !o.Again && r != nil && r.State == record.Pending && done.Next[i].Range == 0 {
 			done.Next[i] = r.Row
-			done.Fresh = slices.DeleteFunc(done.Fresh, func(f Row) bool { return f.URL == r.URL })
+			done.Fresh = slices.DeleteFunc(done.Fresh, func(f record.Row) bool { return f.URL == r.URL })
 		}
 	}
 	return done
@@ -391,12 +393,12 @@ func (w *world) apply(set []*Outcome) Committed {
 // each folder above it.
 func counted(url string) []string {
 	rest, _, _ := strings.Cut(url, "?")
-	list := []string{Host(url), ""}
+	list := []string{record.Host(url), ""}
 	if rest != url {
 		list[1] = "query of " + rest
 		list = append(list, rest) // its page lies in the folder of its path
 	}
-	origin := Origin(url) + "/"
+	origin := record.Origin(url) + "/"
 	for rest != origin {
 		rest = rest[:strings.LastIndexByte(rest, '/')]
 		if rest = rest + ""; len(rest) < len(origin) {
@@ -407,36 +409,36 @@ func counted(url string) []string {
 	return list
 }
 
-func (w *world) outcome(r *Record, o *Outcome) Row {
+func (w *world) outcome(r *record.Record, o *record.Outcome) record.Row {
 	r.Spared = max(r.Spared, o.Row.Spared)
 	r.Tries = max(r.Tries, o.Row.Tries) // it may have been reopened by the same set
-	if o.State == Pending {
+	if o.State == record.Pending {
 		r.Range, r.Due, r.Reason, r.Run = o.Next.Range, o.Next.Due, o.Next.Reason, o.Next.Run
-		if r.Range != Held {
+		if r.Range != record.Held {
 			r.Run = cmp.Or(r.Run, w.run.ID)
 		}
 		r.Tries, r.Spared = max(r.Tries, o.Next.Tries), max(r.Spared, o.Next.Spared)
 		return r.Row
 	}
 	r.State, r.Reason, r.Page, r.Range, r.Due, r.Run = o.State, o.Reason, o.Page, 0, 0, w.run.ID
-	if o.State == Stored {
-		if r.Source == Seed || o.Row.Source == Seed {
+	if o.State == record.Stored {
+		if r.Source == record.Seed || o.Row.Source == record.Seed {
 			w.scope[r.URL] = true
 		}
 		r.Source, r.Depth = o.Row.Source, min(r.Depth, o.Row.Depth)
 		w.meta[r.URL] = o.Meta
 	}
 	for _, l := range o.Links {
-		if o.State == Redirected && r.Source == Seed && len(l.Areas) > 0 {
+		if o.State == record.Redirected && r.Source == record.Seed && len(l.Areas) > 0 {
 			w.scope[l.URL] = true
 		}
 	}
 	w.count(r, 1)
-	return Row{}
+	return record.Row{}
 }
 
 // count adds n times the outcome of a record to the run.
-func (w *world) count(r *Record, n int64) {
+func (w *world) count(r *record.Record, n int64) {
 	if w.run.ID == 0 {
 		return
 	}
@@ -450,40 +452,40 @@ func (w *world) count(r *Record, n int64) {
 	if r.Flags == "n" {
 		w.run.NoFollow += n
 	}
-	if r.State == Stored {
+	if r.State == record.Stored {
 		w.run.Stored += n
 		w.run.Bytes += n * r.Bytes
-		if r.Source != Seed {
+		if r.Source != record.Seed {
 			w.run.NewURLs += n
 		}
 	}
 }
 
 // uncount takes back an outcome of this run that is to come again.
-func (w *world) uncount(r *Record) {
+func (w *world) uncount(r *record.Record) {
 	if r.Run == w.run.ID {
 		w.count(r, -1)
 	}
 }
 
 func (w *world) retry(t *rapid.T) {
-	key, err := Key(rapid.SampledFrom(universe).Draw(t, "below"))
+	key, err := record.Key(rapid.SampledFrom(universe).Draw(t, "below"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	state := rapid.SampledFrom([]State{Failed, Stored}).Draw(t, "of")
+	state := rapid.SampledFrom([]record.State{record.Failed, record.Stored}).Draw(t, "of")
 	want := 0
 	for url, r := range w.records {
-		if k, _ := Key(url); r.State == state && strings.HasPrefix(string(k), string(key)) {
+		if k, _ := record.Key(url); r.State == state && strings.HasPrefix(string(k), string(key)) {
 			w.uncount(r)
-			r.State, r.Page, r.Range, r.Tries, r.Spared, r.Due, r.Reason, r.Run = Pending, Page{}, Now, 0, 0, 0, "", w.run.ID
+			r.State, r.Page, r.Range, r.Tries, r.Spared, r.Due, r.Reason, r.Run = record.Pending, record.Page{}, record.Now, 0, 0, 0, "", w.run.ID
 			r.Cut = 0
 			delete(w.shorter, url)
 			delete(w.meta, url)
 			want++
 		}
 	}
-	got, err := w.x.Reopen(context.Background(), key, func(r *Record) bool { return r.State == state }, nil)
+	got, err := w.x.Reopen(context.Background(), key, func(r *record.Record) bool { return r.State == state }, nil)
 	if err != nil || got != want {
 		t.Fatalf("reopened %d, %v; want %d", got, err, want)
 	}

@@ -10,14 +10,16 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"urltree/storage/record"
 )
 
 // check compares all that the index tells with the model, and the index with itself.
 func (w *world) check(t *rapid.T) {
 	ctx := context.Background()
-	var want Totals
+	var want record.Totals
 	for _, r := range w.records {
-		want.count(r, 1)
+		want.Count(r, 1)
 	}
 	want.Seq = w.seq
 	scanned, err := w.x.Verify(ctx, func(fault string) { t.Error("fault:", fault) })
@@ -75,7 +77,7 @@ func (w *world) checkByKey(t *rapid.T) {
 	ctx := context.Background()
 	last := ""
 	n := 0
-	err := w.x.Records(ctx, nil, func(r Record, err error) error {
+	err := w.x.Records(ctx, nil, func(r record.Record, err error) error {
 		if err != nil {
 			return err
 		}
@@ -83,7 +85,7 @@ func (w *world) checkByKey(t *rapid.T) {
 		if m := w.records[r.URL]; m == nil || r != *m {
 			t.Fatalf("record %+v\nwant %+v", r, m)
 		}
-		if k, _ := Key(r.URL); string(k) <= last {
+		if k, _ := record.Key(r.URL); string(k) <= last {
 			t.Fatalf("%s is out of order", r.URL)
 		} else {
 			last = string(k)
@@ -97,32 +99,32 @@ func (w *world) checkByKey(t *rapid.T) {
 	w.checkFolders(t)
 }
 
-func sameRun(a, b Run) bool {
+func sameRun(a, b record.Run) bool {
 	a.Start, a.End, b.Start, b.End = 0, 0, 0, 0
 	return reflect.DeepEqual(a, b)
 }
 
 func (w *world) checkHost(t *rapid.T, host string) {
-	var later, now, held []Row
-	var counts Counts
+	var later, now, held []record.Row
+	var counts record.Counts
 	for _, r := range w.records {
-		if Host(r.URL) != host {
+		if record.Host(r.URL) != host {
 			continue
 		}
-		counts.count(r, 1)
+		counts.Count(r, 1)
 		switch {
-		case r.State != Pending:
-		case r.Range == Later:
+		case r.State != record.Pending:
+		case r.Range == record.Later:
 			later = append(later, r.Row)
-		case r.Range == Now:
+		case r.Range == record.Now:
 			now = append(now, r.Row)
 		default:
 			held = append(held, r.Row)
 		}
 	}
-	slices.SortFunc(later, func(a, b Row) int { return cmp.Or(cmp.Compare(a.Due, b.Due), cmp.Compare(a.Seq, b.Seq)) })
-	slices.SortFunc(now, func(a, b Row) int { return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Seq, b.Seq)) })
-	slices.SortFunc(held, func(a, b Row) int { return cmp.Or(cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Seq, b.Seq)) })
+	slices.SortFunc(later, func(a, b record.Row) int { return cmp.Or(cmp.Compare(a.Due, b.Due), cmp.Compare(a.Seq, b.Seq)) })
+	slices.SortFunc(now, func(a, b record.Row) int { return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Seq, b.Seq)) })
+	slices.SortFunc(held, func(a, b record.Row) int { return cmp.Or(cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Seq, b.Seq)) })
 
 	h, err := w.x.Host(host)
 	want := w.hosts[host]
@@ -138,7 +140,7 @@ func (w *world) checkHost(t *rapid.T, host string) {
 		skip = now[rapid.IntRange(0, len(now)-1).Draw(t, "skip")].URL
 	}
 	const at = 3 // some of Later are due
-	var refill []Row
+	var refill []record.Row
 	for _, r := range later {
 		if r.Due <= at {
 			refill = append(refill, r)
@@ -159,10 +161,10 @@ func (w *world) checkHost(t *rapid.T, host string) {
 		t.Fatalf("next due of %s: %d, %v; rows %+v", host, due, err, later)
 	}
 	without := rapid.SampledFrom([]string{"", "depth", "scope", "budget-host", "form"}).Draw(t, "reason")
-	held = slices.DeleteFunc(held, func(r Row) bool { return r.Reason == without })
-	var heldRows []Row
+	held = slices.DeleteFunc(held, func(r record.Row) bool { return r.Reason == without })
+	var heldRows []record.Row
 	for from := []byte(nil); ; {
-		some, next, err := w.x.HeldRows(host, from, n, func(reason string) bool { return reason != without }, func(*Row) bool { return true })
+		some, next, err := w.x.HeldRows(host, from, n, func(reason string) bool { return reason != without }, func(*record.Row) bool { return true })
 		if err != nil || len(some) > n {
 			t.Fatalf("held of %s: %+v, %v", host, some, err)
 		}
@@ -183,11 +185,11 @@ func (w *world) checkFolders(t *rapid.T) {
 		t.Fatal(err)
 	}
 	found := 0
-	var below func(folder []byte) Counts
-	below = func(folder []byte) Counts {
-		var sum Counts
+	var below func(folder []byte) record.Counts
+	below = func(folder []byte) record.Counts {
+		var sum record.Counts
 		var after []byte
-		var all []Child
+		var all []record.Child
 		for {
 			list, err := w.x.Children(folder, after, 2)
 			if err != nil {
@@ -199,9 +201,9 @@ func (w *world) checkFolders(t *rapid.T) {
 				if c.Below != inside {
 					t.Fatalf("folder %q says %+v, its children %+v", c.Key, c.Below, inside)
 				}
-				sum.add(&inside)
+				sum.Add(&inside)
 				if c.Record != nil {
-					sum.count(c.Record, 1)
+					sum.Count(c.Record, 1)
 					found++
 				}
 				after = c.Key

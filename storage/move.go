@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	bolt "go.etcd.io/bbolt"
+
+	"urltree/storage/record"
 )
 
 // pay moves what commits owe, and changes the roles of the lists when it is time. x.mu is held.
@@ -79,7 +81,7 @@ func (x *Index) settlePart(last uint64) (done bool, err error) {
 // makeWay takes hosts out of the inbox that have so many URLs that, with a set of outcomes, one of
 // their folders may come to its budget: from then on the counts of their folders must be at hand.
 // x.mu is held.
-func (x *Index) makeWay(set []*Outcome) error {
+func (x *Index) makeWay(set []*record.Outcome) error {
 	hosts, err := x.crowded(set)
 	if err != nil || len(hosts) == 0 {
 		return err
@@ -94,7 +96,7 @@ func (x *Index) makeWay(set []*Outcome) error {
 }
 
 // crowded returns the hosts that makeWay is to take out of the inbox. x.mu is held.
-func (x *Index) crowded(set []*Outcome) (crowded []string, err error) {
+func (x *Index) crowded(set []*record.Outcome) (crowded []string, err error) {
 	most := x.opts.Limits.Prefix
 	if x.inbox.most == 0 || most == 0 {
 		return nil, nil
@@ -105,9 +107,9 @@ func (x *Index) crowded(set []*Outcome) (crowded []string, err error) {
 	}
 	hosts := map[string]bool{}
 	for _, o := range set {
-		hosts[Host(o.Row.URL)] = true
+		hosts[record.Host(o.Row.URL)] = true
 		for i := range o.Links {
-			hosts[Host(o.Links[i].URL)] = true
+			hosts[record.Host(o.Links[i].URL)] = true
 		}
 	}
 	err = x.view(func(tx *bolt.Tx) error {
@@ -115,10 +117,10 @@ func (x *Index) crowded(set []*Outcome) (crowded []string, err error) {
 			if x.inbox.direct[name] {
 				continue
 			}
-			var h HostRow
+			var h record.HostRow
 			if v := tx.Bucket(bucketHost).Get([]byte(name)); v != nil {
 				var err error
-				if h, err = decodeHost(name, v); err != nil {
+				if h, err = record.DecodeHost(name, v); err != nil {
 					return err
 				}
 			}
@@ -176,7 +178,7 @@ func (c *change) move(inbox []byte, rows []uint32) (n int, err error) {
 	slices.Sort(rows)
 	l := c.x.inbox.moving()
 	urls := c.tx.Bucket(bucketURL)
-	folders := map[string]*Counts{}
+	folders := map[string]*record.Counts{}
 	var puts []put
 	size := 0
 	var place [8]byte
@@ -195,10 +197,10 @@ func (c *change) move(inbox []byte, rows []uint32) (n int, err error) {
 			continue // it has changed since
 		}
 		// A damaged value stays what it is: check names it.
-		if state, where, err := peek(key, value); err == nil {
-			var diff Counts
-			diff.count(&Record{State: state, Row: Row{Range: where}}, 1)
-			Parents(key, func(folder []byte) { addTo(folders, folder, &diff) })
+		if state, where, err := record.Peek(key, value); err == nil {
+			var diff record.Counts
+			diff.Count(&record.Record{State: state, Row: record.Row{Range: where}}, 1)
+			record.Parents(key, func(folder []byte) { addTo(folders, folder, &diff) })
 		}
 		puts = append(puts, put{
 			c.arena.keep(func(b []byte) []byte { return append(b, key...) }),

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	bolt "go.etcd.io/bbolt"
+
+	"urltree/storage/record"
 )
 
 // LinkOptions returns what SetLinkOptions was told last, nil: nothing.
@@ -14,7 +16,7 @@ func (x *Index) LinkOptions() (options []byte, err error) {
 		if v == nil {
 			return nil
 		}
-		body, err := unseal(v, keyOptions)
+		body, err := record.Unseal(v, keyOptions)
 		if err != nil {
 			return fmt.Errorf("link options: %w", err)
 		}
@@ -31,6 +33,6 @@ func (x *Index) SetLinkOptions(options []byte) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.write(func(tx *bolt.Tx) error {
-		return tx.Bucket(bucketSys).Put(keyOptions, seal(bytes.Clone(options), keyOptions))
+		return tx.Bucket(bucketSys).Put(keyOptions, record.Seal(bytes.Clone(options), keyOptions))
 	})
 }

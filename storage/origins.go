@@ -6,6 +6,8 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"urltree/storage/record"
 )
 
 // Origins calls fn for each origin of which a URL has an outcome, and for some twice: those whose
@@ -31,20 +33,20 @@ func (x *Index) Origins(ctx context.Context, fn func(origin string) error) error
 					next = bytes.Clone(k)
 					break
 				}
-				if state, _, damaged := peek(k, v); damaged != nil || state == Pending {
+				if state, _, damaged := record.Peek(k, v); damaged != nil || state == record.Pending {
 					k, v = c.Next()
 					continue
 				}
-				url, damaged := URL(k)
+				url, damaged := record.URL(k)
 				if damaged != nil {
 					k, v = c.Next()
 					continue
 				}
-				origins = append(origins, Origin(url))
+				origins = append(origins, record.Origin(url))
 				if from := originOf(k); len(from) == len(k) {
 					k, v = c.Next()
 				} else {
-					k, v, err = seek(c, append(bytes.Clone(from), Segment+1)) // behind all its paths
+					k, v, err = seek(c, append(bytes.Clone(from), record.Segment+1)) // behind all its paths
 				}
 			}
 			return err
@@ -65,7 +67,7 @@ func (x *Index) Origins(ctx context.Context, fn func(origin string) error) error
 // originOf returns the key of the root page of a record key's origin: scheme, labels, port.
 func originOf(key []byte) []byte {
 	from := bytes.IndexByte(key, 0) + 1
-	for from < len(key) && (key[from] == Label || key[from] == Port) {
+	for from < len(key) && (key[from] == record.Label || key[from] == record.Port) {
 		from += bytes.IndexByte(key[from:], 0) + 1
 	}
 	return key[:from]

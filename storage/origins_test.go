@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"urltree/storage/record"
 )
 
 // TestOrigins: it tells of the origins that a look at all records finds, and looks at few of them.
@@ -19,21 +21,21 @@ func TestOrigins(t *testing.T) {
 		x, _ := newIndex(t, 0)
 		hosts := []string{"a", "a.b", "a.b.q", "a.r", "b:81", "b", "c.r:8080", "rr", "q"}
 		paths := []string{"", "?", "?x", "a", "a/", "a/b?d", "d/o", "zz"}
-		var set []*Outcome
+		var set []*record.Outcome
 		for _, scheme := range []string{"http", "https"} {
 			for _, host := range hosts {
 				answers := r.IntN(3) > 0
 				for _, path := range paths {
 					url := scheme + "://" + host + "/" + path
-					if _, err := Key(url); err != nil || r.IntN(3) == 0 {
+					if _, err := record.Key(url); err != nil || r.IntN(3) == 0 {
 						continue
 					}
-					o := &Outcome{Row: Row{URL: url, Source: Seed}, State: []State{Stored, Failed, Refused}[r.IntN(3)], Page: Page{Status: 200}}
-					if o.State == Stored {
-						o.Meta = &Meta{}
+					o := &record.Outcome{Row: record.Row{URL: url, Source: record.Seed}, State: []record.State{record.Stored, record.Failed, record.Refused}[r.IntN(3)], Page: record.Page{Status: 200}}
+					if o.State == record.Stored {
+						o.Meta = &record.Meta{}
 					}
 					if !answers || r.IntN(2) == 0 {
-						o = &Outcome{Links: []Link{{URL: url, Source: Seed}}}
+						o = &record.Outcome{Links: []record.Link{{URL: url, Source: record.Seed}}}
 					}
 					set = append(set, o)
 				}
@@ -43,9 +45,9 @@ func TestOrigins(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := map[string]int{}
-		err := x.Records(ctx, nil, func(rec Record, err error) error {
-			if rec.State != Pending {
-				want[Origin(rec.URL)] = 1
+		err := x.Records(ctx, nil, func(rec record.Record, err error) error {
+			if rec.State != record.Pending {
+				want[record.Origin(rec.URL)] = 1
 			}
 			return err
 		})
@@ -67,10 +69,10 @@ func TestOrigins(t *testing.T) {
 	}
 
 	x, _ := newIndex(t, 0)
-	var set []*Outcome
+	var set []*record.Outcome
 	const urls = 3000
 	for i := range urls {
-		set = append(set, &Outcome{Row: Row{URL: fmt.Sprintf("http://a.org/%d", i), Source: Seed}, State: Failed, Reason: "dns"})
+		set = append(set, &record.Outcome{Row: record.Row{URL: fmt.Sprintf("http://a.org/%d", i), Source: record.Seed}, State: record.Failed, Reason: "dns"})
 	}
 	if _, err := x.Commit(set); err != nil {
 		t.Fatal(err)

@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	bolt "go.etcd.io/bbolt"
+
+	"urltree/storage/record"
 )
 
 // An overlay is what a reader of a file that nobody writes to sees of the inbox: the records that
@@ -76,22 +78,22 @@ func (l lateRows) value(tx *bolt.Tx, key []byte) []byte {
 }
 
 // below returns the counts of the records strictly below a folder.
-func (l lateRows) below(tx *bolt.Tx, folder []byte) (Counts, error) {
+func (l lateRows) below(tx *bolt.Tx, folder []byte) (record.Counts, error) {
 	sum, _, err := folderCounts.of(&values{tx: tx}, folder)
 	for _, r := range l.from(folder) {
 		if !bytes.HasPrefix(r.key, folder) {
 			break
 		}
-		if state, where, err := peek(r.key, r.value); err == nil && len(r.key) > len(folder) {
-			sum.count(&Record{State: state, Row: Row{Range: where}}, 1)
+		if state, where, err := record.Peek(r.key, r.value); err == nil && len(r.key) > len(folder) {
+			sum.Count(&record.Record{State: state, Row: record.Row{Range: where}}, 1)
 		}
 	}
 	return sum, err
 }
 
 // record reads the record.
-func (r *lateRow) record() (rec Record, err error) {
-	if panicked := guard(func() { rec, err = decodeRecord(r.key, r.value) }); panicked != nil {
+func (r *lateRow) record() (rec record.Record, err error) {
+	if panicked := guard(func() { rec, err = record.Decode(r.key, r.value) }); panicked != nil {
 		return rec, panicked
 	}
 	return rec, err
@@ -110,7 +112,7 @@ func (x *Index) finder() (func(url string) []uint64, error) {
 	}
 	late, err := x.late()
 	return func(url string) []uint64 {
-		key, err := Key(url)
+		key, err := record.Key(url)
 		if rows := late.from(key); err == nil && len(rows) > 0 && bytes.Equal(rows[0].key, key) {
 			return []uint64{rows[0].seq}
 		}

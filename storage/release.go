@@ -4,28 +4,30 @@ import (
 	"slices"
 
 	bolt "go.etcd.io/bbolt"
+
+	"urltree/storage/record"
 )
 
 // Release moves held rows to what may be asked, in one transaction; those that are held no
 // more are left alone, and those for which a budget has no place stay held, with that reason. fresh
 // is told of the rows that are free once that is durable, and before a later transaction can end
 // any of them; nil: nobody is.
-func (x *Index) Release(rows []Row, fresh func(rows []Row, tx uint64)) error {
+func (x *Index) Release(rows []record.Row, fresh func(rows []record.Row, tx uint64)) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	var set []*Outcome
+	var set []*record.Outcome
 	err := x.view(func(tx *bolt.Tx) error {
 		for i := range rows {
-			key, err := Key(rows[i].URL)
+			key, err := record.Key(rows[i].URL)
 			if err != nil {
 				return err
 			}
 			// A record that is damaged counts as its row says.
-			if r, err := decodeRecord(key, valueOf(tx, key, rows[i].Seq)); err == nil && r.Range != Held {
+			if r, err := record.Decode(key, valueOf(tx, key, rows[i].Seq)); err == nil && r.Range != record.Held {
 				continue
 			}
-			o := &Outcome{Row: rows[i], State: Pending, Next: rows[i]}
-			o.Next.Range, o.Next.Reason = Now, ""
+			o := &record.Outcome{Row: rows[i], State: record.Pending, Next: rows[i]}
+			o.Next.Range, o.Next.Reason = record.Now, ""
 			set = append(set, o)
 		}
 		return nil
@@ -37,6 +39,6 @@ func (x *Index) Release(rows []Row, fresh func(rows []Row, tx uint64)) error {
 	if err != nil || fresh == nil {
 		return err
 	}
-	fresh(slices.DeleteFunc(done.Next, func(r Row) bool { return r.Range != Now }), done.Tx)
+	fresh(slices.DeleteFunc(done.Next, func(r record.Row) bool { return r.Range != record.Now }), done.Tx)
 	return nil
 }

@@ -2,10 +2,11 @@ package storage
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 
 	bolt "go.etcd.io/bbolt"
+
+	"urltree/storage/record"
 )
 
 // Ranked returns the version of the ranks that Rerank has put in last; 0: none.
@@ -15,26 +16,10 @@ func (x *Index) Ranked() (version uint64, err error) {
 		if v == nil {
 			return nil
 		}
-		version, err = decodeRanked(keyRanked, v)
+		version, err = record.DecodeRanked(keyRanked, v)
 		return err
 	})
 	return version, err
-}
-
-// appendRanked appends the value that keeps the version of the ranks.
-func appendRanked(b, key []byte, version uint64) []byte {
-	return seal(binary.AppendUvarint(b, version), key)
-}
-
-// decodeRanked reads a value that appendRanked has made.
-func decodeRanked(key, v []byte) (version uint64, err error) {
-	body, err := unseal(v, key)
-	if err != nil {
-		return 0, fmt.Errorf("ranked: %w", err)
-	}
-	d := decoder{b: body}
-	version = d.uvarint()
-	return version, d.end("ranked")
 }
 
 // Rerank moves pending URLs to the places within their range Now that rank returns, if ok; seeds
@@ -54,14 +39,14 @@ func (x *Index) Rerank(ctx context.Context, version uint64, rank func(url string
 				if err != nil {
 					return err
 				}
-				if r := e.rec; r != nil && r.State == Pending && r.Source != Seed {
+				if r := e.rec; r != nil && r.State == record.Pending && r.Source != record.Seed {
 					r.Rank = ranks[i]
 				}
 			}
 			if !last {
 				return nil
 			}
-			return c.tx.Bucket(bucketSys).Put(keyRanked, appendRanked(nil, keyRanked, version))
+			return c.tx.Bucket(bucketSys).Put(keyRanked, record.AppendRanked(nil, keyRanked, version))
 		})
 		if err != nil {
 			return fmt.Errorf("rerank: %w", err)
@@ -69,8 +54,8 @@ func (x *Index) Rerank(ctx context.Context, version uint64, rank func(url string
 		n, urls, ranks = n+len(urls), urls[:0], ranks[:0]
 		return nil
 	}
-	err := x.Records(ctx, nil, func(r Record, err error) error {
-		if err != nil || r.State != Pending || r.Source == Seed {
+	err := x.Records(ctx, nil, func(r record.Record, err error) error {
+		if err != nil || r.State != record.Pending || r.Source == record.Seed {
 			return nil // damage is for check to name
 		}
 		place, ok := rank(r.URL)

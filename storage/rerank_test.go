@@ -7,24 +7,26 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"urltree/storage/record"
 )
 
 // TestRerank gives more pending URLs new places than fit into one transaction, is cut off, and done again.
 func TestRerank(t *testing.T) {
 	x, _ := newIndex(t, 1)
-	links := []Link{{URL: "http://a.org/seed", Source: Seed}}
+	links := []record.Link{{URL: "http://a.org/seed", Source: record.Seed}}
 	for i := range 2*rerankURLs + 10 {
-		links = append(links, Link{URL: fmt.Sprintf("http://a.org/%d", i), Source: "http://host0.org/0", Depth: 1})
+		links = append(links, record.Link{URL: fmt.Sprintf("http://a.org/%d", i), Source: "http://host0.org/0", Depth: 1})
 	}
-	if _, err := x.Commit([]*Outcome{{Links: links}}); err != nil {
+	if _, err := x.Commit([]*record.Outcome{{Links: links}}); err != nil {
 		t.Fatal(err)
 	}
-	held := Row{Range: Held, Reason: "scope"}
+	held := record.Row{Range: record.Held, Reason: "scope"}
 	rec, err := x.Record("http://a.org/7")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := x.Commit([]*Outcome{{Row: rec.Row, State: Pending, Next: held}}); err != nil {
+	if _, err := x.Commit([]*record.Outcome{{Row: rec.Row, State: record.Pending, Next: held}}); err != nil {
 		t.Fatal(err)
 	}
 	// The later found, the earlier in place; those that end in 3 have no rank.
@@ -65,7 +67,7 @@ func TestRerank(t *testing.T) {
 			t.Fatalf("%s stands behind %s", r.URL, rows[i].URL)
 		}
 	}
-	if rec, err := x.Record("http://a.org/7"); err != nil || rec.Rank != 1<<40-7 || rec.Range != Held {
+	if rec, err := x.Record("http://a.org/7"); err != nil || rec.Rank != 1<<40-7 || rec.Range != record.Held {
 		t.Errorf("a held URL: %+v, %v", rec.Row, err)
 	}
 	if faults := faultsOf(t, x); len(faults) > 0 {

@@ -10,6 +10,8 @@ import (
 	"slices"
 
 	bolt "go.etcd.io/bbolt"
+
+	"urltree/storage/record"
 )
 
 // Salvaged is what Salvage came to.
@@ -68,7 +70,7 @@ type salvage struct {
 	from    *collector
 	to      *Index
 	done    Salvaged
-	totals  Totals
+	totals  record.Totals
 	noMeta  map[string]bool       // record keys of damaged metadata
 	waiting []func(*change) error // of the next transaction
 }
@@ -117,19 +119,19 @@ func (s *salvage) sys() error {
 	if err != nil {
 		return err
 	}
-	body, err := unseal(v, nil)
+	body, err := record.Unseal(v, nil)
 	if err != nil {
 		return fmt.Errorf("schema: %w", err)
 	}
 	// A value of the schema before is one of this schema.
 	if n, _ := binary.Uvarint(body); n != schema && n != schema-1 {
-		return fmt.Errorf("%w: schema %d", ErrDamaged, n)
+		return fmt.Errorf("%w: schema %d", record.ErrDamaged, n)
 	}
 	if v, err = s.from.get(bucketSys, keyTotals); err != nil {
 		return err
 	}
-	if s.totals, err = decodeTotals(keyTotals, v); err != nil {
-		s.totals = Totals{} // so that the number of records is not what it says
+	if s.totals, err = record.DecodeTotals(keyTotals, v); err != nil {
+		s.totals = record.Totals{} // so that the number of records is not what it says
 	}
 	relink, err := s.from.get(bucketSys, keyRelink)
 	if err != nil {
@@ -139,7 +141,7 @@ func (s *salvage) sys() error {
 	if err != nil {
 		return err
 	}
-	_, damaged := unseal(options, keyOptions)
+	_, damaged := record.Unseal(options, keyOptions)
 	s.to.mu.Lock()
 	defer s.to.mu.Unlock()
 	return s.to.write(func(tx *bolt.Tx) error {
@@ -152,7 +154,7 @@ func (s *salvage) sys() error {
 		if relink == nil && (options == nil || damaged == nil) {
 			return nil
 		}
-		return sys.Put(keyRelink, seal(nil, keyRelink))
+		return sys.Put(keyRelink, record.Seal(nil, keyRelink))
 	})
 }
 
@@ -160,7 +162,7 @@ func (s *salvage) sys() error {
 func (s *salvage) metas() error {
 	s.noMeta = map[string]bool{}
 	return s.each(bucketMeta, func(k, value []byte) error {
-		if _, err := decodeMeta(k, value); err != nil {
+		if _, err := record.DecodeMeta(k, value); err != nil {
 			s.noMeta[string(k)] = true
 		}
 		return nil
@@ -186,9 +188,9 @@ func (s *salvage) eachRecord(fn func(k, value []byte) error) error {
 }
 
 // record returns a record if it is to be taken over.
-func (s *salvage) record(k, value []byte) (Record, bool) {
-	r, err := decodeRecord(k, value)
-	return r, err == nil && !(r.State == Stored && s.noMeta[string(k)])
+func (s *salvage) record(k, value []byte) (record.Record, bool) {
+	r, err := record.Decode(k, value)
+	return r, err == nil && !(r.State == record.Stored && s.noMeta[string(k)])
 }
 
 // has reports whether a record has been taken over and committed.
@@ -241,8 +243,8 @@ func (s *salvage) records() error {
 				return err // a row of the inbox that did not count
 			}
 			damaged++
-			url, err := URL(k)
-			if again, kerr := Key(url); err == nil && kerr == nil && bytes.Equal(again, k) {
+			url, err := record.URL(k)
+			if again, kerr := record.Key(url); err == nil && kerr == nil && bytes.Equal(again, k) {
 				s.done.Lost = append(s.done.Lost, url)
 			} else { // of a key that is damaged nobody knows which URL it was
 				s.done.Nameless++
@@ -251,7 +253,7 @@ func (s *salvage) records() error {
 		}
 		below, _ := slices.BinarySearch(gaps, rec.Seq)
 		rec.Seq -= uint64(below)
-		if rec.State == Pending {
+		if rec.State == record.Pending {
 			rec.Run = 0 // its run may be lost: then a later one gets the number
 		}
 		key := bytes.Clone(k)
@@ -273,12 +275,12 @@ func (s *salvage) records() error {
 		s.done.Named = true
 	}
 	return s.each(bucketMeta, func(k, value []byte) error {
-		if _, err := decodeMeta(k, value); err != nil {
+		if _, err := record.DecodeMeta(k, value); err != nil {
 			return nil
 		}
 		k, value = bytes.Clone(k), bytes.Clone(value)
 		return s.add(func(c *change) error {
-			if rec, err := decodeRecord(k, c.tx.Bucket(bucketURL).Get(k)); err != nil || rec.State != Stored {
+			if rec, err := record.Decode(k, c.tx.Bucket(bucketURL).Get(k)); err != nil || rec.State != record.Stored {
 				return nil
 			}
 			return c.tx.Bucket(bucketMeta).Put(k, value)
@@ -289,7 +291,7 @@ func (s *salvage) records() error {
 // hosts takes over the times; the counts follow from records and sitemaps.
 func (s *salvage) hosts() error {
 	return s.each(bucketHost, func(k, value []byte) error {
-		h, err := decodeHost(string(k), value)
+		h, err := record.DecodeHost(string(k), value)
 		if err != nil {
 			return nil
 		}
@@ -304,7 +306,7 @@ func (s *salvage) sitemaps() error {
 	before := s.from.skipped
 	defer func() { s.done.Named = s.done.Named || s.from.skipped > before }()
 	return s.each(bucketSitemap, func(k, value []byte) error {
-		m, err := decodeSitemap(k, value)
+		m, err := record.DecodeSitemap(k, value)
 		if err != nil {
 			s.done.Named = true
 			return nil
@@ -320,7 +322,7 @@ func (s *salvage) sitemaps() error {
 // are parsed again by the next run, as after a change of scope.
 func (s *salvage) shorter() error {
 	return s.each(bucketShorter, func(k, value []byte) error {
-		if _, err := unseal(value, k); err != nil {
+		if _, err := record.Unseal(value, k); err != nil {
 			return s.add(func(c *change) error {
 				c.relink = true
 				return nil
@@ -328,8 +330,8 @@ func (s *salvage) shorter() error {
 		}
 		k = bytes.Clone(k)
 		return s.add(func(c *change) error {
-			rec, err := decodeRecord(k, c.tx.Bucket(bucketURL).Get(k))
-			c.shorter[string(k)] = err == nil && rec.State != Pending
+			rec, err := record.Decode(k, c.tx.Bucket(bucketURL).Get(k))
+			c.shorter[string(k)] = err == nil && rec.State != record.Pending
 			return nil
 		})
 	})

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
+
+	"urltree/storage/record"
 )
 
 // TestSalvagedRows: where the last runs are lost, their numbers come again. What waits since then is looked for in
@@ -23,7 +25,7 @@ func TestSalvagedRows(t *testing.T) {
 	begin(x)
 	begin(x)
 	last, _ := begin(x)
-	if _, err := x.Commit([]*Outcome{{Links: []Link{{URL: url, Source: Seed}}}}); err != nil {
+	if _, err := x.Commit([]*record.Outcome{{Links: []record.Link{{URL: url, Source: record.Seed}}}}); err != nil {
 		t.Fatal(err)
 	}
 	spoil := x.db.Update(func(tx *bolt.Tx) error {
@@ -64,14 +66,14 @@ func TestSalvageTakesAll(t *testing.T) {
 	t.Parallel()
 	const n = scanKeys/2 + 1 // rows of each kind: more than one transaction takes
 	x, path := newIndex(t, 0)
-	var set []*Outcome
+	var set []*record.Outcome
 	for i := range n {
 		url := fmt.Sprintf("http://host%d.org/", i)
-		set = append(set, &Outcome{
-			Row: Row{URL: url, Source: Seed}, State: Stored, Page: Page{Status: 200, Bytes: int64(i)}, Meta: &Meta{Title: url},
-			Links: []Link{{URL: url + "next", Source: url, Depth: 1}},
-			Host:  &HostTimes{Name: Host(url), Answer: int64(i + 1)}, Robots: &Robots{Origin: Origin(url), Time: int64(i + 1)},
-			Sitemaps: []Sitemap{{URL: url + "sitemap.xml", Level: 1}},
+		set = append(set, &record.Outcome{
+			Row: record.Row{URL: url, Source: record.Seed}, State: record.Stored, Page: record.Page{Status: 200, Bytes: int64(i)}, Meta: &record.Meta{Title: url},
+			Links: []record.Link{{URL: url + "next", Source: url, Depth: 1}},
+			Host:  &record.HostTimes{Name: record.Host(url), Answer: int64(i + 1)}, Robots: &record.Robots{Origin: record.Origin(url), Time: int64(i + 1)},
+			Sitemaps: []record.Sitemap{{URL: url + "sitemap.xml", Level: 1}},
 		})
 	}
 	if _, err := x.Commit(set); err != nil {
@@ -105,7 +107,7 @@ func TestSalvageTakesAll(t *testing.T) {
 func salvageable(t *testing.T, x *Index) map[string]string {
 	t.Helper()
 	rows := map[string]string{}
-	err := x.Records(t.Context(), nil, func(r Record, err error) error {
+	err := x.Records(t.Context(), nil, func(r record.Record, err error) error {
 		r.Run = 0 // of a pending one it is not known any more
 		rows["record "+r.URL] = fmt.Sprintf("%+v", r)
 		return err

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"urltree/storage/record"
 )
 
 // A read transaction keeps pages of the file from being used again: none lasts longer than this,
@@ -22,8 +24,8 @@ const (
 var ErrNotFound = errors.New("not in the index")
 
 // Record returns the record of a canonical URL.
-func (x *Index) Record(url string) (rec Record, err error) {
-	key, err := Key(url)
+func (x *Index) Record(url string) (rec record.Record, err error) {
+	key, err := record.Key(url)
 	if err != nil {
 		return rec, err
 	}
@@ -37,7 +39,7 @@ func (x *Index) Record(url string) (rec Record, err error) {
 		if v == nil {
 			return fmt.Errorf("%s: %w", url, ErrNotFound)
 		}
-		rec, err = decodeRecord(key, v)
+		rec, err = record.Decode(key, v)
 		return err
 	})
 	return rec, err
@@ -58,7 +60,7 @@ func (x *Index) Has(urls []string) ([]bool, error) {
 		var key []byte
 		for i, url := range urls {
 			var err error
-			if key, err = AppendKey(key[:0], url); err != nil {
+			if key, err = record.AppendKey(key[:0], url); err != nil {
 				return fmt.Errorf("%w: %q", err, url)
 			}
 			has[i] = valueOf(tx, key, seqs[i]...) != nil
@@ -69,18 +71,18 @@ func (x *Index) Has(urls []string) ([]bool, error) {
 }
 
 // Host returns the row of a host, a zero one with its name if there is none.
-func (x *Index) Host(name string) (HostRow, error) {
+func (x *Index) Host(name string) (record.HostRow, error) {
 	h, _, err := x.HostAt(name)
 	return h, err
 }
 
 // HostAt is Host, and returns the number of the last transaction that the row shows.
-func (x *Index) HostAt(name string) (h HostRow, tx uint64, err error) {
+func (x *Index) HostAt(name string) (h record.HostRow, tx uint64, err error) {
 	h.Name = name
 	err = x.view(func(btx *bolt.Tx) error {
 		tx = uint64(btx.ID())
 		if v := btx.Bucket(bucketHost).Get([]byte(name)); v != nil {
-			h, err = decodeHost(name, v)
+			h, err = record.DecodeHost(name, v)
 		}
 		return err
 	})
@@ -88,9 +90,9 @@ func (x *Index) HostAt(name string) (h HostRow, tx uint64, err error) {
 }
 
 // Hosts calls fn with each row of the host table, in the order of names.
-func (x *Index) Hosts(ctx context.Context, fn func(HostRow) error) error {
+func (x *Index) Hosts(ctx context.Context, fn func(record.HostRow) error) error {
 	return x.scan(ctx, bucketHost, nil, func(k, v []byte) error {
-		h, err := decodeHost(string(k), v)
+		h, err := record.DecodeHost(string(k), v)
 		if err != nil {
 			return err
 		}
@@ -101,7 +103,7 @@ func (x *Index) Hosts(ctx context.Context, fn func(HostRow) error) error {
 // NextHosts returns hosts behind a name, in the order of names, that have rows of range Now or
 // Later or sitemaps to be read: at most n, all as of one transaction, whose number is tx. None:
 // there are no others.
-func (x *Index) NextHosts(after string, n int) (hosts []HostRow, tx uint64, err error) {
+func (x *Index) NextHosts(after string, n int) (hosts []record.HostRow, tx uint64, err error) {
 	from := []byte(after)
 	for more := true; more && len(hosts) == 0 && err == nil; {
 		err = x.view(func(btx *bolt.Tx) error {
@@ -119,7 +121,7 @@ func (x *Index) NextHosts(after string, n int) (hosts []HostRow, tx uint64, err 
 					from, more = bytes.Clone(k), true
 					return nil
 				}
-				h, err := decodeHost(string(k), v)
+				h, err := record.DecodeHost(string(k), v)
 				if err != nil {
 					return err
 				}
@@ -134,11 +136,11 @@ func (x *Index) NextHosts(after string, n int) (hosts []HostRow, tx uint64, err 
 }
 
 // Robots returns the stored robots.txt answer of an origin; ok is false where there is none.
-func (x *Index) Robots(origin string) (r Robots, ok bool, err error) {
+func (x *Index) Robots(origin string) (r record.Robots, ok bool, err error) {
 	err = x.view(func(tx *bolt.Tx) error {
 		if v := tx.Bucket(bucketRobots).Get([]byte(origin)); v != nil {
 			ok = true
-			r, err = decodeRobots(origin, v)
+			r, err = record.DecodeRobots(origin, v)
 		}
 		return err
 	})
@@ -166,20 +168,20 @@ func (x *Index) ScopeSeeds(ctx context.Context, fn func(url string) error) error
 
 // Shorter returns URLs that have their outcome and to which a shorter way was found since, at most
 // n: their links are nearer too, and are to be looked at again, with Outcome.Again.
-func (x *Index) Shorter(n int) ([]Record, error) {
-	var list []Record
+func (x *Index) Shorter(n int) ([]record.Record, error) {
+	var list []record.Record
 	err := x.view(func(tx *bolt.Tx) error {
 		urls := tx.Bucket(bucketURL)
 		c := tx.Bucket(bucketShorter).Cursor()
 		for k, _ := c.First(); k != nil && len(list) < n; k, _ = c.Next() {
-			rec, err := decodeRecord(k, urls.Get(k))
+			rec, err := record.Decode(k, urls.Get(k))
 			if err != nil {
 				// Its links are lost with it; check names it.
-				url, err := URL(k)
+				url, err := record.URL(k)
 				if err != nil {
 					return err
 				}
-				rec = Record{Row: Row{URL: url}}
+				rec = record.Record{Row: record.Row{URL: url}}
 			}
 			list = append(list, rec)
 		}
@@ -188,27 +190,20 @@ func (x *Index) Shorter(n int) ([]Record, error) {
 	return list, err
 }
 
-// A Child is one entry directly below a folder: a record, a folder, or both.
-type Child struct {
-	Key    []byte
-	Record *Record // nil: the folder has no page of its own
-	Below  Counts  // of the records strictly below it
-}
-
 // Children returns at most n entries directly below a folder key, those after the key `after`
 // (nil: from the first). With a damaged record the child's Record is nil. It need not know of what
 // was committed after the last Settle.
-func (x *Index) Children(folder, after []byte, n int) ([]Child, error) {
+func (x *Index) Children(folder, after []byte, n int) ([]record.Child, error) {
 	late, err := x.late()
 	if err != nil {
 		return nil, err
 	}
-	var list []Child
+	var list []record.Child
 	err = x.view(func(tx *bolt.Tx) error {
 		c := tx.Bucket(bucketURL).Cursor()
 		from := folder
 		if after != nil {
-			from = afterFolder(after)
+			from = record.AfterFolder(after)
 		}
 		k, _, err := seek(c, from)
 		waiting := late.from(from)
@@ -224,18 +219,18 @@ func (x *Index) Children(folder, after []byte, n int) ([]Child, error) {
 			if len(key) > len(folder) {
 				end := bytes.IndexByte(key[len(folder):], 0)
 				if end <= 0 {
-					return fmt.Errorf("%w: key %q", ErrCorrupt, key)
+					return fmt.Errorf("%w: key %q", record.ErrCorrupt, key)
 				}
 				at = key[:len(folder)+end+1]
-				child := Child{Key: bytes.Clone(at)}
-				if rec, err := decodeRecord(at, late.value(tx, at)); err == nil {
+				child := record.Child{Key: bytes.Clone(at)}
+				if rec, err := record.Decode(at, late.value(tx, at)); err == nil {
 					child.Record = &rec
 				}
 				if child.Below, err = late.below(tx, at); err != nil {
 					return err
 				}
 				list = append(list, child)
-				at = afterFolder(at)
+				at = record.AfterFolder(at)
 			} else {
 				at = append(bytes.Clone(at), 1)
 			}
@@ -251,22 +246,15 @@ func (x *Index) Children(folder, after []byte, n int) ([]Child, error) {
 // goes forward, and comes to an end.
 func seek(c *bolt.Cursor, at []byte) (k, v []byte, err error) {
 	if k, v = c.Seek(at); k != nil && bytes.Compare(k, at) < 0 {
-		return nil, nil, fmt.Errorf("%w: the key %q is out of place", ErrCorrupt, k)
+		return nil, nil, fmt.Errorf("%w: the key %q is out of place", record.ErrCorrupt, k)
 	}
 	return k, v, nil
-}
-
-// afterFolder returns the first key behind all that lie in a folder: its closing NUL raised by one.
-func afterFolder(key []byte) []byte {
-	b := bytes.Clone(key)
-	b[len(b)-1] = 1
-	return b
 }
 
 // Records calls fn for each record whose key begins with prefix, in key order; a damaged one
 // comes with its error. No transaction is open while fn runs, so fn may take its time and use
 // the index; what is committed meanwhile may or may not be seen.
-func (x *Index) Records(ctx context.Context, prefix []byte, fn func(Record, error) error) error {
+func (x *Index) Records(ctx context.Context, prefix []byte, fn func(record.Record, error) error) error {
 	if err := x.Settle(ctx); err != nil {
 		return err
 	}
@@ -289,7 +277,7 @@ func (x *Index) Records(ctx context.Context, prefix []byte, fn func(Record, erro
 		if err := until(k); err != nil {
 			return err
 		}
-		return fn(decodeRecord(k, v))
+		return fn(record.Decode(k, v))
 	})
 	if err != nil {
 		return err
@@ -341,21 +329,21 @@ func (x *Index) scan(ctx context.Context, bucket, prefix []byte, fn func(k, v []
 
 // Refill reads pending rows of one host for the frontier's window: those of Later that are due,
 // then Now, in order from the first row, leaving out those that skip names; at most n.
-func (x *Index) Refill(host string, now time.Time, n int, skip func(url string) bool) ([]Row, error) {
-	rows, err := x.rows(host, Later, n, func(r *Row) (take, more bool) {
+func (x *Index) Refill(host string, now time.Time, n int, skip func(url string) bool) ([]record.Row, error) {
+	rows, err := x.rows(host, record.Later, n, func(r *record.Row) (take, more bool) {
 		return r.Due <= now.UnixNano() && !skip(r.URL), r.Due <= now.UnixNano()
 	})
 	if err != nil || len(rows) >= n {
 		return rows, err
 	}
-	rest, err := x.rows(host, Now, n-len(rows), func(r *Row) (take, more bool) { return !skip(r.URL), true })
+	rest, err := x.rows(host, record.Now, n-len(rows), func(r *record.Row) (take, more bool) { return !skip(r.URL), true })
 	return append(rows, rest...), err
 }
 
 // NextDue returns the earliest time at which a Later row of the host is due, leaving out those
 // that skip names; 0 if there is none.
 func (x *Index) NextDue(host string, skip func(url string) bool) (int64, error) {
-	rows, err := x.rows(host, Later, 1, func(r *Row) (take, more bool) { return !skip(r.URL), true })
+	rows, err := x.rows(host, record.Later, 1, func(r *record.Row) (take, more bool) { return !skip(r.URL), true })
 	if err != nil || len(rows) == 0 {
 		return 0, err
 	}
@@ -365,8 +353,8 @@ func (x *Index) NextDue(host string, skip func(url string) bool) (int64, error) 
 // HeldRows returns the host's held rows that pick lets go, at most n, from the pending key `from`
 // (nil: from the first) on; next is where to go on, nil at the end. Rows of a reason that want
 // does not name are passed over together.
-func (x *Index) HeldRows(host string, from []byte, n int, want func(reason string) bool, pick func(*Row) bool) (found []Row, next []byte, err error) {
-	prefix := rangePrefix(host, Held)
+func (x *Index) HeldRows(host string, from []byte, n int, want func(reason string) bool, pick func(*record.Row) bool) (found []record.Row, next []byte, err error) {
+	prefix := record.RangePrefix(host, record.Held)
 	if next = from; next == nil {
 		next = prefix
 	}
@@ -383,9 +371,9 @@ func (x *Index) HeldRows(host string, from []byte, n int, want func(reason strin
 					next = bytes.Clone(k)
 					return nil
 				}
-				var row Row
+				var row record.Row
 				var key []byte
-				if row, key, err = decodePending(k, v); err != nil {
+				if row, key, err = record.DecodePending(k, v); err != nil {
 					return err
 				}
 				if !want(row.Reason) {
@@ -408,14 +396,14 @@ func (x *Index) HeldRows(host string, from []byte, n int, want func(reason strin
 }
 
 // fullRow returns the row of the record that a pending row is of.
-func fullRow(row Row, key, value []byte) (Row, error) {
-	full, err := decodeRecordOf(row.URL, key, value)
+func fullRow(row record.Row, key, value []byte) (record.Row, error) {
+	full, err := record.DecodeOf(row.URL, key, value)
 	switch {
 	case err != nil:
 		// The record is lost, its row is not: what the row says has to do.
 		row.Source = ""
-	case full.State != Pending:
-		return row, fmt.Errorf("%w: %s has a pending row and an outcome", ErrDamaged, row.URL)
+	case full.State != record.Pending:
+		return row, fmt.Errorf("%w: %s has a pending row and an outcome", record.ErrDamaged, row.URL)
 	default:
 		row = full.Row
 	}
@@ -424,10 +412,10 @@ func fullRow(row Row, key, value []byte) (Row, error) {
 
 // rows reads rows of Now or Later in order, over as many transactions as that takes. pick says
 // whether a row is wanted, and whether to look further.
-func (x *Index) rows(host string, rg Range, n int, pick func(*Row) (take, more bool)) ([]Row, error) {
+func (x *Index) rows(host string, rg record.Range, n int, pick func(*record.Row) (take, more bool)) ([]record.Row, error) {
 	var (
-		rows   []Row
-		prefix = rangePrefix(host, rg)
+		rows   []record.Row
+		prefix = record.RangePrefix(host, rg)
 		next   = prefix
 		again  = true
 	)
@@ -444,7 +432,7 @@ func (x *Index) rows(host string, rg Range, n int, pick func(*Row) (take, more b
 					next, again = bytes.Clone(k), true
 					return nil
 				}
-				row, key, err := decodePending(k, v)
+				row, key, err := record.DecodePending(k, v)
 				if err != nil {
 					return err
 				}
@@ -473,9 +461,9 @@ func (x *Index) rows(host string, rg Range, n int, pick func(*Row) (take, more b
 // meanwhile: they add what they make, and ask the index until the filter is complete.
 func (x *Index) LoadFilter(ctx context.Context) error {
 	add := func(key []byte) error {
-		url, err := URL(key)
+		url, err := record.URL(key)
 		if err != nil {
-			return fmt.Errorf("%w: key %q", ErrDamaged, key)
+			return fmt.Errorf("%w: key %q", record.ErrDamaged, key)
 		}
 		x.filter.Add(x.filter.Fingerprint(url))
 		return nil
@@ -503,13 +491,13 @@ func (x *Index) LoadFilter(ctx context.Context) error {
 // Reopen turns records below a prefix back to pending, with no tries: those for which pick is
 // true. It works in transactions of bounded size and gives the number reopened. fresh is told of
 // the rows once they are durable; nil: nobody is.
-func (x *Index) Reopen(ctx context.Context, prefix []byte, pick func(*Record) bool, fresh func(rows []Row, tx uint64)) (int, error) {
+func (x *Index) Reopen(ctx context.Context, prefix []byte, pick func(*record.Record) bool, fresh func(rows []record.Row, tx uint64)) (int, error) {
 	n := 0
 	var urls []string
 	flush := func() error {
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		var rows []Row
+		var rows []record.Row
 		var tx uint64
 		err := x.update(func(c *change) error {
 			tx = uint64(c.tx.ID())
@@ -518,7 +506,7 @@ func (x *Index) Reopen(ctx context.Context, prefix []byte, pick func(*Record) bo
 				if err != nil {
 					return err
 				}
-				if r := e.rec; r != nil && r.State != Pending {
+				if r := e.rec; r != nil && r.State != record.Pending {
 					c.reopen(e)
 					rows = append(rows, r.Row)
 				}
@@ -534,7 +522,7 @@ func (x *Index) Reopen(ctx context.Context, prefix []byte, pick func(*Record) bo
 		n, urls = n+len(rows), urls[:0]
 		return nil
 	}
-	err := x.Records(ctx, prefix, func(r Record, err error) error {
+	err := x.Records(ctx, prefix, func(r record.Record, err error) error {
 		if err != nil || !pick(&r) {
 			return nil // damage is for check to name
 		}

@@ -2,13 +2,13 @@ package storage
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
-	"fmt"
 
 	bolt "go.etcd.io/bbolt"
 
 	"urltree/internal/seen"
+
+	"urltree/storage/record"
 )
 
 // Keys of the bucket of seeds begin with a letter that says what follows.
@@ -17,18 +17,11 @@ const (
 	seedArea   = 'a' // see Link.Areas
 )
 
-// Seeds says how much of the list of seeds the index has taken in.
-type Seeds struct {
-	Scope string // what the areas are of: the name of a mode
-	Bytes int64  // from the beginning of the list
-	Sum   uint32 // CRC-32C of these
-}
-
 // seeded keeps what is asked of a seed besides its record. It reports whether the seed has an area
 // that none had before.
-func (c *change) seeded(l *Link) (grown bool, err error) {
+func (c *change) seeded(l *record.Link) (grown bool, err error) {
 	if l.Via == "" {
-		if _, err := c.putSeed(seedOrigin, Origin(l.URL)); err != nil {
+		if _, err := c.putSeed(seedOrigin, record.Origin(l.URL)); err != nil {
 			return false, err
 		}
 	}
@@ -52,7 +45,7 @@ func (c *change) putSeed(kind byte, text string) (added bool, err error) {
 	if c.values.get(bucketSeed, key) != nil {
 		return false, nil
 	}
-	return true, c.tx.Bucket(bucketSeed).Put(key, seal(nil, key))
+	return true, c.tx.Bucket(bucketSeed).Put(key, record.Seal(nil, key))
 }
 
 // AddAreas keeps areas as those of a seed's link would be kept, in one transaction. Stored pages
@@ -70,32 +63,16 @@ func (x *Index) AddAreas(areas []string) error {
 }
 
 // Seeds returns what the last [Outcome] with Seeds said.
-func (x *Index) Seeds() (s Seeds, err error) {
+func (x *Index) Seeds() (s record.Seeds, err error) {
 	err = x.view(func(tx *bolt.Tx) error {
 		v := tx.Bucket(bucketSys).Get(keySeeds)
 		if v == nil {
 			return nil
 		}
-		s, err = decodeSeeds(keySeeds, v)
+		s, err = record.DecodeSeeds(keySeeds, v)
 		return err
 	})
 	return s, err
-}
-
-func decodeSeeds(key, v []byte) (s Seeds, err error) {
-	body, err := unseal(v, key)
-	if err != nil {
-		return s, fmt.Errorf("seeds: %w", err)
-	}
-	d := decoder{b: body}
-	s.Scope, s.Bytes, s.Sum = d.string(), int64(d.uvarint()), uint32(d.uint(32))
-	return s, d.end("seeds")
-}
-
-func (s *Seeds) append(b, key []byte) []byte {
-	b = appendString(b, s.Scope)
-	b = binary.AppendUvarint(b, uint64(s.Bytes))
-	return seal(binary.AppendUvarint(b, uint64(s.Sum)), key)
 }
 
 // ForgetSeeds drops all origins and areas of seeds, and what Seeds returns: the list is to be read
@@ -163,8 +140,8 @@ func (x *Index) IsSeed(url string) (yes bool, err error) {
 		return yes, err
 	}
 	rec, err := x.Record(url)
-	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrKey) {
+	if errors.Is(err, ErrNotFound) || errors.Is(err, record.ErrCorrupt) || errors.Is(err, record.ErrKey) {
 		return false, nil // a damaged record is for check to name
 	}
-	return rec.Source == Seed, err
+	return rec.Source == record.Seed, err
 }

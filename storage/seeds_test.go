@@ -1,23 +1,27 @@
 package storage
 
-import "testing"
+import (
+	"testing"
+
+	"urltree/storage/record"
+)
 
 // TestSeedOrigins finds the origins and hosts of seeds, also of those that were known before, and none
 // whose name or port only begins so, nor that of a link or of the target of a seed's redirect.
 func TestSeedOrigins(t *testing.T) {
 	x, path := newIndex(t, 1)
-	commitLinks := func(links ...Link) {
+	commitLinks := func(links ...record.Link) {
 		t.Helper()
-		if _, err := x.Commit([]*Outcome{{Links: links}}); err != nil {
+		if _, err := x.Commit([]*record.Outcome{{Links: links}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	commitLinks(Link{URL: "http://known.org/", Source: "http://a.org/", Depth: 1})
+	commitLinks(record.Link{URL: "http://known.org/", Source: "http://a.org/", Depth: 1})
 	commitLinks(
-		Link{URL: "http://known.org/", Source: Seed}, Link{URL: "https://a.org/x", Source: Seed},
-		Link{URL: "http://b.org:8080/", Source: Seed}, Link{URL: "http://[::1]:81/", Source: Seed},
-		Link{URL: "http://link.org/", Source: "http://a.org/", Depth: 1},
-		Link{URL: "http://target.org/", Source: Seed, Via: "http://b.org:8080/", Hops: 1},
+		record.Link{URL: "http://known.org/", Source: record.Seed}, record.Link{URL: "https://a.org/x", Source: record.Seed},
+		record.Link{URL: "http://b.org:8080/", Source: record.Seed}, record.Link{URL: "http://[::1]:81/", Source: record.Seed},
+		record.Link{URL: "http://link.org/", Source: "http://a.org/", Depth: 1},
+		record.Link{URL: "http://target.org/", Source: record.Seed, Via: "http://b.org:8080/", Hops: 1},
 	)
 	x.Close()
 	for _, readOnly := range []bool{false, true} {

@@ -3,33 +3,13 @@ package storage
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"urltree/storage/record"
 )
-
-// A SitemapState says what is known of a sitemap.
-type SitemapState uint8
-
-const (
-	SitemapOpen   SitemapState = 1 + iota // to be read
-	SitemapRead                           // all that counts of its content is in the index
-	SitemapFailed                         // gave no usable answer, or must not be asked
-)
-
-func (s SitemapState) String() string {
-	switch s {
-	case SitemapOpen:
-		return "to be read"
-	case SitemapRead:
-		return "read"
-	case SitemapFailed:
-		return "failed"
-	}
-	return fmt.Sprintf("sitemap state(%d)", uint8(s))
-}
 
 // mostSitemaps bounds the sitemaps of a host that are to be read; what it names beyond them is left
 // out. An index of indexes may name 2.5 thousand million.
@@ -39,73 +19,10 @@ const mostSitemaps = 50_000
 // in seconds. A robots.txt is asked for again after a day, and that is when its sitemaps are due.
 const sitemapAge = int64(12 * time.Hour / time.Second)
 
-// A Sitemap is what the index keeps of a sitemap, which has no record. One that is to be read
-// waits in the queue of its host.
-type Sitemap struct {
-	URL    string // canonical
-	State  SitemapState
-	Level  uint8  // 1: named by a robots.txt, or where sitemaps usually are; else one more than the index that named it
-	Hops   uint8  // redirects since then
-	Source string // the URL of the robots.txt, or of the sitemap, that named it
-	Tries  uint16 // requests made so far
-	Spared uint8  // see Row.Spared
-	Due    int64  // Unix nanoseconds before which it is not asked again; 0: at once
-	// Of the last answer:
-	Time    int64  // Unix seconds; 0: there was none
-	Status  uint16 // HTTP status; 0: none
-	Reason  string // why it failed, is asked again, or gave nothing
-	Locs    uint32 // URLs that it names
-	Outside uint32 // of these, the ones that got no record: scope or Limits.MaxHeld turned them away
-}
-
-// Absent reports whether it was only looked for in the usual place, and is not there.
-func (s *Sitemap) Absent() bool {
-	return s.State == SitemapFailed && s.Source == "" && s.Reason == "http-4xx"
-}
-
-// Narrowed reports whether it was read and named URLs that got no record then.
-func (s *Sitemap) Narrowed() bool { return s.State == SitemapRead && s.Outside > 0 }
-
-// sitemapKey keeps the sitemaps of a host together.
-func sitemapKey(url string) []byte { return append(sitemapPrefix(Host(url)), url...) }
-
-func sitemapPrefix(host string) []byte { return append([]byte(host), 0) }
-
-// append writes the state first: rows that are done are passed over by that byte alone.
-func (s *Sitemap) append(b []byte) []byte {
-	b = append(b, byte(s.State), s.Level, s.Hops)
-	for _, v := range []uint64{
-		packTries(s.Tries, s.Spared), uint64(s.Due), uint64(s.Time), uint64(s.Status), uint64(s.Locs), uint64(s.Outside),
-	} {
-		b = binary.AppendUvarint(b, v)
-	}
-	return seal(appendString(appendString(b, s.Source), s.Reason), sitemapKey(s.URL))
-}
-
-// decodeSitemap reads a value of the sitemap bucket. The strings of the result are copies.
-func decodeSitemap(key, value []byte) (Sitemap, error) {
-	_, url, _ := bytes.Cut(key, []byte{0})
-	s := Sitemap{URL: string(url)}
-	body, err := unseal(value, key)
-	if err != nil {
-		return s, fmt.Errorf("sitemap %s: %w", url, err)
-	}
-	d := decoder{b: body}
-	s.State, s.Level, s.Hops = SitemapState(d.byte()), d.byte(), d.byte()
-	s.Tries, s.Spared = d.tries()
-	s.Due, s.Time = int64(d.uvarint()), int64(d.uvarint())
-	s.Status, s.Locs, s.Outside = uint16(d.uint(16)), uint32(d.uint(32)), uint32(d.uint(32))
-	s.Source, s.Reason = d.string(), d.string()
-	if s.State < SitemapOpen || s.State > SitemapFailed {
-		d.bad = true
-	}
-	return s, d.end("sitemap " + s.URL)
-}
-
 // A sitemapEntry is a row of a sitemap as a change sees it.
 type sitemapEntry struct {
-	old  Sitemap // State 0: there was none
-	row  Sitemap
+	old  record.Sitemap // State 0: there was none
+	row  record.Sitemap
 	told bool // its outcome is in this set
 }
 
@@ -114,10 +31,10 @@ func (c *change) sitemap(url string) *sitemapEntry {
 	if e := c.sitemaps[url]; e != nil {
 		return e
 	}
-	e := &sitemapEntry{row: Sitemap{URL: url}}
-	key := sitemapKey(url)
+	e := &sitemapEntry{row: record.Sitemap{URL: url}}
+	key := record.SitemapKey(url)
 	if v := c.tx.Bucket(bucketSitemap).Get(key); v != nil {
-		if s, err := decodeSitemap(key, v); err == nil {
+		if s, err := record.DecodeSitemap(key, v); err == nil {
 			e.old, e.row = s, s
 		}
 	}
@@ -138,11 +55,11 @@ func (c *change) cutSitemap(url string, links int) {
 
 // endSitemap takes what a sitemap has come to. Its links, or part of them, may have been committed
 // before, and cut.
-func (c *change) endSitemap(s *Sitemap) {
+func (c *change) endSitemap(s *record.Sitemap) {
 	e := c.sitemap(s.URL)
-	open := e.row.State == SitemapOpen
+	open := e.row.State == record.SitemapOpen
 	e.row, e.told = *s, true
-	if open && s.State == SitemapRead {
+	if open && s.State == record.SitemapRead {
 		e.row.Outside += c.x.cut[s.URL] + c.cut[s.URL]
 	}
 }
@@ -160,17 +77,17 @@ func (c *change) cutsDone() {
 }
 
 // nameSitemap sees to it that a sitemap which something names is read, unless it was lately.
-func (c *change) nameSitemap(s *Sitemap) {
+func (c *change) nameSitemap(s *record.Sitemap) {
 	row := &c.sitemap(s.URL).row
 	switch {
-	case row.State == 0 && c.fullOfSitemaps(Host(s.URL)):
+	case row.State == 0 && c.fullOfSitemaps(record.Host(s.URL)):
 	case row.State == 0:
-		*row = Sitemap{URL: s.URL, State: SitemapOpen, Level: s.Level, Hops: s.Hops, Source: s.Source}
-	case row.State == SitemapOpen && s.Level < row.Level:
+		*row = record.Sitemap{URL: s.URL, State: record.SitemapOpen, Level: s.Level, Hops: s.Hops, Source: s.Source}
+	case row.State == record.SitemapOpen && s.Level < row.Level:
 		row.Level, row.Hops, row.Source = s.Level, s.Hops, s.Source
-	case row.State == SitemapOpen:
-	case row.State == SitemapFailed && s.Level == 1, c.now-row.Time >= sitemapAge,
-		row.State == SitemapRead && s.Level < row.Level: // what it names may have been too deep
+	case row.State == record.SitemapOpen:
+	case row.State == record.SitemapFailed && s.Level == 1, c.now-row.Time >= sitemapAge,
+		row.State == record.SitemapRead && s.Level < row.Level: // what it names may have been too deep
 		if c.reopenSitemap(row) {
 			row.Level, row.Hops, row.Source = s.Level, s.Hops, s.Source
 		}
@@ -179,11 +96,11 @@ func (c *change) nameSitemap(s *Sitemap) {
 
 // reopenSitemap opens a row that is done, unless its host has as many to be read as it may: then it
 // stays as it is.
-func (c *change) reopenSitemap(row *Sitemap) bool {
-	if c.fullOfSitemaps(Host(row.URL)) {
+func (c *change) reopenSitemap(row *record.Sitemap) bool {
+	if c.fullOfSitemaps(record.Host(row.URL)) {
 		return false
 	}
-	row.State, row.Tries, row.Spared, row.Due, row.Outside = SitemapOpen, 0, 0, 0, 0
+	row.State, row.Tries, row.Spared, row.Due, row.Outside = record.SitemapOpen, 0, 0, 0, 0
 	return true
 }
 
@@ -204,7 +121,7 @@ func (c *change) settleSitemaps(done *Committed) {
 		switch {
 		case e.told:
 			done.Sitemaps = append(done.Sitemaps, e.row)
-		case e.row.State == SitemapOpen && e.old.State != SitemapOpen:
+		case e.row.State == record.SitemapOpen && e.old.State != record.SitemapOpen:
 			done.NewSitemaps = append(done.NewSitemaps, e.row)
 		}
 	}
@@ -213,28 +130,28 @@ func (c *change) settleSitemaps(done *Committed) {
 func (c *change) flushSitemaps() error {
 	puts := make([]put, 0, len(c.sitemaps))
 	for url, e := range c.sitemaps {
-		if open, was := e.row.State == SitemapOpen, e.old.State == SitemapOpen; open != was {
+		if open, was := e.row.State == record.SitemapOpen, e.old.State == record.SitemapOpen; open != was {
 			by := int64(1)
 			if was {
 				by = -1
 			}
-			c.host(Host(url)).maps += by
+			c.host(record.Host(url)).maps += by
 			c.totals.Sitemaps += by
 		}
 		if e.row != e.old && e.row.State != 0 {
-			puts = append(puts, put{sitemapKey(url), e.row.append(nil)})
+			puts = append(puts, put{record.SitemapKey(url), e.row.Append(nil)})
 		}
 	}
 	return c.write(bucketSitemap, puts)
 }
 
 // Sitemap returns the row of a sitemap; ok is false where there is none.
-func (x *Index) Sitemap(url string) (s Sitemap, ok bool, err error) {
+func (x *Index) Sitemap(url string) (s record.Sitemap, ok bool, err error) {
 	err = x.view(func(tx *bolt.Tx) error {
-		key := sitemapKey(url)
+		key := record.SitemapKey(url)
 		if v := tx.Bucket(bucketSitemap).Get(key); v != nil {
 			ok = true
-			s, err = decodeSitemap(key, v)
+			s, err = record.DecodeSitemap(key, v)
 		}
 		return err
 	})
@@ -243,9 +160,9 @@ func (x *Index) Sitemap(url string) (s Sitemap, ok bool, err error) {
 
 // EachSitemap calls fn for the row of each sitemap; damaged ones are left out. No transaction is
 // open while fn runs.
-func (x *Index) EachSitemap(ctx context.Context, fn func(Sitemap)) error {
+func (x *Index) EachSitemap(ctx context.Context, fn func(record.Sitemap)) error {
 	return x.scan(ctx, bucketSitemap, nil, func(k, v []byte) error {
-		if s, err := decodeSitemap(k, v); err == nil {
+		if s, err := record.DecodeSitemap(k, v); err == nil {
 			fn(s)
 		}
 		return nil
@@ -255,12 +172,12 @@ func (x *Index) EachSitemap(ctx context.Context, fn func(Sitemap)) error {
 // Sitemaps reads sitemaps of one host that are to be read and due, without those that skip names,
 // at most n. due is the earliest time at which there may be another one, in Unix nanoseconds; 0:
 // there is none.
-func (x *Index) Sitemaps(host string, now time.Time, n int, skip func(url string) bool) (list []Sitemap, due int64, err error) {
-	err = x.scan(context.Background(), bucketSitemap, sitemapPrefix(host), func(k, v []byte) error {
-		if len(v) == 0 || SitemapState(v[0]) != SitemapOpen {
+func (x *Index) Sitemaps(host string, now time.Time, n int, skip func(url string) bool) (list []record.Sitemap, due int64, err error) {
+	err = x.scan(context.Background(), bucketSitemap, record.SitemapPrefix(host), func(k, v []byte) error {
+		if len(v) == 0 || record.SitemapState(v[0]) != record.SitemapOpen {
 			return nil
 		}
-		s, err := decodeSitemap(k, v)
+		s, err := record.DecodeSitemap(k, v)
 		if err != nil || skip(s.URL) {
 			return nil // damage costs one sitemap
 		}
@@ -281,7 +198,7 @@ func (x *Index) Sitemaps(host string, now time.Time, n int, skip func(url string
 // RereadSitemaps opens sitemaps again, those that are done and for which pick is true, and gives
 // their number. fresh is told of them once that is durable; nil: nobody is. Those of a host that
 // has as many to be read as it may stay as they are.
-func (x *Index) RereadSitemaps(ctx context.Context, pick func(*Sitemap) bool, fresh func(list []Sitemap, tx uint64)) (int, error) {
+func (x *Index) RereadSitemaps(ctx context.Context, pick func(*record.Sitemap) bool, fresh func(list []record.Sitemap, tx uint64)) (int, error) {
 	n := 0
 	var urls []string
 	flush := func() error {
@@ -299,8 +216,8 @@ func (x *Index) RereadSitemaps(ctx context.Context, pick func(*Sitemap) bool, fr
 		return nil
 	}
 	err := x.scan(ctx, bucketSitemap, nil, func(k, v []byte) error {
-		s, err := decodeSitemap(k, v)
-		if err != nil || s.State == SitemapOpen || !pick(&s) {
+		s, err := record.DecodeSitemap(k, v)
+		if err != nil || s.State == record.SitemapOpen || !pick(&s) {
 			return nil
 		}
 		if urls = append(urls, s.URL); len(urls) >= scanKeys {
@@ -320,7 +237,7 @@ func (x *Index) reread(urls []string) (Committed, error) {
 	var done Committed
 	err := x.update(func(c *change) error {
 		for _, url := range urls {
-			if row := &c.sitemap(url).row; row.State != 0 && row.State != SitemapOpen {
+			if row := &c.sitemap(url).row; row.State != 0 && row.State != record.SitemapOpen {
 				c.reopenSitemap(row)
 			}
 		}
@@ -339,13 +256,13 @@ func (x *Index) reread(urls []string) (Committed, error) {
 func (v *verifier) sitemaps(ctx context.Context) error {
 	v.toRead = map[string]int64{}
 	return v.x.scan(ctx, bucketSitemap, nil, func(k, value []byte) error {
-		s, err := decodeSitemap(k, value)
+		s, err := record.DecodeSitemap(k, value)
 		if err != nil {
 			v.damage(err)
-		} else if _, err := Key(s.URL); err != nil || !bytes.Equal(sitemapKey(s.URL), k) {
+		} else if _, err := record.Key(s.URL); err != nil || !bytes.Equal(record.SitemapKey(s.URL), k) {
 			v.fault(fmt.Sprintf("sitemap under the key %q", k))
-		} else if s.State == SitemapOpen {
-			v.toRead[Host(s.URL)]++
+		} else if s.State == record.SitemapOpen {
+			v.toRead[record.Host(s.URL)]++
 		}
 		return nil
 	})

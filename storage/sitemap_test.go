@@ -11,72 +11,44 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
-	"pgregory.net/rapid"
+
+	"urltree/storage/record"
 )
-
-func drawSitemap(t *rapid.T) Sitemap {
-	word := rapid.SampledFrom([]string{"", "timeout", "http://a.b/?\xff"})
-	return Sitemap{
-		URL: drawURL(t), State: rapid.SampledFrom([]SitemapState{SitemapOpen, SitemapRead, SitemapFailed}).Draw(t, "state"),
-		Level: rapid.Byte().Draw(t, "level"), Hops: rapid.Byte().Draw(t, "hops"), Source: word.Draw(t, "source"),
-		Tries: rapid.Uint16().Draw(t, "tries"), Spared: rapid.Uint8().Draw(t, "spared"), Due: rapid.Int64().Draw(t, "due"), Time: rapid.Int64().Draw(t, "time"),
-		Status: rapid.Uint16().Draw(t, "status"), Reason: word.Draw(t, "reason"),
-		Locs: rapid.Uint32().Draw(t, "locs"), Outside: rapid.Uint32().Draw(t, "outside"),
-	}
-}
-
-func TestSitemapRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := drawSitemap(t)
-		key, v := sitemapKey(s.URL), s.append(nil)
-		if got, err := decodeSitemap(key, v); err != nil || got != s {
-			t.Fatalf("got %+v, %v\nwant %+v", got, err, s)
-		}
-		at := rapid.IntRange(0, len(v)-1).Draw(t, "at")
-		bad := bytes.Clone(v)
-		bad[at] ^= 1 << rapid.IntRange(0, 7).Draw(t, "bit")
-		for _, bad := range [][]byte{v[:at], bad} {
-			if _, err := decodeSitemap(key, bad); !errors.Is(err, ErrCorrupt) {
-				t.Fatalf("damaged at %d: %v", at, err)
-			}
-		}
-	})
-}
 
 // TestNameSitemap: what becomes of a sitemap that is named, by what is known of it.
 func TestNameSitemap(t *testing.T) {
 	const url = "https://a.org/sitemap.xml"
 	now := time.Now().Unix()
-	named := Sitemap{URL: url, Level: 2, Hops: 1, Source: "https://a.org/index.xml"}
+	named := record.Sitemap{URL: url, Level: 2, Hops: 1, Source: "https://a.org/index.xml"}
 	first := named
 	first.Level, first.Hops = 1, 0
 	for _, tt := range []struct {
 		name  string
-		known Sitemap // State 0: not
-		named Sitemap
-		want  SitemapState
+		known record.Sitemap // State 0: not
+		named record.Sitemap
+		want  record.SitemapState
 		level uint8
 		fresh bool
 	}{
-		{"new", Sitemap{}, named, SitemapOpen, 2, true},
-		{"waits already", Sitemap{State: SitemapOpen, Level: 1, Tries: 1, Due: 5}, named, SitemapOpen, 1, false},
-		{"waits, nearer now", Sitemap{State: SitemapOpen, Level: 3, Tries: 1, Due: 5}, named, SitemapOpen, 2, false},
-		{"read lately", Sitemap{State: SitemapRead, Level: 1, Time: now, Locs: 3}, first, SitemapRead, 1, false},
-		{"read long ago", Sitemap{State: SitemapRead, Level: 1, Time: now - sitemapAge, Locs: 3}, named, SitemapOpen, 2, true},
-		{"failed lately", Sitemap{State: SitemapFailed, Level: 2, Time: now}, named, SitemapFailed, 2, false},
-		{"failed, and a robots.txt names it", Sitemap{State: SitemapFailed, Level: 2, Time: now}, first, SitemapOpen, 1, true},
-		{"failed long ago", Sitemap{State: SitemapFailed, Level: 2, Time: 1}, named, SitemapOpen, 2, true},
+		{"new", record.Sitemap{}, named, record.SitemapOpen, 2, true},
+		{"waits already", record.Sitemap{State: record.SitemapOpen, Level: 1, Tries: 1, Due: 5}, named, record.SitemapOpen, 1, false},
+		{"waits, nearer now", record.Sitemap{State: record.SitemapOpen, Level: 3, Tries: 1, Due: 5}, named, record.SitemapOpen, 2, false},
+		{"read lately", record.Sitemap{State: record.SitemapRead, Level: 1, Time: now, Locs: 3}, first, record.SitemapRead, 1, false},
+		{"read long ago", record.Sitemap{State: record.SitemapRead, Level: 1, Time: now - sitemapAge, Locs: 3}, named, record.SitemapOpen, 2, true},
+		{"failed lately", record.Sitemap{State: record.SitemapFailed, Level: 2, Time: now}, named, record.SitemapFailed, 2, false},
+		{"failed, and a robots.txt names it", record.Sitemap{State: record.SitemapFailed, Level: 2, Time: now}, first, record.SitemapOpen, 1, true},
+		{"failed long ago", record.Sitemap{State: record.SitemapFailed, Level: 2, Time: 1}, named, record.SitemapOpen, 2, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			x, path := newIndex(t, 1)
 			if tt.known.State != 0 {
 				tt.known.URL = url
-				done, err := x.Commit([]*Outcome{{Sitemap: &tt.known}})
-				if err != nil || !slices.Equal(done.Sitemaps, []Sitemap{tt.known}) || done.NewSitemaps != nil {
+				done, err := x.Commit([]*record.Outcome{{Sitemap: &tt.known}})
+				if err != nil || !slices.Equal(done.Sitemaps, []record.Sitemap{tt.known}) || done.NewSitemaps != nil {
 					t.Fatalf("%+v, %v", done, err)
 				}
 			}
-			done, err := x.Commit([]*Outcome{{Sitemaps: []Sitemap{tt.named}}, {Sitemaps: []Sitemap{tt.named}}})
+			done, err := x.Commit([]*record.Outcome{{Sitemaps: []record.Sitemap{tt.named}}, {Sitemaps: []record.Sitemap{tt.named}}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -84,14 +56,14 @@ func TestNameSitemap(t *testing.T) {
 			if err != nil || !ok || got.State != tt.want || got.Level != tt.level || got.Time != tt.known.Time || got.Locs != tt.known.Locs {
 				t.Errorf("%+v, %v, %v", got, ok, err)
 			}
-			if fresh := slices.Equal(done.NewSitemaps, []Sitemap{got}); fresh != tt.fresh || done.Sitemaps != nil {
+			if fresh := slices.Equal(done.NewSitemaps, []record.Sitemap{got}); fresh != tt.fresh || done.Sitemaps != nil {
 				t.Errorf("committed %+v, want it new: %v", done, tt.fresh)
 			}
 			if tt.fresh && (got.Tries != 0 || got.Due != 0 || got.Source != tt.named.Source || got.Hops != tt.named.Hops) {
 				t.Errorf("%+v", got)
 			}
 			// What is done a second time changes nothing.
-			if done, err := x.Commit([]*Outcome{{Sitemaps: []Sitemap{tt.named}}}); err != nil || done.NewSitemaps != nil {
+			if done, err := x.Commit([]*record.Outcome{{Sitemaps: []record.Sitemap{tt.named}}}); err != nil || done.NewSitemaps != nil {
 				t.Errorf("again: %+v, %v", done, err)
 			}
 			if err := x.Close(); err != nil {
@@ -111,9 +83,9 @@ func TestNameSitemap(t *testing.T) {
 // TestSitemapInOneSet: an outcome and a name of one sitemap in one transaction.
 func TestSitemapInOneSet(t *testing.T) {
 	x, _ := newIndex(t, 1)
-	row := Sitemap{URL: "https://a.org/s.xml", State: SitemapFailed, Level: 1, Time: time.Now().Unix()}
-	done, err := x.Commit([]*Outcome{{Sitemap: &row}, {Sitemaps: []Sitemap{{URL: row.URL, Level: 1}}}})
-	if err != nil || done.NewSitemaps != nil || len(done.Sitemaps) != 1 || done.Sitemaps[0].State != SitemapOpen {
+	row := record.Sitemap{URL: "https://a.org/s.xml", State: record.SitemapFailed, Level: 1, Time: time.Now().Unix()}
+	done, err := x.Commit([]*record.Outcome{{Sitemap: &row}, {Sitemaps: []record.Sitemap{{URL: row.URL, Level: 1}}}})
+	if err != nil || done.NewSitemaps != nil || len(done.Sitemaps) != 1 || done.Sitemaps[0].State != record.SitemapOpen {
 		t.Fatalf("told twice, or as done: %+v, %v", done, err)
 	}
 }
@@ -122,16 +94,16 @@ func TestSitemapInOneSet(t *testing.T) {
 func TestSitemaps(t *testing.T) {
 	x, _ := newIndex(t, 1)
 	now := time.Now()
-	var named []Sitemap
+	var named []record.Sitemap
 	for _, name := range []string{"a.org/1", "a.org/2", "a.org/3", "a.org/later", "a.org:81/4", "b.a.org/5", "a.org.b/6"} {
-		named = append(named, Sitemap{URL: "https://" + name, Level: 1})
+		named = append(named, record.Sitemap{URL: "https://" + name, Level: 1})
 	}
 	later := named[3]
-	later.State, later.Due, later.Tries = SitemapOpen, now.Add(time.Hour).UnixNano(), 1
+	later.State, later.Due, later.Tries = record.SitemapOpen, now.Add(time.Hour).UnixNano(), 1
 	read := named[1]
-	read.State, read.Locs, read.Outside = SitemapRead, 7, 1
-	inside := Sitemap{URL: "https://a.org/7", State: SitemapRead, Locs: 7}
-	done, err := x.Commit([]*Outcome{{Sitemaps: named}, {Sitemap: &later}, {Sitemap: &read}, {Sitemap: &inside}})
+	read.State, read.Locs, read.Outside = record.SitemapRead, 7, 1
+	inside := record.Sitemap{URL: "https://a.org/7", State: record.SitemapRead, Locs: 7}
+	done, err := x.Commit([]*record.Outcome{{Sitemaps: named}, {Sitemap: &later}, {Sitemap: &read}, {Sitemap: &inside}})
 	if err != nil || len(done.NewSitemaps) != len(named)-2 {
 		t.Fatalf("%+v, %v", done, err)
 	}
@@ -161,9 +133,9 @@ func TestSitemaps(t *testing.T) {
 			}
 		})
 	}
-	var fresh []Sitemap
-	_, err = x.RereadSitemaps(t.Context(), (*Sitemap).Narrowed, func(s []Sitemap, _ uint64) { fresh = append(fresh, s...) })
-	if err != nil || len(fresh) != 1 || fresh[0].URL != read.URL || fresh[0].State != SitemapOpen {
+	var fresh []record.Sitemap
+	_, err = x.RereadSitemaps(t.Context(), (*record.Sitemap).Narrowed, func(s []record.Sitemap, _ uint64) { fresh = append(fresh, s...) })
+	if err != nil || len(fresh) != 1 || fresh[0].URL != read.URL || fresh[0].State != record.SitemapOpen {
 		t.Errorf("to be read again: %+v, %v; want the one that named what scope turned away", fresh, err)
 	}
 }
@@ -176,17 +148,17 @@ func TestSitemapCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := open(t, path, Options{NoSync: true, Limits: Limits{MaxHeld: 1}})
-	s := Sitemap{URL: "https://a.org/s.xml", Level: 1}
-	part := func(n int) *Outcome {
-		o := &Outcome{}
+	s := record.Sitemap{URL: "https://a.org/s.xml", Level: 1}
+	part := func(n int) *record.Outcome {
+		o := &record.Outcome{}
 		for i := range 3 {
-			o.Links = append(o.Links, Link{URL: fmt.Sprintf("https://a.org/%d/%d", n, i), Source: s.URL, Depth: 1, Held: "depth"})
+			o.Links = append(o.Links, record.Link{URL: fmt.Sprintf("https://a.org/%d/%d", n, i), Source: s.URL, Depth: 1, Held: "depth"})
 		}
 		return o
 	}
 	last := part(2)
-	last.Sitemap = &Sitemap{URL: s.URL, State: SitemapRead, Level: 1, Locs: 7, Outside: 1}
-	for _, set := range [][]*Outcome{{{Sitemaps: []Sitemap{s}}}, {part(1)}} {
+	last.Sitemap = &record.Sitemap{URL: s.URL, State: record.SitemapRead, Level: 1, Locs: 7, Outside: 1}
+	for _, set := range [][]*record.Outcome{{{Sitemaps: []record.Sitemap{s}}}, {part(1)}} {
 		if _, err := x.Commit(set); err != nil {
 			t.Fatal(err)
 		}
@@ -196,16 +168,16 @@ func TestSitemapCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	x = open(t, path, Options{NoSync: true, Limits: Limits{MaxHeld: 1}})
-	for _, set := range [][]*Outcome{{part(1)}, {last}} {
+	for _, set := range [][]*record.Outcome{{part(1)}, {last}} {
 		if _, err := x.Commit(set); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got, _, err := x.Sitemap(s.URL); err != nil || got.Outside != 2+3+1 || got.State != SitemapRead {
+	if got, _, err := x.Sitemap(s.URL); err != nil || got.Outside != 2+3+1 || got.State != record.SitemapRead {
 		t.Errorf("%+v, %v; want 5 links cut and 1 outside", got, err)
 	}
-	var fresh []Sitemap
-	_, err := x.RereadSitemaps(t.Context(), (*Sitemap).Narrowed, func(l []Sitemap, _ uint64) { fresh = l })
+	var fresh []record.Sitemap
+	_, err := x.RereadSitemaps(t.Context(), (*record.Sitemap).Narrowed, func(l []record.Sitemap, _ uint64) { fresh = l })
 	if err != nil || len(fresh) != 1 || fresh[0].Outside != 0 {
 		t.Errorf("%+v, %v", fresh, err)
 	}
@@ -214,15 +186,15 @@ func TestSitemapCut(t *testing.T) {
 // TestSitemapDamage: a damaged row is found, and costs one sitemap.
 func TestSitemapDamage(t *testing.T) {
 	x, _ := newIndex(t, 1)
-	list := []Sitemap{{URL: "https://a.org/1", Level: 1}, {URL: "https://a.org/2", Level: 1}}
-	if _, err := x.Commit([]*Outcome{{Sitemaps: list}}); err != nil {
+	list := []record.Sitemap{{URL: "https://a.org/1", Level: 1}, {URL: "https://a.org/2", Level: 1}}
+	if _, err := x.Commit([]*record.Outcome{{Sitemaps: list}}); err != nil {
 		t.Fatal(err)
 	}
 	err := x.db.Update(func(tx *bolt.Tx) error {
 		b := tx.Bucket(bucketSitemap)
-		v := bytes.Clone(b.Get(sitemapKey(list[0].URL)))
+		v := bytes.Clone(b.Get(record.SitemapKey(list[0].URL)))
 		v[1] ^= 1
-		return errors.Join(b.Put(sitemapKey(list[0].URL), v), b.Put([]byte("a.org\x00no url"), list[1].append(nil)))
+		return errors.Join(b.Put(record.SitemapKey(list[0].URL), v), b.Put([]byte("a.org\x00no url"), list[1].Append(nil)))
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -234,10 +206,10 @@ func TestSitemapDamage(t *testing.T) {
 	if err != nil || len(got) != 1 || got[0].URL != list[1].URL {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if _, _, err := x.Sitemap(list[0].URL); !errors.Is(err, ErrCorrupt) {
+	if _, _, err := x.Sitemap(list[0].URL); !errors.Is(err, record.ErrCorrupt) {
 		t.Errorf("the damaged one: %v", err)
 	}
-	if done, err := x.Commit([]*Outcome{{Sitemaps: list}}); err != nil || len(done.NewSitemaps) != 1 {
+	if done, err := x.Commit([]*record.Outcome{{Sitemaps: list}}); err != nil || len(done.NewSitemaps) != 1 {
 		t.Errorf("named again: %+v, %v", done, err)
 	}
 }
@@ -252,13 +224,13 @@ func BenchmarkSitemaps(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer x.Close()
-	var set []*Outcome
+	var set []*record.Outcome
 	for i := range 50_000 {
-		s := Sitemap{URL: fmt.Sprintf("https://a.org/sitemap-%d.xml", i), State: SitemapRead, Time: 1, Locs: 50_000}
+		s := record.Sitemap{URL: fmt.Sprintf("https://a.org/sitemap-%d.xml", i), State: record.SitemapRead, Time: 1, Locs: 50_000}
 		if i == 49_999 {
-			s.State = SitemapOpen
+			s.State = record.SitemapOpen
 		}
-		set = append(set, &Outcome{Sitemap: &s})
+		set = append(set, &record.Outcome{Sitemap: &s})
 	}
 	if _, err := x.Commit(set); err != nil {
 		b.Fatal(err)
@@ -274,16 +246,16 @@ func BenchmarkSitemaps(b *testing.B) {
 // read again when it is named further up.
 func TestSitemapsOfAHost(t *testing.T) {
 	x, _ := newIndex(t, 1)
-	o := &Outcome{}
+	o := &record.Outcome{}
 	for i := range mostSitemaps + 7 {
-		o.Sitemaps = append(o.Sitemaps, Sitemap{URL: fmt.Sprintf("https://a.org/%d", i), Level: 2})
+		o.Sitemaps = append(o.Sitemaps, record.Sitemap{URL: fmt.Sprintf("https://a.org/%d", i), Level: 2})
 	}
-	o.Sitemaps = append(o.Sitemaps, Sitemap{URL: "https://b.org/1", Level: 3})
-	narrowed := Sitemap{URL: "https://a.org/narrowed", State: SitemapRead, Level: 3, Outside: 1, Time: time.Now().Unix()}
-	if _, err := x.Commit([]*Outcome{{Sitemap: &narrowed}, o}); err != nil {
+	o.Sitemaps = append(o.Sitemaps, record.Sitemap{URL: "https://b.org/1", Level: 3})
+	narrowed := record.Sitemap{URL: "https://a.org/narrowed", State: record.SitemapRead, Level: 3, Outside: 1, Time: time.Now().Unix()}
+	if _, err := x.Commit([]*record.Outcome{{Sitemap: &narrowed}, o}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := x.Commit([]*Outcome{{Sitemaps: []Sitemap{{URL: "https://a.org/more", Level: 1}}}}); err != nil {
+	if _, err := x.Commit([]*record.Outcome{{Sitemaps: []record.Sitemap{{URL: "https://a.org/more", Level: 1}}}}); err != nil {
 		t.Fatal(err)
 	}
 	requireFull := func(what string) {
@@ -293,28 +265,28 @@ func TestSitemapsOfAHost(t *testing.T) {
 		}
 	}
 	requireFull("named")
-	if _, err := x.Commit([]*Outcome{{Sitemaps: []Sitemap{{URL: narrowed.URL, Level: 2}}}}); err != nil {
+	if _, err := x.Commit([]*record.Outcome{{Sitemaps: []record.Sitemap{{URL: narrowed.URL, Level: 2}}}}); err != nil {
 		t.Fatal(err)
 	}
 	requireFull("named further up")
-	one := Sitemap{URL: "https://a.org/0", State: SitemapRead, Level: 2, Time: time.Now().Unix()}
+	one := record.Sitemap{URL: "https://a.org/0", State: record.SitemapRead, Level: 2, Time: time.Now().Unix()}
 	for _, want := range []int{0, 1} {
-		if n, err := x.RereadSitemaps(t.Context(), (*Sitemap).Narrowed, nil); err != nil || n != want {
+		if n, err := x.RereadSitemaps(t.Context(), (*record.Sitemap).Narrowed, nil); err != nil || n != want {
 			t.Errorf("%d opened again, %v; want %d", n, err, want)
 		}
 		requireFull("opened again")
 		if want == 0 { // there is room for one now
-			if _, err := x.Commit([]*Outcome{{Sitemap: &one}}); err != nil {
+			if _, err := x.Commit([]*record.Outcome{{Sitemap: &one}}); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	read := Sitemap{URL: "https://b.org/1", State: SitemapRead, Level: 3, Time: time.Now().Unix()}
-	for level, want := range map[uint8]SitemapState{3: SitemapRead, 2: SitemapOpen} {
-		if _, err := x.Commit([]*Outcome{{Sitemap: &read}}); err != nil {
+	read := record.Sitemap{URL: "https://b.org/1", State: record.SitemapRead, Level: 3, Time: time.Now().Unix()}
+	for level, want := range map[uint8]record.SitemapState{3: record.SitemapRead, 2: record.SitemapOpen} {
+		if _, err := x.Commit([]*record.Outcome{{Sitemap: &read}}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := x.Commit([]*Outcome{{Sitemaps: []Sitemap{{URL: read.URL, Level: level}}}}); err != nil {
+		if _, err := x.Commit([]*record.Outcome{{Sitemaps: []record.Sitemap{{URL: read.URL, Level: level}}}}); err != nil {
 			t.Fatal(err)
 		}
 		if s, _, err := x.Sitemap(read.URL); err != nil || s.State != want {

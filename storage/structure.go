@@ -7,6 +7,8 @@ import (
 	"hash/fnv"
 	"io"
 	"math/bits"
+
+	"urltree/storage/record"
 )
 
 // The layout of a bbolt file, version 2, in the byte order of the machine: pages 0 and 1 are meta
@@ -43,7 +45,7 @@ func checkStructure(f io.ReaderAt, size int64, leaves bool) error {
 		return err
 	}
 	if m.pages < 2 || m.pages > uint64(size)/uint64(m.pageSize) {
-		return fmt.Errorf("%w: %d bytes, its %d pages need %d", ErrDamaged, size, m.pages, m.pages*uint64(m.pageSize))
+		return fmt.Errorf("%w: %d bytes, its %d pages need %d", record.ErrDamaged, size, m.pages, m.pages*uint64(m.pageSize))
 	}
 	s := &structure{meta: m, f: f, leaves: leaves, used: make([]uint64, m.pages/64+1)}
 	s.mark(0, 1)
@@ -100,7 +102,7 @@ func readMeta(f io.ReaderAt, size int64) (meta, error) {
 		return best, failed
 	}
 	if best.pageSize == 0 {
-		return best, fmt.Errorf("%w: it has no valid meta page", ErrDamaged)
+		return best, fmt.Errorf("%w: it has no valid meta page", record.ErrDamaged)
 	}
 	return best, nil
 }
@@ -125,7 +127,7 @@ type structure struct {
 }
 
 func (s *structure) bad(id uint64, format string, args ...any) error {
-	return fmt.Errorf("%w: page %d %s", ErrDamaged, id, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%w: page %d %s", record.ErrDamaged, id, fmt.Sprintf(format, args...))
 }
 
 // unread is for a page of which a read has failed.
@@ -196,7 +198,7 @@ func parsePage(s *structure, id uint64, body []byte) (page, error) {
 
 func (s *structure) freelist() error {
 	if s.meta.freelist == noFreelist {
-		return fmt.Errorf("%w: it has no list of free pages", ErrDamaged)
+		return fmt.Errorf("%w: it has no list of free pages", record.ErrDamaged)
 	}
 	if err := s.mark(s.meta.freelist, 1); err != nil {
 		return err

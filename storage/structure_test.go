@@ -11,13 +11,15 @@ import (
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
+
+	"urltree/storage/record"
 )
 
 // closedIndex gives the bytes of an index with n stored and n pending URLs.
 func closedIndex(t *testing.T, n int) []byte {
 	t.Helper()
 	x, path := newIndex(t, n)
-	if _, err := x.Reopen(t.Context(), nil, func(r *Record) bool { return r.State == Stored && len(r.URL)%2 == 0 }, nil); err != nil {
+	if _, err := x.Reopen(t.Context(), nil, func(r *record.Record) bool { return r.State == record.Stored && len(r.URL)%2 == 0 }, nil); err != nil {
 		t.Fatal(err) // so that there are free pages
 	}
 	if err := x.Close(); err != nil {
@@ -94,7 +96,7 @@ func TestStructureAgreesWithBolt(t *testing.T) {
 		}
 		if err := structureOf(bad, true); err != nil {
 			wrong++
-			if !errors.Is(err, ErrDamaged) {
+			if !errors.Is(err, record.ErrDamaged) {
 				t.Fatal(err)
 			}
 			continue
@@ -186,13 +188,13 @@ func TestStructureWithoutLeaves(t *testing.T) {
 			if err == nil {
 				x.Close()
 			}
-			if !errors.Is(err, ErrDamaged) {
+			if !errors.Is(err, record.ErrDamaged) {
 				t.Errorf("opened for writing: %v", err)
 			}
 			if x, err = Open(path, Options{ReadOnly: true}); err == nil {
 				x.Close()
 			}
-			if !errors.Is(err, ErrDamaged) {
+			if !errors.Is(err, record.ErrDamaged) {
 				t.Errorf("opened for reading: %v", err)
 			}
 		})
@@ -223,12 +225,12 @@ func TestLeafCalledBranch(t *testing.T) {
 		x, err := Open(path, Options{ReadOnly: true})
 		if err == nil {
 			err = errors.Join(
-				x.Records(t.Context(), nil, func(Record, error) error { return nil }),
-				x.Hosts(t.Context(), func(HostRow) error { return nil }), x.Close())
+				x.Records(t.Context(), nil, func(record.Record, error) error { return nil }),
+				x.Hosts(t.Context(), func(record.HostRow) error { return nil }), x.Close())
 		}
 		if err != nil {
 			found++
-			if !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrCorrupt) {
+			if !errors.Is(err, record.ErrDamaged) && !errors.Is(err, record.ErrCorrupt) {
 				t.Errorf("page %d: %v", leaves[i], err)
 			}
 		}

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"urltree/internal/testseed"
+
+	"urltree/storage/record"
 )
 
 // sectorSize is what a disk writes as a whole, or not at all.
@@ -77,15 +79,15 @@ func TestPowerCut(t *testing.T) {
 	}
 	before := now()
 	for n := range commits {
-		var set []*Outcome
+		var set []*record.Outcome
 		for i := range 1 + rnd.IntN(40) {
 			url := fmt.Sprintf("http://host%d.org/%d", rnd.IntN(7), rnd.IntN(60))
-			o := &Outcome{Row: Row{URL: url + "/", Source: url, Depth: 1}, State: States[1+(i+n)%4], Page: Page{Status: 200}, Reason: "x"}
-			if o.State == Pending {
-				o.Next = Row{Range: Held, Reason: "y"}
+			o := &record.Outcome{Row: record.Row{URL: url + "/", Source: url, Depth: 1}, State: record.States[1+(i+n)%4], Page: record.Page{Status: 200}, Reason: "x"}
+			if o.State == record.Pending {
+				o.Next = record.Row{Range: record.Held, Reason: "y"}
 			}
 			for j := range rnd.IntN(5) {
-				o.Links = append(o.Links, Link{URL: fmt.Sprintf("%s/%d/%d/%d", url, n, i, j), Source: url, Depth: 2})
+				o.Links = append(o.Links, record.Link{URL: fmt.Sprintf("%s/%d/%d/%d", url, n, i, j), Source: url, Depth: 2})
 			}
 			set = append(set, o)
 		}

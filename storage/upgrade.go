@@ -7,6 +7,8 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"urltree/storage/record"
 )
 
 // Upgrade changes the index at path from the schema of the version before to this one, in one
@@ -58,23 +60,23 @@ func Upgrade(path string, noSync bool) (changed bool, err error) {
 
 // countHosts counts each host that has URLs which are not held towards its domain.
 func countHosts(tx *bolt.Tx) error {
-	domains := map[string]*DomainRow{}
+	domains := map[string]*record.DomainRow{}
 	var puts []put
 	err := tx.Bucket(bucketHost).ForEach(func(k, v []byte) error {
-		h, err := decodeHost(string(k), v)
+		h, err := record.DecodeHost(string(k), v)
 		if err != nil || h.Used() == 0 {
 			return nil // a damaged value is for verify to name
 		}
-		name, ok := registrable(h.Name)
+		name, ok := record.Registrable(h.Name)
 		if !ok {
 			return nil
 		}
 		if domains[name] == nil {
-			domains[name] = &DomainRow{}
+			domains[name] = &record.DomainRow{}
 		}
 		domains[name].Hosts++
 		h.Counted = 1
-		puts = append(puts, put{[]byte(h.Name), h.append(nil)})
+		puts = append(puts, put{[]byte(h.Name), h.Append(nil)})
 		return nil
 	})
 	for _, p := range puts {
@@ -84,7 +86,7 @@ func countHosts(tx *bolt.Tx) error {
 	}
 	for name, d := range domains {
 		if err == nil {
-			err = tx.Bucket(bucketDomain).Put([]byte(name), d.append(nil, []byte(name)))
+			err = tx.Bucket(bucketDomain).Put([]byte(name), d.Append(nil, []byte(name)))
 		}
 	}
 	return err
@@ -94,16 +96,16 @@ func countHosts(tx *bolt.Tx) error {
 func schemaOf(tx *bolt.Tx) (uint64, error) {
 	sys := tx.Bucket(bucketSys)
 	if sys == nil {
-		return 0, fmt.Errorf("%w: no bucket %q", ErrDamaged, bucketSys)
+		return 0, fmt.Errorf("%w: no bucket %q", record.ErrDamaged, bucketSys)
 	}
-	body, err := unseal(sys.Get(keySchema), nil)
+	body, err := record.Unseal(sys.Get(keySchema), nil)
 	if err != nil {
-		return 0, fmt.Errorf("%w: schema: %w", ErrDamaged, err)
+		return 0, fmt.Errorf("%w: schema: %w", record.ErrDamaged, err)
 	}
 	version, _ := binary.Uvarint(body)
 	return version, nil
 }
 
 func putSchema(tx *bolt.Tx) error {
-	return tx.Bucket(bucketSys).Put(keySchema, seal(binary.AppendUvarint(nil, schema), nil))
+	return tx.Bucket(bucketSys).Put(keySchema, record.Seal(binary.AppendUvarint(nil, schema), nil))
 }

@@ -8,6 +8,8 @@ import (
 	"fmt"
 
 	bolt "go.etcd.io/bbolt"
+
+	"urltree/storage/record"
 )
 
 // Verify compares everything in the index that follows from something else: the structure of
@@ -17,16 +19,16 @@ import (
 // scan, the second side of the accounting. Nothing may be written meanwhile.
 //
 // ErrDamaged as error says that the structure is not sound: nothing in the file can be relied on.
-func (x *Index) Verify(ctx context.Context, fault func(string)) (Totals, error) {
+func (x *Index) Verify(ctx context.Context, fault func(string)) (record.Totals, error) {
 	if err := checkFile(x.file, true); err != nil {
-		return Totals{}, err
+		return record.Totals{}, err
 	}
-	v := verifier{x: x, fault: fault, hosts: map[string]*Counts{}, domains: map[string]*DomainRow{}}
+	v := verifier{x: x, fault: fault, hosts: map[string]*record.Counts{}, domains: map[string]*record.DomainRow{}}
 	for _, step := range []func(context.Context) error{
 		v.records, v.inbox, v.folders, v.queries, v.shorter, v.rows, v.meta, v.sitemaps, v.hostRows, v.domainRows, v.others,
 	} {
 		if err := step(ctx); err != nil {
-			return Totals{}, err
+			return record.Totals{}, err
 		}
 	}
 	kept := x.Totals()
@@ -49,23 +51,23 @@ type verifier struct {
 	fault     func(string)
 	damaged   int      // values that were told of
 	sums      []string // that differ, the first of them
-	totals    Totals
-	hosts     map[string]*Counts // by name; those that the host table has are taken out
-	domains   map[string]*DomainRow
+	totals    record.Totals
+	hosts     map[string]*record.Counts // by name; those that the host table has are taken out
+	domains   map[string]*record.DomainRow
 	toRead    map[string]int64 // sitemaps to be read, by host
 	nfolders  int              // with counts of their own
 	nrows     int              // pending records
 	stack     []openFolder
-	path      []byte   // with queries, of the last record; its records come one after the other
-	ofPath    Counts   // of path
-	npaths    int      // with counts of their own
-	pending   [][]byte // pending keys to look up, and
-	pendingBy []uint32 // the runs that they name
+	path      []byte        // with queries, of the last record; its records come one after the other
+	ofPath    record.Counts // of path
+	npaths    int           // with counts of their own
+	pending   [][]byte      // pending keys to look up, and
+	pendingBy []uint32      // the runs that they name
 }
 
 type openFolder struct {
 	key []byte
-	sum Counts
+	sum record.Counts
 }
 
 // mostSums bounds the differences that are kept until it is known whether they are to be told.
@@ -84,13 +86,13 @@ func (v *verifier) damage(err error) {
 
 func (v *verifier) records(ctx context.Context) error {
 	err := v.x.scan(ctx, bucketURL, nil, func(k, value []byte) error {
-		rec, err := decodeRecord(k, value)
+		rec, err := record.Decode(k, value)
 		if err != nil {
 			v.damage(err)
 			return nil
 		}
 		// Written so by no version: two keys would be of one URL.
-		if again, err := Key(rec.URL); err != nil || !bytes.Equal(again, k) {
+		if again, err := record.Key(rec.URL); err != nil || !bytes.Equal(again, k) {
 			v.fault(fmt.Sprintf("record key %q is not that of %s", k, rec.URL))
 			return nil
 		}
@@ -115,9 +117,9 @@ func (v *verifier) inbox(ctx context.Context) error {
 				return nil
 			}
 			// One that is damaged may have got the key of another record.
-			rec, err := decodeRecord(key, value)
-			if err == nil && (rec.State != Pending || rec.Seq != binary.BigEndian.Uint64(k)) {
-				err = fmt.Errorf("bucket inbox: row %x of %s: %w: number %d, %v", k, rec.URL, ErrCorrupt, rec.Seq, rec.State)
+			rec, err := record.Decode(key, value)
+			if err == nil && (rec.State != record.Pending || rec.Seq != binary.BigEndian.Uint64(k)) {
+				err = fmt.Errorf("bucket inbox: row %x of %s: %w: number %d, %v", k, rec.URL, record.ErrCorrupt, rec.Seq, rec.State)
 			}
 			if err != nil {
 				v.damage(err)
@@ -141,19 +143,19 @@ func (v *verifier) inbox(ctx context.Context) error {
 }
 
 // count counts a record, wherever it is.
-func (v *verifier) count(key []byte, rec *Record) error {
-	v.totals.count(rec, 1)
-	name := Host(rec.URL)
+func (v *verifier) count(key []byte, rec *record.Record) error {
+	v.totals.Count(rec, 1)
+	name := record.Host(rec.URL)
 	if v.hosts[name] == nil {
-		v.hosts[name] = &Counts{}
+		v.hosts[name] = &record.Counts{}
 	}
-	v.hosts[name].count(rec, 1)
+	v.hosts[name].Count(rec, 1)
 	if heldByDomain(rec) != 0 {
 		v.domain(name).Held++
 	}
-	if rec.State == Pending {
+	if rec.State == record.Pending {
 		v.nrows++
-		v.pending = append(v.pending, appendPendingKey(nil, &rec.Row, key))
+		v.pending = append(v.pending, record.AppendPendingKey(nil, &rec.Row, key))
 		v.pendingBy = append(v.pendingBy, rec.Run)
 		if len(v.pending) >= scanKeys {
 			return v.checkRows()
@@ -162,24 +164,24 @@ func (v *verifier) count(key []byte, rec *Record) error {
 	return nil
 }
 
-func (v *verifier) record(key []byte, rec *Record) error {
+func (v *verifier) record(key []byte, rec *record.Record) error {
 	if err := v.count(key, rec); err != nil {
 		return err
 	}
-	if path := pathOf(key); path != nil {
+	if path := record.PathOf(key); path != nil {
 		if !bytes.Equal(path, v.path) {
 			v.closePath()
 			v.path = bytes.Clone(path)
 		}
-		v.ofPath.count(rec, 1)
+		v.ofPath.Count(rec, 1)
 	}
 	v.close(key)
-	Parents(key, func(folder []byte) {
+	record.Parents(key, func(folder []byte) {
 		if len(v.stack) == 0 || len(folder) > len(v.stack[len(v.stack)-1].key) {
 			v.stack = append(v.stack, openFolder{key: bytes.Clone(folder)})
 		}
 	})
-	v.stack[len(v.stack)-1].sum.count(rec, 1)
+	v.stack[len(v.stack)-1].sum.Count(rec, 1)
 	return nil
 }
 
@@ -193,7 +195,7 @@ func (v *verifier) close(next []byte) {
 		}
 		v.stack = v.stack[:n-1]
 		if n > 1 {
-			v.stack[n-2].sum.add(&top.sum)
+			v.stack[n-2].sum.Add(&top.sum)
 		}
 		if top.sum.Records() < countedFrom {
 			continue // it has no row
@@ -217,7 +219,7 @@ func (v *verifier) closePath() {
 			v.sum("queries of %q: counters %+v, records %+v", v.path, kept, v.ofPath)
 		}
 	}
-	v.path, v.ofPath = nil, Counts{}
+	v.path, v.ofPath = nil, record.Counts{}
 }
 
 // checkRows looks for the rows of pending records.
@@ -229,7 +231,7 @@ func (v *verifier) checkRows() error {
 			case value == nil:
 				v.fault(fmt.Sprintf("pending row %q is missing", k))
 			case len(value) != 4 || binary.BigEndian.Uint32(value) != v.pendingBy[i]:
-				v.damage(fmt.Errorf("pending row %q: %w: run %x, the record says %d", k, ErrCorrupt, value, v.pendingBy[i]))
+				v.damage(fmt.Errorf("pending row %q: %w: run %x, the record says %d", k, record.ErrCorrupt, value, v.pendingBy[i]))
 			}
 		}
 		return nil
@@ -242,7 +244,7 @@ func (v *verifier) checkRows() error {
 func (v *verifier) counts(ctx context.Context, bucket []byte, what string, n int) error {
 	err := v.x.scan(ctx, bucket, nil, func(k, value []byte) error {
 		n--
-		if _, err := decodeCounts(k, value); err != nil {
+		if _, err := record.DecodeCounts(k, value); err != nil {
 			v.damage(fmt.Errorf("%s %q: %w", what, k, err))
 		}
 		return nil
@@ -263,13 +265,13 @@ func (v *verifier) queries(ctx context.Context) error {
 
 func (v *verifier) shorter(ctx context.Context) error {
 	return v.x.scan(ctx, bucketShorter, nil, func(k, value []byte) error {
-		url, err := URL(k)
+		url, err := record.URL(k)
 		if err == nil {
-			_, err = unseal(value, k)
+			_, err = record.Unseal(value, k)
 		}
 		if err != nil {
 			v.damage(fmt.Errorf("shorter way: key %q: %w", k, err))
-		} else if rec, err := v.x.Record(url); errors.Is(err, ErrNotFound) || err == nil && rec.State == Pending {
+		} else if rec, err := v.x.Record(url); errors.Is(err, ErrNotFound) || err == nil && rec.State == record.Pending {
 			v.fault("shorter way to " + url + ", which has no outcome")
 		}
 		return nil
@@ -293,10 +295,10 @@ func (v *verifier) hostRows(ctx context.Context) error {
 		v.totals.Sitemaps += v.toRead[name]
 		want := v.hosts[name]
 		if want == nil {
-			want = &Counts{}
+			want = &record.Counts{}
 		}
 		delete(v.hosts, name)
-		h, err := decodeHost(name, value)
+		h, err := record.DecodeHost(name, value)
 		if err != nil {
 			v.damage(err)
 			return nil
@@ -304,7 +306,7 @@ func (v *verifier) hostRows(ctx context.Context) error {
 		if h.Counts != *want {
 			v.sum("host %s: counters %+v, records %+v", name, h.Counts, *want)
 		}
-		if _, ok := registrable(name); ok && h.Counted == 0 && h.Used() > 0 {
+		if _, ok := record.Registrable(name); ok && h.Counted == 0 && h.Used() > 0 {
 			v.sum("host %s: is not counted for its domain", name)
 		}
 		if h.Counted != 0 {
@@ -322,24 +324,24 @@ func (v *verifier) hostRows(ctx context.Context) error {
 }
 
 // domain returns what the rows of hosts and the records say of the domain of a host.
-func (v *verifier) domain(host string) *DomainRow {
-	name := Domain(host)
+func (v *verifier) domain(host string) *record.DomainRow {
+	name := record.Domain(host)
 	if v.domains[name] == nil {
-		v.domains[name] = &DomainRow{}
+		v.domains[name] = &record.DomainRow{}
 	}
 	return v.domains[name]
 }
 
 func (v *verifier) domainRows(ctx context.Context) error {
 	err := v.x.scan(ctx, bucketDomain, nil, func(k, value []byte) error {
-		d, err := decodeDomain(k, value)
+		d, err := record.DecodeDomain(k, value)
 		if err != nil {
 			v.damage(err)
 			return nil
 		}
 		want := v.domains[string(k)]
 		if want == nil {
-			want = &DomainRow{}
+			want = &record.DomainRow{}
 		}
 		delete(v.domains, string(k))
 		if d != *want {
@@ -373,17 +375,17 @@ func (v *verifier) others(ctx context.Context) error {
 func whole(bucket, k, value []byte) (err error) {
 	switch string(bucket) {
 	case string(bucketRobots):
-		_, err = decodeRobots(string(k), value)
+		_, err = record.DecodeRobots(string(k), value)
 	case string(bucketRun):
-		_, err = decodeRun(k, value)
+		_, err = record.DecodeRun(k, value)
 	case string(bucketHour):
-		_, err = decodeHour(k, value)
+		_, err = record.DecodeHour(k, value)
 	default:
 		key := k
 		if bytes.Equal(k, keySchema) {
 			key = nil
 		}
-		if _, err = unseal(value, key); err != nil {
+		if _, err = record.Unseal(value, key); err != nil {
 			err = fmt.Errorf("%s %q: %w", bucket, k, err)
 		}
 	}
@@ -393,22 +395,22 @@ func whole(bucket, k, value []byte) (err error) {
 // meta checks that all metadata is whole, and of stored pages. A page without is fine.
 func (v *verifier) meta(ctx context.Context) error {
 	return v.x.scan(ctx, bucketMeta, nil, func(k, value []byte) error {
-		url, err := URL(k)
+		url, err := record.URL(k)
 		if err != nil {
 			v.damage(fmt.Errorf("metadata under the key %q: %w", k, err))
 			return nil
 		}
-		if _, err := decodeMeta(k, value); err != nil {
+		if _, err := record.DecodeMeta(k, value); err != nil {
 			v.damage(fmt.Errorf("metadata of %s: %w", url, err))
 		}
 		rec, err := v.x.Record(url)
 		switch {
-		case errors.Is(err, ErrCorrupt): // named with the records
+		case errors.Is(err, record.ErrCorrupt): // named with the records
 		case errors.Is(err, ErrNotFound):
 			v.fault("metadata of " + url + ", which has no record")
 		case err != nil:
 			return err
-		case rec.State != Stored:
+		case rec.State != record.Stored:
 			v.fault(fmt.Sprintf("metadata of %s, which is %v", url, rec.State))
 		}
 		return nil

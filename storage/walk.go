@@ -6,6 +6,8 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"urltree/storage/record"
 )
 
 // OpenChildren returns entries directly below a folder key in which something waits that is not
@@ -18,12 +20,12 @@ import (
 //
 // It looks at a bounded number of keys. next is where to go on, as `after`; nil: there are no
 // others.
-func (x *Index) OpenChildren(folder, after []byte, n int) (list []Child, next []byte, err error) {
+func (x *Index) OpenChildren(folder, after []byte, n int) (list []record.Child, next []byte, err error) {
 	err = x.view(func(tx *bolt.Tx) error {
 		start := time.Now()
 		from := folder
 		if after != nil {
-			from = afterFolder(after)
+			from = record.AfterFolder(after)
 		}
 		o := newOpened(tx)
 		c := o.urls.Cursor()
@@ -36,15 +38,15 @@ func (x *Index) OpenChildren(folder, after []byte, n int) (list []Child, next []
 		for ; err == nil && k != nil && bytes.HasPrefix(k, folder); looked++ {
 			end := bytes.IndexByte(k[len(folder):], 0)
 			if end <= 0 {
-				return fmt.Errorf("%w: key %q", ErrCorrupt, k)
+				return fmt.Errorf("%w: key %q", record.ErrCorrupt, k)
 			}
 			key := k[:len(folder)+end+1]
 			value, deep := v, true
 			if len(key) < len(k) {
 				value = nil // the folder has no page of its own
-				k, v, err = seek(c, afterFolder(key))
+				k, v, err = seek(c, record.AfterFolder(key))
 			} else if k, v = c.Next(); bytes.HasPrefix(k, key) {
-				k, v, err = seek(c, afterFolder(key))
+				k, v, err = seek(c, record.AfterFolder(key))
 			} else {
 				deep = false
 			}
@@ -62,7 +64,7 @@ func (x *Index) OpenChildren(folder, after []byte, n int) (list []Child, next []
 }
 
 // OpenOf returns of some entries, by their keys, those that OpenChildren would give.
-func (x *Index) OpenOf(keys [][]byte) (list []Child, err error) {
+func (x *Index) OpenOf(keys [][]byte) (list []record.Child, err error) {
 	err = x.view(func(tx *bolt.Tx) error {
 		o := newOpened(tx)
 		for _, key := range keys {
@@ -85,10 +87,10 @@ func newOpened(tx *bolt.Tx) opened { return opened{tx, tx.Bucket(bucketURL)} }
 
 // child makes the entry of a key whose record has the given value, nil if it has none. It tells
 // whether something waits there.
-func (o opened) child(key, value []byte, deep bool) (c Child, open bool) {
+func (o opened) child(key, value []byte, deep bool) (c record.Child, open bool) {
 	// The first two bytes say whether the record is worth decoding.
-	if len(value) > 2 && State(value[0]) == Pending && Range(value[1]) != Held {
-		if rec, err := decodeRecord(key, value); err == nil {
+	if len(value) > 2 && record.State(value[0]) == record.Pending && record.Range(value[1]) != record.Held {
+		if rec, err := record.Decode(key, value); err == nil {
 			c.Record = &rec
 		}
 	}

@@ -7,22 +7,24 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"urltree/storage/record"
 )
 
 // checkOpen compares the entries of a folder in which something waits with all of its entries.
-func (w *world) checkOpen(t *rapid.T, folder []byte, all []Child) {
-	var want []Child
+func (w *world) checkOpen(t *rapid.T, folder []byte, all []record.Child) {
+	var want []record.Child
 	var keys [][]byte
 	for _, c := range all {
 		keys = append(keys, c.Key)
-		if c.Record != nil && (c.Record.State != Pending || c.Record.Range == Held) {
+		if c.Record != nil && (c.Record.State != record.Pending || c.Record.Range == record.Held) {
 			c.Record = nil
 		}
 		if c.Record != nil || c.Below.Now+c.Below.Later > 0 {
 			want = append(want, c)
 		}
 	}
-	var got []Child
+	var got []record.Child
 	for after, more := []byte(nil), true; more; more = after != nil {
 		list, next, err := w.x.OpenChildren(folder, after, 2)
 		if err != nil || len(list) > 2 {
@@ -40,11 +42,11 @@ func (w *world) checkOpen(t *rapid.T, folder []byte, all []Child) {
 }
 
 // pageState is source B's word for a page by itself.
-func pageState(r *Record) string {
+func pageState(r *record.Record) string {
 	switch r.State {
-	case Pending:
+	case record.Pending:
 		return "open"
-	case Failed:
+	case record.Failed:
 		return "error"
 	}
 	return "closed"
@@ -52,7 +54,7 @@ func pageState(r *Record) string {
 
 // checkState compares the state of a folder with what source B makes of the states of its entries:
 // closed if all of them are, error if all are closed or in error, else visited.
-func checkState(t interface{ Fatalf(string, ...any) }, folder []byte, counts Counts, all []Child) {
+func checkState(t interface{ Fatalf(string, ...any) }, folder []byte, counts record.Counts, all []record.Child) {
 	want := "closed"
 	for _, c := range all {
 		states := []string{c.Below.FolderState()}
@@ -81,29 +83,29 @@ func TestFolderStates(t *testing.T) {
 	folders := []string{root + "1/3/7", root + "1/3", root + "1"} // upwards
 	for _, tt := range []struct {
 		name   string
-		before map[string]State // outcomes of others than node 12; those that are missing are closed
-		last   State            // of node 12
-		links  []string         // that its page gives
-		want   string           // of the folders, upwards
+		before map[string]record.State // outcomes of others than node 12; those that are missing are closed
+		last   record.State            // of node 12
+		links  []string                // that its page gives
+		want   string                  // of the folders, upwards
 	}{
-		{"closed to the top", nil, Stored, nil, "closed closed closed"},
-		{"a redirect closes as well", nil, Redirected, nil, "closed closed closed"},
-		{"a refusal closes as well", nil, Refused, nil, "closed closed closed"},
-		{"up to where something is open", map[string]State{urls[1]: Pending}, Stored, nil, "closed visited visited"},
-		{"open far above only", map[string]State{urls[0]: Pending}, Stored, nil, "closed closed visited"},
-		{"an error goes up", nil, Failed, nil, "error error error"},
-		{"an error elsewhere", map[string]State{urls[0]: Failed}, Stored, nil, "closed closed error"},
-		{"an error beside it", map[string]State{urls[2]: Failed}, Stored, nil, "error error error"},
-		{"an error while something is open", map[string]State{urls[0]: Pending}, Failed, nil, "error error visited"},
-		{"a link below keeps all open", nil, Stored, []string{root + "1/3/7/12/13"}, "visited visited visited"},
-		{"a link to where all is closed", nil, Stored, []string{root + "1/2/14"}, "closed closed visited"},
-		{"a link to elsewhere", nil, Stored, []string{"http://u.example/1/"}, "closed closed closed"},
+		{"closed to the top", nil, record.Stored, nil, "closed closed closed"},
+		{"a redirect closes as well", nil, record.Redirected, nil, "closed closed closed"},
+		{"a refusal closes as well", nil, record.Refused, nil, "closed closed closed"},
+		{"up to where something is open", map[string]record.State{urls[1]: record.Pending}, record.Stored, nil, "closed visited visited"},
+		{"open far above only", map[string]record.State{urls[0]: record.Pending}, record.Stored, nil, "closed closed visited"},
+		{"an error goes up", nil, record.Failed, nil, "error error error"},
+		{"an error elsewhere", map[string]record.State{urls[0]: record.Failed}, record.Stored, nil, "closed closed error"},
+		{"an error beside it", map[string]record.State{urls[2]: record.Failed}, record.Stored, nil, "error error error"},
+		{"an error while something is open", map[string]record.State{urls[0]: record.Pending}, record.Failed, nil, "error error visited"},
+		{"a link below keeps all open", nil, record.Stored, []string{root + "1/3/7/12/13"}, "visited visited visited"},
+		{"a link to where all is closed", nil, record.Stored, []string{root + "1/2/14"}, "closed closed visited"},
+		{"a link to elsewhere", nil, record.Stored, []string{"http://u.example/1/"}, "closed closed closed"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			x, _ := newIndex(t, 0)
 			states := func() (words []string) {
 				for _, f := range folders {
-					key, err := Key(f)
+					key, err := record.Key(f)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -121,11 +123,11 @@ func TestFolderStates(t *testing.T) {
 				return words
 			}
 			rows := commitLinks(t, x, urls...)
-			commitOutcome(t, x, rows[root+"1/3/7/12"], Pending) // asked again: nothing changes
+			commitOutcome(t, x, rows[root+"1/3/7/12"], record.Pending) // asked again: nothing changes
 			for _, url := range urls[:3] {
-				if state, other := tt.before[url]; !other || state != Pending {
+				if state, other := tt.before[url]; !other || state != record.Pending {
 					if !other {
-						state = Stored
+						state = record.Stored
 					}
 					commitOutcome(t, x, rows[url], state)
 				}
@@ -138,11 +140,11 @@ func TestFolderStates(t *testing.T) {
 				t.Errorf("%s, want %s", got, tt.want)
 			}
 			failed := x.Totals().Failed
-			key, err := Key(root + "1")
+			key, err := record.Key(root + "1")
 			if err != nil {
 				t.Fatal(err)
 			}
-			n, err := x.Reopen(t.Context(), key, func(r *Record) bool { return r.State == Failed }, nil)
+			n, err := x.Reopen(t.Context(), key, func(r *record.Record) bool { return r.State == record.Failed }, nil)
 			if err != nil || int64(n) != failed || x.Totals().Failed != 0 {
 				t.Errorf("a retry opened %d of %d, %v", n, failed, err)
 			}
@@ -155,17 +157,17 @@ func TestFolderStates(t *testing.T) {
 }
 
 // commitLinks makes records of URLs and gives their rows.
-func commitLinks(t *testing.T, x *Index, urls ...string) map[string]Row {
+func commitLinks(t *testing.T, x *Index, urls ...string) map[string]record.Row {
 	t.Helper()
-	o := &Outcome{}
+	o := &record.Outcome{}
 	for _, url := range urls {
-		o.Links = append(o.Links, Link{URL: url, Source: Seed})
+		o.Links = append(o.Links, record.Link{URL: url, Source: record.Seed})
 	}
-	done, err := x.Commit([]*Outcome{o})
+	done, err := x.Commit([]*record.Outcome{o})
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := map[string]Row{}
+	rows := map[string]record.Row{}
 	for _, r := range done.Fresh {
 		rows[r.URL] = r
 	}
@@ -173,13 +175,13 @@ func commitLinks(t *testing.T, x *Index, urls ...string) map[string]Row {
 }
 
 // commitOutcome commits what happened to one row.
-func commitOutcome(t *testing.T, x *Index, row Row, state State, links ...string) {
+func commitOutcome(t *testing.T, x *Index, row record.Row, state record.State, links ...string) {
 	t.Helper()
-	o := &Outcome{Row: row, State: state, Next: Row{Range: Later, Due: 1}}
+	o := &record.Outcome{Row: row, State: state, Next: record.Row{Range: record.Later, Due: 1}}
 	for _, url := range links {
-		o.Links = append(o.Links, Link{URL: url, Source: row.URL, Depth: 1})
+		o.Links = append(o.Links, record.Link{URL: url, Source: row.URL, Depth: 1})
 	}
-	if _, err := x.Commit([]*Outcome{o}); err != nil {
+	if _, err := x.Commit([]*record.Outcome{o}); err != nil {
 		t.Fatal(err)
 	}
 }

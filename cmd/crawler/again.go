@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"urltree/crawler"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // mostAgain is how many seeds are named that were not asked for again.
@@ -23,7 +23,7 @@ func (c *command) again(r crawler.Result, tree string) {
 			break
 		}
 		failed, line := "failed", retry
-		if rec.State == storage.Refused {
+		if rec.State == record.Refused {
 			failed, line = "was refused", append(retry[:len(retry):len(retry)], "-state", "refused")
 		}
 		fmt.Fprintf(c.stderr, "crawler: not asked again: %s, which %s in an earlier run (%s); %s opens it\n", rec.URL, failed, rec.Reason,

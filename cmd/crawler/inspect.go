@@ -20,6 +20,7 @@ import (
 	"urltree/internal/inspect"
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // lookCommand makes a subcommand that only looks. answer is called with its argument, "" if there
@@ -146,7 +147,7 @@ func treeThere(root string) error {
 func openIndex(root string, opts storage.Options) (*storage.Index, error) {
 	index, err := storage.Open(filepath.Join(root, "index.db"), opts)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %w", storage.ErrDamaged, err)
+		return nil, fmt.Errorf("%w: %w", record.ErrDamaged, err)
 	}
 	return index, err
 }

@@ -32,6 +32,7 @@ import (
 	"urltree/internal/rank"
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // Exit codes. They are the only ones.
@@ -100,9 +101,9 @@ func (c *command) message(err error) string {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return "stopped"
-	case errors.Is(err, storage.ErrDamaged):
+	case errors.Is(err, record.ErrDamaged):
 		// Where the crawl was when it met the damage helps nobody.
-		if i := strings.Index(text, storage.ErrDamaged.Error()); i > 0 {
+		if i := strings.Index(text, record.ErrDamaged.Error()); i > 0 {
 			text = text[i:]
 		}
 		return fmt.Sprintf("%s; crawler merge -tree %s makes it again from the folders", text, commandLine([]string{c.root()}))
@@ -151,7 +152,7 @@ func exitCode(err error) int {
 		return exitUsage
 	case errors.Is(err, errFailed), errors.Is(err, errBroken):
 		return exitFailed
-	case errors.Is(err, storage.ErrDamaged), errors.Is(err, rank.ErrDamaged):
+	case errors.Is(err, record.ErrDamaged), errors.Is(err, rank.ErrDamaged):
 		return exitTree // also where it was met on the way to the disk
 	case errors.Is(err, iut.ErrDisk), errors.Is(err, syscall.ENOSPC), errors.Is(err, fs.ErrPermission),
 		errors.Is(err, syscall.EROFS):

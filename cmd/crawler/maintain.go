@@ -17,6 +17,7 @@ import (
 	"urltree/internal/rank"
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // mergeCommand rebuilds the results, and the index if need be, from the folders.
@@ -165,21 +166,21 @@ func (c *command) retryCommand() *cli.Command {
 					return err
 				}
 			}
-			n, err := index.Reopen(x.Context, prefix, func(r *storage.Record) bool {
+			n, err := index.Reopen(x.Context, prefix, func(r *record.Record) bool {
 				switch {
-				case r.State == storage.Stored, reason != "" && !hasReason(r.Reason, reason):
+				case r.State == record.Stored, reason != "" && !hasReason(r.Reason, reason):
 					return false
 				case state != "":
 					return r.State.String() == state
 				}
-				return r.State == storage.Failed || reason != "" && r.State != storage.Pending
+				return r.State == record.Failed || reason != "" && r.State != record.Pending
 			}, nil)
 			sitemaps := 0
 			if err == nil && (state == "" || state == "failed") {
-				sitemaps, err = index.RereadSitemaps(x.Context, func(s *storage.Sitemap) bool {
+				sitemaps, err = index.RereadSitemaps(x.Context, func(s *record.Sitemap) bool {
 					word, _, _ := strings.Cut(s.Reason, ":")
-					key, err := storage.Key(s.URL)
-					return (s.State == storage.SitemapFailed || reason != "") && !s.Absent() &&
+					key, err := record.Key(s.URL)
+					return (s.State == record.SitemapFailed || reason != "") && !s.Absent() &&
 						err == nil && bytes.HasPrefix(key, prefix) && (reason == "" || hasReason(word, reason))
 				}, nil)
 			}

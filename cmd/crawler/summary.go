@@ -11,7 +11,7 @@ import (
 
 	"urltree/cleaner"
 	"urltree/crawler"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // errFailed is the error of a crawl that ended well and brought nothing, or what -fail-on asks
@@ -116,7 +116,7 @@ func outcomes(counts map[string]int64) string {
 		}
 	}
 	var b strings.Builder
-	for _, state := range []string{storage.Failed.String(), storage.Refused.String(), storage.Redirected.String()} {
+	for _, state := range []string{record.Failed.String(), record.Refused.String(), record.Redirected.String()} {
 		if sums[state] == 0 {
 			continue
 		}

@@ -15,6 +15,7 @@ import (
 
 	"urltree/internal/testweb"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // indexCalls are the system calls on index.db, with errors that they can give.
@@ -140,7 +141,7 @@ func TestFaultAtEverySystemCall(t *testing.T) {
 			}
 			switch {
 			case code == 0 && (place < 0 || call == "pread64"): // bbolt goes on with the other meta page
-			case place < 0, code != exitDisk, strings.Count(stderr, "\n") != 1, strings.Contains(stderr, storage.ErrDamaged.Error()):
+			case place < 0, code != exitDisk, strings.Count(stderr, "\n") != 1, strings.Contains(stderr, record.ErrDamaged.Error()):
 				t.Errorf("%s", what)
 			}
 			if place >= 0 && slices.Contains(writing, call) {

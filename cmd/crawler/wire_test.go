@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // A recorder notes the requests that a server gets.
@@ -268,11 +269,11 @@ func TestSeedThatWasPublic(t *testing.T) {
 		t.Fatal(err)
 	}
 	host, err := index.Host("127.0.0.1")
-	if err != nil || host.Kind != storage.KindPrivate {
+	if err != nil || host.Kind != record.KindPrivate {
 		t.Errorf("kept as %+v, %v", host.HostTimes, err)
 	}
-	host.Kind = storage.KindPublic // as if the address were another one
-	_, err = index.Commit([]*storage.Outcome{{Host: &host.HostTimes}})
+	host.Kind = record.KindPublic // as if the address were another one
+	_, err = index.Commit([]*record.Outcome{{Host: &host.HostTimes}})
 	if err := errors.Join(err, index.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"sync"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // A Mode says how far from the seeds a crawl goes.
@@ -89,7 +89,7 @@ func (s *Scope) Areas(url string) []string {
 	host, path := split(url)
 	switch s.opts.Mode {
 	case Domain:
-		return []string{storage.Domain(host)}
+		return []string{record.Domain(host)}
 	case Host:
 		return []string{host}
 	case Prefix:
@@ -194,7 +194,7 @@ func (s *Scope) near(url string) string {
 	host, _ := split(url)
 	switch s.opts.Mode {
 	case Domain:
-		return "the domain " + storage.Domain(host)
+		return "the domain " + record.Domain(host)
 	case Host:
 		return "the host " + host
 	}
@@ -209,7 +209,7 @@ func (s *Scope) HasHost(url string) bool {
 	case Any:
 		return true
 	case Domain:
-		area = storage.Domain(area)
+		area = record.Domain(area)
 	}
 	return s.has(area)
 }

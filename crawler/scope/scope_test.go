@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/net/idna"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 func TestReason(t *testing.T) {
@@ -269,7 +269,7 @@ func TestPublicSuffixList(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := storage.Domain(host); got != want {
+		if got := record.Domain(host); got != want {
 			t.Errorf("Domain(%q) = %q, want %q", host, got, want)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"slices"
 
 	"urltree/internal/inspect"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // Formats of a report; the first is the default.
@@ -83,7 +83,7 @@ func (g *grouper) line(l inspect.BrokenLine) error {
 		g.sum.BrokenSum = *l.Sum
 		return g.out.begin(g.sum)
 	case l.Link != nil:
-		key, err := storage.Key(l.Link.To)
+		key, err := record.Key(l.Link.To)
 		if err != nil {
 			return nil // no record has such a URL
 		}
@@ -112,7 +112,7 @@ func (g *grouper) target(t *inspect.BrokenTarget) error {
 			return err
 		}
 	}
-	key, err := storage.Key(t.URL)
+	key, err := record.Key(t.URL)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ import (
 	"urltree/crawler/weburl"
 	"urltree/internal/edges"
 	"urltree/internal/extract/scan"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // What a page may ask us to keep in memory: the first so many links, and of their references, and
@@ -82,7 +82,7 @@ type Result struct {
 	// Options.Assets alone. They end where URLs, rel attributes and texts exceed 8 MiB.
 	Edges []edges.Edge
 	// Meta is what the page says about itself, at most 6 KiB of text; nil: nothing, or not HTML.
-	Meta *storage.Meta
+	Meta *record.Meta
 	// NotFollowed counts references that gave no link: "scheme", "syntax" and "length" as weburl
 	// has them, "nofollow", "type" of Unwanted ones. It may be nil.
 	NotFollowed map[string]int
@@ -235,19 +235,19 @@ type page struct {
 	lastRel, lowerRel string // the rel attribute before, as it is written and as rel gives it
 	short             line   // of oneLine
 
-	meta          storage.Meta // as far as it is known
-	ogDescription string       // for a page without another
-	robots        line         // contents of meta elements
-	level         uint8        // of the heading that is open; 0: none
-	heading       line         // its text so far
-	headingTexts  []byte       // of all before, one behind the other
-	headings      []heading    // those
-	inLink        bool         // an element a with an address is open
-	link          line         // its text so far
-	decoded       []byte       // the text that is added, to be used again
-	linkTexts     []byte       // a newline behind each
-	linkHashes    []uint64     // of each
-	linksFull     bool         // no more link texts
+	meta          record.Meta // as far as it is known
+	ogDescription string      // for a page without another
+	robots        line        // contents of meta elements
+	level         uint8       // of the heading that is open; 0: none
+	heading       line        // its text so far
+	headingTexts  []byte      // of all before, one behind the other
+	headings      []heading   // those
+	inLink        bool        // an element a with an address is open
+	link          line        // its text so far
+	decoded       []byte      // the text that is added, to be used again
+	linkTexts     []byte      // a newline behind each
+	linkHashes    []uint64    // of each
+	linksFull     bool        // no more link texts
 }
 
 // resolve gives the links their URLs, and drops those that have none or are not to be followed.

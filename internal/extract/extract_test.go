@@ -20,7 +20,7 @@ import (
 
 	"urltree/crawler/weburl"
 	"urltree/internal/extract/scan"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 const pageURL = "https://example.org/dir/page.html"
@@ -108,7 +108,7 @@ func TestFacts(t *testing.T) {
 	const body = `<title> A
 		<b> &amp; C</title><title>D</title><link rel=canonical href=c><link rel=canonical href=d>
 		<meta name=robots content=noindex><a href=mailto:a@b><a href="http://[">` + "<a href=x>"
-	meta := &storage.Meta{Title: "A <b> & C", Canonical: "https://example.org/dir/c", Robots: "noindex"}
+	meta := &record.Meta{Title: "A <b> & C", Canonical: "https://example.org/dir/c", Robots: "noindex"}
 	header := []string{"https://example.org/h"}
 	long := strings.ReplaceAll(body, "href=x", "href="+strings.Repeat("y", 10_000))
 	for _, tt := range []struct {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // Bounds of Result.Meta, in bytes. What all but headings may take leaves some room for those.
@@ -133,7 +133,7 @@ type heading struct {
 }
 
 // takeHeadings gives the first ones whose texts have so much room, in bytes.
-func (p *page) takeHeadings(room int) []storage.Heading {
+func (p *page) takeHeadings(room int) []record.Heading {
 	n := 0
 	for n < len(p.headings) && p.headings[n].end <= room {
 		n++
@@ -141,10 +141,10 @@ func (p *page) takeHeadings(room int) []storage.Heading {
 	if n == 0 {
 		return nil
 	}
-	list, start := make([]storage.Heading, n), 0
+	list, start := make([]record.Heading, n), 0
 	texts := string(p.headingTexts[:p.headings[n-1].end])
 	for i, h := range p.headings[:n] {
-		list[i] = storage.Heading{Level: h.level, Text: texts[start:h.end]}
+		list[i] = record.Heading{Level: h.level, Text: texts[start:h.end]}
 		start = h.end
 	}
 	return list
@@ -237,7 +237,7 @@ func (p *page) describe(name, property string, content []byte) {
 }
 
 // finish gives the metadata, with what the header says; nil if there are none.
-func (p *page) finish(f Facts) *storage.Meta {
+func (p *page) finish(f Facts) *record.Meta {
 	m := p.meta // a copy: the page does not stay in memory
 	if m.Description == "" {
 		m.Description = p.ogDescription

@@ -8,11 +8,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // metaLaw checks what holds for all metadata: nothing is too long, and each text is one clean line.
-func metaLaw(t *testing.T, m *storage.Meta) {
+func metaLaw(t *testing.T, m *record.Meta) {
 	t.Helper()
 	if m == nil {
 		return
@@ -51,9 +51,9 @@ func metaLaw(t *testing.T, m *storage.Meta) {
 }
 
 func TestMeta(t *testing.T) {
-	h := func(level uint8, text string) storage.Heading { return storage.Heading{Level: level, Text: text} }
-	headings := func(list ...storage.Heading) storage.Meta { return storage.Meta{Headings: list} }
-	links := func(texts ...string) storage.Meta { return storage.Meta{LinkTexts: texts} }
+	h := func(level uint8, text string) record.Heading { return record.Heading{Level: level, Text: text} }
+	headings := func(list ...record.Heading) record.Meta { return record.Meta{Headings: list} }
+	links := func(texts ...string) record.Meta { return record.Meta{LinkTexts: texts} }
 	html := Facts{URL: pageURL, Media: "text/html", Charset: "utf-8"}
 	with := func(change func(*Facts)) Facts {
 		f := html
@@ -64,52 +64,52 @@ func TestMeta(t *testing.T) {
 		name  string
 		facts Facts
 		html  string
-		want  storage.Meta
+		want  record.Meta
 	}{
-		{"nothing", html, `<p>text<title> </title><h1></h1><meta name=description><meta name=robots content=" , ">`, storage.Meta{}},
+		{"nothing", html, `<p>text<title> </title><h1></h1><meta name=description><meta name=robots content=" , ">`, record.Meta{}},
 		{
 			"everything", html, `<html lang=en-GB><title>T</title><meta name=Description content=D><meta name=robots content="noarchive, max-snippet:9">` +
 				`<link rel=canonical href=/c><h1>A</h1><h2>B</h2><h3>C</h3><h4>no</h4>`,
-			storage.Meta{
+			record.Meta{
 				Title: "T", Description: "D", Language: "en-GB", Canonical: "https://example.org/c", Robots: "noarchive, max-snippet:9",
-				Headings: []storage.Heading{h(1, "A"), h(2, "B"), h(3, "C")},
+				Headings: []record.Heading{h(1, "A"), h(2, "B"), h(3, "C")},
 			},
 		},
-		{"not HTML", with(func(f *Facts) { f.Media, f.Language = "text/plain", "de" }), `<title>T</title>`, storage.Meta{}},
-		{"XHTML", with(func(f *Facts) { f.Media = "application/xhtml+xml" }), `<html xml:lang="de"><title/><h1/>x<h2>A<script/>B</h2>`, storage.Meta{Language: "de", Headings: []storage.Heading{h(2, "AB")}}},
+		{"not HTML", with(func(f *Facts) { f.Media, f.Language = "text/plain", "de" }), `<title>T</title>`, record.Meta{}},
+		{"XHTML", with(func(f *Facts) { f.Media = "application/xhtml+xml" }), `<html xml:lang="de"><title/><h1/>x<h2>A<script/>B</h2>`, record.Meta{Language: "de", Headings: []record.Heading{h(2, "AB")}}},
 
-		{"white space and control characters", html, "<title>\n a\t\u00a0\u2028b\x07\u0085 c\u009b\n</title>", storage.Meta{Title: "a b c"}},
-		{"character references", html, "<title>&lt;&auml;&#x1f600;&#27;&#0;</title><h1>&amp;amp;</h1><meta name=description content='&quot;'>", storage.Meta{Title: "<ä😀\ufffd", Description: `"`, Headings: []storage.Heading{h(1, "&amp;")}}},
-		{"charset", with(func(f *Facts) { f.Charset = "koi8-r" }), "<title>\xf4</title><h1>\xf4</h1><meta name=description content=\xf4>", storage.Meta{Title: "Т", Description: "Т", Headings: []storage.Heading{h(1, "Т")}}},
-		{"not UTF-8 after all", html, "<title>a\xffb</title>", storage.Meta{Title: "a\ufffdb"}},
+		{"white space and control characters", html, "<title>\n a\t\u00a0\u2028b\x07\u0085 c\u009b\n</title>", record.Meta{Title: "a b c"}},
+		{"character references", html, "<title>&lt;&auml;&#x1f600;&#27;&#0;</title><h1>&amp;amp;</h1><meta name=description content='&quot;'>", record.Meta{Title: "<ä😀\ufffd", Description: `"`, Headings: []record.Heading{h(1, "&amp;")}}},
+		{"charset", with(func(f *Facts) { f.Charset = "koi8-r" }), "<title>\xf4</title><h1>\xf4</h1><meta name=description content=\xf4>", record.Meta{Title: "Т", Description: "Т", Headings: []record.Heading{h(1, "Т")}}},
+		{"not UTF-8 after all", html, "<title>a\xffb</title>", record.Meta{Title: "a\ufffdb"}},
 
-		{"first title that has text", html, `<svg><title>no</title></svg><title> </title><title>A<b></title><title>B</title>`, storage.Meta{Title: "A<b>"}},
-		{"first description", html, `<meta name=description content=" "><meta name=description content=A><meta name=description content=B>`, storage.Meta{Description: "A"}},
-		{"og:description", html, `<meta property=og:description content=O>`, storage.Meta{Description: "O"}},
-		{"og:description as name", html, `<meta name=OG:description content=O>`, storage.Meta{Description: "O"}},
-		{"description before og:description", html, `<meta property=og:description content=O><meta name=description content=D>`, storage.Meta{Description: "D"}},
+		{"first title that has text", html, `<svg><title>no</title></svg><title> </title><title>A<b></title><title>B</title>`, record.Meta{Title: "A<b>"}},
+		{"first description", html, `<meta name=description content=" "><meta name=description content=A><meta name=description content=B>`, record.Meta{Description: "A"}},
+		{"og:description", html, `<meta property=og:description content=O>`, record.Meta{Description: "O"}},
+		{"og:description as name", html, `<meta name=OG:description content=O>`, record.Meta{Description: "O"}},
+		{"description before og:description", html, `<meta property=og:description content=O><meta name=description content=D>`, record.Meta{Description: "D"}},
 
-		{"language of the page first", with(func(f *Facts) { f.Language = "de" }), `<html lang=en><html lang=fr>`, storage.Meta{Language: "en"}},
-		{"language of the header", with(func(f *Facts) { f.Language = " de " }), `<html lang="">`, storage.Meta{Language: "de"}},
-		{"several languages", with(func(f *Facts) { f.Language = "de, en" }), `<title>T</title>`, storage.Meta{Title: "T"}},
+		{"language of the page first", with(func(f *Facts) { f.Language = "de" }), `<html lang=en><html lang=fr>`, record.Meta{Language: "en"}},
+		{"language of the header", with(func(f *Facts) { f.Language = " de " }), `<html lang="">`, record.Meta{Language: "de"}},
+		{"several languages", with(func(f *Facts) { f.Language = "de, en" }), `<title>T</title>`, record.Meta{Title: "T"}},
 
 		{
 			"robots of page and header", with(func(f *Facts) { f.Robots = []string{"googlebot: none", "", "noarchive"} }), `<meta name=robots content=all><meta name=Kite content=nosnippet><meta name=googlebot content=none>`,
-			storage.Meta{Robots: "all, nosnippet", RobotsHeader: "googlebot: none, noarchive"},
+			record.Meta{Robots: "all, nosnippet", RobotsHeader: "googlebot: none, noarchive"},
 		},
-		{"canonical of a base behind it", html, `<link rel=canonical href=c><base href=/b/><link rel=canonical href=d>`, storage.Meta{Canonical: "https://example.org/b/c"}},
-		{"canonical that is no URL", html, `<link rel=canonical href=mailto:x><link rel=canonical href=d>`, storage.Meta{Canonical: "https://example.org/dir/d"}},
-		{"canonical too long", html, `<link rel=canonical href=` + strings.Repeat("c", maxCanonical) + `>`, storage.Meta{}},
+		{"canonical of a base behind it", html, `<link rel=canonical href=c><base href=/b/><link rel=canonical href=d>`, record.Meta{Canonical: "https://example.org/b/c"}},
+		{"canonical that is no URL", html, `<link rel=canonical href=mailto:x><link rel=canonical href=d>`, record.Meta{Canonical: "https://example.org/dir/d"}},
+		{"canonical too long", html, `<link rel=canonical href=` + strings.Repeat("c", maxCanonical) + `>`, record.Meta{}},
 
 		{"markup in a heading", html, "<h1 id=x>A <i href=y>b<em>c</em></i><!-- no -->\n<img alt=no>d<br>e<p>f</h1>g", headings(h(1, "A bc d e f"))},
 		{"scripts and styles", html, `<h1>A<script>no</script><style>no</style><textarea>no</textarea><svg><title>no</title><text>no</text></svg>B<script></script>C</h1>`, headings(h(1, "ABC"))},
-		{"title in a heading", html, `<h1>A<title>T</title>B</h1>`, storage.Meta{Title: "T", Headings: []storage.Heading{h(1, "AB")}}},
+		{"title in a heading", html, `<h1>A<title>T</title>B</h1>`, record.Meta{Title: "T", Headings: []record.Heading{h(1, "AB")}}},
 		{"headings not ended", html, `<h1>A<h2>B<h3> <h2>C</h1>no<h4>no<h1>D`, headings(h(1, "A"), h(2, "B"), h(2, "C"), h(1, "D"))},
-		{"other names", html, `<h0>no</h0><h7>no</h7><hr>no<header>no</header><hx>no</hx>`, storage.Meta{}},
+		{"other names", html, `<h0>no</h0><h7>no</h7><hr>no<header>no</header><hx>no</hx>`, record.Meta{}},
 		{"link texts", html, "<p>no<a href=x>\n A&amp; <b>b</b>\u00a0<!-- no -->c </a>no<a href>D</a>", links("A& b c", "D")},
-		{"link text in a heading", html, "<h1>A <a href=x>b</a> c</h1>", storage.Meta{Headings: []storage.Heading{h(1, "A b c")}, LinkTexts: []string{"b"}}},
+		{"link text in a heading", html, "<h1>A <a href=x>b</a> c</h1>", record.Meta{Headings: []record.Heading{h(1, "A b c")}, LinkTexts: []string{"b"}}},
 		{"each link text once", html, "<a href=x>A</a><a href=y>A b</a><a href=y> A</a><a href=z>b</a><a href=z>A  b</a>", links("A", "A b", "b")},
-		{"links that are none", html, "<a>no</a><a name=x>no</a><area alt=no><img alt=no><a href=x></a><a href=x> <img alt=no></a>", storage.Meta{}},
+		{"links that are none", html, "<a>no</a><a name=x>no</a><area alt=no><img alt=no><a href=x></a><a href=x> <img alt=no></a>", record.Meta{}},
 		{"links not ended", html, "<a href=x>A<a href=y>B<a name=z>no<a href=z>C", links("A", "B", "C")},
 		{"lines of a link text", html, "<a href=x><h4>A</h4><p>b<br>c<div>d</div><li>e</li>f<td>g</a>", links("A b c d e f g")},
 		{"no text of a link", html, "<a href=x>A<script>no</script><style>no</style><title> </title><textarea>no</textarea><svg><text>no</text></svg>B</a>", links("AB")},
@@ -117,11 +117,11 @@ func TestMeta(t *testing.T) {
 		{"link by xlink:href", html, "<a xlink:href=x>A</a>", links("A")},
 		{"links not followed", html, "<a href=mailto:x>A</a><a href=y rel=nofollow>B</a>", links("A", "B")},
 		{"empty element a", with(func(f *Facts) { f.Media = "application/xhtml+xml" }), `<a href="x"/>no<a href="y">A<br/>b</a>`, links("A b")},
-		{"in comments and scripts", html, `<!--<h1>no</h1>--><script>"<h1>no</h1>"</script>`, storage.Meta{}},
+		{"in comments and scripts", html, `<!--<h1>no</h1>--><script>"<h1>no</h1>"</script>`, record.Meta{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := Parse(tt.facts, []byte(tt.html), Options{Token: "kite", NoFollow: "none"})
-			var got storage.Meta
+			var got record.Meta
 			if r.Meta != nil {
 				got = *r.Meta
 			}

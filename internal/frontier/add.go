@@ -1,10 +1,10 @@
 package frontier
 
-import "urltree/storage"
+import "urltree/storage/record"
 
 // Add tells of new pending rows, durable since transaction tx. Of rows of range Held only the
 // number counts. Between each maxRows of them, others have the lock.
-func (f *Frontier) Add(rows []storage.Row, tx uint64) {
+func (f *Frontier) Add(rows []record.Row, tx uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for at := 0; at < len(rows); at += maxRows {
@@ -19,7 +19,7 @@ func (f *Frontier) Add(rows []storage.Row, tx uint64) {
 	f.wakeLocked()
 }
 
-func (f *Frontier) addLocked(rows []storage.Row, tx uint64) {
+func (f *Frontier) addLocked(rows []record.Row, tx uint64) {
 	for _, g := range f.groupLocked(rows, tx) {
 		g.h.group = 0
 		sortRows(g.rows)
@@ -36,16 +36,16 @@ func (f *Frontier) addLocked(rows []storage.Row, tx uint64) {
 type group struct {
 	h    *host
 	n    int
-	rows []storage.Row
+	rows []record.Row
 }
 
 // groupLocked counts rows and gives them by host. Those of a host outside are counted only.
-func (f *Frontier) groupLocked(rows []storage.Row, tx uint64) []group {
+func (f *Frontier) groupLocked(rows []record.Row, tx uint64) []group {
 	// Hosts are looked up first, and only that, for then a processor waits for several at a time.
 	hosts := make([]*host, len(rows))
 	last := ""
 	for i := range rows {
-		name := storage.Host(rows[i].URL)
+		name := record.Host(rows[i].URL)
 		if i > 0 && name == last {
 			hosts[i] = hosts[i-1]
 		} else {
@@ -72,7 +72,7 @@ func (f *Frontier) groupLocked(rows []storage.Row, tx uint64) []group {
 			inside++
 		}
 	}
-	all := make([]storage.Row, inside)
+	all := make([]record.Row, inside)
 	for i := range groups {
 		n := groups[i].n
 		groups[i].rows, all = all[:0:n], all[n:]
@@ -88,12 +88,12 @@ func (f *Frontier) groupLocked(rows []storage.Row, tx uint64) []group {
 
 // insideLocked gives the host of a row, which may be new. If it stays outside, that counts the row
 // and gives nil.
-func (f *Frontier) insideLocked(r *storage.Row) *host {
-	name := storage.Host(r.URL)
+func (f *Frontier) insideLocked(r *record.Row) *host {
+	name := record.Host(r.URL)
 	switch {
 	case f.hosts[name] != nil || !f.newsOutsideLocked():
 		return f.hostLocked(name)
-	case r.Range == storage.Held:
+	case r.Range == record.Held:
 		f.held++
 	default:
 		f.live++
@@ -103,8 +103,8 @@ func (f *Frontier) insideLocked(r *storage.Row) *host {
 
 // arrivesLocked takes note of a new row of a host in memory. It tells whether the row is for its
 // window.
-func (f *Frontier) arrivesLocked(h *host, r *storage.Row, tx uint64) bool {
-	if r.Range == storage.Held {
+func (f *Frontier) arrivesLocked(h *host, r *record.Row, tx uint64) bool {
+	if r.Range == record.Held {
 		f.held++
 		return false
 	}
@@ -113,7 +113,7 @@ func (f *Frontier) arrivesLocked(h *host, r *storage.Row, tx uint64) bool {
 	} else {
 		f.live++ // the store may have had it already when the host was read
 	}
-	if r.Range == storage.Later {
+	if r.Range == record.Later {
 		h.dueBy(r.Due)
 		return false
 	}

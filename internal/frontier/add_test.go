@@ -6,12 +6,12 @@ import (
 	"testing"
 	"unsafe"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // TestAddMixesHosts: one Add may make hosts, fill them to the limit, and come back to them.
 func TestAddMixesHosts(t *testing.T) {
-	var rows []storage.Row
+	var rows []record.Row
 	for i, host := range []string{"a.example", "b.example", "a.example", "c.example", "b.example", "a.example"} {
 		rows = append(rows, row(host, 0, uint64(10-i)))
 	}
@@ -35,8 +35,8 @@ func TestAddMixesHosts(t *testing.T) {
 func TestHostNameIsItsOwn(t *testing.T) {
 	r := row("a.example", 0, 1)
 	f := start(t, newStore(), Options{})
-	name := storage.Host(r.URL)
-	f.Add([]storage.Row{r}, 1)
+	name := record.Host(r.URL)
+	f.Add([]record.Row{r}, 1)
 	if h := f.hosts[name]; unsafe.StringData(h.name) == unsafe.StringData(name) {
 		t.Error("the name of a host is a part of a URL")
 	}
@@ -83,7 +83,7 @@ func TestAllocations(t *testing.T) {
 // TestNamesOfHosts: the names of hosts count towards Memory, however long they are, until their hosts leave.
 func TestNamesOfHosts(t *testing.T) {
 	const hosts, memory = 1000, 512 << 10
-	var rows []storage.Row
+	var rows []record.Row
 	for i := range hosts {
 		rows = append(rows, row(fmt.Sprintf("h%04d.%s", i, strings.Repeat("a.", 122)+"test"), 0, uint64(i+1)))
 	}

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // A sortedStore serves hosts whose rows are added and done in order.
-type sortedStore map[string][]storage.Row
+type sortedStore map[string][]record.Row
 
-func (s sortedStore) Refill(host string, _ time.Time, n int, skip func(string) bool) ([]storage.Row, error) {
-	rows := make([]storage.Row, 0, n)
+func (s sortedStore) Refill(host string, _ time.Time, n int, skip func(string) bool) ([]record.Row, error) {
+	rows := make([]record.Row, 0, n)
 	for _, r := range s[host] {
 		if len(rows) == n {
 			break
@@ -27,22 +28,22 @@ func (s sortedStore) Refill(host string, _ time.Time, n int, skip func(string) b
 	return rows, nil
 }
 
-func (s sortedStore) Sitemaps(string, time.Time, int, func(string) bool) ([]storage.Sitemap, int64, error) {
+func (s sortedStore) Sitemaps(string, time.Time, int, func(string) bool) ([]record.Sitemap, int64, error) {
 	return nil, 0, nil
 }
 
 func (s sortedStore) NextDue(string, func(string) bool) (int64, error) { return 0, nil }
 
-func (s sortedStore) NextHosts(string, int) ([]storage.HostRow, uint64, error) { return nil, 0, nil }
+func (s sortedStore) NextHosts(string, int) ([]record.HostRow, uint64, error) { return nil, 0, nil }
 
-func (s sortedStore) HostAt(string) (h storage.HostRow, tx uint64, err error) { return h, 0, nil }
+func (s sortedStore) HostAt(string) (h record.HostRow, tx uint64, err error) { return h, 0, nil }
 
 // What a benchmark tells the frontier at a time: about as many links as a commit finds new.
 const benchSet = 10_000
 
 // benchRows makes rows from..from+n, round robin over the hosts, ten at a depth.
-func benchRows(from, n, hosts int) []storage.Row {
-	rows := make([]storage.Row, n)
+func benchRows(from, n, hosts int) []record.Row {
+	rows := make([]record.Row, n)
 	for i := range rows {
 		seq := uint64(from + i)
 		rows[i] = row(fmt.Sprintf("host-%d.example", seq%uint64(hosts)), seq/uint64(hosts)/10, seq)
@@ -123,11 +124,11 @@ func benchIndex(b *testing.B, urls, hosts int) *storage.Index {
 	}
 	index.Filter().SetComplete()
 	for from := 0; from < urls; from += benchSet {
-		o := &storage.Outcome{}
+		o := &record.Outcome{}
 		for _, r := range benchRows(from, benchSet, hosts) {
-			o.Links = append(o.Links, storage.Link{URL: r.URL, Source: "http://source.example/", Depth: r.Depth})
+			o.Links = append(o.Links, record.Link{URL: r.URL, Source: "http://source.example/", Depth: r.Depth})
 		}
-		if _, err := index.Commit([]*storage.Outcome{o}); err != nil {
+		if _, err := index.Commit([]*record.Outcome{o}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -161,9 +162,9 @@ func benchTake(b *testing.B, f *Frontier, urls int, index *storage.Index) (took 
 	end := func() {
 		if index != nil {
 			took += cpuTime() - begin
-			set := make([]*storage.Outcome, len(done))
+			set := make([]*record.Outcome, len(done))
 			for i := range done {
-				set[i] = &storage.Outcome{Row: done[i].Row, State: storage.Failed}
+				set[i] = &record.Outcome{Row: done[i].Row, State: record.Failed}
 			}
 			if _, err := index.Commit(set); err != nil {
 				b.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"time"
 	"unsafe"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // jumped gives t as [time.Now] gives it after the clock of the machine was set by so many seconds:
@@ -51,7 +51,7 @@ func TestClockIsSet(t *testing.T) {
 				now := func() time.Time { return jumped(monotonic.Add(time.Since(begun)), set) }
 				s := newStore()
 				f := start(t, s, Options{Delay: 10 * time.Second, MaxWait: time.Minute, Now: now})
-				rows := []storage.Row{row("a.example", 0, 1), row("a.example", 0, 2), row("a.example", 0, 3)}
+				rows := []record.Row{row("a.example", 0, 1), row("a.example", 0, 2), row("a.example", 0, 3)}
 				for _, r := range rows {
 					s.rows[r.URL] = r
 				}
@@ -85,7 +85,7 @@ func TestClockSetBackBetweenRuns(t *testing.T) {
 		ended := time.Now().Add(1000 * time.Hour)
 		s := newStore()
 		r, due := row("a.example", 0, 1), row("a.example", 0, 2)
-		due.Range, due.Due = storage.Later, ended.Add(7*time.Second).UnixNano()
+		due.Range, due.Due = record.Later, ended.Add(7*time.Second).UnixNano()
 		s.rows[r.URL], s.rows[due.URL] = r, due
 		s.table, _ = s.hosts()
 		s.table[0].Next = ended.Add(5 * time.Second).UnixNano()

@@ -23,7 +23,7 @@ import (
 	"sync"
 	"time"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // GivenUp is the reason of the rows of a host that failed too often in this run. A colon and what
@@ -44,20 +44,20 @@ const (
 type Store interface {
 	// Refill reads rows of one host: first those of range Later with Due <= now, then those of
 	// range Now, in order from the first, without those for which skip is true, at most n.
-	Refill(host string, now time.Time, n int, skip func(url string) bool) ([]storage.Row, error)
+	Refill(host string, now time.Time, n int, skip func(url string) bool) ([]record.Row, error)
 	// NextDue gives the earliest Due of the host's rows of range Later that skip does not
 	// name, 0 if there is none.
 	NextDue(host string, skip func(url string) bool) (int64, error)
 	// HostAt returns what is stored of a host, a zero row with its name if nothing is, and the number
 	// of the last transaction that it shows.
-	HostAt(name string) (h storage.HostRow, tx uint64, err error)
+	HostAt(name string) (h record.HostRow, tx uint64, err error)
 	// NextHosts gives hosts behind a name, in the order of names, that have rows of range Now or
 	// Later or open sitemaps, at most n, and the number of the last transaction that they show. None:
 	// there are no others.
-	NextHosts(after string, n int) (hosts []storage.HostRow, tx uint64, err error)
+	NextHosts(after string, n int) (hosts []record.HostRow, tx uint64, err error)
 	// Sitemaps reads sitemaps of the host that are to be read and due, without those that skip
 	// names, at most n. due is the earliest time at which there may be another one; 0: never.
-	Sitemaps(host string, now time.Time, n int, skip func(url string) bool) (list []storage.Sitemap, due int64, err error)
+	Sitemaps(host string, now time.Time, n int, skip func(url string) bool) (list []record.Sitemap, due int64, err error)
 }
 
 // Options of a frontier. Admit, NeedRobots and the Store's skip must not call the frontier.
@@ -96,11 +96,11 @@ type Options struct {
 	// Rank gives the present rank of a row, the less the better, in place of Row.Rank. It counts
 	// for rows in memory: what is read first goes by Row.Rank. It is called as Admit is, and not
 	// without Queue. nil: Row.Rank.
-	Rank func(row *storage.Row) uint64
+	Rank func(row *record.Row) uint64
 
 	// Admit gives the reason why this run does not ask a row, or "". nil admits all. It is
 	// called under the lock, for a row about to be lent, and must be quick.
-	Admit func(row *storage.Row) (held string)
+	Admit func(row *record.Row) (held string)
 	// NeedRobots tells whether no valid robots.txt answer is known for an origin. nil: never.
 	// It is called as Admit is.
 	NeedRobots func(origin string) bool
@@ -117,7 +117,7 @@ type Options struct {
 // future, the rest goes back by Return.
 type Loan struct {
 	Host string
-	Rows []storage.Row
+	Rows []record.Row
 	// Robots is the origin whose robots.txt is to be fetched, or "". Then Rows is empty and
 	// nobody else has this host, unless it is a hop.
 	Robots string
@@ -128,15 +128,15 @@ type Loan struct {
 	Lost string
 	// Sitemap is a sitemap to be read, or nil. Then Rows is empty. Whoever has its outcome on the
 	// way to a commit sets it to nil, else Return takes it back.
-	Sitemap *storage.Sitemap
+	Sitemap *record.Sitemap
 	Known   bool // the host has answered before
 	// Held are rows that are not to be asked in this run. An outcome moves each to the held
 	// range; they need no request and no turn.
 	Held []HeldRow
 
 	h        *host
-	one      [1]storage.Row // where Rows lies, if it is one
-	by       *Taker         // in order tree
+	one      [1]record.Row // where Rows lies, if it is one
+	by       *Taker        // in order tree
 	returned bool
 	used     bool  // something was asked
 	onward   bool  // its robots.txt goes on as a hop
@@ -146,15 +146,15 @@ type Loan struct {
 
 // A HeldRow is a row that this run does not ask, and why.
 type HeldRow struct {
-	Row    storage.Row
+	Row    record.Row
 	Reason string
 }
 
 // Done tells of a commit: Row as it was lent, and its new place. Next counts only by Range and
 // Due: Later or Now if the row is pending as before, Held, or 0 if it is pending no more.
 type Done struct {
-	Row  storage.Row
-	Next storage.Row
+	Row  record.Row
+	Next record.Row
 }
 
 // A Frontier gives out pending URLs. All methods may be called at the same time.
@@ -306,7 +306,7 @@ func (f *Frontier) Begin(l *Loan) bool {
 }
 
 // Answered tells how the host took a request of the loan, and gives what is to be stored of it.
-func (f *Frontier) Answered(l *Loan, a Answer) storage.HostTimes {
+func (f *Frontier) Answered(l *Loan, a Answer) record.HostTimes {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	l.used = true
@@ -338,9 +338,9 @@ func (f *Frontier) CrawlDelay(host string, d time.Duration) {
 // private says whether it has one now, and is kept if this is the first time: Answered gives it
 // back to be stored.
 func (f *Frontier) Private(name string, private bool) (bool, error) {
-	kind := int64(storage.KindPublic)
+	kind := int64(record.KindPublic)
 	if private {
-		kind = storage.KindPrivate
+		kind = record.KindPrivate
 	}
 	f.mu.Lock()
 	if h := f.hosts[name]; h != nil && !h.unread {
@@ -348,19 +348,19 @@ func (f *Frontier) Private(name string, private bool) (bool, error) {
 		if h.kind == 0 {
 			h.kind = int8(kind)
 		}
-		return h.kind == storage.KindPrivate, nil
+		return h.kind == record.KindPrivate, nil
 	}
 	f.mu.Unlock()
 	stored, _, err := f.opts.Store.HostAt(name) // a host that is not lent, such as that of a redirect
 	if stored.Kind != 0 {
 		kind = stored.Kind
 	}
-	return kind == storage.KindPrivate, err
+	return kind == record.KindPrivate, err
 }
 
 // Return ends a loan. The unasked rows, of Rows or Held, may be taken again at once. A second
 // Return of a loan does nothing.
-func (f *Frontier) Return(l *Loan, unasked []storage.Row) {
+func (f *Frontier) Return(l *Loan, unasked []record.Row) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if l.returned {
@@ -383,7 +383,7 @@ func (f *Frontier) Return(l *Loan, unasked []storage.Row) {
 	if l.Sitemap != nil {
 		f.returnSitemapLocked(h, l.Sitemap)
 	}
-	var rows []storage.Row
+	var rows []record.Row
 	for i := range unasked {
 		if f.backLocked(unasked[i].URL) != nil {
 			rows = append(rows, unasked[i])
@@ -402,7 +402,7 @@ func (f *Frontier) Return(l *Loan, unasked []storage.Row) {
 
 // Done tells that the outcomes of rows are committed, and what Answered gave of their hosts. Rows
 // that are not out are ignored.
-func (f *Frontier) Done(done []Done, times []storage.HostTimes) {
+func (f *Frontier) Done(done []Done, times []record.HostTimes) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i := range times {
@@ -420,9 +420,9 @@ func (f *Frontier) Done(done []Done, times []storage.HostTimes) {
 		h := o.h
 		h.more = h.more || o.told // it may be open again, on disk
 		switch next.Range {
-		case storage.Now, storage.Later:
+		case record.Now, record.Later:
 			h.leave(next)
-		case storage.Held:
+		case record.Held:
 			f.held++
 			f.countLocked(h, -1)
 		default:

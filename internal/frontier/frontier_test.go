@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"urltree/internal/frontier/queue"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // take gives the URLs, as numbers of discovery, that the next Take lends, and the loans.
@@ -65,7 +65,7 @@ func TestBreadthOrder(t *testing.T) {
 			t.Run(tt.name+"/"+o.name, func(t *testing.T) {
 				s := newStore()
 				f := start(t, s, o.options(Options{Memory: tt.memory, Batch: maxRows}))
-				var rows []storage.Row
+				var rows []record.Row
 				for i := range tt.rows {
 					r := row("a.example", uint64(i*7%5), uint64(i))
 					rows = append(rows, r)
@@ -94,11 +94,11 @@ func TestBreadthOrder(t *testing.T) {
 func TestDueRowsGoFirst(t *testing.T) {
 	in(t, exactOrders, func(t *testing.T, o order) {
 		s := newStore()
-		var rows []storage.Row
+		var rows []record.Row
 		for i := range uint64(5) {
 			r := row("a.example", 0, i)
 			if i >= 3 {
-				r.Range, r.Due = storage.Later, time.Now().Add(time.Duration(10*(i-2))*time.Second).UnixNano()
+				r.Range, r.Due = record.Later, time.Now().Add(time.Duration(10*(i-2))*time.Second).UnixNano()
 			}
 			rows = append(rows, r)
 			s.rows[r.URL] = r
@@ -125,7 +125,7 @@ func TestManyDueRows(t *testing.T) {
 		s := newStore(row("a.example", 0, 0))
 		for i := range uint64(5 * fewRows) {
 			r := row("a.example", 0, 100+i)
-			r.Range, r.Due = storage.Later, time.Now().Add(time.Minute).UnixNano()-int64(i)
+			r.Range, r.Due = record.Later, time.Now().Add(time.Minute).UnixNano()-int64(i)
 			s.rows[r.URL] = r
 		}
 		f := start(t, s, o.options(Options{Memory: 1, Batch: 2, MaxWait: time.Second}))
@@ -210,7 +210,7 @@ func TestHeldRowsCostNoTurn(t *testing.T) {
 		s := newStore(row("a.example", 0, 1), row("a.example", 0, 2), row("a.example", 0, 3))
 		f := start(t, s, Options{
 			Delay: time.Minute, NeedRobots: func(string) bool { return false },
-			Admit: func(r *storage.Row) string {
+			Admit: func(r *record.Row) string {
 				if r.Seq != 2 {
 					return "budget"
 				}
@@ -228,7 +228,7 @@ func TestHeldRowsCostNoTurn(t *testing.T) {
 			t.Fatalf("got %v after %v, want %v at once", again, time.Since(begin), got)
 		}
 		f.Answered(loans2[0], Answer{})
-		f.Done([]Done{{Row: loans[0].Held[0].Row, Next: storage.Row{Range: storage.Held}}}, nil)
+		f.Done([]Done{{Row: loans[0].Held[0].Row, Next: record.Row{Range: record.Held}}}, nil)
 		finish(f, s, loans2...)
 		if held := f.Stats().Held; held != 1 {
 			t.Errorf("%d held, want 1", held)
@@ -237,7 +237,7 @@ func TestHeldRowsCostNoTurn(t *testing.T) {
 		if len(loans[0].Held) != 1 || len(loans[0].Rows) != 0 {
 			t.Fatalf("got %+v, want a held row alone", loans[0])
 		}
-		f.Done([]Done{{Row: loans[0].Held[0].Row, Next: storage.Row{Range: storage.Held}}}, nil)
+		f.Done([]Done{{Row: loans[0].Held[0].Row, Next: record.Row{Range: record.Held}}}, nil)
 		f.Return(loans[0], nil)
 		wantEnd(t, f)
 	})
@@ -254,7 +254,7 @@ func TestOver(t *testing.T) {
 		}
 		const last = 2*maxHeld + 9
 		over := false
-		f := start(t, s, Options{Delay: time.Minute, Admit: func(r *storage.Row) string {
+		f := start(t, s, Options{Delay: time.Minute, Admit: func(r *record.Row) string {
 			if over && r.Seq != last {
 				return "unreachable"
 			}
@@ -269,7 +269,7 @@ func TestOver(t *testing.T) {
 			_, loans = take(t, f, 1)
 			for _, h := range loans[0].Held {
 				held++
-				f.Done([]Done{{Row: h.Row, Next: storage.Row{Range: storage.Held}}}, nil)
+				f.Done([]Done{{Row: h.Row, Next: record.Row{Range: record.Held}}}, nil)
 				s.gone(h.Row)
 			}
 			if len(loans[0].Rows) > 0 || time.Since(begin) != 0 {
@@ -303,11 +303,11 @@ func TestGiveUp(t *testing.T) {
 				for i := range uint64(700) {
 					r := row("a.example", 0, i)
 					if i > 600 {
-						r.Range, r.Due = storage.Later, time.Now().Add(30*time.Hour).UnixNano()
+						r.Range, r.Due = record.Later, time.Now().Add(30*time.Hour).UnixNano()
 					}
 					s.rows[r.URL] = r
 				}
-				s.times["a.example"] = storage.HostRow{HostTimes: storage.HostTimes{Fails: tt.stored}}
+				s.times["a.example"] = record.HostRow{HostTimes: record.HostTimes{Fails: tt.stored}}
 				f := start(t, s, Options{MaxWait: 40 * time.Hour})
 				asked, held := 0, 0
 				for {
@@ -329,7 +329,7 @@ func TestGiveUp(t *testing.T) {
 								t.Errorf("held for %q", h.Reason)
 							}
 							held++
-							f.Done([]Done{{Row: h.Row, Next: storage.Row{Range: storage.Held}}}, nil)
+							f.Done([]Done{{Row: h.Row, Next: record.Row{Range: record.Held}}}, nil)
 							s.gone(h.Row)
 						}
 						f.Return(l, rows)
@@ -396,7 +396,7 @@ func TestMissingRows(t *testing.T) {
 		if s := f.Stats(); len(got) != 1 || s.Missing != 4 || s.Eligible != 0 {
 			t.Errorf("got %v, %d missing, %d eligible; want the one, 4, 0", got, s.Missing, s.Eligible)
 		}
-		f.Add([]storage.Row{row("a.example", 0, 9)}, 1) // an end is not for ever
+		f.Add([]record.Row{row("a.example", 0, 9)}, 1) // an end is not for ever
 		if got, _ := take(t, f, 1); !slices.Equal(got, []uint64{9}) {
 			t.Errorf("got %v after the end, want 9", got)
 		}
@@ -414,7 +414,7 @@ func TestRowComesBackWhileOut(t *testing.T) {
 		again := loans[0].Rows[0]
 		again.Seq = 7
 		s.rows[again.URL] = again
-		f.Add([]storage.Row{again}, 1)
+		f.Add([]record.Row{again}, 1)
 		f.Done([]Done{{Row: loans[0].Rows[0]}}, nil)
 		if got, _ := take(t, f, 1); !slices.Equal(got, []uint64{7}) {
 			t.Errorf("got %v, want the row that was opened again, while the other is out", got)
@@ -425,7 +425,7 @@ func TestRowComesBackWhileOut(t *testing.T) {
 // TestChangesDuringRefill has everything happen while the store reads for the only host.
 func TestChangesDuringRefill(t *testing.T) {
 	in(t, exactOrders, func(t *testing.T, o order) {
-		var rows []storage.Row
+		var rows []record.Row
 		for i := range uint64(4) {
 			rows = append(rows, row("a.example", 0, i))
 		}
@@ -435,9 +435,9 @@ func TestChangesDuringRefill(t *testing.T) {
 		reads, goOn := make(chan struct{}), make(chan struct{})
 		s.pause = func() { reads <- struct{}{}; <-goOn }
 		later := row("a.example", 0, 9)
-		later.Range = storage.Later
+		later.Range = record.Later
 		s.rows[later.URL] = later
-		f.Add([]storage.Row{later}, 1)
+		f.Add([]record.Row{later}, 1)
 		f.Return(loans[0], rows[1:2])
 		second := make(chan []*Loan, 1)
 		// The window holds row 1 again, and 9 is due: the store is read first.
@@ -447,7 +447,7 @@ func TestChangesDuringRefill(t *testing.T) {
 		delete(s.rows, rows[0].URL)
 		added := row("a.example", 0, 5)
 		s.rows[added.URL] = added
-		f.Add([]storage.Row{added}, 1)
+		f.Add([]record.Row{added}, 1)
 		if _, ok := f.TryTake(1); ok {
 			t.Error("a host is lent while it is refilled")
 		}
@@ -489,7 +489,7 @@ func TestRefillReadBeforeCommit(t *testing.T) {
 				return
 			}
 			if waits++; waits == 2 { // it has read, and is not back
-				f.Add([]storage.Row{late}, s.commit(nil, []storage.Row{late}, nil))
+				f.Add([]record.Row{late}, s.commit(nil, []record.Row{late}, nil))
 			}
 		}
 		var got []uint64
@@ -520,7 +520,7 @@ func TestShare(t *testing.T) {
 			s := newStore()
 			f := start(t, s, Options{Crawlers: tt.crawlers, Share: tt.share, Delay: time.Second})
 			for i := range tt.hosts {
-				f.Add([]storage.Row{row(fmt.Sprintf("h%d.example", i), 0, uint64(i)), row(fmt.Sprintf("h%d.example", i), 1, uint64(10_000+i))}, 1)
+				f.Add([]record.Row{row(fmt.Sprintf("h%d.example", i), 0, uint64(i)), row(fmt.Sprintf("h%d.example", i), 1, uint64(10_000+i))}, 1)
 			}
 			loans, ok := f.TryTake(tt.free)
 			if !ok || len(loans) != tt.want {
@@ -538,7 +538,7 @@ func TestShare(t *testing.T) {
 func TestTryTakeNeverWaits(t *testing.T) {
 	s := newStore(row("a.example", 0, 1))
 	f := start(t, s, Options{})
-	f.Add([]storage.Row{row("b.example", 0, 2)}, 1)
+	f.Add([]record.Row{row("b.example", 0, 2)}, 1)
 	f.mu.Lock()
 	_, ok := f.TryTake(1)
 	f.mu.Unlock()
@@ -572,7 +572,7 @@ func testMemory(t *testing.T, o order) {
 	}
 	seq := uint64(0)
 	add := func(host, n int) {
-		rows := make([]storage.Row, n)
+		rows := make([]record.Row, n)
 		for i := range rows {
 			seq++
 			rows[i] = row(fmt.Sprintf("h%d.example", host), uint64(i), seq)

@@ -1,6 +1,6 @@
 package frontier
 
-import "urltree/storage"
+import "urltree/storage/record"
 
 // A hop is a request for the robots.txt of an origin to which a redirect has led: it waits for the
 // turn of the host that it asks. Meanwhile the host of the origin lends nothing else but hops that
@@ -24,11 +24,11 @@ const hopBytes = 128
 // next hop of that robots.txt when its own host has its turn. It reports whether that is so: there
 // is not room for any number of them. It is called before Return, and not without a request.
 func (f *Frontier) Redirected(l *Loan, url string) (bool, error) {
-	name := storage.Host(url)
+	name := record.Host(url)
 	f.mu.Lock()
 	there := f.hosts[name] != nil
 	f.mu.Unlock()
-	var stored storage.HostRow
+	var stored record.HostRow
 	var tx uint64
 	if !there {
 		var err error
@@ -97,14 +97,14 @@ func (f *Frontier) returnHopLocked(l *Loan) {
 		f.hopBytes += int64(len(l.RobotsURL) + len(l.Robots) + hopBytes)
 		l.h.hops.wait = append([]hop{{l.Robots, l.RobotsURL, l.Hop}}, l.h.hops.wait...)
 	case !l.onward:
-		h := f.hosts[storage.Host(l.Robots+"/")]
+		h := f.hosts[record.Host(l.Robots+"/")]
 		h.away--
 		f.placeLocked(h)
 	}
 }
 
 // Times returns the times of a host of a loan, to be stored.
-func (f *Frontier) Times(host string) storage.HostTimes {
+func (f *Frontier) Times(host string) record.HostTimes {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	h := f.hostLocked(host)

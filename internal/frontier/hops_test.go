@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // TestHops: ways of robots.txt that lead over other hosts, known ones, new ones and ones that have no place in memory,
@@ -18,7 +18,7 @@ func TestHops(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			const hosts = 20
 			s := newStore()
-			var rows []storage.Row
+			var rows []record.Row
 			for i := range hosts {
 				for k := range 3 {
 					rows = append(rows, row(fmt.Sprintf("h%d.example", i), 0, uint64(10*i+k)))
@@ -70,8 +70,8 @@ func TestHops(t *testing.T) {
 					for _, r := range l.Rows {
 						done = append(done, Done{Row: r})
 					}
-					s.commit(done, nil, []storage.HostTimes{times})
-					f.Done(done, []storage.HostTimes{times})
+					s.commit(done, nil, []record.HostTimes{times})
+					f.Done(done, []record.HostTimes{times})
 				}
 			}
 			if st := f.Stats(); st.Removed != int64(len(rows)) || st.Eligible != 0 || hops != 3*hosts {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 const (
@@ -76,8 +76,8 @@ type host struct {
 }
 
 // leave notes that a row is now on disk only.
-func (h *host) leave(r *storage.Row) {
-	if r.Range == storage.Later {
+func (h *host) leave(r *record.Row) {
+	if r.Range == record.Later {
 		h.dueBy(r.Due)
 	} else {
 		h.more = true
@@ -144,7 +144,7 @@ func (h *host) needsRefill(now int64) bool {
 	}
 	// A row that became due goes first. If the first one is such a row already, it is given
 	// out before the next refill, which makes sure that refills end.
-	return h.due != 0 && h.due <= now && first.Range != storage.Later
+	return h.due != 0 && h.due <= now && first.Range != record.Later
 }
 
 // wait is the delay between two requests to the host.
@@ -161,7 +161,7 @@ func (f *Frontier) wait(h *host) time.Duration {
 }
 
 // load takes over the stored times of a host. Times that no run can have stored are cut.
-func (h *host) load(t storage.HostTimes, now int64, longestDelay time.Duration) {
+func (h *host) load(t record.HostTimes, now int64, longestDelay time.Duration) {
 	h.next = min(max(t.Next, 0), now+int64(longestWait))
 	h.answer = min(max(time.Duration(t.Answer), 0), longestWait)
 	h.backoff = min(max(time.Duration(t.Backoff), 0), longestWait)
@@ -179,8 +179,8 @@ func (f *Frontier) afterKill(h *host) {
 	}
 }
 
-func (h *host) times() storage.HostTimes {
-	return storage.HostTimes{
+func (h *host) times() record.HostTimes {
+	return record.HostTimes{
 		Name: h.name, Next: h.next, Answer: int64(h.answer), Backoff: int64(h.backoff), Pace: int64(h.pace),
 		Fails: h.fails, Delay: int64(h.delay), Kind: int64(h.kind), Seq: h.seq,
 	}

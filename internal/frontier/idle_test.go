@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // TestNoIdleWorker: on a thousand hosts no crawler waits while a host may be asked, not for a moment. All
@@ -20,7 +20,7 @@ func TestNoIdleWorker(t *testing.T) {
 	for i, crawlers := range []int{40, 150} { // too few for the hosts, and more than they keep busy
 		t.Run(fmt.Sprint(crawlers), func(t *testing.T) {
 			in(t, someOrders(i), func(t *testing.T, o order) {
-				var rows []storage.Row
+				var rows []record.Row
 				for n := range hosts * rowsOfEach {
 					rows = append(rows, row(fmt.Sprintf("h%d.example", n%hosts), 0, uint64(n)))
 				}
@@ -86,8 +86,8 @@ func crawlPlainly(t *testing.T, f *Frontier, s *memStore, rng *rand.Rand) {
 			times := f.Answered(l, Answer{Start: begin, End: time.Now()})
 			f.Return(l, l.Rows[1:])
 			done := []Done{{Row: l.Rows[0]}}
-			s.commit(done, nil, []storage.HostTimes{times})
-			f.Done(done, []storage.HostTimes{times})
+			s.commit(done, nil, []record.HostTimes{times})
+			f.Done(done, []record.HostTimes{times})
 		}
 	}
 }

@@ -1,6 +1,6 @@
 package frontier
 
-import "urltree/storage"
+import "urltree/storage/record"
 
 // lendReadyLocked lends hosts that may be asked now until there are want loans. Those that
 // must be refilled first join needs.
@@ -38,8 +38,8 @@ func (f *Frontier) serveLocked(h *host, now int64) (l *Loan) {
 
 // A source has the rows of one loan, in the order in which they are to be asked.
 type source interface {
-	first() *storage.Row // nil: there are no others
-	pop() storage.Row    // takes the first one out
+	first() *record.Row // nil: there are no others
+	pop() record.Row    // takes the first one out
 }
 
 // lendLocked makes a loan of a host that has its turn: of rows of its window, or others of which
@@ -69,7 +69,7 @@ func (f *Frontier) lendLocked(h *host, rows source, now int64) *Loan {
 			break
 		}
 		if f.opts.NeedRobots != nil {
-			if origin := storage.Origin(row.URL); f.opts.NeedRobots(origin) {
+			if origin := record.Origin(row.URL); f.opts.NeedRobots(origin) {
 				if len(l.Rows) == 0 {
 					h.alone = true
 					if h.borrowers == 0 {
@@ -99,7 +99,7 @@ func (f *Frontier) lendLocked(h *host, rows source, now int64) *Loan {
 	return l
 }
 
-func (f *Frontier) holdReason(h *host, row *storage.Row) string {
+func (f *Frontier) holdReason(h *host, row *record.Row) string {
 	switch {
 	case h.givenUp && h.cause != "":
 		return GivenUp + ":" + h.cause
@@ -123,7 +123,7 @@ type outRow struct {
 }
 
 // popLocked takes the first of the rows out.
-func (f *Frontier) popLocked(h *host, rows source) storage.Row {
+func (f *Frontier) popLocked(h *host, rows source) record.Row {
 	row := rows.pop()
 	o := &outRow{url: row.URL, h: h, next: h.out}
 	if o.next != nil {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // A torn window lets another crawler in between looking at the first row and taking it out.
@@ -13,7 +13,7 @@ type torn struct {
 	between func()
 }
 
-func (w *torn) pop() storage.Row {
+func (w *torn) pop() record.Row {
 	row := *w.first()
 	w.between()
 	w.window.pop()
@@ -30,7 +30,7 @@ func TestNoLock(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var rows []storage.Row
+			var rows []record.Row
 			for i := range uint64(urls) {
 				rows = append(rows, row("a.example", 0, i))
 			}
@@ -94,12 +94,12 @@ type told struct {
 	rows, most int
 }
 
-func (w *told) merge(rows []storage.Row) {
+func (w *told) merge(rows []record.Row) {
 	w.note(len(rows))
 	w.window.merge(rows)
 }
 
-func (w *told) insert(rows []storage.Row, left func(r *storage.Row)) {
+func (w *told) insert(rows []record.Row, left func(r *record.Row)) {
 	w.note(len(rows))
 	w.window.insert(rows, left)
 }
@@ -117,7 +117,7 @@ func TestLockIsShort(t *testing.T) {
 		t.Run(o.name, func(t *testing.T) {
 			s := newStore()
 			f := start(t, s, o.options(Options{Crawlers: crawlers, Batch: 5}))
-			var all []storage.Row
+			var all []record.Row
 			for i := range hosts * rows {
 				all = append(all, row(fmt.Sprintf("h%d.example", i%hosts), 0, uint64(i)))
 			}

@@ -15,6 +15,7 @@ import (
 
 	"urltree/internal/frontier/queue"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -22,23 +23,23 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // A memStore is an index in memory.
 type memStore struct {
 	mu      sync.Mutex
-	rows    map[string]storage.Row     // guarded by mu; the pending rows by URL
-	maps    map[string]storage.Sitemap // guarded by mu; the sitemaps to be read by URL
-	keys    map[string]string          // guarded by mu; record keys by URL
-	reading map[string]bool            // guarded by mu; hosts that a refill reads
-	twice   string                     // guarded by mu; a host that two refills read at once
-	pause   func()                     // called while a refill is on its way; nil: not
-	err     error                      // of every read
-	times   map[string]storage.HostRow // guarded by mu; what is durable of hosts besides their rows
-	table   []storage.HostRow          // in place of the host table that belongs to the rows; nil: that
-	tx      uint64                     // guarded by mu; the last transaction
-	run     uint32                     // guarded by mu; the number of this run
+	rows    map[string]record.Row     // guarded by mu; the pending rows by URL
+	maps    map[string]record.Sitemap // guarded by mu; the sitemaps to be read by URL
+	keys    map[string]string         // guarded by mu; record keys by URL
+	reading map[string]bool           // guarded by mu; hosts that a refill reads
+	twice   string                    // guarded by mu; a host that two refills read at once
+	pause   func()                    // called while a refill is on its way; nil: not
+	err     error                     // of every read
+	times   map[string]record.HostRow // guarded by mu; what is durable of hosts besides their rows
+	table   []record.HostRow          // in place of the host table that belongs to the rows; nil: that
+	tx      uint64                    // guarded by mu; the last transaction
+	run     uint32                    // guarded by mu; the number of this run
 }
 
-func newStore(rows ...storage.Row) *memStore {
+func newStore(rows ...record.Row) *memStore {
 	s := &memStore{
-		rows: map[string]storage.Row{}, maps: map[string]storage.Sitemap{}, keys: map[string]string{},
-		reading: map[string]bool{}, times: map[string]storage.HostRow{}, run: 1,
+		rows: map[string]record.Row{}, maps: map[string]record.Sitemap{}, keys: map[string]string{},
+		reading: map[string]bool{}, times: map[string]record.HostRow{}, run: 1,
 	}
 	for _, r := range rows {
 		s.rows[r.URL] = r
@@ -47,11 +48,11 @@ func newStore(rows ...storage.Row) *memStore {
 }
 
 // commit is a transaction: the outcomes of rows, new rows, times of hosts in this run, sitemaps.
-func (s *memStore) commit(done []Done, fresh []storage.Row, times []storage.HostTimes, maps ...storage.Sitemap) (tx uint64) {
+func (s *memStore) commit(done []Done, fresh []record.Row, times []record.HostTimes, maps ...record.Sitemap) (tx uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range maps {
-		if m.State == storage.SitemapOpen {
+		if m.State == record.SitemapOpen {
 			s.maps[m.URL] = m
 		} else {
 			delete(s.maps, m.URL)
@@ -74,22 +75,22 @@ func (s *memStore) commit(done []Done, fresh []storage.Row, times []storage.Host
 	}
 	for _, t := range times {
 		if had := s.times[t.Name]; had.Run != s.run || t.Seq >= had.Seq {
-			s.times[t.Name] = storage.HostRow{HostTimes: t, Run: s.run}
+			s.times[t.Name] = record.HostRow{HostTimes: t, Run: s.run}
 		}
 	}
 	s.tx++
 	return s.tx
 }
 
-func (s *memStore) NextHosts(after string, n int) ([]storage.HostRow, uint64, error) {
+func (s *memStore) NextHosts(after string, n int) ([]record.HostRow, uint64, error) {
 	s.wait()
 	hosts, tx := s.hosts()
 	s.wait()
-	hosts = slices.DeleteFunc(hosts, func(h storage.HostRow) bool { return h.Name <= after || h.Now+h.Later+h.Sitemaps == 0 })
+	hosts = slices.DeleteFunc(hosts, func(h record.HostRow) bool { return h.Name <= after || h.Now+h.Later+h.Sitemaps == 0 })
 	return hosts[:min(n, len(hosts))], tx, s.err
 }
 
-func (s *memStore) HostAt(name string) (storage.HostRow, uint64, error) {
+func (s *memStore) HostAt(name string) (record.HostRow, uint64, error) {
 	s.wait()
 	hosts, tx := s.hosts()
 	s.wait()
@@ -105,19 +106,19 @@ func (s *memStore) HostAt(name string) (storage.HostRow, uint64, error) {
 	return h, tx, s.err
 }
 
-func (s *memStore) gone(r storage.Row) {
+func (s *memStore) gone(r record.Row) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.rows, r.URL)
 }
 
 // eligible gives the rows of a host of ranges Later and Now, in the order of a window.
-func (s *memStore) eligible(host string) []storage.Row {
+func (s *memStore) eligible(host string) []record.Row {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var rows []storage.Row
+	var rows []record.Row
 	for url, r := range s.rows {
-		if storage.Host(url) == host && r.Range != storage.Held {
+		if record.Host(url) == host && r.Range != record.Held {
 			rows = append(rows, r)
 		}
 	}
@@ -125,7 +126,7 @@ func (s *memStore) eligible(host string) []storage.Row {
 	return rows
 }
 
-func (s *memStore) Refill(host string, now time.Time, n int, skip func(string) bool) ([]storage.Row, error) {
+func (s *memStore) Refill(host string, now time.Time, n int, skip func(string) bool) ([]record.Row, error) {
 	s.mu.Lock()
 	if s.reading[host] {
 		s.twice = host
@@ -133,8 +134,8 @@ func (s *memStore) Refill(host string, now time.Time, n int, skip func(string) b
 	s.reading[host] = true
 	s.mu.Unlock()
 	s.wait()
-	rows := slices.DeleteFunc(s.eligible(host), func(r storage.Row) bool {
-		return skip(r.URL) || r.Range == storage.Later && r.Due > now.UnixNano()
+	rows := slices.DeleteFunc(s.eligible(host), func(r record.Row) bool {
+		return skip(r.URL) || r.Range == record.Later && r.Due > now.UnixNano()
 	})
 	s.wait()
 	s.mu.Lock()
@@ -146,14 +147,14 @@ func (s *memStore) Refill(host string, now time.Time, n int, skip func(string) b
 func (s *memStore) NextDue(host string, skip func(string) bool) (int64, error) {
 	s.wait()
 	for _, r := range s.eligible(host) {
-		if r.Range == storage.Later && !skip(r.URL) {
+		if r.Range == record.Later && !skip(r.URL) {
 			return r.Due, s.err
 		}
 	}
 	return 0, s.err
 }
 
-func (s *memStore) Sitemaps(host string, now time.Time, n int, skip func(string) bool) (list []storage.Sitemap, due int64, err error) {
+func (s *memStore) Sitemaps(host string, now time.Time, n int, skip func(string) bool) (list []record.Sitemap, due int64, err error) {
 	s.mu.Lock()
 	if s.reading[host] {
 		s.twice = host
@@ -165,7 +166,7 @@ func (s *memStore) Sitemaps(host string, now time.Time, n int, skip func(string)
 	for _, url := range slices.Sorted(maps.Keys(s.maps)) {
 		m := s.maps[url]
 		switch at := max(m.Due, 1); {
-		case storage.Host(url) != host || skip(url):
+		case record.Host(url) != host || skip(url):
 		case at <= now.UnixNano() && len(list) < n:
 			list = append(list, m)
 		case due == 0 || at < due:
@@ -181,11 +182,11 @@ func (s *memStore) Sitemaps(host string, now time.Time, n int, skip func(string)
 }
 
 // addSitemaps puts sitemaps to be read at once into the store.
-func (s *memStore) addSitemaps(urls ...string) (list []storage.Sitemap) {
+func (s *memStore) addSitemaps(urls ...string) (list []record.Sitemap) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, url := range urls {
-		s.maps[url] = storage.Sitemap{URL: url, State: storage.SitemapOpen, Level: 1}
+		s.maps[url] = record.Sitemap{URL: url, State: record.SitemapOpen, Level: 1}
 		list = append(list, s.maps[url])
 	}
 	return list
@@ -197,27 +198,27 @@ func (s *memStore) sitemaps() map[string]int64 {
 	defer s.mu.Unlock()
 	n := map[string]int64{}
 	for url := range s.maps {
-		n[storage.Host(url)]++
+		n[record.Host(url)]++
 	}
 	return n
 }
 
 // OpenChildren goes over all rows.
-func (s *memStore) OpenChildren(folder, after []byte, n int) ([]storage.Child, []byte, error) {
+func (s *memStore) OpenChildren(folder, after []byte, n int) ([]record.Child, []byte, error) {
 	s.wait()
 	list := s.open(string(folder))
 	s.wait()
-	list = slices.DeleteFunc(list, func(c storage.Child) bool { return string(c.Key) <= string(after) })
+	list = slices.DeleteFunc(list, func(c record.Child) bool { return string(c.Key) <= string(after) })
 	if len(list) <= n {
 		return list, nil, s.err
 	}
 	return list[:n], list[n-1].Key, s.err
 }
 
-func (s *memStore) OpenOf(keys [][]byte) ([]storage.Child, error) {
+func (s *memStore) OpenOf(keys [][]byte) ([]record.Child, error) {
 	s.wait()
 	list := s.open(parent(string(keys[0]))) // they are of one folder
-	list = slices.DeleteFunc(list, func(c storage.Child) bool {
+	list = slices.DeleteFunc(list, func(c record.Child) bool {
 		return !slices.ContainsFunc(keys, func(key []byte) bool { return string(key) == string(c.Key) })
 	})
 	s.wait()
@@ -225,36 +226,36 @@ func (s *memStore) OpenOf(keys [][]byte) ([]storage.Child, error) {
 }
 
 // open gives the entries directly below a folder with eligible rows, in the order of keys.
-func (s *memStore) open(folder string) []storage.Child {
+func (s *memStore) open(folder string) []record.Child {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	byKey := map[string]*storage.Child{}
+	byKey := map[string]*record.Child{}
 	for url, r := range s.rows {
 		key, known := s.keys[url]
 		if !known {
-			b, _ := storage.Key(url)
+			b, _ := record.Key(url)
 			key = string(b)
 			s.keys[url] = key
 		}
-		if r.Range != storage.Held && len(key) > len(folder) && strings.HasPrefix(key, folder) {
+		if r.Range != record.Held && len(key) > len(folder) && strings.HasPrefix(key, folder) {
 			end := len(folder) + strings.IndexByte(key[len(folder):], 0) + 1
 			c := byKey[key[:end]]
 			if c == nil {
-				c = &storage.Child{Key: []byte(key[:end])}
+				c = &record.Child{Key: []byte(key[:end])}
 				byKey[key[:end]] = c
 			}
 			if end == len(key) {
-				c.Record = &storage.Record{Row: r, State: storage.Pending}
+				c.Record = &record.Record{Row: r, State: record.Pending}
 			} else {
 				c.Below.Now++
 			}
 		}
 	}
-	var list []storage.Child
+	var list []record.Child
 	for _, c := range byKey {
 		list = append(list, *c)
 	}
-	slices.SortFunc(list, func(a, b storage.Child) int { return strings.Compare(string(a.Key), string(b.Key)) })
+	slices.SortFunc(list, func(a, b record.Child) int { return strings.Compare(string(a.Key), string(b.Key)) })
 	return list
 }
 
@@ -265,15 +266,15 @@ func (s *memStore) wait() {
 }
 
 // hosts gives the host table that belongs to the rows, in the order of names.
-func (s *memStore) hosts() ([]storage.HostRow, uint64) {
+func (s *memStore) hosts() ([]record.HostRow, uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.table != nil {
 		return slices.Clone(s.table), s.tx
 	}
-	byName := map[string]*storage.HostRow{}
-	of := func(url string) *storage.HostRow {
-		name := storage.Host(url)
+	byName := map[string]*record.HostRow{}
+	of := func(url string) *record.HostRow {
+		name := record.Host(url)
 		h := byName[name]
 		if h == nil {
 			row := s.times[name]
@@ -284,26 +285,26 @@ func (s *memStore) hosts() ([]storage.HostRow, uint64) {
 		return h
 	}
 	for url, m := range s.maps {
-		if m.State == storage.SitemapOpen {
+		if m.State == record.SitemapOpen {
 			of(url).Sitemaps++
 		}
 	}
 	for url, r := range s.rows {
 		h := of(url)
 		switch r.Range {
-		case storage.Now:
+		case record.Now:
 			h.Now++
-		case storage.Later:
+		case record.Later:
 			h.Later++
-		case storage.Held:
+		case record.Held:
 			h.Held++
 		}
 	}
-	var hosts []storage.HostRow
+	var hosts []record.HostRow
 	for _, h := range byName {
 		hosts = append(hosts, *h)
 	}
-	slices.SortFunc(hosts, func(a, b storage.HostRow) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(hosts, func(a, b record.HostRow) int { return strings.Compare(a.Name, b.Name) })
 	return hosts, s.tx
 }
 
@@ -315,10 +316,10 @@ func brokenIf(yes bool) Fault {
 }
 
 // row is a pending row; seq is its number of discovery, of which the URL is made.
-func row(host string, depth, seq uint64) storage.Row {
-	return storage.Row{
-		URL: fmt.Sprintf("http://%s/%d", host, seq), Source: storage.Seed,
-		Depth: uint32(depth), Rank: depth, Seq: seq, Range: storage.Now,
+func row(host string, depth, seq uint64) record.Row {
+	return record.Row{
+		URL: fmt.Sprintf("http://%s/%d", host, seq), Source: record.Seed,
+		Depth: uint32(depth), Rank: depth, Seq: seq, Range: record.Now,
 	}
 }
 
@@ -352,8 +353,8 @@ func checkInvariants(t testing.TB, f *Frontier) {
 			if outs++; f.rowsOut[o.url] != o || o.h != h {
 				t.Errorf("%s is out of %s only", o.url, name)
 			}
-			if key, err := storage.Key(o.url); err == nil && f.opts.Tree != nil {
-				storage.Parents(key, func(folder []byte) { below[string(folder)]++ })
+			if key, err := record.Key(o.url); err == nil && f.opts.Tree != nil {
+				record.Parents(key, func(folder []byte) { below[string(folder)]++ })
 			}
 		}
 		if outs != int(h.outs) || h.group != 0 {
@@ -361,7 +362,7 @@ func checkInvariants(t testing.TB, f *Frontier) {
 		}
 		listed += outs
 		rows := 0
-		h.win.each(func(r *storage.Row) {
+		h.win.each(func(r *record.Row) {
 			rows++
 			if f.rowsOut[r.URL] != nil {
 				t.Errorf("%s is in the window and out", r.URL)
@@ -432,7 +433,7 @@ func checkInvariants(t testing.TB, f *Frontier) {
 // soundWindow looks into a window.
 func soundWindow(w window) error {
 	text, counted := int64(0), int64(0)
-	w.each(func(r *storage.Row) { text += rowText(r) })
+	w.each(func(r *record.Row) { text += rowText(r) })
 	switch w := w.(type) {
 	case *sorted:
 		counted = w.text
@@ -463,7 +464,7 @@ type order struct {
 	name   string
 	queue  string
 	queues int
-	rank   func(*storage.Row) uint64
+	rank   func(*record.Row) uint64
 }
 
 // exactOrders give out the rows of a host by their ranks.
@@ -500,9 +501,9 @@ func in(t *testing.T, orders []order, test func(t *testing.T, o order)) {
 }
 
 // changingRank gives ranks that change all the time, as sums of scores do.
-func changingRank() func(*storage.Row) uint64 {
+func changingRank() func(*record.Row) uint64 {
 	calls := uint64(0)
-	return func(r *storage.Row) uint64 {
+	return func(r *record.Row) uint64 {
 		calls++
 		return r.Rank + r.Seq*0x9e3779b97f4a7c15>>50*(calls>>5&3)
 	}

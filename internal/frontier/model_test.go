@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"urltree/internal/frontier/queue"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // A world is a crawl whose every step takes a random time: crawlers, one committer, a store.
@@ -44,9 +44,9 @@ type world struct {
 // An item is one outcome: the row as it was lent, and where it goes; or what a sitemap is now; or
 // a robots.txt, which names sitemaps.
 type item struct {
-	row, next storage.Row
-	times     *storage.HostTimes // nil: not asked
-	sitemap   storage.Sitemap
+	row, next record.Row
+	times     *record.HostTimes // nil: not asked
+	sitemap   record.Sitemap
 	robots    bool
 }
 
@@ -62,13 +62,13 @@ func (w *world) pause() {
 	}
 }
 
-func (w *world) newRow() storage.Row {
+func (w *world) newRow() record.Row {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.seq++
 	r := row(fmt.Sprintf("h%d.example", w.rng.IntN(w.opts.Crawlers*4)), uint64(w.rng.IntN(6)), w.seq)
 	for range w.rng.IntN(4) { // into a folder, for order tree
-		r.URL = fmt.Sprintf("%s/%d/%s", storage.Origin(r.URL), w.rng.IntN(3), r.URL[len(storage.Origin(r.URL))+1:])
+		r.URL = fmt.Sprintf("%s/%d/%s", record.Origin(r.URL), w.rng.IntN(3), r.URL[len(record.Origin(r.URL))+1:])
 	}
 	if w.rng.IntN(12) == 0 {
 		r.URL += "/no" // not admitted in this run
@@ -77,23 +77,23 @@ func (w *world) newRow() storage.Row {
 		r.URL = strings.Replace(r.URL, "http:", "https:", 1) // another origin of the host
 	}
 	if w.rng.IntN(12) == 0 {
-		r.Range, r.Due = storage.Later, time.Now().Add(time.Duration(w.rng.IntN(5000))*time.Millisecond).UnixNano()
+		r.Range, r.Due = record.Later, time.Now().Add(time.Duration(w.rng.IntN(5000))*time.Millisecond).UnixNano()
 	}
 	return r
 }
 
 // take notes that a row is lent.
-func (w *world) take(r *storage.Row) {
+func (w *world) take(r *record.Row) {
 	w.store.mu.Lock()
 	_, pending := w.store.rows[r.URL]
 	w.store.mu.Unlock()
-	givenUp := w.givenUp(storage.Host(r.URL)) // w.mu comes behind the lock of the frontier
+	givenUp := w.givenUp(record.Host(r.URL)) // w.mu comes behind the lock of the frontier
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.taken[r.URL] || !pending {
 		w.t.Errorf("%s lent: out before: %v, pending: %v", r.URL, w.taken[r.URL], pending)
 	}
-	if r.Range == storage.Later && r.Due > time.Now().UnixNano() && !givenUp {
+	if r.Range == record.Later && r.Due > time.Now().UnixNano() && !givenUp {
 		w.t.Errorf("%s lent before it is due", r.URL)
 	}
 	w.taken[r.URL] = true
@@ -190,7 +190,7 @@ func (w *world) work(l *Loan) {
 			w.t.Errorf("%s held: %s", h.Row.URL, h.Reason)
 		}
 		next := h.Row
-		next.Range, next.Reason = storage.Held, h.Reason
+		next.Range, next.Reason = record.Held, h.Reason
 		w.send(item{row: h.Row, next: next})
 	}
 	if l.Sitemap != nil {
@@ -208,7 +208,7 @@ func (w *world) work(l *Loan) {
 		begin := time.Now()
 		w.pause()
 		fault := w.random(6) == 0 || strings.HasPrefix(l.Host, "h1.") // h1 is dead
-		var times *storage.HostTimes
+		var times *record.HostTimes
 		if l.Robots == "" && w.random(6) > 0 || l.Robots != "" {
 			got := w.f.Answered(l, Answer{Start: begin, End: time.Now(), Fault: brokenIf(fault), Failed: w.random(10) == 0, Over: w.random(10) == 0})
 			times = &got
@@ -225,9 +225,9 @@ func (w *world) work(l *Loan) {
 		next.Tries++
 		switch {
 		case fault:
-			next.Range, next.Due = storage.Later, time.Now().Add(time.Duration(w.random(3000))*time.Millisecond).UnixNano()
+			next.Range, next.Due = record.Later, time.Now().Add(time.Duration(w.random(3000))*time.Millisecond).UnixNano()
 		case w.random(10) == 0:
-			next.Range = storage.Now
+			next.Range = record.Now
 		default:
 			next.Range = 0
 			if strings.HasSuffix(rows[0].URL, "/no") {
@@ -264,7 +264,7 @@ func (w *world) workSitemap(l *Loan) {
 		begin := time.Now()
 		w.pause()
 		fault := w.random(6) == 0 || strings.HasPrefix(l.Host, "h1.")
-		var times *storage.HostTimes
+		var times *record.HostTimes
 		if w.random(6) > 0 {
 			got := w.f.Answered(l, Answer{Start: begin, End: time.Now(), Fault: brokenIf(fault)})
 			times = &got
@@ -274,7 +274,7 @@ func (w *world) workSitemap(l *Loan) {
 		case fault:
 			s.Due = time.Now().Add(time.Duration(w.random(3000)) * time.Millisecond).UnixNano()
 		case w.random(10) > 0:
-			s.State = storage.SitemapRead
+			s.State = record.SitemapRead
 		}
 		l.Sitemap = nil
 		w.send(item{sitemap: s, times: times})
@@ -284,12 +284,12 @@ func (w *world) workSitemap(l *Loan) {
 }
 
 // newSitemap names a sitemap in a commit.
-func (w *world) newSitemap() storage.Sitemap {
+func (w *world) newSitemap() record.Sitemap {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.seq++
 	url := fmt.Sprintf("https://h%d.example/%d.xml", w.rng.IntN(w.opts.Crawlers*4), w.seq)
-	return storage.Sitemap{URL: url, State: storage.SitemapOpen, Level: 1}
+	return record.Sitemap{URL: url, State: record.SitemapOpen, Level: 1}
 }
 
 // committer commits the items in sets, as the index would, until the channel is closed.
@@ -315,28 +315,28 @@ func (w *world) committer() {
 }
 
 func (w *world) commit(set []item) {
-	var fresh []storage.Row
+	var fresh []record.Row
 	var done []Done
-	var links, reopened []storage.Row
-	var named, read []storage.Sitemap
+	var links, reopened []record.Row
+	var named, read []record.Sitemap
 	robots := 0
 	for _, it := range set {
 		if it.robots {
 			robots++
 		}
-		for it.robots || it.sitemap.State == storage.SitemapRead {
+		for it.robots || it.sitemap.State == record.SitemapRead {
 			if named = append(named, w.newSitemap()); w.random(3) > 0 {
 				break
 			}
 		}
 		for range w.random(4) {
-			if it.next.Range == 0 && it.sitemap.State != storage.SitemapOpen && w.budget > 0 {
+			if it.next.Range == 0 && it.sitemap.State != record.SitemapOpen && w.budget > 0 {
 				w.budget--
 				links = append(links, w.newRow())
 			}
 		}
 	}
-	var times []storage.HostTimes
+	var times []record.HostTimes
 	for i := range named {
 		if w.budget -= 5; w.budget < 0 {
 			named = named[:i]
@@ -350,7 +350,7 @@ func (w *world) commit(set []item) {
 		url := it.row.URL
 		if s := it.sitemap; s.State != 0 {
 			read = append(read, s)
-			if s.State != storage.SitemapOpen {
+			if s.State != record.SitemapOpen {
 				w.mu.Lock()
 				w.read[s.URL]++
 				w.mu.Unlock()
@@ -365,7 +365,7 @@ func (w *world) commit(set []item) {
 			if w.rng.IntN(15) == 0 && w.gone[url] < 3 {
 				// A link of the same set opens it again; it is told as new, or as waiting.
 				w.seq++
-				again := row(storage.Host(url), 1, w.seq)
+				again := row(record.Host(url), 1, w.seq)
 				again.URL = url
 				w.gone[url] = 0
 				reopened = append(reopened, again)
@@ -424,7 +424,7 @@ func runWorld(t *testing.T, seed uint64) {
 		Memory: []int64{1, 3000, 20_000, 0}[rng.IntN(4)], MaxHosts: []int{0, 1, 3, 8}[rng.IntN(4)], Run: 1,
 		Delay: []time.Duration{0, 0, time.Second}[rng.IntN(3)],
 		Auto:  rng.IntN(3) == 0,
-		Admit: func(r *storage.Row) string {
+		Admit: func(r *record.Row) string {
 			if strings.HasSuffix(r.URL, "/no") {
 				return "scope"
 			}
@@ -448,7 +448,7 @@ func runWorld(t *testing.T, seed uint64) {
 			return !w.known[origin]
 		}
 	}
-	var rows []storage.Row
+	var rows []record.Row
 	for range 100 {
 		rows = append(rows, w.newRow())
 	}
@@ -492,7 +492,7 @@ func runWorld(t *testing.T, seed uint64) {
 		}
 	}
 	for url, r := range w.store.rows {
-		if r.Range != storage.Held {
+		if r.Range != record.Held {
 			t.Errorf("%s is left in range %c", url, r.Range)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // A visitor keeps what a host may rightly complain of.
@@ -53,7 +53,7 @@ func TestPolite(t *testing.T) {
 		}
 		t.Run(tt.name, func(t *testing.T) {
 			in(t, someOrders(i), func(t *testing.T, o order) {
-				var rows []storage.Row
+				var rows []record.Row
 				for i := range tt.hosts {
 					for range 6 {
 						rows = append(rows, row(fmt.Sprintf("h%d.example", i), 0, uint64(len(rows))))
@@ -102,7 +102,7 @@ func TestPolite(t *testing.T) {
 
 func (v *visitor) visit(t *testing.T, f *Frontier, l *Loan, least time.Duration, faults int) {
 	var done []Done
-	var answers []storage.HostTimes
+	var answers []record.HostTimes
 	rows := l.Rows
 	for len(rows) > 0 {
 		v.mu.Lock()
@@ -139,7 +139,7 @@ func (v *visitor) visit(t *testing.T, f *Frontier, l *Loan, least time.Duration,
 		}
 	}
 	for _, h := range l.Held {
-		done = append(done, Done{Row: h.Row, Next: storage.Row{Range: storage.Held}})
+		done = append(done, Done{Row: h.Row, Next: record.Row{Range: record.Held}})
 	}
 	f.Return(l, rows)
 	<-time.After(300 * time.Millisecond) // in the buffer
@@ -190,7 +190,7 @@ func TestAnsweredTimes(t *testing.T) {
 			f := start(t, newStore(), tt.opts)
 			l := &Loan{h: f.hostLocked("a.example")}
 			begin, at := time.Time{}, time.Unix(1_000_000, 0)
-			var times storage.HostTimes
+			var times record.HostTimes
 			for _, a := range tt.answers {
 				a.Start, a.End = at, at.Add(time.Second)
 				times = f.Answered(l, a)
@@ -225,7 +225,7 @@ func TestPrivateIsKept(t *testing.T) {
 			}
 		}
 		times := f.Answered(l, Answer{})
-		if want := map[bool]int64{false: storage.KindPublic, true: storage.KindPrivate}[first]; times.Kind != want {
+		if want := map[bool]int64{false: record.KindPublic, true: record.KindPrivate}[first]; times.Kind != want {
 			t.Errorf("stored as %d, want %d", times.Kind, want)
 		}
 		again := f.hostLocked("b.example")
@@ -265,17 +265,17 @@ func TestFirstRequest(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		opts  Options
-		times func() storage.HostTimes // stored; nil: the host is unknown
-		want  time.Duration            // from the start to the first request
+		times func() record.HostTimes // stored; nil: the host is unknown
+		want  time.Duration           // from the start to the first request
 	}{
-		{name: "known, clean", opts: Options{Delay: time.Minute}, times: func() storage.HostTimes { return storage.HostTimes{} }},
-		{name: "known, clean, stored time", times: func() storage.HostTimes { return storage.HostTimes{Next: now(5 * time.Second)} }, want: 5 * time.Second},
-		{name: "known, unclean", opts: Options{Delay: 3 * time.Second, Unclean: true}, times: func() storage.HostTimes { return storage.HostTimes{} }, want: 3 * time.Second},
-		{name: "known, unclean, later stored time", opts: Options{Delay: 3 * time.Second, Unclean: true}, times: func() storage.HostTimes { return storage.HostTimes{Next: now(5 * time.Second)} }, want: 5 * time.Second},
-		{name: "known, unclean, slow answers", opts: Options{Auto: true, Unclean: true}, times: func() storage.HostTimes { return storage.HostTimes{Answer: int64(2 * time.Second)} }, want: 10 * time.Second},
-		{name: "known, unclean, crawl delay", opts: Options{Unclean: true}, times: func() storage.HostTimes { return storage.HostTimes{Delay: int64(9 * time.Second)} }, want: 9 * time.Second},
-		{name: "known, unclean, no delay", opts: Options{Unclean: true}, times: func() storage.HostTimes { return storage.HostTimes{} }, want: time.Second},
-		{name: "time no run stored", opts: Options{MaxWait: 48 * time.Hour}, times: func() storage.HostTimes { return storage.HostTimes{Next: now(1000 * time.Hour)} }, want: 24 * time.Hour},
+		{name: "known, clean", opts: Options{Delay: time.Minute}, times: func() record.HostTimes { return record.HostTimes{} }},
+		{name: "known, clean, stored time", times: func() record.HostTimes { return record.HostTimes{Next: now(5 * time.Second)} }, want: 5 * time.Second},
+		{name: "known, unclean", opts: Options{Delay: 3 * time.Second, Unclean: true}, times: func() record.HostTimes { return record.HostTimes{} }, want: 3 * time.Second},
+		{name: "known, unclean, later stored time", opts: Options{Delay: 3 * time.Second, Unclean: true}, times: func() record.HostTimes { return record.HostTimes{Next: now(5 * time.Second)} }, want: 5 * time.Second},
+		{name: "known, unclean, slow answers", opts: Options{Auto: true, Unclean: true}, times: func() record.HostTimes { return record.HostTimes{Answer: int64(2 * time.Second)} }, want: 10 * time.Second},
+		{name: "known, unclean, crawl delay", opts: Options{Unclean: true}, times: func() record.HostTimes { return record.HostTimes{Delay: int64(9 * time.Second)} }, want: 9 * time.Second},
+		{name: "known, unclean, no delay", opts: Options{Unclean: true}, times: func() record.HostTimes { return record.HostTimes{} }, want: time.Second},
+		{name: "time no run stored", opts: Options{MaxWait: 48 * time.Hour}, times: func() record.HostTimes { return record.HostTimes{Next: now(1000 * time.Hour)} }, want: 24 * time.Hour},
 		{name: "unknown, clean", opts: Options{Delay: time.Minute}},
 		{name: "unknown, unclean", opts: Options{Auto: true, Unclean: true}, want: time.Second},
 		{name: "unknown, unclean, short delay", opts: Options{Delay: time.Millisecond, Unclean: true}, want: time.Second},
@@ -297,7 +297,7 @@ func TestFirstRequest(t *testing.T) {
 				begin := time.Now()
 				if tt.times == nil {
 					s.rows[r.URL] = r
-					f.Add([]storage.Row{r}, 1)
+					f.Add([]record.Row{r}, 1)
 				}
 				loans, err := f.Take(t.Context(), 3)
 				if err != nil || len(loans) != 1 || len(loans[0].Rows) != 1 || loans[0].Rows[0] != r {

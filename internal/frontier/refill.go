@@ -5,12 +5,12 @@ import (
 	"math"
 	"time"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // A reading is a refill of one host on its way, while the lock is free.
 type reading struct {
-	added []storage.Row // rows that Add told of meanwhile; the refill may or may not have met them
+	added []record.Row // rows that Add told of meanwhile; the refill may or may not have met them
 }
 
 // refillLocked reads first rows of a host that has joined needs into its window. It gives the
@@ -24,7 +24,7 @@ func (f *Frontier) refillLocked(h *host) {
 	for o := h.out; o != nil; o = o.next {
 		skip[o.url] = struct{}{}
 	}
-	h.win.each(func(r *storage.Row) { skip[r.URL] = struct{}{} })
+	h.win.each(func(r *record.Row) { skip[r.URL] = struct{}{} })
 	now := f.time()
 	if h.givenUp {
 		now = time.Unix(0, math.MaxInt64) // its rows leave as held, due or not
@@ -92,7 +92,7 @@ func (f *Frontier) refillLocked(h *host) {
 }
 
 // readUnlocked gives the lock free, reads, and takes the lock again.
-func (f *Frontier) readUnlocked(name string, now time.Time, n int, skip map[string]struct{}, later, unread bool) (rows []storage.Row, due int64, times storage.HostTimes, err error) {
+func (f *Frontier) readUnlocked(name string, now time.Time, n int, skip map[string]struct{}, later, unread bool) (rows []record.Row, due int64, times record.HostTimes, err error) {
 	f.mu.Unlock()
 	defer f.mu.Lock()
 	skips := func(url string) bool {
@@ -119,7 +119,7 @@ func (f *Frontier) readUnlocked(name string, now time.Time, n int, skip map[stri
 
 // insertLocked puts sorted rows that are nowhere else into the window, except those that would
 // stand behind rows that are on disk only: these go nowhere. In order tree all stay on disk.
-func (f *Frontier) insertLocked(h *host, rows []storage.Row) {
+func (f *Frontier) insertLocked(h *host, rows []record.Row) {
 	if f.opts.Tree != nil {
 		for i := range rows {
 			h.leave(&rows[i])

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // A site is what a host of TestRest knows of the requests that it got, over all runs.
@@ -83,7 +83,7 @@ func (w *restWorld) begins(host string) {
 }
 
 // ask is one request for a row, and the commit of what it came to.
-func (w *restWorld) ask(ctx context.Context, f *Frontier, l *Loan, row storage.Row) bool {
+func (w *restWorld) ask(ctx context.Context, f *Frontier, l *Loan, row record.Row) bool {
 	w.mu.Lock()
 	if ctx.Err() != nil || !f.Begin(l) {
 		w.mu.Unlock()
@@ -123,26 +123,26 @@ func (w *restWorld) ask(ctx context.Context, f *Frontier, l *Loan, row storage.R
 	done := Done{Row: row}
 	if a.Fault != NoFault {
 		done.Next = row
-		done.Next.Range, done.Next.Due = storage.Later, times.Next
+		done.Next.Range, done.Next.Due = record.Later, times.Next
 	}
 	commit := func() {
 		if !w.sleep(ctx, 400*time.Millisecond) {
 			return
 		}
-		w.store.commit([]Done{done}, nil, []storage.HostTimes{times})
+		w.store.commit([]Done{done}, nil, []record.HostTimes{times})
 		w.mu.Lock()
 		if which >= 0 {
 			s.wants[which].kept = true
 		}
 		w.mu.Unlock()
-		f.Done([]Done{done}, []storage.HostTimes{times})
+		f.Done([]Done{done}, []record.HostTimes{times})
 	}
 	go commit()
 	return times.Next <= time.Now().UnixNano()
 }
 
 // crawl is one run, which is killed after a while.
-func (w *restWorld) crawl(life time.Duration, fresh []storage.Row) {
+func (w *restWorld) crawl(life time.Duration, fresh []record.Row) {
 	w.run++
 	for _, s := range w.sites {
 		s.busy = 0
@@ -214,7 +214,7 @@ func TestRest(t *testing.T) {
 			}
 			seq := uint64(0)
 			for range 1 + rng.IntN(5) {
-				var fresh []storage.Row
+				var fresh []record.Row
 				for i := range 4 {
 					name := fmt.Sprintf("h%d.example", i)
 					if w.sites[name] == nil {

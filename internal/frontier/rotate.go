@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 const (
@@ -178,7 +178,7 @@ func (f *Frontier) roundLocked() {
 }
 
 // wantsLocked tells whether a host of the store has anything to do in this run.
-func (f *Frontier) wantsLocked(stored *storage.HostRow) bool {
+func (f *Frontier) wantsLocked(stored *record.HostRow) bool {
 	if f.opts.NoSitemaps || f.forgotten[stored.Name] {
 		stored.Sitemaps = 0
 	}
@@ -186,7 +186,7 @@ func (f *Frontier) wantsLocked(stored *storage.HostRow) bool {
 }
 
 // loadLocked brings a host in as the store had it at transaction tx.
-func (f *Frontier) loadLocked(stored *storage.HostRow, tx uint64) *host {
+func (f *Frontier) loadLocked(stored *record.HostRow, tx uint64) *host {
 	h := f.newHostLocked(stored.Name)
 	h.load(stored.HostTimes, f.start, f.opts.MaxCrawlDelay)
 	h.tx, h.without = tx, f.forgotten[h.name]

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // TestReadBeforeTold reads a host from the store with a row of which Add tells only afterwards.
@@ -16,12 +16,12 @@ func TestReadBeforeTold(t *testing.T) {
 		f := start(t, s, o.options(Options{MaxHosts: 1}))
 		got, loans := take(t, f, 1)
 		extra := row("b.example", 1, 3)
-		tx := s.commit([]Done{{Row: loans[0].Rows[0]}}, []storage.Row{extra}, nil)
+		tx := s.commit([]Done{{Row: loans[0].Rows[0]}}, []record.Row{extra}, nil)
 		f.Return(loans[0], nil)
 		f.Done([]Done{{Row: loans[0].Rows[0]}}, nil)
 		more, loans := take(t, f, 1) // b comes in, as of tx
 		got = append(got, more...)
-		f.Add([]storage.Row{extra}, tx)
+		f.Add([]record.Row{extra}, tx)
 		if h := f.hosts["b.example"]; h == nil || h.count != 2 || f.Stats().Eligible != 2 {
 			t.Errorf("b is %+v, %d eligible; want 2 rows of it", h, f.Stats().Eligible)
 		}
@@ -54,9 +54,9 @@ func TestTimesStay(t *testing.T) {
 		told := make(chan time.Time, 1)
 		go func() {
 			<-time.After(10 * time.Second) // in the buffer
-			s.commit(nil, nil, []storage.HostTimes{times})
+			s.commit(nil, nil, []record.HostTimes{times})
 			told <- time.Now()
-			f.Done(nil, []storage.HostTimes{times})
+			f.Done(nil, []record.HostTimes{times})
 		}()
 		got, loans := take(t, f, 1)
 		if at := <-told; !slices.Equal(got, []uint64{2}) || time.Now().Before(at) || time.Since(at) > time.Second {
@@ -79,14 +79,14 @@ func TestNewsWhileAllRest(t *testing.T) {
 		s := newStore(row("a.example", 0, 1), row("b.example", 0, 2), row("d.example", 0, 4))
 		rest := time.Now().Add(time.Hour).UnixNano()
 		for _, name := range []string{"a.example", "b.example", "d.example"} {
-			s.times[name] = storage.HostRow{HostTimes: storage.HostTimes{Name: name, Next: rest}, Run: 1}
+			s.times[name] = record.HostRow{HostTimes: record.HostTimes{Name: name, Next: rest}, Run: 1}
 		}
 		f := start(t, s, o.options(Options{MaxHosts: 1, Run: 1, MaxWait: 2 * time.Hour}))
 		begin := time.Now()
 		go func() {
 			<-time.After(time.Minute)
 			r := row("c.example", 0, 3)
-			f.Add([]storage.Row{r}, s.commit(nil, []storage.Row{r}, nil))
+			f.Add([]record.Row{r}, s.commit(nil, []record.Row{r}, nil))
 		}()
 		got, loans := take(t, f, 1)
 		if wait := time.Since(begin); !slices.Equal(got, []uint64{3}) || wait > 2*time.Minute {

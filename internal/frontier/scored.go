@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"urltree/internal/frontier/queue"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 const (
@@ -23,7 +23,7 @@ const (
 type ranking struct {
 	kind   string // of the queues
 	queues int
-	rank   func(row *storage.Row) uint64 // nil: Row.Rank
+	rank   func(row *record.Row) uint64 // nil: Row.Rank
 }
 
 // A scored window gives rows out by what they are worth, from priority queues side by side. What
@@ -35,16 +35,16 @@ type ranking struct {
 // others on disk only: these are about as good.
 type scored struct {
 	*ranking
-	rows   map[string]*storage.Row // by URL
-	text   int64                   // bytes of the strings of rows
-	queue  queue.Queue[*storage.Row]
+	rows   map[string]*record.Row // by URL
+	text   int64                  // bytes of the strings of rows
+	queue  queue.Queue[*record.Row]
 	front  []ranked // the best last
 	edge   ranked
 	peak   int // most rows since the map was made
 	popped int // rows that have gone since all were ranked
 }
 
-type ranked = queue.Item[*storage.Row]
+type ranked = queue.Item[*record.Row]
 
 // newWindow makes an empty window of the kind that the options ask for; a sorted one is plain.
 func (f *Frontier) newWindow(plain *sorted) window {
@@ -63,11 +63,11 @@ func (o *ranking) fixed() int64 {
 }
 
 // newQueue returns the empty queues of a window.
-func (o *ranking) newQueue() (queue.Queue[*storage.Row], error) {
-	list := make([]queue.Queue[*storage.Row], o.queues)
+func (o *ranking) newQueue() (queue.Queue[*record.Row], error) {
+	list := make([]queue.Queue[*record.Row], o.queues)
 	for i := range list {
 		var err error
-		if list[i], err = queue.New[*storage.Row](o.kind); err != nil {
+		if list[i], err = queue.New[*record.Row](o.kind); err != nil {
 			return nil, err
 		}
 	}
@@ -78,9 +78,9 @@ func (o *ranking) newQueue() (queue.Queue[*storage.Row], error) {
 }
 
 // place gives a row its key: those of range Later come first, by Due.
-func (o *ranking) place(r *storage.Row) ranked {
+func (o *ranking) place(r *record.Row) ranked {
 	key := uint64(max(r.Due, 0))
-	if r.Range != storage.Later {
+	if r.Range != record.Later {
 		rank := r.Rank
 		if o.rank != nil {
 			rank = o.rank(r)
@@ -101,7 +101,7 @@ func (w *scored) bytes() int64 {
 
 func (w *scored) fixed() int64 { return w.ranking.fixed() }
 
-func (w *scored) first() *storage.Row {
+func (w *scored) first() *record.Row {
 	if len(w.rows) == 0 {
 		return nil
 	}
@@ -123,7 +123,7 @@ func (w *scored) first() *storage.Row {
 	return w.front[len(w.front)-1].Value
 }
 
-func (w *scored) pop() storage.Row {
+func (w *scored) pop() record.Row {
 	r := w.first()
 	last := len(w.front) - 1
 	w.front[last] = ranked{}
@@ -136,24 +136,24 @@ func (w *scored) pop() storage.Row {
 	return *r
 }
 
-func (w *scored) has(r *storage.Row) bool { return w.rows[r.URL] != nil }
+func (w *scored) has(r *record.Row) bool { return w.rows[r.URL] != nil }
 
-func (w *scored) each(yield func(r *storage.Row)) {
+func (w *scored) each(yield func(r *record.Row)) {
 	for _, r := range w.rows {
 		yield(r)
 	}
 }
 
-func (w *scored) merge(rows []storage.Row) {
+func (w *scored) merge(rows []record.Row) {
 	w.add(rows, nil)
 }
 
-func (w *scored) insert(rows []storage.Row, left func(r *storage.Row)) {
+func (w *scored) insert(rows []record.Row, left func(r *record.Row)) {
 	w.add(rows, left)
 }
 
 // add puts rows in. With left not nil those behind the edge are left to it.
-func (w *scored) add(rows []storage.Row, left func(r *storage.Row)) {
+func (w *scored) add(rows []record.Row, left func(r *record.Row)) {
 	items := make([]ranked, 0, len(rows))
 	none := len(w.rows) == 0
 	for i := range rows {
@@ -198,7 +198,7 @@ func (w *scored) retreat() {
 // refresh makes map and queue anew, of these items.
 func (w *scored) refresh(items []ranked) {
 	w.peak, w.text = len(items), 0
-	w.rows = make(map[string]*storage.Row, len(items))
+	w.rows = make(map[string]*record.Row, len(items))
 	for i := range items {
 		r := items[i].Value
 		w.rows[r.URL] = r
@@ -217,7 +217,7 @@ func (w *scored) requeue(items []ranked) {
 
 // cut drops an eighth more than it must, so that its pass over all rows is paid for by those that
 // come after.
-func (w *scored) cut(least, most int, limit int64, left func(r *storage.Row)) {
+func (w *scored) cut(least, most int, limit int64, left func(r *record.Row)) {
 	n := len(w.rows)
 	if n <= most && w.bytes() <= limit || n <= least && w.peak == n {
 		return

@@ -3,7 +3,7 @@ package frontier
 import (
 	"fmt"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // fewSitemaps is how many sitemaps of a host are read from the store at a time.
@@ -18,11 +18,11 @@ const fewSitemaps = 16
 //
 // Of a host that is given up the sitemaps are forgotten: they wait for the next run.
 type sitemaps struct {
-	count int64             // that are to be read, those that are out included
-	next  []storage.Sitemap // may be asked at once
-	out   map[string]bool   // URLs lent, neither returned nor done
-	due   int64             // see above; 1: at once; 0: none
-	rest  bool              // the last loan was one of these
+	count int64            // that are to be read, those that are out included
+	next  []record.Sitemap // may be asked at once
+	out   map[string]bool  // URLs lent, neither returned nor done
+	due   int64            // see above; 1: at once; 0: none
+	rest  bool             // the last loan was one of these
 }
 
 // openSitemapsLocked takes note of the sitemaps that a host has as it comes in.
@@ -85,11 +85,11 @@ func (f *Frontier) countSitemapsLocked(h *host, by int64) {
 
 // AddSitemaps tells of sitemaps that are to be read and were not before, durable since
 // transaction tx.
-func (f *Frontier) AddSitemaps(list []storage.Sitemap, tx uint64) {
+func (f *Frontier) AddSitemaps(list []record.Sitemap, tx uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i := range list {
-		name := storage.Host(list[i].URL)
+		name := record.Host(list[i].URL)
 		h := f.hosts[name]
 		switch {
 		case f.forgotten[name] && (h == nil || h.without):
@@ -116,16 +116,16 @@ func (f *Frontier) AddSitemaps(list []storage.Sitemap, tx uint64) {
 
 // DoneSitemaps tells that outcomes of sitemaps are committed, which are now as list says: to be
 // read as before, or done. Those that are not out are ignored.
-func (f *Frontier) DoneSitemaps(list []storage.Sitemap) {
+func (f *Frontier) DoneSitemaps(list []record.Sitemap) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i := range list {
 		s := &list[i]
-		h := f.hosts[storage.Host(s.URL)]
+		h := f.hosts[record.Host(s.URL)]
 		if h == nil || !f.sitemapBackLocked(h, s.URL) {
 			continue
 		}
-		if s.State == storage.SitemapOpen && !h.givenUp {
+		if s.State == record.SitemapOpen && !h.givenUp {
 			h.maps.dueBy(s.Due)
 		} else {
 			f.countSitemapsLocked(h, -1)
@@ -164,7 +164,7 @@ func (f *Frontier) lendSitemapLocked(h *host, rows source, l *Loan) bool {
 		return false
 	}
 	if f.opts.NeedRobots != nil {
-		if origin := storage.Origin(m.next[0].URL); f.opts.NeedRobots(origin) {
+		if origin := record.Origin(m.next[0].URL); f.opts.NeedRobots(origin) {
 			h.alone = true
 			if h.borrowers == 0 {
 				l.Robots = origin
@@ -182,7 +182,7 @@ func (f *Frontier) lendSitemapLocked(h *host, rows source, l *Loan) bool {
 }
 
 // returnSitemapLocked takes back what a loan has not brought to an outcome.
-func (f *Frontier) returnSitemapLocked(h *host, s *storage.Sitemap) {
+func (f *Frontier) returnSitemapLocked(h *host, s *record.Sitemap) {
 	switch {
 	case !f.sitemapBackLocked(h, s.URL):
 	case h.givenUp:

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // lend tells what the one loan of the next Take is: "map URL", "robots ORIGIN" or "rows N".
@@ -32,19 +32,19 @@ func lend(t *testing.T, f *Frontier) (string, *Loan) {
 }
 
 // done ends a loan of a sitemap with an outcome.
-func done(f *Frontier, s *memStore, l *Loan, state storage.SitemapState, due time.Time) {
+func done(f *Frontier, s *memStore, l *Loan, state record.SitemapState, due time.Time) {
 	m := *l.Sitemap
 	m.State, m.Due = state, due.UnixNano()
 	l.Sitemap = nil
 	f.Return(l, nil)
 	s.mu.Lock()
-	if state == storage.SitemapOpen {
+	if state == record.SitemapOpen {
 		s.maps[m.URL] = m
 	} else {
 		delete(s.maps, m.URL)
 	}
 	s.mu.Unlock()
-	f.DoneSitemaps([]storage.Sitemap{m})
+	f.DoneSitemaps([]record.Sitemap{m})
 }
 
 // TestSitemapTurns: a sitemap goes first, then URLs and sitemaps take turns, then whatever is left;
@@ -52,7 +52,7 @@ func done(f *Frontier, s *memStore, l *Loan, state storage.SitemapState, due tim
 func TestSitemapTurns(t *testing.T) {
 	for _, early := range []bool{true, false} {
 		t.Run(fmt.Sprintf("known at the start %v", early), func(t *testing.T) {
-			var rows []storage.Row
+			var rows []record.Row
 			for i := range uint64(2) {
 				rows = append(rows, row("a.example", 0, i))
 			}
@@ -80,7 +80,7 @@ func TestSitemapTurns(t *testing.T) {
 				if l.Sitemap == nil {
 					finish(f, s, l)
 				} else {
-					done(f, s, l, storage.SitemapRead, time.Time{})
+					done(f, s, l, record.SitemapRead, time.Time{})
 				}
 			}
 			wantEnd(t, f)
@@ -105,7 +105,7 @@ func TestSitemapRobots(t *testing.T) {
 	if loans, ok := f.TryTake(1); ok {
 		t.Fatalf("lent beside others: %+v", loans[0])
 	}
-	done(f, s, one, storage.SitemapRead, time.Time{})
+	done(f, s, one, record.SitemapRead, time.Time{})
 	finish(f, s, two)
 	got, l := lend(t, f)
 	if got != "robots https://a.example" {
@@ -120,7 +120,7 @@ func TestSitemapRobots(t *testing.T) {
 	if got, l = lend(t, f); got != "map https://a.example/2.xml" {
 		t.Fatal(got)
 	}
-	done(f, s, l, storage.SitemapFailed, time.Time{})
+	done(f, s, l, record.SitemapFailed, time.Time{})
 	wantEnd(t, f)
 }
 
@@ -139,7 +139,7 @@ func TestSitemapLater(t *testing.T) {
 			}
 			begin = time.Now()
 			f.Answered(l, Answer{})
-			done(f, s, l, storage.SitemapOpen, begin.Add(wait*5))
+			done(f, s, l, record.SitemapOpen, begin.Add(wait*5))
 		}
 		wantEnd(t, f)
 		if n := f.Stats().Eligible; n != 1 {
@@ -178,7 +178,7 @@ func TestSitemapEnd(t *testing.T) {
 			t.Fatalf("Take ended while a sitemap is out: %v", err)
 		default:
 		}
-		done(f, s, l, storage.SitemapRead, time.Time{})
+		done(f, s, l, record.SitemapRead, time.Time{})
 		if err := <-ended; !errors.Is(err, io.EOF) {
 			t.Errorf("%v, want io.EOF", err)
 		}
@@ -194,7 +194,7 @@ func TestSitemapGivenUp(t *testing.T) {
 		for range giveUpAfter {
 			_, l := lend(t, f)
 			f.Answered(l, Answer{Fault: Broken})
-			done(f, s, l, storage.SitemapOpen, time.Now())
+			done(f, s, l, record.SitemapOpen, time.Now())
 		}
 		wantEnd(t, f)
 		f.AddSitemaps(s.addSitemaps("https://a.example/3.xml"), 1)
@@ -208,7 +208,7 @@ func TestSitemapGivenUp(t *testing.T) {
 // TestSitemapStoreFails: an error of the store ends all Takes; fewer sitemaps than were counted end none.
 func TestSitemapStoreFails(t *testing.T) {
 	s := newStore()
-	s.table = []storage.HostRow{{HostTimes: storage.HostTimes{Name: "a.example"}, Sitemaps: 2}}
+	s.table = []record.HostRow{{HostTimes: record.HostTimes{Name: "a.example"}, Sitemaps: 2}}
 	f := start(t, s, Options{})
 	wantEnd(t, f)
 	if st := f.Stats(); st.Missing != 2 || st.Eligible != 0 {
@@ -232,13 +232,13 @@ func TestForgottenSitemapsStayForgotten(t *testing.T) {
 }
 
 func testForgotten(t *testing.T, most int) {
-	var rows []storage.Row
+	var rows []record.Row
 	for i := range uint64(60) {
 		rows = append(rows, row([]string{"a.example", "a.example", "b.example", "c.example"}[i%4], 0, i))
 	}
 	s := newStore(rows...)
 	s.addSitemaps("http://a.example/map/1", "http://a.example/map/2")
-	s.times["a.example"] = storage.HostRow{HostTimes: storage.HostTimes{Fails: giveUpAfter - 1}}
+	s.times["a.example"] = record.HostRow{HostTimes: record.HostTimes{Fails: giveUpAfter - 1}}
 	f := start(t, s, Options{MaxHosts: most, Memory: 1, Run: 1})
 	asked, held, maps := 0, 0, 0
 	for {
@@ -253,8 +253,8 @@ func testForgotten(t *testing.T, most int) {
 			if l.Sitemap != nil {
 				maps++
 				times := f.Answered(l, Answer{Fault: Broken})
-				s.commit(nil, nil, []storage.HostTimes{times})
-				f.Done(nil, []storage.HostTimes{times})
+				s.commit(nil, nil, []record.HostTimes{times})
+				f.Done(nil, []record.HostTimes{times})
 				// A robots.txt that was on its way tells of one more.
 				f.AddSitemaps(s.addSitemaps("http://a.example/map/3"), s.commit(nil, nil, nil))
 			}
@@ -262,7 +262,7 @@ func testForgotten(t *testing.T, most int) {
 			for _, h := range l.Held {
 				held++
 				s.gone(h.Row)
-				f.Done([]Done{{Row: h.Row, Next: storage.Row{Range: storage.Held}}}, nil)
+				f.Done([]Done{{Row: h.Row, Next: record.Row{Range: record.Held}}}, nil)
 			}
 			finish(f, s, l)
 		}

@@ -8,7 +8,7 @@ import (
 	"sort"
 	"strings"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // Order tree is source B's: each crawler is a worker with a place in the tree of all URLs, whose
@@ -35,8 +35,8 @@ const (
 
 // A Tree reads the entries of folders in which something waits, see storage.Index.
 type Tree interface {
-	OpenChildren(folder, after []byte, n int) (list []storage.Child, next []byte, err error)
-	OpenOf(keys [][]byte) ([]storage.Child, error)
+	OpenChildren(folder, after []byte, n int) (list []record.Child, next []byte, err error)
+	OpenOf(keys [][]byte) ([]record.Child, error)
 }
 
 // A Taker takes for one crawler: in order tree it is a worker of source B.
@@ -112,7 +112,7 @@ func (f *Frontier) outLocked(url string, by int) {
 			s.gone[url] = struct{}{}
 		}
 	}
-	key, err := storage.Key(url)
+	key, err := record.Key(url)
 	if err != nil {
 		return // no folder has such a row below it
 	}
@@ -150,7 +150,7 @@ func (f *Frontier) findLocked(t *Taker, free int) []*Loan {
 	for _, l := range loans {
 		l.by = t
 		for _, r := range l.Rows[:min(len(l.Rows), 1)] {
-			if key, err := storage.Key(r.URL); err == nil {
+			if key, err := record.Key(r.URL); err == nil {
 				f.moveLocked(t, parent(string(key)))
 			}
 		}
@@ -179,7 +179,7 @@ func (h *host) ready(now int64) bool {
 
 // labelsOf is the part of a key that names the host: the labels of its name.
 func labelsOf(host string) []byte {
-	b := append([]byte{storage.Label}, strings.ReplaceAll(host, ".", "\x00"+string(storage.Label))...)
+	b := append([]byte{record.Label}, strings.ReplaceAll(host, ".", "\x00"+string(record.Label))...)
 	return append(b, 0)
 }
 
@@ -187,7 +187,7 @@ func labelsOf(host string) []byte {
 func splitKey(key string) (scheme, labels, path string) {
 	at := strings.IndexByte(key, 0) + 1
 	end := at
-	for end < len(key) && key[end] == storage.Label {
+	for end < len(key) && key[end] == record.Label {
 		end += strings.IndexByte(key[end:], 0) + 1
 	}
 	return key[:at], key[at:end], key[end:]
@@ -195,7 +195,7 @@ func splitKey(key string) (scheme, labels, path string) {
 
 // hostOf is the name that labels of a key spell.
 func hostOf(labels string) string {
-	return strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(labels, string(storage.Label)), "\x00"), "\x00"+string(storage.Label), ".")
+	return strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(labels, string(record.Label)), "\x00"), "\x00"+string(record.Label), ".")
 }
 
 // A walk is the way of a worker to its next loan.
@@ -316,7 +316,7 @@ func (w *walk) lookLocked(at string, now int64) (loan *Loan, down string, ok boo
 			return nil, "", f.err == nil
 		}
 		now = f.now()
-		var picked []storage.Child
+		var picked []record.Child
 		for i := range list {
 			c := &list[i]
 			key := string(c.Key)
@@ -356,7 +356,7 @@ func (w *walk) lookLocked(at string, now int64) (loan *Loan, down string, ok boo
 }
 
 // openLocked tells whether something below an entry is open and not out.
-func (f *Frontier) openLocked(c *storage.Child) bool {
+func (f *Frontier) openLocked(c *record.Child) bool {
 	out := 0
 	if n := f.walks.nodes[string(c.Key)]; n != nil {
 		out = n.out
@@ -366,13 +366,13 @@ func (f *Frontier) openLocked(c *storage.Child) bool {
 
 // pickableLocked tells whether a row that was read may be lent now, with those that are picked
 // already, which are of one host.
-func (f *Frontier) pickableLocked(r *storage.Row, picked []storage.Child, s *scan, now int64) bool {
-	name := storage.Host(r.URL)
+func (f *Frontier) pickableLocked(r *record.Row, picked []record.Child, s *scan, now int64) bool {
+	name := record.Host(r.URL)
 	h := f.hosts[name]
-	if !h.ready(now) || len(picked) > 0 && storage.Host(picked[0].Record.URL) != name {
+	if !h.ready(now) || len(picked) > 0 && record.Host(picked[0].Record.URL) != name {
 		return false
 	}
-	if r.Range == storage.Later && r.Due > now {
+	if r.Range == record.Later && r.Due > now {
 		return false
 	}
 	_, out := f.rowsOut[r.URL]
@@ -382,12 +382,12 @@ func (f *Frontier) pickableLocked(r *storage.Row, picked []storage.Child, s *sca
 
 // lendLocked lends pages of one host directly below a folder. Of the last of them the worker looks
 // for the children next.
-func (w *walk) lendLocked(at string, picked []storage.Child, now int64) *Loan {
+func (w *walk) lendLocked(at string, picked []record.Child, now int64) *Loan {
 	if len(picked) == 0 {
 		return nil
 	}
 	f := w.f
-	h := f.hosts[storage.Host(picked[0].Record.URL)]
+	h := f.hosts[record.Host(picked[0].Record.URL)]
 	rows := &picks{list: picked, win: h.win.(*sorted)} // order tree has no other windows
 	l := f.lendLocked(h, rows, now)
 	f.placeLocked(h)
@@ -406,13 +406,13 @@ func (w *walk) lendLocked(at string, picked []storage.Child, now int64) *Loan {
 // readLocked reads entries of a folder behind the key `after` ("": from the first), as
 // storage.Index.OpenChildren does: kids, then, with paths, what else is there. next is where to go
 // on; "": there are no others. It gives the lock free meanwhile.
-func (w *walk) readLocked(at string, kids [][]byte, paths bool, after string, n int) (list []storage.Child, next string, s *scan) {
+func (w *walk) readLocked(at string, kids [][]byte, paths bool, after string, n int) (list []record.Child, next string, s *scan) {
 	f := w.f
 	s = &scan{gone: map[string]struct{}{}}
 	f.walks.scans[s] = struct{}{}
 	f.mu.Unlock()
 	// Ports, segments and queries stand behind all labels.
-	rest := at + string(storage.Label+1) + "\x00"
+	rest := at + string(record.Label+1) + "\x00"
 	first := sort.Search(len(kids), func(i int) bool { return string(kids[i]) > after })
 	last := min(first+n, len(kids))
 	var err error
@@ -441,18 +441,18 @@ func (w *walk) readLocked(at string, kids [][]byte, paths bool, after string, n 
 // picks are open pages of one host that a walk has chosen. Some may stand in the window of their
 // host.
 type picks struct {
-	list []storage.Child
+	list []record.Child
 	win  *sorted
 }
 
-func (p *picks) first() *storage.Row {
+func (p *picks) first() *record.Row {
 	if len(p.list) == 0 {
 		return nil
 	}
 	return &p.list[0].Record.Row
 }
 
-func (p *picks) pop() storage.Row {
+func (p *picks) pop() record.Row {
 	r := p.list[0].Record.Row
 	p.list = p.list[1:]
 	p.win.remove(r.URL)
@@ -462,7 +462,7 @@ func (p *picks) pop() storage.Row {
 // remove takes a row out, if it is there. Its place may not be that of the row in the index by now,
 // so it is found by its URL; the windows of order tree are small.
 func (w *sorted) remove(url string) {
-	at := slices.IndexFunc(w.rows[w.head:], func(r storage.Row) bool { return r.URL == url })
+	at := slices.IndexFunc(w.rows[w.head:], func(r record.Row) bool { return r.URL == url })
 	if at < 0 {
 		return
 	}

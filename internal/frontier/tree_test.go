@@ -9,14 +9,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // rowsOf makes pending rows of URLs without their scheme, found in this order.
-func rowsOf(urls ...string) []storage.Row {
-	var rows []storage.Row
+func rowsOf(urls ...string) []record.Row {
+	var rows []record.Row
 	for i, url := range urls {
-		rows = append(rows, storage.Row{URL: "http://" + url, Source: storage.Seed, Seq: uint64(i + 1), Range: storage.Now})
+		rows = append(rows, record.Row{URL: "http://" + url, Source: record.Seed, Seq: uint64(i + 1), Range: record.Now})
 	}
 	return rows
 }
@@ -236,10 +236,10 @@ func TestNodes(t *testing.T) {
 // A blindStore shows no entry of a folder: every walk is in vain.
 type blindStore struct{ *memStore }
 
-func (blindStore) OpenChildren([]byte, []byte, int) ([]storage.Child, []byte, error) {
+func (blindStore) OpenChildren([]byte, []byte, int) ([]record.Child, []byte, error) {
 	return nil, nil, nil
 }
-func (blindStore) OpenOf([][]byte) ([]storage.Child, error) { return nil, nil }
+func (blindStore) OpenOf([][]byte) ([]record.Child, error) { return nil, nil }
 
 // TestWalksInVain: what no walk finds is lent all the same, and the worker goes on from there.
 func TestWalksInVain(t *testing.T) {
@@ -251,7 +251,7 @@ func TestWalksInVain(t *testing.T) {
 		var got []string
 		for range urls {
 			l := lendTo(t, w)
-			key, err := storage.Key(l.Rows[0].URL)
+			key, err := record.Key(l.Rows[0].URL)
 			if err != nil || parent(string(key)) != w.at {
 				t.Errorf("%v lent, the worker is at %q", urlsOf(l), show(w.at))
 			}
@@ -285,7 +285,7 @@ func TestLabels(t *testing.T) {
 		for _, rest := range []string{"", ":81"} {
 			for _, path := range []string{"/", "/d", "/d/?d"} {
 				url := "https://" + host + rest + path
-				key, err := storage.Key(url)
+				key, err := record.Key(url)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -294,7 +294,7 @@ func TestLabels(t *testing.T) {
 					t.Errorf("%s: %q, %q, %q", url, scheme, labels, below)
 				}
 				folders := []string{""}
-				storage.Parents(key, func(folder []byte) { folders = append(folders, string(folder)) })
+				record.Parents(key, func(folder []byte) { folders = append(folders, string(folder)) })
 				if up := parent(string(key)); up != folders[len(folders)-1] {
 					t.Errorf("%s is in %q, want %q", url, show(up), show(folders[len(folders)-1]))
 				}
@@ -316,7 +316,7 @@ func TestTreeSitemaps(t *testing.T) {
 			l := lendTo(t, w)
 			if l.Sitemap != nil {
 				got = append(got, strings.TrimPrefix(l.Sitemap.URL, "http://"))
-				done(f, s, l, storage.SitemapRead, time.Now())
+				done(f, s, l, record.SitemapRead, time.Now())
 				continue
 			}
 			got = append(got, urlsOf(l)...)

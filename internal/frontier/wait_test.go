@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 func TestMaxWait(t *testing.T) {
@@ -37,7 +37,7 @@ func TestMaxWait(t *testing.T) {
 					loans[0], loans[1] = loans[1], loans[0]
 				}
 				later := r
-				later.Range, later.Due = storage.Later, begin.Add(tt.due).UnixNano()
+				later.Range, later.Due = record.Later, begin.Add(tt.due).UnixNano()
 				s.mu.Lock()
 				s.rows[r.URL] = later
 				s.mu.Unlock()
@@ -114,7 +114,7 @@ func TestIdle(t *testing.T) {
 func TestTakeEndsWithContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := row("a.example", 0, 1)
-		r.Range, r.Due = storage.Later, time.Now().Add(time.Minute).UnixNano()
+		r.Range, r.Due = record.Later, time.Now().Add(time.Minute).UnixNano()
 		s := newStore(r)
 		f := start(t, s, Options{})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -164,11 +164,11 @@ func TestSleeperThatLeaves(t *testing.T) {
 		})
 		<-time.After(6 * time.Second)
 		r := row("b.example", 0, 3)
-		r.Range, r.Due = storage.Later, begin.Add(12*time.Second).UnixNano()
+		r.Range, r.Due = record.Later, begin.Add(12*time.Second).UnixNano()
 		s.mu.Lock()
 		s.rows[r.URL] = r
 		s.mu.Unlock()
-		f.Add([]storage.Row{r}, 1)
+		f.Add([]record.Row{r}, 1)
 		wg.Wait()
 	})
 }

@@ -6,10 +6,10 @@ import (
 	"sort"
 	"unsafe"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
-const rowSize = int64(unsafe.Sizeof(storage.Row{}))
+const rowSize = int64(unsafe.Sizeof(record.Row{}))
 
 // A window is a copy of some pending rows of one host, in the order in which they are given
 // out: those of range Later that are due, then those of range Now. Rows that it is to take are
@@ -19,40 +19,40 @@ type window interface {
 	// bytes is the memory that the window keeps, places without a row included.
 	bytes() int64
 	// first is the row to give out next, or nil. It is good until the next call.
-	first() *storage.Row
+	first() *record.Row
 	// pop takes the first row out of a window that has one.
-	pop() storage.Row
+	pop() record.Row
 	// has tells whether a row is there.
-	has(r *storage.Row) bool
+	has(r *record.Row) bool
 	// each calls yield with each row, in any order.
-	each(yield func(r *storage.Row))
+	each(yield func(r *record.Row))
 	// merge adds rows of which none is there.
-	merge(rows []storage.Row)
+	merge(rows []record.Row)
 	// insert is merge, without the rows that would stand behind all that are there: of these it
 	// calls left.
-	insert(rows []storage.Row, left func(r *storage.Row))
+	insert(rows []record.Row, left func(r *record.Row))
 	// cut drops the last rows until at most most are left and the window takes at most limit
 	// bytes, but keeps least rows. It calls left with each row that it drops.
-	cut(least, most int, limit int64, left func(r *storage.Row))
+	cut(least, most int, limit int64, left func(r *record.Row))
 }
 
 // A sorted window gives rows out by their Rank, as they stand in the store.
 type sorted struct {
-	rows []storage.Row // rows[head:] are there, sorted by compareRows
+	rows []record.Row // rows[head:] are there, sorted by compareRows
 	head int
 	text int64 // bytes of the strings of rows[head:]
 }
 
 // compareRows is the order in which the rows of one host are given out. Rows are equal if
 // they are the same row at the same place.
-func compareRows(a, b *storage.Row) int {
+func compareRows(a, b *record.Row) int {
 	switch {
 	case a.Range != b.Range:
-		if a.Range == storage.Later {
+		if a.Range == record.Later {
 			return -1
 		}
 		return 1
-	case a.Range == storage.Later:
+	case a.Range == record.Later:
 		return cmp.Or(cmp.Compare(a.Due, b.Due), cmp.Compare(a.Seq, b.Seq))
 	case a.Less(b):
 		return -1
@@ -62,15 +62,15 @@ func compareRows(a, b *storage.Row) int {
 	return 0
 }
 
-func sortRows(rows []storage.Row) {
-	byOrder := func(a, b storage.Row) int { return compareRows(&a, &b) }
+func sortRows(rows []record.Row) {
+	byOrder := func(a, b record.Row) int { return compareRows(&a, &b) }
 	if !slices.IsSortedFunc(rows, byOrder) {
 		slices.SortFunc(rows, byOrder)
 	}
 }
 
 // rowText is the number of bytes in the strings of a row.
-func rowText(r *storage.Row) int64 {
+func rowText(r *record.Row) int64 {
 	return int64(len(r.URL) + len(r.Source) + len(r.Via) + len(r.Reason))
 }
 
@@ -78,16 +78,16 @@ func (w *sorted) len() int { return len(w.rows) - w.head }
 
 func (w *sorted) bytes() int64 { return int64(cap(w.rows))*rowSize + w.text }
 
-func (w *sorted) first() *storage.Row {
+func (w *sorted) first() *record.Row {
 	if w.len() == 0 {
 		return nil
 	}
 	return &w.rows[w.head]
 }
 
-func (w *sorted) pop() storage.Row {
+func (w *sorted) pop() record.Row {
 	r := w.rows[w.head]
-	w.rows[w.head] = storage.Row{} // its strings are no longer ours to keep
+	w.rows[w.head] = record.Row{} // its strings are no longer ours to keep
 	w.head++
 	w.text -= rowText(&r)
 	if w.len() == 0 {
@@ -97,12 +97,12 @@ func (w *sorted) pop() storage.Row {
 }
 
 // search gives the place of a row among rows[head:] and whether it is there.
-func (w *sorted) search(r *storage.Row) (int, bool) {
+func (w *sorted) search(r *record.Row) (int, bool) {
 	rows := w.rows[w.head:]
 	return sort.Find(len(rows), func(i int) int { return compareRows(r, &rows[i]) })
 }
 
-func (w *sorted) has(r *storage.Row) bool {
+func (w *sorted) has(r *record.Row) bool {
 	if w.len() == 0 || compareRows(&w.rows[len(w.rows)-1], r) < 0 {
 		return false // as most new rows: a search would look at others for nothing
 	}
@@ -110,13 +110,13 @@ func (w *sorted) has(r *storage.Row) bool {
 	return there
 }
 
-func (w *sorted) each(yield func(r *storage.Row)) {
+func (w *sorted) each(yield func(r *record.Row)) {
 	for i := range w.rows[w.head:] {
 		yield(&w.rows[w.head+i])
 	}
 }
 
-func (w *sorted) insert(rows []storage.Row, left func(r *storage.Row)) {
+func (w *sorted) insert(rows []record.Row, left func(r *record.Row)) {
 	n := 0
 	if w.len() > 0 {
 		last := &w.rows[len(w.rows)-1]
@@ -128,7 +128,7 @@ func (w *sorted) insert(rows []storage.Row, left func(r *storage.Row)) {
 	w.merge(rows[:n])
 }
 
-func (w *sorted) merge(rows []storage.Row) {
+func (w *sorted) merge(rows []record.Row) {
 	if len(rows) == 0 {
 		return
 	}
@@ -170,12 +170,12 @@ func (w *sorted) roomFor(more int) {
 }
 
 // cut drops the last first.
-func (w *sorted) cut(least, most int, limit int64, left func(*storage.Row)) {
+func (w *sorted) cut(least, most int, limit int64, left func(*record.Row)) {
 	for n := w.len(); n > least && (n > most || int64(n)*rowSize+w.text > limit); n-- {
 		r := &w.rows[len(w.rows)-1]
 		w.text -= rowText(r)
 		left(r)
-		*r = storage.Row{}
+		*r = record.Row{}
 		w.rows = w.rows[:len(w.rows)-1]
 	}
 	if w.bytes() > limit {
@@ -188,7 +188,7 @@ func (w *sorted) clip() {
 	if w.len() == 0 {
 		*w = sorted{}
 	} else if w.len() < cap(w.rows) {
-		rows := make([]storage.Row, w.len()) // exactly; Clone may round up
+		rows := make([]record.Row, w.len()) // exactly; Clone may round up
 		copy(rows, w.rows[w.head:])
 		w.rows, w.head = rows, 0
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"unsafe"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // TestWindowAgainstModel compares windows with a sorted slice.
@@ -26,12 +26,12 @@ func TestWindowAgainstModel(t *testing.T) {
 
 func testWindow(t *testing.T, w window) {
 	rng := rand.New(rand.NewPCG(5, 6))
-	var model []storage.Row
-	free := make([]storage.Row, 0, 300)
+	var model []record.Row
+	free := make([]record.Row, 0, 300)
 	for i := range cap(free) {
 		r := row("a.example", uint64(rng.IntN(4)), uint64(i))
 		if rng.IntN(4) == 0 {
-			r.Range, r.Due = storage.Later, rng.Int64N(5)
+			r.Range, r.Due = record.Later, rng.Int64N(5)
 		}
 		free = append(free, r)
 	}
@@ -52,7 +52,7 @@ func testWindow(t *testing.T, w window) {
 				w.merge(rows)
 				model = append(model, rows...)
 			} else {
-				w.insert(slices.Clone(rows), func(r *storage.Row) { free = append(free, *r) })
+				w.insert(slices.Clone(rows), func(r *record.Row) { free = append(free, *r) })
 				for i := range rows {
 					if behind := len(model) == 0 || compareRows(&rows[i], &model[len(model)-1]) > 0; w.has(&rows[i]) == behind {
 						t.Fatalf("step %d: a row is behind all others: %v, and there: %v", step, behind, behind)
@@ -60,7 +60,7 @@ func testWindow(t *testing.T, w window) {
 				}
 				if last := len(model) - 1; last >= 0 {
 					end := model[last]
-					model = append(model, slices.DeleteFunc(rows, func(r storage.Row) bool { return compareRows(&r, &end) > 0 })...)
+					model = append(model, slices.DeleteFunc(rows, func(r record.Row) bool { return compareRows(&r, &end) > 0 })...)
 				}
 			}
 			sortRows(model)
@@ -73,7 +73,7 @@ func testWindow(t *testing.T, w window) {
 			}
 		case 3:
 			least, most, limit := rng.IntN(4), rng.IntN(150), rng.Int64N(30_000)
-			w.cut(least, most, limit, func(r *storage.Row) {
+			w.cut(least, most, limit, func(r *record.Row) {
 				last := len(model) - 1
 				if *r != model[last] {
 					t.Fatalf("step %d: cut a row that is not the last", step)
@@ -84,8 +84,8 @@ func testWindow(t *testing.T, w window) {
 				t.Fatalf("step %d: %d rows, %d bytes after a cut to %d, %d", step, w.len(), w.bytes(), most, limit)
 			}
 		}
-		var rows []storage.Row
-		w.each(func(r *storage.Row) { rows = append(rows, *r) })
+		var rows []record.Row
+		w.each(func(r *record.Row) { rows = append(rows, *r) })
 		sortRows(rows)
 		if err := soundWindow(w); err != nil || !slices.Equal(rows, model) || w.len() != len(model) {
 			t.Fatalf("step %d: %d rows, want %d: %v", step, w.len(), len(model), err)
@@ -117,7 +117,7 @@ func TestWindowMemory(t *testing.T) {
 				before := heap()
 				for i := range list {
 					list[i] = f.newWindow(new(sorted))
-					more := make([]storage.Row, 0, rows)
+					more := make([]record.Row, 0, rows)
 					for k := range rows {
 						more = append(more, row("a.example", 0, uint64(k)))
 					}

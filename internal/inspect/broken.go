@@ -15,6 +15,7 @@ import (
 
 	"urltree/internal/edges"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // A BrokenLine is a line of the answer to "broken", which is for a program to put in order: first
@@ -63,11 +64,11 @@ var ours = []string{"panic", "parse-budget", "tree"}
 var unreached = []string{"dns", "connect", "timeout", "reset", "tls"}
 
 // brokenState reports whether a record, no redirect, is broken, and its state and reason then.
-func brokenState(r *storage.Record) (state, reason string, broken bool) {
+func brokenState(r *record.Record) (state, reason string, broken bool) {
 	switch {
-	case r.State == storage.Failed:
+	case r.State == record.Failed:
 		return "failed", r.Reason, !slices.Contains(ours, r.Reason)
-	case r.State == storage.Pending && r.Range == storage.Held:
+	case r.State == record.Pending && r.Range == record.Held:
 		why, cause, _ := strings.Cut(r.Reason, ":")
 		word, _, _ := strings.Cut(cause, "-") // tls-expired
 		return "unreachable", cause, (why == "robots-unreachable" || why == "refused") && slices.Contains(unreached, word)
@@ -76,25 +77,25 @@ func brokenState(r *storage.Record) (state, reason string, broken bool) {
 }
 
 // target returns what is broken of a record.
-func (i *Inspector) target(r *storage.Record) (t BrokenTarget, broken bool, err error) {
+func (i *Inspector) target(r *record.Record) (t BrokenTarget, broken bool, err error) {
 	t = BrokenTarget{URL: r.URL, Status: int64(r.Status)}
 	if r.Time != 0 {
 		t.Time = stamp(r.Time)
 	}
-	if r.State != storage.Redirected {
+	if r.State != record.Redirected {
 		t.State, t.Reason, broken = brokenState(r)
 		return t, broken, nil
 	}
 	t.State, t.Reason, t.End = "redirected", "redirect-loop", r.HeaderLinks
 	for range maxChain {
 		end, err := i.Index.Record(t.End)
-		if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrKey) || errors.Is(err, storage.ErrCorrupt) {
+		if errors.Is(err, storage.ErrNotFound) || errors.Is(err, record.ErrKey) || errors.Is(err, record.ErrCorrupt) {
 			return t, false, nil // where it leads is not known
 		}
 		if err != nil {
 			return t, false, err
 		}
-		if end.State != storage.Redirected {
+		if end.State != record.Redirected {
 			_, t.Reason, broken = brokenState(&end)
 			t.Status = int64(end.Status)
 			return t, broken, nil
@@ -133,9 +134,9 @@ func (i *Inspector) broken(ctx context.Context, q Question, most uint64, w *bufi
 		n      uint64
 		hashes []uint64
 	)
-	err = i.targets(ctx, func(r *storage.Record, t *BrokenTarget) error {
+	err = i.targets(ctx, func(r *record.Record, t *BrokenTarget) error {
 		if t == nil {
-			if r.State == storage.Pending {
+			if r.State == record.Pending {
 				sum.Waiting++
 			}
 			return nil
@@ -155,7 +156,7 @@ func (i *Inspector) broken(ctx context.Context, q Question, most uint64, w *bufi
 	for pass := range passes {
 		if passes > 1 {
 			hashes = hashes[:0]
-			err = i.targets(ctx, func(_ *storage.Record, t *BrokenTarget) error {
+			err = i.targets(ctx, func(_ *record.Record, t *BrokenTarget) error {
 				if t != nil {
 					if h := maphash.String(seed, t.URL); h%passes == pass {
 						hashes = append(hashes, h)
@@ -172,7 +173,7 @@ func (i *Inspector) broken(ctx context.Context, q Question, most uint64, w *bufi
 			return err
 		}
 	}
-	return i.targets(ctx, func(r *storage.Record, t *BrokenTarget) error {
+	return i.targets(ctx, func(r *record.Record, t *BrokenTarget) error {
 		if t == nil {
 			return nil
 		}
@@ -182,8 +183,8 @@ func (i *Inspector) broken(ctx context.Context, q Question, most uint64, w *bufi
 }
 
 // targets calls fn with each record, and, where it is broken, with what is.
-func (i *Inspector) targets(ctx context.Context, fn func(*storage.Record, *BrokenTarget) error) error {
-	return i.Index.Records(ctx, nil, func(r storage.Record, damage error) error {
+func (i *Inspector) targets(ctx context.Context, fn func(*record.Record, *BrokenTarget) error) error {
+	return i.Index.Records(ctx, nil, func(r record.Record, damage error) error {
 		if damage != nil {
 			return nil // it is for check to name
 		}
@@ -232,11 +233,11 @@ func (i *Inspector) brokenLinks(ctx context.Context, in below, seed maphash.Seed
 }
 
 // nameSource sets what named a broken URL first, if that is meant.
-func (i *Inspector) nameSource(r *storage.Record, t *BrokenTarget, in below) {
+func (i *Inspector) nameSource(r *record.Record, t *BrokenTarget, in below) {
 	meant := func(url string) bool { return len(in.key) == 0 || in.has(url) }
 	switch {
 	case r.Via != "": // it is the end of a redirect, which has that source
-	case r.Source == storage.Seed:
+	case r.Source == record.Seed:
 		if meant(r.URL) {
 			t.How = "seed"
 		}

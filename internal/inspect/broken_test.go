@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"urltree/internal/edges"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // brokenOf takes an answer to "broken" apart: URL, state, reason, status, end and source of the
@@ -51,11 +51,11 @@ func brokenOf(t *testing.T, i *Inspector, prefix string, most uint64) (sum Broke
 func brokenTree(t *testing.T) *Inspector {
 	i := open(t)
 	const home = "http://a.org/"
-	named := func(url, source, via string) storage.Link {
-		return storage.Link{URL: url, Source: source, Via: via, Depth: 1}
+	named := func(url, source, via string) record.Link {
+		return record.Link{URL: url, Source: source, Via: via, Depth: 1}
 	}
-	commit(t, i, &storage.Outcome{Links: []storage.Link{
-		named(home, storage.Seed, ""), named("http://a.org/seed", storage.Seed, ""),
+	commit(t, i, &record.Outcome{Links: []record.Link{
+		named(home, record.Seed, ""), named("http://a.org/seed", record.Seed, ""),
 		named("http://a.org/gone", home, ""), named("http://a.org/refused", home, ""), named("http://a.org/waits", home, ""),
 		named("http://a.org/ours", home, ""), named("http://a.org/held", home, ""), named("http://a.org/far", home, ""),
 		named("http://far.org/x", home, ""), named("http://far.org/tls", home, ""), named("http://busy.org/", home, ""),
@@ -63,30 +63,30 @@ func brokenTree(t *testing.T) *Inspector {
 		named("http://a.org/end", home, "http://a.org/chain2"), named("http://a.org/good", home, ""),
 		named("http://a.org/round", home, ""), named("http://a.org/out", home, ""),
 	}})
-	outcome := func(url string, state storage.State, reason string, status uint16, to string) {
+	outcome := func(url string, state record.State, reason string, status uint16, to string) {
 		t.Helper()
-		commit(t, i, &storage.Outcome{Row: storage.Row{URL: url}, State: state, Reason: reason, Page: storage.Page{Time: 1, Status: status, HeaderLinks: to}})
+		commit(t, i, &record.Outcome{Row: record.Row{URL: url}, State: state, Reason: reason, Page: record.Page{Time: 1, Status: status, HeaderLinks: to}})
 	}
 	held := func(url, reason string) {
 		t.Helper()
-		commit(t, i, &storage.Outcome{Row: storage.Row{URL: url}, State: storage.Pending, Next: storage.Row{Range: storage.Held, Reason: reason}})
+		commit(t, i, &record.Outcome{Row: record.Row{URL: url}, State: record.Pending, Next: record.Row{Range: record.Held, Reason: reason}})
 	}
-	outcome(home, storage.Stored, "", 200, "")
-	outcome("http://a.org/seed", storage.Failed, "http-5xx", 500, "")
-	outcome("http://a.org/gone", storage.Failed, "http-4xx", 410, "")
-	outcome("http://a.org/refused", storage.Refused, "robots", 0, "")
-	outcome("http://a.org/ours", storage.Failed, "panic", 200, "")
+	outcome(home, record.Stored, "", 200, "")
+	outcome("http://a.org/seed", record.Failed, "http-5xx", 500, "")
+	outcome("http://a.org/gone", record.Failed, "http-4xx", 410, "")
+	outcome("http://a.org/refused", record.Refused, "robots", 0, "")
+	outcome("http://a.org/ours", record.Failed, "panic", 200, "")
 	held("http://a.org/held", "depth")
 	held("http://a.org/far", "host given up")
 	held("http://far.org/x", "robots-unreachable:dns")
 	held("http://far.org/tls", "robots-unreachable:tls-expired")
 	held("http://busy.org/", "refused:http-5xx")
-	outcome("http://a.org/chain", storage.Redirected, "", 301, "http://a.org/chain2")
-	outcome("http://a.org/chain2", storage.Redirected, "", 302, "http://a.org/end")
-	outcome("http://a.org/end", storage.Failed, "http-4xx", 404, "")
-	outcome("http://a.org/good", storage.Redirected, "", 301, home)
-	outcome("http://a.org/round", storage.Redirected, "", 301, "http://a.org/round")
-	outcome("http://a.org/out", storage.Redirected, "scope", 301, "http://unknown.org/")
+	outcome("http://a.org/chain", record.Redirected, "", 301, "http://a.org/chain2")
+	outcome("http://a.org/chain2", record.Redirected, "", 302, "http://a.org/end")
+	outcome("http://a.org/end", record.Failed, "http-4xx", 404, "")
+	outcome("http://a.org/good", record.Redirected, "", 301, home)
+	outcome("http://a.org/round", record.Redirected, "", 301, "http://a.org/round")
+	outcome("http://a.org/out", record.Redirected, "scope", 301, "http://unknown.org/")
 	i.Edges = func(_ context.Context, fn func(edges.Page) error) error {
 		for _, p := range []edges.Page{
 			{URL: home, Edges: []edges.Edge{
@@ -137,7 +137,7 @@ func TestBroken(t *testing.T) {
 		keys := make([]string, len(targets))
 		for k, target := range targets {
 			url, _, _ := strings.Cut(target, " ")
-			key, err := storage.Key(url)
+			key, err := record.Key(url)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // A Column is one of those that export can write of each URL.
@@ -17,14 +17,14 @@ type Column struct {
 
 // A line is what the columns of one URL are made of.
 type line struct {
-	*storage.Record
+	*record.Record
 	in   *Inspector
-	meta *storage.Meta // of a stored page, if a column asks for it; never nil
+	meta *record.Meta // of a stored page, if a column asks for it; never nil
 }
 
 // answered returns a cell of an answer; of a pending URL there is none.
 func (l *line) answered(c cell) cell {
-	if l.State == storage.Pending {
+	if l.State == record.Pending {
 		return cell{}
 	}
 	return c
@@ -46,13 +46,13 @@ var columns = []Column{
 	{"type", "media type, such as text/html", func(l *line) cell { return text(l.Media) }},
 	{"charset", "by which its links were read", func(l *line) cell { return text(l.Charset) }},
 	{"sha256", "of the body of a stored page", func(l *line) cell {
-		if l.State != storage.Stored {
+		if l.State != record.Stored {
 			return cell{}
 		}
 		return text(hex.EncodeToString(l.Digest[:]))
 	}},
 	{"folder", "where a stored page is, below the tree", func(l *line) cell {
-		if l.State != storage.Stored {
+		if l.State != record.Stored {
 			return cell{}
 		}
 		folder, err := l.in.Tree.Path(l.URL)
@@ -62,7 +62,7 @@ var columns = []Column{
 		return text(folder)
 	}},
 	{"target", "where it redirects to", func(l *line) cell {
-		if l.State != storage.Redirected {
+		if l.State != record.Redirected {
 			return cell{}
 		}
 		return text(l.HeaderLinks)

@@ -14,7 +14,7 @@ import (
 
 	"urltree/internal/edges"
 	"urltree/iut"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // What export writes, and the formats of each; the first is the default.
@@ -48,21 +48,21 @@ type below struct {
 // names; they are not meant.
 func newBelow(key []byte) (b below, err error) {
 	b.key = key
-	if len(key) > 0 && lastKind(key) == storage.Label {
-		url, err := storage.URL(key)
+	if len(key) > 0 && lastKind(key) == record.Label {
+		url, err := record.URL(key)
 		if err != nil {
 			return b, err
 		}
-		b.origin = storage.Origin(url)
+		b.origin = record.Origin(url)
 	}
 	return b, nil
 }
 
 func (b *below) has(url string) bool {
 	if b.origin != "" {
-		return storage.Origin(url) == b.origin
+		return record.Origin(url) == b.origin
 	}
-	key, err := storage.Key(url)
+	key, err := record.Key(url)
 	return err == nil && bytes.HasPrefix(key, b.key)
 }
 
@@ -215,8 +215,8 @@ func (i *Inspector) exportRanks(ctx context.Context, format string, in below, w 
 	defer func() { err = errors.Join(err, ranks.Close()) }()
 	out := newTable(format, w)
 	out.begin([]string{urlName(format), "rank"})
-	return i.Index.Records(ctx, in.key, func(r storage.Record, damage error) error {
-		if damage != nil || in.origin != "" && storage.Origin(r.URL) != in.origin {
+	return i.Index.Records(ctx, in.key, func(r record.Record, damage error) error {
+		if damage != nil || in.origin != "" && record.Origin(r.URL) != in.origin {
 			return nil
 		}
 		rank, ok := ranks.Rank(r.URL)

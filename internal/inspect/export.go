@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // export writes the ledger, or with -what the edges or ranks.
@@ -65,8 +65,8 @@ func (i *Inspector) exportLedger(ctx context.Context, chosen selector, columns [
 	needsMeta := slices.ContainsFunc(columns, func(c Column) bool { return slices.Contains(ofMeta, c.Name) })
 	cells := make([]cell, len(columns))
 	l := line{in: i}
-	var none storage.Meta
-	return i.Index.Records(ctx, in.key, func(r storage.Record, damage error) error {
+	var none record.Meta
+	return i.Index.Records(ctx, in.key, func(r record.Record, damage error) error {
 		if damage != nil {
 			if chosen != nil {
 				return nil
@@ -82,13 +82,13 @@ func (i *Inspector) exportLedger(ctx context.Context, chosen selector, columns [
 			}
 			return out.row(cells)
 		}
-		if in.origin != "" && storage.Origin(r.URL) != in.origin || !chosen.picks(countOf(&r)) {
+		if in.origin != "" && record.Origin(r.URL) != in.origin || !chosen.picks(countOf(&r)) {
 			return nil
 		}
 		l.Record, l.meta = &r, &none
-		if needsMeta && r.State == storage.Stored {
+		if needsMeta && r.State == record.Stored {
 			switch meta, err := i.Index.Meta(r.URL); {
-			case err != nil && !errors.Is(err, storage.ErrCorrupt): // what is damaged is for check to name
+			case err != nil && !errors.Is(err, record.ErrCorrupt): // what is damaged is for check to name
 				return err
 			case err == nil && meta != nil:
 				l.meta = meta

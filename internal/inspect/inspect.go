@@ -24,6 +24,7 @@ import (
 	"urltree/internal/rank"
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 var (
@@ -158,7 +159,7 @@ func (i *Inspector) canonical(url, usage string) (string, error) {
 		canonical, err = i.Canonical(url)
 	}
 	if err == nil {
-		_, err = storage.Key(canonical)
+		_, err = record.Key(canonical)
 	}
 	if err != nil {
 		return "", fmt.Errorf("%q is no URL: %s; %w: crawler %s", url, clean(err.Error()), ErrUsage, usage)
@@ -179,9 +180,9 @@ func (i *Inspector) Folder(prefix, usage string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	key, err := storage.Key(url)
+	key, err := record.Key(url)
 	// A slash at the end means the folder before it, not the page that the slash names.
-	if lastSlash := []byte{0, storage.Segment, 0}; bytes.HasSuffix(key, lastSlash) {
+	if lastSlash := []byte{0, record.Segment, 0}; bytes.HasSuffix(key, lastSlash) {
 		key = key[:len(key)-2]
 	}
 	return key, err
@@ -197,7 +198,7 @@ func lastKind(key []byte) byte {
 }
 
 // record gives the record of a URL, or ErrNotFound.
-func (i *Inspector) record(url string) (storage.Record, error) {
+func (i *Inspector) record(url string) (record.Record, error) {
 	rec, err := i.Index.Record(url)
 	if errors.Is(err, storage.ErrNotFound) {
 		return rec, fmt.Errorf("%w: %s is not in the index", ErrNotFound, url)

@@ -18,8 +18,10 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	bolt "go.etcd.io/bbolt"
 	"go.uber.org/goleak"
+
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 var update = flag.Bool("update", false, "write testdata/answers.txt anew")
@@ -48,7 +50,7 @@ func open(t *testing.T) *Inspector {
 }
 
 // commit writes outcomes. A stored one's page goes into the tree if it has a body.
-func commit(t *testing.T, i *Inspector, outcomes ...*storage.Outcome) {
+func commit(t *testing.T, i *Inspector, outcomes ...*record.Outcome) {
 	t.Helper()
 	for _, o := range outcomes {
 		if o.Row.URL != "" && o.Row.Range == 0 {
@@ -65,10 +67,10 @@ func commit(t *testing.T, i *Inspector, outcomes ...*storage.Outcome) {
 }
 
 // links makes links, alternately URL and source; a source "> URL" is a redirect from there.
-func links(depth uint32, pairs ...string) []storage.Link {
-	var list []storage.Link
+func links(depth uint32, pairs ...string) []record.Link {
+	var list []record.Link
 	for k := 0; k < len(pairs); k += 2 {
-		l := storage.Link{URL: pairs[k], Source: pairs[k+1], Depth: depth}
+		l := record.Link{URL: pairs[k], Source: pairs[k+1], Depth: depth}
 		if via, ok := strings.CutPrefix(l.Source, "> "); ok {
 			l.Source, l.Via, l.Hops = "https://example.org/", via, 1
 		}
@@ -89,12 +91,12 @@ func sample(t *testing.T) *Inspector {
 	if _, _, _, err := i.Index.Begin(); err != nil {
 		t.Fatal(err)
 	}
-	outcome := func(url string, state storage.State, reason string, page storage.Page) *storage.Outcome {
+	outcome := func(url string, state record.State, reason string, page record.Page) *record.Outcome {
 		page.Time = time.Now().Unix()
-		return &storage.Outcome{Row: storage.Row{URL: url, Tries: 1}, State: state, Reason: reason, Page: page}
+		return &record.Outcome{Row: record.Row{URL: url, Tries: 1}, State: state, Reason: reason, Page: page}
 	}
-	stored := func(url, source string, depth uint32, body string) *storage.Outcome {
-		page := storage.Page{
+	stored := func(url, source string, depth uint32, body string) *record.Outcome {
+		page := record.Page{
 			Time: time.Now().Unix(), Status: 200, Bytes: int64(len(body)),
 			Media: "text/html", Charset: "utf-8", Flags: "-", PageDepth: depth,
 		}
@@ -106,20 +108,20 @@ func sample(t *testing.T) *Inspector {
 		if err != nil || !ok {
 			t.Fatal(ok, err)
 		}
-		return outcome(url, storage.Stored, "", facts.Page)
+		return outcome(url, record.Stored, "", facts.Page)
 	}
 
-	commit(t, i, &storage.Outcome{Links: links(0, home, storage.Seed, "http://127.0.0.1:8080/", storage.Seed)})
-	o := stored(home, storage.Seed, 0, "<p>home\x1b[31m\n")
+	commit(t, i, &record.Outcome{Links: links(0, home, record.Seed, "http://127.0.0.1:8080/", record.Seed)})
+	o := stored(home, record.Seed, 0, "<p>home\x1b[31m\n")
 	o.Links = links(1, docs, home, moved, home, "https://example.org/private", home,
 		"https://example.org:8443/", home, "https://example.org/?lang=en", home)
 	commit(t, i, o)
 
 	o = stored(docs, home, 1, "<p>docs\n")
-	o.Meta = &storage.Meta{
+	o.Meta = &record.Meta{
 		Title: "Docs – all", Description: "What there is.", Language: "en", Canonical: docs,
 		Robots: "noarchive", RobotsHeader: "kite: all",
-		Headings:  []storage.Heading{{Level: 1, Text: "Docs"}, {Level: 3, Text: "About\x1b"}},
+		Headings:  []record.Heading{{Level: 1, Text: "Docs"}, {Level: 3, Text: "About\x1b"}},
 		LinkTexts: []string{"All docs", "Slow"},
 	}
 	o.Links = links(2, "https://example.org/docs/slow", docs, "https://example.org/docs/slow?page=2", docs,
@@ -128,35 +130,35 @@ func sample(t *testing.T) *Inspector {
 	o.Page.Flags = "tc"
 	commit(t, i, o)
 
-	o = outcome(moved, storage.Redirected, "", storage.Page{Status: 301, HeaderLinks: "https://example.org/docs/new"})
+	o = outcome(moved, record.Redirected, "", record.Page{Status: 301, HeaderLinks: "https://example.org/docs/new"})
 	o.Links = links(1, "https://example.org/docs/new", "> "+moved)
 	commit(t, i, o)
 	commit(t, i, stored("https://example.org/docs/new", home, 1, "<p>new\n"))
 
-	slow := outcome("https://example.org/docs/slow", storage.Failed, "timeout", storage.Page{})
+	slow := outcome("https://example.org/docs/slow", record.Failed, "timeout", record.Page{})
 	slow.Row.Tries = 3
-	commit(t, i, slow, outcome("https://example.org/private", storage.Refused, "robots", storage.Page{}))
+	commit(t, i, slow, outcome("https://example.org/private", record.Refused, "robots", record.Page{}))
 
 	const index = "https://example.org/sitemap.xml"
-	sitemaps := &storage.Outcome{Sitemap: &storage.Sitemap{
-		URL: index, State: storage.SitemapRead, Level: 1, Source: "https://example.org/robots.txt",
+	sitemaps := &record.Outcome{Sitemap: &record.Sitemap{
+		URL: index, State: record.SitemapRead, Level: 1, Source: "https://example.org/robots.txt",
 		Tries: 1, Time: time.Now().Unix(), Status: 200, Locs: 3, Outside: 1,
 	}}
 	for _, name := range []string{"a", "b", "c"} {
-		sitemaps.Sitemaps = append(sitemaps.Sitemaps, storage.Sitemap{URL: "https://example.org/" + name + ".xml", Level: 2, Source: index})
+		sitemaps.Sitemaps = append(sitemaps.Sitemaps, record.Sitemap{URL: "https://example.org/" + name + ".xml", Level: 2, Source: index})
 	}
-	sitemaps.Links = []storage.Link{{URL: "https://example.org/alone", Source: index, Depth: 1}}
+	sitemaps.Links = []record.Link{{URL: "https://example.org/alone", Source: index, Depth: 1}}
 	failed := sitemaps.Sitemaps[0]
-	failed.State, failed.Reason, failed.Tries, failed.Time, failed.Status = storage.SitemapFailed, "no-sitemap", 1, time.Now().Unix(), 200
+	failed.State, failed.Reason, failed.Tries, failed.Time, failed.Status = record.SitemapFailed, "no-sitemap", 1, time.Now().Unix(), 200
 	later := sitemaps.Sitemaps[1]
-	later.State, later.Reason, later.Tries, later.Due = storage.SitemapOpen, "http-5xx", 2, time.Now().Add(time.Hour).UnixNano()
-	guess := storage.Sitemap{URL: "https://example.org:8443/sitemap.xml", State: storage.SitemapRead, Level: 1, Time: time.Now().Unix(), Reason: "redirect"}
-	commit(t, i, sitemaps, &storage.Outcome{Sitemap: &failed}, &storage.Outcome{Sitemap: &later}, &storage.Outcome{Sitemap: &guess})
+	later.State, later.Reason, later.Tries, later.Due = record.SitemapOpen, "http-5xx", 2, time.Now().Add(time.Hour).UnixNano()
+	guess := record.Sitemap{URL: "https://example.org:8443/sitemap.xml", State: record.SitemapRead, Level: 1, Time: time.Now().Unix(), Reason: "redirect"}
+	commit(t, i, sitemaps, &record.Outcome{Sitemap: &failed}, &record.Outcome{Sitemap: &later}, &record.Outcome{Sitemap: &guess})
 
 	due := time.Now().Add(time.Minute).UnixNano()
-	again := outcome("https://example.org:8443/", storage.Pending, "", storage.Page{})
-	again.Next = storage.Row{Range: storage.Later, Due: due, Reason: "http-5xx", Tries: 1}
-	again.Host = &storage.HostTimes{Name: "example.org", Next: due, Backoff: int64(time.Minute), Fails: 1}
+	again := outcome("https://example.org:8443/", record.Pending, "", record.Page{})
+	again.Next = record.Row{Range: record.Later, Due: due, Reason: "http-5xx", Tries: 1}
+	again.Host = &record.HostTimes{Name: "example.org", Next: due, Backoff: int64(time.Minute), Fails: 1}
 	commit(t, i, again)
 	return i
 }
@@ -346,7 +348,7 @@ func TestDamagedMeta(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = db.Update(func(tx *bolt.Tx) error {
-		key, err := storage.Key(url)
+		key, err := record.Key(url)
 		return errors.Join(err, tx.Bucket([]byte("meta")).Put(key, []byte("metadata")))
 	})
 	if err := errors.Join(err, db.Close()); err != nil {
@@ -367,18 +369,18 @@ func TestDamagedMeta(t *testing.T) {
 func TestCleanOutput(t *testing.T) {
 	const nasty = "a\x1b[31m\r\n\tb\x9b\x7f\u0085\u202e\xff"
 	i := sample(t)
-	bad := &storage.Outcome{
-		Row: storage.Row{URL: "https://example.org/?lang=en"}, State: storage.Failed, Reason: nasty,
-		Page: storage.Page{Time: 1, Status: 200, Media: nasty, Charset: nasty, Flags: nasty, HeaderLinks: nasty},
-		Links: []storage.Link{
+	bad := &record.Outcome{
+		Row: record.Row{URL: "https://example.org/?lang=en"}, State: record.Failed, Reason: nasty,
+		Page: record.Page{Time: 1, Status: 200, Media: nasty, Charset: nasty, Flags: nasty, HeaderLinks: nasty},
+		Links: []record.Link{
 			{URL: "https://example.org/nasty", Source: nasty, Via: nasty, Held: nasty},
 		},
 	}
-	commit(t, i, bad, &storage.Outcome{
-		Row: storage.Row{URL: "https://example.org/docs/slow?page=2"}, State: storage.Stored,
-		Meta: &storage.Meta{
+	commit(t, i, bad, &record.Outcome{
+		Row: record.Row{URL: "https://example.org/docs/slow?page=2"}, State: record.Stored,
+		Meta: &record.Meta{
 			Title: nasty, Description: nasty, Language: nasty, Canonical: nasty, Robots: nasty, RobotsHeader: nasty,
-			Headings: []storage.Heading{{Level: 1, Text: nasty}}, LinkTexts: []string{nasty},
+			Headings: []record.Heading{{Level: 1, Text: nasty}}, LinkTexts: []string{nasty},
 		},
 	})
 	i.Live = func() string { return nasty }
@@ -426,12 +428,12 @@ func TestNoTransaction(t *testing.T) {
 	for _, command := range []string{"ls -r", "export"} {
 		t.Run(command, func(t *testing.T) {
 			i := open(t)
-			var list []storage.Link
+			var list []record.Link
 			for n := range 500 {
 				url := fmt.Sprintf("https://example.org/%d/%d%s", n%50, n, strings.Repeat("x", 100))
-				list = append(list, storage.Link{URL: url, Source: storage.Seed})
+				list = append(list, record.Link{URL: url, Source: record.Seed})
 			}
-			commit(t, i, &storage.Outcome{Links: list})
+			commit(t, i, &record.Outcome{Links: list})
 			closing := &closingWriter{index: i.Index}
 			err := i.Run(t.Context(), question(strings.Fields(command)...), closing)
 			if !closing.closed {
@@ -480,7 +482,7 @@ func TestWhyPauses(t *testing.T) {
 }
 
 func TestNamed(t *testing.T) {
-	for want, s := range map[string]storage.Sitemap{
+	for want, s := range map[string]record.Sitemap{
 		"it names 0 URLs": {},
 		"it names 1 URL":  {Locs: 1},
 		"it names 1 URL, 1 of them outside of this crawl or beyond -max-held":  {Locs: 1, Outside: 1},

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // A node is a line of ls: a folder, a page, or both. Below a scheme stand hosts with their
@@ -19,15 +20,15 @@ import (
 // path segments, and queries at the end.
 type node struct {
 	key     []byte
-	name    string         // what it adds to the URL of the node above
-	damaged bool           // there is a key and no record that can be read, nor anything below
-	own     storage.Counts // of its own record
-	below   storage.Counts // of the records below it, other hosts left out
+	name    string        // what it adds to the URL of the node above
+	damaged bool          // there is a key and no record that can be read, nor anything below
+	own     record.Counts // of its own record
+	below   record.Counts // of the records below it, other hosts left out
 }
 
-func (n *node) sum() storage.Counts { return plus(n.below, n.own, 1) }
+func (n *node) sum() record.Counts { return plus(n.below, n.own, 1) }
 
-func newNode(c storage.Child, name string) node {
+func newNode(c record.Child, name string) node {
 	n := node{key: c.Key, name: name, below: c.Below}
 	switch {
 	case c.Record != nil:
@@ -61,7 +62,7 @@ func (i *Inspector) ls(ctx context.Context, q Question, w *bufio.Writer) error {
 	l := &lister{Inspector: i, Question: q, only: only, ctx: ctx, w: w}
 	if i.Working != nil {
 		for _, url := range i.Working() {
-			if key, err := storage.Key(url); err == nil {
+			if key, err := record.Key(url); err == nil {
 				l.working = append(l.working, string(key))
 			}
 		}
@@ -101,13 +102,13 @@ func (l *lister) top(key []byte) (node, error) {
 	if lastKind(key) == 0 {
 		return node{key: key, name: string(key[:len(key)-1]) + "://", below: below}, nil
 	}
-	url, err := storage.URL(key)
+	url, err := record.URL(key)
 	if err != nil {
 		return node{}, err
 	}
-	child := storage.Child{Key: key, Below: below}
+	child := record.Child{Key: key, Below: below}
 	// The folder of an empty first segment is no page: its URL would be that of the host's root.
-	if own, err := storage.Key(url); err == nil && bytes.Equal(own, key) {
+	if own, err := record.Key(url); err == nil && bytes.Equal(own, key) {
 		rec, err := l.Index.Record(url)
 		if err == nil {
 			child.Record = &rec
@@ -119,9 +120,9 @@ func (l *lister) top(key []byte) (node, error) {
 		return node{}, fmt.Errorf("%w: nothing at or below %s", ErrNotFound, url)
 	}
 	switch lastKind(key) {
-	case storage.Label:
+	case record.Label:
 		return l.origins(child, strings.TrimSuffix(url, "/"), 0, nil)
-	case storage.Port:
+	case record.Port:
 		url = strings.TrimSuffix(url, "/")
 	}
 	return newNode(child, url), nil
@@ -144,13 +145,13 @@ func (l *lister) list(n *node, level int) error {
 // countNames are the titles of the counts, in the order of countsOf.
 var countNames = [6]string{"waiting", "held", "done", "moved", "failed", "refused"}
 
-func countsOf(c storage.Counts) [6]int64 {
+func countsOf(c record.Counts) [6]int64 {
 	return [6]int64{c.Now + c.Later, c.Held, c.Stored, c.Redirected, c.Failed, c.Refused}
 }
 
 // title writes the title line. The first node's counts, which no other exceeds, say how wide the
 // columns are.
-func (l *lister) title(sum storage.Counts) {
+func (l *lister) title(sum record.Counts) {
 	fmt.Fprintf(l.w, "%-7s", "state")
 	for k, c := range countsOf(sum) {
 		l.widths[k] = max(len(countNames[k]), len(strconv.FormatInt(c, 10)))
@@ -184,12 +185,12 @@ func (l *lister) line(n *node, level int) error {
 // worksOn reports whether the crawl has in hand what a node counts.
 func (l *lister) worksOn(key []byte) bool {
 	at, _ := slices.BinarySearch(l.working, string(key))
-	host := len(key) > 0 && (lastKind(key) == storage.Label || lastKind(key) == storage.Port)
+	host := len(key) > 0 && (lastKind(key) == record.Label || lastKind(key) == record.Port)
 	for _, k := range l.working[at:] {
 		if !strings.HasPrefix(k, string(key)) {
 			return false
 		}
-		if rest := k[len(key):]; !host || rest == "" || rest[0] != storage.Label && rest[0] != storage.Port {
+		if rest := k[len(key):]; !host || rest == "" || rest[0] != record.Label && rest[0] != record.Port {
 			return true
 		}
 	}
@@ -199,10 +200,10 @@ func (l *lister) worksOn(key []byte) bool {
 // children calls fn for each node directly below n.
 func (l *lister) children(n *node, level int, fn func(node) error) error {
 	var after []byte
-	host := len(n.key) > 0 && (lastKind(n.key) == storage.Label || lastKind(n.key) == storage.Port)
+	host := len(n.key) > 0 && (lastKind(n.key) == record.Label || lastKind(n.key) == record.Port)
 	if host {
 		// Behind the labels and ports, which belong to other hosts, before path and query.
-		after = append(bytes.Clone(n.key), storage.Port+1, 0)
+		after = append(bytes.Clone(n.key), record.Port+1, 0)
 	}
 	for c, err := range l.entries(n.key, after, level) {
 		if err != nil {
@@ -212,14 +213,14 @@ func (l *lister) children(n *node, level int, fn func(node) error) error {
 		switch {
 		case len(n.key) == 0:
 			err = fn(newNode(c, name+"://"))
-		case name[0] == storage.Label:
+		case name[0] == record.Label:
 			var host node
 			if host, err = l.origins(c, name[1:], level, fn); err == nil && host.there() {
 				err = fn(host)
 			}
-		case name[0] == storage.Query && host:
+		case name[0] == record.Query && host:
 			err = fn(newNode(c, "/?"+name[1:]))
-		case name[0] == storage.Query:
+		case name[0] == record.Query:
 			err = fn(newNode(c, "?"+name[1:]))
 		default:
 			err = fn(newNode(c, "/"+name[1:]))
@@ -234,14 +235,14 @@ func (l *lister) children(n *node, level int, fn func(node) error) error {
 // origins calls fn for the hosts whose labels go on where those of c end, and for c's host with
 // other ports. It gives the node of c's host itself, without what belongs to those. A nil fn is
 // not called.
-func (l *lister) origins(c storage.Child, name string, level int, fn func(node) error) (node, error) {
+func (l *lister) origins(c record.Child, name string, level int, fn func(node) error) (node, error) {
 	n := newNode(c, name)
 	for sub, err := range l.entries(c.Key, nil, level) {
 		if err != nil {
 			return n, err
 		}
 		component := string(sub.Key[len(c.Key) : len(sub.Key)-1])
-		if component[0] != storage.Label && component[0] != storage.Port {
+		if component[0] != record.Label && component[0] != record.Port {
 			break
 		}
 		other := newNode(sub, name+":"+component[1:])
@@ -249,7 +250,7 @@ func (l *lister) origins(c storage.Child, name string, level int, fn func(node) 
 		if fn == nil {
 			continue
 		}
-		if component[0] == storage.Label {
+		if component[0] == record.Label {
 			if other, err = l.origins(sub, name+"."+component[1:], level, fn); err != nil {
 				return n, err
 			}
@@ -266,17 +267,17 @@ func (l *lister) origins(c storage.Child, name string, level int, fn func(node) 
 
 // entries gives what is directly in a folder, behind the key after. Each look into the index
 // fetches some; fewer the deeper it is, since all levels above hold theirs meanwhile.
-func (l *lister) entries(folder, after []byte, level int) iter.Seq2[storage.Child, error] {
+func (l *lister) entries(folder, after []byte, level int) iter.Seq2[record.Child, error] {
 	room := max(256>>min(level, 8), 4)
-	return func(yield func(storage.Child, error) bool) {
+	return func(yield func(record.Child, error) bool) {
 		for {
 			if l.ctx.Err() != nil {
-				yield(storage.Child{}, context.Cause(l.ctx))
+				yield(record.Child{}, context.Cause(l.ctx))
 				return
 			}
 			list, err := l.Index.Children(folder, after, room)
 			if err != nil {
-				yield(storage.Child{}, err)
+				yield(record.Child{}, err)
 				return
 			}
 			for _, c := range list {

@@ -11,7 +11,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // randomTree commits records with random URLs of a few hosts, ports, segments and queries, in
@@ -20,7 +22,7 @@ func randomTree(t *testing.T, i *Inspector, rnd *rand.Rand, n int) []string {
 	t.Helper()
 	pick := func(list ...string) string { return list[rnd.IntN(len(list))] }
 	known := map[string]bool{}
-	var set []*storage.Outcome
+	var set []*record.Outcome
 	for range n {
 		url := pick("http", "https") + "://" + pick("a", "a.b", "a.b.c", "b", "127.0.0.1", "[::1]") + pick("", "", ":81") + "/"
 		for range rnd.IntN(8) {
@@ -31,11 +33,11 @@ func randomTree(t *testing.T, i *Inspector, rnd *rand.Rand, n int) []string {
 			continue
 		}
 		known[url] = true
-		set = append(set, &storage.Outcome{Links: []storage.Link{{URL: url, Source: storage.Seed}}})
-		row := storage.Row{URL: url, Source: storage.Seed, Range: storage.Now, Seq: uint64(len(known))}
-		o := &storage.Outcome{Row: row, State: storage.States[rnd.IntN(len(storage.States))]}
-		if o.State == storage.Pending {
-			o.Next.Range = []storage.Range{storage.Now, storage.Later, storage.Held}[rnd.IntN(3)]
+		set = append(set, &record.Outcome{Links: []record.Link{{URL: url, Source: record.Seed}}})
+		row := record.Row{URL: url, Source: record.Seed, Range: record.Now, Seq: uint64(len(known))}
+		o := &record.Outcome{Row: row, State: record.States[rnd.IntN(len(record.States))]}
+		if o.State == record.Pending {
+			o.Next.Range = []record.Range{record.Now, record.Later, record.Held}[rnd.IntN(3)]
 		}
 		set = append(set, o)
 	}
@@ -299,13 +301,13 @@ func wantState(n [6]int) string {
 // other host that only has the same labels.
 func TestLsWorking(t *testing.T) {
 	i := open(t)
-	var list []storage.Link
+	var list []record.Link
 	for _, url := range []string{
 		"http://a.org/x/y", "http://a.org/x/z", "http://a.org/w", "http://b.a.org/", "http://a.org:81/", "http://c.org/", "http://d.c.org/q",
 	} {
-		list = append(list, storage.Link{URL: url, Source: storage.Seed})
+		list = append(list, record.Link{URL: url, Source: record.Seed})
 	}
-	commit(t, i, &storage.Outcome{Links: list})
+	commit(t, i, &record.Outcome{Links: list})
 	i.Working = func() []string { return []string{"http://a.org/x/y", "http://d.c.org/q"} }
 	var got []string
 	for _, l := range mustLs(t, i, "-r") {
@@ -325,9 +327,9 @@ func TestLsWideCounts(t *testing.T) {
 	var out strings.Builder
 	w := bufio.NewWriter(&out)
 	l := &lister{w: w}
-	top := node{name: "all", below: storage.Counts{Now: 123_456_789, Stored: 5, Failed: 12_345_678}}
+	top := node{name: "all", below: record.Counts{Now: 123_456_789, Stored: 5, Failed: 12_345_678}}
 	l.title(top.sum())
-	small := node{name: "/a", own: storage.Counts{Stored: 1}}
+	small := node{name: "/a", own: record.Counts{Stored: 1}}
 	if err := errors.Join(l.line(&top, 0), l.line(&small, 1), w.Flush()); err != nil {
 		t.Fatal(err)
 	}
@@ -350,11 +352,11 @@ func TestLsWide(t *testing.T) {
 		known[fmt.Sprintf("https://example.org/a/b/c/d/e/f/g/h/%d", n)] = true
 	}
 	urls := sorted(known)
-	var list []storage.Link
+	var list []record.Link
 	for _, url := range urls {
-		list = append(list, storage.Link{URL: url, Source: storage.Seed})
+		list = append(list, record.Link{URL: url, Source: record.Seed})
 	}
-	commit(t, i, &storage.Outcome{Links: list})
+	commit(t, i, &record.Outcome{Links: list})
 	got := mustLs(t, i, "-r")
 	if diff := cmp.Diff(urls, pages(got, anyPage...)); diff != "" {
 		t.Error(diff)
@@ -379,10 +381,10 @@ func TestLsWhileFound(t *testing.T) {
 	n := 0
 	find := func(urls int) {
 		t.Helper()
-		o := &storage.Outcome{}
+		o := &record.Outcome{}
 		for range urls {
 			n++
-			o.Links = append(o.Links, storage.Link{URL: fmt.Sprintf("http://a.org/%04d/x", n), Source: storage.Seed})
+			o.Links = append(o.Links, record.Link{URL: fmt.Sprintf("http://a.org/%04d/x", n), Source: record.Seed})
 		}
 		commit(t, i, o)
 	}

@@ -3,7 +3,7 @@ package inspect
 import (
 	"slices"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // A Reason is a word for why something became of a URL or a sitemap, as records, res2.txt and
@@ -63,7 +63,7 @@ var reasons = []Reason{
 	{OfRefused, "address", "The address is private, local or reserved. No seed named host and port when it was asked, or the host had a public address at first."},
 	{OfRefused, "robots", "The site's robots.txt disallows it."},
 	{OfRefused, "noindex", "The page asks not to be kept; its links count all the same."},
-	{OfRefused, storage.Duplicate, "A page with the same content was stored already (-skip-duplicates); its links count all the same."},
+	{OfRefused, record.Duplicate, "A page with the same content was stored already (-skip-duplicates); its links count all the same."},
 	{OfRefused, "type", "The media type is none that is kept."},
 	{OfRefused, "too-large", "The body is larger than -max-size."},
 	{OfRefused, "length", "The URL is too long."},

@@ -14,6 +14,7 @@ import (
 	"urltree/internal/score"
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // show writes record and metadata field by field, then the way back to the seed.
@@ -48,7 +49,7 @@ func (i *Inspector) show(ctx context.Context, url string, w *bufio.Writer) error
 	} else {
 		field("run", "%d", r.Run)
 	}
-	if r.State == storage.Pending {
+	if r.State == record.Pending {
 		field("waits in", "%s", place(&r))
 	} else {
 		field("time", "%s", stamp(r.Time))
@@ -57,7 +58,7 @@ func (i *Inspector) show(ctx context.Context, url string, w *bufio.Writer) error
 		field("charset", "%s", orDash(r.Charset))
 		field("flags", "%s", flagWords(r.Flags))
 		field("bytes", "%d", r.Bytes)
-		if r.State == storage.Redirected {
+		if r.State == record.Redirected {
 			field("redirects to", "%s", orDash(r.HeaderLinks))
 		} else {
 			field("header links", "%s", orDash(r.HeaderLinks))
@@ -72,7 +73,7 @@ func (i *Inspector) show(ctx context.Context, url string, w *bufio.Writer) error
 	case first != "":
 		field("duplicate of", "%s", first)
 	}
-	if r.State == storage.Stored {
+	if r.State == record.Stored {
 		field("SHA-256", "%s", hex.EncodeToString(r.Digest[:]))
 		field("page depth", "%d", r.PageDepth)
 		if err := i.meta(url, field); err != nil {
@@ -84,8 +85,8 @@ func (i *Inspector) show(ctx context.Context, url string, w *bufio.Writer) error
 }
 
 // duplicateOf gives the URL of the page that this one repeats byte for byte; "": none.
-func (i *Inspector) duplicateOf(ctx context.Context, r *storage.Record) (string, error) {
-	if r.Bytes == 0 || r.State != storage.Stored && r.Reason != storage.Duplicate {
+func (i *Inspector) duplicateOf(ctx context.Context, r *record.Record) (string, error) {
+	if r.Bytes == 0 || r.State != record.Stored && r.Reason != record.Duplicate {
 		return "", nil
 	}
 	first, err := i.Index.First(ctx, r.Digest)
@@ -98,7 +99,7 @@ func (i *Inspector) duplicateOf(ctx context.Context, r *storage.Record) (string,
 // meta writes what a page says about itself, as far as it does.
 func (i *Inspector) meta(url string, field func(name, format string, args ...any)) error {
 	m, err := i.Index.Meta(url)
-	if errors.Is(err, storage.ErrCorrupt) {
+	if errors.Is(err, record.ErrCorrupt) {
 		field("metadata", "%v", err) // the record is whole all the same
 		return nil
 	}
@@ -127,11 +128,11 @@ func (i *Inspector) meta(url string, field func(name, format string, args ...any
 }
 
 // place tells in which queue of its host a pending record waits.
-func place(r *storage.Record) string {
+func place(r *record.Record) string {
 	switch r.Range {
-	case storage.Later:
+	case record.Later:
 		return "later, not before " + instant(r.Due)
-	case storage.Held:
+	case record.Held:
 		return "held"
 	}
 	if s, ok := score.Of(r.Rank); ok {
@@ -162,7 +163,7 @@ func flagWords(flags string) string {
 // way writes how a URL was found, from itself back to a seed: a redirect goes back to the URL
 // that redirected, a link to the page that had it. It ends early at a URL that it has passed
 // already, which redirects in a circle bring about, or that has no record.
-func (i *Inspector) way(ctx context.Context, r *storage.Record, w io.Writer) error {
+func (i *Inspector) way(ctx context.Context, r *record.Record, w io.Writer) error {
 	fmt.Fprintf(w, "way           %s\n", r.URL)
 	passed := map[string]bool{r.URL: true}
 	for {
@@ -176,7 +177,7 @@ func (i *Inspector) way(ctx context.Context, r *storage.Record, w io.Writer) err
 		if r.Via != "" {
 			how, back = "redirected from", r.Via
 		}
-		if back == storage.Seed {
+		if back == record.Seed {
 			_, err := fmt.Fprintf(w, "              a seed\n")
 			return err
 		}
@@ -186,7 +187,7 @@ func (i *Inspector) way(ctx context.Context, r *storage.Record, w io.Writer) err
 		}
 		passed[back] = true
 		prev, err := i.Index.Record(back)
-		if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrKey) {
+		if errors.Is(err, storage.ErrNotFound) || errors.Is(err, record.ErrKey) {
 			return nil
 		}
 		if err != nil {
@@ -202,7 +203,7 @@ func (i *Inspector) cat(_ context.Context, url string, w *bufio.Writer) error {
 	if err != nil {
 		return err
 	}
-	if r.State != storage.Stored {
+	if r.State != record.Stored {
 		return fmt.Errorf("%w: no page of %s, which is %s", ErrNotFound, url, r.State)
 	}
 	content, _, err := i.Tree.Content(url)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // sitemap tells in sentences what became of a sitemap, or what it waits for. It is false for a URL
@@ -16,9 +16,9 @@ func (i *Inspector) sitemap(url string, say func(string, ...any)) (bool, error) 
 		return false, err
 	}
 	switch s.State {
-	case storage.SitemapRead:
+	case record.SitemapRead:
 		say("%s was read as a sitemap, %s: %s.", url, stamp(s.Time), named(&s))
-	case storage.SitemapFailed:
+	case record.SitemapFailed:
 		say("%s could not be read as a sitemap: %s, %s.", url, s.Reason, stamp(s.Time))
 	default:
 		say("%s is a sitemap that is still to be read.", url)
@@ -39,7 +39,7 @@ func (i *Inspector) sitemap(url string, say func(string, ...any)) (bool, error) 
 }
 
 // named tells what a sitemap came to.
-func named(s *storage.Sitemap) string {
+func named(s *record.Sitemap) string {
 	switch {
 	case s.Reason == "redirect":
 		return "it redirects"
@@ -58,29 +58,29 @@ func urls(n uint32) string {
 
 // sitemaps writes how many sitemaps there are, by state, where there are any.
 func (i *Inspector) sitemaps(ctx context.Context, total func(string, int64)) error {
-	n := map[storage.SitemapState]int64{}
+	n := map[record.SitemapState]int64{}
 	var locs int64
-	err := i.Index.EachSitemap(ctx, func(s storage.Sitemap) {
+	err := i.Index.EachSitemap(ctx, func(s record.Sitemap) {
 		if s.Absent() {
 			return // as with most sites
 		}
 		n[s.State]++
-		if s.State == storage.SitemapRead {
+		if s.State == record.SitemapRead {
 			locs += int64(s.Locs)
 		}
 	})
 	if err != nil || len(n) == 0 {
 		return err
 	}
-	total("sitemaps read", n[storage.SitemapRead])
+	total("sitemaps read", n[record.SitemapRead])
 	total("  URLs in them", locs)
-	total("sitemaps to be read", n[storage.SitemapOpen])
-	total("sitemaps failed", n[storage.SitemapFailed])
+	total("sitemaps to be read", n[record.SitemapOpen])
+	total("sitemaps failed", n[record.SitemapFailed])
 	return nil
 }
 
 // isSitemap tells whether a source is a sitemap, from which links came.
 func (i *Inspector) isSitemap(source string) bool {
 	s, ok, err := i.Index.Sitemap(source)
-	return err == nil && ok && s.State != storage.SitemapFailed
+	return err == nil && ok && s.State != record.SitemapFailed
 }

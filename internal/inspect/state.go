@@ -3,7 +3,7 @@ package inspect
 import (
 	"fmt"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // stateWords are the words that -state takes. A record is open (it may be asked, or is held),
@@ -30,7 +30,7 @@ func Words(flag string) (words []string) {
 }
 
 // A selector numbers those of the counted records that a word names; nil: all are meant.
-type selector func(storage.Counts) int64
+type selector func(record.Counts) int64
 
 // selectors gives the selector of a word. The names that the ledger uses are words as well.
 func selectors(word string) (selector, bool) {
@@ -38,19 +38,19 @@ func selectors(word string) (selector, bool) {
 	case "":
 		return nil, true
 	case "open", "pending", "visited":
-		return storage.Counts.Pending, true
+		return record.Counts.Pending, true
 	case "held":
-		return func(c storage.Counts) int64 { return c.Held }, true
+		return func(c record.Counts) int64 { return c.Held }, true
 	case "closed":
-		return func(c storage.Counts) int64 { return c.Stored + c.Redirected + c.Refused }, true
+		return func(c record.Counts) int64 { return c.Stored + c.Redirected + c.Refused }, true
 	case "stored":
-		return func(c storage.Counts) int64 { return c.Stored }, true
+		return func(c record.Counts) int64 { return c.Stored }, true
 	case "redirected":
-		return func(c storage.Counts) int64 { return c.Redirected }, true
+		return func(c record.Counts) int64 { return c.Redirected }, true
 	case "refused":
-		return func(c storage.Counts) int64 { return c.Refused }, true
+		return func(c record.Counts) int64 { return c.Refused }, true
 	case "error", "failed":
-		return func(c storage.Counts) int64 { return c.Failed }, true
+		return func(c record.Counts) int64 { return c.Failed }, true
 	}
 	return nil, false
 }
@@ -65,24 +65,24 @@ func chosen(state, usage string) (selector, error) {
 }
 
 // picks tells whether some of the counted records are meant.
-func (s selector) picks(c storage.Counts) bool { return s == nil || s(c) > 0 }
+func (s selector) picks(c record.Counts) bool { return s == nil || s(c) > 0 }
 
 // countOf counts one record.
-func countOf(r *storage.Record) (c storage.Counts) {
+func countOf(r *record.Record) (c record.Counts) {
 	switch r.State {
-	case storage.Stored:
+	case record.Stored:
 		c.Stored = 1
-	case storage.Redirected:
+	case record.Redirected:
 		c.Redirected = 1
-	case storage.Failed:
+	case record.Failed:
 		c.Failed = 1
-	case storage.Refused:
+	case record.Refused:
 		c.Refused = 1
-	case storage.Pending:
+	case record.Pending:
 		switch r.Range {
-		case storage.Held:
+		case record.Held:
 			c.Held = 1
-		case storage.Later:
+		case record.Later:
 			c.Later = 1
 		default:
 			c.Now = 1
@@ -94,7 +94,7 @@ func countOf(r *storage.Record) (c storage.Counts) {
 // stateWord returns the word of ls for what some records have come to, of which a crawl has some in
 // hand if working says so. Source B's states stand behind it: visited is working, waiting, held or
 // partly, error is failed or partly, closed is done, moved or refused.
-func stateWord(c storage.Counts, working bool) string {
+func stateWord(c record.Counts, working bool) string {
 	state, finished := c.FolderState(), c.Records()-c.Pending()
 	switch {
 	case state == "visited" && working:
@@ -118,8 +118,8 @@ func stateWord(c storage.Counts, working bool) string {
 }
 
 // plus adds n times b to a.
-func plus(a, b storage.Counts, n int64) storage.Counts {
-	return storage.Counts{
+func plus(a, b record.Counts, n int64) record.Counts {
+	return record.Counts{
 		Now: a.Now + n*b.Now, Later: a.Later + n*b.Later, Held: a.Held + n*b.Held,
 		Stored: a.Stored + n*b.Stored, Redirected: a.Redirected + n*b.Redirected,
 		Failed: a.Failed + n*b.Failed, Refused: a.Refused + n*b.Refused,

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"urltree/internal/top"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // stats writes what the tree has, what became of its URLs, its hosts and the runs, what the crawl
@@ -84,18 +84,18 @@ const mostHosts = 10
 func (i *Inspector) hosts(ctx context.Context, w *bufio.Writer) error {
 	lists := []struct {
 		title string
-		value func(*storage.HostRow) int64
-		top.List[storage.HostRow]
+		value func(*record.HostRow) int64
+		top.List[record.HostRow]
 	}{
-		{title: "hosts with most pages", value: func(h *storage.HostRow) int64 { return h.Stored }},
-		{title: "hosts with most failures", value: func(h *storage.HostRow) int64 { return h.Failed }},
-		{title: "slowest hosts", value: func(h *storage.HostRow) int64 { return h.Answer }},
+		{title: "hosts with most pages", value: func(h *record.HostRow) int64 { return h.Stored }},
+		{title: "hosts with most failures", value: func(h *record.HostRow) int64 { return h.Failed }},
+		{title: "slowest hosts", value: func(h *record.HostRow) int64 { return h.Answer }},
 	}
 	for k := range lists {
 		value := lists[k].value
-		lists[k].List = top.List[storage.HostRow]{N: mostHosts, Compare: func(a, b storage.HostRow) int { return cmp.Compare(value(&b), value(&a)) }}
+		lists[k].List = top.List[record.HostRow]{N: mostHosts, Compare: func(a, b record.HostRow) int { return cmp.Compare(value(&b), value(&a)) }}
 	}
-	err := i.Index.Hosts(ctx, func(h storage.HostRow) error {
+	err := i.Index.Hosts(ctx, func(h record.HostRow) error {
 		for k := range lists {
 			if lists[k].value(&h) > 0 {
 				lists[k].Add(h)
@@ -127,7 +127,7 @@ func answerTime(n int64) string {
 }
 
 // ending tells how a run ended.
-func (i *Inspector) ending(r *storage.Run, last bool) string {
+func (i *Inspector) ending(r *record.Run, last bool) string {
 	switch {
 	case r.Clean:
 		return "clean"
@@ -137,7 +137,7 @@ func (i *Inspector) ending(r *storage.Run, last bool) string {
 	return "broken off"
 }
 
-func statuses(r *storage.Run) string {
+func statuses(r *record.Run) string {
 	var list []string
 	for _, class := range slices.Sorted(maps.Keys(r.Statuses)) {
 		list = append(list, fmt.Sprintf("%s %d", class, r.Statuses[class]))

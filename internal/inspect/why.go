@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // why tells in sentences what happened to a URL, or what it waits for. A URL without a record
@@ -32,13 +33,13 @@ func (i *Inspector) why(ctx context.Context, url string, w *bufio.Writer) error 
 		return err
 	}
 	switch r.State {
-	case storage.Pending:
+	case record.Pending:
 		i.waits(&r, say)
 		i.admission(r.URL, say)
 		if err := i.budgets(ctx, r.URL, say); err != nil {
 			return err
 		}
-	case storage.Stored:
+	case record.Stored:
 		say("%s is stored: status %d, %s, %d bytes, %s.", url, r.Status, orDash(r.Media), r.Bytes, stamp(r.Time))
 		if folder, err := i.Tree.Path(url); err == nil {
 			say("Its page is in %s.", folder)
@@ -46,24 +47,24 @@ func (i *Inspector) why(ctx context.Context, url string, w *bufio.Writer) error 
 		if words := flagWords(r.Flags); words != "-" {
 			say("Its links were not all followed: %s.", words)
 		}
-	case storage.Redirected:
+	case record.Redirected:
 		say("%s redirected with status %d to %s, %s.", url, r.Status, orDash(r.HeaderLinks), stamp(r.Time))
 		if r.Reason != "" {
 			say("That URL does not belong to this crawl.")
 			explain(r.Reason, say)
 		}
-	case storage.Failed:
+	case record.Failed:
 		say("%s failed: %s, %s.", url, orDash(r.Reason), after(&r))
 		explain(r.Reason, say)
 		say("`crawler retry` opens it again.")
-	case storage.Refused:
+	case record.Refused:
 		say("%s was refused: %s, %s.", url, orDash(r.Reason), stamp(r.Time))
 		if follows := i.Tree.Format().Links.NoFollow != "none"; r.GaveLinks() && follows && strings.Contains(r.Flags, "n") {
 			say("%s", strings.Replace(meaning(r.Reason), "its links count all the same", "its links do not count, for it says nofollow as well", 1))
 		} else {
 			explain(r.Reason, say)
 		}
-		if r.Reason == storage.Duplicate {
+		if r.Reason == record.Duplicate {
 			first, err := i.duplicateOf(ctx, &r)
 			if err != nil {
 				return err
@@ -82,14 +83,14 @@ func (i *Inspector) why(ctx context.Context, url string, w *bufio.Writer) error 
 }
 
 // waits tells what a pending URL waits for.
-func (i *Inspector) waits(r *storage.Record, say func(string, ...any)) {
+func (i *Inspector) waits(r *record.Record, say func(string, ...any)) {
 	now := time.Now()
 	switch {
-	case r.Range == storage.Held:
+	case r.Range == record.Held:
 		say("%s is held, not asked in this run: %s.", r.URL, orDash(r.Reason))
 		explain(r.Reason, say)
 		say("The next run looks at it again.")
-	case r.Range == storage.Later && r.Due > now.UnixNano():
+	case r.Range == record.Later && r.Due > now.UnixNano():
 		say("%s is open, but is not asked before %s.", r.URL, instant(r.Due))
 	default:
 		say("%s is open and waits for its turn.", r.URL)
@@ -103,7 +104,7 @@ func (i *Inspector) waits(r *storage.Record, say func(string, ...any)) {
 		say("It has not been asked since it was found or opened again.")
 	} else {
 		say("It has been asked %s%s.", times(r.Tries), spared(r))
-		if r.Range != storage.Held && r.Reason != "" {
+		if r.Range != record.Held && r.Reason != "" {
 			say("The last time it came to: %s.", r.Reason)
 			explain(r.Reason, say)
 		}
@@ -112,7 +113,7 @@ func (i *Inspector) waits(r *storage.Record, say func(string, ...any)) {
 
 // host tells whether a host may be asked, and what waits for it.
 func (i *Inspector) host(url string, say func(string, ...any)) error {
-	host, err := i.Index.Host(storage.Host(url))
+	host, err := i.Index.Host(record.Host(url))
 	if err != nil || host.Records() == 0 {
 		return err
 	}
@@ -149,19 +150,19 @@ func (i *Inspector) budgets(ctx context.Context, url string, say func(string, ..
 			say("%s", meaning(reason))
 		}
 	}
-	host, err := i.Index.Host(storage.Host(url))
+	host, err := i.Index.Host(record.Host(url))
 	if err != nil {
 		return err
 	}
 	l := &i.Limits
 	// Of budgets that are nearly empty it is not worth to tell.
 	worth := func(used, most int64) bool { return most > 0 && used*10 >= most }
-	domain, err := i.Index.Domain(storage.Domain(host.Name))
+	domain, err := i.Index.Domain(record.Domain(host.Name))
 	if err != nil {
 		return err
 	}
 	if worth(domain.Hosts, l.Domain) {
-		say("Its domain %s has %d of %d hosts (-budget-domain).", storage.Domain(host.Name), domain.Hosts, l.Domain)
+		say("Its domain %s has %d of %d hosts (-budget-domain).", record.Domain(host.Name), domain.Hosts, l.Domain)
 	}
 	if l.Host > 0 {
 		say("Its host has %d of %d URLs (-budget-host).", host.Used(), l.Host)
@@ -221,11 +222,11 @@ func (i *Inspector) admission(url string, say func(string, ...any)) {
 }
 
 // origin tells where a URL came from.
-func (i *Inspector) origin(r *storage.Record, say func(string, ...any)) {
+func (i *Inspector) origin(r *record.Record, say func(string, ...any)) {
 	switch {
 	case r.Via != "":
 		say("It was found as the target of a redirect from %s.", r.Via)
-	case r.Source == storage.Seed:
+	case r.Source == record.Seed:
 		say("It is a seed.")
 	case i.isSitemap(r.Source):
 		say("It was found in the sitemap %s.", r.Source)
@@ -235,7 +236,7 @@ func (i *Inspector) origin(r *storage.Record, say func(string, ...any)) {
 }
 
 // after tells when a record got its outcome, with how many requests.
-func after(r *storage.Record) string {
+func after(r *record.Record) string {
 	text := stamp(r.Time)
 	if r.Tries > 0 {
 		text += ", asked " + times(r.Tries) + spared(r)
@@ -247,7 +248,7 @@ func after(r *storage.Record) string {
 }
 
 // spared returns how many requests used up no try.
-func spared(r *storage.Record) string {
+func spared(r *record.Record) string {
 	if r.Spared == 0 {
 		return ""
 	}

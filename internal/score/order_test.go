@@ -12,6 +12,7 @@ import (
 	"urltree/internal/frontier/queue"
 	"urltree/internal/score"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // crawl asks for the pages of one host one by one, each after the commit of the one before, and
@@ -32,7 +33,7 @@ func crawl(t *testing.T, web map[string]string, opts frontier.Options, kind scor
 	}
 	index.Filter().SetComplete()
 	const host = "http://a.example/"
-	if _, err := index.Commit([]*storage.Outcome{{Links: []storage.Link{{URL: host + "s", Source: storage.Seed}}}}); err != nil {
+	if _, err := index.Commit([]*record.Outcome{{Links: []record.Link{{URL: host + "s", Source: record.Seed}}}}); err != nil {
 		t.Fatal(err)
 	}
 	scorer, err := score.New(kind, 1<<16, index.Filter().Fingerprint)
@@ -59,12 +60,12 @@ func crawl(t *testing.T, web map[string]string, opts frontier.Options, kind scor
 		row := loans[0].Rows[0]
 		page := strings.TrimPrefix(row.URL, host)
 		order.WriteString(page)
-		o := &storage.Outcome{Row: row, State: storage.Stored, Page: storage.Page{Flags: "-"}}
+		o := &record.Outcome{Row: row, State: record.Stored, Page: record.Page{Flags: "-"}}
 		for _, name := range web[page] {
-			o.Links = append(o.Links, storage.Link{URL: host + string(name), Source: row.URL, Depth: row.Depth + 1})
+			o.Links = append(o.Links, record.Link{URL: host + string(name), Source: row.URL, Depth: row.Depth + 1})
 		}
 		scorer.Links(&row, o.Links)
-		c, err := index.Commit([]*storage.Outcome{o})
+		c, err := index.Commit([]*record.Outcome{o})
 		if err != nil {
 			t.Fatal(err)
 		}

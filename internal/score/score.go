@@ -18,7 +18,7 @@ import (
 	"math"
 	"sync"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // A Kind says what a score is made of.
@@ -98,13 +98,13 @@ func New(kind Kind, bytes int64, fingerprint func(url string) uint64) (*Scorer, 
 // them: it is known no more. The target of a redirect takes over all that the row has. Seeds
 // keep their depth, as do targets of what has no score. With a nil row the links are those of a
 // sitemap, which is no page: they have 0.
-func (s *Scorer) Links(row *storage.Row, links []storage.Link) { s.Shares(row, len(links))(links) }
+func (s *Scorer) Links(row *record.Row, links []record.Link) { s.Shares(row, len(links))(links) }
 
 // Shares is Links for an answer whose links, total in number, come in several parts: each is given
 // to what it returns.
-func (s *Scorer) Shares(row *storage.Row, total int) func(links []storage.Link) {
+func (s *Scorer) Shares(row *record.Row, total int) func(links []record.Link) {
 	if row == nil {
-		return func(links []storage.Link) {
+		return func(links []record.Link) {
 			for i := range links {
 				links[i].Rank = Rank(0)
 			}
@@ -115,10 +115,10 @@ func (s *Scorer) Shares(row *storage.Row, total int) func(links []storage.Link) 
 		own = 1 / (1 + float64(row.Rank)) // a seed has 1
 	}
 	own += float64(s.take(s.fingerprint(row.URL)))
-	return func(links []storage.Link) {
+	return func(links []record.Link) {
 		for i := range links {
 			switch l := &links[i]; {
-			case l.Source == storage.Seed:
+			case l.Source == record.Seed:
 			case l.Via != "":
 				if scored {
 					l.Rank = Rank(own)
@@ -161,7 +161,7 @@ func (s *Scorer) Known(fingerprint, rank uint64) {
 }
 
 // Rank gives the present place of a row among those of range Now.
-func (s *Scorer) Rank(row *storage.Row) uint64 {
+func (s *Scorer) Rank(row *record.Row) uint64 {
 	first, ok := Of(row.Rank)
 	if !ok {
 		return row.Rank

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"urltree/internal/score"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // TestRank: ranks are in the order of the scores, behind all depths, and give them back.
@@ -46,7 +46,7 @@ func TestRank(t *testing.T) {
 // TestSitemap: what only a sitemap names stands behind all that pages name.
 func TestSitemap(t *testing.T) {
 	for _, kind := range []score.Kind{score.OPIC, score.Inlinks} {
-		links := []storage.Link{{URL: "http://a.example/"}}
+		links := []record.Link{{URL: "http://a.example/"}}
 		newScorer(t, kind, 1).Links(nil, links)
 		if links[0].Rank != score.Rank(0) || links[0].Rank <= score.Rank(math.SmallestNonzeroFloat64*2) {
 			t.Errorf("%s: rank %d", kind, links[0].Rank)
@@ -72,27 +72,27 @@ func newScorer(t testing.TB, kind score.Kind, bytes int64) *score.Scorer {
 // TestLinks: what a page has goes to its links, once and to the last part.
 func TestLinks(t *testing.T) {
 	const url = "http://a.example/"
-	scored := func(s float64) storage.Row { return storage.Row{URL: url, Rank: score.Rank(s)} }
-	link := func(url string) storage.Link { return storage.Link{URL: url, Source: url} }
-	target := storage.Link{URL: "http://b.example/", Source: url, Via: url}
+	scored := func(s float64) record.Row { return record.Row{URL: url, Rank: score.Rank(s)} }
+	link := func(url string) record.Link { return record.Link{URL: url, Source: url} }
+	target := record.Link{URL: "http://b.example/", Source: url, Via: url}
 	for _, tt := range []struct {
 		name  string
 		kind  score.Kind
-		row   storage.Row
+		row   record.Row
 		known float64 // what known links have brought before
-		links []storage.Link
+		links []record.Link
 		want  []float64 // -1: no score
 	}{
-		{"a seed has 1", score.OPIC, storage.Row{URL: url}, 0, []storage.Link{link("1"), link("2")}, []float64{.5, .5}},
-		{"and what links bring", score.OPIC, storage.Row{URL: url}, 3, []storage.Link{link("1"), link("2")}, []float64{2, 2}},
-		{"of an earlier run in order breadth", score.OPIC, storage.Row{URL: url, Rank: 3}, 0, []storage.Link{link("1")}, []float64{.25}},
-		{"page", score.OPIC, scored(.5), .25, []storage.Link{link("1"), link("2"), link("3")}, []float64{.25, .25, .25}},
-		{"seeds keep their place", score.OPIC, scored(.5), 0, []storage.Link{{URL: "1", Source: storage.Seed}}, []float64{-1}},
-		{"redirect", score.OPIC, scored(.5), .25, []storage.Link{target}, []float64{.75}},
-		{"redirect of what has none", score.OPIC, storage.Row{URL: url}, 1, []storage.Link{target}, []float64{-1}},
+		{"a seed has 1", score.OPIC, record.Row{URL: url}, 0, []record.Link{link("1"), link("2")}, []float64{.5, .5}},
+		{"and what links bring", score.OPIC, record.Row{URL: url}, 3, []record.Link{link("1"), link("2")}, []float64{2, 2}},
+		{"of an earlier run in order breadth", score.OPIC, record.Row{URL: url, Rank: 3}, 0, []record.Link{link("1")}, []float64{.25}},
+		{"page", score.OPIC, scored(.5), .25, []record.Link{link("1"), link("2"), link("3")}, []float64{.25, .25, .25}},
+		{"seeds keep their place", score.OPIC, scored(.5), 0, []record.Link{{URL: "1", Source: record.Seed}}, []float64{-1}},
+		{"redirect", score.OPIC, scored(.5), .25, []record.Link{target}, []float64{.75}},
+		{"redirect of what has none", score.OPIC, record.Row{URL: url}, 1, []record.Link{target}, []float64{-1}},
 		{"no links", score.OPIC, scored(.5), 0, nil, nil},
-		{"inlinks", score.Inlinks, scored(7), 2, []storage.Link{link("1"), link("2")}, []float64{1, 1}},
-		{"redirect inherits inlinks", score.Inlinks, scored(7), 2, []storage.Link{target}, []float64{9}},
+		{"inlinks", score.Inlinks, scored(7), 2, []record.Link{link("1"), link("2")}, []float64{1, 1}},
+		{"redirect inherits inlinks", score.Inlinks, scored(7), 2, []record.Link{target}, []float64{9}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newScorer(t, tt.kind, 1<<10)
@@ -127,7 +127,7 @@ func TestTableIsBounded(t *testing.T) {
 	for i := range urls {
 		urls[i] = "http://a.example/" + strconv.Itoa(i)
 	}
-	rank := func(url string) uint64 { return s.Rank(&storage.Row{URL: url, Rank: score.Rank(0)}) }
+	rank := func(url string) uint64 { return s.Rank(&record.Row{URL: url, Rank: score.Rank(0)}) }
 	for i, url := range urls {
 		s.Known(hash(url), score.Rank(1))
 		s.Known(hash(urls[i%great]), score.Rank(2))

@@ -20,7 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -239,11 +239,11 @@ func TestURLsAreCanonicalAndFound(t *testing.T) {
 	seen := map[string]bool{}
 	for n := range w.opts.Pages {
 		u := w.url(n)
-		key, err := storage.Key(u)
+		key, err := record.Key(u)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if back, err := storage.URL(key); back != u || err != nil || seen[u] {
+		if back, err := record.URL(key); back != u || err != nil || seen[u] {
 			t.Errorf("page %d: %s and key give %s, %v, seen before: %v", n, u, back, err, seen[u])
 		}
 		seen[u] = true

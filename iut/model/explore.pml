@@ -206,7 +206,7 @@ proctype thread(byte me) {
 
 #else
 
-/* For each folder: what is open, and what has failed, below it. Go: storage.Counts.FolderState */
+/* For each folder: what is open, and what has failed, below it. Go: record.Counts.FolderState */
 byte pending[4], failed[4];
 #define count(m)    (((m) >> 1 & 1) + ((m) >> 2 & 1) + ((m) >> 3 & 1) + ((m) >> 4 & 1) + ((m) >> 5 & 1) + ((m) >> 6 & 1))
 

@@ -21,6 +21,7 @@ var folders = map[string]string{
 	"frontier": "../../internal/frontier",
 	"iut":      "..",
 	"storage":  "../../storage",
+	"record":   "../../storage/record",
 }
 
 var (

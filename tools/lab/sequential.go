@@ -12,6 +12,7 @@ import (
 	"urltree/internal/fetch"
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // A loop is the crawl that A's figure 9 compares with: one URL after the other, each of them
@@ -22,7 +23,7 @@ type loop struct {
 	tree   *iut.Tree
 	index  *storage.Index
 	linker *crawler.Linker
-	todo   []storage.Row
+	todo   []record.Row
 }
 
 // sequential crawls in a loop for a time, and gives the number of new URLs in the tree.
@@ -56,9 +57,9 @@ func (o Options) sequential(ctx context.Context, seeds []string, limit time.Dura
 		if _, _, _, err := l.index.Begin(); err != nil {
 			return err
 		}
-		begin := &storage.Outcome{}
+		begin := &record.Outcome{}
 		for _, url := range seeds {
-			begin.Links = append(begin.Links, storage.Link{URL: url, Source: storage.Seed})
+			begin.Links = append(begin.Links, record.Link{URL: url, Source: record.Seed})
 		}
 		if err := l.commit(begin); err != nil {
 			return err
@@ -85,7 +86,7 @@ func (l *loop) next(ctx context.Context) error {
 		return err
 	}
 	defer res.Body.Release()
-	page := &iut.Page{Body: res.Body.Bytes(), Facts: iut.Facts{URL: row.URL, Source: row.Source, Page: storage.Page{
+	page := &iut.Page{Body: res.Body.Bytes(), Facts: iut.Facts{URL: row.URL, Source: row.Source, Page: record.Page{
 		Time: time.Now().Unix(), Status: uint16(res.Status), Bytes: res.Body.Len(), Digest: res.Body.Digest(),
 		Media: res.Media, Charset: res.Charset, Flags: "-", PageDepth: row.Depth,
 	}}}
@@ -98,14 +99,14 @@ func (l *loop) next(ctx context.Context) error {
 		return err
 	}
 	l.todo = l.todo[1:]
-	return l.commit(&storage.Outcome{
-		Row: row, State: storage.Stored, Page: stored.Facts.Page, Links: parsed.Links, Meta: parsed.Meta,
+	return l.commit(&record.Outcome{
+		Row: row, State: record.Stored, Page: stored.Facts.Page, Links: parsed.Links, Meta: parsed.Meta,
 	})
 }
 
 // commit puts an outcome into the index, and what is new into the queue.
-func (l *loop) commit(o *storage.Outcome) error {
-	c, err := l.index.Commit([]*storage.Outcome{o})
+func (l *loop) commit(o *record.Outcome) error {
+	c, err := l.index.Commit([]*record.Outcome{o})
 	l.todo = append(l.todo, c.Fresh...)
 	return err
 }

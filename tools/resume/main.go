@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"urltree/storage"
+	"urltree/storage/record"
 	"urltree/tools/command"
 )
 
@@ -191,28 +192,28 @@ func (b *bench) fill(ctx context.Context, known, hosts, held int) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		var links []storage.Link
+		var links []record.Link
 		for n := from; n < min(from+atOnce, known+1); n++ {
 			// A few hosts of a transaction have most of its links.
 			host := (n/100 + n%7) % hosts
-			links = append(links, storage.Link{
+			links = append(links, record.Link{
 				URL:    fmt.Sprintf("http://host-%d.example/section-%d/topic-%d/article-%d.html", host, n%13, n/1000%97, n),
 				Source: fmt.Sprintf("http://host-%d.example/section-%d/topic-%d/", host, n%13, n/1000%97), Depth: uint32(1 + n*10/known),
 			})
 		}
-		done, err := index.Commit([]*storage.Outcome{{Links: links}})
+		done, err := index.Commit([]*record.Outcome{{Links: links}})
 		if err != nil {
 			return err
 		}
-		var set []*storage.Outcome
+		var set []*record.Outcome
 		for i, row := range done.Fresh {
-			switch o := (&storage.Outcome{Row: row, Next: row}); {
+			switch o := (&record.Outcome{Row: row, Next: row}); {
 			case i%17 == 0:
-				o.State, o.Reason, o.Page.Status = storage.Failed, "http-4xx", http.StatusNotFound
+				o.State, o.Reason, o.Page.Status = record.Failed, "http-4xx", http.StatusNotFound
 				set = append(set, o)
 			case held > 0:
 				held--
-				o.State, o.Next.Range, o.Next.Reason = storage.Pending, storage.Held, "host given up"
+				o.State, o.Next.Range, o.Next.Reason = record.Pending, record.Held, "host given up"
 				set = append(set, o)
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"urltree/internal/seen"
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 func mkdir(name string) error { return os.Mkdir(name, 0o755) }
@@ -76,9 +77,9 @@ func TestInbox(t *testing.T) {
 // they are found.
 type commits struct {
 	index *storage.Index
-	size  int           // pages of a set
-	rows  []storage.Row // found and not stored
-	n     int           // pages stored
+	size  int          // pages of a set
+	rows  []record.Row // found and not stored
+	n     int          // pages stored
 }
 
 func newCommits(tb testing.TB, size int) *commits {
@@ -98,11 +99,11 @@ func newCommits(tb testing.TB, size int) *commits {
 	}
 	c := &commits{index: index, size: size}
 	// As many as a set has are known from the start.
-	var found []storage.Link
+	var found []record.Link
 	for n := range size {
-		found = append(found, storage.Link{URL: origin + path(n), Source: storage.Seed})
+		found = append(found, record.Link{URL: origin + path(n), Source: record.Seed})
 	}
-	c.commit(tb, []*storage.Outcome{{Links: found}})
+	c.commit(tb, []*record.Outcome{{Links: found}})
 	return c
 }
 
@@ -112,22 +113,22 @@ const fresh = 4
 
 // set makes the outcomes of the next pages. Of the links of a page only those that the filter
 // does not know come to the index; so it is in a crawl.
-func (c *commits) set() (set []*storage.Outcome) {
+func (c *commits) set() (set []*record.Outcome) {
 	filter := c.index.Filter()
 	for range c.size {
 		row := c.rows[0]
 		c.rows = c.rows[1:]
-		o := &storage.Outcome{
-			Row: row, State: storage.Stored,
-			Page: storage.Page{
+		o := &record.Outcome{
+			Row: row, State: record.Stored,
+			Page: record.Page{
 				Time: 1_800_000_000, Status: 200, Bytes: pageSize, Digest: sha256.Sum256([]byte(row.URL)),
 				Media: "text/html", Charset: "utf-8", Flags: "-", PageDepth: row.Depth,
 			},
-			Meta: &storage.Meta{Title: "Page " + row.URL, Language: "en"},
+			Meta: &record.Meta{Title: "Page " + row.URL, Language: "en"},
 		}
 		for m := c.size + fresh*(c.n-1); m < c.size+fresh*(c.n+1); m++ {
 			if url := origin + path(m); filter.Lookup(filter.Fingerprint(url)) != seen.Known {
-				o.Links = append(o.Links, storage.Link{URL: url, Source: row.URL, Depth: row.Depth + 1})
+				o.Links = append(o.Links, record.Link{URL: url, Source: row.URL, Depth: row.Depth + 1})
 			}
 		}
 		c.n++
@@ -136,7 +137,7 @@ func (c *commits) set() (set []*storage.Outcome) {
 	return set
 }
 
-func (c *commits) commit(tb testing.TB, set []*storage.Outcome) {
+func (c *commits) commit(tb testing.TB, set []*record.Outcome) {
 	done, err := c.index.Commit(set)
 	if err != nil {
 		tb.Fatal(err)

@@ -16,7 +16,7 @@ import (
 	"urltree/internal/frontier"
 	"urltree/internal/robots"
 	"urltree/iut"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // The time of each benchmark is that of one page.
@@ -116,7 +116,7 @@ func BenchmarkTree(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer tree.Close()
-			p := iut.Page{Body: body, Facts: iut.Facts{Source: storage.Seed, Page: storage.Page{
+			p := iut.Page{Body: body, Facts: iut.Facts{Source: record.Seed, Page: record.Page{
 				Time: 1_800_000_000, Status: 200, Bytes: int64(len(body)), Digest: sha256.Sum256(body), Media: "text/html", Flags: "-",
 			}}}
 			b.ReportAllocs()
@@ -199,13 +199,13 @@ func BenchmarkResults(b *testing.B) {
 // noStore is the frontier's view of an index that has nothing besides.
 type noStore struct{}
 
-func (noStore) Refill(string, time.Time, int, func(string) bool) ([]storage.Row, error) {
+func (noStore) Refill(string, time.Time, int, func(string) bool) ([]record.Row, error) {
 	return nil, nil
 }
-func (noStore) NextDue(string, func(string) bool) (int64, error)         { return 0, nil }
-func (noStore) NextHosts(string, int) ([]storage.HostRow, uint64, error) { return nil, 0, nil }
-func (noStore) HostAt(string) (h storage.HostRow, tx uint64, err error)  { return h, 0, nil }
-func (noStore) Sitemaps(string, time.Time, int, func(string) bool) ([]storage.Sitemap, int64, error) {
+func (noStore) NextDue(string, func(string) bool) (int64, error)        { return 0, nil }
+func (noStore) NextHosts(string, int) ([]record.HostRow, uint64, error) { return nil, 0, nil }
+func (noStore) HostAt(string) (h record.HostRow, tx uint64, err error)  { return h, 0, nil }
+func (noStore) Sitemaps(string, time.Time, int, func(string) bool) ([]record.Sitemap, int64, error) {
 	return nil, 0, nil
 }
 
@@ -218,7 +218,7 @@ func BenchmarkRest(b *testing.B) {
 		}
 		b.ReportAllocs()
 		for n := uint64(1); b.Loop(); n++ {
-			f.Add([]storage.Row{{URL: origin + "/page", Source: storage.Seed, Range: storage.Now, Seq: n}}, n)
+			f.Add([]record.Row{{URL: origin + "/page", Source: record.Seed, Range: record.Now, Seq: n}}, n)
 			loans, err := f.Take(b.Context(), 1)
 			if err != nil || len(loans) != 1 {
 				b.Fatal(len(loans), err)

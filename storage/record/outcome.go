@@ -1,4 +1,6 @@
-package storage
+package record
+
+import "strings"
 
 // An Outcome is one thing that happened to a URL, to the robots.txt of an origin or to a sitemap:
 // the unit of work that a transaction takes. Crawlers make it, the committer writes it.
@@ -59,47 +61,50 @@ type Link struct {
 	Areas []string
 }
 
-// Kinds of addresses. A name with addresses of both kinds is private.
-const (
-	KindPublic  = 1 // of the public Internet
-	KindPrivate = 2 // any other
-)
+// MostWeight is how many bytes a transaction should write because of links, as Weight has them.
+// Until it has ended, memory holds several copies of its keys and every page of the index that it
+// touches.
+const MostWeight = 6 << 20
 
-// HostTimes is the politeness of one host: what survives a restart besides its counts.
-type HostTimes struct {
-	Name    string
-	Next    int64  // Unix nanoseconds before which it may not be asked
-	Answer  int64  // smoothed answer time in nanoseconds; 0: unknown
-	Backoff int64  // present back-off in nanoseconds; 0: none
-	Fails   uint32 // failures in a row
-	Delay   int64  // Crawl-delay of its robots.txt in nanoseconds; 0: none
-	Pace    int64  // nanoseconds between requests that its refusals have led to; 0: none
-	Kind    int64  // of the addresses that the name of a seed had when it was first looked up: KindPublic or KindPrivate; 0: not known
-	// Seq numbers the answers of the host in this run. Two crawlers may bring them to the index in
-	// either order, even in different transactions: the last answer counts.
-	Seq uint64
+// weigh estimates the bytes that a transaction writes because of a link: its record and pending
+// row, and the counts of all folders of its host and path, whose keys begin its own.
+func weigh(l *Link) int {
+	folders := max(strings.Count(l.URL, "/")-2, 0) + max(strings.Count(authority(l.URL), ".")-2, 0)
+	return 400 + 3*len(l.URL) + len(l.Source) + folders*(100+len(l.URL)/2)
 }
 
-// A HostRow is a row of the host table: a host name, any scheme and port.
-type HostRow struct {
-	HostTimes
-	Run      uint32 // that the times are of
-	Sitemaps int64  // that are to be read
-	Counted  int64  // 1: the host counts towards Limits.Domain
-	Counts          // of its records
+// Weight estimates the bytes that a transaction writes because of what an outcome names: links,
+// sitemaps and the text of a robots.txt.
+func (o *Outcome) Weight() int {
+	bytes := 0
+	if o.Robots != nil {
+		bytes += 2 * len(o.Robots.Text)
+	}
+	for i := range o.Sitemaps {
+		bytes += 400 + 3*len(o.Sitemaps[i].URL)
+	}
+	for i := range o.Links {
+		bytes += weigh(&o.Links[i])
+	}
+	return bytes
 }
 
-// Counts numbers records by state, pending ones by range.
-type Counts struct {
-	Now, Later, Held, Stored, Redirected, Failed, Refused int64
+// TakeAhead takes from an outcome that has more links than one transaction should take the first of
+// them, to be committed before it: no URL gets an outcome before its links have records. nil: there
+// are no more than that.
+func (o *Outcome) TakeAhead() *Outcome {
+	bytes := 0
+	for i := range o.Links {
+		if bytes += weigh(&o.Links[i]); bytes > MostWeight && i > 0 {
+			return o.Ahead(i)
+		}
+	}
+	return nil
 }
 
-// Robots is the answer of one origin to the request for its robots.txt.
-type Robots struct {
-	Origin string // scheme, host name, port
-	Time   int64  // Unix seconds of the answer
-	Status uint16 // HTTP status after redirects; 0: no answer
-	Tries  uint32 // failed tries in a row
-	Reason string // what the last of them came to, such as "dns" or "http-5xx"
-	Text   string // the file, for 2xx
+// Ahead takes the first n links from an outcome, to be committed before it.
+func (o *Outcome) Ahead(n int) *Outcome {
+	ahead := &Outcome{Row: o.Row, Page: Page{PageDepth: o.Page.PageDepth}, Links: o.Links[:n:n], Part: true}
+	o.Links = o.Links[n:]
+	return ahead
 }

@@ -1,9 +1,14 @@
-package storage
+// Package record is the vocabulary of a crawl: what is known of a URL, a host, a robots.txt, a
+// sitemap and a run, the outcomes that change it, and how each of them is written as a key and a
+// value of the index. It knows no database: the values are those of this package alone.
+//
+// Every value that it appends is sealed: it ends in a CRC-32C of what stands before it and of the
+// key that it stands under. What decodes, encodes to the same bytes; all else is [ErrCorrupt].
+package record
 
 import (
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 )
 
 // A State says what is known of a URL. Only Pending may change by itself; the other states change
@@ -49,6 +54,10 @@ const (
 // Seed is the source of a URL that a person named.
 const Seed = "seed"
 
+// Duplicate is the reason of a page that was refused because one with the same SHA-256 is stored.
+// Its record keeps the SHA-256.
+const Duplicate = "duplicate"
+
 // A Row is what the frontier knows of a pending URL.
 type Row struct {
 	URL    string
@@ -85,30 +94,6 @@ type Record struct {
 	Cut      uint32 // links of the answer that got no record, see Limits.MaxHeld
 }
 
-// GaveLinks reports whether the links of an answer without a folder counted: only the same answer,
-// given again, can tell them once more. Of what is refused for its type only a feed is read.
-func (r *Record) GaveLinks() bool {
-	return r.State == Refused && (r.Reason == "noindex" || r.Reason == Duplicate || r.Reason == "type" && r.Bytes > 0)
-}
-
-// reopen makes the record pending again, as if nobody had asked yet.
-func (r *Record) reopen(run uint32) {
-	r.State, r.Page, r.Cut = Pending, Page{}, 0
-	r.Range, r.Tries, r.Spared, r.Due, r.Reason, r.Run = Now, 0, 0, 0, "", run
-}
-
-// refusedAsLink reports whether the record's outcome may be another one for a seed: an address or a
-// type that was refused, and a redirect whose target did not belong to the crawl.
-func (r *Record) refusedAsLink() bool {
-	switch r.State {
-	case Refused:
-		return r.Reason == "address" || r.Reason == "type"
-	case Redirected:
-		return r.Reason != ""
-	}
-	return false
-}
-
 // A Page holds the facts of an answer, as source.txt keeps them.
 type Page struct {
 	Time        int64 // Unix seconds of the outcome
@@ -122,45 +107,40 @@ type Page struct {
 	PageDepth   uint32   // the depth written to source.txt, which never changes
 }
 
-// ErrCorrupt says that a value in the index, or its key, is not what was written. Where one cannot
-// do without the value it comes to [ErrDamaged].
-var ErrCorrupt error = corrupt{}
-
-// corrupt is ErrDamaged, and does not say so again where that is said before.
-type corrupt struct{}
-
-func (corrupt) Error() string { return "a value of index.db is not what was written" }
-
-func (corrupt) Is(target error) bool { return target == ErrDamaged }
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// seal appends the CRC-32C of b and the key that b is to stand under.
-func seal(b, key []byte) []byte {
-	return binary.BigEndian.AppendUint32(b, checksum(b, key))
+// GaveLinks reports whether the links of an answer without a folder counted: only the same answer,
+// given again, can tell them once more. Of what is refused for its type only a feed is read.
+func (r *Record) GaveLinks() bool {
+	return r.State == Refused && (r.Reason == "noindex" || r.Reason == Duplicate || r.Reason == "type" && r.Bytes > 0)
 }
 
-func checksum(body, key []byte) uint32 {
-	return crc32.Update(crc32.Checksum(body, castagnoli), castagnoli, key)
+// Reopen makes the record pending again, as if nobody had asked yet.
+func (r *Record) Reopen(run uint32) {
+	r.State, r.Page, r.Cut = Pending, Page{}, 0
+	r.Range, r.Tries, r.Spared, r.Due, r.Reason, r.Run = Now, 0, 0, 0, "", run
 }
 
-// unseal checks and removes the CRC-32C.
-func unseal(b, key []byte) ([]byte, error) {
-	if len(b) < 4 {
-		return nil, fmt.Errorf("%w: %d bytes", ErrCorrupt, len(b))
+// RefusedAsLink reports whether the record's outcome may be another one for a seed: an address or a
+// type that was refused, and a redirect whose target did not belong to the crawl.
+func (r *Record) RefusedAsLink() bool {
+	switch r.State {
+	case Refused:
+		return r.Reason == "address" || r.Reason == "type"
+	case Redirected:
+		return r.Reason != ""
 	}
-	body := b[:len(b)-4]
-	if checksum(body, key) != binary.BigEndian.Uint32(b[len(body):]) {
-		return nil, fmt.Errorf("%w: checksum", ErrCorrupt)
-	}
-	return body, nil
+	return false
+}
+
+// hasDigest reports whether the value of a record ends in the SHA-256.
+func (r *Record) hasDigest() bool {
+	return r.State == Stored || r.State == Refused && r.Reason == Duplicate
 }
 
 // cookieHop marks the number of redirects of a record with Cookie.
 const cookieHop = 1 << 7
 
-// append writes the value that stands under the record's key.
-func (r *Record) append(b, key []byte) []byte {
+// Append writes the value that stands under the record's key.
+func (r *Record) Append(b, key []byte) []byte {
 	hops := r.Hops
 	if r.Cookie {
 		hops |= cookieHop
@@ -185,31 +165,31 @@ func (r *Record) append(b, key []byte) []byte {
 			b = append(b, r.Digest[:]...)
 		}
 	}
-	return seal(b, key)
+	return Seal(b, key)
 }
 
-// peek returns the state and the range of a value of the URL bucket.
-func peek(key, value []byte) (State, Range, error) {
-	body, err := unseal(value, key)
+// Peek returns the state and the range of a value of the URL bucket.
+func Peek(key, value []byte) (State, Range, error) {
+	body, err := Unseal(value, key)
 	if err != nil || len(body) < 2 {
 		return 0, 0, ErrCorrupt
 	}
 	return State(body[0]), Range(body[1]), nil
 }
 
-// decodeRecord reads a value of the URL bucket. The strings of the result are copies.
-func decodeRecord(key, value []byte) (Record, error) {
+// Decode reads a value of the URL bucket. The strings of the result are copies.
+func Decode(key, value []byte) (Record, error) {
 	url, err := URL(key)
 	if err != nil {
 		return Record{}, fmt.Errorf("record under the key %q: %w", key, ErrCorrupt)
 	}
-	return decodeRecordOf(url, key, value)
+	return DecodeOf(url, key, value)
 }
 
-// decodeRecordOf is decodeRecord of the URL that has this key.
-func decodeRecordOf(url string, key, value []byte) (Record, error) {
+// DecodeOf is Decode where the URL of the key is known.
+func DecodeOf(url string, key, value []byte) (Record, error) {
 	var r Record
-	body, err := unseal(value, key)
+	body, err := Unseal(value, key)
 	if err != nil {
 		return r, fmt.Errorf("record of %s: %w", url, err)
 	}
@@ -236,72 +216,5 @@ func decodeRecordOf(url string, key, value []byte) (Record, error) {
 	return r, nil
 }
 
-func appendString(b []byte, s string) []byte {
-	b = binary.AppendUvarint(b, uint64(len(s)))
-	return append(b, s...)
-}
-
 // packTries makes one number of the requests made and of those among them that are spared.
 func packTries(tries uint16, spared uint8) uint64 { return uint64(spared)<<16 | uint64(tries) }
-
-// tries reads what packTries has made.
-func (d *decoder) tries() (tries uint16, spared uint8) {
-	n := d.uint(24)
-	return uint16(n), uint8(n >> 16)
-}
-
-// A decoder reads fields off the front of b; after a short read bad is set and all is zero.
-type decoder struct {
-	b   []byte
-	bad bool
-}
-
-// uvarint reads a number in its one spelling, the shortest.
-func (d *decoder) uvarint() uint64 {
-	v, n := binary.Uvarint(d.b)
-	if n <= 0 || n > 1 && d.b[n-1] == 0 {
-		d.bad, d.b = true, nil
-		return 0
-	}
-	d.b = d.b[n:]
-	return v
-}
-
-// uint reads a number of at most so many bits.
-func (d *decoder) uint(bits int) uint64 {
-	v := d.uvarint()
-	if v>>bits != 0 {
-		d.bad = true
-	}
-	return v
-}
-
-func (d *decoder) take(n uint64) []byte {
-	if n > uint64(len(d.b)) {
-		d.bad, d.b = true, nil
-		return nil
-	}
-	p := d.b[:n]
-	d.b = d.b[n:]
-	return p
-}
-
-func (d *decoder) byte() byte {
-	if p := d.take(1); p != nil {
-		return p[0]
-	}
-	return 0
-}
-
-// word reads a string of which the usual ones take no memory.
-func (d *decoder) word() string {
-	b := d.take(d.uvarint())
-	for _, usual := range [...]string{"text/html", "utf-8"} {
-		if string(b) == usual {
-			return usual
-		}
-	}
-	return string(b)
-}
-
-func (d *decoder) string() string { return string(d.take(d.uvarint())) }

@@ -1,4 +1,4 @@
-package storage
+package record
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ const (
 )
 
 // ErrKey says that a URL or key is not one that Key makes.
-var ErrKey = errors.New("storage: not a canonical URL")
+var ErrKey = errors.New("not a canonical URL")
 
 // Key returns the record key of a canonical http(s) URL.
 func Key(url string) ([]byte, error) {
@@ -129,8 +129,8 @@ func Parents(key []byte, yield func(folder []byte)) {
 	}
 }
 
-// segments calls yield with the key of each folder above a record key that is one of its path.
-func segments(key []byte, yield func(folder []byte)) {
+// Segments calls yield with the key of each folder above a record key that is one of its path.
+func Segments(key []byte, yield func(folder []byte)) {
 	from := 0
 	Parents(key, func(folder []byte) {
 		if folder[from] == Segment {
@@ -140,8 +140,8 @@ func segments(key []byte, yield func(folder []byte)) {
 	})
 }
 
-// pathOf returns the key of the same URL without its query; nil if it has none.
-func pathOf(key []byte) []byte {
+// PathOf returns the key of the same URL without its query; nil if it has none.
+func PathOf(key []byte) []byte {
 	if from := bytes.LastIndexByte(key[:len(key)-1], 0) + 1; key[from] == Query {
 		return key[:from]
 	}
@@ -182,4 +182,11 @@ func appendComponent(b []byte, kind byte, text string) []byte {
 	b = append(b, kind)
 	b = append(b, text...)
 	return append(b, 0)
+}
+
+// AfterFolder returns the first key behind all that lie in a folder: its closing NUL raised by one.
+func AfterFolder(key []byte) []byte {
+	b := bytes.Clone(key)
+	b[len(b)-1] = 1
+	return b
 }

@@ -1,4 +1,4 @@
-package storage
+package record
 
 import (
 	"bytes"
@@ -133,7 +133,7 @@ func TestKeyProperties(t *testing.T) {
 				if bytes.HasPrefix(k, folder) {
 					inside++
 				}
-				if in := bytes.HasPrefix(k, folder); in != (bytes.Compare(k, folder) >= 0 && bytes.Compare(k, afterFolder(folder)) < 0) {
+				if in := bytes.HasPrefix(k, folder); in != (bytes.Compare(k, folder) >= 0 && bytes.Compare(k, AfterFolder(folder)) < 0) {
 					t.Fatalf("%q in %q: %v, but not by order", show(k), show(folder), in)
 				}
 			}

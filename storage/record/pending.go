@@ -1,4 +1,4 @@
-package storage
+package record
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 //
 // order is the rank (8 bytes) for Now, the time due (8 bytes) for Later, and the reason with a
 // NUL for Held. The value is the number of the run that wrote the row.
-func appendPendingKey(b []byte, r *Row, key []byte) []byte {
+func AppendPendingKey(b []byte, r *Row, key []byte) []byte {
 	b = append(b, Host(r.URL)...)
 	b = append(b, 0, byte(r.Range))
 	switch r.Range {
@@ -28,13 +28,13 @@ func appendPendingKey(b []byte, r *Row, key []byte) []byte {
 	return append(b, key...)
 }
 
-// rangePrefix begins the pending keys of one range of a host.
-func rangePrefix(host string, r Range) []byte {
+// RangePrefix begins the pending keys of one range of a host.
+func RangePrefix(host string, r Range) []byte {
 	return append(append([]byte(host), 0), byte(r))
 }
 
-// decodePending reads what a pending row says by itself, and gives its record key.
-func decodePending(k, v []byte) (r Row, key []byte, err error) {
+// DecodePending reads what a pending row says by itself, and gives its record key.
+func DecodePending(k, v []byte) (r Row, key []byte, err error) {
 	bad := func() (Row, []byte, error) { return r, nil, fmt.Errorf("pending row %q: %w", k, ErrCorrupt) }
 	host, rest, ok := bytes.Cut(k, []byte{0})
 	if !ok || len(rest) < 1+8+8 || len(v) != 4 {

@@ -1,0 +1,114 @@
+package record
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+)
+
+// A Run is one start of the crawl command on this tree, with what it has come to so far. Its
+// row is part of every transaction, so the figures are those of the records.
+type Run struct {
+	ID       uint32           `json:"id"`    // 1, 2, ...
+	Start    int64            `json:"start"` // Unix seconds
+	End      int64            `json:"end"`   // of the last transaction, Unix seconds
+	Clean    bool             `json:"clean"` // ended by itself, all buffers drained
+	Found    int64            `json:"found"` // records made
+	Stored   int64            `json:"stored"`
+	NewURLs  int64            `json:"new"`      // stored pages whose source is no seed
+	Bytes    int64            `json:"bytes"`    // of stored bodies
+	Outcomes map[string]int64 `json:"outcomes"` // "state reason" -> number
+	Statuses map[string]int64 `json:"statuses"` // "2xx" ... -> number of outcomes
+	NoFollow int64            `json:"nofollow"` // pages that say nofollow, stored or not
+}
+
+// An Hour is the state of a run at the end of one of its hours. The figures are sums since the
+// run's start, except Stored.
+type Hour struct {
+	Run, Hour uint32              // hour 1 is the first; the key as well
+	Time      int64               `json:"time"`   // Unix seconds
+	Stored    int64               `json:"stored"` // new URLs in the tree within this hour
+	Rows      map[string][2]int64 `json:"rows"`   // queue ("crawler 1", "frontier", "buffer 1") -> added, removed
+}
+
+// Clone returns a copy that shares no map with r.
+func (r *Run) Clone() Run {
+	c := *r
+	c.Outcomes, c.Statuses = maps.Clone(r.Outcomes), maps.Clone(r.Statuses)
+	return c
+}
+
+// Count adds an outcome. A run that has not begun counts nothing.
+func (r *Run) Count(rec *Record) { r.add(rec, 1) }
+
+// Uncount takes back the outcome of a record that is asked again, if it was one of this run: what
+// becomes of a URL counts once.
+func (r *Run) Uncount(rec *Record) {
+	if rec.State != Pending && rec.Run == r.ID {
+		r.add(rec, -1)
+	}
+}
+
+func (r *Run) add(rec *Record, n int64) {
+	if r.ID == 0 {
+		return
+	}
+	name := rec.State.String()
+	if rec.Reason != "" {
+		name += " " + rec.Reason
+	}
+	increase(r.Outcomes, name, n)
+	if rec.Status != 0 {
+		increase(r.Statuses, fmt.Sprintf("%dxx", rec.Status/100), n)
+	}
+	if strings.Contains(rec.Flags, "n") {
+		r.NoFollow += n
+	}
+	if rec.State == Stored {
+		r.Stored += n
+		r.Bytes += n * rec.Bytes
+		if rec.Source != Seed {
+			r.NewURLs += n
+		}
+	}
+}
+
+// increase adds n to a counter, and drops one that is 0.
+func increase(counters map[string]int64, name string, n int64) {
+	if counters[name] += n; counters[name] == 0 {
+		delete(counters, name)
+	}
+}
+
+// HourKey returns the key of an hour of a run.
+func HourKey(run, hour uint32) []byte {
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, run), hour)
+}
+
+// DecodeHour reads the value of an hour.
+func DecodeHour(k, v []byte) (h Hour, err error) {
+	body, err := Unseal(v, k)
+	if err == nil && len(k) == 8 {
+		err = json.Unmarshal(body, &h)
+	}
+	if err != nil || len(k) != 8 {
+		return h, fmt.Errorf("hour %x: %w: %v", k, ErrCorrupt, err)
+	}
+	h.Run, h.Hour = binary.BigEndian.Uint32(k), binary.BigEndian.Uint32(k[4:])
+	return h, nil
+}
+
+// DecodeRun reads the value of a run.
+func DecodeRun(k, v []byte) (Run, error) {
+	var r Run
+	body, err := Unseal(v, k)
+	if err == nil {
+		err = json.Unmarshal(body, &r)
+	}
+	if err != nil {
+		return r, fmt.Errorf("run %x: %w: %v", k, ErrCorrupt, err)
+	}
+	return r, nil
+}
