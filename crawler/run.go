@@ -159,8 +159,8 @@ func Run(ctx context.Context, opts Options) (Result, error) {
 	if err := opts.checkFolders(); err != nil {
 		return Result{}, err
 	}
-	if opts.LimitHeap {
-		defer debug.SetMemoryLimit(debug.SetMemoryLimit(opts.heap(0)))
+	if opts.LimitHeap { // while seeds are read, the filter may come to its whole size
+		defer debug.SetMemoryLimit(debug.SetMemoryLimit(opts.heap(opts.SeenBytes)))
 	}
 	e := &engine{opts: opts, files: files, parsing: semaphore.NewWeighted(int64(opts.parsers())), shares: semaphore.NewWeighted(sharesMore), watch: newWatchdog(opts.steps, opts.Log), over: semaphore.NewWeighted(overBytes)}
 	if opts.QueueSize > 0 {

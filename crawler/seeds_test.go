@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -42,6 +43,31 @@ func TestSeedsInUTF16(t *testing.T) {
 		if err != nil || !slices.Equal(got, want) || bad != 5 {
 			t.Errorf("%s: %q, line %d left out, %v; want %q", name, got, bad, err, want)
 		}
+	}
+}
+
+// TestHeapWhileSeedsAreRead: the limit of the heap leaves the filter of known URLs its place, which
+// grows outside the heap as seeds come in. Not parallel: the limit is the process's.
+func TestHeapWhileSeedsAreRead(t *testing.T) {
+	before := debug.SetMemoryLimit(-1)
+	dir := t.TempDir()
+	opts := crawler.Options{
+		Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), FS: faultfs.NewMem(), NoSync: true,
+		Time: time.Millisecond, Retries: -1, Delay: -1, AllowPrivate: true, LimitHeap: true, SeenBytes: 64 << 20,
+	}
+	limit := int64(0)
+	opts.MoreSeeds = func(yield func(string, error) bool) {
+		limit = debug.SetMemoryLimit(-1)
+		yield("http://127.0.0.1:1/", nil)
+	}
+	if _, err := crawler.Run(t.Context(), opts); err != nil {
+		t.Fatal(err)
+	}
+	if most := opts.Memory() - opts.SeenBytes; limit <= 0 || limit >= most {
+		t.Errorf("while seeds are read the heap may take %d bytes, not less than %d", limit, most)
+	}
+	if after := debug.SetMemoryLimit(-1); after != before {
+		t.Errorf("after the run the limit is %d, not %d", after, before)
 	}
 }
 
