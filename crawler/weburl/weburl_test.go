@@ -394,8 +394,8 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// TestKept: a base knows on the next page what it resolved on the last, whatever became of the memory
-// that the reference lay in; and what it keeps of very many pages is bounded.
+// TestKept: a base knows on the next page what it resolved on the last, whatever became of the
+// memory that the reference lay in; and what it keeps of very many pages is bounded.
 func TestKept(t *testing.T) {
 	var b Base
 	resolve := func(page, ref string) string {

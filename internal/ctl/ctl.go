@@ -63,7 +63,7 @@ const (
 	kindFailed   = 'e'
 )
 
-// kindOf gives the frame that ends an answer whose handler returned err.
+// kindOf returns the frame that ends an answer whose handler returned err.
 func kindOf(err error) byte {
 	switch {
 	case err == nil:
@@ -89,7 +89,7 @@ type remoteError struct {
 func (e *remoteError) Error() string { return e.text }
 func (e *remoteError) Unwrap() error { return e.kind }
 
-// errOf gives the error that a frame of kindOf stands for; nil: one of no special kind.
+// errOf returns the error that a frame of kindOf stands for; nil: one of no special kind.
 func errOf(kind byte) error {
 	switch kind {
 	case kindUsage:

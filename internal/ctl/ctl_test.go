@@ -54,7 +54,7 @@ func startIn(t *testing.T, root string, s *server) (stop func() error) {
 	return stop
 }
 
-// asked gives a question of a command and a URL.
+// asked returns a question of a command and a URL.
 func asked(args ...string) (q inspect.Question) {
 	q.Command = args[0]
 	if len(args) > 1 {

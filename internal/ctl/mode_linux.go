@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// private gives the socket its mode before it is bound, so that it never exists with another.
+// private sets the mode of the socket before it is bound, so that it never exists with another.
 func private(_, _ string, c syscall.RawConn) error {
 	var err error
 	if cerr := c.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), 0o600) }); cerr != nil {

@@ -71,7 +71,7 @@ func write(t testing.TB, w *Writer, pages []Page, each int) (ends []int64) {
 	return ends
 }
 
-// read gives all pages that can be read.
+// read returns all pages that can be read.
 func read(b []byte, end int64) (pages []Page, whole int64, err error) {
 	whole, n, err := Read(bytes.NewReader(b), end, func(p Page) error {
 		p.Edges = slices.Clone(p.Edges) // which is not ours
@@ -120,8 +120,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestDamage cuts the file at every byte and turns a bit of every byte: the frames before are there,
-// and nothing else.
+// TestDamage cuts the file at every byte and turns a bit of every byte: the frames before are
+// there, and nothing else.
 func TestDamage(t *testing.T) {
 	pages := draw(rand.New(rand.NewPCG(2, 2)), 12)
 	f := &memory{left: 1 << 30}
@@ -190,7 +190,8 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// FuzzPage: what reads as a page of a frame is written the same way, but for longer spellings of numbers.
+// FuzzPage: what reads as a page of a frame is written the same way, but for longer spellings of
+// numbers.
 func FuzzPage(f *testing.F) {
 	for _, p := range draw(rand.New(rand.NewPCG(5, 5)), 5) {
 		f.Add(AppendPage(nil, p))

@@ -39,7 +39,7 @@ func FailAfter(under iut.FS, k int, err error) *FS { return &FS{under: under, at
 // Count lets all calls through.
 func Count(under iut.FS) *FS { return FailAfter(under, -1, nil) }
 
-// Calls gives all calls so far, each as its operation and name: "mkdir a/b", or "create",
+// Calls returns all calls so far, each as its operation and name: "mkdir a/b", or "create",
 // "open", "write", "rename", "remove", "list", "stat", "sync", "close" and so on.
 func (f *FS) Calls() []string {
 	f.mu.Lock()
@@ -47,7 +47,7 @@ func (f *FS) Calls() []string {
 	return append([]string(nil), f.calls...)
 }
 
-// Failed tells whether the call that was to fail has come.
+// Failed reports whether the call that was to fail has come.
 func (f *FS) Failed() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

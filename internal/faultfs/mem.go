@@ -46,7 +46,7 @@ func NewMem() *Mem { return &Mem{root: newFolder()} }
 
 func newFolder() *node { return &node{folder: true, names: map[string]*node{}} }
 
-// set gives a name in a folder to child, or to nothing.
+// set makes a name in a folder that of child, or of nothing.
 func (n *node) set(name string, child *node) {
 	if n.past == nil {
 		n.past = map[string][]*node{}
@@ -76,7 +76,7 @@ func (n *node) change(c change) {
 	n.log = append(n.log, c)
 }
 
-// Crash gives a file system as a power cut might leave it: all that was synced, and of the
+// Crash returns a file system as a power cut might leave it: all that was synced, and of the
 // rest what chance will have. Each name by itself is what it was at the last sync or after any
 // change since, so a renamed file may have both names or none. Each file by itself, however its
 // name fared, is as it was synced; or as it is now; or so up to some point, of one that was only
@@ -173,7 +173,7 @@ func (n *node) syncAll() {
 	}
 }
 
-// find gives a node. The caller holds mu.
+// find returns a node. The caller holds mu.
 func (m *Mem) find(name string) (*node, error) {
 	if !fs.ValidPath(name) {
 		return nil, syscall.EINVAL

@@ -42,13 +42,13 @@ func NewBudget(bytes int64) *Budget {
 	return &Budget{sem: semaphore.NewWeighted(bytes), limit: bytes}
 }
 
-// Limit gives the size of the budget in bytes.
+// Limit returns the size of the budget in bytes.
 func (b *Budget) Limit() int64 { return b.limit }
 
-// Used gives the bytes that bodies hold now.
+// Used returns the bytes that bodies hold now.
 func (b *Budget) Used() int64 { return b.used.Load() }
 
-// take gives a buffer of n bytes, a power of two, if there is room at once.
+// take returns a buffer of n bytes, a power of two, if there is room at once.
 func (b *Budget) take(n int64) *[]byte {
 	if !b.sem.TryAcquire(n) {
 		return nil
@@ -64,14 +64,14 @@ func (b *Budget) takeMore(n int64) *[]byte {
 	return b.take(n)
 }
 
-// shrink gives a buffer of n bytes for a larger one.
+// shrink returns a buffer of n bytes for a larger one.
 func (b *Budget) shrink(p *[]byte, n int64) *[]byte {
 	b.recycle(p)
 	b.release(int64(len(*p)) - n)
 	return b.buffer(n)
 }
 
-// wait gives a buffer of n bytes. The caller must hold none.
+// wait returns a buffer of n bytes. The caller must hold none.
 func (b *Budget) wait(ctx context.Context, n int64) (*[]byte, error) {
 	if err := b.sem.Acquire(ctx, n); err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ type Body struct {
 	mapped []byte
 }
 
-// Bytes gives the content. It must not be changed.
+// Bytes returns the content. It must not be changed.
 func (b *Body) Bytes() []byte {
 	switch {
 	case b.mapped != nil:
@@ -146,10 +146,10 @@ func (b *Body) Bytes() []byte {
 	return nil
 }
 
-// Len gives the number of bytes.
+// Len returns the number of bytes.
 func (b *Body) Len() int64 { return b.size }
 
-// Digest gives the SHA-256 of the content.
+// Digest returns the SHA-256 of the content.
 func (b *Body) Digest() [sha256.Size]byte {
 	if b.size == 0 {
 		return sha256.Sum256(nil)
@@ -166,7 +166,7 @@ func (b *Body) Weight() int64 {
 	return int64(len(*b.mem))
 }
 
-// Temp gives the path of the file that the content is in, or "".
+// Temp returns the path of the file that the content is in, or "".
 func (b *Body) Temp() string {
 	if b.temp == nil {
 		return ""
@@ -299,7 +299,7 @@ func (f *filler) start() error {
 	})
 }
 
-// room gives the place for the next bytes and is where a body grows.
+// room returns the place for the next bytes and is where a body grows.
 func (f *filler) room() ([]byte, error) {
 	if f.temp == nil && f.size == int64(len(*f.mem)) {
 		if err := f.grow(); err != nil {

@@ -108,7 +108,7 @@ func (c *Client) decode(w *watch, codings []string, encoded *Body, o filling) (b
 	return body, cut, err
 }
 
-// reader gives the decoded form of src.
+// reader returns the decoded form of src.
 func (d *coder) reader(coding string, src io.Reader) (io.Reader, error) {
 	switch coding {
 	case "gzip":
@@ -191,7 +191,7 @@ type failed struct{ err error }
 
 func (f failed) Read([]byte) (int, error) { return 0, f.err }
 
-// decoding gives the errors of a chain of decoders our names.
+// decoding replaces the errors of a chain of decoders by those of this package.
 type decoding struct {
 	src     io.Reader
 	codings []string
@@ -205,7 +205,8 @@ func (d *decoding) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// codingError tells a coded body that ends early, which is a broken answer, from one that is wrong.
+// codingError distinguishes a coded body that ends early, which is a broken answer, from a wrong
+// one.
 func codingError(coding string, err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("%s: %w", coding, io.ErrUnexpectedEOF)

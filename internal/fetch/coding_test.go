@@ -144,7 +144,8 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// FuzzDecode reads any bytes as any coding: no panic, no byte of the budget lost, never more than the limit.
+// FuzzDecode reads any bytes as any coding: no panic, no byte of the budget lost, never more than
+// the limit.
 func FuzzDecode(f *testing.F) {
 	for _, coding := range []string{"gzip", "deflate", "raw", "br", "zstd"} {
 		f.Add(coding, encode(f, coding, page(3000)))

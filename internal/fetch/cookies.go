@@ -276,7 +276,7 @@ func (s *siteJar) drop(which func(*heldCookie) bool) {
 	})
 }
 
-// site gives the key of a URL's cookies; a host outside the public suffix list stands for itself.
+// site returns the key of a URL's cookies; a host outside the public suffix list stands for itself.
 func site(u *url.URL) string {
 	host := u.Hostname()
 	if domain, err := publicsuffix.EffectiveTLDPlusOne(host); err == nil && net.ParseIP(host) == nil {

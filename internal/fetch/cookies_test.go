@@ -39,7 +39,8 @@ func TestCookiesOfAnswers(t *testing.T) {
 	}
 }
 
-// keepOf takes the cookies of an answer of host, and sentTo returns the names of those that host gets.
+// keepOf takes the cookies of an answer of host, and sentTo returns the names of those that host
+// gets.
 func keepOf(j *jar, host string, headers ...string) {
 	j.keep(&url.URL{Scheme: "http", Host: host, Path: "/"}, &http.Response{Header: http.Header{"Set-Cookie": headers}})
 }
@@ -77,7 +78,8 @@ func TestJarIsBounded(t *testing.T) {
 	}
 }
 
-// What a site holds counts, not what it ever set: a value that changes with each answer drives nothing out.
+// What a site holds counts, not what it ever set: a value that changes with each answer drives
+// nothing out.
 func TestJarCountsWhatItHolds(t *testing.T) {
 	for _, host := range []string{"www.example.com", "127.0.0.1:8080", "[::1]:8080", "localhost"} {
 		t.Run(host, func(t *testing.T) {

@@ -42,7 +42,8 @@ func local(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, to+" "+from)
 }
 
-// hang makes a port of an address where connecting takes for ever: its queue of connections is full.
+// hang makes a port of an address where connecting takes for ever: its queue of connections is
+// full.
 func hang(t *testing.T, ip [4]byte, port string) {
 	t.Helper()
 	n, err := net.LookupPort("tcp", port)
@@ -329,8 +330,8 @@ func TestProxyHasNoTurns(t *testing.T) {
 	wg.Wait()
 }
 
-// Who can run does so before a request is written, so that requests go out together; not where many are
-// under way.
+// Who can run does so before a request is written, so that requests go out together; not where many
+// are under way.
 func TestWriteLetsOthersRunFirst(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	const rounds = 100
@@ -357,7 +358,8 @@ func TestWriteLetsOthersRunFirst(t *testing.T) {
 				before++
 			}
 		}
-		// The scheduler may at any time let the other run, and now and then takes its turns in another order.
+		// The scheduler may at any time let the other run, and now and then takes its turns in another
+		// order.
 		if before > rounds/2 != want {
 			t.Errorf("%d requests under way: in %d of %d rounds the other goroutine has run before the write", asking, before, rounds)
 		}

@@ -71,7 +71,7 @@ var ErrProxyPassword = errors.New("the proxy wants another user or password (407
 // fault of the URL: the crawl should end.
 var ErrDisk = errors.New("file of a large body")
 
-// classify gives the reason of an error of the transport, or of reading a body. Some errors of
+// classify returns the reason of an error of the transport, or of reading a body. Some errors of
 // net/http have neither type nor value, only a text.
 func classify(err error) (reason string, passing bool) {
 	var (
@@ -113,7 +113,7 @@ func classify(err error) (reason string, passing bool) {
 	return Protocol, false
 }
 
-// brokenOff tells whether a body that ended with err may be kept as far as it came.
+// brokenOff reports whether a body that ended with err may be kept as far as it came.
 func brokenOff(err error) bool {
 	var e *Error
 	if errors.As(err, &e) {

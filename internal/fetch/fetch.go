@@ -76,8 +76,8 @@ type Options struct {
 
 	Proxy    *url.URL      // for every request; nil: as HTTP_PROXY, HTTPS_PROXY, NO_PROXY say
 	Resolver *net.Resolver // nil: the system's
-	// Lookup gives the addresses of a host in the order in which they are to be tried. It must return
-	// soon after ctx ended. Answers are kept for 5 minutes, failures for 30 s. nil: Resolver.
+	// Lookup returns the addresses of a host in the order in which they are to be tried. It must
+	// return soon after ctx ended. Answers are kept for 5 minutes, failures for 30 s. nil: Resolver.
 	Lookup  func(ctx context.Context, hostname string) ([]netip.Addr, error)
 	Network string     // "tcp4" or "tcp6": only addresses of that family, also of a proxy; "": both
 	Bind    netip.Addr // local address of all connections; only addresses of its family are dialled. Zero: any
@@ -133,7 +133,7 @@ type Request struct {
 	KeepBroken bool
 	// KeepLarge keeps the first MaxSize bytes of a body that is larger, instead of failing.
 	KeepLarge bool
-	// Waits is told when Get begins and ends to wait for one of our own limits. nil: nobody is.
+	// Waits, if not nil, is called when Get begins and ends to wait for one of our own limits.
 	Waits func(begin bool)
 }
 

@@ -24,7 +24,7 @@ func literalInternal(host string) bool {
 	return internal(addr) || addr.Is4In6() || nat64.Contains(addr)
 }
 
-// endsInNumber tells whether the URL standard would read a host as an IPv4 address, or refuse it.
+// endsInNumber reports whether the URL standard would read a host as an IPv4 address, or refuse it.
 func endsInNumber(host string) bool {
 	last := host[strings.LastIndexByte(host, '.')+1:]
 	digits := "0123456789"
@@ -56,7 +56,7 @@ var (
 	sixTo4 = netip.MustParsePrefix("2002::/16")
 )
 
-// internal tells whether an address is not one of the public Internet: loopback, private,
+// internal reports whether an address is not one of the public Internet: loopback, private,
 // link-local (where clouds keep their metadata), carrier NAT, multicast, unspecified, reserved, or
 // one of these inside IPv6.
 func internal(a netip.Addr) bool {

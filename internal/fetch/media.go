@@ -31,7 +31,7 @@ func mediaOf(header string) (media, charset string, sure bool) {
 	return media, charset, true
 }
 
-// sniff tells the media type by the first bytes, as the MIME Sniffing standard does. The charset
+// sniff returns the media type of the first bytes, as the MIME Sniffing standard does. The charset
 // that comes with it is a guess and is left to those who read the text.
 func sniff(body []byte) string {
 	media, _, _ := strings.Cut(http.DetectContentType(body), ";")

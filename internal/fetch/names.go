@@ -61,7 +61,7 @@ func newNames(opts Options) (n *names, stop context.CancelFunc) {
 	return n, stop
 }
 
-// addresses gives those of a name or literal, at least one, in the order in which they are to be
+// addresses returns those of a name or literal, at least one, in the order in which they are to be
 // tried. Waiting ends with ctx, whose cause is returned then; all else is an *Error for DNS.
 // private says whether one of the addresses, usable or not, is internal.
 func (n *names) addresses(ctx context.Context, host string) (addrs []netip.Addr, private bool, err error) {
@@ -122,7 +122,7 @@ func (n *names) ask(host string) nameAnswer {
 	return a
 }
 
-// usable gives the addresses of our family in their one spelling, each once.
+// usable returns the addresses of our family in their one spelling, each once.
 func (n *names) usable(addrs []netip.Addr) ([]netip.Addr, error) {
 	var usable []netip.Addr
 	for _, a := range addrs {

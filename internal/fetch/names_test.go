@@ -222,7 +222,8 @@ func TestUsableAddresses(t *testing.T) {
 	}
 }
 
-// TestCrawlAsksOnce makes a connection for each request, and a guard that knows better than the memory.
+// TestCrawlAsksOnce makes a connection for each request, and a guard that knows better than the
+// memory.
 func TestCrawlAsksOnce(t *testing.T) {
 	var conns sync.Map
 	addr := serve(t, func(w http.ResponseWriter, r *http.Request) {

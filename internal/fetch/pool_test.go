@@ -27,12 +27,14 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// A logServer reads requests from its connections, HTTP/1.1 or HTTP/2 by the first bytes, and counts them.
+// A logServer reads requests from its connections, HTTP/1.1 or HTTP/2 by the first bytes, and
+// counts them.
 type logServer struct {
 	url      string
 	requests atomic.Int64
 	conns    atomic.Int64
-	// answer1 answers the request number n of a connection, from 1. It reports whether the connection goes on.
+	// answer1 answers the request number n of a connection, from 1. It reports whether the connection
+	// goes on.
 	answer1 func(c net.Conn, n int, r *http.Request) bool
 	// answer2 does the same for a stream.
 	answer2 func(f *http2.Framer, n int, stream uint32) bool
@@ -227,7 +229,8 @@ func TestRequestsGoOutOnce(t *testing.T) {
 	}
 }
 
-// askTimes asks eight times, one after the other, and compares with what the server has logged since.
+// askTimes asks eight times, one after the other, and compares with what the server has logged
+// since.
 func askTimes(t *testing.T, s *logServer, c *Client, url string) {
 	t.Helper()
 	before, failed := s.requests.Load(), 0
@@ -248,7 +251,8 @@ func askTimes(t *testing.T, s *logServer, c *Client, url string) {
 	}
 }
 
-// TestDeadConnectionIsNotUsed: a connection that the server has closed while it was idle costs no try.
+// TestDeadConnectionIsNotUsed: a connection that the server has closed while it was idle costs no
+// try.
 func TestDeadConnectionIsNotUsed(t *testing.T) {
 	t.Parallel()
 	for _, protocols := range [][]string{nil, {"h2"}} {
@@ -287,8 +291,8 @@ func waitFor(t *testing.T, is func() bool) {
 	}
 }
 
-// TestStreamsShareAConnection: requests at one time go over one connection of HTTP/2 once there is one, and each over one
-// of its own by HTTP/1.1, which are used again.
+// TestStreamsShareAConnection: requests at one time go over one connection of HTTP/2 once there is
+// one, and each over one of its own by HTTP/1.1, which are used again.
 func TestStreamsShareAConnection(t *testing.T) {
 	t.Parallel()
 	for _, h2 := range []bool{true, false} {
@@ -337,8 +341,8 @@ func TestStreamsShareAConnection(t *testing.T) {
 	}
 }
 
-// TestHTTP1IfHTTP2IsRefused: a host that refuses a request by HTTP/2 is asked by HTTP/1.1 the next time and from then on,
-// and another one is not. By HTTP/1.1 a 421 is an answer.
+// TestHTTP1IfHTTP2IsRefused: a host that refuses a request by HTTP/2 is asked by HTTP/1.1 the next
+// time and from then on, and another one is not. By HTTP/1.1 a 421 is an answer.
 func TestHTTP1IfHTTP2IsRefused(t *testing.T) {
 	t.Parallel()
 	for name, refuse := range map[string]func(f *http2.Framer, stream uint32){
@@ -497,8 +501,8 @@ func TestIdleConnectionsAreFew(t *testing.T) {
 	}
 }
 
-// TestIdleConnectionsEnd: each is closed when it was idle for 30 s, or a second before its server said that it
-// would close it.
+// TestIdleConnectionsEnd: each is closed when it was idle for 30 s, or a second before its server
+// said that it would close it.
 func TestIdleConnectionsEnd(t *testing.T) {
 	for _, tt := range []struct {
 		header string

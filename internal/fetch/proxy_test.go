@@ -131,7 +131,8 @@ func TestProxyFromEnvironment(t *testing.T) {
 	wantFailure(t, res, err, Address, false)
 }
 
-// A proxy does not wait for a look-up that takes long, and what the look-up says counts from then on.
+// A proxy does not wait for a look-up that takes long, and what the look-up says counts from then
+// on.
 func TestProxyAndSlowLookup(t *testing.T) {
 	asked := make(chan string, 2)
 	p := serve(t, func(w http.ResponseWriter, r *http.Request) { asked <- r.RequestURI })

@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// newClient makes a client that may talk to loopback, unless opts say otherwise. When the test ends no byte
-// of the budget may be out and no file may be left.
+// newClient makes a client that may talk to loopback, unless opts say otherwise. When the test ends
+// no byte of the budget may be out and no file may be left.
 func newClient(t testing.TB, opts Options) *Client {
 	t.Helper()
 	if opts.Guard == nil {
@@ -92,7 +92,8 @@ func serve(t testing.TB, h http.HandlerFunc) string {
 	return s.URL
 }
 
-// rawServe answers each request, once its header was read, with whatever answer does to the connection.
+// rawServe answers each request, once its header was read, with whatever answer does to the
+// connection.
 func rawServe(t testing.TB, answer func(c *net.TCPConn, request string)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

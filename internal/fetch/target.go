@@ -30,7 +30,7 @@ func parseURL(rawURL string) (*url.URL, error) {
 	return u, nil
 }
 
-// isPlainHost tells whether net/url would take an authority as it is: letters, digits, dots and
+// isPlainHost reports whether net/url would take an authority as it is: letters, digits, dots and
 // hyphens, with a port or without.
 func isPlainHost(authority string) bool {
 	host, port, hasPort := strings.Cut(authority, ":")

@@ -54,7 +54,7 @@ func (w *watch) stop() {
 	w.cancel(nil)
 }
 
-// spent gives the time since the start, without pauses.
+// spent returns the time since the start, without pauses.
 func (w *watch) spent() time.Duration { return time.Since(w.begin) }
 
 func (w *watch) setDue(due time.Duration) {

@@ -97,7 +97,7 @@ func TestOurRateIsNotTheHosts(t *testing.T) {
 	res.Body.Release()
 }
 
-// TestWatch tells the limits exactly, on a clock that nothing disturbs.
+// TestWatch tests the limits exactly, on a clock that nothing disturbs.
 func TestWatch(t *testing.T) {
 	const s = time.Second
 	limit := limits{whole: 60 * s, first: 5 * s, least: 100, window: 10 * s}

@@ -143,8 +143,8 @@ func (f *File) check() error {
 	return nil
 }
 
-// Rank gives the rank of a URL; ok is false for one that was no node of the graph. The ranks of all
-// nodes together are 1.
+// Rank returns the rank of a URL; ok is false for one that was no node of the graph. The ranks of
+// all nodes together are 1.
 func (f *File) Rank(url string) (rank float64, ok bool) {
 	fp := fingerprint(&f.key, url)
 	at := func(i int) uint64 { return binary.LittleEndian.Uint64(f.b[headerBytes+8*i:]) }

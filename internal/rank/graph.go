@@ -67,7 +67,7 @@ func Read(ctx context.Context, source Source) (g *Graph, err error) {
 	return g, nil
 }
 
-// Close gives the temporary file back.
+// Close removes the temporary file.
 func (g *Graph) Close() error { return g.links.file.Close() }
 
 // Nodes is the number of nodes.
@@ -79,7 +79,7 @@ func fingerprint(key *[16]byte, url string) uint64 {
 	return siphash.Hash(binary.LittleEndian.Uint64(key[:]), binary.LittleEndian.Uint64(key[8:]), []byte(url))
 }
 
-// node gives the number of a URL that is a node.
+// node returns the number of a URL that is a node.
 func (g *Graph) node(url string) uint32 {
 	i, _ := slices.BinarySearch(g.nodes, fingerprint(&g.key, url))
 	return uint32(i)
@@ -170,7 +170,7 @@ func (g *Graph) each(ctx context.Context, fn func(from uint32, to []uint32)) err
 	return in.err
 }
 
-// names gives the URLs of some nodes, from one more look at the source.
+// names returns the URLs of some nodes, from one more look at the source.
 func (g *Graph) names(ctx context.Context, source Source, nodes []uint32) (map[uint32]string, error) {
 	wanted := make(map[uint64]uint32, len(nodes))
 	for _, n := range nodes {
@@ -270,7 +270,7 @@ func (r *spoolReader) fill() {
 	}
 }
 
-// more tells whether there is something left.
+// more reports whether something is left.
 func (r *spoolReader) more() bool {
 	if len(r.buf) == 0 && r.err == nil {
 		r.fill()

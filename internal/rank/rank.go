@@ -19,7 +19,7 @@ type Options struct {
 	Damping  float64 // the chance to follow a link instead of going anywhere; 0: Damping
 	Residual float64 // end once an iteration changes the ranks by less, summed over all; 0: Residual
 	Most     int     // iterations; 0: Most
-	// Step is told of each iteration, from 1, and its residual; nil: nobody is.
+	// Step, if not nil, is called with each iteration, from 1, and its residual.
 	Step func(iteration int, residual float64)
 }
 
@@ -31,7 +31,7 @@ type Ranks struct {
 	ranks      []float64 // by node; their sum is 1
 }
 
-// Of gives the rank of a URL that is a node of the graph.
+// Of returns the rank of a URL that is a node of the graph.
 func (r *Ranks) Of(url string) float64 { return r.ranks[r.graph.node(url)] }
 
 // A Best is a URL among those of the greatest ranks.
@@ -40,7 +40,7 @@ type Best struct {
 	Rank float64
 }
 
-// Best gives the n URLs of the greatest ranks, the greatest first, from one more look at the
+// Best returns the n URLs of the greatest ranks, the greatest first, from one more look at the
 // source.
 func (r *Ranks) Best(ctx context.Context, source Source, n int) ([]Best, error) {
 	order := func(a, b uint32) int { return cmp.Compare(r.ranks[b], r.ranks[a]) }

@@ -26,7 +26,7 @@ type web [][]int
 
 func urlOf(n int) string { return fmt.Sprintf("http://h%d.example/%d", n%50, n) }
 
-// source gives the first pages; the other numbers are URLs that were only named.
+// source returns the first pages; the other numbers are URLs that were only named.
 func (w web) source(pages int) Source {
 	return func(_ context.Context, fn func(edges.Page) error) error {
 		var list []edges.Edge
@@ -65,9 +65,10 @@ func draw(seed uint64, n, pages, most int) web {
 	return w
 }
 
-// independent computes PageRank in another way: it solves r = (1-d)/n + d(dangling/n + the sum of r/degree
-// over incoming links) with Gauss-Seidel sweeps, over incoming links, for a constant in place of the
-// dangling rank, and scales the solution, which is linear in that constant, to the sum 1.
+// independent computes PageRank in another way: it solves r = (1-d)/n + d(dangling/n + the sum of
+// r/degree over incoming links) with Gauss-Seidel sweeps, over incoming links, for a constant in
+// place of the dangling rank, and scales the solution, which is linear in that constant, to the sum
+// 1.
 func (w web) independent(d float64) []float64 {
 	n := len(w)
 	incoming := make([][]int, n)
@@ -116,7 +117,8 @@ func compute(t *testing.T, source Source, o Options) (*Graph, *Ranks) {
 	return g, r
 }
 
-// TestIndependent compares ranks with those of an independent computation, to 1e-9 of the sum over all.
+// TestIndependent compares ranks with those of an independent computation, to 1e-9 of the sum over
+// all.
 func TestIndependent(t *testing.T) {
 	for _, tt := range []struct{ nodes, pages, most int }{
 		{1, 1, 1}, {2, 1, 1}, {100, 100, 5}, {100, 10, 3}, {5000, 4000, 30}, {100_000, 90_000, 6},

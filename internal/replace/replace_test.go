@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestReplace: a file has its name when it is committed, and not before; whatever else lies there stays.
+// TestReplace: a file has its name when it is committed, and not before; whatever else lies there
+// stays.
 func TestReplace(t *testing.T) {
 	for _, unnamed := range []bool{true, false} {
 		dir := t.TempDir()

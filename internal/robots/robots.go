@@ -37,7 +37,7 @@ type Rules struct {
 	size  int64
 }
 
-// Size gives the bytes of memory that the rules take: of a file made for it twenty times its own.
+// Size returns the bytes of memory that the rules take: of a file made for it twenty times its own.
 func (r *Rules) Size() int64 { return r.size }
 
 // A rule matches a path that begins with parts in order, with anything between them.
@@ -49,7 +49,7 @@ type rule struct {
 	line  string   // as written
 }
 
-// Token gives the product token of a User-Agent header: the letters, hyphens and underscores
+// Token returns the product token of a User-Agent header: the letters, hyphens and underscores
 // that it begins with.
 func Token(userAgent string) string {
 	for i := range len(userAgent) {
@@ -147,7 +147,7 @@ func Parse(body []byte, token string) *Rules {
 	return r
 }
 
-// Allowed tells whether the path and query of a canonical URL, such as /a?b, may be asked for,
+// Allowed reports whether the path and query of a canonical URL, such as /a?b, may be asked for,
 // and the line that says so, "" if none does. The file itself is always allowed.
 func (r *Rules) Allowed(pathAndQuery string) (ok bool, line string) {
 	if pathAndQuery == "/robots.txt" || len(r.rules) == 0 {
@@ -203,7 +203,7 @@ func (r *rule) match(path string, index func(s, part string) int) bool {
 	return index(rest, r.parts[last]) >= 0
 }
 
-// normal gives a path, or a part of a rule, the one spelling in which they are compared:
+// normal returns the one spelling in which paths, and parts of rules, are compared:
 // escapes of unreserved characters undone, other escapes in capitals, and escapes for all that
 // a URL may hold escaped in one place and bare in another, or that means something in a rule.
 func normal(s string) string {
@@ -236,7 +236,7 @@ func appendEscape(b []byte, c byte) []byte {
 	return append(b, '%', digits[c>>4], digits[c&15])
 }
 
-// isEscaped tells whether normal writes a byte, or the bytes of a character, as escapes.
+// isEscaped reports whether normal writes a byte, or the bytes of a character, as escapes.
 func isEscaped(c rune) bool { return c <= ' ' || c > '~' || strings.ContainsRune("\"'<>^`{}*$", c) }
 
 func isUnreserved(c byte) bool {

@@ -238,7 +238,7 @@ func (f *Filter) loadPart(l *loader, p *part, i uint64) error {
 	})
 }
 
-// numbers gives fn the next n numbers.
+// numbers calls fn with the next n numbers.
 func (l *loader) numbers(n uint64, fn func(uint64) error) error {
 	for n > 0 {
 		chunk, err := l.next(int(8 * min(n, uint64(len(l.buf)/8))))
@@ -255,7 +255,7 @@ func (l *loader) numbers(n uint64, fn func(uint64) error) error {
 	return nil
 }
 
-// next gives the next n bytes, at most those of buf; a file that ends before is corrupt.
+// next returns the next n bytes, at most those of buf; a file that ends before is corrupt.
 func (l *loader) next(n int) ([]byte, error) {
 	b := l.buf[:n]
 	_, err := io.ReadFull(l.in, b)

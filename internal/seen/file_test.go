@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// saved gives a filter with n fingerprints, these, and its file for transaction tx.
+// saved returns a filter with n fingerprints, these, and its file for transaction tx.
 func saved(t testing.TB, n int, tx uint64, opts Options) (*Filter, []uint64, []byte) {
 	t.Helper()
 	f := newFilter(t, opts)

@@ -44,16 +44,16 @@ type part struct {
 	_      [64]byte // keeps the locks of neighbours in different cache lines
 }
 
-// homes gives the number of homes in a table of n slots.
+// homes returns the number of homes in a table of n slots.
 func homes(n int) int { return n - min(spare, n/4) }
 
-// place gives the number of fp's place among n, which grows with fp.
+// place returns the number of fp's place among n, which grows with fp.
 func place(fp uint64, n int) int {
 	i, _ := bits.Mul64(fp<<8, uint64(n))
 	return int(i)
 }
 
-// find gives the slot of the table where fp is, or where it belongs.
+// find returns the slot of the table where fp is, or where it belongs.
 func (p *part) find(fp uint64) (i int, ok bool) {
 	for i = place(fp, homes(len(p.slots))); i < len(p.slots); i++ {
 		if at := p.slots[i]; at == 0 || at >= fp {
@@ -63,7 +63,7 @@ func (p *part) find(fp uint64) (i int, ok bool) {
 	return i, false
 }
 
-// look tells whether fp is known or may be: neither is a miss.
+// look reports whether fp is known or may be: neither is a miss.
 func (p *part) look(fp uint64) (known, maybe bool) {
 	if p.lines == 0 {
 		_, known = p.find(fp)
@@ -134,7 +134,7 @@ func (p *part) turn() {
 	clear(p.slots[p.lines*line:])
 }
 
-// block gives the block of fp, and set the set of exact fingerprints, in a part that is turned.
+// block returns the block of fp, and set the set of exact fingerprints, in a part that is turned.
 func (p *part) block(fp uint64) []uint64 { return p.slots[place(fp, p.lines)*line:][:line] }
 
 func (p *part) set(fp uint64) []uint64 { return p.slots[(p.lines+place(fp, p.lines))*line:][:line] }

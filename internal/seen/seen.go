@@ -111,7 +111,7 @@ func (f *Filter) allocate() (err error) {
 	return nil
 }
 
-// Close gives the memory back. The filter takes nothing then, and says Maybe to everything. A
+// Close frees the memory. After that the filter takes nothing, and answers Maybe to everything. A
 // second Close does nothing.
 func (f *Filter) Close() error {
 	if f.initial == nil {
@@ -132,13 +132,13 @@ func (f *Filter) Close() error {
 	return nil
 }
 
-// Fingerprint gives the fingerprint of a canonical URL under the filter's key. It is never 0.
+// Fingerprint returns the fingerprint of a canonical URL under the filter's key. It is never 0.
 func (f *Filter) Fingerprint(url string) uint64 {
 	// The hash only reads; a copy of every link would cost more than the hash.
 	return max(1, siphash.Hash(f.k0, f.k1, unsafe.Slice(unsafe.StringData(url), len(url))))
 }
 
-// Lookup tells what the filter knows of fp, a value of Fingerprint.
+// Lookup returns what the filter knows of fp, a value of Fingerprint.
 func (f *Filter) Lookup(fp uint64) Answer {
 	// Before the look: what was added in between would count as complete and yet be missed.
 	miss := Maybe
@@ -183,7 +183,7 @@ func (f *Filter) add(p *part, fp uint64) {
 	p.keep(fp)
 }
 
-// Confirm tells the filter what the index answered when Lookup(fp) had been Maybe: whether it
+// Confirm passes on what the index answered when Lookup(fp) had been Maybe: whether it
 // holds the URL, durably.
 func (f *Filter) Confirm(fp uint64, known bool) {
 	p := &f.parts[fp>>56]
@@ -202,7 +202,7 @@ func (f *Filter) Confirm(fp uint64, known bool) {
 	}
 }
 
-// Stats gives the counters.
+// Stats returns the counters.
 func (f *Filter) Stats() (sum Stats) {
 	for i := range f.parts {
 		p := &f.parts[i]
@@ -241,10 +241,10 @@ func (f *Filter) Peak() int64 { return f.peak.Load() }
 // or at once if it is empty.
 func (f *Filter) SetComplete() { f.loaded.Store(true) }
 
-// Complete tells whether everything has been added or loaded, so that a miss means Unknown.
+// Complete reports whether everything has been added or loaded, so that a miss means Unknown.
 func (f *Filter) Complete() bool { return f.loaded.Load() }
 
-// ExpectedLosses gives the number of URLs that are expected to be taken for known though they
+// ExpectedLosses returns the number of URLs that are expected to be taken for known though they
 // are not, among as many as the filter holds.
 func (f *Filter) ExpectedLosses() float64 {
 	n := float64(f.Len())

@@ -499,7 +499,7 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-// filled gives a filter of n fingerprints, and these.
+// filled returns a filter of n fingerprints, and these.
 func filled(b *testing.B, n int, memory int64) (*Filter, []uint64) {
 	f := newFilter(b, Options{Memory: memory})
 	r := rand.New(rand.NewPCG(5, 6))

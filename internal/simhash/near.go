@@ -14,7 +14,7 @@ const MaxDistance = 3
 // have one block in common, so only those are compared that have.
 const blocks = MaxDistance + 1
 
-// Near gives for each fingerprint the index of the first one that is near it, if that stands
+// Near returns for each fingerprint the index of the first one that is near it, if that stands
 // before it, else -1. There may be at most 2^31-1. It takes eight bytes of memory for each. The
 // error is the cause of ctx.
 func Near(ctx context.Context, fingerprints []uint64) ([]int32, error) {

@@ -1,4 +1,4 @@
-// Package simhash gives texts fingerprints of 64 bits that differ in few bits where the texts
+// Package simhash makes fingerprints of texts, of 64 bits, that differ in few bits where the texts
 // differ in few words, and finds those that are near each other.
 //
 // Each three words in a row, a shingle, are hashed. A bit of the fingerprint is set if it is set in
@@ -74,7 +74,7 @@ func (h *Hash) empty() {
 	h.lanes, h.inLanes = [8]uint64{}, 0
 }
 
-// Sum gives the fingerprint of the words so far; ok is false when there are none.
+// Sum returns the fingerprint of the words so far; ok is false when there are none.
 func (h *Hash) Sum() (fingerprint uint64, ok bool) {
 	if h.words == 0 {
 		return 0, false

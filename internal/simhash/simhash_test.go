@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// of gives the fingerprint of a text, its words separated by spaces.
+// of returns the fingerprint of a text, its words separated by spaces.
 func of(text string) (uint64, bool) {
 	var h Hash
 	for word := range strings.FieldsSeq(text) {
@@ -22,7 +22,7 @@ func of(text string) (uint64, bool) {
 	return h.Sum()
 }
 
-// random gives n words out of a vocabulary of 5000.
+// random returns n words out of a vocabulary of 5000.
 func random(rnd *rand.Rand, n int) []string {
 	words := make([]string, n)
 	for i := range words {

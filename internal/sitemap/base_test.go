@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestBases resolves the links of feeds whose elements have bases, relative ones too, which XML Base
-// relates to the one around them, and that to the document.
+// TestBases resolves the links of feeds whose elements have bases, relative ones too, which XML
+// Base relates to the one around them, and that to the document.
 func TestBases(t *testing.T) {
 	bases := []string{"", "/b/", "b/", "../b/", "//o.test/b/", "https://o.test", "b", "/b/x.xml", "?q", ".", " /b/ ", "mailto:x"}
 	attribute := func(base string) string {

@@ -28,7 +28,7 @@ func (r *reader) feed(text io.Reader) {
 // chunk is how many items a document for gofeed has.
 const chunk = 500
 
-// inner tells which elements of a feed are kept, by the one around them.
+// inner lists the elements of a feed that are kept, by the one around them.
 var inner = map[string][]string{
 	"":        {"rss", "rdf", "feed"},
 	"rss":     {"channel", "item"},
@@ -92,7 +92,7 @@ func (t *trimmer) top() string {
 	return t.open[len(t.open)-1]
 }
 
-// container gives how many of the open elements are around the items.
+// container returns the number of open elements around the items.
 func (t *trimmer) container() int {
 	for i, name := range t.open {
 		if isItem(name) {
@@ -259,7 +259,7 @@ func (t *trimmer) close(n int) bool {
 	return true
 }
 
-// flush gives what is written to gofeed, and begins anew with the same elements open.
+// flush passes what is written to gofeed, and begins anew with the same elements open.
 func (t *trimmer) flush() bool {
 	items := t.items
 	for i := len(t.open) - 1; i >= 0; i-- {

@@ -43,7 +43,7 @@ func (k Kind) String() string {
 	return [...]string{"none", "urlset", "index", "text", "rss", "atom", "json"}[k]
 }
 
-// Feed tells whether a kind is one of feeds.
+// Feed reports whether a kind is one of feeds.
 func (k Kind) Feed() bool { return k >= RSS }
 
 // The limits of the sitemap protocol.
@@ -60,7 +60,7 @@ type Options struct {
 	Torn bool
 }
 
-// A Result tells what a document was.
+// A Result describes a document.
 type Result struct {
 	Kind    Kind
 	Locs    int  // given to yield
@@ -109,7 +109,7 @@ func Read(url string, body io.Reader, o Options, yield func(loc string) error) (
 	return r.Result, r.err
 }
 
-// Detect tells what a document is.
+// Detect returns what a document is.
 func Detect(body []byte) Kind { return open(bytes.NewReader(body), MaxBytes).kind() }
 
 // A source is a document, unpacked and as UTF-8.
@@ -138,7 +138,7 @@ func open(body io.Reader, limit int64) *source {
 	return s
 }
 
-// more tells, at the end, whether there was or should have been more.
+// more reports, at the end, whether there was or should have been more.
 func (s *source) more() bool { return s.bad != nil || s.bytes.N == 0 }
 
 // damaged notes why unpacking ended early, and ends the document there.
@@ -178,7 +178,7 @@ func decoder(head []byte) transform.Transformer {
 	return unicode.BOMOverride(e.NewDecoder())
 }
 
-// kind tells the kind by the head, and reads nothing.
+// kind returns the kind of a document by its head, and reads nothing.
 func (s *source) kind() Kind {
 	head, _ := s.text.Peek(headSize)
 	switch text := bytes.TrimLeft(head, " \t\r\n"); {
@@ -209,7 +209,7 @@ func (s *source) kind() Kind {
 // roots are the names of the root elements of each kind.
 var roots = map[string]Kind{"urlset": URLSet, "sitemapindex": Index, "rss": RSS, "rdf": RSS, "feed": Atom}
 
-// split gives the prefix of an element's name, with its colon, and the rest.
+// split returns the prefix of an element's name, with its colon, and the rest.
 func split(name string) (prefix, local string) {
 	i := strings.LastIndexByte(name, ':') + 1
 	return name[:i], name[i:]
@@ -220,7 +220,7 @@ func firstLine(text []byte) string {
 	return string(bytes.TrimSpace(line[:min(len(line), maxLoc)]))
 }
 
-// isWeb tells whether a line of text is an absolute http(s) URL, with nothing beside it.
+// isWeb reports whether a line of text is an absolute http(s) URL, with nothing beside it.
 func isWeb(line string) bool {
 	for _, scheme := range []string{"http://", "https://"} {
 		if len(line) > len(scheme) && strings.EqualFold(line[:len(scheme)], scheme) {
@@ -230,7 +230,7 @@ func isWeb(line string) bool {
 	return false
 }
 
-// A reader gives what it finds to yield.
+// A reader passes what it finds to yield.
 type reader struct {
 	Result
 	url   string // of the document

@@ -20,7 +20,7 @@ import (
 
 const here = "https://site.test/sitemap.xml"
 
-// read gives all that Read finds.
+// read returns all that Read finds.
 func read(t testing.TB, url string, body []byte, o Options) ([]string, Result) {
 	t.Helper()
 	var locs []string
@@ -189,8 +189,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestDamaged: a document that ends before its end is told from one that is whole, and from one that is
-// over a limit.
+// TestDamaged: a document that ends before its end is told from one that is whole, and from one
+// that is over a limit.
 func TestDamaged(t *testing.T) {
 	for kind, whole := range documents(20) {
 		torn := whole[:len(whole)*2/3]
@@ -230,7 +230,7 @@ func utf16(s string) string {
 	return b.String()
 }
 
-// documents gives one document of each kind with so many locs.
+// documents returns one document of each kind with so many locs.
 func documents(n int) map[Kind]string {
 	all := func(before, format, after string) string {
 		var b strings.Builder

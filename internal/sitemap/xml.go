@@ -71,7 +71,7 @@ func (r *reader) xml(text io.Reader) {
 	}
 }
 
-// written gives what a text token says. CDATA stands for itself; of character references those
+// written returns the text of a token. CDATA stands for itself; of character references those
 // that end in a semicolon count, for a URL may well hold "&copy=1".
 func written(raw []byte) string {
 	text := string(raw)
@@ -101,7 +101,7 @@ func written(raw []byte) string {
 	}
 }
 
-// isName tells whether a byte may stand in a character reference.
+// isName reports whether a byte may stand in a character reference.
 func isName(c byte) bool {
 	return c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || c == '#'
 }

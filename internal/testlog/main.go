@@ -110,7 +110,7 @@ func report(w io.Writer, events io.Reader) error {
 	return nil
 }
 
-// reason gives in one line what a skipped test has said.
+// reason returns in one line what a skipped test has said.
 func reason(text string) string {
 	var said []string
 	for line := range strings.Lines(text) {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestReport: of tests that pass nothing is printed, of those that fail or never end everything, and those that
-// are skipped are listed with their reasons.
+// TestReport: of tests that pass nothing is printed, of those that fail or never end everything,
+// and those that are skipped are listed with their reasons.
 func TestReport(t *testing.T) {
 	events := `{"Action":"start","Package":"a"}
 {"Action":"run","Package":"a","Test":"TestGood"}

@@ -11,7 +11,7 @@ import (
 // Variable is the environment variable that gives the seed.
 const Variable = "TEST_URLTREE_SEED"
 
-// Draw gives another seed each time, or the one that the environment asks for, and logs how a test
+// Draw returns another seed each time, or the one that the environment names, and logs how a test
 // is played again.
 func Draw(t testing.TB) uint64 {
 	t.Helper()

@@ -92,7 +92,7 @@ var harms = []struct {
 	}},
 }
 
-// Harms gives the names of the ways; host n has number n modulo their number.
+// Harms returns the names of the ways; host n has number n modulo their number.
 func Harms() (names []string) {
 	for _, h := range harms {
 		names = append(names, h.name)
@@ -145,7 +145,7 @@ func (h *Hostile) Stop() {
 	h.serves.Wait()
 }
 
-// Seeds gives the first page of each host.
+// Seeds returns the first page of each host.
 func (h *Hostile) Seeds() (urls []string) {
 	for _, origin := range h.origins {
 		urls = append(urls, origin+"/ok/0")
@@ -153,7 +153,7 @@ func (h *Hostile) Seeds() (urls []string) {
 	return urls
 }
 
-// Counts gives how many requests for bad pages there were, and how many of them are held, or go
+// Counts returns how many requests for bad pages there were, and how many of them are held, or go
 // on without an end, now.
 func (h *Hostile) Counts() (bad, held int64) { return h.bad.Load(), h.held.Load() }
 

@@ -136,7 +136,8 @@ func resetConnection(rw http.ResponseWriter) {
 	_ = c.Close()
 }
 
-// links gives the pages that the first answer of page n leads to, in page order, repeats included.
+// links returns the pages that the first answer of page n leads to, in page order, repeats
+// included.
 func (w *Web) links(n int) []int {
 	var to []int
 	for _, m := range w.children[n] {
@@ -299,7 +300,7 @@ func (r *random) next() uint64 {
 	return mix(uint64(*r))
 }
 
-// below gives a number from 0 to n-1; n must be above 0.
+// below returns a number from 0 to n-1; n must be above 0.
 func (r *random) below(n int) int {
 	hi, _ := bits.Mul64(r.next(), uint64(n))
 	return int(hi)

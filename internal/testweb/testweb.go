@@ -139,7 +139,7 @@ func New(opts Options) *Web {
 	return w
 }
 
-// plant gives each page its class and its parent, in the order of the numbers.
+// plant sets the class and the parent of each page, in the order of the numbers.
 func (w *Web) plant() {
 	var waiting []int32 // redirects that have no target yet
 	var parents []int32 // pages that may have links
@@ -244,7 +244,7 @@ func (w *Web) Handler(host string) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { w.serve(rw, r, host) })
 }
 
-// Seeds gives the URLs to start from: the roots of at most ten hosts.
+// Seeds returns the URLs to start from: the roots of at most ten hosts.
 func (w *Web) Seeds() []string {
 	var urls []string
 	for n := range w.seeds() {
@@ -253,7 +253,7 @@ func (w *Web) Seeds() []string {
 	return urls
 }
 
-// Requests gives how often each URL was asked for, without robots.txt and sitemaps, and without
+// Requests returns how often each URL was asked for, without robots.txt and sitemaps, and without
 // those never asked for.
 func (w *Web) Requests() map[string]int {
 	w.mu.Lock()
@@ -270,7 +270,7 @@ func (w *Web) Requests() map[string]int {
 	return m
 }
 
-// Asked gives how many pages were asked for.
+// Asked returns the number of pages that were asked for.
 func (w *Web) Asked() (n int) {
 	for i := range w.asked {
 		if w.asked[i].Load() > 0 {
@@ -280,7 +280,7 @@ func (w *Web) Asked() (n int) {
 	return n
 }
 
-// Robots gives how often the robots.txt of each origin was asked for.
+// Robots returns how often the robots.txt of each origin was asked for.
 func (w *Web) Robots() map[string]int {
 	m := make(map[string]int)
 	for h := range w.robots {
@@ -291,7 +291,7 @@ func (w *Web) Robots() map[string]int {
 	return m
 }
 
-// Sitemaps gives how often each sitemap was asked for, there or not.
+// Sitemaps returns how often each sitemap was asked for, there or not.
 func (w *Web) Sitemaps() map[string]int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -375,7 +375,7 @@ func (w *Web) Answer() Answer {
 	return a
 }
 
-// Body gives the first body of a URL that answers 2xx, or nil.
+// Body returns the first body of a URL that answers 2xx, or nil.
 func (w *Web) Body(url string) []byte {
 	rest, ok := strings.CutPrefix(url, "http://")
 	if !ok {
@@ -393,7 +393,7 @@ func (w *Web) Body(url string) []byte {
 	return nil
 }
 
-// find gives the page of a host, with or without its port, and a path with its query.
+// find returns the page of a host, with or without its port, and a path with its query.
 func (w *Web) find(host, path string) (n int, ok bool) {
 	h, ok := w.host(host)
 	if !ok {
@@ -424,7 +424,7 @@ func (w *Web) host(name string) (h int, ok bool) {
 
 func (w *Web) hostNumber(n int) int { return n % w.opts.Hosts }
 
-// hostName gives the address of host h: 127.1.0.1 and on.
+// hostName returns the address of host h: 127.1.0.1 and on.
 func hostName(h int) string {
 	h++
 	return fmt.Sprintf("127.%d.%d.%d", 1+h>>16, h>>8&255, h&255)
@@ -441,7 +441,7 @@ func (w *Web) url(n int) string {
 	return w.origin(w.hostNumber(n)) + string(w.appendPath(nil, n))
 }
 
-// in tells whether page n is one of a share; each purpose has shares of its own.
+// in reports whether page n is one of a share; each purpose has shares of its own.
 func (w *Web) in(share float64, n int, purpose byte) bool {
 	r := newRandom(w.opts.Seed, uint64(n), purpose)
 	return r.float() < share

@@ -168,7 +168,7 @@ func (w *walk) links(base string, doc *html.Node) (noindex bool) {
 	return noindex
 }
 
-// attribute gives the value of href for xlink:href too.
+// attribute returns the value of href for xlink:href too.
 func attribute(n *html.Node, key string) (value string, ok bool) {
 	for _, a := range n.Attr {
 		if a.Key == key {

@@ -23,7 +23,7 @@ type mistake struct{ what string }
 
 func (m mistake) Error() string { return m.what }
 
-// Mistake gives an error that says what is wrong on the command line, and what is allowed.
+// Mistake returns an error that says what is wrong on the command line, and what is allowed.
 func Mistake(format string, args ...any) error { return mistake{fmt.Sprintf(format, args...)} }
 
 // Main runs a command until it returns or a signal cancels its context, and exits: with 0, with 1
@@ -76,7 +76,7 @@ func Parse(flags *flag.FlagSet, args []string) error {
 	return nil
 }
 
-// More gives what stands behind the flags: more of them, for the crawler.
+// More returns the arguments behind the flags: more of them, for the crawler.
 func More(flags *flag.FlagSet) ([]string, error) {
 	if flags.NArg() > 0 && !strings.HasPrefix(flags.Arg(0), "-") {
 		return nil, Mistake("argument %q is not understood; flags for the crawler begin behind --", flags.Arg(0))
@@ -84,7 +84,7 @@ func More(flags *flag.FlagSet) ([]string, error) {
 	return flags.Args(), nil
 }
 
-// Installed tells in one error all programs that are not.
+// Installed returns one error that names all programs that are not installed.
 func Installed(programs ...string) error {
 	var missing []string
 	for _, p := range programs {

@@ -147,7 +147,7 @@ func usage() times {
 	return times{time.Duration(u.Utime.Nano()).Seconds(), time.Duration(u.Stime.Nano()).Seconds()}
 }
 
-// bytesWritten gives what the kernel has counted for this process; 0 where it does not count.
+// bytesWritten returns what the kernel has counted for this process; 0 where it does not count.
 func bytesWritten() int64 {
 	text, _ := os.ReadFile("/proc/self/io")
 	_, rest, _ := strings.Cut(string(text), "wchar: ")

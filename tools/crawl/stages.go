@@ -87,7 +87,7 @@ func stages(ctx context.Context, profile string, perPage float64) ([]stage, erro
 	return list, nil
 }
 
-// attribute gives the time of each stage, and of all, of what `pprof -traces -lines` prints: for
+// attribute returns the time of each stage, and of all, of what `pprof -traces -lines` prints: for
 // each stack a line of dashes, then a frame a line, the innermost first, behind the time.
 func attribute(traces string) (sums map[string]float64, all float64, err error) {
 	sums = map[string]float64{}
@@ -117,7 +117,7 @@ func attribute(traces string) (sums map[string]float64, all float64, err error) 
 	return sums, all, nil
 }
 
-// owner gives the stage of a stack.
+// owner returns the stage of a stack.
 func owner(frames []string) string {
 	for _, frame := range frames {
 		for _, o := range owners {

@@ -51,7 +51,8 @@ func TestAttribute(t *testing.T) {
 	}
 }
 
-// TestOwners: what a stage is told by exists. A package or file that got another name would be some other stage's.
+// TestOwners: what a stage is told by exists. A package or file that got another name would be some
+// other stage's.
 func TestOwners(t *testing.T) {
 	for _, o := range owners {
 		name, ours := strings.CutPrefix(o.part, "urltree/")

@@ -123,5 +123,5 @@ func times(a, b int64) string {
 	return fmt.Sprintf("%.1f", float64(a)/float64(b))
 }
 
-// near tells whether a is n times b, give or take one time.
+// near reports whether a is n times b, give or take one time.
 func near(a, b, n int64) bool { return a >= (n-1)*b && a <= (n+1)*b }

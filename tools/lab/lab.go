@@ -1,6 +1,6 @@
-// Lab repeats the experiments of the sources: A's of buffers and crawlers, D's of the time that each
-// stage takes, and by package queues E's of priority queues. What it finds becomes docs/experiments.md,
-// beside what the sources print or say, with pictures in docs/experiments.
+// Lab repeats the experiments of the sources: A's of buffers and crawlers, D's of the time that
+// each stage takes, and by package queues E's of priority queues. What it finds becomes
+// docs/experiments.md, beside what the sources print or say, with pictures in docs/experiments.
 //
 //	go run -C tools ./lab                            # ten minutes, 1 GiB of memory
 //	go run -C tools ./lab -scale 0.01 -only A7,E8 -out /tmp/lab
@@ -45,7 +45,7 @@ type Finding struct {
 	queues.Result
 }
 
-// An experiment gives a result for each of its IDs.
+// An experiment returns a result for each of its IDs.
 type experiment struct {
 	ids    []string
 	counts bool // times do not matter to it: others may run beside it

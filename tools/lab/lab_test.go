@@ -27,7 +27,7 @@ func small(t *testing.T, only ...string) Options {
 	}
 }
 
-// full tells whether there is time for what takes more than a few seconds.
+// full reports whether there is time for what takes more than a few seconds.
 func full() bool { return os.Getenv("TEST_URLTREE_FULL") != "" }
 
 func TestExperiments(t *testing.T) {

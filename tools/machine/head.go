@@ -19,7 +19,7 @@ func Now(pkg string, args []string) Head {
 	return Head{Machine: Here(), Commit: commit(""), Command: quote(append([]string{"go", "run", "-C", "tools", pkg}, args...))}
 }
 
-// String gives a line and, as Markdown's code, the command.
+// String returns a line and, as Markdown's code, the command.
 func (h Head) String() string {
 	at := "in no repository"
 	if h.Commit != "" {
@@ -28,7 +28,7 @@ func (h Head) String() string {
 	return fmt.Sprintf("%v, %s\n\n    %s", h.Machine, at, h.Command)
 }
 
-// commit tells what is checked out in a folder.
+// commit returns what is checked out in a folder.
 func commit(folder string) string {
 	git := func(args ...string) (string, error) {
 		cmd := exec.Command("git", args...)

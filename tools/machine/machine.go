@@ -1,4 +1,4 @@
-// Package machine tells what a measurement ran on, and what a process has used. Linux only: it
+// Package machine describes what a measurement ran on, and what a process has used. Linux only: it
 // reads /proc.
 package machine
 
@@ -40,7 +40,7 @@ func read(file string) string {
 	return string(b)
 }
 
-// CPU gives the time that a process has used since its start, in user space and in the kernel.
+// CPU returns the time that a process has used since its start, in user space and in the kernel.
 func CPU(pid int) (user, system time.Duration, err error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -56,7 +56,7 @@ func CPU(pid int) (user, system time.Duration, err error) {
 	return time.Duration(utime) * tick, time.Duration(stime) * tick, errors.Join(err1, err2)
 }
 
-// Anon gives the bytes of a process's own memory (RssAnon).
+// Anon returns the bytes of a process's own memory (RssAnon).
 func Anon(pid int) (int64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Pinned gives a command on some cores, such as "0" or "0,1", by taskset; and with a priority other
-// than 0 before all usual work, by chrt: real-time and round robin, from 1, the least, to 99.
+// Pinned returns a command on some cores, such as "0" or "0,1", by taskset; and with a priority
+// other than 0 before all usual work, by chrt: real-time and round robin, from 1, the least, to 99.
 func Pinned(cores string, priority int, command ...string) []string {
 	pinned := append([]string{"taskset", "-c", cores}, command...)
 	if priority == 0 {
@@ -17,7 +17,8 @@ func Pinned(cores string, priority int, command ...string) []string {
 	return append([]string{"chrt", "-r", strconv.Itoa(priority)}, pinned...)
 }
 
-// MayHave tells whether Pinned can give this priority here, by running a program that does nothing.
+// MayHave returns an error if Pinned cannot set this priority here, by running a program that does
+// nothing.
 func MayHave(priority int) error {
 	if priority == 0 {
 		return nil
@@ -31,7 +32,7 @@ func MayHave(priority int) error {
 	return nil
 }
 
-// HasCore tells whether a command can be pinned to a core here, likewise.
+// HasCore returns an error if a command cannot be pinned to a core here, likewise.
 func HasCore(core int) error {
 	if text, err := exec.Command("taskset", "-c", strconv.Itoa(core), "true").CombinedOutput(); err != nil {
 		return fmt.Errorf("core %d: taskset cannot give it: %w: %s", core, err, strings.TrimSpace(string(text)))

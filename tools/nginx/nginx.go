@@ -116,8 +116,8 @@ func (s *Server) Stop() error {
 	return nil
 }
 
-// Served gives the files of HTML and text that were asked for and given, each as its path from the
-// root, and the number of all requests. The server must have stopped.
+// Served returns the files of HTML and text that were asked for and given, each as its path from
+// the root, and the number of all requests. The server must have stopped.
 func (s *Server) Served() (files map[string]bool, requests int, err error) {
 	f, err := os.Open(s.log)
 	if err != nil {

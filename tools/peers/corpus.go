@@ -43,7 +43,7 @@ func (b *bench) layOut(ctx context.Context) error {
 // link is one of the start page to that of a package, whose folder has its name.
 var link = regexp.MustCompile(`<a href="([^/"]+)/`)
 
-// laidOut gives the packages that a start page names, sorted; none if it is not there.
+// laidOut returns the packages that a start page names, sorted; none if it is not there.
 func laidOut(index string) (packages []string) {
 	text, _ := os.ReadFile(index)
 	for _, m := range link.FindAllSubmatch(text, -1) {

@@ -89,7 +89,7 @@ func list(names string) (all []string) {
 	return all
 }
 
-// known tells whether there is such a tool.
+// known reports whether there is such a tool.
 func known(name string) bool {
 	if name, path, build := strings.Cut(name, "="); build {
 		return name != "" && path != ""
@@ -97,7 +97,7 @@ func known(name string) bool {
 	return slices.Contains([]string{"crawler", "crawler-2", "wget2", "wget", "httrack"}, name)
 }
 
-// ready tells in one line what is missing for a comparison, before anything starts.
+// ready returns an error that says in one line what is missing for a comparison.
 func (b *bench) ready() error {
 	programs := []string{"nginx", "taskset", "mount"}
 	if slices.Contains(b.disks, "ext4") {

@@ -186,7 +186,7 @@ func (b *bench) measure(ctx context.Context, t tool, kind string) (m measurement
 	return m, compare(pages, want)
 }
 
-// compare tells how what was stored differs from what can be reached.
+// compare describes how what was stored differs from what can be reached.
 func compare(stored, want []string) error {
 	differ := func(a, b []string) (only []string) {
 		for _, page := range a {
@@ -205,7 +205,7 @@ func compare(stored, want []string) error {
 		len(stored), len(want), len(missing), missing[:min(3, len(missing))], len(more), more[:min(3, len(more))])
 }
 
-// listed gives the paths of the pages of a result file, sorted.
+// listed returns the paths of the pages of a result file, sorted.
 func listed(file, seed string) (pages []string, err error) {
 	text, err := os.ReadFile(file)
 	for line := range strings.Lines(string(text)) {
@@ -216,7 +216,7 @@ func listed(file, seed string) (pages []string, err error) {
 	return pages, err
 }
 
-// tail gives the last bytes of a file, for an error.
+// tail returns the last bytes of a file, for an error.
 func tail(file string) string {
 	const most = 500
 	f, err := os.Open(file)

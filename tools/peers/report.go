@@ -22,7 +22,7 @@ type measurement struct {
 	Extra    int `json:"extra"` // pages that are not in the set
 }
 
-// cpu gives milliseconds of CPU for a page.
+// cpu returns milliseconds of CPU for a page.
 func (m measurement) cpu() float64 { return 1000 * (m.User + m.System) / float64(m.Files) }
 
 func (m measurement) String() string {
@@ -91,7 +91,7 @@ func (r *report) sum() {
 	}
 }
 
-// median gives the middle one; of an even number the lower of the two.
+// median returns the middle one; of an even number the lower of the two.
 func median[T cmp.Ordered](of []measurement, value func(measurement) T) T {
 	var all []T
 	for _, m := range of {
@@ -124,7 +124,7 @@ func (r *report) write(w io.Writer) error {
 	return err
 }
 
-// counted tells how many runs a median is of.
+// counted says how many runs a median is of.
 func (r *report) counted() string {
 	most := 0
 	for _, m := range r.Runs {

@@ -33,7 +33,7 @@ type tool struct {
 	args  func(d *testdisk.Disk, url string) []string
 }
 
-// installed gives those of the tools that are, and builds this crawler.
+// installed returns those of the tools that are, and builds this crawler.
 func (b *bench) installed(ctx context.Context) (list []tool, err error) {
 	built := filepath.Join(b.work, "crawler")
 	for _, name := range b.tools {

@@ -109,7 +109,7 @@ func text(b *bytes.Buffer, x, y float64, anchor, s string) {
 	fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="%s">%s</text>`+"\n", x, y, anchor, html.EscapeString(s))
 }
 
-// has tells whether a value has a place on the axis.
+// has reports whether a value has a place on the axis.
 func (a Axis) has(v float64) bool {
 	return !math.IsNaN(v) && !math.IsInf(v, 0) && (!a.Log || v > 0)
 }
@@ -121,7 +121,7 @@ type scale struct {
 	ticks       []float64
 }
 
-// at gives the place of a value: 0 at the least, 1 at the most of the axis.
+// at returns the place of a value: 0 at the least, 1 at the most of the axis.
 func (s *scale) at(v float64) float64 {
 	if s.log {
 		v = math.Log10(v)

@@ -153,7 +153,7 @@ func (b *bench) crawlerArgs(folder, seed string) []string {
 	return append(append(args, b.more...), seed)
 }
 
-// pinned gives a command that runs on one core, or on any if it is negative.
+// pinned returns a command that runs on one core, or on any if it is negative.
 func pinned(core int, argv []string) []string {
 	if core < 0 {
 		return argv

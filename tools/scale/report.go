@@ -54,8 +54,8 @@ func rows(samples []sample) (all []row, from sample) {
 // that of the last ones.
 const window = 50_000
 
-// costs gives what a page takes at 50,000 pages and at the end of the samples, each with the pages
-// that it is of. There is none if the two are not apart.
+// costs returns what a page takes at 50,000 pages and at the end of the samples, each with the
+// pages that it is of. There is none if the two are not apart.
 func costs(samples []sample) (begin, end cost, ok bool) {
 	most := samples[len(samples)-1]
 	begin, begun := costOf(samples, window/2, 3*window/2)
@@ -117,7 +117,7 @@ func write(w io.Writer, head string, samples []sample, end sample) error {
 	return err
 }
 
-// quarters gives the mean of the samples' own memory, in MiB, by quarters of the pages.
+// quarters returns the mean of the samples' own memory, in MiB, by quarters of the pages.
 func quarters(samples []sample) (means [4]float64) {
 	var n [4]int
 	most := max(samples[len(samples)-1].pages, 1)

@@ -23,8 +23,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// made gives the samples of a crawl of so many pages, one each 1,000 pages and second, whose pages
-// take 100 µs, from the 100,000th on 125; and the end, one second and 200 pages later.
+// made returns the samples of a crawl of so many pages, one each 1,000 pages and second, whose
+// pages take 100 µs, from the 100,000th on 125; and the end, one second and 200 pages later.
 func made(pages int64) (samples []sample, end sample) {
 	at := func(n int64) sample {
 		return sample{

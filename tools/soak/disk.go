@@ -59,7 +59,7 @@ func unmountDisk(d *testdisk.Disk) error {
 	return errors.Join(d.Remove(), os.Remove(filepath.Dir(d.Path)))
 }
 
-// resize gives a disk in memory as many bytes and inodes more than it has in use.
+// resize makes a disk in memory larger than what is in use by so many bytes and inodes.
 func resize(d *testdisk.Disk, bytes, inodes int64) error {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(d.Path, &st); err != nil {

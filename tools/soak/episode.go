@@ -138,7 +138,7 @@ func (w *work) options(sync ...string) []string {
 	return append(args, holding(depth, budget, held)...)
 }
 
-// reopens tells which outcomes an episode may undo. What had links and left no folder is asked
+// reopens reports which outcomes an episode may undo. What had links and left no folder is asked
 // again for its links when they come to count: with another depth, or after links had no record. An
 // index that came back from a copy may have been made with a depth that FORMAT does not name any
 // more: it holds links, until a crawl has come to its end.

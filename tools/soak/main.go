@@ -7,9 +7,9 @@
 //
 //	go run -C tools ./soak -time 1h -seed 1
 //
-// A line tells of each episode, a table of all. Web n has the seed -seed + n; all but the speed of
-// the machine is drawn from it, so `-time 1s -seed S` plays one web again. If anything was wrong,
-// the exit code is 1, and the folder of that web is kept.
+// It prints a line for each episode and a table of all. Web n has the seed -seed + n; all but the
+// speed of the machine is drawn from it, so `-time 1s -seed S` plays one web again. If anything was
+// wrong, the exit code is 1, and the folder of that web is kept.
 //
 // A soak of a minute or more goes on, for at most five times as long, until each kind of episode
 // that this machine allows was played, and has failed if one was not.
@@ -112,7 +112,7 @@ const (
 	mostTimes = 5
 )
 
-// missing gives the kinds that can be played here and had no episode.
+// missing returns the kinds that can be played here and had no episode.
 func (s *soak) missing() (names []string) {
 	for _, k := range kinds {
 		if (k.disk == "" || slices.Contains(s.disks, k.disk)) && s.of(k.name).episodes == 0 {

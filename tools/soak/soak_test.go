@@ -150,7 +150,8 @@ func TestNotices(t *testing.T) {
 	}
 }
 
-// TestMissing: a kind counts as missing until it had an episode, unless it wants a mount where there is none.
+// TestMissing: a kind counts as missing until it had an episode, unless it wants a mount where
+// there is none.
 func TestMissing(t *testing.T) {
 	s := &soak{kinds: map[string]*counts{}}
 	var mounts []string

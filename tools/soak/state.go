@@ -97,7 +97,7 @@ func (s *state) readFolders(root string) error {
 	return err
 }
 
-// whole tells whether source.txt is one line that names this body, and of which URL.
+// whole reports whether source.txt is one line that names this body, and of which URL.
 func whole(line, body []byte) (url string, ok bool) {
 	text, ok := strings.CutSuffix(string(line), "\n")
 	fields := strings.Split(text, "\t")
@@ -182,7 +182,7 @@ func judge(before, after *state, e *episode) (v verdict) {
 	return v
 }
 
-// judgeLimit wants as many pages stored as the limit says, or nothing left that may be asked.
+// judgeLimit requires as many pages stored as the limit says, or that none is left to be asked.
 func judgeLimit(before, after *state, limit int) (wrong []string) {
 	unknown, stored, left := 0, 0, 0
 	for url := range before.pages {

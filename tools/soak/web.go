@@ -134,7 +134,7 @@ func (t *trial) diskKind() string {
 	return t.disk.Kind
 }
 
-// open tells whether there are URLs to be asked.
+// open reports whether there are URLs to be asked.
 func (t *trial) open() bool {
 	for _, r := range t.now.ledger {
 		if !r.closed() {
@@ -284,7 +284,7 @@ func (t *trial) say(format string, args ...any) {
 	fmt.Fprintf(t.log, "web %d  "+format+"\n", append([]any{t.seed}, args...)...)
 }
 
-// fault tells of what is wrong, at most twenty lines of it; all of them are in the file faults.txt.
+// fault logs what is wrong, at most twenty lines of it; all of them are in the file faults.txt.
 func (t *trial) fault(how string, wrong []string) {
 	t.wrong += len(wrong)
 	slices.Sort(wrong)

@@ -19,8 +19,8 @@ import (
 )
 
 // What a page of a handbook may cost: 15 % more than the most that it did in twelve runs, half of
-// them beside other work, when the figure was last renewed. That most stands behind it. Of what hardly
-// varies it is 3 to 10 % more, so that one call of each page shows.
+// them beside other work, when the figure was last renewed. That most stands behind it. Of what
+// hardly varies it is 3 to 10 % more, so that one call of each page shows.
 //
 // To renew them run the second command of the package comment, which prints what is measured. A
 // figure that has become smaller is renewed as well, or the next growth goes unseen. One that has

@@ -40,7 +40,7 @@ type realPage struct {
 // links is what is looked for to find the links of a page.
 var links = scan.NewNames([]scan.Element{{Name: "a", Want: scan.Starts}, {Name: "area", Want: scan.Starts}}, []string{"href"})
 
-// realPages gives the pages of testdata: 25 KB and 90 links on average.
+// realPages returns the pages of testdata: 25 KB and 90 links on average.
 func realPages(tb testing.TB) (pages []realPage) {
 	files, err := filepath.Glob("testdata/*/*.html")
 	if err != nil || len(files) == 0 {
@@ -65,10 +65,10 @@ func realPages(tb testing.TB) (pages []realPage) {
 	return pages
 }
 
-// path gives the path of page n of a handbook: a hundred to a chapter.
+// path returns the path of page n of a handbook: a hundred to a chapter.
 func path(n int) string { return fmt.Sprintf("/handbook/chapter-%d/page-%d.html", n/100, n) }
 
-// linked gives the pages that page n of a handbook links to: four of its own, so that all are
+// linked returns the pages that page n of a handbook links to: four of its own, so that all are
 // found soon and a crawl has no need to commit a few to go on; then those around it.
 func linked(n, pages int) (to []int) {
 	for m := 4*n + 1; m <= 4*n+4 && m < pages; m++ {
@@ -178,8 +178,8 @@ func (h *handbook) serve(c net.Conn) {
 	}
 }
 
-// bytesWritten gives what write and its kin have written for this process, by /proc, if the kernel
-// counts that.
+// bytesWritten returns what write and its kin have written for this process, by /proc, if the
+// kernel counts that.
 func bytesWritten(tb testing.TB) (bytes int64, counted bool) {
 	text, err := os.ReadFile("/proc/self/io")
 	if err != nil {

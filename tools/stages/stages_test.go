@@ -21,7 +21,8 @@ import (
 
 // The time of each benchmark is that of one page.
 
-// BenchmarkFetch asks for pages over one connection; what the server takes, which is little, is in it.
+// BenchmarkFetch asks for pages over one connection; what the server takes, which is little, is in
+// it.
 func BenchmarkFetch(b *testing.B) {
 	h := serveHandbook(b, 100)
 	c := fetch.New(fetch.Options{Guard: func(string, string, bool) bool { return true }})
@@ -176,8 +177,8 @@ func BenchmarkIndex(b *testing.B) {
 	}
 }
 
-// BenchmarkResults writes the result files, of a thousand stored pages and of the four thousand URLs
-// that these leave to do, at a time.
+// BenchmarkResults writes the result files, of a thousand stored pages and of the four thousand
+// URLs that these leave to do, at a time.
 func BenchmarkResults(b *testing.B) {
 	c := newCommits(b, 1000)
 	c.next(b)

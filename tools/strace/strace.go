@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Command gives what a command line begins with so that the calls of its program and of all its
+// Command returns what a command line begins with so that the calls of its program and of all its
 // threads are counted into a file.
 func Command(file string) []string { return []string{"strace", "-f", "-c", "-o", file} }
 

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/net/html"
 )
 
-// Attr gives the value of the start tag's attribute with this place in the list of Names. Of
+// Attr returns the value of the start tag's attribute with this place in the list of Names. Of
 // several with one name the first counts. The value may be part of the page: it must not be
 // changed.
 func (s *Scanner) Attr(id int) (value []byte, ok bool) {
@@ -27,7 +27,7 @@ func (s *Scanner) AppendText(to []byte) []byte {
 	return appendText(to, s.src[s.text.start:s.text.end], s.sections, true)
 }
 
-// isPlain tells whether a value or text stands for itself.
+// isPlain reports whether a value or text stands for itself.
 func isPlain(b []byte) bool {
 	return bytes.IndexByte(b, '&') < 0 && bytes.IndexByte(b, '\r') < 0 && bytes.IndexByte(b, 0) < 0
 }
@@ -86,7 +86,7 @@ func unescape(to, b []byte, attribute bool) []byte {
 	}
 }
 
-// usual gives the character of a reference that nearly all are one of; 0: it is another.
+// usual returns the character of a reference that nearly all are one of; 0: it is another.
 func usual(ref []byte) rune {
 	switch string(ref) {
 	case "&amp;":
@@ -116,7 +116,7 @@ func usual(ref []byte) rune {
 	return c // 0 as well: it stands for another
 }
 
-// reference gives the length of what may be a character reference at the start of b, at least
+// reference returns the length of what may be a character reference at the start of b, at least
 // that of its '&'.
 func reference(b []byte) int {
 	n := 1
@@ -132,7 +132,7 @@ func reference(b []byte) int {
 	return n
 }
 
-// resolve gives what a reference stands for, or itself; rest follows it.
+// resolve returns what a reference stands for, or itself; rest follows it.
 func resolve(ref string, rest []byte) string {
 	last := ref[len(ref)-1]
 	if len(ref) > 1 && ref[1] == '#' {

@@ -133,7 +133,7 @@ func (t *table) find(i uint8, hash uint64, spelt []byte) *name {
 	return nil
 }
 
-// hasFold tells whether text begins with prefix, which is in lower case, in any case of letters.
+// hasFold reports whether text begins with prefix, which is in lower case, in any case of letters.
 func hasFold(text []byte, prefix string) bool {
 	if len(text) < len(prefix) {
 		return false

@@ -2,10 +2,10 @@ package scan
 
 import "bytes"
 
-// RawText gives the text of the element whose start tag Next gave last, and which has raw text:
-// title, textarea, script, style, iframe, noembed, noframes, xmp and plaintext. It is empty for
-// other elements. If the element does not end, it is what there is of it. What Next gives then is
-// behind it. If more is set, the text is not there yet as a whole: it is to be fed and asked for
+// RawText returns the text of the element whose start tag Next returned last, and which has raw
+// text: title, textarea, script, style, iframe, noembed, noframes, xmp and plaintext. It is empty
+// for other elements. If the element does not end, it is what there is of it. What Next gives then
+// is behind it. If more is set, the text is not there yet as a whole: it is to be fed and asked for
 // again.
 func (s *Scanner) RawText() (text []byte, more bool) {
 	if s.raw == nil {
@@ -54,7 +54,7 @@ func (s *Scanner) endOfRaw(state *scriptState, limit int) (end, at int) {
 	}
 }
 
-// isEndTag tells whether text begins with an end tag of this name.
+// isEndTag reports whether text begins with an end tag of this name.
 func isEndTag(text []byte, name string) bool {
 	const before = len("</")
 	return len(text) > before+len(name) && text[1] == '/' && hasFold(text[before:], name) && inName[text[before+len(name)]] == 0
@@ -164,7 +164,7 @@ func (s *Scanner) declaration(p int) (next int, given Kind) {
 	return next, Text
 }
 
-// endOfComment gives the place behind a comment whose text begins at p; -1: it does not end.
+// endOfComment returns the place behind a comment whose text begins at p; -1: it does not end.
 func endOfComment(src []byte, start int) int {
 	for p := start; ; {
 		if p = behind(src, p, '>'); p < 0 {

@@ -60,7 +60,7 @@ type Scanner struct {
 
 type span struct{ start, end int }
 
-// New gives a Scanner for a page whose text is src and, unless last is set, what is fed later.
+// New returns a Scanner for a page whose text is src and, unless last is set, what is fed later.
 func New(names *Names, src []byte, last bool) *Scanner {
 	return &Scanner{names: names, src: src, last: last, most: MaxToken}
 }
@@ -70,34 +70,34 @@ func (s *Scanner) Reset(names *Names, src []byte, last bool) {
 	*s = Scanner{names: names, src: src, last: last, most: MaxToken, drawings: Drawings{open: s.drawings.open[:0]}}
 }
 
-// Rest gives the text that is not read yet. After More it is to be fed again, with more.
+// Rest returns the text that is not read yet. After More it is to be fed again, with more.
 func (s *Scanner) Rest() []byte { return s.src[s.pos:] }
 
-// Feed gives the Scanner more text: src begins with what Rest gave.
+// Feed adds text: src begins with what Rest returned.
 func (s *Scanner) Feed(src []byte, last bool) {
 	s.dropped += s.pos
 	s.src, s.last, s.pos = src, last, 0
 }
 
-// Read gives how many bytes have been read.
+// Read returns the number of bytes read.
 func (s *Scanner) Read() int { return s.dropped + s.pos }
 
 // Exceeded reports whether a tag that is wanted was not given, because of MaxToken.
 func (s *Scanner) Exceeded() bool { return s.exceeded }
 
-// Element gives the place of the tag's element in the list of Names.
+// Element returns the place of the tag's element in the list of Names.
 func (s *Scanner) Element() int { return s.element.id }
 
-// Closed tells whether a start tag closes its element at once, by a slash where that counts.
+// Closed reports whether a start tag closes its element at once, by a slash where that counts.
 func (s *Scanner) Closed() bool { return s.closed }
 
-// InDrawing tells whether an svg or math element is open.
+// InDrawing reports whether an svg or math element is open.
 func (s *Scanner) InDrawing() bool { return s.drawings.Any() }
 
-// Size gives the bytes of the tag.
+// Size returns the bytes of the tag.
 func (s *Scanner) Size() int { return s.size }
 
-// hasSections tells whether CDATA sections and closing slashes count.
+// hasSections reports whether CDATA sections and closing slashes count.
 func (s *Scanner) hasSections() bool { return s.XHTML || s.drawings.Foreign() }
 
 // Next goes on to the next tag or text that is wanted.
@@ -196,7 +196,7 @@ func (s *Scanner) unfinished(p int) Kind {
 	return More
 }
 
-// behind gives the place behind the first c from p on; -1: there is none.
+// behind returns the place behind the first c from p on; -1: there is none.
 func behind(src []byte, p int, c byte) int {
 	i := bytes.IndexByte(src[p:], c)
 	if i < 0 {
@@ -367,7 +367,7 @@ func (a *attribute) read(src []byte, p int) (next int) {
 	return p
 }
 
-// hasSlash tells whether the tag that ends before next has a slash at its end that does not
+// hasSlash reports whether the tag that ends before next has a slash at its end that does not
 // belong to its last attribute. As the tokenizer has it, an attribute with the name of an earlier
 // one is none. The name of the tag ends at q.
 func (s *Scanner) hasSlash(q, next int) bool {

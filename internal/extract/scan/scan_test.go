@@ -64,7 +64,7 @@ func (w *wants) tag(name string, start bool) {
 
 func (w *wants) text() bool { return w.mode.text || w.inText && w.open }
 
-// scanned gives what the scanner sees, as lines. It is fed by pieces of these sizes, in turn.
+// scanned returns what the scanner sees, as lines. It is fed by pieces of these sizes, in turn.
 func scanned(page []byte, m mode, pieces ...int) (events []string) {
 	events, _ = scan(page, m, MaxToken, pieces...)
 	return events
@@ -122,7 +122,7 @@ func scan(page []byte, m mode, most int, pieces ...int) (events []string, exceed
 	}
 }
 
-// tokenized gives the same of the tokenizer.
+// tokenized returns the same of the tokenizer.
 func tokenized(page []byte, m mode, most int) (events []string, exceeded bool) {
 	z := html.NewTokenizer(bytes.NewReader(page))
 	var drawings Drawings
@@ -380,7 +380,7 @@ func TestDeep(t *testing.T) {
 	}
 }
 
-// sharedPages gives what the shared conformance data has of HTML.
+// sharedPages returns what the shared conformance data has of HTML.
 func sharedPages(tb testing.TB) (pages [][]byte) {
 	dir := os.Getenv("SHARED")
 	if dir == "" {
@@ -427,7 +427,7 @@ func sharedPages(tb testing.TB) (pages [][]byte) {
 	return pages
 }
 
-// markup gives the strings with tags in any value of JSON.
+// markup returns the strings with tags in any value of JSON.
 func markup(v any) (pages [][]byte) {
 	switch v := v.(type) {
 	case string:

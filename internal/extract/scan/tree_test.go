@@ -44,8 +44,8 @@ func hidden(page []byte) (list []string) {
 	return list
 }
 
-// drawnPage writes a page of elements in each other with links between them. Those of drawings and formulas
-// are closed, but for one.
+// drawnPage writes a page of elements in each other with links between them. Those of drawings and
+// formulas are closed, but for one.
 type drawnPage struct {
 	bytes.Buffer
 	*rand.Rand
@@ -105,9 +105,9 @@ func (p *drawnPage) nodes(around string, depth int) {
 	}
 }
 
-// TestTree: no link that the tree builder sees is hidden, in drawings and around them, closed or not. The pages
-// are always the same: where HTML around a drawing is broken as well, the scanner can err, for it does not know
-// what is open there.
+// TestTree: no link that the tree builder sees is hidden, in drawings and around them, closed or
+// not. The pages are always the same: where HTML around a drawing is broken as well, the scanner
+// can err, for it does not know what is open there.
 func TestTree(t *testing.T) {
 	for _, page := range []string{
 		"<svg><title><a href=1></a></svg><a href=2></a>", "<svg><style><a href=1></a></svg><a href=2></a>",

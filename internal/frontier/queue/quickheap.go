@@ -151,8 +151,8 @@ const (
 	sampled = 64 * sample
 )
 
-// choose returns the position of the pivot: that of a random item, in a long chunk of the middle one
-// of some that stand side by side, for these are in the same block or two.
+// choose returns the position of the pivot: that of a random item, in a long chunk of the middle
+// one of some that stand side by side, for these are in the same block or two.
 func (q *quickHeap[V]) choose(first, last int) int {
 	n := last - first + 1
 	if n < sampled {

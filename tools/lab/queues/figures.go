@@ -170,7 +170,7 @@ func Figure9(ctx context.Context, o Options) (Result, error) {
 	return res, nil
 }
 
-// part tells what it does to CBT if a leaf has less than a block.
+// part returns a sentence about a CBT whose leaves have less than a block.
 func part(ratios []float64) string {
 	if len(ratios) == 0 {
 		return ""
@@ -178,7 +178,7 @@ func part(ratios []float64) string {
 	return fmt.Sprintf(" Where R is less than a block and a leaf holds R all the same, QHeap makes %s times its transfers.", span("%.2f", ratios))
 }
 
-// transfers gives the blocks read and written for each 1000 items by a queue on disk: bheap or a
+// transfers returns the blocks read and written for each 1000 items by a queue on disk: bheap or a
 // kind of package queue.
 func (o Options) transfers(ctx context.Context, kind string, n, r, pass int, percent int64) (per, error) {
 	return o.transfersOf(ctx, kind, n, r, pass, percent, max(r, o.perBlock()))

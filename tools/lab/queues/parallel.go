@@ -83,7 +83,7 @@ func (b balance) efficiency(queues int) float64 {
 	return b.sum / float64(queues) / b.most
 }
 
-// efficiencies gives those of extraction and insertion over all supersteps.
+// efficiencies returns those of extraction and insertion over all supersteps.
 func efficiencies(ctx context.Context, kind string, t, n, r int, byHash bool, o Options) (extract, insert float64, err error) {
 	f, err := newFleet(kind, t, n, r, o)
 	if err != nil {
@@ -214,7 +214,7 @@ func Figure10(ctx context.Context, o Options) (Result, error) {
 	return res, nil
 }
 
-// stepTime gives the milliseconds of a superstep with t queues, the median so that a busy machine
+// stepTime returns the milliseconds of a superstep with t queues, the median so that a busy machine
 // disturbs less, and the comparisons for each item that went through.
 func stepTime(ctx context.Context, t, n, r int, o Options) (ms, comparisons float64, err error) {
 	f, err := newFleet(queue.CBT, t, n, r, o)

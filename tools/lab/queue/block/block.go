@@ -84,7 +84,7 @@ func (a *Array[T]) PerBlock() int { return a.per }
 // Err is the first error of the file, or nil.
 func (a *Array[T]) Err() error { return a.err }
 
-// IO gives the number of blocks read and written so far.
+// IO returns the number of blocks read and written so far.
 func (a *Array[T]) IO() (reads, writes int64) { return a.reads, a.writes }
 
 // Grow makes room for the positions below n. New records are zero.
@@ -94,7 +94,7 @@ func (a *Array[T]) Grow(n int) {
 	}
 }
 
-// At gives the record at pos to look at. The pointer is good until records of three other
+// At returns the record at pos to look at. The pointer is good until records of three other
 // blocks have been asked for.
 func (a *Array[T]) At(pos int) *T {
 	b := pos / a.per
@@ -130,7 +130,7 @@ func (a *Array[T]) Write(pos int, src []T) {
 	}
 }
 
-// Drop tells that the records from first to behind-1 are not needed any more. Blocks wholly
+// Drop frees the records from first to behind-1. Blocks wholly
 // among them are zero from now on, which costs neither a read nor a write.
 func (a *Array[T]) Drop(first, behind int) {
 	for b := (first + a.per - 1) / a.per; (b+1)*a.per <= behind; b++ {
@@ -145,7 +145,7 @@ func (a *Array[T]) Drop(first, behind int) {
 	}
 }
 
-// frame gives the frame of a block, which becomes the newest.
+// frame returns the frame of a block, which becomes the newest.
 func (a *Array[T]) frame(b int) *frame[T] {
 	i := a.place[b]
 	switch {
@@ -161,7 +161,7 @@ func (a *Array[T]) frame(b int) *frame[T] {
 	return &a.frames[i]
 }
 
-// room gives a frame that holds no block and is not linked.
+// room returns a frame that holds no block and is not linked.
 func (a *Array[T]) room() int32 {
 	if len(a.frames) < a.limit && (a.oldest < 0 || a.frames[a.oldest].block >= 0) {
 		a.frames = append(a.frames, frame[T]{records: make([]T, a.per), block: -1})
