@@ -201,7 +201,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// usedOf gives the pages of an index up to the last that holds anything.
+// usedOf returns the pages of an index up to the last that holds anything.
 func usedOf(t *testing.T, path string) []byte {
 	t.Helper()
 	whole, err := os.ReadFile(path)
@@ -283,7 +283,7 @@ func (c *campaign) check() string {
 	return "no fault"
 }
 
-// named1 wants an error that says in one line that the index is damaged.
+// named1 requires an error that says in one line that the index is damaged.
 func (c *campaign) named1(err error) string {
 	if !errors.Is(err, record.ErrDamaged) || strings.Contains(err.Error(), "\n") {
 		c.t.Errorf("error: %v", err)
@@ -302,7 +302,7 @@ func (c *campaign) merge() Report {
 	return report
 }
 
-// requireWhole wants a tree without faults, and gives its records.
+// requireWhole requires a tree without faults, and returns its records.
 func (c *campaign) requireWhole() map[string]record.Record {
 	s := &site{t: c.t, root: c.root}
 	s.openTree()

@@ -18,8 +18,8 @@ import (
 	"urltree/storage/record"
 )
 
-// A graphSite is a site whose link graph is looked at. The edges of a page are its lines "link: URL";
-// with assets there is one more.
+// A graphSite is a site whose link graph is looked at. The edges of a page are its lines "link:
+// URL"; with assets there is one more.
 type graphSite struct {
 	*site
 	*Graph
@@ -82,7 +82,8 @@ func (g *graphSite) keep(t *testing.T, assets bool) *edges.Writer {
 	return w
 }
 
-// require wants each page in the graph once, with its edges, and so many read from their folders.
+// require checks that each page is in the graph once, with its edges, and that so many were read
+// from their folders.
 func (g *graphSite) require(t *testing.T, fromFolders int) {
 	t.Helper()
 	g.parsed = nil
@@ -176,8 +177,8 @@ func TestGraphAssets(t *testing.T) {
 	g.require(t, 1)
 }
 
-// TestGraphCut cuts the file off, or turns a bit, at every eleventh byte: only the pages from there on are
-// read again, by who reads and by the next run that keeps edges.
+// TestGraphCut cuts the file off, or turns a bit, at every eleventh byte: only the pages from there
+// on are read again, by who reads and by the next run that keeps edges.
 func TestGraphCut(t *testing.T) {
 	g := newGraphSite(t)
 	g.pages(t, g.keep(t, false), 0, 6)
@@ -250,7 +251,8 @@ func TestGraphCut(t *testing.T) {
 	}
 }
 
-// TestGraphUncommitted: what was written and not committed does not count, and the page comes again.
+// TestGraphUncommitted: what was written and not committed does not count, and the page comes
+// again.
 func TestGraphUncommitted(t *testing.T) {
 	g := newGraphSite(t)
 	w := g.keep(t, false)
@@ -310,7 +312,8 @@ func TestGraphCommittedTwice(t *testing.T) {
 	g.require(t, 0)
 }
 
-// TestGraphCutOff stops Keep at each page: what is done stays, and done again it ends with all, once.
+// TestGraphCutOff stops Keep at each page: what is done stays, and done again it ends with all,
+// once.
 func TestGraphCutOff(t *testing.T) {
 	g := newGraphSite(t)
 	g.pages(t, nil, 0, 5)

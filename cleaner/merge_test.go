@@ -234,8 +234,8 @@ func TestMergeTornSeed(t *testing.T) {
 	}
 }
 
-// TestMergeKeepsDamagedPages spoils pages that the index calls stored: merge keeps what it finds under
-// other names, check has nothing against them, and the page is stored anew beside them.
+// TestMergeKeepsDamagedPages spoils pages that the index calls stored: merge keeps what it finds
+// under other names, check has nothing against them, and the page is stored anew beside them.
 func TestMergeKeepsDamagedPages(t *testing.T) {
 	t.Parallel()
 	const url = "http://a.org/x"

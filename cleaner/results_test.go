@@ -154,7 +154,7 @@ func TestWriteResultsDisk(t *testing.T) {
 	}
 }
 
-// A full disk is told as such, however late it is met.
+// A full disk is named as such, however late it is met.
 func TestFullDisk(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"urltree/storage/record"
 )
 
-// TestEnterSeeds takes in what the index lacks and no more, in transactions of bounded size, and all again when the scope
-// is another one or seeds.txt has changed.
+// TestEnterSeeds takes in what the index lacks and no more, in transactions of bounded size, and
+// all again when the scope is another one or seeds.txt has changed.
 func TestEnterSeeds(t *testing.T) {
 	s := newSite(t, filepath.Join(t.TempDir(), "iut"))
 	t.Cleanup(s.close)

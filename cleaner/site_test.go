@@ -21,8 +21,8 @@ func addSeeds(tree *iut.Tree, urls []string) error {
 	return list.Add(context.Background(), urls)
 }
 
-// A parser finds lines "link: URL", and takes the first line as title. With hosts set, it admits only links to these
-// and to the hosts of seeds.
+// A parser finds lines "link: URL", and takes the first line as title. With hosts set, it admits
+// only links to these and to the hosts of seeds.
 type parser struct {
 	hosts map[string]bool
 	index *storage.Index
@@ -119,7 +119,7 @@ func (s *site) closeIndex() {
 	}
 }
 
-// close gives tree and index back, for a merge.
+// close closes tree and index, for a merge.
 func (s *site) close() {
 	s.closeIndex()
 	if s.tree != nil {
@@ -190,7 +190,7 @@ func bodyOf(url string, links []string) []byte {
 	return []byte(b.String())
 }
 
-// file gives the path of a file in the folder of a URL.
+// file returns the path of a file in the folder of a URL.
 func (s *site) file(url, name string) string {
 	rel, err := s.tree.Path(url)
 	if err != nil {
@@ -199,7 +199,7 @@ func (s *site) file(url, name string) string {
 	return filepath.Join(s.root, filepath.FromSlash(rel), name)
 }
 
-// records gives all records, the time of discovery left out.
+// records returns all records, the time of discovery left out.
 func (s *site) records() map[string]record.Record {
 	all := map[string]record.Record{}
 	err := s.index.Records(context.Background(), nil, func(r record.Record, err error) error {

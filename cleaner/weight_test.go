@@ -25,8 +25,8 @@ func (p *longParser) Parse(f iut.Facts, _ []byte) (parsed iut.Parsed) {
 	return parsed
 }
 
-// TestTransactionsOfLongLinks: no transaction of a rebuild, nor of one that looks for links again, takes more
-// than it should because of links, whether many pages give them or one.
+// TestTransactionsOfLongLinks: no transaction of a rebuild, nor of one that looks for links again,
+// takes more than it should because of links, whether many pages give them or one.
 func TestTransactionsOfLongLinks(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ pages, links int }{{1, 1500}, {15, 100}} {

@@ -15,7 +15,7 @@ import (
 	"urltree/storage/record"
 )
 
-// records gives all records of a tree at rest, by URL.
+// records returns all records of a tree at rest, by URL.
 func records(t *testing.T, root string) map[string]record.Record {
 	t.Helper()
 	index, err := storage.Open(filepath.Join(root, "index.db"), storage.Options{ReadOnly: true})

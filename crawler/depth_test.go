@@ -83,7 +83,7 @@ func (g *graph) walk() {
 	}
 }
 
-// linkedAt tells whether a page at a distance, no redirect, links to a node.
+// linkedAt reports whether a page at a distance, no redirect, links to a node.
 func (g *graph) linkedAt(to, distance int) bool {
 	for i, links := range g.links {
 		if g.distance[i] == distance && g.kind[i] != 'r' && slices.Contains(links, to) {

@@ -13,9 +13,9 @@ import (
 	"urltree/storage/record"
 )
 
-// TestDomainBudget crawls a farm whose hosts name two new ones each, without end. It ends at the budget of its domain,
-// over several runs too; the rest is held, up to MaxHeld of the whole domain. Addresses, names without a domain and the hosts of
-// others are not concerned.
+// TestDomainBudget crawls a farm whose hosts name two new ones each, without end. It ends at the
+// budget of its domain, over several runs too; the rest is held, up to MaxHeld of the whole domain.
+// Addresses, names without a domain and the hosts of others are not concerned.
 func TestDomainBudget(t *testing.T) {
 	dir := t.TempDir()
 	opts := crawler.Options{

@@ -22,7 +22,8 @@ import (
 // copies are the URLs of one page, whose link means another page under each of them.
 var copies = []string{"/1/p", "/2/p", "/3/p", "/4/p"}
 
-// duplicateSite serves copies, two long texts that differ in a word, two empty pages and an image twice.
+// duplicateSite serves copies, two long texts that differ in a word, two empty pages and an image
+// twice.
 func duplicateSite(t *testing.T) (origin string) {
 	t.Helper()
 	long := strings.Builder{}

@@ -17,8 +17,8 @@ import (
 // A reply is one page of a foundSite. Its first lines, up to an empty one, are headers.
 type reply string
 
-// foundPages crawls a site whose pages these are from the page "/" and returns the paths stored, with
-// query, in order. That each page gives the same links from its folder is checked.
+// foundPages crawls a site whose pages these are from the page "/" and returns the paths stored,
+// with query, in order. That each page gives the same links from its folder is checked.
 func foundPages(t *testing.T, pages map[string]reply, change func(*crawler.Options)) []string {
 	t.Helper()
 	origin := hosts(t, 1, func(_ int, rw http.ResponseWriter, r *http.Request) {
@@ -63,8 +63,8 @@ func foundPages(t *testing.T, pages map[string]reply, change func(*crawler.Optio
 	return paths
 }
 
-// TestFoundPages: what a page names in its headers, encoding and markup is found, by the crawl and by
-// whoever reads the page from its folder.
+// TestFoundPages: what a page names in its headers, encoding and markup is found, by the crawl and
+// by whoever reads the page from its folder.
 func TestFoundPages(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

@@ -14,8 +14,9 @@ import (
 	"urltree/crawler/scope"
 )
 
-// TestScopeThatDoesNotGrow: a seed that redirects within its host, and a further seed of it, change nothing about
-// what is in scope, so no answer is asked for again. TestScopeThatGrows is the other case.
+// TestScopeThatDoesNotGrow: a seed that redirects within its host, and a further seed of it, change
+// nothing about what is in scope, so no answer is asked for again. TestScopeThatGrows is the other
+// case.
 func TestScopeThatDoesNotGrow(t *testing.T) {
 	t.Parallel()
 	site := newGrowing(t)
@@ -38,8 +39,8 @@ func TestScopeThatDoesNotGrow(t *testing.T) {
 	}
 }
 
-// TestScopeThatGrows: a seed's redirect to another host brings that into scope. What had links that count only now,
-// and is in no folder, is asked again, and counts once in the run.
+// TestScopeThatGrows: a seed's redirect to another host brings that into scope. What had links that
+// count only now, and is in no folder, is asked again, and counts once in the run.
 func TestScopeThatGrows(t *testing.T) {
 	t.Parallel()
 	site := newGrowing(t)

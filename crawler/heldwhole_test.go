@@ -13,8 +13,9 @@ import (
 	"urltree/iut"
 )
 
-// TestWholePageIsHeldBetween: a page that a broken crawl left whole, before its outcome was committed, is not asked
-// for again, also where a run between, which ends well, holds its URL, and where a rebuild made its record.
+// TestWholePageIsHeldBetween: a page that a broken crawl left whole, before its outcome was
+// committed, is not asked for again, also where a run between, which ends well, holds its URL, and
+// where a rebuild made its record.
 func TestWholePageIsHeldBetween(t *testing.T) {
 	t.Parallel()
 	for name, rebuilt := range map[string]bool{"records of runs": false, "records of a rebuild": true} {

@@ -64,8 +64,8 @@ func TestKeep(t *testing.T) {
 	require("in the end", second)
 }
 
-// TestKeepLogins: Keep is told of the origins for which Seeds have a login, and of those of MoreSeeds
-// before these are in the tree.
+// TestKeepLogins: Keep is told of the origins for which Seeds have a login, and of those of
+// MoreSeeds before these are in the tree.
 func TestKeepLogins(t *testing.T) {
 	web := serve(t, testweb.Options{Kind: testweb.Linked, Hosts: 2, Pages: 3})
 	opts := options(t.TempDir(), web)

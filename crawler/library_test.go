@@ -309,7 +309,7 @@ func TestFailedPageComesAgain(t *testing.T) {
 	}
 }
 
-// TestOptionsThatCannotWork give an error, and nothing is made or begun.
+// TestOptionsThatCannotWork: such options give an error, and nothing is made or begun.
 func TestOptionsThatCannotWork(t *testing.T) {
 	fetch := func(context.Context, string) (crawler.Content, error) { panic("asked") }
 	score := func(crawler.Candidate) float64 { return 0 }
@@ -528,7 +528,8 @@ func TestAllow(t *testing.T) {
 	requireSame(t, crawled(t, o.Output), g.urls())
 }
 
-// TestSeveralCrawls go on in one process at the same time, in every order, and none knows of the others.
+// TestSeveralCrawls go on in one process at the same time, in every order, and none knows of the
+// others.
 func TestSeveralCrawls(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 6 {

@@ -25,7 +25,7 @@ import (
 // noHang is how long a crawl of these tests may take on a busy machine.
 const noHang = 3 * time.Minute
 
-// full tells whether the long forms of tests are asked for.
+// full reports whether the long forms of tests are asked for.
 func full() bool { return os.Getenv("TEST_URLTREE_FULL") != "" }
 
 // sized returns a number of a test, or with -short another one.
@@ -116,7 +116,7 @@ func (c command) watch(t testing.TB, dir string, enough <-chan time.Time, args .
 	}
 }
 
-// rssAnon gives the anonymous memory of a process in bytes, 0 if there is none to be read.
+// rssAnon returns the anonymous memory of a process in bytes, 0 if there is none to be read.
 func rssAnon(pid int) int64 {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// Whatever the spelling, a seed's user name and password are those that net/url finds, and its canonical URL has none.
+// Whatever the spelling, a seed's user name and password are those that net/url finds, and its
+// canonical URL has none.
 func TestLoginOfSeeds(t *testing.T) {
 	none := (*url.Userinfo)(nil)
 	for seed, want := range map[string]*url.Userinfo{

@@ -167,7 +167,7 @@ func TestLibraryNames(t *testing.T) {
 	}
 }
 
-// exported gives the types of what a declaration exports, by name; methods by that of their type.
+// exported returns the types of what a declaration exports, by name; methods by that of their type.
 func exported(decl ast.Decl) map[string]ast.Expr {
 	types := map[string]ast.Expr{}
 	switch d := decl.(type) {

@@ -12,8 +12,8 @@ import (
 	"urltree/crawler/scope"
 )
 
-// TestOldIndex puts an index back that was made by other options than FORMAT has got since: what those held, and
-// links of pages that they left out, count when the crawl goes on.
+// TestOldIndex puts an index back that was made by other options than FORMAT has got since: what
+// those held, and links of pages that they left out, count when the crawl goes on.
 func TestOldIndex(t *testing.T) {
 	const pages = 30
 	fetch := func(_ context.Context, url string) (crawler.Content, error) {

@@ -125,8 +125,8 @@ func TestToldOrPending(t *testing.T) {
 	}
 }
 
-// TestMergeOverMaxHeld: records are lost, and there is no room for them by the -max-held of the latest run. What
-// merge leaves out for that the next run with more room takes up.
+// TestMergeOverMaxHeld: records are lost, and there is no room for them by the -max-held of the
+// latest run. What merge leaves out for that the next run with more room takes up.
 func TestMergeOverMaxHeld(t *testing.T) {
 	t.Parallel()
 	web := serve(t, testweb.Options{Kind: testweb.Tree, Hosts: 1, Pages: 80, Seed: 43, MinSize: 300, MaxSize: 900})

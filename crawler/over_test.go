@@ -17,8 +17,8 @@ import (
 	"urltree/storage/record"
 )
 
-// TestOver: a buffer counts no item for more than it may hold. What items take beyond that is bounded
-// for all buffers together, from before they are in one until they are committed.
+// TestOver: a buffer counts no item for more than it may hold. What items take beyond that is
+// bounded for all buffers together, from before they are in one until they are committed.
 func TestOver(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "index.db")
 	if err := storage.Create(path); err != nil {

@@ -22,8 +22,8 @@ type markedDisk struct {
 
 func (d *markedDisk) Free() (bytes, inodes uint64, err error) { return d.room.Load(), 1 << 40, nil }
 
-// TestRoomForTheInbox: with exactly as much room as is to stay free a crawl goes on only as long as nothing waits in
-// the inbox of the index, for what moving that takes is to stay free besides.
+// TestRoomForTheInbox: with exactly as much room as is to stay free a crawl goes on only as long as
+// nothing waits in the inbox of the index, for what moving that takes is to stay free besides.
 func TestRoomForTheInbox(t *testing.T) {
 	t.Parallel()
 	const mark, links = 1 << 30, 500

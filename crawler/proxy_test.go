@@ -38,7 +38,8 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// byProxy are the options of a crawl of two hosts by way of a proxy. hosts may not be resolved here.
+// byProxy are the options of a crawl of two hosts by way of a proxy. hosts may not be resolved
+// here.
 func byProxy(dir, proxy string, log *lockedBuffer) crawler.Options {
 	u, _ := url.Parse(proxy)
 	return crawler.Options{
@@ -58,8 +59,8 @@ func proxied(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, "<a href=/no>no</a> <a href=/yes>yes</a>")
 }
 
-// TestProxyFailsForAWhile: a proxy that wants a password, or cannot be connected to, for a while costs no page and no
-// robots.txt, not even without retries, and is told of once.
+// TestProxyFailsForAWhile: a proxy that wants a password, or cannot be connected to, for a while
+// costs no page and no robots.txt, not even without retries, and is told of once.
 func TestProxyFailsForAWhile(t *testing.T) {
 	t.Parallel()
 	for _, asks := range []bool{true, false} {
@@ -115,8 +116,8 @@ func TestProxyFailsForAWhile(t *testing.T) {
 	}
 }
 
-// TestProxyFailsForEver: a run that can reach nothing by its proxy ends and says so; -time and a stop end it before. The
-// next run asks for all that this one could not.
+// TestProxyFailsForEver: a run that can reach nothing by its proxy ends and says so; -time and a
+// stop end it before. The next run asks for all that this one could not.
 func TestProxyFailsForEver(t *testing.T) {
 	t.Parallel()
 	var works atomic.Bool
@@ -162,8 +163,8 @@ func TestProxyFailsForEver(t *testing.T) {
 	}
 }
 
-// TestSiteSays407: where the proxy works, a 407 for one URL may be the site's: the URL waits for the
-// next run after three requests, and the others of its host go on.
+// TestSiteSays407: where the proxy works, a 407 for one URL may be the site's: the URL waits for
+// the next run after three requests, and the others of its host go on.
 func TestSiteSays407(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64

@@ -8,8 +8,8 @@ import (
 	"unsafe"
 )
 
-// TestReader: a reader lets each URL of a page through once that is not known, whatever it remembers of
-// pages before, and asks no more often than it must.
+// TestReader: a reader lets each URL of a page through once that is not known, whatever it
+// remembers of pages before, and asks no more often than it must.
 func TestReader(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var urls []string
@@ -46,8 +46,8 @@ func TestReader(t *testing.T) {
 		}
 	}
 
-	// Pages that name the same, of places of their own: it asks for each that is known once, and for one
-	// that is not once a page.
+	// Pages that name the same, of places of their own: it asks for each that is known once, and for
+	// one that is not once a page.
 	var same []string
 	taken := map[*metURL]bool{}
 	for i := 0; len(same) < 10; i++ {

@@ -55,8 +55,8 @@ func (s hangingStore) OpenOf([][]byte) ([]record.Child, error) {
 	return make([]record.Child, 1), errRead
 }
 
-// TestReadings: whatever the frontier reads, a disk that holds it up is told of, and the end of the crawl does
-// not wait for it for ever. What was read comes through.
+// TestReadings: whatever the frontier reads, a disk that holds it up is told of, and the end of the
+// crawl does not wait for it for ever. What was read comes through.
 func TestReadings(t *testing.T) {
 	for name, read := range map[string]func(r *readings) (int, error){
 		"Refill": func(r *readings) (int, error) {

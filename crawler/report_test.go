@@ -18,8 +18,8 @@ type unsyncedDisk struct{ iut.FS }
 
 func (unsyncedDisk) SyncAll() error { return syscall.EIO }
 
-// TestNoFiguresAfterFailure: once a sync of the tree has failed nothing more comes to the index, not even the
-// figures of the hour.
+// TestNoFiguresAfterFailure: once a sync of the tree has failed nothing more comes to the index,
+// not even the figures of the hour.
 func TestNoFiguresAfterFailure(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		web := serve(t, testweb.Options{Kind: testweb.Linked, Hosts: 2, Pages: 20, Seed: 4})

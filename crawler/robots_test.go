@@ -18,7 +18,7 @@ import (
 	"urltree/storage/record"
 )
 
-// shared gives a file of the shared test data, or skips the test.
+// shared returns a file of the shared test data, or skips the test.
 func shared(t *testing.T, name string) []byte {
 	t.Helper()
 	root := os.Getenv("SHARED")

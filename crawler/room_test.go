@@ -127,7 +127,8 @@ func TestRoomWait(t *testing.T) {
 	}
 }
 
-// TestRoomForSeveral: fetching pauses for all that wait for room, and for the rest when one goes on.
+// TestRoomForSeveral: fetching pauses for all that wait for room, and for the rest when one goes
+// on.
 func TestRoomForSeveral(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var free atomic.Uint64
@@ -165,8 +166,8 @@ func TestRoomForSeveral(t *testing.T) {
 	})
 }
 
-// TestRoomHangs: a disk that does not tell how much room it has holds up the one who asks for five seconds, and
-// nobody else but the end.
+// TestRoomHangs: a disk that does not tell how much room it has holds up the one who asks for five
+// seconds, and nobody else but the end.
 func TestRoomHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(chan struct{})

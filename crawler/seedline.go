@@ -58,8 +58,8 @@ const (
 	notInFolder = "\\^`{}"
 )
 
-// checkCharacters returns what is wrong with the characters of a seed. Browsers would escape them or
-// leave them out; in a list they show that the line is not, or not only, a URL.
+// checkCharacters returns what is wrong with the characters of a seed. Browsers would escape them
+// or leave them out; in a list they show that the line is not, or not only, a URL.
 func checkCharacters(text string) error {
 	first, _ := utf8.DecodeRuneInString(text)
 	if first < utf8.RuneSelf && !strings.ContainsRune("[/_", first) && !isAlphanumeric(first) ||

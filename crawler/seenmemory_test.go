@@ -18,7 +18,7 @@ import (
 	"urltree/internal/testweb"
 )
 
-// filterFigure gives a figure of the seen filter from statistics.txt; 0 if it has none.
+// filterFigure returns a figure of the seen filter from statistics.txt; 0 if it has none.
 func filterFigure(t testing.TB, dir, name string) float64 {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(dir, "statistics.txt"))

@@ -20,7 +20,8 @@ func standStill(until <-chan struct{}) { <-until }
 
 // TestWatchdog: a step that takes longer than it may is told of with the stack of its goroutine and
 // of no other, and again when it has taken twice as long; it counts once. Resting and waiting for a
-// limit of our own are no steps; once fetching is over the watchdog does not wait for a step for ever.
+// limit of our own are no steps; once fetching is over the watchdog does not wait for a step for
+// ever.
 func TestWatchdog(t *testing.T) {
 	const url = "http://a.example/"
 	for _, tt := range []struct {

@@ -102,7 +102,7 @@ func TestWidened(t *testing.T) {
 	}
 }
 
-// crawledSame tells whether the states of two crawls are the same.
+// crawledSame reports whether the states of two crawls are the same.
 func crawledSame(a, b map[string]record.Record) bool {
 	for url, r := range a {
 		if b[url].State != r.State {

@@ -13,8 +13,8 @@ import (
 	"urltree/crawler"
 )
 
-// TestRequestsAreCounted: a kept connection that is closed on its second request costs a try of that URL. What
-// the server logs is what the crawl tells.
+// TestRequestsAreCounted: a kept connection that is closed on its second request costs a try of
+// that URL. What the server logs is what the crawl tells.
 func TestRequestsAreCounted(t *testing.T) {
 	t.Parallel()
 	var (
@@ -70,8 +70,8 @@ func TestRequestsAreCounted(t *testing.T) {
 	}
 }
 
-// TestHTTP1IfHTTP2IsRefused: a host that answers each request of HTTP/2 with 421 is asked by HTTP/1.1, robots.txt
-// and pages alike, after one request and without a try of what was asked for.
+// TestHTTP1IfHTTP2IsRefused: a host that answers each request of HTTP/2 with 421 is asked by
+// HTTP/1.1, robots.txt and pages alike, after one request and without a try of what was asked for.
 func TestHTTP1IfHTTP2IsRefused(t *testing.T) {
 	t.Parallel()
 	var (

@@ -364,7 +364,7 @@ func TestFreeOnce(t *testing.T) {
 	}
 }
 
-// A builder tells how long each page took, and of nothing else.
+// A builder reports how long each page took, and nothing else.
 func TestStoredIsTold(t *testing.T) {
 	tree := open(t, "", onFS(faultfs.NewMem()))
 	c := iut.NewCommitter(tree, &stepIndex{steps: &steps{}}, 1)

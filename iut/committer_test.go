@@ -87,7 +87,8 @@ func (x *stepIndex) Commit(set []*record.Outcome) (storage.Committed, error) {
 	return storage.Committed{Next: make([]record.Row, len(set))}, nil
 }
 
-// pageNames gives the last elements of URLs, sorted: batches of several builders come in any order.
+// pageNames returns the last elements of URLs, sorted: batches of several builders come in any
+// order.
 func pageNames(urls []string) string {
 	var names []string
 	for _, url := range urls {
@@ -128,7 +129,7 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// out gives the permits that each buffer's builder has.
+// out returns the permits that each buffer's builder has.
 func (s *stage) out() (out []int) {
 	for _, b := range s.buffers {
 		out = append(out, b.Counts().Out)
@@ -146,7 +147,7 @@ func (s *stage) build(buf, n int) {
 	synctest.Wait()
 }
 
-// let gives the sync or commit that waits its result.
+// let ends the sync or commit that waits, with a result.
 func (s *stage) let(gate chan error, err error) {
 	gate <- err
 	synctest.Wait()
@@ -195,8 +196,8 @@ func TestOrderOfDurableSteps(t *testing.T) {
 	})
 }
 
-// A page is in the tree and its body free as soon as it is in a buffer. It is handed on when there is
-// reason to commit, with all others, and no sooner.
+// A page is in the tree and its body free as soon as it is in a buffer. It is handed on when there
+// is reason to commit, with all others, and no sooner.
 func TestPagesAreWrittenAsTheyCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
@@ -453,8 +454,9 @@ func TestOutcomeAndItsLinksAreOne(t *testing.T) {
 	}
 }
 
-// TestRoomBeforeEachTransaction: the committer asks for room before each transaction, those of links that go ahead
-// among them, while it is at no step that the watchdog would tell of; what there is no room for is not committed.
+// TestRoomBeforeEachTransaction: the committer asks for room before each transaction, those of
+// links that go ahead among them, while it is at no step that the watchdog would tell of; what
+// there is no room for is not committed.
 func TestRoomBeforeEachTransaction(t *testing.T) {
 	full := errors.New("full")
 	for _, rooms := range []int{0, 1, 2, 100} {

@@ -62,7 +62,7 @@ func (t *Tree) ReadEdges(end int64, fn func(edges.Page) error) (whole, pages int
 	return edges.Read(reader{f}, end, fn)
 }
 
-// A reader tells errors of the disk from others.
+// A reader distinguishes errors of the disk from others.
 type reader struct{ File }
 
 func (r reader) Read(b []byte) (int, error) {

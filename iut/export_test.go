@@ -8,14 +8,14 @@ import (
 // WalkNames lets a disk resolve names one by one, as where the kernel cannot do it.
 func (d *Disk) WalkNames() { d.beneath = false }
 
-// Written gives what the next SyncAll has to sync where it works file by file.
+// Written returns what the next SyncAll has to sync where it works file by file.
 func (d *Disk) Written() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Sorted(maps.Keys(d.written))
 }
 
-// Users gives how many goroutines hold or wait for the lock of a path.
+// Users returns how many goroutines hold or wait for the lock of a path.
 func (t *Tree) Users(rel string) int {
 	t.locks.mu.Lock()
 	defer t.locks.mu.Unlock()
@@ -25,7 +25,7 @@ func (t *Tree) Users(rel string) int {
 	return 0
 }
 
-// View gives the tree as seen through another file system. Without locked its path locks are its
+// View returns the tree as seen through another file system. Without locked its path locks are its
 // own: between two such views there is no lock, as if it had been taken out.
 func (t *Tree) View(through FS, locked bool) *Tree {
 	v := &Tree{root: t.root, fs: through, paths: t.paths, format: t.Format(), locks: t.locks}

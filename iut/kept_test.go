@@ -11,7 +11,8 @@ import (
 	"urltree/iut"
 )
 
-// The folder of the pages before is used without a walk to it until the next sync, and never to the harm of a page.
+// The folder of the pages before is used without a walk to it until the next sync, and never to the
+// harm of a page.
 func TestKeptFolder(t *testing.T) {
 	for _, walking := range []bool{false, true} {
 		name := map[bool]string{false: "beneath", true: "walking"}[walking]

@@ -396,7 +396,7 @@ func TestLinearisable(t *testing.T) {
 	}
 }
 
-// digest gives a short name of a SHA-256, "" for none.
+// digest returns a short name of a SHA-256, "" for none.
 func digest(sum [32]byte) string {
 	if sum == [32]byte{} {
 		return ""

@@ -86,7 +86,7 @@ func (p *pipeline) end() error {
 	return errors.Join(append(p.builderErrs, p.committerErr)...)
 }
 
-// removed gives the number of items whose permits came back.
+// removed returns the number of items whose permits came back.
 func (p *pipeline) removed() (n int64) {
 	for _, b := range p.buffers {
 		n += b.Counts().Removed
@@ -94,7 +94,7 @@ func (p *pipeline) removed() (n int64) {
 	return n
 }
 
-// itemOf gives a page as a crawler hands it over.
+// itemOf returns a page as a crawler hands it over.
 func itemOf(p *iut.Page) *iut.Item {
 	return &iut.Item{
 		Outcome: record.Outcome{
@@ -142,7 +142,7 @@ func (f *frees) watch(it *iut.Item) *iut.Item {
 	return it
 }
 
-// check wants n items, each freed once.
+// check requires n items, each freed once.
 func (f *frees) check(t *testing.T, n int) {
 	t.Helper()
 	f.mu.Lock()
@@ -205,7 +205,7 @@ func requireSound(t *testing.T, x *storage.Index) {
 	}
 }
 
-// requireAgree wants record and metadata of a stored page to say what its folder says.
+// requireAgree requires that record and metadata of a stored page say what its folder says.
 func requireAgree(t *testing.T, x *storage.Index, tree *iut.Tree, url string) {
 	t.Helper()
 	f, _, err := tree.Load(url)

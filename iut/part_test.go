@@ -9,7 +9,7 @@ import (
 	"urltree/storage/record"
 )
 
-// outcomeOf gives an outcome with links that weigh about so many percent of what a transaction
+// outcomeOf returns an outcome with links that weigh about so many percent of what a transaction
 // takes.
 func outcomeOf(percent int, path string) *record.Outcome {
 	o := &record.Outcome{}

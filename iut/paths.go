@@ -20,7 +20,7 @@ const (
 // ErrPath says that a URL has no folder, or that a path is not the folder of a URL.
 var ErrPath = errors.New("iut: no page folder")
 
-// A Mapping gives every URL a folder, and every folder of its making the URL back. It depends
+// A Mapping maps every URL to a folder, and every folder that it made back to the URL. It depends
 // on nothing but its field.
 //
 // Each component of the URL (see [storage.Key]) is a folder: pr- scheme, do- host label, po-

@@ -118,7 +118,7 @@ func (f *builderFS) Open(name string, flag int) (iut.File, error) {
 	return file, nil
 }
 
-// A lastFile tells when it is written.
+// A lastFile signals when it is written.
 type lastFile struct {
 	iut.File
 	wrote func()
@@ -173,7 +173,8 @@ func (r *race) run(t *testing.T, sizes [2]int, crawlers [][]add, pages int, goOn
 	}
 	look()
 	if !goOn {
-		// A commit gives permits back: who waits for one has to be gone before, or writes the page once more.
+		// A commit gives permits back: who waits for one has to be gone before, or writes the page once
+		// more.
 		stop()
 		crawling.Wait()
 	}
@@ -227,7 +228,8 @@ func (r *race) signs(t *testing.T, url string) signs {
 	return s
 }
 
-// results gives the URLs of res.txt as the report makes it: every source.txt below the root in one.
+// results returns the URLs of res.txt as the report makes it: every source.txt below the root in
+// one.
 func (r *race) results(t *testing.T) (urls []string) {
 	t.Helper()
 	res := filepath.Join(t.TempDir(), "res.txt")

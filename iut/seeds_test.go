@@ -86,8 +86,8 @@ func TestAddSeedsTwice(t *testing.T) {
 	}
 }
 
-// TestSeedLists adds long lists in many parts: seeds.txt is read once for each, and a list that was added whole,
-// even if only after kills, adds nothing any more.
+// TestSeedLists adds long lists in many parts: seeds.txt is read once for each, and a list that was
+// added whole, even if only after kills, adds nothing any more.
 func TestSeedLists(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "iut")
 	if err := os.Mkdir(root, 0o755); err != nil {

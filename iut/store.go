@@ -312,8 +312,8 @@ func (t *Tree) pageError(op, rel string, err error) error {
 	return diskError(op+" "+rel, err)
 }
 
-// isFullFolder tells a full folder from a full disk, which answers to a new name as well. Only
-// the room that is left tells them apart.
+// isFullFolder distinguishes a full folder from a full disk, which answers to a new name as well.
+// Only the room that is left tells them apart.
 func (t *Tree) isFullFolder(err error) bool {
 	var name nameError
 	switch {

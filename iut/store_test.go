@@ -24,7 +24,7 @@ import (
 	"urltree/storage/record"
 )
 
-// page gives the n-th page of a small site.
+// page returns the n-th page of a small site.
 func page(n int) *iut.Page {
 	return &iut.Page{
 		Facts: iut.Facts{
@@ -44,7 +44,7 @@ func store(t testing.TB, tree *iut.Tree, p *iut.Page) iut.Result {
 	return r
 }
 
-// folder gives the place of a URL on the disk.
+// folder returns the place of a URL on the disk.
 func folder(t testing.TB, tree *iut.Tree, url string) string {
 	t.Helper()
 	rel, err := tree.Path(url)
@@ -286,8 +286,8 @@ func TestRemoveTornKeepsWhole(t *testing.T) {
 	requirePage(t, tree, page(1))
 }
 
-// TestRemoveTornKeepsWhatIsNoFile: what somebody has put where a file of a page should be is not removed, and
-// stands in nobody's way.
+// TestRemoveTornKeepsWhatIsNoFile: what somebody has put where a file of a page should be is not
+// removed, and stands in nobody's way.
 func TestRemoveTornKeepsWhatIsNoFile(t *testing.T) {
 	for _, name := range []string{"source.txt", "content.html"} {
 		for _, put := range []struct {

@@ -136,7 +136,7 @@ func TestOpenLeavesForeignFolderAlone(t *testing.T) {
 	}
 }
 
-// contents gives every name below root, with the text of files.
+// contents returns every name below root, with the text of files.
 func contents(t *testing.T, root string) map[string]string {
 	t.Helper()
 	found := map[string]string{}

@@ -17,7 +17,7 @@ import (
 	"urltree/internal/testweb"
 )
 
-// edgesOf gives the lines of export -what edges, in page order; pages sorted.
+// edgesOf returns the lines of export -what edges, in page order; pages sorted.
 func edgesOf(t *testing.T, dir string) []string {
 	t.Helper()
 	lines := strings.Split(strings.TrimSuffix(must(t, dir, "export", "-what", "edges"), "\n"), "\n")[1:]

@@ -70,7 +70,7 @@ func (f *flags) output() cli.Flag {
 	return flag("output", text{&f.opts.Output}, "the result `FILE`, or a pipe or /dev/stdout; res2.txt, statistics.txt and hourly_statistics.txt lie beside it, else in the current folder; beside A.tsv they are A2.tsv, A.statistics.txt and A.hourly_statistics.txt")
 }
 
-// crawl gives the flags of the crawl command, in groups for the help text.
+// crawl returns the flags of the crawl command, in groups for the help text.
 func (f *flags) crawl() []group {
 	o := &f.opts
 	f.scope, f.sync, f.format, f.failOn, f.depth = "any", "full", "text", "seeds", -1
@@ -174,7 +174,7 @@ func (f *flags) crawl() []group {
 	}
 }
 
-// options gives the engine's options once the flags are read.
+// options returns the engine's options once the flags are read.
 func (f *flags) options() crawler.Options {
 	o := f.opts
 	o.Buffers, o.BufferSize, o.Crawlers = int(f.buffers), int(f.size), int(f.crawlers)

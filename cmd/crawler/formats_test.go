@@ -331,8 +331,8 @@ func TestURLOfFolder(t *testing.T) {
 	}
 }
 
-// TestFormats reads pages, index, edges and ranks of a crawl as docs/formats.md has them, and compares
-// with what the command says.
+// TestFormats reads pages, index, edges and ranks of a crawl as docs/formats.md has them, and
+// compares with what the command says.
 func TestFormats(t *testing.T) {
 	t.Parallel()
 	web := testweb.New(testweb.Options{

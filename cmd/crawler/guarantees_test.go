@@ -47,7 +47,7 @@ func TestGuarantees(t *testing.T) {
 	}
 }
 
-// hasTest tells whether a test of that name is in the folder of a package.
+// hasTest reports whether a test of that name is in the folder of a package.
 func hasTest(t *testing.T, folder, name string) bool {
 	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
 	if err != nil {

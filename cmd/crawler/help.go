@@ -99,7 +99,7 @@ func crawlPage(groups []group, commands []*cli.Command) page {
 	return p
 }
 
-// helpTerms gives what the help text of a subcommand explains besides its flags.
+// helpTerms returns what the help text of a subcommand explains besides its flags.
 func helpTerms(name string) []part {
 	terms := func(title string, words ...[2]string) part {
 		p := part{title: title, column: 22, below: true}

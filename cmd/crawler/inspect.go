@@ -131,7 +131,7 @@ func openShared(root string) (*iut.Tree, *storage.Index, error) {
 	return tree, index, nil
 }
 
-// treeThere tells a tree that is missing from one that is damaged.
+// treeThere distinguishes a missing tree from a damaged one.
 func treeThere(root string) error {
 	_, err := os.Lstat(filepath.Join(root, "FORMAT"))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {

@@ -91,7 +91,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 // told reports whether all that an error says stands on standard output.
 func told(err error) bool { return errors.Is(err, errFaults) || errors.Is(err, errBroken) }
 
-// message gives an error in one line, with what helps: what follows from the first error, in
+// message returns an error in one line, with what helps: what follows from the first error, in
 // further lines, does not.
 func (c *command) message(err error) string {
 	text, _, _ := strings.Cut(strings.TrimSpace(err.Error()), "\n")
@@ -129,7 +129,7 @@ type command struct {
 	json           func(bool) // says whether each line on stderr is to be a JSON object
 }
 
-// root gives the folder of the tree that the call is about.
+// root returns the folder of the tree that the call is about.
 func (c *command) root() string { return c.flags.opts.Tree }
 
 // errUsage says that the command line is wrong.
@@ -171,7 +171,7 @@ var stopSignals = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
 // group, so that one wish arrives twice.
 const together = 100 * time.Millisecond
 
-// withSignals gives a context that the first signal ends; the second one ends the process.
+// withSignals returns a context that the first signal ends; the second one ends the process.
 func withSignals(stderr io.Writer) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)

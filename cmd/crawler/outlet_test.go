@@ -157,7 +157,7 @@ func interrupt(t *testing.T, cmd *exec.Cmd) int {
 	return cmd.ProcessState.ExitCode()
 }
 
-// fullPipe gives the end of a pipe that takes nothing more.
+// fullPipe returns the end of a pipe that takes nothing more.
 func fullPipe(t *testing.T) *os.File {
 	t.Helper()
 	r, w, err := os.Pipe()

@@ -256,7 +256,7 @@ func (p *process) endsWithin(d time.Duration) bool {
 
 func (c *powerCut) index() string { return filepath.Join(c.Path, "iut", "index.db") }
 
-// states gives the state of each URL that the index knows; nil: there is none.
+// states returns the state of each URL that the index knows; nil: there is none.
 func (c *powerCut) states(t *testing.T) map[string]string {
 	if _, err := os.Stat(c.index()); err != nil {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// freePort gives a loopback address that nobody listens on.
+// freePort returns a loopback address that nobody listens on.
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

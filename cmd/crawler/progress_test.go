@@ -10,7 +10,7 @@ import (
 	"urltree/crawler"
 )
 
-// screen gives the lines that a terminal shows after all that was written: "\r\x1b[K" takes the
+// screen returns the lines that a terminal shows after all that was written: "\r\x1b[K" takes the
 // line back that the cursor is on.
 func screen(t *testing.T, written string) []string {
 	t.Helper()

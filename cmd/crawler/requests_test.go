@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestFlagsOfRequests: what the flags about requests say is what requests do. Each case is a page that is stored
-// without the flag, or not, and with it the other way round.
+// TestFlagsOfRequests: what the flags about requests say is what requests do. Each case is a page
+// that is stored without the flag, or not, and with it the other way round.
 func TestFlagsOfRequests(t *testing.T) {
 	t.Parallel()
 	untrusted := httptest.NewUnstartedServer(http.HandlerFunc(tell("text")))
@@ -107,8 +107,8 @@ func endOf(t *testing.T, cmd *exec.Cmd) (out string, ended bool) {
 	return b.String(), late.Stop()
 }
 
-// TestProxyWantsAPassword: a run whose proxy wants another password says so, without the password, and decides nothing
-// about the URL.
+// TestProxyWantsAPassword: a run whose proxy wants another password says so, without the password,
+// and decides nothing about the URL.
 func TestProxyWantsAPassword(t *testing.T) {
 	t.Parallel()
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

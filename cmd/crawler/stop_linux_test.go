@@ -113,8 +113,8 @@ func send(s os.Signal) func(*testing.T, *os.Process) {
 	}
 }
 
-// terminalOf gives a command a terminal of its own, and the function that closes it. The error says that there
-// are no terminals here.
+// terminalOf makes a terminal of its own for a command, and returns the function that closes it.
+// The error says that there are no terminals here.
 func terminalOf(t *testing.T, cmd *exec.Cmd) (closeFn func(*testing.T, *os.Process), err error) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)

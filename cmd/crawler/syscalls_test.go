@@ -217,7 +217,7 @@ func (c change) apply(root string) error {
 	return nil
 }
 
-// lose gives changes as a power cut after them leaves them: of the sectors of the index that were
+// lose returns changes as a power cut after them leaves them: of the sectors of the index that were
 // not synced any were written; of pages that were not, any names are there, empty, in part, as
 // zeros or whole. The rest is taken as written.
 func lose(list []change, rnd *rand.Rand) []change {

@@ -77,7 +77,7 @@ func letFail(t *testing.T, root, call, errno string, k int, args ...string) (std
 	return errs.String(), cmd.ProcessState.ExitCode(), calls
 }
 
-// nameOf gives the name of a system call that strace has written.
+// nameOf returns the name of a system call that strace has written.
 func nameOf(call string) string {
 	call = strings.TrimPrefix(call, "<... ")
 	return call[:max(strings.IndexAny(call, "( "), 0)]

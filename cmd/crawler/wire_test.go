@@ -50,7 +50,8 @@ func (r *recorder) requests(path string) []*http.Request {
 	return slices.DeleteFunc(slices.Clone(r.seen), func(req *http.Request) bool { return req.URL.Path != path })
 }
 
-// A cookie goes as it stands in the file or in the answer, and a bad line of the file is told and left out.
+// A cookie goes as it stands in the file or in the answer, and a bad line of the file is told and
+// left out.
 func TestCookiesAreSentAsTheyAre(t *testing.T) {
 	t.Parallel()
 	site := &recorder{page: func(w http.ResponseWriter, r *http.Request) {
@@ -127,8 +128,8 @@ func TestPartialContent(t *testing.T) {
 	}
 }
 
-// A chain of redirects that sets a cookie at any hop and comes back is followed there once more, and not
-// again and again.
+// A chain of redirects that sets a cookie at any hop and comes back is followed there once more,
+// and not again and again.
 func TestCookieAtAnyHop(t *testing.T) {
 	t.Parallel()
 	chains := map[string]string{ // path: where it redirects to without its cookie
@@ -169,8 +170,8 @@ func TestCookieAtAnyHop(t *testing.T) {
 	}
 }
 
-// User name, password and headers go to the origin of the seed alone, cookies to its host by their own rules,
-// whatever else of it is in scope.
+// User name, password and headers go to the origin of the seed alone, cookies to its host by their
+// own rules, whatever else of it is in scope.
 func TestSecretsStayWithTheSeed(t *testing.T) {
 	t.Parallel()
 	other := httptest.NewUnstartedServer(&recorder{})
@@ -256,7 +257,8 @@ func TestGuardOfCrawl(t *testing.T) {
 	}
 }
 
-// The kind of address that a seed's name had at first is kept in the index, and counts in the next run.
+// The kind of address that a seed's name had at first is kept in the index, and counts in the next
+// run.
 func TestSeedThatWasPublic(t *testing.T) {
 	t.Parallel()
 	site := &recorder{page: func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "<a href=/2>2</a>") }}
@@ -310,7 +312,8 @@ func TestPerIP(t *testing.T) {
 	}
 }
 
-// A Crawl-delay beyond -max-crawl-delay does not count: with it the run would end before the second page.
+// A Crawl-delay beyond -max-crawl-delay does not count: with it the run would end before the second
+// page.
 func TestMaxCrawlDelay(t *testing.T) {
 	t.Parallel()
 	site := &recorder{
@@ -328,7 +331,8 @@ func TestMaxCrawlDelay(t *testing.T) {
 	}
 }
 
-// User name and password of a seed, of an argument or of -input, go to its origin and nowhere else, and are not kept.
+// User name and password of a seed, of an argument or of -input, go to its origin and nowhere else,
+// and are not kept.
 func TestSeedWithLogin(t *testing.T) {
 	t.Parallel()
 	page := func(to ...string) http.HandlerFunc {

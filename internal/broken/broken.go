@@ -67,7 +67,7 @@ func write(ctx context.Context, out report, links *sorter, ask func(io.Writer) e
 	return sum, out.end(&sum)
 }
 
-// A grouper gives each target its links.
+// A grouper collects the links of each target.
 type grouper struct {
 	out    report
 	links  *sorter

@@ -22,7 +22,7 @@ func (p *page) spend(steps int) bool {
 	return !p.Exhausted
 }
 
-// workOf gives the steps to resolve a reference. Hosts that the parser must decode or encode,
+// workOf returns the steps to resolve a reference. Hosts that the parser must decode or encode,
 // and user names, cost it several times what the rest does.
 func workOf(ref string, base int) int {
 	ref = ref[:min(len(ref), maxRefWork)]
@@ -40,7 +40,7 @@ func workOf(ref string, base int) int {
 // together: of a usual page each need not be looked at.
 func mostWork(bytes, n, base int) int { return n*base + (stepsRef+stepsHost)*bytes }
 
-// authority gives what may be user name, host and port of a reference, "" of a mere path.
+// authority returns what may be user name, host and port of a reference, "" of a mere path.
 func authority(ref string) string {
 	ref = strings.TrimLeft(ref, space)
 	n := 0
@@ -67,7 +67,7 @@ func isScheme(c byte) bool {
 	return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '+' || c == '-' || c == '.'
 }
 
-// isPlain tells whether a host, or a reference and its host with it, costs no more than a path.
+// isPlain reports whether a host, or a reference and its host with it, costs no more than a path.
 func isPlain(s string) bool {
 	var all uint8
 	for i := range len(s) {

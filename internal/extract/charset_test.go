@@ -37,8 +37,8 @@ var heads = []struct{ head, want string }{
 	{"", ""},
 }
 
-// TestDeclared: a declaration counts wherever it stands, before or behind what a browser looks at before it
-// begins to read. Heads cut anywhere are held to what the library takes them for.
+// TestDeclared: a declaration counts wherever it stands, before or behind what a browser looks at
+// before it begins to read. Heads cut anywhere are held to what the library takes them for.
 func TestDeclared(t *testing.T) {
 	for _, tt := range heads {
 		for i := range len(tt.head) + 1 {
@@ -56,8 +56,8 @@ func TestDeclared(t *testing.T) {
 	}
 }
 
-// sameCharset holds a declaration to what the library finds, which looks no further than 1024 bytes and reads
-// drawings in another way.
+// sameCharset holds a declaration to what the library finds, which looks no further than 1024 bytes
+// and reads drawings in another way.
 func sameCharset(t *testing.T, body []byte) {
 	t.Helper()
 	lower := bytes.ToLower(body)
@@ -78,7 +78,8 @@ func sameCharset(t *testing.T, body []byte) {
 	}
 }
 
-// TestCharsetOf: what a page says of its encoding, or does not say, and what its media type makes of that.
+// TestCharsetOf: what a page says of its encoding, or does not say, and what its media type makes
+// of that.
 func TestCharsetOf(t *testing.T) {
 	long := strings.Repeat("a{b:c}\n", 1000)
 	const meta = "<meta charset=gbk>"

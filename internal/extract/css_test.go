@@ -76,8 +76,8 @@ func FuzzSheets(f *testing.F) {
 	})
 }
 
-// TestAssetsOfElements: what elements name to be shown, in attributes of HTML and those that scripts for lazy
-// loading have in common.
+// TestAssetsOfElements: what elements name to be shown, in attributes of HTML and those that
+// scripts for lazy loading have in common.
 func TestAssetsOfElements(t *testing.T) {
 	for _, tt := range []struct{ html, want string }{
 		{`<img src="data:x" data-src=1. data-srcset="2 1x, 3 2x" data-lazy-src=/4 data-lazy-srcset="5 1x">`, "img /dir/1. img /dir/2 img /dir/3 img /4 img /dir/5"},

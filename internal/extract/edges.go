@@ -8,7 +8,7 @@ type edgeText struct {
 	end  int // of the text in page.texts; it begins where the one before ends
 }
 
-// nameEdge gives the a or area element that was met last its text.
+// nameEdge sets the text of the a or area element that was met last.
 func (p *page) nameEdge(text []byte) {
 	if !p.opts.Edges || len(text) == 0 || p.named >= len(p.Links) {
 		return

@@ -107,7 +107,7 @@ var attributeNames = []string{
 
 // attributes are those of one element, with their character references undone.
 type attributes interface {
-	// Attr gives the value of one, which must not be changed, and whether the element has it.
+	// Attr returns the value of one, which must not be changed, and whether the element has it.
 	Attr(attribute int) (value []byte, ok bool)
 }
 

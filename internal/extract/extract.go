@@ -156,7 +156,7 @@ func isXHTML(body []byte) bool {
 // rootSize is how much of XML is searched for its root element, in bytes.
 const rootSize = 4 << 10
 
-// newPage gives the page that is read next, without what is left of the last one.
+// newPage returns the page that is read next, without what is left of the last one.
 func (r *Parser) newPage(f Facts, o Options, steps int) *page {
 	p, old := &r.page, r.page
 	*p = page{
@@ -191,7 +191,7 @@ func (r *Parser) newPage(f Facts, o Options, steps int) *page {
 	return p
 }
 
-// result gives what the page holds once it is read.
+// result returns what the page holds once it is read.
 func (p *page) result(f Facts, base *weburl.Base) Result {
 	p.resolve(f, base)
 	if p.isMarkup {
@@ -250,7 +250,7 @@ type page struct {
 	linksFull     bool        // no more link texts
 }
 
-// resolve gives the links their URLs, and drops those that have none or are not to be followed.
+// resolve sets the URLs of the links, and drops those that have none or are not to be followed.
 func (p *page) resolve(f Facts, base *weburl.Base) {
 	known := base
 	base = p.enter(0, f.URL, known)
@@ -384,7 +384,7 @@ func (p *page) scan(s *scan.Scanner, in *source, xhtml bool) {
 	}
 }
 
-// hasWord tells whether words, in lower case and separated by white space, has this one.
+// hasWord reports whether words, in lower case and separated by white space, has this one.
 func hasWord(words, word string) bool {
 	for w := range strings.FieldsSeq(words) {
 		if w == word {

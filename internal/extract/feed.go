@@ -14,7 +14,7 @@ var feeds = map[string]bool{
 	"application/feed+json": true, "application/json": true,
 }
 
-// IsFeed tells whether an answer of a media type may be an RSS, Atom or JSON feed. What it is its
+// IsFeed reports whether an answer of a media type may be an RSS, Atom or JSON feed. What it is its
 // first bytes tell.
 func IsFeed(media string) bool { return feeds[strings.ToLower(media)] }
 

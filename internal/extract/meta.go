@@ -68,7 +68,7 @@ func (l *line) add(text []byte) {
 	}
 }
 
-// take gives the text and begins anew.
+// take returns the text and begins anew.
 func (l *line) take() string {
 	text := string(l.text)
 	l.reset()
@@ -77,7 +77,7 @@ func (l *line) take() string {
 
 func (l *line) reset() { l.text, l.space, l.full = l.text[:0], false, false }
 
-// oneLine gives text as a line of at most so many bytes.
+// oneLine returns text as a line of at most so many bytes.
 func (p *page) oneLine(text []byte, most int) string {
 	p.short.max = most
 	p.short.add(text)
@@ -95,10 +95,10 @@ func (l *line) item(text string) {
 	l.add([]byte(text))
 }
 
-// list gives all items, without the comma before one that did not fit.
+// list returns all items, without the comma before one that did not fit.
 func (l *line) list() string { return strings.TrimRight(l.take(), ", ") }
 
-// level gives the 2 of h2; 0: it is no heading.
+// level returns the 2 of h2; 0: it is no heading.
 func level(name []byte) uint8 {
 	if len(name) == 2 && name[0] == 'h' && '1' <= name[1] && name[1] <= '6' {
 		return name[1] - '0'
@@ -132,7 +132,7 @@ type heading struct {
 	end   int // of its text in page.headingTexts; it begins where the one before ends
 }
 
-// takeHeadings gives the first ones whose texts have so much room, in bytes.
+// takeHeadings returns the first ones whose texts have so much room, in bytes.
 func (p *page) takeHeadings(room int) []record.Heading {
 	n := 0
 	for n < len(p.headings) && p.headings[n].end <= room {
@@ -184,7 +184,7 @@ func (p *page) separate(name []byte) {
 	}
 }
 
-// wantsText tells whether text that follows belongs to a heading or link.
+// wantsText reports whether text that follows belongs to a heading or link.
 func (p *page) wantsText() bool {
 	return p.level > 0 && !p.heading.full || p.inLink && !p.link.full
 }
@@ -236,7 +236,7 @@ func (p *page) describe(name, property string, content []byte) {
 	}
 }
 
-// finish gives the metadata, with what the header says; nil if there are none.
+// finish returns the metadata, with what the header says; nil if there are none.
 func (p *page) finish(f Facts) *record.Meta {
 	m := p.meta // a copy: the page does not stay in memory
 	if m.Description == "" {

@@ -115,7 +115,7 @@ var escaping = whatwg.WithPathPercentEncodeSet(whatwg.PathPercentEncodeSet.Set('
 
 var delay = regexp.MustCompile(`(?i)^\s*[0-9.]+\s*[;,]?\s*(?:url\s*=\s*)?['"]?([^'"]*)`)
 
-// tree gives a page as html.Parse sees it, and the URL that its references are resolved against.
+// tree returns a page as html.Parse sees it, and the URL that its references are resolved against.
 func tree(url string, body []byte) (doc *html.Node, base *whatwg.Url, err error) {
 	e, name, _ := charset.DetermineEncoding(body, "text/html")
 	text, err := e.NewDecoder().Bytes(body)
@@ -143,7 +143,7 @@ func tree(url string, body []byte) (doc *html.Node, base *whatwg.Url, err error)
 	return doc, base, err
 }
 
-// treeLinks gives the links of a tree in its order.
+// treeLinks returns the links of a tree in its order.
 func treeLinks(doc *html.Node, base *whatwg.Url, assets bool) (links []string) {
 	for n := range doc.Descendants() {
 		if n.Type != html.ElementNode {
@@ -162,7 +162,7 @@ func treeLinks(doc *html.Node, base *whatwg.Url, assets bool) (links []string) {
 	return links
 }
 
-// nodeRefs gives the references of one element.
+// nodeRefs returns the references of one element.
 func nodeRefs(n *html.Node, assets bool) (refs []string) {
 	add := func(key string) {
 		if value, _ := attributeOfNode(n, key); value != "" {
@@ -218,7 +218,7 @@ func nodeRefs(n *html.Node, assets bool) (refs []string) {
 	return refs
 }
 
-// attributeOfNode gives an attribute; for href that of xlink if there is no other.
+// attributeOfNode returns an attribute; for href that of xlink if there is no other.
 func attributeOfNode(n *html.Node, key string) (value string, ok bool) {
 	for _, a := range n.Attr {
 		if a.Key == key && (a.Namespace == "" || !ok) {

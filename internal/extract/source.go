@@ -16,7 +16,7 @@ import (
 // unless a tag or text that is read as a whole is longer.
 const window = 16 << 10
 
-// A source gives a scanner a page as UTF-8.
+// A source feeds a page to a scanner, as UTF-8.
 type source struct {
 	charset string
 	query   *encoding.Encoder // for queries of references; nil: they are UTF-8
@@ -24,7 +24,7 @@ type source struct {
 	rest    io.Reader         // what comes behind it; nil: nothing
 }
 
-// newSource gives the source of a page, see reset.
+// newSource returns the source of a page, see reset.
 func newSource(body []byte, label string, f format) *source {
 	in := new(source)
 	in.reset(body, label, f)
@@ -53,10 +53,10 @@ func (in *source) reader() io.Reader {
 	return bytes.NewReader(in.text)
 }
 
-// start gives a scanner the page.
+// start starts a scanner of the page.
 func (in *source) start(s *scan.Scanner, names *scan.Names) { s.Reset(names, in.text, in.rest == nil) }
 
-// feed gives the scanner what it has not read, and more.
+// feed passes to the scanner what it has not read, and more.
 func (in *source) feed(s *scan.Scanner) {
 	rest := s.Rest()
 	text := in.text[:cap(in.text)]
@@ -69,7 +69,7 @@ func (in *source) feed(s *scan.Scanner) {
 	s.Feed(in.text, err != nil)
 }
 
-// rawText gives the text of an element that has raw text.
+// rawText returns the text of an element that has raw text.
 func (in *source) rawText(s *scan.Scanner) []byte {
 	for {
 		text, more := s.RawText()
@@ -80,7 +80,7 @@ func (in *source) rawText(s *scan.Scanner) []byte {
 	}
 }
 
-// hasASCII tells whether text in ASCII alone is the same in this encoding.
+// hasASCII reports whether text in ASCII alone is the same in this encoding.
 func hasASCII(charset string) bool {
 	return !strings.HasPrefix(charset, "utf-16") && charset != "iso-2022-jp" && charset != "replacement"
 }

@@ -12,7 +12,7 @@ import (
 
 const space = " \t\n\f\r"
 
-// srcset gives the addresses of a srcset attribute in order, without those whose descriptors
+// srcset returns the addresses of a srcset attribute in order, without those whose descriptors
 // are wrong.
 func srcset(s string) (refs []string) {
 	for {
@@ -47,7 +47,7 @@ var (
 	density = regexp.MustCompile(`^(-0+(\.0+)?|[0-9]+(\.[0-9]+)?|\.[0-9]+)([eE][-+]?[0-9]+)?$`)
 )
 
-// validDescriptors tells whether an image candidate counts: one width such as 100w, with one
+// validDescriptors reports whether an image candidate counts: one width such as 100w, with one
 // height such as 50h or without, or one density such as 1.5x, or nothing.
 func validDescriptors(s string) bool {
 	var w, h, x int
@@ -67,7 +67,7 @@ func validDescriptors(s string) bool {
 	return w <= 1 && h <= w && (x == 0 || x == 1 && w+h == 0)
 }
 
-// refresh gives the address in the content of a meta refresh, such as "5; url=/x".
+// refresh returns the address in the content of a meta refresh, such as "5; url=/x".
 func refresh(s string) (ref string, ok bool) {
 	s = strings.TrimLeft(s, space)
 	after := strings.TrimLeft(s, "0123456789")
@@ -96,7 +96,7 @@ func refresh(s string) (ref string, ok bool) {
 	return s, true
 }
 
-// Directives tells what X-Robots-Tag headers say to the crawler with this product token. A name
+// Directives returns what X-Robots-Tag headers say to the crawler with this product token. A name
 // and a colon make what follows in the same header count for that crawler only.
 func Directives(values []string, token string) (noindex, nofollow bool) {
 	for _, value := range values {
@@ -127,7 +127,7 @@ func Directives(values []string, token string) (noindex, nofollow bool) {
 	return noindex, nofollow
 }
 
-// isAgent tells whether the text before a colon names a crawler. Dates have colons too.
+// isAgent reports whether the text before a colon names a crawler. Dates have colons too.
 func isAgent(name string) bool {
 	switch name {
 	case "", "unavailable_after", "max-snippet", "max-image-preview", "max-video-preview":
@@ -174,7 +174,7 @@ func encodeQuery(ref string, e *encoding.Encoder) string {
 
 const upperHex = "0123456789ABCDEF"
 
-// hasWide tells whether s has a byte beyond ASCII.
+// hasWide reports whether s has a byte beyond ASCII.
 func hasWide(s string) bool {
 	for i := range len(s) {
 		if s[i] >= utf8.RuneSelf {

@@ -2,7 +2,7 @@ package frontier
 
 import "urltree/storage/record"
 
-// Add tells of new pending rows, durable since transaction tx. Of rows of range Held only the
+// Add adds new pending rows, durable since transaction tx. Of rows of range Held only the
 // number counts. Between each maxRows of them, others have the lock.
 func (f *Frontier) Add(rows []record.Row, tx uint64) {
 	f.mu.Lock()
@@ -86,8 +86,8 @@ func (f *Frontier) groupLocked(rows []record.Row, tx uint64) []group {
 	return groups[1:]
 }
 
-// insideLocked gives the host of a row, which may be new. If it stays outside, that counts the row
-// and gives nil.
+// insideLocked returns the host of a row, which may be new. If it stays outside, that counts the
+// row and gives nil.
 func (f *Frontier) insideLocked(r *record.Row) *host {
 	name := record.Host(r.URL)
 	switch {

@@ -42,8 +42,8 @@ func TestHostNameIsItsOwn(t *testing.T) {
 	}
 }
 
-// TestAllocations: on its way through the frontier a URL takes a loan, a note that it is out, and its
-// share of what grows. With more hosts that does not become more.
+// TestAllocations: on its way through the frontier a URL takes a loan, a note that it is out, and
+// its share of what grows. With more hosts that does not become more.
 func TestAllocations(t *testing.T) {
 	const urls = 20_000
 	for _, hosts := range []int{100, 10_000} {
@@ -80,7 +80,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// TestNamesOfHosts: the names of hosts count towards Memory, however long they are, until their hosts leave.
+// TestNamesOfHosts: the names of hosts count towards Memory, however long they are, until their
+// hosts leave.
 func TestNamesOfHosts(t *testing.T) {
 	const hosts, memory = 1000, 512 << 10
 	var rows []record.Row

@@ -54,7 +54,7 @@ func benchRows(from, n, hosts int) []record.Row {
 // inMemory is more than any window of a benchmark takes.
 const inMemory = 1 << 40
 
-// BenchmarkMemory tells a frontier of many URLs, round robin over many hosts, and takes, answers,
+// BenchmarkMemory adds many URLs to a frontier, round robin over many hosts, and takes, answers,
 // returns and ends them one by one, all in memory. The figures are per second of CPU time.
 func BenchmarkMemory(b *testing.B) {
 	for _, o := range allOrders() {
@@ -142,7 +142,7 @@ func cpuTime() time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// benchAdd tells of so many URLs, and gives the time that it took.
+// benchAdd adds so many URLs, and returns the time that it took.
 func benchAdd(f *Frontier, urls, hosts int) (took time.Duration) {
 	for from := 0; from < urls; from += benchSet {
 		rows := benchRows(from, benchSet, hosts)

@@ -72,7 +72,7 @@ func (t *cbt) remove(h *host) {
 	t.replay((n - 1) / 2)
 }
 
-// update tells that the key of a host in the tree has changed.
+// update moves a host in the tree whose key has changed.
 func (t *cbt) update(h *host) {
 	t.node[h.leaf].key = h.key
 	t.replay(int(h.leaf) / 2)
@@ -86,7 +86,7 @@ func (t *cbt) count(key int64, limit int) int {
 	return t.countBelow(1, key, limit)
 }
 
-// upTo gives hosts whose key is at most key, at most limit.
+// upTo returns hosts whose key is at most key, at most limit.
 func (t *cbt) upTo(key int64, limit int) []*host {
 	var list []*host
 	var below func(i int)

@@ -9,9 +9,9 @@ import (
 	"urltree/storage/record"
 )
 
-// jumped gives t as [time.Now] gives it after the clock of the machine was set by so many seconds:
-// another wall time with the same monotonic reading. Both are in the first two words of a Time, the
-// seconds of the wall time from bit 30 on of the first.
+// jumped returns t as [time.Now] returns it after the clock of the machine was set by so many
+// seconds: another wall time with the same monotonic reading. Both are in the first two words of a
+// Time, the seconds of the wall time from bit 30 on of the first.
 func jumped(t time.Time, seconds int64) time.Time {
 	words := (*[2]uint64)(unsafe.Pointer(&t))
 	words[0] += uint64(seconds << 30)

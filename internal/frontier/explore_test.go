@@ -98,7 +98,7 @@ func (h *thread) notifyAll(n *bnode) {
 	}
 }
 
-// wait gives the condition free, waits for a change and locks it again.
+// wait unlocks the condition, waits for a change and locks it again.
 func (h *thread) wait(n *bnode) {
 	h.release(n)
 	h.a.waiting = n
@@ -176,7 +176,7 @@ func (h *thread) availableChild(node *bnode) (child *bnode, process bool) {
 	}
 }
 
-// settle gives a node that was processed its state.
+// settle sets the state of a node that was processed.
 func (h *thread) settle(n *bnode, s nodeState) {
 	h.acquire(n.parent)
 	n.state = s
@@ -279,8 +279,8 @@ func (x *exploration) run() {
 	x.actors = nil
 }
 
-// check compares the state of each node with those of its children, unless a condition is locked: then
-// a state may be on its way up.
+// check compares the state of each node with those of its children, unless a condition is locked:
+// then a state may be on its way up.
 func (x *exploration) check() {
 	if slices.ContainsFunc(x.actors, func(a *actor) bool { return len(a.held) > 0 }) {
 		return

@@ -45,13 +45,13 @@ type Store interface {
 	// Refill reads rows of one host: first those of range Later with Due <= now, then those of
 	// range Now, in order from the first, without those for which skip is true, at most n.
 	Refill(host string, now time.Time, n int, skip func(url string) bool) ([]record.Row, error)
-	// NextDue gives the earliest Due of the host's rows of range Later that skip does not
+	// NextDue returns the earliest Due of the host's rows of range Later that skip does not
 	// name, 0 if there is none.
 	NextDue(host string, skip func(url string) bool) (int64, error)
 	// HostAt returns what is stored of a host, a zero row with its name if nothing is, and the number
 	// of the last transaction that it shows.
 	HostAt(name string) (h record.HostRow, tx uint64, err error)
-	// NextHosts gives hosts behind a name, in the order of names, that have rows of range Now or
+	// NextHosts returns hosts behind a name, in the order of names, that have rows of range Now or
 	// Later or open sitemaps, at most n, and the number of the last transaction that they show. None:
 	// there are no others.
 	NextHosts(after string, n int) (hosts []record.HostRow, tx uint64, err error)
@@ -93,15 +93,15 @@ type Options struct {
 	// rows by rank; "": sorted, which is cheaper where ranks stay as they are.
 	Queue  string
 	Queues int // for each host, side by side; 0: 1
-	// Rank gives the present rank of a row, the less the better, in place of Row.Rank. It counts
+	// Rank returns the present rank of a row, the less the better, in place of Row.Rank. It counts
 	// for rows in memory: what is read first goes by Row.Rank. It is called as Admit is, and not
 	// without Queue. nil: Row.Rank.
 	Rank func(row *record.Row) uint64
 
-	// Admit gives the reason why this run does not ask a row, or "". nil admits all. It is
+	// Admit returns the reason why this run does not ask a row, or "". nil admits all. It is
 	// called under the lock, for a row about to be lent, and must be quick.
 	Admit func(row *record.Row) (held string)
-	// NeedRobots tells whether no valid robots.txt answer is known for an origin. nil: never.
+	// NeedRobots reports whether no valid robots.txt answer is known for an origin. nil: never.
 	// It is called as Admit is.
 	NeedRobots func(origin string) bool
 	// Idle is called, without the lock, by a Take that must wait while all that is left is out:
@@ -150,14 +150,14 @@ type HeldRow struct {
 	Reason string
 }
 
-// Done tells of a commit: Row as it was lent, and its new place. Next counts only by Range and
-// Due: Later or Now if the row is pending as before, Held, or 0 if it is pending no more.
+// Done describes a committed outcome: Row as it was lent, and its new place. Next counts only by
+// Range and Due: Later or Now if the row is pending as before, Held, or 0 if it is pending no more.
 type Done struct {
 	Row  record.Row
 	Next record.Row
 }
 
-// A Frontier gives out pending URLs. All methods may be called at the same time.
+// A Frontier lends pending URLs to crawlers. All methods may be called at the same time.
 type Frontier struct {
 	opts    Options
 	ranking ranking // of the windows, with Options.Queue
@@ -262,7 +262,7 @@ func orDefault[T ~int | ~int64](v *T, d T) {
 	}
 }
 
-// hostLocked gives the host of a name; a new one may be asked at once, except shortly after an
+// hostLocked returns the host of a name; a new one may be asked at once, except shortly after an
 // unclean start.
 func (f *Frontier) hostLocked(name string) *host {
 	if h := f.hosts[name]; h != nil {
@@ -305,7 +305,7 @@ func (f *Frontier) Begin(l *Loan) bool {
 	return true
 }
 
-// Answered tells how the host took a request of the loan, and gives what is to be stored of it.
+// Answered records how the host took a request of the loan, and returns what is to be stored of it.
 func (f *Frontier) Answered(l *Loan, a Answer) record.HostTimes {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -400,8 +400,8 @@ func (f *Frontier) Return(l *Loan, unasked []record.Row) {
 	f.wakeLocked()
 }
 
-// Done tells that the outcomes of rows are committed, and what Answered gave of their hosts. Rows
-// that are not out are ignored.
+// Done records that the outcomes of rows are committed, with what Answered returned of their hosts.
+// Rows that are not out are ignored.
 func (f *Frontier) Done(done []Done, times []record.HostTimes) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

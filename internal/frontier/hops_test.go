@@ -11,8 +11,8 @@ import (
 	"urltree/storage/record"
 )
 
-// TestHops: ways of robots.txt that lead over other hosts, known ones, new ones and ones that have no place in memory,
-// come to their end by the turn of each host, and no row is lost.
+// TestHops: ways of robots.txt that lead over other hosts, known ones, new ones and ones that have
+// no place in memory, come to their end by the turn of each host, and no row is lost.
 func TestHops(t *testing.T) {
 	for _, maxHosts := range []int{0, 2} {
 		synctest.Test(t, func(t *testing.T) {

@@ -130,7 +130,7 @@ func (f *Frontier) rowTurn(h *host) (key int64, ok bool) {
 	return h.next, true
 }
 
-// needsRefill tells whether a host that has its turn must be refilled first.
+// needsRefill reports whether a host that has its turn must be refilled first.
 func (h *host) needsRefill(now int64) bool {
 	if h.unread || h.maps.needRead(now) {
 		return true
@@ -200,7 +200,7 @@ const (
 	Refused
 )
 
-// An Answer tells the frontier how a host took a request.
+// An Answer says how a host took a request.
 type Answer struct {
 	Start, End time.Time     // zero: End is now, Start is End
 	Took       time.Duration // the answer time to adapt to; 0: End - Start

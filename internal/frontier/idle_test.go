@@ -13,8 +13,8 @@ import (
 	"urltree/storage/record"
 )
 
-// TestNoIdleWorker: on a thousand hosts no crawler waits while a host may be asked, not for a moment. All
-// that happens does so at whole milliseconds; it is looked at between them.
+// TestNoIdleWorker: on a thousand hosts no crawler waits while a host may be asked, not for a
+// moment. All that happens does so at whole milliseconds; it is looked at between them.
 func TestNoIdleWorker(t *testing.T) {
 	const hosts, rowsOfEach = 1000, 2
 	for i, crawlers := range []int{40, 150} { // too few for the hosts, and more than they keep busy

@@ -112,7 +112,7 @@ func (s *memStore) gone(r record.Row) {
 	delete(s.rows, r.URL)
 }
 
-// eligible gives the rows of a host of ranges Later and Now, in the order of a window.
+// eligible returns the rows of a host of ranges Later and Now, in the order of a window.
 func (s *memStore) eligible(host string) []record.Row {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,7 +192,7 @@ func (s *memStore) addSitemaps(urls ...string) (list []record.Sitemap) {
 	return list
 }
 
-// sitemaps gives how many sitemaps each host has to read.
+// sitemaps returns how many sitemaps each host has to read.
 func (s *memStore) sitemaps() map[string]int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -225,7 +225,7 @@ func (s *memStore) OpenOf(keys [][]byte) ([]record.Child, error) {
 	return list, s.err
 }
 
-// open gives the entries directly below a folder with eligible rows, in the order of keys.
+// open returns the entries directly below a folder with eligible rows, in the order of keys.
 func (s *memStore) open(folder string) []record.Child {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -265,7 +265,7 @@ func (s *memStore) wait() {
 	}
 }
 
-// hosts gives the host table that belongs to the rows, in the order of names.
+// hosts returns the host table that belongs to the rows, in the order of names.
 func (s *memStore) hosts() ([]record.HostRow, uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -500,7 +500,7 @@ func in(t *testing.T, orders []order, test func(t *testing.T, o order)) {
 	}
 }
 
-// changingRank gives ranks that change all the time, as sums of scores do.
+// changingRank returns ranks that change all the time, as sums of scores do.
 func changingRank() func(*record.Row) uint64 {
 	calls := uint64(0)
 	return func(r *record.Row) uint64 {

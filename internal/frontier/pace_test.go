@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A limiter is a server that takes so many requests in a time, as nginx's limit_req does: what is over is refused and
-// does not count.
+// A limiter is a server that takes so many requests in a time, as nginx's limit_req does: what is
+// over is refused and does not count.
 type limiter struct {
 	every time.Duration // between two requests, on average
 	burst float64       // requests that may come at once besides
@@ -64,8 +64,8 @@ func pace(t *testing.T, opts Options, least time.Duration, enough int, takes fun
 	return p
 }
 
-// TestPaceFindsLimit: a limit is found within some ten refusals, and from then on few are refused, though the host is
-// asked nearly as often as it may be.
+// TestPaceFindsLimit: a limit is found within some ten refusals, and from then on few are refused,
+// though the host is asked nearly as often as it may be.
 func TestPaceFindsLimit(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -102,7 +102,8 @@ func TestPaceFindsLimit(t *testing.T) {
 	}
 }
 
-// TestPaceOfAnOutage: a server that is away for a moment is asked as often as before soon after it is back.
+// TestPaceOfAnOutage: a server that is away for a moment is asked as often as before soon after it
+// is back.
 func TestPaceOfAnOutage(t *testing.T) {
 	for _, away := range []time.Duration{time.Second, 10 * time.Second, time.Minute} {
 		n, from := 0, time.Time{}

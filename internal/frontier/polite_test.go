@@ -214,7 +214,8 @@ func TestAnsweredTimes(t *testing.T) {
 	}
 }
 
-// The kind of address that a host had at first is kept, stored with its times, and counts for a host that is not there.
+// The kind of address that a host had at first is kept, stored with its times, and counts for a
+// host that is not there.
 func TestPrivateIsKept(t *testing.T) {
 	for _, first := range []bool{false, true} {
 		f := start(t, newStore(), Options{})

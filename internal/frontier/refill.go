@@ -91,7 +91,7 @@ func (f *Frontier) refillLocked(h *host) {
 	f.wakeLocked()
 }
 
-// readUnlocked gives the lock free, reads, and takes the lock again.
+// readUnlocked unlocks, reads, and locks again.
 func (f *Frontier) readUnlocked(name string, now time.Time, n int, skip map[string]struct{}, later, unread bool) (rows []record.Row, due int64, times record.HostTimes, err error) {
 	f.mu.Unlock()
 	defer f.mu.Lock()

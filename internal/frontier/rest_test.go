@@ -193,8 +193,9 @@ func (w *restWorld) crawl(life time.Duration, fresh []record.Row) {
 	synctest.Wait()
 }
 
-// TestRest: whatever hosts answer, however many requests they may have at once, and however often the crawl is
-// killed, no request begins while its host rests after a fault or a Retry-After, nor too soon after another one.
+// TestRest: whatever hosts answer, however many requests they may have at once, and however often
+// the crawl is killed, no request begins while its host rests after a fault or a Retry-After, nor
+// too soon after another one.
 func TestRest(t *testing.T) {
 	asked := 0
 	for seed := range uint64(60) {

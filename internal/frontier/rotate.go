@@ -40,8 +40,8 @@ type rotation struct {
 // outsideLocked is the number of rows of hosts that are not in memory.
 func (f *Frontier) outsideLocked() int64 { return f.live - f.resident }
 
-// newsOutsideLocked tells whether a host that is not in memory stays outside with what it has got,
-// for want of room or because the store may know it.
+// newsOutsideLocked reports whether a host that is not in memory stays outside with what it has
+// got, for want of room or because the store may know it.
 func (f *Frontier) newsOutsideLocked() bool {
 	if f.turns.all && len(f.hosts) < f.opts.MaxHosts {
 		return false
@@ -51,12 +51,12 @@ func (f *Frontier) newsOutsideLocked() bool {
 	return true
 }
 
-// rotatesLocked tells whether hosts of the store should come in.
+// rotatesLocked reports whether hosts of the store should come in.
 func (f *Frontier) rotatesLocked(now int64) bool {
 	return !f.turns.all && !f.turns.reading && f.outsideLocked() > 0 && f.turns.after <= now
 }
 
-// makeRoomLocked gives how many hosts may come in. With starving, nobody may be asked now, hosts
+// makeRoomLocked returns how many hosts may come in. With starving, nobody may be asked now, hosts
 // that rest or have nothing left make room for others.
 func (f *Frontier) makeRoomLocked(now int64, enough int, starving bool) int {
 	for looked := len(f.list); starving && looked > 0 && f.opts.MaxHosts-len(f.hosts) < enough; looked-- {
@@ -68,7 +68,7 @@ func (f *Frontier) makeRoomLocked(now int64, enough int, starving bool) int {
 	return f.opts.MaxHosts - len(f.hosts)
 }
 
-// idleLocked tells whether the store has all that is known of a host.
+// idleLocked reports whether the store has all that is known of a host.
 func (f *Frontier) idleLocked(h *host) bool {
 	if h.maps != nil && len(h.maps.out) > 0 {
 		return false
@@ -177,7 +177,7 @@ func (f *Frontier) roundLocked() {
 	}
 }
 
-// wantsLocked tells whether a host of the store has anything to do in this run.
+// wantsLocked reports whether a host of the store has anything to do in this run.
 func (f *Frontier) wantsLocked(stored *record.HostRow) bool {
 	if f.opts.NoSitemaps || f.forgotten[stored.Name] {
 		stored.Sitemaps = 0

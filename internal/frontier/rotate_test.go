@@ -40,7 +40,8 @@ func TestReadBeforeTold(t *testing.T) {
 	})
 }
 
-// TestTimesStay: a host whose times are not durable yet does not leave, though nothing of it is out.
+// TestTimesStay: a host whose times are not durable yet does not leave, though nothing of it is
+// out.
 func TestTimesStay(t *testing.T) {
 	in(t, allOrders(), func(t *testing.T, o order) {
 		s := newStore(row("a.example", 0, 1), row("b.example", 0, 2))

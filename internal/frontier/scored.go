@@ -26,7 +26,7 @@ type ranking struct {
 	rank   func(row *record.Row) uint64 // nil: Row.Rank
 }
 
-// A scored window gives rows out by what they are worth, from priority queues side by side. What
+// A scored window hands out rows by what they are worth, from priority queues side by side. What
 // a row is worth is asked when it comes in, and of all rows again when a quarter of them has
 // gone, or at once if they are few. Several queues give out what is about the first row, see
 // queue.Multi.
@@ -77,7 +77,7 @@ func (o *ranking) newQueue() (queue.Queue[*record.Row], error) {
 	return queue.NewMulti(list, nil), nil
 }
 
-// place gives a row its key: those of range Later come first, by Due.
+// place returns a row as an item with its key: those of range Later come first, by Due.
 func (o *ranking) place(r *record.Row) ranked {
 	key := uint64(max(r.Due, 0))
 	if r.Range != record.Later {

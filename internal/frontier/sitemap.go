@@ -41,7 +41,7 @@ func (f *Frontier) openSitemapsLocked(h *host, n int64) {
 	f.resident += n
 }
 
-// sitemapsOf gives the sitemaps of a host, to be changed.
+// sitemapsOf returns the sitemaps of a host, to be changed.
 func (h *host) sitemapsOf() *sitemaps {
 	if h.maps == nil {
 		h.maps = &sitemaps{out: map[string]bool{}}
@@ -68,7 +68,7 @@ func (m *sitemaps) turn() (at int64, ok bool) {
 	return m.due, m.due != 0
 }
 
-// needRead tells whether the store must be read before one can be lent.
+// needRead reports whether the store must be read before one can be lent.
 func (m *sitemaps) needRead(now int64) bool {
 	return m != nil && len(m.next) == 0 && m.due != 0 && m.due <= now
 }
@@ -83,7 +83,7 @@ func (f *Frontier) countSitemapsLocked(h *host, by int64) {
 	}
 }
 
-// AddSitemaps tells of sitemaps that are to be read and were not before, durable since
+// AddSitemaps adds sitemaps that are to be read and were not before, durable since
 // transaction tx.
 func (f *Frontier) AddSitemaps(list []record.Sitemap, tx uint64) {
 	f.mu.Lock()
@@ -114,7 +114,7 @@ func (f *Frontier) AddSitemaps(list []record.Sitemap, tx uint64) {
 	f.wakeLocked()
 }
 
-// DoneSitemaps tells that outcomes of sitemaps are committed, which are now as list says: to be
+// DoneSitemaps records that outcomes of sitemaps are committed, which are now as list says: to be
 // read as before, or done. Those that are not out are ignored.
 func (f *Frontier) DoneSitemaps(list []record.Sitemap) {
 	f.mu.Lock()

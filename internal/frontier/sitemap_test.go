@@ -12,7 +12,7 @@ import (
 	"urltree/storage/record"
 )
 
-// lend tells what the one loan of the next Take is: "map URL", "robots ORIGIN" or "rows N".
+// lend returns what the one loan of the next Take is: "map URL", "robots ORIGIN" or "rows N".
 func lend(t *testing.T, f *Frontier) (string, *Loan) {
 	t.Helper()
 	loans, err := f.Take(t.Context(), 1)
@@ -205,7 +205,8 @@ func TestSitemapGivenUp(t *testing.T) {
 	})
 }
 
-// TestSitemapStoreFails: an error of the store ends all Takes; fewer sitemaps than were counted end none.
+// TestSitemapStoreFails: an error of the store ends all Takes; fewer sitemaps than were counted end
+// none.
 func TestSitemapStoreFails(t *testing.T) {
 	s := newStore()
 	s.table = []record.HostRow{{HostTimes: record.HostTimes{Name: "a.example"}, Sitemaps: 2}}
@@ -221,8 +222,8 @@ func TestSitemapStoreFails(t *testing.T) {
 	}
 }
 
-// TestForgottenSitemapsStayForgotten: hosts that were given up make room for others as any do, and do
-// not bring back the sitemaps that are forgotten.
+// TestForgottenSitemapsStayForgotten: hosts that were given up make room for others as any do, and
+// do not bring back the sitemaps that are forgotten.
 func TestForgottenSitemapsStayForgotten(t *testing.T) {
 	for _, most := range []int{1, 2, 5} {
 		t.Run(fmt.Sprint(most), func(t *testing.T) {

@@ -45,7 +45,7 @@ type Taker struct {
 	at string // guarded by f.mu; the folder key of its place, "" is the sentinel
 }
 
-// Taker gives a crawler its place, at the sentinel.
+// Taker returns a place for a crawler, at the sentinel.
 func (f *Frontier) Taker() *Taker { return &Taker{f: f} }
 
 // Take is Frontier.Take for this crawler. In order tree it gives one loan.
@@ -158,8 +158,9 @@ func (f *Frontier) findLocked(t *Taker, free int) []*Loan {
 	return loans
 }
 
-// asideLocked gives a host that may be asked now and has something that no walk comes to: a sitemap
-// of which it is the turn, rows that are not to be asked any more, or none, though it seemed so.
+// asideLocked returns a host that may be asked now and has something that no walk comes to: a
+// sitemap of which it is the turn, rows that are not to be asked any more, or none, though it
+// seemed so.
 func (f *Frontier) asideLocked() *host {
 	now := f.now()
 	for _, h := range f.tree.upTo(now, mostReady) {
@@ -171,7 +172,7 @@ func (f *Frontier) asideLocked() *host {
 	return nil
 }
 
-// ready tells whether a host may be asked now. The rows of one that is given up are not to be
+// ready reports whether a host may be asked now. The rows of one that is given up are not to be
 // asked; they leave in any order.
 func (h *host) ready(now int64) bool {
 	return h != nil && h.leaf != 0 && h.key <= now && !h.givenUp && !h.unread && h.hops == nil
@@ -242,8 +243,8 @@ func (f *Frontier) walkLocked(t *Taker) *Loan {
 	return nil
 }
 
-// readyBelowLocked gives the keys of the children of a folder of labels, or of a scheme, that lead
-// to hosts which may be asked.
+// readyBelowLocked returns the keys of the children of a folder of labels, or of a scheme, that
+// lead to hosts which may be asked.
 func (w *walk) readyBelowLocked(at, labels string, now int64) (kids [][]byte) {
 	if w.ready == nil {
 		w.ready = [][]byte{}
@@ -271,8 +272,8 @@ func (w *walk) readyBelowLocked(at, labels string, now int64) (kids [][]byte) {
 	return kids
 }
 
-// entriesLocked tells which entries of a folder may lead to something: some children by their keys,
-// in order, and, with paths, all that are not labels.
+// entriesLocked returns which entries of a folder may lead to something: some children by their
+// keys, in order, and, with paths, all that are not labels.
 func (w *walk) entriesLocked(at string, now int64) (kids [][]byte, paths bool) {
 	if at == "" {
 		return [][]byte{[]byte("http\x00"), []byte("https\x00")}, false
@@ -355,7 +356,7 @@ func (w *walk) lookLocked(at string, now int64) (loan *Loan, down string, ok boo
 	}
 }
 
-// openLocked tells whether something below an entry is open and not out.
+// openLocked reports whether something below an entry is open and not out.
 func (f *Frontier) openLocked(c *record.Child) bool {
 	out := 0
 	if n := f.walks.nodes[string(c.Key)]; n != nil {
@@ -364,7 +365,7 @@ func (f *Frontier) openLocked(c *record.Child) bool {
 	return c.Below.Open() > int64(out)
 }
 
-// pickableLocked tells whether a row that was read may be lent now, with those that are picked
+// pickableLocked reports whether a row that was read may be lent now, with those that are picked
 // already, which are of one host.
 func (f *Frontier) pickableLocked(r *record.Row, picked []record.Child, s *scan, now int64) bool {
 	name := record.Host(r.URL)

@@ -22,7 +22,7 @@ type window interface {
 	first() *record.Row
 	// pop takes the first row out of a window that has one.
 	pop() record.Row
-	// has tells whether a row is there.
+	// has reports whether a row is there.
 	has(r *record.Row) bool
 	// each calls yield with each row, in any order.
 	each(yield func(r *record.Row))
@@ -36,7 +36,7 @@ type window interface {
 	cut(least, most int, limit int64, left func(r *record.Row))
 }
 
-// A sorted window gives rows out by their Rank, as they stand in the store.
+// A sorted window hands out rows by their Rank, as they stand in the store.
 type sorted struct {
 	rows []record.Row // rows[head:] are there, sorted by compareRows
 	head int
@@ -96,7 +96,7 @@ func (w *sorted) pop() record.Row {
 	return r
 }
 
-// search gives the place of a row among rows[head:] and whether it is there.
+// search returns the place of a row among rows[head:] and whether it is there.
 func (w *sorted) search(r *record.Row) (int, bool) {
 	rows := w.rows[w.head:]
 	return sort.Find(len(rows), func(i int) int { return compareRows(r, &rows[i]) })
@@ -183,7 +183,7 @@ func (w *sorted) cut(least, most int, limit int64, left func(*record.Row)) {
 	}
 }
 
-// clip gives back the places that hold no row.
+// clip frees the places that hold no row.
 func (w *sorted) clip() {
 	if w.len() == 0 {
 		*w = sorted{}

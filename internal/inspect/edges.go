@@ -38,7 +38,7 @@ func oneOf(flag string, value *string, list []string, usage string) error {
 	return nil
 }
 
-// below tells whether a URL lies below the folder that an operand of export named.
+// below reports whether a URL lies below the folder that an operand of export named.
 type below struct {
 	key    []byte // of the folder; empty: the whole tree
 	origin string // of the folder, if it is that of a host; "": any

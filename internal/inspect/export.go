@@ -101,7 +101,7 @@ func (i *Inspector) exportLedger(ctx context.Context, chosen selector, columns [
 	})
 }
 
-// stamp gives a time in Unix seconds as RFC 3339, UTC; "-" for none.
+// stamp returns a time in Unix seconds as RFC 3339, UTC; "-" for none.
 func stamp(t int64) string {
 	if t == 0 {
 		return "-"

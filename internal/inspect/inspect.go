@@ -39,23 +39,23 @@ var (
 type Inspector struct {
 	Index *storage.Index
 	Tree  *iut.Tree
-	// Live tells the state of the crawl that is going on, for stats; nil: there is none.
+	// Live returns the state of the crawl that is going on, for stats; nil: there is none.
 	Live func() string
 	// Progress returns that state as it is to be encoded in JSON; nil: there is no crawl.
 	Progress func() any
-	// Room tells what the disk has too little of while fetching pauses for it, else ""; nil:
+	// Room returns what the disk has too little of while fetching pauses for it, else ""; nil:
 	// nothing pauses.
 	Room func() string
 	// Working returns the URLs that the crawl has in hand; nil: it has none.
 	Working func() []string
-	// Scope gives the reason why scope rejects a URL, "" if it is admitted, and in words the rule
+	// Scope returns the reason why scope rejects a URL, "" if it is admitted, and in words the rule
 	// that decides; nil: not known.
 	Scope func(url string) (reason, rule string)
-	// Form gives the reason why a URL is held for its path alone, or ""; nil: not known.
+	// Form returns the reason why a URL is held for its path alone, or ""; nil: not known.
 	Form func(url string) string
 	// Limits are those by which URLs are held.
 	Limits storage.Limits
-	// Robots tells whether robots.txt lets a URL be asked and by which line; known is false
+	// Robots reports whether robots.txt lets a URL be asked and by which line; known is false
 	// while there is no answer of its origin. nil: not known.
 	Robots func(url string) (ok bool, line string, known bool)
 	// Edges calls fn with each page of the link graph, as cleaner.Graph does; nil: it is not known.
@@ -167,7 +167,7 @@ func (i *Inspector) canonical(url, usage string) (string, error) {
 	return canonical, nil
 }
 
-// Folder gives the key of the folder that a URL prefix, as in a Question, names; nil: the whole
+// Folder returns the key of the folder that a URL prefix, as in a Question, names; nil: the whole
 // tree. A prefix that is none is ErrUsage, with the usage of the subcommand.
 func (i *Inspector) Folder(prefix, usage string) ([]byte, error) {
 	switch prefix {
@@ -188,7 +188,7 @@ func (i *Inspector) Folder(prefix, usage string) ([]byte, error) {
 	return key, err
 }
 
-// lastKind gives the kind of a key's last component: storage.Label and so on; 0: a scheme.
+// lastKind returns the kind of a key's last component: storage.Label and so on; 0: a scheme.
 func lastKind(key []byte) byte {
 	i := bytes.LastIndexByte(key[:len(key)-1], 0)
 	if i < 0 {
@@ -197,7 +197,7 @@ func lastKind(key []byte) byte {
 	return key[i+1]
 }
 
-// record gives the record of a URL, or ErrNotFound.
+// record returns the record of a URL, or ErrNotFound.
 func (i *Inspector) record(url string) (record.Record, error) {
 	rec, err := i.Index.Record(url)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -217,7 +217,7 @@ func clean(s string) string {
 	}, s)
 }
 
-// orDash gives a cleaned field, "-" for an empty one.
+// orDash returns a cleaned field, "-" for an empty one.
 func orDash(s string) string {
 	if s == "" {
 		return "-"

@@ -265,7 +265,7 @@ func (l *lister) origins(c record.Child, name string, level int, fn func(node) e
 	return n, nil
 }
 
-// entries gives what is directly in a folder, behind the key after. Each look into the index
+// entries returns what is directly in a folder, behind the key after. Each look into the index
 // fetches some; fewer the deeper it is, since all levels above hold theirs meanwhile.
 func (l *lister) entries(folder, after []byte, level int) iter.Seq2[record.Child, error] {
 	room := max(256>>min(level, 8), 4)

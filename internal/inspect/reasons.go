@@ -102,7 +102,7 @@ func Reasons(of string) []Reason {
 	return slices.DeleteFunc(slices.Clone(reasons), func(r Reason) bool { return r.Of != of })
 }
 
-// meaning gives a sentence for a reason, "" for one that needs none.
+// meaning returns a sentence for a reason, "" for one that needs none.
 func meaning(word string) string {
 	for i := range reasons {
 		if reasons[i].Word == word {

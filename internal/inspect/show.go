@@ -84,7 +84,7 @@ func (i *Inspector) show(ctx context.Context, url string, w *bufio.Writer) error
 	return i.way(ctx, &r, w)
 }
 
-// duplicateOf gives the URL of the page that this one repeats byte for byte; "": none.
+// duplicateOf returns the URL of the page that this one repeats byte for byte; "": none.
 func (i *Inspector) duplicateOf(ctx context.Context, r *record.Record) (string, error) {
 	if r.Bytes == 0 || r.State != record.Stored && r.Reason != record.Duplicate {
 		return "", nil
@@ -127,7 +127,7 @@ func (i *Inspector) meta(url string, field func(name, format string, args ...any
 	return nil
 }
 
-// place tells in which queue of its host a pending record waits.
+// place says in which queue of its host a pending record waits.
 func place(r *record.Record) string {
 	switch r.Range {
 	case record.Later:
@@ -141,7 +141,7 @@ func place(r *record.Record) string {
 	return fmt.Sprintf("now, rank %d", r.Rank)
 }
 
-// instant gives a time in Unix nanoseconds as RFC 3339, UTC.
+// instant returns a time in Unix nanoseconds as RFC 3339, UTC.
 func instant(t int64) string { return time.Unix(0, t).UTC().Format(time.RFC3339) }
 
 // flagWords explains the letters of a page's flags.

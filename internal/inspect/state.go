@@ -32,7 +32,7 @@ func Words(flag string) (words []string) {
 // A selector numbers those of the counted records that a word names; nil: all are meant.
 type selector func(record.Counts) int64
 
-// selectors gives the selector of a word. The names that the ledger uses are words as well.
+// selectors returns the selector of a word. The names that the ledger uses are words as well.
 func selectors(word string) (selector, bool) {
 	switch word {
 	case "":
@@ -55,7 +55,7 @@ func selectors(word string) (selector, bool) {
 	return nil, false
 }
 
-// chosen gives the selector of a state that was asked for.
+// chosen returns the selector of a state that was asked for.
 func chosen(state, usage string) (selector, error) {
 	s, ok := selectors(state)
 	if !ok {
@@ -64,7 +64,7 @@ func chosen(state, usage string) (selector, error) {
 	return s, nil
 }
 
-// picks tells whether some of the counted records are meant.
+// picks reports whether some of the counted records are meant.
 func (s selector) picks(c record.Counts) bool { return s == nil || s(c) > 0 }
 
 // countOf counts one record.

@@ -126,7 +126,7 @@ func answerTime(n int64) string {
 	return time.Duration(n).Round(100 * time.Microsecond).String()
 }
 
-// ending tells how a run ended.
+// ending says how a run ended.
 func (i *Inspector) ending(r *record.Run, last bool) string {
 	switch {
 	case r.Clean:

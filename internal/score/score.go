@@ -1,4 +1,4 @@
-// Package score gives URLs their worth, by which order priority asks for them.
+// Package score computes what URLs are worth, by which order priority asks for them.
 //
 // A URL's score is made of two parts. The link that discovers it gives the first, which is
 // written to the index as the rank of its row and stays. Links that come later add to a sum in
@@ -32,8 +32,8 @@ const (
 	PageRank Kind = "rank"
 )
 
-// Rank gives the place of a score among the rows of a host: the greater the score, the less. It is
-// more than any depth and less than 1<<63. NaN counts as the worst of all.
+// Rank returns the place of a score among the rows of a host: the greater the score, the less. It
+// is more than any depth and less than 1<<63. NaN counts as the worst of all.
 func Rank(score float64) uint64 {
 	if math.IsNaN(score) {
 		score = math.Inf(-1)
@@ -47,7 +47,7 @@ func Rank(score float64) uint64 {
 	return ^b >> 1
 }
 
-// Of gives the score of a rank, but for its last bit; ok is false for a rank that is a depth.
+// Of returns the score of a rank, but for its last bit; ok is false for a rank that is a depth.
 func Of(rank uint64) (score float64, ok bool) {
 	if rank <= math.MaxUint32 {
 		return 0, false
@@ -94,7 +94,7 @@ func New(kind Kind, bytes int64, fingerprint func(url string) uint64) (*Scorer, 
 	return &Scorer{kind: kind, fingerprint: fingerprint, groups: make([]group, max(bytes/(groupSize*entryBytes), 1))}, nil
 }
 
-// Links gives the links of an answer their first score, as Rank. The sum of row's URL goes to
+// Links sets the first scores of the links of an answer, as Rank. The sum of row's URL goes to
 // them: it is known no more. The target of a redirect takes over all that the row has. Seeds
 // keep their depth, as do targets of what has no score. With a nil row the links are those of a
 // sitemap, which is no page: they have 0.
@@ -160,7 +160,7 @@ func (s *Scorer) Known(fingerprint, rank uint64) {
 	}
 }
 
-// Rank gives the present place of a row among those of range Now.
+// Rank returns the present place of a row among those of range Now.
 func (s *Scorer) Rank(row *record.Row) uint64 {
 	first, ok := Of(row.Rank)
 	if !ok {
@@ -182,7 +182,7 @@ func (s *Scorer) Forgotten() int64 {
 	return s.lost
 }
 
-// take gives a sum and forgets it.
+// take returns a sum and forgets it.
 func (s *Scorer) take(fingerprint uint64) float32 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// folders tells where the packages are that the models name.
+// folders says where the packages are that the models name.
 var folders = map[string]string{
 	"buffer":   "../../buffer",
 	"cleaner":  "../../cleaner",
@@ -68,7 +68,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestReadme fails when the section of a model in README.md tells of other rules than the model has.
+// TestReadme fails when the section of a model in README.md tells of other rules than the model
+// has.
 func TestReadme(t *testing.T) {
 	sections := map[string]string{}
 	for _, section := range strings.Split(read(t, "README.md"), "\n## ")[1:] {
@@ -84,7 +85,8 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// TestTable fails when docs/verification.md lacks a rule, or names another line for it than the model has.
+// TestTable fails when docs/verification.md lacks a rule, or names another line for it than the
+// model has.
 func TestTable(t *testing.T) {
 	row := regexp.MustCompile(`\| (\w+) \| .*-D(BREAK_\w+)\b.* \|.*, \w+\.pml:(\d+) \|`)
 	told := map[string]string{}
@@ -125,7 +127,7 @@ func distinct(list []string) []string {
 	return slices.Compact(list)
 }
 
-// functions gives the functions of a folder's package, methods as Type.Method, without tests.
+// functions returns the functions of a folder's package, methods as Type.Method, without tests.
 func functions(t *testing.T, folder string) map[string]bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
@@ -150,7 +152,7 @@ func functions(t *testing.T, folder string) map[string]bool {
 	return found
 }
 
-// receiver gives the type of a method and a dot, or "".
+// receiver returns the type of a method and a dot, or "".
 func receiver(f *ast.FuncDecl) string {
 	if f.Recv == nil {
 		return ""

@@ -66,8 +66,8 @@ const (
 )
 
 // draw makes a picture of a protocol. Its text has a title, the actors from left to right, and then
-// a line for each step from the top: "a > b: text" is an arrow, "a: text" what a does by itself, and
-// "# text" a note across all.
+// a line for each step from the top: "a > b: text" is an arrow, "a: text" what a does by itself,
+// and "# text" a note across all.
 func draw(text string) ([]byte, error) {
 	var title string
 	var steps, actors []string
@@ -142,8 +142,8 @@ func draw(text string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// write puts text on a white ground, so that it can be read across lines, around x or as near as its
-// length allows in a picture so wide.
+// write puts text on a white ground, so that it can be read across lines, around x or as near as
+// its length allows in a picture so wide.
 func write(b *bytes.Buffer, width, x, y int, colour, text string) {
 	half := len(text)*3 + 8
 	x = max(min(x, width-half), half)
