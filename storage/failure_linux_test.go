@@ -3,11 +3,8 @@ package storage
 import (
 	"bytes"
 	"errors"
-	"fmt"
-	"io"
 	"os"
 	"strings"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -77,47 +74,5 @@ func TestNothingIsWrittenAfterAFailure(t *testing.T) {
 				t.Errorf("opened again: %v", err)
 			}
 		})
-	}
-}
-
-// failingAt fails in one of its reads.
-type failingAt struct {
-	io.ReaderAt
-	left int
-	err  error
-}
-
-func (f *failingAt) ReadAt(b []byte, at int64) (int, error) {
-	if f.left--; f.left == 0 {
-		return 0, f.err
-	}
-	return f.ReaderAt.ReadAt(b, at)
-}
-
-// A read that fails says nothing about the file; a file that is too short is damaged.
-func TestFailedReadIsNoDamage(t *testing.T) {
-	whole := closedIndex(t, 50)
-	for _, leaves := range []bool{false, true} {
-		reads := 0
-		for k := 1; ; k++ {
-			f := &failingAt{bytes.NewReader(whole), k, fmt.Errorf("read: %w", syscall.EIO)}
-			err := checkStructure(f, int64(len(whole)), leaves)
-			if f.left > 0 {
-				if reads = k - 1; err != nil {
-					t.Errorf("no read fails: %v", err)
-				}
-				break
-			}
-			if !errors.Is(err, syscall.EIO) || errors.Is(err, record.ErrDamaged) {
-				t.Errorf("read %d fails: %v, want %v alone", k, err, syscall.EIO)
-			}
-			f = &failingAt{bytes.NewReader(whole), k, io.EOF}
-			if err := checkStructure(f, int64(len(whole)), leaves); !errors.Is(err, record.ErrDamaged) && k > 2 { // of two meta pages one is enough
-				t.Errorf("the file ends at read %d: %v, want %v", k, err, record.ErrDamaged)
-			}
-		}
-		if reads < 5 {
-			t.Errorf("%d reads: the test says nothing", reads)
-		}
 	}
 }

@@ -49,6 +49,7 @@ import (
 
 	"urltree/internal/seen"
 
+	"urltree/storage/pagefile"
 	"urltree/storage/record"
 )
 
@@ -320,16 +321,24 @@ func checkBefore(path string, readOnly bool) error {
 	return checkFile(f, !readOnly && info.Size() <= wholeCheck)
 }
 
-// checkFile is checkStructure with the name of the file.
+// checkFile looks at the structure of an open file, see pagefile.Check.
 func checkFile(f *os.File, leaves bool) error {
 	info, err := f.Stat()
 	if err != nil {
 		return onDisk(err)
 	}
-	if err := checkStructure(f, info.Size(), leaves); err != nil {
-		return onDisk(fmt.Errorf("%s: %w", f.Name(), err))
+	if err := pagefile.Check(f, info.Size(), leaves); err != nil {
+		return onDisk(fmt.Errorf("%s: %w", f.Name(), damaged(err)))
 	}
 	return nil
+}
+
+// damaged makes damage that package pagefile has found ErrDamaged; other errors stay as they are.
+func damaged(err error) error {
+	if errors.Is(err, pagefile.ErrDamaged) {
+		return fmt.Errorf("%w: %w", record.ErrDamaged, err)
+	}
+	return err
 }
 
 // write runs fn in a write transaction. x.mu is held. After a panic bbolt may be left with its

@@ -11,6 +11,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"urltree/storage/pagefile"
 	"urltree/storage/record"
 )
 
@@ -44,9 +45,13 @@ func Salvage(ctx context.Context, path string, to *Index) (Salvaged, error) {
 		return Salvaged{}, err
 	}
 	defer f.Close()
-	from, err := newCollector(f)
+	info, err := f.Stat()
 	if err != nil {
 		return Salvaged{}, err
+	}
+	from, err := pagefile.Collect(f, info.Size())
+	if err != nil {
+		return Salvaged{}, damaged(err)
 	}
 	s := salvage{ctx: ctx, from: from, to: to}
 	if err := s.sys(); err != nil {
@@ -67,7 +72,7 @@ func Salvage(ctx context.Context, path string, to *Index) (Salvaged, error) {
 
 type salvage struct {
 	ctx     context.Context
-	from    *collector
+	from    *pagefile.Collector
 	to      *Index
 	done    Salvaged
 	totals  record.Totals
@@ -77,7 +82,7 @@ type salvage struct {
 
 // each goes through a bucket, and commits what the calls have added.
 func (s *salvage) each(bucket []byte, fn func(k, value []byte) error) error {
-	err := s.from.bucket(bucket, func(k, value []byte) error {
+	err := s.from.Bucket(bucket, func(k, value []byte) error {
 		if err := s.ctx.Err(); err != nil {
 			return err
 		}
@@ -115,7 +120,7 @@ func (s *salvage) commit() error {
 // sys wants values of this format, and takes over by which options links were judged, and that
 // stored pages are to be parsed again: as they are if nobody knows those options any more.
 func (s *salvage) sys() error {
-	v, err := s.from.get(bucketSys, keySchema)
+	v, err := s.from.Get(bucketSys, keySchema)
 	if err != nil {
 		return err
 	}
@@ -127,17 +132,17 @@ func (s *salvage) sys() error {
 	if n, _ := binary.Uvarint(body); n != schema && n != schema-1 {
 		return fmt.Errorf("%w: schema %d", record.ErrDamaged, n)
 	}
-	if v, err = s.from.get(bucketSys, keyTotals); err != nil {
+	if v, err = s.from.Get(bucketSys, keyTotals); err != nil {
 		return err
 	}
 	if s.totals, err = record.DecodeTotals(keyTotals, v); err != nil {
 		s.totals = record.Totals{} // so that the number of records is not what it says
 	}
-	relink, err := s.from.get(bucketSys, keyRelink)
+	relink, err := s.from.Get(bucketSys, keyRelink)
 	if err != nil {
 		return err
 	}
-	options, err := s.from.get(bucketSys, keyOptions)
+	options, err := s.from.Get(bucketSys, keyOptions)
 	if err != nil {
 		return err
 	}
@@ -303,8 +308,8 @@ func (s *salvage) hosts() error {
 }
 
 func (s *salvage) sitemaps() error {
-	before := s.from.skipped
-	defer func() { s.done.Named = s.done.Named || s.from.skipped > before }()
+	before := s.from.Skipped()
+	defer func() { s.done.Named = s.done.Named || s.from.Skipped() > before }()
 	return s.each(bucketSitemap, func(k, value []byte) error {
 		m, err := record.DecodeSitemap(k, value)
 		if err != nil {
@@ -342,7 +347,7 @@ func (s *salvage) shorter() error {
 func (s *salvage) others() error {
 	runs := map[string]bool{}
 	for _, bucket := range [][]byte{bucketRobots, bucketScope, bucketRun, bucketHour} {
-		before := s.from.skipped
+		before := s.from.Skipped()
 		err := s.each(bucket, func(k, value []byte) error {
 			if err := whole(bucket, k, value); err != nil {
 				s.done.Named = s.done.Named || bytes.Equal(bucket, bucketScope)
@@ -360,7 +365,7 @@ func (s *salvage) others() error {
 		if err != nil {
 			return err
 		}
-		s.done.Named = s.done.Named || bytes.Equal(bucket, bucketScope) && s.from.skipped > before
+		s.done.Named = s.done.Named || bytes.Equal(bucket, bucketScope) && s.from.Skipped() > before
 	}
 	return nil
 }

@@ -1,36 +1,38 @@
-package storage
+package pagefile
 
 import (
 	"encoding/binary"
-	"os"
+	"errors"
+	"io"
 )
 
-// A collector reads the entries of a damaged index file, page by page, past whatever is wrong in
-// it. A read that fails ends it: what is there may be whole.
-type collector struct {
+// A Collector reads the entries of a damaged file, page by page, past whatever is wrong in it. A
+// read that fails ends it with the reader's error: what is there may be whole. One goroutine uses
+// it.
+type Collector struct {
 	meta
-	f       *os.File
-	skipped int // pages, entries and buckets that were passed over so far
+	f       io.ReaderAt
+	skipped int
 }
 
-// newCollector fails with ErrDamaged if the file does not even say where its buckets are.
-func newCollector(f *os.File) (*collector, error) {
-	info, err := f.Stat()
+// Collect returns a Collector of a file of so many bytes. ErrDamaged says that the file does not
+// even tell where its buckets are.
+func Collect(f io.ReaderAt, size int64) (*Collector, error) {
+	m, err := readMeta(f, size)
 	if err != nil {
 		return nil, err
 	}
-	m, err := readMeta(f, info.Size())
-	if err != nil {
-		return nil, err
-	}
-	m.pages = min(m.pages, uint64(info.Size())/uint64(m.pageSize))
-	return &collector{meta: m, f: f}, nil
+	m.pages = min(m.pages, uint64(size)/uint64(m.pageSize))
+	return &Collector{meta: m, f: f}, nil
 }
 
-// bucket calls each for every entry of a bucket that can be reached, whole or not, in no certain
+// Skipped returns the number of pages, entries and buckets that were passed over so far.
+func (c *Collector) Skipped() int { return c.skipped }
+
+// Bucket calls each for every entry of a bucket that can be reached, whole or not, in no certain
 // order. The slices are valid during the call. An entry may come twice, or be one of another bucket
 // or of an earlier time: only its checksum says that it is one.
-func (c *collector) bucket(name []byte, each func(k, value []byte) error) error {
+func (c *Collector) Bucket(name []byte, each func(k, value []byte) error) error {
 	s := &structure{meta: c.meta, f: c.f, leaves: true, used: make([]uint64, c.pages/64+1)}
 	found := false
 	err := c.tree(s, c.meta.root, 0, func(k, value []byte) error {
@@ -54,9 +56,9 @@ func (c *collector) bucket(name []byte, each func(k, value []byte) error) error 
 	return err
 }
 
-// get returns the value of one key, nil if it cannot be found.
-func (c *collector) get(name, key []byte) (found []byte, err error) {
-	err = c.bucket(name, func(k, value []byte) error {
+// Get returns the value of one key, nil if it cannot be found.
+func (c *Collector) Get(name, key []byte) (found []byte, err error) {
+	err = c.Bucket(name, func(k, value []byte) error {
 		if string(k) == string(key) {
 			found = append([]byte(nil), value...)
 		}
@@ -66,14 +68,14 @@ func (c *collector) get(name, key []byte) (found []byte, err error) {
 }
 
 // tree goes through the page of a tree and all below it that were not met before.
-func (c *collector) tree(s *structure, id uint64, level int, each func(k, value []byte) error) error {
+func (c *Collector) tree(s *structure, id uint64, level int, each func(k, value []byte) error) error {
 	if level > mostLevels || s.mark(id, 1) != nil {
 		c.skipped++
 		return nil
 	}
 	p, err := s.read(id)
 	switch {
-	case ofSystem(err):
+	case err != nil && !errors.Is(err, ErrDamaged):
 		return err
 	case err != nil || p.kind != kindLeaf && p.kind != kindBranch:
 		c.skipped++
@@ -95,7 +97,7 @@ func (c *collector) tree(s *structure, id uint64, level int, each func(k, value 
 }
 
 // entries calls each for the entries of a leaf that lie within it.
-func (c *collector) entries(p *page, each func(k, value []byte) error) error {
+func (c *Collector) entries(p *page, each func(k, value []byte) error) error {
 	e := binary.NativeEndian
 	for i := range p.count {
 		at := pageHeader + i*elementSize

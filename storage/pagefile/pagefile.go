@@ -1,15 +1,33 @@
-package storage
+// Package pagefile reads a file of bbolt page by page, without bbolt, which trusts what it reads:
+// of a damaged file it would panic, fault, never come back, or write over a page that is needed.
+// Check looks at the structure before bbolt opens the file; a Collector takes from a damaged one
+// what can still be reached.
+//
+// Both read the file and not the map, so that nothing in it can end the process. All that a file
+// says is checked before it is used.
+package pagefile
 
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
 	"math/bits"
-
-	"urltree/storage/record"
 )
+
+// ErrDamaged says that a file is not a whole one of bbolt, as opposed to one that cannot be read:
+// the error of a read that fails is the reader's, except for io.EOF, for a file that is too short is
+// damaged.
+var ErrDamaged = errors.New("damaged")
+
+// damage is an error that is ErrDamaged and does not say so: callers do, with the name of the file.
+type damage string
+
+func (d damage) Error() string { return string(d) }
+
+func (damage) Is(target error) bool { return target == ErrDamaged }
 
 // The layout of a bbolt file, version 2, in the byte order of the machine: pages 0 and 1 are meta
 // pages, of which the valid one with the higher transaction number counts. Each page has a header
@@ -29,23 +47,19 @@ const (
 	mostLevels   = 32 // of branches: more cannot be in a file that memory can map
 )
 
-// checkStructure walks the pages of an index file of so many bytes and gives the first thing that
-// is wrong with them, as ErrDamaged with the page: a page that is not what its parent says or is
-// used twice, keys that are not in order, a list of free pages that names one in use. bbolt trusts
-// all this: it would panic, fault, never come back, or write over a page that is needed.
+// Check walks the pages of a file of so many bytes and returns the first thing that is wrong with
+// them, as ErrDamaged with the page: a page that is not what its parent says or is used twice, keys
+// that are not in order, a list of free pages that names one in use.
 //
-// Without leaves it does not read the pages that hold the records, which are most of the file, and
+// Without leaves it does not read the pages that hold the entries, which are most of the file, and
 // finds all that could make bbolt go in circles or overwrite what is in use.
-//
-// It reads the file and not the map, so that nothing in it can end the process. A read that fails
-// tells nothing about the file: that is the system's error, as it is.
-func checkStructure(f io.ReaderAt, size int64, leaves bool) error {
+func Check(f io.ReaderAt, size int64, leaves bool) error {
 	m, err := readMeta(f, size)
 	if err != nil {
 		return err
 	}
 	if m.pages < 2 || m.pages > uint64(size)/uint64(m.pageSize) {
-		return fmt.Errorf("%w: %d bytes, its %d pages need %d", record.ErrDamaged, size, m.pages, m.pages*uint64(m.pageSize))
+		return damage(fmt.Sprintf("%d bytes, its %d pages need %d", size, m.pages, m.pages*uint64(m.pageSize)))
 	}
 	s := &structure{meta: m, f: f, leaves: leaves, used: make([]uint64, m.pages/64+1)}
 	s.mark(0, 1)
@@ -79,7 +93,7 @@ func readMeta(f io.ReaderAt, size int64) (meta, error) {
 	take := func(at int64) int {
 		var b [metaSize]byte
 		if _, err := f.ReadAt(b[:], at+pageHeader); err != nil {
-			if ofSystem(err) {
+			if !errors.Is(err, io.EOF) {
 				failed = err
 			}
 			return 0
@@ -102,7 +116,7 @@ func readMeta(f io.ReaderAt, size int64) (meta, error) {
 		return best, failed
 	}
 	if best.pageSize == 0 {
-		return best, fmt.Errorf("%w: it has no valid meta page", record.ErrDamaged)
+		return best, damage("it has no valid meta page")
 	}
 	return best, nil
 }
@@ -127,15 +141,15 @@ type structure struct {
 }
 
 func (s *structure) bad(id uint64, format string, args ...any) error {
-	return fmt.Errorf("%w: page %d %s", record.ErrDamaged, id, fmt.Sprintf(format, args...))
+	return damage(fmt.Sprintf("page %d %s", id, fmt.Sprintf(format, args...)))
 }
 
 // unread is for a page of which a read has failed.
 func (s *structure) unread(id uint64, err error) error {
-	if ofSystem(err) {
-		return fmt.Errorf("page %d: %w", id, err)
+	if errors.Is(err, io.EOF) {
+		return s.bad(id, "cannot be read: %v", err)
 	}
-	return s.bad(id, "cannot be read: %v", err)
+	return fmt.Errorf("page %d: %w", id, err)
 }
 
 // mark notes n pages as met, and tells the first that was met before or does not exist.
@@ -198,7 +212,7 @@ func parsePage(s *structure, id uint64, body []byte) (page, error) {
 
 func (s *structure) freelist() error {
 	if s.meta.freelist == noFreelist {
-		return fmt.Errorf("%w: it has no list of free pages", record.ErrDamaged)
+		return damage("it has no list of free pages")
 	}
 	if err := s.mark(s.meta.freelist, 1); err != nil {
 		return err
