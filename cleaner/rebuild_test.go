@@ -147,7 +147,7 @@ func (pl *plan) complete() map[string]planned {
 	return whole
 }
 
-// pending gives, by the rule, the URLs without a page and their shortest depths.
+// pending returns, by the rule, the URLs without a page and their shortest depths.
 func (pl *plan) pending(scoped bool) map[string]uint32 {
 	whole := pl.complete()
 	hosts := map[string]bool{}

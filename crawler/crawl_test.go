@@ -44,7 +44,7 @@ func options(dir string, web *testweb.Web) crawler.Options {
 	}
 }
 
-// crawled gives the first fields of the lines of a result file.
+// crawled returns the first fields of the lines of a result file.
 func crawled(t testing.TB, file string) []string {
 	t.Helper()
 	b, err := os.ReadFile(file)

@@ -79,7 +79,7 @@ func requireNoFaults(t testing.TB, root string) {
 	}
 }
 
-// requireDiskError wants the error of a full or broken disk, told in one line.
+// requireDiskError requires the error of a full or broken disk, in one line.
 func requireDiskError(t testing.TB, err error, number syscall.Errno) {
 	t.Helper()
 	if !errors.Is(err, iut.ErrDisk) || !errors.Is(err, number) {
@@ -202,7 +202,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	requireChecked(t, dir)
 }
 
-// onlyRead tells whether a file that was opened last in calls was not changed since.
+// onlyRead reports whether a file that was opened last in calls was not changed since.
 func onlyRead(calls []string, name string) bool {
 	for _, call := range slices.Backward(calls) {
 		switch call {

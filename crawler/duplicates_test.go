@@ -71,7 +71,7 @@ func run(t *testing.T, opts crawler.Options) crawler.Result {
 	return result
 }
 
-// firsts gives, for each stored page that is not empty, the one that it repeats, or itself.
+// firsts returns, for each stored page that is not empty, the one that it repeats, or itself.
 func firsts(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	index, err := storage.Open(filepath.Join(dir, "iut", "index.db"), storage.Options{ReadOnly: true})

@@ -25,8 +25,8 @@ import (
 
 var link = regexp.MustCompile(`<a href="([^"]*)">([^<]*)</a>`)
 
-// answerEdges gives the edges of a full crawl, worked out from the pages with nothing of ours: of each stored
-// page in page order, and that of each redirect; pages sorted.
+// answerEdges returns the edges of a full crawl, worked out from the pages with nothing of ours: of
+// each stored page in page order, and that of each redirect; pages sorted.
 func answerEdges(t testing.TB, web *testweb.Web) []string {
 	t.Helper()
 	answer := web.Answer()
@@ -62,7 +62,7 @@ func bySource(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// edgesOf gives the edges of a graph as answerEdges does.
+// edgesOf returns the edges of a graph as answerEdges does.
 func edgesOf(t testing.TB, source rank.Source) (list []string) {
 	t.Helper()
 	pages := map[string]bool{}
@@ -83,7 +83,7 @@ func edgesOf(t testing.TB, source rank.Source) (list []string) {
 	return list
 }
 
-// graphOf gives the edges of a tree, and how many pages have theirs in the file.
+// graphOf returns the edges of a tree, and how many pages have theirs in the file.
 func graphOf(t testing.TB, root string) (list []string, kept record.Edges) {
 	t.Helper()
 	withGraph(t, root, func(source rank.Source, index *storage.Index) {
@@ -115,7 +115,7 @@ func withGraph(t testing.TB, root string, fn func(rank.Source, *storage.Index)) 
 	fn(graph.Pages, index)
 }
 
-// requireEdges wants the file to have the edges of all pages of a finished crawl.
+// requireEdges requires that the file has the edges of all pages of a finished crawl.
 func requireEdges(t testing.TB, root string, web *testweb.Web) {
 	t.Helper()
 	got, kept := graphOf(t, root)

@@ -184,7 +184,7 @@ func faultDir(t *testing.T) (dir string, remove func()) {
 	}
 }
 
-// testFault tells whether the crawl came to call k.
+// testFault reports whether the crawl came to call k.
 func testFault(t *testing.T, web *testweb.Web, k int, kind faultKind, row *faultRow) bool {
 	t.Helper()
 	dir, remove := faultDir(t)
@@ -219,7 +219,7 @@ func testFault(t *testing.T, web *testweb.Web, k int, kind faultKind, row *fault
 	return true
 }
 
-// mayGoOn tells whether a crawl may go on though the last of calls has failed.
+// mayGoOn reports whether a crawl may go on though the last of calls has failed.
 func mayGoOn(calls []string, err syscall.Errno) bool {
 	last := len(calls) - 1
 	switch op, name, _ := strings.Cut(calls[last], " "); op {
@@ -234,7 +234,7 @@ func mayGoOn(calls []string, err syscall.Errno) bool {
 	return false
 }
 
-// testCut tells whether the crawl came to call k.
+// testCut reports whether the crawl came to call k.
 func testCut(t *testing.T, web *testweb.Web, k int, rng *rand.Rand, states int, lost bool, row *faultRow) bool {
 	t.Helper()
 	dir, remove := faultDir(t)
@@ -355,7 +355,7 @@ func checkOn(t *testing.T, root string, disk iut.FS, output, call string) {
 	}
 }
 
-// edgesOn wants the file of edges to have those of all pages, once.
+// edgesOn requires that the file of edges has those of all pages, once.
 func edgesOn(t *testing.T, root string, disk iut.FS, web *testweb.Web, call string) {
 	t.Helper()
 	tree, err := iut.Open(root, iut.Options{FS: disk, ReadOnly: true})
@@ -381,7 +381,7 @@ func edgesOn(t *testing.T, root string, disk iut.FS, web *testweb.Web, call stri
 	}
 }
 
-// completeOn gives the folders of the complete pages, each SHA-256 compared.
+// completeOn returns the folders of the complete pages, each SHA-256 compared.
 func completeOn(t *testing.T, disk *faultfs.Mem, call string) map[string]bool {
 	t.Helper()
 	complete := map[string]bool{}

@@ -14,9 +14,9 @@ import (
 	"urltree/crawler"
 )
 
-// TestLongLinksMeetNoFullDisk has pages in flight of which each adds a tenth of the room to the index, when the
-// room becomes too little: transactions wait for more, and when there is some the crawl goes on to its end. A
-// crawl that is to end does not wait.
+// TestLongLinksMeetNoFullDisk has pages in flight of which each adds a tenth of the room to the
+// index, when the room becomes too little: transactions wait for more, and when there is some the
+// crawl goes on to its end. A crawl that is to end does not wait.
 func TestLongLinksMeetNoFullDisk(t *testing.T) {
 	t.Parallel()
 	const pages = 16

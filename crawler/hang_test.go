@@ -165,7 +165,7 @@ func TestHangingLook(t *testing.T) {
 	requireChecked(t, dir)
 }
 
-// openHanging gives the disk of a tree that hangs at a call, after so many of them.
+// openHanging returns the disk of a tree that hangs at a call, after so many of them.
 func openHanging(t *testing.T, root, at string, after int64) *hangingDisk {
 	t.Helper()
 	if err := os.MkdirAll(root, 0o777); err != nil {

@@ -136,7 +136,7 @@ func requireRule(t testing.TB, dir string, want rule) {
 	}
 }
 
-// requireKnown wants a record of each URL that the rule names, in whatever state.
+// requireKnown requires a record of each URL that the rule names, in whatever state.
 func requireKnown(t testing.TB, path string, want rule) {
 	t.Helper()
 	index, err := storage.Open(path, storage.Options{ReadOnly: true})
@@ -189,7 +189,7 @@ func remove(t testing.TB, path string) {
 	}
 }
 
-// inUse gives the part of an index before its last zeros, which are places not yet used.
+// inUse returns the part of an index before its last zeros, which are places not yet used.
 func inUse(t testing.TB, path string) []byte {
 	t.Helper()
 	whole, err := os.ReadFile(path)

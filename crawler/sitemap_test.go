@@ -121,7 +121,7 @@ func (s *site) crawl(dir string, change func(*crawler.Options)) (pages []string,
 	return pages, result
 }
 
-// sitemaps gives what the index of a tree knows of each: state, a colon, the reason.
+// sitemaps returns what the index of a tree knows of each: state, a colon, the reason.
 func (s *site) sitemaps(dir string) map[string]string {
 	s.t.Helper()
 	index := openIndex(s.t, dir)

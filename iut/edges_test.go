@@ -36,8 +36,8 @@ func (x *edgesIndex) Commit(set []*record.Outcome) (storage.Committed, error) {
 	return storage.Committed{Next: make([]record.Row, len(set))}, nil
 }
 
-// edgesWork stores nine pages with so many links that a set takes several transactions. One of them has
-// no edges, one is no page.
+// edgesWork stores nine pages with so many links that a set takes several transactions. One of them
+// has no edges, one is no page.
 func edgesWork(fsys iut.FS, index *edgesIndex) error {
 	tree, err := iut.Open("", iut.Options{FS: fsys})
 	if err != nil {
@@ -85,8 +85,8 @@ func requireEdges(t *testing.T, fsys iut.FS, index *edgesIndex) {
 	}
 }
 
-// TestEdgesOfPowerCut: whichever call of the disk is the last, the file holds the edges of exactly the
-// pages that are committed.
+// TestEdgesOfPowerCut: whichever call of the disk is the last, the file holds the edges of exactly
+// the pages that are committed.
 func TestEdgesOfPowerCut(t *testing.T) {
 	seed := testseed.Draw(t)
 	for k, done := 0, false; !done; k++ {
@@ -109,7 +109,8 @@ func TestEdgesOfPowerCut(t *testing.T) {
 	}
 }
 
-// TestEdgesOfFailedCommit: of a set whose second transaction fails only the pages of the first count.
+// TestEdgesOfFailedCommit: of a set whose second transaction fails only the pages of the first
+// count.
 func TestEdgesOfFailedCommit(t *testing.T) {
 	for fails := 1; fails <= 3; fails++ {
 		mem := faultfs.NewMem()
@@ -122,8 +123,8 @@ func TestEdgesOfFailedCommit(t *testing.T) {
 	}
 }
 
-// TestEdgesDamaged: a file that is gone reads as one that is cut off, and another tree's readers may
-// not write.
+// TestEdgesDamaged: a file that is gone reads as one that is cut off, and another tree's readers
+// may not write.
 func TestEdgesDamaged(t *testing.T) {
 	tree := open(t, "", onFS(faultfs.NewMem()))
 	defer tree.Close()

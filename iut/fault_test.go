@@ -257,7 +257,7 @@ func TestReplacingNeverLies(t *testing.T) {
 	}
 }
 
-// replaceTorn tells whether the replacing came to call k, which fails.
+// replaceTorn reports whether the replacing came to call k, which fails.
 func replaceTorn(t *testing.T, tear func(dir string) error, k int) bool {
 	t.Helper()
 	old, p := page(1), page(1)
@@ -406,7 +406,7 @@ func TestLinksToOtherPages(t *testing.T) {
 	}
 }
 
-// snapshot gives the names and contents of all files below a folder.
+// snapshot returns the names and contents of all files below a folder.
 func snapshot(t *testing.T, root string) string {
 	t.Helper()
 	var b strings.Builder

@@ -8,8 +8,9 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// TestAllocs wants bbolt's account of pages to stay small, and whoever reads meanwhile to see what was there when
-// he began: a page that he may read must not be free for others, whether its entry is dropped or not.
+// TestAllocs: bbolt's account of pages stays small, and a reader that reads meanwhile sees what was
+// there when he began: a page that he may read must not be free for others, whether its entry is
+// dropped or not.
 func TestAllocs(t *testing.T) {
 	x, _ := newInbox(t, 1<<20)
 	if !x.allocs.entries.IsValid() {
@@ -43,7 +44,7 @@ func TestAllocs(t *testing.T) {
 	sound(t, x, 20*500+30*200)
 }
 
-// sumOf gives the checksum of all that is in an index.
+// sumOf returns the checksum of all that is in an index.
 func sumOf(t *testing.T, tx *bolt.Tx) uint32 {
 	t.Helper()
 	sum := crc32.NewIEEE()

@@ -9,8 +9,9 @@ import (
 	"urltree/internal/testdisk"
 )
 
-// TestDateOutlivesAPowerCut: the first transaction after a time makes the file younger than what was written before
-// it, also where the power fails just then: else check would want old results to be those of the index.
+// TestDateOutlivesAPowerCut: the first transaction after a time makes the file younger than what
+// was written before it, also where the power fails just then: else check would want old results to
+// be those of the index.
 func TestDateOutlivesAPowerCut(t *testing.T) {
 	d, err := testdisk.New(t.Context(), t.TempDir(), "ext4", 64<<20)
 	if err != nil {

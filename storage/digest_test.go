@@ -9,7 +9,8 @@ import (
 	"urltree/storage/record"
 )
 
-// TestFirst: of the stored pages with a SHA-256 the one answered first, then the one whose URL sorts first.
+// TestFirst: of the stored pages with a SHA-256 the one answered first, then the one whose URL
+// sorts first.
 func TestFirst(t *testing.T) {
 	x, _ := newIndex(t, 0)
 	digest := func(n byte) (d [32]byte) {

@@ -10,8 +10,8 @@ import (
 	"urltree/storage/record"
 )
 
-// TestUpgradeCountsHosts: an index of the schema before, whose domains have not been counted, has the counts of one
-// that has counted from the first record on.
+// TestUpgradeCountsHosts: an index of the schema before, whose domains have not been counted, has
+// the counts of one that has counted from the first record on.
 func TestUpgradeCountsHosts(t *testing.T) {
 	x, path := newIndex(t, 1)
 	o := &record.Outcome{}

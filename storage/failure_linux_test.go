@@ -12,8 +12,8 @@ import (
 	"urltree/storage/record"
 )
 
-// A commit that fails, in a write or in a sync, is the last thing that is tried: the disk may do again what
-// is asked of it, and the file stays as it was.
+// A commit that fails, in a write or in a sync, is the last thing that is tried: the disk may do
+// again what is asked of it, and the file stays as it was.
 func TestNothingIsWrittenAfterAFailure(t *testing.T) {
 	for _, tt := range []struct {
 		name, device string

@@ -26,7 +26,8 @@ import (
 //
 //   - A URL has a record in the bucket of records, or in the inbox, or in both; then that in the
 //     inbox is old and does not count.
-//   - Pending rows, totals and hosts count a record wherever it is; folders only what has been moved.
+//   - Pending rows, totals and hosts count a record wherever it is; folders only what has been
+//     moved.
 //
 // The second makes those who ask by folder wait until all is moved, see [Index.Settle]. URLs with a
 // query go to their place at once, for the budget of their path needs the count of those there are;

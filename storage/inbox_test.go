@@ -45,8 +45,8 @@ func scattered(t *testing.T, x *Index, rng *rand.Rand, n int) {
 	}
 }
 
-// TestInboxWrites counts the pages of the file that a new URL takes, among others that lie anywhere: with
-// an inbox a third at most.
+// TestInboxWrites counts the pages of the file that a new URL takes, among others that lie
+// anywhere: with an inbox a third at most.
 func TestInboxWrites(t *testing.T) {
 	if testing.Short() {
 		t.Skip("writes 120,000 URLs: not with -short")
@@ -68,7 +68,8 @@ func TestInboxWrites(t *testing.T) {
 	}
 }
 
-// TestInboxIsMoved wants all lists moved by commits alone, and none to grow far beyond what begins that.
+// TestInboxIsMoved: all lists are moved by commits alone, and none grows far beyond what begins
+// that.
 func TestInboxIsMoved(t *testing.T) {
 	x, _ := newInbox(t, 100)
 	rng := rand.New(rand.NewPCG(2, 2))
@@ -104,8 +105,9 @@ func sound(t *testing.T, x *Index, n int64) {
 	}
 }
 
-// TestInboxOfAnotherRun opens a file in whose inbox a killed run has left both lists: with an inbox, which
-// goes on; without one; with one that takes nothing more; with a budget that needs the counts of folders.
+// TestInboxOfAnotherRun opens a file in whose inbox a killed run has left both lists: with an
+// inbox, which goes on; without one; with one that takes nothing more; with a budget that needs the
+// counts of folders.
 func TestInboxOfAnotherRun(t *testing.T) {
 	for name, opts := range map[string]Options{
 		"inbox": {Inbox: 100}, "none": {}, "closed": {Inbox: -1}, "budget": {Inbox: 100, Limits: Limits{Prefix: 10}}, "reader": {ReadOnly: true},
@@ -212,8 +214,9 @@ func TestInboxDamage(t *testing.T) {
 	}
 }
 
-// TestInboxOldDamage spoils a row that counts no more, and one that gets the key of a record, so that it
-// seems to count no more: check names both, and nothing is missing but the record of the second.
+// TestInboxOldDamage spoils a row that counts no more, and one that gets the key of a record, so
+// that it seems to count no more: check names both, and nothing is missing but the record of the
+// second.
 func TestInboxOldDamage(t *testing.T) {
 	for name, other := range map[string]bool{"old": false, "of another": true} {
 		t.Run(name, func(t *testing.T) {
@@ -275,8 +278,8 @@ func TestInboxOldDamage(t *testing.T) {
 	}
 }
 
-// TestArrange wants every row of a list once, in groups that follow each other in the order of keys, and
-// that are small although a third of the rows lie in one folder.
+// TestArrange: every row of a list is there once, in groups that follow each other in the order of
+// keys, and that are small although a third of the rows lie in one folder.
 func TestArrange(t *testing.T) {
 	x, _ := newInbox(t, 1<<20)
 	rng := rand.New(rand.NewPCG(9, 9))
@@ -333,8 +336,8 @@ func TestArrange(t *testing.T) {
 	}
 }
 
-// TestChanges: what has changed is known row by row, until that would take too much memory; from then on
-// any row may have changed.
+// TestChanges: what has changed is known row by row, until that would take too much memory; from
+// then on any row may have changed.
 func TestChanges(t *testing.T) {
 	l := list{rows: 10_000}
 	for seq := uint64(1000); seq < 11_000; seq += 3 {
@@ -353,7 +356,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestOrder wants whole groups to be moved together, if they fit, and no row twice.
+// TestOrder: whole groups are moved together, if they fit, and no row twice.
 func TestOrder(t *testing.T) {
 	all := order{rows: []uint32{4, 9, 7, 1, 0, 3}, ends: []uint32{0, 2, 3, 3, 6}} // groups of 0, 2, 1, 0, 3 rows
 	for n, want := range []int{0, 1, 2, 3, 3, 3, 6, 6} {
@@ -371,7 +374,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestTableMemory wants a full list within its part of the memory, beside one that is moved.
+// TestTableMemory: a full list stays within its part of the memory, beside one that is moved.
 func TestTableMemory(t *testing.T) {
 	const most = 1 << 20
 	var tab table
@@ -393,7 +396,7 @@ func TestTableMemory(t *testing.T) {
 	}
 }
 
-// TestTable wants each row to be found, and hardly any other, while there are few and when there are many.
+// TestTable: each row is found, and hardly any other, while there are few and when there are many.
 func TestTable(t *testing.T) {
 	const most, first = 40_000, 1<<40 - 500
 	rng := rand.New(rand.NewPCG(6, 6))
@@ -433,8 +436,8 @@ func TestTable(t *testing.T) {
 	look()
 }
 
-// TestInboxHidden gives URLs their outcome while their first records are in the inbox: these must never
-// come back.
+// TestInboxHidden commits outcomes of URLs while their first records are in the inbox: these must
+// never come back.
 func TestInboxHidden(t *testing.T) {
 	for name, again := range map[string]bool{"opened again": true, "moved at once": false} {
 		t.Run(name, func(t *testing.T) { inboxHidden(t, again) })
@@ -490,8 +493,8 @@ func inboxHidden(t *testing.T, again bool) {
 
 func rowsOf(x *Index) int { return x.inbox.lists[0].rows + x.inbox.lists[1].rows }
 
-// TestInboxAsksForRoom: what is in the inbox is moved once there is room for it, and not at all if there is none:
-// with that, nothing has been written.
+// TestInboxAsksForRoom: what is in the inbox is moved once there is room for it, and not at all if
+// there is none: with that, nothing has been written.
 func TestInboxAsksForRoom(t *testing.T) {
 	for name, opts := range map[string]Options{"none": {}, "closed": {Inbox: -1}} {
 		t.Run(name, func(t *testing.T) {
@@ -535,7 +538,8 @@ func TestInboxAsksForRoom(t *testing.T) {
 	}
 }
 
-// TestInboxWithoutTables: where nobody looks for rows in the inbox they take no time to be made findable.
+// TestInboxWithoutTables: where nobody looks for rows in the inbox they take no time to be made
+// findable.
 func TestInboxWithoutTables(t *testing.T) {
 	x, _ := newInbox(t, 1000)
 	scattered(t, x, rand.New(rand.NewPCG(5, 5)), 900)

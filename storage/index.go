@@ -18,8 +18,9 @@
 //	seed     letter, text -> nothing       what is asked of seeds: o: an origin, a: an area of scope
 //	run      number -> run, as JSON
 //	hour     number, hour -> figures, as JSON
-//	sys      schema, totals, filter key, how much of the file of edges counts, which ranks are in, link options,
-//	         how much of seeds.txt is in, that a stop was unclean, what stored pages and held rows are to be looked at again for
+//	sys      schema, totals, filter key, how much of the file of edges counts, which ranks are
+//	         in, link options, how much of seeds.txt is in, that a stop was unclean, what stored
+//	         pages and held rows are to be looked at again for
 //
 // Every value but those of pending, which follow from the records, and of rows that wait to be
 // moved, which seal the record alone, ends in a CRC-32C of what stands before it and of its key

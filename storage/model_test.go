@@ -91,7 +91,8 @@ func (w *world) open(t *rapid.T) {
 	}
 }
 
-// move moves a part of the inbox, as commits do before they begin, if there is something to be moved.
+// move moves a part of the inbox, as commits do before they begin, if there is something to be
+// moved.
 func (w *world) move(t *rapid.T) {
 	w.x.mu.Lock()
 	defer w.x.mu.Unlock()
@@ -389,7 +390,7 @@ func (w *world) apply(set []*record.Outcome) Committed {
 	return done
 }
 
-// counted gives names for what a URL counts towards: its host, its path if it has a query, and
+// counted returns names for what a URL counts towards: its host, its path if it has a query, and
 // each folder above it.
 func counted(url string) []string {
 	rest, _, _ := strings.Cut(url, "?")

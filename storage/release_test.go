@@ -8,8 +8,8 @@ import (
 	"urltree/storage/record"
 )
 
-// TestRelease frees what is still held and for which a budget has a place, and tells of exactly that, before
-// another transaction may end it.
+// TestRelease frees what is still held and for which a budget has a place, and tells of exactly
+// that, before another transaction may end it.
 func TestRelease(t *testing.T) {
 	x, _ := newIndex(t, 1)
 	url := func(path string) string { return "http://a.org/" + path }

@@ -11,7 +11,8 @@ import (
 	"urltree/storage/record"
 )
 
-// TestRerank gives more pending URLs new places than fit into one transaction, is cut off, and done again.
+// TestRerank moves more pending URLs to new places than fit into one transaction, is cut off, and
+// done again.
 func TestRerank(t *testing.T) {
 	x, _ := newIndex(t, 1)
 	links := []record.Link{{URL: "http://a.org/seed", Source: record.Seed}}

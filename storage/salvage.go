@@ -117,7 +117,7 @@ func (s *salvage) commit() error {
 	return err
 }
 
-// sys wants values of this format, and takes over by which options links were judged, and that
+// sys requires values of this format, and takes over by which options links were judged, and that
 // stored pages are to be parsed again: as they are if nobody knows those options any more.
 func (s *salvage) sys() error {
 	v, err := s.from.Get(bucketSys, keySchema)

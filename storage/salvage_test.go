@@ -10,8 +10,8 @@ import (
 	"urltree/storage/record"
 )
 
-// TestSalvagedRows: where the last runs are lost, their numbers come again. What waits since then is looked for in
-// its folder all the same once such a run is killed.
+// TestSalvagedRows: where the last runs are lost, their numbers come again. What waits since then
+// is looked for in its folder all the same once such a run is killed.
 func TestSalvagedRows(t *testing.T) {
 	const url = "http://a.org/"
 	x, path := newIndex(t, 1)
@@ -60,8 +60,8 @@ func TestSalvagedRows(t *testing.T) {
 	}
 }
 
-// TestSalvageTakesAll: of what is whole, each row is taken over, however many transactions they fill: records with
-// their metadata, times of hosts, sitemaps, robots.txt answers.
+// TestSalvageTakesAll: of what is whole, each row is taken over, however many transactions they
+// fill: records with their metadata, times of hosts, sitemaps, robots.txt answers.
 func TestSalvageTakesAll(t *testing.T) {
 	t.Parallel()
 	const n = scanKeys/2 + 1 // rows of each kind: more than one transaction takes
@@ -103,7 +103,8 @@ func TestSalvageTakesAll(t *testing.T) {
 	}
 }
 
-// salvageable returns the records of an index, by key, and the rows of the other kinds that Salvage takes over as they are.
+// salvageable returns the records of an index, by key, and the rows of the other kinds that Salvage
+// takes over as they are.
 func salvageable(t *testing.T, x *Index) map[string]string {
 	t.Helper()
 	rows := map[string]string{}

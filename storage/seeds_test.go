@@ -6,8 +6,8 @@ import (
 	"urltree/storage/record"
 )
 
-// TestSeedOrigins finds the origins and hosts of seeds, also of those that were known before, and none
-// whose name or port only begins so, nor that of a link or of the target of a seed's redirect.
+// TestSeedOrigins finds the origins and hosts of seeds, also of those that were known before, and
+// none whose name or port only begins so, nor that of a link or of the target of a seed's redirect.
 func TestSeedOrigins(t *testing.T) {
 	x, path := newIndex(t, 1)
 	commitLinks := func(links ...record.Link) {

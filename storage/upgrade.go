@@ -17,7 +17,7 @@ import (
 // ErrDisk that it cannot be read.
 //
 // All that the index knows stays. What differs from schema 6:
-//   - hosts have a pace, which is none at first, and a kind of address, which is not known at first;
+//   - hosts have a pace, which is none at first, and a kind of address, not known at first;
 //   - a record says whether one of the redirects that led to it set a cookie: none did at first;
 //   - the hosts of each domain are counted.
 //

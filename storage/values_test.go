@@ -11,8 +11,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// TestValues: between puts and deletes of one transaction, which split and empty pages, a values reads
-// what the transaction has at that time, and takes no memory for it.
+// TestValues: between puts and deletes of one transaction, which split and empty pages, a values
+// reads what the transaction has at that time, and takes no memory for it.
 func TestValues(t *testing.T) {
 	db, err := bolt.Open(filepath.Join(t.TempDir(), "db"), 0o600, &bolt.Options{NoSync: true})
 	if err != nil {
@@ -67,7 +67,8 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestArena: what an arena has kept stays as it is until the next transaction, which has its memory again.
+// TestArena: what an arena has kept stays as it is until the next transaction, which has its memory
+// again.
 func TestArena(t *testing.T) {
 	var a arena
 	rng := rand.New(rand.NewPCG(1, 2))

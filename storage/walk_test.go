@@ -75,8 +75,8 @@ func checkState(t interface{ Fatalf(string, ...any) }, folder []byte, counts rec
 	}
 }
 
-// TestFolderStates follows source B's figure 3 on the index: node 12 is the last of its folder to get
-// its outcome, and the states of the folders above change as far up as they are decided by it.
+// TestFolderStates follows source B's figure 3 on the index: node 12 is the last of its folder to
+// get its outcome, and the states of the folders above change as far up as they are decided by it.
 func TestFolderStates(t *testing.T) {
 	const root = "http://t.example/"
 	urls := []string{root + "1/2/5", root + "1/3/6", root + "1/3/7/11", root + "1/3/7/12"}

@@ -209,7 +209,7 @@ func (c *command) probe(tree, output string) error {
 	return f.Discard()
 }
 
-// goOn gives the command line that goes on, as a shell takes it: without secrets, and without
+// goOn returns the command line that goes on, as a shell takes it: without secrets, and without
 // standard input, whose seeds the tree has.
 func goOn(args, operands []string) string {
 	var kept []string

@@ -84,7 +84,7 @@ func (o *outlet) lines(text []byte) []byte {
 	return out.Bytes()
 }
 
-// terminal gives the terminal that w writes to; nil: it is none.
+// terminal returns the terminal that w writes to; nil: it is none.
 func terminal(w io.Writer) *os.File {
 	if o, ok := w.(*outlet); ok {
 		w = o.w

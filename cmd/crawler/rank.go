@@ -76,7 +76,7 @@ func (c *command) rankCommand() *cli.Command {
 	}
 }
 
-// graph gives the link graph of a tree that nobody crawls.
+// graph returns the link graph of a tree that nobody crawls.
 func (c *command) graph(tree *iut.Tree, index *storage.Index) (*cleaner.Graph, error) {
 	graph, err := crawler.NewGraph(tree, index)
 	if err != nil {

@@ -67,7 +67,8 @@ func buildCommand(t *testing.T) string {
 //	lines N FILE            checks the number of lines of a file
 //	utf16 FILE              makes it UTF-16 with a byte order mark
 //	holds FILE TEXT         checks that it is in a file or a folder's files, with ! that it is not
-//	fill FILE               puts the server's address for $SITE, its port for $PORT, BOM for \BOM and CR for \r
+//	fill FILE               puts the server's address for $SITE, its port for $PORT, BOM for \BOM
+//	                        and CR for \r
 //
 // The command is built as users build it: with the race detector, which other tests run it under,
 // all scripts together would take minutes.
@@ -319,7 +320,7 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// asked gives a channel that is closed once the path has been asked for.
+// asked returns a channel that is closed once the path has been asked for.
 func (s *site) asked(path string) chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

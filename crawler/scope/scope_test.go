@@ -107,7 +107,8 @@ func (s *seeded) IsSeed(url string) bool {
 	return s.has["seed "+url]
 }
 
-// TestAnswersInMemory: an area is looked up once, and again only after Forget; what they take is bounded.
+// TestAnswersInMemory: an area is looked up once, and again only after Forget; what they take is
+// bounded.
 func TestAnswersInMemory(t *testing.T) {
 	s := newScope(Options{Mode: Host})
 	for range 3 {

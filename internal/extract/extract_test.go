@@ -584,5 +584,5 @@ func TestFeed(t *testing.T) {
 	}
 }
 
-// full tells whether tests that take long run too.
+// full reports whether tests that take long run too.
 func full() bool { return os.Getenv("TEST_URLTREE_FULL") != "" }

@@ -40,7 +40,7 @@ func parseTokens(f Facts, body []byte, o Options) Result {
 	return p.result(f, &r.base)
 }
 
-// decoded gives a page as UTF-8.
+// decoded returns a page as UTF-8.
 func decoded(f Facts, body []byte, xml bool) io.Reader {
 	e, charset := charsetOf(body, f.Charset, formatOf(xml))
 	if charset == "utf-8" {
@@ -111,7 +111,7 @@ func (p *page) scanTokens(r io.Reader, xhtml bool) {
 	}
 }
 
-// hasRawText tells whether what follows a start tag is text up to its end tag, and not shown.
+// hasRawText reports whether what follows a start tag is text up to its end tag, and not shown.
 func hasRawText(name []byte) bool {
 	switch string(name) {
 	case "script", "style", "title", "textarea", "iframe", "noembed", "noframes", "xmp", "plaintext":
@@ -120,7 +120,7 @@ func hasRawText(name []byte) bool {
 	return false
 }
 
-// wordsOfTokens gives the words of a page by the tokenizer.
+// wordsOfTokens returns the words of a page by the tokenizer.
 func wordsOfTokens(f Facts, body []byte, xhtml bool) (list []string) {
 	w := words{fn: func(word []byte) { list = append(list, string(word)) }}
 	z := html.NewTokenizer(decoded(f, body, xhtml))

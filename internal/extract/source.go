@@ -53,7 +53,7 @@ func (in *source) reader() io.Reader {
 	return bytes.NewReader(in.text)
 }
 
-// start starts a scanner of the page.
+// start resets s to read the page from its beginning.
 func (in *source) start(s *scan.Scanner, names *scan.Names) { s.Reset(names, in.text, in.rest == nil) }
 
 // feed passes to the scanner what it has not read, and more.

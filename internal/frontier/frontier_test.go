@@ -15,7 +15,7 @@ import (
 	"urltree/storage/record"
 )
 
-// take gives the URLs, as numbers of discovery, that the next Take lends, and the loans.
+// take returns the URLs, as numbers of discovery, that the next Take lends, and the loans.
 func take(t *testing.T, f *Frontier, free int) ([]uint64, []*Loan) {
 	t.Helper()
 	loans, err := f.Take(t.Context(), free)
@@ -473,7 +473,7 @@ func TestChangesDuringRefill(t *testing.T) {
 	})
 }
 
-// TestRefillReadBeforeCommit tells of a row that a refill on its way cannot have met, for it has
+// TestRefillReadBeforeCommit adds a row that a refill on its way cannot have met, for it has
 // read already: the row must not be forgotten with what the refill brings.
 func TestRefillReadBeforeCommit(t *testing.T) {
 	in(t, exactOrders, func(t *testing.T, o order) {

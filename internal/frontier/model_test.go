@@ -153,7 +153,7 @@ func (w *world) crawler(ctx context.Context) {
 	}
 }
 
-// givenUp tells whether the frontier has given a host up, one that has left memory included.
+// givenUp reports whether the frontier has given a host up, one that has left memory included.
 func (w *world) givenUp(host string) bool {
 	w.f.mu.Lock()
 	defer w.f.mu.Unlock()

@@ -19,7 +19,7 @@ const (
 	end                  // io.EOF
 )
 
-// outlookLocked tells what a Take would do now; for rest, also until when if nothing changes.
+// outlookLocked returns what a Take would do now; for rest, also until when if nothing changes.
 func (f *Frontier) outlookLocked(now int64) (what outlook, until int64) {
 	until = math.MaxInt64
 	if top := f.tree.first(); top != nil {
@@ -43,7 +43,7 @@ func (f *Frontier) outlookLocked(now int64) (what outlook, until int64) {
 	return rest, until
 }
 
-// Left tells whether there are rows of range Now or Later, those that are out included, or open
+// Left reports whether there are rows of range Now or Later, those that are out included, or open
 // sitemaps.
 func (f *Frontier) Left() bool {
 	f.mu.Lock()
@@ -51,7 +51,7 @@ func (f *Frontier) Left() bool {
 	return f.live > 0
 }
 
-// Starved tells whether all that is left is out. A crawler that puts an item into a buffer
+// Starved reports whether all that is left is out. A crawler that puts an item into a buffer
 // after it has returned the loan asks this, since Idle may have come before the item.
 func (f *Frontier) Starved() bool {
 	f.mu.Lock()
@@ -61,7 +61,7 @@ func (f *Frontier) Starved() bool {
 
 func (f *Frontier) starvedLocked() bool { return f.out+f.expected > 0 && f.live <= f.out }
 
-// waitLocked gives the lock free until something changes, the time comes or ctx ends.
+// waitLocked unlocks until something changes, the time comes or ctx ends.
 func (f *Frontier) waitLocked(ctx context.Context, now, until int64) {
 	if f.sleep <= now || until < f.sleep {
 		f.sleep = until
@@ -115,7 +115,7 @@ type Stats struct {
 	LongestWait time.Duration
 }
 
-// Stats gives the figures of now.
+// Stats returns the figures of now.
 func (f *Frontier) Stats() Stats {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -132,7 +132,7 @@ func (f *Frontier) Out() []string {
 	return slices.Collect(maps.Keys(f.rowsOut))
 }
 
-// Waiting tells in a few words what a Take would wait for; "" if something is ready.
+// Waiting says in a few words what a Take would wait for; "" if something is ready.
 func (f *Frontier) Waiting() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

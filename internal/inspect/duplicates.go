@@ -181,7 +181,7 @@ func (d *duplicates) line(how string, i int32) error {
 	return err
 }
 
-// read gives all pages that repeat no other their fingerprints.
+// read computes the fingerprints of all pages that repeat no other.
 func (d *duplicates) read() error {
 	for i, id := range d.ids {
 		if err := context.Cause(d.ctx); err != nil {

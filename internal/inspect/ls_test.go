@@ -136,7 +136,7 @@ func pages(list []lsLine, columns ...int) []string {
 
 var anyPage = []int{0, 1, 2, 3, 4, 5}
 
-// ledger gives the URLs that an export names.
+// ledger returns the URLs that an export names.
 func ledger(t *testing.T, i *Inspector, args ...string) []string {
 	t.Helper()
 	out, err := answer(i, append([]string{"export"}, args...)...)
@@ -246,7 +246,7 @@ func TestLsLaws(t *testing.T) {
 	}
 }
 
-// inFolder tells whether a URL is meant by a prefix: the page of that path, its queries, and all
+// inFolder reports whether a URL is meant by a prefix: the page of that path, its queries, and all
 // below.
 func inFolder(url, prefix string) bool {
 	path := strings.TrimSuffix(prefix, "/")

@@ -8,7 +8,7 @@ import (
 	"urltree/storage/record"
 )
 
-// sitemap tells in sentences what became of a sitemap, or what it waits for. It is false for a URL
+// sitemap says in sentences what became of a sitemap, or what it waits for. It is false for a URL
 // that is none.
 func (i *Inspector) sitemap(url string, say func(string, ...any)) (bool, error) {
 	s, ok, err := i.Index.Sitemap(url)
@@ -38,7 +38,7 @@ func (i *Inspector) sitemap(url string, say func(string, ...any)) (bool, error) 
 	return true, nil
 }
 
-// named tells what a sitemap came to.
+// named says what a sitemap came to.
 func named(s *record.Sitemap) string {
 	switch {
 	case s.Reason == "redirect":
@@ -79,7 +79,7 @@ func (i *Inspector) sitemaps(ctx context.Context, total func(string, int64)) err
 	return nil
 }
 
-// isSitemap tells whether a source is a sitemap, from which links came.
+// isSitemap reports whether a source is a sitemap, from which links came.
 func (i *Inspector) isSitemap(source string) bool {
 	s, ok, err := i.Index.Sitemap(source)
 	return err == nil && ok && s.State != record.SitemapFailed

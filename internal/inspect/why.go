@@ -12,7 +12,7 @@ import (
 	"urltree/storage/record"
 )
 
-// why tells in sentences what happened to a URL, or what it waits for. A URL without a record
+// why says in sentences what happened to a URL, or what it waits for. A URL without a record
 // is answered as well: the absence is explained.
 func (i *Inspector) why(ctx context.Context, url string, w *bufio.Writer) error {
 	say := func(format string, args ...any) { fmt.Fprintln(w, clean(fmt.Sprintf(format, args...))) }
@@ -82,7 +82,7 @@ func (i *Inspector) why(ctx context.Context, url string, w *bufio.Writer) error 
 	return i.host(url, say)
 }
 
-// waits tells what a pending URL waits for.
+// waits says what a pending URL waits for.
 func (i *Inspector) waits(r *record.Record, say func(string, ...any)) {
 	now := time.Now()
 	switch {
@@ -111,7 +111,7 @@ func (i *Inspector) waits(r *record.Record, say func(string, ...any)) {
 	}
 }
 
-// host tells whether a host may be asked, and what waits for it.
+// host says whether a host may be asked, and what waits for it.
 func (i *Inspector) host(url string, say func(string, ...any)) error {
 	host, err := i.Index.Host(record.Host(url))
 	if err != nil || host.Records() == 0 {
@@ -143,7 +143,7 @@ func (i *Inspector) host(url string, say func(string, ...any)) error {
 	return nil
 }
 
-// budgets tells how full the budgets are that a URL needs a place of.
+// budgets says how full the budgets are that a URL needs a place of.
 func (i *Inspector) budgets(ctx context.Context, url string, say func(string, ...any)) error {
 	if i.Form != nil {
 		if reason := i.Form(url); reason != "" {
@@ -195,7 +195,7 @@ func (i *Inspector) budgets(ctx context.Context, url string, say func(string, ..
 	return nil
 }
 
-// admission tells what scope and robots.txt say of a URL.
+// admission says what scope and robots.txt say of a URL.
 func (i *Inspector) admission(url string, say func(string, ...any)) {
 	if i.Scope != nil {
 		if reason, rule := i.Scope(url); reason != "" {
@@ -221,7 +221,7 @@ func (i *Inspector) admission(url string, say func(string, ...any)) {
 	}
 }
 
-// origin tells where a URL came from.
+// origin says where a URL came from.
 func (i *Inspector) origin(r *record.Record, say func(string, ...any)) {
 	switch {
 	case r.Via != "":
@@ -235,7 +235,7 @@ func (i *Inspector) origin(r *record.Record, say func(string, ...any)) {
 	}
 }
 
-// after tells when a record got its outcome, with how many requests.
+// after says when a record got its outcome, with how many requests.
 func after(r *record.Record) string {
 	text := stamp(r.Time)
 	if r.Tries > 0 {

@@ -3,10 +3,10 @@
 // Crawl measures a crawl from end to end, and tells which part of it takes how much of a page: CPU
 // by stages, pages per second, allocations, system calls, bytes written, own memory.
 //
-//	make bench-crawl                                          # a made-up web, in a process of its own
-//	go run -C tools ./crawl -corpus bin/_corpus/www              # real pages, from nginx
-//	go run -C tools ./crawl -disk ext4                           # or tmpfs: a new one for each crawl (root)
-//	go run -C tools ./crawl -profile bin/crawl.prof              # then: go tool pprof bin/crawl.prof
+//	make bench-crawl                                  # a made-up web, in a process of its own
+//	go run -C tools ./crawl -corpus bin/_corpus/www   # real pages, from nginx
+//	go run -C tools ./crawl -disk ext4                # or tmpfs: a new one for each crawl (root)
+//	go run -C tools ./crawl -profile bin/crawl.prof   # then: go tool pprof bin/crawl.prof
 //
 // The crawler runs on one core, with -delay 0 and -per-host 5, its web on another. It runs twice:
 // with a CPU profile, whose samples are given to stages by the functions they were taken in; and,

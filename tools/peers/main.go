@@ -1,11 +1,11 @@
 // Peers crawls real pages with this crawler and with what else is installed of wget2, wget and
 // HTTrack, one after the other on the same machine, and compares the CPU time that a page takes.
 //
-//	make bench-peers                                              # the documentation of a JDK, laid out if it is not there
+//	make bench-peers                                   # the pages of a JDK, laid out if not there
 //	go run -C tools ./peers -packages 'python3.11-doc postgresql-doc-15' -corpus bin/_corpus/www
-//	go run -C tools ./peers -corpus bin/_corpus/www                  # pages that are there
+//	go run -C tools ./peers -corpus bin/_corpus/www    # pages that are there
 //	go run -C tools ./peers -tools crawler,before=/path/to/crawler,wget2 -runs 5
-//	go run -C tools ./peers -tools crawler,crawler-2 -disks tmpfs    # one core against two
+//	go run -C tools ./peers -tools crawler,crawler-2 -disks tmpfs   # one core against two
 //
 // The pages come from nginx on a loopback address, pinned to one core; the tool is pinned to
 // another. Every run has a disk of its own that nobody has written to: freed inodes make the next

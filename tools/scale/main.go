@@ -4,7 +4,8 @@
 // crawl grows: a table and three pictures.
 //
 //	go run -C tools ./scale -pages 300000 -hosts 50 -out bin/scale-50
-//	go run -C tools ./scale -pages 60000 -hosts 500 -latency 200ms -cpu 0 -server-cpu 1 -every 1s -- -crawlers 64 -downloads 8
+//	go run -C tools ./scale -pages 60000 -hosts 500 -latency 200ms -cpu 0 -server-cpu 1 -every 1s \
+//		-- -crawlers 64 -downloads 8
 //
 // It needs the program synthweb, made from the folder that -web names: by default synthweb in the
 // folder $SHARED, or in shared beside the repository.
