@@ -3,7 +3,8 @@
 #   build      bin/crawler, static            install  the same, into $(go env GOBIN)
 #   test       all tests of the crawler with the race detector, the long ones in a short form;
 #              tests that were skipped are listed with their reasons
-#   long       all tests in their usual length, those of tools too, without the race detector; then
+#   long       all tests in their usual length, those of tools too, without the race detector; those
+#              of the command in a short form, in which its processes have the race detector too;
 #              what a page costs, and each benchmark of a stage ten times, to see that it still works
 #   faults     a crawl in which each call of the disk fails, and one that loses its power at each;
 #              a crawl and a merge in which each system call on index.db fails, and crawls in which
@@ -59,11 +60,12 @@ install:
 	CGO_ENABLED=0 go install -trimpath -buildvcs=$(VCS) ./cmd/crawler
 
 test:
-	GORACE=atexit_sleep_ms=0 go run ./internal/testlog -tmpfs -race -short -parallel 8 -timeout 20m ./...
+	GORACE=atexit_sleep_ms=0 go run ./internal/testlog -tmpfs -race -short -parallel 8 -vet=off -ldflags='-s -w' -timeout 20m ./crawler ./cmd/crawler ./storage ./iut ./...
 
 long:
 	go run ./internal/testlog -count=1 -parallel 4 -timeout 20m ./...
 	cd tools && go run urltree/internal/testlog -count=1 -parallel 4 -timeout 20m ./...
+	TEST_URLTREE_RACE=1 go run ./internal/testlog -tmpfs -race -short -count=1 -parallel 8 -timeout 20m ./cmd/crawler
 	go test -C tools -count=1 -run '^TestCost' -bench . -benchtime 10x -timeout 5m ./stages
 
 faults:
@@ -75,7 +77,7 @@ mutations:
 	internal/mutations/run.sh
 
 race:
-	go test -race -short -count=1 -cpu 1,2,8 -timeout 20m ./...
+	TEST_URLTREE_RACE=1 go test -race -short -count=1 -cpu 1,2,8 -timeout 20m ./...
 	go test -C tools -race -short -count=1 -cpu 1,2,8 -timeout 20m ./...
 
 lint:

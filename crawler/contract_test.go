@@ -168,7 +168,7 @@ func TestContract(t *testing.T) {
 		t.Run(fmt.Sprintf("%d downloads %d parsers queue %d pages %d", size.downloads, size.parsers, size.queue, size.pages), func(t *testing.T) {
 			most := 1500
 			if testing.Short() {
-				most = 500
+				most = 150
 			}
 			if !full {
 				size.pages = min(size.pages, most)

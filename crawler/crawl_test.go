@@ -118,7 +118,7 @@ func TestKnownAnswer(t *testing.T) {
 		case os.Getenv("TEST_URLTREE_FULL") != "":
 			size.pages = 20_000
 		case testing.Short():
-			size.pages = 800
+			size.pages = 150
 		}
 		t.Run(fmt.Sprintf("%d buffers %d crawlers %s", size.buffers, size.crawlers, size.order), func(t *testing.T) {
 			t.Parallel()
@@ -234,7 +234,7 @@ func TestStop(t *testing.T) {
 // every page of the first is stored already; a third one holds what is outside again.
 func TestWiden(t *testing.T) {
 	t.Parallel()
-	web := serve(t, testweb.Options{Kind: testweb.Linked, Hosts: 6, Pages: 400, Seed: 5, MinSize: 300, MaxSize: 900})
+	web := serve(t, testweb.Options{Kind: testweb.Linked, Hosts: 6, Pages: sized(400, 150), Seed: 5, MinSize: 300, MaxSize: 900})
 	dir := t.TempDir()
 	opts := options(dir, web)
 	opts.Seeds, opts.Scope = web.Seeds()[:1], scope.Host

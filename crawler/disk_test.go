@@ -109,6 +109,9 @@ func TestFullDisk(t *testing.T) {
 		{"bytes", "size=%dk", []int{8, 40, 60, 100, 500, 1500, 3000, 6000}, "size=1g"},
 		{"inodes", "size=1g,nr_inodes=%d", []int{3, 5, 7, 9, 30, 100, 300, 500}, "size=1g,nr_inodes=100000"},
 	} {
+		if testing.Short() { // every other one
+			tt.steps = []int{tt.steps[0], tt.steps[2], tt.steps[4], tt.steps[6]}
+		}
 		t.Run(tt.name, func(t *testing.T) {
 			disk := mountSmall(t, fmt.Sprintf(tt.limit, tt.steps[0]))
 			dir := t.TempDir()
@@ -144,7 +147,7 @@ func TestFullDisk(t *testing.T) {
 // as it was, and the next run only has to write them.
 func TestFullOutput(t *testing.T) {
 	t.Parallel()
-	web := serve(t, testweb.Options{Kind: testweb.Tree, Hosts: 4, Pages: 500, Seed: 22, MinSize: 300, MaxSize: 1000})
+	web := serve(t, testweb.Options{Kind: testweb.Tree, Hosts: 4, Pages: sized(500, 300), Seed: 22, MinSize: 300, MaxSize: 1000})
 	disk := mountSmall(t, "size=1m")
 	opts := options(t.TempDir(), web)
 	opts.Output = filepath.Join(disk.path, "res.txt")

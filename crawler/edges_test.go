@@ -130,22 +130,24 @@ func requireEdges(t testing.TB, root string, web *testweb.Web) {
 // TestEdges: the edges of a crawl are those of its pages, by occurrence and in page order, whether
 // they were kept from the beginning, for a part of it, or never.
 func TestEdges(t *testing.T) {
+	pages := sized(400, 160)
+	first := int64(pages) * 3 / 8 // what all runs but the last store
 	web := serve(t, testweb.Options{
-		Kind: testweb.Linked, Hosts: 15, Pages: 400, Seed: 61, MinSize: 300, MaxSize: 3000,
+		Kind: testweb.Linked, Hosts: 15, Pages: pages, Seed: 61, MinSize: 300, MaxSize: 3000,
 		Redirects: .08, Errors: .01, Texts: .05, Images: .03, NoIndex: .05, Private: .02,
 	})
 	total := int64(len(web.Answer().Stored))
 	want := answerEdges(t, web)
 	for _, tt := range []struct {
 		name string
-		runs []bool // whether each run keeps edges; all but the last store 150 pages
+		runs []bool // whether each run keeps edges
 		kept int64
 	}{
 		{"always", []bool{true, true}, total},
 		{"never", []bool{false}, 0},
-		{"at first", []bool{true, false}, 150},
+		{"at first", []bool{true, false}, first},
 		{"at last", []bool{false, true}, total},
-		{"in between", []bool{false, true, false}, 300},
+		{"in between", []bool{false, true, false}, 2 * first},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -154,7 +156,7 @@ func TestEdges(t *testing.T) {
 				opts := options(dir, web)
 				opts.Retries, opts.Edges, opts.NoSync = -1, keeps, true
 				if i < len(tt.runs)-1 {
-					opts.MaxPages = 150
+					opts.MaxPages = first
 				}
 				if _, err := crawler.Run(t.Context(), opts); err != nil {
 					t.Fatal(err)

@@ -95,7 +95,7 @@ func TestHangingDisk(t *testing.T) {
 	} {
 		t.Run(tt.at, func(t *testing.T) {
 			t.Parallel()
-			web := serve(t, testweb.Options{Kind: testweb.Linked, Hosts: 4, Pages: 120, Seed: 33, MinSize: 300, MaxSize: 100 << 10})
+			web := serve(t, testweb.Options{Kind: testweb.Linked, Hosts: 4, Pages: sized(120, 40), Seed: 33, MinSize: 300, MaxSize: 100 << 10})
 			dir := t.TempDir()
 			opts := options(dir, web)
 			opts.NoSync, opts.MemoryBodies = true, 64<<10

@@ -270,7 +270,7 @@ func TestMergeWithoutIndex(t *testing.T) {
 			t.Run(kind.name+"/"+tt.name, func(t *testing.T) {
 				t.Parallel() // hosts that have failed are waited for most of the time
 				web := serve(t, testweb.Options{
-					Kind: kind.kind, Hosts: 15, Pages: sized(700, 250), Seed: 31, MinSize: 300, MaxSize: 3000,
+					Kind: kind.kind, Hosts: 15, Pages: sized(700, 120), Seed: 31, MinSize: 300, MaxSize: 3000,
 					Redirects: .08, Errors: .015, Texts: .03, Images: .03, NoIndex: .08, Private: .03,
 				})
 				answer := web.Answer()

@@ -182,7 +182,7 @@ func TestScoreFunction(t *testing.T) {
 // each asked for once, also when windows and sums have hardly any memory.
 func TestOrderKnownAnswer(t *testing.T) {
 	t.Parallel()
-	pages := sized(400, 150)
+	pages := sized(400, 80)
 	if os.Getenv("TEST_URLTREE_FULL") != "" {
 		pages = 20_000
 	}

@@ -445,7 +445,7 @@ func TestSitemapSeedMoves(t *testing.T) {
 func TestSitemapLarge(t *testing.T) {
 	t.Parallel()
 	var locs []string
-	large := sized(12_000, 3000)
+	large := sized(12_000, 1200)
 	for i := range large {
 		locs = append(locs, fmt.Sprintf("/%d", i))
 	}

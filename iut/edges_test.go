@@ -88,8 +88,8 @@ func requireEdges(t *testing.T, fsys iut.FS, index *edgesIndex) {
 // TestEdgesOfPowerCut: whichever call of the disk is the last, the file holds the edges of exactly
 // the pages that are committed.
 func TestEdgesOfPowerCut(t *testing.T) {
-	seed := testseed.Draw(t)
-	for k, done := 0, false; !done; k++ {
+	seed, step := testseed.Draw(t), everyCall(t)
+	for k, done := int(seed%uint64(step)), false; !done; k += step {
 		mem := faultfs.NewMem()
 		open(t, "", onFS(mem)).Close()
 		fault := faultfs.FailAfter(mem, k, syscall.EIO)

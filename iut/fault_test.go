@@ -121,9 +121,18 @@ func TestFailAtEveryCallOnDisk(t *testing.T) {
 	}
 }
 
+// everyCall returns the step from one call that fails to the next: with -short most are left out.
+func everyCall(t *testing.T) int {
+	t.Helper()
+	if testing.Short() {
+		return 4
+	}
+	return 1
+}
+
 func failAtEveryCall(t *testing.T, fail error, once, short bool, fresh func() (string, iut.FS)) {
-	k := 0
-	for done := false; !done; k++ {
+	k, step := 0, everyCall(t)
+	for done := false; !done; k += step {
 		root, fsys := fresh()
 		fault := faultfs.FailAfter(fsys, k, fail)
 		fault.Once, fault.Short = once, short
@@ -148,8 +157,8 @@ func failAtEveryCall(t *testing.T, fail error, once, short bool, fresh func() (s
 
 // A power cut at every call: what a sync covered is there, and what is called complete is.
 func TestPowerCutAtEveryCall(t *testing.T) {
-	seed := testseed.Draw(t)
-	for k, done := 0, false; !done; k++ {
+	seed, step := testseed.Draw(t), everyCall(t)
+	for k, done := int(seed%uint64(step)), false; !done; k += step {
 		mem := faultfs.NewMem()
 		fault := faultfs.FailAfter(mem, k, syscall.EIO)
 		fault.Short = true

@@ -24,7 +24,11 @@ func TestAllocs(t *testing.T) {
 		t.Fatal("no page was allocated from the free ones")
 	}
 	x.allocs.most = 10
-	for i := range 30 {
+	rounds := 30
+	if testing.Short() {
+		rounds = 6
+	}
+	for i := range rounds {
 		err := x.view(func(tx *bolt.Tx) error {
 			before := sumOf(t, tx)
 			scattered(t, x, rng, 100)
@@ -41,7 +45,7 @@ func TestAllocs(t *testing.T) {
 			t.Fatalf("round %d: %d pages are in the account, want at most %d", i, n, x.allocs.most)
 		}
 	}
-	sound(t, x, 20*500+30*200)
+	sound(t, x, int64(20*500+rounds*200))
 }
 
 // sumOf returns the checksum of all that is in an index.

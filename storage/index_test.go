@@ -358,9 +358,13 @@ func TestReopenTwice(t *testing.T) {
 }
 
 func TestCompact(t *testing.T) {
-	x, path := newIndex(t, 3000)
+	rows, times := 3000, 10
+	if testing.Short() {
+		rows, times = 1000, 4
+	}
+	x, path := newIndex(t, rows)
 	before := x.Totals()
-	for range 10 { // leaves many free pages
+	for range times { // leaves many free pages
 		if _, err := x.Reopen(context.Background(), nil, func(*record.Record) bool { return false }, nil); err != nil {
 			t.Fatal(err)
 		}

@@ -63,6 +63,9 @@ func TestSalvagedRows(t *testing.T) {
 // TestSalvageTakesAll: of what is whole, each row is taken over, however many transactions they
 // fill: records with their metadata, times of hosts, sitemaps, robots.txt answers.
 func TestSalvageTakesAll(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes more rows than a transaction takes: not with -short")
+	}
 	t.Parallel()
 	const n = scanKeys/2 + 1 // rows of each kind: more than one transaction takes
 	x, path := newIndex(t, 0)

@@ -245,6 +245,9 @@ func BenchmarkSitemaps(b *testing.B) {
 // TestSitemapsOfAHost: a host has so many to be read and no more; one that was read far down is
 // read again when it is named further up.
 func TestSitemapsOfAHost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("names as many sitemaps as a host may have: not with -short")
+	}
 	x, _ := newIndex(t, 1)
 	o := &record.Outcome{}
 	for i := range mostSitemaps + 7 {

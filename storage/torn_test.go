@@ -41,6 +41,9 @@ func stateOf(t *testing.T, x *Index) (sum [32]byte) {
 // transaction or the one after it, whole, and after it once the meta page is written.
 func TestPowerCut(t *testing.T) {
 	commits, subsets := 2, 8
+	if testing.Short() {
+		commits, subsets = 1, 4
+	}
 	if os.Getenv("TEST_URLTREE_FULL") != "" {
 		commits, subsets = 30, 60
 	}

@@ -69,7 +69,7 @@ var slow = regexp.MustCompile(`(?m)^(time=.*|crawler: \d+ pages?, .*)\n`)
 // each, with seed files; their lines that call crawler must end without an error.
 // https://example.org is the test's own site, testdata/docs.
 func TestDocuments(t *testing.T) {
-	bin := buildCommand(t)
+	bin := filepath.Dir(builtCommand())
 	block := regexp.MustCompile("(?ms)^```(console|sh)\n(.*?)^```$")
 	for _, name := range []string{"README.md", "docs/guide.md"} {
 		t.Run(name, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -37,6 +38,12 @@ func TestMain(m *testing.M) {
 type leakFree struct{ *testing.M }
 
 func (l leakFree) Run() int {
+	var err error
+	if builtDir, err = os.MkdirTemp("", "crawler"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(builtDir)
 	code := l.M.Run()
 	if err := goleak.Find(); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, "goroutines are left:", err)
@@ -45,9 +52,29 @@ func (l leakFree) Run() int {
 	return code
 }
 
-// child prepares the command as a process of its own.
+// builtDir is where builtCommand puts the command.
+var builtDir string
+
+// builtCommand builds the command as users build it, once, and returns the name of its file.
+var builtCommand = sync.OnceValue(func() string {
+	name := filepath.Join(builtDir, "crawler")
+	cmd := exec.Command("go", "build", "-o", name, ".")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		panic(fmt.Sprintf("%v\n%s", err, out))
+	}
+	return name
+})
+
+// child prepares the command as a process of its own. With -short that is the command as users
+// build it, since the race detector makes each process several times as dear, unless
+// TEST_URLTREE_RACE is set; else it is the test binary.
 func child(dir string, args ...string) *exec.Cmd {
-	cmd := exec.Command(os.Args[0], args...)
+	program := os.Args[0]
+	if testing.Short() && os.Getenv("TEST_URLTREE_RACE") == "" {
+		program = builtCommand()
+	}
+	cmd := exec.Command(program, args...)
 	cmd.Env = append(os.Environ(), childMark+"=1")
 	cmd.Dir = dir
 	return cmd

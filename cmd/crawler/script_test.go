@@ -30,18 +30,6 @@ const patience = 3 * time.Minute
 // noPause, in GORACE, keeps the race detector from waiting a second at the end of each process.
 const noPause = "atexit_sleep_ms=0"
 
-// buildCommand builds the command as users build it, and returns its folder.
-func buildCommand(t *testing.T) string {
-	t.Helper()
-	bin := t.TempDir()
-	build := exec.Command("go", "build", "-o", filepath.Join(bin, "crawler"), ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return bin
-}
-
 // TestScripts runs testdata/*.txt. Each script has a web server of its own, at $SITE, which serves
 // the script's files below site/ and
 //
@@ -73,8 +61,8 @@ func buildCommand(t *testing.T) string {
 // The command is built as users build it: with the race detector, which other tests run it under,
 // all scripts together would take minutes.
 func TestScripts(t *testing.T) {
-	bin := buildCommand(t)
-	command := filepath.Join(bin, "crawler")
+	command := builtCommand()
+	bin := filepath.Dir(command)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata", RequireUniqueNames: true,
 		Setup: func(env *testscript.Env) error {

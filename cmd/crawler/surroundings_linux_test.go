@@ -137,7 +137,7 @@ func TestCheckByReader(t *testing.T) {
 	cmd := child(dir, "check", "-links")
 	if os.Getuid() == 0 {
 		// The folder in which go test puts this program is closed to others as well.
-		program, err := os.ReadFile(os.Args[0])
+		program, err := os.ReadFile(cmd.Path)
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, "program"), program, 0o755)
 		}

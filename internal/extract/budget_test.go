@@ -79,6 +79,9 @@ var hostile = []struct {
 // TestHostileTime: four times as much of anything takes about four times as long, so nothing
 // grows with the square.
 func TestHostileTime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures time: not with -short")
+	}
 	const n = 25_000
 	for _, tt := range hostile {
 		t.Run(tt.name, func(t *testing.T) {

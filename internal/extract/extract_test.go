@@ -525,6 +525,9 @@ func readShared(t *testing.T, name string, into any) {
 // TestManyLinks: of a page with more links than memory may hold the first ones count, by number
 // or by bytes, and the page says so. What counts depends on the page alone.
 func TestManyLinks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a page with too many links: not with -short")
+	}
 	var b bytes.Buffer
 	for i := range maxRefs + 10 {
 		fmt.Fprintf(&b, "<a href=%d>", i)

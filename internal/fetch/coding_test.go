@@ -51,6 +51,9 @@ func join(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 
 func TestCodings(t *testing.T) {
 	for _, size := range []int{1, 5000, 100_000, maxBuffer + 5000} {
+		if testing.Short() && size > 100_000 {
+			continue
+		}
 		text := page(size)
 		zip := encode(t, "gzip", text)
 		for _, tt := range []struct {

@@ -558,7 +558,11 @@ func TestTryTakeNeverWaits(t *testing.T) {
 
 // TestMemory fills windows to the limit and has the number of hosts grow.
 func TestMemory(t *testing.T) {
-	in(t, []order{exactOrders[0], exactOrders[1], allOrders()[4]}, testMemory)
+	orders := []order{exactOrders[0], exactOrders[1], allOrders()[4]}
+	if testing.Short() {
+		orders = orders[:1]
+	}
+	in(t, orders, testMemory)
 }
 
 func testMemory(t *testing.T, o order) {

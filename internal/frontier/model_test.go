@@ -403,7 +403,7 @@ func (w *world) commit(set []item) {
 func TestExact(t *testing.T) {
 	seeds := 40
 	if testing.Short() {
-		seeds = 15
+		seeds = 8
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
