@@ -122,6 +122,9 @@ func diffOptions(a, b crawler.Options) string {
 // variable comes before what is kept, a flag before that, and an option that was reset has its
 // default.
 func TestKept(t *testing.T) {
+	if testing.Short() {
+		t.Skip("calls the command 300 times: TestKeptTogether does it once with -short")
+	}
 	usual, _ := settle(t, t.TempDir())
 	for name, values := range keptCases {
 		t.Run(name, func(t *testing.T) {
