@@ -18,8 +18,8 @@ import (
 )
 
 // ErrDamaged says that a file is not a whole one of bbolt, as opposed to one that cannot be read:
-// the error of a read that fails is the reader's, except for io.EOF, for a file that is too short is
-// damaged.
+// the error of a read that fails is the reader's, except for io.EOF, for a file that is too short
+// is damaged.
 var ErrDamaged = errors.New("damaged")
 
 // damage is an error that is ErrDamaged and does not say so: callers do, with the name of the file.
@@ -152,7 +152,7 @@ func (s *structure) unread(id uint64, err error) error {
 	return fmt.Errorf("page %d: %w", id, err)
 }
 
-// mark notes n pages as met, and tells the first that was met before or does not exist.
+// mark notes n pages as met, and returns the first that was met before or does not exist.
 func (s *structure) mark(id, n uint64) error {
 	if id >= s.pages || n > s.pages-id {
 		return s.bad(id, "and the %d behind it lie beyond the %d of the file", n-1, s.pages)
