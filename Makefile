@@ -30,6 +30,10 @@
 #   hostile-load  200 hosts that stall, lie and never end, beside good ones, for LOAD
 #   full       all tests, the long ones included, the models with larger constants, and test-real
 #              against six packages
+#   dist       what a release has, of the last commit, in bin/dist: archives for Linux and macOS,
+#              Debian packages, checksums; the same commit gives the same bytes
+#   test-dist  builds that, and plays a user's day with the Debian package: installs, crawls, upgrades
+#              and purges it on this machine (root)
 #   clean      removes what the others made
 
 SHARED   ?= ../shared
@@ -48,7 +52,7 @@ LOAD     ?= 10m
 override SHARED := $(abspath $(SHARED))
 export SHARED
 
-.PHONY: build install test long race lint fuzz bench bench-crawl bench-peers bench-scale bench-resume demo verify test-real test-hostile full clean soak hostile-load faults mutations
+.PHONY: build install test long race lint fuzz bench bench-crawl bench-peers bench-scale bench-resume demo verify test-real test-hostile full clean soak hostile-load faults mutations dist test-dist
 
 # The version comes from git, where git may be asked.
 VCS := $(shell git rev-parse -q --verify HEAD >/dev/null 2>&1 && echo true || echo false)
@@ -138,6 +142,12 @@ test-hostile: build
 			$(SHARED)/hostileweb/cases $(SHARED)/hostileweb/cases2 >bin/hostile.log; code=$$?; \
 		grep '^FAIL' bin/hostile.log | cut -c1-200 || true; tail -n 1 bin/hostile.log; exit $$code; \
 	fi
+
+dist:
+	packaging/dist.sh
+
+test-dist:
+	packaging/day.sh
 
 soak:
 	go run -C tools ./soak -time $(SOAK) -seed $(SEED)
