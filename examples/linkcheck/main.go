@@ -15,7 +15,7 @@ import (
 	"sync"
 	"urltree/crawler"
 	"urltree/crawler/scope"
-	"urltree/storage"
+	"urltree/storage/record"
 )
 
 func main() {
@@ -49,8 +49,8 @@ func run(ctx context.Context, args []string, out, log io.Writer) int {
 		OnOutcome: func(o crawler.Outcome) {
 			// While a host gives no answer, its robots.txt gives none, and its URLs are held. So
 			// are those that it refuses.
-			held := func(reason string) bool { return o.State == storage.Pending && strings.HasPrefix(o.Reason, reason) }
-			if o.State == storage.Failed || held("robots-unreachable:") || held("refused:") || held("host given up") {
+			held := func(reason string) bool { return o.State == record.Pending && strings.HasPrefix(o.Reason, reason) }
+			if o.State == record.Failed || held("robots-unreachable:") || held("refused:") || held("host given up") {
 				mu.Lock()
 				defer mu.Unlock()
 				broken[o.URL] = o.Reason

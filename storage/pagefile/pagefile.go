@@ -152,7 +152,7 @@ func (s *structure) unread(id uint64, err error) error {
 	return fmt.Errorf("page %d: %w", id, err)
 }
 
-// mark notes n pages as met, and returns the first that was met before or does not exist.
+// mark notes n pages as met. The error names the first that was met before or does not exist.
 func (s *structure) mark(id, n uint64) error {
 	if id >= s.pages || n > s.pages-id {
 		return s.bad(id, "and the %d behind it lie beyond the %d of the file", n-1, s.pages)
