@@ -207,7 +207,7 @@ func TestOpeningWaitsForRoom(t *testing.T) {
 			}
 		}},
 		{"many seeds", func(o *crawler.Options) {
-			for i := range 10_000 {
+			for i := range sized(10_000, 2000) {
 				o.Seeds = append(o.Seeds, fmt.Sprintf("http://seed-%d.test/", i))
 			}
 		}},

@@ -74,6 +74,9 @@ func TestHeapWhileSeedsAreRead(t *testing.T) {
 // TestMoreSeedsAgain: seeds.txt is opened as often for a list of several parts as for one seed, and
 // the list is in it once however often it is given, also with other Seeds before it.
 func TestMoreSeedsAgain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes 10 MB of seeds several times: not with -short")
+	}
 	t.Parallel()
 	disk := faultfs.NewMem()
 	dir := t.TempDir()
