@@ -111,9 +111,10 @@ func callsOf(t *testing.T, web *testweb.Web, only string) int {
 }
 
 // everyCall calls try with each k until five crawls in a row, whose numbers of calls differ, have
-// not come to their call k; with -short one is enough where a crawl usually makes fewer. Without TEST_URLTREE_FULL it leaves most out, other ones for each
-// offset. With it several share the work, since hosts rest for a second after a crawl that did not
-// end well. usual is how many calls a crawl makes.
+// not come to their call k; with -short one is enough where a crawl usually makes fewer. Without
+// TEST_URLTREE_FULL it leaves most out, other ones for each offset. With it several share the work,
+// since hosts rest for a second after a crawl that did not end well. usual is how many calls a
+// crawl makes.
 func everyCall(t *testing.T, offset, usual int, try func(t *testing.T, k int) bool) {
 	t.Helper()
 	if usual < 60 {
