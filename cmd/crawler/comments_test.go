@@ -102,7 +102,7 @@ func TestBadComments(t *testing.T) {
 	got, err := badComments("a.go", []byte(`// Package a gives what it has.
 package a
 
-// F reports whether it does.
+// F tells whether it does.
 func F() bool { return true } // `+long+`
 
 // `+long+`
