@@ -58,11 +58,12 @@ exits() {
 in_shell() ( "$@" )
 # number STATE TREE: the number of URLs in a state.
 number() { crawler export -tree "$2" -state "$1" 2>/dev/null | grep -c '^http' || true; }
-# wait_for PAGES TREE PID waits until a crawl has stored so many pages.
+# wait_for PAGES TREE PID waits until a crawl, whose log is $day/log, has stored so many pages.
 wait_for() {
 	local until=$((SECONDS + 600))
-	while (($(number stored "$2") < $1)); do
-		kill -0 "$3" 2>/dev/null || fail "the crawl has ended before it had $1 pages"
+	# Whoever looks before the crawl has the tree keeps it from beginning.
+	until [[ -S $2/ctl.sock ]] && (($(number stored "$2") >= $1)); do
+		kill -0 "$3" 2>/dev/null || fail "the crawl has ended before it had $1 pages: $(cat "$day/log")"
 		((SECONDS < until)) || fail "the crawl has not $1 pages after ten minutes"
 		sleep 0.1
 	done
@@ -174,7 +175,7 @@ for name in A B; do
 	says "faults: 0" crawler check -tree $name -output $name.tsv
 done
 
-step "the service's command, stopped and started again"
+step "the service's command, stopped, upgraded and started again"
 unit=/lib/systemd/system/crawler@.service
 setting() { sed -n -e "s/%i/$instance/g" -e 's,%S,/var/lib,g' -e "s/^$1=//p" "$unit"; }
 # service [COMMAND...] runs the command line of the unit as systemd would, as far as that goes
@@ -205,10 +206,10 @@ printf 'ARGS=-scope host -exclude "/no such/" %s\nURLTREE_DELAY=100ms\nURLTREE_R
 (service) 2>"$day/log" &
 crawl=$!
 wait_for 20 "$tree" $crawl
-dpkg -i "$deb" >/dev/null 2>&1 || fail "the package cannot be installed over itself"
 kill -TERM $crawl
 wait $crawl || fail "the service ends with $? after SIGTERM: $(cat "$day/log")"
 some=$(number stored "$tree")
+dpkg -i "$deb" >/dev/null 2>&1 || fail "the package cannot be installed over itself"
 ! restarts 0 || fail "the unit starts again when the crawl has ended"
 (service) 2>"$day/log" &
 crawl=$!
