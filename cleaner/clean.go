@@ -18,6 +18,7 @@ type Steps struct {
 	Drain func(context.Context) error
 	Index *storage.Index
 	Files Files
+	Root  string // folder of the tree, which the statistics name; "": they name none
 	// Step, if not nil, is called when each step but the first begins, with what it writes; with ""
 	// if that is a stream, for whose reader is waited.
 	Step func(what, about string)
@@ -75,7 +76,7 @@ func Clean(ctx context.Context, s Steps) error {
 			if s.Figures != nil {
 				run = s.Figures()
 			}
-			if err := writeStatistics(ctx, s.Index, s.Files, run, l.tally); err != nil {
+			if err := writeStatistics(ctx, s.Index, s.Files, s.Root, run, l.tally); err != nil {
 				return err
 			}
 			return WriteHourly(ctx, s.Index, s.Files)

@@ -1,6 +1,7 @@
 package cleaner
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"unicode"
 
 	"golang.org/x/sys/unix"
 )
@@ -239,6 +241,36 @@ func beginsStatistics(begin []byte) bool {
 	first, rest, _ := bytes.Cut(begin, []byte("\n"))
 	second, _, _ := bytes.Cut(rest, []byte("\n"))
 	return string(first) == summaryTitle && strings.Join(strings.Fields(string(second)), " ") == thisRun+" "+allRuns
+}
+
+// OtherTree returns the name of the tree whose results the files have, "" if it is the tree at root,
+// or if they name none.
+func (f Files) OtherTree(root string) string {
+	file, err := os.OpenFile(f.Statistics, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	for lines := bufio.NewScanner(file); lines.Scan() && lines.Text() != ""; {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(lines.Text()), ofTree); ok && name != nameOf(root) {
+			return name
+		}
+	}
+	return ""
+}
+
+// nameOf returns the name of a tree in its results: its whole path without links, in one line.
+func nameOf(root string) string {
+	if abs, err := filepath.Abs(root); err == nil {
+		root = abs
+	}
+	if real, err := filepath.EvalSymlinks(root); err == nil {
+		root = real
+	}
+	if strings.ContainsFunc(root, unicode.IsControl) {
+		return strconv.Quote(root)
+	}
+	return root
 }
 
 func beginsHourly(begin []byte) bool { return bytes.HasPrefix(begin, []byte(hourlyTitle)) }

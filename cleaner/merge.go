@@ -75,7 +75,7 @@ func Merge(ctx context.Context, o MergeOptions) (report Report, err error) {
 		return report, fmt.Errorf("merge: %w", err)
 	}
 	defer func() { err = errors.Join(err, index.Close()) }()
-	return report, Clean(ctx, Steps{Index: index, Files: files, Log: o.Log})
+	return report, Clean(ctx, Steps{Index: index, Files: files, Root: o.Root, Log: o.Log})
 }
 
 // index brings index.db to the state of the folders.

@@ -49,8 +49,8 @@ type Queue struct {
 }
 
 // writeStatistics writes statistics.txt. The lists must lie in their places: source A's equation
-// counts their lines as they lie on the disk.
-func writeStatistics(ctx context.Context, index *storage.Index, f Files, run RunFigures, sums *tally) error {
+// counts their lines as they lie on the disk. root is the folder of the tree; "": it is not named.
+func writeStatistics(ctx context.Context, index *storage.Index, f Files, root string, run RunFigures, sums *tally) error {
 	runs, err := index.Runs()
 	if err != nil {
 		return fmt.Errorf("statistics: %w", err)
@@ -62,6 +62,9 @@ func writeStatistics(ctx context.Context, index *storage.Index, f Files, run Run
 	}
 	p := &page{}
 	p.summary(&run.Run, runs, totals)
+	if root != "" {
+		p.row(ofTree + nameOf(root))
+	}
 	p.outcomes(&run.Run, sums)
 	p.volumes(sums)
 	if err := p.slowest(ctx, index); err != nil {
@@ -135,6 +138,7 @@ const (
 	summaryTitle = "Summary"
 	thisRun      = "this run"
 	allRuns      = "all runs"
+	ofTree       = "of the tree " // begins the last line of the summary
 	hourlyTitle  = "Hourly statistics"
 )
 

@@ -370,5 +370,5 @@ func writeStatisticsAlone(ctx context.Context, index *storage.Index, f Files, ru
 	if err != nil {
 		return err
 	}
-	return writeStatistics(ctx, index, f, run, sums)
+	return writeStatistics(ctx, index, f, "", run, sums)
 }

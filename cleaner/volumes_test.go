@@ -45,7 +45,7 @@ func TestVolumes(t *testing.T) {
 	if err := writeResults(context.Background(), s.index, f); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeStatistics(context.Background(), s.index, f, RunFigures{Run: s.index.Run()}, sums); err != nil {
+	if err := writeStatistics(context.Background(), s.index, f, "", RunFigures{Run: s.index.Run()}, sums); err != nil {
 		t.Fatal(err)
 	}
 	got := read(t, f.Statistics)

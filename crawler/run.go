@@ -342,7 +342,7 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 			return drain(e.alive)
 		}
 		return cleaner.Clean(last.working(e.alive), cleaner.Steps{
-			Log: e.opts.Log, Drain: drain, Index: e.index, Files: e.files, Figures: e.figures, Step: last.atDisk,
+			Log: e.opts.Log, Drain: drain, Index: e.index, Files: e.files, Root: e.opts.Tree, Figures: e.figures, Step: last.atDisk,
 			Unreached: e.unreached(), Failures: func(f cleaner.Failures) { result.Failures = f },
 		})
 	})

@@ -198,6 +198,9 @@ func (c *command) probe(tree, output string) error {
 	} else if err != nil {
 		return usagef("-%w", err)
 	}
+	if other := files.OtherTree(tree); other != "" {
+		c.tell(fmt.Sprintf("%s has the results of the tree %s, and those of %s will replace them: another -output keeps both", files.Res, other, tree))
+	}
 	dir := filepath.Dir(files.Res2)
 	if info, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || err == nil && !info.IsDir() {
 		return usagef("-output %s: there is no folder %s", output, dir)
