@@ -8,10 +8,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/urfave/cli/v2"
 )
 
 var update = stdflag.Bool("update", false, "write docs/reference.md, and the output of commands in the documents, anew")
@@ -64,14 +66,17 @@ var varying = []struct {
 // slow matches the lines that are there only where the machine is busy.
 var slow = regexp.MustCompile(`(?m)^(time=.*|crawler: \d+ pages?, .*)\n`)
 
-// TestDocuments runs the commands that README.md and docs/guide.md show. Blocks of console have
+// runDocuments are the documents whose commands TestDocuments runs.
+var runDocuments = []string{"README.md", "docs/guide.md", "docs/operation.md"}
+
+// TestDocuments runs the commands that these documents show. Blocks of console have
 // their output, and those of one document share a folder. The paragraphs of sh blocks have a folder
 // each, with seed files; their lines that call crawler must end without an error.
 // https://example.org is the test's own site, testdata/docs.
 func TestDocuments(t *testing.T) {
 	bin := filepath.Dir(builtCommand())
 	block := regexp.MustCompile("(?ms)^```(console|sh)\n(.*?)^```$")
-	for _, name := range []string{"README.md", "docs/guide.md"} {
+	for _, name := range runDocuments {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			text, err := os.ReadFile("../../" + name)
@@ -96,6 +101,108 @@ func TestDocuments(t *testing.T) {
 			compareFile(t, "../../"+name, got)
 		})
 	}
+}
+
+// notRun are commands that documents show in lines of their own and that no test runs, with the
+// reason. TestCommandsShown checks their flags like those of all others.
+var notRun = map[string]string{
+	"cd /var/lib/crawl && crawler -quiet -time 1h":                                                     "an hour, by cron",
+	"crawler -quiet -scope host -delay 0 -per-host 5 -sync full -tree DIR/iut -output DIR/res.txt URL": "make bench-peers runs it",
+}
+
+// TestCommandsShown: each command that a document shows, in its text or in a line of its own, has a
+// subcommand and flags that exist, and those in lines of their own are run, or stand in notRun.
+func TestCommandsShown(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil || len(pages) < 10 {
+		t.Fatalf("%d documents: %v", len(pages), err)
+	}
+	block := regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$")
+	line := regexp.MustCompile(`(?m)^ {4,}.*\bcrawler .*$`)
+	command := regexp.MustCompile(`(?:^|&& |\$ |[A-Z]=\S+ )crawler( .*)?$`)
+	span := regexp.MustCompile("`crawler( [^`]*)?`")
+	known, found := subcommandFlags(), map[string]bool{}
+	check := func(page, text string) {
+		t.Helper()
+		words := strings.Fields(strings.ReplaceAll(text, "'", " "))
+		flags := known[""]
+		if len(words) > 0 && known[words[0]] != nil {
+			flags, words = known[words[0]], words[1:]
+		}
+		for _, word := range words {
+			if word == "#" {
+				break
+			}
+			name, _, _ := strings.Cut(word, "=")
+			if strings.HasPrefix(name, "-") && len(name) > 1 && !flags[strings.TrimLeft(name, "-")] {
+				t.Errorf("%s: crawler%s: there is no flag %s", page, text, name)
+			}
+		}
+	}
+	for _, page := range append(pages, "../../README.md", "../../CONTRIBUTING.md") {
+		name := strings.TrimPrefix(page, "../../")
+		if name == "docs/reference.md" {
+			continue // TestReference compares it with the help texts
+		}
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs := slices.Contains(runDocuments, name)
+		shown := func(lines string, run bool) {
+			for l := range strings.Lines(lines) {
+				l = strings.TrimSpace(l)
+				m := command.FindStringSubmatch(l)
+				if m == nil {
+					continue
+				}
+				check(name, m[1])
+				reason := ""
+				for part := range notRun {
+					if strings.HasSuffix(l, part) {
+						reason, found[part] = notRun[part], true
+					}
+				}
+				if !run && reason == "" {
+					t.Errorf("%s: %q is not run: make it a block of sh or console of %v, or say in notRun why not", name, l, runDocuments)
+				}
+			}
+		}
+		for _, m := range block.FindAllStringSubmatch(string(text), -1) {
+			shown(m[2], runs && (m[1] == "sh" || m[1] == "console"))
+		}
+		rest := block.ReplaceAllString(string(text), "")
+		for _, l := range line.FindAllString(rest, -1) {
+			shown(l, false)
+		}
+		for _, m := range span.FindAllStringSubmatch(rest, -1) {
+			check(name, m[1])
+		}
+	}
+	for part := range notRun {
+		if !found[part] {
+			t.Errorf("notRun has %q, which no document shows", part)
+		}
+	}
+}
+
+// subcommandFlags returns the names of the flags of each subcommand, of the crawl by "".
+func subcommandFlags() map[string]map[string]bool {
+	app := new(command).app()
+	names := func(flags []cli.Flag) map[string]bool {
+		set := map[string]bool{"h": true, "help": true, "version": true}
+		for _, f := range flags {
+			for _, name := range f.Names() {
+				set[name] = true
+			}
+		}
+		return set
+	}
+	all := map[string]map[string]bool{"": names(app.Flags)}
+	for _, c := range app.Commands {
+		all[c.Name] = names(c.Flags)
+	}
+	return all
 }
 
 // A reader of the documents types their commands in a folder of its own.
