@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"urltree/internal/words"
 	"urltree/iut"
 	"urltree/storage"
 	"urltree/storage/record"
@@ -48,9 +49,9 @@ type CheckReport struct {
 
 func (r *CheckReport) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "checked: %d records, %d pages", r.Records, r.Pages)
+	fmt.Fprintf(&b, "checked: %s, %s", words.Count(r.Records, "record"), words.Count(r.Pages, "page"))
 	if r.Links > 0 {
-		fmt.Fprintf(&b, ", %d links", r.Links)
+		fmt.Fprintf(&b, ", %s", words.Count(r.Links, "link"))
 	}
 	if r.Results {
 		b.WriteString(", the result files")
@@ -60,14 +61,14 @@ func (r *CheckReport) String() string {
 		fmt.Fprintf(&b, "result files not compared: %s\n", r.NotRead)
 	}
 	if r.Cut > 0 {
-		fmt.Fprintf(&b, "over -max-held, no fault: %d links without a record; the links of their pages are not judged\n", r.Cut)
+		fmt.Fprintf(&b, "over -max-held, no fault: %s without a record; the links of their pages are not judged\n", words.Count(r.Cut, "link"))
 	}
 	if r.Torn+r.Unknown+r.Temp+r.Seeds > 0 {
-		fmt.Fprintf(&b, "left by a kill, no fault: %d torn pages, %d pages that the index does not know, %d files in tmp, %d seeds without a record\n",
-			r.Torn, r.Unknown, r.Temp, r.Seeds)
+		fmt.Fprintf(&b, "left by a kill, no fault: %s, %s unknown to the index, %s in tmp, %s without a record\n",
+			words.Count(r.Torn, "torn page"), words.Count(r.Unknown, "page"), words.Count(r.Temp, "file"), words.Count(r.Seeds, "seed"))
 	}
 	if r.Edges > 0 {
-		fmt.Fprintf(&b, "left by a kill, no fault: the file of edges is cut off, %d pages have theirs in their folders alone\n", r.Edges)
+		fmt.Fprintf(&b, "left by a kill, no fault: the file of edges is cut off, those of %s are in the folders alone\n", words.Count(r.Edges, "page"))
 	}
 	if r.Relink {
 		b.WriteString("scope has grown: the next run parses the stored pages again, links are not judged before\n")

@@ -119,7 +119,7 @@ func TestCheckLeftovers(t *testing.T) {
 		t.Errorf("got %+v, want %+v", report, want)
 	}
 	text := report.String()
-	for _, part := range []string{"11 records", "4 pages", "7 links", "1 torn", "1 files in tmp", "result files not compared: res.txt is not there; ", "faults: 0"} {
+	for _, part := range []string{"11 records", "4 pages", "7 links", "1 torn", "1 file in tmp", "result files not compared: res.txt is not there; ", "faults: 0"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("%q is not in:\n%s", part, text)
 		}

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"urltree/internal/edges"
+	"urltree/internal/words"
 	"urltree/iut"
 	"urltree/storage"
 	"urltree/storage/record"
@@ -257,7 +258,7 @@ func (c *checker) edges(ctx context.Context) error {
 	case err != nil:
 		return err
 	case pages != kept.Pages:
-		c.fault("edges: %d pages, the index counts %d", pages, kept.Pages)
+		c.fault("edges: %s, the index counts %d", words.Count(pages, "page"), kept.Pages)
 	}
 	return nil
 }

@@ -51,9 +51,9 @@ func (r *Report) String() string {
 	if r.Index != "" {
 		fmt.Fprintf(&b, "index: %s\n", r.Index)
 	}
-	fmt.Fprintf(&b, "pages: %d complete, %d of them new to the index; %d torn ones removed, %d defective ones left\n",
+	fmt.Fprintf(&b, "pages: %d complete, %d of them new to the index; %d torn removed, %d defective left\n",
 		r.Pages, r.Adopted, r.Torn, r.Defects)
-	fmt.Fprintf(&b, "records: %d made, %d of them seeds; %d whose page was missing or unknown to the index were reopened\n",
+	fmt.Fprintf(&b, "records: %d made, %d of them seeds; %d reopened, as their page was missing or unknown to the index\n",
 		r.Found, r.Seeds, r.Reopened)
 	if r.Damaged > 0 {
 		fmt.Fprintf(&b, "damaged pages: %d, kept in their folders as content.html.damaged and source.txt.damaged\n", r.Damaged)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"urltree/internal/seen"
+	"urltree/internal/words"
 	"urltree/storage"
 	"urltree/storage/record"
 )
@@ -358,7 +359,7 @@ func WriteHourly(ctx context.Context, index *storage.Index, f Files) error {
 				end = "going on, last written " + date(r.End)
 			}
 		}
-		p.section(fmt.Sprintf("Run %d, started %s, %s: %d new URLs", r.ID, date(r.Start), end, r.NewURLs))
+		p.section(fmt.Sprintf("Run %d, started %s, %s: %s", r.ID, date(r.Start), end, words.Count(r.NewURLs, "new URL")))
 		for _, h := range hours {
 			if h.Run != r.ID {
 				continue
@@ -390,7 +391,7 @@ func queuesOf(rows map[string][2]int64) []Queue {
 
 func date(unix int64) string { return time.Unix(unix, 0).UTC().Format(time.RFC3339) }
 
-func duration(seconds int64) string { return (time.Duration(seconds) * time.Second).String() }
+func duration(seconds int64) string { return words.Duration(time.Duration(seconds) * time.Second) }
 
 func perSecond(n, seconds int64) string {
 	if seconds <= 0 {

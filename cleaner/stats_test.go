@@ -39,7 +39,7 @@ const wantStatistics = `Summary
   pages                                      3         3
   bytes of pages                           300       214
   pages per second                        0.05         -
-  run time                                1m0s        0s
+  run time                                  1m        0s
   URLs discovered                            7        11
   new URLs in the tree                       2         2
   runs                                       -         0

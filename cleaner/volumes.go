@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"urltree/internal/top"
+	"urltree/internal/words"
 	"urltree/storage"
 	"urltree/storage/record"
 )
@@ -38,14 +39,14 @@ func (p *page) volumes(sums *tally) {
 		for _, v := range hosts.list.Items() {
 			p.row(v.name, v.pages, v.bytes, v.failed, v.waits)
 		}
-		p.others(hosts.list.More(), "hosts")
+		p.others(hosts.list.More(), "host")
 	}
 }
 
 // others says how many rows a section leaves out, if any.
 func (p *page) others(n int64, what string) {
 	if n > 0 {
-		p.row(fmt.Sprintf("and %d other %s", n, what))
+		p.row("and " + words.Count(n, "other "+what))
 	}
 }
 

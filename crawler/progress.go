@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"urltree/internal/words"
 )
 
 // Progress is the state of a crawl that is going on.
@@ -37,7 +39,7 @@ func (p Progress) Line(width int) string {
 	case p.Phase != "fetch":
 		more = append(more, "emptying the buffers")
 	case p.Left > 0:
-		more = append(more, "stops in "+Span(p.Left))
+		more = append(more, "stops in "+words.Span(p.Left))
 	}
 	if p.Held > 0 {
 		more = append(more, short(p.Held)+" held")
@@ -71,29 +73,6 @@ func short(n int64) string {
 		f, unit = float64(n)/1e9, "G"
 	}
 	return fmt.Sprintf("%.*f%s", 2-min(len(fmt.Sprintf("%.0f", f))-1, 2), f, unit)
-}
-
-// Span writes a duration for people, by its two largest units: 9h58m. Below a second it is exact.
-func Span(d time.Duration) string {
-	if d < time.Second {
-		return d.String()
-	}
-	const day = 24 * time.Hour
-	units := []struct {
-		of   time.Duration
-		name string
-	}{{day, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}}
-	for i, u := range units {
-		if d < u.of {
-			continue
-		}
-		text := fmt.Sprintf("%d%s", d/u.of, u.name)
-		if i+1 < len(units) && d%u.of >= units[i+1].of {
-			text += fmt.Sprintf("%d%s", d%u.of/units[i+1].of, units[i+1].name)
-		}
-		return text
-	}
-	return ""
 }
 
 // rate writes a rate with one decimal as long as that says something.

@@ -43,18 +43,6 @@ func TestProgressLine(t *testing.T) {
 	}
 }
 
-func TestSpan(t *testing.T) {
-	t.Parallel()
-	for want, d := range map[string]time.Duration{
-		"500ms": 500 * time.Millisecond, "1s": time.Second + 900*time.Millisecond, "9m": 9 * time.Minute, "9m5s": 9*time.Minute + 5*time.Second,
-		"10h": 10*time.Hour + 59*time.Second, "9h58m": 9*time.Hour + 58*time.Minute + 59*time.Second, "2d4h": 52*time.Hour + time.Minute, "0s": 0,
-	} {
-		if got := crawler.Span(d); got != want {
-			t.Errorf("%v: %q, want %q", d, got, want)
-		}
-	}
-}
-
 // TestProgressHeld: held URLs are not among the pending ones of Progress.
 func TestProgressHeld(t *testing.T) {
 	t.Parallel()

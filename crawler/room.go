@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"urltree/internal/words"
 	"urltree/storage/record"
 )
 
@@ -231,9 +232,9 @@ func (r *room) ask() {
 	var why string
 	switch {
 	case bytes < least:
-		why = fmt.Sprintf("%s free on the disk of the tree, %s are needed to go on (-min-free)", Bytes(int64(bytes)), Bytes(int64(again)))
+		why = fmt.Sprintf("%s free on the disk of the tree, %s needed to go on (-min-free)", Bytes(int64(bytes)), Bytes(int64(again)))
 	case inodes < leastInodes:
-		why = fmt.Sprintf("%d inodes free on the disk of the tree, %d are needed to go on (-min-free-inodes)", inodes, againInodes)
+		why = fmt.Sprintf("%s free on the disk of the tree, %d needed to go on (-min-free-inodes)", words.Count(inodes, "inode"), againInodes)
 	}
 	switch {
 	case why != "":

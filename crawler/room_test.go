@@ -48,17 +48,17 @@ func TestRoom(t *testing.T) {
 			lines         int // of the log so far
 		}{
 			{mark, inodes, 0, nil, false, "", 0},
-			{mark - 1, inodes, 0, nil, true, "838.9 MB free on the disk of the tree, 943.7 MB are needed to go on (-min-free)", 1},
+			{mark - 1, inodes, 0, nil, true, "838.9 MB free on the disk of the tree, 943.7 MB needed to go on (-min-free)", 1},
 			{mark, inodes, 0, nil, true, "838.9 MB free", 1},
 			{0, inodes, 0, errors.New("gone"), true, "838.9 MB free", 2},
 			{0, inodes, 0, errors.New("gone"), true, "838.9 MB free", 2},
 			{mark + mark/8 - 1, 2 * inodes, 0, nil, true, "943.7 MB free", 2},
 			{mark + mark/8, 2 * inodes, 0, nil, false, "", 3},
 			{mark, inodes, 0, nil, false, "", 3},
-			{mark, inodes - 1, 0, nil, true, "7999 inodes free on the disk of the tree, 9000 are needed to go on (-min-free-inodes)", 4},
+			{mark, inodes - 1, 0, nil, true, "7999 inodes free on the disk of the tree, 9000 needed to go on (-min-free-inodes)", 4},
 			{1 << 63, inodes + inodes/8, 0, nil, false, "", 5},
 			{mark + 100<<20, inodes, 100 << 20, nil, false, "", 5},
-			{mark + 100<<20 - 1, inodes, 100 << 20, nil, true, "943.7 MB free on the disk of the tree, 1.1 GB are needed to go on (-min-free)", 6},
+			{mark + 100<<20 - 1, inodes, 100 << 20, nil, true, "943.7 MB free on the disk of the tree, 1.1 GB needed to go on (-min-free)", 6},
 			{mark + 100<<20, 2 * inodes, 0, nil, false, "", 7},
 		} {
 			disk.Lock()

@@ -8,6 +8,7 @@ import (
 
 	"urltree/buffer"
 	"urltree/internal/edges"
+	"urltree/internal/words"
 	"urltree/storage"
 	"urltree/storage/record"
 )
@@ -104,7 +105,7 @@ func (c *Committer) Run(ctx context.Context) error {
 				set = append(set, &it.Outcome)
 			}
 		}
-		c.step("sync", fmt.Sprintf("what came of %d URLs", len(set)))
+		c.step("sync", "what came of "+words.Count(len(set), "URL"))
 		start := time.Now()
 		if err := c.writeEdges(items, set); err != nil {
 			return err
@@ -120,7 +121,7 @@ func (c *Committer) Run(ctx context.Context) error {
 					return err
 				}
 			}
-			done, err := c.commit(set[from:to], fmt.Sprintf("what came of %d URLs", to-from))
+			done, err := c.commit(set[from:to], "what came of "+words.Count(to-from, "URL"))
 			if err != nil {
 				return err
 			}
@@ -165,7 +166,7 @@ func part(set []*record.Outcome, from int) (to int) {
 // it has not.
 func (c *Committer) commitAhead(o *record.Outcome) error {
 	for ahead := o.TakeAhead(); ahead != nil; ahead = o.TakeAhead() {
-		done, err := c.commit([]*record.Outcome{ahead}, fmt.Sprintf("%d links of %s", len(ahead.Links), o.Row.URL))
+		done, err := c.commit([]*record.Outcome{ahead}, words.Count(len(ahead.Links), "link")+" of "+o.Row.URL)
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"urltree/crawler"
+	"urltree/internal/words"
 	"urltree/storage/record"
 )
 
@@ -19,7 +20,7 @@ func (c *command) again(r crawler.Result, tree string) {
 	}
 	for i, rec := range r.Closed {
 		if i == mostAgain {
-			fmt.Fprintf(c.stderr, "crawler: not asked again, as these: %s\n", count(int64(len(r.Closed)-i), "other seed"))
+			fmt.Fprintf(c.stderr, "crawler: not asked again, as these: %s\n", words.Count(len(r.Closed)-i, "other seed"))
 			break
 		}
 		failed, line := "failed", retry
@@ -32,7 +33,7 @@ func (c *command) again(r crawler.Result, tree string) {
 	switch total := r.Total; {
 	case len(r.Closed) > 0, r.Run.ID == 0, len(r.Run.Outcomes) > 0, total.Pending() > 0:
 	case total.Failed > 0:
-		fmt.Fprintf(c.stderr, "crawler: nothing to do: %s failed in earlier runs; %s opens what failed\n", count(total.Failed, "URL"), commandLine(retry))
+		fmt.Fprintf(c.stderr, "crawler: nothing to do: %s failed in earlier runs; %s opens what failed\n", words.Count(total.Failed, "URL"), commandLine(retry))
 	default:
 		fmt.Fprintf(c.stderr, "crawler: nothing to do: all URLs are stored, redirected or refused; a new look at them needs another -tree, other ones another -scope or -accept\n")
 	}

@@ -12,6 +12,7 @@ import (
 
 	"urltree/internal/broken"
 	"urltree/internal/inspect"
+	"urltree/internal/words"
 )
 
 // errBroken says that there are broken links, which the report has told of.
@@ -28,7 +29,7 @@ func (c *command) brokenCommand() *cli.Command {
 			if of.Load() == 0 {
 				return "looking for broken URLs"
 			}
-			return fmt.Sprintf("%d of %s read", read.Load(), count(of.Load(), "page"))
+			return fmt.Sprintf("%d of %s read", read.Load(), words.Count(of.Load(), "page"))
 		}
 		err := c.deliver(output, "broken", doing, stdout, func(w io.Writer) (err error) {
 			sum, err = broken.Write(ctx, format, w, func(w io.Writer) error {
@@ -40,10 +41,10 @@ func (c *command) brokenCommand() *cli.Command {
 			return err
 		}
 		if sum.Reread > 0 {
-			fmt.Fprintf(c.stderr, "crawler: the links of %s were read from their folders, which takes time; a crawl with -edges keeps them\n", count(sum.Reread, "page"))
+			fmt.Fprintf(c.stderr, "crawler: the links of %s were read from their folders, which takes time; a crawl with -edges keeps them\n", words.Count(sum.Reread, "page"))
 		}
 		if sum.Waiting > 0 {
-			fmt.Fprintf(c.stderr, "crawler: not asked yet, and so not in this report: %s\n", count(sum.Waiting, "URL"))
+			fmt.Fprintf(c.stderr, "crawler: not asked yet, and so not in this report: %s\n", words.Count(sum.Waiting, "URL"))
 		}
 		if fail && sum.Targets > 0 {
 			return errBroken

@@ -16,6 +16,7 @@ import (
 
 	"urltree/internal/inspect"
 	"urltree/internal/replace"
+	"urltree/internal/words"
 )
 
 func (c *command) exportCommand() *cli.Command {
@@ -132,5 +133,5 @@ func (m *meter) Write(b []byte) (int, error) {
 }
 
 func (m *meter) String() string {
-	return fmt.Sprintf("%s, %.1f MB", count(m.lines.Load(), "line"), float64(m.bytes.Load())/1e6)
+	return fmt.Sprintf("%s, %.1f MB", words.Count(m.lines.Load(), "line"), float64(m.bytes.Load())/1e6)
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 	"pgregory.net/rapid"
+
+	"urltree/internal/words"
 )
 
 // TestDefaults: an option that no flag has changed is the one that the help text names.
@@ -97,15 +99,15 @@ func TestTimes(t *testing.T) {
 		10 * time.Hour: "10h", 10*time.Hour + 10*time.Minute: "10h10m", time.Hour + time.Second: "1h0m1s",
 		24 * time.Hour: "1d", 36 * time.Hour: "1d12h", 15*24*time.Hour + time.Minute: "15d1m",
 	} {
-		if got := timeText(d); got != want {
+		if got := words.Duration(d); got != want {
 			t.Errorf("%s is written %s, want %s", d, got, want)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		unit := rapid.SampledFrom([]time.Duration{1, time.Microsecond, time.Second, time.Minute, time.Hour, 24 * time.Hour}).Draw(t, "unit")
 		d := unit * time.Duration(rapid.Int64Range(0, 10_000).Draw(t, "number"))
-		if again, err := parseTime(timeText(d)); again != d {
-			t.Fatalf("%s is written %s and read %s, %v", d, timeText(d), again, err)
+		if again, err := parseTime(words.Duration(d)); again != d {
+			t.Fatalf("%s is written %s and read %s, %v", d, words.Duration(d), again, err)
 		}
 	})
 }

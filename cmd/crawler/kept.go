@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"urltree/crawler/weburl"
+	"urltree/internal/words"
 	"urltree/iut"
 )
 
@@ -268,7 +269,7 @@ func (m *memory) missingLogins() string {
 	}
 	more := ""
 	if n := len(lack) - mostNamed; n > 0 {
-		lack, more = lack[:mostNamed], fmt.Sprintf(" and %s", count(int64(n), "other origin"))
+		lack, more = lack[:mostNamed], fmt.Sprintf(" and %s", words.Count(n, "other origin"))
 	}
 	return fmt.Sprintf("an earlier run had a login in a seed for %s%s, which the tree does not keep: give it again, or crawler options -reset %s ends this reminder",
 		strings.Join(lack, " "), more, seedLogin)

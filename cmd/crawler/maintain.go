@@ -15,6 +15,7 @@ import (
 	"urltree/crawler"
 	"urltree/internal/fetch"
 	"urltree/internal/rank"
+	"urltree/internal/words"
 	"urltree/iut"
 	"urltree/storage"
 	"urltree/storage/record"
@@ -188,7 +189,7 @@ func (c *command) retryCommand() *cli.Command {
 				return err
 			}
 			if sitemaps > 0 {
-				if _, err := fmt.Fprintf(c.stdout, "%s to be read again\n", count(int64(sitemaps), "sitemap")); err != nil {
+				if _, err := fmt.Fprintf(c.stdout, "%s to be read again\n", words.Count(sitemaps, "sitemap")); err != nil {
 					return err
 				}
 			}
@@ -199,7 +200,7 @@ func (c *command) retryCommand() *cli.Command {
 				_, err = fmt.Fprintln(c.stdout, "no such URL; crawler stats and crawler export show states and reasons")
 				return err
 			}
-			_, err = fmt.Fprintf(c.stdout, "%s pending again; the next run asks them\n", count(int64(n), "URL"))
+			_, err = fmt.Fprintf(c.stdout, "%s pending again; the next run asks them\n", words.Count(n, "URL"))
 			return err
 		},
 	}

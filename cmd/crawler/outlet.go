@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"urltree/internal/words"
 )
 
 // An outlet writes what the command tells about itself to a stream that may have nobody who
@@ -43,7 +45,7 @@ func (o *outlet) Write(b []byte) (int, error) {
 	}
 	var text []byte
 	if o.lost > 0 {
-		text = o.lines(fmt.Appendf(nil, "\ncrawler: %d writes left out: nobody took them\n", o.lost))
+		text = o.lines(fmt.Appendf(nil, "\ncrawler: %s left out: nobody took them\n", words.Count(o.lost, "write")))
 		o.lost = 0
 	}
 	text = append(text, o.lines(b)...) // b is the caller's again when we return

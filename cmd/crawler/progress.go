@@ -10,6 +10,7 @@ import (
 	"golang.org/x/term"
 
 	"urltree/crawler"
+	"urltree/internal/words"
 )
 
 // A progress shows how a crawl gets on: one live line on a terminal, else a line at the start, one
@@ -64,7 +65,7 @@ func (p *progress) begin(opts crawler.Options) {
 	}
 	until := "until nothing is left"
 	if opts.Time > 0 {
-		until = "for " + crawler.Span(opts.Time)
+		until = "for " + words.Span(opts.Time)
 	}
 	fmt.Fprintf(p, "crawler: crawling into %s %s; the results go to %s\n", opts.Tree, until, opts.Output)
 }

@@ -9,6 +9,7 @@ import (
 	"urltree/cleaner"
 	"urltree/crawler"
 	"urltree/internal/rank"
+	"urltree/internal/words"
 	"urltree/iut"
 	"urltree/storage"
 )
@@ -63,7 +64,7 @@ func (c *command) rankCommand() *cli.Command {
 			if err := ranks.Save(c.root()); err != nil {
 				return err
 			}
-			fmt.Fprintf(out, "ended after %d iterations, residual %.3g\n", ranks.Iterations, ranks.Residual)
+			fmt.Fprintf(out, "ended after %s, residual %.3g\n", words.Count(ranks.Iterations, "iteration"), ranks.Residual)
 			list, err := ranks.Best(x.Context, source.Pages, int(best))
 			if err != nil {
 				return err

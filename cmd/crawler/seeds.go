@@ -13,6 +13,7 @@ import (
 
 	"urltree/crawler"
 	"urltree/crawler/weburl"
+	"urltree/internal/words"
 )
 
 // seeds takes the seeds of the arguments, and opens the first -input: its first seed is read, the
@@ -44,7 +45,7 @@ func (c *command) seeds(x *cli.Context, opts *crawler.Options) (closeInput func(
 	case !ok:
 		skipped := ""
 		if in.bad > 0 {
-			skipped = " (" + count(in.bad, "line") + " skipped)"
+			skipped = " (" + words.Count(in.bad, "line") + " skipped)"
 		}
 		return stop, usagef("-input %s: there is no seed in it%s", strings.Join(c.flags.inputs, " -input "), skipped)
 	case err != nil:
@@ -150,7 +151,7 @@ func (in *seedFiles) scanFile(ctx context.Context, name string, yield func(strin
 			switch {
 			case !ok:
 				if bad > 0 && (seeds > 0 || len(in.flags.inputs) > 1) { // else there is an error that says it
-					fmt.Fprintf(in.stderr, "crawler: %s: %s, %s skipped\n", shown, count(seeds, "seed"), count(bad, "line"))
+					fmt.Fprintf(in.stderr, "crawler: %s: %s, %s skipped\n", shown, words.Count(seeds, "seed"), words.Count(bad, "line"))
 				}
 				return true
 			case l.fail != nil:

@@ -11,6 +11,7 @@ import (
 
 	"urltree/cleaner"
 	"urltree/crawler"
+	"urltree/internal/words"
 	"urltree/storage/record"
 )
 
@@ -25,7 +26,7 @@ func (c *command) failed(r crawler.Result) error {
 	case r.SeedsFailed:
 		return fmt.Errorf("no page was stored: each seed %w or could not be reached", errFailed)
 	case c.flags.failOn == "any" && failed+unreached > 0:
-		return fmt.Errorf("%s %w, %d could not be reached (-fail-on any)", count(failed, "URL"), errFailed, unreached)
+		return fmt.Errorf("%s %w, %d could not be reached (-fail-on any)", words.Count(failed, "URL"), errFailed, unreached)
 	}
 	return nil
 }
@@ -65,21 +66,21 @@ func (c *command) summary(r crawler.Result, opts crawler.Options) {
 
 // came writes what came of the run.
 func came(b *bytes.Buffer, r crawler.Result, opts crawler.Options) {
-	fmt.Fprintf(b, "this run  %s (%s) in %s%s", count(r.Run.Stored, "page"), crawler.Bytes(r.Run.Bytes), crawler.Span(runTime(r)), outcomes(r.Run.Outcomes))
+	fmt.Fprintf(b, "this run  %s (%s) in %s%s", words.Count(r.Run.Stored, "page"), crawler.Bytes(r.Run.Bytes), words.Span(runTime(r)), outcomes(r.Run.Outcomes))
 	if n := unfollowed(r, opts); n > 0 {
-		fmt.Fprintf(b, "; links of %s not followed (nofollow)", count(n, "page"))
+		fmt.Fprintf(b, "; links of %s not followed (nofollow)", words.Count(n, "page"))
 	}
 	b.WriteByte('\n')
 	failures(b, r.Failures)
-	fmt.Fprintf(b, "the tree  %s, %s pending", count(r.Total.Stored, "page"), count(r.Total.Pending(), "URL"))
+	fmt.Fprintf(b, "the tree  %s, %s pending", words.Count(r.Total.Stored, "page"), words.Count(r.Total.Pending(), "URL"))
 	if r.Total.Held > 0 {
 		fmt.Fprintf(b, ", %d of them held (%s says why)", r.Total.Held, r.Files.Res2)
 	}
 	if r.Total.Sitemaps > 0 && !opts.NoSitemaps {
-		fmt.Fprintf(b, "; %s to be read", count(r.Total.Sitemaps, "sitemap"))
+		fmt.Fprintf(b, "; %s to be read", words.Count(r.Total.Sitemaps, "sitemap"))
 	}
 	if r.Total.Cut > 0 {
-		fmt.Fprintf(b, "; %s got no record (-max-held)", count(r.Total.Cut, "link"))
+		fmt.Fprintf(b, "; %s got no record (-max-held)", words.Count(r.Total.Cut, "link"))
 	}
 	b.WriteByte('\n')
 }
@@ -95,14 +96,6 @@ func unfollowed(r crawler.Result, opts crawler.Options) int64 {
 		return 0
 	}
 	return r.Run.NoFollow
-}
-
-// count writes a number and what it counts.
-func count(n int64, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // outcomes lists what became of the URLs that were not stored: each state with its reasons.
@@ -141,16 +134,16 @@ func failures(b *bytes.Buffer, f cleaner.Failures) {
 			fmt.Fprintf(b, " and %d more", r.Count-1)
 		}
 		if i == mostNamed-1 && len(f.Reasons) > mostNamed {
-			fmt.Fprintf(b, "; and %s (crawler export -state failed)", count(int64(len(f.Reasons)-mostNamed), "other reason"))
+			fmt.Fprintf(b, "; and %s (crawler export -state failed)", words.Count(len(f.Reasons)-mostNamed, "other reason"))
 		}
 		b.WriteByte('\n')
 		head = "          "
 	}
 	head = "unreached "
 	for i, o := range f.Origins[:min(len(f.Origins), mostNamed)] {
-		fmt.Fprintf(b, "%s%s: %s, %s waiting", head, o.Origin, o.Reason, count(o.Count, "URL"))
+		fmt.Fprintf(b, "%s%s: %s, %s waiting", head, o.Origin, o.Reason, words.Count(o.Count, "URL"))
 		if more := f.More + int64(len(f.Origins)-mostNamed); i == mostNamed-1 && more > 0 {
-			fmt.Fprintf(b, "; and %s", count(more, "other host"))
+			fmt.Fprintf(b, "; and %s", words.Count(more, "other host"))
 		}
 		b.WriteByte('\n')
 		head = "          "

@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"urltree/crawler/weburl"
+	"urltree/internal/words"
 )
 
 // The values of flags. Set takes a text or says in one line what is allowed; String gives the
@@ -176,7 +177,7 @@ func (v duration) String() string {
 	case *v.p < 0:
 		return "0s"
 	}
-	return timeText(*v.p)
+	return words.Duration(*v.p)
 }
 
 // longUnits are the units that [time.ParseDuration] lacks, in hours.
@@ -194,24 +195,6 @@ func parseTime(s string) (time.Duration, error) {
 		}
 		return strconv.FormatFloat(n*longUnits[unit], 'f', -1, 64) + "h"
 	}))
-}
-
-// timeText writes a time of 0 or more exactly, as parseTime reads it: 1d12h.
-func timeText(d time.Duration) string {
-	const day = 24 * time.Hour
-	text := (d % day).String()
-	for _, zero := range []string{"0s", "0m"} { // of 1h0m0s
-		if short := strings.TrimSuffix(text, zero); short != "" && strings.ContainsAny(short[len(short)-1:], "hm") {
-			text = short
-		}
-	}
-	switch {
-	case d < day:
-		return text
-	case d%day == 0:
-		text = ""
-	}
-	return strconv.FormatInt(int64(d/day), 10) + "d" + text
 }
 
 // choice is one of a few words.

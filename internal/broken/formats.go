@@ -12,6 +12,7 @@ import (
 	"strconv"
 
 	"urltree/internal/inspect"
+	"urltree/internal/words"
 )
 
 func newReport(format string, w io.Writer) report {
@@ -42,16 +43,9 @@ func what(t *inspect.BrokenTarget) string {
 func (s *Sum) String() string {
 	found := "no broken links"
 	if s.Targets > 0 {
-		found = fmt.Sprintf("%s with %s", count(s.Targets, "broken URL"), count(s.Links, "link"))
+		found = fmt.Sprintf("%s with %s", words.Count(s.Targets, "broken URL"), words.Count(s.Links, "link"))
 	}
-	return fmt.Sprintf("%s; the tree has %s", found, count(s.Pages, "page"))
-}
-
-func count(n int64, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return fmt.Sprintf("%s; the tree has %s", found, words.Count(s.Pages, "page"))
 }
 
 // textReport is for people: a line for each target, and, indented, one for each link.

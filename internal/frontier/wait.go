@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"urltree/internal/words"
 )
 
 // What a Take that has got nothing does next.
@@ -142,18 +144,11 @@ func (f *Frontier) Waiting() string {
 		return ""
 	case top != nil:
 		next := max(time.Duration(top.key-now).Round(time.Second), time.Second)
-		return fmt.Sprintf("%s resting, next in %s", plural(int64(f.tree.len()), "host"), next)
+		return fmt.Sprintf("%s resting, next in %s", words.Count(int64(f.tree.len()), "host"), next)
 	case f.out+f.expected > 0:
-		return plural(f.out+f.expected, "URL") + " in flight"
+		return words.Count(f.out+f.expected, "URL") + " in flight"
 	case f.loans > 0 || f.readers > 0:
-		return plural(int64(f.loans+f.readers), "host") + " in use"
+		return words.Count(int64(f.loans+f.readers), "host") + " in use"
 	}
 	return "nothing left"
-}
-
-func plural(n int64, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -15,6 +15,7 @@ import (
 
 	"urltree/internal/extract"
 	"urltree/internal/simhash"
+	"urltree/internal/words"
 	"urltree/iut"
 )
 
@@ -80,7 +81,7 @@ func (d *duplicates) walk() error {
 			return context.Cause(d.ctx)
 		}
 		if len(d.ids) == math.MaxInt32 {
-			return fmt.Errorf("more than %d pages", len(d.ids))
+			return fmt.Errorf("more than %s", words.Count(len(d.ids), "page"))
 		}
 		id := max(1, maphash.Bytes(seed, f.Digest[:]))
 		if f.Bytes == 0 {

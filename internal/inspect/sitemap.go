@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"urltree/internal/words"
 	"urltree/storage/record"
 )
 
@@ -49,12 +50,7 @@ func named(s *record.Sitemap) string {
 	return "it names " + urls(s.Locs)
 }
 
-func urls(n uint32) string {
-	if n == 1 {
-		return "1 URL"
-	}
-	return fmt.Sprintf("%d URLs", n)
-}
+func urls(n uint32) string { return words.Count(n, "URL") }
 
 // sitemaps writes how many sitemaps there are, by state, where there are any.
 func (i *Inspector) sitemaps(ctx context.Context, total func(string, int64)) error {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"urltree/internal/words"
 	"urltree/storage"
 	"urltree/storage/record"
 )
@@ -127,7 +128,7 @@ func (i *Inspector) host(url string, say func(string, ...any)) error {
 	}
 	failed := "request"
 	if host.Fails > 1 {
-		failed = fmt.Sprintf("%d requests", host.Fails)
+		failed = words.Count(host.Fails, "request")
 	}
 	switch backoff := time.Duration(host.Backoff).Round(time.Millisecond); {
 	case host.Fails > 0 && rests:
@@ -168,7 +169,7 @@ func (i *Inspector) budgets(ctx context.Context, url string, say func(string, ..
 		say("Its host has %d of %d URLs (-budget-host).", host.Used(), l.Host)
 	}
 	if l.MaxHeld > 0 && host.Held >= l.MaxHeld {
-		say("Its host has %d held URLs, and -max-held allows no more.", host.Held)
+		say("Its host has %s, and -max-held allows no more.", words.Count(host.Held, "held URL"))
 	}
 	// No other budget is fuller than that of its host.
 	if worth(host.Used(), l.Prefix) {
