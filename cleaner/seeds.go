@@ -50,7 +50,7 @@ func EnterSeeds(ctx context.Context, tree *iut.Tree, index *storage.Index, p Par
 			if isSeed(tree, line) {
 				in.add(record.Link{URL: line, Source: record.Seed, Areas: p.Areas(line)})
 			} else {
-				log.Warn("left out: a line of seeds.txt that is no URL", "line", fmt.Sprintf("%.80q", line))
+				log.Warn("skipped a line of seeds.txt: not a URL", "line", fmt.Sprintf("%.80q", line))
 			}
 			in.seeds.Bytes, in.seeds.Sum = mark.Bytes, mark.Sum
 			if len(in.links) < setSeeds && in.bytes < setSeedBytes {

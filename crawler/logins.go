@@ -54,7 +54,7 @@ func (o *Options) takeSeed(seed string) (string, error) {
 	login := loginOf(seed)
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("%w: seed %.80q is no http(s) URL: %w", ErrOptions, weburl.HideLogin(seed), err)
+		return "", fmt.Errorf("%w: seed %.80q: %w", ErrOptions, weburl.HideLogin(seed), err)
 	case login == nil:
 		return canonical, nil
 	}

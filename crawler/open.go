@@ -292,7 +292,7 @@ func (e *engine) begin(ctx context.Context) error {
 	bad := 0
 	cookies, err := e.opts.cookies(func(line int, err error) {
 		if bad++; bad <= 10 {
-			e.opts.Log.Warn("left out: a line of the cookie file", "line", line, "err", err)
+			e.opts.Log.Warn("skipped a line of the cookie file", "line", line, "err", err)
 		}
 	})
 	if err != nil {

@@ -71,7 +71,7 @@ func TestSeedLines(t *testing.T) {
 		{"//a.test/x", "http://a.test/x", ""},
 		{"//me:pass@a.test", "http://me:pass@a.test/", ""},
 		{"http://a.test/x|y[1]", "http://a.test/x|y[1]", ""},
-		{"mailto:a@a.test", "", "neither http nor https"},
+		{"mailto:a@a.test", "", "not an http(s) URL"},
 		{"http://a.test:http/", "", "not a valid URL"},
 	} {
 		seed, err := seedOf(tt.line)

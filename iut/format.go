@@ -31,7 +31,7 @@ var (
 	// ErrOlder says that FORMAT is of a version before this one: see [Options.Upgrade].
 	ErrOlder = errors.New("iut: FORMAT is of the version before")
 	// ErrIdentity says that a tree was made with other rules than the ones asked for.
-	ErrIdentity = errors.New("iut: tree was made with other rules")
+	ErrIdentity = errors.New("iut: tree was created with other rules")
 )
 
 // A Format is what the file FORMAT says.
@@ -281,7 +281,7 @@ func (id Identity) sameRules(want Identity) error {
 		{"partition", id.Partition, want.Partition},
 	} {
 		if rule.has != rule.want {
-			return fmt.Errorf("%w: %s of the tree is %q, and %q is asked for", ErrIdentity, rule.name, rule.has, rule.want)
+			return fmt.Errorf("%w: %s %q, not %q", ErrIdentity, rule.name, rule.has, rule.want)
 		}
 	}
 	return nil

@@ -120,7 +120,7 @@ func (t *Tree) open(opts Options) error {
 	if t.root != "" {
 		if create {
 			if err := makeRoot(t.root, opts.Sync != SyncNone); err != nil {
-				return diskError("make root", err)
+				return diskError("make the tree", err)
 			}
 		} else if err := hasFormat(t.root); err != nil { // leave no LOCK in a folder that is none
 			return err
@@ -132,7 +132,7 @@ func (t *Tree) open(opts Options) error {
 	if t.fs == nil {
 		var err error
 		if t.disk, err = OpenDisk(t.root, opts.Sync); err != nil {
-			return diskError("open root", err)
+			return diskError("open the tree", err)
 		}
 		t.fs = t.disk
 	}

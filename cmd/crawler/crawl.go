@@ -43,7 +43,7 @@ func (c *command) crawl(x *cli.Context) error {
 	case err != nil:
 		return err
 	}
-	if info, err := os.Stat(opts.Tree); err == nil && !info.IsDir() {
+	if info, err := os.Stat(opts.Tree); err == nil && !info.IsDir() || errors.Is(err, syscall.ENOTDIR) {
 		return usagef("-tree %s: not a directory", opts.Tree)
 	}
 	switch err := treeThere(opts.Tree); {

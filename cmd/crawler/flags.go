@@ -142,7 +142,7 @@ func (f *flags) crawl() []group {
 			flag("header", secret{headers{&o.Header}, "header", &f.bad}, "a header `'K: V'`, sent to the seeds' origins (scheme, host, port) only; repeatable"),
 			flag("user", text{&o.User}, "the user `NAME`, sent to the seeds' origins (scheme, host, port) only"),
 			flag("password", text{&o.Password}, "the `PASSWORD` of -user; better in the environment, since other users see command lines"),
-			flag("cookies", text{&f.cookies}, "a cookie `FILE` in Netscape format, for the seeds' hosts only; bad lines are reported and left out"),
+			flag("cookies", text{&f.cookies}, "a cookie `FILE` in Netscape format, for the seeds' hosts only; bad lines are reported and skipped"),
 			flag("proxy", secret{proxy{&o.Proxy}, "proxy", &f.bad}, "the proxy `URL` for all requests"),
 			flag("4", toggle{&f.ipv4}, "use IPv4 only"),
 			flag("6", toggle{&f.ipv6}, "use IPv6 only"),

@@ -33,7 +33,7 @@ func TestHangingIndex(t *testing.T) {
 	}
 	defer web.Stop()
 	told := regexp.MustCompile(`this takes longer than it may" .* for=1m\S* stack="[^"]*storage\.[^"]*"`)
-	stuck := regexp.MustCompile("(?m)^crawler: disk error: stuck: ")
+	stuck := regexp.MustCompile("(?m)^crawler: stuck: ")
 	hung := 0
 	defer func() {
 		if hung < 4 && !t.Failed() {

@@ -62,7 +62,7 @@ func urlOperand(x *cli.Context) (string, error) {
 		return operand, nil
 	}
 	if _, err := weburl.SeedURL(operand); err != nil {
-		return "", usagef("%q is no URL: %s; usage: crawler %s", weburl.HideLogin(operand), cause(err), usageOf(x.Command))
+		return "", usagef("%q: %s; usage: crawler %s", weburl.HideLogin(operand), cause(err), usageOf(x.Command))
 	}
 	return operand, nil
 }

@@ -95,12 +95,15 @@ func told(err error) bool { return errors.Is(err, errFaults) || errors.Is(err, e
 // further lines, does not.
 func (c *command) message(err error) string {
 	text, _, _ := strings.Cut(strings.TrimSpace(err.Error()), "\n")
-	for _, from := range []string{"iut: ", "options: ", "weburl: "} {
+	for _, from := range []string{"iut: ", "options: ", "weburl: ", "disk error: "} {
 		text = strings.TrimPrefix(text, from)
 	}
+	var file *fs.PathError
 	switch {
 	case errors.Is(err, context.Canceled):
 		return "stopped"
+	case errors.Is(err, iut.ErrDisk) && errors.As(err, &file) && (c.root() == file.Path || strings.HasPrefix(c.root(), file.Path+"/")):
+		return fmt.Sprintf("-tree %s: %v", c.root(), file.Err)
 	case errors.Is(err, record.ErrDamaged):
 		// Where the crawl was when it met the damage helps nobody.
 		if i := strings.Index(text, record.ErrDamaged.Error()); i > 0 {

@@ -79,9 +79,9 @@ func argument(arg string, app *cli.App) (seeds []string, err error) {
 	}
 	switch {
 	case err != nil:
-		return nil, usagef("%q is no http(s) URL: %s", shown, cause(err))
+		return nil, usagef("%q: %s", shown, cause(err))
 	case len(seeds) == 0:
-		return nil, usagef("%q is no http(s) URL but a comment", shown)
+		return nil, usagef("%q: not an http(s) URL but a comment", shown)
 	}
 	return seeds, nil
 }

@@ -68,7 +68,7 @@ func TestCookiesAreSentAsTheyAre(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, stderr, code := call(t, dir, "-delay", "1ms", "-cookies", "cookies.txt", server.URL+"/")
-	if code != 0 || !strings.Contains(stderr, "left out: a line of the cookie file") || !strings.Contains(stderr, "line=2") {
+	if code != 0 || !strings.Contains(stderr, "skipped a line of the cookie file") || !strings.Contains(stderr, "line=2") {
 		t.Errorf("exit %d, printed %s", code, stderr)
 	}
 	var got []string

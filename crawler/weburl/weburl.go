@@ -36,7 +36,7 @@ const (
 // The errors of this package come bare: a page may hold very many bad references, and callers
 // know the place.
 var (
-	ErrScheme = errors.New("weburl: neither http nor https")
+	ErrScheme = errors.New("weburl: not an http(s) URL")
 	ErrSyntax = errors.New("weburl: not a valid URL")
 	ErrLength = errors.New("weburl: over 8192 bytes or 256 slashes")
 )

@@ -162,7 +162,7 @@ func (i *Inspector) canonical(url, usage string) (string, error) {
 		_, err = record.Key(canonical)
 	}
 	if err != nil {
-		return "", fmt.Errorf("%q is no URL: %s; %w: crawler %s", url, clean(err.Error()), ErrUsage, usage)
+		return "", fmt.Errorf("%q: %s; %w: crawler %s", url, clean(err.Error()), ErrUsage, usage)
 	}
 	return canonical, nil
 }
