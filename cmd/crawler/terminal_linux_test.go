@@ -39,17 +39,21 @@ func openTerminal(t *testing.T) (screen, program *os.File) {
 // for a reader that stands still, and nothing is left of that in the end.
 func TestLongAnswer(t *testing.T) {
 	t.Parallel()
-	const links = 5000 // more than a pipe takes at once
+	const links = 1500 // more than a pipe takes at once
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/" {
+			http.NotFound(w, r)
+			return
+		}
 		w.Header().Set("Content-Type", "text/html")
 		for n := range links {
-			fmt.Fprintf(w, "<a href=/%d>%s</a>\n", n, strings.Repeat("x", 50))
+			fmt.Fprintf(w, "<a href=/%d>%s</a>\n", n, strings.Repeat("x", 90))
 		}
 	}))
 	defer server.Close()
 	dir := t.TempDir()
-	must(t, dir, "-quiet", "-delay", "0", "-scope", "host", "-edges", "-max-pages", "1", server.URL+"/")
-	for _, command := range [][]string{{"export"}, {"export", "-what", "edges", "-format", "jsonl"}} {
+	must(t, dir, "-quiet", "-delay", "0", "-scope", "host", "-edges", "-per-host", "8", server.URL+"/")
+	for _, command := range [][]string{{"export"}, {"export", "-what", "edges", "-format", "jsonl"}, {"broken"}} {
 		screen, program := openTerminal(t)
 		cmd := child(dir, command...)
 		cmd.Stderr = program
@@ -62,7 +66,7 @@ func TestLongAnswer(t *testing.T) {
 		}
 		shown := &transcript{more: make(chan struct{})}
 		go func() { _, _ = io.Copy(shown, screen) }()
-		if !shown.wait(regexp.MustCompile(`export: [1-9]\d* lines, \d+\.\d MB`)) {
+		if !shown.wait(regexp.MustCompile(command[0] + `: [1-9]\d* lines, \d+\.\d MB`)) {
 			t.Errorf("%v shows %q", command, shown.text)
 		}
 		text, err := io.ReadAll(out)
@@ -75,5 +79,22 @@ func TestLongAnswer(t *testing.T) {
 		if !shown.wait(regexp.MustCompile(`\r\x1b\[K$`)) {
 			t.Errorf("%v leaves %q on the screen", command, shown.text)
 		}
+	}
+}
+
+// TestMeterBeforeTheFirstLine: until an answer begins, the terminal shows what is being done.
+func TestMeterBeforeTheFirstLine(t *testing.T) {
+	t.Parallel()
+	screen, program := openTerminal(t)
+	shown := &transcript{more: make(chan struct{})}
+	go func() { _, _ = io.Copy(shown, screen) }()
+	w, stop := (&command{stderr: program}).metered("broken", func() string { return "3 of 7 pages read" }, io.Discard)
+	defer stop()
+	if !shown.wait(regexp.MustCompile(`broken: 3 of 7 pages read$`)) {
+		t.Errorf("it shows %q", shown.text)
+	}
+	fmt.Fprintln(w, "http://a.test/: http-4xx")
+	if !shown.wait(regexp.MustCompile(`broken: 1 line, 0\.0 MB$`)) {
+		t.Errorf("it shows %q", shown.text)
 	}
 }

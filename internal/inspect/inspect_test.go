@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -491,5 +492,19 @@ func TestNamed(t *testing.T) {
 		if got := named(&s); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// TestTypesOfMany: of a tree with many URLs stats does not read all records.
+func TestTypesOfMany(t *testing.T) {
+	var b bytes.Buffer
+	w := bufio.NewWriter(&b)
+	totals := record.Totals{Seq: mostScanned + 1}
+	totals.Stored = mostScanned + 1
+	if err := new(Inspector).types(t.Context(), totals, w); err != nil {
+		t.Fatal(err)
+	}
+	if w.Flush(); !strings.Contains(b.String(), "media types with most pages: see the statistics of the latest run") {
+		t.Errorf("it says %q", b.String())
 	}
 }

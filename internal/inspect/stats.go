@@ -43,6 +43,9 @@ func (i *Inspector) stats(ctx context.Context, w *bufio.Writer) error {
 			total("  "+clean(name), outcomes[name])
 		}
 	}
+	if err := i.types(ctx, t, w); err != nil {
+		return err
+	}
 	if err := i.hosts(ctx, w); err != nil {
 		return err
 	}
@@ -74,6 +77,60 @@ func (i *Inspector) stats(ctx context.Context, w *bufio.Writer) error {
 	}
 	// n fingerprints of 64 bits: the number of pairs over the number of values.
 	fmt.Fprintf(w, "%-22s %12.2g\n", "expected filter losses", math.Ldexp(float64(t.Records())*float64(t.Records()), -65))
+	return nil
+}
+
+// mostTypes is how many media types stats lists, and mostScanned how many records it reads for them:
+// there are no counters of types, and more records would take too long.
+const (
+	mostTypes   = 10
+	mostScanned = 1_000_000
+	mostSums    = 10_000 // different types, which servers name as they like
+)
+
+// types writes the media types with most pages.
+func (i *Inspector) types(ctx context.Context, t record.Totals, w *bufio.Writer) error {
+	if t.Stored == 0 {
+		return nil
+	}
+	title := "media types with most pages"
+	if t.Records() > mostScanned {
+		fmt.Fprintf(w, "\n%s: see the statistics of the latest run (statistics.txt)\n", title)
+		return nil
+	}
+	type volume struct {
+		media        string
+		pages, bytes int64
+	}
+	sums := map[string]*volume{}
+	err := i.Index.Records(ctx, nil, func(r record.Record, damage error) error {
+		if damage != nil || r.State != record.Stored {
+			return nil
+		}
+		media := r.Media
+		if sums[media] == nil && len(sums) >= mostSums {
+			media = "others"
+		}
+		if sums[media] == nil {
+			sums[media] = &volume{media: media}
+		}
+		sums[media].pages++
+		sums[media].bytes += r.Bytes
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	list := top.List[*volume]{N: mostTypes, Compare: func(a, b *volume) int {
+		return cmp.Or(cmp.Compare(b.pages, a.pages), cmp.Compare(a.media, b.media))
+	}}
+	for _, v := range sums {
+		list.Add(v)
+	}
+	fmt.Fprintf(w, "\n%10s %14s  %s\n", "pages", "bytes", title)
+	for _, v := range list.Items() {
+		fmt.Fprintf(w, "%10d %14d  %s\n", v.pages, v.bytes, orDash(v.media))
+	}
 	return nil
 }
 
