@@ -8,8 +8,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -62,8 +64,11 @@ func (c *command) deliver(file, what string, doing func() string, stdout *bufio.
 		return usagef("-output %s: it is no regular file; without -output standard output has the answer", file)
 	}
 	whole, err := replace.Create(file)
-	if err != nil {
-		return fmt.Errorf("-output: %w", err)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return usagef("-output %s: there is no folder %s", file, filepath.Dir(file))
+	case err != nil:
+		return fmt.Errorf("-output %s: %w", file, errors.Unwrap(err))
 	}
 	w, stop := c.metered(what, doing, whole)
 	defer stop()

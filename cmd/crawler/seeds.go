@@ -37,6 +37,9 @@ func (c *command) seeds(x *cli.Context, opts *crawler.Options) (closeInput func(
 		if err := unix.Access(name, unix.R_OK); err != nil {
 			return closeInput, usagef("-input %s: %w", name, err)
 		}
+		if info, err := os.Stat(name); err == nil && info.IsDir() {
+			return closeInput, usagef("-input %s: is a folder, not a seed file", name)
+		}
 	}
 	in := &seedFiles{command: c}
 	next, stop := iter.Pull2(in.scan(x.Context))

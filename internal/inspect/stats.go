@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"urltree/internal/top"
+	"urltree/internal/words"
 	"urltree/storage/record"
 )
 
@@ -56,7 +57,7 @@ func (i *Inspector) stats(ctx context.Context, w *bufio.Writer) error {
 	for k := range runs {
 		r := &runs[k]
 		fmt.Fprintf(w, "%4d  %-20s %10s %-10s %10d %10d %10.2f %14d  %s\n", r.ID, stamp(r.Start),
-			time.Duration(r.End-r.Start)*time.Second, i.ending(r, k == len(runs)-1), r.Found, r.Stored, float64(r.Stored)/float64(max(1, r.End-r.Start)), r.Bytes, statuses(r))
+			words.Duration(time.Duration(r.End-r.Start)*time.Second), i.ending(r, k == len(runs)-1), r.Found, r.Stored, float64(r.Stored)/float64(max(1, r.End-r.Start)), r.Bytes, statuses(r))
 	}
 	if i.Live != nil {
 		fmt.Fprintln(w)
