@@ -81,8 +81,8 @@ func (i *Inspector) stats(ctx context.Context, w *bufio.Writer) error {
 	return nil
 }
 
-// mostTypes is how many media types stats lists, and mostScanned how many records it reads for them:
-// there are no counters of types, and more records would take too long.
+// mostTypes is how many media types stats lists, and mostScanned how many records it reads for
+// that: there are no counters of types, and more records would take too long.
 const (
 	mostTypes   = 10
 	mostScanned = 1_000_000
