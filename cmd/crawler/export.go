@@ -57,7 +57,7 @@ func (c *command) deliver(file, what string, doing func() string, stdout *bufio.
 		return fn(w)
 	}
 	switch info, err := os.Lstat(file); {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 	case err != nil:
 		return err
 	case !info.Mode().IsRegular():

@@ -38,7 +38,7 @@ func (c *command) seeds(x *cli.Context, opts *crawler.Options) (closeInput func(
 			return closeInput, usagef("-input %s: %w", name, err)
 		}
 		if info, err := os.Stat(name); err == nil && info.IsDir() {
-			return closeInput, usagef("-input %s: is a folder, not a seed file", name)
+			return closeInput, usagef("-input %s: is a directory", name)
 		}
 	}
 	in := &seedFiles{command: c}
