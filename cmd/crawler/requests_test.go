@@ -41,8 +41,28 @@ func TestFlagsOfRequests(t *testing.T) {
 	}
 	four := httptest.NewServer(http.HandlerFunc(tell("text")))
 	t.Cleanup(four.Close)
-	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	silent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-r.Context().Done():
+		case <-time.After(20 * time.Second): // before the default of -timeout
+			tell("text")(w, r)
+		}
+	}))
 	t.Cleanup(silent.Close)
+	from2 := only(func(r *http.Request) bool { return strings.HasPrefix(r.RemoteAddr, "127.0.0.2:") })
+	t.Cleanup(from2.Close)
+	const agent = "Example-Bot/1.0 (+https://example.org/bot)"
+	named := only(func(r *http.Request) bool { return r.UserAgent() == agent })
+	t.Cleanup(named.Close)
+	large := httptest.NewServer(tell(strings.Repeat("text ", 1000)))
+	t.Cleanup(large.Close)
+	second := ""
+	if l, err := net.Listen("tcp", "127.0.0.2:0"); err != nil {
+		t.Log("only one loopback address here: ", err)
+	} else {
+		_ = l.Close()
+		second = from2.URL
+	}
 	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain")
 		_, _ = io.WriteString(w, "x")
@@ -64,6 +84,13 @@ func TestFlagsOfRequests(t *testing.T) {
 		{"IPv6 -4", []string{"-4"}, urlOf(six), "failed dns"},
 		{"IPv4 -6", []string{"-6"}, four.URL, "failed dns"},
 		{"silent -first-byte", []string{"-first-byte", "50ms", "-timeout", "1h"}, silent.URL, "failed timeout"},
+		{"silent -timeout", []string{"-timeout", "50ms"}, silent.URL, "failed timeout"},
+		{"from anywhere", nil, second, "failed http-4xx"},
+		{"-bind", []string{"-bind", "127.0.0.2"}, second, "stored"},
+		{"any name", nil, named.URL, "failed http-4xx"},
+		{"-user-agent", []string{"-user-agent", agent}, named.URL, "stored"},
+		{"-oversize refuse", []string{"-max-size", "1KiB"}, large.URL, "refused too-large"},
+		{"-oversize cut", []string{"-max-size", "1KiB", "-oversize", "cut"}, large.URL, "stored"},
 		{"slow -min-rate", []string{"-min-rate", "1KiB", "-timeout", "1h"}, slow.URL, "failed timeout"},
 	} {
 		if tt.url == "" {
@@ -87,6 +114,17 @@ func tell(text string) http.HandlerFunc {
 	}
 }
 
+// only starts a server with a page for the requests that fit.
+func only(fits func(*http.Request) bool) *httptest.Server {
+	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !fits(r) {
+			http.NotFound(w, r)
+			return
+		}
+		tell("text")(w, r)
+	}))
+}
+
 func urlOf(s *httptest.Server) string {
 	if s == nil {
 		return ""
@@ -105,6 +143,22 @@ func endOf(t *testing.T, cmd *exec.Cmd) (out string, ended bool) {
 	late := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
 	_ = cmd.Wait()
 	return b.String(), late.Stop()
+}
+
+// TestLimitRate: a page that takes a day at the given rate is not stored when -time ends the run.
+func TestLimitRate(t *testing.T) {
+	t.Parallel()
+	large := httptest.NewServer(tell(strings.Repeat("text ", 30_000))) // more than a burst
+	t.Cleanup(large.Close)
+	for stored, args := range map[bool][]string{
+		true:  {"-limit-rate", "100MiB"},
+		false: {"-limit-rate", "1", "-time", "2s"},
+	} {
+		out, ended := endOf(t, child(t.TempDir(), append(args, "-verbose", "-robots", "ignore", "-sync", "none", large.URL+"/")...))
+		if !ended || strings.Contains(out, large.URL+"/ stored ") != stored {
+			t.Errorf("%q: ended: %v, %s", args, ended, out)
+		}
+	}
 }
 
 // TestProxyWantsAPassword: a run whose proxy wants another password says so, without the password,
