@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -70,7 +71,8 @@ func (o Options) sequential(ctx context.Context, seeds []string, limit time.Dura
 			err = l.next(timed)
 		}
 		found = l.index.Run().NewURLs
-		if errors.Is(err, context.DeadlineExceeded) {
+		// A connection that is being made ends with the error of its own deadline.
+		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
 			err = nil // the time is over
 		}
 		return errors.Join(err, ctx.Err())
