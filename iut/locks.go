@@ -25,7 +25,12 @@ type owner struct {
 	writer bool
 }
 
-// lockTree takes LOCK below root without waiting.
+// patience is how long lockTree waits for others that are about to be done: subcommands that read a
+// tree, most of them for a moment.
+const patience = 3 * time.Second
+
+// lockTree takes LOCK below root. It does not wait for a writer that runs, and for patience only
+// for readers.
 func lockTree(root string, shared bool) (*owner, error) {
 	name := filepath.Join(root, lockName)
 	flag, try := os.O_CREATE|os.O_RDWR, (*flock.Flock).TryLock
@@ -34,11 +39,22 @@ func lockTree(root string, shared bool) (*owner, error) {
 	}
 	// Not blocking: a FIFO of this name must not stop us.
 	o := &owner{flock.New(name, flock.SetFlag(flag|noFollow|syscall.O_NONBLOCK), flock.SetPermissions(0o666)), !shared}
-	switch held, err := try(o.lock); {
-	case err != nil:
-		return nil, diskError("lock", err)
-	case !held:
-		return nil, busy(root)
+	for late := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		held, err := try(o.lock)
+		if err != nil {
+			return nil, diskError("lock", err)
+		}
+		if held {
+			break
+		}
+		// Readers leave no pid, and the one that stands there may be of a killed writer. A writer
+		// that has only just started is about to write its own.
+		if pid := writerOf(name); pid != 0 {
+			return nil, fmt.Errorf("%w: process %d has %s", ErrBusy, pid, root)
+		}
+		if time.Now().After(late) {
+			return nil, fmt.Errorf("%w: another process has %s", ErrBusy, root)
+		}
 	}
 	if o.writer {
 		// On a full disk the lock holds without the pid, which is only told to others.
@@ -69,22 +85,18 @@ func (o *owner) writePid(text string) error {
 	return nil
 }
 
-func busy(root string) error {
-	name := filepath.Join(root, lockName)
-	if info, err := os.Lstat(name); err == nil && info.Mode().IsRegular() {
-		// Readers leave no pid, and the one that stands there may be of a killed writer.
-		// A writer that has only just started is about to write its own.
-		for late := time.Now().Add(500 * time.Millisecond); ; time.Sleep(10 * time.Millisecond) {
-			text, _ := os.ReadFile(name)
-			if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && pid > 0 && runs(pid) {
-				return fmt.Errorf("%w: process %d has %s", ErrBusy, pid, root)
-			}
-			if time.Now().After(late) {
-				break
-			}
-		}
+// writerOf returns the process whose pid stands in a LOCK, if it runs, else 0.
+func writerOf(name string) int {
+	info, err := os.Lstat(name)
+	if err != nil || !info.Mode().IsRegular() {
+		return 0
 	}
-	return fmt.Errorf("%w: another process has %s", ErrBusy, root)
+	text, _ := os.ReadFile(name)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || pid <= 0 || !runs(pid) {
+		return 0
+	}
+	return pid
 }
 
 func runs(pid int) bool {

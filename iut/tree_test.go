@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -252,7 +253,22 @@ func names(t *testing.T, root string) string {
 	return b.String()
 }
 
+// TestLockWaitsForReaders: a writer waits for a reader that is about to be done.
+func TestLockWaitsForReaders(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	open(t, root).Close()
+	reader := open(t, root, func(o *iut.Options) { o.ReadOnly = true })
+	time.AfterFunc(100*time.Millisecond, func() { reader.Close() })
+	tree, err := iut.Open(root, iut.Options{})
+	if err != nil {
+		t.Fatalf("opening a tree whose reader is about to be done: %v", err)
+	}
+	tree.Close()
+}
+
 func TestLockInOneProcess(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	tree := open(t, root)
 	mine := fmt.Sprintf("process %d has", os.Getpid())
@@ -282,6 +298,7 @@ func TestLockOfAKilledProcess(t *testing.T) {
 		fmt.Println("holding")
 		select {}
 	}
+	t.Parallel()
 	root := t.TempDir()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestLockOfAKilledProcess$")
 	cmd.Env = append(os.Environ(), variable+"="+root)
