@@ -1,72 +1,181 @@
 package crawler_test
 
 import (
+	"crypto/tls"
 	"fmt"
+	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 
 	"urltree/crawler"
 )
 
-// TestRequestsAreCounted: a kept connection that is closed on its second request costs a try of
-// that URL. What the server logs is what the crawl tells.
-func TestRequestsAreCounted(t *testing.T) {
-	t.Parallel()
-	var (
-		mu   sync.Mutex
-		used = map[string]bool{}     // addresses of clients that had an answer
-		log  = map[string]int{}      // requests by path
-		told = map[string][]string{} // outcomes by path
-	)
+// A wireLog is what a server logs of requests.
+type wireLog struct {
+	mu    sync.Mutex
+	used  map[string]bool // addresses of clients that had an answer
+	asked []wireRequest
+}
+
+type wireRequest struct {
+	path string
+	at   time.Time
+	ends bool // without an answer
+}
+
+// add logs a request, which ends without an answer if only the first one of a connection has one.
+func (l *wireLog) add(path, client string, ends bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ends = ends || l.used[client]
+	l.used[client] = true
+	l.asked = append(l.asked, wireRequest{path, time.Now(), ends})
+	return ends
+}
+
+// wireServer starts a server that logs all requests. It answers each one of HTTP/2 by refuse; where
+// that is nil it speaks HTTP/1.1, and closes each connection on its second request.
+func wireServer(t *testing.T, refuse func(f *http2.Framer, stream uint32) (goesOn bool)) (*wireLog, string) {
+	l := &wireLog{used: map[string]bool{}}
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		second := used[r.RemoteAddr]
-		used[r.RemoteAddr] = true
-		log[r.URL.Path]++
-		mu.Unlock()
-		if second {
+		if l.add(r.URL.Path, r.RemoteAddr, false) {
 			panic(http.ErrAbortHandler)
 		}
 		w.Header().Set("Content-Type", "text/html")
 		fmt.Fprint(w, "<a href=/a>a</a> <a href=/b>b</a>")
 	}))
+	t.Cleanup(s.Close)
 	s.Config.ConnState = func(c net.Conn, state http.ConnState) {
 		if state == http.StateClosed {
-			mu.Lock()
-			delete(used, c.RemoteAddr().String())
-			mu.Unlock()
+			l.mu.Lock()
+			delete(l.used, c.RemoteAddr().String())
+			l.mu.Unlock()
 		}
 	}
-	s.Start()
-	t.Cleanup(s.Close)
-	dir := t.TempDir()
-	result, err := crawler.Run(t.Context(), crawler.Options{
-		Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), Seeds: []string{s.URL + "/"}, NoSync: true,
-		IgnoreRobots: true, Delay: -1, Crawlers: 1, Downloads: 1,
-		OnOutcome: func(o crawler.Outcome) {
-			mu.Lock()
-			defer mu.Unlock()
-			path := o.URL[len(s.URL):]
-			told[path] = append(told[path], o.State.String()+" "+o.Reason)
-		},
-	})
-	if err != nil || result.Run.Stored != 3 {
-		t.Fatalf("%d pages stored, want 3; %v", result.Run.Stored, err)
+	if refuse == nil {
+		s.Start()
+		return l, s.URL
 	}
-	again := 0
-	for path, n := range log {
-		if len(told[path]) != n {
-			t.Errorf("%s: %d requests, outcomes %q", path, n, told[path])
+	s.TLS = &tls.Config{NextProtos: []string{"h2"}}
+	s.Config.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){"h2": func(_ *http.Server, c *tls.Conn, _ http.Handler) {
+		defer c.Close()
+		if _, err := io.CopyN(io.Discard, c, int64(len(http2.ClientPreface))); err != nil {
+			return
 		}
-		again += n - 1
+		f := http2.NewFramer(c, c)
+		f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+		_ = f.WriteSettings()
+		for {
+			frame, err := f.ReadFrame()
+			if err != nil {
+				return
+			}
+			switch frame := frame.(type) {
+			case *http2.SettingsFrame:
+				if !frame.IsAck() {
+					_ = f.WriteSettingsAck()
+				}
+			case *http2.MetaHeadersFrame:
+				l.add(frame.PseudoValue("path"), c.RemoteAddr().String(), true)
+				if !refuse(f, frame.StreamID) {
+					return
+				}
+			}
+		}
+	}}
+	s.StartTLS()
+	return l, s.URL
+}
+
+// TestRequestsAreCounted: a request that a server ends without an answer costs a try of its URL,
+// however that is done, and is a fault of the host. What the server logs is what the crawl tells,
+// and each request comes after the host's rest.
+func TestRequestsAreCounted(t *testing.T) {
+	t.Parallel()
+	const delay = 40 * time.Millisecond
+	goAway := func(f *http2.Framer, _ uint32) bool {
+		_ = f.WriteGoAway(0, http2.ErrCodeNo, nil)
+		return false
 	}
-	if again == 0 {
-		t.Error("no connection was used for a second request")
+	refused := func(f *http2.Framer, stream uint32) bool {
+		return f.WriteRSTStream(stream, http2.ErrCodeRefusedStream) == nil
+	}
+	for _, tt := range []struct {
+		name     string
+		refuse   func(*http2.Framer, uint32) bool
+		seeds    []string
+		retries  int
+		stored   int64
+		requests int // 0: any number
+	}{
+		{"closed on its second request", nil, []string{"/"}, 2, 3, 0},
+		{"GOAWAY, one page twice", goAway, []string{"/"}, 1, 0, 2},
+		{"GOAWAY, two pages", goAway, []string{"/", "/a"}, -1, 0, 2},
+		{"REFUSED_STREAM, one page twice", refused, []string{"/"}, 1, 0, 2},
+		{"REFUSED_STREAM, two pages", refused, []string{"/", "/a"}, -1, 0, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			log, site := wireServer(t, tt.refuse)
+			told := map[string][]string{} // outcomes by path; guarded by log.mu
+			opts := crawler.Options{
+				NoTree: true, IgnoreRobots: true, AllowPrivate: true, Insecure: true, Delay: delay, Retries: tt.retries,
+				OnOutcome: func(o crawler.Outcome) {
+					log.mu.Lock()
+					defer log.mu.Unlock()
+					path := o.URL[len(site):]
+					told[path] = append(told[path], strings.TrimSpace(o.State.String()+" "+o.Reason))
+				},
+			}
+			for _, path := range tt.seeds {
+				opts.Seeds = append(opts.Seeds, site+path)
+			}
+			result, err := crawler.Run(t.Context(), opts)
+			if err != nil || result.Run.Stored != tt.stored {
+				t.Fatalf("%d pages stored, want %d; %v", result.Run.Stored, tt.stored, err)
+			}
+			log.mu.Lock()
+			defer log.mu.Unlock()
+			want, ends := map[string][]string{}, 0
+			for i, r := range log.asked {
+				state := "stored"
+				if r.ends {
+					ends++
+					state = "failed reset"
+					if len(want[r.path]) < tt.retries {
+						state = "pending reset"
+					}
+				}
+				want[r.path] = append(want[r.path], state)
+				if i == 0 {
+					continue
+				}
+				rest := delay
+				if log.asked[i-1].ends {
+					rest = time.Second // the first back-off
+				}
+				if after := r.at.Sub(log.asked[i-1].at); after < rest {
+					t.Errorf("request %d, of %s, comes %v after the one before, want %v", i+1, r.path, after, rest)
+				}
+			}
+			if !maps.EqualFunc(told, want, slices.Equal) {
+				t.Errorf("the crawl tells %q, the server %q", told, want)
+			}
+			if ends == 0 || tt.requests > 0 && len(log.asked) != tt.requests {
+				t.Errorf("%d requests, %d without an answer, want %d", len(log.asked), ends, tt.requests)
+			}
+		})
 	}
 }
 
