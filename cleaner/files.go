@@ -12,9 +12,12 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 	"unicode"
 
 	"golang.org/x/sys/unix"
+
+	"urltree/internal/words"
 )
 
 // Files are the names of the result files.
@@ -167,12 +170,24 @@ func descriptor(name string) (fd int, ok bool) {
 	return 0, false
 }
 
+// readerPatience is how long a FIFO may be without a reader.
+const readerPatience = 10 * time.Second
+
 // openStream opens a stream for writing. A descriptor is not opened by its name, which would begin
-// a file anew, and which a socket does not allow.
+// a file anew, and which a socket does not allow. For a reader of a FIFO it waits readerPatience.
 func openStream(name string) (*os.File, error) {
 	fd, ok := descriptor(name)
 	if !ok {
-		return os.OpenFile(name, os.O_WRONLY, 0)
+		for late := time.Now().Add(readerPatience); ; time.Sleep(20 * time.Millisecond) {
+			file, err := os.OpenFile(name, os.O_WRONLY|unix.O_NONBLOCK, 0)
+			switch {
+			case err == nil || !errors.Is(err, unix.ENXIO):
+				return file, err
+			case time.Now().After(late):
+				return nil, fmt.Errorf("no process has opened it for reading within %s; crawler merge writes the results to another -output",
+					words.Duration(readerPatience))
+			}
+		}
 	}
 	fd, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"urltree/iut"
 )
@@ -162,6 +164,16 @@ func TestStream(t *testing.T) {
 			t.Errorf("the reader got %q", text)
 		}
 	}
+	// Without a reader it does not wait for ever.
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		if o, err := f.createRes(); err == nil || !errors.Is(err, iut.ErrDisk) || !strings.Contains(err.Error(), "for reading within 10s") {
+			t.Errorf("a FIFO without a reader: %v, %v", o, err)
+		}
+		if waited := time.Since(start); waited < readerPatience || waited > 2*readerPatience {
+			t.Errorf("waited %s for a reader, want %s", waited, readerPatience)
+		}
+	})
 	// A reader that has surely left before the first byte is written.
 	left := make(chan error, 1)
 	go func() {

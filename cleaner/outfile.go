@@ -37,7 +37,7 @@ func createFile(name string, ours func(begin []byte) bool) (*outFile, error) {
 	return &outFile{name: name, file: file.File, whole: file, ours: ours, w: bufio.NewWriterSize(file, bufferBytes)}, nil
 }
 
-// createRes begins res.txt. For a FIFO it waits until somebody opens that for reading.
+// createRes begins res.txt. A FIFO must have a reader, see openStream.
 func (f Files) createRes() (*outFile, error) {
 	if !f.Stream {
 		return createFile(f.Res, beginsRes)

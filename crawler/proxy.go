@@ -85,6 +85,13 @@ func (e *engine) pause(d time.Duration, waits func(bool)) bool {
 	}
 }
 
+// failing reports whether the proxy has failed since it last worked.
+func (p *proxyState) failing() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.since.IsZero()
+}
+
 func (e *engine) proxyWorks() {
 	p := &e.proxy
 	p.mu.Lock()

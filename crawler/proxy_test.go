@@ -155,6 +155,9 @@ func TestProxyFailsForEver(t *testing.T) {
 		if err != nil || !strings.HasPrefix(result.Ended, tt.ended) || result.Total.Pending() != 2 || result.Total.Held != 0 {
 			t.Errorf("%s: ended %q, %d pending, %d held, %v", tt.name, result.Ended, result.Total.Pending(), result.Total.Held, err)
 		}
+		if want := tt.name != "stopped"; result.SeedsFailed != want || want && result.Failures.Unreached != 2 {
+			t.Errorf("%s: seeds failed %v, want %v; %d unreached", tt.name, result.SeedsFailed, want, result.Failures.Unreached)
+		}
 	}
 	works.Store(true)
 	result, err := crawler.Run(t.Context(), byProxy(dir, proxy.URL, log))

@@ -161,6 +161,8 @@ func (e *engine) unreached() func(*record.Record) (cause string, yes bool) {
 			return "", false
 		case word != "":
 			return word, true
+		case e.proxy.failing():
+			return string(fetch.Proxy), true
 		}
 		if origin := record.Origin(r.URL); origin != last.Origin {
 			row, found, err := e.index.Robots(origin)
