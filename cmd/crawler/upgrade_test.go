@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	bolt "go.etcd.io/bbolt"
+
+	"urltree/storage/record"
 )
 
 // unpackTree unpacks the tree of testdata/trees into a new folder and returns that. Beside each
@@ -79,14 +82,67 @@ func bucketsOf(t *testing.T, dir string, names ...string) map[string]string {
 	return values
 }
 
+// upgrades are the trees of testdata/trees that an earlier version has made, with what merge reports
+// of them. That of schema6 has version 2 of FORMAT; that of format3 differs from this version in
+// FORMAT alone.
+var upgrades = map[string]string{
+	"schema6": "brought from the version before",
+	"format3": "index: kept",
+}
+
+// TestTreesOfEachVersion requires a tree of this version in testdata/trees, which is read as it is,
+// and that TestUpgrade brings those of all other versions to this one. Whoever raises the version of
+// FORMAT or of the index thus has one of the version before, and adds one of the new version.
+func TestTreesOfEachVersion(t *testing.T) {
+	t.Parallel()
+	fresh := t.TempDir()
+	call(t, fresh, "-quiet", "-sync", "none", "-robots", "ignore", "-max-depth", "0", "-time", "1ms", "http://127.0.0.1:1/")
+	present := versionOf(t, fresh)
+	archives, err := filepath.Glob(filepath.Join("testdata", "trees", "*.tar.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, archive := range archives {
+		tree := strings.TrimSuffix(filepath.Base(archive), ".tar.gz")
+		dir := unpackTree(t, tree)
+		_, upgraded := upgrades[tree]
+		if version := versionOf(t, dir); version != present {
+			if !upgraded {
+				t.Errorf("%s is %s, this version is %s, and TestUpgrade does not upgrade it", archive, version, present)
+			}
+			continue
+		}
+		found = true
+		requireKnown(t, dir, exportOf(t, tree))
+		if out := must(t, dir, "options"); strings.Count(out, " kept\n") != 6 {
+			t.Errorf("%s: options that the tree keeps are lost: %s", tree, out)
+		}
+	}
+	if !found {
+		t.Errorf("no tree of this version, %s: crawl one, pack it and what export prints of it", present)
+	}
+}
+
+// versionOf returns the versions of FORMAT and of the index of a tree.
+func versionOf(t *testing.T, dir string) string {
+	t.Helper()
+	format, err := os.ReadFile(filepath.Join(dir, "iut", "FORMAT"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _, _ := strings.Cut(string(format), "\n")
+	schema, err := record.Unseal([]byte(bucketsOf(t, dir, "sys")["sys schema"]), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%s, schema %d", first, schema)
+}
+
 // TestUpgrade brings trees of earlier versions to this one: nothing but merge touches them, and
-// merge keeps all that they know. That of schema6 has version 2 of FORMAT; that of format3 differs
-// from this version in FORMAT alone.
+// merge keeps all that they know.
 func TestUpgrade(t *testing.T) {
-	for tree, report := range map[string]string{
-		"schema6": "brought from the version before",
-		"format3": "index: kept",
-	} {
+	for tree, report := range upgrades {
 		t.Run(tree, func(t *testing.T) {
 			t.Parallel()
 			testUpgrade(t, tree, report)
