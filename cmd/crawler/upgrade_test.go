@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -132,10 +133,11 @@ func versionOf(t *testing.T, dir string) string {
 		t.Fatal(err)
 	}
 	first, _, _ := strings.Cut(string(format), "\n")
-	schema, err := record.Unseal([]byte(bucketsOf(t, dir, "sys")["sys schema"]), nil)
+	body, err := record.Unseal([]byte(bucketsOf(t, dir, "sys")["sys schema"]), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	schema, _ := binary.Uvarint(body)
 	return fmt.Sprintf("%s, schema %d", first, schema)
 }
 
