@@ -83,17 +83,18 @@ func bucketsOf(t *testing.T, dir string, names ...string) map[string]string {
 	return values
 }
 
-// upgrades are the trees of testdata/trees that an earlier version has made, with what merge reports
-// of them. That of schema6 has version 2 of FORMAT; that of format3 differs from this version in
-// FORMAT alone.
+// upgrades are the trees of testdata/trees that an earlier version has made, with what merge
+// reports of them. That of schema6 has version 2 of FORMAT; that of format3 differs from this
+// version in FORMAT alone.
 var upgrades = map[string]string{
 	"schema6": "brought from the version before",
 	"format3": "index: kept",
 }
 
-// TestTreesOfEachVersion requires a tree of this version in testdata/trees, which is read as it is,
-// and that TestUpgrade brings those of all other versions to this one. Whoever raises the version of
-// FORMAT or of the index thus has one of the version before, and adds one of the new version.
+// TestTreesOfEachVersion requires a tree of this version in testdata/trees, which is read as it
+// is, and that TestUpgrade brings those of all other versions to this one. Whoever raises the
+// version of FORMAT or of the index thus has one of the version before, and adds one of the new
+// version.
 func TestTreesOfEachVersion(t *testing.T) {
 	t.Parallel()
 	fresh := t.TempDir()
