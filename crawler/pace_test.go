@@ -63,12 +63,12 @@ func (s *sky) answer(_ context.Context, url string) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body))}, nil
 }
 
-// crawl crawls sites from their front pages with default options, and returns what became of each
-// page.
+// crawl crawls sites from their front pages, without a tree unless opts has one, and returns what
+// became of each page.
 func (s *sky) crawl(t *testing.T, opts Options, sites ...string) (outcomes map[string]string, res Result) {
 	t.Helper()
 	s.began, outcomes = time.Now(), map[string]string{}
-	opts.NoTree, opts.network, opts.AllowPrivate, opts.NoSitemaps = true, s.answer, true, true
+	opts.NoTree, opts.network, opts.AllowPrivate, opts.NoSitemaps = opts.Tree == "", s.answer, true, true
 	for _, site := range sites {
 		opts.Seeds = append(opts.Seeds, "http://"+site+"/")
 	}
