@@ -1,8 +1,14 @@
 package main
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"io"
 	"log"
+	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -143,6 +149,48 @@ func endOf(t *testing.T, cmd *exec.Cmd) (out string, ended bool) {
 	late := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
 	_ = cmd.Wait()
 	return b.String(), late.Stop()
+}
+
+// TestCertificates: -verbose and why name what is wrong with a certificate.
+func TestCertificates(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		reason, sentence string
+		name             net.IP
+		until            time.Duration
+	}{
+		{"tls-name", "is one of another host name", net.IPv4(192, 0, 2, 1), time.Hour},
+		{"tls-expired", "is not valid any more, or not yet", net.IPv4(127, 0, 0, 1), -time.Hour},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			t.Parallel()
+			key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := &x509.Certificate{
+				SerialNumber: big.NewInt(1), IPAddresses: []net.IP{tt.name},
+				NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(tt.until),
+			}
+			der, err := x509.CreateCertificate(rand.Reader, c, c, &key.PublicKey, key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			server := httptest.NewUnstartedServer(tell("text"))
+			server.Config.ErrorLog = log.New(io.Discard, "", 0)
+			server.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+			server.StartTLS()
+			t.Cleanup(server.Close)
+			dir := t.TempDir()
+			_, out, _ := call(t, dir, "-verbose", "-robots", "ignore", server.URL+"/")
+			if !strings.Contains(out, server.URL+"/ failed "+tt.reason+" 0 ") {
+				t.Errorf("-verbose says %s", out)
+			}
+			if why := must(t, dir, "why", server.URL+"/"); !strings.Contains(why, tt.sentence) {
+				t.Errorf("why says %s", why)
+			}
+		})
+	}
 }
 
 // TestLimitRate: a page that takes a day at the given rate is not stored when -time ends the run.

@@ -170,6 +170,36 @@ func TestCookieAtAnyHop(t *testing.T) {
 	}
 }
 
+// A page that sets a cookie and sends to a login at another host, which sends back, is asked there
+// once more.
+func TestCookieOverAnotherHost(t *testing.T) {
+	t.Parallel()
+	var page string
+	login := httptest.NewUnstartedServer(&recorder{page: func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, page, http.StatusFound)
+	}})
+	var err error
+	if login.Listener, err = net.Listen("tcp", "127.0.0.9:0"); err != nil {
+		t.Skip("only one loopback address here: ", err)
+	}
+	login.Start()
+	defer login.Close()
+	site := &recorder{page: func(w http.ResponseWriter, r *http.Request) {
+		if _, err := r.Cookie("session"); err != nil {
+			http.SetCookie(w, &http.Cookie{Name: "session", Value: "1", Path: "/"})
+			http.Redirect(w, r, login.URL+"/login", http.StatusFound)
+		}
+	}}
+	server := httptest.NewServer(site)
+	defer server.Close()
+	page = server.URL + "/page"
+	dir := t.TempDir()
+	must(t, dir, "-quiet", "-delay", "1ms", "-allow-private", page)
+	if got := urlsOf(t, filepath.Join(dir, "res.txt")); !slices.Equal(got, []string{page}) || len(site.requests("/page")) > 3 {
+		t.Errorf("stored %q after %d requests for the page", got, len(site.requests("/page")))
+	}
+}
+
 // User name, password and headers go to the origin of the seed alone, cookies to its host by their
 // own rules, whatever else of it is in scope.
 func TestSecretsStayWithTheSeed(t *testing.T) {

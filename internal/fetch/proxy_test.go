@@ -122,9 +122,23 @@ func TestProxyFromEnvironment(t *testing.T) {
 	p := serve(t, func(w http.ResponseWriter, r *http.Request) { asked = r.RequestURI })
 	t.Setenv("http_proxy", p)
 	t.Setenv("no_proxy", "")
-	c := newClient(t, Options{Guard: func(string, string, bool) bool { return false }})
+	lookup := func(_ context.Context, host string) ([]netip.Addr, error) {
+		if host == "inside.test" {
+			return []netip.Addr{netip.MustParseAddr("10.0.0.1")}, nil
+		}
+		return nil, &net.DNSError{Err: "no such host", IsNotFound: true}
+	}
+	c := newClient(t, Options{Lookup: lookup, Guard: func(string, string, bool) bool { return false }})
 	if _, err := c.Get(t.Context(), "http://a.test/", Request{}); err != nil || asked != "http://a.test/" {
 		t.Errorf("asked %q, %v", asked, err)
+	}
+	asked = ""
+	for _, private := range []string{"http://inside.test/", "http://intranet/", "http://metadata.google.internal/", "http://10.0.0.2/"} {
+		res, err := c.Get(t.Context(), private, Request{})
+		wantFailure(t, res, err, Address, false)
+	}
+	if asked != "" {
+		t.Errorf("the proxy was asked for %q", asked)
 	}
 	// Loopback is never asked by way of it, so the guard decides.
 	res, err := c.Get(t.Context(), p+"/", Request{})
