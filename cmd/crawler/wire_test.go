@@ -174,25 +174,25 @@ func TestCookieAtAnyHop(t *testing.T) {
 // once more.
 func TestCookieOverAnotherHost(t *testing.T) {
 	t.Parallel()
-	var page string
-	login := httptest.NewUnstartedServer(&recorder{page: func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, page, http.StatusFound)
-	}})
-	var err error
-	if login.Listener, err = net.Listen("tcp", "127.0.0.9:0"); err != nil {
+	l, err := net.Listen("tcp", "127.0.0.9:0")
+	if err != nil {
 		t.Skip("only one loopback address here: ", err)
 	}
-	login.Start()
-	defer login.Close()
+	to := "http://" + l.Addr().String() + "/login"
 	site := &recorder{page: func(w http.ResponseWriter, r *http.Request) {
 		if _, err := r.Cookie("session"); err != nil {
 			http.SetCookie(w, &http.Cookie{Name: "session", Value: "1", Path: "/"})
-			http.Redirect(w, r, login.URL+"/login", http.StatusFound)
+			http.Redirect(w, r, to, http.StatusFound)
 		}
 	}}
 	server := httptest.NewServer(site)
 	defer server.Close()
-	page = server.URL + "/page"
+	page := server.URL + "/page"
+	login := &httptest.Server{Listener: l, Config: &http.Server{Handler: &recorder{page: func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, page, http.StatusFound)
+	}}}}
+	login.Start()
+	defer login.Close()
 	dir := t.TempDir()
 	must(t, dir, "-quiet", "-delay", "1ms", "-allow-private", page)
 	if got := urlsOf(t, filepath.Join(dir, "res.txt")); !slices.Equal(got, []string{page}) || len(site.requests("/page")) > 3 {
