@@ -381,8 +381,13 @@ func TestSitemapRetries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	failed, _, err := index.Sitemap(s.addr + "/sitemap.xml")
+	if err != nil {
+		t.Fatal(err)
+	}
 	row.Time -= 25 * 60 * 60
-	if _, err := index.Commit([]*record.Outcome{{Robots: &row}}); err != nil {
+	failed.Time -= 25 * 60 * 60
+	if _, err := index.Commit([]*record.Outcome{{Robots: &row, Sitemap: &failed}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := index.Reopen(t.Context(), nil, func(*record.Record) bool { return true }, nil); err != nil {

@@ -76,9 +76,12 @@ func (c *change) cutsDone() {
 	}
 }
 
-// nameSitemap sees to it that a sitemap which something names is read, unless it was lately.
+// nameSitemap sees to it that a sitemap which something names is read, unless it was lately. One
+// that has failed and is named by a robots.txt is read again in a later run, or if only another
+// sitemap had named it: the seeds of a host that redirect name its sitemaps each time.
 func (c *change) nameSitemap(s *record.Sitemap) {
 	row := &c.sitemap(s.URL).row
+	run := &c.x.run
 	switch {
 	case row.State == 0 && c.fullOfSitemaps(record.Host(s.URL)):
 	case row.State == 0:
@@ -86,7 +89,7 @@ func (c *change) nameSitemap(s *record.Sitemap) {
 	case row.State == record.SitemapOpen && s.Level < row.Level:
 		row.Level, row.Hops, row.Source = s.Level, s.Hops, s.Source
 	case row.State == record.SitemapOpen:
-	case row.State == record.SitemapFailed && s.Level == 1, c.now-row.Time >= sitemapAge,
+	case row.State == record.SitemapFailed && s.Level == 1 && (row.Level > 1 || run.ID == 0 || row.Time < run.Start), c.now-row.Time >= sitemapAge,
 		row.State == record.SitemapRead && s.Level < row.Level: // what it names may have been too deep
 		if c.reopenSitemap(row) {
 			row.Level, row.Hops, row.Source = s.Level, s.Hops, s.Source

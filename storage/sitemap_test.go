@@ -37,10 +37,15 @@ func TestNameSitemap(t *testing.T) {
 		{"read long ago", record.Sitemap{State: record.SitemapRead, Level: 1, Time: now - sitemapAge, Locs: 3}, named, record.SitemapOpen, 2, true},
 		{"failed lately", record.Sitemap{State: record.SitemapFailed, Level: 2, Time: now}, named, record.SitemapFailed, 2, false},
 		{"failed, and a robots.txt names it", record.Sitemap{State: record.SitemapFailed, Level: 2, Time: now}, first, record.SitemapOpen, 1, true},
+		{"failed in this run, and named as before", record.Sitemap{State: record.SitemapFailed, Level: 1, Time: now}, first, record.SitemapFailed, 1, false},
+		{"failed in an earlier run, and named as before", record.Sitemap{State: record.SitemapFailed, Level: 1, Time: now - 60}, first, record.SitemapOpen, 1, true},
 		{"failed long ago", record.Sitemap{State: record.SitemapFailed, Level: 2, Time: 1}, named, record.SitemapOpen, 2, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			x, path := newIndex(t, 1)
+			if _, _, _, err := x.Begin(); err != nil {
+				t.Fatal(err)
+			}
 			if tt.known.State != 0 {
 				tt.known.URL = url
 				done, err := x.Commit([]*record.Outcome{{Sitemap: &tt.known}})
