@@ -495,16 +495,20 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// TestTypesOfMany: of a tree with many URLs stats does not read all records.
+// TestTypesOfMany: of a tree with many URLs, and beside a crawl, stats does not read all records.
 func TestTypesOfMany(t *testing.T) {
-	var b bytes.Buffer
-	w := bufio.NewWriter(&b)
-	totals := record.Totals{Seq: mostScanned + 1}
-	totals.Stored = mostScanned + 1
-	if err := new(Inspector).types(t.Context(), totals, w); err != nil {
-		t.Fatal(err)
-	}
-	if w.Flush(); !strings.Contains(b.String(), "media types with most pages: see the statistics of the latest run") {
-		t.Errorf("it says %q", b.String())
+	for name, i := range map[string]*Inspector{"many": {}, "a crawl": {Live: func() string { return "" }}} {
+		var b bytes.Buffer
+		w := bufio.NewWriter(&b)
+		totals := record.Totals{}
+		if totals.Stored = 1; name == "many" {
+			totals.Stored = mostScanned + 1
+		}
+		if err := i.types(t.Context(), totals, w); err != nil {
+			t.Fatal(err)
+		}
+		if w.Flush(); !strings.Contains(b.String(), "media types with most pages: see the statistics of the latest run") {
+			t.Errorf("%s: it says %q", name, b.String())
+		}
 	}
 }

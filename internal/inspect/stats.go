@@ -89,13 +89,15 @@ const (
 	mostSums    = 10_000 // different types, which servers name as they like
 )
 
-// types writes the media types with most pages.
+// types writes the media types with most pages, if no crawl goes on.
 func (i *Inspector) types(ctx context.Context, t record.Totals, w *bufio.Writer) error {
 	if t.Stored == 0 {
 		return nil
 	}
 	title := "media types with most pages"
-	if t.Records() > mostScanned {
+	// Beside a crawl Records would first bring new records to their places, which waits for room on
+	// a disk that is nearly full.
+	if t.Records() > mostScanned || i.Live != nil {
 		fmt.Fprintf(w, "\n%s: see the statistics of the latest run (statistics.txt)\n", title)
 		return nil
 	}
