@@ -125,7 +125,8 @@ export URLTREE_RETRIES=0 # what fails here does so again
 mkdir "$day/home"
 cd "$day/home"
 set -m # in its own group, as a terminal has it: otherwise it would ignore the signal
-crawler -scope host -edges -delay 500ms "$url" 2>../log & # minutes, were it not stopped
+# The signal may be ignored here, as in a background job, and that is inherited.
+env --default-signal=INT crawler -scope host -edges -delay 500ms "$url" 2>../log & # minutes, were it not stopped
 crawl=$!
 set +m
 wait_for 10 iut $crawl
