@@ -181,9 +181,9 @@ func openHanging(t *testing.T, root, at string, after int64) *hangingDisk {
 	return disk
 }
 
-// requireStuck crawls until the watchdog tells of a step with all these parts, then stops the
-// crawl, and wants it to end with ErrStuck. Then the disk is well again, and what is left of the
-// crawl gives the tree back.
+// requireStuck crawls until the watchdog reports a step with all these parts, then stops the
+// crawl, and expects it to end with ErrStuck. Then the disk works again, and the rest of the crawl
+// ends, which releases the tree.
 func requireStuck(t *testing.T, opts crawler.Options, disk *hangingDisk, byDisk bool, parts ...string) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), noHang)
