@@ -315,14 +315,14 @@ func (e *engine) begin(ctx context.Context) error {
 	e.robots = newRobotsCache(e.index, robots.Token(e.opts.UserAgent), uint32(e.opts.Retries)+1, e.run.Start)
 	total := e.index.Totals()
 	live := total.Now + total.Later
-	if e.opts.readsSitemaps() {
+	if e.opts.ReadsSitemaps() {
 		live += total.Sitemaps
 	}
 	e.readings = e.watch.readings(e.index, e.opts.Crawlers)
 	waiting := frontier.Options{
 		Store: e.readings, Memory: e.opts.FrontierBytes, Crawlers: e.opts.Crawlers, PerHost: e.opts.PerHost,
 		Delay: max(e.opts.Delay, 0), Auto: e.opts.Delay == 0, MaxWait: e.opts.MaxWait, MaxCrawlDelay: e.opts.MaxDelay,
-		Live: live, NoSitemaps: !e.opts.readsSitemaps(), Run: e.run.ID, Unclean: unclean, Earlier: e.earlier, NotBefore: e.run.Start * int64(time.Second),
+		Live: live, NoSitemaps: !e.opts.ReadsSitemaps(), Run: e.run.ID, Unclean: unclean, Earlier: e.earlier, NotBefore: e.run.Start * int64(time.Second),
 		Admit: e.admit, NeedRobots: func(origin string) bool { return !e.opts.IgnoreRobots && e.robots.need(origin) }, Idle: e.flushAll,
 	}
 	if e.opts.SkipDuplicates {
@@ -418,7 +418,7 @@ func (e *engine) findMore(ctx context.Context) (more bool, err error) {
 		nearer, err = cleaner.Nearer(ctx, e.tree, e.index, e.linker, e.frontier.Add)
 	}
 	named := 0
-	if err == nil && !e.named && e.opts.readsSitemaps() {
+	if err == nil && !e.named && e.opts.ReadsSitemaps() {
 		e.named = true
 		named, err = e.nameSitemaps(ctx)
 	}

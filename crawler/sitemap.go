@@ -28,9 +28,9 @@ const (
 	noSitemap = "no-sitemap" // why an answer gives nothing
 )
 
-// readsSitemaps reports whether sitemaps are read in this run. Where they are not, what robots.txt
+// ReadsSitemaps reports whether a run with these options reads sitemaps. If not, what robots.txt
 // names is noted all the same, for a later run.
-func (o *Options) readsSitemaps() bool { return !o.NoSitemaps && !o.IgnoreRobots && o.MaxDepth >= 0 }
+func (o *Options) ReadsSitemaps() bool { return !o.NoSitemaps && !o.IgnoreRobots && o.MaxDepth >= 0 }
 
 // namedSitemaps returns the sitemaps that the robots.txt of an origin names, and the place where
 // one usually is. A host that does not belong to the crawl, and is asked only because its
@@ -97,7 +97,7 @@ func (e *engine) nameSitemaps(ctx context.Context) (named int, err error) {
 
 // tellSitemaps lets the frontier know of sitemaps to be read, durable since transaction tx.
 func (e *engine) tellSitemaps(list []record.Sitemap, tx uint64) {
-	if len(list) > 0 && e.opts.readsSitemaps() {
+	if len(list) > 0 && e.opts.ReadsSitemaps() {
 		e.frontier.AddSitemaps(list, tx)
 	}
 }
