@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"urltree/internal/words"
+	"urltree/iut"
 )
 
 // Files are the names of the result files.
@@ -227,12 +228,12 @@ func replaceable(name string, ours func(begin []byte) bool) error {
 		return nil
 	}
 	if err != nil {
-		return diskError("look at "+name, err)
+		return iut.DiskError("look at "+name, err)
 	}
 	defer file.Close()
 	begin, err := io.ReadAll(io.LimitReader(file, mostBegin))
 	if err != nil {
-		return diskError("look at "+name, err)
+		return iut.DiskError("look at "+name, err)
 	}
 	if len(begin) > 0 && !ours(begin) {
 		return fmt.Errorf("output %s would replace a file that no crawl has written: move it away or name another -output", name)

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"urltree/internal/testsite"
 	"urltree/iut"
 )
 
@@ -76,7 +77,7 @@ func fdName(f *os.File) string { return fmt.Sprintf("/dev/fd/%d", f.Fd()) }
 
 // TestReplaceable: what is replaced begins as the file that replaces it, or is empty.
 func TestReplaceable(t *testing.T) {
-	s := small(t)
+	s := testsite.Small(t)
 	for _, output := range []string{"res.txt", "A.tsv"} {
 		t.Run(output, func(t *testing.T) {
 			f, err := FilesFor("", filepath.Join(t.TempDir(), output))
@@ -88,13 +89,13 @@ func TestReplaceable(t *testing.T) {
 	}
 }
 
-func testReplaceable(t *testing.T, s *site, f Files) {
-	if err := Clean(context.Background(), Steps{Index: s.index, Files: f}); err != nil {
+func testReplaceable(t *testing.T, s *testsite.Site, f Files) {
+	if err := Clean(context.Background(), Steps{Index: s.Index, Files: f}); err != nil {
 		t.Fatal(err)
 	}
 	made := map[string]string{}
 	for _, name := range f.Names() {
-		made[name] = read(t, name)
+		made[name] = testsite.Read(t, name)
 	}
 	if err := f.Replaceable(); err != nil {
 		t.Errorf("what was just made: %v", err)
@@ -110,15 +111,15 @@ func testReplaceable(t *testing.T, s *site, f Files) {
 			if err := f.Replaceable(); err == nil || !strings.Contains(err.Error(), name) || errors.Is(err, iut.ErrDisk) {
 				t.Errorf("%s with %.40q: %v", name, text, err)
 			}
-			err := Clean(context.Background(), Steps{Index: s.index, Files: f})
-			if got := read(t, name); err == nil || got != text {
+			err := Clean(context.Background(), Steps{Index: s.Index, Files: f})
+			if got := testsite.Read(t, name); err == nil || got != text {
 				t.Errorf("%s with %.40q was replaced by %.40q, %v", name, text, got, err)
 			}
 		}
 		if err := os.WriteFile(name, nil, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if err := Clean(context.Background(), Steps{Index: s.index, Files: f}); err != nil {
+		if err := Clean(context.Background(), Steps{Index: s.Index, Files: f}); err != nil {
 			t.Errorf("%s is empty: %v", name, err)
 		}
 	}
@@ -127,17 +128,17 @@ func testReplaceable(t *testing.T, s *site, f Files) {
 // TestStream: a FIFO gets the lines of res.txt in one pass, and stays what it is; a reader that
 // leaves keeps nobody from the other files.
 func TestStream(t *testing.T) {
-	s := small(t)
+	s := testsite.Small(t)
 	t.Chdir(t.TempDir())
 	plain := filesIn(t, t.TempDir())
-	if err := writeResults(context.Background(), s.index, plain); err != nil {
+	if err := writeResults(context.Background(), s.Index, plain); err != nil {
 		t.Fatal(err)
 	}
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	if err := syscall.Mkfifo(fifo, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	f, err := FilesFor(s.root, fifo)
+	f, err := FilesFor(s.Root, fifo)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,13 +155,13 @@ func TestStream(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		if err := errors.Join(Clean(context.Background(), Steps{Index: s.index, Files: f}), os.Remove(f.Res2)); err != nil {
+		if err := errors.Join(Clean(context.Background(), Steps{Index: s.Index, Files: f}), os.Remove(f.Res2)); err != nil {
 			t.Fatal(err)
 		}
-		if text := read(t, f.Statistics); !strings.Contains(text, ": holds\n") || strings.Contains(text, "NOT HOLD") {
+		if text := testsite.Read(t, f.Statistics); !strings.Contains(text, ": holds\n") || strings.Contains(text, "NOT HOLD") {
 			t.Error(text)
 		}
-		if text := <-got; whole && text != read(t, plain.Res) {
+		if text := <-got; whole && text != testsite.Read(t, plain.Res) {
 			t.Errorf("the reader got %q", text)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"syscall"
 
@@ -32,7 +31,7 @@ const bufferBytes = 256 << 10
 func createFile(name string, ours func(begin []byte) bool) (*outFile, error) {
 	file, err := replace.Create(name)
 	if err != nil {
-		return nil, diskError("write "+name, err)
+		return nil, iut.DiskError("write "+name, err)
 	}
 	return &outFile{name: name, file: file.File, whole: file, ours: ours, w: bufio.NewWriterSize(file, bufferBytes)}, nil
 }
@@ -44,7 +43,7 @@ func (f Files) createRes() (*outFile, error) {
 	}
 	file, err := openStream(f.Res)
 	if err != nil {
-		return nil, diskError("write "+f.Res, err)
+		return nil, iut.DiskError("write "+f.Res, err)
 	}
 	return &outFile{name: f.Res, file: file, w: bufio.NewWriterSize(file, bufferBytes)}, nil
 }
@@ -63,7 +62,7 @@ func (o *outFile) Write(b []byte) (int, error) {
 		return len(b), nil
 	}
 	if err != nil {
-		err = diskError("write "+o.name, err)
+		err = iut.DiskError("write "+o.name, err)
 	}
 	return n, err
 }
@@ -96,7 +95,7 @@ func (o *outFile) commit(ctx context.Context) error {
 		err = o.whole.Commit()
 	}
 	if err != nil {
-		return diskError("write "+o.name, err)
+		return iut.DiskError("write "+o.name, err)
 	}
 	return nil
 }
@@ -119,8 +118,4 @@ func writeWhole(ctx context.Context, name string, ours func(begin []byte) bool, 
 		return errors.Join(err, o.discard())
 	}
 	return o.commit(ctx)
-}
-
-func diskError(op string, err error) error {
-	return fmt.Errorf("%w: %s: %w", iut.ErrDisk, op, err)
 }

@@ -1,12 +1,7 @@
-// Package cleaner does what comes at the end of a crawl and after a crash.
-//
-// At the end, in source A's order ([Clean]): the buffers are drained into the tree, the pages of
-// the tree are listed in res.txt, the pending URLs in res2.txt, and the statistics are written.
-// All lists cover the whole tree and are made from the index.
-//
-// After a crash the folders are the truth ([NewIndex], [Merge]): what they hold, and seeds.txt and
-// FORMAT name, is all that is needed to go on. [Check] proves on a tree at rest that index, folders
-// and results say the same.
+// Package cleaner does what comes at the end of a crawl, in source A's order ([Clean]): the buffers
+// are drained into the tree, the pages of the tree are listed in res.txt, the pending URLs in
+// res2.txt, and the statistics are written. All lists cover the whole tree and are made from the
+// index.
 package cleaner
 
 import (
@@ -65,7 +60,7 @@ func scanRecords(ctx context.Context, index *storage.Index, res, res2 io.Writer,
 		}
 		switch r.State {
 		case record.Stored:
-			line = factsOf(&r).AppendLine(line[:0])
+			line = iut.FactsOf(&r).AppendLine(line[:0])
 			_, err = res.Write(line)
 		case record.Pending:
 			line = appendPending(line[:0], &r)
@@ -78,11 +73,6 @@ func scanRecords(ctx context.Context, index *storage.Index, res, res2 io.Writer,
 	}
 	sums.endOrigin()
 	return sums, nil
-}
-
-// factsOf returns what source.txt of a stored record says.
-func factsOf(r *record.Record) iut.Facts {
-	return iut.Facts{URL: r.URL, Source: r.Source, Page: r.Page}
 }
 
 // res2Title is the first line of res2.txt.

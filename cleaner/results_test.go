@@ -16,6 +16,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"urltree/internal/testsite"
 	"urltree/iut"
 	"urltree/storage"
 	"urltree/storage/record"
@@ -81,7 +82,7 @@ func TestSideFiles(t *testing.T) {
 }
 
 func TestWriteResults(t *testing.T) {
-	s := small(t)
+	s := testsite.Small(t)
 	f := filesIn(t, t.TempDir())
 	// Somebody's files beside them, with names that others take for temporary ones, stay as they
 	// are.
@@ -93,14 +94,14 @@ func TestWriteResults(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := writeResults(context.Background(), s.index, f); err != nil {
+	if err := writeResults(context.Background(), s.Index, f); err != nil {
 		t.Fatal(err)
 	}
 	want := ""
 	for _, url := range []string{"http://a.org/", "http://a.org/x", "http://a.org/x/"} {
-		want += read(t, s.file(url, "source.txt"))
+		want += testsite.Read(t, s.File(url, "source.txt"))
 	}
-	if got := read(t, f.Res); got != want {
+	if got := testsite.Read(t, f.Res); got != want {
 		t.Errorf("res.txt:\n%swant, from the folders:\n%s", got, want)
 	}
 	want = `URL	source URL	depth	tries	reason
@@ -110,10 +111,10 @@ http://a.org/seed	seed	0	0	not asked yet
 http://c.org/	http://a.org/	1	0	not asked yet
 http://d.org/	seed	0	0	not asked yet
 `
-	if got := read(t, f.Res2); got != want {
+	if got := testsite.Read(t, f.Res2); got != want {
 		t.Errorf("res2.txt:\n%swant:\n%s", got, want)
 	}
-	if got := read(t, f.Res+".new"); got != "mine" {
+	if got := testsite.Read(t, f.Res+".new"); got != "mine" {
 		t.Errorf("a file that is not ours was written: %q", got)
 	}
 	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(f.Res), "*.new")); len(left) != 2 {
@@ -123,7 +124,7 @@ http://d.org/	seed	0	0	not asked yet
 
 // A result file that cannot be written is a disk error, and the older one stays.
 func TestWriteResultsDisk(t *testing.T) {
-	s := small(t)
+	s := testsite.Small(t)
 	dir := t.TempDir()
 	for _, tt := range []struct {
 		name string
@@ -137,7 +138,7 @@ func TestWriteResultsDisk(t *testing.T) {
 			if err := tt.trap(f); err != nil {
 				t.Fatal(err)
 			}
-			err := writeResults(context.Background(), s.index, f)
+			err := writeResults(context.Background(), s.Index, f)
 			if !errors.Is(err, iut.ErrDisk) {
 				t.Fatalf("got %v, want a disk error", err)
 			}
@@ -149,8 +150,8 @@ func TestWriteResultsDisk(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
-	if err := writeResults(ctx, s.index, f); !errors.Is(err, context.Canceled) || read(t, f.Res) != "" {
-		t.Fatalf("cancelled: %v, res.txt %q", err, read(t, f.Res))
+	if err := writeResults(ctx, s.Index, f); !errors.Is(err, context.Canceled) || testsite.Read(t, f.Res) != "" {
+		t.Fatalf("cancelled: %v, res.txt %q", err, testsite.Read(t, f.Res))
 	}
 }
 
@@ -161,9 +162,9 @@ func TestFullDisk(t *testing.T) {
 		t.Skip("no device that is always full:", err)
 	}
 	defer full.Close()
-	s := small(t)
+	s := testsite.Small(t)
 	o := &outFile{name: "res.txt", file: full, w: bufio.NewWriterSize(full, 16)}
-	_, err = scanRecords(context.Background(), s.index, o, io.Discard, nil)
+	_, err = scanRecords(context.Background(), s.Index, o, io.Discard, nil)
 	if !errors.Is(err, iut.ErrDisk) || !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("got %v", err)
 	}
@@ -171,8 +172,8 @@ func TestFullDisk(t *testing.T) {
 
 func BenchmarkWriteResults(b *testing.B) {
 	const n = 200_000
-	s := newSite(b, filepath.Join(b.TempDir(), "iut"))
-	defer s.close()
+	s := testsite.New(b, filepath.Join(b.TempDir(), "iut"))
+	defer s.Close()
 	for i := 0; i < n; {
 		var set []*record.Outcome
 		for range 5000 {
@@ -185,11 +186,11 @@ func BenchmarkWriteResults(b *testing.B) {
 			})
 			i++
 		}
-		s.commit(set...)
+		s.Commit(set...)
 	}
 	f := filesIn(b, b.TempDir())
 	for b.Loop() {
-		if err := writeResults(context.Background(), s.index, f); err != nil {
+		if err := writeResults(context.Background(), s.Index, f); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -222,20 +223,20 @@ func TestCleanTellsOfDamage(t *testing.T) {
 		}, "by its counters it has 11 records, 3 of them stored, and a scan finds 10 and "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := small(t)
-			s.close()
-			if err := updateBolt(s.path(indexName), tt.spoil); err != nil {
+			s := testsite.Small(t)
+			s.Close()
+			if err := testsite.UpdateBolt(s.Path("index.db"), tt.spoil); err != nil {
 				t.Fatal(err)
 			}
-			s.openTree()
-			s.openIndex()
+			s.OpenTree()
+			s.OpenIndex()
 			f := filesIn(t, t.TempDir())
-			err := Clean(context.Background(), Steps{Index: s.index, Files: f})
+			err := Clean(context.Background(), Steps{Index: s.Index, Files: f})
 			if damaged := errors.Is(err, record.ErrDamaged); damaged != (tt.want != "") || damaged && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%v, want %q", err, tt.want)
 			}
-			if read(t, f.Res) == "" || strings.Contains(read(t, f.Statistics), "DOES NOT HOLD") != (tt.want != "") {
-				t.Errorf("the results are not written:\n%s", read(t, f.Statistics))
+			if testsite.Read(t, f.Res) == "" || strings.Contains(testsite.Read(t, f.Statistics), "DOES NOT HOLD") != (tt.want != "") {
+				t.Errorf("the results are not written:\n%s", testsite.Read(t, f.Statistics))
 			}
 		})
 	}
@@ -248,4 +249,12 @@ func writeResults(ctx context.Context, index *storage.Index, f Files) error {
 		return err
 	}
 	return errors.Join(l.res.commit(ctx), l.res2.commit(ctx))
+}
+
+func filesIn(t testsite.Fataler, dir string) Files {
+	f, err := FilesFor("", filepath.Join(dir, "res.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
 }

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"urltree/internal/testsite"
 	"urltree/storage"
 	"urltree/storage/record"
 )
@@ -123,25 +124,25 @@ Seen filter
 `
 
 func TestStatistics(t *testing.T) {
-	s := small(t)
+	s := testsite.Small(t)
 	f := filesIn(t, t.TempDir())
 	ctx := context.Background()
-	if err := writeResults(ctx, s.index, f); err != nil {
+	if err := writeResults(ctx, s.Index, f); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // the order never changes
-		if err := writeStatisticsAlone(ctx, s.index, f, figures()); err != nil {
+		if err := writeStatisticsAlone(ctx, s.Index, f, figures()); err != nil {
 			t.Fatal(err)
 		}
-		if got := read(t, f.Statistics); got != wantStatistics {
+		if got := testsite.Read(t, f.Statistics); got != wantStatistics {
 			t.Fatalf("got:\n%s\nwant:\n%s", got, wantStatistics)
 		}
 	}
 	// Without a run nothing is said of this one.
-	if err := writeStatisticsAlone(ctx, s.index, f, RunFigures{}); err != nil {
+	if err := writeStatisticsAlone(ctx, s.Index, f, RunFigures{}); err != nil {
 		t.Fatal(err)
 	}
-	got := read(t, f.Statistics)
+	got := testsite.Read(t, f.Statistics)
 	if !strings.Contains(got, "5 = 2 + 6 - 1 - 2: holds") || strings.Contains(got, "Queues") || !strings.Contains(got, "URLs discovered                            -        11\n") {
 		t.Errorf("without a run:\n%s", got)
 	}
@@ -149,7 +150,7 @@ func TestStatistics(t *testing.T) {
 
 // The equation counts the files, so a line that is lost or twice there breaks it.
 func TestEquation(t *testing.T) {
-	s := small(t)
+	s := testsite.Small(t)
 	ctx := context.Background()
 	for _, tt := range []struct {
 		name  string
@@ -157,36 +158,22 @@ func TestEquation(t *testing.T) {
 		want  string
 	}{
 		{"as written", func(Files) error { return nil }, "5 = 2 + 6 - 1 - 2: holds"},
-		{"page lost", func(f Files) error { return cutLine(f.Res, "http://a.org/x\t") }, "5 = 1 + 6 - 1 - 2: DOES NOT HOLD"},
-		{"seed's page lost", func(f Files) error { return cutLine(f.Res, "http://a.org/\t") }, "5 = 2 + 6 - 1 - 2: holds"},
-		{"pending URL lost", func(f Files) error { return cutLine(f.Res2, "http://c.org/\t") }, "5 = 2 + 5 - 1 - 2: DOES NOT HOLD"},
-		{"pending seed lost", func(f Files) error { return cutLine(f.Res2, "http://d.org/\t") }, "5 = 2 + 5 - 1 - 1: holds"},
-		{"title lost", func(f Files) error { return cutLine(f.Res2, "URL\t") }, "5 = 2 + 5 - 1 - 2: DOES NOT HOLD"},
+		{"page lost", func(f Files) error { return testsite.CutLine(f.Res, "http://a.org/x\t") }, "5 = 1 + 6 - 1 - 2: DOES NOT HOLD"},
+		{"seed's page lost", func(f Files) error { return testsite.CutLine(f.Res, "http://a.org/\t") }, "5 = 2 + 6 - 1 - 2: holds"},
+		{"pending URL lost", func(f Files) error { return testsite.CutLine(f.Res2, "http://c.org/\t") }, "5 = 2 + 5 - 1 - 2: DOES NOT HOLD"},
+		{"pending seed lost", func(f Files) error { return testsite.CutLine(f.Res2, "http://d.org/\t") }, "5 = 2 + 5 - 1 - 1: holds"},
+		{"title lost", func(f Files) error { return testsite.CutLine(f.Res2, "URL\t") }, "5 = 2 + 5 - 1 - 2: DOES NOT HOLD"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := filesIn(t, t.TempDir())
-			if err := errors.Join(writeResults(ctx, s.index, f), tt.spoil(f), writeStatisticsAlone(ctx, s.index, f, RunFigures{})); err != nil {
+			if err := errors.Join(writeResults(ctx, s.Index, f), tt.spoil(f), writeStatisticsAlone(ctx, s.Index, f, RunFigures{})); err != nil {
 				t.Fatal(err)
 			}
-			if got := read(t, f.Statistics); !strings.Contains(got, tt.want+"\n") {
+			if got := testsite.Read(t, f.Statistics); !strings.Contains(got, tt.want+"\n") {
 				t.Errorf("want %q in:\n%s", tt.want, got)
 			}
 		})
 	}
-}
-
-// cutLine removes the one line that begins so.
-func cutLine(name, prefix string) error {
-	b, err := os.ReadFile(name)
-	if err != nil {
-		return err
-	}
-	lines := strings.SplitAfter(string(b), "\n")
-	at := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, prefix) })
-	if at < 0 {
-		return errors.New("no line " + prefix)
-	}
-	return os.WriteFile(name, []byte(strings.Join(slices.Delete(lines, at, at+1), "")), 0o644)
 }
 
 // Long lines are counted as lines, and the last one without an end too.
@@ -214,16 +201,16 @@ func TestCountLines(t *testing.T) {
 }
 
 func TestHourly(t *testing.T) {
-	s := small(t)
+	s := testsite.Small(t)
 	f := filesIn(t, t.TempDir())
-	if _, _, _, err := s.index.Begin(); err != nil {
+	if _, _, _, err := s.Index.Begin(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.index.Finish(); err != nil {
+	if _, err := s.Index.Finish(); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // the first of these two is never ended
-		if _, _, _, err := s.index.Begin(); err != nil {
+		if _, _, _, err := s.Index.Begin(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -234,14 +221,14 @@ func TestHourly(t *testing.T) {
 		{Run: 1, Hour: 2, Time: 1_800_005_000},
 		{Run: 3, Hour: 1, Time: 1_800_009_000, Stored: 1},
 	} {
-		if err := s.index.PutHour(h); err != nil {
+		if err := s.Index.PutHour(h); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := WriteHourly(t.Context(), s.index, f); err != nil {
+	if err := WriteHourly(t.Context(), s.Index, f); err != nil {
 		t.Fatal(err)
 	}
-	got := read(t, f.Hourly)
+	got := testsite.Read(t, f.Hourly)
 	want := `  hour 1, until 2027-01-15T09:00:00Z  added  removed
     new URLs                              5        -
     buffer 1                              6        5
@@ -286,7 +273,7 @@ func TestClean(t *testing.T) {
 		{"statistics fail", nil, func(f Files) string { return f.Statistics }, []string{"res.txt", "res2.txt"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := small(t)
+			s := testsite.Small(t)
 			f := filesIn(t, t.TempDir())
 			if tt.trap != nil {
 				// A folder that is not empty cannot be replaced by a file.
@@ -299,10 +286,10 @@ func TestClean(t *testing.T) {
 			err := Clean(context.Background(), Steps{
 				Drain: func(context.Context) error {
 					order = append(order, "drain")
-					s.store("http://c.org/", "http://a.org/", 1) // the last item of a buffer
+					s.Store("http://c.org/", "http://a.org/", 1) // the last item of a buffer
 					return tt.drain
 				},
-				Index: s.index, Files: f,
+				Index: s.Index, Files: f,
 				Figures: func() RunFigures { order = append(order, "figures"); return figures() },
 				Log:     slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 			})
@@ -323,7 +310,7 @@ func TestClean(t *testing.T) {
 				t.Errorf("written: %v, want %v", got, tt.want)
 			}
 			if tt.drain == nil && tt.trap == nil {
-				if !strings.Contains(read(t, f.Res), "http://c.org/\t") || strings.Contains(read(t, f.Res2), "http://c.org/\t") {
+				if !strings.Contains(testsite.Read(t, f.Res), "http://c.org/\t") || strings.Contains(testsite.Read(t, f.Res2), "http://c.org/\t") {
 					t.Error("what was drained is not in the results")
 				}
 				if !slices.Equal(order, []string{"drain", "figures"}) {

@@ -14,6 +14,7 @@ import (
 
 	"urltree/internal/top"
 	"urltree/internal/words"
+	"urltree/iut"
 	"urltree/storage/record"
 )
 
@@ -205,7 +206,7 @@ func countFiles(ctx context.Context, f Files, totals record.Totals, sums *tally)
 func countLines(ctx context.Context, name string) (lines, seeds int64, err error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return 0, 0, diskError("count lines", err)
+		return 0, 0, iut.DiskError("count lines", err)
 	}
 	defer f.Close()
 	mark := []byte("\t" + record.Seed + "\t")
@@ -215,7 +216,7 @@ func countLines(ctx context.Context, name string) (lines, seeds int64, err error
 			return lines, seeds, nil
 		}
 		if err != nil {
-			return 0, 0, diskError("count lines", err)
+			return 0, 0, iut.DiskError("count lines", err)
 		}
 		if lines++; lines%(1<<16) == 0 && ctx.Err() != nil {
 			return 0, 0, context.Cause(ctx)

@@ -7,23 +7,24 @@ import (
 	"testing"
 	"time"
 
+	"urltree/internal/testsite"
 	"urltree/storage/record"
 )
 
 // TestVolumes checks what statistics.txt says of types, hosts and rates where there is much of
 // them.
 func TestVolumes(t *testing.T) {
-	s := newSite(t, t.TempDir())
-	t.Cleanup(s.close)
-	run, _, _, err := s.index.Begin()
+	s := testsite.New(t, t.TempDir())
+	t.Cleanup(s.Close)
+	run, _, _, err := s.Index.Begin()
 	if err != nil {
 		t.Fatal(err)
 	}
 	sums := newTally()
 	for host := range 25 {
 		name := fmt.Sprintf("h%02d.org", host)
-		s.seed("http://" + name + "/")
-		s.commit(&record.Outcome{Host: &record.HostTimes{Name: name, Answer: int64(host+1) * int64(time.Millisecond), Seq: 1}})
+		s.Seed("http://" + name + "/")
+		s.Commit(&record.Outcome{Host: &record.HostTimes{Name: name, Answer: int64(host+1) * int64(time.Millisecond), Seq: 1}})
 		for page := range host + 1 {
 			r := record.Record{Row: record.Row{URL: fmt.Sprintf("http://%s/%d", name, page)}, State: record.Stored}
 			r.Bytes, r.Media = 10, fmt.Sprintf("text/%d", page)
@@ -37,18 +38,18 @@ func TestVolumes(t *testing.T) {
 	sums.endOrigin()
 	for hour := range uint32(30) {
 		h := record.Hour{Run: run.ID, Hour: hour + 1, Time: run.Start + int64(hour+1)*3600, Stored: 36 * int64(hour)}
-		if err := s.index.PutHour(h); err != nil {
+		if err := s.Index.PutHour(h); err != nil {
 			t.Fatal(err)
 		}
 	}
 	f := filesIn(t, t.TempDir())
-	if err := writeResults(context.Background(), s.index, f); err != nil {
+	if err := writeResults(context.Background(), s.Index, f); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeStatistics(context.Background(), s.index, f, "", RunFigures{Run: s.index.Run()}, sums); err != nil {
+	if err := writeStatistics(context.Background(), s.Index, f, "", RunFigures{Run: s.Index.Run()}, sums); err != nil {
 		t.Fatal(err)
 	}
-	got := read(t, f.Statistics)
+	got := testsite.Read(t, f.Statistics)
 	for title, want := range map[string][]string{
 		"Pages by type":            {"text/0 25 250", "text/1 24 240", "text/19 6 60", "and 5 other types"},
 		"Hosts with most pages":    {"http://h24.org 25 250 0 0", "http://h20.org 21 210 1 0", "http://h05.org 6 60 1 0", "and 5 other hosts"},

@@ -14,9 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
-	"urltree/cleaner"
 	"urltree/crawler"
 	"urltree/crawler/scope"
+	"urltree/internal/repair"
 	"urltree/internal/testweb"
 	"urltree/iut"
 	"urltree/storage"
@@ -86,7 +86,7 @@ func requireChecked(t testing.TB, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = cleaner.Check(t.Context(), tree, index, linker, cleaner.CheckOptions{
+	_, err = repair.Check(t.Context(), tree, index, linker, repair.CheckOptions{
 		Links: true, Output: filepath.Join(dir, "res.txt"),
 	}, func(fault string) { t.Error("fault:", fault) })
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"testing"
 
-	"urltree/cleaner"
 	"urltree/crawler"
+	"urltree/internal/repair"
 	"urltree/internal/testweb"
 	"urltree/iut"
 	"urltree/storage"
@@ -72,7 +72,7 @@ func requireNoFaults(t testing.TB, root string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = cleaner.Check(context.WithoutCancel(t.Context()), tree, index, linker, cleaner.CheckOptions{Links: true},
+	_, err = repair.Check(context.WithoutCancel(t.Context()), tree, index, linker, repair.CheckOptions{Links: true},
 		func(fault string) { t.Error("fault:", fault) })
 	if err != nil {
 		t.Fatal(err)

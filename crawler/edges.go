@@ -3,9 +3,9 @@ package crawler
 import (
 	"context"
 
-	"urltree/cleaner"
 	"urltree/internal/edges"
 	"urltree/internal/extract"
+	"urltree/internal/repair"
 	"urltree/iut"
 	"urltree/storage"
 )
@@ -58,15 +58,15 @@ func (e *engine) keepEdges(ctx context.Context) (err error) {
 	return err
 }
 
-func (e *engine) graph() *cleaner.Graph {
-	return &cleaner.Graph{Tree: e.tree, Index: e.index, Parse: e.linker.edgesOf, Log: e.opts.Log}
+func (e *engine) graph() *repair.Graph {
+	return &repair.Graph{Tree: e.tree, Index: e.index, Parse: e.linker.edgesOf, Log: e.opts.Log}
 }
 
 // NewGraph returns the link graph of a tree that nobody crawls.
-func NewGraph(tree *iut.Tree, index *storage.Index) (*cleaner.Graph, error) {
+func NewGraph(tree *iut.Tree, index *storage.Index) (*repair.Graph, error) {
 	linker, err := NewLinker(tree.Format())
 	if err != nil {
 		return nil, err
 	}
-	return &cleaner.Graph{Tree: tree, Index: index, Parse: linker.edgesOf}, nil
+	return &repair.Graph{Tree: tree, Index: index, Parse: linker.edgesOf}, nil
 }

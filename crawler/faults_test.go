@@ -17,9 +17,9 @@ import (
 	"testing"
 	"time"
 
-	"urltree/cleaner"
 	"urltree/crawler"
 	"urltree/internal/faultfs"
+	"urltree/internal/repair"
 	"urltree/internal/testseed"
 	"urltree/internal/testweb"
 	"urltree/iut"
@@ -350,7 +350,7 @@ func checkOn(t *testing.T, root string, disk iut.FS, output, call string) {
 	if err != nil {
 		t.Fatalf("%s: %v", call, err)
 	}
-	_, err = cleaner.Check(context.WithoutCancel(t.Context()), tree, index, linker, cleaner.CheckOptions{Links: true, Output: output},
+	_, err = repair.Check(context.WithoutCancel(t.Context()), tree, index, linker, repair.CheckOptions{Links: true, Output: output},
 		func(fault string) { t.Errorf("%s: %s", call, fault) })
 	if err != nil {
 		t.Fatalf("%s: %v", call, err)

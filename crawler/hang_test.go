@@ -90,7 +90,7 @@ func TestHangingDisk(t *testing.T) {
 		{"body", "crawler", "ask for http://", "fetch.(*Client).Get ", 5, false},
 		{"free", "room", "ask how much room ", "iut.(*Tree).Free ", 5, true},
 		{"opening", "opening", "open ", "iut.(*Tree).seedLines ", 0, true},
-		{"pages", "opening", "open ", "cleaner.NewIndex ", 5, true},
+		{"pages", "opening", "open ", "repair.NewIndex ", 5, true},
 		{"results", "cleaner", "write ", "cleaner.Clean ", 0, true},
 	} {
 		t.Run(tt.at, func(t *testing.T) {

@@ -5,11 +5,11 @@ import (
 	"strings"
 	"sync"
 
-	"urltree/cleaner"
 	"urltree/crawler/weburl"
 	"urltree/internal/ctl"
 	"urltree/internal/inspect"
 	"urltree/internal/rank"
+	"urltree/internal/repair"
 	"urltree/internal/robots"
 	"urltree/iut"
 	"urltree/storage"
@@ -28,7 +28,7 @@ func NewInspector(tree *iut.Tree, index *storage.Index) (*inspect.Inspector, err
 }
 
 func newInspector(tree *iut.Tree, index *storage.Index, linker *Linker, token string) *inspect.Inspector {
-	graph := &cleaner.Graph{Tree: tree, Index: index, Parse: linker.edgesOf}
+	graph := &repair.Graph{Tree: tree, Index: index, Parse: linker.edgesOf}
 	return &inspect.Inspector{
 		Edges: graph.Pages, Ranks: func() (*rank.File, error) { return rank.Open(tree.Root()) },
 		Index: index, Tree: tree, Form: linker.budgets.form, Limits: linker.limits,

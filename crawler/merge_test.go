@@ -23,9 +23,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"urltree/cleaner"
 	"urltree/crawler"
 	"urltree/crawler/scope"
+	"urltree/internal/repair"
 	"urltree/internal/testseed"
 	"urltree/internal/testweb"
 	"urltree/iut"
@@ -156,11 +156,11 @@ func requireKnown(t testing.TB, path string, want rule) {
 	}
 }
 
-func merge(t testing.TB, dir string) cleaner.Report {
+func merge(t testing.TB, dir string) repair.Report {
 	t.Helper()
-	report, err := cleaner.Merge(t.Context(), cleaner.MergeOptions{
+	report, err := repair.Merge(t.Context(), repair.MergeOptions{
 		Root: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"),
-		Parser: func(f iut.Format) (cleaner.Parser, error) { return crawler.NewLinker(f) },
+		Parser: func(f iut.Format) (repair.Parser, error) { return crawler.NewLinker(f) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -482,9 +482,9 @@ func TestMergeOfAnOlderIndex(t *testing.T) {
 // TestMergeOfNothing: a folder that is no tree is left alone.
 func TestMergeOfNothing(t *testing.T) {
 	dir := t.TempDir()
-	_, err := cleaner.Merge(t.Context(), cleaner.MergeOptions{
+	_, err := repair.Merge(t.Context(), repair.MergeOptions{
 		Root: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"),
-		Parser: func(f iut.Format) (cleaner.Parser, error) { return crawler.NewLinker(f) },
+		Parser: func(f iut.Format) (repair.Parser, error) { return crawler.NewLinker(f) },
 	})
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("error %v, want %v", err, fs.ErrNotExist)

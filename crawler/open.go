@@ -19,10 +19,10 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"urltree/cleaner"
 	"urltree/crawler/weburl"
 	"urltree/internal/fetch"
 	"urltree/internal/frontier"
+	"urltree/internal/repair"
 	"urltree/internal/robots"
 	"urltree/iut"
 	"urltree/storage"
@@ -80,7 +80,7 @@ func (e *engine) open(ctx context.Context, at *post) error {
 		if err := e.room.await(ctx); err != nil {
 			return err
 		}
-		report, err := cleaner.NewIndex(ctx, e.tree, open, before, e.opts.Log, e.room.await)
+		report, err := repair.NewIndex(ctx, e.tree, open, before, e.opts.Log, e.room.await)
 		if err != nil {
 			return err
 		}
@@ -220,7 +220,7 @@ func (e *engine) begin(ctx context.Context) error {
 	}
 	e.linker.Use(e.index)
 	e.linker.failed = e.fail
-	_, seeds, err := cleaner.EnterSeeds(ctx, e.tree, e.index, e.linker, e.opts.Scope.String(), e.opts.Log, func(ctx context.Context, bytes int64) error {
+	_, seeds, err := repair.EnterSeeds(ctx, e.tree, e.index, e.linker, e.opts.Scope.String(), e.opts.Log, func(ctx context.Context, bytes int64) error {
 		if bytes == 0 {
 			return e.room.await(ctx)
 		}
@@ -355,7 +355,7 @@ func (e *engine) relink(ctx context.Context, cut bool, fresh func(rows []record.
 		e.opts.Log.Info("reading stored pages again for links", "pages", e.index.Totals().Stored)
 	}
 	e.linker.scope.Forget() // areas may have been added by commits
-	found, err := cleaner.Relink(ctx, e.tree, e.index, e.linker, cut, e.opts.Log, fresh, e.room.await)
+	found, err := repair.Relink(ctx, e.tree, e.index, e.linker, cut, e.opts.Log, fresh, e.room.await)
 	if err == nil {
 		e.opts.Log.Info("stored pages read again", "new URLs", found)
 	}
@@ -415,7 +415,7 @@ func (e *engine) findMore(ctx context.Context) (more bool, err error) {
 	}
 	nearer := 0
 	if err == nil {
-		nearer, err = cleaner.Nearer(ctx, e.tree, e.index, e.linker, e.frontier.Add)
+		nearer, err = repair.Nearer(ctx, e.tree, e.index, e.linker, e.frontier.Add)
 	}
 	named := 0
 	if err == nil && !e.named && e.opts.ReadsSitemaps() {

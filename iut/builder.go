@@ -160,7 +160,7 @@ func (b *Builder) dropTemp(item *Item) error {
 		return nil
 	}
 	if err := b.Tree.fs.Remove(item.Temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return diskError("drop body", err)
+		return DiskError("drop body", err)
 	}
 	return nil
 }

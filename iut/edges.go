@@ -21,14 +21,14 @@ func (t *Tree) WriteEdges(end int64) (*edges.Writer, error) {
 	}
 	f, err := t.fs.Open(edgesName, os.O_WRONLY|os.O_CREATE|os.O_APPEND)
 	if err != nil {
-		return nil, diskError("open edges", err)
+		return nil, DiskError("open edges", err)
 	}
 	w, err := edges.NewWriter(edgesFile{f, t}, end)
 	if err != nil {
-		return nil, errors.Join(diskError("open edges", err), f.Close())
+		return nil, errors.Join(DiskError("open edges", err), f.Close())
 	}
 	if err := t.fs.SyncDir("."); err != nil {
-		return nil, errors.Join(diskError("open edges", err), w.Close())
+		return nil, errors.Join(DiskError("open edges", err), w.Close())
 	}
 	return w, nil
 }
@@ -56,7 +56,7 @@ func (t *Tree) ReadEdges(end int64, fn func(edges.Page) error) (whole, pages int
 		return edges.Read(eof{}, end, fn)
 	}
 	if err != nil {
-		return 0, 0, diskError("open edges", err)
+		return 0, 0, DiskError("open edges", err)
 	}
 	defer f.Close()
 	return edges.Read(reader{f}, end, fn)
@@ -68,7 +68,7 @@ type reader struct{ File }
 func (r reader) Read(b []byte) (int, error) {
 	n, err := r.File.Read(b)
 	if err != nil && err != io.EOF {
-		err = diskError("read", err)
+		err = DiskError("read", err)
 	}
 	return n, err
 }
@@ -85,7 +85,7 @@ func (t *Tree) EdgesSize() (int64, error) {
 		return 0, nil
 	}
 	if err != nil {
-		return 0, diskError("stat", err)
+		return 0, DiskError("stat", err)
 	}
 	return e.Size, nil
 }
@@ -107,13 +107,13 @@ func (c *Committer) writeEdges(items []*Item, set []*record.Outcome) error {
 				it.Edges = edges.AppendPage(nil, edges.Page{URL: it.Row.URL})
 			}
 			if err := c.Edges.Append(it.Edges); err != nil {
-				return diskError("write edges", err)
+				return DiskError("write edges", err)
 			}
 			it.Edges = nil
 		}
 		end, err := c.Edges.Flush()
 		if err != nil {
-			return diskError("write edges", err)
+			return DiskError("write edges", err)
 		}
 		for _, o := range set[from:to] {
 			if o.State == record.Stored {

@@ -42,7 +42,7 @@ func lockTree(root string, shared bool) (*owner, error) {
 	for late := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		held, err := try(o.lock)
 		if err != nil {
-			return nil, diskError("lock", err)
+			return nil, DiskError("lock", err)
 		}
 		if held {
 			break
@@ -76,11 +76,11 @@ func (o *owner) release() error {
 func (o *owner) writePid(text string) error {
 	f, err := os.OpenFile(o.lock.Path(), os.O_WRONLY|os.O_TRUNC|noFollow|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return diskError("lock", err)
+		return DiskError("lock", err)
 	}
 	_, err = f.WriteString(text)
 	if err = errors.Join(err, f.Close()); err != nil {
-		return diskError("lock", err)
+		return DiskError("lock", err)
 	}
 	return nil
 }

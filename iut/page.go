@@ -35,6 +35,11 @@ type Facts struct {
 	record.Page        // PageDepth is the depth
 }
 
+// FactsOf returns what source.txt of a stored record says.
+func FactsOf(r *record.Record) Facts {
+	return Facts{URL: r.URL, Source: r.Source, Page: r.Page}
+}
+
 // A Page is what Store writes. Bytes and, if it is zero, Digest are filled in from Body. With
 // Temp, the name of a closed [TempFile] that becomes content.html, both must be right already.
 type Page struct {

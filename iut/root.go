@@ -26,7 +26,7 @@ func checkRoot(root string) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
-			return diskError("look at the root", err)
+			return DiskError("look at the root", err)
 		case want.folder && !info.IsDir():
 			return fmt.Errorf("%w: %s is no folder; move it away", ErrTree, filepath.Join(root, want.name))
 		case !want.folder && !info.Mode().IsRegular():
@@ -53,7 +53,7 @@ func hasFormat(root string) error {
 func noTree(root string) error {
 	entries, err := os.ReadDir(root)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return diskError("list", err)
+		return DiskError("list", err)
 	}
 	for _, e := range entries {
 		if name := e.Name(); name == "index.db" || name == seedsName || strings.HasPrefix(name, "pr-") {
@@ -90,13 +90,13 @@ func (t *Tree) readFormat(create bool) (f Format, there bool, err error) {
 		t.older = err == nil && version != formatVersion
 		return f, true, err
 	case !errors.Is(err, fs.ErrNotExist):
-		return f, false, diskError("read", err)
+		return f, false, DiskError("read", err)
 	case !create:
 		return f, false, fmt.Errorf("iut: no tree in %s: %w", t.root, fs.ErrNotExist)
 	}
 	foreign, err := t.foreign()
 	if err != nil {
-		return f, false, diskError("look at the root", err)
+		return f, false, DiskError("look at the root", err)
 	}
 	if foreign == "" {
 		return f, false, nil

@@ -74,7 +74,7 @@ func (l *SeedList) Add(ctx context.Context, urls []string) error {
 		err = l.tree.fs.SyncDir(".")
 	}
 	if err != nil {
-		return diskError("add seeds", err)
+		return DiskError("add seeds", err)
 	}
 	return nil
 }
@@ -153,13 +153,13 @@ func (t *Tree) openSeeds(from SeedMark) (*seedReader, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, diskError("read seeds", err)
+		return nil, DiskError("read seeds", err)
 	}
 	sum := crc32.New(castagnoli)
 	n, err := io.Copy(sum, io.LimitReader(f, from.Bytes))
 	switch {
 	case err != nil:
-		err = diskError("read seeds", err)
+		err = DiskError("read seeds", err)
 	case n != from.Bytes || sum.Sum32() != from.Sum:
 		err = ErrSeedMark
 	default:
@@ -184,7 +184,7 @@ func (r *seedReader) next() ([]byte, error) {
 		case err == io.EOF:
 			return nil, err
 		case err != nil:
-			return nil, diskError("read seeds", err)
+			return nil, DiskError("read seeds", err)
 		}
 		if len(r.long) > 0 {
 			r.long = append(r.long, part...)
@@ -205,16 +205,16 @@ func (t *Tree) cutSeeds() error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return diskError("stat", err)
+		return DiskError("stat", err)
 	case e.Size == whole:
 		return nil
 	}
 	f, err := t.fs.Open(seedsName, os.O_WRONLY)
 	if err != nil {
-		return diskError("cut seeds", err)
+		return DiskError("cut seeds", err)
 	}
 	if err := errors.Join(f.Truncate(whole), f.Sync(), f.Close()); err != nil {
-		return diskError("cut seeds", err)
+		return DiskError("cut seeds", err)
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func (t *Tree) Store(p *Page) (Result, error) {
 			t.fs.Adopt(rel)
 			if p.Temp != "" {
 				if err := t.fs.Remove(p.Temp); err != nil {
-					return Result{}, diskError("drop body", err)
+					return Result{}, DiskError("drop body", err)
 				}
 			}
 			return Result{Facts: has, Adopted: true}, nil
@@ -92,7 +92,7 @@ func (t *Tree) Load(url string) (Facts, []byte, error) {
 	defer r.Close()
 	body := make([]byte, f.Bytes)
 	if _, err := io.ReadFull(r, body); err != nil {
-		return f, nil, diskError("read content of "+url, err)
+		return f, nil, DiskError("read content of "+url, err)
 	}
 	if sha256.Sum256(body) != f.Digest {
 		return f, nil, tornf("SHA-256 of content.html: %s", url)
@@ -177,7 +177,7 @@ func (t *Tree) RemoveTorn(url string, stored bool) (kept bool, err error) {
 	}
 	for _, name := range names {
 		if err := take(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return kept, diskError("remove torn "+rel, err)
+			return kept, DiskError("remove torn "+rel, err)
 		}
 	}
 	return kept, nil
@@ -287,7 +287,7 @@ func readError(rel string, err error) error {
 	case isNotFile(err):
 		return fmt.Errorf("%w: not a file: %s: %w", ErrTorn, rel, err)
 	}
-	return diskError("read "+rel, err)
+	return DiskError("read "+rel, err)
 }
 
 // isNotFile knows the errors of a symbolic link, folder or device where a file should be.
@@ -309,7 +309,7 @@ func (t *Tree) pageError(op, rel string, err error) error {
 	case isNotFile(err), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG):
 		return fmt.Errorf("%w: %s %s: %w", ErrPage, op, rel, err)
 	}
-	return diskError(op+" "+rel, err)
+	return DiskError(op+" "+rel, err)
 }
 
 // isFullFolder distinguishes a full folder from a full disk, which answers to a new name as well.
@@ -345,7 +345,7 @@ func (t *Tree) Temp() (*TempFile, error) {
 	name := tempFolder + "/" + strconv.FormatUint(t.temps.Add(1), 10)
 	f, err := t.fs.Open(name, os.O_RDWR|os.O_CREATE|os.O_EXCL)
 	if err != nil {
-		return nil, diskError("make "+name, err)
+		return nil, DiskError("make "+name, err)
 	}
 	return &TempFile{tree: t, name: name, file: f}, nil
 }
@@ -355,7 +355,7 @@ func (f *TempFile) Write(b []byte) (int, error) {
 	n, err := f.file.Write(b)
 	f.size += int64(n)
 	if err != nil {
-		return n, diskError("write "+f.name, err)
+		return n, DiskError("write "+f.name, err)
 	}
 	return n, nil
 }
@@ -371,7 +371,7 @@ func (f *TempFile) Size() int64 { return f.size }
 func (f *TempFile) Bytes() (b []byte, unmap func() error, err error) {
 	b, unmap, err = f.file.Map(int(f.size))
 	if err != nil {
-		return nil, nil, diskError("map "+f.name, err)
+		return nil, nil, DiskError("map "+f.name, err)
 	}
 	return b, unmap, nil
 }
@@ -384,7 +384,7 @@ func (f *TempFile) Close() error {
 	err := f.file.Close()
 	f.file = nil
 	if err != nil {
-		return diskError("close "+f.name, err)
+		return DiskError("close "+f.name, err)
 	}
 	return nil
 }
@@ -393,7 +393,7 @@ func (f *TempFile) Close() error {
 func (f *TempFile) Discard() error {
 	err := f.Close()
 	if err2 := f.tree.fs.Remove(f.name); err2 != nil {
-		err = errors.Join(err, diskError("remove "+f.name, err2))
+		err = errors.Join(err, DiskError("remove "+f.name, err2))
 	}
 	return err
 }

@@ -120,7 +120,7 @@ func (t *Tree) open(opts Options) error {
 	if t.root != "" {
 		if create {
 			if err := makeRoot(t.root, opts.Sync != SyncNone); err != nil {
-				return diskError("make the tree", err)
+				return DiskError("make the tree", err)
 			}
 		} else if err := hasFormat(t.root); err != nil { // leave no LOCK in a folder that is none
 			return err
@@ -132,7 +132,7 @@ func (t *Tree) open(opts Options) error {
 	if t.fs == nil {
 		var err error
 		if t.disk, err = OpenDisk(t.root, opts.Sync); err != nil {
-			return diskError("open the tree", err)
+			return DiskError("open the tree", err)
 		}
 		t.fs = t.disk
 	}
@@ -164,7 +164,7 @@ func ReadFormat(root string) (f Format, err error) {
 	}
 	disk, err := OpenDisk(root, SyncNone)
 	if err != nil {
-		return f, diskError("open root", err)
+		return f, DiskError("open root", err)
 	}
 	t := &Tree{root: root, fs: disk, readOnly: true}
 	f, _, err = t.readFormat(false)
@@ -210,7 +210,7 @@ func (t *Tree) Sync() error {
 	defer t.syncMu.Unlock()
 	if t.syncErr == nil {
 		if err := t.fs.SyncAll(); err != nil {
-			t.syncErr = diskError("sync", err)
+			t.syncErr = DiskError("sync", err)
 		}
 	}
 	return t.syncErr
@@ -287,7 +287,7 @@ func (t *Tree) writeFormatLocked(next Format) error {
 		err = t.fs.SyncDir(".")
 	}
 	if err != nil {
-		return diskError("write FORMAT", err)
+		return DiskError("write FORMAT", err)
 	}
 	t.format = next
 	return nil
@@ -315,14 +315,14 @@ func (t *Tree) keepsCase() error {
 func (t *Tree) foldsCase() (bool, error) {
 	const probe, other = probeName, tempFolder + "/cASE"
 	if err := t.writeFile(probe, os.O_CREATE|os.O_TRUNC, nil, false); err != nil {
-		return false, diskError("probe", err)
+		return false, DiskError("probe", err)
 	}
 	_, err := t.fs.Stat(other)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, diskError("probe", err)
+		return false, DiskError("probe", err)
 	}
 	if err := t.fs.Remove(probe); err != nil {
-		return false, diskError("probe", err)
+		return false, DiskError("probe", err)
 	}
 	return err == nil, nil
 }
@@ -332,19 +332,19 @@ func (t *Tree) emptyTemp() error {
 	entries, err := t.fs.List(tempFolder)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err = t.fs.Mkdir(tempFolder); err != nil {
-			return diskError("make", err)
+			return DiskError("make", err)
 		}
 		return nil
 	}
 	if err != nil {
-		return diskError("list", err)
+		return DiskError("list", err)
 	}
 	for _, e := range entries {
 		if e.Type.IsDir() {
 			continue
 		}
 		if err := t.fs.Remove(tempFolder + "/" + e.Name); err != nil {
-			return diskError("empty tmp", err)
+			return DiskError("empty tmp", err)
 		}
 	}
 	return nil
@@ -385,6 +385,10 @@ func (t *Tree) readFile(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxLine+1))
 }
 
-func diskError(op string, err error) error {
+// DiskError returns an error of the disk as ErrDisk with what was done, nil for a nil err.
+func DiskError(op string, err error) error {
+	if err == nil {
+		return nil
+	}
 	return fmt.Errorf("%w: %s: %w", ErrDisk, op, err)
 }

@@ -50,7 +50,7 @@ var (
 func (t *Tree) Walk(fn func(url, rel string, st PageStatus, f Facts) error) error {
 	entries, err := t.fs.List(".")
 	if err != nil {
-		return diskError("list", err)
+		return DiskError("list", err)
 	}
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name, "pr-") {
@@ -72,7 +72,7 @@ func (t *Tree) walkEntry(rel string, e Entry, fn func(string, string, PageStatus
 	}
 	entries, err := t.fs.List(rel)
 	if err != nil {
-		return diskError("list", err)
+		return DiskError("list", err)
 	}
 	url, err := t.paths.URLOf(rel)
 	isPage := err == nil || isOverlong(rel)

@@ -15,6 +15,7 @@ import (
 	"urltree/crawler"
 	"urltree/internal/fetch"
 	"urltree/internal/rank"
+	"urltree/internal/repair"
 	"urltree/internal/words"
 	"urltree/iut"
 	"urltree/storage"
@@ -40,9 +41,9 @@ func (c *command) mergeCommand() *cli.Command {
 			}
 			_, err := iut.ReadFormat(c.root())
 			older := errors.Is(err, iut.ErrOlder)
-			report, err := cleaner.Merge(x.Context, cleaner.MergeOptions{
+			report, err := repair.Merge(x.Context, repair.MergeOptions{
 				Root: c.root(), Output: c.flags.opts.Output, Log: c.logger(c.stderr),
-				Parser: func(f iut.Format) (cleaner.Parser, error) { return crawler.NewLinker(f) },
+				Parser: func(f iut.Format) (repair.Parser, error) { return crawler.NewLinker(f) },
 			})
 			if err != nil {
 				return err
@@ -92,7 +93,7 @@ func (c *command) checkCommand() *cli.Command {
 				return err
 			}
 			tell := func(fault string) { fmt.Fprintln(c.stdout, "fault:", fault) }
-			report, err := cleaner.Check(x.Context, tree, index, linker, cleaner.CheckOptions{
+			report, err := repair.Check(x.Context, tree, index, linker, repair.CheckOptions{
 				Links: links, Output: c.flags.opts.Output,
 			}, tell)
 			if err != nil {

@@ -6,9 +6,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"urltree/cleaner"
 	"urltree/crawler"
 	"urltree/internal/rank"
+	"urltree/internal/repair"
 	"urltree/internal/words"
 	"urltree/iut"
 	"urltree/storage"
@@ -78,7 +78,7 @@ func (c *command) rankCommand() *cli.Command {
 }
 
 // graph returns the link graph of a tree that nobody crawls.
-func (c *command) graph(tree *iut.Tree, index *storage.Index) (*cleaner.Graph, error) {
+func (c *command) graph(tree *iut.Tree, index *storage.Index) (*repair.Graph, error) {
 	graph, err := crawler.NewGraph(tree, index)
 	if err != nil {
 		return nil, err

@@ -58,7 +58,7 @@ type Inspector struct {
 	// Robots reports whether robots.txt lets a URL be asked and by which line; known is false
 	// while there is no answer of its origin. nil: not known.
 	Robots func(url string) (ok bool, line string, known bool)
-	// Edges calls fn with each page of the link graph, as cleaner.Graph does; nil: it is not known.
+	// Edges calls fn with each page of the link graph, as repair.Graph does; nil: it is not known.
 	Edges func(ctx context.Context, fn func(edges.Page) error) error
 	// Ranks opens what crawler rank has found, fs.ErrNotExist if it was never asked; nil: it is not
 	// known.

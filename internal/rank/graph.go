@@ -29,7 +29,7 @@ import (
 	"urltree/iut"
 )
 
-// A Source calls fn with each page of a link graph, as cleaner.Graph does.
+// A Source calls fn with each page of a link graph, as repair.Graph does.
 type Source func(ctx context.Context, fn func(edges.Page) error) error
 
 // A Graph is a link graph whose nodes have numbers, in the order of their fingerprints.

@@ -1,4 +1,4 @@
-package cleaner
+package repair
 
 import (
 	"context"
@@ -91,7 +91,7 @@ func (r *rebuild) run(ctx context.Context) (Report, error) {
 		r.log = slog.New(slog.DiscardHandler)
 	}
 	if err := r.index.Review(); err != nil {
-		return r.report, wrapDisk("rebuild", err)
+		return r.report, iut.DiskError("rebuild", err)
 	}
 	for _, step := range []func(context.Context) error{r.seeds, r.survey, r.reopen, r.adopt, r.mend} {
 		if err := step(ctx); err != nil {
@@ -146,7 +146,7 @@ func (r *rebuild) survey(ctx context.Context) error {
 			return nil
 		}
 		defer func() { areas = areas[:0] }()
-		return wrapDisk("seeds", r.index.AddAreas(areas))
+		return iut.DiskError("seeds", r.index.AddAreas(areas))
 	}
 	err := r.tree.Walk(func(url, rel string, st iut.PageStatus, f iut.Facts) error {
 		switch st.Kind {
@@ -226,7 +226,7 @@ func (r *rebuild) reopen(ctx context.Context) error {
 	if cause := context.Cause(scan); cause != nil {
 		return cause
 	}
-	return wrapDisk("reopen", err)
+	return iut.DiskError("reopen", err)
 }
 
 // adopt commits each complete page that the index does not call stored.
@@ -303,7 +303,7 @@ func (r *rebuild) commit(ctx context.Context) error {
 	}
 	done, err := r.index.Commit(r.set)
 	if err != nil {
-		return diskError("commit", err)
+		return iut.DiskError("commit", err)
 	}
 	r.report.Found += done.New
 	if r.fresh != nil {
@@ -328,15 +328,15 @@ func newIndex(ctx context.Context, tree *iut.Tree, opts storage.Options, kept st
 	path := filepath.Join(tree.Root(), indexName)
 	making := path + ".making"
 	if err := os.Remove(making); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return Report{}, diskError("new index", err)
+		return Report{}, iut.DiskError("new index", err)
 	}
 	if err := storage.Create(making); err != nil {
-		return Report{}, diskError("new index", err)
+		return Report{}, iut.DiskError("new index", err)
 	}
 	opts.Limits = limitsOf(tree.Format().Links)
 	index, err := storage.Open(making, opts)
 	if err != nil {
-		return Report{}, diskError("new index", err)
+		return Report{}, iut.DiskError("new index", err)
 	}
 	r := &rebuild{tree: tree, index: index, parser: p, log: log, room: room}
 	if kept != "" {
@@ -347,20 +347,20 @@ func newIndex(ctx context.Context, tree *iut.Tree, opts storage.Options, kept st
 		report, err = r.run(ctx)
 	}
 	if err == nil && (report.Pages > 0 || kept != "") {
-		err = wrapDisk("new index", index.MarkUnclean())
+		err = iut.DiskError("new index", index.MarkUnclean())
 	}
-	if err = errors.Join(err, wrapDisk("new index", index.Close())); err != nil {
+	if err = errors.Join(err, iut.DiskError("new index", index.Close())); err != nil {
 		return report, err
 	}
 	if kept != "" {
 		// With two names until the new one takes its place, no kill leaves the tree without either.
 		if err := os.Link(path, kept); err != nil {
 			if err := os.Rename(path, kept); err != nil {
-				return report, diskError("keep the old index", err)
+				return report, iut.DiskError("keep the old index", err)
 			}
 		}
 	}
-	return report, wrapDisk("new index", errors.Join(os.Rename(making, path), storage.SyncFolder(tree.Root())))
+	return report, iut.DiskError("new index", errors.Join(os.Rename(making, path), storage.SyncFolder(tree.Root())))
 }
 
 // limitsOf are the limits that FORMAT names: what the latest run held back, a rebuild does too.
@@ -375,12 +375,4 @@ func limitsOf(l iut.LinkOptions) storage.Limits {
 		limits.MaxDepth = -1
 	}
 	return limits
-}
-
-// wrapDisk is diskError for an error that may be nil.
-func wrapDisk(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return diskError(op, err)
 }

@@ -1,4 +1,4 @@
-package cleaner
+package repair
 
 import (
 	"bytes"
@@ -17,6 +17,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"urltree/internal/testseed"
+	"urltree/internal/testsite"
 	"urltree/iut"
 	"urltree/storage"
 	"urltree/storage/record"
@@ -33,17 +34,17 @@ func damageURL(i int) string {
 
 // wide is a site of n answers of every kind, each bucket of its index in use. It gives the URLs
 // that seeds and stored pages name, and those that only an answer without a folder does.
-func wide(t *testing.T, n int) (s *site, named, hidden []string) {
-	s = newSite(t, filepath.Join(t.TempDir(), "iut"))
-	t.Cleanup(func() { s.close() })
+func wide(t *testing.T, n int) (s *testsite.Site, named, hidden []string) {
+	s = testsite.New(t, filepath.Join(t.TempDir(), "iut"))
+	t.Cleanup(func() { s.Close() })
 	named = []string{damageURL(0), damageURL(1), damageURL(2)}
-	s.seed(named...)
-	if _, _, _, err := s.index.Begin(); err != nil {
+	s.Seed(named...)
+	if _, _, _, err := s.Index.Begin(); err != nil {
 		t.Fatal(err)
 	}
 	for i := range n {
 		url := damageURL(i)
-		rec, err := s.index.Record(url)
+		rec, err := s.Index.Record(url)
 		if errors.Is(err, storage.ErrNotFound) {
 			continue // what names it is no page
 		}
@@ -71,19 +72,19 @@ func wide(t *testing.T, n int) (s *site, named, hidden []string) {
 		default:
 			links := []string{damageURL(2*i + 3), damageURL(2*i + 4)}
 			named = append(named, links...)
-			s.store(url, rec.Source, rec.Depth, links...)
+			s.Store(url, rec.Source, rec.Depth, links...)
 			continue
 		}
 		origin := record.Origin(url)
 		o.Host = &record.HostTimes{Name: record.Host(url), Next: int64(i), Seq: uint64(i)}
 		o.Robots = &record.Robots{Origin: origin, Time: 1_800_000_000, Status: 200, Text: "User-agent: *\nDisallow: /private\n"}
 		o.Sitemaps = []record.Sitemap{{URL: fmt.Sprintf("%s/sitemap%d.xml", origin, i), Level: 1}}
-		s.commit(o)
+		s.Commit(o)
 	}
-	if _, err := s.index.Finish(); err != nil {
+	if _, err := s.Index.Finish(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.index.PutHour(record.Hour{Run: 1, Hour: 1}); err != nil {
+	if err := s.Index.PutHour(record.Hour{Run: 1, Hour: 1}); err != nil {
 		t.Fatal(err)
 	}
 	return s, named, hidden
@@ -156,7 +157,7 @@ func TestDamage(t *testing.T) {
 	}
 	rnd := rand.New(rand.NewPCG(testseed.Draw(t), 0))
 	s, named, hidden := wide(t, 150)
-	path := s.path(indexName)
+	path := s.Path(indexName)
 	old, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -164,18 +165,18 @@ func TestDamage(t *testing.T) {
 	// Writes that replace pages: URLs without a folder, so that the tree stays as it is.
 	for i := range 60 {
 		url := fmt.Sprintf("http://h%d.org/d%d/late%d", i%4, i%7, i)
-		s.commit(&record.Outcome{Row: record.Row{URL: damageURL(9), Source: "-"}, Links: []record.Link{{URL: url, Source: damageURL(9), Depth: 9}}})
+		s.Commit(&record.Outcome{Row: record.Row{URL: damageURL(9), Source: "-"}, Links: []record.Link{{URL: url, Source: damageURL(9), Depth: 9}}})
 		hidden = append(hidden, url)
 	}
-	before := s.records()
-	s.close()
+	before := s.Records()
+	s.Close()
 	whole := usedOf(t, path)
 	if err := storage.Compact(path, true); err != nil {
 		t.Fatal(err)
 	}
 	dense := usedOf(t, path)
 
-	c := campaign{t: t, root: s.root, before: before, named: map[string]bool{}, hidden: hidden}
+	c := campaign{t: t, root: s.Root, before: before, named: map[string]bool{}, hidden: hidden}
 	for _, url := range named {
 		c.named[url] = true
 	}
@@ -269,7 +270,7 @@ func (c *campaign) check() string {
 		return c.named1(err)
 	}
 	defer index.Close()
-	report, err := Check(c.t.Context(), tree, index, &parser{}, CheckOptions{Links: true}, func(fault string) {
+	report, err := Check(c.t.Context(), tree, index, &testsite.Parser{}, CheckOptions{Links: true}, func(fault string) {
 		if strings.Contains(fault, "\n") && !strings.Contains(fault, "index and folder differ") {
 			c.t.Errorf("fault of several lines: %s", fault)
 		}
@@ -294,7 +295,7 @@ func (c *campaign) named1(err error) string {
 func (c *campaign) merge() Report {
 	report, err := Merge(c.t.Context(), MergeOptions{
 		Root: c.root, Output: filepath.Join(filepath.Dir(c.root), "res.txt"), NoSync: true,
-		Parser: func(iut.Format) (Parser, error) { return &parser{}, nil },
+		Parser: func(iut.Format) (Parser, error) { return &testsite.Parser{}, nil },
 	})
 	if err != nil {
 		c.t.Fatalf("merge: %v", err)
@@ -304,12 +305,10 @@ func (c *campaign) merge() Report {
 
 // requireWhole requires a tree without faults, and returns its records.
 func (c *campaign) requireWhole() map[string]record.Record {
-	s := &site{t: c.t, root: c.root}
-	s.openTree()
-	s.openIndex()
-	defer s.close()
-	s.noFaults(CheckOptions{Links: true, Output: filepath.Join(filepath.Dir(c.root), "res.txt")}, &parser{})
-	return s.records()
+	s := testsite.Open(c.t, c.root)
+	defer s.Close()
+	noFaults(c.t, s, CheckOptions{Links: true, Output: filepath.Join(filepath.Dir(c.root), "res.txt")}, &testsite.Parser{})
+	return s.Records()
 }
 
 // compare looks at what merge has made of the index.
@@ -404,25 +403,25 @@ func TestDamagedPages(t *testing.T) {
 	}
 	rnd := rand.New(rand.NewPCG(testseed.Draw(t), 0))
 	s, _, _ := wide(t, 40)
-	c := campaign{t: t, root: s.root, before: s.records()}
+	c := campaign{t: t, root: s.Root, before: s.Records()}
 	var urls []string
 	files := map[string][]byte{}
 	for url, r := range c.before {
 		if r.State == record.Stored {
 			urls = append(urls, url)
 			for _, name := range []string{"content.html", "source.txt"} {
-				file := s.file(url, name)
-				files[file] = []byte(read(t, file))
+				file := s.File(url, name)
+				files[file] = []byte(testsite.Read(t, file))
 			}
 		}
 	}
 	slices.Sort(urls)
 	var err error
-	if c.bad, err = os.ReadFile(s.path(indexName)); err != nil { // which is good
+	if c.bad, err = os.ReadFile(s.Path(indexName)); err != nil { // which is good
 		t.Fatal(err)
 	}
-	paths := s.tree
-	s.close()
+	paths := s.Tree
+	s.Close()
 	for round := range rounds {
 		url := urls[rnd.IntN(len(urls))]
 		rel, err := paths.Path(url)
@@ -430,7 +429,7 @@ func TestDamagedPages(t *testing.T) {
 			t.Fatal(err)
 		}
 		name := []string{"content.html", "source.txt"}[rnd.IntN(2)]
-		file := filepath.Join(s.root, rel, name)
+		file := filepath.Join(s.Root, rel, name)
 		bad := slices.Clone(files[file])
 		if at := rnd.IntN(len(bad)); rnd.IntN(4) == 0 {
 			bad = bad[:at]
@@ -441,13 +440,13 @@ func TestDamagedPages(t *testing.T) {
 		if err := os.WriteFile(file, bad, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		s.openTree()
-		s.openIndex()
+		s.OpenTree()
+		s.OpenIndex()
 		var faults []string
-		if _, err := Check(t.Context(), s.tree, s.index, &parser{}, CheckOptions{}, func(f string) { faults = append(faults, f) }); err != nil {
+		if _, err := Check(t.Context(), s.Tree, s.Index, &testsite.Parser{}, CheckOptions{}, func(f string) { faults = append(faults, f) }); err != nil {
 			t.Fatal(err)
 		}
-		s.close()
+		s.Close()
 		if len(faults) == 0 || !strings.HasPrefix(faults[0], url+": ") {
 			t.Errorf("round %d: %s of %s: check says %q", round, name, url, faults)
 		}
@@ -464,7 +463,7 @@ func TestDamagedPages(t *testing.T) {
 			return
 		}
 		for _, name := range []string{"content.html", "source.txt"} {
-			file := filepath.Join(s.root, rel, name)
+			file := filepath.Join(s.Root, rel, name)
 			if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, files[file], 0o644)); err != nil {
 				t.Fatal(err)
 			}
@@ -476,10 +475,10 @@ func TestDamagedPages(t *testing.T) {
 // records at most one is asked again, with what a lost sitemap or scope needs.
 func TestOneEntry(t *testing.T) {
 	s, _, _ := wide(t, 60)
-	before := s.records()
-	s.close()
-	whole := usedOf(t, s.path(indexName))
-	c := campaign{t: t, root: s.root}
+	before := s.Records()
+	s.Close()
+	whole := usedOf(t, s.Path(indexName))
+	c := campaign{t: t, root: s.Root}
 	for _, tt := range []struct {
 		bucket string
 		asked  bool // what may have named URLs
@@ -503,7 +502,7 @@ func TestOneEntry(t *testing.T) {
 			t.Run(tt.bucket+" "+part, func(t *testing.T) {
 				c.t, c.bad = t, whole
 				c.write()
-				err := updateBolt(s.path(indexName), func(tx *bolt.Tx) error {
+				err := testsite.UpdateBolt(s.Path(indexName), func(tx *bolt.Tx) error {
 					b := tx.Bucket([]byte(tt.bucket))
 					k, v := b.Cursor().First()
 					if tt.bucket == "sys" {

@@ -1,4 +1,4 @@
-package cleaner
+package repair
 
 import (
 	"context"
@@ -41,7 +41,7 @@ func isSeed(tree *iut.Tree, line string) bool {
 func EnterSeeds(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, scope string, log *slog.Logger, room func(context.Context, int64) error) (made int, any bool, err error) {
 	in := &entering{ctx: ctx, index: index, room: room}
 	if in.seeds, err = index.Seeds(); err != nil && !errors.Is(err, record.ErrCorrupt) {
-		return 0, false, diskError("seeds", err)
+		return 0, false, iut.DiskError("seeds", err)
 	}
 	in.known = in.seeds
 	enter := func() error {
@@ -64,7 +64,7 @@ func EnterSeeds(ctx context.Context, tree *iut.Tree, index *storage.Index, p Par
 		err = enter()
 	}
 	if errors.Is(err, iut.ErrSeedMark) {
-		if err = wrapDisk("seeds", index.ForgetSeeds()); err == nil {
+		if err = iut.DiskError("seeds", index.ForgetSeeds()); err == nil {
 			err = enterTargets(ctx, index, p)
 		}
 		if err == nil {
@@ -104,7 +104,7 @@ func (in *entering) commit(last bool) (err error) {
 		bytes := int64(0)
 		if last {
 			if bytes, err = in.index.Growth(set); err != nil {
-				return diskError("seeds", err)
+				return iut.DiskError("seeds", err)
 			}
 		}
 		if err := in.room(in.ctx, bytes); err != nil {
@@ -114,7 +114,7 @@ func (in *entering) commit(last bool) (err error) {
 	done, err := in.index.Commit(set)
 	in.made += done.New
 	in.links, in.bytes, in.known = in.links[:0], 0, in.seeds
-	return wrapDisk("seeds", err)
+	return iut.DiskError("seeds", err)
 }
 
 // enterTargets enters the areas of the targets of seeds' redirects.
@@ -133,5 +133,5 @@ func enterTargets(ctx context.Context, index *storage.Index, p Parser) error {
 	if err == nil || context.Cause(ctx) != nil {
 		return err
 	}
-	return diskError("seeds", err)
+	return iut.DiskError("seeds", err)
 }

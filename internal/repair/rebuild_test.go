@@ -1,4 +1,4 @@
-package cleaner
+package repair
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
+	"urltree/internal/testsite"
 	"urltree/iut"
 	"urltree/storage"
 	"urltree/storage/record"
@@ -52,13 +53,13 @@ const (
 	torn    = "torn "   // and how: not whole, and the index does not call it stored
 )
 
-var tornBy = map[string]func(s *site, url string) error{
-	"no source.txt": func(s *site, url string) error { return os.Remove(s.file(url, "source.txt")) },
-	"no content":    func(s *site, url string) error { return os.Remove(s.file(url, "content.html")) },
-	"half a line":   func(s *site, url string) error { return os.Truncate(s.file(url, "source.txt"), 20) },
-	"short content": func(s *site, url string) error { return os.Truncate(s.file(url, "content.html"), 3) },
-	"other content": func(s *site, url string) error {
-		name := s.file(url, "content.html")
+var tornBy = map[string]func(s *testsite.Site, url string) error{
+	"no source.txt": func(s *testsite.Site, url string) error { return os.Remove(s.File(url, "source.txt")) },
+	"no content":    func(s *testsite.Site, url string) error { return os.Remove(s.File(url, "content.html")) },
+	"half a line":   func(s *testsite.Site, url string) error { return os.Truncate(s.File(url, "source.txt"), 20) },
+	"short content": func(s *testsite.Site, url string) error { return os.Truncate(s.File(url, "content.html"), 3) },
+	"other content": func(s *testsite.Site, url string) error {
+		name := s.File(url, "content.html")
 		info, err := os.Stat(name)
 		if err != nil {
 			return err
@@ -97,19 +98,19 @@ func drawPlan(t *rapid.T) plan {
 }
 
 // make lets the plan come true, as a crawl with the parser p and some accidents would.
-func (pl *plan) make(s *site, p *parser) {
-	s.seed(pl.seeds...)
+func (pl *plan) make(s *testsite.Site, p *testsite.Parser) {
+	s.Seed(pl.seeds...)
 	for _, url := range pl.seeds {
-		p.addSeed(url)
+		p.AddSeed(url)
 	}
 	for _, page := range pl.pages {
 		if page.source == record.Seed {
-			p.addSeed(page.url) // the redirect of its seed came before
+			p.AddSeed(page.url) // the redirect of its seed came before
 		}
 	}
 	for _, page := range pl.pages {
-		f := s.write(page.url, page.source, page.depth, page.links...)
-		parsed := p.Parse(f, bodyOf(page.url, page.links))
+		f := s.Write(page.url, page.source, page.depth, page.links...)
+		parsed := p.Parse(f, testsite.BodyOf(page.url, page.links))
 		o := &record.Outcome{
 			Row:   record.Row{URL: page.url, Source: page.source, Depth: page.depth},
 			State: record.Stored, Page: f.Page, Links: parsed.Links, Meta: parsed.Meta,
@@ -117,22 +118,22 @@ func (pl *plan) make(s *site, p *parser) {
 		var err error
 		switch page.state {
 		case stored:
-			s.commit(o)
+			s.Commit(o)
 		case lost:
-			s.commit(o)
-			err = errors.Join(os.Remove(s.file(page.url, "source.txt")), os.Remove(s.file(page.url, "content.html")))
+			s.Commit(o)
+			err = errors.Join(os.Remove(s.File(page.url, "source.txt")), os.Remove(s.File(page.url, "content.html")))
 		case other:
 			o.Page.Digest[0] ^= 1
-			s.commit(o)
+			s.Commit(o)
 		case failed:
 			o.State, o.Reason, o.Page, o.Links = record.Failed, "timeout", record.Page{}, nil
-			s.commit(o)
+			s.Commit(o)
 		case unknown:
 		default:
 			err = tornBy[strings.TrimPrefix(page.state, torn)](s, page.url)
 		}
 		if err != nil {
-			s.t.Fatal(err)
+			s.T.Fatal(err)
 		}
 	}
 }
@@ -190,23 +191,23 @@ func TestTreeSuffices(t *testing.T) {
 		if err := os.Mkdir(root, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		s := newSite(t, filepath.Join(root, "iut"))
-		defer s.close()
+		s := testsite.New(t, filepath.Join(root, "iut"))
+		defer s.Close()
 		scoped := rapid.Bool().Draw(t, "scoped")
-		newParser := func() *parser {
+		newParser := func() *testsite.Parser {
 			if scoped {
-				return &parser{hosts: map[string]bool{}}
+				return &testsite.Parser{Hosts: map[string]bool{}}
 			}
-			return &parser{}
+			return &testsite.Parser{}
 		}
 		pl := drawPlan(t)
 		pl.make(s, newParser())
-		s.close()
-		if err := os.Remove(s.path(indexName)); err != nil {
+		s.Close()
+		if err := os.Remove(s.Path(indexName)); err != nil {
 			t.Fatal(err)
 		}
 		opts := MergeOptions{
-			Root: s.root, Output: filepath.Join(root, "res.txt"), NoSync: true,
+			Root: s.Root, Output: filepath.Join(root, "res.txt"), NoSync: true,
 			Parser: func(iut.Format) (Parser, error) { return newParser(), nil },
 		}
 		report, err := Merge(context.Background(), opts)
@@ -217,9 +218,9 @@ func TestTreeSuffices(t *testing.T) {
 		if report.Pages != len(whole) || report.Adopted != len(whole) || report.Found != len(whole)+len(pending) {
 			t.Fatalf("report %+v; want %d pages, %d pending", report, len(whole), len(pending))
 		}
-		s.openTree()
-		s.openIndex()
-		records := s.records()
+		s.OpenTree()
+		s.OpenIndex()
+		records := s.Records()
 		for url, r := range records {
 			page, isPage := whole[url]
 			depth, isPending := pending[url]
@@ -228,7 +229,7 @@ func TestTreeSuffices(t *testing.T) {
 				if r.State != record.Stored || r.Source != page.source || r.PageDepth != page.depth || r.Depth > page.depth {
 					t.Fatalf("stored: %+v, want %+v", r, page)
 				}
-				if m, err := s.index.Meta(url); err != nil || m == nil || m.Title != "page "+url {
+				if m, err := s.Index.Meta(url); err != nil || m == nil || m.Title != "page "+url {
 					t.Fatalf("metadata of %s: %+v, %v", url, m, err)
 				}
 			case isPending:
@@ -247,10 +248,10 @@ func TestTreeSuffices(t *testing.T) {
 		if len(records) != len(whole)+len(pending) {
 			t.Fatalf("%d records; want %d pages and %d pending", len(records), len(whole), len(pending))
 		}
-		if run, unclean, _, err := s.index.Begin(); err != nil || !unclean && len(whole) > 0 {
+		if run, unclean, _, err := s.Index.Begin(); err != nil || !unclean && len(whole) > 0 {
 			t.Fatalf("the next start takes the stop for a clean one: %+v, %v", run, err)
 		}
-		s.noFaults(CheckOptions{Links: true, Output: opts.Output}, newParser())
+		noFaults(t, s, CheckOptions{Links: true, Output: opts.Output}, newParser())
 	})
 }
 
@@ -265,15 +266,15 @@ func TestMergeKeeps(t *testing.T) {
 		if err := os.Mkdir(root, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		s := newSite(t, filepath.Join(root, "iut"))
-		defer s.close()
+		s := testsite.New(t, filepath.Join(root, "iut"))
+		defer s.Close()
 		pl := drawPlan(t)
-		pl.make(s, &parser{})
-		before := s.records()
-		s.close()
+		pl.make(s, &testsite.Parser{})
+		before := s.Records()
+		s.Close()
 		opts := MergeOptions{
-			Root: s.root, Output: filepath.Join(root, "res.txt"), NoSync: true,
-			Parser: func(iut.Format) (Parser, error) { return &parser{}, nil },
+			Root: s.Root, Output: filepath.Join(root, "res.txt"), NoSync: true,
+			Parser: func(iut.Format) (Parser, error) { return &testsite.Parser{}, nil },
 		}
 		var first map[string]record.Record
 		var files []string
@@ -282,19 +283,19 @@ func TestMergeKeeps(t *testing.T) {
 			if err != nil || report.Index != "kept" {
 				t.Fatalf("%+v, %v", report, err)
 			}
-			s.openTree()
-			s.openIndex()
-			records := s.records()
-			check := s.noFaults(CheckOptions{Links: true, Output: opts.Output}, &parser{})
+			s.OpenTree()
+			s.OpenIndex()
+			records := s.Records()
+			check := noFaults(t, s, CheckOptions{Links: true, Output: opts.Output}, &testsite.Parser{})
 			if !check.Results || check.Torn+check.Unknown+check.Temp > 0 {
 				t.Fatalf("left over: %+v", check)
 			}
 			var texts []string
 			f := filesIn(t, root)
 			for _, name := range []string{f.Res, f.Res2, f.Statistics, f.Hourly} {
-				texts = append(texts, read(t, name))
+				texts = append(texts, testsite.Read(t, name))
 			}
-			s.close()
+			s.Close()
 			if again == 0 {
 				first, files = records, texts
 				continue
@@ -329,18 +330,18 @@ func TestMergeKeeps(t *testing.T) {
 func TestRebuildCutOff(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		t.Run(fmt.Sprintf("index there %v", keep), func(t *testing.T) {
-			s := newSite(t, filepath.Join(t.TempDir(), "iut"))
-			defer s.close()
-			s.seed("http://a.org/")
+			s := testsite.New(t, filepath.Join(t.TempDir(), "iut"))
+			defer s.Close()
+			s.Seed("http://a.org/")
 			want := map[string]bool{"http://a.org/": true, "http://b.org/": true}
 			for i := range 5 {
 				url := fmt.Sprintf("http://a.org/%d", i)
-				s.write(url, "http://a.org/", 1, url+"/", "http://b.org/")
+				s.Write(url, "http://a.org/", 1, url+"/", "http://b.org/")
 				want[url], want[url+"/"] = true, true
 			}
-			s.close()
+			s.Close()
 			if !keep {
-				if err := os.Remove(s.path(indexName)); err != nil {
+				if err := os.Remove(s.Path(indexName)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -349,9 +350,9 @@ func TestRebuildCutOff(t *testing.T) {
 				ctx, stop := context.WithCancelCause(context.Background())
 				pages := 0
 				opts := MergeOptions{
-					Root: s.root, Output: filepath.Join(t.TempDir(), "res.txt"), NoSync: true,
+					Root: s.Root, Output: filepath.Join(t.TempDir(), "res.txt"), NoSync: true,
 					Parser: func(iut.Format) (Parser, error) {
-						return &parser{read: func(string) {
+						return &testsite.Parser{Read: func(string) {
 							if pages++; pages > k {
 								stop(cut)
 							}
@@ -362,27 +363,27 @@ func TestRebuildCutOff(t *testing.T) {
 					t.Fatalf("cut off at page %d: %v", k, err)
 				}
 				stop(nil)
-				if there, err := storage.Exists(s.path(indexName)); err != nil || there != keep {
+				if there, err := storage.Exists(s.Path(indexName)); err != nil || there != keep {
 					t.Fatalf("cut off at page %d: index there: %v, %v", k, there, err)
 				}
 			}
 			opts := MergeOptions{
-				Root: s.root, Output: filepath.Join(t.TempDir(), "res.txt"), NoSync: true,
-				Parser: func(iut.Format) (Parser, error) { return &parser{}, nil },
+				Root: s.Root, Output: filepath.Join(t.TempDir(), "res.txt"), NoSync: true,
+				Parser: func(iut.Format) (Parser, error) { return &testsite.Parser{}, nil },
 			}
 			if _, err := Merge(context.Background(), opts); err != nil {
 				t.Fatal(err)
 			}
-			s.openTree()
-			s.openIndex()
+			s.OpenTree()
+			s.OpenIndex()
 			got := map[string]bool{}
-			for url := range s.records() {
+			for url := range s.Records() {
 				got[url] = true
 			}
 			if !maps.Equal(got, want) {
 				t.Errorf("got %v, want %v", got, want)
 			}
-			s.noFaults(CheckOptions{Links: true, Output: opts.Output}, &parser{})
+			noFaults(t, s, CheckOptions{Links: true, Output: opts.Output}, &testsite.Parser{})
 		})
 	}
 }
@@ -390,23 +391,23 @@ func TestRebuildCutOff(t *testing.T) {
 // Pages come in the order of the tree, and the depth of what they name is the shortest all the
 // same.
 func TestRebuildDepth(t *testing.T) {
-	s := newSite(t, filepath.Join(t.TempDir(), "iut"))
-	defer s.close()
+	s := testsite.New(t, filepath.Join(t.TempDir(), "iut"))
+	defer s.Close()
 	const far, near, farthest, named = "http://a.org/1", "http://a.org/2", "http://a.org/3", "http://b.org/"
-	s.write(far, near, 7, named)
-	s.write(near, farthest, 2, named, farthest)
-	s.write(farthest, near, 9, named)
-	if _, err := rebuildIndex(context.Background(), s.tree, s.index, &parser{}, nil); err != nil {
+	s.Write(far, near, 7, named)
+	s.Write(near, farthest, 2, named, farthest)
+	s.Write(farthest, near, 9, named)
+	if _, err := rebuildIndex(context.Background(), s.Tree, s.Index, &testsite.Parser{}, nil); err != nil {
 		t.Fatal(err)
 	}
-	records := s.records()
+	records := s.Records()
 	if r := records[named]; r.Depth != 3 || r.Rank != 3 || r.Source != near {
 		t.Errorf("got %+v, want depth 3 by %s", r, near)
 	}
 	if r := records[farthest]; r.Depth != 3 || r.PageDepth != 9 || r.Source != near {
 		t.Errorf("a stored page that is nearer than it says: %+v", r)
 	}
-	s.noFaults(CheckOptions{Links: true}, &parser{})
+	noFaults(t, s, CheckOptions{Links: true}, &testsite.Parser{})
 }
 
 // A syncFS remembers which adopted pages no sync has covered yet.
@@ -430,37 +431,37 @@ func (f *syncFS) SyncAll() error {
 // A page is synced before the transaction that calls it stored, for its files may be of a
 // process that was killed before it could.
 func TestRebuildSyncs(t *testing.T) {
-	s := newSite(t, filepath.Join(t.TempDir(), "iut"))
-	defer s.close()
+	s := testsite.New(t, filepath.Join(t.TempDir(), "iut"))
+	defer s.Close()
 	for i := range 5 {
-		s.write(fmt.Sprintf("http://a.org/%d", i), record.Seed, 0)
+		s.Write(fmt.Sprintf("http://a.org/%d", i), record.Seed, 0)
 	}
-	if err := s.tree.Close(); err != nil {
+	if err := s.Tree.Close(); err != nil {
 		t.Fatal(err)
 	}
-	disk, err := iut.OpenDisk(s.root, iut.SyncNone)
+	disk, err := iut.OpenDisk(s.Root, iut.SyncNone)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer disk.Close()
 	covered := 0
 	fs := &syncFS{FS: disk, open: map[string]bool{}}
-	if s.tree, err = iut.Open(s.root, iut.Options{FS: fs}); err != nil {
+	if s.Tree, err = iut.Open(s.Root, iut.Options{FS: fs}); err != nil {
 		t.Fatal(err)
 	}
 	fs.synced = func(pages map[string]bool) {
 		for rel := range pages {
-			url, err := s.tree.URLOf(rel)
+			url, err := s.Tree.URLOf(rel)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if has, err := s.index.Has([]string{url}); err != nil || has[0] {
+			if has, err := s.Index.Has([]string{url}); err != nil || has[0] {
 				t.Errorf("%s is in the index before its sync: %v", url, err)
 			}
 			covered++
 		}
 	}
-	report, err := rebuildIndex(context.Background(), s.tree, s.index, &parser{}, nil)
+	report, err := rebuildIndex(context.Background(), s.Tree, s.Index, &testsite.Parser{}, nil)
 	if err != nil || report.Adopted != 5 || covered != 5 || len(fs.open) > 0 {
 		t.Fatalf("%+v, %v: %d pages synced, %d not", report, err, covered, len(fs.open))
 	}

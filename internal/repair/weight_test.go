@@ -1,4 +1,4 @@
-package cleaner
+package repair
 
 import (
 	"context"
@@ -7,13 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"urltree/internal/testsite"
 	"urltree/iut"
 	"urltree/storage/record"
 )
 
 // A longParser finds so many long links in each page, with a few folders each.
 type longParser struct {
-	parser
+	testsite.Parser
 	links int
 }
 
@@ -31,10 +32,10 @@ func TestTransactionsOfLongLinks(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ pages, links int }{{1, 1500}, {15, 100}} {
 		t.Run(fmt.Sprint(tt), func(t *testing.T) {
-			s := newSite(t, filepath.Join(t.TempDir(), "iut"))
-			defer s.close()
+			s := testsite.New(t, filepath.Join(t.TempDir(), "iut"))
+			defer s.Close()
 			for i := range tt.pages {
-				s.write(fmt.Sprintf("http://a.org/%d", i), record.Seed, 0)
+				s.Write(fmt.Sprintf("http://a.org/%d", i), record.Seed, 0)
 			}
 			p := &longParser{links: tt.links}
 			weight := p.weight() * tt.pages
@@ -44,33 +45,33 @@ func TestTransactionsOfLongLinks(t *testing.T) {
 				run  func() (int, error)
 			}{
 				{"rebuild", func() (int, error) {
-					report, err := rebuildIndex(context.Background(), s.tree, s.index, p, nil)
+					report, err := rebuildIndex(context.Background(), s.Tree, s.Index, p, nil)
 					return report.Found, err
 				}},
 				{"relink", func() (int, error) {
 					room := func(context.Context) error { return nil }
-					return Relink(context.Background(), s.tree, s.index, p, false, nil, nil, room)
+					return Relink(context.Background(), s.Tree, s.Index, p, false, nil, nil, room)
 				}},
 			} {
-				before, err := s.index.Transaction()
+				before, err := s.Index.Transaction()
 				if err != nil {
 					t.Fatal(err)
 				}
 				if _, err := step.run(); err != nil {
 					t.Fatal(err)
 				}
-				after, err := s.index.Transaction()
+				after, err := s.Index.Transaction()
 				if err != nil {
 					t.Fatal(err)
 				}
 				if least < 5 || after-before < least {
 					t.Errorf("%s: links of %d bytes in %d transactions, want at least %d", step.name, weight, after-before, least)
 				}
-				if n := s.index.Totals().Pending(); n != int64(tt.pages*tt.links) {
+				if n := s.Index.Totals().Pending(); n != int64(tt.pages*tt.links) {
 					t.Errorf("%s: %d URLs are pending, want %d", step.name, n, tt.pages*tt.links)
 				}
 			}
-			s.noFaults(CheckOptions{Links: true}, p)
+			noFaults(t, s, CheckOptions{Links: true}, p)
 		})
 	}
 }

@@ -1,4 +1,4 @@
-package cleaner
+package repair
 
 import (
 	"cmp"
@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"urltree/internal/edges"
-	"urltree/internal/words"
 	"urltree/iut"
 	"urltree/storage"
 	"urltree/storage/record"
@@ -157,7 +156,7 @@ func (g *Graph) keep(ctx context.Context, assets bool) (*edges.Writer, error) {
 	kept.Assets = assets
 	// First the index, then the file: what the index says is there is there at any time.
 	if err := g.Index.SetEdges(kept); err != nil {
-		return nil, diskError("index", err)
+		return nil, iut.DiskError("index", err)
 	}
 	w, err := g.Tree.WriteEdges(kept.End)
 	if err == nil && kept.Pages != stored {
@@ -185,12 +184,12 @@ func (g *Graph) fill(ctx context.Context, w *edges.Writer, kept record.Edges) er
 	commit := func() error {
 		var err error
 		if now.End, err = w.Flush(); err != nil {
-			return diskError("write", err)
+			return iut.DiskError("write", err)
 		}
 		if err := g.Tree.Sync(); err != nil {
 			return err
 		}
-		return wrapDisk("index", g.Index.SetEdges(now))
+		return iut.DiskError("index", g.Index.SetEdges(now))
 	}
 	err := g.missing(ctx, kept, func(url string) error {
 		if g.Room != nil {
@@ -204,7 +203,7 @@ func (g *Graph) fill(ctx context.Context, w *edges.Writer, kept record.Edges) er
 		}
 		entry = edges.AppendPage(entry[:0], edges.Page{URL: url, Edges: list})
 		if err := w.Append(entry); err != nil {
-			return diskError("write", err)
+			return iut.DiskError("write", err)
 		}
 		if now.Pages++; (now.Pages-kept.Pages)%setPages == 0 {
 			return commit()
@@ -217,50 +216,18 @@ func (g *Graph) fill(ctx context.Context, w *edges.Writer, kept record.Edges) er
 	return commit()
 }
 
-// mendEdges lets of a damaged file of edges only that count which is whole: the next run that keeps
+// Mend lets of a damaged file of edges only that count which is whole: the next run that keeps
 // edges makes the others again.
-func mendEdges(ctx context.Context, tree *iut.Tree, index *storage.Index, log *slog.Logger) error {
-	kept, _, err := index.Edges()
+func (g *Graph) Mend(ctx context.Context) error {
+	kept, _, err := g.Index.Edges()
 	if err != nil || kept.End == 0 {
 		return err
 	}
-	g := &Graph{Tree: tree, Index: index, Log: log}
 	whole, err := g.whole(ctx, kept)
 	if err == nil && whole != kept {
-		err = wrapDisk("index", index.SetEdges(whole))
+		err = iut.DiskError("index", g.Index.SetEdges(whole))
 	}
 	return err
-}
-
-// edges checks that the file of edges is whole, and that each of its pages is stored. Pages whose
-// edges are cut off its end are counted: the folders have them, and the next run that keeps edges
-// writes them again.
-func (c *checker) edges(ctx context.Context) error {
-	kept, _, err := c.index.Edges()
-	if errors.Is(err, record.ErrCorrupt) {
-		c.fault("index: %v", err)
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	_, pages, err := c.tree.ReadEdges(kept.End, func(p edges.Page) error {
-		if rec, err := c.index.Record(p.URL); errors.Is(err, storage.ErrNotFound) || err == nil && rec.State != record.Stored {
-			c.fault("edges: %s is not stored", p.URL)
-		}
-		return ctx.Err()
-	})
-	switch {
-	case errors.Is(err, edges.ErrCut):
-		c.report.Edges = kept.Pages - pages
-	case errors.Is(err, edges.ErrDamaged):
-		c.fault("%v", err)
-	case err != nil:
-		return err
-	case pages != kept.Pages:
-		c.fault("edges: %s, the index counts %d", words.Count(pages, "page"), kept.Pages)
-	}
-	return nil
 }
 
 func (g *Graph) warn(text string, args ...any) {

@@ -1,4 +1,4 @@
-package cleaner
+package repair
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"urltree/internal/edges"
+	"urltree/internal/testsite"
 	"urltree/internal/words"
 	"urltree/iut"
 	"urltree/storage/record"
@@ -22,18 +23,18 @@ import (
 // A graphSite is a site whose link graph is looked at. The edges of a page are its lines "link:
 // URL"; with assets there is one more.
 type graphSite struct {
-	*site
-	*Graph
+	*testsite.Site
+	graph  *Graph
 	parsed []string // URLs of the pages whose folders were read for their edges
 	want   map[string][]string
 }
 
 func newGraphSite(t *testing.T) *graphSite {
-	g := &graphSite{site: newSite(t, filepath.Join(t.TempDir(), "iut")), want: map[string][]string{}}
-	t.Cleanup(g.close)
-	g.Graph = &Graph{Tree: g.tree, Index: g.index, Parse: func(f iut.Facts, body []byte, assets bool) (list []edges.Edge) {
+	g := &graphSite{Site: testsite.New(t, filepath.Join(t.TempDir(), "iut")), want: map[string][]string{}}
+	t.Cleanup(g.Close)
+	g.graph = &Graph{Tree: g.Tree, Index: g.Index, Parse: func(f iut.Facts, body []byte, assets bool) (list []edges.Edge) {
 		g.parsed = append(g.parsed, f.URL)
-		for _, l := range (&parser{}).Parse(f, body).Links {
+		for _, l := range (&testsite.Parser{}).Parse(f, body).Links {
 			list = append(list, edges.Edge{To: l.URL, Element: "a"})
 		}
 		if assets {
@@ -47,7 +48,7 @@ func newGraphSite(t *testing.T) *graphSite {
 // page stores a page, with its edges if w is not nil.
 func (g *graphSite) page(t *testing.T, w *edges.Writer, url string, links ...string) {
 	t.Helper()
-	f := g.write(url, record.Seed, 0, links...)
+	f := g.Write(url, record.Seed, 0, links...)
 	o := &record.Outcome{Row: record.Row{URL: url, Source: record.Seed}, State: record.Stored, Page: f.Page}
 	if w != nil {
 		p := edges.Page{URL: url}
@@ -62,7 +63,7 @@ func (g *graphSite) page(t *testing.T, w *edges.Writer, url string, links ...str
 			t.Fatal(err)
 		}
 	}
-	g.commit(o)
+	g.Commit(o)
 	g.want[url] = links
 }
 
@@ -75,7 +76,7 @@ func (g *graphSite) pages(t *testing.T, w *edges.Writer, from, n int) {
 
 func (g *graphSite) keep(t *testing.T, assets bool) *edges.Writer {
 	t.Helper()
-	w, err := g.Keep(t.Context(), assets)
+	w, err := g.graph.Keep(t.Context(), assets)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +90,7 @@ func (g *graphSite) require(t *testing.T, fromFolders int) {
 	t.Helper()
 	g.parsed = nil
 	got := map[string][]string{}
-	err := g.Pages(t.Context(), func(p edges.Page) error {
+	err := g.graph.Pages(t.Context(), func(p edges.Page) error {
 		if _, twice := got[p.URL]; twice {
 			t.Errorf("%s comes twice", p.URL)
 		}
@@ -132,7 +133,7 @@ func TestGraphPartly(t *testing.T) {
 	w.Close()
 	g.pages(t, nil, 9, 2)
 	g.require(t, 2)
-	g.most = 2 // several passes give the same
+	g.graph.most = 2 // several passes give the same
 	g.require(t, 2)
 	g.parsed = nil
 	w = g.keep(t, false)
@@ -147,18 +148,18 @@ func TestGraphPartly(t *testing.T) {
 	}
 	g.redirect(t, "http://a.org/0", "http://c.org/", "http://c.org/there")
 	g.require(t, 0)
-	g.noFaults(CheckOptions{}, &parser{})
+	noFaults(t, g.Site, CheckOptions{}, &testsite.Parser{})
 }
 
 // redirect makes a URL that a page names redirect.
 func (g *graphSite) redirect(t *testing.T, source, url, target string) {
 	t.Helper()
-	g.commit(&record.Outcome{Links: []record.Link{{URL: url, Source: source, Depth: 1}}})
-	r, err := g.index.Record(url)
+	g.Commit(&record.Outcome{Links: []record.Link{{URL: url, Source: source, Depth: 1}}})
+	r, err := g.Index.Record(url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.commit(&record.Outcome{Row: r.Row, State: record.Redirected, Page: record.Page{Time: 1, Status: 301, HeaderLinks: target}})
+	g.Commit(&record.Outcome{Row: r.Row, State: record.Redirected, Page: record.Page{Time: 1, Status: 301, HeaderLinks: target}})
 	g.want[url] = []string{target}
 }
 
@@ -183,8 +184,8 @@ func TestGraphAssets(t *testing.T) {
 func TestGraphCut(t *testing.T) {
 	g := newGraphSite(t)
 	g.pages(t, g.keep(t, false), 0, 6)
-	path := filepath.Join(g.root, "edges")
-	whole := read(t, path)
+	path := filepath.Join(g.Root, "edges")
+	whole := testsite.Read(t, path)
 	var ends []int
 	_, _, err := g.Tree.ReadEdges(int64(len(whole)), func(edges.Page) error { return nil })
 	if err != nil {
@@ -215,7 +216,7 @@ func TestGraphCut(t *testing.T) {
 			}
 			g.require(t, lost)
 			var faults []string
-			report, err := Check(t.Context(), g.tree, g.index, &parser{}, CheckOptions{}, func(f string) { faults = append(faults, f) })
+			report, err := Check(t.Context(), g.Tree, g.Index, &testsite.Parser{}, CheckOptions{}, func(f string) { faults = append(faults, f) })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -230,12 +231,12 @@ func TestGraphCut(t *testing.T) {
 				}
 			}
 			if name == "turned" { // what no crawl leaves is for merge
-				if err := mendEdges(t.Context(), g.tree, g.index, nil); err != nil {
+				if err := g.graph.Mend(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}
 			g.parsed = nil
-			w, err := g.Keep(t.Context(), false)
+			w, err := g.graph.Keep(t.Context(), false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -244,7 +245,7 @@ func TestGraphCut(t *testing.T) {
 				t.Fatalf("%s at byte %d: %d pages are read again, want %d", name, at, len(g.parsed), lost)
 			}
 			g.require(t, 0)
-			g.noFaults(CheckOptions{}, &parser{})
+			noFaults(t, g.Site, CheckOptions{}, &testsite.Parser{})
 		}
 		if t.Failed() {
 			t.Fatalf("byte %d", at)
@@ -284,17 +285,17 @@ func TestGraphReopened(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := newGraphSite(t)
 			g.pages(t, g.keep(t, false), 0, 3)
-			if err := os.RemoveAll(filepath.Dir(g.file("http://a.org/1", "source.txt"))); err != nil {
+			if err := os.RemoveAll(filepath.Dir(g.File("http://a.org/1", "source.txt"))); err != nil {
 				t.Fatal(err)
 			}
-			if r, err := rebuildIndex(t.Context(), g.tree, g.index, &parser{}, nil); err != nil || r.Reopened != 1 {
+			if r, err := rebuildIndex(t.Context(), g.Tree, g.Index, &testsite.Parser{}, nil); err != nil || r.Reopened != 1 {
 				t.Fatalf("%d reopened, %v", r.Reopened, err)
 			}
 			again(t, g)
 			g.require(t, len(g.want))
 			g.keep(t, false)
 			g.require(t, 0)
-			g.noFaults(CheckOptions{}, &parser{})
+			noFaults(t, g.Site, CheckOptions{}, &testsite.Parser{})
 		})
 	}
 }
@@ -318,25 +319,25 @@ func TestGraphCommittedTwice(t *testing.T) {
 func TestGraphCutOff(t *testing.T) {
 	g := newGraphSite(t)
 	g.pages(t, nil, 0, 5)
-	parse := g.Parse
+	parse := g.graph.Parse
 	for stop := 1; stop <= 5; stop++ {
 		if err := g.Index.SetEdges(record.Edges{}); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		n := 0
-		g.Parse = func(f iut.Facts, body []byte, assets bool) []edges.Edge {
+		g.graph.Parse = func(f iut.Facts, body []byte, assets bool) []edges.Edge {
 			if n++; n == stop {
 				g.failNext(t)
 			}
 			return parse(f, body, assets)
 		}
-		_, err := g.Keep(ctx, false)
+		_, err := g.graph.Keep(ctx, false)
 		cancel()
 		if err == nil && stop < 5 {
 			t.Fatalf("page %d cannot be read, and no error", stop)
 		}
-		g.Parse = parse
+		g.graph.Parse = parse
 		g.restore(t)
 		g.keep(t, false).Close()
 		g.require(t, 0)
@@ -345,14 +346,14 @@ func TestGraphCutOff(t *testing.T) {
 
 // failNext takes away a page that Keep has not come to, the last in order.
 func (g *graphSite) failNext(t *testing.T) {
-	name := g.file("http://a.org/4", "source.txt")
+	name := g.File("http://a.org/4", "source.txt")
 	if err := os.Rename(name, name+".away"); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func (g *graphSite) restore(t *testing.T) {
-	name := g.file("http://a.org/4", "source.txt")
+	name := g.File("http://a.org/4", "source.txt")
 	if err := os.Rename(name+".away", name); err != nil {
 		t.Fatal(err)
 	}
@@ -365,7 +366,7 @@ func TestGraphErrors(t *testing.T) {
 	g.pages(t, nil, 2, 1)
 	mine := errors.New("mine")
 	for _, at := range slices.Sorted(maps.Keys(g.want)) {
-		err := g.Pages(t.Context(), func(p edges.Page) error {
+		err := g.graph.Pages(t.Context(), func(p edges.Page) error {
 			if p.URL == at {
 				return mine
 			}
@@ -377,13 +378,13 @@ func TestGraphErrors(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := g.Pages(ctx, func(edges.Page) error { return nil }); !errors.Is(err, context.Canceled) {
+	if err := g.graph.Pages(ctx, func(edges.Page) error { return nil }); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	if err := os.Remove(g.file("http://a.org/2", "source.txt")); err != nil {
+	if err := os.Remove(g.File("http://a.org/2", "source.txt")); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.Pages(t.Context(), func(edges.Page) error { return nil }); !errors.Is(err, record.ErrDamaged) {
+	if err := g.graph.Pages(t.Context(), func(edges.Page) error { return nil }); !errors.Is(err, record.ErrDamaged) {
 		t.Errorf("a stored page is gone: %v", err)
 	}
 }

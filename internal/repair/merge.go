@@ -1,4 +1,4 @@
-package cleaner
+package repair
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"urltree/cleaner"
 	"urltree/iut"
 	"urltree/storage"
 	"urltree/storage/record"
@@ -18,7 +19,7 @@ import (
 // MergeOptions say what to merge.
 type MergeOptions struct {
 	Root   string // of the tree
-	Output string // result file, see FilesFor
+	Output string // result file, see [cleaner.FilesFor]
 	// Parser makes the parser for the link options that FORMAT has.
 	Parser func(iut.Format) (Parser, error)
 	NoSync bool         // leave out all syncing of the tree and the index
@@ -40,7 +41,7 @@ func Merge(ctx context.Context, o MergeOptions) (report Report, err error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	files, err := FilesFor(o.Root, o.Output)
+	files, err := cleaner.FilesFor(o.Root, o.Output)
 	if err != nil {
 		return report, err
 	}
@@ -65,17 +66,17 @@ func Merge(ctx context.Context, o MergeOptions) (report Report, err error) {
 	// The saved filter names the state of the index by the number of a transaction, and those
 	// begin anew in the compacted file.
 	if err := os.Remove(filepath.Join(o.Root, "seen")); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return report, diskError("merge", err)
+		return report, iut.DiskError("merge", err)
 	}
 	if err := storage.Compact(path, o.NoSync); err != nil {
-		return report, diskError("merge", err)
+		return report, iut.DiskError("merge", err)
 	}
 	index, err := storage.Open(path, storage.Options{ReadOnly: true})
 	if err != nil {
 		return report, fmt.Errorf("merge: %w", err)
 	}
 	defer func() { err = errors.Join(err, index.Close()) }()
-	return report, Clean(ctx, Steps{Index: index, Files: files, Root: o.Root, Log: o.Log})
+	return report, cleaner.Clean(ctx, cleaner.Steps{Index: index, Files: files, Root: o.Root, Log: o.Log})
 }
 
 // index brings index.db to the state of the folders.
@@ -83,7 +84,7 @@ func (o *MergeOptions) index(ctx context.Context, tree *iut.Tree, path string, p
 	opts := storage.Options{NoSync: o.NoSync, Limits: limitsOf(tree.Format().Links)}
 	there, err := storage.Exists(path)
 	if err != nil {
-		return Report{}, diskError("merge", err)
+		return Report{}, iut.DiskError("merge", err)
 	}
 	if !there {
 		report, err := NewIndex(ctx, tree, opts, p, o.Log, nil)
@@ -118,7 +119,7 @@ func verify(ctx context.Context, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, wrapDisk("merge", index.Close())) }()
+	defer func() { err = errors.Join(err, iut.DiskError("merge", index.Close())) }()
 	// Counters and rows that do not follow from the records would stay wrong for ever.
 	faults, first := 0, ""
 	_, err = index.Verify(ctx, func(fault string) {
@@ -146,11 +147,11 @@ func mergeInto(ctx context.Context, tree *iut.Tree, path string, opts storage.Op
 	defer func() { err = errors.Join(err, index.Close()) }()
 	// Before the first change: a kill from here on must not pass for a clean stop.
 	if err := index.MarkUnclean(); err != nil {
-		return report, diskError("merge", err)
+		return report, iut.DiskError("merge", err)
 	}
 	report, err = rebuildIndex(ctx, tree, index, p, log)
 	if err == nil {
-		err = mendEdges(ctx, tree, index, log)
+		err = (&Graph{Tree: tree, Index: index, Log: log}).Mend(ctx)
 	}
 	report.Index = "kept"
 	return report, err

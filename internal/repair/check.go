@@ -1,17 +1,25 @@
-package cleaner
+// Package repair brings the index of a tree and its folders into agreement, and says where they
+// are not.
+//
+// The folders are the truth: what they hold, and seeds.txt and FORMAT name, is all that is needed
+// to go on ([NewIndex], [Merge]). A run has seeds taken into the index by [EnterSeeds], and links
+// that count now by [Relink] and [Nearer]. [Check] proves on a tree at rest that index, folders and
+// results say the same. All of it may be cut off at any place and done again; nothing else may
+// write to the index meanwhile.
+package repair
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"urltree/cleaner"
+	"urltree/internal/edges"
 	"urltree/internal/words"
 	"urltree/iut"
 	"urltree/storage"
@@ -22,8 +30,8 @@ import (
 type CheckOptions struct {
 	// Links parses every stored page again: each link that scope admits must have a record.
 	Links bool
-	// Output is the result file, see FilesFor. It and res2.txt are compared where they exist and
-	// are not older than the index.
+	// Output is the result file, see [cleaner.FilesFor]. It and res2.txt are compared where they
+	// exist and are not older than the index.
 	Output string
 }
 
@@ -181,7 +189,7 @@ func (c *checker) pages(ctx context.Context) error {
 			c.fault("%s: the index calls it stored, its folder does not hold it: %v", r.URL, err)
 			return nil
 		}
-		if folder, kept := f.AppendLine(nil), factsOf(&r).AppendLine(nil); !bytes.Equal(folder, kept) {
+		if folder, kept := f.AppendLine(nil), iut.FactsOf(&r).AppendLine(nil); !bytes.Equal(folder, kept) {
 			c.fault("%s: index and folder differ\n  index:  %s  folder: %s", r.URL, kept, folder)
 		}
 		if c.opts.Links && !c.report.Relink && r.Cut == 0 && !strings.Contains(f.Flags, flagCut) {
@@ -249,91 +257,55 @@ func (c *checker) folders(ctx context.Context) error {
 	}
 	left, err := os.ReadDir(filepath.Join(c.tree.Root(), "tmp"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return diskError("list tmp", err)
+		return iut.DiskError("list tmp", err)
 	}
 	c.report.Temp = len(left)
 	return nil
 }
 
-// results compares res.txt and res2.txt with what would be written now. The records have been
-// compared with the folders, so this compares the lists with those as well.
+// results compares the result files with what would be written now. The records have been compared
+// with the folders, so this compares the lists with those as well.
 func (c *checker) results(ctx context.Context) error {
-	f, err := FilesFor(c.tree.Root(), c.opts.Output)
+	files, err := cleaner.FilesFor(c.tree.Root(), c.opts.Output)
 	if err != nil {
 		return err
-	}
-	if f.Stream {
-		c.report.NotRead = f.Res + " is no file"
-		return nil
 	}
 	written, err := os.Stat(filepath.Join(c.tree.Root(), indexName))
 	if err != nil {
-		return diskError("check the results", err)
+		return iut.DiskError("check the results", err)
 	}
-	var lists [2]*comparison
-	for i, name := range []string{f.Res, f.Res2} {
-		file, err := os.Open(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			c.report.NotRead = name + " is not there; -output says where it is, crawler merge writes it"
-			return nil
-		}
-		if err != nil {
-			return diskError("check the results", err)
-		}
-		defer file.Close()
-		info, err := file.Stat()
-		if err != nil {
-			return diskError("check the results", err)
-		}
-		if info.ModTime().Before(written.ModTime()) {
-			c.report.NotRead = name + " is older than the index; the next run or crawler merge writes it"
-			return nil // a crawl was killed since
-		}
-		lists[i] = &comparison{name: name, r: bufio.NewReaderSize(file, 256<<10), fault: c.fault}
-	}
-	c.report.Results = true
-	if _, err := scanRecords(ctx, c.index, lists[0], lists[1], nil); err != nil {
-		return err
-	}
-	return errors.Join(lists[0].end(), lists[1].end())
+	c.report.NotRead, err = files.Compare(ctx, c.index, written.ModTime(), c.fault)
+	c.report.Results = err == nil && c.report.NotRead == ""
+	return err
 }
 
-// A comparison takes the lines that a file should have, and names the first that differs.
-type comparison struct {
-	name   string
-	r      *bufio.Reader
-	line   int
-	differ bool
-	fault  func(format string, args ...any)
-}
-
-// Write takes one line.
-func (c *comparison) Write(want []byte) (int, error) {
-	if c.differ {
-		return len(want), nil
-	}
-	c.line++
-	got, err := readLine(c.r)
-	if err != nil && err != io.EOF {
-		return 0, diskError("read "+c.name, err)
-	}
-	if !bytes.Equal(got, want) {
-		c.differ = true
-		c.fault("%s: line %d is %q, the index says %q", c.name, c.line, got, want)
-	}
-	return len(want), nil
-}
-
-// end sees to it that nothing follows.
-func (c *comparison) end() error {
-	if c.differ {
+// edges checks that the file of edges is whole, and that each of its pages is stored. Pages whose
+// edges are cut off its end are counted: the folders have them, and the next run that keeps edges
+// writes them again.
+func (c *checker) edges(ctx context.Context) error {
+	kept, _, err := c.index.Edges()
+	if errors.Is(err, record.ErrCorrupt) {
+		c.fault("index: %v", err)
 		return nil
 	}
-	switch got, err := readLine(c.r); {
-	case err == nil:
-		c.fault("%s: line %d is %q, the index has no more", c.name, c.line+1, got)
-	case err != io.EOF:
-		return diskError("read "+c.name, err)
+	if err != nil {
+		return err
+	}
+	_, pages, err := c.tree.ReadEdges(kept.End, func(p edges.Page) error {
+		if rec, err := c.index.Record(p.URL); errors.Is(err, storage.ErrNotFound) || err == nil && rec.State != record.Stored {
+			c.fault("edges: %s is not stored", p.URL)
+		}
+		return ctx.Err()
+	})
+	switch {
+	case errors.Is(err, edges.ErrCut):
+		c.report.Edges = kept.Pages - pages
+	case errors.Is(err, edges.ErrDamaged):
+		c.fault("%v", err)
+	case err != nil:
+		return err
+	case pages != kept.Pages:
+		c.fault("edges: %s, the index counts %d", words.Count(pages, "page"), kept.Pages)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package cleaner
+package repair
 
 import (
 	"context"
@@ -46,7 +46,7 @@ func Relink(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser,
 		}
 	}
 	if err == nil && !cut {
-		err = wrapDisk("relink", index.Relinked())
+		err = iut.DiskError("relink", index.Relinked())
 	}
 	if err != nil {
 		return r.report.Found, fmt.Errorf("relink: %w", err)

@@ -1,4 +1,4 @@
-package cleaner
+package repair
 
 import (
 	"context"
@@ -12,14 +12,15 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"urltree/internal/testsite"
 	"urltree/iut"
 	"urltree/storage/record"
 )
 
-func mergeOptions(s *site, output string) MergeOptions {
+func mergeOptions(s *testsite.Site, output string) MergeOptions {
 	return MergeOptions{
-		Root: s.root, Output: output, NoSync: true,
-		Parser: func(iut.Format) (Parser, error) { return &parser{}, nil },
+		Root: s.Root, Output: output, NoSync: true,
+		Parser: func(iut.Format) (Parser, error) { return &testsite.Parser{}, nil },
 	}
 }
 
@@ -38,32 +39,32 @@ func TestMergeDamaged(t *testing.T) {
 		{"another file", func(path string) error { return os.WriteFile(path, []byte("what?"), 0o644) }, true, false, false},
 		{"empty", func(path string) error { return os.Truncate(path, 0) }, true, false, false},
 		{"counters wrong", func(path string) error {
-			return updateBolt(path, func(tx *bolt.Tx) error {
+			return testsite.UpdateBolt(path, func(tx *bolt.Tx) error {
 				k, _ := tx.Bucket([]byte("pending")).Cursor().First()
 				return tx.Bucket([]byte("pending")).Delete(k)
 			})
 		}, true, true, true},
 		{"one value damaged", func(path string) error {
-			return updateBolt(path, func(tx *bolt.Tx) error {
+			return testsite.UpdateBolt(path, func(tx *bolt.Tx) error {
 				k, _ := tx.Bucket([]byte("url")).Cursor().First()
 				return tx.Bucket([]byte("url")).Put(k, []byte("x"))
 			})
 		}, true, true, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := small(t)
-			want := s.index.Totals().Counts
+			s := testsite.Small(t)
+			want := s.Index.Totals().Counts
 			switch {
 			case tt.taken && !tt.sound:
 				want.Now, want.Redirected = want.Now+1, want.Redirected-1
 			case !tt.taken:
 				want = record.Counts{Now: 7, Stored: 3} // the tree names all but d.org, which only a redirect did
 			}
-			s.close()
-			if err := tt.spoil(s.path(indexName)); err != nil {
+			s.Close()
+			if err := tt.spoil(s.Path(indexName)); err != nil {
 				t.Fatal(err)
 			}
-			before, err := os.ReadFile(s.path(indexName))
+			before, err := os.ReadFile(s.Path(indexName))
 			if err != nil && tt.kept {
 				t.Fatal(err)
 			}
@@ -72,8 +73,8 @@ func TestMergeDamaged(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			kept, _ := filepath.Glob(s.path(indexName) + ".damaged-*")
-			if tt.kept != (len(kept) == 1) || tt.kept && read(t, kept[0]) != string(before) {
+			kept, _ := filepath.Glob(s.Path(indexName) + ".damaged-*")
+			if tt.kept != (len(kept) == 1) || tt.kept && testsite.Read(t, kept[0]) != string(before) {
 				t.Errorf("kept: %v", kept)
 			}
 			if tt.kept && !strings.Contains(report.String(), filepath.Base(kept[0])) {
@@ -82,40 +83,32 @@ func TestMergeDamaged(t *testing.T) {
 			if c := report.Totals.Counts; c != want {
 				t.Errorf("%+v, want %+v", c, want)
 			}
-			if got := read(t, filesIn(t, filepath.Dir(out)).Statistics); strings.Contains(got, "DOES NOT HOLD") {
+			if got := testsite.Read(t, filesIn(t, filepath.Dir(out)).Statistics); strings.Contains(got, "DOES NOT HOLD") {
 				t.Errorf("statistics:\n%s", got)
 			}
-			s.openTree()
-			s.openIndex()
-			s.noFaults(CheckOptions{Links: true, Output: out}, &parser{})
+			s.OpenTree()
+			s.OpenIndex()
+			noFaults(t, s, CheckOptions{Links: true, Output: out}, &testsite.Parser{})
 		})
 	}
 }
 
-func updateBolt(path string, fn func(*bolt.Tx) error) error {
-	db, err := bolt.Open(path, 0o644, &bolt.Options{NoSync: true})
-	if err != nil {
-		return err
-	}
-	return errors.Join(db.Update(fn), db.Close())
-}
-
 // What is no damage is no reason to make the index anew, nor to touch anything.
 func TestMergeRefuses(t *testing.T) {
-	s := small(t)
-	before := s.records()
+	s := testsite.Small(t)
+	before := s.Records()
 	out := filepath.Join(t.TempDir(), "res.txt")
 	opts := mergeOptions(s, out)
 	if _, err := Merge(context.Background(), opts); !errors.Is(err, iut.ErrBusy) {
 		t.Errorf("the tree is in use: %v", err)
 	}
-	s.close()
+	s.Close()
 	bad := errors.New("scope of another program")
 	opts.Parser = func(iut.Format) (Parser, error) { return nil, bad }
 	if _, err := Merge(context.Background(), opts); !errors.Is(err, bad) {
 		t.Errorf("no parser: %v", err)
 	}
-	opts = mergeOptions(s, filepath.Join(s.root, "statistics.txt"))
+	opts = mergeOptions(s, filepath.Join(s.Root, "statistics.txt"))
 	if _, err := Merge(context.Background(), opts); err == nil {
 		t.Error("res.txt would be statistics.txt")
 	}
@@ -127,9 +120,9 @@ func TestMergeRefuses(t *testing.T) {
 	if _, err := os.Stat(out); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("results were written: %v", err)
 	}
-	s.openTree()
-	s.openIndex()
-	if !maps.Equal(s.records(), before) {
+	s.OpenTree()
+	s.OpenIndex()
+	if !maps.Equal(s.Records(), before) {
 		t.Error("the index was changed")
 	}
 }
@@ -137,64 +130,64 @@ func TestMergeRefuses(t *testing.T) {
 // Runs, hours, outcomes and host times live on in an index that is whole, and the filter that
 // was saved with it does not.
 func TestMergeIntact(t *testing.T) {
-	s := small(t)
-	if _, _, _, err := s.index.Begin(); err != nil {
+	s := testsite.Small(t)
+	if _, _, _, err := s.Index.Begin(); err != nil {
 		t.Fatal(err)
 	}
-	s.commit(&record.Outcome{Host: &record.HostTimes{Name: "a.org", Next: 77}})
-	if _, err := s.index.Finish(); err != nil {
+	s.Commit(&record.Outcome{Host: &record.HostTimes{Name: "a.org", Next: 77}})
+	if _, err := s.Index.Finish(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.index.PutHour(record.Hour{Run: 1, Hour: 1}); err != nil {
+	if err := s.Index.PutHour(record.Hour{Run: 1, Hour: 1}); err != nil {
 		t.Fatal(err)
 	}
-	before := s.records()
-	s.close()
-	if err := os.WriteFile(s.path("seen"), []byte("filter"), 0o644); err != nil {
+	before := s.Records()
+	s.Close()
+	if err := os.WriteFile(s.Path("seen"), []byte("filter"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	report, err := Merge(context.Background(), mergeOptions(s, filepath.Join(t.TempDir(), "res.txt")))
 	if err != nil || report.Index != "kept" || report.Pages != 3 {
 		t.Fatalf("%+v, %v", report, err)
 	}
-	if _, err := os.Stat(s.path("seen")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(s.Path("seen")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the saved filter: %v", err)
 	}
-	s.openTree()
-	s.openIndex()
-	if !maps.Equal(s.records(), before) {
+	s.OpenTree()
+	s.OpenIndex()
+	if !maps.Equal(s.Records(), before) {
 		t.Error("records changed")
 	}
-	if h, err := s.index.Host("a.org"); err != nil || h.Next != 77 {
+	if h, err := s.Index.Host("a.org"); err != nil || h.Next != 77 {
 		t.Errorf("host: %+v, %v", h, err)
 	}
-	if hours, err := s.index.Hours(); err != nil || len(hours) != 1 {
+	if hours, err := s.Index.Hours(); err != nil || len(hours) != 1 {
 		t.Errorf("hours: %v, %v", hours, err)
 	}
-	if run, unclean, last, err := s.index.Begin(); err != nil || run.ID != 2 || !unclean || last != 1 {
+	if run, unclean, last, err := s.Index.Begin(); err != nil || run.ID != 2 || !unclean || last != 1 {
 		t.Errorf("next run: %+v, unclean %v up to %d, %v", run, unclean, last, err)
 	}
 }
 
 // A defective page is neither taken for a whole one nor thrown away.
 func TestMergeDefect(t *testing.T) {
-	s := small(t)
-	name := s.file("http://a.org/x/", "source.txt")
-	line := read(t, name)
+	s := testsite.Small(t)
+	name := s.File("http://a.org/x/", "source.txt")
+	line := testsite.Read(t, name)
 	if err := os.WriteFile(name, []byte(line+line), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	s.close()
+	s.Close()
 	report, err := Merge(context.Background(), mergeOptions(s, filepath.Join(t.TempDir(), "res.txt")))
 	if err != nil || report.Defects != 1 || report.Reopened != 1 || report.Pages != 2 {
 		t.Fatalf("%+v, %v", report, err)
 	}
-	if read(t, name) != line+line {
+	if testsite.Read(t, name) != line+line {
 		t.Error("the defect was hidden")
 	}
-	s.openTree()
-	s.openIndex()
-	if r, err := s.index.Record("http://a.org/x/"); err != nil || r.State != record.Pending {
+	s.OpenTree()
+	s.OpenIndex()
+	if r, err := s.Index.Record("http://a.org/x/"); err != nil || r.State != record.Pending {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -203,34 +196,34 @@ func TestMergeDefect(t *testing.T) {
 // and is pending again like any other. This holds when the index calls it stored as well.
 func TestMergeTornSeed(t *testing.T) {
 	for _, there := range []bool{false, true} {
-		s := newSite(t, filepath.Join(t.TempDir(), "iut"))
-		s.seed("http://a.org/")
-		s.store("http://a.org/", record.Seed, 0, "http://b.org/x")
-		s.store("http://b.org/", record.Seed, 0) // target of a seed's redirect
+		s := testsite.New(t, filepath.Join(t.TempDir(), "iut"))
+		s.Seed("http://a.org/")
+		s.Store("http://a.org/", record.Seed, 0, "http://b.org/x")
+		s.Store("http://b.org/", record.Seed, 0) // target of a seed's redirect
 		if err := tornBy["other content"](s, "http://b.org/"); err != nil {
 			t.Fatal(err)
 		}
-		s.close()
+		s.Close()
 		if !there {
-			if err := os.Remove(s.path(indexName)); err != nil {
+			if err := os.Remove(s.Path(indexName)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		opts := mergeOptions(s, filepath.Join(t.TempDir(), "res.txt"))
-		opts.Parser = func(iut.Format) (Parser, error) { return &parser{hosts: map[string]bool{}}, nil }
+		opts.Parser = func(iut.Format) (Parser, error) { return &testsite.Parser{Hosts: map[string]bool{}}, nil }
 		report, err := Merge(context.Background(), opts)
 		if err != nil || report.Pages != 1 || report.Damaged != 1 {
 			t.Fatalf("%+v, %v", report, err)
 		}
-		s.openTree()
-		s.openIndex()
+		s.OpenTree()
+		s.OpenIndex()
 		for url, want := range map[string]bool{"http://a.org/": true, "http://b.org/": there, "http://b.org/x": there} {
-			if has, err := s.index.Has([]string{url}); err != nil || has[0] != want {
+			if has, err := s.Index.Has([]string{url}); err != nil || has[0] != want {
 				t.Errorf("index there %v: %s has a record: %v, %v", there, url, has, err)
 			}
 		}
-		s.noFaults(CheckOptions{Links: true, Output: opts.Output}, &parser{hosts: map[string]bool{}})
-		s.close()
+		noFaults(t, s, CheckOptions{Links: true, Output: opts.Output}, &testsite.Parser{Hosts: map[string]bool{}})
+		s.Close()
 	}
 }
 
@@ -261,18 +254,18 @@ func TestMergeKeepsDamagedPages(t *testing.T) {
 		{"facts gone, no index, as a kill leaves it", true, func(_, source string) error { return os.Remove(source) }, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := small(t)
-			content, source := s.file(url, "content.html"), s.file(url, "source.txt")
+			s := testsite.Small(t)
+			content, source := s.File(url, "content.html"), s.File(url, "source.txt")
 			if err := tt.spoil(content, source); err != nil {
 				t.Fatal(err)
 			}
 			want := map[string]string{}
 			for _, name := range tt.kept {
-				want[name+".damaged"] = read(t, s.file(url, name))
+				want[name+".damaged"] = testsite.Read(t, s.File(url, name))
 			}
-			s.close()
+			s.Close()
 			if tt.noIndex {
-				if err := os.Remove(s.path(indexName)); err != nil {
+				if err := os.Remove(s.Path(indexName)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -286,15 +279,15 @@ func TestMergeKeepsDamagedPages(t *testing.T) {
 					t.Errorf("merge %d: %s", round+1, report.String())
 				}
 			}
-			s.openTree()
-			s.openIndex()
-			s.noFaults(CheckOptions{Links: true, Output: out}, &parser{})
-			rec, err := s.index.Record(url)
+			s.OpenTree()
+			s.OpenIndex()
+			noFaults(t, s, CheckOptions{Links: true, Output: out}, &testsite.Parser{})
+			rec, err := s.Index.Record(url)
 			if err != nil || rec.State != record.Pending {
 				t.Errorf("%s: %v, %v; want it pending", url, rec.State, err)
 			}
-			s.store(url, rec.Source, rec.Depth)
-			s.noFaults(CheckOptions{Links: true, Output: out}, &parser{})
+			s.Store(url, rec.Source, rec.Depth)
+			noFaults(t, s, CheckOptions{Links: true, Output: out}, &testsite.Parser{})
 			got := map[string]string{}
 			entries, err := os.ReadDir(filepath.Dir(content))
 			if err != nil {
@@ -302,7 +295,7 @@ func TestMergeKeepsDamagedPages(t *testing.T) {
 			}
 			for _, e := range entries {
 				if strings.HasSuffix(e.Name(), ".damaged") {
-					got[e.Name()] = read(t, filepath.Join(filepath.Dir(content), e.Name()))
+					got[e.Name()] = testsite.Read(t, filepath.Join(filepath.Dir(content), e.Name()))
 				}
 			}
 			if !maps.Equal(got, want) {

@@ -1,4 +1,4 @@
-package cleaner
+package repair
 
 import (
 	"context"
@@ -10,21 +10,22 @@ import (
 	"strings"
 	"testing"
 
+	"urltree/internal/testsite"
 	"urltree/storage/record"
 )
 
 // TestEnterSeeds takes in what the index lacks and no more, in transactions of bounded size, and
 // all again when the scope is another one or seeds.txt has changed.
 func TestEnterSeeds(t *testing.T) {
-	s := newSite(t, filepath.Join(t.TempDir(), "iut"))
-	t.Cleanup(s.close)
+	s := testsite.New(t, filepath.Join(t.TempDir(), "iut"))
+	t.Cleanup(s.Close)
 	ctx := context.Background()
-	asked, p := 0, &parser{hosts: map[string]bool{}}
+	asked, p := 0, &testsite.Parser{Hosts: map[string]bool{}}
 	enter := func(scope string, made, full, last int) {
 		t.Helper()
 		asked = 0
 		var sizes int
-		got, some, err := EnterSeeds(ctx, s.tree, s.index, p, scope, slog.New(slog.DiscardHandler), func(_ context.Context, bytes int64) error {
+		got, some, err := EnterSeeds(ctx, s.Tree, s.Index, p, scope, slog.New(slog.DiscardHandler), func(_ context.Context, bytes int64) error {
 			if asked++; bytes > 0 {
 				sizes++
 			}
@@ -36,7 +37,7 @@ func TestEnterSeeds(t *testing.T) {
 	}
 	has := func(host string, want bool) {
 		t.Helper()
-		if got, err := s.index.HasArea(host); err != nil || got != want {
+		if got, err := s.Index.HasArea(host); err != nil || got != want {
 			t.Errorf("HasArea(%s) = %v, %v", host, got, err)
 		}
 	}
@@ -45,13 +46,13 @@ func TestEnterSeeds(t *testing.T) {
 	for n := range 2*setSeedBytes/8000 + 10 {
 		urls = append(urls, fmt.Sprintf("http://h%d.org/%s", n, long))
 	}
-	if err := addSeeds(s.tree, urls); err != nil {
+	if err := testsite.AddSeeds(s.Tree, urls); err != nil {
 		t.Fatal(err)
 	}
 	enter("host", len(urls), 2, 1)
 	enter("host", 0, 0, 0)
 	has("h200.org", true)
-	if err := addSeeds(s.tree, []string{"http://new.org/"}); err != nil {
+	if err := testsite.AddSeeds(s.Tree, []string{"http://new.org/"}); err != nil {
 		t.Fatal(err)
 	}
 	enter("host", 1, 0, 1)
@@ -60,42 +61,42 @@ func TestEnterSeeds(t *testing.T) {
 	has("new.org", true)
 
 	// The target of a seed's redirect stays, a seed that is no longer in the list does not.
-	s.fail("http://h1.org/"+long, record.Redirected, "", record.Link{
+	s.Fail("http://h1.org/"+long, record.Redirected, "", record.Link{
 		URL: "http://target.org/", Source: record.Seed, Via: "http://h1.org/" + long, Hops: 1, Areas: []string{"target.org"},
 	})
-	if err := os.WriteFile(s.path("seeds.txt"), []byte(urls[1]+"\n"+urls[3]+"\n"), 0o644); err != nil {
+	if err := os.WriteFile(s.Path("seeds.txt"), []byte(urls[1]+"\n"+urls[3]+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	enter("domain", 0, 0, 1)
 	has("target.org", true)
 	has("h1.org", true)
 	has("h2.org", false)
-	if report := s.noFaults(CheckOptions{}, p); report.Seeds != 0 {
+	if report := noFaults(t, s, CheckOptions{}, p); report.Seeds != 0 {
 		t.Errorf("%+v", report)
 	}
 }
 
 // TestCheckSeeds: what the index should have kept of a seed and has not is a fault.
 func TestCheckSeeds(t *testing.T) {
-	s := small(t)
-	p := &parser{hosts: map[string]bool{}}
-	if _, _, err := EnterSeeds(t.Context(), s.tree, s.index, p, "", slog.New(slog.DiscardHandler), nil); err != nil {
+	s := testsite.Small(t)
+	p := &testsite.Parser{Hosts: map[string]bool{}}
+	if _, _, err := EnterSeeds(t.Context(), s.Tree, s.Index, p, "", slog.New(slog.DiscardHandler), nil); err != nil {
 		t.Fatal(err)
 	}
-	s.noFaults(CheckOptions{}, p)
-	seeds, err := s.index.Seeds()
+	noFaults(t, s, CheckOptions{}, p)
+	seeds, err := s.Index.Seeds()
 	if err == nil {
-		err = s.index.ForgetSeeds()
+		err = s.Index.ForgetSeeds()
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.commit(&record.Outcome{Seeds: &seeds, Links: []record.Link{
+	s.Commit(&record.Outcome{Seeds: &seeds, Links: []record.Link{
 		{URL: "http://a.org/", Source: record.Seed, Areas: p.Areas("http://a.org/")},
 		{URL: "http://b.org/", Source: record.Seed},
 	}})
 	var faults []string
-	if _, err := Check(t.Context(), s.tree, s.index, p, CheckOptions{}, func(f string) { faults = append(faults, f) }); err != nil {
+	if _, err := Check(t.Context(), s.Tree, s.Index, p, CheckOptions{}, func(f string) { faults = append(faults, f) }); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"seeds.txt: the index has not kept the origin and the scope of http://b.org/"}

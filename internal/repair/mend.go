@@ -1,10 +1,11 @@
-package cleaner
+package repair
 
 import (
 	"context"
 	"errors"
 	"strings"
 
+	"urltree/iut"
 	"urltree/storage"
 	"urltree/storage/record"
 )
@@ -16,7 +17,7 @@ func (r *rebuild) salvage(ctx context.Context, path string) error {
 		return nil // the folders are left
 	}
 	if err != nil {
-		return wrapDisk("take over the old index", err)
+		return iut.DiskError("take over the old index", err)
 	}
 	r.report.Salvaged, r.damaged, r.nameless, r.named = done.Records, done.Lost, done.Nameless, done.Named
 	r.lost = make(map[string]bool, len(done.Lost))
@@ -115,5 +116,5 @@ func (r *rebuild) askAgain(ctx context.Context) error {
 	}
 	r.log.Warn("no stored page names what was lost: what may have named it is asked again",
 		"lost", unnamed, "URLs", again)
-	return wrapDisk("mend", err)
+	return iut.DiskError("mend", err)
 }
