@@ -9,6 +9,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"urltree/storage/boltfile"
 	"urltree/storage/record"
 )
 
@@ -31,8 +32,8 @@ var (
 
 // of returns the counts under a key, without those that the inbox has, and whether there is a row
 // with them.
-func (g *counting) of(in *values, key []byte) (sum record.Counts, row bool, err error) {
-	if v := in.get(g.bucket, key); v != nil {
+func (g *counting) of(in *boltfile.Values, key []byte) (sum record.Counts, row bool, err error) {
+	if v := in.Get(g.bucket, key); v != nil {
 		sum, err = record.DecodeCounts(key, v)
 		if err != nil {
 			err = fmt.Errorf("bucket %s: %q: %w", g.bucket, key, err)
@@ -40,7 +41,7 @@ func (g *counting) of(in *values, key []byte) (sum record.Counts, row bool, err 
 		return sum, true, err
 	}
 	prefix := append(bytes.Clone(key), g.suffix...)
-	c := in.cursor(bucketURL)
+	c := in.Cursor(bucketURL)
 	k, v := c.Seek(prefix)
 	if bytes.Equal(k, key) { // the page of a folder is not below it
 		k, v = c.Next()
@@ -58,15 +59,15 @@ func (g *counting) of(in *values, key []byte) (sum record.Counts, row bool, err 
 
 // flushCounts adds to counts. The records must be as they were before this change.
 func (c *change) flushCounts(g *counting, diffs map[string]*record.Counts) error {
-	var puts []put
+	var puts boltfile.Puts
 	small := "\x00" // what begins so has no row and will have none
 	for _, name := range slices.Sorted(maps.Keys(diffs)) {
 		diff := diffs[name]
 		if strings.HasPrefix(name, small) {
 			continue
 		}
-		key := c.arena.keep(func(b []byte) []byte { return append(b, name...) })
-		if diff.Records() == 0 && c.values.get(g.bucket, key) == nil {
+		key := c.arena.Keep(func(b []byte) []byte { return append(b, name...) })
+		if diff.Records() == 0 && c.values.Get(g.bucket, key) == nil {
 			small = name + g.suffix
 			continue
 		}
@@ -78,10 +79,10 @@ func (c *change) flushCounts(g *counting, diffs map[string]*record.Counts) error
 			small = name + g.suffix
 			continue
 		}
-		value := c.arena.keep(func(b []byte) []byte { return record.Seal(sum.Append(b), key) })
-		puts = append(puts, put{key, value})
+		value := c.arena.Keep(func(b []byte) []byte { return record.Seal(sum.Append(b), key) })
+		puts.Put(key, value)
 	}
-	return c.write(g.bucket, puts)
+	return c.values.Write(g.bucket, puts)
 }
 
 // Folder returns the counts of all records strictly below a folder key ("" for the whole tree).
@@ -90,15 +91,25 @@ func (x *Index) Folder(key []byte) (c record.Counts, err error) {
 	if len(key) == 0 {
 		return x.Totals().Counts, nil
 	}
-	late, err := x.late()
-	if err != nil {
-		return c, err
-	}
-	err = x.view(func(tx *bolt.Tx) error {
-		c, err = late.below(tx, key)
+	err = x.file.View(func(tx *bolt.Tx) error {
+		c, err = x.below(&boltfile.Values{Tx: tx}, key)
 		return err
 	})
 	return c, err
+}
+
+// below returns the counts of the records strictly below a folder.
+func (x *Index) below(in *boltfile.Values, folder []byte) (record.Counts, error) {
+	sum, _, err := folderCounts.of(in, folder)
+	if err != nil {
+		return sum, err
+	}
+	err = x.inbox.Below(folder, func(key, value []byte) {
+		if state, where, err := record.Peek(key, value); err == nil {
+			sum.Count(&record.Record{State: state, Row: record.Row{Range: where}}, 1)
+		}
+	})
+	return sum, err
 }
 
 // pathQueries returns the counts of the records that share a path and have a query; path is their
@@ -107,8 +118,8 @@ func (x *Index) pathQueries(path []byte) (record.Counts, error) { return x.moved
 
 // moved returns counts without those that the inbox has, which has none with a query.
 func (x *Index) moved(g *counting, key []byte) (c record.Counts, err error) {
-	err = x.view(func(tx *bolt.Tx) error {
-		c, _, err = g.of(&values{tx: tx}, key)
+	err = x.file.View(func(tx *bolt.Tx) error {
+		c, _, err = g.of(&boltfile.Values{Tx: tx}, key)
 		return err
 	})
 	return c, err

@@ -41,7 +41,7 @@ func TestCountedFrom(t *testing.T) {
 				if got, err := x.Folder(folder); err != nil || got != want {
 					t.Fatalf("%d records: folder has %+v, %v, want %+v", n-1, got, err, want)
 				}
-				err := x.view(func(tx *bolt.Tx) error {
+				err := x.file.View(func(tx *bolt.Tx) error {
 					if row := tx.Bucket(bucketFolder).Get(folder) != nil; row != (want.Records() >= countedFrom) {
 						t.Errorf("%d records below a folder, row: %v", want.Records(), row)
 					}

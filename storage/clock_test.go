@@ -15,7 +15,7 @@ func TestRunAfterClockWasSetBack(t *testing.T) {
 	x, _ := newIndex(t, 1)
 	ahead := time.Now().Add(time.Hour).Unix()
 	last := record.Run{ID: 7, Start: ahead - 60, End: ahead, Clean: true}
-	if err := x.db.Update(func(tx *bolt.Tx) error { return putRun(tx, &last) }); err != nil {
+	if err := x.file.Update(func(tx *bolt.Tx) error { return putRun(tx, &last) }); err != nil {
 		t.Fatal(err)
 	}
 	run, unclean, _, err := x.Begin()

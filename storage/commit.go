@@ -10,6 +10,8 @@ import (
 
 	"urltree/internal/seen"
 
+	"urltree/storage/boltfile"
+	"urltree/storage/inbox"
 	"urltree/storage/record"
 )
 
@@ -114,7 +116,7 @@ func comingOf(set []*record.Outcome) (n int64) {
 // update runs fn in a write transaction and then writes what it changed, keys in order.
 func (x *Index) update(fn func(*change) error) error {
 	if err := x.pay(); err != nil {
-		return fmt.Errorf("move new URLs: %w", err)
+		return err
 	}
 	c := &change{
 		x: x, now: time.Now().Unix(), totals: x.totals, run: x.run.Clone(),
@@ -122,15 +124,15 @@ func (x *Index) update(fn func(*change) error) error {
 		queries: map[string]int64{}, prefixes: map[string]int64{}, shorter: map[string]bool{},
 		arena: x.arena,
 	}
-	err := x.write(func(tx *bolt.Tx) error {
-		c.tx, c.values.tx = tx, tx
+	err := x.file.Update(func(tx *bolt.Tx) error {
+		c.tx, c.values.Tx = tx, tx
 		if err := fn(c); err != nil {
 			return err
 		}
 		return c.flush()
 	})
-	if x.broken == nil { // else nobody knows what bbolt still looks at
-		x.arena = c.arena.spare()
+	if !x.file.Broken() {
+		x.arena = c.arena.Spare()
 	}
 	if err != nil {
 		return err
@@ -140,7 +142,7 @@ func (x *Index) update(fn func(*change) error) error {
 	for _, fp := range c.fresh {
 		x.filter.Add(fp)
 	}
-	x.inbox.arrived(c.arrivals)
+	x.inbox.Committed(c.waiting)
 	return nil
 }
 
@@ -149,7 +151,7 @@ func (x *Index) update(fn func(*change) error) error {
 type change struct {
 	x                 *Index
 	tx                *bolt.Tx
-	values            values // of tx
+	values            boltfile.Values // of tx
 	now               int64
 	totals            record.Totals
 	run               record.Run
@@ -160,8 +162,8 @@ type change struct {
 	coming            int64            // outcomes and links of the set: it makes no more records
 	queries, prefixes map[string]int64 // URLs that count towards a budget, by path and by folder, where asked
 	shorter           map[string]bool  // by record key: whether its links must be looked at again
-	arena             arena            // of what it writes
-	arrivals          []arrival        // of the rows that it adds to the inbox
+	arena             boltfile.Arena   // of what it writes
+	waiting           *inbox.Batch     // the records that it adds to the inbox
 	edgesEnd          int64            // of the file of edges, if some came
 	edgesPages        int64            // stored pages that came with edges
 	edgesLost         bool             // an entry of the file may be of a page no more
@@ -190,16 +192,8 @@ func (c *change) entry(url string) (*entry, error) {
 		return nil, err
 	}
 	e := &entry{key: key}
-	v := c.values.get(bucketURL, key)
-	if v == nil && c.x.inbox.most > 0 {
-		b := &c.x.inbox
-		var list int
-		var seq uint64
-		if v, list, seq = c.values.late(key, b.candidates(c.x.filter.Fingerprint(url))); v != nil {
-			e.late = true
-			b.lists[list].changes(seq)
-		}
-	}
+	v, moved := c.x.inbox.Change(&c.values, url, key)
+	e.late = !moved
 	if v != nil {
 		// A value that is damaged counts as absent: damage costs one record, not the crawl.
 		if old, err := record.DecodeOf(url, key, v); err == nil {
@@ -215,7 +209,7 @@ func (c *change) entry(url string) (*entry, error) {
 
 // key returns the record key of a URL.
 func (c *change) key(url string) (key []byte, err error) {
-	key = c.arena.keep(func(b []byte) []byte {
+	key = c.arena.Keep(func(b []byte) []byte {
 		b, err = record.AppendKey(b, url)
 		return b
 	})
@@ -397,8 +391,10 @@ func (c *change) link(l *record.Link, done *Committed) error {
 		if err != nil {
 			return err
 		}
-		if c.x.opts.Strict && valueOf(c.tx, key, c.x.inbox.candidates(fp)...) != nil {
-			return fmt.Errorf("put of a new record would replace one: %s", l.URL)
+		if c.x.opts.Strict {
+			if v, _ := c.x.inbox.Change(&c.values, l.URL, key); v != nil {
+				return fmt.Errorf("put of a new record would replace one: %s", l.URL)
+			}
 		}
 		e = &entry{key: key}
 		c.entries[l.URL] = e

@@ -138,7 +138,7 @@ func TestDamagedValue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := x.db.Update(func(tx *bolt.Tx) error {
+	if err := x.file.Update(func(tx *bolt.Tx) error {
 		b := tx.Bucket(bucketURL)
 		v := slices.Clone(b.Get(key))
 		v[len(v)/2] ^= 1
@@ -238,7 +238,7 @@ func TestVerifyFaults(t *testing.T) {
 			if faults := faultsOf(t, x); len(faults) > 0 {
 				t.Fatalf("before: %v", faults)
 			}
-			if err := x.db.Update(tt.spoil); err != nil {
+			if err := x.file.Update(tt.spoil); err != nil {
 				t.Fatal(err)
 			}
 			x.Close()

@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"time"
 
-	bolt "go.etcd.io/bbolt"
-
+	"urltree/storage/boltfile"
 	"urltree/storage/record"
 )
 
@@ -52,33 +50,14 @@ func (x *Index) Digests(ctx context.Context, fn func(digest [32]byte)) error {
 // transactions. Nothing is decoded, and the bytes are the file's: so it is fast.
 func (x *Index) digests(ctx context.Context, fn func(key, value, digest []byte) error) error {
 	const sum = 4 // bytes of the checksum
-	var next []byte
-	for more := true; more; {
-		if err := context.Cause(ctx); err != nil {
-			return err
+	err := x.file.Walk(ctx, bucketURL, nil, func(_ *boltfile.Values, k, v []byte) ([]byte, error) {
+		if len(v) < 32+sum || record.State(v[0]) != record.Stored {
+			return nil, nil
 		}
-		more = false
-		err := x.view(func(tx *bolt.Tx) error {
-			start, n := time.Now(), 0
-			c := tx.Bucket(bucketURL).Cursor()
-			k, v, err := seek(c, next)
-			for ; k != nil; k, v = c.Next() {
-				if n++; n%1000 == 0 && time.Since(start) > scanTime {
-					next, more = bytes.Clone(k), true
-					return nil
-				}
-				if len(v) < 32+sum || record.State(v[0]) != record.Stored {
-					continue
-				}
-				if err := fn(k, v, v[len(v)-32-sum:len(v)-sum]); err != nil {
-					return err
-				}
-			}
-			return err
-		})
-		if err != nil {
-			return err
-		}
+		return nil, fn(k, v, v[len(v)-32-sum:len(v)-sum])
+	})
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
-	return nil
+	return err
 }

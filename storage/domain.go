@@ -3,12 +3,13 @@ package storage
 import (
 	bolt "go.etcd.io/bbolt"
 
+	"urltree/storage/boltfile"
 	"urltree/storage/record"
 )
 
 // Domain returns the row of a registrable domain, a zero one if there is none.
 func (x *Index) Domain(name string) (d record.DomainRow, err error) {
-	err = x.view(func(tx *bolt.Tx) error {
+	err = x.file.View(func(tx *bolt.Tx) error {
 		if v := tx.Bucket(bucketDomain).Get([]byte(name)); v != nil {
 			d, err = record.DecodeDomain([]byte(name), v)
 		}
@@ -34,7 +35,7 @@ func (c *change) domain(host string) (*domainChange, error) {
 	d := c.domains[name]
 	if d == nil {
 		d = &domainChange{}
-		if v := c.values.get(bucketDomain, []byte(name)); v != nil {
+		if v := c.values.Get(bucketDomain, []byte(name)); v != nil {
 			var err error
 			if d.row, err = record.DecodeDomain([]byte(name), v); err != nil {
 				return nil, err
@@ -78,13 +79,13 @@ func heldByDomain(r *record.Record) int64 {
 }
 
 func (c *change) flushDomains() error {
-	var puts []put
+	var puts boltfile.Puts
 	for name, d := range c.domains {
 		if d.hosts == 0 && d.held == 0 {
 			continue
 		}
 		row := record.DomainRow{Hosts: d.row.Hosts + d.hosts, Held: d.row.Held + d.held}
-		puts = append(puts, put{[]byte(name), row.Append(nil, []byte(name))})
+		puts.Put([]byte(name), row.Append(nil, []byte(name)))
 	}
-	return c.write(bucketDomain, puts)
+	return c.values.Write(bucketDomain, puts)
 }

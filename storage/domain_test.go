@@ -35,7 +35,7 @@ func TestUpgradeCountsHosts(t *testing.T) {
 	}
 	want := fmt.Sprint(rows())
 	var hosts []record.HostRow
-	err := x.db.Update(func(tx *bolt.Tx) error {
+	err := x.file.Update(func(tx *bolt.Tx) error {
 		b := tx.Bucket(bucketHost)
 		err := b.ForEach(func(k, v []byte) error {
 			h, err := record.DecodeHost(string(k), v)

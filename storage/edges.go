@@ -9,7 +9,7 @@ import (
 // Edges returns what is kept of the link graph, and the number of stored pages at that moment.
 // Those beyond Edges.Pages have no edges in the file.
 func (x *Index) Edges() (kept record.Edges, stored int64, err error) {
-	err = x.view(func(tx *bolt.Tx) error {
+	err = x.file.View(func(tx *bolt.Tx) error {
 		totals, err := record.DecodeTotals(keyTotals, tx.Bucket(bucketSys).Get(keyTotals))
 		if err != nil {
 			return err
@@ -27,7 +27,7 @@ func (x *Index) Edges() (kept record.Edges, stored int64, err error) {
 func (x *Index) SetEdges(e record.Edges) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.write(func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Put(keyEdges, e.Append(nil, keyEdges)) })
+	return x.file.Update(func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Put(keyEdges, e.Append(nil, keyEdges)) })
 }
 
 // flushEdges counts the edges that came with this change. Where a page is stored no more, or a

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -29,6 +30,7 @@ func TestNothingIsWrittenAfterAFailure(t *testing.T) {
 				t.Fatal(err)
 			}
 			x = open(t, path, Options{})
+			fd := descriptor(t, path)
 			before, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)
@@ -41,7 +43,6 @@ func TestNothingIsWrittenAfterAFailure(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer bad.Close()
-			fd := int(x.file.Fd())
 			good, err := unix.Dup(fd) // keeps the lock
 			if err == nil {
 				err = unix.Dup3(int(bad.Fd()), fd, unix.O_CLOEXEC)
@@ -75,4 +76,24 @@ func TestNothingIsWrittenAfterAFailure(t *testing.T) {
 			}
 		})
 	}
+}
+
+// descriptor returns the descriptor of an open file.
+func descriptor(t *testing.T, path string) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && to == path {
+			fd, err := strconv.Atoi(e.Name())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return fd
+		}
+	}
+	t.Fatalf("%s is not open", path)
+	return 0
 }

@@ -3,65 +3,11 @@ package storage
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
-	"slices"
 	"time"
 
+	"urltree/storage/boltfile"
 	"urltree/storage/record"
 )
-
-// A put is a key to be written, or deleted if value is nil.
-type put struct{ key, value []byte }
-
-// An arena hands out places for keys and values that live as long as a transaction.
-type arena struct {
-	free   []byte
-	blocks [][]byte // those that free was cut from, and behind them those of an earlier transaction
-	used   int      // blocks of this transaction
-}
-
-const (
-	arenaBlock  = 64 << 10 // bytes
-	arenaBlocks = 32       // that one transaction leaves to the next
-)
-
-// keep returns what write appends to its argument.
-func (a *arena) keep(write func([]byte) []byte) []byte {
-	if cap(a.free) < 1<<10 {
-		if a.used == len(a.blocks) {
-			a.blocks = append(a.blocks, make([]byte, 0, arenaBlock))
-		}
-		a.free = a.blocks[a.used]
-		a.used++
-	}
-	b := write(a.free)
-	if len(b) <= cap(a.free) {
-		a.free = a.free[len(b):len(b):cap(a.free)]
-	}
-	return b[:len(b):len(b)]
-}
-
-// spare returns an arena for the next transaction; what keep gave is no more.
-func (a *arena) spare() arena { return arena{blocks: a.blocks[:min(len(a.blocks), arenaBlocks)]} }
-
-// write applies puts in the order of their keys, of which no two are the same, so that
-// neighbours share the pages they touch.
-func (c *change) write(bucket []byte, puts []put) error {
-	slices.SortFunc(puts, func(a, b put) int { return bytes.Compare(a.key, b.key) })
-	b := c.tx.Bucket(bucket)
-	for _, p := range puts {
-		var err error
-		if p.value == nil {
-			err = c.values.delete(bucket, p.key)
-		} else {
-			err = b.Put(p.key, p.value)
-		}
-		if err != nil {
-			return fmt.Errorf("bucket %s: %w", bucket, err)
-		}
-	}
-	return nil
-}
 
 // flush writes all that changed: records with their pending rows and metadata, the counters of
 // folders and hosts, the run, the totals.
@@ -113,28 +59,24 @@ func addTo(sums map[string]*record.Counts, key []byte, diff *record.Counts) {
 
 // flushRecords writes records, and what follows from them.
 func (c *change) flushRecords() error {
-	var urls, metas []put
-	rows, late := make([]put, 0, len(c.entries)), make([]put, 0, len(c.entries))
-	c.arrivals = slices.Grow(c.arrivals, len(c.entries))
+	var urls, metas boltfile.Puts
+	rows := make(boltfile.Puts, 0, len(c.entries))
+	c.waiting = c.x.inbox.Batch(len(c.entries))
 	// By how much the counts of a folder, and of a path with queries, change.
 	folders, queries := map[string]*record.Counts{}, map[string]*record.Counts{}
 	for _, e := range c.entries {
 		if e.rec == nil || e.old != nil && *e.old == *e.rec {
 			continue
 		}
-		waits := e.old == nil && !e.lost && e.rec.State == record.Pending && c.x.inbox.takes(record.Host(e.rec.URL), e.key, e.rec.Seq, len(c.arrivals))
-		if waits {
-			row := c.arena.keep(func(b []byte) []byte { return appendInboxRow(b, e.key, e.rec) })
-			late = append(late, put{c.arena.keep(func(b []byte) []byte { return inboxKey(b, e.rec.Seq) }), row})
-			c.arrivals = append(c.arrivals, arrival{c.x.filter.Fingerprint(e.rec.URL), e.rec.Seq, len(row)})
-		} else {
-			urls = append(urls, put{e.key, c.arena.keep(func(b []byte) []byte { return e.rec.Append(b, e.key) })})
+		waits := e.old == nil && !e.lost && e.rec.State == record.Pending && c.waiting.Take(e.rec, e.key, &c.arena)
+		if !waits {
+			urls.Put(e.key, c.arena.Keep(func(b []byte) []byte { return e.rec.Append(b, e.key) }))
 		}
 		switch {
 		case e.meta != nil:
-			metas = append(metas, put{e.key, c.arena.keep(func(b []byte) []byte { return e.meta.Append(b, e.key) })})
+			metas.Put(e.key, c.arena.Keep(func(b []byte) []byte { return e.meta.Append(b, e.key) }))
 		case e.lost, e.old != nil && e.old.State == record.Stored && e.rec.State != record.Stored:
-			metas = append(metas, put{e.key, nil}) // only a page that is stored has metadata
+			metas.Delete(e.key) // only a page that is stored has metadata
 		}
 		if e.lost || e.old != nil && e.old.State == record.Stored && e.rec.State != record.Stored {
 			c.edgesLost = true
@@ -149,15 +91,15 @@ func (c *change) flushRecords() error {
 		}
 		var before, after []byte // the keys of its pending row
 		if e.old != nil && e.old.State == record.Pending {
-			before = c.arena.keep(func(b []byte) []byte { return record.AppendPendingKey(b, &e.old.Row, e.key) })
+			before = c.arena.Keep(func(b []byte) []byte { return record.AppendPendingKey(b, &e.old.Row, e.key) })
 		}
 		if e.rec.State == record.Pending {
-			after = c.arena.keep(func(b []byte) []byte { return record.AppendPendingKey(b, &e.rec.Row, e.key) })
-			run := c.arena.keep(func(b []byte) []byte { return binary.BigEndian.AppendUint32(b, e.rec.Run) })
-			rows = append(rows, put{after, run})
+			after = c.arena.Keep(func(b []byte) []byte { return record.AppendPendingKey(b, &e.rec.Row, e.key) })
+			run := c.arena.Keep(func(b []byte) []byte { return binary.BigEndian.AppendUint32(b, e.rec.Run) })
+			rows.Put(after, run)
 		}
 		if before != nil && !bytes.Equal(before, after) {
-			rows = append(rows, put{before, nil})
+			rows.Delete(before)
 		}
 		diff.Count(e.rec, 1)
 		c.totals.Count(e.rec, 1)
@@ -191,37 +133,35 @@ func (c *change) flushRecords() error {
 	if err := c.flushCounts(&queryCounts, queries); err != nil {
 		return err
 	}
-	if err := c.write(bucketURL, urls); err != nil {
+	if err := c.values.Write(bucketURL, urls); err != nil {
 		return err
 	}
-	if err := c.write(bucketMeta, metas); err != nil {
+	if err := c.values.Write(bucketMeta, metas); err != nil {
 		return err
 	}
-	inbox := bucketInbox[c.x.inbox.fill]
-	c.tx.Bucket(inbox).FillPercent = 1 // nothing comes between its rows
-	if err := c.write(inbox, late); err != nil {
+	if err := c.waiting.Write(&c.values); err != nil {
 		return err
 	}
 	// The rows of a host mostly come behind all others of it.
 	c.tx.Bucket(bucketPending).FillPercent = 0.8
-	return c.write(bucketPending, rows)
+	return c.values.Write(bucketPending, rows)
 }
 
 func (c *change) flushShorter() error {
-	puts := make([]put, 0, len(c.shorter))
+	puts := make(boltfile.Puts, 0, len(c.shorter))
 	for key, yes := range c.shorter {
 		switch {
 		case yes:
-			puts = append(puts, put{[]byte(key), record.Seal(nil, []byte(key))})
-		case c.values.get(bucketShorter, []byte(key)) != nil:
-			puts = append(puts, put{[]byte(key), nil})
+			puts.Put([]byte(key), record.Seal(nil, []byte(key)))
+		case c.values.Get(bucketShorter, []byte(key)) != nil:
+			puts.Delete([]byte(key))
 		}
 	}
-	return c.write(bucketShorter, puts)
+	return c.values.Write(bucketShorter, puts)
 }
 
 func (c *change) flushHosts() error {
-	puts := make([]put, 0, len(c.hosts))
+	puts := make(boltfile.Puts, 0, len(c.hosts))
 	for name, change := range c.hosts {
 		row, err := c.stored(name, change)
 		if err != nil {
@@ -243,7 +183,7 @@ func (c *change) flushHosts() error {
 				d.hosts++
 			}
 		}
-		puts = append(puts, put{[]byte(name), h.Append(nil)})
+		puts.Put([]byte(name), h.Append(nil))
 	}
-	return c.write(bucketHost, puts)
+	return c.values.Write(bucketHost, puts)
 }

@@ -1,10 +1,12 @@
 package storage
 
-import "urltree/storage/record"
+import (
+	"urltree/storage/boltfile"
+	"urltree/storage/record"
+)
 
 // What makes the file grow.
 const (
-	allocated = 4 << 20 // by so many bytes at once
 	pageBytes = 4 << 10
 
 	// Of what a set weighs, a transaction of an index without an inbox has added up to 11 times as
@@ -20,20 +22,19 @@ const (
 func (x *Index) Growth(set []*record.Outcome) (bytes int64, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	bytes = allocated
+	bytes = boltfile.AllocSize
 	for _, o := range set {
 		bytes += growthOfOutcome + growthOfWeight*int64(o.Weight())
 	}
 	crowded, err := x.crowded(set)
-	b, m := &x.inbox, x.inbox.moving()
-	switch {
-	case err != nil:
+	if err != nil {
 		return 0, err
-	case len(crowded) > 0:
-		bytes += x.settleGrowth()
-	case b.left > 0 && b.owed >= min(b.part, b.left):
-		rows := min(b.owed, b.left)
-		bytes += b.growth(rows, m.bytes*int64(rows)/int64(m.rows))
 	}
-	return bytes, nil
+	if len(crowded) > 0 {
+		return bytes + x.settleGrowth(), nil
+	}
+	return bytes + x.inbox.Growth(false), nil
 }
+
+// InboxGrowth returns the bytes by which the file may grow while all that the inbox holds is moved.
+func (x *Index) InboxGrowth() int64 { return x.inbox.Owed() }

@@ -9,13 +9,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
 
+	"urltree/storage/inbox"
 	"urltree/storage/record"
 )
 
@@ -76,13 +76,14 @@ func TestInboxIsMoved(t *testing.T) {
 	turns, last := 0, 0
 	for range 400 {
 		scattered(t, x, rng, 50)
-		b := &x.inbox
-		if b.fill != last {
-			turns, last = turns+1, b.fill
+		filling, moving := x.inbox.Rows()
+		if moving > 0 && last == 0 {
+			turns++
 		}
+		last = moving
 		most := int(max(x.Totals().Records()/4, 100)) + 50
-		if b.lists[0].rows > most || b.lists[1].rows > most {
-			t.Fatalf("lists of %d and %d rows, want at most %d", b.lists[0].rows, b.lists[1].rows, most)
+		if filling > most || moving > most {
+			t.Fatalf("lists of %d and %d rows, want at most %d", filling, moving, most)
 		}
 	}
 	if turns < 10 {
@@ -92,7 +93,7 @@ func TestInboxIsMoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	sound(t, x, 20_000)
-	if rows := x.inbox.lists[0].rows + x.inbox.lists[1].rows; rows != 0 {
+	if rows := rowsOf(x); rows != 0 {
 		t.Errorf("%d rows are left after settle", rows)
 	}
 }
@@ -115,7 +116,7 @@ func TestInboxOfAnotherRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			x, path := newInbox(t, 100)
 			rng := rand.New(rand.NewPCG(3, 3))
-			for x.inbox.moving().rows == 0 || x.inbox.filling().rows == 0 {
+			for filling, moving := x.inbox.Rows(); filling == 0 || moving == 0; filling, moving = x.inbox.Rows() {
 				scattered(t, x, rng, 20)
 			}
 			n := x.Totals().Records()
@@ -125,12 +126,12 @@ func TestInboxOfAnotherRun(t *testing.T) {
 			opts.NoSync = true
 			x = open(t, path, opts)
 			sound(t, x, n)
-			if !opts.ReadOnly && opts.Inbox == 0 && x.inbox.lists[0].rows+x.inbox.lists[1].rows > 0 {
+			if !opts.ReadOnly && opts.Inbox == 0 && rowsOf(x) > 0 {
 				t.Error("the inbox was not emptied")
 			}
 			if opts.Inbox < 0 {
-				if x.inbox.moving().rows == 0 || x.Written() > 0 {
-					t.Errorf("%d rows are left to be moved, after %d pages were written", x.inbox.moving().rows, x.Written())
+				if movingRows(x) == 0 || x.Written() > 0 {
+					t.Errorf("%d rows are left to be moved, after %d pages were written", movingRows(x), x.Written())
 				}
 				rows := rowsOf(x)
 				scattered(t, x, rng, 10)
@@ -165,10 +166,9 @@ func TestInboxDamage(t *testing.T) {
 	scattered(t, x, rand.New(rand.NewPCG(4, 4)), 50)
 	spoil := func(at uint64, fn func(v []byte) []byte) {
 		t.Helper()
-		err := x.db.Update(func(tx *bolt.Tx) error {
-			b := tx.Bucket(bucketInbox[x.inbox.fill])
-			k := inboxKey(nil, at)
-			return b.Put(k, fn(bytes.Clone(b.Get(k))))
+		err := x.file.Update(func(tx *bolt.Tx) error {
+			b, k, row := inboxRow(tx, at)
+			return b.Put(k, fn(row))
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -231,9 +231,9 @@ func TestInboxOldDamage(t *testing.T) {
 			if other {
 				at = rows[1].Seq
 			}
-			err = x.db.Update(func(tx *bolt.Tx) error {
-				b := tx.Bucket(bucketInbox[x.inbox.fill])
-				_, value, err := inboxRow(inboxKey(nil, at), b.Get(inboxKey(nil, at)))
+			err = x.file.Update(func(tx *bolt.Tx) error {
+				b, k, old := inboxRow(tx, at)
+				_, value, err := inbox.Row(k, old)
 				if err != nil {
 					return err
 				}
@@ -246,7 +246,7 @@ func TestInboxOldDamage(t *testing.T) {
 				if !other {
 					row[len(row)-6]++
 				}
-				return b.Put(inboxKey(nil, at), row)
+				return b.Put(k, row)
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -276,164 +276,6 @@ func TestInboxOldDamage(t *testing.T) {
 			sound(t, to, n)
 		})
 	}
-}
-
-// TestArrange: every row of a list is there once, in groups that follow each other in the order of
-// keys, and that are small although a third of the rows lie in one folder.
-func TestArrange(t *testing.T) {
-	x, _ := newInbox(t, 1<<20)
-	rng := rand.New(rand.NewPCG(9, 9))
-	for range 15 {
-		scattered(t, x, rng, 1000)
-		o := &record.Outcome{}
-		for range 500 {
-			o.Links = append(o.Links, record.Link{URL: fmt.Sprintf("http://a.org/s80/one/page-%d.html", rng.Uint64()), Source: record.Seed})
-		}
-		if _, err := x.Commit([]*record.Outcome{o}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	const rows = 15 * 1500
-	l := x.inbox.filling()
-	err := x.view(func(tx *bolt.Tx) error {
-		b := tx.Bucket(bucketInbox[x.inbox.fill])
-		order, err := arrange(b, l)
-		if err != nil || len(order.rows) != rows || order.ends[len(order.ends)-1] != rows {
-			t.Fatalf("%d rows, %d in groups, %v; want %d", len(order.rows), order.ends[len(order.ends)-1], err, rows)
-		}
-		met := map[uint64]bool{}
-		var last []byte // the greatest key of all groups so far
-		from := 0
-		for _, end := range order.ends {
-			to := from
-			var least, most []byte
-			for ; to < int(end); to++ {
-				seq := l.first + uint64(order.rows[to])
-				key, _, err := inboxRow(inboxKey(nil, seq), b.Get(inboxKey(nil, seq)))
-				if err != nil || met[seq] {
-					t.Fatalf("row %d: %v, met before: %v", seq, err, met[seq])
-				}
-				met[seq] = true
-				if least == nil || bytes.Compare(key, least) < 0 {
-					least = key
-				}
-				if bytes.Compare(key, most) > 0 {
-					most = key
-				}
-			}
-			if bytes.Compare(least, last) < 0 {
-				t.Fatalf("%q comes after %q", least, last)
-			}
-			if n := to - from; n > 12*groupRows {
-				t.Errorf("a group of %d rows, want at most %d", n, 12*groupRows)
-			}
-			last, from = most, to
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// TestChanges: what has changed is known row by row, until that would take too much memory; from
-// then on any row may have changed.
-func TestChanges(t *testing.T) {
-	l := list{rows: 10_000}
-	for seq := uint64(1000); seq < 11_000; seq += 3 {
-		l.changes(seq)
-	}
-	for seq := uint64(900); seq < 11_100; seq++ {
-		if got, want := l.mayHave(seq), seq >= 1000 && seq < 11_000 && seq%3 == 1; got != want {
-			t.Fatalf("row %d may have changed: %v, want %v", seq, got, want)
-		}
-	}
-	for i := range uint64(10_000) { // far apart
-		l.changes(i << 20)
-	}
-	if !l.all || l.changed != nil || !l.mayHave(5) {
-		t.Errorf("%d words are kept for %d rows", len(l.changed), l.rows)
-	}
-}
-
-// TestOrder: whole groups are moved together, if they fit, and no row twice.
-func TestOrder(t *testing.T) {
-	all := order{rows: []uint32{4, 9, 7, 1, 0, 3}, ends: []uint32{0, 2, 3, 3, 6}} // groups of 0, 2, 1, 0, 3 rows
-	for n, want := range []int{0, 1, 2, 3, 3, 3, 6, 6} {
-		if got := len(all.next(n)); got != want {
-			t.Errorf("%d of at most %d, want %d", got, n, want)
-		}
-	}
-	for _, tt := range []struct{ moved, n, want int }{{3, 2, 2}, {1, 1, 1}, {1, 2, 2}, {1, 3, 2}, {4, 1, 1}, {5, 4, 1}} {
-		o := all
-		o.moved(tt.moved)
-		got := o.next(tt.n)
-		if len(got) != tt.want || !slices.Equal(got, all.rows[tt.moved:][:tt.want]) {
-			t.Errorf("after %d rows at most %d are %d, want %d", tt.moved, tt.n, got, tt.want)
-		}
-	}
-}
-
-// TestTableMemory: a full list stays within its part of the memory, beside one that is moved.
-func TestTableMemory(t *testing.T) {
-	const most = 1 << 20
-	var tab table
-	rng := rand.New(rand.NewPCG(10, 10))
-	peak := 0
-	for i := range uint64(capacity(most)) {
-		grown := tab.few
-		tab.add(rng.Uint64(), i, most)
-		if tab.many == nil {
-			grown = nil
-		}
-		peak = max(peak, 8*len(grown)+8*len(tab.few)+4*len(tab.many))
-	}
-	if bytes := peak + 4*len(tab.many) + 4*most; bytes > bytesOfInbox*most {
-		t.Errorf("%d bytes for two tables and an order of %d rows, want at most %d", bytes, most, bytesOfInbox*most)
-	}
-	if 4*tab.n > 3*len(tab.many) {
-		t.Errorf("%d rows in %d places", tab.n, len(tab.many))
-	}
-}
-
-// TestTable: each row is found, and hardly any other, while there are few and when there are many.
-func TestTable(t *testing.T) {
-	const most, first = 40_000, 1<<40 - 500
-	rng := rand.New(rand.NewPCG(6, 6))
-	var tab table
-	fps := make([]uint64, 0, capacity(most))
-	look := func() {
-		others := 0
-		for i, fp := range fps {
-			place := uint64(i ^ 1) // not in order
-			if i == 1 {
-				place = maxPlace
-			}
-			got := tab.find(nil, fp, first)
-			if !slices.Contains(got, first+place) {
-				t.Fatalf("of %d rows, that at %d is not found: %d", len(fps), place, got)
-			}
-			others += len(got) - 1 + len(tab.find(nil, rng.Uint64(), first))
-		}
-		if others > len(fps)/2 {
-			t.Errorf("%d others are found for %d rows", others, len(fps))
-		}
-	}
-	for i := range cap(fps) {
-		fps = append(fps, rng.Uint64())
-		place := uint64(i ^ 1)
-		if i == 1 {
-			place = maxPlace
-		}
-		tab.add(fps[i], place, most)
-		if i == 1000 {
-			look()
-		}
-	}
-	if tab.many == nil {
-		t.Fatal("few rows are kept like many")
-	}
-	look()
 }
 
 // TestInboxHidden commits outcomes of URLs while their first records are in the inbox: these must
@@ -469,8 +311,8 @@ func inboxHidden(t *testing.T, again bool) {
 		}
 		sound(t, x, 3)
 	}
-	if x.inbox.filling().rows != 3 {
-		t.Fatalf("%d rows in the inbox, want 3", x.inbox.filling().rows)
+	if rowsOf(x) != 3 {
+		t.Fatalf("%d rows in the inbox, want 3", rowsOf(x))
 	}
 	failed("in the inbox")
 	if again {
@@ -491,7 +333,27 @@ func inboxHidden(t *testing.T, again bool) {
 	failed("moved")
 }
 
-func rowsOf(x *Index) int { return x.inbox.lists[0].rows + x.inbox.lists[1].rows }
+func rowsOf(x *Index) int {
+	filling, moving := x.inbox.Rows()
+	return filling + moving
+}
+
+// movingRows returns the number of rows that are being moved.
+func movingRows(x *Index) int {
+	_, moving := x.inbox.Rows()
+	return moving
+}
+
+// inboxRow returns a row of the inbox by its number of discovery, and its bucket.
+func inboxRow(tx *bolt.Tx, seq uint64) (b *bolt.Bucket, key, row []byte) {
+	key = binary.BigEndian.AppendUint64(nil, seq)
+	for _, name := range inbox.Buckets {
+		if b = tx.Bucket(name); b.Get(key) != nil {
+			break
+		}
+	}
+	return b, key, bytes.Clone(b.Get(key))
+}
 
 // TestInboxAsksForRoom: what is in the inbox is moved once there is room for it, and not at all if
 // there is none: with that, nothing has been written.
@@ -535,19 +397,5 @@ func TestInboxAsksForRoom(t *testing.T) {
 			}
 			sound(t, x, 90)
 		})
-	}
-}
-
-// TestInboxWithoutTables: where nobody looks for rows in the inbox they take no time to be made
-// findable.
-func TestInboxWithoutTables(t *testing.T) {
-	x, _ := newInbox(t, 1000)
-	scattered(t, x, rand.New(rand.NewPCG(5, 5)), 900)
-	x.inbox = inbox{}
-	if _, err := x.readInbox(); err != nil {
-		t.Fatal(err)
-	}
-	if n := x.inbox.lists[0].table.n + x.inbox.lists[1].table.n; rowsOf(x) != 900 || n != 0 {
-		t.Errorf("%d rows, %d of them in a table; want 900, none", rowsOf(x), n)
 	}
 }

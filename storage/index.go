@@ -32,25 +32,22 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
-	"runtime/debug"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
-	"golang.org/x/sys/unix"
 
 	"urltree/internal/seen"
 
-	"urltree/storage/pagefile"
+	"urltree/storage/boltfile"
+	"urltree/storage/inbox"
 	"urltree/storage/record"
 )
 
@@ -61,6 +58,8 @@ var (
 	// ErrSchema says that index.db was written by another version of the format, which is not the
 	// one before.
 	ErrSchema = errors.New("index.db has another format version")
+	// ErrDisk says that the file system failed, not that the file is damaged.
+	ErrDisk = boltfile.ErrDisk
 	// ErrOlder says that index.db has the format of the version before: [Upgrade] changes it to this
 	// one.
 	ErrOlder = errors.New("index.db has the format of the version before")
@@ -83,11 +82,9 @@ var (
 	bucketHour    = []byte("hour")
 	bucketSys     = []byte("sys")
 
-	bucketInbox = [2][]byte{[]byte("inbox-a"), []byte("inbox-b")}
-
 	buckets = [][]byte{
 		bucketURL, bucketPending, bucketHost, bucketRobots, bucketSitemap, bucketFolder, bucketQuery, bucketShorter,
-		bucketMeta, bucketScope, bucketSeed, bucketDomain, bucketRun, bucketHour, bucketSys, bucketInbox[0], bucketInbox[1],
+		bucketMeta, bucketScope, bucketSeed, bucketDomain, bucketRun, bucketHour, bucketSys, inbox.Buckets[0], inbox.Buckets[1],
 	}
 
 	keySchema  = []byte("schema")
@@ -125,14 +122,20 @@ type Options struct {
 	Strict bool
 }
 
+// inboxMemory returns the part of SeenMemory that the inbox gets.
+func (o *Options) inboxMemory() int64 {
+	if o.Inbox == 0 {
+		return 0
+	}
+	return cmp.Or(o.SeenMemory, seen.DefaultMemory) / 4
+}
+
 // An Index is the open index of one tree. All methods may be called from any goroutine; Commit
 // and the other writing methods take turns.
 type Index struct {
-	db     *bolt.DB
-	file   *os.File // of db
+	file   *boltfile.File
 	opts   Options
 	filter *seen.Filter // nil when read-only
-	looked atomic.Int64 // see Looked
 
 	mu     sync.Mutex    // one writer at a time; held over a whole write transaction
 	totals record.Totals // guarded by mu; as last committed
@@ -142,17 +145,9 @@ type Index struct {
 	// for memory alone to know: after a crash such a sitemap is read again from its beginning.
 	cut map[string]uint32
 	// The same by the page of which links were committed ahead of it, see Outcome.TakeAhead.
-	ahead  map[string]uint32
-	inbox  inbox
-	over   overlay
-	arena  arena  // guarded by mu; blocks for the next transaction
-	allocs allocs // guarded by mu
-	dated  bool   // guarded by mu; see date
-	broken error  // guarded by mu; a write came upon damage, and bbolt may still hold its locks
-	// The first commit that failed, ErrDisk; guarded by mu. A sync that is tried again may succeed
-	// although the pages of the one that failed are lost: the system gives them up (Rebello et al.,
-	// Can Applications Recover from fsync Failures?, USENIX ATC 2020).
-	failed error
+	ahead map[string]uint32
+	inbox *inbox.Inbox   // its changes are guarded by mu
+	arena boltfile.Arena // guarded by mu; blocks for the next transaction
 }
 
 // Exists reports whether there is an index at path.
@@ -164,18 +159,9 @@ func Exists(path string) (bool, error) {
 	return err == nil, err
 }
 
-// Create makes a new empty index at path: under a temporary name first, so that a file of that
-// name is always a whole one.
+// Create makes a new empty index at path, whole or not at all.
 func Create(path string) error {
-	tmp := path + ".new"
-	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	db, err := bolt.Open(tmp, 0o644, &bolt.Options{Timeout: time.Second})
-	if err != nil {
-		return fmt.Errorf("create %s: %w", tmp, err)
-	}
-	err = db.Update(func(tx *bolt.Tx) error {
+	return boltfile.Create(path, func(tx *bolt.Tx) error {
 		for _, name := range buckets {
 			if _, err := tx.CreateBucket(name); err != nil {
 				return err
@@ -191,231 +177,35 @@ func Create(path string) error {
 			sys.Put(keyTotals, (&record.Totals{}).Append(nil, keyTotals)),
 			sys.Put(keyFilter, record.Seal(key[:], keyFilter)))
 	})
-	if err = errors.Join(err, db.Close()); err != nil {
-		return fmt.Errorf("create %s: %w", tmp, err)
-	}
-	if err := os.Rename(tmp, path); err != nil {
-		return err
-	}
-	return SyncFolder(filepath.Dir(path))
 }
 
-// Open opens the index at path, which must exist. ErrDamaged, ErrOlder, ErrSchema and ErrDisk say
-// why it cannot.
+// Open opens the index at path, which must exist. [record.ErrDamaged], [ErrOlder], [ErrSchema] and
+// [ErrDisk] say why it cannot.
 func Open(path string, opts Options) (*Index, error) {
-	info, err := statFile(path)
+	file, err := boltfile.Open(path, boltfile.Options{ReadOnly: opts.ReadOnly, NoSync: opts.NoSync})
 	if err != nil {
 		return nil, err
 	}
-	if info.Size() == 0 {
-		return nil, fmt.Errorf("%w: %s is empty", record.ErrDamaged, path) // bbolt would make a new one of it
+	x := &Index{file: file, opts: opts, cut: map[string]uint32{}, ahead: map[string]uint32{}}
+	err = x.load()
+	whole := true
+	if err == nil {
+		x.inbox, whole, err = inbox.Open(file, inbox.Options{
+			Least: opts.Inbox, Memory: opts.inboxMemory(), ReadOnly: opts.ReadOnly, Strict: opts.Strict,
+			Records: bucketURL, Fingerprint: x.filter.Fingerprint,
+		}, x.totals.Records())
 	}
-	bo := &bolt.Options{
-		Timeout: 2 * time.Second, ReadOnly: opts.ReadOnly,
-		NoSync: opts.NoSync,
-	}
-	if !opts.ReadOnly {
-		// A map that never has to move: growing it would wait for all readers.
-		bo.InitialMmapSize = mmapSize
-	}
-	db, file, err := openWhole(path, bo)
-	if err != nil {
-		return nil, err
-	}
-	db.AllocSize = allocated
-	x := &Index{db: db, allocs: allocsOf(db), file: file, opts: opts, cut: map[string]uint32{}, ahead: map[string]uint32{}}
-	err = x.load(info.Size())
-	if err == nil && !opts.ReadOnly {
-		err = x.loadInbox()
+	if err == nil && !whole {
+		err = x.Settle(context.Background())
 	}
 	if err != nil {
-		return nil, errors.Join(onDisk(fmt.Errorf("%s: %w", path, err)), x.Close())
+		return nil, errors.Join(boltfile.OnDisk(fmt.Errorf("%s: %w", path, err)), x.Close())
 	}
 	return x, nil
 }
 
-// statFile is os.Stat for a path that must be a file or a link to one: what else is there is
-// damage.
-func statFile(path string) (fs.FileInfo, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		nowhere := errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR)
-		if link, lerr := os.Lstat(path); nowhere && lerr == nil && link.Mode().Type() == fs.ModeSymlink {
-			return nil, fmt.Errorf("%w: a link that leads nowhere: %v", record.ErrDamaged, err)
-		}
-		return nil, onDisk(err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: %s is no file", record.ErrDamaged, path)
-	}
-	return info, nil
-}
-
-// openWhole opens a file whose structure is whole. ErrDamaged and ErrDisk say why it cannot.
-func openWhole(path string, bo *bolt.Options) (*bolt.DB, *os.File, error) {
-	if err := checkBefore(path, bo.ReadOnly); err != nil {
-		return nil, nil, err
-	}
-	db, file, err := openBolt(path, bo)
-	switch {
-	case err == nil:
-		return db, file, nil
-	case errors.Is(err, record.ErrDamaged):
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
-	case errors.Is(err, berrors.ErrTimeout):
-		return nil, nil, fmt.Errorf("open %s: %w", path, err)
-	}
-	// bbolt calls a meta page damaged that it could not read: whether one is, we have seen ourselves.
-	if err := checkBefore(path, bo.ReadOnly); err != nil {
-		return nil, nil, err
-	}
-	if !errors.As(err, new(*fs.PathError)) {
-		err = fmt.Errorf("open %s: %w", path, err)
-	}
-	return nil, nil, failure{err}
-}
-
-// openBolt opens the file. Where bbolt trusts what it reads, and so panics or faults on a file
-// that is damaged, it gives the panic as an error.
-func openBolt(path string, bo *bolt.Options) (db *bolt.DB, file *os.File, err error) {
-	bo.OpenFile = func(name string, flag int, mode os.FileMode) (f *os.File, err error) {
-		f, err = os.OpenFile(name, flag, mode)
-		file = f
-		return f, err
-	}
-	panicked := guard(func() { db, err = bolt.Open(path, 0o644, bo) })
-	if panicked != nil {
-		return nil, nil, errors.Join(panicked, leave(file))
-	}
-	return db, file, err
-}
-
-// leave abandons the file that bbolt cannot close any more. It stays mapped, and the mapping would
-// keep the lock.
-func leave(file *os.File) error {
-	return errors.Join(unix.Flock(int(file.Fd()), unix.LOCK_UN), file.Close())
-}
-
-// wholeCheck is the size up to which a file is looked at whole before it is written to: in a
-// moment. bbolt trusts what it reads; of a damaged page of records it may free four billion others.
-const wholeCheck = 64 << 20
-
-// checkBefore looks at the structure of a file before it is used, unless somebody writes to it:
-// bbolt would follow inner pages that lead back to each other without end. For reading, inner pages
-// are enough: a hundredth of the file.
-func checkBefore(path string, readOnly bool) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return onDisk(err)
-	}
-	defer f.Close()
-	switch err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); {
-	case errors.Is(err, unix.EWOULDBLOCK):
-		return nil // bbolt says so, after some time
-	case err != nil:
-		return onDisk(fmt.Errorf("lock %s: %w", path, err))
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return onDisk(err)
-	}
-	return checkFile(f, !readOnly && info.Size() <= wholeCheck)
-}
-
-// checkFile looks at the structure of an open file, see pagefile.Check.
-func checkFile(f *os.File, leaves bool) error {
-	info, err := f.Stat()
-	if err != nil {
-		return onDisk(err)
-	}
-	if err := pagefile.Check(f, info.Size(), leaves); err != nil {
-		return onDisk(fmt.Errorf("%s: %w", f.Name(), damaged(err)))
-	}
-	return nil
-}
-
-// damaged makes damage that package pagefile has found ErrDamaged; other errors stay as they are.
-func damaged(err error) error {
-	if errors.Is(err, pagefile.ErrDamaged) {
-		return fmt.Errorf("%w: %w", record.ErrDamaged, err)
-	}
-	return err
-}
-
-// write runs fn in a write transaction. x.mu is held. After a panic bbolt may be left with its
-// locks held, so that nothing is written any more; nor is it after a commit that failed.
-func (x *Index) write(fn func(*bolt.Tx) error) (err error) {
-	switch {
-	case x.broken != nil:
-		return x.broken
-	case x.failed != nil:
-		return fmt.Errorf("nothing more is written: %w", x.failed)
-	}
-	if err := x.date(); err != nil {
-		x.failed = failure{fmt.Errorf("date %s: %w", x.db.Path(), err)}
-		return x.failed
-	}
-	done := false
-	x.broken = guard(func() {
-		err = x.db.Update(func(tx *bolt.Tx) error {
-			if err := fn(tx); err != nil {
-				return err
-			}
-			done = true
-			return nil
-		})
-	})
-	if x.broken != nil {
-		return x.broken
-	}
-	if err != nil && done { // what is left after fn is to write and to sync
-		x.failed = failure{fmt.Errorf("commit to %s: %w", x.db.Path(), err)}
-		return x.failed
-	}
-	x.allocs.shrink()
-	return err
-}
-
-// date brings it to the disk that the file changes now, before the first change: bbolt syncs data
-// alone, and who reads the tree after a power cut tells by this time which results are older than
-// the index.
-func (x *Index) date() error {
-	if x.dated || x.opts.NoSync {
-		return nil
-	}
-	now := unix.NsecToTimeval(time.Now().UnixNano())
-	if err := unix.Futimes(int(x.file.Fd()), []unix.Timeval{now, now}); err != nil {
-		return err
-	}
-	x.dated = true
-	return x.file.Sync()
-}
-
-// view runs fn, which calls nothing but bbolt and decoders, in a read transaction.
-func (x *Index) view(fn func(*bolt.Tx) error) (err error) {
-	if panicked := guard(func() { err = x.db.View(fn) }); panicked != nil {
-		return panicked
-	}
-	return err
-}
-
-// guard runs fn, which reads the mapped file, and gives its panic or memory fault as an error.
-func guard(fn func()) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("%w: %v", record.ErrDamaged, r)
-		}
-	}()
-	fn()
-	return nil
-}
-
-func (x *Index) load(size int64) error {
-	return x.view(func(tx *bolt.Tx) (err error) {
-		if tx.Size() > size {
-			return fmt.Errorf("%w: %d bytes, its pages need %d", record.ErrDamaged, size, tx.Size())
-		}
+func (x *Index) load() error {
+	return x.file.View(func(tx *bolt.Tx) (err error) {
 		version, err := schemaOf(tx)
 		switch {
 		case err != nil:
@@ -439,7 +229,8 @@ func (x *Index) load(size int64) error {
 			return fmt.Errorf("%w: filter key", record.ErrDamaged)
 		}
 		if !x.opts.ReadOnly {
-			x.filter, err = seen.New([16]byte(key), seen.Options{Memory: x.inbox.open(&x.opts)})
+			memory := cmp.Or(x.opts.SeenMemory, seen.DefaultMemory) - x.opts.inboxMemory()
+			x.filter, err = seen.New([16]byte(key), seen.Options{Memory: memory})
 			return err
 		}
 		return nil
@@ -452,10 +243,7 @@ func (x *Index) Close() error {
 	if x.filter != nil {
 		err = x.filter.Close()
 	}
-	if x.broken != nil {
-		return errors.Join(err, leave(x.file))
-	}
-	return errors.Join(err, onDisk(x.db.Close()))
+	return errors.Join(err, x.file.Close())
 }
 
 // Totals returns the counters as last committed.
@@ -468,7 +256,7 @@ func (x *Index) Totals() record.Totals {
 // NeedsRelink reports whether scope has grown since stored pages were parsed: they may have links
 // that belong to the crawl only now, and no record.
 func (x *Index) NeedsRelink() (yes bool, err error) {
-	err = x.view(func(tx *bolt.Tx) error {
+	err = x.file.View(func(tx *bolt.Tx) error {
 		yes = tx.Bucket(bucketSys).Get(keyRelink) != nil
 		return nil
 	})
@@ -479,7 +267,7 @@ func (x *Index) NeedsRelink() (yes bool, err error) {
 func (x *Index) Relinked() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.write(func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Delete(keyRelink) })
+	return x.file.Update(func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Delete(keyRelink) })
 }
 
 // Review has the next run look at all held rows, whatever holds them, and at pages whose links were
@@ -488,12 +276,12 @@ func (x *Index) Relinked() error {
 func (x *Index) Review() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.write(func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Put(keyReview, record.Seal(nil, keyReview)) })
+	return x.file.Update(func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Put(keyReview, record.Seal(nil, keyReview)) })
 }
 
 // NeedsReview reports whether Review was called, and Reviewed was not since.
 func (x *Index) NeedsReview() (yes bool, err error) {
-	err = x.view(func(tx *bolt.Tx) error {
+	err = x.file.View(func(tx *bolt.Tx) error {
 		yes = tx.Bucket(bucketSys).Get(keyReview) != nil
 		return nil
 	})
@@ -504,27 +292,18 @@ func (x *Index) NeedsReview() (yes bool, err error) {
 func (x *Index) Reviewed() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.write(func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Delete(keyReview) })
+	return x.file.Update(func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Delete(keyReview) })
 }
 
 // Written returns the pages, of the system's page size, that transactions have written to the file
 // since Open.
-func (x *Index) Written() int64 {
-	stats := x.db.Stats()
-	return stats.TxStats.GetPageAlloc() / int64(x.db.Info().PageSize)
-}
+func (x *Index) Written() int64 { return x.file.Written() }
 
 // Filter returns the seen filter: crawlers may drop a link that is Known to it.
 func (x *Index) Filter() *seen.Filter { return x.filter }
 
 // Looked returns the number of keys that scans of any sort have looked at.
-func (x *Index) Looked() int64 { return x.looked.Load() }
+func (x *Index) Looked() int64 { return x.file.Looked() }
 
 // Transaction returns the number of the last committed transaction.
-func (x *Index) Transaction() (id uint64, err error) {
-	err = x.view(func(tx *bolt.Tx) error {
-		id = uint64(tx.ID())
-		return nil
-	})
-	return id, err
-}
+func (x *Index) Transaction() (id uint64, err error) { return x.file.Transaction() }

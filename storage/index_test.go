@@ -10,6 +10,7 @@ import (
 
 	"urltree/internal/seen"
 
+	"urltree/storage/boltfile"
 	"urltree/storage/record"
 )
 
@@ -375,7 +376,7 @@ func TestCompact(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := Compact(path, false); err != nil {
+		if err := boltfile.Compact(path, false); err != nil {
 			t.Fatal(err)
 		}
 		info, err := os.Stat(path)
@@ -386,7 +387,7 @@ func TestCompact(t *testing.T) {
 		if faults := faultsOf(t, x); len(faults) > 0 || x.Totals() != before {
 			t.Fatalf("%v, totals %+v, want %+v", faults, x.Totals(), before)
 		}
-		if err := Compact(path, false); err == nil {
+		if err := boltfile.Compact(path, false); err == nil {
 			t.Fatal("compacted while open")
 		}
 		x.Close()

@@ -13,7 +13,7 @@ func (x *Index) Meta(url string) (meta *record.Meta, err error) {
 	if err != nil {
 		return nil, err
 	}
-	err = x.view(func(tx *bolt.Tx) error {
+	err = x.file.View(func(tx *bolt.Tx) error {
 		if v := tx.Bucket(bucketMeta).Get(key); v != nil {
 			m, err := record.DecodeMeta(key, v)
 			if err != nil {

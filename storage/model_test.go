@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"urltree/storage/boltfile"
 	"urltree/storage/record"
 )
 
@@ -96,7 +97,7 @@ func (w *world) open(t *rapid.T) {
 func (w *world) move(t *rapid.T) {
 	w.x.mu.Lock()
 	defer w.x.mu.Unlock()
-	if w.x.inbox.moving().rows == 0 {
+	if movingRows(w.x) == 0 {
 		t.Skip("nothing to be moved")
 	}
 	if err := w.x.move(); err != nil {
@@ -527,7 +528,7 @@ func (w *world) copyFile(t *rapid.T) {
 		t.Fatal(err)
 	}
 	if rapid.Bool().Draw(t, "compact") {
-		if err := Compact(w.path, true); err != nil {
+		if err := boltfile.Compact(w.path, true); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 // LinkOptions returns what SetLinkOptions was told last, nil: nothing.
 func (x *Index) LinkOptions() (options []byte, err error) {
-	err = x.view(func(tx *bolt.Tx) error {
+	err = x.file.View(func(tx *bolt.Tx) error {
 		v := tx.Bucket(bucketSys).Get(keyOptions)
 		if v == nil {
 			return nil
@@ -32,7 +32,7 @@ func (x *Index) LinkOptions() (options []byte, err error) {
 func (x *Index) SetLinkOptions(options []byte) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.write(func(tx *bolt.Tx) error {
+	return x.file.Update(func(tx *bolt.Tx) error {
 		return tx.Bucket(bucketSys).Put(keyOptions, record.Seal(bytes.Clone(options), keyOptions))
 	})
 }

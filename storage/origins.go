@@ -3,10 +3,8 @@ package storage
 import (
 	"bytes"
 	"context"
-	"time"
 
-	bolt "go.etcd.io/bbolt"
-
+	"urltree/storage/boltfile"
 	"urltree/storage/record"
 )
 
@@ -18,40 +16,28 @@ func (x *Index) Origins(ctx context.Context, fn func(origin string) error) error
 	if err := x.Settle(ctx); err != nil {
 		return err
 	}
+	var origins []string
 	for next := []byte("h"); next != nil; { // of http or https
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		var origins []string
-		looked := 0
-		err := x.view(func(tx *bolt.Tx) error {
-			start := time.Now()
-			c := tx.Bucket(bucketURL).Cursor()
-			k, v, err := seek(c, next)
-			for next = nil; k != nil && err == nil; looked++ {
-				if looked >= scanKeys || looked%100 == 99 && time.Since(start) > scanTime {
-					next = bytes.Clone(k)
-					break
-				}
-				if state, _, damaged := record.Peek(k, v); damaged != nil || state == record.Pending {
-					k, v = c.Next()
-					continue
-				}
-				url, damaged := record.URL(k)
-				if damaged != nil {
-					k, v = c.Next()
-					continue
-				}
-				origins = append(origins, record.Origin(url))
-				if from := originOf(k); len(from) == len(k) {
-					k, v = c.Next()
-				} else {
-					k, v, err = seek(c, append(bytes.Clone(from), record.Segment+1)) // behind all its paths
-				}
+		from := next
+		next, origins = nil, origins[:0]
+		err := x.file.Walk(ctx, bucketURL, from, func(_ *boltfile.Values, k, v []byte) ([]byte, error) {
+			if len(origins) >= 1000 {
+				next = bytes.Clone(k)
+				return nil, boltfile.ErrStop
 			}
-			return err
+			if state, _, damaged := record.Peek(k, v); damaged != nil || state == record.Pending {
+				return nil, nil
+			}
+			url, damaged := record.URL(k)
+			if damaged != nil {
+				return nil, nil
+			}
+			origins = append(origins, record.Origin(url))
+			if root := originOf(k); len(root) < len(k) {
+				return append(bytes.Clone(root), record.Segment+1), nil // behind all its paths
+			}
+			return nil, nil
 		})
-		x.looked.Add(int64(looked))
 		if err != nil {
 			return err
 		}

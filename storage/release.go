@@ -5,6 +5,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"urltree/storage/boltfile"
 	"urltree/storage/record"
 )
 
@@ -16,14 +17,14 @@ func (x *Index) Release(rows []record.Row, fresh func(rows []record.Row, tx uint
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	var set []*record.Outcome
-	err := x.view(func(tx *bolt.Tx) error {
+	err := x.file.View(func(tx *bolt.Tx) error {
 		for i := range rows {
 			key, err := record.Key(rows[i].URL)
 			if err != nil {
 				return err
 			}
 			// A record that is damaged counts as its row says.
-			if r, err := record.Decode(key, valueOf(tx, key, rows[i].Seq)); err == nil && r.Range != record.Held {
+			if r, err := record.Decode(key, x.inbox.Record(&boltfile.Values{Tx: tx}, key, rows[i].Seq)); err == nil && r.Range != record.Held {
 				continue
 			}
 			o := &record.Outcome{Row: rows[i], State: record.Pending, Next: rows[i]}

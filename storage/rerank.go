@@ -11,7 +11,7 @@ import (
 
 // Ranked returns the version of the ranks that Rerank has put in last; 0: none.
 func (x *Index) Ranked() (version uint64, err error) {
-	err = x.view(func(tx *bolt.Tx) error {
+	err = x.file.View(func(tx *bolt.Tx) error {
 		v := tx.Bucket(bucketSys).Get(keyRanked)
 		if v == nil {
 			return nil

@@ -16,7 +16,7 @@ import (
 func (x *Index) Begin() (run record.Run, unclean bool, lastUnclean uint32, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	err = x.write(func(tx *bolt.Tx) error {
+	err = x.file.Update(func(tx *bolt.Tx) error {
 		sys := tx.Bucket(bucketSys)
 		if v := sys.Get(keyUnclean); v != nil {
 			body, err := record.Unseal(v, keyUnclean)
@@ -75,7 +75,7 @@ func (x *Index) Finish() (record.Run, error) {
 func (x *Index) MarkUnclean() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.write(func(tx *bolt.Tx) error {
+	return x.file.Update(func(tx *bolt.Tx) error {
 		last := uint32(0)
 		if k, _ := tx.Bucket(bucketRun).Cursor().Last(); k != nil {
 			last = binary.BigEndian.Uint32(k)
@@ -94,7 +94,7 @@ func (x *Index) Run() record.Run {
 // Runs returns all runs in order.
 func (x *Index) Runs() ([]record.Run, error) {
 	var runs []record.Run
-	err := x.view(func(tx *bolt.Tx) error {
+	err := x.file.View(func(tx *bolt.Tx) error {
 		return tx.Bucket(bucketRun).ForEach(func(k, v []byte) error {
 			r, err := record.DecodeRun(k, v)
 			runs = append(runs, r)
@@ -112,7 +112,7 @@ func (x *Index) PutHour(h record.Hour) error {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.write(func(tx *bolt.Tx) error {
+	return x.file.Update(func(tx *bolt.Tx) error {
 		return tx.Bucket(bucketHour).Put(record.HourKey(h.Run, h.Hour), record.Seal(v, record.HourKey(h.Run, h.Hour)))
 	})
 }
@@ -120,7 +120,7 @@ func (x *Index) PutHour(h record.Hour) error {
 // Hours returns the hourly figures of all runs in order.
 func (x *Index) Hours() ([]record.Hour, error) {
 	var hours []record.Hour
-	err := x.view(func(tx *bolt.Tx) error {
+	err := x.file.View(func(tx *bolt.Tx) error {
 		return tx.Bucket(bucketHour).ForEach(func(k, v []byte) error {
 			h, err := record.DecodeHour(k, v)
 			hours = append(hours, h)

@@ -11,6 +11,8 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"urltree/storage/boltfile"
+	"urltree/storage/inbox"
 	"urltree/storage/pagefile"
 	"urltree/storage/record"
 )
@@ -37,7 +39,7 @@ type Salvaged struct {
 // ErrDamaged says that there is nothing to be had, ErrDisk or another error of the system that it
 // cannot be read.
 func Salvage(ctx context.Context, path string, to *Index) (Salvaged, error) {
-	if _, err := statFile(path); err != nil {
+	if _, err := boltfile.Stat(path); err != nil {
 		return Salvaged{}, err
 	}
 	f, err := os.Open(path)
@@ -51,13 +53,13 @@ func Salvage(ctx context.Context, path string, to *Index) (Salvaged, error) {
 	}
 	from, err := pagefile.Collect(f, info.Size())
 	if err != nil {
-		return Salvaged{}, damaged(err)
+		return Salvaged{}, boltfile.Damaged(err)
 	}
 	s := salvage{ctx: ctx, from: from, to: to}
 	if err := s.sys(); err != nil {
 		return Salvaged{}, err
 	}
-	err = checkFile(f, true)
+	err = boltfile.Check(f, true)
 	if errors.Is(err, ErrDisk) {
 		return Salvaged{}, err
 	}
@@ -69,6 +71,9 @@ func Salvage(ctx context.Context, path string, to *Index) (Salvaged, error) {
 	}
 	return s.done, nil
 }
+
+// salvagedRows is the number of rows that one transaction takes.
+const salvagedRows = 5_000
 
 type salvage struct {
 	ctx     context.Context
@@ -96,7 +101,7 @@ func (s *salvage) each(bucket []byte, fn func(k, value []byte) error) error {
 
 // add puts a change into the next transaction.
 func (s *salvage) add(fn func(*change) error) error {
-	if s.waiting = append(s.waiting, fn); len(s.waiting) < scanKeys/2 {
+	if s.waiting = append(s.waiting, fn); len(s.waiting) < salvagedRows {
 		return nil
 	}
 	return s.commit()
@@ -149,7 +154,7 @@ func (s *salvage) sys() error {
 	_, damaged := record.Unseal(options, keyOptions)
 	s.to.mu.Lock()
 	defer s.to.mu.Unlock()
-	return s.to.write(func(tx *bolt.Tx) error {
+	return s.to.file.Update(func(tx *bolt.Tx) error {
 		sys := tx.Bucket(bucketSys)
 		if options != nil && damaged == nil {
 			if err := sys.Put(keyOptions, options); err != nil {
@@ -178,10 +183,10 @@ func (s *salvage) metas() error {
 // last.
 func (s *salvage) eachRecord(fn func(k, value []byte) error) error {
 	err := s.each(bucketURL, fn)
-	for _, name := range bucketInbox {
+	for _, name := range inbox.Buckets {
 		if err == nil {
 			err = s.each(name, func(k, row []byte) error {
-				key, value, err := inboxRow(k, row)
+				key, value, err := inbox.Row(k, row)
 				if err != nil {
 					key, value = k, row // it counts as damaged
 				}
@@ -200,7 +205,7 @@ func (s *salvage) record(k, value []byte) (record.Record, bool) {
 
 // has reports whether a record has been taken over and committed.
 func (s *salvage) has(key []byte) (yes bool, err error) {
-	err = s.to.view(func(tx *bolt.Tx) error {
+	err = s.to.file.View(func(tx *bolt.Tx) error {
 		yes = tx.Bucket(bucketURL).Get(key) != nil
 		return nil
 	})

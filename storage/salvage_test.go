@@ -28,7 +28,7 @@ func TestSalvagedRows(t *testing.T) {
 	if _, err := x.Commit([]*record.Outcome{{Links: []record.Link{{URL: url, Source: record.Seed}}}}); err != nil {
 		t.Fatal(err)
 	}
-	spoil := x.db.Update(func(tx *bolt.Tx) error {
+	spoil := x.file.Update(func(tx *bolt.Tx) error {
 		for k, _ := tx.Bucket(bucketRun).Cursor().First(); k != nil; k, _ = tx.Bucket(bucketRun).Cursor().First() {
 			if err := tx.Bucket(bucketRun).Delete(k); err != nil {
 				return err
@@ -67,7 +67,7 @@ func TestSalvageTakesAll(t *testing.T) {
 		t.Skip("writes more rows than a transaction takes: not with -short")
 	}
 	t.Parallel()
-	const n = scanKeys/2 + 1 // rows of each kind: more than one transaction takes
+	const n = salvagedRows + 1 // rows of each kind: more than one transaction takes
 	x, path := newIndex(t, 0)
 	var set []*record.Outcome
 	for i := range n {
@@ -119,7 +119,7 @@ func salvageable(t *testing.T, x *Index) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = x.db.View(func(tx *bolt.Tx) error {
+	err = x.file.View(func(tx *bolt.Tx) error {
 		for _, name := range [][]byte{bucketMeta, bucketHost, bucketSitemap, bucketRobots} {
 			err := tx.Bucket(name).ForEach(func(k, v []byte) error {
 				rows[fmt.Sprintf("%s %q", name, k)] = string(v)

@@ -9,15 +9,8 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"urltree/storage/boltfile"
 	"urltree/storage/record"
-)
-
-// A read transaction keeps pages of the file from being used again: none lasts longer than this,
-// nor is more copied out of one.
-const (
-	scanKeys  = 10_000
-	scanBytes = 1 << 20
-	scanTime  = 100 * time.Millisecond
 )
 
 // ErrNotFound says that the index has no such record.
@@ -29,13 +22,12 @@ func (x *Index) Record(url string) (rec record.Record, err error) {
 	if err != nil {
 		return rec, err
 	}
-	find, err := x.finder()
+	seqs, err := x.inbox.Find(url)
 	if err != nil {
 		return rec, err
 	}
-	seqs := find(url)
-	err = x.view(func(tx *bolt.Tx) error {
-		v := valueOf(tx, key, seqs...)
+	err = x.file.View(func(tx *bolt.Tx) error {
+		v := x.inbox.Record(&boltfile.Values{Tx: tx}, key, seqs...)
 		if v == nil {
 			return fmt.Errorf("%s: %w", url, ErrNotFound)
 		}
@@ -48,22 +40,22 @@ func (x *Index) Record(url string) (rec record.Record, err error) {
 // Has reports whether the index has a record of each URL, in one transaction.
 func (x *Index) Has(urls []string) ([]bool, error) {
 	has := make([]bool, len(urls))
-	find, err := x.finder()
-	if err != nil {
-		return nil, err
-	}
 	seqs := make([][]uint64, len(urls))
 	for i, url := range urls {
-		seqs[i] = find(url)
+		var err error
+		if seqs[i], err = x.inbox.Find(url); err != nil {
+			return nil, err
+		}
 	}
-	err = x.view(func(tx *bolt.Tx) error {
+	err := x.file.View(func(tx *bolt.Tx) error {
+		in := boltfile.Values{Tx: tx}
 		var key []byte
 		for i, url := range urls {
 			var err error
 			if key, err = record.AppendKey(key[:0], url); err != nil {
 				return fmt.Errorf("%w: %q", err, url)
 			}
-			has[i] = valueOf(tx, key, seqs[i]...) != nil
+			has[i] = x.inbox.Record(&in, key, seqs[i]...) != nil
 		}
 		return nil
 	})
@@ -79,7 +71,7 @@ func (x *Index) Host(name string) (record.HostRow, error) {
 // HostAt is Host, and returns the number of the last transaction that the row shows.
 func (x *Index) HostAt(name string) (h record.HostRow, tx uint64, err error) {
 	h.Name = name
-	err = x.view(func(btx *bolt.Tx) error {
+	err = x.file.View(func(btx *bolt.Tx) error {
 		tx = uint64(btx.ID())
 		if v := btx.Bucket(bucketHost).Get([]byte(name)); v != nil {
 			h, err = record.DecodeHost(name, v)
@@ -91,7 +83,7 @@ func (x *Index) HostAt(name string) (h record.HostRow, tx uint64, err error) {
 
 // Hosts calls fn with each row of the host table, in the order of names.
 func (x *Index) Hosts(ctx context.Context, fn func(record.HostRow) error) error {
-	return x.scan(ctx, bucketHost, nil, func(k, v []byte) error {
+	return x.file.Scan(ctx, bucketHost, nil, func(k, v []byte) error {
 		h, err := record.DecodeHost(string(k), v)
 		if err != nil {
 			return err
@@ -106,18 +98,16 @@ func (x *Index) Hosts(ctx context.Context, fn func(record.HostRow) error) error 
 func (x *Index) NextHosts(after string, n int) (hosts []record.HostRow, tx uint64, err error) {
 	from := []byte(after)
 	for more := true; more && len(hosts) == 0 && err == nil; {
-		err = x.view(func(btx *bolt.Tx) error {
+		err = x.file.View(func(btx *bolt.Tx) error {
 			tx, more = uint64(btx.ID()), false
-			start := time.Now()
+			turn := x.file.Turn()
 			c := btx.Bucket(bucketHost).Cursor()
 			k, v := c.Seek(from)
 			if string(k) == after {
 				k, v = c.Next()
 			}
-			looked := 1
-			defer func() { x.looked.Add(int64(looked)) }()
 			for ; k != nil && len(hosts) < n; k, v = c.Next() {
-				if looked++; looked > scanKeys || looked%100 == 0 && time.Since(start) > scanTime {
+				if turn.Over() {
 					from, more = bytes.Clone(k), true
 					return nil
 				}
@@ -137,7 +127,7 @@ func (x *Index) NextHosts(after string, n int) (hosts []record.HostRow, tx uint6
 
 // Robots returns the stored robots.txt answer of an origin; ok is false where there is none.
 func (x *Index) Robots(origin string) (r record.Robots, ok bool, err error) {
-	err = x.view(func(tx *bolt.Tx) error {
+	err = x.file.View(func(tx *bolt.Tx) error {
 		if v := tx.Bucket(bucketRobots).Get([]byte(origin)); v != nil {
 			ok = true
 			r, err = record.DecodeRobots(origin, v)
@@ -151,7 +141,7 @@ func (x *Index) Robots(origin string) (r record.Robots, ok bool, err error) {
 func (x *Index) ForgetRobots() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.write(func(tx *bolt.Tx) error {
+	return x.file.Update(func(tx *bolt.Tx) error {
 		if err := tx.DeleteBucket(bucketRobots); err != nil {
 			return err
 		}
@@ -163,14 +153,14 @@ func (x *Index) ForgetRobots() error {
 // ScopeSeeds calls fn with each URL that counts as a seed though its record may not say so: the
 // targets of seeds' redirects, and seeds that are stored or were known before as links.
 func (x *Index) ScopeSeeds(ctx context.Context, fn func(url string) error) error {
-	return x.scan(ctx, bucketScope, nil, func(k, _ []byte) error { return fn(string(k)) })
+	return x.file.Scan(ctx, bucketScope, nil, func(k, _ []byte) error { return fn(string(k)) })
 }
 
 // Shorter returns URLs that have their outcome and to which a shorter way was found since, at most
 // n: their links are nearer too, and are to be looked at again, with Outcome.Again.
 func (x *Index) Shorter(n int) ([]record.Record, error) {
 	var list []record.Record
-	err := x.view(func(tx *bolt.Tx) error {
+	err := x.file.View(func(tx *bolt.Tx) error {
 		urls := tx.Bucket(bucketURL)
 		c := tx.Bucket(bucketShorter).Cursor()
 		for k, _ := c.First(); k != nil && len(list) < n; k, _ = c.Next() {
@@ -194,61 +184,34 @@ func (x *Index) Shorter(n int) ([]record.Record, error) {
 // (nil: from the first). With a damaged record the child's Record is nil. It need not know of what
 // was committed after the last Settle.
 func (x *Index) Children(folder, after []byte, n int) ([]record.Child, error) {
-	late, err := x.late()
-	if err != nil {
-		return nil, err
+	from := folder
+	if after != nil {
+		from = record.AfterFolder(after)
 	}
 	var list []record.Child
-	err = x.view(func(tx *bolt.Tx) error {
-		c := tx.Bucket(bucketURL).Cursor()
-		from := folder
-		if after != nil {
-			from = record.AfterFolder(after)
+	err := x.inbox.Walk(context.Background(), from, func(in *boltfile.Values, k, v []byte) ([]byte, error) {
+		if len(list) >= n || !bytes.HasPrefix(k, folder) {
+			return nil, boltfile.ErrStop
 		}
-		k, _, err := seek(c, from)
-		waiting := late.from(from)
-		for err == nil && len(list) < n {
-			key := k // the lesser of two
-			if len(waiting) > 0 && (key == nil || bytes.Compare(waiting[0].key, key) < 0) {
-				key = waiting[0].key
-			}
-			if key == nil || !bytes.HasPrefix(key, folder) {
-				return nil
-			}
-			at := folder // its own page is none of its children
-			if len(key) > len(folder) {
-				end := bytes.IndexByte(key[len(folder):], 0)
-				if end <= 0 {
-					return fmt.Errorf("%w: key %q", record.ErrCorrupt, key)
-				}
-				at = key[:len(folder)+end+1]
-				child := record.Child{Key: bytes.Clone(at)}
-				if rec, err := record.Decode(at, late.value(tx, at)); err == nil {
-					child.Record = &rec
-				}
-				if child.Below, err = late.below(tx, at); err != nil {
-					return err
-				}
-				list = append(list, child)
-				at = record.AfterFolder(at)
-			} else {
-				at = append(bytes.Clone(at), 1)
-			}
-			k, _, err = seek(c, at)
-			waiting = waiting.from(at)
+		if len(k) == len(folder) {
+			return nil, nil // its own page is none of its children
 		}
-		return err
+		end := bytes.IndexByte(k[len(folder):], 0)
+		if end <= 0 {
+			return nil, fmt.Errorf("%w: key %q", record.ErrCorrupt, k)
+		}
+		child := record.Child{Key: bytes.Clone(k[:len(folder)+end+1])}
+		if len(child.Key) == len(k) { // a folder comes before what is below it
+			if rec, err := record.Decode(k, v); err == nil {
+				child.Record = &rec
+			}
+		}
+		var err error
+		child.Below, err = x.below(in, child.Key)
+		list = append(list, child)
+		return record.AfterFolder(child.Key), err
 	})
 	return list, err
-}
-
-// seek is Cursor.Seek for a file whose keys may be out of order: what goes on from where it was
-// goes forward, and comes to an end.
-func seek(c *bolt.Cursor, at []byte) (k, v []byte, err error) {
-	if k, v = c.Seek(at); k != nil && bytes.Compare(k, at) < 0 {
-		return nil, nil, fmt.Errorf("%w: the key %q is out of place", record.ErrCorrupt, k)
-	}
-	return k, v, nil
 }
 
 // Records calls fn for each record whose key begins with prefix, in key order; a damaged one
@@ -258,73 +221,8 @@ func (x *Index) Records(ctx context.Context, prefix []byte, fn func(record.Recor
 	if err := x.Settle(ctx); err != nil {
 		return err
 	}
-	late, err := x.late()
-	if err != nil {
-		return err
-	}
-	waiting := late.from(prefix)
-	until := func(k []byte) error { // those before a key, or all
-		for len(waiting) > 0 && bytes.HasPrefix(waiting[0].key, prefix) && (k == nil || bytes.Compare(waiting[0].key, k) < 0) {
-			rec, err := waiting[0].record()
-			waiting = waiting[1:]
-			if err := fn(rec, err); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	err = x.scan(ctx, bucketURL, prefix, func(k, v []byte) error {
-		if err := until(k); err != nil {
-			return err
-		}
-		return fn(record.Decode(k, v))
-	})
-	if err != nil {
-		return err
-	}
-	return until(nil)
-}
-
-// scan copies runs of keys out of short transactions and calls fn outside them.
-func (x *Index) scan(ctx context.Context, bucket, prefix []byte, fn func(k, v []byte) error) error {
-	type pair struct{ k, v []byte }
-	var (
-		pairs []pair
-		arena []byte
-		next  = prefix
-		more  = true
-	)
-	for more {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		pairs, arena, more = pairs[:0], arena[:0], false
-		err := x.view(func(tx *bolt.Tx) error {
-			start := time.Now()
-			c := tx.Bucket(bucket).Cursor()
-			k, v, err := seek(c, next)
-			for ; k != nil && bytes.HasPrefix(k, prefix); k, v = c.Next() {
-				if len(pairs) >= scanKeys || len(arena) > scanBytes || len(pairs)%100 == 99 && time.Since(start) > scanTime {
-					next, more = bytes.Clone(k), true
-					break
-				}
-				at := len(arena)
-				arena = append(append(arena, k...), v...)
-				pairs = append(pairs, pair{arena[at : at+len(k)], arena[at+len(k):]})
-			}
-			return err
-		})
-		x.looked.Add(int64(len(pairs)))
-		if err != nil {
-			return err
-		}
-		for _, p := range pairs {
-			if err := fn(p.k, p.v); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return boltfile.Scan(prefix, func(k, v []byte) error { return fn(record.Decode(k, v)) },
+		func(from []byte, fn boltfile.WalkFunc) error { return x.inbox.Walk(ctx, from, fn) })
 }
 
 // Refill reads pending rows of one host for the frontier's window: those of Later that are due,
@@ -355,43 +253,29 @@ func (x *Index) NextDue(host string, skip func(url string) bool) (int64, error) 
 // does not name are passed over together.
 func (x *Index) HeldRows(host string, from []byte, n int, want func(reason string) bool, pick func(*record.Row) bool) (found []record.Row, next []byte, err error) {
 	prefix := record.RangePrefix(host, record.Held)
-	if next = from; next == nil {
-		next = prefix
+	if from == nil {
+		from = prefix
 	}
-	for next != nil && len(found) < n && err == nil {
-		err = x.view(func(tx *bolt.Tx) error {
-			start := time.Now()
-			records := values{tx: tx}
-			c := tx.Bucket(bucketPending).Cursor()
-			k, v, err := seek(c, next)
-			looked := 1
-			defer func() { x.looked.Add(int64(looked)) }()
-			for ; err == nil && k != nil && bytes.HasPrefix(k, prefix); looked++ {
-				if len(found) >= n || looked > scanKeys || looked%100 == 0 && time.Since(start) > scanTime {
-					next = bytes.Clone(k)
-					return nil
-				}
-				var row record.Row
-				var key []byte
-				if row, key, err = record.DecodePending(k, v); err != nil {
-					return err
-				}
-				if !want(row.Reason) {
-					k, v, err = seek(c, append(append(bytes.Clone(prefix), row.Reason...), 1))
-					continue
-				}
-				if row, err = fullRow(row, key, records.record(key, row.Seq)); err != nil {
-					return err
-				}
-				if pick(&row) {
-					found = append(found, row)
-				}
-				k, v = c.Next()
-			}
-			next = nil
-			return err
-		})
-	}
+	err = x.file.Walk(context.Background(), bucketPending, from, func(in *boltfile.Values, k, v []byte) ([]byte, error) {
+		if !bytes.HasPrefix(k, prefix) {
+			return nil, boltfile.ErrStop
+		}
+		if len(found) >= n {
+			next = bytes.Clone(k)
+			return nil, boltfile.ErrStop
+		}
+		row, key, err := record.DecodePending(k, v)
+		if err != nil {
+			return nil, err
+		}
+		if !want(row.Reason) {
+			return append(append(bytes.Clone(prefix), row.Reason...), 1), nil
+		}
+		if row, err = fullRow(row, key, x.inbox.Record(in, key, row.Seq)); err == nil && pick(&row) {
+			found = append(found, row)
+		}
+		return nil, err
+	})
 	return found, next, err
 }
 
@@ -412,49 +296,28 @@ func fullRow(row record.Row, key, value []byte) (record.Row, error) {
 
 // rows reads rows of Now or Later in order, over as many transactions as that takes. pick says
 // whether a row is wanted, and whether to look further.
-func (x *Index) rows(host string, rg record.Range, n int, pick func(*record.Row) (take, more bool)) ([]record.Row, error) {
-	var (
-		rows   []record.Row
-		prefix = record.RangePrefix(host, rg)
-		next   = prefix
-		again  = true
-	)
-	for again {
-		again = false
-		err := x.view(func(tx *bolt.Tx) error {
-			start, seen := time.Now(), 0
-			defer func() { x.looked.Add(int64(seen)) }()
-			records := values{tx: tx}
-			c := tx.Bucket(bucketPending).Cursor()
-			k, v, err := seek(c, next)
-			for ; k != nil && bytes.HasPrefix(k, prefix) && len(rows) < n; k, v = c.Next() {
-				if seen++; seen > scanKeys || seen%100 == 0 && time.Since(start) > scanTime {
-					next, again = bytes.Clone(k), true
-					return nil
-				}
-				row, key, err := record.DecodePending(k, v)
-				if err != nil {
-					return err
-				}
-				take, more := pick(&row)
-				if !more {
-					return nil
-				}
-				if !take {
-					continue
-				}
-				if row, err = fullRow(row, key, records.record(key, row.Seq)); err != nil {
-					return err
-				}
+func (x *Index) rows(host string, rg record.Range, n int, pick func(*record.Row) (take, more bool)) (rows []record.Row, err error) {
+	prefix := record.RangePrefix(host, rg)
+	err = x.file.Walk(context.Background(), bucketPending, prefix, func(in *boltfile.Values, k, v []byte) ([]byte, error) {
+		if !bytes.HasPrefix(k, prefix) || len(rows) >= n {
+			return nil, boltfile.ErrStop
+		}
+		row, key, err := record.DecodePending(k, v)
+		if err != nil {
+			return nil, err
+		}
+		take, more := pick(&row)
+		if !more {
+			return nil, boltfile.ErrStop
+		}
+		if take {
+			if row, err = fullRow(row, key, x.inbox.Record(in, key, row.Seq)); err == nil {
 				rows = append(rows, row)
 			}
-			return err
-		})
-		if err != nil {
-			return rows, err
 		}
-	}
-	return rows, nil
+		return nil, err
+	})
+	return rows, err
 }
 
 // LoadFilter makes the seen filter complete from the records of the index. Commits may go on
@@ -469,19 +332,15 @@ func (x *Index) LoadFilter(ctx context.Context) error {
 		return nil
 	}
 	// The inbox first: what is moved meanwhile is met there or here.
-	for _, name := range bucketInbox {
-		err := x.scan(ctx, name, nil, func(k, v []byte) error {
-			key, _, err := inboxRow(k, v)
-			if err != nil {
-				return err
-			}
-			return add(key)
-		})
+	err := x.inbox.Each(ctx, func(_ uint64, key, _ []byte, err error) error {
 		if err != nil {
 			return err
 		}
+		return add(key)
+	})
+	if err == nil {
+		err = x.file.Scan(ctx, bucketURL, nil, func(k, _ []byte) error { return add(k) })
 	}
-	err := x.scan(ctx, bucketURL, nil, func(k, _ []byte) error { return add(k) })
 	if err == nil {
 		x.filter.SetComplete()
 	}
@@ -526,7 +385,7 @@ func (x *Index) Reopen(ctx context.Context, prefix []byte, pick func(*record.Rec
 		if err != nil || !pick(&r) {
 			return nil // damage is for check to name
 		}
-		if urls = append(urls, r.URL); len(urls) >= scanKeys {
+		if urls = append(urls, r.URL); len(urls) >= reopenURLs {
 			return flush()
 		}
 		return nil
@@ -536,3 +395,6 @@ func (x *Index) Reopen(ctx context.Context, prefix []byte, pick func(*record.Rec
 	}
 	return n, err
 }
+
+// reopenURLs is the number of URLs that one transaction reopens.
+const reopenURLs = 10_000

@@ -42,7 +42,7 @@ func (c *change) putAreas(areas []string) (grown bool, err error) {
 // putSeed writes a row of the bucket of seeds if it is not there.
 func (c *change) putSeed(kind byte, text string) (added bool, err error) {
 	key := append([]byte{kind}, text...)
-	if c.values.get(bucketSeed, key) != nil {
+	if c.values.Get(bucketSeed, key) != nil {
 		return false, nil
 	}
 	return true, c.tx.Bucket(bucketSeed).Put(key, record.Seal(nil, key))
@@ -64,7 +64,7 @@ func (x *Index) AddAreas(areas []string) error {
 
 // Seeds returns what the last [Outcome] with Seeds said.
 func (x *Index) Seeds() (s record.Seeds, err error) {
-	err = x.view(func(tx *bolt.Tx) error {
+	err = x.file.View(func(tx *bolt.Tx) error {
 		v := tx.Bucket(bucketSys).Get(keySeeds)
 		if v == nil {
 			return nil
@@ -80,7 +80,7 @@ func (x *Index) Seeds() (s record.Seeds, err error) {
 func (x *Index) ForgetSeeds() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.write(func(tx *bolt.Tx) error {
+	return x.file.Update(func(tx *bolt.Tx) error {
 		if err := tx.DeleteBucket(bucketSeed); err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ func (x *Index) HasArea(area string) (bool, error) { return x.hasSeed(seedArea, 
 func (x *Index) SeedOrigin(origin string) (bool, error) { return x.hasSeed(seedOrigin, origin) }
 
 func (x *Index) hasSeed(kind byte, text string) (yes bool, err error) {
-	err = x.view(func(tx *bolt.Tx) error {
+	err = x.file.View(func(tx *bolt.Tx) error {
 		yes = tx.Bucket(bucketSeed).Get(append([]byte{kind}, text...)) != nil
 		return nil
 	})
@@ -107,7 +107,7 @@ func (x *Index) hasSeed(kind byte, text string) (yes bool, err error) {
 // SeedHost reports whether a committed seed, not the target of a seed's redirect, has this [Host],
 // at any scheme and port.
 func (x *Index) SeedHost(host string) (yes bool, err error) {
-	err = x.view(func(tx *bolt.Tx) error {
+	err = x.file.View(func(tx *bolt.Tx) error {
 		c := tx.Bucket(bucketSeed).Cursor()
 		for _, scheme := range []string{"http://", "https://"} {
 			key := append([]byte{seedOrigin}, scheme+host...)
@@ -132,7 +132,7 @@ func (x *Index) IsSeed(url string) (yes bool, err error) {
 	if !x.opts.ReadOnly && x.filter.Lookup(x.filter.Fingerprint(url)) == seen.Unknown {
 		return false, nil // it has no record
 	}
-	err = x.view(func(tx *bolt.Tx) error {
+	err = x.file.View(func(tx *bolt.Tx) error {
 		yes = tx.Bucket(bucketScope).Get([]byte(url)) != nil
 		return nil
 	})

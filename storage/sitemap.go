@@ -8,6 +8,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"urltree/storage/boltfile"
 	"urltree/storage/record"
 )
 
@@ -131,7 +132,7 @@ func (c *change) settleSitemaps(done *Committed) {
 }
 
 func (c *change) flushSitemaps() error {
-	puts := make([]put, 0, len(c.sitemaps))
+	puts := make(boltfile.Puts, 0, len(c.sitemaps))
 	for url, e := range c.sitemaps {
 		if open, was := e.row.State == record.SitemapOpen, e.old.State == record.SitemapOpen; open != was {
 			by := int64(1)
@@ -142,15 +143,15 @@ func (c *change) flushSitemaps() error {
 			c.totals.Sitemaps += by
 		}
 		if e.row != e.old && e.row.State != 0 {
-			puts = append(puts, put{record.SitemapKey(url), e.row.Append(nil)})
+			puts.Put(record.SitemapKey(url), e.row.Append(nil))
 		}
 	}
-	return c.write(bucketSitemap, puts)
+	return c.values.Write(bucketSitemap, puts)
 }
 
 // Sitemap returns the row of a sitemap; ok is false where there is none.
 func (x *Index) Sitemap(url string) (s record.Sitemap, ok bool, err error) {
-	err = x.view(func(tx *bolt.Tx) error {
+	err = x.file.View(func(tx *bolt.Tx) error {
 		key := record.SitemapKey(url)
 		if v := tx.Bucket(bucketSitemap).Get(key); v != nil {
 			ok = true
@@ -164,7 +165,7 @@ func (x *Index) Sitemap(url string) (s record.Sitemap, ok bool, err error) {
 // EachSitemap calls fn for the row of each sitemap; damaged ones are left out. No transaction is
 // open while fn runs.
 func (x *Index) EachSitemap(ctx context.Context, fn func(record.Sitemap)) error {
-	return x.scan(ctx, bucketSitemap, nil, func(k, v []byte) error {
+	return x.file.Scan(ctx, bucketSitemap, nil, func(k, v []byte) error {
 		if s, err := record.DecodeSitemap(k, v); err == nil {
 			fn(s)
 		}
@@ -176,7 +177,7 @@ func (x *Index) EachSitemap(ctx context.Context, fn func(record.Sitemap)) error 
 // at most n. due is the earliest time at which there may be another one, in Unix nanoseconds; 0:
 // there is none.
 func (x *Index) Sitemaps(host string, now time.Time, n int, skip func(url string) bool) (list []record.Sitemap, due int64, err error) {
-	err = x.scan(context.Background(), bucketSitemap, record.SitemapPrefix(host), func(k, v []byte) error {
+	err = x.file.Scan(context.Background(), bucketSitemap, record.SitemapPrefix(host), func(k, v []byte) error {
 		if len(v) == 0 || record.SitemapState(v[0]) != record.SitemapOpen {
 			return nil
 		}
@@ -218,12 +219,12 @@ func (x *Index) RereadSitemaps(ctx context.Context, pick func(*record.Sitemap) b
 		n, urls = n+len(done.NewSitemaps), urls[:0]
 		return nil
 	}
-	err := x.scan(ctx, bucketSitemap, nil, func(k, v []byte) error {
+	err := x.file.Scan(ctx, bucketSitemap, nil, func(k, v []byte) error {
 		s, err := record.DecodeSitemap(k, v)
 		if err != nil || s.State == record.SitemapOpen || !pick(&s) {
 			return nil
 		}
-		if urls = append(urls, s.URL); len(urls) >= scanKeys {
+		if urls = append(urls, s.URL); len(urls) >= reopenURLs {
 			return flush()
 		}
 		return nil
@@ -258,7 +259,7 @@ func (x *Index) reread(urls []string) (Committed, error) {
 // host.
 func (v *verifier) sitemaps(ctx context.Context) error {
 	v.toRead = map[string]int64{}
-	return v.x.scan(ctx, bucketSitemap, nil, func(k, value []byte) error {
+	return v.x.file.Scan(ctx, bucketSitemap, nil, func(k, value []byte) error {
 		s, err := record.DecodeSitemap(k, value)
 		if err != nil {
 			v.damage(err)

@@ -195,7 +195,7 @@ func TestSitemapDamage(t *testing.T) {
 	if _, err := x.Commit([]*record.Outcome{{Sitemaps: list}}); err != nil {
 		t.Fatal(err)
 	}
-	err := x.db.Update(func(tx *bolt.Tx) error {
+	err := x.file.Update(func(tx *bolt.Tx) error {
 		b := tx.Bucket(bucketSitemap)
 		v := bytes.Clone(b.Get(record.SitemapKey(list[0].URL)))
 		v[1] ^= 1

@@ -24,7 +24,7 @@ func stateOf(t *testing.T, x *Index) (sum [32]byte) {
 	t.Helper()
 	h := sha256.New()
 	for _, bucket := range buckets {
-		err := x.scan(context.Background(), bucket, nil, func(k, v []byte) error {
+		err := x.file.Scan(context.Background(), bucket, nil, func(k, v []byte) error {
 			fmt.Fprintf(h, "%s %d %d %s%s", bucket, len(k), len(v), k, v)
 			return nil
 		})

@@ -4,10 +4,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"time"
 
 	bolt "go.etcd.io/bbolt"
 
+	"urltree/storage/boltfile"
 	"urltree/storage/record"
 )
 
@@ -23,28 +23,25 @@ import (
 //
 // Values in which nothing was added are the same bytes in both, see appendTail.
 func Upgrade(path string, noSync bool) (changed bool, err error) {
-	if _, err := statFile(path); err != nil {
-		return false, err
-	}
-	db, _, err := openWhole(path, &bolt.Options{Timeout: 2 * time.Second, NoSync: noSync})
+	file, err := boltfile.Open(path, boltfile.Options{NoSync: noSync})
 	if err != nil {
 		return false, err
 	}
-	defer func() { err = errors.Join(err, onDisk(db.Close())) }()
+	defer func() { err = errors.Join(err, file.Close()) }()
 	var version uint64
-	err = db.View(func(tx *bolt.Tx) (err error) {
+	err = file.View(func(tx *bolt.Tx) (err error) {
 		version, err = schemaOf(tx)
 		return err
 	})
 	switch {
 	case err != nil:
-		return false, fmt.Errorf("upgrade %s: %w", path, onDisk(err))
+		return false, fmt.Errorf("upgrade %s: %w", path, boltfile.OnDisk(err))
 	case version == schema:
 		return false, nil // not even a new transaction number
 	case version != schema-1:
 		return false, fmt.Errorf("%w: schema %d, this program upgrades %d", ErrSchema, version, schema-1)
 	}
-	err = db.Update(func(tx *bolt.Tx) error {
+	err = file.Update(func(tx *bolt.Tx) error {
 		for _, name := range buckets {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return err
@@ -53,7 +50,7 @@ func Upgrade(path string, noSync bool) (changed bool, err error) {
 		return errors.Join(countHosts(tx), putSchema(tx))
 	})
 	if err != nil {
-		return false, fmt.Errorf("upgrade %s: %w", path, onDisk(err))
+		return false, fmt.Errorf("upgrade %s: %w", path, boltfile.OnDisk(err))
 	}
 	return true, nil
 }
@@ -61,7 +58,7 @@ func Upgrade(path string, noSync bool) (changed bool, err error) {
 // countHosts counts each host that has URLs which are not held towards its domain.
 func countHosts(tx *bolt.Tx) error {
 	domains := map[string]*record.DomainRow{}
-	var puts []put
+	var puts, counts boltfile.Puts
 	err := tx.Bucket(bucketHost).ForEach(func(k, v []byte) error {
 		h, err := record.DecodeHost(string(k), v)
 		if err != nil || h.Used() == 0 {
@@ -76,20 +73,14 @@ func countHosts(tx *bolt.Tx) error {
 		}
 		domains[name].Hosts++
 		h.Counted = 1
-		puts = append(puts, put{[]byte(h.Name), h.Append(nil)})
+		puts.Put([]byte(h.Name), h.Append(nil))
 		return nil
 	})
-	for _, p := range puts {
-		if err == nil {
-			err = tx.Bucket(bucketHost).Put(p.key, p.value)
-		}
-	}
 	for name, d := range domains {
-		if err == nil {
-			err = tx.Bucket(bucketDomain).Put([]byte(name), d.Append(nil, []byte(name)))
-		}
+		counts.Put([]byte(name), d.Append(nil, []byte(name)))
 	}
-	return err
+	values := boltfile.Values{Tx: tx}
+	return errors.Join(err, values.Write(bucketHost, puts), values.Write(bucketDomain, counts))
 }
 
 // schemaOf returns the schema of an index; ErrDamaged if it does not say.

@@ -20,7 +20,7 @@ import (
 //
 // ErrDamaged as error says that the structure is not sound: nothing in the file can be relied on.
 func (x *Index) Verify(ctx context.Context, fault func(string)) (record.Totals, error) {
-	if err := checkFile(x.file, true); err != nil {
+	if err := x.file.Check(); err != nil {
 		return record.Totals{}, err
 	}
 	v := verifier{x: x, fault: fault, hosts: map[string]*record.Counts{}, domains: map[string]*record.DomainRow{}}
@@ -85,7 +85,7 @@ func (v *verifier) damage(err error) {
 }
 
 func (v *verifier) records(ctx context.Context) error {
-	err := v.x.scan(ctx, bucketURL, nil, func(k, value []byte) error {
+	err := v.x.file.Scan(ctx, bucketURL, nil, func(k, value []byte) error {
 		rec, err := record.Decode(k, value)
 		if err != nil {
 			v.damage(err)
@@ -109,35 +109,32 @@ func (v *verifier) records(ctx context.Context) error {
 // inbox looks at the records that have not been moved to where they belong. Those of the other
 // bucket count in their place.
 func (v *verifier) inbox(ctx context.Context) error {
-	for _, name := range bucketInbox {
-		err := v.x.scan(ctx, name, nil, func(k, row []byte) error {
-			key, value, err := inboxRow(k, row)
-			if err != nil {
-				v.damage(err)
-				return nil
-			}
-			// One that is damaged may have got the key of another record.
-			rec, err := record.Decode(key, value)
-			if err == nil && (rec.State != record.Pending || rec.Seq != binary.BigEndian.Uint64(k)) {
-				err = fmt.Errorf("bucket inbox: row %x of %s: %w: number %d, %v", k, rec.URL, record.ErrCorrupt, rec.Seq, rec.State)
-			}
-			if err != nil {
-				v.damage(err)
-				return nil
-			}
-			hidden := false
-			err = v.x.view(func(tx *bolt.Tx) error {
-				hidden = tx.Bucket(bucketURL).Get(key) != nil
-				return nil
-			})
-			if err != nil || hidden {
-				return err
-			}
-			return v.count(key, &rec)
-		})
+	err := v.x.inbox.Each(ctx, func(seq uint64, key, value []byte, err error) error {
 		if err != nil {
+			v.damage(err)
+			return nil
+		}
+		// One that is damaged may have got the key of another record.
+		rec, err := record.Decode(key, value)
+		if err == nil && (rec.State != record.Pending || rec.Seq != seq) {
+			err = fmt.Errorf("bucket inbox: row %d of %s: %w: number %d, %v", seq, rec.URL, record.ErrCorrupt, rec.Seq, rec.State)
+		}
+		if err != nil {
+			v.damage(err)
+			return nil
+		}
+		hidden := false
+		err = v.x.file.View(func(tx *bolt.Tx) error {
+			hidden = tx.Bucket(bucketURL).Get(key) != nil
+			return nil
+		})
+		if err != nil || hidden {
 			return err
 		}
+		return v.count(key, &rec)
+	})
+	if err != nil {
+		return err
 	}
 	return v.checkRows()
 }
@@ -157,7 +154,7 @@ func (v *verifier) count(key []byte, rec *record.Record) error {
 		v.nrows++
 		v.pending = append(v.pending, record.AppendPendingKey(nil, &rec.Row, key))
 		v.pendingBy = append(v.pendingBy, rec.Run)
-		if len(v.pending) >= scanKeys {
+		if len(v.pending) >= 10_000 {
 			return v.checkRows()
 		}
 	}
@@ -224,7 +221,7 @@ func (v *verifier) closePath() {
 
 // checkRows looks for the rows of pending records.
 func (v *verifier) checkRows() error {
-	err := v.x.view(func(tx *bolt.Tx) error {
+	err := v.x.file.View(func(tx *bolt.Tx) error {
 		b := tx.Bucket(bucketPending)
 		for i, k := range v.pending {
 			switch value := b.Get(k); {
@@ -242,7 +239,7 @@ func (v *verifier) checkRows() error {
 
 // counts checks that the counts of a bucket are whole, and as many as the records have.
 func (v *verifier) counts(ctx context.Context, bucket []byte, what string, n int) error {
-	err := v.x.scan(ctx, bucket, nil, func(k, value []byte) error {
+	err := v.x.file.Scan(ctx, bucket, nil, func(k, value []byte) error {
 		n--
 		if _, err := record.DecodeCounts(k, value); err != nil {
 			v.damage(fmt.Errorf("%s %q: %w", what, k, err))
@@ -264,7 +261,7 @@ func (v *verifier) queries(ctx context.Context) error {
 }
 
 func (v *verifier) shorter(ctx context.Context) error {
-	return v.x.scan(ctx, bucketShorter, nil, func(k, value []byte) error {
+	return v.x.file.Scan(ctx, bucketShorter, nil, func(k, value []byte) error {
 		url, err := record.URL(k)
 		if err == nil {
 			_, err = record.Unseal(value, k)
@@ -279,7 +276,7 @@ func (v *verifier) shorter(ctx context.Context) error {
 }
 
 func (v *verifier) rows(ctx context.Context) error {
-	err := v.x.scan(ctx, bucketPending, nil, func(k, _ []byte) error {
+	err := v.x.file.Scan(ctx, bucketPending, nil, func(k, _ []byte) error {
 		v.nrows--
 		return nil
 	})
@@ -290,7 +287,7 @@ func (v *verifier) rows(ctx context.Context) error {
 }
 
 func (v *verifier) hostRows(ctx context.Context) error {
-	err := v.x.scan(ctx, bucketHost, nil, func(k, value []byte) error {
+	err := v.x.file.Scan(ctx, bucketHost, nil, func(k, value []byte) error {
 		name := string(k)
 		v.totals.Sitemaps += v.toRead[name]
 		want := v.hosts[name]
@@ -333,7 +330,7 @@ func (v *verifier) domain(host string) *record.DomainRow {
 }
 
 func (v *verifier) domainRows(ctx context.Context) error {
-	err := v.x.scan(ctx, bucketDomain, nil, func(k, value []byte) error {
+	err := v.x.file.Scan(ctx, bucketDomain, nil, func(k, value []byte) error {
 		d, err := record.DecodeDomain(k, value)
 		if err != nil {
 			v.damage(err)
@@ -358,7 +355,7 @@ func (v *verifier) domainRows(ctx context.Context) error {
 // others checks that the values from which nothing else follows are whole.
 func (v *verifier) others(ctx context.Context) error {
 	for _, bucket := range [][]byte{bucketRobots, bucketScope, bucketSeed, bucketRun, bucketHour, bucketSys} {
-		err := v.x.scan(ctx, bucket, nil, func(k, value []byte) error {
+		err := v.x.file.Scan(ctx, bucket, nil, func(k, value []byte) error {
 			if err := whole(bucket, k, value); err != nil {
 				v.damage(err)
 			}
@@ -394,7 +391,7 @@ func whole(bucket, k, value []byte) (err error) {
 
 // meta checks that all metadata is whole, and of stored pages. A page without is fine.
 func (v *verifier) meta(ctx context.Context) error {
-	return v.x.scan(ctx, bucketMeta, nil, func(k, value []byte) error {
+	return v.x.file.Scan(ctx, bucketMeta, nil, func(k, value []byte) error {
 		url, err := record.URL(k)
 		if err != nil {
 			v.damage(fmt.Errorf("metadata under the key %q: %w", k, err))

@@ -3,10 +3,10 @@ package storage
 import (
 	"bytes"
 	"fmt"
-	"time"
 
 	bolt "go.etcd.io/bbolt"
 
+	"urltree/storage/boltfile"
 	"urltree/storage/record"
 )
 
@@ -21,21 +21,19 @@ import (
 // It looks at a bounded number of keys. next is where to go on, as `after`; nil: there are no
 // others.
 func (x *Index) OpenChildren(folder, after []byte, n int) (list []record.Child, next []byte, err error) {
-	err = x.view(func(tx *bolt.Tx) error {
-		start := time.Now()
+	err = x.file.View(func(tx *bolt.Tx) error {
+		turn := x.file.Turn()
 		from := folder
 		if after != nil {
 			from = record.AfterFolder(after)
 		}
 		o := newOpened(tx)
 		c := o.urls.Cursor()
-		k, v, err := seek(c, from)
+		k, v, err := boltfile.Seek(c, from)
 		if after == nil && bytes.Equal(k, folder) {
 			k, v = c.Next()
 		}
-		looked := 1
-		defer func() { x.looked.Add(int64(looked)) }()
-		for ; err == nil && k != nil && bytes.HasPrefix(k, folder); looked++ {
+		for err == nil && k != nil && bytes.HasPrefix(k, folder) {
 			end := bytes.IndexByte(k[len(folder):], 0)
 			if end <= 0 {
 				return fmt.Errorf("%w: key %q", record.ErrCorrupt, k)
@@ -44,16 +42,16 @@ func (x *Index) OpenChildren(folder, after []byte, n int) (list []record.Child, 
 			value, deep := v, true
 			if len(key) < len(k) {
 				value = nil // the folder has no page of its own
-				k, v, err = seek(c, record.AfterFolder(key))
+				k, v, err = boltfile.Seek(c, record.AfterFolder(key))
 			} else if k, v = c.Next(); bytes.HasPrefix(k, key) {
-				k, v, err = seek(c, record.AfterFolder(key))
+				k, v, err = boltfile.Seek(c, record.AfterFolder(key))
 			} else {
 				deep = false
 			}
 			if child, ok := o.child(key, value, deep); ok {
 				list = append(list, child)
 			}
-			if len(list) >= n || looked >= scanKeys || looked%100 == 0 && time.Since(start) > scanTime {
+			if turn.Over() || len(list) >= n {
 				next = bytes.Clone(key)
 				return nil
 			}
@@ -65,7 +63,7 @@ func (x *Index) OpenChildren(folder, after []byte, n int) (list []record.Child, 
 
 // OpenOf returns of some entries, by their keys, those that OpenChildren would give.
 func (x *Index) OpenOf(keys [][]byte) (list []record.Child, err error) {
-	err = x.view(func(tx *bolt.Tx) error {
+	err = x.file.View(func(tx *bolt.Tx) error {
 		o := newOpened(tx)
 		for _, key := range keys {
 			if child, ok := o.child(key, o.urls.Get(key), true); ok {
@@ -95,7 +93,7 @@ func (o opened) child(key, value []byte, deep bool) (c record.Child, open bool) 
 		}
 	}
 	if deep {
-		if below, _, err := folderCounts.of(&values{tx: o.tx}, key); err == nil {
+		if below, _, err := folderCounts.of(&boltfile.Values{Tx: o.tx}, key); err == nil {
 			c.Below = below
 		}
 	}

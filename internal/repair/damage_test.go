@@ -20,6 +20,7 @@ import (
 	"urltree/internal/testsite"
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/boltfile"
 	"urltree/storage/record"
 )
 
@@ -171,7 +172,7 @@ func TestDamage(t *testing.T) {
 	before := s.Records()
 	s.Close()
 	whole := usedOf(t, path)
-	if err := storage.Compact(path, true); err != nil {
+	if err := boltfile.Compact(path, true); err != nil {
 		t.Fatal(err)
 	}
 	dense := usedOf(t, path)

@@ -13,6 +13,7 @@ import (
 	"urltree/cleaner"
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/boltfile"
 	"urltree/storage/record"
 )
 
@@ -68,7 +69,7 @@ func Merge(ctx context.Context, o MergeOptions) (report Report, err error) {
 	if err := os.Remove(filepath.Join(o.Root, "seen")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return report, iut.DiskError("merge", err)
 	}
-	if err := storage.Compact(path, o.NoSync); err != nil {
+	if err := boltfile.Compact(path, o.NoSync); err != nil {
 		return report, iut.DiskError("merge", err)
 	}
 	index, err := storage.Open(path, storage.Options{ReadOnly: true})

@@ -12,6 +12,7 @@ import (
 
 	"urltree/iut"
 	"urltree/storage"
+	"urltree/storage/boltfile"
 	"urltree/storage/record"
 )
 
@@ -360,7 +361,7 @@ func newIndex(ctx context.Context, tree *iut.Tree, opts storage.Options, kept st
 			}
 		}
 	}
-	return report, iut.DiskError("new index", errors.Join(os.Rename(making, path), storage.SyncFolder(tree.Root())))
+	return report, iut.DiskError("new index", errors.Join(os.Rename(making, path), boltfile.SyncFolder(tree.Root())))
 }
 
 // limitsOf are the limits that FORMAT names: what the latest run held back, a rebuild does too.

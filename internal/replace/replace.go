@@ -15,7 +15,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"urltree/storage"
+	"urltree/storage/boltfile"
 )
 
 // A File is a new file that does not have its name yet. Commit or Discard ends it.
@@ -74,7 +74,7 @@ func (f *File) Commit() error {
 	if err != nil {
 		return errors.Join(err, f.remove())
 	}
-	return storage.SyncFolder(filepath.Dir(f.name))
+	return boltfile.SyncFolder(filepath.Dir(f.name))
 }
 
 // Discard closes and removes the file. The older one stays.

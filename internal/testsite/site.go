@@ -57,6 +57,9 @@ func (p *Parser) admits(url string) bool {
 	if p.Hosts == nil || p.Hosts[record.Host(url)] {
 		return true
 	}
+	if p.index == nil {
+		return false // no index has an area yet
+	}
 	yes, err := p.index.HasArea(record.Host(url))
 	return yes && err == nil
 }

@@ -1,4 +1,4 @@
-package storage
+package inbox
 
 import (
 	"bytes"
@@ -30,14 +30,14 @@ func arrange(inbox *bolt.Bucket, l *list) (order, error) {
 	if k == nil {
 		return order{}, nil
 	}
-	if _, _, err := inboxRow(k, v); err != nil {
+	if _, _, err := Row(k, v); err != nil {
 		return order{}, err
 	}
 	borders := make([][]byte, 0, l.rows/groupRows+1)
 	step := (binary.BigEndian.Uint64(k) - l.first) / uint64(cap(borders))
 	var place [8]byte
 	for i := range cap(borders) {
-		key, _, err := inboxRow(c.Seek(inboxKey(place[:0], l.first+uint64(i)*step)))
+		key, _, err := Row(c.Seek(rowKey(place[:0], l.first+uint64(i)*step)))
 		if err != nil {
 			return order{}, err
 		}
@@ -49,7 +49,7 @@ func arrange(inbox *bolt.Bucket, l *list) (order, error) {
 	rows, groups := make([]uint32, 0, l.rows), make([]uint32, 0, l.rows)
 	ends := make([]uint32, len(borders)+1)
 	for k, v = c.First(); k != nil; k, v = c.Next() {
-		key, _, err := inboxRow(k, v)
+		key, _, err := Row(k, v)
 		if err != nil {
 			return order{}, err
 		}

@@ -1,4 +1,4 @@
-package storage
+package boltfile
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ func TestValues(t *testing.T) {
 	}
 	defer db.Close()
 	rng := rand.New(rand.NewPCG(1, 2))
-	names := [][]byte{bucketURL, bucketFolder}
+	names := [][]byte{[]byte("a"), []byte("b")}
 	stored := [2]map[string]string{{}, {}}
 	for round := range 20 {
 		now := [2]map[string]string{maps.Clone(stored[0]), maps.Clone(stored[1])}
@@ -30,16 +30,16 @@ func TestValues(t *testing.T) {
 					return err
 				}
 			}
-			in := values{tx: tx}
+			in := Values{Tx: tx}
 			for range 2000 {
 				i := rng.IntN(2)
 				key := fmt.Appendf(nil, "key %d", rng.IntN(3000))
 				want, there := now[i][string(key)]
-				if got := in.get(names[i], key); there != (got != nil) || string(got) != want {
+				if got := in.Get(names[i], key); there != (got != nil) || string(got) != want {
 					t.Fatalf("round %d: %s of %s is %.20q, want %.20q", round, key, names[i], got, want)
 				}
 				if rng.IntN(20) < 9+round%3 {
-					if err := in.delete(names[i], key); err != nil {
+					if err := in.Delete(names[i], key); err != nil {
 						return err
 					}
 					delete(now[i], string(key))
@@ -52,7 +52,7 @@ func TestValues(t *testing.T) {
 				now[i][string(key)] = string(value)
 			}
 			key := []byte("key 1500")
-			if n := testing.AllocsPerRun(100, func() { in.get(bucketURL, key) }); n > 0 {
+			if n := testing.AllocsPerRun(100, func() { in.Get(names[0], key) }); n > 0 {
 				t.Errorf("%v allocations for a value", n)
 			}
 			return nil
@@ -70,7 +70,7 @@ func TestValues(t *testing.T) {
 // TestArena: what an arena has kept stays as it is until the next transaction, which has its memory
 // again.
 func TestArena(t *testing.T) {
-	var a arena
+	var a Arena
 	rng := rand.New(rand.NewPCG(1, 2))
 	for transaction := range 5 {
 		before := len(a.blocks)
@@ -81,7 +81,7 @@ func TestArena(t *testing.T) {
 				size = 100 << 10 // more than a block
 			}
 			text := bytes.Repeat([]byte{byte(i)}, size)
-			kept, want = append(kept, a.keep(func(b []byte) []byte { return append(b, text...) })), append(want, text)
+			kept, want = append(kept, a.Keep(func(b []byte) []byte { return append(b, text...) })), append(want, text)
 		}
 		for i := range kept {
 			if !bytes.Equal(kept[i], want[i]) {
@@ -91,6 +91,6 @@ func TestArena(t *testing.T) {
 		if want := min(a.used, arenaBlocks); transaction > 0 && before != want {
 			t.Errorf("transaction %d has %d blocks of the one before, want %d", transaction, before, want)
 		}
-		a = a.spare()
+		a = a.Spare()
 	}
 }

@@ -1,4 +1,4 @@
-package storage
+package inbox
 
 // A table finds rows of a list by the fingerprint of their URL. It may give rows of other URLs as
 // well. A row is told by its place, which is its number of discovery less that of the first row of

@@ -1,0 +1,143 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+
+	"urltree/storage/boltfile"
+	"urltree/storage/inbox"
+	"urltree/storage/record"
+)
+
+// Settle moves what the inbox holds to where it belongs, so that [Index.Folder] and
+// [Index.Children] know all that was committed before. It takes time, some seconds for a long list
+// while others commit: a caller that asks for many folders settles once, before the first.
+func (x *Index) Settle(ctx context.Context) error {
+	if x.opts.ReadOnly {
+		return nil // see inbox.Walk
+	}
+	x.mu.Lock()
+	last, growth := x.totals.Seq, x.settleGrowth()
+	x.mu.Unlock()
+	if growth > 0 && x.opts.Room != nil {
+		if err := x.opts.Room(ctx, growth); err != nil {
+			return err
+		}
+	}
+	for more := true; more; {
+		x.mu.Lock()
+		var err error
+		if more = x.inbox.Waits(&x.totals, last); more {
+			err = x.move()
+		}
+		x.mu.Unlock()
+		if err == nil && more {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settleGrowth returns the bytes by which the file may grow while all is moved, 0 if nothing is to
+// be. x.mu is held.
+func (x *Index) settleGrowth() int64 {
+	growth := x.inbox.Growth(true)
+	if growth > 0 {
+		growth += boltfile.AllocSize
+	}
+	return growth
+}
+
+// makeWay takes hosts out of the inbox that have so many URLs that, with a set of outcomes, one of
+// their folders may come to its budget: from then on the counts of their folders must be at hand.
+// x.mu is held.
+func (x *Index) makeWay(set []*record.Outcome) error {
+	hosts, err := x.crowded(set)
+	if err != nil || len(hosts) == 0 {
+		return err
+	}
+	for _, name := range hosts {
+		x.inbox.Leave(name)
+	}
+	for x.inbox.Waits(&x.totals, x.totals.Seq) {
+		if err := x.move(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// crowded returns the hosts that makeWay is to take out of the inbox. x.mu is held.
+func (x *Index) crowded(set []*record.Outcome) (crowded []string, err error) {
+	most := x.opts.Limits.Prefix
+	if x.opts.Inbox == 0 || most == 0 {
+		return nil, nil
+	}
+	coming := comingOf(set)
+	if x.totals.Used()+coming <= most {
+		return nil, nil
+	}
+	hosts := map[string]bool{}
+	for _, o := range set {
+		hosts[record.Host(o.Row.URL)] = true
+		for i := range o.Links {
+			hosts[record.Host(o.Links[i].URL)] = true
+		}
+	}
+	err = x.file.View(func(tx *bolt.Tx) error {
+		for name := range hosts {
+			if !x.inbox.Holds(name) {
+				continue
+			}
+			var h record.HostRow
+			if v := tx.Bucket(bucketHost).Get([]byte(name)); v != nil {
+				var err error
+				if h, err = record.DecodeHost(name, v); err != nil {
+					return err
+				}
+			}
+			if h.Used()+coming > most {
+				crowded = append(crowded, name)
+			}
+		}
+		return nil
+	})
+	return crowded, err
+}
+
+// pay moves what commits owe. x.mu is held.
+func (x *Index) pay() error {
+	for x.inbox.Due(&x.totals) {
+		if err := x.move(); err != nil {
+			return fmt.Errorf("move new URLs: %w", err)
+		}
+	}
+	return nil
+}
+
+// move moves a part of the inbox in a transaction. x.mu is held.
+func (x *Index) move() error {
+	return x.inbox.Move(func(in *boltfile.Values, records []inbox.Moved) error {
+		c := &change{x: x, tx: in.Tx, values: *in}
+		folders := map[string]*record.Counts{}
+		puts := make(boltfile.Puts, 0, len(records))
+		for _, r := range records {
+			// A damaged value stays what it is: check names it.
+			if state, where, err := record.Peek(r.Key, r.Value); err == nil {
+				var diff record.Counts
+				diff.Count(&record.Record{State: state, Row: record.Row{Range: where}}, 1)
+				record.Parents(r.Key, func(folder []byte) { addTo(folders, folder, &diff) })
+			}
+			puts.Put(r.Key, r.Value)
+		}
+		if err := c.flushCounts(&folderCounts, folders); err != nil {
+			return err
+		}
+		return c.values.Write(bucketURL, puts)
+	})
+}
