@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"urltree/internal/disk"
 	"urltree/storage"
 	"urltree/storage/record"
 )
@@ -19,9 +20,8 @@ type Steps struct {
 	Index *storage.Index
 	Files Files
 	Root  string // folder of the tree, which the statistics name; "": they name none
-	// Step, if not nil, is called when each step but the first begins, with what it writes; with ""
-	// if that is a stream, for whose reader is waited.
-	Step func(what, about string)
+	// Watch reports calls to the disk that hang, but for those to a stream; nil: nothing does.
+	Watch *disk.Watch
 	// Figures returns what the engine knows of the run, once it is drained; nil: nothing.
 	Figures func() RunFigures
 	// Unreached reports whether a pending URL waits because its origin gave no answer, and why it
@@ -47,22 +47,21 @@ func Clean(ctx context.Context, s Steps) error {
 	var l *lists
 	var failures *failureScan
 	for i, step := range []struct {
-		name  string
-		about string // what it writes
-		do    func() error
+		name string
+		do   func() error
 	}{
-		{"drain the buffers into the tree", "", func() error {
+		{"drain the buffers into the tree", func() error {
 			if s.Drain == nil {
 				return nil
 			}
 			return s.Drain(ctx)
 		}},
-		{"pages of the tree to " + s.Files.Res, s.Files.resStep(), func() (err error) {
+		{"pages of the tree to " + s.Files.Res, func() (err error) {
 			// One scan makes both lists; res2.txt takes its place in the next step.
 			if s.Failures != nil {
 				failures = newFailureScan(s.Index.Run().ID, s.Unreached)
 			}
-			if l, err = listRecords(ctx, s.Index, s.Files, failures); err != nil {
+			if l, err = listRecords(ctx, s.Index, s.Files, failures, s.Watch); err != nil {
 				return err
 			}
 			if err := l.res.commit(ctx); err != nil {
@@ -70,25 +69,18 @@ func Clean(ctx context.Context, s Steps) error {
 			}
 			return nil
 		}},
-		{"pending URLs to " + s.Files.Res2, s.Files.Res2, func() error { return l.res2.commit(ctx) }},
-		{"statistics", s.Files.Statistics, func() error {
+		{"pending URLs to " + s.Files.Res2, func() error { return l.res2.commit(ctx) }},
+		{"statistics", func() error {
 			var run RunFigures
 			if s.Figures != nil {
 				run = s.Figures()
 			}
-			if err := writeStatistics(ctx, s.Index, s.Files, s.Root, run, l.tally); err != nil {
+			if err := writeStatistics(ctx, s.Index, s.Files, s.Root, run, l.tally, s.Watch); err != nil {
 				return err
 			}
-			return WriteHourly(ctx, s.Index, s.Files)
+			return WriteHourly(ctx, s.Index, s.Files, s.Watch)
 		}},
 	} {
-		switch {
-		case s.Step == nil || i == 0:
-		case step.about == "":
-			s.Step("", "")
-		default:
-			s.Step("write", step.about)
-		}
 		if err := s.timed(i+1, step.name, step.do); err != nil {
 			return fmt.Errorf("clean: %s: %w", step.name, err)
 		}
@@ -114,12 +106,4 @@ func (s *Steps) timed(number int, name string, do func() error) error {
 	}
 	s.Log.Log(context.Background(), level, "clean", "step", number, "what", name, "took", time.Since(start).Round(time.Millisecond))
 	return nil
-}
-
-// resStep returns what Step is called with for res.txt.
-func (f Files) resStep() string {
-	if f.Stream {
-		return ""
-	}
-	return f.Res
 }

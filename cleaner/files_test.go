@@ -168,7 +168,7 @@ func TestStream(t *testing.T) {
 	// Without a reader it does not wait for ever.
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		if o, err := f.createRes(); err == nil || !errors.Is(err, iut.ErrDisk) || !strings.Contains(err.Error(), "for reading within 10s") {
+		if o, err := f.createRes(nil); err == nil || !errors.Is(err, iut.ErrDisk) || !strings.Contains(err.Error(), "for reading within 10s") {
 			t.Errorf("a FIFO without a reader: %v, %v", o, err)
 		}
 		if waited := time.Since(start); waited < readerPatience || waited > 2*readerPatience {
@@ -181,7 +181,7 @@ func TestStream(t *testing.T) {
 		in, err := os.Open(fifo)
 		left <- errors.Join(err, in.Close())
 	}()
-	o, err := f.createRes()
+	o, err := f.createRes(nil)
 	if err = errors.Join(err, <-left); err != nil {
 		t.Fatal(err)
 	}

@@ -7,19 +7,19 @@ import (
 	"os"
 	"syscall"
 
-	"urltree/internal/replace"
+	"urltree/internal/disk"
 	"urltree/iut"
 )
 
 // An outFile is a result file that is being written. It ends by commit or discard.
 type outFile struct {
-	name  string
-	file  *os.File
-	whole *replace.File           // nil: the file is a stream
-	ours  func(begin []byte) bool // reports whether a file may be replaced by this one
-	w     *bufio.Writer
-	dirty int  // bytes since the last sync
-	gone  bool // nobody reads the stream any more
+	name   string
+	stream *os.File                // nil: the file is whole
+	whole  *disk.File              // nil: the file is a stream
+	ours   func(begin []byte) bool // reports whether a file may be replaced by this one
+	w      *bufio.Writer
+	dirty  int  // bytes since the last sync
+	gone   bool // nobody reads the stream any more
 }
 
 // syncEach is how many bytes are synced at a time: how long that takes does not grow with the file.
@@ -28,24 +28,24 @@ const syncEach = 64 << 20
 // bufferBytes is the size of the buffer of an outFile.
 const bufferBytes = 256 << 10
 
-func createFile(name string, ours func(begin []byte) bool) (*outFile, error) {
-	file, err := replace.Create(name)
+func createFile(watch *disk.Watch, name string, ours func(begin []byte) bool) (*outFile, error) {
+	file, err := watch.Create(name)
 	if err != nil {
 		return nil, iut.DiskError("write "+name, err)
 	}
-	return &outFile{name: name, file: file.File, whole: file, ours: ours, w: bufio.NewWriterSize(file, bufferBytes)}, nil
+	return &outFile{name: name, whole: file, ours: ours, w: bufio.NewWriterSize(file, bufferBytes)}, nil
 }
 
 // createRes begins res.txt. A FIFO must have a reader, see openStream.
-func (f Files) createRes() (*outFile, error) {
+func (f Files) createRes(watch *disk.Watch) (*outFile, error) {
 	if !f.Stream {
-		return createFile(f.Res, beginsRes)
+		return createFile(watch, f.Res, beginsRes)
 	}
 	file, err := openStream(f.Res)
 	if err != nil {
 		return nil, iut.DiskError("write "+f.Res, err)
 	}
-	return &outFile{name: f.Res, file: file, w: bufio.NewWriterSize(file, bufferBytes)}, nil
+	return &outFile{name: f.Res, stream: file, w: bufio.NewWriterSize(file, bufferBytes)}, nil
 }
 
 // Write buffers b. What a reader of a stream that has left does not take is dropped.
@@ -56,7 +56,7 @@ func (o *outFile) Write(b []byte) (int, error) {
 	n, err := o.w.Write(b)
 	if o.dirty += n; err == nil && o.whole != nil && o.dirty >= syncEach {
 		o.dirty = 0
-		err = o.file.Sync()
+		err = o.whole.Sync()
 	}
 	if o.left(err) {
 		return len(b), nil
@@ -83,7 +83,7 @@ func (o *outFile) commit(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	switch {
 	case o.whole == nil:
-		err = errors.Join(err, o.file.Close())
+		err = errors.Join(err, o.stream.Close())
 	case err != nil:
 		err = errors.Join(err, o.whole.Discard())
 	case cause != nil:
@@ -103,14 +103,14 @@ func (o *outFile) commit(ctx context.Context) error {
 // discard closes and removes a file after an error that is not its own.
 func (o *outFile) discard() error {
 	if o.whole == nil {
-		return o.file.Close()
+		return o.stream.Close()
 	}
 	return o.whole.Discard()
 }
 
 // writeWhole writes a small file in the same way.
-func writeWhole(ctx context.Context, name string, ours func(begin []byte) bool, text []byte) error {
-	o, err := createFile(name, ours)
+func writeWhole(ctx context.Context, watch *disk.Watch, name string, ours func(begin []byte) bool, text []byte) error {
+	o, err := createFile(watch, name, ours)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"io"
 	"strconv"
 
+	"urltree/internal/disk"
 	"urltree/iut"
 	"urltree/storage"
 	"urltree/storage/record"
@@ -26,12 +27,12 @@ type lists struct {
 }
 
 // listRecords makes both lists in one scan, which also finds the failures unless those are nil.
-func listRecords(ctx context.Context, index *storage.Index, f Files, failures *failureScan) (*lists, error) {
-	res, err := f.createRes()
+func listRecords(ctx context.Context, index *storage.Index, f Files, failures *failureScan, watch *disk.Watch) (*lists, error) {
+	res, err := f.createRes(watch)
 	if err != nil {
 		return nil, err
 	}
-	res2, err := createFile(f.Res2, beginsRes2)
+	res2, err := createFile(watch, f.Res2, beginsRes2)
 	if err != nil {
 		return nil, errors.Join(err, res.discard())
 	}

@@ -163,7 +163,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	defer full.Close()
 	s := testsite.Small(t)
-	o := &outFile{name: "res.txt", file: full, w: bufio.NewWriterSize(full, 16)}
+	o := &outFile{name: "res.txt", stream: full, w: bufio.NewWriterSize(full, 16)}
 	_, err = scanRecords(context.Background(), s.Index, o, io.Discard, nil)
 	if !errors.Is(err, iut.ErrDisk) || !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("got %v", err)
@@ -244,7 +244,7 @@ func TestCleanTellsOfDamage(t *testing.T) {
 
 // writeResults writes both lists into their places, as Clean does.
 func writeResults(ctx context.Context, index *storage.Index, f Files) error {
-	l, err := listRecords(ctx, index, f, nil)
+	l, err := listRecords(ctx, index, f, nil, nil)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"urltree/internal/disk"
 	"urltree/internal/seen"
 	"urltree/internal/words"
 	"urltree/storage"
@@ -51,13 +52,13 @@ type Queue struct {
 
 // writeStatistics writes statistics.txt. The lists must lie in their places: source A's equation
 // counts their lines as they lie on the disk. root is the folder of the tree; "": it is not named.
-func writeStatistics(ctx context.Context, index *storage.Index, f Files, root string, run RunFigures, sums *tally) error {
+func writeStatistics(ctx context.Context, index *storage.Index, f Files, root string, run RunFigures, sums *tally, watch *disk.Watch) error {
 	runs, err := index.Runs()
 	if err != nil {
 		return fmt.Errorf("statistics: %w", err)
 	}
 	totals := index.Totals()
-	eq, err := countFiles(ctx, f, totals, sums)
+	eq, err := countFiles(ctx, watch, f, totals, sums)
 	if err != nil {
 		return err
 	}
@@ -80,7 +81,7 @@ func writeStatistics(ctx context.Context, index *storage.Index, f Files, root st
 		"new URLs (counters) = lines of res.txt without seeds + lines of res2.txt - 1 - pending seeds")
 	p.row(eq.String())
 	p.engine(&run)
-	return writeWhole(ctx, f.Statistics, beginsStatistics, p.bytes())
+	return writeWhole(ctx, watch, f.Statistics, beginsStatistics, p.bytes())
 }
 
 // A page is a text of sections with aligned columns.
@@ -339,7 +340,7 @@ func kindOf(name string) string {
 // WriteHourly writes hourly_statistics.txt from the index: a block per run, whose hours count
 // from its start. For each hour it tells the new URLs that came into the tree in it, and what
 // went into and out of each queue since the run's start.
-func WriteHourly(ctx context.Context, index *storage.Index, f Files) error {
+func WriteHourly(ctx context.Context, index *storage.Index, f Files, watch *disk.Watch) error {
 	runs, err := index.Runs()
 	if err != nil {
 		return fmt.Errorf("hourly statistics: %w", err)
@@ -371,7 +372,7 @@ func WriteHourly(ctx context.Context, index *storage.Index, f Files) error {
 			}
 		}
 	}
-	return writeWhole(ctx, f.Hourly, beginsHourly, p.bytes())
+	return writeWhole(ctx, watch, f.Hourly, beginsHourly, p.bytes())
 }
 
 // queuesOf returns the queues of an hour in a fixed order: by kind, then by number.

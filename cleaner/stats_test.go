@@ -193,7 +193,7 @@ func TestCountLines(t *testing.T) {
 		if err := os.WriteFile(name, []byte(tt.text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		lines, seeds, err := countLines(t.Context(), name)
+		lines, seeds, err := countLines(t.Context(), nil, name)
 		if err != nil || lines != tt.lines || seeds != tt.seeds {
 			t.Errorf("%s: %d lines, %d seeds, %v; want %d, %d", tt.name, lines, seeds, err, tt.lines, tt.seeds)
 		}
@@ -225,7 +225,7 @@ func TestHourly(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := WriteHourly(t.Context(), s.Index, f); err != nil {
+	if err := WriteHourly(t.Context(), s.Index, f, nil); err != nil {
 		t.Fatal(err)
 	}
 	got := testsite.Read(t, f.Hourly)
@@ -357,5 +357,5 @@ func writeStatisticsAlone(ctx context.Context, index *storage.Index, f Files, ru
 	if err != nil {
 		return err
 	}
-	return writeStatistics(ctx, index, f, "", run, sums)
+	return writeStatistics(ctx, index, f, "", run, sums, nil)
 }

@@ -8,10 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
+	"urltree/internal/disk"
 	"urltree/internal/top"
 	"urltree/internal/words"
 	"urltree/iut"
@@ -188,23 +188,23 @@ func verdict(ok bool) string {
 
 // countFiles counts the lines of the files as they lie on the disk. Those of a stream cannot be
 // read again.
-func countFiles(ctx context.Context, f Files, totals record.Totals, sums *tally) (equation, error) {
+func countFiles(ctx context.Context, watch *disk.Watch, f Files, totals record.Totals, sums *tally) (equation, error) {
 	e := equation{newURLs: totals.NewStored + totals.NewPending, res: sums.linked}
 	var err error
 	if !f.Stream {
-		lines, seeds, err := countLines(ctx, f.Res)
+		lines, seeds, err := countLines(ctx, watch, f.Res)
 		if err != nil {
 			return e, err
 		}
 		e.res = lines - seeds
 	}
-	e.res2, e.pendingSeeds, err = countLines(ctx, f.Res2)
+	e.res2, e.pendingSeeds, err = countLines(ctx, watch, f.Res2)
 	return e, err
 }
 
 // countLines counts the lines of a result file, and those whose second field is "seed".
-func countLines(ctx context.Context, name string) (lines, seeds int64, err error) {
-	f, err := os.Open(name)
+func countLines(ctx context.Context, watch *disk.Watch, name string) (lines, seeds int64, err error) {
+	f, err := watch.Open(name)
 	if err != nil {
 		return 0, 0, iut.DiskError("count lines", err)
 	}

@@ -46,7 +46,7 @@ func TestVolumes(t *testing.T) {
 	if err := writeResults(context.Background(), s.Index, f); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeStatistics(context.Background(), s.Index, f, "", RunFigures{Run: s.Index.Run()}, sums); err != nil {
+	if err := writeStatistics(context.Background(), s.Index, f, "", RunFigures{Run: s.Index.Run()}, sums, nil); err != nil {
 		t.Fatal(err)
 	}
 	got := testsite.Read(t, f.Statistics)

@@ -28,7 +28,7 @@ const maxHops = 10
 
 // answer turns what came back for a URL into its outcome. The times are left to the caller.
 // known says that the host has answered before.
-func (w *worker) answer(at *post, item *iut.Item, known bool, res *fetch.Response, err error) frontier.Answer {
+func (w *worker) answer(item *iut.Item, known bool, res *fetch.Response, err error) frontier.Answer {
 	if item.Row.Tries < math.MaxUint16 {
 		item.Row.Tries++
 	}
@@ -48,7 +48,7 @@ func (w *worker) answer(at *post, item *iut.Item, known bool, res *fetch.Respons
 		res.Body.Release()
 		item.Fail("partial")
 	case status >= 200 && status < 300:
-		w.page(at, item, res)
+		w.page(item, res)
 	case status >= 300 && status < 400:
 		w.redirect(item, res)
 	case status == http.StatusTooManyRequests || status >= 500:
@@ -188,7 +188,7 @@ func (w *worker) due(host record.HostTimes, tries uint16, spared uint8) int64 {
 }
 
 // page makes a 2xx answer a stored page, or says why it is not one.
-func (w *worker) page(at *post, item *iut.Item, res *fetch.Response) {
+func (w *worker) page(item *iut.Item, res *fetch.Response) {
 	page := &item.Outcome.Page
 	page.Media, page.Charset, page.Flags = res.Media, res.Charset, flagNone
 	accepted := w.opts.accepts(res.Media)
@@ -206,7 +206,7 @@ func (w *worker) page(at *post, item *iut.Item, res *fetch.Response) {
 	}
 	page.HeaderLinks = keptLinks(extract.HeaderLinks(item.Row.URL, res.Header))
 	page.Bytes, page.Digest = res.Body.Len(), res.Body.Digest()
-	meta, err := w.parsePage(at, item, res)
+	meta, err := w.parsePage(item, res)
 	switch {
 	case errors.Is(err, errParseBudget):
 		w.opts.Log.Warn("parse", "url", item.Row.URL, "err", err)

@@ -6,7 +6,9 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strings"
+	"time"
 
+	"urltree/internal/disk"
 	"urltree/internal/extract"
 	"urltree/iut"
 	"urltree/storage/record"
@@ -67,6 +69,11 @@ var errGoexit = errors.New("it ended its goroutine")
 //
 // Not to be called with a lock held: nobody knows how long fn takes.
 func (e *engine) call(name, url string, fn func() error) (ok bool) {
+	return e.callWithin(0, name, url, fn)
+}
+
+// callWithin is call for a call-back that may take so much longer than others.
+func (e *engine) callWithin(more time.Duration, name, url string, fn func() error) (ok bool) {
 	if e.broken.Load() != nil {
 		return false
 	}
@@ -87,21 +94,11 @@ func (e *engine) call(name, url string, fn func() error) (ok bool) {
 			e.cut()
 		}
 	}()
-	if err := fn(); err != nil {
+	if err := e.watch.Work("call "+name, url, more, func(*disk.Step) error { return fn() }); err != nil {
 		failure.Err = err
 		return false
 	}
 	return true
-}
-
-// callFrom makes a call that is about no URL, from a post of its own: the crawl does not wait for
-// ever for it.
-func (e *engine) callFrom(name string, fn func()) {
-	_ = e.watch.once(name, func(at *post) error {
-		at.step("call", name, at.limits.parse)
-		e.call(name, "", func() error { fn(); return nil })
-		return nil
-	})
 }
 
 // tell calls the call-backs of a page, before its links get their scores: OnPage, then Edge of

@@ -31,39 +31,39 @@ import (
 
 // open brings tree and index to where the last run left them, and loads the seeds. When ctx ends
 // it gives up with its error; the next run completes what is missing.
-func (e *engine) open(ctx context.Context, at *post) error {
+func (e *engine) open(ctx context.Context) error {
 	mode := iut.SyncFull
 	if e.opts.NoSync {
 		mode = iut.SyncNone
 	}
 	e.linker = e.opts.linker()
 	if e.opts.NoTree {
-		if err := e.openScratch(storage.Options{NoSync: true, SeenMemory: e.opts.SeenBytes, Limits: e.opts.limits(), Inbox: e.opts.inbox()}); err != nil {
+		if err := e.openScratch(storage.Options{NoSync: true, SeenMemory: e.opts.SeenBytes, Watch: e.watch, Limits: e.opts.limits(), Inbox: e.opts.inbox()}); err != nil {
 			return err
 		}
-		if err := e.addSeeds(ctx, at); err != nil {
+		if err := e.addSeeds(ctx); err != nil {
 			return err
 		}
 		return e.begin(ctx)
 	}
 	var err error
-	e.tree, err = iut.Open(e.opts.Tree, iut.Options{FS: e.opts.FS, Sync: mode, Identity: e.opts.identity()})
+	e.tree, err = iut.Open(e.opts.Tree, iut.Options{FS: e.opts.FS, Sync: mode, Identity: e.opts.identity(), Watch: e.watch})
 	if err != nil {
 		return err
 	}
 	if err := e.keep(); err != nil {
 		return err
 	}
-	e.room = e.opts.room(e.tree.Free, e.watch.post("room"))
+	e.room = e.opts.room(e.tree.Free)
 	path := filepath.Join(e.opts.Tree, "index.db")
 	there, err := storage.Exists(path)
 	if err != nil {
 		return fmt.Errorf("%w: %w", iut.ErrDisk, err)
 	}
-	if err := e.addSeeds(ctx, at); err != nil {
+	if err := e.addSeeds(ctx); err != nil {
 		return err
 	}
-	open := storage.Options{NoSync: e.opts.NoSync, SeenMemory: e.opts.SeenBytes}
+	open := storage.Options{NoSync: e.opts.NoSync, SeenMemory: e.opts.SeenBytes, Watch: e.watch}
 	open.Room = func(by context.Context, bytes int64) error {
 		if e.index == nil {
 			by = ctx // storage.Open has none
@@ -162,18 +162,10 @@ func (o *Options) inbox() int {
 	return 50_000
 }
 
-// aside does long work, which ends with fetching, while the crawl is already going on.
-func (e *engine) aside(what string, work func(fetching context.Context) error) error {
-	return e.watch.once(what, func(at *post) error {
-		at.atDisk(what, "")
-		return work(at.working(e.fetching))
-	})
-}
-
 // fillFilter completes the seen filter while the crawl is already going on and the index is asked:
 // by the saved one if that belongs to the state in which the index was opened, else by a scan.
 func (e *engine) fillFilter(fetching context.Context) error {
-	if err := e.useSeen(); err != nil || e.index.Filter().Complete() {
+	if err := e.watch.Disk("read", e.seenPath(), e.useSeen); err != nil || e.index.Filter().Complete() {
 		return err
 	}
 	err := e.index.LoadFilter(fetching)
@@ -318,9 +310,8 @@ func (e *engine) begin(ctx context.Context) error {
 	if e.opts.ReadsSitemaps() {
 		live += total.Sitemaps
 	}
-	e.readings = e.watch.readings(e.index, e.opts.Crawlers)
 	waiting := frontier.Options{
-		Store: e.readings, Memory: e.opts.FrontierBytes, Crawlers: e.opts.Crawlers, PerHost: e.opts.PerHost,
+		Store: e.index, Memory: e.opts.FrontierBytes, Crawlers: e.opts.Crawlers, PerHost: e.opts.PerHost,
 		Delay: max(e.opts.Delay, 0), Auto: e.opts.Delay == 0, MaxWait: e.opts.MaxWait, MaxCrawlDelay: e.opts.MaxDelay,
 		Live: live, NoSitemaps: !e.opts.ReadsSitemaps(), Run: e.run.ID, Unclean: unclean, Earlier: e.earlier, NotBefore: e.run.Start * int64(time.Second),
 		Admit: e.admit, NeedRobots: func(origin string) bool { return !e.opts.IgnoreRobots && e.robots.need(origin) }, Idle: e.flushAll,
@@ -388,11 +379,7 @@ func (e *engine) lookAgain(looked int64) (more bool, err error) {
 	if e.looked.Load() != looked {
 		return true, nil // another crawler has looked since
 	}
-	err = e.aside("look whether there is more", func(fetching context.Context) (err error) {
-		more, err = e.findMore(fetching)
-		return err
-	})
-	if err != nil {
+	if more, err = e.findMore(e.fetching); err != nil {
 		if e.fetching.Err() != nil {
 			return false, nil // the next run does it
 		}

@@ -17,6 +17,7 @@ import (
 
 	"urltree/crawler/scope"
 	"urltree/crawler/weburl"
+	"urltree/internal/disk"
 	"urltree/internal/score"
 	"urltree/iut"
 	"urltree/storage/record"
@@ -176,7 +177,7 @@ type Options struct {
 	// while the crawl runs: for a program that has one crawl and little else.
 	LimitHeap bool
 
-	steps  stepLimits               // of the watchdog
+	steps  disk.Limits              // of the watchdog
 	logins map[string]*url.Userinfo // of seeds, by origin
 	// network answers in place of the network, with robots.txt and politeness as usual; nil: the
 	// network.

@@ -105,7 +105,7 @@ func (e *engine) order(ctx context.Context, f *frontier.Options) error {
 		f.Batch, f.Share = 1, e.opts.QueueSize
 	}
 	if e.opts.Order == OrderTree {
-		f.Tree = e.readings
+		f.Tree = e.index
 	}
 	if !e.opts.priority() {
 		return nil

@@ -42,7 +42,7 @@ func (w *worker) parse(bytes int64) (done func(), err error) {
 // links makes an item's links of what its page names. If these are very many, all but the last go
 // into the buffer at once, so that memory does not hold all of them as records' links; the item
 // comes behind them, and no URL gets an outcome before its links have records.
-func (w *worker) links(at *post, item *iut.Item, r *reader, page extract.Result, facts iut.Facts) {
+func (w *worker) links(item *iut.Item, r *reader, page extract.Result, facts iut.Facts) {
 	var rank func([]record.Link)
 	for rest := page.Links; ; {
 		n := min(len(rest), linksAhead)
@@ -62,10 +62,7 @@ func (w *worker) links(at *post, item *iut.Item, r *reader, page extract.Result,
 			links = append(item.Links, links...)
 		}
 		for item.Links = links; len(item.Links) > linksAhead; {
-			at.rest()
-			ok := w.put(&iut.Item{Outcome: *item.Ahead(linksAhead), Crawler: w.number})
-			at.step("parse", item.Row.URL, at.limits.parse)
-			if !ok {
+			if !w.put(&iut.Item{Outcome: *item.Ahead(linksAhead), Crawler: w.number}) {
 				return // nor will there be a place for the item
 			}
 		}

@@ -50,7 +50,7 @@ func (e *engine) get(ctx context.Context, url string, req fetch.Request) (*fetch
 		if works && tries >= proxyTries {
 			return nil, &fetch.Error{Reason: fetch.Connect, Passing: true, Err: failure.Err}
 		}
-		if !e.pause(pause, req.Waits) {
+		if !e.pause(pause) {
 			return nil, errNotAsked
 		}
 		pause = min(2*pause, proxyPause)
@@ -70,11 +70,7 @@ func proxyFailure(err error) *fetch.Error {
 }
 
 // pause waits, and reports whether fetching still goes on.
-func (e *engine) pause(d time.Duration, waits func(bool)) bool {
-	if waits != nil {
-		waits(true)
-		defer waits(false)
-	}
+func (e *engine) pause(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -34,13 +34,10 @@ func (e *engine) report(ctx context.Context) error {
 		for _, q := range e.queues() {
 			hour.Rows[q.Name] = [2]int64{q.Added, q.Removed}
 		}
-		return e.watch.once("report", func(at *post) error {
-			at.atDisk("keep the figures of", fmt.Sprintf("hour %d", hour.Hour))
-			if err := e.index.PutHour(hour); err != nil {
-				return fmt.Errorf("%w: %w", iut.ErrDisk, err)
-			}
-			return nil
-		})
+		if err := e.index.PutHour(hour); err != nil {
+			return fmt.Errorf("%w: %w", iut.ErrDisk, err)
+		}
+		return nil
 	}
 	for {
 		var now time.Time
@@ -58,7 +55,7 @@ func (e *engine) report(ctx context.Context) error {
 		last, lastPages = now, pages
 		if e.opts.Progress != nil {
 			p := e.progress()
-			e.callFrom("Progress", func() { e.opts.Progress(p) })
+			e.call("Progress", "", func() error { e.opts.Progress(p); return nil })
 		}
 		over := now.Sub(e.start) >= time.Duration(hour.Hour)*time.Hour
 		if !over && now.Sub(kept) < time.Minute {
@@ -75,11 +72,7 @@ func (e *engine) report(ctx context.Context) error {
 		if e.opts.NoTree {
 			continue
 		}
-		err := e.watch.once("report", func(at *post) error {
-			at.atDisk("write", e.files.Hourly)
-			return cleaner.WriteHourly(at.working(e.alive), e.index, e.files)
-		})
-		if err != nil {
+		if err := cleaner.WriteHourly(e.alive, e.index, e.files, e.watch); err != nil {
 			return err
 		}
 	}
@@ -139,7 +132,7 @@ func (e *engine) figures() cleaner.RunFigures {
 		LockWait: e.frontier.Stats().LongestWait, ExpectedLosses: filter.ExpectedLosses(), Filter: filter.Stats(),
 	}
 	f.Order, f.Forgotten = e.orderFigures()
-	f.Pauses, f.Stuck = e.room.count(), e.watch.stuck.Load()
+	f.Pauses, f.Stuck = e.room.count(), e.watch.Stuck()
 	for i := range e.stages {
 		f.Stages = append(f.Stages, e.stages[i].stage(stageNames[i]))
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	"urltree/internal/disk"
 	"urltree/storage/record"
 )
 
@@ -80,15 +81,15 @@ func openEngine(t *testing.T, opts Options) *engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &engine{opts: opts, watch: newWatchdog(opts.steps, opts.Log)}
+	e := &engine{opts: opts, watch: disk.NewWatch(opts.steps, opts.Log)}
 	e.fetching, e.stop = context.WithCancelCause(t.Context())
 	t.Cleanup(func() {
 		e.stop(nil)
-		if err := e.watch.once("cleaner", e.close); err != nil {
+		if err := e.close(); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := e.open(t.Context(), e.watch.post("opening")); err != nil {
+	if err := e.open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return e
@@ -105,8 +106,8 @@ func knowMany(t *testing.T, opts Options, known, hosts int, unclean bool) (given
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &engine{opts: opts, watch: newWatchdog(opts.steps, opts.Log)}
-	if err := e.open(t.Context(), e.watch.post("opening")); err != nil {
+	e := &engine{opts: opts, watch: disk.NewWatch(opts.steps, opts.Log)}
+	if err := e.open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	var links []record.Link
@@ -138,11 +139,11 @@ func knowMany(t *testing.T, opts Options, known, hosts int, unclean bool) (given
 	}
 	if !unclean {
 		e.fetching = t.Context()
-		if err := errors.Join(e.fillFilter(t.Context()), e.finish(e.watch.post("cleaner"))); err != nil {
+		if err := errors.Join(e.fillFilter(t.Context()), e.finish()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := e.watch.once("cleaner", e.close); err != nil {
+	if err := e.close(); err != nil {
 		t.Fatal(err)
 	}
 	return len(set)

@@ -216,10 +216,10 @@ type getter func(ctx context.Context, url string, req fetch.Request) (*fetch.Res
 // led. What it comes to counts at once. An error is that of ctx, of turn or of the disk, or
 // errNotAsked or one of noTry; everything else is an answer. turn waits until a file that is there
 // may be parsed. known says that the host asked has answered before.
-func (c *robotsCache) ask(ctx context.Context, get getter, origin, url string, hop int, known bool, waits func(bool), turn func() error) (a robotsAnswer, err error) {
+func (c *robotsCache) ask(ctx context.Context, get getter, origin, url string, hop int, known bool, turn func() error) (a robotsAnswer, err error) {
 	row := &record.Robots{Origin: origin}
 	a.host.Start = time.Now()
-	res, err := get(ctx, url, fetch.Request{Accept: "text/plain,*/*;q=0.5", MaxSize: robots.MaxBytes, KeepLarge: true, Waits: waits})
+	res, err := get(ctx, url, fetch.Request{Accept: "text/plain,*/*;q=0.5", MaxSize: robots.MaxBytes, KeepLarge: true})
 	if err != nil {
 		if ctx.Err() != nil || errors.Is(err, fetch.ErrDisk) || errors.Is(err, errNotAsked) || noTry(err) != "" {
 			a.host.Away = isAway(err)

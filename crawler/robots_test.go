@@ -125,7 +125,7 @@ func TestRobotsStatus(t *testing.T) {
 func askFor(t *testing.T, c *robotsCache, client *fetch.Client, origin string) (*record.Robots, frontier.Answer) {
 	t.Helper()
 	for url, hop := origin+"/robots.txt", 0; ; hop++ {
-		a, err := c.ask(t.Context(), client.Get, origin, url, hop, false, nil, func() error { return nil })
+		a, err := c.ask(t.Context(), client.Get, origin, url, hop, false, func() error { return nil })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -45,7 +45,6 @@ type room struct {
 	pages         int64        // bytes that pages may bring to the disk while fetching pauses
 	ample         bool         // above the mark there is room for all that may come
 	log           *slog.Logger
-	at            *post           // of whoever asks; nobody waits for it before end
 	over          <-chan struct{} // closed once nobody waits in enough any more; nil: fetching has not begun
 	patience      time.Duration   // for which may be waited in all before fetching begins; 0: no limit
 	waited        time.Duration   // before fetching began, by the one goroutine that opens the tree
@@ -62,8 +61,8 @@ type room struct {
 	narrow atomic.Pointer[string] // what there is too little of; nil: there is room
 }
 
-// room returns the room that the options ask for, nil if they ask for none. at is the room's own.
-func (o *Options) room(free func() (bytes, inodes uint64, err error), at *post) *room {
+// room returns the room that the options ask for, nil if they ask for none.
+func (o *Options) room(free func() (bytes, inodes uint64, err error)) *room {
 	if o.MinFree <= 0 && o.MinFreeInodes <= 0 {
 		return nil
 	}
@@ -72,9 +71,8 @@ func (o *Options) room(free func() (bytes, inodes uint64, err error), at *post) 
 		o.Log.Warn("the disk may become full while fetching pauses: buffers may bring more to it than is to stay free",
 			"to stay free", Bytes(o.MinFree), "buffers", Bytes(least))
 	}
-	at.spared.Store(true)
 	return &room{
-		at: at, free: free, bytes: uint64(max(o.MinFree, 0)), inodes: uint64(max(o.MinFreeInodes, 0)),
+		free: free, bytes: uint64(max(o.MinFree, 0)), inodes: uint64(max(o.MinFreeInodes, 0)),
 		pages: min(o.pages(), o.MinFree/2), ample: o.MinFree >= least, patience: o.Time,
 		log: o.Log, changed: make(chan struct{}),
 		has: math.MaxUint64, // as long as there is no answer: the writes will tell
@@ -175,7 +173,7 @@ func (r *room) look() {
 	go func() {
 		defer close(answered)
 		defer r.looking.Unlock() // before whoever waits looks again
-		_ = r.at.do(func() error { r.ask(); return nil })
+		r.ask()
 	}()
 	patience := time.NewTimer(roomPatience)
 	defer patience.Stop()
@@ -196,15 +194,12 @@ func (r *room) end() {
 	if r == nil {
 		return
 	}
-	r.at.spared.Store(false)
 	r.looking.Lock() // for good
 }
 
 // ask takes the answer. r.looking is held.
 func (r *room) ask() {
-	r.at.atDisk("ask", "how much room the disk has")
 	bytes, inodes, err := r.free()
-	r.at.rest()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	close(r.changed)

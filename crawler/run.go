@@ -14,10 +14,10 @@ import (
 
 	"urltree/buffer"
 	"urltree/cleaner"
+	"urltree/internal/disk"
 	"urltree/internal/edges"
 	"urltree/internal/fetch"
 	"urltree/internal/frontier"
-	"urltree/internal/replace"
 	"urltree/internal/score"
 	"urltree/iut"
 	"urltree/storage"
@@ -32,6 +32,10 @@ var (
 	errStopped     = errors.New("stopped")
 	errNothingLeft = errors.New("nothing left")
 )
+
+// ErrStuck says that the crawl was to end and a step of it did not, for two minutes. What had
+// been committed is safe; what had not will be asked again.
+var ErrStuck = errors.New("stuck")
 
 // downloadGrace is how long downloads in flight may go on once fetching has stopped.
 const downloadGrace = 10 * time.Second
@@ -71,8 +75,7 @@ type engine struct {
 	contents *contents     // nil: duplicates are stored like any other page
 	room     *room         // nil: not watched
 	outage   *outage
-	readings *readings // of the index, by the frontier
-	watch    *watchdog
+	watch    *disk.Watch
 	client   *fetch.Client
 	proxy    proxyState
 	frontier *frontier.Frontier
@@ -162,7 +165,7 @@ func Run(ctx context.Context, opts Options) (Result, error) {
 	if opts.LimitHeap { // while seeds are read, the filter may come to its whole size
 		defer debug.SetMemoryLimit(debug.SetMemoryLimit(opts.heap(opts.SeenBytes)))
 	}
-	e := &engine{opts: opts, files: files, parsing: semaphore.NewWeighted(int64(opts.parsers())), shares: semaphore.NewWeighted(sharesMore), watch: newWatchdog(opts.steps, opts.Log), over: semaphore.NewWeighted(overBytes)}
+	e := &engine{opts: opts, files: files, parsing: semaphore.NewWeighted(int64(opts.parsers())), shares: semaphore.NewWeighted(sharesMore), watch: disk.NewWatch(opts.steps, opts.Log), over: semaphore.NewWeighted(overBytes)}
 	if opts.QueueSize > 0 {
 		e.fetched = make(chan struct{}, opts.QueueSize)
 	}
@@ -170,10 +173,10 @@ func Run(ctx context.Context, opts Options) (Result, error) {
 	defer e.fail(nil)
 	watching, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
 	var watch sync.WaitGroup
-	watch.Go(func() { e.watch.run(watching) })
+	watch.Go(func() { e.watch.Run(watching) })
 	defer watch.Wait()
 	defer stopWatching()
-	defer context.AfterFunc(ctx, e.watch.ends)()
+	defer context.AfterFunc(ctx, e.watch.End)()
 	type end struct {
 		result Result
 		err    error
@@ -181,12 +184,16 @@ func Run(ctx context.Context, opts Options) (Result, error) {
 	ended := make(chan end, 1)
 	go func() {
 		result, err := e.openAndCrawl(ctx)
-		ended <- end{result, errors.Join(err, e.watch.once("cleaner", e.close))}
+		ended <- end{result, errors.Join(err, e.close())}
 	}()
 	select {
 	case r := <-ended:
 		return r.result, r.err
-	case err := <-e.watch.hung:
+	case hung := <-e.watch.Hung():
+		err := fmt.Errorf("%w: %w", ErrStuck, hung)
+		if hung.Disk {
+			err = fmt.Errorf("%w: %w", iut.ErrDisk, err)
+		}
 		e.fail(err) // should the step end after all, nothing more is done
 		return Result{}, err
 	}
@@ -198,10 +205,7 @@ func (e *engine) openAndCrawl(ctx context.Context) (Result, error) {
 	opening, stopOpening := context.WithCancel(ctx)
 	defer stopOpening()
 	defer context.AfterFunc(e.alive, stopOpening)()
-	err := e.watch.once("opening", func(at *post) error {
-		at.atDisk("open", e.opts.Tree)
-		return e.open(at.working(opening), at)
-	})
+	err := e.open(opening)
 	switch {
 	case err != nil && ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))):
 		return Result{Ended: errStopped.Error()}, nil
@@ -241,7 +245,7 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 	if e.opts.Time > 0 {
 		defer time.AfterFunc(e.opts.Time, func() { e.stop(errTime) }).Stop()
 	}
-	defer context.AfterFunc(e.fetching, e.watch.ends)()
+	defer context.AfterFunc(e.fetching, e.watch.End)()
 	e.room.until(e.fetching.Done())
 	e.outage = newOutage(e.opts.Log, e.opts.MaxWait, func() { e.stop(errOutage) })
 	e.outage.files = e.opts.Fetch != nil
@@ -264,7 +268,7 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 			return err
 		})
 	}
-	for i := range e.opts.Buffers {
+	for range e.opts.Buffers {
 		buf := buffer.New(buffer.Options[*iut.Item]{
 			// One half fills while the other is committed.
 			Size: e.opts.BufferSize, Batch: (e.opts.BufferSize + 1) / 2,
@@ -273,13 +277,9 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 		})
 		e.buffers = append(e.buffers, buf)
 		b := &iut.Builder{Tree: e.tree, Source: buf, Committer: committer, Parse: e.linker.Parse, Stored: e.stages[stageStore].add, Wrote: e.room.look}
-		at := e.watch.post("builder %d", i+1)
-		b.Step = at.atDisk
-		guard(&builders, func() error { return at.do(func() error { return b.Run(e.alive) }) })
+		guard(&builders, func() error { return b.Run(e.alive) })
 	}
-	at := e.watch.post("committer")
-	committer.Step = at.atDisk
-	guard(&committing, func() error { return at.do(func() error { return committer.Run(e.alive) }) })
+	guard(&committing, func() error { return committer.Run(e.alive) })
 	for i := range e.opts.Crawlers {
 		w := &worker{engine: e, number: i + 1, buf: e.buffers[i%e.opts.Buffers]}
 		e.workers = append(e.workers, w)
@@ -295,7 +295,7 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 	e.room.look()
 	rest.Go(func() error { e.room.run(reporting); return nil })
 	if e.opts.Started != nil {
-		e.callFrom("Started", e.opts.Started)
+		e.call("Started", "", func() error { e.opts.Started(); return nil })
 		if ctx.Err() != nil {
 			e.stop(errStopped) // before anything is asked
 		}
@@ -303,9 +303,9 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 	for _, w := range e.workers {
 		guard(&crawlers, w.run)
 	}
-	guard(&rest, func() error { return e.aside("fill the seen filter", e.fillFilter) })
-	guard(&rest, func() error { return e.aside("look at held URLs", e.releaseHeld) })
-	guard(&rest, func() error { return e.aside("settle the inbox", e.settle) })
+	guard(&rest, func() error { return e.fillFilter(e.fetching) })
+	guard(&rest, func() error { return e.releaseHeld(e.fetching) })
+	guard(&rest, func() error { return e.settle(e.fetching) })
 	<-e.fetching.Done()
 	grace := time.AfterFunc(downloadGrace, e.cut)
 	crawlErr := crawlers.Wait()
@@ -320,10 +320,7 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 			result.Waits = e.frontier.Waiting()
 		}
 	}
-	last := e.watch.post("cleaner")
-	defer e.watch.leave(last)
 	drain := func(context.Context) error {
-		last.rest() // others do this
 		for _, b := range e.buffers {
 			b.Close()
 		}
@@ -335,17 +332,17 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 		if err = errors.Join(err, rest.Wait()); err != nil {
 			return err
 		}
-		return e.finish(last)
+		return e.finish()
 	}
-	err := last.do(func() error {
-		if e.opts.NoTree {
-			return drain(e.alive)
-		}
-		return cleaner.Clean(last.working(e.alive), cleaner.Steps{
-			Log: e.opts.Log, Drain: drain, Index: e.index, Files: e.files, Root: e.opts.Tree, Figures: e.figures, Step: last.atDisk,
+	var err error
+	if e.opts.NoTree {
+		err = drain(e.alive)
+	} else {
+		err = cleaner.Clean(e.alive, cleaner.Steps{
+			Log: e.opts.Log, Drain: drain, Index: e.index, Files: e.files, Root: e.opts.Tree, Figures: e.figures, Watch: e.watch,
 			Unreached: e.unreached(), Failures: func(f cleaner.Failures) { result.Failures = f },
 		})
-	})
+	}
 	result.Run, result.Total, result.Stages = e.index.Run(), e.index.Totals(), e.figures().Stages
 	result.SeedsFailed = e.asked.Load() && result.Run.Stored == 0 && result.Failures.SeedsFailed > 0 &&
 		result.Failures.SeedsOther == 0 && !errors.Is(context.Cause(e.fetching), errStopped)
@@ -359,8 +356,7 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 }
 
 // finish marks the clean end and saves the filter that belongs to it.
-func (e *engine) finish(at *post) error {
-	at.atDisk("mark the end of", "the run")
+func (e *engine) finish() error {
 	if _, err := e.index.Finish(); err != nil {
 		return fmt.Errorf("%w: %w", iut.ErrDisk, err)
 	}
@@ -371,8 +367,7 @@ func (e *engine) finish(at *post) error {
 	if err != nil {
 		return err
 	}
-	at.atDisk("write", e.seenPath())
-	f, err := replace.Create(e.seenPath())
+	f, err := e.watch.Create(e.seenPath())
 	if err == nil {
 		if err = e.index.Filter().Save(f, tx); err == nil {
 			err = f.Commit()
@@ -460,12 +455,12 @@ func (e *engine) ticketCommitted(stored bool) {
 }
 
 // close releases everything, and waits until nobody asks about the room any more.
-func (e *engine) close(at *post) error {
+func (e *engine) close() error {
 	if e.client != nil {
 		e.client.Close()
 	}
+	e.watch.Close()
 	e.room.end()
-	at.atDisk("close", e.opts.Tree)
 	var err error
 	if e.contents != nil {
 		err = e.contents.set.Close()

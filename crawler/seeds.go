@@ -101,9 +101,8 @@ func (e *engine) findClosed() error {
 
 // addSeeds appends the seeds of the options to seeds.txt: two lists, so that other Seeds do not
 // move the parts of MoreSeeds.
-func (e *engine) addSeeds(ctx context.Context, at *post) error {
-	defer at.atDisk("open", e.opts.Tree)
-	err := e.addSeedList(ctx, at, func(yield func(string, error) bool) {
+func (e *engine) addSeeds(ctx context.Context) error {
+	err := e.addSeedList(ctx, func(yield func(string, error) bool) {
 		for _, url := range e.opts.Seeds {
 			if !yield(url, nil) {
 				return
@@ -111,20 +110,18 @@ func (e *engine) addSeeds(ctx context.Context, at *post) error {
 		}
 	})
 	if err == nil && e.opts.MoreSeeds != nil {
-		err = e.addSeedList(ctx, at, e.opts.MoreSeeds)
+		err = e.addSeedList(ctx, e.opts.MoreSeeds)
 	}
 	return err
 }
 
 // addSeedList appends a list in parts that depend on it alone, see [iut.SeedList].
-func (e *engine) addSeedList(ctx context.Context, at *post, seeds iter.Seq2[string, error]) error {
+func (e *engine) addSeedList(ctx context.Context, seeds iter.Seq2[string, error]) error {
 	list := e.tree.SeedList()
 	defer list.Close()
 	var part []string
 	size := 0
 	add := func() error {
-		at.atDisk("append to", "seeds.txt")
-		defer at.rest()
 		if len(e.opts.logins) > e.keptLogins {
 			if err := e.keep(); err != nil {
 				return err
@@ -135,7 +132,6 @@ func (e *engine) addSeedList(ctx context.Context, at *post, seeds iter.Seq2[stri
 		part, size = part[:0], 0
 		return err
 	}
-	at.rest() // seeds may wait for a terminal
 	for text, err := range seeds {
 		if err = errors.Join(err, ctx.Err()); err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"urltree/crawler/weburl"
+	"urltree/internal/disk"
 	"urltree/internal/fetch"
 	"urltree/internal/frontier"
 	"urltree/internal/robots"
@@ -105,18 +106,18 @@ func (e *engine) tellSitemaps(list []record.Sitemap, tx uint64) {
 // askSitemap brings the sitemap of a loan to its outcome in the buffer, after outcomes with the
 // links for which one has no room. When fetching stops first it is to be read as before. An
 // error is one of the disk.
-func (w *worker) askSitemap(at *post, loan *frontier.Loan) error {
+func (w *worker) askSitemap(loan *frontier.Loan) error {
 	s := *loan.Sitemap
 	origin := record.Origin(s.URL)
 	if cause, yes := w.robots.unreachable(origin); yes {
-		return w.refuseSitemap(at, loan, s, heldRobots+":"+cause)
+		return w.refuseSitemap(loan, s, heldRobots+":"+cause)
 	}
 	rules, err := w.robots.rules(origin)
 	if rules == nil {
 		return err // the frontier asks for robots.txt first
 	}
 	if ok, _ := rules.Allowed(pathOf(s.URL)); !ok {
-		return w.refuseSitemap(at, loan, s, "robots")
+		return w.refuseSitemap(loan, s, "robots")
 	}
 	if w.fetching.Err() != nil {
 		return nil
@@ -125,14 +126,12 @@ func (w *worker) askSitemap(at *post, loan *frontier.Loan) error {
 		return nil
 	}
 	tries, spared := s.Tries, s.Spared
-	at.step("ask for", s.URL, w.opts.Timeout+at.limits.slack)
 	start := time.Now()
 	w.flying.Add(1)
 	res, err := w.getter(loan)(w.transfers, s.URL, fetch.Request{
 		Accept: sitemapAccept, MaxSize: sitemap.MaxBytes, KeepLarge: true,
-		KeepBroken: int(s.Tries)-int(s.Spared) >= w.opts.Retries, Waits: at.waits,
+		KeepBroken: int(s.Tries)-int(s.Spared) >= w.opts.Retries,
 	})
-	at.rest()
 	w.flying.Add(-1)
 	if err != nil && w.transfers.Err() != nil || errors.Is(err, errNotAsked) {
 		return nil
@@ -160,23 +159,23 @@ func (w *worker) askSitemap(at *post, loan *frontier.Loan) error {
 	}
 	if read {
 		var ok bool
-		if item, ok = w.readSitemap(at, &s, item, res.Body.Bytes(), res.Truncated); !ok {
+		if item, ok = w.readSitemap(&s, item, res.Body.Bytes(), res.Truncated); !ok {
 			return nil // the crawl fails
 		}
 	}
 	item.Outcome.Sitemap = &s
 	loan.Sitemap = nil
-	if w.add(at, item, nil) && (a.Fault != frontier.NoFault || a.RetryAfter > 0) {
+	if w.add(item, nil) && (a.Fault != frontier.NoFault || a.RetryAfter > 0) {
 		w.buf.Flush()
 	}
 	return nil
 }
 
 // refuseSitemap ends a sitemap that must not be asked.
-func (w *worker) refuseSitemap(at *post, loan *frontier.Loan, s record.Sitemap, reason string) error {
+func (w *worker) refuseSitemap(loan *frontier.Loan, s record.Sitemap, reason string) error {
 	s.State, s.Reason, s.Time, s.Status = record.SitemapFailed, reason, time.Now().Unix(), 0
 	loan.Sitemap = nil
-	w.add(at, &iut.Item{Outcome: record.Outcome{Sitemap: &s}}, nil)
+	w.add(&iut.Item{Outcome: record.Outcome{Sitemap: &s}}, nil)
 	return nil
 }
 
@@ -242,7 +241,7 @@ func (w *worker) answerSitemap(s *record.Sitemap, item *iut.Item, known bool, re
 // readSitemap makes links, or sitemaps to be read, of what a sitemap names; torn says that its body
 // broke off. What fills an outcome goes into the buffer at once; it gives the last one. It is false
 // when the crawl fails.
-func (w *worker) readSitemap(at *post, s *record.Sitemap, item *iut.Item, body []byte, torn bool) (last *iut.Item, ok bool) {
+func (w *worker) readSitemap(s *record.Sitemap, item *iut.Item, body []byte, torn bool) (last *iut.Item, ok bool) {
 	var (
 		kind     = sitemap.Detect(body)
 		deepest  = kind == sitemap.Index && s.Level >= sitemapLevels
@@ -251,6 +250,7 @@ func (w *worker) readSitemap(at *post, s *record.Sitemap, item *iut.Item, body [
 		rank     = w.ranks(nil, 0)
 		full     = errors.New("the crawl fails")
 		rejected = map[string]int{}
+		step     *disk.Step // reading
 	)
 	defer func() { w.linker.count(rejected) }()
 	take := func(loc string) error {
@@ -274,17 +274,20 @@ func (w *worker) readSitemap(at *post, s *record.Sitemap, item *iut.Item, body [
 			return nil
 		}
 		item.Links = w.newLinks(rank, item.Links)
-		at.rest()
-		if !w.add(at, item, nil) {
+		added := false
+		step.Wait(func() { added = w.add(item, nil) })
+		if !added {
 			return full
 		}
-		at.step("read", s.URL, at.limits.parse)
 		item, size = &iut.Item{}, 0
 		return nil
 	}
-	at.step("read", s.URL, at.limits.parse)
-	res, err := readSafely(s.URL, body, torn, take)
-	at.rest()
+	var res sitemap.Result
+	err := w.watch.Work("read", s.URL, 0, func(at *disk.Step) (err error) {
+		step = at
+		res, err = readSafely(s.URL, body, torn, take)
+		return err
+	})
 	item.Links = w.newLinks(rank, item.Links)
 	switch {
 	case errors.Is(err, full):

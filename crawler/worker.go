@@ -13,6 +13,7 @@ import (
 	"unsafe"
 
 	"urltree/buffer"
+	"urltree/internal/disk"
 	"urltree/internal/extract"
 	"urltree/internal/fetch"
 	"urltree/internal/frontier"
@@ -40,14 +41,11 @@ func (w *worker) run() error {
 		taker = w.frontier.Taker()
 		stack []*frontier.Loan
 		slots = make(chan struct{}, w.opts.Downloads) // the free downloads
-		posts = make(chan *post, w.goroutines())      // of the goroutines that may be started
+		most  = make(chan struct{}, w.goroutines())   // goroutines that may be started
 		wg    sync.WaitGroup
 	)
 	for range w.opts.Downloads {
 		slots <- struct{}{}
-	}
-	for i := range cap(posts) {
-		posts <- w.watch.post("crawler %d, download %d", w.number, i+1)
 	}
 	defer wg.Wait()
 	giveBack := func() {
@@ -125,14 +123,14 @@ func (w *worker) run() error {
 		}
 		loan := stack[0]
 		stack = stack[1:]
-		at := <-posts // one is free, or will be at once
+		most <- struct{}{} // one is free, or will be at once
 		wg.Go(func() {
 			free := sync.OnceFunc(func() { slots <- struct{}{} })
 			defer func() {
-				posts <- at
+				<-most
 				free()
 			}()
-			_ = at.do(func() error { w.work(at, loan, free); return nil })
+			w.work(loan, free)
 		})
 	}
 }
@@ -153,23 +151,23 @@ func (w *worker) goroutines() int {
 
 // work asks for the URLs of a loan one after the other. free lets the next download begin; it is
 // called once a page waits for a parse worker, or else by the caller.
-func (w *worker) work(at *post, loan *frontier.Loan, free func()) {
+func (w *worker) work(loan *frontier.Loan, free func()) {
 	rows := loan.Rows
 	defer func() { w.giveBack(loan, rows) }()
 	for _, h := range loan.Held {
 		o := record.Outcome{Row: h.Row, State: record.Pending, Next: h.Row}
 		o.Next.Range, o.Next.Reason = record.Held, h.Reason
-		w.add(at, &iut.Item{Outcome: o}, nil)
+		w.add(&iut.Item{Outcome: o}, nil)
 	}
 	if w.room.low() {
 		return // taken before there was too little
 	}
 	if loan.Robots != "" {
-		w.askRobots(at, loan)
+		w.askRobots(loan)
 		return
 	}
 	if loan.Sitemap != nil {
-		if err := w.askSitemap(at, loan); err != nil {
+		if err := w.askSitemap(loan); err != nil {
 			w.fail(err)
 		}
 		return
@@ -178,7 +176,7 @@ func (w *worker) work(at *post, loan *frontier.Loan, free func()) {
 		if w.fetching.Err() != nil || w.room.low() {
 			return
 		}
-		done, next, err := w.url(at, loan, &rows[0], free)
+		done, next, err := w.url(loan, &rows[0], free)
 		if err != nil {
 			w.fail(err)
 			return
@@ -222,9 +220,9 @@ func (w *worker) giveBack(loan *frontier.Loan, unasked []record.Row) {
 
 // askRobots makes one request for a robots.txt. Where a redirect leads on, the next one waits for
 // the turn of the host that it asks.
-func (w *worker) askRobots(at *post, loan *frontier.Loan) {
+func (w *worker) askRobots(loan *frontier.Loan) {
 	if loan.Lost != "" {
-		w.add(at, &iut.Item{Outcome: record.Outcome{Robots: w.robots.lost(loan.Robots, loan.Lost)}}, nil)
+		w.add(&iut.Item{Outcome: record.Outcome{Robots: w.robots.lost(loan.Robots, loan.Lost)}}, nil)
 		return
 	}
 	if !w.begins(loan) {
@@ -234,21 +232,17 @@ func (w *worker) askRobots(at *post, loan *frontier.Loan) {
 	if url == "" {
 		url = loan.Robots + "/robots.txt"
 	}
-	at.step("ask for", url, w.opts.Timeout+at.limits.slack)
 	parses := false
 	defer func() {
 		if parses {
 			w.parsing.Release(1)
 		}
 	}()
-	a, err := w.robots.ask(w.transfers, w.getter(loan), loan.Robots, url, loan.Hop, loan.Known, at.waits, func() error {
-		at.waits(true)
+	a, err := w.robots.ask(w.transfers, w.getter(loan), loan.Robots, url, loan.Hop, loan.Known, func() error {
 		err := w.parsing.Acquire(w.transfers, 1)
-		at.waits(false)
 		parses = err == nil
 		return err
 	})
-	at.rest()
 	if err != nil && noTry(err) != "" {
 		w.frontier.Answered(loan, a.host)
 		return
@@ -281,10 +275,10 @@ func (w *worker) askRobots(at *post, loan *frontier.Loan) {
 		w.frontier.Expect(1) // what they are is known when this is committed
 		if loan.Hop > 0 && rules.CrawlDelay > 0 {
 			of := w.frontier.Times(record.Host(loan.Robots + "/"))
-			w.add(at, &iut.Item{Outcome: record.Outcome{Host: &of}}, nil)
+			w.add(&iut.Item{Outcome: record.Outcome{Host: &of}}, nil)
 		}
 	}
-	w.add(at, item, nil)
+	w.add(item, nil)
 	if a.host.Fault != frontier.NoFault || a.host.RetryAfter > 0 {
 		w.buf.Flush()
 	}
@@ -292,23 +286,21 @@ func (w *worker) askRobots(at *post, loan *frontier.Loan) {
 
 // url brings one URL to an outcome in the buffer. It is not done when fetching stopped first:
 // then the row is still pending. next is the time before which the host may not be asked again.
-func (w *worker) url(at *post, loan *frontier.Loan, row *record.Row, free func()) (done bool, next int64, err error) {
+func (w *worker) url(loan *frontier.Loan, row *record.Row, free func()) (done bool, next int64, err error) {
 	item := &iut.Item{Outcome: record.Outcome{Row: *row}, Crawler: w.number}
 	if row.Run <= w.lastUnclean {
-		at.atDisk("look into the folder of", row.URL)
 		there, err := w.tree.Has(row.URL)
-		at.rest()
 		if err != nil {
 			return false, 0, err
 		}
 		if there {
 			item.State, item.Adopt = record.Stored, true
-			return w.add(at, item, nil), 0, nil
+			return w.add(item, nil), 0, nil
 		}
 	}
 	if len(row.URL) > w.opts.MaxURL {
 		item.Refuse("length")
-		return w.add(at, item, nil), 0, nil
+		return w.add(item, nil), 0, nil
 	}
 	if !w.opts.IgnoreRobots {
 		rules, err := w.robots.rules(record.Origin(row.URL))
@@ -317,19 +309,17 @@ func (w *worker) url(at *post, loan *frontier.Loan, row *record.Row, free func()
 		}
 		if ok, _ := rules.Allowed(pathOf(row.URL)); !ok {
 			item.Refuse("robots")
-			return w.add(at, item, nil), 0, nil
+			return w.add(item, nil), 0, nil
 		}
 	}
-	at.step("ask Allow about", row.URL, at.limits.parse)
 	allowed, ok := w.allows(row)
-	at.rest()
 	if !ok {
 		return false, 0, nil
 	}
 	if !allowed {
 		item.State, item.Next = record.Pending, *row
 		item.Next.Range, item.Next.Reason = record.Held, heldAllow
-		return w.add(at, item, nil), 0, nil
+		return w.add(item, nil), 0, nil
 	}
 	stored := false
 	if w.tickets != nil {
@@ -349,15 +339,12 @@ func (w *worker) url(at *post, loan *frontier.Loan, row *record.Row, free func()
 	if !w.begins(loan) {
 		return false, 0, nil
 	}
-	at.step("ask for", row.URL, w.opts.Timeout+at.limits.slack)
 	start := time.Now()
 	w.flying.Add(1)
 	res, err := w.getter(loan)(w.transfers, row.URL, fetch.Request{
 		Wants: w.wants, Looks: w.looks, KeepLarge: w.opts.CutLarge,
 		KeepBroken: int(row.Tries)-int(row.Spared) >= w.opts.Retries, // the last try keeps what there is
-		Waits:      at.waits,
 	})
-	at.rest()
 	w.flying.Add(-1)
 	if err != nil && w.transfers.Err() != nil || errors.Is(err, errNotAsked) {
 		return false, 0, nil
@@ -381,9 +368,7 @@ func (w *worker) url(at *post, loan *frontier.Loan, row *record.Row, free func()
 		}
 		defer parsed()
 	}
-	at.step("parse", row.URL, at.limits.parse)
-	a := w.answer(at, item, loan.Known, res, err)
-	at.rest()
+	a := w.answer(item, loan.Known, res, err)
 	if w.broken.Load() != nil {
 		// Whether this page's call-backs were called or not: it is pending, and comes again.
 		drop(item)
@@ -405,7 +390,7 @@ func (w *worker) url(at *post, loan *frontier.Loan, row *record.Row, free func()
 	}
 	took, keeps := time.Since(start), item.State == record.Stored
 	item.Ticket = keeps && w.tickets != nil
-	if !w.add(at, item, func(o *Outcome) { o.Took = took }) {
+	if !w.add(item, func(o *Outcome) { o.Took = took }) {
 		return false, 0, nil
 	}
 	stored = keeps
@@ -427,7 +412,7 @@ func drop(item *iut.Item) {
 }
 
 // add puts an item into the buffer, waiting for a place. It fails only when the crawl does.
-func (w *worker) add(at *post, item *iut.Item, say func(*Outcome)) bool {
+func (w *worker) add(item *iut.Item, say func(*Outcome)) bool {
 	item.Crawler = w.number
 	if item.State == record.Refused && item.Outcome.Page.Time == 0 { // without a request
 		item.Outcome.Page = record.Page{Time: time.Now().Unix(), PageDepth: item.Row.Depth}
@@ -447,9 +432,7 @@ func (w *worker) add(at *post, item *iut.Item, say func(*Outcome)) bool {
 			say(&told)
 		}
 		// Before the item is out of our hands: what was not told is asked again.
-		at.step("tell", told.URL, at.limits.parse)
 		ok := w.call("OnOutcome", told.URL, func() error { w.opts.OnOutcome(told); return nil })
-		at.rest()
 		if !ok {
 			drop(item)
 			return false
@@ -529,7 +512,7 @@ var errParseBudget = errors.New("parse-budget")
 
 // parsePage finds links and metadata of an answer. What panics is the page's fault, not the
 // crawl's, and so is errParseBudget.
-func (w *worker) parsePage(at *post, item *iut.Item, res *fetch.Response) (noindex bool, err error) {
+func (w *worker) parsePage(item *iut.Item, res *fetch.Response) (noindex bool, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("parse %s: panic: %v", item.Row.URL, p)
@@ -547,7 +530,11 @@ func (w *worker) parsePage(at *post, item *iut.Item, res *fetch.Response) (noind
 	} else {
 		r = newReader() // what it holds after a large page may be large as well
 	}
-	page := r.Parse(said, res.Body.Bytes(), w.linker.opts)
+	var page extract.Result
+	_ = w.watch.Work("parse", item.Row.URL, 0, func(*disk.Step) error {
+		page = r.Parse(said, res.Body.Bytes(), w.linker.opts)
+		return nil
+	})
 	item.Outcome.Page.Charset = page.Charset
 	if page.Exhausted {
 		return false, errParseBudget
@@ -563,7 +550,7 @@ func (w *worker) parsePage(at *post, item *iut.Item, res *fetch.Response) (noind
 		return false, nil // url drops the page
 	}
 	item.Meta, item.Edges = page.Meta, w.linker.edges(page, facts.URL)
-	w.links(at, item, r, page, facts)
+	w.links(item, r, page, facts)
 	w.stages[stageParse].add(time.Since(start))
 	return page.NoIndex, nil
 }

@@ -36,9 +36,6 @@ type Builder struct {
 	// Wrote is called when some pages are in the tree, before their bytes go back to the crawlers;
 	// nil: nothing is.
 	Wrote func()
-	// Step, if not nil, is called with what the builder does, "store" and a URL, and with "" when it
-	// waits for others.
-	Step func(what, about string)
 }
 
 // Run works until the source ends, which is no error, or ctx does. The first disk error ends it.
@@ -74,7 +71,6 @@ func (b *Builder) write(items []*Item) error {
 			item.free()
 			continue
 		}
-		b.step("store", item.Row.URL)
 		start := time.Now()
 		if err := b.store(item); err != nil {
 			freeAll(byURL[i:])
@@ -87,14 +83,7 @@ func (b *Builder) write(items []*Item) error {
 	if b.Wrote != nil {
 		b.Wrote()
 	}
-	b.step("", "")
 	return nil
-}
-
-func (b *Builder) step(what, about string) {
-	if b.Step != nil {
-		b.Step(what, about)
-	}
 }
 
 // abandon lets go of what the source still has: of what is written, write has. What is not

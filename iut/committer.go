@@ -8,7 +8,6 @@ import (
 
 	"urltree/buffer"
 	"urltree/internal/edges"
-	"urltree/internal/words"
 	"urltree/storage"
 	"urltree/storage/record"
 )
@@ -38,8 +37,6 @@ type Committer struct {
 	// Room is called before each transaction with what it is to take, and may wait until the disk has
 	// room for it; nil: nothing is waited for.
 	Room func(set []*record.Outcome) error
-	// Step is called with what the committer does, as that of a Builder is.
-	Step func(what, about string)
 	// Edges takes the edges of stored pages, before the sync; nil: they are not kept.
 	Edges *edges.Writer
 
@@ -105,7 +102,6 @@ func (c *Committer) Run(ctx context.Context) error {
 				set = append(set, &it.Outcome)
 			}
 		}
-		c.step("sync", "what came of "+words.Count(len(set), "URL"))
 		start := time.Now()
 		if err := c.writeEdges(items, set); err != nil {
 			return err
@@ -121,7 +117,7 @@ func (c *Committer) Run(ctx context.Context) error {
 					return err
 				}
 			}
-			done, err := c.commit(set[from:to], "what came of "+words.Count(to-from, "URL"))
+			done, err := c.commit(set[from:to])
 			if err != nil {
 				return err
 			}
@@ -136,13 +132,6 @@ func (c *Committer) Run(ctx context.Context) error {
 		for _, b := range batches {
 			b.Done()
 		}
-		c.step("", "")
-	}
-}
-
-func (c *Committer) step(what, about string) {
-	if c.Step != nil {
-		c.Step(what, about)
 	}
 }
 
@@ -166,7 +155,7 @@ func part(set []*record.Outcome, from int) (to int) {
 // it has not.
 func (c *Committer) commitAhead(o *record.Outcome) error {
 	for ahead := o.TakeAhead(); ahead != nil; ahead = o.TakeAhead() {
-		done, err := c.commit([]*record.Outcome{ahead}, words.Count(len(ahead.Links), "link")+" of "+o.Row.URL)
+		done, err := c.commit([]*record.Outcome{ahead})
 		if err != nil {
 			return err
 		}
@@ -177,15 +166,13 @@ func (c *Committer) commitAhead(o *record.Outcome) error {
 	return nil
 }
 
-// commit writes one transaction, once there is room for it. To wait for that is no step.
-func (c *Committer) commit(set []*record.Outcome, about string) (storage.Committed, error) {
+// commit writes one transaction, once there is room for it.
+func (c *Committer) commit(set []*record.Outcome) (storage.Committed, error) {
 	if c.Room != nil {
-		c.step("", "")
 		if err := c.Room(set); err != nil {
 			return storage.Committed{}, fmt.Errorf("%w: %w", ErrDisk, err)
 		}
 	}
-	c.step("commit", about)
 	done, err := c.Index.Commit(set)
 	if err != nil {
 		return done, fmt.Errorf("%w: %w", ErrDisk, err)

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"urltree/storage/boltfile"
+	"urltree/internal/disk"
 )
 
 // ErrTree says that something else lies in the root under a name of ours, which nobody but a
@@ -167,7 +167,7 @@ func makeRoot(root string, durable bool) error {
 	}
 	for _, dir := range holders {
 		// Who may not read a folder cannot sync it.
-		if err := boltfile.SyncFolder(dir); err != nil && !errors.Is(err, fs.ErrPermission) {
+		if err := disk.SyncFolder(dir); err != nil && !errors.Is(err, fs.ErrPermission) {
 			return err
 		}
 	}

@@ -42,6 +42,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"urltree/internal/disk"
 	"urltree/storage"
 )
 
@@ -74,6 +75,8 @@ type Options struct {
 	ReadOnly bool
 	// Upgrade accepts a FORMAT of an older version. Open writes it anew in this version.
 	Upgrade bool
+	// Watch reports calls to the disk that hang; nil: nothing does.
+	Watch *disk.Watch
 	// Identity makes the tree if there is none, and must agree with the one there is.
 	// nil: take the tree as it is; fs.ErrNotExist if there is none.
 	Identity *Identity
@@ -117,6 +120,37 @@ func Open(root string, opts Options) (*Tree, error) {
 
 func (t *Tree) open(opts Options) error {
 	create := opts.Identity != nil && !opts.ReadOnly
+	if err := opts.Watch.Disk("open", t.root, func() error { return t.openRoot(opts, create) }); err != nil {
+		return err
+	}
+	if opts.Watch != nil {
+		t.fs = watchedFS{t.fs, opts.Watch}
+	}
+	if t.root != "" {
+		// LOCK in a folder of somebody else's is not ours to write to.
+		if _, _, err := t.readFormat(create); err != nil {
+			return err
+		}
+		err := opts.Watch.Disk("lock", t.root, func() (err error) {
+			t.owner, err = lockTree(t.root, opts.ReadOnly)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if err := t.openFormat(opts.Identity, create); err != nil {
+		return err
+	}
+	t.paths = Mapping{FoldCase: t.format.FoldCase}
+	if opts.ReadOnly {
+		return nil
+	}
+	return t.cutSeeds()
+}
+
+// openRoot looks at the root, makes it if there is none and create is set, and opens the disk.
+func (t *Tree) openRoot(opts Options, create bool) (err error) {
 	if t.root != "" {
 		if create {
 			if err := makeRoot(t.root, opts.Sync != SyncNone); err != nil {
@@ -130,30 +164,12 @@ func (t *Tree) open(opts Options) error {
 		}
 	}
 	if t.fs == nil {
-		var err error
 		if t.disk, err = OpenDisk(t.root, opts.Sync); err != nil {
 			return DiskError("open the tree", err)
 		}
 		t.fs = t.disk
 	}
-	if t.root != "" {
-		// LOCK in a folder of somebody else's is not ours to write to.
-		if _, _, err := t.readFormat(create); err != nil {
-			return err
-		}
-		var err error
-		if t.owner, err = lockTree(t.root, opts.ReadOnly); err != nil {
-			return err
-		}
-	}
-	if err := t.openFormat(opts.Identity, create); err != nil {
-		return err
-	}
-	t.paths = Mapping{FoldCase: t.format.FoldCase}
-	if opts.ReadOnly {
-		return nil
-	}
-	return t.cutSeeds()
+	return nil
 }
 
 // ReadFormat reads FORMAT of the tree in the folder root, without its LOCK: a crawl may have it.

@@ -44,6 +44,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"urltree/internal/disk"
 	"urltree/internal/seen"
 
 	"urltree/storage/boltfile"
@@ -118,6 +119,8 @@ type Options struct {
 	// the bytes by which the file may grow meanwhile; its error gives that up. It may wait, until ctx
 	// ends. nil: nobody is asked.
 	Room func(ctx context.Context, bytes int64) error
+	// Watch reports transactions and other calls to the disk that hang; nil: nothing does.
+	Watch *disk.Watch
 	// Strict makes a put of a new record fail when there is one already. For tests.
 	Strict bool
 }
@@ -182,7 +185,7 @@ func Create(path string) error {
 // Open opens the index at path, which must exist. [record.ErrDamaged], [ErrOlder], [ErrSchema] and
 // [ErrDisk] say why it cannot.
 func Open(path string, opts Options) (*Index, error) {
-	file, err := boltfile.Open(path, boltfile.Options{ReadOnly: opts.ReadOnly, NoSync: opts.NoSync})
+	file, err := boltfile.Open(path, boltfile.Options{ReadOnly: opts.ReadOnly, NoSync: opts.NoSync, Watch: opts.Watch})
 	if err != nil {
 		return nil, err
 	}

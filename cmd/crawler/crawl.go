@@ -22,8 +22,8 @@ import (
 	"urltree/crawler"
 	"urltree/crawler/scope"
 	"urltree/crawler/weburl"
+	"urltree/internal/disk"
 	"urltree/internal/fetch"
-	"urltree/internal/replace"
 	"urltree/iut"
 )
 
@@ -205,7 +205,7 @@ func (c *command) probe(tree, output string) error {
 	if info, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || err == nil && !info.IsDir() {
 		return usagef("-output %s: there is no folder %s", output, dir)
 	}
-	f, err := replace.Create(files.Res2)
+	f, err := disk.Create(files.Res2)
 	if err != nil {
 		return fmt.Errorf("%w: -output %s: %w", iut.ErrDisk, output, errors.Unwrap(err))
 	}

@@ -16,8 +16,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"urltree/internal/disk"
 	"urltree/internal/inspect"
-	"urltree/internal/replace"
 	"urltree/internal/words"
 )
 
@@ -63,7 +63,7 @@ func (c *command) deliver(file, what string, doing func() string, stdout *bufio.
 	case !info.Mode().IsRegular():
 		return usagef("-output %s: it is no regular file; without -output standard output has the answer", file)
 	}
-	whole, err := replace.Create(file)
+	whole, err := disk.Create(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return usagef("-output %s: there is no folder %s", file, filepath.Dir(file))

@@ -133,8 +133,6 @@ type Request struct {
 	KeepBroken bool
 	// KeepLarge keeps the first MaxSize bytes of a body that is larger, instead of failing.
 	KeepLarge bool
-	// Waits, if not nil, is called when Get begins and ends to wait for one of our own limits.
-	Waits func(begin bool)
 }
 
 // A Response is one answer. Its Body is empty unless the status is 2xx.
@@ -247,7 +245,6 @@ func (c *Client) Get(ctx context.Context, rawURL string, req Request) (res *Resp
 	c.asking.Add(1)
 	defer c.asking.Add(-1)
 	w := newWatch(ctx, c.limits)
-	w.tell = req.Waits
 	defer w.stop()
 	defer func() {
 		if p := recover(); p != nil {

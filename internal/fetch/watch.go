@@ -25,7 +25,6 @@ type watch struct {
 	timer  *time.Timer
 	begin  time.Time // moved on by each pause
 	limits limits
-	tell   func(begin bool) // of pauses; nil: nobody
 
 	due     time.Duration // what spent is when the timer goes off
 	reading bool          // the first byte is there
@@ -67,10 +66,6 @@ func (w *watch) setDue(due time.Duration) {
 // pause calls wait with the clock stopped; wait ends with the context of the caller of Get.
 func (w *watch) pause(wait func(context.Context) error) error {
 	w.timer.Stop()
-	if w.tell != nil {
-		w.tell(true)
-		defer w.tell(false)
-	}
 	start := time.Now()
 	err := wait(w.parent)
 	w.begin = w.begin.Add(time.Since(start))

@@ -3,10 +3,8 @@ package fetch
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -154,35 +152,5 @@ func TestWatch(t *testing.T) {
 				wantFailure(t, nil, w.fail(errors.New("canceled")), Timeout, true)
 			})
 		})
-	}
-}
-
-// TestWaitsIsTold: whoever asked is told when a request begins and ends to wait for memory.
-func TestWaitsIsTold(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { fmt.Fprint(rw, "text") }))
-	defer server.Close()
-	budget := NewBudget(firstBuffer)
-	held := budget.take(firstBuffer)
-	c := New(Options{Bodies: budget, Guard: func(string, string, bool) bool { return true }})
-	defer c.Close()
-	told := make(chan bool, 2)
-	ended := make(chan error)
-	go func() {
-		res, err := c.Get(t.Context(), server.URL, Request{Waits: func(begin bool) { told <- begin }})
-		if err == nil {
-			res.Body.Release()
-		}
-		ended <- err
-	}()
-	if begin := receive(t, told); !begin {
-		t.Error("the end of waiting is told first")
-	}
-	budget.recycle(held)
-	budget.release(firstBuffer)
-	if err := receive(t, ended); err != nil {
-		t.Fatal(err)
-	}
-	if begin := receive(t, told); begin {
-		t.Error("the beginning of waiting is told twice")
 	}
 }

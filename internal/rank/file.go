@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"urltree/internal/replace"
+	"urltree/internal/disk"
 	"urltree/iut"
 )
 
@@ -52,7 +52,7 @@ func (r *Ranks) Save(root string) (err error) {
 			err = fmt.Errorf("%w: write ranks: %w", iut.ErrDisk, err)
 		}
 	}()
-	f, err := replace.Create(filepath.Join(root, fileName))
+	f, err := disk.Create(filepath.Join(root, fileName))
 	if err != nil {
 		return err
 	}

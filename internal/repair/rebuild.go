@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"urltree/internal/disk"
 	"urltree/iut"
 	"urltree/storage"
-	"urltree/storage/boltfile"
 	"urltree/storage/record"
 )
 
@@ -331,7 +331,7 @@ func newIndex(ctx context.Context, tree *iut.Tree, opts storage.Options, kept st
 	if err := os.Remove(making); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Report{}, iut.DiskError("new index", err)
 	}
-	if err := storage.Create(making); err != nil {
+	if err := opts.Watch.Disk("make", making, func() error { return storage.Create(making) }); err != nil {
 		return Report{}, iut.DiskError("new index", err)
 	}
 	opts.Limits = limitsOf(tree.Format().Links)
@@ -361,7 +361,7 @@ func newIndex(ctx context.Context, tree *iut.Tree, opts storage.Options, kept st
 			}
 		}
 	}
-	return report, iut.DiskError("new index", errors.Join(os.Rename(making, path), boltfile.SyncFolder(tree.Root())))
+	return report, iut.DiskError("new index", errors.Join(os.Rename(making, path), disk.SyncFolder(tree.Root())))
 }
 
 // limitsOf are the limits that FORMAT names: what the latest run held back, a rebuild does too.

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"urltree/internal/disk"
+
 	bolt "go.etcd.io/bbolt"
 )
 
@@ -54,14 +56,5 @@ func replace(path, what string, noSync bool, fill func(*bolt.DB) error) error {
 	if noSync {
 		return nil
 	}
-	return SyncFolder(filepath.Dir(path))
-}
-
-// SyncFolder makes the names in a folder durable.
-func SyncFolder(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return disk.SyncFolder(filepath.Dir(path))
 }

@@ -23,6 +23,7 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 	"golang.org/x/sys/unix"
 
+	"urltree/internal/disk"
 	"urltree/storage/pagefile"
 	"urltree/storage/record"
 )
@@ -34,6 +35,8 @@ const AllocSize = 4 << 20
 type Options struct {
 	ReadOnly bool // several processes may read a file at once
 	NoSync   bool // leave out all syncing
+	// Watch reports transactions and other calls to the disk that hang; nil: nothing does.
+	Watch *disk.Watch
 }
 
 // A File is an open bbolt file. All methods may be called from any goroutine, but for Update and
@@ -42,6 +45,7 @@ type File struct {
 	db     *bolt.DB
 	file   *os.File // of db
 	noSync bool
+	watch  *disk.Watch
 	looked atomic.Int64 // see Looked
 	allocs allocs       // of the writer
 
@@ -69,12 +73,17 @@ func Open(path string, opts Options) (*File, error) {
 		// A map that never has to move: growing it would wait for all readers.
 		bo.InitialMmapSize = mmapSize
 	}
-	db, file, err := openWhole(path, bo)
+	var db *bolt.DB
+	var file *os.File
+	err = opts.Watch.Disk("open", path, func() (err error) {
+		db, file, err = openWhole(path, bo)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
 	db.AllocSize = AllocSize
-	f := &File{db: db, allocs: allocsOf(db), file: file, noSync: opts.NoSync}
+	f := &File{db: db, allocs: allocsOf(db), file: file, noSync: opts.NoSync, watch: opts.Watch}
 	err = f.View(func(tx *bolt.Tx) error {
 		if size := info.Size(); tx.Size() > size {
 			return fmt.Errorf("%s: %w: %d bytes, its pages need %d", path, record.ErrDamaged, size, tx.Size())
@@ -200,7 +209,10 @@ func (f *File) Check() error { return Check(f.file, true) }
 
 // View runs fn, which calls nothing but bbolt and decoders, in a read transaction.
 func (f *File) View(fn func(*bolt.Tx) error) (err error) {
-	if panicked := Guard(func() { err = f.db.View(fn) }); panicked != nil {
+	panicked := Guard(func() {
+		err = f.watch.Disk("read", f.db.Path(), func() error { return f.db.View(fn) })
+	})
+	if panicked != nil {
 		return panicked
 	}
 	return err
@@ -208,7 +220,11 @@ func (f *File) View(fn func(*bolt.Tx) error) (err error) {
 
 // Update runs fn in a write transaction. After a panic bbolt may be left with its locks held, so
 // that nothing is written any more; nor is it after a commit that failed.
-func (f *File) Update(fn func(*bolt.Tx) error) (err error) {
+func (f *File) Update(fn func(*bolt.Tx) error) error {
+	return f.watch.Disk("write", f.db.Path(), func() error { return f.update(fn) })
+}
+
+func (f *File) update(fn func(*bolt.Tx) error) (err error) {
 	switch {
 	case f.broken != nil:
 		return f.broken
@@ -275,7 +291,7 @@ func (f *File) Close() error {
 	if f.broken != nil {
 		return leave(f.file)
 	}
-	return OnDisk(f.db.Close())
+	return OnDisk(f.watch.Disk("close", f.db.Path(), f.db.Close))
 }
 
 // Written returns the number of pages, of the system's page size, that transactions have written

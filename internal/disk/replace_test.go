@@ -1,4 +1,4 @@
-package replace
+package disk
 
 import (
 	"os"
@@ -23,7 +23,7 @@ func TestReplace(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := f.WriteString("new"); err != nil {
+			if _, err := f.Write([]byte("new")); err != nil {
 				t.Fatal(err)
 			}
 			return f

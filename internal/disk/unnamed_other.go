@@ -1,6 +1,6 @@
 //go:build !linux
 
-package replace
+package disk
 
 import (
 	"errors"
