@@ -3,9 +3,10 @@
 #   build      bin/crawler, static            install  the same, into $(go env GOBIN)
 #   test       all tests of the crawler with the race detector, the long ones in a short form;
 #              tests that were skipped are listed with their reasons
-#   long       all tests in their usual length, those of tools too, without the race detector; those
-#              of the command in a short form, in which its processes have the race detector too;
-#              what a page costs, and each benchmark of a stage ten times, to see that it still works
+#   long       the tests that have a short form in test, in their usual length, and those of tools,
+#              without the race detector; those of the command in the short form, in which its
+#              processes have the race detector too; what a page costs, and each benchmark of a
+#              stage ten times, to see that it still works
 #   faults     a crawl in which each call of the disk fails, and one that loses its power at each;
 #              a crawl and a merge in which each system call on index.db fails, and crawls in which
 #              one does not come back (strace);
@@ -35,6 +36,9 @@
 #   test-dist  builds that, and plays a user's day with the Debian package: installs, crawls, upgrades
 #              and purges it on this machine (root)
 #   clean      removes what the others made
+#
+# With TEST_URLTREE_SHARE=K/N in the environment long, faults, mutations, verify and fuzz take the
+# K-th of N shares of their cases, and N runs in a row take all.
 
 SHARED   ?= ../shared
 FUZZTIME ?= 10s
@@ -67,9 +71,9 @@ test:
 	GORACE=atexit_sleep_ms=0 go run ./internal/testlog -tmpfs -race -short -parallel 8 -vet=off -ldflags='-s -w' -timeout 20m ./crawler ./cmd/crawler ./storage ./iut ./...
 
 long:
-	go run ./internal/testlog -count=1 -parallel 4 -timeout 20m ./...
+	go run ./internal/testlog -long -share -count=1 -parallel 4 -timeout 20m ./...
 	cd tools && go run urltree/internal/testlog -count=1 -parallel 4 -timeout 20m ./...
-	TEST_URLTREE_RACE=1 go run ./internal/testlog -tmpfs -race -short -count=1 -parallel 8 -timeout 20m ./cmd/crawler
+	TEST_URLTREE_RACE=1 go run ./internal/testlog -tmpfs -share -race -short -count=1 -parallel 8 -timeout 20m ./cmd/crawler
 	go test -C tools -count=1 -run '^TestCost' -bench . -benchtime 10x -timeout 5m ./stages
 
 faults:

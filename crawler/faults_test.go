@@ -21,6 +21,7 @@ import (
 	"urltree/internal/faultfs"
 	"urltree/internal/repair"
 	"urltree/internal/testseed"
+	"urltree/internal/testshare"
 	"urltree/internal/testweb"
 	"urltree/iut"
 	"urltree/storage"
@@ -112,7 +113,8 @@ func callsOf(t *testing.T, web *testweb.Web, only string) int {
 
 // everyCall calls try with each k until five crawls in a row, whose numbers of calls differ, have
 // not come to their call k; with -short one is enough where a crawl usually makes fewer. Without
-// TEST_URLTREE_FULL it leaves most out, other ones for each offset. With it several share the work,
+// TEST_URLTREE_FULL it leaves most out, other ones for each offset. With it none but those of
+// other shares, see testshare; and several divide the work,
 // since hosts rest for a second after a crawl that did not end well. usual is how many calls a
 // crawl makes.
 func everyCall(t *testing.T, offset, usual int, try func(t *testing.T, k int) bool) {
@@ -149,6 +151,9 @@ func everyCall(t *testing.T, offset, usual int, try func(t *testing.T, k int) bo
 		return
 	}
 	for first := range step {
+		if !testshare.Mine(first) {
+			continue
+		}
 		t.Run(fmt.Sprintf("from call %d", first), func(t *testing.T) {
 			t.Parallel()
 			from(t, first)

@@ -6,11 +6,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -31,6 +33,12 @@ func TestMain(m *testing.M) {
 		main()
 	}
 	os.Setenv("GORACE", noPause)
+	// A signal that is ignored, as below nohup, is ignored by children too; not one that is taken.
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM} {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
 	testscript.Main(leakFree{m}, map[string]func(){"crawler": main})
 }
 

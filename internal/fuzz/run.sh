@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Fuzzes every target of the repository for TIME each: run.sh TIME. Stops at the first that fails.
+# With TEST_URLTREE_SHARE, as 1/4, only that share of the targets is fuzzed.
 #
 # Go before 1.27 at times ends a target with an error where it only has used up its time
 # (go.dev/issue/75804). It says no more than "context deadline exceeded" then, and keeps no input.
@@ -20,7 +21,7 @@ timeIsUp() {
 
 # `go test -list` prints the names of a package, then a line that names the package.
 list=$(go test -list '^Fuzz' ./...) || { echo "$list"; exit 1; }
-awk '/^Fuzz/ {name[++n] = $1} /^ok/ {for (i = 1; i <= n; i++) print $2, name[i]; n = 0}' <<<"$list" |
+awk '/^Fuzz/ {name[++n] = $1} /^ok/ {for (i = 1; i <= n; i++) print $2, name[i]; n = 0}' <<<"$list" | internal/testshare/share.sh |
 	while read -r package target; do
 		echo "fuzz $package $target"
 		go test -run '^$' -fuzz "^$target\$" -fuzztime "$1" "$package" </dev/null 2>&1 | tee "$log" || timeIsUp

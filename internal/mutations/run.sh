@@ -3,6 +3,8 @@
 # that a test notices: with the patch it must fail, and not because something does not compile;
 # without it must pass. A patch that does not apply is an error: make it anew.
 #
+# Of all patches only the share that TEST_URLTREE_SHARE names is taken, as 1/4; by default all.
+#
 # A patch begins with two lines:
 #
 #   # Test: PACKAGE TEST
@@ -12,6 +14,9 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 patches=("$here"/*.patch)
+if [[ ${TEST_URLTREE_SHARE:-} && $# == 0 ]]; then
+	mapfile -t patches < <(printf '%s\n' "${patches[@]}" | "$here/../testshare/share.sh")
+fi
 if (($# > 0)); then
 	patches=("${@/#/$here/}")
 	patches=("${patches[@]/%/.patch}")

@@ -1,8 +1,11 @@
 // Testlog runs go test with the flags and packages that it is given, and prints what go test prints
 // without -v. At the end it also lists each test that was skipped, with its reason: a test that a
-// machine cannot run does not go missing unseen. The exit code is that of go test. With -tmpfs
-// before all flags the files of the tests are in memory, where there is room for them: their folder
-// is TMPDIR.
+// machine cannot run does not go missing unseen. The exit code is that of go test.
+//
+// Flags of its own come before all others. With -tmpfs the files of the tests are in memory, where
+// there is room for them: their folder is TMPDIR. With -long only tests run that are shorter with
+// -short, or skipped. With -share only the share of the tests runs that TEST_URLTREE_SHARE names,
+// see internal/testshare.
 package main
 
 import (
@@ -22,12 +25,29 @@ func main() { os.Exit(run(os.Args[1:])) }
 func run(args []string) int {
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt) // go test gets it as well, and ends
 	env := os.Environ()
-	if len(args) > 0 && args[0] == "-tmpfs" {
-		args = args[1:]
+	own := map[string]bool{"-tmpfs": false, "-long": false, "-share": false}
+	for len(args) > 0 {
+		if _, ok := own[args[0]]; !ok {
+			break
+		}
+		own[args[0]], args = true, args[1:]
+	}
+	if own["-tmpfs"] {
 		mounts, _ := os.ReadFile("/proc/mounts") // not there: no memory either
 		if dir, remove := tmpfs(string(mounts)); dir != "" {
 			defer remove()
 			env = append(env, "GOTMPDIR="+os.TempDir(), "TMPDIR="+dir)
+		}
+	}
+	if own["-long"] || own["-share"] {
+		var err error
+		if args, err = pick(args, own["-long"], own["-share"]); err != nil {
+			fmt.Fprintln(os.Stderr, "testlog:", err)
+			return 1
+		}
+		if args == nil {
+			fmt.Println("no test is in this share")
+			return 0
 		}
 	}
 	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)

@@ -2,7 +2,8 @@
 # Checks the models of this folder with Spin: what should hold must hold, what should be reached
 # must be reached, and every variant with a rule taken away (-DBREAK_x) must fail.
 #
-#   verify.sh         what takes two or three minutes on two cores; needs spin and gcc
+#   verify.sh         what takes two or three minutes on two cores; needs spin and gcc; with
+#                     TEST_URLTREE_SHARE, as 1/4, only that share of it
 #   verify.sh large   the same with more crawlers, pages, places and threads: half an hour, 4 GB
 #   verify.sh keep    writes the trails that trails/ keeps anew
 #
@@ -164,7 +165,7 @@ one)
 	;;
 large) lines=$(large) memory=8000 jobs=1 ;;
 keep) lines=$(list | grep trail:) memory=3000 jobs=2 keep=yes ;;
-'') lines=$(list) memory=3000 jobs=2 ;;
+'') lines=$(list | "$here/../../internal/testshare/share.sh") memory=3000 jobs=2 ;;
 *)
 	sed -n '2,/^#$/p' "${BASH_SOURCE[0]}"
 	exit 2
