@@ -32,19 +32,9 @@ type Budgets struct {
 	MaxHeld int64
 }
 
-// defaults returns the budgets with 0 for no limit.
-func (b Budgets) defaults() Budgets {
-	for p, usual := range map[*int64]int64{
-		&b.Domain: 10_000, &b.Host: 1_000_000, &b.Prefix: 500_000, &b.Query: 10_000, &b.Repeat: 3, &b.Depth: 100, &b.MaxHeld: 500_000,
-	} {
-		switch {
-		case *p == 0:
-			*p = usual
-		case *p < 0:
-			*p = 0
-		}
-	}
-	return b
+// all returns the budgets.
+func (b *Budgets) all() []*int64 {
+	return []*int64{&b.Domain, &b.Host, &b.Prefix, &b.Query, &b.Repeat, &b.Depth, &b.MaxHeld}
 }
 
 // limits are those that the index counts.

@@ -37,6 +37,64 @@ func (o *Options) checkContents() error {
 	return nil
 }
 
+// checkWords says what is wrong with options that have a few values.
+func (o *Options) checkWords() error {
+	if !slices.Contains([]string{"", "tcp4", "tcp6"}, o.Network) {
+		return fmt.Errorf("%w: Network is %q, tcp4 or tcp6 is needed", ErrOptions, o.Network)
+	}
+	if !slices.Contains([]string{"page", "all", "none"}, o.NoFollow) {
+		return fmt.Errorf("%w: NoFollow is %q, page, all or none is needed", ErrOptions, o.NoFollow)
+	}
+	return nil
+}
+
+// checkNumbers says which number is too small or too large.
+func (o *Options) checkNumbers() error {
+	if o.Retries > mostRetries {
+		return fmt.Errorf("%w: Retries is %d, at most %d are counted", ErrOptions, o.Retries, mostRetries)
+	}
+	for _, c := range []struct {
+		name  string
+		v     int64
+		least int64
+	}{
+		{"Time", int64(o.Time), 0},
+		{"Buffers", int64(o.Buffers), 1},
+		{"BufferSize", int64(o.BufferSize), 1},
+		{"BufferBytes", o.BufferBytes, 1},
+		{"FlushInterval", int64(o.FlushInterval), 1},
+		{"Crawlers", int64(o.Crawlers), 1},
+		{"Downloads", int64(o.Downloads), 1},
+		{"MemoryBodies", o.MemoryBodies, 64 << 10},
+		{"FrontierBytes", o.FrontierBytes, 64 << 10},
+		{"SeenBytes", o.SeenBytes, 32 << 10},
+		{"MaxPages", o.MaxPages, 0},
+		{"MaxBytes", o.MaxBytes, 0},
+		{"MaxSize", o.MaxSize, 1},
+		{"Timeout", int64(o.Timeout), 1},
+		{"PerHost", int64(o.PerHost), 1},
+		{"PerIP", int64(o.PerIP), 0},
+		{"FirstByte", int64(o.FirstByte), 0},
+		{"MinRate", o.MinRate, 0},
+		{"MaxWait", int64(o.MaxWait), 1},
+		{"MaxDelay", int64(o.MaxDelay), 1},
+		{"MaxURL", int64(o.MaxURL), 1},
+		{"LimitRate", o.LimitRate, 0},
+		{"Queues", int64(o.Queues), 1},
+		{"Parsers", int64(o.Parsers), 0},
+		{"QueueSize", int64(o.QueueSize), 0},
+	} {
+		if c.v < c.least {
+			zero := ""
+			if c.least > 0 {
+				zero = ", or 0 for its default,"
+			}
+			return fmt.Errorf("%w: %s is %d, at least %d%s is needed", ErrOptions, c.name, c.v, c.least, zero)
+		}
+	}
+	return nil
+}
+
 // checkFolders finds out before anything is made whether there is a folder for the results, and
 // whether a tree that is not there yet gets seeds and needs no ranks.
 func (o *Options) checkFolders() error {

@@ -1,7 +1,6 @@
 package crawler
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -198,129 +196,6 @@ type Outcome struct {
 	Took   time.Duration // from the request to the buffer; 0 without a request
 }
 
-// defaults returns the options with every zero value replaced by its default, or says what is
-// wrong with them.
-func (o Options) defaults() (Options, error) {
-	setInt := func(p *int, v int) {
-		if *p == 0 {
-			*p = v
-		}
-	}
-	set64 := func(p *int64, v int64) {
-		if *p == 0 {
-			*p = v
-		}
-	}
-	setDur := func(p *time.Duration, v time.Duration) {
-		if *p == 0 {
-			*p = v
-		}
-	}
-	setStr := func(p *string, v string) {
-		if *p == "" {
-			*p = v
-		}
-	}
-	if err := errors.Join(o.canonicalSeeds(), o.asks(), o.keepsNothing()); err != nil {
-		return o, err
-	}
-	setStr(&o.Tree, "iut")
-	setStr(&o.Output, "res.txt")
-	o.sizes()
-	setInt(&o.BufferSize, 1000)
-	setDur(&o.FlushInterval, time.Second)
-	set64(&o.MaxSize, 16<<20)
-	o.Budgets = o.Budgets.defaults()
-	bytes, inodes := o.reserve()
-	set64(&o.MinFree, bytes)
-	set64(&o.MinFreeInodes, inodes)
-	setDur(&o.Timeout, 30*time.Second)
-	setInt(&o.Retries, 2)
-	o.Retries = max(o.Retries, 0)
-	if o.Retries > mostRetries {
-		return o, fmt.Errorf("%w: Retries is %d, at most %d are counted", ErrOptions, o.Retries, mostRetries)
-	}
-	setInt(&o.PerHost, 1)
-	setDur(&o.MaxWait, 10*time.Minute)
-	setDur(&o.MaxDelay, time.Minute)
-	setInt(&o.MaxURL, 8000)
-	setStr(&o.NoFollow, "page")
-	if o.Accept == nil && o.Assets {
-		o.Accept = []string{"*/*"}
-	}
-	if o.Accept == nil {
-		o.Accept = DefaultAccept
-	}
-	setStr(&o.UserAgent, "urltree/"+Version())
-	if err := errors.Join(o.checkContents(), o.checkOrder()); err != nil {
-		return o, err
-	}
-	setInt(&o.Queues, 1)
-	if _, err := o.cookies(func(int, error) {}); err != nil {
-		return o, err
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if !slices.Contains([]string{"", "tcp4", "tcp6"}, o.Network) {
-		return o, fmt.Errorf("%w: Network is %q, tcp4 or tcp6 is needed", ErrOptions, o.Network)
-	}
-	if !slices.Contains([]string{"page", "all", "none"}, o.NoFollow) {
-		return o, fmt.Errorf("%w: NoFollow is %q, page, all or none is needed", ErrOptions, o.NoFollow)
-	}
-	for _, c := range []struct {
-		name  string
-		v     int64
-		least int64
-	}{
-		{"Time", int64(o.Time), 0},
-		{"Buffers", int64(o.Buffers), 1},
-		{"BufferSize", int64(o.BufferSize), 1},
-		{"BufferBytes", o.BufferBytes, 1},
-		{"FlushInterval", int64(o.FlushInterval), 1},
-		{"Crawlers", int64(o.Crawlers), 1},
-		{"Downloads", int64(o.Downloads), 1},
-		{"MemoryBodies", o.MemoryBodies, 64 << 10},
-		{"FrontierBytes", o.FrontierBytes, 64 << 10},
-		{"SeenBytes", o.SeenBytes, 32 << 10},
-		{"MaxPages", o.MaxPages, 0},
-		{"MaxBytes", o.MaxBytes, 0},
-		{"MaxSize", o.MaxSize, 1},
-		{"Timeout", int64(o.Timeout), 1},
-		{"PerHost", int64(o.PerHost), 1},
-		{"PerIP", int64(o.PerIP), 0},
-		{"FirstByte", int64(o.FirstByte), 0},
-		{"MinRate", o.MinRate, 0},
-		{"MaxWait", int64(o.MaxWait), 1},
-		{"MaxDelay", int64(o.MaxDelay), 1},
-		{"MaxURL", int64(o.MaxURL), 1},
-		{"LimitRate", o.LimitRate, 0},
-		{"Queues", int64(o.Queues), 1},
-		{"Parsers", int64(o.Parsers), 0},
-		{"QueueSize", int64(o.QueueSize), 0},
-	} {
-		if c.v < c.least {
-			zero := ""
-			if c.least > 0 {
-				zero = ", or 0 for its default,"
-			}
-			return o, fmt.Errorf("%w: %s is %d, at least %d%s is needed", ErrOptions, c.name, c.v, c.least, zero)
-		}
-	}
-	return o, nil
-}
-
-// sizes replaces the zero values of what Memory adds up by their defaults.
-func (o *Options) sizes() {
-	o.Buffers = cmp.Or(o.Buffers, 6)
-	o.BufferBytes = cmp.Or(o.BufferBytes, 16<<20)
-	o.Crawlers = cmp.Or(o.Crawlers, 12)
-	o.Downloads = cmp.Or(o.Downloads, 4)
-	o.MemoryBodies = cmp.Or(o.MemoryBodies, 64<<20)
-	o.FrontierBytes = cmp.Or(o.FrontierBytes, 64<<20)
-	o.SeenBytes = cmp.Or(o.SeenBytes, 256<<20)
-}
-
 // canonicalSeeds replaces each seed by its canonical URL.
 func (o *Options) canonicalSeeds() error {
 	seeds := make([]string, len(o.Seeds))
@@ -350,9 +225,6 @@ func (o *Options) keepsNothing() error {
 	o.NoSync = true
 	return nil
 }
-
-// DefaultAccept are the media types that are stored.
-var DefaultAccept = []string{"text/html", "application/xhtml+xml", "text/plain"}
 
 // accepts reports whether a media type is stored.
 func (o *Options) accepts(media string) bool {

@@ -60,14 +60,11 @@ func (o *Options) checkOrder() error {
 	}
 	for _, c := range []struct {
 		name  string
-		value *string
+		value string
 		list  []string
-	}{{"Order", &o.Order, Orders}, {"ScoreBy", &o.ScoreBy, Scores}, {"Queue", &o.Queue, Queues}, {"Pick", &o.Pick, Picks}} {
-		if *c.value == "" {
-			*c.value = c.list[0]
-		}
-		if !slices.Contains(c.list, *c.value) {
-			return fmt.Errorf("%w: %s is %q, one of %q is needed", ErrOptions, c.name, *c.value, c.list)
+	}{{"Order", o.Order, Orders}, {"ScoreBy", o.ScoreBy, Scores}, {"Queue", o.Queue, Queues}, {"Pick", o.Pick, Picks}} {
+		if c.value != "" && !slices.Contains(c.list, c.value) {
+			return fmt.Errorf("%w: %s is %q, one of %q is needed", ErrOptions, c.name, c.value, c.list)
 		}
 	}
 	if idle != "" && !o.priority() {

@@ -224,7 +224,7 @@ const downloadBytes = 3 << 19
 // Memory returns the limit of our own memory, in bytes, that the options set: the sum of what the
 // parts may hold. A field that is zero counts as its default.
 func (o Options) Memory() int64 {
-	o.sizes()
+	o.fill()
 	downloads := int64(o.Crawlers) * int64(o.Downloads)
 	return 64<<20 + downloads*downloadBytes + o.MemoryBodies + int64(o.Buffers)*o.BufferBytes + o.FrontierBytes + o.SeenBytes
 }

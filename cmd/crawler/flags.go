@@ -57,120 +57,151 @@ func userAgent(p *string, usage string) cli.Flag {
 func budget(p *int64) number { return number{p: p, none: "no limit"} }
 
 func (f *flags) tree() cli.Flag {
-	if f.opts.Tree == "" {
-		f.opts.Tree = "iut"
-	}
 	return flag("tree", text{&f.opts.Tree}, "the `FOLDER` of the tree")
 }
 
 func (f *flags) output() cli.Flag {
-	if f.opts.Output == "" {
-		f.opts.Output = "res.txt"
-	}
 	return flag("output", text{&f.opts.Output}, "the result `FILE`, or a pipe or /dev/stdout; res2.txt, statistics.txt and hourly_statistics.txt lie beside it, else in the current folder; beside A.tsv they are A2.tsv, A.statistics.txt and A.hourly_statistics.txt")
+}
+
+// newFlags returns the flags with the defaults of the engine.
+func newFlags() *flags {
+	o := crawler.DefaultOptions()
+	f := &flags{
+		opts:  o,
+		scope: "any", sync: "full", format: "text", failOn: "seeds", depth: -1,
+		robots: "obey", nofollow: o.NoFollow, oversize: "refuse", accept: o.Accept,
+		buffers: int64(o.Buffers), size: int64(o.BufferSize), crawlers: int64(o.Crawlers), downloads: int64(o.Downloads),
+		perHost: int64(o.PerHost), retries: int64(o.Retries), maxURL: int64(o.MaxURL), queues: int64(o.Queues),
+	}
+	f.opts.Accept = nil // see options
+	return f
 }
 
 // crawl returns the flags of the crawl command, in groups for the help text.
 func (f *flags) crawl() []group {
-	o := &f.opts
-	f.scope, f.sync, f.format, f.failOn, f.depth = "any", "full", "text", "seeds", -1
-	f.robots, f.nofollow, f.oversize, f.accept = "obey", "page", "refuse", crawler.DefaultAccept
-	f.buffers, f.size, f.crawlers, f.downloads, f.perHost = 6, 1000, 12, 4, 1
-	f.retries, f.maxURL, o.MaxDelay, o.MaxWait = 2, 8000, time.Minute, 10*time.Minute
-	o.BufferBytes, o.FlushInterval, o.MaxSize, o.Timeout = 16<<20, time.Second, 16<<20, 30*time.Second
-	o.MemoryBodies, o.FrontierBytes, o.SeenBytes = 64<<20, 64<<20, 256<<20
-	o.UserAgent = "urltree/" + crawler.Version()
-	o.Order, o.ScoreBy, o.Queue, o.Pick, f.queues = crawler.Orders[0], crawler.Scores[0], crawler.Queues[0], crawler.Picks[0], 1
-	budgets := &o.Budgets
-	*budgets = crawler.Budgets{Domain: 10_000, Host: 1_000_000, Prefix: 500_000, Query: 10_000, Repeat: 3, Depth: 100, MaxHeld: 500_000}
 	return []group{
-		{"Seeds, time and files", []cli.Flag{
-			flag("time", duration{p: &o.Time, least: time.Millisecond, zero: "until nothing is left"}, "fetch for this `TIME`, then finish: 90s, 10h"),
-			flag("input", inputs{&f.inputs}, "a seed `FILE`, one URL a line, the first column if there are tabs; - for standard input; repeatable; not needed when the tree has URLs to do"),
-			f.output(),
-			f.tree(),
-			flag("fail-on", choice{&f.failOn, []string{"seeds", "any"}}, "end with status 5 if `WHAT` failed or could not be reached in this run; seeds: all of them, and no page was stored; any: a single URL"),
-		}},
-		{"What to fetch", []cli.Flag{
-			flag("scope", choice{&f.scope, []string{"any", "domain", "host", "prefix"}}, "which links to follow, a `SCOPE`: any; domain or host: those of a seed; prefix: its host, below its folder"),
-			flag("include", patterns{&o.Include}, "follow only URLs that match this `RE2`, or one of them; seeds are exempt; repeatable"),
-			flag("exclude", patterns{&o.Exclude}, "do not follow URLs that match this `RE2`; seeds are exempt; repeatable"),
-			flag("max-depth", number{p: &f.depth, least: 0, unset: -1, none: "no limit"}, "hold URLs more than `N` links from a seed, by the shortest way"),
-			flag("max-pages", number{p: &o.MaxPages, least: 1, none: "no limit"}, "store at most `N` pages in this run"),
-			flag("max-bytes", size{p: &o.MaxBytes, least: 1, zero: "no limit"}, "stop once pages of this `SIZE` in all are stored in this run: 500MB, 2GiB"),
-			flag("max-size", size{p: &o.MaxSize, least: 1}, "refuse a page of more than this `SIZE`"),
-			flag("oversize", choice{&f.oversize, []string{"refuse", "cut"}}, "`WHAT` to do with such a page: refuse; cut: keep its beginning, and mark it"),
-			flag("assets", toggle{&o.Assets}, "follow the images, styles, fonts, scripts, media, icons and manifests that HTML and CSS name as well, and store every type unless -accept says which"),
-			flag("accept", types{&f.accept}, "store these media `TYPES`, comma-separated: text/html,text/*; */* for all"),
-			flag("skip-duplicates", toggle{&o.SkipDuplicates}, "refuse a page whose content, byte for byte, is stored already under another URL; its links count"),
-			flag("edges", toggle{&o.Edges}, "keep the link graph: every reference of every stored page, with element, rel and text; see export -h, stats -h, rank -h"),
-			flag("max-url-length", number{p: &f.maxURL, least: 1, most: 8 << 10}, "refuse URLs of more than `N` bytes"),
-			flag("strip-params", params{&f.strip}, "take these `PARAMETERS` of queries and path segments (;jsessionid=1) out of all URLs, comma-separated: utm_*,jsessionid; fixed when the tree is made"),
-			flag("strip-www", toggle{&f.strip.WWW}, "take www. off all host names; fixed when the tree is made"),
-			flag("sitemaps", enabled{&o.NoSitemaps}, "read the sitemaps that robots.txt names, and /sitemap.xml, for the URLs of pages; -sitemaps=false does not"),
-			flag("robots", choice{&f.robots, []string{"obey", "ignore"}}, "whether to `obey` or ignore robots.txt and noindex"),
-			flag("nofollow", choice{&f.nofollow, []string{"page", "all", "none"}}, "whose nofollow to obey: that of a `page`, all (of single links too), or none"),
-		}},
-		{"Traps: what is over a budget is held, until a run with a higher one; 0: no limit", []cli.Flag{
-			flag("budget-domain", budget(&budgets.Domain), "at most `N` hosts of one registrable domain, such as example.co.uk"),
-			flag("budget-host", budget(&budgets.Host), "at most `N` URLs of one host"),
-			flag("budget-prefix", budget(&budgets.Prefix), "at most `N` URLs below any one folder of a host"),
-			flag("budget-query", budget(&budgets.Query), "at most `N` URLs of one path that differ by their query"),
-			flag("budget-repeat", budget(&budgets.Repeat), "one segment at most `N` times in a path"),
-			flag("budget-depth", budget(&budgets.Depth), "at most `N` segments in a path"),
-			flag("max-held", budget(&budgets.MaxHeld), "hold at most `N` URLs of a host; further links are counted, and their page is marked"),
-		}},
-		{"In which order", []cli.Flag{
-			flag("order", choice{&o.Order, crawler.Orders}, "which URL is next, an `ORDER`: breadth: of a host, the fewest links from a seed; priority: of a host, the best score; tree: each crawler walks down its own part of the tree"),
-			flag("score", choice{&o.ScoreBy, crawler.Scores}, "the `SCORE` of -order priority: opic: pages hand theirs to what they link to; inlinks: the number of links; rank: what crawler rank has found; depth"),
-			flag("queue", choice{&o.Queue, crawler.Queues}, "the `KIND` of queue of -order priority: cbt or quickheap"),
-			flag("queues", number{p: &f.queues, least: 1}, "`N` such queues side by side for each host, filled by hash"),
-			flag("pick", choice{&o.Pick, crawler.Picks}, "`HOW` a crawler takes URLs: extended: more while it has some; batch: several once it has none; single: one"),
-		}},
-		{"How to ask", []cli.Flag{
-			flag("delay", duration{p: &o.Delay, word: "auto", zero: "auto"}, "the `TIME` between two requests to a host; auto: 5 times its answer time, 100ms to 30s; longer where robots.txt or the server says so"),
-			flag("per-host", number{p: &f.perHost, least: 1}, "`N` requests to one host at a time"),
-			flag("per-ip", number{p: &f.perIP, none: "no limit"}, "`N` requests at a time to one address, hosts that share it counted together"),
-			flag("max-crawl-delay", duration{p: &o.MaxDelay, least: time.Millisecond}, "honour a Crawl-delay in robots.txt up to this `TIME`"),
-			flag("max-wait", duration{p: &o.MaxWait, least: time.Millisecond}, "end when the next host may be asked only after this `TIME`, or when the proxy has failed for so long"),
-			flag("retries", number{p: &f.retries, most: 10_000}, "ask `N` times more after passing faults of a URL, each after its back-off; 429, 503 and failures to connect count on its host"),
-			flag("timeout", duration{p: &o.Timeout, least: time.Millisecond}, "the longest `TIME` for one request"),
-			flag("first-byte", duration{p: &o.FirstByte, least: time.Millisecond, zero: "as -timeout"}, "the longest `TIME` until an answer begins"),
-			flag("min-rate", size{p: &o.MinRate, least: 1, zero: "any"}, "give up an answer slower than this `SIZE` per second"),
-			flag("limit-rate", size{p: &o.LimitRate, least: 1, zero: "no limit"}, "at most this `SIZE` per second over all downloads"),
-			userAgent(&o.UserAgent, "the `TEXT` of the header User-Agent; its first run of letters, - and _ is the name that is looked for in robots.txt"),
-			flag("header", secret{headers{&o.Header}, "header", &f.bad}, "a header `'K: V'`, sent to the seeds' origins (scheme, host, port) only; repeatable"),
-			flag("user", text{&o.User}, "the user `NAME`, sent to the seeds' origins (scheme, host, port) only"),
-			flag("password", text{&o.Password}, "the `PASSWORD` of -user; better in the environment, since other users see command lines"),
-			flag("cookies", text{&f.cookies}, "a cookie `FILE` in Netscape format, for the seeds' hosts only; bad lines are reported and skipped"),
-			flag("proxy", secret{proxy{&o.Proxy}, "proxy", &f.bad}, "the proxy `URL` for all requests"),
-			flag("4", toggle{&f.ipv4}, "use IPv4 only"),
-			flag("6", toggle{&f.ipv6}, "use IPv6 only"),
-			flag("bind", address{&o.Bind}, "the local `ADDRESS` of connections"),
-			flag("insecure", toggle{&o.Insecure}, "accept any certificate, TLS from 1.0 on, and RSA key exchange"),
-			flag("http1", toggle{&o.HTTP1}, "ask by HTTP/1.1 alone, not by HTTP/2"),
-			flag("allow-private", toggle{&o.AllowPrivate}, "let links lead to loopback and private addresses; seeds may always"),
-		}},
-		{"What to print", []cli.Flag{
-			flag("quiet", toggle{&f.quiet}, "print errors only, and which dangerous options are kept from an earlier run: -robots ignore, -allow-private"),
-			flag("verbose", toggle{&f.verbose}, "print a line per outcome: URL, outcome, status, bytes, ms; also why requests failed, and each step of the end"),
-			flag("log-format", choice{&f.format, []string{"text", "json"}}, "the `FORMAT` of lines on standard error: text, or json: each line is an object, and durations are in milliseconds (_ms)"),
-			flag("pprof", listenAddress{&f.pprof}, "serve Go's profiles at http://`ADDR`/debug/pprof/ while it runs; a port alone is one of 127.0.0.1"),
-		}},
-		{"How much at a time", []cli.Flag{
-			flag("crawlers", number{p: &f.crawlers, least: 1}, "`N` crawlers; crawler i uses buffer i mod -buffers"),
-			flag("downloads", number{p: &f.downloads, least: 1}, "`N` downloads in flight per crawler"),
-			flag("buffers", number{p: &f.buffers, least: 1}, "`N` buffers between crawlers and tree, each with its builder"),
-			flag("buffer-size", number{p: &f.size, least: 1}, "`N` items in a buffer"),
-			flag("buffer-bytes", size{p: &o.BufferBytes, least: 1}, "the `SIZE` of the pages in a buffer"),
-			flag("memory-bodies", size{p: &o.MemoryBodies, least: 64 << 10}, "the `SIZE` of pages between request and buffer"),
-			flag("frontier-memory", size{p: &o.FrontierBytes, least: 64 << 10}, "the `SIZE` of memory for URLs that are next"),
-			flag("seen-memory", size{p: &o.SeenBytes, least: 32 << 10}, "the `SIZE` of the filter of known URLs; beyond it the index is asked too"),
-			flag("flush-interval", duration{p: &o.FlushInterval, least: time.Millisecond}, "the longest `TIME` an item waits in a buffer"),
-			flag("min-free", size{p: &o.MinFree, word: "auto", zero: "auto"}, "fetch only while the disk of the tree has this `SIZE` free; auto: what the buffers may still bring to it; 0: do not look"),
-			flag("min-free-inodes", number{p: &o.MinFreeInodes, word: "auto", none: "auto"}, "fetch only while that disk has `N` inodes free, as -min-free"),
-			flag("sync", choice{&f.sync, []string{"full", "none"}}, "the `MODE` of writing; full: safe against power cuts; none: against kill -9 only"),
-		}},
+		{"Seeds, time and files", f.seedFlags()},
+		{"What to fetch", f.fetchFlags()},
+		{"Traps: what is over a budget is held, until a run with a higher one; 0: no limit", f.trapFlags()},
+		{"In which order", f.orderFlags()},
+		{"How to ask", f.askFlags()},
+		{"What to print", f.printFlags()},
+		{"How much at a time", f.sizeFlags()},
+	}
+}
+
+func (f *flags) seedFlags() []cli.Flag {
+	o := &f.opts
+	return []cli.Flag{
+		flag("time", duration{p: &o.Time, least: time.Millisecond, zero: "until nothing is left"}, "fetch for this `TIME`, then finish: 90s, 10h"),
+		flag("input", inputs{&f.inputs}, "a seed `FILE`, one URL a line, the first column if there are tabs; - for standard input; repeatable; not needed when the tree has URLs to do"),
+		f.output(),
+		f.tree(),
+		flag("fail-on", choice{&f.failOn, []string{"seeds", "any"}}, "end with status 5 if `WHAT` failed or could not be reached in this run; seeds: all of them, and no page was stored; any: a single URL"),
+	}
+}
+
+func (f *flags) fetchFlags() []cli.Flag {
+	o := &f.opts
+	return []cli.Flag{
+		flag("scope", choice{&f.scope, []string{"any", "domain", "host", "prefix"}}, "which links to follow, a `SCOPE`: any; domain or host: those of a seed; prefix: its host, below its folder"),
+		flag("include", patterns{&o.Include}, "follow only URLs that match this `RE2`, or one of them; seeds are exempt; repeatable"),
+		flag("exclude", patterns{&o.Exclude}, "do not follow URLs that match this `RE2`; seeds are exempt; repeatable"),
+		flag("max-depth", number{p: &f.depth, least: 0, unset: -1, none: "no limit"}, "hold URLs more than `N` links from a seed, by the shortest way"),
+		flag("max-pages", number{p: &o.MaxPages, least: 1, none: "no limit"}, "store at most `N` pages in this run"),
+		flag("max-bytes", size{p: &o.MaxBytes, least: 1, zero: "no limit"}, "stop once pages of this `SIZE` in all are stored in this run: 500MB, 2GiB"),
+		flag("max-size", size{p: &o.MaxSize, least: 1}, "refuse a page of more than this `SIZE`"),
+		flag("oversize", choice{&f.oversize, []string{"refuse", "cut"}}, "`WHAT` to do with such a page: refuse; cut: keep its beginning, and mark it"),
+		flag("assets", toggle{&o.Assets}, "follow the images, styles, fonts, scripts, media, icons and manifests that HTML and CSS name as well, and store every type unless -accept says which"),
+		flag("accept", types{&f.accept}, "store these media `TYPES`, comma-separated: text/html,text/*; */* for all"),
+		flag("skip-duplicates", toggle{&o.SkipDuplicates}, "refuse a page whose content, byte for byte, is stored already under another URL; its links count"),
+		flag("edges", toggle{&o.Edges}, "keep the link graph: every reference of every stored page, with element, rel and text; see export -h, stats -h, rank -h"),
+		flag("max-url-length", number{p: &f.maxURL, least: 1, most: 8 << 10}, "refuse URLs of more than `N` bytes"),
+		flag("strip-params", params{&f.strip}, "take these `PARAMETERS` of queries and path segments (;jsessionid=1) out of all URLs, comma-separated: utm_*,jsessionid; fixed when the tree is made"),
+		flag("strip-www", toggle{&f.strip.WWW}, "take www. off all host names; fixed when the tree is made"),
+		flag("sitemaps", enabled{&o.NoSitemaps}, "read the sitemaps that robots.txt names, and /sitemap.xml, for the URLs of pages; -sitemaps=false does not"),
+		flag("robots", choice{&f.robots, []string{"obey", "ignore"}}, "whether to `obey` or ignore robots.txt and noindex"),
+		flag("nofollow", choice{&f.nofollow, []string{"page", "all", "none"}}, "whose nofollow to obey: that of a `page`, all (of single links too), or none"),
+	}
+}
+
+func (f *flags) trapFlags() []cli.Flag {
+	budgets := &f.opts.Budgets
+	return []cli.Flag{
+		flag("budget-domain", budget(&budgets.Domain), "at most `N` hosts of one registrable domain, such as example.co.uk"),
+		flag("budget-host", budget(&budgets.Host), "at most `N` URLs of one host"),
+		flag("budget-prefix", budget(&budgets.Prefix), "at most `N` URLs below any one folder of a host"),
+		flag("budget-query", budget(&budgets.Query), "at most `N` URLs of one path that differ by their query"),
+		flag("budget-repeat", budget(&budgets.Repeat), "one segment at most `N` times in a path"),
+		flag("budget-depth", budget(&budgets.Depth), "at most `N` segments in a path"),
+		flag("max-held", budget(&budgets.MaxHeld), "hold at most `N` URLs of a host; further links are counted, and their page is marked"),
+	}
+}
+
+func (f *flags) orderFlags() []cli.Flag {
+	o := &f.opts
+	return []cli.Flag{
+		flag("order", choice{&o.Order, crawler.Orders}, "which URL is next, an `ORDER`: breadth: of a host, the fewest links from a seed; priority: of a host, the best score; tree: each crawler walks down its own part of the tree"),
+		flag("score", choice{&o.ScoreBy, crawler.Scores}, "the `SCORE` of -order priority: opic: pages hand theirs to what they link to; inlinks: the number of links; rank: what crawler rank has found; depth"),
+		flag("queue", choice{&o.Queue, crawler.Queues}, "the `KIND` of queue of -order priority: cbt or quickheap"),
+		flag("queues", number{p: &f.queues, least: 1}, "`N` such queues side by side for each host, filled by hash"),
+		flag("pick", choice{&o.Pick, crawler.Picks}, "`HOW` a crawler takes URLs: extended: more while it has some; batch: several once it has none; single: one"),
+	}
+}
+
+func (f *flags) askFlags() []cli.Flag {
+	o := &f.opts
+	return []cli.Flag{
+		flag("delay", duration{p: &o.Delay, word: "auto", zero: "auto"}, "the `TIME` between two requests to a host; auto: 5 times its answer time, 100ms to 30s; longer where robots.txt or the server says so"),
+		flag("per-host", number{p: &f.perHost, least: 1}, "`N` requests to one host at a time"),
+		flag("per-ip", number{p: &f.perIP, none: "no limit"}, "`N` requests at a time to one address, hosts that share it counted together"),
+		flag("max-crawl-delay", duration{p: &o.MaxDelay, least: time.Millisecond}, "honour a Crawl-delay in robots.txt up to this `TIME`"),
+		flag("max-wait", duration{p: &o.MaxWait, least: time.Millisecond}, "end when the next host may be asked only after this `TIME`, or when the proxy has failed for so long"),
+		flag("retries", number{p: &f.retries, most: 10_000}, "ask `N` times more after passing faults of a URL, each after its back-off; 429, 503 and failures to connect count on its host"),
+		flag("timeout", duration{p: &o.Timeout, least: time.Millisecond}, "the longest `TIME` for one request"),
+		flag("first-byte", duration{p: &o.FirstByte, least: time.Millisecond, zero: "as -timeout"}, "the longest `TIME` until an answer begins"),
+		flag("min-rate", size{p: &o.MinRate, least: 1, zero: "any"}, "give up an answer slower than this `SIZE` per second"),
+		flag("limit-rate", size{p: &o.LimitRate, least: 1, zero: "no limit"}, "at most this `SIZE` per second over all downloads"),
+		userAgent(&o.UserAgent, "the `TEXT` of the header User-Agent; its first run of letters, - and _ is the name that is looked for in robots.txt"),
+		flag("header", secret{headers{&o.Header}, "header", &f.bad}, "a header `'K: V'`, sent to the seeds' origins (scheme, host, port) only; repeatable"),
+		flag("user", text{&o.User}, "the user `NAME`, sent to the seeds' origins (scheme, host, port) only"),
+		flag("password", text{&o.Password}, "the `PASSWORD` of -user; better in the environment, since other users see command lines"),
+		flag("cookies", text{&f.cookies}, "a cookie `FILE` in Netscape format, for the seeds' hosts only; bad lines are reported and skipped"),
+		flag("proxy", secret{proxy{&o.Proxy}, "proxy", &f.bad}, "the proxy `URL` for all requests"),
+		flag("4", toggle{&f.ipv4}, "use IPv4 only"),
+		flag("6", toggle{&f.ipv6}, "use IPv6 only"),
+		flag("bind", address{&o.Bind}, "the local `ADDRESS` of connections"),
+		flag("insecure", toggle{&o.Insecure}, "accept any certificate, TLS from 1.0 on, and RSA key exchange"),
+		flag("http1", toggle{&o.HTTP1}, "ask by HTTP/1.1 alone, not by HTTP/2"),
+		flag("allow-private", toggle{&o.AllowPrivate}, "let links lead to loopback and private addresses; seeds may always"),
+	}
+}
+
+func (f *flags) printFlags() []cli.Flag {
+	return []cli.Flag{
+		flag("quiet", toggle{&f.quiet}, "print errors only, and which dangerous options are kept from an earlier run: -robots ignore, -allow-private"),
+		flag("verbose", toggle{&f.verbose}, "print a line per outcome: URL, outcome, status, bytes, ms; also why requests failed, and each step of the end"),
+		flag("log-format", choice{&f.format, []string{"text", "json"}}, "the `FORMAT` of lines on standard error: text, or json: each line is an object, and durations are in milliseconds (_ms)"),
+		flag("pprof", listenAddress{&f.pprof}, "serve Go's profiles at http://`ADDR`/debug/pprof/ while it runs; a port alone is one of 127.0.0.1"),
+	}
+}
+
+func (f *flags) sizeFlags() []cli.Flag {
+	o := &f.opts
+	return []cli.Flag{
+		flag("crawlers", number{p: &f.crawlers, least: 1}, "`N` crawlers; crawler i uses buffer i mod -buffers"),
+		flag("downloads", number{p: &f.downloads, least: 1}, "`N` downloads in flight per crawler"),
+		flag("buffers", number{p: &f.buffers, least: 1}, "`N` buffers between crawlers and tree, each with its builder"),
+		flag("buffer-size", number{p: &f.size, least: 1}, "`N` items in a buffer"),
+		flag("buffer-bytes", size{p: &o.BufferBytes, least: 1}, "the `SIZE` of the pages in a buffer"),
+		flag("memory-bodies", size{p: &o.MemoryBodies, least: 64 << 10}, "the `SIZE` of pages between request and buffer"),
+		flag("frontier-memory", size{p: &o.FrontierBytes, least: 64 << 10}, "the `SIZE` of memory for URLs that are next"),
+		flag("seen-memory", size{p: &o.SeenBytes, least: 32 << 10}, "the `SIZE` of the filter of known URLs; beyond it the index is asked too"),
+		flag("flush-interval", duration{p: &o.FlushInterval, least: time.Millisecond}, "the longest `TIME` an item waits in a buffer"),
+		flag("min-free", size{p: &o.MinFree, word: "auto", zero: "auto"}, "fetch only while the disk of the tree has this `SIZE` free; auto: what the buffers may still bring to it; 0: do not look"),
+		flag("min-free-inodes", number{p: &o.MinFreeInodes, word: "auto", none: "auto"}, "fetch only while that disk has `N` inodes free, as -min-free"),
+		flag("sync", choice{&f.sync, []string{"full", "none"}}, "the `MODE` of writing; full: safe against power cuts; none: against kill -9 only"),
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 
 // TestDefaults: an option that no flag has changed is the one that the help text names.
 func TestDefaults(t *testing.T) {
-	f := new(flags)
+	f := newFlags()
 	for _, fl := range ungroup(f.crawl()) {
 		g := fl.(*cli.GenericFlag)
 		if g.Value.String() != g.DefaultText && g.Name != "user-agent" {

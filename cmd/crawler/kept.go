@@ -131,7 +131,7 @@ func (c *command) recall(all []cli.Flag, isSet func(name string) bool) (*memory,
 	if err != nil {
 		return nil, err
 	}
-	defaults := generic(ungroup(new(flags).crawl()))
+	defaults := generic(ungroup(newFlags().crawl()))
 	for i, g := range generic(all) {
 		switch kindOf(g.Name) {
 		case ofTree:

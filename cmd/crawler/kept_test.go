@@ -22,7 +22,7 @@ import (
 // TestKinds: of each flag of the crawl it is decided what becomes of it after the run, and those
 // that may be secret are never kept.
 func TestKinds(t *testing.T) {
-	for _, g := range generic(ungroup(new(flags).crawl())) {
+	for _, g := range generic(ungroup(newFlags().crawl())) {
 		_, storable := g.Value.(keptValue)
 		_, hidden := g.Value.(secret)
 		switch kind := kindOf(g.Name); {
@@ -245,7 +245,7 @@ func TestSecretsAreNotKept(t *testing.T) {
 		"proxy": "http://sesame:sesame@127.0.0.1:1", "bind": "127.1.2.3",
 	}
 	var args, names []string
-	for _, g := range generic(ungroup(new(flags).crawl())) {
+	for _, g := range generic(ungroup(newFlags().crawl())) {
 		if kindOf(g.Name) == ofSecret {
 			args, names = append(args, "-"+g.Name, values[g.Name]), append(names, "-"+g.Name)
 		}

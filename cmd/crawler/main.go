@@ -127,7 +127,7 @@ type command struct {
 	stdout, stderr io.Writer
 	args           []string
 	operands       []string // those of args that are neither flags nor the subcommand
-	flags          flags
+	flags          *flags
 	dangers        string     // see warnFirst
 	json           func(bool) // says whether each line on stderr is to be a JSON object
 }
@@ -208,6 +208,7 @@ func withSignals(stderr io.Writer) (context.Context, func()) {
 
 // app describes the command line.
 func (c *command) app() *cli.App {
+	c.flags = newFlags()
 	groups := c.flags.crawl()
 	commands := []*cli.Command{
 		c.mergeCommand(), c.lsCommand(),

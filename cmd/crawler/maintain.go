@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -121,8 +122,8 @@ func (c *command) checkCommand() *cli.Command {
 
 // retryCommand turns failures back into work.
 func (c *command) retryCommand() *cli.Command {
-	var reason, state string
-	states := plainFlag("state", choice{&state, []string{"failed", "error", "refused", "redirected"}}, "only URLs of this `STATE`: failed, also called error, refused or redirected")
+	var w retry
+	states := plainFlag("state", choice{&w.state, []string{"failed", "error", "refused", "redirected"}}, "only URLs of this `STATE`: failed, also called error, refused or redirected")
 	states.DefaultText = "failed; any with -reason"
 	return &cli.Command{
 		Name: "retry", Usage: "turn failed, refused or redirected URLs back to pending",
@@ -131,7 +132,7 @@ func (c *command) retryCommand() *cli.Command {
 		Flags: []cli.Flag{
 			c.flags.tree(),
 			states,
-			plainFlag("reason", choice{&reason, retryReasons()}, "only what failed or was refused for this `REASON`, of those below"),
+			plainFlag("reason", choice{&w.reason, retryReasons()}, "only what failed or was refused for this `REASON`, of those below"),
 		},
 		Action: func(x *cli.Context) error {
 			if err := arguments(x, 1); err != nil {
@@ -141,70 +142,88 @@ func (c *command) retryCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			if state == "error" {
-				state = "failed"
+			if w.state == "error" {
+				w.state = "failed"
 			}
-			root := c.root()
-			tree, err := openExclusive(root)
+			tree, err := openExclusive(c.root())
 			if err != nil {
 				return err
 			}
 			defer tree.Close()
-			index, err := openIndex(root, storage.Options{})
+			if w.index, err = openIndex(c.root(), storage.Options{}); err != nil {
+				return err
+			}
+			defer w.index.Close()
+			in, err := crawler.NewInspector(tree, w.index)
 			if err != nil {
 				return err
 			}
-			defer index.Close()
-			in, err := crawler.NewInspector(tree, index)
+			if w.prefix, err = in.Folder(operand, "retry [-state S] [-reason R] [URL-PREFIX]"); err != nil {
+				return err
+			}
+			urls, sitemaps, err := w.reopen(x.Context)
 			if err != nil {
 				return err
 			}
-			prefix, err := in.Folder(operand, "retry [-state S] [-reason R] [URL-PREFIX]")
-			if err != nil {
-				return err
-			}
-			if reason == "robots" { // first: a kill behind it must not leave URLs open beside the answer that refuses them
-				if err := index.ForgetRobots(); err != nil {
-					return err
-				}
-			}
-			n, err := index.Reopen(x.Context, prefix, func(r *record.Record) bool {
-				switch {
-				case r.State == record.Stored, reason != "" && !hasReason(r.Reason, reason):
-					return false
-				case state != "":
-					return r.State.String() == state
-				}
-				return r.State == record.Failed || reason != "" && r.State != record.Pending
-			}, nil)
-			sitemaps := 0
-			if err == nil && (state == "" || state == "failed") {
-				sitemaps, err = index.RereadSitemaps(x.Context, func(s *record.Sitemap) bool {
-					word, _, _ := strings.Cut(s.Reason, ":")
-					key, err := record.Key(s.URL)
-					return (s.State == record.SitemapFailed || reason != "") && !s.Absent() &&
-						err == nil && bytes.HasPrefix(key, prefix) && (reason == "" || hasReason(word, reason))
-				}, nil)
-			}
-			if err != nil {
-				return err
-			}
-			if sitemaps > 0 {
-				if _, err := fmt.Fprintf(c.stdout, "%s to be read again\n", words.Count(sitemaps, "sitemap")); err != nil {
-					return err
-				}
-			}
-			if n == 0 && sitemaps > 0 {
-				return nil
-			}
-			if n == 0 {
-				_, err = fmt.Fprintln(c.stdout, "no such URL; crawler stats and crawler export show states and reasons")
-				return err
-			}
-			_, err = fmt.Fprintf(c.stdout, "%s pending again; the next run asks them\n", words.Count(n, "URL"))
-			return err
+			return c.printRetry(urls, sitemaps)
 		},
 	}
+}
+
+// A retry says what is to be asked again.
+type retry struct {
+	index         *storage.Index
+	prefix        []byte // of keys
+	state, reason string // "": see takes
+}
+
+// takes reports whether a URL is to be asked again: without a state or a reason one that failed.
+func (w *retry) takes(r *record.Record) bool {
+	switch {
+	case r.State == record.Stored, w.reason != "" && !hasReason(r.Reason, w.reason):
+		return false
+	case w.state != "":
+		return r.State.String() == w.state
+	}
+	return r.State == record.Failed || w.reason != "" && r.State != record.Pending
+}
+
+// takesSitemap is takes for sitemaps.
+func (w *retry) takesSitemap(s *record.Sitemap) bool {
+	word, _, _ := strings.Cut(s.Reason, ":")
+	key, err := record.Key(s.URL)
+	return (s.State == record.SitemapFailed || w.reason != "") && !s.Absent() &&
+		err == nil && bytes.HasPrefix(key, w.prefix) && (w.reason == "" || hasReason(word, w.reason))
+}
+
+// reopen turns what it takes back to pending, and returns how many.
+func (w *retry) reopen(ctx context.Context) (urls, sitemaps int, err error) {
+	if w.reason == "robots" { // first: a kill behind it must not leave URLs open beside the answer that refuses them
+		if err := w.index.ForgetRobots(); err != nil {
+			return 0, 0, err
+		}
+	}
+	urls, err = w.index.Reopen(ctx, w.prefix, w.takes, nil)
+	if err == nil && (w.state == "" || w.state == "failed") {
+		sitemaps, err = w.index.RereadSitemaps(ctx, w.takesSitemap, nil)
+	}
+	return urls, sitemaps, err
+}
+
+// printRetry says how much will be asked again.
+func (c *command) printRetry(urls, sitemaps int) error {
+	var text string
+	if sitemaps > 0 {
+		text = words.Count(sitemaps, "sitemap") + " to be read again\n"
+	}
+	switch {
+	case urls > 0:
+		text += words.Count(urls, "URL") + " pending again; the next run asks them\n"
+	case sitemaps == 0:
+		text = "nothing to ask again; crawler stats and crawler export show states and reasons\n"
+	}
+	_, err := io.WriteString(c.stdout, text)
+	return err
 }
 
 // hasReason reports whether a record's reason is the one that was asked for: tls is also those that
