@@ -25,8 +25,10 @@ func pick(args []string, long, share bool) ([]string, error) {
 	for first > 0 && strings.HasPrefix(args[first-1], ".") {
 		first--
 	}
-	cmd := exec.Command("go", append([]string{"list", "-f",
-		"{{.ImportPath}}\t{{.Dir}}{{range .TestGoFiles}}\t{{.}}{{end}}{{range .XTestGoFiles}}\t{{.}}{{end}}"}, args[first:]...)...)
+	cmd := exec.Command("go", append([]string{
+		"list", "-f",
+		"{{.ImportPath}}\t{{.Dir}}{{range .TestGoFiles}}\t{{.}}{{end}}{{range .XTestGoFiles}}\t{{.}}{{end}}",
+	}, args[first:]...)...)
 	cmd.Stderr = os.Stderr
 	list, err := cmd.Output()
 	if err != nil {
