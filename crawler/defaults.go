@@ -12,8 +12,8 @@ import (
 // DefaultAccept are the media types that are stored.
 var DefaultAccept = []string{"text/html", "application/xhtml+xml", "text/plain"}
 
-// DefaultOptions returns what zero fields of Options stand for, where that is not zero. It leaves out
-// MinFree and MinFreeInodes, whose defaults follow from other fields.
+// DefaultOptions returns what zero fields of Options stand for, where that is not zero. It leaves
+// out MinFree and MinFreeInodes, whose defaults follow from other fields.
 func DefaultOptions() Options {
 	return Options{
 		Tree:   "iut",
@@ -65,8 +65,8 @@ func fillStruct(v, usual reflect.Value) {
 	}
 }
 
-// defaults returns the options with every zero value replaced by its default, and no limit as 0, or
-// says what is wrong with them.
+// defaults returns the options with every zero value replaced by its default, and no limit as 0,
+// or says what is wrong with them.
 func (o Options) defaults() (Options, error) {
 	if err := errors.Join(o.canonicalSeeds(), o.asks(), o.keepsNothing(), o.checkOrder()); err != nil {
 		return o, err
