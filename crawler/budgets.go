@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"urltree/storage"
+	"urltree/storage/record"
 )
 
 // Reasons of URLs that are held for their form.
@@ -45,7 +46,7 @@ func (o *Options) limits() storage.Limits {
 
 // heldByOptions reports whether a reason follows from the options in FORMAT and the seeds.
 func heldByOptions(reason string) bool {
-	return reason == storage.HeldDepth || reason == heldScope || strings.HasPrefix(reason, "budget-")
+	return reason == record.HeldDepth || reason == heldScope || strings.HasPrefix(reason, "budget-")
 }
 
 // form returns the reason why a URL is held for its path alone, or "".

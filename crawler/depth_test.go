@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"urltree/crawler"
-	"urltree/storage"
 	"urltree/storage/record"
 )
 
@@ -154,7 +153,7 @@ func TestShortestDepth(t *testing.T) {
 						if !known || r.State == record.Pending || int(r.Depth) != d {
 							t.Errorf("run %d to depth %d: %s at %d: %v at %d", run, limit, url(i), d, r.State, r.Depth)
 						}
-					case known && (r.State != record.Pending || r.Reason != storage.HeldDepth || int(r.Depth) != limit+1 || d != limit+1):
+					case known && (r.State != record.Pending || r.Reason != record.HeldDepth || int(r.Depth) != limit+1 || d != limit+1):
 						t.Errorf("run %d to depth %d: %s at %d: %v at %d (%s)", run, limit, url(i), d, r.State, r.Depth, r.Reason)
 					case !known && d == limit+1 && g.linkedAt(i, limit):
 						t.Errorf("run %d to depth %d: %s at %d is not known", run, limit, url(i), d)

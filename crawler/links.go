@@ -156,7 +156,7 @@ func (l *Linker) hold(row *record.Row) string {
 	case row.Source == record.Seed:
 		return ""
 	case l.limits.TooDeep(row.Depth):
-		return storage.HeldDepth
+		return record.HeldDepth
 	case l.scope.Reason(row.URL) != "":
 		return heldScope
 	}

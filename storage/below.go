@@ -13,12 +13,6 @@ import (
 	"urltree/storage/record"
 )
 
-// countedFrom is the number of records from which on a folder, or a path with queries, has a row
-// with their counts. Below it they are counted one by one when somebody asks: in a large crawl
-// most folders hold a handful of records, and with a row for each of them a new URL would change
-// two places of the file in place of one.
-const countedFrom = 16
-
 // A counting is one way to count the records whose keys begin with the same bytes.
 type counting struct {
 	bucket []byte
@@ -26,8 +20,8 @@ type counting struct {
 }
 
 var (
-	folderCounts = counting{bucketFolder, ""}                  // strictly below a folder
-	queryCounts  = counting{bucketQuery, string(record.Query)} // of a path, with a query
+	folderCounts = counting{record.BucketFolder, ""}                  // strictly below a folder
+	queryCounts  = counting{record.BucketQuery, string(record.Query)} // of a path, with a query
 )
 
 // of returns the counts under a key, without those that the inbox has, and whether there is a row
@@ -41,13 +35,13 @@ func (g *counting) of(in *boltfile.Values, key []byte) (sum record.Counts, row b
 		return sum, true, err
 	}
 	prefix := append(bytes.Clone(key), g.suffix...)
-	c := in.Cursor(bucketURL)
+	c := in.Cursor(record.BucketURL)
 	k, v := c.Seek(prefix)
 	if bytes.Equal(k, key) { // the page of a folder is not below it
 		k, v = c.Next()
 	}
 	for n := 0; bytes.HasPrefix(k, prefix); k, v = c.Next() {
-		if n++; n == 4*countedFrom {
+		if n++; n == 4*record.CountedFrom {
 			return sum, false, fmt.Errorf("bucket %s: %q: %w: no counts of many records", g.bucket, key, record.ErrCorrupt)
 		}
 		if state, place, err := record.Peek(k, v); err == nil {
@@ -75,7 +69,7 @@ func (c *change) flushCounts(g *counting, diffs map[string]*record.Counts) error
 		if err != nil {
 			return err
 		}
-		if sum.Add(diff); !row && sum.Records() < countedFrom {
+		if sum.Add(diff); !row && sum.Records() < record.CountedFrom {
 			small = name + g.suffix
 			continue
 		}

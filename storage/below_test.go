@@ -12,13 +12,13 @@ import (
 // Counts are the same below and above the number of records from which they have a row, whatever
 // the steps in which a folder grows; the row is there from that number on and not before.
 func TestCountedFrom(t *testing.T) {
-	for _, step := range []int{1, 7, countedFrom - 1, countedFrom, countedFrom + 1, 3 * countedFrom} {
+	for _, step := range []int{1, 7, record.CountedFrom - 1, record.CountedFrom, record.CountedFrom + 1, 3 * record.CountedFrom} {
 		t.Run(fmt.Sprintf("steps of %d", step), func(t *testing.T) {
 			x, _ := newIndex(t, 0)
 			folder, page := []byte("http\x00da\x00rf\x00"), []byte("http\x00da\x00rf\x00rp\x00")
 			url := "http://a/f"
 			rows := commitLinks(t, x, url, url+"/p") // pages of the folders: not below themselves
-			for n := 1; n <= 3*countedFrom; {
+			for n := 1; n <= 3*record.CountedFrom; {
 				var links []string
 				for range step {
 					links = append(links, fmt.Sprintf("%s/p?%d", url, n))
@@ -42,10 +42,10 @@ func TestCountedFrom(t *testing.T) {
 					t.Fatalf("%d records: folder has %+v, %v, want %+v", n-1, got, err, want)
 				}
 				err := x.file.View(func(tx *bolt.Tx) error {
-					if row := tx.Bucket(bucketFolder).Get(folder) != nil; row != (want.Records() >= countedFrom) {
+					if row := tx.Bucket(record.BucketFolder).Get(folder) != nil; row != (want.Records() >= record.CountedFrom) {
 						t.Errorf("%d records below a folder, row: %v", want.Records(), row)
 					}
-					if row := tx.Bucket(bucketQuery).Get(page) != nil; row != (queries >= countedFrom) {
+					if row := tx.Bucket(record.BucketQuery).Get(page) != nil; row != (queries >= record.CountedFrom) {
 						t.Errorf("%d records with queries, row: %v", queries, row)
 					}
 					return nil

@@ -75,7 +75,7 @@ func (x *Index) commit(set []*record.Outcome) (Committed, error) {
 				}
 			}
 			if o.Robots != nil {
-				if err := c.tx.Bucket(bucketRobots).Put([]byte(o.Robots.Origin), o.Robots.Append(nil)); err != nil {
+				if err := c.tx.Bucket(record.BucketRobots).Put([]byte(o.Robots.Origin), o.Robots.Append(nil)); err != nil {
 					return err
 				}
 			}
@@ -83,7 +83,7 @@ func (x *Index) commit(set []*record.Outcome) (Committed, error) {
 				c.cutSitemap(o.Links[0].Source, cut)
 			}
 			if o.Seeds != nil {
-				if err := c.tx.Bucket(bucketSys).Put(keySeeds, o.Seeds.Append(nil, keySeeds)); err != nil {
+				if err := c.tx.Bucket(record.BucketSys).Put(record.KeySeeds, o.Seeds.Append(nil, record.KeySeeds)); err != nil {
 					return err
 				}
 			}
@@ -240,7 +240,7 @@ func (c *change) outcome(o *record.Outcome, done *Committed) (record.Row, error)
 		c.fresh = append(c.fresh, c.x.filter.Fingerprint(o.Row.URL))
 		done.New++
 		if o.Row.Range != 0 { // the record is lost, its pending row may not be
-			if err := c.tx.Bucket(bucketPending).Delete(record.AppendPendingKey(nil, &o.Row, e.key)); err != nil {
+			if err := c.tx.Bucket(record.BucketPending).Delete(record.AppendPendingKey(nil, &o.Row, e.key)); err != nil {
 				return record.Row{}, err
 			}
 		}
@@ -250,7 +250,7 @@ func (c *change) outcome(o *record.Outcome, done *Committed) (record.Row, error)
 		c.edgesLost = c.edgesLost || o.EdgesEnd > 0 // the file has them twice
 		return record.Row{}, nil
 	}
-	if o.State == record.Pending && o.Next.Range == record.Held && o.Next.Reason == HeldDepth && !c.x.opts.Limits.TooDeep(r.Depth) {
+	if o.State == record.Pending && o.Next.Range == record.Held && o.Next.Reason == record.HeldDepth && !c.x.opts.Limits.TooDeep(r.Depth) {
 		return r.Row, nil // a shorter way was found since
 	}
 	if o.State == record.Pending && o.Next.Range == record.Now && r.Range == record.Held {
@@ -309,7 +309,7 @@ func (c *change) release(e *entry) error {
 
 // putScope keeps a URL as a seed whose record does not say so.
 func (c *change) putScope(url string) error {
-	return c.tx.Bucket(bucketScope).Put([]byte(url), record.Seal(nil, []byte(url)))
+	return c.tx.Bucket(record.BucketScope).Put([]byte(url), record.Seal(nil, []byte(url)))
 }
 
 // settle sees to it that a URL which got its outcome and was reopened by a link of the same set
@@ -426,7 +426,7 @@ func (c *change) link(l *record.Link, done *Committed) error {
 		if reason != "" {
 			e.rec.Range, e.rec.Reason = record.Held, reason
 			c.host(record.Host(l.URL)).held++
-			if reason == heldDomain {
+			if reason == record.HeldDomain {
 				d, err := c.domain(record.Host(l.URL))
 				if err != nil {
 					return err
@@ -489,7 +489,7 @@ func (c *change) nearer(e *entry, l *record.Link, done *Committed) error {
 		return nil
 	}
 	switch {
-	case r.State == record.Pending && r.Range == record.Held && r.Reason == HeldDepth:
+	case r.State == record.Pending && r.Range == record.Held && r.Reason == record.HeldDepth:
 		if err := c.release(e); err != nil {
 			return err
 		}

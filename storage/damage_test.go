@@ -108,7 +108,7 @@ func TestOpenErrors(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = db.Update(func(tx *bolt.Tx) error {
-			return tx.Bucket(bucketSys).Put(keySchema, record.Seal([]byte{other}, nil))
+			return tx.Bucket(record.BucketSys).Put(record.KeySchema, record.Seal([]byte{other}, nil))
 		})
 		if err = errors.Join(err, db.Close()); err != nil {
 			t.Fatal(err)
@@ -139,7 +139,7 @@ func TestDamagedValue(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := x.file.Update(func(tx *bolt.Tx) error {
-		b := tx.Bucket(bucketURL)
+		b := tx.Bucket(record.BucketURL)
 		v := slices.Clone(b.Get(key))
 		v[len(v)/2] ^= 1
 		return b.Put(key, v)
@@ -187,50 +187,52 @@ func TestVerifyFaults(t *testing.T) {
 		spoil func(tx *bolt.Tx) error
 	}{
 		{"pending row gone", func(tx *bolt.Tx) error {
-			k, _ := first(tx.Bucket(bucketPending))
-			return tx.Bucket(bucketPending).Delete(k)
+			k, _ := first(tx.Bucket(record.BucketPending))
+			return tx.Bucket(record.BucketPending).Delete(k)
 		}},
 		{"pending row too many", func(tx *bolt.Tx) error {
-			return tx.Bucket(bucketPending).Put(record.AppendPendingKey(nil, &record.Row{URL: "http://a.org/", Range: record.Now}, key), make([]byte, 4))
+			return tx.Bucket(record.BucketPending).Put(record.AppendPendingKey(nil, &record.Row{URL: "http://a.org/", Range: record.Now}, key), make([]byte, 4))
 		}},
-		{"record gone", func(tx *bolt.Tx) error { return tx.Bucket(bucketURL).Delete(key) }},
+		{"record gone", func(tx *bolt.Tx) error { return tx.Bucket(record.BucketURL).Delete(key) }},
 		{"record under another key", func(tx *bolt.Tx) error {
-			b := tx.Bucket(bucketURL)
+			b := tx.Bucket(record.BucketURL)
 			return errors.Join(b.Put([]byte("http\x00dhost0.org\x00r0\x00r\x00"), slices.Clone(b.Get(key))), b.Delete(key))
 		}},
 		{"folder counter", func(tx *bolt.Tx) error {
-			k, _ := first(tx.Bucket(bucketFolder))
-			return tx.Bucket(bucketFolder).Put(k, record.Seal((&record.Counts{Now: 1}).Append(nil), k))
+			k, _ := first(tx.Bucket(record.BucketFolder))
+			return tx.Bucket(record.BucketFolder).Put(k, record.Seal((&record.Counts{Now: 1}).Append(nil), k))
 		}},
 		{"folder gone", func(tx *bolt.Tx) error {
-			k, _ := first(tx.Bucket(bucketFolder))
-			return tx.Bucket(bucketFolder).Delete(k)
+			k, _ := first(tx.Bucket(record.BucketFolder))
+			return tx.Bucket(record.BucketFolder).Delete(k)
 		}},
 		{"folder too many", func(tx *bolt.Tx) error {
-			return tx.Bucket(bucketFolder).Put([]byte("http\x00dx\x00"), record.Seal((&record.Counts{}).Append(nil), []byte("http\x00dx\x00")))
+			return tx.Bucket(record.BucketFolder).Put([]byte("http\x00dx\x00"), record.Seal((&record.Counts{}).Append(nil), []byte("http\x00dx\x00")))
 		}},
 		{"host counter", func(tx *bolt.Tx) error {
-			k, _ := first(tx.Bucket(bucketHost))
-			return tx.Bucket(bucketHost).Put(k, (&record.HostRow{HostTimes: record.HostTimes{Name: string(k)}}).Append(nil))
+			k, _ := first(tx.Bucket(record.BucketHost))
+			return tx.Bucket(record.BucketHost).Put(k, (&record.HostRow{HostTimes: record.HostTimes{Name: string(k)}}).Append(nil))
 		}},
 		{"host gone", func(tx *bolt.Tx) error {
-			k, _ := first(tx.Bucket(bucketHost))
-			return tx.Bucket(bucketHost).Delete(k)
+			k, _ := first(tx.Bucket(record.BucketHost))
+			return tx.Bucket(record.BucketHost).Delete(k)
 		}},
-		{"metadata of a pending URL", func(tx *bolt.Tx) error { return tx.Bucket(bucketMeta).Put(key, (&record.Meta{}).Append(nil, key)) }},
+		{"metadata of a pending URL", func(tx *bolt.Tx) error {
+			return tx.Bucket(record.BucketMeta).Put(key, (&record.Meta{}).Append(nil, key))
+		}},
 		{"metadata without a record", func(tx *bolt.Tx) error {
 			key := []byte("http\x00da\x00r\x00")
-			return tx.Bucket(bucketMeta).Put(key, (&record.Meta{}).Append(nil, key))
+			return tx.Bucket(record.BucketMeta).Put(key, (&record.Meta{}).Append(nil, key))
 		}},
 		{"metadata under no key", func(tx *bolt.Tx) error {
-			return tx.Bucket(bucketMeta).Put([]byte("x"), (&record.Meta{}).Append(nil, []byte("x")))
+			return tx.Bucket(record.BucketMeta).Put([]byte("x"), (&record.Meta{}).Append(nil, []byte("x")))
 		}},
 		{"metadata damaged", func(tx *bolt.Tx) error {
-			k, _ := first(tx.Bucket(bucketMeta))
-			return tx.Bucket(bucketMeta).Put(k, record.Seal([]byte{9}, k))
+			k, _ := first(tx.Bucket(record.BucketMeta))
+			return tx.Bucket(record.BucketMeta).Put(k, record.Seal([]byte{9}, k))
 		}},
 		{"totals", func(tx *bolt.Tx) error {
-			return tx.Bucket(bucketSys).Put(keyTotals, (&record.Totals{Bytes: 1}).Append(nil, keyTotals))
+			return tx.Bucket(record.BucketSys).Put(record.KeyTotals, (&record.Totals{Bytes: 1}).Append(nil, record.KeyTotals))
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -50,7 +50,7 @@ func (x *Index) Digests(ctx context.Context, fn func(digest [32]byte)) error {
 // transactions. Nothing is decoded, and the bytes are the file's: so it is fast.
 func (x *Index) digests(ctx context.Context, fn func(key, value, digest []byte) error) error {
 	const sum = 4 // bytes of the checksum
-	err := x.file.Walk(ctx, bucketURL, nil, func(_ *boltfile.Values, k, v []byte) ([]byte, error) {
+	err := x.file.Walk(ctx, record.BucketURL, nil, func(_ *boltfile.Values, k, v []byte) ([]byte, error) {
 		if len(v) < 32+sum || record.State(v[0]) != record.Stored {
 			return nil, nil
 		}

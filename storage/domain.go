@@ -10,7 +10,7 @@ import (
 // Domain returns the row of a registrable domain, a zero one if there is none.
 func (x *Index) Domain(name string) (d record.DomainRow, err error) {
 	err = x.file.View(func(tx *bolt.Tx) error {
-		if v := tx.Bucket(bucketDomain).Get([]byte(name)); v != nil {
+		if v := tx.Bucket(record.BucketDomain).Get([]byte(name)); v != nil {
 			d, err = record.DecodeDomain([]byte(name), v)
 		}
 		return err
@@ -35,7 +35,7 @@ func (c *change) domain(host string) (*domainChange, error) {
 	d := c.domains[name]
 	if d == nil {
 		d = &domainChange{}
-		if v := c.values.Get(bucketDomain, []byte(name)); v != nil {
+		if v := c.values.Get(record.BucketDomain, []byte(name)); v != nil {
 			var err error
 			if d.row, err = record.DecodeDomain([]byte(name), v); err != nil {
 				return nil, err
@@ -70,14 +70,6 @@ func (c *change) countHost(row *record.HostRow, h *hostChange) error {
 	return err
 }
 
-// heldByDomain returns 1 for a record that is held because its domain has too many hosts.
-func heldByDomain(r *record.Record) int64 {
-	if r != nil && r.State == record.Pending && r.Range == record.Held && r.Reason == heldDomain {
-		return 1
-	}
-	return 0
-}
-
 func (c *change) flushDomains() error {
 	var puts boltfile.Puts
 	for name, d := range c.domains {
@@ -87,5 +79,5 @@ func (c *change) flushDomains() error {
 		row := record.DomainRow{Hosts: d.row.Hosts + d.hosts, Held: d.row.Held + d.held}
 		puts.Put([]byte(name), row.Append(nil, []byte(name)))
 	}
-	return c.values.Write(bucketDomain, puts)
+	return c.values.Write(record.BucketDomain, puts)
 }

@@ -36,7 +36,7 @@ func TestUpgradeCountsHosts(t *testing.T) {
 	want := fmt.Sprint(rows())
 	var hosts []record.HostRow
 	err := x.file.Update(func(tx *bolt.Tx) error {
-		b := tx.Bucket(bucketHost)
+		b := tx.Bucket(record.BucketHost)
 		err := b.ForEach(func(k, v []byte) error {
 			h, err := record.DecodeHost(string(k), v)
 			h.Counted = 0
@@ -49,10 +49,10 @@ func TestUpgradeCountsHosts(t *testing.T) {
 			}
 		}
 		if err == nil {
-			err = tx.DeleteBucket(bucketDomain)
+			err = tx.DeleteBucket(record.BucketDomain)
 		}
 		if err == nil {
-			err = tx.Bucket(bucketSys).Put(keySchema, record.Seal(binary.AppendUvarint(nil, schema-1), nil))
+			err = tx.Bucket(record.BucketSys).Put(record.KeySchema, record.Seal(binary.AppendUvarint(nil, schema-1), nil))
 		}
 		return err
 	})

@@ -10,13 +10,13 @@ import (
 // Those beyond Edges.Pages have no edges in the file.
 func (x *Index) Edges() (kept record.Edges, stored int64, err error) {
 	err = x.file.View(func(tx *bolt.Tx) error {
-		totals, err := record.DecodeTotals(keyTotals, tx.Bucket(bucketSys).Get(keyTotals))
+		totals, err := record.DecodeTotals(record.KeyTotals, tx.Bucket(record.BucketSys).Get(record.KeyTotals))
 		if err != nil {
 			return err
 		}
 		stored = totals.Stored
-		if v := tx.Bucket(bucketSys).Get(keyEdges); v != nil {
-			kept, err = record.DecodeEdges(keyEdges, v)
+		if v := tx.Bucket(record.BucketSys).Get(record.KeyEdges); v != nil {
+			kept, err = record.DecodeEdges(record.KeyEdges, v)
 		}
 		return err
 	})
@@ -27,7 +27,9 @@ func (x *Index) Edges() (kept record.Edges, stored int64, err error) {
 func (x *Index) SetEdges(e record.Edges) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.file.Update(func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Put(keyEdges, e.Append(nil, keyEdges)) })
+	return x.file.Update(func(tx *bolt.Tx) error {
+		return tx.Bucket(record.BucketSys).Put(record.KeyEdges, e.Append(nil, record.KeyEdges))
+	})
 }
 
 // flushEdges counts the edges that came with this change. Where a page is stored no more, or a
@@ -37,15 +39,15 @@ func (c *change) flushEdges() error {
 	if c.edgesEnd == 0 && !c.edgesLost {
 		return nil
 	}
-	sys := c.tx.Bucket(bucketSys)
-	v := sys.Get(keyEdges)
+	sys := c.tx.Bucket(record.BucketSys)
+	v := sys.Get(record.KeyEdges)
 	if v == nil {
 		return nil
 	}
-	kept, err := record.DecodeEdges(keyEdges, v)
+	kept, err := record.DecodeEdges(record.KeyEdges, v)
 	if err != nil || c.edgesLost {
-		return sys.Delete(keyEdges)
+		return sys.Delete(record.KeyEdges)
 	}
 	kept.End, kept.Pages = c.edgesEnd, kept.Pages+c.edgesPages
-	return sys.Put(keyEdges, kept.Append(nil, keyEdges))
+	return sys.Put(record.KeyEdges, kept.Append(nil, record.KeyEdges))
 }

@@ -37,14 +37,14 @@ func (c *change) flush() error {
 			return err
 		}
 	}
-	sys := c.tx.Bucket(bucketSys)
-	sitemap, _ := c.tx.Bucket(bucketSitemap).Cursor().First()
+	sys := c.tx.Bucket(record.BucketSys)
+	sitemap, _ := c.tx.Bucket(record.BucketSitemap).Cursor().First()
 	if c.relink && (c.totals.Parsed() || sitemap != nil) {
-		if err := sys.Put(keyRelink, record.Seal(nil, keyRelink)); err != nil {
+		if err := sys.Put(record.KeyRelink, record.Seal(nil, record.KeyRelink)); err != nil {
 			return err
 		}
 	}
-	return sys.Put(keyTotals, c.totals.Append(nil, keyTotals))
+	return sys.Put(record.KeyTotals, c.totals.Append(nil, record.KeyTotals))
 }
 
 // addTo adds to the counts under a key.
@@ -103,7 +103,7 @@ func (c *change) flushRecords() error {
 		}
 		diff.Count(e.rec, 1)
 		c.totals.Count(e.rec, 1)
-		if n := heldByDomain(e.rec) - heldByDomain(e.old); n != 0 {
+		if n := record.HeldByDomain(e.rec) - record.HeldByDomain(e.old); n != 0 {
 			d, err := c.domain(record.Host(e.rec.URL))
 			if err != nil {
 				return err
@@ -133,18 +133,18 @@ func (c *change) flushRecords() error {
 	if err := c.flushCounts(&queryCounts, queries); err != nil {
 		return err
 	}
-	if err := c.values.Write(bucketURL, urls); err != nil {
+	if err := c.values.Write(record.BucketURL, urls); err != nil {
 		return err
 	}
-	if err := c.values.Write(bucketMeta, metas); err != nil {
+	if err := c.values.Write(record.BucketMeta, metas); err != nil {
 		return err
 	}
 	if err := c.waiting.Write(&c.values); err != nil {
 		return err
 	}
 	// The rows of a host mostly come behind all others of it.
-	c.tx.Bucket(bucketPending).FillPercent = 0.8
-	return c.values.Write(bucketPending, rows)
+	c.tx.Bucket(record.BucketPending).FillPercent = 0.8
+	return c.values.Write(record.BucketPending, rows)
 }
 
 func (c *change) flushShorter() error {
@@ -153,11 +153,11 @@ func (c *change) flushShorter() error {
 		switch {
 		case yes:
 			puts.Put([]byte(key), record.Seal(nil, []byte(key)))
-		case c.values.Get(bucketShorter, []byte(key)) != nil:
+		case c.values.Get(record.BucketShorter, []byte(key)) != nil:
 			puts.Delete([]byte(key))
 		}
 	}
-	return c.values.Write(bucketShorter, puts)
+	return c.values.Write(record.BucketShorter, puts)
 }
 
 func (c *change) flushHosts() error {
@@ -185,5 +185,5 @@ func (c *change) flushHosts() error {
 		}
 		puts.Put([]byte(name), h.Append(nil))
 	}
-	return c.values.Write(bucketHost, puts)
+	return c.values.Write(record.BucketHost, puts)
 }

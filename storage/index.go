@@ -50,6 +50,7 @@ import (
 	"urltree/storage/boltfile"
 	"urltree/storage/inbox"
 	"urltree/storage/record"
+	"urltree/storage/verify"
 )
 
 // schema is the version of all formats in index.db. [Upgrade] knows the one before.
@@ -66,39 +67,12 @@ var (
 	ErrOlder = errors.New("index.db has the format of the version before")
 )
 
-var (
-	bucketURL     = []byte("url")
-	bucketPending = []byte("pending")
-	bucketHost    = []byte("host")
-	bucketRobots  = []byte("robots")
-	bucketSitemap = []byte("sitemap")
-	bucketFolder  = []byte("folder")
-	bucketQuery   = []byte("query")
-	bucketShorter = []byte("shorter")
-	bucketMeta    = []byte("meta")
-	bucketScope   = []byte("scope")
-	bucketSeed    = []byte("seed")
-	bucketDomain  = []byte("domain")
-	bucketRun     = []byte("run")
-	bucketHour    = []byte("hour")
-	bucketSys     = []byte("sys")
-
-	buckets = [][]byte{
-		bucketURL, bucketPending, bucketHost, bucketRobots, bucketSitemap, bucketFolder, bucketQuery, bucketShorter,
-		bucketMeta, bucketScope, bucketSeed, bucketDomain, bucketRun, bucketHour, bucketSys, inbox.Buckets[0], inbox.Buckets[1],
-	}
-
-	keySchema  = []byte("schema")
-	keyTotals  = []byte("totals")
-	keyFilter  = []byte("filter")
-	keyUnclean = []byte("unclean")
-	keyRelink  = []byte("relink")
-	keyEdges   = []byte("edges")
-	keyRanked  = []byte("ranked")
-	keyOptions = []byte("options")
-	keyReview  = []byte("review")
-	keySeeds   = []byte("seeds")
-)
+// buckets are all buckets of the file.
+var buckets = [][]byte{
+	record.BucketURL, record.BucketPending, record.BucketHost, record.BucketRobots, record.BucketSitemap,
+	record.BucketFolder, record.BucketQuery, record.BucketShorter, record.BucketMeta, record.BucketScope, record.BucketSeed,
+	record.BucketDomain, record.BucketRun, record.BucketHour, record.BucketSys, inbox.Buckets[0], inbox.Buckets[1],
+}
 
 // Options say how an index is opened.
 type Options struct {
@@ -174,11 +148,11 @@ func Create(path string) error {
 		if _, err := rand.Read(key[:]); err != nil {
 			return err
 		}
-		sys := tx.Bucket(bucketSys)
+		sys := tx.Bucket(record.BucketSys)
 		return errors.Join(
 			putSchema(tx),
-			sys.Put(keyTotals, (&record.Totals{}).Append(nil, keyTotals)),
-			sys.Put(keyFilter, record.Seal(key[:], keyFilter)))
+			sys.Put(record.KeyTotals, (&record.Totals{}).Append(nil, record.KeyTotals)),
+			sys.Put(record.KeyFilter, record.Seal(key[:], record.KeyFilter)))
 	})
 }
 
@@ -195,7 +169,7 @@ func Open(path string, opts Options) (*Index, error) {
 	if err == nil {
 		x.inbox, whole, err = inbox.Open(file, inbox.Options{
 			Least: opts.Inbox, Memory: opts.inboxMemory(), ReadOnly: opts.ReadOnly, Strict: opts.Strict,
-			Records: bucketURL, Fingerprint: x.filter.Fingerprint,
+			Records: record.BucketURL, Fingerprint: x.filter.Fingerprint,
 		}, x.totals.Records())
 	}
 	if err == nil && !whole {
@@ -223,11 +197,11 @@ func (x *Index) load() error {
 				return fmt.Errorf("%w: no bucket %q", record.ErrDamaged, name)
 			}
 		}
-		sys := tx.Bucket(bucketSys)
-		if x.totals, err = record.DecodeTotals(keyTotals, sys.Get(keyTotals)); err != nil {
+		sys := tx.Bucket(record.BucketSys)
+		if x.totals, err = record.DecodeTotals(record.KeyTotals, sys.Get(record.KeyTotals)); err != nil {
 			return fmt.Errorf("totals: %w", err)
 		}
-		key, err := record.Unseal(sys.Get(keyFilter), keyFilter)
+		key, err := record.Unseal(sys.Get(record.KeyFilter), record.KeyFilter)
 		if err != nil || len(key) != 16 {
 			return fmt.Errorf("%w: filter key", record.ErrDamaged)
 		}
@@ -249,6 +223,11 @@ func (x *Index) Close() error {
 	return errors.Join(err, x.file.Close())
 }
 
+// Verify compares everything in the index that follows from something else, see [verify.Index].
+func (x *Index) Verify(ctx context.Context, fault func(string)) (record.Totals, error) {
+	return verify.Index(ctx, x.file, x.inbox, x.Totals(), fault)
+}
+
 // Totals returns the counters as last committed.
 func (x *Index) Totals() record.Totals {
 	x.mu.Lock()
@@ -260,7 +239,7 @@ func (x *Index) Totals() record.Totals {
 // that belong to the crawl only now, and no record.
 func (x *Index) NeedsRelink() (yes bool, err error) {
 	err = x.file.View(func(tx *bolt.Tx) error {
-		yes = tx.Bucket(bucketSys).Get(keyRelink) != nil
+		yes = tx.Bucket(record.BucketSys).Get(record.KeyRelink) != nil
 		return nil
 	})
 	return yes, err
@@ -270,7 +249,7 @@ func (x *Index) NeedsRelink() (yes bool, err error) {
 func (x *Index) Relinked() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.file.Update(func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Delete(keyRelink) })
+	return x.file.Update(func(tx *bolt.Tx) error { return tx.Bucket(record.BucketSys).Delete(record.KeyRelink) })
 }
 
 // Review has the next run look at all held rows, whatever holds them, and at pages whose links were
@@ -279,13 +258,15 @@ func (x *Index) Relinked() error {
 func (x *Index) Review() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.file.Update(func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Put(keyReview, record.Seal(nil, keyReview)) })
+	return x.file.Update(func(tx *bolt.Tx) error {
+		return tx.Bucket(record.BucketSys).Put(record.KeyReview, record.Seal(nil, record.KeyReview))
+	})
 }
 
 // NeedsReview reports whether Review was called, and Reviewed was not since.
 func (x *Index) NeedsReview() (yes bool, err error) {
 	err = x.file.View(func(tx *bolt.Tx) error {
-		yes = tx.Bucket(bucketSys).Get(keyReview) != nil
+		yes = tx.Bucket(record.BucketSys).Get(record.KeyReview) != nil
 		return nil
 	})
 	return yes, err
@@ -295,7 +276,7 @@ func (x *Index) NeedsReview() (yes bool, err error) {
 func (x *Index) Reviewed() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.file.Update(func(tx *bolt.Tx) error { return tx.Bucket(bucketSys).Delete(keyReview) })
+	return x.file.Update(func(tx *bolt.Tx) error { return tx.Bucket(record.BucketSys).Delete(record.KeyReview) })
 }
 
 // Written returns the pages, of the system's page size, that transactions have written to the file

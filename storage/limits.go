@@ -2,15 +2,6 @@ package storage
 
 import "urltree/storage/record"
 
-// Reasons of URLs that limits hold back.
-const (
-	HeldDepth  = "depth"         // over Limits.MaxDepth
-	heldDomain = "budget-domain" // over Limits.Domain
-	heldHost   = "budget-host"   // over Limits.Host
-	heldPrefix = "budget-prefix" // over Limits.Prefix
-	heldQuery  = "budget-query"  // over Limits.Query
-)
-
 // Limits say which new URLs wait for a later run. What is held does not count towards a budget,
 // and a seed never waits. The zero value holds nothing back.
 //
@@ -59,7 +50,7 @@ func (c *change) host(name string) *hostChange {
 func (c *change) stored(name string, h *hostChange) (*record.HostRow, error) {
 	if h.row == nil {
 		h.row = &record.HostRow{HostTimes: record.HostTimes{Name: name}}
-		if v := c.tx.Bucket(bucketHost).Get([]byte(name)); v != nil {
+		if v := c.tx.Bucket(record.BucketHost).Get([]byte(name)); v != nil {
 			row, err := record.DecodeHost(name, v)
 			if err != nil {
 				return nil, err
@@ -84,7 +75,7 @@ func (c *change) hold(key []byte, l *record.Link) (reason string, full bool, err
 		reason = ""
 	case reason != "":
 	case c.x.opts.Limits.TooDeep(l.Depth):
-		reason = HeldDepth
+		reason = record.HeldDepth
 	default:
 		if reason, err = c.budget(key, row, h); err != nil {
 			return "", false, err
@@ -94,7 +85,7 @@ func (c *change) hold(key []byte, l *record.Link) (reason string, full bool, err
 		return "", false, c.spend(key, row, h)
 	}
 	most := c.x.opts.Limits.MaxHeld
-	if reason == heldDomain && most > 0 {
+	if reason == record.HeldDomain && most > 0 {
 		d, err := c.domain(name)
 		if err != nil || d.row.Held+d.waiting >= most {
 			return reason, true, err
@@ -106,10 +97,10 @@ func (c *change) hold(key []byte, l *record.Link) (reason string, full bool, err
 // budget returns the budget that has no place for one more URL, or "".
 func (c *change) budget(key []byte, row *record.HostRow, h *hostChange) (reason string, err error) {
 	if over, err := c.tooManyHosts(row, h); over || err != nil {
-		return heldDomain, err
+		return record.HeldDomain, err
 	}
 	if most := c.x.opts.Limits.Host; most > 0 && row.Used()+h.used >= most {
-		return heldHost, nil
+		return record.HeldHost, nil
 	}
 	err = c.counted(key, row, func(known map[string]int64, at string, most int64, over string) {
 		if known[at] >= most {
@@ -143,11 +134,11 @@ func (c *change) counted(key []byte, row *record.HostRow, visit func(known map[s
 	ceiling := row.Used() + c.coming
 	if l.Query > 0 && ceiling > l.Query {
 		if path := record.PathOf(key); path != nil {
-			one(c.queries, path, &queryCounts, l.Query, heldQuery)
+			one(c.queries, path, &queryCounts, l.Query, record.HeldQuery)
 		}
 	}
 	if l.Prefix > 0 && ceiling > l.Prefix {
-		record.Segments(key, func(folder []byte) { one(c.prefixes, folder, &folderCounts, l.Prefix, heldPrefix) })
+		record.Segments(key, func(folder []byte) { one(c.prefixes, folder, &folderCounts, l.Prefix, record.HeldPrefix) })
 	}
 	return err
 }

@@ -14,7 +14,7 @@ func (x *Index) Meta(url string) (meta *record.Meta, err error) {
 		return nil, err
 	}
 	err = x.file.View(func(tx *bolt.Tx) error {
-		if v := tx.Bucket(bucketMeta).Get(key); v != nil {
+		if v := tx.Bucket(record.BucketMeta).Get(key); v != nil {
 			m, err := record.DecodeMeta(key, v)
 			if err != nil {
 				return err

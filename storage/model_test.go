@@ -233,14 +233,14 @@ func (w *world) apply(set []*record.Outcome) Committed {
 			return "", false
 		}
 		if reason = l.Held; reason == "" && w.limits.TooDeep(l.Depth) {
-			reason = HeldDepth
+			reason = record.HeldDepth
 		}
 		for i, at := range counted(l.URL) {
 			over := []struct {
 				most   int64
 				reason string
-			}{{w.limits.Host, heldHost}, {w.limits.Query, heldQuery}, {w.limits.Prefix, heldPrefix}}[min(i, 2)]
-			if over.most > 0 && used[at] >= over.most && at != "" && (reason == "" || reason == heldQuery && over.reason == heldPrefix) {
+			}{{w.limits.Host, record.HeldHost}, {w.limits.Query, record.HeldQuery}, {w.limits.Prefix, record.HeldPrefix}}[min(i, 2)]
+			if over.most > 0 && used[at] >= over.most && at != "" && (reason == "" || reason == record.HeldQuery && over.reason == record.HeldPrefix) {
 				reason = over.reason
 			}
 		}
@@ -264,7 +264,7 @@ func (w *world) apply(set []*record.Outcome) Committed {
 		r.Depth = depth
 		switch {
 		case w.limits.MaxDepth == 0:
-		case r.State == record.Pending && r.Range == record.Held && r.Reason == HeldDepth:
+		case r.State == record.Pending && r.Range == record.Held && r.Reason == record.HeldDepth:
 			if release(r); r.Range == record.Now {
 				done.Fresh = append(done.Fresh, r.Row)
 			}
@@ -300,7 +300,7 @@ func (w *world) apply(set []*record.Outcome) Committed {
 			case o.Again:
 				delete(w.shorter, r.URL)
 			case r.State != record.Pending:
-			case o.State == record.Pending && o.Next.Range == record.Held && o.Next.Reason == HeldDepth && !w.limits.TooDeep(r.Depth):
+			case o.State == record.Pending && o.Next.Range == record.Held && o.Next.Reason == record.HeldDepth && !w.limits.TooDeep(r.Depth):
 				done.Next[i] = r.Row
 			case o.State == record.Pending && o.Next.Range == record.Now && r.Range == record.Held:
 				release(r)

@@ -12,11 +12,11 @@ import (
 // LinkOptions returns what SetLinkOptions was told last, nil: nothing.
 func (x *Index) LinkOptions() (options []byte, err error) {
 	err = x.file.View(func(tx *bolt.Tx) error {
-		v := tx.Bucket(bucketSys).Get(keyOptions)
+		v := tx.Bucket(record.BucketSys).Get(record.KeyOptions)
 		if v == nil {
 			return nil
 		}
-		body, err := record.Unseal(v, keyOptions)
+		body, err := record.Unseal(v, record.KeyOptions)
 		if err != nil {
 			return fmt.Errorf("link options: %w", err)
 		}
@@ -33,6 +33,6 @@ func (x *Index) SetLinkOptions(options []byte) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.file.Update(func(tx *bolt.Tx) error {
-		return tx.Bucket(bucketSys).Put(keyOptions, record.Seal(bytes.Clone(options), keyOptions))
+		return tx.Bucket(record.BucketSys).Put(record.KeyOptions, record.Seal(bytes.Clone(options), record.KeyOptions))
 	})
 }

@@ -20,7 +20,7 @@ func (x *Index) Origins(ctx context.Context, fn func(origin string) error) error
 	for next := []byte("h"); next != nil; { // of http or https
 		from := next
 		next, origins = nil, origins[:0]
-		err := x.file.Walk(ctx, bucketURL, from, func(_ *boltfile.Values, k, v []byte) ([]byte, error) {
+		err := x.file.Walk(ctx, record.BucketURL, from, func(_ *boltfile.Values, k, v []byte) ([]byte, error) {
 			if len(origins) >= 1000 {
 				next = bytes.Clone(k)
 				return nil, boltfile.ErrStop

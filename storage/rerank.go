@@ -12,11 +12,11 @@ import (
 // Ranked returns the version of the ranks that Rerank has put in last; 0: none.
 func (x *Index) Ranked() (version uint64, err error) {
 	err = x.file.View(func(tx *bolt.Tx) error {
-		v := tx.Bucket(bucketSys).Get(keyRanked)
+		v := tx.Bucket(record.BucketSys).Get(record.KeyRanked)
 		if v == nil {
 			return nil
 		}
-		version, err = record.DecodeRanked(keyRanked, v)
+		version, err = record.DecodeRanked(record.KeyRanked, v)
 		return err
 	})
 	return version, err
@@ -46,7 +46,7 @@ func (x *Index) Rerank(ctx context.Context, version uint64, rank func(url string
 			if !last {
 				return nil
 			}
-			return c.tx.Bucket(bucketSys).Put(keyRanked, record.AppendRanked(nil, keyRanked, version))
+			return c.tx.Bucket(record.BucketSys).Put(record.KeyRanked, record.AppendRanked(nil, record.KeyRanked, version))
 		})
 		if err != nil {
 			return fmt.Errorf("rerank: %w", err)

@@ -17,16 +17,16 @@ func (x *Index) Begin() (run record.Run, unclean bool, lastUnclean uint32, err e
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	err = x.file.Update(func(tx *bolt.Tx) error {
-		sys := tx.Bucket(bucketSys)
-		if v := sys.Get(keyUnclean); v != nil {
-			body, err := record.Unseal(v, keyUnclean)
+		sys := tx.Bucket(record.BucketSys)
+		if v := sys.Get(record.KeyUnclean); v != nil {
+			body, err := record.Unseal(v, record.KeyUnclean)
 			if err != nil || len(body) != 5 {
 				return fmt.Errorf("%w: mark of unclean stops", record.ErrDamaged)
 			}
 			lastUnclean, unclean = binary.BigEndian.Uint32(body), body[4] == 1
 		}
 		var last record.Run
-		if k, v := tx.Bucket(bucketRun).Cursor().Last(); k != nil {
+		if k, v := tx.Bucket(record.BucketRun).Cursor().Last(); k != nil {
 			var err error
 			if last, err = record.DecodeRun(k, v); err != nil {
 				return err
@@ -40,7 +40,7 @@ func (x *Index) Begin() (run record.Run, unclean bool, lastUnclean uint32, err e
 		now := max(x.began.Unix(), last.End)
 		found := int64(0)
 		if last.ID == 0 { // the seeds have come into the index before
-			totals, err := record.DecodeTotals(keyTotals, sys.Get(keyTotals))
+			totals, err := record.DecodeTotals(record.KeyTotals, sys.Get(record.KeyTotals))
 			if err != nil {
 				return err
 			}
@@ -77,7 +77,7 @@ func (x *Index) MarkUnclean() error {
 	defer x.mu.Unlock()
 	return x.file.Update(func(tx *bolt.Tx) error {
 		last := uint32(0)
-		if k, _ := tx.Bucket(bucketRun).Cursor().Last(); k != nil {
+		if k, _ := tx.Bucket(record.BucketRun).Cursor().Last(); k != nil {
 			last = binary.BigEndian.Uint32(k)
 		}
 		return putUnclean(tx, last, true)
@@ -95,7 +95,7 @@ func (x *Index) Run() record.Run {
 func (x *Index) Runs() ([]record.Run, error) {
 	var runs []record.Run
 	err := x.file.View(func(tx *bolt.Tx) error {
-		return tx.Bucket(bucketRun).ForEach(func(k, v []byte) error {
+		return tx.Bucket(record.BucketRun).ForEach(func(k, v []byte) error {
 			r, err := record.DecodeRun(k, v)
 			runs = append(runs, r)
 			return err
@@ -113,7 +113,7 @@ func (x *Index) PutHour(h record.Hour) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.file.Update(func(tx *bolt.Tx) error {
-		return tx.Bucket(bucketHour).Put(record.HourKey(h.Run, h.Hour), record.Seal(v, record.HourKey(h.Run, h.Hour)))
+		return tx.Bucket(record.BucketHour).Put(record.HourKey(h.Run, h.Hour), record.Seal(v, record.HourKey(h.Run, h.Hour)))
 	})
 }
 
@@ -121,7 +121,7 @@ func (x *Index) PutHour(h record.Hour) error {
 func (x *Index) Hours() ([]record.Hour, error) {
 	var hours []record.Hour
 	err := x.file.View(func(tx *bolt.Tx) error {
-		return tx.Bucket(bucketHour).ForEach(func(k, v []byte) error {
+		return tx.Bucket(record.BucketHour).ForEach(func(k, v []byte) error {
 			h, err := record.DecodeHour(k, v)
 			hours = append(hours, h)
 			return err
@@ -136,7 +136,7 @@ func putRun(tx *bolt.Tx, r *record.Run) error {
 		return err
 	}
 	key := binary.BigEndian.AppendUint32(nil, r.ID)
-	return tx.Bucket(bucketRun).Put(key, record.Seal(v, key))
+	return tx.Bucket(record.BucketRun).Put(key, record.Seal(v, key))
 }
 
 func putUnclean(tx *bolt.Tx, last uint32, merged bool) error {
@@ -146,5 +146,5 @@ func putUnclean(tx *bolt.Tx, last uint32, merged bool) error {
 	} else {
 		b = append(b, 0)
 	}
-	return tx.Bucket(bucketSys).Put(keyUnclean, record.Seal(b, keyUnclean))
+	return tx.Bucket(record.BucketSys).Put(record.KeyUnclean, record.Seal(b, record.KeyUnclean))
 }

@@ -125,7 +125,7 @@ func (s *salvage) commit() error {
 // sys requires values of this format, and takes over by which options links were judged, and that
 // stored pages are to be parsed again: as they are if nobody knows those options any more.
 func (s *salvage) sys() error {
-	v, err := s.from.Get(bucketSys, keySchema)
+	v, err := s.from.Get(record.BucketSys, record.KeySchema)
 	if err != nil {
 		return err
 	}
@@ -137,41 +137,41 @@ func (s *salvage) sys() error {
 	if n, _ := binary.Uvarint(body); n != schema && n != schema-1 {
 		return fmt.Errorf("%w: schema %d", record.ErrDamaged, n)
 	}
-	if v, err = s.from.Get(bucketSys, keyTotals); err != nil {
+	if v, err = s.from.Get(record.BucketSys, record.KeyTotals); err != nil {
 		return err
 	}
-	if s.totals, err = record.DecodeTotals(keyTotals, v); err != nil {
+	if s.totals, err = record.DecodeTotals(record.KeyTotals, v); err != nil {
 		s.totals = record.Totals{} // so that the number of records is not what it says
 	}
-	relink, err := s.from.Get(bucketSys, keyRelink)
+	relink, err := s.from.Get(record.BucketSys, record.KeyRelink)
 	if err != nil {
 		return err
 	}
-	options, err := s.from.Get(bucketSys, keyOptions)
+	options, err := s.from.Get(record.BucketSys, record.KeyOptions)
 	if err != nil {
 		return err
 	}
-	_, damaged := record.Unseal(options, keyOptions)
+	_, damaged := record.Unseal(options, record.KeyOptions)
 	s.to.mu.Lock()
 	defer s.to.mu.Unlock()
 	return s.to.file.Update(func(tx *bolt.Tx) error {
-		sys := tx.Bucket(bucketSys)
+		sys := tx.Bucket(record.BucketSys)
 		if options != nil && damaged == nil {
-			if err := sys.Put(keyOptions, options); err != nil {
+			if err := sys.Put(record.KeyOptions, options); err != nil {
 				return err
 			}
 		}
 		if relink == nil && (options == nil || damaged == nil) {
 			return nil
 		}
-		return sys.Put(keyRelink, record.Seal(nil, keyRelink))
+		return sys.Put(record.KeyRelink, record.Seal(nil, record.KeyRelink))
 	})
 }
 
 // metas notes which records have lost their metadata.
 func (s *salvage) metas() error {
 	s.noMeta = map[string]bool{}
-	return s.each(bucketMeta, func(k, value []byte) error {
+	return s.each(record.BucketMeta, func(k, value []byte) error {
 		if _, err := record.DecodeMeta(k, value); err != nil {
 			s.noMeta[string(k)] = true
 		}
@@ -182,7 +182,7 @@ func (s *salvage) metas() error {
 // eachRecord goes through all records; those of the inbox may be older than the others and come
 // last.
 func (s *salvage) eachRecord(fn func(k, value []byte) error) error {
-	err := s.each(bucketURL, fn)
+	err := s.each(record.BucketURL, fn)
 	for _, name := range inbox.Buckets {
 		if err == nil {
 			err = s.each(name, func(k, row []byte) error {
@@ -206,7 +206,7 @@ func (s *salvage) record(k, value []byte) (record.Record, bool) {
 // has reports whether a record has been taken over and committed.
 func (s *salvage) has(key []byte) (yes bool, err error) {
 	err = s.to.file.View(func(tx *bolt.Tx) error {
-		yes = tx.Bucket(bucketURL).Get(key) != nil
+		yes = tx.Bucket(record.BucketURL).Get(key) != nil
 		return nil
 	})
 	return yes, err
@@ -268,7 +268,7 @@ func (s *salvage) records() error {
 		}
 		key := bytes.Clone(k)
 		return s.add(func(c *change) error {
-			if e := c.entries[rec.URL]; e != nil || c.tx.Bucket(bucketURL).Get(key) != nil {
+			if e := c.entries[rec.URL]; e != nil || c.tx.Bucket(record.BucketURL).Get(key) != nil {
 				return nil // it came twice
 			}
 			c.entries[rec.URL] = &entry{key: key, rec: &rec}
@@ -284,23 +284,23 @@ func (s *salvage) records() error {
 	if int64(s.done.Records+damaged) != s.totals.Records() {
 		s.done.Named = true
 	}
-	return s.each(bucketMeta, func(k, value []byte) error {
+	return s.each(record.BucketMeta, func(k, value []byte) error {
 		if _, err := record.DecodeMeta(k, value); err != nil {
 			return nil
 		}
 		k, value = bytes.Clone(k), bytes.Clone(value)
 		return s.add(func(c *change) error {
-			if rec, err := record.Decode(k, c.tx.Bucket(bucketURL).Get(k)); err != nil || rec.State != record.Stored {
+			if rec, err := record.Decode(k, c.tx.Bucket(record.BucketURL).Get(k)); err != nil || rec.State != record.Stored {
 				return nil
 			}
-			return c.tx.Bucket(bucketMeta).Put(k, value)
+			return c.tx.Bucket(record.BucketMeta).Put(k, value)
 		})
 	})
 }
 
 // hosts takes over the times; the counts follow from records and sitemaps.
 func (s *salvage) hosts() error {
-	return s.each(bucketHost, func(k, value []byte) error {
+	return s.each(record.BucketHost, func(k, value []byte) error {
 		h, err := record.DecodeHost(string(k), value)
 		if err != nil {
 			return nil
@@ -315,7 +315,7 @@ func (s *salvage) hosts() error {
 func (s *salvage) sitemaps() error {
 	before := s.from.Skipped()
 	defer func() { s.done.Named = s.done.Named || s.from.Skipped() > before }()
-	return s.each(bucketSitemap, func(k, value []byte) error {
+	return s.each(record.BucketSitemap, func(k, value []byte) error {
 		m, err := record.DecodeSitemap(k, value)
 		if err != nil {
 			s.done.Named = true
@@ -331,7 +331,7 @@ func (s *salvage) sitemaps() error {
 // shorter takes over the URLs to which a shorter way was found. Where one is lost, all stored pages
 // are parsed again by the next run, as after a change of scope.
 func (s *salvage) shorter() error {
-	return s.each(bucketShorter, func(k, value []byte) error {
+	return s.each(record.BucketShorter, func(k, value []byte) error {
 		if _, err := record.Unseal(value, k); err != nil {
 			return s.add(func(c *change) error {
 				c.relink = true
@@ -340,7 +340,7 @@ func (s *salvage) shorter() error {
 		}
 		k = bytes.Clone(k)
 		return s.add(func(c *change) error {
-			rec, err := record.Decode(k, c.tx.Bucket(bucketURL).Get(k))
+			rec, err := record.Decode(k, c.tx.Bucket(record.BucketURL).Get(k))
 			c.shorter[string(k)] = err == nil && rec.State != record.Pending
 			return nil
 		})
@@ -351,17 +351,17 @@ func (s *salvage) shorter() error {
 // it, for the next one may get its number.
 func (s *salvage) others() error {
 	runs := map[string]bool{}
-	for _, bucket := range [][]byte{bucketRobots, bucketScope, bucketRun, bucketHour} {
+	for _, bucket := range [][]byte{record.BucketRobots, record.BucketScope, record.BucketRun, record.BucketHour} {
 		before := s.from.Skipped()
 		err := s.each(bucket, func(k, value []byte) error {
-			if err := whole(bucket, k, value); err != nil {
-				s.done.Named = s.done.Named || bytes.Equal(bucket, bucketScope)
+			if err := record.Check(bucket, k, value); err != nil {
+				s.done.Named = s.done.Named || bytes.Equal(bucket, record.BucketScope)
 				return nil
 			}
 			switch {
-			case bytes.Equal(bucket, bucketRun):
+			case bytes.Equal(bucket, record.BucketRun):
 				runs[string(k)] = true
-			case bytes.Equal(bucket, bucketHour) && !runs[string(k[:4])]:
+			case bytes.Equal(bucket, record.BucketHour) && !runs[string(k[:4])]:
 				return nil
 			}
 			k, value = bytes.Clone(k), bytes.Clone(value)
@@ -370,7 +370,7 @@ func (s *salvage) others() error {
 		if err != nil {
 			return err
 		}
-		s.done.Named = s.done.Named || bytes.Equal(bucket, bucketScope) && s.from.Skipped() > before
+		s.done.Named = s.done.Named || bytes.Equal(bucket, record.BucketScope) && s.from.Skipped() > before
 	}
 	return nil
 }

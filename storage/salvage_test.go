@@ -29,8 +29,8 @@ func TestSalvagedRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	spoil := x.file.Update(func(tx *bolt.Tx) error {
-		for k, _ := tx.Bucket(bucketRun).Cursor().First(); k != nil; k, _ = tx.Bucket(bucketRun).Cursor().First() {
-			if err := tx.Bucket(bucketRun).Delete(k); err != nil {
+		for k, _ := tx.Bucket(record.BucketRun).Cursor().First(); k != nil; k, _ = tx.Bucket(record.BucketRun).Cursor().First() {
+			if err := tx.Bucket(record.BucketRun).Delete(k); err != nil {
 				return err
 			}
 		}
@@ -120,7 +120,7 @@ func salvageable(t *testing.T, x *Index) map[string]string {
 		t.Fatal(err)
 	}
 	err = x.file.View(func(tx *bolt.Tx) error {
-		for _, name := range [][]byte{bucketMeta, bucketHost, bucketSitemap, bucketRobots} {
+		for _, name := range [][]byte{record.BucketMeta, record.BucketHost, record.BucketSitemap, record.BucketRobots} {
 			err := tx.Bucket(name).ForEach(func(k, v []byte) error {
 				rows[fmt.Sprintf("%s %q", name, k)] = string(v)
 				return nil

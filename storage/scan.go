@@ -73,7 +73,7 @@ func (x *Index) HostAt(name string) (h record.HostRow, tx uint64, err error) {
 	h.Name = name
 	err = x.file.View(func(btx *bolt.Tx) error {
 		tx = uint64(btx.ID())
-		if v := btx.Bucket(bucketHost).Get([]byte(name)); v != nil {
+		if v := btx.Bucket(record.BucketHost).Get([]byte(name)); v != nil {
 			h, err = record.DecodeHost(name, v)
 		}
 		return err
@@ -83,7 +83,7 @@ func (x *Index) HostAt(name string) (h record.HostRow, tx uint64, err error) {
 
 // Hosts calls fn with each row of the host table, in the order of names.
 func (x *Index) Hosts(ctx context.Context, fn func(record.HostRow) error) error {
-	return x.file.Scan(ctx, bucketHost, nil, func(k, v []byte) error {
+	return x.file.Scan(ctx, record.BucketHost, nil, func(k, v []byte) error {
 		h, err := record.DecodeHost(string(k), v)
 		if err != nil {
 			return err
@@ -101,7 +101,7 @@ func (x *Index) NextHosts(after string, n int) (hosts []record.HostRow, tx uint6
 		err = x.file.View(func(btx *bolt.Tx) error {
 			tx, more = uint64(btx.ID()), false
 			turn := x.file.Turn()
-			c := btx.Bucket(bucketHost).Cursor()
+			c := btx.Bucket(record.BucketHost).Cursor()
 			k, v := c.Seek(from)
 			if string(k) == after {
 				k, v = c.Next()
@@ -128,7 +128,7 @@ func (x *Index) NextHosts(after string, n int) (hosts []record.HostRow, tx uint6
 // Robots returns the stored robots.txt answer of an origin; ok is false where there is none.
 func (x *Index) Robots(origin string) (r record.Robots, ok bool, err error) {
 	err = x.file.View(func(tx *bolt.Tx) error {
-		if v := tx.Bucket(bucketRobots).Get([]byte(origin)); v != nil {
+		if v := tx.Bucket(record.BucketRobots).Get([]byte(origin)); v != nil {
 			ok = true
 			r, err = record.DecodeRobots(origin, v)
 		}
@@ -142,10 +142,10 @@ func (x *Index) ForgetRobots() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.file.Update(func(tx *bolt.Tx) error {
-		if err := tx.DeleteBucket(bucketRobots); err != nil {
+		if err := tx.DeleteBucket(record.BucketRobots); err != nil {
 			return err
 		}
-		_, err := tx.CreateBucket(bucketRobots)
+		_, err := tx.CreateBucket(record.BucketRobots)
 		return err
 	})
 }
@@ -153,7 +153,7 @@ func (x *Index) ForgetRobots() error {
 // ScopeSeeds calls fn with each URL that counts as a seed though its record may not say so: the
 // targets of seeds' redirects, and seeds that are stored or were known before as links.
 func (x *Index) ScopeSeeds(ctx context.Context, fn func(url string) error) error {
-	return x.file.Scan(ctx, bucketScope, nil, func(k, _ []byte) error { return fn(string(k)) })
+	return x.file.Scan(ctx, record.BucketScope, nil, func(k, _ []byte) error { return fn(string(k)) })
 }
 
 // Shorter returns URLs that have their outcome and to which a shorter way was found since, at most
@@ -161,8 +161,8 @@ func (x *Index) ScopeSeeds(ctx context.Context, fn func(url string) error) error
 func (x *Index) Shorter(n int) ([]record.Record, error) {
 	var list []record.Record
 	err := x.file.View(func(tx *bolt.Tx) error {
-		urls := tx.Bucket(bucketURL)
-		c := tx.Bucket(bucketShorter).Cursor()
+		urls := tx.Bucket(record.BucketURL)
+		c := tx.Bucket(record.BucketShorter).Cursor()
 		for k, _ := c.First(); k != nil && len(list) < n; k, _ = c.Next() {
 			rec, err := record.Decode(k, urls.Get(k))
 			if err != nil {
@@ -256,7 +256,7 @@ func (x *Index) HeldRows(host string, from []byte, n int, want func(reason strin
 	if from == nil {
 		from = prefix
 	}
-	err = x.file.Walk(context.Background(), bucketPending, from, func(in *boltfile.Values, k, v []byte) ([]byte, error) {
+	err = x.file.Walk(context.Background(), record.BucketPending, from, func(in *boltfile.Values, k, v []byte) ([]byte, error) {
 		if !bytes.HasPrefix(k, prefix) {
 			return nil, boltfile.ErrStop
 		}
@@ -298,7 +298,7 @@ func fullRow(row record.Row, key, value []byte) (record.Row, error) {
 // whether a row is wanted, and whether to look further.
 func (x *Index) rows(host string, rg record.Range, n int, pick func(*record.Row) (take, more bool)) (rows []record.Row, err error) {
 	prefix := record.RangePrefix(host, rg)
-	err = x.file.Walk(context.Background(), bucketPending, prefix, func(in *boltfile.Values, k, v []byte) ([]byte, error) {
+	err = x.file.Walk(context.Background(), record.BucketPending, prefix, func(in *boltfile.Values, k, v []byte) ([]byte, error) {
 		if !bytes.HasPrefix(k, prefix) || len(rows) >= n {
 			return nil, boltfile.ErrStop
 		}
@@ -339,7 +339,7 @@ func (x *Index) LoadFilter(ctx context.Context) error {
 		return add(key)
 	})
 	if err == nil {
-		err = x.file.Scan(ctx, bucketURL, nil, func(k, _ []byte) error { return add(k) })
+		err = x.file.Scan(ctx, record.BucketURL, nil, func(k, _ []byte) error { return add(k) })
 	}
 	if err == nil {
 		x.filter.SetComplete()

@@ -42,10 +42,10 @@ func (c *change) putAreas(areas []string) (grown bool, err error) {
 // putSeed writes a row of the bucket of seeds if it is not there.
 func (c *change) putSeed(kind byte, text string) (added bool, err error) {
 	key := append([]byte{kind}, text...)
-	if c.values.Get(bucketSeed, key) != nil {
+	if c.values.Get(record.BucketSeed, key) != nil {
 		return false, nil
 	}
-	return true, c.tx.Bucket(bucketSeed).Put(key, record.Seal(nil, key))
+	return true, c.tx.Bucket(record.BucketSeed).Put(key, record.Seal(nil, key))
 }
 
 // AddAreas keeps areas as those of a seed's link would be kept, in one transaction. Stored pages
@@ -65,11 +65,11 @@ func (x *Index) AddAreas(areas []string) error {
 // Seeds returns what the last [Outcome] with Seeds said.
 func (x *Index) Seeds() (s record.Seeds, err error) {
 	err = x.file.View(func(tx *bolt.Tx) error {
-		v := tx.Bucket(bucketSys).Get(keySeeds)
+		v := tx.Bucket(record.BucketSys).Get(record.KeySeeds)
 		if v == nil {
 			return nil
 		}
-		s, err = record.DecodeSeeds(keySeeds, v)
+		s, err = record.DecodeSeeds(record.KeySeeds, v)
 		return err
 	})
 	return s, err
@@ -81,11 +81,11 @@ func (x *Index) ForgetSeeds() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.file.Update(func(tx *bolt.Tx) error {
-		if err := tx.DeleteBucket(bucketSeed); err != nil {
+		if err := tx.DeleteBucket(record.BucketSeed); err != nil {
 			return err
 		}
-		_, err := tx.CreateBucket(bucketSeed)
-		return errors.Join(err, tx.Bucket(bucketSys).Delete(keySeeds))
+		_, err := tx.CreateBucket(record.BucketSeed)
+		return errors.Join(err, tx.Bucket(record.BucketSys).Delete(record.KeySeeds))
 	})
 }
 
@@ -98,7 +98,7 @@ func (x *Index) SeedOrigin(origin string) (bool, error) { return x.hasSeed(seedO
 
 func (x *Index) hasSeed(kind byte, text string) (yes bool, err error) {
 	err = x.file.View(func(tx *bolt.Tx) error {
-		yes = tx.Bucket(bucketSeed).Get(append([]byte{kind}, text...)) != nil
+		yes = tx.Bucket(record.BucketSeed).Get(append([]byte{kind}, text...)) != nil
 		return nil
 	})
 	return yes, err
@@ -108,7 +108,7 @@ func (x *Index) hasSeed(kind byte, text string) (yes bool, err error) {
 // at any scheme and port.
 func (x *Index) SeedHost(host string) (yes bool, err error) {
 	err = x.file.View(func(tx *bolt.Tx) error {
-		c := tx.Bucket(bucketSeed).Cursor()
+		c := tx.Bucket(record.BucketSeed).Cursor()
 		for _, scheme := range []string{"http://", "https://"} {
 			key := append([]byte{seedOrigin}, scheme+host...)
 			k, _ := c.Seek(key)
@@ -133,7 +133,7 @@ func (x *Index) IsSeed(url string) (yes bool, err error) {
 		return false, nil // it has no record
 	}
 	err = x.file.View(func(tx *bolt.Tx) error {
-		yes = tx.Bucket(bucketScope).Get([]byte(url)) != nil
+		yes = tx.Bucket(record.BucketScope).Get([]byte(url)) != nil
 		return nil
 	})
 	if yes || err != nil {

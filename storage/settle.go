@@ -95,7 +95,7 @@ func (x *Index) crowded(set []*record.Outcome) (crowded []string, err error) {
 				continue
 			}
 			var h record.HostRow
-			if v := tx.Bucket(bucketHost).Get([]byte(name)); v != nil {
+			if v := tx.Bucket(record.BucketHost).Get([]byte(name)); v != nil {
 				var err error
 				if h, err = record.DecodeHost(name, v); err != nil {
 					return err
@@ -138,6 +138,6 @@ func (x *Index) move() error {
 		if err := c.flushCounts(&folderCounts, folders); err != nil {
 			return err
 		}
-		return c.values.Write(bucketURL, puts)
+		return c.values.Write(record.BucketURL, puts)
 	})
 }

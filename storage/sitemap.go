@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -34,7 +33,7 @@ func (c *change) sitemap(url string) *sitemapEntry {
 	}
 	e := &sitemapEntry{row: record.Sitemap{URL: url}}
 	key := record.SitemapKey(url)
-	if v := c.tx.Bucket(bucketSitemap).Get(key); v != nil {
+	if v := c.tx.Bucket(record.BucketSitemap).Get(key); v != nil {
 		if s, err := record.DecodeSitemap(key, v); err == nil {
 			e.old, e.row = s, s
 		}
@@ -146,14 +145,14 @@ func (c *change) flushSitemaps() error {
 			puts.Put(record.SitemapKey(url), e.row.Append(nil))
 		}
 	}
-	return c.values.Write(bucketSitemap, puts)
+	return c.values.Write(record.BucketSitemap, puts)
 }
 
 // Sitemap returns the row of a sitemap; ok is false where there is none.
 func (x *Index) Sitemap(url string) (s record.Sitemap, ok bool, err error) {
 	err = x.file.View(func(tx *bolt.Tx) error {
 		key := record.SitemapKey(url)
-		if v := tx.Bucket(bucketSitemap).Get(key); v != nil {
+		if v := tx.Bucket(record.BucketSitemap).Get(key); v != nil {
 			ok = true
 			s, err = record.DecodeSitemap(key, v)
 		}
@@ -165,7 +164,7 @@ func (x *Index) Sitemap(url string) (s record.Sitemap, ok bool, err error) {
 // EachSitemap calls fn for the row of each sitemap; damaged ones are left out. No transaction is
 // open while fn runs.
 func (x *Index) EachSitemap(ctx context.Context, fn func(record.Sitemap)) error {
-	return x.file.Scan(ctx, bucketSitemap, nil, func(k, v []byte) error {
+	return x.file.Scan(ctx, record.BucketSitemap, nil, func(k, v []byte) error {
 		if s, err := record.DecodeSitemap(k, v); err == nil {
 			fn(s)
 		}
@@ -177,7 +176,7 @@ func (x *Index) EachSitemap(ctx context.Context, fn func(record.Sitemap)) error 
 // at most n. due is the earliest time at which there may be another one, in Unix nanoseconds; 0:
 // there is none.
 func (x *Index) Sitemaps(host string, now time.Time, n int, skip func(url string) bool) (list []record.Sitemap, due int64, err error) {
-	err = x.file.Scan(context.Background(), bucketSitemap, record.SitemapPrefix(host), func(k, v []byte) error {
+	err = x.file.Scan(context.Background(), record.BucketSitemap, record.SitemapPrefix(host), func(k, v []byte) error {
 		if len(v) == 0 || record.SitemapState(v[0]) != record.SitemapOpen {
 			return nil
 		}
@@ -219,7 +218,7 @@ func (x *Index) RereadSitemaps(ctx context.Context, pick func(*record.Sitemap) b
 		n, urls = n+len(done.NewSitemaps), urls[:0]
 		return nil
 	}
-	err := x.file.Scan(ctx, bucketSitemap, nil, func(k, v []byte) error {
+	err := x.file.Scan(ctx, record.BucketSitemap, nil, func(k, v []byte) error {
 		s, err := record.DecodeSitemap(k, v)
 		if err != nil || s.State == record.SitemapOpen || !pick(&s) {
 			return nil
@@ -253,21 +252,4 @@ func (x *Index) reread(urls []string) (Committed, error) {
 		return done, fmt.Errorf("sitemaps to be read again: %w", err)
 	}
 	return done, nil
-}
-
-// sitemaps checks that every row is whole and under its own key, and counts those to be read by
-// host.
-func (v *verifier) sitemaps(ctx context.Context) error {
-	v.toRead = map[string]int64{}
-	return v.x.file.Scan(ctx, bucketSitemap, nil, func(k, value []byte) error {
-		s, err := record.DecodeSitemap(k, value)
-		if err != nil {
-			v.damage(err)
-		} else if _, err := record.Key(s.URL); err != nil || !bytes.Equal(record.SitemapKey(s.URL), k) {
-			v.fault(fmt.Sprintf("sitemap under the key %q", k))
-		} else if s.State == record.SitemapOpen {
-			v.toRead[record.Host(s.URL)]++
-		}
-		return nil
-	})
 }

@@ -196,7 +196,7 @@ func TestSitemapDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := x.file.Update(func(tx *bolt.Tx) error {
-		b := tx.Bucket(bucketSitemap)
+		b := tx.Bucket(record.BucketSitemap)
 		v := bytes.Clone(b.Get(record.SitemapKey(list[0].URL)))
 		v[1] ^= 1
 		return errors.Join(b.Put(record.SitemapKey(list[0].URL), v), b.Put([]byte("a.org\x00no url"), list[1].Append(nil)))

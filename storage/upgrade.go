@@ -59,7 +59,7 @@ func Upgrade(path string, noSync bool) (changed bool, err error) {
 func countHosts(tx *bolt.Tx) error {
 	domains := map[string]*record.DomainRow{}
 	var puts, counts boltfile.Puts
-	err := tx.Bucket(bucketHost).ForEach(func(k, v []byte) error {
+	err := tx.Bucket(record.BucketHost).ForEach(func(k, v []byte) error {
 		h, err := record.DecodeHost(string(k), v)
 		if err != nil || h.Used() == 0 {
 			return nil // a damaged value is for verify to name
@@ -80,16 +80,16 @@ func countHosts(tx *bolt.Tx) error {
 		counts.Put([]byte(name), d.Append(nil, []byte(name)))
 	}
 	values := boltfile.Values{Tx: tx}
-	return errors.Join(err, values.Write(bucketHost, puts), values.Write(bucketDomain, counts))
+	return errors.Join(err, values.Write(record.BucketHost, puts), values.Write(record.BucketDomain, counts))
 }
 
 // schemaOf returns the schema of an index; ErrDamaged if it does not say.
 func schemaOf(tx *bolt.Tx) (uint64, error) {
-	sys := tx.Bucket(bucketSys)
+	sys := tx.Bucket(record.BucketSys)
 	if sys == nil {
-		return 0, fmt.Errorf("%w: no bucket %q", record.ErrDamaged, bucketSys)
+		return 0, fmt.Errorf("%w: no bucket %q", record.ErrDamaged, record.BucketSys)
 	}
-	body, err := record.Unseal(sys.Get(keySchema), nil)
+	body, err := record.Unseal(sys.Get(record.KeySchema), nil)
 	if err != nil {
 		return 0, fmt.Errorf("%w: schema: %w", record.ErrDamaged, err)
 	}
@@ -98,5 +98,5 @@ func schemaOf(tx *bolt.Tx) (uint64, error) {
 }
 
 func putSchema(tx *bolt.Tx) error {
-	return tx.Bucket(bucketSys).Put(keySchema, record.Seal(binary.AppendUvarint(nil, schema), nil))
+	return tx.Bucket(record.BucketSys).Put(record.KeySchema, record.Seal(binary.AppendUvarint(nil, schema), nil))
 }

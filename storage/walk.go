@@ -81,7 +81,7 @@ type opened struct {
 	urls *bolt.Bucket
 }
 
-func newOpened(tx *bolt.Tx) opened { return opened{tx, tx.Bucket(bucketURL)} }
+func newOpened(tx *bolt.Tx) opened { return opened{tx, tx.Bucket(record.BucketURL)} }
 
 // child makes the entry of a key whose record has the given value, nil if it has none. It tells
 // whether something waits there.

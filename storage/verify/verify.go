@@ -1,4 +1,5 @@
-package storage
+// Package verify compares an index with itself: everything in it that follows from something else.
+package verify
 
 import (
 	"bytes"
@@ -9,21 +10,27 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"urltree/storage/boltfile"
+	"urltree/storage/inbox"
 	"urltree/storage/record"
 )
 
-// Verify compares everything in the index that follows from something else: the structure of
-// the file, checksums, pending rows and metadata with records, and the counters of hosts, folders
-// and the whole with a scan of the records. Each difference is told to fault. Where values are
-// damaged, sums that differ are not told of: they follow from that. It gives the counts of the
-// scan, the second side of the accounting. Nothing may be written meanwhile.
+// Index compares the structure of the file, checksums, pending rows and metadata with records, and
+// the counters of hosts, folders and the whole, which are kept, with a scan of the records. It calls
+// fault with each difference, in words. If values are damaged, it leaves out sums that differ: they
+// follow from that. It returns the counts of the scan, the second side of the accounting. Nothing
+// may be written meanwhile.
 //
-// ErrDamaged as error says that the structure is not sound: nothing in the file can be relied on.
-func (x *Index) Verify(ctx context.Context, fault func(string)) (record.Totals, error) {
-	if err := x.file.Check(); err != nil {
+// The error is [record.ErrDamaged] if the structure is not sound: nothing in the file can be relied
+// on.
+func Index(ctx context.Context, file *boltfile.File, waiting *inbox.Inbox, kept record.Totals, fault func(string)) (record.Totals, error) {
+	if err := file.Check(); err != nil {
 		return record.Totals{}, err
 	}
-	v := verifier{x: x, fault: fault, hosts: map[string]*record.Counts{}, domains: map[string]*record.DomainRow{}}
+	v := verifier{
+		file: file, waiting: waiting, fault: fault,
+		hosts: map[string]*record.Counts{}, domains: map[string]*record.DomainRow{}, toRead: map[string]int64{},
+	}
 	for _, step := range []func(context.Context) error{
 		v.records, v.inbox, v.folders, v.queries, v.shorter, v.rows, v.meta, v.sitemaps, v.hostRows, v.domainRows, v.others,
 	} {
@@ -31,7 +38,6 @@ func (x *Index) Verify(ctx context.Context, fault func(string)) (record.Totals, 
 			return record.Totals{}, err
 		}
 	}
-	kept := x.Totals()
 	v.totals.Seq = kept.Seq
 	if kept != v.totals {
 		v.sum("totals: counters %+v, records %+v", kept, v.totals)
@@ -47,9 +53,10 @@ func (x *Index) Verify(ctx context.Context, fault func(string)) (record.Totals, 
 // A verifier adds up what the records say. Folders are summed on a stack, since the records of
 // a folder come one after the other.
 type verifier struct {
-	x         *Index
+	file      *boltfile.File
+	waiting   *inbox.Inbox
 	fault     func(string)
-	damaged   int      // values that were told of
+	damaged   int      // values that fault was called with
 	sums      []string // that differ, the first of them
 	totals    record.Totals
 	hosts     map[string]*record.Counts // by name; those that the host table has are taken out
@@ -70,8 +77,10 @@ type openFolder struct {
 	sum record.Counts
 }
 
-// mostSums bounds the differences that are kept until it is known whether they are to be told.
-const mostSums = 1000
+const (
+	mostSums    = 1_000  // differences that are kept until it is known whether values are damaged
+	mostPending = 10_000 // pending keys that are looked up together
+)
 
 func (v *verifier) sum(format string, args ...any) {
 	if len(v.sums) < mostSums {
@@ -85,7 +94,7 @@ func (v *verifier) damage(err error) {
 }
 
 func (v *verifier) records(ctx context.Context) error {
-	err := v.x.file.Scan(ctx, bucketURL, nil, func(k, value []byte) error {
+	err := v.file.Scan(ctx, record.BucketURL, nil, func(k, value []byte) error {
 		rec, err := record.Decode(k, value)
 		if err != nil {
 			v.damage(err)
@@ -109,7 +118,7 @@ func (v *verifier) records(ctx context.Context) error {
 // inbox looks at the records that have not been moved to where they belong. Those of the other
 // bucket count in their place.
 func (v *verifier) inbox(ctx context.Context) error {
-	err := v.x.inbox.Each(ctx, func(seq uint64, key, value []byte, err error) error {
+	err := v.waiting.Each(ctx, func(seq uint64, key, value []byte, err error) error {
 		if err != nil {
 			v.damage(err)
 			return nil
@@ -123,12 +132,7 @@ func (v *verifier) inbox(ctx context.Context) error {
 			v.damage(err)
 			return nil
 		}
-		hidden := false
-		err = v.x.file.View(func(tx *bolt.Tx) error {
-			hidden = tx.Bucket(bucketURL).Get(key) != nil
-			return nil
-		})
-		if err != nil || hidden {
+		if newer, err := v.get(record.BucketURL, key); err != nil || newer != nil {
 			return err
 		}
 		return v.count(key, &rec)
@@ -147,14 +151,14 @@ func (v *verifier) count(key []byte, rec *record.Record) error {
 		v.hosts[name] = &record.Counts{}
 	}
 	v.hosts[name].Count(rec, 1)
-	if heldByDomain(rec) != 0 {
+	if record.HeldByDomain(rec) != 0 {
 		v.domain(name).Held++
 	}
 	if rec.State == record.Pending {
 		v.nrows++
 		v.pending = append(v.pending, record.AppendPendingKey(nil, &rec.Row, key))
 		v.pendingBy = append(v.pendingBy, rec.Run)
-		if len(v.pending) >= 10_000 {
+		if len(v.pending) >= mostPending {
 			return v.checkRows()
 		}
 	}
@@ -194,14 +198,11 @@ func (v *verifier) close(next []byte) {
 		if n > 1 {
 			v.stack[n-2].sum.Add(&top.sum)
 		}
-		if top.sum.Records() < countedFrom {
+		if top.sum.Records() < record.CountedFrom {
 			continue // it has no row
 		}
 		v.nfolders++
-		// One that cannot be read is told of with all others.
-		if kept, err := v.x.moved(&folderCounts, top.key); err == nil && kept != top.sum {
-			v.sum("folder %q: counters %+v, records %+v", top.key, kept, top.sum)
-		}
+		v.compare(record.BucketFolder, "folder", top.key, &top.sum)
 	}
 }
 
@@ -210,19 +211,51 @@ func (v *verifier) closePath() {
 	if v.path == nil {
 		return
 	}
-	if v.ofPath.Records() >= countedFrom {
+	if v.ofPath.Records() >= record.CountedFrom {
 		v.npaths++
-		if kept, err := v.x.moved(&queryCounts, v.path); err == nil && kept != v.ofPath {
-			v.sum("queries of %q: counters %+v, records %+v", v.path, kept, v.ofPath)
-		}
+		v.compare(record.BucketQuery, "queries of", v.path, &v.ofPath)
 	}
 	v.path, v.ofPath = nil, record.Counts{}
 }
 
+// compare compares counts that a bucket has with those of the records. That some are missing, or
+// cannot be read, is a matter of counts.
+func (v *verifier) compare(bucket []byte, what string, key []byte, want *record.Counts) {
+	value, err := v.get(bucket, key)
+	if kept, damaged := record.DecodeCounts(key, value); value != nil && err == nil && damaged == nil && kept != *want {
+		v.sum("%s %q: counters %+v, records %+v", what, key, kept, *want)
+	}
+}
+
+// get returns a copy of a value, nil if there is none.
+func (v *verifier) get(bucket, key []byte) (value []byte, err error) {
+	err = v.file.View(func(tx *bolt.Tx) error {
+		value = bytes.Clone(tx.Bucket(bucket).Get(key))
+		return nil
+	})
+	return value, err
+}
+
+// ofURL returns the record of a URL; ok is false if there is none.
+func (v *verifier) ofURL(url string, key []byte) (rec record.Record, ok bool, err error) {
+	seqs, err := v.waiting.Find(url)
+	if err != nil {
+		return rec, false, err
+	}
+	err = v.file.View(func(tx *bolt.Tx) error {
+		if value := v.waiting.Record(&boltfile.Values{Tx: tx}, key, seqs...); value != nil {
+			ok = true
+			rec, err = record.Decode(key, value)
+		}
+		return err
+	})
+	return rec, ok, err
+}
+
 // checkRows looks for the rows of pending records.
 func (v *verifier) checkRows() error {
-	err := v.x.file.View(func(tx *bolt.Tx) error {
-		b := tx.Bucket(bucketPending)
+	err := v.file.View(func(tx *bolt.Tx) error {
+		b := tx.Bucket(record.BucketPending)
 		for i, k := range v.pending {
 			switch value := b.Get(k); {
 			case value == nil:
@@ -239,7 +272,7 @@ func (v *verifier) checkRows() error {
 
 // counts checks that the counts of a bucket are whole, and as many as the records have.
 func (v *verifier) counts(ctx context.Context, bucket []byte, what string, n int) error {
-	err := v.x.file.Scan(ctx, bucket, nil, func(k, value []byte) error {
+	err := v.file.Scan(ctx, bucket, nil, func(k, value []byte) error {
 		n--
 		if _, err := record.DecodeCounts(k, value); err != nil {
 			v.damage(fmt.Errorf("%s %q: %w", what, k, err))
@@ -253,22 +286,22 @@ func (v *verifier) counts(ctx context.Context, bucket []byte, what string, n int
 }
 
 func (v *verifier) folders(ctx context.Context) error {
-	return v.counts(ctx, bucketFolder, "folder", v.nfolders)
+	return v.counts(ctx, record.BucketFolder, "folder", v.nfolders)
 }
 
 func (v *verifier) queries(ctx context.Context) error {
-	return v.counts(ctx, bucketQuery, "path with queries", v.npaths)
+	return v.counts(ctx, record.BucketQuery, "path with queries", v.npaths)
 }
 
 func (v *verifier) shorter(ctx context.Context) error {
-	return v.x.file.Scan(ctx, bucketShorter, nil, func(k, value []byte) error {
+	return v.file.Scan(ctx, record.BucketShorter, nil, func(k, value []byte) error {
 		url, err := record.URL(k)
 		if err == nil {
 			_, err = record.Unseal(value, k)
 		}
 		if err != nil {
 			v.damage(fmt.Errorf("shorter way: key %q: %w", k, err))
-		} else if rec, err := v.x.Record(url); errors.Is(err, ErrNotFound) || err == nil && rec.State == record.Pending {
+		} else if rec, ok, err := v.ofURL(url, k); err == nil && (!ok || rec.State == record.Pending) {
 			v.fault("shorter way to " + url + ", which has no outcome")
 		}
 		return nil
@@ -276,7 +309,7 @@ func (v *verifier) shorter(ctx context.Context) error {
 }
 
 func (v *verifier) rows(ctx context.Context) error {
-	err := v.x.file.Scan(ctx, bucketPending, nil, func(k, _ []byte) error {
+	err := v.file.Scan(ctx, record.BucketPending, nil, func(k, _ []byte) error {
 		v.nrows--
 		return nil
 	})
@@ -287,7 +320,7 @@ func (v *verifier) rows(ctx context.Context) error {
 }
 
 func (v *verifier) hostRows(ctx context.Context) error {
-	err := v.x.file.Scan(ctx, bucketHost, nil, func(k, value []byte) error {
+	err := v.file.Scan(ctx, record.BucketHost, nil, func(k, value []byte) error {
 		name := string(k)
 		v.totals.Sitemaps += v.toRead[name]
 		want := v.hosts[name]
@@ -330,7 +363,7 @@ func (v *verifier) domain(host string) *record.DomainRow {
 }
 
 func (v *verifier) domainRows(ctx context.Context) error {
-	err := v.x.file.Scan(ctx, bucketDomain, nil, func(k, value []byte) error {
+	err := v.file.Scan(ctx, record.BucketDomain, nil, func(k, value []byte) error {
 		d, err := record.DecodeDomain(k, value)
 		if err != nil {
 			v.damage(err)
@@ -354,9 +387,9 @@ func (v *verifier) domainRows(ctx context.Context) error {
 
 // others checks that the values from which nothing else follows are whole.
 func (v *verifier) others(ctx context.Context) error {
-	for _, bucket := range [][]byte{bucketRobots, bucketScope, bucketSeed, bucketRun, bucketHour, bucketSys} {
-		err := v.x.file.Scan(ctx, bucket, nil, func(k, value []byte) error {
-			if err := whole(bucket, k, value); err != nil {
+	for _, bucket := range [][]byte{record.BucketRobots, record.BucketScope, record.BucketSeed, record.BucketRun, record.BucketHour, record.BucketSys} {
+		err := v.file.Scan(ctx, bucket, nil, func(k, value []byte) error {
+			if err := record.Check(bucket, k, value); err != nil {
 				v.damage(err)
 			}
 			return nil
@@ -368,30 +401,9 @@ func (v *verifier) others(ctx context.Context) error {
 	return nil
 }
 
-// whole returns what is wrong with a value of a bucket from which nothing else follows.
-func whole(bucket, k, value []byte) (err error) {
-	switch string(bucket) {
-	case string(bucketRobots):
-		_, err = record.DecodeRobots(string(k), value)
-	case string(bucketRun):
-		_, err = record.DecodeRun(k, value)
-	case string(bucketHour):
-		_, err = record.DecodeHour(k, value)
-	default:
-		key := k
-		if bytes.Equal(k, keySchema) {
-			key = nil
-		}
-		if _, err = record.Unseal(value, key); err != nil {
-			err = fmt.Errorf("%s %q: %w", bucket, k, err)
-		}
-	}
-	return err
-}
-
 // meta checks that all metadata is whole, and of stored pages. A page without is fine.
 func (v *verifier) meta(ctx context.Context) error {
-	return v.x.file.Scan(ctx, bucketMeta, nil, func(k, value []byte) error {
+	return v.file.Scan(ctx, record.BucketMeta, nil, func(k, value []byte) error {
 		url, err := record.URL(k)
 		if err != nil {
 			v.damage(fmt.Errorf("metadata under the key %q: %w", k, err))
@@ -400,15 +412,31 @@ func (v *verifier) meta(ctx context.Context) error {
 		if _, err := record.DecodeMeta(k, value); err != nil {
 			v.damage(fmt.Errorf("metadata of %s: %w", url, err))
 		}
-		rec, err := v.x.Record(url)
+		rec, ok, err := v.ofURL(url, k)
 		switch {
 		case errors.Is(err, record.ErrCorrupt): // named with the records
-		case errors.Is(err, ErrNotFound):
-			v.fault("metadata of " + url + ", which has no record")
 		case err != nil:
 			return err
+		case !ok:
+			v.fault("metadata of " + url + ", which has no record")
 		case rec.State != record.Stored:
 			v.fault(fmt.Sprintf("metadata of %s, which is %v", url, rec.State))
+		}
+		return nil
+	})
+}
+
+// sitemaps checks that every row is whole and under its own key, and counts those to be read by
+// host.
+func (v *verifier) sitemaps(ctx context.Context) error {
+	return v.file.Scan(ctx, record.BucketSitemap, nil, func(k, value []byte) error {
+		s, err := record.DecodeSitemap(k, value)
+		if err != nil {
+			v.damage(err)
+		} else if _, err := record.Key(s.URL); err != nil || !bytes.Equal(record.SitemapKey(s.URL), k) {
+			v.fault(fmt.Sprintf("sitemap under the key %q", k))
+		} else if s.State == record.SitemapOpen {
+			v.toRead[record.Host(s.URL)]++
 		}
 		return nil
 	})
