@@ -102,7 +102,7 @@ func TestOpenErrors(t *testing.T) {
 		t.Errorf("open elsewhere: %v", err)
 	}
 	x.Close()
-	for _, other := range []byte{schema - 1, schema + 1} {
+	for _, other := range []byte{Schema - 1, Schema + 1} {
 		db, err := bolt.Open(path, 0o644, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -116,9 +116,9 @@ func TestOpenErrors(t *testing.T) {
 		for _, readOnly := range []bool{false, true} {
 			if x, err := Open(path, Options{ReadOnly: readOnly}); err == nil {
 				x.Close()
-				t.Errorf("format %d, which is not %d, opened", other, schema)
-			} else if want := map[bool]error{true: ErrOlder, false: ErrSchema}[other < schema]; !errors.Is(err, want) || errors.Is(err, record.ErrDamaged) {
-				t.Errorf("format %d, which is not %d: %v", other, schema, err)
+				t.Errorf("format %d, which is not %d, opened", other, Schema)
+			} else if want := map[bool]error{true: ErrOlder, false: ErrSchema}[other < Schema]; !errors.Is(err, want) || errors.Is(err, record.ErrDamaged) {
+				t.Errorf("format %d, which is not %d: %v", other, Schema, err)
 			}
 		}
 	}

@@ -52,7 +52,7 @@ func TestUpgradeCountsHosts(t *testing.T) {
 			err = tx.DeleteBucket(record.BucketDomain)
 		}
 		if err == nil {
-			err = tx.Bucket(record.BucketSys).Put(record.KeySchema, record.Seal(binary.AppendUvarint(nil, schema-1), nil))
+			err = tx.Bucket(record.BucketSys).Put(record.KeySchema, record.Seal(binary.AppendUvarint(nil, Schema-1), nil))
 		}
 		return err
 	})

@@ -9,9 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
-	"time"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -211,70 +209,6 @@ func TestInboxDamage(t *testing.T) {
 	}
 	if err := x.Settle(context.Background()); !errors.Is(err, record.ErrDamaged) {
 		t.Errorf("settle: %v, want %v", err, record.ErrDamaged)
-	}
-}
-
-// TestInboxOldDamage spoils a row that counts no more, and one that gets the key of a record, so
-// that it seems to count no more: check names both, and nothing is missing but the record of the
-// second.
-func TestInboxOldDamage(t *testing.T) {
-	for name, other := range map[string]bool{"old": false, "of another": true} {
-		t.Run(name, func(t *testing.T) {
-			x, path := newInbox(t, 100)
-			scattered(t, x, rand.New(rand.NewPCG(8, 8)), 50)
-			rows, err := x.Refill("a.org", time.Now(), 2, func(string) bool { return false })
-			if err != nil || len(rows) != 2 {
-				t.Fatal(rows, err)
-			}
-			commitOutcome(t, x, rows[0], record.Failed)
-			at := rows[0].Seq
-			if other {
-				at = rows[1].Seq
-			}
-			err = x.file.Update(func(tx *bolt.Tx) error {
-				b, k, old := inboxRow(tx, at)
-				_, value, err := inbox.Row(k, old)
-				if err != nil {
-					return err
-				}
-				key, err := record.Key(rows[0].URL)
-				if err != nil {
-					return err
-				}
-				row := append(binary.AppendUvarint(nil, uint64(len(key))), key...)
-				row = append(row, value...)
-				if !other {
-					row[len(row)-6]++
-				}
-				return b.Put(k, row)
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			var faults []string
-			if _, err := x.Verify(t.Context(), func(f string) { faults = append(faults, f) }); err != nil {
-				t.Fatal(err)
-			}
-			if len(faults) == 0 || !strings.Contains(faults[0], rows[0].URL) {
-				t.Errorf("faults %q, want the row", faults)
-			}
-			if err := errors.Join(x.SetLinkOptions([]byte("made by")), x.Close()); err != nil {
-				t.Fatal(err)
-			}
-			to, _ := newInbox(t, 0)
-			got, err := Salvage(t.Context(), path, to)
-			if err != nil || len(got.Lost) > 0 || got.Nameless > 0 || got.Named != other {
-				t.Errorf("%+v, %v; want nothing lost but a record without a trace: %v", got, err, other)
-			}
-			if options, err := to.LinkOptions(); err != nil || string(options) != "made by" {
-				t.Errorf("link options %q, %v", options, err)
-			}
-			n := int64(50)
-			if other {
-				n--
-			}
-			sound(t, to, n)
-		})
 	}
 }
 

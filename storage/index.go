@@ -53,8 +53,8 @@ import (
 	"urltree/storage/verify"
 )
 
-// schema is the version of all formats in index.db. [Upgrade] knows the one before.
-const schema = 7
+// Schema is the version of all formats in index.db. [Upgrade] knows the one before.
+const Schema = 7
 
 var (
 	// ErrSchema says that index.db was written by another version of the format, which is not the
@@ -187,10 +187,10 @@ func (x *Index) load() error {
 		switch {
 		case err != nil:
 			return err
-		case version == schema-1:
-			return fmt.Errorf("%w: schema %d, this program reads %d", ErrOlder, version, schema)
-		case version != schema:
-			return fmt.Errorf("%w: schema %d, this program reads %d", ErrSchema, version, schema)
+		case version == Schema-1:
+			return fmt.Errorf("%w: schema %d, this program reads %d", ErrOlder, version, Schema)
+		case version != Schema:
+			return fmt.Errorf("%w: schema %d, this program reads %d", ErrSchema, version, Schema)
 		}
 		for _, name := range buckets {
 			if tx.Bucket(name) == nil {

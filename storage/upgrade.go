@@ -36,10 +36,10 @@ func Upgrade(path string, noSync bool) (changed bool, err error) {
 	switch {
 	case err != nil:
 		return false, fmt.Errorf("upgrade %s: %w", path, boltfile.OnDisk(err))
-	case version == schema:
+	case version == Schema:
 		return false, nil // not even a new transaction number
-	case version != schema-1:
-		return false, fmt.Errorf("%w: schema %d, this program upgrades %d", ErrSchema, version, schema-1)
+	case version != Schema-1:
+		return false, fmt.Errorf("%w: schema %d, this program upgrades %d", ErrSchema, version, Schema-1)
 	}
 	err = file.Update(func(tx *bolt.Tx) error {
 		for _, name := range buckets {
@@ -98,5 +98,5 @@ func schemaOf(tx *bolt.Tx) (uint64, error) {
 }
 
 func putSchema(tx *bolt.Tx) error {
-	return tx.Bucket(record.BucketSys).Put(record.KeySchema, record.Seal(binary.AppendUvarint(nil, schema), nil))
+	return tx.Bucket(record.BucketSys).Put(record.KeySchema, record.Seal(binary.AppendUvarint(nil, Schema), nil))
 }

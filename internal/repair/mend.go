@@ -6,22 +6,21 @@ import (
 	"strings"
 
 	"urltree/iut"
-	"urltree/storage"
 	"urltree/storage/record"
 )
 
 // salvage takes over what is whole in the damaged index at path, and remembers what is not.
 func (r *rebuild) salvage(ctx context.Context, path string) error {
-	done, err := storage.Salvage(ctx, path, r.index)
+	done, err := salvage(ctx, path, r.index)
 	if errors.Is(err, record.ErrDamaged) {
 		return nil // the folders are left
 	}
 	if err != nil {
 		return iut.DiskError("take over the old index", err)
 	}
-	r.report.Salvaged, r.damaged, r.nameless, r.named = done.Records, done.Lost, done.Nameless, done.Named
-	r.lost = make(map[string]bool, len(done.Lost))
-	for _, url := range done.Lost {
+	r.report.Salvaged, r.damaged, r.nameless, r.named = done.records, done.lost, done.nameless, done.named
+	r.lost = make(map[string]bool, len(done.lost))
+	for _, url := range done.lost {
 		r.lost[url] = true
 	}
 	return nil

@@ -15,11 +15,11 @@ import (
 	"urltree/storage/record"
 )
 
-// Index compares the structure of the file, checksums, pending rows and metadata with records, and
-// the counters of hosts, folders and the whole, which are kept, with a scan of the records. It calls
-// fault with each difference, in words. If values are damaged, it leaves out sums that differ: they
-// follow from that. It returns the counts of the scan, the second side of the accounting. Nothing
-// may be written meanwhile.
+// Index checks the structure of the file and all checksums, and compares pending rows and metadata
+// with records, and the counters of hosts, folders and the whole, which are kept, with a scan of
+// the records. It calls fault with each difference, in words. If values are damaged, it leaves out
+// sums that differ: they follow from that. It returns the counts of the scan, the second side of
+// the accounting. Nothing may be written meanwhile.
 //
 // The error is [record.ErrDamaged] if the structure is not sound: nothing in the file can be relied
 // on.

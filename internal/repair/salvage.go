@@ -1,4 +1,4 @@
-package storage
+package repair
 
 import (
 	"bytes"
@@ -9,61 +9,60 @@ import (
 	"os"
 	"slices"
 
-	bolt "go.etcd.io/bbolt"
-
+	"urltree/storage"
 	"urltree/storage/boltfile"
 	"urltree/storage/inbox"
 	"urltree/storage/pagefile"
 	"urltree/storage/record"
 )
 
-// Salvaged is what Salvage came to.
-type Salvaged struct {
-	Records int // taken over
-	// Lost are the URLs of records that were left out, as their keys have them: it may be the key that
+// A salvaged is what was taken over from a damaged index.
+type salvaged struct {
+	records int // taken over
+	// lost are the URLs of records that were left out, as their keys have them: it may be the key that
 	// is damaged.
-	Lost []string
-	// Nameless numbers the records that were left out and whose keys are no URLs.
-	Nameless int
-	// Named reports that more may be lost that is in no folder: a sitemap, the target of a seed's
+	lost []string
+	// nameless numbers the records that were left out and whose keys are no URLs.
+	nameless int
+	// named reports that more may be lost that is in no folder: a sitemap, the target of a seed's
 	// redirect, or records without a trace, with a page of the file. It is so whenever the structure
 	// is not sound: a page of an earlier time, put where another was, has counters that agree with it.
-	Named bool
+	named bool
 }
 
-// Salvage copies what is whole in the damaged index at path to another one, which is empty: records
+// salvage copies what is whole in the damaged index at path to another one, which is empty: records
 // with their metadata, hosts' times, robots.txt answers, sitemaps, scope, runs. What follows from
 // the records, pending rows and all counters, is worked out anew. A stored page whose metadata are
-// damaged counts as lost, for its folder has them. Nobody may write to the file meanwhile.
+// damaged counts as lost, for its folder has them. Nothing may write to the file meanwhile.
 //
-// ErrDamaged says that there is nothing to be had, ErrDisk or another error of the system that it
-// cannot be read.
-func Salvage(ctx context.Context, path string, to *Index) (Salvaged, error) {
+// The error is [record.ErrDamaged] if nothing can be read, [storage.ErrDisk] or another error of
+// the system if the file cannot be.
+func salvage(ctx context.Context, path string, to *storage.Index) (salvaged, error) {
 	if _, err := boltfile.Stat(path); err != nil {
-		return Salvaged{}, err
+		return salvaged{}, err
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return Salvaged{}, err
+		return salvaged{}, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return Salvaged{}, err
+		return salvaged{}, err
 	}
 	from, err := pagefile.Collect(f, info.Size())
 	if err != nil {
-		return Salvaged{}, boltfile.Damaged(err)
+		return salvaged{}, boltfile.Damaged(err)
 	}
-	s := salvage{ctx: ctx, from: from, to: to}
+	s := salvager{ctx: ctx, from: from, to: to}
 	if err := s.sys(); err != nil {
-		return Salvaged{}, err
+		return salvaged{}, err
 	}
 	err = boltfile.Check(f, true)
-	if errors.Is(err, ErrDisk) {
-		return Salvaged{}, err
+	if errors.Is(err, storage.ErrDisk) {
+		return salvaged{}, err
 	}
-	s.done.Named = err != nil
+	s.done.named = err != nil
 	for _, step := range []func() error{s.metas, s.records, s.hosts, s.sitemaps, s.shorter, s.others} {
 		if err := step(); err != nil {
 			return s.done, fmt.Errorf("salvage: %w", err)
@@ -75,18 +74,18 @@ func Salvage(ctx context.Context, path string, to *Index) (Salvaged, error) {
 // salvagedRows is the number of rows that one transaction takes.
 const salvagedRows = 5_000
 
-type salvage struct {
+type salvager struct {
 	ctx     context.Context
 	from    *pagefile.Collector
-	to      *Index
-	done    Salvaged
+	to      *storage.Index
+	done    salvaged
 	totals  record.Totals
-	noMeta  map[string]bool       // record keys of damaged metadata
-	waiting []func(*change) error // of the next transaction
+	noMeta  map[string]bool               // record keys of damaged metadata
+	waiting []func(*storage.Filler) error // of the next transaction
 }
 
 // each goes through a bucket, and commits what the calls have added.
-func (s *salvage) each(bucket []byte, fn func(k, value []byte) error) error {
+func (s *salvager) each(bucket []byte, fn func(k, value []byte) error) error {
 	err := s.from.Bucket(bucket, func(k, value []byte) error {
 		if err := s.ctx.Err(); err != nil {
 			return err
@@ -100,19 +99,17 @@ func (s *salvage) each(bucket []byte, fn func(k, value []byte) error) error {
 }
 
 // add puts a change into the next transaction.
-func (s *salvage) add(fn func(*change) error) error {
+func (s *salvager) add(fn func(*storage.Filler) error) error {
 	if s.waiting = append(s.waiting, fn); len(s.waiting) < salvagedRows {
 		return nil
 	}
 	return s.commit()
 }
 
-func (s *salvage) commit() error {
-	s.to.mu.Lock()
-	defer s.to.mu.Unlock()
-	err := s.to.update(func(c *change) error {
+func (s *salvager) commit() error {
+	err := s.to.Fill(func(f *storage.Filler) error {
 		for _, fn := range s.waiting {
-			if err := fn(c); err != nil {
+			if err := fn(f); err != nil {
 				return err
 			}
 		}
@@ -124,7 +121,7 @@ func (s *salvage) commit() error {
 
 // sys requires values of this format, and takes over by which options links were judged, and that
 // stored pages are to be parsed again: as they are if nobody knows those options any more.
-func (s *salvage) sys() error {
+func (s *salvager) sys() error {
 	v, err := s.from.Get(record.BucketSys, record.KeySchema)
 	if err != nil {
 		return err
@@ -134,7 +131,7 @@ func (s *salvage) sys() error {
 		return fmt.Errorf("schema: %w", err)
 	}
 	// A value of the schema before is one of this schema.
-	if n, _ := binary.Uvarint(body); n != schema && n != schema-1 {
+	if n, _ := binary.Uvarint(body); n != storage.Schema && n != storage.Schema-1 {
 		return fmt.Errorf("%w: schema %d", record.ErrDamaged, n)
 	}
 	if v, err = s.from.Get(record.BucketSys, record.KeyTotals); err != nil {
@@ -152,24 +149,26 @@ func (s *salvage) sys() error {
 		return err
 	}
 	_, damaged := record.Unseal(options, record.KeyOptions)
-	s.to.mu.Lock()
-	defer s.to.mu.Unlock()
-	return s.to.file.Update(func(tx *bolt.Tx) error {
-		sys := tx.Bucket(record.BucketSys)
+	return s.to.Fill(func(f *storage.Filler) error {
 		if options != nil && damaged == nil {
-			if err := sys.Put(record.KeyOptions, options); err != nil {
+			if err := f.Put(record.BucketSys, record.KeyOptions, options); err != nil {
 				return err
 			}
 		}
 		if relink == nil && (options == nil || damaged == nil) {
 			return nil
 		}
-		return sys.Put(record.KeyRelink, record.Seal(nil, record.KeyRelink))
+		return putRelink(f)
 	})
 }
 
+// putRelink has all stored pages parsed again by the next run, as after a change of scope.
+func putRelink(f *storage.Filler) error {
+	return f.Put(record.BucketSys, record.KeyRelink, record.Seal(nil, record.KeyRelink))
+}
+
 // metas notes which records have lost their metadata.
-func (s *salvage) metas() error {
+func (s *salvager) metas() error {
 	s.noMeta = map[string]bool{}
 	return s.each(record.BucketMeta, func(k, value []byte) error {
 		if _, err := record.DecodeMeta(k, value); err != nil {
@@ -181,7 +180,7 @@ func (s *salvage) metas() error {
 
 // eachRecord goes through all records; those of the inbox may be older than the others and come
 // last.
-func (s *salvage) eachRecord(fn func(k, value []byte) error) error {
+func (s *salvager) eachRecord(fn func(k, value []byte) error) error {
 	err := s.each(record.BucketURL, fn)
 	for _, name := range inbox.Buckets {
 		if err == nil {
@@ -198,23 +197,14 @@ func (s *salvage) eachRecord(fn func(k, value []byte) error) error {
 }
 
 // record returns a record if it is to be taken over.
-func (s *salvage) record(k, value []byte) (record.Record, bool) {
+func (s *salvager) record(k, value []byte) (record.Record, bool) {
 	r, err := record.Decode(k, value)
 	return r, err == nil && !(r.State == record.Stored && s.noMeta[string(k)])
 }
 
-// has reports whether a record has been taken over and committed.
-func (s *salvage) has(key []byte) (yes bool, err error) {
-	err = s.to.file.View(func(tx *bolt.Tx) error {
-		yes = tx.Bucket(record.BucketURL).Get(key) != nil
-		return nil
-	})
-	return yes, err
-}
-
 // gaps returns the numbers of discovery that no record has, in order. The rest close up over them,
 // so that the last number stays the number of records.
-func (s *salvage) gaps() (list []uint64, err error) {
+func (s *salvager) gaps() (list []uint64, err error) {
 	var seen []uint64 // a bit for each number
 	last := uint64(0)
 	err = s.eachRecord(func(k, value []byte) error {
@@ -240,7 +230,7 @@ func (s *salvage) gaps() (list []uint64, err error) {
 // mostRecords is more than an index that memory can map has.
 const mostRecords = 1 << 32
 
-func (s *salvage) records() error {
+func (s *salvager) records() error {
 	gaps, err := s.gaps()
 	if err != nil {
 		return err
@@ -248,114 +238,115 @@ func (s *salvage) records() error {
 	damaged := 0
 	err = s.eachRecord(func(k, value []byte) error {
 		rec, ok := s.record(k, value)
+		key := bytes.Clone(k)
 		if !ok {
-			if has, err := s.has(k); err != nil || has {
-				return err // a row of the inbox that did not count
-			}
-			damaged++
-			url, err := record.URL(k)
-			if again, kerr := record.Key(url); err == nil && kerr == nil && bytes.Equal(again, k) {
-				s.done.Lost = append(s.done.Lost, url)
-			} else { // of a key that is damaged nobody knows which URL it was
-				s.done.Nameless++
-			}
-			return nil
+			return s.add(func(f *storage.Filler) error {
+				if f.Get(record.BucketURL, key) == nil { // else a row of the inbox that did not count
+					damaged++
+					s.lose(key)
+				}
+				return nil
+			})
 		}
 		below, _ := slices.BinarySearch(gaps, rec.Seq)
 		rec.Seq -= uint64(below)
 		if rec.State == record.Pending {
 			rec.Run = 0 // its run may be lost: then a later one gets the number
 		}
-		key := bytes.Clone(k)
-		return s.add(func(c *change) error {
-			if e := c.entries[rec.URL]; e != nil || c.tx.Bucket(record.BucketURL).Get(key) != nil {
-				return nil // it came twice
+		return s.add(func(f *storage.Filler) error {
+			if f.Record(key, rec) {
+				s.done.records++
 			}
-			c.entries[rec.URL] = &entry{key: key, rec: &rec}
-			c.fresh = append(c.fresh, c.x.filter.Fingerprint(rec.URL))
-			c.totals.Seq = max(c.totals.Seq, rec.Seq)
-			s.done.Records++
 			return nil
 		})
 	})
 	if err != nil {
 		return err
 	}
-	if int64(s.done.Records+damaged) != s.totals.Records() {
-		s.done.Named = true
+	if int64(s.done.records+damaged) != s.totals.Records() {
+		s.done.named = true
 	}
 	return s.each(record.BucketMeta, func(k, value []byte) error {
 		if _, err := record.DecodeMeta(k, value); err != nil {
 			return nil
 		}
 		k, value = bytes.Clone(k), bytes.Clone(value)
-		return s.add(func(c *change) error {
-			if rec, err := record.Decode(k, c.tx.Bucket(record.BucketURL).Get(k)); err != nil || rec.State != record.Stored {
+		return s.add(func(f *storage.Filler) error {
+			if rec, err := record.Decode(k, f.Get(record.BucketURL, k)); err != nil || rec.State != record.Stored {
 				return nil
 			}
-			return c.tx.Bucket(record.BucketMeta).Put(k, value)
+			return f.Put(record.BucketMeta, k, value)
 		})
 	})
 }
 
+// lose notes a record that is left out.
+func (s *salvager) lose(key []byte) {
+	url, err := record.URL(key)
+	if again, kerr := record.Key(url); err == nil && kerr == nil && bytes.Equal(again, key) {
+		s.done.lost = append(s.done.lost, url)
+	} else { // the URL of a damaged key is not known
+		s.done.nameless++
+	}
+}
+
 // hosts takes over the times; the counts follow from records and sitemaps.
-func (s *salvage) hosts() error {
+func (s *salvager) hosts() error {
 	return s.each(record.BucketHost, func(k, value []byte) error {
 		h, err := record.DecodeHost(string(k), value)
 		if err != nil {
 			return nil
 		}
-		return s.add(func(c *change) error {
-			c.host(h.Name).times = &h.HostTimes
+		return s.add(func(f *storage.Filler) error {
+			f.Host(&h.HostTimes)
 			return nil
 		})
 	})
 }
 
-func (s *salvage) sitemaps() error {
+func (s *salvager) sitemaps() error {
 	before := s.from.Skipped()
-	defer func() { s.done.Named = s.done.Named || s.from.Skipped() > before }()
+	defer func() { s.done.named = s.done.named || s.from.Skipped() > before }()
 	return s.each(record.BucketSitemap, func(k, value []byte) error {
 		m, err := record.DecodeSitemap(k, value)
 		if err != nil {
-			s.done.Named = true
+			s.done.named = true
 			return nil
 		}
-		return s.add(func(c *change) error {
-			c.sitemap(m.URL).row = m
+		return s.add(func(f *storage.Filler) error {
+			f.Sitemap(m)
 			return nil
 		})
 	})
 }
 
-// shorter takes over the URLs to which a shorter way was found. Where one is lost, all stored pages
-// are parsed again by the next run, as after a change of scope.
-func (s *salvage) shorter() error {
+// shorter takes over the URLs to which a shorter way was found. If one is lost, all stored pages
+// are parsed again.
+func (s *salvager) shorter() error {
 	return s.each(record.BucketShorter, func(k, value []byte) error {
 		if _, err := record.Unseal(value, k); err != nil {
-			return s.add(func(c *change) error {
-				c.relink = true
-				return nil
-			})
+			return s.add(putRelink)
 		}
 		k = bytes.Clone(k)
-		return s.add(func(c *change) error {
-			rec, err := record.Decode(k, c.tx.Bucket(record.BucketURL).Get(k))
-			c.shorter[string(k)] = err == nil && rec.State != record.Pending
-			return nil
+		return s.add(func(f *storage.Filler) error {
+			rec, err := record.Decode(k, f.Get(record.BucketURL, k))
+			if err != nil || rec.State == record.Pending {
+				return nil
+			}
+			return f.Put(record.BucketShorter, k, record.Seal(nil, k))
 		})
 	})
 }
 
 // others copies buckets from which nothing follows. A run that cannot be read takes its hours with
 // it, for the next one may get its number.
-func (s *salvage) others() error {
+func (s *salvager) others() error {
 	runs := map[string]bool{}
 	for _, bucket := range [][]byte{record.BucketRobots, record.BucketScope, record.BucketRun, record.BucketHour} {
 		before := s.from.Skipped()
 		err := s.each(bucket, func(k, value []byte) error {
 			if err := record.Check(bucket, k, value); err != nil {
-				s.done.Named = s.done.Named || bytes.Equal(bucket, record.BucketScope)
+				s.done.named = s.done.named || bytes.Equal(bucket, record.BucketScope)
 				return nil
 			}
 			switch {
@@ -365,12 +356,12 @@ func (s *salvage) others() error {
 				return nil
 			}
 			k, value = bytes.Clone(k), bytes.Clone(value)
-			return s.add(func(c *change) error { return c.tx.Bucket(bucket).Put(k, value) })
+			return s.add(func(f *storage.Filler) error { return f.Put(bucket, k, value) })
 		})
 		if err != nil {
 			return err
 		}
-		s.done.Named = s.done.Named || bytes.Equal(bucket, record.BucketScope) && s.from.Skipped() > before
+		s.done.named = s.done.named || bytes.Equal(bucket, record.BucketScope) && s.from.Skipped() > before
 	}
 	return nil
 }

@@ -1,0 +1,40 @@
+package storage
+
+import (
+	"urltree/storage/record"
+)
+
+// A Filler adds entries of another index to an empty one, in one transaction. What follows from
+// them is worked out: pending rows, and the counts of hosts, folders and the whole.
+type Filler struct{ c *change }
+
+// Fill runs fn in a transaction.
+func (x *Index) Fill(fn func(*Filler) error) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.update(func(c *change) error { return fn(&Filler{c}) })
+}
+
+// Record adds a record, and reports whether it did: the first of a URL counts.
+func (f *Filler) Record(key []byte, rec record.Record) bool {
+	c := f.c
+	if c.entries[rec.URL] != nil || f.Get(record.BucketURL, key) != nil {
+		return false
+	}
+	c.entries[rec.URL] = &entry{key: key, rec: &rec}
+	c.fresh = append(c.fresh, c.x.filter.Fingerprint(rec.URL))
+	c.totals.Seq = max(c.totals.Seq, rec.Seq)
+	return true
+}
+
+// Host adds the times of a host.
+func (f *Filler) Host(times *record.HostTimes) { f.c.host(times.Name).times = times }
+
+// Sitemap adds a sitemap.
+func (f *Filler) Sitemap(s record.Sitemap) { f.c.sitemap(s.URL).row = s }
+
+// Get returns the value of a key as it was before the transaction, or as Put has written it.
+func (f *Filler) Get(bucket, key []byte) []byte { return f.c.values.Get(bucket, key) }
+
+// Put writes a value from which nothing follows.
+func (f *Filler) Put(bucket, key, value []byte) error { return f.c.tx.Bucket(bucket).Put(key, value) }
