@@ -53,7 +53,7 @@ func (e *engine) keepEdges(ctx context.Context) (err error) {
 	}
 	e.linker.opts.Edges = true
 	graph := e.graph()
-	graph.Room = e.room.await
+	graph.Room = e.room.Ask
 	e.edges, err = graph.Keep(ctx, e.opts.Assets)
 	return err
 }

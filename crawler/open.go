@@ -54,7 +54,7 @@ func (e *engine) open(ctx context.Context) error {
 	if err := e.keep(); err != nil {
 		return err
 	}
-	e.room = e.opts.room(e.tree.Free)
+	e.room = e.opts.room(ctx, e.tree.Free)
 	path := filepath.Join(e.opts.Tree, "index.db")
 	there, err := storage.Exists(path)
 	if err != nil {
@@ -63,13 +63,7 @@ func (e *engine) open(ctx context.Context) error {
 	if err := e.addSeeds(ctx); err != nil {
 		return err
 	}
-	open := storage.Options{NoSync: e.opts.NoSync, SeenMemory: e.opts.SeenBytes, Watch: e.watch}
-	open.Room = func(by context.Context, bytes int64) error {
-		if e.index == nil {
-			by = ctx // storage.Open has none
-		}
-		return e.room.enough(by, bytes)
-	}
+	open := storage.Options{NoSync: e.opts.NoSync, SeenMemory: e.opts.SeenBytes, Watch: e.watch, Room: e.room.Ask}
 	if !there {
 		// By the link options in FORMAT, not by ours: after a kill before ours are in FORMAT, the
 		// next run would take the index for one that has all links which FORMAT's options admit.
@@ -77,10 +71,10 @@ func (e *engine) open(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := e.room.await(ctx); err != nil {
+		if err := e.room.Ask(); err != nil {
 			return err
 		}
-		report, err := repair.NewIndex(ctx, e.tree, open, before, e.opts.Log, e.room.await)
+		report, err := repair.NewIndex(ctx, e.tree, open, before, e.opts.Log)
 		if err != nil {
 			return err
 		}
@@ -92,7 +86,6 @@ func (e *engine) open(ctx context.Context) error {
 	if e.index, err = storage.Open(path, open); err != nil {
 		return err
 	}
-	e.room.owes(e.index.InboxGrowth)
 	if e.earlier = e.index.Totals().Records() > 0; !e.earlier {
 		e.index.Filter().SetComplete()
 	}
@@ -212,14 +205,7 @@ func (e *engine) begin(ctx context.Context) error {
 	}
 	e.linker.Use(e.index)
 	e.linker.failed = e.fail
-	_, seeds, err := repair.EnterSeeds(ctx, e.tree, e.index, e.linker, e.opts.Scope.String(), e.opts.Log, func(ctx context.Context, bytes int64) error {
-		if bytes == 0 {
-			return e.room.await(ctx)
-		}
-		// What so few take is in the sum that is to stay free: a run for which all seeds are known
-		// begins.
-		return e.room.enough(ctx, bytes)
-	})
+	_, seeds, err := repair.EnterSeeds(ctx, e.tree, e.index, e.linker, e.opts.Scope.String(), e.opts.Log)
 	if err != nil {
 		return err
 	}
@@ -346,7 +332,7 @@ func (e *engine) relink(ctx context.Context, cut bool, fresh func(rows []record.
 		e.opts.Log.Info("reading stored pages again for links", "pages", e.index.Totals().Stored)
 	}
 	e.linker.scope.Forget() // areas may have been added by commits
-	found, err := repair.Relink(ctx, e.tree, e.index, e.linker, cut, e.opts.Log, fresh, e.room.await)
+	found, err := repair.Relink(ctx, e.tree, e.index, e.linker, cut, e.opts.Log, fresh)
 	if err == nil {
 		e.opts.Log.Info("stored pages read again", "new URLs", found)
 	}
@@ -456,7 +442,7 @@ func (e *engine) release(ctx context.Context, changed bool, fresh func(rows []re
 	}
 	return e.index.Hosts(ctx, func(h record.HostRow) error {
 		for from := []byte(nil); h.Held > 0; {
-			if err := errors.Join(ctx.Err(), e.room.await(ctx)); err != nil {
+			if err := ctx.Err(); err != nil {
 				return err
 			}
 			rows, next, err := e.index.HeldRows(h.Name, from, most, want, admit)

@@ -84,13 +84,4 @@ func rate(perSecond float64) string {
 }
 
 // Bytes writes a number of bytes for people.
-func Bytes(n int64) string {
-	f, unit := float64(n), 0
-	for f >= 1000 && unit < 4 {
-		f, unit = f/1000, unit+1
-	}
-	if unit == 0 {
-		return fmt.Sprintf("%d B", n)
-	}
-	return fmt.Sprintf("%.1f %s", f, []string{"B", "kB", "MB", "GB", "TB"}[unit])
-}
+func Bytes(n int64) string { return words.Bytes(n) }

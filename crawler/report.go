@@ -132,7 +132,7 @@ func (e *engine) figures() cleaner.RunFigures {
 		LockWait: e.frontier.Stats().LongestWait, ExpectedLosses: filter.ExpectedLosses(), Filter: filter.Stats(),
 	}
 	f.Order, f.Forgotten = e.orderFigures()
-	f.Pauses, f.Stuck = e.room.count(), e.watch.Stuck()
+	f.Pauses, f.Stuck = e.room.Pauses(), e.watch.Stuck()
 	for i := range e.stages {
 		f.Stages = append(f.Stages, e.stages[i].stage(stageNames[i]))
 	}

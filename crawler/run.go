@@ -73,7 +73,7 @@ type engine struct {
 	scorer   *score.Scorer // nil: links have no sums
 	edges    *edges.Writer // nil: edges are not kept
 	contents *contents     // nil: duplicates are stored like any other page
-	room     *room         // nil: not watched
+	room     *disk.Room    // nil: not watched
 	outage   *outage
 	watch    *disk.Watch
 	client   *fetch.Client
@@ -246,13 +246,13 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 		defer time.AfterFunc(e.opts.Time, func() { e.stop(errTime) }).Stop()
 	}
 	defer context.AfterFunc(e.fetching, e.watch.End)()
-	e.room.until(e.fetching.Done())
+	e.room.Begin(e.alive, e.fetching.Done())
 	e.outage = newOutage(e.opts.Log, e.opts.MaxWait, func() { e.stop(errOutage) })
 	e.outage.files = e.opts.Fetch != nil
 	e.start = time.Now()
 
 	committer := iut.NewCommitter(e.tree, e.index, e.opts.Buffers)
-	committer.After, committer.Edges, committer.Room = e.committed, e.edges, e.roomToCommit
+	committer.After, committer.Edges = e.committed, e.edges
 	committer.Committed = func(items int, sync, commit time.Duration) {
 		if items > 0 {
 			e.stages[stageMetadata].addMany((sync+commit)/time.Duration(items), items)
@@ -276,7 +276,7 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 			Weight: weigh,
 		})
 		e.buffers = append(e.buffers, buf)
-		b := &iut.Builder{Tree: e.tree, Source: buf, Committer: committer, Parse: e.linker.Parse, Stored: e.stages[stageStore].add, Wrote: e.room.look}
+		b := &iut.Builder{Tree: e.tree, Source: buf, Committer: committer, Parse: e.linker.Parse, Stored: e.stages[stageStore].add}
 		guard(&builders, func() error { return b.Run(e.alive) })
 	}
 	guard(&committing, func() error { return committer.Run(e.alive) })
@@ -292,8 +292,7 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 	reporting, stopReporting := context.WithCancel(e.alive)
 	defer stopReporting()
 	guard(&rest, func() error { return e.report(reporting) })
-	e.room.look()
-	rest.Go(func() error { e.room.run(reporting); return nil })
+	rest.Go(func() error { e.room.Run(reporting); return nil })
 	if e.opts.Started != nil {
 		e.call("Started", "", func() error { e.opts.Started(); return nil })
 		if ctx.Err() != nil {
@@ -421,7 +420,6 @@ func (e *engine) committed(set []*iut.Item, c storage.Committed) {
 	e.frontier.Done(done, times)
 	e.frontier.DoneSitemaps(c.Sitemaps)
 	e.frontier.Expect(-robots)
-	e.room.look()
 	if e.opts.MaxBytes > 0 && e.index.Run().Bytes >= e.opts.MaxBytes {
 		e.stop(errBytes)
 	}
@@ -460,7 +458,7 @@ func (e *engine) close() error {
 		e.client.Close()
 	}
 	e.watch.Close()
-	e.room.end()
+	e.room.Close()
 	var err error
 	if e.contents != nil {
 		err = e.contents.set.Close()

@@ -151,9 +151,6 @@ func (e *engine) addSeedList(ctx context.Context, seeds iter.Seq2[string, error]
 		if err := add(); err != nil {
 			return err
 		}
-		if err := e.room.await(ctx); err != nil {
-			return err
-		}
 	}
 	if len(part) == 0 {
 		return nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 
+	"urltree/internal/disk"
 	"urltree/internal/fetch"
 	"urltree/iut"
 )
@@ -15,13 +16,10 @@ import (
 type tempBody struct {
 	*iut.TempFile
 	unmap func() error
-	room  *room
+	room  *disk.Room
 }
 
-func newTemp(tree *iut.Tree, room *room) (fetch.Temp, error) {
-	if room.look(); room.low() {
-		return nil, errNoRoom
-	}
+func newTemp(tree *iut.Tree, room *disk.Room) (fetch.Temp, error) {
 	f, err := tree.Temp()
 	if err != nil {
 		return nil, err
@@ -31,7 +29,7 @@ func newTemp(tree *iut.Tree, room *room) (fetch.Temp, error) {
 
 // Write fails with errNoRoom while the disk has little room.
 func (t *tempBody) Write(b []byte) (int, error) {
-	if t.room.look(); t.room.low() {
+	if t.room.Look(); t.room.Low() {
 		return 0, errNoRoom
 	}
 	return t.TempFile.Write(b)

@@ -82,7 +82,7 @@ func (w *worker) run() error {
 		case <-w.fetching.Done():
 			return nil
 		}
-		if !w.room.wait(w.fetching, w.frontier.Left) {
+		if !w.room.Wait(w.fetching, w.frontier.Left) {
 			return nil
 		}
 		if w.outage.out() {
@@ -159,7 +159,7 @@ func (w *worker) work(loan *frontier.Loan, free func()) {
 		o.Next.Range, o.Next.Reason = record.Held, h.Reason
 		w.add(&iut.Item{Outcome: o}, nil)
 	}
-	if w.room.low() {
+	if w.room.Low() {
 		return // taken before there was too little
 	}
 	if loan.Robots != "" {
@@ -173,7 +173,7 @@ func (w *worker) work(loan *frontier.Loan, free func()) {
 		return
 	}
 	for len(rows) > 0 {
-		if w.fetching.Err() != nil || w.room.low() {
+		if w.fetching.Err() != nil || w.room.Low() {
 			return
 		}
 		done, next, err := w.url(loan, &rows[0], free)

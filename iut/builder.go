@@ -33,9 +33,6 @@ type Builder struct {
 	Parse     Parse
 	// Stored, if not nil, is called with the time that each page took on its way into the tree.
 	Stored func(time.Duration)
-	// Wrote is called when some pages are in the tree, before their bytes go back to the crawlers;
-	// nil: nothing is.
-	Wrote func()
 }
 
 // Run works until the source ends, which is no error, or ctx does. The first disk error ends it.
@@ -79,9 +76,6 @@ func (b *Builder) write(items []*Item) error {
 		if b.Stored != nil {
 			b.Stored(time.Since(start))
 		}
-	}
-	if b.Wrote != nil {
-		b.Wrote()
 	}
 	return nil
 }

@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -388,42 +387,6 @@ func TestStoredIsTold(t *testing.T) {
 	if err := c.Run(t.Context()); err != nil || buf.Counts().Removed != 6 {
 		t.Errorf("%+v, %v", buf.Counts(), err)
 	}
-}
-
-// The bytes of what is written go back to the crawlers only once Wrote has returned.
-func TestWroteComesBeforeTheBytes(t *testing.T) {
-	tree := open(t, "", onFS(faultfs.NewMem()))
-	synctest.Test(t, func(t *testing.T) {
-		buf := buffer.New(buffer.Options[*iut.Item]{Bytes: 1, Weight: func(it *iut.Item) int64 { return int64(len(it.Body)) }})
-		wrote, goOn := 0, make(chan bool)
-		c := iut.NewCommitter(tree, &stepIndex{steps: &steps{}}, 1)
-		b := &iut.Builder{Tree: tree, Source: buf, Committer: c, Parse: parse, Wrote: func() { wrote++; <-goOn }}
-		done, added := make(chan error, 1), make(chan error, 1)
-		go func() { done <- b.Run(t.Context()) }()
-		if err := buf.Add(t.Context(), itemOf(page(0))); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
-		requirePage(t, tree, page(0))
-		go func() { added <- buf.Add(t.Context(), itemOf(page(1))) }()
-		synctest.Wait()
-		if len(added) > 0 || wrote != 1 {
-			t.Errorf("another page is in the buffer: %v; Wrote was called %d times, want once", len(added) > 0, wrote)
-		}
-		goOn <- true
-		if err := <-added; err != nil {
-			t.Error(err)
-		}
-		goOn <- true
-		buf.Close()
-		if err := <-done; err != nil || wrote != 2 {
-			t.Errorf("%v; Wrote was called %d times, want 2", err, wrote)
-		}
-		c.Close()
-		if err := c.Run(t.Context()); err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 // Six builders, twelve crawlers, 2,000 answers of 1,500 pages, a real disk: each page is there

@@ -34,9 +34,6 @@ type Committer struct {
 	// Committed is called with the items of a transaction, how long it took, and their share of the
 	// time of the sync.
 	Committed func(items int, sync, commit time.Duration)
-	// Room is called before each transaction with what it is to take, and may wait until the disk has
-	// room for it; nil: nothing is waited for.
-	Room func(set []*record.Outcome) error
 	// Edges takes the edges of stored pages, before the sync; nil: they are not kept.
 	Edges *edges.Writer
 
@@ -166,13 +163,8 @@ func (c *Committer) commitAhead(o *record.Outcome) error {
 	return nil
 }
 
-// commit writes one transaction, once there is room for it.
+// commit writes one transaction.
 func (c *Committer) commit(set []*record.Outcome) (storage.Committed, error) {
-	if c.Room != nil {
-		if err := c.Room(set); err != nil {
-			return storage.Committed{}, fmt.Errorf("%w: %w", ErrDisk, err)
-		}
-	}
 	done, err := c.Index.Commit(set)
 	if err != nil {
 		return done, fmt.Errorf("%w: %w", ErrDisk, err)

@@ -453,39 +453,3 @@ func TestOutcomeAndItsLinksAreOne(t *testing.T) {
 		}
 	}
 }
-
-// TestRoomBeforeEachTransaction: the committer asks for room before each transaction, those of
-// links that go ahead among them; what there is no room for is not committed.
-func TestRoomBeforeEachTransaction(t *testing.T) {
-	full := errors.New("full")
-	for _, rooms := range []int{0, 1, 2, 100} {
-		index := &dyingIndex{left: 100}
-		p := &pipeline{tree: open(t, "", onFS(faultfs.NewMem())), index: index, size: 4}
-		asked, links := 0, 0
-		p.room = func(set []*record.Outcome) error {
-			if asked++; asked > rooms {
-				return full
-			}
-			for _, o := range set {
-				links += len(o.Links)
-			}
-			return nil
-		}
-		p.start(1)
-		it := itemOf(page(0))
-		it.Links = make([]record.Link, 40_000)
-		if err := p.add(0, it); err != nil {
-			t.Fatal(err)
-		}
-		err := p.end()
-		for _, o := range index.set {
-			links -= len(o.Links)
-		}
-		if links != 0 || len(index.set) != min(rooms, asked) {
-			t.Errorf("%d transactions, room for %d; %d links have none or are lost", len(index.set), rooms, links)
-		}
-		if rooms < 100 != errors.Is(err, full) || rooms == 100 && asked < 3 {
-			t.Errorf("room for %d of %d transactions: %v", rooms, asked, err)
-		}
-	}
-}

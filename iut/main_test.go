@@ -25,7 +25,6 @@ type pipeline struct {
 	tree  *iut.Tree
 	index iut.Index
 	after func(set []*iut.Item, c storage.Committed)
-	room  func(set []*record.Outcome) error
 	size  int   // of a buffer
 	bytes int64 // of bodies in a buffer; up to 64: each is written as soon as it is there
 	goOn  bool
@@ -44,7 +43,7 @@ type pipeline struct {
 func (p *pipeline) start(buffers int) *pipeline {
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.committer = iut.NewCommitter(p.tree, p.index, buffers)
-	p.committer.After, p.committer.Room = p.after, p.room
+	p.committer.After = p.after
 	p.builderErrs = make([]error, buffers)
 	watch := func(err error) error {
 		if err != nil && !p.goOn {

@@ -42,7 +42,9 @@ type KnownLink struct{ Fingerprint, Rank uint64 }
 //
 // On an error nothing was written, and the index must not be used to go on.
 func (x *Index) Commit(set []*record.Outcome) (Committed, error) {
-	x.mu.Lock()
+	if err := x.lock(); err != nil {
+		return Committed{}, err
+	}
 	defer x.mu.Unlock()
 	return x.commit(set)
 }

@@ -89,10 +89,9 @@ type Options struct {
 	// for at 16 bytes each. 0: none; what an earlier run has left there is moved by Open. Negative:
 	// none for new URLs; what an earlier run has left stays, and is found, until Settle moves it.
 	Inbox int
-	// Room is asked before all that an earlier run or commits have left in the inbox is moved, with
-	// the bytes by which the file may grow meanwhile; its error gives that up. It may wait, until ctx
-	// ends. nil: nobody is asked.
-	Room func(ctx context.Context, bytes int64) error
+	// Room, if not nil, is called before each transaction that writes records, which takes at most
+	// MostWritten. It may wait until the disk has room; its error gives the transaction up.
+	Room func() error
 	// Watch reports transactions and other calls to the disk that hang; nil: nothing does.
 	Watch *disk.Watch
 	// Strict makes a put of a new record fail when there is one already. For tests.
@@ -126,6 +125,10 @@ type Index struct {
 	inbox *inbox.Inbox   // its changes are guarded by mu
 	arena boltfile.Arena // guarded by mu; blocks for the next transaction
 }
+
+// MostWritten is the room in bytes that one transaction may need: for pages of up to
+// [record.MostWeight] of links and of some thousand outcomes, or for rows moved from the inbox.
+const MostWritten = 64 << 20
 
 // Exists reports whether there is an index at path.
 func Exists(path string) (bool, error) {
@@ -179,6 +182,23 @@ func Open(path string, opts Options) (*Index, error) {
 		return nil, errors.Join(boltfile.OnDisk(fmt.Errorf("%s: %w", path, err)), x.Close())
 	}
 	return x, nil
+}
+
+// room waits until the disk has room for a transaction that writes records.
+func (x *Index) room() error {
+	if x.opts.Room == nil {
+		return nil
+	}
+	return x.opts.Room()
+}
+
+// lock takes the turn to write records, once the disk has room.
+func (x *Index) lock() error {
+	if err := x.room(); err != nil {
+		return err
+	}
+	x.mu.Lock()
+	return nil
 }
 
 func (x *Index) load() error {

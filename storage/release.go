@@ -14,7 +14,9 @@ import (
 // is told of the rows that are free once that is durable, and before a later transaction can end
 // any of them; nil: nobody is.
 func (x *Index) Release(rows []record.Row, fresh func(rows []record.Row, tx uint64)) error {
-	x.mu.Lock()
+	if err := x.lock(); err != nil {
+		return err
+	}
 	defer x.mu.Unlock()
 	var set []*record.Outcome
 	err := x.file.View(func(tx *bolt.Tx) error {

@@ -31,7 +31,9 @@ func (x *Index) Rerank(ctx context.Context, version uint64, rank func(url string
 	var urls []string
 	var ranks []uint64
 	flush := func(last bool) error {
-		x.mu.Lock()
+		if err := x.lock(); err != nil {
+			return err
+		}
 		defer x.mu.Unlock()
 		err := x.update(func(c *change) error {
 			for i, url := range urls {

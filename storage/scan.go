@@ -354,7 +354,9 @@ func (x *Index) Reopen(ctx context.Context, prefix []byte, pick func(*record.Rec
 	n := 0
 	var urls []string
 	flush := func() error {
-		x.mu.Lock()
+		if err := x.lock(); err != nil {
+			return err
+		}
 		defer x.mu.Unlock()
 		var rows []record.Row
 		var tx uint64

@@ -54,7 +54,9 @@ func (x *Index) AddAreas(areas []string) error {
 	if len(areas) == 0 {
 		return nil
 	}
-	x.mu.Lock()
+	if err := x.lock(); err != nil {
+		return err
+	}
 	defer x.mu.Unlock()
 	return x.update(func(c *change) error {
 		_, err := c.putAreas(areas)

@@ -19,13 +19,8 @@ func (x *Index) Settle(ctx context.Context) error {
 		return nil // see inbox.Walk
 	}
 	x.mu.Lock()
-	last, growth := x.totals.Seq, x.settleGrowth()
+	last := x.totals.Seq
 	x.mu.Unlock()
-	if growth > 0 && x.opts.Room != nil {
-		if err := x.opts.Room(ctx, growth); err != nil {
-			return err
-		}
-	}
 	for more := true; more; {
 		x.mu.Lock()
 		var err error
@@ -43,14 +38,10 @@ func (x *Index) Settle(ctx context.Context) error {
 	return nil
 }
 
-// settleGrowth returns the bytes by which the file may grow while all is moved, 0 if nothing is to
-// be. x.mu is held.
-func (x *Index) settleGrowth() int64 {
-	growth := x.inbox.Growth(true)
-	if growth > 0 {
-		growth += boltfile.AllocSize
-	}
-	return growth
+// Waiting returns the number of rows that wait in the inbox.
+func (x *Index) Waiting() int {
+	filling, moving := x.inbox.Rows()
+	return filling + moving
 }
 
 // makeWay takes hosts out of the inbox that have so many URLs that, with a set of outcomes, one of
@@ -120,8 +111,11 @@ func (x *Index) pay() error {
 	return nil
 }
 
-// move moves a part of the inbox in a transaction. x.mu is held.
+// move moves a part of the inbox in a transaction, once the disk has room for that. x.mu is held.
 func (x *Index) move() error {
+	if err := x.room(); err != nil {
+		return err
+	}
 	return x.inbox.Move(func(in *boltfile.Values, records []inbox.Moved) error {
 		c := &change{x: x, tx: in.Tx, values: *in}
 		folders := map[string]*record.Counts{}

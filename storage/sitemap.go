@@ -235,9 +235,11 @@ func (x *Index) RereadSitemaps(ctx context.Context, pick func(*record.Sitemap) b
 }
 
 func (x *Index) reread(urls []string) (Committed, error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
 	var done Committed
+	if err := x.lock(); err != nil {
+		return done, err
+	}
+	defer x.mu.Unlock()
 	err := x.update(func(c *change) error {
 		for _, url := range urls {
 			if row := &c.sitemap(url).row; row.State != 0 && row.State != record.SitemapOpen {

@@ -1,3 +1,3 @@
-// Package disk is the file system as the crawler meets it: a call that hangs is noticed, and a file
-// is replaced whole.
+// Package disk is the file system as the crawler meets it: a call that hangs is noticed ([Watch]),
+// the room that is left is watched ([Room]), and a file is replaced whole ([File]).
 package disk

@@ -27,7 +27,7 @@ type Graph struct {
 	Log   *slog.Logger // nil: no log
 	// Room is asked before each page that Keep makes edges of, and waits until the disk has room for
 	// more; nil: it has.
-	Room func(context.Context) error
+	Room func() error
 
 	most int64 // hashes that missing holds at a time; 0: passPages. Tests have less.
 }
@@ -193,7 +193,7 @@ func (g *Graph) fill(ctx context.Context, w *edges.Writer, kept record.Edges) er
 	}
 	err := g.missing(ctx, kept, func(url string) error {
 		if g.Room != nil {
-			if err := g.Room(ctx); err != nil {
+			if err := g.Room(); err != nil {
 				return err
 			}
 		}

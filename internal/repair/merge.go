@@ -88,7 +88,7 @@ func (o *MergeOptions) index(ctx context.Context, tree *iut.Tree, path string, p
 		return Report{}, iut.DiskError("merge", err)
 	}
 	if !there {
-		report, err := NewIndex(ctx, tree, opts, p, o.Log, nil)
+		report, err := NewIndex(ctx, tree, opts, p, o.Log)
 		report.Index = "made anew, there was none"
 		return report, err
 	}
@@ -108,7 +108,7 @@ func (o *MergeOptions) index(ctx context.Context, tree *iut.Tree, path string, p
 	}
 	kept := path + ".damaged-" + time.Now().UTC().Format("20060102T150405.000Z") // no two merges end in a millisecond
 	o.Log.Warn("index.db is made anew", "err", err, "kept", kept)
-	report, err := newIndex(ctx, tree, opts, kept, p, o.Log, nil)
+	report, err := newIndex(ctx, tree, opts, kept, p, o.Log)
 	report.Index = fmt.Sprintf("was damaged and is made anew from the folders and %d of its records; the old one is kept as %s",
 		report.Salvaged, filepath.Base(kept))
 	return report, err

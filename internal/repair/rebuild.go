@@ -109,7 +109,6 @@ type rebuild struct {
 	parser Parser
 	log    *slog.Logger
 	fresh  func(rows []record.Row, tx uint64) // told of new rows; nil: nobody is
-	room   func(context.Context) error        // asked before each transaction, and waits; nil: nobody is
 	report Report
 
 	// After salvage, see mend:
@@ -126,13 +125,7 @@ type rebuild struct {
 // seeds takes all seeds into the index.
 func (r *rebuild) seeds(ctx context.Context) error {
 	r.parser.Use(r.index)
-	room := func(ctx context.Context, _ int64) error {
-		if r.room == nil {
-			return nil
-		}
-		return r.room(ctx)
-	}
-	made, _, err := EnterSeeds(ctx, r.tree, r.index, r.parser, r.tree.Format().Links.Scope, r.log, room)
+	made, _, err := EnterSeeds(ctx, r.tree, r.index, r.parser, r.tree.Format().Links.Scope, r.log)
 	r.report.Found += made
 	r.report.Seeds = r.report.Found
 	return err
@@ -294,11 +287,6 @@ func (r *rebuild) commit(ctx context.Context) error {
 	if err := errors.Join(context.Cause(ctx), r.parser.Err()); err != nil {
 		return err
 	}
-	if r.room != nil && len(r.set) > 0 {
-		if err := r.room(ctx); err != nil {
-			return err
-		}
-	}
 	if err := r.tree.Sync(); err != nil {
 		return err
 	}
@@ -319,13 +307,13 @@ func (r *rebuild) commit(ctx context.Context) error {
 // does: under another name until it is whole, so that no kill leaves an index that lacks pages.
 // Where there are pages, the next start counts as one after an unclean stop. room is as for
 // [Relink]; nil: nobody is asked.
-func NewIndex(ctx context.Context, tree *iut.Tree, opts storage.Options, p Parser, log *slog.Logger, room func(context.Context) error) (Report, error) {
-	return newIndex(ctx, tree, opts, "", p, log, room)
+func NewIndex(ctx context.Context, tree *iut.Tree, opts storage.Options, p Parser, log *slog.Logger) (Report, error) {
+	return newIndex(ctx, tree, opts, "", p, log)
 }
 
 // newIndex is NewIndex for a tree whose index is damaged: what is whole in it is taken over before
 // all else, and the file is kept under another name. "": there is none.
-func newIndex(ctx context.Context, tree *iut.Tree, opts storage.Options, kept string, p Parser, log *slog.Logger, room func(context.Context) error) (Report, error) {
+func newIndex(ctx context.Context, tree *iut.Tree, opts storage.Options, kept string, p Parser, log *slog.Logger) (Report, error) {
 	path := filepath.Join(tree.Root(), indexName)
 	making := path + ".making"
 	if err := os.Remove(making); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -339,7 +327,7 @@ func newIndex(ctx context.Context, tree *iut.Tree, opts storage.Options, kept st
 	if err != nil {
 		return Report{}, iut.DiskError("new index", err)
 	}
-	r := &rebuild{tree: tree, index: index, parser: p, log: log, room: room}
+	r := &rebuild{tree: tree, index: index, parser: p, log: log}
 	if kept != "" {
 		err = r.salvage(ctx, path)
 	}

@@ -17,10 +17,9 @@ import (
 //
 // With cut only the answers of which links were cut are looked at: enough if nothing but budgets
 // have changed. The parser has been told of all seeds. It may be cut off and done again. fresh
-// is told of the new and the reopened rows, once they are durable; nil: nobody is. room is asked
-// before each transaction, and waits until the disk has room for more.
-func Relink(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, cut bool, log *slog.Logger, fresh func(rows []record.Row, tx uint64), room func(context.Context) error) (int, error) {
-	r := &rebuild{tree: tree, index: index, parser: p, log: log, fresh: fresh, room: room}
+// is told of the new and the reopened rows, once they are durable; nil: nobody is.
+func Relink(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, cut bool, log *slog.Logger, fresh func(rows []record.Row, tx uint64)) (int, error) {
+	r := &rebuild{tree: tree, index: index, parser: p, log: log, fresh: fresh}
 	err := index.Records(ctx, nil, func(rec record.Record, err error) error {
 		if err != nil || rec.State != record.Stored || cut && rec.Cut == 0 {
 			return nil // a damaged record is for check to name

@@ -35,11 +35,9 @@ func isSeed(tree *iut.Tree, line string) bool {
 // this line and not the tree. The memory does not depend on the number of seeds. It may be cut off
 // and done again.
 //
-// room is asked before each transaction and may wait: with 0 before one of many seeds, before the
-// last with the bytes that it may need; nil: nobody is asked. EnterSeeds returns the number of
-// records that it made, and whether seeds.txt has a line.
-func EnterSeeds(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, scope string, log *slog.Logger, room func(context.Context, int64) error) (made int, any bool, err error) {
-	in := &entering{ctx: ctx, index: index, room: room}
+// EnterSeeds returns the number of records that it made, and whether seeds.txt has a line.
+func EnterSeeds(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, scope string, log *slog.Logger) (made int, any bool, err error) {
+	in := &entering{ctx: ctx, index: index}
 	if in.seeds, err = index.Seeds(); err != nil && !errors.Is(err, record.ErrCorrupt) {
 		return 0, false, iut.DiskError("seeds", err)
 	}
@@ -56,7 +54,7 @@ func EnterSeeds(ctx context.Context, tree *iut.Tree, index *storage.Index, p Par
 			if len(in.links) < setSeeds && in.bytes < setSeedBytes {
 				return nil
 			}
-			return in.commit(false)
+			return in.commit()
 		})
 	}
 	err = iut.ErrSeedMark
@@ -73,7 +71,7 @@ func EnterSeeds(ctx context.Context, tree *iut.Tree, index *storage.Index, p Par
 		}
 	}
 	if err == nil && in.seeds != in.known {
-		err = in.commit(true)
+		err = in.commit()
 	}
 	return in.made, in.seeds.Bytes > 0, err
 }
@@ -82,7 +80,6 @@ func EnterSeeds(ctx context.Context, tree *iut.Tree, index *storage.Index, p Par
 type entering struct {
 	ctx   context.Context
 	index *storage.Index
-	room  func(context.Context, int64) error
 
 	seeds, known record.Seeds // with links, and as the index has them
 	links        []record.Link
@@ -95,22 +92,11 @@ func (in *entering) add(l record.Link) {
 	in.bytes += len(l.URL)
 }
 
-func (in *entering) commit(last bool) (err error) {
+func (in *entering) commit() error {
 	if err := context.Cause(in.ctx); err != nil {
 		return err
 	}
 	set := []*record.Outcome{{Links: in.links, Seeds: &in.seeds}}
-	if in.room != nil {
-		bytes := int64(0)
-		if last {
-			if bytes, err = in.index.Growth(set); err != nil {
-				return iut.DiskError("seeds", err)
-			}
-		}
-		if err := in.room(in.ctx, bytes); err != nil {
-			return err
-		}
-	}
 	done, err := in.index.Commit(set)
 	in.made += done.New
 	in.links, in.bytes, in.known = in.links[:0], 0, in.seeds

@@ -49,8 +49,7 @@ func TestTransactionsOfLongLinks(t *testing.T) {
 					return report.Found, err
 				}},
 				{"relink", func() (int, error) {
-					room := func(context.Context) error { return nil }
-					return Relink(context.Background(), s.Tree, s.Index, p, false, nil, nil, room)
+					return Relink(context.Background(), s.Tree, s.Index, p, false, nil, nil)
 				}},
 			} {
 				before, err := s.Index.Transaction()

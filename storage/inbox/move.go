@@ -16,12 +16,6 @@ const (
 	movedBytes = 2 << 20
 )
 
-// What a row changes of the file where it belongs.
-const (
-	pageBytes = 4 << 10
-	longRow   = 300 // bytes
-)
-
 // turn lets the list that is filled be moved. The other is empty.
 func (b *Inbox) turn(records int64) {
 	b.fill = 1 - b.fill
@@ -53,10 +47,8 @@ func (b *Inbox) Due(t *record.Totals) bool {
 	if b.left == 0 && b.most > 0 && b.least >= 0 && b.long(t.Records(), t.Seq) {
 		b.turn(t.Records())
 	}
-	return b.due()
+	return b.left > 0 && b.owed >= min(b.part, b.left)
 }
-
-func (b *Inbox) due() bool { return b.left > 0 && b.owed >= min(b.part, b.left) }
 
 // Waits reports whether the inbox has rows with numbers of discovery up to last. If so, the next
 // Move moves some of them.
@@ -160,38 +152,4 @@ func (b *Inbox) take(in *boltfile.Values, bucket []byte, rows []uint32) (records
 		size += len(key) + len(value)
 	}
 	return records, n, nil
-}
-
-// Growth returns the bytes by which the file may grow while the part is moved that is due, or all.
-func (b *Inbox) Growth(all bool) int64 {
-	one, other := b.moving(), b.filling()
-	rows, bytes := one.rows+other.rows, one.bytes+other.bytes
-	if !all && b.due() {
-		rows = min(b.owed, b.left)
-		bytes = one.bytes * int64(rows) / int64(one.rows)
-	} else if !all || rows == 0 {
-		return 0
-	}
-	// Each transaction changes two pages for a row, one of them an inner page if keys are long, and
-	// leaves them to the next one.
-	return int64(min(rows, max(b.part, movedRows)))*(2*pageBytes) + spread(rows, bytes)
-}
-
-// Owed returns the bytes by which the file may grow while all that the inbox holds is moved in
-// parts that other transactions lie between: the pages of a list are free for the other once it is
-// moved.
-func (b *Inbox) Owed() int64 {
-	b.tables.RLock()
-	defer b.tables.RUnlock()
-	one, other := &b.lists[0], &b.lists[1]
-	return spread(one.rows, one.bytes) + spread(other.rows, other.bytes) - min(one.bytes, other.bytes)
-}
-
-// spread returns the bytes of the pages that rows take where they belong: pages are little more
-// than half full, and long keys, of which few fit into an inner page, need many of those.
-func spread(rows int, bytes int64) int64 {
-	if bytes > longRow*int64(rows) {
-		return 4 * bytes
-	}
-	return 3 * bytes
 }

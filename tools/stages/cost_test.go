@@ -115,11 +115,11 @@ func TestCostOfIndex(t *testing.T) {
 	skipRaced(t)
 	c := newCommits(t, 1000)
 	var before, after runtime.MemStats
-	pages, waiting, moved := c.index.Written(), c.index.InboxGrowth(), false
+	pages, waiting, moved := c.index.Written(), c.index.Waiting(), false
 	runtime.ReadMemStats(&before)
 	for range 30 {
 		c.next(t)
-		now := c.index.InboxGrowth()
+		now := c.index.Waiting()
 		moved, waiting = moved || now < waiting, now
 	}
 	runtime.ReadMemStats(&after)

@@ -1,0 +1,284 @@
+package disk
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"urltree/internal/words"
+)
+
+const (
+	// lookForRoom is how often a Room looks besides at each transaction and each body in a file.
+	lookForRoom = time.Second
+	// roomPatience is how long a caller of Look waits for the answer. A disk that does not give it
+	// holds up nobody for longer: it is reported as a call that hangs, and the writes will show
+	// whether the disk is broken.
+	roomPatience = 5 * time.Second
+)
+
+// A Space says how much room is to stay free on a disk.
+type Space struct {
+	Bytes, Inodes uint64 // the marks, below which fetching pauses; 0: any number will do
+	Transaction   uint64 // bytes that one transaction of the index may write
+	// Patience is how long Ask waits in all before Begin, then its error is Late; 0: without limit.
+	Patience time.Duration
+	Late     error
+}
+
+// A Room watches the file system of the tree, as the disk monitor of the crawler Heritrix does:
+// below a mark fetching pauses, and it goes on when an eighth more than the mark is free. What was
+// fetched before goes its way meanwhile.
+//
+// The index must not meet a full disk, so each transaction asks first: while nothing has been
+// fetched it waits for the mark, and then for as much as a transaction may write, or half of the
+// mark if that is less. Once fetching is over nothing waits.
+//
+// The nil Room watches nothing and is always wide. All methods may be called from any goroutine.
+type Room struct {
+	space Space
+	free  func() (bytes, inodes uint64, err error)
+	log   *slog.Logger
+
+	looking sync.Mutex             // held over free, which hangs when the disk does
+	narrow  atomic.Pointer[string] // what there is too little of; nil: there is room
+
+	mu      sync.Mutex
+	ctx     context.Context // guarded by mu; ends waiting
+	over    <-chan struct{} // guarded by mu; closed once fetching is over; nil: it has not begun
+	changed chan struct{}   // guarded by mu; closed and replaced by each look
+	has     uint64          // guarded by mu; bytes that were free at the last look
+	pauses  int64           // guarded by mu; since the start
+	waiting int             // guarded by mu; calls of Ask that wait
+	waited  time.Duration   // guarded by mu; of Space.Patience
+	failed  bool            // guarded by mu; it was logged that free fails
+}
+
+// NewRoom returns the Room of a disk, of which free returns what is left; nil if no mark is set.
+// Waiting ends with ctx, until Begin says otherwise.
+func NewRoom(ctx context.Context, space Space, free func() (bytes, inodes uint64, err error), log *slog.Logger) *Room {
+	if space.Bytes == 0 && space.Inodes == 0 {
+		return nil
+	}
+	space.Transaction = min(space.Transaction, space.Bytes/2)
+	return &Room{
+		space: space, free: free, log: log, ctx: ctx, changed: make(chan struct{}),
+		has: math.MaxUint64, // as long as there is no answer: the writes will show
+	}
+}
+
+// Begin says that fetching begins, and is over when over is closed. Waiting ends with ctx.
+func (r *Room) Begin(ctx context.Context, over <-chan struct{}) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	r.ctx, r.over = ctx, over
+	r.mu.Unlock()
+	r.Look()
+}
+
+// Run looks at the room from time to time until ctx ends.
+func (r *Room) Run(ctx context.Context) {
+	if r == nil {
+		return
+	}
+	ticker := time.NewTicker(lookForRoom)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			r.Look()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Low reports whether fetching pauses.
+func (r *Room) Low() bool { return r != nil && r.narrow.Load() != nil }
+
+// String returns what there is too little of, "" if there is room.
+func (r *Room) String() string {
+	if !r.Low() {
+		return ""
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	why := r.narrow.Load()
+	switch {
+	case why == nil:
+		return ""
+	case r.waiting > 0 && r.over != nil:
+		return *why + "; what was fetched waits for " + words.Bytes(int64(r.space.Transaction))
+	}
+	return *why
+}
+
+// Pauses returns how often fetching has paused.
+func (r *Room) Pauses() int64 {
+	if r == nil {
+		return 0
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.pauses
+}
+
+// Look asks how much room there is, and waits for the answer, but not long. While another goroutine
+// asks it does nothing.
+func (r *Room) Look() {
+	if r == nil || !r.looking.TryLock() {
+		return
+	}
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		defer r.looking.Unlock() // before the caller looks again
+		r.answer(r.free())
+	}()
+	patience := time.NewTimer(roomPatience)
+	defer patience.Stop()
+	select {
+	case <-answered:
+	case <-patience.C:
+	}
+}
+
+// Close waits until no call asks any more, and none will.
+func (r *Room) Close() {
+	if r != nil {
+		r.looking.Lock() // for good
+	}
+}
+
+// answer takes what free has returned.
+func (r *Room) answer(bytes, inodes uint64, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	close(r.changed)
+	r.changed = make(chan struct{})
+	if err != nil {
+		r.has = math.MaxUint64
+		if !r.failed {
+			r.failed = true
+			r.log.Warn("cannot tell how much room the disk has", "err", err)
+		}
+		return
+	}
+	r.has = bytes
+	was := r.narrow.Load()
+	least, leastInodes := r.space.Bytes, r.space.Inodes
+	again, againInodes := least+least/8, leastInodes+leastInodes/8
+	if was != nil {
+		least, leastInodes = again, againInodes
+	}
+	var why string
+	switch {
+	case bytes < least:
+		why = fmt.Sprintf("%s free on the disk of the tree, %s needed to go on (-min-free)", words.Bytes(int64(bytes)), words.Bytes(int64(again)))
+	case inodes < leastInodes:
+		why = fmt.Sprintf("%s free on the disk of the tree, %d needed to go on (-min-free-inodes)", words.Count(inodes, "inode"), againInodes)
+	}
+	switch {
+	case why != "":
+		r.narrow.Store(&why)
+		if was == nil {
+			r.pauses++
+			r.log.Error("fetching pauses: the disk is nearly full; it goes on when there is room: "+why, "free", words.Bytes(int64(min(bytes, 1<<62))),
+				"least", words.Bytes(int64(least)), "inodes free", inodes, "least inodes", r.space.Inodes)
+		}
+	case was != nil:
+		r.narrow.Store(nil)
+		r.log.Warn("fetching goes on: there is room on the disk again")
+	}
+}
+
+// Wait waits while there is no room and left reports that there is something to fetch. It returns
+// false when ctx ends first.
+func (r *Room) Wait(ctx context.Context, left func() bool) bool {
+	for r.Low() {
+		r.mu.Lock()
+		changed := r.changed
+		r.mu.Unlock()
+		if !r.Low() || !left() {
+			break
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// Ask waits until there is room for a transaction, see [Room]. The error is the cause of the
+// context, or Space.Late.
+func (r *Room) Ask() error {
+	if r == nil {
+		return nil
+	}
+	if r.Look(); r.enough() {
+		return nil
+	}
+	r.mu.Lock()
+	r.waiting++
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		r.waiting--
+		r.mu.Unlock()
+	}()
+	for {
+		if err := r.pause(); err != nil {
+			return err
+		}
+		if r.Look(); r.enough() {
+			return nil
+		}
+	}
+}
+
+// enough reports whether a transaction may begin.
+func (r *Room) enough() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.over == nil {
+		return r.narrow.Load() == nil
+	}
+	select {
+	case <-r.over:
+		return true
+	default:
+		return r.has >= r.space.Transaction
+	}
+}
+
+// pause waits until it is time for another look, or fetching is over.
+func (r *Room) pause() error {
+	r.mu.Lock()
+	ctx, over := r.ctx, r.over
+	r.mu.Unlock()
+	begun := time.Now()
+	select {
+	case <-time.After(lookForRoom):
+	case <-over:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if over == nil && r.space.Patience > 0 {
+		if r.waited += time.Since(begun); r.waited >= r.space.Patience {
+			return r.space.Late
+		}
+	}
+	return nil
+}
