@@ -47,8 +47,12 @@ func (w *worker) answer(item *iut.Item, known bool, res *fetch.Response, err err
 	case res.Partial():
 		res.Body.Release()
 		item.Fail("partial")
+	case status >= 200 && status < 300 && item.Row.Kind == record.SitemapRow:
+		w.readSitemap(item, res)
 	case status >= 200 && status < 300:
 		w.page(item, res)
+	case status >= 300 && status < 400 && item.Row.Kind == record.SitemapRow:
+		w.redirectSitemap(item, res)
 	case status >= 300 && status < 400:
 		w.redirect(item, res)
 	case status == http.StatusTooManyRequests || status >= 500:
@@ -276,6 +280,7 @@ func (w *worker) redirect(item *iut.Item, res *fetch.Response) {
 	item.Outcome.Page.HeaderLinks = target
 	seed := row.Source == record.Seed && len(target) <= maxRecord
 	var areas []string
+	var sitemaps []record.Link
 	if seed {
 		w.linker.scope.Widen(target)
 		areas = w.linker.Areas(target)
@@ -284,7 +289,7 @@ func (w *worker) redirect(item *iut.Item, res *fetch.Response) {
 		if err != nil {
 			w.opts.Log.Warn("robots.txt of a redirect's target", "url", target, "err", err)
 		}
-		item.Sitemaps = w.namedSitemaps(record.Origin(target), rules)
+		sitemaps = w.namedSitemaps(record.Origin(target), rules)
 	} else if reason := w.linker.reject(target); reason != "" {
 		w.linker.count(map[string]int{reason: 1})
 		item.Reason = reason
@@ -295,4 +300,5 @@ func (w *worker) redirect(item *iut.Item, res *fetch.Response) {
 		Cookie: row.Cookie || res.CookieSet, Areas: areas,
 	}}
 	w.ranks(row, len(item.Links))(item.Links)
+	item.Links = append(item.Links, sitemaps...)
 }

@@ -225,7 +225,7 @@ func (e *engine) begin(ctx context.Context) error {
 	}
 	changed := !reflect.DeepEqual(options, before)
 	if changed || grown {
-		if _, err := e.index.RereadSitemaps(ctx, (*record.Sitemap).Narrowed, nil); err != nil {
+		if _, err := e.index.ReopenSitemaps(ctx, (*record.Record).Narrowed, nil); err != nil {
 			return disk(err)
 		}
 	}
@@ -381,7 +381,7 @@ func (e *engine) lookAgain(looked int64) (more bool, err error) {
 func (e *engine) findMore(ctx context.Context) (more bool, err error) {
 	grown, err := e.index.NeedsRelink()
 	if err == nil && grown {
-		_, err = e.index.RereadSitemaps(ctx, (*record.Sitemap).Narrowed, e.tellSitemaps)
+		_, err = e.index.ReopenSitemaps(ctx, (*record.Record).Narrowed, e.frontier.Add)
 	}
 	if err == nil && grown {
 		err = e.relink(ctx, false, e.frontier.Add)

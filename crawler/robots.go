@@ -3,6 +3,7 @@ package crawler
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"urltree/internal/fetch"
 	"urltree/internal/frontier"
 	"urltree/internal/robots"
+	"urltree/iut"
 	"urltree/storage"
 	"urltree/storage/record"
 )
@@ -212,14 +214,14 @@ type robotsAnswer struct {
 // A getter asks for a URL, as fetch.Client.Get does.
 type getter func(ctx context.Context, url string, req fetch.Request) (*fetch.Response, error)
 
-// ask makes one request for the robots.txt of an origin, at url, to which so many redirects have
-// led. What it comes to counts at once. An error is that of ctx, of turn or of the disk, or
-// errNotAsked or one of noTry; everything else is an answer. turn waits until a file that is there
-// may be parsed. known says that the host asked has answered before.
-func (c *robotsCache) ask(ctx context.Context, get getter, origin, url string, hop int, known bool, turn func() error) (a robotsAnswer, err error) {
+// ask makes one request for a robots.txt. What it comes to counts at once. An error is that of ctx,
+// of turn or of the disk, or errNotAsked or one of noTry; everything else is an answer. turn waits
+// until a file that is there may be parsed. known says that the host asked has answered before.
+func (c *robotsCache) ask(ctx context.Context, get getter, of *record.Row, known bool, turn func() error) (a robotsAnswer, err error) {
+	origin := of.Source
 	row := &record.Robots{Origin: origin}
 	a.host.Start = time.Now()
-	res, err := get(ctx, url, fetch.Request{Accept: "text/plain,*/*;q=0.5", MaxSize: robots.MaxBytes, KeepLarge: true})
+	res, err := get(ctx, of.URL, fetch.Request{Accept: "text/plain,*/*;q=0.5", MaxSize: robots.MaxBytes, KeepLarge: true})
 	if err != nil {
 		if ctx.Err() != nil || errors.Is(err, fetch.ErrDisk) || errors.Is(err, errNotAsked) || noTry(err) != "" {
 			a.host.Away = isAway(err)
@@ -227,7 +229,7 @@ func (c *robotsCache) ask(ctx context.Context, get getter, origin, url string, h
 		}
 		var failure *fetch.Error
 		failure, a.host.Fault = failureOf(err, known)
-		if failure.Reason == fetch.Address && hop == 0 {
+		if failure.Reason == fetch.Address && of.Hops == 0 {
 			// Nothing was asked, and nothing will be: the guard refuses each URL by itself.
 			c.keep(origin, time.Now().Add(robotsLife), robots.AllowAll)
 			return a, nil
@@ -239,7 +241,7 @@ func (c *robotsCache) ask(ctx context.Context, get getter, origin, url string, h
 		a.host.Took, a.host.RetryAfter = res.First, res.RetryAfter
 		switch {
 		case res.Status >= 300 && res.Status < 400:
-			if a.next = resolve(url, res.Location); a.next != "" && len(a.next) <= maxRecord && hop < robotsHops {
+			if a.next = resolve(of.URL, res.Location); a.next != "" && len(a.next) <= maxRecord && of.Hops < robotsHops {
 				a.host.End = time.Now()
 				return a, nil
 			}
@@ -315,6 +317,62 @@ func (c *robotsCache) spares(origin string, fault frontier.Fault, known bool) ui
 		return mostSpared
 	}
 	return c.tries + 1
+}
+
+// askRobots makes one request for a robots.txt. Where a redirect leads on, the next one waits for
+// the turn of the host that it asks. An error is one of the disk.
+func (w *worker) askRobots(loan *frontier.Loan, row *record.Row) error {
+	if !w.begins(loan) {
+		return nil
+	}
+	parses := false
+	defer func() {
+		if parses {
+			w.parsing.Release(1)
+		}
+	}()
+	a, err := w.robots.ask(w.transfers, w.getter(loan), row, loan.Known, func() error {
+		err := w.parsing.Acquire(w.transfers, 1)
+		parses = err == nil
+		return err
+	})
+	switch {
+	case err != nil && noTry(err) != "":
+		w.frontier.Answered(loan, a.host)
+		return nil
+	case err != nil && (w.transfers.Err() != nil || errors.Is(err, errNotAsked)):
+		return nil
+	case err != nil:
+		return fmt.Errorf("%w: robots.txt of %s: %w", iut.ErrDisk, row.Source, err)
+	case a.row == nil && a.next == "":
+		return nil
+	}
+	times := w.frontier.Answered(loan, a.host)
+	if a.next != "" {
+		on, err := w.frontier.Redirected(loan, a.next)
+		if err != nil {
+			return err
+		}
+		if !on { // there is not room for so many that wait
+			a.row = &record.Robots{Origin: row.Source, Reason: statusReason(http.StatusFound), Time: time.Now().Unix()}
+			w.robots.fail(a.row, false, 1)
+		}
+	}
+	item := &iut.Item{Outcome: record.Outcome{Row: *row, Host: &times, Robots: a.row}}
+	if a.row != nil && answered(a.row.Status) {
+		rules := parseRobots(*a.row, w.robots.token)
+		item.Links = w.namedSitemaps(row.Source, rules)
+		w.frontier.Expect(1) // what they are is known when this is committed
+		if row.Hops > 0 && rules.CrawlDelay > 0 {
+			of := w.frontier.Times(record.Host(row.Source + "/"))
+			w.add(&iut.Item{Outcome: record.Outcome{Row: *row, Host: &of}}, nil)
+		}
+	}
+	w.add(item, nil)
+	if a.host.Fault != frontier.NoFault || a.host.RetryAfter > 0 {
+		w.buf.Flush()
+	}
+	return nil
 }
 
 // resolve returns the canonical URL that a Location header of url names, or "".

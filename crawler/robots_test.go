@@ -124,12 +124,13 @@ func TestRobotsStatus(t *testing.T) {
 // askFor asks for a robots.txt and follows its redirects at once.
 func askFor(t *testing.T, c *robotsCache, client *fetch.Client, origin string) (*record.Robots, frontier.Answer) {
 	t.Helper()
-	for url, hop := origin+"/robots.txt", 0; ; hop++ {
-		a, err := c.ask(t.Context(), client.Get, origin, url, hop, false, func() error { return nil })
+	row := record.Row{Kind: record.RobotsRow, URL: origin + "/robots.txt", Source: origin}
+	for ; ; row.Hops++ {
+		a, err := c.ask(t.Context(), client.Get, &row, false, func() error { return nil })
 		if err != nil {
 			t.Fatal(err)
 		}
-		if url = a.next; url == "" {
+		if row.URL = a.next; row.URL == "" {
 			return a.row, a.host
 		}
 	}

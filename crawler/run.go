@@ -396,11 +396,11 @@ func (e *engine) committed(set []*iut.Item, c storage.Committed) {
 		if it.Robots != nil && answered(it.Robots.Status) {
 			robots++
 		}
-		if it.Row.URL == "" || it.Part {
+		if it.Row.URL == "" || it.Row.Kind == record.RobotsRow || it.Part {
 			continue
 		}
 		done = append(done, frontier.Done{Row: it.Row, Next: c.Next[i]})
-		if n := it.Crawler; n > 0 {
+		if n := it.Crawler; n > 0 && it.OfPage() {
 			e.workers[n-1].batch.removed.Add(1)
 		}
 		if it.Ticket {
@@ -416,9 +416,7 @@ func (e *engine) committed(set []*iut.Item, c storage.Committed) {
 	e.knownLinks(c.Known)
 	// New URLs first: between the two calls nothing must look as if nothing were left.
 	e.frontier.Add(c.Fresh, c.Tx)
-	e.tellSitemaps(c.NewSitemaps, c.Tx)
 	e.frontier.Done(done, times)
-	e.frontier.DoneSitemaps(c.Sitemaps)
 	e.frontier.Expect(-robots)
 	if e.opts.MaxBytes > 0 && e.index.Run().Bytes >= e.opts.MaxBytes {
 		e.stop(errBytes)

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"net/http"
 	"time"
 
 	"urltree/crawler/weburl"
@@ -22,8 +20,7 @@ import (
 const (
 	sitemapLevels = 3       // of indexes and what they name; a robots.txt names the first
 	sitemapHops   = 5       // redirects in a row
-	sitemapLinks  = 10_000  // of one outcome: a sitemap may have more than a transaction should,
-	sitemapBytes  = 1 << 20 // and more bytes
+	sitemapBytes  = 1 << 20 // of the links of one outcome: a sitemap may have more than a transaction should
 	sitemapAccept = "application/xml,text/xml;q=0.9,text/plain;q=0.8,*/*;q=0.5"
 
 	noSitemap = "no-sitemap" // why an answer gives nothing
@@ -33,14 +30,14 @@ const (
 // names is noted all the same, for a later run.
 func (o *Options) ReadsSitemaps() bool { return !o.NoSitemaps && !o.IgnoreRobots && o.MaxDepth >= 0 }
 
-// namedSitemaps returns the sitemaps that the robots.txt of an origin names, and the place where
-// one usually is. A host that does not belong to the crawl, and is asked only because its
-// robots.txt allows or forbids a sitemap that others name, names none.
-func (e *engine) namedSitemaps(origin string, rules *robots.Rules) []record.Sitemap {
+// namedSitemaps returns links to the sitemaps that the robots.txt of an origin names, and to the
+// place where one usually is. A host that does not belong to the crawl, and is asked only because
+// its robots.txt allows or forbids a sitemap that others name, names none.
+func (e *engine) namedSitemaps(origin string, rules *robots.Rules) []record.Link {
 	if rules == nil || !e.linker.scope.HasHost(origin+"/") {
 		return nil
 	}
-	var list []record.Sitemap
+	var list []record.Link
 	from := origin + "/robots.txt"
 	base, err := weburl.NewBase(from)
 	if err != nil {
@@ -48,10 +45,10 @@ func (e *engine) namedSitemaps(origin string, rules *robots.Rules) []record.Site
 	}
 	for _, ref := range rules.Sitemaps {
 		if url, err := base.Resolve(weburl.EscapeBytes(ref)); err == nil && len(url) <= e.opts.MaxURL {
-			list = append(list, record.Sitemap{URL: url, Level: 1, Source: from})
+			list = append(list, record.Link{Kind: record.SitemapRow, URL: url, Depth: 1, Source: from})
 		}
 	}
-	return append(list, record.Sitemap{URL: origin + "/sitemap.xml", Level: 1})
+	return append(list, record.Link{Kind: record.SitemapRow, URL: origin + "/sitemap.xml", Depth: 1})
 }
 
 // nameSitemaps names the sitemaps of all origins that have an answer and belong to the crawl, and
@@ -60,15 +57,15 @@ func (e *engine) namedSitemaps(origin string, rules *robots.Rules) []record.Site
 func (e *engine) nameSitemaps(ctx context.Context) (named int, err error) {
 	o := &record.Outcome{}
 	commit := func() error {
-		if len(o.Sitemaps) == 0 {
+		if len(o.Links) == 0 {
 			return nil
 		}
 		done, err := e.index.Commit([]*record.Outcome{o})
 		if err != nil {
 			return fmt.Errorf("%w: %w", iut.ErrDisk, err)
 		}
-		e.tellSitemaps(done.NewSitemaps, done.Tx)
-		named, o = named+len(done.NewSitemaps), &record.Outcome{}
+		e.frontier.Add(done.Fresh, done.Tx)
+		named, o = named+len(done.Fresh), &record.Outcome{}
 		return nil
 	}
 	err = e.index.Origins(ctx, func(origin string) error {
@@ -76,16 +73,16 @@ func (e *engine) nameSitemaps(ctx context.Context) (named int, err error) {
 		if row, ok, err := e.index.Robots(origin); err == nil && ok && answered(row.Status) {
 			rules = parseRobots(row, e.robots.token)
 		}
-		for _, s := range e.namedSitemaps(origin, rules) {
-			_, known, err := e.index.Sitemap(s.URL)
+		for _, l := range e.namedSitemaps(origin, rules) {
+			_, known, err := e.index.Sitemap(l.URL)
 			if err != nil {
 				return err
 			}
 			if !known {
-				o.Sitemaps = append(o.Sitemaps, s)
+				o.Links = append(o.Links, l)
 			}
 		}
-		if len(o.Sitemaps) >= 1000 {
+		if len(o.Links) >= 1000 {
 			return commit()
 		}
 		return nil
@@ -96,220 +93,153 @@ func (e *engine) nameSitemaps(ctx context.Context) (named int, err error) {
 	return named, err
 }
 
-// tellSitemaps lets the frontier know of sitemaps to be read, durable since transaction tx.
-func (e *engine) tellSitemaps(list []record.Sitemap, tx uint64) {
-	if len(list) > 0 && e.opts.ReadsSitemaps() {
-		e.frontier.AddSitemaps(list, tx)
-	}
-}
-
-// askSitemap brings the sitemap of a loan to its outcome in the buffer, after outcomes with the
-// links for which one has no room. When fetching stops first it is to be read as before. An
-// error is one of the disk.
-func (w *worker) askSitemap(loan *frontier.Loan) error {
-	s := *loan.Sitemap
-	origin := record.Origin(s.URL)
+// askSitemap brings a sitemap to its outcome in the buffer, after outcomes with the links for which
+// one has no room. It is not done when fetching stopped first. An error is one of the disk.
+func (w *worker) askSitemap(loan *frontier.Loan, row *record.Row) (done bool, err error) {
+	item := &iut.Item{Outcome: record.Outcome{Row: *row}}
+	origin := record.Origin(row.URL)
 	if cause, yes := w.robots.unreachable(origin); yes {
-		return w.refuseSitemap(loan, s, heldRobots+":"+cause)
+		item.Refuse(heldRobots + ":" + cause)
+		return w.add(item, nil), nil
 	}
 	rules, err := w.robots.rules(origin)
 	if rules == nil {
-		return err // the frontier asks for robots.txt first
+		return false, err // the frontier asks for robots.txt first
 	}
-	if ok, _ := rules.Allowed(pathOf(s.URL)); !ok {
-		return w.refuseSitemap(loan, s, "robots")
+	if ok, _ := rules.Allowed(pathOf(row.URL)); !ok {
+		item.Refuse("robots")
+		return w.add(item, nil), nil
 	}
-	if w.fetching.Err() != nil {
-		return nil
+	if w.fetching.Err() != nil || !w.begins(loan) {
+		return false, nil
 	}
-	if !w.begins(loan) {
-		return nil
-	}
-	tries, spared := s.Tries, s.Spared
 	start := time.Now()
 	w.flying.Add(1)
-	res, err := w.getter(loan)(w.transfers, s.URL, fetch.Request{
+	res, err := w.getter(loan)(w.transfers, row.URL, fetch.Request{
 		Accept: sitemapAccept, MaxSize: sitemap.MaxBytes, KeepLarge: true,
-		KeepBroken: int(s.Tries)-int(s.Spared) >= w.opts.Retries,
+		KeepBroken: int(row.Tries)-int(row.Spared) >= w.opts.Retries,
 	})
 	w.flying.Add(-1)
 	if err != nil && w.transfers.Err() != nil || errors.Is(err, errNotAsked) {
-		return nil
+		return false, nil
 	}
 	if errors.Is(err, fetch.ErrDisk) && !errors.Is(err, errNoRoom) {
-		return fmt.Errorf("%w: sitemap %s: %w", iut.ErrDisk, s.URL, err)
+		return false, fmt.Errorf("%w: sitemap %s: %w", iut.ErrDisk, row.URL, err)
 	}
 	if res != nil {
 		defer func() { res.Body.Release() }()
 		if w.parsing.Acquire(w.transfers, 1) != nil {
-			return nil
+			return false, nil
 		}
 		defer w.parsing.Release(1)
 	}
-	item := &iut.Item{}
-	a, read := w.answerSitemap(&s, item, loan.Known, res, err)
+	a := w.answer(item, loan.Known, res, err)
 	a.Start, a.End = start, time.Now()
 	times := w.frontier.Answered(loan, a)
 	item.Host = &times
-	if s.State == record.SitemapOpen {
-		s.Due = w.due(times, tries, spared)
+	if item.State == record.Pending {
+		item.Next.Due = w.due(times, row.Tries, row.Spared)
 	}
-	if s.State == record.SitemapOpen && s.Spared >= mostSpared {
-		s.State = record.SitemapFailed
+	if item.State == record.Pending && item.Next.Spared >= mostSpared {
+		item.Fail(item.Next.Reason)
 	}
-	if read {
-		var ok bool
-		if item, ok = w.readSitemap(&s, item, res.Body.Bytes(), res.Truncated); !ok {
-			return nil // the crawl fails
-		}
-	}
-	item.Outcome.Sitemap = &s
-	loan.Sitemap = nil
-	if w.add(item, nil) && (a.Fault != frontier.NoFault || a.RetryAfter > 0) {
+	done = w.add(item, nil)
+	if done && (a.Fault != frontier.NoFault || a.RetryAfter > 0) {
 		w.buf.Flush()
 	}
-	return nil
+	return done, nil
 }
 
-// refuseSitemap ends a sitemap that must not be asked.
-func (w *worker) refuseSitemap(loan *frontier.Loan, s record.Sitemap, reason string) error {
-	s.State, s.Reason, s.Time, s.Status = record.SitemapFailed, reason, time.Now().Unix(), 0
-	loan.Sitemap = nil
-	w.add(&iut.Item{Outcome: record.Outcome{Sitemap: &s}}, nil)
-	return nil
-}
-
-// answerSitemap returns what an answer means for a sitemap, and whether its body is to be read.
-func (w *worker) answerSitemap(s *record.Sitemap, item *iut.Item, known bool, res *fetch.Response, err error) (a frontier.Answer, read bool) {
-	s.Tries++
-	s.Time, s.Status, s.Reason, s.Locs, s.Outside = time.Now().Unix(), 0, "", 0, 0
-	fail := func(reason string) { s.State, s.Reason = record.SitemapFailed, reason }
-	again := func(reason string) {
-		if spares(a.Fault) {
-			s.Spared = min(s.Spared, math.MaxUint8-1) + 1
-		}
-		if s.Reason = reason; int(s.Tries)-int(s.Spared) > w.opts.Retries {
-			fail(reason)
-		}
-	}
-	if reason := noTry(err); reason != "" {
-		s.Tries--
-		s.Reason, a.Away = reason, isAway(err)
-		return a, false
-	}
-	if err != nil {
-		failure, fault := failureOf(err, known)
-		a.Fault, a.Cause = fault, failure.Reason
-		if failure.Passing || spares(fault) {
-			again(failure.Reason)
-		} else {
-			fail(failure.Reason)
-		}
-		return a, false
-	}
-	s.Status = uint16(res.Status)
-	a = frontier.Answer{Took: res.First, RetryAfter: res.RetryAfter}
-	switch status := res.Status; {
-	case status == http.StatusNoContent || status == http.StatusResetContent || status == http.StatusNotModified:
-		fail("no-content")
-	case res.Partial():
-		fail("partial")
-	case status >= 200 && status < 300:
-		return a, true
-	case status >= 300 && status < 400:
-		target := resolve(s.URL, res.Location)
-		switch {
-		case res.Location == "":
-			fail(statusReason(status))
-		case target == "" || len(target) > w.opts.MaxURL:
-			fail("redirect-location")
-		case s.Hops >= sitemapHops || target == s.URL:
-			fail("redirect-loop")
-		default:
-			s.State, s.Reason = record.SitemapRead, "redirect"
-			item.Sitemaps = []record.Sitemap{{URL: target, Level: s.Level, Hops: s.Hops + 1, Source: s.URL}}
-		}
-	case status == http.StatusTooManyRequests || status >= 500:
-		a.Fault, a.Cause = faultOf(status), statusReason(status)
-		again(a.Cause)
+// redirectSitemap makes the target of a redirect a sitemap to be read.
+func (w *worker) redirectSitemap(item *iut.Item, res *fetch.Response) {
+	row := &item.Row
+	switch target := resolve(row.URL, res.Location); {
+	case res.Location == "":
+		item.Fail(statusReason(res.Status))
+	case target == "" || len(target) > w.opts.MaxURL:
+		item.Fail("redirect-location")
+	case row.Hops >= sitemapHops || target == row.URL:
+		item.Fail("redirect-loop")
 	default:
-		fail(statusReason(status))
+		item.State, item.Reason = record.Read, "redirect"
+		item.Links = []record.Link{{Kind: record.SitemapRow, URL: target, Depth: row.Depth, Hops: row.Hops + 1, Source: row.URL}}
 	}
-	return a, false
 }
 
-// readSitemap makes links, or sitemaps to be read, of what a sitemap names; torn says that its body
-// broke off. What fills an outcome goes into the buffer at once; it gives the last one. It is false
-// when the crawl fails.
-func (w *worker) readSitemap(s *record.Sitemap, item *iut.Item, body []byte, torn bool) (last *iut.Item, ok bool) {
+// readSitemap makes links of what a sitemap names. What fills an outcome goes into the buffer at
+// once, so that memory does not hold all of them.
+func (w *worker) readSitemap(item *iut.Item, res *fetch.Response) {
 	var (
+		url      = item.Row.URL
+		body     = res.Body.Bytes()
 		kind     = sitemap.Detect(body)
-		deepest  = kind == sitemap.Index && s.Level >= sitemapLevels
-		host     = record.Host(s.URL)
-		size     = 0 // of what item names
+		deepest  = kind == sitemap.Index && item.Row.Depth >= sitemapLevels
+		host     = record.Host(url)
+		size     = 0 // of the links of item
 		rank     = w.ranks(nil, 0)
 		full     = errors.New("the crawl fails")
 		rejected = map[string]int{}
 		step     *disk.Step // reading
 	)
 	defer func() { w.linker.count(rejected) }()
+	rankLinks := func() {
+		if kind != sitemap.Index {
+			item.Links = w.newLinks(rank, item.Links)
+		}
+	}
 	take := func(loc string) error {
-		s.Locs++
+		item.Outcome.Page.Bytes++
 		switch {
 		case deepest, kind == sitemap.Index && len(loc) > w.opts.MaxURL:
 		case kind == sitemap.Index && record.Host(loc) != host && !w.linker.scope.HasHost(loc):
-			s.Outside++
+			item.Outcome.Cut++
 		case kind == sitemap.Index:
-			item.Sitemaps = append(item.Sitemaps, record.Sitemap{URL: loc, Level: s.Level + 1, Source: s.URL})
+			item.Links = append(item.Links, record.Link{Kind: record.SitemapRow, URL: loc, Depth: item.Row.Depth + 1, Source: url})
 		default:
-			link, reason := w.linker.admitLoc(s.URL, loc)
+			link, reason := w.linker.admitLoc(url, loc)
 			if reason != "" {
 				rejected[reason]++
-				s.Outside++
+				item.Outcome.Cut++
 			} else {
 				item.Links = append(item.Links, link)
 			}
 		}
-		if size += len(loc); len(item.Links)+len(item.Sitemaps) < sitemapLinks && size < sitemapBytes {
+		if size += len(loc); len(item.Links) < linksAhead && size < sitemapBytes {
 			return nil
 		}
-		item.Links = w.newLinks(rank, item.Links)
+		rankLinks()
+		size = 0
 		added := false
-		step.Wait(func() { added = w.add(item, nil) })
+		step.Wait(func() { added = w.put(&iut.Item{Outcome: *item.Ahead(len(item.Links)), Crawler: w.number}) })
 		if !added {
 			return full
 		}
-		item, size = &iut.Item{}, 0
 		return nil
 	}
-	var res sitemap.Result
-	err := w.watch.Work("read", s.URL, 0, func(at *disk.Step) (err error) {
+	var read sitemap.Result
+	err := w.watch.Work("read", url, 0, func(at *disk.Step) (err error) {
 		step = at
-		res, err = readSafely(s.URL, body, torn, take)
+		read, err = readSafely(url, body, res.Truncated, take)
 		return err
 	})
-	item.Links = w.newLinks(rank, item.Links)
+	rankLinks()
 	switch {
-	case errors.Is(err, full):
-		return nil, false
+	case errors.Is(err, full): // nor will there be a place for the item
+		item.Fail("panic")
 	case err != nil:
 		w.opts.Log.Warn("sitemap", "err", err)
-		s.State, s.Reason = record.SitemapFailed, "panic"
-		return item, true
-	case res.Kind == sitemap.None:
-		s.State, s.Reason = record.SitemapFailed, noSitemap
-		return item, true
-	}
-	s.State = record.SitemapRead
-	switch {
-	case res.Cut, torn && len(body) >= sitemap.MaxBytes:
-		s.Reason = "cut"
-	case res.Damaged:
-		s.Reason = "damaged"
+		item.Fail("panic")
+	case read.Kind == sitemap.None:
+		item.Fail(noSitemap)
+	case read.Cut, res.Truncated && len(body) >= sitemap.MaxBytes:
+		item.State, item.Reason = record.Read, "cut"
+	case read.Damaged:
+		item.State, item.Reason = record.Read, "damaged"
 	case deepest:
-		s.Reason = "nesting"
+		item.State, item.Reason = record.Read, "nesting"
+	default:
+		item.State = record.Read
 	}
-	return item, true
 }
 
 // readSafely is sitemap.Read. What panics is the sitemap's fault, not the crawl's.

@@ -127,8 +127,9 @@ func (s *site) sitemaps(dir string) map[string]string {
 	index := openIndex(s.t, dir)
 	defer index.Close()
 	got := map[string]string{}
-	err := index.EachSitemap(s.t.Context(), func(m record.Sitemap) {
+	err := index.EachSitemap(s.t.Context(), func(m *record.Record) error {
 		got[strings.TrimPrefix(m.URL, s.addr)] = strings.TrimSuffix(m.State.String()+":"+m.Reason, ":")
+		return nil
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -301,13 +302,13 @@ func TestSitemaps(t *testing.T) {
 			name:   "the seeds alone",
 			texts:  map[string]string{"/sitemap.xml": urlset("/a")},
 			change: func(o *crawler.Options) { o.MaxDepth = -1 },
-			maps:   map[string]string{"/sitemap.xml": "to be read"},
+			maps:   map[string]string{"/sitemap.xml": "pending"},
 		},
 		{
 			name:   "not wanted",
 			texts:  map[string]string{"/sitemap.xml": urlset("/a")},
 			change: func(o *crawler.Options) { o.NoSitemaps = true },
-			maps:   map[string]string{"/sitemap.xml": "to be read"},
+			maps:   map[string]string{"/sitemap.xml": "pending"},
 		},
 		{
 			name:   "robots.txt ignored",
@@ -387,7 +388,7 @@ func TestSitemapRetries(t *testing.T) {
 	}
 	row.Time -= 25 * 60 * 60
 	failed.Time -= 25 * 60 * 60
-	if _, err := index.Commit([]*record.Outcome{{Robots: &row, Sitemap: &failed}}); err != nil {
+	if _, err := index.Commit([]*record.Outcome{{Robots: &row}, {Row: failed.Row, State: failed.State, Reason: failed.Reason, Page: failed.Page}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := index.Reopen(t.Context(), nil, func(*record.Record) bool { return true }, nil); err != nil {
@@ -477,7 +478,7 @@ func TestSitemapLarge(t *testing.T) {
 	index := openIndex(t, dir)
 	defer index.Close()
 	m, _, err := index.Sitemap(s.addr + "/sitemap.xml")
-	if err != nil || m.State != record.SitemapRead || int(m.Locs) != large || m.Outside != 0 {
+	if err != nil || m.State != record.Read || m.Bytes != int64(large) || m.Cut != 0 {
 		t.Errorf("%+v, %v", m, err)
 	}
 	if n := index.Totals().Records(); n != int64(large)+1 {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -64,7 +63,10 @@ func (w *worker) run() error {
 	push := func(loans []*frontier.Loan, took time.Duration) {
 		urls := 0
 		for _, l := range loans {
-			urls += len(l.Rows) + len(l.Held)
+			urls += pages(l.Rows)
+			for i := range l.Held {
+				urls += pages([]record.Row{l.Held[i].Row})
+			}
 		}
 		if urls > 0 {
 			w.batch.added.Add(int64(urls))
@@ -140,6 +142,16 @@ func (w *worker) run() error {
 // no harm would wait as long.
 const stackPatience = time.Second
 
+// pages returns how many of the rows are of pages.
+func pages(rows []record.Row) (n int) {
+	for i := range rows {
+		if rows[i].Kind == record.PageRow {
+			n++
+		}
+	}
+	return n
+}
+
 // goroutines returns how many of a crawler may be at work on loans: its downloads, and the pages
 // that have left theirs for the queue or a parse worker.
 func (w *worker) goroutines() int {
@@ -157,26 +169,16 @@ func (w *worker) work(loan *frontier.Loan, free func()) {
 	for _, h := range loan.Held {
 		o := record.Outcome{Row: h.Row, State: record.Pending, Next: h.Row}
 		o.Next.Range, o.Next.Reason = record.Held, h.Reason
+		if h.Row.Kind == record.RobotsRow {
+			o.Robots = w.robots.lost(h.Row.Source, h.Reason)
+		}
 		w.add(&iut.Item{Outcome: o}, nil)
 	}
-	if w.room.Low() {
-		return // taken before there was too little
-	}
-	if loan.Robots != "" {
-		w.askRobots(loan)
-		return
-	}
-	if loan.Sitemap != nil {
-		if err := w.askSitemap(loan); err != nil {
-			w.fail(err)
-		}
-		return
-	}
 	for len(rows) > 0 {
-		if w.fetching.Err() != nil || w.room.Low() {
+		if w.fetching.Err() != nil || w.room.Low() { // taken before there was too little
 			return
 		}
-		done, next, err := w.url(loan, &rows[0], free)
+		done, next, err := w.row(loan, &rows[0], free)
 		if err != nil {
 			w.fail(err)
 			return
@@ -189,6 +191,18 @@ func (w *worker) work(loan *frontier.Loan, free func()) {
 			return // the host wants to rest before the others
 		}
 	}
+}
+
+// row brings a row to an outcome, by the handler of its kind: see url.
+func (w *worker) row(loan *frontier.Loan, row *record.Row, free func()) (done bool, next int64, err error) {
+	switch row.Kind {
+	case record.RobotsRow:
+		return false, 0, w.askRobots(loan, row)
+	case record.SitemapRow:
+		done, err = w.askSitemap(loan, row)
+		return done, 0, err
+	}
+	return w.url(loan, row, free)
 }
 
 // begins reports whether a request of a loan may be made now. If so, one is made by a getter of the
@@ -214,74 +228,8 @@ func (w *worker) getter(loan *frontier.Loan) getter {
 }
 
 func (w *worker) giveBack(loan *frontier.Loan, unasked []record.Row) {
-	w.batch.removed.Add(int64(len(unasked)))
+	w.batch.removed.Add(int64(pages(unasked)))
 	w.frontier.Return(loan, unasked)
-}
-
-// askRobots makes one request for a robots.txt. Where a redirect leads on, the next one waits for
-// the turn of the host that it asks.
-func (w *worker) askRobots(loan *frontier.Loan) {
-	if loan.Lost != "" {
-		w.add(&iut.Item{Outcome: record.Outcome{Robots: w.robots.lost(loan.Robots, loan.Lost)}}, nil)
-		return
-	}
-	if !w.begins(loan) {
-		return
-	}
-	url := loan.RobotsURL
-	if url == "" {
-		url = loan.Robots + "/robots.txt"
-	}
-	parses := false
-	defer func() {
-		if parses {
-			w.parsing.Release(1)
-		}
-	}()
-	a, err := w.robots.ask(w.transfers, w.getter(loan), loan.Robots, url, loan.Hop, loan.Known, func() error {
-		err := w.parsing.Acquire(w.transfers, 1)
-		parses = err == nil
-		return err
-	})
-	if err != nil && noTry(err) != "" {
-		w.frontier.Answered(loan, a.host)
-		return
-	}
-	if err != nil {
-		if w.transfers.Err() == nil && !errors.Is(err, errNotAsked) {
-			w.fail(fmt.Errorf("%w: robots.txt of %s: %w", iut.ErrDisk, loan.Robots, err))
-		}
-		return
-	}
-	if a.row == nil && a.next == "" {
-		return
-	}
-	times := w.frontier.Answered(loan, a.host)
-	if a.next != "" {
-		on, err := w.frontier.Redirected(loan, a.next)
-		if err != nil {
-			w.fail(err)
-			return
-		}
-		if !on { // there is not room for so many that wait
-			a.row = &record.Robots{Origin: loan.Robots, Reason: statusReason(http.StatusFound), Time: time.Now().Unix()}
-			w.robots.fail(a.row, false, 1)
-		}
-	}
-	item := &iut.Item{Outcome: record.Outcome{Host: &times, Robots: a.row}}
-	if a.row != nil && answered(a.row.Status) {
-		rules := parseRobots(*a.row, w.robots.token)
-		item.Sitemaps = w.namedSitemaps(loan.Robots, rules)
-		w.frontier.Expect(1) // what they are is known when this is committed
-		if loan.Hop > 0 && rules.CrawlDelay > 0 {
-			of := w.frontier.Times(record.Host(loan.Robots + "/"))
-			w.add(&iut.Item{Outcome: record.Outcome{Host: &of}}, nil)
-		}
-	}
-	w.add(item, nil)
-	if a.host.Fault != frontier.NoFault || a.host.RetryAfter > 0 {
-		w.buf.Flush()
-	}
 }
 
 // url brings one URL to an outcome in the buffer. It is not done when fetching stopped first:
@@ -427,7 +375,7 @@ func (w *worker) add(item *iut.Item, say func(*Outcome)) bool {
 	case record.Redirected:
 		told.Target = item.Outcome.Page.HeaderLinks
 	}
-	if w.opts.OnOutcome != nil && told.URL != "" {
+	if w.opts.OnOutcome != nil && item.OfPage() {
 		if say != nil {
 			say(&told)
 		}
@@ -443,13 +391,11 @@ func (w *worker) add(item *iut.Item, say func(*Outcome)) bool {
 
 // put is add without a word to anybody.
 func (w *worker) put(item *iut.Item) bool {
-	for len(item.Sitemaps) > linksAhead {
-		first := item.Sitemaps[:linksAhead]
-		if !w.put(&iut.Item{Outcome: record.Outcome{Sitemaps: first}, Crawler: w.number}) {
+	for len(item.Links) > linksAhead {
+		if !w.put(&iut.Item{Outcome: *item.Ahead(linksAhead), Crawler: w.number}) {
 			drop(item)
 			return false
 		}
-		item.Sitemaps = item.Sitemaps[linksAhead:]
 	}
 	// A buffer counts no item for more than it may hold. What goes over is counted for all
 	// together, until it is committed, which is at once: then there is never much of it.
@@ -480,10 +426,6 @@ func weigh(item *iut.Item) int64 {
 	n := cap(item.Body) + cap(item.Edges) + item.Meta.Size() + cap(item.Links)*int(unsafe.Sizeof(record.Link{}))
 	for i := range item.Links {
 		n += len(item.Links[i].URL)
-	}
-	n += cap(item.Sitemaps) * int(unsafe.Sizeof(record.Sitemap{}))
-	for i := range item.Sitemaps {
-		n += len(item.Sitemaps[i].URL)
 	}
 	if item.Robots != nil {
 		n += len(item.Robots.Text)

@@ -18,15 +18,13 @@ import (
 // Committed is what a transaction came to, for those who keep copies in memory.
 type Committed struct {
 	// Fresh are the rows that became eligible: new URLs, reopened ones, held ones of which a
-	// seed or a shorter way released them. Those that are new but held are not among them.
+	// seed or a shorter way released them, and sitemaps that are to be read. Those that are new but
+	// held are not among them.
 	Fresh []record.Row
 	// Next has, for each outcome in turn, the row where its URL waits now; Range 0: it has an outcome.
 	Next []record.Row
 	// New is the number of records made, Cut that of links that got none, see Limits.MaxHeld.
 	New, Cut int
-	// NewSitemaps are to be read now and were not before; Sitemaps are those of which the set had
-	// an outcome, as they are now.
-	NewSitemaps, Sitemaps []record.Sitemap
 	// Known are the links with a Rank to URLs that had a record.
 	Known []KnownLink
 	Tx    uint64 // the number of the transaction
@@ -60,14 +58,16 @@ func (x *Index) commit(set []*record.Outcome) (Committed, error) {
 		// Most links that come this far are new.
 		done = Committed{Next: make([]record.Row, len(set)), Fresh: make([]record.Row, 0, c.coming-int64(len(set)))}
 		for i, o := range set {
-			if o.Row.URL != "" {
+			switch {
+			case o.Row.Kind == record.SitemapRow && !o.Part:
+				c.endSitemap(o) // settle says where it waits
+			case o.OfPage():
 				next, err := c.outcome(o, &done)
 				if err != nil {
 					return err
 				}
 				done.Next[i] = next
 			}
-			cut := done.Cut
 			if err := c.links(o, &done); err != nil {
 				return err
 			}
@@ -81,24 +81,14 @@ func (x *Index) commit(set []*record.Outcome) (Committed, error) {
 					return err
 				}
 			}
-			if cut = done.Cut - cut; cut > 0 && o.Row.URL == "" {
-				c.cutSitemap(o.Links[0].Source, cut)
-			}
 			if o.Seeds != nil {
 				if err := c.tx.Bucket(record.BucketSys).Put(record.KeySeeds, o.Seeds.Append(nil, record.KeySeeds)); err != nil {
 					return err
 				}
 			}
-			if o.Sitemap != nil {
-				c.endSitemap(o.Sitemap)
-			}
-			for j := range o.Sitemaps {
-				c.nameSitemap(&o.Sitemaps[j])
-			}
 		}
 		c.settle(set, &done)
 		done.Tx = uint64(c.tx.ID())
-		c.settleSitemaps(&done)
 		return nil
 	})
 	if err != nil {
@@ -140,7 +130,6 @@ func (x *Index) update(fn func(*change) error) error {
 		return err
 	}
 	x.totals, x.run = c.totals, c.run
-	c.cutsDone()
 	for _, fp := range c.fresh {
 		x.filter.Add(fp)
 	}
@@ -171,8 +160,7 @@ type change struct {
 	edgesLost         bool             // an entry of the file may be of a page no more
 	relink            bool             // pages stored before may have links that only now belong to the crawl
 
-	sitemaps map[string]*sitemapEntry // by URL; nil: none
-	cut      map[string]uint32        // links that got no record, by the sitemap that named them; nil: none
+	sitemaps map[string]*entry // by URL; nil: none
 }
 
 type entry struct {
@@ -207,6 +195,17 @@ func (c *change) entry(url string) (*entry, error) {
 	}
 	c.entries[url] = e
 	return e, nil
+}
+
+// of returns what this change has of a row; nil: nothing yet.
+func (c *change) of(row *record.Row) *entry {
+	switch row.Kind {
+	case record.PageRow:
+		return c.entries[row.URL]
+	case record.SitemapRow:
+		return c.sitemaps[row.URL]
+	}
+	return nil
 }
 
 // key returns the record key of a URL.
@@ -322,13 +321,13 @@ func (c *change) settle(set []*record.Outcome, done *Committed) {
 		if o.Again || o.Part {
 			continue
 		}
-		if e := c.entries[o.Row.URL]; e != nil && e.rec != nil && e.rec.State == record.Pending && done.Next[i].Range == 0 {
+		if e := c.of(&o.Row); e != nil && e.rec != nil && e.rec.State == record.Pending && done.Next[i].Range == 0 {
 			done.Next[i] = e.rec.Row
-			again[o.Row.URL] = true
+			again[o.Row.ID()] = true
 		}
 	}
 	if len(again) > 0 {
-		done.Fresh = slices.DeleteFunc(done.Fresh, func(r record.Row) bool { return again[r.URL] })
+		done.Fresh = slices.DeleteFunc(done.Fresh, func(r record.Row) bool { return again[r.ID()] })
 	}
 }
 
@@ -336,7 +335,7 @@ func (c *change) settle(set []*record.Outcome, done *Committed) {
 func (c *change) links(o *record.Outcome, done *Committed) error {
 	var from *record.Record
 	nearer := uint32(0) // by how much the record's depth is less than what the links are counted from
-	if e := c.entries[o.Row.URL]; e != nil && e.rec != nil {
+	if e := c.of(&o.Row); e != nil && e.rec != nil {
 		from = e.rec
 		if c.x.opts.Limits.MaxDepth != 0 && o.Page.PageDepth > from.Depth {
 			nearer = o.Page.PageDepth - from.Depth
@@ -355,11 +354,11 @@ func (c *change) links(o *record.Outcome, done *Committed) error {
 	case o.Row.URL == "":
 		return nil
 	case o.Part:
-		c.x.ahead[o.Row.URL] += cut
+		c.x.ahead[o.Row.ID()] += cut
 		return nil
 	}
-	cut += c.x.ahead[o.Row.URL]
-	delete(c.x.ahead, o.Row.URL)
+	cut += c.x.ahead[o.Row.ID()] + o.Cut
+	delete(c.x.ahead, o.Row.ID())
 	if from != nil && from.State != record.Pending && (cut > 0 || o.Again) {
 		from.Cut = cut
 	}
@@ -368,6 +367,10 @@ func (c *change) links(o *record.Outcome, done *Committed) error {
 
 // link makes a record for a link that is new, and changes a known one where the link says so.
 func (c *change) link(l *record.Link, done *Committed) error {
+	if l.Kind == record.SitemapRow {
+		c.nameSitemap(l, done)
+		return nil
+	}
 	if l.Source == record.Seed {
 		grown, err := c.seeded(l)
 		if err != nil {

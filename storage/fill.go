@@ -31,7 +31,7 @@ func (f *Filler) Record(key []byte, rec record.Record) bool {
 func (f *Filler) Host(times *record.HostTimes) { f.c.host(times.Name).times = times }
 
 // Sitemap adds a sitemap.
-func (f *Filler) Sitemap(s record.Sitemap) { f.c.sitemap(s.URL).row = s }
+func (f *Filler) Sitemap(r record.Record) { f.c.sitemap(r.URL).rec = &r }
 
 // Get returns the value of a key as it was before the transaction, or as Put has written it.
 func (f *Filler) Get(bucket, key []byte) []byte { return f.c.values.Get(bucket, key) }

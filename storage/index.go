@@ -117,10 +117,9 @@ type Index struct {
 	totals record.Totals // guarded by mu; as last committed
 	run    record.Run    // guarded by mu; the run that is going on, if ID is not 0
 	began  time.Time     // guarded by mu; when run began, by the monotonic clock as well
-	// Links that got no record, by the sitemap that is being read and names them; guarded by mu. It is
-	// for memory alone to know: after a crash such a sitemap is read again from its beginning.
-	cut map[string]uint32
-	// The same by the page of which links were committed ahead of it, see Outcome.TakeAhead.
+	// Links that got no record, by the ID of the row whose outcome comes behind them, see
+	// Outcome.TakeAhead; guarded by mu. It is for memory alone to know: after a crash such a row is
+	// asked again.
 	ahead map[string]uint32
 	inbox *inbox.Inbox   // its changes are guarded by mu
 	arena boltfile.Arena // guarded by mu; blocks for the next transaction
@@ -166,7 +165,7 @@ func Open(path string, opts Options) (*Index, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &Index{file: file, opts: opts, cut: map[string]uint32{}, ahead: map[string]uint32{}}
+	x := &Index{file: file, opts: opts, ahead: map[string]uint32{}}
 	err = x.load()
 	whole := true
 	if err == nil {

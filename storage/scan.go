@@ -351,9 +351,34 @@ func (x *Index) LoadFilter(ctx context.Context) error {
 // true. It works in transactions of bounded size and gives the number reopened. fresh is told of
 // the rows once they are durable; nil: nobody is.
 func (x *Index) Reopen(ctx context.Context, prefix []byte, pick func(*record.Record) bool, fresh func(rows []record.Row, tx uint64)) (int, error) {
+	open := func(c *change, url string) (*record.Row, error) {
+		e, err := c.entry(url)
+		if err != nil || e.rec == nil || e.rec.State == record.Pending {
+			return nil, err
+		}
+		c.reopen(e)
+		return &e.rec.Row, nil
+	}
+	return x.reopen(open, fresh, func(each func(*record.Record) error) error {
+		return x.Records(ctx, prefix, func(r record.Record, err error) error {
+			if err != nil || !pick(&r) {
+				return nil // damage is for check to name
+			}
+			return each(&r)
+		})
+	})
+}
+
+// reopen calls open for each record that walk passes on, in transactions of bounded size. open
+// returns the row of one that it has opened. It gives the number of rows, and fresh is told of them
+// as by Reopen.
+func (x *Index) reopen(open func(c *change, url string) (*record.Row, error), fresh func(rows []record.Row, tx uint64), walk func(each func(*record.Record) error) error) (int, error) {
 	n := 0
 	var urls []string
 	flush := func() error {
+		if len(urls) == 0 {
+			return nil
+		}
 		if err := x.lock(); err != nil {
 			return err
 		}
@@ -363,13 +388,12 @@ func (x *Index) Reopen(ctx context.Context, prefix []byte, pick func(*record.Rec
 		err := x.update(func(c *change) error {
 			tx = uint64(c.tx.ID())
 			for _, url := range urls {
-				e, err := c.entry(url)
+				row, err := open(c, url)
 				if err != nil {
 					return err
 				}
-				if r := e.rec; r != nil && r.State != record.Pending {
-					c.reopen(e)
-					rows = append(rows, r.Row)
+				if row != nil {
+					rows = append(rows, *row)
 				}
 			}
 			return nil
@@ -383,10 +407,7 @@ func (x *Index) Reopen(ctx context.Context, prefix []byte, pick func(*record.Rec
 		n, urls = n+len(rows), urls[:0]
 		return nil
 	}
-	err := x.Records(ctx, prefix, func(r record.Record, err error) error {
-		if err != nil || !pick(&r) {
-			return nil // damage is for check to name
-		}
+	err := walk(func(r *record.Record) error {
 		if urls = append(urls, r.URL); len(urls) >= reopenURLs {
 			return flush()
 		}

@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -19,91 +18,75 @@ const mostSitemaps = 50_000
 // in seconds. A robots.txt is asked for again after a day, and that is when its sitemaps are due.
 const sitemapAge = int64(12 * time.Hour / time.Second)
 
-// A sitemapEntry is a row of a sitemap as a change sees it.
-type sitemapEntry struct {
-	old  record.Sitemap // State 0: there was none
-	row  record.Sitemap
-	told bool // its outcome is in this set
-}
-
-// sitemap returns the row of a URL; State 0 where there is none. A damaged one counts as absent.
-func (c *change) sitemap(url string) *sitemapEntry {
+// sitemap returns the record of a sitemap as this change sees it, or an entry without one. A
+// damaged one counts as absent.
+func (c *change) sitemap(url string) *entry {
 	if e := c.sitemaps[url]; e != nil {
 		return e
 	}
-	e := &sitemapEntry{row: record.Sitemap{URL: url}}
-	key := record.SitemapKey(url)
-	if v := c.tx.Bucket(record.BucketSitemap).Get(key); v != nil {
-		if s, err := record.DecodeSitemap(key, v); err == nil {
-			e.old, e.row = s, s
+	e := &entry{key: record.SitemapKey(url)}
+	if v := c.tx.Bucket(record.BucketSitemap).Get(e.key); v != nil {
+		if old, err := record.DecodeSitemap(e.key, v); err == nil {
+			both := [2]record.Record{old, old}
+			e.old, e.rec = &both[0], &both[1]
 		}
 	}
 	if c.sitemaps == nil {
-		c.sitemaps = map[string]*sitemapEntry{}
+		c.sitemaps = map[string]*entry{}
 	}
 	c.sitemaps[url] = e
 	return e
 }
 
-// cutSitemap notes that links of a sitemap which is being read got no record.
-func (c *change) cutSitemap(url string, links int) {
-	if c.cut == nil {
-		c.cut = map[string]uint32{}
+// endSitemap applies what a sitemap has come to. One that must not be asked has failed.
+func (c *change) endSitemap(o *record.Outcome) {
+	r := &record.Record{Row: o.Row, State: o.State, Page: o.Page}
+	switch r.Range, r.Due, r.Reason = 0, 0, o.Reason; o.State {
+	case record.Pending:
+		r.Range, r.Due, r.Reason = record.Later, o.Next.Due, o.Next.Reason
+	case record.Refused:
+		r.State = record.Failed
 	}
-	c.cut[url] += uint32(links)
-}
-
-// endSitemap takes what a sitemap has come to. Its links, or part of them, may have been committed
-// before, and cut.
-func (c *change) endSitemap(s *record.Sitemap) {
-	e := c.sitemap(s.URL)
-	open := e.row.State == record.SitemapOpen
-	e.row, e.told = *s, true
-	if open && s.State == record.SitemapRead {
-		e.row.Outside += c.x.cut[s.URL] + c.cut[s.URL]
-	}
-}
-
-// cutsDone keeps, after the commit, what was cut of the sitemaps that are still being read.
-func (c *change) cutsDone() {
-	for url, n := range c.cut {
-		c.x.cut[url] += n
-	}
-	for url, e := range c.sitemaps {
-		if e.told {
-			delete(c.x.cut, url)
-		}
-	}
+	c.sitemap(o.Row.URL).rec = r
 }
 
 // nameSitemap sees to it that a sitemap which something names is read, unless it was lately. One
 // that has failed and is named by a robots.txt is read again in a later run, or if only another
 // sitemap had named it: the seeds of a host that redirect name its sitemaps each time.
-func (c *change) nameSitemap(s *record.Sitemap) {
-	row := &c.sitemap(s.URL).row
-	run := &c.x.run
+func (c *change) nameSitemap(l *record.Link, done *Committed) {
+	e := c.sitemap(l.URL)
+	r, run := e.rec, &c.run
 	switch {
-	case row.State == 0 && c.fullOfSitemaps(record.Host(s.URL)):
-	case row.State == 0:
-		*row = record.Sitemap{URL: s.URL, State: record.SitemapOpen, Level: s.Level, Hops: s.Hops, Source: s.Source}
-	case row.State == record.SitemapOpen && s.Level < row.Level:
-		row.Level, row.Hops, row.Source = s.Level, s.Hops, s.Source
-	case row.State == record.SitemapOpen:
-	case row.State == record.SitemapFailed && s.Level == 1 && (row.Level > 1 || run.ID == 0 || row.Time < run.Start), c.now-row.Time >= sitemapAge,
-		row.State == record.SitemapRead && s.Level < row.Level: // what it names may have been too deep
-		if c.reopenSitemap(row) {
-			row.Level, row.Hops, row.Source = s.Level, s.Hops, s.Source
+	case r == nil && c.fullOfSitemaps(record.Host(l.URL)):
+		return
+	case r == nil:
+		r = &record.Record{Row: record.Row{URL: l.URL, Kind: record.SitemapRow, Range: record.Later}, State: record.Pending}
+		e.rec = r
+	case r.State == record.Pending && l.Depth < r.Depth:
+		r.Depth, r.Hops, r.Source = l.Depth, l.Hops, l.Source
+		return
+	case r.State == record.Pending:
+		return
+	case r.State == record.Failed && l.Depth == 1 && (r.Depth > 1 || run.ID == 0 || r.Time < run.Start), c.now-r.Time >= sitemapAge,
+		r.State == record.Read && l.Depth < r.Depth: // what it names may have been too deep
+		if !c.reopenSitemap(r) {
+			return
 		}
+	default:
+		return
 	}
+	r.Depth, r.Hops, r.Source = l.Depth, l.Hops, l.Source
+	done.Fresh = append(done.Fresh, r.Row)
 }
 
-// reopenSitemap opens a row that is done, unless its host has as many to be read as it may: then it
-// stays as it is.
-func (c *change) reopenSitemap(row *record.Sitemap) bool {
-	if c.fullOfSitemaps(record.Host(row.URL)) {
+// reopenSitemap opens a sitemap that is done, unless its host has as many to be read as it may:
+// then it stays as it is.
+func (c *change) reopenSitemap(r *record.Record) bool {
+	if c.fullOfSitemaps(record.Host(r.URL)) {
 		return false
 	}
-	row.State, row.Tries, row.Spared, row.Due, row.Outside = record.SitemapOpen, 0, 0, 0, 0
+	r.Reopen(0)
+	r.Range = record.Later
 	return true
 }
 
@@ -118,140 +101,93 @@ func (c *change) fullOfSitemaps(host string) bool {
 	return false
 }
 
-// settleSitemaps records what became of the sitemaps that a set has to do with.
-func (c *change) settleSitemaps(done *Committed) {
-	for _, e := range c.sitemaps {
-		switch {
-		case e.told:
-			done.Sitemaps = append(done.Sitemaps, e.row)
-		case e.row.State == record.SitemapOpen && e.old.State != record.SitemapOpen:
-			done.NewSitemaps = append(done.NewSitemaps, e.row)
-		}
-	}
-}
-
 func (c *change) flushSitemaps() error {
 	puts := make(boltfile.Puts, 0, len(c.sitemaps))
 	for url, e := range c.sitemaps {
-		if open, was := e.row.State == record.SitemapOpen, e.old.State == record.SitemapOpen; open != was {
-			by := int64(1)
-			if was {
-				by = -1
-			}
-			c.host(record.Host(url)).maps += by
-			c.totals.Sitemaps += by
+		if e.rec == nil || e.old != nil && *e.old == *e.rec {
+			continue
 		}
-		if e.row != e.old && e.row.State != 0 {
-			puts.Put(record.SitemapKey(url), e.row.Append(nil))
+		puts.Put(e.key, e.rec.AppendSitemap(nil))
+		by := int64(0)
+		if e.rec.State == record.Pending {
+			by++
 		}
+		if e.old != nil && e.old.State == record.Pending {
+			by--
+		}
+		c.host(record.Host(url)).maps += by
+		c.totals.Sitemaps += by
 	}
 	return c.values.Write(record.BucketSitemap, puts)
 }
 
-// Sitemap returns the row of a sitemap; ok is false where there is none.
-func (x *Index) Sitemap(url string) (s record.Sitemap, ok bool, err error) {
+// Sitemap returns the record of a sitemap; ok is false where there is none.
+func (x *Index) Sitemap(url string) (r record.Record, ok bool, err error) {
 	err = x.file.View(func(tx *bolt.Tx) error {
 		key := record.SitemapKey(url)
 		if v := tx.Bucket(record.BucketSitemap).Get(key); v != nil {
 			ok = true
-			s, err = record.DecodeSitemap(key, v)
+			r, err = record.DecodeSitemap(key, v)
 		}
 		return err
 	})
-	return s, ok, err
+	return r, ok, err
 }
 
-// EachSitemap calls fn for the row of each sitemap; damaged ones are left out. No transaction is
+// EachSitemap calls fn for the record of each sitemap; damaged ones are left out. No transaction is
 // open while fn runs.
-func (x *Index) EachSitemap(ctx context.Context, fn func(record.Sitemap)) error {
+func (x *Index) EachSitemap(ctx context.Context, fn func(*record.Record) error) error {
 	return x.file.Scan(ctx, record.BucketSitemap, nil, func(k, v []byte) error {
-		if s, err := record.DecodeSitemap(k, v); err == nil {
-			fn(s)
+		r, err := record.DecodeSitemap(k, v)
+		if err != nil {
+			return nil
 		}
-		return nil
+		return fn(&r)
 	})
 }
 
-// Sitemaps reads sitemaps of one host that are to be read and due, without those that skip names,
-// at most n. due is the earliest time at which there may be another one, in Unix nanoseconds; 0:
-// there is none.
-func (x *Index) Sitemaps(host string, now time.Time, n int, skip func(url string) bool) (list []record.Sitemap, due int64, err error) {
+// Sitemaps reads rows of sitemaps of one host that are due, without those that skip names, at most
+// n. due is the earliest time at which there may be another one, in Unix nanoseconds; 0: there is
+// none.
+func (x *Index) Sitemaps(host string, now time.Time, n int, skip func(id string) bool) (rows []record.Row, due int64, err error) {
 	err = x.file.Scan(context.Background(), record.BucketSitemap, record.SitemapPrefix(host), func(k, v []byte) error {
-		if len(v) == 0 || record.SitemapState(v[0]) != record.SitemapOpen {
+		if !record.SitemapWaits(v) {
 			return nil
 		}
-		s, err := record.DecodeSitemap(k, v)
-		if err != nil || skip(s.URL) {
+		r, err := record.DecodeSitemap(k, v)
+		if err != nil || skip(r.ID()) {
 			return nil // damage costs one sitemap
 		}
-		at := max(s.Due, 1)
+		at := max(r.Due, 1)
 		switch {
-		case at > now.UnixNano() || len(list) >= n:
+		case at > now.UnixNano() || len(rows) >= n:
 			if due == 0 || at < due {
 				due = at
 			}
 		default:
-			list = append(list, s)
+			rows = append(rows, r.Row)
 		}
 		return nil
 	})
-	return list, due, err
+	return rows, due, err
 }
 
-// RereadSitemaps opens sitemaps again, those that are done and for which pick is true, and gives
-// their number. fresh is told of them once that is durable; nil: nobody is. Those of a host that
-// has as many to be read as it may stay as they are.
-func (x *Index) RereadSitemaps(ctx context.Context, pick func(*record.Sitemap) bool, fresh func(list []record.Sitemap, tx uint64)) (int, error) {
-	n := 0
-	var urls []string
-	flush := func() error {
-		if len(urls) == 0 {
-			return nil
+// ReopenSitemaps is Reopen for sitemaps. Those of a host that has as many to be read as it may stay
+// as they are.
+func (x *Index) ReopenSitemaps(ctx context.Context, pick func(*record.Record) bool, fresh func(rows []record.Row, tx uint64)) (int, error) {
+	open := func(c *change, url string) (*record.Row, error) {
+		r := c.sitemap(url).rec
+		if r == nil || r.State == record.Pending || !c.reopenSitemap(r) {
+			return nil, nil
 		}
-		done, err := x.reread(urls)
-		if err != nil {
-			return err
-		}
-		if fresh != nil && len(done.NewSitemaps) > 0 {
-			fresh(done.NewSitemaps, done.Tx)
-		}
-		n, urls = n+len(done.NewSitemaps), urls[:0]
-		return nil
+		return &r.Row, nil
 	}
-	err := x.file.Scan(ctx, record.BucketSitemap, nil, func(k, v []byte) error {
-		s, err := record.DecodeSitemap(k, v)
-		if err != nil || s.State == record.SitemapOpen || !pick(&s) {
-			return nil
-		}
-		if urls = append(urls, s.URL); len(urls) >= reopenURLs {
-			return flush()
-		}
-		return nil
-	})
-	if err == nil {
-		err = flush()
-	}
-	return n, err
-}
-
-func (x *Index) reread(urls []string) (Committed, error) {
-	var done Committed
-	if err := x.lock(); err != nil {
-		return done, err
-	}
-	defer x.mu.Unlock()
-	err := x.update(func(c *change) error {
-		for _, url := range urls {
-			if row := &c.sitemap(url).row; row.State != 0 && row.State != record.SitemapOpen {
-				c.reopenSitemap(row)
+	return x.reopen(open, fresh, func(each func(*record.Record) error) error {
+		return x.EachSitemap(ctx, func(r *record.Record) error {
+			if r.State == record.Pending || !pick(r) {
+				return nil
 			}
-		}
-		c.settleSitemaps(&done)
-		done.Tx = uint64(c.tx.ID())
-		return nil
+			return each(r)
+		})
 	})
-	if err != nil {
-		return done, fmt.Errorf("sitemaps to be read again: %w", err)
-	}
-	return done, nil
 }

@@ -189,10 +189,10 @@ func (w *retry) takes(r *record.Record) bool {
 }
 
 // takesSitemap is takes for sitemaps.
-func (w *retry) takesSitemap(s *record.Sitemap) bool {
+func (w *retry) takesSitemap(s *record.Record) bool {
 	word, _, _ := strings.Cut(s.Reason, ":")
 	key, err := record.Key(s.URL)
-	return (s.State == record.SitemapFailed || w.reason != "") && !s.Absent() &&
+	return (s.State == record.Failed || w.reason != "") && !s.Absent() &&
 		err == nil && bytes.HasPrefix(key, w.prefix) && (w.reason == "" || hasReason(word, w.reason))
 }
 
@@ -205,7 +205,7 @@ func (w *retry) reopen(ctx context.Context) (urls, sitemaps int, err error) {
 	}
 	urls, err = w.index.Reopen(ctx, w.prefix, w.takes, nil)
 	if err == nil && (w.state == "" || w.state == "failed") {
-		sitemaps, err = w.index.RereadSitemaps(ctx, w.takesSitemap, nil)
+		sitemaps, err = w.index.ReopenSitemaps(ctx, w.takesSitemap, nil)
 	}
 	return urls, sitemaps, err
 }

@@ -3,7 +3,8 @@ package frontier
 import "urltree/storage/record"
 
 // Add adds new pending rows, durable since transaction tx. Of rows of range Held only the
-// number counts. Between each maxRows of them, others have the lock.
+// number counts, and with Options.NoSitemaps those that are no pages do not count at all. Between
+// each maxRows of them, others have the lock.
 func (f *Frontier) Add(rows []record.Row, tx uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -14,7 +15,6 @@ func (f *Frontier) Add(rows []record.Row, tx uint64) {
 		}
 		f.addLocked(rows[at:min(at+maxRows, len(rows))], tx)
 	}
-	f.added += int64(len(rows))
 	f.shrinkLocked()
 	f.wakeLocked()
 }
@@ -56,6 +56,12 @@ func (f *Frontier) groupLocked(rows []record.Row, tx uint64) []group {
 	inside := 0
 	for i := range rows {
 		r, h := &rows[i], hosts[i]
+		if r.Kind == record.PageRow {
+			f.added++
+		} else if f.ignoresLocked(h, r, tx) {
+			hosts[i] = nil
+			continue
+		}
 		if h == nil {
 			h = f.insideLocked(r)
 		}
@@ -109,7 +115,7 @@ func (f *Frontier) arrivesLocked(h *host, r *record.Row, tx uint64) bool {
 		return false
 	}
 	if tx > h.tx {
-		f.countLocked(h, 1)
+		f.countKindLocked(h, r.Kind, 1)
 	} else {
 		f.live++ // the store may have had it already when the host was read
 	}

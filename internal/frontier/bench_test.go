@@ -28,7 +28,7 @@ func (s sortedStore) Refill(host string, _ time.Time, n int, skip func(string) b
 	return rows, nil
 }
 
-func (s sortedStore) Sitemaps(string, time.Time, int, func(string) bool) ([]record.Sitemap, int64, error) {
+func (s sortedStore) Sitemaps(string, time.Time, int, func(string) bool) ([]record.Row, int64, error) {
 	return nil, 0, nil
 }
 

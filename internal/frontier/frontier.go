@@ -7,7 +7,8 @@
 // A row moves so: it is told by Add once it is durable (or counted by New, which reads
 // Store.NextHosts); it stands in the window of its host or waits on disk; Take lends it, and it is
 // out; Return gives it back unasked, or Done tells that the commit with its outcome has happened. A
-// row that is out is neither in a window nor read by a refill, so it is lent once.
+// row that is out is neither in a window nor read by a refill, so it is lent once. Rows of sitemaps
+// move in the same way, beside the window; that of a robots.txt is made when another needs it.
 //
 // The committer calls, after each commit and in the order of the commits, first Add with the new
 // rows and then Done with the outcomes. So what a page leads to is known before the page
@@ -42,10 +43,10 @@ const (
 
 // A Store reads the pending rows of a host. *storage.Index is one.
 type Store interface {
-	// Refill reads rows of one host: first those of range Later with Due <= now, then those of
-	// range Now, in order from the first, without those for which skip is true, at most n.
+	// Refill reads rows of pages of one host: first those of range Later with Due <= now, then those
+	// of range Now, in order from the first, without those whose ID skip names, at most n.
 	Refill(host string, now time.Time, n int, skip func(url string) bool) ([]record.Row, error)
-	// NextDue returns the earliest Due of the host's rows of range Later that skip does not
+	// NextDue returns the earliest Due of the host's rows of pages of range Later that skip does not
 	// name, 0 if there is none.
 	NextDue(host string, skip func(url string) bool) (int64, error)
 	// HostAt returns what is stored of a host, a zero row with its name if nothing is, and the number
@@ -55,9 +56,9 @@ type Store interface {
 	// Later or open sitemaps, at most n, and the number of the last transaction that they show. None:
 	// there are no others.
 	NextHosts(after string, n int) (hosts []record.HostRow, tx uint64, err error)
-	// Sitemaps reads sitemaps of the host that are to be read and due, without those that skip
-	// names, at most n. due is the earliest time at which there may be another one; 0: never.
-	Sitemaps(host string, now time.Time, n int, skip func(url string) bool) (list []record.Sitemap, due int64, err error)
+	// Sitemaps reads rows of sitemaps of the host that are due, without those that skip names, at most
+	// n. due is the earliest time at which there may be another one; 0: never.
+	Sitemaps(host string, now time.Time, n int, skip func(id string) bool) (rows []record.Row, due int64, err error)
 }
 
 // Options of a frontier. Admit, NeedRobots and the Store's skip must not call the frontier.
@@ -78,8 +79,8 @@ type Options struct {
 	NotBefore int64
 	Now       func() time.Time // the time of this machine, with the reading of its monotonic clock; nil: time.Now
 
-	Live int64 // rows of range Now and Later and open sitemaps in the store
-	// NoSitemaps: those in the store wait for a later run, and Live is without them.
+	Live int64 // rows of range Now and Later in the store, those of sitemaps included
+	// NoSitemaps: those of sitemaps wait for a later run, and Live is without them.
 	NoSitemaps bool
 	MaxHosts   int    // hosts in memory at a time; 0: Memory / 2 KiB, at least 1000
 	Run        uint32 // the number of this run; 0: none, times of hosts are of an earlier one
@@ -117,21 +118,12 @@ type Options struct {
 // future, the rest goes back by Return.
 type Loan struct {
 	Host string
-	Rows []record.Row
-	// Robots is the origin whose robots.txt is to be fetched, or "". Then Rows is empty and
-	// nobody else has this host, unless it is a hop.
-	Robots string
-	// RobotsURL is where to ask for it, after Hop redirects; "" with a Hop of 0: where it usually is.
-	RobotsURL string
-	Hop       int
-	// Lost is why a hop is not to be asked: what its host is given up for; else "".
-	Lost string
-	// Sitemap is a sitemap to be read, or nil. Then Rows is empty. Whoever has its outcome on the
-	// way to a commit sets it to nil, else Return takes it back.
-	Sitemap *record.Sitemap
-	Known   bool // the host has answered before
+	// Rows are of pages, or there is one of another kind. That of a robots.txt is in no Store and is
+	// not out: it needs no Done, and nobody else has this host, unless Hops redirects have led to it.
+	Rows  []record.Row
+	Known bool // the host has answered before
 	// Held are rows that are not to be asked in this run. An outcome moves each to the held
-	// range; they need no request and no turn.
+	// range; they need no request and no turn. That of a robots.txt ends the way of its redirects.
 	Held []HeldRow
 
 	h        *host
@@ -167,12 +159,12 @@ type Frontier struct {
 	hosts map[string]*host // guarded by mu, as is all below
 	list  []*host          // all hosts, for shrink and rotation
 	hand  int              // where in list they go on
-	// All rows that are out, by URL. It does not shrink: what is out waits in crawlers and buffers.
+	// All rows that are out, by ID. It does not shrink: what is out waits in crawlers and buffers.
 	rowsOut map[string]*outRow
 	turns   rotation // of the hosts that are not in memory
 	tree    cbt      // the hosts that have a turn
-	// Hosts of which the sitemaps are forgotten in this run, those that have left memory included:
-	// the store does not know that they are.
+	// Hosts of which the side is forgotten in this run, those that have left memory included: the
+	// store does not know that they are.
 	forgotten map[string]bool
 	needs     []*host // hosts that have their turn and wait for a refill
 	walks     walks   // of order tree
@@ -181,9 +173,9 @@ type Frontier struct {
 	bytes    int64 // of all windows
 	names    int64 // bytes of the names of the hosts
 	busy     int   // hosts with a count above 0
-	live     int64 // rows of range Now and Later, sitemaps included
+	live     int64 // rows of range Now and Later
 	resident int64 // those of hosts in memory: the sum of their counts
-	out      int64 // sum of the sizes of the hosts' out sets, sitemaps included
+	out      int64 // sum of the sizes of the hosts' out sets
 	loans    int   // not returned
 	hopBytes int64 // of all hops that wait
 	readers  int   // refills that read
@@ -313,7 +305,7 @@ func (f *Frontier) Answered(l *Loan, a Answer) record.HostTimes {
 	l.h.seq++
 	f.answered(l.h, a)
 	if l.h.givenUp {
-		f.forgetSitemapsLocked(l.h)
+		f.forgetSideLocked(l.h)
 	}
 	if a.Failed && l.by != nil {
 		f.moveLocked(l.by, "")
@@ -377,19 +369,20 @@ func (f *Frontier) Return(l *Loan, unasked []record.Row) {
 	if l.reserved != 0 && !l.used && h.next == l.reserved {
 		h.next = l.before // nothing was asked, so nobody waits for it
 	}
-	if l.Hop > 0 {
-		f.returnHopLocked(l)
-	}
-	if l.Sitemap != nil {
-		f.returnSitemapLocked(h, l.Sitemap)
+	if hop := l.hop(); hop != nil {
+		f.returnHopLocked(l, hop)
 	}
 	var rows []record.Row
 	for i := range unasked {
-		if f.backLocked(unasked[i].URL) != nil {
+		switch o := f.backLocked(&unasked[i]); {
+		case o == nil:
+		case h.givenUp && o.kind != record.PageRow:
+			f.countSideLocked(h, -1)
+		default:
 			rows = append(rows, unasked[i])
 		}
 	}
-	if len(rows) > 0 {
+	if rows = h.takeSide(rows); len(rows) > 0 {
 		sortRows(rows)
 		f.insertLocked(h, rows)
 	}
@@ -413,26 +406,38 @@ func (f *Frontier) Done(done []Done, times []record.HostTimes) {
 	}
 	for i := range done {
 		row, next := &done[i].Row, &done[i].Next
-		o := f.backLocked(row.URL)
+		o := f.backLocked(row)
 		if o == nil {
 			continue
 		}
 		h := o.h
 		h.more = h.more || o.told // it may be open again, on disk
-		switch next.Range {
-		case record.Now, record.Later:
-			h.leave(next)
-		case record.Held:
+		switch page := o.kind == record.PageRow; {
+		case page && next.Range == record.Held:
 			f.held++
 			f.countLocked(h, -1)
-		default:
+		case next.Range != 0 && (page || !h.givenUp):
+			h.leave(next)
+		case page:
 			f.removed++
 			f.countLocked(h, -1)
+		default:
+			f.countSideLocked(h, -1)
 		}
 		if !f.leaveLocked(h) {
 			f.placeLocked(h)
 		}
 	}
+	f.wakeLocked()
+}
+
+// Expect changes the number of commits that may bring rows though no row is out for them, such as
+// that of a robots.txt: n more, or -n fewer. No Take ends before there are none.
+func (f *Frontier) Expect(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.expected += int64(n)
+	f.changes++ // what is expected may wait in a buffer: another reason for Idle
 	f.wakeLocked()
 }
 

@@ -160,7 +160,7 @@ func TestRobotsFirst(t *testing.T) {
 		known := map[string]bool{}
 		f := start(t, s, Options{PerHost: 2, NeedRobots: func(origin string) bool { return !known[origin] }})
 		_, loans := take(t, f, 2)
-		if l := loans[0]; len(loans) != 1 || l.Robots != "http://a.example" || len(l.Rows) != 0 {
+		if l := loans[0]; len(loans) != 1 || robotsOf(l) != "http://a.example" {
 			t.Fatalf("first loan %+v, want the robots.txt alone", loans[0])
 		}
 		if more, ok := f.TryTake(2); ok {
@@ -191,7 +191,7 @@ func TestRobotsFirst(t *testing.T) {
 		}
 		finish(f, s, second...)
 		wg.Wait()
-		if third[0].Robots != "https://a.example:99" {
+		if robotsOf(third[0]) != "https://a.example:99" {
 			t.Fatalf("got %+v, want the robots.txt of the other origin", third[0])
 		}
 		known["https://a.example:99"] = true

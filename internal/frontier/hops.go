@@ -2,23 +2,28 @@ package frontier
 
 import "urltree/storage/record"
 
-// A hop is a request for the robots.txt of an origin to which a redirect has led: it waits for the
-// turn of the host that it asks. Meanwhile the host of the origin lends nothing else but hops that
-// lead to it.
-type hop struct {
-	origin string
-	url    string
-	n      int // redirects so far
-}
-
-// Hops that wait at a host, first come first served, and by turns with what else the host has.
+// A hop is the row of a robots.txt to which a redirect has led: it waits for the turn of the host
+// that it asks. Meanwhile the host of its origin lends nothing else but hops that lead to it.
+//
+// Hops wait at a host first come first served, and by turns with what else the host has.
 type hops struct {
-	wait []hop
+	wait []record.Row
 	rest bool // the last loan was one of these
 }
 
-// hopBytes is about what a hop takes besides its texts.
-const hopBytes = 128
+// hopBytes is about what a hop takes.
+func hopBytes(r *record.Row) int64 { return rowSize + rowText(r) }
+
+// hop returns the hop of a loan; nil: it has none.
+func (l *Loan) hop() *record.Row {
+	switch {
+	case len(l.Rows) == 1 && l.Rows[0].Kind == record.RobotsRow && l.Rows[0].Hops > 0:
+		return &l.Rows[0]
+	case len(l.Rows) == 0 && len(l.Held) == 1 && l.Held[0].Row.Kind == record.RobotsRow:
+		return &l.Held[0].Row
+	}
+	return nil
+}
 
 // Redirected says that the answer to the robots.txt of a loan leads to a URL, which is lent as the
 // next hop of that robots.txt when its own host has its turn. It reports whether that is so: there
@@ -38,23 +43,24 @@ func (f *Frontier) Redirected(l *Loan, url string) (bool, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	size := int64(len(url) + len(l.Robots) + hopBytes)
+	next := l.Rows[0]
+	next.URL, next.Hops = url, next.Hops+1
 	h := f.hosts[name]
-	if f.hopBytes+size > f.opts.Memory/16 || h == nil && there {
+	if f.hopBytes+hopBytes(&next) > f.opts.Memory/16 || h == nil && there {
 		return false, nil
 	}
 	if h == nil {
-		f.wantsLocked(&stored) // without sitemaps that do not count
+		f.wantsLocked(&stored) // without a side that does not count
 		h = f.loadLocked(&stored, tx)
 	}
 	if h.hops == nil {
 		h.hops = &hops{}
 	}
-	f.hopBytes += size
-	h.hops.wait = append(h.hops.wait, hop{l.Robots, url, l.Hop + 1})
+	f.hopBytes += hopBytes(&next)
+	h.hops.wait = append(h.hops.wait, next)
 	h.leaving = false
 	l.onward = true
-	if l.Hop == 0 {
+	if next.Hops == 1 {
 		l.h.away++
 		f.placeLocked(l.h)
 	}
@@ -68,7 +74,7 @@ func (f *Frontier) lendHopLocked(h *host, rows source, l *Loan) bool {
 	if h.hops == nil {
 		return false
 	}
-	others := h.away == 0 && !h.alone && !h.givenUp && (rows.first() != nil || h.maps != nil && len(h.maps.next) > 0)
+	others := h.away == 0 && !h.alone && !h.givenUp && (rows.first() != nil || h.side.ready() > 0)
 	if h.hops.rest && others {
 		h.hops.rest = false
 		return false
@@ -78,26 +84,27 @@ func (f *Frontier) lendHopLocked(h *host, rows source, l *Loan) bool {
 	if h.hops.wait = h.hops.wait[1:]; len(h.hops.wait) == 0 {
 		h.hops = nil
 	}
-	f.hopBytes -= int64(len(next.url) + len(next.origin) + hopBytes)
-	l.Robots, l.RobotsURL, l.Hop = next.origin, next.url, next.n
+	f.hopBytes -= hopBytes(&next)
 	if h.givenUp {
-		l.Lost, l.used = f.holdReason(h, nil), true
+		l.Held, l.used = append(l.Held, HeldRow{next, f.holdReason(h, nil)}), true
+	} else {
+		l.Rows = append(l.Rows, next)
 	}
 	return true
 }
 
 // returnHopLocked takes back a hop that was not asked, or ends the way of a robots.txt that leads
 // no further.
-func (f *Frontier) returnHopLocked(l *Loan) {
+func (f *Frontier) returnHopLocked(l *Loan, hop *record.Row) {
 	switch {
 	case !l.used:
 		if l.h.hops == nil {
 			l.h.hops = &hops{}
 		}
-		f.hopBytes += int64(len(l.RobotsURL) + len(l.Robots) + hopBytes)
-		l.h.hops.wait = append([]hop{{l.Robots, l.RobotsURL, l.Hop}}, l.h.hops.wait...)
+		f.hopBytes += hopBytes(hop)
+		l.h.hops.wait = append([]record.Row{*hop}, l.h.hops.wait...)
 	case !l.onward:
-		h := f.hosts[record.Host(l.Robots+"/")]
+		h := f.hosts[record.Host(hop.Source+"/")]
 		h.away--
 		f.placeLocked(h)
 	}

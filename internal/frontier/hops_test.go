@@ -49,21 +49,22 @@ func TestHops(t *testing.T) {
 					}
 					last[l.Host] = time.Now()
 					times := f.Answered(l, Answer{Took: 1})
+					origin, hop := robotsOf(l), int(l.Rows[0].Hops)
 					switch {
-					case l.Robots != "" && l.Hop < 3:
+					case origin != "" && hop < 3:
 						// Over the next host, then one that nobody knows, then its own.
-						to := fmt.Sprintf("http://h%d.example/x", (len(l.Robots)+l.Hop+hops)%hosts)
-						if l.Hop == 1 {
+						to := fmt.Sprintf("http://h%d.example/x", (len(origin)+hop+hops)%hosts)
+						if hop == 1 {
 							to = "http://new.example/x"
 						}
-						if hops++; l.Hop == 2 {
-							to = l.Robots + "/y"
+						if hops++; hop == 2 {
+							to = origin + "/y"
 						}
 						if ok, err := f.Redirected(l, to); !ok || err != nil {
 							t.Fatalf("%v, %v", ok, err)
 						}
-					case l.Robots != "":
-						known[l.Robots] = true
+					case origin != "":
+						known[origin] = true
 					}
 					f.Return(l, nil)
 					var done []Done

@@ -18,47 +18,47 @@ const (
 	giveUpNew   = 6  // of a host that has never answered: one more than its first origin is asked
 )
 
-// A host holds what the frontier knows of one host name. All fields are guarded by the lock of
-// the frontier.
+// A host holds what the frontier knows of one host name. All fields are guarded by the lock of the
+// frontier.
 //
-// Invariant while no refill of the host is reading: each of its rows of range Now or Later that
-// Add or New has told of is in the window, or out, or on disk only. If one of range Now is on
-// disk only, more is set; if one of range Later is on disk only, due is set and not after its
+// Invariant while no refill of the host is reading: each of its rows of range Now or Later that Add
+// or New has told of is in the window or the side, or out, or on disk only. If one of range Now is
+// on disk only, more is set; if one of range Later is on disk only, due is set and not after its
 // Due. In a sorted window all rows stand before those of range Now that are on disk only.
 //
-// The fields that Add, Take, Return and Done look at stand first, together: of many hosts each
-// look is a wait for memory.
+// The fields that Add, Take, Return and Done look at stand first, together: of many hosts each look
+// is a wait for memory.
 type host struct {
 	win   window
 	plain sorted // where win is, if it is sorted
 	bytes int64  // of the window, as last counted in Frontier.bytes
-	count int64  // rows of range Now and Later, those that are out included
+	count int64  // rows of range Now and Later, those that are out and of the side included
 	tx    uint64 // the transaction that the store showed when the host came in
 
-	next      int64     // Unix nanoseconds before which it may not be asked
-	due       int64     // see above; 0: none; may be too early, never too late
-	key       int64     // when it has its turn, for the tree
-	leaf      int32     // its leaf in the tree; 0: none
-	borrowers int32     // loans that are not returned
-	outs      int32     // number of rows that are out
-	group     int32     // in an Add, of its rows; 0: none
-	out       *outRow   // the rows that were taken and neither returned nor done; nil: none
-	maps      *sitemaps // to be read; nil: none
-	hops      *hops     // that wait for a turn; nil: none
-	reading   *reading  // the refill that reads now, or nil
-	more      bool      // see above
-	queued    bool      // waits for a refill
-	served    bool      // a refill has read its rows since it came in
-	leaving   bool      // lends nothing more and goes as soon as it may
-	alone     bool      // lends nothing before all is returned: robots.txt is to be asked or being asked
-	givenUp   bool      // for this run
-	sifts     bool      // its first rows may be held without a request: see Answer.Over
-	unread    bool      // the store may have times of it that are not known here
-	without   bool      // it came in when its sitemaps were forgotten already
-	raises    int8      // see slower
-	kind      int8      // of addresses, see storage.HostTimes; 0: not known
-	away      int8      // ways of its own robots.txt that go on as hops
-	fails     uint32    // failures in a row
+	next      int64    // Unix nanoseconds before which it may not be asked
+	due       int64    // see above; 0: none; may be too early, never too late
+	key       int64    // when it has its turn, for the tree
+	leaf      int32    // its leaf in the tree; 0: none
+	borrowers int32    // loans that are not returned
+	outs      int32    // number of rows that are out
+	group     int32    // in an Add, of its rows; 0: none
+	out       *outRow  // the rows that were taken and neither returned nor done; nil: none
+	side      *side    // rows that are no pages; nil: none
+	hops      *hops    // that wait for a turn; nil: none
+	reading   *reading // the refill that reads now, or nil
+	more      bool     // see above
+	queued    bool     // waits for a refill
+	served    bool     // a refill has read its rows since it came in
+	leaving   bool     // lends nothing more and goes as soon as it may
+	alone     bool     // lends nothing before all is returned: robots.txt is to be asked or being asked
+	givenUp   bool     // for this run
+	sifts     bool     // its first rows may be held without a request: see Answer.Over
+	unread    bool     // the store may have times of it that are not known here
+	without   bool     // it came in when its side was forgotten already
+	raises    int8     // see slower
+	kind      int8     // of addresses, see storage.HostTimes; 0: not known
+	away      int8     // ways of its own robots.txt that go on as hops
+	fails     uint32   // failures in a row
 
 	asked   int64         // Unix nanoseconds from which the delay counts: of the last request or answer; 0: none
 	answer  time.Duration // smoothed answer time; 0: unknown
@@ -108,21 +108,13 @@ func (f *Frontier) turn(h *host) (key int64, ok bool) {
 	case h.alone && h.borrowers > 0 || h.away > 0:
 		return 0, false
 	}
-	key, ok = f.rowTurn(h)
-	if at, maps := h.maps.turn(); maps && (!ok || max(h.next, at) < key) {
-		return max(h.next, at), true
-	}
-	return key, ok
-}
-
-// rowTurn is turn as far as URLs go, of a host that may be lent.
-func (f *Frontier) rowTurn(h *host) (key int64, ok bool) {
+	rows := h.win.len() + h.side.ready()
 	switch {
-	case h.win.len() == 0 && !h.more && h.due == 0 && (h.count <= 0 || h.outs > 0):
+	case rows == 0 && !h.more && h.due == 0 && (h.count <= 0 || h.outs > 0):
 		return 0, false // with a count but no row known, a refill has to find out
 	case h.givenUp || h.unread:
 		return 0, true // nothing is asked of it, so nothing needs to wait
-	case h.win.len() == 0 && !h.more:
+	case rows == 0 && !h.more:
 		return max(h.next, h.due), true
 	case h.sifts:
 		return 0, true
@@ -132,19 +124,21 @@ func (f *Frontier) rowTurn(h *host) (key int64, ok bool) {
 
 // needsRefill reports whether a host that has its turn must be refilled first.
 func (h *host) needsRefill(now int64) bool {
-	if h.unread || h.maps.needRead(now) {
-		return true
-	}
 	first := h.win.first()
-	if first == nil && (h.hops != nil || h.maps != nil && len(h.maps.next) > 0) {
-		return h.more || h.due != 0 && h.due <= now
-	}
-	if first == nil || h.givenUp {
+	due := h.due != 0 && h.due <= now
+	// A row that became due goes first. If the first one is such a row already, or one of the side,
+	// it is given out before the next refill, which makes sure that refills end.
+	switch {
+	case h.unread:
+		return true
+	case first == nil && h.side.ready() > 0:
+		return h.more
+	case first == nil && h.hops != nil:
+		return h.more || due
+	case first == nil || h.givenUp:
 		return first == nil
 	}
-	// A row that became due goes first. If the first one is such a row already, it is given
-	// out before the next refill, which makes sure that refills end.
-	return h.due != 0 && h.due <= now && first.Range != record.Later
+	return due && first.Range != record.Later && h.side.ready() == 0
 }
 
 // wait is the delay between two requests to the host.

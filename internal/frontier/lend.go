@@ -43,7 +43,7 @@ type source interface {
 }
 
 // lendLocked makes a loan of a host that has its turn: of rows of its window, or others of which
-// none is out, or a sitemap. It gives nil when the host must first be returned by others.
+// none is out, of its side, or a hop. It gives nil when the host must first be returned by others.
 func (f *Frontier) lendLocked(h *host, rows source, now int64) *Loan {
 	l := &Loan{Host: h.name, Known: h.answer > 0, h: h}
 	limit := 1
@@ -53,8 +53,8 @@ func (f *Frontier) lendLocked(h *host, rows source, now int64) *Loan {
 	l.Rows = l.one[:0]
 	sifts := h.sifts && now < h.next
 	h.sifts = false
-	sitemap := !sifts && (f.lendHopLocked(h, rows, l) || f.lendSitemapLocked(h, rows, l))
-	for !sitemap && len(l.Rows) < limit && len(l.Held) < maxHeld {
+	alone := !sifts && (f.lendHopLocked(h, rows, l) || f.lendSideLocked(h, rows, l))
+	for !alone && len(l.Rows) < limit && len(l.Held) < maxHeld {
 		row := rows.first()
 		if row == nil {
 			h.sifts = sifts && h.more
@@ -68,20 +68,12 @@ func (f *Frontier) lendLocked(h *host, rows source, now int64) *Loan {
 		if sifts {
 			break
 		}
-		if f.opts.NeedRobots != nil {
-			if origin := record.Origin(row.URL); f.opts.NeedRobots(origin) {
-				if len(l.Rows) == 0 {
-					h.alone = true
-					if h.borrowers == 0 {
-						l.Robots = origin
-					}
-				}
-				break
-			}
+		if f.needsRobots(h, row, l) {
+			break
 		}
 		l.Rows = append(l.Rows, f.popLocked(h, rows))
 	}
-	asks := len(l.Rows) > 0 || l.Robots != "" || l.Sitemap != nil
+	asks := len(l.Rows) > 0
 	if !asks && len(l.Held) == 0 {
 		return nil
 	}
@@ -90,13 +82,32 @@ func (f *Frontier) lendLocked(h *host, rows source, now int64) *Loan {
 		h.next = max(h.next, now+int64(f.wait(h)))
 		l.reserved = h.next
 	}
-	if h.maps != nil && len(l.Rows) > 0 {
-		h.maps.rest = false
+	if h.side != nil && asks && l.Rows[0].Kind == record.PageRow {
+		h.side.rest = false
 	}
 	h.borrowers++
 	f.loans++
 	f.changes++
 	return l
+}
+
+// needsRobots reports whether a robots.txt must be asked for before a row. If the row would be the
+// first of the loan, that of the robots.txt is, once the host is lent to nobody else.
+func (f *Frontier) needsRobots(h *host, row *record.Row, l *Loan) bool {
+	if f.opts.NeedRobots == nil {
+		return false
+	}
+	origin := record.Origin(row.URL)
+	if !f.opts.NeedRobots(origin) {
+		return false
+	}
+	if len(l.Rows) == 0 {
+		h.alone = true
+		if h.borrowers == 0 {
+			l.Rows = append(l.Rows, record.Row{Kind: record.RobotsRow, URL: origin + "/robots.txt", Source: origin})
+		}
+	}
+	return true
 }
 
 func (f *Frontier) holdReason(h *host, row *record.Row) string {
@@ -112,41 +123,44 @@ func (f *Frontier) holdReason(h *host, row *record.Row) string {
 	return f.opts.Admit(row)
 }
 
-// An outRow is the URL of a row that was taken, and neither returned nor done. It is in
+// An outRow is the ID of a row that was taken, and neither returned nor done. It is in
 // Frontier.rowsOut and in the list of its host, which stays in memory meanwhile. So to find the
 // host of such a row takes a look into a table of few entries, not into that of all hosts.
 type outRow struct {
-	url        string
+	id         string
 	h          *host
 	next, prev *outRow // others of the host
 	told       bool    // see Add
+	kind       record.Kind
 }
 
 // popLocked takes the first of the rows out.
-func (f *Frontier) popLocked(h *host, rows source) record.Row {
-	row := rows.pop()
-	o := &outRow{url: row.URL, h: h, next: h.out}
+func (f *Frontier) popLocked(h *host, rows source) record.Row { return f.lentLocked(h, rows.pop()) }
+
+// lentLocked takes note that a row is out.
+func (f *Frontier) lentLocked(h *host, row record.Row) record.Row {
+	o := &outRow{id: row.ID(), kind: row.Kind, h: h, next: h.out}
 	if o.next != nil {
 		o.next.prev = o
 	}
 	h.out = o
 	h.outs++
-	f.rowsOut[row.URL] = o
+	f.rowsOut[o.id] = o
 	f.out++
-	f.outLocked(row.URL, 1)
+	f.outLocked(&row, 1)
 	return row
 }
 
-// backLocked takes a URL out of the set of those that are out. It gives nil if it was not there.
+// backLocked takes a row out of the set of those that are out. It gives nil if it was not there.
 //
 // A refill that reads now may still meet the row as it was, but it skips by a copy of the set
-// made when it began: for that refill the URL stays out until it ends.
-func (f *Frontier) backLocked(url string) *outRow {
-	o := f.rowsOut[url]
+// made when it began: for that refill the row stays out until it ends.
+func (f *Frontier) backLocked(row *record.Row) *outRow {
+	o := f.rowsOut[row.ID()]
 	if o == nil {
 		return nil
 	}
-	delete(f.rowsOut, url)
+	delete(f.rowsOut, o.id)
 	if o.next != nil {
 		o.next.prev = o.prev
 	}
@@ -157,6 +171,6 @@ func (f *Frontier) backLocked(url string) *outRow {
 	}
 	o.h.outs--
 	f.out--
-	f.outLocked(url, -1)
+	f.outLocked(row, -1)
 	return o
 }

@@ -2,7 +2,6 @@ package frontier
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -23,8 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // A memStore is an index in memory.
 type memStore struct {
 	mu      sync.Mutex
-	rows    map[string]record.Row     // guarded by mu; the pending rows by URL
-	maps    map[string]record.Sitemap // guarded by mu; the sitemaps to be read by URL
+	rows    map[string]record.Row     // guarded by mu; the pending rows by ID
 	keys    map[string]string         // guarded by mu; record keys by URL
 	reading map[string]bool           // guarded by mu; hosts that a refill reads
 	twice   string                    // guarded by mu; a host that two refills read at once
@@ -38,40 +36,33 @@ type memStore struct {
 
 func newStore(rows ...record.Row) *memStore {
 	s := &memStore{
-		rows: map[string]record.Row{}, maps: map[string]record.Sitemap{}, keys: map[string]string{},
+		rows: map[string]record.Row{}, keys: map[string]string{},
 		reading: map[string]bool{}, times: map[string]record.HostRow{}, run: 1,
 	}
 	for _, r := range rows {
-		s.rows[r.URL] = r
+		s.rows[r.ID()] = r
 	}
 	return s
 }
 
-// commit is a transaction: the outcomes of rows, new rows, times of hosts in this run, sitemaps.
-func (s *memStore) commit(done []Done, fresh []record.Row, times []record.HostTimes, maps ...record.Sitemap) (tx uint64) {
+// commit is a transaction: the outcomes of rows, new rows, times of hosts in this run.
+func (s *memStore) commit(done []Done, fresh []record.Row, times []record.HostTimes) (tx uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, m := range maps {
-		if m.State == record.SitemapOpen {
-			s.maps[m.URL] = m
-		} else {
-			delete(s.maps, m.URL)
-		}
-	}
 	for _, d := range done {
 		if d.Row.URL == "" {
 			continue
 		}
 		if d.Next.Range != 0 {
 			next := d.Next
-			next.URL = d.Row.URL
-			s.rows[d.Row.URL] = next
+			next.URL, next.Kind = d.Row.URL, d.Row.Kind
+			s.rows[next.ID()] = next
 		} else {
-			delete(s.rows, d.Row.URL)
+			delete(s.rows, d.Row.ID())
 		}
 	}
 	for _, r := range fresh {
-		s.rows[r.URL] = r
+		s.rows[r.ID()] = r
 	}
 	for _, t := range times {
 		if had := s.times[t.Name]; had.Run != s.run || t.Seq >= had.Seq {
@@ -109,24 +100,31 @@ func (s *memStore) HostAt(name string) (record.HostRow, uint64, error) {
 func (s *memStore) gone(r record.Row) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.rows, r.URL)
+	delete(s.rows, r.ID())
 }
 
-// eligible returns the rows of a host of ranges Later and Now, in the order of a window.
-func (s *memStore) eligible(host string) []record.Row {
+// eligible returns the rows of a kind and a host of ranges Later and Now, in the order of a window.
+func (s *memStore) eligible(host string, kind record.Kind) []record.Row {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var rows []record.Row
-	for url, r := range s.rows {
-		if record.Host(url) == host && r.Range != record.Held {
+	for _, r := range s.rows {
+		if record.Host(r.URL) == host && r.Range != record.Held && r.Kind == kind {
 			rows = append(rows, r)
 		}
 	}
-	sortRows(rows)
+	slices.SortFunc(rows, func(a, b record.Row) int { return strings.Compare(a.URL, b.URL) })
+	if kind == record.PageRow {
+		sortRows(rows)
+	}
 	return rows
 }
 
 func (s *memStore) Refill(host string, now time.Time, n int, skip func(string) bool) ([]record.Row, error) {
+	return s.read(host, record.PageRow, now, n, skip), s.err
+}
+
+func (s *memStore) read(host string, kind record.Kind, now time.Time, n int, skip func(string) bool) []record.Row {
 	s.mu.Lock()
 	if s.reading[host] {
 		s.twice = host
@@ -134,19 +132,19 @@ func (s *memStore) Refill(host string, now time.Time, n int, skip func(string) b
 	s.reading[host] = true
 	s.mu.Unlock()
 	s.wait()
-	rows := slices.DeleteFunc(s.eligible(host), func(r record.Row) bool {
-		return skip(r.URL) || r.Range == record.Later && r.Due > now.UnixNano()
+	rows := slices.DeleteFunc(s.eligible(host, kind), func(r record.Row) bool {
+		return skip(r.ID()) || r.Range == record.Later && r.Due > now.UnixNano()
 	})
 	s.wait()
 	s.mu.Lock()
 	delete(s.reading, host)
 	s.mu.Unlock()
-	return rows[:min(n, len(rows))], s.err
+	return rows[:min(n, len(rows))]
 }
 
 func (s *memStore) NextDue(host string, skip func(string) bool) (int64, error) {
 	s.wait()
-	for _, r := range s.eligible(host) {
+	for _, r := range s.eligible(host, record.PageRow) {
 		if r.Range == record.Later && !skip(r.URL) {
 			return r.Due, s.err
 		}
@@ -154,53 +152,39 @@ func (s *memStore) NextDue(host string, skip func(string) bool) (int64, error) {
 	return 0, s.err
 }
 
-func (s *memStore) Sitemaps(host string, now time.Time, n int, skip func(string) bool) (list []record.Sitemap, due int64, err error) {
-	s.mu.Lock()
-	if s.reading[host] {
-		s.twice = host
-	}
-	s.reading[host] = true
-	s.mu.Unlock()
-	s.wait()
-	s.mu.Lock()
-	for _, url := range slices.Sorted(maps.Keys(s.maps)) {
-		m := s.maps[url]
-		switch at := max(m.Due, 1); {
-		case record.Host(url) != host || skip(url):
-		case at <= now.UnixNano() && len(list) < n:
-			list = append(list, m)
-		case due == 0 || at < due:
+func (s *memStore) Sitemaps(host string, now time.Time, n int, skip func(string) bool) (rows []record.Row, due int64, err error) {
+	rows = s.read(host, record.SitemapRow, now, n, skip)
+	for _, r := range s.eligible(host, record.SitemapRow) {
+		if skip(r.ID()) || slices.Contains(rows, r) {
+			continue
+		}
+		if at := max(r.Due, 1); due == 0 || at < due {
 			due = at
 		}
 	}
-	s.mu.Unlock()
-	s.wait()
-	s.mu.Lock()
-	delete(s.reading, host)
-	s.mu.Unlock()
-	return list, due, s.err
+	return rows, due, s.err
+}
+
+// sitemap is the row of a sitemap that is to be read at once.
+func sitemap(url string) record.Row {
+	return record.Row{URL: url, Kind: record.SitemapRow, Depth: 1, Range: record.Later}
 }
 
 // addSitemaps puts sitemaps to be read at once into the store.
-func (s *memStore) addSitemaps(urls ...string) (list []record.Sitemap) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *memStore) addSitemaps(urls ...string) (list []record.Row) {
 	for _, url := range urls {
-		s.maps[url] = record.Sitemap{URL: url, State: record.SitemapOpen, Level: 1}
-		list = append(list, s.maps[url])
+		list = append(list, sitemap(url))
 	}
+	s.commit(nil, list, nil)
 	return list
 }
 
-// sitemaps returns how many sitemaps each host has to read.
-func (s *memStore) sitemaps() map[string]int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := map[string]int64{}
-	for url := range s.maps {
-		n[record.Host(url)]++
+// robotsOf returns the origin of which a loan is to ask for robots.txt, or "".
+func robotsOf(l *Loan) string {
+	if len(l.Rows) == 1 && l.Rows[0].Kind == record.RobotsRow {
+		return l.Rows[0].Source
 	}
-	return n
+	return ""
 }
 
 // OpenChildren goes over all rows.
@@ -231,6 +215,9 @@ func (s *memStore) open(folder string) []record.Child {
 	defer s.mu.Unlock()
 	byKey := map[string]*record.Child{}
 	for url, r := range s.rows {
+		if r.Kind != record.PageRow {
+			continue
+		}
 		key, known := s.keys[url]
 		if !known {
 			b, _ := record.Key(url)
@@ -284,19 +271,16 @@ func (s *memStore) hosts() ([]record.HostRow, uint64) {
 		}
 		return h
 	}
-	for url, m := range s.maps {
-		if m.State == record.SitemapOpen {
-			of(url).Sitemaps++
-		}
-	}
-	for url, r := range s.rows {
-		h := of(url)
-		switch r.Range {
-		case record.Now:
+	for _, r := range s.rows {
+		h := of(r.URL)
+		switch {
+		case r.Kind == record.SitemapRow:
+			h.Sitemaps++
+		case r.Range == record.Now:
 			h.Now++
-		case record.Later:
+		case r.Range == record.Later:
 			h.Later++
-		case record.Held:
+		case r.Range == record.Held:
 			h.Held++
 		}
 	}
@@ -348,12 +332,14 @@ func checkInvariants(t testing.TB, f *Frontier) {
 	busy, leaves, listed := 0, 0, 0
 	below := map[string]int{}
 	for name, h := range f.hosts {
-		outs := 0
+		outs, sideOut := 0, int64(0)
 		for o := h.out; o != nil; o = o.next {
-			if outs++; f.rowsOut[o.url] != o || o.h != h {
-				t.Errorf("%s is out of %s only", o.url, name)
+			if outs++; f.rowsOut[o.id] != o || o.h != h {
+				t.Errorf("%s is out of %s only", o.id, name)
 			}
-			if key, err := record.Key(o.url); err == nil && f.opts.Tree != nil {
+			if o.kind != record.PageRow {
+				sideOut++
+			} else if key, err := record.Key(o.id); err == nil && f.opts.Tree != nil {
 				record.Parents(key, func(folder []byte) { below[string(folder)]++ })
 			}
 		}
@@ -378,17 +364,17 @@ func checkInvariants(t testing.TB, f *Frontier) {
 		names += int64(len(name))
 		resident += h.count
 		out += int64(outs)
-		if m := h.maps; m != nil {
-			resident += m.count
-			out += int64(len(m.out))
-			for i := range m.next {
-				if m.out[m.next[i].URL] {
-					t.Errorf("%s is next and out", m.next[i].URL)
-				}
+		h.side.each(func(r *record.Row) {
+			if f.rowsOut[r.ID()] != nil {
+				t.Errorf("%s is in the side and out", r.URL)
 			}
-			if n := int64(len(m.out) + len(m.next)); m.count < n || m.count > n && m.due == 0 {
-				t.Errorf("%s: %d sitemaps, %d of them in memory, the others due %d", name, m.count, n, m.due)
-			}
+		})
+		count := int64(0)
+		if h.side != nil {
+			count = h.side.count
+		}
+		if n := sideOut + int64(h.side.ready()); count < n || count > h.count || count > n && h.due == 0 {
+			t.Errorf("%s: %d rows, %d of the side, %d of them in memory, the others due %d", name, h.count, count, n, h.due)
 		}
 		if h.count > 0 {
 			busy++

@@ -35,18 +35,15 @@ type world struct {
 	known  map[string]bool // origins with a robots.txt answer
 	loans  map[string]int  // by host
 	robots map[string]bool // hosts with a robots loan
-	maps   map[string]bool // sitemaps lent, not returned, not committed
-	read   map[string]int  // sitemaps with an outcome
 	queued int             // items on their way to a commit
 	seq    uint64
 }
 
-// An item is one outcome: the row as it was lent, and where it goes; or what a sitemap is now; or
-// a robots.txt, which names sitemaps.
+// An item is one outcome: the row as it was lent, and where it goes; or a robots.txt, which names
+// sitemaps.
 type item struct {
 	row, next record.Row
 	times     *record.HostTimes // nil: not asked
-	sitemap   record.Sitemap
 	robots    bool
 }
 
@@ -85,7 +82,7 @@ func (w *world) newRow() record.Row {
 // take notes that a row is lent.
 func (w *world) take(r *record.Row) {
 	w.store.mu.Lock()
-	_, pending := w.store.rows[r.URL]
+	_, pending := w.store.rows[r.ID()]
 	w.store.mu.Unlock()
 	givenUp := w.givenUp(record.Host(r.URL)) // w.mu comes behind the lock of the frontier
 	w.mu.Lock()
@@ -109,10 +106,12 @@ func (w *world) borrow(l *Loan, by int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.loans[l.Host] += by
-	if l.Sitemap != nil && (l.Robots != "" || len(l.Rows)+len(l.Held) > 0) {
-		w.t.Errorf("a sitemap is not lent alone: %+v", l)
+	for i := range l.Rows {
+		if l.Rows[i].Kind != record.PageRow && len(l.Rows) > 1 || l.Rows[i].Kind == record.SitemapRow && len(l.Held) > 0 {
+			w.t.Errorf("a row that is no page is not lent alone: %+v", l)
+		}
 	}
-	if l.Robots != "" {
+	if robotsOf(l) != "" {
 		w.robots[l.Host] = by > 0
 	}
 	if n := w.loans[l.Host]; n > w.opts.PerHost || w.robots[l.Host] && n > 1 {
@@ -171,13 +170,8 @@ func (w *world) checkEnd() {
 	}
 	hosts, _ := w.store.hosts()
 	for _, h := range hosts {
-		if h.Now+h.Later > 0 {
-			w.t.Errorf("io.EOF while %s has %d rows", h.Name, h.Now+h.Later)
-		}
-	}
-	for host, n := range w.store.sitemaps() {
-		if !w.givenUp(host) {
-			w.t.Errorf("io.EOF while %s has %d sitemaps", host, n)
+		if h.Now+h.Later > 0 || h.Sitemaps > 0 && !w.givenUp(h.Name) {
+			w.t.Errorf("io.EOF while %s has %d rows and %d sitemaps", h.Name, h.Now+h.Later, h.Sitemaps)
 		}
 	}
 }
@@ -193,15 +187,14 @@ func (w *world) work(l *Loan) {
 		next.Range, next.Reason = record.Held, h.Reason
 		w.send(item{row: h.Row, next: next})
 	}
-	if l.Sitemap != nil {
-		w.workSitemap(l)
-		return
-	}
+	origin := robotsOf(l)
 	for i := range l.Rows {
-		w.take(&l.Rows[i])
+		if origin == "" {
+			w.take(&l.Rows[i])
+		}
 	}
 	rows := l.Rows
-	for asked := false; len(rows) > 0 || l.Robots != "" && !asked; asked = true {
+	for len(rows) > 0 {
 		if w.random(12) == 0 {
 			break
 		}
@@ -209,13 +202,13 @@ func (w *world) work(l *Loan) {
 		w.pause()
 		fault := w.random(6) == 0 || strings.HasPrefix(l.Host, "h1.") // h1 is dead
 		var times *record.HostTimes
-		if l.Robots == "" && w.random(6) > 0 || l.Robots != "" {
+		if w.random(6) > 0 || origin != "" {
 			got := w.f.Answered(l, Answer{Start: begin, End: time.Now(), Fault: brokenIf(fault), Failed: w.random(10) == 0, Over: w.random(10) == 0})
 			times = &got
 		}
-		if l.Robots != "" {
+		if origin != "" {
 			w.mu.Lock()
-			w.known[l.Robots] = w.known[l.Robots] || !fault
+			w.known[origin] = w.known[origin] || !fault
 			w.mu.Unlock()
 			w.f.Expect(1)
 			w.send(item{robots: true, times: times})
@@ -227,7 +220,9 @@ func (w *world) work(l *Loan) {
 		case fault:
 			next.Range, next.Due = record.Later, time.Now().Add(time.Duration(w.random(3000))*time.Millisecond).UnixNano()
 		case w.random(10) == 0:
-			next.Range = record.Now
+			if next.Kind == record.PageRow {
+				next.Range = record.Now
+			}
 		default:
 			next.Range = 0
 			if strings.HasSuffix(rows[0].URL, "/no") {
@@ -244,52 +239,12 @@ func (w *world) work(l *Loan) {
 	w.f.Return(l, rows)
 }
 
-// workSitemap reads a sitemap, fails to, or gives it back.
-func (w *world) workSitemap(l *Loan) {
-	s := *l.Sitemap
-	w.store.mu.Lock()
-	kept := w.store.maps[s.URL]
-	w.store.mu.Unlock()
-	w.mu.Lock()
-	if w.maps[s.URL] || kept != s || s.Due > time.Now().UnixNano() {
-		w.t.Errorf("%s lent: out before: %v, in the store: %+v", s.URL, w.maps[s.URL], kept)
-	}
-	w.maps[s.URL] = true
-	w.mu.Unlock()
-	if w.random(12) == 0 {
-		w.mu.Lock()
-		w.maps[s.URL] = false
-		w.mu.Unlock()
-	} else {
-		begin := time.Now()
-		w.pause()
-		fault := w.random(6) == 0 || strings.HasPrefix(l.Host, "h1.")
-		var times *record.HostTimes
-		if w.random(6) > 0 {
-			got := w.f.Answered(l, Answer{Start: begin, End: time.Now(), Fault: brokenIf(fault)})
-			times = &got
-		}
-		s.Tries++
-		switch {
-		case fault:
-			s.Due = time.Now().Add(time.Duration(w.random(3000)) * time.Millisecond).UnixNano()
-		case w.random(10) > 0:
-			s.State = record.SitemapRead
-		}
-		l.Sitemap = nil
-		w.send(item{sitemap: s, times: times})
-	}
-	w.borrow(l, -1)
-	w.f.Return(l, nil)
-}
-
 // newSitemap names a sitemap in a commit.
-func (w *world) newSitemap() record.Sitemap {
+func (w *world) newSitemap() record.Row {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.seq++
-	url := fmt.Sprintf("https://h%d.example/%d.xml", w.rng.IntN(w.opts.Crawlers*4), w.seq)
-	return record.Sitemap{URL: url, State: record.SitemapOpen, Level: 1}
+	return sitemap(fmt.Sprintf("https://h%d.example/%d.xml", w.rng.IntN(w.opts.Crawlers*4), w.seq))
 }
 
 // committer commits the items in sets, as the index would, until the channel is closed.
@@ -317,20 +272,19 @@ func (w *world) committer() {
 func (w *world) commit(set []item) {
 	var fresh []record.Row
 	var done []Done
-	var links, reopened []record.Row
-	var named, read []record.Sitemap
+	var links, reopened, named []record.Row
 	robots := 0
 	for _, it := range set {
 		if it.robots {
 			robots++
 		}
-		for it.robots || it.sitemap.State == record.SitemapRead {
+		for it.robots || it.row.Kind == record.SitemapRow && it.next.Range == 0 {
 			if named = append(named, w.newSitemap()); w.random(3) > 0 {
 				break
 			}
 		}
 		for range w.random(4) {
-			if it.next.Range == 0 && it.sitemap.State != record.SitemapOpen && w.budget > 0 {
+			if it.next.Range == 0 && w.budget > 0 {
 				w.budget--
 				links = append(links, w.newRow())
 			}
@@ -348,21 +302,13 @@ func (w *world) commit(set []item) {
 			times = append(times, *it.times)
 		}
 		url := it.row.URL
-		if s := it.sitemap; s.State != 0 {
-			read = append(read, s)
-			if s.State != record.SitemapOpen {
-				w.mu.Lock()
-				w.read[s.URL]++
-				w.mu.Unlock()
-			}
-		}
 		if url == "" {
 			continue
 		}
 		w.mu.Lock()
 		if it.next.Range == 0 {
 			w.gone[url]++
-			if w.rng.IntN(15) == 0 && w.gone[url] < 3 {
+			if it.row.Kind == record.PageRow && w.rng.IntN(15) == 0 && w.gone[url] < 3 {
 				// A link of the same set opens it again; it is told as new, or as waiting.
 				w.seq++
 				again := row(record.Host(url), 1, w.seq)
@@ -380,21 +326,18 @@ func (w *world) commit(set []item) {
 		done = append(done, Done{Row: it.row, Next: it.next})
 	}
 	fresh = append(fresh, links...)
-	tx := w.store.commit(done, append(links, reopened...), times, append(slices.Clone(named), read...)...)
+	fresh = append(fresh, named...)
+	tx := w.store.commit(done, slices.Concat(links, reopened, named), times)
 	w.pause()
 	w.f.Add(fresh, tx)
-	w.pause()
-	w.f.AddSitemaps(named, tx)
 	w.pause()
 	w.mu.Lock()
 	w.queued -= len(set)
 	for _, it := range set {
 		w.taken[it.row.URL] = false
-		w.maps[it.sitemap.URL] = false
 	}
 	w.mu.Unlock()
 	w.f.Done(done, times)
-	w.f.DoneSitemaps(read)
 	w.f.Expect(-robots)
 }
 
@@ -417,7 +360,6 @@ func runWorld(t *testing.T, seed uint64) {
 	w := &world{
 		t: t, rng: rng, items: make(chan item), flush: make(chan struct{}, 1), budget: 300,
 		taken: map[string]bool{}, gone: map[string]int{}, known: map[string]bool{}, loans: map[string]int{}, robots: map[string]bool{},
-		maps: map[string]bool{}, read: map[string]int{},
 	}
 	w.opts = Options{
 		Crawlers: 1 + rng.IntN(6), Batch: 1 + rng.IntN(5), PerHost: 1 + rng.IntN(3), MaxWait: 48 * time.Hour,
@@ -486,13 +428,8 @@ func runWorld(t *testing.T, seed uint64) {
 			t.Errorf("%s has %d outcomes", url, n)
 		}
 	}
-	for url, n := range w.read {
-		if n != 1 {
-			t.Errorf("sitemap %s was read %d times", url, n)
-		}
-	}
 	for url, r := range w.store.rows {
-		if r.Range != record.Held {
+		if r.Range != record.Held && r.Kind == record.PageRow {
 			t.Errorf("%s is left in range %c", url, r.Range)
 		}
 	}

@@ -20,11 +20,12 @@ type reading struct {
 // of them meanwhile, so the rows read are neither. While a refill reads, the host lends nothing
 // and Add defers new rows; they join afterwards unless the refill has met them.
 func (f *Frontier) refillLocked(h *host) {
-	skip := make(map[string]struct{}, int(h.outs)+h.win.len())
+	skip := make(map[string]struct{}, int(h.outs)+h.win.len()+h.side.ready())
 	for o := h.out; o != nil; o = o.next {
-		skip[o.url] = struct{}{}
+		skip[o.id] = struct{}{}
 	}
-	h.win.each(func(r *record.Row) { skip[r.URL] = struct{}{} })
+	h.win.each(func(r *record.Row) { skip[r.ID()] = struct{}{} })
+	h.side.each(func(r *record.Row) { skip[r.ID()] = struct{}{} })
 	now := f.time()
 	if h.givenUp {
 		now = time.Unix(0, math.MaxInt64) // its rows leave as held, due or not
@@ -41,13 +42,16 @@ func (f *Frontier) refillLocked(h *host) {
 		n *= 2 // the better half stays
 	}
 	// More and due are found out anew; what sets them from here on stays.
-	later := h.due != 0
+	w := wanted{host: h.name, now: now, n: n, later: h.due != 0, unread: h.unread, skip: skip}
+	if w.later && h.side != nil && !h.givenUp {
+		w.side = sideRows - h.side.ready()
+	}
 	h.more, h.due = false, 0
 	h.queued, h.reading = false, new(reading)
 	f.readers++
 	f.refills++
 
-	rows, due, times, err := f.readUnlocked(h.name, now, n, skip, later, h.unread)
+	rows, due, times, err := f.readUnlocked(w)
 
 	f.readers--
 	added := h.reading.added
@@ -65,10 +69,11 @@ func (f *Frontier) refillLocked(h *host) {
 			f.err = fmt.Errorf("frontier: refill of %s: %w", h.name, err)
 		}
 	} else {
+		if rows = h.takeSide(rows); h.givenUp {
+			f.forgetSideLocked(h)
+		}
 		h.more = h.more || len(rows) >= n
-		// All that was due is read when fewer than n rows came. A time that says otherwise
-		// belongs to a row that cannot be read, and would be asked for again and again.
-		if due != 0 && (len(rows) >= n || due > now.UnixNano()) {
+		if due != 0 {
 			h.dueBy(due)
 		}
 	}
@@ -82,39 +87,65 @@ func (f *Frontier) refillLocked(h *host) {
 		}
 	}
 	f.insertLocked(h, fresh)
-	if h.count > 0 && h.win.len() == 0 && !h.more && h.due == 0 && h.outs == 0 {
+	if h.count > 0 && h.win.len()+h.side.ready() == 0 && !h.more && h.due == 0 && h.outs == 0 {
 		// The index has fewer rows than its counts say. Nobody may wait for the others.
 		f.missing += h.count
 		f.countLocked(h, -h.count)
+		h.side = nil
 	}
 	f.placeLocked(h)
 	f.wakeLocked()
 }
 
-// readUnlocked unlocks, reads, and locks again.
-func (f *Frontier) readUnlocked(name string, now time.Time, n int, skip map[string]struct{}, later, unread bool) (rows []record.Row, due int64, times record.HostTimes, err error) {
+// wanted says which rows a refill reads.
+type wanted struct {
+	host   string
+	now    time.Time
+	n      int // rows of pages
+	side   int // others
+	later  bool
+	unread bool // with the times of the host
+	skip   map[string]struct{}
+}
+
+// readUnlocked unlocks, reads, and locks again. due is the earliest time at which another row may
+// be due; 0: there is none, or w.later is not set.
+func (f *Frontier) readUnlocked(w wanted) (rows []record.Row, due int64, times record.HostTimes, err error) {
 	f.mu.Unlock()
 	defer f.mu.Lock()
-	skips := func(url string) bool {
-		_, ok := skip[url]
+	skips := func(id string) bool {
+		_, ok := w.skip[id]
 		return ok
 	}
-	if unread {
-		stored, _, err := f.opts.Store.HostAt(name)
+	store := f.opts.Store
+	if w.unread {
+		stored, _, err := store.HostAt(w.host)
 		if err != nil {
 			return nil, 0, times, err
 		}
 		times = stored.HostTimes
 	}
-	rows, err = f.opts.Store.Refill(name, now, n, skips)
-	if err != nil || !later {
+	rows, err = store.Refill(w.host, w.now, w.n, skips)
+	if err != nil || !w.later {
 		return rows, 0, times, err
 	}
 	for i := range rows {
-		skip[rows[i].URL] = struct{}{}
+		w.skip[rows[i].URL] = struct{}{}
 	}
-	due, err = f.opts.Store.NextDue(name, skips)
-	return rows, due, times, err
+	due, err = store.NextDue(w.host, skips)
+	if len(rows) < w.n && due <= w.now.UnixNano() {
+		// All that was due is read when fewer than n rows came. A time that says otherwise
+		// belongs to a row that cannot be read, and would be asked for again and again.
+		due = 0
+	}
+	if err != nil || w.side <= 0 {
+		return rows, due, times, err
+	}
+	side, at, err := store.Sitemaps(w.host, w.now, w.side, skips)
+	if at != 0 && (due == 0 || at < due) {
+		due = at
+	}
+	return append(rows, side...), due, times, err
 }
 
 // insertLocked puts sorted rows that are nowhere else into the window, except those that would

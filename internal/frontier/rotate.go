@@ -70,9 +70,6 @@ func (f *Frontier) makeRoomLocked(now int64, enough int, starving bool) int {
 
 // idleLocked reports whether the store has all that is known of a host.
 func (f *Frontier) idleLocked(h *host) bool {
-	if h.maps != nil && len(h.maps.out) > 0 {
-		return false
-	}
 	return h.hops == nil && h.away == 0 && h.borrowers == 0 && h.reading == nil && !h.queued && h.outs == 0 && h.seq == h.saved
 }
 
@@ -97,9 +94,6 @@ func (f *Frontier) evictLocked(h *host) {
 		f.busy--
 	}
 	f.resident -= h.count
-	if h.maps != nil {
-		f.resident -= h.maps.count
-	}
 	f.bytes -= h.bytes
 	f.names -= int64(len(h.name))
 	last := len(f.list) - 1
@@ -200,12 +194,17 @@ func (f *Frontier) loadLocked(stored *record.HostRow, tx uint64) *host {
 	if stored.Later > 0 {
 		h.dueBy(0)
 	}
-	n := max(stored.Now, 0) + max(stored.Later, 0)
+	n := max(stored.Now, 0) + max(stored.Later, 0) + max(stored.Sitemaps, 0)
 	if h.count = n; n > 0 {
 		f.busy++
 	}
 	f.resident += n
-	f.openSitemapsLocked(h, stored.Sitemaps)
+	if stored.Sitemaps > 0 {
+		h.dueBy(0)
+		if h.sideOf().count = stored.Sitemaps; h.givenUp {
+			f.forgetSideLocked(h)
+		}
+	}
 	f.placeLocked(h)
 	return h
 }

@@ -50,7 +50,7 @@ func TestTimesStay(t *testing.T) {
 		begin := time.Now()
 		_, loans := take(t, f, 1)
 		times := f.Answered(loans[0], Answer{RetryAfter: time.Hour})
-		known[loans[0].Robots] = true
+		known[robotsOf(loans[0])] = true
 		f.Return(loans[0], nil)
 		told := make(chan time.Time, 1)
 		go func() {

@@ -23,28 +23,21 @@ func lend(t *testing.T, f *Frontier) (string, *Loan) {
 	switch {
 	case len(loans) != 1:
 		t.Fatalf("%d loans, want 1", len(loans))
-	case l.Sitemap != nil:
-		return "map " + l.Sitemap.URL, l
-	case l.Robots != "":
-		return "robots " + l.Robots, l
+	case robotsOf(l) != "":
+		return "robots " + robotsOf(l), l
+	case len(l.Rows) == 1 && l.Rows[0].Kind == record.SitemapRow:
+		return "map " + l.Rows[0].URL, l
 	}
 	return fmt.Sprint("rows ", len(l.Rows)), l
 }
 
-// done ends a loan of a sitemap with an outcome.
-func done(f *Frontier, s *memStore, l *Loan, state record.SitemapState, due time.Time) {
-	m := *l.Sitemap
-	m.State, m.Due = state, due.UnixNano()
-	l.Sitemap = nil
+// later ends a loan of a sitemap that is to be asked again.
+func later(f *Frontier, s *memStore, l *Loan, due time.Time) {
+	done := []Done{{Row: l.Rows[0], Next: l.Rows[0]}}
+	done[0].Next.Due = due.UnixNano()
 	f.Return(l, nil)
-	s.mu.Lock()
-	if state == record.SitemapOpen {
-		s.maps[m.URL] = m
-	} else {
-		delete(s.maps, m.URL)
-	}
-	s.mu.Unlock()
-	f.DoneSitemaps([]record.Sitemap{m})
+	s.commit(done, nil, nil)
+	f.Done(done, nil)
 }
 
 // TestSitemapTurns: a sitemap goes first, then URLs and sitemaps take turns, then whatever is left;
@@ -58,7 +51,7 @@ func TestSitemapTurns(t *testing.T) {
 			}
 			s := newStore(rows...)
 			var urls, want []string
-			for i := range fewSitemaps + 3 {
+			for i := range sideRows + 3 {
 				urls = append(urls, fmt.Sprintf("https://a.example/%02d.xml", i))
 				want = append(want, "map "+urls[i])
 				if i < len(rows) {
@@ -70,18 +63,14 @@ func TestSitemapTurns(t *testing.T) {
 			}
 			f := start(t, s, Options{Batch: 1})
 			if !early {
-				f.AddSitemaps(s.addSitemaps(urls...), 1)
+				f.Add(s.addSitemaps(urls...), 1)
 			}
 			for _, want := range want {
 				got, l := lend(t, f)
 				if got != want {
 					t.Fatalf("got %s, want %s", got, want)
 				}
-				if l.Sitemap == nil {
-					finish(f, s, l)
-				} else {
-					done(f, s, l, record.SitemapRead, time.Time{})
-				}
+				finish(f, s, l)
 			}
 			wantEnd(t, f)
 		})
@@ -93,7 +82,7 @@ func TestSitemapRobots(t *testing.T) {
 	s := newStore(row("a.example", 0, 1))
 	known := map[string]bool{"http://a.example": true}
 	f := start(t, s, Options{PerHost: 3, Crawlers: 9, NeedRobots: func(origin string) bool { return !known[origin] }})
-	f.AddSitemaps(s.addSitemaps("http://a.example/1.xml", "https://a.example/2.xml"), 1)
+	f.Add(s.addSitemaps("http://a.example/1.xml", "https://a.example/2.xml"), 1)
 	got, one := lend(t, f)
 	if got != "map http://a.example/1.xml" {
 		t.Fatal(got)
@@ -105,8 +94,7 @@ func TestSitemapRobots(t *testing.T) {
 	if loans, ok := f.TryTake(1); ok {
 		t.Fatalf("lent beside others: %+v", loans[0])
 	}
-	done(f, s, one, record.SitemapRead, time.Time{})
-	finish(f, s, two)
+	finish(f, s, one, two)
 	got, l := lend(t, f)
 	if got != "robots https://a.example" {
 		t.Fatal(got)
@@ -116,11 +104,11 @@ func TestSitemapRobots(t *testing.T) {
 	if got, l = lend(t, f); got != "map https://a.example/2.xml" {
 		t.Fatal(got)
 	}
-	f.Return(l, nil) // not asked
+	f.Return(l, l.Rows) // not asked
 	if got, l = lend(t, f); got != "map https://a.example/2.xml" {
 		t.Fatal(got)
 	}
-	done(f, s, l, record.SitemapFailed, time.Time{})
+	finish(f, s, l)
 	wantEnd(t, f)
 }
 
@@ -130,7 +118,7 @@ func TestSitemapLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		f := start(t, s, Options{MaxWait: time.Minute, Delay: 10 * time.Second})
-		f.AddSitemaps(s.addSitemaps("https://a.example/1.xml"), 1)
+		f.Add(s.addSitemaps("https://a.example/1.xml"), 1)
 		begin := time.Now()
 		for _, wait := range []time.Duration{0, 10 * time.Second, 50 * time.Second} {
 			_, l := lend(t, f)
@@ -139,7 +127,7 @@ func TestSitemapLater(t *testing.T) {
 			}
 			begin = time.Now()
 			f.Answered(l, Answer{})
-			done(f, s, l, record.SitemapOpen, begin.Add(wait*5))
+			later(f, s, l, begin.Add(wait*5))
 		}
 		wantEnd(t, f)
 		if n := f.Stats().Eligible; n != 1 {
@@ -160,7 +148,7 @@ func TestSitemapEnd(t *testing.T) {
 		}
 		go func() {
 			synctest.Wait()
-			f.AddSitemaps(s.addSitemaps("https://a.example/1.xml"), 1)
+			f.Add(s.addSitemaps("https://a.example/1.xml"), 1)
 			f.Expect(-1)
 		}()
 		_, l := lend(t, f)
@@ -178,7 +166,7 @@ func TestSitemapEnd(t *testing.T) {
 			t.Fatalf("Take ended while a sitemap is out: %v", err)
 		default:
 		}
-		done(f, s, l, record.SitemapRead, time.Time{})
+		finish(f, s, l)
 		if err := <-ended; !errors.Is(err, io.EOF) {
 			t.Errorf("%v, want io.EOF", err)
 		}
@@ -190,17 +178,17 @@ func TestSitemapGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		f := start(t, s, Options{MaxWait: 100 * time.Hour})
-		f.AddSitemaps(s.addSitemaps("https://a.example/1.xml", "https://a.example/2.xml"), 1)
+		f.Add(s.addSitemaps("https://a.example/1.xml", "https://a.example/2.xml"), 1)
 		for range giveUpAfter {
 			_, l := lend(t, f)
 			f.Answered(l, Answer{Fault: Broken})
-			done(f, s, l, record.SitemapOpen, time.Now())
+			later(f, s, l, time.Now())
 		}
 		wantEnd(t, f)
-		f.AddSitemaps(s.addSitemaps("https://a.example/3.xml"), 1)
+		f.Add(s.addSitemaps("https://a.example/3.xml"), 1)
 		wantEnd(t, f)
-		if st := f.Stats(); st.Eligible != 0 || len(s.maps) != 3 {
-			t.Errorf("%+v, %d in the store", st, len(s.maps))
+		if st := f.Stats(); st.Eligible != 0 || len(s.rows) != 3 {
+			t.Errorf("%+v, %d in the store", st, len(s.rows))
 		}
 	})
 }
@@ -216,7 +204,7 @@ func TestSitemapStoreFails(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 	s.err = errors.New("bad disk")
-	f.AddSitemaps(s.addSitemaps("https://a.example/1.xml"), 1)
+	f.Add(s.addSitemaps("https://a.example/1.xml"), 1)
 	if _, err := f.Take(t.Context(), 1); !errors.Is(err, s.err) || !strings.Contains(err.Error(), "a.example") {
 		t.Errorf("%v", err)
 	}
@@ -251,13 +239,15 @@ func testForgotten(t *testing.T, most int) {
 			t.Fatal(err)
 		}
 		for _, l := range loans {
-			if l.Sitemap != nil {
+			if len(l.Rows) > 0 && l.Rows[0].Kind == record.SitemapRow {
 				maps++
 				times := f.Answered(l, Answer{Fault: Broken})
 				s.commit(nil, nil, []record.HostTimes{times})
 				f.Done(nil, []record.HostTimes{times})
 				// A robots.txt that was on its way tells of one more.
-				f.AddSitemaps(s.addSitemaps("http://a.example/map/3"), s.commit(nil, nil, nil))
+				f.Add(s.addSitemaps("http://a.example/map/3"), s.commit(nil, nil, nil))
+				f.Return(l, l.Rows)
+				l.Rows = nil
 			}
 			asked += len(l.Rows)
 			for _, h := range l.Held {
@@ -270,5 +260,49 @@ func testForgotten(t *testing.T, most int) {
 	}
 	if asked != 30 || held != 30 || maps != 1 || f.Stats().Eligible != 0 || f.Stats().Missing != 0 {
 		t.Errorf("%d asked, %d held, want 30 each; %d sitemaps of 1; %+v", asked, held, maps, f.Stats())
+	}
+}
+
+// TestKindsOfOneURL: a page, a sitemap and a robots.txt may have the same URL, and be out at the
+// same time; what ends or gives back one of them leaves the others alone.
+func TestKindsOfOneURL(t *testing.T) {
+	const url = "http://a.example/robots.txt"
+	page := row("a.example", 0, 1)
+	page.URL = url
+	s := newStore(page)
+	s.addSitemaps(url)
+	need := false
+	f := start(t, s, Options{PerHost: 3, Crawlers: 3, NeedRobots: func(string) bool { return need }})
+	_, first := lend(t, f)
+	_, second := lend(t, f)
+	if first.Rows[0].Kind != record.SitemapRow || second.Rows[0] != page || f.Stats().Out != 2 {
+		t.Fatalf("%+v, then %+v", first.Rows, second.Rows)
+	}
+	f.Return(second, nil) // on its way to a commit
+	f.Return(first, first.Rows)
+	if st := f.Stats(); st.Out != 1 || st.Eligible != 2 {
+		t.Errorf("the sitemap has come back: %+v", st)
+	}
+	need = true
+	got, l := lend(t, f)
+	if got != "robots http://a.example" {
+		t.Fatal(got)
+	}
+	f.Return(l, l.Rows)
+	if out := f.Out(); len(out) != 1 || out[0] != url {
+		t.Errorf("a robots.txt has come back, and out are %q", out)
+	}
+	need = false
+	if got, l = lend(t, f); got != "map "+url || f.Stats().Out != 2 {
+		t.Fatal(got)
+	}
+	finish(f, s, second)
+	if st := f.Stats(); st.Out != 1 || st.Eligible != 1 || st.Removed != 1 {
+		t.Errorf("the page is done: %+v", st)
+	}
+	finish(f, s, l)
+	wantEnd(t, f)
+	if st := f.Stats(); st.Removed != 1 || st.Added != 0 {
+		t.Errorf("what is no page was counted as one: %+v", st)
 	}
 }

@@ -107,14 +107,10 @@ func (f *Frontier) gatherLocked(free int) []*Loan {
 	return loans
 }
 
-// readNeededLocked reads what the first host of needs waits for.
+// readNeededLocked refills the first host of needs.
 func (f *Frontier) readNeededLocked() {
 	h := f.needs[0]
 	f.needs[0] = nil
 	f.needs = f.needs[1:]
-	if !h.unread && h.maps.needRead(f.now()) {
-		f.readSitemapsLocked(h)
-	} else {
-		f.refillLocked(h)
-	}
+	f.refillLocked(h)
 }

@@ -103,16 +103,16 @@ func (f *Frontier) countNodesLocked(folder string, workers, out int) {
 func parent(key string) string { return key[:strings.LastIndexByte(key[:max(len(key)-1, 0)], 0)+1] }
 
 // outLocked counts a row that goes out, or comes back, in the folders above it.
-func (f *Frontier) outLocked(url string, by int) {
-	if f.opts.Tree == nil {
+func (f *Frontier) outLocked(row *record.Row, by int) {
+	if f.opts.Tree == nil || row.Kind != record.PageRow {
 		return
 	}
 	if by < 0 {
 		for s := range f.walks.scans {
-			s.gone[url] = struct{}{}
+			s.gone[row.URL] = struct{}{}
 		}
 	}
-	key, err := record.Key(url)
+	key, err := record.Key(row.URL)
 	if err != nil {
 		return // no folder has such a row below it
 	}
@@ -150,7 +150,7 @@ func (f *Frontier) findLocked(t *Taker, free int) []*Loan {
 	for _, l := range loans {
 		l.by = t
 		for _, r := range l.Rows[:min(len(l.Rows), 1)] {
-			if key, err := record.Key(r.URL); err == nil {
+			if key, err := record.Key(r.URL); err == nil && r.Kind == record.PageRow {
 				f.moveLocked(t, parent(string(key)))
 			}
 		}
@@ -158,14 +158,13 @@ func (f *Frontier) findLocked(t *Taker, free int) []*Loan {
 	return loans
 }
 
-// asideLocked returns a host that may be asked now and has something that no walk comes to: a
-// sitemap of which it is the turn, rows that are not to be asked any more, or none, though it
+// asideLocked returns a host that may be asked now and has something that no walk comes to: a row
+// of the side of which it is the turn, rows that are not to be asked any more, or none, though it
 // seemed so.
 func (f *Frontier) asideLocked() *host {
 	now := f.now()
 	for _, h := range f.tree.upTo(now, mostReady) {
-		at, maps := h.maps.turn()
-		if h.unread || h.givenUp || h.count <= int64(h.outs) || maps && at <= now && !h.maps.rest {
+		if h.unread || h.givenUp || h.count <= int64(h.outs) || h.side.turn(h, now) {
 			return h
 		}
 	}

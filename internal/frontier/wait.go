@@ -3,12 +3,11 @@ package frontier
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"time"
 
 	"urltree/internal/words"
+	"urltree/storage/record"
 )
 
 // What a Take that has got nothing does next.
@@ -45,8 +44,7 @@ func (f *Frontier) outlookLocked(now int64) (what outlook, until int64) {
 	return rest, until
 }
 
-// Left reports whether there are rows of range Now or Later, those that are out included, or open
-// sitemaps.
+// Left reports whether there are rows of range Now or Later, those that are out included.
 func (f *Frontier) Left() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -108,8 +106,8 @@ type Stats struct {
 	Eligible int64 // rows of range Now and Later, those that are out included
 	Out      int64 // rows taken, neither returned nor done
 	Held     int64 // rows that went to the held range since the start
-	Added    int64 // rows told by Add
-	Removed  int64 // rows done for good
+	Added    int64 // rows of pages told by Add
+	Removed  int64 // rows of pages done for good
 	Missing  int64 // rows that the counts of the index promised and its ranges did not have
 	Refills  int64 // reads of the store
 	Windows  int64 // bytes of all windows
@@ -131,7 +129,13 @@ func (f *Frontier) Stats() Stats {
 func (f *Frontier) Out() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.Collect(maps.Keys(f.rowsOut))
+	var list []string
+	for _, o := range f.rowsOut {
+		if o.kind == record.PageRow {
+			list = append(list, o.id)
+		}
+	}
+	return list
 }
 
 // Waiting says in a few words what a Take would wait for; "" if something is ready.

@@ -141,20 +141,22 @@ func sample(t *testing.T) *Inspector {
 	commit(t, i, slow, outcome("https://example.org/private", record.Refused, "robots", record.Page{}))
 
 	const index = "https://example.org/sitemap.xml"
-	sitemaps := &record.Outcome{Sitemap: &record.Sitemap{
-		URL: index, State: record.SitemapRead, Level: 1, Source: "https://example.org/robots.txt",
-		Tries: 1, Time: time.Now().Unix(), Status: 200, Locs: 3, Outside: 1,
-	}}
-	for _, name := range []string{"a", "b", "c"} {
-		sitemaps.Sitemaps = append(sitemaps.Sitemaps, record.Sitemap{URL: "https://example.org/" + name + ".xml", Level: 2, Source: index})
+	sitemap := func(url string, level uint32, source string, state record.State, reason string) *record.Outcome {
+		return &record.Outcome{
+			Row:   record.Row{URL: url, Kind: record.SitemapRow, Depth: level, Source: source, Tries: 1},
+			State: state, Reason: reason, Page: record.Page{Time: time.Now().Unix(), Status: 200},
+		}
 	}
-	sitemaps.Links = []record.Link{{URL: "https://example.org/alone", Source: index, Depth: 1}}
-	failed := sitemaps.Sitemaps[0]
-	failed.State, failed.Reason, failed.Tries, failed.Time, failed.Status = record.SitemapFailed, "no-sitemap", 1, time.Now().Unix(), 200
-	later := sitemaps.Sitemaps[1]
-	later.State, later.Reason, later.Tries, later.Due = record.SitemapOpen, "http-5xx", 2, time.Now().Add(time.Hour).UnixNano()
-	guess := record.Sitemap{URL: "https://example.org:8443/sitemap.xml", State: record.SitemapRead, Level: 1, Time: time.Now().Unix(), Reason: "redirect"}
-	commit(t, i, sitemaps, &record.Outcome{Sitemap: &failed}, &record.Outcome{Sitemap: &later}, &record.Outcome{Sitemap: &guess})
+	sitemaps := sitemap(index, 1, "https://example.org/robots.txt", record.Read, "")
+	sitemaps.Page.Bytes, sitemaps.Cut = 3, 1
+	for _, name := range []string{"a", "b", "c"} {
+		sitemaps.Links = append(sitemaps.Links, record.Link{Kind: record.SitemapRow, URL: "https://example.org/" + name + ".xml", Depth: 2, Source: index})
+	}
+	sitemaps.Links = append(sitemaps.Links, record.Link{URL: "https://example.org/alone", Source: index, Depth: 1})
+	failed := sitemap(sitemaps.Links[0].URL, 2, index, record.Failed, "no-sitemap")
+	later := sitemap(sitemaps.Links[1].URL, 2, index, record.Pending, "")
+	later.Row.Tries, later.Next = 2, record.Row{Range: record.Later, Reason: "http-5xx", Due: time.Now().Add(time.Hour).UnixNano()}
+	commit(t, i, sitemaps, failed, later, sitemap("https://example.org:8443/sitemap.xml", 1, "", record.Read, "redirect"))
 
 	due := time.Now().Add(time.Minute).UnixNano()
 	again := outcome("https://example.org:8443/", record.Pending, "", record.Page{})
@@ -483,11 +485,11 @@ func TestWhyPauses(t *testing.T) {
 }
 
 func TestNamed(t *testing.T) {
-	for want, s := range map[string]record.Sitemap{
+	for want, s := range map[string]record.Record{
 		"it names 0 URLs": {},
-		"it names 1 URL":  {Locs: 1},
-		"it names 1 URL, 1 of them outside of this crawl or beyond -max-held":  {Locs: 1, Outside: 1},
-		"it names 3 URLs, 2 of them outside of this crawl or beyond -max-held": {Locs: 3, Outside: 2},
+		"it names 1 URL":  {Page: record.Page{Bytes: 1}},
+		"it names 1 URL, 1 of them outside of this crawl or beyond -max-held":  {Page: record.Page{Bytes: 1}, Cut: 1},
+		"it names 3 URLs, 2 of them outside of this crawl or beyond -max-held": {Page: record.Page{Bytes: 3}, Cut: 2},
 	} {
 		if got := named(&s); got != want {
 			t.Errorf("%q, want %q", got, want)

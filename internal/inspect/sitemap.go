@@ -17,9 +17,9 @@ func (i *Inspector) sitemap(url string, say func(string, ...any)) (bool, error) 
 		return false, err
 	}
 	switch s.State {
-	case record.SitemapRead:
+	case record.Read:
 		say("%s was read as a sitemap, %s: %s.", url, stamp(s.Time), named(&s))
-	case record.SitemapFailed:
+	case record.Failed:
 		say("%s could not be read as a sitemap: %s, %s.", url, s.Reason, stamp(s.Time))
 	default:
 		say("%s is a sitemap that is still to be read.", url)
@@ -40,43 +40,42 @@ func (i *Inspector) sitemap(url string, say func(string, ...any)) (bool, error) 
 }
 
 // named says what a sitemap came to.
-func named(s *record.Sitemap) string {
+func named(s *record.Record) string {
 	switch {
 	case s.Reason == "redirect":
 		return "it redirects"
-	case s.Outside > 0:
-		return fmt.Sprintf("it names %s, %d of them outside of this crawl or beyond -max-held", urls(s.Locs), s.Outside)
+	case s.Cut > 0:
+		return fmt.Sprintf("it names %s, %d of them outside of this crawl or beyond -max-held", words.Count(s.Bytes, "URL"), s.Cut)
 	}
-	return "it names " + urls(s.Locs)
+	return "it names " + words.Count(s.Bytes, "URL")
 }
-
-func urls(n uint32) string { return words.Count(n, "URL") }
 
 // sitemaps writes how many sitemaps there are, by state, where there are any.
 func (i *Inspector) sitemaps(ctx context.Context, total func(string, int64)) error {
-	n := map[record.SitemapState]int64{}
+	n := map[record.State]int64{}
 	var locs int64
-	err := i.Index.EachSitemap(ctx, func(s record.Sitemap) {
+	err := i.Index.EachSitemap(ctx, func(s *record.Record) error {
 		if s.Absent() {
-			return // as with most sites
+			return nil // as with most sites
 		}
 		n[s.State]++
-		if s.State == record.SitemapRead {
-			locs += int64(s.Locs)
+		if s.State == record.Read {
+			locs += s.Bytes
 		}
+		return nil
 	})
 	if err != nil || len(n) == 0 {
 		return err
 	}
-	total("sitemaps read", n[record.SitemapRead])
+	total("sitemaps read", n[record.Read])
 	total("  URLs in them", locs)
-	total("sitemaps to be read", n[record.SitemapOpen])
-	total("sitemaps failed", n[record.SitemapFailed])
+	total("sitemaps to be read", n[record.Pending])
+	total("sitemaps failed", n[record.Failed])
 	return nil
 }
 
 // isSitemap reports whether a source is a sitemap, from which links came.
 func (i *Inspector) isSitemap(source string) bool {
 	s, ok, err := i.Index.Sitemap(source)
-	return err == nil && ok && s.State != record.SitemapFailed
+	return err == nil && ok && s.State != record.Failed
 }

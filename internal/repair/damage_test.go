@@ -79,7 +79,7 @@ func wide(t *testing.T, n int) (s *testsite.Site, named, hidden []string) {
 		origin := record.Origin(url)
 		o.Host = &record.HostTimes{Name: record.Host(url), Next: int64(i), Seq: uint64(i)}
 		o.Robots = &record.Robots{Origin: origin, Time: 1_800_000_000, Status: 200, Text: "User-agent: *\nDisallow: /private\n"}
-		o.Sitemaps = []record.Sitemap{{URL: fmt.Sprintf("%s/sitemap%d.xml", origin, i), Level: 1}}
+		o.Links = append(o.Links, record.Link{Kind: record.SitemapRow, URL: fmt.Sprintf("%s/sitemap%d.xml", origin, i), Depth: 1})
 		s.Commit(o)
 	}
 	if _, err := s.Index.Finish(); err != nil {

@@ -108,7 +108,7 @@ func (r *rebuild) askAgain(ctx context.Context) error {
 		return rec.GaveLinks() || rec.State == record.Redirected && rec.Source == record.Seed
 	}, nil)
 	if err == nil {
-		_, err = r.index.RereadSitemaps(ctx, func(s *record.Sitemap) bool { return s.State == record.SitemapRead }, nil)
+		_, err = r.index.ReopenSitemaps(ctx, func(s *record.Record) bool { return s.State == record.Read }, nil)
 	}
 	if err == nil {
 		err = r.index.ForgetRobots()

@@ -119,9 +119,8 @@ func TestSalvageTakesAll(t *testing.T) {
 		url := fmt.Sprintf("http://host%d.org/", i)
 		set = append(set, &record.Outcome{
 			Row: record.Row{URL: url, Source: record.Seed}, State: record.Stored, Page: record.Page{Status: 200, Bytes: int64(i)}, Meta: &record.Meta{Title: url},
-			Links: []record.Link{{URL: url + "next", Source: url, Depth: 1}},
+			Links: []record.Link{{URL: url + "next", Source: url, Depth: 1}, {Kind: record.SitemapRow, URL: url + "sitemap.xml", Depth: 1}},
 			Host:  &record.HostTimes{Name: record.Host(url), Answer: int64(i + 1)}, Robots: &record.Robots{Origin: record.Origin(url), Time: int64(i + 1)},
-			Sitemaps: []record.Sitemap{{URL: url + "sitemap.xml", Level: 1}},
 		})
 	}
 	if _, err := x.Commit(set); err != nil {

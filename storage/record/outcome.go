@@ -5,8 +5,8 @@ import "strings"
 // An Outcome is one thing that happened to a URL, to the robots.txt of an origin or to a sitemap:
 // the unit of work that a transaction takes. Crawlers make it, the committer writes it.
 type Outcome struct {
-	// Row is the pending row as it was taken. With an empty URL only Links, Host, Robots
-	// and what is of sitemaps count.
+	// Row is the pending row as it was taken. With an empty URL, and if it is of the kind RobotsRow,
+	// only Links, Host, Robots and Seeds count.
 	Row Row
 	// State is Pending for "again" (Next.Range Later) and "held" (Next.Range Held).
 	State State
@@ -23,8 +23,11 @@ type Outcome struct {
 	// EdgesEnd is the length of the file of edges once those of this stored page are in it, see
 	// Edges; 0: they are not kept.
 	EdgesEnd int64
-	// Links are the admitted links and redirect targets, canonical, in page order, repeats included.
+	// Links are the admitted links and redirect targets, canonical, in page order, repeats included,
+	// and the sitemaps that a robots.txt or another sitemap names.
 	Links []Link
+	// Cut is the number of URLs that a sitemap names and that are not among Links.
+	Cut uint32
 	// Again says that the URL has its outcome, and that Links are those of the same answer looked
 	// at once more: nothing else counts.
 	Again bool
@@ -37,14 +40,14 @@ type Outcome struct {
 	Robots *Robots
 	// Seeds, if set, says how much of the list of seeds is in with these links.
 	Seeds *Seeds
-	// Sitemap, if set, is what a sitemap has come to: it replaces its row.
-	Sitemap *Sitemap
-	// Sitemaps are named by a robots.txt or a sitemap: URL, Level, Hops and Source. Those that are
-	// not known, or were read long ago, are to be read.
-	Sitemaps []Sitemap
 }
 
-// A Link is a URL that an answer or a person named and that scope admits.
+// OfPage reports whether the outcome is that of a URL of the crawl.
+func (o *Outcome) OfPage() bool { return o.Row.URL != "" && o.Row.Kind == PageRow }
+
+// A Link is a URL that an answer or a person named and that scope admits. Of the kind SitemapRow it
+// is a sitemap, which is to be read if it is not known or was read long ago: then only URL, Source,
+// Depth, its level, and Hops count.
 type Link struct {
 	URL    string
 	Source string
@@ -53,6 +56,7 @@ type Link struct {
 	Rank   uint64 // its row's place within Now, more than any depth; 0: the depth
 	Depth  uint32 // from the depth that the outcome's page has, which the index may know better
 	Hops   uint8
+	Kind   Kind
 	// Cookie says that one of the redirects that led here set a cookie: a record that has only
 	// redirected so far is pending again, at most twice.
 	Cookie bool
@@ -73,15 +77,12 @@ func weigh(l *Link) int {
 	return 400 + 3*len(l.URL) + len(l.Source) + folders*(100+len(l.URL)/2)
 }
 
-// Weight estimates the bytes that a transaction writes because of what an outcome names: links,
-// sitemaps and the text of a robots.txt.
+// Weight estimates the bytes that a transaction writes because of what an outcome names: links
+// and the text of a robots.txt.
 func (o *Outcome) Weight() int {
 	bytes := 0
 	if o.Robots != nil {
 		bytes += 2 * len(o.Robots.Text)
-	}
-	for i := range o.Sitemaps {
-		bytes += 400 + 3*len(o.Sitemaps[i].URL)
 	}
 	for i := range o.Links {
 		bytes += weigh(&o.Links[i])

@@ -21,9 +21,10 @@ const (
 	Redirected                  // answered with the address of another URL
 	Failed                      // gave no usable answer
 	Refused                     // we decided not to fetch or not to keep it
+	Read                        // of a sitemap: what counts of what it names is in the index
 )
 
-// States lists all states in the order in which they are shown.
+// States lists all states of URLs in the order in which they are shown.
 var States = []State{Stored, Pending, Redirected, Failed, Refused}
 
 func (s State) String() string {
@@ -38,6 +39,8 @@ func (s State) String() string {
 		return "failed"
 	case Refused:
 		return "refused"
+	case Read:
+		return "read"
 	}
 	return fmt.Sprintf("state(%d)", uint8(s))
 }
@@ -58,7 +61,17 @@ const Seed = "seed"
 // Its record keeps the SHA-256.
 const Duplicate = "duplicate"
 
-// A Row is what the frontier knows of a pending URL.
+// A Kind says what a row is for.
+type Kind uint8
+
+const (
+	PageRow    Kind = iota // a URL of the crawl: the only kind that has a record and counts as a URL
+	SitemapRow             // a sitemap; Depth is its level, Hops the redirects since then
+	RobotsRow              // the robots.txt of the origin Source, to be asked for at URL
+)
+
+// A Row is what the frontier knows of something to be asked for: a pending URL, or one of the
+// other kinds.
 type Row struct {
 	URL    string
 	Source string // the URL whose page named it first, or Seed
@@ -70,10 +83,19 @@ type Row struct {
 	Spared uint8  // of these, the ones whose failure counted on the host, not on the URL
 	Run    uint32 // the run that wrote the pending row, else that of the outcome; 0: none, or one that may be lost
 	Range  Range
+	Kind   Kind
 	Rank   uint64 // place within Now: the depth, or a score of which less is better
 	Seq    uint64 // number of discovery, unique in the index
 	Due    int64  // for Later: Unix time in nanoseconds
 	Reason string // why it is held, or what the last try or the outcome came to
+}
+
+// ID returns the name of a row among all rows: its URL, if it is that of a page.
+func (r *Row) ID() string {
+	if r.Kind == PageRow {
+		return r.URL
+	}
+	return string(byte(r.Kind)) + r.URL
 }
 
 // Less reports whether r stands before o in the Now range of one host.
@@ -84,21 +106,22 @@ func (r *Row) Less(o *Row) bool {
 	return r.Seq < o.Seq
 }
 
-// A Record is all that the index keeps of one URL.
+// A Record is all that the index keeps of one URL, or of one sitemap: that is no URL of the crawl,
+// and lies in a bucket of its own.
 type Record struct {
 	Row
 	State    State
 	Reopened uint8  // how often a redirect back opened it again
 	Found    int64  // Unix seconds of discovery
 	Page            // of the answer, for states other than Pending
-	Cut      uint32 // links of the answer that got no record, see Limits.MaxHeld
+	Cut      uint32 // links of the answer that got no record, see Limits.MaxHeld; of a sitemap also for scope
 }
 
 // A Page holds the facts of an answer, as source.txt keeps them.
 type Page struct {
 	Time        int64 // Unix seconds of the outcome
 	Status      uint16
-	Bytes       int64
+	Bytes       int64    // of a sitemap the number of URLs that it names
 	Digest      [32]byte // SHA-256 of content.html
 	Media       string   // media type, such as text/html
 	Charset     string   // the one that links were decoded by

@@ -430,13 +430,13 @@ func (v *verifier) meta(ctx context.Context) error {
 // host.
 func (v *verifier) sitemaps(ctx context.Context) error {
 	return v.file.Scan(ctx, record.BucketSitemap, nil, func(k, value []byte) error {
-		s, err := record.DecodeSitemap(k, value)
+		r, err := record.DecodeSitemap(k, value)
 		if err != nil {
 			v.damage(err)
-		} else if _, err := record.Key(s.URL); err != nil || !bytes.Equal(record.SitemapKey(s.URL), k) {
+		} else if _, err := record.Key(r.URL); err != nil || !bytes.Equal(record.SitemapKey(r.URL), k) {
 			v.fault(fmt.Sprintf("sitemap under the key %q", k))
-		} else if s.State == record.SitemapOpen {
-			v.toRead[record.Host(s.URL)]++
+		} else if r.State == record.Pending {
+			v.toRead[record.Host(r.URL)]++
 		}
 		return nil
 	})

@@ -206,7 +206,7 @@ func (noStore) Refill(string, time.Time, int, func(string) bool) ([]record.Row, 
 func (noStore) NextDue(string, func(string) bool) (int64, error)        { return 0, nil }
 func (noStore) NextHosts(string, int) ([]record.HostRow, uint64, error) { return nil, 0, nil }
 func (noStore) HostAt(string) (h record.HostRow, tx uint64, err error)  { return h, 0, nil }
-func (noStore) Sitemaps(string, time.Time, int, func(string) bool) ([]record.Sitemap, int64, error) {
+func (noStore) Sitemaps(string, time.Time, int, func(string) bool) ([]record.Row, int64, error) {
 	return nil, 0, nil
 }
 

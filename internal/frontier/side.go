@@ -1,0 +1,127 @@
+package frontier
+
+import (
+	"slices"
+
+	"urltree/storage/record"
+)
+
+// sideRows is how many rows of the side are in memory at a time.
+const sideRows = 16
+
+// A side holds the rows of a host that are no pages: sitemaps to be read, which are of range Later.
+// They are counted, lent and returned, and wait on disk, as all rows do, but stand beside the
+// window. One is given out alone, before the URLs, but not two in a row while URLs wait: a host
+// with many sitemaps gets on with both.
+//
+// Of a host that is given up they are forgotten: they wait for the next run.
+type side struct {
+	count int64        // of these, within the count of the host
+	rows  []record.Row // may be asked at once
+	rest  bool         // the last loan was one of these
+}
+
+// ready returns the number of rows that may be asked at once.
+func (s *side) ready() int {
+	if s == nil {
+		return 0
+	}
+	return len(s.rows)
+}
+
+// turn reports whether a row of the side goes before the pages now, as far as is known.
+func (s *side) turn(h *host, now int64) bool {
+	return s != nil && !s.rest && (len(s.rows) > 0 || h.due != 0 && h.due <= now)
+}
+
+func (s *side) each(yield func(r *record.Row)) {
+	for i := range s.ready() {
+		yield(&s.rows[i])
+	}
+}
+
+// sideOf returns the side of a host, to be changed.
+func (h *host) sideOf() *side {
+	if h.side == nil {
+		h.side = &side{}
+	}
+	return h.side
+}
+
+// takeSide moves the rows that are no pages to the side, and returns the others.
+func (h *host) takeSide(rows []record.Row) []record.Row {
+	return slices.DeleteFunc(rows, func(r record.Row) bool {
+		if r.Kind == record.PageRow {
+			return false
+		}
+		h.sideOf().rows = append(h.side.rows, r)
+		return true
+	})
+}
+
+// countSideLocked changes the number of rows of a host that are no pages.
+func (f *Frontier) countSideLocked(h *host, by int64) {
+	f.countLocked(h, by)
+	if s := h.sideOf(); s.count+by == 0 && len(s.rows) == 0 {
+		h.side = nil
+	} else {
+		s.count += by
+	}
+}
+
+// countKindLocked changes the number of a host's rows of a kind.
+func (f *Frontier) countKindLocked(h *host, kind record.Kind, by int64) {
+	if kind == record.PageRow {
+		f.countLocked(h, by)
+	} else {
+		f.countSideLocked(h, by)
+	}
+}
+
+// ignoresLocked reports whether a new row is of a side that is forgotten, or that this run does not
+// ask. h is nil if the host is not in memory.
+func (f *Frontier) ignoresLocked(h *host, r *record.Row, tx uint64) bool {
+	switch {
+	case f.opts.NoSitemaps:
+		return true
+	case h == nil || h.without:
+		return f.forgotten[record.Host(r.URL)]
+	case h.givenUp && tx > h.tx:
+		f.forgotten[h.name] = true
+		return true
+	}
+	return false
+}
+
+// lendSideLocked puts a row of the side into a loan of a host that has its turn, or the robots.txt
+// that must be asked for before. It reports false if it is not the turn of the side; rows are those
+// that could be lent.
+func (f *Frontier) lendSideLocked(h *host, rows source, l *Loan) bool {
+	s := h.side
+	if s.ready() == 0 || s.rest && rows.first() != nil {
+		return false
+	}
+	if f.needsRobots(h, &s.rows[0], l) {
+		return true
+	}
+	s.rest = true
+	l.Rows = append(l.Rows, f.lentLocked(h, s.rows[0]))
+	s.rows = s.rows[1:]
+	return true
+}
+
+// forgetSideLocked drops all rows of the side that are not out.
+func (f *Frontier) forgetSideLocked(h *host) {
+	if h.side == nil {
+		return
+	}
+	f.forgotten[h.name] = true
+	out := int64(0)
+	for o := h.out; o != nil; o = o.next {
+		if o.kind != record.PageRow {
+			out++
+		}
+	}
+	h.side.rows = nil
+	f.countSideLocked(h, out-h.side.count)
+}
