@@ -1,16 +1,18 @@
 package ctl
 
 import (
-	"bufio"
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net"
+	"net/http"
+	"net/url"
 	"os"
 	"syscall"
-	"time"
 
 	"urltree/internal/inspect"
 )
@@ -21,66 +23,81 @@ import (
 // ErrVersion, ErrRequest, ErrCut when the answer is not whole, the cause of ctx, and that of a
 // failed write to w.
 func Call(ctx context.Context, root string, q inspect.Question, w io.Writer) error {
-	request, err := appendQuestion([]byte(versionLine(Version)), q)
+	text, err := json.Marshal(q)
 	if err != nil {
 		return err
+	}
+	if len(text) > mostQuestion {
+		return fmt.Errorf("%w: %d bytes, at most %d", ErrRequest, len(text), mostQuestion)
 	}
 	dir, err := os.Open(root)
 	if err != nil {
 		return none(err)
 	}
-	conn, err := new(net.Dialer).DialContext(ctx, "unix", socketPath(dir))
-	dir.Close()
-	if err != nil {
-		return none(err)
-	}
-	defer conn.Close()
-	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Now()) })
-	defer stop()
-	err = exchange(conn, request, w)
+	defer dir.Close()
+	err = post(ctx, dir, text, w)
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	return err
 }
 
-// none turns the errors of a socket that nobody serves into ErrNone.
-func none(err error) error {
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("%w: %w", ErrNone, err)
+func post(ctx context.Context, dir *os.File, question []byte, w io.Writer) error {
+	transport := &http.Transport{
+		DisableKeepAlives: true,
+		ReadBufferSize:    4 * mostError, // trailers must have room
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socketPath(dir))
+		},
 	}
-	return err
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://crawl"+path, bytes.NewReader(question))
+	if err != nil {
+		return err
+	}
+	answer, err := transport.RoundTrip(request)
+	if err != nil {
+		return none(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%w: it answers %s", ErrVersion, answer.Status)
+	}
+	out := &failing{w: w}
+	if _, err := io.Copy(out, answer.Body); err != nil {
+		if out.err != nil {
+			return out.err
+		}
+		return fmt.Errorf("%w: %w", ErrCut, err)
+	}
+	said, err := url.QueryUnescape(answer.Trailer.Get(textTrailer))
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrCut, err)
+	}
+	return errOf(answer.Trailer.Get(endTrailer), said)
 }
 
-func exchange(conn net.Conn, request []byte, w io.Writer) error {
-	// A server that does not take the question says in its version line why, so a failed write
-	// is no reason not to read.
-	_, werr := conn.Write(request)
-	r := bufio.NewReaderSize(conn, maxFrame)
-	switch line, err := readVersion(r); {
-	case err != nil:
-		return fmt.Errorf("%w: %w", ErrNone, errors.Join(err, werr))
-	case line != versionLine(Version):
-		return fmt.Errorf("%w: it says %q, this one %q", ErrVersion, line, versionLine(Version))
-	}
-	var buf []byte
-	for {
-		kind, payload, err := readFrame(r, buf)
-		if err != nil {
-			return fmt.Errorf("%w: %w", ErrCut, err)
-		}
-		buf = payload
-		switch kind {
-		case kindData:
-			if _, err := w.Write(payload); err != nil {
-				return err
-			}
-		case kindDone:
-			return nil
-		case kindUsage, kindNotFound, kindEnding, kindBusy, kindFailed:
-			return &remoteError{kind: errOf(kind), text: string(payload)}
-		default:
-			return fmt.Errorf("%w: unexpected frame %q", ErrCut, kind)
+// none turns the errors of a socket that nobody serves, and of a server that dies, into ErrNone, and
+// those of one that speaks otherwise into ErrVersion.
+func none(err error) error {
+	for _, is := range []error{fs.ErrNotExist, syscall.ECONNREFUSED, io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
+		if errors.Is(err, is) {
+			return fmt.Errorf("%w: %w", ErrNone, err)
 		}
 	}
+	if op := (*net.OpError)(nil); errors.As(err, &op) || errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrVersion, err)
+}
+
+// A failing writer keeps the error of a write.
+type failing struct {
+	w   io.Writer
+	err error
+}
+
+func (f *failing) Write(b []byte) (int, error) {
+	n, err := f.w.Write(b)
+	f.err = err
+	return n, err
 }

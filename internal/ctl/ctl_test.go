@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +18,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
 	"urltree/internal/inspect"
 )
 
@@ -89,13 +92,18 @@ func dial(t *testing.T, root, send string) (net.Conn, *bufio.Reader) {
 	return conn, bufio.NewReader(conn)
 }
 
+// question is a request of these, as a client sends it.
 func question(t *testing.T, args ...string) string {
 	t.Helper()
-	b, err := appendQuestion([]byte(versionLine(Version)), asked(args...))
+	text, err := json.Marshal(asked(args...))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(b)
+	return posted(path, string(text))
+}
+
+func posted(path, text string) string {
+	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: crawl\r\nContent-Length: %d\r\n\r\n%s", path, len(text), text)
 }
 
 // wait fails the test when what should happen does not.
@@ -147,7 +155,7 @@ func TestAnswers(t *testing.T) {
 		{"other", func(context.Context, inspect.Question, io.Writer) error { return plain }, "", "plain", nil},
 		{"long error", func(context.Context, inspect.Question, io.Writer) error {
 			return errors.New(big)
-		}, "", big[:maxFrame], nil},
+		}, "", big[:mostError], nil},
 		{"panic", func(context.Context, inspect.Question, io.Writer) error {
 			panic("ouch")
 		}, "", "the answer failed inside the crawl: ouch", nil},
@@ -268,19 +276,22 @@ func TestSocketFile(t *testing.T) {
 // TestBadServer asks programs that answer wrongly, from the crawl of another version to one
 // that is killed in the middle of an answer.
 func TestBadServer(t *testing.T) {
-	whole := string(appendFrame(nil, kindData, "some"))
+	const begin, some = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "4\r\nsome\r\n"
 	for _, tt := range []struct {
 		name, send, out string
 		want            error
 	}{
 		{"dies at once", "", "", ErrNone},
-		{"other version", versionLine(Version + 1), "", ErrVersion},
-		{"no version", strings.Repeat("x", 100), "", ErrNone},
-		{"dies before the answer", versionLine(Version), "", ErrCut},
-		{"dies between frames", versionLine(Version) + whole, "some", ErrCut},
-		{"dies within a frame", versionLine(Version) + whole + whole[:6], "some", ErrCut},
-		{"frame too long", versionLine(Version) + whole + "d\xff\xff\xff\xff", "some", ErrCut},
-		{"unknown frame", versionLine(Version) + whole + string(appendFrame(nil, '?', "")), "some", ErrCut},
+		{"an older version", "urltree-ctl 3\n", "", ErrVersion},
+		{"another version", "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "", ErrVersion},
+		{"no version", strings.Repeat("x", 100), "", ErrVersion},
+		{"dies before the answer", begin, "", ErrCut},
+		{"dies between chunks", begin + some, "some", ErrCut},
+		{"dies within a chunk", begin + some + some[:5], "someso", ErrCut},
+		{"dies before the trailers", begin + some + "0\r\n", "some", ErrCut},
+		{"no trailers", begin + some + "0\r\n\r\n", "some", ErrCut},
+		{"unknown end", begin + some + "0\r\nUrltree-End: ?\r\n\r\n", "some", ErrCut},
+		{"whole", begin + some + "0\r\nUrltree-End: done\r\n\r\n", "some", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			root := tempRoot(t)
@@ -291,12 +302,13 @@ func TestBadServer(t *testing.T) {
 			var wg sync.WaitGroup
 			wg.Go(func() {
 				if conn, err := l.Accept(); err == nil {
+					http.ReadRequest(bufio.NewReader(conn))
 					io.WriteString(conn, tt.send)
 					conn.Close()
 				}
 			})
 			out, err := ask(t, root, "ls")
-			if !errors.Is(err, tt.want) || out != tt.out {
+			if !errors.Is(err, tt.want) || tt.want == nil && err != nil || out != tt.out {
 				t.Errorf("answer %q, %v; want %q, %v", out, err, tt.out, tt.want)
 			}
 			l.Close()
@@ -306,12 +318,12 @@ func TestBadServer(t *testing.T) {
 }
 
 func TestOtherClient(t *testing.T) {
-	for _, tt := range []struct{ name, send string }{
-		{"other version", versionLine(Version+1) + question(t, "ls")},
-		{"no version", strings.Repeat("x", 100)},
-		{"frame of an answer", versionLine(Version) + string(appendFrame(nil, kindDone, ""))},
-		{"frame too long", versionLine(Version) + "q\xff\xff\xff\xff"},
-		{"no JSON", versionLine(Version) + string(appendFrame(nil, kindQuestion, "ls"))},
+	for _, tt := range []struct{ name, send, status string }{
+		{"an older version", "urltree-ctl 3\nq", "400"},
+		{"another version", posted("/urltree/5", "{}"), "404"},
+		{"no request", strings.Repeat("x", 100) + "\r\n\r\n", "400"},
+		{"no JSON", posted(path, "ls"), "400"},
+		{"too long", posted(path, strings.Repeat(" ", mostQuestion)+"{}"), "400"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			asked := make(chan struct{}, 1)
@@ -320,11 +332,8 @@ func TestOtherClient(t *testing.T) {
 				return nil
 			})
 			conn, r := dial(t, root, tt.send)
-			if line, err := r.ReadString('\n'); line != versionLine(Version) {
-				t.Errorf("version line %q, %v", line, err)
-			}
-			if rest, _ := io.ReadAll(r); len(rest) > 0 {
-				t.Errorf("answered %q", rest)
+			if line, err := r.ReadString('\n'); !strings.HasPrefix(line, "HTTP/1.1 "+tt.status) {
+				t.Errorf("answered %q, %v", line, err)
 			}
 			conn.Close()
 			select {
@@ -354,9 +363,10 @@ func TestStalledClients(t *testing.T) {
 			}
 		}
 	}})
-	dial(t, root, "")                           // says nothing
-	dial(t, root, versionLine(Version)+"q\x00") // stops within a frame
-	dial(t, root, question(t, "forever"))       // takes nothing
+	dial(t, root, "")                                         // says nothing
+	dial(t, root, question(t, "ls")[:20])                     // stops within its question
+	dial(t, root, strings.TrimSuffix(question(t, "ls"), "}")) // the same, in the body
+	dial(t, root, question(t, "forever"))                     // takes nothing
 	if _, err := ask(t, root, "ls"); err != nil {
 		t.Errorf("the client behind them: %v", err)
 	}
@@ -415,8 +425,7 @@ func TestPlaces(t *testing.T) {
 	for range places {
 		out <- struct{}{}
 	}
-	want := versionLine(Version) + string(appendFrame(nil, kindDone, ""))
-	if got, err := io.ReadAll(r); string(got) != want {
+	if got, err := io.ReadAll(r); !strings.HasSuffix(string(got), "0\r\nUrltree-End: done\r\n\r\n") {
 		t.Errorf("the client that waited got %q, %v", got, err)
 	}
 	wg.Wait()
@@ -459,11 +468,8 @@ func TestEndOfCrawl(t *testing.T) {
 	})
 	wait(t, stopped, "end")
 	wg.Wait()
-	if _, err := readVersion(silent); err != nil {
-		t.Error(err)
-	}
-	if kind, _, err := readFrame(silent, nil); kind != kindEnding || err != nil {
-		t.Errorf("the client that had not asked yet got %q, %v, want %q", kind, err, kindEnding)
+	if got, err := io.ReadAll(silent); len(got) > 0 {
+		t.Errorf("the client that had not asked got %q, %v", got, err)
 	}
 	if err := stop(); err != nil {
 		t.Errorf("second close: %v", err)
@@ -496,42 +502,12 @@ func TestClientGivesUp(t *testing.T) {
 	})
 	t.Run("question too long", func(t *testing.T) {
 		root, _ := start(t, echo)
-		most := maxFrame - len(`{"Command":""}`)
+		most := mostQuestion - len(`{"Command":""}`)
 		if _, err := ask(t, root, strings.Repeat("x", most+1)); !errors.Is(err, ErrRequest) {
 			t.Errorf("Call: %v, want %v", err, ErrRequest)
 		}
 		if _, err := ask(t, root, strings.Repeat("x", most)); err != nil {
 			t.Errorf("the longest question: %v", err)
-		}
-	})
-}
-
-// FuzzQuestion: what is read as a question is read again from the way it is written.
-func FuzzQuestion(f *testing.F) {
-	for _, q := range []inspect.Question{
-		{},
-		{Command: "ls", URL: "https://example.org/", Recursive: true, Lines: 3, State: "held"},
-		{Command: "export", What: "edges", Format: "dot"},
-	} {
-		b, err := appendQuestion(nil, q)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(b)
-		f.Add(b[:len(b)-1])
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		q, err := readQuestion(bufio.NewReader(bytes.NewReader(b)))
-		if err != nil {
-			return
-		}
-		text, err := appendQuestion(nil, q)
-		if errors.Is(err, ErrRequest) {
-			return // it was written shorter than we write
-		}
-		again, readErr := readQuestion(bufio.NewReader(bytes.NewReader(text)))
-		if err != nil || readErr != nil || again != q {
-			t.Errorf("%q gives %v, which is written %q, %v, and read as %v, %v", b, q, text, err, again, readErr)
 		}
 	})
 }

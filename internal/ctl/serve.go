@@ -3,14 +3,20 @@ package ctl
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"log"
 	"net"
+	"net/http"
+	"net/url"
 	"os"
 	"sync"
 	"time"
+
+	"golang.org/x/net/netutil"
 
 	"urltree/internal/inspect"
 )
@@ -48,13 +54,37 @@ func (s *server) serve(ctx context.Context, root string) (func() error, error) {
 		return nil, errors.Join(fmt.Errorf("make %s in %s: %w", Name, root, err), dir.Close())
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	wg.Go(func() { s.accept(ctx, l) })
+	var answering sync.RWMutex // held for reading by each handler
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
+		answering.RLock()
+		defer answering.RUnlock()
+		s.answer(ctx, w, r)
+	})
+	h := &http.Server{
+		Handler:        mux,
+		BaseContext:    func(net.Listener) context.Context { return ctx },
+		ReadTimeout:    s.stall,
+		MaxHeaderBytes: mostQuestion,
+		ErrorLog:       log.New(io.Discard, "", 0), // what goes wrong is the client's to notice
+	}
+	h.SetKeepAlivesEnabled(false)
+	var serving sync.WaitGroup
+	serving.Go(func() { h.Serve(netutil.LimitListener(l, s.clients)) })
 	return sync.OnceValue(func() error {
 		cancel()
-		wg.Wait()
-		// The socket's path goes through dir: it is removed first.
-		return errors.Join(closeListener(l), dir.Close())
+		soon, stop := context.WithTimeout(context.Background(), s.farewell)
+		defer stop()
+		// Whoever has not asked by then, or does not take its answer, is cut off.
+		err := h.Shutdown(soon)
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = h.Close()
+		}
+		serving.Wait()
+		answering.Lock()
+		defer answering.Unlock()
+		// The socket's path goes through dir: it has been removed.
+		return errors.Join(err, dir.Close())
 	}), nil
 }
 
@@ -83,101 +113,32 @@ func listen(ctx context.Context, dir *os.File) (net.Listener, error) {
 	return l, nil
 }
 
-// closeListener closes l, which accept may have closed already.
-func closeListener(l net.Listener) error {
-	if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-		return err
-	}
-	return nil
-}
-
-// accept takes connections until ctx ends, and returns when all of them are done.
-func (s *server) accept(ctx context.Context, l net.Listener) {
-	stop := context.AfterFunc(ctx, func() { l.Close() })
-	defer stop()
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	free := make(chan struct{}, s.clients) // full: as many answers as may be at a time
-	for {
-		select {
-		case free <- struct{}{}:
-		case <-ctx.Done():
-			return
-		}
-		conn, err := l.Accept()
-		if err != nil {
-			// Out of descriptors, most likely: the crawl needs them more than we do.
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(100 * time.Millisecond):
-				<-free
-				continue
-			}
-		}
-		wg.Go(func() {
-			s.answer(ctx, conn)
-			<-free
-		})
-	}
-}
-
-// answer serves one connection. What goes wrong with it is the client's to notice.
-func (s *server) answer(ctx context.Context, conn net.Conn) {
-	ctx, cancel := context.WithCancel(ctx)
-	a := &answer{ctx: ctx, conn: conn, server: s, buf: frameRoom()}
-	var watch sync.WaitGroup
-	defer func() {
-		conn.Close()
-		watch.Wait()
-		cancel()
-	}()
-	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Now().Add(s.farewell)) })
-	defer stop()
-
-	r := bufio.NewReader(conn)
-	if a.send([]byte(versionLine(Version))) != nil {
+// answer answers one question. ctx is the crawl's; that of the request ends with it, and when the
+// client goes away.
+func (s *server) answer(ctx context.Context, w http.ResponseWriter, r *http.Request) {
+	var q inspect.Question
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostQuestion)).Decode(&q); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	q, err := s.question(ctx, conn, r)
+	c := http.NewResponseController(w)
+	if c.SetReadDeadline(time.Time{}) != nil { // it would end the request's context
+		return
+	}
+	defer context.AfterFunc(ctx, func() { c.SetWriteDeadline(time.Now().Add(s.farewell)) })()
+	out := bufio.NewWriterSize(&chunks{ctx: ctx, w: w, c: c, server: s}, chunk)
+	err := s.call(r.Context(), q, out)
+	if out.Flush() != nil {
+		panic(http.ErrAbortHandler) // the answer is cut
+	}
+	if err != nil && ctx.Err() != nil {
+		err = ErrEnding
+	}
+	w.Header().Set(http.TrailerPrefix+endTrailer, endOf(err))
 	if err != nil {
-		if ctx.Err() != nil {
-			a.send(appendFrame(nil, kindEnding, ErrEnding.Error())) // or the answer would seem to be cut
-		}
-		return
+		text := err.Error()
+		w.Header().Set(http.TrailerPrefix+textTrailer, url.QueryEscape(text[:min(len(text), mostError)]))
 	}
-	if err := conn.SetReadDeadline(time.Time{}); err != nil {
-		return
-	}
-	// A client sends nothing more, so a read ends when it goes away.
-	watch.Go(func() {
-		r.ReadByte()
-		cancel()
-	})
-	err = s.call(ctx, q, a)
-	if a.flush() != nil {
-		return
-	}
-	text := ""
-	if err != nil {
-		if ctx.Err() != nil {
-			err = ErrEnding
-		}
-		text = err.Error()
-	}
-	a.send(appendFrame(nil, kindOf(err), text))
-}
-
-// question reads what the client wants, unless the crawl ends first.
-func (s *server) question(ctx context.Context, conn net.Conn, r *bufio.Reader) (q inspect.Question, err error) {
-	// Asked behind the deadline, as in send.
-	if err := conn.SetReadDeadline(time.Now().Add(s.stall)); err != nil || ctx.Err() != nil {
-		return q, errors.Join(err, ctx.Err())
-	}
-	if line, err := readVersion(r); err != nil || line != versionLine(Version) {
-		return q, errors.Join(err, ErrVersion)
-	}
-	return readQuestion(r)
 }
 
 // call runs the handler; a panic in it must not end the crawl.
@@ -190,56 +151,28 @@ func (s *server) call(ctx context.Context, q inspect.Question, w io.Writer) (err
 	return s.handle(ctx, q, w)
 }
 
-// An answer collects what a handler writes into frames of data.
-type answer struct {
-	ctx    context.Context
-	conn   net.Conn
+const chunk = 32 << 10 // bytes of an answer that are written at a time
+
+// chunks writes an answer, each chunk within the time that a client has for it.
+type chunks struct {
+	ctx    context.Context // of the crawl
+	w      io.Writer
+	c      *http.ResponseController
 	server *server
-	buf    []byte // the next frame: room for its head, then data
-	err    error  // the first one; nothing is sent after it
 }
 
-const chunk = 32 << 10 // bytes of data in a frame
-
-func frameRoom() []byte { return make([]byte, headLen, headLen+chunk) }
-
-func (a *answer) Write(p []byte) (n int, err error) {
-	for len(p) > 0 {
-		k := min(len(p), cap(a.buf)-len(a.buf))
-		a.buf = append(a.buf, p[:k]...)
-		n, p = n+k, p[k:]
-		if len(a.buf) == cap(a.buf) {
-			if err := a.flush(); err != nil {
-				return n, err
-			}
-		}
-	}
-	return n, a.err
-}
-
-// flush sends the data collected so far.
-func (a *answer) flush() error {
-	if len(a.buf) == headLen {
-		return a.err
-	}
-	appendHead(a.buf[:0], kindData, len(a.buf)-headLen)
-	err := a.send(a.buf)
-	a.buf = a.buf[:headLen]
-	return err
-}
-
-// send writes b within the time that a client has for one chunk.
-func (a *answer) send(b []byte) error {
-	if a.err != nil {
-		return a.err
-	}
-	a.err = a.conn.SetWriteDeadline(time.Now().Add(a.server.stall))
+func (a *chunks) Write(b []byte) (int, error) {
+	err := a.c.SetWriteDeadline(time.Now().Add(a.server.stall))
 	// Asked behind the deadline: if the crawl ends after this, its own deadline comes last.
-	if a.err == nil && a.ctx.Err() != nil {
-		a.err = a.conn.SetWriteDeadline(time.Now().Add(a.server.farewell))
+	if err == nil && a.ctx.Err() != nil {
+		err = a.c.SetWriteDeadline(time.Now().Add(a.server.farewell))
 	}
-	if a.err == nil {
-		_, a.err = a.conn.Write(b)
+	if err != nil {
+		return 0, err
 	}
-	return a.err
+	n, err := a.w.Write(b)
+	if err == nil {
+		err = a.c.Flush()
+	}
+	return n, err
 }
