@@ -76,8 +76,8 @@ func post(ctx context.Context, dir *os.File, question []byte, w io.Writer) error
 	return errOf(answer.Trailer.Get(endTrailer), said)
 }
 
-// none turns the errors of a socket that nobody serves, and of a server that dies, into ErrNone, and
-// those of one that speaks otherwise into ErrVersion.
+// none turns the errors of a socket that nobody serves, and of a server that dies, into ErrNone,
+// and those of one that speaks otherwise into ErrVersion.
 func none(err error) error {
 	for _, is := range []error{fs.ErrNotExist, syscall.ECONNREFUSED, io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
 		if errors.Is(err, is) {
