@@ -11,8 +11,6 @@ require (
 	github.com/dchest/siphash v1.2.3 // indirect
 	github.com/gofrs/flock v0.13.2 // indirect
 	github.com/klauspost/compress v1.20.4 // indirect
-	github.com/mmcdole/gofeed v1.4.2 // indirect
-	github.com/mmcdole/goxpp/v2 v2.0.0 // indirect
 	github.com/nlnwa/whatwg-url v0.6.2 // indirect
 	github.com/tdewolff/parse/v2 v2.8.20 // indirect
 	go.etcd.io/bbolt v1.5.0 // indirect

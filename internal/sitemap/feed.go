@@ -2,33 +2,25 @@ package sitemap
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"strings"
-	"unicode/utf8"
 
-	"github.com/mmcdole/gofeed/atom"
-	"github.com/mmcdole/gofeed/rss"
 	"golang.org/x/net/html"
 
 	"urltree/crawler/weburl"
 )
 
-// feed reads RSS and Atom. What gofeed takes it takes as a whole, with a call for each level of
-// nesting and some hundred bytes for each tag; a hostile feed could so end the process. So it is
-// given only what names pages, trimmed to well-formed documents of a few items each.
+// feed reads RSS and Atom: the links of each whole item, which are kept until it ends.
 func (r *reader) feed(text io.Reader) {
-	t := &trimmer{reader: r, z: tokens(text)}
-	for t.next() {
+	f := &feed{reader: r, z: tokens(text)}
+	for f.next() {
 	}
 }
 
-// chunk is how many items a document for gofeed has.
-const chunk = 500
-
-// inner lists the elements of a feed that are kept, by the one around them.
+// inner lists the elements of a feed that are looked at, by the one around them.
 var inner = map[string][]string{
 	"":        {"rss", "rdf", "feed"},
 	"rss":     {"channel", "item"},
@@ -39,273 +31,214 @@ var inner = map[string][]string{
 	"entry":   {"link"},
 }
 
-// A trimmer writes the kept elements, with the names and attributes that gofeed needs.
-type trimmer struct {
+// A feed is being read. Elements of other names are skipped with all that is in them.
+type feed struct {
 	*reader
 	z      *html.Tokenizer
 	prefix string // of the names of items and what is around and in them
 
-	out   bytes.Buffer
-	open  []string // kept elements that are open
-	tags  []string // their start tags
-	bases []string // their base URLs, absolute
-	items int      // in out
-	item  int      // where in out the open one begins
+	open  []element       // that are looked at
+	text  strings.Builder // of the open link or guid of RSS
+	links []ref           // of the open item
+	bytes int             // of links
+	guid  string          // of the open item, if it is a permanent link
 
-	skip  string // an element that is not kept is open; ""; none
+	skip  string // an element that is skipped is open; "": none
 	depth int    // so many of its name are
 }
 
+// An element is open.
+type element struct {
+	name    string
+	base    *weburl.Base // of references in it (XML Base, 4)
+	noGUID  bool         // a guid that is no permanent link
+	another bool         // a link of Atom that leads elsewhere than to the entry's own page
+	href    string       // of a link of Atom
+}
+
+// A ref is a reference as written.
+type ref struct {
+	base *weburl.Base
+	text string
+}
+
 // next takes one token. It is false at the end, or when no more is wanted.
-func (t *trimmer) next() bool {
-	token := t.z.Next()
+func (f *feed) next() bool {
+	token := f.z.Next()
 	switch token {
-	case html.ErrorToken:
-		t.Cut = t.Cut || errors.Is(t.z.Err(), html.ErrBufferExceeded)
-		t.Damaged = len(t.open) > 0
-		if t.inItem() {
-			t.out.Truncate(t.item) // torn
-			t.open = t.open[:t.container()]
-		}
-		return t.flush() && false
+	case html.ErrorToken: // an item that is open is torn
+		f.Cut = f.Cut || errors.Is(f.z.Err(), html.ErrBufferExceeded)
+		f.Damaged = len(f.open) > 0
+		return false
 	case html.TextToken:
-		if top := t.top(); t.skip == "" && (top == "link" || top == "guid") && t.out.Len() < maxToken {
-			t.out.WriteString(escape(written(t.z.Raw())))
+		if f.skip == "" && f.inItem() && f.text.Len() <= maxLoc {
+			f.text.WriteString(written(f.z.Raw()))
 		}
 	case html.StartTagToken, html.SelfClosingTagToken:
-		tag, more := t.z.TagName()
+		tag, more := f.z.TagName()
 		name := string(tag)
-		t.z.NextIsNotRawText()
-		return t.start(name, more, token == html.SelfClosingTagToken)
+		f.z.NextIsNotRawText()
+		return f.start(name, more, token == html.SelfClosingTagToken)
 	case html.EndTagToken:
-		tag, _ := t.z.TagName()
-		t.z.NextIsNotRawText()
-		return t.end(string(tag))
+		tag, _ := f.z.TagName()
+		f.z.NextIsNotRawText()
+		return f.end(string(tag))
 	}
 	return true
 }
 
-func (t *trimmer) top() string {
-	if len(t.open) == 0 {
+// top returns the name of the innermost open element.
+func (f *feed) top() string {
+	if len(f.open) == 0 {
 		return ""
 	}
-	return t.open[len(t.open)-1]
+	return f.open[len(f.open)-1].name
 }
 
 // container returns the number of open elements around the items.
-func (t *trimmer) container() int {
-	for i, name := range t.open {
-		if isItem(name) {
-			return i
-		}
+func (f *feed) container() int {
+	if i := slices.IndexFunc(f.open, func(e element) bool { return isItem(e.name) }); i >= 0 {
+		return i
 	}
-	return len(t.open)
+	return len(f.open)
 }
 
-func (t *trimmer) inItem() bool { return t.container() < len(t.open) }
+func (f *feed) inItem() bool { return f.container() < len(f.open) }
 
 func isItem(name string) bool { return name == "item" || name == "entry" }
 
-func (t *trimmer) start(name string, attributes, closed bool) bool {
-	local, ours := strings.CutPrefix(name, t.prefix)
-	if len(t.open) == 0 {
-		if t.prefix, local = split(name); local == "rdf" {
-			t.prefix = "" // RSS 1.0 has items of its own names in a root of another
+func (f *feed) start(name string, attributes, closed bool) bool {
+	local, ours := strings.CutPrefix(name, f.prefix)
+	if len(f.open) == 0 {
+		if f.prefix, local = split(name); local == "rdf" {
+			f.prefix = "" // RSS 1.0 has items of its own names in a root of another
 		}
 		ours = true
 	}
-	if ours && isItem(local) && t.inItem() {
+	if ours && isItem(local) && f.inItem() {
 		// The one before has no end.
-		t.skip = ""
-		if !t.close(t.container()) {
+		f.skip = ""
+		if !f.close(f.container()) {
 			return false
 		}
 	}
 	switch {
-	case t.skip == name && !closed:
-		t.depth++
-	case t.skip != "":
-	case ours && keeps(t.top(), local):
-		if isItem(local) {
-			t.item = t.out.Len()
-		}
-		tag, base := t.tag(local, attributes)
-		t.out.WriteString(tag)
-		depth := len(t.open)
-		t.open, t.tags, t.bases = append(t.open, local), append(t.tags[:depth], tag), append(t.bases[:depth], base)
+	case f.skip == name && !closed:
+		f.depth++
+	case f.skip != "":
+	case ours && slices.Contains(inner[f.top()], local):
+		f.open = append(f.open, f.element(local, attributes))
+		f.text.Reset()
 		if closed {
-			return t.close(len(t.open) - 1)
+			return f.close(len(f.open) - 1)
 		}
 	case !closed:
-		t.skip, t.depth = name, 1
+		f.skip, f.depth = name, 1
 	}
 	return true
 }
 
-func keeps(around, name string) bool {
-	for _, n := range inner[around] {
-		if n == name {
-			return true
-		}
-	}
-	return false
-}
-
-// tag returns a start tag, and the base URL in its element (XML Base, 4). gofeed takes any base for
-// a folder, and knows none around the feed, so that references in attributes are written as
-// absolute URLs, and bases as the absolute URLs of their folders, for references in texts.
-func (t *trimmer) tag(name string, more bool) (tag, base string) {
-	if base = t.url; len(t.open) > 0 {
-		base = t.bases[len(t.open)-1]
-	}
+// element reads the attributes of a start tag; of several of a name the first counts.
+func (f *feed) element(name string, more bool) element {
 	attributes := map[string]string{}
 	for more {
 		var key, value []byte
-		key, value, more = t.z.TagAttr()
+		key, value, more = f.z.TagAttr()
 		if _, ok := attributes[string(key)]; !ok && len(value) <= maxLoc {
 			attributes[string(key)] = string(value)
 		}
 	}
-	var b strings.Builder
-	b.WriteByte('<')
-	b.WriteString(name)
-	if name == "feed" {
-		b.WriteString(` xmlns="http://www.w3.org/2005/Atom"`)
+	e := element{
+		name: name, base: f.base, href: attributes["href"],
+		noGUID:  strings.EqualFold(attributes["ispermalink"], "false"),
+		another: attributes["rel"] != "" && attributes["rel"] != "alternate",
 	}
-	for _, a := range []struct{ key, name string }{{"xml:base", "xml:base"}, {"href", "href"}, {"rel", "rel"}, {"ispermalink", "isPermaLink"}} {
-		text, ok := attributes[a.key]
-		switch {
-		case !ok:
-			continue
-		case a.key == "xml:base":
-			if url, ok := resolve(base, text); ok {
-				base = url
-			}
-			text = folder(base)
-		case a.key == "href" && strings.TrimSpace(text) != "":
-			if url, ok := resolve(base, text); ok {
-				text = url
+	if len(f.open) > 0 {
+		e.base = f.open[len(f.open)-1].base
+	}
+	if text, ok := attributes["xml:base"]; ok {
+		if url, err := resolve(e.base, text); err == nil {
+			if base, err := weburl.NewBase(url); err == nil {
+				e.base = base
 			}
 		}
-		b.WriteString(" " + a.name + `="` + escape(text) + `"`)
 	}
-	b.WriteByte('>')
-	return b.String(), base
+	return e
 }
 
-// resolve returns the URL of a reference on a page with this base, and whether it has one.
-func resolve(base, ref string) (url string, ok bool) {
-	b, err := weburl.NewBase(base)
-	if err == nil {
-		url, err = b.Resolve(strings.TrimSpace(ref))
-	}
-	return url, err == nil && utf8.ValidString(ref)
-}
-
-// escape writes text as XML may hold it.
-func escape(text string) string {
-	return html.EscapeString(strings.Map(func(c rune) rune {
-		if c < ' ' && c != '\t' && c != '\n' && c != '\r' || c == 0xFFFE || c == 0xFFFF {
-			return -1
-		}
-		return c
-	}, text))
-}
-
-// folder cuts a base behind its last slash: gofeed takes all of it for a folder.
-func folder(base string) string {
-	path, _, _ := strings.Cut(base, "?")
-	from := strings.Index(path, "://") + 1 // 0: no scheme
-	if from > 0 {
-		from += len("//")
-	}
-	if i := strings.LastIndexByte(path[from:], '/'); i >= 0 {
-		return path[:from+i+1]
-	}
-	return path
-}
-
-func (t *trimmer) end(name string) bool {
-	if name == t.skip {
-		if t.depth--; t.depth == 0 {
-			t.skip = ""
+func (f *feed) end(name string) bool {
+	if name == f.skip {
+		if f.depth--; f.depth == 0 {
+			f.skip = ""
 		}
 		return true
 	}
-	local, ours := strings.CutPrefix(name, t.prefix)
-	for i := len(t.open) - 1; ours && i >= 0; i-- {
+	local, ours := strings.CutPrefix(name, f.prefix)
+	for i := len(f.open) - 1; ours && i >= 0; i-- {
 		// Within what is skipped only the end of an item or more counts.
-		if t.open[i] == local && (t.skip == "" || i <= t.container()) {
-			t.skip = ""
-			return t.close(i)
+		if f.open[i].name == local && (f.skip == "" || i <= f.container()) {
+			f.skip = ""
+			return f.close(i)
 		}
 	}
 	return true
 }
 
 // close ends the open elements down to n.
-func (t *trimmer) close(n int) bool {
-	for len(t.open) > n {
-		name := t.top()
-		t.open = t.open[:len(t.open)-1]
-		t.out.WriteString("</" + name + ">")
-		if isItem(name) {
-			t.items++
+func (f *feed) close(n int) bool {
+	for len(f.open) > n {
+		e := f.open[len(f.open)-1]
+		f.open = f.open[:len(f.open)-1]
+		switch {
+		case isItem(e.name):
+			if !f.item(e) {
+				return false
+			}
+		case e.name == "guid":
+			if text := strings.TrimSpace(f.text.String()); !e.noGUID && isWeb(text) {
+				f.guid = text
+			}
+		case e.name == "link" && f.Kind != Atom:
+			f.keep(e.base, f.text.String())
+		case e.name == "link" && !e.another:
+			f.keep(e.base, e.href)
 		}
-	}
-	if (t.items >= chunk || t.out.Len() > maxToken || len(t.open) == 0) && !t.inItem() {
-		return t.flush()
+		f.text.Reset()
 	}
 	return true
 }
 
-// flush passes what is written to gofeed, and begins anew with the same elements open.
-func (t *trimmer) flush() bool {
-	items := t.items
-	for i := len(t.open) - 1; i >= 0; i-- {
-		t.out.WriteString("</" + t.open[i] + ">")
+// keep keeps a link of the open item until that ends, unless there are too many.
+func (f *feed) keep(base *weburl.Base, text string) {
+	switch text = strings.TrimSpace(text); {
+	case text == "":
+	case len(text) > maxLoc, f.bytes+len(text) > maxToken:
+		f.Skipped++
+	default:
+		f.bytes += len(text)
+		f.links = append(f.links, ref{base, strings.Map(allowed, text)})
 	}
-	ok := items == 0 || t.give()
-	t.items = 0
-	t.out.Reset()
-	for i := range t.open {
-		t.out.WriteString(t.tags[i])
-	}
-	return ok
 }
 
-// give takes the links of the items: of RSS link, and where there is none a guid that is a
-// permanent link; of Atom those that lead to the entry's own page.
-func (t *trimmer) give() bool {
-	if t.Kind == Atom {
-		feed, err := new(atom.Parser).Parse(&t.out)
-		if err != nil {
-			t.Skipped += t.items
-			return true
-		}
-		for _, e := range feed.Entries {
-			for _, l := range e.Links {
-				if l.Rel == "alternate" && !t.entry(l.Href) {
-					return false
-				}
-			}
-		}
-		return true
+// allowed leaves out what no XML document has; bytes that are no UTF-8 become U+FFFD.
+func allowed(c rune) rune {
+	if c < ' ' && c != '\t' && c != '\n' && c != '\r' || c == 0xFFFE || c == 0xFFFF {
+		return -1
 	}
-	feed, err := new(rss.Parser).Parse(&t.out)
-	if err != nil {
-		t.Skipped += t.items
-		return true
+	return c
+}
+
+// item takes the links of an item that has ended: of RSS link, and where there is none a guid that
+// is a permanent link; of Atom those that lead to the entry's own page.
+func (f *feed) item(e element) bool {
+	links, guid := f.links, f.guid
+	f.links, f.bytes, f.guid = f.links[:0], 0, ""
+	if len(links) == 0 && guid != "" {
+		return f.at(e.base, guid)
 	}
-	for _, item := range feed.Items {
-		links := item.Links
-		if strings.Join(links, "") == "" && item.GUID != nil && !strings.EqualFold(item.GUID.IsPermalink, "false") && isWeb(item.GUID.Value) {
-			links = []string{item.GUID.Value}
-		}
-		for _, l := range links {
-			if !t.entry(l) {
-				return false
-			}
+	for _, l := range links {
+		if !f.at(l.base, l.text) {
+			return false
 		}
 	}
 	return true

@@ -10,6 +10,7 @@ package sitemap
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -93,7 +94,7 @@ func Read(url string, body io.Reader, o Options, yield func(loc string) error) (
 	if o.Torn {
 		src.bad = io.ErrUnexpectedEOF
 	}
-	r := &reader{url: url, base: base, limit: o.Locs, yield: yield}
+	r := &reader{base: base, limit: o.Locs, yield: yield}
 	switch r.Kind = src.kind(); r.Kind {
 	case URLSet, Index:
 		r.xml(src.text)
@@ -233,20 +234,22 @@ func isWeb(line string) bool {
 // A reader passes what it finds to yield.
 type reader struct {
 	Result
-	url   string // of the document
-	base  *weburl.Base
+	base  *weburl.Base // of the document
 	limit int
 	yield func(string) error
 	err   error // of yield
 }
 
 // entry takes one entry as written. It is false when no more is wanted.
-func (r *reader) entry(ref string) bool {
+func (r *reader) entry(ref string) bool { return r.at(r.base, ref) }
+
+// at is entry for a reference with a base of its own.
+func (r *reader) at(base *weburl.Base, ref string) bool {
 	if ref = strings.TrimSpace(ref); ref == "" {
 		return true
 	}
-	loc, err := r.base.Resolve(ref)
-	if err != nil || !utf8.ValidString(ref) {
+	loc, err := resolve(base, ref)
+	if err != nil {
 		r.Skipped++
 		return true
 	}
@@ -258,6 +261,16 @@ func (r *reader) entry(ref string) bool {
 	r.err = r.yield(loc)
 	return r.err == nil
 }
+
+// resolve returns the URL of a reference.
+func resolve(base *weburl.Base, ref string) (string, error) {
+	if !utf8.ValidString(ref) {
+		return "", errNotUTF8
+	}
+	return base.Resolve(strings.TrimSpace(ref))
+}
+
+var errNotUTF8 = errors.New("not UTF-8")
 
 // lines reads a sitemap as text. A line that is no absolute URL is skipped,
 // and so is the last one where the limit of bytes has cut it.

@@ -252,7 +252,7 @@ func documents(n int) map[Kind]string {
 
 // TestLimits: the first locs count, up to the limits; all of them where there are as many.
 func TestLimits(t *testing.T) {
-	const n = 1201 // more than two documents for gofeed
+	const n = 1201 // more than one block of a reader
 	for kind, body := range documents(n) {
 		t.Run(kind.String(), func(t *testing.T) {
 			for _, tt := range []struct {
