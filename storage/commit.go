@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -57,18 +56,19 @@ func (x *Index) commit(set []*record.Outcome) (Committed, error) {
 		c.coming = comingOf(set)
 		// Most links that come this far are new.
 		done = Committed{Next: make([]record.Row, len(set)), Fresh: make([]record.Row, 0, c.coming-int64(len(set)))}
+		c.done = &done
 		for i, o := range set {
 			switch {
 			case o.Row.Kind == record.SitemapRow && !o.Part:
 				c.endSitemap(o) // settle says where it waits
 			case o.OfPage():
-				next, err := c.outcome(o, &done)
+				next, err := c.outcome(o)
 				if err != nil {
 					return err
 				}
 				done.Next[i] = next
 			}
-			if err := c.links(o, &done); err != nil {
+			if err := c.links(o); err != nil {
 				return err
 			}
 			if o.Host != nil {
@@ -87,7 +87,7 @@ func (x *Index) commit(set []*record.Outcome) (Committed, error) {
 				}
 			}
 		}
-		c.settle(set, &done)
+		c.settle(set)
 		done.Tx = uint64(c.tx.ID())
 		return nil
 	})
@@ -143,6 +143,7 @@ type change struct {
 	x                 *Index
 	tx                *bolt.Tx
 	values            boltfile.Values // of tx
+	done              *Committed      // what it comes to; nil: no outcomes are committed
 	now               int64
 	totals            record.Totals
 	run               record.Run
@@ -220,92 +221,38 @@ func (c *change) key(url string) (key []byte, err error) {
 	return key, nil
 }
 
-// outcome applies what happened to a URL, and tells where it waits now.
-func (c *change) outcome(o *record.Outcome, done *Committed) (record.Row, error) {
+// outcome applies what happened to a URL, and returns the row where it waits now.
+func (c *change) outcome(o *record.Outcome) (record.Row, error) {
 	e, err := c.entry(o.Row.URL)
-	if err != nil {
-		return record.Row{}, err
-	}
 	switch {
-	case o.Part:
-		return record.Row{}, nil
+	case err != nil, o.Part:
+		return record.Row{}, err
 	case o.Again:
 		c.shorter[string(e.key)] = false
 		return record.Row{}, nil
-	}
-	if e.rec == nil {
-		c.create(e, &record.Link{URL: o.Row.URL, Source: o.Row.Source, Via: o.Row.Via, Depth: o.Row.Depth, Hops: o.Row.Hops})
-		if _, _, err := c.hold(e.key, &record.Link{URL: o.Row.URL, Source: record.Seed}); err != nil {
+	case e.rec == nil:
+		if err := c.restore(e, o); err != nil {
 			return record.Row{}, err
 		}
-		c.fresh = append(c.fresh, c.x.filter.Fingerprint(o.Row.URL))
-		done.New++
-		if o.Row.Range != 0 { // the record is lost, its pending row may not be
-			if err := c.tx.Bucket(record.BucketPending).Delete(record.AppendPendingKey(nil, &o.Row, e.key)); err != nil {
-				return record.Row{}, err
-			}
-		}
 	}
-	r := e.rec
-	if r.State != record.Pending {
-		c.edgesLost = c.edgesLost || o.EdgesEnd > 0 // the file has them twice
-		return record.Row{}, nil
+	if err := c.apply(e, eventOf(o), cause{outcome: o}); err != nil || e.rec.State != record.Pending {
+		return record.Row{}, err
 	}
-	if o.State == record.Pending && o.Next.Range == record.Held && o.Next.Reason == record.HeldDepth && !c.x.opts.Limits.TooDeep(r.Depth) {
-		return r.Row, nil // a shorter way was found since
-	}
-	if o.State == record.Pending && o.Next.Range == record.Now && r.Range == record.Held {
-		err := c.release(e)
-		return r.Row, err
-	}
-	r.Reason, r.Tries, r.Spared = o.Reason, max(r.Tries, o.Row.Tries), max(r.Spared, o.Row.Spared)
-	if o.State == record.Pending {
-		r.Range, r.Due, r.Reason = o.Next.Range, o.Next.Due, o.Next.Reason
-		r.Tries, r.Spared = max(r.Tries, o.Next.Tries), max(r.Spared, o.Next.Spared)
-		// What is held was not asked for: it keeps its run, also 0, which is that of what a rebuild made.
-		if r.Run = o.Next.Run; r.Run == 0 && r.Range != record.Held {
-			r.Run = c.run.ID
-		}
-		return r.Row, nil
-	}
-	r.State, r.Page = o.State, o.Page
-	r.Range, r.Due, r.Run = 0, 0, c.run.ID
-	if o.State == record.Stored {
-		e.meta = o.Meta
-		if o.EdgesEnd > 0 {
-			c.edgesEnd, c.edgesPages = o.EdgesEnd, c.edgesPages+1
-		}
-		// The record names the source that source.txt names, also for a page found in its folder.
-		if r.Source == record.Seed || o.Row.Source == record.Seed {
-			if err := c.putScope(r.URL); err != nil {
-				return record.Row{}, err
-			}
-		}
-		r.Source = o.Row.Source
-		r.Depth = min(r.Depth, o.Row.Depth)
-	}
-	c.run.Count(r)
-	if o.State == record.Redirected && r.Source == record.Seed {
-		for i := range o.Links {
-			if l := &o.Links[i]; len(l.Areas) > 0 {
-				if err := c.putScope(l.URL); err != nil {
-					return record.Row{}, err
-				}
-			}
-		}
-	}
-	return record.Row{}, nil
+	return e.rec.Row, nil
 }
 
-// release makes a held record eligible, unless a budget has no place for it. It keeps its run:
-// nobody has looked whether its page is in the tree.
-func (c *change) release(e *entry) error {
-	r := e.rec
-	reason, _, err := c.hold(e.key, &record.Link{URL: r.URL, Source: r.Source, Depth: r.Depth})
-	if r.Reason = reason; err == nil && reason == "" {
-		r.Range = record.Now
+// restore makes a record for an outcome of a URL that has none, or has lost it.
+func (c *change) restore(e *entry, o *record.Outcome) error {
+	l := record.Link{URL: o.Row.URL, Source: o.Row.Source, Via: o.Row.Via, Depth: o.Row.Depth, Hops: o.Row.Hops}
+	c.create(e, &l, c.x.filter.Fingerprint(l.URL))
+	if _, _, err := c.hold(e.key, &record.Link{URL: o.Row.URL, Source: record.Seed}); err != nil {
+		return err
 	}
-	return err
+	if o.Row.Range == 0 {
+		return nil
+	}
+	// The record is lost, its pending row may not be.
+	return c.tx.Bucket(record.BucketPending).Delete(record.AppendPendingKey(nil, &o.Row, e.key))
 }
 
 // putScope keeps a URL as a seed whose record does not say so.
@@ -315,7 +262,8 @@ func (c *change) putScope(url string) error {
 
 // settle sees to it that a URL which got its outcome and was reopened by a link of the same set
 // is told of once: as a row that waits again.
-func (c *change) settle(set []*record.Outcome, done *Committed) {
+func (c *change) settle(set []*record.Outcome) {
+	done := c.done
 	again := map[string]bool{}
 	for i, o := range set {
 		if o.Again || o.Part {
@@ -332,24 +280,24 @@ func (c *change) settle(set []*record.Outcome, done *Committed) {
 }
 
 // links takes the links of an outcome, and marks its record if some of them were cut.
-func (c *change) links(o *record.Outcome, done *Committed) error {
+func (c *change) links(o *record.Outcome) error {
 	var from *record.Record
-	nearer := uint32(0) // by how much the record's depth is less than what the links are counted from
+	shift := uint32(0) // by how much the record's depth is less than what the links are counted from
 	if e := c.of(&o.Row); e != nil && e.rec != nil {
 		from = e.rec
 		if c.x.opts.Limits.MaxDepth != 0 && o.Page.PageDepth > from.Depth {
-			nearer = o.Page.PageDepth - from.Depth
+			shift = o.Page.PageDepth - from.Depth
 		}
 	}
-	before := done.Cut
+	before := c.done.Cut
 	for i := range o.Links {
 		l := o.Links[i]
-		l.Depth -= min(l.Depth, nearer)
-		if err := c.link(&l, done); err != nil {
+		l.Depth -= min(l.Depth, shift)
+		if err := c.link(&l); err != nil {
 			return err
 		}
 	}
-	cut := uint32(done.Cut - before)
+	cut := uint32(c.done.Cut - before)
 	switch {
 	case o.Row.URL == "":
 		return nil
@@ -366,9 +314,9 @@ func (c *change) links(o *record.Outcome, done *Committed) error {
 }
 
 // link makes a record for a link that is new, and changes a known one where the link says so.
-func (c *change) link(l *record.Link, done *Committed) error {
+func (c *change) link(l *record.Link) error {
 	if l.Kind == record.SitemapRow {
-		c.nameSitemap(l, done)
+		c.nameSitemap(l)
 		return nil
 	}
 	if l.Source == record.Seed {
@@ -376,99 +324,82 @@ func (c *change) link(l *record.Link, done *Committed) error {
 		if err != nil {
 			return err
 		}
-		// Without a run it is a rebuild that enters seeds, and it parses the pages by itself.
-		c.relink = c.relink || grown && (c.run.ID != 0 || l.Via != "")
+		c.relink = c.relink || grown && (!c.rebuild() || l.Via != "")
 	}
 	fp := c.x.filter.Fingerprint(l.URL)
-	// Without a run pages come in the order of the tree: then the shortest way counts too.
-	rebuild := c.run.ID == 0
-	nearest := rebuild || c.x.opts.Limits.MaxDepth != 0
-	special := l.Cookie || l.Source == record.Seed || nearest
 	answer := c.x.filter.Lookup(fp)
-	if !special && answer == seen.Known {
-		done.known(fp, l)
+	if answer == seen.Known && !l.Cookie && l.Source != record.Seed && !c.depthCounts() {
+		c.done.known(fp, l)
 		return nil
 	}
-	e := c.entries[l.URL]
-	if e == nil && answer == seen.Unknown {
-		// The filter knows all that is durable and not this one: no look into the index.
-		key, err := c.key(l.URL)
-		if err != nil {
-			return err
-		}
-		if c.x.opts.Strict {
-			if v, _ := c.x.inbox.Change(&c.values, l.URL, key); v != nil {
-				return fmt.Errorf("put of a new record would replace one: %s", l.URL)
-			}
-		}
-		e = &entry{key: key}
-		c.entries[l.URL] = e
-	} else if e == nil {
-		var err error
-		if e, err = c.entry(l.URL); err != nil {
-			return err
-		}
-		if answer == seen.Maybe {
+	e, err := c.target(l, fp, answer)
+	if err != nil {
+		return err
+	}
+	if e.rec == nil {
+		return c.discover(e, l, fp)
+	}
+	c.done.known(fp, l)
+	ev, ok := c.eventOfLink(l, e.rec)
+	if !ok {
+		return nil
+	}
+	if err := c.apply(e, ev, cause{link: l}); err != nil || ev != seeded || l.Depth >= e.rec.Depth {
+		return err
+	}
+	return c.apply(e, c.way(), cause{link: l}) // to a seed that keeps its outcome
+}
+
+// target returns the entry of a link's URL, of which the filter has said whether it is known.
+func (c *change) target(l *record.Link, fp uint64, answer seen.Answer) (*entry, error) {
+	if e := c.entries[l.URL]; e != nil {
+		return e, nil
+	}
+	if answer != seen.Unknown {
+		e, err := c.entry(l.URL)
+		if err == nil && answer == seen.Maybe {
 			c.x.filter.Confirm(fp, e.old != nil) // what this change makes is not durable yet
 		}
+		return e, err
 	}
-	if e.rec != nil {
-		done.known(fp, l)
+	// The filter knows all that is durable and not this one: no look into the index.
+	key, err := c.key(l.URL)
+	if err != nil {
+		return nil, err
 	}
-	switch r := e.rec; {
-	case r == nil:
-		reason, full, err := c.hold(e.key, l)
+	if c.x.opts.Strict {
+		if v, _ := c.x.inbox.Change(&c.values, l.URL, key); v != nil {
+			return nil, fmt.Errorf("put of a new record would replace one: %s", l.URL)
+		}
+	}
+	e := &entry{key: key}
+	c.entries[l.URL] = e
+	return e, nil
+}
+
+// discover makes the record of a URL that has none, unless it would be held and too many are.
+func (c *change) discover(e *entry, l *record.Link, fp uint64) error {
+	reason, full, err := c.hold(e.key, l)
+	if err != nil {
+		return err
+	}
+	if full {
+		c.done.Cut++
+		return nil
+	}
+	c.create(e, l, fp)
+	if reason == "" {
+		c.done.Fresh = append(c.done.Fresh, e.rec.Row)
+		return nil
+	}
+	e.rec.Range, e.rec.Reason = record.Held, reason
+	c.host(record.Host(l.URL)).held++
+	if reason == record.HeldDomain {
+		d, err := c.domain(record.Host(l.URL))
 		if err != nil {
 			return err
 		}
-		if full {
-			done.Cut++
-			return nil
-		}
-		c.create(e, l)
-		c.fresh = append(c.fresh, fp)
-		done.New++
-		if reason != "" {
-			e.rec.Range, e.rec.Reason = record.Held, reason
-			c.host(record.Host(l.URL)).held++
-			if reason == record.HeldDomain {
-				d, err := c.domain(record.Host(l.URL))
-				if err != nil {
-					return err
-				}
-				d.waiting++
-			}
-		} else {
-			done.Fresh = append(done.Fresh, e.rec.Row)
-		}
-	case l.Source == record.Seed && r.Source != record.Seed && l.Via == "":
-		if r.RefusedAsLink() {
-			c.reopen(e)
-			r.Range = record.Held // for what follows
-		}
-		if r.State != record.Pending {
-			return errors.Join(c.putScope(r.URL), c.nearer(e, l, done))
-		}
-		held := r.Range == record.Held
-		r.Source, r.Via, r.Hops, r.Cookie, r.Depth = record.Seed, "", 0, false, 0
-		if held || r.Range == record.Now {
-			r.Range, r.Rank, r.Reason = record.Now, 0, ""
-		}
-		if held {
-			done.Fresh = append(done.Fresh, r.Row)
-		}
-	case l.Cookie && r.State == record.Redirected && r.Reopened < 2:
-		c.run.Uncount(r)
-		r.State, r.Reopened, r.Page, r.Cut = record.Pending, r.Reopened+1, record.Page{}, 0
-		r.Range, r.Reason, r.Hops, r.Cookie, r.Via = record.Now, "", l.Hops, l.Cookie, l.Via
-		r.Run = c.run.ID
-		c.shorter[string(e.key)] = false
-		done.Fresh = append(done.Fresh, r.Row)
-	case nearest && l.Depth < r.Depth:
-		if rebuild && r.State == record.Pending { // nobody holds a copy of the row
-			r.Source, r.Via, r.Hops, r.Cookie = l.Source, l.Via, l.Hops, l.Cookie
-		}
-		return c.nearer(e, l, done)
+		d.waiting++
 	}
 	return nil
 }
@@ -479,47 +410,8 @@ func (d *Committed) known(fp uint64, l *record.Link) {
 	}
 }
 
-// nearer applies a shorter way to a known URL. If it waits because of its depth it may be
-// released; if it has its outcome, its links are nearer as well.
-func (c *change) nearer(e *entry, l *record.Link, done *Committed) error {
-	r := e.rec
-	if l.Depth >= r.Depth {
-		return nil
-	}
-	if r.Rank == uint64(r.Depth) {
-		r.Rank = uint64(l.Depth)
-	}
-	r.Depth = l.Depth
-	if c.x.opts.Limits.MaxDepth == 0 {
-		return nil
-	}
-	switch {
-	case r.State == record.Pending && r.Range == record.Held && r.Reason == record.HeldDepth:
-		if err := c.release(e); err != nil {
-			return err
-		}
-		if r.Range == record.Now {
-			done.Fresh = append(done.Fresh, r.Row)
-		}
-	case r.State == record.Stored, r.State == record.Redirected:
-		c.shorter[string(e.key)] = true
-	case r.GaveLinks():
-		// What it named is in no folder: it is asked again.
-		c.reopen(e)
-		done.Fresh = append(done.Fresh, r.Row)
-	}
-	return nil
-}
-
-// reopen makes a record pending again, whose next answer counts from its depth.
-func (c *change) reopen(e *entry) {
-	c.run.Uncount(e.rec)
-	e.rec.Reopen(c.run.ID)
-	c.shorter[string(e.key)] = false
-}
-
 // create makes a pending record, eligible now, in an entry that has none.
-func (c *change) create(e *entry, l *record.Link) {
+func (c *change) create(e *entry, l *record.Link, fp uint64) {
 	c.totals.Seq++
 	rank := l.Rank
 	if rank == 0 {
@@ -533,4 +425,6 @@ func (c *change) create(e *entry, l *record.Link) {
 		},
 	}
 	c.run.Found++
+	c.fresh = append(c.fresh, fp)
+	c.done.New++
 }

@@ -356,7 +356,8 @@ func (x *Index) Reopen(ctx context.Context, prefix []byte, pick func(*record.Rec
 		if err != nil || e.rec == nil || e.rec.State == record.Pending {
 			return nil, err
 		}
-		c.reopen(e)
+		c.undo(e)
+		e.rec.Reopen(c.run.ID)
 		return &e.rec.Row, nil
 	}
 	return x.reopen(open, fresh, func(each func(*record.Record) error) error {

@@ -53,7 +53,7 @@ func (c *change) endSitemap(o *record.Outcome) {
 // nameSitemap sees to it that a sitemap which something names is read, unless it was lately. One
 // that has failed and is named by a robots.txt is read again in a later run, or if only another
 // sitemap had named it: the seeds of a host that redirect name its sitemaps each time.
-func (c *change) nameSitemap(l *record.Link, done *Committed) {
+func (c *change) nameSitemap(l *record.Link) {
 	e := c.sitemap(l.URL)
 	r, run := e.rec, &c.run
 	switch {
@@ -76,7 +76,7 @@ func (c *change) nameSitemap(l *record.Link, done *Committed) {
 		return
 	}
 	r.Depth, r.Hops, r.Source = l.Depth, l.Hops, l.Source
-	done.Fresh = append(done.Fresh, r.Row)
+	c.done.Fresh = append(c.done.Fresh, r.Row)
 }
 
 // reopenSitemap opens a sitemap that is done, unless its host has as many to be read as it may:
