@@ -24,7 +24,14 @@ type contents struct {
 	set *seen.Filter
 }
 
-// loadContents finds what is stored already.
+// loadContents finds what is stored already, if duplicates are not to be stored.
+func (e *engine) loadContents(ctx context.Context) (err error) {
+	if e.opts.SkipDuplicates {
+		e.contents, err = loadContents(ctx, e.index)
+	}
+	return err
+}
+
 func loadContents(ctx context.Context, index *storage.Index) (*contents, error) {
 	var key [16]byte
 	_, _ = rand.Read(key[:]) // never fails

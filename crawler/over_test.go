@@ -31,7 +31,10 @@ func TestOver(t *testing.T) {
 	defer index.Close()
 	synctest.Test(t, func(t *testing.T) {
 		const items, fit = 30, overBytes / (1 << 20)
-		e := &engine{index: index, linker: &Linker{}, over: semaphore.NewWeighted(overBytes), opts: Options{BufferBytes: 1 << 20}}
+		e := &engine{
+			opts: Options{BufferBytes: 1 << 20}, stores: stores{index: index}, asking: asking{linker: &Linker{}},
+			places: places{over: semaphore.NewWeighted(overBytes)},
+		}
 		e.alive = t.Context()
 		if e.frontier, err = frontier.New(frontier.Options{
 			Store: index, Memory: 1 << 20, Crawlers: 1, PerHost: 1, MaxWait: time.Minute, NeedRobots: func(string) bool { return false },

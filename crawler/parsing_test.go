@@ -17,7 +17,7 @@ func TestParse(t *testing.T) {
 	const small, twoShares, all = parseShare - 1, 2*parseShare + 5, 100 * parseShare
 	synctest.Test(t, func(t *testing.T) {
 		const workers = 3
-		w := &worker{engine: &engine{parsing: semaphore.NewWeighted(workers), shares: semaphore.NewWeighted(sharesMore)}}
+		w := &worker{engine: &engine{places: places{parsing: semaphore.NewWeighted(workers), shares: semaphore.NewWeighted(sharesMore)}}}
 		w.transfers, w.cut = context.WithCancel(t.Context())
 		var mu sync.Mutex
 		parsing := map[string]func(){}

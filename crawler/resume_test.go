@@ -10,7 +10,7 @@ import (
 	"slices"
 	"testing"
 
-	"urltree/internal/disk"
+	"urltree/cleaner"
 	"urltree/storage/record"
 )
 
@@ -81,7 +81,7 @@ func openEngine(t *testing.T, opts Options) *engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &engine{opts: opts, watch: disk.NewWatch(opts.steps, opts.Log)}
+	e := newEngine(t.Context(), opts, cleaner.Files{})
 	e.fetching, e.stop = context.WithCancelCause(t.Context())
 	t.Cleanup(func() {
 		e.stop(nil)
@@ -106,7 +106,7 @@ func knowMany(t *testing.T, opts Options, known, hosts int, unclean bool) (given
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &engine{opts: opts, watch: disk.NewWatch(opts.steps, opts.Log)}
+	e := newEngine(t.Context(), opts, cleaner.Files{})
 	if err := e.open(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -6,19 +6,10 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-	"golang.org/x/sync/semaphore"
-
-	"urltree/buffer"
 	"urltree/cleaner"
-	"urltree/internal/disk"
-	"urltree/internal/edges"
-	"urltree/internal/fetch"
 	"urltree/internal/frontier"
-	"urltree/internal/score"
 	"urltree/iut"
 	"urltree/storage"
 	"urltree/storage/record"
@@ -62,59 +53,6 @@ type Result struct {
 	SeedsFailed bool
 }
 
-// An engine is one run. Everything in it lives as long as the run does.
-type engine struct {
-	opts     Options
-	files    cleaner.Files
-	tree     *iut.Tree
-	index    *storage.Index
-	linker   *Linker
-	robots   *robotsCache
-	scorer   *score.Scorer // nil: links have no sums
-	edges    *edges.Writer // nil: edges are not kept
-	contents *contents     // nil: duplicates are stored like any other page
-	room     *disk.Room    // nil: not watched
-	outage   *outage
-	watch    *disk.Watch
-	client   *fetch.Client
-	proxy    proxyState
-	frontier *frontier.Frontier
-	buffers  []*buffer.Buffer[*iut.Item]
-	workers  []*worker
-
-	given       []string        // the first seeds of the options, canonical
-	keptLogins  int             // number of logins when Keep was called last
-	closed      []record.Record // see Result.Closed
-	earlier     bool            // the index had records when it was opened
-	opened      uint64          // the transaction that the index had last when it was opened
-	holding     bool            // held URLs of earlier runs are still to be looked at
-	run         record.Run
-	lastUnclean uint32 // rows of runs up to this one may have their page in the tree
-
-	// Three contexts end one after the other: no new requests; no requests any more; disk error.
-	fetching, transfers, alive context.Context
-	stop                       context.CancelCauseFunc       // ends fetching
-	fail                       context.CancelCauseFunc       // ends alive, with what is Run's error
-	cut                        context.CancelFunc            // ends transfers
-	broken                     atomic.Pointer[CallbackError] // the first call-back that failed
-
-	tickets *semaphore.Weighted // of MaxPages; nil: no limit
-	over    *semaphore.Weighted // of overBytes, see worker.add
-	ending  sync.Mutex          // held by the crawler that looks whether the end is the end
-	looked  atomic.Int64        // how often that found more
-	named   bool                // guarded by ending; nameSitemaps has been called
-	stored  atomic.Int64        // tickets used: by pages that are committed, or on the way to it
-	kept    int64               // of these, by pages that are committed; the committer's
-	fetched chan struct{}       // a place for each page between download and parse worker; nil: none
-	parsing *semaphore.Weighted // a place for each parse worker; held from parsing until Buffer.Add
-	shares  *semaphore.Weighted // of sharesMore, for large pages; taken before parsing, and held as long
-	stages  [stageCount]histogram
-	start   time.Time
-
-	asked     atomic.Bool   // a request was made
-	perSecond atomic.Uint64 // pages stored in the last second, as IEEE 754
-}
-
 // Run crawls until ctx ends, opts.Time is over or nothing is left. Then, one step after the
 // other: downloads in flight finish; the cleaner drains the buffers into the tree, closes the
 // index, and writes the results. Draining does not depend on ctx, so that stopping is not
@@ -137,39 +75,14 @@ type engine struct {
 //
 // Several crawls may go on in one process, each with a tree of its own or none.
 func Run(ctx context.Context, opts Options) (Result, error) {
-	opts, err := opts.defaults()
+	opts, files, err := opts.check()
 	if err != nil {
-		return Result{}, err
-	}
-	if err := opts.fit(openFiles()); err != nil {
-		return Result{}, err
-	}
-	files, err := cleaner.FilesFor(opts.Tree, opts.Output)
-	if err != nil {
-		return Result{}, fmt.Errorf("%w: %w", ErrOptions, err)
-	}
-	if opts.NoTree {
-		files = cleaner.Files{}
-	}
-	if err := files.Replaceable(); err != nil && !errors.Is(err, iut.ErrDisk) {
-		return Result{}, fmt.Errorf("%w: %w", ErrOptions, err)
-	} else if err != nil {
-		return Result{}, err
-	}
-	if err := opts.checkBind(); err != nil {
-		return Result{}, err
-	}
-	if err := opts.checkFolders(); err != nil {
 		return Result{}, err
 	}
 	if opts.LimitHeap { // while seeds are read, the filter may come to its whole size
 		defer debug.SetMemoryLimit(debug.SetMemoryLimit(opts.heap(opts.SeenBytes)))
 	}
-	e := &engine{opts: opts, files: files, parsing: semaphore.NewWeighted(int64(opts.parsers())), shares: semaphore.NewWeighted(sharesMore), watch: disk.NewWatch(opts.steps, opts.Log), over: semaphore.NewWeighted(overBytes)}
-	if opts.QueueSize > 0 {
-		e.fetched = make(chan struct{}, opts.QueueSize)
-	}
-	e.alive, e.fail = context.WithCancelCause(context.WithoutCancel(ctx))
+	e := newEngine(ctx, opts, files)
 	defer e.fail(nil)
 	watching, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
 	var watch sync.WaitGroup
@@ -197,6 +110,34 @@ func Run(ctx context.Context, opts Options) (Result, error) {
 		e.fail(err) // should the step end after all, nothing more is done
 		return Result{}, err
 	}
+}
+
+// check returns the options with their defaults, and the result files that belong to them.
+func (o Options) check() (Options, cleaner.Files, error) {
+	o, err := o.defaults()
+	if err != nil {
+		return o, cleaner.Files{}, err
+	}
+	if err := o.fit(openFiles()); err != nil {
+		return o, cleaner.Files{}, err
+	}
+	files, err := cleaner.FilesFor(o.Tree, o.Output)
+	if err != nil {
+		return o, files, fmt.Errorf("%w: %w", ErrOptions, err)
+	}
+	if o.NoTree {
+		files = cleaner.Files{}
+	}
+	switch err := files.Replaceable(); {
+	case errors.Is(err, iut.ErrDisk):
+		return o, files, err
+	case err != nil:
+		return o, files, fmt.Errorf("%w: %w", ErrOptions, err)
+	}
+	if err := o.checkBind(); err != nil {
+		return o, files, err
+	}
+	return o, files, o.checkFolders()
 }
 
 // openAndCrawl is Run without the end of tree and index.
@@ -238,97 +179,27 @@ func (o Options) heap(filter int64) int64 {
 
 // crawl fetches until something ends it, then cleans up.
 func (e *engine) crawl(ctx context.Context) (Result, error) {
-	e.fetching, e.stop = context.WithCancelCause(e.alive)
-	e.transfers, e.cut = context.WithCancel(e.alive)
-	defer e.cut()
-	defer context.AfterFunc(ctx, func() { e.stop(errStopped) })()
-	if e.opts.Time > 0 {
-		defer time.AfterFunc(e.opts.Time, func() { e.stop(errTime) }).Stop()
-	}
-	defer context.AfterFunc(e.fetching, e.watch.End)()
-	e.room.Begin(e.alive, e.fetching.Done())
-	e.outage = newOutage(e.opts.Log, e.opts.MaxWait, func() { e.stop(errOutage) })
-	e.outage.files = e.opts.Fetch != nil
-	e.start = time.Now()
-
-	committer := iut.NewCommitter(e.tree, e.index, e.opts.Buffers)
-	committer.After, committer.Edges = e.committed, e.edges
-	committer.Committed = func(items int, sync, commit time.Duration) {
-		if items > 0 {
-			e.stages[stageMetadata].addMany((sync+commit)/time.Duration(items), items)
-		}
-	}
-	var builders, committing, crawlers, rest errgroup.Group
-	guard := func(g *errgroup.Group, fn func() error) {
-		g.Go(func() error {
-			err := fn()
-			if err != nil {
-				e.fail(err)
-			}
-			return err
-		})
-	}
-	for range e.opts.Buffers {
-		buf := buffer.New(buffer.Options[*iut.Item]{
-			// One half fills while the other is committed.
-			Size: e.opts.BufferSize, Batch: (e.opts.BufferSize + 1) / 2,
-			Bytes: e.opts.BufferBytes, Wait: e.opts.FlushInterval,
-			Weight: weigh,
-		})
-		e.buffers = append(e.buffers, buf)
-		b := &iut.Builder{Tree: e.tree, Source: buf, Committer: committer, Parse: e.linker.Parse, Stored: e.stages[stageStore].add}
-		guard(&builders, func() error { return b.Run(e.alive) })
-	}
-	guard(&committing, func() error { return committer.Run(e.alive) })
-	for i := range e.opts.Crawlers {
-		w := &worker{engine: e, number: i + 1, buf: e.buffers[i%e.opts.Buffers]}
-		e.workers = append(e.workers, w)
-	}
-	stopAnswering := func() {}
-	if !e.opts.NoTree {
-		stopAnswering = e.answerQuestions()
-	}
-	defer stopAnswering()
-	reporting, stopReporting := context.WithCancel(e.alive)
-	defer stopReporting()
-	guard(&rest, func() error { return e.report(reporting) })
-	rest.Go(func() error { e.room.Run(reporting); return nil })
+	defer e.begin(ctx)()
+	p := e.startPipeline()
+	defer p.stopOthers()
 	if e.opts.Started != nil {
 		e.call("Started", "", func() error { e.opts.Started(); return nil })
 		if ctx.Err() != nil {
 			e.stop(errStopped) // before anything is asked
 		}
 	}
-	for _, w := range e.workers {
-		guard(&crawlers, w.run)
-	}
-	guard(&rest, func() error { return e.fillFilter(e.fetching) })
-	guard(&rest, func() error { return e.releaseHeld(e.fetching) })
-	guard(&rest, func() error { return e.settle(e.fetching) })
+	e.startFetching(p)
 	<-e.fetching.Done()
 	grace := time.AfterFunc(downloadGrace, e.cut)
-	crawlErr := crawlers.Wait()
+	crawlErr := p.crawlers.Wait()
 	grace.Stop()
 
-	result := Result{Files: e.files, Closed: e.closed}
-	if cause := context.Cause(e.fetching); cause != nil {
-		result.Ended = cause.Error()
-	}
-	if errors.Is(context.Cause(e.fetching), errNothingLeft) {
-		if e.index.Totals().Pending() > 0 {
-			result.Waits = e.frontier.Waiting()
-		}
+	result := Result{Files: e.files, Closed: e.closed, Ended: context.Cause(e.fetching).Error()}
+	if errors.Is(context.Cause(e.fetching), errNothingLeft) && e.index.Totals().Pending() > 0 {
+		result.Waits = e.frontier.Waiting()
 	}
 	drain := func(context.Context) error {
-		for _, b := range e.buffers {
-			b.Close()
-		}
-		err := builders.Wait()
-		committer.Close()
-		err = errors.Join(crawlErr, err, committing.Wait())
-		stopReporting()
-		stopAnswering()
-		if err = errors.Join(err, rest.Wait()); err != nil {
+		if err := errors.Join(crawlErr, p.drain(e.buffers)); err != nil {
 			return err
 		}
 		return e.finish()
@@ -352,6 +223,30 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 		err = broken
 	}
 	return result, err
+}
+
+// begin lets fetching begin, until ctx ends or the time is up. The function that it returns
+// releases what that takes.
+func (e *engine) begin(ctx context.Context) (release func()) {
+	e.fetching, e.stop = context.WithCancelCause(e.alive)
+	e.transfers, e.cut = context.WithCancel(e.alive)
+	unhook := []func() bool{
+		context.AfterFunc(ctx, func() { e.stop(errStopped) }),
+		context.AfterFunc(e.fetching, e.watch.End),
+	}
+	if e.opts.Time > 0 {
+		unhook = append(unhook, time.AfterFunc(e.opts.Time, func() { e.stop(errTime) }).Stop)
+	}
+	e.room.Begin(e.alive, e.fetching.Done())
+	e.outage = newOutage(e.opts.Log, e.opts.MaxWait, func() { e.stop(errOutage) })
+	e.outage.files = e.opts.Fetch != nil
+	e.start = time.Now()
+	return func() {
+		for _, fn := range unhook {
+			fn()
+		}
+		e.cut()
+	}
 }
 
 // finish marks the clean end and saves the filter that belongs to it.

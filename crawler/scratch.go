@@ -18,22 +18,25 @@ import (
 	"urltree/storage"
 )
 
-// openScratch makes tree and index of a run with Options.NoTree. The tree is in memory. The index
-// is a file in the system's folder for temporary files, whose name is gone once it is open.
-func (e *engine) openScratch(index storage.Options) error {
-	var err error
+// openScratchTree makes the tree of a run with Options.NoTree, in memory.
+func (e *engine) openScratchTree() (err error) {
 	// What a second look at a stored page may need is kept: where depth or scope can change.
 	files := &scratch{files: map[string]*scratchFile{}, keep: e.opts.MaxDepth > 0 || e.opts.Scope != scope.Any}
-	if e.tree, err = iut.Open("", iut.Options{FS: files, Identity: e.opts.identity()}); err != nil {
-		return err
-	}
+	e.tree, err = iut.Open("", iut.Options{FS: files, Identity: e.opts.identity()})
+	return err
+}
+
+// openScratchIndex makes the index of such a run: a file in the system's folder for temporary
+// files, whose name is gone once it is open.
+func (e *engine) openScratchIndex(opts storage.Options) error {
+	opts.NoSync = true
 	dir, err := os.MkdirTemp("", "urltree-")
 	if err != nil {
 		return fmt.Errorf("%w: %w", iut.ErrDisk, err)
 	}
 	file := filepath.Join(dir, "index.db")
 	if err = storage.Create(file); err == nil {
-		e.index, err = storage.Open(file, index)
+		e.index, err = storage.Open(file, opts)
 	}
 	if err = errors.Join(err, os.RemoveAll(dir)); err != nil {
 		return fmt.Errorf("%w: %w", iut.ErrDisk, err)

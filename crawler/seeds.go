@@ -82,7 +82,7 @@ const mostHops = 5
 
 // findClosed looks up the seeds of the options that this run will not ask for. A damaged record is
 // passed over: it is for check to name.
-func (e *engine) findClosed() error {
+func (e *engine) findClosed(context.Context) error {
 	for _, url := range e.given {
 		rec, err := e.index.Record(url)
 		for hop := 0; err == nil && rec.State == record.Redirected && hop < mostHops; hop++ {

@@ -1,0 +1,85 @@
+package crawler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"urltree/iut"
+)
+
+// fillFilter completes the seen filter while the crawl is already going on and the index is asked:
+// by the saved one if that belongs to the state in which the index was opened, else by a scan.
+func (e *engine) fillFilter(fetching context.Context) error {
+	if err := e.watch.Disk("read", e.seenPath(), e.useSeen); err != nil || e.index.Filter().Complete() {
+		return err
+	}
+	err := e.index.LoadFilter(fetching)
+	if fetching.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// useSeen loads the saved filter, if it belongs to the state in which the index was opened, and
+// removes it in any case. It is known by the number of a transaction: should index.db be made anew,
+// or an older one come back, then that would reach the number once more, and the filter knows URLs
+// that are not in it.
+func (e *engine) useSeen() error {
+	if e.opts.NoTree {
+		return nil
+	}
+	f, err := os.OpenFile(e.seenPath(), os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO must not stop us
+	if err != nil {
+		return nil // it only saves a scan
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	if filter := e.index.Filter(); !filter.Complete() {
+		_ = filter.Load(f, e.opened) // what does not belong to this state is as good as none
+	}
+	if err := os.Remove(e.seenPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %w", iut.ErrDisk, err)
+	}
+	return nil
+}
+
+func (e *engine) seenPath() string { return filepath.Join(e.opts.Tree, "seen") }
+
+// settle moves, for the order tree, what a killed run has left in the inbox, while the crawl is
+// already going on: walks miss those URLs until then, and nothing else does.
+func (e *engine) settle(fetching context.Context) error {
+	if e.opts.Order != OrderTree {
+		return nil
+	}
+	err := e.index.Settle(fetching)
+	switch {
+	case fetching.Err() != nil:
+		return nil // the next run does it
+	case err != nil:
+		return fmt.Errorf("%w: %w", iut.ErrDisk, err)
+	}
+	return nil
+}
+
+// releaseHeld has another look at held URLs while the crawl is already going on.
+func (e *engine) releaseHeld(fetching context.Context) error {
+	if !e.holding {
+		return nil
+	}
+	defer e.frontier.Expect(-1)
+	err := e.release(fetching, false, e.frontier.Add)
+	switch {
+	case fetching.Err() != nil:
+		return nil // the next run does it
+	case err != nil:
+		return fmt.Errorf("%w: %w", iut.ErrDisk, err)
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+package crawler
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"urltree/buffer"
+	"urltree/cleaner"
+	"urltree/internal/disk"
+	"urltree/internal/edges"
+	"urltree/internal/fetch"
+	"urltree/internal/frontier"
+	"urltree/internal/score"
+	"urltree/iut"
+	"urltree/storage"
+	"urltree/storage/record"
+)
+
+// An engine is one run. Everything in it lives as long as the run does.
+type engine struct {
+	opts  Options
+	files cleaner.Files
+	watch *disk.Watch
+	ends
+	stores
+	asking
+	line
+	places
+	pageLimit
+	finalCheck
+	begun
+	givenSeeds
+	measured
+}
+
+// newEngine returns the engine of a run, which lives until its fail is called.
+func newEngine(ctx context.Context, opts Options, files cleaner.Files) *engine {
+	e := &engine{opts: opts, files: files, watch: disk.NewWatch(opts.steps, opts.Log)}
+	e.alive, e.fail = context.WithCancelCause(context.WithoutCancel(ctx))
+	e.parsing = semaphore.NewWeighted(int64(opts.parsers()))
+	e.shares = semaphore.NewWeighted(sharesMore)
+	e.over = semaphore.NewWeighted(overBytes)
+	if opts.QueueSize > 0 {
+		e.fetched = make(chan struct{}, opts.QueueSize)
+	}
+	if opts.MaxPages > 0 {
+		e.tickets = semaphore.NewWeighted(opts.MaxPages)
+	}
+	return e
+}
+
+// ends are three contexts that end one after the other: no new requests; no requests any more; disk
+// error.
+type ends struct {
+	fetching, transfers, alive context.Context
+	stop                       context.CancelCauseFunc       // ends fetching
+	cut                        context.CancelFunc            // ends transfers
+	fail                       context.CancelCauseFunc       // ends alive, with what is Run's error
+	broken                     atomic.Pointer[CallbackError] // the first call-back that failed
+}
+
+// stores are where the crawl keeps what it finds.
+type stores struct {
+	tree     *iut.Tree
+	index    *storage.Index
+	room     *disk.Room    // nil: not watched
+	edges    *edges.Writer // nil: edges are not kept
+	contents *contents     // nil: duplicates are stored like any other page
+}
+
+// asking is what decides what is asked, and asks it.
+type asking struct {
+	linker *Linker
+	robots *robotsCache
+	scorer *score.Scorer // nil: links have no sums
+	client *fetch.Client
+	proxy  proxyState
+	outage *outage
+}
+
+// line is the way of a URL: the frontier lends it to a worker, which puts what came of it into a
+// buffer.
+type line struct {
+	frontier *frontier.Frontier
+	workers  []*worker
+	buffers  []*buffer.Buffer[*iut.Item]
+}
+
+// places bound what is in memory between a download and a buffer.
+type places struct {
+	fetched chan struct{}       // a place for each page between download and parse worker; nil: none
+	parsing *semaphore.Weighted // a place for each parse worker; held from parsing until Buffer.Add
+	shares  *semaphore.Weighted // of sharesMore, for large pages; taken before parsing, and held as long
+	over    *semaphore.Weighted // of overBytes, see worker.add
+}
+
+// pageLimit is that of MaxPages.
+type pageLimit struct {
+	tickets *semaphore.Weighted // nil: no limit
+	stored  atomic.Int64        // tickets used: by pages that are committed, or on the way to it
+	kept    int64               // of these, by pages that are committed; the committer's
+}
+
+// finalCheck is the look whether nothing is left, see lookAgain.
+type finalCheck struct {
+	ending sync.Mutex   // held by the crawler that looks
+	looked atomic.Int64 // number of times that found more work
+	named  bool         // guarded by ending; nameSitemaps has been called
+}
+
+// begun is what the index said when the run began.
+type begun struct {
+	run         record.Run
+	unclean     bool   // the run before did not end cleanly
+	lastUnclean uint32 // rows of runs up to this one may have their page in the tree
+	earlier     bool   // the index had records when it was opened
+	opened      uint64 // the last transaction when the index was opened
+	seeded      bool   // seeds.txt has a line
+	holding     bool   // held URLs of earlier runs have not been reconsidered yet
+}
+
+// givenSeeds is what is known of the seeds of the options.
+type givenSeeds struct {
+	given      []string        // the first of them, canonical
+	keptLogins int             // number of logins when Keep was called last
+	closed     []record.Record // see Result.Closed
+}
+
+// measured are the figures of the run.
+type measured struct {
+	stages    [stageCount]histogram
+	start     time.Time
+	asked     atomic.Bool   // a request was made
+	perSecond atomic.Uint64 // pages stored in the last second, as IEEE 754
+}

@@ -1,0 +1,92 @@
+package crawler
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"urltree/buffer"
+	"urltree/iut"
+)
+
+// A pipeline is the goroutines of a run, in the order in which they end.
+type pipeline struct {
+	crawlers, builders, committing, others errgroup.Group
+
+	committer  *iut.Committer
+	stopOthers func() // others end soon after
+}
+
+// startIn runs fn in a group. An error ends the crawl.
+func (e *engine) startIn(g *errgroup.Group, fn func() error) {
+	g.Go(func() error {
+		err := fn()
+		if err != nil {
+			e.fail(err)
+		}
+		return err
+	})
+}
+
+// startPipeline starts all but the crawlers: buffers with their builders, the committer, reports
+// and answers.
+func (e *engine) startPipeline() *pipeline {
+	p := &pipeline{committer: iut.NewCommitter(e.tree, e.index, e.opts.Buffers)}
+	p.committer.After, p.committer.Edges = e.committed, e.edges
+	p.committer.Committed = func(items int, sync, commit time.Duration) {
+		if items > 0 {
+			e.stages[stageMetadata].addMany((sync+commit)/time.Duration(items), items)
+		}
+	}
+	for range e.opts.Buffers {
+		buf := buffer.New(buffer.Options[*iut.Item]{
+			// One half fills while the other is committed.
+			Size: e.opts.BufferSize, Batch: (e.opts.BufferSize + 1) / 2,
+			Bytes: e.opts.BufferBytes, Wait: e.opts.FlushInterval,
+			Weight: weigh,
+		})
+		e.buffers = append(e.buffers, buf)
+		b := &iut.Builder{Tree: e.tree, Source: buf, Committer: p.committer, Parse: e.linker.Parse, Stored: e.stages[stageStore].add}
+		e.startIn(&p.builders, func() error { return b.Run(e.alive) })
+	}
+	e.startIn(&p.committing, func() error { return p.committer.Run(e.alive) })
+	for i := range e.opts.Crawlers {
+		e.workers = append(e.workers, &worker{engine: e, number: i + 1, buf: e.buffers[i%e.opts.Buffers]})
+	}
+	stopAnswering := func() {}
+	if !e.opts.NoTree {
+		stopAnswering = e.answerQuestions()
+	}
+	reporting, stopReporting := context.WithCancel(e.alive)
+	p.stopOthers = func() {
+		stopReporting()
+		stopAnswering()
+	}
+	e.startIn(&p.others, func() error { return e.report(reporting) })
+	e.startIn(&p.others, func() error { e.room.Run(reporting); return nil })
+	return p
+}
+
+// startFetching starts the crawlers, and what is done beside them.
+func (e *engine) startFetching(p *pipeline) {
+	for _, w := range e.workers {
+		e.startIn(&p.crawlers, w.run)
+	}
+	for _, beside := range []func(context.Context) error{e.fillFilter, e.releaseHeld, e.settle} {
+		e.startIn(&p.others, func() error { return beside(e.fetching) })
+	}
+}
+
+// drain ends all but the crawlers, which have ended, one after the other, once their work is done.
+func (p *pipeline) drain(buffers []*buffer.Buffer[*iut.Item]) error {
+	for _, b := range buffers {
+		b.Close()
+	}
+	err := p.builders.Wait()
+	p.committer.Close()
+	err = errors.Join(err, p.committing.Wait())
+	p.stopOthers()
+	return errors.Join(err, p.others.Wait())
+}
