@@ -1,9 +1,7 @@
 package crawler
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -211,58 +209,40 @@ type robotsAnswer struct {
 	host frontier.Answer // how the host took it
 }
 
-// A getter asks for a URL, as fetch.Client.Get does.
-type getter func(ctx context.Context, url string, req fetch.Request) (*fetch.Response, error)
-
-// ask makes one request for a robots.txt. What it comes to counts at once. An error is that of ctx,
-// of turn or of the disk, or errNotAsked or one of noTry; everything else is an answer. turn waits
-// until a file that is there may be parsed. known says that the host asked has answered before.
-func (c *robotsCache) ask(ctx context.Context, get getter, of *record.Row, known bool, turn func() error) (a robotsAnswer, err error) {
+// answer takes what one request for a robots.txt came to, which counts at once. known says that the
+// host asked has answered before.
+func (c *robotsCache) answer(of *record.Row, known bool, r *reply) (a robotsAnswer) {
 	origin := of.Source
-	row := &record.Robots{Origin: origin}
-	a.host.Start = time.Now()
-	res, err := get(ctx, of.URL, fetch.Request{Accept: "text/plain,*/*;q=0.5", MaxSize: robots.MaxBytes, KeepLarge: true})
-	if err != nil {
-		if ctx.Err() != nil || errors.Is(err, fetch.ErrDisk) || errors.Is(err, errNotAsked) || noTry(err) != "" {
-			a.host.Away = isAway(err)
-			return a, err
-		}
+	row := &record.Robots{Origin: origin, Time: r.end.Unix()}
+	a.host.End = r.end
+	if r.err != nil {
 		var failure *fetch.Error
-		failure, a.host.Fault = failureOf(err, known)
+		failure, a.host.Fault = failureOf(r.err, known)
 		if failure.Reason == fetch.Address && of.Hops == 0 {
 			// Nothing was asked, and nothing will be: the guard refuses each URL by itself.
 			c.keep(origin, time.Now().Add(robotsLife), robots.AllowAll)
-			return a, nil
+			return a
 		}
 		row.Reason = failure.Reason
 	} else {
-		defer res.Body.Release()
-		row.Status = uint16(res.Status)
-		a.host.Took, a.host.RetryAfter = res.First, res.RetryAfter
+		row.Status = uint16(r.res.Status)
+		a.host.Took, a.host.RetryAfter = r.res.First, r.res.RetryAfter
 		switch {
-		case res.Status >= 300 && res.Status < 400:
-			if a.next = resolve(of.URL, res.Location); a.next != "" && len(a.next) <= maxRecord && of.Hops < robotsHops {
-				a.host.End = time.Now()
-				return a, nil
+		case r.res.Status >= 300 && r.res.Status < 400:
+			if a.next = resolve(of.URL, r.res.Location); a.next != "" && len(a.next) <= maxRecord && of.Hops < robotsHops {
+				return a
 			}
 			row.Status, a.next = http.StatusNotFound, "" // as good as missing
-		case res.Status < 300:
-			a.host.End = time.Now()
-			if err := turn(); err != nil {
-				return a, err
-			}
-			row.Text = string(res.Body.Bytes())
+		case r.res.Status < 300:
+			row.Text = string(r.res.Body.Bytes())
 		}
 	}
-	if a.host.End.IsZero() {
-		a.host.End = time.Now()
-	}
-	a.row, row.Time = row, a.host.End.Unix()
+	a.row = row
 	if answered(row.Status) {
 		rules := parseRobots(*row, c.token)
-		c.keep(origin, a.host.End.Add(robotsLife), rules)
+		c.keep(origin, r.end.Add(robotsLife), rules)
 		c.found(record.Host(origin+"/"), rules.CrawlDelay)
-		return a, nil
+		return a
 	}
 	if row.Reason == "" {
 		row.Reason, a.host.Fault = statusReason(int(row.Status)), faultOf(int(row.Status))
@@ -272,7 +252,7 @@ func (c *robotsCache) ask(ctx context.Context, get getter, of *record.Row, known
 	}
 	a.host.Cause = row.Reason
 	a.host.Over = c.fail(row, spares(a.host.Fault), c.spares(origin, a.host.Fault, known))
-	return a, nil
+	return a
 }
 
 // fail counts a request that was no answer, by row.Reason. Those that are spared make the origin
@@ -319,35 +299,30 @@ func (c *robotsCache) spares(origin string, fault frontier.Fault, known bool) ui
 	return c.tries + 1
 }
 
-// askRobots makes one request for a robots.txt. Where a redirect leads on, the next one waits for
-// the turn of the host that it asks. An error is one of the disk.
+// askRobots makes one request for a robots.txt, and puts its outcome into the buffer. Where a
+// redirect leads on, the next request waits for the turn of the host that it asks.
 func (w *worker) askRobots(loan *frontier.Loan, row *record.Row) error {
-	if !w.begins(loan) {
-		return nil
-	}
-	parses := false
-	defer func() {
-		if parses {
-			w.parsing.Release(1)
-		}
-	}()
-	a, err := w.robots.ask(w.transfers, w.getter(loan), row, loan.Known, func() error {
-		err := w.parsing.Acquire(w.transfers, 1)
-		parses = err == nil
+	r, ok, err := w.request(loan, row.URL, fetch.Request{Accept: "text/plain,*/*;q=0.5", MaxSize: robots.MaxBytes, KeepLarge: true})
+	if !ok {
 		return err
-	})
-	switch {
-	case err != nil && noTry(err) != "":
-		w.frontier.Answered(loan, a.host)
-		return nil
-	case err != nil && (w.transfers.Err() != nil || errors.Is(err, errNotAsked)):
-		return nil
-	case err != nil:
-		return fmt.Errorf("%w: robots.txt of %s: %w", iut.ErrDisk, row.Source, err)
-	case a.row == nil && a.next == "":
+	}
+	if noTry(r.err) != "" {
+		w.frontier.Answered(loan, frontier.Answer{Start: r.start, End: r.end, Away: isAway(r.err)})
 		return nil
 	}
-	times := w.frontier.Answered(loan, a.host)
+	if r.res != nil {
+		defer r.res.Body.Release()
+		if r.res.Status < 300 {
+			if w.parsing.Acquire(w.transfers, 1) != nil {
+				return nil
+			}
+			defer w.parsing.Release(1)
+		}
+	}
+	a := w.robots.answer(row, loan.Known, &r)
+	if a.row == nil && a.next == "" {
+		return nil
+	}
 	if a.next != "" {
 		on, err := w.frontier.Redirected(loan, a.next)
 		if err != nil {
@@ -358,20 +333,17 @@ func (w *worker) askRobots(loan *frontier.Loan, row *record.Row) error {
 			w.robots.fail(a.row, false, 1)
 		}
 	}
-	item := &iut.Item{Outcome: record.Outcome{Row: *row, Host: &times, Robots: a.row}}
+	item := &iut.Item{Outcome: record.Outcome{Row: *row, Robots: a.row}}
 	if a.row != nil && answered(a.row.Status) {
 		rules := parseRobots(*a.row, w.robots.token)
 		item.Links = w.namedSitemaps(row.Source, rules)
 		w.frontier.Expect(1) // what they are is known when this is committed
 		if row.Hops > 0 && rules.CrawlDelay > 0 {
 			of := w.frontier.Times(record.Host(row.Source + "/"))
-			w.add(&iut.Item{Outcome: record.Outcome{Row: *row, Host: &of}}, nil)
+			w.add(&iut.Item{Outcome: record.Outcome{Row: *row, Host: &of}}, 0)
 		}
 	}
-	w.add(item, nil)
-	if a.host.Fault != frontier.NoFault || a.host.RetryAfter > 0 {
-		w.buf.Flush()
-	}
+	w.finish(loan, row, item, a.host, r.start)
 	return nil
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"urltree/internal/fetch"
 	"urltree/internal/frontier"
+	"urltree/internal/robots"
 	"urltree/storage"
 	"urltree/storage/record"
 )
@@ -126,10 +127,9 @@ func askFor(t *testing.T, c *robotsCache, client *fetch.Client, origin string) (
 	t.Helper()
 	row := record.Row{Kind: record.RobotsRow, URL: origin + "/robots.txt", Source: origin}
 	for ; ; row.Hops++ {
-		a, err := c.ask(t.Context(), client.Get, &row, false, func() error { return nil })
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := reply{end: time.Now()}
+		r.res, r.err = client.Get(t.Context(), row.URL, fetch.Request{MaxSize: robots.MaxBytes, KeepLarge: true})
+		a := c.answer(&row, false, &r)
 		if row.URL = a.next; row.URL == "" {
 			return a.row, a.host
 		}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"urltree/crawler/weburl"
 	"urltree/internal/disk"
@@ -94,60 +93,34 @@ func (e *engine) nameSitemaps(ctx context.Context) (named int, err error) {
 }
 
 // askSitemap brings a sitemap to its outcome in the buffer, after outcomes with the links for which
-// one has no room. It is not done when fetching stopped first. An error is one of the disk.
-func (w *worker) askSitemap(loan *frontier.Loan, row *record.Row) (done bool, err error) {
+// one has no room: see row.
+func (w *worker) askSitemap(loan *frontier.Loan, row *record.Row) (done bool, next int64, err error) {
 	item := &iut.Item{Outcome: record.Outcome{Row: *row}}
-	origin := record.Origin(row.URL)
-	if cause, yes := w.robots.unreachable(origin); yes {
+	if cause, yes := w.robots.unreachable(record.Origin(row.URL)); yes {
 		item.Refuse(heldRobots + ":" + cause)
-		return w.add(item, nil), nil
+	} else if known, err := w.obeys(item); !known {
+		return false, 0, err
 	}
-	rules, err := w.robots.rules(origin)
-	if rules == nil {
-		return false, err // the frontier asks for robots.txt first
+	if item.State == record.Refused {
+		return w.add(item, 0), 0, nil
 	}
-	if ok, _ := rules.Allowed(pathOf(row.URL)); !ok {
-		item.Refuse("robots")
-		return w.add(item, nil), nil
-	}
-	if w.fetching.Err() != nil || !w.begins(loan) {
-		return false, nil
-	}
-	start := time.Now()
-	w.flying.Add(1)
-	res, err := w.getter(loan)(w.transfers, row.URL, fetch.Request{
+	r, ok, err := w.request(loan, row.URL, fetch.Request{
 		Accept: sitemapAccept, MaxSize: sitemap.MaxBytes, KeepLarge: true,
 		KeepBroken: int(row.Tries)-int(row.Spared) >= w.opts.Retries,
 	})
-	w.flying.Add(-1)
-	if err != nil && w.transfers.Err() != nil || errors.Is(err, errNotAsked) {
-		return false, nil
+	if !ok {
+		return false, 0, err
 	}
-	if errors.Is(err, fetch.ErrDisk) && !errors.Is(err, errNoRoom) {
-		return false, fmt.Errorf("%w: sitemap %s: %w", iut.ErrDisk, row.URL, err)
-	}
-	if res != nil {
-		defer func() { res.Body.Release() }()
+	if r.res != nil {
+		defer r.res.Body.Release()
 		if w.parsing.Acquire(w.transfers, 1) != nil {
-			return false, nil
+			return false, 0, nil
 		}
 		defer w.parsing.Release(1)
 	}
-	a := w.answer(item, loan.Known, res, err)
-	a.Start, a.End = start, time.Now()
-	times := w.frontier.Answered(loan, a)
-	item.Host = &times
-	if item.State == record.Pending {
-		item.Next.Due = w.due(times, row.Tries, row.Spared)
-	}
-	if item.State == record.Pending && item.Next.Spared >= mostSpared {
-		item.Fail(item.Next.Reason)
-	}
-	done = w.add(item, nil)
-	if done && (a.Fault != frontier.NoFault || a.RetryAfter > 0) {
-		w.buf.Flush()
-	}
-	return done, nil
+	a := w.answer(item, loan.Known, r.res, r.err)
+	next, done = w.finish(loan, row, item, a, r.start)
+	return done, next, nil
 }
 
 // redirectSitemap makes the target of a redirect a sitemap to be read.

@@ -1,7 +1,6 @@
 package crawler
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -172,7 +171,7 @@ func (w *worker) work(loan *frontier.Loan, free func()) {
 		if h.Row.Kind == record.RobotsRow {
 			o.Robots = w.robots.lost(h.Row.Source, h.Reason)
 		}
-		w.add(&iut.Item{Outcome: o}, nil)
+		w.add(&iut.Item{Outcome: o}, 0)
 	}
 	for len(rows) > 0 {
 		if w.fetching.Err() != nil || w.room.Low() { // taken before there was too little
@@ -193,81 +192,50 @@ func (w *worker) work(loan *frontier.Loan, free func()) {
 	}
 }
 
-// row brings a row to an outcome, by the handler of its kind: see url.
-func (w *worker) row(loan *frontier.Loan, row *record.Row, free func()) (done bool, next int64, err error) {
-	switch row.Kind {
-	case record.RobotsRow:
-		return false, 0, w.askRobots(loan, row)
-	case record.SitemapRow:
-		done, err = w.askSitemap(loan, row)
-		return done, 0, err
-	}
-	return w.url(loan, row, free)
-}
-
-// begins reports whether a request of a loan may be made now. If so, one is made by a getter of the
-// loan.
-func (w *worker) begins(loan *frontier.Loan) bool {
-	if !w.outage.begin() {
-		return false
-	}
-	if !w.frontier.Begin(loan) {
-		w.outage.drop()
-		return false
-	}
-	return true
-}
-
-// getter makes requests of a loan, and looks whether there is an outage.
-func (w *worker) getter(loan *frontier.Loan) getter {
-	return func(ctx context.Context, url string, req fetch.Request) (*fetch.Response, error) {
-		w.asked.Store(true)
-		res, err := w.get(ctx, url, req)
-		return res, w.outage.end(loan.Host, loan.Known, err)
-	}
-}
-
 func (w *worker) giveBack(loan *frontier.Loan, unasked []record.Row) {
 	w.batch.removed.Add(int64(pages(unasked)))
 	w.frontier.Return(loan, unasked)
 }
 
-// url brings one URL to an outcome in the buffer. It is not done when fetching stopped first:
-// then the row is still pending. next is the time before which the host may not be asked again.
-func (w *worker) url(loan *frontier.Loan, row *record.Row, free func()) (done bool, next int64, err error) {
-	item := &iut.Item{Outcome: record.Outcome{Row: *row}, Crawler: w.number}
+// early decides on a page whose outcome needs no request: then item has a state. It returns false
+// if the row stays as it is.
+func (w *worker) early(item *iut.Item) (ok bool, err error) {
+	row := &item.Row
 	if row.Run <= w.lastUnclean {
 		there, err := w.tree.Has(row.URL)
 		if err != nil {
-			return false, 0, err
+			return false, err
 		}
 		if there {
 			item.State, item.Adopt = record.Stored, true
-			return w.add(item, nil), 0, nil
+			return true, nil
 		}
 	}
 	if len(row.URL) > w.opts.MaxURL {
 		item.Refuse("length")
-		return w.add(item, nil), 0, nil
+		return true, nil
 	}
 	if !w.opts.IgnoreRobots {
-		rules, err := w.robots.rules(record.Origin(row.URL))
-		if rules == nil {
-			return false, 0, err // the frontier asks for robots.txt first
-		}
-		if ok, _ := rules.Allowed(pathOf(row.URL)); !ok {
-			item.Refuse("robots")
-			return w.add(item, nil), 0, nil
+		if known, err := w.obeys(item); !known || item.State != 0 {
+			return known, err
 		}
 	}
 	allowed, ok := w.allows(row)
-	if !ok {
-		return false, 0, nil
-	}
-	if !allowed {
+	if ok && !allowed {
 		item.State, item.Next = record.Pending, *row
 		item.Next.Range, item.Next.Reason = record.Held, heldAllow
-		return w.add(item, nil), 0, nil
+	}
+	return ok, nil
+}
+
+// url brings a page to an outcome in the buffer: see row. free lets the next download begin.
+func (w *worker) url(loan *frontier.Loan, row *record.Row, free func()) (done bool, next int64, err error) {
+	item := &iut.Item{Outcome: record.Outcome{Row: *row}, Crawler: w.number}
+	if ok, err := w.early(item); !ok {
+		return false, 0, err
+	}
+	if item.State != 0 {
+		return w.add(item, 0), 0, nil
 	}
 	stored := false
 	if w.tickets != nil {
@@ -284,22 +252,14 @@ func (w *worker) url(loan *frontier.Loan, row *record.Row, free func()) (done bo
 			}
 		}()
 	}
-	if !w.begins(loan) {
-		return false, 0, nil
-	}
-	start := time.Now()
-	w.flying.Add(1)
-	res, err := w.getter(loan)(w.transfers, row.URL, fetch.Request{
+	r, ok, err := w.request(loan, row.URL, fetch.Request{
 		Wants: w.wants, Looks: w.looks, KeepLarge: w.opts.CutLarge,
 		KeepBroken: int(row.Tries)-int(row.Spared) >= w.opts.Retries, // the last try keeps what there is
 	})
-	w.flying.Add(-1)
-	if err != nil && w.transfers.Err() != nil || errors.Is(err, errNotAsked) {
-		return false, 0, nil
+	if !ok {
+		return false, 0, err
 	}
-	if errors.Is(err, fetch.ErrDisk) && !errors.Is(err, errNoRoom) {
-		return false, 0, fmt.Errorf("%w: body of %s: %w", iut.ErrDisk, row.URL, err)
-	}
+	res := r.res
 	if res != nil {
 		if w.fetched != nil {
 			w.fetched <- struct{}{}
@@ -316,40 +276,26 @@ func (w *worker) url(loan *frontier.Loan, row *record.Row, free func()) (done bo
 		}
 		defer parsed()
 	}
-	a := w.answer(item, loan.Known, res, err)
+	a := w.answer(item, loan.Known, res, r.err)
 	if w.broken.Load() != nil {
 		// Whether this page's call-backs were called or not: it is pending, and comes again.
 		drop(item)
 		return false, 0, nil
 	}
-	a.Start, a.End, a.Failed = start, time.Now(), item.State == record.Failed
-	times := w.frontier.Answered(loan, a)
-	item.Host = &times
-	if item.State == record.Pending {
-		item.Next.Due = w.due(times, row.Tries, row.Spared)
-	}
-	if spares(a.Fault) && item.Next.Spared >= mostSpared || item.State == record.Pending && a.Cause == fetch.Proxy {
-		item.Next.Range, item.Next.Due, item.Next.Run = record.Held, 0, row.Run
-		item.Next.Reason = heldRefused + ":" + item.Next.Reason
-	}
 	if res != nil {
 		w.stages[stageRequest].add(res.First)
 		w.stages[stageResponse].add(res.Total - res.First)
 	}
-	took, keeps := time.Since(start), item.State == record.Stored
+	keeps := item.State == record.Stored
 	item.Ticket = keeps && w.tickets != nil
-	if !w.add(item, func(o *Outcome) { o.Took = took }) {
+	if next, ok = w.finish(loan, row, item, a, r.start); !ok {
 		return false, 0, nil
 	}
 	stored = keeps
 	if res != nil {
 		res.Body.HandOver() // the buffer counts its bytes now
 	}
-	if a.Fault != frontier.NoFault || a.RetryAfter > 0 {
-		// How long the host wants to be left alone must not be lost.
-		w.buf.Flush()
-	}
-	return true, times.Next, nil
+	return true, next, nil
 }
 
 // drop releases the resources of an item that will not be buffered.
@@ -359,15 +305,16 @@ func drop(item *iut.Item) {
 	}
 }
 
-// add puts an item into the buffer, waiting for a place. It fails only when the crawl does.
-func (w *worker) add(item *iut.Item, say func(*Outcome)) bool {
+// add puts an item into the buffer, waiting for a place, and tells OnOutcome of it, with the time
+// that its request took. It fails only when the crawl does.
+func (w *worker) add(item *iut.Item, took time.Duration) bool {
 	item.Crawler = w.number
 	if item.State == record.Refused && item.Outcome.Page.Time == 0 { // without a request
 		item.Outcome.Page = record.Page{Time: time.Now().Unix(), PageDepth: item.Row.Depth}
 	}
 	told := Outcome{
 		URL: item.Row.URL, Source: item.Row.Source, Depth: int(item.Row.Depth), State: item.State, Reason: item.Reason,
-		Status: int(item.Outcome.Page.Status), Bytes: item.Outcome.Page.Bytes,
+		Status: int(item.Outcome.Page.Status), Bytes: item.Outcome.Page.Bytes, Took: took,
 	}
 	switch item.State {
 	case record.Pending:
@@ -376,9 +323,6 @@ func (w *worker) add(item *iut.Item, say func(*Outcome)) bool {
 		told.Target = item.Outcome.Page.HeaderLinks
 	}
 	if w.opts.OnOutcome != nil && item.OfPage() {
-		if say != nil {
-			say(&told)
-		}
 		// Before the item is out of our hands: what was not told is asked again.
 		ok := w.call("OnOutcome", told.URL, func() error { w.opts.OnOutcome(told); return nil })
 		if !ok {

@@ -1,0 +1,104 @@
+package crawler
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"urltree/internal/fetch"
+	"urltree/internal/frontier"
+	"urltree/iut"
+	"urltree/storage/record"
+)
+
+// row brings a row of a loan to an outcome in the buffer, by the handler of its kind. It is not
+// done if the row stays as it is, because fetching stopped first or the host wants to rest. next is
+// the time before which the host may not be asked again. An error is one of the disk.
+//
+// Each handler asks by request, makes an outcome of the reply, and ends by finish.
+func (w *worker) row(loan *frontier.Loan, row *record.Row, free func()) (done bool, next int64, err error) {
+	switch row.Kind {
+	case record.RobotsRow:
+		return false, 0, w.askRobots(loan, row) // nothing waits for it to be done
+	case record.SitemapRow:
+		return w.askSitemap(loan, row)
+	}
+	return w.url(loan, row, free)
+}
+
+// A reply is what one request came to.
+type reply struct {
+	start, end time.Time
+	res        *fetch.Response // nil: err is why
+	err        error
+}
+
+// request makes one request of a loan. It returns false if none may be made now, or if fetching
+// stopped first. An error is one of the disk.
+func (w *worker) request(loan *frontier.Loan, url string, req fetch.Request) (r reply, ok bool, err error) {
+	if !w.outage.begin() {
+		return r, false, nil
+	}
+	if !w.frontier.Begin(loan) {
+		w.outage.drop()
+		return r, false, nil
+	}
+	w.asked.Store(true)
+	w.flying.Add(1)
+	r.start = time.Now()
+	r.res, r.err = w.get(w.transfers, url, req)
+	r.err = w.outage.end(loan.Host, loan.Known, r.err)
+	r.end = time.Now()
+	w.flying.Add(-1)
+	switch {
+	case r.err != nil && w.transfers.Err() != nil, errors.Is(r.err, errNotAsked):
+		return r, false, nil
+	case errors.Is(r.err, fetch.ErrDisk) && !errors.Is(r.err, errNoRoom):
+		return r, false, fmt.Errorf("%w: body of %s: %w", iut.ErrDisk, url, r.err)
+	}
+	return r, true, nil
+}
+
+// obeys looks whether robots.txt allows the row of an item, and refuses it if not. It returns false
+// if the answer is not known after all: the frontier asks for it first.
+func (w *worker) obeys(item *iut.Item) (known bool, err error) {
+	rules, err := w.robots.rules(record.Origin(item.Row.URL))
+	if rules == nil {
+		return false, err
+	}
+	if ok, _ := rules.Allowed(pathOf(item.Row.URL)); !ok {
+		item.Refuse("robots")
+	}
+	return true, nil
+}
+
+// finish reports to the frontier how the host took a request that began at start, decides when a
+// row is asked again that is still pending, and puts its outcome into the buffer. row is the row as
+// it was lent. It fails only when the crawl does.
+func (w *worker) finish(loan *frontier.Loan, row *record.Row, item *iut.Item, a frontier.Answer, start time.Time) (next int64, ok bool) {
+	if a.Start = start; a.End.IsZero() {
+		a.End = time.Now()
+	}
+	a.Failed = item.OfPage() && item.State == record.Failed
+	times := w.frontier.Answered(loan, a)
+	item.Host = &times
+	if item.State == record.Pending {
+		item.Next.Due = w.due(times, row.Tries, row.Spared)
+		spared := item.Next.Spared >= mostSpared
+		switch {
+		case row.Kind != record.PageRow && spared:
+			item.Fail(item.Next.Reason)
+		case row.Kind == record.PageRow && (spared && spares(a.Fault) || a.Cause == fetch.Proxy):
+			item.Next.Range, item.Next.Due, item.Next.Run = record.Held, 0, row.Run
+			item.Next.Reason = heldRefused + ":" + item.Next.Reason
+		}
+	}
+	if !w.add(item, time.Since(start)) {
+		return 0, false
+	}
+	if a.Fault != frontier.NoFault || a.RetryAfter > 0 {
+		// How long the host wants to be left alone must not be lost.
+		w.buf.Flush()
+	}
+	return times.Next, true
+}
