@@ -1,7 +1,7 @@
 // Package cleaner does what comes at the end of a crawl, in source A's order ([Clean]): the buffers
 // are drained into the tree, the pages of the tree are listed in res.txt, the pending URLs in
 // res2.txt, and the statistics are written. All lists cover the whole tree and are made from the
-// index.
+// index. Its functions are for one goroutine at a time.
 package cleaner
 
 import (

@@ -135,7 +135,7 @@ func (t *tally) counts() record.Counts {
 }
 
 // agrees checks that the scan has read every record, and has found what the counters say; else
-// lists and statistics lack what the index lacks, and it returns storage.ErrDamaged.
+// lists and statistics lack what the index lacks, and it returns record.ErrDamaged.
 func (t *tally) agrees(totals record.Totals) error {
 	kept, seen := totals.Counts, t.counts()
 	switch {

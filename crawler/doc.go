@@ -13,6 +13,9 @@
 //		},
 //	})
 //
+// Call-backs are called from many goroutines at a time, but those of one page, OnPage and then
+// Edge, by one. One that returns an error or panics ends the crawl, see [Run].
+//
 // The same call with the same tree goes on where the last one stopped, however it did. With
 // [Options].NoTree nothing is kept. What a page is, where it comes from and what becomes of it
 // can be had by call-backs: Fetch in place of the network, OnPage, Edge and OnOutcome to be told,
@@ -34,9 +37,9 @@
 //
 // # Packages
 //
-// The library is this package and what its types name: [scope.Mode], [weburl.Strip], of storage
-// State, Record, Run, Totals, Meta and the errors, of cleaner Files, Stage and Failures, of iut FS
-// and the errors. What these packages and buffer export besides is for each other and for the
-// command, and changes with the engine. [NewLinker], [NewGraph] and [NewInspector] are for commands
-// that work on a tree at rest.
+// The library is this package and what its types name: [scope.Mode], [weburl.Strip], of
+// storage/record State, Record, Run, Totals, Meta and ErrDamaged, of storage ErrSchema and
+// ErrOlder, of cleaner Files, Stage and Failures, of iut FS and the errors. What these packages and
+// buffer export besides is for each other and for the command, and changes with the engine.
+// [NewLinker], [NewGraph] and [NewInspector] are for commands that work on a tree at rest.
 package crawler

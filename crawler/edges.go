@@ -62,7 +62,7 @@ func (e *engine) graph() *repair.Graph {
 	return &repair.Graph{Tree: e.tree, Index: e.index, Parse: e.linker.edgesOf, Log: e.opts.Log}
 }
 
-// NewGraph returns the link graph of a tree that nobody crawls.
+// NewGraph returns the link graph of a tree that nobody crawls. The errors are those of NewLinker.
 func NewGraph(tree *iut.Tree, index *storage.Index) (*repair.Graph, error) {
 	linker, err := NewLinker(tree.Format())
 	if err != nil {

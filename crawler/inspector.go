@@ -16,8 +16,8 @@ import (
 	"urltree/storage/record"
 )
 
-// NewInspector answers questions about a tree that nobody crawls, with the link options that
-// FORMAT keeps.
+// NewInspector returns what answers questions about a tree that nobody crawls, with the link
+// options that FORMAT keeps. The errors are those of NewLinker.
 func NewInspector(tree *iut.Tree, index *storage.Index) (*inspect.Inspector, error) {
 	linker, err := NewLinker(tree.Format())
 	if err != nil {

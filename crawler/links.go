@@ -32,7 +32,8 @@ const (
 const maxRecord = 8 << 10
 
 // A Linker decides which links of a page become records. It depends on FORMAT and the seeds
-// alone, so that a page gives the same links whenever its folder is parsed.
+// alone, so that a page gives the same links whenever its folder is parsed. Its methods may be
+// called from any goroutine.
 type Linker struct {
 	opts    extract.Options
 	strip   weburl.Strip
@@ -214,7 +215,8 @@ func (o *Options) linkOptions() iut.LinkOptions {
 	return l
 }
 
-// NewLinker makes the Linker that FORMAT describes: what merge and check parse pages with.
+// NewLinker makes the Linker that FORMAT describes: what merge and check parse pages with. An error
+// is about what FORMAT says, as of a pattern that does not compile.
 func NewLinker(f iut.Format) (*Linker, error) {
 	l := f.Links
 	o := Options{MaxDepth: l.MaxDepth, NoFollow: l.NoFollow, Assets: l.Assets, Accept: l.Accept, Budgets: Budgets(l.Budgets)}

@@ -145,10 +145,10 @@ type Options struct {
 	FS  iut.FS       // the disk of the tree; nil: the real one. Tests let it be slow or fail
 	Log *slog.Logger // nil: no log
 
-	// The call-backs, all of which may be nil. They are called from many goroutines at a time, but
-	// those of one page, OnPage and Edge, by one. One that returns an error or panics ends the
-	// crawl: see Run. They should return soon, and Fetch once its ctx has ended, since Run waits.
-
+	// The call-backs, all of which may be nil, are called from many goroutines at a time, but those
+	// of one page, OnPage and Edge, by one. One that returns an error or panics ends the crawl: see
+	// Run. They should return soon, and Fetch once its ctx has ended, since Run waits.
+	//
 	// Fetch is asked in place of the network, for each URL once unless Retries says otherwise, and
 	// for pages alone: no robots.txt and no sitemap is asked for, there is no delay unless Delay
 	// says so, and PerHost 0 is no limit. An error is a broken link, with the reason "fetch". ctx

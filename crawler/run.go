@@ -54,8 +54,8 @@ type Result struct {
 }
 
 // Run crawls until ctx ends, opts.Time is over or nothing is left. Then, one step after the
-// other: downloads in flight finish; the cleaner drains the buffers into the tree, closes the
-// index, and writes the results. Draining does not depend on ctx, so that stopping is not
+// other: downloads in flight finish; the cleaner drains the buffers into the tree and writes the
+// results; tree and index are closed. Draining does not depend on ctx, so that stopping is not
 // cut short. All of these ends give a nil error. Nothing is left when no URL waits, none is asked,
 // no page waits to be parsed and none is: source C's four conditions. If ctx ends while the tree is
 // still being opened, or opts.Time was spent there waiting for room on the disk, nothing is asked
@@ -67,11 +67,11 @@ type Result struct {
 //
 // The first disk error ends the crawl and is returned, wrapped in iut.ErrDisk. With ErrStuck, which
 // a disk or a call-back that hangs is as well, tree and memory are not given back before the step
-// that hangs ends: the process should end. Other errors come
-// before anything is fetched: ErrOptions, ErrNoWork, iut.ErrBusy, iut.ErrFormat,
-// iut.ErrIdentity, iut.ErrTree, storage.ErrDamaged, storage.ErrSchema. ErrDamaged is also the error
-// where damage is met later; the results are written if the index could be read, and lack what it
-// lacks. But for ErrStuck no goroutine of Run is left when it returns.
+// that hangs ends: the process should end. Other errors come before anything is fetched:
+// ErrOptions, ErrNoWork, iut.ErrBusy, iut.ErrFormat, iut.ErrIdentity, iut.ErrTree, iut.ErrOlder,
+// record.ErrDamaged, storage.ErrSchema, storage.ErrOlder. ErrDamaged is also the error where damage
+// is met later; the results are written if the index could be read, and lack what it lacks. But for
+// ErrStuck no goroutine of Run is left when it returns.
 //
 // Several crawls may go on in one process, each with a tree of its own or none.
 func Run(ctx context.Context, opts Options) (Result, error) {

@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// seedOrigin reports whether a seed has this origin, as [storage.Origin] returns it. The target of
+// seedOrigin reports whether a seed has this origin, as [record.Origin] returns it. The target of
 // a seed's redirect is no seed. It costs one look-up in the index. An index that cannot be read
 // ends the crawl.
 func (e *engine) seedOrigin(origin string) bool { return e.seedIs(e.index.SeedOrigin(origin)) }

@@ -31,7 +31,7 @@ var ErrDefect = errors.New("iut: defect")
 // Facts are what source.txt says of a page.
 type Facts struct {
 	URL         string // canonical
-	Source      string // the URL whose page named it first, or [storage.Seed]
+	Source      string // the URL whose page named it first, or [record.Seed]
 	record.Page        // PageDepth is the depth
 }
 

@@ -23,7 +23,7 @@ var ErrPath = errors.New("iut: no page folder")
 // A Mapping maps every URL to a folder, and every folder that it made back to the URL. It depends
 // on nothing but its field.
 //
-// Each component of the URL (see [storage.Key]) is a folder: pr- scheme, do- host label, po-
+// Each component of the URL (see [record.Key]) is a folder: pr- scheme, do- host label, po-
 // port, dr- path segment, qu- query. What common file systems forbid stands as ^ and two
 // capital hex digits. A name over 200 bytes ends in ^ and goes on in a child folder of the
 // same prefix. A path over 900 bytes becomes ov- and the SHA-256 of the URL, in the folder of

@@ -337,7 +337,7 @@ type TempFile struct {
 	size int64
 }
 
-// Temp makes a file in tmp/.
+// Temp makes a file in tmp/. The error is [ErrDisk].
 func (t *Tree) Temp() (*TempFile, error) {
 	if err := t.writable(); err != nil {
 		return nil, err

@@ -110,6 +110,9 @@ type Tree struct {
 // may become one, by its names.
 //
 // With root "" there is no LOCK, and the tree is in opts.FS alone.
+//
+// The errors are [ErrBusy], [ErrFormat], [ErrOlder], [ErrIdentity], [ErrTree] and [ErrDisk], and
+// those of the system for a root that is no folder.
 func Open(root string, opts Options) (*Tree, error) {
 	t := &Tree{root: root, fs: opts.FS, readOnly: opts.ReadOnly, upgrade: opts.Upgrade && !opts.ReadOnly, locks: new(pathLocks)}
 	if err := t.open(opts); err != nil {
@@ -232,7 +235,8 @@ func (t *Tree) Sync() error {
 	return t.syncErr
 }
 
-// SetLinks puts the link options of this run, and how it syncs, into FORMAT.
+// SetLinks puts the link options of this run, and how it syncs, into FORMAT. The error is
+// [ErrDisk].
 func (t *Tree) SetLinks(links LinkOptions) error {
 	return t.change(func(f *Format) { f.Links, f.Sync = links, t.fs.SyncMode() })
 }

@@ -64,7 +64,7 @@ func (x *Index) AddAreas(areas []string) error {
 	})
 }
 
-// Seeds returns what the last [Outcome] with Seeds said.
+// Seeds returns what the last [record.Outcome] with Seeds said.
 func (x *Index) Seeds() (s record.Seeds, err error) {
 	err = x.file.View(func(tx *bolt.Tx) error {
 		v := tx.Bucket(record.BucketSys).Get(record.KeySeeds)
@@ -95,7 +95,7 @@ func (x *Index) ForgetSeeds() error {
 func (x *Index) HasArea(area string) (bool, error) { return x.hasSeed(seedArea, area) }
 
 // SeedOrigin reports whether a committed seed, not the target of a seed's redirect, has this
-// [Origin].
+// [record.Origin].
 func (x *Index) SeedOrigin(origin string) (bool, error) { return x.hasSeed(seedOrigin, origin) }
 
 func (x *Index) hasSeed(kind byte, text string) (yes bool, err error) {
@@ -106,8 +106,8 @@ func (x *Index) hasSeed(kind byte, text string) (yes bool, err error) {
 	return yes, err
 }
 
-// SeedHost reports whether a committed seed, not the target of a seed's redirect, has this [Host],
-// at any scheme and port.
+// SeedHost reports whether a committed seed, not the target of a seed's redirect, has this
+// [record.Host], at any scheme and port.
 func (x *Index) SeedHost(host string) (yes bool, err error) {
 	err = x.file.View(func(tx *bolt.Tx) error {
 		c := tx.Bucket(record.BucketSeed).Cursor()

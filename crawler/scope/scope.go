@@ -41,7 +41,7 @@ func ParseMode(name string) (Mode, error) {
 	return 0, fmt.Errorf("scope %q: want one of %s", name, strings.Join(modes, ", "))
 }
 
-// Options of a scope. With the zero value and any Store everything is admitted.
+// Options are those of a scope. With the zero value and any Store everything is admitted.
 type Options struct {
 	Mode Mode
 	// Include: if there are any, a URL must match at least one. Exclude: it must match none.
@@ -49,7 +49,8 @@ type Options struct {
 	Include, Exclude []*regexp.Regexp
 }
 
-// A Store looks up what was kept of the seeds, and of the targets of their redirects.
+// A Store looks up what was kept of the seeds, and of the targets of their redirects. It is asked
+// from many goroutines at a time. A look-up that fails is the Store's to report: it answers false.
 type Store interface {
 	// HasArea reports whether one of them has the area, see [Scope.Areas].
 	HasArea(area string) bool

@@ -56,7 +56,7 @@ type host struct {
 	unread    bool     // the store may have times of it that are not known here
 	without   bool     // it came in when its side was forgotten already
 	raises    int8     // see slower
-	kind      int8     // of addresses, see storage.HostTimes; 0: not known
+	kind      int8     // of addresses, see record.HostTimes; 0: not known
 	away      int8     // ways of its own robots.txt that go on as hops
 	fails     uint32   // failures in a row
 

@@ -188,7 +188,7 @@ func (i *Inspector) Folder(prefix, usage string) ([]byte, error) {
 	return key, err
 }
 
-// lastKind returns the kind of a key's last component: storage.Label and so on; 0: a scheme.
+// lastKind returns the kind of a key's last component: record.Label and so on; 0: a scheme.
 func lastKind(key []byte) byte {
 	i := bytes.LastIndexByte(key[:len(key)-1], 0)
 	if i < 0 {

@@ -88,7 +88,7 @@ func (r *CheckReport) String() string {
 // Check proves on a tree at rest that the index agrees with itself, that every record it calls
 // stored has a complete page whose SHA-256 and facts are the record's, that nothing else is in
 // the folders, and what opts ask for. Each fault is told to fault, which may be nil. An error
-// means that the check could not be ended: iut.ErrDisk, or storage.ErrDamaged if the index
+// means that the check could not be ended: iut.ErrDisk, or record.ErrDamaged if the index
 // cannot be read at all.
 func Check(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, opts CheckOptions, fault func(string)) (CheckReport, error) {
 	c := &checker{tree: tree, index: index, parser: p, opts: opts}

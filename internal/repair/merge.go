@@ -30,7 +30,7 @@ type MergeOptions struct {
 // Merge makes index and results agree with the folders, from them, seeds.txt and FORMAT alone if
 // need be. A missing index is made anew, and so is one that is damaged or does not agree with
 // itself: the old file is kept beside it as index.db.damaged-TIME, and what is whole in it is taken
-// over. Then comes [rebuildIndex], after which the next
+// over. Then the folders are read, after which the next
 // start counts as one after an unclean stop; the index is compacted, and the result files are
 // written. Done twice, it changes nothing.
 //
@@ -114,7 +114,7 @@ func (o *MergeOptions) index(ctx context.Context, tree *iut.Tree, path string, p
 	return report, err
 }
 
-// verify returns storage.ErrDamaged for an index that must not be used as it is.
+// verify returns record.ErrDamaged for an index that must not be used as it is.
 func verify(ctx context.Context, path string) (err error) {
 	index, err := storage.Open(path, storage.Options{ReadOnly: true})
 	if err != nil {

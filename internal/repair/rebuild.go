@@ -66,7 +66,7 @@ func (r *Report) String() string {
 }
 
 // setPages is how many pages a transaction of a rebuild has at most. Their bodies are gone by then;
-// links are what takes memory, of which it has no more than [storage.MostWeight], and at most 4 KiB
+// links are what takes memory, of which it has no more than [record.MostWeight], and at most 4 KiB
 // of metadata a page.
 const setPages = 1000
 
@@ -303,7 +303,7 @@ func (r *rebuild) commit(ctx context.Context) error {
 	return nil
 }
 
-// NewIndex makes index.db of a tree that has none from its folders and seeds, as [rebuildIndex]
+// NewIndex makes index.db of a tree that has none from its folders and seeds, as [Merge]
 // does: under another name until it is whole, so that no kill leaves an index that lacks pages.
 // Where there are pages, the next start counts as one after an unclean stop. room is as for
 // [Relink]; nil: nobody is asked.

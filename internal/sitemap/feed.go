@@ -244,8 +244,7 @@ func (f *feed) item(e element) bool {
 	return true
 }
 
-// json reads a JSON Feed, item by item. gofeed would hold all items at once, and for one of three
-// bytes hold hundreds.
+// json reads a JSON Feed, item by item: three bytes of an item may take hundreds of memory.
 func (r *reader) json(text *bufio.Reader) {
 	d := json.NewDecoder(text)
 	r.Damaged = !r.members(d) && r.err == nil

@@ -40,7 +40,7 @@ func AppendRanked(b, key []byte, version uint64) []byte {
 	return Seal(binary.AppendUvarint(b, version), key)
 }
 
-// DecodeRanked reads a value that appendRanked has made.
+// DecodeRanked reads a value that AppendRanked has made.
 func DecodeRanked(key, v []byte) (version uint64, err error) {
 	body, err := Unseal(v, key)
 	if err != nil {

@@ -2,8 +2,12 @@
 // sitemap and a run, the outcomes that change it, and how each of them is written as a key and a
 // value of the index. It knows no database: the values are those of this package alone.
 //
-// Every value that it appends is sealed: it ends in a CRC-32C of what stands before it and of the
-// key that it stands under. What decodes, encodes to the same bytes; all else is [ErrCorrupt].
+// A URL waits in a Range of its host, as a Row, until it has its turn; what is known of it is its
+// Record. All types are plain values: who changes one must not share it.
+//
+// Every value that stands alone under a key is sealed: it ends in a CRC-32C of what stands before
+// it and of that key. What decodes, encodes to the same bytes; all else is [ErrCorrupt], the one
+// error of what reads values. Keys are read with [ErrKey].
 package record
 
 import (
