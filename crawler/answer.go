@@ -58,6 +58,8 @@ func (w *worker) answer(item *iut.Item, known bool, res *fetch.Response, err err
 	case status == http.StatusTooManyRequests || status >= 500:
 		a.Cause, a.Fault = statusReason(status), faultOf(status)
 		w.again(item, a.Cause, spares(a.Fault))
+	case item.Row.Kind == record.SitemapRow:
+		item.Fail(statusReason(status)) // few sites have one: it is not worth a login
 	default:
 		item.Fail(failReason(res))
 	}

@@ -229,6 +229,11 @@ func TestSitemaps(t *testing.T) {
 			maps:  map[string]string{"/sitemap.xml": "failed:http-4xx"},
 		},
 		{
+			name:  "behind a login", // as good as missing
+			texts: map[string]string{"/sitemap.xml": "401"},
+			maps:  map[string]string{"/sitemap.xml": "failed:http-4xx"},
+		},
+		{
 			name:  "a page in its place",
 			texts: map[string]string{"/sitemap.xml": "<html><a href=/a>"},
 			maps:  map[string]string{"/sitemap.xml": "failed:no-sitemap"},
