@@ -60,7 +60,7 @@ func Clean(ctx context.Context, s Steps) error {
 		{"pages of the tree to " + s.Files.Res, func() (err error) {
 			// One scan makes both lists; res2.txt takes its place in the next step.
 			if s.Failures != nil {
-				failures = newFailureScan(s.Index.Run().ID, s.Unreached)
+				failures = newFailureScan(s.Index.Runs().Current().ID, s.Unreached)
 			}
 			if l, err = listRecords(ctx, s.Index, s.Files, failures, s.Watch); err != nil {
 				return err

@@ -53,7 +53,7 @@ type Queue struct {
 // writeStatistics writes statistics.txt. The lists must lie in their places: source A's equation
 // counts their lines as they lie on the disk. root is the folder of the tree; "": it is not named.
 func writeStatistics(ctx context.Context, index *storage.Index, f Files, root string, run RunFigures, sums *tally, watch *disk.Watch) error {
-	runs, err := index.Runs()
+	runs, err := index.Runs().All()
 	if err != nil {
 		return fmt.Errorf("statistics: %w", err)
 	}
@@ -341,15 +341,15 @@ func kindOf(name string) string {
 // from its start. For each hour it tells the new URLs that came into the tree in it, and what
 // went into and out of each queue since the run's start.
 func WriteHourly(ctx context.Context, index *storage.Index, f Files, watch *disk.Watch) error {
-	runs, err := index.Runs()
+	runs, err := index.Runs().All()
 	if err != nil {
 		return fmt.Errorf("hourly statistics: %w", err)
 	}
-	hours, err := index.Hours()
+	hours, err := index.Runs().Hours()
 	if err != nil {
 		return fmt.Errorf("hourly statistics: %w", err)
 	}
-	present := index.Run().ID
+	present := index.Runs().Current().ID
 	p := &page{}
 	p.section(hourlyTitle + ": new URLs in the tree, and what went into and out of the queues since the run's start")
 	for i := range runs {

@@ -203,14 +203,14 @@ func TestCountLines(t *testing.T) {
 func TestHourly(t *testing.T) {
 	s := testsite.Small(t)
 	f := filesIn(t, t.TempDir())
-	if _, _, _, err := s.Index.Begin(); err != nil {
+	if _, _, _, err := s.Index.Runs().Begin(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Index.Finish(); err != nil {
+	if _, err := s.Index.Runs().Finish(); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // the first of these two is never ended
-		if _, _, _, err := s.Index.Begin(); err != nil {
+		if _, _, _, err := s.Index.Runs().Begin(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -221,7 +221,7 @@ func TestHourly(t *testing.T) {
 		{Run: 1, Hour: 2, Time: 1_800_005_000},
 		{Run: 3, Hour: 1, Time: 1_800_009_000, Stored: 1},
 	} {
-		if err := s.Index.PutHour(h); err != nil {
+		if err := s.Index.Runs().PutHour(h); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -53,7 +53,7 @@ func (p *page) others(n int64, what string) {
 // slowest shows the hosts that take longest to answer.
 func (p *page) slowest(ctx context.Context, index *storage.Index) error {
 	hosts := top.List[record.HostRow]{N: mostBad, Compare: func(a, b record.HostRow) int { return cmp.Compare(b.Answer, a.Answer) }}
-	err := index.Hosts(ctx, func(h record.HostRow) error {
+	err := index.Hosts().Each(ctx, func(h record.HostRow) error {
 		if h.Answer > 0 {
 			hosts.Add(h)
 		}
@@ -75,7 +75,7 @@ const mostRuns, mostHours = 10, 24
 
 // rates shows how fast pages came: in each run, and in the hours of this one.
 func (p *page) rates(index *storage.Index, run *record.Run, runs []record.Run) error {
-	hours, err := index.Hours()
+	hours, err := index.Runs().Hours()
 	if err != nil {
 		return fmt.Errorf("statistics: %w", err)
 	}

@@ -16,7 +16,7 @@ import (
 func TestVolumes(t *testing.T) {
 	s := testsite.New(t, t.TempDir())
 	t.Cleanup(s.Close)
-	run, _, _, err := s.Index.Begin()
+	run, _, _, err := s.Index.Runs().Begin()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestVolumes(t *testing.T) {
 	sums.endOrigin()
 	for hour := range uint32(30) {
 		h := record.Hour{Run: run.ID, Hour: hour + 1, Time: run.Start + int64(hour+1)*3600, Stored: 36 * int64(hour)}
-		if err := s.Index.PutHour(h); err != nil {
+		if err := s.Index.Runs().PutHour(h); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -46,7 +46,7 @@ func TestVolumes(t *testing.T) {
 	if err := writeResults(context.Background(), s.Index, f); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeStatistics(context.Background(), s.Index, f, "", RunFigures{Run: s.Index.Run()}, sums, nil); err != nil {
+	if err := writeStatistics(context.Background(), s.Index, f, "", RunFigures{Run: s.Index.Runs().Current()}, sums, nil); err != nil {
 		t.Fatal(err)
 	}
 	got := testsite.Read(t, f.Statistics)

@@ -39,7 +39,7 @@ func (e *engine) takeOptions(ctx context.Context) error {
 	}
 	err = e.keepOptions(c.now)
 	if err == nil && c.review {
-		err = e.index.Reviewed()
+		err = e.index.Marks().Reviewed()
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", iut.ErrDisk, err)
@@ -50,14 +50,14 @@ func (e *engine) takeOptions(ctx context.Context) error {
 // changes compares the link options of this run with those that the index was brought to.
 func (e *engine) changes() (c change, err error) {
 	c.now = e.opts.linkOptions()
-	if c.grown, err = e.index.NeedsRelink(); err != nil {
+	if c.grown, err = e.index.Marks().NeedsRelink(); err != nil {
 		return c, err
 	}
 	if c.before, err = e.optionsBefore(); err != nil {
 		return c, err
 	}
 	c.options = !reflect.DeepEqual(c.now, c.before)
-	c.review, err = e.index.NeedsReview()
+	c.review, err = e.index.Marks().NeedsReview()
 	return c, err
 }
 
@@ -65,7 +65,7 @@ func (e *engine) changes() (c change, err error) {
 // nothing has changed held URLs are looked at while the crawl goes on, see releaseHeld.
 func (e *engine) reopen(ctx context.Context, c change) error {
 	if c.options || c.grown {
-		if _, err := e.index.ReopenSitemaps(ctx, (*record.Record).Narrowed, nil); err != nil {
+		if _, err := e.index.Sitemaps().Reopen(ctx, (*record.Record).Narrowed, nil); err != nil {
 			return err
 		}
 	}
@@ -99,7 +99,7 @@ func (e *engine) relinkFor(ctx context.Context, c change) error {
 // since it may be a copy that is older than FORMAT, else those of FORMAT, by which it was made
 // again.
 func (e *engine) optionsBefore() (before iut.LinkOptions, err error) {
-	text, err := e.index.LinkOptions()
+	text, err := e.index.Marks().LinkOptions()
 	if err != nil || text == nil {
 		return e.tree.Format().Links, err
 	}
@@ -116,11 +116,11 @@ func (e *engine) keepOptions(options iut.LinkOptions) error {
 	if err != nil {
 		return err
 	}
-	kept, err := e.index.LinkOptions()
+	kept, err := e.index.Marks().LinkOptions()
 	if err != nil || bytes.Equal(kept, text) {
 		return err
 	}
-	return e.index.SetLinkOptions(text)
+	return e.index.Marks().SetLinkOptions(text)
 }
 
 // relink parses stored pages again, for links that belong to the crawl only now: all of them, or
@@ -165,12 +165,12 @@ func (e *engine) release(ctx context.Context, changed bool, fresh func(rows []re
 	if fresh != nil {
 		most = 1000 // outcomes wait for such a transaction
 	}
-	return e.index.Hosts(ctx, func(h record.HostRow) error {
+	return e.index.Hosts().Each(ctx, func(h record.HostRow) error {
 		for from := []byte(nil); h.Held > 0; {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			rows, next, err := e.index.HeldRows(h.Name, from, most, want, admit)
+			rows, next, err := e.index.Queues().HeldRows(h.Name, from, most, want, admit)
 			if err != nil {
 				return err
 			}

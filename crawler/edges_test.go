@@ -89,7 +89,7 @@ func graphOf(t testing.TB, root string) (list []string, kept record.Edges) {
 	withGraph(t, root, func(source rank.Source, index *storage.Index) {
 		list = edgesOf(t, source)
 		var err error
-		if kept, _, err = index.Edges(); err != nil {
+		if kept, _, err = index.Marks().Edges(); err != nil {
 			t.Fatal(err)
 		}
 	})

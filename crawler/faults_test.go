@@ -375,7 +375,7 @@ func edgesOn(t *testing.T, root string, disk iut.FS, web *testweb.Web, call stri
 		t.Fatalf("%s: %v", call, err)
 	}
 	defer index.Close()
-	kept, stored, err := index.Edges()
+	kept, stored, err := index.Marks().Edges()
 	if err != nil || kept.Pages != stored {
 		t.Errorf("%s: %d of %d pages have their edges in the file: %v", call, kept.Pages, stored, err)
 	}

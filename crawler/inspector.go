@@ -43,7 +43,7 @@ func newInspector(tree *iut.Tree, index *storage.Index, linker *Linker, token st
 			return linker.strip.Apply(url), err
 		},
 		Robots: func(url string) (ok bool, line string, known bool) {
-			row, found, err := index.Robots(record.Origin(url))
+			row, found, err := index.Hosts().Robots(record.Origin(url))
 			if err != nil || !found || !answered(row.Status) {
 				return false, "", false
 			}

@@ -66,10 +66,10 @@ func (l *Linker) Err() error {
 }
 
 // HasArea implements [scope.Store].
-func (l *Linker) HasArea(area string) bool { return l.answer(l.index.HasArea(area)) }
+func (l *Linker) HasArea(area string) bool { return l.answer(l.index.Seeds().HasArea(area)) }
 
 // IsSeed implements [scope.Store].
-func (l *Linker) IsSeed(url string) bool { return l.answer(l.index.IsSeed(url)) }
+func (l *Linker) IsSeed(url string) bool { return l.answer(l.index.Seeds().Has(url)) }
 
 func (l *Linker) answer(yes bool, err error) bool {
 	if err != nil {

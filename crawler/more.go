@@ -31,9 +31,9 @@ func (e *engine) lookAgain(looked int64) (more bool, err error) {
 
 // findMore is lookAgain for who holds e.ending.
 func (e *engine) findMore(ctx context.Context) (more bool, err error) {
-	grown, err := e.index.NeedsRelink()
+	grown, err := e.index.Marks().NeedsRelink()
 	if err == nil && grown {
-		_, err = e.index.ReopenSitemaps(ctx, (*record.Record).Narrowed, e.frontier.Add)
+		_, err = e.index.Sitemaps().Reopen(ctx, (*record.Record).Narrowed, e.frontier.Add)
 	}
 	if err == nil && grown {
 		err = e.relink(ctx, false, e.frontier.Add)

@@ -139,7 +139,7 @@ func (o *Options) inbox() int {
 
 // beginRun begins the run in the index.
 func (e *engine) beginRun(context.Context) (err error) {
-	if e.run, e.unclean, e.lastUnclean, err = e.index.Begin(); err != nil {
+	if e.run, e.unclean, e.lastUnclean, err = e.index.Runs().Begin(); err != nil {
 		return fmt.Errorf("%w: %w", iut.ErrDisk, err)
 	}
 	e.linker.Use(e.index)
@@ -198,7 +198,7 @@ func (e *engine) fillFrontier(ctx context.Context) (err error) {
 		live += total.Sitemaps
 	}
 	opts := frontier.Options{
-		Store: e.index, Memory: e.opts.FrontierBytes, Crawlers: e.opts.Crawlers, PerHost: e.opts.PerHost,
+		Store: e.index.Queues(), Memory: e.opts.FrontierBytes, Crawlers: e.opts.Crawlers, PerHost: e.opts.PerHost,
 		Delay: max(e.opts.Delay, 0), Auto: e.opts.Delay == 0, MaxWait: e.opts.MaxWait, MaxCrawlDelay: e.opts.MaxDelay,
 		Live: live, NoSitemaps: !e.opts.ReadsSitemaps(), Run: e.run.ID, Unclean: e.unclean, Earlier: e.earlier, NotBefore: e.run.Start * int64(time.Second),
 		Admit: e.admit, NeedRobots: func(origin string) bool { return !e.opts.IgnoreRobots && e.robots.need(origin) }, Idle: e.flushAll,

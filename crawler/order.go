@@ -102,7 +102,7 @@ func (e *engine) order(ctx context.Context, f *frontier.Options) error {
 		f.Batch, f.Share = 1, e.opts.QueueSize
 	}
 	if e.opts.Order == OrderTree {
-		f.Tree = e.index
+		f.Tree = e.index.Queues()
 	}
 	if !e.opts.priority() {
 		return nil
@@ -133,7 +133,7 @@ func (e *engine) rerank(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, ranks.Close()) }()
 	version := uint64(ranks.Time.UnixNano())
-	done, err := e.index.Ranked()
+	done, err := e.index.Marks().Ranked()
 	if err != nil || done == version {
 		return err
 	}

@@ -37,7 +37,7 @@ func TestOver(t *testing.T) {
 		}
 		e.alive = t.Context()
 		if e.frontier, err = frontier.New(frontier.Options{
-			Store: index, Memory: 1 << 20, Crawlers: 1, PerHost: 1, MaxWait: time.Minute, NeedRobots: func(string) bool { return false },
+			Store: index.Queues(), Memory: 1 << 20, Crawlers: 1, PerHost: 1, MaxWait: time.Minute, NeedRobots: func(string) bool { return false },
 		}); err != nil {
 			t.Fatal(err)
 		}

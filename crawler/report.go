@@ -30,11 +30,11 @@ func (e *engine) report(ctx context.Context) error {
 		if e.alive.Err() != nil {
 			return nil // after an error of the disk nothing is written any more
 		}
-		hour.Time, hour.Stored, hour.Rows = time.Now().Unix(), e.index.Run().NewURLs-before, map[string][2]int64{}
+		hour.Time, hour.Stored, hour.Rows = time.Now().Unix(), e.index.Runs().Current().NewURLs-before, map[string][2]int64{}
 		for _, q := range e.queues() {
 			hour.Rows[q.Name] = [2]int64{q.Added, q.Removed}
 		}
-		if err := e.index.PutHour(hour); err != nil {
+		if err := e.index.Runs().PutHour(hour); err != nil {
 			return fmt.Errorf("%w: %w", iut.ErrDisk, err)
 		}
 		return nil
@@ -50,7 +50,7 @@ func (e *engine) report(ctx context.Context) error {
 			// The filter is outside the heap, and what it takes is not the heap's any more.
 			debug.SetMemoryLimit(e.opts.heap(e.index.Filter().Bytes()))
 		}
-		pages := e.index.Run().Stored
+		pages := e.index.Runs().Current().Stored
 		e.perSecond.Store(math.Float64bits(float64(pages-lastPages) / now.Sub(last).Seconds()))
 		last, lastPages = now, pages
 		if e.opts.Progress != nil {
@@ -79,7 +79,7 @@ func (e *engine) report(ctx context.Context) error {
 }
 
 func (e *engine) progress() Progress {
-	run, total, stats := e.index.Run(), e.index.Totals(), e.frontier.Stats()
+	run, total, stats := e.index.Runs().Current(), e.index.Totals(), e.frontier.Stats()
 	p := Progress{
 		Elapsed: time.Since(e.start), Pages: run.Stored, Bytes: run.Bytes,
 		Pending: total.Now + total.Later, Held: total.Held, Hosts: stats.Hosts, Phase: "fetch",
@@ -128,7 +128,7 @@ func (e *engine) queues() []cleaner.Queue {
 func (e *engine) figures() cleaner.RunFigures {
 	filter := e.index.Filter()
 	f := cleaner.RunFigures{
-		Run: e.index.Run(), Queues: e.queues(), Rejected: e.linker.rejections(),
+		Run: e.index.Runs().Current(), Queues: e.queues(), Rejected: e.linker.rejections(),
 		LockWait: e.frontier.Stats().LongestWait, ExpectedLosses: filter.ExpectedLosses(), Filter: filter.Stats(),
 	}
 	f.Order, f.Forgotten = e.orderFigures()
@@ -143,8 +143,8 @@ func (e *engine) figures() cleaner.RunFigures {
 // answer in this run, and why it gave none. If the run has stored pages, that holds for those alone
 // that it has given up: the others are asked again. Records come in the order of the index.
 func (e *engine) unreached() func(*record.Record) (cause string, yes bool) {
-	stored := sync.OnceValue(func() bool { return e.index.Run().Stored > 0 }) // once all is drained
-	var last record.Robots                                                    // of the origin of the record before
+	stored := sync.OnceValue(func() bool { return e.index.Runs().Current().Stored > 0 }) // once all is drained
+	var last record.Robots                                                               // of the origin of the record before
 	return func(r *record.Record) (string, bool) {
 		word, cause, _ := strings.Cut(r.Reason, ":")
 		switch {
@@ -158,7 +158,7 @@ func (e *engine) unreached() func(*record.Record) (cause string, yes bool) {
 			return string(fetch.Proxy), true
 		}
 		if origin := record.Origin(r.URL); origin != last.Origin {
-			row, found, err := e.index.Robots(origin)
+			row, found, err := e.index.Hosts().Robots(origin)
 			if last = row; err != nil || !found {
 				last = record.Robots{}
 			}

@@ -50,7 +50,7 @@ func TestNoFiguresAfterFailure(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer x.Close()
-		if hours, err := x.Hours(); err != nil || len(hours) != 1 {
+		if hours, err := x.Runs().Hours(); err != nil || len(hours) != 1 {
 			t.Errorf("fails %v: figures of %d hours, want 1: %v", fails, len(hours), err)
 		}
 	}

@@ -43,10 +43,10 @@ func TestResumeReads(t *testing.T) {
 					if err != nil || len(loans) == 0 {
 						t.Fatalf("Take: %d loans, %v", len(loans), err)
 					}
-					if n := e.index.Written(); n > 30 {
+					if n := e.index.Stats().Written; n > 30 {
 						t.Errorf("%d pages of the index were written before the first URL is taken", n)
 					}
-					looked[i] = e.index.Looked()
+					looked[i] = e.index.Stats().Looked
 					// Of so small a filter a part may be full by chance, and does not count what it
 					// takes then.
 					if err := e.fillFilter(t.Context()); err != nil || !e.index.Filter().Complete() || e.index.Filter().Len() < known+1-known/50 {
@@ -55,7 +55,7 @@ func TestResumeReads(t *testing.T) {
 					if _, err := os.Stat(e.seenPath()); !errors.Is(err, fs.ErrNotExist) {
 						t.Errorf("the saved filter is there after its use, and might be taken for a later state of an older index: %v", err)
 					}
-					if scanned := e.index.Looked() > looked[i]; scanned != unclean {
+					if scanned := e.index.Stats().Looked > looked[i]; scanned != unclean {
 						t.Errorf("filter made by a scan: %v, want %v", scanned, unclean)
 					}
 					before := e.frontier.Stats().Eligible

@@ -75,7 +75,7 @@ func (c *robotsCache) need(origin string) bool {
 
 // recallLocked looks for an answer in the index. What it cannot read is asked for again.
 func (c *robotsCache) recallLocked(origin string) *robotsEntry {
-	row, ok, err := c.index.Robots(origin)
+	row, ok, err := c.index.Hosts().Robots(origin)
 	e := &robotsEntry{}
 	switch {
 	case err != nil || !ok:
@@ -160,7 +160,7 @@ func (c *robotsCache) rules(origin string) (*robots.Rules, error) {
 	}
 	c.reading.Lock()
 	defer c.reading.Unlock()
-	row, ok, err := c.index.Robots(origin)
+	row, ok, err := c.index.Hosts().Robots(origin)
 	if err != nil && !errors.Is(err, record.ErrCorrupt) {
 		return nil, err
 	}
@@ -293,7 +293,7 @@ func (c *robotsCache) spares(origin string, fault frontier.Fault, known bool) ui
 	case !known:
 		return 2*c.tries - 1
 	}
-	if before, ok, err := c.index.Robots(origin); err == nil && ok && answered(before.Status) {
+	if before, ok, err := c.index.Hosts().Robots(origin); err == nil && ok && answered(before.Status) {
 		return mostSpared
 	}
 	return c.tries + 1

@@ -213,7 +213,7 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 			Unreached: e.unreached(), Failures: func(f cleaner.Failures) { result.Failures = f },
 		})
 	}
-	result.Run, result.Total, result.Stages = e.index.Run(), e.index.Totals(), e.figures().Stages
+	result.Run, result.Total, result.Stages = e.index.Runs().Current(), e.index.Totals(), e.figures().Stages
 	result.SeedsFailed = e.asked.Load() && result.Run.Stored == 0 && result.Failures.SeedsFailed > 0 &&
 		result.Failures.SeedsOther == 0 && !errors.Is(context.Cause(e.fetching), errStopped)
 	if cause := context.Cause(e.alive); cause != nil {
@@ -251,7 +251,7 @@ func (e *engine) begin(ctx context.Context) (release func()) {
 
 // finish marks the clean end and saves the filter that belongs to it.
 func (e *engine) finish() error {
-	if _, err := e.index.Finish(); err != nil {
+	if _, err := e.index.Runs().Finish(); err != nil {
 		return fmt.Errorf("%w: %w", iut.ErrDisk, err)
 	}
 	if e.opts.NoTree || !e.index.Filter().Complete() {
@@ -313,7 +313,7 @@ func (e *engine) committed(set []*iut.Item, c storage.Committed) {
 	e.frontier.Add(c.Fresh, c.Tx)
 	e.frontier.Done(done, times)
 	e.frontier.Expect(-robots)
-	if e.opts.MaxBytes > 0 && e.index.Run().Bytes >= e.opts.MaxBytes {
+	if e.opts.MaxBytes > 0 && e.index.Runs().Current().Bytes >= e.opts.MaxBytes {
 		e.stop(errBytes)
 	}
 }

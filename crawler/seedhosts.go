@@ -7,10 +7,12 @@ import (
 // seedOrigin reports whether a seed has this origin, as [record.Origin] returns it. The target of
 // a seed's redirect is no seed. It costs one look-up in the index. An index that cannot be read
 // ends the crawl.
-func (e *engine) seedOrigin(origin string) bool { return e.seedIs(e.index.SeedOrigin(origin)) }
+func (e *engine) seedOrigin(origin string) bool { return e.seedIs(e.index.Seeds().HasOrigin(origin)) }
 
 // seedHost is seedOrigin for a host name or address, without brackets, at any scheme and port.
-func (e *engine) seedHost(host string) bool { return e.seedIs(e.index.SeedHost(bracketed(host))) }
+func (e *engine) seedHost(host string) bool {
+	return e.seedIs(e.index.Seeds().HasHost(bracketed(host)))
+}
 
 // seedServer is seedOrigin for a host name or address, without brackets, and a port, at any scheme.
 func (e *engine) seedServer(host, port string) bool {

@@ -69,11 +69,11 @@ func (e *engine) nameSitemaps(ctx context.Context) (named int, err error) {
 	}
 	err = e.index.Origins(ctx, func(origin string) error {
 		rules := robots.AllowAll // where it is not known, it is asked for before a sitemap is
-		if row, ok, err := e.index.Robots(origin); err == nil && ok && answered(row.Status) {
+		if row, ok, err := e.index.Hosts().Robots(origin); err == nil && ok && answered(row.Status) {
 			rules = parseRobots(row, e.robots.token)
 		}
 		for _, l := range e.namedSitemaps(origin, rules) {
-			_, known, err := e.index.Sitemap(l.URL)
+			_, known, err := e.index.Sitemaps().Get(l.URL)
 			if err != nil {
 				return err
 			}

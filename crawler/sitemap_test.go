@@ -127,7 +127,7 @@ func (s *site) sitemaps(dir string) map[string]string {
 	index := openIndex(s.t, dir)
 	defer index.Close()
 	got := map[string]string{}
-	err := index.EachSitemap(s.t.Context(), func(m *record.Record) error {
+	err := index.Sitemaps().Each(s.t.Context(), func(m *record.Record) error {
 		got[strings.TrimPrefix(m.URL, s.addr)] = strings.TrimSuffix(m.State.String()+":"+m.Reason, ":")
 		return nil
 	})
@@ -383,11 +383,11 @@ func TestSitemapRetries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	row, _, err := index.Robots(s.addr)
+	row, _, err := index.Hosts().Robots(s.addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	failed, _, err := index.Sitemap(s.addr + "/sitemap.xml")
+	failed, _, err := index.Sitemaps().Get(s.addr + "/sitemap.xml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -482,7 +482,7 @@ func TestSitemapLarge(t *testing.T) {
 	s.crawl(dir, nil)
 	index := openIndex(t, dir)
 	defer index.Close()
-	m, _, err := index.Sitemap(s.addr + "/sitemap.xml")
+	m, _, err := index.Sitemaps().Get(s.addr + "/sitemap.xml")
 	if err != nil || m.State != record.Read || m.Bytes != int64(large) || m.Cut != 0 {
 		t.Errorf("%+v, %v", m, err)
 	}

@@ -142,7 +142,7 @@ func TestAdopt(t *testing.T) {
 				if rec.State != record.Pending || rec.Range != record.Now || rec.Due != 0 || next[0] != rec.Row {
 					t.Errorf("%v %+v, After has %+v; want pending, now", rec.State, rec.Row, next[0])
 				}
-				if rec.Run != index.Run().ID {
+				if rec.Run != index.Runs().Current().ID {
 					t.Errorf("the row is of run %d: it would be looked for in the tree again", rec.Run)
 				}
 				return

@@ -357,7 +357,7 @@ func TestLinearisable(t *testing.T) {
 			tree := open(t, root, onFS(yielding{disk(t, root, iut.SyncNone)}))
 			index := newIndex(t)
 			var err error
-			if c.frontier, err = frontier.New(frontier.Options{Store: index, Crawlers: 6}); err != nil {
+			if c.frontier, err = frontier.New(frontier.Options{Store: index.Queues(), Crawlers: 6}); err != nil {
 				t.Fatal(err)
 			}
 			for i := range 8 { // each has a host of its own, so that all may be taken at once

@@ -167,7 +167,7 @@ func newIndex(t *testing.T) *storage.Index {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { x.Close() })
-	if _, _, _, err := x.Begin(); err != nil {
+	if _, _, _, err := x.Runs().Begin(); err != nil {
 		t.Fatal(err)
 	}
 	if err := x.LoadFilter(t.Context()); err != nil {

@@ -18,12 +18,12 @@ import (
 )
 
 // yieldingRows is an index that lets others run before and after it reads for the frontier.
-type yieldingRows struct{ *storage.Index }
+type yieldingRows struct{ storage.Queues }
 
 func (y yieldingRows) Refill(host string, now time.Time, n int, skip func(url string) bool) ([]record.Row, error) {
 	yield()
 	defer yield()
-	return y.Index.Refill(host, now, n, skip)
+	return y.Queues.Refill(host, now, n, skip)
 }
 
 // A small crawl, on 1 to 8 threads and with others let in between the steps: frontier, buffers that
@@ -55,7 +55,7 @@ func crawlOnce(t *testing.T) {
 	tree, index := open(t, root, onFS(yielding{disk(t, root, iut.SyncNone)})), newIndex(t)
 	pending(t, index, seedLink(url(0)))
 	var pl *pipeline
-	f, err := frontier.New(frontier.Options{Store: yieldingRows{index}, Live: 1, Crawlers: crawlers, Batch: 2, Idle: func() {
+	f, err := frontier.New(frontier.Options{Store: yieldingRows{index.Queues()}, Live: 1, Crawlers: crawlers, Batch: 2, Idle: func() {
 		for _, b := range pl.buffers {
 			yield()
 			b.Flush()

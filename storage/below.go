@@ -79,14 +79,14 @@ func (c *change) flushCounts(g *counting, diffs map[string]*record.Counts) error
 	return c.values.Write(g.bucket, puts)
 }
 
-// Folder returns the counts of all records strictly below a folder key ("" for the whole tree).
+// Counts returns the counts of all records strictly below a folder key ("" for the whole tree).
 // Those of a folder need not have what was committed after the last Settle.
-func (x *Index) Folder(key []byte) (c record.Counts, err error) {
+func (g Folders) Counts(key []byte) (c record.Counts, err error) {
 	if len(key) == 0 {
-		return x.Totals().Counts, nil
+		return g.x.Totals().Counts, nil
 	}
-	err = x.file.View(func(tx *bolt.Tx) error {
-		c, err = x.below(&boltfile.Values{Tx: tx}, key)
+	err = g.x.file.View(func(tx *bolt.Tx) error {
+		c, err = g.x.below(&boltfile.Values{Tx: tx}, key)
 		return err
 	})
 	return c, err

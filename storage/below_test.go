@@ -38,7 +38,7 @@ func TestCountedFrom(t *testing.T) {
 				}
 				queries := want.Records()
 				want.Now++ // the path itself
-				if got, err := x.Folder(folder); err != nil || got != want {
+				if got, err := x.Folders().Counts(folder); err != nil || got != want {
 					t.Fatalf("%d records: folder has %+v, %v, want %+v", n-1, got, err, want)
 				}
 				err := x.file.View(func(tx *bolt.Tx) error {

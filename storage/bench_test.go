@@ -85,7 +85,7 @@ func newEndless(b *testing.B, hosts int, sites bool) *endless {
 	}
 	b.Cleanup(func() { x.Close() })
 	x.Filter().SetComplete() // nothing is in the index
-	if _, _, _, err := x.Begin(); err != nil {
+	if _, _, _, err := x.Runs().Begin(); err != nil {
 		b.Fatal(err)
 	}
 	w := &endless{index: x, rng: rand.New(rand.NewPCG(1, 2)), hosts: hosts, sites: sites}

@@ -18,11 +18,11 @@ func TestRunAfterClockWasSetBack(t *testing.T) {
 	if err := x.file.Update(func(tx *bolt.Tx) error { return putRun(tx, &last) }); err != nil {
 		t.Fatal(err)
 	}
-	run, unclean, _, err := x.Begin()
+	run, unclean, _, err := x.Runs().Begin()
 	if err != nil || unclean || run.ID != 8 || run.Start != ahead || run.End != ahead {
 		t.Fatalf("Begin: %+v, unclean %v, %v; want one from %d on", run, unclean, err, ahead)
 	}
-	run, err = x.Finish()
+	run, err = x.Runs().Finish()
 	if err != nil || run.End < ahead || run.End > ahead+60 {
 		t.Errorf("Finish: %+v, %v; want an end soon after %d", run, err, ahead)
 	}

@@ -38,7 +38,7 @@ func TestDateOutlivesAPowerCut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := x.SetLinkOptions([]byte("changed")); err != nil {
+	if err := x.Marks().SetLinkOptions([]byte("changed")); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Cut(); err != nil {
@@ -60,7 +60,7 @@ func TestDateOutlivesAPowerCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer again.Close()
-	if options, err := again.LinkOptions(); err != nil || string(options) != "changed" {
+	if options, err := again.Marks().LinkOptions(); err != nil || string(options) != "changed" {
 		t.Errorf("link options %q, %v", options, err)
 	}
 }

@@ -8,8 +8,8 @@ import (
 )
 
 // Domain returns the row of a registrable domain, a zero one if there is none.
-func (x *Index) Domain(name string) (d record.DomainRow, err error) {
-	err = x.file.View(func(tx *bolt.Tx) error {
+func (g Hosts) Domain(name string) (d record.DomainRow, err error) {
+	err = g.x.file.View(func(tx *bolt.Tx) error {
 		if v := tx.Bucket(record.BucketDomain).Get([]byte(name)); v != nil {
 			d, err = record.DecodeDomain([]byte(name), v)
 		}

@@ -25,7 +25,7 @@ func TestUpgradeCountsHosts(t *testing.T) {
 	}
 	rows := func() (list []record.DomainRow) {
 		for n := range 7 {
-			d, err := x.Domain(fmt.Sprintf("d%d.org", n))
+			d, err := x.Hosts().Domain(fmt.Sprintf("d%d.org", n))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,8 +8,8 @@ import (
 
 // Edges returns what is kept of the link graph, and the number of stored pages at that moment.
 // Those beyond Edges.Pages have no edges in the file.
-func (x *Index) Edges() (kept record.Edges, stored int64, err error) {
-	err = x.file.View(func(tx *bolt.Tx) error {
+func (g Marks) Edges() (kept record.Edges, stored int64, err error) {
+	err = g.x.file.View(func(tx *bolt.Tx) error {
 		totals, err := record.DecodeTotals(record.KeyTotals, tx.Bucket(record.BucketSys).Get(record.KeyTotals))
 		if err != nil {
 			return err
@@ -24,10 +24,10 @@ func (x *Index) Edges() (kept record.Edges, stored int64, err error) {
 }
 
 // SetEdges says how much of the file of edges counts, once that much is durable.
-func (x *Index) SetEdges(e record.Edges) error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.file.Update(func(tx *bolt.Tx) error {
+func (g Marks) SetEdges(e record.Edges) error {
+	g.x.mu.Lock()
+	defer g.x.mu.Unlock()
+	return g.x.file.Update(func(tx *bolt.Tx) error {
 		return tx.Bucket(record.BucketSys).Put(record.KeyEdges, e.Append(nil, record.KeyEdges))
 	})
 }

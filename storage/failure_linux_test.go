@@ -50,7 +50,7 @@ func TestNothingIsWrittenAfterAFailure(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			first := x.SetLinkOptions([]byte("a"))
+			first := x.Marks().SetLinkOptions([]byte("a"))
 			if err := errors.Join(unix.Dup3(good, fd, unix.O_CLOEXEC), unix.Close(good)); err != nil {
 				t.Fatal(err)
 			}
@@ -58,7 +58,7 @@ func TestNothingIsWrittenAfterAFailure(t *testing.T) {
 				t.Fatalf("the first commit: %v, want %v and the name of the file", first, ErrDisk)
 			}
 			_, err = x.Commit([]*record.Outcome{{Links: []record.Link{{URL: "http://a.b/", Source: record.Seed}}}})
-			for i, err := range []error{err, x.SetLinkOptions([]byte("b")), x.PutHour(record.Hour{Run: 1, Hour: 1}), x.MarkUnclean()} {
+			for i, err := range []error{err, x.Marks().SetLinkOptions([]byte("b")), x.Runs().PutHour(record.Hour{Run: 1, Hour: 1}), x.Runs().MarkUnclean()} {
 				if !errors.Is(err, ErrDisk) || !strings.Contains(err.Error(), first.Error()) {
 					t.Errorf("write %d after it: %v, want what failed first: %v", i, err, first)
 				}
@@ -71,7 +71,7 @@ func TestNothingIsWrittenAfterAFailure(t *testing.T) {
 				t.Error(err)
 			}
 			x = open(t, path, Options{})
-			if err := x.SetLinkOptions([]byte("c")); err != nil || len(faultsOf(t, x)) > 0 {
+			if err := x.Marks().SetLinkOptions([]byte("c")); err != nil || len(faultsOf(t, x)) > 0 {
 				t.Errorf("opened again: %v", err)
 			}
 		})

@@ -129,7 +129,7 @@ func inboxBytes(t *testing.T, memory int64, atLeast, parts int) {
 		}
 		last = moving
 		// Each of the two lists has rows of the same length.
-		if n := int64(x.Waiting()) * int64(len(long)); n > 2*(most+200<<10) {
+		if n := int64(x.Stats().Waiting) * int64(len(long)); n > 2*(most+200<<10) {
 			t.Fatalf("rows of %d bytes wait, want at most %d, of two lists", n, 2*(most+200<<10))
 		}
 	}
@@ -160,7 +160,7 @@ func inboxBytes(t *testing.T, memory int64, atLeast, parts int) {
 		t.Errorf("the file has grown by %d bytes with a transaction, want at most %d", grown, MostWritten)
 	}
 	sound(t, x, 6000)
-	if n := x.Waiting(); n != 0 {
+	if n := x.Stats().Waiting; n != 0 {
 		t.Errorf("%d rows wait when all are moved", n)
 	}
 }

@@ -54,10 +54,10 @@ func TestInboxWrites(t *testing.T) {
 		x.Filter().SetComplete()
 		rng := rand.New(rand.NewPCG(1, 1))
 		scattered(t, x, rng, 40_000)
-		before := x.Written()
+		before := x.Stats().Written
 		const n = 20_000
 		scattered(t, x, rng, n)
-		return float64(x.Written()-before) / n
+		return float64(x.Stats().Written-before) / n
 	}
 	with, without := cost(1000), cost(0)
 	t.Logf("pages written for a new URL: %.2f, without an inbox %.2f", with, without)
@@ -128,8 +128,8 @@ func TestInboxOfAnotherRun(t *testing.T) {
 				t.Error("the inbox was not emptied")
 			}
 			if opts.Inbox < 0 {
-				if movingRows(x) == 0 || x.Written() > 0 {
-					t.Errorf("%d rows are left to be moved, after %d pages were written", movingRows(x), x.Written())
+				if movingRows(x) == 0 || x.Stats().Written > 0 {
+					t.Errorf("%d rows are left to be moved, after %d pages were written", movingRows(x), x.Stats().Written)
 				}
 				rows := rowsOf(x)
 				scattered(t, x, rng, 10)
@@ -142,11 +142,11 @@ func TestInboxOfAnotherRun(t *testing.T) {
 			if err := x.Settle(context.Background()); err != nil {
 				t.Fatal(err)
 			}
-			below, err := x.Folder([]byte("http\x00dorg\x00")) // no such folder: labels come in the order of the URL
+			below, err := x.Folders().Counts([]byte("http\x00dorg\x00")) // no such folder: labels come in the order of the URL
 			if err != nil || below != (record.Counts{}) {
 				t.Errorf("counts of a folder that is not there: %+v, %v", below, err)
 			}
-			if below, err = x.Folder([]byte("http\x00da\x00dorg\x00")); err != nil || below.Now != n {
+			if below, err = x.Folders().Counts([]byte("http\x00da\x00dorg\x00")); err != nil || below.Now != n {
 				t.Errorf("counts %+v, %v; want %d now", below, err, n)
 			}
 			if opts.ReadOnly {
@@ -314,8 +314,8 @@ func TestInboxAsksForRoom(t *testing.T) {
 			x, err := Open(path, opts)
 			if err == nil {
 				err = x.Settle(t.Context())
-				if n := rowsOf(x); n != 90 || x.Written() > 0 {
-					t.Errorf("%d rows are left, %d pages were written", n, x.Written())
+				if n := rowsOf(x); n != 90 || x.Stats().Written > 0 {
+					t.Errorf("%d rows are left, %d pages were written", n, x.Stats().Written)
 				}
 				if err := x.Close(); err != nil {
 					t.Fatal(err)

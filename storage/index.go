@@ -256,8 +256,8 @@ func (x *Index) Totals() record.Totals {
 
 // NeedsRelink reports whether scope has grown since stored pages were parsed: they may have links
 // that belong to the crawl only now, and no record.
-func (x *Index) NeedsRelink() (yes bool, err error) {
-	err = x.file.View(func(tx *bolt.Tx) error {
+func (g Marks) NeedsRelink() (yes bool, err error) {
+	err = g.x.file.View(func(tx *bolt.Tx) error {
 		yes = tx.Bucket(record.BucketSys).Get(record.KeyRelink) != nil
 		return nil
 	})
@@ -265,26 +265,26 @@ func (x *Index) NeedsRelink() (yes bool, err error) {
 }
 
 // Relinked says that every stored page has been parsed again.
-func (x *Index) Relinked() error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.file.Update(func(tx *bolt.Tx) error { return tx.Bucket(record.BucketSys).Delete(record.KeyRelink) })
+func (g Marks) Relinked() error {
+	g.x.mu.Lock()
+	defer g.x.mu.Unlock()
+	return g.x.file.Update(func(tx *bolt.Tx) error { return tx.Bucket(record.BucketSys).Delete(record.KeyRelink) })
 }
 
 // Review has the next run look at all held rows, whatever holds them, and at pages whose links were
 // cut: where an index is made from folders, or from what is whole of a damaged one, that may have
 // been by other options than those of LinkOptions.
-func (x *Index) Review() error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.file.Update(func(tx *bolt.Tx) error {
+func (g Marks) Review() error {
+	g.x.mu.Lock()
+	defer g.x.mu.Unlock()
+	return g.x.file.Update(func(tx *bolt.Tx) error {
 		return tx.Bucket(record.BucketSys).Put(record.KeyReview, record.Seal(nil, record.KeyReview))
 	})
 }
 
 // NeedsReview reports whether Review was called, and Reviewed was not since.
-func (x *Index) NeedsReview() (yes bool, err error) {
-	err = x.file.View(func(tx *bolt.Tx) error {
+func (g Marks) NeedsReview() (yes bool, err error) {
+	err = g.x.file.View(func(tx *bolt.Tx) error {
 		yes = tx.Bucket(record.BucketSys).Get(record.KeyReview) != nil
 		return nil
 	})
@@ -292,21 +292,14 @@ func (x *Index) NeedsReview() (yes bool, err error) {
 }
 
 // Reviewed says that this is done.
-func (x *Index) Reviewed() error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.file.Update(func(tx *bolt.Tx) error { return tx.Bucket(record.BucketSys).Delete(record.KeyReview) })
+func (g Marks) Reviewed() error {
+	g.x.mu.Lock()
+	defer g.x.mu.Unlock()
+	return g.x.file.Update(func(tx *bolt.Tx) error { return tx.Bucket(record.BucketSys).Delete(record.KeyReview) })
 }
-
-// Written returns the pages, of the system's page size, that transactions have written to the file
-// since Open.
-func (x *Index) Written() int64 { return x.file.Written() }
 
 // Filter returns the seen filter: crawlers may drop a link that is Known to it.
 func (x *Index) Filter() *seen.Filter { return x.filter }
-
-// Looked returns the number of keys that scans of any sort have looked at.
-func (x *Index) Looked() int64 { return x.file.Looked() }
 
 // Transaction returns the number of the last committed transaction.
 func (x *Index) Transaction() (id uint64, err error) { return x.file.Transaction() }

@@ -77,18 +77,18 @@ func TestUnclean(t *testing.T) {
 			id := uint32(0)
 			for i, s := range tt.steps {
 				if s.do == "merge" {
-					if err := x.MarkUnclean(); err != nil {
+					if err := x.Runs().MarkUnclean(); err != nil {
 						t.Fatal(err)
 					}
 				} else {
-					run, unclean, last, err := x.Begin()
+					run, unclean, last, err := x.Runs().Begin()
 					id++
 					if err != nil || unclean != s.unclean || last != s.last || run.ID != id {
 						t.Fatalf("step %d: run %d, unclean %v up to %d, %v; want %d, %v, %d", i, run.ID, unclean, last, err, id, s.unclean, s.last)
 					}
 				}
 				if s.do == "finish" {
-					if run, err := x.Finish(); err != nil || !run.Clean {
+					if run, err := x.Runs().Finish(); err != nil || !run.Clean {
 						t.Fatalf("finish: %+v, %v", run, err)
 					}
 				}
@@ -97,7 +97,7 @@ func TestUnclean(t *testing.T) {
 				}
 				x = open(t, path, Options{NoSync: true})
 			}
-			runs, err := x.Runs()
+			runs, err := x.Runs().All()
 			if err != nil || len(runs) != int(id) {
 				t.Fatalf("%d runs, %v; want %d", len(runs), err, id)
 			}
@@ -116,7 +116,7 @@ func TestReleasedKeepsRun(t *testing.T) {
 func releasedKeepsRun(t *testing.T, rebuilt bool) {
 	x, _ := newIndex(t, 0)
 	begin := func() (lastUnclean uint32) {
-		_, _, lastUnclean, err := x.Begin()
+		_, _, lastUnclean, err := x.Runs().Begin()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +143,7 @@ func releasedKeepsRun(t *testing.T, rebuilt bool) {
 	held := &record.Outcome{Row: row, State: record.Pending, Next: row}
 	held.Next.Range, held.Next.Reason = record.Held, "scope"
 	row = commit(held)
-	if _, err := x.Finish(); err != nil {
+	if _, err := x.Runs().Finish(); err != nil {
 		t.Fatal(err)
 	}
 	last := begin()
@@ -162,14 +162,14 @@ func TestHours(t *testing.T) {
 		{Run: 2, Hour: 1, Time: 7},
 	}
 	for _, h := range []record.Hour{want[2], {Run: 1, Hour: 1}, want[1], want[0]} {
-		if err := x.PutHour(h); err != nil {
+		if err := x.Runs().PutHour(h); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := x.Close(); err != nil {
 		t.Fatal(err)
 	}
-	got, err := open(t, path, Options{ReadOnly: true}).Hours()
+	got, err := open(t, path, Options{ReadOnly: true}).Runs().Hours()
 	if err != nil || !slices.EqualFunc(got, want, func(a, b record.Hour) bool {
 		return fmt.Sprint(a) == fmt.Sprint(b)
 	}) {
@@ -186,7 +186,7 @@ func TestStrictPut(t *testing.T) {
 	}
 	x = open(t, path, Options{NoSync: true, Strict: true})
 	x.Filter().SetComplete() // which is a lie
-	if _, _, _, err := x.Begin(); err != nil {
+	if _, _, _, err := x.Runs().Begin(); err != nil {
 		t.Fatal(err)
 	}
 	before := x.Totals()
@@ -246,7 +246,7 @@ func TestHeldAndCut(t *testing.T) {
 	if c := x.Totals().Counts; c.Now != 1 || c.Held != 1 || c.Open() != 1 {
 		t.Errorf("counts %+v, want 1 now and 1 held", c)
 	}
-	hosts, _, err := x.NextHosts("", 9)
+	hosts, _, err := x.Queues().NextHosts("", 9)
 	if err != nil || len(hosts) != 1 || hosts[0].Now != 1 || hosts[0].Held != 1 {
 		t.Errorf("hosts %+v, %v; want 1 now and 1 held", hosts, err)
 	}
@@ -273,7 +273,7 @@ func TestFilterOverflows(t *testing.T) {
 		if err := x.LoadFilter(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, _, err := x.Begin(); err != nil {
+		if _, _, _, err := x.Runs().Begin(); err != nil {
 			t.Fatal(err)
 		}
 		const sets, size = 20, 500

@@ -180,10 +180,10 @@ func Places(url string) (list []Place) {
 }
 
 // Used returns how many URLs of a place count towards its budget.
-func (x *Index) Used(p Place) (int64, error) {
-	of := x.Folder
+func (g Folders) Used(p Place) (int64, error) {
+	of := g.x.Folders().Counts
 	if p.Query {
-		of = x.pathQueries
+		of = g.x.pathQueries
 	}
 	c, err := of([]byte(p.key))
 	return c.Used(), err

@@ -74,7 +74,7 @@ func (w *world) open(t *rapid.T) {
 	}
 	w.run = record.Run{}
 	if rapid.Bool().Draw(t, "begin a run") {
-		run, _, _, err := w.x.Begin()
+		run, _, _, err := w.x.Runs().Begin()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -56,18 +56,18 @@ func (w *world) check(t *rapid.T) {
 		t.Fatalf("shorter %v, %v; want %v", shorter, err, w.shorter)
 	}
 	var scope []string
-	err = w.x.ScopeSeeds(context.Background(), func(url string) error {
+	err = w.x.Seeds().EachOfScope(context.Background(), func(url string) error {
 		scope = append(scope, url)
 		return nil
 	})
 	if wantScope := slices.Sorted(maps.Keys(w.scope)); err != nil || !slices.Equal(scope, wantScope) {
 		t.Fatalf("scope %v, %v; want %v", scope, err, wantScope)
 	}
-	robots, ok, err := w.x.Robots("http://a.org")
+	robots, ok, err := w.x.Hosts().Robots("http://a.org")
 	if wantRobots, has := w.robots["http://a.org"]; err != nil || ok != has || robots != wantRobots {
 		t.Fatalf("robots %+v, %v, %v; want %+v", robots, ok, err, wantRobots)
 	}
-	if got := w.x.Run(); w.run.ID != 0 && !sameRun(got, w.run) {
+	if got := w.x.Runs().Current(); w.run.ID != 0 && !sameRun(got, w.run) {
 		t.Fatalf("run %+v\nwant %+v", got, w.run)
 	}
 }
@@ -126,7 +126,7 @@ func (w *world) checkHost(t *rapid.T, host string) {
 	slices.SortFunc(now, func(a, b record.Row) int { return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Seq, b.Seq)) })
 	slices.SortFunc(held, func(a, b record.Row) int { return cmp.Or(cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Seq, b.Seq)) })
 
-	h, err := w.x.Host(host)
+	h, err := w.x.Hosts().Get(host)
 	want := w.hosts[host]
 	want.Name, want.Counts, want.Counted = host, counts, h.Counted
 	if counts.Used() > 0 {
@@ -152,11 +152,11 @@ func (w *world) checkHost(t *rapid.T, host string) {
 		}
 	}
 	n := rapid.IntRange(1, 9).Draw(t, "window")
-	got, err := w.x.Refill(host, time.Unix(0, at), n, func(url string) bool { return url == skip })
+	got, err := w.x.Queues().Refill(host, time.Unix(0, at), n, func(url string) bool { return url == skip })
 	if err != nil || !slices.Equal(got, refill[:min(n, len(refill))]) {
 		t.Fatalf("refill of %s: %+v, %v\nwant %+v", host, got, err, refill)
 	}
-	due, err := w.x.NextDue(host, func(string) bool { return false })
+	due, err := w.x.Queues().NextDue(host, func(string) bool { return false })
 	if err != nil || len(later) == 0 && due != 0 || len(later) > 0 && due != later[0].Due {
 		t.Fatalf("next due of %s: %d, %v; rows %+v", host, due, err, later)
 	}
@@ -164,7 +164,7 @@ func (w *world) checkHost(t *rapid.T, host string) {
 	held = slices.DeleteFunc(held, func(r record.Row) bool { return r.Reason == without })
 	var heldRows []record.Row
 	for from := []byte(nil); ; {
-		some, next, err := w.x.HeldRows(host, from, n, func(reason string) bool { return reason != without }, func(*record.Row) bool { return true })
+		some, next, err := w.x.Queues().HeldRows(host, from, n, func(reason string) bool { return reason != without }, func(*record.Row) bool { return true })
 		if err != nil || len(some) > n {
 			t.Fatalf("held of %s: %+v, %v", host, some, err)
 		}
@@ -191,7 +191,7 @@ func (w *world) checkFolders(t *rapid.T) {
 		var after []byte
 		var all []record.Child
 		for {
-			list, err := w.x.Children(folder, after, 2)
+			list, err := w.x.Folders().Children(folder, after, 2)
 			if err != nil {
 				t.Fatal(err)
 			}

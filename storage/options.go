@@ -10,8 +10,8 @@ import (
 )
 
 // LinkOptions returns what SetLinkOptions was told last, nil: nothing.
-func (x *Index) LinkOptions() (options []byte, err error) {
-	err = x.file.View(func(tx *bolt.Tx) error {
+func (g Marks) LinkOptions() (options []byte, err error) {
+	err = g.x.file.View(func(tx *bolt.Tx) error {
 		v := tx.Bucket(record.BucketSys).Get(record.KeyOptions)
 		if v == nil {
 			return nil
@@ -29,10 +29,10 @@ func (x *Index) LinkOptions() (options []byte, err error) {
 // SetLinkOptions keeps the options by which links are judged from now on, in whatever form: an
 // index that comes back from a copy of earlier days says by what it was made, while FORMAT says
 // what came later.
-func (x *Index) SetLinkOptions(options []byte) error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.file.Update(func(tx *bolt.Tx) error {
+func (g Marks) SetLinkOptions(options []byte) error {
+	g.x.mu.Lock()
+	defer g.x.mu.Unlock()
+	return g.x.file.Update(func(tx *bolt.Tx) error {
 		return tx.Bucket(record.BucketSys).Put(record.KeyOptions, record.Seal(bytes.Clone(options), record.KeyOptions))
 	})
 }

@@ -80,11 +80,11 @@ func TestOrigins(t *testing.T) {
 	if err := x.Settle(ctx); err != nil {
 		t.Fatal(err)
 	}
-	looked := x.Looked()
+	looked := x.Stats().Looked
 	if err := x.Origins(ctx, func(string) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if n := x.Looked() - looked; n > 2 {
+	if n := x.Stats().Looked - looked; n > 2 {
 		t.Errorf("of %d records of one origin, %d were looked at", urls, n)
 	}
 }

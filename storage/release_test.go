@@ -21,7 +21,7 @@ func TestRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := func(string) bool { return true }
-	rows, _, err := x.HeldRows("a.org", nil, 10, all, func(*record.Row) bool { return true })
+	rows, _, err := x.Queues().HeldRows("a.org", nil, 10, all, func(*record.Row) bool { return true })
 	if err != nil || len(rows) != 4 {
 		t.Fatalf("%d rows are held, %v", len(rows), err)
 	}
@@ -50,7 +50,7 @@ func TestRelease(t *testing.T) {
 	if tx, err := x.Transaction(); err != nil || tx != at || !slices.Equal(told, []string{url("3")}) {
 		t.Errorf("told of %q in transaction %d of %d, %v; want the one for which there is a place", told, at, tx, err)
 	}
-	if h, err := x.Host("a.org"); err != nil || h.Now != 1 || h.Later != 1 || h.Held != 1 || h.Failed != 1 {
+	if h, err := x.Hosts().Get("a.org"); err != nil || h.Now != 1 || h.Later != 1 || h.Held != 1 || h.Failed != 1 {
 		t.Errorf("%+v, %v; want one of each", h.Counts, err)
 	}
 	if got := faultsOf(t, x); len(got) > 0 {

@@ -10,8 +10,8 @@ import (
 )
 
 // Ranked returns the version of the ranks that Rerank has put in last; 0: none.
-func (x *Index) Ranked() (version uint64, err error) {
-	err = x.file.View(func(tx *bolt.Tx) error {
+func (g Marks) Ranked() (version uint64, err error) {
+	err = g.x.file.View(func(tx *bolt.Tx) error {
 		v := tx.Bucket(record.BucketSys).Get(record.KeyRanked)
 		if v == nil {
 			return nil

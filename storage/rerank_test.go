@@ -44,19 +44,19 @@ func TestRerank(t *testing.T) {
 		}
 		return rank(url)
 	})
-	if version, verr := x.Ranked(); err != nil && (!errors.Is(err, context.Canceled) || version != 0) || verr != nil {
+	if version, verr := x.Marks().Ranked(); err != nil && (!errors.Is(err, context.Canceled) || version != 0) || verr != nil {
 		t.Fatalf("cut off: %v, version %d, %v", err, version, verr)
 	}
 	if _, err := x.Rerank(t.Context(), 6, rank); err != nil {
 		t.Fatal(err)
 	}
-	if version, err := x.Ranked(); version != 6 || err != nil {
+	if version, err := x.Marks().Ranked(); version != 6 || err != nil {
 		t.Errorf("version %d, %v", version, err)
 	}
 	if n, err := x.Rerank(t.Context(), 6, rank); n != 0 || err != nil {
 		t.Errorf("done again it moves %d, %v", n, err)
 	}
-	rows, err := x.Refill("a.org", time.Now(), len(links), func(string) bool { return false })
+	rows, err := x.Queues().Refill("a.org", time.Now(), len(links), func(string) bool { return false })
 	if err != nil || len(rows) != len(links)-1 || rows[0].URL != "http://a.org/seed" {
 		t.Fatalf("%d rows, the first %v, %v", len(rows), rows[:1], err)
 	}

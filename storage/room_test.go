@@ -41,7 +41,7 @@ func TestRoomBeforeEachTransaction(t *testing.T) {
 			_, err := x.Rerank(context.Background(), 1, func(string) (uint64, bool) { return 0, false })
 			return err
 		},
-		"AddAreas": func() error { return x.AddAreas([]string{"a"}) },
+		"AddAreas": func() error { return x.Seeds().AddAreas([]string{"a"}) },
 		"Settle":   func() error { return x.Settle(context.Background()) },
 	} {
 		asked, rooms = 0, 0

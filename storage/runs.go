@@ -13,10 +13,10 @@ import (
 
 // Begin starts a run. Unclean tells that what went before it did not end cleanly (or was a
 // merge): then rows of runs up to lastUnclean may have their pages in the tree already.
-func (x *Index) Begin() (run record.Run, unclean bool, lastUnclean uint32, err error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	err = x.file.Update(func(tx *bolt.Tx) error {
+func (g Runs) Begin() (run record.Run, unclean bool, lastUnclean uint32, err error) {
+	g.x.mu.Lock()
+	defer g.x.mu.Unlock()
+	err = g.x.file.Update(func(tx *bolt.Tx) error {
 		sys := tx.Bucket(record.BucketSys)
 		if v := sys.Get(record.KeyUnclean); v != nil {
 			body, err := record.Unseal(v, record.KeyUnclean)
@@ -36,8 +36,8 @@ func (x *Index) Begin() (run record.Run, unclean bool, lastUnclean uint32, err e
 			}
 		}
 		// Where the clock has been set back since, this run begins when the last one ended.
-		x.began = time.Now()
-		now := max(x.began.Unix(), last.End)
+		g.x.began = time.Now()
+		now := max(g.x.began.Unix(), last.End)
 		found := int64(0)
 		if last.ID == 0 { // the seeds have come into the index before
 			totals, err := record.DecodeTotals(record.KeyTotals, sys.Get(record.KeyTotals))
@@ -55,27 +55,27 @@ func (x *Index) Begin() (run record.Run, unclean bool, lastUnclean uint32, err e
 	if err != nil {
 		return run, false, 0, fmt.Errorf("begin run: %w", err)
 	}
-	x.run = run
+	g.x.run = run
 	return run.Clone(), unclean, lastUnclean, nil
 }
 
 // Finish marks the run that is going on as ended cleanly.
-func (x *Index) Finish() (record.Run, error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	err := x.update(func(c *change) error {
+func (g Runs) Finish() (record.Run, error) {
+	g.x.mu.Lock()
+	defer g.x.mu.Unlock()
+	err := g.x.update(func(c *change) error {
 		c.run.Clean = true
 		return nil
 	})
-	return x.run.Clone(), err
+	return g.x.run.Clone(), err
 }
 
 // MarkUnclean makes the next start treat all rows that are there as of an unclean stop: merge
 // does so, since host times may be lost and pages may lie in the tree.
-func (x *Index) MarkUnclean() error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.file.Update(func(tx *bolt.Tx) error {
+func (g Runs) MarkUnclean() error {
+	g.x.mu.Lock()
+	defer g.x.mu.Unlock()
+	return g.x.file.Update(func(tx *bolt.Tx) error {
 		last := uint32(0)
 		if k, _ := tx.Bucket(record.BucketRun).Cursor().Last(); k != nil {
 			last = binary.BigEndian.Uint32(k)
@@ -84,17 +84,17 @@ func (x *Index) MarkUnclean() error {
 	})
 }
 
-// Run returns the figures of the run that is going on, as last committed.
-func (x *Index) Run() record.Run {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.run.Clone()
+// Current returns the figures of the run that is going on, as last committed.
+func (g Runs) Current() record.Run {
+	g.x.mu.Lock()
+	defer g.x.mu.Unlock()
+	return g.x.run.Clone()
 }
 
-// Runs returns all runs in order.
-func (x *Index) Runs() ([]record.Run, error) {
+// All returns all runs in order.
+func (g Runs) All() ([]record.Run, error) {
 	var runs []record.Run
-	err := x.file.View(func(tx *bolt.Tx) error {
+	err := g.x.file.View(func(tx *bolt.Tx) error {
 		return tx.Bucket(record.BucketRun).ForEach(func(k, v []byte) error {
 			r, err := record.DecodeRun(k, v)
 			runs = append(runs, r)
@@ -105,22 +105,22 @@ func (x *Index) Runs() ([]record.Run, error) {
 }
 
 // PutHour keeps the figures of an hour of the run, replacing earlier ones of the same hour.
-func (x *Index) PutHour(h record.Hour) error {
+func (g Runs) PutHour(h record.Hour) error {
 	v, err := json.Marshal(h)
 	if err != nil {
 		return err
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.file.Update(func(tx *bolt.Tx) error {
+	g.x.mu.Lock()
+	defer g.x.mu.Unlock()
+	return g.x.file.Update(func(tx *bolt.Tx) error {
 		return tx.Bucket(record.BucketHour).Put(record.HourKey(h.Run, h.Hour), record.Seal(v, record.HourKey(h.Run, h.Hour)))
 	})
 }
 
 // Hours returns the hourly figures of all runs in order.
-func (x *Index) Hours() ([]record.Hour, error) {
+func (g Runs) Hours() ([]record.Hour, error) {
 	var hours []record.Hour
-	err := x.file.View(func(tx *bolt.Tx) error {
+	err := g.x.file.View(func(tx *bolt.Tx) error {
 		return tx.Bucket(record.BucketHour).ForEach(func(k, v []byte) error {
 			h, err := record.DecodeHour(k, v)
 			hours = append(hours, h)

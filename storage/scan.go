@@ -62,16 +62,16 @@ func (x *Index) Has(urls []string) ([]bool, error) {
 	return has, err
 }
 
-// Host returns the row of a host, a zero one with its name if there is none.
-func (x *Index) Host(name string) (record.HostRow, error) {
-	h, _, err := x.HostAt(name)
+// Get returns the row of a host, a zero one with its name if there is none.
+func (g Hosts) Get(name string) (record.HostRow, error) {
+	h, _, err := g.x.Queues().HostAt(name)
 	return h, err
 }
 
 // HostAt is Host, and returns the number of the last transaction that the row shows.
-func (x *Index) HostAt(name string) (h record.HostRow, tx uint64, err error) {
+func (g Queues) HostAt(name string) (h record.HostRow, tx uint64, err error) {
 	h.Name = name
-	err = x.file.View(func(btx *bolt.Tx) error {
+	err = g.x.file.View(func(btx *bolt.Tx) error {
 		tx = uint64(btx.ID())
 		if v := btx.Bucket(record.BucketHost).Get([]byte(name)); v != nil {
 			h, err = record.DecodeHost(name, v)
@@ -81,9 +81,9 @@ func (x *Index) HostAt(name string) (h record.HostRow, tx uint64, err error) {
 	return h, tx, err
 }
 
-// Hosts calls fn with each row of the host table, in the order of names.
-func (x *Index) Hosts(ctx context.Context, fn func(record.HostRow) error) error {
-	return x.file.Scan(ctx, record.BucketHost, nil, func(k, v []byte) error {
+// Each calls fn with each row of the host table, in the order of names.
+func (g Hosts) Each(ctx context.Context, fn func(record.HostRow) error) error {
+	return g.x.file.Scan(ctx, record.BucketHost, nil, func(k, v []byte) error {
 		h, err := record.DecodeHost(string(k), v)
 		if err != nil {
 			return err
@@ -95,12 +95,12 @@ func (x *Index) Hosts(ctx context.Context, fn func(record.HostRow) error) error 
 // NextHosts returns hosts behind a name, in the order of names, that have rows of range Now or
 // Later or sitemaps to be read: at most n, all as of one transaction, whose number is tx. None:
 // there are no others.
-func (x *Index) NextHosts(after string, n int) (hosts []record.HostRow, tx uint64, err error) {
+func (g Queues) NextHosts(after string, n int) (hosts []record.HostRow, tx uint64, err error) {
 	from := []byte(after)
 	for more := true; more && len(hosts) == 0 && err == nil; {
-		err = x.file.View(func(btx *bolt.Tx) error {
+		err = g.x.file.View(func(btx *bolt.Tx) error {
 			tx, more = uint64(btx.ID()), false
-			turn := x.file.Turn()
+			turn := g.x.file.Turn()
 			c := btx.Bucket(record.BucketHost).Cursor()
 			k, v := c.Seek(from)
 			if string(k) == after {
@@ -126,8 +126,8 @@ func (x *Index) NextHosts(after string, n int) (hosts []record.HostRow, tx uint6
 }
 
 // Robots returns the stored robots.txt answer of an origin; ok is false where there is none.
-func (x *Index) Robots(origin string) (r record.Robots, ok bool, err error) {
-	err = x.file.View(func(tx *bolt.Tx) error {
+func (g Hosts) Robots(origin string) (r record.Robots, ok bool, err error) {
+	err = g.x.file.View(func(tx *bolt.Tx) error {
 		if v := tx.Bucket(record.BucketRobots).Get([]byte(origin)); v != nil {
 			ok = true
 			r, err = record.DecodeRobots(origin, v)
@@ -138,10 +138,10 @@ func (x *Index) Robots(origin string) (r record.Robots, ok bool, err error) {
 }
 
 // ForgetRobots drops all robots.txt answers: they are asked for again.
-func (x *Index) ForgetRobots() error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.file.Update(func(tx *bolt.Tx) error {
+func (g Hosts) ForgetRobots() error {
+	g.x.mu.Lock()
+	defer g.x.mu.Unlock()
+	return g.x.file.Update(func(tx *bolt.Tx) error {
 		if err := tx.DeleteBucket(record.BucketRobots); err != nil {
 			return err
 		}
@@ -150,10 +150,10 @@ func (x *Index) ForgetRobots() error {
 	})
 }
 
-// ScopeSeeds calls fn with each URL that counts as a seed though its record may not say so: the
+// EachOfScope calls fn with each URL that counts as a seed though its record may not say so: the
 // targets of seeds' redirects, and seeds that are stored or were known before as links.
-func (x *Index) ScopeSeeds(ctx context.Context, fn func(url string) error) error {
-	return x.file.Scan(ctx, record.BucketScope, nil, func(k, _ []byte) error { return fn(string(k)) })
+func (g Seeds) EachOfScope(ctx context.Context, fn func(url string) error) error {
+	return g.x.file.Scan(ctx, record.BucketScope, nil, func(k, _ []byte) error { return fn(string(k)) })
 }
 
 // Shorter returns URLs that have their outcome and to which a shorter way was found since, at most
@@ -183,13 +183,13 @@ func (x *Index) Shorter(n int) ([]record.Record, error) {
 // Children returns at most n entries directly below a folder key, those after the key `after`
 // (nil: from the first). With a damaged record the child's Record is nil. It need not know of what
 // was committed after the last Settle.
-func (x *Index) Children(folder, after []byte, n int) ([]record.Child, error) {
+func (g Folders) Children(folder, after []byte, n int) ([]record.Child, error) {
 	from := folder
 	if after != nil {
 		from = record.AfterFolder(after)
 	}
 	var list []record.Child
-	err := x.inbox.Walk(context.Background(), from, func(in *boltfile.Values, k, v []byte) ([]byte, error) {
+	err := g.x.inbox.Walk(context.Background(), from, func(in *boltfile.Values, k, v []byte) ([]byte, error) {
 		if len(list) >= n || !bytes.HasPrefix(k, folder) {
 			return nil, boltfile.ErrStop
 		}
@@ -207,7 +207,7 @@ func (x *Index) Children(folder, after []byte, n int) ([]record.Child, error) {
 			}
 		}
 		var err error
-		child.Below, err = x.below(in, child.Key)
+		child.Below, err = g.x.below(in, child.Key)
 		list = append(list, child)
 		return record.AfterFolder(child.Key), err
 	})
@@ -227,21 +227,21 @@ func (x *Index) Records(ctx context.Context, prefix []byte, fn func(record.Recor
 
 // Refill reads pending rows of one host for the frontier's window: those of Later that are due,
 // then Now, in order from the first row, leaving out those that skip names; at most n.
-func (x *Index) Refill(host string, now time.Time, n int, skip func(url string) bool) ([]record.Row, error) {
-	rows, err := x.rows(host, record.Later, n, func(r *record.Row) (take, more bool) {
+func (g Queues) Refill(host string, now time.Time, n int, skip func(url string) bool) ([]record.Row, error) {
+	rows, err := g.x.rows(host, record.Later, n, func(r *record.Row) (take, more bool) {
 		return r.Due <= now.UnixNano() && !skip(r.URL), r.Due <= now.UnixNano()
 	})
 	if err != nil || len(rows) >= n {
 		return rows, err
 	}
-	rest, err := x.rows(host, record.Now, n-len(rows), func(r *record.Row) (take, more bool) { return !skip(r.URL), true })
+	rest, err := g.x.rows(host, record.Now, n-len(rows), func(r *record.Row) (take, more bool) { return !skip(r.URL), true })
 	return append(rows, rest...), err
 }
 
 // NextDue returns the earliest time at which a Later row of the host is due, leaving out those
 // that skip names; 0 if there is none.
-func (x *Index) NextDue(host string, skip func(url string) bool) (int64, error) {
-	rows, err := x.rows(host, record.Later, 1, func(r *record.Row) (take, more bool) { return !skip(r.URL), true })
+func (g Queues) NextDue(host string, skip func(url string) bool) (int64, error) {
+	rows, err := g.x.rows(host, record.Later, 1, func(r *record.Row) (take, more bool) { return !skip(r.URL), true })
 	if err != nil || len(rows) == 0 {
 		return 0, err
 	}
@@ -251,12 +251,12 @@ func (x *Index) NextDue(host string, skip func(url string) bool) (int64, error) 
 // HeldRows returns the host's held rows that pick lets go, at most n, from the pending key `from`
 // (nil: from the first) on; next is where to go on, nil at the end. Rows of a reason that want
 // does not name are passed over together.
-func (x *Index) HeldRows(host string, from []byte, n int, want func(reason string) bool, pick func(*record.Row) bool) (found []record.Row, next []byte, err error) {
+func (g Queues) HeldRows(host string, from []byte, n int, want func(reason string) bool, pick func(*record.Row) bool) (found []record.Row, next []byte, err error) {
 	prefix := record.RangePrefix(host, record.Held)
 	if from == nil {
 		from = prefix
 	}
-	err = x.file.Walk(context.Background(), record.BucketPending, from, func(in *boltfile.Values, k, v []byte) ([]byte, error) {
+	err = g.x.file.Walk(context.Background(), record.BucketPending, from, func(in *boltfile.Values, k, v []byte) ([]byte, error) {
 		if !bytes.HasPrefix(k, prefix) {
 			return nil, boltfile.ErrStop
 		}
@@ -271,7 +271,7 @@ func (x *Index) HeldRows(host string, from []byte, n int, want func(reason strin
 		if !want(row.Reason) {
 			return append(append(bytes.Clone(prefix), row.Reason...), 1), nil
 		}
-		if row, err = fullRow(row, key, x.inbox.Record(in, key, row.Seq)); err == nil && pick(&row) {
+		if row, err = fullRow(row, key, g.x.inbox.Record(in, key, row.Seq)); err == nil && pick(&row) {
 			found = append(found, row)
 		}
 		return nil, err

@@ -50,23 +50,23 @@ func (c *change) putSeed(kind byte, text string) (added bool, err error) {
 
 // AddAreas keeps areas as those of a seed's link would be kept, in one transaction. Stored pages
 // need not be parsed again for them.
-func (x *Index) AddAreas(areas []string) error {
+func (g Seeds) AddAreas(areas []string) error {
 	if len(areas) == 0 {
 		return nil
 	}
-	if err := x.lock(); err != nil {
+	if err := g.x.lock(); err != nil {
 		return err
 	}
-	defer x.mu.Unlock()
-	return x.update(func(c *change) error {
+	defer g.x.mu.Unlock()
+	return g.x.update(func(c *change) error {
 		_, err := c.putAreas(areas)
 		return err
 	})
 }
 
-// Seeds returns what the last [record.Outcome] with Seeds said.
-func (x *Index) Seeds() (s record.Seeds, err error) {
-	err = x.file.View(func(tx *bolt.Tx) error {
+// Read returns what the last [record.Outcome] with Seeds said.
+func (g Seeds) Read() (s record.Seeds, err error) {
+	err = g.x.file.View(func(tx *bolt.Tx) error {
 		v := tx.Bucket(record.BucketSys).Get(record.KeySeeds)
 		if v == nil {
 			return nil
@@ -77,12 +77,12 @@ func (x *Index) Seeds() (s record.Seeds, err error) {
 	return s, err
 }
 
-// ForgetSeeds drops all origins and areas of seeds, and what Seeds returns: the list is to be read
+// Forget drops all origins and areas of seeds, and what Seeds returns: the list is to be read
 // again.
-func (x *Index) ForgetSeeds() error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.file.Update(func(tx *bolt.Tx) error {
+func (g Seeds) Forget() error {
+	g.x.mu.Lock()
+	defer g.x.mu.Unlock()
+	return g.x.file.Update(func(tx *bolt.Tx) error {
 		if err := tx.DeleteBucket(record.BucketSeed); err != nil {
 			return err
 		}
@@ -92,11 +92,11 @@ func (x *Index) ForgetSeeds() error {
 }
 
 // HasArea reports whether a committed seed, or a target of a seed's redirect, has this area.
-func (x *Index) HasArea(area string) (bool, error) { return x.hasSeed(seedArea, area) }
+func (g Seeds) HasArea(area string) (bool, error) { return g.x.hasSeed(seedArea, area) }
 
-// SeedOrigin reports whether a committed seed, not the target of a seed's redirect, has this
+// HasOrigin reports whether a committed seed, not the target of a seed's redirect, has this
 // [record.Origin].
-func (x *Index) SeedOrigin(origin string) (bool, error) { return x.hasSeed(seedOrigin, origin) }
+func (g Seeds) HasOrigin(origin string) (bool, error) { return g.x.hasSeed(seedOrigin, origin) }
 
 func (x *Index) hasSeed(kind byte, text string) (yes bool, err error) {
 	err = x.file.View(func(tx *bolt.Tx) error {
@@ -106,10 +106,10 @@ func (x *Index) hasSeed(kind byte, text string) (yes bool, err error) {
 	return yes, err
 }
 
-// SeedHost reports whether a committed seed, not the target of a seed's redirect, has this
+// HasHost reports whether a committed seed, not the target of a seed's redirect, has this
 // [record.Host], at any scheme and port.
-func (x *Index) SeedHost(host string) (yes bool, err error) {
-	err = x.file.View(func(tx *bolt.Tx) error {
+func (g Seeds) HasHost(host string) (yes bool, err error) {
+	err = g.x.file.View(func(tx *bolt.Tx) error {
 		c := tx.Bucket(record.BucketSeed).Cursor()
 		for _, scheme := range []string{"http://", "https://"} {
 			key := append([]byte{seedOrigin}, scheme+host...)
@@ -128,20 +128,20 @@ func (x *Index) SeedHost(host string) (yes bool, err error) {
 	return yes, err
 }
 
-// IsSeed reports whether a canonical URL is that of a committed seed, or of the target of a seed's
+// Has reports whether a canonical URL is that of a committed seed, or of the target of a seed's
 // redirect that scope depends on.
-func (x *Index) IsSeed(url string) (yes bool, err error) {
-	if !x.opts.ReadOnly && x.filter.Lookup(x.filter.Fingerprint(url)) == seen.Unknown {
+func (g Seeds) Has(url string) (yes bool, err error) {
+	if !g.x.opts.ReadOnly && g.x.filter.Lookup(g.x.filter.Fingerprint(url)) == seen.Unknown {
 		return false, nil // it has no record
 	}
-	err = x.file.View(func(tx *bolt.Tx) error {
+	err = g.x.file.View(func(tx *bolt.Tx) error {
 		yes = tx.Bucket(record.BucketScope).Get([]byte(url)) != nil
 		return nil
 	})
 	if yes || err != nil {
 		return yes, err
 	}
-	rec, err := x.Record(url)
+	rec, err := g.x.Record(url)
 	if errors.Is(err, ErrNotFound) || errors.Is(err, record.ErrCorrupt) || errors.Is(err, record.ErrKey) {
 		return false, nil // a damaged record is for check to name
 	}

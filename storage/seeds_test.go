@@ -31,7 +31,7 @@ func TestSeedOrigins(t *testing.T) {
 			"https://a.org:443": false, "http://b.org:8080": true, "http://b.org:80": false, "http://b.org:808": false,
 			"http://b.org": false, "http://[::1]:81": true, "http://link.org": false, "http://target.org": false,
 		} {
-			if got, err := x.SeedOrigin(origin); err != nil || got != want {
+			if got, err := x.Seeds().HasOrigin(origin); err != nil || got != want {
 				t.Errorf("SeedOrigin(%s) = %v, %v", origin, got, err)
 			}
 		}
@@ -39,7 +39,7 @@ func TestSeedOrigins(t *testing.T) {
 			"known.org": true, "a.org": true, "b.org": true, "[::1]": true, "b.or": false, "b.org.evil.org": false,
 			"link.org": false, "target.org": false, "": false, "a": false,
 		} {
-			if got, err := x.SeedHost(host); err != nil || got != want {
+			if got, err := x.Seeds().HasHost(host); err != nil || got != want {
 				t.Errorf("SeedHost(%s) = %v, %v", host, got, err)
 			}
 		}

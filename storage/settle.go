@@ -11,9 +11,9 @@ import (
 	"urltree/storage/record"
 )
 
-// Settle moves what the inbox holds to where it belongs, so that [Index.Folder] and
-// [Index.Children] know all that was committed before. It takes time, some seconds for a long list
-// while others commit: a caller that asks for many folders settles once, before the first.
+// Settle moves what the inbox holds to where it belongs, so that [Folders] know all that was
+// committed before. It takes time, some seconds for a long list while others commit: a caller that
+// asks for many folders settles once, before the first.
 func (x *Index) Settle(ctx context.Context) error {
 	if x.opts.ReadOnly {
 		return nil // see inbox.Walk
@@ -36,12 +36,6 @@ func (x *Index) Settle(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// Waiting returns the number of rows that wait in the inbox.
-func (x *Index) Waiting() int {
-	filling, moving := x.inbox.Rows()
-	return filling + moving
 }
 
 // makeWay takes hosts out of the inbox that have so many URLs that, with a set of outcomes, one of

@@ -121,9 +121,9 @@ func (c *change) flushSitemaps() error {
 	return c.values.Write(record.BucketSitemap, puts)
 }
 
-// Sitemap returns the record of a sitemap; ok is false where there is none.
-func (x *Index) Sitemap(url string) (r record.Record, ok bool, err error) {
-	err = x.file.View(func(tx *bolt.Tx) error {
+// Get returns the record of a sitemap; ok is false where there is none.
+func (g Sitemaps) Get(url string) (r record.Record, ok bool, err error) {
+	err = g.x.file.View(func(tx *bolt.Tx) error {
 		key := record.SitemapKey(url)
 		if v := tx.Bucket(record.BucketSitemap).Get(key); v != nil {
 			ok = true
@@ -134,10 +134,10 @@ func (x *Index) Sitemap(url string) (r record.Record, ok bool, err error) {
 	return r, ok, err
 }
 
-// EachSitemap calls fn for the record of each sitemap; damaged ones are left out. No transaction is
+// Each calls fn for the record of each sitemap; damaged ones are left out. No transaction is
 // open while fn runs.
-func (x *Index) EachSitemap(ctx context.Context, fn func(*record.Record) error) error {
-	return x.file.Scan(ctx, record.BucketSitemap, nil, func(k, v []byte) error {
+func (g Sitemaps) Each(ctx context.Context, fn func(*record.Record) error) error {
+	return g.x.file.Scan(ctx, record.BucketSitemap, nil, func(k, v []byte) error {
 		r, err := record.DecodeSitemap(k, v)
 		if err != nil {
 			return nil
@@ -149,8 +149,8 @@ func (x *Index) EachSitemap(ctx context.Context, fn func(*record.Record) error) 
 // Sitemaps reads rows of sitemaps of one host that are due, without those that skip names, at most
 // n. due is the earliest time at which there may be another one, in Unix nanoseconds; 0: there is
 // none.
-func (x *Index) Sitemaps(host string, now time.Time, n int, skip func(id string) bool) (rows []record.Row, due int64, err error) {
-	err = x.file.Scan(context.Background(), record.BucketSitemap, record.SitemapPrefix(host), func(k, v []byte) error {
+func (g Queues) Sitemaps(host string, now time.Time, n int, skip func(id string) bool) (rows []record.Row, due int64, err error) {
+	err = g.x.file.Scan(context.Background(), record.BucketSitemap, record.SitemapPrefix(host), func(k, v []byte) error {
 		if !record.SitemapWaits(v) {
 			return nil
 		}
@@ -172,9 +172,9 @@ func (x *Index) Sitemaps(host string, now time.Time, n int, skip func(id string)
 	return rows, due, err
 }
 
-// ReopenSitemaps is Reopen for sitemaps. Those of a host that has as many to be read as it may stay
+// Reopen is Reopen for sitemaps. Those of a host that has as many to be read as it may stay
 // as they are.
-func (x *Index) ReopenSitemaps(ctx context.Context, pick func(*record.Record) bool, fresh func(rows []record.Row, tx uint64)) (int, error) {
+func (g Sitemaps) Reopen(ctx context.Context, pick func(*record.Record) bool, fresh func(rows []record.Row, tx uint64)) (int, error) {
 	open := func(c *change, url string) (*record.Row, error) {
 		r := c.sitemap(url).rec
 		if r == nil || r.State == record.Pending || !c.reopenSitemap(r) {
@@ -182,8 +182,8 @@ func (x *Index) ReopenSitemaps(ctx context.Context, pick func(*record.Record) bo
 		}
 		return &r.Row, nil
 	}
-	return x.reopen(open, fresh, func(each func(*record.Record) error) error {
-		return x.EachSitemap(ctx, func(r *record.Record) error {
+	return g.x.reopen(open, fresh, func(each func(*record.Record) error) error {
+		return g.x.Sitemaps().Each(ctx, func(r *record.Record) error {
 			if r.State == record.Pending || !pick(r) {
 				return nil
 			}

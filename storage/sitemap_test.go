@@ -72,7 +72,7 @@ func TestNameSitemap(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			x, path := newIndex(t, 1)
-			if _, _, _, err := x.Begin(); err != nil {
+			if _, _, _, err := x.Runs().Begin(); err != nil {
 				t.Fatal(err)
 			}
 			if tt.known.State != 0 {
@@ -80,7 +80,7 @@ func TestNameSitemap(t *testing.T) {
 				if err != nil || (done.Next[0].Range == record.Later) != (tt.known.State == record.Pending) || len(done.Fresh) > 0 {
 					t.Fatalf("%+v, %v", done, err)
 				}
-				if got, _, err := x.Sitemap(url); err != nil || got != tt.known {
+				if got, _, err := x.Sitemaps().Get(url); err != nil || got != tt.known {
 					t.Fatalf("got %+v, %v\nwant %+v", got, err, tt.known)
 				}
 			}
@@ -88,7 +88,7 @@ func TestNameSitemap(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, ok, err := x.Sitemap(url)
+			got, ok, err := x.Sitemaps().Get(url)
 			if err != nil || !ok || got.State != tt.want || got.Depth != tt.level || !tt.fresh && got.Time != tt.known.Time {
 				t.Errorf("%+v, %v, %v", got, ok, err)
 			}
@@ -106,7 +106,7 @@ func TestNameSitemap(t *testing.T) {
 				t.Fatal(err)
 			}
 			x = open(t, path, Options{ReadOnly: true})
-			if again, _, err := x.Sitemap(url); err != nil || again != got {
+			if again, _, err := x.Sitemaps().Get(url); err != nil || again != got {
 				t.Errorf("opened again: %+v, %v", again, err)
 			}
 			if faults := faultsOf(t, x); faults != nil {
@@ -164,7 +164,7 @@ func TestSitemaps(t *testing.T) {
 		{"later", now.Add(2 * time.Hour), 9, "", "1 3 later 4", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			list, due, err := x.Sitemaps("a.org", tt.now, tt.n, func(id string) bool {
+			list, due, err := x.Queues().Sitemaps("a.org", tt.now, tt.n, func(id string) bool {
 				skip := record.Row{URL: tt.skip, Kind: record.SitemapRow}
 				return id == skip.ID()
 			})
@@ -178,7 +178,7 @@ func TestSitemaps(t *testing.T) {
 		})
 	}
 	var fresh []record.Row
-	_, err = x.ReopenSitemaps(t.Context(), (*record.Record).Narrowed, func(rows []record.Row, _ uint64) { fresh = append(fresh, rows...) })
+	_, err = x.Sitemaps().Reopen(t.Context(), (*record.Record).Narrowed, func(rows []record.Row, _ uint64) { fresh = append(fresh, rows...) })
 	if err != nil || len(fresh) != 1 || fresh[0].URL != read.URL || fresh[0].Range != record.Later {
 		t.Errorf("to be read again: %+v, %v; want the one that named what scope turned away", fresh, err)
 	}
@@ -217,11 +217,11 @@ func TestSitemapCut(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, _, err := x.Sitemap(url); err != nil || got.Cut != 2+3+1 || got.State != record.Read {
+	if got, _, err := x.Sitemaps().Get(url); err != nil || got.Cut != 2+3+1 || got.State != record.Read {
 		t.Errorf("%+v, %v; want 5 links cut and 1 outside", got, err)
 	}
-	n, err := x.ReopenSitemaps(t.Context(), (*record.Record).Narrowed, nil)
-	if got, _, _ := x.Sitemap(url); err != nil || n != 1 || got.Cut != 0 || got.State != record.Pending {
+	n, err := x.Sitemaps().Reopen(t.Context(), (*record.Record).Narrowed, nil)
+	if got, _, _ := x.Sitemaps().Get(url); err != nil || n != 1 || got.Cut != 0 || got.State != record.Pending {
 		t.Errorf("%d opened again, %v: %+v", n, err, got)
 	}
 }
@@ -245,11 +245,11 @@ func TestSitemapDamage(t *testing.T) {
 	if faults := faultsOf(t, x); len(faults) != 2 { // the counts that differ follow from them
 		t.Errorf("faults: %q", faults)
 	}
-	got, _, err := x.Sitemaps("a.org", time.Now(), 9, func(string) bool { return false })
+	got, _, err := x.Queues().Sitemaps("a.org", time.Now(), 9, func(string) bool { return false })
 	if err != nil || len(got) != 1 || got[0].URL != list[1].URL {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if _, _, err := x.Sitemap(list[0].URL); !errors.Is(err, record.ErrCorrupt) {
+	if _, _, err := x.Sitemaps().Get(list[0].URL); !errors.Is(err, record.ErrCorrupt) {
 		t.Errorf("the damaged one: %v", err)
 	}
 	if done, err := x.Commit([]*record.Outcome{names(list...)}); err != nil || len(done.Fresh) != 1 {
@@ -279,7 +279,7 @@ func BenchmarkSitemaps(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if list, _, err := x.Sitemaps("a.org", time.Now(), 8, func(string) bool { return false }); len(list) != 1 || err != nil {
+		if list, _, err := x.Queues().Sitemaps("a.org", time.Now(), 8, func(string) bool { return false }); len(list) != 1 || err != nil {
 			b.Fatal(list, err)
 		}
 	}
@@ -308,7 +308,7 @@ func TestSitemapsOfAHost(t *testing.T) {
 	}
 	requireFull := func(what string) {
 		t.Helper()
-		if h, err := x.Host("a.org"); err != nil || h.Sitemaps != mostSitemaps {
+		if h, err := x.Hosts().Get("a.org"); err != nil || h.Sitemaps != mostSitemaps {
 			t.Errorf("%s: %d to be read, %v", what, h.Sitemaps, err)
 		}
 	}
@@ -320,7 +320,7 @@ func TestSitemapsOfAHost(t *testing.T) {
 	one := knownSitemap("https://a.org/0", record.Read, 2)
 	one.Time = now
 	for _, want := range []int{0, 1} {
-		if n, err := x.ReopenSitemaps(t.Context(), (*record.Record).Narrowed, nil); err != nil || n != want {
+		if n, err := x.Sitemaps().Reopen(t.Context(), (*record.Record).Narrowed, nil); err != nil || n != want {
 			t.Errorf("%d opened again, %v; want %d", n, err, want)
 		}
 		requireFull("opened again")
@@ -339,7 +339,7 @@ func TestSitemapsOfAHost(t *testing.T) {
 		if _, err := x.Commit([]*record.Outcome{names(named(read.URL, level))}); err != nil {
 			t.Fatal(err)
 		}
-		if s, _, err := x.Sitemap(read.URL); err != nil || s.State != want {
+		if s, _, err := x.Sitemaps().Get(read.URL); err != nil || s.State != want {
 			t.Errorf("named at level %d: %v, %v; want %v", level, s.State, err, want)
 		}
 	}
@@ -377,7 +377,7 @@ func TestKindsOfOneURL(t *testing.T) {
 	if r, err := x.Record(url); err != nil || r.State != record.Refused || r.Cut != 0 {
 		t.Errorf("page: %+v, %v", r, err)
 	}
-	if r, _, err := x.Sitemap(url); err != nil || r.State != record.Read || r.Cut != 3+7 {
+	if r, _, err := x.Sitemaps().Get(url); err != nil || r.State != record.Read || r.Cut != 3+7 {
 		t.Errorf("sitemap: %+v, %v", r, err)
 	}
 	if n := x.Totals(); n.Records() != 2 || n.Failed != 0 || n.Sitemaps != 1 {

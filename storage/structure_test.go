@@ -176,7 +176,7 @@ func TestLeafCalledBranch(t *testing.T) {
 		if err == nil {
 			err = errors.Join(
 				x.Records(t.Context(), nil, func(record.Record, error) error { return nil }),
-				x.Hosts(t.Context(), func(record.HostRow) error { return nil }), x.Close())
+				x.Hosts().Each(t.Context(), func(record.HostRow) error { return nil }), x.Close())
 		}
 		if err != nil {
 			found++

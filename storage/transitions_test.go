@@ -74,7 +74,7 @@ func TestTransitions(t *testing.T) {
 				rec := records[from]
 				rec.URL, rec.Source, rec.Depth, rec.Rank, rec.Seq = url, "http://c.org/", 5, 5, 1
 				if ev != nearer {
-					run, _, _, err := x.Begin()
+					run, _, _, err := x.Runs().Begin()
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -104,7 +104,7 @@ func TestTransitions(t *testing.T) {
 				}
 				got := []string{names[stageOf(&after)]}
 				counted := int64(0)
-				for _, n := range x.Run().Outcomes {
+				for _, n := range x.Runs().Current().Outcomes {
 					counted += n
 				}
 				got = append(got, map[int64]string{1: "+", 0: "", -1: "-"}[counted])

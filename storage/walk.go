@@ -20,9 +20,9 @@ import (
 //
 // It looks at a bounded number of keys. next is where to go on, as `after`; nil: there are no
 // others.
-func (x *Index) OpenChildren(folder, after []byte, n int) (list []record.Child, next []byte, err error) {
-	err = x.file.View(func(tx *bolt.Tx) error {
-		turn := x.file.Turn()
+func (g Queues) OpenChildren(folder, after []byte, n int) (list []record.Child, next []byte, err error) {
+	err = g.x.file.View(func(tx *bolt.Tx) error {
+		turn := g.x.file.Turn()
 		from := folder
 		if after != nil {
 			from = record.AfterFolder(after)
@@ -62,8 +62,8 @@ func (x *Index) OpenChildren(folder, after []byte, n int) (list []record.Child, 
 }
 
 // OpenOf returns of some entries, by their keys, those that OpenChildren would give.
-func (x *Index) OpenOf(keys [][]byte) (list []record.Child, err error) {
-	err = x.file.View(func(tx *bolt.Tx) error {
+func (g Queues) OpenOf(keys [][]byte) (list []record.Child, err error) {
+	err = g.x.file.View(func(tx *bolt.Tx) error {
 		o := newOpened(tx)
 		for _, key := range keys {
 			if child, ok := o.child(key, o.urls.Get(key), true); ok {

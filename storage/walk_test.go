@@ -26,7 +26,7 @@ func (w *world) checkOpen(t *rapid.T, folder []byte, all []record.Child) {
 	}
 	var got []record.Child
 	for after, more := []byte(nil), true; more; more = after != nil {
-		list, next, err := w.x.OpenChildren(folder, after, 2)
+		list, next, err := w.x.Queues().OpenChildren(folder, after, 2)
 		if err != nil || len(list) > 2 {
 			t.Fatalf("folder %q: %d of 2 entries, %v", folder, len(list), err)
 		}
@@ -35,7 +35,7 @@ func (w *world) checkOpen(t *rapid.T, folder []byte, all []record.Child) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatalf("open in folder %q: %s", folder, diff)
 	}
-	got, err := w.x.OpenOf(keys)
+	got, err := w.x.Queues().OpenOf(keys)
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Fatalf("open of the entries in folder %q: %v %s", folder, err, diff)
 	}
@@ -109,11 +109,11 @@ func TestFolderStates(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					counts, err := x.Folder(key)
+					counts, err := x.Folders().Counts(key)
 					if err != nil {
 						t.Fatal(err)
 					}
-					all, err := x.Children(key, nil, 100)
+					all, err := x.Folders().Children(key, nil, 100)
 					if err != nil {
 						t.Fatal(err)
 					}

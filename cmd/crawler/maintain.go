@@ -199,13 +199,13 @@ func (w *retry) takesSitemap(s *record.Record) bool {
 // reopen turns what it takes back to pending, and returns how many.
 func (w *retry) reopen(ctx context.Context) (urls, sitemaps int, err error) {
 	if w.reason == "robots" { // first: a kill behind it must not leave URLs open beside the answer that refuses them
-		if err := w.index.ForgetRobots(); err != nil {
+		if err := w.index.Hosts().ForgetRobots(); err != nil {
 			return 0, 0, err
 		}
 	}
 	urls, err = w.index.Reopen(ctx, w.prefix, w.takes, nil)
 	if err == nil && (w.state == "" || w.state == "failed") {
-		sitemaps, err = w.index.ReopenSitemaps(ctx, w.takesSitemap, nil)
+		sitemaps, err = w.index.Sitemaps().Reopen(ctx, w.takesSitemap, nil)
 	}
 	return urls, sitemaps, err
 }

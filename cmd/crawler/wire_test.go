@@ -309,7 +309,7 @@ func TestSeedThatWasPublic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host, err := index.Host("127.0.0.1")
+	host, err := index.Hosts().Get("127.0.0.1")
 	if err != nil || host.Kind != record.KindPrivate {
 		t.Errorf("kept as %+v, %v", host.HostTimes, err)
 	}

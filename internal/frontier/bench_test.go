@@ -96,7 +96,7 @@ func BenchmarkSeam(b *testing.B) {
 			var refills int64
 			for b.Loop() {
 				index := benchIndex(b, urls, hosts)
-				f, err := New(Options{Store: index, Memory: memory, MaxHosts: hosts, Batch: 1, Crawlers: 12, Live: urls})
+				f, err := New(Options{Store: index.Queues(), Memory: memory, MaxHosts: hosts, Batch: 1, Crawlers: 12, Live: urls})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -41,7 +41,7 @@ const (
 	usualRow  = 384 // bytes of a usual row, to choose how many to read
 )
 
-// A Store reads the pending rows of a host. *storage.Index is one.
+// A Store reads the pending rows of a host. storage.Queues is one.
 type Store interface {
 	// Refill reads rows of pages of one host: first those of range Later with Due <= now, then those
 	// of range Now, in order from the first, without those whose ID skip names, at most n.

@@ -496,6 +496,6 @@ func changingRank() func(*record.Row) uint64 {
 }
 
 var (
-	_ Store = (*storage.Index)(nil)
-	_ Tree  = (*storage.Index)(nil)
+	_ Store = storage.Queues{}
+	_ Tree  = storage.Queues{}
 )

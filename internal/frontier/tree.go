@@ -33,7 +33,7 @@ const (
 	mostDeep  = 64  // folders of one way that are counted
 )
 
-// A Tree reads the entries of folders in which something waits, see storage.Index.
+// A Tree reads the entries of folders in which something waits, see storage.Queues.
 type Tree interface {
 	OpenChildren(folder, after []byte, n int) (list []record.Child, next []byte, err error)
 	OpenOf(keys [][]byte) ([]record.Child, error)
@@ -404,7 +404,7 @@ func (w *walk) lendLocked(at string, picked []record.Child, now int64) *Loan {
 }
 
 // readLocked reads entries of a folder behind the key `after` ("": from the first), as
-// storage.Index.OpenChildren does: kids, then, with paths, what else is there. next is where to go
+// storage.Queues.OpenChildren does: kids, then, with paths, what else is there. next is where to go
 // on; "": there are no others. It gives the lock free meanwhile.
 func (w *walk) readLocked(at string, kids [][]byte, paths bool, after string, n int) (list []record.Child, next string, s *scan) {
 	f := w.f

@@ -124,7 +124,7 @@ func (i *Inspector) broken(ctx context.Context, q Question, most uint64, w *bufi
 	if err != nil {
 		return err
 	}
-	kept, stored, err := i.Index.Edges()
+	kept, stored, err := i.Index.Marks().Edges()
 	if err != nil {
 		return err
 	}

@@ -89,7 +89,7 @@ func sample(t *testing.T) *Inspector {
 		moved = "https://example.org/docs/old"
 	)
 	i := open(t)
-	if _, _, _, err := i.Index.Begin(); err != nil {
+	if _, _, _, err := i.Index.Runs().Begin(); err != nil {
 		t.Fatal(err)
 	}
 	outcome := func(url string, state record.State, reason string, page record.Page) *record.Outcome {

@@ -95,7 +95,7 @@ type lister struct {
 
 // top makes the node of the folder that was asked for.
 func (l *lister) top(key []byte) (node, error) {
-	below, err := l.Index.Folder(key)
+	below, err := l.Index.Folders().Counts(key)
 	if err != nil || len(key) == 0 {
 		return node{name: "all", below: below}, err
 	}
@@ -275,7 +275,7 @@ func (l *lister) entries(folder, after []byte, level int) iter.Seq2[record.Child
 				yield(record.Child{}, context.Cause(l.ctx))
 				return
 			}
-			list, err := l.Index.Children(folder, after, room)
+			list, err := l.Index.Folders().Children(folder, after, room)
 			if err != nil {
 				yield(record.Child{}, err)
 				return

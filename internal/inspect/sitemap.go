@@ -12,7 +12,7 @@ import (
 // sitemap says in sentences what became of a sitemap, or what it waits for. It is false for a URL
 // that is none.
 func (i *Inspector) sitemap(url string, say func(string, ...any)) (bool, error) {
-	s, ok, err := i.Index.Sitemap(url)
+	s, ok, err := i.Index.Sitemaps().Get(url)
 	if err != nil || !ok {
 		return false, err
 	}
@@ -54,7 +54,7 @@ func named(s *record.Record) string {
 func (i *Inspector) sitemaps(ctx context.Context, total func(string, int64)) error {
 	n := map[record.State]int64{}
 	var locs int64
-	err := i.Index.EachSitemap(ctx, func(s *record.Record) error {
+	err := i.Index.Sitemaps().Each(ctx, func(s *record.Record) error {
 		if s.Absent() {
 			return nil // as with most sites
 		}
@@ -76,6 +76,6 @@ func (i *Inspector) sitemaps(ctx context.Context, total func(string, int64)) err
 
 // isSitemap reports whether a source is a sitemap, from which links came.
 func (i *Inspector) isSitemap(source string) bool {
-	s, ok, err := i.Index.Sitemap(source)
+	s, ok, err := i.Index.Sitemaps().Get(source)
 	return err == nil && ok && s.State != record.Failed
 }

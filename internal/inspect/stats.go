@@ -19,7 +19,7 @@ import (
 // stats writes what the tree has, what became of its URLs, its hosts and the runs, what the crawl
 // that is going on says of itself, and last what there is in the queues.
 func (i *Inspector) stats(ctx context.Context, w *bufio.Writer) error {
-	runs, err := i.Index.Runs()
+	runs, err := i.Index.Runs().All()
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (i *Inspector) hosts(ctx context.Context, w *bufio.Writer) error {
 		value := lists[k].value
 		lists[k].List = top.List[record.HostRow]{N: mostHosts, Compare: func(a, b record.HostRow) int { return cmp.Compare(value(&b), value(&a)) }}
 	}
-	err := i.Index.Hosts(ctx, func(h record.HostRow) error {
+	err := i.Index.Hosts().Each(ctx, func(h record.HostRow) error {
 		for k := range lists {
 			if lists[k].value(&h) > 0 {
 				lists[k].Add(h)

@@ -114,7 +114,7 @@ func (i *Inspector) waits(r *record.Record, say func(string, ...any)) {
 
 // host says whether a host may be asked, and what waits for it.
 func (i *Inspector) host(url string, say func(string, ...any)) error {
-	host, err := i.Index.Host(record.Host(url))
+	host, err := i.Index.Hosts().Get(record.Host(url))
 	if err != nil || host.Records() == 0 {
 		return err
 	}
@@ -151,14 +151,14 @@ func (i *Inspector) budgets(ctx context.Context, url string, say func(string, ..
 			say("%s", meaning(reason))
 		}
 	}
-	host, err := i.Index.Host(record.Host(url))
+	host, err := i.Index.Hosts().Get(record.Host(url))
 	if err != nil {
 		return err
 	}
 	l := &i.Limits
 	// Of budgets that are nearly empty it is not worth to tell.
 	worth := func(used, most int64) bool { return most > 0 && used*10 >= most }
-	domain, err := i.Index.Domain(record.Domain(host.Name))
+	domain, err := i.Index.Hosts().Domain(record.Domain(host.Name))
 	if err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func (i *Inspector) budgets(ctx context.Context, url string, say func(string, ..
 		if !worth(host.Used(), most) {
 			continue
 		}
-		used, err := i.Index.Used(place)
+		used, err := i.Index.Folders().Used(place)
 		if err != nil {
 			return err
 		}

@@ -103,7 +103,7 @@ func Check(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, 
 		return c.report, fmt.Errorf("check the index: %w", err)
 	}
 	c.report.Records = totals.Records()
-	if c.report.Relink, err = index.NeedsRelink(); err != nil {
+	if c.report.Relink, err = index.Marks().NeedsRelink(); err != nil {
 		return c.report, fmt.Errorf("check the index: %w", err)
 	}
 	for _, step := range []func(context.Context) error{c.seeds, c.pages, c.folders, c.edges, c.results} {
@@ -133,7 +133,7 @@ type checker struct {
 // in.
 func (c *checker) seeds(ctx context.Context) error {
 	c.parser.Use(c.index)
-	known, err := c.index.Seeds()
+	known, err := c.index.Seeds().Read()
 	if err != nil && !errors.Is(err, record.ErrCorrupt) { // Verify has named it
 		return err
 	}
@@ -158,10 +158,10 @@ func (c *checker) seeds(ctx context.Context) error {
 		if mark.Bytes > known.Bytes {
 			return nil
 		}
-		whole, err := c.index.SeedOrigin(record.Origin(url))
+		whole, err := c.index.Seeds().HasOrigin(record.Origin(url))
 		for _, area := range c.parser.Areas(url) {
 			if err == nil && whole {
-				whole, err = c.index.HasArea(area)
+				whole, err = c.index.Seeds().HasArea(area)
 			}
 		}
 		if err == nil && !whole {
@@ -283,7 +283,7 @@ func (c *checker) results(ctx context.Context) error {
 // edges are cut off its end are counted: the folders have them, and the next run that keeps edges
 // writes them again.
 func (c *checker) edges(ctx context.Context) error {
-	kept, _, err := c.index.Edges()
+	kept, _, err := c.index.Marks().Edges()
 	if errors.Is(err, record.ErrCorrupt) {
 		c.fault("index: %v", err)
 		return nil

@@ -40,7 +40,7 @@ func wide(t *testing.T, n int) (s *testsite.Site, named, hidden []string) {
 	t.Cleanup(func() { s.Close() })
 	named = []string{damageURL(0), damageURL(1), damageURL(2)}
 	s.Seed(named...)
-	if _, _, _, err := s.Index.Begin(); err != nil {
+	if _, _, _, err := s.Index.Runs().Begin(); err != nil {
 		t.Fatal(err)
 	}
 	for i := range n {
@@ -82,10 +82,10 @@ func wide(t *testing.T, n int) (s *testsite.Site, named, hidden []string) {
 		o.Links = append(o.Links, record.Link{Kind: record.SitemapRow, URL: fmt.Sprintf("%s/sitemap%d.xml", origin, i), Depth: 1})
 		s.Commit(o)
 	}
-	if _, err := s.Index.Finish(); err != nil {
+	if _, err := s.Index.Runs().Finish(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Index.PutHour(record.Hour{Run: 1, Hour: 1}); err != nil {
+	if err := s.Index.Runs().PutHour(record.Hour{Run: 1, Hour: 1}); err != nil {
 		t.Fatal(err)
 	}
 	return s, named, hidden
@@ -361,23 +361,23 @@ func (c *campaign) crawl() {
 }
 
 func crawlOn(ctx context.Context, index *storage.Index) error {
-	if _, _, _, err := index.Begin(); err != nil {
+	if _, _, _, err := index.Runs().Begin(); err != nil {
 		return err
 	}
 	if err := index.LoadFilter(ctx); err != nil {
 		return err
 	}
 	for after := ""; ; {
-		hosts, _, err := index.NextHosts(after, 10)
+		hosts, _, err := index.Queues().NextHosts(after, 10)
 		if err != nil || len(hosts) == 0 {
 			if err == nil {
-				_, err = index.Finish()
+				_, err = index.Runs().Finish()
 			}
 			return err
 		}
 		for _, h := range hosts {
 			after = h.Name
-			rows, err := index.Refill(h.Name, time.Now(), 20, func(string) bool { return false })
+			rows, err := index.Queues().Refill(h.Name, time.Now(), 20, func(string) bool { return false })
 			if err != nil {
 				return err
 			}

@@ -38,7 +38,7 @@ type Graph struct {
 //
 // Memory: one frame of the file, 4 MiB if some pages have their edges there and some have not.
 func (g *Graph) Pages(ctx context.Context, fn func(edges.Page) error) error {
-	kept, stored, err := g.Index.Edges()
+	kept, stored, err := g.Index.Marks().Edges()
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (g *Graph) Keep(ctx context.Context, assets bool) (*edges.Writer, error) {
 }
 
 func (g *Graph) keep(ctx context.Context, assets bool) (*edges.Writer, error) {
-	kept, stored, err := g.Index.Edges()
+	kept, stored, err := g.Index.Marks().Edges()
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func (g *Graph) keep(ctx context.Context, assets bool) (*edges.Writer, error) {
 	}
 	kept.Assets = assets
 	// First the index, then the file: what the index says is there is there at any time.
-	if err := g.Index.SetEdges(kept); err != nil {
+	if err := g.Index.Marks().SetEdges(kept); err != nil {
 		return nil, iut.DiskError("index", err)
 	}
 	w, err := g.Tree.WriteEdges(kept.End)
@@ -189,7 +189,7 @@ func (g *Graph) fill(ctx context.Context, w *edges.Writer, kept record.Edges) er
 		if err := g.Tree.Sync(); err != nil {
 			return err
 		}
-		return iut.DiskError("index", g.Index.SetEdges(now))
+		return iut.DiskError("index", g.Index.Marks().SetEdges(now))
 	}
 	err := g.missing(ctx, kept, func(url string) error {
 		if g.Room != nil {
@@ -219,13 +219,13 @@ func (g *Graph) fill(ctx context.Context, w *edges.Writer, kept record.Edges) er
 // Mend lets of a damaged file of edges only that count which is whole: the next run that keeps
 // edges makes the others again.
 func (g *Graph) Mend(ctx context.Context) error {
-	kept, _, err := g.Index.Edges()
+	kept, _, err := g.Index.Marks().Edges()
 	if err != nil || kept.End == 0 {
 		return err
 	}
 	whole, err := g.whole(ctx, kept)
 	if err == nil && whole != kept {
-		err = iut.DiskError("index", g.Index.SetEdges(whole))
+		err = iut.DiskError("index", g.Index.Marks().SetEdges(whole))
 	}
 	return err
 }

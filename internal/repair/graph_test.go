@@ -113,7 +113,7 @@ func (g *graphSite) require(t *testing.T, fromFolders int) {
 
 func (g *graphSite) kept(t *testing.T) record.Edges {
 	t.Helper()
-	kept, _, err := g.Index.Edges()
+	kept, _, err := g.Index.Marks().Edges()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +211,7 @@ func TestGraphCut(t *testing.T) {
 			if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
 				t.Fatal(err)
 			}
-			if err := g.Index.SetEdges(kept); err != nil {
+			if err := g.Index.Marks().SetEdges(kept); err != nil {
 				t.Fatal(err)
 			}
 			g.require(t, lost)
@@ -321,7 +321,7 @@ func TestGraphCutOff(t *testing.T) {
 	g.pages(t, nil, 0, 5)
 	parse := g.graph.Parse
 	for stop := 1; stop <= 5; stop++ {
-		if err := g.Index.SetEdges(record.Edges{}); err != nil {
+		if err := g.Index.Marks().SetEdges(record.Edges{}); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())

@@ -37,7 +37,7 @@ func (r *rebuild) mend(ctx context.Context) error {
 	if r.lost == nil {
 		return nil
 	}
-	grown, err := r.index.NeedsRelink()
+	grown, err := r.index.Marks().NeedsRelink()
 	if err != nil {
 		return err
 	}
@@ -108,10 +108,10 @@ func (r *rebuild) askAgain(ctx context.Context) error {
 		return rec.GaveLinks() || rec.State == record.Redirected && rec.Source == record.Seed
 	}, nil)
 	if err == nil {
-		_, err = r.index.ReopenSitemaps(ctx, func(s *record.Record) bool { return s.State == record.Read }, nil)
+		_, err = r.index.Sitemaps().Reopen(ctx, func(s *record.Record) bool { return s.State == record.Read }, nil)
 	}
 	if err == nil {
-		err = r.index.ForgetRobots()
+		err = r.index.Hosts().ForgetRobots()
 	}
 	r.log.Warn("no stored page names what was lost: what may have named it is asked again",
 		"lost", unnamed, "URLs", again)

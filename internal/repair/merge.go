@@ -147,7 +147,7 @@ func mergeInto(ctx context.Context, tree *iut.Tree, path string, opts storage.Op
 	}
 	defer func() { err = errors.Join(err, index.Close()) }()
 	// Before the first change: a kill from here on must not pass for a clean stop.
-	if err := index.MarkUnclean(); err != nil {
+	if err := index.Runs().MarkUnclean(); err != nil {
 		return report, iut.DiskError("merge", err)
 	}
 	report, err = rebuildIndex(ctx, tree, index, p, log)

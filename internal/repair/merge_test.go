@@ -131,14 +131,14 @@ func TestMergeRefuses(t *testing.T) {
 // was saved with it does not.
 func TestMergeIntact(t *testing.T) {
 	s := testsite.Small(t)
-	if _, _, _, err := s.Index.Begin(); err != nil {
+	if _, _, _, err := s.Index.Runs().Begin(); err != nil {
 		t.Fatal(err)
 	}
 	s.Commit(&record.Outcome{Host: &record.HostTimes{Name: "a.org", Next: 77}})
-	if _, err := s.Index.Finish(); err != nil {
+	if _, err := s.Index.Runs().Finish(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Index.PutHour(record.Hour{Run: 1, Hour: 1}); err != nil {
+	if err := s.Index.Runs().PutHour(record.Hour{Run: 1, Hour: 1}); err != nil {
 		t.Fatal(err)
 	}
 	before := s.Records()
@@ -158,13 +158,13 @@ func TestMergeIntact(t *testing.T) {
 	if !maps.Equal(s.Records(), before) {
 		t.Error("records changed")
 	}
-	if h, err := s.Index.Host("a.org"); err != nil || h.Next != 77 {
+	if h, err := s.Index.Hosts().Get("a.org"); err != nil || h.Next != 77 {
 		t.Errorf("host: %+v, %v", h, err)
 	}
-	if hours, err := s.Index.Hours(); err != nil || len(hours) != 1 {
+	if hours, err := s.Index.Runs().Hours(); err != nil || len(hours) != 1 {
 		t.Errorf("hours: %v, %v", hours, err)
 	}
-	if run, unclean, last, err := s.Index.Begin(); err != nil || run.ID != 2 || !unclean || last != 1 {
+	if run, unclean, last, err := s.Index.Runs().Begin(); err != nil || run.ID != 2 || !unclean || last != 1 {
 		t.Errorf("next run: %+v, unclean %v up to %d, %v", run, unclean, last, err)
 	}
 }

@@ -91,7 +91,7 @@ func (r *rebuild) run(ctx context.Context) (Report, error) {
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
-	if err := r.index.Review(); err != nil {
+	if err := r.index.Marks().Review(); err != nil {
 		return r.report, iut.DiskError("rebuild", err)
 	}
 	for _, step := range []func(context.Context) error{r.seeds, r.survey, r.reopen, r.adopt, r.mend} {
@@ -140,7 +140,7 @@ func (r *rebuild) survey(ctx context.Context) error {
 			return nil
 		}
 		defer func() { areas = areas[:0] }()
-		return iut.DiskError("seeds", r.index.AddAreas(areas))
+		return iut.DiskError("seeds", r.index.Seeds().AddAreas(areas))
 	}
 	err := r.tree.Walk(func(url, rel string, st iut.PageStatus, f iut.Facts) error {
 		switch st.Kind {
@@ -336,7 +336,7 @@ func newIndex(ctx context.Context, tree *iut.Tree, opts storage.Options, kept st
 		report, err = r.run(ctx)
 	}
 	if err == nil && (report.Pages > 0 || kept != "") {
-		err = iut.DiskError("new index", index.MarkUnclean())
+		err = iut.DiskError("new index", index.Runs().MarkUnclean())
 	}
 	if err = errors.Join(err, iut.DiskError("new index", index.Close())); err != nil {
 		return report, err

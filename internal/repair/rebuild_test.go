@@ -248,7 +248,7 @@ func TestTreeSuffices(t *testing.T) {
 		if len(records) != len(whole)+len(pending) {
 			t.Fatalf("%d records; want %d pages and %d pending", len(records), len(whole), len(pending))
 		}
-		if run, unclean, _, err := s.Index.Begin(); err != nil || !unclean && len(whole) > 0 {
+		if run, unclean, _, err := s.Index.Runs().Begin(); err != nil || !unclean && len(whole) > 0 {
 			t.Fatalf("the next start takes the stop for a clean one: %+v, %v", run, err)
 		}
 		noFaults(t, s, CheckOptions{Links: true, Output: opts.Output}, newParser())

@@ -45,7 +45,7 @@ func Relink(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser,
 		}
 	}
 	if err == nil && !cut {
-		err = iut.DiskError("relink", index.Relinked())
+		err = iut.DiskError("relink", index.Marks().Relinked())
 	}
 	if err != nil {
 		return r.report.Found, fmt.Errorf("relink: %w", err)

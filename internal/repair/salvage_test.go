@@ -67,7 +67,7 @@ func TestSalvagedRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	begin := func(x *storage.Index) (id, lastUnclean uint32) {
-		run, _, lastUnclean, err := x.Begin()
+		run, _, lastUnclean, err := x.Runs().Begin()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,14 +89,14 @@ func TestSalvagedRows(t *testing.T) {
 	if _, err := salvage(t.Context(), path, to); err != nil {
 		t.Fatal(err)
 	}
-	if err := to.MarkUnclean(); err != nil {
+	if err := to.Runs().MarkUnclean(); err != nil {
 		t.Fatal(err)
 	}
 	if id, _ := begin(to); id >= last { // killed
 		t.Fatalf("run %d comes after the loss of %d", id, last)
 	}
 	_, unclean := begin(to)
-	rows, err := to.Refill("a.org", time.Now(), 1, func(string) bool { return false })
+	rows, err := to.Queues().Refill("a.org", time.Now(), 1, func(string) bool { return false })
 	if err != nil || len(rows) != 1 || rows[0].URL != url {
 		t.Fatal(rows, err)
 	}
@@ -192,7 +192,7 @@ func TestInboxOldDamage(t *testing.T) {
 			if _, err := x.Commit([]*record.Outcome{o}); err != nil {
 				t.Fatal(err)
 			}
-			rows, err := x.Refill("a.org", time.Now(), 2, func(string) bool { return false })
+			rows, err := x.Queues().Refill("a.org", time.Now(), 2, func(string) bool { return false })
 			if err != nil || len(rows) != 2 {
 				t.Fatal(rows, err)
 			}
@@ -200,7 +200,7 @@ func TestInboxOldDamage(t *testing.T) {
 			if _, err := x.Commit([]*record.Outcome{failed}); err != nil {
 				t.Fatal(err)
 			}
-			if err := errors.Join(x.SetLinkOptions([]byte("made by")), x.Close()); err != nil {
+			if err := errors.Join(x.Marks().SetLinkOptions([]byte("made by")), x.Close()); err != nil {
 				t.Fatal(err)
 			}
 			at := rows[0].Seq
@@ -244,7 +244,7 @@ func TestInboxOldDamage(t *testing.T) {
 			if err != nil || len(got.lost) > 0 || got.nameless > 0 || got.named != other {
 				t.Errorf("%+v, %v; want nothing lost but a record without a trace: %v", got, err, other)
 			}
-			if options, err := to.LinkOptions(); err != nil || string(options) != "made by" {
+			if options, err := to.Marks().LinkOptions(); err != nil || string(options) != "made by" {
 				t.Errorf("link options %q, %v", options, err)
 			}
 			n := int64(50)

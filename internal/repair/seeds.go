@@ -38,7 +38,7 @@ func isSeed(tree *iut.Tree, line string) bool {
 // EnterSeeds returns the number of records that it made, and whether seeds.txt has a line.
 func EnterSeeds(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, scope string, log *slog.Logger) (made int, any bool, err error) {
 	in := &entering{ctx: ctx, index: index}
-	if in.seeds, err = index.Seeds(); err != nil && !errors.Is(err, record.ErrCorrupt) {
+	if in.seeds, err = index.Seeds().Read(); err != nil && !errors.Is(err, record.ErrCorrupt) {
 		return 0, false, iut.DiskError("seeds", err)
 	}
 	in.known = in.seeds
@@ -62,7 +62,7 @@ func EnterSeeds(ctx context.Context, tree *iut.Tree, index *storage.Index, p Par
 		err = enter()
 	}
 	if errors.Is(err, iut.ErrSeedMark) {
-		if err = iut.DiskError("seeds", index.ForgetSeeds()); err == nil {
+		if err = iut.DiskError("seeds", index.Seeds().Forget()); err == nil {
 			err = enterTargets(ctx, index, p)
 		}
 		if err == nil {
@@ -106,15 +106,15 @@ func (in *entering) commit() error {
 // enterTargets enters the areas of the targets of seeds' redirects.
 func enterTargets(ctx context.Context, index *storage.Index, p Parser) error {
 	var areas []string
-	err := index.ScopeSeeds(ctx, func(url string) error {
+	err := index.Seeds().EachOfScope(ctx, func(url string) error {
 		if areas = append(areas, p.Areas(url)...); len(areas) < setSeeds {
 			return nil
 		}
 		defer func() { areas = areas[:0] }()
-		return index.AddAreas(areas)
+		return index.Seeds().AddAreas(areas)
 	})
 	if err == nil {
-		err = index.AddAreas(areas)
+		err = index.Seeds().AddAreas(areas)
 	}
 	if err == nil || context.Cause(ctx) != nil {
 		return err

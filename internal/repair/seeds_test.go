@@ -38,7 +38,7 @@ func TestEnterSeeds(t *testing.T) {
 	}
 	has := func(host string, want bool) {
 		t.Helper()
-		if got, err := s.Index.HasArea(host); err != nil || got != want {
+		if got, err := s.Index.Seeds().HasArea(host); err != nil || got != want {
 			t.Errorf("HasArea(%s) = %v, %v", host, got, err)
 		}
 	}
@@ -85,9 +85,9 @@ func TestCheckSeeds(t *testing.T) {
 		t.Fatal(err)
 	}
 	noFaults(t, s, CheckOptions{}, p)
-	seeds, err := s.Index.Seeds()
+	seeds, err := s.Index.Seeds().Read()
 	if err == nil {
-		err = s.Index.ForgetSeeds()
+		err = s.Index.Seeds().Forget()
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ func crawl(t *testing.T, web map[string]string, opts frontier.Options, kind scor
 		t.Fatal(err)
 	}
 	defer index.Close()
-	if _, _, _, err := index.Begin(); err != nil {
+	if _, _, _, err := index.Runs().Begin(); err != nil {
 		t.Fatal(err)
 	}
 	index.Filter().SetComplete()
@@ -40,7 +40,7 @@ func crawl(t *testing.T, web map[string]string, opts frontier.Options, kind scor
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts.Store, opts.Batch, opts.Share = index, 1, -1
+	opts.Store, opts.Batch, opts.Share = index.Queues(), 1, -1
 	if opts.Queue != "" {
 		opts.Rank = scorer.Rank
 	}

@@ -60,7 +60,7 @@ func (p *Parser) admits(url string) bool {
 	if p.index == nil {
 		return false // no index has an area yet
 	}
-	yes, err := p.index.HasArea(record.Host(url))
+	yes, err := p.index.Seeds().HasArea(record.Host(url))
 	return yes && err == nil
 }
 
@@ -260,10 +260,10 @@ func Small(t *testing.T) *Site {
 	s.Fail("http://b.org/", record.Redirected, "", record.Link{
 		URL: "http://d.org/", Source: record.Seed, Via: "http://b.org/", Hops: 1, Areas: []string{"d.org"},
 	})
-	if yes, err := s.Index.NeedsRelink(); err != nil || !yes {
+	if yes, err := s.Index.Marks().NeedsRelink(); err != nil || !yes {
 		t.Errorf("a seed's redirect has widened the scope: %v, %v", yes, err)
 	}
-	if err := s.Index.Relinked(); err != nil {
+	if err := s.Index.Marks().Relinked(); err != nil {
 		t.Fatal(err)
 	}
 	for url, next := range map[string]record.Row{

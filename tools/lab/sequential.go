@@ -55,7 +55,7 @@ func (o Options) sequential(ctx context.Context, seeds []string, limit time.Dura
 		}
 		defer l.index.Close()
 		l.index.Filter().SetComplete()
-		if _, _, _, err := l.index.Begin(); err != nil {
+		if _, _, _, err := l.index.Runs().Begin(); err != nil {
 			return err
 		}
 		begin := &record.Outcome{}
@@ -70,7 +70,7 @@ func (o Options) sequential(ctx context.Context, seeds []string, limit time.Dura
 		for len(l.todo) > 0 && err == nil {
 			err = l.next(timed)
 		}
-		found = l.index.Run().NewURLs
+		found = l.index.Runs().Current().NewURLs
 		// A connection that is being made ends with the error of its own deadline.
 		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
 			err = nil // the time is over

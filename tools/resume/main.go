@@ -184,7 +184,7 @@ func (b *bench) fill(ctx context.Context, known, hosts, held int) error {
 	if err := index.LoadFilter(ctx); err != nil {
 		return err
 	}
-	if _, _, _, err := index.Begin(); err != nil {
+	if _, _, _, err := index.Runs().Begin(); err != nil {
 		return err
 	}
 	const atOnce = 20_000
@@ -225,6 +225,6 @@ func (b *bench) fill(ctx context.Context, known, hosts, held int) error {
 		}
 	}
 	fmt.Fprintln(os.Stderr)
-	_, err = index.Finish()
+	_, err = index.Runs().Finish()
 	return err
 }

@@ -115,18 +115,18 @@ func TestCostOfIndex(t *testing.T) {
 	skipRaced(t)
 	c := newCommits(t, 1000)
 	var before, after runtime.MemStats
-	pages, waiting, moved := c.index.Written(), c.index.Waiting(), false
+	pages, waiting, moved := c.index.Stats().Written, c.index.Stats().Waiting, false
 	runtime.ReadMemStats(&before)
 	for range 30 {
 		c.next(t)
-		now := c.index.Waiting()
+		now := c.index.Stats().Waiting
 		moved, waiting = moved || now < waiting, now
 	}
 	runtime.ReadMemStats(&after)
 	if !moved {
 		t.Error("no list of the inbox was moved")
 	}
-	guard(t, "pages of the index, for 1,000 of the web", 1000*float64(c.index.Written()-pages)/float64(c.n), most.indexPages)
+	guard(t, "pages of the index, for 1,000 of the web", 1000*float64(c.index.Stats().Written-pages)/float64(c.n), most.indexPages)
 	guard(t, "allocations of the index, of a page", float64(after.Mallocs-before.Mallocs)/float64(c.n), most.indexAllocs)
 }
 

@@ -94,7 +94,7 @@ func newCommits(tb testing.TB, size int) *commits {
 	}
 	tb.Cleanup(func() { index.Close() })
 	index.Filter().SetComplete()
-	if _, _, _, err := index.Begin(); err != nil {
+	if _, _, _, err := index.Runs().Begin(); err != nil {
 		tb.Fatal(err)
 	}
 	c := &commits{index: index, size: size}

@@ -1,0 +1,54 @@
+package storage
+
+// The index is opened, read and committed to by its own methods. What else it keeps is reached by
+// groups, each a view of the same index.
+type (
+	// Seeds are what is asked of seeds besides their records.
+	Seeds struct{ x *Index }
+	// Runs are the runs of the crawl, and their figures by the hour.
+	Runs struct{ x *Index }
+	// Marks are single facts about the whole index.
+	Marks struct{ x *Index }
+	// Queues are the pending rows, as the frontier reads them.
+	Queues struct{ x *Index }
+	// Hosts are the hosts, their domains and their robots.txt answers.
+	Hosts struct{ x *Index }
+	// Sitemaps are the sitemaps of all hosts.
+	Sitemaps struct{ x *Index }
+	// Folders are the folders of the tree, by the records in them.
+	Folders struct{ x *Index }
+)
+
+// Seeds returns what is kept of seeds.
+func (x *Index) Seeds() Seeds { return Seeds{x} }
+
+// Runs returns the runs.
+func (x *Index) Runs() Runs { return Runs{x} }
+
+// Marks returns the facts about the whole index.
+func (x *Index) Marks() Marks { return Marks{x} }
+
+// Queues returns the pending rows.
+func (x *Index) Queues() Queues { return Queues{x} }
+
+// Hosts returns the table of hosts.
+func (x *Index) Hosts() Hosts { return Hosts{x} }
+
+// Sitemaps returns the sitemaps.
+func (x *Index) Sitemaps() Sitemaps { return Sitemaps{x} }
+
+// Folders returns the folders.
+func (x *Index) Folders() Folders { return Folders{x} }
+
+// Stats are what the index has done since it was opened, and what it still has to do.
+type Stats struct {
+	Written int64 // pages, of the system's page size, that transactions have written to the file
+	Looked  int64 // keys that scans of any sort have looked at
+	Waiting int   // rows of the inbox
+}
+
+// Stats returns the present figures.
+func (x *Index) Stats() Stats {
+	filling, moving := x.inbox.Rows()
+	return Stats{x.file.Written(), x.file.Looked(), filling + moving}
+}
