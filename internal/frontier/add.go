@@ -115,7 +115,7 @@ func (f *Frontier) arrivesLocked(h *host, r *record.Row, tx uint64) bool {
 		return false
 	}
 	if tx > h.tx {
-		f.countKindLocked(h, r.Kind, 1)
+		f.countLocked(h, r.Kind, 1)
 	} else {
 		f.live++ // the store may have had it already when the host was read
 	}

@@ -377,7 +377,7 @@ func (f *Frontier) Return(l *Loan, unasked []record.Row) {
 		switch o := f.backLocked(&unasked[i]); {
 		case o == nil:
 		case h.givenUp && o.kind != record.PageRow:
-			f.countSideLocked(h, -1)
+			f.countLocked(h, o.kind, -1)
 		default:
 			rows = append(rows, unasked[i])
 		}
@@ -412,17 +412,18 @@ func (f *Frontier) Done(done []Done, times []record.HostTimes) {
 		}
 		h := o.h
 		h.more = h.more || o.told // it may be open again, on disk
-		switch page := o.kind == record.PageRow; {
-		case page && next.Range == record.Held:
-			f.held++
-			f.countLocked(h, -1)
-		case next.Range != 0 && (page || !h.givenUp):
+		page := o.kind == record.PageRow
+		switch {
+		case (next.Range == record.Now || next.Range == record.Later) && (page || !h.givenUp):
 			h.leave(next)
-		case page:
-			f.removed++
-			f.countLocked(h, -1)
+		case !page:
+			f.countLocked(h, o.kind, -1)
+		case next.Range == record.Held:
+			f.held++
+			f.countLocked(h, o.kind, -1)
 		default:
-			f.countSideLocked(h, -1)
+			f.removed++
+			f.countLocked(h, o.kind, -1)
 		}
 		if !f.leaveLocked(h) {
 			f.placeLocked(h)
@@ -441,8 +442,8 @@ func (f *Frontier) Expect(n int) {
 	f.wakeLocked()
 }
 
-// countLocked changes the number of a host's rows.
-func (f *Frontier) countLocked(h *host, by int64) {
+// countLocked changes the number of a host's rows by so many of a kind.
+func (f *Frontier) countLocked(h *host, kind record.Kind, by int64) {
 	if h.count > 0 {
 		f.busy--
 	}
@@ -451,6 +452,14 @@ func (f *Frontier) countLocked(h *host, by int64) {
 	f.resident += by
 	if h.count > 0 {
 		f.busy++
+	}
+	if kind == record.PageRow {
+		return
+	}
+	if s := h.sideOf(); s.count+by == 0 && len(s.rows) == 0 {
+		h.side = nil
+	} else {
+		s.count += by
 	}
 }
 

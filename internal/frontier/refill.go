@@ -90,7 +90,7 @@ func (f *Frontier) refillLocked(h *host) {
 	if h.count > 0 && h.win.len()+h.side.ready() == 0 && !h.more && h.due == 0 && h.outs == 0 {
 		// The index has fewer rows than its counts say. Nobody may wait for the others.
 		f.missing += h.count
-		f.countLocked(h, -h.count)
+		f.countLocked(h, record.PageRow, -h.count)
 		h.side = nil
 	}
 	f.placeLocked(h)

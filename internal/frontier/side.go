@@ -59,25 +59,6 @@ func (h *host) takeSide(rows []record.Row) []record.Row {
 	})
 }
 
-// countSideLocked changes the number of rows of a host that are no pages.
-func (f *Frontier) countSideLocked(h *host, by int64) {
-	f.countLocked(h, by)
-	if s := h.sideOf(); s.count+by == 0 && len(s.rows) == 0 {
-		h.side = nil
-	} else {
-		s.count += by
-	}
-}
-
-// countKindLocked changes the number of a host's rows of a kind.
-func (f *Frontier) countKindLocked(h *host, kind record.Kind, by int64) {
-	if kind == record.PageRow {
-		f.countLocked(h, by)
-	} else {
-		f.countSideLocked(h, by)
-	}
-}
-
 // ignoresLocked reports whether a new row is of a side that is forgotten, or that this run does not
 // ask. h is nil if the host is not in memory.
 func (f *Frontier) ignoresLocked(h *host, r *record.Row, tx uint64) bool {
@@ -123,5 +104,5 @@ func (f *Frontier) forgetSideLocked(h *host) {
 		}
 	}
 	h.side.rows = nil
-	f.countSideLocked(h, out-h.side.count)
+	f.countLocked(h, record.SitemapRow, out-h.side.count)
 }
