@@ -68,12 +68,12 @@ var errGoexit = errors.New("it ended its goroutine")
 // more. It tells whether fn was called and went well.
 //
 // Not to be called with a lock held: nobody knows how long fn takes.
-func (e *engine) call(name, url string, fn func() error) (ok bool) {
+func (e *ends) call(name, url string, fn func() error) (ok bool) {
 	return e.callWithin(0, name, url, fn)
 }
 
 // callWithin is call for a call-back that may take so much longer than others.
-func (e *engine) callWithin(more time.Duration, name, url string, fn func() error) (ok bool) {
+func (e *ends) callWithin(more time.Duration, name, url string, fn func() error) (ok bool) {
 	if e.broken.Load() != nil {
 		return false
 	}

@@ -60,8 +60,8 @@ func (c *contents) known(digest [32]byte) bool {
 }
 
 // skips reports whether a page that could be stored is refused as a duplicate.
-func (e *engine) skips(page *record.Page) bool {
-	return e.contents != nil && page.Bytes > 0 && e.contents.known(page.Digest)
+func (s *stores) skips(page *record.Page) bool {
+	return s.contents != nil && page.Bytes > 0 && s.contents.known(page.Digest)
 }
 
 // learn adds the contents of what was stored: a page found in its folder has not been asked for.

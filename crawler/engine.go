@@ -24,7 +24,6 @@ import (
 type engine struct {
 	opts  Options
 	files cleaner.Files
-	watch *disk.Watch
 	ends
 	stores
 	asking
@@ -39,7 +38,8 @@ type engine struct {
 
 // newEngine returns the engine of a run, which lives until its fail is called.
 func newEngine(ctx context.Context, opts Options, files cleaner.Files) *engine {
-	e := &engine{opts: opts, files: files, watch: disk.NewWatch(opts.steps, opts.Log)}
+	e := &engine{opts: opts, files: files}
+	e.watch = disk.NewWatch(opts.steps, opts.Log)
 	e.alive, e.fail = context.WithCancelCause(context.WithoutCancel(ctx))
 	e.parsing = semaphore.NewWeighted(int64(opts.parsers()))
 	e.shares = semaphore.NewWeighted(sharesMore)
@@ -47,15 +47,17 @@ func newEngine(ctx context.Context, opts Options, files cleaner.Files) *engine {
 	if opts.QueueSize > 0 {
 		e.fetched = make(chan struct{}, opts.QueueSize)
 	}
-	if opts.MaxPages > 0 {
-		e.tickets = semaphore.NewWeighted(opts.MaxPages)
+	if e.most = opts.MaxPages; e.most > 0 {
+		e.tickets = semaphore.NewWeighted(e.most)
 	}
+	e.find = e.findMore
 	return e
 }
 
 // ends are three contexts that end one after the other: no new requests; no requests any more; disk
 // error.
 type ends struct {
+	watch                      *disk.Watch // of what may hang
 	fetching, transfers, alive context.Context
 	stop                       context.CancelCauseFunc       // ends fetching
 	cut                        context.CancelFunc            // ends transfers
@@ -100,13 +102,45 @@ type places struct {
 
 // pageLimit is that of MaxPages.
 type pageLimit struct {
+	most    int64
 	tickets *semaphore.Weighted // nil: no limit
 	stored  atomic.Int64        // tickets used: by pages that are committed, or on the way to it
 	kept    int64               // of these, by pages that are committed; the committer's
 }
 
-// finalCheck is the look whether nothing is left, see lookAgain.
+// take waits for a ticket. It returns false if ctx ends first.
+func (l *pageLimit) take(ctx context.Context) bool {
+	return l.tickets == nil || l.tickets.Acquire(ctx, 1) == nil
+}
+
+// buffered takes note of what has become of a URL with a ticket: a page that is to be stored, or
+// else the ticket goes back. It reports whether that was the last ticket.
+func (l *pageLimit) buffered(stored bool) (last bool) {
+	switch {
+	case l.tickets == nil:
+		return false
+	case stored:
+		return l.stored.Add(1) == l.most
+	}
+	l.tickets.Release(1)
+	return false
+}
+
+// committed takes note of what has become of a page with a ticket: one that the tree could not hold
+// gives it back. It reports whether the limit is reached.
+func (l *pageLimit) committed(stored bool) (reached bool) {
+	if !stored {
+		l.stored.Add(-1)
+		l.tickets.Release(1)
+		return false
+	}
+	l.kept++
+	return l.kept == l.most
+}
+
+// finalCheck is the look whether nothing is left, see again.
 type finalCheck struct {
+	find   func() (more bool, err error)
 	ending sync.Mutex   // held by the crawler that looks
 	looked atomic.Int64 // number of times that found more work
 	named  bool         // guarded by ending; nameSitemaps has been called

@@ -7,30 +7,30 @@ import (
 	"urltree/storage/record"
 )
 
-// lookAgain is asked when nothing is left. If seeds' redirects have widened the scope, pages
-// that were stored before may have links that belong to the crawl now; if shorter ways were
-// found, links of known pages may be near enough now. Then there may be more. looked is e.looked
-// as it was before the frontier said so.
-func (e *engine) lookAgain(looked int64) (more bool, err error) {
-	e.ending.Lock()
-	defer e.ending.Unlock()
-	if e.looked.Load() != looked {
-		return true, nil // another crawler has looked since
+// again has find look for more work when nothing is left, unless another crawler has found some
+// since looked was read, which was before the frontier said so. One looks at a time.
+func (c *finalCheck) again(fetching context.Context, looked int64) (more bool, err error) {
+	c.ending.Lock()
+	defer c.ending.Unlock()
+	if c.looked.Load() != looked {
+		return true, nil
 	}
-	if more, err = e.findMore(e.fetching); err != nil {
-		if e.fetching.Err() != nil {
-			return false, nil // the next run does it
-		}
-		return false, err
+	more, err = c.find()
+	if err != nil && fetching.Err() != nil {
+		return false, nil // the next run does it
 	}
-	if more {
-		e.looked.Add(1)
+	if err == nil && more {
+		c.looked.Add(1)
 	}
-	return more, nil
+	return err == nil && more, err
 }
 
-// findMore is lookAgain for who holds e.ending.
-func (e *engine) findMore(ctx context.Context) (more bool, err error) {
+// findMore looks for work when nothing is left. If seeds' redirects have widened the scope, pages
+// that were stored before may have links that belong to the crawl now; if shorter ways were found,
+// links of known pages may be near enough now; and sitemaps may not have been named yet. The caller
+// holds finalCheck.ending.
+func (e *engine) findMore() (more bool, err error) {
+	ctx := e.fetching
 	grown, err := e.index.Marks().NeedsRelink()
 	if err == nil && grown {
 		_, err = e.index.Sitemaps().Reopen(ctx, (*record.Record).Narrowed, e.frontier.Add)

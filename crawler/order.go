@@ -147,25 +147,25 @@ func (e *engine) rerank(ctx context.Context) (err error) {
 
 // ranks returns a function that sets the scores of links that a row's answer gave, total in number;
 // with a nil row, of links of a sitemap. In order breadth it does nothing, and the depth counts.
-func (e *engine) ranks(row *record.Row, total int) func(links []record.Link) {
+func (w *worker) ranks(row *record.Row, total int) func(links []record.Link) {
 	switch {
-	case e.opts.Score != nil:
-		return e.score
-	case e.scorer != nil:
-		return e.scorer.Shares(row, total)
+	case w.opts.Score != nil:
+		return w.score
+	case w.scorer != nil:
+		return w.scorer.Shares(row, total)
 	}
 	return func([]record.Link) {}
 }
 
 // score asks the function of the options.
-func (e *engine) score(links []record.Link) {
+func (w *worker) score(links []record.Link) {
 	for i := range links {
 		l := &links[i]
 		if l.Source == record.Seed {
 			continue
 		}
-		ok := e.call("Score", l.URL, func() error {
-			l.Rank = score.Rank(e.opts.Score(Candidate{URL: l.URL, Source: l.Source, Depth: int(l.Depth)}))
+		ok := w.call("Score", l.URL, func() error {
+			l.Rank = score.Rank(w.opts.Score(Candidate{URL: l.URL, Source: l.Source, Depth: int(l.Depth)}))
 			return nil
 		})
 		if !ok {
@@ -177,29 +177,29 @@ func (e *engine) score(links []record.Link) {
 // isKnown reports whether the seen filter surely has a link: it is durable already. It is nil
 // where more of a known link counts: with a limit of depth each may be a shorter way to what it
 // names, and scores add up.
-func (e *engine) isKnown() func(url string) bool {
-	if e.opts.MaxDepth != 0 || e.scorer != nil {
+func (w *worker) isKnown() func(url string) bool {
+	if w.opts.MaxDepth != 0 || w.scorer != nil {
 		return nil
 	}
-	filter := e.index.Filter()
+	filter := w.index.Filter()
 	return func(url string) bool { return filter.Lookup(filter.Fingerprint(url)) == seen.Known }
 }
 
 // newLinks sets the scores of links, and leaves out those that isKnown would, whose scores count
 // all the same.
-func (e *engine) newLinks(rank func([]record.Link), links []record.Link) []record.Link {
+func (w *worker) newLinks(rank func([]record.Link), links []record.Link) []record.Link {
 	rank(links)
-	if e.opts.MaxDepth != 0 {
+	if w.opts.MaxDepth != 0 {
 		return links
 	}
-	filter := e.index.Filter()
+	filter := w.index.Filter()
 	kept := links[:0]
 	for _, l := range links {
 		switch fp := filter.Fingerprint(l.URL); {
 		case filter.Lookup(fp) != seen.Known:
 			kept = append(kept, l)
-		case e.scorer != nil:
-			e.scorer.Known(fp, l.Rank)
+		case w.scorer != nil:
+			w.scorer.Known(fp, l.Rank)
 		}
 	}
 	if len(kept) <= len(links)/2 {

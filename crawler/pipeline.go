@@ -53,7 +53,7 @@ func (e *engine) startPipeline() *pipeline {
 	}
 	e.startIn(&p.committing, func() error { return p.committer.Run(e.alive) })
 	for i := range e.opts.Crawlers {
-		e.workers = append(e.workers, &worker{engine: e, number: i + 1, buf: e.buffers[i%e.opts.Buffers]})
+		e.workers = append(e.workers, e.newWorker(i+1, e.buffers[i%e.opts.Buffers]))
 	}
 	stopAnswering := func() {}
 	if !e.opts.NoTree {

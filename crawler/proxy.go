@@ -31,26 +31,26 @@ type proxyState struct {
 
 // get asks for a URL, again and again while the proxy fails. A proxy that fails one request and not
 // others is not at fault in the end: then the failure is one of connecting to the host.
-func (e *engine) get(ctx context.Context, url string, req fetch.Request) (*fetch.Response, error) {
+func (w *worker) get(ctx context.Context, url string, req fetch.Request) (*fetch.Response, error) {
 	pause := time.Second
 	for tries := 1; ; tries++ {
 		start := time.Now()
-		res, err := e.client.Get(ctx, url, req)
+		res, err := w.client.Get(ctx, url, req)
 		failure := proxyFailure(err)
 		if failure == nil {
 			if ctx.Err() == nil {
-				e.proxyWorks()
+				w.proxyWorks()
 			}
 			return res, err
 		}
-		works, worked := e.proxyFails(failure, start)
+		works, worked := w.proxyFails(failure, start)
 		if worked && tries >= loginTries && errors.Is(failure, fetch.ErrProxyPassword) {
 			return nil, failure // it may be the site that says so
 		}
 		if works && tries >= proxyTries {
 			return nil, &fetch.Error{Reason: fetch.Connect, Passing: true, Err: failure.Err}
 		}
-		if !e.pause(pause) {
+		if !w.pause(pause) {
 			return nil, errNotAsked
 		}
 		pause = min(2*pause, proxyPause)
@@ -70,13 +70,13 @@ func proxyFailure(err error) *fetch.Error {
 }
 
 // pause waits, and reports whether fetching still goes on.
-func (e *engine) pause(d time.Duration) bool {
+func (w *worker) pause(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return true
-	case <-e.fetching.Done():
+	case <-w.fetching.Done():
 		return false
 	}
 }
@@ -88,13 +88,13 @@ func (p *proxyState) failing() bool {
 	return !p.since.IsZero()
 }
 
-func (e *engine) proxyWorks() {
-	p := &e.proxy
+func (w *worker) proxyWorks() {
+	p := &w.proxy
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.worked = time.Now()
 	if !p.since.IsZero() {
-		e.opts.Log.Info("the proxy works again", "after", p.worked.Sub(p.since).Round(time.Second))
+		w.opts.Log.Info("the proxy works again", "after", p.worked.Sub(p.since).Round(time.Second))
 		p.since = time.Time{}
 	}
 }
@@ -102,8 +102,8 @@ func (e *engine) proxyWorks() {
 // proxyFails takes note of a failure, tells of the first one in a row, and ends fetching after the
 // last one. It reports whether the proxy has worked for others since the request began, and whether
 // it ever has in this run.
-func (e *engine) proxyFails(failure *fetch.Error, start time.Time) (works, worked bool) {
-	p := &e.proxy
+func (w *worker) proxyFails(failure *fetch.Error, start time.Time) (works, worked bool) {
+	p := &w.proxy
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	worked = !p.worked.IsZero()
@@ -112,14 +112,14 @@ func (e *engine) proxyFails(failure *fetch.Error, start time.Time) (works, worke
 	}
 	if p.since.IsZero() {
 		p.since = start
-		e.opts.Log.Warn("the proxy fails: nothing is asked until it works", "err", failure)
+		w.opts.Log.Warn("the proxy fails: nothing is asked until it works", "err", failure)
 	}
-	patience := e.opts.MaxWait
+	patience := w.opts.MaxWait
 	if errors.Is(failure, fetch.ErrProxyPassword) {
 		patience = min(patience, proxyPassword)
 	}
 	if time.Since(p.since) >= patience {
-		e.stop(fmt.Errorf("nothing reachable: %w", failure))
+		w.stop(fmt.Errorf("nothing reachable: %w", failure))
 	}
 	return false, worked
 }

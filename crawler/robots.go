@@ -336,7 +336,7 @@ func (w *worker) askRobots(loan *frontier.Loan, row *record.Row) error {
 	item := &iut.Item{Outcome: record.Outcome{Row: *row, Robots: a.row}}
 	if a.row != nil && answered(a.row.Status) {
 		rules := parseRobots(*a.row, w.robots.token)
-		item.Links = w.namedSitemaps(row.Source, rules)
+		item.Links = w.linker.namedSitemaps(row.Source, rules, w.opts.MaxURL)
 		w.frontier.Expect(1) // what they are is known when this is committed
 		if row.Hops > 0 && rules.CrawlDelay > 0 {
 			of := w.frontier.Times(record.Host(row.Source + "/"))

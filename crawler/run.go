@@ -298,8 +298,8 @@ func (e *engine) committed(set []*iut.Item, c storage.Committed) {
 		if n := it.Crawler; n > 0 && it.OfPage() {
 			e.workers[n-1].batch.removed.Add(1)
 		}
-		if it.Ticket {
-			e.ticketCommitted(it.State == record.Stored)
+		if it.Ticket && e.pageLimit.committed(it.State == record.Stored) {
+			e.stop(errPages)
 		}
 	}
 	if c.Cut > 0 {
@@ -322,26 +322,6 @@ func (e *engine) committed(set []*iut.Item, c storage.Committed) {
 func (e *engine) flushAll() {
 	for _, b := range e.buffers {
 		b.Flush()
-	}
-}
-
-// ticketUsed counts a page that is in a buffer towards MaxPages. The last one waits for no others.
-func (e *engine) ticketUsed() {
-	if e.stored.Add(1) == e.opts.MaxPages {
-		e.flushAll()
-	}
-}
-
-// ticketCommitted takes note of what has become of a page with a ticket: one that the tree could
-// not hold gives it back.
-func (e *engine) ticketCommitted(stored bool) {
-	if !stored {
-		e.stored.Add(-1)
-		e.tickets.Release(1)
-		return
-	}
-	if e.kept++; e.kept == e.opts.MaxPages {
-		e.stop(errPages)
 	}
 }
 

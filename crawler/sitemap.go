@@ -32,8 +32,8 @@ func (o *Options) ReadsSitemaps() bool { return !o.NoSitemaps && !o.IgnoreRobots
 // namedSitemaps returns links to the sitemaps that the robots.txt of an origin names, and to the
 // place where one usually is. A host that does not belong to the crawl, and is asked only because
 // its robots.txt allows or forbids a sitemap that others name, names none.
-func (e *engine) namedSitemaps(origin string, rules *robots.Rules) []record.Link {
-	if rules == nil || !e.linker.scope.HasHost(origin+"/") {
+func (l *Linker) namedSitemaps(origin string, rules *robots.Rules, mostURL int) []record.Link {
+	if rules == nil || !l.scope.HasHost(origin+"/") {
 		return nil
 	}
 	var list []record.Link
@@ -43,7 +43,7 @@ func (e *engine) namedSitemaps(origin string, rules *robots.Rules) []record.Link
 		return nil
 	}
 	for _, ref := range rules.Sitemaps {
-		if url, err := base.Resolve(weburl.EscapeBytes(ref)); err == nil && len(url) <= e.opts.MaxURL {
+		if url, err := base.Resolve(weburl.EscapeBytes(ref)); err == nil && len(url) <= mostURL {
 			list = append(list, record.Link{Kind: record.SitemapRow, URL: url, Depth: 1, Source: from})
 		}
 	}
@@ -72,7 +72,7 @@ func (e *engine) nameSitemaps(ctx context.Context) (named int, err error) {
 		if row, ok, err := e.index.Hosts().Robots(origin); err == nil && ok && answered(row.Status) {
 			rules = parseRobots(row, e.robots.token)
 		}
-		for _, l := range e.namedSitemaps(origin, rules) {
+		for _, l := range e.linker.namedSitemaps(origin, rules, e.opts.MaxURL) {
 			_, known, err := e.index.Sitemaps().Get(l.URL)
 			if err != nil {
 				return err

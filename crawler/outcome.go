@@ -212,7 +212,7 @@ func (w *worker) page(item *iut.Item, res *fetch.Response) {
 	}
 	page.HeaderLinks = keptLinks(extract.HeaderLinks(item.Row.URL, res.Header))
 	page.Bytes, page.Digest = res.Body.Len(), res.Body.Digest()
-	meta, err := w.parsePage(item, res)
+	unwanted, err := w.parsePage(item, res)
 	switch {
 	case errors.Is(err, errParseBudget):
 		w.opts.Log.Warn("parse", "url", item.Row.URL, "err", err)
@@ -225,7 +225,7 @@ func (w *worker) page(item *iut.Item, res *fetch.Response) {
 	case !accepted:
 		res.Body.Release()
 		item.Refuse("type") // the links of a feed count all the same
-	case (noindex || meta) && !w.opts.IgnoreRobots:
+	case (noindex || unwanted) && !w.opts.IgnoreRobots:
 		res.Body.Release()
 		item.Refuse("noindex") // its links count all the same
 	case w.skips(page):
@@ -291,7 +291,7 @@ func (w *worker) redirect(item *iut.Item, res *fetch.Response) {
 		if err != nil {
 			w.opts.Log.Warn("robots.txt of a redirect's target", "url", target, "err", err)
 		}
-		sitemaps = w.namedSitemaps(record.Origin(target), rules)
+		sitemaps = w.linker.namedSitemaps(record.Origin(target), rules, w.opts.MaxURL)
 	} else if reason := w.linker.reject(target); reason != "" {
 		w.linker.count(map[string]int{reason: 1})
 		item.Reason = reason

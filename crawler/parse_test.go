@@ -11,19 +11,19 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// TestParse: every parse worker has a page at a time. Large pages share what is meant for them, the
-// largest has all of it, and smaller ones are parsed beside it.
-func TestParse(t *testing.T) {
+// TestAcquireParser: every parse worker has a page at a time. Large pages share what is meant for
+// them, the largest has all of it, and smaller ones are parsed beside it.
+func TestAcquireParser(t *testing.T) {
 	const small, twoShares, all = parseShare - 1, 2*parseShare + 5, 100 * parseShare
 	synctest.Test(t, func(t *testing.T) {
 		const workers = 3
-		w := &worker{engine: &engine{places: places{parsing: semaphore.NewWeighted(workers), shares: semaphore.NewWeighted(sharesMore)}}}
+		w := &worker{ends: new(ends), places: &places{parsing: semaphore.NewWeighted(workers), shares: semaphore.NewWeighted(sharesMore)}}
 		w.transfers, w.cut = context.WithCancel(t.Context())
 		var mu sync.Mutex
 		parsing := map[string]func(){}
 		start := func(name string, bytes int64) {
 			go func() {
-				if done, err := w.parse(bytes); err == nil {
+				if done, err := w.acquireParser(bytes); err == nil {
 					mu.Lock()
 					defer mu.Unlock()
 					parsing[name] = done

@@ -11,6 +11,38 @@ import (
 	"urltree/storage/record"
 )
 
+// work asks for the URLs of a loan one after the other. free lets the next download begin; it is
+// called once a page waits for a parse worker, or else by the caller.
+func (w *worker) work(loan *frontier.Loan, free func()) {
+	rows := loan.Rows
+	defer func() { w.giveBack(loan, rows) }()
+	for _, h := range loan.Held {
+		o := record.Outcome{Row: h.Row, State: record.Pending, Next: h.Row}
+		o.Next.Range, o.Next.Reason = record.Held, h.Reason
+		if h.Row.Kind == record.RobotsRow {
+			o.Robots = w.robots.lost(h.Row.Source, h.Reason)
+		}
+		w.add(&iut.Item{Outcome: o}, 0)
+	}
+	for len(rows) > 0 {
+		if w.fetching.Err() != nil || w.room.Low() { // taken before there was too little
+			return
+		}
+		done, next, err := w.row(loan, &rows[0], free)
+		if err != nil {
+			w.fail(err)
+			return
+		}
+		if !done {
+			return
+		}
+		rows = rows[1:]
+		if next > w.frontier.Now() {
+			return // the host wants to rest before the others
+		}
+	}
+}
+
 // row brings a row of a loan to an outcome in the buffer, by the handler of its kind. It is not
 // done if the row stays as it is, because fetching stopped first or the host wants to rest. next is
 // the time before which the host may not be asked again. An error is one of the disk.

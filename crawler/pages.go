@@ -1,0 +1,101 @@
+package crawler
+
+import (
+	"urltree/internal/fetch"
+	"urltree/internal/frontier"
+	"urltree/iut"
+	"urltree/storage/record"
+)
+
+// url brings a page to an outcome in the buffer: see row. free lets the next download begin.
+func (w *worker) url(loan *frontier.Loan, row *record.Row, free func()) (done bool, next int64, err error) {
+	item := &iut.Item{Outcome: record.Outcome{Row: *row}, Crawler: w.number}
+	if ok, err := w.early(item); !ok {
+		return false, 0, err
+	}
+	if item.State != 0 {
+		return w.add(item, 0), 0, nil
+	}
+	// One of -max-pages tickets: kept by a page until it is committed, and by what is stored; given
+	// back by everything else.
+	if !w.pageLimit.take(w.fetching) {
+		return false, 0, nil
+	}
+	stored := false
+	defer func() {
+		if w.pageLimit.buffered(stored) {
+			w.flushAll() // the last one waits for no others
+		}
+	}()
+	r, ok, err := w.request(loan, row.URL, fetch.Request{
+		Wants: w.wants, Looks: w.looks, KeepLarge: w.opts.CutLarge,
+		KeepBroken: int(row.Tries)-int(row.Spared) >= w.opts.Retries, // the last try keeps what there is
+	})
+	if !ok {
+		return false, 0, err
+	}
+	res := r.res
+	if res != nil {
+		// Kept until the item is in the buffer: what waits there with its links is bounded too.
+		parsed, err := w.queueForParser(res, free)
+		if err != nil {
+			res.Body.Release()
+			return false, 0, nil
+		}
+		defer parsed()
+	}
+	a := w.answer(item, loan.Known, res, r.err)
+	if w.broken.Load() != nil {
+		// Whether this page's call-backs were called or not: it is pending, and comes again.
+		drop(item)
+		return false, 0, nil
+	}
+	if res != nil {
+		w.stages[stageRequest].add(res.First)
+		w.stages[stageResponse].add(res.Total - res.First)
+	}
+	keeps := item.State == record.Stored
+	item.Ticket = keeps && w.tickets != nil
+	if next, ok = w.finish(loan, row, item, a, r.start); !ok {
+		return false, 0, nil
+	}
+	stored = keeps
+	if res != nil {
+		res.Body.HandOver() // the buffer counts its bytes now
+	}
+	return true, next, nil
+}
+
+// early decides on a page whose outcome needs no request: then item has a state. It returns false
+// if the row stays as it is.
+func (w *worker) early(item *iut.Item) (ok bool, err error) {
+	row := &item.Row
+	if row.Run <= w.lastUnclean {
+		there, err := w.tree.Has(row.URL)
+		if err != nil {
+			return false, err
+		}
+		if there {
+			item.State, item.Adopt = record.Stored, true
+			return true, nil
+		}
+	}
+	if len(row.URL) > w.opts.MaxURL {
+		item.Refuse("length")
+		return true, nil
+	}
+	if !w.opts.IgnoreRobots {
+		if known, err := w.obeys(item); !known || item.State != 0 {
+			return known, err
+		}
+	}
+	allowed, ok := w.allows(row)
+	if ok && !allowed {
+		item.State, item.Next = record.Pending, *row
+		item.Next.Range, item.Next.Reason = record.Held, heldAllow
+	}
+	return ok, nil
+}
+
+// pathOf returns path and query of a canonical URL.
+func pathOf(url string) string { return url[len(record.Origin(url)):] }
