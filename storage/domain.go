@@ -1,20 +1,13 @@
 package storage
 
 import (
-	bolt "go.etcd.io/bbolt"
-
 	"urltree/storage/boltfile"
 	"urltree/storage/record"
 )
 
 // Domain returns the row of a registrable domain, a zero one if there is none.
 func (g Hosts) Domain(name string) (d record.DomainRow, err error) {
-	err = g.x.file.View(func(tx *bolt.Tx) error {
-		if v := tx.Bucket(record.BucketDomain).Get([]byte(name)); v != nil {
-			d, err = record.DecodeDomain([]byte(name), v)
-		}
-		return err
-	})
+	d, _, err = read(g.x, record.BucketDomain, []byte(name), record.DecodeDomain)
 	return d, err
 }
 

@@ -25,11 +25,7 @@ func (g Marks) Edges() (kept record.Edges, stored int64, err error) {
 
 // SetEdges says how much of the file of edges counts, once that much is durable.
 func (g Marks) SetEdges(e record.Edges) error {
-	g.x.mu.Lock()
-	defer g.x.mu.Unlock()
-	return g.x.file.Update(func(tx *bolt.Tx) error {
-		return tx.Bucket(record.BucketSys).Put(record.KeyEdges, e.Append(nil, record.KeyEdges))
-	})
+	return g.put(record.KeyEdges, e.Append(nil, record.KeyEdges))
 }
 
 // flushEdges counts the edges that came with this change. Where a page is stored no more, or a

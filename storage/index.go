@@ -254,50 +254,6 @@ func (x *Index) Totals() record.Totals {
 	return x.totals
 }
 
-// NeedsRelink reports whether scope has grown since stored pages were parsed: they may have links
-// that belong to the crawl only now, and no record.
-func (g Marks) NeedsRelink() (yes bool, err error) {
-	err = g.x.file.View(func(tx *bolt.Tx) error {
-		yes = tx.Bucket(record.BucketSys).Get(record.KeyRelink) != nil
-		return nil
-	})
-	return yes, err
-}
-
-// Relinked says that every stored page has been parsed again.
-func (g Marks) Relinked() error {
-	g.x.mu.Lock()
-	defer g.x.mu.Unlock()
-	return g.x.file.Update(func(tx *bolt.Tx) error { return tx.Bucket(record.BucketSys).Delete(record.KeyRelink) })
-}
-
-// Review has the next run look at all held rows, whatever holds them, and at pages whose links were
-// cut: where an index is made from folders, or from what is whole of a damaged one, that may have
-// been by other options than those of LinkOptions.
-func (g Marks) Review() error {
-	g.x.mu.Lock()
-	defer g.x.mu.Unlock()
-	return g.x.file.Update(func(tx *bolt.Tx) error {
-		return tx.Bucket(record.BucketSys).Put(record.KeyReview, record.Seal(nil, record.KeyReview))
-	})
-}
-
-// NeedsReview reports whether Review was called, and Reviewed was not since.
-func (g Marks) NeedsReview() (yes bool, err error) {
-	err = g.x.file.View(func(tx *bolt.Tx) error {
-		yes = tx.Bucket(record.BucketSys).Get(record.KeyReview) != nil
-		return nil
-	})
-	return yes, err
-}
-
-// Reviewed says that this is done.
-func (g Marks) Reviewed() error {
-	g.x.mu.Lock()
-	defer g.x.mu.Unlock()
-	return g.x.file.Update(func(tx *bolt.Tx) error { return tx.Bucket(record.BucketSys).Delete(record.KeyReview) })
-}
-
 // Filter returns the seen filter: crawlers may drop a link that is Known to it.
 func (x *Index) Filter() *seen.Filter { return x.filter }
 

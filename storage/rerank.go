@@ -4,23 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	bolt "go.etcd.io/bbolt"
-
 	"urltree/storage/record"
 )
-
-// Ranked returns the version of the ranks that Rerank has put in last; 0: none.
-func (g Marks) Ranked() (version uint64, err error) {
-	err = g.x.file.View(func(tx *bolt.Tx) error {
-		v := tx.Bucket(record.BucketSys).Get(record.KeyRanked)
-		if v == nil {
-			return nil
-		}
-		version, err = record.DecodeRanked(record.KeyRanked, v)
-		return err
-	})
-	return version, err
-}
 
 // Rerank moves pending URLs to the places within their range Now that rank returns, if ok; seeds
 // keep theirs. It works in transactions of bounded size and ends by keeping the version; done

@@ -73,9 +73,7 @@ func (g Runs) Finish() (record.Run, error) {
 // MarkUnclean makes the next start treat all rows that are there as of an unclean stop: merge
 // does so, since host times may be lost and pages may lie in the tree.
 func (g Runs) MarkUnclean() error {
-	g.x.mu.Lock()
-	defer g.x.mu.Unlock()
-	return g.x.file.Update(func(tx *bolt.Tx) error {
+	return g.x.write(func(tx *bolt.Tx) error {
 		last := uint32(0)
 		if k, _ := tx.Bucket(record.BucketRun).Cursor().Last(); k != nil {
 			last = binary.BigEndian.Uint32(k)
@@ -110,9 +108,7 @@ func (g Runs) PutHour(h record.Hour) error {
 	if err != nil {
 		return err
 	}
-	g.x.mu.Lock()
-	defer g.x.mu.Unlock()
-	return g.x.file.Update(func(tx *bolt.Tx) error {
+	return g.x.write(func(tx *bolt.Tx) error {
 		return tx.Bucket(record.BucketHour).Put(record.HourKey(h.Run, h.Hour), record.Seal(v, record.HourKey(h.Run, h.Hour)))
 	})
 }

@@ -127,27 +127,28 @@ func (g Queues) NextHosts(after string, n int) (hosts []record.HostRow, tx uint6
 
 // Robots returns the stored robots.txt answer of an origin; ok is false where there is none.
 func (g Hosts) Robots(origin string) (r record.Robots, ok bool, err error) {
-	err = g.x.file.View(func(tx *bolt.Tx) error {
-		if v := tx.Bucket(record.BucketRobots).Get([]byte(origin)); v != nil {
-			ok = true
-			r, err = record.DecodeRobots(origin, v)
-		}
-		return err
+	return read(g.x, record.BucketRobots, []byte(origin), func(key, value []byte) (record.Robots, error) {
+		return record.DecodeRobots(string(key), value)
 	})
-	return r, ok, err
 }
 
 // ForgetRobots drops all robots.txt answers: they are asked for again.
 func (g Hosts) ForgetRobots() error {
-	g.x.mu.Lock()
-	defer g.x.mu.Unlock()
-	return g.x.file.Update(func(tx *bolt.Tx) error {
-		if err := tx.DeleteBucket(record.BucketRobots); err != nil {
-			return err
-		}
-		_, err := tx.CreateBucket(record.BucketRobots)
-		return err
-	})
+	return g.x.write(func(tx *bolt.Tx) error { return empty(tx, record.BucketRobots) })
+}
+
+// Meta returns the metadata of a stored page, nil if there is none. The error is
+// [record.ErrCorrupt] if it is damaged.
+func (x *Index) Meta(url string) (*record.Meta, error) {
+	key, err := record.Key(url)
+	if err != nil {
+		return nil, err
+	}
+	meta, ok, err := read(x, record.BucketMeta, key, record.DecodeMeta)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return &meta, nil
 }
 
 // EachOfScope calls fn with each URL that counts as a seed though its record may not say so: the

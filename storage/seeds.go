@@ -66,28 +66,15 @@ func (g Seeds) AddAreas(areas []string) error {
 
 // Read returns what the last [record.Outcome] with Seeds said.
 func (g Seeds) Read() (s record.Seeds, err error) {
-	err = g.x.file.View(func(tx *bolt.Tx) error {
-		v := tx.Bucket(record.BucketSys).Get(record.KeySeeds)
-		if v == nil {
-			return nil
-		}
-		s, err = record.DecodeSeeds(record.KeySeeds, v)
-		return err
-	})
+	s, _, err = read(g.x, record.BucketSys, record.KeySeeds, record.DecodeSeeds)
 	return s, err
 }
 
-// Forget drops all origins and areas of seeds, and what Seeds returns: the list is to be read
+// Forget drops all origins and areas of seeds, and what Read returns: the list is to be read
 // again.
 func (g Seeds) Forget() error {
-	g.x.mu.Lock()
-	defer g.x.mu.Unlock()
-	return g.x.file.Update(func(tx *bolt.Tx) error {
-		if err := tx.DeleteBucket(record.BucketSeed); err != nil {
-			return err
-		}
-		_, err := tx.CreateBucket(record.BucketSeed)
-		return errors.Join(err, tx.Bucket(record.BucketSys).Delete(record.KeySeeds))
+	return g.x.write(func(tx *bolt.Tx) error {
+		return errors.Join(empty(tx, record.BucketSeed), tx.Bucket(record.BucketSys).Delete(record.KeySeeds))
 	})
 }
 

@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	bolt "go.etcd.io/bbolt"
-
 	"urltree/storage/boltfile"
 	"urltree/storage/record"
 )
@@ -123,15 +121,7 @@ func (c *change) flushSitemaps() error {
 
 // Get returns the record of a sitemap; ok is false where there is none.
 func (g Sitemaps) Get(url string) (r record.Record, ok bool, err error) {
-	err = g.x.file.View(func(tx *bolt.Tx) error {
-		key := record.SitemapKey(url)
-		if v := tx.Bucket(record.BucketSitemap).Get(key); v != nil {
-			ok = true
-			r, err = record.DecodeSitemap(key, v)
-		}
-		return err
-	})
-	return r, ok, err
+	return read(g.x, record.BucketSitemap, record.SitemapKey(url), record.DecodeSitemap)
 }
 
 // Each calls fn for the record of each sitemap; damaged ones are left out. No transaction is

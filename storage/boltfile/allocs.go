@@ -8,13 +8,14 @@ import (
 )
 
 // An allocs is bbolt's account of which transaction has allocated a page, with an entry for each
-// page in use that was free once since the file was opened. Nothing in bbolt bounds it: at ten
-// million URLs it took 33 MB, and to look into so large a map a tenth of what a page costs.
+// page in use that was free once since the file was opened. Nothing in bbolt bounds it. An entry
+// takes 25 bytes: 33 MB at ten million URLs. It costs no time that can be measured.
 //
-// It is there to give pages free that came and went while a reader was at work. A page without an
-// entry counts as one from before the opening, and waits until all readers are through that may see
-// it. So entries can be dropped between transactions, at the price of a file that grows a little
-// more while a reader is slow. bbolt has no call for that, hence the way by reflection.
+// It is there to free pages that came and went while a reader was at work. A page without an entry
+// counts as one from before the opening, and waits until all readers are through that may see it.
+// So entries can be dropped between transactions, at the price of a file that grows a little more
+// while a reader is slow. bbolt has no call for that, hence the way by reflection, which a test
+// guards.
 type allocs struct {
 	entries reflect.Value // the map; not valid if bbolt has none any more, which a test would tell
 	most    int           // so many are kept at most from one transaction to the next
