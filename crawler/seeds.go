@@ -10,6 +10,7 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/klauspost/compress/gzip"
 	"golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/transform"
 
@@ -36,10 +37,10 @@ func ReadSeeds(r io.Reader, bad func(line int, text string, err error)) ([]strin
 
 // ScanSeeds reads a seed file as far as its seeds are asked for, see Options.MoreSeeds: one URL a
 // line, a line without scheme gets http://. The file is in UTF-8, or in UTF-16 with a byte order
-// mark. CRLF, blank lines and comments are fine: a '#' at the beginning of a line or behind a blank
-// begins one. Any other '#' begins the fragment of a URL, which is dropped. Of a line with tabs the
-// first column counts, so that res.txt and exports are seed files; the title "URL" of such a column
-// is passed over.
+// mark, and may be packed with gzip. CRLF, blank lines and comments are fine: a '#' at the
+// beginning of a line or behind a blank begins one. Any other '#' begins the fragment of a URL,
+// which is dropped. Of a line with tabs the first column counts, so that res.txt and exports are
+// seed files; the title "URL" of such a column is passed over.
 //
 // A line that is no http(s) URL or has a character that no URL has is skipped: bad is called with
 // its number, its text without user name and password, and the cause. A seed that stands there
@@ -47,7 +48,12 @@ func ReadSeeds(r io.Reader, bad func(line int, text string, err error)) ([]strin
 // reading, and comes last.
 func ScanSeeds(r io.Reader, bad func(line int, text string, err error)) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		in := bufio.NewReaderSize(transform.NewReader(r, unicode.BOMOverride(transform.Nop)), 64<<10)
+		text, err := unpacked(r)
+		if err != nil {
+			yield("", err)
+			return
+		}
+		in := bufio.NewReaderSize(transform.NewReader(text, unicode.BOMOverride(transform.Nop)), 64<<10)
 		for n := 1; ; n++ {
 			line, err := readLine(in)
 			if err != nil && !errors.Is(err, io.EOF) {
@@ -66,6 +72,19 @@ func ScanSeeds(r io.Reader, bad func(line int, text string, err error)) iter.Seq
 			}
 		}
 	}
+}
+
+// unpacked returns what a file holds that may be packed with gzip.
+func unpacked(r io.Reader) (io.Reader, error) {
+	raw := bufio.NewReader(r)
+	if magic, err := raw.Peek(2); err != nil || !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		return raw, nil // the error, if any, comes again
+	}
+	unzip, err := gzip.NewReader(raw)
+	if err != nil {
+		return nil, fmt.Errorf("gzip: %w", err)
+	}
+	return unzip, nil
 }
 
 // Bounds of the seeds that are appended to seeds.txt at a time.

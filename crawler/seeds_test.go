@@ -1,6 +1,8 @@
 package crawler_test
 
 import (
+	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -19,9 +21,9 @@ import (
 	"urltree/internal/faultfs"
 )
 
-// TestSeedsInUTF16: a seed file may be in any encoding whose byte order mark it begins with, as
-// Windows programs write it. Without a mark it is UTF-8.
-func TestSeedsInUTF16(t *testing.T) {
+// TestSeedEncodings: a seed file may be in any encoding whose byte order mark it begins with, as
+// Windows programs write it, and packed with gzip. Without a mark it is UTF-8.
+func TestSeedEncodings(t *testing.T) {
 	const text = "http://a.test/one\r\n# no\r\n\r\nhttp://a.test/zwei-\u00e4\r\nmailto:x\r\n"
 	want := []string{"http://a.test/one", "http://a.test/zwei-%C3%A4"}
 	for name, encode := range map[string]func(string) (string, error){
@@ -29,6 +31,7 @@ func TestSeedsInUTF16(t *testing.T) {
 		"UTF-8 with a mark":    unicode.UTF8BOM.NewEncoder().String,
 		"UTF-16, little first": unicode.UTF16(unicode.LittleEndian, unicode.UseBOM).NewEncoder().String,
 		"UTF-16, big first":    unicode.UTF16(unicode.BigEndian, unicode.UseBOM).NewEncoder().String,
+		"gzip":                 func(s string) (string, error) { return packed(s), nil },
 	} {
 		file, err := encode(text)
 		if err != nil {
@@ -42,6 +45,28 @@ func TestSeedsInUTF16(t *testing.T) {
 		})
 		if err != nil || !slices.Equal(got, want) || bad != 5 {
 			t.Errorf("%s: %q, line %d left out, %v; want %q", name, got, bad, err, want)
+		}
+	}
+}
+
+func packed(text string) string {
+	var b strings.Builder
+	w := gzip.NewWriter(&b)
+	io.WriteString(w, text)
+	w.Close()
+	return b.String()
+}
+
+// TestCutGzipSeeds: a packed seed file that is cut off is an error behind the seeds that are whole.
+func TestCutGzipSeeds(t *testing.T) {
+	file := packed(strings.Repeat("http://a.test/one\n", 10_000))
+	for _, cut := range []int{3, len(file) - 4} {
+		var err error
+		for _, e := range crawler.ScanSeeds(strings.NewReader(file[:cut]), func(int, string, error) {}) {
+			err = e
+		}
+		if !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+			t.Errorf("cut after %d bytes: %v", cut, err)
 		}
 	}
 }
