@@ -72,58 +72,31 @@ func (c *change) flushRecords() error {
 		if !waits {
 			urls.Put(e.key, c.arena.Keep(func(b []byte) []byte { return e.rec.Append(b, e.key) }))
 		}
+		unstored := e.lost || e.old != nil && e.old.State == record.Stored && e.rec.State != record.Stored
+		c.edgesLost = c.edgesLost || unstored
 		switch {
 		case e.meta != nil:
 			metas.Put(e.key, c.arena.Keep(func(b []byte) []byte { return e.meta.Append(b, e.key) }))
-		case e.lost, e.old != nil && e.old.State == record.Stored && e.rec.State != record.Stored:
+		case unstored:
 			metas.Delete(e.key) // only a page that is stored has metadata
 		}
-		if e.lost || e.old != nil && e.old.State == record.Stored && e.rec.State != record.Stored {
-			c.edgesLost = true
-		}
-		var diff, placed record.Counts // placed: of the records by folder
-		if e.old != nil {
-			diff.Count(e.old, -1)
-			if !e.late {
-				placed.Count(e.old, -1)
-			}
-			c.totals.Count(e.old, -1)
-		}
-		var before, after []byte // the keys of its pending row
-		if e.old != nil && e.old.State == record.Pending {
-			before = c.arena.Keep(func(b []byte) []byte { return record.AppendPendingKey(b, &e.old.Row, e.key) })
-		}
-		if e.rec.State == record.Pending {
-			after = c.arena.Keep(func(b []byte) []byte { return record.AppendPendingKey(b, &e.rec.Row, e.key) })
-			run := c.arena.Keep(func(b []byte) []byte { return binary.BigEndian.AppendUint32(b, e.rec.Run) })
-			rows.Put(after, run)
-		}
-		if before != nil && !bytes.Equal(before, after) {
-			rows.Delete(before)
-		}
-		diff.Count(e.rec, 1)
-		c.totals.Count(e.rec, 1)
-		if n := record.HeldByDomain(e.rec) - record.HeldByDomain(e.old); n != 0 {
-			d, err := c.domain(record.Host(e.rec.URL))
-			if err != nil {
-				return err
-			}
-			if d != nil {
-				d.held += n
-			}
-		}
-		if diff != (record.Counts{}) {
-			c.host(record.Host(e.rec.URL)).counts.Add(&diff)
+		c.putRow(e, &rows)
+		if err := c.count(e); err != nil {
+			return err
 		}
 		if waits {
 			continue
 		}
-		if placed.Count(e.rec, 1); placed == (record.Counts{}) {
+		var diff record.Counts
+		if e.old != nil && !e.late {
+			diff.Count(e.old, -1)
+		}
+		if diff.Count(e.rec, 1); diff == (record.Counts{}) {
 			continue
 		}
-		record.Parents(e.key, func(folder []byte) { addTo(folders, folder, &placed) })
+		record.Parents(e.key, func(folder []byte) { addTo(folders, folder, &diff) })
 		if path := record.PathOf(e.key); path != nil {
-			addTo(queries, path, &placed)
+			addTo(queries, path, &diff)
 		}
 	}
 	// Before the records, because it looks at those there are.
@@ -145,6 +118,44 @@ func (c *change) flushRecords() error {
 	// The rows of a host mostly come behind all others of it.
 	c.tx.Bucket(record.BucketPending).FillPercent = 0.8
 	return c.values.Write(record.BucketPending, rows)
+}
+
+// putRow replaces the pending row of a record.
+func (c *change) putRow(e *entry, rows *boltfile.Puts) {
+	var before, after []byte // keys
+	if e.old != nil && e.old.State == record.Pending {
+		before = c.arena.Keep(func(b []byte) []byte { return record.AppendPendingKey(b, &e.old.Row, e.key) })
+	}
+	if e.rec.State == record.Pending {
+		after = c.arena.Keep(func(b []byte) []byte { return record.AppendPendingKey(b, &e.rec.Row, e.key) })
+		rows.Put(after, c.arena.Keep(func(b []byte) []byte { return binary.BigEndian.AppendUint32(b, e.rec.Run) }))
+	}
+	if before != nil && !bytes.Equal(before, after) {
+		rows.Delete(before)
+	}
+}
+
+// count counts a record that has changed: in the whole, for its host and for its domain.
+func (c *change) count(e *entry) error {
+	var diff record.Counts
+	if e.old != nil {
+		diff.Count(e.old, -1)
+		c.totals.Count(e.old, -1)
+	}
+	diff.Count(e.rec, 1)
+	c.totals.Count(e.rec, 1)
+	if diff != (record.Counts{}) {
+		c.host(record.Host(e.rec.URL)).counts.Add(&diff)
+	}
+	n := record.HeldByDomain(e.rec) - record.HeldByDomain(e.old)
+	if n == 0 {
+		return nil
+	}
+	d, err := c.domain(record.Host(e.rec.URL))
+	if d != nil {
+		d.held += n
+	}
+	return err
 }
 
 func (c *change) flushShorter() error {
