@@ -290,9 +290,11 @@ func (c *change) links(o *record.Outcome) error {
 		}
 	}
 	before := c.done.Cut
+	var l record.Link // one place for all, since it may escape
 	for i := range o.Links {
-		l := o.Links[i]
-		l.Depth -= min(l.Depth, shift)
+		if l = o.Links[i]; l.Kind == record.PageRow {
+			l.Depth -= min(l.Depth, shift)
+		}
 		if err := c.link(&l); err != nil {
 			return err
 		}
