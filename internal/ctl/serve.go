@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -66,7 +66,7 @@ func (s *server) serve(ctx context.Context, root string) (func() error, error) {
 		BaseContext:    func(net.Listener) context.Context { return ctx },
 		ReadTimeout:    s.stall,
 		MaxHeaderBytes: mostQuestion,
-		ErrorLog:       log.New(io.Discard, "", 0), // what goes wrong is the client's to notice
+		ErrorLog:       slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // what goes wrong is the client's to notice
 	}
 	h.SetKeepAlivesEnabled(false)
 	var serving sync.WaitGroup
