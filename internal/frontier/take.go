@@ -48,6 +48,14 @@ func (f *Frontier) take(ctx context.Context, free int, t *Taker) ([]*Loan, error
 	}
 }
 
+// findLocked lends what a Take gets: in the order tree the next of its walk.
+func (f *Frontier) findLocked(t *Taker, free int) []*Loan {
+	if t != nil && f.opts.Tree != nil {
+		return f.stepLocked(t)
+	}
+	return f.gatherLocked(free)
+}
+
 // lockMeasured takes the lock and notes the longest time that took.
 func (f *Frontier) lockMeasured() {
 	if f.mu.TryLock() {
