@@ -127,8 +127,8 @@ func (f *Frontier) moveLocked(t *Taker, to string) {
 	f.countNodesLocked(from, -1, 0)
 }
 
-// stepLocked lends the next URL of the walk of a Taker, and where it has none one of a host that may
-// be asked.
+// stepLocked lends the next URL of the walk of a Taker, and where it has none one of a host that
+// may be asked.
 func (f *Frontier) stepLocked(t *Taker) []*Loan {
 	for h := f.asideLocked(); h != nil && f.err == nil; h = f.asideLocked() {
 		if l := f.serveLocked(h, f.now()); l != nil {
