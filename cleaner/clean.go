@@ -37,10 +37,9 @@ const slowStep = 2 * time.Second
 
 // Clean ends a crawl in source A's order: the buffers into the tree, the pages of the tree into
 // res.txt, the pending URLs into res2.txt, the statistics. Each step is logged. A failing disk is
-// [iut.ErrDisk].
-// Once ctx ends no further file is written or renamed. The first error ends it: results that leave
-// out what could not be drained would look whole. Where the index does not agree with itself all is
-// written, and the error is record.ErrDamaged.
+// [iut.ErrDisk]. Once ctx ends no further file is written or renamed. The first error ends it:
+// results that leave out what could not be drained would look whole. Where the index does not agree
+// with itself all is written, and the error is record.ErrDamaged.
 func Clean(ctx context.Context, s Steps) error {
 	if s.Log == nil {
 		s.Log = slog.New(slog.DiscardHandler)

@@ -21,7 +21,7 @@ import (
 // Reasons why a URL is held: it stays pending, but not in this run.
 const (
 	heldScope   = "scope"              // outside the scope of this run
-	heldRoom    = "no-room"            // the disk was nearly full; not held but asked again
+	heldRoom    = "no-room"            // the disk was nearly full; it waits and is asked again
 	heldAllow   = "not-allowed"        // Options.Allow said no; the next run asks it again
 	heldRefused = "refused"            // its host refused it, or could not be reached, too often; a colon and the cause follow
 	heldRobots  = "robots-unreachable" // robots.txt gave no answer after all tries; a colon and the cause follow

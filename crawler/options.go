@@ -167,7 +167,7 @@ type Options struct {
 	// Allow is asked before each request for a page, seeds included. A URL that it does not allow
 	// is held for this run with the reason "not-allowed"; the next one asks Allow again.
 	Allow     func(Candidate) bool
-	OnOutcome func(Outcome)  // told every outcome of this run, once it is on its way to the index
+	OnOutcome func(Outcome)  // told every outcome of this run, before it goes to the index
 	Started   func()         // called when the tree is open, before anything is asked
 	Progress  func(Progress) // called about once a second while fetching
 
@@ -183,7 +183,8 @@ type Options struct {
 	idle    int // connections kept open without a request
 }
 
-// An Outcome is the result of one request, as passed to OnOutcome.
+// An Outcome is what came of a URL, as passed to OnOutcome: of a request, or of a URL that was held
+// or refused without one. A page that the tree cannot hold is told as stored, and fails later.
 type Outcome struct {
 	URL    string        // canonical
 	Source string        // the URL that it was found on; "seed" of a seed

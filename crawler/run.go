@@ -33,7 +33,7 @@ const downloadGrace = 10 * time.Second
 
 // A Result says how a run ended.
 type Result struct {
-	Ended string // "time is up", "page limit reached", "byte limit reached", "stopped", "nothing left", "no host can be reached"
+	Ended string // "time is up", "page limit reached", "byte limit reached", "stopped", "nothing left", one that begins with "nothing reachable", or the text of a CallbackError
 	Run   record.Run
 	Total record.Totals
 	Files cleaner.Files // without names for a run with NoTree

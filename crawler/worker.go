@@ -10,8 +10,7 @@ import (
 
 // A worker is one crawler: it takes loans from the frontier, works on several at a time, and puts
 // what came of each URL into its buffer. The files have the story of a URL in this order: take.go,
-// fetch.go with pages.go, sitemap.go and
-// robots.go, outcome.go, parse.go, put.go.
+// fetch.go with pages.go, sitemap.go and robots.go, outcome.go, parse.go, put.go.
 //
 // Owner: its own goroutine has the stack of loans; each loan is one goroutine's while it is worked
 // on, and always ends with Frontier.Return.

@@ -24,7 +24,7 @@ type Source interface {
 }
 
 // A Builder moves the pages of one buffer into the tree, as they come, and hands the items to the
-// committer, in sets: each once all of its files are written. Fed by a crawler's Buffer.Add, feeds
+// committer, in batches: each once all of its files are written. Fed by a crawler's Buffer.Add, feeds
 // Committer.Run.
 type Builder struct {
 	Tree      *Tree

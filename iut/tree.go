@@ -104,7 +104,7 @@ type Tree struct {
 
 // Open opens or makes the tree in the folder root. It takes LOCK, reads FORMAT, empties tmp/,
 // writes FORMAT if there is none, and cuts a torn last line off seeds.txt: in this order, so that a
-// kill in between leaves what the next Open completes. Then come seeds, SetLinks and the index.
+// kill in between leaves what the next Open completes. Then come seeds, the index and SetLinks.
 //
 // Nothing is made or changed in a folder before it is known for a tree, by FORMAT, or for one that
 // may become one, by its names.

@@ -9,7 +9,7 @@ import "urltree/storage/record"
 // over all runs and crashes.
 type Limits struct {
 	MaxDepth int   // links from a seed; 0: no limit, negative: none, the seeds alone
-	Domain   int64 // hosts of a registrable domain, see Domain; 0: no limit
+	Domain   int64 // hosts of a registrable domain, see [record.Domain]; 0: no limit
 	Host     int64 // URLs of a host; 0: no limit
 	Prefix   int64 // URLs below any one folder of a host; 0: no limit
 	Query    int64 // URLs of one path that differ by their query; 0: no limit

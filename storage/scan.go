@@ -68,7 +68,7 @@ func (g Hosts) Get(name string) (record.HostRow, error) {
 	return h, err
 }
 
-// HostAt is Host, and returns the number of the last transaction that the row shows.
+// HostAt is [Hosts.Get], and returns the number of the last transaction that the row shows.
 func (g Queues) HostAt(name string) (h record.HostRow, tx uint64, err error) {
 	h.Name = name
 	err = g.x.file.View(func(btx *bolt.Tx) error {

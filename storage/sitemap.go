@@ -162,7 +162,7 @@ func (g Queues) Sitemaps(host string, now time.Time, n int, skip func(id string)
 	return rows, due, err
 }
 
-// Reopen is Reopen for sitemaps. Those of a host that has as many to be read as it may stay
+// Reopen is [Index.Reopen] for sitemaps. Those of a host that has as many to be read as it may stay
 // as they are.
 func (g Sitemaps) Reopen(ctx context.Context, pick func(*record.Record) bool, fresh func(rows []record.Row, tx uint64)) (int, error) {
 	open := func(c *change, url string) (*record.Row, error) {

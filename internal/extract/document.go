@@ -11,7 +11,7 @@ import (
 // its links are those of the page, its metadata are not.
 type document struct {
 	around   int    // the document that it stands in
-	hasBase  bool   //
+	hasBase  bool   // a base element with href has come
 	base     string // href of the first base element that has one
 	noFollow bool   // it says so by meta robots, for itself; of the page Result.NoFollow does
 	url      string // what its references are resolved against, once that is known; "": nothing

@@ -369,8 +369,7 @@ func (p *pool) close() {
 }
 
 // keepAlive returns how long a connection may be kept by the Keep-Alive header of an answer, as in
-// RFC 2068,
-// 19.7.1.1: a second less than the server will keep it, so that no request meets its end.
+// RFC 2068, 19.7.1.1: a second less than the server will keep it, so that no request meets its end.
 func keepAlive(header []string) time.Duration {
 	for _, line := range header {
 		for part := range strings.SplitSeq(line, ",") {

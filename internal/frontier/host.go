@@ -185,9 +185,9 @@ type Fault uint8
 
 const (
 	NoFault Fault = iota
-	// Broken is one that began: a time-out, a connection that ended, 502 or 504.
+	// Broken is one that began: a time-out, a connection that ended, 504.
 	Broken
-	// Unreached is one that did not get to the host: no address, no connection.
+	// Unreached is one that did not get to the host: no address, no connection, 502.
 	Unreached
 	// Refused is one of which the host said that it came too soon, or that it has too much to do: 429
 	// or 503.

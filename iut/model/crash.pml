@@ -207,7 +207,7 @@ inline admit() {
 
 init {
 	do
-	/* A run begins; seeds.txt is durable and its line gets a record. Go: storage.Index.Begin */
+	/* A run begins; seeds.txt is durable and its line gets a record. Go: storage.Runs.Begin */
 	:: atomic { !running ->
 		if
 		:: begun -> old = known & ~settled
@@ -329,7 +329,7 @@ init {
 		check()
 	   }
 
-	/* A clean stop. Go: storage.Index.Finish */
+	/* A clean stop. Go: storage.Runs.Finish */
 	:: atomic { running && idle && stops < STOPS -> stops++; begun = 0; forget() }
 
 	/* Nothing is left. */

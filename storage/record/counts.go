@@ -15,7 +15,7 @@ type Totals struct {
 	NewStored, NewPending int64
 	Bytes                 int64  // of stored bodies
 	Sitemaps              int64  // that are to be read
-	Cut                   int64  // links that got no record, see Limits.MaxHeld
+	Cut                   int64  // links that got no record, over MaxHeld of the limits
 	Seq                   uint64 // the last number of discovery given out
 }
 

@@ -35,7 +35,7 @@ type HostRow struct {
 	HostTimes
 	Run      uint32 // that the times are of
 	Sitemaps int64  // that are to be read
-	Counted  int64  // 1: the host counts towards Limits.Domain
+	Counted  int64  // 1: the host counts towards the limit of a domain
 	Counts          // of its records
 }
 
@@ -71,7 +71,7 @@ func DecodeHost(name string, v []byte) (HostRow, error) {
 	return h, d.end("host " + name)
 }
 
-// A DomainRow is a row of the table of domains: what counts towards Limits.Domain.
+// A DomainRow is a row of the table of domains: what counts towards its limit.
 type DomainRow struct {
 	Hosts int64 // that have, or had, a URL that is not held
 	Held  int64 // URLs that are held because there are too many hosts

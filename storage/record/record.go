@@ -118,7 +118,7 @@ type Record struct {
 	Reopened uint8  // how often a redirect back opened it again
 	Found    int64  // Unix seconds of discovery
 	Page            // of the answer, for states other than Pending
-	Cut      uint32 // links of the answer that got no record, see Limits.MaxHeld; of a sitemap also for scope
+	Cut      uint32 // links of the answer that got no record, over MaxHeld of the limits; of a sitemap also for scope
 }
 
 // A Page holds the facts of an answer, as source.txt keeps them.
