@@ -24,8 +24,8 @@ type Source interface {
 }
 
 // A Builder moves the pages of one buffer into the tree, as they come, and hands the items to the
-// committer, in batches: each once all of its files are written. Fed by a crawler's Buffer.Add, feeds
-// Committer.Run.
+// committer, in batches: each once all of its files are written. Fed by a crawler's Buffer.Add,
+// feeds Committer.Run.
 type Builder struct {
 	Tree      *Tree
 	Source    Source
