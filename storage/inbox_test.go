@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -331,5 +332,31 @@ func TestInboxAsksForRoom(t *testing.T) {
 			}
 			sound(t, x, 90)
 		})
+	}
+}
+
+// TestTotalsWhileMovesWait: while a part of the inbox waits for room on the disk, the totals can be
+// had, which the progress of a crawl shows each second.
+func TestTotalsWhileMovesWait(t *testing.T) {
+	x, path := newInbox(t, 100)
+	scattered(t, x, rand.New(rand.NewPCG(4, 4)), 90)
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	x = open(t, path, Options{Inbox: 100, Room: func() error {
+		asked++
+		had := make(chan record.Totals)
+		go func() { had <- x.Totals() }()
+		select {
+		case <-had:
+		case <-time.After(20 * time.Second):
+			go func() { <-had }()
+			return errors.New("no totals while a move waits")
+		}
+		return nil
+	}})
+	if err := x.Settle(t.Context()); err != nil || rowsOf(x) > 0 || asked == 0 {
+		t.Errorf("%v, %d rows are left, asked %d times", err, rowsOf(x), asked)
 	}
 }

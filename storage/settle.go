@@ -19,17 +19,24 @@ func (x *Index) Settle(ctx context.Context) error {
 		return nil // see inbox.Walk
 	}
 	x.mu.Lock()
+	defer x.mu.Unlock()
 	last := x.totals.Seq
-	x.mu.Unlock()
-	for more := true; more; {
+	return x.moveWhile(func() bool { return x.inbox.Waits(&x.totals, last) }, ctx.Err)
+}
+
+// moveWhile moves parts of the inbox while more says so and stop returns no error. x.mu is held,
+// but not while a part waits for room on the disk, nor between two parts: others want their turn,
+// and Totals.
+func (x *Index) moveWhile(more func() bool, stop func() error) error {
+	for more() {
+		x.mu.Unlock()
+		err := x.room()
 		x.mu.Lock()
-		var err error
-		if more = x.inbox.Waits(&x.totals, last); more {
+		if err == nil && more() {
 			err = x.move()
 		}
-		x.mu.Unlock()
-		if err == nil && more {
-			err = ctx.Err()
+		if err == nil {
+			err = stop()
 		}
 		if err != nil {
 			return err
@@ -38,23 +45,25 @@ func (x *Index) Settle(ctx context.Context) error {
 	return nil
 }
 
+func never() error { return nil }
+
 // makeWay takes hosts out of the inbox that have so many URLs that, with a set of outcomes, one of
 // their folders may come to its budget: from then on the counts of their folders must be at hand.
-// x.mu is held.
+// x.mu is held, as moveWhile says.
 func (x *Index) makeWay(set []*record.Outcome) error {
-	hosts, err := x.crowded(set)
-	if err != nil || len(hosts) == 0 {
-		return err
-	}
-	for _, name := range hosts {
-		x.inbox.Leave(name)
-	}
-	for x.inbox.Waits(&x.totals, x.totals.Seq) {
-		if err := x.move(); err != nil {
+	for { // again after each move: others may have had their turn
+		hosts, err := x.crowded(set)
+		if err != nil || len(hosts) == 0 {
+			return err
+		}
+		for _, name := range hosts {
+			x.inbox.Leave(name)
+		}
+		err = x.moveWhile(func() bool { return x.inbox.Waits(&x.totals, x.totals.Seq) }, never)
+		if err != nil {
 			return err
 		}
 	}
-	return nil
 }
 
 // crowded returns the hosts that makeWay is to take out of the inbox. x.mu is held.
@@ -97,19 +106,14 @@ func (x *Index) crowded(set []*record.Outcome) (crowded []string, err error) {
 
 // pay moves what commits owe. x.mu is held.
 func (x *Index) pay() error {
-	for x.inbox.Due(&x.totals) {
-		if err := x.move(); err != nil {
-			return fmt.Errorf("move new URLs: %w", err)
-		}
+	if err := x.moveWhile(func() bool { return x.inbox.Due(&x.totals) }, never); err != nil {
+		return fmt.Errorf("move new URLs: %w", err)
 	}
 	return nil
 }
 
-// move moves a part of the inbox in a transaction, once the disk has room for that. x.mu is held.
+// move moves a part of the inbox in a transaction. x.mu is held.
 func (x *Index) move() error {
-	if err := x.room(); err != nil {
-		return err
-	}
 	return x.inbox.Move(func(in *boltfile.Values, records []inbox.Moved) error {
 		c := &change{x: x, tx: in.Tx, values: *in}
 		folders := map[string]*record.Counts{}
