@@ -2,10 +2,10 @@ package crawler_test
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"urltree/crawler"
 	"urltree/internal/faultfs"
@@ -49,7 +49,10 @@ func heldBetween(t *testing.T, rebuilt bool) {
 	}
 	defer disk.Close()
 	gone := errors.New("the disk is gone")
-	opts.FlushInterval, opts.FS = time.Hour, faultfs.FailAfter(disk, 900, gone)
+	// The page whose source.txt is written, but fails to close, is whole and not committed.
+	faulty := faultfs.FailAfter(disk, 120, gone)
+	faulty.Only, faulty.Base = "close", "source.txt"
+	opts.FS = faulty
 	if err := crawl(); !errors.Is(err, gone) {
 		t.Fatalf("the crawl ends with %v, want %v", err, gone)
 	}
@@ -75,8 +78,12 @@ func heldBetween(t *testing.T, rebuilt bool) {
 	if err := crawl(); err != nil {
 		t.Fatal(err)
 	}
-	if got := len(crawled(t, filepath.Join(dir, "res.txt"))); got >= len(whole) {
-		t.Fatalf("%d pages stored of %d whole ones: the run between holds none", got, len(whole))
+	held := maps.Clone(whole)
+	for _, url := range crawled(t, filepath.Join(dir, "res.txt")) {
+		delete(held, url)
+	}
+	if len(held) == 0 {
+		t.Fatalf("of %d whole pages the run between holds none", len(whole))
 	}
 	opts.MaxDepth = 0
 	if err := crawl(); err != nil {

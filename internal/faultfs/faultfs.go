@@ -5,6 +5,7 @@ package faultfs
 import (
 	"io/fs"
 	"os"
+	"path"
 	"sync"
 
 	"urltree/iut"
@@ -19,6 +20,8 @@ type FS struct {
 	Short bool
 	// Only, if not "", is the one operation of which calls count and may fail, such as "write".
 	Only string
+	// Base, if not "", is the last element of the names whose calls count and may fail.
+	Base string
 	// Cut is called at the call that fails, before anything of it is done and while all other
 	// calls wait: it may take pictures of what a power cut would leave. nil: nothing is.
 	Cut func()
@@ -57,7 +60,7 @@ func (f *FS) Failed() bool {
 func (f *FS) call(op, name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.Only != "" && op != f.Only {
+	if f.Only != "" && op != f.Only || f.Base != "" && path.Base(name) != f.Base {
 		return nil
 	}
 	n := len(f.calls)
