@@ -68,17 +68,17 @@ install:
 	CGO_ENABLED=0 go install -trimpath -buildvcs=$(VCS) ./cmd/crawler
 
 test:
-	GORACE=atexit_sleep_ms=0 go run ./internal/testlog -tmpfs -race -short -parallel 8 -vet=off -ldflags='-s -w' -timeout 20m ./crawler ./cmd/crawler ./storage ./iut ./...
+	GORACE=atexit_sleep_ms=0 go run -C tools ./testlog -C .. -tmpfs -race -short -parallel 8 -vet=off -ldflags='-s -w' -timeout 20m ./crawler ./cmd/crawler ./storage ./iut ./...
 
 long:
-	go run ./internal/testlog -long -share -count=1 -parallel 4 -timeout 20m ./...
-	cd tools && go run urltree/internal/testlog -count=1 -parallel 4 -timeout 20m ./...
-	TEST_URLTREE_RACE=1 go run ./internal/testlog -tmpfs -share -race -short -count=1 -parallel 8 -timeout 20m ./cmd/crawler
+	go run -C tools ./testlog -C .. -long -share -count=1 -parallel 4 -timeout 20m ./...
+	go run -C tools ./testlog -count=1 -parallel 4 -timeout 20m ./...
+	TEST_URLTREE_RACE=1 go run -C tools ./testlog -C .. -tmpfs -share -race -short -count=1 -parallel 8 -timeout 20m ./cmd/crawler
 	go test -C tools -count=1 -run '^TestCost' -bench . -benchtime 10x -timeout 5m ./stages
 
 faults:
 	TEST_URLTREE_FULL=1 GOGC=300 go test -count=1 -v -parallel 48 -timeout $(TIMEOUT) -run 'AtEveryCall$$' ./crawler
-	TEST_URLTREE_FULL=1 go run ./internal/testlog -tmpfs -count=1 -parallel 48 -timeout $(TIMEOUT) -run '^(TestFaultAtEverySystemCall|TestHangingIndex)$$' ./cmd/crawler
+	TEST_URLTREE_FULL=1 go run -C tools ./testlog -C .. -tmpfs -count=1 -parallel 48 -timeout $(TIMEOUT) -run '^(TestFaultAtEverySystemCall|TestHangingIndex)$$' ./cmd/crawler
 	TEST_URLTREE_FULL=1 go test -count=1 -v -timeout $(TIMEOUT) -run '^TestFailAtEveryCallOnDisk$$' ./iut
 
 mutations:

@@ -42,7 +42,7 @@ func TestPick(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(whole) != 4 || whole[0] != "-count=1" || whole[1] != "-run" || whole[3] != "urltree/internal/testlog" {
+	if len(whole) != 4 || whole[0] != "-count=1" || whole[1] != "-run" || whole[3] != "urltree/tools/testlog" {
 		t.Errorf("%q", whole)
 	}
 	names := func(args []string) []string {

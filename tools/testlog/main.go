@@ -2,10 +2,10 @@
 // without -v. At the end it also lists each test that was skipped, with its reason: a test that a
 // machine cannot run does not go missing unseen. The exit code is that of go test.
 //
-// Flags of its own come before all others. With -tmpfs the files of the tests are in memory, where
-// there is room for them: their folder is TMPDIR. With -long only tests run that are shorter with
-// -short, or skipped. With -share only the share of the tests runs that TEST_URLTREE_SHARE names,
-// see internal/testshare.
+// Flags of its own come before all others, -C first: the folder to run in. With -tmpfs the files of
+// the tests are in memory, where there is room for them: their folder is TMPDIR. With -long only
+// tests run that are shorter with -short, or skipped. With -share only the share of the tests runs
+// that TEST_URLTREE_SHARE names, see internal/testshare.
 package main
 
 import (
@@ -24,6 +24,13 @@ func main() { os.Exit(run(os.Args[1:])) }
 
 func run(args []string) int {
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt) // go test gets it as well, and ends
+	if len(args) > 1 && args[0] == "-C" {
+		if err := os.Chdir(args[1]); err != nil {
+			fmt.Fprintln(os.Stderr, "testlog:", err)
+			return 1
+		}
+		args = args[2:]
+	}
 	env := os.Environ()
 	own := map[string]bool{"-tmpfs": false, "-long": false, "-share": false}
 	for len(args) > 0 {

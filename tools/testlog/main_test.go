@@ -48,3 +48,11 @@ skipped: a TestMount/tmpfs: a_test.go:2: mount is not allowed: who are you?
 		t.Errorf("%v\n%s\nwant\n%s", err, &got, want)
 	}
 }
+
+// TestFolder: with -C the tests of that folder run, whichever is the present one.
+func TestFolder(t *testing.T) {
+	t.Chdir("..") // which has no package
+	if code := run([]string{"-C", "testlog", "-run", "^$", "."}); code != 0 {
+		t.Errorf("code %d", code)
+	}
+}
