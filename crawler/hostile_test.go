@@ -22,9 +22,9 @@ import (
 )
 
 // startHostile serves 200 hosts that do harm until the test ends.
-func startHostile(t testing.TB, pace time.Duration, decent int) *testweb.Hostile {
+func startHostile(t testing.TB, pace time.Duration, decent int) *hostileWeb {
 	t.Helper()
-	h := &testweb.Hostile{Pace: pace, Decent: decent}
+	h := &hostileWeb{Pace: pace, Decent: decent}
 	if err := h.Start(200); err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func (r loadRun) String() string {
 
 // runLoad crawls with so many requests to a host at a time, for a time or, if that is 0, until
 // everything has been asked for, and looks at the process meanwhile.
-func runLoad(t *testing.T, c command, web *testweb.Web, hostile *testweb.Hostile, perHost int, load time.Duration) (r loadRun) {
+func runLoad(t *testing.T, c command, web *testweb.Web, hostile *hostileWeb, perHost int, load time.Duration) (r loadRun) {
 	t.Helper()
 	dir := t.TempDir()
 	seeds, all, before := web.Seeds(), len(web.Answer().Stored), int64(0)

@@ -1,4 +1,4 @@
-package testweb
+package crawler_test
 
 import (
 	"bufio"
@@ -15,12 +15,12 @@ import (
 	"time"
 )
 
-// Hostile are servers that do harm: each host has one way of it, for pages /bad/N. A page /ok/N is
-// a decent one that leads to two bad ones and on to /ok/N+1, so that no host looks dead for long.
-// One host in ten does harm where robots.txt should be, too.
+// A hostileWeb is servers that do harm: each host has one way of it, for pages /bad/N. A page /ok/N
+// is a decent one that leads to two bad ones and on to /ok/N+1, so that no host looks dead for
+// long. One host in ten does harm where robots.txt should be, too.
 //
 // They speak TCP, since net/http would not let them.
-type Hostile struct {
+type hostileWeb struct {
 	// Pace is between two pieces of what never ends; 0: as fast as the other side reads.
 	Pace time.Duration
 	// Decent is how many decent pages a host has; 0: endlessly many.
@@ -39,77 +39,69 @@ type Hostile struct {
 
 // A harm ends when the other side, or the server, closes the connection. It may be done before
 // that; then the connection is closed.
-type harm func(h *Hostile, c *net.TCPConn, path string)
+type harm func(h *hostileWeb, c *net.TCPConn, path string)
 
-// harms are the ways, by their names.
+// harms are the ways, by their names; host n has number n modulo their number.
 var harms = []struct {
 	name string
 	do   harm
 }{
-	{"reset", func(_ *Hostile, c *net.TCPConn, _ string) { _ = c.SetLinger(0) }},
-	{"reset inside", func(_ *Hostile, c *net.TCPConn, _ string) {
+	{"reset", func(_ *hostileWeb, c *net.TCPConn, _ string) { _ = c.SetLinger(0) }},
+	{"reset inside", func(_ *hostileWeb, c *net.TCPConn, _ string) {
 		_, _ = io.WriteString(c, head("Content-Length: 5000")+"<p>half of a ")
 		_ = c.SetLinger(0)
 	}},
-	{"stall", func(h *Hostile, c *net.TCPConn, _ string) { h.hold(c) }},
-	{"stall inside", func(h *Hostile, c *net.TCPConn, _ string) {
+	{"stall", func(h *hostileWeb, c *net.TCPConn, _ string) { h.hold(c) }},
+	{"stall inside", func(h *hostileWeb, c *net.TCPConn, _ string) {
 		_, _ = io.WriteString(c, head("Content-Length: 5000")+"<p>half of a ")
 		h.hold(c)
 	}},
-	{"drip", func(h *Hostile, c *net.TCPConn, _ string) {
+	{"drip", func(h *hostileWeb, c *net.TCPConn, _ string) {
 		h.endless(c, head("Content-Length: 50000000"), []byte("x"), 10*h.Pace)
 	}},
-	{"too short", func(_ *Hostile, c *net.TCPConn, _ string) {
+	{"too short", func(_ *hostileWeb, c *net.TCPConn, _ string) {
 		_, _ = io.WriteString(c, head("Content-Length: 5000")+"<p>no more")
 	}},
-	{"too long", func(_ *Hostile, c *net.TCPConn, _ string) {
+	{"too long", func(_ *hostileWeb, c *net.TCPConn, _ string) {
 		_, _ = io.WriteString(c, head("Content-Length: 9")+"<p>no more than this\r\nHTTP/1.1 200 OK\r\n\r\n")
 	}},
-	{"bomb", func(h *Hostile, c *net.TCPConn, _ string) {
+	{"bomb", func(h *hostileWeb, c *net.TCPConn, _ string) {
 		h.endless(c, head("Content-Encoding: gzip"), bomb(), h.Pace)
 	}},
-	{"circle", func(_ *Hostile, c *net.TCPConn, path string) {
+	{"circle", func(_ *hostileWeb, c *net.TCPConn, path string) {
 		to := strings.TrimSuffix(path, "/again")
 		if to == path {
 			to += "/again"
 		}
 		_, _ = io.WriteString(c, "HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: "+to+"\r\n\r\n")
 	}},
-	{"endless redirects", func(_ *Hostile, c *net.TCPConn, path string) {
+	{"endless redirects", func(_ *hostileWeb, c *net.TCPConn, path string) {
 		_, _ = io.WriteString(c, "HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: "+path+"x\r\n\r\n")
 	}},
-	{"endless headers", func(h *Hostile, c *net.TCPConn, _ string) {
+	{"endless headers", func(h *hostileWeb, c *net.TCPConn, _ string) {
 		h.endless(c, "HTTP/1.1 200 OK\r\n", []byte("X-More: "+strings.Repeat("more ", 200)+"\r\n"), h.Pace)
 	}},
-	{"endless body", func(h *Hostile, c *net.TCPConn, _ string) {
+	{"endless body", func(h *hostileWeb, c *net.TCPConn, _ string) {
 		h.endless(c, head("Connection: close"), []byte(strings.Repeat("<a href=/bad/0>once more</a>\n", 500)), h.Pace)
 	}},
-	{"endless chunks", func(h *Hostile, c *net.TCPConn, _ string) {
+	{"endless chunks", func(h *hostileWeb, c *net.TCPConn, _ string) {
 		h.endless(c, head("Transfer-Encoding: chunked"), []byte(strings.Repeat("1\r\nx\r\n", 500)), h.Pace)
 	}},
-	{"noise", func(_ *Hostile, c *net.TCPConn, _ string) {
+	{"noise", func(_ *hostileWeb, c *net.TCPConn, _ string) {
 		_, _ = io.WriteString(c, "\x00\xff nothing of HTTP \r\n\r\n")
 	}},
 }
 
-// Harms returns the names of the ways; host n has number n modulo their number.
-func Harms() (names []string) {
-	for _, h := range harms {
-		names = append(names, h.name)
-	}
-	return names
-}
-
 // Start serves n hosts, 127.90.0.1 and on, at one port. A connection that does harm
 // of a kind that holds is held until Stop, or until the client is gone.
-func (h *Hostile) Start(n int) error {
+func (h *hostileWeb) Start(n int) error {
 	h.stop, h.conns = make(chan struct{}), make(map[net.Conn]struct{})
 	port := "0"
 	for i := range n {
 		l, err := net.Listen("tcp", fmt.Sprintf("127.90.%d.%d:%s", i/250, 1+i%250, port))
 		if err != nil {
 			h.Stop()
-			return fmt.Errorf("testweb: %w", err)
+			return err
 		}
 		h.listeners = append(h.listeners, l)
 		h.origins = append(h.origins, "http://"+l.Addr().String())
@@ -128,7 +120,7 @@ func (h *Hostile) Start(n int) error {
 }
 
 // Stop ends all connections. It may be called again.
-func (h *Hostile) Stop() {
+func (h *hostileWeb) Stop() {
 	h.mu.Lock()
 	select {
 	case <-h.stop:
@@ -146,7 +138,7 @@ func (h *Hostile) Stop() {
 }
 
 // Seeds returns the first page of each host.
-func (h *Hostile) Seeds() (urls []string) {
+func (h *hostileWeb) Seeds() (urls []string) {
 	for _, origin := range h.origins {
 		urls = append(urls, origin+"/ok/0")
 	}
@@ -155,9 +147,9 @@ func (h *Hostile) Seeds() (urls []string) {
 
 // Counts returns how many requests for bad pages there were, and how many of them are held, or go
 // on without an end, now.
-func (h *Hostile) Counts() (bad, held int64) { return h.bad.Load(), h.held.Load() }
+func (h *hostileWeb) Counts() (bad, held int64) { return h.bad.Load(), h.held.Load() }
 
-func (h *Hostile) serve(c *net.TCPConn, host int) {
+func (h *hostileWeb) serve(c *net.TCPConn, host int) {
 	defer c.Close()
 	h.mu.Lock()
 	select {
@@ -207,14 +199,14 @@ func head(field string) string {
 }
 
 // hold waits until the other side or the server closes the connection.
-func (h *Hostile) hold(c *net.TCPConn) {
+func (h *hostileWeb) hold(c *net.TCPConn) {
 	h.held.Add(1)
 	defer h.held.Add(-1)
 	_, _ = io.Copy(io.Discard, c)
 }
 
 // endless sends the same piece again and again.
-func (h *Hostile) endless(c *net.TCPConn, begin string, piece []byte, pace time.Duration) {
+func (h *hostileWeb) endless(c *net.TCPConn, begin string, piece []byte, pace time.Duration) {
 	h.held.Add(1)
 	defer h.held.Add(-1)
 	gone := make(chan struct{})
