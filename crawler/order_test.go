@@ -121,8 +121,14 @@ func TestScoreRank(t *testing.T) {
 		if err := r.Save(opts.Tree); err != nil {
 			t.Fatal(err)
 		}
-		for _, page := range "cde" {
-			ranks[string(page)] = r.Of(strings.TrimSuffix(seed, "s")+string(page)) * float64(g.Nodes())
+		best, err := r.Best(t.Context(), source, g.Nodes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range best {
+			if page := strings.TrimPrefix(b.URL, strings.TrimSuffix(seed, "s")); strings.Contains("cde", page) {
+				ranks[page] = b.Rank * float64(g.Nodes())
+			}
 		}
 	})
 	if _, err := crawler.Run(t.Context(), opts); err != nil {

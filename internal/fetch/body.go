@@ -42,12 +42,6 @@ func NewBudget(bytes int64) *Budget {
 	return &Budget{sem: semaphore.NewWeighted(bytes), limit: bytes}
 }
 
-// Limit returns the size of the budget in bytes.
-func (b *Budget) Limit() int64 { return b.limit }
-
-// Used returns the bytes that bodies hold now.
-func (b *Budget) Used() int64 { return b.used.Load() }
-
 // take returns a buffer of n bytes, a power of two, if there is room at once.
 func (b *Budget) take(n int64) *[]byte {
 	if !b.sem.TryAcquire(n) {
@@ -155,15 +149,6 @@ func (b *Body) Digest() [sha256.Size]byte {
 		return sha256.Sum256(nil)
 	}
 	return b.digest
-}
-
-// Weight returns the bytes that the body holds in memory: the size of its buffer, or 0 if it is in
-// a file.
-func (b *Body) Weight() int64 {
-	if b.mem == nil {
-		return 0
-	}
-	return int64(len(*b.mem))
 }
 
 // Temp returns the path of the file that the content is in, or "".

@@ -174,7 +174,7 @@ func FuzzDecode(f *testing.F) {
 			body.Release()
 		}
 		encoded.Release()
-		if used := c.opts.Bodies.Used(); used != 0 || len(c.coders) != cap(c.coders) {
+		if used := c.opts.Bodies.used.Load(); used != 0 || len(c.coders) != cap(c.coders) {
 			t.Errorf("%d bytes and %d decoders are out", used, cap(c.coders)-len(c.coders))
 		}
 	})

@@ -33,7 +33,7 @@ func newClient(t testing.TB, opts Options) *Client {
 	c := New(opts)
 	t.Cleanup(func() {
 		c.Close()
-		if used := c.opts.Bodies.Used(); used != 0 {
+		if used := c.opts.Bodies.used.Load(); used != 0 {
 			t.Errorf("%d bytes of the budget are still out", used)
 		}
 		if n := files.open.Load(); n != 0 {

@@ -79,12 +79,6 @@ func fingerprint(key *[16]byte, url string) uint64 {
 	return siphash.Hash(binary.LittleEndian.Uint64(key[:]), binary.LittleEndian.Uint64(key[8:]), []byte(url))
 }
 
-// node returns the number of a URL that is a node.
-func (g *Graph) node(url string) uint32 {
-	i, _ := slices.BinarySearch(g.nodes, fingerprint(&g.key, url))
-	return uint32(i)
-}
-
 // gather reads the source and finds the nodes.
 func (g *Graph) gather(ctx context.Context, source Source, named *spool) error {
 	var list []uint64

@@ -31,9 +31,6 @@ type Ranks struct {
 	ranks      []float64 // by node; their sum is 1
 }
 
-// Of returns the rank of a URL that is a node of the graph.
-func (r *Ranks) Of(url string) float64 { return r.ranks[r.graph.node(url)] }
-
 // A Best is a URL among those of the greatest ranks.
 type Best struct {
 	URL  string

@@ -22,11 +22,8 @@ const MaxBytes = 500 << 10
 // maxDelay is the longest CrawlDelay: the longest that we ever back off.
 const maxDelay = 24 * time.Hour
 
-// Answers for an origin whose file need not be read. They must not be changed.
-var (
-	AllowAll    = &Rules{}                                     // no such file
-	DisallowAll = &Rules{rules: []rule{{parts: []string{""}}}} // unreachable
-)
+// AllowAll is the answer of an origin without such a file. It must not be changed.
+var AllowAll = &Rules{}
 
 // Rules are what one robots.txt says to one crawler. They may be used concurrently.
 type Rules struct {

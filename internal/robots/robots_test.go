@@ -67,8 +67,8 @@ func TestAnswers(t *testing.T) {
 		if ok, _ := AllowAll.Allowed(path); !ok {
 			t.Errorf("AllowAll forbids %s", path)
 		}
-		if ok, _ := DisallowAll.Allowed(path); ok != (path == "/robots.txt") {
-			t.Errorf("DisallowAll: %s allowed: %v", path, ok)
+		if ok, _ := Parse([]byte("User-agent: *\nDisallow: /"), "kite").Allowed(path); ok != (path == "/robots.txt") {
+			t.Errorf("all is forbidden: %s allowed: %v", path, ok)
 		}
 	}
 }

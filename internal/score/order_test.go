@@ -64,7 +64,7 @@ func crawl(t *testing.T, web map[string]string, opts frontier.Options, kind scor
 		for _, name := range web[page] {
 			o.Links = append(o.Links, record.Link{URL: host + string(name), Source: row.URL, Depth: row.Depth + 1})
 		}
-		scorer.Links(&row, o.Links)
+		scorer.Shares(&row, len(o.Links))(o.Links)
 		c, err := index.Commit([]*record.Outcome{o})
 		if err != nil {
 			t.Fatal(err)

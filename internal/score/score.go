@@ -94,14 +94,11 @@ func New(kind Kind, bytes int64, fingerprint func(url string) uint64) (*Scorer, 
 	return &Scorer{kind: kind, fingerprint: fingerprint, groups: make([]group, max(bytes/(groupSize*entryBytes), 1))}, nil
 }
 
-// Links sets the first scores of the links of an answer, as Rank. The sum of row's URL goes to
-// them: it is known no more. The target of a redirect takes over all that the row has. Seeds
-// keep their depth, as do targets of what has no score. With a nil row the links are those of a
-// sitemap, which is no page: they have 0.
-func (s *Scorer) Links(row *record.Row, links []record.Link) { s.Shares(row, len(links))(links) }
-
-// Shares is Links for an answer whose links, total in number, come in several parts: each is given
-// to what it returns.
+// Shares returns a function that sets the first scores of the links of an answer, as Rank. It is
+// called with the links in one or several parts, total in number. The sum of row's URL goes to
+// them: it is known no more. The target of a redirect takes over all that the row has. Seeds keep
+// their depth, as do targets of what has no score. With a nil row the links are those of a sitemap,
+// which is no page: they have 0.
 func (s *Scorer) Shares(row *record.Row, total int) func(links []record.Link) {
 	if row == nil {
 		return func(links []record.Link) {

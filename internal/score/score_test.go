@@ -47,7 +47,7 @@ func TestRank(t *testing.T) {
 func TestSitemap(t *testing.T) {
 	for _, kind := range []score.Kind{score.OPIC, score.Inlinks} {
 		links := []record.Link{{URL: "http://a.example/"}}
-		newScorer(t, kind, 1).Links(nil, links)
+		newScorer(t, kind, 1).Shares(nil, len(links))(links)
 		if links[0].Rank != score.Rank(0) || links[0].Rank <= score.Rank(math.SmallestNonzeroFloat64*2) {
 			t.Errorf("%s: rank %d", kind, links[0].Rank)
 		}
@@ -102,7 +102,7 @@ func TestLinks(t *testing.T) {
 			} else if !ok && s.Rank(&tt.row) != tt.row.Rank {
 				t.Errorf("rank %d, want the depth", s.Rank(&tt.row))
 			}
-			s.Links(&tt.row, tt.links)
+			s.Shares(&tt.row, len(tt.links))(tt.links)
 			for i, l := range tt.links {
 				got, ok := score.Of(l.Rank)
 				if !ok {
