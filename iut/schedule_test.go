@@ -20,10 +20,10 @@ import (
 // yieldingRows is an index that lets others run before and after it reads for the frontier.
 type yieldingRows struct{ storage.Queues }
 
-func (y yieldingRows) Refill(host string, now time.Time, n int, skip func(url string) bool) ([]record.Row, error) {
+func (y yieldingRows) Refill(host string, now time.Time, pages, sitemaps int, skip func(id string) bool) ([]record.Row, int64, error) {
 	yield()
 	defer yield()
-	return y.Queues.Refill(host, now, n, skip)
+	return y.Queues.Refill(host, now, pages, sitemaps, skip)
 }
 
 // A small crawl, on 1 to 8 threads and with others let in between the steps: frontier, buffers that

@@ -56,7 +56,7 @@ func TestRerank(t *testing.T) {
 	if n, err := x.Rerank(t.Context(), 6, rank); n != 0 || err != nil {
 		t.Errorf("done again it moves %d, %v", n, err)
 	}
-	rows, err := x.Queues().Refill("a.org", time.Now(), len(links), func(string) bool { return false })
+	rows, _, err := x.Queues().Refill("a.org", time.Now(), len(links), -1, func(string) bool { return false })
 	if err != nil || len(rows) != len(links)-1 || rows[0].URL != "http://a.org/seed" {
 		t.Fatalf("%d rows, the first %v, %v", len(rows), rows[:1], err)
 	}

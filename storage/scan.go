@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -68,19 +67,6 @@ func (g Hosts) Get(name string) (record.HostRow, error) {
 	return h, err
 }
 
-// HostAt is [Hosts.Get], and returns the number of the last transaction that the row shows.
-func (g Queues) HostAt(name string) (h record.HostRow, tx uint64, err error) {
-	h.Name = name
-	err = g.x.file.View(func(btx *bolt.Tx) error {
-		tx = uint64(btx.ID())
-		if v := btx.Bucket(record.BucketHost).Get([]byte(name)); v != nil {
-			h, err = record.DecodeHost(name, v)
-		}
-		return err
-	})
-	return h, tx, err
-}
-
 // Each calls fn with each row of the host table, in the order of names.
 func (g Hosts) Each(ctx context.Context, fn func(record.HostRow) error) error {
 	return g.x.file.Scan(ctx, record.BucketHost, nil, func(k, v []byte) error {
@@ -90,39 +76,6 @@ func (g Hosts) Each(ctx context.Context, fn func(record.HostRow) error) error {
 		}
 		return fn(h)
 	})
-}
-
-// NextHosts returns hosts behind a name, in the order of names, that have rows of range Now or
-// Later or sitemaps to be read: at most n, all as of one transaction, whose number is tx. None:
-// there are no others.
-func (g Queues) NextHosts(after string, n int) (hosts []record.HostRow, tx uint64, err error) {
-	from := []byte(after)
-	for more := true; more && len(hosts) == 0 && err == nil; {
-		err = g.x.file.View(func(btx *bolt.Tx) error {
-			tx, more = uint64(btx.ID()), false
-			turn := g.x.file.Turn()
-			c := btx.Bucket(record.BucketHost).Cursor()
-			k, v := c.Seek(from)
-			if string(k) == after {
-				k, v = c.Next()
-			}
-			for ; k != nil && len(hosts) < n; k, v = c.Next() {
-				if turn.Over() {
-					from, more = bytes.Clone(k), true
-					return nil
-				}
-				h, err := record.DecodeHost(string(k), v)
-				if err != nil {
-					return err
-				}
-				if h.Now+h.Later+h.Sitemaps > 0 {
-					hosts = append(hosts, h)
-				}
-			}
-			return nil
-		})
-	}
-	return hosts, tx, err
 }
 
 // Robots returns the stored robots.txt answer of an origin; ok is false where there is none.
@@ -224,101 +177,6 @@ func (x *Index) Records(ctx context.Context, prefix []byte, fn func(record.Recor
 	}
 	return boltfile.Scan(prefix, func(k, v []byte) error { return fn(record.Decode(k, v)) },
 		func(from []byte, fn boltfile.WalkFunc) error { return x.inbox.Walk(ctx, from, fn) })
-}
-
-// Refill reads pending rows of one host for the frontier's window: those of Later that are due,
-// then Now, in order from the first row, leaving out those that skip names; at most n.
-func (g Queues) Refill(host string, now time.Time, n int, skip func(url string) bool) ([]record.Row, error) {
-	rows, err := g.x.rows(host, record.Later, n, func(r *record.Row) (take, more bool) {
-		return r.Due <= now.UnixNano() && !skip(r.URL), r.Due <= now.UnixNano()
-	})
-	if err != nil || len(rows) >= n {
-		return rows, err
-	}
-	rest, err := g.x.rows(host, record.Now, n-len(rows), func(r *record.Row) (take, more bool) { return !skip(r.URL), true })
-	return append(rows, rest...), err
-}
-
-// NextDue returns the earliest time at which a Later row of the host is due, leaving out those
-// that skip names; 0 if there is none.
-func (g Queues) NextDue(host string, skip func(url string) bool) (int64, error) {
-	rows, err := g.x.rows(host, record.Later, 1, func(r *record.Row) (take, more bool) { return !skip(r.URL), true })
-	if err != nil || len(rows) == 0 {
-		return 0, err
-	}
-	return rows[0].Due, nil
-}
-
-// HeldRows returns the host's held rows that pick lets go, at most n, from the pending key `from`
-// (nil: from the first) on; next is where to go on, nil at the end. Rows of a reason that want
-// does not name are passed over together.
-func (g Queues) HeldRows(host string, from []byte, n int, want func(reason string) bool, pick func(*record.Row) bool) (found []record.Row, next []byte, err error) {
-	prefix := record.RangePrefix(host, record.Held)
-	if from == nil {
-		from = prefix
-	}
-	err = g.x.file.Walk(context.Background(), record.BucketPending, from, func(in *boltfile.Values, k, v []byte) ([]byte, error) {
-		if !bytes.HasPrefix(k, prefix) {
-			return nil, boltfile.ErrStop
-		}
-		if len(found) >= n {
-			next = bytes.Clone(k)
-			return nil, boltfile.ErrStop
-		}
-		row, key, err := record.DecodePending(k, v)
-		if err != nil {
-			return nil, err
-		}
-		if !want(row.Reason) {
-			return append(append(bytes.Clone(prefix), row.Reason...), 1), nil
-		}
-		if row, err = fullRow(row, key, g.x.inbox.Record(in, key, row.Seq)); err == nil && pick(&row) {
-			found = append(found, row)
-		}
-		return nil, err
-	})
-	return found, next, err
-}
-
-// fullRow returns the row of the record that a pending row is of.
-func fullRow(row record.Row, key, value []byte) (record.Row, error) {
-	full, err := record.DecodeOf(row.URL, key, value)
-	switch {
-	case err != nil:
-		// The record is lost, its row is not: what the row says has to do.
-		row.Source = ""
-	case full.State != record.Pending:
-		return row, fmt.Errorf("%w: %s has a pending row and an outcome", record.ErrDamaged, row.URL)
-	default:
-		row = full.Row
-	}
-	return row, nil
-}
-
-// rows reads rows of Now or Later in order, over as many transactions as that takes. pick says
-// whether a row is wanted, and whether to look further.
-func (x *Index) rows(host string, rg record.Range, n int, pick func(*record.Row) (take, more bool)) (rows []record.Row, err error) {
-	prefix := record.RangePrefix(host, rg)
-	err = x.file.Walk(context.Background(), record.BucketPending, prefix, func(in *boltfile.Values, k, v []byte) ([]byte, error) {
-		if !bytes.HasPrefix(k, prefix) || len(rows) >= n {
-			return nil, boltfile.ErrStop
-		}
-		row, key, err := record.DecodePending(k, v)
-		if err != nil {
-			return nil, err
-		}
-		take, more := pick(&row)
-		if !more {
-			return nil, boltfile.ErrStop
-		}
-		if take {
-			if row, err = fullRow(row, key, x.inbox.Record(in, key, row.Seq)); err == nil {
-				rows = append(rows, row)
-			}
-		}
-		return nil, err
-	})
-	return rows, err
 }
 
 // LoadFilter makes the seen filter complete from the records of the index. Commits may go on

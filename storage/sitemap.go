@@ -136,32 +136,6 @@ func (g Sitemaps) Each(ctx context.Context, fn func(*record.Record) error) error
 	})
 }
 
-// Sitemaps reads rows of sitemaps of one host that are due, without those that skip names, at most
-// n. due is the earliest time at which there may be another one, in Unix nanoseconds; 0: there is
-// none.
-func (g Queues) Sitemaps(host string, now time.Time, n int, skip func(id string) bool) (rows []record.Row, due int64, err error) {
-	err = g.x.file.Scan(context.Background(), record.BucketSitemap, record.SitemapPrefix(host), func(k, v []byte) error {
-		if !record.SitemapWaits(v) {
-			return nil
-		}
-		r, err := record.DecodeSitemap(k, v)
-		if err != nil || skip(r.ID()) {
-			return nil // damage costs one sitemap
-		}
-		at := max(r.Due, 1)
-		switch {
-		case at > now.UnixNano() || len(rows) >= n:
-			if due == 0 || at < due {
-				due = at
-			}
-		default:
-			rows = append(rows, r.Row)
-		}
-		return nil
-	})
-	return rows, due, err
-}
-
 // Reopen is [Index.Reopen] for sitemaps. Those of a host that has as many to be read as it may stay
 // as they are.
 func (g Sitemaps) Reopen(ctx context.Context, pick func(*record.Record) bool, fresh func(rows []record.Row, tx uint64)) (int, error) {

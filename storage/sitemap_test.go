@@ -158,13 +158,15 @@ func TestSitemaps(t *testing.T) {
 	}{
 		{"all that are due", now, 9, "", "1 3 4", later.Due},
 		{"some", now, 2, "", "1 3", 1},
+		{"none", now, 0, "", "", 1},
+		{"left alone", now, -1, "", "", 0},
 		{"as many as there are", now, 3, "", "1 3 4", later.Due},
 		{"without one", now, 2, "https://a.org/1", "3 4", later.Due},
 		{"without the later one", now, 9, later.URL, "1 3 4", 0},
 		{"later", now.Add(2 * time.Hour), 9, "", "1 3 later 4", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			list, due, err := x.Queues().Sitemaps("a.org", tt.now, tt.n, func(id string) bool {
+			list, due, err := x.Queues().Refill("a.org", tt.now, 0, tt.n, func(id string) bool {
 				skip := record.Row{URL: tt.skip, Kind: record.SitemapRow}
 				return id == skip.ID()
 			})
@@ -245,7 +247,7 @@ func TestSitemapDamage(t *testing.T) {
 	if faults := faultsOf(t, x); len(faults) != 2 { // the counts that differ follow from them
 		t.Errorf("faults: %q", faults)
 	}
-	got, _, err := x.Queues().Sitemaps("a.org", time.Now(), 9, func(string) bool { return false })
+	got, _, err := x.Queues().Refill("a.org", time.Now(), 0, 9, func(string) bool { return false })
 	if err != nil || len(got) != 1 || got[0].URL != list[1].URL {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -279,7 +281,7 @@ func BenchmarkSitemaps(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if list, _, err := x.Queues().Sitemaps("a.org", time.Now(), 8, func(string) bool { return false }); len(list) != 1 || err != nil {
+		if list, _, err := x.Queues().Refill("a.org", time.Now(), 0, 8, func(string) bool { return false }); len(list) != 1 || err != nil {
 			b.Fatal(list, err)
 		}
 	}

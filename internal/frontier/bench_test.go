@@ -15,7 +15,7 @@ import (
 // A sortedStore serves hosts whose rows are added and done in order.
 type sortedStore map[string][]record.Row
 
-func (s sortedStore) Refill(host string, _ time.Time, n int, skip func(string) bool) ([]record.Row, error) {
+func (s sortedStore) Refill(host string, _ time.Time, n, _ int, skip func(string) bool) ([]record.Row, int64, error) {
 	rows := make([]record.Row, 0, n)
 	for _, r := range s[host] {
 		if len(rows) == n {
@@ -25,14 +25,8 @@ func (s sortedStore) Refill(host string, _ time.Time, n int, skip func(string) b
 			rows = append(rows, r)
 		}
 	}
-	return rows, nil
+	return rows, 0, nil
 }
-
-func (s sortedStore) Sitemaps(string, time.Time, int, func(string) bool) ([]record.Row, int64, error) {
-	return nil, 0, nil
-}
-
-func (s sortedStore) NextDue(string, func(string) bool) (int64, error) { return 0, nil }
 
 func (s sortedStore) NextHosts(string, int) ([]record.HostRow, uint64, error) { return nil, 0, nil }
 

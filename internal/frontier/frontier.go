@@ -43,12 +43,11 @@ const (
 
 // A Store reads the pending rows of a host. storage.Queues is one.
 type Store interface {
-	// Refill reads rows of pages of one host: first those of range Later with Due <= now, then those
-	// of range Now, in order from the first, without those whose ID skip names, at most n.
-	Refill(host string, now time.Time, n int, skip func(url string) bool) ([]record.Row, error)
-	// NextDue returns the earliest Due of the host's rows of pages of range Later that skip does not
-	// name, 0 if there is none.
-	NextDue(host string, skip func(url string) bool) (int64, error)
+	// Refill reads rows of one host that wait on disk, without those whose ID skip names: at most so
+	// many of pages, first those of range Later with Due <= now, then those of range Now, in order
+	// from the first; and at most so many of sitemaps with Due <= now; negative: sitemaps are left
+	// alone. due is the earliest time at which another one may be due; 0: never.
+	Refill(host string, now time.Time, pages, sitemaps int, skip func(id string) bool) (rows []record.Row, due int64, err error)
 	// HostAt returns what is stored of a host, a zero row with its name if nothing is, and the number
 	// of the last transaction that it shows.
 	HostAt(name string) (h record.HostRow, tx uint64, err error)
@@ -56,9 +55,6 @@ type Store interface {
 	// Later or open sitemaps, at most n, and the number of the last transaction that they show. None:
 	// there are no others.
 	NextHosts(after string, n int) (hosts []record.HostRow, tx uint64, err error)
-	// Sitemaps reads rows of sitemaps of the host that are due, without those that skip names, at most
-	// n. due is the earliest time at which there may be another one; 0: never.
-	Sitemaps(host string, now time.Time, n int, skip func(id string) bool) (rows []record.Row, due int64, err error)
 }
 
 // Options of a frontier. Admit, NeedRobots and the Store's skip must not call the frontier.

@@ -120,8 +120,22 @@ func (s *memStore) eligible(host string, kind record.Kind) []record.Row {
 	return rows
 }
 
-func (s *memStore) Refill(host string, now time.Time, n int, skip func(string) bool) ([]record.Row, error) {
-	return s.read(host, record.PageRow, now, n, skip), s.err
+func (s *memStore) Refill(host string, now time.Time, pages, sitemaps int, skip func(string) bool) (rows []record.Row, due int64, err error) {
+	rows = s.read(host, record.PageRow, now, pages, skip)
+	left := s.eligible(host, record.PageRow)
+	if sitemaps >= 0 {
+		rows = append(rows, s.read(host, record.SitemapRow, now, sitemaps, skip)...)
+		left = append(left, s.eligible(host, record.SitemapRow)...)
+	}
+	for _, r := range left {
+		if r.Range != record.Later || skip(r.ID()) || slices.Contains(rows, r) {
+			continue
+		}
+		if at := max(r.Due, 1); due == 0 || at < due {
+			due = at
+		}
+	}
+	return rows, due, s.err
 }
 
 func (s *memStore) read(host string, kind record.Kind, now time.Time, n int, skip func(string) bool) []record.Row {
@@ -140,29 +154,6 @@ func (s *memStore) read(host string, kind record.Kind, now time.Time, n int, ski
 	delete(s.reading, host)
 	s.mu.Unlock()
 	return rows[:min(n, len(rows))]
-}
-
-func (s *memStore) NextDue(host string, skip func(string) bool) (int64, error) {
-	s.wait()
-	for _, r := range s.eligible(host, record.PageRow) {
-		if r.Range == record.Later && !skip(r.URL) {
-			return r.Due, s.err
-		}
-	}
-	return 0, s.err
-}
-
-func (s *memStore) Sitemaps(host string, now time.Time, n int, skip func(string) bool) (rows []record.Row, due int64, err error) {
-	rows = s.read(host, record.SitemapRow, now, n, skip)
-	for _, r := range s.eligible(host, record.SitemapRow) {
-		if skip(r.ID()) || slices.Contains(rows, r) {
-			continue
-		}
-		if at := max(r.Due, 1); due == 0 || at < due {
-			due = at
-		}
-	}
-	return rows, due, s.err
 }
 
 // sitemap is the row of a sitemap that is to be read at once.

@@ -42,9 +42,9 @@ func (f *Frontier) refillLocked(h *host) {
 		n *= 2 // the better half stays
 	}
 	// More and due are found out anew; what sets them from here on stays.
-	w := wanted{host: h.name, now: now, n: n, later: h.due != 0, unread: h.unread, skip: skip}
-	if w.later && h.side != nil && !h.givenUp {
-		w.side = sideRows - h.side.ready()
+	w := wanted{host: h.name, now: now, pages: n, sitemaps: -1, unread: h.unread, skip: skip}
+	if h.due != 0 && h.side != nil && !h.givenUp {
+		w.sitemaps = sideRows - h.side.ready()
 	}
 	h.more, h.due = false, 0
 	h.queued, h.reading = false, new(reading)
@@ -99,53 +99,31 @@ func (f *Frontier) refillLocked(h *host) {
 
 // wanted says which rows a refill reads.
 type wanted struct {
-	host   string
-	now    time.Time
-	n      int // rows of pages
-	side   int // others
-	later  bool
-	unread bool // with the times of the host
-	skip   map[string]struct{}
+	host     string
+	now      time.Time
+	pages    int  // rows of these
+	sitemaps int  // rows of these; negative: no matter how many there are
+	unread   bool // with the times of the host
+	skip     map[string]struct{}
 }
 
 // readUnlocked unlocks, reads, and locks again. due is the earliest time at which another row may
-// be due; 0: there is none, or w.later is not set.
+// be due; 0: there is none.
 func (f *Frontier) readUnlocked(w wanted) (rows []record.Row, due int64, times record.HostTimes, err error) {
 	f.mu.Unlock()
 	defer f.mu.Lock()
-	skips := func(id string) bool {
-		_, ok := w.skip[id]
-		return ok
-	}
-	store := f.opts.Store
 	if w.unread {
-		stored, _, err := store.HostAt(w.host)
+		stored, _, err := f.opts.Store.HostAt(w.host)
 		if err != nil {
 			return nil, 0, times, err
 		}
 		times = stored.HostTimes
 	}
-	rows, err = store.Refill(w.host, w.now, w.n, skips)
-	if err != nil || !w.later {
-		return rows, 0, times, err
-	}
-	for i := range rows {
-		w.skip[rows[i].URL] = struct{}{}
-	}
-	due, err = store.NextDue(w.host, skips)
-	if len(rows) < w.n && due <= w.now.UnixNano() {
-		// All that was due is read when fewer than n rows came. A time that says otherwise
-		// belongs to a row that cannot be read, and would be asked for again and again.
-		due = 0
-	}
-	if err != nil || w.side <= 0 {
-		return rows, due, times, err
-	}
-	side, at, err := store.Sitemaps(w.host, w.now, w.side, skips)
-	if at != 0 && (due == 0 || at < due) {
-		due = at
-	}
-	return append(rows, side...), due, times, err
+	rows, due, err = f.opts.Store.Refill(w.host, w.now, w.pages, w.sitemaps, func(id string) bool {
+		_, skips := w.skip[id]
+		return skips
+	})
+	return rows, due, times, err
 }
 
 // insertLocked puts sorted rows that are nowhere else into the window, except those that would

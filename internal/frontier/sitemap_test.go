@@ -306,3 +306,33 @@ func TestKindsOfOneURL(t *testing.T) {
 		t.Errorf("what is no page was counted as one: %+v", st)
 	}
 }
+
+// TestSitemapsBesideFullSide: sitemaps on disk are not lost sight of by a refill of pages while as
+// many are in memory as may be.
+func TestSitemapsBesideFullSide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var rows []record.Row
+		for i := range uint64(40) {
+			rows = append(rows, row("a.example", 0, i))
+		}
+		s := newStore(rows...)
+		for i := range sideRows + 3 {
+			s.addSitemaps(fmt.Sprintf("https://a.example/%02d.xml", i))
+		}
+		f := start(t, s, Options{Batch: 1, Memory: 1})
+		asked, unasked := 0, false
+		for f.Stats().Eligible > 0 {
+			_, l := lend(t, f)
+			if !unasked && l.Rows[0].Kind == record.SitemapRow {
+				unasked = true
+				f.Return(l, l.Rows) // the side is full again, and the pages are next
+				continue
+			}
+			asked += len(l.Rows)
+			finish(f, s, l)
+		}
+		if want := len(rows) + sideRows + 3; asked != want || f.Stats().Missing != 0 {
+			t.Errorf("asked for %d rows, want %d; %+v", asked, want, f.Stats())
+		}
+	})
+}

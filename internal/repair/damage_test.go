@@ -377,7 +377,7 @@ func crawlOn(ctx context.Context, index *storage.Index) error {
 		}
 		for _, h := range hosts {
 			after = h.Name
-			rows, err := index.Queues().Refill(h.Name, time.Now(), 20, func(string) bool { return false })
+			rows, _, err := index.Queues().Refill(h.Name, time.Now(), 20, -1, func(string) bool { return false })
 			if err != nil {
 				return err
 			}

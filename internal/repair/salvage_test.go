@@ -96,7 +96,7 @@ func TestSalvagedRows(t *testing.T) {
 		t.Fatalf("run %d comes after the loss of %d", id, last)
 	}
 	_, unclean := begin(to)
-	rows, err := to.Queues().Refill("a.org", time.Now(), 1, func(string) bool { return false })
+	rows, _, err := to.Queues().Refill("a.org", time.Now(), 1, -1, func(string) bool { return false })
 	if err != nil || len(rows) != 1 || rows[0].URL != url {
 		t.Fatal(rows, err)
 	}
@@ -192,7 +192,7 @@ func TestInboxOldDamage(t *testing.T) {
 			if _, err := x.Commit([]*record.Outcome{o}); err != nil {
 				t.Fatal(err)
 			}
-			rows, err := x.Queues().Refill("a.org", time.Now(), 2, func(string) bool { return false })
+			rows, _, err := x.Queues().Refill("a.org", time.Now(), 2, -1, func(string) bool { return false })
 			if err != nil || len(rows) != 2 {
 				t.Fatal(rows, err)
 			}

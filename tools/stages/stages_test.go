@@ -200,15 +200,11 @@ func BenchmarkResults(b *testing.B) {
 // noStore is the frontier's view of an index that has nothing besides.
 type noStore struct{}
 
-func (noStore) Refill(string, time.Time, int, func(string) bool) ([]record.Row, error) {
-	return nil, nil
-}
-func (noStore) NextDue(string, func(string) bool) (int64, error)        { return 0, nil }
-func (noStore) NextHosts(string, int) ([]record.HostRow, uint64, error) { return nil, 0, nil }
-func (noStore) HostAt(string) (h record.HostRow, tx uint64, err error)  { return h, 0, nil }
-func (noStore) Sitemaps(string, time.Time, int, func(string) bool) ([]record.Row, int64, error) {
+func (noStore) Refill(string, time.Time, int, int, func(string) bool) ([]record.Row, int64, error) {
 	return nil, 0, nil
 }
+func (noStore) NextHosts(string, int) ([]record.HostRow, uint64, error) { return nil, 0, nil }
+func (noStore) HostAt(string) (h record.HostRow, tx uint64, err error)  { return h, 0, nil }
 
 // BenchmarkRest: what a page and its links pass besides.
 func BenchmarkRest(b *testing.B) {

@@ -1,0 +1,158 @@
+package storage
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"urltree/storage/boltfile"
+	"urltree/storage/record"
+)
+
+// HostAt is [Hosts.Get], and returns the number of the last transaction that the row shows.
+func (g Queues) HostAt(name string) (h record.HostRow, tx uint64, err error) {
+	h.Name = name
+	err = g.x.file.View(func(btx *bolt.Tx) error {
+		tx = uint64(btx.ID())
+		if v := btx.Bucket(record.BucketHost).Get([]byte(name)); v != nil {
+			h, err = record.DecodeHost(name, v)
+		}
+		return err
+	})
+	return h, tx, err
+}
+
+// NextHosts returns hosts behind a name, in the order of names, that have rows of range Now or
+// Later or sitemaps to be read: at most n, all as of one transaction, whose number is tx. None:
+// there are no others.
+func (g Queues) NextHosts(after string, n int) (hosts []record.HostRow, tx uint64, err error) {
+	from := append([]byte(after), 0) // the first name behind it
+	err = g.x.file.Walk(context.Background(), record.BucketHost, from, func(in *boltfile.Values, k, v []byte) ([]byte, error) {
+		id := uint64(in.Tx.ID())
+		if len(hosts) >= n || len(hosts) > 0 && id != tx {
+			return nil, boltfile.ErrStop
+		}
+		tx = id
+		h, err := record.DecodeHost(string(k), v)
+		if err == nil && h.Now+h.Later+h.Sitemaps > 0 {
+			hosts = append(hosts, h)
+		}
+		return nil, err
+	})
+	return hosts, tx, err
+}
+
+// Refill reads what the frontier holds of a host in memory. Of pages these are the rows of Later
+// that are due, then those of Now, in order from the first, at most so many; then sitemaps that are
+// due, at most so many; negative: sitemaps are left alone. Rows whose ID skip names are passed
+// over. due is the earliest time at which another row, or another sitemap, may be due, in Unix
+// nanoseconds; 0: there is none.
+func (g Queues) Refill(host string, now time.Time, pages, sitemaps int, skip func(id string) bool) (rows []record.Row, due int64, err error) {
+	later := func(at int64) {
+		if at = max(at, 1); due == 0 || at < due {
+			due = at
+		}
+	}
+	err = g.each(host, record.Later, nil, func(_ []byte, r *record.Row, full func() error) ([]byte, error) {
+		switch {
+		case skip(r.URL):
+			return nil, nil
+		case r.Due > now.UnixNano() || len(rows) >= pages:
+			later(r.Due)
+			return nil, boltfile.ErrStop
+		}
+		err := full()
+		rows = append(rows, *r)
+		return nil, err
+	})
+	if err == nil && len(rows) < pages {
+		err = g.each(host, record.Now, nil, func(_ []byte, r *record.Row, full func() error) ([]byte, error) {
+			switch {
+			case len(rows) >= pages:
+				return nil, boltfile.ErrStop
+			case skip(r.URL):
+				return nil, nil
+			}
+			err := full()
+			rows = append(rows, *r)
+			return nil, err
+		})
+	}
+	if err != nil || sitemaps < 0 {
+		return rows, due, err
+	}
+	most := len(rows) + sitemaps
+	err = g.x.file.Scan(context.Background(), record.BucketSitemap, record.SitemapPrefix(host), func(k, v []byte) error {
+		if !record.SitemapWaits(v) {
+			return nil
+		}
+		r, err := record.DecodeSitemap(k, v)
+		switch {
+		case err != nil || skip(r.ID()): // damage costs one sitemap
+		case r.Due > now.UnixNano() || len(rows) >= most:
+			later(r.Due)
+		default:
+			rows = append(rows, r.Row)
+		}
+		return nil
+	})
+	return rows, due, err
+}
+
+// HeldRows returns the host's held rows that pick lets go, at most n, from the pending key `from`
+// (nil: from the first) on; next is where to go on, nil at the end. Rows of a reason that want
+// does not name are passed over together.
+func (g Queues) HeldRows(host string, from []byte, n int, want func(reason string) bool, pick func(*record.Row) bool) (found []record.Row, next []byte, err error) {
+	err = g.each(host, record.Held, from, func(k []byte, r *record.Row, full func() error) ([]byte, error) {
+		switch {
+		case len(found) >= n:
+			next = bytes.Clone(k)
+			return nil, boltfile.ErrStop
+		case !want(r.Reason):
+			return append(append(record.RangePrefix(host, record.Held), r.Reason...), 1), nil
+		}
+		err := full()
+		if err == nil && pick(r) {
+			found = append(found, *r)
+		}
+		return nil, err
+	})
+	return found, next, err
+}
+
+// each calls fn with the pending rows of one range of a host, in order, from the pending key `from`
+// (nil: from the first) on, as [boltfile.File.Walk] does. The row has what its key says; full adds
+// the rest, from its record.
+func (g Queues) each(host string, rg record.Range, from []byte, fn func(k []byte, r *record.Row, full func() error) (next []byte, err error)) error {
+	prefix := record.RangePrefix(host, rg)
+	if from == nil {
+		from = prefix
+	}
+	return g.x.file.Walk(context.Background(), record.BucketPending, from, func(in *boltfile.Values, k, v []byte) ([]byte, error) {
+		if !bytes.HasPrefix(k, prefix) {
+			return nil, boltfile.ErrStop
+		}
+		row, key, err := record.DecodePending(k, v)
+		if err != nil {
+			return nil, err
+		}
+		return fn(k, &row, func() error { return fill(&row, key, g.x.inbox.Record(in, key, row.Seq)) })
+	})
+}
+
+// fill adds to a row that DecodePending has read what the value of its record says.
+func fill(row *record.Row, key, value []byte) error {
+	full, err := record.DecodeOf(row.URL, key, value)
+	switch {
+	case err != nil:
+		// The record is lost, its row is not: what the row says has to do.
+	case full.State != record.Pending:
+		return fmt.Errorf("%w: %s has a pending row and an outcome", record.ErrDamaged, row.URL)
+	default:
+		*row = full.Row
+	}
+	return nil
+}
