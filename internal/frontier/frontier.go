@@ -157,14 +157,13 @@ type Frontier struct {
 	hand  int              // where in list they go on
 	// All rows that are out, by ID. It does not shrink: what is out waits in crawlers and buffers.
 	rowsOut map[string]*outRow
-	turns   rotation // of the hosts that are not in memory
-	tree    cbt      // the hosts that have a turn
+	others  rotation // the hosts that are not in memory
+	turns   turns
 	// Hosts of which the side is forgotten in this run, those that have left memory included: the
 	// store does not know that they are.
 	forgotten map[string]bool
-	needs     []*host // hosts that have their turn and wait for a refill
-	walks     walks   // of order tree
-	err       error   // the first error of the Store; ends all Takes
+	walks     walks // of order tree
+	err       error // the first error of the Store; ends all Takes
 
 	bytes    int64 // of all windows
 	names    int64 // bytes of the names of the hosts
@@ -236,7 +235,7 @@ func New(opts Options) (*Frontier, error) {
 			}
 		}
 		if len(hosts) == 0 {
-			f.turns.all = true
+			f.others.all = true
 			f.live = f.resident
 			break
 		}
@@ -459,22 +458,12 @@ func (f *Frontier) countLocked(h *host, kind record.Kind, by int64) {
 	}
 }
 
-// placeLocked puts a host where it belongs in the tree after something of it has changed, and
+// placeLocked puts a host where it belongs among the turns after something of it has changed, and
 // counts its window.
 func (f *Frontier) placeLocked(h *host) {
 	bytes := h.win.bytes()
 	f.bytes += bytes - h.bytes
 	h.bytes = bytes
-	key, ok := f.turn(h)
-	switch {
-	case !ok && h.leaf == 0:
-	case !ok:
-		f.tree.remove(h)
-	case h.leaf == 0:
-		h.key = key
-		f.tree.insert(h)
-	case h.key != key:
-		h.key = key
-		f.tree.update(h)
-	}
+	at, ok := f.turn(h)
+	f.turns.place(h, at, ok)
 }

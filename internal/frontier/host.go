@@ -35,13 +35,13 @@ type host struct {
 	count int64  // rows of range Now and Later, those that are out and of the side included
 	tx    uint64 // the transaction that the store showed when the host came in
 
-	next      int64    // Unix nanoseconds before which it may not be asked
-	due       int64    // see above; 0: none; may be too early, never too late
-	key       int64    // when it has its turn, for the tree
-	leaf      int32    // its leaf in the tree; 0: none
+	next      int64 // Unix nanoseconds before which it may not be asked
+	due       int64 // see above; 0: none; may be too early, never too late
+	seat      seat
 	borrowers int32    // loans that are not returned
 	outs      int32    // number of rows that are out
 	group     int32    // in an Add, of its rows; 0: none
+	run       int32    // answers since the last failure
 	out       *outRow  // the rows that were taken and neither returned nor done; nil: none
 	side      *side    // rows that are no pages; nil: none
 	hops      *hops    // that wait for a turn; nil: none
@@ -64,7 +64,6 @@ type host struct {
 	answer  time.Duration // smoothed answer time; 0: unknown
 	backoff time.Duration // present back-off, without jitter; 0: none
 	pace    time.Duration // see slower; 0: none
-	run     int32         // answers since the last failure
 	rest    int64         // Unix nanoseconds before which an answer allows no request
 	cause   string        // what the last counted failure came to
 	delay   time.Duration // Crawl-delay; 0: none
@@ -93,7 +92,7 @@ func (h *host) dueBy(due int64) {
 }
 
 // turn is the time of the host's next turn, and whether it has one.
-func (f *Frontier) turn(h *host) (key int64, ok bool) {
+func (f *Frontier) turn(h *host) (at int64, ok bool) {
 	switch {
 	case h.leaving:
 		return 0, false

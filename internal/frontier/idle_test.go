@@ -38,7 +38,7 @@ func TestNoIdleWorker(t *testing.T) {
 						f.mu.Lock()
 						waits := time.Duration(f.waiters) * time.Millisecond
 						waited += waits
-						if len(f.needs)+f.tree.count(time.Now().UnixNano(), 1) > 0 {
+						if len(f.turns.needs)+f.turns.count(time.Now().UnixNano(), 1) > 0 {
 							idle += waits
 						}
 						f.mu.Unlock()

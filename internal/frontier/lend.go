@@ -5,9 +5,9 @@ import "urltree/storage/record"
 // lendReadyLocked lends hosts that may be asked now until there are want loans. Those that
 // must be refilled first join needs.
 func (f *Frontier) lendReadyLocked(loans []*Loan, now int64, want int) []*Loan {
-	for len(loans)+len(f.needs) < want {
-		h := f.tree.first()
-		if h == nil || h.key > now {
+	for len(loans)+len(f.turns.needs) < want {
+		h := f.turns.first()
+		if h == nil || h.seat.at > now {
 			break
 		}
 		if l := f.serveLocked(h, now); l != nil {
@@ -27,8 +27,7 @@ func (f *Frontier) serveLocked(h *host, now int64) (l *Loan) {
 			return nil
 		}
 	case h.needsRefill(now):
-		h.queued = true
-		f.needs = append(f.needs, h)
+		f.turns.need(h)
 	default:
 		l = f.lendLocked(h, h.win, now)
 	}

@@ -2,6 +2,7 @@ package frontier
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -320,7 +321,7 @@ func checkInvariants(t testing.TB, f *Frontier) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var bytes, names, resident, out int64
-	busy, leaves, listed := 0, 0, 0
+	busy, seats, listed := 0, 0, 0
 	below := map[string]int{}
 	for name, h := range f.hosts {
 		outs, sideOut := 0, int64(0)
@@ -370,15 +371,22 @@ func checkInvariants(t testing.TB, f *Frontier) {
 		if h.count > 0 {
 			busy++
 		}
-		if h.leaf != 0 {
-			leaves++
-			if f.tree.node[h.leaf] != (player{h.key, h}) {
-				t.Errorf("leaf %d is not %s", h.leaf, name)
-			}
+		if h.seat.taken() {
+			seats++
 		}
-		if key, ok := f.turn(h); ok != (h.leaf != 0) || ok && key != h.key {
-			t.Errorf("%s: turn %d %v, but leaf %d with key %d", name, key, ok, h.leaf, h.key)
+		if at, ok := f.turn(h); ok != h.seat.taken() || ok && at != h.seat.at {
+			t.Errorf("%s: turn at %d %v, but seat %+v", name, at, ok, h.seat)
 		}
+	}
+	earliest := int64(math.MaxInt64)
+	for h := range f.turns.tournament.UpTo(math.MaxUint64) {
+		if f.hosts[h.name] != h || !h.seat.taken() {
+			t.Errorf("%s has a turn, but is not in memory", h.name)
+		}
+		earliest = min(earliest, h.seat.at)
+	}
+	if h := f.turns.first(); h != nil && h.seat.at != earliest {
+		t.Errorf("%s is first with %d, not one with %d", h.name, h.seat.at, earliest)
 	}
 	for key, n := range f.walks.nodes {
 		if n.out != below[key] || n.workers < 0 || n.out == 0 && n.workers == 0 {
@@ -395,12 +403,12 @@ func checkInvariants(t testing.TB, f *Frontier) {
 	if len(f.list) != len(f.hosts) || len(f.hosts) > f.opts.MaxHosts {
 		t.Errorf("%d hosts in the list, %d in the map, at most %d are allowed", len(f.list), len(f.hosts), f.opts.MaxHosts)
 	}
-	if f.turns.all && f.live != f.resident {
+	if f.others.all && f.live != f.resident {
 		t.Errorf("all hosts are in memory, with %d of %d rows", f.resident, f.live)
 	}
-	if bytes != f.bytes || resident != f.resident || out != f.out || busy != f.busy || leaves != f.tree.len() {
-		t.Errorf("counted bytes %d, resident %d, out %d, busy %d, leaves %d; there are %d, %d, %d, %d, %d",
-			f.bytes, f.resident, f.out, f.busy, f.tree.len(), bytes, resident, out, busy, leaves)
+	if bytes != f.bytes || resident != f.resident || out != f.out || busy != f.busy || seats != f.turns.tournament.Len() {
+		t.Errorf("counted bytes %d, resident %d, out %d, busy %d, seats %d; there are %d, %d, %d, %d, %d",
+			f.bytes, f.resident, f.out, f.busy, f.turns.tournament.Len(), bytes, resident, out, busy, seats)
 	}
 	if names != f.names || f.bytes > max(f.opts.Memory-names, 0) {
 		t.Errorf("windows take %d bytes and names %d, counted %d, of %d", f.bytes, names, f.names, f.opts.Memory)

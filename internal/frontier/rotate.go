@@ -43,17 +43,17 @@ func (f *Frontier) outsideLocked() int64 { return f.live - f.resident }
 // newsOutsideLocked reports whether a host that is not in memory stays outside with what it has
 // got, for want of room or because the store may know it.
 func (f *Frontier) newsOutsideLocked() bool {
-	if f.turns.all && len(f.hosts) < f.opts.MaxHosts {
+	if f.others.all && len(f.hosts) < f.opts.MaxHosts {
 		return false
 	}
-	f.turns.all = false
-	f.turns.news, f.turns.after = true, 0
+	f.others.all = false
+	f.others.news, f.others.after = true, 0
 	return true
 }
 
 // rotatesLocked reports whether hosts of the store should come in.
 func (f *Frontier) rotatesLocked(now int64) bool {
-	return !f.turns.all && !f.turns.reading && f.outsideLocked() > 0 && f.turns.after <= now
+	return !f.others.all && !f.others.reading && f.outsideLocked() > 0 && f.others.after <= now
 }
 
 // makeRoomLocked returns how many hosts may come in. With starving, nobody may be asked now, hosts
@@ -61,7 +61,7 @@ func (f *Frontier) rotatesLocked(now int64) bool {
 func (f *Frontier) makeRoomLocked(now int64, enough int, starving bool) int {
 	for looked := len(f.list); starving && looked > 0 && f.opts.MaxHosts-len(f.hosts) < enough; looked-- {
 		f.hand = (f.hand + 1) % len(f.list)
-		if h := f.list[f.hand]; f.idleLocked(h) && (h.leaf == 0 || h.key > now) {
+		if h := f.list[f.hand]; f.idleLocked(h) && !h.seat.due(now) {
 			f.evictLocked(h)
 		}
 	}
@@ -79,17 +79,15 @@ func (f *Frontier) leaveLocked(h *host) bool {
 		return false
 	}
 	f.evictLocked(h)
-	if f.turns.full {
-		f.turns.full, f.turns.after = false, 0
+	if f.others.full {
+		f.others.full, f.others.after = false, 0
 	}
 	return true
 }
 
 // evictLocked lets an idle host go.
 func (f *Frontier) evictLocked(h *host) {
-	if h.leaf != 0 {
-		f.tree.remove(h)
-	}
+	f.turns.place(h, 0, false)
 	if h.count > 0 {
 		f.busy--
 	}
@@ -102,7 +100,7 @@ func (f *Frontier) evictLocked(h *host) {
 	f.list[last] = nil
 	f.list = f.list[:last]
 	delete(f.hosts, h.name)
-	f.turns.all = false
+	f.others.all = false
 	f.left++
 }
 
@@ -112,7 +110,7 @@ func (f *Frontier) rotateLocked(now int64, starving bool) bool {
 	if !f.rotatesLocked(now) {
 		return false
 	}
-	t := &f.turns
+	t := &f.others
 	enough := max(f.opts.MaxHosts/fewestMoving, 1)
 	room := f.makeRoomLocked(now, enough, starving)
 	switch {
@@ -157,7 +155,7 @@ func (f *Frontier) rotateLocked(now int64, starving bool) bool {
 
 // roundLocked ends a round over all hosts of the store.
 func (f *Frontier) roundLocked() {
-	t := &f.turns
+	t := &f.others
 	t.cursor = ""
 	now := f.now()
 	switch {

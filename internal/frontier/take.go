@@ -74,7 +74,7 @@ func (f *Frontier) TryTake(free int) ([]*Loan, bool) {
 		return nil, false
 	}
 	defer f.mu.Unlock()
-	if f.err != nil || len(f.needs) > 0 {
+	if f.err != nil || len(f.turns.needs) > 0 {
 		return nil, false
 	}
 	now := f.now()
@@ -88,7 +88,7 @@ func (f *Frontier) wantLocked(now int64, free int) int {
 	if f.opts.Tree != nil {
 		return free // no row goes out of order for the sake of others
 	}
-	ready := f.tree.count(now, f.opts.Share*f.opts.Crawlers)
+	ready := f.turns.count(now, f.opts.Share*f.opts.Crawlers)
 	return free + ready/f.opts.Crawlers
 }
 
@@ -100,7 +100,7 @@ func (f *Frontier) gatherLocked(free int) []*Loan {
 	for refilled := false; f.err == nil; refilled = true {
 		now := f.now()
 		loans = f.lendReadyLocked(loans, now, want)
-		if len(f.needs) == 0 {
+		if len(f.turns.needs) == 0 {
 			if len(loans) < free && f.rotateLocked(now, len(loans) == 0) {
 				continue
 			}
@@ -109,16 +109,8 @@ func (f *Frontier) gatherLocked(free int) []*Loan {
 		if refilled && len(loans) >= free {
 			break
 		}
-		f.readNeededLocked()
+		f.refillLocked(f.turns.needed())
 	}
 	f.shrinkLocked()
 	return loans
-}
-
-// readNeededLocked refills the first host of needs.
-func (f *Frontier) readNeededLocked() {
-	h := f.needs[0]
-	f.needs[0] = nil
-	f.needs = f.needs[1:]
-	f.refillLocked(h)
 }

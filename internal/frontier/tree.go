@@ -135,8 +135,8 @@ func (f *Frontier) stepLocked(t *Taker) []*Loan {
 			l.by = t
 			return []*Loan{l}
 		}
-		if len(f.needs) > 0 {
-			f.readNeededLocked()
+		if len(f.turns.needs) > 0 {
+			f.refillLocked(f.turns.needed())
 		}
 	}
 	if l := f.walkLocked(t); l != nil {
@@ -161,7 +161,7 @@ func (f *Frontier) stepLocked(t *Taker) []*Loan {
 // seemed so.
 func (f *Frontier) asideLocked() *host {
 	now := f.now()
-	for _, h := range f.tree.upTo(now, mostReady) {
+	for h := range f.turns.due(now, mostReady) {
 		if h.unread || h.givenUp || h.count <= int64(h.outs) || h.side.turn(h, now) {
 			return h
 		}
@@ -172,7 +172,7 @@ func (f *Frontier) asideLocked() *host {
 // ready reports whether a host may be asked now. The rows of one that is given up are not to be
 // asked; they leave in any order.
 func (h *host) ready(now int64) bool {
-	return h != nil && h.leaf != 0 && h.key <= now && !h.givenUp && !h.unread && h.hops == nil
+	return h != nil && h.seat.due(now) && !h.givenUp && !h.unread && h.hops == nil
 }
 
 // labelsOf is the part of a key that names the host: the labels of its name.
@@ -213,7 +213,7 @@ func (f *Frontier) walkLocked(t *Taker) *Loan {
 	w := &walk{f: f, t: t, barren: map[string]bool{}}
 	for f.err == nil {
 		now := f.now()
-		if top := f.tree.first(); top == nil || top.key > now {
+		if top := f.turns.first(); top == nil || top.seat.at > now {
 			return nil // all is processing
 		}
 		at := t.at
@@ -245,7 +245,7 @@ func (f *Frontier) walkLocked(t *Taker) *Loan {
 func (w *walk) readyBelowLocked(at, labels string, now int64) (kids [][]byte) {
 	if w.ready == nil {
 		w.ready = [][]byte{}
-		for _, h := range w.f.tree.upTo(now, mostReady) {
+		for h := range w.f.turns.due(now, mostReady) {
 			if h.ready(now) {
 				w.ready = append(w.ready, labelsOf(h.name))
 			}

@@ -23,14 +23,14 @@ const (
 // outlookLocked returns what a Take would do now; for rest, also until when if nothing changes.
 func (f *Frontier) outlookLocked(now int64) (what outlook, until int64) {
 	until = math.MaxInt64
-	if top := f.tree.first(); top != nil {
-		until = top.key
+	if top := f.turns.first(); top != nil {
+		until = top.seat.at
 	}
-	if t := &f.turns; !t.all && !t.reading && f.outsideLocked() > 0 {
+	if t := &f.others; !t.all && !t.reading && f.outsideLocked() > 0 {
 		until = min(until, t.after)
 	}
 	switch {
-	case f.err != nil || len(f.needs) > 0 || until <= now:
+	case f.err != nil || len(f.turns.needs) > 0 || until <= now:
 		return again, 0
 	case f.readers > 0:
 		return rest, until
@@ -120,7 +120,7 @@ func (f *Frontier) Stats() Stats {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return Stats{
-		Hosts: len(f.hosts), Left: f.left, Ready: f.tree.count(f.now(), math.MaxInt), Eligible: f.live, Out: f.out, Held: f.held,
+		Hosts: len(f.hosts), Left: f.left, Ready: f.turns.count(f.now(), math.MaxInt), Eligible: f.live, Out: f.out, Held: f.held,
 		Added: f.added, Removed: f.removed, Missing: f.missing, Refills: f.refills, Windows: f.bytes, LongestWait: f.longestWait,
 	}
 }
@@ -143,12 +143,12 @@ func (f *Frontier) Waiting() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.now()
-	switch top := f.tree.first(); {
-	case len(f.needs) > 0 || top != nil && top.key <= now:
+	switch top := f.turns.first(); {
+	case len(f.turns.needs) > 0 || top != nil && top.seat.at <= now:
 		return ""
 	case top != nil:
-		next := max(time.Duration(top.key-now).Round(time.Second), time.Second)
-		return fmt.Sprintf("%s resting, next in %s", words.Count(int64(f.tree.len()), "host"), next)
+		next := max(time.Duration(top.seat.at-now).Round(time.Second), time.Second)
+		return fmt.Sprintf("%s resting, next in %s", words.Count(int64(f.turns.tournament.Len()), "host"), next)
 	case f.out+f.expected > 0:
 		return words.Count(f.out+f.expected, "URL") + " in flight"
 	case f.loans > 0 || f.readers > 0:

@@ -187,8 +187,8 @@ func TestTournamentChangesItems(t *testing.T) {
 			"add": func(t *rapid.T) {
 				item := m.item(key.Draw(t, "key"))
 				id := tour.Add(item)
-				if _, taken := in[id]; taken {
-					t.Fatalf("id %d was given twice", id)
+				if _, taken := in[id]; taken || id == 0 {
+					t.Fatalf("id %d was given twice, or names none", id)
 				}
 				in[id], ids = item, append(ids, id)
 			},
@@ -217,10 +217,28 @@ func TestTournamentChangesItems(t *testing.T) {
 				if ok && in[id] != first {
 					t.Fatalf("First is %v, but item %d is %v", first, id, in[id])
 				}
+				most := key.Draw(t, "most")
+				var want, got []uint32
 				for _, item := range in {
 					if item.Less(&first) {
 						t.Fatalf("First is %v, but %v is better", first, item)
 					}
+					if item.Key <= most {
+						want = append(want, item.Value)
+					}
+				}
+				for v := range tour.UpTo(most) {
+					if got = append(got, v); len(got) == 10 {
+						break
+					}
+				}
+				for _, v := range got {
+					if !slices.Contains(want, v) {
+						t.Fatalf("UpTo(%d) yields %v, of %v", most, got, want)
+					}
+				}
+				if slices.Sort(got); len(got) != min(len(want), 10) || len(slices.Compact(got)) != len(got) {
+					t.Fatalf("UpTo(%d) yields %v, of %v", most, got, want)
 				}
 			},
 		})

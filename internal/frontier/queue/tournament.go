@@ -1,16 +1,19 @@
 package queue
 
-// An ID names an item of a Tournament until it is removed.
+import "iter"
+
+// An ID names an item of a Tournament until it is removed. 0 names none.
 type ID int32
 
 // A Tournament is a Queue in memory whose items can be changed where they stand: each is a leaf
 // of a complete binary tree, and each inner node holds the better of its two children. Every
-// operation on one item plays the matches from one leaf to the root. The zero Tournament is empty.
+// operation on one item plays the matches from one leaf towards the root. The zero Tournament is
+// empty.
 //
 // The three arrays are the bracket's Node and Leaf, and prio.
 type Tournament[V any] struct {
 	bracket     Bracket
-	prio        []Item[V] // by id
+	prio        []Item[V] // by player, who is the ID less one
 	comparisons int64
 }
 
@@ -26,7 +29,28 @@ func (t *Tournament[V]) First() (id ID, item Item[V], ok bool) {
 		return 0, item, false
 	}
 	w := t.bracket.Winner()
-	return ID(w), t.prio[w], true
+	return ID(w + 1), t.prio[w], true
+}
+
+// UpTo returns the values of the items whose keys are at most key, in no order. It looks at no more
+// than two items for each of them.
+func (t *Tournament[V]) UpTo(key uint64) iter.Seq[V] {
+	return func(yield func(V) bool) {
+		if t.Len() > 0 {
+			t.below(1, key, yield)
+		}
+	}
+}
+
+func (t *Tournament[V]) below(node int, key uint64, yield func(V) bool) (more bool) {
+	item := &t.prio[t.bracket.Node[node]]
+	switch {
+	case item.Key > key:
+		return true
+	case node >= t.Len():
+		return yield(item.Value)
+	}
+	return t.below(2*node, key, yield) && t.below(2*node+1, key, yield)
 }
 
 // Add adds an item at a new last leaf.
@@ -37,21 +61,23 @@ func (t *Tournament[V]) Add(item Item[V]) ID {
 	} else {
 		t.prio[id] = item
 	}
-	t.replay(int(t.bracket.Leaf[id]))
-	return ID(id)
+	t.replay(id)
+	return ID(id + 1)
 }
 
 // Update replaces an item that is there.
 func (t *Tournament[V]) Update(id ID, item Item[V]) {
-	t.prio[id] = item
-	t.replay(int(t.bracket.Leaf[id]))
+	t.prio[id-1] = item
+	t.replay(int32(id - 1))
 }
 
 // Remove removes and returns an item that is there.
 func (t *Tournament[V]) Remove(id ID) Item[V] {
-	item := t.prio[id]
-	t.prio[id] = Item[V]{} // keeps no value alive
-	t.replay(t.bracket.Remove(int32(id)))
+	item := t.prio[id-1]
+	t.prio[id-1] = Item[V]{} // keeps no value alive
+	if from := t.bracket.Remove(int32(id - 1)); from > 0 {
+		t.replay(t.bracket.Node[from])
+	}
 	return item
 }
 
@@ -65,19 +91,23 @@ func (t *Tournament[V]) Insert(items ...Item[V]) {
 // Extract removes the first r items and appends them to dst, here in order.
 func (t *Tournament[V]) Extract(dst []Item[V], r int) []Item[V] {
 	for ; r > 0 && t.Len() > 0; r-- {
-		dst = append(dst, t.Remove(ID(t.bracket.Winner())))
+		dst = append(dst, t.Remove(ID(t.bracket.Winner()+1)))
 	}
 	return dst
 }
 
-// replay plays the matches from the parent of a leaf up to the root.
-func (t *Tournament[V]) replay(leaf int) {
+// replay plays the matches of a player who has come or changed, from its leaf up to the root, or to
+// one that another wins as before: further up the players are the same.
+func (t *Tournament[V]) replay(player int32) {
 	node := t.bracket.Node
-	for i := leaf / 2; i >= 1; i /= 2 {
+	for i := t.bracket.Leaf[player] / 2; i >= 1; i /= 2 {
 		winner, other := node[2*i], node[2*i+1]
 		t.comparisons++
 		if t.prio[other].Less(&t.prio[winner]) {
 			winner = other
+		}
+		if node[i] == winner && winner != player {
+			return
 		}
 		node[i] = winner
 	}
