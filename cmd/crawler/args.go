@@ -1,74 +1,147 @@
 package main
 
 import (
-	"os"
+	"cmp"
+	"context"
 	"slices"
 	"strings"
 
-	"github.com/urfave/cli/v2"
 	"github.com/xrash/smetrics"
+
+	"urltree/crawler/weburl"
 )
 
-// arrange returns the command line in the order in which package cli reads it: the subcommand, the
-// flags, each in one word, "--" and the operands, which it keeps. In c.args flags may stand
-// anywhere before a "--". Flags that do not exist are refused, as are those given twice that are
-// not repeatable, and environment variables that belong to no flag.
-func (c *command) arrange(app *cli.App) ([]string, error) {
-	words := c.args[1:]
-	var sub *cli.Command
-	if len(words) > 0 {
-		switch sub = app.Command(words[0]); {
-		case sub != nil:
-			words = words[1:]
-		case words[0] != "" && words[0][0] != '-' && !isSeedLike(words[0]):
-			return nil, notSeed(words[0], app)
+// A subcommand is what stands behind the name of the program; the one without a name is the crawl.
+type subcommand struct {
+	name, usage string
+	args        string // how its flags are given; "": one beside the other
+	operand     string // what else it takes, in brackets if that may be left out; "": nothing
+	about       string
+	flags       []*option
+	run         func(ctx context.Context, operands []string) error
+}
+
+const (
+	helpName    = "help" // its operands are subcommands
+	versionName = "version"
+)
+
+// call returns how the subcommand is called.
+func (s *subcommand) call() string {
+	words := []string{s.name}
+	if s.args != "" {
+		words = append(words, s.args)
+	} else {
+		for _, o := range s.flags {
+			e := o.entry(false)
+			words = append(words, "["+strings.TrimSpace(e.name+" "+e.value)+"]")
 		}
 	}
-	l := line{all: app.Flags}
-	if sub != nil {
-		l.all, l.sub = sub.Flags, sub.Name
+	return strings.TrimSpace(strings.Join(words, " ") + " " + s.operand)
+}
+
+// help returns the command that prints the help text.
+func (s *subcommand) help() string {
+	if s.name == "" {
+		return "crawler -h"
+	}
+	return "crawler " + s.name + " -h"
+}
+
+// check checks the operands of a subcommand.
+func (s *subcommand) check(operands []string) error {
+	most, takes := 1, "one argument"
+	if s.operand == "" {
+		most, takes = 0, "no argument"
+	}
+	switch {
+	case len(operands) > most:
+		return usagef("%s takes %s, got %q as well; usage: crawler %s", s.name, takes, weburl.HideLogin(operands[most]), s.call())
+	case s.operand == "URL" || s.operand == "[URL-PREFIX]":
+		switch url := first(operands); url {
+		case "", "http://", "https://":
+		default:
+			if _, err := weburl.SeedURL(url); err != nil {
+				return usagef("%q: %s; usage: crawler %s", weburl.HideLogin(url), cause(err), s.call())
+			}
+		}
+	}
+	if s.operand != "" && s.operand[0] != '[' && first(operands) == "" {
+		return usagef("%s takes a %s; usage: crawler %s", s.name, s.operand, s.call())
+	}
+	return nil
+}
+
+// first returns the only operand of a subcommand, "" if there is none.
+func first(operands []string) string {
+	if len(operands) == 0 {
+		return ""
+	}
+	return operands[0]
+}
+
+// parse reads the command line, in which flags may stand anywhere before a "--", and sets the
+// flags, those of the crawl first by their variables in the environment. It returns what is to run,
+// with its operands. Flags that do not exist are refused, as are those given twice that are not
+// repeatable, and variables that belong to no flag.
+func (c *command) parse(environment []string) (sub *subcommand, operands []string, err error) {
+	words := c.args[1:]
+	l := line{sub: c.crawling}
+	if len(words) > 0 {
+		switch sub := c.subcommand(words[0]); {
+		case sub != nil:
+			l.sub, words = sub, words[1:]
+		case words[0] != "" && words[0][0] != '-' && !isSeedLike(words[0]):
+			return nil, nil, c.notSeed(words[0])
+		}
 	}
 	if err := l.read(words); err != nil && !l.help {
-		return nil, err
+		return nil, nil, err
 	}
 	c.operands = l.operands
-	first := ""
-	if sub == nil && len(l.operands) > 0 && app.Command(l.operands[0]) != nil {
-		first = l.operands[0]
+	var behind *subcommand // a subcommand that does not stand first
+	if l.sub == c.crawling && len(l.operands) > 0 {
+		behind = c.subcommand(l.operands[0])
 	}
 	switch {
 	case l.version:
-		return append(c.args[:1:1], "version"), nil
-	case l.help && l.sub+first != "":
-		return append(c.args[:1:1], "help", l.sub+first), nil
+		return c.subcommand(versionName), nil, nil
 	case l.help:
-		return append(c.args[:1:1], "help"), nil
-	case first != "":
-		return nil, usagef("%s stands before the subcommand %s: flags of a subcommand come behind it", words[0], first)
-	case l.sub != "help" && l.sub != "version":
-		if err := checkEnvironment(app.Flags, os.Environ()); err != nil {
-			return nil, err
+		return c.subcommand(helpName), []string{cmp.Or(behind, l.sub).name}, nil
+	case behind != nil:
+		return nil, nil, usagef("%s stands before the subcommand %s: flags of a subcommand come behind it", words[0], behind.name)
+	}
+	if l.sub.name != helpName && l.sub.name != versionName {
+		err = c.flags.setByEnvironment(environment, l.set)
+	}
+	for _, set := range l.set {
+		if err == nil {
+			err = set.option.set(set.value, l.sub)
 		}
 	}
-	line := c.args[:1:1]
-	if sub != nil {
-		line = append(line, sub.Name)
+	if err == nil && l.sub != c.crawling {
+		err = l.sub.check(l.operands)
 	}
-	return append(append(append(line, l.flags...), "--"), l.operands...), nil
+	return l.sub, l.operands, err
+}
+
+// A setting is a flag of a command line with its value.
+type setting struct {
+	option *option
+	value  string
 }
 
 // A line is what stands behind the name of a command.
 type line struct {
-	all []cli.Flag // that the command has
-	sub string     // its name; "": crawl
+	sub *subcommand
 
-	flags, operands []string
-	help, version   bool
+	set           []setting
+	operands      []string
+	help, version bool
 }
 
 // read takes apart the words of a command line.
 func (l *line) read(words []string) error {
-	given := map[string]bool{}
 	for i := 0; i < len(words); i++ {
 		word := words[i]
 		if word == "--" {
@@ -80,44 +153,33 @@ func (l *line) read(words []string) error {
 			continue
 		}
 		name, value, joined := strings.Cut(strings.TrimPrefix(word[1:], "-"), "=")
-		flag := l.lookup(name)
+		at := slices.IndexFunc(l.sub.flags, func(o *option) bool { return o.name == name })
 		switch {
-		case flag != nil:
+		case at >= 0:
 		case name == "h", name == "help":
 			l.help = true
 			continue
-		case name == "version" && l.sub == "":
+		case name == "version" && l.sub.name == "":
 			l.version = true
 			continue
 		default:
 			return l.unknown(name)
 		}
-		if given[name] && !isRepeatable(flag.Value) {
-			return usagef("flag -%s is given twice; see %s", name, l.helpCommand())
+		o := l.sub.flags[at]
+		if !o.isRepeatable() && slices.ContainsFunc(l.set, func(s setting) bool { return s.option == o }) {
+			return usagef("flag -%s is given twice; see %s", name, l.sub.help())
 		}
-		given[name] = true
-		if isRepeatable(flag.Value) {
-			flag.EnvVars = nil // a list that is given replaces that of the environment
-		}
-		if b, ok := flag.Value.(interface{ IsBoolFlag() bool }); ok && b.IsBoolFlag() && !joined {
-			value, joined = "true", true
-		}
-		if !joined {
+		switch {
+		case joined:
+		case o.isBool():
+			value = "true"
+		default:
 			if i++; i == len(words) {
-				return usagef("flag -%s needs a value; see %s", name, l.helpCommand())
+				return usagef("flag -%s needs a value; see %s", name, l.sub.help())
 			}
 			value = words[i]
 		}
-		l.flags = append(l.flags, "-"+name+"="+value)
-	}
-	return nil
-}
-
-func (l *line) lookup(name string) *cli.GenericFlag {
-	for _, f := range l.all {
-		if g, ok := f.(*cli.GenericFlag); ok && g.Name == name {
-			return g
-		}
+		l.set = append(l.set, setting{o, value})
 	}
 	return nil
 }
@@ -125,32 +187,28 @@ func (l *line) lookup(name string) *cli.GenericFlag {
 // unknown refuses a flag that the command does not have.
 func (l *line) unknown(name string) error {
 	var names []string
-	for _, f := range l.all {
-		names = append(names, f.Names()[0])
+	for _, o := range l.sub.flags {
+		names = append(names, o.name)
 	}
 	if near := nearest(name, names); near != "" {
-		return usagef("there is no flag -%s; did you mean -%s? See %s", name, near, l.helpCommand())
+		return usagef("there is no flag -%s; did you mean -%s? See %s", name, near, l.sub.help())
 	}
-	return usagef("there is no flag -%s; see %s", name, l.helpCommand())
+	return usagef("there is no flag -%s; see %s", name, l.sub.help())
 }
 
-func (l *line) helpCommand() string {
-	if l.sub == "" {
-		return "crawler -h"
+// set sets a flag to its value on the command line.
+func (o *option) set(value string, of *subcommand) error {
+	o.given = true
+	err := o.value.Set(value)
+	switch {
+	case err == nil:
+		return nil
+	case o.secret:
+		return usagef("-%s: %w; see %s", o.name, err, of.help())
+	case o.isBool():
+		return usagef("invalid boolean value %q for -%s: %w; see %s", value, o.name, err, of.help())
 	}
-	return "crawler " + l.sub + " -h"
-}
-
-// isRepeatable reports whether a flag may be given several times.
-func isRepeatable(value cli.Generic) bool {
-	if s, ok := value.(secret); ok {
-		value = s.Generic
-	}
-	switch value.(type) {
-	case inputs, patterns, headers:
-		return true
-	}
-	return false
+	return usagef("invalid value %q for flag -%s: %w; see %s", value, o.name, err, of.help())
 }
 
 // envPrefix begins the names of the environment variables that are flags.
@@ -160,23 +218,38 @@ func envOf(name string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }
 
-// checkEnvironment refuses variables that look like a flag's and are none: a misspelt one would
-// have no effect. One that is empty counts as not set, as those of flags do.
-func checkEnvironment(flags []cli.Flag, environment []string) error {
+// setByEnvironment sets flags by their variables. A list that the command line gives replaces that
+// of the environment. Variables that look like a flag's and are none are refused: a misspelt one
+// would have no effect. One that is empty counts as not set.
+func (f *flags) setByEnvironment(environment []string, byLine []setting) error {
 	var known []string
-	for _, f := range flags {
-		known = append(known, envOf(f.Names()[0]))
+	for _, o := range f.all {
+		known = append(known, envOf(o.name))
 	}
-	for _, v := range environment {
-		name, value, _ := strings.Cut(v, "=")
+	for _, variable := range environment {
+		name, value, _ := strings.Cut(variable, "=")
 		rest, ours := strings.CutPrefix(name, envPrefix)
-		if !ours || value == "" || slices.Contains(known, name) {
+		if !ours || value == "" {
 			continue
 		}
-		if near := nearest(rest, known); near != "" {
-			return usagef("the environment variable %s belongs to no flag; did you mean %s? See crawler -h", name, near)
+		at := slices.Index(known, name)
+		if at < 0 {
+			if near := nearest(rest, known); near != "" {
+				return usagef("the environment variable %s belongs to no flag; did you mean %s? See crawler -h", name, near)
+			}
+			return usagef("the environment variable %s belongs to no flag; see crawler -h", name)
 		}
-		return usagef("the environment variable %s belongs to no flag; see crawler -h", name)
+		o := f.all[at]
+		if o.isRepeatable() && slices.ContainsFunc(byLine, func(s setting) bool { return s.option == o }) {
+			continue
+		}
+		o.given = true
+		switch err := o.value.Set(value); {
+		case err != nil && o.secret:
+			return usagef("-%s: %w; see crawler -h", o.name, err)
+		case err != nil:
+			return usagef("could not parse %q from environment variable %q as value for flag %s: %w; see crawler -h", value, name, o.name, err)
+		}
 	}
 	return nil
 }

@@ -8,8 +8,6 @@ import (
 	"io"
 	"sync/atomic"
 
-	"github.com/urfave/cli/v2"
-
 	"urltree/internal/broken"
 	"urltree/internal/inspect"
 	"urltree/internal/words"
@@ -20,7 +18,7 @@ var errBroken = errors.New("broken links")
 
 // brokenCommand reports broken links. The tree, or the crawl that has it, gives them as they come;
 // this process puts them in order.
-func (c *command) brokenCommand() *cli.Command {
+func (c *command) brokenCommand() *subcommand {
 	format, output, fail := broken.Formats[0], "", false
 	answer := func(ctx context.Context, prefix string, stdout *bufio.Writer) error {
 		var sum broken.Sum
@@ -51,12 +49,12 @@ func (c *command) brokenCommand() *cli.Command {
 		}
 		return nil
 	}
-	b := c.lookCommand("broken", "[-format FORMAT] [-fail] [-output FILE] [URL-PREFIX]",
+	b := c.lookCommand("broken", "[URL-PREFIX]",
 		"report broken links, with every page that has them, element and text", answer,
 		plainFlag("format", choice{&format, broken.Formats}, "the `FORMAT` of the report: text; csv, a line a link (RFC 4180; a text that a spreadsheet would take for a formula gets an apostrophe before it); json, one object; html, one file for a browser"),
 		plainFlag("fail", toggle{&fail}, "exit code 5 if there are broken links"),
 		outputFlag(&output))
-	b.Description = "A URL is broken if it has failed (status 400 and above, no answer, a redirect that leads nowhere), if its host could not be reached, or if it redirects to one that is broken. What was refused, is held for another reason or waits is not. With a URL-PREFIX: the links on pages below it, wherever they lead. Links that the crawl did not follow, such as those out of scope, were not asked and are not reported. " +
+	b.about = "A URL is broken if it has failed (status 400 and above, no answer, a redirect that leads nowhere), if its host could not be reached, or if it redirects to one that is broken. What was refused, is held for another reason or waits is not. With a URL-PREFIX: the links on pages below it, wherever they lead. Links that the crawl did not follow, such as those out of scope, were not asked and are not reported. " +
 		"While a crawl has the tree, it answers; else the tree is read. The links of pages that were not crawled with -edges are read from their folders. It takes some 40 MB of memory, and temporary files (TMPDIR) for more than some 50,000 broken links."
 	return b
 }

@@ -3,8 +3,6 @@ package main
 import (
 	"fmt"
 	"strings"
-
-	"github.com/urfave/cli/v2"
 )
 
 // completions are what the shells complete of a command line: subcommands, flags, and values of
@@ -26,22 +24,22 @@ type completedFlag struct {
 	repeatable  bool
 }
 
-func completionsOf(crawl []cli.Flag, commands []*cli.Command) completions {
-	all := completions{{flags: completedFlags(crawl)}}
-	for _, c := range commands {
-		all = append(all, completed{c.Name, c.Usage, completedFlags(c.Flags)})
+func (c *command) completions() completions {
+	all := completions{{flags: completedFlags(c.flags.all)}}
+	for _, sub := range c.visible() {
+		all = append(all, completed{sub.name, sub.usage, completedFlags(sub.flags)})
 	}
 	return all
 }
 
-func completedFlags(flags []cli.Flag) (all []completedFlag) {
-	for _, g := range generic(flags) {
-		e := flagEntry(g, false)
-		f := completedFlag{name: "-" + g.Name, value: e.value, usage: e.text, repeatable: isRepeatable(g.Value)}
+func completedFlags(flags []*option) (all []completedFlag) {
+	for _, o := range flags {
+		e := o.entry(false)
+		f := completedFlag{name: e.name, value: e.value, usage: e.text, repeatable: o.isRepeatable()}
 		for _, end := range []string{" (", "; ", ": ", ". "} {
 			f.usage, _, _ = strings.Cut(f.usage, end)
 		}
-		switch v := g.Value.(type) {
+		switch v := o.value.(type) {
 		case choice:
 			f.words = v.words
 		case known:
@@ -57,9 +55,6 @@ const (
 	aFile   = "FILE"
 	aFolder = "FOLDER"
 )
-
-// help is the subcommand whose arguments are subcommands.
-const help = "help"
 
 func (c completions) subcommands() (names []string) {
 	for _, s := range c[1:] {
@@ -122,7 +117,7 @@ func (c completions) bash() string {
 		switch s.name {
 		case "":
 			fmt.Fprintf(&b, "        ((COMP_CWORD == 1)) && COMPREPLY=($(compgen -W '%s' -- \"$cur\"))\n", strings.Join(c.subcommands(), " "))
-		case help:
+		case helpName:
 			fmt.Fprintf(&b, "        COMPREPLY=($(compgen -W '%s' -- \"$cur\"))\n", strings.Join(c.subcommands(), " "))
 		}
 		b.WriteString("        ;;\n")
@@ -165,7 +160,7 @@ func (c completions) zsh() string {
 			fmt.Fprintf(&b, "            '%s%s[%s]%s' \\\n", once, f.name, quote(f.usage), action)
 		}
 		switch s.name {
-		case "", help:
+		case "", helpName:
 			b.WriteString("            '1: :_crawler_subcommands' ")
 		default:
 			b.WriteString("            ")
@@ -197,7 +192,7 @@ end
 complete -c crawler -f
 `, strings.Join(c.subcommands(), " "))
 	for _, s := range c[1:] {
-		for _, when := range []string{"__crawler_first", "__crawler_is " + help} {
+		for _, when := range []string{"__crawler_first", "__crawler_is " + helpName} {
 			fmt.Fprintf(&b, "complete -c crawler -n '%s' -a %s -d %s\n", when, s.name, quote(s.usage))
 		}
 	}

@@ -16,8 +16,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/urfave/cli/v2"
-
 	"urltree/cleaner"
 	"urltree/crawler"
 	"urltree/crawler/scope"
@@ -28,13 +26,13 @@ import (
 )
 
 // crawl is the main job.
-func (c *command) crawl(x *cli.Context) error {
-	opts, err := c.crawlOptions(x)
+func (c *command) crawl(ctx context.Context, operands []string) error {
+	opts, err := c.crawlOptions()
 	if err != nil {
 		return err
 	}
 	c.json(c.flags.format == "json")
-	closeInput, err := c.seeds(x, &opts)
+	closeInput, err := c.seeds(ctx, operands, &opts)
 	defer closeInput()
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -61,7 +59,7 @@ func (c *command) crawl(x *cli.Context) error {
 			return usagef("-cookies %s: %w", c.flags.cookies, err)
 		}
 	}
-	result, err := c.run(x.Context, opts)
+	result, err := c.run(ctx, opts)
 	if err != nil {
 		return err
 	}
@@ -73,12 +71,12 @@ func (c *command) crawl(x *cli.Context) error {
 }
 
 // crawlOptions returns the engine's options, of the flags and of what the tree keeps.
-func (c *command) crawlOptions(x *cli.Context) (opts crawler.Options, err error) {
-	memory, err := c.recall(x.App.Flags, x.IsSet)
+func (c *command) crawlOptions() (opts crawler.Options, err error) {
+	memory, err := c.recall()
 	if err != nil {
 		return opts, err
 	}
-	if err := c.flags.check(x.IsSet); err != nil {
+	if err := c.flags.check(); err != nil {
 		return opts, err
 	}
 	c.dangers = memory.dangers

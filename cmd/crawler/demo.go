@@ -8,42 +8,36 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
 	"urltree/crawler"
 	"urltree/internal/inspect"
 	"urltree/internal/testweb"
 )
 
 // demoCommand crawls a made-up web that this process serves on loopback addresses.
-func (c *command) demoCommand() *cli.Command {
+func (c *command) demoCommand() *subcommand {
 	var (
 		fetch = 10 * time.Second
 		dir   string
 	)
-	return &cli.Command{
-		Name: "demo", Usage: "crawl a web made up on this machine and show what came of it",
-		ArgsUsage: "[-time TIME] [-dir FOLDER]",
-		Flags: []cli.Flag{
+	return &subcommand{
+		name: "demo", usage: "crawl a web made up on this machine and show what came of it",
+		flags: []*option{
 			plainFlag("time", duration{p: &fetch, least: time.Second}, "fetch for this `TIME`"),
 			plainFlag("dir", text{&dir}, "put tree and results into this `FOLDER` and keep them; without it they are removed at the end"),
 		},
-		Action: func(x *cli.Context) error {
-			if err := arguments(x, 0); err != nil {
-				return err
-			}
+		run: func(ctx context.Context, _ []string) error {
 			if dir == "" {
 				temp, err := os.MkdirTemp("", "urltree-demo-")
 				if err != nil {
 					return err
 				}
 				defer os.RemoveAll(temp)
-				return c.demo(x.Context, temp, fetch)
+				return c.demo(ctx, temp, fetch)
 			}
 			if err := os.MkdirAll(dir, 0o777); err != nil {
 				return fmt.Errorf("-dir %s: %w", dir, err)
 			}
-			if err := c.demo(x.Context, dir, fetch); err != nil {
+			if err := c.demo(ctx, dir, fetch); err != nil {
 				return err
 			}
 			fmt.Fprintf(c.stdout, "\ntree and results are in %s\n", dir)

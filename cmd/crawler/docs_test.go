@@ -13,22 +13,21 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/urfave/cli/v2"
 )
 
 var update = stdflag.Bool("update", false, "write docs/reference.md, and the output of commands in the documents, anew")
 
 // TestReference: docs/reference.md has the help texts as they are.
 func TestReference(t *testing.T) {
-	app := new(command).app()
+	c := newCommand(nil)
 	var b strings.Builder
 	b.WriteString("# Reference\n\nAll flags, subcommands and exit codes, as `crawler -h` and `crawler SUBCOMMAND -h` print them.\n")
 	section := func(title, text string) { fmt.Fprintf(&b, "\n## %s\n\n```\n%s```\n", title, text) }
-	section("crawler", app.CustomAppHelpTemplate)
-	for _, c := range app.VisibleCommands() {
+	section("crawler", c.crawlPage().text())
+	for _, sub := range c.visible() {
 		// The table of exit codes is there once.
-		text, _, _ := strings.Cut(c.CustomHelpTemplate, "\nExit status\n")
-		section("crawler "+c.Name, text)
+		text, _, _ := strings.Cut(sub.page().text(), "\nExit status\n")
+		section("crawler "+sub.name, text)
 	}
 	compareFile(t, "../../docs/reference.md", b.String())
 }
@@ -188,19 +187,17 @@ func TestCommandsShown(t *testing.T) {
 
 // subcommandFlags returns the names of the flags of each subcommand, of the crawl by "".
 func subcommandFlags() map[string]map[string]bool {
-	app := new(command).app()
-	names := func(flags []cli.Flag) map[string]bool {
+	c := newCommand(nil)
+	names := func(flags []*option) map[string]bool {
 		set := map[string]bool{"h": true, "help": true, "version": true}
-		for _, f := range flags {
-			for _, name := range f.Names() {
-				set[name] = true
-			}
+		for _, o := range flags {
+			set[o.name] = true
 		}
 		return set
 	}
-	all := map[string]map[string]bool{"": names(app.Flags)}
-	for _, c := range app.Commands {
-		all[c.Name] = names(c.Flags)
+	all := map[string]map[string]bool{"": names(c.flags.all)}
+	for _, sub := range c.subcommands {
+		all[sub.name] = names(sub.flags)
 	}
 	return all
 }

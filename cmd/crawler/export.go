@@ -14,14 +14,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
 	"urltree/internal/disk"
 	"urltree/internal/inspect"
 	"urltree/internal/words"
 )
 
-func (c *command) exportCommand() *cli.Command {
+func (c *command) exportCommand() *subcommand {
 	q := &inspect.Question{Command: "export"}
 	var output string
 	answer := func(ctx context.Context, url string, w *bufio.Writer) error {
@@ -29,7 +27,7 @@ func (c *command) exportCommand() *cli.Command {
 		return c.deliver(output, "export", nil, w, func(w io.Writer) error { return c.inspect(ctx, c.root(), *q, w) })
 	}
 	names := inspect.Words("columns")
-	return c.lookCommand("export", "[-what WHAT] [-format FORMAT] [-columns LIST] [-state STATE] [-output FILE] [URL-PREFIX]",
+	return c.lookCommand("export", "[URL-PREFIX]",
 		"write a row per URL: state, reason, status, title, ..., or the link graph", answer,
 		word("what", &q.What, "urls", "`WHAT` to write: urls; edges: every reference of the stored pages, in page order, with element, rel and text, and those of redirects; ranks: what crawler rank has found. Edges of pages that were not crawled with -edges are read from their folders", inspect.Words("what")...),
 		word("format", &q.Format, "tsv", "the `FORMAT`: tsv; csv (RFC 4180; a text that a spreadsheet would take for a formula gets an apostrophe before it); jsonl, a JSON object a line; of edges also dot and graphml (not while a crawl goes on; it takes some 20 bytes of memory for each URL)", inspect.Words("format")...),
@@ -39,7 +37,7 @@ func (c *command) exportCommand() *cli.Command {
 }
 
 // outputFlag makes the -output of a subcommand that reports.
-func outputFlag(p *string) cli.Flag {
+func outputFlag(p *string) *option {
 	return word("output", p, "standard output", "the `FILE` to write, which appears once it is complete, in place of an older one")
 }
 

@@ -4,14 +4,15 @@ import (
 	"slices"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
 	"urltree/crawler"
 	"urltree/crawler/weburl"
 )
 
 // flags are the flags of the crawl command, with what they came to.
 type flags struct {
+	groups []group   // for the help text
+	all    []*option // those of all groups
+
 	opts    crawler.Options
 	inputs  []string // of seeds
 	cookies string
@@ -28,39 +29,80 @@ type flags struct {
 	strip                      weburl.Strip
 	accept                     []string
 	ipv4, ipv6                 bool
-	bad                        error // of a secret
 
 	buffers, size, crawlers, downloads, perHost, perIP, retries, maxURL, queues int64
 }
 
-// flag makes one flag, with its environment variable. The word of usage in backquotes stands for
-// the value in the help text.
-func flag(name string, value cli.Generic, usage string) cli.Flag {
-	f := plainFlag(name, value, usage)
-	f.EnvVars = []string{envOf(name)}
-	return f
+// An option is a flag of the crawl or of a subcommand.
+type option struct {
+	name   string
+	value  value
+	usage  string // the word in backquotes stands for the value in the help text
+	usual  string // what it is by default, for the help text
+	inEnv  bool   // an environment variable sets it, too
+	secret bool   // its value may be one, and is not shown
+	given  bool   // it is set, be it by the environment
+}
+
+// A value is that of a flag. Set takes a text or says in one line what is allowed; String gives the
+// default for the help text.
+type value interface {
+	Set(text string) error
+	String() string
+}
+
+// isBool reports whether the flag has no value.
+func (o *option) isBool() bool {
+	switch o.value.(type) {
+	case toggle, enabled:
+		return true
+	}
+	return false
+}
+
+// isRepeatable reports whether the flag may be given several times.
+func (o *option) isRepeatable() bool {
+	switch o.value.(type) {
+	case inputs, patterns, headers:
+		return true
+	}
+	return false
+}
+
+// flag makes one flag of the crawl, with its environment variable.
+func flag(name string, v value, usage string) *option {
+	o := plainFlag(name, v, usage)
+	o.inEnv = true
+	return o
 }
 
 // plainFlag makes a flag of a subcommand that no environment variable sets.
-func plainFlag(name string, value cli.Generic, usage string) *cli.GenericFlag {
-	return &cli.GenericFlag{Name: name, Value: value, Usage: usage, DefaultText: value.String()}
+func plainFlag(name string, v value, usage string) *option {
+	return &option{name: name, value: v, usage: usage, usual: v.String()}
+}
+
+// secret makes a flag whose value may be one.
+func secret(name string, v value, usage string) *option {
+	o := flag(name, v, usage)
+	o.secret = true
+	return o
 }
 
 // userAgent makes -user-agent, whose default is another one in each version.
-func userAgent(p *string, usage string) cli.Flag {
-	f := flag("user-agent", text{p}, usage).(*cli.GenericFlag)
-	f.DefaultText = "urltree/VERSION"
-	return f
+func userAgent(p *string, usage string) *option {
+	o := flag("user-agent", text{p}, usage)
+	o.usual = "urltree/VERSION"
+	return o
 }
 
 // budget is a number of which 0 is no limit.
 func budget(p *int64) number { return number{p: p, none: "no limit"} }
 
-func (f *flags) tree() cli.Flag {
+func (f *flags) tree() *option {
 	return flag("tree", text{&f.opts.Tree}, "the `FOLDER` of the tree")
 }
 
-func (f *flags) output() cli.Flag {
+func (f *flags) output() *option {
 	return flag("output", text{&f.opts.Output}, "the result `FILE`, or a pipe or /dev/stdout; res2.txt, statistics.txt and hourly_statistics.txt lie beside it, else in the current folder; beside A.tsv they are A2.tsv, A.statistics.txt and A.hourly_statistics.txt")
 }
 
@@ -75,7 +117,16 @@ func newFlags() *flags {
 		perHost: int64(o.PerHost), retries: int64(o.Retries), maxURL: int64(o.MaxURL), queues: int64(o.Queues),
 	}
 	f.opts.Accept = nil // see options
+	f.groups = f.crawl()
+	for _, g := range f.groups {
+		f.all = append(f.all, g.flags...)
+	}
 	return f
+}
+
+// isSet reports whether the flag of this name is given, be it by the environment.
+func (f *flags) isSet(name string) bool {
+	return slices.ContainsFunc(f.all, func(o *option) bool { return o.name == name && o.given })
 }
 
 // crawl returns the flags of the crawl command, in groups for the help text.
@@ -91,9 +142,9 @@ func (f *flags) crawl() []group {
 	}
 }
 
-func (f *flags) seedFlags() []cli.Flag {
+func (f *flags) seedFlags() []*option {
 	o := &f.opts
-	return []cli.Flag{
+	return []*option{
 		flag("time", duration{p: &o.Time, least: time.Millisecond, zero: "until nothing is left"}, "fetch for this `TIME`, then finish: 90s, 10h"),
 		flag("input", inputs{&f.inputs}, "a seed `FILE`, one URL a line, the first column if there are tabs; - for standard input; repeatable; not needed when the tree has URLs to do"),
 		f.output(),
@@ -102,9 +153,9 @@ func (f *flags) seedFlags() []cli.Flag {
 	}
 }
 
-func (f *flags) fetchFlags() []cli.Flag {
+func (f *flags) fetchFlags() []*option {
 	o := &f.opts
-	return []cli.Flag{
+	return []*option{
 		flag("scope", choice{&f.scope, []string{"any", "domain", "host", "prefix"}}, "which links to follow, a `SCOPE`: any; domain or host: those of a seed; prefix: its host, below its folder"),
 		flag("include", patterns{&o.Include}, "follow only URLs that match this `RE2`, or one of them; seeds are exempt; repeatable"),
 		flag("exclude", patterns{&o.Exclude}, "do not follow URLs that match this `RE2`; seeds are exempt; repeatable"),
@@ -126,9 +177,9 @@ func (f *flags) fetchFlags() []cli.Flag {
 	}
 }
 
-func (f *flags) trapFlags() []cli.Flag {
+func (f *flags) trapFlags() []*option {
 	budgets := &f.opts.Budgets
-	return []cli.Flag{
+	return []*option{
 		flag("budget-domain", budget(&budgets.Domain), "at most `N` hosts of one registrable domain, such as example.co.uk"),
 		flag("budget-host", budget(&budgets.Host), "at most `N` URLs of one host"),
 		flag("budget-prefix", budget(&budgets.Prefix), "at most `N` URLs below any one folder of a host"),
@@ -139,9 +190,9 @@ func (f *flags) trapFlags() []cli.Flag {
 	}
 }
 
-func (f *flags) orderFlags() []cli.Flag {
+func (f *flags) orderFlags() []*option {
 	o := &f.opts
-	return []cli.Flag{
+	return []*option{
 		flag("order", choice{&o.Order, crawler.Orders}, "which URL is next, an `ORDER`: breadth: of a host, the fewest links from a seed; priority: of a host, the best score; tree: each crawler walks down its own part of the tree"),
 		flag("score", choice{&o.ScoreBy, crawler.Scores}, "the `SCORE` of -order priority: opic: pages hand theirs to what they link to; inlinks: the number of links; rank: what crawler rank has found; depth"),
 		flag("queue", choice{&o.Queue, crawler.Queues}, "the `KIND` of queue of -order priority: cbt or quickheap"),
@@ -150,9 +201,9 @@ func (f *flags) orderFlags() []cli.Flag {
 	}
 }
 
-func (f *flags) askFlags() []cli.Flag {
+func (f *flags) askFlags() []*option {
 	o := &f.opts
-	return []cli.Flag{
+	return []*option{
 		flag("delay", duration{p: &o.Delay, word: "auto", zero: "auto"}, "the `TIME` between two requests to a host; auto: 5 times its answer time, 100ms to 30s; longer where robots.txt or the server says so"),
 		flag("per-host", number{p: &f.perHost, least: 1}, "`N` requests to one host at a time"),
 		flag("per-ip", number{p: &f.perIP, none: "no limit"}, "`N` requests at a time to one address, hosts that share it counted together"),
@@ -164,11 +215,11 @@ func (f *flags) askFlags() []cli.Flag {
 		flag("min-rate", size{p: &o.MinRate, least: 1, zero: "any"}, "give up an answer slower than this `SIZE` per second"),
 		flag("limit-rate", size{p: &o.LimitRate, least: 1, zero: "no limit"}, "at most this `SIZE` per second over all downloads"),
 		userAgent(&o.UserAgent, "the `TEXT` of the header User-Agent; its first run of letters, - and _ is the name that is looked for in robots.txt"),
-		flag("header", secret{headers{&o.Header}, "header", &f.bad}, "a header `'K: V'`, sent to the seeds' origins (scheme, host, port) only; repeatable"),
+		secret("header", headers{&o.Header}, "a header `'K: V'`, sent to the seeds' origins (scheme, host, port) only; repeatable"),
 		flag("user", text{&o.User}, "the user `NAME`, sent to the seeds' origins (scheme, host, port) only"),
 		flag("password", text{&o.Password}, "the `PASSWORD` of -user; better in the environment, since other users see command lines"),
 		flag("cookies", text{&f.cookies}, "a cookie `FILE` in Netscape format, for the seeds' hosts only; bad lines are reported and skipped"),
-		flag("proxy", secret{proxy{&o.Proxy}, "proxy", &f.bad}, "the proxy `URL` for all requests"),
+		secret("proxy", proxy{&o.Proxy}, "the proxy `URL` for all requests"),
 		flag("4", toggle{&f.ipv4}, "use IPv4 only"),
 		flag("6", toggle{&f.ipv6}, "use IPv6 only"),
 		flag("bind", address{&o.Bind}, "the local `ADDRESS` of connections"),
@@ -178,8 +229,8 @@ func (f *flags) askFlags() []cli.Flag {
 	}
 }
 
-func (f *flags) printFlags() []cli.Flag {
-	return []cli.Flag{
+func (f *flags) printFlags() []*option {
+	return []*option{
 		flag("quiet", toggle{&f.quiet}, "print errors only, and which dangerous options are kept from an earlier run: -robots ignore, -allow-private"),
 		flag("verbose", toggle{&f.verbose}, "print a line per outcome: URL, outcome, status, bytes, ms; also why requests failed, and each step of the end"),
 		flag("log-format", choice{&f.format, []string{"text", "json"}}, "the `FORMAT` of lines on standard error: text, or json: each line is an object, and durations are in milliseconds (_ms)"),
@@ -187,9 +238,9 @@ func (f *flags) printFlags() []cli.Flag {
 	}
 }
 
-func (f *flags) sizeFlags() []cli.Flag {
+func (f *flags) sizeFlags() []*option {
 	o := &f.opts
-	return []cli.Flag{
+	return []*option{
 		flag("crawlers", number{p: &f.crawlers, least: 1}, "`N` crawlers; crawler i uses buffer i mod -buffers"),
 		flag("downloads", number{p: &f.downloads, least: 1}, "`N` downloads in flight per crawler"),
 		flag("buffers", number{p: &f.buffers, least: 1}, "`N` buffers between crawlers and tree, each with its builder"),
@@ -244,15 +295,13 @@ func (f *flags) options() crawler.Options {
 }
 
 // check refuses flags that are set, be it by the environment, and have no effect beside the others.
-func (f *flags) check(isSet func(name string) bool) error {
+func (f *flags) check() error {
 	for _, name := range []string{"score", "queue", "queues"} {
-		if isSet(name) && f.opts.Order != crawler.OrderPriority {
+		if f.isSet(name) && f.opts.Order != crawler.OrderPriority {
 			return usagef("-%s is for -order priority, and the order is %s", name, f.opts.Order)
 		}
 	}
 	switch {
-	case f.bad != nil:
-		return f.bad
 	case f.ipv4 && f.ipv6:
 		return usagef("-4 or -6, not both: without them both are used")
 	case f.opts.User != "" && f.opts.Password == "":

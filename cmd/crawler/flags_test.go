@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/urfave/cli/v2"
 	"pgregory.net/rapid"
 
 	"urltree/internal/words"
@@ -18,13 +17,12 @@ import (
 // TestDefaults: an option that no flag has changed is the one that the help text names.
 func TestDefaults(t *testing.T) {
 	f := newFlags()
-	for _, fl := range ungroup(f.crawl()) {
-		g := fl.(*cli.GenericFlag)
-		if g.Value.String() != g.DefaultText && g.Name != "user-agent" {
-			t.Errorf("-%s: %q is not %q", g.Name, g.Value, g.DefaultText)
+	for _, o := range f.all {
+		if o.value.String() != o.usual && o.name != "user-agent" {
+			t.Errorf("-%s: %q is not %q", o.name, o.value, o.usual)
 		}
-		if _, ok := g.Value.(toggle); !ok && g.DefaultText == "" {
-			t.Errorf("-%s names no default", g.Name)
+		if _, ok := o.value.(toggle); !ok && o.usual == "" {
+			t.Errorf("-%s names no default", o.name)
 		}
 	}
 	o := f.options()

@@ -2,31 +2,24 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime/debug"
 
-	"github.com/urfave/cli/v2"
-
 	"urltree/crawler"
 )
 
 // generateCommand writes what a package has besides the program. Help texts do not name it.
-func (c *command) generateCommand(groups []group, commands []*cli.Command) *cli.Command {
-	return &cli.Command{
-		Name: "generate", Usage: "write man pages and completions", ArgsUsage: "FOLDER", Hidden: true,
-		Description: "For those who make packages. FOLDER gets man pages in man1, and completions in bash, zsh and fish.",
-		Action: func(x *cli.Context) error {
-			if err := arguments(x, 1); err != nil {
-				return err
-			}
-			if x.NArg() == 0 {
-				return usagef("generate takes a folder; usage: crawler %s", usageOf(x.Command))
-			}
-			pages := []page{crawlPage(groups, commands)}
-			for _, sub := range commands {
-				pages = append(pages, commandPage(sub))
+func (c *command) generateCommand() *subcommand {
+	return &subcommand{
+		name: "generate", usage: "write man pages and completions", operand: "FOLDER",
+		about: "For those who make packages. FOLDER gets man pages in man1, and completions in bash, zsh and fish.",
+		run: func(_ context.Context, operands []string) error {
+			pages := []page{c.crawlPage()}
+			for _, sub := range c.visible() {
+				pages = append(pages, sub.page())
 			}
 			// A page without a date has no year in its lowest line; man shows the day of today then.
 			info, _ := debug.ReadBuildInfo()
@@ -35,12 +28,12 @@ func (c *command) generateCommand(groups []group, commands []*cli.Command) *cli.
 			for _, p := range pages {
 				files["man1/"+p.manName()+".1"] = p.man(date, crawler.Version(), pages)
 			}
-			complete := completionsOf(ungroup(groups), commands)
+			complete := c.completions()
 			files["bash/crawler"] = complete.bash()
 			files["zsh/_crawler"] = complete.zsh()
 			files["fish/crawler.fish"] = complete.fish()
 			for name, text := range files {
-				name = filepath.Join(x.Args().First(), name)
+				name = filepath.Join(operands[0], name)
 				if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 					return err
 				}

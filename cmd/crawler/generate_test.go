@@ -30,10 +30,10 @@ func generated(t *testing.T) string {
 func TestManPages(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(generated(t), "man1")
-	app := new(command).app()
-	texts := map[string]string{"crawler": app.CustomAppHelpTemplate}
-	for _, c := range app.VisibleCommands() {
-		texts["crawler-"+c.Name] = c.CustomHelpTemplate
+	c := newCommand(nil)
+	texts := map[string]string{"crawler": c.crawlPage().text()}
+	for _, sub := range c.visible() {
+		texts["crawler-"+sub.name] = sub.page().text()
 	}
 	if files, err := os.ReadDir(dir); len(files) != len(texts) || err != nil {
 		t.Errorf("%d pages, %v; want %d", len(files), err, len(texts))

@@ -5,23 +5,13 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/urfave/cli/v2"
-
 	"urltree/internal/inspect"
 )
 
 // A group is a part of the flags, under its title in the help text.
 type group struct {
 	title string
-	flags []cli.Flag
-}
-
-func ungroup(groups []group) []cli.Flag {
-	var all []cli.Flag
-	for _, g := range groups {
-		all = append(all, g.flags...)
-	}
-	return all
+	flags []*option
 }
 
 const (
@@ -65,15 +55,15 @@ var exits = part{title: "Exit status", column: 7, entries: []entry{
 }}
 
 // crawlPage is what crawler -h prints.
-func crawlPage(groups []group, commands []*cli.Command) page {
+func (c *command) crawlPage() page {
 	p := page{
 		name: "crawler", summary: "crawl the web into a tree of folders that survives being killed",
 		usage: []string{"crawler [flags] [URL ...]", "crawler SUBCOMMAND [flags] [arguments]"},
 		about: "It fetches what the seeds lead to, politely and as robots.txt allows, until -time is over or nothing is left. Pages land in folders named after their URLs, below -tree. Stop it (Ctrl-C), kill it, cut the power: crawler alone goes on. The results lie beside -output: res.txt (pages stored), res2.txt (URLs still to do, and why), statistics.txt and hourly_statistics.txt.",
 	}
 	subcommands := part{title: "Subcommands (crawler SUBCOMMAND -h says more)", column: 12}
-	for _, c := range commands {
-		subcommands.entries = append(subcommands.entries, entry{name: c.Name, text: c.Usage})
+	for _, sub := range c.visible() {
+		subcommands.entries = append(subcommands.entries, entry{name: sub.name, text: sub.usage})
 	}
 	p.parts = []part{
 		{title: "Examples", column: 56, entries: []entry{
@@ -88,10 +78,10 @@ func crawlPage(groups []group, commands []*cli.Command) page {
 		subcommands,
 		{title: "Flags", about: "Each is also an environment variable, such as " + envOf("max-pages") + ` for -max-pages; the command line wins. Those that are "kept" hold for later runs of the tree as well, unless these are given others; see crawler options -h. Flags may stand behind the URLs; -- ends them. A TIME is like 300ms, 90s, 20m, 10h, 1d12h or 2w, a SIZE like 500KiB, 16MiB or 2GB. Flags without a value are off by default, but for -sitemaps.`},
 	}
-	for _, g := range groups {
+	for _, g := range c.flags.groups {
 		flags := part{title: g.title, column: helpNames, below: true}
-		for _, f := range g.flags {
-			flags.entries = append(flags.entries, flagEntry(f, kindOf(f.Names()[0]) == ofCrawl))
+		for _, o := range g.flags {
+			flags.entries = append(flags.entries, o.entry(kindOf(o.name) == ofCrawl))
 		}
 		p.parts = append(p.parts, flags)
 	}
@@ -172,36 +162,32 @@ func retryReasons() (words []string) {
 	return words
 }
 
-// commandPage is what a subcommand prints with -h.
-func commandPage(c *cli.Command) page {
-	p := page{
-		name: "crawler " + c.Name, summary: c.Usage, about: c.Description,
-		usage: []string{"crawler " + usageOf(c)},
-	}
-	if len(c.Flags) > 0 {
+// page is what a subcommand prints with -h.
+func (s *subcommand) page() page {
+	p := page{name: "crawler " + s.name, summary: s.usage, about: s.about, usage: []string{"crawler " + s.call()}}
+	if len(s.flags) > 0 {
 		flags := part{title: "Flags", column: helpNames}
-		for _, f := range c.Flags {
-			flags.entries = append(flags.entries, flagEntry(f, false))
+		for _, o := range s.flags {
+			flags.entries = append(flags.entries, o.entry(false))
 		}
 		p.parts = append(p.parts, flags)
 	}
-	p.parts = append(p.parts, helpTerms(c.Name)...)
+	p.parts = append(p.parts, helpTerms(s.name)...)
 	p.parts = append(p.parts, exits)
 	return p
 }
 
-// flagEntry returns a flag with its value's name, its meaning, its default, and whether the tree
+// entry returns the flag with its value's name, its meaning, its default, and whether the tree
 // keeps it.
-func flagEntry(f cli.Flag, kept bool) entry {
-	g := f.(*cli.GenericFlag)
-	e := entry{name: "-" + g.Name, text: g.Usage}
-	if before, rest, ok := strings.Cut(g.Usage, "`"); ok {
+func (o *option) entry(kept bool) entry {
+	e := entry{name: "-" + o.name, text: o.usage}
+	if before, rest, ok := strings.Cut(o.usage, "`"); ok {
 		value, after, _ := strings.Cut(rest, "`")
 		e.value, e.text = value, before+value+after
 	}
 	var notes []string
-	if _, ok := g.Value.(toggle); !ok {
-		notes = append(notes, "default: "+g.DefaultText)
+	if _, ok := o.value.(toggle); !ok {
+		notes = append(notes, "default: "+o.usual)
 	}
 	if kept {
 		notes = append(notes, "kept")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,13 +10,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 
-	"github.com/urfave/cli/v2"
-
 	"urltree/crawler"
-	"urltree/crawler/weburl"
 	"urltree/internal/ctl"
 	"urltree/internal/inspect"
 	"urltree/iut"
@@ -23,79 +20,52 @@ import (
 	"urltree/storage/record"
 )
 
-// lookCommand makes a subcommand that only looks. answer is called with its argument, "" if there
-// is none.
-func (c *command) lookCommand(name, args, usage string, answer func(ctx context.Context, operand string, w *bufio.Writer) error, flags ...cli.Flag) *cli.Command {
-	return &cli.Command{
-		Name: name, Usage: usage, ArgsUsage: strings.TrimSpace("[-tree FOLDER] " + args),
-		Description: "While a crawl has the tree, it answers; else the tree is read.",
-		Flags:       append([]cli.Flag{c.flags.tree()}, flags...),
-		Action: func(x *cli.Context) error {
-			if err := arguments(x, strings.Count(args, "URL")); err != nil {
-				return err
-			}
-			operand, err := urlOperand(x)
-			switch {
-			case err != nil:
-				return err
-			case operand == "" && args == "URL":
-				return usagef("%s takes a URL; usage: crawler %s", name, usageOf(x.Command))
-			}
+// lookCommand makes a subcommand that only looks. answer is called with its operand, "" if there is
+// none.
+func (c *command) lookCommand(name, operand, usage string, answer func(ctx context.Context, operand string, w *bufio.Writer) error, flags ...*option) *subcommand {
+	return &subcommand{
+		name: name, usage: usage, operand: operand, flags: append([]*option{c.flags.tree()}, flags...),
+		about: "While a crawl has the tree, it answers; else the tree is read.",
+		run: func(ctx context.Context, operands []string) error {
 			if err := treeThere(c.root()); err != nil {
 				return err
 			}
 			out := bufio.NewWriterSize(c.stdout, 64<<10)
-			err = answer(x.Context, operand, out)
-			if ferr := out.Flush(); err == nil {
-				err = ferr
-			}
-			return err
+			err := answer(ctx, first(operands), out)
+			return cmp.Or(err, out.Flush())
 		},
 	}
 }
 
-// urlOperand returns the URL or URL prefix that a subcommand is called with, "" if there is none.
-func urlOperand(x *cli.Context) (string, error) {
-	operand := x.Args().First()
-	switch operand {
-	case "", "http://", "https://":
-		return operand, nil
-	}
-	if _, err := weburl.SeedURL(operand); err != nil {
-		return "", usagef("%q: %s; usage: crawler %s", weburl.HideLogin(operand), cause(err), usageOf(x.Command))
-	}
-	return operand, nil
-}
-
 // inspectCommand makes a subcommand that asks q, in which its flags are kept.
-func (c *command) inspectCommand(q *inspect.Question, args, usage string, flags ...cli.Flag) *cli.Command {
+func (c *command) inspectCommand(q *inspect.Question, operand, usage string, flags ...*option) *subcommand {
 	answer := func(ctx context.Context, url string, w *bufio.Writer) error {
 		q.URL = url
 		return c.inspect(ctx, c.root(), *q, w)
 	}
-	return c.lookCommand(q.Command, args, usage, answer, flags...)
+	return c.lookCommand(q.Command, operand, usage, answer, flags...)
 }
 
 const stateWords = "open or pending, held, visited, closed, stored, redirected, refused, error or failed"
 
 // word makes a flag whose value is judged where the question is answered; words are those that it
 // takes, as far as they are known here.
-func word(name string, p *string, none, usage string, words ...string) cli.Flag {
-	f := plainFlag(name, known{text{p}, words}, usage)
-	f.DefaultText = none
-	return f
+func word(name string, p *string, none, usage string, words ...string) *option {
+	o := plainFlag(name, known{text{p}, words}, usage)
+	o.usual = none
+	return o
 }
 
-func (c *command) lsCommand() *cli.Command {
+func (c *command) lsCommand() *subcommand {
 	q := &inspect.Question{Command: "ls"}
-	return c.inspectCommand(q, "[-r] [-state STATE] [-n N] [URL-PREFIX]", "show the tree: states and counts of folders and pages",
+	return c.inspectCommand(q, "[URL-PREFIX]", "show the tree: states and counts of folders and pages",
 		plainFlag("r", toggle{&q.Recursive}, "folders below folders too"),
 		word("state", &q.State, "any", "only what is in this `STATE`: "+stateWords, inspect.Words("state")...),
 		plainFlag("n", number{p: &q.Lines, none: "all"}, "at most `N` lines"))
 }
 
 // urlCommand makes a subcommand that asks about one URL.
-func (c *command) urlCommand(name, usage string) *cli.Command {
+func (c *command) urlCommand(name, usage string) *subcommand {
 	return c.inspectCommand(&inspect.Question{Command: name}, "URL", usage)
 }
 
@@ -105,30 +75,25 @@ func (c *command) inspect(ctx context.Context, root string, q inspect.Question, 
 	if !errors.Is(err, ctl.ErrNone) {
 		return err
 	}
-	tree, index, err := openShared(root)
-	if err != nil {
-		return err
-	}
-	defer tree.Close()
-	defer index.Close()
-	in, err := crawler.NewInspector(tree, index)
-	if err != nil {
-		return err
-	}
-	return in.Run(ctx, q, w)
-}
-
-// openShared opens a tree that nobody crawls, for reading.
-func openShared(root string) (*iut.Tree, *storage.Index, error) {
 	tree, err := iut.Open(root, iut.Options{ReadOnly: true})
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	index, err := openIndex(root, storage.Options{ReadOnly: true})
-	if err != nil {
-		return nil, nil, errors.Join(err, tree.Close())
+	return withIndex(tree, storage.Options{ReadOnly: true}, func(index *storage.Index) error {
+		in, err := crawler.NewInspector(tree, index)
+		if err != nil {
+			return err
+		}
+		return in.Run(ctx, q, w)
+	})
+}
+
+// openExclusive opens a tree that nobody else may have meanwhile.
+func openExclusive(root string) (*iut.Tree, error) {
+	if err := treeThere(root); err != nil {
+		return nil, err
 	}
-	return tree, index, nil
+	return iut.Open(root, iut.Options{})
 }
 
 // treeThere distinguishes a missing tree from a damaged one.
@@ -143,11 +108,17 @@ func treeThere(root string) error {
 	return nil // other errors are met again when it is opened
 }
 
-// openIndex opens the index of a tree. One that is missing is damage: merge makes it again.
-func openIndex(root string, opts storage.Options) (*storage.Index, error) {
-	index, err := storage.Open(filepath.Join(root, "index.db"), opts)
+// withIndex calls fn with the index of a tree, and closes both. An index that is missing is damage:
+// merge makes it again.
+func withIndex(tree *iut.Tree, opts storage.Options, fn func(*storage.Index) error) (err error) {
+	defer func() { err = errors.Join(err, tree.Close()) }()
+	index, err := storage.Open(filepath.Join(tree.Root(), "index.db"), opts)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %w", record.ErrDamaged, err)
+		return fmt.Errorf("%w: %w", record.ErrDamaged, err)
 	}
-	return index, err
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, index.Close()) }()
+	return fn(index)
 }

@@ -11,8 +11,6 @@ import (
 	"sync"
 	"unicode"
 
-	"github.com/urfave/cli/v2"
-
 	"urltree/crawler/weburl"
 	"urltree/internal/words"
 	"urltree/iut"
@@ -59,7 +57,7 @@ const seedLogin = "seed-login"
 
 // A keptValue is the value of an option of kind ofCrawl.
 type keptValue interface {
-	cli.Generic
+	value
 	texts() []string // what Set takes to make the value again, one text for each call
 }
 
@@ -112,14 +110,14 @@ type memory struct {
 }
 
 // recall reads what the tree keeps of the options, if there is one, and applies it to those that
-// isSet reports not to be given. So a flag comes before a variable, a variable before what is kept,
-// and that before the default.
-func (c *command) recall(all []cli.Flag, isSet func(name string) bool) (*memory, error) {
+// are not given. So a flag comes before a variable, a variable before what is kept, and that before
+// the default.
+func (c *command) recall() (*memory, error) {
 	m := &memory{root: c.root(), origin: map[string]string{}}
 	format, err := iut.ReadFormat(m.root)
 	switch {
 	case err == nil:
-		if err := c.flags.takeStrip(m.root, format.Strip, isSet); err != nil {
+		if err := c.flags.takeStrip(m.root, format.Strip); err != nil {
 			return nil, err
 		}
 	case errors.Is(err, iut.ErrFormat), errors.Is(err, iut.ErrOlder), errors.Is(err, iut.ErrTree):
@@ -131,31 +129,20 @@ func (c *command) recall(all []cli.Flag, isSet func(name string) bool) (*memory,
 	if err != nil {
 		return nil, err
 	}
-	defaults := generic(ungroup(newFlags().crawl()))
-	for i, g := range generic(all) {
-		switch kindOf(g.Name) {
+	defaults := newFlags().all
+	for i, o := range c.flags.all {
+		switch kindOf(o.name) {
 		case ofTree:
-			m.origin[g.Name] = "fixed"
+			m.origin[o.name] = "fixed"
 		case ofSecret:
-			m.secret(g.Name, isSet(g.Name))
+			m.secret(o.name, o.given)
 		case ofCrawl:
-			if err := m.option(g, kept[g.Name], defaults[i], isSet(g.Name)); err != nil {
+			if err := m.option(o, kept[o.name], defaults[i]); err != nil {
 				return nil, err
 			}
 		}
 	}
 	return m, nil
-}
-
-// generic returns the flags but that of help, which package cli adds.
-func generic(all []cli.Flag) []*cli.GenericFlag {
-	var list []*cli.GenericFlag
-	for _, f := range all {
-		if g, ok := f.(*cli.GenericFlag); ok {
-			list = append(list, g)
-		}
-	}
-	return list
 }
 
 // texts returns the values of each option that is kept.
@@ -188,37 +175,37 @@ func (m *memory) damaged(name string, err error) error {
 
 // option settles the value of an option of the crawl, for which kept is what FORMAT has and usual
 // the flag as it is by default.
-func (m *memory) option(g *cli.GenericFlag, kept []string, usual *cli.GenericFlag, given bool) error {
-	v := g.Value.(keptValue)
+func (m *memory) option(o *option, kept []string, usual *option) error {
+	v := o.value.(keptValue)
 	switch {
-	case given:
-		m.origin[g.Name] = "variable"
+	case o.given:
+		m.origin[o.name] = "variable"
 		was := kept
 		if len(kept) == 0 {
-			was = usual.Value.(keptValue).texts()
+			was = usual.value.(keptValue).texts()
 		}
 		if now := v.texts(); m.ran && !slices.Equal(was, now) {
-			m.changes = append(m.changes, fmt.Sprintf("-%s %s from now on, was %s", g.Name, cmp.Or(shown(now), g.DefaultText), cmp.Or(shown(was), g.DefaultText)))
+			m.changes = append(m.changes, fmt.Sprintf("-%s %s from now on, was %s", o.name, cmp.Or(shown(now), o.usual), cmp.Or(shown(was), o.usual)))
 		}
 	case len(kept) > 0:
-		m.origin[g.Name] = "kept"
+		m.origin[o.name] = "kept"
 		for _, text := range kept {
 			if err := v.Set(text); err != nil {
-				return m.damaged(g.Name, fmt.Errorf("%q: %w", text, err))
+				return m.damaged(o.name, fmt.Errorf("%q: %w", text, err))
 			}
 		}
 		switch {
-		case g.Name == "robots" && kept[0] == "ignore":
+		case o.name == "robots" && kept[0] == "ignore":
 			m.dangers += " -robots ignore"
-		case g.Name == "allow-private" && kept[0] == "true":
+		case o.name == "allow-private" && kept[0] == "true":
 			m.dangers += " -allow-private"
 		}
 	default:
-		m.origin[g.Name] = "default"
+		m.origin[o.name] = "default"
 		return nil
 	}
 	for _, text := range v.texts() {
-		m.next.Options = append(m.next.Options, g.Name+"="+text)
+		m.next.Options = append(m.next.Options, o.name+"="+text)
 	}
 	return nil
 }
@@ -329,7 +316,7 @@ func (c *command) print(line string) {
 
 // takeStrip sets what is stripped from URLs to what the tree was made with, and refuses flags that
 // differ from it.
-func (f *flags) takeStrip(root, made string, isSet func(name string) bool) error {
+func (f *flags) takeStrip(root, made string) error {
 	has, err := weburl.ParseStrip(made)
 	if err != nil {
 		return fmt.Errorf("%w: strip: %w", iut.ErrFormat, err)
@@ -337,13 +324,13 @@ func (f *flags) takeStrip(root, made string, isSet func(name string) bool) error
 	differs := func(how, flag string) error {
 		return usagef("%s was created %s %s: drop the flag or choose another -tree", root, how, flag)
 	}
-	if isSet("strip-www") && f.strip.WWW != has.WWW {
+	if f.isSet("strip-www") && f.strip.WWW != has.WWW {
 		if has.WWW {
 			return differs("with", "-strip-www")
 		}
 		return differs("without", "-strip-www")
 	}
-	if isSet("strip-params") && !slices.Equal(f.strip.Params, has.Params) {
+	if f.isSet("strip-params") && !slices.Equal(f.strip.Params, has.Params) {
 		if len(has.Params) > 0 {
 			return differs("with", "-strip-params "+strings.Join(has.Params, ","))
 		}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"github.com/urfave/cli/v2"
 
 	"urltree/crawler"
 	"urltree/iut"
@@ -22,18 +21,17 @@ import (
 // TestKinds: of each flag of the crawl it is decided what becomes of it after the run, and those
 // that may be secret are never kept.
 func TestKinds(t *testing.T) {
-	for _, g := range generic(ungroup(newFlags().crawl())) {
-		_, storable := g.Value.(keptValue)
-		_, hidden := g.Value.(secret)
-		switch kind := kindOf(g.Name); {
+	for _, o := range newFlags().all {
+		_, storable := o.value.(keptValue)
+		switch kind := kindOf(o.name); {
 		case kind == 0:
-			t.Errorf("-%s is new: kindOf must say whether the tree keeps it", g.Name)
+			t.Errorf("-%s is new: kindOf must say whether the tree keeps it", o.name)
 		case kind == ofCrawl && !storable:
-			t.Errorf("-%s is kept, and its value has no texts", g.Name)
-		case kind == ofCrawl && len(keptCases[g.Name]) != 2:
-			t.Errorf("-%s is kept, and TestKept has no two values of it", g.Name)
-		case hidden && kind != ofSecret:
-			t.Errorf("-%s may be a secret", g.Name)
+			t.Errorf("-%s is kept, and its value has no texts", o.name)
+		case kind == ofCrawl && len(keptCases[o.name]) != 2:
+			t.Errorf("-%s is kept, and TestKept has no two values of it", o.name)
+		case o.secret && kind != ofSecret:
+			t.Errorf("-%s may be a secret", o.name)
 		}
 	}
 	for name := range keptCases {
@@ -80,15 +78,11 @@ var keptCases = map[string][]string{
 func settle(t *testing.T, dir string, args ...string) (opts crawler.Options, notices string) {
 	t.Helper()
 	var errs bytes.Buffer
-	c := &command{stderr: newOutlet(&errs), args: append([]string{"crawler", "-tree", dir}, args...)}
-	app := c.app()
-	app.Action = func(x *cli.Context) (err error) {
-		opts, err = c.crawlOptions(x)
-		return err
-	}
-	line, err := c.arrange(app)
+	c := newCommand(append([]string{"crawler", "-tree", dir}, args...))
+	c.stderr = newOutlet(&errs)
+	_, _, err := c.parse(os.Environ())
 	if err == nil {
-		err = app.RunContext(t.Context(), line)
+		opts, err = c.crawlOptions()
 	}
 	if err == nil {
 		err = engineKeeps(dir, opts)
@@ -245,9 +239,9 @@ func TestSecretsAreNotKept(t *testing.T) {
 		"proxy": "http://sesame:sesame@127.0.0.1:1", "bind": "127.1.2.3",
 	}
 	var args, names []string
-	for _, g := range generic(ungroup(newFlags().crawl())) {
-		if kindOf(g.Name) == ofSecret {
-			args, names = append(args, "-"+g.Name, values[g.Name]), append(names, "-"+g.Name)
+	for _, o := range newFlags().all {
+		if kindOf(o.name) == ofSecret {
+			args, names = append(args, "-"+o.name, values[o.name]), append(names, "-"+o.name)
 		}
 	}
 	if _, said := settle(t, dir, args...); said != "" {

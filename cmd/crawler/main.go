@@ -23,10 +23,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
 	"urltree/crawler"
-	"urltree/crawler/weburl"
 	"urltree/internal/ctl"
 	"urltree/internal/inspect"
 	"urltree/internal/rank"
@@ -65,12 +62,11 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	out := newOutlet(stderr)
 	ctx, stop := withSignals(out)
 	defer stop()
-	c := &command{stdin: stdin, stdout: stdout, stderr: out, args: args}
-	c.json = out.json.Store
-	app := c.app()
-	line, err := c.arrange(app)
+	c := newCommand(args)
+	c.stdin, c.stdout, c.stderr, c.json = stdin, stdout, out, out.json.Store
+	sub, operands, err := c.parse(os.Environ())
 	if err == nil {
-		err = app.RunContext(ctx, line)
+		err = sub.run(ctx, operands)
 	}
 	switch {
 	case err == nil:
@@ -128,8 +124,41 @@ type command struct {
 	args           []string
 	operands       []string // those of args that are neither flags nor the subcommand
 	flags          *flags
-	dangers        string     // see warnFirst
-	json           func(bool) // says whether each line on stderr is to be a JSON object
+	crawling       *subcommand   // the crawl
+	subcommands    []*subcommand // all others; the last one is for packagers alone
+	dangers        string        // see warnFirst
+	json           func(bool)    // says whether each line on stderr is to be a JSON object
+}
+
+// newCommand describes the command line.
+func newCommand(args []string) *command {
+	c := &command{args: args, flags: newFlags()}
+	c.crawling = &subcommand{flags: c.flags.all, run: c.crawl}
+	c.subcommands = []*subcommand{
+		c.mergeCommand(), c.lsCommand(),
+		c.urlCommand("show", "show the record of a URL, its folder and the way back to the seed"),
+		c.urlCommand("cat", "print a stored page as it was received"),
+		c.urlCommand("path", "print the folder of a URL, relative to the tree"),
+		c.urlCommand("why", "explain what happened to a URL, or why it waits"),
+		c.checkCommand(), c.retryCommand(), c.optionsCommand(),
+		c.statsCommand(), c.rankCommand(),
+		c.exportCommand(), c.brokenCommand(), c.demoCommand(), c.helpCommand(), c.versionCommand(),
+		c.generateCommand(),
+	}
+	return c
+}
+
+// visible returns the subcommands that help texts name.
+func (c *command) visible() []*subcommand { return c.subcommands[:len(c.subcommands)-1] }
+
+// subcommand returns the subcommand of this name, nil if there is none.
+func (c *command) subcommand(name string) *subcommand {
+	for _, sub := range c.subcommands {
+		if sub.name == name {
+			return sub
+		}
+	}
+	return nil
 }
 
 // root returns the folder of the tree that the call is about.
@@ -206,93 +235,28 @@ func withSignals(stderr io.Writer) (context.Context, func()) {
 	}
 }
 
-// app describes the command line.
-func (c *command) app() *cli.App {
-	c.flags = newFlags()
-	groups := c.flags.crawl()
-	commands := []*cli.Command{
-		c.mergeCommand(), c.lsCommand(),
-		c.urlCommand("show", "show the record of a URL, its folder and the way back to the seed"),
-		c.urlCommand("cat", "print a stored page as it was received"),
-		c.urlCommand("path", "print the folder of a URL, relative to the tree"),
-		c.urlCommand("why", "explain what happened to a URL, or why it waits"),
-		c.checkCommand(), c.retryCommand(), c.optionsCommand(),
-		c.statsCommand(), c.rankCommand(),
-		c.exportCommand(), c.brokenCommand(), c.demoCommand(), c.helpCommand(), c.versionCommand(),
-	}
-	for _, sub := range commands {
-		sub.OnUsageError, sub.HideHelpCommand = usageError, true
-		sub.CustomHelpTemplate = commandPage(sub).text()
-	}
-	generate := c.generateCommand(groups, commands)
-	generate.CustomHelpTemplate = commandPage(generate).text()
-	return &cli.App{
-		Name:                      "crawler",
-		HideVersion:               true,
-		HideHelpCommand:           true,
-		Writer:                    c.stdout,
-		ErrWriter:                 io.Discard, // errors are told once, by run
-		CustomAppHelpTemplate:     crawlPage(groups, commands).text(),
-		Flags:                     ungroup(groups),
-		Action:                    c.crawl,
-		ExitErrHandler:            func(*cli.Context, error) {},
-		OnUsageError:              usageError,
-		DisableSliceFlagSeparator: true,
-		Commands:                  append(commands, generate),
-	}
-}
-
-func usageError(x *cli.Context, err error, sub bool) error {
-	if sub {
-		return usagef("%w; see crawler %s -h", err, x.Command.Name)
-	}
-	return usagef("%w; see crawler -h", err)
-}
-
 // helpCommand prints what -h does.
-func (c *command) helpCommand() *cli.Command {
-	return &cli.Command{
-		Name: "help", Usage: "print the help text of the crawl, or of a subcommand", ArgsUsage: "[SUBCOMMAND]",
-		Action: func(x *cli.Context) error {
-			if err := arguments(x, 1); err != nil {
-				return err
-			}
-			text, name := x.App.CustomAppHelpTemplate, x.Args().First()
-			if name != "" {
-				sub := x.App.Command(name)
+func (c *command) helpCommand() *subcommand {
+	return &subcommand{
+		name: helpName, usage: "print the help text of the crawl, or of a subcommand", operand: "[SUBCOMMAND]",
+		run: func(_ context.Context, operands []string) error {
+			page := c.crawlPage()
+			if name := first(operands); name != "" {
+				sub := c.subcommand(name)
 				if sub == nil {
-					return usagef("there is no subcommand %q%s", name, meant(name, x.App))
+					return usagef("there is no subcommand %q%s", name, c.meant(name))
 				}
-				text = sub.CustomHelpTemplate
+				page = sub.page()
 			}
-			_, err := io.WriteString(c.stdout, text)
+			_, err := io.WriteString(c.stdout, page.text())
 			return err
 		},
 	}
 }
 
-func (c *command) versionCommand() *cli.Command {
-	return &cli.Command{Name: "version", Usage: "print the version", Action: func(x *cli.Context) error {
-		if err := arguments(x, 0); err != nil {
-			return err
-		}
+func (c *command) versionCommand() *subcommand {
+	return &subcommand{name: versionName, usage: "print the version", run: func(context.Context, []string) error {
 		_, err := io.WriteString(c.stdout, versionText())
 		return err
 	}}
 }
-
-// arguments checks that a subcommand has at most so many arguments.
-func arguments(x *cli.Context, most int) error {
-	if x.NArg() <= most {
-		return nil
-	}
-	takes := "no argument"
-	if most == 1 {
-		takes = "one argument"
-	}
-	return usagef("%s takes %s, got %q as well; usage: crawler %s", x.Command.Name, takes,
-		weburl.HideLogin(x.Args().Get(most)), usageOf(x.Command))
-}
-
-// usageOf returns how a subcommand is called.
-func usageOf(c *cli.Command) string { return strings.TrimSpace(c.Name + " " + c.ArgsUsage) }

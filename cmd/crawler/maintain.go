@@ -10,8 +10,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/urfave/cli/v2"
-
 	"urltree/cleaner"
 	"urltree/crawler"
 	"urltree/internal/fetch"
@@ -24,16 +22,12 @@ import (
 )
 
 // mergeCommand rebuilds the results, and the index if need be, from the folders.
-func (c *command) mergeCommand() *cli.Command {
-	return &cli.Command{
-		Name: "merge", Usage: "tidy up index and results, or make them again from the folders",
-		ArgsUsage:   "[-tree FOLDER] [-output FILE]",
-		Description: "A tree of an earlier version is brought to this one, with all that it knows. A sound index keeps what it knows: it is made to agree with the folders, and smaller, and the results are written. One that is missing or damaged is made again from the folders and from what can be read of the old one, which is kept under another name: nothing that a stored page or seeds.txt names is lost; where the old one cannot be read, URLs that had failed, redirected or been refused are pending again, and tries, reasons, robots.txt answers and the hosts' times are lost. A damaged page is kept as well: its files get names that end in .damaged, and its URL is pending again.",
-		Flags:       []cli.Flag{c.flags.tree(), c.flags.output()},
-		Action: func(x *cli.Context) error {
-			if err := arguments(x, 0); err != nil {
-				return err
-			}
+func (c *command) mergeCommand() *subcommand {
+	return &subcommand{
+		name: "merge", usage: "tidy up index and results, or make them again from the folders",
+		about: "A tree of an earlier version is brought to this one, with all that it knows. A sound index keeps what it knows: it is made to agree with the folders, and smaller, and the results are written. One that is missing or damaged is made again from the folders and from what can be read of the old one, which is kept under another name: nothing that a stored page or seeds.txt names is lost; where the old one cannot be read, URLs that had failed, redirected or been refused are pending again, and tries, reasons, robots.txt answers and the hosts' times are lost. A damaged page is kept as well: its files get names that end in .damaged, and its URL is pending again.",
+		flags: []*option{c.flags.tree(), c.flags.output()},
+		run: func(ctx context.Context, operands []string) error {
 			if err := treeThere(c.root()); err != nil {
 				return err
 			}
@@ -42,7 +36,7 @@ func (c *command) mergeCommand() *cli.Command {
 			}
 			_, err := iut.ReadFormat(c.root())
 			older := errors.Is(err, iut.ErrOlder)
-			report, err := repair.Merge(x.Context, repair.MergeOptions{
+			report, err := repair.Merge(ctx, repair.MergeOptions{
 				Root: c.root(), Output: c.flags.opts.Output, Log: c.logger(c.stderr),
 				Parser: func(f iut.Format) (repair.Parser, error) { return crawler.NewLinker(f) },
 			})
@@ -64,84 +58,70 @@ func (c *command) mergeCommand() *cli.Command {
 }
 
 // checkCommand proves the promises on a tree that nobody crawls.
-func (c *command) checkCommand() *cli.Command {
+func (c *command) checkCommand() *subcommand {
 	var links bool
-	return &cli.Command{
-		Name: "check", Usage: "prove that index, folders and results agree",
-		ArgsUsage:   "[-tree FOLDER] [-output FILE] [-links]",
-		Description: "What a kill left behind is counted and no fault. Faults are printed, one a line.",
-		Flags:       []cli.Flag{c.flags.tree(), c.flags.output(), plainFlag("links", toggle{&links}, "parse every stored page again and prove that no link of a stored page is lost")},
-		Action: func(x *cli.Context) error {
-			if err := arguments(x, 0); err != nil {
-				return err
-			}
-			root := c.root()
-			tree, err := openExclusive(root)
+	return &subcommand{
+		name: "check", usage: "prove that index, folders and results agree",
+		about: "What a kill left behind is counted and no fault. Faults are printed, one a line.",
+		flags: []*option{c.flags.tree(), c.flags.output(), plainFlag("links", toggle{&links}, "parse every stored page again and prove that no link of a stored page is lost")},
+		run: func(ctx context.Context, _ []string) error {
+			tree, err := openExclusive(c.root())
 			if errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) { // check need not write there
-				tree, err = iut.Open(root, iut.Options{ReadOnly: true})
+				tree, err = iut.Open(c.root(), iut.Options{ReadOnly: true})
 			}
 			if err != nil {
 				return err
 			}
-			defer tree.Close()
-			index, err := openIndex(root, storage.Options{ReadOnly: true})
-			if err != nil {
-				return err
-			}
-			defer index.Close()
-			linker, err := crawler.NewLinker(tree.Format())
-			if err != nil {
-				return err
-			}
-			tell := func(fault string) { fmt.Fprintln(c.stdout, "fault:", fault) }
-			report, err := repair.Check(x.Context, tree, index, linker, repair.CheckOptions{
-				Links: links, Output: c.flags.opts.Output,
-			}, tell)
-			if err != nil {
-				return err
-			}
-			switch ranks, err := rank.Open(root); {
-			case err == nil:
-				if err := ranks.Close(); err != nil {
-					return err
-				}
-			case errors.Is(err, rank.ErrDamaged):
-				report.Faults++
-				tell(err.Error())
-			case !errors.Is(err, fs.ErrNotExist):
-				return err
-			}
-			if report.Faults > 0 {
-				err = errFaults
-			}
-			_, werr := io.WriteString(c.stdout, report.String())
-			return errors.Join(err, werr)
+			return withIndex(tree, storage.Options{ReadOnly: true}, func(index *storage.Index) error {
+				return c.check(ctx, tree, index, repair.CheckOptions{Links: links, Output: c.flags.opts.Output})
+			})
 		},
 	}
 }
 
+// check prints the faults of a tree, and what was looked at.
+func (c *command) check(ctx context.Context, tree *iut.Tree, index *storage.Index, opts repair.CheckOptions) error {
+	linker, err := crawler.NewLinker(tree.Format())
+	if err != nil {
+		return err
+	}
+	tell := func(fault string) { fmt.Fprintln(c.stdout, "fault:", fault) }
+	report, err := repair.Check(ctx, tree, index, linker, opts, tell)
+	if err != nil {
+		return err
+	}
+	switch ranks, err := rank.Open(c.root()); {
+	case err == nil:
+		if err := ranks.Close(); err != nil {
+			return err
+		}
+	case errors.Is(err, rank.ErrDamaged):
+		report.Faults++
+		tell(err.Error())
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	if report.Faults > 0 {
+		err = errFaults
+	}
+	_, werr := io.WriteString(c.stdout, report.String())
+	return errors.Join(err, werr)
+}
+
 // retryCommand turns failures back into work.
-func (c *command) retryCommand() *cli.Command {
+func (c *command) retryCommand() *subcommand {
 	var w retry
 	states := plainFlag("state", choice{&w.state, []string{"failed", "error", "refused", "redirected"}}, "only URLs of this `STATE`: failed, also called error, refused or redirected")
-	states.DefaultText = "failed; any with -reason"
-	return &cli.Command{
-		Name: "retry", Usage: "turn failed, refused or redirected URLs back to pending",
-		ArgsUsage:   "[-tree FOLDER] [-state STATE] [-reason REASON] [URL-PREFIX]",
-		Description: "The next run asks them again, and reads failed sitemaps again. With -reason or -state also refused and redirected URLs. Before those of reason robots, robots.txt is asked for again.",
-		Flags: []cli.Flag{
+	states.usual = "failed; any with -reason"
+	return &subcommand{
+		name: "retry", usage: "turn failed, refused or redirected URLs back to pending", operand: "[URL-PREFIX]",
+		about: "The next run asks them again, and reads failed sitemaps again. With -reason or -state also refused and redirected URLs. Before those of reason robots, robots.txt is asked for again.",
+		flags: []*option{
 			c.flags.tree(),
 			states,
 			plainFlag("reason", choice{&w.reason, retryReasons()}, "only what failed or was refused for this `REASON`, of those below"),
 		},
-		Action: func(x *cli.Context) error {
-			if err := arguments(x, 1); err != nil {
-				return err
-			}
-			operand, err := urlOperand(x)
-			if err != nil {
-				return err
-			}
+		run: func(ctx context.Context, operands []string) error {
 			if w.state == "error" {
 				w.state = "failed"
 			}
@@ -149,23 +129,21 @@ func (c *command) retryCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			defer tree.Close()
-			if w.index, err = openIndex(c.root(), storage.Options{}); err != nil {
-				return err
-			}
-			defer w.index.Close()
-			in, err := crawler.NewInspector(tree, w.index)
-			if err != nil {
-				return err
-			}
-			if w.prefix, err = in.Folder(operand, "retry [-state S] [-reason R] [URL-PREFIX]"); err != nil {
-				return err
-			}
-			urls, sitemaps, err := w.reopen(x.Context)
-			if err != nil {
-				return err
-			}
-			return c.printRetry(urls, sitemaps)
+			return withIndex(tree, storage.Options{}, func(index *storage.Index) error {
+				in, err := crawler.NewInspector(tree, index)
+				if err != nil {
+					return err
+				}
+				w.index = index
+				if w.prefix, err = in.Folder(first(operands), "retry [-state S] [-reason R] [URL-PREFIX]"); err != nil {
+					return err
+				}
+				urls, sitemaps, err := w.reopen(ctx)
+				if err != nil {
+					return err
+				}
+				return c.printRetry(urls, sitemaps)
+			})
 		},
 	}
 }
@@ -229,10 +207,3 @@ func (c *command) printRetry(urls, sitemaps int) error {
 // hasReason reports whether a record's reason is the one that was asked for: tls is also those that
 // say more.
 func hasReason(has, asked string) bool { return has == asked || asked == fetch.TLS && fetch.IsTLS(has) }
-
-func openExclusive(root string) (*iut.Tree, error) {
-	if err := treeThere(root); err != nil {
-		return nil, err
-	}
-	return iut.Open(root, iut.Options{})
-}

@@ -1,55 +1,50 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"text/tabwriter"
 
-	"github.com/urfave/cli/v2"
-
 	"urltree/iut"
 )
 
 // optionsCommand prints or forgets what the tree keeps of the options of its crawl.
-func (c *command) optionsCommand() *cli.Command {
+func (c *command) optionsCommand() *subcommand {
 	var name string
-	return &cli.Command{
-		Name: "options", Usage: "show the options of the crawl and where they come from, or forget one",
-		ArgsUsage:   "[-tree FOLDER] [-reset NAME]",
-		Description: "The tree keeps the options that say what belongs to its crawl and how it behaves, once they are given to a run; a later run without them has the same. They are printed with their values and where these come from: kept, variable (of the environment), default, or fixed (when the tree was made). Of secrets the tree keeps that a run had them, and nothing else.",
-		Flags:       []cli.Flag{c.flags.tree(), word("reset", &name, "none", "forget the option `NAME`: later runs have its default; only while nobody crawls")},
-		Action: func(x *cli.Context) error {
-			if err := arguments(x, 0); err != nil {
-				return err
-			}
+	return &subcommand{
+		name: "options", usage: "show the options of the crawl and where they come from, or forget one",
+		about: "The tree keeps the options that say what belongs to its crawl and how it behaves, once they are given to a run; a later run without them has the same. They are printed with their values and where these come from: kept, variable (of the environment), default, or fixed (when the tree was made). Of secrets the tree keeps that a run had them, and nothing else.",
+		flags: []*option{c.flags.tree(), word("reset", &name, "none", "forget the option `NAME`: later runs have its default; only while nobody crawls")},
+		run: func(context.Context, []string) error {
 			if err := treeThere(c.root()); err != nil {
 				return err
 			}
 			if name != "" {
-				return c.resetOption(strings.TrimLeft(name, "-"), x.App.Flags)
+				return c.resetOption(strings.TrimLeft(name, "-"))
 			}
-			return c.listOptions(x.App.Flags, x.IsSet)
+			return c.listOptions()
 		},
 	}
 }
 
 // listOptions prints all options that the tree keeps or fixes, and the secrets that it had.
-func (c *command) listOptions(all []cli.Flag, isSet func(name string) bool) error {
-	m, err := c.recall(all, isSet)
+func (c *command) listOptions() error {
+	m, err := c.recall()
 	if err != nil {
 		return err
 	}
 	w := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "option\tvalue\tfrom")
-	for _, g := range generic(all) {
-		value := g.Value.String()
-		if kindOf(g.Name) == ofSecret {
+	for _, o := range c.flags.all {
+		value := o.value.String()
+		if kindOf(o.name) == ofSecret {
 			value = "(secret)"
 		}
-		if origin := m.origin[g.Name]; origin != "" {
-			fmt.Fprintf(w, "-%s\t%s\t%s\n", g.Name, value, origin)
+		if origin := m.origin[o.name]; origin != "" {
+			fmt.Fprintf(w, "-%s\t%s\t%s\n", o.name, value, origin)
 		}
 	}
 	for _, origin := range m.logins {
@@ -60,7 +55,7 @@ func (c *command) listOptions(all []cli.Flag, isSet func(name string) bool) erro
 
 // resetOption forgets what the tree keeps of an option, also of one that this version does not
 // know.
-func (c *command) resetOption(name string, all []cli.Flag) (err error) {
+func (c *command) resetOption(name string) (err error) {
 	tree, err := openExclusive(c.root())
 	if err != nil {
 		return err
@@ -88,9 +83,9 @@ func (c *command) resetOption(name string, all []cli.Flag) (err error) {
 			return err
 		}
 		said = "is forgotten"
-		for _, g := range generic(all) {
-			if g.Name == name && kind == ofCrawl {
-				said += fmt.Sprintf(", was %s; the default is %s", shown(texts), g.DefaultText)
+		for _, o := range c.flags.all {
+			if o.name == name && kind == ofCrawl {
+				said += fmt.Sprintf(", was %s; the default is %s", shown(texts), o.usual)
 			}
 		}
 	case kind == 0:

@@ -8,7 +8,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
 	"urltree/crawler"
@@ -18,10 +17,10 @@ import (
 
 // seeds takes the seeds of the arguments, and opens the first -input: its first seed is read, the
 // others are when the crawl asks for them. closeInput, never nil, ends that.
-func (c *command) seeds(x *cli.Context, opts *crawler.Options) (closeInput func(), err error) {
+func (c *command) seeds(ctx context.Context, operands []string, opts *crawler.Options) (closeInput func(), err error) {
 	closeInput = func() {}
-	for _, arg := range x.Args().Slice() {
-		seeds, err := argument(arg, x.App)
+	for _, arg := range operands {
+		seeds, err := c.argument(arg)
 		if err != nil {
 			return closeInput, err
 		}
@@ -42,7 +41,7 @@ func (c *command) seeds(x *cli.Context, opts *crawler.Options) (closeInput func(
 		}
 	}
 	in := &seedFiles{command: c}
-	next, stop := iter.Pull2(in.scan(x.Context))
+	next, stop := iter.Pull2(in.scan(ctx))
 	first, err, ok := next()
 	switch {
 	case !ok:
@@ -66,10 +65,10 @@ func (c *command) seeds(x *cli.Context, opts *crawler.Options) (closeInput func(
 
 // argument returns the seeds of an argument, which is like a line of a seed file if it has a dot, a
 // colon or a slash.
-func argument(arg string, app *cli.App) (seeds []string, err error) {
+func (c *command) argument(arg string) (seeds []string, err error) {
 	shown := weburl.HideLogin(arg)
 	if !isSeedLike(arg) {
-		return nil, notSeed(arg, app)
+		return nil, c.notSeed(arg)
 	}
 	if info, err := os.Stat(arg); err == nil && info.Mode().IsRegular() {
 		return nil, usagef("%q is a file here: -input reads seeds from it; for a host of this name write http:// before it", shown)
@@ -92,19 +91,19 @@ func argument(arg string, app *cli.App) (seeds []string, err error) {
 // isSeedLike reports whether an argument that is no subcommand is read as a seed.
 func isSeedLike(arg string) bool { return strings.ContainsAny(arg, ".:/") }
 
-func notSeed(arg string, app *cli.App) error {
-	if app.Command(arg) != nil {
+func (c *command) notSeed(arg string) error {
+	if c.subcommand(arg) != nil {
 		return usagef("the subcommand %s must stand first; see crawler -h", arg)
 	}
-	return usagef("%q is neither a URL nor a subcommand%s", weburl.HideLogin(arg), meant(arg, app))
+	return usagef("%q is neither a URL nor a subcommand%s", weburl.HideLogin(arg), c.meant(arg))
 }
 
 // meant ends a message about a word that is no subcommand: it names the one that the word may be
 // meant for, or all.
-func meant(word string, app *cli.App) string {
+func (c *command) meant(word string) string {
 	var names []string
-	for _, s := range app.VisibleCommands() {
-		names = append(names, s.Name)
+	for _, sub := range c.visible() {
+		names = append(names, sub.name)
 	}
 	if near := nearest(word, names); near != "" {
 		return "; did you mean crawler " + near + "? See crawler -h"

@@ -9,18 +9,17 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
 	"urltree/crawler"
 	"urltree/internal/ctl"
 	"urltree/internal/inspect"
 	"urltree/internal/rank"
+	"urltree/iut"
 )
 
 // statsCommand asks for totals and runs like the others that only look. Duplicates are looked for
 // by this process even while another crawls: that takes time and memory, and the folders are
 // enough. So are degrees, but only of a tree that nobody crawls.
-func (c *command) statsCommand() *cli.Command {
+func (c *command) statsCommand() *subcommand {
 	var duplicates, degrees, watch bool
 	answer := func(ctx context.Context, _ string, w *bufio.Writer) error {
 		switch {
@@ -35,11 +34,12 @@ func (c *command) statsCommand() *cli.Command {
 		}
 		return c.inspect(ctx, c.root(), inspect.Question{Command: "stats"}, w)
 	}
-	stats := c.lookCommand("stats", "[-duplicates|-degrees|-watch]", "show counts by state and reason, and the runs, or pages that repeat others, or degrees", answer,
+	stats := c.lookCommand("stats", "", "show counts by state and reason, and the runs, or pages that repeat others, or degrees", answer,
 		plainFlag("duplicates", toggle{&duplicates}, "read all pages, and list those that are equal and those whose texts are nearly so"),
 		plainFlag("watch", toggle{&watch}, "show how the crawl that is going on gets on, until it ends: a line kept up to date on a terminal, else a line a minute"),
 		plainFlag("degrees", toggle{&degrees}, "show how many links pages have and how many lead to each URL, and the largest of both; pages that were not crawled with -edges are read from their folders"))
-	stats.Description = "While a crawl has the tree, it answers; else the tree is read. Duplicates are looked for in the folders, also during a crawl; degrees only while none goes on."
+	stats.args = "[-tree FOLDER] [-duplicates|-degrees|-watch]"
+	stats.about = "While a crawl has the tree, it answers; else the tree is read. Duplicates are looked for in the folders, also during a crawl; degrees only while none goes on."
 	return stats
 }
 
@@ -80,15 +80,9 @@ func (c *command) watch(ctx context.Context) error {
 }
 
 func (c *command) degrees(ctx context.Context, out *bufio.Writer) error {
-	tree, index, err := openShared(c.root())
+	tree, err := iut.Open(c.root(), iut.Options{ReadOnly: true})
 	if err != nil {
 		return err
 	}
-	defer tree.Close()
-	defer index.Close()
-	graph, err := c.graph(tree, index)
-	if err != nil {
-		return err
-	}
-	return rank.Degrees(ctx, graph.Pages, out)
+	return c.withGraph(tree, func(pages rank.Source) error { return rank.Degrees(ctx, pages, out) })
 }

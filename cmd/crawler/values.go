@@ -12,14 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
 	"urltree/crawler/weburl"
 	"urltree/internal/words"
 )
-
-// The values of flags. Set takes a text or says in one line what is allowed; String gives the
-// default for the help text.
 
 // number is a whole number from least on.
 type number struct {
@@ -310,21 +305,6 @@ func notToken(r rune) bool {
 	return r <= ' ' || r >= 0x7f || strings.ContainsRune("()<>@,;:\\\"/[]?={}", r)
 }
 
-// A secret is a flag whose value may be one. The flag package would print a bad value, so Set
-// returns no error and leaves it in bad.
-type secret struct {
-	cli.Generic
-	name string
-	bad  *error
-}
-
-func (v secret) Set(s string) error {
-	if err := v.Generic.Set(s); err != nil {
-		*v.bad = usagef("-%s: %w; see crawler -h", v.name, err)
-	}
-	return nil
-}
-
 // proxy is the URL of a proxy.
 type proxy struct{ p **url.URL }
 
@@ -361,8 +341,6 @@ func (v toggle) String() string {
 	return "off"
 }
 
-func (v toggle) IsBoolFlag() bool { return true }
-
 // enabled is a flag without a value that is on by default.
 type enabled struct{ off *bool }
 
@@ -379,8 +357,6 @@ func (v enabled) String() string {
 	}
 	return "on"
 }
-
-func (v enabled) IsBoolFlag() bool { return true }
 
 // types are media types, comma-separated. Without any, the default counts.
 type types struct{ p *[]string }
