@@ -2,12 +2,8 @@ package crawler
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"syscall"
+	"io"
 
 	"urltree/iut"
 )
@@ -15,7 +11,7 @@ import (
 // fillFilter completes the seen filter while the crawl is already going on and the index is asked:
 // by the saved one if that belongs to the state in which the index was opened, else by a scan.
 func (e *engine) fillFilter(fetching context.Context) error {
-	if err := e.watch.Disk("read", e.seenPath(), e.useSeen); err != nil || e.index.Filter().Complete() {
+	if err := e.useSeen(); err != nil || e.index.Filter().Complete() {
 		return err
 	}
 	err := e.index.LoadFilter(fetching)
@@ -33,24 +29,12 @@ func (e *engine) useSeen() error {
 	if e.opts.NoTree {
 		return nil
 	}
-	f, err := os.OpenFile(e.seenPath(), os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO must not stop us
-	if err != nil {
-		return nil // it only saves a scan
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil
-	}
-	if filter := e.index.Filter(); !filter.Complete() {
-		_ = filter.Load(f, e.opened) // what does not belong to this state is as good as none
-	}
-	if err := os.Remove(e.seenPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: %w", iut.ErrDisk, err)
-	}
-	return nil
+	return e.tree.TakeSeen(func(r io.Reader) {
+		if filter := e.index.Filter(); !filter.Complete() {
+			_ = filter.Load(r, e.opened) // what does not belong to this state is as good as none
+		}
+	})
 }
-
-func (e *engine) seenPath() string { return filepath.Join(e.opts.Tree, "seen") }
 
 // settle moves, for the order tree, what a killed run has left in the inbox, while the crawl is
 // already going on: walks miss those URLs until then, and nothing else does.

@@ -79,26 +79,45 @@ func (e *ends) callWithin(more time.Duration, name, url string, fn func() error)
 	}
 	failure := &CallbackError{Name: name, URL: url, Err: errGoexit}
 	defer func() {
-		if ok {
-			return
-		}
-		if p := recover(); p != nil {
-			err, isError := p.(error)
-			if !isError {
-				err = fmt.Errorf("%v", p)
-			}
-			failure.Err, failure.Stack = err, debug.Stack()
-		}
-		if e.broken.CompareAndSwap(nil, failure) {
+		if !ok && e.broken.CompareAndSwap(nil, failure) {
 			e.stop(failure)
 			e.cut()
 		}
 	}()
-	if err := e.watch.Work("call "+name, url, more, func(*disk.Step) error { return fn() }); err != nil {
+	if err := e.foreign("call "+name, url, more, func(*disk.Step) error { return fn() }); err != nil {
 		failure.Err = err
+		if p, isPanic := err.(panicked); isPanic {
+			failure.Err, failure.Stack = p.err, p.stack
+		}
 		return false
 	}
 	return true
+}
+
+// A panicked is the error of a function that panicked.
+type panicked struct {
+	err   error
+	stack []byte
+}
+
+func (p panicked) Error() string { return "panic: " + p.err.Error() }
+
+// recovered, deferred, makes a panic the error of its function.
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		cause, isError := p.(error)
+		if !isError {
+			cause = fmt.Errorf("%v", p)
+		}
+		*err = panicked{cause, debug.Stack()}
+	}
+}
+
+// foreign calls fn, which does what others decide: code of the library's user, or a parser with
+// what a server sent. It may hang, which is reported, and panic, which is an error.
+func (e *ends) foreign(what, url string, more time.Duration, fn func(*disk.Step) error) (err error) {
+	defer recovered(&err)
+	return e.watch.Work(what, url, more, fn)
 }
 
 // tell calls the call-backs of a page, before its links get their scores: OnPage, then Edge of

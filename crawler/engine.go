@@ -81,7 +81,7 @@ type asking struct {
 	scorer *score.Scorer // nil: links have no sums
 	client *fetch.Client
 	proxy  proxyState
-	outage *outage
+	pause  *pause
 }
 
 // line is the way of a URL: the frontier lends it to a worker, which puts what came of it into a

@@ -25,7 +25,7 @@ func (w *worker) work(loan *frontier.Loan, free func()) {
 		w.add(&iut.Item{Outcome: o}, 0)
 	}
 	for len(rows) > 0 {
-		if w.fetching.Err() != nil || w.room.Low() { // taken before there was too little
+		if w.fetching.Err() != nil {
 			return
 		}
 		done, next, err := w.row(loan, &rows[0], free)
@@ -68,18 +68,18 @@ type reply struct {
 // request makes one request of a loan. It returns false if none may be made now, or if fetching
 // stopped first. An error is one of the disk.
 func (w *worker) request(loan *frontier.Loan, url string, req fetch.Request) (r reply, ok bool, err error) {
-	if !w.outage.begin() {
+	if !w.pause.begin() {
 		return r, false, nil
 	}
 	if !w.frontier.Begin(loan) {
-		w.outage.drop()
+		w.pause.drop()
 		return r, false, nil
 	}
 	w.asked.Store(true)
 	w.flying.Add(1)
 	r.start = time.Now()
 	r.res, r.err = w.get(w.transfers, url, req)
-	r.err = w.outage.end(loan.Host, loan.Known, r.err)
+	r.err = w.pause.end(loan.Host, loan.Known, r.err)
 	r.end = time.Now()
 	w.flying.Add(-1)
 	switch {

@@ -59,7 +59,7 @@ func (e *engine) answerQuestions() (stop func()) {
 	in := newInspector(e.tree, e.index, e.linker, e.robots.token)
 	in.Live = func() string { return e.progress().String() }
 	in.Progress = func() any { return e.progress() }
-	in.Room = e.room.String
+	in.Room = e.pause.String
 	in.Working = e.frontier.Out
 	done, err := ctl.Serve(e.alive, e.opts.Tree, in.Run)
 	if err != nil {

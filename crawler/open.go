@@ -58,7 +58,7 @@ func (e *engine) openTree(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	e.room = e.opts.room(ctx, e.tree.Free)
+	e.room = e.opts.room(ctx, e.watch, e.tree.Free)
 	return e.keep()
 }
 

@@ -219,7 +219,7 @@ func (w *worker) page(item *iut.Item, res *fetch.Response) {
 		res.Body.Release()
 		item.Fail("parse-budget")
 	case err != nil:
-		w.opts.Log.Warn("parse", "err", err)
+		w.opts.Log.Warn("parse", "url", item.Row.URL, "err", err)
 		res.Body.Release()
 		item.Fail("panic")
 	case !accepted:

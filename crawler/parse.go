@@ -2,7 +2,6 @@ package crawler
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -78,11 +77,7 @@ var errParseBudget = errors.New("parse-budget")
 // parsePage finds links and metadata of an answer. What panics is the page's fault, not the
 // crawl's, and so is errParseBudget.
 func (w *worker) parsePage(item *iut.Item, res *fetch.Response) (noindex bool, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("parse %s: panic: %v", item.Row.URL, p)
-		}
-	}()
+	defer recovered(&err)
 	start := time.Now()
 	facts := iut.Facts{URL: item.Row.URL, Source: item.Row.Source, Page: item.Outcome.Page}
 	said := extractFacts(facts)
@@ -96,10 +91,12 @@ func (w *worker) parsePage(item *iut.Item, res *fetch.Response) (noindex bool, e
 		r = newReader() // what it holds after a large page may be large as well
 	}
 	var page extract.Result
-	_ = w.watch.Work("parse", item.Row.URL, 0, func(*disk.Step) error {
+	if err := w.foreign("parse", item.Row.URL, 0, func(*disk.Step) error {
 		page = r.Parse(said, res.Body.Bytes(), w.linker.opts)
 		return nil
-	})
+	}); err != nil {
+		return false, err
+	}
 	item.Outcome.Page.Charset = page.Charset
 	if page.Exhausted {
 		return false, errParseBudget

@@ -65,7 +65,6 @@ func (e *engine) startPipeline() *pipeline {
 		stopAnswering()
 	}
 	e.startIn(&p.others, func() error { return e.report(reporting) })
-	e.startIn(&p.others, func() error { e.room.Run(reporting); return nil })
 	return p
 }
 

@@ -50,7 +50,7 @@ func (w *worker) get(ctx context.Context, url string, req fetch.Request) (*fetch
 		if works && tries >= proxyTries {
 			return nil, &fetch.Error{Reason: fetch.Connect, Passing: true, Err: failure.Err}
 		}
-		if !w.pause(pause) {
+		if !w.sleep(pause) {
 			return nil, errNotAsked
 		}
 		pause = min(2*pause, proxyPause)
@@ -69,8 +69,8 @@ func proxyFailure(err error) *fetch.Error {
 	return nil
 }
 
-// pause waits, and reports whether fetching still goes on.
-func (w *worker) pause(d time.Duration) bool {
+// sleep waits, and reports whether fetching still goes on.
+func (w *worker) sleep(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

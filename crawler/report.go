@@ -100,7 +100,7 @@ func (e *engine) progress() Progress {
 	}
 	if e.fetching.Err() != nil {
 		p.Phase = "drain"
-	} else if p.Waiting = cmp.Or(e.room.String(), e.outage.String()); p.Waiting == "" && !busy {
+	} else if p.Waiting = e.pause.String(); p.Waiting == "" && !busy {
 		p.Waiting = e.frontier.Waiting()
 	}
 	return p
@@ -132,7 +132,7 @@ func (e *engine) figures() cleaner.RunFigures {
 		LockWait: e.frontier.Stats().LongestWait, ExpectedLosses: filter.ExpectedLosses(), Filter: filter.Stats(),
 	}
 	f.Order, f.Forgotten = e.orderFigures()
-	f.Pauses, f.Stuck = e.room.Pauses(), e.watch.Stuck()
+	f.Pauses, f.Stuck = e.watch.Figures()
 	for i := range e.stages {
 		f.Stages = append(f.Stages, e.stages[i].stage(stageNames[i]))
 	}

@@ -52,7 +52,7 @@ func TestResumeReads(t *testing.T) {
 					if err := e.fillFilter(t.Context()); err != nil || !e.index.Filter().Complete() || e.index.Filter().Len() < known+1-known/50 {
 						t.Errorf("filter: %v, %d URLs, want %d or little less", err, e.index.Filter().Len(), known+1)
 					}
-					if _, err := os.Stat(e.seenPath()); !errors.Is(err, fs.ErrNotExist) {
+					if _, err := os.Stat(filepath.Join(e.opts.Tree, "seen")); !errors.Is(err, fs.ErrNotExist) {
 						t.Errorf("the saved filter is there after its use, and might be taken for a later state of an older index: %v", err)
 					}
 					if scanned := e.index.Stats().Looked > looked[i]; scanned != unclean {

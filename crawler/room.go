@@ -13,15 +13,15 @@ import (
 var errNoRoom = errors.New("no room on the disk")
 
 // room returns the room that the options ask for, nil if they ask for none.
-func (o *Options) room(ctx context.Context, free func() (bytes, inodes uint64, err error)) *disk.Room {
+func (o *Options) room(ctx context.Context, watch *disk.Watch, free func() (bytes, inodes uint64, err error)) *disk.Room {
 	if least, _ := o.reserve(); o.MinFree > 0 && o.MinFree < least {
 		o.Log.Warn("the disk may become full while fetching pauses: buffers may bring more to it than is to stay free",
 			"to stay free", Bytes(o.MinFree), "buffers", Bytes(least))
 	}
-	return disk.NewRoom(ctx, disk.Space{
+	return watch.Room(ctx, disk.Space{
 		Bytes: uint64(max(o.MinFree, 0)), Inodes: uint64(max(o.MinFreeInodes, 0)), Transaction: storage.MostWritten,
 		Patience: o.Time, Late: errTime,
-	}, free, o.Log)
+	}, free)
 }
 
 // reserve returns the bytes and inodes that may come to the disk once fetching pauses. Of a page

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	"urltree/cleaner"
@@ -84,32 +84,17 @@ func Run(ctx context.Context, opts Options) (Result, error) {
 	}
 	e := newEngine(ctx, opts, files)
 	defer e.fail(nil)
-	watching, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
-	var watch sync.WaitGroup
-	watch.Go(func() { e.watch.Run(watching) })
-	defer watch.Wait()
-	defer stopWatching()
-	defer context.AfterFunc(ctx, e.watch.End)()
-	type end struct {
-		result Result
-		err    error
+	var result Result
+	hung := e.watch.Guard(ctx, func() { result, err = e.openAndCrawl(ctx) }, func() { err = errors.Join(err, e.close()) })
+	if hung == nil {
+		return result, err
 	}
-	ended := make(chan end, 1)
-	go func() {
-		result, err := e.openAndCrawl(ctx)
-		ended <- end{result, errors.Join(err, e.close())}
-	}()
-	select {
-	case r := <-ended:
-		return r.result, r.err
-	case hung := <-e.watch.Hung():
-		err := fmt.Errorf("%w: %w", ErrStuck, hung)
-		if hung.Disk {
-			err = fmt.Errorf("%w: %w", iut.ErrDisk, err)
-		}
-		e.fail(err) // should the step end after all, nothing more is done
-		return Result{}, err
+	stuck := fmt.Errorf("%w: %w", ErrStuck, hung)
+	if hung.Disk {
+		stuck = fmt.Errorf("%w: %w", iut.ErrDisk, stuck)
 	}
+	e.fail(stuck) // should the step end after all, nothing more is done
+	return Result{}, stuck
 }
 
 // check returns the options with their defaults, and the result files that belong to them.
@@ -230,16 +215,13 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 func (e *engine) begin(ctx context.Context) (release func()) {
 	e.fetching, e.stop = context.WithCancelCause(e.alive)
 	e.transfers, e.cut = context.WithCancel(e.alive)
-	unhook := []func() bool{
-		context.AfterFunc(ctx, func() { e.stop(errStopped) }),
-		context.AfterFunc(e.fetching, e.watch.End),
-	}
+	unhook := []func() bool{context.AfterFunc(ctx, func() { e.stop(errStopped) })}
 	if e.opts.Time > 0 {
 		unhook = append(unhook, time.AfterFunc(e.opts.Time, func() { e.stop(errTime) }).Stop)
 	}
-	e.room.Begin(e.alive, e.fetching.Done())
-	e.outage = newOutage(e.opts.Log, e.opts.MaxWait, func() { e.stop(errOutage) })
-	e.outage.files = e.opts.Fetch != nil
+	e.watch.Begin(e.alive, e.fetching)
+	e.pause = newPause(e.room, e.opts.Log, e.opts.MaxWait, func() { e.stop(errOutage) })
+	e.pause.files = e.opts.Fetch != nil
 	e.start = time.Now()
 	return func() {
 		for _, fn := range unhook {
@@ -261,14 +243,7 @@ func (e *engine) finish() error {
 	if err != nil {
 		return err
 	}
-	f, err := e.watch.Create(e.seenPath())
-	if err == nil {
-		if err = e.index.Filter().Save(f, tx); err == nil {
-			err = f.Commit()
-		} else {
-			err = errors.Join(err, f.Discard())
-		}
-	}
+	err = e.tree.SaveSeen(func(w io.Writer) error { return e.index.Filter().Save(w, tx) })
 	if err != nil {
 		// It only saves a scan at the next start.
 		e.opts.Log.Warn("the seen filter could not be saved", "err", err)
@@ -325,13 +300,11 @@ func (e *engine) flushAll() {
 	}
 }
 
-// close releases everything, and waits until nobody asks about the room any more.
+// close releases everything.
 func (e *engine) close() error {
 	if e.client != nil {
 		e.client.Close()
 	}
-	e.watch.Close()
-	e.room.Close()
 	var err error
 	if e.contents != nil {
 		err = e.contents.set.Close()

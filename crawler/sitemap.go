@@ -139,90 +139,103 @@ func (w *worker) redirectSitemap(item *iut.Item, res *fetch.Response) {
 	}
 }
 
-// readSitemap makes links of what a sitemap names. What fills an outcome goes into the buffer at
-// once, so that memory does not hold all of them.
+// A sitemapReading makes links of what a sitemap names. What fills an outcome goes into the buffer
+// at once, so that memory does not hold all of them.
+type sitemapReading struct {
+	*iut.Item
+	worker   *worker
+	kind     sitemap.Kind
+	host     string
+	size     int // bytes of the links of Item
+	rank     func([]record.Link)
+	rejected map[string]int
+}
+
+var errItemLost = errors.New("the crawl fails")
+
+// readSitemap brings a sitemap that has come to its outcome.
 func (w *worker) readSitemap(item *iut.Item, res *fetch.Response) {
-	var (
-		url      = item.Row.URL
-		body     = res.Body.Bytes()
-		kind     = sitemap.Detect(body)
-		deepest  = kind == sitemap.Index && item.Row.Depth >= sitemapLevels
-		host     = record.Host(url)
-		size     = 0 // of the links of item
-		rank     = w.ranks(nil, 0)
-		full     = errors.New("the crawl fails")
-		rejected = map[string]int{}
-		step     *disk.Step // reading
-	)
-	defer func() { w.linker.count(rejected) }()
-	rankLinks := func() {
-		if kind != sitemap.Index {
-			item.Links = w.newLinks(rank, item.Links)
-		}
+	url, body := item.Row.URL, res.Body.Bytes()
+	s := &sitemapReading{
+		Item: item, worker: w, kind: sitemap.Detect(body), host: record.Host(url), rank: w.ranks(nil, 0), rejected: map[string]int{},
 	}
-	take := func(loc string) error {
-		item.Outcome.Page.Bytes++
-		switch {
-		case deepest, kind == sitemap.Index && len(loc) > w.opts.MaxURL:
-		case kind == sitemap.Index && record.Host(loc) != host && !w.linker.scope.HasHost(loc):
-			item.Outcome.Cut++
-		case kind == sitemap.Index:
-			item.Links = append(item.Links, record.Link{Kind: record.SitemapRow, URL: loc, Depth: item.Row.Depth + 1, Source: url})
-		default:
-			link, reason := w.linker.admitLoc(url, loc)
-			if reason != "" {
-				rejected[reason]++
-				item.Outcome.Cut++
-			} else {
-				item.Links = append(item.Links, link)
-			}
-		}
-		if size += len(loc); len(item.Links) < linksAhead && size < sitemapBytes {
-			return nil
-		}
-		rankLinks()
-		size = 0
-		added := false
-		step.Wait(func() { added = w.put(&iut.Item{Outcome: *item.Ahead(len(item.Links)), Crawler: w.number}) })
-		if !added {
-			return full
-		}
-		return nil
-	}
+	defer func() { w.linker.count(s.rejected) }()
 	var read sitemap.Result
-	err := w.watch.Work("read", url, 0, func(at *disk.Step) (err error) {
-		step = at
-		read, err = readSafely(url, body, res.Truncated, take)
+	err := w.foreign("read", url, 0, func(at *disk.Step) (err error) {
+		read, err = sitemap.Read(url, bytes.NewReader(body), sitemap.Options{Torn: res.Truncated}, func(loc string) error {
+			if s.take(loc); len(item.Links) < linksAhead && s.size < sitemapBytes {
+				return nil
+			}
+			var lost error
+			at.Wait(func() { lost = s.hand() })
+			return lost
+		})
 		return err
 	})
-	rankLinks()
+	s.rankLinks()
 	switch {
-	case errors.Is(err, full): // nor will there be a place for the item
+	case errors.Is(err, errItemLost): // nor will there be a place for the item
 		item.Fail("panic")
 	case err != nil:
-		w.opts.Log.Warn("sitemap", "err", err)
+		w.opts.Log.Warn("sitemap", "url", url, "err", err)
 		item.Fail("panic")
 	case read.Kind == sitemap.None:
 		item.Fail(noSitemap)
-	case read.Cut, res.Truncated && len(body) >= sitemap.MaxBytes:
-		item.State, item.Reason = record.Read, "cut"
-	case read.Damaged:
-		item.State, item.Reason = record.Read, "damaged"
-	case deepest:
-		item.State, item.Reason = record.Read, "nesting"
 	default:
 		item.State = record.Read
+		switch {
+		case read.Cut, res.Truncated && len(body) >= sitemap.MaxBytes:
+			item.Reason = "cut"
+		case read.Damaged:
+			item.Reason = "damaged"
+		case s.deepest():
+			item.Reason = "nesting"
+		}
 	}
 }
 
-// readSafely is sitemap.Read. What panics is the sitemap's fault, not the crawl's.
-func readSafely(url string, body []byte, torn bool, take func(string) error) (res sitemap.Result, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("read %s: panic: %v", url, p)
+// deepest reports whether what the sitemap names would be nested too deep.
+func (s *sitemapReading) deepest() bool {
+	return s.kind == sitemap.Index && s.Row.Depth >= sitemapLevels
+}
+
+// take makes a link of a URL that the sitemap names, or counts why it is none.
+func (s *sitemapReading) take(loc string) {
+	s.Outcome.Page.Bytes++
+	s.size += len(loc)
+	linker := s.worker.linker
+	switch {
+	case s.deepest(), s.kind == sitemap.Index && len(loc) > s.worker.opts.MaxURL:
+	case s.kind == sitemap.Index && record.Host(loc) != s.host && !linker.scope.HasHost(loc):
+		s.Outcome.Cut++
+	case s.kind == sitemap.Index:
+		s.Links = append(s.Links, record.Link{Kind: record.SitemapRow, URL: loc, Depth: s.Row.Depth + 1, Source: s.Row.URL})
+	default:
+		link, reason := linker.admitLoc(s.Row.URL, loc)
+		if reason != "" {
+			s.rejected[reason]++
+			s.Outcome.Cut++
+			return
 		}
-	}()
-	return sitemap.Read(url, bytes.NewReader(body), sitemap.Options{Torn: torn}, take)
+		s.Links = append(s.Links, link)
+	}
+}
+
+// rankLinks sets the scores of the links.
+func (s *sitemapReading) rankLinks() {
+	if s.kind != sitemap.Index {
+		s.Links = s.worker.newLinks(s.rank, s.Links)
+	}
+}
+
+// hand puts the links into the buffer, ahead of the item.
+func (s *sitemapReading) hand() error {
+	s.rankLinks()
+	s.size = 0
+	if !s.worker.put(&iut.Item{Outcome: *s.Ahead(len(s.Links)), Crawler: s.worker.number}) {
+		return errItemLost
+	}
+	return nil
 }
 
 // admitLoc makes a record's link of a URL that a sitemap names, one link from a seed, or gives the

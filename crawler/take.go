@@ -52,8 +52,8 @@ func (w *worker) run() error {
 // no harm would wait as long.
 const stackPatience = time.Second
 
-// ready waits until a download is free, and nothing keeps it from being used: the disk, or an
-// outage. It returns false when fetching stops.
+// ready waits until a download is free, and nothing keeps it from being used, see pause. It returns
+// false when fetching stops.
 func (t *taking) ready() bool {
 	for free := false; !free; {
 		t.patience.Reset(stackPatience)
@@ -66,12 +66,9 @@ func (t *taking) ready() bool {
 			return false
 		}
 	}
-	if !t.room.Wait(t.fetching, t.frontier.Left) {
-		return false
-	}
-	if t.outage.out() {
+	if t.pause.on() {
 		t.giveBackStack()
-		return t.outage.wait(t.fetching)
+		return t.pause.wait(t.fetching, t.frontier.Left)
 	}
 	return true
 }

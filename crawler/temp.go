@@ -29,7 +29,7 @@ func newTemp(tree *iut.Tree, room *disk.Room) (fetch.Temp, error) {
 
 // Write fails with errNoRoom while the disk has little room.
 func (t *tempBody) Write(b []byte) (int, error) {
-	if t.room.Look(); t.room.Low() {
+	if t.room.Look() {
 		return 0, errNoRoom
 	}
 	return t.TempFile.Write(b)

@@ -121,26 +121,14 @@ func Open(root string, opts Options) (*Tree, error) {
 	return t, nil
 }
 
-func (t *Tree) open(opts Options) error {
+func (t *Tree) open(opts Options) (err error) {
 	create := opts.Identity != nil && !opts.ReadOnly
-	if err := opts.Watch.Disk("open", t.root, func() error { return t.openRoot(opts, create) }); err != nil {
+	t.fs, err = opts.Watch.FS(t.root, func() (FS, error) {
+		err := t.openRoot(opts, create)
+		return t.fs, err
+	})
+	if err != nil {
 		return err
-	}
-	if opts.Watch != nil {
-		t.fs = watchedFS{t.fs, opts.Watch}
-	}
-	if t.root != "" {
-		// LOCK in a folder of somebody else's is not ours to write to.
-		if _, _, err := t.readFormat(create); err != nil {
-			return err
-		}
-		err := opts.Watch.Disk("lock", t.root, func() (err error) {
-			t.owner, err = lockTree(t.root, opts.ReadOnly)
-			return err
-		})
-		if err != nil {
-			return err
-		}
 	}
 	if err := t.openFormat(opts.Identity, create); err != nil {
 		return err
@@ -152,7 +140,8 @@ func (t *Tree) open(opts Options) error {
 	return t.cutSeeds()
 }
 
-// openRoot looks at the root, makes it if there is none and create is set, and opens the disk.
+// openRoot looks at the root, makes it if there is none and create is set, opens the disk, and
+// takes LOCK.
 func (t *Tree) openRoot(opts Options, create bool) (err error) {
 	if t.root != "" {
 		if create {
@@ -172,7 +161,15 @@ func (t *Tree) openRoot(opts Options, create bool) (err error) {
 		}
 		t.fs = t.disk
 	}
-	return nil
+	if t.root == "" {
+		return nil
+	}
+	// LOCK in a folder of somebody else's is not ours to write to.
+	if _, _, err := t.readFormat(create); err != nil {
+		return err
+	}
+	t.owner, err = lockTree(t.root, opts.ReadOnly)
+	return err
 }
 
 // ReadFormat reads FORMAT of the tree in the folder root, without its LOCK: a crawl may have it.

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -32,19 +31,14 @@ func TestHangingTransactions(t *testing.T) {
 				}
 				x := open(t, path, Options{NoSync: true, Watch: watch})
 				until, ended := make(chan struct{}), make(chan error)
-				go func() { ended <- begin(x, func(*bolt.Tx) error { <-until; return nil }) }()
-				synctest.Wait()
-				watch.End()
-				ctx, stop := context.WithCancel(t.Context())
-				go watch.Run(ctx)
-				time.Sleep(3 * time.Minute)
-				stop()
-				synctest.Wait()
+				ctx, end := context.WithCancel(t.Context())
+				end()
+				hung := watch.Guard(ctx, func() { ended <- begin(x, func(*bolt.Tx) error { <-until; return nil }) }, func() {})
 				if text := log.String(); !strings.Contains(text, "what=\""+name+" "+path) || !strings.Contains(text, "storage.TestHangingTransactions") {
 					t.Errorf("it says %q", text)
 				}
-				if len(watch.Hung()) == 0 {
-					t.Error("it waits for ever")
+				if hung == nil || !hung.Disk {
+					t.Errorf("it ended: %v", hung)
 				}
 				close(until)
 				if err := <-ended; err != nil {

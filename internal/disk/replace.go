@@ -26,11 +26,8 @@ type File struct {
 func Create(name string) (*File, error) { return (*Watch)(nil).Create(name) }
 
 // Create is the function Create for a file of which calls that hang are reported.
-func (w *Watch) Create(name string) (f *File, err error) {
-	err = w.Disk("create", name, func() error {
-		f, err = create(name, true)
-		return err
-	})
+func (w *Watch) Create(name string) (*File, error) {
+	f, err := step(w, "create", name, func() (*File, error) { return create(name, true) })
 	if err != nil {
 		return nil, err
 	}
@@ -72,12 +69,8 @@ func (f *File) fresh(make func(tmp string) error) error {
 }
 
 // Write implements [io.Writer].
-func (f *File) Write(b []byte) (n int, err error) {
-	err = f.watch.Disk("write", f.name, func() error {
-		n, err = f.file.Write(b)
-		return err
-	})
-	return n, err
+func (f *File) Write(b []byte) (int, error) {
+	return step(f.watch, "write", f.name, func() (int, error) { return f.file.Write(b) })
 }
 
 // Sync makes the bytes of the file durable.

@@ -44,6 +44,7 @@ type Room struct {
 	free  func() (bytes, inodes uint64, err error)
 	log   *slog.Logger
 
+	looks   sync.WaitGroup         // of begin
 	looking sync.Mutex             // held over free, which hangs when the disk does
 	narrow  atomic.Pointer[string] // what there is too little of; nil: there is room
 
@@ -58,21 +59,23 @@ type Room struct {
 	failed  bool            // guarded by mu; it was logged that free fails
 }
 
-// NewRoom returns the Room of a disk, of which free returns what is left; nil if no mark is set.
+// Room returns the Room of a disk, of which free returns what is left; nil if no mark is set.
 // Waiting ends with ctx, until Begin says otherwise.
-func NewRoom(ctx context.Context, space Space, free func() (bytes, inodes uint64, err error), log *slog.Logger) *Room {
+func (w *Watch) Room(ctx context.Context, space Space, free func() (bytes, inodes uint64, err error)) *Room {
 	if space.Bytes == 0 && space.Inodes == 0 {
 		return nil
 	}
 	space.Transaction = min(space.Transaction, space.Bytes/2)
-	return &Room{
-		space: space, free: free, log: log, ctx: ctx, changed: make(chan struct{}),
+	w.room = &Room{
+		space: space, free: free, log: w.log, ctx: ctx, changed: make(chan struct{}),
 		has: math.MaxUint64, // as long as there is no answer: the writes will show
 	}
+	return w.room
 }
 
-// Begin says that fetching begins, and is over when over is closed. Waiting ends with ctx.
-func (r *Room) Begin(ctx context.Context, over <-chan struct{}) {
+// begin says that fetching begins, and is over when over is closed: meanwhile it looks at the room
+// from time to time. Waiting ends with ctx.
+func (r *Room) begin(ctx context.Context, over <-chan struct{}) {
 	if r == nil {
 		return
 	}
@@ -80,31 +83,28 @@ func (r *Room) Begin(ctx context.Context, over <-chan struct{}) {
 	r.ctx, r.over = ctx, over
 	r.mu.Unlock()
 	r.Look()
-}
-
-// Run looks at the room from time to time until ctx ends.
-func (r *Room) Run(ctx context.Context) {
-	if r == nil {
-		return
-	}
-	ticker := time.NewTicker(lookForRoom)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-			r.Look()
-		case <-ctx.Done():
-			return
+	r.looks.Go(func() {
+		ticker := time.NewTicker(lookForRoom)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				r.Look()
+			case <-over:
+				return
+			case <-ctx.Done():
+				return
+			}
 		}
-	}
+	})
 }
 
-// Low reports whether fetching pauses.
-func (r *Room) Low() bool { return r != nil && r.narrow.Load() != nil }
+// low reports whether fetching pauses.
+func (r *Room) low() bool { return r != nil && r.narrow.Load() != nil }
 
 // String returns what there is too little of, "" if there is room.
 func (r *Room) String() string {
-	if !r.Low() {
+	if !r.low() {
 		return ""
 	}
 	r.mu.Lock()
@@ -119,8 +119,8 @@ func (r *Room) String() string {
 	return *why
 }
 
-// Pauses returns how often fetching has paused.
-func (r *Room) Pauses() int64 {
+// paused returns how often fetching has paused.
+func (r *Room) paused() int64 {
 	if r == nil {
 		return 0
 	}
@@ -130,10 +130,10 @@ func (r *Room) Pauses() int64 {
 }
 
 // Look asks how much room there is, and waits for the answer, but not long. While another goroutine
-// asks it does nothing.
-func (r *Room) Look() {
+// asks it does not. It reports whether fetching pauses.
+func (r *Room) Look() (low bool) {
 	if r == nil || !r.looking.TryLock() {
-		return
+		return r.low()
 	}
 	answered := make(chan struct{})
 	go func() {
@@ -147,11 +147,13 @@ func (r *Room) Look() {
 	case <-answered:
 	case <-patience.C:
 	}
+	return r.low()
 }
 
-// Close waits until no call asks any more, and none will.
-func (r *Room) Close() {
+// close waits until no call asks any more, and none will. Fetching is over.
+func (r *Room) close() {
 	if r != nil {
+		r.looks.Wait()
 		r.looking.Lock() // for good
 	}
 }
@@ -201,11 +203,11 @@ func (r *Room) answer(bytes, inodes uint64, err error) {
 // Wait waits while there is no room and left reports that there is something to fetch. It returns
 // false when ctx ends first.
 func (r *Room) Wait(ctx context.Context, left func() bool) bool {
-	for r.Low() {
+	for r.low() {
 		r.mu.Lock()
 		changed := r.changed
 		r.mu.Unlock()
-		if !r.Low() || !left() {
+		if !r.low() || !left() {
 			break
 		}
 		select {

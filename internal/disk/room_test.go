@@ -13,6 +13,10 @@ import (
 	"time"
 )
 
+func newRoom(ctx context.Context, space Space, free func() (bytes, inodes uint64, err error), log *slog.Logger) *Room {
+	return NewWatch(Limits{}, log).Room(ctx, space, free)
+}
+
 // TestRoom walks the free room down and up: fetching pauses below the mark and goes on an eighth
 // above it, each logged once.
 func TestRoom(t *testing.T) {
@@ -26,13 +30,13 @@ func TestRoom(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		r := NewRoom(ctx, Space{Bytes: mark, Inodes: inodes}, func() (uint64, uint64, error) {
+		r := newRoom(ctx, Space{Bytes: mark, Inodes: inodes}, func() (uint64, uint64, error) {
 			disk.Lock()
 			defer disk.Unlock()
 			return disk.bytes, disk.inodes, disk.err
 		}, slog.New(slog.NewTextHandler(&log, nil)))
 		disk.bytes, disk.inodes = mark, inodes
-		go r.Run(ctx)
+		r.begin(ctx, make(chan struct{}))
 		for i, step := range []struct {
 			bytes, inodes uint64
 			err           error
@@ -56,15 +60,15 @@ func TestRoom(t *testing.T) {
 			disk.Unlock()
 			time.Sleep(lookForRoom)
 			synctest.Wait()
-			if r.Low() != step.low || !strings.HasPrefix(r.String(), step.why) {
-				t.Errorf("step %d: low %v, %q; want %v, %q", i, r.Low(), r, step.low, step.why)
+			if r.low() != step.low || !strings.HasPrefix(r.String(), step.why) {
+				t.Errorf("step %d: low %v, %q; want %v, %q", i, r.low(), r, step.low, step.why)
 			}
 			if n := strings.Count(log.String(), "\n"); n != step.lines {
 				t.Errorf("step %d: %d lines, want %d:\n%s", i, n, step.lines, &log)
 			}
 		}
-		if r.Pauses() != 2 || strings.Count(log.String(), "fetching pauses") != 2 || strings.Count(log.String(), "fetching goes on") != 2 {
-			t.Errorf("%d pauses, want 2:\n%s", r.Pauses(), &log)
+		if r.paused() != 2 || strings.Count(log.String(), "fetching pauses") != 2 || strings.Count(log.String(), "fetching goes on") != 2 {
+			t.Errorf("%d pauses, want 2:\n%s", r.paused(), &log)
 		}
 	})
 }
@@ -89,9 +93,8 @@ func TestRoomWait(t *testing.T) {
 				left.Store(true)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				r := NewRoom(ctx, Space{Bytes: 1000}, func() (uint64, uint64, error) { return free.Load(), 0, nil }, slog.New(slog.DiscardHandler))
-				r.Look()
-				go r.Run(ctx)
+				r := newRoom(ctx, Space{Bytes: 1000}, func() (uint64, uint64, error) { return free.Load(), 0, nil }, slog.New(slog.DiscardHandler))
+				r.begin(ctx, make(chan struct{}))
 				waited := make(chan bool)
 				go func() { waited <- r.Wait(ctx, left.Load) }()
 				time.Sleep(time.Hour)
@@ -145,10 +148,10 @@ func TestAsk(t *testing.T) {
 				ctx, cancel := context.WithCancelCause(t.Context())
 				defer cancel(nil)
 				over := make(chan struct{})
-				r := NewRoom(ctx, Space{Bytes: 1000, Transaction: 400, Patience: time.Minute, Late: late},
+				r := newRoom(ctx, Space{Bytes: 1000, Transaction: 400, Patience: time.Minute, Late: late},
 					func() (uint64, uint64, error) { return free.Load(), 0, nil }, slog.New(slog.DiscardHandler))
 				if tt.begun {
-					r.Begin(ctx, over)
+					r.begin(ctx, over)
 				}
 				start, asked := time.Now(), make(chan error, 1)
 				var took time.Duration
@@ -178,24 +181,24 @@ func TestAsk(t *testing.T) {
 func TestRoomHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(chan struct{})
-		r := NewRoom(t.Context(), Space{Bytes: 1000, Transaction: 400}, func() (uint64, uint64, error) { <-hang; return 0, 0, nil }, slog.New(slog.DiscardHandler))
+		r := newRoom(t.Context(), Space{Bytes: 1000, Transaction: 400}, func() (uint64, uint64, error) { <-hang; return 0, 0, nil }, slog.New(slog.DiscardHandler))
 		start := time.Now()
 		r.Look()
 		if took := time.Since(start); took != 5*time.Second {
 			t.Errorf("it goes on after %v", took)
 		}
 		r.Look() // returns at once, and asks nothing
-		if err := r.Ask(); err != nil || r.Low() || !r.Wait(t.Context(), func() bool { return true }) {
+		if err := r.Ask(); err != nil || r.low() || !r.Wait(t.Context(), func() bool { return true }) {
 			t.Errorf("low before an answer came: %v", err)
 		}
 		if took := time.Since(start); took != 5*time.Second {
 			t.Errorf("others wait for %v", took)
 		}
 		ended := make(chan struct{})
-		go func() { r.Close(); close(ended) }()
+		go func() { r.close(); close(ended) }()
 		close(hang)
 		<-ended
-		if !r.Low() {
+		if !r.low() {
 			t.Error("the answer does not count")
 		}
 	})

@@ -8,8 +8,8 @@ import (
 	"log/slog"
 	"os"
 	"path"
+	"runtime"
 	"runtime/pprof"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -36,26 +36,27 @@ func (l Limits) defaults() Limits {
 	return l
 }
 
-// A Watch notices steps that take longer than they may: a disk that hangs, a page that is parsed
-// without end, a call-back that does not return. Whatever may hang is called through it. It reports
-// each such step with its stack, and again whenever the time has doubled, since the step may be
-// elsewhere by then. Once the crawl is to end, Hung says of which step it need not wait for the
-// end.
+// A Watch notices steps of a run that take longer than they may: a disk that hangs, a page that is
+// parsed without end, a call-back that does not return. Whatever may hang is called through it. It
+// reports each such step with its stack, and again whenever the time has doubled, since the step
+// may be elsewhere by then. It also owns the [Room] of the run.
 //
-// The nil Watch calls without watching. All methods may be called from any goroutine.
+// Guard makes it look; Begin and what Guard is given say how far the run is. The nil Watch calls
+// without watching. Steps may begin on any goroutine, and inside of each other.
 type Watch struct {
-	limits  Limits
-	log     *slog.Logger
-	hung    chan Hang
-	ending  atomic.Bool  // see End
-	closing atomic.Bool  // see Close
-	stuck   atomic.Int64 // see Stuck
+	limits Limits
+	log    *slog.Logger
+	hung   chan Hang
+	stuck  atomic.Int64 // see Figures
+	room   *Room        // nil: not watched
 
-	mu    sync.Mutex
-	steps []*Step       // guarded by mu; all that there are, to be used again and again
-	free  []*Step       // guarded by mu; those of them that are not in use
-	clock time.Duration // guarded by mu; stands still while the process does
-	last  time.Time     // guarded by mu; of the last look
+	mu      sync.Mutex
+	until   context.Context // guarded by mu; once it ends no step is waited for without end; nil: never
+	closing bool            // guarded by mu; the very end has come: no step is spared any more
+	steps   []*Step         // guarded by mu; all that there are, to be used again and again
+	free    []*Step         // guarded by mu; those of them that are not in use
+	clock   time.Duration   // guarded by mu; stands still while the process does
+	last    time.Time       // guarded by mu; of the last look
 }
 
 // A Hang is a step for which the end of the crawl does not wait.
@@ -65,7 +66,7 @@ type Hang struct {
 	Disk bool // it is a call to the disk
 }
 
-func (h Hang) Error() string {
+func (h *Hang) Error() string {
 	return fmt.Sprintf("%s has not ended for %s", h.Step, h.For.Round(time.Second))
 }
 
@@ -76,23 +77,69 @@ type Step struct {
 	what, about string // "write", the name of a file
 	limit       time.Duration
 	disk        bool
-	spared      bool // the crawl is not ended for it before Close
+	spared      bool // the crawl is not ended for it before the very end
 	busy        bool
 	number      int           // of the use
 	begun       time.Duration // on Watch.clock
 	told        time.Duration // how long it had taken when it was reported last
-
-	label  string          // of its goroutine, by which the profile tells it from others
-	labels context.Context // with label
 }
 
-// NewWatch returns a Watch that logs to log. Run must be called for it to notice anything.
+// NewWatch returns a Watch that logs to log.
 func NewWatch(limits Limits, log *slog.Logger) *Watch {
 	return &Watch{limits: limits.defaults(), log: log, hung: make(chan Hang, 1), last: time.Now()}
 }
 
-// Run looks at all steps from time to time until ctx ends.
-func (w *Watch) Run(ctx context.Context) {
+// Guard calls run, and then end, which is the very end, on a goroutine of their own, and looks at
+// all steps meanwhile. It returns nil once both have returned. Once ctx has ended, or in its place
+// the context of fetching once Begin was called, it waits for no step longer than Limits.GiveUp: it
+// returns the step, and leaves the goroutine to itself.
+func (w *Watch) Guard(ctx context.Context, run, end func()) *Hang {
+	w.mu.Lock()
+	w.until = ctx
+	w.mu.Unlock()
+	looking, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var looks sync.WaitGroup
+	looks.Go(func() { w.run(looking) })
+	defer looks.Wait()
+	defer stop()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		run()
+		w.close()
+		end()
+	}()
+	select {
+	case <-ended:
+		return nil
+	case hung := <-w.hung:
+		return &hung
+	}
+}
+
+// Begin says that fetching begins: it is over once fetching ends, and alive ends with an error of
+// the disk.
+func (w *Watch) Begin(alive, fetching context.Context) {
+	w.mu.Lock()
+	w.until = fetching
+	w.mu.Unlock()
+	w.room.begin(alive, fetching.Done())
+}
+
+// close says that the very end has come, and waits until nothing asks about the room any more.
+func (w *Watch) close() {
+	w.mu.Lock()
+	w.closing = true
+	w.mu.Unlock()
+	w.room.close()
+}
+
+// Figures returns how often fetching has paused for room, and the number of steps that were
+// reported.
+func (w *Watch) Figures() (pauses, stuck int64) { return w.room.paused(), w.stuck.Load() }
+
+// run looks at all steps from time to time until ctx ends.
+func (w *Watch) run(ctx context.Context) {
 	ticker := time.NewTicker(w.limits.Look)
 	defer ticker.Stop()
 	for {
@@ -105,34 +152,13 @@ func (w *Watch) Run(ctx context.Context) {
 	}
 }
 
-// End says that the crawl is to end: from now on no step is waited for without end.
-func (w *Watch) End() { w.ending.Store(true) }
-
-// Hung returns the channel on which the first step arrives that is not worth waiting for.
-func (w *Watch) Hung() <-chan Hang { return w.hung }
-
-// Stuck returns the number of steps that were reported.
-func (w *Watch) Stuck() int64 { return w.stuck.Load() }
-
 // Disk calls fn, which calls the disk: what about a file, such as "write".
 func (w *Watch) Disk(what, about string, fn func() error) error {
 	if w == nil {
 		return fn()
 	}
-	return w.do(w.begin(what, about, w.limits.Disk, true, false), fn)
+	return w.begin(what, about, w.limits.Disk, true, false).run(fn)
 }
-
-// Spare is Disk for a call that holds up nothing but the very end: for the time until Close it is
-// reported, and the crawl is not ended for it.
-func (w *Watch) Spare(what, about string, fn func() error) error {
-	if w == nil {
-		return fn()
-	}
-	return w.do(w.begin(what, about, w.limits.Disk, true, true), fn)
-}
-
-// Close says that the very end has come: no step is spared any more.
-func (w *Watch) Close() { w.closing.Store(true) }
 
 // Work calls fn, which computes: a parser, or a call-back of the library's user. It may take more
 // time than the limit of such work.
@@ -141,18 +167,16 @@ func (w *Watch) Work(what, about string, more time.Duration, fn func(at *Step) e
 		return fn(nil)
 	}
 	s := w.begin(what, about, w.limits.Work+more, false, false)
-	return w.do(s, func() error { return fn(s) })
+	return s.run(func() error { return fn(s) })
 }
 
-// Wait calls fn, which waits for others, from the function of a step: its time does not count, and
-// it may begin steps of its own.
+// Wait calls fn, which waits for others, from the function of a step: its time does not count.
 func (s *Step) Wait(fn func()) {
 	if s == nil {
 		fn()
 		return
 	}
 	s.watch.set(s, false)
-	defer pprof.SetGoroutineLabels(s.labels)
 	defer s.watch.set(s, true)
 	fn()
 }
@@ -166,12 +190,8 @@ func (w *Watch) set(s *Step, busy bool) {
 
 // Open opens a file for reading, of which calls that hang are reported.
 func (w *Watch) Open(name string) (io.ReadCloser, error) {
-	r := &reader{watch: w}
-	err := w.Disk("open", name, func() (err error) {
-		r.File, err = os.Open(name)
-		return err
-	})
-	return r, err
+	f, err := step(w, "open", name, func() (*os.File, error) { return os.Open(name) })
+	return &reader{f, w}, err
 }
 
 type reader struct {
@@ -179,22 +199,18 @@ type reader struct {
 	watch *Watch
 }
 
-func (r *reader) Read(b []byte) (n int, err error) {
-	err = r.watch.Disk("read", r.Name(), func() error {
-		n, err = r.File.Read(b)
-		return err
-	})
-	return n, err
+func (r *reader) Read(b []byte) (int, error) {
+	return step(r.watch, "read", r.Name(), func() (int, error) { return r.File.Read(b) })
 }
 
-// do runs fn as a step. The profile finds the goroutine by its label, which those that it starts
-// inherit, and by this frame, which they do not.
+// run runs fn as the step. A stack shows by the receiver of this call whose it is.
 //
 //go:noinline
-func (w *Watch) do(s *Step, fn func() error) error {
-	pprof.SetGoroutineLabels(s.labels)
-	defer w.end(s)
-	return fn()
+func (s *Step) run(fn func() error) error {
+	defer s.watch.end(s)
+	err := fn()
+	runtime.KeepAlive(s) // or a stack may show something else in its place
+	return err
 }
 
 func (w *Watch) begin(what, about string, limit time.Duration, disk, spared bool) *Step {
@@ -204,8 +220,7 @@ func (w *Watch) begin(what, about string, limit time.Duration, disk, spared bool
 	if n := len(w.free); n > 0 {
 		s, w.free = w.free[n-1], w.free[:n-1]
 	} else {
-		s = &Step{watch: w, label: fmt.Sprintf("%p.%d", w, len(w.steps))}
-		s.labels = pprof.WithLabels(context.Background(), pprof.Labels(stepLabel, s.label))
+		s = &Step{watch: w}
 		w.steps = append(w.steps, s)
 	}
 	s.what, s.about, s.limit, s.disk, s.spared = what, about, limit, disk, spared
@@ -215,7 +230,6 @@ func (w *Watch) begin(what, about string, limit time.Duration, disk, spared bool
 }
 
 func (w *Watch) end(s *Step) {
-	pprof.SetGoroutineLabels(context.Background())
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s.busy, s.about = false, ""
@@ -229,7 +243,12 @@ func (w *Watch) look(now time.Time) {
 		w.clock += passed
 	}
 	w.last = now
-	var late []Step
+	ending := w.until != nil && w.until.Err() != nil
+	type late struct {
+		*Step
+		was Step
+	}
+	var list []late
 	for _, s := range w.steps {
 		took := w.clock - s.begun
 		if !s.busy || took <= s.limit {
@@ -240,9 +259,9 @@ func (w *Watch) look(now time.Time) {
 				w.stuck.Add(1)
 			}
 			s.told = took
-			late = append(late, *s)
+			list = append(list, late{s, *s})
 		}
-		if w.ending.Load() && took > w.limits.GiveUp && (!s.spared || w.closing.Load()) {
+		if ending && took > w.limits.GiveUp && (!s.spared || w.closing) {
 			select {
 			case w.hung <- Hang{s.what + " " + s.about, took, s.disk}:
 			default:
@@ -250,59 +269,44 @@ func (w *Watch) look(now time.Time) {
 		}
 	}
 	w.mu.Unlock()
-	for i := range late {
-		s := &late[i]
-		w.log.Error("this takes longer than it may", "what", s.what+" "+s.about, "for", s.told.Round(time.Second), "stack", w.stack(s))
+	for _, l := range list {
+		w.log.Error("this takes longer than it may",
+			"what", l.was.what+" "+l.was.about, "for", l.was.told.Round(time.Second), "stack", w.stack(l.Step, l.was.number))
 	}
 }
 
-// stepLabel is the label of a goroutine at a step.
-const stepLabel = "step"
-
-// stack returns the calls of the goroutine of a step in one line, the innermost first.
-func (w *Watch) stack(s *Step) string {
+// stack returns the calls of the goroutine of a step in one line, the innermost first. number is
+// that of the use that was late.
+func (w *Watch) stack(s *Step, number int) string {
 	var text bytes.Buffer
-	if err := pprof.Lookup("goroutine").WriteTo(&text, 1); err != nil {
+	if err := pprof.Lookup("goroutine").WriteTo(&text, 2); err != nil {
 		return err.Error()
 	}
-	if w.goesOn(s) {
-		label := strconv.Quote(stepLabel) + ":" + strconv.Quote(s.label)
+	w.mu.Lock()
+	goesOn := s.busy && s.number == number
+	w.mu.Unlock()
+	if goesOn {
+		of := fmt.Sprintf(".(*Step).run(%p,", s)
 		for block := range strings.SplitSeq(text.String(), "\n\n") {
-			if calls, ok := callsOf(block); ok && strings.Contains(block, label) {
-				return calls
+			if strings.Contains(block, of) {
+				return callsOf(block)
 			}
 		}
 	}
 	return "not there any more"
 }
 
-// goesOn reports whether a step, of which s is a copy, has not ended.
-func (w *Watch) goesOn(s *Step) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, now := range w.steps {
-		if now.label == s.label {
-			return now.busy && now.number == s.number
-		}
-	}
-	return false
-}
-
-// callsOf reads one goroutine of a profile: lines of an address, a function with the place in it,
-// and a file with its line. ok is false for one that is at no step.
-func callsOf(block string) (calls string, ok bool) {
+// callsOf reads the stack of one goroutine: after a headline, for each call a line with the
+// function and its arguments, and one with file and line.
+func callsOf(block string) string {
 	var list []string
-	for line := range strings.Lines(block) {
-		f := strings.Fields(line)
-		if len(f) != 4 || f[0] != "#" || !strings.HasPrefix(f[1], "0x") {
-			continue
+	lines := strings.Split(block, "\n")
+	for i := 1; i+1 < len(lines) && !strings.HasPrefix(lines[i], "created by "); i++ {
+		place, isCall := strings.CutPrefix(lines[i+1], "\t")
+		if end := strings.LastIndexByte(lines[i], '('); isCall && end > 0 && !strings.HasSuffix(lines[i][:end], ".(*Step).run") {
+			place, _, _ = strings.Cut(place, " +0x")
+			list = append(list, path.Base(lines[i][:end])+" "+path.Base(place))
 		}
-		name, _, _ := strings.Cut(f[2], "+0x")
-		if strings.HasSuffix(name, ".(*Watch).do") {
-			ok = true
-			continue
-		}
-		list = append(list, path.Base(name)+" "+path.Base(f[3]))
 	}
-	return strings.Join(list, " < "), ok
+	return strings.Join(list, " < ")
 }

@@ -20,12 +20,25 @@ import (
 //go:noinline
 func standStill(until <-chan struct{}) error { <-until; return nil }
 
+const url = "http://a.example/"
+
+// spare is Disk for a call that is spared.
+func spare(w *Watch, fn func() error) error {
+	return w.begin("write", url, time.Minute, true, true).run(fn)
+}
+
+// ended is a context that has ended.
+var ended = func() context.Context {
+	ctx, end := context.WithCancel(context.Background())
+	end()
+	return ctx
+}()
+
 // TestWatch: a step that takes longer than it may is reported with the stack of its goroutine and
 // of no other, and again when it has taken twice as long; it counts once. Between steps, and while
 // a step waits for others, no time counts. Once the crawl is to end, a step is not waited for for
 // ever.
 func TestWatch(t *testing.T) {
-	const url = "http://a.example/"
 	late := &Hang{"parse " + url, 0, false}
 	lateDisk := &Hang{"write " + url, 0, true}
 	for _, tt := range []struct {
@@ -69,12 +82,18 @@ func TestWatch(t *testing.T) {
 				return standStill(until)
 			})
 		}, true, `what="parse http://a.example/" for=1m5s stack="disk.standStill `, late},
+		{"late behind a step inside", func(w *Watch, until <-chan struct{}) {
+			w.Work("parse", url, 0, func(*Step) error {
+				w.Disk("write", url, func() error { return nil })
+				return standStill(until)
+			})
+		}, true, `what="parse http://a.example/" for=1m5s stack="disk.standStill `, late},
 		{"spared", func(w *Watch, until <-chan struct{}) {
-			w.Spare("write", url, func() error { return standStill(until) })
+			spare(w, func() error { return standStill(until) })
 		}, true, `what="write `, nil},
 		{"spared until the very end", func(w *Watch, until <-chan struct{}) {
-			w.Close()
-			w.Spare("write", url, func() error { return standStill(until) })
+			w.close()
+			spare(w, func() error { return standStill(until) })
 		}, true, `what="write `, lateDisk},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -83,24 +102,24 @@ func TestWatch(t *testing.T) {
 				w := NewWatch(Limits{}, slog.New(slog.NewTextHandler(&log, nil)))
 				until := make(chan struct{})
 				if tt.over {
-					w.End()
+					w.until = ended
 				}
 				go w.Work("parse", "", 1e6*time.Hour, func(*Step) error { <-until; return nil })
-				var ended atomic.Bool
+				var went atomic.Bool
 				go func() {
 					w.Work("parse", url, 0, func(*Step) error {
 						go func() { <-until }() // has the label too
 						return nil
 					})
 					tt.do(w, until)
-					ended.Store(true)
+					went.Store(true)
 				}()
 				ctx, cancel := context.WithCancel(t.Context())
-				go w.Run(ctx)
+				go w.run(ctx)
 				time.Sleep(4 * time.Hour)
 				cancel()
 				synctest.Wait()
-				if ended.Load() {
+				if went.Load() {
 					t.Error("it does not stand still")
 				}
 				close(until)
@@ -113,11 +132,11 @@ func TestWatch(t *testing.T) {
 				if n := strings.Count(more, "\n"); tt.said != "" && (n < 1 || n > 7) || tt.said == "" && n > 0 {
 					t.Errorf("%d times more:\n%s", n, more)
 				}
-				if n := w.Stuck(); n > 1 || (n == 1) != (tt.said != "") {
+				if _, n := w.Figures(); n > 1 || (n == 1) != (tt.said != "") {
 					t.Errorf("%d steps counted", n)
 				}
 				select {
-				case h := <-w.Hung():
+				case h := <-w.hung:
 					if tt.hung == nil || h.Step != tt.hung.Step || h.Disk != tt.hung.Disk || h.For <= 2*time.Minute {
 						t.Errorf("hung: %+v, want %+v", h, tt.hung)
 					}
@@ -136,7 +155,7 @@ func TestWatch(t *testing.T) {
 func TestWatchOfAStoppedProcess(t *testing.T) {
 	var log bytes.Buffer
 	w := NewWatch(Limits{}, slog.New(slog.NewTextHandler(&log, nil)))
-	w.End()
+	w.until = ended
 	w.begin("parse", "http://a.example/", time.Minute, false, false)
 	now := time.Now().Add(time.Hour)
 	for range 12 {
@@ -196,4 +215,51 @@ func TestWatchAllocatesNothing(t *testing.T) {
 	}); allocs > 0 {
 		t.Errorf("%v allocations of a step", allocs)
 	}
+}
+
+// TestGuard: Guard returns when what it calls has returned, or a step that hangs once its context
+// has ended, in whose place that of fetching comes with Begin.
+func TestGuard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := NewWatch(Limits{}, slog.New(slog.DiscardHandler))
+		var calls string
+		if hung := w.Guard(t.Context(), func() { calls += "run " }, func() { calls += "end" }); hung != nil || calls != "run end" {
+			t.Errorf("%q was called: %v", calls, hung)
+		}
+		for _, begun := range []bool{false, true} {
+			ctx, end := context.WithCancel(t.Context())
+			fetching, endFetching := context.WithCancel(t.Context())
+			until, over := make(chan struct{}), make(chan struct{})
+			returned := make(chan *Hang)
+			go func() {
+				returned <- w.Guard(ctx, func() {
+					if begun {
+						w.Begin(t.Context(), fetching)
+					}
+					_ = w.Disk("write", url, func() error { return standStill(until) })
+				}, func() { close(over) })
+			}()
+			last := endFetching
+			if begun {
+				end()
+			} else {
+				endFetching()
+				last = end
+			}
+			time.Sleep(time.Hour)
+			select {
+			case hung := <-returned:
+				t.Errorf("begun %v: it did not wait for the end of the crawl: %v", begun, hung)
+			default:
+			}
+			last()
+			if hung := <-returned; hung == nil || hung.Step != "write "+url || !hung.Disk {
+				t.Errorf("begun %v: %v", begun, hung)
+			}
+			end()
+			endFetching()
+			close(until)
+			<-over
+		}
+	})
 }

@@ -1,4 +1,4 @@
-package iut
+package disk
 
 import (
 	"bytes"
@@ -9,8 +9,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"urltree/internal/disk"
 )
 
 // A stuckFS answers no call until it is let go, but for Open unless stuck is set.
@@ -33,7 +31,7 @@ func (s *stuckFS) SyncDir(string) error             { return s.wait() }
 func (s *stuckFS) SyncAll() error                   { return s.wait() }
 func (s *stuckFS) Free() (bytes, n uint64, _ error) { return 1, 2, s.wait() }
 
-func (s *stuckFS) Open(string, int) (File, error) {
+func (s *stuckFS) Open(string, int) (Handle, error) {
 	if s.open {
 		return stuckFile{s}, nil
 	}
@@ -51,7 +49,7 @@ func (f stuckFile) Map(int) ([]byte, func() error, error) { return nil, nil, nil
 
 // TestWatchedFS: whatever call the disk does not answer is reported, and its error comes through.
 func TestWatchedFS(t *testing.T) {
-	of := func(call func(File) error) func(FS) error {
+	of := func(call func(Handle) error) func(FS) error {
 		return func(fs FS) error {
 			f, err := fs.Open("a", 0)
 			if err != nil {
@@ -70,25 +68,25 @@ func TestWatchedFS(t *testing.T) {
 		"sync folder a":     func(fs FS) error { return fs.SyncDir("a") },
 		"sync the tree":     func(fs FS) error { return fs.SyncAll() },
 		"ask how much room": func(fs FS) error { _, _, err := fs.Free(); return err },
-		"read a":            of(func(f File) error { _, err := f.Read(nil); return err }),
-		"write a":           of(func(f File) error { _, err := f.Write(nil); return err }),
-		"close a":           of(func(f File) error { return f.Close() }),
-		"sync a":            of(func(f File) error { return f.Sync() }),
-		"cut a":             of(func(f File) error { return f.Truncate(0) }),
+		"read a":            of(func(f Handle) error { _, err := f.Read(nil); return err }),
+		"write a":           of(func(f Handle) error { _, err := f.Write(nil); return err }),
+		"close a":           of(func(f Handle) error { return f.Close() }),
+		"sync a":            of(func(f Handle) error { return f.Sync() }),
+		"cut a":             of(func(f Handle) error { return f.Truncate(0) }),
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log bytes.Buffer
-				w := disk.NewWatch(disk.Limits{}, slog.New(slog.NewTextHandler(&log, nil)))
+				w := NewWatch(Limits{}, slog.New(slog.NewTextHandler(&log, nil)))
 				fs := &stuckFS{until: make(chan struct{}), open: what != "open a"}
 				ctx, stop := context.WithCancel(t.Context())
-				go w.Run(ctx)
+				go w.run(ctx)
 				ended := make(chan error)
 				go func() { ended <- call(watchedFS{fs, w}) }()
 				time.Sleep(2 * time.Minute)
 				stop()
 				synctest.Wait()
-				if text := log.String(); !strings.Contains(text, "what=\""+what) || !strings.Contains(text, "iut.(*stuckFS).wait ") {
+				if text := log.String(); !strings.Contains(text, "what=\""+what) || !strings.Contains(text, "disk.(*stuckFS).wait ") {
 					t.Errorf("it says %q", text)
 				}
 				close(fs.until)
