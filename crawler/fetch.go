@@ -37,8 +37,8 @@ func (w *worker) work(loan *frontier.Loan, free func()) {
 			return
 		}
 		rows = rows[1:]
-		if next > w.frontier.Now() {
-			return // the host wants to rest before the others
+		if next > w.frontier.Now() || w.pause.on() {
+			return // the host, or the disk, wants to rest before the others
 		}
 	}
 }

@@ -114,9 +114,6 @@ func (e *engine) openIndex(ctx context.Context) error {
 // all links which FORMAT's options admit.
 func (e *engine) makeIndex(ctx context.Context, opts storage.Options) error {
 	before, err := NewLinker(e.tree.Format())
-	if err == nil {
-		err = e.room.Ask()
-	}
 	if err != nil {
 		return err
 	}

@@ -87,9 +87,6 @@ func (p *pause) wait(ctx context.Context, left func() bool) bool {
 
 // begin reports whether a request may be made now. It is followed by end.
 func (p *pause) begin() bool {
-	if p.room.String() != "" {
-		return false
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {

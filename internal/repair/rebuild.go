@@ -305,8 +305,7 @@ func (r *rebuild) commit(ctx context.Context) error {
 
 // NewIndex makes index.db of a tree that has none from its folders and seeds, as [Merge]
 // does: under another name until it is whole, so that no kill leaves an index that lacks pages.
-// Where there are pages, the next start counts as one after an unclean stop. room is as for
-// [Relink]; nil: nobody is asked.
+// Where there are pages, the next start counts as one after an unclean stop.
 func NewIndex(ctx context.Context, tree *iut.Tree, opts storage.Options, p Parser, log *slog.Logger) (Report, error) {
 	return newIndex(ctx, tree, opts, "", p, log)
 }
@@ -314,6 +313,11 @@ func NewIndex(ctx context.Context, tree *iut.Tree, opts storage.Options, p Parse
 // newIndex is NewIndex for a tree whose index is damaged: what is whole in it is taken over before
 // all else, and the file is kept under another name. "": there is none.
 func newIndex(ctx context.Context, tree *iut.Tree, opts storage.Options, kept string, p Parser, log *slog.Logger) (Report, error) {
+	if opts.Room != nil {
+		if err := opts.Room(); err != nil {
+			return Report{}, err
+		}
+	}
 	path := filepath.Join(tree.Root(), indexName)
 	making := path + ".making"
 	if err := os.Remove(making); err != nil && !errors.Is(err, fs.ErrNotExist) {
