@@ -28,10 +28,13 @@ func (c *command) generateCommand() *subcommand {
 			for _, p := range pages {
 				files["man1/"+p.manName()+".1"] = p.man(date, crawler.Version(), pages)
 			}
-			complete := c.completions()
-			files["bash/crawler"] = complete.bash()
-			files["zsh/_crawler"] = complete.zsh()
-			files["fish/crawler.fish"] = complete.fish()
+			for shell, name := range map[string]string{"bash": "bash/crawler", "zsh": "zsh/_crawler", "fish": "fish/crawler.fish"} {
+				text, err := c.completions().of(shell)
+				if err != nil {
+					return err
+				}
+				files[name] = text
+			}
 			for name, text := range files {
 				name = filepath.Join(operands[0], name)
 				if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
