@@ -11,10 +11,10 @@ import (
 // fillFilter completes the seen filter while the crawl is already going on and the index is asked:
 // by the saved one if that belongs to the state in which the index was opened, else by a scan.
 func (e *engine) fillFilter(fetching context.Context) error {
-	if err := e.useSeen(); err != nil || e.index.Filter().Complete() {
+	if err := e.useSeen(); err != nil || e.store.index.Filter().Complete() {
 		return err
 	}
-	err := e.index.LoadFilter(fetching)
+	err := e.store.index.LoadFilter(fetching)
 	if fetching.Err() != nil {
 		return nil
 	}
@@ -29,9 +29,9 @@ func (e *engine) useSeen() error {
 	if e.opts.NoTree {
 		return nil
 	}
-	return e.tree.TakeSeen(func(r io.Reader) {
-		if filter := e.index.Filter(); !filter.Complete() {
-			_ = filter.Load(r, e.opened) // what does not belong to this state is as good as none
+	return e.store.tree.TakeSeen(func(r io.Reader) {
+		if filter := e.store.index.Filter(); !filter.Complete() {
+			_ = filter.Load(r, e.begun.opened) // what does not belong to this state is as good as none
 		}
 	})
 }
@@ -42,7 +42,7 @@ func (e *engine) settle(fetching context.Context) error {
 	if e.opts.Order != OrderTree {
 		return nil
 	}
-	err := e.index.Settle(fetching)
+	err := e.store.index.Settle(fetching)
 	switch {
 	case fetching.Err() != nil:
 		return nil // the next run does it
@@ -54,7 +54,7 @@ func (e *engine) settle(fetching context.Context) error {
 
 // releaseHeld has another look at held URLs while the crawl is already going on.
 func (e *engine) releaseHeld(fetching context.Context) error {
-	if !e.holding {
+	if !e.begun.holding {
 		return nil
 	}
 	defer e.frontier.Expect(-1)

@@ -124,7 +124,7 @@ func (e *ends) foreign(what, url string, more time.Duration, fn func(*disk.Step)
 // each link. All of one page are called by the same goroutine.
 func (w *worker) tell(item *iut.Item, header http.Header, body []byte, page *extract.Result) bool {
 	row := &item.Row
-	if w.opts.OnPage != nil && !w.call("OnPage", row.URL, func() error {
+	if w.opts.OnPage != nil && !w.ends.call("OnPage", row.URL, func() error {
 		told := Page{
 			URL: row.URL, Source: row.Source, Depth: int(row.Depth), Status: int(item.Outcome.Page.Status),
 			Header: header, Media: item.Outcome.Page.Media, Charset: page.Charset, Body: body,
@@ -137,9 +137,9 @@ func (w *worker) tell(item *iut.Item, header http.Header, body []byte, page *ext
 	}) {
 		return false
 	}
-	return w.opts.Edge == nil || w.call("Edge", row.URL, func() error {
+	return w.opts.Edge == nil || w.ends.call("Edge", row.URL, func() error {
 		for i := range page.Links {
-			w.opts.Edge(row.URL, w.linker.strip.Apply(page.Links[i].URL))
+			w.opts.Edge(row.URL, w.rules.linker.strip.Apply(page.Links[i].URL))
 		}
 		return nil
 	})
@@ -149,7 +149,7 @@ func (w *worker) tell(item *iut.Item, header http.Header, body []byte, page *ext
 func (w *worker) toldLinks(item *iut.Item, header http.Header, page *extract.Result) []Link {
 	list := make([]Link, 0, len(page.Links)+len(page.Unwanted))
 	add := func(l extract.Link) {
-		l.URL = w.linker.strip.Apply(l.URL)
+		l.URL = w.rules.linker.strip.Apply(l.URL)
 		list = append(list, Link(l))
 	}
 	if w.opts.NoFollow == "none" || !strings.Contains(item.Outcome.Page.Flags, flagNoFollow) {
@@ -172,7 +172,7 @@ func (w *worker) allows(row *record.Row) (allowed, ok bool) {
 	if w.opts.Allow == nil {
 		return true, true
 	}
-	ok = w.call("Allow", row.URL, func() error {
+	ok = w.ends.call("Allow", row.URL, func() error {
 		allowed = w.opts.Allow(Candidate{URL: row.URL, Source: row.Source, Depth: int(row.Depth)})
 		return nil
 	})

@@ -34,12 +34,12 @@ func (e *engine) takeOptions(ctx context.Context) error {
 	if err := e.relinkFor(ctx, c); err != nil {
 		return err
 	}
-	if err := e.tree.SetLinks(c.now); err != nil {
+	if err := e.store.tree.SetLinks(c.now); err != nil {
 		return err
 	}
 	err = e.keepOptions(c.now)
 	if err == nil && c.review {
-		err = e.index.Marks().Reviewed()
+		err = e.store.index.Marks().Reviewed()
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", iut.ErrDisk, err)
@@ -50,14 +50,14 @@ func (e *engine) takeOptions(ctx context.Context) error {
 // changes compares the link options of this run with those that the index was brought to.
 func (e *engine) changes() (c change, err error) {
 	c.now = e.opts.linkOptions()
-	if c.grown, err = e.index.Marks().NeedsRelink(); err != nil {
+	if c.grown, err = e.store.index.Marks().NeedsRelink(); err != nil {
 		return c, err
 	}
 	if c.before, err = e.optionsBefore(); err != nil {
 		return c, err
 	}
 	c.options = !reflect.DeepEqual(c.now, c.before)
-	c.review, err = e.index.Marks().NeedsReview()
+	c.review, err = e.store.index.Marks().NeedsReview()
 	return c, err
 }
 
@@ -65,18 +65,18 @@ func (e *engine) changes() (c change, err error) {
 // nothing has changed held URLs are looked at while the crawl goes on, see releaseHeld.
 func (e *engine) reopen(ctx context.Context, c change) error {
 	if c.options || c.grown {
-		if _, err := e.index.Sitemaps().Reopen(ctx, (*record.Record).Narrowed, nil); err != nil {
+		if _, err := e.store.index.Sitemaps().Reopen(ctx, (*record.Record).Narrowed, nil); err != nil {
 			return err
 		}
 	}
 	if !c.options && !c.grown && !c.review {
-		e.holding = e.index.Totals().Held > 0
+		e.begun.holding = e.store.index.Totals().Held > 0
 		return nil
 	}
 	if err := e.release(ctx, true, nil); err != nil { // that it is done will be kept
 		return err
 	}
-	if c.grown || c.options && e.index.Totals().Parsed() {
+	if c.grown || c.options && e.store.index.Totals().Parsed() {
 		return e.reconsider(ctx, c.before, c.now)
 	}
 	return nil
@@ -84,7 +84,7 @@ func (e *engine) reopen(ctx context.Context, c change) error {
 
 // relinkFor parses stored pages again if they may have links that count only now.
 func (e *engine) relinkFor(ctx context.Context, c change) error {
-	if !c.grown && !((c.options || c.review) && e.index.Totals().Parsed()) {
+	if !c.grown && !((c.options || c.review) && e.store.index.Totals().Parsed()) {
 		return nil
 	}
 	if c.options && e.opts.Keep == nil {
@@ -99,9 +99,9 @@ func (e *engine) relinkFor(ctx context.Context, c change) error {
 // since it may be a copy that is older than FORMAT, else those of FORMAT, by which it was made
 // again.
 func (e *engine) optionsBefore() (before iut.LinkOptions, err error) {
-	text, err := e.index.Marks().LinkOptions()
+	text, err := e.store.index.Marks().LinkOptions()
 	if err != nil || text == nil {
-		return e.tree.Format().Links, err
+		return e.store.tree.Format().Links, err
 	}
 	if err := json.Unmarshal(text, &before); err != nil {
 		return before, fmt.Errorf("%w: link options: %w", record.ErrDamaged, err)
@@ -116,11 +116,11 @@ func (e *engine) keepOptions(options iut.LinkOptions) error {
 	if err != nil {
 		return err
 	}
-	kept, err := e.index.Marks().LinkOptions()
+	kept, err := e.store.index.Marks().LinkOptions()
 	if err != nil || bytes.Equal(kept, text) {
 		return err
 	}
-	return e.index.Marks().SetLinkOptions(text)
+	return e.store.index.Marks().SetLinkOptions(text)
 }
 
 // relink parses stored pages again, for links that belong to the crawl only now: all of them, or
@@ -129,10 +129,10 @@ func (e *engine) relink(ctx context.Context, cut bool, fresh func(rows []record.
 	if cut {
 		e.opts.Log.Info("reading the stored pages again whose links were cut")
 	} else {
-		e.opts.Log.Info("reading stored pages again for links", "pages", e.index.Totals().Stored)
+		e.opts.Log.Info("reading stored pages again for links", "pages", e.store.index.Totals().Stored)
 	}
-	e.linker.scope.Forget() // areas may have been added by commits
-	found, err := repair.Relink(ctx, e.tree, e.index, e.linker, cut, e.opts.Log, fresh)
+	e.rules.linker.scope.Forget() // areas may have been added by commits
+	found, err := repair.Relink(ctx, e.store.tree, e.store.index, e.rules.linker, cut, e.opts.Log, fresh)
 	if err == nil {
 		e.opts.Log.Info("stored pages read again", "new URLs", found)
 	}
@@ -146,7 +146,7 @@ func (e *engine) reconsider(ctx context.Context, before, now iut.LinkOptions) er
 	if !ignored && slices.Equal(before.Accept, now.Accept) {
 		return nil
 	}
-	n, err := e.index.Reopen(ctx, nil, func(r *record.Record) bool {
+	n, err := e.store.index.Reopen(ctx, nil, func(r *record.Record) bool {
 		return r.State == record.Refused && (r.Reason == "type" && e.opts.accepts(r.Media) || r.Reason == "robots" && ignored)
 	}, nil)
 	if err == nil && n > 0 {
@@ -160,21 +160,21 @@ func (e *engine) reconsider(ctx context.Context, before, now iut.LinkOptions) er
 // for Index.Release.
 func (e *engine) release(ctx context.Context, changed bool, fresh func(rows []record.Row, tx uint64)) error {
 	want := func(reason string) bool { return changed || !heldByOptions(reason) }
-	admit := func(r *record.Row) bool { return e.linker.hold(r) == "" }
+	admit := func(r *record.Row) bool { return e.rules.linker.hold(r) == "" }
 	most := 10_000
 	if fresh != nil {
 		most = 1000 // outcomes wait for such a transaction
 	}
-	return e.index.Hosts().Each(ctx, func(h record.HostRow) error {
+	return e.store.index.Hosts().Each(ctx, func(h record.HostRow) error {
 		for from := []byte(nil); h.Held > 0; {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			rows, next, err := e.index.Queues().HeldRows(h.Name, from, most, want, admit)
+			rows, next, err := e.store.index.Queues().HeldRows(h.Name, from, most, want, admit)
 			if err != nil {
 				return err
 			}
-			if err := e.index.Release(rows, fresh); err != nil {
+			if err := e.store.index.Release(rows, fresh); err != nil {
 				return err
 			}
 			if from = next; from == nil {

@@ -90,7 +90,7 @@ func (e *engine) source() func(ctx context.Context, url string) (*http.Response,
 			c   Content
 			err error
 		)
-		if !e.callWithin(e.opts.Timeout, "Fetch", url, func() error { c, err = e.opts.Fetch(ctx, url); return nil }) {
+		if !e.ends.callWithin(e.opts.Timeout, "Fetch", url, func() error { c, err = e.opts.Fetch(ctx, url); return nil }) {
 			return nil, &fetch.Error{Reason: reasonFetch, Err: context.Canceled}
 		}
 		if err != nil && ctx.Err() != nil {

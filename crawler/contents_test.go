@@ -53,9 +53,9 @@ func TestContents(t *testing.T) {
 			t.Errorf("content %d was new to %d, want %d", n, fresh.Load(), want)
 		}
 	}
-	e := &engine{stores: stores{contents: c}}
+	e := &engine{store: stores{contents: c}}
 	for n, page := range []record.Page{{}, {}, {Bytes: 1}, {Bytes: 1}} {
-		if got, want := e.skips(&page), n == 3; got != want {
+		if got, want := e.store.skips(&page), n == 3; got != want {
 			t.Errorf("page %d of %d bytes is skipped: %v, want %v", n, page.Bytes, got, want)
 		}
 	}

@@ -27,7 +27,7 @@ type contents struct {
 // loadContents finds what is stored already, if duplicates are not to be stored.
 func (e *engine) loadContents(ctx context.Context) (err error) {
 	if e.opts.SkipDuplicates {
-		e.contents, err = loadContents(ctx, e.index)
+		e.store.contents, err = loadContents(ctx, e.store.index)
 	}
 	return err
 }

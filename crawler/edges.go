@@ -51,15 +51,15 @@ func (e *engine) keepEdges(ctx context.Context) (err error) {
 	if !e.opts.Edges {
 		return nil
 	}
-	e.linker.opts.Edges = true
+	e.rules.linker.opts.Edges = true
 	graph := e.graph()
-	graph.Room = e.room.Ask
-	e.edges, err = graph.Keep(ctx, e.opts.Assets)
+	graph.Room = e.store.room.Ask
+	e.store.edges, err = graph.Keep(ctx, e.opts.Assets)
 	return err
 }
 
 func (e *engine) graph() *repair.Graph {
-	return &repair.Graph{Tree: e.tree, Index: e.index, Parse: e.linker.edgesOf, Log: e.opts.Log}
+	return &repair.Graph{Tree: e.store.tree, Index: e.store.index, Parse: e.rules.linker.edgesOf, Log: e.opts.Log}
 }
 
 // NewGraph returns the link graph of a tree that nobody crawls. The errors are those of NewLinker.

@@ -12,7 +12,6 @@ import (
 	"urltree/cleaner"
 	"urltree/internal/disk"
 	"urltree/internal/edges"
-	"urltree/internal/fetch"
 	"urltree/internal/frontier"
 	"urltree/internal/score"
 	"urltree/iut"
@@ -22,35 +21,40 @@ import (
 
 // An engine is one run. Everything in it lives as long as the run does.
 type engine struct {
-	opts  Options
-	files cleaner.Files
-	ends
-	stores
-	asking
-	line
-	places
-	pageLimit
-	finalCheck
-	begun
-	givenSeeds
-	measured
+	opts     Options
+	files    cleaner.Files
+	begun    begun
+	seeds    givenSeeds
+	ends     ends
+	store    stores
+	rules    rules
+	network  network
+	frontier *frontier.Frontier // lends URLs to the workers, which put what came of them into the buffers
+	workers  []*worker
+	buffers  []*buffer.Buffer[*iut.Item]
+	places   places
+	limit    pageLimit
+	check    finalCheck
+	measured measured
 }
 
 // newEngine returns the engine of a run, which lives until its fail is called.
 func newEngine(ctx context.Context, opts Options, files cleaner.Files) *engine {
 	e := &engine{opts: opts, files: files}
-	e.watch = disk.NewWatch(opts.steps, opts.Log)
-	e.alive, e.fail = context.WithCancelCause(context.WithoutCancel(ctx))
-	e.parsing = semaphore.NewWeighted(int64(opts.parsers()))
-	e.shares = semaphore.NewWeighted(sharesMore)
-	e.over = semaphore.NewWeighted(overBytes)
+	e.ends.watch = disk.NewWatch(opts.steps, opts.Log)
+	e.ends.alive, e.ends.fail = context.WithCancelCause(context.WithoutCancel(ctx))
+	e.places.parsing = semaphore.NewWeighted(int64(opts.parsers()))
+	e.places.shares = semaphore.NewWeighted(sharesMore)
+	e.places.over = semaphore.NewWeighted(overBytes)
 	if opts.QueueSize > 0 {
-		e.fetched = make(chan struct{}, opts.QueueSize)
+		e.places.fetched = make(chan struct{}, opts.QueueSize)
 	}
-	if e.most = opts.MaxPages; e.most > 0 {
-		e.tickets = semaphore.NewWeighted(e.most)
+	if e.limit.most = opts.MaxPages; e.limit.most > 0 {
+		e.limit.tickets = semaphore.NewWeighted(e.limit.most)
 	}
-	e.find = e.findMore
+	e.limit.full = e.flushAll // the last page waits for no others
+	e.check.find = e.findMore
+	e.network = network{log: opts.Log, ends: &e.ends, patience: opts.MaxWait}
 	return e
 }
 
@@ -74,22 +78,11 @@ type stores struct {
 	contents *contents     // nil: duplicates are stored like any other page
 }
 
-// asking is what decides what is asked, and asks it.
-type asking struct {
+// rules decide what is asked, and in which order.
+type rules struct {
 	linker *Linker
 	robots *robotsCache
 	scorer *score.Scorer // nil: links have no sums
-	client *fetch.Client
-	proxy  proxyState
-	pause  *pause
-}
-
-// line is the way of a URL: the frontier lends it to a worker, which puts what came of it into a
-// buffer.
-type line struct {
-	frontier *frontier.Frontier
-	workers  []*worker
-	buffers  []*buffer.Buffer[*iut.Item]
 }
 
 // places bound what is in memory between a download and a buffer.
@@ -97,12 +90,13 @@ type places struct {
 	fetched chan struct{}       // a place for each page between download and parse worker; nil: none
 	parsing *semaphore.Weighted // a place for each parse worker; held from parsing until Buffer.Add
 	shares  *semaphore.Weighted // of sharesMore, for large pages; taken before parsing, and held as long
-	over    *semaphore.Weighted // of overBytes, see worker.add
+	over    *semaphore.Weighted // of overBytes, see worker.put
 }
 
 // pageLimit is that of MaxPages.
 type pageLimit struct {
 	most    int64
+	full    func()              // called when all tickets are used
 	tickets *semaphore.Weighted // nil: no limit
 	stored  atomic.Int64        // tickets used: by pages that are committed, or on the way to it
 	kept    int64               // of these, by pages that are committed; the committer's
@@ -114,16 +108,15 @@ func (l *pageLimit) take(ctx context.Context) bool {
 }
 
 // buffered takes note of what has become of a URL with a ticket: a page that is to be stored, or
-// else the ticket goes back. It reports whether that was the last ticket.
-func (l *pageLimit) buffered(stored bool) (last bool) {
+// else the ticket goes back.
+func (l *pageLimit) buffered(stored bool) {
 	switch {
 	case l.tickets == nil:
-		return false
-	case stored:
-		return l.stored.Add(1) == l.most
+	case !stored:
+		l.tickets.Release(1)
+	case l.stored.Add(1) == l.most:
+		l.full()
 	}
-	l.tickets.Release(1)
-	return false
 }
 
 // committed takes note of what has become of a page with a ticket: one that the tree could not hold

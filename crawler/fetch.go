@@ -20,24 +20,24 @@ func (w *worker) work(loan *frontier.Loan, free func()) {
 		o := record.Outcome{Row: h.Row, State: record.Pending, Next: h.Row}
 		o.Next.Range, o.Next.Reason = record.Held, h.Reason
 		if h.Row.Kind == record.RobotsRow {
-			o.Robots = w.robots.lost(h.Row.Source, h.Reason)
+			o.Robots = w.rules.robots.lost(h.Row.Source, h.Reason)
 		}
 		w.add(&iut.Item{Outcome: o}, 0)
 	}
 	for len(rows) > 0 {
-		if w.fetching.Err() != nil {
+		if w.ends.fetching.Err() != nil {
 			return
 		}
 		done, next, err := w.row(loan, &rows[0], free)
 		if err != nil {
-			w.fail(err)
+			w.ends.fail(err)
 			return
 		}
 		if !done {
 			return
 		}
 		rows = rows[1:]
-		if next > w.frontier.Now() || w.pause.on() {
+		if next > w.frontier.Now() || w.network.pause.on() {
 			return // the host, or the disk, wants to rest before the others
 		}
 	}
@@ -68,22 +68,22 @@ type reply struct {
 // request makes one request of a loan. It returns false if none may be made now, or if fetching
 // stopped first. An error is one of the disk.
 func (w *worker) request(loan *frontier.Loan, url string, req fetch.Request) (r reply, ok bool, err error) {
-	if !w.pause.begin() {
+	if !w.network.pause.begin() {
 		return r, false, nil
 	}
 	if !w.frontier.Begin(loan) {
-		w.pause.drop()
+		w.network.pause.drop()
 		return r, false, nil
 	}
-	w.asked.Store(true)
+	w.measured.asked.Store(true)
 	w.flying.Add(1)
 	r.start = time.Now()
-	r.res, r.err = w.get(w.transfers, url, req)
-	r.err = w.pause.end(loan.Host, loan.Known, r.err)
+	r.res, r.err = w.network.get(w.ends.transfers, url, req)
+	r.err = w.network.pause.end(loan.Host, loan.Known, r.err)
 	r.end = time.Now()
 	w.flying.Add(-1)
 	switch {
-	case r.err != nil && w.transfers.Err() != nil, errors.Is(r.err, errNotAsked):
+	case r.err != nil && w.ends.transfers.Err() != nil, errors.Is(r.err, errNotAsked):
 		return r, false, nil
 	case errors.Is(r.err, fetch.ErrDisk) && !errors.Is(r.err, errNoRoom):
 		return r, false, fmt.Errorf("%w: body of %s: %w", iut.ErrDisk, url, r.err)
@@ -94,7 +94,7 @@ func (w *worker) request(loan *frontier.Loan, url string, req fetch.Request) (r 
 // obeys looks whether robots.txt allows the row of an item, and refuses it if not. It returns false
 // if the answer is not known after all: the frontier asks for it first.
 func (w *worker) obeys(item *iut.Item) (known bool, err error) {
-	rules, err := w.robots.rules(record.Origin(item.Row.URL))
+	rules, err := w.rules.robots.rules(record.Origin(item.Row.URL))
 	if rules == nil {
 		return false, err
 	}

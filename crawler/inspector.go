@@ -56,12 +56,12 @@ func newInspector(tree *iut.Tree, index *storage.Index, linker *Linker, token st
 // answerQuestions lets other processes ask about the tree while the crawl has it. Where the
 // socket cannot be made the crawl goes on without.
 func (e *engine) answerQuestions() (stop func()) {
-	in := newInspector(e.tree, e.index, e.linker, e.robots.token)
+	in := newInspector(e.store.tree, e.store.index, e.rules.linker, e.rules.robots.token)
 	in.Live = func() string { return e.progress().String() }
 	in.Progress = func() any { return e.progress() }
-	in.Room = e.pause.String
+	in.Room = e.network.pause.String
 	in.Working = e.frontier.Out
-	done, err := ctl.Serve(e.alive, e.opts.Tree, in.Run)
+	done, err := ctl.Serve(e.ends.alive, e.opts.Tree, in.Run)
 	if err != nil {
 		e.opts.Log.Warn("ls, show and the like cannot be answered while this crawl runs", "err", err)
 		return func() {}

@@ -30,21 +30,21 @@ func (c *finalCheck) again(fetching context.Context, looked int64) (more bool, e
 // links of known pages may be near enough now; and sitemaps may not have been named yet. The caller
 // holds finalCheck.ending.
 func (e *engine) findMore() (more bool, err error) {
-	ctx := e.fetching
-	grown, err := e.index.Marks().NeedsRelink()
+	ctx := e.ends.fetching
+	grown, err := e.store.index.Marks().NeedsRelink()
 	if err == nil && grown {
-		_, err = e.index.Sitemaps().Reopen(ctx, (*record.Record).Narrowed, e.frontier.Add)
+		_, err = e.store.index.Sitemaps().Reopen(ctx, (*record.Record).Narrowed, e.frontier.Add)
 	}
 	if err == nil && grown {
 		err = e.relink(ctx, false, e.frontier.Add)
 	}
 	nearer := 0
 	if err == nil {
-		nearer, err = repair.Nearer(ctx, e.tree, e.index, e.linker, e.frontier.Add)
+		nearer, err = repair.Nearer(ctx, e.store.tree, e.store.index, e.rules.linker, e.frontier.Add)
 	}
 	named := 0
-	if err == nil && !e.named && e.opts.ReadsSitemaps() {
-		e.named = true
+	if err == nil && !e.check.named && e.opts.ReadsSitemaps() {
+		e.check.named = true
 		named, err = e.nameSitemaps(ctx)
 	}
 	return grown || nearer > 0 || named > 0, err

@@ -46,7 +46,7 @@ func (e *engine) open(ctx context.Context) error {
 
 // openTree opens or makes the tree, and keeps in FORMAT what the caller wants kept.
 func (e *engine) openTree(ctx context.Context) (err error) {
-	e.linker = e.opts.linker()
+	e.rules.linker = e.opts.linker()
 	if e.opts.NoTree {
 		return e.openScratchTree()
 	}
@@ -54,11 +54,11 @@ func (e *engine) openTree(ctx context.Context) (err error) {
 	if e.opts.NoSync {
 		mode = iut.SyncNone
 	}
-	e.tree, err = iut.Open(e.opts.Tree, iut.Options{FS: e.opts.FS, Sync: mode, Identity: e.opts.identity(), Watch: e.watch})
+	e.store.tree, err = iut.Open(e.opts.Tree, iut.Options{FS: e.opts.FS, Sync: mode, Identity: e.opts.identity(), Watch: e.ends.watch})
 	if err != nil {
 		return err
 	}
-	e.room = e.opts.room(ctx, e.watch, e.tree.Free)
+	e.store.room = e.opts.room(ctx, e.ends.watch, e.store.tree.Free)
 	return e.keep()
 }
 
@@ -68,12 +68,12 @@ func (e *engine) keep() error {
 	if e.opts.Keep == nil || e.opts.NoTree {
 		return nil
 	}
-	e.keptLogins = len(e.opts.logins)
-	kept, err := e.opts.Keep(e.tree.Format().Kept, slices.Sorted(maps.Keys(e.opts.logins)))
+	e.seeds.keptLogins = len(e.opts.logins)
+	kept, err := e.opts.Keep(e.store.tree.Format().Kept, slices.Sorted(maps.Keys(e.opts.logins)))
 	if err != nil {
 		return err
 	}
-	return e.tree.Keep(kept)
+	return e.store.tree.Keep(kept)
 }
 
 // identity is what a new tree is made by, and an old one must have been made by.
@@ -83,7 +83,7 @@ func (o *Options) identity() *iut.Identity {
 
 // openIndex opens the index, or makes it of the folders.
 func (e *engine) openIndex(ctx context.Context) error {
-	opts := storage.Options{NoSync: e.opts.NoSync, SeenMemory: e.opts.SeenBytes, Watch: e.watch, Room: e.room.Ask}
+	opts := storage.Options{NoSync: e.opts.NoSync, SeenMemory: e.opts.SeenBytes, Watch: e.ends.watch, Room: e.store.room.Ask}
 	if e.opts.NoTree {
 		opts.Limits, opts.Inbox = e.opts.limits(), e.opts.inbox()
 		return e.openScratchIndex(opts)
@@ -99,13 +99,13 @@ func (e *engine) openIndex(ctx context.Context) error {
 		}
 	}
 	opts.Limits, opts.Inbox = e.opts.limits(), e.opts.inbox()
-	if e.index, err = storage.Open(path, opts); err != nil {
+	if e.store.index, err = storage.Open(path, opts); err != nil {
 		return err
 	}
-	if e.earlier = e.index.Totals().Records() > 0; !e.earlier {
-		e.index.Filter().SetComplete()
+	if e.begun.earlier = e.store.index.Totals().Records() > 0; !e.begun.earlier {
+		e.store.index.Filter().SetComplete()
 	}
-	e.opened, err = e.index.Transaction()
+	e.begun.opened, err = e.store.index.Transaction()
 	return err
 }
 
@@ -113,11 +113,11 @@ func (e *engine) openIndex(ctx context.Context) error {
 // run: after a kill before these are in FORMAT, the next run would take the index for one that has
 // all links which FORMAT's options admit.
 func (e *engine) makeIndex(ctx context.Context, opts storage.Options) error {
-	before, err := NewLinker(e.tree.Format())
+	before, err := NewLinker(e.store.tree.Format())
 	if err != nil {
 		return err
 	}
-	report, err := repair.NewIndex(ctx, e.tree, opts, before, e.opts.Log)
+	report, err := repair.NewIndex(ctx, e.store.tree, opts, before, e.opts.Log)
 	if err == nil && report.Pages > 0 {
 		e.opts.Log.Warn("index.db was missing: made again from the folders", "pages", report.Pages)
 	}
@@ -136,23 +136,23 @@ func (o *Options) inbox() int {
 
 // beginRun begins the run in the index.
 func (e *engine) beginRun(context.Context) (err error) {
-	if e.run, e.unclean, e.lastUnclean, err = e.index.Runs().Begin(); err != nil {
+	if e.begun.run, e.begun.unclean, e.begun.lastUnclean, err = e.store.index.Runs().Begin(); err != nil {
 		return fmt.Errorf("%w: %w", iut.ErrDisk, err)
 	}
-	e.linker.Use(e.index)
-	e.linker.failed = e.fail
+	e.rules.linker.Use(e.store.index)
+	e.rules.linker.failed = e.ends.fail
 	return nil
 }
 
 // enterSeeds makes a record of each seed that has none.
 func (e *engine) enterSeeds(ctx context.Context) (err error) {
-	_, e.seeded, err = repair.EnterSeeds(ctx, e.tree, e.index, e.linker, e.opts.Scope.String(), e.opts.Log)
+	_, e.begun.seeded, err = repair.EnterSeeds(ctx, e.store.tree, e.store.index, e.rules.linker, e.opts.Scope.String(), e.opts.Log)
 	return err
 }
 
 // findWork returns ErrNoWork if there is none, and warns of options that hardly find any.
 func (e *engine) findWork(context.Context) error {
-	if e.index.Totals().Pending() == 0 && !e.seeded {
+	if e.store.index.Totals().Pending() == 0 && !e.begun.seeded {
 		return ErrNoWork
 	}
 	if !e.opts.accepts("text/html") && !e.opts.accepts("application/xhtml+xml") {
@@ -172,10 +172,10 @@ func (e *engine) makeClient(context.Context) error {
 	if err != nil {
 		return err
 	}
-	e.client = fetch.New(fetch.Options{
+	e.network.client = fetch.New(fetch.Options{
 		UserAgent: e.opts.UserAgent, Timeout: e.opts.Timeout, MaxSize: e.opts.MaxSize,
 		Bodies: fetch.NewBudget(e.opts.MemoryBodies),
-		Temp:   func() (fetch.Temp, error) { return newTemp(e.tree, e.room) },
+		Temp:   func() (fetch.Temp, error) { return newTemp(e.store.tree, e.store.room) },
 		Proxy:  e.opts.Proxy, Header: e.opts.Header, User: e.opts.User, Password: e.opts.Password, Logins: e.opts.logins,
 		Cookies: cookies, SeedHost: e.seedHost, SeedOrigin: e.seedOrigin,
 		Guard:     e.guard,
@@ -183,22 +183,22 @@ func (e *engine) makeClient(context.Context) error {
 		Network: e.opts.Network, Bind: e.opts.Bind, PerIP: e.opts.PerIP, Insecure: e.opts.Insecure, HTTP1: e.opts.HTTP1, IdleConns: e.opts.idle,
 		Source: e.source(),
 	})
-	e.robots = newRobotsCache(e.index, robots.Token(e.opts.UserAgent), uint32(e.opts.Retries)+1, e.run.Start)
+	e.rules.robots = newRobotsCache(e.store.index, robots.Token(e.opts.UserAgent), uint32(e.opts.Retries)+1, e.begun.run.Start)
 	return nil
 }
 
 // fillFrontier makes the frontier, which reads the rows that wait as it needs them.
 func (e *engine) fillFrontier(ctx context.Context) (err error) {
-	total := e.index.Totals()
+	total := e.store.index.Totals()
 	live := total.Now + total.Later
 	if e.opts.ReadsSitemaps() {
 		live += total.Sitemaps
 	}
 	opts := frontier.Options{
-		Store: e.index.Queues(), Memory: e.opts.FrontierBytes, Crawlers: e.opts.Crawlers, PerHost: e.opts.PerHost,
+		Store: e.store.index.Queues(), Memory: e.opts.FrontierBytes, Crawlers: e.opts.Crawlers, PerHost: e.opts.PerHost,
 		Delay: max(e.opts.Delay, 0), Auto: e.opts.Delay == 0, MaxWait: e.opts.MaxWait, MaxCrawlDelay: e.opts.MaxDelay,
-		Live: live, NoSitemaps: !e.opts.ReadsSitemaps(), Run: e.run.ID, Unclean: e.unclean, Earlier: e.earlier, NotBefore: e.run.Start * int64(time.Second),
-		Admit: e.admit, NeedRobots: func(origin string) bool { return !e.opts.IgnoreRobots && e.robots.need(origin) }, Idle: e.flushAll,
+		Live: live, NoSitemaps: !e.opts.ReadsSitemaps(), Run: e.begun.run.ID, Unclean: e.begun.unclean, Earlier: e.begun.earlier, NotBefore: e.begun.run.Start * int64(time.Second),
+		Admit: e.admit, NeedRobots: func(origin string) bool { return !e.opts.IgnoreRobots && e.rules.robots.need(origin) }, Idle: e.flushAll,
 	}
 	if err := e.order(ctx, &opts); err != nil {
 		return err
@@ -206,20 +206,20 @@ func (e *engine) fillFrontier(ctx context.Context) (err error) {
 	if e.frontier, err = frontier.New(opts); err != nil {
 		return err
 	}
-	if e.holding {
+	if e.begun.holding {
 		e.frontier.Expect(1)
 	}
-	e.robots.found = e.frontier.CrawlDelay
+	e.rules.robots.found = e.frontier.CrawlDelay
 	return nil
 }
 
 // admit returns the reason why a row is held in this run, or "".
 func (e *engine) admit(row *record.Row) string {
-	if reason := e.linker.hold(row); reason != "" {
+	if reason := e.rules.linker.hold(row); reason != "" {
 		return reason
 	}
 	if !e.opts.IgnoreRobots {
-		if cause, yes := e.robots.unreachable(record.Origin(row.URL)); yes {
+		if cause, yes := e.rules.robots.unreachable(record.Origin(row.URL)); yes {
 			return heldRobots + ":" + cause
 		}
 	}

@@ -102,7 +102,7 @@ func (e *engine) order(ctx context.Context, f *frontier.Options) error {
 		f.Batch, f.Share = 1, e.opts.QueueSize
 	}
 	if e.opts.Order == OrderTree {
-		f.Tree = e.index.Queues()
+		f.Tree = e.store.index.Queues()
 	}
 	if !e.opts.priority() {
 		return nil
@@ -119,8 +119,8 @@ func (e *engine) order(ctx context.Context, f *frontier.Options) error {
 	table := f.Memory / 4
 	f.Memory -= table
 	var err error
-	e.scorer, err = score.New(score.Kind(e.opts.ScoreBy), table, e.index.Filter().Fingerprint)
-	f.Rank = e.scorer.Rank
+	e.rules.scorer, err = score.New(score.Kind(e.opts.ScoreBy), table, e.store.index.Filter().Fingerprint)
+	f.Rank = e.rules.scorer.Rank
 	return err
 }
 
@@ -133,11 +133,11 @@ func (e *engine) rerank(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, ranks.Close()) }()
 	version := uint64(ranks.Time.UnixNano())
-	done, err := e.index.Marks().Ranked()
+	done, err := e.store.index.Marks().Ranked()
 	if err != nil || done == version {
 		return err
 	}
-	n, err := e.index.Rerank(ctx, version, func(url string) (uint64, bool) {
+	n, err := e.store.index.Rerank(ctx, version, func(url string) (uint64, bool) {
 		r, ok := ranks.Rank(url)
 		return score.Rank(r * float64(ranks.Nodes)), ok
 	})
@@ -151,8 +151,8 @@ func (w *worker) ranks(row *record.Row, total int) func(links []record.Link) {
 	switch {
 	case w.opts.Score != nil:
 		return w.score
-	case w.scorer != nil:
-		return w.scorer.Shares(row, total)
+	case w.rules.scorer != nil:
+		return w.rules.scorer.Shares(row, total)
 	}
 	return func([]record.Link) {}
 }
@@ -164,7 +164,7 @@ func (w *worker) score(links []record.Link) {
 		if l.Source == record.Seed {
 			continue
 		}
-		ok := w.call("Score", l.URL, func() error {
+		ok := w.ends.call("Score", l.URL, func() error {
 			l.Rank = score.Rank(w.opts.Score(Candidate{URL: l.URL, Source: l.Source, Depth: int(l.Depth)}))
 			return nil
 		})
@@ -178,10 +178,10 @@ func (w *worker) score(links []record.Link) {
 // where more of a known link counts: with a limit of depth each may be a shorter way to what it
 // names, and scores add up.
 func (w *worker) isKnown() func(url string) bool {
-	if w.opts.MaxDepth != 0 || w.scorer != nil {
+	if w.opts.MaxDepth != 0 || w.rules.scorer != nil {
 		return nil
 	}
-	filter := w.index.Filter()
+	filter := w.store.index.Filter()
 	return func(url string) bool { return filter.Lookup(filter.Fingerprint(url)) == seen.Known }
 }
 
@@ -192,14 +192,14 @@ func (w *worker) newLinks(rank func([]record.Link), links []record.Link) []recor
 	if w.opts.MaxDepth != 0 {
 		return links
 	}
-	filter := w.index.Filter()
+	filter := w.store.index.Filter()
 	kept := links[:0]
 	for _, l := range links {
 		switch fp := filter.Fingerprint(l.URL); {
 		case filter.Lookup(fp) != seen.Known:
 			kept = append(kept, l)
-		case w.scorer != nil:
-			w.scorer.Known(fp, l.Rank)
+		case w.rules.scorer != nil:
+			w.rules.scorer.Known(fp, l.Rank)
 		}
 	}
 	if len(kept) <= len(links)/2 {
@@ -210,11 +210,11 @@ func (w *worker) newLinks(rank func([]record.Link), links []record.Link) []recor
 
 // knownLinks adds up what a commit found to be known.
 func (e *engine) knownLinks(links []storage.KnownLink) {
-	if e.scorer == nil {
+	if e.rules.scorer == nil {
 		return
 	}
 	for _, l := range links {
-		e.scorer.Known(l.Fingerprint, l.Rank)
+		e.rules.scorer.Known(l.Fingerprint, l.Rank)
 	}
 }
 
@@ -227,8 +227,8 @@ func (e *engine) orderFigures() (order string, forgotten int64) {
 	if e.opts.Score != nil {
 		by = "a function"
 	}
-	if e.scorer != nil {
-		forgotten = e.scorer.Forgotten()
+	if e.rules.scorer != nil {
+		forgotten = e.rules.scorer.Forgotten()
 	}
 	return fmt.Sprintf("priority by %s, %s x %d", by, e.opts.Queue, max(e.opts.Queues, 1)), forgotten
 }

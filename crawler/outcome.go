@@ -203,7 +203,7 @@ func (w *worker) page(item *iut.Item, res *fetch.Response) {
 		item.Refuse("type")
 		return
 	}
-	noindex, nofollow := extract.Directives(res.Header["X-Robots-Tag"], w.robots.token)
+	noindex, nofollow := extract.Directives(res.Header["X-Robots-Tag"], w.rules.robots.token)
 	if nofollow {
 		page.Flags = addFlag(page.Flags, flagNoFollow)
 	}
@@ -228,7 +228,7 @@ func (w *worker) page(item *iut.Item, res *fetch.Response) {
 	case (noindex || unwanted) && !w.opts.IgnoreRobots:
 		res.Body.Release()
 		item.Refuse("noindex") // its links count all the same
-	case w.skips(page):
+	case w.store.skips(page):
 		res.Body.Release()
 		item.Refuse(record.Duplicate) // as do its
 	default:
@@ -269,7 +269,7 @@ func (w *worker) redirect(item *iut.Item, res *fetch.Response) {
 		item.Fail(statusReason(res.Status))
 		return
 	}
-	target := w.linker.strip.Apply(resolve(row.URL, res.Location))
+	target := w.rules.linker.strip.Apply(resolve(row.URL, res.Location))
 	switch {
 	case target == "":
 		item.Fail("redirect-location")
@@ -284,16 +284,16 @@ func (w *worker) redirect(item *iut.Item, res *fetch.Response) {
 	var areas []string
 	var sitemaps []record.Link
 	if seed {
-		w.linker.scope.Widen(target)
-		areas = w.linker.Areas(target)
+		w.rules.linker.scope.Widen(target)
+		areas = w.rules.linker.Areas(target)
 		// The robots.txt of its host may have been read before the host belonged to this crawl.
-		rules, err := w.robots.rules(record.Origin(target))
+		rules, err := w.rules.robots.rules(record.Origin(target))
 		if err != nil {
 			w.opts.Log.Warn("robots.txt of a redirect's target", "url", target, "err", err)
 		}
-		sitemaps = w.linker.namedSitemaps(record.Origin(target), rules, w.opts.MaxURL)
-	} else if reason := w.linker.reject(target); reason != "" {
-		w.linker.count(map[string]int{reason: 1})
+		sitemaps = w.rules.linker.namedSitemaps(record.Origin(target), rules, w.opts.MaxURL)
+	} else if reason := w.rules.linker.reject(target); reason != "" {
+		w.rules.linker.count(map[string]int{reason: 1})
 		item.Reason = reason
 		return
 	}

@@ -32,10 +32,10 @@ func TestOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const items, fit = 30, overBytes / (1 << 20)
 		e := &engine{
-			opts: Options{BufferBytes: 1 << 20}, stores: stores{index: index}, asking: asking{linker: &Linker{}},
+			opts: Options{BufferBytes: 1 << 20}, store: stores{index: index}, rules: rules{linker: &Linker{}},
 			places: places{over: semaphore.NewWeighted(overBytes)},
 		}
-		e.alive = t.Context()
+		e.ends.alive = t.Context()
 		if e.frontier, err = frontier.New(frontier.Options{
 			Store: index.Queues(), Memory: 1 << 20, Crawlers: 1, PerHost: 1, MaxWait: time.Minute, NeedRobots: func(string) bool { return false },
 		}); err != nil {

@@ -18,15 +18,11 @@ func (w *worker) url(loan *frontier.Loan, row *record.Row, free func()) (done bo
 	}
 	// One of -max-pages tickets: kept by a page until it is committed, and by what is stored; given
 	// back by everything else.
-	if !w.pageLimit.take(w.fetching) {
+	if !w.limit.take(w.ends.fetching) {
 		return false, 0, nil
 	}
 	stored := false
-	defer func() {
-		if w.pageLimit.buffered(stored) {
-			w.flushAll() // the last one waits for no others
-		}
-	}()
+	defer func() { w.limit.buffered(stored) }()
 	r, ok, err := w.request(loan, row.URL, fetch.Request{
 		Wants: w.wants, Looks: w.looks, KeepLarge: w.opts.CutLarge,
 		KeepBroken: int(row.Tries)-int(row.Spared) >= w.opts.Retries, // the last try keeps what there is
@@ -37,7 +33,7 @@ func (w *worker) url(loan *frontier.Loan, row *record.Row, free func()) (done bo
 	res := r.res
 	if res != nil {
 		// Kept until the item is in the buffer: what waits there with its links is bounded too.
-		parsed, err := w.queueForParser(res, free)
+		parsed, err := w.places.queueForParser(w.ends.transfers, res.Body.Len(), free)
 		if err != nil {
 			res.Body.Release()
 			return false, 0, nil
@@ -45,17 +41,17 @@ func (w *worker) url(loan *frontier.Loan, row *record.Row, free func()) (done bo
 		defer parsed()
 	}
 	a := w.answer(item, loan.Known, res, r.err)
-	if w.broken.Load() != nil {
+	if w.ends.broken.Load() != nil {
 		// Whether this page's call-backs were called or not: it is pending, and comes again.
 		drop(item)
 		return false, 0, nil
 	}
 	if res != nil {
-		w.stages[stageRequest].add(res.First)
-		w.stages[stageResponse].add(res.Total - res.First)
+		w.measured.stages[stageRequest].add(res.First)
+		w.measured.stages[stageResponse].add(res.Total - res.First)
 	}
 	keeps := item.State == record.Stored
-	item.Ticket = keeps && w.tickets != nil
+	item.Ticket = keeps && w.limit.tickets != nil
 	if next, ok = w.finish(loan, row, item, a, r.start); !ok {
 		return false, 0, nil
 	}
@@ -71,7 +67,7 @@ func (w *worker) url(loan *frontier.Loan, row *record.Row, free func()) (done bo
 func (w *worker) early(item *iut.Item) (ok bool, err error) {
 	row := &item.Row
 	if row.Run <= w.lastUnclean {
-		there, err := w.tree.Has(row.URL)
+		there, err := w.store.tree.Has(row.URL)
 		if err != nil {
 			return false, err
 		}

@@ -1,6 +1,7 @@
 package crawler
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"time"
@@ -30,32 +31,32 @@ const (
 
 // acquireParser waits for the place of a parse worker for a page of so many bytes. done gives it
 // back.
-func (w *worker) acquireParser(bytes int64) (done func(), err error) {
+func (p *places) acquireParser(ctx context.Context, bytes int64) (done func(), err error) {
 	more := min(bytes/parseShare, sharesMore)
 	if more > 0 {
-		if err := w.shares.Acquire(w.transfers, more); err != nil {
+		if err := p.shares.Acquire(ctx, more); err != nil {
 			return nil, err
 		}
 	}
-	if err := w.parsing.Acquire(w.transfers, 1); err != nil {
-		w.shares.Release(more)
+	if err := p.parsing.Acquire(ctx, 1); err != nil {
+		p.shares.Release(more)
 		return nil, err
 	}
 	return func() {
-		w.parsing.Release(1)
-		w.shares.Release(more)
+		p.parsing.Release(1)
+		p.shares.Release(more)
 	}, nil
 }
 
-// queueForParser waits, for the body of an answer, for a place in the queue behind the downloads,
+// queueForParser waits, for a body of so many bytes, for a place in the queue behind the downloads,
 // lets the next download begin with free, and waits for a parser. done gives that back.
-func (w *worker) queueForParser(res *fetch.Response, free func()) (done func(), err error) {
-	if w.fetched != nil {
-		w.fetched <- struct{}{}
-		defer func() { <-w.fetched }()
+func (p *places) queueForParser(ctx context.Context, bytes int64, free func()) (done func(), err error) {
+	if p.fetched != nil {
+		p.fetched <- struct{}{}
+		defer func() { <-p.fetched }()
 		free()
 	}
-	return w.acquireParser(res.Body.Len())
+	return p.acquireParser(ctx, bytes)
 }
 
 // wants reports whether the body of an answer is read: to be stored, or for its links if it is a
@@ -85,14 +86,14 @@ func (w *worker) parsePage(item *iut.Item, res *fetch.Response) (noindex bool, e
 	said.Robots = res.Header["X-Robots-Tag"]
 	var r *reader
 	if res.Body.Len() <= parseShare {
-		r = w.linker.reader()
-		defer w.linker.readers.Put(r)
+		r = w.rules.linker.reader()
+		defer w.rules.linker.readers.Put(r)
 	} else {
 		r = newReader() // what it holds after a large page may be large as well
 	}
 	var page extract.Result
-	if err := w.foreign("parse", item.Row.URL, 0, func(*disk.Step) error {
-		page = r.Parse(said, res.Body.Bytes(), w.linker.opts)
+	if err := w.ends.foreign("parse", item.Row.URL, 0, func(*disk.Step) error {
+		page = r.Parse(said, res.Body.Bytes(), w.rules.linker.opts)
 		return nil
 	}); err != nil {
 		return false, err
@@ -111,9 +112,9 @@ func (w *worker) parsePage(item *iut.Item, res *fetch.Response) (noindex bool, e
 	if !w.tell(item, res.Header, res.Body.Bytes(), &page) {
 		return false, nil // url drops the page
 	}
-	item.Meta, item.Edges = page.Meta, w.linker.edges(page, facts.URL)
+	item.Meta, item.Edges = page.Meta, w.rules.linker.edges(page, facts.URL)
 	w.links(item, r, page, facts)
-	w.stages[stageParse].add(time.Since(start))
+	w.measured.stages[stageParse].add(time.Since(start))
 	return page.NoIndex, nil
 }
 
@@ -125,7 +126,7 @@ func (w *worker) links(item *iut.Item, r *reader, page extract.Result, facts iut
 	for rest := page.Links; ; {
 		n := min(len(rest), linksAhead)
 		page.Links, rest = rest[:n], rest[n:]
-		links := w.linker.admit(r, page, facts, w.isKnown())
+		links := w.rules.linker.admit(r, page, facts, w.isKnown())
 		if rank == nil {
 			// Only of a page that is not looked at in parts is it known how many count.
 			total := len(links)

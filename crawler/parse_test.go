@@ -17,13 +17,13 @@ func TestAcquireParser(t *testing.T) {
 	const small, twoShares, all = parseShare - 1, 2*parseShare + 5, 100 * parseShare
 	synctest.Test(t, func(t *testing.T) {
 		const workers = 3
-		w := &worker{ends: new(ends), places: &places{parsing: semaphore.NewWeighted(workers), shares: semaphore.NewWeighted(sharesMore)}}
-		w.transfers, w.cut = context.WithCancel(t.Context())
+		p := &places{parsing: semaphore.NewWeighted(workers), shares: semaphore.NewWeighted(sharesMore)}
+		ctx, cut := context.WithCancel(t.Context())
 		var mu sync.Mutex
 		parsing := map[string]func(){}
 		start := func(name string, bytes int64) {
 			go func() {
-				if done, err := w.acquireParser(bytes); err == nil {
+				if done, err := p.acquireParser(ctx, bytes); err == nil {
 					mu.Lock()
 					defer mu.Unlock()
 					parsing[name] = done
@@ -70,12 +70,12 @@ func TestAcquireParser(t *testing.T) {
 		start("i: large", twoShares) // behind g
 		end("b: large")
 		require("f: large", "h: small")
-		w.cut()
+		cut()
 		synctest.Wait()
 		end("f: large")
 		end("h: small")
 		require()
-		if !w.parsing.TryAcquire(workers) || !w.shares.TryAcquire(sharesMore) {
+		if !p.parsing.TryAcquire(workers) || !p.shares.TryAcquire(sharesMore) {
 			t.Error("places are missing after the end")
 		}
 	})

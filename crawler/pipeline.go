@@ -24,7 +24,7 @@ func (e *engine) startIn(g *errgroup.Group, fn func() error) {
 	g.Go(func() error {
 		err := fn()
 		if err != nil {
-			e.fail(err)
+			e.ends.fail(err)
 		}
 		return err
 	})
@@ -33,11 +33,11 @@ func (e *engine) startIn(g *errgroup.Group, fn func() error) {
 // startPipeline starts all but the crawlers: buffers with their builders, the committer, reports
 // and answers.
 func (e *engine) startPipeline() *pipeline {
-	p := &pipeline{committer: iut.NewCommitter(e.tree, e.index, e.opts.Buffers)}
-	p.committer.After, p.committer.Edges = e.committed, e.edges
+	p := &pipeline{committer: iut.NewCommitter(e.store.tree, e.store.index, e.opts.Buffers)}
+	p.committer.After, p.committer.Edges = e.committed, e.store.edges
 	p.committer.Committed = func(items int, sync, commit time.Duration) {
 		if items > 0 {
-			e.stages[stageMetadata].addMany((sync+commit)/time.Duration(items), items)
+			e.measured.stages[stageMetadata].addMany((sync+commit)/time.Duration(items), items)
 		}
 	}
 	for range e.opts.Buffers {
@@ -48,10 +48,10 @@ func (e *engine) startPipeline() *pipeline {
 			Weight: weigh,
 		})
 		e.buffers = append(e.buffers, buf)
-		b := &iut.Builder{Tree: e.tree, Source: buf, Committer: p.committer, Parse: e.linker.Parse, Stored: e.stages[stageStore].add}
-		e.startIn(&p.builders, func() error { return b.Run(e.alive) })
+		b := &iut.Builder{Tree: e.store.tree, Source: buf, Committer: p.committer, Parse: e.rules.linker.Parse, Stored: e.measured.stages[stageStore].add}
+		e.startIn(&p.builders, func() error { return b.Run(e.ends.alive) })
 	}
-	e.startIn(&p.committing, func() error { return p.committer.Run(e.alive) })
+	e.startIn(&p.committing, func() error { return p.committer.Run(e.ends.alive) })
 	for i := range e.opts.Crawlers {
 		e.workers = append(e.workers, e.newWorker(i+1, e.buffers[i%e.opts.Buffers]))
 	}
@@ -59,7 +59,7 @@ func (e *engine) startPipeline() *pipeline {
 	if !e.opts.NoTree {
 		stopAnswering = e.answerQuestions()
 	}
-	reporting, stopReporting := context.WithCancel(e.alive)
+	reporting, stopReporting := context.WithCancel(e.ends.alive)
 	p.stopOthers = func() {
 		stopReporting()
 		stopAnswering()
@@ -74,7 +74,7 @@ func (e *engine) startFetching(p *pipeline) {
 		e.startIn(&p.crawlers, w.run)
 	}
 	for _, beside := range []func(context.Context) error{e.fillFilter, e.releaseHeld, e.settle} {
-		e.startIn(&p.others, func() error { return beside(e.fetching) })
+		e.startIn(&p.others, func() error { return beside(e.ends.fetching) })
 	}
 }
 

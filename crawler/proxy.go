@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -20,37 +21,42 @@ const (
 // errNotAsked says that a request did not go out: fetching has ended while the proxy failed.
 var errNotAsked = errors.New("not asked: the proxy fails")
 
-// A proxyState knows whether the proxy works. What a proxy fails is no answer of any host: it
-// waits, with its place among the downloads, and is asked again, so that nothing becomes of a URL
-// or a robots.txt by it.
-type proxyState struct {
+// A network asks. What a proxy fails is no answer of any host: it waits, with its place among the
+// downloads, and is asked again, so that nothing becomes of a URL or a robots.txt by it.
+type network struct {
+	log      *slog.Logger
+	ends     *ends
+	client   *fetch.Client
+	pause    *pause
+	patience time.Duration // with a proxy that fails
+
 	mu     sync.Mutex
-	since  time.Time // guarded by mu: of the first failure in a row; zero: it works, or is not known to fail
+	since  time.Time // guarded by mu: of the proxy's first failure in a row; zero: it works, or is not known to fail
 	worked time.Time // guarded by mu: of the last request that it did not fail
 }
 
 // get asks for a URL, again and again while the proxy fails. A proxy that fails one request and not
 // others is not at fault in the end: then the failure is one of connecting to the host.
-func (w *worker) get(ctx context.Context, url string, req fetch.Request) (*fetch.Response, error) {
+func (n *network) get(ctx context.Context, url string, req fetch.Request) (*fetch.Response, error) {
 	pause := time.Second
 	for tries := 1; ; tries++ {
 		start := time.Now()
-		res, err := w.client.Get(ctx, url, req)
+		res, err := n.client.Get(ctx, url, req)
 		failure := proxyFailure(err)
 		if failure == nil {
 			if ctx.Err() == nil {
-				w.proxyWorks()
+				n.proxyWorks()
 			}
 			return res, err
 		}
-		works, worked := w.proxyFails(failure, start)
+		works, worked := n.proxyFails(failure, start)
 		if worked && tries >= loginTries && errors.Is(failure, fetch.ErrProxyPassword) {
 			return nil, failure // it may be the site that says so
 		}
 		if works && tries >= proxyTries {
 			return nil, &fetch.Error{Reason: fetch.Connect, Passing: true, Err: failure.Err}
 		}
-		if !w.sleep(pause) {
+		if !n.sleep(pause) {
 			return nil, errNotAsked
 		}
 		pause = min(2*pause, proxyPause)
@@ -70,56 +76,54 @@ func proxyFailure(err error) *fetch.Error {
 }
 
 // sleep waits, and reports whether fetching still goes on.
-func (w *worker) sleep(d time.Duration) bool {
+func (n *network) sleep(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return true
-	case <-w.fetching.Done():
+	case <-n.ends.fetching.Done():
 		return false
 	}
 }
 
-// failing reports whether the proxy has failed since it last worked.
-func (p *proxyState) failing() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return !p.since.IsZero()
+// proxyFailing reports whether the proxy has failed since it last worked.
+func (n *network) proxyFailing() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return !n.since.IsZero()
 }
 
-func (w *worker) proxyWorks() {
-	p := &w.proxy
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.worked = time.Now()
-	if !p.since.IsZero() {
-		w.opts.Log.Info("the proxy works again", "after", p.worked.Sub(p.since).Round(time.Second))
-		p.since = time.Time{}
+func (n *network) proxyWorks() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.worked = time.Now()
+	if !n.since.IsZero() {
+		n.log.Info("the proxy works again", "after", n.worked.Sub(n.since).Round(time.Second))
+		n.since = time.Time{}
 	}
 }
 
 // proxyFails takes note of a failure, tells of the first one in a row, and ends fetching after the
 // last one. It reports whether the proxy has worked for others since the request began, and whether
 // it ever has in this run.
-func (w *worker) proxyFails(failure *fetch.Error, start time.Time) (works, worked bool) {
-	p := &w.proxy
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	worked = !p.worked.IsZero()
-	if p.worked.After(start) {
+func (n *network) proxyFails(failure *fetch.Error, start time.Time) (works, worked bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	worked = !n.worked.IsZero()
+	if n.worked.After(start) {
 		return true, worked
 	}
-	if p.since.IsZero() {
-		p.since = start
-		w.opts.Log.Warn("the proxy fails: nothing is asked until it works", "err", failure)
+	if n.since.IsZero() {
+		n.since = start
+		n.log.Warn("the proxy fails: nothing is asked until it works", "err", failure)
 	}
-	patience := w.opts.MaxWait
+	patience := n.patience
 	if errors.Is(failure, fetch.ErrProxyPassword) {
 		patience = min(patience, proxyPassword)
 	}
-	if time.Since(p.since) >= patience {
-		w.stop(fmt.Errorf("nothing reachable: %w", failure))
+	if time.Since(n.since) >= patience {
+		n.ends.stop(fmt.Errorf("nothing reachable: %w", failure))
 	}
 	return false, worked
 }

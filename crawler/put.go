@@ -34,7 +34,7 @@ func (w *worker) add(item *iut.Item, took time.Duration) bool {
 	}
 	if w.opts.OnOutcome != nil && item.OfPage() {
 		// Before the item is out of our hands: what was not told is asked again.
-		ok := w.call("OnOutcome", told.URL, func() error { w.opts.OnOutcome(told); return nil })
+		ok := w.ends.call("OnOutcome", told.URL, func() error { w.opts.OnOutcome(told); return nil })
 		if !ok {
 			drop(item)
 			return false
@@ -54,11 +54,11 @@ func (w *worker) put(item *iut.Item) bool {
 	// A buffer counts no item for more than it may hold. What goes over is counted for all
 	// together, until it is committed, which is at once: then there is never much of it.
 	over := max(0, min(weigh(item)-w.opts.BufferBytes, overBytes))
-	if item.Over = over; over > 0 && w.over.Acquire(w.alive, over) != nil {
+	if item.Over = over; over > 0 && w.places.over.Acquire(w.ends.alive, over) != nil {
 		drop(item)
 		return false
 	}
-	if err := w.buf.Add(w.alive, item); err != nil {
+	if err := w.buf.Add(w.ends.alive, item); err != nil {
 		drop(item)
 		return false
 	}

@@ -23,18 +23,18 @@ import (
 func (e *engine) report(ctx context.Context) error {
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
-	last, lastPages, kept := e.start, int64(0), e.start
-	hour := record.Hour{Run: e.run.ID, Hour: 1}
+	last, lastPages, kept := e.measured.start, int64(0), e.measured.start
+	hour := record.Hour{Run: e.begun.run.ID, Hour: 1}
 	before := int64(0) // new URLs in the tree before this hour
 	put := func() error {
-		if e.alive.Err() != nil {
+		if e.ends.alive.Err() != nil {
 			return nil // after an error of the disk nothing is written any more
 		}
-		hour.Time, hour.Stored, hour.Rows = time.Now().Unix(), e.index.Runs().Current().NewURLs-before, map[string][2]int64{}
+		hour.Time, hour.Stored, hour.Rows = time.Now().Unix(), e.store.index.Runs().Current().NewURLs-before, map[string][2]int64{}
 		for _, q := range e.queues() {
 			hour.Rows[q.Name] = [2]int64{q.Added, q.Removed}
 		}
-		if err := e.index.Runs().PutHour(hour); err != nil {
+		if err := e.store.index.Runs().PutHour(hour); err != nil {
 			return fmt.Errorf("%w: %w", iut.ErrDisk, err)
 		}
 		return nil
@@ -48,16 +48,16 @@ func (e *engine) report(ctx context.Context) error {
 		}
 		if e.opts.LimitHeap {
 			// The filter is outside the heap, and what it takes is not the heap's any more.
-			debug.SetMemoryLimit(e.opts.heap(e.index.Filter().Bytes()))
+			debug.SetMemoryLimit(e.opts.heap(e.store.index.Filter().Bytes()))
 		}
-		pages := e.index.Runs().Current().Stored
-		e.perSecond.Store(math.Float64bits(float64(pages-lastPages) / now.Sub(last).Seconds()))
+		pages := e.store.index.Runs().Current().Stored
+		e.measured.perSecond.Store(math.Float64bits(float64(pages-lastPages) / now.Sub(last).Seconds()))
 		last, lastPages = now, pages
 		if e.opts.Progress != nil {
 			p := e.progress()
-			e.call("Progress", "", func() error { e.opts.Progress(p); return nil })
+			e.ends.call("Progress", "", func() error { e.opts.Progress(p); return nil })
 		}
-		over := now.Sub(e.start) >= time.Duration(hour.Hour)*time.Hour
+		over := now.Sub(e.measured.start) >= time.Duration(hour.Hour)*time.Hour
 		if !over && now.Sub(kept) < time.Minute {
 			continue
 		}
@@ -72,18 +72,18 @@ func (e *engine) report(ctx context.Context) error {
 		if e.opts.NoTree {
 			continue
 		}
-		if err := cleaner.WriteHourly(e.alive, e.index, e.files, e.watch); err != nil {
+		if err := cleaner.WriteHourly(e.ends.alive, e.store.index, e.files, e.ends.watch); err != nil {
 			return err
 		}
 	}
 }
 
 func (e *engine) progress() Progress {
-	run, total, stats := e.index.Runs().Current(), e.index.Totals(), e.frontier.Stats()
+	run, total, stats := e.store.index.Runs().Current(), e.store.index.Totals(), e.frontier.Stats()
 	p := Progress{
-		Elapsed: time.Since(e.start), Pages: run.Stored, Bytes: run.Bytes,
+		Elapsed: time.Since(e.measured.start), Pages: run.Stored, Bytes: run.Bytes,
 		Pending: total.Now + total.Later, Held: total.Held, Hosts: stats.Hosts, Phase: "fetch",
-		PerSecond: math.Float64frombits(e.perSecond.Load()),
+		PerSecond: math.Float64frombits(e.measured.perSecond.Load()),
 	}
 	for name, count := range run.Outcomes {
 		if strings.HasPrefix(name, record.Failed.String()) {
@@ -98,9 +98,9 @@ func (e *engine) progress() Progress {
 	for _, w := range e.workers {
 		busy = busy || w.flying.Load() > 0
 	}
-	if e.fetching.Err() != nil {
+	if e.ends.fetching.Err() != nil {
 		p.Phase = "drain"
-	} else if p.Waiting = e.pause.String(); p.Waiting == "" && !busy {
+	} else if p.Waiting = e.network.pause.String(); p.Waiting == "" && !busy {
 		p.Waiting = e.frontier.Waiting()
 	}
 	return p
@@ -126,15 +126,15 @@ func (e *engine) queues() []cleaner.Queue {
 
 // figures are those of the run that only the engine knows.
 func (e *engine) figures() cleaner.RunFigures {
-	filter := e.index.Filter()
+	filter := e.store.index.Filter()
 	f := cleaner.RunFigures{
-		Run: e.index.Runs().Current(), Queues: e.queues(), Rejected: e.linker.rejections(),
+		Run: e.store.index.Runs().Current(), Queues: e.queues(), Rejected: e.rules.linker.rejections(),
 		LockWait: e.frontier.Stats().LongestWait, ExpectedLosses: filter.ExpectedLosses(), Filter: filter.Stats(),
 	}
 	f.Order, f.Forgotten = e.orderFigures()
-	f.Pauses, f.Stuck = e.watch.Figures()
-	for i := range e.stages {
-		f.Stages = append(f.Stages, e.stages[i].stage(stageNames[i]))
+	f.Pauses, f.Stuck = e.ends.watch.Figures()
+	for i := range e.measured.stages {
+		f.Stages = append(f.Stages, e.measured.stages[i].stage(stageNames[i]))
 	}
 	return f
 }
@@ -143,8 +143,8 @@ func (e *engine) figures() cleaner.RunFigures {
 // answer in this run, and why it gave none. If the run has stored pages, that holds for those alone
 // that it has given up: the others are asked again. Records come in the order of the index.
 func (e *engine) unreached() func(*record.Record) (cause string, yes bool) {
-	stored := sync.OnceValue(func() bool { return e.index.Runs().Current().Stored > 0 }) // once all is drained
-	var last record.Robots                                                               // of the origin of the record before
+	stored := sync.OnceValue(func() bool { return e.store.index.Runs().Current().Stored > 0 }) // once all is drained
+	var last record.Robots                                                                     // of the origin of the record before
 	return func(r *record.Record) (string, bool) {
 		word, cause, _ := strings.Cut(r.Reason, ":")
 		switch {
@@ -154,17 +154,17 @@ func (e *engine) unreached() func(*record.Record) (cause string, yes bool) {
 			return "", false
 		case word != "":
 			return word, true
-		case e.proxy.failing():
+		case e.network.proxyFailing():
 			return string(fetch.Proxy), true
 		}
 		if origin := record.Origin(r.URL); origin != last.Origin {
-			row, found, err := e.index.Hosts().Robots(origin)
+			row, found, err := e.store.index.Hosts().Robots(origin)
 			if last = row; err != nil || !found {
 				last = record.Robots{}
 			}
 			last.Origin = origin
 		}
-		return last.Reason, last.Reason != "" && !answered(last.Status) && last.Time >= e.run.Start
+		return last.Reason, last.Reason != "" && !answered(last.Status) && last.Time >= e.begun.run.Start
 	}
 }
 

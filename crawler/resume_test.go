@@ -36,26 +36,26 @@ func TestResumeReads(t *testing.T) {
 					}
 					givenUp := knowMany(t, opts, known, hosts, unclean)
 					e := openEngine(t, opts)
-					if e.index.Filter().Complete() {
+					if e.store.index.Filter().Complete() {
 						t.Error("the filter was made before the first URL is taken")
 					}
 					loans, err := e.frontier.Taker().Take(t.Context(), 3)
 					if err != nil || len(loans) == 0 {
 						t.Fatalf("Take: %d loans, %v", len(loans), err)
 					}
-					if n := e.index.Stats().Written; n > 30 {
+					if n := e.store.index.Stats().Written; n > 30 {
 						t.Errorf("%d pages of the index were written before the first URL is taken", n)
 					}
-					looked[i] = e.index.Stats().Looked
+					looked[i] = e.store.index.Stats().Looked
 					// Of so small a filter a part may be full by chance, and does not count what it
 					// takes then.
-					if err := e.fillFilter(t.Context()); err != nil || !e.index.Filter().Complete() || e.index.Filter().Len() < known+1-known/50 {
-						t.Errorf("filter: %v, %d URLs, want %d or little less", err, e.index.Filter().Len(), known+1)
+					if err := e.fillFilter(t.Context()); err != nil || !e.store.index.Filter().Complete() || e.store.index.Filter().Len() < known+1-known/50 {
+						t.Errorf("filter: %v, %d URLs, want %d or little less", err, e.store.index.Filter().Len(), known+1)
 					}
 					if _, err := os.Stat(filepath.Join(e.opts.Tree, "seen")); !errors.Is(err, fs.ErrNotExist) {
 						t.Errorf("the saved filter is there after its use, and might be taken for a later state of an older index: %v", err)
 					}
-					if scanned := e.index.Stats().Looked > looked[i]; scanned != unclean {
+					if scanned := e.store.index.Stats().Looked > looked[i]; scanned != unclean {
 						t.Errorf("filter made by a scan: %v, want %v", scanned, unclean)
 					}
 					before := e.frontier.Stats().Eligible
@@ -82,9 +82,9 @@ func openEngine(t *testing.T, opts Options) *engine {
 		t.Fatal(err)
 	}
 	e := newEngine(t.Context(), opts, cleaner.Files{})
-	e.fetching, e.stop = context.WithCancelCause(t.Context())
+	e.ends.fetching, e.ends.stop = context.WithCancelCause(t.Context())
 	t.Cleanup(func() {
-		e.stop(nil)
+		e.ends.stop(nil)
 		if err := e.close(); err != nil {
 			t.Error(err)
 		}
@@ -120,7 +120,7 @@ func knowMany(t *testing.T, opts Options, known, hosts int, unclean bool) (given
 	}
 	var fresh []record.Row
 	for some := range slices.Chunk(links, 100) {
-		done, err := e.index.Commit([]*record.Outcome{{Links: some}})
+		done, err := e.store.index.Commit([]*record.Outcome{{Links: some}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,11 +134,11 @@ func knowMany(t *testing.T, opts Options, known, hosts int, unclean bool) (given
 			set = append(set, o)
 		}
 	}
-	if _, err := e.index.Commit(set); err != nil {
+	if _, err := e.store.index.Commit(set); err != nil {
 		t.Fatal(err)
 	}
 	if !unclean {
-		e.fetching = t.Context()
+		e.ends.fetching = t.Context()
 		if err := errors.Join(e.fillFilter(t.Context()), e.finish()); err != nil {
 			t.Fatal(err)
 		}

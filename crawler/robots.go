@@ -313,13 +313,14 @@ func (w *worker) askRobots(loan *frontier.Loan, row *record.Row) error {
 	if r.res != nil {
 		defer r.res.Body.Release()
 		if r.res.Status < 300 {
-			if w.parsing.Acquire(w.transfers, 1) != nil {
+			parsed, err := w.places.acquireParser(w.ends.transfers, 0)
+			if err != nil {
 				return nil
 			}
-			defer w.parsing.Release(1)
+			defer parsed()
 		}
 	}
-	a := w.robots.answer(row, loan.Known, &r)
+	a := w.rules.robots.answer(row, loan.Known, &r)
 	if a.row == nil && a.next == "" {
 		return nil
 	}
@@ -330,13 +331,13 @@ func (w *worker) askRobots(loan *frontier.Loan, row *record.Row) error {
 		}
 		if !on { // there is not room for so many that wait
 			a.row = &record.Robots{Origin: row.Source, Reason: statusReason(http.StatusFound), Time: time.Now().Unix()}
-			w.robots.fail(a.row, false, 1)
+			w.rules.robots.fail(a.row, false, 1)
 		}
 	}
 	item := &iut.Item{Outcome: record.Outcome{Row: *row, Robots: a.row}}
 	if a.row != nil && answered(a.row.Status) {
-		rules := parseRobots(*a.row, w.robots.token)
-		item.Links = w.linker.namedSitemaps(row.Source, rules, w.opts.MaxURL)
+		rules := parseRobots(*a.row, w.rules.robots.token)
+		item.Links = w.rules.linker.namedSitemaps(row.Source, rules, w.opts.MaxURL)
 		w.frontier.Expect(1) // what they are is known when this is committed
 		if row.Hops > 0 && rules.CrawlDelay > 0 {
 			of := w.frontier.Times(record.Host(row.Source + "/"))

@@ -83,9 +83,9 @@ func Run(ctx context.Context, opts Options) (Result, error) {
 		defer debug.SetMemoryLimit(debug.SetMemoryLimit(opts.heap(opts.SeenBytes)))
 	}
 	e := newEngine(ctx, opts, files)
-	defer e.fail(nil)
+	defer e.ends.fail(nil)
 	var result Result
-	hung := e.watch.Guard(ctx, func() { result, err = e.openAndCrawl(ctx) }, func() { err = errors.Join(err, e.close()) })
+	hung := e.ends.watch.Guard(ctx, func() { result, err = e.openAndCrawl(ctx) }, func() { err = errors.Join(err, e.close()) })
 	if hung == nil {
 		return result, err
 	}
@@ -93,7 +93,7 @@ func Run(ctx context.Context, opts Options) (Result, error) {
 	if hung.Disk {
 		stuck = fmt.Errorf("%w: %w", iut.ErrDisk, stuck)
 	}
-	e.fail(stuck) // should the step end after all, nothing more is done
+	e.ends.fail(stuck) // should the step end after all, nothing more is done
 	return Result{}, stuck
 }
 
@@ -130,15 +130,15 @@ func (e *engine) openAndCrawl(ctx context.Context) (Result, error) {
 	// To make the index again or to parse all pages again takes its time; both may be cut off.
 	opening, stopOpening := context.WithCancel(ctx)
 	defer stopOpening()
-	defer context.AfterFunc(e.alive, stopOpening)()
+	defer context.AfterFunc(e.ends.alive, stopOpening)()
 	err := e.open(opening)
 	switch {
 	case err != nil && ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))):
 		return Result{Ended: errStopped.Error()}, nil
 	case errors.Is(err, errTime):
 		return Result{Ended: errTime.Error()}, nil // it was spent waiting for room on the disk
-	case err != nil || e.alive.Err() != nil:
-		return Result{}, errors.Join(err, context.Cause(e.alive))
+	case err != nil || e.ends.alive.Err() != nil:
+		return Result{}, errors.Join(err, context.Cause(e.ends.alive))
 	}
 	return e.crawl(ctx)
 }
@@ -168,19 +168,19 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 	p := e.startPipeline()
 	defer p.stopOthers()
 	if e.opts.Started != nil {
-		e.call("Started", "", func() error { e.opts.Started(); return nil })
+		e.ends.call("Started", "", func() error { e.opts.Started(); return nil })
 		if ctx.Err() != nil {
-			e.stop(errStopped) // before anything is asked
+			e.ends.stop(errStopped) // before anything is asked
 		}
 	}
 	e.startFetching(p)
-	<-e.fetching.Done()
-	grace := time.AfterFunc(downloadGrace, e.cut)
+	<-e.ends.fetching.Done()
+	grace := time.AfterFunc(downloadGrace, e.ends.cut)
 	crawlErr := p.crawlers.Wait()
 	grace.Stop()
 
-	result := Result{Files: e.files, Closed: e.closed, Ended: context.Cause(e.fetching).Error()}
-	if errors.Is(context.Cause(e.fetching), errNothingLeft) && e.index.Totals().Pending() > 0 {
+	result := Result{Files: e.files, Closed: e.seeds.closed, Ended: context.Cause(e.ends.fetching).Error()}
+	if errors.Is(context.Cause(e.ends.fetching), errNothingLeft) && e.store.index.Totals().Pending() > 0 {
 		result.Waits = e.frontier.Waiting()
 	}
 	drain := func(context.Context) error {
@@ -191,20 +191,20 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 	}
 	var err error
 	if e.opts.NoTree {
-		err = drain(e.alive)
+		err = drain(e.ends.alive)
 	} else {
-		err = cleaner.Clean(e.alive, cleaner.Steps{
-			Log: e.opts.Log, Drain: drain, Index: e.index, Files: e.files, Root: e.opts.Tree, Figures: e.figures, Watch: e.watch,
+		err = cleaner.Clean(e.ends.alive, cleaner.Steps{
+			Log: e.opts.Log, Drain: drain, Index: e.store.index, Files: e.files, Root: e.opts.Tree, Figures: e.figures, Watch: e.ends.watch,
 			Unreached: e.unreached(), Failures: func(f cleaner.Failures) { result.Failures = f },
 		})
 	}
-	result.Run, result.Total, result.Stages = e.index.Runs().Current(), e.index.Totals(), e.figures().Stages
-	result.SeedsFailed = e.asked.Load() && result.Run.Stored == 0 && result.Failures.SeedsFailed > 0 &&
-		result.Failures.SeedsOther == 0 && !errors.Is(context.Cause(e.fetching), errStopped)
-	if cause := context.Cause(e.alive); cause != nil {
+	result.Run, result.Total, result.Stages = e.store.index.Runs().Current(), e.store.index.Totals(), e.figures().Stages
+	result.SeedsFailed = e.measured.asked.Load() && result.Run.Stored == 0 && result.Failures.SeedsFailed > 0 &&
+		result.Failures.SeedsOther == 0 && !errors.Is(context.Cause(e.ends.fetching), errStopped)
+	if cause := context.Cause(e.ends.alive); cause != nil {
 		err = cause // the first error, not what followed from it
 	}
-	if broken := e.broken.Load(); broken != nil && err == nil {
+	if broken := e.ends.broken.Load(); broken != nil && err == nil {
 		err = broken
 	}
 	return result, err
@@ -213,37 +213,37 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 // begin lets fetching begin, until ctx ends or the time is up. The function that it returns
 // releases what that takes.
 func (e *engine) begin(ctx context.Context) (release func()) {
-	e.fetching, e.stop = context.WithCancelCause(e.alive)
-	e.transfers, e.cut = context.WithCancel(e.alive)
-	unhook := []func() bool{context.AfterFunc(ctx, func() { e.stop(errStopped) })}
+	e.ends.fetching, e.ends.stop = context.WithCancelCause(e.ends.alive)
+	e.ends.transfers, e.ends.cut = context.WithCancel(e.ends.alive)
+	unhook := []func() bool{context.AfterFunc(ctx, func() { e.ends.stop(errStopped) })}
 	if e.opts.Time > 0 {
-		unhook = append(unhook, time.AfterFunc(e.opts.Time, func() { e.stop(errTime) }).Stop)
+		unhook = append(unhook, time.AfterFunc(e.opts.Time, func() { e.ends.stop(errTime) }).Stop)
 	}
-	e.watch.Begin(e.alive, e.fetching)
-	e.pause = newPause(e.room, e.opts.Log, e.opts.MaxWait, func() { e.stop(errOutage) })
-	e.pause.files = e.opts.Fetch != nil
-	e.start = time.Now()
+	e.ends.watch.Begin(e.ends.alive, e.ends.fetching)
+	e.network.pause = newPause(e.store.room, e.opts.Log, e.opts.MaxWait, func() { e.ends.stop(errOutage) })
+	e.network.pause.files = e.opts.Fetch != nil
+	e.measured.start = time.Now()
 	return func() {
 		for _, fn := range unhook {
 			fn()
 		}
-		e.cut()
+		e.ends.cut()
 	}
 }
 
 // finish marks the clean end and saves the filter that belongs to it.
 func (e *engine) finish() error {
-	if _, err := e.index.Runs().Finish(); err != nil {
+	if _, err := e.store.index.Runs().Finish(); err != nil {
 		return fmt.Errorf("%w: %w", iut.ErrDisk, err)
 	}
-	if e.opts.NoTree || !e.index.Filter().Complete() {
+	if e.opts.NoTree || !e.store.index.Filter().Complete() {
 		return nil
 	}
-	tx, err := e.index.Transaction()
+	tx, err := e.store.index.Transaction()
 	if err != nil {
 		return err
 	}
-	err = e.tree.SaveSeen(func(w io.Writer) error { return e.index.Filter().Save(w, tx) })
+	err = e.store.tree.SaveSeen(func(w io.Writer) error { return e.store.index.Filter().Save(w, tx) })
 	if err != nil {
 		// It only saves a scan at the next start.
 		e.opts.Log.Warn("the seen filter could not be saved", "err", err)
@@ -258,7 +258,7 @@ func (e *engine) committed(set []*iut.Item, c storage.Committed) {
 	robots := 0
 	for i, it := range set {
 		if it.Over > 0 {
-			e.over.Release(it.Over)
+			e.places.over.Release(it.Over)
 		}
 		if it.Host != nil {
 			times = append(times, *it.Host)
@@ -273,23 +273,23 @@ func (e *engine) committed(set []*iut.Item, c storage.Committed) {
 		if n := it.Crawler; n > 0 && it.OfPage() {
 			e.workers[n-1].batch.removed.Add(1)
 		}
-		if it.Ticket && e.pageLimit.committed(it.State == record.Stored) {
-			e.stop(errPages)
+		if it.Ticket && e.limit.committed(it.State == record.Stored) {
+			e.ends.stop(errPages)
 		}
 	}
 	if c.Cut > 0 {
-		e.linker.count(map[string]int{"max-held": c.Cut})
+		e.rules.linker.count(map[string]int{"max-held": c.Cut})
 	}
-	if e.contents != nil {
-		e.contents.learn(set)
+	if e.store.contents != nil {
+		e.store.contents.learn(set)
 	}
 	e.knownLinks(c.Known)
 	// New URLs first: between the two calls nothing must look as if nothing were left.
 	e.frontier.Add(c.Fresh, c.Tx)
 	e.frontier.Done(done, times)
 	e.frontier.Expect(-robots)
-	if e.opts.MaxBytes > 0 && e.index.Runs().Current().Bytes >= e.opts.MaxBytes {
-		e.stop(errBytes)
+	if e.opts.MaxBytes > 0 && e.store.index.Runs().Current().Bytes >= e.opts.MaxBytes {
+		e.ends.stop(errBytes)
 	}
 }
 
@@ -302,23 +302,23 @@ func (e *engine) flushAll() {
 
 // close releases everything.
 func (e *engine) close() error {
-	if e.client != nil {
-		e.client.Close()
+	if e.network.client != nil {
+		e.network.client.Close()
 	}
 	var err error
-	if e.contents != nil {
-		err = e.contents.set.Close()
+	if e.store.contents != nil {
+		err = e.store.contents.set.Close()
 	}
-	if e.edges != nil {
-		if cerr := e.edges.Close(); cerr != nil {
+	if e.store.edges != nil {
+		if cerr := e.store.edges.Close(); cerr != nil {
 			err = errors.Join(err, fmt.Errorf("%w: edges: %w", iut.ErrDisk, cerr))
 		}
 	}
-	if e.index != nil {
-		err = errors.Join(err, e.index.Close())
+	if e.store.index != nil {
+		err = errors.Join(err, e.store.index.Close())
 	}
-	if e.tree != nil {
-		err = errors.Join(err, e.tree.Close())
+	if e.store.tree != nil {
+		err = errors.Join(err, e.store.tree.Close())
 	}
 	return err
 }

@@ -22,7 +22,7 @@ import (
 func (e *engine) openScratchTree() (err error) {
 	// What a second look at a stored page may need is kept: where depth or scope can change.
 	files := &scratch{files: map[string]*scratchFile{}, keep: e.opts.MaxDepth > 0 || e.opts.Scope != scope.Any}
-	e.tree, err = iut.Open("", iut.Options{FS: files, Identity: e.opts.identity()})
+	e.store.tree, err = iut.Open("", iut.Options{FS: files, Identity: e.opts.identity()})
 	return err
 }
 
@@ -36,12 +36,12 @@ func (e *engine) openScratchIndex(opts storage.Options) error {
 	}
 	file := filepath.Join(dir, "index.db")
 	if err = storage.Create(file); err == nil {
-		e.index, err = storage.Open(file, opts)
+		e.store.index, err = storage.Open(file, opts)
 	}
 	if err = errors.Join(err, os.RemoveAll(dir)); err != nil {
 		return fmt.Errorf("%w: %w", iut.ErrDisk, err)
 	}
-	e.index.Filter().SetComplete()
+	e.store.index.Filter().SetComplete()
 	return nil
 }
 

@@ -7,11 +7,13 @@ import (
 // seedOrigin reports whether a seed has this origin, as [record.Origin] returns it. The target of
 // a seed's redirect is no seed. It costs one look-up in the index. An index that cannot be read
 // ends the crawl.
-func (e *engine) seedOrigin(origin string) bool { return e.seedIs(e.index.Seeds().HasOrigin(origin)) }
+func (e *engine) seedOrigin(origin string) bool {
+	return e.seedIs(e.store.index.Seeds().HasOrigin(origin))
+}
 
 // seedHost is seedOrigin for a host name or address, without brackets, at any scheme and port.
 func (e *engine) seedHost(host string) bool {
-	return e.seedIs(e.index.Seeds().HasHost(bracketed(host)))
+	return e.seedIs(e.store.index.Seeds().HasHost(bracketed(host)))
 }
 
 // seedServer is seedOrigin for a host name or address, without brackets, and a port, at any scheme.
@@ -40,7 +42,7 @@ func (e *engine) guard(host, port string, private bool) bool {
 // seedIs returns an answer of the index.
 func (e *engine) seedIs(yes bool, err error) bool {
 	if err != nil {
-		e.fail(err)
+		e.ends.fail(err)
 	}
 	return yes
 }

@@ -102,17 +102,17 @@ const mostHops = 5
 // findClosed looks up the seeds of the options that this run will not ask for. A damaged record is
 // passed over: it is for check to name.
 func (e *engine) findClosed(context.Context) error {
-	for _, url := range e.given {
-		rec, err := e.index.Record(url)
+	for _, url := range e.seeds.given {
+		rec, err := e.store.index.Record(url)
 		for hop := 0; err == nil && rec.State == record.Redirected && hop < mostHops; hop++ {
-			rec, err = e.index.Record(rec.HeaderLinks)
+			rec, err = e.store.index.Record(rec.HeaderLinks)
 		}
 		switch {
 		case errors.Is(err, storage.ErrNotFound), errors.Is(err, record.ErrCorrupt), errors.Is(err, record.ErrKey):
 		case err != nil:
 			return err
 		case rec.State == record.Failed, rec.State == record.Refused:
-			e.closed = append(e.closed, rec)
+			e.seeds.closed = append(e.seeds.closed, rec)
 		}
 	}
 	return nil
@@ -136,12 +136,12 @@ func (e *engine) addSeeds(ctx context.Context) error {
 
 // addSeedList appends a list in parts that depend on it alone, see [iut.SeedList].
 func (e *engine) addSeedList(ctx context.Context, seeds iter.Seq2[string, error]) error {
-	list := e.tree.SeedList()
+	list := e.store.tree.SeedList()
 	defer list.Close()
 	var part []string
 	size := 0
 	add := func() error {
-		if len(e.opts.logins) > e.keptLogins {
+		if len(e.opts.logins) > e.seeds.keptLogins {
 			if err := e.keep(); err != nil {
 				return err
 			}
@@ -160,8 +160,8 @@ func (e *engine) addSeedList(ctx context.Context, seeds iter.Seq2[string, error]
 			return err
 		}
 		url = e.opts.Strip.Apply(url)
-		if len(e.given) < mostGiven {
-			e.given = append(e.given, url)
+		if len(e.seeds.given) < mostGiven {
+			e.seeds.given = append(e.seeds.given, url)
 		}
 		part = append(part, url)
 		if size += len(url); len(part) < seedsAtATime && size < seedBytesAtATime {

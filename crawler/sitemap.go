@@ -59,7 +59,7 @@ func (e *engine) nameSitemaps(ctx context.Context) (named int, err error) {
 		if len(o.Links) == 0 {
 			return nil
 		}
-		done, err := e.index.Commit([]*record.Outcome{o})
+		done, err := e.store.index.Commit([]*record.Outcome{o})
 		if err != nil {
 			return fmt.Errorf("%w: %w", iut.ErrDisk, err)
 		}
@@ -67,13 +67,13 @@ func (e *engine) nameSitemaps(ctx context.Context) (named int, err error) {
 		named, o = named+len(done.Fresh), &record.Outcome{}
 		return nil
 	}
-	err = e.index.Origins(ctx, func(origin string) error {
+	err = e.store.index.Origins(ctx, func(origin string) error {
 		rules := robots.AllowAll // where it is not known, it is asked for before a sitemap is
-		if row, ok, err := e.index.Hosts().Robots(origin); err == nil && ok && answered(row.Status) {
-			rules = parseRobots(row, e.robots.token)
+		if row, ok, err := e.store.index.Hosts().Robots(origin); err == nil && ok && answered(row.Status) {
+			rules = parseRobots(row, e.rules.robots.token)
 		}
-		for _, l := range e.linker.namedSitemaps(origin, rules, e.opts.MaxURL) {
-			_, known, err := e.index.Sitemaps().Get(l.URL)
+		for _, l := range e.rules.linker.namedSitemaps(origin, rules, e.opts.MaxURL) {
+			_, known, err := e.store.index.Sitemaps().Get(l.URL)
 			if err != nil {
 				return err
 			}
@@ -96,7 +96,7 @@ func (e *engine) nameSitemaps(ctx context.Context) (named int, err error) {
 // one has no room: see row.
 func (w *worker) askSitemap(loan *frontier.Loan, row *record.Row) (done bool, next int64, err error) {
 	item := &iut.Item{Outcome: record.Outcome{Row: *row}}
-	if cause, yes := w.robots.unreachable(record.Origin(row.URL)); yes {
+	if cause, yes := w.rules.robots.unreachable(record.Origin(row.URL)); yes {
 		item.Refuse(heldRobots + ":" + cause)
 	} else if known, err := w.obeys(item); !known {
 		return false, 0, err
@@ -113,10 +113,11 @@ func (w *worker) askSitemap(loan *frontier.Loan, row *record.Row) (done bool, ne
 	}
 	if r.res != nil {
 		defer r.res.Body.Release()
-		if w.parsing.Acquire(w.transfers, 1) != nil {
+		parsed, err := w.places.acquireParser(w.ends.transfers, 0)
+		if err != nil {
 			return false, 0, nil
 		}
-		defer w.parsing.Release(1)
+		defer parsed()
 	}
 	a := w.answer(item, loan.Known, r.res, r.err)
 	next, done = w.finish(loan, row, item, a, r.start)
@@ -159,9 +160,9 @@ func (w *worker) readSitemap(item *iut.Item, res *fetch.Response) {
 	s := &sitemapReading{
 		Item: item, worker: w, kind: sitemap.Detect(body), host: record.Host(url), rank: w.ranks(nil, 0), rejected: map[string]int{},
 	}
-	defer func() { w.linker.count(s.rejected) }()
+	defer func() { w.rules.linker.count(s.rejected) }()
 	var read sitemap.Result
-	err := w.foreign("read", url, 0, func(at *disk.Step) (err error) {
+	err := w.ends.foreign("read", url, 0, func(at *disk.Step) (err error) {
 		read, err = sitemap.Read(url, bytes.NewReader(body), sitemap.Options{Torn: res.Truncated}, func(loc string) error {
 			if s.take(loc); len(item.Links) < linksAhead && s.size < sitemapBytes {
 				return nil
@@ -203,7 +204,7 @@ func (s *sitemapReading) deepest() bool {
 func (s *sitemapReading) take(loc string) {
 	s.Outcome.Page.Bytes++
 	s.size += len(loc)
-	linker := s.worker.linker
+	linker := s.worker.rules.linker
 	switch {
 	case s.deepest(), s.kind == sitemap.Index && len(loc) > s.worker.opts.MaxURL:
 	case s.kind == sitemap.Index && record.Host(loc) != s.host && !linker.scope.HasHost(loc):

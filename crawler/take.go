@@ -12,7 +12,7 @@ import (
 
 // A taking is the loop in which a worker takes loans and has them worked on.
 type taking struct {
-	*worker
+	w        *worker
 	taker    *frontier.Taker
 	stack    []*frontier.Loan // taken, and not begun
 	slots    chan struct{}    // the free downloads
@@ -24,7 +24,7 @@ type taking struct {
 // run works until nothing is left or fetching stops. An error ends the crawl.
 func (w *worker) run() error {
 	t := &taking{
-		worker: w, taker: w.frontier.Taker(),
+		w: w, taker: w.frontier.Taker(),
 		slots: make(chan struct{}, w.opts.Downloads), most: make(chan struct{}, w.goroutines()),
 		patience: time.NewTimer(stackPatience),
 	}
@@ -62,13 +62,13 @@ func (t *taking) ready() bool {
 			free = true
 		case <-t.patience.C:
 			t.giveBackStack()
-		case <-t.fetching.Done():
+		case <-t.w.ends.fetching.Done():
 			return false
 		}
 	}
-	if t.pause.on() {
+	if t.w.network.pause.on() {
 		t.giveBackStack()
-		return t.pause.wait(t.fetching, t.frontier.Left)
+		return t.w.network.pause.wait(t.w.ends.fetching, t.w.frontier.Left)
 	}
 	return true
 }
@@ -79,7 +79,7 @@ func (t *taking) fill() (more bool, err error) {
 	free := len(t.slots) + 1
 	start := time.Now()
 	if len(t.stack) > 0 {
-		if len(t.stack) < free && t.opts.Pick == "extended" {
+		if len(t.stack) < free && t.w.opts.Pick == "extended" {
 			// Source D's extended crawling: look for more, but never wait while there is work.
 			if loans, ok := t.taker.TryTake(free - len(t.stack)); ok {
 				t.push(loans, time.Since(start))
@@ -87,15 +87,15 @@ func (t *taking) fill() (more bool, err error) {
 		}
 		return true, nil
 	}
-	looked := t.check.looked.Load()
-	loans, err := t.taker.Take(t.fetching, free)
+	looked := t.w.check.looked.Load()
+	loans, err := t.taker.Take(t.w.ends.fetching, free)
 	switch {
 	case errors.Is(err, io.EOF):
-		if more, err = t.check.again(t.fetching, looked); err != nil || !more {
-			t.stop(errNothingLeft)
+		if more, err = t.w.check.again(t.w.ends.fetching, looked); err != nil || !more {
+			t.w.ends.stop(errNothingLeft)
 		}
 		return more, err
-	case err != nil && t.fetching.Err() != nil:
+	case err != nil && t.w.ends.fetching.Err() != nil:
 		return false, nil
 	case err != nil:
 		return false, err
@@ -113,8 +113,8 @@ func (t *taking) push(loans []*frontier.Loan, took time.Duration) {
 		}
 	}
 	if urls > 0 {
-		t.batch.added.Add(int64(urls))
-		t.stages[stagePick].addMany(took/time.Duration(urls), urls)
+		t.w.batch.added.Add(int64(urls))
+		t.w.measured.stages[stagePick].addMany(took/time.Duration(urls), urls)
 	}
 	t.stack = append(t.stack, loans...)
 }
@@ -130,7 +130,7 @@ func (t *taking) begin() {
 			<-t.most
 			free()
 		}()
-		t.work(loan, free)
+		t.w.work(loan, free)
 	})
 }
 
@@ -140,7 +140,7 @@ func (t *taking) giveBackStack() {
 		for _, h := range loan.Held {
 			rows = append(rows, h.Row)
 		}
-		t.giveBack(loan, rows)
+		t.w.giveBack(loan, rows)
 	}
 	t.stack = nil
 }
@@ -163,8 +163,8 @@ func pages(rows []record.Row) (n int) {
 // goroutines returns how many of a crawler may be at work on loans: its downloads, and the pages
 // that have left theirs for the queue or a parse worker.
 func (w *worker) goroutines() int {
-	if w.fetched == nil {
+	if w.places.fetched == nil {
 		return w.opts.Downloads
 	}
-	return w.opts.Downloads + cap(w.fetched) + w.opts.parsers()
+	return w.opts.Downloads + cap(w.places.fetched) + w.opts.parsers()
 }

@@ -18,15 +18,15 @@ type worker struct {
 	opts        *Options
 	lastUnclean uint32 // rows of runs up to this one may have their page in the tree
 
-	*ends
-	*stores
-	*asking
-	*places
-	*pageLimit
-	*measured
+	ends     *ends
+	store    *stores
+	rules    *rules
+	network  *network
 	frontier *frontier.Frontier
+	places   *places
+	limit    *pageLimit
 	check    *finalCheck
-	flushAll func() // hands on what is in all buffers
+	measured *measured
 
 	number int // from 1
 	buf    *buffer.Buffer[*iut.Item]
@@ -37,9 +37,9 @@ type worker struct {
 // newWorker returns one of the crawlers of a run.
 func (e *engine) newWorker(number int, buf *buffer.Buffer[*iut.Item]) *worker {
 	return &worker{
-		opts: &e.opts, lastUnclean: e.lastUnclean,
-		ends: &e.ends, stores: &e.stores, asking: &e.asking, places: &e.places, pageLimit: &e.pageLimit, measured: &e.measured,
-		frontier: e.frontier, check: &e.finalCheck, flushAll: e.flushAll,
+		opts: &e.opts, lastUnclean: e.begun.lastUnclean,
+		ends: &e.ends, store: &e.store, rules: &e.rules, network: &e.network, frontier: e.frontier,
+		places: &e.places, limit: &e.limit, check: &e.check, measured: &e.measured,
 		number: number, buf: buf,
 	}
 }
