@@ -7,10 +7,12 @@
 package broken
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 
 	"urltree/internal/inspect"
@@ -30,12 +32,10 @@ type Sum struct {
 	Links   int64 // to these
 }
 
-// A report writes in a format. Of each target come the links behind it.
+// A report writes in a format.
 type report interface {
 	begin(sum *Sum) error // Targets and Links are not known yet
-	target(t *inspect.BrokenTarget) error
-	link(t *inspect.BrokenTarget, l *inspect.BrokenLink) error
-	targetEnd() error
+	target(t *inspect.BrokenTarget, links iter.Seq[inspect.BrokenLink]) error
 	end(sum *Sum) error
 }
 
@@ -72,9 +72,10 @@ type grouper struct {
 	out    report
 	links  *sorter
 	sum    *Sum
-	sorted *merged // of links, once targets come
-	ahead  row     // the next of sorted
-	more   bool    // there is one
+	sorted cursor // of links, once targets come
+	ahead  row    // the next of sorted
+	more   bool   // there is one
+	err    error  // of sorted
 }
 
 func (g *grouper) line(l inspect.BrokenLine) error {
@@ -92,67 +93,50 @@ func (g *grouper) line(l inspect.BrokenLine) error {
 	return g.target(l.Target)
 }
 
-func (g *grouper) step() error {
+func (g *grouper) step() {
 	var err error
-	g.ahead, err = g.sorted.next()
-	if g.more = err == nil; err == io.EOF {
-		return nil
+	g.ahead, err = g.sorted()
+	if g.more = err == nil; !g.more && err != io.EOF {
+		g.err = err
 	}
-	return err
 }
 
 // target writes a target with its links, unless there are none.
 func (g *grouper) target(t *inspect.BrokenTarget) error {
 	if g.sorted == nil {
-		var err error
-		if g.sorted, err = g.links.sorted(); err != nil {
-			return err
-		}
-		if err := g.step(); err != nil {
-			return err
-		}
+		g.sorted = g.links.sorted()
+		g.step()
 	}
-	key, err := record.Key(t.URL)
+	bytes, err := record.Key(t.URL)
 	if err != nil {
 		return err
 	}
-	begun := false
-	link := func(l inspect.BrokenLink) error {
-		if !begun {
-			begun = true
-			g.sum.Targets++
-			if err := g.out.target(t); err != nil {
-				return err
+	key := string(bytes)
+	for g.more && g.ahead.key < key { // of what was broken a moment ago
+		g.step()
+	}
+	if linked := g.more && g.ahead.key == key; !linked && t.How == "" {
+		return g.err
+	}
+	g.sum.Targets++
+	err = g.out.target(t, func(yield func(inspect.BrokenLink) bool) {
+		// What named it, if no page that is stored does: those have the element and the text.
+		named := t.How == ""
+		for ; g.more && g.ahead.key == key; g.step() {
+			named = named || t.How == "link" && g.ahead.page == t.Source
+			g.sum.Links++
+			if !yield(inspect.BrokenLink{Page: g.ahead.page, To: t.URL, Element: g.ahead.what, Text: g.ahead.text}) {
+				return
 			}
 		}
-		g.sum.Links++
-		l.To = t.URL
-		return g.out.link(t, &l)
-	}
-	// What named it, if no page that is stored does: those have the element and the text.
-	named := t.How == ""
-	for g.more && g.ahead.key <= string(key) {
-		if r := g.ahead; r.key == string(key) { // of a lesser key: of what was broken a moment ago
-			named = named || t.How == "link" && r.page == t.Source
-			if err := link(inspect.BrokenLink{Page: r.page, Element: r.what, Text: r.text}); err != nil {
-				return err
+		if !named {
+			l := inspect.BrokenLink{Page: t.Source, To: t.URL}
+			if t.How != "link" {
+				l.Element = t.How
 			}
+			g.sum.Links++
+			yield(l)
 		}
-		if err := g.step(); err != nil {
-			return err
-		}
-	}
-	if !named {
-		l := inspect.BrokenLink{Page: t.Source}
-		if t.How != "link" {
-			l.Element = t.How
-		}
-		if err := link(l); err != nil {
-			return err
-		}
-	}
-	if !begun {
-		return nil
-	}
-	return g.out.targetEnd()
+	})
+	return cmp.Or(err, g.err)
 }

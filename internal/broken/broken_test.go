@@ -38,13 +38,10 @@ func TestSorter(t *testing.T) {
 			}
 		}
 		slices.SortStableFunc(want, func(a, b row) int { return a.compare(&b) })
-		sorted, err := s.sorted()
-		if err != nil {
-			t.Fatal(err)
-		}
+		sorted := s.sorted()
 		var got []row
 		for {
-			r, err := sorted.next()
+			r, err := sorted()
 			if err == io.EOF {
 				break
 			}
@@ -87,14 +84,35 @@ func answer(lines ...string) func(io.Writer) error {
 	}
 }
 
-func tabs(fields ...string) string { return strings.Join(fields, "\t") }
+// sum, link and target are lines of an answer.
+func sum(pages, reread, waiting, reads int64) string {
+	return line(inspect.BrokenLine{Sum: &inspect.BrokenSum{Pages: pages, Reread: reread, Waiting: waiting, Reads: reads}})
+}
+
+func link(page, to, element, text string) string {
+	return line(inspect.BrokenLine{Link: &inspect.BrokenLink{Page: page, To: to, Element: element, Text: text}})
+}
+
+func target(url, state, reason string, status int64, end, time, source, how string) string {
+	return line(inspect.BrokenLine{Target: &inspect.BrokenTarget{
+		URL: url, State: state, Reason: reason, Status: status, End: end, Time: time, Source: source, How: how,
+	}})
+}
+
+func line(l inspect.BrokenLine) string {
+	text, err := json.Marshal(l)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
 
 func noProgress(int64, int64) {}
 
 // TestProgress: what the answer says of its progress is passed on.
 func TestProgress(t *testing.T) {
 	var got []int64
-	_, err := Write(t.Context(), "text", io.Discard, answer(tabs("n", "9", "0", "0", "18"), tabs("p", "4"), tabs("p", "11")), func(read, of int64) {
+	_, err := Write(t.Context(), "text", io.Discard, answer(sum(9, 0, 0, 18), line(inspect.BrokenLine{Read: 4}), line(inspect.BrokenLine{Read: 11})), func(read, of int64) {
 		got = append(got, read, of)
 	})
 	if diff := cmp.Diff([]int64{4, 18, 11, 18}, got); err != nil || diff != "" {
@@ -108,17 +126,17 @@ const evil = `</td><script>alert("1")</script>{{.}}=&amp;'`
 // sampleAnswer has links in no order, one to a URL that is broken no more, and sources that no page
 // stands for.
 var sampleAnswer = answer(
-	tabs("n", "9", "2", "3", "18"),
-	tabs("l", "http://a/2", "http://a/gone", "a", evil),
-	tabs("l", "http://a/1", "http://b/", "a", "up again"),
-	tabs("l", "http://a/1", "http://a/old", "area", ""),
-	tabs("l", "http://a/1", "http://a/gone", "a", "first"),
-	tabs("l", "http://a/1", "http://a/gone", "link", "second"),
-	tabs("t", "http://a/alone", "failed", "dns", "0", "", "", "", ""),
-	tabs("t", "http://a/gone", "failed", "http-4xx", "404", "", "2026-01-02T03:04:05Z", "http://a/1", "link"),
-	tabs("t", "http://a/named", "unreachable", "connect", "0", "", "", "http://a/feed", "link"),
-	tabs("t", "http://a/old", "redirected", "http-5xx", "503", "http://c/?a=1&b=\"2\"", "2026-01-02T03:04:05Z", "", "seed"),
-	tabs("t", "http://c/'onclick=alert(1)", "failed", "timeout", "0", "", "2026-01-02T03:04:05Z", "http://c/sitemap.xml", "sitemap"),
+	sum(9, 2, 3, 18),
+	link("http://a/2", "http://a/gone", "a", evil),
+	link("http://a/1", "http://b/", "a", "up again"),
+	link("http://a/1", "http://a/old", "area", ""),
+	link("http://a/1", "http://a/gone", "a", "first"),
+	link("http://a/1", "http://a/gone", "link", "second"),
+	target("http://a/alone", "failed", "dns", 0, "", "", "", ""),
+	target("http://a/gone", "failed", "http-4xx", 404, "", "2026-01-02T03:04:05Z", "http://a/1", "link"),
+	target("http://a/named", "unreachable", "connect", 0, "", "", "http://a/feed", "link"),
+	target("http://a/old", "redirected", "http-5xx", 503, "http://c/?a=1&b=\"2\"", "2026-01-02T03:04:05Z", "", "seed"),
+	target("http://c/'onclick=alert(1)", "failed", "timeout", 0, "", "2026-01-02T03:04:05Z", "http://c/sitemap.xml", "sitemap"),
 )
 
 // sampleLinks are its rows: URL, end, page, element, text.
@@ -259,7 +277,7 @@ func content(n *nethtml.Node) string {
 func TestNoneBroken(t *testing.T) {
 	for _, format := range Formats {
 		var out bytes.Buffer
-		sum, err := Write(t.Context(), format, &out, answer(tabs("n", "1", "0", "0", "1")), noProgress)
+		sum, err := Write(t.Context(), format, &out, answer(sum(1, 0, 0, 1)), noProgress)
 		if err != nil || sum.Targets != 0 {
 			t.Errorf("%s: %v, %v", format, sum, err)
 		}
@@ -305,17 +323,17 @@ func (f failing) Write([]byte) (int, error) { return 0, f.err }
 func TestMemory(t *testing.T) {
 	const targets, links = 300, 12_000
 	ask := func(w io.Writer) error {
-		var line bytes.Buffer
-		line.WriteString("n\t1\t0\t0\t1\n")
+		if _, err := fmt.Fprintln(w, sum(1, 0, 0, 1)); err != nil {
+			return err
+		}
 		for n := range links {
-			fmt.Fprintf(&line, "l\thttp://pages.example/%d\thttp://gone.example/%03d\ta\tthe text of a link, number %d\n", n, n*7%targets, n)
-			if _, err := w.Write(line.Bytes()); err != nil {
+			l := link(fmt.Sprintf("http://pages.example/%d", n), fmt.Sprintf("http://gone.example/%03d", n*7%targets), "a", fmt.Sprintf("the text of a link, number %d", n))
+			if _, err := fmt.Fprintln(w, l); err != nil {
 				return err
 			}
-			line.Reset()
 		}
 		for n := range targets {
-			if _, err := fmt.Fprintf(w, "t\thttp://gone.example/%03d\tfailed\tdns\t0\t\t\t\t\n", n); err != nil {
+			if _, err := fmt.Fprintln(w, target(fmt.Sprintf("http://gone.example/%03d", n), "failed", "dns", 0, "", "", "", "")); err != nil {
 				return err
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"iter"
 	"strconv"
 
 	"urltree/internal/inspect"
@@ -53,34 +54,31 @@ type textReport struct{ w *bufio.Writer }
 
 func (*textReport) begin(*Sum) error { return nil }
 
-func (o *textReport) target(t *inspect.BrokenTarget) error {
+func (o *textReport) target(t *inspect.BrokenTarget, links iter.Seq[inspect.BrokenLink]) error {
 	o.w.WriteString(t.URL)
 	if t.End != "" {
 		o.w.WriteString(" redirects to " + t.End)
 	}
-	_, err := fmt.Fprintf(o.w, ": %s\n", what(t))
-	return err
-}
-
-func (o *textReport) link(_ *inspect.BrokenTarget, l *inspect.BrokenLink) error {
-	switch l.Element {
-	case "seed":
-		o.w.WriteString("  a seed")
-	case "sitemap":
-		o.w.WriteString("  in the sitemap " + l.Page)
-	default:
-		o.w.WriteString("  on " + l.Page)
-		if l.Element != "" {
-			o.w.WriteString(" <" + l.Element + ">")
+	fmt.Fprintf(o.w, ": %s\n", what(t))
+	for l := range links {
+		switch l.Element {
+		case "seed":
+			o.w.WriteString("  a seed")
+		case "sitemap":
+			o.w.WriteString("  in the sitemap " + l.Page)
+		default:
+			o.w.WriteString("  on " + l.Page)
+			if l.Element != "" {
+				o.w.WriteString(" <" + l.Element + ">")
+			}
+			if l.Text != "" {
+				o.w.WriteString(` "` + l.Text + `"`)
+			}
 		}
-		if l.Text != "" {
-			o.w.WriteString(` "` + l.Text + `"`)
-		}
+		o.w.WriteByte('\n')
 	}
-	return o.w.WriteByte('\n')
+	return o.w.WriteByte('\n') // the error of any write before
 }
-
-func (o *textReport) targetEnd() error { return o.w.WriteByte('\n') }
 
 func (o *textReport) end(sum *Sum) error {
 	fmt.Fprintln(o.w, sum)
@@ -95,17 +93,19 @@ func (o *csvReport) begin(*Sum) error {
 	return o.w.Write([]string{"url", "state", "reason", "status", "end", "checked", "page", "element", "text"})
 }
 
-func (*csvReport) target(*inspect.BrokenTarget) error { return nil }
-
-func (o *csvReport) link(t *inspect.BrokenTarget, l *inspect.BrokenLink) error {
+func (o *csvReport) target(t *inspect.BrokenTarget, links iter.Seq[inspect.BrokenLink]) error {
 	status := ""
 	if t.Status != 0 {
 		status = strconv.FormatInt(t.Status, 10)
 	}
-	return o.w.Write([]string{t.URL, t.State, t.Reason, status, t.End, t.Time, l.Page, l.Element, inspect.NoFormula(l.Text)})
+	for l := range links {
+		err := o.w.Write([]string{t.URL, t.State, t.Reason, status, t.End, t.Time, l.Page, l.Element, inspect.NoFormula(l.Text)})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
-
-func (*csvReport) targetEnd() error { return nil }
 
 func (o *csvReport) end(*Sum) error {
 	o.w.Flush()
@@ -114,10 +114,9 @@ func (o *csvReport) end(*Sum) error {
 
 // jsonReport is one object. What is not known is left out.
 type jsonReport struct {
-	w           *bufio.Writer
-	buf         bytes.Buffer
-	second      bool // a target was written
-	secondOfOne bool // a link of this target was written
+	w      *bufio.Writer
+	buf    bytes.Buffer
+	second bool // a target was written
 }
 
 // A jsonTarget is a target without its links.
@@ -153,29 +152,23 @@ func (o *jsonReport) begin(sum *Sum) error {
 	return err
 }
 
-func (o *jsonReport) target(t *inspect.BrokenTarget) error {
+func (o *jsonReport) target(t *inspect.BrokenTarget, links iter.Seq[inspect.BrokenLink]) error {
 	if o.second {
 		o.w.WriteByte(',')
 	}
-	o.second, o.secondOfOne = true, false
+	o.second = true
 	o.w.WriteByte('\n')
 	if err := o.value(jsonTarget{t.URL, t.State, t.Reason, t.Status, t.End, t.Time}, 1); err != nil {
 		return err
 	}
-	_, err := o.w.WriteString(`,"links":[`)
-	return err
-}
-
-func (o *jsonReport) link(_ *inspect.BrokenTarget, l *inspect.BrokenLink) error {
-	if o.secondOfOne {
-		o.w.WriteByte(',')
+	separator := `,"links":[`
+	for l := range links {
+		o.w.WriteString(separator + "\n  ")
+		if err := o.value(jsonLink{l.Page, l.Element, l.Text}, 0); err != nil {
+			return err
+		}
+		separator = ","
 	}
-	o.secondOfOne = true
-	o.w.WriteString("\n  ")
-	return o.value(jsonLink{l.Page, l.Element, l.Text}, 0)
-}
-
-func (o *jsonReport) targetEnd() error {
 	_, err := o.w.WriteString("]}")
 	return err
 }
@@ -200,13 +193,12 @@ func (o *htmlReport) part(name string, data any) error { return parts.ExecuteTem
 
 func (o *htmlReport) begin(*Sum) error { return o.part("begin", nil) }
 
-func (o *htmlReport) target(t *inspect.BrokenTarget) error { return o.part("target", t) }
-
-func (o *htmlReport) link(_ *inspect.BrokenTarget, l *inspect.BrokenLink) error {
-	return o.part("link", l)
+func (o *htmlReport) target(t *inspect.BrokenTarget, links iter.Seq[inspect.BrokenLink]) error {
+	return o.part("target", struct {
+		*inspect.BrokenTarget
+		Links iter.Seq[inspect.BrokenLink]
+	}{t, links})
 }
-
-func (o *htmlReport) targetEnd() error { return o.part("targetEnd", nil) }
 
 func (o *htmlReport) end(sum *Sum) error {
 	if err := o.part("end", sum); err != nil {

@@ -3,15 +3,12 @@ package broken
 import (
 	"bufio"
 	"cmp"
-	"container/heap"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
-	"os"
 	"slices"
 
-	"urltree/iut"
+	"urltree/internal/spool"
 )
 
 // A row is a link to a broken URL.
@@ -35,7 +32,7 @@ type sorter struct {
 
 	rows   []row
 	bytes  int
-	levels [][]*os.File
+	levels [][]*spool.File
 }
 
 func newSorter() *sorter { return &sorter{budget: 8 << 20, fan: 32} }
@@ -65,8 +62,7 @@ func (s *sorter) add(r row) error {
 
 // spill makes a run of the rows in memory.
 func (s *sorter) spill() error {
-	slices.SortStableFunc(s.rows, func(a, b row) int { return a.compare(&b) })
-	run, err := s.run(merge([]cursor{&list{rows: s.rows}}))
+	run, err := writeRun(s.inMemory())
 	if err != nil {
 		return err
 	}
@@ -76,188 +72,141 @@ func (s *sorter) spill() error {
 		if level == len(s.levels) {
 			s.levels = append(s.levels, nil)
 		}
-		s.levels[level] = append(s.levels[level], run)
-		if len(s.levels[level]) < s.fan {
+		runs := append(s.levels[level], run)
+		if s.levels[level] = runs; len(runs) < s.fan {
 			return nil
 		}
-		cursors, err := read(s.levels[level])
-		if err != nil {
+		var cursors []cursor
+		for _, f := range runs {
+			cursors = append(cursors, rowsOf(f))
+		}
+		if run, err = writeRun(merge(cursors)); err != nil {
 			return err
 		}
-		if run, err = s.run(merge(cursors)); err != nil {
-			return err
-		}
-		for _, f := range s.levels[level] {
+		for _, f := range runs {
 			err = errors.Join(err, f.Close())
 		}
-		s.levels[level] = nil
-		if err != nil {
-			return errors.Join(tempError(err), run.Close())
+		if s.levels[level] = nil; err != nil {
+			return errors.Join(err, run.Close())
 		}
 	}
 }
-
-// run writes rows to a file of its own.
-func (s *sorter) run(from *merged) (*os.File, error) {
-	file, err := os.CreateTemp("", "urltree")
-	if err != nil {
-		return nil, tempError(err)
-	}
-	if err := os.Remove(file.Name()); err != nil {
-		return nil, errors.Join(tempError(err), file.Close())
-	}
-	w := bufio.NewWriterSize(file, 64<<10)
-	for {
-		r, err := from.next()
-		if err == io.EOF {
-			break
-		}
-		if err == nil {
-			_, err = w.Write(r.append(w.AvailableBuffer()))
-		}
-		if err != nil {
-			return nil, errors.Join(tempError(err), file.Close())
-		}
-	}
-	if err := w.Flush(); err != nil {
-		return nil, errors.Join(tempError(err), file.Close())
-	}
-	return file, nil
-}
-
-func tempError(err error) error { return fmt.Errorf("%w: temporary file: %w", iut.ErrDisk, err) }
 
 // sorted returns all rows. None may be added any more.
-func (s *sorter) sorted() (*merged, error) {
+func (s *sorter) sorted() cursor {
 	var cursors []cursor
 	for _, level := range slices.Backward(s.levels) { // the oldest first
-		runs, err := read(level)
-		if err != nil {
-			return nil, err
+		for _, f := range level {
+			cursors = append(cursors, rowsOf(f))
 		}
-		cursors = append(cursors, runs...)
 	}
-	slices.SortStableFunc(s.rows, func(a, b row) int { return a.compare(&b) })
-	return merge(append(cursors, &list{rows: s.rows})), nil
+	return merge(append(cursors, s.inMemory()))
 }
 
 // A cursor returns rows one after the other, io.EOF behind the last.
-type cursor interface {
-	next() (row, error)
-}
+type cursor func() (row, error)
 
-type list struct{ rows []row }
-
-func (l *list) next() (r row, err error) {
-	if len(l.rows) == 0 {
-		return r, io.EOF
-	}
-	r, l.rows = l.rows[0], l.rows[1:]
-	return r, nil
-}
-
-// A run is a sorted file.
-type run struct{ r *bufio.Reader }
-
-func read(files []*os.File) ([]cursor, error) {
-	var cursors []cursor
-	for _, f := range files {
-		if _, err := f.Seek(0, io.SeekStart); err != nil {
-			return nil, tempError(err)
-		}
-		cursors = append(cursors, run{bufio.NewReaderSize(f, 16<<10)})
-	}
-	return cursors, nil
-}
-
-func (r *row) append(b []byte) []byte {
-	for _, s := range [...]string{r.key, r.page, r.what, r.text} {
-		b = append(binary.AppendUvarint(b, uint64(len(s))), s...)
-	}
-	return b
-}
-
-func (c run) next() (r row, err error) {
-	for i, s := range [...]*string{&r.key, &r.page, &r.what, &r.text} {
-		n, err := binary.ReadUvarint(c.r)
-		if err == io.EOF && i == 0 {
+// inMemory returns the rows that are in memory.
+func (s *sorter) inMemory() cursor {
+	slices.SortStableFunc(s.rows, func(a, b row) int { return a.compare(&b) })
+	rest := s.rows
+	return func() (r row, err error) {
+		if len(rest) == 0 {
 			return r, io.EOF
 		}
-		b := make([]byte, n)
+		r, rest = rest[0], rest[1:]
+		return r, nil
+	}
+}
+
+// writeRun writes rows to a run.
+func writeRun(rows cursor) (*spool.File, error) {
+	file, err := spool.Create()
+	if err != nil {
+		return nil, err
+	}
+	var b []byte
+	for {
+		r, err := rows()
+		if err == io.EOF {
+			if err = file.Rewind(); err == nil {
+				return file, nil
+			}
+		}
+		b = b[:0]
+		for _, s := range [...]string{r.key, r.page, r.what, r.text} {
+			b = append(binary.AppendUvarint(b, uint64(len(s))), s...)
+		}
 		if err == nil {
-			_, err = io.ReadFull(c.r, b)
+			_, err = file.Write(b)
 		}
 		if err != nil {
-			return r, tempError(err)
-		}
-		*s = string(b)
-	}
-	return r, nil
-}
-
-// A merged is a cursor over the rows of others; of rows that are equal, those of the first come
-// first.
-type merged struct {
-	heads heads
-	err   error
-}
-
-type head struct {
-	row
-	from  cursor
-	place int
-}
-
-func merge(cursors []cursor) *merged {
-	m := &merged{}
-	for place, from := range cursors {
-		switch r, err := from.next(); err {
-		case nil:
-			m.heads = append(m.heads, head{r, from, place})
-		case io.EOF:
-		default:
-			m.err = err
+			return nil, errors.Join(err, file.Close())
 		}
 	}
-	heap.Init(&m.heads)
-	return m
 }
 
-func (m *merged) next() (r row, err error) {
-	if m.err != nil {
-		return r, m.err
+// rowsOf returns the rows of a run.
+func rowsOf(file *spool.File) cursor {
+	in := bufio.NewReaderSize(file, 16<<10)
+	return func() (r row, err error) {
+		for i, s := range [...]*string{&r.key, &r.page, &r.what, &r.text} {
+			n, err := binary.ReadUvarint(in)
+			if err == io.EOF && i == 0 {
+				return r, err
+			}
+			b := make([]byte, n)
+			if err == nil {
+				_, err = io.ReadFull(in, b)
+			}
+			if err == io.EOF || err == io.ErrUnexpectedEOF {
+				err = spool.ErrShort
+			}
+			if err != nil {
+				return r, err
+			}
+			*s = string(b)
+		}
+		return r, nil
 	}
-	if len(m.heads) == 0 {
-		return r, io.EOF
-	}
-	first := &m.heads[0]
-	r = first.row
-	switch first.row, err = first.from.next(); err {
-	case nil:
-		heap.Fix(&m.heads, 0)
-	case io.EOF:
-		heap.Pop(&m.heads)
-	default:
-		m.err = err
-	}
-	return r, nil
 }
 
-// heads is a heap.
-type heads []head
-
-func (h heads) Len() int { return len(h) }
-
-func (h heads) Less(i, j int) bool {
-	return cmp.Or(h[i].compare(&h[j].row), cmp.Compare(h[i].place, h[j].place)) < 0
-}
-
-func (h heads) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *heads) Push(x any)   { *h = append(*h, x.(head)) }
-
-func (h *heads) Pop() any {
-	old := *h
-	x := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return x
+// merge returns the rows of several cursors; of rows that are equal, those of the first come first.
+func merge(cursors []cursor) cursor {
+	type head struct {
+		row
+		place int // of its cursor
+	}
+	var heads []head // the next row of each cursor, in order
+	pull := func(place int) error {
+		r, err := cursors[place]()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		h := head{r, place}
+		at, _ := slices.BinarySearchFunc(heads, h, func(a, b head) int {
+			return cmp.Or(a.compare(&b.row), cmp.Compare(a.place, b.place))
+		})
+		heads = slices.Insert(heads, at, h)
+		return nil
+	}
+	var failed error
+	for place := range cursors {
+		failed = cmp.Or(failed, pull(place))
+	}
+	return func() (row, error) {
+		if failed != nil {
+			return row{}, failed
+		}
+		if len(heads) == 0 {
+			return row{}, io.EOF
+		}
+		first := heads[0]
+		heads = slices.Delete(heads, 0, 1)
+		failed = pull(first.place)
+		return first.row, nil
+	}
 }

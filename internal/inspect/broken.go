@@ -3,13 +3,14 @@ package inspect
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/maphash"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -18,14 +19,14 @@ import (
 	"urltree/storage/record"
 )
 
-// A BrokenLine is a line of the answer to "broken", which is for a program to put in order: first
-// one Sum, then Links in any order, among which Read says how far it is, then Targets in the order
-// of the tree.
+// A BrokenLine is a line, in JSON, of the answer to "broken", which is for a program to put in
+// order: first one Sum, then Links in any order, among which Read says how far it is, then Targets
+// in the order of the tree.
 type BrokenLine struct {
-	Sum    *BrokenSum
-	Link   *BrokenLink
-	Read   int64 // pages read so far
-	Target *BrokenTarget
+	Sum    *BrokenSum    `json:",omitempty"`
+	Link   *BrokenLink   `json:",omitempty"`
+	Read   int64         `json:",omitempty"` // pages read so far
+	Target *BrokenTarget `json:",omitempty"`
 }
 
 // A BrokenSum says what was looked at.
@@ -151,7 +152,10 @@ func (i *Inspector) broken(ctx context.Context, q Question, most uint64, w *bufi
 	}
 	passes := min(n, n/most+1)
 	sum.Reads = int64(passes) * stored
-	fmt.Fprintf(w, "n\t%d\t%d\t%d\t%d\n", sum.Pages, sum.Reread, sum.Waiting, sum.Reads)
+	out := json.NewEncoder(w)
+	if err := out.Encode(BrokenLine{Sum: &sum}); err != nil {
+		return err
+	}
 	var read int64
 	for pass := range passes {
 		if passes > 1 {
@@ -178,7 +182,10 @@ func (i *Inspector) broken(ctx context.Context, q Question, most uint64, w *bufi
 			return nil
 		}
 		i.nameSource(r, t, in)
-		return tsv(w, "t", t.URL, t.State, t.Reason, strconv.FormatInt(t.Status, 10), t.End, t.Time, t.Source, t.How)
+		for _, text := range []*string{&t.URL, &t.Reason, &t.End, &t.Source} {
+			*text = clean(*text)
+		}
+		return out.Encode(BrokenLine{Target: t})
 	})
 }
 
@@ -201,15 +208,14 @@ func (i *Inspector) targets(ctx context.Context, fn func(*record.Record, *Broken
 // brokenLinks writes the links of the pages in a folder to URLs of these hashes, and adds the pages
 // read to read, of which it tells once a second.
 func (i *Inspector) brokenLinks(ctx context.Context, in below, seed maphash.Seed, hashes []uint64, read *int64, w *bufio.Writer) error {
-	told := time.Now()
+	out, told := json.NewEncoder(w), time.Now()
 	return i.Edges(ctx, func(p edges.Page) error {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
 		if *read++; *read%100 == 0 && time.Since(told) > time.Second {
 			told = time.Now()
-			fmt.Fprintf(w, "p\t%d\n", *read)
-			if err := w.Flush(); err != nil {
+			if err := cmp.Or(out.Encode(BrokenLine{Read: *read}), w.Flush()); err != nil {
 				return err
 			}
 		}
@@ -224,7 +230,8 @@ func (i *Inspector) brokenLinks(ctx context.Context, in below, seed maphash.Seed
 				return nil
 			}
 			meant = true
-			if err := tsv(w, "l", p.URL, e.To, e.Element, e.Text); err != nil {
+			link := BrokenLink{clean(p.URL), clean(e.To), clean(e.Element), clean(e.Text)}
+			if err := out.Encode(BrokenLine{Link: &link}); err != nil {
 				return err
 			}
 		}
@@ -250,17 +257,6 @@ func (i *Inspector) nameSource(r *record.Record, t *BrokenTarget, in below) {
 	}
 }
 
-// tsv writes fields, cleaned, with tabs between them.
-func tsv(w *bufio.Writer, fields ...string) error {
-	for k, f := range fields {
-		if k > 0 {
-			w.WriteByte('\t')
-		}
-		w.WriteString(clean(f))
-	}
-	return w.WriteByte('\n')
-}
-
 // ReadBroken returns a writer that takes the answer to "broken" and calls fn with each of its
 // lines. Lines that are none of it are an error.
 func ReadBroken(fn func(BrokenLine) error) io.Writer { return &brokenReader{fn: fn} }
@@ -279,37 +275,14 @@ func (r *brokenReader) Write(b []byte) (int, error) {
 		}
 		r.part = append(r.part, rest[:end]...)
 		rest = rest[end+1:]
-		line, err := parseBroken(string(r.part))
-		if err == nil {
-			err = r.fn(line)
+		var line BrokenLine
+		if err := json.Unmarshal(r.part, &line); err != nil || line == (BrokenLine{}) {
+			return 0, fmt.Errorf("%q is no answer about broken links", r.part)
 		}
-		if err != nil {
+		if err := r.fn(line); err != nil {
 			return 0, err
 		}
 		r.part = r.part[:0]
 	}
 	return len(b), nil
-}
-
-func parseBroken(line string) (l BrokenLine, err error) {
-	f := strings.Split(line, "\t")
-	switch {
-	case f[0] == "n" && len(f) == 5:
-		l.Sum = &BrokenSum{}
-		for k, p := range []*int64{&l.Sum.Pages, &l.Sum.Reread, &l.Sum.Waiting, &l.Sum.Reads} {
-			if *p, err = strconv.ParseInt(f[k+1], 10, 64); err != nil {
-				return l, err
-			}
-		}
-	case f[0] == "p" && len(f) == 2:
-		l.Read, err = strconv.ParseInt(f[1], 10, 64)
-	case f[0] == "l" && len(f) == 5:
-		l.Link = &BrokenLink{Page: f[1], To: f[2], Element: f[3], Text: f[4]}
-	case f[0] == "t" && len(f) == 9:
-		l.Target = &BrokenTarget{URL: f[1], State: f[2], Reason: f[3], End: f[5], Time: f[6], Source: f[7], How: f[8]}
-		l.Target.Status, err = strconv.ParseInt(f[4], 10, 64)
-	default:
-		err = fmt.Errorf("%q is no answer about broken links", line)
-	}
-	return l, err
 }

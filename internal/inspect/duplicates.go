@@ -10,11 +10,11 @@ import (
 	"io"
 	"io/fs"
 	"math"
-	"os"
 	"slices"
 
 	"urltree/internal/extract"
 	"urltree/internal/simhash"
+	"urltree/internal/spool"
 	"urltree/internal/words"
 	"urltree/iut"
 )
@@ -40,12 +40,12 @@ func Duplicates(ctx context.Context, root string, w io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, tree.Close()) }()
-	urls, err := newSpool()
+	urls, err := spool.Create()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, urls.file.Close()) }()
-	d := &duplicates{ctx: ctx, tree: tree, w: bufio.NewWriterSize(w, 32<<10), urls: urls}
+	defer func() { err = errors.Join(err, urls.Close()) }()
+	d := &duplicates{ctx: ctx, tree: tree, w: bufio.NewWriterSize(w, 32<<10), urls: texts{file: urls}}
 	for _, step := range []func() error{d.walk, d.equal, d.read, d.near} {
 		if err := step(); err != nil {
 			return err
@@ -61,7 +61,7 @@ type duplicates struct {
 	ctx  context.Context
 	tree *iut.Tree
 	w    *bufio.Writer
-	urls *spool
+	urls texts
 
 	ids   []uint64 // hashes of the SHA-256; 0: empty, or it repeats another
 	times []uint32 // Unix seconds of the answers
@@ -95,7 +95,7 @@ func (d *duplicates) walk() error {
 		return context.Cause(d.ctx)
 	})
 	d.pages = len(d.ids)
-	return errors.Join(err, d.urls.flush())
+	return errors.Join(err, d.urls.file.Rewind())
 }
 
 // equal writes the groups of equal pages, and leaves ids to the first of each.
@@ -254,52 +254,29 @@ func (d *duplicates) near() error {
 	})
 }
 
-// A spool keeps texts in a file that has no name, and in memory only where they begin.
-type spool struct {
-	file *os.File
-	w    *bufio.Writer
+// A texts keeps texts in a file, and in memory only where they end.
+type texts struct {
+	file *spool.File
 	ends []uint64
 }
 
-func newSpool() (*spool, error) {
-	file, err := os.CreateTemp("", "urltree")
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", iut.ErrDisk, err)
-	}
-	if err := os.Remove(file.Name()); err != nil {
-		return nil, errors.Join(fmt.Errorf("%w: %w", iut.ErrDisk, err), file.Close())
-	}
-	return &spool{file: file, w: bufio.NewWriterSize(file, 256<<10)}, nil
+func (t *texts) add(text string) error {
+	t.ends = append(t.ends, t.start(len(t.ends))+uint64(len(text)))
+	_, err := io.WriteString(t.file, text)
+	return err
 }
 
-func (s *spool) add(text string) error {
-	end := uint64(0)
-	if n := len(s.ends); n > 0 {
-		end = s.ends[n-1]
+func (t *texts) start(i int) uint64 {
+	if i == 0 {
+		return 0
 	}
-	s.ends = append(s.ends, end+uint64(len(text)))
-	if _, err := s.w.WriteString(text); err != nil {
-		return fmt.Errorf("%w: temporary file: %w", iut.ErrDisk, err)
-	}
-	return nil
+	return t.ends[i-1]
 }
 
-// flush comes between the last add and the first get.
-func (s *spool) flush() error {
-	if err := s.w.Flush(); err != nil {
-		return fmt.Errorf("%w: temporary file: %w", iut.ErrDisk, err)
-	}
-	return nil
-}
-
-func (s *spool) get(i int32) (string, error) {
-	start := uint64(0)
-	if i > 0 {
-		start = s.ends[i-1]
-	}
-	b := make([]byte, s.ends[i]-start)
-	if _, err := s.file.ReadAt(b, int64(start)); err != nil {
-		return "", fmt.Errorf("%w: temporary file: %w", iut.ErrDisk, err)
-	}
-	return string(b), nil
+// get returns a text, once the file is rewound.
+func (t *texts) get(i int32) (string, error) {
+	start := t.start(int(i))
+	b := make([]byte, t.ends[i]-start)
+	_, err := t.file.ReadAt(b, int64(start))
+	return string(b), err
 }

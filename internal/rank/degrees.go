@@ -8,6 +8,8 @@ import (
 	"io"
 	"math/bits"
 	"slices"
+
+	"urltree/internal/top"
 )
 
 // largest is how many of the largest degrees are listed.
@@ -15,6 +17,11 @@ const largest = 10
 
 // A degree is the number of links of a node.
 type degree struct{ node, links uint32 }
+
+// mostLinks returns an empty list of the largest degrees.
+func mostLinks() top.List[degree] {
+	return top.List[degree]{N: largest, Compare: func(a, b degree) int { return cmp.Compare(b.links, a.links) }}
+}
 
 // Degrees writes how many pages link to how many URLs, and to how many URLs how many pages link,
 // and the largest of both. It reads the source twice. Errors are those of Read and w.
@@ -27,13 +34,13 @@ func Degrees(ctx context.Context, source Source, w io.Writer) error {
 	var (
 		in      = make([]uint32, g.Nodes())
 		out     [33]int64 // pages, by the number of bits of their degree
-		mostOut []degree
+		mostOut = mostLinks()
 		linked  int64
 	)
 	err = g.each(ctx, func(from uint32, to []uint32) {
 		linked++
 		out[bits.Len(uint(len(to)))]++
-		mostOut = keepLargest(mostOut, degree{node: from, links: uint32(len(to))})
+		mostOut.Add(degree{node: from, links: uint32(len(to))})
 		for _, i := range to {
 			in[i]++
 		}
@@ -43,13 +50,13 @@ func Degrees(ctx context.Context, source Source, w io.Writer) error {
 	}
 	out[0] = g.Pages - linked
 	var ins [33]int64
-	var mostIn []degree
+	mostIn := mostLinks()
 	for i, n := range in {
 		ins[bits.Len32(n)]++
-		mostIn = keepLargest(mostIn, degree{node: uint32(i), links: n})
+		mostIn.Add(degree{node: uint32(i), links: n})
 	}
 	var listed []uint32
-	for _, d := range slices.Concat(mostOut, mostIn) {
+	for _, d := range slices.Concat(mostOut.Items(), mostIn.Items()) {
 		listed = append(listed, d.node)
 	}
 	urls, err := g.names(ctx, source, listed)
@@ -68,7 +75,7 @@ func Degrees(ctx context.Context, source Source, w io.Writer) error {
 	for _, list := range []struct {
 		title string
 		of    []degree
-	}{{"the most URLs that a page links to", mostOut}, {"the most pages that link to a URL", mostIn}} {
+	}{{"the most URLs that a page links to", mostOut.Items()}, {"the most pages that link to a URL", mostIn.Items()}} {
 		fmt.Fprintf(b, "\n%s\n", list.title)
 		slices.SortFunc(list.of, func(a, b degree) int {
 			return cmp.Or(cmp.Compare(b.links, a.links), cmp.Compare(urls[a.node], urls[b.node]))
@@ -88,19 +95,4 @@ func span(bits int) string {
 		return fmt.Sprint(bits)
 	}
 	return fmt.Sprintf("%d-%d", uint64(1)<<(bits-1), uint64(1)<<bits-1)
-}
-
-// keepLargest keeps a list of the largest degrees, the largest first; of equal ones any.
-func keepLargest(list []degree, d degree) []degree {
-	if len(list) == largest && list[largest-1].links >= d.links {
-		return list
-	}
-	at, _ := slices.BinarySearchFunc(list, d, func(e, d degree) int {
-		if e.links >= d.links {
-			return -1
-		}
-		return 1
-	})
-	list = slices.Insert(list, at, d)
-	return list[:min(len(list), largest)]
 }

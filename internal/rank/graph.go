@@ -11,7 +11,6 @@
 package rank
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -19,14 +18,13 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/dchest/siphash"
 
 	"urltree/internal/edges"
-	"urltree/iut"
+	"urltree/internal/spool"
 )
 
 // A Source calls fn with each page of a link graph, as repair.Graph does.
@@ -40,7 +38,7 @@ type Graph struct {
 
 	key   [16]byte
 	nodes []uint64 // fingerprints, ascending
-	links *spool   // of each page that has some: its number, how many, and the numbers of these
+	links *numbers // of each page that has some: its number, how many, and the numbers of these
 }
 
 // Read takes in a graph. Errors: those of the source, the cause of ctx, or iut.ErrDisk where a
@@ -50,15 +48,15 @@ func Read(ctx context.Context, source Source) (g *Graph, err error) {
 	if _, err := rand.Read(g.key[:]); err != nil {
 		return nil, err
 	}
-	named, err := newSpool() // of each page its fingerprint, how many links, their fingerprints
+	named, err := newNumbers() // of each page its fingerprint, how many links, their fingerprints
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, named.file.Close()) }()
+	defer func() { err = errors.Join(err, named.Close()) }()
 	if err := g.gather(ctx, source, named); err != nil {
 		return nil, err
 	}
-	if g.links, err = newSpool(); err != nil {
+	if g.links, err = newNumbers(); err != nil {
 		return nil, err
 	}
 	if err := g.number(ctx, named); err != nil {
@@ -68,7 +66,7 @@ func Read(ctx context.Context, source Source) (g *Graph, err error) {
 }
 
 // Close removes the temporary file.
-func (g *Graph) Close() error { return g.links.file.Close() }
+func (g *Graph) Close() error { return g.links.Close() }
 
 // Nodes is the number of nodes.
 func (g *Graph) Nodes() int { return len(g.nodes) }
@@ -80,7 +78,7 @@ func fingerprint(key *[16]byte, url string) uint64 {
 }
 
 // gather reads the source and finds the nodes.
-func (g *Graph) gather(ctx context.Context, source Source, named *spool) error {
+func (g *Graph) gather(ctx context.Context, source Source, named *numbers) error {
 	var list []uint64
 	set := nodeSet{list: make([]uint64, 0, 1<<16)}
 	err := source(ctx, func(p edges.Page) error {
@@ -110,7 +108,7 @@ func (g *Graph) gather(ctx context.Context, source Source, named *spool) error {
 
 // number writes the links as numbers: in ascending order, each but the first as what it is more
 // than the one before.
-func (g *Graph) number(ctx context.Context, named *spool) error {
+func (g *Graph) number(ctx context.Context, named *numbers) error {
 	in, err := named.read()
 	if err != nil {
 		return err
@@ -206,73 +204,58 @@ func (s *nodeSet) compact() {
 	s.list = slices.Compact(s.list)
 }
 
-// A spool is a temporary file that has no name: written to its end, then read from its beginning,
-// as often as need be. The first error stays.
-type spool struct {
-	file *os.File
-	w    *bufio.Writer
-	b    [binary.MaxVarintLen64]byte
+// A numbers is a file of numbers: written to its end, then read from its beginning, as often as
+// need be.
+type numbers struct {
+	*spool.File
+	b [binary.MaxVarintLen64]byte
 }
 
-func newSpool() (*spool, error) {
-	file, err := os.CreateTemp("", "urltree")
-	if err != nil {
-		return nil, tempError(err)
-	}
-	if err := os.Remove(file.Name()); err != nil {
-		return nil, errors.Join(tempError(err), file.Close())
-	}
-	return &spool{file: file, w: bufio.NewWriterSize(file, 256<<10)}, nil
+func newNumbers() (*numbers, error) {
+	file, err := spool.Create()
+	return &numbers{File: file}, err
 }
 
-func tempError(err error) error { return fmt.Errorf("%w: temporary file: %w", iut.ErrDisk, err) }
-
-func (s *spool) fixed(v uint64) {
+func (s *numbers) fixed(v uint64) {
 	binary.LittleEndian.PutUint64(s.b[:], v)
-	_, _ = s.w.Write(s.b[:8]) // read gives the error of any write
+	_, _ = s.Write(s.b[:8]) // read returns the error of any write
 }
 
-func (s *spool) number(v uint64) {
-	_, _ = s.w.Write(s.b[:binary.PutUvarint(s.b[:], v)])
+func (s *numbers) number(v uint64) {
+	_, _ = s.Write(s.b[:binary.PutUvarint(s.b[:], v)])
 }
 
-func (s *spool) read() (*spoolReader, error) {
-	if err := s.w.Flush(); err != nil {
-		return nil, tempError(err)
-	}
-	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
-		return nil, tempError(err)
-	}
-	return &spoolReader{file: s.file, block: make([]byte, 256<<10)}, nil
+func (s *numbers) read() (*reader, error) {
+	return &reader{file: s.File, block: make([]byte, 256<<10)}, s.Rewind()
 }
 
-// A spoolReader reads a spool. After an error all is 0.
-type spoolReader struct {
-	file  *os.File
+// A reader reads numbers. After an error all is 0.
+type reader struct {
+	file  *spool.File
 	block []byte
 	buf   []byte // of block what is not taken yet
 	err   error
 }
 
 // fill reads on until a value of any kind is there, or the end.
-func (r *spoolReader) fill() {
+func (r *reader) fill() {
 	rest := copy(r.block, r.buf)
 	n, err := io.ReadFull(r.file, r.block[rest:])
 	r.buf = r.block[:rest+n]
 	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
-		r.err = tempError(err)
+		r.err = err
 	}
 }
 
 // more reports whether something is left.
-func (r *spoolReader) more() bool {
+func (r *reader) more() bool {
 	if len(r.buf) == 0 && r.err == nil {
 		r.fill()
 	}
 	return len(r.buf) > 0 && r.err == nil
 }
 
-func (r *spoolReader) fixed() uint64 {
+func (r *reader) fixed() uint64 {
 	if len(r.buf) < 8 && r.err == nil {
 		r.fill()
 	}
@@ -285,7 +268,7 @@ func (r *spoolReader) fixed() uint64 {
 	return v
 }
 
-func (r *spoolReader) number() uint64 {
+func (r *reader) number() uint64 {
 	if len(r.buf) < binary.MaxVarintLen64 && r.err == nil {
 		r.fill()
 	}
@@ -299,8 +282,8 @@ func (r *spoolReader) number() uint64 {
 }
 
 // end keeps the error of a file that ends too early.
-func (r *spoolReader) end() {
+func (r *reader) end() {
 	if r.buf = nil; r.err == nil {
-		r.err = tempError(io.ErrUnexpectedEOF)
+		r.err = spool.ErrShort
 	}
 }

@@ -4,7 +4,8 @@ import (
 	"cmp"
 	"context"
 	"math"
-	"slices"
+
+	"urltree/internal/top"
 )
 
 // Defaults of Options.
@@ -40,23 +41,16 @@ type Best struct {
 // Best returns the n URLs of the greatest ranks, the greatest first, from one more look at the
 // source.
 func (r *Ranks) Best(ctx context.Context, source Source, n int) ([]Best, error) {
-	order := func(a, b uint32) int { return cmp.Compare(r.ranks[b], r.ranks[a]) }
-	var nodes []uint32
+	best := top.List[uint32]{N: n, Compare: func(a, b uint32) int { return cmp.Compare(r.ranks[b], r.ranks[a]) }}
 	for i := range r.ranks {
-		node := uint32(i)
-		if len(nodes) == n && (n == 0 || order(nodes[n-1], node) <= 0) {
-			continue
-		}
-		at, _ := slices.BinarySearchFunc(nodes, node, order)
-		nodes = slices.Insert(nodes, at, node)
-		nodes = nodes[:min(n, len(nodes))]
+		best.Add(uint32(i))
 	}
-	urls, err := r.graph.names(ctx, source, nodes)
+	urls, err := r.graph.names(ctx, source, best.Items())
 	if err != nil {
 		return nil, err
 	}
-	list := make([]Best, len(nodes))
-	for i, node := range nodes {
+	list := make([]Best, len(best.Items()))
+	for i, node := range best.Items() {
 		list[i] = Best{urls[node], r.ranks[node]}
 	}
 	return list, nil

@@ -284,16 +284,16 @@ the most pages that link to a URL
 	}
 }
 
-func TestKeepLargest(t *testing.T) {
+func TestMostLinks(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	var list []degree
+	most := mostLinks()
 	all := map[uint32]int{}
 	for i := range uint32(1000) {
 		n := uint32(rng.IntN(200))
 		all[n]++
-		list = keepLargest(list, degree{i, n})
+		most.Add(degree{i, n})
 	}
-	i := 0
+	i, list := 0, most.Items()
 	for n := uint32(200); n > 0 && i < largest; n-- {
 		for range min(all[n-1], largest-i) {
 			if list[i].links != n-1 {

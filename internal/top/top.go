@@ -15,19 +15,19 @@ type List[T any] struct {
 
 // Add adds an element to the list. Among equal ones, those that came first stay first.
 func (l *List[T]) Add(x T) {
+	if len(l.items) == l.N {
+		l.more++
+		if l.N == 0 || l.Compare(l.items[l.N-1], x) <= 0 { // as of most elements
+			return
+		}
+		l.items = l.items[:l.N-1]
+	}
 	at, _ := slices.BinarySearchFunc(l.items, x, func(have, x T) int {
 		if l.Compare(have, x) <= 0 {
 			return -1
 		}
 		return 1
 	})
-	if len(l.items) == l.N {
-		l.more++
-		if at == l.N {
-			return
-		}
-		l.items = l.items[:l.N-1]
-	}
 	l.items = slices.Insert(l.items, at, x)
 }
 
