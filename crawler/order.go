@@ -94,12 +94,12 @@ func (o *Options) openRanks() (*rank.File, error) {
 func (e *engine) order(ctx context.Context, f *frontier.Options) error {
 	switch {
 	case e.opts.Pick == "single":
-		f.Batch, f.Share = 1, -1
+		f.PerLoan, f.Share = 1, -1
 	case e.opts.QueueSize > 0 || e.opts.Fetch != nil:
 		// A download worker lets go of a URL once its page waits for a parse worker, so a loan is
 		// one URL; no worker of a pool is idle while another has several; and those that a crawler
 		// has taken and not begun are source C's links queue.
-		f.Batch, f.Share = 1, e.opts.QueueSize
+		f.PerLoan, f.Share = 1, e.opts.QueueSize
 	}
 	if e.opts.Order == OrderTree {
 		f.Tree = e.store.index.Queues()

@@ -304,7 +304,7 @@ func (c *crowd) link(id int, url string) error {
 // take takes what the frontier gives, and brings a page for each URL or gives it back.
 func (c *crowd) take(id int, back bool, body []byte) error {
 	call := c.now()
-	loans, _ := c.frontier.TryTake(1)
+	loans, _ := c.frontier.Taker().TryTake(1)
 	for _, l := range loans {
 		for _, row := range l.Rows {
 			c.note(id, op{what: opTake, url: row.URL}, nil, call)

@@ -55,7 +55,7 @@ func crawlOnce(t *testing.T) {
 	tree, index := open(t, root, onFS(yielding{disk(t, root, iut.SyncNone)})), newIndex(t)
 	pending(t, index, seedLink(url(0)))
 	var pl *pipeline
-	f, err := frontier.New(frontier.Options{Store: yieldingRows{index.Queues()}, Live: 1, Crawlers: crawlers, Batch: 2, Idle: func() {
+	f, err := frontier.New(frontier.Options{Store: yieldingRows{index.Queues()}, Live: 1, Crawlers: crawlers, PerLoan: 2, Idle: func() {
 		for _, b := range pl.buffers {
 			yield()
 			b.Flush()
@@ -101,7 +101,7 @@ func crawlOnce(t *testing.T) {
 	for c := range crawlers {
 		crawling.Go(func() {
 			for {
-				loans, err := f.Take(pl.ctx, 1)
+				loans, err := f.Taker().Take(pl.ctx, 1)
 				if err != nil {
 					if left := index.Totals().Pending(); !errors.Is(err, io.EOF) || left > 0 {
 						t.Errorf("crawler %d ends while %d pages are left: %v", c, left, err)

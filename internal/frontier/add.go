@@ -2,9 +2,9 @@ package frontier
 
 import "urltree/storage/record"
 
-// Add adds new pending rows, durable since transaction tx. Of rows of range Held only the
-// number counts, and with Options.NoSitemaps those that are no pages do not count at all. Between
-// each maxRows of them, others have the lock.
+// Add adds new pending rows, durable since transaction tx. Those of range Held only count as added,
+// and with Options.NoSitemaps those that are no pages do not count at all. Between each maxRows of
+// them, others have the lock.
 func (f *Frontier) Add(rows []record.Row, tx uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -23,8 +23,8 @@ func (f *Frontier) addLocked(rows []record.Row, tx uint64) {
 	for _, g := range f.groupLocked(rows, tx) {
 		g.h.group = 0
 		sortRows(g.rows)
-		if g.h.reading != nil {
-			g.h.reading.added = append(g.h.reading.added, g.rows...)
+		if g.h.refill.reading != nil {
+			g.h.refill.reading.added = append(g.h.refill.reading.added, g.rows...)
 		} else {
 			f.insertLocked(g.h, g.rows)
 		}
@@ -49,7 +49,7 @@ func (f *Frontier) groupLocked(rows []record.Row, tx uint64) []group {
 		if i > 0 && name == last {
 			hosts[i] = hosts[i-1]
 		} else {
-			hosts[i], last = f.hosts[name], name
+			hosts[i], last = f.hosts.byName[name], name
 		}
 	}
 	groups := make([]group, 1, len(rows)+1) // that of number 0 is none
@@ -57,7 +57,7 @@ func (f *Frontier) groupLocked(rows []record.Row, tx uint64) []group {
 	for i := range rows {
 		r, h := &rows[i], hosts[i]
 		if r.Kind == record.PageRow {
-			f.added++
+			f.counts.added++
 		} else if f.ignoresLocked(h, r, tx) {
 			hosts[i] = nil
 			continue
@@ -97,12 +97,10 @@ func (f *Frontier) groupLocked(rows []record.Row, tx uint64) []group {
 func (f *Frontier) insideLocked(r *record.Row) *host {
 	name := record.Host(r.URL)
 	switch {
-	case f.hosts[name] != nil || !f.newsOutsideLocked():
+	case f.hosts.byName[name] != nil || !f.newsOutsideLocked():
 		return f.hostLocked(name)
-	case r.Range == record.Held:
-		f.held++
-	default:
-		f.live++
+	case r.Range != record.Held:
+		f.counts.live++
 	}
 	return nil
 }
@@ -111,20 +109,19 @@ func (f *Frontier) insideLocked(r *record.Row) *host {
 // window.
 func (f *Frontier) arrivesLocked(h *host, r *record.Row, tx uint64) bool {
 	if r.Range == record.Held {
-		f.held++
 		return false
 	}
-	if tx > h.tx {
+	if tx > h.stored.tx {
 		f.countLocked(h, r.Kind, 1)
 	} else {
-		f.live++ // the store may have had it already when the host was read
+		f.counts.live++ // the store may have had it already when the host was read
 	}
 	if r.Range == record.Later {
-		h.dueBy(r.Due)
+		h.stock.dueBy(r.Due)
 		return false
 	}
-	if h.outs > 0 {
-		if o := f.rowsOut[r.URL]; o != nil {
+	if h.out.n > 0 {
+		if o := f.lent.rows[r.URL]; o != nil {
 			// Either a refill has read the row before we were told of it, or the commit
 			// that ends it opens it again. Done looks which.
 			o.told = true

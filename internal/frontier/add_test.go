@@ -19,14 +19,14 @@ func TestAddMixesHosts(t *testing.T) {
 	f := start(t, s, Options{MaxHosts: 2})
 	f.Add(rows, s.commit(nil, rows, nil))
 	for host, want := range map[string]int{"a.example": 3, "b.example": 2} {
-		if h := f.hosts[host]; h == nil || h.count != int64(want) || h.win.len() != want {
+		if h := f.hosts.byName[host]; h == nil || h.stock.count != int64(want) || h.win.len() != want {
 			t.Errorf("%s: %+v, want %d rows", host, h, want)
 		}
 	}
-	if len(f.hosts) != 2 || f.live != 6 || f.outsideLocked() != 1 {
-		t.Errorf("%d hosts, %d rows, %d of them outside; want 2, 6, 1", len(f.hosts), f.live, f.outsideLocked())
+	if len(f.hosts.byName) != 2 || f.counts.live != 6 || f.outsideLocked() != 1 {
+		t.Errorf("%d hosts, %d rows, %d of them outside; want 2, 6, 1", len(f.hosts.byName), f.counts.live, f.outsideLocked())
 	}
-	if first := f.hosts["a.example"].win.first(); first.Seq != 5 {
+	if first := f.hosts.byName["a.example"].win.first(); first.Seq != 5 {
 		t.Errorf("row %d is first, want the one that was told of last", first.Seq)
 	}
 }
@@ -37,7 +37,7 @@ func TestHostNameIsItsOwn(t *testing.T) {
 	f := start(t, newStore(), Options{})
 	name := record.Host(r.URL)
 	f.Add([]record.Row{r}, 1)
-	if h := f.hosts[name]; unsafe.StringData(h.name) == unsafe.StringData(name) {
+	if h := f.hosts.byName[name]; unsafe.StringData(h.name) == unsafe.StringData(name) {
 		t.Error("the name of a host is a part of a URL")
 	}
 }
@@ -48,7 +48,7 @@ func TestAllocations(t *testing.T) {
 	const urls = 20_000
 	for _, hosts := range []int{100, 10_000} {
 		t.Run(fmt.Sprintf("%d hosts", hosts), func(t *testing.T) {
-			f, err := New(Options{Store: sortedStore{}, Memory: inMemory, Batch: 1, Crawlers: 12, MaxHosts: hosts})
+			f, err := New(Options{Store: sortedStore{}, Memory: inMemory, PerLoan: 1, Crawlers: 12, MaxHosts: hosts})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -92,11 +92,11 @@ func TestNamesOfHosts(t *testing.T) {
 	f := start(t, s, Options{MaxHosts: hosts, Memory: memory})
 	f.Add(rows, s.commit(nil, rows, nil))
 	windows, names := int64(0), int64(0)
-	for name, h := range f.hosts {
+	for name, h := range f.hosts.byName {
 		windows += h.win.bytes()
 		names += int64(len(name))
 	}
-	if len(f.hosts) != hosts || names < 250*hosts || windows == 0 || windows+names > memory {
-		t.Errorf("names of %d hosts take %d bytes and windows %d, together at most %d", len(f.hosts), names, windows, memory)
+	if len(f.hosts.byName) != hosts || names < 250*hosts || windows == 0 || windows+names > memory {
+		t.Errorf("names of %d hosts take %d bytes and windows %d, together at most %d", len(f.hosts.byName), names, windows, memory)
 	}
 }

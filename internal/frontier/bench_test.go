@@ -62,13 +62,13 @@ func BenchmarkMemory(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/hosts=%d/URLs=%d", o.name, hosts, urls), func(b *testing.B) {
 				var adding, taking time.Duration
 				for b.Loop() {
-					f, err := New(o.options(Options{Store: sortedStore{}, Memory: inMemory, Batch: 1, Crawlers: 12}))
+					f, err := New(o.options(Options{Store: sortedStore{}, Memory: inMemory, PerLoan: 1, Crawlers: 12}))
 					if err != nil {
 						b.Fatal(err)
 					}
 					adding += benchAdd(f, urls, hosts)
 					taking += benchTake(b, f, urls, nil)
-					if s := f.Stats(); s.Refills > 0 {
+					if s := f.figures(); s.Refills > 0 {
 						b.Fatalf("%d refills", s.Refills)
 					}
 				}
@@ -90,12 +90,12 @@ func BenchmarkSeam(b *testing.B) {
 			var refills int64
 			for b.Loop() {
 				index := benchIndex(b, urls, hosts)
-				f, err := New(Options{Store: index.Queues(), Memory: memory, MaxHosts: hosts, Batch: 1, Crawlers: 12, Live: urls})
+				f, err := New(Options{Store: index.Queues(), Memory: memory, MaxHosts: hosts, PerLoan: 1, Crawlers: 12, Live: urls})
 				if err != nil {
 					b.Fatal(err)
 				}
 				taking += benchTake(b, f, urls, index)
-				refills += f.Stats().Refills
+				refills += f.figures().Refills
 				if err := index.Close(); err != nil {
 					b.Fatal(err)
 				}

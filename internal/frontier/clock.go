@@ -28,4 +28,4 @@ func (c *clock) now() int64 { return c.at(c.read()) }
 func (c *clock) time() time.Time { return time.Unix(0, c.now()) }
 
 // Now returns the Unix nanoseconds with which next permitted times are to be compared.
-func (f *Frontier) Now() int64 { return f.now() }
+func (f *Frontier) Now() int64 { return f.clock.now() }

@@ -5,22 +5,24 @@
 // transaction that holds its outcome deletes it, and the frontier only copies.
 //
 // A row moves so: it is told by Add once it is durable (or counted by New, which reads
-// Store.NextHosts); it stands in the window of its host or waits on disk; Take lends it, and it is
-// out; Return gives it back unasked, or Done tells that the commit with its outcome has happened. A
-// row that is out is neither in a window nor read by a refill, so it is lent once. Rows of sitemaps
-// move in the same way, beside the window; that of a robots.txt is made when another needs it.
+// Store.NextHosts); it stands in the window of its host or waits on disk; Taker.Take lends it, and
+// it is out; Return gives it back unasked, or Done tells that the commit with its outcome has
+// happened. A row that is out is neither in a window nor read by a refill, so it is lent once. Rows
+// of sitemaps move in the same way, beside the window; that of a robots.txt is made when another
+// needs it.
 //
 // The committer calls, after each commit and in the order of the commits, first Add with the new
 // rows and then Done with the outcomes. So what a page leads to is known before the page
 // leaves, and the count of what is left never falls to zero too early.
 //
-// There is one lock. It is not held while the Store reads or while Idle is called.
+// There is one lock. It is not held while the Store reads or while Idle is called. It is held while
+// Admit and NeedRobots are called, which may look up an origin in the index: that is one key, and
+// once for each time that a host is lent before its robots.txt is known, not for each row.
 package frontier
 
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -61,8 +63,8 @@ type Store interface {
 type Options struct {
 	Store         Store
 	Memory        int64         // bytes of all windows and of the names of their hosts; 0: 64 MiB
-	Crawlers      int           // how many call Take; 0: 1
-	Batch         int           // rows of one loan from a host without delay; 0: 16
+	Crawlers      int           // how many take; 0: 1
+	PerLoan       int           // rows of one loan from a host without delay; 0: 16
 	Share         int           // loans beyond the free downloads; 0: 64, negative: none
 	PerHost       int           // loans of one host at once; 0: 1
 	Delay         time.Duration // between two requests to one host; 0: none
@@ -96,7 +98,8 @@ type Options struct {
 	Rank func(row *record.Row) uint64
 
 	// Admit returns the reason why this run does not ask a row, or "". nil admits all. It is
-	// called under the lock, for a row about to be lent, and must be quick.
+	// called under the lock, for a row about to be lent, and must be quick: at most a look into the
+	// index.
 	Admit func(row *record.Row) (held string)
 	// NeedRobots reports whether no valid robots.txt answer is known for an origin. nil: never.
 	// It is called as Admit is.
@@ -105,7 +108,7 @@ type Options struct {
 	// once after each change. It should flush the buffers.
 	Idle func()
 
-	// Tree makes the order source B's for those who take by a Taker. nil: rows go by their rank.
+	// Tree makes the order source B's. nil: rows go by their rank.
 	Tree Tree
 }
 
@@ -115,7 +118,8 @@ type Options struct {
 type Loan struct {
 	Host string
 	// Rows are of pages, or there is one of another kind. That of a robots.txt is in no Store and is
-	// not out: it needs no Done, and nobody else has this host, unless Hops redirects have led to it.
+	// not out: it needs no Done, and nobody else has this host, unless as many redirects as its Hops
+	// have led to it.
 	Rows  []record.Row
 	Known bool // the host has answered before
 	// Held are rows that are not to be asked in this run. An outcome moves each to the held
@@ -127,7 +131,7 @@ type Loan struct {
 	by       *Taker        // in order tree
 	returned bool
 	used     bool  // something was asked
-	onward   bool  // its robots.txt goes on as a hop
+	onward   bool  // its robots.txt goes on as a redirect
 	before   int64 // the host's next permitted time before this loan moved it to reserved
 	reserved int64 // 0: not moved
 }
@@ -149,42 +153,18 @@ type Done struct {
 type Frontier struct {
 	opts    Options
 	ranking ranking // of the windows, with Options.Queue
-	clock
+	clock   clock
 
-	mu    sync.Mutex
-	hosts map[string]*host // guarded by mu, as is all below
-	list  []*host          // all hosts, for shrink and rotation
-	hand  int              // where in list they go on
-	// All rows that are out, by ID. It does not shrink: what is out waits in crawlers and buffers.
-	rowsOut map[string]*outRow
-	others  rotation // the hosts that are not in memory
-	turns   turns
-	// Hosts of which the side is forgotten in this run, those that have left memory included: the
-	// store does not know that they are.
-	forgotten map[string]bool
-	walks     walks // of order tree
-	err       error // the first error of the Store; ends all Takes
-
-	bytes    int64 // of all windows
-	names    int64 // bytes of the names of the hosts
-	busy     int   // hosts with a count above 0
-	live     int64 // rows of range Now and Later
-	resident int64 // those of hosts in memory: the sum of their counts
-	out      int64 // sum of the sizes of the hosts' out sets
-	loans    int   // not returned
-	hopBytes int64 // of all hops that wait
-	readers  int   // refills that read
-	changes  int64 // loans made and returned, and calls of Expect
-	idle     int64 // changes when Idle was called last
-
-	wake    chan struct{} // closed and replaced to wake the waiting Takes
-	waiters int
-	sleep   int64 // Unix nanoseconds when the first of them wakes by itself; in the past: unknown
-
-	expected int64 // see Expect
-
-	held, added, removed, missing, refills, left int64
-	longestWait                                  time.Duration
+	mu      sync.Mutex
+	hosts   hosts    // in memory; guarded by mu, as is all below
+	others  rotation // the hosts that are not
+	turns   turns    // of the hosts in memory
+	lent    lent
+	walks   walks // of order tree
+	counts  counts
+	waits   waits
+	readers int   // readings of the Store that go on, those of walks not included
+	err     error // the first one of the Store; ends all Takes
 }
 
 // New makes a frontier over the rows that are in the store.
@@ -192,7 +172,7 @@ func New(opts Options) (*Frontier, error) {
 	if opts.Store == nil {
 		return nil, errors.New("frontier: no store")
 	}
-	if opts.Memory < 0 || opts.Crawlers < 0 || opts.Batch < 0 || opts.PerHost < 0 || opts.Delay < 0 || opts.MaxWait < 0 || opts.MaxHosts < 0 || opts.MaxCrawlDelay < 0 || opts.Queues < 0 {
+	if opts.Memory < 0 || opts.Crawlers < 0 || opts.PerLoan < 0 || opts.PerHost < 0 || opts.Delay < 0 || opts.MaxWait < 0 || opts.MaxHosts < 0 || opts.MaxCrawlDelay < 0 || opts.Queues < 0 {
 		return nil, errors.New("frontier: negative option")
 	}
 	if opts.Tree != nil && opts.Queue != "" {
@@ -200,7 +180,7 @@ func New(opts Options) (*Frontier, error) {
 	}
 	orDefault(&opts.Memory, 64<<20)
 	orDefault(&opts.Crawlers, 1)
-	orDefault(&opts.Batch, 16)
+	orDefault(&opts.PerLoan, 16)
 	orDefault(&opts.Share, 64)
 	opts.Share = max(opts.Share, 0)
 	orDefault(&opts.PerHost, 1)
@@ -213,18 +193,18 @@ func New(opts Options) (*Frontier, error) {
 	orDefault(&opts.MaxHosts, max(int(opts.Memory/(hostBytes+ranking.fixed())), 1000))
 	f := &Frontier{
 		opts: opts, ranking: ranking,
-		clock:     newClock(opts.Now, opts.NotBefore),
-		hosts:     map[string]*host{},
-		rowsOut:   map[string]*outRow{},
-		live:      opts.Live,
-		wake:      make(chan struct{}),
-		forgotten: map[string]bool{},
-		walks:     walks{nodes: map[string]*node{}, scans: map[*scan]struct{}{}},
+		clock:  newClock(opts.Now, opts.NotBefore),
+		hosts:  hosts{byName: map[string]*host{}},
+		others: rotation{forgotten: map[string]bool{}},
+		lent:   lent{rows: map[string]*outRow{}},
+		walks:  walks{nodes: map[string]*node{}, scans: map[*scan]struct{}{}},
+		counts: counts{live: opts.Live},
+		waits:  waits{wake: make(chan struct{})},
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for cursor := ""; len(f.hosts) < opts.MaxHosts; {
-		hosts, tx, err := opts.Store.NextHosts(cursor, min(opts.MaxHosts-len(f.hosts), hostsAtOnce))
+	for cursor := ""; len(f.hosts.byName) < opts.MaxHosts; {
+		hosts, tx, err := opts.Store.NextHosts(cursor, min(opts.MaxHosts-len(f.hosts.byName), hostsAtOnce))
 		if err != nil {
 			return nil, fmt.Errorf("frontier: hosts: %w", err)
 		}
@@ -236,7 +216,7 @@ func New(opts Options) (*Frontier, error) {
 		}
 		if len(hosts) == 0 {
 			f.others.all = true
-			f.live = f.resident
+			f.counts.live = f.hosts.rows
 			break
 		}
 	}
@@ -252,22 +232,27 @@ func orDefault[T ~int | ~int64](v *T, d T) {
 // hostLocked returns the host of a name; a new one may be asked at once, except shortly after an
 // unclean start.
 func (f *Frontier) hostLocked(name string) *host {
-	if h := f.hosts[name]; h != nil {
+	if h := f.hosts.byName[name]; h != nil {
 		return h
 	}
 	h := f.newHostLocked(name)
-	h.unread = f.opts.Earlier
-	f.afterKill(h)
+	h.stored.unread = f.opts.Earlier
+	h.pace.afterKill(&f.opts, f.clock.start)
 	return h
 }
 
 func (f *Frontier) newHostLocked(name string) *host {
-	h := &host{name: strings.Clone(name), at: len(f.list)} // a part of a URL would keep all of it
+	h := f.hosts.add(name)
 	h.win = f.newWindow(&h.plain)
-	f.names += int64(len(h.name))
-	f.hosts[h.name] = h
-	f.list = append(f.list, h)
 	return h
+}
+
+// failLocked notes the first error of the Store.
+func (f *Frontier) failLocked(err error) {
+	if f.err == nil {
+		f.err = fmt.Errorf("frontier: %w", err)
+	}
+	f.wakeLocked()
 }
 
 // Begin reports whether a request of the loan may begin now. It is called right before each one. It
@@ -276,17 +261,17 @@ func (f *Frontier) newHostLocked(name string) *host {
 func (f *Frontier) Begin(l *Loan) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	h, now := l.h, f.now()
-	if h.givenUp || now < h.rest {
+	p, now := &l.h.pace, f.clock.now()
+	if p.givenUp || now < p.until {
 		return false
 	}
 	if f.opts.PerHost > 1 {
-		if h.asked != 0 && now < h.asked+int64(f.wait(h)) {
+		if p.asked != 0 && now < p.asked+int64(p.wait(&f.opts)) {
 			return false
 		}
-		h.asked = now
-		f.restLocked(h)
-		f.placeLocked(h)
+		p.asked = now
+		p.keep(&f.opts)
+		f.placeLocked(l.h)
 	}
 	l.used = true
 	return true
@@ -297,9 +282,10 @@ func (f *Frontier) Answered(l *Loan, a Answer) record.HostTimes {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	l.used = true
-	l.h.seq++
-	f.answered(l.h, a)
-	if l.h.givenUp {
+	l.h.stored.seq++
+	l.h.pace.answered(&f.opts, &f.clock, a)
+	l.h.lending.sifts = a.Over && f.opts.Tree == nil
+	if l.h.pace.givenUp {
 		f.forgetSideLocked(l.h)
 	}
 	if a.Failed && l.by != nil {
@@ -316,8 +302,8 @@ func (f *Frontier) CrawlDelay(host string, d time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	h := f.hostLocked(host)
-	h.delay = min(max(d, 0), f.opts.MaxCrawlDelay)
-	f.restLocked(h)
+	h.pace.crawlDelay = min(max(d, 0), f.opts.MaxCrawlDelay)
+	h.pace.keep(&f.opts)
 	f.placeLocked(h)
 }
 
@@ -325,24 +311,24 @@ func (f *Frontier) CrawlDelay(host string, d time.Duration) {
 // private says whether it has one now, and is kept if this is the first time: Answered gives it
 // back to be stored.
 func (f *Frontier) Private(name string, private bool) (bool, error) {
-	kind := int64(record.KindPublic)
+	addresses := int64(record.KindPublic)
 	if private {
-		kind = record.KindPrivate
+		addresses = record.KindPrivate
 	}
 	f.mu.Lock()
-	if h := f.hosts[name]; h != nil && !h.unread {
+	if h := f.hosts.byName[name]; h != nil && !h.stored.unread {
 		defer f.mu.Unlock()
-		if h.kind == 0 {
-			h.kind = int8(kind)
+		if h.stored.addresses == 0 {
+			h.stored.addresses = int8(addresses)
 		}
-		return h.kind == record.KindPrivate, nil
+		return h.stored.addresses == record.KindPrivate, nil
 	}
 	f.mu.Unlock()
 	stored, _, err := f.opts.Store.HostAt(name) // a host that is not lent, such as that of a redirect
 	if stored.Kind != 0 {
-		kind = stored.Kind
+		addresses = stored.Kind
 	}
-	return kind == record.KindPrivate, err
+	return addresses == record.KindPrivate, err
 }
 
 // Return ends a loan. The unasked rows, of Rows or Held, may be taken again at once. A second
@@ -355,23 +341,19 @@ func (f *Frontier) Return(l *Loan, unasked []record.Row) {
 	}
 	l.returned = true
 	h := l.h
-	f.loans--
-	f.changes++
-	h.borrowers--
-	if h.borrowers == 0 {
-		h.alone = false
+	f.lent.loans--
+	f.waits.changes++
+	h.lending.borrowers--
+	if h.lending.borrowers == 0 {
+		h.lending.alone = false
 	}
-	if l.reserved != 0 && !l.used && h.next == l.reserved {
-		h.next = l.before // nothing was asked, so nobody waits for it
-	}
-	if hop := l.hop(); hop != nil {
-		f.returnHopLocked(l, hop)
-	}
+	f.unreserveLocked(l)
+	f.returnRedirectLocked(l)
 	var rows []record.Row
 	for i := range unasked {
 		switch o := f.backLocked(&unasked[i]); {
 		case o == nil:
-		case h.givenUp && o.kind != record.PageRow:
+		case h.pace.givenUp && o.kind != record.PageRow:
 			f.countLocked(h, o.kind, -1)
 		default:
 			rows = append(rows, unasked[i])
@@ -394,8 +376,8 @@ func (f *Frontier) Done(done []Done, times []record.HostTimes) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i := range times {
-		if h := f.hosts[times[i].Name]; h != nil {
-			h.saved = max(h.saved, times[i].Seq)
+		if h := f.hosts.byName[times[i].Name]; h != nil {
+			h.stored.saved = max(h.stored.saved, times[i].Seq)
 			f.leaveLocked(h)
 		}
 	}
@@ -406,18 +388,15 @@ func (f *Frontier) Done(done []Done, times []record.HostTimes) {
 			continue
 		}
 		h := o.h
-		h.more = h.more || o.told // it may be open again, on disk
+		h.stock.more = h.stock.more || o.told // it may be open again, on disk
 		page := o.kind == record.PageRow
 		switch {
-		case (next.Range == record.Now || next.Range == record.Later) && (page || !h.givenUp):
-			h.leave(next)
-		case !page:
-			f.countLocked(h, o.kind, -1)
-		case next.Range == record.Held:
-			f.held++
-			f.countLocked(h, o.kind, -1)
+		case (next.Range == record.Now || next.Range == record.Later) && (page || !h.pace.givenUp):
+			h.stock.leave(next)
+		case page && next.Range != record.Held:
+			f.counts.removed++
+			fallthrough
 		default:
-			f.removed++
 			f.countLocked(h, o.kind, -1)
 		}
 		if !f.leaveLocked(h) {
@@ -432,22 +411,15 @@ func (f *Frontier) Done(done []Done, times []record.HostTimes) {
 func (f *Frontier) Expect(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.expected += int64(n)
-	f.changes++ // what is expected may wait in a buffer: another reason for Idle
+	f.counts.expected += int64(n)
+	f.waits.changes++ // what is expected may wait in a buffer: another reason for Idle
 	f.wakeLocked()
 }
 
 // countLocked changes the number of a host's rows by so many of a kind.
 func (f *Frontier) countLocked(h *host, kind record.Kind, by int64) {
-	if h.count > 0 {
-		f.busy--
-	}
-	h.count += by
-	f.live += by
-	f.resident += by
-	if h.count > 0 {
-		f.busy++
-	}
+	f.hosts.count(h, by)
+	f.counts.live += by
 	if kind == record.PageRow {
 		return
 	}
@@ -461,9 +433,7 @@ func (f *Frontier) countLocked(h *host, kind record.Kind, by int64) {
 // placeLocked puts a host where it belongs among the turns after something of it has changed, and
 // counts its window.
 func (f *Frontier) placeLocked(h *host) {
-	bytes := h.win.bytes()
-	f.bytes += bytes - h.bytes
-	h.bytes = bytes
-	at, ok := f.turn(h)
+	f.hosts.weigh(h)
+	at, ok := h.turn(&f.opts)
 	f.turns.place(h, at, ok)
 }

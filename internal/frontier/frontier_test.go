@@ -64,7 +64,7 @@ func TestBreadthOrder(t *testing.T) {
 		for _, o := range exactOrders {
 			t.Run(tt.name+"/"+o.name, func(t *testing.T) {
 				s := newStore()
-				f := start(t, s, o.options(Options{Memory: tt.memory, Batch: maxRows}))
+				f := start(t, s, o.options(Options{Memory: tt.memory, PerLoan: maxRows}))
 				var rows []record.Row
 				for i := range tt.rows {
 					r := row("a.example", uint64(i*7%5), uint64(i))
@@ -128,7 +128,7 @@ func TestManyDueRows(t *testing.T) {
 			r.Range, r.Due = record.Later, time.Now().Add(time.Minute).UnixNano()-int64(i)
 			s.rows[r.URL] = r
 		}
-		f := start(t, s, o.options(Options{Memory: 1, Batch: 2, MaxWait: time.Second}))
+		f := start(t, s, o.options(Options{Memory: 1, PerLoan: 2, MaxWait: time.Second}))
 		got, loans := take(t, f, 1)
 		finish(f, s, loans...)
 		wantEnd(t, f)
@@ -230,8 +230,8 @@ func TestHeldRowsCostNoTurn(t *testing.T) {
 		f.Answered(loans2[0], Answer{})
 		f.Done([]Done{{Row: loans[0].Held[0].Row, Next: record.Row{Range: record.Held}}}, nil)
 		finish(f, s, loans2...)
-		if held := f.Stats().Held; held != 1 {
-			t.Errorf("%d held, want 1", held)
+		if n := f.figures(); n.Eligible != 1 || n.Removed != 1 {
+			t.Errorf("%d eligible and %d removed, want 1 of each: one is held", n.Eligible, n.Removed)
 		}
 		_, loans = take(t, f, 1)
 		if len(loans[0].Held) != 1 || len(loans[0].Rows) != 0 {
@@ -377,7 +377,7 @@ func TestReadErrorEndsTake(t *testing.T) {
 				t.Errorf("Take: %v, want the error of the store and its place", err)
 			}
 		}
-		if _, ok := f.TryTake(1); ok || f.Stats().Eligible != 1 {
+		if _, ok := f.TryTake(1); ok || f.figures().Eligible != 1 {
 			t.Error("a row is lent or lost after an error")
 		}
 	})
@@ -393,7 +393,7 @@ func TestMissingRows(t *testing.T) {
 		got, loans := take(t, f, 1)
 		finish(f, s, loans...)
 		wantEnd(t, f)
-		if s := f.Stats(); len(got) != 1 || s.Missing != 4 || s.Eligible != 0 {
+		if s := f.figures(); len(got) != 1 || s.Missing != 4 || s.Eligible != 0 {
 			t.Errorf("got %v, %d missing, %d eligible; want the one, 4, 0", got, s.Missing, s.Eligible)
 		}
 		f.Add([]record.Row{row("a.example", 0, 9)}, 1) // an end is not for ever
@@ -491,7 +491,7 @@ func TestRefillReadBeforeCommit(t *testing.T) {
 			}
 		}
 		var got []uint64
-		for f.Stats().Eligible > 0 {
+		for f.figures().Eligible > 0 {
 			more, loans := take(t, f, 1)
 			got = append(got, more...)
 			finish(f, s, loans...)

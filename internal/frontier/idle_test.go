@@ -36,7 +36,7 @@ func TestNoIdleWorker(t *testing.T) {
 					for tick := time.NewTicker(time.Millisecond); ; {
 						synctest.Wait()
 						f.mu.Lock()
-						waits := time.Duration(f.waiters) * time.Millisecond
+						waits := time.Duration(f.waits.takes) * time.Millisecond
 						waited += waits
 						if len(f.turns.needs)+f.turns.count(time.Now().UnixNano(), 1) > 0 {
 							idle += waits
@@ -58,7 +58,7 @@ func TestNoIdleWorker(t *testing.T) {
 				wg.Wait()
 				close(ended)
 				looking.Wait()
-				if got := f.Stats().Removed; got != int64(len(rows)) {
+				if got := f.figures().Removed; got != int64(len(rows)) {
 					t.Errorf("%d of %d rows are done", got, len(rows))
 				}
 				if idle != 0 || waited == 0 {

@@ -26,7 +26,7 @@ func TestNoLock(t *testing.T) {
 	for _, lock := range []bool{true, false} {
 		t.Run(fmt.Sprintf("lock %v", lock), func(t *testing.T) {
 			const urls = 20
-			f, err := New(Options{Store: newStore(), Batch: 1, PerHost: 2})
+			f, err := New(Options{Store: newStore(), PerLoan: 1, PerHost: 2})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -44,7 +44,7 @@ func TestNoLock(t *testing.T) {
 				}
 			}
 			inside := false
-			h := f.hosts["a.example"]
+			h := f.hosts.byName["a.example"]
 			h.win = &torn{h.win, func() {
 				if inside {
 					return // the other crawler
@@ -94,19 +94,10 @@ type told struct {
 	rows, most int
 }
 
-func (w *told) merge(rows []record.Row) {
-	w.note(len(rows))
-	w.window.merge(rows)
-}
-
-func (w *told) insert(rows []record.Row, left func(r *record.Row)) {
-	w.note(len(rows))
-	w.window.insert(rows, left)
-}
-
-func (w *told) note(n int) {
-	w.rows += n
-	w.most = max(w.most, n)
+func (w *told) merge(rows []record.Row, left func(r *record.Row)) {
+	w.rows += len(rows)
+	w.most = max(w.most, len(rows))
+	w.window.merge(rows, left)
 }
 
 // TestLockIsShort: however much there is, what is done under the lock at once has a bound, so
@@ -116,7 +107,7 @@ func TestLockIsShort(t *testing.T) {
 	for _, o := range allOrders() {
 		t.Run(o.name, func(t *testing.T) {
 			s := newStore()
-			f := start(t, s, o.options(Options{Crawlers: crawlers, Batch: 5}))
+			f := start(t, s, o.options(Options{Crawlers: crawlers, PerLoan: 5}))
 			var all []record.Row
 			for i := range hosts * rows {
 				all = append(all, row(fmt.Sprintf("h%d.example", i%hosts), 0, uint64(i)))
@@ -140,7 +131,7 @@ func TestLockIsShort(t *testing.T) {
 			if !ok || len(loans) > free+f.opts.Share || lent > len(loans)*5 {
 				t.Errorf("one call lends %d rows of %d hosts", lent, len(loans))
 			}
-			for _, h := range f.hosts {
+			for _, h := range f.hosts.byName {
 				if h.win.len() > maxRows {
 					t.Errorf("a window of %d rows", h.win.len())
 				}

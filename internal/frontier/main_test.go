@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"os"
@@ -315,6 +316,24 @@ func start(t testing.TB, s *memStore, opts Options) *Frontier {
 	return f
 }
 
+// Take is that of a Taker of its own.
+func (f *Frontier) Take(ctx context.Context, free int) ([]*Loan, error) {
+	return f.Taker().Take(ctx, free)
+}
+
+// TryTake is that of a Taker of its own.
+func (f *Frontier) TryTake(free int) ([]*Loan, bool) { return f.Taker().TryTake(free) }
+
+// figures are what only tests ask for.
+type figures struct{ Eligible, Out, Added, Removed, Missing, Refills, Left, Windows int64 }
+
+func (f *Frontier) figures() figures {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := &f.counts
+	return figures{c.live, f.lent.out(), c.added, c.removed, c.missing, c.refills, f.hosts.left, f.hosts.windows}
+}
+
 // checkInvariants compares every sum with what it sums up.
 func checkInvariants(t testing.TB, f *Frontier) {
 	t.Helper()
@@ -323,10 +342,10 @@ func checkInvariants(t testing.TB, f *Frontier) {
 	var bytes, names, resident, out int64
 	busy, seats, listed := 0, 0, 0
 	below := map[string]int{}
-	for name, h := range f.hosts {
+	for name, h := range f.hosts.byName {
 		outs, sideOut := 0, int64(0)
-		for o := h.out; o != nil; o = o.next {
-			if outs++; f.rowsOut[o.id] != o || o.h != h {
+		for o := h.out.first; o != nil; o = o.next {
+			if outs++; f.lent.rows[o.id] != o || o.h != h {
 				t.Errorf("%s is out of %s only", o.id, name)
 			}
 			if o.kind != record.PageRow {
@@ -335,14 +354,14 @@ func checkInvariants(t testing.TB, f *Frontier) {
 				record.Parents(key, func(folder []byte) { below[string(folder)]++ })
 			}
 		}
-		if outs != int(h.outs) || h.group != 0 {
-			t.Errorf("%s: %d rows are out, %d counted; group %d", name, outs, h.outs, h.group)
+		if outs != int(h.out.n) || h.group != 0 {
+			t.Errorf("%s: %d rows are out, %d counted; group %d", name, outs, h.out.n, h.group)
 		}
 		listed += outs
 		rows := 0
 		h.win.each(func(r *record.Row) {
 			rows++
-			if f.rowsOut[r.URL] != nil {
+			if f.lent.rows[r.URL] != nil {
 				t.Errorf("%s is in the window and out", r.URL)
 			}
 		})
@@ -354,10 +373,10 @@ func checkInvariants(t testing.TB, f *Frontier) {
 		}
 		bytes += h.win.bytes()
 		names += int64(len(name))
-		resident += h.count
+		resident += h.stock.count
 		out += int64(outs)
 		h.side.each(func(r *record.Row) {
-			if f.rowsOut[r.ID()] != nil {
+			if f.lent.rows[r.ID()] != nil {
 				t.Errorf("%s is in the side and out", r.URL)
 			}
 		})
@@ -365,22 +384,22 @@ func checkInvariants(t testing.TB, f *Frontier) {
 		if h.side != nil {
 			count = h.side.count
 		}
-		if n := sideOut + int64(h.side.ready()); count < n || count > h.count || count > n && h.due == 0 {
-			t.Errorf("%s: %d rows, %d of the side, %d of them in memory, the others due %d", name, h.count, count, n, h.due)
+		if n := sideOut + int64(h.side.ready()); count < n || count > h.stock.count || count > n && h.stock.due == 0 {
+			t.Errorf("%s: %d rows, %d of the side, %d of them in memory, the others due %d", name, h.stock.count, count, n, h.stock.due)
 		}
-		if h.count > 0 {
+		if h.stock.count > 0 {
 			busy++
 		}
 		if h.seat.taken() {
 			seats++
 		}
-		if at, ok := f.turn(h); ok != h.seat.taken() || ok && at != h.seat.at {
+		if at, ok := h.turn(&f.opts); ok != h.seat.taken() || ok && at != h.seat.at {
 			t.Errorf("%s: turn at %d %v, but seat %+v", name, at, ok, h.seat)
 		}
 	}
 	earliest := int64(math.MaxInt64)
-	for h := range f.turns.tournament.UpTo(math.MaxUint64) {
-		if f.hosts[h.name] != h || !h.seat.taken() {
+	for h := range f.turns.tournament.UpTo(math.MaxUint64, math.MaxInt) {
+		if f.hosts.byName[h.name] != h || !h.seat.taken() {
 			t.Errorf("%s has a turn, but is not in memory", h.name)
 		}
 		earliest = min(earliest, h.seat.at)
@@ -397,21 +416,21 @@ func checkInvariants(t testing.TB, f *Frontier) {
 	if len(below) > 0 || len(f.walks.scans) > 0 {
 		t.Errorf("%d folders with rows that are out are not in memory, %d readings go on", len(below), len(f.walks.scans))
 	}
-	if listed != len(f.rowsOut) {
-		t.Errorf("%d rows are out, %d of hosts in memory", len(f.rowsOut), listed)
+	if listed != len(f.lent.rows) {
+		t.Errorf("%d rows are out, %d of hosts in memory", len(f.lent.rows), listed)
 	}
-	if len(f.list) != len(f.hosts) || len(f.hosts) > f.opts.MaxHosts {
-		t.Errorf("%d hosts in the list, %d in the map, at most %d are allowed", len(f.list), len(f.hosts), f.opts.MaxHosts)
+	if len(f.hosts.list) != len(f.hosts.byName) || len(f.hosts.byName) > f.opts.MaxHosts {
+		t.Errorf("%d hosts in the list, %d in the map, at most %d are allowed", len(f.hosts.list), len(f.hosts.byName), f.opts.MaxHosts)
 	}
-	if f.others.all && f.live != f.resident {
-		t.Errorf("all hosts are in memory, with %d of %d rows", f.resident, f.live)
+	if f.others.all && f.counts.live != f.hosts.rows {
+		t.Errorf("all hosts are in memory, with %d of %d rows", f.hosts.rows, f.counts.live)
 	}
-	if bytes != f.bytes || resident != f.resident || out != f.out || busy != f.busy || seats != f.turns.tournament.Len() {
+	if bytes != f.hosts.windows || resident != f.hosts.rows || out != f.lent.out() || busy != f.hosts.busy || seats != f.turns.tournament.Len() {
 		t.Errorf("counted bytes %d, resident %d, out %d, busy %d, seats %d; there are %d, %d, %d, %d, %d",
-			f.bytes, f.resident, f.out, f.busy, f.turns.tournament.Len(), bytes, resident, out, busy, seats)
+			f.hosts.windows, f.hosts.rows, f.lent.out(), f.hosts.busy, f.turns.tournament.Len(), bytes, resident, out, busy, seats)
 	}
-	if names != f.names || f.bytes > max(f.opts.Memory-names, 0) {
-		t.Errorf("windows take %d bytes and names %d, counted %d, of %d", f.bytes, names, f.names, f.opts.Memory)
+	if names != f.hosts.names || f.hosts.windows > max(f.opts.Memory-names, 0) {
+		t.Errorf("windows take %d bytes and names %d, counted %d, of %d", f.hosts.windows, names, f.hosts.names, f.opts.Memory)
 	}
 }
 

@@ -22,7 +22,7 @@ func testMemory(t *testing.T, o order) {
 	f := start(t, s, o.options(Options{Memory: 4 << 20, MaxHosts: 5000, Delay: time.Second}))
 	check := func(hosts int, least int64) {
 		t.Helper()
-		if b := f.Stats().Windows; b > 4<<20 || b < least {
+		if b := f.figures().Windows; b > 4<<20 || b < least {
 			t.Errorf("%d hosts: windows take %d bytes, want %d to %d", hosts, b, least, 4<<20)
 		}
 	}
@@ -48,7 +48,7 @@ func testMemory(t *testing.T, o order) {
 	check(5000, 2<<20)
 	checkInvariants(t, f)
 	var few int
-	for _, h := range f.hosts {
+	for _, h := range f.hosts.byName {
 		if h.win.len() > 0 {
 			few++
 		}

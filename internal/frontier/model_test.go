@@ -156,8 +156,8 @@ func (w *world) crawler(ctx context.Context) {
 func (w *world) givenUp(host string) bool {
 	w.f.mu.Lock()
 	defer w.f.mu.Unlock()
-	h := w.f.hosts[host]
-	return h != nil && h.givenUp || w.f.forgotten[host]
+	h := w.f.hosts.byName[host]
+	return h != nil && h.pace.givenUp || w.f.others.forgotten[host]
 }
 
 // checkEnd asserts that an io.EOF is neither early nor late.
@@ -362,7 +362,7 @@ func runWorld(t *testing.T, seed uint64) {
 		taken: map[string]bool{}, gone: map[string]int{}, known: map[string]bool{}, loans: map[string]int{}, robots: map[string]bool{},
 	}
 	w.opts = Options{
-		Crawlers: 1 + rng.IntN(6), Batch: 1 + rng.IntN(5), PerHost: 1 + rng.IntN(3), MaxWait: 48 * time.Hour,
+		Crawlers: 1 + rng.IntN(6), PerLoan: 1 + rng.IntN(5), PerHost: 1 + rng.IntN(3), MaxWait: 48 * time.Hour,
 		Memory: []int64{1, 3000, 20_000, 0}[rng.IntN(4)], MaxHosts: []int{0, 1, 3, 8}[rng.IntN(4)], Run: 1,
 		Delay: []time.Duration{0, 0, time.Second}[rng.IntN(3)],
 		Auto:  rng.IntN(3) == 0,
@@ -415,7 +415,7 @@ func runWorld(t *testing.T, seed uint64) {
 	close(w.items)
 	committer.Wait()
 
-	s := w.f.Stats()
+	s := w.f.figures()
 	if s.Eligible != 0 || s.Out != 0 || s.Missing != 0 {
 		t.Errorf("at the end %d eligible, %d out, %d missing", s.Eligible, s.Out, s.Missing)
 	}

@@ -36,14 +36,14 @@ type paced struct {
 	end            time.Duration // the delay at the end
 }
 
-// pace asks a host, one request at a time, until so many are taken or it is given up.
-func pace(t *testing.T, opts Options, least time.Duration, enough int, takes func(at time.Time) bool) paced {
+// paceOf asks a host, one request at a time, until so many are taken or it is given up.
+func paceOf(t *testing.T, opts Options, least time.Duration, enough int, takes func(at time.Time) bool) paced {
 	t.Helper()
 	f := start(t, newStore(), opts)
 	l := &Loan{h: f.hostLocked("a.example")}
 	begin := time.Unix(1_000_000, 0)
 	at, p, run, row := begin, paced{settled: -1}, 0, 0
-	for p.taken < enough && !l.h.givenUp {
+	for p.taken < enough && !l.h.pace.givenUp {
 		a := Answer{Start: at, End: at.Add(least)}
 		if takes(at) {
 			p.taken++
@@ -60,7 +60,7 @@ func pace(t *testing.T, opts Options, least time.Duration, enough int, takes fun
 		times := f.Answered(l, a)
 		at = time.Unix(0, max(times.Next, a.End.UnixNano()))
 	}
-	p.took, p.end = at.Sub(begin), f.wait(l.h)
+	p.took, p.end = at.Sub(begin), l.h.pace.wait(&f.opts)
 	return p
 }
 
@@ -83,7 +83,7 @@ func TestPaceFindsLimit(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, per := range []int{1, 3} {
 				s := limiter{every: tt.every, burst: tt.burst}
-				p := pace(t, Options{Auto: true, PerHost: per}, 2*time.Millisecond, 1000, s.takes)
+				p := paceOf(t, Options{Auto: true, PerHost: per}, 2*time.Millisecond, 1000, s.takes)
 				t.Logf("%+v", p)
 				if p.taken < 1000 {
 					t.Fatalf("given up after %d refusals in a row", p.row)
@@ -107,7 +107,7 @@ func TestPaceFindsLimit(t *testing.T) {
 func TestPaceOfAnOutage(t *testing.T) {
 	for _, away := range []time.Duration{time.Second, 10 * time.Second, time.Minute} {
 		n, from := 0, time.Time{}
-		p := pace(t, Options{Auto: true}, 2*time.Millisecond, 1000, func(at time.Time) bool {
+		p := paceOf(t, Options{Auto: true}, 2*time.Millisecond, 1000, func(at time.Time) bool {
 			if n++; n == 500 {
 				from = at
 			}
@@ -124,7 +124,7 @@ func TestPaceOfAnOutage(t *testing.T) {
 func TestPaceOfChance(t *testing.T) {
 	for _, share := range []int{100, 30, 10, 4} {
 		rng := rand.New(rand.NewPCG(1, uint64(share)))
-		p := pace(t, Options{Auto: true}, 2*time.Millisecond, 2000, func(time.Time) bool { return rng.IntN(share) > 0 })
+		p := paceOf(t, Options{Auto: true}, 2*time.Millisecond, 2000, func(time.Time) bool { return rng.IntN(share) > 0 })
 		t.Logf("one in %d: %+v", share, p)
 		if p.taken < 2000 || p.took > 2000*1500*time.Millisecond {
 			t.Errorf("one in %d refused: %+v", share, p)
@@ -134,7 +134,7 @@ func TestPaceOfChance(t *testing.T) {
 
 // TestRefusalsInARow: a host that refuses ten times in a row is given up.
 func TestRefusalsInARow(t *testing.T) {
-	if p := pace(t, Options{Auto: true}, time.Millisecond, 1000, func(time.Time) bool { return false }); p.refused != giveUpAfter {
+	if p := paceOf(t, Options{Auto: true}, time.Millisecond, 1000, func(time.Time) bool { return false }); p.refused != giveUpAfter {
 		t.Errorf("%d refusals, want %d", p.refused, giveUpAfter)
 	}
 }

@@ -37,14 +37,14 @@ func TestPolite(t *testing.T) {
 		{name: "fixed delay", hosts: 1000, opts: Options{Delay: 2 * time.Second}, least: 2 * time.Second, longest: time.Minute},
 		{name: "automatic", hosts: 400, opts: Options{Auto: true}, least: 100 * time.Millisecond, longest: time.Minute},
 		{name: "automatic and fixed", hosts: 200, opts: Options{Auto: true, Delay: 4 * time.Second}, least: 4 * time.Second, longest: time.Minute},
-		{name: "no delay", hosts: 300, opts: Options{Batch: 3}, longest: time.Minute},
+		{name: "no delay", hosts: 300, opts: Options{PerLoan: 3}, longest: time.Minute},
 		{name: "crawl delay", hosts: 200, crawl: 7 * time.Second, least: 7 * time.Second, longest: time.Minute},
 		{name: "three at once", hosts: 200, opts: Options{PerHost: 3, Delay: time.Second}, least: time.Second, longest: time.Minute},
 		{name: "three at once, no delay", hosts: 100, opts: Options{PerHost: 3}, longest: time.Minute},
 		{name: "faults", hosts: 300, opts: Options{Delay: time.Second}, least: time.Second, faults: 3, longest: time.Hour},
 		{name: "few in memory", hosts: 300, opts: Options{Delay: 2 * time.Second, MaxHosts: 20}, least: 2 * time.Second, longest: 10 * time.Minute},
 		{name: "few in memory, automatic", hosts: 200, opts: Options{Auto: true, MaxHosts: 64}, least: 100 * time.Millisecond, longest: 10 * time.Minute},
-		{name: "few in memory, no delay", hosts: 200, opts: Options{Batch: 3, MaxHosts: 7}, longest: 10 * time.Minute},
+		{name: "few in memory, no delay", hosts: 200, opts: Options{PerLoan: 3, MaxHosts: 7}, longest: 10 * time.Minute},
 		{name: "few in memory, faults", hosts: 100, opts: Options{Delay: time.Second, MaxHosts: 10}, least: time.Second, faults: 3, longest: 4 * time.Hour},
 	} {
 		if testing.Short() {
@@ -92,8 +92,9 @@ func TestPolite(t *testing.T) {
 				if took := time.Since(begin); took > tt.longest {
 					t.Errorf("took %v, though hosts were ready; want at most %v", took, tt.longest)
 				}
-				if s := f.Stats(); s.Removed+s.Held != int64(len(rows)) || s.Eligible != 0 {
-					t.Errorf("%d rows removed, %d held, %d left of %d", s.Removed, s.Held, s.Eligible, len(rows))
+				held := len(s.rows)
+				if n := f.figures(); n.Removed+int64(held) != int64(len(rows)) || n.Eligible != 0 {
+					t.Errorf("%d rows removed, %d held, %d left of %d", n.Removed, held, n.Eligible, len(rows))
 				}
 			})
 		})
@@ -206,7 +207,7 @@ func TestAnsweredTimes(t *testing.T) {
 				t.Errorf("%+v, want %d fails and back-off %v", times, tt.fails, tt.backoff)
 			}
 			again := f.hostLocked("b.example")
-			again.load(times, begin.UnixNano(), time.Minute)
+			again.load(&times, begin.UnixNano(), time.Minute)
 			if got := again.times(); got.Next != times.Next || got.Backoff != times.Backoff || got.Answer != times.Answer || got.Pace != times.Pace || got.Fails != times.Fails {
 				t.Errorf("%+v loaded as %+v", times, got)
 			}
@@ -230,11 +231,11 @@ func TestPrivateIsKept(t *testing.T) {
 			t.Errorf("stored as %d, want %d", times.Kind, want)
 		}
 		again := f.hostLocked("b.example")
-		again.load(times, 0, time.Minute)
+		again.load(&times, 0, time.Minute)
 		if got, err := f.Private("b.example", !first); got != first || err != nil {
 			t.Errorf("loaded: private %v, %v, want %v", got, err, first)
 		}
-		again.unread = true
+		again.stored.unread = true
 		for _, now := range []bool{true, false} { // neither the store nor the memory has times of it
 			for _, name := range []string{"b.example", "c.example"} {
 				if got, err := f.Private(name, now); got != now || err != nil {

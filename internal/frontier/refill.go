@@ -8,94 +8,24 @@ import (
 	"urltree/storage/record"
 )
 
-// A reading is a refill of one host on its way, while the lock is free.
+// A refill reads first rows of a host that has its turn, while the lock is free.
+//
+// Exactness: the rows that are out or in the window when it begins are skipped to the end, whatever
+// becomes of them meanwhile, so the rows read are neither. While it reads, the host lends nothing
+// and Add defers new rows; they join afterwards unless the refill has met them.
+type refill struct {
+	reading *reading // nil: none reads
+	queued  bool     // the host waits for one
+	served  bool     // one has read rows of the host since it came in
+}
+
+// A reading is a refill on its way.
 type reading struct {
 	added []record.Row // rows that Add told of meanwhile; the refill may or may not have met them
 }
 
-// refillLocked reads first rows of a host that has joined needs into its window. It gives the
-// lock free while the store reads. An error stays in f.err.
-//
-// Exactness: the rows that are out or in the window now are skipped to the end, whatever becomes
-// of them meanwhile, so the rows read are neither. While a refill reads, the host lends nothing
-// and Add defers new rows; they join afterwards unless the refill has met them.
-func (f *Frontier) refillLocked(h *host) {
-	skip := make(map[string]struct{}, int(h.outs)+h.win.len()+h.side.ready())
-	for o := h.out; o != nil; o = o.next {
-		skip[o.id] = struct{}{}
-	}
-	h.win.each(func(r *record.Row) { skip[r.ID()] = struct{}{} })
-	h.side.each(func(r *record.Row) { skip[r.ID()] = struct{}{} })
-	now := f.time()
-	if h.givenUp {
-		now = time.Unix(0, math.MaxInt64) // its rows leave as held, due or not
-	}
-	most := maxRows
-	if f.opts.Tree != nil && !h.givenUp {
-		most = f.opts.Batch // the others are for walks to find
-	}
-	if !h.served {
-		most = min(most, firstRows)
-	}
-	n := max(min(int(f.shareLocked()/usualRow), most)-h.win.len(), fewRows)
-	if f.opts.Rank != nil {
-		n *= 2 // the better half stays
-	}
-	// More and due are found out anew; what sets them from here on stays.
-	w := wanted{host: h.name, now: now, pages: n, sitemaps: -1, unread: h.unread, skip: skip}
-	if h.due != 0 && h.side != nil && !h.givenUp {
-		w.sitemaps = sideRows - h.side.ready()
-	}
-	h.more, h.due = false, 0
-	h.queued, h.reading = false, new(reading)
-	f.readers++
-	f.refills++
-
-	rows, due, times, err := f.readUnlocked(w)
-
-	f.readers--
-	added := h.reading.added
-	h.reading, h.served = nil, true
-	if h.unread && err == nil {
-		h.unread = false
-		h.load(times, f.start, f.opts.MaxCrawlDelay)
-		f.afterKill(h)
-	}
-	if err != nil {
-		// No row may seem to be gone; the host is as it was, and the error ends every Take.
-		h.more = true
-		h.dueBy(0)
-		if f.err == nil {
-			f.err = fmt.Errorf("frontier: refill of %s: %w", h.name, err)
-		}
-	} else {
-		if rows = h.takeSide(rows); h.givenUp {
-			f.forgetSideLocked(h)
-		}
-		h.more = h.more || len(rows) >= n
-		if due != 0 {
-			h.dueBy(due)
-		}
-	}
-	sortRows(rows)
-	h.win.merge(rows)
-	sortRows(added)
-	fresh := added[:0]
-	for i := range added {
-		if !h.win.has(&added[i]) {
-			fresh = append(fresh, added[i])
-		}
-	}
-	f.insertLocked(h, fresh)
-	if h.count > 0 && h.win.len()+h.side.ready() == 0 && !h.more && h.due == 0 && h.outs == 0 {
-		// The index has fewer rows than its counts say. Nobody may wait for the others.
-		f.missing += h.count
-		f.countLocked(h, record.PageRow, -h.count)
-		h.side = nil
-	}
-	f.placeLocked(h)
-	f.wakeLocked()
-}
+// waits reports whether the host has its turn when a refill has ended.
+func (r *refill) waits() bool { return r.queued || r.reading != nil }
 
 // wanted says which rows a refill reads.
 type wanted struct {
@@ -107,64 +37,166 @@ type wanted struct {
 	skip     map[string]struct{}
 }
 
-// readUnlocked unlocks, reads, and locks again. due is the earliest time at which another row may
-// be due; 0: there is none.
-func (f *Frontier) readUnlocked(w wanted) (rows []record.Row, due int64, times record.HostTimes, err error) {
+// found is what a refill has read.
+type found struct {
+	rows  []record.Row
+	due   int64            // the earliest time at which another row may be due; 0: there is none
+	times record.HostTimes // with wanted.unread
+}
+
+// refillLocked reads first rows of a host into its window. An error stays in f.err.
+func (f *Frontier) refillLocked(h *host) {
+	w := f.wantedLocked(h)
+	// More and due are found out anew; what sets them from here on stays.
+	h.stock.more, h.stock.due = false, 0
+	h.refill.queued, h.refill.reading = false, new(reading)
+	f.readers++
+	f.counts.refills++
+	got, err := f.readUnlocked(&w)
+	f.readers--
+	added := h.refill.reading.added
+	h.refill.reading, h.refill.served = nil, true
+	if err != nil {
+		// No row may seem to be gone; the host is as it was, and the error ends every Take.
+		h.stock.more = true
+		h.stock.dueBy(0)
+		f.failLocked(fmt.Errorf("refill of %s: %w", h.name, err))
+	} else {
+		f.foundLocked(h, &w, got)
+	}
+	f.joinLocked(h, added)
+	f.lackLocked(h)
+	f.placeLocked(h)
+	f.wakeLocked()
+}
+
+// wantedLocked returns what a refill of a host reads.
+func (f *Frontier) wantedLocked(h *host) wanted {
+	w := wanted{host: h.name, now: f.clock.time(), sitemaps: -1, unread: h.stored.unread}
+	w.skip = make(map[string]struct{}, int(h.out.n)+h.ready())
+	for o := h.out.first; o != nil; o = o.next {
+		w.skip[o.id] = struct{}{}
+	}
+	skip := func(r *record.Row) { w.skip[r.ID()] = struct{}{} }
+	h.win.each(skip)
+	h.side.each(skip)
+	most := maxRows
+	switch {
+	case h.pace.givenUp:
+		w.now = time.Unix(0, math.MaxInt64) // its rows leave as held, due or not
+	case f.opts.Tree != nil:
+		most = f.opts.PerLoan // the others are for walks to find
+	}
+	if !h.refill.served {
+		most = min(most, firstRows)
+	}
+	w.pages = max(min(int(f.shareLocked()/usualRow), most)-h.win.len(), fewRows)
+	if f.opts.Rank != nil {
+		w.pages *= 2 // the better half stays
+	}
+	if h.stock.due != 0 && h.side != nil && !h.pace.givenUp {
+		w.sitemaps = sideRows - h.side.ready()
+	}
+	return w
+}
+
+// readUnlocked unlocks, reads, and locks again.
+func (f *Frontier) readUnlocked(w *wanted) (got found, err error) {
 	f.mu.Unlock()
 	defer f.mu.Lock()
 	if w.unread {
 		stored, _, err := f.opts.Store.HostAt(w.host)
 		if err != nil {
-			return nil, 0, times, err
+			return got, err
 		}
-		times = stored.HostTimes
+		got.times = stored.HostTimes
 	}
-	rows, due, err = f.opts.Store.Refill(w.host, w.now, w.pages, w.sitemaps, func(id string) bool {
+	got.rows, got.due, err = f.opts.Store.Refill(w.host, w.now, w.pages, w.sitemaps, func(id string) bool {
 		_, skips := w.skip[id]
 		return skips
 	})
-	return rows, due, times, err
+	return got, err
+}
+
+// foundLocked takes in what a refill has read.
+func (f *Frontier) foundLocked(h *host, w *wanted, got found) {
+	if h.stored.unread {
+		h.stored.unread = false
+		h.load(&got.times, f.clock.start, f.opts.MaxCrawlDelay)
+		h.pace.afterKill(&f.opts, f.clock.start)
+	}
+	rows := h.takeSide(got.rows)
+	if h.pace.givenUp {
+		f.forgetSideLocked(h)
+	}
+	h.stock.more = h.stock.more || len(rows) >= w.pages
+	if got.due != 0 {
+		h.stock.dueBy(got.due)
+	}
+	sortRows(rows)
+	h.win.merge(rows, nil)
+}
+
+// joinLocked takes in the rows that Add told of during a refill, unless that has met them.
+func (f *Frontier) joinLocked(h *host, added []record.Row) {
+	fresh := added[:0]
+	for i := range added {
+		if !h.win.has(&added[i]) {
+			fresh = append(fresh, added[i])
+		}
+	}
+	sortRows(fresh)
+	f.insertLocked(h, fresh)
+}
+
+// lackLocked looks, after a refill, whether the index has fewer rows of a host than its counts say.
+// Nobody may wait for the others.
+func (f *Frontier) lackLocked(h *host) {
+	if s := &h.stock; s.count > 0 && h.ready() == 0 && !s.more && s.due == 0 && h.out.n == 0 {
+		f.counts.missing += s.count
+		f.countLocked(h, record.PageRow, -s.count)
+		h.side = nil
+	}
 }
 
 // insertLocked puts sorted rows that are nowhere else into the window, except those that would
 // stand behind rows that are on disk only: these go nowhere. In order tree all stay on disk.
 func (f *Frontier) insertLocked(h *host, rows []record.Row) {
-	if f.opts.Tree != nil {
+	switch {
+	case f.opts.Tree != nil:
 		for i := range rows {
-			h.leave(&rows[i])
+			h.stock.leave(&rows[i])
 		}
 		return
+	case h.stock.more:
+		h.win.merge(rows, h.stock.leave)
+	default:
+		h.win.merge(rows, nil)
 	}
-	if h.more {
-		h.win.insert(rows, h.leave)
-	} else {
-		h.win.merge(rows)
-	}
-	h.win.cut(fewRows, maxRows, f.shareLocked(), h.leave)
+	h.win.cut(fewRows, maxRows, f.shareLocked(), h.stock.leave)
 }
 
-// shareLocked is the memory that the window of one host may take.
-func (f *Frontier) shareLocked() int64 { return f.windowsLocked() / int64(max(f.busy, 1)) }
+// shareLocked returns the memory that the window of one host may take.
+func (f *Frontier) shareLocked() int64 { return f.windowsLocked() / int64(max(f.hosts.busy, 1)) }
 
-// windowsLocked is the memory that all windows may take: what the names of the hosts leave.
-func (f *Frontier) windowsLocked() int64 { return max(f.opts.Memory-f.names, 0) }
+// windowsLocked returns the memory that all windows may take: what the names of the hosts leave.
+func (f *Frontier) windowsLocked() int64 { return max(f.opts.Memory-f.hosts.names, 0) }
 
 // shrinkLocked brings the windows below the limit of memory. They grew when there were fewer
 // hosts, or to a few rows beyond their share. It goes on until an eighth is free, so that
 // a round over all hosts is paid for by many insertions.
 func (f *Frontier) shrinkLocked() {
 	most := f.windowsLocked()
-	if f.bytes <= most {
+	if f.hosts.windows <= most {
 		return
 	}
 	share := f.shareLocked() / 4 * 3
-	for range f.list {
-		if f.bytes <= most/8*7 {
+	for range f.hosts.list {
+		if f.hosts.windows <= most/8*7 {
 			return
 		}
-		f.hand = (f.hand + 1) % len(f.list)
-		h := f.list[f.hand]
-		h.win.cut(0, maxRows, share, h.leave)
+		h := f.hosts.next()
+		h.win.cut(0, maxRows, share, h.stock.leave)
 		f.placeLocked(h)
 	}
 }

@@ -35,15 +35,18 @@ type rotation struct {
 	news  bool
 	after int64 // Unix nanoseconds before which reading would find nothing new; 0: at once
 	full  bool  // after is set for want of room
+	// Hosts of which the side is forgotten in this run, those that have left memory included: the
+	// store does not know that they are.
+	forgotten map[string]bool
 }
 
 // outsideLocked is the number of rows of hosts that are not in memory.
-func (f *Frontier) outsideLocked() int64 { return f.live - f.resident }
+func (f *Frontier) outsideLocked() int64 { return f.counts.live - f.hosts.rows }
 
 // newsOutsideLocked reports whether a host that is not in memory stays outside with what it has
 // got, for want of room or because the store may know it.
 func (f *Frontier) newsOutsideLocked() bool {
-	if f.others.all && len(f.hosts) < f.opts.MaxHosts {
+	if f.others.all && len(f.hosts.byName) < f.opts.MaxHosts {
 		return false
 	}
 	f.others.all = false
@@ -59,23 +62,17 @@ func (f *Frontier) rotatesLocked(now int64) bool {
 // makeRoomLocked returns how many hosts may come in. With starving, nobody may be asked now, hosts
 // that rest or have nothing left make room for others.
 func (f *Frontier) makeRoomLocked(now int64, enough int, starving bool) int {
-	for looked := len(f.list); starving && looked > 0 && f.opts.MaxHosts-len(f.hosts) < enough; looked-- {
-		f.hand = (f.hand + 1) % len(f.list)
-		if h := f.list[f.hand]; f.idleLocked(h) && !h.seat.due(now) {
+	for looked := len(f.hosts.list); starving && looked > 0 && f.opts.MaxHosts-len(f.hosts.byName) < enough; looked-- {
+		if h := f.hosts.next(); h.idle() && !h.seat.due(now) {
 			f.evictLocked(h)
 		}
 	}
-	return f.opts.MaxHosts - len(f.hosts)
-}
-
-// idleLocked reports whether the store has all that is known of a host.
-func (f *Frontier) idleLocked(h *host) bool {
-	return h.hops == nil && h.away == 0 && h.borrowers == 0 && h.reading == nil && !h.queued && h.outs == 0 && h.seq == h.saved
+	return f.opts.MaxHosts - len(f.hosts.byName)
 }
 
 // leaveLocked lets a host go that was to leave as soon as it could.
 func (f *Frontier) leaveLocked(h *host) bool {
-	if !h.leaving || !f.idleLocked(h) {
+	if !h.lending.leaving || !h.idle() {
 		return false
 	}
 	f.evictLocked(h)
@@ -88,20 +85,8 @@ func (f *Frontier) leaveLocked(h *host) bool {
 // evictLocked lets an idle host go.
 func (f *Frontier) evictLocked(h *host) {
 	f.turns.place(h, 0, false)
-	if h.count > 0 {
-		f.busy--
-	}
-	f.resident -= h.count
-	f.bytes -= h.bytes
-	f.names -= int64(len(h.name))
-	last := len(f.list) - 1
-	f.list[h.at] = f.list[last]
-	f.list[h.at].at = h.at
-	f.list[last] = nil
-	f.list = f.list[:last]
-	delete(f.hosts, h.name)
+	f.hosts.remove(h)
 	f.others.all = false
-	f.left++
 }
 
 // rotateLocked reads hosts of the store, if some are needed and there is room for them. It gives
@@ -132,18 +117,15 @@ func (f *Frontier) rotateLocked(now int64, starving bool) bool {
 	f.readers--
 	t.reading = false
 	if err != nil {
-		if f.err == nil {
-			f.err = fmt.Errorf("frontier: hosts: %w", err)
-		}
-		f.wakeLocked()
+		f.failLocked(fmt.Errorf("hosts: %w", err))
 		return true
 	}
 	for i := range hosts {
 		t.cursor = hosts[i].Name
-		if h := f.hosts[hosts[i].Name]; h == nil && f.wantsLocked(&hosts[i]) {
+		if h := f.hosts.byName[hosts[i].Name]; h == nil && f.wantsLocked(&hosts[i]) {
 			h = f.loadLocked(&hosts[i], tx)
 			t.met++
-			t.first = min(t.first, h.next)
+			t.first = min(t.first, h.pace.next)
 		}
 	}
 	if len(hosts) == 0 {
@@ -157,13 +139,13 @@ func (f *Frontier) rotateLocked(now int64, starving bool) bool {
 func (f *Frontier) roundLocked() {
 	t := &f.others
 	t.cursor = ""
-	now := f.now()
+	now := f.clock.now()
 	switch {
 	case t.news:
 	case t.met == 0:
 		// The index has fewer rows than its counts say. Nobody may wait for the others.
-		f.missing += f.outsideLocked()
-		f.live = f.resident
+		f.counts.missing += f.outsideLocked()
+		f.counts.live = f.hosts.rows
 	case t.first > now:
 		t.after = max(t.first, now+rotateAgain) // none of them may be asked sooner
 	}
@@ -171,7 +153,7 @@ func (f *Frontier) roundLocked() {
 
 // wantsLocked reports whether a host of the store has anything to do in this run.
 func (f *Frontier) wantsLocked(stored *record.HostRow) bool {
-	if f.opts.NoSitemaps || f.forgotten[stored.Name] {
+	if f.opts.NoSitemaps || f.others.forgotten[stored.Name] {
 		stored.Sitemaps = 0
 	}
 	return stored.Now+stored.Later+stored.Sitemaps > 0
@@ -180,26 +162,22 @@ func (f *Frontier) wantsLocked(stored *record.HostRow) bool {
 // loadLocked brings a host in as the store had it at transaction tx.
 func (f *Frontier) loadLocked(stored *record.HostRow, tx uint64) *host {
 	h := f.newHostLocked(stored.Name)
-	h.load(stored.HostTimes, f.start, f.opts.MaxCrawlDelay)
-	h.tx, h.without = tx, f.forgotten[h.name]
+	h.load(&stored.HostTimes, f.clock.start, f.opts.MaxCrawlDelay)
+	h.stored.tx, h.stored.noSide = tx, f.others.forgotten[h.name]
 	if f.opts.Run != 0 && stored.Run == f.opts.Run {
-		h.seq, h.saved = stored.Seq, stored.Seq
-		h.givenUp = h.fails >= giveUpAfter
+		h.stored.seq, h.stored.saved = stored.Seq, stored.Seq
+		h.pace.givenUp = h.pace.fails >= giveUpAfter
 	} else {
-		f.afterKill(h)
+		h.pace.afterKill(&f.opts, f.clock.start)
 	}
-	h.more = stored.Now > 0
+	h.stock.more = stored.Now > 0
 	if stored.Later > 0 {
-		h.dueBy(0)
+		h.stock.dueBy(0)
 	}
-	n := max(stored.Now, 0) + max(stored.Later, 0) + max(stored.Sitemaps, 0)
-	if h.count = n; n > 0 {
-		f.busy++
-	}
-	f.resident += n
+	f.hosts.count(h, max(stored.Now, 0)+max(stored.Later, 0)+max(stored.Sitemaps, 0))
 	if stored.Sitemaps > 0 {
-		h.dueBy(0)
-		if h.sideOf().count = stored.Sitemaps; h.givenUp {
+		h.stock.dueBy(0)
+		if h.sideOf().count = stored.Sitemaps; h.pace.givenUp {
 			f.forgetSideLocked(h)
 		}
 	}

@@ -22,19 +22,19 @@ func TestReadBeforeTold(t *testing.T) {
 		more, loans := take(t, f, 1) // b comes in, as of tx
 		got = append(got, more...)
 		f.Add([]record.Row{extra}, tx)
-		if h := f.hosts["b.example"]; h == nil || h.count != 2 || f.Stats().Eligible != 2 {
-			t.Errorf("b is %+v, %d eligible; want 2 rows of it", h, f.Stats().Eligible)
+		if h := f.hosts.byName["b.example"]; h == nil || h.stock.count != 2 || f.figures().Eligible != 2 {
+			t.Errorf("b is %+v, %d eligible; want 2 rows of it", h, f.figures().Eligible)
 		}
 		for len(loans) > 0 {
 			finish(f, s, loans...)
-			if f.Stats().Eligible == 0 {
+			if f.figures().Eligible == 0 {
 				break
 			}
 			more, loans = take(t, f, 1)
 			got = append(got, more...)
 		}
 		wantEnd(t, f)
-		if n := f.Stats().Missing; n != 0 || !slices.Equal(got, []uint64{1, 2, 3}) {
+		if n := f.figures().Missing; n != 0 || !slices.Equal(got, []uint64{1, 2, 3}) {
 			t.Errorf("got %v, %d missing", got, n)
 		}
 	})
@@ -93,7 +93,7 @@ func TestNewsWhileAllRest(t *testing.T) {
 		if wait := time.Since(begin); !slices.Equal(got, []uint64{3}) || wait > 2*time.Minute {
 			t.Errorf("took %v after %v, want the new one after a minute", got, wait)
 		}
-		for len(loans) > 0 && f.Stats().Eligible > 1 {
+		for len(loans) > 0 && f.figures().Eligible > 1 {
 			finish(f, s, loans...)
 			_, loans = take(t, f, 1)
 		}

@@ -21,7 +21,7 @@ const (
 
 // A ranking says by what scored windows order their rows.
 type ranking struct {
-	kind   string // of the queues
+	queue  string // the kind of the queues
 	queues int
 	rank   func(row *record.Row) uint64 // nil: Row.Rank
 }
@@ -48,7 +48,7 @@ type ranked = queue.Item[*record.Row]
 
 // newWindow makes an empty window of the kind that the options ask for; a sorted one is plain.
 func (f *Frontier) newWindow(plain *sorted) window {
-	if f.ranking.kind == "" {
+	if f.ranking.queue == "" {
 		return plain
 	}
 	return &scored{ranking: &f.ranking}
@@ -56,7 +56,7 @@ func (f *Frontier) newWindow(plain *sorted) window {
 
 // fixed is what a window takes that has few rows, beside these; 0 if it is sorted.
 func (o *ranking) fixed() int64 {
-	if o.kind == "" {
+	if o.queue == "" {
 		return 0
 	}
 	return int64(1+o.queues) * scoredFixed
@@ -67,7 +67,7 @@ func (o *ranking) newQueue() (queue.Queue[*record.Row], error) {
 	list := make([]queue.Queue[*record.Row], o.queues)
 	for i := range list {
 		var err error
-		if list[i], err = queue.New[*record.Row](o.kind); err != nil {
+		if list[i], err = queue.New[*record.Row](o.queue); err != nil {
 			return nil, err
 		}
 	}
@@ -144,16 +144,7 @@ func (w *scored) each(yield func(r *record.Row)) {
 	}
 }
 
-func (w *scored) merge(rows []record.Row) {
-	w.add(rows, nil)
-}
-
-func (w *scored) insert(rows []record.Row, left func(r *record.Row)) {
-	w.add(rows, left)
-}
-
-// add puts rows in. With left not nil those behind the edge are left to it.
-func (w *scored) add(rows []record.Row, left func(r *record.Row)) {
+func (w *scored) merge(rows []record.Row, left func(r *record.Row)) {
 	items := make([]ranked, 0, len(rows))
 	none := len(w.rows) == 0
 	for i := range rows {
@@ -250,7 +241,7 @@ func (o *Options) ranking() (ranking, error) {
 	if o.Queue == "" {
 		return ranking{}, nil
 	}
-	r := ranking{kind: o.Queue, queues: cmp.Or(o.Queues, 1), rank: o.Rank}
+	r := ranking{queue: o.Queue, queues: cmp.Or(o.Queues, 1), rank: o.Rank}
 	_, err := r.newQueue()
 	return r, err
 }

@@ -18,7 +18,7 @@ const sideRows = 16
 type side struct {
 	count int64        // of these, within the count of the host
 	rows  []record.Row // may be asked at once
-	rest  bool         // the last loan was one of these
+	last  bool         // the last loan was one of these
 }
 
 // ready returns the number of rows that may be asked at once.
@@ -31,7 +31,14 @@ func (s *side) ready() int {
 
 // turn reports whether a row of the side goes before the pages now, as far as is known.
 func (s *side) turn(h *host, now int64) bool {
-	return s != nil && !s.rest && (len(s.rows) > 0 || h.due != 0 && h.due <= now)
+	return s != nil && !s.last && (len(s.rows) > 0 || h.stock.isDue(now))
+}
+
+// passed notes that a page was lent.
+func (s *side) passed() {
+	if s != nil {
+		s.last = false
+	}
 }
 
 func (s *side) each(yield func(r *record.Row)) {
@@ -65,28 +72,27 @@ func (f *Frontier) ignoresLocked(h *host, r *record.Row, tx uint64) bool {
 	switch {
 	case f.opts.NoSitemaps:
 		return true
-	case h == nil || h.without:
-		return f.forgotten[record.Host(r.URL)]
-	case h.givenUp && tx > h.tx:
-		f.forgotten[h.name] = true
+	case h == nil || h.stored.noSide:
+		return f.others.forgotten[record.Host(r.URL)]
+	case h.pace.givenUp && tx > h.stored.tx:
+		f.others.forgotten[h.name] = true
 		return true
 	}
 	return false
 }
 
 // lendSideLocked puts a row of the side into a loan of a host that has its turn, or the robots.txt
-// that must be asked for before. It reports false if it is not the turn of the side; rows are those
-// that could be lent.
-func (f *Frontier) lendSideLocked(h *host, rows source, l *Loan) bool {
-	s := h.side
-	if s.ready() == 0 || s.rest && rows.first() != nil {
+// that must be asked for before. It reports whether it is the turn of the side.
+func (f *Frontier) lendSideLocked(l *Loan, pages supply) bool {
+	s := l.h.side
+	if s.ready() == 0 || s.last && pages.first() != nil {
 		return false
 	}
-	if f.needsRobots(h, &s.rows[0], l) {
+	if f.robotsFirstLocked(l, &s.rows[0]) {
 		return true
 	}
-	s.rest = true
-	l.Rows = append(l.Rows, f.lentLocked(h, s.rows[0]))
+	s.last = true
+	l.Rows = append(l.Rows, f.goOutLocked(l.h, s.rows[0]))
 	s.rows = s.rows[1:]
 	return true
 }
@@ -96,13 +102,7 @@ func (f *Frontier) forgetSideLocked(h *host) {
 	if h.side == nil {
 		return
 	}
-	f.forgotten[h.name] = true
-	out := int64(0)
-	for o := h.out; o != nil; o = o.next {
-		if o.kind != record.PageRow {
-			out++
-		}
-	}
+	f.others.forgotten[h.name] = true
 	h.side.rows = nil
-	f.countLocked(h, record.SitemapRow, out-h.side.count)
+	f.countLocked(h, record.SitemapRow, h.out.sides()-h.side.count)
 }

@@ -61,7 +61,7 @@ func TestSitemapTurns(t *testing.T) {
 			if early {
 				s.addSitemaps(urls...)
 			}
-			f := start(t, s, Options{Batch: 1})
+			f := start(t, s, Options{PerLoan: 1})
 			if !early {
 				f.Add(s.addSitemaps(urls...), 1)
 			}
@@ -130,7 +130,7 @@ func TestSitemapLater(t *testing.T) {
 			later(f, s, l, begin.Add(wait*5))
 		}
 		wantEnd(t, f)
-		if n := f.Stats().Eligible; n != 1 {
+		if n := f.figures().Eligible; n != 1 {
 			t.Errorf("%d left, want 1", n)
 		}
 	})
@@ -187,7 +187,7 @@ func TestSitemapGivenUp(t *testing.T) {
 		wantEnd(t, f)
 		f.Add(s.addSitemaps("https://a.example/3.xml"), 1)
 		wantEnd(t, f)
-		if st := f.Stats(); st.Eligible != 0 || len(s.rows) != 3 {
+		if st := f.figures(); st.Eligible != 0 || len(s.rows) != 3 {
 			t.Errorf("%+v, %d in the store", st, len(s.rows))
 		}
 	})
@@ -200,7 +200,7 @@ func TestSitemapStoreFails(t *testing.T) {
 	s.table = []record.HostRow{{HostTimes: record.HostTimes{Name: "a.example"}, Sitemaps: 2}}
 	f := start(t, s, Options{})
 	wantEnd(t, f)
-	if st := f.Stats(); st.Missing != 2 || st.Eligible != 0 {
+	if st := f.figures(); st.Missing != 2 || st.Eligible != 0 {
 		t.Errorf("%+v", st)
 	}
 	s.err = errors.New("bad disk")
@@ -258,8 +258,8 @@ func testForgotten(t *testing.T, most int) {
 			finish(f, s, l)
 		}
 	}
-	if asked != 30 || held != 30 || maps != 1 || f.Stats().Eligible != 0 || f.Stats().Missing != 0 {
-		t.Errorf("%d asked, %d held, want 30 each; %d sitemaps of 1; %+v", asked, held, maps, f.Stats())
+	if asked != 30 || held != 30 || maps != 1 || f.figures().Eligible != 0 || f.figures().Missing != 0 {
+		t.Errorf("%d asked, %d held, want 30 each; %d sitemaps of 1; %+v", asked, held, maps, f.figures())
 	}
 }
 
@@ -275,12 +275,12 @@ func TestKindsOfOneURL(t *testing.T) {
 	f := start(t, s, Options{PerHost: 3, Crawlers: 3, NeedRobots: func(string) bool { return need }})
 	_, first := lend(t, f)
 	_, second := lend(t, f)
-	if first.Rows[0].Kind != record.SitemapRow || second.Rows[0] != page || f.Stats().Out != 2 {
+	if first.Rows[0].Kind != record.SitemapRow || second.Rows[0] != page || f.figures().Out != 2 {
 		t.Fatalf("%+v, then %+v", first.Rows, second.Rows)
 	}
 	f.Return(second, nil) // on its way to a commit
 	f.Return(first, first.Rows)
-	if st := f.Stats(); st.Out != 1 || st.Eligible != 2 {
+	if st := f.figures(); st.Out != 1 || st.Eligible != 2 {
 		t.Errorf("the sitemap has come back: %+v", st)
 	}
 	need = true
@@ -293,16 +293,16 @@ func TestKindsOfOneURL(t *testing.T) {
 		t.Errorf("a robots.txt has come back, and out are %q", out)
 	}
 	need = false
-	if got, l = lend(t, f); got != "map "+url || f.Stats().Out != 2 {
+	if got, l = lend(t, f); got != "map "+url || f.figures().Out != 2 {
 		t.Fatal(got)
 	}
 	finish(f, s, second)
-	if st := f.Stats(); st.Out != 1 || st.Eligible != 1 || st.Removed != 1 {
+	if st := f.figures(); st.Out != 1 || st.Eligible != 1 || st.Removed != 1 {
 		t.Errorf("the page is done: %+v", st)
 	}
 	finish(f, s, l)
 	wantEnd(t, f)
-	if st := f.Stats(); st.Removed != 1 || st.Added != 0 {
+	if st := f.figures(); st.Removed != 1 || st.Added != 0 {
 		t.Errorf("what is no page was counted as one: %+v", st)
 	}
 }
@@ -319,9 +319,9 @@ func TestSitemapsBesideFullSide(t *testing.T) {
 		for i := range sideRows + 3 {
 			s.addSitemaps(fmt.Sprintf("https://a.example/%02d.xml", i))
 		}
-		f := start(t, s, Options{Batch: 1, Memory: 1})
+		f := start(t, s, Options{PerLoan: 1, Memory: 1})
 		asked, unasked := 0, false
-		for f.Stats().Eligible > 0 {
+		for f.figures().Eligible > 0 {
 			_, l := lend(t, f)
 			if !unasked && l.Rows[0].Kind == record.SitemapRow {
 				unasked = true
@@ -331,8 +331,8 @@ func TestSitemapsBesideFullSide(t *testing.T) {
 			asked += len(l.Rows)
 			finish(f, s, l)
 		}
-		if want := len(rows) + sideRows + 3; asked != want || f.Stats().Missing != 0 {
-			t.Errorf("asked for %d rows, want %d; %+v", asked, want, f.Stats())
+		if want := len(rows) + sideRows + 3; asked != want || f.figures().Missing != 0 {
+			t.Errorf("asked for %d rows, want %d; %+v", asked, want, f.figures())
 		}
 	})
 }

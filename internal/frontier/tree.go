@@ -2,7 +2,6 @@ package frontier
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"slices"
 	"sort"
@@ -48,18 +47,6 @@ type Taker struct {
 // Taker returns a place for a crawler, at the sentinel.
 func (f *Frontier) Taker() *Taker { return &Taker{f: f} }
 
-// Take is Frontier.Take for this crawler. In order tree it gives one loan.
-func (t *Taker) Take(ctx context.Context, free int) ([]*Loan, error) { return t.f.take(ctx, free, t) }
-
-// TryTake is Frontier.TryTake for this crawler. In order tree it gives nothing, for the store must
-// be read first.
-func (t *Taker) TryTake(free int) ([]*Loan, bool) {
-	if t.f.opts.Tree != nil {
-		return nil, false
-	}
-	return t.f.TryTake(free)
-}
-
 // A node is a folder with a worker at or below it, or with a row below it that is out. Others are
 // not in memory, so closed subtrees cost nothing; nor are those that lie more than mostDeep deep.
 type node struct {
@@ -73,29 +60,45 @@ type scan struct {
 	gone map[string]struct{} // URLs that were out and no longer are: what is read of them may be old
 }
 
-// walks is the state of order tree, guarded by the lock of the frontier.
+// walks are the folders and readings of order tree.
+//
+// Invariant: a node exists only while one of its counts is above 0.
 type walks struct {
 	nodes map[string]*node   // by folder key, the sentinel left out
 	scans map[*scan]struct{} // all readings
 	found int64              // loans that walks came to
 }
 
-// countNodesLocked adds to the counts of the nodes from the scheme down to a folder. A node exists
-// only while one of its counts is above 0.
-func (f *Frontier) countNodesLocked(folder string, workers, out int) {
+// count adds to the counts of the nodes from the scheme down to a folder.
+func (ws *walks) count(folder string, workers, out int) {
 	for at, deep := 0, 0; at < len(folder) && deep < mostDeep; deep++ {
 		at += strings.IndexByte(folder[at:], 0) + 1
 		key := folder[:at] // not a copy: the nodes of one way share their text
-		n := f.walks.nodes[key]
+		n := ws.nodes[key]
 		if n == nil {
 			n = &node{}
-			f.walks.nodes[key] = n
+			ws.nodes[key] = n
 		}
 		n.workers += workers
 		n.out += out
 		if n.workers == 0 && n.out == 0 {
-			delete(f.walks.nodes, key)
+			delete(ws.nodes, key)
 		}
+	}
+}
+
+// node returns what is known of a folder; a zero node if nothing is.
+func (ws *walks) node(key string) node {
+	if n := ws.nodes[key]; n != nil {
+		return *n
+	}
+	return node{}
+}
+
+// chosen notes the child of a folder behind which the next look begins.
+func (ws *walks) chosen(folder, child string) {
+	if n := ws.nodes[folder]; n != nil {
+		n.from = child
 	}
 }
 
@@ -116,22 +119,22 @@ func (f *Frontier) outLocked(row *record.Row, by int) {
 	if err != nil {
 		return // no folder has such a row below it
 	}
-	f.countNodesLocked(parent(string(key)), 0, by)
+	f.walks.count(parent(string(key)), 0, by)
 }
 
 // moveLocked moves a worker.
 func (f *Frontier) moveLocked(t *Taker, to string) {
 	from := t.at
 	t.at = to
-	f.countNodesLocked(to, 1, 0) // first: what both share must stay
-	f.countNodesLocked(from, -1, 0)
+	f.walks.count(to, 1, 0) // first: what both share must stay
+	f.walks.count(from, -1, 0)
 }
 
 // stepLocked lends the next URL of the walk of a Taker, and where it has none one of a host that
 // may be asked.
 func (f *Frontier) stepLocked(t *Taker) []*Loan {
 	for h := f.asideLocked(); h != nil && f.err == nil; h = f.asideLocked() {
-		if l := f.serveLocked(h, f.now()); l != nil {
+		if l := f.serveLocked(h, f.clock.now()); l != nil {
 			l.by = t
 			return []*Loan{l}
 		}
@@ -160,19 +163,19 @@ func (f *Frontier) stepLocked(t *Taker) []*Loan {
 // of the side of which it is the turn, rows that are not to be asked any more, or none, though it
 // seemed so.
 func (f *Frontier) asideLocked() *host {
-	now := f.now()
+	now := f.clock.now()
 	for h := range f.turns.due(now, mostReady) {
-		if h.unread || h.givenUp || h.count <= int64(h.outs) || h.side.turn(h, now) {
+		if h.stored.unread || h.pace.givenUp || h.stock.count <= int64(h.out.n) || h.side.turn(h, now) {
 			return h
 		}
 	}
 	return nil
 }
 
-// ready reports whether a host may be asked now. The rows of one that is given up are not to be
+// asks reports whether a host may be asked now. The rows of one that is given up are not to be
 // asked; they leave in any order.
-func (h *host) ready(now int64) bool {
-	return h != nil && h.seat.due(now) && !h.givenUp && !h.unread && h.hops == nil
+func (h *host) asks(now int64) bool {
+	return h != nil && h.seat.due(now) && !h.pace.givenUp && !h.stored.unread && h.redirects == nil
 }
 
 // labelsOf is the part of a key that names the host: the labels of its name.
@@ -212,7 +215,7 @@ type walk struct {
 func (f *Frontier) walkLocked(t *Taker) *Loan {
 	w := &walk{f: f, t: t, barren: map[string]bool{}}
 	for f.err == nil {
-		now := f.now()
+		now := f.clock.now()
 		if top := f.turns.first(); top == nil || top.seat.at > now {
 			return nil // all is processing
 		}
@@ -225,9 +228,7 @@ func (f *Frontier) walkLocked(t *Taker) *Loan {
 			return nil
 		case t.at != at: // an error has sent it back meanwhile
 		case down != "":
-			if n := f.walks.nodes[at]; n != nil {
-				n.from = down
-			}
+			f.walks.chosen(at, down)
 			f.moveLocked(t, down)
 			w.came = down
 		case at == "":
@@ -246,7 +247,7 @@ func (w *walk) readyBelowLocked(at, labels string, now int64) (kids [][]byte) {
 	if w.ready == nil {
 		w.ready = [][]byte{}
 		for h := range w.f.turns.due(now, mostReady) {
-			if h.ready(now) {
+			if h.asks(now) {
 				w.ready = append(w.ready, labelsOf(h.name))
 			}
 		}
@@ -254,14 +255,14 @@ func (w *walk) readyBelowLocked(at, labels string, now int64) (kids [][]byte) {
 	}
 	first := sort.Search(len(w.ready), func(i int) bool { return string(w.ready[i]) >= labels })
 	for _, r := range w.ready[first:] {
-		rest, below := bytes.CutPrefix(r, []byte(labels))
+		name, below := bytes.CutPrefix(r, []byte(labels))
 		if !below {
 			break
 		}
-		if len(rest) == 0 {
+		if len(name) == 0 {
 			continue // the host of this folder itself
 		}
-		kid := append([]byte(at), rest[:bytes.IndexByte(rest, 0)+1]...)
+		kid := append([]byte(at), name[:bytes.IndexByte(name, 0)+1]...)
 		if len(kids) == 0 || !bytes.Equal(kids[len(kids)-1], kid) {
 			kids = append(kids, kid)
 		}
@@ -279,7 +280,7 @@ func (w *walk) entriesLocked(at string, now int64) (kids [][]byte, paths bool) {
 	if path == "" {
 		kids = w.readyBelowLocked(at, labels, now)
 	}
-	return kids, w.f.hosts[hostOf(labels)].ready(now)
+	return kids, w.f.hosts.byName[hostOf(labels)].asks(now)
 }
 
 // lookLocked looks at the entries of a folder, from where the last look ended and once round. It
@@ -299,10 +300,7 @@ func (w *walk) lookLocked(at string, now int64) (loan *Loan, down string, ok boo
 			return nil, "", f.err == nil
 		}
 	}
-	start := ""
-	if n := f.walks.nodes[at]; n != nil {
-		start = n.from
-	}
+	start := f.walks.node(at).from
 	fewest := 0
 	seen, round := 0, start == ""
 	for after, size := start, firstLook; ; size = min(4*size, mostLook) {
@@ -313,7 +311,7 @@ func (w *walk) lookLocked(at string, now int64) (loan *Loan, down string, ok boo
 		if f.err != nil || w.t.at != at {
 			return nil, "", f.err == nil
 		}
-		now = f.now()
+		now = f.clock.now()
 		var picked []record.Child
 		for i := range list {
 			c := &list[i]
@@ -323,16 +321,13 @@ func (w *walk) lookLocked(at string, now int64) (loan *Loan, down string, ok boo
 				break
 			}
 			seen++
-			if c.Record != nil && len(picked) < f.opts.Batch && f.pickableLocked(&c.Record.Row, picked, s, now) {
+			if c.Record != nil && len(picked) < f.opts.PerLoan && f.pickableLocked(&c.Record.Row, picked, s, now) {
 				picked = append(picked, *c)
 			}
 			if w.barren[key] {
 				continue
 			}
-			workers := 0
-			if n := f.walks.nodes[key]; n != nil {
-				workers = n.workers
-			}
+			workers := f.walks.node(key).workers
 			if f.openLocked(c) && (down == "" || workers < fewest) {
 				down, fewest = key, workers
 			}
@@ -355,25 +350,21 @@ func (w *walk) lookLocked(at string, now int64) (loan *Loan, down string, ok boo
 
 // openLocked reports whether something below an entry is open and not out.
 func (f *Frontier) openLocked(c *record.Child) bool {
-	out := 0
-	if n := f.walks.nodes[string(c.Key)]; n != nil {
-		out = n.out
-	}
-	return c.Below.Open() > int64(out)
+	return c.Below.Open() > int64(f.walks.node(string(c.Key)).out)
 }
 
 // pickableLocked reports whether a row that was read may be lent now, with those that are picked
 // already, which are of one host.
 func (f *Frontier) pickableLocked(r *record.Row, picked []record.Child, s *scan, now int64) bool {
 	name := record.Host(r.URL)
-	h := f.hosts[name]
-	if !h.ready(now) || len(picked) > 0 && record.Host(picked[0].Record.URL) != name {
+	h := f.hosts.byName[name]
+	if !h.asks(now) || len(picked) > 0 && record.Host(picked[0].Record.URL) != name {
 		return false
 	}
 	if r.Range == record.Later && r.Due > now {
 		return false
 	}
-	_, out := f.rowsOut[r.URL]
+	_, out := f.lent.rows[r.URL]
 	_, gone := s.gone[r.URL]
 	return !out && !gone
 }
@@ -385,15 +376,13 @@ func (w *walk) lendLocked(at string, picked []record.Child, now int64) *Loan {
 		return nil
 	}
 	f := w.f
-	h := f.hosts[record.Host(picked[0].Record.URL)]
+	h := f.hosts.byName[record.Host(picked[0].Record.URL)]
 	rows := &picks{list: picked, win: h.win.(*sorted)} // order tree has no other windows
 	l := f.lendLocked(h, rows, now)
 	f.placeLocked(h)
 	if taken := len(picked) - len(rows.list); taken > 0 {
 		last := &picked[taken-1]
-		if n := f.walks.nodes[at]; n != nil {
-			n.from = string(last.Key)
-		}
+		f.walks.chosen(at, string(last.Key))
 		if last.Below.Open() > 0 {
 			f.moveLocked(w.t, string(last.Key))
 		}
@@ -410,7 +399,7 @@ func (w *walk) readLocked(at string, kids [][]byte, paths bool, after string, n 
 	f.walks.scans[s] = struct{}{}
 	f.mu.Unlock()
 	// Ports, segments and queries stand behind all labels.
-	rest := at + string(record.Label+1) + "\x00"
+	pages := at + string(record.Label+1) + "\x00"
 	first := sort.Search(len(kids), func(i int) bool { return string(kids[i]) > after })
 	last := min(first+n, len(kids))
 	var err error
@@ -420,18 +409,17 @@ func (w *walk) readLocked(at string, kids [][]byte, paths bool, after string, n 
 		if last < len(kids) {
 			next = string(kids[last-1])
 		} else if paths {
-			next = rest
+			next = pages
 		}
 	case paths:
 		var end []byte
-		list, end, err = f.opts.Tree.OpenChildren([]byte(at), []byte(max(after, rest)), n)
+		list, end, err = f.opts.Tree.OpenChildren([]byte(at), []byte(max(after, pages)), n)
 		next = string(end)
 	}
 	f.mu.Lock()
 	delete(f.walks.scans, s)
-	if err != nil && f.err == nil {
-		f.err = fmt.Errorf("frontier: folder %q: %w", at, err)
-		f.wakeLocked()
+	if err != nil {
+		f.failLocked(fmt.Errorf("folder %q: %w", at, err))
 	}
 	return list, next, s
 }

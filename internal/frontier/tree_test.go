@@ -56,42 +56,42 @@ func TestTreeOrder(t *testing.T) {
 	}{
 		{
 			"open children first",
-			Options{Batch: 1},
+			Options{PerLoan: 1},
 			[]string{a + "x/1/1", a + "y", a + "x/2", a + "z/1/1"},
 			"",
 			[]string{a + "y", a + "z/1/1", a + "x/2", a + "x/1/1"}, // folders in turn
 		},
 		{
 			"the children of a page behind it",
-			Options{Batch: 1},
+			Options{PerLoan: 1},
 			[]string{a + "x/1", a + "y", a + "x", a + "x/1/1", a},
 			"",
 			[]string{a, a + "x", a + "x/1", a + "x/1/1", a + "y"},
 		},
 		{
 			"a subtree to its end",
-			Options{Batch: 1},
+			Options{PerLoan: 1},
 			[]string{a + "x/1", a + "y/1", a + "x/2", a + "y/2", a + "x/1/1", a + "x/2/1"},
 			"",
 			[]string{a + "x/1", a + "x/1/1", a + "x/2", a + "x/2/1", a + "y/1", a + "y/2"},
 		},
 		{
 			"queries are children",
-			Options{Batch: 1},
+			Options{PerLoan: 1},
 			[]string{a + "x/1", a + "x?1", a + "?1"},
 			"",
 			[]string{a + "?1", a + "x?1", a + "x/1"},
 		},
 		{
 			"ports are of one host, and its subtrees",
-			Options{Batch: 1},
+			Options{PerLoan: 1},
 			[]string{"a.example:81/x", a + "x", "www.a.example/x", "a.example:81/"},
 			"",
 			[]string{"a.example:81/", "a.example:81/x", a + "x", "www.a.example/x"},
 		},
 		{
 			"pages of one folder are one loan",
-			Options{Batch: 3},
+			Options{PerLoan: 3},
 			[]string{a + "1", a + "2", a + "3", a + "4", a + "x/1"},
 			"",
 			[]string{a + "1", a + "2", a + "3", a + "4", a + "x/1"},
@@ -129,7 +129,7 @@ func TestTreeOrder(t *testing.T) {
 					l := lendTo(t, w)
 					urls := urlsOf(l)
 					got = append(got, urls...)
-					if at := show(w.at); at == "" || len(urls) > max(tt.opts.Batch, 1) {
+					if at := show(w.at); at == "" || len(urls) > max(tt.opts.PerLoan, 1) {
 						t.Errorf("%v lent, the worker is at %q", urls, at)
 					}
 					failed := slices.Contains(urls, tt.fails)
@@ -143,7 +143,7 @@ func TestTreeOrder(t *testing.T) {
 				if !slices.Equal(got, tt.want) {
 					t.Errorf("asked\n%v\nwant\n%v", got, tt.want)
 				}
-				if f.walks.found == 0 || f.Stats().Refills > 0 && f.walks.found < int64(len(got))/int64(max(tt.opts.Batch, 1)) {
+				if f.walks.found == 0 || f.figures().Refills > 0 && f.walks.found < int64(len(got))/int64(max(tt.opts.PerLoan, 1)) {
 					t.Errorf("only %d loans by walks", f.walks.found)
 				}
 			})
@@ -213,7 +213,7 @@ func TestNodes(t *testing.T) {
 			urls = append(urls, fmt.Sprintf("a.example/%d/%d/%d", i%7, i%50, i))
 		}
 		s := newStore(rowsOf(urls...)...)
-		f := start(t, s, Options{Tree: s, Batch: 2})
+		f := start(t, s, Options{Tree: s, PerLoan: 2})
 		w := f.Taker()
 		for range urls {
 			l := lendTo(t, w)
@@ -221,7 +221,7 @@ func TestNodes(t *testing.T) {
 				t.Fatalf("%d folders in memory for one worker and one loan", n)
 			}
 			finish(f, s, l)
-			if f.Stats().Eligible == 0 {
+			if f.figures().Eligible == 0 {
 				break
 			}
 		}
@@ -309,7 +309,7 @@ func TestTreeSitemaps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(rowsOf("a.example/x/1", "a.example/x/2", "a.example/x/3")...)
 		s.addSitemaps("http://a.example/map/1", "http://a.example/map/2", "http://b.example/map/3")
-		f := start(t, s, Options{Tree: s, Batch: 1})
+		f := start(t, s, Options{Tree: s, PerLoan: 1})
 		w := f.Taker()
 		var got []string
 		for range 6 {

@@ -50,15 +50,7 @@ func (t *turns) place(h *host, at int64, ok bool) {
 
 // due yields at most so many hosts that have their turn now, in no order.
 func (t *turns) due(now int64, limit int) iter.Seq[*host] {
-	return func(yield func(*host) bool) {
-		left := limit
-		for h := range t.tournament.UpTo(uint64(now)) {
-			if left == 0 || !yield(h) {
-				return
-			}
-			left--
-		}
-	}
+	return t.tournament.UpTo(uint64(now), limit)
 }
 
 // count returns how many hosts have their turn now, counted up to limit.
@@ -71,7 +63,7 @@ func (t *turns) count(now int64, limit int) (n int) {
 
 // need puts a host that has its turn among those of which rows must be read.
 func (t *turns) need(h *host) {
-	h.queued = true
+	h.refill.queued = true
 	t.needs = append(t.needs, h)
 }
 

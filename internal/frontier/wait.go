@@ -15,12 +15,22 @@ type outlook int
 
 const (
 	again outlook = iota // something is ready or must be read
-	rest                 // wait for a time or a change
+	sleep                // wait for a time or a change
 	idle                 // call Idle, then look again
 	end                  // io.EOF
 )
 
-// outlookLocked returns what a Take would do now; for rest, also until when if nothing changes.
+// waits are the Takes that wait, and what tells them to go on.
+type waits struct {
+	wake    chan struct{} // closed and replaced to wake them
+	takes   int
+	until   int64         // Unix nanoseconds when the first of them wakes by itself; in the past: unknown
+	changes int64         // loans made and returned, and calls of Expect
+	idle    int64         // changes when Idle was called last
+	longest time.Duration // time that a Take waited for the lock
+}
+
+// outlookLocked returns what a Take would do now; for sleep, also until when if nothing changes.
 func (f *Frontier) outlookLocked(now int64) (what outlook, until int64) {
 	until = math.MaxInt64
 	if top := f.turns.first(); top != nil {
@@ -33,22 +43,22 @@ func (f *Frontier) outlookLocked(now int64) (what outlook, until int64) {
 	case f.err != nil || len(f.turns.needs) > 0 || until <= now:
 		return again, 0
 	case f.readers > 0:
-		return rest, until
-	case f.out == 0 && f.loans == 0 && f.expected == 0 && (until == math.MaxInt64 || until-now > int64(f.opts.MaxWait)):
+		return sleep, until
+	case len(f.lent.rows) == 0 && f.lent.loans == 0 && f.counts.expected == 0 && (until == math.MaxInt64 || until-now > int64(f.opts.MaxWait)):
 		// No turn at all means that nothing is left: each live row that is not out gives its
 		// host a turn, unless the host is lent or being refilled.
 		return end, 0
-	case f.starvedLocked() && f.idle != f.changes:
+	case f.starvedLocked() && f.waits.idle != f.waits.changes:
 		return idle, 0
 	}
-	return rest, until
+	return sleep, until
 }
 
 // Left reports whether there are rows of range Now or Later, those that are out included.
 func (f *Frontier) Left() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.live > 0
+	return f.counts.live > 0
 }
 
 // Starved reports whether all that is left is out. A crawler that puts an item into a buffer
@@ -59,15 +69,18 @@ func (f *Frontier) Starved() bool {
 	return f.starvedLocked()
 }
 
-func (f *Frontier) starvedLocked() bool { return f.out+f.expected > 0 && f.live <= f.out }
+func (f *Frontier) starvedLocked() bool {
+	out := f.lent.out()
+	return out+f.counts.expected > 0 && f.counts.live <= out
+}
 
 // waitLocked unlocks until something changes, the time comes or ctx ends.
 func (f *Frontier) waitLocked(ctx context.Context, now, until int64) {
-	if f.sleep <= now || until < f.sleep {
-		f.sleep = until
+	if f.waits.until <= now || until < f.waits.until {
+		f.waits.until = until
 	}
-	f.waiters++
-	wake := f.wake
+	f.waits.takes++
+	wake := f.waits.wake
 	f.mu.Unlock()
 	var timer <-chan time.Time
 	if until != math.MaxInt64 {
@@ -79,38 +92,40 @@ func (f *Frontier) waitLocked(ctx context.Context, now, until int64) {
 	case <-ctx.Done():
 	}
 	f.mu.Lock()
-	f.waiters--
+	f.waits.takes--
 }
 
 // wakeLocked wakes the waiting Takes if one of them would now do something else than sleep
 // until it wakes by itself. Every method that may bring that about ends with it.
 func (f *Frontier) wakeLocked() {
-	if f.waiters == 0 {
+	if f.waits.takes == 0 {
 		return
 	}
-	now := f.now()
+	now := f.clock.now()
 	what, until := f.outlookLocked(now)
-	if what == rest && until >= f.sleep && f.sleep > now {
+	if what == sleep && until >= f.waits.until && f.waits.until > now {
 		return
 	}
-	close(f.wake)
-	f.wake = make(chan struct{})
-	f.sleep = math.MaxInt64
+	close(f.waits.wake)
+	f.waits.wake = make(chan struct{})
+	f.waits.until = math.MaxInt64
+}
+
+// counts are those of a frontier.
+type counts struct {
+	live           int64 // rows of range Now and Later, those that are out and of hosts that are not in memory included
+	expected       int64 // see Expect
+	added, removed int64 // see Stats
+	missing        int64 // rows that the counts of the index promised and its ranges did not have
+	refills        int64 // reads of the store for a host
 }
 
 // Stats are figures of a frontier.
 type Stats struct {
 	Hosts    int   // in memory
-	Left     int64 // how often one made room for others
-	Ready    int   // may be asked now
 	Eligible int64 // rows of range Now and Later, those that are out included
-	Out      int64 // rows taken, neither returned nor done
-	Held     int64 // rows that went to the held range since the start
 	Added    int64 // rows of pages told by Add
 	Removed  int64 // rows of pages done for good
-	Missing  int64 // rows that the counts of the index promised and its ranges did not have
-	Refills  int64 // reads of the store
-	Windows  int64 // bytes of all windows
 	// LongestWait is the longest time that a Take waited for the lock.
 	LongestWait time.Duration
 }
@@ -119,10 +134,8 @@ type Stats struct {
 func (f *Frontier) Stats() Stats {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return Stats{
-		Hosts: len(f.hosts), Left: f.left, Ready: f.turns.count(f.now(), math.MaxInt), Eligible: f.live, Out: f.out, Held: f.held,
-		Added: f.added, Removed: f.removed, Missing: f.missing, Refills: f.refills, Windows: f.bytes, LongestWait: f.longestWait,
-	}
+	c := &f.counts
+	return Stats{Hosts: len(f.hosts.byName), Eligible: c.live, Added: c.added, Removed: c.removed, LongestWait: f.waits.longest}
 }
 
 // Out returns the URLs that were taken and have no outcome yet, in no order.
@@ -130,7 +143,7 @@ func (f *Frontier) Out() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var list []string
-	for _, o := range f.rowsOut {
+	for _, o := range f.lent.rows {
 		if o.kind == record.PageRow {
 			list = append(list, o.id)
 		}
@@ -142,17 +155,17 @@ func (f *Frontier) Out() []string {
 func (f *Frontier) Waiting() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now := f.now()
+	now := f.clock.now()
 	switch top := f.turns.first(); {
 	case len(f.turns.needs) > 0 || top != nil && top.seat.at <= now:
 		return ""
 	case top != nil:
 		next := max(time.Duration(top.seat.at-now).Round(time.Second), time.Second)
 		return fmt.Sprintf("%s resting, next in %s", words.Count(int64(f.turns.tournament.Len()), "host"), next)
-	case f.out+f.expected > 0:
-		return words.Count(f.out+f.expected, "URL") + " in flight"
-	case f.loans > 0 || f.readers > 0:
-		return words.Count(int64(f.loans+f.readers), "host") + " in use"
+	case f.lent.out()+f.counts.expected > 0:
+		return words.Count(f.lent.out()+f.counts.expected, "URL") + " in flight"
+	case f.lent.loans > 0 || f.readers > 0:
+		return words.Count(int64(f.lent.loans+f.readers), "host") + " in use"
 	}
 	return "nothing left"
 }

@@ -54,8 +54,8 @@ func TestMaxWait(t *testing.T) {
 				finish(f, s, loans[1])
 				wg.Wait()
 				if tt.end {
-					if !errors.Is(err, io.EOF) || time.Since(begin) != 0 || f.Stats().Eligible != 1 {
-						t.Errorf("%v after %v, %d eligible; want io.EOF at once and the row still pending", err, time.Since(begin), f.Stats().Eligible)
+					if !errors.Is(err, io.EOF) || time.Since(begin) != 0 || f.figures().Eligible != 1 {
+						t.Errorf("%v after %v, %d eligible; want io.EOF at once and the row still pending", err, time.Since(begin), f.figures().Eligible)
 					}
 				} else if err != nil || time.Since(begin) != tt.due || more[0].Rows[0] != later {
 					t.Errorf("%v, %v after %v; want the row when it is due", more, err, time.Since(begin))
@@ -71,7 +71,7 @@ func TestIdle(t *testing.T) {
 		calls := make(chan struct{}, 10)
 		var f *Frontier
 		f = start(t, s, Options{Idle: func() {
-			f.Stats() // the lock is free
+			f.figures() // the lock is free
 			calls <- struct{}{}
 		}})
 		got, loans := take(t, f, 1)

@@ -26,11 +26,9 @@ type window interface {
 	has(r *record.Row) bool
 	// each calls yield with each row, in any order.
 	each(yield func(r *record.Row))
-	// merge adds rows of which none is there.
-	merge(rows []record.Row)
-	// insert is merge, without the rows that would stand behind all that are there: of these it
-	// calls left.
-	insert(rows []record.Row, left func(r *record.Row))
+	// merge adds rows of which none is there. If left is not nil, it calls left instead with those
+	// that would stand behind all that are there.
+	merge(rows []record.Row, left func(r *record.Row))
 	// cut drops the last rows until at most most are left and the window takes at most limit
 	// bytes, but keeps least rows. It calls left with each row that it drops.
 	cut(least, most int, limit int64, left func(r *record.Row))
@@ -116,19 +114,18 @@ func (w *sorted) each(yield func(r *record.Row)) {
 	}
 }
 
-func (w *sorted) insert(rows []record.Row, left func(r *record.Row)) {
-	n := 0
-	if w.len() > 0 {
-		last := &w.rows[len(w.rows)-1]
-		n = sort.Search(len(rows), func(i int) bool { return compareRows(&rows[i], last) > 0 })
+func (w *sorted) merge(rows []record.Row, left func(r *record.Row)) {
+	if left != nil {
+		n := 0
+		if w.len() > 0 {
+			last := &w.rows[len(w.rows)-1]
+			n = sort.Search(len(rows), func(i int) bool { return compareRows(&rows[i], last) > 0 })
+		}
+		for i := range rows[n:] {
+			left(&rows[n+i])
+		}
+		rows = rows[:n]
 	}
-	for i := range rows[n:] {
-		left(&rows[n+i])
-	}
-	w.merge(rows[:n])
-}
-
-func (w *sorted) merge(rows []record.Row) {
 	if len(rows) == 0 {
 		return
 	}

@@ -40,7 +40,7 @@ func crawl(t *testing.T, web map[string]string, opts frontier.Options, kind scor
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts.Store, opts.Batch, opts.Share = index.Queues(), 1, -1
+	opts.Store, opts.PerLoan, opts.Share = index.Queues(), 1, -1
 	if opts.Queue != "" {
 		opts.Rank = scorer.Rank
 	}
@@ -50,7 +50,7 @@ func crawl(t *testing.T, web map[string]string, opts frontier.Options, kind scor
 	}
 	var order strings.Builder
 	for {
-		loans, err := f.Take(t.Context(), 1)
+		loans, err := f.Taker().Take(t.Context(), 1)
 		if errors.Is(err, io.EOF) {
 			return order.String()
 		}

@@ -131,7 +131,7 @@ proctype crawler(byte me) {
 	short mine, raw, batch;   /* URLs to ask, pages read, the frontier as it looked */
 	byte n, i;                /* n: how many of mine */
 	do
-	:: mine == 0 ->   /* Go: frontier.Frontier.Take */
+	:: mine == 0 ->   /* Go: frontier.Taker.Take */
 		lock();
 		bringAndTake();
 		if
@@ -153,7 +153,7 @@ proctype crawler(byte me) {
 		bringAndTake();
 		held = 0;
 #else
-		/* Go: frontier.Frontier.TryTake */
+		/* Go: frontier.Taker.TryTake */
 		if
 		:: atomic { !held && !hungry -> gets() };
 			bringAndTake();

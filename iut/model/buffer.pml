@@ -144,7 +144,7 @@ proctype crawler(byte id) {
 		flush[BUFFERS-1] = (items[BUFFERS-1] != 0)
 	   }
 #endif
-	:: atomic {   /* Go: frontier.Frontier.Take */
+	:: atomic {   /* Go: frontier.Taker.Take */
 		ready != 0 && !mayStop ->
 		u = 0;
 		do

@@ -231,7 +231,7 @@ init {
 		:: w = 1
 		fi;
 		if
-		/* Go: frontier.Frontier.Take */
+		/* Go: frontier.Taker.Take */
 		:: phase[w] == 0 && ready != 0 -> take()
 		/* Go: iut.Tree.Store */
 #ifdef BREAK_overwrite

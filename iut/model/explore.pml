@@ -130,7 +130,7 @@ inline climb(n) {
 proctype thread(byte me) {
 	byte node, child, top;
 	do
-	/* B's get_available_child. Go: frontier.Frontier.Take */
+	/* B's get_available_child. Go: frontier.Taker.Take */
 	:: atomic { !lock[node] && (kids(node) & open) ->
 		if
 		:: kids(node) & open & 18 -> child = (node == 0 -> 1 : 4)
@@ -227,7 +227,7 @@ inline counted() {
 proctype thread(byte me) {
 	byte n, top, fresh;
 	do
-	:: atomic { open != 0 ->   /* Go: frontier.Frontier.Take */
+	:: atomic { open != 0 ->   /* Go: frontier.Taker.Take */
 		n = 1;
 		do
 		:: open & bit(n) -> break

@@ -229,7 +229,7 @@ bit   told;          /* Idle was called since the last return of a loan */
 proctype worker(byte me) {
 	byte u;
 	do
-	:: atomic {   /* Go: frontier.Frontier.Take */
+	:: atomic {   /* Go: frontier.Taker.Take */
 		do
 		:: ready != 0 ->
 			u = 0;

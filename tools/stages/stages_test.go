@@ -209,14 +209,14 @@ func (noStore) HostAt(string) (h record.HostRow, tx uint64, err error)  { return
 // BenchmarkRest: what a page and its links pass besides.
 func BenchmarkRest(b *testing.B) {
 	b.Run("frontier", func(b *testing.B) {
-		f, err := frontier.New(frontier.Options{Store: noStore{}, Batch: 1})
+		f, err := frontier.New(frontier.Options{Store: noStore{}, PerLoan: 1})
 		if err != nil {
 			b.Fatal(err)
 		}
 		b.ReportAllocs()
 		for n := uint64(1); b.Loop(); n++ {
 			f.Add([]record.Row{{URL: origin + "/page", Source: record.Seed, Range: record.Now, Seq: n}}, n)
-			loans, err := f.Take(b.Context(), 1)
+			loans, err := f.Taker().Take(b.Context(), 1)
 			if err != nil || len(loans) != 1 {
 				b.Fatal(len(loans), err)
 			}

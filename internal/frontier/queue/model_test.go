@@ -227,10 +227,8 @@ func TestTournamentChangesItems(t *testing.T) {
 						want = append(want, item.Value)
 					}
 				}
-				for v := range tour.UpTo(most) {
-					if got = append(got, v); len(got) == 10 {
-						break
-					}
+				for v := range tour.UpTo(most, 10) {
+					got = append(got, v)
 				}
 				for _, v := range got {
 					if !slices.Contains(want, v) {

@@ -32,25 +32,29 @@ func (t *Tournament[V]) First() (id ID, item Item[V], ok bool) {
 	return ID(w + 1), t.prio[w], true
 }
 
-// UpTo returns the values of the items whose keys are at most key, in no order. It looks at no more
-// than two items for each of them.
-func (t *Tournament[V]) UpTo(key uint64) iter.Seq[V] {
+// UpTo returns the values of at most limit items whose keys are at most key, in no order. It looks
+// at no more than two items for each of them.
+func (t *Tournament[V]) UpTo(key uint64, limit int) iter.Seq[V] {
 	return func(yield func(V) bool) {
-		if t.Len() > 0 {
-			t.below(1, key, yield)
+		if left := limit; t.Len() > 0 {
+			t.below(1, key, &left, yield)
 		}
 	}
 }
 
-func (t *Tournament[V]) below(node int, key uint64, yield func(V) bool) (more bool) {
+// below yields what UpTo does below a node, and reports whether to go on.
+func (t *Tournament[V]) below(node int, key uint64, left *int, yield func(V) bool) bool {
 	item := &t.prio[t.bracket.Node[node]]
 	switch {
+	case *left <= 0:
+		return false
 	case item.Key > key:
 		return true
 	case node >= t.Len():
+		*left--
 		return yield(item.Value)
 	}
-	return t.below(2*node, key, yield) && t.below(2*node+1, key, yield)
+	return t.below(2*node, key, left, yield) && t.below(2*node+1, key, left, yield)
 }
 
 // Add adds an item at a new last leaf.

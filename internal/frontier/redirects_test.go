@@ -75,11 +75,11 @@ func TestHops(t *testing.T) {
 					f.Done(done, []record.HostTimes{times})
 				}
 			}
-			if st := f.Stats(); st.Removed != int64(len(rows)) || st.Eligible != 0 || hops != 3*hosts {
+			if st := f.figures(); st.Removed != int64(len(rows)) || st.Eligible != 0 || hops != 3*hosts {
 				t.Errorf("%d rows done, %d left, of %d; %d hops", st.Removed, st.Eligible, len(rows), hops)
 			}
-			if f.hopBytes != 0 {
-				t.Errorf("%d bytes of hops are left", f.hopBytes)
+			if f.hosts.redirects != 0 {
+				t.Errorf("%d bytes of hops are left", f.hosts.redirects)
 			}
 		})
 	}
