@@ -139,7 +139,7 @@ test-hostile: build
 		echo "test-hostile: skipped, there is no $(SHARED)/hostileweb"; \
 	else \
 		go build -C $(SHARED)/hostileweb/caseweb -o $(abspath bin)/caseweb . && \
-		bin/caseweb runcase -j 4 -slack 20 -ua urltree \
+		bin/caseweb runcase -j 8 -slack 20 -ua urltree \
 			-map 'assets=-assets' -map 'below-seed=-scope prefix' -map 'same-host=-scope host' \
 			-map 'user-and-header=-user me -password secret -header "X-Secret: s3"' \
 			-cmd '$(abspath bin)/crawler -delay 50ms -time {time} -input {seeds} -output {out} -budget-domain 1000 {flags}' \

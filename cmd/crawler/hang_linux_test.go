@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"urltree/internal/testshare"
 	"urltree/internal/testweb"
 )
 
@@ -18,6 +19,9 @@ import (
 func TestHangingIndex(t *testing.T) {
 	if os.Getenv("TEST_URLTREE_FULL") == "" {
 		t.Skip("takes more than two minutes: TEST_URLTREE_FULL")
+	}
+	if !testshare.Mine(1) {
+		t.Skip("takes more than two minutes: another share of this run has it")
 	}
 	t.Parallel()
 	strace, err := exec.LookPath("strace")
