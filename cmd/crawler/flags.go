@@ -21,7 +21,7 @@ type flags struct {
 	format  string
 	failOn  string
 	pprof   string
-	depth   int64 // -1: no limit
+	depth   int // -1: no limit
 	quiet   bool
 	verbose bool
 
@@ -29,8 +29,6 @@ type flags struct {
 	strip                      weburl.Strip
 	accept                     []string
 	ipv4, ipv6                 bool
-
-	buffers, size, crawlers, downloads, perHost, perIP, retries, maxURL, queues int64
 }
 
 // An option is a flag of the crawl or of a subcommand.
@@ -96,7 +94,7 @@ func userAgent(p *string, usage string) *option {
 }
 
 // budget is a number of which 0 is no limit.
-func budget(p *int64) number { return number{p: p, none: "no limit"} }
+func budget(p *int64) number[int64] { return number[int64]{p: p, none: "no limit"} }
 
 func (f *flags) tree() *option {
 	return flag("tree", text{&f.opts.Tree}, "the `FOLDER` of the tree")
@@ -113,8 +111,6 @@ func newFlags() *flags {
 		opts:  o,
 		scope: "any", sync: "full", format: "text", failOn: "seeds", depth: -1,
 		robots: "obey", nofollow: o.NoFollow, oversize: "refuse", accept: o.Accept,
-		buffers: int64(o.Buffers), size: int64(o.BufferSize), crawlers: int64(o.Crawlers), downloads: int64(o.Downloads),
-		perHost: int64(o.PerHost), retries: int64(o.Retries), maxURL: int64(o.MaxURL), queues: int64(o.Queues),
 	}
 	f.opts.Accept = nil // see options
 	f.groups = f.crawl()
@@ -159,8 +155,8 @@ func (f *flags) fetchFlags() []*option {
 		flag("scope", choice{&f.scope, []string{"any", "domain", "host", "prefix"}}, "which links to follow, a `SCOPE`: any; domain or host: those of a seed; prefix: its host, below its folder"),
 		flag("include", patterns{&o.Include}, "follow only URLs that match this `RE2`, or one of them; seeds are exempt; repeatable"),
 		flag("exclude", patterns{&o.Exclude}, "do not follow URLs that match this `RE2`; seeds are exempt; repeatable"),
-		flag("max-depth", number{p: &f.depth, least: 0, unset: -1, none: "no limit"}, "hold URLs more than `N` links from a seed, by the shortest way"),
-		flag("max-pages", number{p: &o.MaxPages, least: 1, none: "no limit"}, "store at most `N` pages in this run"),
+		flag("max-depth", number[int]{p: &f.depth, least: 0, unset: -1, none: "no limit"}, "hold URLs more than `N` links from a seed, by the shortest way"),
+		flag("max-pages", number[int64]{p: &o.MaxPages, least: 1, none: "no limit"}, "store at most `N` pages in this run"),
 		flag("max-bytes", size{p: &o.MaxBytes, least: 1, zero: "no limit"}, "stop once pages of this `SIZE` in all are stored in this run: 500MB, 2GiB"),
 		flag("max-size", size{p: &o.MaxSize, least: 1}, "refuse a page of more than this `SIZE`"),
 		flag("oversize", choice{&f.oversize, []string{"refuse", "cut"}}, "`WHAT` to do with such a page: refuse; cut: keep its beginning, and mark it"),
@@ -168,7 +164,7 @@ func (f *flags) fetchFlags() []*option {
 		flag("accept", types{&f.accept}, "store these media `TYPES`, comma-separated: text/html,text/*; */* for all"),
 		flag("skip-duplicates", toggle{&o.SkipDuplicates}, "refuse a page whose content, byte for byte, is stored already under another URL; its links count"),
 		flag("edges", toggle{&o.Edges}, "keep the link graph: every reference of every stored page, with element, rel and text; see export -h, stats -h, rank -h"),
-		flag("max-url-length", number{p: &f.maxURL, least: 1, most: 8 << 10}, "refuse URLs of more than `N` bytes"),
+		flag("max-url-length", number[int]{p: &o.MaxURL, least: 1, most: 8 << 10}, "refuse URLs of more than `N` bytes"),
 		flag("strip-params", params{&f.strip}, "take these `PARAMETERS` of queries and path segments (;jsessionid=1) out of all URLs, comma-separated: utm_*,jsessionid; fixed when the tree is made"),
 		flag("strip-www", toggle{&f.strip.WWW}, "take www. off all host names; fixed when the tree is made"),
 		flag("sitemaps", enabled{&o.NoSitemaps}, "read the sitemaps that robots.txt names, and /sitemap.xml, for the URLs of pages; -sitemaps=false does not"),
@@ -196,7 +192,7 @@ func (f *flags) orderFlags() []*option {
 		flag("order", choice{&o.Order, crawler.Orders}, "which URL is next, an `ORDER`: breadth: of a host, the fewest links from a seed; priority: of a host, the best score; tree: each crawler walks down its own part of the tree"),
 		flag("score", choice{&o.ScoreBy, crawler.Scores}, "the `SCORE` of -order priority: opic: pages hand theirs to what they link to; inlinks: the number of links; rank: what crawler rank has found; depth"),
 		flag("queue", choice{&o.Queue, crawler.Queues}, "the `KIND` of queue of -order priority: cbt or quickheap"),
-		flag("queues", number{p: &f.queues, least: 1}, "`N` such queues side by side for each host, filled by hash"),
+		flag("queues", number[int]{p: &o.Queues, least: 1}, "`N` such queues side by side for each host, filled by hash"),
 		flag("pick", choice{&o.Pick, crawler.Picks}, "`HOW` a crawler takes URLs: extended: more while it has some; batch: several once it has none; single: one"),
 	}
 }
@@ -205,11 +201,11 @@ func (f *flags) askFlags() []*option {
 	o := &f.opts
 	return []*option{
 		flag("delay", duration{p: &o.Delay, word: "auto", zero: "auto"}, "the `TIME` between two requests to a host; auto: 5 times its answer time, 100ms to 30s; longer where robots.txt or the server says so"),
-		flag("per-host", number{p: &f.perHost, least: 1}, "`N` requests to one host at a time"),
-		flag("per-ip", number{p: &f.perIP, none: "no limit"}, "`N` requests at a time to one address, hosts that share it counted together"),
+		flag("per-host", number[int]{p: &o.PerHost, least: 1}, "`N` requests to one host at a time"),
+		flag("per-ip", number[int]{p: &o.PerIP, none: "no limit"}, "`N` requests at a time to one address, hosts that share it counted together"),
 		flag("max-crawl-delay", duration{p: &o.MaxDelay, least: time.Millisecond}, "honour a Crawl-delay in robots.txt up to this `TIME`"),
 		flag("max-wait", duration{p: &o.MaxWait, least: time.Millisecond}, "end when the next host may be asked only after this `TIME`, or when the proxy has failed for so long"),
-		flag("retries", number{p: &f.retries, most: 10_000}, "ask `N` times more after passing faults of a URL, each after its back-off; 429, 503 and failures to connect count on its host"),
+		flag("retries", number[int]{p: &o.Retries, most: 10_000}, "ask `N` times more after passing faults of a URL, each after its back-off; 429, 503 and failures to connect count on its host"),
 		flag("timeout", duration{p: &o.Timeout, least: time.Millisecond}, "the longest `TIME` for one request"),
 		flag("first-byte", duration{p: &o.FirstByte, least: time.Millisecond, zero: "as -timeout"}, "the longest `TIME` until an answer begins"),
 		flag("min-rate", size{p: &o.MinRate, least: 1, zero: "any"}, "give up an answer slower than this `SIZE` per second"),
@@ -241,17 +237,17 @@ func (f *flags) printFlags() []*option {
 func (f *flags) sizeFlags() []*option {
 	o := &f.opts
 	return []*option{
-		flag("crawlers", number{p: &f.crawlers, least: 1}, "`N` crawlers; crawler i uses buffer i mod -buffers"),
-		flag("downloads", number{p: &f.downloads, least: 1}, "`N` downloads in flight per crawler"),
-		flag("buffers", number{p: &f.buffers, least: 1}, "`N` buffers between crawlers and tree, each with its builder"),
-		flag("buffer-size", number{p: &f.size, least: 1}, "`N` items in a buffer"),
+		flag("crawlers", number[int]{p: &o.Crawlers, least: 1}, "`N` crawlers; crawler i uses buffer i mod -buffers"),
+		flag("downloads", number[int]{p: &o.Downloads, least: 1}, "`N` downloads in flight per crawler"),
+		flag("buffers", number[int]{p: &o.Buffers, least: 1}, "`N` buffers between crawlers and tree, each with its builder"),
+		flag("buffer-size", number[int]{p: &o.BufferSize, least: 1}, "`N` items in a buffer"),
 		flag("buffer-bytes", size{p: &o.BufferBytes, least: 1}, "the `SIZE` of the pages in a buffer"),
 		flag("memory-bodies", size{p: &o.MemoryBodies, least: 64 << 10}, "the `SIZE` of pages between request and buffer"),
 		flag("frontier-memory", size{p: &o.FrontierBytes, least: 64 << 10}, "the `SIZE` of memory for URLs that are next"),
 		flag("seen-memory", size{p: &o.SeenBytes, least: 32 << 10}, "the `SIZE` of the filter of known URLs; beyond it the index is asked too"),
 		flag("flush-interval", duration{p: &o.FlushInterval, least: time.Millisecond}, "the longest `TIME` an item waits in a buffer"),
 		flag("min-free", size{p: &o.MinFree, word: "auto", zero: "auto"}, "fetch only while the disk of the tree has this `SIZE` free; auto: what the buffers may still bring to it; 0: do not look"),
-		flag("min-free-inodes", number{p: &o.MinFreeInodes, word: "auto", none: "auto"}, "fetch only while that disk has `N` inodes free, as -min-free"),
+		flag("min-free-inodes", number[int64]{p: &o.MinFreeInodes, word: "auto", none: "auto"}, "fetch only while that disk has `N` inodes free, as -min-free"),
 		flag("sync", choice{&f.sync, []string{"full", "none"}}, "the `MODE` of writing; full: safe against power cuts; none: against kill -9 only"),
 	}
 }
@@ -259,10 +255,7 @@ func (f *flags) sizeFlags() []*option {
 // options returns the engine's options once the flags are read.
 func (f *flags) options() crawler.Options {
 	o := f.opts
-	o.Buffers, o.BufferSize, o.Crawlers = int(f.buffers), int(f.size), int(f.crawlers)
-	o.Downloads, o.PerHost = int(f.downloads), int(f.perHost)
-	o.PerIP, o.MaxURL, o.Queues = int(f.perIP), int(f.maxURL), int(f.queues)
-	if o.Retries = int(f.retries); o.Retries == 0 {
+	if o.Retries == 0 {
 		o.Retries = -1
 	}
 	b := &o.Budgets
@@ -289,7 +282,7 @@ func (f *flags) options() crawler.Options {
 	case f.depth == 0:
 		o.MaxDepth = -1
 	case f.depth > 0:
-		o.MaxDepth = int(f.depth)
+		o.MaxDepth = f.depth
 	}
 	return o
 }

@@ -61,7 +61,7 @@ func (c *command) lsCommand() *subcommand {
 	return c.inspectCommand(q, "[URL-PREFIX]", "show the tree: states and counts of folders and pages",
 		plainFlag("r", toggle{&q.Recursive}, "folders below folders too"),
 		word("state", &q.State, "any", "only what is in this `STATE`: "+stateWords, inspect.Words("state")...),
-		plainFlag("n", number{p: &q.Lines, none: "all"}, "at most `N` lines"))
+		plainFlag("n", number[int64]{p: &q.Lines, none: "all"}, "at most `N` lines"))
 }
 
 // urlCommand makes a subcommand that asks about one URL.

@@ -67,11 +67,11 @@ func (v size) texts() []string    { return []string{sizeText(*v.p)} }
 func (v toggle) texts() []string  { return []string{strconv.FormatBool(*v.p)} }
 func (v enabled) texts() []string { return []string{strconv.FormatBool(!*v.off)} }
 
-func (v number) texts() []string {
+func (v number[N]) texts() []string {
 	if *v.p < v.least { // unset by an empty text
 		return nil
 	}
-	return []string{strconv.FormatInt(*v.p, 10)}
+	return []string{strconv.FormatInt(int64(*v.p), 10)}
 }
 
 func (v duration) texts() []string {

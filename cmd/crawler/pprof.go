@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/http"
@@ -30,12 +31,7 @@ func (v listenAddress) Set(s string) error {
 	return nil
 }
 
-func (v listenAddress) String() string {
-	if v.p == nil || *v.p == "" {
-		return "none"
-	}
-	return *v.p
-}
+func (v listenAddress) String() string { return cmp.Or(*v.p, "none") }
 
 // serveProfiles serves Go's profiles, and nothing else, until stop is called; with no address it
 // does nothing. The command line, which may hold a password, is not among them.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net/http"
@@ -17,23 +18,24 @@ import (
 )
 
 // number is a whole number from least on.
-type number struct {
-	p     *int64
-	least int64
-	most  int64  // 0: no limit
-	unset int64  // the value that means none was given; one below least is set by an empty text
+type number[N int | int64] struct {
+	p     *N
+	least N
+	most  N      // 0: no limit
+	unset N      // the value that means none was given; one below least is set by an empty text
 	none  string // what to show for it; "": the value itself
 	word  string // stands for unset; then a number of 0 is -1
 }
 
-func (v number) Set(s string) error {
+func (v number[N]) Set(s string) error {
 	s = strings.TrimSpace(s)
 	if v.word != "" && s == v.word || s == "" && v.unset < v.least {
 		*v.p = v.unset
 		return nil
 	}
-	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || n < v.least || v.most > 0 && n > v.most {
+	parsed, err := strconv.ParseInt(s, 10, 64)
+	n := N(parsed)
+	if err != nil || int64(n) != parsed || n < v.least || v.most > 0 && n > v.most {
 		if v.most > 0 {
 			return fmt.Errorf("a whole number from %d to %d is allowed", v.least, v.most)
 		}
@@ -48,14 +50,11 @@ func (v number) Set(s string) error {
 	return nil
 }
 
-func (v number) String() string {
-	switch {
-	case v.p == nil:
-		return ""
-	case *v.p == v.unset && v.none != "":
+func (v number[N]) String() string {
+	if *v.p == v.unset && v.none != "" {
 		return v.none
 	}
-	return strconv.FormatInt(*v.p, 10)
+	return strconv.FormatInt(int64(*v.p), 10)
 }
 
 // size is a number of bytes, with or without a unit.
@@ -116,7 +115,7 @@ func (v size) Set(s string) error {
 }
 
 func (v size) String() string {
-	if v.p == nil || *v.p == 0 {
+	if *v.p == 0 {
 		return v.zero
 	}
 	return sizeText(*v.p)
@@ -167,7 +166,7 @@ func (v duration) Set(s string) error {
 
 func (v duration) String() string {
 	switch {
-	case v.p == nil || *v.p == 0:
+	case *v.p == 0:
 		return v.zero
 	case *v.p < 0:
 		return "0s"
@@ -199,24 +198,14 @@ type choice struct {
 }
 
 func (v choice) Set(s string) error {
-	for _, w := range v.words {
-		if s == w {
-			*v.p = s
-			return nil
-		}
+	if !slices.Contains(v.words, s) {
+		return fmt.Errorf("one of %s is allowed", strings.Join(v.words, ", "))
 	}
-	return fmt.Errorf("one of %s is allowed", strings.Join(v.words, ", "))
+	*v.p = s
+	return nil
 }
 
-func (v choice) String() string {
-	switch {
-	case v.p == nil:
-		return ""
-	case *v.p == "":
-		return "any"
-	}
-	return *v.p
-}
+func (v choice) String() string { return cmp.Or(*v.p, "any") }
 
 // text is any text but the empty one.
 type text struct{ p *string }
@@ -229,12 +218,7 @@ func (v text) Set(s string) error {
 	return nil
 }
 
-func (v text) String() string {
-	if v.p == nil || *v.p == "" {
-		return "none"
-	}
-	return *v.p
-}
+func (v text) String() string { return cmp.Or(*v.p, "none") }
 
 // known is a text that is judged elsewhere, where these words are known.
 type known struct {
@@ -276,12 +260,7 @@ func (v patterns) Set(s string) error {
 	return nil
 }
 
-func (v patterns) String() string {
-	if v.p == nil || len(*v.p) == 0 {
-		return "none"
-	}
-	return shown(v.texts())
-}
+func (v patterns) String() string { return cmp.Or(shown(v.texts()), "none") }
 
 // headers are header fields, one for each use of the flag.
 type headers struct{ p *http.Header }
@@ -335,7 +314,7 @@ func (v toggle) Set(s string) error {
 }
 
 func (v toggle) String() string {
-	if v.p != nil && *v.p {
+	if *v.p {
 		return "on"
 	}
 	return "off"
@@ -352,7 +331,7 @@ func (v enabled) Set(s string) error {
 }
 
 func (v enabled) String() string {
-	if v.off != nil && *v.off {
+	if *v.off {
 		return "off"
 	}
 	return "on"
@@ -379,12 +358,7 @@ func (v types) Set(s string) error {
 	return nil
 }
 
-func (v types) String() string {
-	if v.p == nil {
-		return ""
-	}
-	return strings.Join(*v.p, ",")
-}
+func (v types) String() string { return strings.Join(*v.p, ",") }
 
 // params are names of parameters of URLs, comma-separated.
 type params struct{ p *weburl.Strip }
@@ -398,12 +372,7 @@ func (v params) Set(s string) error {
 	return nil
 }
 
-func (v params) String() string {
-	if v.p == nil || len(v.p.Params) == 0 {
-		return "none"
-	}
-	return strings.Join(v.p.Params, ",")
-}
+func (v params) String() string { return cmp.Or(strings.Join(v.p.Params, ","), "none") }
 
 // address is an IP address of this machine.
 type address struct{ p *netip.Addr }
@@ -418,7 +387,7 @@ func (v address) Set(s string) error {
 }
 
 func (v address) String() string {
-	if v.p == nil || !v.p.IsValid() {
+	if !v.p.IsValid() {
 		return "any"
 	}
 	return v.p.String()
