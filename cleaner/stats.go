@@ -230,7 +230,7 @@ func (p *page) outcomes(run *record.Run, sums *tally) {
 // accounting shows that every URL ever discovered is in one state, and that counters and scan
 // agree on it.
 func (p *page) accounting(totals record.Totals, sums *tally) {
-	kept, seen := totals.Counts, sums.counts()
+	kept, seen := totals.Counts, sums.counts
 	p.section("Accounting")
 	p.row("", "counters", "scan")
 	p.row("discovered", totals.Seq, sums.records)

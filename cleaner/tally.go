@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -23,9 +24,9 @@ import (
 type tally struct {
 	records  int64
 	damaged  int64 // records that could not be read
+	counts   record.Counts
 	states   map[record.State]int64
-	ranges   map[record.Range]int64 // of pending records
-	statuses map[uint16]int64       // by class: 2 for 2xx
+	statuses map[uint16]int64 // by class: 2 for 2xx
 	reasons  map[reason]int64
 	bytes    int64 // of stored bodies
 	linked   int64 // stored records whose source is no seed
@@ -60,8 +61,7 @@ type reason struct {
 
 func newTally() *tally {
 	return &tally{
-		states: map[record.State]int64{}, ranges: map[record.Range]int64{},
-		statuses: map[uint16]int64{}, reasons: map[reason]int64{},
+		states: map[record.State]int64{}, statuses: map[uint16]int64{}, reasons: map[reason]int64{},
 		types: map[string]volume{}, origins: top.List[volume]{N: mostListed, Compare: morePages},
 		failing: top.List[volume]{N: mostBad, Compare: moreFailures},
 	}
@@ -69,11 +69,11 @@ func newTally() *tally {
 
 func (t *tally) add(r *record.Record) {
 	t.records++
+	t.counts.Count(r, 1)
 	t.states[r.State]++
 	text := r.Reason
 	switch r.State {
 	case record.Pending:
-		t.ranges[r.Range]++
 		text = pendingReason(r)
 	case record.Stored:
 		t.bytes += r.Bytes
@@ -125,19 +125,10 @@ func (t *tally) endOrigin() {
 	t.origin = volume{}
 }
 
-// counts returns the sums in the form of the counters.
-func (t *tally) counts() record.Counts {
-	return record.Counts{
-		Now: t.ranges[record.Now], Later: t.ranges[record.Later], Held: t.ranges[record.Held],
-		Stored: t.states[record.Stored], Redirected: t.states[record.Redirected],
-		Failed: t.states[record.Failed], Refused: t.states[record.Refused],
-	}
-}
-
 // agrees checks that the scan has read every record, and has found what the counters say; else
 // lists and statistics lack what the index lacks, and it returns record.ErrDamaged.
 func (t *tally) agrees(totals record.Totals) error {
-	kept, seen := totals.Counts, t.counts()
+	kept, seen := totals.Counts, t.counts
 	switch {
 	case t.damaged > 0:
 		return fmt.Errorf("%w: %d of %d records cannot be read and are in no list (crawler check names them)",
@@ -151,18 +142,11 @@ func (t *tally) agrees(totals record.Totals) error {
 
 // sortedReasons returns the reasons by state, in the order in which states are shown, then name.
 func (t *tally) sortedReasons() []reason {
-	var list []reason
-	for r := range t.reasons {
-		list = append(list, r)
-	}
-	slices.SortFunc(list, compareReasons)
-	return list
-}
-
-func compareReasons(a, b reason) int {
-	return cmp.Or(
-		cmp.Compare(slices.Index(record.States, a.state), slices.Index(record.States, b.state)),
-		cmp.Compare(a.text, b.text))
+	return slices.SortedFunc(maps.Keys(t.reasons), func(a, b reason) int {
+		return cmp.Or(
+			cmp.Compare(slices.Index(record.States, a.state), slices.Index(record.States, b.state)),
+			cmp.Compare(a.text, b.text))
+	})
 }
 
 // An equation is source A's: the new URLs, by the counters, are those listed in the files.

@@ -34,43 +34,14 @@ func (p *page) srcdoc(text []byte) {
 	p.documents = append(p.documents, document{around: around})
 	p.at, p.depth = documents, p.depth+1
 	p.parts = append(p.parts, part{links, p.at})
-	p.scanDocument(text)
+	var s scan.Scanner
+	p.markup(&s, &source{text: text}, false)
 	p.at, p.depth = around, p.depth-1
 	if len(p.Links) == links {
 		p.documents, p.parts = p.documents[:documents], p.parts[:parts]
 		return
 	}
 	p.parts = append(p.parts, part{len(p.Links), around})
-}
-
-// scanDocument reads the markup of a document in the page.
-func (p *page) scanDocument(text []byte) {
-	s := scan.New(namesOf(p.opts.Assets), text, true)
-	for read := 0; ; {
-		kind := s.Next()
-		steps := stepsToken + s.Read() - read
-		read = s.Read()
-		if kind == scan.Start {
-			steps += stepsTag * s.Size()
-		}
-		if !p.spend(steps) {
-			return
-		}
-		switch kind {
-		case scan.End:
-			p.Cut = p.Cut || s.Exceeded()
-			return
-		case scan.Start:
-			tag := &tags[s.Element()]
-			if tag.shown == "style" && p.opts.Assets {
-				style, _ := s.RawText()
-				p.style(style)
-			}
-			if tag.shown != "" && (!tag.plain || p.opts.Assets) {
-				p.element(tag.shown, s)
-			}
-		}
-	}
 }
 
 // inDocument takes an element of a document in the page, if that counts in another way there.

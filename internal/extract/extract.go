@@ -333,14 +333,20 @@ func (p *page) skip(reason string) {
 	p.NotFollowed[reason]++
 }
 
-// scan reads the markup.
+// scan reads the page.
 func (p *page) scan(s *scan.Scanner, in *source, xhtml bool) {
-	in.start(s, namesOf(p.opts.Assets))
-	s.XHTML = xhtml
 	defer p.endHeading()
 	defer p.endLink()
+	p.markup(s, in, xhtml)
+}
+
+// markup reads the page, or a document in it, whose texts do not count.
+func (p *page) markup(s *scan.Scanner, in *source, xhtml bool) {
+	in.start(s, namesOf(p.opts.Assets))
+	s.XHTML = xhtml
+	isPage := p.at == 0
 	for read := 0; ; {
-		s.Text = p.wantsText()
+		s.Text = isPage && p.wantsText()
 		kind := s.Next()
 		if kind == scan.More {
 			in.feed(s)
@@ -364,19 +370,23 @@ func (p *page) scan(s *scan.Scanner, in *source, xhtml bool) {
 				p.text(p.decoded)
 			}
 		case scan.EndTag:
-			p.endTag(tags[s.Element()].name)
+			if isPage {
+				p.endTag(tags[s.Element()].name)
+			}
 		case scan.Start:
 			tag := &tags[s.Element()]
 			if tag.shown == "style" && p.opts.Assets {
 				p.style(in.rawText(s))
 			}
-			if tag.isTitle && p.meta.Title == "" && !s.Closed() && !s.InDrawing() {
-				p.meta.Title = p.oneLine(in.rawText(s), maxText)
+			if isPage {
+				if tag.isTitle && p.meta.Title == "" && !s.Closed() && !s.InDrawing() {
+					p.meta.Title = p.oneLine(in.rawText(s), maxText)
+				}
+				p.startTag(tag.name, s.Closed())
 			}
-			p.startTag(tag.name, s.Closed())
 			if tag.shown != "" && (!tag.plain || p.opts.Assets) {
 				p.element(tag.shown, s)
-				if tag.shown == "a" && s.Closed() {
+				if isPage && tag.shown == "a" && s.Closed() {
 					p.endLink()
 				}
 			}

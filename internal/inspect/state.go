@@ -69,25 +69,7 @@ func (s selector) picks(c record.Counts) bool { return s == nil || s(c) > 0 }
 
 // countOf counts one record.
 func countOf(r *record.Record) (c record.Counts) {
-	switch r.State {
-	case record.Stored:
-		c.Stored = 1
-	case record.Redirected:
-		c.Redirected = 1
-	case record.Failed:
-		c.Failed = 1
-	case record.Refused:
-		c.Refused = 1
-	case record.Pending:
-		switch r.Range {
-		case record.Held:
-			c.Held = 1
-		case record.Later:
-			c.Later = 1
-		default:
-			c.Now = 1
-		}
-	}
+	c.Count(r, 1)
 	return c
 }
 
