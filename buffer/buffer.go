@@ -45,82 +45,81 @@ type Options[T any] struct {
 	Wait time.Duration
 }
 
-// A Buffer holds items until a builder takes all of them at once. All methods may be called
-// from any goroutine.
+// A Buffer holds items until a builder takes all of them at once. All methods may be called from
+// any goroutine; of several calls of Take one works and the others wait for it.
 //
 // Owner: Add takes the item over when it returns nil. Take has the builder write it, which makes
-// room for bytes, and hands it to the builder, whose Done says that it is committed and makes room
-// for items. So an item waits, is written, is out, is done: one after the other, and items in the
-// order of their Adds.
+// room for bytes, and hands it to the builder, whose [Batch.Done] says that it is committed and
+// makes room for items. So an item waits, is written, is out, is done: one after the other, and
+// items in the order of their Adds.
 //
-// Invariant, whenever nobody is inside a method:
-//
-//	permits of crawlerSem + permits of builderSem + items out == size
-//	permits of builderSem == len(items)
-//	permits of byteSem + bytes of items + bytes out == limit
-//	nothing that is out was not written
-//
-// Nobody waits forever if every batch gets its Done without waiting for another Take. Add
-// waits for a place first and for bytes second. Who has bytes waits for nothing but mu, so
-// the bytes that are missing belong to items that are here or out. While they do not suffice for
-// all Adds that wait (shortLocked), what is here is written and then, if that gave back too little,
-// taken at once; what is out gets its Done. As no item asks for more than the limit, the oldest
-// waiting Add gets its bytes. The same holds for places: they belong to items that are here, items
-// out, or an Add that waits for bytes.
-//
-// Lock order: place, bytes, mu. Nobody waits for a permit while holding mu.
+// Nobody waits forever if every batch gets its Done without waiting for another Take. Add waits for
+// a place first and for bytes second, and an Add that has both waits for nothing, so the bytes that
+// are missing belong to items that are here or out. While they do not suffice for all Adds that
+// wait, what is here is written and then, if that gave back too little, taken at once; what is out
+// gets its Done. As no item asks for more than Options.Bytes, the oldest waiting Add gets its
+// bytes. The same holds for places: they belong to items that are here, items out, or an Add that
+// waits for bytes.
 type Buffer[T any] struct {
-	size   int64
-	batch  int64
-	limit  int64
-	burst  int64
-	weight func(T) int64
-	wait   time.Duration
+	opts Options[T] // with their defaults
 
-	crawlerSem *semaphore.Weighted // permits are free places: size at the start
+	// Invariant, whenever nobody is inside a method:
+	//
+	//	permits of crawlerSem + permits of builderSem + items out == Size
+	//	permits of builderSem == items here
+	//	permits of byteSem + bytes here + bytes out == Bytes
+	//	nothing that is out was not written
+	//
+	// Lock order: place, bytes, mu. Nobody waits for a permit while holding mu.
+	crawlerSem *semaphore.Weighted // permits are free places: Size at the start
 	builderSem *semaphore.Weighted // permits are items that are here: none at the start
-	byteSem    *semaphore.Weighted // permits are free bytes: limit at the start
+	byteSem    *semaphore.Weighted // permits are free bytes: Bytes at the start
 
 	turn chan struct{} // holds a token while a Take runs: one at a time
 
 	closing context.Context // ended by Close, under mu; ends the waiting of Add
 	close   context.CancelFunc
 
-	mu       sync.Mutex
-	items    []T         // oldest first
-	written  int         // of these, from the oldest on: written, or given to write just now
-	bytes    int64       // taken from byteSem for items
-	fresh    int64       // of these, for the items that are not written
-	writing  int64       // of these, for the items that write was called for last
-	flush    bool        // the items are to be taken though they are few; never set without items
-	wanted   int64       // bytes that Adds wait for
-	wake     func()      // makes the running Take look again; may be called at any time
-	timer    *time.Timer // calls Flush when the first of items has waited long enough
-	added    int64       // ever, since New
-	removed  int64       // of these, done
-	out      int         // taken and not done
-	bytesOut int64       // taken from byteSem for those
+	mu      sync.Mutex
+	here    waiting[T]  // guarded by mu, as is all below
+	out     taken       // and not done
+	removed int64       // items that are done, since New
+	flush   bool        // the items are to be taken though they are few; never set without items
+	wanted  int64       // bytes that Adds wait for
+	wake    func()      // makes the running Take look again; may be called at any time
+	timer   *time.Timer // calls Flush when the first of items has waited long enough
+}
+
+// waiting are the items that are here.
+type waiting[T any] struct {
+	items   []T   // oldest first
+	written int   // of these, from the oldest on: written, or given to write just now
+	bytes   int64 // taken from byteSem for items
+	fresh   int64 // of these, for the items that are not written
+	writing int64 // of these, for the items that write was called for last
+}
+
+// taken is how many items are out, and the bytes that are taken from byteSem for them.
+type taken struct {
+	items int
+	bytes int64
 }
 
 // New returns an empty buffer.
 func New[T any](opts Options[T]) *Buffer[T] {
+	opts.Size = cmp.Or(opts.Size, 1000)
+	opts.Batch = min(cmp.Or(opts.Batch, opts.Size), opts.Size)
+	opts.Bytes = cmp.Or(opts.Bytes, 16<<20)
+	opts.Burst = cmp.Or(opts.Burst, max(1, opts.Bytes/8))
 	b := &Buffer[T]{
-		size:   int64(cmp.Or(opts.Size, 1000)),
-		limit:  cmp.Or(opts.Bytes, 16<<20),
-		weight: opts.Weight,
-		wait:   opts.Wait,
-		turn:   make(chan struct{}, 1),
-		wake:   func() {},
+		opts:       opts,
+		crawlerSem: semaphore.NewWeighted(int64(opts.Size)),
+		builderSem: semaphore.NewWeighted(int64(opts.Size)),
+		byteSem:    semaphore.NewWeighted(opts.Bytes),
+		turn:       make(chan struct{}, 1),
+		wake:       func() {},
 	}
-	b.batch = min(int64(opts.Batch), b.size)
-	if b.batch == 0 {
-		b.batch = b.size
-	}
-	b.burst = cmp.Or(opts.Burst, max(1, b.limit/8))
-	b.crawlerSem = semaphore.NewWeighted(b.size)
-	b.builderSem = semaphore.NewWeighted(b.size)
-	b.builderSem.TryAcquire(b.size) // nothing to build yet
-	b.byteSem = semaphore.NewWeighted(b.limit)
+	b.builderSem.TryAcquire(int64(opts.Size)) // nothing to build yet
 	b.closing, b.close = context.WithCancel(context.Background())
 	return b
 }
@@ -144,14 +143,13 @@ func (b *Buffer[T]) Add(ctx context.Context, item T) error {
 		b.crawlerSem.Release(1)
 		return ErrClosed
 	}
-	b.items = append(b.items, item)
-	b.bytes += bytes
-	b.fresh += bytes
-	b.added++
+	b.here.items = append(b.here.items, item)
+	b.here.bytes += bytes
+	b.here.fresh += bytes
 	// Item and permit appear under the same lock, so Take finds as many of one as of the other.
 	b.builderSem.Release(1)
-	if len(b.items) == 1 && b.wait > 0 {
-		b.timer = time.AfterFunc(b.wait, b.Flush)
+	if len(b.here.items) == 1 && b.opts.Wait > 0 {
+		b.timer = time.AfterFunc(b.opts.Wait, b.Flush)
 	}
 	b.wakeLocked()
 	return nil
@@ -159,10 +157,10 @@ func (b *Buffer[T]) Add(ctx context.Context, item T) error {
 
 // weigh returns the bytes that an item counts for.
 func (b *Buffer[T]) weigh(item T) int64 {
-	if b.weight == nil {
+	if b.opts.Weight == nil {
 		return 0
 	}
-	return max(0, min(b.weight(item), b.limit))
+	return max(0, min(b.opts.Weight(item), b.opts.Bytes))
 }
 
 // acquire is sem.Acquire that also ends when the buffer closes.
@@ -204,7 +202,7 @@ func (b *Buffer[T]) acquireBytes(ctx context.Context, n int64) error {
 func (b *Buffer[T]) Flush() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.flush = len(b.items) > 0
+	b.flush = len(b.here.items) > 0
 	b.wakeLocked()
 }
 
@@ -244,8 +242,8 @@ func (b *Buffer[T]) Take(ctx context.Context, write func([]T) error) (*Batch[T],
 		switch {
 		case unwritten != nil:
 			err = b.write(unwritten, write)
-		case batch == nil && err == nil && b.builderSem.Acquire(wait, b.batch) == nil:
-			b.builderSem.Release(b.batch)
+		case batch == nil && err == nil && b.builderSem.Acquire(wait, int64(b.opts.Batch)) == nil:
+			b.builderSem.Release(int64(b.opts.Batch))
 			b.Flush() // enough
 		}
 		cancel()
@@ -264,8 +262,8 @@ func (b *Buffer[T]) next(wake func()) (unwritten []T, batch *Batch[T], err error
 	defer b.mu.Unlock()
 	switch {
 	case b.toWriteLocked():
-		unwritten = b.items[b.written:]
-		b.written, b.writing, b.fresh = len(b.items), b.fresh, 0
+		unwritten = b.here.items[b.here.written:]
+		b.here.written, b.here.writing, b.here.fresh = len(b.here.items), b.here.fresh, 0
 		return unwritten, nil, nil
 	case b.toTakeLocked():
 		return nil, b.takeLocked(), nil
@@ -288,25 +286,25 @@ func (b *Buffer[T]) write(items []T, write func([]T) error) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	free := max(0, b.writing-rest)
-	b.bytes -= free
+	free := max(0, b.here.writing-rest)
+	b.here.bytes -= free
 	b.byteSem.Release(free)
 	return nil
 }
 
 func (b *Buffer[T]) toWriteLocked() bool {
-	return b.written < len(b.items) && (b.fresh >= b.burst || b.toTakeLocked())
+	return b.here.written < len(b.here.items) && (b.here.fresh >= b.opts.Burst || b.toTakeLocked())
 }
 
 func (b *Buffer[T]) toTakeLocked() bool {
-	return len(b.items) > 0 && (b.flush || b.shortLocked() || b.closing.Err() != nil)
+	return len(b.here.items) > 0 && (b.flush || b.shortLocked() || b.closing.Err() != nil)
 }
 
 // shortLocked reports whether the bytes that Adds wait for are more than there are beside those of
 // the items. An Add that has got its bytes and does not know it yet still counts as waiting, so
 // that there is no hurry after a write that gave back enough.
 func (b *Buffer[T]) shortLocked() bool {
-	return b.wanted > 0 && b.bytes+b.bytesOut+b.wanted > b.limit
+	return b.wanted > 0 && b.here.bytes+b.out.bytes+b.wanted > b.opts.Bytes
 }
 
 // wakeLocked ends the waiting of a Take that now has something to do.
@@ -318,16 +316,16 @@ func (b *Buffer[T]) wakeLocked() {
 
 // takeLocked hands out all items.
 func (b *Buffer[T]) takeLocked() *Batch[T] {
-	if !b.builderSem.TryAcquire(int64(len(b.items))) {
+	if !b.builderSem.TryAcquire(int64(len(b.here.items))) {
 		panic("buffer: fewer permits than items")
 	}
 	if b.timer != nil {
 		b.timer.Stop() // one that fires right now only flushes early
 	}
-	batch := &Batch[T]{Items: b.items, n: len(b.items), bytes: b.bytes, from: b}
-	b.out += batch.n
-	b.bytesOut += batch.bytes
-	b.items, b.written, b.bytes, b.flush = nil, 0, 0, false
+	batch := &Batch[T]{Items: b.here.items, n: len(b.here.items), bytes: b.here.bytes, from: b}
+	b.out.items += batch.n
+	b.out.bytes += batch.bytes
+	b.here, b.flush = waiting[T]{}, false
 	return batch
 }
 
@@ -351,8 +349,8 @@ func (t *Batch[T]) Done() {
 		return
 	}
 	t.done = true
-	b.out -= t.n
-	b.bytesOut -= t.bytes
+	b.out.items -= t.n
+	b.out.bytes -= t.bytes
 	b.removed += int64(t.n)
 	b.byteSem.Release(t.bytes)
 	b.crawlerSem.Release(int64(t.n))
@@ -370,5 +368,6 @@ type Counts struct {
 func (b *Buffer[T]) Counts() Counts {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return Counts{Added: b.added, Removed: b.removed, Waiting: len(b.items), Out: b.out}
+	waiting := len(b.here.items)
+	return Counts{Added: b.removed + int64(waiting+b.out.items), Removed: b.removed, Waiting: waiting, Out: b.out.items}
 }

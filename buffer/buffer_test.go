@@ -38,12 +38,12 @@ func free(sem *semaphore.Weighted) (n int64) {
 func requireEmpty[T any](t *testing.T, b *Buffer[T]) {
 	t.Helper()
 	got := [3]int64{free(b.crawlerSem), free(b.builderSem), free(b.byteSem)}
-	if want := [3]int64{b.size, 0, b.limit}; got != want {
+	if want := [3]int64{int64(b.opts.Size), 0, b.opts.Bytes}; got != want {
 		t.Errorf("free places, waiting items, free bytes: %d, want %d", got, want)
 	}
 	b.mu.Lock()
-	if b.bytes != 0 || b.fresh != 0 || b.bytesOut != 0 || b.wanted != 0 || b.written != 0 {
-		t.Errorf("an empty buffer counts %d bytes, %d of them not written, %d out, %d wanted, and %d items written", b.bytes, b.fresh, b.bytesOut, b.wanted, b.written)
+	if b.here.bytes != 0 || b.here.fresh != 0 || b.out.bytes != 0 || b.wanted != 0 || b.here.written != 0 {
+		t.Errorf("an empty buffer counts %d bytes, %d of them not written, %d out, %d wanted, and %d items written", b.here.bytes, b.here.fresh, b.out.bytes, b.wanted, b.here.written)
 	}
 	b.mu.Unlock()
 	if c := b.Counts(); c.Waiting != 0 || c.Out != 0 || c.Added != c.Removed {

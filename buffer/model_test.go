@@ -150,29 +150,29 @@ func (m *model) quiet() {
 
 	// What the items that are here and those that are out weigh.
 	m.b.mu.Lock()
-	here, written, wanted := slices.Clone(m.b.items), m.b.written, m.b.wanted
+	here, written, wanted := slices.Clone(m.b.here.items), m.b.here.written, m.b.wanted
 	m.b.mu.Unlock()
 	var used, fresh int64
 	for i, a := range here {
-		used += min(a.weight, m.b.limit)
+		used += min(a.weight, m.b.opts.Bytes)
 		if i >= written {
-			fresh += min(a.weight, m.b.limit)
+			fresh += min(a.weight, m.b.opts.Bytes)
 		}
 	}
 	for _, batch := range m.out {
 		for _, a := range batch.Items {
-			used += min(a.weight, m.b.limit)
+			used += min(a.weight, m.b.opts.Bytes)
 		}
 	}
 
 	// Permits. A semaphore that someone waits at shows none. An Add that has a place waits for bytes.
 	places := free(m.b.crawlerSem)
-	withPlace := int(m.b.size-places) - c.Waiting - c.Out
+	withPlace := int(int64(m.b.opts.Size)-places) - c.Waiting - c.Out
 	if withPlace < 0 || withPlace > pending || (withPlace > 0) != (wanted > 0) {
-		m.t.Fatalf("%d free places of %d with %+v, and %d Adds wait, for %d bytes", places, m.b.size, c, pending, wanted)
+		m.t.Fatalf("%d free places of %d with %+v, and %d Adds wait, for %d bytes", places, int64(m.b.opts.Size), c, pending, wanted)
 	}
-	if got := free(m.b.byteSem); wanted == 0 && got != m.b.limit-used {
-		m.t.Fatalf("%d free bytes, want %d", got, m.b.limit-used)
+	if got := free(m.b.byteSem); wanted == 0 && got != m.b.opts.Bytes-used {
+		m.t.Fatalf("%d free bytes, want %d", got, m.b.opts.Bytes-used)
 	}
 	if got := free(m.b.builderSem); !m.taking && got != int64(c.Waiting) {
 		m.t.Fatalf("%d permits for %d items", got, c.Waiting)
@@ -185,8 +185,8 @@ func (m *model) quiet() {
 	if wanted > 0 && used == 0 {
 		m.t.Fatal("Adds wait for bytes and all are free")
 	}
-	if m.taking && !m.writing && (m.closed || m.takeEnded || int64(c.Waiting) >= m.b.batch ||
-		c.Waiting > 0 && (m.flush || wanted > 0) || fresh >= m.b.burst) {
+	if m.taking && !m.writing && (m.closed || m.takeEnded || int64(c.Waiting) >= int64(m.b.opts.Batch) ||
+		c.Waiting > 0 && (m.flush || wanted > 0) || fresh >= m.b.opts.Burst) {
 		m.t.Fatalf("Take waits: closed %v, ended %v, flush %v, wanted %d, not written %d, %+v", m.closed, m.takeEnded, m.flush, wanted, fresh, c)
 	}
 
@@ -251,8 +251,8 @@ func (m *model) finish() {
 	if c := m.b.Counts(); int(c.Removed) != got || len(m.got) != got || c.Waiting+c.Out != 0 {
 		m.t.Fatalf("%d added, %d arrived, %+v", got, len(m.got), c)
 	}
-	if p, i, by := free(m.b.crawlerSem), free(m.b.builderSem), free(m.b.byteSem); p != m.b.size || i != 0 || by != m.b.limit {
-		m.t.Fatalf("left over: %d of %d places, %d items, %d of %d bytes", p, m.b.size, i, by, m.b.limit)
+	if p, i, by := free(m.b.crawlerSem), free(m.b.builderSem), free(m.b.byteSem); p != int64(m.b.opts.Size) || i != 0 || by != m.b.opts.Bytes {
+		m.t.Fatalf("left over: %d of %d places, %d items, %d of %d bytes", p, int64(m.b.opts.Size), i, by, m.b.opts.Bytes)
 	}
 }
 

@@ -81,7 +81,7 @@ func (c *Client) lookAhead(ctx context.Context, r *route) error {
 	if _, known := c.names.recall(r.host); !known && c.blind.now() {
 		return nil
 	}
-	soon, cancel := context.WithTimeout(ctx, c.ahead)
+	soon, cancel := context.WithTimeout(ctx, c.limits.ahead)
 	defer cancel()
 	_, private, err := c.names.addresses(soon, r.host)
 	c.blind.note(err != nil && soon.Err() != nil)

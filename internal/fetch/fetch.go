@@ -160,7 +160,6 @@ type Client struct {
 	limiter *rate.Limiter // nil: no limit
 	turns   turns         // for Options.PerIP
 	names   *names
-	ahead   time.Duration // how long a proxy waits for a look-up of ours
 	blind   blindness
 	asking  atomic.Int64       // calls of Get that run
 	stop    context.CancelFunc // of lookups
@@ -205,9 +204,8 @@ func New(opts Options) *Client {
 		opts:   opts,
 		files:  fileJar(opts.Cookies),
 		turns:  turns{limit: int64(max(opts.PerIP, 0)), addrs: map[netip.Addr]*turn{}},
-		limits: limits{whole: opts.Timeout, first: opts.FirstByte, window: rateWindow},
+		limits: limits{whole: opts.Timeout, first: opts.FirstByte, window: rateWindow, ahead: lookAheadTimeout},
 	}
-	c.ahead = lookAheadTimeout
 	c.plain, c.seeded = c.request(defaultAccept, false), c.request(defaultAccept, true)
 	if opts.MinRate > 0 {
 		c.limits.least = min(opts.MinRate, math.MaxInt64/10) * 10

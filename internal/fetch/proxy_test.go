@@ -161,7 +161,7 @@ func TestProxyAndSlowLookup(t *testing.T) {
 			return nil, ctx.Err()
 		}
 	}})
-	c.ahead = time.Millisecond
+	c.limits.ahead = time.Millisecond
 	if _, err := c.Get(t.Context(), "http://slow.test/", Request{}); err != nil || <-asked != "http://slow.test/" {
 		t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func TestProxyWithoutNames(t *testing.T) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}})
-	c.ahead = time.Millisecond
+	c.limits.ahead = time.Millisecond
 	for i := range 2 * mostLate {
 		if _, err := c.Get(t.Context(), fmt.Sprintf("http://h%d.test/", i), Request{}); err != nil {
 			t.Fatal(err)

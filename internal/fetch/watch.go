@@ -37,6 +37,7 @@ type limits struct {
 	whole, first time.Duration
 	least        int64         // bytes in each window of the body; 0: any
 	window       time.Duration // its length
+	ahead        time.Duration // of a look-up of ours for which a proxy waits
 }
 
 var errTimeout = errors.New("too slow")
