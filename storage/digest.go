@@ -49,12 +49,11 @@ func (x *Index) Digests(ctx context.Context, fn func(digest [32]byte)) error {
 // digests calls fn for each record that says that it is stored, with its SHA-256, in short
 // transactions. Nothing is decoded, and the bytes are the file's: so it is fast.
 func (x *Index) digests(ctx context.Context, fn func(key, value, digest []byte) error) error {
-	const sum = 4 // bytes of the checksum
 	err := x.file.Walk(ctx, record.BucketURL, nil, func(_ *boltfile.Values, k, v []byte) ([]byte, error) {
-		if len(v) < 32+sum || record.State(v[0]) != record.Stored {
-			return nil, nil
+		if digest := record.PeekDigest(v); digest != nil {
+			return nil, fn(k, v, digest)
 		}
-		return nil, fn(k, v, v[len(v)-32-sum:len(v)-sum])
+		return nil, nil
 	})
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -28,22 +28,32 @@ func (g Marks) SetEdges(e record.Edges) error {
 	return g.put(record.KeyEdges, e.Append(nil, record.KeyEdges))
 }
 
-// flushEdges counts the edges that came with this change. Where a page is stored no more, or a
-// record was lost, nobody knows any longer which entries of the file are of pages: then none are
-// kept, until SetEdges says so again.
-func (c *change) flushEdges() error {
-	if c.edgesEnd == 0 && !c.edgesLost {
-		return nil
+// An edgesChange is what a transaction changes of the file of edges. Where a page is stored no
+// more, or a record was lost, nobody knows any longer which entries of the file are of pages: then
+// none are kept, until SetEdges says so again.
+type edgesChange struct {
+	end   int64 // of the file, if some edges came
+	pages int64 // stored pages that came with edges
+	lost  bool  // an entry of the file may be of a page no more
+}
+
+// add counts a stored page whose edges end where the file ends; 0: it has none there.
+func (e *edgesChange) add(end int64) {
+	if end > 0 {
+		e.end, e.pages = end, e.pages+1
 	}
-	sys := c.tx.Bucket(record.BucketSys)
-	v := sys.Get(record.KeyEdges)
-	if v == nil {
-		return nil
+}
+
+func (e *edgesChange) write(w *writer) {
+	v := w.Get(record.BucketSys, record.KeyEdges)
+	if v == nil || e.end == 0 && !e.lost {
+		return
 	}
 	kept, err := record.DecodeEdges(record.KeyEdges, v)
-	if err != nil || c.edgesLost {
-		return sys.Delete(record.KeyEdges)
+	if err != nil || e.lost {
+		w.fail(w.Delete(record.BucketSys, record.KeyEdges))
+		return
 	}
-	kept.End, kept.Pages = c.edgesEnd, kept.Pages+c.edgesPages
-	return sys.Put(record.KeyEdges, kept.Append(nil, record.KeyEdges))
+	kept.End, kept.Pages = e.end, kept.Pages+e.pages
+	w.put(record.BucketSys, record.KeyEdges, kept.Append(nil, record.KeyEdges))
 }

@@ -28,13 +28,15 @@ func (f *Filler) Record(key []byte, rec record.Record) bool {
 }
 
 // Host adds the times of a host.
-func (f *Filler) Host(times *record.HostTimes) { f.c.host(times.Name).times = times }
+func (f *Filler) Host(times *record.HostTimes) { f.c.ledger.host(times.Name).times = times }
 
 // Sitemap adds a sitemap.
 func (f *Filler) Sitemap(r record.Record) { f.c.sitemap(r.URL).rec = &r }
 
 // Get returns the value of a key as it was before the transaction, or as Put has written it.
-func (f *Filler) Get(bucket, key []byte) []byte { return f.c.values.Get(bucket, key) }
+func (f *Filler) Get(bucket, key []byte) []byte { return f.c.w.Get(bucket, key) }
 
 // Put writes a value from which nothing follows.
-func (f *Filler) Put(bucket, key, value []byte) error { return f.c.tx.Bucket(bucket).Put(key, value) }
+func (f *Filler) Put(bucket, key, value []byte) error {
+	return f.c.w.Tx.Bucket(bucket).Put(key, value)
+}

@@ -6,20 +6,9 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"urltree/storage/boltfile"
 	"urltree/storage/record"
 )
-
-// read returns the value of a key, and whether there is one.
-func read[T any](x *Index, bucket, key []byte, decode func(key, value []byte) (T, error)) (value T, ok bool, err error) {
-	err = x.file.View(func(tx *bolt.Tx) error {
-		v := tx.Bucket(bucket).Get(key)
-		if ok = v != nil; ok {
-			value, err = decode(key, v)
-		}
-		return err
-	})
-	return value, ok, err
-}
 
 // write runs fn in a transaction that has nothing to do with records.
 func (x *Index) write(fn func(*bolt.Tx) error) error {
@@ -28,18 +17,8 @@ func (x *Index) write(fn func(*bolt.Tx) error) error {
 	return x.file.Update(fn)
 }
 
-// empty removes all keys of a bucket.
-func empty(tx *bolt.Tx, bucket []byte) error {
-	if err := tx.DeleteBucket(bucket); err != nil {
-		return err
-	}
-	_, err := tx.CreateBucket(bucket)
-	return err
-}
-
 func (g Marks) has(key []byte) (bool, error) {
-	_, ok, err := read(g.x, record.BucketSys, key, func(_, _ []byte) (none struct{}, err error) { return none, nil })
-	return ok, err
+	return g.x.file.Has(record.BucketSys, key)
 }
 
 // put writes a value that is sealed.
@@ -71,7 +50,7 @@ func (g Marks) Reviewed() error { return g.remove(record.KeyReview) }
 
 // LinkOptions returns the argument of the last call of SetLinkOptions, nil if there was none.
 func (g Marks) LinkOptions() (options []byte, err error) {
-	options, _, err = read(g.x, record.BucketSys, record.KeyOptions, func(key, value []byte) ([]byte, error) {
+	options, _, err = boltfile.Read(g.x.file, record.BucketSys, record.KeyOptions, func(key, value []byte) ([]byte, error) {
 		body, err := record.Unseal(value, key)
 		return bytes.Clone(body), err
 	})
@@ -90,6 +69,6 @@ func (g Marks) SetLinkOptions(options []byte) error {
 
 // Ranked returns the version of the ranks that Rerank has put in last; 0: none.
 func (g Marks) Ranked() (version uint64, err error) {
-	version, _, err = read(g.x, record.BucketSys, record.KeyRanked, record.DecodeRanked)
+	version, _, err = boltfile.Read(g.x.file, record.BucketSys, record.KeyRanked, record.DecodeRanked)
 	return version, err
 }

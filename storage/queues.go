@@ -14,12 +14,9 @@ import (
 
 // HostAt is [Hosts.Get], and returns the number of the last transaction that the row shows.
 func (g Queues) HostAt(name string) (h record.HostRow, tx uint64, err error) {
-	h.Name = name
 	err = g.x.file.View(func(btx *bolt.Tx) error {
 		tx = uint64(btx.ID())
-		if v := btx.Bucket(record.BucketHost).Get([]byte(name)); v != nil {
-			h, err = record.DecodeHost(name, v)
-		}
+		h, err = hostRow(&boltfile.Values{Tx: btx}, name)
 		return err
 	})
 	return h, tx, err

@@ -2,12 +2,12 @@ package storage
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
 
+	"urltree/storage/boltfile"
 	"urltree/storage/record"
 )
 
@@ -19,11 +19,11 @@ func (g Runs) Begin() (run record.Run, unclean bool, lastUnclean uint32, err err
 	err = g.x.file.Update(func(tx *bolt.Tx) error {
 		sys := tx.Bucket(record.BucketSys)
 		if v := sys.Get(record.KeyUnclean); v != nil {
-			body, err := record.Unseal(v, record.KeyUnclean)
-			if err != nil || len(body) != 5 {
-				return fmt.Errorf("%w: mark of unclean stops", record.ErrDamaged)
+			mark, err := record.DecodeUnclean(record.KeyUnclean, v)
+			if err != nil {
+				return err
 			}
-			lastUnclean, unclean = binary.BigEndian.Uint32(body), body[4] == 1
+			lastUnclean, unclean = mark.Last, mark.Merged
 		}
 		var last record.Run
 		if k, v := tx.Bucket(record.BucketRun).Cursor().Last(); k != nil {
@@ -47,7 +47,7 @@ func (g Runs) Begin() (run record.Run, unclean bool, lastUnclean uint32, err err
 			found = totals.Pending() - totals.NewPending
 		}
 		run = record.Run{ID: last.ID + 1, Start: now, End: now, Found: found, Outcomes: map[string]int64{}, Statuses: map[string]int64{}}
-		if err := putUnclean(tx, lastUnclean, false); err != nil {
+		if err := putUnclean(tx, record.Unclean{Last: lastUnclean}); err != nil {
 			return err
 		}
 		return putRun(tx, &run)
@@ -74,11 +74,11 @@ func (g Runs) Finish() (record.Run, error) {
 // does so, since host times may be lost and pages may lie in the tree.
 func (g Runs) MarkUnclean() error {
 	return g.x.write(func(tx *bolt.Tx) error {
-		last := uint32(0)
+		mark := record.Unclean{Merged: true}
 		if k, _ := tx.Bucket(record.BucketRun).Cursor().Last(); k != nil {
-			last = binary.BigEndian.Uint32(k)
+			mark.Last = binary.BigEndian.Uint32(k)
 		}
-		return putUnclean(tx, last, true)
+		return putUnclean(tx, mark)
 	})
 }
 
@@ -90,57 +90,42 @@ func (g Runs) Current() record.Run {
 }
 
 // All returns all runs in order.
-func (g Runs) All() ([]record.Run, error) {
-	var runs []record.Run
-	err := g.x.file.View(func(tx *bolt.Tx) error {
-		return tx.Bucket(record.BucketRun).ForEach(func(k, v []byte) error {
-			r, err := record.DecodeRun(k, v)
-			runs = append(runs, r)
-			return err
-		})
-	})
-	return runs, err
-}
+func (g Runs) All() ([]record.Run, error) { return all(g.x.file, record.BucketRun, record.DecodeRun) }
 
 // PutHour keeps the figures of an hour of the run, replacing earlier ones of the same hour.
 func (g Runs) PutHour(h record.Hour) error {
-	v, err := json.Marshal(h)
+	key, value, err := h.Encode()
 	if err != nil {
 		return err
 	}
-	return g.x.write(func(tx *bolt.Tx) error {
-		return tx.Bucket(record.BucketHour).Put(record.HourKey(h.Run, h.Hour), record.Seal(v, record.HourKey(h.Run, h.Hour)))
-	})
+	return g.x.write(func(tx *bolt.Tx) error { return tx.Bucket(record.BucketHour).Put(key, value) })
 }
 
 // Hours returns the hourly figures of all runs in order.
 func (g Runs) Hours() ([]record.Hour, error) {
-	var hours []record.Hour
-	err := g.x.file.View(func(tx *bolt.Tx) error {
-		return tx.Bucket(record.BucketHour).ForEach(func(k, v []byte) error {
-			h, err := record.DecodeHour(k, v)
-			hours = append(hours, h)
+	return all(g.x.file, record.BucketHour, record.DecodeHour)
+}
+
+// all returns all values of a bucket.
+func all[T any](file *boltfile.File, bucket []byte, decode func(k, v []byte) (T, error)) (list []T, err error) {
+	err = file.View(func(tx *bolt.Tx) error {
+		return tx.Bucket(bucket).ForEach(func(k, v []byte) error {
+			value, err := decode(k, v)
+			list = append(list, value)
 			return err
 		})
 	})
-	return hours, err
+	return list, err
 }
 
 func putRun(tx *bolt.Tx, r *record.Run) error {
-	v, err := json.Marshal(r)
+	key, value, err := r.Encode()
 	if err != nil {
 		return err
 	}
-	key := binary.BigEndian.AppendUint32(nil, r.ID)
-	return tx.Bucket(record.BucketRun).Put(key, record.Seal(v, key))
+	return tx.Bucket(record.BucketRun).Put(key, value)
 }
 
-func putUnclean(tx *bolt.Tx, last uint32, merged bool) error {
-	b := binary.BigEndian.AppendUint32(nil, last)
-	if merged {
-		b = append(b, 1)
-	} else {
-		b = append(b, 0)
-	}
-	return tx.Bucket(record.BucketSys).Put(record.KeyUnclean, record.Seal(b, record.KeyUnclean))
+func putUnclean(tx *bolt.Tx, mark record.Unclean) error {
+	return tx.Bucket(record.BucketSys).Put(record.KeyUnclean, mark.Append(nil, record.KeyUnclean))
 }

@@ -8,6 +8,7 @@ import (
 
 	"urltree/internal/seen"
 
+	"urltree/storage/boltfile"
 	"urltree/storage/record"
 )
 
@@ -17,35 +18,34 @@ const (
 	seedArea   = 'a' // see Link.Areas
 )
 
-// seeded keeps what is asked of a seed besides its record. It reports whether the seed has an area
+// putSeed keeps what is asked of a seed besides its record. It reports whether the seed has an area
 // that none had before.
-func (c *change) seeded(l *record.Link) (grown bool, err error) {
+func (w *writer) putSeed(l *record.Link) (grown bool) {
 	if l.Via == "" {
-		if _, err := c.putSeed(seedOrigin, record.Origin(l.URL)); err != nil {
-			return false, err
-		}
+		w.putSeedRow(seedOrigin, record.Origin(l.URL))
 	}
-	return c.putAreas(l.Areas)
+	return w.putAreas(l.Areas)
 }
 
-func (c *change) putAreas(areas []string) (grown bool, err error) {
+func (w *writer) putAreas(areas []string) (grown bool) {
 	for _, area := range areas {
-		added, err := c.putSeed(seedArea, area)
-		if err != nil {
-			return false, err
-		}
-		grown = grown || added
+		grown = w.putSeedRow(seedArea, area) || grown
 	}
-	return grown, nil
+	return grown
 }
 
-// putSeed writes a row of the bucket of seeds if it is not there.
-func (c *change) putSeed(kind byte, text string) (added bool, err error) {
+// putSeedRow writes a row of the bucket of seeds, and reports whether it was not there.
+func (w *writer) putSeedRow(kind byte, text string) (added bool) {
 	key := append([]byte{kind}, text...)
-	if c.values.Get(record.BucketSeed, key) != nil {
-		return false, nil
+	if added = w.Get(record.BucketSeed, key) == nil; added {
+		w.put(record.BucketSeed, key, record.Seal(nil, key))
 	}
-	return true, c.tx.Bucket(record.BucketSeed).Put(key, record.Seal(nil, key))
+	return added
+}
+
+// putScope keeps a URL as a seed whose record does not say so.
+func (w *writer) putScope(url string) {
+	w.put(record.BucketScope, []byte(url), record.Seal(nil, []byte(url)))
 }
 
 // AddAreas keeps areas as those of a seed's link would be kept, in one transaction. Stored pages
@@ -58,15 +58,16 @@ func (g Seeds) AddAreas(areas []string) error {
 		return err
 	}
 	defer g.x.mu.Unlock()
-	return g.x.update(func(c *change) error {
-		_, err := c.putAreas(areas)
-		return err
+	return g.x.file.Update(func(tx *bolt.Tx) error {
+		w := writer{Values: boltfile.Values{Tx: tx}}
+		w.putAreas(areas)
+		return w.err
 	})
 }
 
 // Read returns what the last [record.Outcome] with Seeds said.
 func (g Seeds) Read() (s record.Seeds, err error) {
-	s, _, err = read(g.x, record.BucketSys, record.KeySeeds, record.DecodeSeeds)
+	s, _, err = boltfile.Read(g.x.file, record.BucketSys, record.KeySeeds, record.DecodeSeeds)
 	return s, err
 }
 
@@ -74,23 +75,19 @@ func (g Seeds) Read() (s record.Seeds, err error) {
 // again.
 func (g Seeds) Forget() error {
 	return g.x.write(func(tx *bolt.Tx) error {
-		return errors.Join(empty(tx, record.BucketSeed), tx.Bucket(record.BucketSys).Delete(record.KeySeeds))
+		return errors.Join(boltfile.Empty(tx, record.BucketSeed), tx.Bucket(record.BucketSys).Delete(record.KeySeeds))
 	})
 }
 
 // HasArea reports whether a committed seed, or a target of a seed's redirect, has this area.
-func (g Seeds) HasArea(area string) (bool, error) { return g.x.hasSeed(seedArea, area) }
+func (g Seeds) HasArea(area string) (bool, error) { return g.hasRow(seedArea, area) }
 
 // HasOrigin reports whether a committed seed, not the target of a seed's redirect, has this
 // [record.Origin].
-func (g Seeds) HasOrigin(origin string) (bool, error) { return g.x.hasSeed(seedOrigin, origin) }
+func (g Seeds) HasOrigin(origin string) (bool, error) { return g.hasRow(seedOrigin, origin) }
 
-func (x *Index) hasSeed(kind byte, text string) (yes bool, err error) {
-	err = x.file.View(func(tx *bolt.Tx) error {
-		yes = tx.Bucket(record.BucketSeed).Get(append([]byte{kind}, text...)) != nil
-		return nil
-	})
-	return yes, err
+func (g Seeds) hasRow(kind byte, text string) (bool, error) {
+	return g.x.file.Has(record.BucketSeed, append([]byte{kind}, text...))
 }
 
 // HasHost reports whether a committed seed, not the target of a seed's redirect, has this
@@ -121,11 +118,7 @@ func (g Seeds) Has(url string) (yes bool, err error) {
 	if !g.x.opts.ReadOnly && g.x.filter.Lookup(g.x.filter.Fingerprint(url)) == seen.Unknown {
 		return false, nil // it has no record
 	}
-	err = g.x.file.View(func(tx *bolt.Tx) error {
-		yes = tx.Bucket(record.BucketScope).Get([]byte(url)) != nil
-		return nil
-	})
-	if yes || err != nil {
+	if yes, err = g.x.file.Has(record.BucketScope, []byte(url)); yes || err != nil {
 		return yes, err
 	}
 	rec, err := g.x.Record(url)

@@ -84,16 +84,14 @@ func (x *Index) crowded(set []*record.Outcome) (crowded []string, err error) {
 		}
 	}
 	err = x.file.View(func(tx *bolt.Tx) error {
+		in := &boltfile.Values{Tx: tx}
 		for name := range hosts {
 			if !x.inbox.Holds(name) {
 				continue
 			}
-			var h record.HostRow
-			if v := tx.Bucket(record.BucketHost).Get([]byte(name)); v != nil {
-				var err error
-				if h, err = record.DecodeHost(name, v); err != nil {
-					return err
-				}
+			h, err := hostRow(in, name)
+			if err != nil {
+				return err
 			}
 			if h.Used()+coming > most {
 				crowded = append(crowded, name)
@@ -115,21 +113,18 @@ func (x *Index) pay() error {
 // move moves a part of the inbox in a transaction. x.mu is held.
 func (x *Index) move() error {
 	return x.inbox.Move(func(in *boltfile.Values, records []inbox.Moved) error {
-		c := &change{x: x, tx: in.Tx, values: *in}
 		folders := map[string]*record.Counts{}
 		puts := make(boltfile.Puts, 0, len(records))
 		for _, r := range records {
-			// A damaged value stays what it is: check names it.
-			if state, where, err := record.Peek(r.Key, r.Value); err == nil {
-				var diff record.Counts
-				diff.Count(&record.Record{State: state, Row: record.Row{Range: where}}, 1)
+			var diff record.Counts
+			if diff.CountValue(r.Key, r.Value); diff != (record.Counts{}) { // a damaged value stays what it is
 				record.Parents(r.Key, func(folder []byte) { addTo(folders, folder, &diff) })
 			}
 			puts.Put(r.Key, r.Value)
 		}
-		if err := c.flushCounts(&folderCounts, folders); err != nil {
-			return err
-		}
-		return c.values.Write(record.BucketURL, puts)
+		w := writer{Values: *in}
+		folderCounts.write(&w, folders)
+		w.write(record.BucketURL, puts)
+		return w.err
 	})
 }

@@ -23,7 +23,7 @@ func (c *change) sitemap(url string) *entry {
 		return e
 	}
 	e := &entry{key: record.SitemapKey(url)}
-	if v := c.tx.Bucket(record.BucketSitemap).Get(e.key); v != nil {
+	if v := c.w.Get(record.BucketSitemap, e.key); v != nil {
 		if old, err := record.DecodeSitemap(e.key, v); err == nil {
 			both := [2]record.Record{old, old}
 			e.old, e.rec = &both[0], &both[1]
@@ -90,16 +90,15 @@ func (c *change) reopenSitemap(r *record.Record) bool {
 
 // fullOfSitemaps counts one more sitemap of a host, unless it has as many to be read as it may.
 func (c *change) fullOfSitemaps(host string) bool {
-	h := c.host(host)
-	row, err := c.stored(host, h)
-	if err == nil && row.Sitemaps+h.named >= mostSitemaps {
+	h := c.ledger.host(host)
+	if h.row.Sitemaps+h.named >= mostSitemaps {
 		return true
 	}
 	h.named++
 	return false
 }
 
-func (c *change) flushSitemaps() error {
+func (c *change) writeSitemaps() {
 	puts := make(boltfile.Puts, 0, len(c.sitemaps))
 	for url, e := range c.sitemaps {
 		if e.rec == nil || e.old != nil && *e.old == *e.rec {
@@ -113,15 +112,15 @@ func (c *change) flushSitemaps() error {
 		if e.old != nil && e.old.State == record.Pending {
 			by--
 		}
-		c.host(record.Host(url)).maps += by
+		c.ledger.host(record.Host(url)).maps += by
 		c.totals.Sitemaps += by
 	}
-	return c.values.Write(record.BucketSitemap, puts)
+	c.w.write(record.BucketSitemap, puts)
 }
 
 // Get returns the record of a sitemap; ok is false where there is none.
 func (g Sitemaps) Get(url string) (r record.Record, ok bool, err error) {
-	return read(g.x, record.BucketSitemap, record.SitemapKey(url), record.DecodeSitemap)
+	return boltfile.Read(g.x.file, record.BucketSitemap, record.SitemapKey(url), record.DecodeSitemap)
 }
 
 // Each calls fn for the record of each sitemap; damaged ones are left out. No transaction is
@@ -146,12 +145,12 @@ func (g Sitemaps) Reopen(ctx context.Context, pick func(*record.Record) bool, fr
 		}
 		return &r.Row, nil
 	}
-	return g.x.reopen(open, fresh, func(each func(*record.Record) error) error {
+	return g.x.reopen(open, fresh, func(each func(url string) error) error {
 		return g.x.Sitemaps().Each(ctx, func(r *record.Record) error {
 			if r.State == record.Pending || !pick(r) {
 				return nil
 			}
-			return each(r)
+			return each(r.URL)
 		})
 	})
 }

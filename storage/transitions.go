@@ -73,10 +73,10 @@ const (
 
 // A transition is what an event does to a record of a stage.
 type transition struct {
-	do     func(*change, *entry, cause) error // changes the record
-	counts bool                               // its outcome counts for the run
-	undoes bool                               // its outcome does not count any more
-	fresh  bool                               // if it is eligible now, that is told in Committed.Fresh
+	do     func(*change, *entry, cause) // changes the record
+	counts bool                         // its outcome counts for the run
+	undoes bool                         // its outcome does not count any more
+	fresh  bool                         // if it is eligible now, that is told in Committed.Fresh
 }
 
 // A cause is where an event comes from: an outcome or a link.
@@ -122,31 +122,28 @@ var transitions = [stages][events]transition{
 }
 
 // apply does to a record what an event does.
-func (c *change) apply(e *entry, ev event, by cause) error {
+func (c *change) apply(e *entry, ev event, by cause) {
 	t := &transitions[stageOf(e.rec)][ev]
 	if t.do == nil {
-		return nil
+		return
 	}
 	if t.undoes {
 		c.undo(e)
 	}
-	if err := t.do(c, e, by); err != nil {
-		return err
-	}
+	t.do(c, e, by)
 	if t.counts {
 		c.run.Count(e.rec)
 	}
 	if t.fresh && stageOf(e.rec) == eligible {
 		c.done.Fresh = append(c.done.Fresh, e.rec.Row)
 	}
-	return nil
 }
 
 // undo takes an outcome back. The links of the next one count from the depth that the record has
 // then.
 func (c *change) undo(e *entry) {
 	c.run.Uncount(e.rec)
-	c.shorter[string(e.key)] = false
+	c.looks.shorter[string(e.key)] = false
 }
 
 // eventOf returns the event that an outcome is.
@@ -189,7 +186,7 @@ func (c *change) depthCounts() bool { return c.x.opts.Limits.MaxDepth != 0 || c.
 func (c *change) rebuild() bool { return c.run.ID == 0 }
 
 // answer sets the outcome of a record.
-func (c *change) answer(e *entry, by cause) error {
+func (c *change) answer(e *entry, by cause) {
 	r, o := e.rec, by.outcome
 	r.Tries, r.Spared = max(r.Tries, o.Row.Tries), max(r.Spared, o.Row.Spared)
 	r.State, r.Page, r.Reason = o.State, o.Page, o.Reason
@@ -197,37 +194,29 @@ func (c *change) answer(e *entry, by cause) error {
 	switch {
 	case o.State == record.Stored:
 		e.meta = o.Meta
-		if o.EdgesEnd > 0 {
-			c.edgesEnd, c.edgesPages = o.EdgesEnd, c.edgesPages+1
-		}
+		c.edges.add(o.EdgesEnd)
 		// The record names the source that source.txt names, also for a page found in its folder.
 		if r.Source == record.Seed || o.Row.Source == record.Seed {
-			if err := c.putScope(r.URL); err != nil {
-				return err
-			}
+			c.w.putScope(r.URL)
 		}
 		r.Source = o.Row.Source
 		r.Depth = min(r.Depth, o.Row.Depth)
 	case o.State == record.Redirected && r.Source == record.Seed:
 		for i := range o.Links {
 			if l := &o.Links[i]; len(l.Areas) > 0 {
-				if err := c.putScope(l.URL); err != nil {
-					return err
-				}
+				c.w.putScope(l.URL)
 			}
 		}
 	}
-	return nil
 }
 
 // repeat notes that a URL has got an outcome twice: the first counts.
-func (c *change) repeat(_ *entry, by cause) error {
-	c.edgesLost = c.edgesLost || by.outcome.EdgesEnd > 0 // the file has them twice
-	return nil
+func (c *change) repeat(_ *entry, by cause) {
+	c.edges.lost = c.edges.lost || by.outcome.EdgesEnd > 0 // the file has them twice
 }
 
 // postpone moves a pending record to another place.
-func (c *change) postpone(e *entry, by cause) error {
+func (c *change) postpone(e *entry, by cause) {
 	r, o := e.rec, by.outcome
 	r.Tries, r.Spared = max(r.Tries, o.Row.Tries, o.Next.Tries), max(r.Spared, o.Row.Spared, o.Next.Spared)
 	r.Range, r.Due, r.Reason = o.Next.Range, o.Next.Due, o.Next.Reason
@@ -235,58 +224,52 @@ func (c *change) postpone(e *entry, by cause) error {
 	if r.Run = o.Next.Run; r.Run == 0 && r.Range != record.Held {
 		r.Run = c.run.ID
 	}
-	return nil
 }
 
 // suspend holds a pending record, unless a shorter way was found since it was too deep.
-func (c *change) suspend(e *entry, by cause) error {
-	if by.outcome.Next.Reason == record.HeldDepth && !c.x.opts.Limits.TooDeep(e.rec.Depth) {
-		return nil
+func (c *change) suspend(e *entry, by cause) {
+	if by.outcome.Next.Reason != record.HeldDepth || c.x.opts.Limits.TooDeep(e.rec.Depth) {
+		c.postpone(e, by)
 	}
-	return c.postpone(e, by)
 }
 
 // release makes a held record eligible, unless a budget has no place for it. It keeps its run: it
 // is not known whether its page is in the tree.
-func (c *change) release(e *entry, _ cause) error {
+func (c *change) release(e *entry, _ cause) {
 	r := e.rec
-	reason, _, err := c.hold(e.key, &record.Link{URL: r.URL, Source: r.Source, Depth: r.Depth})
-	if r.Reason = reason; err == nil && reason == "" {
+	if r.Reason, _ = c.ledger.hold(e.key, &record.Link{URL: r.URL, Source: r.Source, Depth: r.Depth}); r.Reason == "" {
 		r.Range = record.Now
 	}
-	return err
 }
 
 // seed makes a pending record that of a seed, and eligible unless it waits for its time.
-func (c *change) seed(e *entry, _ cause) error {
+func (c *change) seed(e *entry, _ cause) {
 	r := e.rec
 	r.Source, r.Via, r.Hops, r.Cookie, r.Depth = record.Seed, "", 0, false, 0
 	if r.Range != record.Later {
 		r.Range, r.Rank, r.Reason = record.Now, 0, ""
 	}
-	return nil
 }
 
 // seedAgain opens a record whose outcome may be another one for a seed.
-func (c *change) seedAgain(e *entry, by cause) error {
+func (c *change) seedAgain(e *entry, by cause) {
 	e.rec.Reopen(c.run.ID)
-	return c.seed(e, by)
+	c.seed(e, by)
 }
 
 // scope keeps a URL that has its outcome as a seed.
-func (c *change) scope(e *entry, _ cause) error { return c.putScope(e.rec.URL) }
+func (c *change) scope(e *entry, _ cause) { c.w.putScope(e.rec.URL) }
 
 // comeBack opens a record that a redirect has led back to.
-func (c *change) comeBack(e *entry, by cause) error {
+func (c *change) comeBack(e *entry, by cause) {
 	r, l := e.rec, by.link
 	r.State, r.Reopened, r.Page, r.Cut = record.Pending, r.Reopened+1, record.Page{}, 0
 	r.Range, r.Reason, r.Hops, r.Cookie, r.Via = record.Now, "", l.Hops, l.Cookie, l.Via
 	r.Run = c.run.ID
-	return nil
 }
 
 // shorten notes a shorter way.
-func (c *change) shorten(e *entry, by cause) error {
+func (c *change) shorten(e *entry, by cause) {
 	r, l := e.rec, by.link
 	if c.rebuild() && r.State == record.Pending { // no copy of the row is in memory
 		r.Source, r.Via, r.Hops, r.Cookie = l.Source, l.Via, l.Hops, l.Cookie
@@ -295,26 +278,22 @@ func (c *change) shorten(e *entry, by cause) error {
 		r.Rank = uint64(l.Depth)
 	}
 	r.Depth = l.Depth
-	return nil
 }
 
 // shortenAndRelease notes a shorter way to a URL that may be near enough now.
-func (c *change) shortenAndRelease(e *entry, by cause) error {
-	if err := c.shorten(e, by); err != nil {
-		return err
-	}
-	return c.release(e, by)
+func (c *change) shortenAndRelease(e *entry, by cause) {
+	c.shorten(e, by)
+	c.release(e, by)
 }
 
 // shortenLinks notes a shorter way to a URL whose links are nearer too.
-func (c *change) shortenLinks(e *entry, by cause) error {
-	c.shorter[string(e.key)] = true
-	return c.shorten(e, by)
+func (c *change) shortenLinks(e *entry, by cause) {
+	c.looks.shorter[string(e.key)] = true
+	c.shorten(e, by)
 }
 
 // askAgain opens a record whose links are nearer too, and are in no folder.
-func (c *change) askAgain(e *entry, by cause) error {
-	err := c.shorten(e, by)
+func (c *change) askAgain(e *entry, by cause) {
+	c.shorten(e, by)
 	e.rec.Reopen(c.run.ID)
-	return err
 }

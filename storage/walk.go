@@ -2,7 +2,6 @@ package storage
 
 import (
 	"bytes"
-	"fmt"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -34,11 +33,10 @@ func (g Queues) OpenChildren(folder, after []byte, n int) (list []record.Child, 
 			k, v = c.Next()
 		}
 		for err == nil && k != nil && bytes.HasPrefix(k, folder) {
-			end := bytes.IndexByte(k[len(folder):], 0)
-			if end <= 0 {
-				return fmt.Errorf("%w: key %q", record.ErrCorrupt, k)
+			key, corrupt := record.ChildKey(folder, k)
+			if corrupt != nil {
+				return corrupt
 			}
-			key := k[:len(folder)+end+1]
 			value, deep := v, true
 			if len(key) < len(k) {
 				value = nil // the folder has no page of its own

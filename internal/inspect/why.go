@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"urltree/internal/words"
-	"urltree/storage"
 	"urltree/storage/record"
 )
 
@@ -177,7 +176,7 @@ func (i *Inspector) budgets(ctx context.Context, url string, say func(string, ..
 			return err
 		}
 	}
-	for _, place := range storage.Places(url) {
+	for _, place := range record.Places(url) {
 		most, name := l.Prefix, "-budget-prefix"
 		if place.Query {
 			most, name = l.Query, "-budget-query"

@@ -42,6 +42,7 @@ type Options struct {
 // A File is an open bbolt file. All methods may be called from any goroutine, but for Update and
 // Broken, of which one call at a time may be running, and Close.
 type File struct {
+	path   string
 	db     *bolt.DB
 	file   *os.File // of db
 	noSync bool
@@ -73,17 +74,16 @@ func Open(path string, opts Options) (*File, error) {
 		// A map that never has to move: growing it would wait for all readers.
 		bo.InitialMmapSize = mmapSize
 	}
-	var db *bolt.DB
-	var file *os.File
-	err = opts.Watch.Disk("open", path, func() (err error) {
-		db, file, err = openWhole(path, bo)
+	f := &File{path: path, noSync: opts.NoSync, watch: opts.Watch}
+	err = f.call("open", func() (err error) {
+		f.db, f.file, err = openWhole(path, bo)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	db.AllocSize = AllocSize
-	f := &File{db: db, allocs: allocsOf(db), file: file, noSync: opts.NoSync, watch: opts.Watch}
+	f.db.AllocSize = AllocSize
+	f.allocs = allocsOf(f.db)
 	err = f.View(func(tx *bolt.Tx) error {
 		if size := info.Size(); tx.Size() > size {
 			return fmt.Errorf("%s: %w: %d bytes, its pages need %d", path, record.ErrDamaged, size, tx.Size())
@@ -209,19 +209,20 @@ func (f *File) Check() error { return Check(f.file, true) }
 
 // View runs fn, which calls nothing but bbolt and decoders, in a read transaction.
 func (f *File) View(fn func(*bolt.Tx) error) (err error) {
-	panicked := Guard(func() {
-		err = f.watch.Disk("read", f.db.Path(), func() error { return f.db.View(fn) })
-	})
+	panicked := Guard(func() { err = f.call("read", func() error { return f.db.View(fn) }) })
 	if panicked != nil {
 		return panicked
 	}
 	return err
 }
 
+// call calls fn, which uses the file and may hang with the disk.
+func (f *File) call(what string, fn func() error) error { return f.watch.Disk(what, f.path, fn) }
+
 // Update runs fn in a write transaction. After a panic bbolt may be left with its locks held, so
 // that nothing is written any more; nor is it after a commit that failed.
 func (f *File) Update(fn func(*bolt.Tx) error) error {
-	return f.watch.Disk("write", f.db.Path(), func() error { return f.update(fn) })
+	return f.call("write", func() error { return f.update(fn) })
 }
 
 func (f *File) update(fn func(*bolt.Tx) error) (err error) {
@@ -232,7 +233,7 @@ func (f *File) update(fn func(*bolt.Tx) error) (err error) {
 		return fmt.Errorf("nothing more is written: %w", f.failed)
 	}
 	if err := f.date(); err != nil {
-		f.failed = failure{fmt.Errorf("date %s: %w", f.db.Path(), err)}
+		f.failed = failure{fmt.Errorf("date %s: %w", f.path, err)}
 		return f.failed
 	}
 	done := false
@@ -249,7 +250,7 @@ func (f *File) update(fn func(*bolt.Tx) error) (err error) {
 		return f.broken
 	}
 	if err != nil && done { // what is left after fn is to write and to sync
-		f.failed = failure{fmt.Errorf("commit to %s: %w", f.db.Path(), err)}
+		f.failed = failure{fmt.Errorf("commit to %s: %w", f.path, err)}
 		return f.failed
 	}
 	f.allocs.shrink()
@@ -291,7 +292,7 @@ func (f *File) Close() error {
 	if f.broken != nil {
 		return leave(f.file)
 	}
-	return OnDisk(f.watch.Disk("close", f.db.Path(), f.db.Close))
+	return OnDisk(f.call("close", f.db.Close))
 }
 
 // Written returns the number of pages, of the system's page size, that transactions have written

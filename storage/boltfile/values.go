@@ -8,6 +8,33 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
+// Read returns the value of a key, in a transaction of its own, and whether there is one.
+func Read[T any](f *File, bucket, key []byte, decode func(key, value []byte) (T, error)) (value T, ok bool, err error) {
+	err = f.View(func(tx *bolt.Tx) error {
+		v := tx.Bucket(bucket).Get(key)
+		if ok = v != nil; ok {
+			value, err = decode(key, v)
+		}
+		return err
+	})
+	return value, ok, err
+}
+
+// Has reports whether there is a value under a key.
+func (f *File) Has(bucket, key []byte) (bool, error) {
+	_, ok, err := Read(f, bucket, key, func(_, _ []byte) (none struct{}, err error) { return none, nil })
+	return ok, err
+}
+
+// Empty removes all keys of a bucket.
+func Empty(tx *bolt.Tx, bucket []byte) error {
+	if err := tx.DeleteBucket(bucket); err != nil {
+		return err
+	}
+	_, err := tx.CreateBucket(bucket)
+	return err
+}
+
 // A Values reads and writes the values of many keys in one transaction. It has one cursor for each
 // bucket, where each Get of a bucket would make one. It may be used between writes, since each key
 // is looked up from the root, but not once a bucket that it has read has been deleted.

@@ -184,9 +184,34 @@ func (b *Inbox) load() (whole bool, err error) {
 func (b *Inbox) filling() *list { return &b.lists[b.fill] }
 func (b *Inbox) moving() *list  { return &b.lists[1-b.fill] }
 
-// Find returns the numbers of discovery that a URL may have in the inbox. A transaction that reads
+// Read calls fn with the record key of each URL and the value of its record, nil if there is none,
+// in one transaction. It returns the error of fn, [record.ErrKey] if a URL has no key.
+func (b *Inbox) Read(urls []string, fn func(i int, key, value []byte) error) error {
+	seqs := make([][]uint64, len(urls))
+	for i, url := range urls { // before the transaction begins
+		var err error
+		if seqs[i], err = b.find(url); err != nil {
+			return err
+		}
+	}
+	return b.file.View(func(tx *bolt.Tx) error {
+		in := boltfile.Values{Tx: tx}
+		for i, url := range urls {
+			key, err := record.Key(url)
+			if err != nil {
+				return fmt.Errorf("%w: %q", err, url)
+			}
+			if err := fn(i, key, b.Record(&in, key, seqs[i]...)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// find returns the numbers of discovery that a URL may have in the inbox. A transaction that reads
 // them must begin later.
-func (b *Inbox) Find(url string) ([]uint64, error) {
+func (b *Inbox) find(url string) ([]uint64, error) {
 	if b.opts.ReadOnly {
 		return b.findLate(url)
 	}
@@ -342,6 +367,21 @@ func (b *Inbox) Each(ctx context.Context, fn func(seq uint64, key, value []byte,
 		}
 	}
 	return nil
+}
+
+// Keys calls fn with the key of each record, for some twice. It misses none that is moved
+// meanwhile; those that come meanwhile it may miss.
+func (b *Inbox) Keys(ctx context.Context, fn func(key []byte) error) error {
+	err := b.Each(ctx, func(_ uint64, key, _ []byte, err error) error {
+		if err != nil {
+			return err
+		}
+		return fn(key)
+	})
+	if err != nil {
+		return err
+	}
+	return b.file.Scan(ctx, b.opts.Records, nil, func(k, _ []byte) error { return fn(k) })
 }
 
 // Row returns what a row of one of the Buckets holds: a record key, and the value as it is to stand

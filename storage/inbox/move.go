@@ -105,11 +105,7 @@ func (b *Inbox) Move(place func(in *boltfile.Values, records []Moved) error) err
 		if err := place(in, records); err != nil || n < len(b.order.rows) {
 			return err
 		}
-		if err := tx.DeleteBucket(name); err != nil {
-			return err
-		}
-		_, err = tx.CreateBucket(name)
-		return err
+		return boltfile.Empty(tx, name)
 	})
 	if err != nil {
 		return err

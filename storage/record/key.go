@@ -3,6 +3,7 @@ package record
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 )
 
@@ -163,6 +164,15 @@ func Origin(url string) string {
 	return url[:i+3+len(authority(url))]
 }
 
+// OriginKey returns the key of the root page of a record key's origin: scheme, labels, port.
+func OriginKey(key []byte) []byte {
+	from := bytes.IndexByte(key, 0) + 1
+	for from < len(key) && (key[from] == Label || key[from] == Port) {
+		from += bytes.IndexByte(key[from:], 0) + 1
+	}
+	return key[:from]
+}
+
 func authority(url string) string {
 	_, rest, _ := strings.Cut(url, "://")
 	if i := strings.IndexAny(rest, "/?"); i >= 0 {
@@ -182,6 +192,16 @@ func appendComponent(b []byte, kind byte, text string) []byte {
 	b = append(b, kind)
 	b = append(b, text...)
 	return append(b, 0)
+}
+
+// ChildKey returns the first part of a key below a folder: that of the entry directly below it
+// which the key is of, or lies below.
+func ChildKey(folder, key []byte) ([]byte, error) {
+	end := bytes.IndexByte(key[len(folder):], 0)
+	if end <= 0 {
+		return nil, fmt.Errorf("%w: key %q", ErrCorrupt, key)
+	}
+	return key[:len(folder)+end+1], nil
 }
 
 // AfterFolder returns the first key behind all that lie in a folder: its closing NUL raised by one.

@@ -204,6 +204,16 @@ func Peek(key, value []byte) (State, Range, error) {
 	return State(body[0]), Range(body[1]), nil
 }
 
+// PeekDigest returns the SHA-256 in a value of the URL bucket that says that it is of a stored
+// page; nil: it does not. The checksum is not looked at.
+func PeekDigest(value []byte) []byte {
+	const sum = 4 // bytes of the checksum
+	if len(value) < 32+sum || State(value[0]) != Stored {
+		return nil
+	}
+	return value[len(value)-32-sum : len(value)-sum]
+}
+
 // Decode reads a value of the URL bucket. The strings of the result are copies.
 func Decode(key, value []byte) (Record, error) {
 	url, err := URL(key)

@@ -82,9 +82,43 @@ func increase(counters map[string]int64, name string, n int64) {
 	}
 }
 
-// HourKey returns the key of an hour of a run.
-func HourKey(run, hour uint32) []byte {
-	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, run), hour)
+// Encode returns the key and the value of the run.
+func (r *Run) Encode() (key, value []byte, err error) {
+	key = binary.BigEndian.AppendUint32(nil, r.ID)
+	value, err = json.Marshal(r)
+	return key, Seal(value, key), err
+}
+
+// Encode returns the key and the value of the hour.
+func (h *Hour) Encode() (key, value []byte, err error) {
+	key = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, h.Run), h.Hour)
+	value, err = json.Marshal(h)
+	return key, Seal(value, key), err
+}
+
+// An Unclean says that a run did not end cleanly: rows that runs up to Last have written may have
+// their pages in the tree already.
+type Unclean struct {
+	Last   uint32
+	Merged bool // the index was merged since, which counts as one more such run
+}
+
+// Append appends the value that stands under key.
+func (u *Unclean) Append(b, key []byte) []byte {
+	merged := byte(0)
+	if u.Merged {
+		merged = 1
+	}
+	return Seal(append(binary.BigEndian.AppendUint32(b, u.Last), merged), key)
+}
+
+// DecodeUnclean reads a value that Append has made.
+func DecodeUnclean(key, v []byte) (u Unclean, err error) {
+	body, err := Unseal(v, key)
+	if err != nil || len(body) != 5 {
+		return u, fmt.Errorf("mark of unclean stops: %w: %d bytes", ErrCorrupt, len(body))
+	}
+	return Unclean{binary.BigEndian.Uint32(body), body[4] == 1}, nil
 }
 
 // DecodeHour reads the value of an hour.

@@ -237,14 +237,9 @@ func (v *verifier) get(bucket, key []byte) (value []byte, err error) {
 }
 
 // ofURL returns the record of a URL; ok is false if there is none.
-func (v *verifier) ofURL(url string, key []byte) (rec record.Record, ok bool, err error) {
-	seqs, err := v.waiting.Find(url)
-	if err != nil {
-		return rec, false, err
-	}
-	err = v.file.View(func(tx *bolt.Tx) error {
-		if value := v.waiting.Record(&boltfile.Values{Tx: tx}, key, seqs...); value != nil {
-			ok = true
+func (v *verifier) ofURL(url string) (rec record.Record, ok bool, err error) {
+	err = v.waiting.Read([]string{url}, func(_ int, key, value []byte) error {
+		if ok = value != nil; ok {
 			rec, err = record.Decode(key, value)
 		}
 		return err
@@ -301,7 +296,7 @@ func (v *verifier) shorter(ctx context.Context) error {
 		}
 		if err != nil {
 			v.damage(fmt.Errorf("shorter way: key %q: %w", k, err))
-		} else if rec, ok, err := v.ofURL(url, k); err == nil && (!ok || rec.State == record.Pending) {
+		} else if rec, ok, err := v.ofURL(url); err == nil && (!ok || rec.State == record.Pending) {
 			v.fault("shorter way to " + url + ", which has no outcome")
 		}
 		return nil
@@ -412,7 +407,7 @@ func (v *verifier) meta(ctx context.Context) error {
 		if _, err := record.DecodeMeta(k, value); err != nil {
 			v.damage(fmt.Errorf("metadata of %s: %w", url, err))
 		}
-		rec, ok, err := v.ofURL(url, k)
+		rec, ok, err := v.ofURL(url)
 		switch {
 		case errors.Is(err, record.ErrCorrupt): // named with the records
 		case err != nil:

@@ -33,8 +33,8 @@ func TestCountedFrom(t *testing.T) {
 				delete(rows, done)
 				stored := int64((n - 1) / step)
 				want := record.Counts{Now: int64(n-1) - stored, Stored: stored}
-				if got, err := x.pathQueries(page); err != nil || got != want {
-					t.Fatalf("%d records: path has %+v, %v, want %+v", n-1, got, err, want)
+				if got, err := x.Folders().Used(record.Place{Query: true, Key: page}); err != nil || got != want.Used() {
+					t.Fatalf("%d records: path has %d, %v, want %+v", n-1, got, err, want)
 				}
 				queries := want.Records()
 				want.Now++ // the path itself

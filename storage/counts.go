@@ -44,15 +44,13 @@ func (g *counting) of(in *boltfile.Values, key []byte) (sum record.Counts, row b
 		if n++; n == 4*record.CountedFrom {
 			return sum, false, fmt.Errorf("bucket %s: %q: %w: no counts of many records", g.bucket, key, record.ErrCorrupt)
 		}
-		if state, place, err := record.Peek(k, v); err == nil {
-			sum.Count(&record.Record{State: state, Row: record.Row{Range: place}}, 1)
-		}
+		sum.CountValue(k, v)
 	}
 	return sum, false, nil
 }
 
-// flushCounts adds to counts. The records must be as they were before this change.
-func (c *change) flushCounts(g *counting, diffs map[string]*record.Counts) error {
+// write adds to counts. The records must be as they were before this transaction.
+func (g *counting) write(w *writer, diffs map[string]*record.Counts) {
 	var puts boltfile.Puts
 	small := "\x00" // what begins so has no row and will have none
 	for _, name := range slices.Sorted(maps.Keys(diffs)) {
@@ -60,23 +58,33 @@ func (c *change) flushCounts(g *counting, diffs map[string]*record.Counts) error
 		if strings.HasPrefix(name, small) {
 			continue
 		}
-		key := c.arena.Keep(func(b []byte) []byte { return append(b, name...) })
-		if diff.Records() == 0 && c.values.Get(g.bucket, key) == nil {
+		key := w.arena.Keep(func(b []byte) []byte { return append(b, name...) })
+		if diff.Records() == 0 && w.Get(g.bucket, key) == nil {
 			small = name + g.suffix
 			continue
 		}
-		sum, row, err := g.of(&c.values, key)
+		sum, row, err := g.of(&w.Values, key)
 		if err != nil {
-			return err
+			w.fail(err)
+			return
 		}
 		if sum.Add(diff); !row && sum.Records() < record.CountedFrom {
 			small = name + g.suffix
 			continue
 		}
-		value := c.arena.Keep(func(b []byte) []byte { return record.Seal(sum.Append(b), key) })
-		puts.Put(key, value)
+		puts.Put(key, w.arena.Keep(func(b []byte) []byte { return record.Seal(sum.Append(b), key) }))
 	}
-	return c.values.Write(g.bucket, puts)
+	w.write(g.bucket, puts)
+}
+
+// addTo adds to the counts under a key.
+func addTo(sums map[string]*record.Counts, key []byte, diff *record.Counts) {
+	f := sums[string(key)]
+	if f == nil {
+		f = &record.Counts{}
+		sums[string(key)] = f
+	}
+	f.Add(diff)
 }
 
 // Counts returns the counts of all records strictly below a folder key ("" for the whole tree).
@@ -86,35 +94,33 @@ func (g Folders) Counts(key []byte) (c record.Counts, err error) {
 		return g.x.Totals().Counts, nil
 	}
 	err = g.x.file.View(func(tx *bolt.Tx) error {
-		c, err = g.x.below(&boltfile.Values{Tx: tx}, key)
+		c, err = g.below(&boltfile.Values{Tx: tx}, key)
 		return err
 	})
 	return c, err
 }
 
 // below returns the counts of the records strictly below a folder.
-func (x *Index) below(in *boltfile.Values, folder []byte) (record.Counts, error) {
+func (g Folders) below(in *boltfile.Values, folder []byte) (record.Counts, error) {
 	sum, _, err := folderCounts.of(in, folder)
-	if err != nil {
-		return sum, err
+	if err == nil {
+		err = g.x.inbox.Below(folder, func(key, value []byte) { sum.CountValue(key, value) })
 	}
-	err = x.inbox.Below(folder, func(key, value []byte) {
-		if state, where, err := record.Peek(key, value); err == nil {
-			sum.Count(&record.Record{State: state, Row: record.Row{Range: where}}, 1)
-		}
-	})
 	return sum, err
 }
 
-// pathQueries returns the counts of the records that share a path and have a query; path is their
-// record key without it.
-func (x *Index) pathQueries(path []byte) (record.Counts, error) { return x.moved(&queryCounts, path) }
-
-// moved returns counts without those that the inbox has, which has none with a query.
-func (x *Index) moved(g *counting, key []byte) (c record.Counts, err error) {
-	err = x.file.View(func(tx *bolt.Tx) error {
-		c, _, err = g.of(&boltfile.Values{Tx: tx}, key)
+// Used returns how many URLs of a place count towards its budget.
+func (g Folders) Used(p record.Place) (used int64, err error) {
+	err = g.x.file.View(func(tx *bolt.Tx) error {
+		in := &boltfile.Values{Tx: tx}
+		var c record.Counts
+		if p.Query {
+			c, _, err = queryCounts.of(in, p.Key) // the inbox has none with a query
+		} else {
+			c, err = g.below(in, p.Key)
+		}
+		used = c.Used()
 		return err
 	})
-	return c, err
+	return used, err
 }
