@@ -130,7 +130,7 @@ func (o *Options) checkBind() error {
 	}
 	conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(o.Bind, 0)))
 	if err != nil {
-		return fmt.Errorf("%w: Bind is %s, an address of this machine is needed: %w", ErrOptions, o.Bind, err)
+		return fmt.Errorf("%w: to bind to %s, an address of this machine is needed: %w", ErrOptions, o.Bind, err)
 	}
 	return conn.Close()
 }

@@ -1,7 +1,6 @@
 package crawler
 
 import (
-	"cmp"
 	"errors"
 	"log/slog"
 	"reflect"
@@ -66,7 +65,7 @@ func fillStruct(v, usual reflect.Value) {
 }
 
 // defaults returns the options with every zero value replaced by its default, and no limit as 0,
-// or says what is wrong with them.
+// or says what is wrong with them. MinFree and MinFreeInodes get theirs from fit.
 func (o Options) defaults() (Options, error) {
 	if err := errors.Join(o.canonicalSeeds(), o.asks(), o.keepsNothing(), o.checkOrder()); err != nil {
 		return o, err
@@ -79,8 +78,6 @@ func (o Options) defaults() (Options, error) {
 	for _, p := range o.Budgets.all() {
 		*p = max(*p, 0)
 	}
-	bytes, inodes := o.reserve()
-	o.MinFree, o.MinFreeInodes = cmp.Or(o.MinFree, bytes), cmp.Or(o.MinFreeInodes, inodes)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}

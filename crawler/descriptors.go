@@ -1,6 +1,7 @@
 package crawler
 
 import (
+	"cmp"
 	"fmt"
 	"syscall"
 )
@@ -24,7 +25,8 @@ func openFiles() int64 {
 }
 
 // fit makes do with so many open files: with fewer buffers and downloads where there are too few
-// for those that were asked for. Otherwise the disk and the hosts would get the blame.
+// for those that were asked for. Otherwise the disk and the hosts would get the blame. What is to
+// stay free on the disk follows from them, where no number is given.
 func (o *Options) fit(files int64) error {
 	const least = fixedFiles + builderFiles + downloadFiles + 1
 	if files < least {
@@ -45,5 +47,7 @@ func (o *Options) fit(files int64) error {
 		o.Log.Warn("this process may open few files (ulimit -n): fewer downloads", "files", files,
 			"crawlers", o.Crawlers, "downloads of each", o.Downloads, "buffers", o.Buffers)
 	}
+	bytes, inodes := o.reserve()
+	o.MinFree, o.MinFreeInodes = cmp.Or(o.MinFree, bytes), cmp.Or(o.MinFreeInodes, inodes)
 	return nil
 }

@@ -27,6 +27,9 @@ func TestFit(t *testing.T) {
 			t.Fatalf("%d files, but %d are needed for %d buffers, %d x %d downloads, %d idle connections",
 				files, need, opts.Buffers, opts.Crawlers, opts.Downloads, opts.idle)
 		}
+		if bytes, inodes := opts.reserve(); opts.MinFree != bytes || opts.MinFreeInodes != inodes {
+			t.Fatalf("%d files: %d bytes and %d inodes are to stay free, want %d and %d", files, opts.MinFree, opts.MinFreeInodes, bytes, inodes)
+		}
 		same := opts.Buffers == 6 && opts.Crawlers == 12 && opts.Downloads == 4
 		if same != (files >= 28+6*3+48*3+1) || same != (log.Len() == 0) {
 			t.Fatalf("%d files: %d buffers, %d x %d downloads, told %q", files, opts.Buffers, opts.Crawlers, opts.Downloads, &log)

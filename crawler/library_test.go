@@ -330,7 +330,7 @@ func TestOptionsThatCannotWork(t *testing.T) {
 		{"rank and none", crawler.Options{NoTree: true, ScoreBy: "rank"}, crawler.ErrOptions, "ScoreBy rank"},
 		{"header", crawler.Options{Fetch: fetch, Header: http.Header{}}, crawler.ErrOptions, "Header"},
 		{"bind", crawler.Options{Fetch: fetch, Bind: netip.MustParseAddr("127.0.0.1")}, crawler.ErrOptions, "Bind"},
-		{"bind to an address elsewhere", crawler.Options{Bind: netip.MustParseAddr("192.0.2.1")}, crawler.ErrOptions, "Bind is 192.0.2.1, an address of this machine"},
+		{"bind to an address elsewhere", crawler.Options{Bind: netip.MustParseAddr("192.0.2.1")}, crawler.ErrOptions, "to bind to 192.0.2.1, an address of this machine is needed"},
 		{"score in another order", crawler.Options{Score: score, Order: crawler.OrderBreadth}, crawler.ErrOptions, "Score"},
 		{"score and its kind", crawler.Options{Score: score, ScoreBy: "opic"}, crawler.ErrOptions, "Score"},
 		{"no seed and no tree", crawler.Options{}, crawler.ErrNoWork, "no seeds"},

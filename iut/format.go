@@ -147,8 +147,10 @@ func (f *Format) appendVersion(b []byte, version int) []byte {
 
 // parseFormat reads what appendVersion wrote for this version or an older one, and nothing else but
 // other comments: an unknown, missing or repeated key, another order or spelling is [ErrFormat]
-// with the line. Keys that the older version did not have are zero.
+// with the line. Keys that the older version did not have are zero. Lines may end as an editor of
+// another system ends them, by CR LF.
 func parseFormat(b []byte) (f Format, version int, err error) {
+	b = bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))
 	version = formatVersion
 	for version >= oldestFormat && !bytes.HasPrefix(b, []byte(formatLine(version))) {
 		version--

@@ -1,6 +1,7 @@
 package iut
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"strings"
@@ -32,6 +33,10 @@ func TestFormatRoundTrip(t *testing.T) {
 			got, _, err := parseFormat(text)
 			if diff := cmp.Diff(tt.f, got); err != nil || diff != "" {
 				t.Fatalf("%v, want what was written:\n%s", err, diff)
+			}
+			got, _, err = parseFormat(bytes.ReplaceAll(text, []byte("\n"), []byte("\r\n")))
+			if diff := cmp.Diff(tt.f, got); err != nil || diff != "" {
+				t.Fatalf("with CR LF: %v, want what was written:\n%s", err, diff)
 			}
 			for n := range len(text) {
 				if _, _, err := parseFormat(text[:n]); !errors.Is(err, ErrFormat) {

@@ -1,12 +1,12 @@
 package iut
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"urltree/internal/disk"
@@ -74,6 +74,15 @@ func lacksFormat(root, has string) error {
 // formatRepair says what to do about a FORMAT that is lost or bad.
 const formatRepair = "put FORMAT back, or copy that of a new tree made with the same options on the same disk"
 
+// otherVersion reports whether a FORMAT that no version here reads begins as one does that another
+// program wrote: it is whole then.
+func otherVersion(text []byte) bool {
+	first, _, _ := strings.Cut(string(text), "\n")
+	number, ok := strings.CutPrefix(first, formatWord)
+	version, err := strconv.Atoi(number)
+	return ok && err == nil && (version < oldestFormat || version > formatVersion)
+}
+
 // readFormat reads FORMAT. Without it the folder must hold no more than a kill leaves before FORMAT
 // is written, or a new file system has: then there is none. It changes nothing on the disk.
 func (t *Tree) readFormat(create bool) (f Format, there bool, err error) {
@@ -81,7 +90,7 @@ func (t *Tree) readFormat(create bool) (f Format, there bool, err error) {
 	switch {
 	case err == nil:
 		f, version, err := parseFormat(text)
-		if err != nil && (version != 0 || !bytes.HasPrefix(text, []byte(formatWord))) {
+		if err != nil && (version != 0 || !otherVersion(text)) {
 			err = fmt.Errorf("%w; %s", err, formatRepair)
 		}
 		if err == nil && version != formatVersion && !t.upgrade {

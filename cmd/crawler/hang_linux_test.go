@@ -21,7 +21,7 @@ func TestHangingIndex(t *testing.T) {
 		t.Skip("takes more than two minutes: TEST_URLTREE_FULL")
 	}
 	if !testshare.Mine(1) {
-		t.Skip("takes more than two minutes: another share of this run has it")
+		t.Skip("takes more than two minutes: another share has it")
 	}
 	t.Parallel()
 	strace, err := exec.LookPath("strace")
