@@ -13,17 +13,18 @@ type flags struct {
 	groups []group   // for the help text
 	all    []*option // those of all groups
 
-	opts    crawler.Options
-	inputs  []string // of seeds
-	cookies string
-	scope   string
-	sync    string
-	format  string
-	failOn  string
-	pprof   string
-	depth   int // -1: no limit
-	quiet   bool
-	verbose bool
+	opts     crawler.Options
+	inputs   []string // of seeds
+	cookies  string
+	scope    string
+	sync     string
+	format   string
+	failOn   string
+	pprof    string
+	depth    int // -1: no limit
+	sitemaps bool
+	quiet    bool
+	verbose  bool
 
 	robots, nofollow, oversize string
 	strip                      weburl.Strip
@@ -51,11 +52,8 @@ type value interface {
 
 // isBool reports whether the flag has no value.
 func (o *option) isBool() bool {
-	switch o.value.(type) {
-	case toggle, enabled:
-		return true
-	}
-	return false
+	_, ok := o.value.(toggle)
+	return ok
 }
 
 // isRepeatable reports whether the flag may be given several times.
@@ -109,7 +107,7 @@ func newFlags() *flags {
 	o := crawler.DefaultOptions()
 	f := &flags{
 		opts:  o,
-		scope: "any", sync: "full", format: "text", failOn: "seeds", depth: -1,
+		scope: "any", sync: "full", format: "text", failOn: "seeds", depth: -1, sitemaps: true,
 		robots: "obey", nofollow: o.NoFollow, oversize: "refuse", accept: o.Accept,
 	}
 	f.opts.Accept = nil // see options
@@ -167,7 +165,7 @@ func (f *flags) fetchFlags() []*option {
 		flag("max-url-length", number[int]{p: &o.MaxURL, least: 1, most: 8 << 10}, "refuse URLs of more than `N` bytes"),
 		flag("strip-params", params{&f.strip}, "take these `PARAMETERS` of queries and path segments (;jsessionid=1) out of all URLs, comma-separated: utm_*,jsessionid; fixed when the tree is made"),
 		flag("strip-www", toggle{&f.strip.WWW}, "take www. off all host names; fixed when the tree is made"),
-		flag("sitemaps", enabled{&o.NoSitemaps}, "read the sitemaps that robots.txt names, and /sitemap.xml, for the URLs of pages; -sitemaps=false does not"),
+		flag("sitemaps", toggle{&f.sitemaps}, "read the sitemaps that robots.txt names, and /sitemap.xml, for the URLs of pages; -sitemaps=false does not"),
 		flag("robots", choice{&f.robots, []string{"obey", "ignore"}}, "whether to `obey` or ignore robots.txt and noindex"),
 		flag("nofollow", choice{&f.nofollow, []string{"page", "all", "none"}}, "whose nofollow to obey: that of a `page`, all (of single links too), or none"),
 	}
@@ -267,7 +265,7 @@ func (f *flags) options() crawler.Options {
 	if o.Order != crawler.OrderPriority {
 		o.ScoreBy, o.Queue, o.Queues = "", "", 0
 	}
-	o.NoSync = f.sync == "none"
+	o.NoSync, o.NoSitemaps = f.sync == "none", !f.sitemaps
 	o.IgnoreRobots, o.NoFollow, o.CutLarge = f.robots == "ignore", f.nofollow, f.oversize == "cut"
 	if o.Strip = f.strip; !o.Assets || !slices.Equal(f.accept, crawler.DefaultAccept) {
 		o.Accept = f.accept

@@ -186,7 +186,7 @@ func (o *option) entry(kept bool) entry {
 		e.value, e.text = value, before+value+after
 	}
 	var notes []string
-	if _, ok := o.value.(toggle); !ok {
+	if off := (toggle{new(bool)}).String(); !o.isBool() || o.usual != off {
 		notes = append(notes, "default: "+o.usual)
 	}
 	if kept {

@@ -61,11 +61,10 @@ type keptValue interface {
 	texts() []string // what Set takes to make the value again, one text for each call
 }
 
-func (v choice) texts() []string  { return []string{*v.p} }
-func (v text) texts() []string    { return []string{*v.p} }
-func (v size) texts() []string    { return []string{sizeText(*v.p)} }
-func (v toggle) texts() []string  { return []string{strconv.FormatBool(*v.p)} }
-func (v enabled) texts() []string { return []string{strconv.FormatBool(!*v.off)} }
+func (v choice) texts() []string { return []string{*v.p} }
+func (v text) texts() []string   { return []string{*v.p} }
+func (v size) texts() []string   { return []string{sizeText(*v.p)} }
+func (v toggle) texts() []string { return []string{strconv.FormatBool(*v.p)} }
 
 func (v number[N]) texts() []string {
 	if *v.p < v.least { // unset by an empty text

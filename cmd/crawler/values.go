@@ -320,23 +320,6 @@ func (v toggle) String() string {
 	return "off"
 }
 
-// enabled is a flag without a value that is on by default.
-type enabled struct{ off *bool }
-
-func (v enabled) Set(s string) error {
-	on := !*v.off
-	err := toggle{&on}.Set(s)
-	*v.off = !on
-	return err
-}
-
-func (v enabled) String() string {
-	if *v.off {
-		return "off"
-	}
-	return "on"
-}
-
 // types are media types, comma-separated. Without any, the default counts.
 type types struct{ p *[]string }
 

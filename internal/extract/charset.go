@@ -101,16 +101,15 @@ func inDeclaration(body []byte) (encoding.Encoding, string) {
 	if !ok {
 		return nil, ""
 	}
-	const controls = "\x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\v\f\r\x0e\x0f" +
-		"\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f "
+	isSpace := func(c rune) bool { return c <= ' ' }
 	_, text, _ = bytes.Cut(text, []byte("encoding"))
-	text, ok = bytes.CutPrefix(bytes.TrimLeft(text, controls), []byte("="))
-	text = bytes.TrimLeft(text, controls)
+	text, ok = bytes.CutPrefix(bytes.TrimLeftFunc(text, isSpace), []byte("="))
+	text = bytes.TrimLeftFunc(text, isSpace)
 	if !ok || len(text) == 0 || text[0] != '"' && text[0] != '\'' {
 		return nil, ""
 	}
 	name, _, ok := bytes.Cut(text[1:], text[:1])
-	if !ok || bytes.ContainsAny(name, controls) {
+	if !ok || bytes.ContainsFunc(name, isSpace) {
 		return nil, ""
 	}
 	return asBytes(lookup(string(name)))

@@ -52,11 +52,11 @@ func (g *Graph) Pages(ctx context.Context, fn func(edges.Page) error) error {
 		return fn(p)
 	})
 	if errors.Is(err, edges.ErrDamaged) {
-		g.warn("the file of edges is damaged: edges come from the folders instead", "err", err)
+		g.log().Warn("the file of edges is damaged: edges come from the folders instead", "err", err)
 		kept.End, kept.Pages, err = whole, pages, nil
 	}
 	if err == nil && kept.Pages != stored {
-		g.info("edges of stored pages come from their folders", "pages", stored-kept.Pages)
+		g.log().Info("edges of stored pages come from their folders", "pages", stored-kept.Pages)
 		err = g.missing(ctx, kept, func(url string) error {
 			list, err := g.parse(url, kept.Assets)
 			if err != nil {
@@ -160,7 +160,7 @@ func (g *Graph) keep(ctx context.Context, assets bool) (*edges.Writer, error) {
 	}
 	w, err := g.Tree.WriteEdges(kept.End)
 	if err == nil && kept.Pages != stored {
-		g.info("edges of stored pages are made from their folders", "pages", stored-kept.Pages)
+		g.log().Info("edges of stored pages are made from their folders", "pages", stored-kept.Pages)
 		if err = g.fill(ctx, w, kept); err != nil {
 			err = errors.Join(err, w.Close())
 		}
@@ -172,7 +172,7 @@ func (g *Graph) keep(ctx context.Context, assets bool) (*edges.Writer, error) {
 func (g *Graph) whole(ctx context.Context, kept record.Edges) (record.Edges, error) {
 	whole, pages, err := g.Tree.ReadEdges(kept.End, func(edges.Page) error { return ctx.Err() })
 	if errors.Is(err, edges.ErrDamaged) {
-		g.warn("the file of edges is damaged: its last pages are dropped", "err", err, "pages", kept.Pages-pages)
+		g.log().Warn("the file of edges is damaged: its last pages are dropped", "err", err, "pages", kept.Pages-pages)
 		kept.End, kept.Pages, err = whole, pages, nil
 	}
 	return kept, err
@@ -230,14 +230,7 @@ func (g *Graph) Mend(ctx context.Context) error {
 	return err
 }
 
-func (g *Graph) warn(text string, args ...any) {
-	if g.Log != nil {
-		g.Log.Warn(text, args...)
-	}
-}
+func (g *Graph) log() *slog.Logger { return orDiscard(g.Log) }
 
-func (g *Graph) info(text string, args ...any) {
-	if g.Log != nil {
-		g.Log.Info(text, args...)
-	}
-}
+// orDiscard returns a log in place of nil: one that nobody reads.
+func orDiscard(log *slog.Logger) *slog.Logger { return cmp.Or(log, slog.New(slog.DiscardHandler)) }

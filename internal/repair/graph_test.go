@@ -288,7 +288,7 @@ func TestGraphReopened(t *testing.T) {
 			if err := os.RemoveAll(filepath.Dir(g.File("http://a.org/1", "source.txt"))); err != nil {
 				t.Fatal(err)
 			}
-			if r, err := rebuildIndex(t.Context(), g.Tree, g.Index, &testsite.Parser{}, nil); err != nil || r.Reopened != 1 {
+			if r, err := newRebuild(g.Tree, g.Index, &testsite.Parser{}, nil).run(t.Context()); err != nil || r.Reopened != 1 {
 				t.Fatalf("%d reopened, %v", r.Reopened, err)
 			}
 			again(t, g)

@@ -39,9 +39,7 @@ type MergeOptions struct {
 // It takes the tree's LOCK: iut.ErrBusy if somebody else has it. A tree that is not there is
 // fs.ErrNotExist, an index of another version of the format storage.ErrSchema.
 func Merge(ctx context.Context, o MergeOptions) (report Report, err error) {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = orDiscard(o.Log)
 	files, err := cleaner.FilesFor(o.Root, o.Output)
 	if err != nil {
 		return report, err
@@ -150,7 +148,7 @@ func mergeInto(ctx context.Context, tree *iut.Tree, path string, opts storage.Op
 	if err := index.Runs().MarkUnclean(); err != nil {
 		return report, iut.DiskError("merge", err)
 	}
-	report, err = rebuildIndex(ctx, tree, index, p, log)
+	report, err = newRebuild(tree, index, p, log).run(ctx)
 	if err == nil {
 		err = (&Graph{Tree: tree, Index: index, Log: log}).Mend(ctx)
 	}

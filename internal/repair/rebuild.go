@@ -70,27 +70,18 @@ func (r *Report) String() string {
 // of metadata a page.
 const setPages = 1000
 
-// rebuildIndex brings the index to what folders and seeds.txt say, before a run has begun. Torn
-// pages are removed, damaged ones kept under other names. Each complete page that the index does
-// not call stored, its SHA-256 compared, is committed with its links and metadata. A record that
-// the index calls stored, but whose folder does not hold that page, is pending again; so is one
-// with another outcome whose folder holds a page, until that page is adopted. Each seed has a
-// record.
+// run brings the index to what folders and seeds.txt say, before a run has begun. Torn pages are
+// removed, damaged ones kept under other names. Each complete page that the index does not call
+// stored, its SHA-256 compared, is committed with its links and metadata. A record that the index
+// calls stored, but whose folder does not hold that page, is pending again; so is one with another
+// outcome whose folder holds a page, until that page is adopted. Each seed has a record.
 //
 // So a rebuild into an empty index gives: stored = complete pages; pending = seeds and links of
 // stored pages that have no complete page, with the shortest known depth. It may be cut off
 // and done again at any point; done twice, it changes nothing.
 //
-// A failing disk is iut.ErrDisk. log may be nil.
-func rebuildIndex(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, log *slog.Logger) (Report, error) {
-	r := &rebuild{tree: tree, index: index, parser: p, log: log}
-	return r.run(ctx)
-}
-
+// A failing disk is iut.ErrDisk.
 func (r *rebuild) run(ctx context.Context) (Report, error) {
-	if r.log == nil {
-		r.log = slog.New(slog.DiscardHandler)
-	}
 	if err := r.index.Marks().Review(); err != nil {
 		return r.report, iut.DiskError("rebuild", err)
 	}
@@ -120,6 +111,11 @@ type rebuild struct {
 
 	set    []*record.Outcome // to be committed next
 	weight int               // of set
+}
+
+// newRebuild begins a rebuild. log may be nil.
+func newRebuild(tree *iut.Tree, index *storage.Index, p Parser, log *slog.Logger) *rebuild {
+	return &rebuild{tree: tree, index: index, parser: p, log: orDiscard(log)}
 }
 
 // seeds takes all seeds into the index.
@@ -331,7 +327,7 @@ func newIndex(ctx context.Context, tree *iut.Tree, opts storage.Options, kept st
 	if err != nil {
 		return Report{}, iut.DiskError("new index", err)
 	}
-	r := &rebuild{tree: tree, index: index, parser: p, log: log}
+	r := newRebuild(tree, index, p, log)
 	if kept != "" {
 		err = r.salvage(ctx, path)
 	}

@@ -397,7 +397,7 @@ func TestRebuildDepth(t *testing.T) {
 	s.Write(far, near, 7, named)
 	s.Write(near, farthest, 2, named, farthest)
 	s.Write(farthest, near, 9, named)
-	if _, err := rebuildIndex(context.Background(), s.Tree, s.Index, &testsite.Parser{}, nil); err != nil {
+	if _, err := newRebuild(s.Tree, s.Index, &testsite.Parser{}, nil).run(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	records := s.Records()
@@ -461,7 +461,7 @@ func TestRebuildSyncs(t *testing.T) {
 			covered++
 		}
 	}
-	report, err := rebuildIndex(context.Background(), s.Tree, s.Index, &testsite.Parser{}, nil)
+	report, err := newRebuild(s.Tree, s.Index, &testsite.Parser{}, nil).run(context.Background())
 	if err != nil || report.Adopted != 5 || covered != 5 || len(fs.open) > 0 {
 		t.Fatalf("%+v, %v: %d pages synced, %d not", report, err, covered, len(fs.open))
 	}

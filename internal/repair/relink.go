@@ -19,7 +19,8 @@ import (
 // have changed. The parser has been told of all seeds. It may be cut off and done again. fresh
 // is told of the new and the reopened rows, once they are durable; nil: nobody is.
 func Relink(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, cut bool, log *slog.Logger, fresh func(rows []record.Row, tx uint64)) (int, error) {
-	r := &rebuild{tree: tree, index: index, parser: p, log: log, fresh: fresh}
+	r := newRebuild(tree, index, p, log)
+	r.fresh = fresh
 	err := index.Records(ctx, nil, func(rec record.Record, err error) error {
 		if err != nil || rec.State != record.Stored || cut && rec.Cut == 0 {
 			return nil // a damaged record is for check to name
@@ -40,8 +41,8 @@ func Relink(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser,
 			}
 			return rec.State != record.Redirected || rec.Reason != "" || rec.Cut > 0
 		}, fresh)
-		if err == nil && again > 0 && log != nil {
-			log.Info("redirects and unkept pages are asked again for their links", "URLs", again)
+		if err == nil && again > 0 {
+			r.log.Info("redirects and unkept pages are asked again for their links", "URLs", again)
 		}
 	}
 	if err == nil && !cut {
@@ -57,7 +58,8 @@ func Relink(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser,
 // well, until no depth becomes less. It gives how many URLs it looked at. fresh is told of rows
 // that became eligible, once they are durable.
 func Nearer(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, fresh func(rows []record.Row, tx uint64)) (int, error) {
-	r := &rebuild{tree: tree, index: index, parser: p, fresh: fresh}
+	r := newRebuild(tree, index, p, nil)
+	r.fresh = fresh
 	for looked := 0; ; {
 		list, err := index.Shorter(setPages)
 		if err != nil || len(list) == 0 {

@@ -45,7 +45,7 @@ func TestTransactionsOfLongLinks(t *testing.T) {
 				run  func() (int, error)
 			}{
 				{"rebuild", func() (int, error) {
-					report, err := rebuildIndex(context.Background(), s.Tree, s.Index, p, nil)
+					report, err := newRebuild(s.Tree, s.Index, p, nil).run(context.Background())
 					return report.Found, err
 				}},
 				{"relink", func() (int, error) {
