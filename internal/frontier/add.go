@@ -1,6 +1,11 @@
 package frontier
 
-import "urltree/storage/record"
+import (
+	"cmp"
+	"slices"
+
+	"urltree/storage/record"
+)
 
 // Add adds new pending rows, durable since transaction tx. Those of range Held only count as added,
 // and with Options.NoSitemaps those that are no pages do not count at all. Between each maxRows of
@@ -19,28 +24,37 @@ func (f *Frontier) Add(rows []record.Row, tx uint64) {
 	f.wakeLocked()
 }
 
+// An arrival is a new row for the window of a host.
+type arrival struct {
+	h   *host
+	row *record.Row
+}
+
+// addLocked counts rows, and puts those for the windows of hosts in memory in, host by host: one
+// row at a time would move others as often.
 func (f *Frontier) addLocked(rows []record.Row, tx uint64) {
-	for _, g := range f.groupLocked(rows, tx) {
-		g.h.group = 0
-		sortRows(g.rows)
-		if g.h.refill.reading != nil {
-			g.h.refill.reading.added = append(g.h.refill.reading.added, g.rows...)
-		} else {
-			f.insertLocked(g.h, g.rows)
+	list := f.arrivalsLocked(rows, tx)
+	slices.SortFunc(list, func(a, b arrival) int {
+		return cmp.Or(cmp.Compare(a.h.at, b.h.at), compareRows(a.row, b.row))
+	})
+	var mine []record.Row
+	for len(list) > 0 {
+		h := list[0].h
+		mine = mine[:0]
+		for ; len(list) > 0 && list[0].h == h; list = list[1:] {
+			mine = append(mine, *list[0].row)
 		}
-		f.placeLocked(g.h)
+		if h.refill.reading != nil {
+			h.refill.reading.added = append(h.refill.reading.added, mine...)
+		} else {
+			f.insertLocked(h, mine)
+		}
+		f.placeLocked(h)
 	}
 }
 
-// A group is what an Add tells of one host: the rows that go into its window, if any.
-type group struct {
-	h    *host
-	n    int
-	rows []record.Row
-}
-
-// groupLocked counts rows and gives them by host. Those of a host outside are counted only.
-func (f *Frontier) groupLocked(rows []record.Row, tx uint64) []group {
+// arrivalsLocked counts rows, and returns those that are for a window.
+func (f *Frontier) arrivalsLocked(rows []record.Row, tx uint64) []arrival {
 	// Hosts are looked up first, and only that, for then a processor waits for several at a time.
 	hosts := make([]*host, len(rows))
 	last := ""
@@ -52,44 +66,26 @@ func (f *Frontier) groupLocked(rows []record.Row, tx uint64) []group {
 			hosts[i], last = f.hosts.byName[name], name
 		}
 	}
-	groups := make([]group, 1, len(rows)+1) // that of number 0 is none
-	inside := 0
-	for i := range rows {
-		r, h := &rows[i], hosts[i]
+	list := make([]arrival, 0, len(rows))
+	for i, h := range hosts {
+		r := &rows[i]
 		if r.Kind == record.PageRow {
 			f.counts.added++
 		} else if f.ignoresLocked(h, r, tx) {
-			hosts[i] = nil
 			continue
 		}
 		if h == nil {
 			h = f.insideLocked(r)
 		}
-		if h == nil {
-			continue
-		}
-		if h.group == 0 {
-			h.group = int32(len(groups))
-			groups = append(groups, group{h: h})
-		}
-		if hosts[i] = nil; f.arrivesLocked(h, r, tx) {
-			hosts[i] = h
-			groups[h.group].n++
-			inside++
+		switch {
+		case h == nil:
+		case f.arrivesLocked(h, r, tx):
+			list = append(list, arrival{h, r})
+		default:
+			f.placeLocked(h)
 		}
 	}
-	all := make([]record.Row, inside)
-	for i := range groups {
-		n := groups[i].n
-		groups[i].rows, all = all[:0:n], all[n:]
-	}
-	for i, h := range hosts {
-		if h != nil {
-			g := &groups[h.group]
-			g.rows = append(g.rows, rows[i])
-		}
-	}
-	return groups[1:]
+	return list
 }
 
 // insideLocked returns the host of a row, which may be new. If it stays outside, that counts the

@@ -21,6 +21,7 @@
 package frontier
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -178,19 +179,18 @@ func New(opts Options) (*Frontier, error) {
 	if opts.Tree != nil && opts.Queue != "" {
 		return nil, errors.New("frontier: order tree has no queue")
 	}
-	orDefault(&opts.Memory, 64<<20)
-	orDefault(&opts.Crawlers, 1)
-	orDefault(&opts.PerLoan, 16)
-	orDefault(&opts.Share, 64)
-	opts.Share = max(opts.Share, 0)
-	orDefault(&opts.PerHost, 1)
-	orDefault(&opts.MaxWait, 10*time.Minute)
-	orDefault(&opts.MaxCrawlDelay, time.Minute)
+	opts.Memory = cmp.Or(opts.Memory, 64<<20)
+	opts.Crawlers = cmp.Or(opts.Crawlers, 1)
+	opts.PerLoan = cmp.Or(opts.PerLoan, 16)
+	opts.Share = max(cmp.Or(opts.Share, 64), 0)
+	opts.PerHost = cmp.Or(opts.PerHost, 1)
+	opts.MaxWait = cmp.Or(opts.MaxWait, 10*time.Minute)
+	opts.MaxCrawlDelay = cmp.Or(opts.MaxCrawlDelay, time.Minute)
 	ranking, err := opts.ranking()
 	if err != nil {
 		return nil, fmt.Errorf("frontier: %w", err)
 	}
-	orDefault(&opts.MaxHosts, max(int(opts.Memory/(hostBytes+ranking.fixed())), 1000))
+	opts.MaxHosts = cmp.Or(opts.MaxHosts, max(int(opts.Memory/(hostBytes+ranking.fixed())), 1000))
 	f := &Frontier{
 		opts: opts, ranking: ranking,
 		clock:  newClock(opts.Now, opts.NotBefore),
@@ -221,12 +221,6 @@ func New(opts Options) (*Frontier, error) {
 		}
 	}
 	return f, nil
-}
-
-func orDefault[T ~int | ~int64](v *T, d T) {
-	if *v == 0 {
-		*v = d
-	}
 }
 
 // hostLocked returns the host of a name; a new one may be asked at once, except shortly after an

@@ -20,7 +20,6 @@ type host struct {
 	out       outList
 	seat      seat
 	lending   lending
-	group     int32 // in an Add, of its rows; 0: none
 	at        int32 // its place in hosts.list
 	refill    refill
 	side      *side      // rows that are no pages; nil: none

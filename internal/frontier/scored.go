@@ -74,7 +74,7 @@ func (o *ranking) newQueue() (queue.Queue[*record.Row], error) {
 	if len(list) == 1 {
 		return list[0], nil
 	}
-	return queue.NewMulti(list, nil), nil
+	return queue.NewMulti(list), nil
 }
 
 // place returns a row as an item with its key: those of range Later come first, by Due.
@@ -98,8 +98,6 @@ func (w *scored) bytes() int64 {
 	}
 	return w.fixed() + int64(w.peak)*scoredRow + int64(len(w.rows))*rowSize + w.text
 }
-
-func (w *scored) fixed() int64 { return w.ranking.fixed() }
 
 func (w *scored) first() *record.Row {
 	if len(w.rows) == 0 {

@@ -28,7 +28,7 @@ func multi(kind string, n int) (Queue[uint32], error) {
 			return nil, err
 		}
 	}
-	return NewMulti(queues, nil), nil
+	return NewMulti(queues), nil
 }
 
 // A model is a sorted slice beside a queue.

@@ -3,7 +3,7 @@
 //
 // A [Tournament] bounds each operation by O(log N). A quickheap costs O(log N) on average over a
 // sequence of operations, and now and then has an expensive extraction. [New] makes either;
-// [Multi] puts several side by side, filled by hash, which work at the same time.
+// [Multi] puts several side by side, filled by hash.
 package queue
 
 import (

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"testing"
 )
 
@@ -83,7 +82,6 @@ func TestEqualItems(t *testing.T) {
 
 // Equal parts from each queue, and others give more where one has too few.
 func TestMultiShares(t *testing.T) {
-	byKey := func(item *Item[uint32]) uint64 { return item.Key % 3 }
 	for _, tt := range []struct {
 		name string
 		have [3]int // items of each queue
@@ -99,12 +97,12 @@ func TestMultiShares(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			queues := []Queue[uint32]{new(Tournament[uint32]), new(Tournament[uint32]), new(Tournament[uint32])}
-			m := NewMulti(queues, byKey)
+			m := NewMulti(queues)
 			total := 0
 			for k, n := range tt.have {
 				for i := range n {
 					total++
-					m.Insert(Item[uint32]{Key: uint64(3*i + k), Seq: uint64(total)})
+					queues[k].Insert(Item[uint32]{Key: uint64(3*i + k), Seq: uint64(total)})
 				}
 			}
 			got := m.Extract(nil, tt.r)
@@ -126,9 +124,9 @@ func TestMultiShares(t *testing.T) {
 // Queues have their turn one after the other when less is taken than there are queues.
 func TestMultiTakesTurns(t *testing.T) {
 	queues := []Queue[uint32]{new(Tournament[uint32]), new(Tournament[uint32]), new(Tournament[uint32])}
-	m := NewMulti(queues, func(item *Item[uint32]) uint64 { return item.Key })
+	m := NewMulti(queues)
 	for key := range uint64(30) {
-		m.Insert(Item[uint32]{Key: key})
+		queues[key%3].Insert(Item[uint32]{Key: key})
 	}
 	for round := range 3 {
 		for _, r := range []int{1, 2, 2, 1} {
@@ -142,31 +140,17 @@ func TestMultiTakesTurns(t *testing.T) {
 	}
 }
 
-// Work in goroutines gives what work in sequence gives.
-func TestMultiInParallel(t *testing.T) {
-	const n = 40 * parallelFrom
-	whole, err := multi(QuickHeap, 4)
-	if err != nil {
-		t.Fatal(err)
+// Items whose numbers follow one another are spread evenly.
+func TestMultiSpreads(t *testing.T) {
+	queues := []Queue[uint32]{new(Tournament[uint32]), new(Tournament[uint32]), new(Tournament[uint32])}
+	m := NewMulti(queues)
+	for seq := range uint64(3000) {
+		m.Insert(Item[uint32]{Key: 1, Seq: seq})
 	}
-	parts, err := multi(CBT, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
-	list := items(rand.New(rand.NewPCG(9, 10)), n)
-	whole.Insert(list...)
-	for part := range slices.Chunk(list, 100) {
-		parts.Insert(part...)
-	}
-	a := whole.Extract(nil, n/2)
-	var b []Item[uint32]
-	for len(b) < n/2 {
-		b = parts.Extract(b, 80)
-	}
-	slices.SortFunc(a, Compare)
-	slices.SortFunc(b, Compare)
-	if !slices.Equal(a, b) {
-		t.Error("items differ")
+	for i, q := range queues {
+		if q.Len() < 900 || q.Len() > 1100 {
+			t.Errorf("queue %d has %d items of 3000, want about 1000", i, q.Len())
+		}
 	}
 }
 
