@@ -152,9 +152,8 @@ type Done struct {
 
 // A Frontier lends pending URLs to crawlers. All methods may be called at the same time.
 type Frontier struct {
-	opts    Options
-	ranking ranking // of the windows, with Options.Queue
-	clock   clock
+	opts  Options
+	clock clock
 
 	mu      sync.Mutex
 	hosts   hosts    // in memory; guarded by mu, as is all below
@@ -186,13 +185,15 @@ func New(opts Options) (*Frontier, error) {
 	opts.PerHost = cmp.Or(opts.PerHost, 1)
 	opts.MaxWait = cmp.Or(opts.MaxWait, 10*time.Minute)
 	opts.MaxCrawlDelay = cmp.Or(opts.MaxCrawlDelay, time.Minute)
-	ranking, err := opts.ranking()
-	if err != nil {
-		return nil, fmt.Errorf("frontier: %w", err)
+	opts.Queues = cmp.Or(opts.Queues, 1)
+	if opts.Queue != "" {
+		if _, err := opts.newQueue(); err != nil {
+			return nil, fmt.Errorf("frontier: %w", err)
+		}
 	}
-	opts.MaxHosts = cmp.Or(opts.MaxHosts, max(int(opts.Memory/(hostBytes+ranking.fixed())), 1000))
+	opts.MaxHosts = cmp.Or(opts.MaxHosts, max(int(opts.Memory/(hostBytes+opts.fixed())), 1000))
 	f := &Frontier{
-		opts: opts, ranking: ranking,
+		opts:   opts,
 		clock:  newClock(opts.Now, opts.NotBefore),
 		hosts:  hosts{byName: map[string]*host{}},
 		others: rotation{forgotten: map[string]bool{}},
@@ -319,10 +320,7 @@ func (f *Frontier) Private(name string, private bool) (bool, error) {
 	}
 	f.mu.Unlock()
 	stored, _, err := f.opts.Store.HostAt(name) // a host that is not lent, such as that of a redirect
-	if stored.Kind != 0 {
-		addresses = stored.Kind
-	}
-	return addresses == record.KindPrivate, err
+	return cmp.Or(stored.Kind, addresses) == record.KindPrivate, err
 }
 
 // Return ends a loan. The unasked rows, of Rows or Held, may be taken again at once. A second

@@ -15,7 +15,6 @@ type hosts struct {
 	names     int64 // bytes of the names
 	windows   int64 // bytes of all windows
 	redirects int64 // bytes of all redirects that wait
-	left      int64 // how often one made room for others
 }
 
 // add puts in a host without rows, of a name that is not there.
@@ -38,7 +37,6 @@ func (hs *hosts) remove(h *host) {
 	hs.list[last] = nil
 	hs.list = hs.list[:last]
 	delete(hs.byName, h.name)
-	hs.left++
 }
 
 // next returns the next host of the round over all.

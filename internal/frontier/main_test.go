@@ -325,13 +325,13 @@ func (f *Frontier) Take(ctx context.Context, free int) ([]*Loan, error) {
 func (f *Frontier) TryTake(free int) ([]*Loan, bool) { return f.Taker().TryTake(free) }
 
 // figures are what only tests ask for.
-type figures struct{ Eligible, Out, Added, Removed, Missing, Refills, Left, Windows int64 }
+type figures struct{ Eligible, Out, Added, Removed, Missing, Refills, Windows int64 }
 
 func (f *Frontier) figures() figures {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c := &f.counts
-	return figures{c.live, f.lent.out(), c.added, c.removed, c.missing, c.refills, f.hosts.left, f.hosts.windows}
+	return figures{c.live, f.lent.out(), c.added, c.removed, c.missing, c.refills, f.hosts.windows}
 }
 
 // checkInvariants compares every sum with what it sums up.

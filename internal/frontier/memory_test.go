@@ -53,7 +53,7 @@ func testMemory(t *testing.T, o order) {
 			few++
 		}
 	}
-	if least := 4 << 20 / (2 * (int(f.ranking.fixed()) + 840)); few < least {
+	if least := 4 << 20 / (2 * (int(f.opts.fixed()) + 840)); few < least {
 		t.Errorf("only %d of 5000 hosts have a window, want %d: the memory shared", few, least)
 	}
 }

@@ -419,7 +419,7 @@ func runWorld(t *testing.T, seed uint64) {
 	if s.Eligible != 0 || s.Out != 0 || s.Missing != 0 {
 		t.Errorf("at the end %d eligible, %d out, %d missing", s.Eligible, s.Out, s.Missing)
 	}
-	t.Logf("%d hosts, %d left; queue %q, order tree: %v, %d loans by walks", w.opts.MaxHosts, s.Left, w.opts.Queue, w.opts.Tree != nil, w.f.walks.found)
+	t.Logf("%d hosts; queue %q, order tree: %v, %d loans by walks", w.opts.MaxHosts, w.opts.Queue, w.opts.Tree != nil, w.f.walks.found)
 	if w.store.twice != "" {
 		t.Errorf("two refills of %s at once", w.store.twice)
 	}

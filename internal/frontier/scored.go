@@ -1,7 +1,6 @@
 package frontier
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -19,13 +18,6 @@ const (
 	fewRanked = 32 // rows that are ranked again at any time
 )
 
-// A ranking says by what scored windows order their rows.
-type ranking struct {
-	queue  string // the kind of the queues
-	queues int
-	rank   func(row *record.Row) uint64 // nil: Row.Rank
-}
-
 // A scored window hands out rows by what they are worth, from priority queues side by side. What
 // a row is worth is asked when it comes in, and of all rows again when a quarter of them has
 // gone, or at once if they are few. Several queues give out what is about the first row, see
@@ -34,7 +26,7 @@ type ranking struct {
 // A row stands in the queue or in front. The window takes no row behind edge while there are
 // others on disk only: these are about as good.
 type scored struct {
-	*ranking
+	opts   *Options
 	rows   map[string]*record.Row // by URL
 	text   int64                  // bytes of the strings of rows
 	queue  queue.Queue[*record.Row]
@@ -48,26 +40,26 @@ type ranked = queue.Item[*record.Row]
 
 // newWindow makes an empty window of the kind that the options ask for; a sorted one is plain.
 func (f *Frontier) newWindow(plain *sorted) window {
-	if f.ranking.queue == "" {
+	if f.opts.Queue == "" {
 		return plain
 	}
-	return &scored{ranking: &f.ranking}
+	return &scored{opts: &f.opts}
 }
 
-// fixed is what a window takes that has few rows, beside these; 0 if it is sorted.
-func (o *ranking) fixed() int64 {
-	if o.queue == "" {
+// fixed returns the bytes that a window of few rows takes beside these; 0 if it is sorted.
+func (o *Options) fixed() int64 {
+	if o.Queue == "" {
 		return 0
 	}
-	return int64(1+o.queues) * scoredFixed
+	return int64(1+o.Queues) * scoredFixed
 }
 
 // newQueue returns the empty queues of a window.
-func (o *ranking) newQueue() (queue.Queue[*record.Row], error) {
-	list := make([]queue.Queue[*record.Row], o.queues)
+func (o *Options) newQueue() (queue.Queue[*record.Row], error) {
+	list := make([]queue.Queue[*record.Row], o.Queues)
 	for i := range list {
 		var err error
-		if list[i], err = queue.New[*record.Row](o.queue); err != nil {
+		if list[i], err = queue.New[*record.Row](o.Queue); err != nil {
 			return nil, err
 		}
 	}
@@ -78,12 +70,12 @@ func (o *ranking) newQueue() (queue.Queue[*record.Row], error) {
 }
 
 // place returns a row as an item with its key: those of range Later come first, by Due.
-func (o *ranking) place(r *record.Row) ranked {
+func (w *scored) place(r *record.Row) ranked {
 	key := uint64(max(r.Due, 0))
 	if r.Range != record.Later {
 		rank := r.Rank
-		if o.rank != nil {
-			rank = o.rank(r)
+		if w.opts.Rank != nil {
+			rank = w.opts.Rank(r)
 		}
 		key = 1<<63 | min(rank, math.MaxInt64)
 	}
@@ -96,7 +88,7 @@ func (w *scored) bytes() int64 {
 	if len(w.rows) == 0 {
 		return 0
 	}
-	return w.fixed() + int64(w.peak)*scoredRow + int64(len(w.rows))*rowSize + w.text
+	return w.opts.fixed() + int64(w.peak)*scoredRow + int64(len(w.rows))*rowSize + w.text
 }
 
 func (w *scored) first() *record.Row {
@@ -104,7 +96,7 @@ func (w *scored) first() *record.Row {
 		return nil
 	}
 	if len(w.front) == 0 {
-		if w.rank != nil && 4*w.popped >= len(w.rows)-fewRanked {
+		if w.opts.Rank != nil && 4*w.popped >= len(w.rows)-fewRanked {
 			items := make([]ranked, 0, len(w.rows))
 			for _, r := range w.rows {
 				items = append(items, w.place(r))
@@ -112,8 +104,8 @@ func (w *scored) first() *record.Row {
 			w.requeue(items)
 		}
 		ahead := mostAhead
-		if w.rank != nil {
-			ahead = max(w.queues, min(mostAhead, len(w.rows)/8)) // of few rows the ranks count as they are now
+		if w.opts.Rank != nil {
+			ahead = max(w.opts.Queues, min(mostAhead, len(w.rows)/8)) // of few rows the ranks count as they are now
 		}
 		w.front = w.queue.Extract(w.front, ahead)
 		slices.SortFunc(w.front, func(a, b ranked) int { return queue.Compare(b, a) })
@@ -129,7 +121,7 @@ func (w *scored) pop() record.Row {
 	w.text -= rowText(r)
 	w.popped++
 	if delete(w.rows, r.URL); len(w.rows) == 0 {
-		*w = scored{ranking: w.ranking}
+		*w = scored{opts: w.opts}
 	}
 	return *r
 }
@@ -200,7 +192,7 @@ func (w *scored) refresh(items []ranked) {
 func (w *scored) requeue(items []ranked) {
 	clear(w.front)
 	w.front, w.popped = w.front[:0], 0
-	w.queue, _ = w.newQueue()
+	w.queue, _ = w.opts.newQueue()
 	w.queue.Insert(items...)
 }
 
@@ -214,7 +206,7 @@ func (w *scored) cut(least, most int, limit int64, left func(r *record.Row)) {
 	w.retreat()
 	items := w.queue.Extract(nil, n)
 	slices.SortFunc(items, queue.Compare)
-	size := w.fixed()
+	size := w.opts.fixed()
 	keep := 0
 	for ; keep < n; keep++ {
 		size += scoredRow + rowSize + rowText(items[keep].Value)
@@ -226,20 +218,10 @@ func (w *scored) cut(least, most int, limit int64, left func(r *record.Row)) {
 		left(items[keep+i].Value)
 	}
 	if keep == 0 {
-		*w = scored{ranking: w.ranking}
+		*w = scored{opts: w.opts}
 		return
 	}
 	edge := items[keep-1]
 	w.refresh(items[:keep])
 	w.edge = ranked{Key: edge.Key, Seq: edge.Seq}
-}
-
-// ranking checks the options of scored windows and fills in their defaults.
-func (o *Options) ranking() (ranking, error) {
-	if o.Queue == "" {
-		return ranking{}, nil
-	}
-	r := ranking{queue: o.Queue, queues: cmp.Or(o.Queues, 1), rank: o.Rank}
-	_, err := r.newQueue()
-	return r, err
 }
