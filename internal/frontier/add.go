@@ -89,7 +89,7 @@ func (f *Frontier) arrivalsLocked(rows []record.Row, tx uint64) []arrival {
 }
 
 // insideLocked returns the host of a row, which may be new. If it stays outside, that counts the
-// row and gives nil.
+// row and returns nil.
 func (f *Frontier) insideLocked(r *record.Row) *host {
 	name := record.Host(r.URL)
 	switch {
@@ -101,7 +101,7 @@ func (f *Frontier) insideLocked(r *record.Row) *host {
 	return nil
 }
 
-// arrivesLocked takes note of a new row of a host in memory. It tells whether the row is for its
+// arrivesLocked takes note of a new row of a host in memory. It reports whether the row is for its
 // window.
 func (f *Frontier) arrivesLocked(h *host, r *record.Row, tx uint64) bool {
 	if r.Range == record.Held {

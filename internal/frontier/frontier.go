@@ -6,18 +6,18 @@
 //
 // A row moves so: it is told by Add once it is durable (or counted by New, which reads
 // Store.NextHosts); it stands in the window of its host or waits on disk; Taker.Take lends it, and
-// it is out; Return gives it back unasked, or Done tells that the commit with its outcome has
-// happened. A row that is out is neither in a window nor read by a refill, so it is lent once. Rows
-// of sitemaps move in the same way, beside the window; that of a robots.txt is made when another
-// needs it.
+// it is out; Return takes it back unasked, or Done records that its outcome is committed. A row
+// that is out is neither in a window nor read by a refill, so it is lent once. Rows of sitemaps
+// move in the same way, beside the window; that of a robots.txt is made when another needs it.
 //
 // The committer calls, after each commit and in the order of the commits, first Add with the new
 // rows and then Done with the outcomes. So what a page leads to is known before the page
 // leaves, and the count of what is left never falls to zero too early.
 //
 // There is one lock. It is not held while the Store reads or while Idle is called. It is held while
-// Admit and NeedRobots are called, which may look up an origin in the index: that is one key, and
-// once for each time that a host is lent before its robots.txt is known, not for each row.
+// Admit and NeedRobots are called. They may look up one key in the index, that of an origin of
+// which nothing is in memory: that is so when its host has its first turn, and what is lent then is
+// the robots.txt and nothing else.
 package frontier
 
 import (
@@ -111,43 +111,6 @@ type Options struct {
 
 	// Tree makes the order source B's. nil: rows go by their rank.
 	Tree Tree
-}
-
-// A Loan lends a host to one crawler until Return. The rows are to be asked one after the
-// other, each request followed by Answered. When that gives a next permitted time in the
-// future, the rest goes back by Return.
-type Loan struct {
-	Host string
-	// Rows are of pages, or there is one of another kind. That of a robots.txt is in no Store and is
-	// not out: it needs no Done, and nobody else has this host, unless as many redirects as its Hops
-	// have led to it.
-	Rows  []record.Row
-	Known bool // the host has answered before
-	// Held are rows that are not to be asked in this run. An outcome moves each to the held
-	// range; they need no request and no turn. That of a robots.txt ends the way of its redirects.
-	Held []HeldRow
-
-	h        *host
-	one      [1]record.Row // where Rows lies, if it is one
-	by       *Taker        // in order tree
-	returned bool
-	used     bool  // something was asked
-	onward   bool  // its robots.txt goes on as a redirect
-	before   int64 // the host's next permitted time before this loan moved it to reserved
-	reserved int64 // 0: not moved
-}
-
-// A HeldRow is a row that this run does not ask, and why.
-type HeldRow struct {
-	Row    record.Row
-	Reason string
-}
-
-// Done describes a committed outcome: Row as it was lent, and its new place. Next counts only by
-// Range and Due: Later or Now if the row is pending as before, Held, or 0 if it is pending no more.
-type Done struct {
-	Row  record.Row
-	Next record.Row
 }
 
 // A Frontier lends pending URLs to crawlers. All methods may be called at the same time.
@@ -250,49 +213,8 @@ func (f *Frontier) failLocked(err error) {
 	f.wakeLocked()
 }
 
-// Begin reports whether a request of the loan may begin now. It is called right before each one. It
-// may not where another loan of the host has met an answer meanwhile that demands a rest, or has
-// begun a request too short a time ago: the rest of the loan goes back then.
-func (f *Frontier) Begin(l *Loan) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	p, now := &l.h.pace, f.clock.now()
-	if p.givenUp || now < p.until {
-		return false
-	}
-	if f.opts.PerHost > 1 {
-		if p.asked != 0 && now < p.asked+int64(p.wait(&f.opts)) {
-			return false
-		}
-		p.asked = now
-		p.keep(&f.opts)
-		f.placeLocked(l.h)
-	}
-	l.used = true
-	return true
-}
-
-// Answered records how the host took a request of the loan, and returns what is to be stored of it.
-func (f *Frontier) Answered(l *Loan, a Answer) record.HostTimes {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	l.used = true
-	l.h.stored.seq++
-	l.h.pace.answered(&f.opts, &f.clock, a)
-	l.h.lending.sifts = a.Over && f.opts.Tree == nil
-	if l.h.pace.givenUp {
-		f.forgetSideLocked(l.h)
-	}
-	if a.Failed && l.by != nil {
-		f.moveLocked(l.by, "")
-	}
-	f.placeLocked(l.h)
-	f.wakeLocked()
-	return l.h.times()
-}
-
 // CrawlDelay sets the least delay that a robots.txt asks for, at most Options.MaxCrawlDelay; 0
-// asks for none. The latest call counts. Answered gives it back to be stored.
+// asks for none. The latest call counts. Answered returns it, to be stored.
 func (f *Frontier) CrawlDelay(host string, d time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -303,8 +225,8 @@ func (f *Frontier) CrawlDelay(host string, d time.Duration) {
 }
 
 // Private reports whether the name of a host had an internal address when it was first looked up.
-// private says whether it has one now, and is kept if this is the first time: Answered gives it
-// back to be stored.
+// private says whether it has one now, and is kept if this is the first time: Answered
+// returns it, to be stored.
 func (f *Frontier) Private(name string, private bool) (bool, error) {
 	addresses := int64(record.KindPublic)
 	if private {
@@ -323,79 +245,13 @@ func (f *Frontier) Private(name string, private bool) (bool, error) {
 	return cmp.Or(stored.Kind, addresses) == record.KindPrivate, err
 }
 
-// Return ends a loan. The unasked rows, of Rows or Held, may be taken again at once. A second
-// Return of a loan does nothing.
-func (f *Frontier) Return(l *Loan, unasked []record.Row) {
+// Times returns the times of a host of a loan, to be stored.
+func (f *Frontier) Times(host string) record.HostTimes {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if l.returned {
-		return
-	}
-	l.returned = true
-	h := l.h
-	f.lent.loans--
-	f.waits.changes++
-	h.lending.borrowers--
-	if h.lending.borrowers == 0 {
-		h.lending.alone = false
-	}
-	f.unreserveLocked(l)
-	f.returnRedirectLocked(l)
-	var rows []record.Row
-	for i := range unasked {
-		switch o := f.backLocked(&unasked[i]); {
-		case o == nil:
-		case h.pace.givenUp && o.kind != record.PageRow:
-			f.countLocked(h, o.kind, -1)
-		default:
-			rows = append(rows, unasked[i])
-		}
-	}
-	if rows = h.takeSide(rows); len(rows) > 0 {
-		sortRows(rows)
-		f.insertLocked(h, rows)
-	}
-	if !f.leaveLocked(h) {
-		f.placeLocked(h)
-	}
-	f.shrinkLocked()
-	f.wakeLocked()
-}
-
-// Done records that the outcomes of rows are committed, with what Answered returned of their hosts.
-// Rows that are not out are ignored.
-func (f *Frontier) Done(done []Done, times []record.HostTimes) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for i := range times {
-		if h := f.hosts.byName[times[i].Name]; h != nil {
-			h.stored.saved = max(h.stored.saved, times[i].Seq)
-			f.leaveLocked(h)
-		}
-	}
-	for i := range done {
-		row, next := &done[i].Row, &done[i].Next
-		o := f.backLocked(row)
-		if o == nil {
-			continue
-		}
-		h := o.h
-		h.stock.more = h.stock.more || o.told // it may be open again, on disk
-		page := o.kind == record.PageRow
-		switch {
-		case (next.Range == record.Now || next.Range == record.Later) && (page || !h.pace.givenUp):
-			h.stock.leave(next)
-		case page && next.Range != record.Held:
-			f.counts.removed++
-			fallthrough
-		default:
-			f.countLocked(h, o.kind, -1)
-		}
-		if !f.leaveLocked(h) {
-			f.placeLocked(h)
-		}
-	}
-	f.wakeLocked()
+	h := f.hostLocked(host)
+	h.stored.seq++
+	return h.times()
 }
 
 // Expect changes the number of commits that may bring rows though no row is out for them, such as

@@ -122,12 +122,3 @@ func (f *Frontier) returnRedirectLocked(l *Loan) {
 		f.placeLocked(h)
 	}
 }
-
-// Times returns the times of a host of a loan, to be stored.
-func (f *Frontier) Times(host string) record.HostTimes {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	h := f.hostLocked(host)
-	h.stored.seq++
-	return h.times()
-}

@@ -89,8 +89,8 @@ func (f *Frontier) evictLocked(h *host) {
 	f.others.all = false
 }
 
-// rotateLocked reads hosts of the store, if some are needed and there is room for them. It gives
-// the lock free meanwhile.
+// rotateLocked reads hosts of the store, if some are needed and there is room for them. It
+// unlocks meanwhile.
 func (f *Frontier) rotateLocked(now int64, starving bool) bool {
 	if !f.rotatesLocked(now) {
 		return false

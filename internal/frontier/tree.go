@@ -209,9 +209,8 @@ type walk struct {
 	ready  [][]byte        // labels of hosts that could be asked when it began, sorted; nil: not known yet
 }
 
-// walkLocked moves a worker until it comes to a row that may be asked, and lends it. It gives nil
-// when no host may be asked, or when it has found none. It gives the lock free while the index is
-// read.
+// walkLocked moves a worker until it comes to a row that may be asked, and lends it. It returns
+// nil when no host may be asked, or when it has found none. It unlocks while the index is read.
 func (f *Frontier) walkLocked(t *Taker) *Loan {
 	w := &walk{f: f, t: t, barren: map[string]bool{}}
 	for f.err == nil {
@@ -392,7 +391,7 @@ func (w *walk) lendLocked(at string, picked []record.Child, now int64) *Loan {
 
 // readLocked reads entries of a folder behind the key `after` ("": from the first), as
 // storage.Queues.OpenChildren does: kids, then, with paths, what else is there. next is where to go
-// on; "": there are no others. It gives the lock free meanwhile.
+// on; "": there are no others. It unlocks meanwhile.
 func (w *walk) readLocked(at string, kids [][]byte, paths bool, after string, n int) (list []record.Child, next string, s *scan) {
 	f := w.f
 	s = &scan{gone: map[string]struct{}{}}
