@@ -98,7 +98,7 @@ func (c *command) parse(environment []string) (sub *subcommand, operands []strin
 	if err := l.read(words); err != nil && !l.help {
 		return nil, nil, err
 	}
-	c.operands = l.operands
+	c.set, c.operands = l.set, l.operands
 	var behind *subcommand // a subcommand that does not stand first
 	if l.sub == c.crawling && len(l.operands) > 0 {
 		behind = c.subcommand(l.operands[0])

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -212,47 +211,43 @@ func (c *command) probe(tree, output string) error {
 
 // goOn returns the command line that goes on, as a shell takes it: without secrets, and without
 // standard input, whose seeds the tree has.
-func goOn(args, operands []string) string {
-	var kept []string
-	for i := 0; i < len(args); i++ {
-		name, value, joined := strings.Cut(args[i], "=")
-		bare := "-" + strings.TrimLeft(name, "-")
-		if !strings.HasPrefix(name, "-") || i == 0 || !slices.Contains([]string{"-input", "-password", "-header", "-proxy"}, bare) {
-			arg := args[i]
-			if slices.Contains(operands, arg) {
-				if u, err := url.Parse(arg); err != nil {
-					arg = weburl.HideLogin(arg)
-				} else if u.User != nil {
-					arg = u.Redacted()
-				}
-			}
-			kept = append(kept, arg)
-			continue
-		}
-		if !joined {
-			if i++; i == len(args) {
-				break
-			}
-			value = args[i]
-		}
-		switch bare {
-		case "-input":
+func (c *command) goOn() string {
+	line := c.args[:1:1]
+	for _, s := range c.set {
+		name, value := "-"+s.option.name, s.value
+		switch s.option.name {
+		case "input":
 			if value == "-" {
 				continue
 			}
-		case "-password":
+		case "password":
 			value = "..."
-		case "-header":
+		case "header":
 			value, _, _ = strings.Cut(value, ":")
 			value += ": ..."
-		case "-proxy":
+		case "proxy":
 			if u, err := url.Parse(value); err == nil {
 				value = u.Redacted()
 			}
 		}
-		kept = append(kept, bare, value)
+		switch {
+		case !s.option.isBool():
+			line = append(line, name, value)
+		case value == "true":
+			line = append(line, name)
+		default:
+			line = append(line, name+"="+value)
+		}
 	}
-	return commandLine(kept)
+	for _, seed := range c.operands {
+		if u, err := url.Parse(seed); err != nil {
+			seed = weburl.HideLogin(seed)
+		} else if u.User != nil {
+			seed = u.Redacted()
+		}
+		line = append(line, seed)
+	}
+	return commandLine(line)
 }
 
 // commandLine quotes arguments for a shell.

@@ -125,10 +125,15 @@ func TestGoOn(t *testing.T) {
 		{"at sign", "crawler|-user-agent|bot (me@a.org): x|https://b/@me", "crawler -user-agent 'bot (me@a.org): x' https://b/@me"},
 		{"standard input", "crawler|-input|-|-quiet", "crawler -quiet"},
 		{"file", "crawler|-input|a b|-quiet", "crawler -input 'a b' -quiet"},
+		{"switches", "crawler|-sitemaps=false|-edges=true|http://a/", "crawler -sitemaps=false -edges http://a/"},
+		{"behind the seed", "crawler|http://a/|-quiet|-scope=host", "crawler -quiet -scope host http://a/"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			args := strings.Split(tt.args, "|")
-			got := goOn(args, args[len(args)-1:])
+			c := newCommand(strings.Split(tt.args, "|"))
+			if _, _, err := c.parse(nil); err != nil {
+				t.Fatal(err)
+			}
+			got := c.goOn()
 			if got != tt.want {
 				t.Errorf("%s, want %s", got, tt.want)
 			}

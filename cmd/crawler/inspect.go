@@ -46,8 +46,6 @@ func (c *command) inspectCommand(q *inspect.Question, operand, usage string, fla
 	return c.lookCommand(q.Command, operand, usage, answer, flags...)
 }
 
-const stateWords = "open or pending, held, visited, closed, stored, redirected, refused, error or failed"
-
 // word makes a flag whose value is judged where the question is answered; words are those that it
 // takes, as far as they are known here.
 func word(name string, p *string, none, usage string, words ...string) *option {
@@ -60,7 +58,7 @@ func (c *command) lsCommand() *subcommand {
 	q := &inspect.Question{Command: "ls"}
 	return c.inspectCommand(q, "[URL-PREFIX]", "show the tree: states and counts of folders and pages",
 		plainFlag("r", toggle{&q.Recursive}, "folders below folders too"),
-		word("state", &q.State, "any", "only what is in this `STATE`: "+stateWords, inspect.Words("state")...),
+		word("state", &q.State, "any", "only what is in this `STATE`: "+inspect.StateWords, inspect.Words("state")...),
 		plainFlag("n", number[int64]{p: &q.Lines, none: "all"}, "at most `N` lines"))
 }
 

@@ -122,7 +122,8 @@ type command struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	args           []string
-	operands       []string // those of args that are neither flags nor the subcommand
+	set            []setting // the flags of args
+	operands       []string  // what of args is neither a flag nor the subcommand
 	flags          *flags
 	crawling       *subcommand   // the crawl
 	subcommands    []*subcommand // all others; the last one is for packagers alone

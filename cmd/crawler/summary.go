@@ -51,7 +51,7 @@ func (c *command) summary(r crawler.Result, opts crawler.Options) {
 	came(&b, r, opts)
 	fmt.Fprintf(&b, "files     %s %s %s %s; pages below %s\n", r.Files.Res, r.Files.Res2, r.Files.Statistics, r.Files.Hourly, opts.Tree)
 	if r.Total.Pending() > r.Total.Held || r.Total.Sitemaps > 0 && opts.ReadsSitemaps() {
-		fmt.Fprintf(&b, "to go on  %s\n", goOn(c.args, c.operands))
+		fmt.Fprintf(&b, "to go on  %s\n", c.goOn())
 	}
 	fmt.Fprintf(&b, "crawler: %s", r.Ended)
 	switch {

@@ -30,6 +30,14 @@ func (l *line) answered(c cell) cell {
 	return c
 }
 
+// of returns a cell of what URLs have in one state alone.
+func (l *line) of(state record.State, c cell) cell {
+	if l.State != state {
+		return cell{}
+	}
+	return c
+}
+
 // columns are all there are; the first ones, as many as ledgerColumns, are written by default.
 var columns = []Column{
 	{"url", "the URL", func(l *line) cell { return text(l.URL) }},
@@ -45,28 +53,15 @@ var columns = []Column{
 
 	{"type", "media type, such as text/html", func(l *line) cell { return text(l.Media) }},
 	{"charset", "by which its links were read", func(l *line) cell { return text(l.Charset) }},
-	{"sha256", "of the body of a stored page", func(l *line) cell {
-		if l.State != record.Stored {
-			return cell{}
-		}
-		return text(hex.EncodeToString(l.Digest[:]))
-	}},
+	{"sha256", "of the body of a stored page", func(l *line) cell { return l.of(record.Stored, text(hex.EncodeToString(l.Digest[:]))) }},
 	{"folder", "where a stored page is, below the tree", func(l *line) cell {
-		if l.State != record.Stored {
-			return cell{}
-		}
 		folder, err := l.in.Tree.Path(l.URL)
 		if err != nil {
 			return cell{}
 		}
-		return text(folder)
+		return l.of(record.Stored, text(folder))
 	}},
-	{"target", "where it redirects to", func(l *line) cell {
-		if l.State != record.Redirected {
-			return cell{}
-		}
-		return text(l.HeaderLinks)
-	}},
+	{"target", "where it redirects to", func(l *line) cell { return l.of(record.Redirected, text(l.HeaderLinks)) }},
 	{"found", "when it became known, RFC 3339", func(l *line) cell { return moment(l.Found) }},
 	{"title", "of the page", func(l *line) cell { return text(l.meta.Title) }},
 	{"description", "of the page", func(l *line) cell { return text(l.meta.Description) }},
@@ -107,11 +102,7 @@ func chosenColumns(list string) ([]Column, error) {
 		name = strings.ToLower(strings.TrimSpace(name))
 		i := slices.IndexFunc(columns, func(c Column) bool { return c.Name == name })
 		if i < 0 {
-			var names []string
-			for _, c := range columns {
-				names = append(names, c.Name)
-			}
-			return nil, fmt.Errorf("no column %q, but these: %s; %w: crawler %s", clean(name), strings.Join(names, ", "), ErrUsage, usageExport)
+			return nil, fmt.Errorf("no column %q, but these: %s; %w: crawler %s", clean(name), strings.Join(Words("columns"), ", "), ErrUsage, usageExport)
 		}
 		if slices.ContainsFunc(chosen, func(c Column) bool { return c.Name == name }) {
 			return nil, fmt.Errorf("the column %s is named twice; %w: crawler %s", name, ErrUsage, usageExport)

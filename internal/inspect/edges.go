@@ -71,133 +71,116 @@ func (i *Inspector) exportEdges(ctx context.Context, format string, in below, w 
 	if i.Edges == nil {
 		return fmt.Errorf("%w: the link graph of this tree", ErrNotFound)
 	}
-	var out edgeWriter
+	var (
+		begin, end string
+		page       func(*edges.Page) // errors stay in w
+	)
 	switch format {
 	default:
-		out = &tableEdges{out: newTable(format, w)}
+		page = tableEdges(newTable(format, w))
 	case "dot":
-		out = dotEdges{w}
+		begin, end = "digraph links {\n", "}\n"
+		page = func(p *edges.Page) { dotEdges(w, p) }
 	case "graphml":
 		if i.Live != nil {
 			// It remembers the nodes it has named: more memory than a crawl has for answers.
 			return fmt.Errorf("%w by a crawl: -format graphml only while none goes on; tsv and dot also meanwhile", iut.ErrBusy)
 		}
-		out = &graphmlEdges{w: w, seed: maphash.MakeSeed(), nodes: map[uint64]struct{}{}}
+		begin, end = graphmlBegin, "</graph>\n</graphml>\n"
+		page = (&graphml{w: w, seed: maphash.MakeSeed(), nodes: map[uint64]struct{}{}}).page
 	}
-	out.begin()
+	w.WriteString(begin)
 	err := i.Edges(ctx, func(p edges.Page) error {
 		if len(in.key) > 0 && !in.has(p.URL) {
 			return nil
 		}
-		out.page(&p)
+		page(&p)
 		_, err := w.Write(nil) // the error of any write before
 		return err
 	})
 	if err == nil {
-		out.end()
+		w.WriteString(end)
 	}
 	return err
 }
 
-// An edgeWriter writes edges in a format. Errors stay in its writer.
-type edgeWriter interface {
-	begin()
-	page(p *edges.Page)
-	end()
-}
-
-// tableEdges is a row for each edge.
-type tableEdges struct{ out table }
-
-func (o *tableEdges) begin() { o.out.begin([]string{"from", "to", "element", "rel", "text"}) }
-
-func (o *tableEdges) page(p *edges.Page) {
-	for i := range p.Edges {
-		e := &p.Edges[i]
-		_ = o.out.row([]cell{text(p.URL), text(e.To), text(e.Element), text(e.Rel), text(e.Text)})
+// tableEdges returns a function that writes a row for each edge.
+func tableEdges(out table) func(*edges.Page) {
+	out.begin([]string{"from", "to", "element", "rel", "text"})
+	return func(p *edges.Page) {
+		for i := range p.Edges {
+			e := &p.Edges[i]
+			_ = out.row([]cell{text(p.URL), text(e.To), text(e.Element), text(e.Rel), text(e.Text)})
+		}
 	}
 }
 
-func (*tableEdges) end() {}
-
-// dotEdges is the language of Graphviz.
-type dotEdges struct{ w *bufio.Writer }
-
-func (o dotEdges) begin() { o.w.WriteString("digraph links {\n") }
-
-func (o dotEdges) page(p *edges.Page) {
+// dotEdges writes edges in the language of Graphviz.
+func dotEdges(w *bufio.Writer, p *edges.Page) {
 	from := dotQuote(p.URL)
-	fmt.Fprintf(o.w, "  %s;\n", from)
+	fmt.Fprintf(w, "  %s;\n", from)
 	for i := range p.Edges {
 		e := &p.Edges[i]
-		fmt.Fprintf(o.w, "  %s -> %s [element=%s", from, dotQuote(e.To), dotQuote(e.Element))
+		fmt.Fprintf(w, "  %s -> %s [element=%s", from, dotQuote(e.To), dotQuote(e.Element))
 		if e.Rel != "" {
-			fmt.Fprintf(o.w, ", rel=%s", dotQuote(e.Rel))
+			fmt.Fprintf(w, ", rel=%s", dotQuote(e.Rel))
 		}
 		if e.Text != "" {
-			fmt.Fprintf(o.w, ", label=%s", dotQuote(e.Text))
+			fmt.Fprintf(w, ", label=%s", dotQuote(e.Text))
 		}
-		o.w.WriteString("];\n")
+		w.WriteString("];\n")
 	}
 }
-
-func (o dotEdges) end() { o.w.WriteString("}\n") }
 
 var dotEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 
 func dotQuote(s string) string { return `"` + dotEscapes.Replace(clean(s)) + `"` }
 
-// graphmlEdges is GraphML, in which each node is declared before the first edge that names it.
-type graphmlEdges struct {
+const graphmlBegin = xml.Header + `<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
+<key id="element" for="edge" attr.name="element" attr.type="string"/>
+<key id="rel" for="edge" attr.name="rel" attr.type="string"/>
+<key id="text" for="edge" attr.name="text" attr.type="string"/>
+<graph id="links" edgedefault="directed">
+`
+
+// A graphml writes GraphML, in which each node is declared before the first edge that names it.
+type graphml struct {
 	w     *bufio.Writer
 	seed  maphash.Seed
 	nodes map[uint64]struct{} // hashes of those declared
 }
 
-func (o *graphmlEdges) begin() {
-	o.w.WriteString(xml.Header + `<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
-<key id="element" for="edge" attr.name="element" attr.type="string"/>
-<key id="rel" for="edge" attr.name="rel" attr.type="string"/>
-<key id="text" for="edge" attr.name="text" attr.type="string"/>
-<graph id="links" edgedefault="directed">
-`)
-}
-
-func (o *graphmlEdges) page(p *edges.Page) {
+func (o *graphml) page(p *edges.Page) {
 	o.node(p.URL)
 	for i := range p.Edges {
 		e := &p.Edges[i]
 		o.node(e.To)
-		o.w.WriteString(`<edge source="`)
-		o.escape(p.URL)
-		o.w.WriteString(`" target="`)
-		o.escape(e.To)
-		o.w.WriteString(`">`)
+		o.write(`<edge source="`, p.URL, `" target="`)
+		o.write("", e.To, `">`)
 		for _, d := range [...]struct{ key, value string }{{"element", e.Element}, {"rel", e.Rel}, {"text", e.Text}} {
 			if d.value != "" {
-				fmt.Fprintf(o.w, `<data key="%s">`, d.key)
-				o.escape(clean(d.value))
-				o.w.WriteString("</data>")
+				o.write(`<data key="`+d.key+`">`, clean(d.value), "</data>")
 			}
 		}
 		o.w.WriteString("</edge>\n")
 	}
 }
 
-func (o *graphmlEdges) node(url string) {
+func (o *graphml) node(url string) {
 	hash := maphash.String(o.seed, url)
 	if _, there := o.nodes[hash]; there {
 		return
 	}
 	o.nodes[hash] = struct{}{}
-	o.w.WriteString(`<node id="`)
-	o.escape(url)
-	o.w.WriteString("\"/>\n")
+	o.write(`<node id="`, url, "\"/>\n")
 }
 
-func (o *graphmlEdges) escape(s string) { _ = xml.EscapeText(o.w, []byte(s)) }
-
-func (o *graphmlEdges) end() { o.w.WriteString("</graph>\n</graphml>\n") }
+// write writes a text, escaped, between two that are mark-up.
+func (o *graphml) write(before, text, behind string) {
+	o.w.WriteString(before)
+	_ = xml.EscapeText(o.w, []byte(text))
+	o.w.WriteString(behind)
+}
 
 // exportRanks writes a row for each URL of the index that has a rank, in the order of the tree. The
 // ranks of all nodes of the link graph together are 1.

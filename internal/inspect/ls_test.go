@@ -231,8 +231,8 @@ func TestLsLaws(t *testing.T) {
 				if diff := cmp.Diff(want, ledger(t, i, "-state", word)); diff != "" {
 					t.Errorf("export -state %s: %s", word, diff)
 				}
-				choose, ok := selectors(word)
-				if n := choose(i.Index.Totals().Counts); !ok || n != int64(len(want)) {
+				choose, err := chosen(word, "")
+				if n := choose(i.Index.Totals().Counts); err != nil || n != int64(len(want)) {
 					t.Errorf("%s: the totals count %d, there are %d", word, n, len(want))
 				}
 			}

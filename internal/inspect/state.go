@@ -6,17 +6,53 @@ import (
 	"urltree/storage/record"
 )
 
-// stateWords are the words that -state takes. A record is open (it may be asked, or is held),
+// StateWords are the words that -state takes. A record is open (it may be asked, or is held),
 // closed (stored, redirected or refused) or error (failed); a folder is visited while it holds
 // something open.
-const stateWords = "open or pending, held, visited, closed, stored, redirected, refused, error or failed"
+const StateWords = "open or pending, held, visited, closed, stored, redirected, refused, error or failed"
+
+// A selector numbers those of the counted records that a word names; nil: all are meant.
+type selector func(record.Counts) int64
+
+// selectors has the selector of each word of StateWords. The names that the ledger uses are among
+// them.
+var selectors = []struct {
+	word string
+	selector
+}{
+	{"open", record.Counts.Pending},
+	{"pending", record.Counts.Pending},
+	{"held", func(c record.Counts) int64 { return c.Held }},
+	{"visited", record.Counts.Pending},
+	{"closed", func(c record.Counts) int64 { return c.Stored + c.Redirected + c.Refused }},
+	{"stored", func(c record.Counts) int64 { return c.Stored }},
+	{"redirected", func(c record.Counts) int64 { return c.Redirected }},
+	{"refused", func(c record.Counts) int64 { return c.Refused }},
+	{"error", func(c record.Counts) int64 { return c.Failed }},
+	{"failed", func(c record.Counts) int64 { return c.Failed }},
+}
+
+// chosen returns the selector of a state that was asked for, if any was.
+func chosen(state, usage string) (selector, error) {
+	if state == "" {
+		return nil, nil
+	}
+	for _, s := range selectors {
+		if s.word == state {
+			return s.selector, nil
+		}
+	}
+	return nil, fmt.Errorf("no state %q, but these: %s; %w: crawler %s", state, StateWords, ErrUsage, usage)
+}
 
 // Words returns the values that a flag of ls and export takes, in the order in which a user sees
 // them; those of columns may be a list with commas between them.
 func Words(flag string) (words []string) {
 	switch flag {
 	case "state":
-		words = []string{"open", "pending", "held", "visited", "closed", "stored", "redirected", "refused", "error", "failed"}
+		for _, s := range selectors {
+			words = append(words, s.word)
+		}
 	case "what":
 		words = exports
 	case "format":
@@ -27,41 +63,6 @@ func Words(flag string) (words []string) {
 		}
 	}
 	return words
-}
-
-// A selector numbers those of the counted records that a word names; nil: all are meant.
-type selector func(record.Counts) int64
-
-// selectors returns the selector of a word. The names that the ledger uses are words as well.
-func selectors(word string) (selector, bool) {
-	switch word {
-	case "":
-		return nil, true
-	case "open", "pending", "visited":
-		return record.Counts.Pending, true
-	case "held":
-		return func(c record.Counts) int64 { return c.Held }, true
-	case "closed":
-		return func(c record.Counts) int64 { return c.Stored + c.Redirected + c.Refused }, true
-	case "stored":
-		return func(c record.Counts) int64 { return c.Stored }, true
-	case "redirected":
-		return func(c record.Counts) int64 { return c.Redirected }, true
-	case "refused":
-		return func(c record.Counts) int64 { return c.Refused }, true
-	case "error", "failed":
-		return func(c record.Counts) int64 { return c.Failed }, true
-	}
-	return nil, false
-}
-
-// chosen returns the selector of a state that was asked for.
-func chosen(state, usage string) (selector, error) {
-	s, ok := selectors(state)
-	if !ok {
-		return nil, fmt.Errorf("no state %q, but these: %s; %w: crawler %s", state, stateWords, ErrUsage, usage)
-	}
-	return s, nil
 }
 
 // picks reports whether some of the counted records are meant.

@@ -82,15 +82,7 @@ type tsvTable struct {
 	line []byte
 }
 
-func (t *tsvTable) begin(names []string) {
-	for i, name := range names {
-		if i > 0 {
-			t.w.WriteByte('\t')
-		}
-		t.w.WriteString(name)
-	}
-	t.w.WriteByte('\n')
-}
+func (t *tsvTable) begin(names []string) { t.w.WriteString(strings.Join(names, "\t") + "\n") }
 
 func (t *tsvTable) row(cells []cell) error {
 	t.line = t.line[:0]
