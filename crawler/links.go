@@ -51,7 +51,8 @@ type Linker struct {
 	failed func(error)    // called with an error of a look-up; nil: nothing is
 }
 
-// Use has the linker look up in an index what was kept of the seeds. It is called before all else.
+// Use has the linker look up in an index what was kept of the seeds. It must have returned before
+// another method is called: nothing guards it.
 func (l *Linker) Use(index *storage.Index) { l.index = index }
 
 // Areas returns what of a seed, or of the target of a seed's redirect, decides which links are
@@ -66,12 +67,13 @@ func (l *Linker) Err() error {
 }
 
 // HasArea implements [scope.Store].
-func (l *Linker) HasArea(area string) bool { return l.answer(l.index.Seeds().HasArea(area)) }
+func (l *Linker) HasArea(area string) bool { return l.found(l.index.Seeds().HasArea(area)) }
 
 // IsSeed implements [scope.Store].
-func (l *Linker) IsSeed(url string) bool { return l.answer(l.index.Seeds().Has(url)) }
+func (l *Linker) IsSeed(url string) bool { return l.found(l.index.Seeds().Has(url)) }
 
-func (l *Linker) answer(yes bool, err error) bool {
+// found returns what a look-up of seeds came to, no after an error.
+func (l *Linker) found(yes bool, err error) bool {
 	if err != nil {
 		l.mu.Lock()
 		l.err = cmp.Or(l.err, err)

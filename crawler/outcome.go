@@ -26,9 +26,9 @@ const (
 // maxHops is how many redirects in a row are followed.
 const maxHops = 10
 
-// answer turns what came back for a URL into its outcome. The times are left to the caller.
+// judge turns what came back for a URL into its outcome. The times are left to the caller.
 // known says that the host has answered before.
-func (w *worker) answer(item *iut.Item, known bool, res *fetch.Response, err error) frontier.Answer {
+func (w *worker) judge(item *iut.Item, known bool, res *fetch.Response, err error) frontier.Answer {
 	if item.Row.Tries < math.MaxUint16 {
 		item.Row.Tries++
 	}

@@ -40,7 +40,7 @@ func (w *worker) url(loan *frontier.Loan, row *record.Row, free func()) (done bo
 		}
 		defer parsed()
 	}
-	a := w.answer(item, loan.Known, res, r.err)
+	a := w.judge(item, loan.Known, res, r.err)
 	if w.ends.broken.Load() != nil {
 		// Whether this page's call-backs were called or not: it is pending, and comes again.
 		drop(item)

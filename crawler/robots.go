@@ -209,9 +209,9 @@ type robotsAnswer struct {
 	host frontier.Answer // how the host took it
 }
 
-// answer takes what one request for a robots.txt came to, which counts at once. known says that the
+// learn takes what one request for a robots.txt came to, which counts at once. known says that the
 // host asked has answered before.
-func (c *robotsCache) answer(of *record.Row, known bool, r *reply) (a robotsAnswer) {
+func (c *robotsCache) learn(of *record.Row, known bool, r *reply) (a robotsAnswer) {
 	origin := of.Source
 	row := &record.Robots{Origin: origin, Time: r.end.Unix()}
 	a.host.End = r.end
@@ -320,7 +320,7 @@ func (w *worker) askRobots(loan *frontier.Loan, row *record.Row) error {
 			defer parsed()
 		}
 	}
-	a := w.rules.robots.answer(row, loan.Known, &r)
+	a := w.rules.robots.learn(row, loan.Known, &r)
 	if a.row == nil && a.next == "" {
 		return nil
 	}

@@ -129,7 +129,7 @@ func askFor(t *testing.T, c *robotsCache, client *fetch.Client, origin string) (
 	for ; ; row.Hops++ {
 		r := reply{end: time.Now()}
 		r.res, r.err = client.Get(t.Context(), row.URL, fetch.Request{MaxSize: robots.MaxBytes, KeepLarge: true})
-		a := c.answer(&row, false, &r)
+		a := c.learn(&row, false, &r)
 		if row.URL = a.next; row.URL == "" {
 			return a.row, a.host
 		}

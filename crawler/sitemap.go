@@ -119,7 +119,7 @@ func (w *worker) askSitemap(loan *frontier.Loan, row *record.Row) (done bool, ne
 		}
 		defer parsed()
 	}
-	a := w.answer(item, loan.Known, r.res, r.err)
+	a := w.judge(item, loan.Known, r.res, r.err)
 	next, done = w.finish(loan, row, item, a, r.start)
 	return done, next, nil
 }

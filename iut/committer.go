@@ -58,11 +58,14 @@ func (c *Committer) submit(ctx context.Context, batch *buffer.Batch[*Item]) erro
 	}
 }
 
-// Close ends the input of the committer: no builder is left.
+// Close ends the input of the committer. It is called once, when all builders have returned.
 func (c *Committer) Close() { close(c.in) }
 
-// Run commits until Close, then what is left; or until ctx ends. After a disk error nothing
-// more is committed: a failed sync is never tried again as if nothing had happened.
+// Run commits until Close, then what is left; or until ctx ends, whose cause it returns. After a
+// disk error, which is [ErrDisk], nothing more is committed: a failed sync is never tried again as
+// if nothing had happened.
+//
+// It is called once, on one goroutine, which calls the functions in the fields; these are set before.
 func (c *Committer) Run(ctx context.Context) error {
 	var (
 		batches []*buffer.Batch[*Item]

@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 
 	"urltree/internal/edges"
 	"urltree/storage/record"
@@ -14,7 +15,8 @@ import (
 const edgesName = "edges"
 
 // WriteEdges opens the file of edges for appending behind its first end bytes; what stands behind
-// them goes. It must be as long as that, see EdgesSize. With end 0 it begins anew.
+// them goes. It must be as long as that, see EdgesSize. With end 0 it begins anew. The tree must not
+// be closed before the writer, of which there may be one. The error is [ErrDisk].
 func (t *Tree) WriteEdges(end int64) (*edges.Writer, error) {
 	if err := t.writable(); err != nil {
 		return nil, err
@@ -49,11 +51,11 @@ func (f edgesFile) Write(b []byte) (int, error) {
 }
 
 // ReadEdges calls fn for each page in the first end bytes of the file of edges, see [edges.Read].
-// Without a file it reads as one that is cut off.
+// Without a file it reads as one that is cut off. The errors are those of Read and [ErrDisk].
 func (t *Tree) ReadEdges(end int64, fn func(edges.Page) error) (whole, pages int64, err error) {
 	f, err := t.fs.Open(edgesName, os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
-		return edges.Read(eof{}, end, fn)
+		return edges.Read(strings.NewReader(""), end, fn)
 	}
 	if err != nil {
 		return 0, 0, DiskError("open edges", err)
@@ -73,12 +75,8 @@ func (r reader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// eof is an empty file.
-type eof struct{}
 
-func (eof) Read([]byte) (int, error) { return 0, io.EOF }
-
-// EdgesSize returns the length of the file of edges, 0 if there is none.
+// EdgesSize returns the length of the file of edges, 0 if there is none. The error is [ErrDisk].
 func (t *Tree) EdgesSize() (int64, error) {
 	e, err := t.fs.Stat(edgesName)
 	if errors.Is(err, fs.ErrNotExist) {

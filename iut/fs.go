@@ -4,8 +4,8 @@ import "urltree/internal/disk"
 
 // An FS is the disk below the root of one tree: the seam at which tests let a disk fail. Names are
 // slash paths relative to the root, valid by [io/fs.ValidPath]; no call follows a symbolic link
-// below the root or leaves it. All methods may be called at the same time. [Disk] is one, and the
-// comments of its methods say what an FS has to do.
+// below the root or leaves it. All methods may be called at the same time. [Disk] is one, and shows
+// what each method has to do.
 type FS = disk.FS
 
 // A File is an open file of an FS. It is used by one goroutine at a time.

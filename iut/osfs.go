@@ -19,11 +19,7 @@ import (
 
 const noFollow = unix.O_NOFOLLOW
 
-// A Disk is the real file system below one root descriptor.
-//
-// Where SyncAll works file by file, written lists what it has to sync. A file enters the list
-// when it is closed, not when it is made: a SyncAll in between would take it off the list
-// before its last byte. Folders enter when a name in them changes.
+// A Disk is the real file system below one root descriptor. It is an [FS].
 type Disk struct {
 	root    int    // descriptor of the root; syncfs is called on it, so it sees every error since the start
 	name    string // absolute path of the root
@@ -32,6 +28,9 @@ type Disk struct {
 
 	kept atomic.Pointer[folder] // nil: none, or somebody is using it
 
+	// written lists what SyncAll has to sync where it works file by file. A file enters the list when
+	// it is closed, not when it is made: a SyncAll in between would take it off the list before its
+	// last byte. Folders enter when a name in them changes.
 	mu      sync.Mutex
 	written map[string]bool // guarded by mu; name to whether it is a folder; used by "fsync" only
 }
@@ -66,8 +65,10 @@ func (d *Disk) Close() error {
 	return unix.Close(d.root)
 }
 
+// SyncMode returns how SyncAll works: "syncfs", "fsync" or "none".
 func (d *Disk) SyncMode() string { return d.mode }
 
+// Mkdir makes one folder. Its parent must exist, itself must not.
 func (d *Disk) Mkdir(name string) error {
 	if err := d.mkdir(name); err != nil {
 		return &fs.PathError{Op: "mkdir", Path: name, Err: err}
@@ -76,6 +77,8 @@ func (d *Disk) Mkdir(name string) error {
 	return nil
 }
 
+// Open opens a file, never a folder. Flags are those of package os; with os.O_EXCL the file must be
+// new.
 func (d *Disk) Open(name string, flag int) (File, error) {
 	// Not blocking: a FIFO under this name must not stop the crawl.
 	flag |= unix.O_NONBLOCK
@@ -93,6 +96,7 @@ func (d *Disk) Open(name string, flag int) (File, error) {
 	return f, nil
 }
 
+// Rename renames a file and replaces what has the new name.
 func (d *Disk) Rename(from, to string) error {
 	return d.in("rename", from, func(oldParent int, oldBase string) error {
 		return d.in("rename", to, func(newParent int, newBase string) error {
@@ -107,6 +111,7 @@ func (d *Disk) Rename(from, to string) error {
 	})
 }
 
+// Remove removes a file, not a folder.
 func (d *Disk) Remove(name string) error {
 	return d.in("remove", name, func(parent int, base string) error {
 		if err := againOnly(func() error { return unix.Unlinkat(parent, base, 0) }); err != nil {
@@ -117,6 +122,7 @@ func (d *Disk) Remove(name string) error {
 	})
 }
 
+// List returns what a folder holds, by name, without sizes.
 func (d *Disk) List(name string) ([]Entry, error) {
 	fd, err := d.open(name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
@@ -137,6 +143,7 @@ func (d *Disk) List(name string) ([]Entry, error) {
 	return entries, nil
 }
 
+// Stat returns type and size.
 func (d *Disk) Stat(name string) (Entry, error) {
 	var e Entry
 	err := d.in("stat", name, func(parent int, base string) error {
@@ -148,6 +155,7 @@ func (d *Disk) Stat(name string) (Entry, error) {
 	return e, err
 }
 
+// SyncDir makes the names in one folder durable.
 func (d *Disk) SyncDir(name string) error {
 	if d.mode == "none" {
 		return nil
@@ -155,6 +163,8 @@ func (d *Disk) SyncDir(name string) error {
 	return d.syncOne(name, true)
 }
 
+// SyncAll makes durable all that was written, made and renamed before the call, and what Adopt
+// named.
 func (d *Disk) SyncAll() error {
 	d.letGo()
 	switch d.mode {
@@ -179,12 +189,16 @@ func (d *Disk) SyncAll() error {
 	return nil
 }
 
+// Adopt names a folder whose page an earlier process wrote: the next SyncAll covers its files and
+// the folders above it as if they had been written now.
 func (d *Disk) Adopt(name string) {
 	d.note(path.Join(name, contentName), false)
 	d.note(path.Join(name, sourceName), false)
 	d.noteFolders(name)
 }
 
+// Free returns how many bytes and inodes are left to this user, math.MaxUint64 inodes where the file
+// system does not count them.
 func (d *Disk) Free() (bytes, inodes uint64, err error) {
 	var st unix.Statfs_t
 	if err := againOnly(func() error { return unix.Fstatfs(d.root, &st) }); err != nil {

@@ -35,7 +35,7 @@ type SeedList struct {
 // SeedList returns the beginning of a list. It is to be closed.
 func (t *Tree) SeedList() *SeedList { return &SeedList{tree: t} }
 
-// Close ends the use of the list.
+// Close ends the use of the list. No Add follows.
 func (l *SeedList) Close() {
 	l.past = true
 	if l.old != nil {
@@ -46,7 +46,7 @@ func (l *SeedList) Close() {
 
 // Add appends those of the next URLs of the list that seeds.txt does not have behind the URLs
 // before them, each once, and makes all of them durable. It asks ctx from time to time whether to
-// go on.
+// go on, and returns its error if not. Other errors are [ErrDisk].
 func (l *SeedList) Add(ctx context.Context, urls []string) error {
 	if err := l.tree.writable(); err != nil {
 		return err
@@ -108,7 +108,8 @@ func (l *SeedList) find(ctx context.Context, missing map[string]bool) (err error
 }
 
 // Seeds calls fn with every seed behind a mark and the mark behind that seed, oldest first, until
-// fn fails. [ErrSeedMark] says that the mark is none of this file.
+// fn fails, whose error it returns. [ErrSeedMark] says that the mark is none of this file; other
+// errors are [ErrDisk].
 func (t *Tree) Seeds(from SeedMark, fn func(url string, mark SeedMark) error) error {
 	return t.seedLines(from, func(line []byte, mark SeedMark) error { return fn(string(line), mark) })
 }

@@ -187,7 +187,7 @@ func ReadFormat(root string) (f Format, err error) {
 	return f, errors.Join(err, disk.Close())
 }
 
-// Close releases the tree. It syncs nothing.
+// Close releases the tree. It syncs nothing. The errors are those of the system.
 func (t *Tree) Close() error {
 	var err error
 	if t.disk != nil {
@@ -209,13 +209,13 @@ func (t *Tree) Format() Format {
 	return t.format
 }
 
-// Path returns the folder of a URL, below the root. See [Mapping].
+// Path returns the folder of a URL, below the root, see [Mapping]. The error is [ErrPath].
 func (t *Tree) Path(url string) (string, error) { return t.paths.Path(url) }
 
-// URLOf returns the URL of a folder. See [Mapping].
+// URLOf returns the URL of a folder, see [Mapping]. The error is [ErrPath].
 func (t *Tree) URLOf(rel string) (string, error) { return t.paths.URLOf(rel) }
 
-// Free returns how many bytes and inodes the disk has left for this user, see [FS].
+// Free returns how many bytes and inodes the disk has left for this user, see [Disk].
 func (t *Tree) Free() (bytes, inodes uint64, err error) { return t.fs.Free() }
 
 // Sync makes durable all pages whose Store has returned before the call, adopted ones
@@ -232,13 +232,14 @@ func (t *Tree) Sync() error {
 	return t.syncErr
 }
 
-// SetLinks puts the link options of this run, and how it syncs, into FORMAT. The error is
-// [ErrDisk].
+// SetLinks puts the link options of this run, and how it syncs, into FORMAT. Errors are those of
+// Keep.
 func (t *Tree) SetLinks(links LinkOptions) error {
 	return t.change(func(f *Format) { f.Links, f.Sync = links, t.fs.SyncMode() })
 }
 
-// Keep puts kept into FORMAT, in place of what was kept there. A kill leaves the old or the new.
+// Keep puts kept into FORMAT, in place of what was kept there. A kill leaves the old or the new. The
+// error is [ErrDisk], or [ErrFormat] for more than FORMAT can hold.
 func (t *Tree) Keep(kept Kept) error { return t.change(func(f *Format) { f.Kept = kept }) }
 
 // change replaces FORMAT, unless that changes nothing.

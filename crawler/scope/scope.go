@@ -29,9 +29,11 @@ const (
 
 var modes = []string{"any", "domain", "host", "prefix"}
 
+// String returns the name that ParseMode reads.
 func (m Mode) String() string { return modes[m] }
 
-// ParseMode reads the name of a mode: any, domain, host or prefix.
+// ParseMode reads the name of a mode: any, domain, host or prefix. The error quotes another name,
+// and names all modes.
 func ParseMode(name string) (Mode, error) {
 	for i, m := range modes {
 		if m == name {

@@ -27,7 +27,8 @@ func (s Strip) String() string {
 
 const wwwPrefix = "www."
 
-// ParseStrip reads comma-separated names of parameters, and "www." for the host prefix.
+// ParseStrip reads comma-separated names of parameters, and "www." for the host prefix. The error
+// quotes the first name that can be none.
 func ParseStrip(text string) (Strip, error) {
 	var s Strip
 	for name := range strings.SplitSeq(text, ",") {

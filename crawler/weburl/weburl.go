@@ -2,11 +2,11 @@
 // standard makes of it, without fragment and user name. It is fed by seeds, links, redirects
 // and sitemaps; it feeds scope, the seen filter and the tree.
 //
-// All functions, and the methods of a Strip, may be called from any goroutine; a [Base] has one
-// user at a time.
-//
 // Nothing else is rewritten: escapes stay as they are, a query keeps its order, a lone "?"
 // stays. Two spellings that a server may tell apart are two URLs.
+//
+// All functions, and the methods of a Strip, may be called from any goroutine; a [Base] has one
+// user at a time.
 //
 // A canonical URL
 //
