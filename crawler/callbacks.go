@@ -122,37 +122,37 @@ func (e *ends) foreign(what, url string, more time.Duration, fn func(*disk.Step)
 
 // tell calls the call-backs of a page, before its links get their scores: OnPage, then Edge of
 // each link. All of one page are called by the same goroutine.
-func (w *worker) tell(item *iut.Item, header http.Header, body []byte, page *extract.Result) bool {
+func (c *crawler) tell(item *iut.Item, header http.Header, body []byte, page *extract.Result) bool {
 	row := &item.Row
-	if w.opts.OnPage != nil && !w.ends.call("OnPage", row.URL, func() error {
+	if c.opts.OnPage != nil && !c.ends.call("OnPage", row.URL, func() error {
 		told := Page{
 			URL: row.URL, Source: row.Source, Depth: int(row.Depth), Status: int(item.Outcome.Page.Status),
 			Header: header, Media: item.Outcome.Page.Media, Charset: page.Charset, Body: body,
 		}
-		told.Links = w.toldLinks(item, header, page)
+		told.Links = c.toldLinks(item, header, page)
 		if page.Meta != nil {
 			told.Meta = *page.Meta
 		}
-		return w.opts.OnPage(told)
+		return c.opts.OnPage(told)
 	}) {
 		return false
 	}
-	return w.opts.Edge == nil || w.ends.call("Edge", row.URL, func() error {
+	return c.opts.Edge == nil || c.ends.call("Edge", row.URL, func() error {
 		for i := range page.Links {
-			w.opts.Edge(row.URL, w.rules.linker.strip.Apply(page.Links[i].URL))
+			c.opts.Edge(row.URL, c.rules.linker.strip.Apply(page.Links[i].URL))
 		}
 		return nil
 	})
 }
 
 // toldLinks returns the links of a page as OnPage receives them.
-func (w *worker) toldLinks(item *iut.Item, header http.Header, page *extract.Result) []Link {
+func (c *crawler) toldLinks(item *iut.Item, header http.Header, page *extract.Result) []Link {
 	list := make([]Link, 0, len(page.Links)+len(page.Unwanted))
 	add := func(l extract.Link) {
-		l.URL = w.rules.linker.strip.Apply(l.URL)
+		l.URL = c.rules.linker.strip.Apply(l.URL)
 		list = append(list, Link(l))
 	}
-	if w.opts.NoFollow == "none" || !strings.Contains(item.Outcome.Page.Flags, flagNoFollow) {
+	if c.opts.NoFollow == "none" || !strings.Contains(item.Outcome.Page.Flags, flagNoFollow) {
 		for _, l := range extract.HeaderLinks(item.Row.URL, header) {
 			add(extract.Link{URL: l.URL, Element: "header", Rel: l.Rel})
 		}
@@ -168,12 +168,12 @@ func (w *worker) toldLinks(item *iut.Item, header http.Header, page *extract.Res
 }
 
 // allows asks Options.Allow, for each URL once before its turn.
-func (w *worker) allows(row *record.Row) (allowed, ok bool) {
-	if w.opts.Allow == nil {
+func (c *crawler) allows(row *record.Row) (allowed, ok bool) {
+	if c.opts.Allow == nil {
 		return true, true
 	}
-	ok = w.ends.call("Allow", row.URL, func() error {
-		allowed = w.opts.Allow(Candidate{URL: row.URL, Source: row.Source, Depth: int(row.Depth)})
+	ok = c.ends.call("Allow", row.URL, func() error {
+		allowed = c.opts.Allow(Candidate{URL: row.URL, Source: row.Source, Depth: int(row.Depth)})
 		return nil
 	})
 	return allowed, ok

@@ -29,8 +29,8 @@ type engine struct {
 	store    stores
 	rules    rules
 	network  network
-	frontier *frontier.Frontier // lends URLs to the workers, which put what came of them into the buffers
-	workers  []*worker
+	frontier *frontier.Frontier // lends URLs to the crawlers, which put what came of them into the buffers
+	crawlers []*crawler
 	buffers  []*buffer.Buffer[*iut.Item]
 	places   places
 	limit    pageLimit
@@ -90,7 +90,7 @@ type places struct {
 	fetched chan struct{}       // a place for each page between download and parse worker; nil: none
 	parsing *semaphore.Weighted // a place for each parse worker; held from parsing until Buffer.Add
 	shares  *semaphore.Weighted // of sharesMore, for large pages; taken before parsing, and held as long
-	over    *semaphore.Weighted // of overBytes, see worker.put
+	over    *semaphore.Weighted // of overBytes, see crawler.put
 }
 
 // pageLimit is that of MaxPages.

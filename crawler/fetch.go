@@ -13,31 +13,31 @@ import (
 
 // work asks for the URLs of a loan one after the other. free lets the next download begin; it is
 // called once a page waits for a parse worker, or else by the caller.
-func (w *worker) work(loan *frontier.Loan, free func()) {
+func (c *crawler) work(loan *frontier.Loan, free func()) {
 	rows := loan.Rows
-	defer func() { w.giveBack(loan, rows) }()
+	defer func() { c.giveBack(loan, rows) }()
 	for _, h := range loan.Held {
 		o := record.Outcome{Row: h.Row, State: record.Pending, Next: h.Row}
 		o.Next.Range, o.Next.Reason = record.Held, h.Reason
 		if h.Row.Kind == record.RobotsRow {
-			o.Robots = w.rules.robots.lost(h.Row.Source, h.Reason)
+			o.Robots = c.rules.robots.lost(h.Row.Source, h.Reason)
 		}
-		w.add(&iut.Item{Outcome: o}, 0)
+		c.add(&iut.Item{Outcome: o}, 0)
 	}
 	for len(rows) > 0 {
-		if w.ends.fetching.Err() != nil {
+		if c.ends.fetching.Err() != nil {
 			return
 		}
-		done, next, err := w.row(loan, &rows[0], free)
+		done, next, err := c.row(loan, &rows[0], free)
 		if err != nil {
-			w.ends.fail(err)
+			c.ends.fail(err)
 			return
 		}
 		if !done {
 			return
 		}
 		rows = rows[1:]
-		if next > w.frontier.Now() || w.network.pause.on() {
+		if next > c.frontier.Now() || c.network.pause.on() {
 			return // the host, or the disk, wants to rest before the others
 		}
 	}
@@ -48,14 +48,14 @@ func (w *worker) work(loan *frontier.Loan, free func()) {
 // the time before which the host may not be asked again. An error is one of the disk.
 //
 // Each handler asks by request, makes an outcome of the reply, and ends by finish.
-func (w *worker) row(loan *frontier.Loan, row *record.Row, free func()) (done bool, next int64, err error) {
+func (c *crawler) row(loan *frontier.Loan, row *record.Row, free func()) (done bool, next int64, err error) {
 	switch row.Kind {
 	case record.RobotsRow:
-		return false, 0, w.askRobots(loan, row) // nothing waits for it to be done
+		return false, 0, c.askRobots(loan, row) // nothing waits for it to be done
 	case record.SitemapRow:
-		return w.askSitemap(loan, row)
+		return c.askSitemap(loan, row)
 	}
-	return w.url(loan, row, free)
+	return c.url(loan, row, free)
 }
 
 // A reply is what one request came to.
@@ -67,23 +67,23 @@ type reply struct {
 
 // request makes one request of a loan. It returns false if none may be made now, or if fetching
 // stopped first. An error is one of the disk.
-func (w *worker) request(loan *frontier.Loan, url string, req fetch.Request) (r reply, ok bool, err error) {
-	if !w.network.pause.begin() {
+func (c *crawler) request(loan *frontier.Loan, url string, req fetch.Request) (r reply, ok bool, err error) {
+	if !c.network.pause.begin() {
 		return r, false, nil
 	}
-	if !w.frontier.Begin(loan) {
-		w.network.pause.drop()
+	if !c.frontier.Begin(loan) {
+		c.network.pause.drop()
 		return r, false, nil
 	}
-	w.measured.asked.Store(true)
-	w.flying.Add(1)
+	c.measured.asked.Store(true)
+	c.flying.Add(1)
 	r.start = time.Now()
-	r.res, r.err = w.network.get(w.ends.transfers, url, req)
-	r.err = w.network.pause.end(loan.Host, loan.Known, r.err)
+	r.res, r.err = c.network.get(c.ends.transfers, url, req)
+	r.err = c.network.pause.end(loan.Host, loan.Known, r.err)
 	r.end = time.Now()
-	w.flying.Add(-1)
+	c.flying.Add(-1)
 	switch {
-	case r.err != nil && w.ends.transfers.Err() != nil, errors.Is(r.err, errNotAsked):
+	case r.err != nil && c.ends.transfers.Err() != nil, errors.Is(r.err, errNotAsked):
 		return r, false, nil
 	case errors.Is(r.err, fetch.ErrDisk) && !errors.Is(r.err, errNoRoom):
 		return r, false, fmt.Errorf("%w: body of %s: %w", iut.ErrDisk, url, r.err)
@@ -93,8 +93,8 @@ func (w *worker) request(loan *frontier.Loan, url string, req fetch.Request) (r 
 
 // obeys looks whether robots.txt allows the row of an item, and refuses it if not. It returns false
 // if the answer is not known after all: the frontier asks for it first.
-func (w *worker) obeys(item *iut.Item) (known bool, err error) {
-	rules, err := w.rules.robots.rules(record.Origin(item.Row.URL))
+func (c *crawler) obeys(item *iut.Item) (known bool, err error) {
+	rules, err := c.rules.robots.rules(record.Origin(item.Row.URL))
 	if rules == nil {
 		return false, err
 	}
@@ -107,15 +107,15 @@ func (w *worker) obeys(item *iut.Item) (known bool, err error) {
 // finish reports to the frontier how the host took a request that began at start, decides when a
 // row is asked again that is still pending, and puts its outcome into the buffer. row is the row as
 // it was lent. It fails only when the crawl does.
-func (w *worker) finish(loan *frontier.Loan, row *record.Row, item *iut.Item, a frontier.Answer, start time.Time) (next int64, ok bool) {
+func (c *crawler) finish(loan *frontier.Loan, row *record.Row, item *iut.Item, a frontier.Answer, start time.Time) (next int64, ok bool) {
 	if a.Start = start; a.End.IsZero() {
 		a.End = time.Now()
 	}
 	a.Failed = item.OfPage() && item.State == record.Failed
-	times := w.frontier.Answered(loan, a)
+	times := c.frontier.Answered(loan, a)
 	item.Host = &times
 	if item.State == record.Pending {
-		item.Next.Due = w.due(times, row.Tries, row.Spared)
+		item.Next.Due = c.due(times, row.Tries, row.Spared)
 		spared := item.Next.Spared >= mostSpared
 		switch {
 		case row.Kind != record.PageRow && spared:
@@ -125,12 +125,12 @@ func (w *worker) finish(loan *frontier.Loan, row *record.Row, item *iut.Item, a 
 			item.Next.Reason = heldRefused + ":" + item.Next.Reason
 		}
 	}
-	if !w.add(item, time.Since(start)) {
+	if !c.add(item, time.Since(start)) {
 		return 0, false
 	}
 	if a.Fault != frontier.NoFault || a.RetryAfter > 0 {
 		// How long the host wants to be left alone must not be lost.
-		w.buf.Flush()
+		c.buf.Flush()
 	}
 	return times.Next, true
 }

@@ -147,25 +147,25 @@ func (e *engine) rerank(ctx context.Context) (err error) {
 
 // ranks returns a function that sets the scores of links that a row's answer gave, total in number;
 // with a nil row, of links of a sitemap. In order breadth it does nothing, and the depth counts.
-func (w *worker) ranks(row *record.Row, total int) func(links []record.Link) {
+func (c *crawler) ranks(row *record.Row, total int) func(links []record.Link) {
 	switch {
-	case w.opts.Score != nil:
-		return w.score
-	case w.rules.scorer != nil:
-		return w.rules.scorer.Shares(row, total)
+	case c.opts.Score != nil:
+		return c.score
+	case c.rules.scorer != nil:
+		return c.rules.scorer.Shares(row, total)
 	}
 	return func([]record.Link) {}
 }
 
 // score asks the function of the options.
-func (w *worker) score(links []record.Link) {
+func (c *crawler) score(links []record.Link) {
 	for i := range links {
 		l := &links[i]
 		if l.Source == record.Seed {
 			continue
 		}
-		ok := w.ends.call("Score", l.URL, func() error {
-			l.Rank = score.Rank(w.opts.Score(Candidate{URL: l.URL, Source: l.Source, Depth: int(l.Depth)}))
+		ok := c.ends.call("Score", l.URL, func() error {
+			l.Rank = score.Rank(c.opts.Score(Candidate{URL: l.URL, Source: l.Source, Depth: int(l.Depth)}))
 			return nil
 		})
 		if !ok {
@@ -177,29 +177,29 @@ func (w *worker) score(links []record.Link) {
 // isKnown reports whether the seen filter surely has a link: it is durable already. It is nil
 // where more of a known link counts: with a limit of depth each may be a shorter way to what it
 // names, and scores add up.
-func (w *worker) isKnown() func(url string) bool {
-	if w.opts.MaxDepth != 0 || w.rules.scorer != nil {
+func (c *crawler) isKnown() func(url string) bool {
+	if c.opts.MaxDepth != 0 || c.rules.scorer != nil {
 		return nil
 	}
-	filter := w.store.index.Filter()
+	filter := c.store.index.Filter()
 	return func(url string) bool { return filter.Lookup(filter.Fingerprint(url)) == seen.Known }
 }
 
 // newLinks sets the scores of links, and leaves out those that isKnown would, whose scores count
 // all the same.
-func (w *worker) newLinks(rank func([]record.Link), links []record.Link) []record.Link {
+func (c *crawler) newLinks(rank func([]record.Link), links []record.Link) []record.Link {
 	rank(links)
-	if w.opts.MaxDepth != 0 {
+	if c.opts.MaxDepth != 0 {
 		return links
 	}
-	filter := w.store.index.Filter()
+	filter := c.store.index.Filter()
 	kept := links[:0]
 	for _, l := range links {
 		switch fp := filter.Fingerprint(l.URL); {
 		case filter.Lookup(fp) != seen.Known:
 			kept = append(kept, l)
-		case w.rules.scorer != nil:
-			w.rules.scorer.Known(fp, l.Rank)
+		case c.rules.scorer != nil:
+			c.rules.scorer.Known(fp, l.Rank)
 		}
 	}
 	if len(kept) <= len(links)/2 {

@@ -28,14 +28,14 @@ const maxHops = 10
 
 // judge turns what came back for a URL into its outcome. The times are left to the caller.
 // known says that the host has answered before.
-func (w *worker) judge(item *iut.Item, known bool, res *fetch.Response, err error) frontier.Answer {
+func (c *crawler) judge(item *iut.Item, known bool, res *fetch.Response, err error) frontier.Answer {
 	if item.Row.Tries < math.MaxUint16 {
 		item.Row.Tries++
 	}
 	now := time.Now().Unix()
 	item.Outcome.Page = record.Page{Time: now, PageDepth: item.Row.Depth}
 	if err != nil {
-		return w.failed(item, known, err)
+		return c.failed(item, known, err)
 	}
 	page := &item.Outcome.Page
 	page.Status = uint16(res.Status)
@@ -48,16 +48,16 @@ func (w *worker) judge(item *iut.Item, known bool, res *fetch.Response, err erro
 		res.Body.Release()
 		item.Fail("partial")
 	case status >= 200 && status < 300 && item.Row.Kind == record.SitemapRow:
-		w.readSitemap(item, res)
+		c.readSitemap(item, res)
 	case status >= 200 && status < 300:
-		w.page(item, res)
+		c.page(item, res)
 	case status >= 300 && status < 400 && item.Row.Kind == record.SitemapRow:
-		w.redirectSitemap(item, res)
+		c.redirectSitemap(item, res)
 	case status >= 300 && status < 400:
-		w.redirect(item, res)
+		c.redirect(item, res)
 	case status == http.StatusTooManyRequests || status >= 500:
 		a.Cause, a.Fault = statusReason(status), faultOf(status)
-		w.again(item, a.Cause, spares(a.Fault))
+		c.again(item, a.Cause, spares(a.Fault))
 	case item.Row.Kind == record.SitemapRow:
 		item.Fail(statusReason(status)) // few sites have one: it is not worth a login
 	default:
@@ -144,7 +144,7 @@ func isAway(err error) bool {
 	return errors.As(err, &away)
 }
 
-func (w *worker) failed(item *iut.Item, known bool, err error) frontier.Answer {
+func (c *crawler) failed(item *iut.Item, known bool, err error) frontier.Answer {
 	if reason := noTry(err); reason != "" {
 		item.Row.Tries--
 		item.State = record.Pending
@@ -152,16 +152,16 @@ func (w *worker) failed(item *iut.Item, known bool, err error) frontier.Answer {
 		return frontier.Answer{Away: isAway(err)}
 	}
 	failure, fault := failureOf(err, known)
-	if w.opts.Fetch != nil {
+	if c.opts.Fetch != nil {
 		fault = frontier.NoFault // a broken link says nothing of its host
 	}
 	a := frontier.Answer{Fault: fault, Cause: failure.Reason}
-	w.opts.Log.Debug("fetch", "url", item.Row.URL, "err", err)
+	c.opts.Log.Debug("fetch", "url", item.Row.URL, "err", err)
 	switch {
 	case failure.Reason == fetch.Address || failure.Reason == fetch.TooLarge:
 		item.Refuse(failure.Reason)
 	case failure.Passing || spares(fault):
-		w.again(item, failure.Reason, spares(fault) || failure.Reason == fetch.Proxy)
+		c.again(item, failure.Reason, spares(fault) || failure.Reason == fetch.Proxy)
 	default:
 		item.Fail(failure.Reason)
 	}
@@ -169,12 +169,12 @@ func (w *worker) failed(item *iut.Item, known bool, err error) frontier.Answer {
 }
 
 // again asks once more later, unless all tries are used up. With spared this one uses up none.
-func (w *worker) again(item *iut.Item, reason string, spared bool) {
+func (c *crawler) again(item *iut.Item, reason string, spared bool) {
 	row := &item.Row
 	if spared && row.Spared < math.MaxUint8 {
 		row.Spared++
 	}
-	if int(row.Tries)-int(row.Spared) > w.opts.Retries {
+	if int(row.Tries)-int(row.Spared) > c.opts.Retries {
 		item.Fail(reason)
 		return
 	}
@@ -185,8 +185,8 @@ func (w *worker) again(item *iut.Item, reason string, spared bool) {
 // due returns when what has failed is asked again, as Unix nanoseconds: not before its host may be,
 // and after tries before this one not within a time that doubles. What was spared before lets
 // others of its host go first, for the fault may be its own.
-func (w *worker) due(host record.HostTimes, tries uint16, spared uint8) int64 {
-	at := max(host.Next, w.frontier.Now()+int64(time.Second<<min(max(int(tries)-int(spared), 0), 10)))
+func (c *crawler) due(host record.HostTimes, tries uint16, spared uint8) int64 {
+	at := max(host.Next, c.frontier.Now()+int64(time.Second<<min(max(int(tries)-int(spared), 0), 10)))
 	if spared > 0 {
 		at = max(at, host.Next+int64(time.Second<<min(spared, 4)))
 	}
@@ -194,16 +194,16 @@ func (w *worker) due(host record.HostTimes, tries uint16, spared uint8) int64 {
 }
 
 // page makes a 2xx answer a stored page, or says why it is not one.
-func (w *worker) page(item *iut.Item, res *fetch.Response) {
+func (c *crawler) page(item *iut.Item, res *fetch.Response) {
 	page := &item.Outcome.Page
 	page.Media, page.Charset, page.Flags = res.Media, res.Charset, flagNone
-	accepted := w.opts.accepts(res.Media)
+	accepted := c.opts.accepts(res.Media)
 	if res.Unwanted || !accepted && !sitemap.Detect(res.Body.Bytes()).Feed() {
 		res.Body.Release()
 		item.Refuse("type")
 		return
 	}
-	noindex, nofollow := extract.Directives(res.Header["X-Robots-Tag"], w.rules.robots.token)
+	noindex, nofollow := extract.Directives(res.Header["X-Robots-Tag"], c.rules.robots.token)
 	if nofollow {
 		page.Flags = addFlag(page.Flags, flagNoFollow)
 	}
@@ -212,23 +212,23 @@ func (w *worker) page(item *iut.Item, res *fetch.Response) {
 	}
 	page.HeaderLinks = keptLinks(extract.HeaderLinks(item.Row.URL, res.Header))
 	page.Bytes, page.Digest = res.Body.Len(), res.Body.Digest()
-	unwanted, err := w.parsePage(item, res)
+	unwanted, err := c.parsePage(item, res)
 	switch {
 	case errors.Is(err, errParseBudget):
-		w.opts.Log.Warn("parse", "url", item.Row.URL, "err", err)
+		c.opts.Log.Warn("parse", "url", item.Row.URL, "err", err)
 		res.Body.Release()
 		item.Fail("parse-budget")
 	case err != nil:
-		w.opts.Log.Warn("parse", "url", item.Row.URL, "err", err)
+		c.opts.Log.Warn("parse", "url", item.Row.URL, "err", err)
 		res.Body.Release()
 		item.Fail("panic")
 	case !accepted:
 		res.Body.Release()
 		item.Refuse("type") // the links of a feed count all the same
-	case (noindex || unwanted) && !w.opts.IgnoreRobots:
+	case (noindex || unwanted) && !c.opts.IgnoreRobots:
 		res.Body.Release()
 		item.Refuse("noindex") // its links count all the same
-	case w.store.skips(page):
+	case c.store.skips(page):
 		res.Body.Release()
 		item.Refuse(record.Duplicate) // as do its
 	default:
@@ -263,13 +263,13 @@ func addFlag(flags, flag string) string {
 }
 
 // redirect makes the target a link that takes over source and depth.
-func (w *worker) redirect(item *iut.Item, res *fetch.Response) {
+func (c *crawler) redirect(item *iut.Item, res *fetch.Response) {
 	row := &item.Row
 	if res.Location == "" {
 		item.Fail(statusReason(res.Status))
 		return
 	}
-	target := w.rules.linker.strip.Apply(resolve(row.URL, res.Location))
+	target := c.rules.linker.strip.Apply(resolve(row.URL, res.Location))
 	switch {
 	case target == "":
 		item.Fail("redirect-location")
@@ -284,16 +284,16 @@ func (w *worker) redirect(item *iut.Item, res *fetch.Response) {
 	var areas []string
 	var sitemaps []record.Link
 	if seed {
-		w.rules.linker.scope.Widen(target)
-		areas = w.rules.linker.Areas(target)
+		c.rules.linker.scope.Widen(target)
+		areas = c.rules.linker.Areas(target)
 		// The robots.txt of its host may have been read before the host belonged to this crawl.
-		rules, err := w.rules.robots.rules(record.Origin(target))
+		rules, err := c.rules.robots.rules(record.Origin(target))
 		if err != nil {
-			w.opts.Log.Warn("robots.txt of a redirect's target", "url", target, "err", err)
+			c.opts.Log.Warn("robots.txt of a redirect's target", "url", target, "err", err)
 		}
-		sitemaps = w.rules.linker.namedSitemaps(record.Origin(target), rules, w.opts.MaxURL)
-	} else if reason := w.rules.linker.reject(target); reason != "" {
-		w.rules.linker.count(map[string]int{reason: 1})
+		sitemaps = c.rules.linker.namedSitemaps(record.Origin(target), rules, c.opts.MaxURL)
+	} else if reason := c.rules.linker.reject(target); reason != "" {
+		c.rules.linker.count(map[string]int{reason: 1})
 		item.Reason = reason
 		return
 	}
@@ -301,6 +301,6 @@ func (w *worker) redirect(item *iut.Item, res *fetch.Response) {
 		URL: target, Source: row.Source, Via: row.URL, Depth: row.Depth, Hops: row.Hops + 1,
 		Cookie: row.Cookie || res.CookieSet, Areas: areas,
 	}}
-	w.ranks(row, len(item.Links))(item.Links)
+	c.ranks(row, len(item.Links))(item.Links)
 	item.Links = append(item.Links, sitemaps...)
 }

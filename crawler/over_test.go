@@ -45,7 +45,7 @@ func TestOver(t *testing.T) {
 		waiting := make([]*buffer.Buffer[*iut.Item], items)
 		for i := range waiting {
 			waiting[i] = buffer.New(buffer.Options[*iut.Item]{Bytes: 1 << 20, Weight: weigh})
-			w := e.newWorker(0, waiting[i])
+			w := e.newCrawler(0, waiting[i])
 			go func() {
 				if w.put(&iut.Item{Body: make([]byte, 2<<20)}) {
 					there.Add(1)

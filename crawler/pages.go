@@ -8,24 +8,24 @@ import (
 )
 
 // url brings a page to an outcome in the buffer: see row. free lets the next download begin.
-func (w *worker) url(loan *frontier.Loan, row *record.Row, free func()) (done bool, next int64, err error) {
-	item := &iut.Item{Outcome: record.Outcome{Row: *row}, Crawler: w.number}
-	if ok, err := w.early(item); !ok {
+func (c *crawler) url(loan *frontier.Loan, row *record.Row, free func()) (done bool, next int64, err error) {
+	item := &iut.Item{Outcome: record.Outcome{Row: *row}, Crawler: c.number}
+	if ok, err := c.early(item); !ok {
 		return false, 0, err
 	}
 	if item.State != 0 {
-		return w.add(item, 0), 0, nil
+		return c.add(item, 0), 0, nil
 	}
 	// One of -max-pages tickets: kept by a page until it is committed, and by what is stored; given
 	// back by everything else.
-	if !w.limit.take(w.ends.fetching) {
+	if !c.limit.take(c.ends.fetching) {
 		return false, 0, nil
 	}
 	stored := false
-	defer func() { w.limit.buffered(stored) }()
-	r, ok, err := w.request(loan, row.URL, fetch.Request{
-		Wants: w.wants, Looks: w.looks, KeepLarge: w.opts.CutLarge,
-		KeepBroken: int(row.Tries)-int(row.Spared) >= w.opts.Retries, // the last try keeps what there is
+	defer func() { c.limit.buffered(stored) }()
+	r, ok, err := c.request(loan, row.URL, fetch.Request{
+		Wants: c.wants, Looks: c.looks, KeepLarge: c.opts.CutLarge,
+		KeepBroken: int(row.Tries)-int(row.Spared) >= c.opts.Retries, // the last try keeps what there is
 	})
 	if !ok {
 		return false, 0, err
@@ -33,26 +33,26 @@ func (w *worker) url(loan *frontier.Loan, row *record.Row, free func()) (done bo
 	res := r.res
 	if res != nil {
 		// Kept until the item is in the buffer: what waits there with its links is bounded too.
-		parsed, err := w.places.queueForParser(w.ends.transfers, res.Body.Len(), free)
+		parsed, err := c.places.queueForParser(c.ends.transfers, res.Body.Len(), free)
 		if err != nil {
 			res.Body.Release()
 			return false, 0, nil
 		}
 		defer parsed()
 	}
-	a := w.judge(item, loan.Known, res, r.err)
-	if w.ends.broken.Load() != nil {
+	a := c.judge(item, loan.Known, res, r.err)
+	if c.ends.broken.Load() != nil {
 		// Whether this page's call-backs were called or not: it is pending, and comes again.
 		drop(item)
 		return false, 0, nil
 	}
 	if res != nil {
-		w.measured.stages[stageRequest].add(res.First)
-		w.measured.stages[stageResponse].add(res.Total - res.First)
+		c.measured.stages[stageRequest].add(res.First)
+		c.measured.stages[stageResponse].add(res.Total - res.First)
 	}
 	keeps := item.State == record.Stored
-	item.Ticket = keeps && w.limit.tickets != nil
-	if next, ok = w.finish(loan, row, item, a, r.start); !ok {
+	item.Ticket = keeps && c.limit.tickets != nil
+	if next, ok = c.finish(loan, row, item, a, r.start); !ok {
 		return false, 0, nil
 	}
 	stored = keeps
@@ -64,10 +64,10 @@ func (w *worker) url(loan *frontier.Loan, row *record.Row, free func()) (done bo
 
 // early decides on a page whose outcome needs no request: then item has a state. It returns false
 // if the row stays as it is.
-func (w *worker) early(item *iut.Item) (ok bool, err error) {
+func (c *crawler) early(item *iut.Item) (ok bool, err error) {
 	row := &item.Row
-	if row.Run <= w.lastUnclean {
-		there, err := w.store.tree.Has(row.URL)
+	if row.Run <= c.lastUnclean {
+		there, err := c.store.tree.Has(row.URL)
 		if err != nil {
 			return false, err
 		}
@@ -76,16 +76,16 @@ func (w *worker) early(item *iut.Item) (ok bool, err error) {
 			return true, nil
 		}
 	}
-	if len(row.URL) > w.opts.MaxURL {
+	if len(row.URL) > c.opts.MaxURL {
 		item.Refuse("length")
 		return true, nil
 	}
-	if !w.opts.IgnoreRobots {
-		if known, err := w.obeys(item); !known || item.State != 0 {
+	if !c.opts.IgnoreRobots {
+		if known, err := c.obeys(item); !known || item.State != 0 {
 			return known, err
 		}
 	}
-	allowed, ok := w.allows(row)
+	allowed, ok := c.allows(row)
 	if ok && !allowed {
 		item.State, item.Next = record.Pending, *row
 		item.Next.Range, item.Next.Reason = record.Held, heldAllow

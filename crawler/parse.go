@@ -61,12 +61,12 @@ func (p *places) queueForParser(ctx context.Context, bytes int64, free func()) (
 
 // wants reports whether the body of an answer is read: to be stored, or for its links if it is a
 // feed.
-func (w *worker) wants(media string) bool { return w.opts.accepts(media) || extract.IsFeed(media) }
+func (c *crawler) wants(media string) bool { return c.opts.accepts(media) || extract.IsFeed(media) }
 
 // looks returns what decides by its first bytes whether an answer is read on; nil: it is. JSON of
 // no special kind hardly ever is a feed, and often large.
-func (w *worker) looks(media string) func(head []byte) bool {
-	if media != "application/json" || w.opts.accepts(media) {
+func (c *crawler) looks(media string) func(head []byte) bool {
+	if media != "application/json" || c.opts.accepts(media) {
 		return nil
 	}
 	return func(head []byte) bool { return sitemap.Detect(head).Feed() }
@@ -77,7 +77,7 @@ var errParseBudget = errors.New("parse-budget")
 
 // parsePage finds links and metadata of an answer. What panics is the page's fault, not the
 // crawl's, and so is errParseBudget.
-func (w *worker) parsePage(item *iut.Item, res *fetch.Response) (noindex bool, err error) {
+func (c *crawler) parsePage(item *iut.Item, res *fetch.Response) (noindex bool, err error) {
 	defer recovered(&err)
 	start := time.Now()
 	facts := iut.Facts{URL: item.Row.URL, Source: item.Row.Source, Page: item.Outcome.Page}
@@ -86,14 +86,14 @@ func (w *worker) parsePage(item *iut.Item, res *fetch.Response) (noindex bool, e
 	said.Robots = res.Header["X-Robots-Tag"]
 	var r *reader
 	if res.Body.Len() <= parseShare {
-		r = w.rules.linker.reader()
-		defer w.rules.linker.readers.Put(r)
+		r = c.rules.linker.reader()
+		defer c.rules.linker.readers.Put(r)
 	} else {
 		r = newReader() // what it holds after a large page may be large as well
 	}
 	var page extract.Result
-	if err := w.ends.foreign("parse", item.Row.URL, 0, func(*disk.Step) error {
-		page = r.Parse(said, res.Body.Bytes(), w.rules.linker.opts)
+	if err := c.ends.foreign("parse", item.Row.URL, 0, func(*disk.Step) error {
+		page = r.Parse(said, res.Body.Bytes(), c.rules.linker.opts)
 		return nil
 	}); err != nil {
 		return false, err
@@ -109,39 +109,39 @@ func (w *worker) parsePage(item *iut.Item, res *fetch.Response) (noindex bool, e
 	if page.Cut {
 		item.Outcome.Page.Flags = addFlag(item.Outcome.Page.Flags, flagCut)
 	}
-	if !w.tell(item, res.Header, res.Body.Bytes(), &page) {
+	if !c.tell(item, res.Header, res.Body.Bytes(), &page) {
 		return false, nil // url drops the page
 	}
-	item.Meta, item.Edges = page.Meta, w.rules.linker.edges(page, facts.URL)
-	w.links(item, r, page, facts)
-	w.measured.stages[stageParse].add(time.Since(start))
+	item.Meta, item.Edges = page.Meta, c.rules.linker.edges(page, facts.URL)
+	c.links(item, r, page, facts)
+	c.measured.stages[stageParse].add(time.Since(start))
 	return page.NoIndex, nil
 }
 
 // links makes an item's links of what its page names. If these are very many, all but the last go
 // into the buffer at once, so that memory does not hold all of them as records' links; the item
 // comes behind them, and no URL gets an outcome before its links have records.
-func (w *worker) links(item *iut.Item, r *reader, page extract.Result, facts iut.Facts) {
+func (c *crawler) links(item *iut.Item, r *reader, page extract.Result, facts iut.Facts) {
 	var rank func([]record.Link)
 	for rest := page.Links; ; {
 		n := min(len(rest), linksAhead)
 		page.Links, rest = rest[:n], rest[n:]
-		links := w.rules.linker.admit(r, page, facts, w.isKnown())
+		links := c.rules.linker.admit(r, page, facts, c.isKnown())
 		if rank == nil {
 			// Only of a page that is not looked at in parts is it known how many count.
 			total := len(links)
 			if len(rest) > 0 {
 				total = n + len(rest)
 			}
-			rank = w.ranks(&item.Row, total)
+			rank = c.ranks(&item.Row, total)
 		}
-		links = w.newLinks(rank, links)
+		links = c.newLinks(rank, links)
 		page.NotFollowed = nil // counted now
 		if len(item.Links) > 0 {
 			links = append(item.Links, links...)
 		}
 		for item.Links = links; len(item.Links) > linksAhead; {
-			if !w.put(&iut.Item{Outcome: *item.Ahead(linksAhead), Crawler: w.number}) {
+			if !c.put(&iut.Item{Outcome: *item.Ahead(linksAhead), Crawler: c.number}) {
 				return // nor will there be a place for the item
 			}
 		}

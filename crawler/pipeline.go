@@ -53,7 +53,7 @@ func (e *engine) startPipeline() *pipeline {
 	}
 	e.startIn(&p.committing, func() error { return p.committer.Run(e.ends.alive) })
 	for i := range e.opts.Crawlers {
-		e.workers = append(e.workers, e.newWorker(i+1, e.buffers[i%e.opts.Buffers]))
+		e.crawlers = append(e.crawlers, e.newCrawler(i+1, e.buffers[i%e.opts.Buffers]))
 	}
 	stopAnswering := func() {}
 	if !e.opts.NoTree {
@@ -70,8 +70,8 @@ func (e *engine) startPipeline() *pipeline {
 
 // startFetching starts the crawlers, and what is done beside them.
 func (e *engine) startFetching(p *pipeline) {
-	for _, w := range e.workers {
-		e.startIn(&p.crawlers, w.run)
+	for _, c := range e.crawlers {
+		e.startIn(&p.crawlers, c.run)
 	}
 	for _, beside := range []func(context.Context) error{e.fillFilter, e.releaseHeld, e.settle} {
 		e.startIn(&p.others, func() error { return beside(e.ends.fetching) })

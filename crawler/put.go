@@ -17,8 +17,8 @@ func drop(item *iut.Item) {
 
 // add puts an item into the buffer, waiting for a place, and tells OnOutcome of it, with the time
 // that its request took. It fails only when the crawl does.
-func (w *worker) add(item *iut.Item, took time.Duration) bool {
-	item.Crawler = w.number
+func (c *crawler) add(item *iut.Item, took time.Duration) bool {
+	item.Crawler = c.number
 	if item.State == record.Refused && item.Outcome.Page.Time == 0 { // without a request
 		item.Outcome.Page = record.Page{Time: time.Now().Unix(), PageDepth: item.Row.Depth}
 	}
@@ -32,41 +32,41 @@ func (w *worker) add(item *iut.Item, took time.Duration) bool {
 	case record.Redirected:
 		told.Target = item.Outcome.Page.HeaderLinks
 	}
-	if w.opts.OnOutcome != nil && item.OfPage() {
+	if c.opts.OnOutcome != nil && item.OfPage() {
 		// Before the item is out of our hands: what was not told is asked again.
-		ok := w.ends.call("OnOutcome", told.URL, func() error { w.opts.OnOutcome(told); return nil })
+		ok := c.ends.call("OnOutcome", told.URL, func() error { c.opts.OnOutcome(told); return nil })
 		if !ok {
 			drop(item)
 			return false
 		}
 	}
-	return w.put(item)
+	return c.put(item)
 }
 
 // put is add without a word to anybody.
-func (w *worker) put(item *iut.Item) bool {
+func (c *crawler) put(item *iut.Item) bool {
 	for len(item.Links) > linksAhead {
-		if !w.put(&iut.Item{Outcome: *item.Ahead(linksAhead), Crawler: w.number}) {
+		if !c.put(&iut.Item{Outcome: *item.Ahead(linksAhead), Crawler: c.number}) {
 			drop(item)
 			return false
 		}
 	}
 	// A buffer counts no item for more than it may hold. What goes over is counted for all
 	// together, until it is committed, which is at once: then there is never much of it.
-	over := max(0, min(weigh(item)-w.opts.BufferBytes, overBytes))
-	if item.Over = over; over > 0 && w.places.over.Acquire(w.ends.alive, over) != nil {
+	over := max(0, min(weigh(item)-c.opts.BufferBytes, overBytes))
+	if item.Over = over; over > 0 && c.places.over.Acquire(c.ends.alive, over) != nil {
 		drop(item)
 		return false
 	}
-	if err := w.buf.Add(w.ends.alive, item); err != nil {
+	if err := c.buf.Add(c.ends.alive, item); err != nil {
 		drop(item)
 		return false
 	}
 	if over > 0 {
-		w.buf.Flush()
+		c.buf.Flush()
 	}
-	if w.frontier.Starved() {
-		w.buf.Flush() // nothing else is left to do before this is committed
+	if c.frontier.Starved() {
+		c.buf.Flush() // nothing else is left to do before this is committed
 	}
 	return true
 }

@@ -95,8 +95,8 @@ func (e *engine) progress() Progress {
 	}
 	p.Mean = float64(p.Pages) / max(p.Elapsed, 1).Seconds()
 	busy := false
-	for _, w := range e.workers {
-		busy = busy || w.flying.Load() > 0
+	for _, c := range e.crawlers {
+		busy = busy || c.flying.Load() > 0
 	}
 	if e.ends.fetching.Err() != nil {
 		p.Phase = "drain"
@@ -110,9 +110,9 @@ func (e *engine) progress() Progress {
 // each buffer.
 func (e *engine) queues() []cleaner.Queue {
 	var list []cleaner.Queue
-	for _, w := range e.workers {
+	for _, c := range e.crawlers {
 		list = append(list, cleaner.Queue{
-			Name: fmt.Sprintf("crawler %d", w.number), Added: w.batch.added.Load(), Removed: w.batch.removed.Load(),
+			Name: fmt.Sprintf("crawler %d", c.number), Added: c.batch.added.Load(), Removed: c.batch.removed.Load(),
 		})
 	}
 	stats := e.frontier.Stats()

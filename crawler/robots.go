@@ -301,50 +301,50 @@ func (c *robotsCache) spares(origin string, fault frontier.Fault, known bool) ui
 
 // askRobots makes one request for a robots.txt, and puts its outcome into the buffer. Where a
 // redirect leads on, the next request waits for the turn of the host that it asks.
-func (w *worker) askRobots(loan *frontier.Loan, row *record.Row) error {
-	r, ok, err := w.request(loan, row.URL, fetch.Request{Accept: "text/plain,*/*;q=0.5", MaxSize: robots.MaxBytes, KeepLarge: true})
+func (c *crawler) askRobots(loan *frontier.Loan, row *record.Row) error {
+	r, ok, err := c.request(loan, row.URL, fetch.Request{Accept: "text/plain,*/*;q=0.5", MaxSize: robots.MaxBytes, KeepLarge: true})
 	if !ok {
 		return err
 	}
 	if noTry(r.err) != "" {
-		w.frontier.Answered(loan, frontier.Answer{Start: r.start, End: r.end, Away: isAway(r.err)})
+		c.frontier.Answered(loan, frontier.Answer{Start: r.start, End: r.end, Away: isAway(r.err)})
 		return nil
 	}
 	if r.res != nil {
 		defer r.res.Body.Release()
 		if r.res.Status < 300 {
-			parsed, err := w.places.acquireParser(w.ends.transfers, 0)
+			parsed, err := c.places.acquireParser(c.ends.transfers, 0)
 			if err != nil {
 				return nil
 			}
 			defer parsed()
 		}
 	}
-	a := w.rules.robots.learn(row, loan.Known, &r)
+	a := c.rules.robots.learn(row, loan.Known, &r)
 	if a.row == nil && a.next == "" {
 		return nil
 	}
 	if a.next != "" {
-		on, err := w.frontier.Redirected(loan, a.next)
+		on, err := c.frontier.Redirected(loan, a.next)
 		if err != nil {
 			return err
 		}
 		if !on { // there is not room for so many that wait
 			a.row = &record.Robots{Origin: row.Source, Reason: statusReason(http.StatusFound), Time: time.Now().Unix()}
-			w.rules.robots.fail(a.row, false, 1)
+			c.rules.robots.fail(a.row, false, 1)
 		}
 	}
 	item := &iut.Item{Outcome: record.Outcome{Row: *row, Robots: a.row}}
 	if a.row != nil && answered(a.row.Status) {
-		rules := parseRobots(*a.row, w.rules.robots.token)
-		item.Links = w.rules.linker.namedSitemaps(row.Source, rules, w.opts.MaxURL)
-		w.frontier.Expect(1) // what they are is known when this is committed
+		rules := parseRobots(*a.row, c.rules.robots.token)
+		item.Links = c.rules.linker.namedSitemaps(row.Source, rules, c.opts.MaxURL)
+		c.frontier.Expect(1) // what they are is known when this is committed
 		if row.Hops > 0 && rules.CrawlDelay > 0 {
-			of := w.frontier.Times(record.Host(row.Source + "/"))
-			w.add(&iut.Item{Outcome: record.Outcome{Row: *row, Host: &of}}, 0)
+			of := c.frontier.Times(record.Host(row.Source + "/"))
+			c.add(&iut.Item{Outcome: record.Outcome{Row: *row, Host: &of}}, 0)
 		}
 	}
-	w.finish(loan, row, item, a.host, r.start)
+	c.finish(loan, row, item, a.host, r.start)
 	return nil
 }
 

@@ -271,7 +271,7 @@ func (e *engine) committed(set []*iut.Item, c storage.Committed) {
 		}
 		done = append(done, frontier.Done{Row: it.Row, Next: c.Next[i]})
 		if n := it.Crawler; n > 0 && it.OfPage() {
-			e.workers[n-1].batch.removed.Add(1)
+			e.crawlers[n-1].batch.removed.Add(1)
 		}
 		if it.Ticket && e.limit.committed(it.State == record.Stored) {
 			e.ends.stop(errPages)

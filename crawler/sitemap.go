@@ -94,43 +94,43 @@ func (e *engine) nameSitemaps(ctx context.Context) (named int, err error) {
 
 // askSitemap brings a sitemap to its outcome in the buffer, after outcomes with the links for which
 // one has no room: see row.
-func (w *worker) askSitemap(loan *frontier.Loan, row *record.Row) (done bool, next int64, err error) {
+func (c *crawler) askSitemap(loan *frontier.Loan, row *record.Row) (done bool, next int64, err error) {
 	item := &iut.Item{Outcome: record.Outcome{Row: *row}}
-	if cause, yes := w.rules.robots.unreachable(record.Origin(row.URL)); yes {
+	if cause, yes := c.rules.robots.unreachable(record.Origin(row.URL)); yes {
 		item.Refuse(heldRobots + ":" + cause)
-	} else if known, err := w.obeys(item); !known {
+	} else if known, err := c.obeys(item); !known {
 		return false, 0, err
 	}
 	if item.State == record.Refused {
-		return w.add(item, 0), 0, nil
+		return c.add(item, 0), 0, nil
 	}
-	r, ok, err := w.request(loan, row.URL, fetch.Request{
+	r, ok, err := c.request(loan, row.URL, fetch.Request{
 		Accept: sitemapAccept, MaxSize: sitemap.MaxBytes, KeepLarge: true,
-		KeepBroken: int(row.Tries)-int(row.Spared) >= w.opts.Retries,
+		KeepBroken: int(row.Tries)-int(row.Spared) >= c.opts.Retries,
 	})
 	if !ok {
 		return false, 0, err
 	}
 	if r.res != nil {
 		defer r.res.Body.Release()
-		parsed, err := w.places.acquireParser(w.ends.transfers, 0)
+		parsed, err := c.places.acquireParser(c.ends.transfers, 0)
 		if err != nil {
 			return false, 0, nil
 		}
 		defer parsed()
 	}
-	a := w.judge(item, loan.Known, r.res, r.err)
-	next, done = w.finish(loan, row, item, a, r.start)
+	a := c.judge(item, loan.Known, r.res, r.err)
+	next, done = c.finish(loan, row, item, a, r.start)
 	return done, next, nil
 }
 
 // redirectSitemap makes the target of a redirect a sitemap to be read.
-func (w *worker) redirectSitemap(item *iut.Item, res *fetch.Response) {
+func (c *crawler) redirectSitemap(item *iut.Item, res *fetch.Response) {
 	row := &item.Row
 	switch target := resolve(row.URL, res.Location); {
 	case res.Location == "":
 		item.Fail(statusReason(res.Status))
-	case target == "" || len(target) > w.opts.MaxURL:
+	case target == "" || len(target) > c.opts.MaxURL:
 		item.Fail("redirect-location")
 	case row.Hops >= sitemapHops || target == row.URL:
 		item.Fail("redirect-loop")
@@ -144,7 +144,7 @@ func (w *worker) redirectSitemap(item *iut.Item, res *fetch.Response) {
 // at once, so that memory does not hold all of them.
 type sitemapReading struct {
 	*iut.Item
-	worker   *worker
+	crawler  *crawler
 	kind     sitemap.Kind
 	host     string
 	size     int // bytes of the links of Item
@@ -155,14 +155,14 @@ type sitemapReading struct {
 var errItemLost = errors.New("the crawl fails")
 
 // readSitemap brings a sitemap that has come to its outcome.
-func (w *worker) readSitemap(item *iut.Item, res *fetch.Response) {
+func (c *crawler) readSitemap(item *iut.Item, res *fetch.Response) {
 	url, body := item.Row.URL, res.Body.Bytes()
 	s := &sitemapReading{
-		Item: item, worker: w, kind: sitemap.Detect(body), host: record.Host(url), rank: w.ranks(nil, 0), rejected: map[string]int{},
+		Item: item, crawler: c, kind: sitemap.Detect(body), host: record.Host(url), rank: c.ranks(nil, 0), rejected: map[string]int{},
 	}
-	defer func() { w.rules.linker.count(s.rejected) }()
+	defer func() { c.rules.linker.count(s.rejected) }()
 	var read sitemap.Result
-	err := w.ends.foreign("read", url, 0, func(at *disk.Step) (err error) {
+	err := c.ends.foreign("read", url, 0, func(at *disk.Step) (err error) {
 		read, err = sitemap.Read(url, bytes.NewReader(body), sitemap.Options{Torn: res.Truncated}, func(loc string) error {
 			if s.take(loc); len(item.Links) < linksAhead && s.size < sitemapBytes {
 				return nil
@@ -178,7 +178,7 @@ func (w *worker) readSitemap(item *iut.Item, res *fetch.Response) {
 	case errors.Is(err, errItemLost): // nor will there be a place for the item
 		item.Fail("panic")
 	case err != nil:
-		w.opts.Log.Warn("sitemap", "url", url, "err", err)
+		c.opts.Log.Warn("sitemap", "url", url, "err", err)
 		item.Fail("panic")
 	case read.Kind == sitemap.None:
 		item.Fail(noSitemap)
@@ -204,9 +204,9 @@ func (s *sitemapReading) deepest() bool {
 func (s *sitemapReading) take(loc string) {
 	s.Outcome.Page.Bytes++
 	s.size += len(loc)
-	linker := s.worker.rules.linker
+	linker := s.crawler.rules.linker
 	switch {
-	case s.deepest(), s.kind == sitemap.Index && len(loc) > s.worker.opts.MaxURL:
+	case s.deepest(), s.kind == sitemap.Index && len(loc) > s.crawler.opts.MaxURL:
 	case s.kind == sitemap.Index && record.Host(loc) != s.host && !linker.scope.HasHost(loc):
 		s.Outcome.Cut++
 	case s.kind == sitemap.Index:
@@ -225,7 +225,7 @@ func (s *sitemapReading) take(loc string) {
 // rankLinks sets the scores of the links.
 func (s *sitemapReading) rankLinks() {
 	if s.kind != sitemap.Index {
-		s.Links = s.worker.newLinks(s.rank, s.Links)
+		s.Links = s.crawler.newLinks(s.rank, s.Links)
 	}
 }
 
@@ -233,7 +233,7 @@ func (s *sitemapReading) rankLinks() {
 func (s *sitemapReading) hand() error {
 	s.rankLinks()
 	s.size = 0
-	if !s.worker.put(&iut.Item{Outcome: *s.Ahead(len(s.Links)), Crawler: s.worker.number}) {
+	if !s.crawler.put(&iut.Item{Outcome: *s.Ahead(len(s.Links)), Crawler: s.crawler.number}) {
 		return errItemLost
 	}
 	return nil

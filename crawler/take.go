@@ -10,9 +10,9 @@ import (
 	"urltree/storage/record"
 )
 
-// A taking is the loop in which a worker takes loans and has them worked on.
+// A taking is the loop in which a crawler takes loans and has them worked on.
 type taking struct {
-	w        *worker
+	c        *crawler
 	taker    *frontier.Taker
 	stack    []*frontier.Loan // taken, and not begun
 	slots    chan struct{}    // the free downloads
@@ -22,13 +22,13 @@ type taking struct {
 }
 
 // run works until nothing is left or fetching stops. An error ends the crawl.
-func (w *worker) run() error {
+func (c *crawler) run() error {
 	t := &taking{
-		w: w, taker: w.frontier.Taker(),
-		slots: make(chan struct{}, w.opts.Downloads), most: make(chan struct{}, w.goroutines()),
+		c: c, taker: c.frontier.Taker(),
+		slots: make(chan struct{}, c.opts.Downloads), most: make(chan struct{}, c.goroutines()),
 		patience: time.NewTimer(stackPatience),
 	}
-	for range w.opts.Downloads {
+	for range c.opts.Downloads {
 		t.slots <- struct{}{}
 	}
 	defer t.wg.Wait()
@@ -62,13 +62,13 @@ func (t *taking) ready() bool {
 			free = true
 		case <-t.patience.C:
 			t.giveBackStack()
-		case <-t.w.ends.fetching.Done():
+		case <-t.c.ends.fetching.Done():
 			return false
 		}
 	}
-	if t.w.network.pause.on() {
+	if t.c.network.pause.on() {
 		t.giveBackStack()
-		return t.w.network.pause.wait(t.w.ends.fetching, t.w.frontier.Left)
+		return t.c.network.pause.wait(t.c.ends.fetching, t.c.frontier.Left)
 	}
 	return true
 }
@@ -79,7 +79,7 @@ func (t *taking) fill() (more bool, err error) {
 	free := len(t.slots) + 1
 	start := time.Now()
 	if len(t.stack) > 0 {
-		if len(t.stack) < free && t.w.opts.Pick == "extended" {
+		if len(t.stack) < free && t.c.opts.Pick == "extended" {
 			// Source D's extended crawling: look for more, but never wait while there is work.
 			if loans, ok := t.taker.TryTake(free - len(t.stack)); ok {
 				t.push(loans, time.Since(start))
@@ -87,15 +87,15 @@ func (t *taking) fill() (more bool, err error) {
 		}
 		return true, nil
 	}
-	looked := t.w.check.looked.Load()
-	loans, err := t.taker.Take(t.w.ends.fetching, free)
+	looked := t.c.check.looked.Load()
+	loans, err := t.taker.Take(t.c.ends.fetching, free)
 	switch {
 	case errors.Is(err, io.EOF):
-		if more, err = t.w.check.again(t.w.ends.fetching, looked); err != nil || !more {
-			t.w.ends.stop(errNothingLeft)
+		if more, err = t.c.check.again(t.c.ends.fetching, looked); err != nil || !more {
+			t.c.ends.stop(errNothingLeft)
 		}
 		return more, err
-	case err != nil && t.w.ends.fetching.Err() != nil:
+	case err != nil && t.c.ends.fetching.Err() != nil:
 		return false, nil
 	case err != nil:
 		return false, err
@@ -113,8 +113,8 @@ func (t *taking) push(loans []*frontier.Loan, took time.Duration) {
 		}
 	}
 	if urls > 0 {
-		t.w.batch.added.Add(int64(urls))
-		t.w.measured.stages[stagePick].addMany(took/time.Duration(urls), urls)
+		t.c.batch.added.Add(int64(urls))
+		t.c.measured.stages[stagePick].addMany(took/time.Duration(urls), urls)
 	}
 	t.stack = append(t.stack, loans...)
 }
@@ -130,7 +130,7 @@ func (t *taking) begin() {
 			<-t.most
 			free()
 		}()
-		t.w.work(loan, free)
+		t.c.work(loan, free)
 	})
 }
 
@@ -140,14 +140,14 @@ func (t *taking) giveBackStack() {
 		for _, h := range loan.Held {
 			rows = append(rows, h.Row)
 		}
-		t.w.giveBack(loan, rows)
+		t.c.giveBack(loan, rows)
 	}
 	t.stack = nil
 }
 
-func (w *worker) giveBack(loan *frontier.Loan, unasked []record.Row) {
-	w.batch.removed.Add(int64(pages(unasked)))
-	w.frontier.Return(loan, unasked)
+func (c *crawler) giveBack(loan *frontier.Loan, unasked []record.Row) {
+	c.batch.removed.Add(int64(pages(unasked)))
+	c.frontier.Return(loan, unasked)
 }
 
 // pages returns how many of the rows are of pages.
@@ -162,9 +162,9 @@ func pages(rows []record.Row) (n int) {
 
 // goroutines returns how many of a crawler may be at work on loans: its downloads, and the pages
 // that have left theirs for the queue or a parse worker.
-func (w *worker) goroutines() int {
-	if w.places.fetched == nil {
-		return w.opts.Downloads
+func (c *crawler) goroutines() int {
+	if c.places.fetched == nil {
+		return c.opts.Downloads
 	}
-	return w.opts.Downloads + cap(w.places.fetched) + w.opts.parsers()
+	return c.opts.Downloads + cap(c.places.fetched) + c.opts.parsers()
 }

@@ -31,13 +31,14 @@ type Builder struct {
 	Source    Source
 	Committer *Committer
 	Parse     Parse
-	// Stored, if not nil, is called with the time that each page took on its way into the tree, by Run.
+	// Stored, if not nil, is called with the time that each page took on its way into the tree, by
+	// Run.
 	Stored func(time.Duration)
 }
 
 // Run works until the source ends, which is no error, or ctx does. The first disk error ends it and
-// is returned, as [ErrDisk]. After an error the source is closed and empty, so that nobody waits for
-// a builder that is gone. However Run ends, every item that it or the source had is free.
+// is returned, as [ErrDisk]. After an error the source is closed and empty, so that nobody waits
+// for a builder that is gone. However Run ends, every item that it or the source had is free.
 //
 // It is called once for a Builder, whose fields do not change meanwhile. Builders run at the same
 // time, each with a source of its own; they share the tree and the committer, which goes on until

@@ -65,7 +65,8 @@ func (c *Committer) Close() { close(c.in) }
 // disk error, which is [ErrDisk], nothing more is committed: a failed sync is never tried again as
 // if nothing had happened.
 //
-// It is called once, on one goroutine, which calls the functions in the fields; these are set before.
+// It is called once, on one goroutine, which calls the functions in the fields; these are set
+// before.
 func (c *Committer) Run(ctx context.Context) error {
 	var (
 		batches []*buffer.Batch[*Item]

@@ -15,8 +15,8 @@ import (
 const edgesName = "edges"
 
 // WriteEdges opens the file of edges for appending behind its first end bytes; what stands behind
-// them goes. It must be as long as that, see EdgesSize. With end 0 it begins anew. The tree must not
-// be closed before the writer, of which there may be one. The error is [ErrDisk].
+// them goes. It must be as long as that, see EdgesSize. With end 0 it begins anew. The tree must
+// not be closed before the writer, of which there may be one. The error is [ErrDisk].
 func (t *Tree) WriteEdges(end int64) (*edges.Writer, error) {
 	if err := t.writable(); err != nil {
 		return nil, err
@@ -74,7 +74,6 @@ func (r reader) Read(b []byte) (int, error) {
 	}
 	return n, err
 }
-
 
 // EdgesSize returns the length of the file of edges, 0 if there is none. The error is [ErrDisk].
 func (t *Tree) EdgesSize() (int64, error) {

@@ -197,8 +197,8 @@ func (d *Disk) Adopt(name string) {
 	d.noteFolders(name)
 }
 
-// Free returns how many bytes and inodes are left to this user, math.MaxUint64 inodes where the file
-// system does not count them.
+// Free returns how many bytes and inodes are left to this user, math.MaxUint64 inodes where the
+// file system does not count them.
 func (d *Disk) Free() (bytes, inodes uint64, err error) {
 	var st unix.Statfs_t
 	if err := againOnly(func() error { return unix.Fstatfs(d.root, &st) }); err != nil {

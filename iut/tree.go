@@ -238,8 +238,8 @@ func (t *Tree) SetLinks(links LinkOptions) error {
 	return t.change(func(f *Format) { f.Links, f.Sync = links, t.fs.SyncMode() })
 }
 
-// Keep puts kept into FORMAT, in place of what was kept there. A kill leaves the old or the new. The
-// error is [ErrDisk], or [ErrFormat] for more than FORMAT can hold.
+// Keep puts kept into FORMAT, in place of what was kept there. A kill leaves the old or the new.
+// The error is [ErrDisk], or [ErrFormat] for more than FORMAT can hold.
 func (t *Tree) Keep(kept Kept) error { return t.change(func(f *Format) { f.Kept = kept }) }
 
 // change replaces FORMAT, unless that changes nothing.

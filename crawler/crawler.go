@@ -8,13 +8,13 @@ import (
 	"urltree/iut"
 )
 
-// A worker is one crawler: it takes loans from the frontier, works on several at a time, and puts
-// what came of each URL into its buffer. The files have the story of a URL in this order: take.go,
-// fetch.go with pages.go, sitemap.go and robots.go, outcome.go, parse.go, put.go.
+// A crawler takes loans from the frontier, works on several at a time, and puts what came of each
+// URL into its buffer. The files have the story of a URL in this order: take.go, fetch.go with
+// pages.go, sitemap.go and robots.go, outcome.go, parse.go, put.go.
 //
 // Owner: its own goroutine has the stack of loans; each loan is one goroutine's while it is worked
 // on, and always ends with Frontier.Return.
-type worker struct {
+type crawler struct {
 	opts        *Options
 	lastUnclean uint32 // rows of runs up to this one may have their page in the tree
 
@@ -34,9 +34,9 @@ type worker struct {
 	flying atomic.Int64
 }
 
-// newWorker returns one of the crawlers of a run.
-func (e *engine) newWorker(number int, buf *buffer.Buffer[*iut.Item]) *worker {
-	return &worker{
+// newCrawler returns one of the crawlers of a run.
+func (e *engine) newCrawler(number int, buf *buffer.Buffer[*iut.Item]) *crawler {
+	return &crawler{
 		opts: &e.opts, lastUnclean: e.begun.lastUnclean,
 		ends: &e.ends, store: &e.store, rules: &e.rules, network: &e.network, frontier: e.frontier,
 		places: &e.places, limit: &e.limit, check: &e.check, measured: &e.measured,
