@@ -28,11 +28,11 @@ func Index(ctx context.Context, file *boltfile.File, waiting *inbox.Inbox, kept 
 		return record.Totals{}, err
 	}
 	v := verifier{
-		file: file, waiting: waiting, fault: fault,
+		file: file, waiting: waiting, report: report{fault: fault},
 		hosts: map[string]*record.Counts{}, domains: map[string]*record.DomainRow{}, toRead: map[string]int64{},
 	}
 	for _, step := range []func(context.Context) error{
-		v.records, v.inbox, v.folders, v.queries, v.shorter, v.rows, v.meta, v.sitemaps, v.hostRows, v.domainRows, v.others,
+		v.records, v.inbox, v.folderRows, v.pathRows, v.shorter, v.pendingRows, v.meta, v.sitemaps, v.hostRows, v.domainRows, v.others,
 	} {
 		if err := step(ctx); err != nil {
 			return record.Totals{}, err
@@ -42,55 +42,53 @@ func Index(ctx context.Context, file *boltfile.File, waiting *inbox.Inbox, kept 
 	if kept != v.totals {
 		v.sum("totals: counters %+v, records %+v", kept, v.totals)
 	}
-	if v.damaged == 0 {
-		for _, text := range v.sums {
-			fault(text)
-		}
-	}
+	v.end()
 	return v.totals, nil
 }
 
-// A verifier adds up what the records say. Folders are summed on a stack, since the records of
-// a folder come one after the other.
+// A verifier adds up what the records say, and compares it with what the index keeps.
 type verifier struct {
-	file      *boltfile.File
-	waiting   *inbox.Inbox
-	fault     func(string)
-	damaged   int      // values that fault was called with
-	sums      []string // that differ, the first of them
-	totals    record.Totals
-	hosts     map[string]*record.Counts // by name; those that the host table has are taken out
-	domains   map[string]*record.DomainRow
-	toRead    map[string]int64 // sitemaps to be read, by host
-	nfolders  int              // with counts of their own
-	nrows     int              // pending records
-	stack     []openFolder
-	path      []byte        // with queries, of the last record; its records come one after the other
-	ofPath    record.Counts // of path
-	npaths    int           // with counts of their own
-	pending   [][]byte      // pending keys to look up, and
-	pendingBy []uint32      // the runs that they name
+	report
+	file    *boltfile.File
+	waiting *inbox.Inbox
+	totals  record.Totals
+	hosts   map[string]*record.Counts // by name; those that the host table has are taken out
+	domains map[string]*record.DomainRow
+	toRead  map[string]int64 // sitemaps to be read, by host
+	folders folders
+	path    path
+	pending pending
 }
 
-type openFolder struct {
-	key []byte
-	sum record.Counts
+// A report calls fault with what is wrong. Sums that differ follow from damage, if there is any:
+// they wait for the end.
+type report struct {
+	fault   func(string)
+	damaged int      // values that fault was called with
+	sums    []string // that differ, the first of them
 }
 
-const (
-	mostSums    = 1_000  // differences that are kept until it is known whether values are damaged
-	mostPending = 10_000 // pending keys that are looked up together
-)
+// mostSums is how many differences are kept until it is known whether values are damaged.
+const mostSums = 1_000
 
-func (v *verifier) sum(format string, args ...any) {
-	if len(v.sums) < mostSums {
-		v.sums = append(v.sums, fmt.Sprintf(format, args...))
+func (r *report) sum(format string, args ...any) {
+	if len(r.sums) < mostSums {
+		r.sums = append(r.sums, fmt.Sprintf(format, args...))
 	}
 }
 
-func (v *verifier) damage(err error) {
-	v.damaged++
-	v.fault(err.Error())
+func (r *report) damage(err error) {
+	r.damaged++
+	r.fault(err.Error())
+}
+
+// end reports sums that differ, if nothing is damaged.
+func (r *report) end() {
+	if r.damaged == 0 {
+		for _, text := range r.sums {
+			r.fault(text)
+		}
+	}
 }
 
 func (v *verifier) records(ctx context.Context) error {
@@ -110,8 +108,8 @@ func (v *verifier) records(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	v.close(nil)
-	v.closePath()
+	v.folders.to(nil, v.compareFolder)
+	v.path.to(nil, v.comparePath)
 	return v.checkRows()
 }
 
@@ -155,10 +153,8 @@ func (v *verifier) count(key []byte, rec *record.Record) error {
 		v.domain(name).Held++
 	}
 	if rec.State == record.Pending {
-		v.nrows++
-		v.pending = append(v.pending, record.AppendPendingKey(nil, &rec.Row, key))
-		v.pendingBy = append(v.pendingBy, rec.Run)
-		if len(v.pending) >= mostPending {
+		v.pending.add(rec, key)
+		if len(v.pending.keys) >= mostPending {
 			return v.checkRows()
 		}
 	}
@@ -170,52 +166,20 @@ func (v *verifier) record(key []byte, rec *record.Record) error {
 		return err
 	}
 	if path := record.PathOf(key); path != nil {
-		if !bytes.Equal(path, v.path) {
-			v.closePath()
-			v.path = bytes.Clone(path)
-		}
-		v.ofPath.Count(rec, 1)
+		v.path.to(path, v.comparePath)
+		v.path.sum.Count(rec, 1)
 	}
-	v.close(key)
-	record.Parents(key, func(folder []byte) {
-		if len(v.stack) == 0 || len(folder) > len(v.stack[len(v.stack)-1].key) {
-			v.stack = append(v.stack, openFolder{key: bytes.Clone(folder)})
-		}
-	})
-	v.stack[len(v.stack)-1].sum.Count(rec, 1)
+	v.folders.to(key, v.compareFolder)
+	v.folders.add(key, rec)
 	return nil
 }
 
-// close compares and takes away the folders that do not hold the next key; nil: all.
-func (v *verifier) close(next []byte) {
-	for n := len(v.stack); n > 0; n-- {
-		top := v.stack[n-1]
-		// A page that is a folder as well does not lie below itself.
-		if next != nil && bytes.HasPrefix(next, top.key) && len(next) > len(top.key) {
-			return
-		}
-		v.stack = v.stack[:n-1]
-		if n > 1 {
-			v.stack[n-2].sum.Add(&top.sum)
-		}
-		if top.sum.Records() < record.CountedFrom {
-			continue // it has no row
-		}
-		v.nfolders++
-		v.compare(record.BucketFolder, "folder", top.key, &top.sum)
-	}
+func (v *verifier) compareFolder(key []byte, sum *record.Counts) {
+	v.compare(record.BucketFolder, "folder", key, sum)
 }
 
-// closePath compares the counts of the last path with queries.
-func (v *verifier) closePath() {
-	if v.path == nil {
-		return
-	}
-	if v.ofPath.Records() >= record.CountedFrom {
-		v.npaths++
-		v.compare(record.BucketQuery, "queries of", v.path, &v.ofPath)
-	}
-	v.path, v.ofPath = nil, record.Counts{}
+func (v *verifier) comparePath(key []byte, sum *record.Counts) {
+	v.compare(record.BucketQuery, "queries of", key, sum)
 }
 
 // compare compares counts that a bucket has with those of the records. That some are missing, or
@@ -251,17 +215,17 @@ func (v *verifier) ofURL(url string) (rec record.Record, ok bool, err error) {
 func (v *verifier) checkRows() error {
 	err := v.file.View(func(tx *bolt.Tx) error {
 		b := tx.Bucket(record.BucketPending)
-		for i, k := range v.pending {
+		for i, k := range v.pending.keys {
 			switch value := b.Get(k); {
 			case value == nil:
 				v.fault(fmt.Sprintf("pending row %q is missing", k))
-			case len(value) != 4 || binary.BigEndian.Uint32(value) != v.pendingBy[i]:
-				v.damage(fmt.Errorf("pending row %q: %w: run %x, the record says %d", k, record.ErrCorrupt, value, v.pendingBy[i]))
+			case len(value) != 4 || binary.BigEndian.Uint32(value) != v.pending.runs[i]:
+				v.damage(fmt.Errorf("pending row %q: %w: run %x, the record says %d", k, record.ErrCorrupt, value, v.pending.runs[i]))
 			}
 		}
 		return nil
 	})
-	v.pending, v.pendingBy = v.pending[:0], v.pendingBy[:0]
+	v.pending.keys, v.pending.runs = v.pending.keys[:0], v.pending.runs[:0]
 	return err
 }
 
@@ -280,12 +244,12 @@ func (v *verifier) counts(ctx context.Context, bucket []byte, what string, n int
 	return err
 }
 
-func (v *verifier) folders(ctx context.Context) error {
-	return v.counts(ctx, record.BucketFolder, "folder", v.nfolders)
+func (v *verifier) folderRows(ctx context.Context) error {
+	return v.counts(ctx, record.BucketFolder, "folder", v.folders.counted)
 }
 
-func (v *verifier) queries(ctx context.Context) error {
-	return v.counts(ctx, record.BucketQuery, "path with queries", v.npaths)
+func (v *verifier) pathRows(ctx context.Context) error {
+	return v.counts(ctx, record.BucketQuery, "path with queries", v.path.counted)
 }
 
 func (v *verifier) shorter(ctx context.Context) error {
@@ -303,13 +267,14 @@ func (v *verifier) shorter(ctx context.Context) error {
 	})
 }
 
-func (v *verifier) rows(ctx context.Context) error {
-	err := v.file.Scan(ctx, record.BucketPending, nil, func(k, _ []byte) error {
-		v.nrows--
+func (v *verifier) pendingRows(ctx context.Context) error {
+	n := 0
+	err := v.file.Scan(ctx, record.BucketPending, nil, func(_, _ []byte) error {
+		n++
 		return nil
 	})
-	if v.nrows != 0 {
-		v.sum("pending rows: %d more than pending records", -v.nrows)
+	if n != v.pending.rows {
+		v.sum("pending rows: %d more than pending records", n-v.pending.rows)
 	}
 	return err
 }
