@@ -43,11 +43,14 @@ func (c *crawler) work(loan *frontier.Loan, free func()) {
 	}
 }
 
-// row brings a row of a loan to an outcome in the buffer, by the handler of its kind. It is not
-// done if the row stays as it is, because fetching stopped first or the host wants to rest. next is
-// the time before which the host may not be asked again. An error is one of the disk.
+// row brings a row of a loan to an outcome in the buffer, by the handler of its kind. Each handler
+// asks by request, makes an outcome of the reply, and ends by finish.
 //
-// Each handler asks by request, makes an outcome of the reply, and ends by finish.
+// If the row is done, its outcome is in the buffer; next is the time before which the host may not
+// be asked again, 0 if that has not changed. If not, the row and the rest of the loan go back to
+// the frontier as they are: fetching has stopped, the host or the disk must rest first, or the
+// answer of a robots.txt is needed that is not there. A robots.txt is never done, since its row is
+// on no disk. An error is one of the disk, and ends the crawl.
 func (c *crawler) row(loan *frontier.Loan, row *record.Row, free func()) (done bool, next int64, err error) {
 	switch row.Kind {
 	case record.RobotsRow:

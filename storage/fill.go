@@ -4,18 +4,20 @@ import (
 	"urltree/storage/record"
 )
 
-// A Filler adds entries of another index to an empty one, in one transaction. What follows from
-// them is worked out: pending rows, and the counts of hosts, folders and the whole.
+// A Filler adds entries to an index that is made from what can be read of another one. It writes in
+// one transaction, see [Index.Fill]; what follows from the entries is written with them: pending
+// rows, and the counts of hosts, folders and the whole. One goroutine uses it.
 type Filler struct{ c *change }
 
-// Fill runs fn in a transaction.
+// Fill calls fn in one transaction, with a Filler that is valid during the call. fn must not use
+// the index otherwise. If it returns an error, nothing is written.
 func (x *Index) Fill(fn func(*Filler) error) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.update(func(c *change) error { return fn(&Filler{c}) })
 }
 
-// Record adds a record, and reports whether it did: the first of a URL counts.
+// Record adds a record under its key, and reports whether it did: the first of a URL counts.
 func (f *Filler) Record(key []byte, rec record.Record) bool {
 	c := f.c
 	if c.entries[rec.URL] != nil || f.Get(record.BucketURL, key) != nil {
@@ -36,7 +38,7 @@ func (f *Filler) Sitemap(r record.Record) { f.c.sitemap(r.URL).rec = &r }
 // Get returns the value of a key as it was before the transaction, or as Put has written it.
 func (f *Filler) Get(bucket, key []byte) []byte { return f.c.w.Get(bucket, key) }
 
-// Put writes a value from which nothing follows.
+// Put writes a value, sealed for its key, from which nothing follows.
 func (f *Filler) Put(bucket, key, value []byte) error {
 	return f.c.w.Tx.Bucket(bucket).Put(key, value)
 }

@@ -1,7 +1,8 @@
 package storage
 
 // The index is opened, read and committed to by its own methods. What else it keeps is reached by
-// groups, each a view of the same index.
+// groups, each a view of the same index: for errors, and what may run at the same time, see
+// [Index].
 type (
 	// Seeds are what is asked of seeds besides their records.
 	Seeds struct{ x *Index }
@@ -9,7 +10,8 @@ type (
 	Runs struct{ x *Index }
 	// Marks are single facts about the whole index.
 	Marks struct{ x *Index }
-	// Queues are the pending rows, as the frontier reads them.
+	// Queues are the pending rows, as the frontier reads them. Functions handed to their methods are
+	// called in a transaction, and must not use the index.
 	Queues struct{ x *Index }
 	// Hosts are the hosts, their domains and their robots.txt answers.
 	Hosts struct{ x *Index }

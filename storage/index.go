@@ -106,8 +106,20 @@ func (o *Options) inboxMemory() int64 {
 	return cmp.Or(o.SeenMemory, seen.DefaultMemory) / 4
 }
 
-// An Index is the open index of one tree. All methods may be called from any goroutine; Commit
-// and the other writing methods take turns.
+// An Index is the open index of one tree. Its methods, and those of its groups, may be called from
+// any goroutine, but for Close. Those that write take turns, for which Totals and Runs.Current wait
+// as well. All others read what was last committed, and neither wait for a writer nor hold one up.
+//
+// Errors are [ErrDisk] if the file system fails; [record.ErrDamaged] if the structure of the file
+// is not sound, or a value that is needed is not what was written, which is [record.ErrCorrupt] as
+// well; [record.ErrKey] for a URL that is not canonical; and those of a ctx that has ended and of
+// functions handed over, such as Options.Room, as they are. A transaction that fails has changed
+// nothing; those before it in the same call stand. After ErrDisk or ErrDamaged of a method that
+// writes the index is to be closed. If it is ReadOnly, nothing can be written, and there is no
+// Filter.
+//
+// Functions handed over are called while no transaction is open, and may use the index, unless the
+// method says otherwise.
 type Index struct {
 	file   *boltfile.File
 	opts   Options
@@ -243,6 +255,7 @@ func (x *Index) Close() error {
 }
 
 // Verify compares everything in the index that follows from something else, see [verify.Index].
+// fault must not use the index.
 func (x *Index) Verify(ctx context.Context, fault func(string)) (record.Totals, error) {
 	return verify.Index(ctx, x.file, x.inbox, x.Totals(), fault)
 }

@@ -45,8 +45,9 @@ func (g Queues) NextHosts(after string, n int) (hosts []record.HostRow, tx uint6
 // Refill reads what the frontier holds of a host in memory. Of pages these are the rows of Later
 // that are due, then those of Now, in order from the first, at most so many; then sitemaps that are
 // due, at most so many; negative: sitemaps are left alone. Rows whose ID skip names are passed
-// over. due is the earliest time at which another row, or another sitemap, may be due, in Unix
-// nanoseconds; 0: there is none.
+// over. A row whose record is damaged has what its key says, a damaged sitemap is left out. due is
+// the earliest time at which another row, or another sitemap, may be due, in Unix nanoseconds; 0:
+// there is none.
 func (g Queues) Refill(host string, now time.Time, pages, sitemaps int, skip func(id string) bool) (rows []record.Row, due int64, err error) {
 	later := func(at int64) {
 		if at = max(at, 1); due == 0 || at < due {
@@ -99,9 +100,9 @@ func (g Queues) Refill(host string, now time.Time, pages, sitemaps int, skip fun
 	return rows, due, err
 }
 
-// HeldRows returns the host's held rows that pick lets go, at most n, from the pending key `from`
-// (nil: from the first) on; next is where to go on, nil at the end. Rows of a reason that want
-// does not name are passed over together.
+// HeldRows returns the host's held rows for which pick returns true, at most n, from the pending
+// key `from` (nil: from the first) on; next is where to go on, nil at the end. Rows of a reason for
+// which want returns false are passed over together.
 func (g Queues) HeldRows(host string, from []byte, n int, want func(reason string) bool, pick func(*record.Row) bool) (found []record.Row, next []byte, err error) {
 	err = g.each(host, record.Held, from, func(k []byte, r *record.Row, full func() error) ([]byte, error) {
 		switch {

@@ -9,10 +9,10 @@ import (
 	"urltree/storage/record"
 )
 
-// Release moves held rows to what may be asked, in one transaction; those that are held no
-// more are left alone, and those for which a budget has no place stay held, with that reason. fresh
-// is told of the rows that are free once that is durable, and before a later transaction can end
-// any of them; nil: nobody is.
+// Release moves held rows to what may be asked, in one transaction; those that are held no more are
+// left alone, and those for which a budget has no place stay held, with that reason. fresh, if not
+// nil, is called with the rows that are free after that is durable, and before a later transaction
+// can end any of them. It must not use the index.
 func (x *Index) Release(rows []record.Row, fresh func(rows []record.Row, tx uint64)) error {
 	if err := x.lock(); err != nil {
 		return err

@@ -39,9 +39,10 @@ func inParts[T any](x *Index, most int, walk func(each func(T) error) error, fn 
 	return err
 }
 
-// Reopen turns records below a prefix back to pending, with no tries: those for which pick is
-// true. It works in transactions of bounded size and returns the number reopened. fresh, if not
-// nil, is called with the rows of each after they are durable.
+// Reopen turns records below a prefix back to pending, with no tries: those for which pick is true.
+// It works in transactions of bounded size and returns the number reopened, also with an error.
+// fresh, if not nil, is called with the rows of each after that is durable; it must not use the
+// index.
 func (x *Index) Reopen(ctx context.Context, prefix []byte, pick func(*record.Record) bool, fresh func(rows []record.Row, tx uint64)) (int, error) {
 	open := func(c *change, url string) (*record.Row, error) {
 		e, err := c.entry(url)

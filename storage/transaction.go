@@ -34,7 +34,7 @@ type change struct {
 	entries  map[string]*entry // by URL
 	sitemaps map[string]*entry // by URL; nil: none
 	fresh    []uint64          // fingerprints of new records, for the filter
-	waiting  *inbox.Batch      // of these, the ones that go to the inbox
+	arrivals *inbox.Arrivals   // of these, the ones that go to the inbox
 	ledger   ledger
 	looks    looks
 	edges    edgesChange
@@ -109,7 +109,7 @@ func (x *Index) update(fn func(*change) error) error {
 	for _, fp := range c.fresh {
 		x.filter.Add(fp)
 	}
-	x.inbox.Committed(c.waiting)
+	x.inbox.Arrived(c.arrivals)
 	return nil
 }
 

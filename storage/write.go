@@ -13,14 +13,14 @@ import (
 func (c *change) writeRecords() {
 	var urls, metas boltfile.Puts
 	rows := make(boltfile.Puts, 0, len(c.entries))
-	c.waiting = c.x.inbox.Batch(len(c.entries))
+	c.arrivals = c.x.inbox.Arrivals(len(c.entries))
 	// By how much the counts of a folder, and of a path with queries, change.
 	folders, queries := map[string]*record.Counts{}, map[string]*record.Counts{}
 	for _, e := range c.entries {
 		if e.rec == nil || e.old != nil && *e.old == *e.rec {
 			continue
 		}
-		waits := e.old == nil && !e.lost && e.rec.State == record.Pending && c.waiting.Take(e.rec, e.key, &c.w.arena)
+		waits := e.old == nil && !e.lost && e.rec.State == record.Pending && c.arrivals.Take(e.rec, e.key, &c.w.arena)
 		if !waits {
 			urls.Put(e.key, c.w.arena.Keep(func(b []byte) []byte { return e.rec.Append(b, e.key) }))
 		}
@@ -54,7 +54,7 @@ func (c *change) writeRecords() {
 	queryCounts.write(&c.w, queries)
 	c.w.write(record.BucketURL, urls)
 	c.w.write(record.BucketMeta, metas)
-	c.w.fail(c.waiting.Write(&c.w.Values))
+	c.w.fail(c.arrivals.Write(&c.w.Values))
 	// The rows of a host mostly come behind all others of it.
 	c.w.Tx.Bucket(record.BucketPending).FillPercent = 0.8
 	c.w.write(record.BucketPending, rows)

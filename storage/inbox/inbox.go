@@ -29,15 +29,16 @@ var Buckets = [2][]byte{[]byte("inbox-a"), []byte("inbox-b")}
 //   - All records of the inbox are pending, and none has a query.
 //   - Pending rows, totals and hosts count a record wherever it is; folders only what has been
 //     moved.
-//   - A row is in the file, or in none of the tables in memory: [Inbox.Committed] adds it to them
+//   - A row is in the file, or in none of the tables in memory: [Inbox.Arrived] adds it to them
 //     once it is durable, and a move takes it out after its transaction.
 //
 // Because of the third, a reader of folders waits until all is moved. URLs with a query go to their
 // place at once, since the budget of their path needs the count of those there are; so do those of
 // hosts that [Inbox.Leave] names.
 //
-// Methods may be called from any goroutine, but those that change the inbox or move it, from Change
-// to Move, one at a time.
+// Methods may be called from any goroutine, but Change, Arrived, Due, Waits, Leave, Move and those
+// of Arrivals, which belong to the writer of the file, one at a time. Their errors are those of the
+// file, and [record.ErrCorrupt] for a row that cannot be read.
 type Inbox struct {
 	file  *boltfile.File
 	opts  Options
@@ -278,23 +279,23 @@ type arrival struct {
 	bytes            int
 }
 
-// A Batch is the rows that one transaction writes.
-type Batch struct {
+// Arrivals are the rows that one transaction writes.
+type Arrivals struct {
 	inbox    *Inbox
 	arrivals []arrival
 	rows     boltfile.Puts
 }
 
-// Batch returns an empty batch for about n rows.
-func (b *Inbox) Batch(n int) *Batch {
+// Arrivals returns a list for about n rows.
+func (b *Inbox) Arrivals(n int) *Arrivals {
 	if b.most == 0 || b.least < 0 {
 		n = 0
 	}
-	return &Batch{inbox: b, arrivals: make([]arrival, 0, n), rows: make(boltfile.Puts, 0, n)}
+	return &Arrivals{inbox: b, arrivals: make([]arrival, 0, n), rows: make(boltfile.Puts, 0, n)}
 }
 
 // Take adds the record of a new URL, unless it has to go to the bucket of records at once.
-func (t *Batch) Take(r *record.Record, key []byte, arena *boltfile.Arena) bool {
+func (t *Arrivals) Take(r *record.Record, key []byte, arena *boltfile.Arena) bool {
 	b := t.inbox
 	if b.most == 0 || b.least < 0 || record.PathOf(key) != nil || b.direct[record.Host(r.URL)] {
 		return false
@@ -310,14 +311,14 @@ func (t *Batch) Take(r *record.Record, key []byte, arena *boltfile.Arena) bool {
 }
 
 // Write writes the rows.
-func (t *Batch) Write(in *boltfile.Values) error {
+func (t *Arrivals) Write(in *boltfile.Values) error {
 	name := Buckets[t.inbox.fill]
 	in.Tx.Bucket(name).FillPercent = 1 // nothing comes between its rows
 	return in.Write(name, t.rows)
 }
 
-// Committed makes the rows of a batch known, once they are durable.
-func (b *Inbox) Committed(t *Batch) {
+// Arrived makes the rows known, once they are durable.
+func (b *Inbox) Arrived(t *Arrivals) {
 	if len(t.arrivals) == 0 {
 		return
 	}

@@ -63,7 +63,7 @@ func hash(url string) uint64 {
 // fill writes records of new URLs in one transaction.
 func fill(t *testing.T, b *Inbox, urls []string) {
 	t.Helper()
-	batch := b.Batch(len(urls))
+	batch := b.Arrivals(len(urls))
 	err := b.file.Update(func(tx *bolt.Tx) error {
 		var arena boltfile.Arena
 		for i, url := range urls {
@@ -81,7 +81,7 @@ func fill(t *testing.T, b *Inbox, urls []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.Committed(batch)
+	b.Arrived(batch)
 }
 
 // TestArrange: every row of a list is there once, in groups that follow each other in the order of

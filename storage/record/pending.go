@@ -6,12 +6,13 @@ import (
 	"fmt"
 )
 
-// A pending key sorts the rows of a host by range and, within it, by their order:
+// AppendPendingKey appends the pending key of a row, whose record key is key, to b. Pending keys
+// sort the rows of a host by range and, within it, by their order:
 //
 //	host NUL range order seq(8) record key
 //
 // order is the rank (8 bytes) for Now, the time due (8 bytes) for Later, and the reason with a
-// NUL for Held. The value is the number of the run that wrote the row.
+// NUL for Held. The value is the number of the run that wrote the row (4 bytes).
 func AppendPendingKey(b []byte, r *Row, key []byte) []byte {
 	b = append(b, Host(r.URL)...)
 	b = append(b, 0, byte(r.Range))
@@ -33,7 +34,8 @@ func RangePrefix(host string, r Range) []byte {
 	return append(append([]byte(host), 0), byte(r))
 }
 
-// DecodePending reads what a pending row says by itself, and gives its record key.
+// DecodePending reads what the key k and the value v of a pending row say by themselves, and
+// returns the row with that, and its record key, a part of k.
 func DecodePending(k, v []byte) (r Row, key []byte, err error) {
 	bad := func() (Row, []byte, error) { return r, nil, fmt.Errorf("pending row %q: %w", k, ErrCorrupt) }
 	host, rest, ok := bytes.Cut(k, []byte{0})

@@ -17,6 +17,9 @@ import (
 
 // A State says what is known of a URL. Only Pending may change by itself; the other states change
 // by being reopened: by retry, a redirect back, other options, a shorter way, or merge.
+//
+// No record has the zero State. An [Outcome] has it while it is being made, and if only what comes
+// with it counts.
 type State uint8
 
 const (
@@ -69,19 +72,19 @@ const Duplicate = "duplicate"
 type Kind uint8
 
 const (
-	PageRow    Kind = iota // a URL of the crawl: the only kind that has a record and counts as a URL
-	SitemapRow             // a sitemap; Depth is its level, Hops the redirects since then
-	RobotsRow              // the robots.txt of the origin Source, to be asked for at URL
+	PageRow    Kind = iota // a URL of the crawl: the only kind that counts as a URL
+	SitemapRow             // a sitemap: its record lies in a bucket of its own
+	RobotsRow              // the robots.txt of an origin, which URL may be far from after redirects: it has no record
 )
 
 // A Row is what the frontier knows of something to be asked for: a pending URL, or one of the
 // other kinds.
 type Row struct {
 	URL    string
-	Source string // the URL whose page named it first, or Seed
+	Source string // the URL whose page named it first, or Seed; of a robots.txt its origin
 	Via    string // the URL that redirected to it, or ""
-	Depth  uint32 // links from a seed; a redirect is none
-	Hops   uint8  // redirects since the last page, at most 127
+	Depth  uint32 // links from a seed, where a redirect is none; of a sitemap its level: 1, or 1 more than the one that names it
+	Hops   uint8  // redirects since the last page, or sitemap, at most 127
 	Cookie bool   // one of these redirects set a cookie
 	Tries  uint16 // requests made so far
 	Spared uint8  // of these, the ones whose failure counted on the host, not on the URL
