@@ -1,0 +1,123 @@
+// Package warc writes and reads WARC files: records of what a crawl asked and was answered, in the
+// form of ISO 28500:2017 (WARC 1.1). A file is a sequence of records, each by itself a member of
+// gzip where the file is compressed, so that a record can be read alone, by its offset.
+//
+// Writer and Reader stream: memory does not grow with a record or a file. Neither may be used by
+// two goroutines at a time.
+package warc
+
+import (
+	"crypto/rand"
+	"crypto/sha1"
+	"encoding/base32"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Types of records.
+const (
+	Info         = "warcinfo" // about the file, its first record
+	Response     = "response"
+	Request      = "request"
+	Metadata     = "metadata"
+	Resource     = "resource" // a body without the answer that brought it
+	Revisit      = "revisit"  // as a record before: the answer alone
+	Conversion   = "conversion"
+	Continuation = "continuation"
+)
+
+// Names of fields.
+const (
+	FieldType          = "WARC-Type"
+	FieldID            = "WARC-Record-ID"
+	FieldDate          = "WARC-Date"
+	FieldLength        = "Content-Length"
+	FieldContentType   = "Content-Type"
+	FieldTarget        = "WARC-Target-URI"
+	FieldIP            = "WARC-IP-Address"
+	FieldBlockDigest   = "WARC-Block-Digest"
+	FieldPayloadDigest = "WARC-Payload-Digest"
+	FieldConcurrentTo  = "WARC-Concurrent-To"
+	FieldProfile       = "WARC-Profile"
+	FieldRefersToURL   = "WARC-Refers-To-Target-URI"
+	FieldRefersToDate  = "WARC-Refers-To-Date"
+	FieldFilename      = "WARC-Filename"
+	FieldInfoID        = "WARC-Warcinfo-ID"
+	FieldTruncated     = "WARC-Truncated"
+)
+
+// Profiles of revisit records.
+const (
+	SamePayload = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+	NotModified = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
+)
+
+// Content types of blocks.
+const (
+	HTTPResponse = "application/http;msgtype=response"
+	HTTPRequest  = "application/http;msgtype=request"
+	FieldsType   = "application/warc-fields"
+)
+
+// A Field is one named field of a record. Names are compared without regard to case.
+type Field struct{ Name, Value string }
+
+// A Header is the named fields of a record, in the order of the file.
+type Header []Field
+
+// Get returns the value of the first field of a name, "" if there is none.
+func (h Header) Get(name string) string {
+	for _, f := range h {
+		if strings.EqualFold(f.Name, name) {
+			return f.Value
+		}
+	}
+	return ""
+}
+
+// Target returns the URL that a record is about, without the angle brackets that some tools put
+// around it, "" if it names none.
+func (h Header) Target() string {
+	url := h.Get(FieldTarget)
+	if inner, ok := strings.CutPrefix(url, "<"); ok {
+		return strings.TrimSuffix(inner, ">")
+	}
+	return url
+}
+
+// Date returns the time that WARC-Date says, in any of the precisions that WARC 1.1 allows.
+func (h Header) Date() (time.Time, error) {
+	s := h.Get(FieldDate)
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04Z", "2006-01-02", "2006-01", "2006"} {
+		if t, err := time.Parse(layout, s); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%w: date %.40q", ErrFormat, s)
+}
+
+// FormatDate returns a time as WARC-Date has it: UTC, with as many digits of the second as it has.
+func FormatDate(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.999999999Z") }
+
+// Digest returns the digest of bytes as other tools expect it, SHA-1 in base 32.
+func Digest(parts ...[]byte) string {
+	h := sha1.New()
+	for _, b := range parts {
+		h.Write(b)
+	}
+	return DigestOf(h.Sum(nil))
+}
+
+// DigestOf returns a SHA-1 that was computed already, as [Digest] writes it.
+func DigestOf(sum []byte) string { return "sha1:" + base32.StdEncoding.EncodeToString(sum) }
+
+// NewID returns a new name for a record: a random UUID (RFC 9562, version 4).
+func NewID() string {
+	var b [16]byte
+	rand.Read(b[:])
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	s := hex.EncodeToString(b[:])
+	return "<urn:uuid:" + s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:] + ">"
+}
