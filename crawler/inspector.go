@@ -31,7 +31,8 @@ func newInspector(tree *iut.Tree, index *storage.Index, linker *Linker, token st
 	graph := &repair.Graph{Tree: tree, Index: index, Parse: linker.edgesOf}
 	return &inspect.Inspector{
 		Edges: graph.Pages, Ranks: func() (*rank.File, error) { return rank.Open(tree.Root()) },
-		Index: index, Tree: tree, Form: linker.budgets.form, Limits: linker.limits,
+		Software: "urltree " + Version(),
+		Index:    index, Tree: tree, Form: linker.budgets.form, Limits: linker.limits,
 		Scope: func(url string) (reason, rule string) {
 			if len(url) > maxRecord {
 				return "length", fmt.Sprintf("it has more than %d bytes", maxRecord)

@@ -19,11 +19,12 @@ import (
 
 // What export writes, and the formats of each; the first is the default.
 var (
-	exports = []string{"urls", "edges", "ranks"}
+	exports = []string{"urls", "edges", "ranks", "warc"}
 	formats = map[string][]string{
 		"urls":  {"tsv", "csv", "jsonl"},
 		"edges": {"tsv", "csv", "jsonl", "graphml", "dot"},
 		"ranks": {"tsv", "csv", "jsonl"},
+		"warc":  {"gzip", "plain"},
 	}
 )
 

@@ -11,7 +11,7 @@ import (
 	"urltree/storage/record"
 )
 
-// export writes the ledger, or with -what the edges or ranks.
+// export writes the ledger, or what -what names.
 func (i *Inspector) export(ctx context.Context, q Question, w *bufio.Writer) error {
 	only, err := chosen(q.State, usageExport)
 	if err != nil {
@@ -43,6 +43,8 @@ func (i *Inspector) export(ctx context.Context, q Question, w *bufio.Writer) err
 		return i.exportEdges(ctx, q.Format, in, w)
 	case "ranks":
 		return i.exportRanks(ctx, q.Format, in, w)
+	case "warc":
+		return i.exportWARC(ctx, q.Format, in, w)
 	}
 	names := make([]string, len(columns))
 	for k, c := range columns {

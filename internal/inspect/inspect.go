@@ -63,6 +63,8 @@ type Inspector struct {
 	// Ranks opens what crawler rank has found, fs.ErrNotExist if it was never asked; nil: it is not
 	// known.
 	Ranks func() (*rank.File, error)
+	// Software names the program in the archives that it writes.
+	Software string
 	// Canonical makes the one spelling of a URL that somebody typed; nil: it has it already.
 	Canonical func(string) (string, error)
 }
@@ -89,8 +91,8 @@ type Question struct {
 	Recursive bool   `json:",omitempty"` // of ls: folders below folders too
 	Lines     int64  `json:",omitempty"` // of ls: at most so many; 0: all
 	State     string `json:",omitempty"` // of ls and export: only what is in it; "": any
-	What      string `json:",omitempty"` // of export: urls, edges or ranks; "": urls
-	Format    string `json:",omitempty"` // of export: tsv, csv, jsonl, of edges also graphml or dot; "": tsv
+	What      string `json:",omitempty"` // of export: urls, edges, ranks or warc; "": urls
+	Format    string `json:",omitempty"` // of export: tsv, csv, jsonl, of edges also graphml or dot; of warc gzip or plain; "": the first
 	Columns   string `json:",omitempty"` // of export: names of Columns, with commas between them; "": the first ten
 }
 

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"fmt"
+	"slices"
 
 	"urltree/storage/record"
 )
@@ -56,7 +57,7 @@ func Words(flag string) (words []string) {
 	case "what":
 		words = exports
 	case "format":
-		words = formats["edges"] // which has them all
+		words = slices.Concat(formats["edges"], formats["warc"]) // which have them all
 	case "columns":
 		for _, c := range columns {
 			words = append(words, c.Name)

@@ -117,7 +117,12 @@ func DigestOf(sum []byte) string { return "sha1:" + base32.StdEncoding.EncodeToS
 func NewID() string {
 	var b [16]byte
 	rand.Read(b[:])
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return IDOf(b, 4)
+}
+
+// IDOf returns bytes as a UUID of a version, in the form of WARC-Record-ID.
+func IDOf(b [16]byte, version byte) string {
+	b[6], b[8] = b[6]&0x0f|version<<4, b[8]&0x3f|0x80
 	s := hex.EncodeToString(b[:])
 	return "<urn:uuid:" + s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:] + ">"
 }

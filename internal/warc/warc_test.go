@@ -33,8 +33,11 @@ func write(t *testing.T, n int, kinds ...Compression) (file []byte, records []wr
 		}
 		r := written{
 			Header{
-				{FieldType, Resource}, {FieldID, NewID()}, {FieldTarget, fmt.Sprintf("http://h.example/%d", i)},
-				{FieldDate, FormatDate(time.Unix(int64(i), int64(i)*1000))}, {FieldBlockDigest, Digest(block)},
+				{FieldType, Resource},
+				{FieldID, NewID()},
+				{FieldTarget, fmt.Sprintf("http://h.example/%d", i)},
+				{FieldDate, FormatDate(time.Unix(int64(i), int64(i)*1000))},
+				{FieldBlockDigest, Digest(block)},
 			},
 			block, w.Offset(),
 		}

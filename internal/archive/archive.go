@@ -1,0 +1,154 @@
+// Package archive writes the pages of a tree in the forms that archives have.
+//
+// A tree of folders has no headers of the answers, so a page becomes a WARC record of the type
+// resource, its body and media type; a metadata record behind it has what the crawl knows of it.
+package archive
+
+import (
+	"bytes"
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"strconv"
+	"time"
+
+	"urltree/internal/warc"
+	"urltree/storage/record"
+)
+
+// A Page is a stored page.
+type Page struct {
+	Record *record.Record
+	// Open opens content.html. It is called once for a body that fits into memory, else twice.
+	Open func() (io.ReadCloser, error)
+}
+
+// A Writer writes pages into one WARC file. The names of records follow from what they say, so that
+// two files of the same pages differ in the time of the first record alone.
+type Writer struct {
+	out         *warc.Writer
+	compression warc.Compression
+	info        string // name of the warcinfo record
+	body        bytes.Buffer
+}
+
+// fits is the length of a body that is read once, in bytes.
+const fits = 4 << 20
+
+// NewWriter returns a Writer to w, and writes the warcinfo record. The fields say what is in the
+// file, and when it was made.
+func NewWriter(w io.Writer, c warc.Compression, made time.Time, fields warc.Header) (*Writer, error) {
+	a := &Writer{out: warc.NewWriter(w, 0), compression: c}
+	block := fieldsOf(fields)
+	a.info = nameOf(sha1.New(), "warcinfo", block)
+	return a, a.write(warc.Header{
+		{Name: warc.FieldType, Value: warc.Info},
+		{Name: warc.FieldID, Value: a.info},
+		{Name: warc.FieldDate, Value: warc.FormatDate(made)},
+		{Name: warc.FieldContentType, Value: warc.FieldsType},
+	}, block)
+}
+
+// Page writes the records of a page.
+func (a *Writer) Page(p *Page) error {
+	r := p.Record
+	sum, body, err := a.read(p)
+	if err != nil {
+		return err
+	}
+	digest := warc.DigestOf(sum)
+	made := time.Unix(r.Time, 0)
+	name := nameOf(sha1.New(), r.URL, made.UTC().Format(time.RFC3339), digest)
+	media := r.Media
+	if r.Charset != "" {
+		media += "; charset=" + r.Charset
+	}
+	h := warc.Header{
+		{Name: warc.FieldType, Value: warc.Resource},
+		{Name: warc.FieldID, Value: name},
+		{Name: warc.FieldDate, Value: warc.FormatDate(made)},
+		{Name: warc.FieldTarget, Value: r.URL},
+		{Name: warc.FieldInfoID, Value: a.info},
+		{Name: warc.FieldBlockDigest, Value: digest},
+		{Name: warc.FieldPayloadDigest, Value: digest},
+		{Name: warc.FieldContentType, Value: media},
+	}
+	if bytes.IndexByte([]byte(r.Flags), 't') >= 0 {
+		h = append(h, warc.Field{Name: warc.FieldTruncated, Value: "length"})
+	}
+	if err := a.out.Write(h, body, r.Bytes, a.compression); err != nil {
+		return errors.Join(fmt.Errorf("archive %s: %w", r.URL, err), body.Close())
+	}
+	if err := body.Close(); err != nil {
+		return err
+	}
+	about := fieldsOf(warc.Header{
+		{Name: "via", Value: r.Source},
+		{Name: "redirected-from", Value: r.Via},
+		{Name: "depth", Value: strconv.Itoa(int(r.PageDepth))},
+		{Name: "status", Value: strconv.Itoa(int(r.Status))},
+		{Name: "charset", Value: r.Charset},
+		{Name: "flags", Value: r.Flags},
+		{Name: "links", Value: r.HeaderLinks},
+		{Name: "sha-256", Value: hex.EncodeToString(r.Digest[:])},
+	})
+	return a.write(warc.Header{
+		{Name: warc.FieldType, Value: warc.Metadata},
+		{Name: warc.FieldID, Value: nameOf(sha1.New(), name, about)},
+		{Name: warc.FieldDate, Value: warc.FormatDate(made)},
+		{Name: warc.FieldTarget, Value: r.URL},
+		{Name: warc.FieldInfoID, Value: a.info},
+		{Name: warc.FieldConcurrentTo, Value: name},
+		{Name: warc.FieldContentType, Value: warc.FieldsType},
+	}, about)
+}
+
+// read returns the SHA-1 of a body and the body itself.
+func (a *Writer) read(p *Page) (sum []byte, body io.ReadCloser, err error) {
+	in, err := p.Open()
+	if err != nil {
+		return nil, nil, err
+	}
+	h := sha1.New()
+	if p.Record.Bytes <= fits {
+		a.body.Reset()
+		_, err := io.Copy(io.MultiWriter(h, &a.body), in)
+		return h.Sum(nil), io.NopCloser(&a.body), errors.Join(err, in.Close())
+	}
+	_, err = io.Copy(h, in)
+	if err = errors.Join(err, in.Close()); err == nil {
+		body, err = p.Open()
+	}
+	return h.Sum(nil), body, err
+}
+
+// write writes a record with a block of ours.
+func (a *Writer) write(h warc.Header, block string) error {
+	h = append(h, warc.Field{Name: warc.FieldBlockDigest, Value: warc.Digest([]byte(block))})
+	return a.out.Write(h, bytes.NewReader([]byte(block)), int64(len(block)), a.compression)
+}
+
+// fieldsOf returns a block of the type application/warc-fields. Fields without a value are left
+// out.
+func fieldsOf(fields warc.Header) string {
+	var b bytes.Buffer
+	for _, f := range fields {
+		if f.Value != "" {
+			fmt.Fprintf(&b, "%s: %s\r\n", f.Name, f.Value)
+		}
+	}
+	return b.String()
+}
+
+// nameOf returns the name of a record with these parts: a UUID made of their SHA-1 (RFC 9562,
+// version 5, without the name of a space).
+func nameOf(h hash.Hash, parts ...string) string {
+	for _, s := range parts {
+		io.WriteString(h, s)
+		h.Write([]byte{0})
+	}
+	return warc.IDOf([16]byte(h.Sum(nil)), 5)
+}

@@ -1,0 +1,2 @@
+// Package archives has tests alone: programs of others read the archives that the crawler writes.
+package archives

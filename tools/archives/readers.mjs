@@ -1,0 +1,26 @@
+// Reads a WARC file with warcio and computes all digests anew. It prints the number of records of
+// each type; the exit status is 1 if a digest is wrong.
+import { createHash } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { WARCParser } from "warcio";
+
+const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+
+function digest(bytes) {
+  let bits = "";
+  for (const b of createHash("sha1").update(bytes).digest()) bits += b.toString(2).padStart(8, "0");
+  return "sha1:" + bits.match(/.{5}/g).map((five) => letters[parseInt(five, 2)]).join("");
+}
+
+const types = {};
+let wrong = 0;
+for await (const record of new WARCParser(createReadStream(process.argv[2]))) {
+  const block = await record.readFully(false);
+  types[record.warcType] = (types[record.warcType] || 0) + 1;
+  if (record.warcHeaders.headers.get("WARC-Block-Digest") !== digest(block)) {
+    console.error("wrong digest", record.warcType, record.warcTargetURI);
+    wrong++;
+  }
+}
+console.log(Object.keys(types).sort().map((type) => `${type} ${types[type]}`).join("\n"));
+process.exit(wrong ? 1 : 0);
