@@ -116,7 +116,7 @@ func (f *Frontier) arrivesLocked(h *host, r *record.Row, tx uint64) bool {
 		h.stock.dueBy(r.Due)
 		return false
 	}
-	if h.out.n > 0 {
+	if len(h.out) > 0 {
 		if o := f.lent.rows[r.URL]; o != nil {
 			// Either a refill has read the row before we were told of it, or the commit
 			// that ends it opens it again. Done looks which.

@@ -278,9 +278,13 @@ func (f *Frontier) countLocked(h *host, kind record.Kind, by int64) {
 	}
 }
 
-// placeLocked puts a host where it belongs among the turns after something of it has changed, and
-// counts its window.
+// placeLocked puts a host where it belongs after something of it has changed: among the turns, or
+// out of memory if it was to leave as soon as it could. It counts its window.
 func (f *Frontier) placeLocked(h *host) {
+	if h.lending.leaving && h.idle() {
+		f.evictLocked(h)
+		return
+	}
 	f.hosts.weigh(h)
 	at, ok := h.turn(&f.opts)
 	f.turns.place(h, at, ok)

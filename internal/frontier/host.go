@@ -17,7 +17,7 @@ type host struct {
 	bytes int64  // of the window, as last counted in hosts.windows
 
 	stock     stock
-	out       outList
+	out       []*outRow // the rows that are out
 	seat      seat
 	lending   lending
 	at        int32 // its place in hosts.list
@@ -99,7 +99,7 @@ func (h *host) times() record.HostTimes {
 // idle reports whether nothing of the host is out, lent or being read, and the store has all that
 // is known of it.
 func (h *host) idle() bool {
-	return h.redirects == nil && h.lending.away == 0 && h.lending.borrowers == 0 && !h.refill.waits() && h.out.n == 0 && h.stored.seq == h.stored.saved
+	return h.redirects == nil && h.lending.away == 0 && h.lending.borrowers == 0 && !h.refill.waits() && len(h.out) == 0 && h.stored.seq == h.stored.saved
 }
 
 // ready returns how many rows may be lent without a refill.
@@ -117,7 +117,7 @@ func (h *host) turn(o *Options) (at int64, ok bool) {
 		return h.pace.next, true
 	case h.lending.alone && h.lending.borrowers > 0 || h.lending.away > 0:
 		return 0, false
-	case none && h.stock.due == 0 && (h.stock.count <= 0 || h.out.n > 0):
+	case none && h.stock.due == 0 && (h.stock.count <= 0 || len(h.out) > 0):
 		return 0, false // with a count but no row known, a refill has to find out
 	case h.pace.givenUp || h.stored.unread:
 		return 0, true // nothing is asked of it, so nothing needs to wait

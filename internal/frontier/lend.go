@@ -23,9 +23,6 @@ func (f *Frontier) serveLocked(h *host, now int64) (l *Loan) {
 	switch {
 	case h.needsRefill(now) && h.refill.served && h.win.len() == 0 && f.rotatesLocked(now):
 		h.lending.leaving = true // others have their turn
-		if f.leaveLocked(h) {
-			return nil
-		}
 	case h.needsRefill(now):
 		f.turns.need(h)
 	default:

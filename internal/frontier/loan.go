@@ -92,10 +92,6 @@ func (f *Frontier) Return(l *Loan, unasked []record.Row) {
 	h := l.h
 	f.lent.loans--
 	f.waits.changes++
-	h.lending.borrowers--
-	if h.lending.borrowers == 0 {
-		h.lending.alone = false
-	}
 	f.unreserveLocked(l)
 	f.returnRedirectLocked(l)
 	var rows []record.Row
@@ -112,9 +108,10 @@ func (f *Frontier) Return(l *Loan, unasked []record.Row) {
 		sortRows(rows)
 		f.insertLocked(h, rows)
 	}
-	if !f.leaveLocked(h) {
-		f.placeLocked(h)
+	if h.lending.borrowers--; h.lending.borrowers == 0 {
+		h.lending.alone = false
 	}
+	f.placeLocked(h)
 	f.shrinkLocked()
 	f.wakeLocked()
 }
@@ -127,7 +124,7 @@ func (f *Frontier) Done(done []Done, times []record.HostTimes) {
 	for i := range times {
 		if h := f.hosts.byName[times[i].Name]; h != nil {
 			h.stored.saved = max(h.stored.saved, times[i].Seq)
-			f.leaveLocked(h)
+			f.placeLocked(h)
 		}
 	}
 	for i := range done {
@@ -148,9 +145,7 @@ func (f *Frontier) Done(done []Done, times []record.HostTimes) {
 		default:
 			f.countLocked(h, o.kind, -1)
 		}
-		if !f.leaveLocked(h) {
-			f.placeLocked(h)
-		}
+		f.placeLocked(h)
 	}
 	f.wakeLocked()
 }

@@ -344,7 +344,7 @@ func checkInvariants(t testing.TB, f *Frontier) {
 	below := map[string]int{}
 	for name, h := range f.hosts.byName {
 		outs, sideOut := 0, int64(0)
-		for o := h.out.first; o != nil; o = o.next {
+		for _, o := range h.out {
 			if outs++; f.lent.rows[o.id] != o || o.h != h {
 				t.Errorf("%s is out of %s only", o.id, name)
 			}
@@ -354,8 +354,8 @@ func checkInvariants(t testing.TB, f *Frontier) {
 				record.Parents(key, func(folder []byte) { below[string(folder)]++ })
 			}
 		}
-		if outs != int(h.out.n) {
-			t.Errorf("%s: %d rows are out, %d counted", name, outs, h.out.n)
+		if outs != len(h.out) {
+			t.Errorf("%s: %d rows are out, %d counted", name, outs, len(h.out))
 		}
 		listed += outs
 		rows := 0

@@ -16,37 +16,17 @@ func (l *lent) out() int64 { return int64(len(l.rows)) }
 // and in the list of its host, which stays in memory meanwhile. So to find the host of such a row
 // costs a look into a table of few entries, not into that of all hosts.
 type outRow struct {
-	id         string
-	h          *host
-	next, prev *outRow // others of the host
-	told       bool    // see Add
-	kind       record.Kind
-}
-
-// An outList has the rows of a host that are out.
-type outList struct {
-	first *outRow
-	n     int32
-}
-
-// sides returns how many of the rows are no pages.
-func (l *outList) sides() (n int64) {
-	for o := l.first; o != nil; o = o.next {
-		if o.kind != record.PageRow {
-			n++
-		}
-	}
-	return n
+	id   string
+	h    *host
+	at   int32 // its place in h.out
+	told bool  // see Add
+	kind record.Kind
 }
 
 // goOutLocked takes note that a row is out, and returns it.
 func (f *Frontier) goOutLocked(h *host, row record.Row) record.Row {
-	o := &outRow{id: row.ID(), kind: row.Kind, h: h, next: h.out.first}
-	if o.next != nil {
-		o.next.prev = o
-	}
-	h.out.first = o
-	h.out.n++
+	o := &outRow{id: row.ID(), kind: row.Kind, h: h, at: int32(len(h.out))}
+	h.out = append(h.out, o)
 	f.lent.rows[o.id] = o
 	f.outLocked(&row, 1)
 	return row
@@ -62,15 +42,11 @@ func (f *Frontier) backLocked(row *record.Row) *outRow {
 		return nil
 	}
 	delete(f.lent.rows, o.id)
-	if o.next != nil {
-		o.next.prev = o.prev
-	}
-	if o.prev != nil {
-		o.prev.next = o.next
-	} else {
-		o.h.out.first = o.next
-	}
-	o.h.out.n--
+	list, last := o.h.out, len(o.h.out)-1
+	list[o.at] = list[last]
+	list[o.at].at = o.at
+	list[last] = nil
+	o.h.out = list[:last]
 	f.outLocked(row, -1)
 	return o
 }

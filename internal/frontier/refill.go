@@ -73,8 +73,8 @@ func (f *Frontier) refillLocked(h *host) {
 // wantedLocked returns what a refill of a host reads.
 func (f *Frontier) wantedLocked(h *host) wanted {
 	w := wanted{host: h.name, now: f.clock.time(), sitemaps: -1, unread: h.stored.unread}
-	w.skip = make(map[string]struct{}, int(h.out.n)+h.ready())
-	for o := h.out.first; o != nil; o = o.next {
+	w.skip = make(map[string]struct{}, len(h.out)+h.ready())
+	for _, o := range h.out {
 		w.skip[o.id] = struct{}{}
 	}
 	skip := func(r *record.Row) { w.skip[r.ID()] = struct{}{} }
@@ -152,7 +152,7 @@ func (f *Frontier) joinLocked(h *host, added []record.Row) {
 // lackLocked looks, after a refill, whether the index has fewer rows of a host than its counts say.
 // Nobody may wait for the others.
 func (f *Frontier) lackLocked(h *host) {
-	if s := &h.stock; s.count > 0 && h.ready() == 0 && !s.more && s.due == 0 && h.out.n == 0 {
+	if s := &h.stock; s.count > 0 && h.ready() == 0 && !s.more && s.due == 0 && len(h.out) == 0 {
 		f.counts.missing += s.count
 		f.countLocked(h, record.PageRow, -s.count)
 		h.side = nil

@@ -70,23 +70,14 @@ func (f *Frontier) makeRoomLocked(now int64, enough int, starving bool) int {
 	return f.opts.MaxHosts - len(f.hosts.byName)
 }
 
-// leaveLocked lets a host go that was to leave as soon as it could.
-func (f *Frontier) leaveLocked(h *host) bool {
-	if !h.lending.leaving || !h.idle() {
-		return false
-	}
-	f.evictLocked(h)
-	if f.others.full {
-		f.others.full, f.others.after = false, 0
-	}
-	return true
-}
-
 // evictLocked lets an idle host go.
 func (f *Frontier) evictLocked(h *host) {
 	f.turns.place(h, 0, false)
 	f.hosts.remove(h)
 	f.others.all = false
+	if f.others.full {
+		f.others.full, f.others.after = false, 0
+	}
 }
 
 // rotateLocked reads hosts of the store, if some are needed and there is room for them. It

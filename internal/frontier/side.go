@@ -103,6 +103,12 @@ func (f *Frontier) forgetSideLocked(h *host) {
 		return
 	}
 	f.others.forgotten[h.name] = true
+	out := int64(0)
+	for _, o := range h.out {
+		if o.kind != record.PageRow {
+			out++
+		}
+	}
 	h.side.rows = nil
-	f.countLocked(h, record.SitemapRow, h.out.sides()-h.side.count)
+	f.countLocked(h, record.SitemapRow, out-h.side.count)
 }

@@ -165,7 +165,7 @@ func (f *Frontier) stepLocked(t *Taker) []*Loan {
 func (f *Frontier) asideLocked() *host {
 	now := f.clock.now()
 	for h := range f.turns.due(now, mostReady) {
-		if h.stored.unread || h.pace.givenUp || h.stock.count <= int64(h.out.n) || h.side.turn(h, now) {
+		if h.stored.unread || h.pace.givenUp || h.stock.count <= int64(len(h.out)) || h.side.turn(h, now) {
 			return h
 		}
 	}

@@ -136,15 +136,14 @@ func (w *sorted) merge(rows []record.Row, left func(r *record.Row)) {
 	switch {
 	case len(old) == 0:
 		w.rows, w.head = slices.Clone(rows), 0
-	case compareRows(&old[len(old)-1], &rows[0]) < 0:
-		w.roomFor(len(rows))
-		w.rows = append(w.rows, rows...)
 	case len(rows) <= w.head && compareRows(&rows[len(rows)-1], &old[0]) < 0:
 		w.head -= len(rows) // rows that come back: their places are still free
 		copy(w.rows[w.head:], rows)
 	default:
 		// From the end on, so that what comes before the first of rows stays where it is.
-		w.roomFor(len(rows))
+		if w.head > 0 && len(w.rows)+len(rows) > cap(w.rows) {
+			w.clip() // the free places before the rows count as well
+		}
 		i, j := len(w.rows)-1, len(rows)-1
 		w.rows = append(w.rows, rows...)
 		for k := len(w.rows) - 1; j >= 0; k-- {
@@ -156,13 +155,6 @@ func (w *sorted) merge(rows []record.Row, left func(r *record.Row)) {
 				j--
 			}
 		}
-	}
-}
-
-// roomFor drops the free places before the rows if there are too few behind them.
-func (w *sorted) roomFor(more int) {
-	if w.head > 0 && len(w.rows)+more > cap(w.rows) {
-		w.clip()
 	}
 }
 
