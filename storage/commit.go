@@ -9,7 +9,7 @@ import (
 	"urltree/storage/record"
 )
 
-// Committed is what a transaction came to, for those who keep copies in memory.
+// Committed is what a transaction came to, for a caller that keeps copies in memory.
 type Committed struct {
 	// Fresh are the rows that became eligible: new URLs, reopened ones, held ones of which a
 	// seed or a shorter way released them, and sitemaps that are to be read. Those that are new but
@@ -129,8 +129,8 @@ func (c *change) besides(o *record.Outcome) {
 	}
 }
 
-// settle sees to it that a URL which got its outcome and was reopened by a link of the same set
-// is told of once: as a row that waits again.
+// settle has a URL which got its outcome, and was reopened by a link of the same set, in Committed
+// once: in Next, as a row that waits again.
 func (c *change) settle(set []*record.Outcome) {
 	done := c.done
 	again := map[string]bool{}

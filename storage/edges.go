@@ -29,8 +29,8 @@ func (g Marks) SetEdges(e record.Edges) error {
 }
 
 // An edgesChange is what a transaction changes of the file of edges. Where a page is stored no
-// more, or a record was lost, nobody knows any longer which entries of the file are of pages: then
-// none are kept, until SetEdges says so again.
+// more, or a record was lost, it is not known any longer which entries of the file are of pages:
+// then none are kept, until SetEdges says so again.
 type edgesChange struct {
 	end   int64 // of the file, if some edges came
 	pages int64 // stored pages that came with edges

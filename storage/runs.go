@@ -11,8 +11,8 @@ import (
 	"urltree/storage/record"
 )
 
-// Begin starts a run. Unclean tells that what went before it did not end cleanly (or was a
-// merge): then rows of runs up to lastUnclean may have their pages in the tree already.
+// Begin starts a run. If unclean, what went before it did not end cleanly, or was a merge. Rows of
+// runs up to lastUnclean may have their pages in the tree already; 0: none of a run.
 func (g Runs) Begin() (run record.Run, unclean bool, lastUnclean uint32, err error) {
 	g.x.mu.Lock()
 	defer g.x.mu.Unlock()

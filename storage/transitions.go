@@ -76,7 +76,7 @@ type transition struct {
 	do     func(*change, *entry, cause) // changes the record
 	counts bool                         // its outcome counts for the run
 	undoes bool                         // its outcome does not count any more
-	fresh  bool                         // if it is eligible now, that is told in Committed.Fresh
+	fresh  bool                         // if it is eligible now, it is in Committed.Fresh
 }
 
 // A cause is where an event comes from: an outcome or a link.

@@ -81,7 +81,7 @@ type opened struct {
 
 func newOpened(tx *bolt.Tx) opened { return opened{tx, tx.Bucket(record.BucketURL)} }
 
-// child makes the entry of a key whose record has the given value, nil if it has none. It tells
+// child returns the entry of a key whose record has the given value, nil if it has none, and
 // whether something waits there.
 func (o opened) child(key, value []byte, deep bool) (c record.Child, open bool) {
 	// The first two bytes say whether the record is worth decoding.

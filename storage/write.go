@@ -99,7 +99,7 @@ func (c *change) writeRun() {
 	if c.run.ID == 0 {
 		return
 	}
-	// By the monotonic clock: nobody's setting of the time makes a run end before it began.
+	// By the monotonic clock: setting the time cannot make a run end before it began.
 	c.run.End = c.run.Start + int64(time.Since(c.x.began)/time.Second)
 	c.w.fail(putRun(c.w.Tx, &c.run))
 }

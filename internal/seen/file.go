@@ -37,7 +37,7 @@ var (
 	ErrStale = errors.New("saved seen filter belongs to something else")
 	// ErrCorrupt says that a saved filter is not what was written.
 	ErrCorrupt = errors.New("saved seen filter is damaged")
-	// ErrIncomplete is returned by Save: who loads the file trusts its misses.
+	// ErrIncomplete is returned by Save: a filter that is loaded trusts its misses.
 	ErrIncomplete = errors.New("seen filter is not complete")
 )
 
@@ -59,7 +59,7 @@ func (f *Filter) Save(w io.Writer, tx uint64) error {
 		return ErrIncomplete
 	}
 	memory := uint64(0)
-	for i := range f.parts { // locked in this order; nobody else holds two
+	for i := range f.parts { // locked in this order; nothing else holds two
 		p := &f.parts[i]
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -69,7 +69,7 @@ func (f *Filter) Save(w io.Writer, tx uint64) error {
 	}
 	sum := crc32.New(castagnoli)
 	out := bufio.NewWriterSize(io.MultiWriter(w, sum), 1<<16)
-	number := func(v uint64) { // Flush gives the error of any of these
+	number := func(v uint64) { // Flush returns the error of any of these
 		out.Write(binary.LittleEndian.AppendUint64(out.AvailableBuffer(), v))
 	}
 	out.Write(f.header(tx, memory))

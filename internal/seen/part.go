@@ -139,7 +139,7 @@ func (p *part) block(fp uint64) []uint64 { return p.slots[place(fp, p.lines)*lin
 
 func (p *part) set(fp uint64) []uint64 { return p.slots[(p.lines+place(fp, p.lines))*line:][:line] }
 
-// mark sets the bits of fp in its block and tells whether one was not set.
+// mark sets the bits of fp in its block and reports whether one was not set.
 func mark(block []uint64, fp uint64) (fresh bool) {
 	for range marks {
 		word, bit := &block[fp/64%line], uint64(1)<<(fp%64)

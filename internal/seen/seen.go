@@ -1,7 +1,7 @@
-// Package seen is the filter that tells which URLs are known, as far as it can without asking the
-// index.
+// Package seen is the filter that knows which URLs the index has, as far as that can be known
+// without asking the index.
 //
-// A URL is remembered as a 64-bit fingerprint under a key of its tree, so that nobody outside
+// A URL is remembered as a 64-bit fingerprint under a key of its tree, so that no outsider
 // can make URLs that collide. Two URLs of n share one with a probability of n²/2^65 in all:
 // the second would be taken for known and lost ([Filter.ExpectedLosses]).
 //
@@ -49,7 +49,7 @@ type Options struct {
 type Answer uint8
 
 const (
-	// Maybe: the index has to be asked, and [Filter.Confirm] told what it said.
+	// Maybe: the index has to be asked, and its answer passed to [Filter.Confirm].
 	Maybe Answer = iota
 	// Unknown: the index does not have it.
 	Unknown
@@ -71,10 +71,10 @@ type Filter struct {
 	loaded atomic.Bool  // all that the index knows has been added
 }
 
-// Stats count what a filter could not tell by itself since New or Load.
+// Stats count what a filter could not answer by itself since New or Load.
 type Stats struct {
 	Turned         int   // parts that are a Bloom filter and a cache, of 256
-	Asked          int64 // answers of the index, told by Confirm
+	Asked          int64 // answers of the index, passed to Confirm
 	Confirmed      int64 // of these: it has the URL
 	BloomHits      int64 // of these: the Bloom filter had the fingerprint; the others were asked for want of a complete filter
 	FalsePositives int64 // Bloom hits of which the index does not have the URL
@@ -268,7 +268,7 @@ func (f *Filter) grow(p *part) bool {
 	return true
 }
 
-// allot maps size bytes, or gives nil if that would pass Memory or the system has no more, which
+// allot maps size bytes, or returns nil if that would pass Memory or the system has no more, which
 // is as if Memory were smaller.
 func (f *Filter) allot(size int) []byte {
 	if !f.count(int64(size)) {

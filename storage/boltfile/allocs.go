@@ -17,7 +17,7 @@ import (
 // while a reader is slow. bbolt has no call for that, hence the way by reflection, which a test
 // guards.
 type allocs struct {
-	entries reflect.Value // the map; not valid if bbolt has none any more, which a test would tell
+	entries reflect.Value // the map; not valid if bbolt has none any more, which a test would notice
 	most    int           // so many are kept at most from one transaction to the next
 }
 

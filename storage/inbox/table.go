@@ -1,7 +1,7 @@
 package inbox
 
-// A table finds rows of a list by the fingerprint of their URL. It may give rows of other URLs as
-// well. A row is told by its place, which is its number of discovery less that of the first row of
+// A table finds rows of a list by the fingerprint of their URL. It may find rows of other URLs as
+// well. A row is named by its place, which is its number of discovery less that of the first row of
 // the list. The zero value is empty.
 //
 // Of the fingerprint it uses the upper half. While there are few rows all of that is kept, so that

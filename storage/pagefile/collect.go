@@ -15,8 +15,8 @@ type Collector struct {
 	skipped int
 }
 
-// Collect returns a Collector of a file of so many bytes. ErrDamaged says that the file does not
-// even tell where its buckets are.
+// Collect returns a Collector of a file of so many bytes. ErrDamaged says that not
+// even its buckets can be found.
 func Collect(f io.ReaderAt, size int64) (*Collector, error) {
 	m, err := readMeta(f, size)
 	if err != nil {

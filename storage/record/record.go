@@ -3,7 +3,7 @@
 // value of the index. It knows no database: the values are those of this package alone.
 //
 // A URL waits in a Range of its host, as a Row, until it has its turn; what is known of it is its
-// Record. All types are plain values: who changes one must not share it.
+// Record. All types are plain values: one that is shared must not be changed.
 //
 // Every value that stands alone under a key is sealed: it ends in a CRC-32C of what stands before
 // it and of that key. What decodes, encodes to the same bytes; all else is [ErrCorrupt], the one
@@ -138,7 +138,7 @@ type Page struct {
 }
 
 // GaveLinks reports whether the links of an answer without a folder counted: only the same answer,
-// given again, can tell them once more. Of what is refused for its type only a feed is read.
+// given again, has them once more. Of what is refused for its type only a feed is read.
 func (r *Record) GaveLinks() bool {
 	return r.State == Refused && (r.Reason == "noindex" || r.Reason == Duplicate || r.Reason == "type" && r.Bytes > 0)
 }
