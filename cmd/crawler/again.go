@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"urltree/crawler"
 	"urltree/internal/words"
@@ -25,10 +26,10 @@ func (c *command) again(r crawler.Result, tree string) {
 		}
 		failed, line := "failed", retry
 		if rec.State == record.Refused {
-			failed, line = "was refused", append(retry[:len(retry):len(retry)], "-state", "refused")
+			failed, line = "was refused", append(slices.Clip(retry), "-state", "refused")
 		}
 		fmt.Fprintf(c.stderr, "crawler: not asked again: %s, which %s in an earlier run (%s); %s opens it\n", rec.URL, failed, rec.Reason,
-			commandLine(append(line[:len(line):len(line)], rec.URL)))
+			commandLine(append(slices.Clip(line), rec.URL)))
 	}
 	switch total := r.Total; {
 	case len(r.Closed) > 0, r.Run.ID == 0, len(r.Run.Outcomes) > 0, total.Pending() > 0:

@@ -176,10 +176,5 @@ const upperHex = "0123456789ABCDEF"
 
 // hasWide reports whether s has a byte beyond ASCII.
 func hasWide(s string) bool {
-	for i := range len(s) {
-		if s[i] >= utf8.RuneSelf {
-			return true
-		}
-	}
-	return false
+	return strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf })
 }

@@ -186,7 +186,7 @@ func (c *Client) addCookies(r *http.Request, host string) {
 		return
 	}
 	pairs := r.Header["Cookie"] // of Options.Header
-	pairs = pairs[:len(pairs):len(pairs)]
+	pairs = slices.Clip(pairs)
 	for _, cookie := range have {
 		pairs = append(pairs, cookie.Name+"="+cookie.Value)
 	}
@@ -195,12 +195,7 @@ func (c *Client) addCookies(r *http.Request, host string) {
 }
 
 func named(cookies []*http.Cookie, name string) bool {
-	for _, c := range cookies {
-		if c.Name == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(cookies, func(c *http.Cookie) bool { return c.Name == name })
 }
 
 // A jar keeps cookies that answers set, for a bounded number of sites and of bytes. The zero value

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -74,29 +75,21 @@ var ErrDisk = errors.New("file of a large body")
 // classify returns the reason of an error of the transport, or of reading a body. Some errors of
 // net/http have neither type nor value, only a text.
 func classify(err error) (reason string, passing bool) {
-	var (
-		dns    *net.DNSError
-		cert   *tls.CertificateVerificationError
-		record tls.RecordHeaderError
-		op     *net.OpError
-		slow   net.Error
-	)
+	dns, isDNS := errors.AsType[*net.DNSError](err)
+	slow, isNet := errors.AsType[net.Error](err)
+	op, isOp := errors.AsType[*net.OpError](err)
+	_, isCertificate := errors.AsType[*tls.CertificateVerificationError](err)
+	_, isRecord := errors.AsType[tls.RecordHeaderError](err)
 	text := err.Error()
 	contains := func(parts ...string) bool {
-		for _, p := range parts {
-			if strings.Contains(text, p) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(text, p) })
 	}
-	isOp := errors.As(err, &op)
 	switch {
-	case errors.As(err, &dns):
+	case isDNS:
 		return DNS, !dns.IsNotFound
-	case errors.As(err, &slow) && slow.Timeout() && !(isOp && op.Op == "dial"):
+	case isNet && slow.Timeout() && !(isOp && op.Op == "dial"):
 		return Timeout, true
-	case errors.As(err, &cert), errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch),
+	case isCertificate, isRecord, errors.Is(err, http.ErrSchemeMismatch),
 		isOp && (op.Op == "remote error" || op.Op == "local error"), strings.HasPrefix(text, "tls: "):
 		return tlsCause(err), false
 	case isOp && op.Op == "dial":
@@ -115,8 +108,7 @@ func classify(err error) (reason string, passing bool) {
 
 // brokenOff reports whether a body that ended with err may be kept as far as it came.
 func brokenOff(err error) bool {
-	var e *Error
-	if errors.As(err, &e) {
+	if _, ok := errors.AsType[*Error](err); ok {
 		return false
 	}
 	reason, _ := classify(err)

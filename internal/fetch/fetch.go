@@ -400,8 +400,7 @@ func (c *Client) open(w *watch, to *route, accept string) (*http.Response, *pool
 	c.addCookies(r, to.host)
 	res, conn, err := c.pool.send(r, to)
 	if err != nil {
-		var known *Error
-		if errors.Is(err, io.ErrUnexpectedEOF) && !errors.As(err, &known) {
+		if _, known := errors.AsType[*Error](err); !known && errors.Is(err, io.ErrUnexpectedEOF) {
 			err = &Error{Reset, true, err} // in the header; in a body it is Truncated
 		}
 		return nil, nil, err

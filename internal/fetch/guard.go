@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -61,13 +62,9 @@ var (
 // one of these inside IPv6.
 func internal(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
-	if a.IsLoopback() || a.IsPrivate() || a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified() {
+	if a.IsLoopback() || a.IsPrivate() || a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified() ||
+		slices.ContainsFunc(reserved, func(p netip.Prefix) bool { return p.Contains(a) }) {
 		return true
-	}
-	for _, p := range reserved {
-		if p.Contains(a) {
-			return true
-		}
 	}
 	b := a.As16()
 	switch {

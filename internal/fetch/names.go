@@ -102,8 +102,8 @@ func (n *names) ask(host string) nameAnswer {
 		a.addrs, a.err = n.usable(addrs)
 		a.private = slices.ContainsFunc(addrs, internal)
 	} else {
-		var dns *net.DNSError
-		a.err = &Error{DNS, !errors.As(err, &dns) || !dns.IsNotFound, err}
+		dns, ok := errors.AsType[*net.DNSError](err)
+		a.err = &Error{DNS, !ok || !dns.IsNotFound, err}
 	}
 	if a.err != nil {
 		life = failLife

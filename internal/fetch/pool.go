@@ -124,17 +124,16 @@ func proxyOf(ctx context.Context) *url.URL {
 
 // failure returns the error of a connection: of the proxy, or of what is behind it.
 func (d *dialing) failure(ctx context.Context, err error) error {
-	var (
-		known *Error
-		op    *net.OpError
-	)
+	_, known := errors.AsType[*Error](err)
+	op, _ := errors.AsType[*net.OpError](err)
 	isSocks := strings.HasPrefix(d.proxy.Scheme, "socks5")
+	connects := op != nil && op.Op == "socks connect"
 	switch {
-	case errors.As(err, &known), d.tunnel, ctx.Err() != nil:
+	case known, d.tunnel, ctx.Err() != nil:
 		return err
-	case isSocks && errors.As(err, &op) && op.Op == "socks connect" && !strings.Contains(err.Error(), "authentication"):
+	case isSocks && connects && !strings.Contains(err.Error(), "authentication"):
 		return &Error{Connect, true, err}
-	case isSocks && (op == nil || op.Op != "socks connect"):
+	case isSocks && !connects:
 		return err // of TLS with the host
 	}
 	return d.fault(err)

@@ -23,20 +23,18 @@ func IsTLS(reason string) bool { return reason == TLS || strings.HasPrefix(reaso
 
 // tlsCause returns the reason of an error of a TLS handshake.
 func tlsCause(err error) string {
-	var (
-		name      x509.HostnameError
-		invalid   x509.CertificateInvalidError
-		authority x509.UnknownAuthorityError
-		record    tls.RecordHeaderError
-	)
+	record, _ := errors.AsType[tls.RecordHeaderError](err)
+	_, isName := errors.AsType[x509.HostnameError](err)
+	invalid, isInvalid := errors.AsType[x509.CertificateInvalidError](err)
+	authority, isAuthority := errors.AsType[x509.UnknownAuthorityError](err)
 	switch {
-	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record) && string(record.RecordHeader[:]) == "HTTP/":
+	case errors.Is(err, http.ErrSchemeMismatch), string(record.RecordHeader[:]) == "HTTP/":
 		return TLSPlainHTTP
-	case errors.As(err, &name):
+	case isName:
 		return TLSName
-	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+	case isInvalid && invalid.Reason == x509.Expired:
 		return TLSExpired
-	case errors.As(err, &authority):
+	case isAuthority:
 		if c := authority.Cert; c != nil && bytes.Equal(c.RawIssuer, c.RawSubject) {
 			return TLSSelfSigned
 		}

@@ -106,8 +106,7 @@ func (w *watch) fail(err error) error {
 	if w.parent.Err() != nil {
 		return context.Cause(w.parent)
 	}
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
 	if context.Cause(w.ctx) == errTimeout {

@@ -12,6 +12,7 @@ package inspect
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -220,9 +221,4 @@ func clean(s string) string {
 }
 
 // orDash returns a cleaned field, "-" for an empty one.
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return clean(s)
-}
+func orDash(s string) string { return clean(cmp.Or(s, "-")) }

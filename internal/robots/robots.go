@@ -132,10 +132,8 @@ func Parse(body []byte, token string) *Rules {
 	}
 	slices.SortStableFunc(r.rules, func(a, b rule) int {
 		switch {
-		case a.size != b.size:
+		case a.size != b.size, a.allow == b.allow:
 			return cmp.Compare(b.size, a.size)
-		case a.allow == b.allow:
-			return 0
 		case a.allow:
 			return -1
 		}

@@ -275,8 +275,8 @@ func (r *reader) members(d *json.Decoder) bool {
 				URL         string `json:"url"`
 				ExternalURL string `json:"external_url"`
 			}
-			var wrong *json.UnmarshalTypeError
-			if err := d.Decode(&item); err != nil && !errors.As(err, &wrong) {
+			err := d.Decode(&item)
+			if _, ok := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !ok {
 				return false
 			}
 			if !r.entry(item.URL) || !r.entry(item.ExternalURL) {

@@ -258,10 +258,7 @@ func (w *Web) Seeds() []string {
 func (w *Web) Requests() map[string]int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	m := make(map[string]int, w.opts.Pages)
-	for url, n := range w.other {
-		m[url] = n
-	}
+	m := maps.Clone(w.other)
 	for n := range w.asked {
 		if times := w.asked[n].Load(); times > 0 {
 			m[w.url(n)] = int(times)
