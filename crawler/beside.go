@@ -2,10 +2,7 @@ package crawler
 
 import (
 	"context"
-	"fmt"
 	"io"
-
-	"urltree/iut"
 )
 
 // fillFilter completes the seen filter while the crawl is already going on and the index is asked:
@@ -14,7 +11,11 @@ func (e *engine) fillFilter(fetching context.Context) error {
 	if err := e.useSeen(); err != nil || e.store.index.Filter().Complete() {
 		return err
 	}
-	err := e.store.index.LoadFilter(fetching)
+	return unlessOver(fetching, e.store.index.LoadFilter(fetching))
+}
+
+// unlessOver returns err, or nil once fetching has ended: what is not done then the next run does.
+func unlessOver(fetching context.Context, err error) error {
 	if fetching.Err() != nil {
 		return nil
 	}
@@ -42,14 +43,7 @@ func (e *engine) settle(fetching context.Context) error {
 	if e.opts.Order != OrderTree {
 		return nil
 	}
-	err := e.store.index.Settle(fetching)
-	switch {
-	case fetching.Err() != nil:
-		return nil // the next run does it
-	case err != nil:
-		return fmt.Errorf("%w: %w", iut.ErrDisk, err)
-	}
-	return nil
+	return unlessOver(fetching, e.store.index.Settle(fetching))
 }
 
 // releaseHeld has another look at held URLs while the crawl is already going on.
@@ -58,12 +52,5 @@ func (e *engine) releaseHeld(fetching context.Context) error {
 		return nil
 	}
 	defer e.frontier.Expect(-1)
-	err := e.release(fetching, false, e.frontier.Add)
-	switch {
-	case fetching.Err() != nil:
-		return nil // the next run does it
-	case err != nil:
-		return fmt.Errorf("%w: %w", iut.ErrDisk, err)
-	}
-	return nil
+	return unlessOver(fetching, e.release(fetching, false, e.frontier.Add))
 }

@@ -29,7 +29,7 @@ func (e *engine) takeOptions(ctx context.Context) error {
 		return err
 	}
 	if err := e.reopen(ctx, c); err != nil {
-		return fmt.Errorf("%w: %w", iut.ErrDisk, err)
+		return err
 	}
 	if err := e.relinkFor(ctx, c); err != nil {
 		return err
@@ -41,10 +41,7 @@ func (e *engine) takeOptions(ctx context.Context) error {
 	if err == nil && c.review {
 		err = e.store.index.Marks().Reviewed()
 	}
-	if err != nil {
-		return fmt.Errorf("%w: %w", iut.ErrDisk, err)
-	}
-	return nil
+	return err
 }
 
 // changes compares the link options of this run with those that the index was brought to.

@@ -136,12 +136,10 @@ func (o *Options) inbox() int {
 
 // beginRun begins the run in the index.
 func (e *engine) beginRun(context.Context) (err error) {
-	if e.begun.run, e.begun.unclean, e.begun.lastUnclean, err = e.store.index.Runs().Begin(); err != nil {
-		return fmt.Errorf("%w: %w", iut.ErrDisk, err)
-	}
 	e.rules.linker.Use(e.store.index)
 	e.rules.linker.failed = e.ends.fail
-	return nil
+	e.begun.run, e.begun.unclean, e.begun.lastUnclean, err = e.store.index.Runs().Begin()
+	return err
 }
 
 // enterSeeds makes a record of each seed that has none.
@@ -175,7 +173,7 @@ func (e *engine) makeClient(context.Context) error {
 	e.network.client = fetch.New(fetch.Options{
 		UserAgent: e.opts.UserAgent, Timeout: e.opts.Timeout, MaxSize: e.opts.MaxSize,
 		Bodies: fetch.NewBudget(e.opts.MemoryBodies),
-		Temp:   func() (fetch.Temp, error) { return newTemp(e.store.tree, e.store.room) },
+		Temp:   func() (fetch.Temp, error) { return e.store.tree.Temp(e.store.hasRoom) },
 		Proxy:  e.opts.Proxy, Header: e.opts.Header, User: e.opts.User, Password: e.opts.Password, Logins: e.opts.logins,
 		Cookies: cookies, SeedHost: e.seedHost, SeedOrigin: e.seedOrigin,
 		Guard:     e.guard,

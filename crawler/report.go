@@ -14,7 +14,6 @@ import (
 	"urltree/cleaner"
 	"urltree/internal/fetch"
 	"urltree/internal/frontier"
-	"urltree/iut"
 	"urltree/storage/record"
 )
 
@@ -34,10 +33,7 @@ func (e *engine) report(ctx context.Context) error {
 		for _, q := range e.queues() {
 			hour.Rows[q.Name] = [2]int64{q.Added, q.Removed}
 		}
-		if err := e.store.index.Runs().PutHour(hour); err != nil {
-			return fmt.Errorf("%w: %w", iut.ErrDisk, err)
-		}
-		return nil
+		return e.store.index.Runs().PutHour(hour)
 	}
 	for {
 		var now time.Time

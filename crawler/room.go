@@ -37,3 +37,12 @@ func (o *Options) reserve() (bytes, inodes int64) {
 func (o *Options) items() int64 {
 	return int64(o.Crawlers)*int64(o.Downloads) + int64(o.QueueSize) + int64(o.Buffers)*int64(o.BufferSize)
 }
+
+// hasRoom fails with errNoRoom while the disk has little room: of bodies in files there may be many
+// large ones.
+func (s *stores) hasRoom() error {
+	if s.room.Look() {
+		return errNoRoom
+	}
+	return nil
+}

@@ -234,7 +234,7 @@ func (e *engine) begin(ctx context.Context) (release func()) {
 // finish marks the clean end and saves the filter that belongs to it.
 func (e *engine) finish() error {
 	if _, err := e.store.index.Runs().Finish(); err != nil {
-		return fmt.Errorf("%w: %w", iut.ErrDisk, err)
+		return err
 	}
 	if e.opts.NoTree || !e.store.index.Filter().Complete() {
 		return nil
@@ -302,17 +302,15 @@ func (e *engine) flushAll() {
 
 // close releases everything.
 func (e *engine) close() error {
+	var err error
 	if e.network.client != nil {
 		e.network.client.Close()
 	}
-	var err error
 	if e.store.contents != nil {
 		err = e.store.contents.set.Close()
 	}
 	if e.store.edges != nil {
-		if cerr := e.store.edges.Close(); cerr != nil {
-			err = errors.Join(err, fmt.Errorf("%w: edges: %w", iut.ErrDisk, cerr))
-		}
+		err = errors.Join(err, iut.DiskError("edges", e.store.edges.Close()))
 	}
 	if e.store.index != nil {
 		err = errors.Join(err, e.store.index.Close())

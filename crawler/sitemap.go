@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 
 	"urltree/crawler/weburl"
 	"urltree/internal/disk"
@@ -61,7 +60,7 @@ func (e *engine) nameSitemaps(ctx context.Context) (named int, err error) {
 		}
 		done, err := e.store.index.Commit([]*record.Outcome{o})
 		if err != nil {
-			return fmt.Errorf("%w: %w", iut.ErrDisk, err)
+			return err
 		}
 		e.frontier.Add(done.Fresh, done.Tx)
 		named, o = named+len(done.Fresh), &record.Outcome{}

@@ -76,7 +76,7 @@ func work(root string, fsys iut.FS) (run progress, err error) {
 }
 
 func useTemp(tree *iut.Tree, p *iut.Page) error {
-	f, err := tree.Temp()
+	f, err := tree.Temp(nil)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func useTemp(tree *iut.Tree, p *iut.Page) error {
 	if err := errors.Join(err1, f.Close()); err != nil {
 		return err
 	}
-	p.Body, p.Temp, p.Bytes, p.Digest = nil, f.Name(), f.Size(), sha256.Sum256(p.Body)
+	p.Body, p.Temp, p.Bytes, p.Digest = nil, f.Name(), int64(len(p.Body)), sha256.Sum256(p.Body)
 	return nil
 }
 

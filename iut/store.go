@@ -328,17 +328,20 @@ func (t *Tree) isFullFolder(err error) bool {
 	return err == nil && bytes >= 1<<20 && inodes >= 16
 }
 
-// A TempFile takes a body too large for memory. It is used by one goroutine, and ends by
-// Close, when a page takes it by its name, or by Discard.
+// A TempFile takes a body too large for memory. It is used by one goroutine at a time, and ends by
+// Discard, whether a page has taken it by its name or not.
 type TempFile struct {
-	tree *Tree
-	name string
-	file File // nil once closed
-	size int64
+	tree  *Tree
+	name  string
+	file  File // nil once closed
+	may   func() error
+	size  int
+	unmap func() error // nil: it is not mapped
 }
 
-// Temp makes a file in tmp/. The error is [ErrDisk].
-func (t *Tree) Temp() (*TempFile, error) {
+// Temp makes a file in tmp/. The error is [ErrDisk]. Each Write calls may, if it is not nil, and
+// fails with its error.
+func (t *Tree) Temp(may func() error) (*TempFile, error) {
 	if err := t.writable(); err != nil {
 		return nil, err
 	}
@@ -347,33 +350,31 @@ func (t *Tree) Temp() (*TempFile, error) {
 	if err != nil {
 		return nil, DiskError("make "+name, err)
 	}
-	return &TempFile{tree: t, name: name, file: f}, nil
+	return &TempFile{tree: t, name: name, file: f, may: may}, nil
 }
 
-// Write appends to the file. An error is [ErrDisk].
+// Write appends to the file. An error is [ErrDisk], or that of may, see Temp.
 func (f *TempFile) Write(b []byte) (int, error) {
-	n, err := f.file.Write(b)
-	f.size += int64(n)
-	if err != nil {
-		return n, DiskError("write "+f.name, err)
+	if f.may != nil {
+		if err := f.may(); err != nil {
+			return 0, err
+		}
 	}
-	return n, nil
+	n, err := f.file.Write(b)
+	f.size += n
+	return n, DiskError("write "+f.name, err)
 }
 
 // Name is what [Page].Temp takes.
 func (f *TempFile) Name() string { return f.name }
 
-// Size returns the bytes written so far.
-func (f *TempFile) Size() int64 { return f.size }
-
-// Bytes maps what was written so far, before Close. It must not be written to, and stays
-// valid until unmap, wherever the file goes.
-func (f *TempFile) Bytes() (b []byte, unmap func() error, err error) {
-	b, unmap, err = f.file.Map(int(f.size))
-	if err != nil {
-		return nil, nil, DiskError("map "+f.name, err)
+// Bytes maps what was written and closes the file: many large bodies need no descriptors. It must
+// not be written to, and stays valid until Discard, wherever the file goes. The error is [ErrDisk].
+func (f *TempFile) Bytes() (b []byte, err error) {
+	if b, f.unmap, err = f.file.Map(f.size); err != nil {
+		return nil, DiskError("map "+f.name, err)
 	}
-	return b, unmap, nil
+	return b, f.Close()
 }
 
 // Close ends writing and keeps the file. Once closed it does nothing.
@@ -383,17 +384,18 @@ func (f *TempFile) Close() error {
 	}
 	err := f.file.Close()
 	f.file = nil
-	if err != nil {
-		return DiskError("close "+f.name, err)
-	}
-	return nil
+	return DiskError("close "+f.name, err)
 }
 
-// Discard closes and removes the file. Not to be called when a page has taken it.
+// Discard unmaps and closes the file, and removes it if no page has taken it. The error is
+// [ErrDisk].
 func (f *TempFile) Discard() error {
 	err := f.Close()
-	if err2 := f.tree.fs.Remove(f.name); err2 != nil {
-		err = errors.Join(err, DiskError("remove "+f.name, err2))
+	if f.unmap != nil {
+		err, f.unmap = errors.Join(err, DiskError("unmap "+f.name, f.unmap())), nil
+	}
+	if rerr := f.tree.fs.Remove(f.name); !errors.Is(rerr, fs.ErrNotExist) {
+		err = errors.Join(err, DiskError("remove "+f.name, rerr))
 	}
 	return err
 }

@@ -50,7 +50,7 @@ func TestSyncFileByFile(t *testing.T) {
 	sync(dir + "/dr-p6 " + dir + "/dr-p6/content.html " + dir + "/dr-p6/source.txt")
 
 	// What is still being written at a sync belongs to the next one, from its first byte.
-	f, err := tree.Temp()
+	f, err := tree.Temp(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -442,7 +442,7 @@ func TestReadOnly(t *testing.T) {
 	before := names(t, root)
 	tree = open(t, root, func(o *iut.Options) { o.ReadOnly = true })
 	_, err1 := tree.Store(p)
-	_, err2 := tree.Temp()
+	_, err2 := tree.Temp(nil)
 	_, err3 := tree.RemoveTorn(p.URL, false)
 	for _, err := range []error{err1, err2, err3, addSeeds(tree, nil), tree.SetLinks(iut.LinkOptions{}), tree.Keep(iut.Kept{Secrets: []string{"user"}})} {
 		if !errors.Is(err, fs.ErrPermission) {

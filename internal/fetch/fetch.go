@@ -17,6 +17,7 @@ package fetch
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -175,18 +176,10 @@ type Client struct {
 
 // New makes a Client. Call Close when no Get runs any more.
 func New(opts Options) *Client {
-	if opts.Timeout <= 0 {
-		opts.Timeout = defaultTimeout
-	}
-	if opts.FirstByte <= 0 {
-		opts.FirstByte = opts.Timeout
-	}
-	if opts.MaxSize <= 0 {
-		opts.MaxSize = defaultMaxSize
-	}
-	if opts.IdleConns <= 0 {
-		opts.IdleConns = defaultIdle
-	}
+	opts.Timeout = cmp.Or(max(opts.Timeout, 0), defaultTimeout)
+	opts.FirstByte = cmp.Or(max(opts.FirstByte, 0), opts.Timeout)
+	opts.MaxSize = cmp.Or(max(opts.MaxSize, 0), defaultMaxSize)
+	opts.IdleConns = cmp.Or(max(opts.IdleConns, 0), defaultIdle)
 	if opts.Bodies == nil {
 		opts.Bodies = NewBudget(0)
 	}
