@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -114,10 +115,12 @@ func (c *command) parse(environment []string) (sub *subcommand, operands []strin
 	if l.sub.name != helpName && l.sub.name != versionName {
 		err = c.flags.setByEnvironment(environment, l.set)
 	}
-	for _, set := range l.set {
-		if err == nil {
-			err = set.option.set(set.value, l.sub)
+	for _, s := range l.set {
+		what := fmt.Sprintf("invalid value %q for flag -%s", s.value, s.option.name)
+		if s.option.isBool() {
+			what = fmt.Sprintf("invalid boolean value %q for -%s", s.value, s.option.name)
 		}
+		err = cmp.Or(err, s.option.set(s.value, what, l.sub))
 	}
 	if err == nil && l.sub != c.crawling {
 		err = l.sub.check(l.operands)
@@ -196,19 +199,18 @@ func (l *line) unknown(name string) error {
 	return usagef("there is no flag -%s; see %s", name, l.sub.help())
 }
 
-// set sets a flag to its value on the command line.
-func (o *option) set(value string, of *subcommand) error {
+// set sets the flag. If the value is wrong, the error begins with what it is, unless it may be a
+// secret.
+func (o *option) set(value, what string, of *subcommand) error {
 	o.given = true
 	err := o.value.Set(value)
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case o.secret:
-		return usagef("-%s: %w; see %s", o.name, err, of.help())
-	case o.isBool():
-		return usagef("invalid boolean value %q for -%s: %w; see %s", value, o.name, err, of.help())
 	}
-	return usagef("invalid value %q for flag -%s: %w; see %s", value, o.name, err, of.help())
+	if o.secret {
+		what = "-" + o.name
+	}
+	return usagef("%s: %w; see %s", what, err, of.help())
 }
 
 // envPrefix begins the names of the environment variables that are flags.
@@ -243,12 +245,9 @@ func (f *flags) setByEnvironment(environment []string, byLine []setting) error {
 		if o.isRepeatable() && slices.ContainsFunc(byLine, func(s setting) bool { return s.option == o }) {
 			continue
 		}
-		o.given = true
-		switch err := o.value.Set(value); {
-		case err != nil && o.secret:
-			return usagef("-%s: %w; see crawler -h", o.name, err)
-		case err != nil:
-			return usagef("could not parse %q from environment variable %q as value for flag %s: %w; see crawler -h", value, name, o.name, err)
+		what := fmt.Sprintf("could not parse %q from environment variable %q as value for flag %s", value, name, o.name)
+		if err := o.set(value, what, &subcommand{}); err != nil {
+			return err
 		}
 	}
 	return nil
