@@ -38,8 +38,8 @@ type supply interface {
 	pop() record.Row    // takes the first one out
 }
 
-// lendLocked makes a loan of a host that has its turn: of the first that is there of a redirect of
-// a robots.txt, a row of the side, and pages, which are those of the window or others of which none
+// lendLocked makes a loan of a host that has its turn, of what goes first: a redirect of a
+// robots.txt, a row of the side, or pages. Pages are those of the window, or others of which none
 // is out. It returns nil when the host must first be returned by others.
 func (f *Frontier) lendLocked(h *host, pages supply, now int64) *Loan {
 	l := &Loan{Host: h.name, Known: h.pace.took > 0, h: h}
@@ -136,7 +136,7 @@ func (f *Frontier) robotsFirstLocked(l *Loan, row *record.Row) bool {
 	return true
 }
 
-// reserveLocked keeps other loans of the host from asking before the request of this one.
+// reserveLocked makes other loans of the host wait for one delay, as if this one had asked.
 func (f *Frontier) reserveLocked(l *Loan, now int64) {
 	if p := &l.h.pace; len(l.Rows) > 0 && f.opts.PerHost > 1 {
 		l.before = p.next
@@ -145,7 +145,7 @@ func (f *Frontier) reserveLocked(l *Loan, now int64) {
 	}
 }
 
-// unreserveLocked ends that, if nothing was asked.
+// unreserveLocked ends that wait if nothing was asked.
 func (f *Frontier) unreserveLocked(l *Loan) {
 	if l.reserved != 0 && !l.used && l.h.pace.next == l.reserved {
 		l.h.pace.next = l.before
