@@ -38,7 +38,6 @@ func TestSamePageInTwoBuffers(t *testing.T) {
 	pl.start(2)
 	var freed frees
 	var items []*iut.Item
-	rel, _ := tree.Path(p.URL)
 	for i := range 2 {
 		q := page(1)
 		q.Body, q.Status, q.Media = fmt.Appendf(nil, "answer %d <a href=%d>", i, 100+i), uint16(200+i), "text/plain"
@@ -49,7 +48,7 @@ func TestSamePageInTwoBuffers(t *testing.T) {
 			t.Fatal(err)
 		}
 		pl.buffers[i].Flush()
-		for tree.Users(rel) < i+1 {
+		for len(g.reached) < 1 || iut.Waiting() < i {
 			runtime.Gosched()
 		}
 	}

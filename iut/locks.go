@@ -3,6 +3,7 @@ package iut
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -109,49 +110,27 @@ func runs(pid int) bool {
 	return err == nil || errors.Is(err, syscall.EPERM)
 }
 
-// pathLocks are the locks of the page folders in use: any number of readers or one writer
-// each. Invariant: a path has an entry exactly while someone holds or waits for its lock.
+// pathLocks are the locks of the page folders: any number of readers or one writer each. Paths that
+// share a lock by chance wait for each other, so a goroutine holds one at a time.
 type pathLocks struct {
-	mu     sync.Mutex // never held while waiting for an entry
-	byPath map[string]*pathLock
+	seed  maphash.Seed
+	locks [256]sync.RWMutex // a few times as many as goroutines use at a time
 }
 
-type pathLock struct {
-	sync.RWMutex
-	users int // guarded by pathLocks.mu; holders and waiters
+func newPathLocks() *pathLocks { return &pathLocks{seed: maphash.MakeSeed()} }
+
+func (l *pathLocks) of(path string) *sync.RWMutex {
+	return &l.locks[maphash.String(l.seed, path)%uint64(len(l.locks))]
 }
 
 func (l *pathLocks) lock(path string) (unlock func()) {
-	p := l.enter(path)
-	p.Lock()
-	return func() { p.Unlock(); l.leave(path, p) }
+	m := l.of(path)
+	m.Lock()
+	return m.Unlock
 }
 
 func (l *pathLocks) rlock(path string) (unlock func()) {
-	p := l.enter(path)
-	p.RLock()
-	return func() { p.RUnlock(); l.leave(path, p) }
-}
-
-func (l *pathLocks) enter(path string) *pathLock {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	p := l.byPath[path]
-	if p == nil {
-		if l.byPath == nil {
-			l.byPath = map[string]*pathLock{}
-		}
-		p = new(pathLock)
-		l.byPath[path] = p
-	}
-	p.users++
-	return p
-}
-
-func (l *pathLocks) leave(path string, p *pathLock) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if p.users--; p.users == 0 {
-		delete(l.byPath, path)
-	}
+	m := l.of(path)
+	m.RLock()
+	return m.RUnlock
 }

@@ -1,67 +1,39 @@
 package iut
 
 import (
-	"runtime"
+	"strconv"
 	"sync"
 	"testing"
 )
 
-// waitUsers waits until n goroutines hold or wait for the lock of a path.
-func waitUsers(l *pathLocks, path string, n int) {
-	for users := -1; users != n; runtime.Gosched() {
-		l.mu.Lock()
-		if users = 0; l.byPath[path] != nil {
-			users = l.byPath[path].users
-		}
-		l.mu.Unlock()
-	}
-}
-
+// TestPathLocksExclude: under the lock of a path nobody reads or writes beside a writer, and
+// readers are there together; another path is free.
 func TestPathLocksExclude(t *testing.T) {
-	var l pathLocks
-	in, release := make(chan string, 4), make(chan bool)
-	enter := func(lock func(string) func(), name string) {
-		go func() {
-			unlock := lock("a")
-			in <- name
-			<-release
-			unlock()
-		}()
+	l := newPathLocks()
+	other := "b"
+	for i := 0; l.of(other) == l.of("a"); i++ {
+		other = strconv.Itoa(i)
 	}
 	unlock := l.lock("a")
-	l.lock("b")() // another path is free
-	enter(l.rlock, "reader")
-	enter(l.rlock, "reader")
-	waitUsers(&l, "a", 3)
-	if len(in) != 0 {
-		t.Fatal("a reader came in beside a writer")
+	l.lock(other)()
+	if l.of("a").TryRLock() || l.of("a").TryLock() {
+		t.Fatal("somebody came in beside a writer")
 	}
 	unlock()
-	for range 2 { // both at once: none is released yet
-		<-in
-	}
-	enter(l.lock, "writer")
-	waitUsers(&l, "a", 3)
-	if len(in) != 0 {
+	one, two := l.rlock("a"), l.rlock("a")
+	if l.of("a").TryLock() {
 		t.Fatal("a writer came in beside readers")
 	}
-	release <- true
-	waitUsers(&l, "a", 2)
-	if len(in) != 0 {
+	one()
+	if l.of("a").TryLock() {
 		t.Fatal("a writer came in beside one reader")
 	}
-	close(release)
-	if name := <-in; name != "writer" {
-		t.Fatalf("%s came in, want the writer", name)
-	}
-	waitUsers(&l, "a", 0)
-	if len(l.byPath) != 0 {
-		t.Fatalf("%d locks are left", len(l.byPath))
-	}
+	two()
+	l.lock("a")()
 }
 
-func TestPathLocksEmpty(t *testing.T) {
-	var l pathLocks
+func TestPathLocksCount(t *testing.T) {
+	l := newPathLocks()
 	var wg sync.WaitGroup
 	counts := make([]int, 3) // each guarded by the lock of its path
 	for i := range 60 {
@@ -78,8 +50,5 @@ func TestPathLocksEmpty(t *testing.T) {
 		if n != 1000 {
 			t.Errorf("%d steps under lock %d, want 1000", n, i)
 		}
-	}
-	if len(l.byPath) != 0 {
-		t.Errorf("%d locks are left", len(l.byPath))
 	}
 }

@@ -114,7 +114,7 @@ type Tree struct {
 // The errors are [ErrBusy], [ErrFormat], [ErrOlder], [ErrIdentity], [ErrTree] and [ErrDisk], and
 // those of the system for a root that is no folder.
 func Open(root string, opts Options) (*Tree, error) {
-	t := &Tree{root: root, fs: opts.FS, readOnly: opts.ReadOnly, upgrade: opts.Upgrade && !opts.ReadOnly, locks: new(pathLocks)}
+	t := &Tree{root: root, fs: opts.FS, readOnly: opts.ReadOnly, upgrade: opts.Upgrade && !opts.ReadOnly, locks: newPathLocks()}
 	if err := t.open(opts); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
