@@ -16,6 +16,7 @@ import (
 	"slices"
 
 	"urltree/internal/inspect"
+	"urltree/internal/spool"
 	"urltree/storage/record"
 )
 
@@ -45,11 +46,11 @@ func Write(ctx context.Context, format string, w io.Writer, ask func(io.Writer) 
 	if !slices.Contains(Formats, format) {
 		return sum, fmt.Errorf("%w: %s", ErrFormat, format)
 	}
-	return write(ctx, newReport(format, w), newSorter(), ask, progress)
+	return write(ctx, newReport(format, w), spool.NewSorter(8<<20, 32), ask, progress)
 }
 
-func write(ctx context.Context, out report, links *sorter, ask func(io.Writer) error, progress func(read, of int64)) (sum Sum, err error) {
-	defer func() { err = errors.Join(err, links.close()) }()
+func write(ctx context.Context, out report, links *spool.Sorter, ask func(io.Writer) error, progress func(read, of int64)) (sum Sum, err error) {
+	defer func() { err = errors.Join(err, links.Close()) }()
 	g := &grouper{out: out, links: links, sum: &sum}
 	err = ask(inspect.ReadBroken(func(l inspect.BrokenLine) error {
 		if err := ctx.Err(); err != nil {
@@ -70,12 +71,12 @@ func write(ctx context.Context, out report, links *sorter, ask func(io.Writer) e
 // A grouper collects the links of each target.
 type grouper struct {
 	out    report
-	links  *sorter
+	links  *spool.Sorter
 	sum    *Sum
-	sorted cursor // of links, once targets come
-	ahead  row    // the next of sorted
-	more   bool   // there is one
-	err    error  // of sorted
+	sorted spool.Cursor // of links, once targets come
+	ahead  spool.Row    // the next of sorted
+	more   bool         // there is one
+	err    error        // of sorted
 }
 
 func (g *grouper) line(l inspect.BrokenLine) error {
@@ -88,7 +89,7 @@ func (g *grouper) line(l inspect.BrokenLine) error {
 		if err != nil {
 			return nil // no record has such a URL
 		}
-		return g.links.add(row{key: string(key), page: l.Link.Page, what: l.Link.Element, text: l.Link.Text})
+		return g.links.Add(spool.Row{Key: string(key), Sub: l.Link.Page, Values: [2]string{l.Link.Element, l.Link.Text}})
 	}
 	return g.target(l.Target)
 }
@@ -104,7 +105,7 @@ func (g *grouper) step() {
 // target writes a target with its links, unless there are none.
 func (g *grouper) target(t *inspect.BrokenTarget) error {
 	if g.sorted == nil {
-		g.sorted = g.links.sorted()
+		g.sorted = g.links.Sorted()
 		g.step()
 	}
 	bytes, err := record.Key(t.URL)
@@ -112,20 +113,20 @@ func (g *grouper) target(t *inspect.BrokenTarget) error {
 		return err
 	}
 	key := string(bytes)
-	for g.more && g.ahead.key < key { // of what was broken a moment ago
+	for g.more && g.ahead.Key < key { // of what was broken a moment ago
 		g.step()
 	}
-	if linked := g.more && g.ahead.key == key; !linked && t.How == "" {
+	if linked := g.more && g.ahead.Key == key; !linked && t.How == "" {
 		return g.err
 	}
 	g.sum.Targets++
 	err = g.out.target(t, func(yield func(inspect.BrokenLink) bool) {
 		// What named it, if no page that is stored does: those have the element and the text.
 		named := t.How == ""
-		for ; g.more && g.ahead.key == key; g.step() {
-			named = named || t.How == "link" && g.ahead.page == t.Source
+		for ; g.more && g.ahead.Key == key; g.step() {
+			named = named || t.How == "link" && g.ahead.Sub == t.Source
 			g.sum.Links++
-			if !yield(inspect.BrokenLink{Page: g.ahead.page, To: t.URL, Element: g.ahead.what, Text: g.ahead.text}) {
+			if !yield(inspect.BrokenLink{Page: g.ahead.Sub, To: t.URL, Element: g.ahead.Values[0], Text: g.ahead.Values[1]}) {
 				return
 			}
 		}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"html"
 	"io"
-	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strings"
@@ -19,54 +18,8 @@ import (
 	nethtml "golang.org/x/net/html"
 
 	"urltree/internal/inspect"
+	"urltree/internal/spool"
 )
-
-// TestSorter: rows come out as a stable sort of all of them puts them, whatever had to go to files.
-func TestSorter(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(1, 1))
-	for range 12 {
-		s := &sorter{budget: 1 + rnd.IntN(3000), fan: 2 + rnd.IntN(3)}
-		var want []row
-		for n := range rnd.IntN(600) {
-			r := row{key: fmt.Sprint("k", rnd.IntN(20)), page: fmt.Sprint("p", rnd.IntN(5)), what: "a", text: fmt.Sprint(n)}
-			want = append(want, r)
-			if err := s.add(r); err != nil {
-				t.Fatal(err)
-			}
-			if files := len(slices.Concat(s.levels...)); s.bytes >= s.budget || files > (s.fan-1)*len(s.levels) {
-				t.Fatalf("%d bytes in memory, %d files of %d levels", s.bytes, files, len(s.levels))
-			}
-		}
-		slices.SortStableFunc(want, func(a, b row) int { return a.compare(&b) })
-		sorted := s.sorted()
-		var got []row
-		for {
-			r, err := sorted()
-			if err == io.EOF {
-				break
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			got = append(got, r)
-		}
-		if !slices.Equal(got, want) {
-			t.Fatalf("budget %d, fan %d: %d rows, want %d, in another order", s.budget, s.fan, len(got), len(want))
-		}
-		if err := s.close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// TestSorterNoRoom: a temporary file that cannot be made is an error of the disk, and no panic.
-func TestSorterNoRoom(t *testing.T) {
-	t.Setenv("TMPDIR", "/nowhere/at/all")
-	s := &sorter{budget: 1, fan: 2}
-	if err := s.add(row{key: "k"}); err == nil || !strings.Contains(err.Error(), "temporary file") {
-		t.Errorf("%v", err)
-	}
-}
 
 // answer returns the lines of an answer to "broken".
 func answer(lines ...string) func(io.Writer) error {
@@ -354,7 +307,7 @@ func TestMemory(t *testing.T) {
 				most = max(most, heap())
 			}
 		})
-		sum, err := write(t.Context(), newReport(format, watched), &sorter{budget: 16 << 10, fan: 8}, ask, noProgress)
+		sum, err := write(t.Context(), newReport(format, watched), spool.NewSorter(16<<10, 8), ask, noProgress)
 		if err != nil || sum.Links != links || sum.Targets != targets {
 			t.Fatalf("%s: %v, %v", format, sum, err)
 		}

@@ -1,4 +1,4 @@
-package broken
+package spool
 
 import (
 	"bufio"
@@ -7,37 +7,36 @@ import (
 	"errors"
 	"io"
 	"slices"
-
-	"urltree/internal/spool"
 )
 
-// A row is a link to a broken URL.
-type row struct {
-	key  string // record key of the URL: rows come in the order of the tree
-	page string // that has the link
-	what string // element
-	text string
+// A Row is what is sorted, by Key, then by Sub.
+type Row struct {
+	Key, Sub string
+	Values   [2]string // go along
 }
 
-func (r *row) compare(o *row) int {
-	return cmp.Or(cmp.Compare(r.key, o.key), cmp.Compare(r.page, o.page))
+func (r *Row) compare(o *Row) int {
+	return cmp.Or(cmp.Compare(r.Key, o.Key), cmp.Compare(r.Sub, o.Sub))
 }
 
-// A sorter takes rows in any order and returns them by key, then by page, then in the order in
-// which they came. It holds some MiB of them in memory, the others in temporary files that have no
-// name: runs, each sorted. Where there are many of one level, they are merged into one of the next.
-type sorter struct {
+// A Sorter takes rows in any order and returns them by key, then by sub, then in the order in which
+// they came. It holds some of them in memory, the others in temporary files that have no name: runs,
+// each sorted. Where there are many of one level, they are merged into one of the next.
+type Sorter struct {
 	budget int // bytes of rows in memory
 	fan    int // runs of a level that are merged into one
 
-	rows   []row
+	rows   []Row
 	bytes  int
-	levels [][]*spool.File
+	levels [][]*File
 }
 
-func newSorter() *sorter { return &sorter{budget: 8 << 20, fan: 32} }
+// NewSorter returns a Sorter that holds so many bytes of rows in memory, and merges so many runs of
+// one level, at least 2.
+func NewSorter(budget, fan int) *Sorter { return &Sorter{budget: budget, fan: fan} }
 
-func (s *sorter) close() error {
+// Close removes the temporary files.
+func (s *Sorter) Close() error {
 	var errs []error
 	for _, level := range s.levels {
 		for _, f := range level {
@@ -51,9 +50,10 @@ func (s *sorter) close() error {
 // rowBytes is what a row takes besides its texts, roughly.
 const rowBytes = 80
 
-func (s *sorter) add(r row) error {
+// Add takes a row.
+func (s *Sorter) Add(r Row) error {
 	s.rows = append(s.rows, r)
-	s.bytes += len(r.key) + len(r.page) + len(r.what) + len(r.text) + rowBytes
+	s.bytes += len(r.Key) + len(r.Sub) + len(r.Values[0]) + len(r.Values[1]) + rowBytes
 	if s.bytes < s.budget {
 		return nil
 	}
@@ -61,7 +61,7 @@ func (s *sorter) add(r row) error {
 }
 
 // spill makes a run of the rows in memory.
-func (s *sorter) spill() error {
+func (s *Sorter) spill() error {
 	run, err := writeRun(s.inMemory())
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func (s *sorter) spill() error {
 		if s.levels[level] = runs; len(runs) < s.fan {
 			return nil
 		}
-		var cursors []cursor
+		var cursors []Cursor
 		for _, f := range runs {
 			cursors = append(cursors, rowsOf(f))
 		}
@@ -92,9 +92,9 @@ func (s *sorter) spill() error {
 	}
 }
 
-// sorted returns all rows. None may be added any more.
-func (s *sorter) sorted() cursor {
-	var cursors []cursor
+// Sorted returns all rows. None may be added any more.
+func (s *Sorter) Sorted() Cursor {
+	var cursors []Cursor
 	for _, level := range slices.Backward(s.levels) { // the oldest first
 		for _, f := range level {
 			cursors = append(cursors, rowsOf(f))
@@ -103,14 +103,14 @@ func (s *sorter) sorted() cursor {
 	return merge(append(cursors, s.inMemory()))
 }
 
-// A cursor returns rows one after the other, io.EOF behind the last.
-type cursor func() (row, error)
+// A Cursor returns rows one after the other, io.EOF behind the last.
+type Cursor func() (Row, error)
 
 // inMemory returns the rows that are in memory.
-func (s *sorter) inMemory() cursor {
-	slices.SortStableFunc(s.rows, func(a, b row) int { return a.compare(&b) })
+func (s *Sorter) inMemory() Cursor {
+	slices.SortStableFunc(s.rows, func(a, b Row) int { return a.compare(&b) })
 	rest := s.rows
-	return func() (r row, err error) {
+	return func() (r Row, err error) {
 		if len(rest) == 0 {
 			return r, io.EOF
 		}
@@ -120,8 +120,8 @@ func (s *sorter) inMemory() cursor {
 }
 
 // writeRun writes rows to a run.
-func writeRun(rows cursor) (*spool.File, error) {
-	file, err := spool.Create()
+func writeRun(rows Cursor) (*File, error) {
+	file, err := Create()
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func writeRun(rows cursor) (*spool.File, error) {
 			}
 		}
 		b = b[:0]
-		for _, s := range [...]string{r.key, r.page, r.what, r.text} {
+		for _, s := range [...]string{r.Key, r.Sub, r.Values[0], r.Values[1]} {
 			b = append(binary.AppendUvarint(b, uint64(len(s))), s...)
 		}
 		if err == nil {
@@ -147,10 +147,10 @@ func writeRun(rows cursor) (*spool.File, error) {
 }
 
 // rowsOf returns the rows of a run.
-func rowsOf(file *spool.File) cursor {
+func rowsOf(file *File) Cursor {
 	in := bufio.NewReaderSize(file, 16<<10)
-	return func() (r row, err error) {
-		for i, s := range [...]*string{&r.key, &r.page, &r.what, &r.text} {
+	return func() (r Row, err error) {
+		for i, s := range [...]*string{&r.Key, &r.Sub, &r.Values[0], &r.Values[1]} {
 			n, err := binary.ReadUvarint(in)
 			if err == io.EOF && i == 0 {
 				return r, err
@@ -160,7 +160,7 @@ func rowsOf(file *spool.File) cursor {
 				_, err = io.ReadFull(in, b)
 			}
 			if err == io.EOF || err == io.ErrUnexpectedEOF {
-				err = spool.ErrShort
+				err = ErrShort
 			}
 			if err != nil {
 				return r, err
@@ -172,12 +172,12 @@ func rowsOf(file *spool.File) cursor {
 }
 
 // merge returns the rows of several cursors; of rows that are equal, those of the first come first.
-func merge(cursors []cursor) cursor {
+func merge(cursors []Cursor) Cursor {
 	type head struct {
-		row
-		place int // of its cursor
+		Row
+		place int // of its Cursor
 	}
-	var heads []head // the next row of each cursor, in order
+	var heads []head // the next row of each Cursor, in order
 	pull := func(place int) error {
 		r, err := cursors[place]()
 		if err == io.EOF {
@@ -188,7 +188,7 @@ func merge(cursors []cursor) cursor {
 		}
 		h := head{r, place}
 		at, _ := slices.BinarySearchFunc(heads, h, func(a, b head) int {
-			return cmp.Or(a.compare(&b.row), cmp.Compare(a.place, b.place))
+			return cmp.Or(a.compare(&b.Row), cmp.Compare(a.place, b.place))
 		})
 		heads = slices.Insert(heads, at, h)
 		return nil
@@ -197,16 +197,16 @@ func merge(cursors []cursor) cursor {
 	for place := range cursors {
 		failed = cmp.Or(failed, pull(place))
 	}
-	return func() (row, error) {
+	return func() (Row, error) {
 		if failed != nil {
-			return row{}, failed
+			return Row{}, failed
 		}
 		if len(heads) == 0 {
-			return row{}, io.EOF
+			return Row{}, io.EOF
 		}
 		first := heads[0]
 		heads = slices.Delete(heads, 0, 1)
 		failed = pull(first.place)
-		return first.row, nil
+		return first.Row, nil
 	}
 }
