@@ -27,7 +27,7 @@ type Page struct {
 }
 
 // A Writer writes pages into one WARC file. The names of records follow from what they say, so that
-// two files of the same pages differ in the time of the first record alone.
+// the same pages give the same bytes.
 type Writer struct {
 	out         *warc.Writer
 	compression warc.Compression
@@ -39,7 +39,7 @@ type Writer struct {
 const fits = 4 << 20
 
 // NewWriter returns a Writer to w, and writes the warcinfo record. The fields say what is in the
-// file, and when it was made.
+// file; made is its time.
 func NewWriter(w io.Writer, c warc.Compression, made time.Time, fields warc.Header) (*Writer, error) {
 	a := &Writer{out: warc.NewWriter(w, 0), compression: c}
 	block := fieldsOf(fields)
@@ -52,12 +52,19 @@ func NewWriter(w io.Writer, c warc.Compression, made time.Time, fields warc.Head
 	}, block)
 }
 
+// A Capture says where the record of a page is in its file.
+type Capture struct {
+	URL, Media, Digest string
+	Time               time.Time
+	Offset, Length     int64 // of the record as it is in the file
+}
+
 // Page writes the records of a page.
-func (a *Writer) Page(p *Page) error {
+func (a *Writer) Page(p *Page) (c Capture, err error) {
 	r := p.Record
 	sum, body, err := a.read(p)
 	if err != nil {
-		return err
+		return c, err
 	}
 	digest := warc.DigestOf(sum)
 	made := time.Unix(r.Time, 0)
@@ -79,12 +86,14 @@ func (a *Writer) Page(p *Page) error {
 	if bytes.IndexByte([]byte(r.Flags), 't') >= 0 {
 		h = append(h, warc.Field{Name: warc.FieldTruncated, Value: "length"})
 	}
+	c = Capture{URL: r.URL, Media: r.Media, Digest: digest, Time: made, Offset: a.out.Offset()}
 	if err := a.out.Write(h, body, r.Bytes, a.compression); err != nil {
-		return errors.Join(fmt.Errorf("archive %s: %w", r.URL, err), body.Close())
+		return c, errors.Join(fmt.Errorf("archive %s: %w", r.URL, err), body.Close())
 	}
 	if err := body.Close(); err != nil {
-		return err
+		return c, err
 	}
+	c.Length = a.out.Offset() - c.Offset
 	about := fieldsOf(warc.Header{
 		{Name: "via", Value: r.Source},
 		{Name: "redirected-from", Value: r.Via},
@@ -95,7 +104,7 @@ func (a *Writer) Page(p *Page) error {
 		{Name: "links", Value: r.HeaderLinks},
 		{Name: "sha-256", Value: hex.EncodeToString(r.Digest[:])},
 	})
-	return a.write(warc.Header{
+	return c, a.write(warc.Header{
 		{Name: warc.FieldType, Value: warc.Metadata},
 		{Name: warc.FieldID, Value: nameOf(sha1.New(), name, about)},
 		{Name: warc.FieldDate, Value: warc.FormatDate(made)},

@@ -42,7 +42,7 @@ func TestPage(t *testing.T) {
 			var out bytes.Buffer
 			w, err := NewWriter(&out, warc.Fast, time.Unix(1, 0), warc.Header{{Name: "software", Value: "s"}})
 			if err == nil {
-				err = w.Page(pageOf(b))
+				_, err = w.Page(pageOf(b))
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -100,12 +100,12 @@ func TestBodyFails(t *testing.T) {
 	gone := errors.New("gone")
 	p := pageOf(&body{bytes: []byte("x")})
 	p.Open = func() (io.ReadCloser, error) { return nil, gone }
-	if err := w.Page(p); !errors.Is(err, gone) || out.Len() != before {
+	if _, err := w.Page(p); !errors.Is(err, gone) || out.Len() != before {
 		t.Errorf("%v, %d bytes more", err, out.Len()-before)
 	}
 	p = pageOf(&body{bytes: []byte("short")})
 	p.Record.Bytes = 9
-	if err := w.Page(p); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, err := w.Page(p); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Error(err)
 	}
 }

@@ -14,27 +14,104 @@ import (
 	"urltree/storage/record"
 )
 
-// exportWARC writes the stored pages below a folder as records of a WARC file, in the order of the
-// tree. A page whose folder is not whole any more is left out: crawler check names it.
-func (i *Inspector) exportWARC(ctx context.Context, format string, in below, w *bufio.Writer) error {
-	c := warc.Fast
-	if format == "plain" {
-		c = warc.None
+// exportArchive writes the stored pages below a folder, in the order of the tree: as a WARC file, as
+// the index of that file, or as a package that has both. A page whose folder is not whole any more
+// is left out: crawler check names it.
+func (i *Inspector) exportArchive(ctx context.Context, q Question, in below, w *bufio.Writer) error {
+	made, err := i.latestRun()
+	if err != nil {
+		return err
 	}
-	out, err := archive.NewWriter(w, c, time.Now(), warc.Header{
+	about := warc.Header{
 		{Name: "software", Value: i.Software},
 		{Name: "format", Value: "WARC file version 1.1"},
 		{Name: "conformsTo", Value: "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"},
 		{Name: "robots", Value: i.Tree.Format().Links.Robots},
+	}
+	if q.What == "wacz" {
+		return i.exportPackage(ctx, in, made, about, w)
+	}
+	name, compression := "pages.warc.gz", warc.Fast
+	if q.Format == "plain" {
+		name, compression = "pages.warc", warc.None
+	}
+	if q.What == "cdxj" {
+		return i.exportIndex(ctx, in, made, about, name, compression, w)
+	}
+	out, err := archive.NewWriter(w, compression, made, about)
+	if err != nil {
+		return err
+	}
+	return i.archivePages(ctx, in, func(p *archive.Page) error {
+		_, err := out.Page(p)
+		return err
+	})
+}
+
+// latestRun returns when the latest run began: the time of an archive. So two of one tree are the
+// same, and an index that is made later fits.
+func (i *Inspector) latestRun() (time.Time, error) {
+	runs, err := i.Index.Runs().All()
+	if err != nil || len(runs) == 0 {
+		return time.Unix(0, 0), err
+	}
+	return time.Unix(runs[len(runs)-1].Start, 0), nil
+}
+
+// exportIndex writes the index of a WARC file that is not kept.
+func (i *Inspector) exportIndex(ctx context.Context, in below, made time.Time, about warc.Header, name string, c warc.Compression, w *bufio.Writer) (err error) {
+	index := archive.NewIndex(name)
+	defer func() { err = errors.Join(err, index.Close()) }()
+	out, err := archive.NewWriter(io.Discard, c, made, about)
+	if err != nil {
+		return err
+	}
+	err = i.archivePages(ctx, in, func(p *archive.Page) error {
+		c, err := out.Page(p)
+		if err != nil {
+			return err
+		}
+		return index.Add(&c)
 	})
 	if err != nil {
 		return err
 	}
+	return index.Lines(func(_, line string) error {
+		_, err := w.WriteString(line + "\n")
+		return err
+	})
+}
+
+// exportPackage writes a WACZ file.
+func (i *Inspector) exportPackage(ctx context.Context, in below, made time.Time, about warc.Header, w *bufio.Writer) (err error) {
+	out, err := archive.NewPackage(w, made, about)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	err = i.archivePages(ctx, in, func(p *archive.Page) error {
+		title := ""
+		switch meta, err := i.Index.Meta(p.Record.URL); {
+		case err != nil && !errors.Is(err, record.ErrCorrupt): // what is damaged is for check to name
+			return err
+		case err == nil && meta != nil:
+			title = clean(meta.Title)
+		}
+		return out.Page(p, title)
+	})
+	if err != nil {
+		return err
+	}
+	return out.End()
+}
+
+// archivePages calls fn with the stored pages below a folder.
+func (i *Inspector) archivePages(ctx context.Context, in below, fn func(*archive.Page) error) error {
 	return i.Index.Records(ctx, in.key, func(r record.Record, damage error) error {
 		if damage != nil || r.State != record.Stored || in.origin != "" && record.Origin(r.URL) != in.origin {
 			return nil
 		}
-		err := out.Page(&archive.Page{Record: &r, Open: func() (io.ReadCloser, error) {
+		err := fn(&archive.Page{Record: &r, Open: func() (io.ReadCloser, error) {
 			body, _, err := i.Tree.Content(r.URL)
 			return body, err
 		}})

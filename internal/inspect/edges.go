@@ -19,12 +19,14 @@ import (
 
 // What export writes, and the formats of each; the first is the default.
 var (
-	exports = []string{"urls", "edges", "ranks", "warc"}
+	exports = []string{"urls", "edges", "ranks", "warc", "cdxj", "wacz"}
 	formats = map[string][]string{
 		"urls":  {"tsv", "csv", "jsonl"},
 		"edges": {"tsv", "csv", "jsonl", "graphml", "dot"},
 		"ranks": {"tsv", "csv", "jsonl"},
 		"warc":  {"gzip", "plain"},
+		"cdxj":  {"gzip", "plain"},
+		"wacz":  {"zip"},
 	}
 )
 

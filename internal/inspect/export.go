@@ -43,8 +43,8 @@ func (i *Inspector) export(ctx context.Context, q Question, w *bufio.Writer) err
 		return i.exportEdges(ctx, q.Format, in, w)
 	case "ranks":
 		return i.exportRanks(ctx, q.Format, in, w)
-	case "warc":
-		return i.exportWARC(ctx, q.Format, in, w)
+	case "warc", "cdxj", "wacz":
+		return i.exportArchive(ctx, q, in, w)
 	}
 	names := make([]string, len(columns))
 	for k, c := range columns {

@@ -92,8 +92,8 @@ type Question struct {
 	Recursive bool   `json:",omitempty"` // of ls: folders below folders too
 	Lines     int64  `json:",omitempty"` // of ls: at most so many; 0: all
 	State     string `json:",omitempty"` // of ls and export: only what is in it; "": any
-	What      string `json:",omitempty"` // of export: urls, edges, ranks or warc; "": urls
-	Format    string `json:",omitempty"` // of export: tsv, csv, jsonl, of edges also graphml or dot; of warc gzip or plain; "": the first
+	What      string `json:",omitempty"` // of export: urls, edges, ranks, warc, cdxj or wacz; "": urls
+	Format    string `json:",omitempty"` // of export: tsv, csv, jsonl, of edges also graphml or dot; of warc and cdxj gzip or plain; "": the first
 	Columns   string `json:",omitempty"` // of export: names of Columns, with commas between them; "": the first ten
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -58,6 +59,18 @@ func (s *site) export(t *testing.T, format string) string {
 	file := filepath.Join(s.dir, format+".warc")
 	s.run(t, "export", "-what", "warc", "-format", format, "-output", file)
 	return file
+}
+
+// index returns the lines of the index of that file.
+func (s *site) index(t *testing.T, format string) string {
+	t.Helper()
+	file := filepath.Join(s.dir, format+".cdxj")
+	s.run(t, "export", "-what", "cdxj", "-format", format, "-output", file)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // types is what a file has to hold, as readers.mjs prints it.
@@ -122,7 +135,7 @@ func errorsOf(err error, faults []error) error {
 	return err
 }
 
-// TestWarcio: warcio reads all records, and their digests are right.
+// TestWarcio: warcio reads all records, their digests are right, and it makes the same index.
 func TestWarcio(t *testing.T) {
 	node, err := exec.LookPath("node")
 	if err != nil {
@@ -141,11 +154,28 @@ func TestWarcio(t *testing.T) {
 	}
 	s := crawled(t)
 	for _, format := range []string{"gzip", "plain"} {
-		cmd := exec.Command(node, filepath.Join(folder, "readers.mjs"), s.export(t, format))
+		file := s.export(t, format)
+		cmd := exec.Command(node, filepath.Join(folder, "readers.mjs"), file)
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr
 		if got, err := cmd.Output(); err != nil || string(got) != s.types() {
 			t.Errorf("%s: %v: %q, want %q: %s", format, err, got, s.types(), &stderr)
+		}
+		if format == "plain" {
+			continue // of which warcio leaves out the empty lines behind a record
+		}
+		// Its index has the same lines, in the order of the file and with the parameters of a type.
+		list, err := exec.Command(node, filepath.Join(folder, "node_modules/.bin/warcio"), "cdx-index", file).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := slices.Sorted(strings.Lines(regexp.MustCompile(`("mime":"[^";]*)[^"]*"`).ReplaceAllString(string(list), `$1"`)))
+		got := strings.Split(s.index(t, format), "\n")
+		for i, line := range want {
+			line = strings.NewReplacer(`"digest":"`, `"digest":"sha1:`, filepath.Base(file), "pages.warc.gz").Replace(strings.TrimSpace(line))
+			if i >= len(got) || got[i] != line {
+				t.Fatalf("%s: line %d of the index is\n%s, want\n%s", format, i+1, got[min(i, len(got)-1)], line)
+			}
 		}
 	}
 }
