@@ -20,8 +20,8 @@ func (r *Row) compare(o *Row) int {
 }
 
 // A Sorter takes rows in any order and returns them by key, then by sub, then in the order in which
-// they came. It holds some of them in memory, the others in temporary files that have no name: runs,
-// each sorted. Where there are many of one level, they are merged into one of the next.
+// they came. It holds some of them in memory, the others in temporary files: runs, each sorted.
+// Where there are many of one level, they are merged into one of the next.
 type Sorter struct {
 	budget int // bytes of rows in memory
 	fan    int // runs of a level that are merged into one
