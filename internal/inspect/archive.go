@@ -14,9 +14,9 @@ import (
 	"urltree/storage/record"
 )
 
-// exportArchive writes the stored pages below a folder, in the order of the tree: as a WARC file, as
-// the index of that file, or as a package that has both. A page whose folder is not whole any more
-// is left out: crawler check names it.
+// exportArchive writes the stored pages below a folder, in the order of the tree: as a WARC file,
+// as the index of that file, or as a package that has both. A page whose folder is not whole any
+// more is left out: crawler check names it.
 func (i *Inspector) exportArchive(ctx context.Context, q Question, in below, w *bufio.Writer) error {
 	made, err := i.latestRun()
 	if err != nil {
