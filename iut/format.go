@@ -82,66 +82,73 @@ type Budgets struct {
 	Domain, Host, Prefix, Query, Repeat, Depth, MaxHeld int64
 }
 
-func (b *Budgets) fields() []budget {
-	return []budget{
-		{"budget-domain", &b.Domain, 3},
-		{"budget-host", &b.Host, 2},
-		{"budget-prefix", &b.Prefix, 2},
-		{"budget-query", &b.Query, 2},
-		{"budget-repeat", &b.Repeat, 2},
-		{"budget-depth", &b.Depth, 2},
-		{"max-held", &b.MaxHeld, 2},
-	}
+// A field is a line of FORMAT, or several of a list.
+type field struct {
+	key   string
+	value any // *string, *bool, *int, *int64 or *[]string; nil: the key is a comment
+	since int // version of FORMAT that brought it
 }
 
-type budget struct {
-	key   string
-	value *int64
-	since int // version of FORMAT that brought it
+// fields returns those of f in the order of the file. One that is always there comes last, so that
+// no part of a file is a file.
+func (f *Format) fields() []field {
+	l, b := &f.Links, &f.Links.Budgets
+	return []field{
+		{"# Fixed when the tree was made.", nil, 0},
+		{"canonical", &f.Canonical, 0},
+		{"strip", &f.Strip, 0},
+		{"partition", &f.Partition, 0},
+		{"escape-capitals", &f.FoldCase, 0},
+		{"# Given to the command, for later runs: see crawler options.", nil, 4},
+		{"option", &f.Kept.Options, 4},
+		{"secret", &f.Kept.Secrets, 4},
+		{"# Of the latest run.", nil, 0},
+		{"sync", &f.Sync, 0},
+		{"scope", &l.Scope, 0},
+		{"include", &l.Include, 0},
+		{"exclude", &l.Exclude, 0},
+		{"accept", &l.Accept, 0},
+		{"budget-domain", &b.Domain, 3},
+		{"budget-host", &b.Host, 0},
+		{"budget-prefix", &b.Prefix, 0},
+		{"budget-query", &b.Query, 0},
+		{"budget-repeat", &b.Repeat, 0},
+		{"budget-depth", &b.Depth, 0},
+		{"max-held", &b.MaxHeld, 0},
+		{"max-depth", &l.MaxDepth, 0},
+		{"assets", &l.Assets, 0},
+		{"nofollow", &l.NoFollow, 0},
+		{"robots", &l.Robots, 0},
+	}
 }
 
 // append appends the file in this version.
 func (f *Format) append(b []byte) []byte { return f.appendVersion(b, formatVersion) }
 
-// appendVersion appends the file: one "key = value" per line, lists as one line per
-// value. A line that is always there comes last, so that no part of a file is a file.
+// appendVersion appends the file: one "key = value" per line, lists as one line per value.
 func (f *Format) appendVersion(b []byte, version int) []byte {
 	b = append(b, formatLine(version)...)
-	b = append(b, "# Fixed when the tree was made.\n"...)
-	b = appendText(b, "canonical", f.Canonical)
-	b = appendText(b, "strip", f.Strip)
-	b = appendText(b, "partition", f.Partition)
-	b = appendBool(b, "escape-capitals", f.FoldCase)
-	if version >= 4 {
-		b = append(b, "# Given to the command, for later runs: see crawler options.\n"...)
-		for _, s := range f.Kept.Options {
-			b = appendText(b, "option", s)
+	for _, field := range f.fields() {
+		if field.since > version {
+			continue
 		}
-		for _, s := range f.Kept.Secrets {
-			b = appendText(b, "secret", s)
-		}
-	}
-	b = append(b, "# Of the latest run.\n"...)
-	b = appendText(b, "sync", f.Sync)
-	b = appendText(b, "scope", f.Links.Scope)
-	for _, s := range f.Links.Include {
-		b = appendText(b, "include", s)
-	}
-	for _, s := range f.Links.Exclude {
-		b = appendText(b, "exclude", s)
-	}
-	for _, s := range f.Links.Accept {
-		b = appendText(b, "accept", s)
-	}
-	for _, f := range f.Links.Budgets.fields() {
-		if f.since <= version {
-			b = appendText(b, f.key, strconv.FormatInt(*f.value, 10))
+		switch v := field.value.(type) {
+		case nil:
+			b = append(append(b, field.key...), '\n')
+		case *string:
+			b = appendText(b, field.key, *v)
+		case *bool:
+			b = appendText(b, field.key, map[bool]string{false: "no", true: "yes"}[*v])
+		case *[]string:
+			for _, s := range *v {
+				b = appendText(b, field.key, s)
+			}
+		case *int:
+			b = appendText(b, field.key, strconv.Itoa(*v))
+		case *int64:
+			b = appendText(b, field.key, strconv.FormatInt(*v, 10))
 		}
 	}
-	b = appendText(b, "max-depth", strconv.Itoa(f.Links.MaxDepth))
-	b = appendBool(b, "assets", f.Links.Assets)
-	b = appendText(b, "nofollow", f.Links.NoFollow)
-	b = appendText(b, "robots", f.Links.Robots)
 	return b
 }
 
@@ -200,54 +207,25 @@ func (f *Format) set(key, value string) (err error) {
 	if value, err = parseText(value); err != nil {
 		return err
 	}
-	switch key {
-	case "canonical":
-		f.Canonical = value
-	case "strip":
-		f.Strip = value
-	case "partition":
-		f.Partition = value
-	case "escape-capitals":
-		f.FoldCase = value == "yes"
-	case "option":
-		f.Kept.Options = append(f.Kept.Options, value)
-	case "secret":
-		f.Kept.Secrets = append(f.Kept.Secrets, value)
-	case "sync":
-		f.Sync = value
-	case "scope":
-		f.Links.Scope = value
-	case "include":
-		f.Links.Include = append(f.Links.Include, value)
-	case "exclude":
-		f.Links.Exclude = append(f.Links.Exclude, value)
-	case "max-depth":
-		f.Links.MaxDepth, err = strconv.Atoi(value)
-	case "assets":
-		f.Links.Assets = value == "yes"
-	case "nofollow":
-		f.Links.NoFollow = value
-	case "robots":
-		f.Links.Robots = value
-	case "accept":
-		f.Links.Accept = append(f.Links.Accept, value)
-	default:
-		for _, b := range f.Links.Budgets.fields() {
-			if b.key == key {
-				*b.value, err = strconv.ParseInt(value, 10, 64)
-				return err
-			}
+	for _, field := range f.fields() {
+		if field.key != key {
+			continue
 		}
-		return errors.New("unknown key")
+		switch v := field.value.(type) {
+		case *string:
+			*v = value
+		case *bool:
+			*v = value == "yes"
+		case *[]string:
+			*v = append(*v, value)
+		case *int:
+			*v, err = strconv.Atoi(value)
+		case *int64:
+			*v, err = strconv.ParseInt(value, 10, 64)
+		}
+		return err
 	}
-	return err
-}
-
-func appendBool(b []byte, key string, value bool) []byte {
-	if value {
-		return appendText(b, key, "yes")
-	}
-	return appendText(b, key, "no")
+	return errors.New("unknown key")
 }
 
 // appendText writes plain text as it is, and what could be misread or would end the line quoted.

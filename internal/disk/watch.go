@@ -2,6 +2,7 @@ package disk
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -25,14 +26,8 @@ type Limits struct {
 }
 
 func (l Limits) defaults() Limits {
-	for _, d := range []struct {
-		p *time.Duration
-		v time.Duration
-	}{{&l.Disk, time.Minute}, {&l.Work, time.Minute}, {&l.GiveUp, 2 * time.Minute}, {&l.Look, 5 * time.Second}} {
-		if *d.p == 0 {
-			*d.p = d.v
-		}
-	}
+	l.Disk, l.Work = cmp.Or(l.Disk, time.Minute), cmp.Or(l.Work, time.Minute)
+	l.GiveUp, l.Look = cmp.Or(l.GiveUp, 2*time.Minute), cmp.Or(l.Look, 5*time.Second)
 	return l
 }
 
