@@ -230,7 +230,7 @@ func (x *Index) load() error {
 		}
 		sys := tx.Bucket(record.BucketSys)
 		if x.totals, err = record.DecodeTotals(record.KeyTotals, sys.Get(record.KeyTotals)); err != nil {
-			return fmt.Errorf("totals: %w", err)
+			return err
 		}
 		key, err := record.Unseal(sys.Get(record.KeyFilter), record.KeyFilter)
 		if err != nil || len(key) != 16 {

@@ -66,6 +66,13 @@ func appendTail(b []byte, fields []*int64) []byte {
 type decoder struct {
 	b   []byte
 	bad bool
+	err error // of the seal; then there is nothing to read
+}
+
+// unseal returns a decoder of what Seal has sealed.
+func unseal(v, key []byte) decoder {
+	body, err := Unseal(v, key)
+	return decoder{b: body, err: err}
 }
 
 // uvarint reads a number in its one spelling, the shortest.
@@ -145,9 +152,14 @@ func (d *decoder) tail(fields []*int64) {
 }
 
 // end says whether all was read and nothing is left.
-func (d *decoder) end(what string) error {
-	if d.bad || len(d.b) != 0 {
-		return fmt.Errorf("%s: %w: fields", what, ErrCorrupt)
+// end returns an error if the value of what, and which of them, was not sealed, or has other fields
+// than those that were read.
+func (d *decoder) end(what, which string) error {
+	switch {
+	case d.err != nil:
+		return fmt.Errorf("%s%s: %w", what, which, d.err)
+	case d.bad || len(d.b) != 0:
+		return fmt.Errorf("%s%s: %w: fields", what, which, ErrCorrupt)
 	}
 	return nil
 }

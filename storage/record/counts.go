@@ -125,13 +125,9 @@ func (c *Counts) read(d *decoder) {
 // DecodeCounts reads the value of a folder or of a path with queries.
 func DecodeCounts(key, v []byte) (Counts, error) {
 	var c Counts
-	body, err := Unseal(v, key)
-	if err != nil {
-		return c, err
-	}
-	d := decoder{b: body}
+	d := unseal(v, key)
 	c.read(&d)
-	return c, d.end("counts")
+	return c, d.end("counts", "")
 }
 
 // Append appends the value that stands under key.
@@ -148,14 +144,10 @@ func (t *Totals) Append(b, key []byte) []byte {
 // DecodeTotals reads the value of the counters of the index.
 func DecodeTotals(key, v []byte) (Totals, error) {
 	var t Totals
-	body, err := Unseal(v, key)
-	if err != nil {
-		return t, err
-	}
-	d := decoder{b: body}
+	d := unseal(v, key)
 	t.read(&d)
 	t.NewStored, t.NewPending, t.Bytes, t.Sitemaps, t.Cut, t.Seq = d.varint(), d.varint(), d.varint(), d.varint(), d.varint(), d.uvarint()
-	return t, d.end("totals")
+	return t, d.end("totals", "")
 }
 
 // A Child is one entry directly below a folder: a record, a folder, or both.

@@ -2,7 +2,6 @@ package record
 
 import (
 	"encoding/binary"
-	"fmt"
 )
 
 // Edges says how much of the file of edges counts, see package internal/edges. It changes with the
@@ -26,13 +25,9 @@ func (e *Edges) Append(b, key []byte) []byte {
 
 // DecodeEdges reads a value that Append has made.
 func DecodeEdges(key, v []byte) (Edges, error) {
-	body, err := Unseal(v, key)
-	if err != nil {
-		return Edges{}, fmt.Errorf("edges: %w", err)
-	}
-	d := decoder{b: body}
+	d := unseal(v, key)
 	e := Edges{End: int64(d.uint(63)), Pages: int64(d.uint(63)), Assets: d.byte() == 1}
-	return e, d.end("edges")
+	return e, d.end("edges", "")
 }
 
 // AppendRanked appends the value that keeps the version of the ranks.
@@ -42,11 +37,7 @@ func AppendRanked(b, key []byte, version uint64) []byte {
 
 // DecodeRanked reads a value that AppendRanked has made.
 func DecodeRanked(key, v []byte) (version uint64, err error) {
-	body, err := Unseal(v, key)
-	if err != nil {
-		return 0, fmt.Errorf("ranked: %w", err)
-	}
-	d := decoder{b: body}
+	d := unseal(v, key)
 	version = d.uvarint()
-	return version, d.end("ranked")
+	return version, d.end("ranked", "")
 }

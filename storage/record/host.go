@@ -2,7 +2,6 @@ package record
 
 import (
 	"encoding/binary"
-	"fmt"
 	"net/netip"
 	"strings"
 
@@ -59,16 +58,12 @@ func (h *HostRow) later() []*int64 { return []*int64{&h.Pace, &h.Kind, &h.Counte
 // DecodeHost reads the value of a host.
 func DecodeHost(name string, v []byte) (HostRow, error) {
 	h := HostRow{HostTimes: HostTimes{Name: name}}
-	body, err := Unseal(v, []byte(name))
-	if err != nil {
-		return h, fmt.Errorf("host %s: %w", name, err)
-	}
-	d := decoder{b: body}
+	d := unseal(v, []byte(name))
 	h.read(&d)
 	h.Next, h.Answer, h.Backoff, h.Delay = d.varint(), d.varint(), d.varint(), d.varint()
 	h.Fails, h.Seq, h.Sitemaps, h.Run = uint32(d.uint(32)), d.uvarint(), d.varint(), uint32(d.uint(32))
 	d.tail(h.later())
-	return h, d.end("host " + name)
+	return h, d.end("host ", name)
 }
 
 // A DomainRow is a row of the table of domains: what counts towards its limit.
@@ -103,11 +98,7 @@ func (d *DomainRow) Append(b, key []byte) []byte {
 
 // DecodeDomain reads the value of a registrable domain.
 func DecodeDomain(key, v []byte) (d DomainRow, err error) {
-	body, err := Unseal(v, key)
-	if err != nil {
-		return d, fmt.Errorf("domain %s: %w", key, err)
-	}
-	dec := decoder{b: body}
+	dec := unseal(v, key)
 	d.Hosts, d.Held = dec.varint(), dec.varint()
-	return d, dec.end("domain " + string(key))
+	return d, dec.end("domain ", string(key))
 }

@@ -60,11 +60,7 @@ func (m *Meta) Append(b, key []byte) []byte {
 // DecodeMeta reads a value that Append has made.
 func DecodeMeta(key, v []byte) (Meta, error) {
 	var m Meta
-	body, err := Unseal(v, key)
-	if err != nil {
-		return m, err
-	}
-	d := decoder{b: body}
+	d := unseal(v, key)
 	for _, s := range m.fields() {
 		*s = d.string()
 	}
@@ -79,5 +75,5 @@ func DecodeMeta(key, v []byte) (Meta, error) {
 			m.Headings = append(m.Headings, Heading{Level: level, Text: text})
 		}
 	}
-	return m, d.end("metadata")
+	return m, d.end("metadata", "")
 }

@@ -229,11 +229,7 @@ func Decode(key, value []byte) (Record, error) {
 // DecodeOf is Decode where the URL of the key is known.
 func DecodeOf(url string, key, value []byte) (Record, error) {
 	var r Record
-	body, err := Unseal(value, key)
-	if err != nil {
-		return r, fmt.Errorf("record of %s: %w", url, err)
-	}
-	d := decoder{b: body}
+	d := unseal(value, key)
 	r.URL = url
 	r.State, r.Range, r.Reopened, r.Hops = State(d.byte()), Range(d.byte()), d.byte(), d.byte()
 	r.Hops, r.Cookie = r.Hops&^cookieHop, r.Hops&cookieHop != 0
@@ -250,10 +246,8 @@ func DecodeOf(url string, key, value []byte) (Record, error) {
 			copy(r.Digest[:], d.take(32))
 		}
 	}
-	if d.bad || len(d.b) != 0 || r.State < Pending || r.State > Refused {
-		return r, fmt.Errorf("record of %s: %w: fields", url, ErrCorrupt)
-	}
-	return r, nil
+	d.bad = d.bad || r.State < Pending || r.State > Refused
+	return r, d.end("record of ", url)
 }
 
 // packTries makes one number of the requests made and of those among them that are spared.

@@ -2,7 +2,6 @@ package record
 
 import (
 	"encoding/binary"
-	"fmt"
 )
 
 // Robots is the answer of one origin to the request for its robots.txt.
@@ -27,12 +26,8 @@ func (r *Robots) Append(b []byte) []byte {
 // DecodeRobots reads the value of an origin.
 func DecodeRobots(origin string, v []byte) (Robots, error) {
 	r := Robots{Origin: origin}
-	body, err := Unseal(v, []byte(origin))
-	if err != nil {
-		return r, fmt.Errorf("robots of %s: %w", origin, err)
-	}
-	d := decoder{b: body}
+	d := unseal(v, []byte(origin))
 	r.Time, r.Status, r.Tries = d.varint(), uint16(d.uint(16)), uint32(d.uint(32))
 	r.Reason, r.Text = d.string(), d.string()
-	return r, d.end("robots of " + origin)
+	return r, d.end("robots of ", origin)
 }

@@ -2,7 +2,6 @@ package record
 
 import (
 	"encoding/binary"
-	"fmt"
 )
 
 // Seeds says how much of the list of seeds the index has taken in.
@@ -21,11 +20,7 @@ func (s *Seeds) Append(b, key []byte) []byte {
 
 // DecodeSeeds reads a value that Append has made.
 func DecodeSeeds(key, v []byte) (s Seeds, err error) {
-	body, err := Unseal(v, key)
-	if err != nil {
-		return s, fmt.Errorf("seeds: %w", err)
-	}
-	d := decoder{b: body}
+	d := unseal(v, key)
 	s.Scope, s.Bytes, s.Sum = d.string(), int64(d.uvarint()), uint32(d.uint(32))
-	return s, d.end("seeds")
+	return s, d.end("seeds", "")
 }

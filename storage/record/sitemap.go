@@ -3,7 +3,6 @@ package record
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 )
 
 // The states of a sitemap on disk, at their numbers.
@@ -47,11 +46,7 @@ func (r *Record) AppendSitemap(b []byte) []byte {
 func DecodeSitemap(key, value []byte) (Record, error) {
 	_, url, _ := bytes.Cut(key, []byte{0})
 	r := Record{Row: Row{URL: string(url), Kind: SitemapRow}}
-	body, err := Unseal(value, key)
-	if err != nil {
-		return r, fmt.Errorf("sitemap %s: %w", url, err)
-	}
-	d := decoder{b: body}
+	d := unseal(value, key)
 	state := d.byte()
 	r.Depth, r.Hops = uint32(d.byte()), d.byte()
 	r.Tries, r.Spared = d.tries()
@@ -63,5 +58,5 @@ func DecodeSitemap(key, value []byte) (Record, error) {
 	} else if r.State = sitemapStates[state]; r.State == Pending {
 		r.Range = Later
 	}
-	return r, d.end("sitemap " + r.URL)
+	return r, d.end("sitemap ", r.URL)
 }

@@ -370,7 +370,7 @@ func (v *verifier) meta(ctx context.Context) error {
 			return nil
 		}
 		if _, err := record.DecodeMeta(k, value); err != nil {
-			v.damage(fmt.Errorf("metadata of %s: %w", url, err))
+			v.damage(fmt.Errorf("%s: %w", url, err))
 		}
 		rec, ok, err := v.ofURL(url)
 		switch {
