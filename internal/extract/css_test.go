@@ -56,8 +56,8 @@ func TestLongTokenOfSheet(t *testing.T) {
 	css := `a{b:url("x` + strings.Repeat("A", scan.MaxToken+cssWindow) + `")}/*` + strings.Repeat("x", 2*scan.MaxToken) + `*/c{d:url(1)}`
 	p := new(Parser).newPage(pageFacts, Options{Assets: true}, maxSteps)
 	p.css("style", bytes.NewReader([]byte(css)), cssWindow)
-	if !bytes.HasSuffix(p.written, []byte("1")) || len(p.Links) > 2 {
-		t.Errorf("%d references, the last %q", len(p.Links), p.written[max(0, len(p.written)-20):])
+	if !bytes.HasSuffix(p.refs.written, []byte("1")) || len(p.Links) > 2 {
+		t.Errorf("%d references, the last %q", len(p.Links), p.refs.written[max(0, len(p.refs.written)-20):])
 	}
 }
 
@@ -70,8 +70,8 @@ func FuzzSheets(f *testing.F) {
 			return
 		}
 		whole, parts := named(css, cssWindow), named(css, window)
-		if !bytes.Equal(whole.written, parts.written) || !slices.Equal(whole.ends, parts.ends) {
-			t.Errorf("%q as a whole, %q by windows of %d, of %q", whole.written, parts.written, window, css)
+		if !bytes.Equal(whole.refs.written, parts.refs.written) || !slices.Equal(whole.refs.ends, parts.refs.ends) {
+			t.Errorf("%q as a whole, %q by windows of %d, of %q", whole.refs.written, parts.refs.written, window, css)
 		}
 	})
 }

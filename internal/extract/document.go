@@ -25,28 +25,28 @@ const maxDepth = 4
 
 // srcdoc reads a document in an iframe.
 func (p *page) srcdoc(text []byte) {
-	if p.depth == maxDepth {
+	if p.docs.depth == maxDepth {
 		p.Cut = true
 		return
 	}
-	around, links := p.at, len(p.Links)
-	documents, parts := len(p.documents), len(p.parts)
-	p.documents = append(p.documents, document{around: around})
-	p.at, p.depth = documents, p.depth+1
-	p.parts = append(p.parts, part{links, p.at})
+	around, links := p.docs.at, len(p.Links)
+	documents, parts := len(p.docs.list), len(p.docs.parts)
+	p.docs.list = append(p.docs.list, document{around: around})
+	p.docs.at, p.docs.depth = documents, p.docs.depth+1
+	p.docs.parts = append(p.docs.parts, part{links, p.docs.at})
 	var s scan.Scanner
 	p.markup(&s, &source{text: text}, false)
-	p.at, p.depth = around, p.depth-1
+	p.docs.at, p.docs.depth = around, p.docs.depth-1
 	if len(p.Links) == links {
-		p.documents, p.parts = p.documents[:documents], p.parts[:parts]
+		p.docs.list, p.docs.parts = p.docs.list[:documents], p.docs.parts[:parts]
 		return
 	}
-	p.parts = append(p.parts, part{len(p.Links), around})
+	p.docs.parts = append(p.docs.parts, part{len(p.Links), around})
 }
 
 // inDocument takes an element of a document in the page, if that counts in another way there.
 func (p *page) inDocument(name string, a attributes) (done bool) {
-	d := &p.documents[p.at]
+	d := &p.docs.list[p.docs.at]
 	switch name {
 	case "a", "area":
 		if ref, ok := p.address(a); ok {
@@ -80,11 +80,11 @@ func (p *page) isRobots(a attributes) bool {
 // enter makes base that of a document, whose documents around have been entered before. It returns
 // nil where absolute references alone count.
 func (p *page) enter(i int, pageURL string, base *weburl.Base) *weburl.Base {
-	d := &p.documents[i]
+	d := &p.docs.list[i]
 	if d.url == "" {
 		around := pageURL
 		if i > 0 {
-			around = p.documents[d.around].url
+			around = p.docs.list[d.around].url
 		}
 		d.url = around
 		if base.Reset(around) == nil && d.hasBase {

@@ -10,17 +10,17 @@ type edgeText struct {
 
 // nameEdge sets the text of the a or area element that was met last.
 func (p *page) nameEdge(text []byte) {
-	if !p.opts.Edges || len(text) == 0 || p.named >= len(p.Links) {
+	if !p.opts.Edges || len(text) == 0 || p.texts.named >= len(p.Links) {
 		return
 	}
-	p.texts = append(p.texts, text...)
-	p.textsOf = append(p.textsOf, edgeText{p.named, len(p.texts)})
+	p.texts.all = append(p.texts.all, text...)
+	p.texts.of = append(p.texts.of, edgeText{p.texts.named, len(p.texts.all)})
 }
 
 // edge keeps the reference number i, whose URL is known; texts are all of page.texts. Where the
 // page says nofollow of all its links each of them says so.
 func (p *page) edge(i int, l Link, texts string, noFollow bool) {
-	if p.edgeBytes > maxLinkBytes {
+	if p.texts.bytes > maxLinkBytes {
 		return
 	}
 	e := edges.Edge{To: l.URL, Element: l.Element, Rel: l.Rel}
@@ -30,16 +30,16 @@ func (p *page) edge(i int, l Link, texts string, noFollow bool) {
 		}
 		e.Rel += "nofollow"
 	}
-	for p.textAt < len(p.textsOf) && p.textsOf[p.textAt].link < i { // of links that have no URL
-		p.textAt++
+	for p.texts.next < len(p.texts.of) && p.texts.of[p.texts.next].link < i { // of links that have no URL
+		p.texts.next++
 	}
-	if p.textAt < len(p.textsOf) && p.textsOf[p.textAt].link == i {
+	if p.texts.next < len(p.texts.of) && p.texts.of[p.texts.next].link == i {
 		start := 0
-		if p.textAt > 0 {
-			start = p.textsOf[p.textAt-1].end
+		if p.texts.next > 0 {
+			start = p.texts.of[p.texts.next-1].end
 		}
-		e.Text = texts[start:p.textsOf[p.textAt].end]
+		e.Text = texts[start:p.texts.of[p.texts.next].end]
 	}
 	p.Edges = append(p.Edges, e)
-	p.edgeBytes += len(e.To) + len(e.Rel) + len(e.Text)
+	p.texts.bytes += len(e.To) + len(e.Rel) + len(e.Text)
 }

@@ -118,7 +118,7 @@ func attr(a attributes, i int) string {
 
 // element takes the references and metadata of one element.
 func (p *page) element(name string, a attributes) {
-	if p.at == 0 || !p.inDocument(name, a) {
+	if p.docs.at == 0 || !p.inDocument(name, a) {
 		p.ownElement(name, a)
 	}
 	if p.opts.Assets {
@@ -133,7 +133,7 @@ func (p *page) ownElement(name string, a attributes) {
 		if !ok {
 			return
 		}
-		p.named = len(p.Links) // its place, unless there are too many
+		p.texts.named = len(p.Links) // its place, unless there are too many
 		p.refer(name, p.rel(a), ref)
 		if name == "area" {
 			alt, _ := a.Attr(attrAlt)
@@ -141,19 +141,19 @@ func (p *page) ownElement(name string, a attributes) {
 			p.keepLinkText(text)
 			p.nameEdge(text)
 		} else {
-			p.inLink = !p.linksFull || p.opts.Edges
+			p.called.open = !p.called.full || p.opts.Edges
 		}
 	case "base":
-		if ref, ok := a.Attr(attrHref); ok && !p.documents[0].hasBase {
-			p.documents[0].base, p.documents[0].hasBase = string(ref), true
+		if ref, ok := a.Attr(attrHref); ok && !p.docs.list[0].hasBase {
+			p.docs.list[0].base, p.docs.list[0].hasBase = string(ref), true
 		}
 	case "link":
 		p.linkElement(a)
 	case "html":
 		for _, i := range []int{attrLang, attrXMLLang} {
-			if p.meta.Language == "" {
+			if p.about.meta.Language == "" {
 				language, _ := a.Attr(i)
-				p.meta.Language = p.oneLine(language, maxLanguage)
+				p.about.meta.Language = p.oneLine(language, maxLanguage)
 			}
 		}
 	case "meta":
@@ -189,7 +189,7 @@ func (p *page) linkElement(a attributes) {
 		return
 	}
 	if !asset && declares(rel) && !p.isWanted(mediaType(attr(a, attrType))) {
-		p.unwanted = append(p.unwanted, len(p.Links))
+		p.refs.unwanted = append(p.refs.unwanted, len(p.Links))
 	}
 	p.refer("link", rel, ref)
 }
@@ -280,7 +280,7 @@ func (p *page) metaElement(a attributes) {
 		noindex, nofollow := Directives([]string{text}, "")
 		p.NoIndex = p.NoIndex || noindex
 		p.NoFollow = p.NoFollow || nofollow
-		p.robots.item(text)
+		p.about.robots.item(text)
 	}
 }
 
@@ -295,15 +295,15 @@ func (p *page) load(name string, a attributes, i int) {
 // the same.
 func (p *page) rel(a attributes) string {
 	value, _ := a.Attr(attrRel)
-	if string(value) != p.lastRel {
-		p.lastRel = string(value)
-		p.lowerRel = strings.Join(strings.Fields(strings.ToLower(p.lastRel)), " ")
+	if string(value) != p.refs.lastRel {
+		p.refs.lastRel = string(value)
+		p.refs.lowerRel = strings.Join(strings.Fields(strings.ToLower(p.refs.lastRel)), " ")
 	}
-	return p.lowerRel
+	return p.refs.lowerRel
 }
 
 func (p *page) refer(name, rel string, ref []byte) {
-	if len(p.Links) >= maxRefs || len(p.written) > maxLinkBytes {
+	if len(p.Links) >= maxRefs || len(p.refs.written) > maxLinkBytes {
 		p.Cut = true
 		return
 	}
@@ -311,11 +311,11 @@ func (p *page) refer(name, rel string, ref []byte) {
 		ref = bytes.TrimLeft(ref, " \t\n\f\r")
 		ref = ref[:min(len(ref), maxRef)]
 	}
-	if cap(p.written) == 0 { // for all of a usual page
-		p.written, p.ends, p.Links = make([]byte, 0, 4<<10), slices.Grow(p.ends, 128), slices.Grow(p.Links, 128)
+	if cap(p.refs.written) == 0 { // for all of a usual page
+		p.refs.written, p.refs.ends, p.Links = make([]byte, 0, 4<<10), slices.Grow(p.refs.ends, 128), slices.Grow(p.Links, 128)
 	}
-	p.written = append(double(p.written, len(ref)), ref...)
-	p.ends = append(double(p.ends, 1), len(p.written))
+	p.refs.written = append(double(p.refs.written, len(ref)), ref...)
+	p.refs.ends = append(double(p.refs.ends, 1), len(p.refs.written))
 	p.Links = append(double(p.Links, 1), Link{Element: name, Rel: rel})
 }
 

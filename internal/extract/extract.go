@@ -160,33 +160,19 @@ const rootSize = 4 << 10
 func (r *Parser) newPage(f Facts, o Options, steps int) *page {
 	p, old := &r.page, r.page
 	*p = page{
-		opts: o, left: steps, robots: line{max: maxDirectives},
-		heading: line{max: maxHeading}, link: line{max: maxLinkText},
+		opts: o, left: steps, refs: old.refs.reset(), docs: old.docs.reset(), texts: old.texts.reset(),
+		about: old.about.reset(), called: old.called.reset(),
 	}
-	if cap(old.Links)*int(unsafe.Sizeof(Link{}))+cap(old.ends)*int(unsafe.Sizeof(0))+cap(old.written)+cap(old.decoded) <= maxKept {
-		p.Links, p.ends, p.written, p.decoded = old.Links[:0], old.ends[:0], old.written[:0], old.decoded[:0]
-	}
-	p.robots.text, p.heading.text, p.link.text = old.robots.text[:0], old.heading.text[:0], old.link.text[:0]
-	p.documents, p.parts = append(old.documents[:0], document{}), old.parts[:0]
-	p.unwanted = old.unwanted[:0]
-	p.headingTexts, p.headings = old.headingTexts[:0], old.headings[:0]
-	p.linkTexts, p.linkHashes = old.linkTexts[:0], old.linkHashes[:0]
-	p.short.text = old.short.text[:0]
-	if len(old.lastRel) <= maxLinkText {
-		p.lastRel, p.lowerRel = old.lastRel, old.lowerRel
-	}
-	if cap(old.Edges)*int(unsafe.Sizeof(edges.Edge{}))+cap(old.textsOf)*int(unsafe.Sizeof(edgeText{}))+cap(old.texts) <= maxKept {
-		p.Edges, p.texts, p.textsOf = old.Edges[:0], old.texts[:0], old.textsOf[:0]
-	}
+	p.Links, p.Edges = kept(old.Links), kept(old.Edges)
 	for _, kept := range f.HeaderLinks {
 		mark, url := marked(kept)
 		switch {
 		case mark == markAsset && !o.Assets:
 			continue
 		case mark != markAsset && !p.isWanted(mark):
-			p.unwanted = append(p.unwanted, len(p.Links))
+			p.refs.unwanted = append(p.refs.unwanted, len(p.Links))
 		}
-		p.Links, p.ends = append(p.Links, Link{URL: url, Element: "header"}), append(p.ends, 0)
+		p.Links, p.refs.ends = append(p.Links, Link{URL: url, Element: "header"}), append(p.refs.ends, 0)
 	}
 	return p
 }
@@ -207,34 +193,76 @@ func (p *page) result(f Facts, base *weburl.Base) Result {
 	return r
 }
 
-// maxKept bounds what a Parser keeps for the next page, in bytes; as much again for edges.
-const maxKept = 2 << 20
+// maxKept bounds what each of the lists of a Parser keeps for the next page, in bytes.
+const maxKept = 1 << 20
+
+// kept returns a list without its elements, in the same memory unless that is more than maxKept.
+func kept[E any](list []E) []E {
+	if cap(list)*int(unsafe.Sizeof(*new(E))) > maxKept {
+		return nil
+	}
+	return list[:0]
+}
 
 // A page collects what scan sees; its links have no URLs until resolve, since a base element
 // counts for those before it too.
 type page struct {
 	Result
-	opts      Options
-	left      int    // steps of the budget
-	written   []byte // references of all links as they are written, one behind the other
-	ends      []int  // of each in written; one that has its URL already has none
-	isMarkup  bool
-	unwanted  []int             // places in Links of those for Result.Unwanted
-	documents []document        // the page, and those in its iframes
-	parts     []part            // in page order; before the first one all is of the page
-	at        int               // the document that is read
-	depth     int               // so many are around it
-	query     *encoding.Encoder // of queries; nil: UTF-8
+	opts     Options
+	left     int // steps of the budget
+	isMarkup bool
+	query    *encoding.Encoder // of queries; nil: UTF-8
 
-	named     int        // the place in Links of the a or area element that was met last
-	texts     []byte     // of these, one behind the other, with Options.Edges
-	textsOf   []edgeText // which has which; those without are left out
-	textAt    int        // the first of textsOf whose link has not been met in resolve
-	edgeBytes int        // of all texts of Edges
+	refs   refs
+	docs   docs
+	texts  texts
+	about  about
+	called called
+}
 
-	lastRel, lowerRel string // the rel attribute before, as it is written and as rel gives it
+// refs are the references of all links as they are written.
+type refs struct {
+	written  []byte // one behind the other
+	ends     []int  // of each in written; one that has its URL already has none
+	unwanted []int  // places in Links of those for Result.Unwanted
+
+	lastRel, lowerRel string // the rel attribute before, as it is written and as rel returns it
 	short             line   // of oneLine
+}
 
+func (r *refs) reset() refs {
+	n := refs{written: kept(r.written), ends: kept(r.ends), unwanted: kept(r.unwanted), short: line{text: r.short.text[:0]}}
+	if len(r.lastRel) <= maxLinkText {
+		n.lastRel, n.lowerRel = r.lastRel, r.lowerRel
+	}
+	return n
+}
+
+// docs are the page, and the documents in its iframes.
+type docs struct {
+	list  []document
+	parts []part // in page order; before the first one all is of the page
+	at    int    // the document that is read
+	depth int    // so many are around it
+}
+
+func (d *docs) reset() docs {
+	return docs{list: append(kept(d.list), document{}), parts: kept(d.parts)}
+}
+
+// texts are those of the a and area elements, with Options.Edges.
+type texts struct {
+	named int        // the place in Links of the element that was met last
+	all   []byte     // one behind the other
+	of    []edgeText // which has which; those without are left out
+	next  int        // the first of these whose link has not been met in resolve
+	bytes int        // of all texts of Edges
+}
+
+func (t *texts) reset() texts { return texts{all: kept(t.all), of: kept(t.of)} }
+
+// about is what the page says of itself.
+type about struct {
 	meta          record.Meta // as far as it is known
 	ogDescription string      // for a page without another
 	robots        line        // contents of meta elements
@@ -242,12 +270,27 @@ type page struct {
 	heading       line        // its text so far
 	headingTexts  []byte      // of all before, one behind the other
 	headings      []heading   // those
-	inLink        bool        // an element a with an address is open
-	link          line        // its text so far
-	decoded       []byte      // the text that is added, to be used again
-	linkTexts     []byte      // a newline behind each
-	linkHashes    []uint64    // of each
-	linksFull     bool        // no more link texts
+}
+
+func (a *about) reset() about {
+	return about{
+		robots:  line{max: maxDirectives, text: a.robots.text[:0]},
+		heading: line{max: maxHeading, text: a.heading.text[:0]}, headingTexts: kept(a.headingTexts), headings: kept(a.headings),
+	}
+}
+
+// called is what the links of the page are called.
+type called struct {
+	open    bool     // an element a with an address is open
+	text    line     // its text so far
+	decoded []byte   // the text that is added, to be used again
+	all     []byte   // a newline behind each
+	hashes  []uint64 // of each
+	full    bool     // no more of them
+}
+
+func (c *called) reset() called {
+	return called{text: line{max: maxLinkText, text: c.text.text[:0]}, decoded: kept(c.decoded), all: kept(c.all), hashes: kept(c.hashes)}
 }
 
 // resolve sets the URLs of the links, and drops those that have none or are not to be followed.
@@ -258,14 +301,14 @@ func (p *page) resolve(f Facts, base *weburl.Base) {
 	ignored := p.opts.NoFollow != "none" && (f.NoFollow || p.NoFollow)
 	// The references are only read; a copy would cost more than to resolve most of them. Base forgets
 	// them with its next Reset.
-	written := unsafe.String(unsafe.SliceData(p.written), len(p.written))
-	counts := p.query != nil || len(p.parts) > 0 || mostWork(len(written), len(p.ends), len(p.documents[0].url)) > p.left
+	written := unsafe.String(unsafe.SliceData(p.refs.written), len(p.refs.written))
+	counts := p.query != nil || len(p.docs.parts) > 0 || mostWork(len(written), len(p.refs.ends), len(p.docs.list[0].url)) > p.left
 	links, start, size := p.Links, 0, 0
 	kept := links[:0] // in the same place
 	defer func() { p.Links = kept }()
-	texts := string(p.texts)
-	parts, unwanted, at := p.parts, p.unwanted, 0
-	for i, end := range p.ends {
+	texts := string(p.texts.all)
+	parts, unwanted, at := p.docs.parts, p.refs.unwanted, 0
+	for i, end := range p.refs.ends {
 		if size > maxLinkBytes {
 			p.Cut = true
 			return
@@ -273,7 +316,7 @@ func (p *page) resolve(f Facts, base *weburl.Base) {
 		for len(parts) > 0 && parts[0].from == i {
 			at, parts = parts[0].document, parts[1:]
 			p.countUsers(base)
-			if base = p.enter(at, f.URL, known); !p.spend(stepsRef * len(p.documents[at].url)) {
+			if base = p.enter(at, f.URL, known); !p.spend(stepsRef * len(p.docs.list[at].url)) {
 				return
 			}
 		}
@@ -285,13 +328,13 @@ func (p *page) resolve(f Facts, base *weburl.Base) {
 				ref = p.reference(ref)
 			}
 			start = end
-			if counts && !p.spend(workOf(ref, len(p.documents[at].url))) {
+			if counts && !p.spend(workOf(ref, len(p.docs.list[at].url))) {
 				return
 			}
 			link.URL, err = base.Resolve(ref)
 		}
-		if at == 0 && p.meta.Canonical == "" && link.Element == "link" && err == nil && hasWord(link.Rel, "canonical") && len(link.URL) <= maxCanonical {
-			p.meta.Canonical = strings.Clone(link.URL)
+		if at == 0 && p.about.meta.Canonical == "" && link.Element == "link" && err == nil && hasWord(link.Rel, "canonical") && len(link.URL) <= maxCanonical {
+			p.about.meta.Canonical = strings.Clone(link.URL)
 		}
 		if p.opts.Edges && err == nil {
 			p.edge(i, link, texts, f.NoFollow || p.NoFollow)
@@ -303,7 +346,7 @@ func (p *page) resolve(f Facts, base *weburl.Base) {
 		switch {
 		case err != nil:
 			p.skip(reasons[err])
-		case ignored, p.opts.NoFollow == "all" && hasWord(link.Rel, "nofollow"), p.opts.NoFollow != "none" && p.documents[at].noFollow:
+		case ignored, p.opts.NoFollow == "all" && hasWord(link.Rel, "nofollow"), p.opts.NoFollow != "none" && p.docs.list[at].noFollow:
 			p.skip("nofollow")
 		case isUnwanted:
 			p.skip("type")
@@ -344,7 +387,7 @@ func (p *page) scan(s *scan.Scanner, in *source, xhtml bool) {
 func (p *page) markup(s *scan.Scanner, in *source, xhtml bool) {
 	in.start(s, namesOf(p.opts.Assets))
 	s.XHTML = xhtml
-	isPage := p.at == 0
+	isPage := p.docs.at == 0
 	for read := 0; ; {
 		s.Text = isPage && p.wantsText()
 		kind := s.Next()
@@ -366,8 +409,8 @@ func (p *page) markup(s *scan.Scanner, in *source, xhtml bool) {
 			return
 		case scan.Text:
 			if !s.InDrawing() {
-				p.decoded = s.AppendText(p.decoded[:0])
-				p.text(p.decoded)
+				p.called.decoded = s.AppendText(p.called.decoded[:0])
+				p.text(p.called.decoded)
 			}
 		case scan.EndTag:
 			if isPage {
@@ -379,8 +422,8 @@ func (p *page) markup(s *scan.Scanner, in *source, xhtml bool) {
 				p.style(in.rawText(s))
 			}
 			if isPage {
-				if tag.isTitle && p.meta.Title == "" && !s.Closed() && !s.InDrawing() {
-					p.meta.Title = p.oneLine(in.rawText(s), maxText)
+				if tag.isTitle && p.about.meta.Title == "" && !s.Closed() && !s.InDrawing() {
+					p.about.meta.Title = p.oneLine(in.rawText(s), maxText)
 				}
 				p.startTag(tag.name, s.Closed())
 			}

@@ -25,7 +25,7 @@ func (p *page) feed(f Facts, body []byte) {
 		return
 	}
 	res, err := sitemap.Read(f.URL, bytes.NewReader(body), sitemap.Options{}, func(loc string) error {
-		p.Links, p.ends = append(p.Links, Link{URL: loc, Element: "feed"}), append(p.ends, 0)
+		p.Links, p.refs.ends = append(p.Links, Link{URL: loc, Element: "feed"}), append(p.refs.ends, 0)
 		return nil
 	})
 	p.Cut = err == nil && res.Cut

@@ -79,9 +79,9 @@ func (l *line) reset() { l.text, l.space, l.full = l.text[:0], false, false }
 
 // oneLine returns text as a line of at most so many bytes.
 func (p *page) oneLine(text []byte, most int) string {
-	p.short.max = most
-	p.short.add(text)
-	return p.short.take()
+	p.refs.short.max = most
+	p.refs.short.add(text)
+	return p.refs.short.take()
 }
 
 // item adds text as one item of a list.
@@ -109,21 +109,21 @@ func level(name []byte) uint8 {
 // startHeading begins a heading, and ends the one before if nothing else has.
 func (p *page) startHeading(level uint8) {
 	p.endHeading()
-	if level <= 3 && len(p.headings) < maxHeadings {
-		p.level = level
+	if level <= 3 && len(p.about.headings) < maxHeadings {
+		p.about.level = level
 	}
 }
 
 func (p *page) endHeading() {
-	if p.level == 0 {
+	if p.about.level == 0 {
 		return
 	}
-	if len(p.heading.text) > 0 {
-		p.headingTexts = append(p.headingTexts, p.heading.text...)
-		p.headings = append(p.headings, heading{p.level, len(p.headingTexts)})
+	if len(p.about.heading.text) > 0 {
+		p.about.headingTexts = append(p.about.headingTexts, p.about.heading.text...)
+		p.about.headings = append(p.about.headings, heading{p.about.level, len(p.about.headingTexts)})
 	}
-	p.heading.reset()
-	p.level = 0
+	p.about.heading.reset()
+	p.about.level = 0
 }
 
 // A heading is one whose text is known.
@@ -135,15 +135,15 @@ type heading struct {
 // takeHeadings returns the first ones whose texts have so much room, in bytes.
 func (p *page) takeHeadings(room int) []record.Heading {
 	n := 0
-	for n < len(p.headings) && p.headings[n].end <= room {
+	for n < len(p.about.headings) && p.about.headings[n].end <= room {
 		n++
 	}
 	if n == 0 {
 		return nil
 	}
 	list, start := make([]record.Heading, n), 0
-	texts := string(p.headingTexts[:p.headings[n-1].end])
-	for i, h := range p.headings[:n] {
+	texts := string(p.about.headingTexts[:p.about.headings[n-1].end])
+	for i, h := range p.about.headings[:n] {
 		list[i] = record.Heading{Level: h.level, Text: texts[start:h.end]}
 		start = h.end
 	}
@@ -176,7 +176,7 @@ var lineEnds = []string{"br", "div", "p", "li", "dd", "dt", "td"}
 
 // separate adds a space to open texts at a tag that begins or ends a line.
 func (p *page) separate(name []byte) {
-	if p.level == 0 && !p.inLink {
+	if p.about.level == 0 && !p.called.open {
 		return
 	}
 	if level(name) > 0 || slices.Contains(lineEnds, string(name)) {
@@ -186,74 +186,74 @@ func (p *page) separate(name []byte) {
 
 // wantsText reports whether text that follows belongs to a heading or link.
 func (p *page) wantsText() bool {
-	return p.level > 0 && !p.heading.full || p.inLink && !p.link.full
+	return p.about.level > 0 && !p.about.heading.full || p.called.open && !p.called.text.full
 }
 
 func (p *page) text(text []byte) {
-	if p.level > 0 {
-		p.heading.add(text)
+	if p.about.level > 0 {
+		p.about.heading.add(text)
 	}
-	if p.inLink {
-		p.link.add(text)
+	if p.called.open {
+		p.called.text.add(text)
 	}
 }
 
 // endLink keeps the text of the element a that is open.
 func (p *page) endLink() {
-	if p.inLink {
-		p.keepLinkText(p.link.text)
-		p.nameEdge(p.link.text)
-		p.link.reset()
-		p.inLink = false
+	if p.called.open {
+		p.keepLinkText(p.called.text.text)
+		p.nameEdge(p.called.text.text)
+		p.called.text.reset()
+		p.called.open = false
 	}
 }
 
 // keepLinkText keeps a text once. The first that is too long for what is left ends the list.
 func (p *page) keepLinkText(text []byte) {
-	if len(text) == 0 || p.linksFull {
+	if len(text) == 0 || p.called.full {
 		return
 	}
-	if p.linksFull = len(p.linkTexts)+len(text) > maxLinkTexts; p.linksFull {
+	if p.called.full = len(p.called.all)+len(text) > maxLinkTexts; p.called.full {
 		return
 	}
 	hash := xxhash.Sum64(text)
-	if slices.Contains(p.linkHashes, hash) {
+	if slices.Contains(p.called.hashes, hash) {
 		return
 	}
-	if cap(p.linkTexts) == 0 {
-		p.linkTexts, p.linkHashes = make([]byte, 0, maxLinkTexts+1), make([]uint64, 0, maxLinkTexts/16)
+	if cap(p.called.all) == 0 {
+		p.called.all, p.called.hashes = make([]byte, 0, maxLinkTexts+1), make([]uint64, 0, maxLinkTexts/16)
 	}
-	p.linkTexts, p.linkHashes = append(append(p.linkTexts, text...), '\n'), append(p.linkHashes, hash)
+	p.called.all, p.called.hashes = append(append(p.called.all, text...), '\n'), append(p.called.hashes, hash)
 }
 
 // describe takes what a meta element says about the page.
 func (p *page) describe(name, property string, content []byte) {
 	switch {
-	case name == "description" && p.meta.Description == "":
-		p.meta.Description = p.oneLine(content, maxText)
-	case (name == "og:description" || property == "og:description") && p.ogDescription == "":
-		p.ogDescription = p.oneLine(content, maxText)
+	case name == "description" && p.about.meta.Description == "":
+		p.about.meta.Description = p.oneLine(content, maxText)
+	case (name == "og:description" || property == "og:description") && p.about.ogDescription == "":
+		p.about.ogDescription = p.oneLine(content, maxText)
 	}
 }
 
 // finish returns the metadata, with what the header says; nil if there are none.
 func (p *page) finish(f Facts) *record.Meta {
-	m := p.meta // a copy: the page does not stay in memory
+	m := p.about.meta // a copy: the page does not stay in memory
 	if m.Description == "" {
-		m.Description = p.ogDescription
+		m.Description = p.about.ogDescription
 	}
 	// A header that names several languages tells for whom the page is, not what it is written in.
 	if m.Language == "" && f.Language != "" && !strings.Contains(f.Language, ",") {
 		m.Language = p.oneLine([]byte(f.Language), maxLanguage)
 	}
-	m.Robots = p.robots.list()
+	m.Robots = p.about.robots.list()
 	for _, value := range f.Robots {
-		p.robots.item(value)
+		p.about.robots.item(value)
 	}
-	m.RobotsHeader = p.robots.list()
+	m.RobotsHeader = p.about.robots.list()
 	m.Headings = p.takeHeadings(maxMeta - m.Size())
-	if n := len(p.linkTexts); n > 0 {
-		m.LinkTexts = strings.Split(string(p.linkTexts[:n-1]), "\n")
+	if n := len(p.called.all); n > 0 {
+		m.LinkTexts = strings.Split(string(p.called.all[:n-1]), "\n")
 	}
 	if m.Size() == 0 {
 		return nil

@@ -63,10 +63,10 @@ func (p *page) scanTokens(r io.Reader, xhtml bool) {
 			switch {
 			case inStyle && p.opts.Assets:
 				p.style(z.Text())
-			case inTitle && p.meta.Title == "":
+			case inTitle && p.about.meta.Title == "":
 				text := line{max: maxText}
 				text.add(z.Text())
-				p.meta.Title = text.take()
+				p.about.meta.Title = text.take()
 			case !rawText && !drawings.Any() && p.wantsText():
 				p.text(z.Text())
 			}
