@@ -11,10 +11,10 @@ import (
 // several with one name the first counts. The value may be part of the page: it must not be
 // changed.
 func (s *Scanner) Attr(id int) (value []byte, ok bool) {
-	if s.found>>id&1 == 0 {
+	if s.latest.found>>id&1 == 0 {
 		return nil, false
 	}
-	v := s.values[id]
+	v := s.latest.values[id]
 	raw := s.src[v.start:v.end]
 	if isPlain(raw) {
 		return raw, true

@@ -46,16 +46,20 @@ type Scanner struct {
 	raw      *name // the element whose raw text is at pos; nil: none is
 	drawings Drawings
 
-	element *name // of the tag
-	closed  bool  // the tag closes its element at once
-	size    int   // of the tag
-
-	attribute attribute           // the last one of the tag
-	found     uint32              // a bit for each attribute that the tag has
-	values    [maxAttributes]span // of these
-
+	latest   tag
 	text     span
 	sections bool // the text is a CDATA section
+}
+
+// A tag is what Next has read of a start or end tag.
+type tag struct {
+	element *name
+	closed  bool // it closes its element at once
+	size    int
+
+	attribute attribute           // the last one
+	found     uint32              // a bit for each attribute that it has
+	values    [maxAttributes]span // of these
 }
 
 type span struct{ start, end int }
@@ -86,16 +90,16 @@ func (s *Scanner) Read() int { return s.dropped + s.pos }
 func (s *Scanner) Exceeded() bool { return s.exceeded }
 
 // Element returns the place of the tag's element in the list of Names.
-func (s *Scanner) Element() int { return s.element.id }
+func (s *Scanner) Element() int { return s.latest.element.id }
 
 // Closed reports whether a start tag closes its element at once, by a slash where that counts.
-func (s *Scanner) Closed() bool { return s.closed }
+func (s *Scanner) Closed() bool { return s.latest.closed }
 
 // InDrawing reports whether an svg or math element is open.
 func (s *Scanner) InDrawing() bool { return s.drawings.Any() }
 
 // Size returns the bytes of the tag.
-func (s *Scanner) Size() int { return s.size }
+func (s *Scanner) Size() int { return s.latest.size }
 
 // hasSections reports whether CDATA sections and closing slashes count.
 func (s *Scanner) hasSections() bool { return s.XHTML || s.drawings.Foreign() }
@@ -231,7 +235,7 @@ func (s *Scanner) tag(p, q int, isStart bool) (next int, given Kind) {
 		return next, End
 	}
 	wanted := s.isWanted(element, isStart)
-	s.found = 0
+	s.latest.found = 0
 	if next = q + 1; src[q] != '>' {
 		next = s.attributes(q, wanted && isStart)
 	}
@@ -246,7 +250,7 @@ func (s *Scanner) tag(p, q int, isStart bool) (next int, given Kind) {
 		s.exceeded = true
 		return next, End
 	}
-	s.element, s.size = element, next-p
+	s.latest.element, s.latest.size = element, next-p
 	if isStart {
 		return next, Start
 	}
@@ -273,8 +277,8 @@ func (s *Scanner) count(element *name, h uint64, spelt []byte, isStart, slash bo
 	if isDrawing || s.drawings.Any() || s.drawings.unsure {
 		foreign = s.drawings.start(h, spelt, slash)
 	}
-	s.closed = slash && (foreign || s.XHTML)
-	if element != nil && element.kind != ordinary && !isDrawing && !foreign && !s.closed {
+	s.latest.closed = slash && (foreign || s.XHTML)
+	if element != nil && element.kind != ordinary && !isDrawing && !foreign && !s.latest.closed {
 		s.raw = element
 	}
 }
@@ -285,10 +289,10 @@ type attribute struct {
 	hash       uint64 // of the name in lower case
 }
 
-// attributes reads those of a tag from p on, the last one into s.attribute. If keep is set, it
+// attributes reads those of a tag from p on, the last one into s.latest.attribute. If keep is set, it
 // notes the values of those that names has.
 func (s *Scanner) attributes(p int, keep bool) (next int) {
-	src, a := s.src, &s.attribute
+	src, a := s.src, &s.latest.attribute
 	a.value = span{}
 	for {
 		for p < len(src) && isSpace(src[p]) {
@@ -308,9 +312,9 @@ func (s *Scanner) attributes(p int, keep bool) (next int) {
 			return -1
 		}
 		if keep {
-			if n := s.names.attributes.get(a.hash, src[a.key.start:a.key.end]); n != nil && s.found>>n.id&1 == 0 {
-				s.found |= 1 << n.id
-				s.values[n.id] = a.value
+			if n := s.names.attributes.get(a.hash, src[a.key.start:a.key.end]); n != nil && s.latest.found>>n.id&1 == 0 {
+				s.latest.found |= 1 << n.id
+				s.latest.values[n.id] = a.value
 			}
 		}
 	}
@@ -371,7 +375,7 @@ func (a *attribute) read(src []byte, p int) (next int) {
 // belong to its last attribute. As the tokenizer has it, an attribute with the name of an earlier
 // one is none. The name of the tag ends at q.
 func (s *Scanner) hasSlash(q, next int) bool {
-	a := &s.attribute
+	a := &s.latest.attribute
 	if s.src[next-2] != '/' {
 		return false
 	}
