@@ -289,8 +289,8 @@ type attribute struct {
 	hash       uint64 // of the name in lower case
 }
 
-// attributes reads those of a tag from p on, the last one into s.latest.attribute. If keep is set, it
-// notes the values of those that names has.
+// attributes reads those of a tag from p on, the last one into s.latest.attribute. If keep is set,
+// it notes the values of those that names has.
 func (s *Scanner) attributes(p int, keep bool) (next int) {
 	src, a := s.src, &s.latest.attribute
 	a.value = span{}
