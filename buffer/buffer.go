@@ -1,12 +1,13 @@
 // Package buffer carries finished work from many crawlers to one builder.
 //
-// Fed by the crawlers' Add, feeds the builder's Take. Memory stays bounded when the disk is
-// slow: Add waits, and so fetching slows down.
+// Crawlers Add items, a builder Takes them. Memory stays bounded when the disk is slow: Add waits,
+// and so fetching slows down.
 //
-// It is source A's figure 2, two semaphores and a mutex: Add takes one of N free places and gives a
-// ready item; Take takes the ready items, all N or, when time, bytes or an idle frontier call for
-// it, fewer. A place is free again when its batch is done, which is after the commit, not when it
-// is taken. With a Batch below N, crawlers go on while what was taken is committed.
+// It is figure 2 of source A (docs/sources.md), two semaphores and a mutex: Add takes one of N free
+// places and gives a ready item; Take takes the ready items, all N or, when time, bytes or an idle
+// frontier call for it, fewer. A place is free again when its batch is done, which is after the
+// commit, not when it is taken. With a Batch below N, crawlers go on while what was taken is
+// committed.
 //
 // Items are many for the sake of the commit, which is dear. What is large of an item, its body,
 // need not wait for that: Take has items written as soon as some bytes of them are there, a burst,
@@ -35,7 +36,7 @@ type Options[T any] struct {
 	Bytes int64 // limit of their bytes together; 0: 16 MiB
 	Burst int64 // so many bytes of items are written before there is reason to take them; 0: an eighth of Bytes
 
-	// Weight returns the bytes that an item holds in memory. It is asked for each Add and once more
+	// Weight returns the bytes that an item holds in memory, to several goroutines at a time. It is asked for each Add and once more
 	// when the item is written, and an item heavier than Bytes counts as Bytes. nil: nothing weighs
 	// anything.
 	Weight func(T) int64

@@ -14,7 +14,7 @@ type Failures struct {
 	Failed    int64     // URLs that failed in this run
 	Reasons   []Failure // of these: one for each reason, the commonest first
 	Unreached int64     // pending URLs of origins that gave no answer
-	Origins   []Failure // of these: one for each origin, those with most URLs first, at most mostOrigins
+	Origins   []Failure // of these: one for each origin, those with most URLs first, at most 10
 	More      int64     // origins that Origins leaves out
 
 	// Of the seeds that this run had to ask, and the URLs to which they redirect: those that failed
@@ -27,7 +27,7 @@ type Failure struct {
 	Reason string   // as in the index
 	Origin string   // of all these URLs, such as http://example.org; "" in Reasons
 	Count  int64    // URLs
-	URLs   []string // the first of them, at most mostExamples
+	URLs   []string // the first of them, at most 3
 }
 
 const (

@@ -38,7 +38,8 @@ type Builder struct {
 
 // Run works until the source ends, which is no error, or ctx does. The first disk error ends it and
 // is returned, as [ErrDisk]. After an error the source is closed and empty, so that nobody waits
-// for a builder that is gone. However Run ends, every item that it or the source had is free.
+// for a builder that is gone. However Run ends, every item that it or the source had has been
+// freed.
 //
 // It is called once for a Builder, whose fields do not change meanwhile. Builders run at the same
 // time, each with a source of its own; they share the tree and the committer, which goes on until

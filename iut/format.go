@@ -39,7 +39,7 @@ type Format struct {
 	Identity
 	Kept  Kept
 	Links LinkOptions
-	Sync  string // how the latest run synced, see [FS]
+	Sync  string // how the latest run synced, see [Disk.SyncMode]
 }
 
 // An Identity is fixed when the tree is made.

@@ -36,6 +36,7 @@ type Disk struct {
 }
 
 // OpenDisk opens the folder root, which must exist and may be reached through symbolic links.
+// Errors, of the methods too, are the system's.
 func OpenDisk(root string, mode Sync) (*Disk, error) {
 	name, err := filepath.Abs(root)
 	if err != nil {

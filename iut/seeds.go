@@ -32,7 +32,7 @@ type SeedList struct {
 	past bool        // old has been read to its end
 }
 
-// SeedList returns the beginning of a list. It is to be closed.
+// SeedList begins a list, which is to be closed.
 func (t *Tree) SeedList() *SeedList { return &SeedList{tree: t} }
 
 // Close ends the use of the list. No Add follows.

@@ -13,7 +13,7 @@ const (
 )
 
 // SaveSeen keeps what save writes in the file seen, until TakeSeen takes it. A kill leaves all of
-// it or nothing.
+// it or nothing. The error is [ErrDisk].
 func (t *Tree) SaveSeen(save func(io.Writer) error) error {
 	f, err := t.fs.Open(seenNewName, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
 	if err != nil {

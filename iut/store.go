@@ -83,7 +83,7 @@ func (t *Tree) Store(p *Page) (Result, error) {
 }
 
 // Load returns a page, its SHA-256 compared. The error is fs.ErrNotExist when nothing is there,
-// [ErrTorn] when the page is not whole, else [ErrDisk].
+// [ErrTorn] when the page is not whole, [ErrPath] for what is no canonical URL, else [ErrDisk].
 func (t *Tree) Load(url string) (Facts, []byte, error) {
 	r, f, err := t.Content(url)
 	if err != nil {
@@ -120,7 +120,7 @@ func (t *Tree) Content(url string) (io.ReadCloser, Facts, error) {
 }
 
 // Complete reports whether a page is complete; with verify the SHA-256 is compared too. A page
-// that is not there or torn is no error.
+// that is not there or torn is no error. Errors are [ErrPath] and [ErrDisk].
 func (t *Tree) Complete(url string, verify bool) (Facts, bool, error) {
 	rel, err := t.paths.Path(url)
 	if err != nil {
@@ -137,9 +137,9 @@ func (t *Tree) Complete(url string, verify bool) (Facts, bool, error) {
 
 // RemoveTorn takes the files of a torn page away, not its folder. It leaves a complete page alone.
 // What a kill leaves, a page without facts, is removed. A page that has facts was whole and has
-// been damaged: its files get names that end in .damaged, and kept is true. So does any with
-// stored, which says that the index calls the page stored, and what is no file. Files that have
-// those names are replaced.
+// been damaged: its files get names that end in .damaged, and kept is true. So do those of any page
+// that the index calls stored, as stored says, and whatever is no file. Files that have those names
+// are replaced. Errors are [ErrPath] and [ErrDisk].
 func (t *Tree) RemoveTorn(url string, stored bool) (kept bool, err error) {
 	if err := t.writable(); err != nil {
 		return false, err

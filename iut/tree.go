@@ -111,8 +111,9 @@ type Tree struct {
 //
 // With root "" there is no LOCK, and the tree is in opts.FS alone.
 //
-// The errors are [ErrBusy], [ErrFormat], [ErrOlder], [ErrIdentity], [ErrTree] and [ErrDisk], and
-// those of the system for a root that is no folder.
+// The errors are [ErrBusy], [ErrFormat], [ErrOlder], [ErrIdentity], [ErrTree] and [ErrDisk],
+// fs.ErrNotExist if there is no tree and no Identity to make one, and those of the system for a
+// root that is no folder.
 func Open(root string, opts Options) (*Tree, error) {
 	t := &Tree{root: root, fs: opts.FS, readOnly: opts.ReadOnly, upgrade: opts.Upgrade && !opts.ReadOnly, locks: newPathLocks()}
 	if err := t.open(opts); err != nil {
@@ -173,7 +174,7 @@ func (t *Tree) openRoot(opts Options, create bool) (err error) {
 }
 
 // ReadFormat reads FORMAT of the tree in the folder root, without its LOCK: a crawl may have it.
-// The errors are those of [Open].
+// Errors are fs.ErrNotExist if there is no tree, [ErrFormat], [ErrOlder], [ErrTree] and [ErrDisk].
 func ReadFormat(root string) (f Format, err error) {
 	if err := errors.Join(hasFormat(root), checkRoot(root)); err != nil {
 		return f, err
@@ -220,7 +221,7 @@ func (t *Tree) Free() (bytes, inodes uint64, err error) { return t.fs.Free() }
 
 // Sync makes durable all pages whose Store has returned before the call, adopted ones
 // included. Once it has failed it always fails: the system may have dropped what it could not
-// write, so that another try would succeed without it.
+// write, so that another try would succeed without it. The error is [ErrDisk].
 func (t *Tree) Sync() error {
 	t.syncMu.Lock()
 	defer t.syncMu.Unlock()

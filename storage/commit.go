@@ -61,7 +61,7 @@ func (x *Index) commit(set []*record.Outcome) (Committed, error) {
 			}
 			c.besides(o)
 		}
-		c.settle(set)
+		c.nextOfOpen(set)
 		done.Tx = uint64(c.w.Tx.ID())
 		return nil
 	})
@@ -83,7 +83,7 @@ func comingOf(set []*record.Outcome) (n int64) {
 func (c *change) outcome(o *record.Outcome) (record.Row, error) {
 	switch {
 	case o.Row.Kind == record.SitemapRow && !o.Part:
-		c.endSitemap(o) // settle says where it waits
+		c.endSitemap(o) // nextOfOpen says where it waits
 		return record.Row{}, nil
 	case !o.OfPage():
 		return record.Row{}, nil
@@ -129,9 +129,9 @@ func (c *change) besides(o *record.Outcome) {
 	}
 }
 
-// settle has a URL which got its outcome, and was reopened by a link of the same set, in Committed
-// once: in Next, as a row that waits again.
-func (c *change) settle(set []*record.Outcome) {
+// nextOfOpen sets Next of each outcome whose record waits again: a sitemap that is to be asked
+// later, or a URL that a link of the same set reopened, which then is not in Fresh.
+func (c *change) nextOfOpen(set []*record.Outcome) {
 	done := c.done
 	again := map[string]bool{}
 	for i, o := range set {

@@ -14,7 +14,7 @@
 //	query    record key without query -> counts  of its records with a query, if they are many
 //	shorter  record key -> nothing         a shorter way to it was found: its links count anew
 //	meta     record key -> page metadata   of stored pages that have any
-//	scope    URL -> nothing                targets of seeds' redirects: seeds for scope
+//	scope    URL -> nothing                seeds that had a record, and targets of seeds' redirects
 //	seed     letter, text -> nothing       what is asked of seeds: o: an origin, a: an area of scope
 //	run      number -> run, as JSON
 //	hour     number, hour -> figures, as JSON
@@ -27,7 +27,7 @@
 // (the schema version, which every program must be able to read, of itself alone). So a change of
 // key or value is noticed, if only by one bit, and costs that one entry.
 //
-// One goroutine writes: [Index.Commit] takes whole sets of outcomes and is the only place that
+// Writers take turns. [Index.Commit] takes whole sets of outcomes and is the only place that
 // decides what is new. Read transactions are short; long scans resume by key.
 package storage
 
@@ -84,10 +84,11 @@ type Options struct {
 	SeenMemory int64
 	// Limits hold back new URLs. With MaxDepth depths are the shortest known.
 	Limits Limits
-	// Inbox lets new URLs wait in the order of discovery, which makes them cheaper by far, until there
-	// are so many, and a quarter of all there are, but no more than a quarter of SeenMemory has place
-	// for at 16 bytes each. 0: none; what an earlier run has left there is moved by Open. Negative:
-	// none for new URLs; what an earlier run has left stays, and is found, until Settle moves it.
+	// Inbox lets new URLs wait in the order of discovery, which makes them cheaper by far: until there
+	// are at least so many, and a quarter of all records, but never more than fit into a quarter of
+	// SeenMemory at 16 bytes each. 0: none; what an earlier run has left there is moved by Open.
+	// Negative: none for new URLs; what an earlier run has left stays, and is found, until Settle
+	// moves it.
 	Inbox int
 	// Room, if not nil, is called before each transaction that writes records, which takes at most
 	// MostWritten. It may wait until the disk has room; its error gives the transaction up.
@@ -141,7 +142,7 @@ type Index struct {
 // [record.MostWeight] of links and of some thousand outcomes, or for rows moved from the inbox.
 const MostWritten = 64 << 20
 
-// Exists reports whether there is an index at path.
+// Exists reports whether there is an index at path. The error is the system's.
 func Exists(path string) (bool, error) {
 	_, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -150,7 +151,7 @@ func Exists(path string) (bool, error) {
 	return err == nil, err
 }
 
-// Create makes a new empty index at path, whole or not at all.
+// Create makes a new empty index at path, whole or not at all. The error is [ErrDisk].
 func Create(path string) error {
 	return boltfile.Create(path, func(tx *bolt.Tx) error {
 		for _, name := range buckets {

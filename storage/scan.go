@@ -13,7 +13,7 @@ import (
 // ErrNotFound says that the index has no such record.
 var ErrNotFound = errors.New("not in the index")
 
-// Record returns the record of a canonical URL.
+// Record returns the record of a canonical URL, or [ErrNotFound].
 func (x *Index) Record(url string) (rec record.Record, err error) {
 	err = x.inbox.Read([]string{url}, func(_ int, key, value []byte) error {
 		if value == nil {

@@ -21,7 +21,7 @@ import (
 //   - a record says whether one of the redirects that led to it set a cookie: none did at first;
 //   - the hosts of each domain are counted.
 //
-// Values in which nothing was added are the same bytes in both, see appendTail.
+// Values in which nothing was added are the same bytes in both.
 func Upgrade(path string, noSync bool) (changed bool, err error) {
 	file, err := boltfile.Open(path, boltfile.Options{NoSync: noSync})
 	if err != nil {

@@ -63,7 +63,7 @@ type Store interface {
 // A Scope admits URLs by options and seeds. Scope is relative to all seeds, so it grows with
 // each; what it admitted once it always admits. It is safe for concurrent use.
 //
-// The seeds are in a [Store]. In memory are answers about few thousand areas.
+// The seeds are in a [Store]. In memory are answers for a few thousand areas.
 type Scope struct {
 	opts  Options
 	store Store

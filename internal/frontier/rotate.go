@@ -15,10 +15,10 @@ const (
 	fewestMoving = 8 // an eighth of the hosts is exchanged before the store is read for others
 )
 
-// Only so many hosts are in memory. The others wait in the store: their rows are counted in live
-// and not in resident. While all hosts are in memory, a host that is not is new. Once one had to
-// stay outside, hosts take turns: one whose window is empty leaves, as does one that rests, and
-// the next of the store, in the order of names and round again, comes in.
+// Only so many hosts are in memory. The others wait in the store: their rows are counted in
+// counts.live and not in hosts.rows. While all hosts are in memory, a host that is not is new. Once
+// one had to stay outside, hosts take turns: one whose window is empty leaves, as does one that
+// rests, and the next of the store, in the order of names and round again, comes in.
 //
 // Invariant: a host leaves only while nothing of it is out, lent or being read, and after its
 // times of this run are durable; so the store has all that is known of it.

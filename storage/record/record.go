@@ -6,8 +6,8 @@
 // Record. All types are plain values: one that is shared must not be changed.
 //
 // Every value that stands alone under a key is sealed: it ends in a CRC-32C of what stands before
-// it and of that key. What decodes, encodes to the same bytes; all else is [ErrCorrupt], the one
-// error of what reads values. Keys are read with [ErrKey].
+// it and of that key. What decodes encodes to the same bytes; all else is [ErrCorrupt], the one
+// error of what reads values. The error for a key that is none is [ErrKey].
 package record
 
 import (
@@ -74,7 +74,7 @@ type Kind uint8
 const (
 	PageRow    Kind = iota // a URL of the crawl: the only kind that counts as a URL
 	SitemapRow             // a sitemap: its record lies in a bucket of its own
-	RobotsRow              // the robots.txt of an origin, which URL may be far from after redirects: it has no record
+	RobotsRow              // the robots.txt of an origin; its URL may be elsewhere after redirects, and has no record
 )
 
 // A Row is what the frontier knows of something to be asked for: a pending URL, or one of the

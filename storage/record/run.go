@@ -40,8 +40,7 @@ func (r *Run) Clone() Run {
 	return c
 }
 
-// Count adds an outcome. A run that has not begun counts nothing.
-// Count counts the outcome of a record for the run.
+// Count counts the outcome of a record. A run that has not begun counts nothing.
 func (r *Run) Count(rec *Record) { r.add(rec, 1) }
 
 // Uncount takes back the outcome of a record that is asked again, if it was one of this run: what
