@@ -36,9 +36,9 @@ type Options[T any] struct {
 	Bytes int64 // limit of their bytes together; 0: 16 MiB
 	Burst int64 // so many bytes of items are written before there is reason to take them; 0: an eighth of Bytes
 
-	// Weight returns the bytes that an item holds in memory, to several goroutines at a time. It is asked for each Add and once more
-	// when the item is written, and an item heavier than Bytes counts as Bytes. nil: nothing weighs
-	// anything.
+	// Weight returns the bytes that an item holds in memory, to several goroutines at a time. It is
+	// asked for each Add and once more when the item is written, and an item heavier than Bytes counts
+	// as Bytes. nil: nothing weighs anything.
 	Weight func(T) int64
 
 	// Wait is the flush interval: when the oldest item has waited so long, Flush is called.

@@ -52,9 +52,7 @@ func (e *engine) keepEdges(ctx context.Context) (err error) {
 		return nil
 	}
 	e.rules.linker.opts.Edges = true
-	graph := e.graph()
-	graph.Room = e.store.room.Ask
-	e.store.edges, err = graph.Keep(ctx, e.opts.Assets)
+	e.store.edges, err = e.graph().Keep(ctx, e.opts.Assets)
 	return err
 }
 

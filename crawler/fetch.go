@@ -28,7 +28,7 @@ func (c *crawler) work(loan *frontier.Loan, free func()) {
 		if c.ends.fetching.Err() != nil {
 			return
 		}
-		done, next, err := c.row(loan, &rows[0], free)
+		done, next, err := c.handle(loan, &rows[0], free)
 		if err != nil {
 			c.ends.fail(err)
 			return
@@ -43,22 +43,23 @@ func (c *crawler) work(loan *frontier.Loan, free func()) {
 	}
 }
 
-// row brings a row of a loan to an outcome in the buffer, by the handler of its kind. Each handler
-// asks by request, makes an outcome of the reply, and ends by finish.
+// handle brings a row of a loan to an outcome in the buffer, by the handler of its kind. Each handler
+// asks by request, makes an outcome of the reply, and ends by finish, or by add where nothing was
+// asked.
 //
 // If the row is done, its outcome is in the buffer; next is the time before which the host may not
 // be asked again, 0 if that has not changed. If not, the row and the rest of the loan go back to
 // the frontier as they are: fetching has stopped, the host or the disk must rest first, or the
 // answer of a robots.txt is needed that is not there. A robots.txt is never done, since its row is
 // on no disk. An error is one of the disk, and ends the crawl.
-func (c *crawler) row(loan *frontier.Loan, row *record.Row, free func()) (done bool, next int64, err error) {
+func (c *crawler) handle(loan *frontier.Loan, row *record.Row, free func()) (done bool, next int64, err error) {
 	switch row.Kind {
 	case record.RobotsRow:
 		return false, 0, c.askRobots(loan, row) // nothing waits for it to be done
 	case record.SitemapRow:
 		return c.askSitemap(loan, row)
 	}
-	return c.url(loan, row, free)
+	return c.askPage(loan, row, free)
 }
 
 // A reply is what one request came to.

@@ -7,8 +7,8 @@ import (
 	"urltree/storage/record"
 )
 
-// url brings a page to an outcome in the buffer: see row. free lets the next download begin.
-func (c *crawler) url(loan *frontier.Loan, row *record.Row, free func()) (done bool, next int64, err error) {
+// askPage brings a page to an outcome in the buffer: see handle. free lets the next download begin.
+func (c *crawler) askPage(loan *frontier.Loan, row *record.Row, free func()) (done bool, next int64, err error) {
 	item := &iut.Item{Outcome: record.Outcome{Row: *row}, Crawler: c.number}
 	if ok, err := c.early(item); !ok {
 		return false, 0, err

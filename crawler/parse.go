@@ -113,15 +113,15 @@ func (c *crawler) parsePage(item *iut.Item, res *fetch.Response) (noindex bool, 
 		return false, nil // url drops the page
 	}
 	item.Meta, item.Edges = page.Meta, c.rules.linker.edges(page, facts.URL)
-	c.links(item, r, page, facts)
+	c.addLinks(item, r, page, facts)
 	c.measured.stages[stageParse].add(time.Since(start))
 	return page.NoIndex, nil
 }
 
-// links makes an item's links of what its page names. If these are very many, all but the last go
+// addLinks makes an item's links of what its page names. If these are very many, all but the last go
 // into the buffer at once, so that memory does not hold all of them as records' links; the item
 // comes behind them, and no URL gets an outcome before its links have records.
-func (c *crawler) links(item *iut.Item, r *reader, page extract.Result, facts iut.Facts) {
+func (c *crawler) addLinks(item *iut.Item, r *reader, page extract.Result, facts iut.Facts) {
 	var rank func([]record.Link)
 	for rest := page.Links; ; {
 		n := min(len(rest), linksAhead)

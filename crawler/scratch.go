@@ -35,9 +35,7 @@ func (e *engine) openScratchIndex(opts storage.Options) error {
 		return fmt.Errorf("%w: %w", iut.ErrDisk, err)
 	}
 	file := filepath.Join(dir, "index.db")
-	if err = storage.Create(file); err == nil {
-		e.store.index, err = storage.Open(file, opts)
-	}
+	e.store.index, err = storage.New(file, opts)
 	if err = errors.Join(err, os.RemoveAll(dir)); err != nil {
 		return fmt.Errorf("%w: %w", iut.ErrDisk, err)
 	}

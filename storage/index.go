@@ -152,8 +152,24 @@ func Exists(path string) (bool, error) {
 }
 
 // Create makes a new empty index at path, whole or not at all. The error is [ErrDisk].
-func Create(path string) error {
-	return boltfile.Create(path, func(tx *bolt.Tx) error {
+func Create(path string) error { return create(path, nil) }
+
+// New makes a new empty index at path, once the disk has room, and opens it. Errors are those of
+// Open and of Options.Room.
+func New(path string, opts Options) (*Index, error) {
+	if opts.Room != nil {
+		if err := opts.Room(); err != nil {
+			return nil, err
+		}
+	}
+	if err := create(path, opts.Watch); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDisk, err)
+	}
+	return Open(path, opts)
+}
+
+func create(path string, watch *disk.Watch) error {
+	return boltfile.Create(path, watch, func(tx *bolt.Tx) error {
 		for _, name := range buckets {
 			if _, err := tx.CreateBucket(name); err != nil {
 				return err
@@ -196,8 +212,9 @@ func Open(path string, opts Options) (*Index, error) {
 	return x, nil
 }
 
-// room waits until the disk has room for a transaction that writes records.
-func (x *Index) room() error {
+// WaitForRoom waits until the disk has room for a transaction that writes records, as Options.Room
+// says.
+func (x *Index) WaitForRoom() error {
 	if x.opts.Room == nil {
 		return nil
 	}
@@ -206,7 +223,7 @@ func (x *Index) room() error {
 
 // lock takes the turn to write records, once the disk has room.
 func (x *Index) lock() error {
-	if err := x.room(); err != nil {
+	if err := x.WaitForRoom(); err != nil {
 		return err
 	}
 	x.mu.Lock()

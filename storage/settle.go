@@ -30,7 +30,7 @@ func (x *Index) Settle(ctx context.Context) error {
 func (x *Index) moveWhile(more func() bool, stop func() error) error {
 	for more() {
 		x.mu.Unlock()
-		err := x.room()
+		err := x.WaitForRoom()
 		x.mu.Lock()
 		if err == nil && more() {
 			err = x.move()

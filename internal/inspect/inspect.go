@@ -44,9 +44,9 @@ type Inspector struct {
 	Live func() string
 	// Progress returns that state as it is to be encoded in JSON; nil: there is no crawl.
 	Progress func() any
-	// Room returns what the disk has too little of while fetching pauses for it, else ""; nil:
+	// Pause returns why fetching pauses, such as for room on the disk, "" if it does not; nil:
 	// nothing pauses.
-	Room func() string
+	Pause func() string
 	// Working returns the URLs that the crawl has in hand; nil: it has none.
 	Working func() []string
 	// Scope returns the reason why scope rejects a URL, "" if it is admitted, and in words the rule

@@ -474,10 +474,10 @@ func (c *closingWriter) Write(p []byte) (int, error) {
 func TestWhyPauses(t *testing.T) {
 	i := sample(t)
 	narrow := "1 MB free, 2 MB are needed"
-	i.Room = func() string { return narrow }
+	i.Pause = func() string { return narrow }
 	for _, pauses := range []bool{true, false} {
 		out, err := answer(i, "why", "https://example.org/alone")
-		if err != nil || strings.Contains(out, "Fetching pauses for room on the disk: 1 MB free, 2 MB are needed.\n") != pauses {
+		if err != nil || strings.Contains(out, "Fetching pauses: 1 MB free, 2 MB are needed.\n") != pauses {
 			t.Errorf("pauses %v: %v, %s", pauses, err, out)
 		}
 		narrow = ""

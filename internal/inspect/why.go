@@ -95,9 +95,9 @@ func (i *Inspector) waits(r *record.Record, say func(string, ...any)) {
 	default:
 		say("%s is open and waits for its turn.", r.URL)
 	}
-	if i.Room != nil {
-		if narrow := i.Room(); narrow != "" {
-			say("Fetching pauses for room on the disk: %s.", narrow)
+	if i.Pause != nil {
+		if why := i.Pause(); why != "" {
+			say("Fetching pauses: %s.", why)
 		}
 	}
 	if r.Tries == 0 {

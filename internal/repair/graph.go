@@ -25,9 +25,6 @@ type Graph struct {
 	// images, styles and the like.
 	Parse func(f iut.Facts, body []byte, assets bool) []edges.Edge
 	Log   *slog.Logger // nil: no log
-	// Room is asked before each page that Keep makes edges of, and waits until the disk has room for
-	// more; nil: it has.
-	Room func() error
 
 	most int64 // hashes that missing holds at a time; 0: passPages. Tests have less.
 }
@@ -192,10 +189,8 @@ func (g *Graph) fill(ctx context.Context, w *edges.Writer, kept record.Edges) er
 		return iut.DiskError("index", g.Index.Marks().SetEdges(now))
 	}
 	err := g.missing(ctx, kept, func(url string) error {
-		if g.Room != nil {
-			if err := g.Room(); err != nil {
-				return err
-			}
+		if err := g.Index.WaitForRoom(); err != nil {
+			return err
 		}
 		list, err := g.parse(url, kept.Assets)
 		if err != nil {

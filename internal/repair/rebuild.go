@@ -309,23 +309,15 @@ func NewIndex(ctx context.Context, tree *iut.Tree, opts storage.Options, p Parse
 // newIndex is NewIndex for a tree whose index is damaged: what is whole in it is taken over before
 // all else, and the file is kept under another name. "": there is none.
 func newIndex(ctx context.Context, tree *iut.Tree, opts storage.Options, kept string, p Parser, log *slog.Logger) (Report, error) {
-	if opts.Room != nil {
-		if err := opts.Room(); err != nil {
-			return Report{}, err
-		}
-	}
 	path := filepath.Join(tree.Root(), indexName)
 	making := path + ".making"
 	if err := os.Remove(making); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Report{}, iut.DiskError("new index", err)
 	}
-	if err := opts.Watch.Disk("make", making, func() error { return storage.Create(making) }); err != nil {
-		return Report{}, iut.DiskError("new index", err)
-	}
 	opts.Limits = limitsOf(tree.Format().Links)
-	index, err := storage.Open(making, opts)
+	index, err := storage.New(making, opts)
 	if err != nil {
-		return Report{}, iut.DiskError("new index", err)
+		return Report{}, fmt.Errorf("new index: %w", err)
 	}
 	r := newRebuild(tree, index, p, log)
 	if kept != "" {

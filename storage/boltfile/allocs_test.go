@@ -17,7 +17,7 @@ import (
 func TestAllocs(t *testing.T) {
 	name := []byte("a")
 	path := filepath.Join(t.TempDir(), "db")
-	err := Create(path, func(tx *bolt.Tx) error {
+	err := Create(path, nil, func(tx *bolt.Tx) error {
 		_, err := tx.CreateBucket(name)
 		return err
 	})

@@ -14,9 +14,11 @@ import (
 )
 
 // Create makes a new file at path with what fill writes: under a temporary name first, so that a
-// file of that name is always whole.
-func Create(path string, fill func(*bolt.Tx) error) error {
-	return replace(path, "create", false, func(db *bolt.DB) error { return db.Update(fill) })
+// file of that name is always whole. Watch may be nil.
+func Create(path string, watch *disk.Watch, fill func(*bolt.Tx) error) error {
+	return watch.Disk("make", path, func() error {
+		return replace(path, "create", false, func(db *bolt.DB) error { return db.Update(fill) })
+	})
 }
 
 // Compact rewrites the file at path, which no process may have open, without the room that older

@@ -21,7 +21,7 @@ var records = []byte("url")
 func newFile(t *testing.T) *boltfile.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "db")
-	err := boltfile.Create(path, func(tx *bolt.Tx) error {
+	err := boltfile.Create(path, nil, func(tx *bolt.Tx) error {
 		for _, name := range [][]byte{records, Buckets[0], Buckets[1]} {
 			if _, err := tx.CreateBucket(name); err != nil {
 				return err
