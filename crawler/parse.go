@@ -118,8 +118,8 @@ func (c *crawler) parsePage(item *iut.Item, res *fetch.Response) (noindex bool, 
 	return page.NoIndex, nil
 }
 
-// addLinks makes an item's links of what its page names. If these are very many, all but the last go
-// into the buffer at once, so that memory does not hold all of them as records' links; the item
+// addLinks makes an item's links of what its page names. If these are very many, all but the last
+// go into the buffer at once, so that memory does not hold all of them as records' links; the item
 // comes behind them, and no URL gets an outcome before its links have records.
 func (c *crawler) addLinks(item *iut.Item, r *reader, page extract.Result, facts iut.Facts) {
 	var rank func([]record.Link)

@@ -100,7 +100,7 @@ func (i *Inspector) duplicateOf(ctx context.Context, r *record.Record) (string, 
 func (i *Inspector) meta(url string, field func(name, format string, args ...any)) error {
 	m, err := i.Index.Meta(url)
 	if errors.Is(err, record.ErrCorrupt) {
-		field("metadata", "%v", err) // the record is whole all the same
+		field("metadata", "%s", strings.TrimPrefix(err.Error(), "metadata: ")) // the record is whole all the same
 		return nil
 	}
 	if err != nil || m == nil {

@@ -161,7 +161,7 @@ proctype crawler(byte me) {
 		:: held || hungry
 		fi;
 #endif
-		/* Extended crawling. Go: crawler.worker.work */
+		/* Extended crawling. Go: crawler.crawler.work */
 		d_step { raw = raw | first(mine); mine = second(mine); n-- }
 	od;
 	left--

@@ -254,7 +254,7 @@ proctype worker(byte me) {
 		break
 	   };
 taken:
-	   /* The answer is there. Go: crawler.worker.url */
+	   /* The answer is there. Go: crawler.crawler.askPage */
 	   atomic { parsing < PARSERS -> parsing++ };
 	   atomic { free > 0 -> free-- };   /* Go: buffer.Buffer.Add */
 	   d_step {
