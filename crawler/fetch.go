@@ -43,9 +43,9 @@ func (c *crawler) work(loan *frontier.Loan, free func()) {
 	}
 }
 
-// handle brings a row of a loan to an outcome in the buffer, by the handler of its kind. Each handler
-// asks by request, makes an outcome of the reply, and ends by finish, or by add where nothing was
-// asked.
+// handle brings a row of a loan to an outcome in the buffer, by the handler of its kind. Each
+// handler asks by request, makes an outcome of the reply, and ends by finish, or by add where
+// nothing was asked.
 //
 // If the row is done, its outcome is in the buffer; next is the time before which the host may not
 // be asked again, 0 if that has not changed. If not, the row and the rest of the loan go back to
