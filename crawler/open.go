@@ -2,6 +2,7 @@ package crawler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -93,13 +94,18 @@ func (e *engine) openIndex(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", iut.ErrDisk, err)
 	}
+	open := storage.Open
 	if !there {
-		if err := e.makeIndex(ctx, opts); err != nil {
+		made, err := e.makeIndex(ctx, opts)
+		if err != nil {
 			return err
+		}
+		if !made {
+			open = storage.New
 		}
 	}
 	opts.Limits, opts.Inbox = e.opts.limits(), e.opts.inbox()
-	if e.store.index, err = storage.Open(path, opts); err != nil {
+	if e.store.index, err = open(path, opts); err != nil {
 		return err
 	}
 	if e.begun.earlier = e.store.index.Totals().Records() > 0; !e.begun.earlier {
@@ -111,17 +117,25 @@ func (e *engine) openIndex(ctx context.Context) error {
 
 // makeIndex makes the index of the folders, by the link options in FORMAT and not by those of this
 // run: after a kill before these are in FORMAT, the next run would take the index for one that has
-// all links which FORMAT's options admit.
-func (e *engine) makeIndex(ctx context.Context, opts storage.Options) error {
+// all links which FORMAT's options admit. It reports whether it made one: of a tree without pages
+// there is nothing to make it of, and seeds enter a new one later.
+func (e *engine) makeIndex(ctx context.Context, opts storage.Options) (made bool, err error) {
+	found := errors.New("a page")
+	switch err := e.store.tree.Walk(func(string, string, iut.PageStatus, iut.Facts) error { return found }); {
+	case err == nil:
+		return false, nil
+	case !errors.Is(err, found):
+		return false, err
+	}
 	before, err := NewLinker(e.store.tree.Format())
 	if err != nil {
-		return err
+		return false, err
 	}
 	report, err := repair.NewIndex(ctx, e.store.tree, opts, before, e.opts.Log)
 	if err == nil && report.Pages > 0 {
 		e.opts.Log.Warn("index.db was missing: made again from the folders", "pages", report.Pages)
 	}
-	return err
+	return true, err
 }
 
 // inbox returns the number of new URLs from which on they are moved to their places in the index:
