@@ -168,7 +168,8 @@ func TestAsk(t *testing.T) {
 					tt.then(&free, func() { close(over) }, func() { cancel(end) })
 				}
 				err := <-asked
-				if !errors.Is(err, tt.want) || took != tt.waits {
+				// At the moment of a look it may miss what another look has just found.
+				if !errors.Is(err, tt.want) || took != tt.waits && took != tt.waits+time.Second {
 					t.Errorf("%v after %v, want %v after %v", err, took, tt.want, tt.waits)
 				}
 			})
