@@ -36,7 +36,7 @@ type Writer struct {
 }
 
 // fits is the length of a body that is read once, in bytes.
-const fits = 4 << 20
+const fits = 1 << 20
 
 // NewWriter returns a Writer to w, and writes the warcinfo record. The fields say what is in the
 // file; made is its time.

@@ -55,7 +55,7 @@ type Index struct {
 }
 
 // NewIndex returns an Index of the captures in a file of that name. It must be closed.
-func NewIndex(file string) *Index { return &Index{file, spool.NewSorter(8<<20, 32)} }
+func NewIndex(file string) *Index { return &Index{file, spool.NewSorter(2<<20, 32)} }
 
 // Close removes what the Index has of the disk.
 func (x *Index) Close() error { return x.sorter.Close() }
