@@ -35,7 +35,12 @@ func (t *Tree) SaveSeen(save func(io.Writer) error) error {
 // of the index alone. A file that cannot be read is as good as none, and stays if it is no file of
 // SaveSeen. The error is [ErrDisk].
 func (t *Tree) TakeSeen(load func(io.Reader)) error {
-	if e, err := t.fs.Stat(seenName); err != nil || !e.Type.IsRegular() {
+	switch e, err := t.fs.Stat(seenName); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return DiskError("look at seen", err)
+	case !e.Type.IsRegular():
 		return nil
 	}
 	f, err := t.fs.Open(seenName, os.O_RDONLY)
