@@ -10,9 +10,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"urltree/internal/warc"
@@ -43,7 +43,7 @@ const fits = 1 << 20
 func NewWriter(w io.Writer, c warc.Compression, made time.Time, fields warc.Header) (*Writer, error) {
 	a := &Writer{out: warc.NewWriter(w, 0), compression: c}
 	block := fieldsOf(fields)
-	a.info = nameOf(sha1.New(), "warcinfo", block)
+	a.info = nameOf("warcinfo", block)
 	return a, a.write(warc.Header{
 		{Name: warc.FieldType, Value: warc.Info},
 		{Name: warc.FieldID, Value: a.info},
@@ -68,7 +68,7 @@ func (a *Writer) Page(p *Page) (c Capture, err error) {
 	}
 	digest := warc.DigestOf(sum)
 	made := time.Unix(r.Time, 0)
-	name := nameOf(sha1.New(), r.URL, made.UTC().Format(time.RFC3339), digest)
+	name := nameOf(r.URL, made.UTC().Format(time.RFC3339), digest)
 	media := r.Media
 	if r.Charset != "" {
 		media += "; charset=" + r.Charset
@@ -83,7 +83,7 @@ func (a *Writer) Page(p *Page) (c Capture, err error) {
 		{Name: warc.FieldPayloadDigest, Value: digest},
 		{Name: warc.FieldContentType, Value: media},
 	}
-	if bytes.IndexByte([]byte(r.Flags), 't') >= 0 {
+	if strings.Contains(r.Flags, "t") {
 		h = append(h, warc.Field{Name: warc.FieldTruncated, Value: "length"})
 	}
 	c = Capture{URL: r.URL, Media: r.Media, Digest: digest, Time: made, Offset: a.out.Offset()}
@@ -106,7 +106,7 @@ func (a *Writer) Page(p *Page) (c Capture, err error) {
 	})
 	return c, a.write(warc.Header{
 		{Name: warc.FieldType, Value: warc.Metadata},
-		{Name: warc.FieldID, Value: nameOf(sha1.New(), name, about)},
+		{Name: warc.FieldID, Value: nameOf(name, about)},
 		{Name: warc.FieldDate, Value: warc.FormatDate(made)},
 		{Name: warc.FieldTarget, Value: r.URL},
 		{Name: warc.FieldInfoID, Value: a.info},
@@ -154,7 +154,8 @@ func fieldsOf(fields warc.Header) string {
 
 // nameOf returns the name of a record with these parts: a UUID made of their SHA-1 (RFC 9562,
 // version 5, without the name of a space).
-func nameOf(h hash.Hash, parts ...string) string {
+func nameOf(parts ...string) string {
+	h := sha1.New()
 	for _, s := range parts {
 		io.WriteString(h, s)
 		h.Write([]byte{0})

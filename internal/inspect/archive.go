@@ -111,11 +111,13 @@ func (i *Inspector) archivePages(ctx context.Context, in below, fn func(*archive
 		if damage != nil || r.State != record.Stored || in.origin != "" && record.Origin(r.URL) != in.origin {
 			return nil
 		}
+		gone := false // the page, and no file of the archive
 		err := fn(&archive.Page{Record: &r, Open: func() (io.ReadCloser, error) {
 			body, _, err := i.Tree.Content(r.URL)
+			gone = errors.Is(err, fs.ErrNotExist) || errors.Is(err, iut.ErrTorn)
 			return body, err
 		}})
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, iut.ErrTorn) {
+		if gone {
 			return nil
 		}
 		return err

@@ -7,7 +7,6 @@
 package warc
 
 import (
-	"crypto/rand"
 	"crypto/sha1"
 	"encoding/base32"
 	"encoding/hex"
@@ -18,14 +17,9 @@ import (
 
 // Types of records.
 const (
-	Info         = "warcinfo" // about the file, its first record
-	Response     = "response"
-	Request      = "request"
-	Metadata     = "metadata"
-	Resource     = "resource" // a body without the answer that brought it
-	Revisit      = "revisit"  // as a record before: the answer alone
-	Conversion   = "conversion"
-	Continuation = "continuation"
+	Info     = "warcinfo" // about the file, its first record
+	Metadata = "metadata"
+	Resource = "resource" // a body without the answer that brought it
 )
 
 // Names of fields.
@@ -36,30 +30,15 @@ const (
 	FieldLength        = "Content-Length"
 	FieldContentType   = "Content-Type"
 	FieldTarget        = "WARC-Target-URI"
-	FieldIP            = "WARC-IP-Address"
 	FieldBlockDigest   = "WARC-Block-Digest"
 	FieldPayloadDigest = "WARC-Payload-Digest"
 	FieldConcurrentTo  = "WARC-Concurrent-To"
-	FieldProfile       = "WARC-Profile"
-	FieldRefersToURL   = "WARC-Refers-To-Target-URI"
-	FieldRefersToDate  = "WARC-Refers-To-Date"
-	FieldFilename      = "WARC-Filename"
 	FieldInfoID        = "WARC-Warcinfo-ID"
 	FieldTruncated     = "WARC-Truncated"
 )
 
-// Profiles of revisit records.
-const (
-	SamePayload = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
-	NotModified = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
-)
-
-// Content types of blocks.
-const (
-	HTTPResponse = "application/http;msgtype=response"
-	HTTPRequest  = "application/http;msgtype=request"
-	FieldsType   = "application/warc-fields"
-)
+// FieldsType is the content type of a block of named fields.
+const FieldsType = "application/warc-fields"
 
 // A Field is one named field of a record. Names are compared without regard to case.
 type Field struct{ Name, Value string }
@@ -112,13 +91,6 @@ func Digest(parts ...[]byte) string {
 
 // DigestOf returns a SHA-1 that was computed already, as [Digest] writes it.
 func DigestOf(sum []byte) string { return "sha1:" + base32.StdEncoding.EncodeToString(sum) }
-
-// NewID returns a new name for a record: a random UUID (RFC 9562, version 4).
-func NewID() string {
-	var b [16]byte
-	rand.Read(b[:])
-	return IDOf(b, 4)
-}
 
 // IDOf returns bytes as a UUID of a version, in the form of WARC-Record-ID.
 func IDOf(b [16]byte, version byte) string {

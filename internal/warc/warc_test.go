@@ -34,7 +34,7 @@ func write(t *testing.T, n int, kinds ...Compression) (file []byte, records []wr
 		r := written{
 			Header{
 				{FieldType, Resource},
-				{FieldID, NewID()},
+				{FieldID, IDOf([16]byte{byte(i)}, 4)},
 				{FieldTarget, fmt.Sprintf("http://h.example/%d", i)},
 				{FieldDate, FormatDate(time.Unix(int64(i), int64(i)*1000))},
 				{FieldBlockDigest, Digest(block)},
