@@ -75,7 +75,7 @@ func Clean(ctx context.Context, s Steps) error {
 			if s.Figures != nil {
 				run = s.Figures()
 			}
-			if err := writeStatistics(ctx, s.Index, s.Files, s.Root, run, l.tally, s.Watch); err != nil {
+			if err := writeStatistics(ctx, s.Index, s.Files, s.Root, run, l, s.Watch); err != nil {
 				return err
 			}
 			return WriteHourly(ctx, s.Index, s.Files, s.Watch)

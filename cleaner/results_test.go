@@ -244,11 +244,16 @@ func TestCleanTellsOfDamage(t *testing.T) {
 
 // writeResults writes both lists into their places, as Clean does.
 func writeResults(ctx context.Context, index *storage.Index, f Files) error {
+	_, err := writeLists(ctx, index, f)
+	return err
+}
+
+func writeLists(ctx context.Context, index *storage.Index, f Files) (*lists, error) {
 	l, err := listRecords(ctx, index, f, nil, nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return errors.Join(l.res.commit(ctx), l.res2.commit(ctx))
+	return l, errors.Join(l.res.commit(ctx), l.res2.commit(ctx))
 }
 
 func filesIn(t testsite.Fataler, dir string) Files {

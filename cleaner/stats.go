@@ -52,13 +52,13 @@ type Queue struct {
 
 // writeStatistics writes statistics.txt. The lists must lie in their places: source A's equation
 // counts their lines as they lie on the disk. root is the folder of the tree; "": it is not named.
-func writeStatistics(ctx context.Context, index *storage.Index, f Files, root string, run RunFigures, sums *tally, watch *disk.Watch) error {
+func writeStatistics(ctx context.Context, index *storage.Index, f Files, root string, run RunFigures, l *lists, watch *disk.Watch) error {
 	runs, err := index.Runs().All()
 	if err != nil {
 		return fmt.Errorf("statistics: %w", err)
 	}
 	totals := index.Totals()
-	eq, err := countFiles(ctx, watch, f, totals, sums)
+	eq, err := countFiles(ctx, totals, l)
 	if err != nil {
 		return err
 	}
@@ -67,8 +67,8 @@ func writeStatistics(ctx context.Context, index *storage.Index, f Files, root st
 	if root != "" {
 		p.row(ofTree + nameOf(root))
 	}
-	p.outcomes(&run.Run, sums)
-	p.volumes(sums)
+	p.outcomes(&run.Run, l.tally)
+	p.volumes(l.tally)
 	if err := p.slowest(ctx, index); err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func writeStatistics(ctx context.Context, index *storage.Index, f Files, root st
 		return err
 	}
 	p.heading("Checks and queues of the published designs (docs/sources.md)")
-	p.accounting(totals, sums)
+	p.accounting(totals, l.tally)
 	p.section("New URLs", "lines of res.txt and res2.txt as they lie on the disk, seeds left out",
 		"new URLs (counters) = lines of res.txt without seeds + lines of res2.txt - 1 - pending seeds")
 	p.row(eq.String())

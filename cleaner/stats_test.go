@@ -13,8 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"urltree/internal/disk"
 	"urltree/internal/testsite"
-	"urltree/storage"
 	"urltree/storage/record"
 )
 
@@ -127,11 +127,12 @@ func TestStatistics(t *testing.T) {
 	s := testsite.Small(t)
 	f := filesIn(t, t.TempDir())
 	ctx := context.Background()
-	if err := writeResults(ctx, s.Index, f); err != nil {
+	l, err := writeLists(ctx, s.Index, f)
+	if err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // the order never changes
-		if err := writeStatisticsAlone(ctx, s.Index, f, figures()); err != nil {
+		if err := writeStatistics(ctx, s.Index, f, "", figures(), l, nil); err != nil {
 			t.Fatal(err)
 		}
 		if got := testsite.Read(t, f.Statistics); got != wantStatistics {
@@ -139,7 +140,7 @@ func TestStatistics(t *testing.T) {
 		}
 	}
 	// Without a run nothing is said of this one.
-	if err := writeStatisticsAlone(ctx, s.Index, f, RunFigures{}); err != nil {
+	if err := writeStatistics(ctx, s.Index, f, "", RunFigures{}, l, nil); err != nil {
 		t.Fatal(err)
 	}
 	got := testsite.Read(t, f.Statistics)
@@ -166,7 +167,11 @@ func TestEquation(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := filesIn(t, t.TempDir())
-			if err := errors.Join(writeResults(ctx, s.Index, f), tt.spoil(f), writeStatisticsAlone(ctx, s.Index, f, RunFigures{})); err != nil {
+			l, err := writeLists(ctx, s.Index, f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(tt.spoil(f), writeStatistics(ctx, s.Index, f, "", RunFigures{}, l, nil)); err != nil {
 				t.Fatal(err)
 			}
 			if got := testsite.Read(t, f.Statistics); !strings.Contains(got, tt.want+"\n") {
@@ -190,10 +195,17 @@ func TestCountLines(t *testing.T) {
 		{"long", long + "\tseed\t0\nb\tb\tseed\t\n" + long, 3, 1},
 		{"seed elsewhere", "seed\tx\tseed\t\nb\tseeds\t\nseed\n", 3, 0},
 	} {
-		if err := os.WriteFile(name, []byte(tt.text), 0o644); err != nil {
+		file, err := disk.Create(name)
+		if err != nil {
 			t.Fatal(err)
 		}
-		lines, seeds, err := countLines(t.Context(), nil, name)
+		if _, err := io.WriteString(file, tt.text); err != nil {
+			t.Fatal(err)
+		}
+		if err := file.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		lines, seeds, err := countLines(t.Context(), file)
 		if err != nil || lines != tt.lines || seeds != tt.seeds {
 			t.Errorf("%s: %d lines, %d seeds, %v; want %d, %d", tt.name, lines, seeds, err, tt.lines, tt.seeds)
 		}
@@ -349,13 +361,4 @@ level=INFO msg=clean step=1 what="drain the buffers into the tree" took=3s
 			}
 		})
 	}
-}
-
-// writeStatisticsAlone scans the records for the sums, which Clean has of its lists.
-func writeStatisticsAlone(ctx context.Context, index *storage.Index, f Files, run RunFigures) error {
-	sums, err := scanRecords(ctx, index, io.Discard, io.Discard, nil)
-	if err != nil {
-		return err
-	}
-	return writeStatistics(ctx, index, f, "", run, sums, nil)
 }

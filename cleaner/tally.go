@@ -170,25 +170,25 @@ func verdict(ok bool) string {
 	return "DOES NOT HOLD"
 }
 
-// countFiles counts the lines of the files as they lie on the disk. Those of a stream cannot be
+// countFiles counts the lines of the lists as they lie on the disk. Those of a stream cannot be
 // read again.
-func countFiles(ctx context.Context, watch *disk.Watch, f Files, totals record.Totals, sums *tally) (equation, error) {
-	e := equation{newURLs: totals.NewStored + totals.NewPending, res: sums.linked}
+func countFiles(ctx context.Context, totals record.Totals, l *lists) (equation, error) {
+	e := equation{newURLs: totals.NewStored + totals.NewPending, res: l.tally.linked}
 	var err error
-	if !f.Stream {
-		lines, seeds, err := countLines(ctx, watch, f.Res)
+	if l.res.whole != nil {
+		lines, seeds, err := countLines(ctx, l.res.whole)
 		if err != nil {
 			return e, err
 		}
 		e.res = lines - seeds
 	}
-	e.res2, e.pendingSeeds, err = countLines(ctx, watch, f.Res2)
+	e.res2, e.pendingSeeds, err = countLines(ctx, l.res2.whole)
 	return e, err
 }
 
 // countLines counts the lines of a result file, and those whose second field is "seed".
-func countLines(ctx context.Context, watch *disk.Watch, name string) (lines, seeds int64, err error) {
-	f, err := watch.Open(name)
+func countLines(ctx context.Context, file *disk.File) (lines, seeds int64, err error) {
+	f, err := file.Open()
 	if err != nil {
 		return 0, 0, iut.DiskError("count lines", err)
 	}

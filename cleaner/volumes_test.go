@@ -43,10 +43,12 @@ func TestVolumes(t *testing.T) {
 		}
 	}
 	f := filesIn(t, t.TempDir())
-	if err := writeResults(context.Background(), s.Index, f); err != nil {
+	l, err := writeLists(context.Background(), s.Index, f)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := writeStatistics(context.Background(), s.Index, f, "", RunFigures{Run: s.Index.Runs().Current()}, sums, nil); err != nil {
+	l.tally = sums
+	if err := writeStatistics(context.Background(), s.Index, f, "", RunFigures{Run: s.Index.Runs().Current()}, l, nil); err != nil {
 		t.Fatal(err)
 	}
 	got := testsite.Read(t, f.Statistics)

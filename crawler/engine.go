@@ -41,7 +41,7 @@ type engine struct {
 // newEngine returns the engine of a run, which lives until its fail is called.
 func newEngine(ctx context.Context, opts Options, files cleaner.Files) *engine {
 	e := &engine{opts: opts, files: files}
-	e.ends.watch = disk.NewWatch(opts.steps, opts.Log)
+	e.ends.watch = disk.NewWatch(ctx, opts.steps, opts.space(), opts.Log)
 	e.ends.alive, e.ends.fail = context.WithCancelCause(context.WithoutCancel(ctx))
 	e.places.parsing = semaphore.NewWeighted(int64(opts.parsers()))
 	e.places.shares = semaphore.NewWeighted(sharesMore)
@@ -61,7 +61,7 @@ func newEngine(ctx context.Context, opts Options, files cleaner.Files) *engine {
 // ends are three contexts that end one after the other: no new requests; no requests any more; disk
 // error.
 type ends struct {
-	watch                      *disk.Watch // of what may hang
+	watch                      *disk.Watch // of what may hang, and of the room on the disk
 	fetching, transfers, alive context.Context
 	stop                       context.CancelCauseFunc       // ends fetching
 	cut                        context.CancelFunc            // ends transfers
@@ -73,7 +73,6 @@ type ends struct {
 type stores struct {
 	tree     *iut.Tree
 	index    *storage.Index
-	room     *disk.Room    // nil: not watched
 	edges    *edges.Writer // nil: edges are not kept
 	contents *contents     // nil: duplicates are stored like any other page
 }

@@ -87,7 +87,7 @@ func TestHangingDisk(t *testing.T) {
 		{"write", "write pr-http/", "iut.(*Tree).Store ", 5},
 		{"sync", "sync the tree", "iut.(*Committer).Run ", 1},
 		{"body", "write tmp/", "fetch.(*Client).Get ", 5},
-		{"free", "ask how much room ", "iut.(*Tree).Free ", 5},
+		{"free", "ask how much room ", "disk.(*room).look.func", 5},
 		{"opening", "open seeds.txt", "iut.(*Tree).seedLines ", 0},
 		{"pages", "open pr-http/", "repair.NewIndex ", 5},
 		{"results", "open ", "cleaner.Clean ", 0},

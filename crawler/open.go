@@ -46,7 +46,7 @@ func (e *engine) open(ctx context.Context) error {
 }
 
 // openTree opens or makes the tree, and keeps in FORMAT what the caller wants kept.
-func (e *engine) openTree(ctx context.Context) (err error) {
+func (e *engine) openTree(context.Context) (err error) {
 	e.rules.linker = e.opts.linker()
 	if e.opts.NoTree {
 		return e.openScratchTree()
@@ -59,7 +59,6 @@ func (e *engine) openTree(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	e.store.room = e.opts.room(ctx, e.ends.watch, e.store.tree.Free)
 	return e.keep()
 }
 
@@ -84,7 +83,7 @@ func (o *Options) identity() *iut.Identity {
 
 // openIndex opens the index, or makes it of the folders.
 func (e *engine) openIndex(ctx context.Context) error {
-	opts := storage.Options{NoSync: e.opts.NoSync, SeenMemory: e.opts.SeenBytes, Watch: e.ends.watch, Room: e.store.room.Ask}
+	opts := storage.Options{NoSync: e.opts.NoSync, SeenMemory: e.opts.SeenBytes, Watch: e.ends.watch}
 	if e.opts.NoTree {
 		opts.Limits, opts.Inbox = e.opts.limits(), e.opts.inbox()
 		return e.openScratchIndex(opts)
@@ -187,7 +186,7 @@ func (e *engine) makeClient(context.Context) error {
 	e.network.client = fetch.New(fetch.Options{
 		UserAgent: e.opts.UserAgent, Timeout: e.opts.Timeout, MaxSize: e.opts.MaxSize,
 		Bodies: fetch.NewBudget(e.opts.MemoryBodies),
-		Temp:   func() (fetch.Temp, error) { return e.store.tree.Temp(e.store.hasRoom) },
+		Temp:   func() (fetch.Temp, error) { return e.store.tree.Temp(e.ends.hasRoom) },
 		Proxy:  e.opts.Proxy, Header: e.opts.Header, User: e.opts.User, Password: e.opts.Password, Logins: e.opts.logins,
 		Cookies: cookies, SeedHost: e.seedHost, SeedOrigin: e.seedOrigin,
 		Guard:     e.guard,

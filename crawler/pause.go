@@ -1,6 +1,7 @@
 package crawler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,7 +34,7 @@ func (e errAway) Error() string { return e.reason + ": no host can be reached" }
 // which nothing that is asked can be reached: several hosts, one after the other, and none answers.
 // In an outage one request at a time finds out whether it is over.
 type pause struct {
-	room  *disk.Room // nil: not watched
+	watch *disk.Watch
 	log   *slog.Logger
 	most  time.Duration // after which an outage ends the crawl
 	over  func()        // ends it
@@ -50,8 +51,8 @@ type pause struct {
 	changed  chan struct{} // closed when it is over
 }
 
-func newPause(room *disk.Room, log *slog.Logger, most time.Duration, over func()) *pause {
-	return &pause{room: room, log: log, most: most, over: over, failed: map[string]struct{}{}, told: map[string]struct{}{}, changed: make(chan struct{})}
+func newPause(watch *disk.Watch, log *slog.Logger, most time.Duration, over func()) *pause {
+	return &pause{watch: watch, log: log, most: most, over: over, failed: map[string]struct{}{}, told: map[string]struct{}{}, changed: make(chan struct{})}
 }
 
 // on reports whether fetching pauses.
@@ -60,27 +61,28 @@ func (p *pause) on() bool { return p.String() != "" }
 // wait waits while fetching pauses, but not for room while left says that there is nothing to
 // fetch, and in an outage until a probe is due. It is false when ctx ends first.
 func (p *pause) wait(ctx context.Context, left func() bool) bool {
-	if !p.room.Wait(ctx, left) {
-		return false
-	}
 	for ctx.Err() == nil {
+		var next time.Duration // look
+		if room, _ := p.reasons(); room != "" && left() {
+			next = time.Second
+		}
 		p.mu.Lock()
-		until, changed := time.Until(p.next), p.changed
-		if p.since.IsZero() || !p.probing && until <= 0 {
-			p.mu.Unlock()
+		switch {
+		case p.probing:
+			next = firstProbe
+		case !p.since.IsZero():
+			next = max(next, time.Until(p.next))
+		}
+		changed := p.changed
+		p.mu.Unlock()
+		if next <= 0 {
 			return true
 		}
-		if p.probing {
-			until = firstProbe
-		}
-		p.mu.Unlock()
-		timer := time.NewTimer(max(until, time.Millisecond))
 		select {
-		case <-timer.C:
+		case <-time.After(next):
 		case <-changed:
 		case <-ctx.Done():
 		}
-		timer.Stop()
 	}
 	return false
 }
@@ -175,14 +177,15 @@ func (p *pause) answersLocked(host string) {
 }
 
 // String returns why fetching pauses, "" if it does not.
-func (p *pause) String() string {
-	if why := p.room.String(); why != "" {
-		return why
-	}
+func (p *pause) String() string { return cmp.Or(p.reasons()) }
+
+// reasons returns what there is too little of on the disk, and how long no host can be reached; ""
+// of what does not keep fetching from going on.
+func (p *pause) reasons() (room, outage string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.since.IsZero() {
-		return ""
+	if !p.since.IsZero() {
+		outage = fmt.Sprintf("no host can be reached since %s", time.Since(p.since).Round(time.Second))
 	}
-	return fmt.Sprintf("no host can be reached since %s", time.Since(p.since).Round(time.Second))
+	return p.watch.TooLittle(), outage
 }

@@ -1,7 +1,6 @@
 package crawler
 
 import (
-	"context"
 	"errors"
 
 	"urltree/internal/disk"
@@ -12,16 +11,16 @@ import (
 // asked again later.
 var errNoRoom = errors.New("no room on the disk")
 
-// room returns the room that the options ask for, nil if they ask for none.
-func (o *Options) room(ctx context.Context, watch *disk.Watch, free func() (bytes, inodes uint64, err error)) *disk.Room {
+// space returns the room that is to stay free on the disk.
+func (o *Options) space() disk.Space {
 	if least, _ := o.reserve(); o.MinFree > 0 && o.MinFree < least {
 		o.Log.Warn("the disk may become full while fetching pauses: buffers may bring more to it than is to stay free",
 			"to stay free", Bytes(o.MinFree), "buffers", Bytes(least))
 	}
-	return watch.Room(ctx, disk.Space{
+	return disk.Space{
 		Bytes: uint64(max(o.MinFree, 0)), Inodes: uint64(max(o.MinFreeInodes, 0)), Transaction: storage.MostWritten,
 		Patience: o.Time, Late: errTime,
-	}, free)
+	}
 }
 
 // reserve returns the bytes and inodes that may come to the disk once fetching pauses. Of a page
@@ -40,8 +39,8 @@ func (o *Options) items() int64 {
 
 // hasRoom fails with errNoRoom while the disk has little room: of bodies in files there may be many
 // large ones.
-func (s *stores) hasRoom() error {
-	if s.room.Look() {
+func (e *ends) hasRoom() error {
+	if e.watch.Low() {
 		return errNoRoom
 	}
 	return nil

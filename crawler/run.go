@@ -85,7 +85,7 @@ func Run(ctx context.Context, opts Options) (Result, error) {
 	e := newEngine(ctx, opts, files)
 	defer e.ends.fail(nil)
 	var result Result
-	hung := e.ends.watch.Guard(ctx, func() { result, err = e.openAndCrawl(ctx) }, func() { err = errors.Join(err, e.close()) })
+	hung := e.ends.watch.Guard(func() { result, err = e.openAndCrawl(ctx) }, func() { err = errors.Join(err, e.close()) })
 	if hung == nil {
 		return result, err
 	}
@@ -220,7 +220,7 @@ func (e *engine) begin(ctx context.Context) (release func()) {
 		unhook = append(unhook, time.AfterFunc(e.opts.Time, func() { e.ends.stop(errTime) }).Stop)
 	}
 	e.ends.watch.Begin(e.ends.alive, e.ends.fetching)
-	e.network.pause = newPause(e.store.room, e.opts.Log, e.opts.MaxWait, func() { e.ends.stop(errOutage) })
+	e.network.pause = newPause(e.ends.watch, e.opts.Log, e.opts.MaxWait, func() { e.ends.stop(errOutage) })
 	e.network.pause.files = e.opts.Fetch != nil
 	e.measured.start = time.Now()
 	return func() {

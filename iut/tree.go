@@ -216,9 +216,6 @@ func (t *Tree) Path(url string) (string, error) { return t.paths.Path(url) }
 // URLOf returns the URL of a folder, see [Mapping]. The error is [ErrPath].
 func (t *Tree) URLOf(rel string) (string, error) { return t.paths.URLOf(rel) }
 
-// Free returns how many bytes and inodes the disk has left for this user, see [Disk].
-func (t *Tree) Free() (bytes, inodes uint64, err error) { return t.fs.Free() }
-
 // Sync makes durable all pages whose Store has returned before the call, adopted ones
 // included. Once it has failed it always fails: the system may have dropped what it could not
 // write, so that another try would succeed without it. The error is [ErrDisk].

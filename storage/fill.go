@@ -12,7 +12,9 @@ type Filler struct{ c *change }
 // Fill calls fn in one transaction, with a Filler that is valid during the call. fn must not use
 // the index otherwise. If it returns an error, nothing is written.
 func (x *Index) Fill(fn func(*Filler) error) error {
-	x.mu.Lock()
+	if err := x.lock(); err != nil {
+		return err
+	}
 	defer x.mu.Unlock()
 	return x.update(func(c *change) error { return fn(&Filler{c}) })
 }

@@ -148,11 +148,11 @@ func inboxBytes(t *testing.T, memory int64, atLeast, parts int) {
 		return n
 	}
 	before, grown := size(), int64(0)
-	x.opts.Room = func() error {
+	x.opts.Watch = asks(func() error {
 		now := size()
 		before, grown = now, max(grown, now-before)
 		return nil
-	}
+	})
 	if err := x.Settle(context.Background()); err != nil {
 		t.Fatal(err)
 	}

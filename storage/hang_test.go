@@ -24,16 +24,16 @@ func TestHangingTransactions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log bytes.Buffer
-				watch := disk.NewWatch(disk.Limits{}, slog.New(slog.NewTextHandler(&log, nil)))
+				ctx, end := context.WithCancel(t.Context())
+				watch := disk.NewWatch(ctx, disk.Limits{}, disk.Space{}, slog.New(slog.NewTextHandler(&log, nil)))
 				path := filepath.Join(t.TempDir(), "index.db")
 				if err := Create(path); err != nil {
 					t.Fatal(err)
 				}
 				x := open(t, path, Options{NoSync: true, Watch: watch})
 				until, ended := make(chan struct{}), make(chan error)
-				ctx, end := context.WithCancel(t.Context())
 				end()
-				hung := watch.Guard(ctx, func() { ended <- begin(x, func(*bolt.Tx) error { <-until; return nil }) }, func() {})
+				hung := watch.Guard(func() { ended <- begin(x, func(*bolt.Tx) error { <-until; return nil }) }, func() {})
 				if text := log.String(); !strings.Contains(text, "what=\""+name+" "+path) || !strings.Contains(text, "storage.TestHangingTransactions") {
 					t.Errorf("it says %q", text)
 				}

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -308,10 +307,10 @@ func TestInboxAsksForRoom(t *testing.T) {
 				return info.Size()
 			}
 			full, asked, rows := errors.New("full"), 0, size()
-			opts.NoSync, opts.Room = true, func() error {
+			opts.NoSync, opts.Watch = true, asks(func() error {
 				asked++
 				return full
-			}
+			})
 			x, err := Open(path, opts)
 			if err == nil {
 				err = x.Settle(t.Context())
@@ -325,7 +324,7 @@ func TestInboxAsksForRoom(t *testing.T) {
 			if !errors.Is(err, full) || asked == 0 || size() != rows {
 				t.Errorf("%v after it asked %d times; the file had %d and has %d", err, asked, rows, size())
 			}
-			opts.Room = func() error { return nil }
+			opts.Watch = nil
 			x = open(t, path, opts)
 			if err := x.Settle(t.Context()); err != nil || rowsOf(x) > 0 {
 				t.Errorf("with room: %v, %d rows are left", err, rowsOf(x))
@@ -344,18 +343,14 @@ func TestTotalsWhileMovesWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked := 0
-	x = open(t, path, Options{Inbox: 100, Room: func() error {
+	x = open(t, path, Options{Inbox: 100, Watch: asks(func() error {
 		asked++
-		had := make(chan record.Totals)
-		go func() { had <- x.Totals() }()
-		select {
-		case <-had:
-		case <-time.After(20 * time.Second):
-			go func() { <-had }()
+		if !x.mu.TryLock() {
 			return errors.New("no totals while a move waits")
 		}
+		x.mu.Unlock()
 		return nil
-	}})
+	})})
 	if err := x.Settle(t.Context()); err != nil || rowsOf(x) > 0 || asked == 0 {
 		t.Errorf("%v, %d rows are left, asked %d times", err, rowsOf(x), asked)
 	}

@@ -90,10 +90,9 @@ type Options struct {
 	// Negative: none for new URLs; what an earlier run has left stays, and is found, until Settle
 	// moves it.
 	Inbox int
-	// Room, if not nil, is called before each transaction that writes records, which takes at most
-	// MostWritten. It may wait until the disk has room; its error gives the transaction up.
-	Room func() error
-	// Watch reports transactions and other calls to the disk that hang; nil: nothing does.
+	// Watch reports transactions and other calls to the disk that hang. It is asked for room before
+	// each transaction that writes records, which takes at most MostWritten: it may wait, and its
+	// error gives the transaction up. nil: nothing reports, and there is room.
 	Watch *disk.Watch
 	// Strict makes a put of a new record fail when there is one already. For tests.
 	Strict bool
@@ -114,7 +113,7 @@ func (o *Options) inboxMemory() int64 {
 // Errors are [ErrDisk] if the file system fails; [record.ErrDamaged] if the structure of the file
 // is not sound, or a value that is needed is not what was written, which is [record.ErrCorrupt] as
 // well; [record.ErrKey] for a URL that is not canonical; and those of a ctx that has ended and of
-// functions handed over, such as Options.Room, as they are. A transaction that fails has changed
+// functions handed over, and of Options.Watch, as they are. A transaction that fails has changed
 // nothing; those before it in the same call stand. After ErrDisk or ErrDamaged of a method that
 // writes the index is to be closed. If it is ReadOnly, nothing can be written, and there is no
 // Filter.
@@ -155,12 +154,10 @@ func Exists(path string) (bool, error) {
 func Create(path string) error { return create(path, nil) }
 
 // New makes a new empty index at path, once the disk has room, and opens it. Errors are those of
-// Open and of Options.Room.
+// Open.
 func New(path string, opts Options) (*Index, error) {
-	if opts.Room != nil {
-		if err := opts.Room(); err != nil {
-			return nil, err
-		}
+	if err := opts.waitForRoom(); err != nil {
+		return nil, err
 	}
 	if err := create(path, opts.Watch); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDisk, err)
@@ -212,14 +209,11 @@ func Open(path string, opts Options) (*Index, error) {
 	return x, nil
 }
 
-// WaitForRoom waits until the disk has room for a transaction that writes records, as Options.Room
+// WaitForRoom waits until the disk has room for a transaction that writes records, as Options.Watch
 // says.
-func (x *Index) WaitForRoom() error {
-	if x.opts.Room == nil {
-		return nil
-	}
-	return x.opts.Room()
-}
+func (x *Index) WaitForRoom() error { return x.opts.waitForRoom() }
+
+func (o *Options) waitForRoom() error { return o.Watch.Ask() }
 
 // lock takes the turn to write records, once the disk has room.
 func (x *Index) lock() error {

@@ -3,11 +3,38 @@ package storage
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"testing"
 
+	"urltree/internal/disk"
 	"urltree/storage/record"
 )
+
+// asks returns a Watch of a disk that has room as long as ask, which it asks each time, returns
+// nil; the error of ask is that of waiting for room.
+func asks(ask func() error) *disk.Watch {
+	ctx, full := context.WithCancelCause(context.Background())
+	w := disk.NewWatch(ctx, disk.Limits{}, disk.Space{Bytes: 1}, slog.New(slog.DiscardHandler))
+	if _, err := w.FS("", func() (disk.FS, error) { return asking{ask: ask, full: full}, nil }); err != nil {
+		panic(err)
+	}
+	return w
+}
+
+type asking struct {
+	disk.FS
+	ask  func() error
+	full context.CancelCauseFunc
+}
+
+func (a asking) Free() (bytes, inodes uint64, err error) {
+	if err := a.ask(); err != nil {
+		a.full(err)
+		return 0, 0, nil
+	}
+	return 1 << 40, 1 << 40, nil
+}
 
 // TestRoomBeforeEachTransaction: before a transaction writes records, the index asks for room;
 // where there is none, nothing is written.
@@ -19,12 +46,12 @@ func TestRoomBeforeEachTransaction(t *testing.T) {
 	if err := x.Close(); err != nil {
 		t.Fatal(err)
 	}
-	x = open(t, path, Options{NoSync: true, Inbox: 100, Room: func() error {
+	x = open(t, path, Options{NoSync: true, Inbox: 100, Watch: asks(func() error {
 		if asked++; asked > rooms {
 			return full
 		}
 		return nil
-	}})
+	})})
 	var rows []record.Row
 	for name, write := range map[string]func() error{
 		"Commit": func() error {
@@ -42,6 +69,7 @@ func TestRoomBeforeEachTransaction(t *testing.T) {
 			return err
 		},
 		"AddAreas": func() error { return x.Seeds().AddAreas([]string{"a"}) },
+		"Fill":     func() error { return x.Fill(func(*Filler) error { return nil }) },
 		"Settle":   func() error { return x.Settle(context.Background()) },
 	} {
 		asked, rooms = 0, 0

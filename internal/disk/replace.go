@@ -3,6 +3,7 @@ package disk
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -102,6 +103,21 @@ func (f *File) remove() error {
 		return nil
 	}
 	return os.Remove(f.tmp)
+}
+
+// Open opens what has the name of the file, for reading, of which calls that hang are reported.
+func (f *File) Open() (io.ReadCloser, error) {
+	r, err := step(f.watch, "open", f.name, func() (*os.File, error) { return os.Open(f.name) })
+	return &reader{r, f.watch}, err
+}
+
+type reader struct {
+	*os.File
+	watch *Watch
+}
+
+func (r *reader) Read(b []byte) (int, error) {
+	return step(r.watch, "read", r.Name(), func() (int, error) { return r.File.Read(b) })
 }
 
 // SyncFolder makes the names in a folder durable.

@@ -13,15 +13,21 @@ import (
 )
 
 const (
-	// lookForRoom is how often a Room looks besides at each transaction and each body in a file.
+	// lookForRoom is how often a room looks besides at each transaction and each body in a file.
 	lookForRoom = time.Second
-	// roomPatience is how long a caller of Look waits for the answer. A disk that does not give it
+	// roomPatience is how long a caller of look waits for the answer. A disk that does not give it
 	// holds up nobody for longer: it is reported as a call that hangs, and the writes will show
 	// whether the disk is broken.
 	roomPatience = 5 * time.Second
 )
 
-// A Space says how much room is to stay free on a disk.
+// A Space says how much room is to stay free on the disk of the tree. It is watched as the disk
+// monitor of the crawler Heritrix does: below a mark fetching pauses, and it goes on when an eighth
+// more than the mark is free. What was fetched before goes its way meanwhile.
+//
+// The index must not meet a full disk, so each transaction asks first: while nothing has been
+// fetched it waits for the mark, and then for as much as a transaction may write, or half of the
+// mark if that is less. Once fetching is over nothing waits.
 type Space struct {
 	Bytes, Inodes uint64 // the marks, below which fetching pauses; 0: any number will do
 	Transaction   uint64 // bytes that one transaction of the index may write
@@ -30,16 +36,25 @@ type Space struct {
 	Late     error
 }
 
-// A Room watches the file system of the tree, as the disk monitor of the crawler Heritrix does:
-// below a mark fetching pauses, and it goes on when an eighth more than the mark is free. What was
-// fetched before goes its way meanwhile.
-//
-// The index must not meet a full disk, so each transaction asks first: while nothing has been
-// fetched it waits for the mark, and then for as much as a transaction may write, or half of the
-// mark if that is less. Once fetching is over nothing waits.
-//
-// The nil Room watches nothing and is always wide. All methods may be called from any goroutine.
-type Room struct {
+// Low asks how much room there is, and reports whether fetching pauses for it.
+func (w *Watch) Low() bool { return w.room.look() }
+
+// TooLittle returns what there is too little of on the disk for fetching to go on, "" if there is
+// room.
+func (w *Watch) TooLittle() string { return w.room.String() }
+
+// Ask waits until there is room for a transaction, see [Space]. The error is the cause of the
+// context that has ended meanwhile, or Space.Late.
+func (w *Watch) Ask() error {
+	if w == nil {
+		return nil
+	}
+	return w.room.ask()
+}
+
+// A room watches a [Space]. The nil room watches nothing and is always wide. All methods may be
+// called from any goroutine.
+type room struct {
 	space Space
 	free  func() (bytes, inodes uint64, err error)
 	log   *slog.Logger
@@ -51,45 +66,43 @@ type Room struct {
 	mu      sync.Mutex
 	ctx     context.Context // guarded by mu; ends waiting
 	over    <-chan struct{} // guarded by mu; closed once fetching is over; nil: it has not begun
-	changed chan struct{}   // guarded by mu; closed and replaced by each look
 	has     uint64          // guarded by mu; bytes that were free at the last look
 	pauses  int64           // guarded by mu; since the start
-	waiting int             // guarded by mu; calls of Ask that wait
+	waiting int             // guarded by mu; calls of ask that wait
 	waited  time.Duration   // guarded by mu; of Space.Patience
 	failed  bool            // guarded by mu; it was logged that free fails
 }
 
-// Room returns the Room of a disk, of which free returns what is left; nil if no mark is set.
-// Waiting ends with ctx, until Begin says otherwise.
-func (w *Watch) Room(ctx context.Context, space Space, free func() (bytes, inodes uint64, err error)) *Room {
+// newRoom returns the room of a disk, of which free returns what is left; nil if no mark is set.
+// Waiting ends with ctx, until begin says otherwise.
+func newRoom(ctx context.Context, space Space, free func() (bytes, inodes uint64, err error), log *slog.Logger) *room {
 	if space.Bytes == 0 && space.Inodes == 0 {
 		return nil
 	}
 	space.Transaction = min(space.Transaction, space.Bytes/2)
-	w.room = &Room{
-		space: space, free: free, log: w.log, ctx: ctx, changed: make(chan struct{}),
+	return &room{
+		space: space, free: free, log: log, ctx: ctx,
 		has: math.MaxUint64, // as long as there is no answer: the writes will show
 	}
-	return w.room
 }
 
 // begin says that fetching begins, and is over when over is closed: meanwhile it looks at the room
 // from time to time. Waiting ends with ctx.
-func (r *Room) begin(ctx context.Context, over <-chan struct{}) {
+func (r *room) begin(ctx context.Context, over <-chan struct{}) {
 	if r == nil {
 		return
 	}
 	r.mu.Lock()
 	r.ctx, r.over = ctx, over
 	r.mu.Unlock()
-	r.Look()
+	r.look()
 	r.looks.Go(func() {
 		ticker := time.NewTicker(lookForRoom)
 		defer ticker.Stop()
 		for {
 			select {
 			case <-ticker.C:
-				r.Look()
+				r.look()
 			case <-over:
 				return
 			case <-ctx.Done():
@@ -100,10 +113,10 @@ func (r *Room) begin(ctx context.Context, over <-chan struct{}) {
 }
 
 // low reports whether fetching pauses.
-func (r *Room) low() bool { return r != nil && r.narrow.Load() != nil }
+func (r *room) low() bool { return r != nil && r.narrow.Load() != nil }
 
 // String returns what there is too little of, "" if there is room.
-func (r *Room) String() string {
+func (r *room) String() string {
 	if !r.low() {
 		return ""
 	}
@@ -120,7 +133,7 @@ func (r *Room) String() string {
 }
 
 // paused returns how often fetching has paused.
-func (r *Room) paused() int64 {
+func (r *room) paused() int64 {
 	if r == nil {
 		return 0
 	}
@@ -129,9 +142,9 @@ func (r *Room) paused() int64 {
 	return r.pauses
 }
 
-// Look asks how much room there is, and waits for the answer, but not long. While another goroutine
+// look asks how much room there is, and waits for the answer, but not long. While another goroutine
 // asks it does not. It reports whether fetching pauses.
-func (r *Room) Look() (low bool) {
+func (r *room) look() (low bool) {
 	if r == nil || !r.looking.TryLock() {
 		return r.low()
 	}
@@ -151,7 +164,7 @@ func (r *Room) Look() (low bool) {
 }
 
 // close waits until no call asks any more, and none will. Fetching is over.
-func (r *Room) close() {
+func (r *room) close() {
 	if r != nil {
 		r.looks.Wait()
 		r.looking.Lock() // for good
@@ -159,11 +172,9 @@ func (r *Room) close() {
 }
 
 // answer takes what free has returned.
-func (r *Room) answer(bytes, inodes uint64, err error) {
+func (r *room) answer(bytes, inodes uint64, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	close(r.changed)
-	r.changed = make(chan struct{})
 	if err != nil {
 		r.has = math.MaxUint64
 		if !r.failed {
@@ -200,34 +211,12 @@ func (r *Room) answer(bytes, inodes uint64, err error) {
 	}
 }
 
-// Wait waits while there is no room and left reports that there is something to fetch. It returns
-// false when ctx ends first.
-func (r *Room) Wait(ctx context.Context, left func() bool) bool {
-	for r.low() {
-		r.mu.Lock()
-		changed := r.changed
-		r.mu.Unlock()
-		if !r.low() || !left() {
-			break
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-		}
-		if ctx.Err() != nil {
-			return false
-		}
-	}
-	return true
-}
-
-// Ask waits until there is room for a transaction, see [Room]. The error is the cause of the
-// context, or Space.Late.
-func (r *Room) Ask() error {
+// ask is [Watch.Ask].
+func (r *room) ask() error {
 	if r == nil {
 		return nil
 	}
-	if r.Look(); r.enough() {
+	if r.look(); r.enough() {
 		return nil
 	}
 	r.mu.Lock()
@@ -242,14 +231,14 @@ func (r *Room) Ask() error {
 		if err := r.pause(); err != nil {
 			return err
 		}
-		if r.Look(); r.enough() {
+		if r.look(); r.enough() {
 			return nil
 		}
 	}
 }
 
 // enough reports whether a transaction may begin.
-func (r *Room) enough() bool {
+func (r *room) enough() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.over == nil {
@@ -264,7 +253,7 @@ func (r *Room) enough() bool {
 }
 
 // pause waits until it is time for another look, or fetching is over.
-func (r *Room) pause() error {
+func (r *room) pause() error {
 	r.mu.Lock()
 	ctx, over := r.ctx, r.over
 	r.mu.Unlock()

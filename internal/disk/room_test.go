@@ -13,10 +13,6 @@ import (
 	"time"
 )
 
-func newRoom(ctx context.Context, space Space, free func() (bytes, inodes uint64, err error), log *slog.Logger) *Room {
-	return NewWatch(Limits{}, log).Room(ctx, space, free)
-}
-
 // TestRoom walks the free room down and up: fetching pauses below the mark and goes on an eighth
 // above it, each logged once.
 func TestRoom(t *testing.T) {
@@ -73,52 +69,6 @@ func TestRoom(t *testing.T) {
 	})
 }
 
-// TestRoomWait: whoever waits for room goes on when there is some, when nothing is left to fetch,
-// or when fetching ends.
-func TestRoomWait(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		end  func(free *atomic.Uint64, left *atomic.Bool, cancel func())
-		want bool
-	}{
-		{"room", func(free *atomic.Uint64, _ *atomic.Bool, _ func()) { free.Store(2000) }, true},
-		{"nothing left", func(_ *atomic.Uint64, left *atomic.Bool, _ func()) { left.Store(false) }, true},
-		{"end", func(_ *atomic.Uint64, _ *atomic.Bool, cancel func()) { cancel() }, false},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var free atomic.Uint64
-				var left atomic.Bool
-				free.Store(500)
-				left.Store(true)
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				r := newRoom(ctx, Space{Bytes: 1000}, func() (uint64, uint64, error) { return free.Load(), 0, nil }, slog.New(slog.DiscardHandler))
-				r.begin(ctx, make(chan struct{}))
-				waited := make(chan bool)
-				go func() { waited <- r.Wait(ctx, left.Load) }()
-				time.Sleep(time.Hour)
-				select {
-				case <-waited:
-					t.Fatal("it did not wait")
-				default:
-				}
-				tt.end(&free, &left, cancel)
-				time.Sleep(lookForRoom)
-				synctest.Wait()
-				select {
-				case ok := <-waited:
-					if ok != tt.want {
-						t.Errorf("wait: %v, want %v", ok, tt.want)
-					}
-				default:
-					t.Fatal("it waits still")
-				}
-			})
-		})
-	}
-}
-
 // TestAsk: before fetching begins, a transaction waits for the mark, but no longer than there is
 // patience; then for as much as it may write, and once fetching is over for nothing.
 func TestAsk(t *testing.T) {
@@ -156,7 +106,7 @@ func TestAsk(t *testing.T) {
 				start, asked := time.Now(), make(chan error, 1)
 				var took time.Duration
 				go func() {
-					err := r.Ask()
+					err := r.ask()
 					took = time.Since(start).Truncate(time.Second)
 					asked <- err
 				}()
@@ -184,12 +134,12 @@ func TestRoomHangs(t *testing.T) {
 		hang := make(chan struct{})
 		r := newRoom(t.Context(), Space{Bytes: 1000, Transaction: 400}, func() (uint64, uint64, error) { <-hang; return 0, 0, nil }, slog.New(slog.DiscardHandler))
 		start := time.Now()
-		r.Look()
+		r.look()
 		if took := time.Since(start); took != 5*time.Second {
 			t.Errorf("it goes on after %v", took)
 		}
-		r.Look() // returns at once, and asks nothing
-		if err := r.Ask(); err != nil || r.low() || !r.Wait(t.Context(), func() bool { return true }) {
+		r.look() // returns at once, and asks nothing
+		if err := r.ask(); err != nil || r.low() {
 			t.Errorf("low before an answer came: %v", err)
 		}
 		if took := time.Since(start); took != 5*time.Second {

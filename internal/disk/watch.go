@@ -5,9 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
-	"os"
 	"path"
 	"runtime"
 	"runtime/pprof"
@@ -34,19 +32,20 @@ func (l Limits) defaults() Limits {
 // A Watch notices steps of a run that take longer than they may: a disk that hangs, a page that is
 // parsed without end, a call-back that does not return. Whatever may hang is called through it. It
 // reports each such step with its stack, and again whenever the time has doubled, since the step
-// may be elsewhere by then. It also owns the [Room] of the run.
+// may be elsewhere by then. It also watches how much room the disk has, see [Space].
 //
-// Guard makes it look; Begin and what Guard is given say how far the run is. The nil Watch calls
-// without watching. Steps may begin on any goroutine, and inside of each other.
+// Guard makes it look; Begin says how far the run is. The nil Watch calls without watching. Steps
+// may begin on any goroutine, and inside of each other.
 type Watch struct {
 	limits Limits
+	space  Space
 	log    *slog.Logger
 	hung   chan Hang
 	stuck  atomic.Int64 // see Figures
-	room   *Room        // nil: not watched
+	room   *room        // of the disk that FS has opened; nil: not watched
 
 	mu      sync.Mutex
-	until   context.Context // guarded by mu; once it ends no step is waited for without end; nil: never
+	until   context.Context // guarded by mu; once it ends no step is waited for without end
 	closing bool            // guarded by mu; the very end has come: no step is spared any more
 	steps   []*Step         // guarded by mu; all that there are, to be used again and again
 	free    []*Step         // guarded by mu; those of them that are not in use
@@ -79,20 +78,17 @@ type Step struct {
 	told        time.Duration // how long it had taken when it was reported last
 }
 
-// NewWatch returns a Watch that logs to log.
-func NewWatch(limits Limits, log *slog.Logger) *Watch {
-	return &Watch{limits: limits.defaults(), log: log, hung: make(chan Hang, 1), last: time.Now()}
+// NewWatch returns a Watch that logs to log, of a run that is to end once ctx does.
+func NewWatch(ctx context.Context, limits Limits, space Space, log *slog.Logger) *Watch {
+	return &Watch{limits: limits.defaults(), space: space, log: log, hung: make(chan Hang, 1), until: ctx, last: time.Now()}
 }
 
 // Guard calls run, and then end, which is the very end, on a goroutine of their own, and looks at
-// all steps meanwhile. It returns nil once both have returned. Once ctx has ended, or in its place
-// the context of fetching once Begin was called, it waits for no step longer than Limits.GiveUp: it
-// returns the step, and leaves the goroutine to itself.
-func (w *Watch) Guard(ctx context.Context, run, end func()) *Hang {
-	w.mu.Lock()
-	w.until = ctx
-	w.mu.Unlock()
-	looking, stop := context.WithCancel(context.WithoutCancel(ctx))
+// all steps meanwhile. It returns nil once both have returned. Once the context of the Watch has
+// ended, or in its place that of fetching once Begin was called, it waits for no step longer than
+// Limits.GiveUp: it returns the step, and leaves the goroutine to itself.
+func (w *Watch) Guard(run, end func()) *Hang {
+	looking, stop := context.WithCancel(context.Background())
 	var looks sync.WaitGroup
 	looks.Go(func() { w.run(looking) })
 	defer looks.Wait()
@@ -183,21 +179,6 @@ func (w *Watch) set(s *Step, busy bool) {
 	s.busy, s.begun, s.told = busy, w.clock, 0
 }
 
-// Open opens a file for reading, of which calls that hang are reported.
-func (w *Watch) Open(name string) (io.ReadCloser, error) {
-	f, err := step(w, "open", name, func() (*os.File, error) { return os.Open(name) })
-	return &reader{f, w}, err
-}
-
-type reader struct {
-	*os.File
-	watch *Watch
-}
-
-func (r *reader) Read(b []byte) (int, error) {
-	return step(r.watch, "read", r.Name(), func() (int, error) { return r.File.Read(b) })
-}
-
 // run runs fn as the step. A stack shows by the receiver of this call whose it is.
 //
 //go:noinline
@@ -238,7 +219,7 @@ func (w *Watch) look(now time.Time) {
 		w.clock += passed
 	}
 	w.last = now
-	ending := w.until != nil && w.until.Err() != nil
+	ending := w.until.Err() != nil
 	type late struct {
 		*Step
 		was Step

@@ -99,7 +99,7 @@ func TestWatch(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log bytes.Buffer
-				w := NewWatch(Limits{}, slog.New(slog.NewTextHandler(&log, nil)))
+				w := NewWatch(context.Background(), Limits{}, Space{}, slog.New(slog.NewTextHandler(&log, nil)))
 				until := make(chan struct{})
 				if tt.over {
 					w.until = ended
@@ -154,7 +154,7 @@ func TestWatch(t *testing.T) {
 // its machine, does not count.
 func TestWatchOfAStoppedProcess(t *testing.T) {
 	var log bytes.Buffer
-	w := NewWatch(Limits{}, slog.New(slog.NewTextHandler(&log, nil)))
+	w := NewWatch(context.Background(), Limits{}, Space{}, slog.New(slog.NewTextHandler(&log, nil)))
 	w.until = ended
 	w.begin("parse", "http://a.example/", time.Minute, false, false)
 	now := time.Now().Add(time.Hour)
@@ -176,7 +176,7 @@ func TestWatchOfAStoppedProcess(t *testing.T) {
 
 // TestWatchedFile: whatever a file of a Watch does is a step.
 func TestWatchedFile(t *testing.T) {
-	w := NewWatch(Limits{}, slog.New(slog.DiscardHandler))
+	w := NewWatch(context.Background(), Limits{}, Space{}, slog.New(slog.DiscardHandler))
 	steps := func() (n int) {
 		for _, s := range w.steps {
 			n += s.number
@@ -191,7 +191,7 @@ func TestWatchedFile(t *testing.T) {
 		func() error { _, err := io.WriteString(f, "text"); return err },
 		func() error { return f.Sync() },
 		func() error { return f.Commit() },
-		func() (err error) { r, err = w.Open(name); return err },
+		func() (err error) { r, err = f.Open(); return err },
 		func() error { _, err := r.Read(make([]byte, 10)); return err },
 	} {
 		if err := do(); err != nil || steps() != i+1 {
@@ -201,14 +201,17 @@ func TestWatchedFile(t *testing.T) {
 	if err := r.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := w.Open(name + "x"); !errors.Is(err, os.ErrNotExist) {
+	if err := os.Remove(name); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Open(); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
 }
 
 // TestWatchAllocatesNothing: steps are for calls that each page makes several times.
 func TestWatchAllocatesNothing(t *testing.T) {
-	w := NewWatch(Limits{}, slog.New(slog.DiscardHandler))
+	w := NewWatch(context.Background(), Limits{}, Space{}, slog.New(slog.DiscardHandler))
 	n := 0
 	if allocs := testing.AllocsPerRun(100, func() {
 		_ = w.Disk("write", "name", func() error { n++; return nil })
@@ -221,18 +224,19 @@ func TestWatchAllocatesNothing(t *testing.T) {
 // has ended, in whose place that of fetching comes with Begin.
 func TestGuard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := NewWatch(Limits{}, slog.New(slog.DiscardHandler))
+		w := NewWatch(context.Background(), Limits{}, Space{}, slog.New(slog.DiscardHandler))
 		var calls string
-		if hung := w.Guard(t.Context(), func() { calls += "run " }, func() { calls += "end" }); hung != nil || calls != "run end" {
+		if hung := w.Guard(func() { calls += "run " }, func() { calls += "end" }); hung != nil || calls != "run end" {
 			t.Errorf("%q was called: %v", calls, hung)
 		}
 		for _, begun := range []bool{false, true} {
 			ctx, end := context.WithCancel(t.Context())
+			w := NewWatch(ctx, Limits{}, Space{}, slog.New(slog.DiscardHandler))
 			fetching, endFetching := context.WithCancel(t.Context())
 			until, over := make(chan struct{}), make(chan struct{})
 			returned := make(chan *Hang)
 			go func() {
-				returned <- w.Guard(ctx, func() {
+				returned <- w.Guard(func() {
 					if begun {
 						w.Begin(t.Context(), fetching)
 					}

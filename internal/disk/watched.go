@@ -1,13 +1,16 @@
 package disk
 
 // FS opens a file system, in a step that names its root, and returns it as one of which calls that
-// hang are reported.
+// hang are reported. It is the one whose room is watched; FS is called before anything else asks
+// for room.
 func (w *Watch) FS(root string, open func() (FS, error)) (FS, error) {
 	fs, err := step(w, "open", root, open)
 	if err != nil || w == nil {
 		return fs, err
 	}
-	return watchedFS{fs, w}, nil
+	watched := watchedFS{fs, w}
+	w.room = newRoom(w.until, w.space, watched.Free, w.log)
+	return watched, nil
 }
 
 // step is [Watch.Disk] for a call with a result.

@@ -77,7 +77,7 @@ func TestWatchedFS(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log bytes.Buffer
-				w := NewWatch(Limits{}, slog.New(slog.NewTextHandler(&log, nil)))
+				w := NewWatch(t.Context(), Limits{}, Space{}, slog.New(slog.NewTextHandler(&log, nil)))
 				fs := &stuckFS{until: make(chan struct{}), open: what != "open a"}
 				ctx, stop := context.WithCancel(t.Context())
 				go w.run(ctx)

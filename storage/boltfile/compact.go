@@ -16,7 +16,7 @@ import (
 // Create makes a new file at path with what fill writes: under a temporary name first, so that a
 // file of that name is always whole. Watch may be nil.
 func Create(path string, watch *disk.Watch, fill func(*bolt.Tx) error) error {
-	return watch.Disk("make", path, func() error {
+	return (&File{path: path, watch: watch}).call("make", func() error {
 		return replace(path, "create", false, func(db *bolt.DB) error { return db.Update(fill) })
 	})
 }
