@@ -2,9 +2,11 @@ package fetch
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -51,22 +53,56 @@ func (b *blindness) note(late bool) {
 	}
 }
 
-// dialRoute dials a host, or the proxy of the context, whose address is the user's choice and is
-// not guarded. That of a host is checked after the name was resolved and for every dial, so a name
-// that changes its address gains nothing. A connection is used again only for the same host and
-// port, which have the same exemption.
-func (c *Client) dialRoute(ctx context.Context, _, addr string) (net.Conn, error) {
+// A dialing says what a connection is for. The functions that make it have it from their context.
+type dialing struct {
+	proxy  *url.URL    // nil: none
+	config *tls.Config // of the host; nil: http
+}
+
+type dialingKey struct{}
+
+// relay returns the proxy that requests go to, rather than bytes for a host that it connects us
+// with, or nil.
+func (d dialing) relay() *url.URL {
+	if d.proxy == nil || d.config != nil || isSOCKS(d.proxy) {
+		return nil
+	}
+	return d.proxy
+}
+
+func dialingOf(ctx context.Context) dialing { return ctx.Value(dialingKey{}).(dialing) }
+
+// connect makes a connection to a host, through a proxy if there is one, or to a proxy that relays.
+// The address of a host that is dialled here is checked after the name was resolved and for every
+// dial, so a name that changes its address gains nothing. A connection is used again only for the
+// same host and port, which have the same exemption.
+func (c *Client) connect(ctx context.Context, _, addr string) (net.Conn, error) {
+	d := dialingOf(ctx)
+	if d.relay() != nil {
+		conn, err := c.dialProxy(ctx, d.proxy)
+		if err != nil {
+			return nil, proxyFault(ctx, d.proxy, err)
+		}
+		return conn, nil
+	}
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, err
 	}
-	if d := dialingOf(ctx); d != nil {
-		conn, err := c.dial(ctx, host, port, false)
-		if err != nil {
-			return nil, d.fault(err)
-		}
-		return conn, nil
+	var conn net.Conn
+	if d.proxy != nil {
+		conn, err = c.dialTunnel(ctx, d.proxy, addr)
+	} else {
+		conn, err = c.dialHost(ctx, host, port)
 	}
+	if err != nil || d.config == nil {
+		return conn, err
+	}
+	return handshake(ctx, conn, d.config, host)
+}
+
+// dialHost dials a host itself.
+func (c *Client) dialHost(ctx context.Context, host, port string) (net.Conn, error) {
 	_, private, err := c.names.addresses(ctx, host)
 	if err != nil {
 		return nil, err

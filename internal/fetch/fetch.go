@@ -213,7 +213,7 @@ func New(opts Options) *Client {
 		c.coders <- new(coder)
 	}
 
-	c.pool = newPool(&c.opts, c.dialRoute)
+	c.pool = newPool(&c.opts, c.connect)
 	if opts.Proxy != nil {
 		c.proxy = func(*url.URL) (*url.URL, error) { return opts.Proxy, nil }
 	} else if env := httpproxy.FromEnvironment(); env.HTTPProxy != "" || env.HTTPSProxy != "" {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -80,68 +79,14 @@ func newTransport(opts *Options, dial func(ctx context.Context, network, addr st
 		}
 	}
 	return &http.Transport{
-		DialContext:            dial,
-		Proxy:                  func(r *http.Request) (*url.URL, error) { return proxyOf(r.Context()), nil },
+		DialContext:            dial, // both make connections that are ready for requests,
+		DialTLSContext:         dial, // with TLS and through a proxy
+		Proxy:                  func(r *http.Request) (*url.URL, error) { return dialingOf(r.Context()).relay(), nil },
 		TLSClientConfig:        config,
-		TLSHandshakeTimeout:    tlsTimeout,
 		DisableCompression:     true, // codings are ours, see coding.go
 		IdleConnTimeout:        idleTimeout,
 		MaxResponseHeaderBytes: maxHeader,
-		OnProxyConnectResponse: func(ctx context.Context, _ *url.URL, _ *http.Request, res *http.Response) error {
-			switch d := dialingOf(ctx); res.StatusCode {
-			case http.StatusOK:
-				d.tunnel = true
-				return nil
-			case http.StatusProxyAuthRequired:
-				return d.fault(ErrProxyPassword)
-			}
-			return &Error{Connect, true, fmt.Errorf("proxy answers %q", res.Status)}
-		},
 	}
-}
-
-// A dialing is the making of a connection by way of a proxy, known to the functions that make it by
-// their context.
-type dialing struct {
-	proxy  *url.URL
-	tunnel bool // the proxy has connected us with the host
-}
-
-type dialingKey struct{}
-
-// dialingOf returns nil if there is no proxy.
-func dialingOf(ctx context.Context) *dialing {
-	d, _ := ctx.Value(dialingKey{}).(*dialing)
-	return d
-}
-
-func proxyOf(ctx context.Context) *url.URL {
-	if d := dialingOf(ctx); d != nil {
-		return d.proxy
-	}
-	return nil
-}
-
-// failure returns the error of a connection: of the proxy, or of what is behind it.
-func (d *dialing) failure(ctx context.Context, err error) error {
-	_, known := errors.AsType[*Error](err)
-	op, _ := errors.AsType[*net.OpError](err)
-	isSocks := strings.HasPrefix(d.proxy.Scheme, "socks5")
-	connects := op != nil && op.Op == "socks connect"
-	switch {
-	case known, d.tunnel, ctx.Err() != nil:
-		return err
-	case isSocks && connects && !strings.Contains(err.Error(), "authentication"):
-		return &Error{Connect, true, err}
-	case isSocks && !connects:
-		return err // of TLS with the host
-	}
-	return d.fault(err)
-}
-
-// fault makes an error one of the proxy.
-func (d *dialing) fault(err error) error {
-	return &Error{Proxy, true, fmt.Errorf("%s: %w", d.proxy.Host, err)}
 }
 
 // send sends a request, once. The caller must call put when it has closed the body of the answer.
@@ -161,7 +106,7 @@ func (p *pool) send(r *http.Request, to *route) (*http.Response, *pooled, error)
 	if res.StatusCode == http.StatusProxyAuthRequired && to.proxy != nil && to.url.Scheme == "http" {
 		res.Body.Close()
 		p.put(c, res.Header)
-		return nil, nil, (&dialing{proxy: to.proxy}).fault(ErrProxyPassword)
+		return nil, nil, proxyFault(r.Context(), to.proxy, ErrProxyPassword)
 	}
 	if res.StatusCode == http.StatusMisdirectedRequest && res.ProtoMajor == 2 {
 		res.Body.Close()
@@ -198,28 +143,25 @@ func (p *pool) isOld(to *route) bool {
 // is idle.
 func (p *pool) get(ctx context.Context, to *route) (*pooled, error) {
 	at := place{scheme: to.url.Scheme, host: to.host, port: to.port}
-	if to.proxy != nil {
-		at.proxy = to.proxy.String()
-		if at.scheme == "http" && !strings.HasPrefix(to.proxy.Scheme, "socks5") {
-			at.host, at.port = "", ""
-		}
-	}
 	transport := p.both
 	if at.scheme == "https" && (p.onlyHTTP1 || p.isOld(to)) {
 		at.http1, transport = true, p.http1
 	}
+	d := dialing{proxy: to.proxy}
+	if at.scheme == "https" {
+		d.config = transport.TLSClientConfig
+	}
+	if to.proxy != nil {
+		at.proxy = to.proxy.String()
+	}
+	if d.relay() != nil {
+		at.host, at.port = "", ""
+	}
 	if c := p.take(at); c != nil {
 		return c, nil
 	}
-	var d *dialing
-	if to.proxy != nil {
-		d = &dialing{proxy: to.proxy}
-		ctx = context.WithValue(ctx, dialingKey{}, d)
-	}
+	ctx = context.WithValue(ctx, dialingKey{}, d)
 	cc, err := transport.NewClientConn(ctx, at.scheme, net.JoinHostPort(to.host, to.port))
-	if err != nil && d != nil {
-		return nil, d.failure(ctx, err)
-	}
 	if err != nil {
 		return nil, err
 	}
