@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -64,6 +65,19 @@ func lockTree(root string, shared bool) (*owner, error) {
 		}
 	}
 	return o, nil
+}
+
+// InUse returns [ErrBusy] if another process has LOCK of the tree in the folder root for writing.
+// It makes none.
+func InUse(root string) error {
+	if _, err := os.Lstat(filepath.Join(root, lockName)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	o, err := lockTree(root, true)
+	if err != nil {
+		return err
+	}
+	return o.release()
 }
 
 func (o *owner) release() error {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,39 +37,33 @@ func checkRoot(root string) error {
 	return nil
 }
 
-// hasFormat returns the error of [Open] for a folder that has no FORMAT.
-func hasFormat(root string) error {
-	_, err := os.Lstat(filepath.Join(root, formatName))
+// lacksFormat is the error for a root without FORMAT: nil if create is set and the folder holds no
+// more than a kill leaves before FORMAT is written, or a new file system has. [ErrFormat] where it
+// has other parts of a tree, for only FORMAT has the rules by which its names were made; [ErrBusy]
+// while another process makes the tree; else fs.ErrNotExist.
+func (t *Tree) lacksFormat(create bool) error {
+	has, err := t.foreign()
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return noTree(root)
 	case err != nil:
-		return fmt.Errorf("iut: no tree in %s: %w", root, err)
-	}
-	return nil
-}
-
-// noTree is the error for a root without FORMAT: fs.ErrNotExist, or [ErrFormat] where other parts
-// of a tree are there, for only FORMAT has the rules by which its names were made.
-func noTree(root string) error {
-	entries, err := os.ReadDir(root)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return DiskError("list", err)
-	}
-	for _, e := range entries {
-		if name := e.Name(); name == "index.db" || name == seedsName || strings.HasPrefix(name, "pr-") {
-			return lacksFormat(root, name)
+		return DiskError("look at the root", err)
+	case madeAfterFormat(has):
+		return fmt.Errorf("%w: %s has %s but no %s; %s", ErrFormat, t.root, has, formatName, formatRepair)
+	case create && has != "":
+		return fmt.Errorf("%w: %s has %s but no %s: not a tree; name a new or empty folder", ErrFormat, t.root, has, formatName)
+	case create:
+		return nil
+	case has == "" && t.root != "" && t.owner == nil:
+		if err := InUse(t.root); err != nil {
+			return err
 		}
 	}
-	return fmt.Errorf("iut: no tree in %s: %w", root, fs.ErrNotExist)
+	return fmt.Errorf("iut: no tree in %s: %w", t.root, fs.ErrNotExist)
 }
 
-// lacksFormat is the error for a folder that has something, but no FORMAT.
-func lacksFormat(root, has string) error {
-	if name, _, _ := strings.Cut(has, "/"); name != "index.db" && name != seedsName && !strings.HasPrefix(name, "pr-") {
-		return fmt.Errorf("%w: %s has %s but no %s: not a tree; name a new or empty folder", ErrFormat, root, has, formatName)
-	}
-	return fmt.Errorf("%w: %s has %s but no %s; %s", ErrFormat, root, has, formatName, formatRepair)
+// madeAfterFormat reports whether a name in the root is of a part that a tree has only after
+// FORMAT.
+func madeAfterFormat(name string) bool {
+	return name == "index.db" || name == seedsName || strings.HasPrefix(name, "pr-")
 }
 
 // formatRepair says what to do about a FORMAT that is lost or bad.
@@ -83,8 +78,8 @@ func otherVersion(text []byte) bool {
 	return ok && err == nil && (version < oldestFormat || version > formatVersion)
 }
 
-// readFormat reads FORMAT. Without it the folder must hold no more than a kill leaves before FORMAT
-// is written, or a new file system has: then there is none. It changes nothing on the disk.
+// readFormat reads FORMAT. there is false if create is set and a tree may be made, see lacksFormat.
+// It changes nothing on the disk.
 func (t *Tree) readFormat(create bool) (f Format, there bool, err error) {
 	text, err := t.readFile(formatName)
 	switch {
@@ -100,29 +95,27 @@ func (t *Tree) readFormat(create bool) (f Format, there bool, err error) {
 		return f, true, err
 	case !errors.Is(err, fs.ErrNotExist):
 		return f, false, DiskError("read", err)
-	case !create:
-		return f, false, fmt.Errorf("iut: no tree in %s: %w", t.root, fs.ErrNotExist)
 	}
-	foreign, err := t.foreign()
-	if err != nil {
-		return f, false, DiskError("look at the root", err)
-	}
-	if foreign == "" {
+	missing := t.lacksFormat(create)
+	if missing == nil {
 		return f, false, nil
 	}
 	// Another process may have made the tree between the two looks.
 	if _, err := t.fs.Stat(formatName); err == nil {
 		return t.readFormat(create)
 	}
-	return f, false, lacksFormat(t.root, foreign)
+	return f, false, missing
 }
 
-// foreign returns the first name in the root, or in tmp, that an unfinished tree does not have; "":
-// there is none.
+// foreign returns a name in the root, or in tmp, that an unfinished tree does not have, one of
+// madeAfterFormat if there is one; "": there is none.
 func (t *Tree) foreign() (string, error) {
 	entries, err := t.fs.List(".")
 	if err != nil {
 		return "", err
+	}
+	if i := slices.IndexFunc(entries, func(e Entry) bool { return madeAfterFormat(e.Name) }); i >= 0 {
+		return entries[i].Name, nil
 	}
 	for _, e := range entries {
 		switch e.Name {

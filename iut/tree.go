@@ -41,6 +41,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"urltree/internal/disk"
 	"urltree/storage"
@@ -149,23 +150,20 @@ func (t *Tree) openRoot(opts Options, create bool) (err error) {
 			if err := makeRoot(t.root, opts.Sync != SyncNone); err != nil {
 				return DiskError("make the tree", err)
 			}
-		} else if err := hasFormat(t.root); err != nil { // leave no LOCK in a folder that is none
-			return err
-		}
-		if err := checkRoot(t.root); err != nil {
-			return err
 		}
 	}
 	if t.fs == nil {
-		if t.disk, err = OpenDisk(t.root, opts.Sync); err != nil {
-			return DiskError("open the tree", err)
+		if err := t.openDisk(opts.Sync); err != nil {
+			return err
 		}
-		t.fs = t.disk
 	}
 	if t.root == "" {
 		return nil
 	}
-	// LOCK in a folder of somebody else's is not ours to write to.
+	if err := checkRoot(t.root); err != nil {
+		return err
+	}
+	// LOCK in a folder of somebody else's is not ours to make or to write to.
 	if _, _, err := t.readFormat(create); err != nil {
 		return err
 	}
@@ -173,19 +171,29 @@ func (t *Tree) openRoot(opts Options, create bool) (err error) {
 	return err
 }
 
+// openDisk opens the root, which must be there.
+func (t *Tree) openDisk(sync Sync) (err error) {
+	t.disk, err = OpenDisk(t.root, sync)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return fmt.Errorf("iut: no tree in %s: %w", t.root, err)
+	}
+	t.fs = t.disk
+	return DiskError("open the tree", err)
+}
+
 // ReadFormat reads FORMAT of the tree in the folder root, without its LOCK: a crawl may have it.
-// Errors are fs.ErrNotExist if there is no tree, [ErrFormat], [ErrOlder], [ErrTree] and [ErrDisk].
+// Errors are fs.ErrNotExist if there is no tree, [ErrBusy] while another process makes it,
+// [ErrFormat], [ErrOlder], [ErrTree], [ErrDisk], and those of the system for a root that is no
+// folder.
 func ReadFormat(root string) (f Format, err error) {
-	if err := errors.Join(hasFormat(root), checkRoot(root)); err != nil {
-		return f, err
+	t := &Tree{root: root, readOnly: true}
+	if err = t.openDisk(SyncNone); err == nil {
+		err = checkRoot(root)
 	}
-	disk, err := OpenDisk(root, SyncNone)
-	if err != nil {
-		return f, DiskError("open root", err)
+	if err == nil {
+		f, _, err = t.readFormat(false)
 	}
-	t := &Tree{root: root, fs: disk, readOnly: true}
-	f, _, err = t.readFormat(false)
-	return f, errors.Join(err, disk.Close())
+	return f, errors.Join(err, t.Close())
 }
 
 // Close releases the tree. It syncs nothing. The errors are those of the system.

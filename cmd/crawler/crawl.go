@@ -45,7 +45,7 @@ func (c *command) crawl(ctx context.Context, operands []string) error {
 	}
 	switch err := treeThere(opts.Tree); {
 	case len(opts.Seeds) > 0 || opts.MoreSeeds != nil || err == nil:
-	case errors.Is(err, iut.ErrFormat):
+	case errors.Is(err, iut.ErrFormat), errors.Is(err, iut.ErrBusy):
 		return err
 	default:
 		return usagef("nothing to do: no seeds, and no tree in %s; name a URL, or a seed file with -input; see crawler -h", opts.Tree)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"syscall"
 
@@ -94,16 +93,17 @@ func openExclusive(root string) (*iut.Tree, error) {
 	return iut.Open(root, iut.Options{})
 }
 
-// treeThere distinguishes a missing tree from a damaged one.
+// treeThere returns an error if there is no tree, or one that another process is only just making.
+// Other errors are met again when the tree is opened.
 func treeThere(root string) error {
-	_, err := os.Lstat(filepath.Join(root, "FORMAT"))
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		if _, err := iut.Open(root, iut.Options{ReadOnly: true}); errors.Is(err, iut.ErrFormat) {
-			return err // it is FORMAT that is missing
-		}
+	_, err := iut.ReadFormat(root)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return usagef("-tree %s: there is no tree", root)
+	case errors.Is(err, iut.ErrFormat), errors.Is(err, iut.ErrBusy):
+		return err
 	}
-	return nil // other errors are met again when it is opened
+	return nil
 }
 
 // withIndex calls fn with the index of a tree, and closes both. An index that is missing is damage:

@@ -58,6 +58,9 @@ func (c *command) watch(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case first && errors.Is(err, ctl.ErrNone):
+			if err := iut.InUse(c.root()); err != nil {
+				return err
+			}
 			return fmt.Errorf("-tree %s: no crawl is going on; crawler stats shows what there is", c.root())
 		case errors.Is(err, ctl.ErrNone), errors.Is(err, ctl.ErrEnding), errors.Is(err, ctl.ErrCut):
 			show.close()
