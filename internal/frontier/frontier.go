@@ -27,6 +27,7 @@ import (
 	"sync"
 	"time"
 
+	"urltree/internal/frontier/queue"
 	"urltree/storage/record"
 )
 
@@ -150,7 +151,7 @@ func New(opts Options) (*Frontier, error) {
 	opts.MaxCrawlDelay = cmp.Or(opts.MaxCrawlDelay, time.Minute)
 	opts.Queues = cmp.Or(opts.Queues, 1)
 	if opts.Queue != "" {
-		if _, err := opts.newQueue(); err != nil {
+		if _, err := queue.New[*record.Row](opts.Queue, opts.Queues); err != nil {
 			return nil, fmt.Errorf("frontier: %w", err)
 		}
 	}

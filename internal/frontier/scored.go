@@ -14,26 +14,23 @@ const (
 	scoredFixed = 448
 	scoredRow   = 128
 
-	mostAhead = 16 // rows taken out of the queue at once
 	fewRanked = 32 // rows that are ranked again at any time
 )
 
-// A scored window hands out rows by what they are worth, from priority queues side by side. What
-// a row is worth is asked when it comes in, and of all rows again when a quarter of them has
-// gone, or at once if they are few. Several queues give out what is about the first row, see
-// queue.Multi.
+// A scored window hands out rows by what they are worth, from a priority queue. What a row is worth
+// is asked when it comes in, and of all rows again when a quarter of them has gone, or at once if
+// they are few.
 //
-// A row stands in the queue or in front. The window takes no row behind edge while there are
-// others on disk only: these are about as good.
+// The window takes no row behind edge while there are others on disk only: these are about as good.
 type scored struct {
 	opts   *Options
 	rows   map[string]*record.Row // by URL
 	text   int64                  // bytes of the strings of rows
 	queue  queue.Queue[*record.Row]
-	front  []ranked // the best last
 	edge   ranked
-	peak   int // most rows since the map was made
-	popped int // rows that have gone since all were ranked
+	peak   int  // most rows since the map was made
+	popped int  // rows that have gone since all were ranked
+	looked bool // none has gone since first looked whether to rank them again
 }
 
 type ranked = queue.Item[*record.Row]
@@ -52,21 +49,6 @@ func (o *Options) fixed() int64 {
 		return 0
 	}
 	return int64(1+o.Queues) * scoredFixed
-}
-
-// newQueue returns the empty queues of a window.
-func (o *Options) newQueue() (queue.Queue[*record.Row], error) {
-	list := make([]queue.Queue[*record.Row], o.Queues)
-	for i := range list {
-		var err error
-		if list[i], err = queue.New[*record.Row](o.Queue); err != nil {
-			return nil, err
-		}
-	}
-	if len(list) == 1 {
-		return list[0], nil
-	}
-	return queue.NewMulti(list), nil
 }
 
 // place returns a row as an item with its key: those of range Later come first, by Due.
@@ -95,31 +77,23 @@ func (w *scored) first() *record.Row {
 	if len(w.rows) == 0 {
 		return nil
 	}
-	if len(w.front) == 0 {
-		if w.opts.Rank != nil && 4*w.popped >= len(w.rows)-fewRanked {
-			items := make([]ranked, 0, len(w.rows))
-			for _, r := range w.rows {
-				items = append(items, w.place(r))
-			}
-			w.requeue(items)
+	if w.opts.Rank != nil && !w.looked && 4*w.popped >= len(w.rows)-fewRanked {
+		items := make([]ranked, 0, len(w.rows))
+		for _, r := range w.rows {
+			items = append(items, w.place(r))
 		}
-		ahead := mostAhead
-		if w.opts.Rank != nil {
-			ahead = max(w.opts.Queues, min(mostAhead, len(w.rows)/8)) // of few rows the ranks count as they are now
-		}
-		w.front = w.queue.Extract(w.front, ahead)
-		slices.SortFunc(w.front, func(a, b ranked) int { return queue.Compare(b, a) })
+		w.requeue(items)
 	}
-	return w.front[len(w.front)-1].Value
+	w.looked = true
+	item, _ := w.queue.First()
+	return item.Value
 }
 
 func (w *scored) pop() record.Row {
-	r := w.first()
-	last := len(w.front) - 1
-	w.front[last] = ranked{}
-	w.front = w.front[:last]
+	r := w.queue.Pop().Value
 	w.text -= rowText(r)
 	w.popped++
+	w.looked = false
 	if delete(w.rows, r.URL); len(w.rows) == 0 {
 		*w = scored{opts: w.opts}
 	}
@@ -161,19 +135,9 @@ func (w *scored) merge(rows []record.Row, left func(r *record.Row)) {
 		if w.edge.Less(item) {
 			w.edge = ranked{Key: item.Key, Seq: item.Seq}
 		}
-		if len(w.front) > 0 && item.Less(&w.front[0]) {
-			w.retreat()
-		}
+		w.queue.Insert(*item)
 	}
 	w.peak = max(w.peak, len(w.rows))
-	w.queue.Insert(items...)
-}
-
-// retreat puts the rows in front back into the queue.
-func (w *scored) retreat() {
-	w.queue.Insert(w.front...)
-	clear(w.front)
-	w.front = w.front[:0]
 }
 
 // refresh makes map and queue anew, of these items.
@@ -190,10 +154,11 @@ func (w *scored) refresh(items []ranked) {
 
 // requeue makes the queue anew, of all rows.
 func (w *scored) requeue(items []ranked) {
-	clear(w.front)
-	w.front, w.popped = w.front[:0], 0
-	w.queue, _ = w.opts.newQueue()
-	w.queue.Insert(items...)
+	w.popped = 0
+	w.queue, _ = queue.New[*record.Row](w.opts.Queue, w.opts.Queues)
+	for _, item := range items {
+		w.queue.Insert(item)
+	}
 }
 
 // cut drops an eighth more than it must, so that its pass over all rows is paid for by those that
@@ -203,9 +168,10 @@ func (w *scored) cut(least, most int, limit int64, left func(r *record.Row)) {
 	if n <= most && w.bytes() <= limit || n <= least && w.peak == n {
 		return
 	}
-	w.retreat()
-	items := w.queue.Extract(nil, n)
-	slices.SortFunc(items, queue.Compare)
+	items := make([]ranked, n)
+	for i := range items {
+		items[i] = w.queue.Pop()
+	}
 	size := w.opts.fixed()
 	keep := 0
 	for ; keep < n; keep++ {

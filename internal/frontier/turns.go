@@ -28,7 +28,7 @@ func (s *seat) due(now int64) bool { return s.taken() && s.at <= now }
 
 // first returns the host that has the earliest turn, or nil.
 func (t *turns) first() *host {
-	_, item, _ := t.tournament.First()
+	item, _ := t.tournament.First()
 	return item.Value
 }
 

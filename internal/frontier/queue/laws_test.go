@@ -47,21 +47,13 @@ func (t *Tournament[V]) check() error {
 
 // check asserts that pivots partition the array.
 func (q *quickHeap[V]) check() error {
-	if q.Len() < 0 || q.Len() > q.cap || q.cap&(q.cap-1) != 0 {
-		return fmt.Errorf("%d items in %d cells", q.Len(), q.cap)
-	}
-	items := make([]Item[V], q.Len())
-	for i := range items {
-		items[i] = *q.at(q.idx + i)
-	}
-	for j := 1; j < len(q.stack); j++ {
-		p := q.stack[j] - q.idx
-		if p < 0 || q.stack[j] >= q.stack[j-1] {
-			return fmt.Errorf("pivot at %d, the next at %d, head at %d", q.stack[j], q.stack[j-1], q.idx)
+	for j, p := range q.pivots {
+		if p >= len(q.items) || j > 0 && p <= q.pivots[j-1] {
+			return fmt.Errorf("pivots %v of %d items", q.pivots, len(q.items))
 		}
-		for i := range items {
-			if i < p && items[p].Less(&items[i]) || i > p && items[i].Less(&items[p]) {
-				return fmt.Errorf("the item at %d is on the wrong side of the pivot at %d", q.idx+i, q.idx+p)
+		for i := range q.items {
+			if i < p && q.items[i].Less(&q.items[p]) || i > p && q.items[p].Less(&q.items[i]) {
+				return fmt.Errorf("the item at %d is on the wrong side of the pivot at %d", i, p)
 			}
 		}
 	}
@@ -69,8 +61,8 @@ func (q *quickHeap[V]) check() error {
 }
 
 // check asserts the laws of each queue.
-func (m *Multi[V]) check() error {
-	for i, q := range m.queues {
+func (s several[V]) check() error {
+	for i, q := range s {
 		if err := checkQueue(q); err != nil {
 			return fmt.Errorf("queue %d: %w", i, err)
 		}

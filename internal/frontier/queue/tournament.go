@@ -12,24 +12,19 @@ type ID int32
 //
 // The three arrays are the bracket's Node and Leaf, and prio.
 type Tournament[V any] struct {
-	bracket     Bracket
-	prio        []Item[V] // by player, who is the ID less one
-	comparisons int64
+	bracket Bracket
+	prio    []Item[V] // by player, who is the ID less one
 }
 
 // Len returns the number of items.
 func (t *Tournament[V]) Len() int { return t.bracket.Size() }
 
-// Comparisons returns the number of matches played.
-func (t *Tournament[V]) Comparisons() int64 { return t.comparisons }
-
-// First returns the best item; ok reports whether there is one.
-func (t *Tournament[V]) First() (id ID, item Item[V], ok bool) {
+// First implements Queue.
+func (t *Tournament[V]) First() (item Item[V], ok bool) {
 	if t.Len() == 0 {
-		return 0, item, false
+		return item, false
 	}
-	w := t.bracket.Winner()
-	return ID(w + 1), t.prio[w], true
+	return t.prio[t.bracket.Winner()], true
 }
 
 // UpTo returns the values of at most limit items whose keys are at most key, in no order. It looks
@@ -85,20 +80,11 @@ func (t *Tournament[V]) Remove(id ID) Item[V] {
 	return item
 }
 
-// Insert adds items one after the other.
-func (t *Tournament[V]) Insert(items ...Item[V]) {
-	for _, item := range items {
-		t.Add(item)
-	}
-}
+// Insert implements Queue.
+func (t *Tournament[V]) Insert(item Item[V]) { t.Add(item) }
 
-// Extract removes the first r items and appends them to dst, here in order.
-func (t *Tournament[V]) Extract(dst []Item[V], r int) []Item[V] {
-	for ; r > 0 && t.Len() > 0; r-- {
-		dst = append(dst, t.Remove(ID(t.bracket.Winner()+1)))
-	}
-	return dst
-}
+// Pop implements Queue.
+func (t *Tournament[V]) Pop() Item[V] { return t.Remove(ID(t.bracket.Winner() + 1)) }
 
 // replay plays the matches of a player who has come or changed, from its leaf up to the root, or to
 // one that another wins as before: further up the players are the same.
@@ -106,7 +92,6 @@ func (t *Tournament[V]) replay(player int32) {
 	node := t.bracket.Node
 	for i := t.bracket.Leaf[player] / 2; i >= 1; i /= 2 {
 		winner, other := node[2*i], node[2*i+1]
-		t.comparisons++
 		if t.prio[other].Less(&t.prio[winner]) {
 			winner = other
 		}

@@ -1,10 +1,12 @@
-// Package queue holds the priority queues of the experiments: those of the crawler, and those that
-// it has no use for.
+// Package queue holds the priority queues of the experiments, for work done in bulk: insert many,
+// extract the first R.
 //
-//	kind        in memory                          on disk
-//	cbt         Leaf 1: the crawler's tournament   a slot of whole blocks for each leaf
-//	            Leaf n: tournament of blocks
-//	quickheap   the crawler's                      the same array in blocks
+//	kind        in memory              on disk
+//	cbt         tournament of blocks   a slot of whole blocks for each leaf
+//	quickheap   array                  the same array in blocks
+//
+// The crawler has both, but takes one item at a time: its tournament has one item a leaf and its
+// bracket is the one here, its quickheap puts one item in at a time.
 //
 // A cbt of blocks bounds each operation by O(log N) and keeps several queues equally busy. A
 // quickheap touches fewer blocks of a disk.
@@ -32,13 +34,26 @@ const (
 	QuickHeap = queue.QuickHeap
 )
 
-// A Queue is one of the crawler's, with what it has cost.
+// A Queue returns first what has the least key. It is not safe for use by several goroutines.
 type Queue[V any] interface {
-	queue.Queue[V]
+	counting[V]
 	// Count returns what the queue has cost so far.
 	Count() Count
 	// Err returns the first error of the file, or nil.
 	Err() error
+}
+
+// counting is a queue that counts comparisons.
+type counting[V any] interface {
+	// Len returns the number of items inserted and not extracted.
+	Len() int
+	// Insert adds items; the slice stays the caller's.
+	Insert(items ...Item[V])
+	// Extract removes the first r items, or all if there are fewer, and appends them to dst.
+	// Their order among themselves is not defined.
+	Extract(dst []Item[V], r int) []Item[V]
+	// Comparisons returns how many pairs of keys were compared so far.
+	Comparisons() int64
 }
 
 // A Count is the cost of operations.
@@ -66,14 +81,6 @@ type Options[V any] struct {
 	Memory int64          // bytes of blocks kept in memory, at least four blocks; 0: 1 MiB
 }
 
-// cells is memory or *block.Array.
-type cells[V any] interface {
-	queue.Cells[V]
-	Write(pos int, src []Item[V])
-	Err() error
-	IO() (reads, writes int64)
-}
-
 // New returns an empty queue of kind CBT or QuickHeap. It never frees memory or room in the file,
 // but uses it again. The error wraps ErrOptions.
 func New[V any](kind string, o Options[V]) (Queue[V], error) {
@@ -90,21 +97,15 @@ func New[V any](kind string, o Options[V]) (Queue[V], error) {
 		store, per = a, a.PerBlock()
 		leaf = cmp.Or(o.Leaf, per)
 	}
-	var q queue.Queue[V]
-	switch {
-	case kind == QuickHeap:
-		q = queue.NewQuickHeap(store, o.Seed)
-	case o.Leaf == 1 && o.File == nil:
-		q = new(queue.Tournament[V])
-	default:
-		q = newCBT(store, leaf, (leaf+per-1)/per*per)
+	if kind == QuickHeap {
+		return counted[V]{newQuickHeap(store, o.Seed), store}, nil
 	}
-	return counted[V]{q, store}, nil
+	return counted[V]{newCBT(store, leaf, (leaf+per-1)/per*per), store}, nil
 }
 
 // counted is a queue with the cells that it keeps its items in.
 type counted[V any] struct {
-	queue.Queue[V]
+	counting[V]
 	cells cells[V]
 }
 
@@ -115,18 +116,6 @@ func (q counted[V]) Count() Count {
 	c.Reads, c.Writes = q.cells.IO()
 	return c
 }
-
-// memory has what a file has, beside cells.
-type memory[V any] struct{ queue.Memory[V] }
-
-func (m *memory[V]) Write(pos int, src []Item[V]) {
-	for i, item := range src {
-		m.Set(pos+i, item)
-	}
-}
-
-func (m *memory[V]) Err() error                { return nil }
-func (m *memory[V]) IO() (reads, writes int64) { return 0, 0 }
 
 // ItemCodec writes an item as key, sequence number and value.
 func ItemCodec[V any](value block.Codec[V]) block.Codec[Item[V]] {
