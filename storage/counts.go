@@ -68,7 +68,7 @@ func (g *counting) write(w *writer, diffs map[string]*record.Counts) {
 			w.fail(err)
 			return
 		}
-		if sum.Add(diff); !row && sum.Records() < record.CountedFrom {
+		if sum = sum.Plus(*diff, 1); !row && sum.Records() < record.CountedFrom {
 			small = name + g.suffix
 			continue
 		}
@@ -84,7 +84,7 @@ func addTo(sums map[string]*record.Counts, key []byte, diff *record.Counts) {
 		f = &record.Counts{}
 		sums[string(key)] = f
 	}
-	f.Add(diff)
+	*f = f.Plus(*diff, 1)
 }
 
 // Counts returns the counts of all records strictly below a folder key ("" for the whole tree).

@@ -181,7 +181,7 @@ func (g *ledger) write(run uint32) {
 	hosts := make(boltfile.Puts, 0, len(g.hosts))
 	for name, c := range g.hosts {
 		h := c.row
-		h.Counts.Add(&c.counts)
+		h.Counts = h.Counts.Plus(c.counts, 1)
 		h.Sitemaps += c.maps
 		if t := c.times; t != nil && (h.Run != run || h.Seq <= t.Seq) {
 			h.HostTimes, h.Run = *t, run

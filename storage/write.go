@@ -85,7 +85,8 @@ func (c *change) count(e *entry) {
 	diff.Count(e.rec, 1)
 	c.totals.Count(e.rec, 1)
 	if diff != (record.Counts{}) {
-		c.ledger.host(record.Host(e.rec.URL)).counts.Add(&diff)
+		h := c.ledger.host(record.Host(e.rec.URL))
+		h.counts = h.counts.Plus(diff, 1)
 	}
 	if n := record.HeldByDomain(e.rec) - record.HeldByDomain(e.old); n != 0 {
 		if d := c.ledger.domain(record.Host(e.rec.URL)); d != nil {

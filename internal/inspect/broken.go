@@ -219,7 +219,7 @@ func (i *Inspector) brokenLinks(ctx context.Context, in below, seed maphash.Seed
 				return err
 			}
 		}
-		meant := len(in.key) == 0
+		meant := false
 		for k := range p.Edges {
 			e := &p.Edges[k]
 			// A redirect is no link: whoever links to that URL has one that is broken.
@@ -241,18 +241,17 @@ func (i *Inspector) brokenLinks(ctx context.Context, in below, seed maphash.Seed
 
 // nameSource sets what named a broken URL first, if that is meant.
 func (i *Inspector) nameSource(r *record.Record, t *BrokenTarget, in below) {
-	meant := func(url string) bool { return len(in.key) == 0 || in.has(url) }
 	switch {
 	case r.Via != "": // it is the end of a redirect, which has that source
 	case r.Source == record.Seed:
-		if meant(r.URL) {
+		if in.has(r.URL) {
 			t.How = "seed"
 		}
 	case i.isSitemap(r.Source):
-		if meant(r.Source) {
+		if in.has(r.Source) {
 			t.Source, t.How = r.Source, "sitemap"
 		}
-	case meant(r.Source):
+	case in.has(r.Source):
 		t.Source, t.How = r.Source, "link"
 	}
 }

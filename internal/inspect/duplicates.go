@@ -45,7 +45,7 @@ func Duplicates(ctx context.Context, root string, w io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, urls.Close()) }()
-	d := &duplicates{ctx: ctx, tree: tree, w: bufio.NewWriterSize(w, 32<<10), urls: texts{file: urls}}
+	d := &duplicates{ctx: ctx, tree: tree, w: bufio.NewWriterSize(w, 32<<10), urls: texts{urls, []uint64{0}}}
 	for _, step := range []func() error{d.walk, d.equal, d.read, d.near} {
 		if err := step(); err != nil {
 			return err
@@ -108,35 +108,21 @@ func (d *duplicates) equal() error {
 	slices.SortFunc(order, func(i, j int32) int { return cmp.Or(cmp.Compare(d.ids[i], d.ids[j]), cmp.Compare(i, j)) })
 	// Groups come in the order of the folders: of all that are equal, the lowest number leads.
 	members := order[:0]
-	err := eachRun(order, func(i int32) uint64 { return d.ids[i] }, func(group []int32) error {
+	for group := range simhash.Runs(order, func(i int32) uint64 { return d.ids[i] }) {
 		if len(group) > 1 && d.ids[group[0]] != 0 {
 			for _, i := range group {
 				lead[i] = group[0]
 			}
 			members = append(members, group...)
 		}
-		return nil
-	})
-	if err != nil {
-		return err
 	}
 	slices.SortFunc(members, func(i, j int32) int {
 		return cmp.Or(cmp.Compare(lead[i], lead[j]), cmp.Compare(d.times[i], d.times[j]), cmp.Compare(i, j))
 	})
-	return eachRun(members, func(i int32) int32 { return lead[i] }, d.group)
-}
-
-// eachRun calls fn for each run of numbers that have the same key.
-func eachRun[K comparable](order []int32, key func(int32) K, fn func([]int32) error) error {
-	for len(order) > 0 {
-		n := 1
-		for n < len(order) && key(order[n]) == key(order[0]) {
-			n++
-		}
-		if err := fn(order[:n]); err != nil {
+	for group := range simhash.Runs(members, func(i int32) int32 { return lead[i] }) {
+		if err := d.group(group); err != nil {
 			return err
 		}
-		order = order[n:]
 	}
 	return nil
 }
@@ -237,7 +223,7 @@ func (d *duplicates) near() error {
 	}
 	d.nears = len(members)
 	slices.SortFunc(members, func(i, j int32) int { return cmp.Or(cmp.Compare(first[i], first[j]), cmp.Compare(i, j)) })
-	return eachRun(members, func(i int32) int32 { return first[i] }, func(group []int32) error {
+	for group := range simhash.Runs(members, func(i int32) int32 { return first[i] }) {
 		f := first[group[0]]
 		url, err := d.urls.get(d.numbers[f])
 		if err != nil {
@@ -250,33 +236,25 @@ func (d *duplicates) near() error {
 				return err
 			}
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
-// A texts keeps texts in a file, and in memory only where they end.
+// A texts keeps texts in a file, and in memory only where they begin and the last one ends.
 type texts struct {
-	file *spool.File
-	ends []uint64
+	file    *spool.File
+	borders []uint64
 }
 
 func (t *texts) add(text string) error {
-	t.ends = append(t.ends, t.start(len(t.ends))+uint64(len(text)))
+	t.borders = append(t.borders, t.borders[len(t.borders)-1]+uint64(len(text)))
 	_, err := io.WriteString(t.file, text)
 	return err
 }
 
-func (t *texts) start(i int) uint64 {
-	if i == 0 {
-		return 0
-	}
-	return t.ends[i-1]
-}
-
 // get returns a text, once the file is rewound.
 func (t *texts) get(i int32) (string, error) {
-	start := t.start(int(i))
-	b := make([]byte, t.ends[i]-start)
-	_, err := t.file.ReadAt(b, int64(start))
+	b := make([]byte, t.borders[i+1]-t.borders[i])
+	_, err := t.file.ReadAt(b, int64(t.borders[i]))
 	return string(b), err
 }

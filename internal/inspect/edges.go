@@ -51,7 +51,7 @@ type below struct {
 // names; they are not meant.
 func newBelow(key []byte) (b below, err error) {
 	b.key = key
-	if len(key) > 0 && lastKind(key) == record.Label {
+	if lastKind(key) == record.Label {
 		url, err := record.URL(key)
 		if err != nil {
 			return b, err
@@ -62,7 +62,10 @@ func newBelow(key []byte) (b below, err error) {
 }
 
 func (b *below) has(url string) bool {
-	if b.origin != "" {
+	switch {
+	case len(b.key) == 0:
+		return true
+	case b.origin != "":
 		return record.Origin(url) == b.origin
 	}
 	key, err := record.Key(url)
@@ -80,7 +83,12 @@ func (i *Inspector) exportEdges(ctx context.Context, format string, in below, w 
 	)
 	switch format {
 	default:
-		page = tableEdges(newTable(format, w))
+		table := newTable(format, w, "from", "to", "element", "rel", "text")
+		page = func(p *edges.Page) {
+			for _, e := range p.Edges {
+				_ = table.row(text(p.URL), text(e.To), text(e.Element), text(e.Rel), text(e.Text))
+			}
+		}
 	case "dot":
 		begin, end = "digraph links {\n", "}\n"
 		page = func(p *edges.Page) { dotEdges(w, p) }
@@ -94,7 +102,7 @@ func (i *Inspector) exportEdges(ctx context.Context, format string, in below, w 
 	}
 	w.WriteString(begin)
 	err := i.Edges(ctx, func(p edges.Page) error {
-		if len(in.key) > 0 && !in.has(p.URL) {
+		if !in.has(p.URL) {
 			return nil
 		}
 		page(&p)
@@ -105,17 +113,6 @@ func (i *Inspector) exportEdges(ctx context.Context, format string, in below, w 
 		w.WriteString(end)
 	}
 	return err
-}
-
-// tableEdges returns a function that writes a row for each edge.
-func tableEdges(out table) func(*edges.Page) {
-	out.begin([]string{"from", "to", "element", "rel", "text"})
-	return func(p *edges.Page) {
-		for i := range p.Edges {
-			e := &p.Edges[i]
-			_ = out.row([]cell{text(p.URL), text(e.To), text(e.Element), text(e.Rel), text(e.Text)})
-		}
-	}
 }
 
 // dotEdges writes edges in the language of Graphviz.
@@ -199,8 +196,7 @@ func (i *Inspector) exportRanks(ctx context.Context, format string, in below, w 
 		return err
 	}
 	defer func() { err = errors.Join(err, ranks.Close()) }()
-	out := newTable(format, w)
-	out.begin([]string{urlName(format), "rank"})
+	out := newTable(format, w, "url", "rank")
 	return i.Index.Records(ctx, in.key, func(r record.Record, damage error) error {
 		if damage != nil || in.origin != "" && record.Origin(r.URL) != in.origin {
 			return nil
@@ -209,6 +205,6 @@ func (i *Inspector) exportRanks(ctx context.Context, format string, in below, w 
 		if !ok {
 			return nil
 		}
-		return out.row([]cell{text(r.URL), float(rank)})
+		return out.row(text(r.URL), float(rank))
 	})
 }

@@ -48,13 +48,9 @@ func (i *Inspector) export(ctx context.Context, q Question, w *bufio.Writer) err
 	}
 	names := make([]string, len(columns))
 	for k, c := range columns {
-		if names[k] = c.Name; c.Name == "url" {
-			names[k] = urlName(q.Format)
-		}
+		names[k] = c.Name
 	}
-	out := newTable(q.Format, w)
-	out.begin(names)
-	if err := i.exportLedger(ctx, only, columns, in, out); err != nil {
+	if err := i.exportLedger(ctx, only, columns, in, newTable(q.Format, w, names...)); err != nil {
 		return err
 	}
 	_, err = w.Write(nil) // the error of any write before
@@ -63,7 +59,7 @@ func (i *Inspector) export(ctx context.Context, q Question, w *bufio.Writer) err
 
 // exportLedger writes the ledger: a row for each record in the order of the tree. A record that
 // cannot be read has the state "damaged" and, as its reason, what is wrong with it.
-func (i *Inspector) exportLedger(ctx context.Context, chosen selector, columns []Column, in below, out table) error {
+func (i *Inspector) exportLedger(ctx context.Context, chosen selector, columns []Column, in below, out *table) error {
 	needsMeta := slices.ContainsFunc(columns, func(c Column) bool { return slices.Contains(ofMeta, c.Name) })
 	cells := make([]cell, len(columns))
 	l := line{in: i}
@@ -82,7 +78,7 @@ func (i *Inspector) exportLedger(ctx context.Context, chosen selector, columns [
 					cells[k] = text(damage.Error())
 				}
 			}
-			return out.row(cells)
+			return out.row(cells...)
 		}
 		if in.origin != "" && record.Origin(r.URL) != in.origin || !chosen.picks(countOf(&r)) {
 			return nil
@@ -99,7 +95,7 @@ func (i *Inspector) exportLedger(ctx context.Context, chosen selector, columns [
 		for k := range columns {
 			cells[k] = columns[k].value(&l)
 		}
-		return out.row(cells)
+		return out.row(cells...)
 	})
 }
 

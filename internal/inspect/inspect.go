@@ -112,10 +112,7 @@ const (
 func (i *Inspector) Run(ctx context.Context, q Question, w io.Writer) error {
 	out := bufio.NewWriterSize(w, 32<<10)
 	err := i.run(ctx, q, out)
-	if flushErr := out.Flush(); err == nil {
-		err = flushErr
-	}
-	return err
+	return cmp.Or(err, out.Flush())
 }
 
 func (i *Inspector) run(ctx context.Context, q Question, w *bufio.Writer) error {
@@ -191,9 +188,10 @@ func (i *Inspector) Folder(prefix, usage string) ([]byte, error) {
 	return key, err
 }
 
-// lastKind returns the kind of a key's last component: record.Label and so on; 0: a scheme.
+// lastKind returns the kind of a key's last component: record.Label and so on; 0: a scheme, or the
+// key is empty.
 func lastKind(key []byte) byte {
-	i := bytes.LastIndexByte(key[:len(key)-1], 0)
+	i := bytes.LastIndexByte(key[:max(len(key), 1)-1], 0)
 	if i < 0 {
 		return 0
 	}

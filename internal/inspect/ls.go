@@ -26,7 +26,7 @@ type node struct {
 	below   record.Counts // of the records below it, other hosts left out
 }
 
-func (n *node) sum() record.Counts { return plus(n.below, n.own, 1) }
+func (n *node) sum() record.Counts { return n.below.Plus(n.own, 1) }
 
 func newNode(c record.Child, name string) node {
 	n := node{key: c.Key, name: name, below: c.Below}
@@ -185,7 +185,7 @@ func (l *lister) line(n *node, level int) error {
 // worksOn reports whether the crawl has in hand what a node counts.
 func (l *lister) worksOn(key []byte) bool {
 	at, _ := slices.BinarySearch(l.working, string(key))
-	host := len(key) > 0 && (lastKind(key) == record.Label || lastKind(key) == record.Port)
+	host := lastKind(key) == record.Label || lastKind(key) == record.Port
 	for _, k := range l.working[at:] {
 		if !strings.HasPrefix(k, string(key)) {
 			return false
@@ -200,7 +200,7 @@ func (l *lister) worksOn(key []byte) bool {
 // children calls fn for each node directly below n.
 func (l *lister) children(n *node, level int, fn func(node) error) error {
 	var after []byte
-	host := len(n.key) > 0 && (lastKind(n.key) == record.Label || lastKind(n.key) == record.Port)
+	host := lastKind(n.key) == record.Label || lastKind(n.key) == record.Port
 	if host {
 		// Behind the labels and ports, which belong to other hosts, before path and query.
 		after = append(bytes.Clone(n.key), record.Port+1, 0)
@@ -246,7 +246,7 @@ func (l *lister) origins(c record.Child, name string, level int, fn func(node) e
 			break
 		}
 		other := newNode(sub, name+":"+component[1:])
-		n.below = plus(n.below, other.sum(), -1)
+		n.below = n.below.Plus(other.sum(), -1)
 		if fn == nil {
 			continue
 		}

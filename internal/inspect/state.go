@@ -100,12 +100,3 @@ func stateWord(c record.Counts, working bool) string {
 	}
 	return "-"
 }
-
-// plus adds n times b to a.
-func plus(a, b record.Counts, n int64) record.Counts {
-	return record.Counts{
-		Now: a.Now + n*b.Now, Later: a.Later + n*b.Later, Held: a.Held + n*b.Held,
-		Stored: a.Stored + n*b.Stored, Redirected: a.Redirected + n*b.Redirected,
-		Failed: a.Failed + n*b.Failed, Refused: a.Refused + n*b.Refused,
-	}
-}

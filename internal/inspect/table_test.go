@@ -51,10 +51,9 @@ func written(t *testing.T, format string, rows [][]cell) string {
 	t.Helper()
 	var out bytes.Buffer
 	w := bufio.NewWriterSize(&out, 32<<10)
-	table := newTable(format, w)
-	table.begin(tableNames)
+	table := newTable(format, w, tableNames...)
 	for _, row := range rows {
-		if err := table.row(row); err != nil {
+		if err := table.row(row...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -141,10 +140,9 @@ func TestTableMemory(t *testing.T) {
 	rows := [][]cell{{text("http://example.org/a"), text("a & b"), number(7), {}}}
 	// encoding/json has its buffers from a pool, which the race detector empties at random.
 	for format, most := range map[string]float64{"tsv": 1, "csv": 2, "jsonl": 16} {
-		table := newTable(format, bufio.NewWriterSize(io.Discard, 32<<10))
-		table.begin(tableNames)
+		table := newTable(format, bufio.NewWriterSize(io.Discard, 32<<10), tableNames...)
 		got := testing.AllocsPerRun(2000, func() {
-			if err := table.row(rows[0]); err != nil {
+			if err := table.row(rows[0]...); err != nil {
 				t.Fatal(err)
 			}
 		})

@@ -3,6 +3,7 @@ package simhash
 import (
 	"cmp"
 	"context"
+	"iter"
 	"math/bits"
 	"slices"
 )
@@ -26,16 +27,10 @@ func Near(ctx context.Context, fingerprints []uint64) ([]int32, error) {
 	for b := range blocks {
 		key := func(i int32) uint64 { return bits.RotateLeft64(fingerprints[i], b*64/blocks) }
 		slices.SortFunc(order, func(i, j int32) int { return cmp.Or(cmp.Compare(key(i), key(j)), cmp.Compare(i, j)) })
-		for rest := order; len(rest) > 0; {
-			block := func(i int32) uint64 { return key(i) >> (64 - 64/blocks) }
-			n := 1
-			for n < len(rest) && block(rest[n]) == block(rest[0]) {
-				n++
-			}
-			if err := compare(ctx, fingerprints, rest[:n], first); err != nil {
+		for run := range Runs(order, func(i int32) uint64 { return key(i) >> (64 - 64/blocks) }) {
+			if err := compare(ctx, fingerprints, run, first); err != nil {
 				return nil, err
 			}
-			rest = rest[n:]
 		}
 	}
 	for i, f := range first {
@@ -45,6 +40,20 @@ func Near(ctx context.Context, fingerprints []uint64) ([]int32, error) {
 		}
 	}
 	return first, nil
+}
+
+// Runs returns the runs of numbers that have the same key.
+func Runs[K comparable](numbers []int32, key func(int32) K) iter.Seq[[]int32] {
+	return func(yield func([]int32) bool) {
+		for n := 0; len(numbers) > 0; numbers, n = numbers[n:], 0 {
+			for n < len(numbers) && key(numbers[n]) == key(numbers[0]) {
+				n++
+			}
+			if !yield(numbers[:n]) {
+				return
+			}
+		}
+	}
 }
 
 // compare compares each two of those that some indexes name, which stand in the order of

@@ -53,11 +53,12 @@ func (c *Counts) fields() [7]*int64 {
 	return [7]*int64{&c.Now, &c.Later, &c.Held, &c.Stored, &c.Redirected, &c.Failed, &c.Refused}
 }
 
-// Add adds o to the counts.
-func (c *Counts) Add(o *Counts) {
+// Plus returns the counts with n times o added.
+func (c Counts) Plus(o Counts, n int64) Counts {
 	for i, p := range o.fields() {
-		*c.fields()[i] += *p
+		*c.fields()[i] += n * *p
 	}
+	return c
 }
 
 // Count adds n to the counter of the record's state.

@@ -40,7 +40,7 @@ func (f *folders) to(next []byte, compare func(key []byte, sum *record.Counts)) 
 		}
 		f.open = f.open[:n-1]
 		if n > 1 {
-			f.open[n-2].sum.Add(&top.sum)
+			f.open[n-2].sum = f.open[n-2].sum.Plus(top.sum, 1)
 		}
 		if top.sum.Records() >= record.CountedFrom {
 			f.counted++
