@@ -34,7 +34,7 @@ func (s *subcommand) call() string {
 		words = append(words, s.args)
 	} else {
 		for _, o := range s.flags {
-			e := o.entry(false)
+			e := o.entry()
 			words = append(words, "["+strings.TrimSpace(e.name+" "+e.value)+"]")
 		}
 	}
@@ -207,7 +207,7 @@ func (o *option) set(value, what string, of *subcommand) error {
 	if err == nil {
 		return nil
 	}
-	if o.secret {
+	if o.kind == ofSecret {
 		what = "-" + o.name
 	}
 	return usagef("%s: %w; see %s", what, err, of.help())

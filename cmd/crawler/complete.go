@@ -40,7 +40,7 @@ func (c *command) completions() completions {
 
 func completedFlags(flags []*option) (all []completedFlag) {
 	for _, o := range flags {
-		e := o.entry(false)
+		e := o.entry()
 		f := completedFlag{Name: e.name, Value: e.value, Usage: e.text, Repeatable: o.isRepeatable()}
 		for _, end := range []string{" (", "; ", ": ", ". "} {
 			f.Usage, _, _ = strings.Cut(f.Usage, end)

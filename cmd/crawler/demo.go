@@ -22,7 +22,7 @@ func (c *command) demoCommand() *subcommand {
 	return &subcommand{
 		name: "demo", usage: "crawl a web made up on this machine and show what came of it",
 		flags: []*option{
-			plainFlag("time", duration{p: &fetch, least: time.Second}, "fetch for this `TIME`"),
+			plainFlag("time", amount[time.Duration]{in: times, p: &fetch, least: time.Second}, "fetch for this `TIME`"),
 			plainFlag("dir", text{&dir}, "put tree and results into this `FOLDER` and keep them; without it they are removed at the end"),
 		},
 		run: func(ctx context.Context, _ []string) error {

@@ -49,7 +49,7 @@ func TestValues(t *testing.T) {
 	} {
 		t.Run("size/"+tt.name, func(t *testing.T) {
 			n := int64(math.MinInt64)
-			v := size{p: &n, least: 1}
+			v := amount[int64]{in: sizes, p: &n, least: 1}
 			err := v.Set(tt.in)
 			if (err != nil) != (tt.want == math.MinInt64) || n != tt.want {
 				t.Fatalf("Set(%q): %d, %v; want %d", tt.in, n, err, tt.want)
@@ -82,7 +82,7 @@ func TestValues(t *testing.T) {
 	} {
 		t.Run("delay/"+tt.name, func(t *testing.T) {
 			d := time.Duration(7)
-			err := duration{p: &d, word: "auto"}.Set(tt.in)
+			err := amount[time.Duration]{in: times, p: &d, word: "auto"}.Set(tt.in)
 			if (err == nil) != tt.ok || d != tt.want {
 				t.Errorf("Set(%q): %v, %v; want %v", tt.in, d, err, tt.want)
 			}
@@ -104,8 +104,8 @@ func TestTimes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		unit := rapid.SampledFrom([]time.Duration{1, time.Microsecond, time.Second, time.Minute, time.Hour, 24 * time.Hour}).Draw(t, "unit")
 		d := unit * time.Duration(rapid.Int64Range(0, 10_000).Draw(t, "number"))
-		if again, err := parseTime(words.Duration(d)); again != d {
-			t.Fatalf("%s is written %s and read %s, %v", d, words.Duration(d), again, err)
+		if again, err := parseTime(words.Duration(d)); again != int64(d) {
+			t.Fatalf("%s is written %s and read %d, %v", d, words.Duration(d), again, err)
 		}
 	})
 }

@@ -81,7 +81,7 @@ func (c *command) crawlPage() page {
 	for _, g := range c.flags.groups {
 		flags := part{title: g.title, column: helpNames, below: true}
 		for _, o := range g.flags {
-			flags.entries = append(flags.entries, o.entry(kindOf(o.name) == ofCrawl))
+			flags.entries = append(flags.entries, o.entry())
 		}
 		p.parts = append(p.parts, flags)
 	}
@@ -90,74 +90,37 @@ func (c *command) crawlPage() page {
 }
 
 // helpTerms returns what the help text of a subcommand explains besides its flags.
-func helpTerms(name string) []part {
-	terms := func(title string, words ...[2]string) part {
+func helpTerms(name string) (list []part) {
+	add := func(title, of string) {
 		p := part{title: title, column: 22, below: true}
-		for _, w := range words {
-			p.entries = append(p.entries, entry{name: w[0], text: w[1]})
+		for _, t := range inspect.Terms(of) {
+			p.entries = append(p.entries, entry{name: t.Word, text: t.Meaning})
 		}
-		return p
+		list = append(list, p)
 	}
-	switch name {
-	case "ls", "export":
-		var list []part
-		if name == "ls" {
-			list = append(list, terms("Words of the column state, of a URL or, with what is below it, of a folder", [][2]string{
-				{"waiting", "nothing of it has been asked so far"},
-				{"working", "a crawl has something of it in hand"},
-				{"held", "it waits, but not for this run; crawler why says for what"},
-				{"partly", "some of it has been asked, and the rest waits or is held; or nothing waits, there are pages, and something has failed"},
-				{"done", "nothing waits, nothing has failed, there are pages"},
-				{"failed", "nothing waits, something has failed, there is no page"},
-				{"moved", "it leads to another URL"},
-				{"refused", "it is not to be asked or kept"},
-				{"damaged", "the index has something there that cannot be read; see crawler check"},
-			}...))
-		}
-		list = append(list, terms("States of -state", [][2]string{
-			{"open, pending", "a URL waits, held ones among them"},
-			{"held", "it waits, but not for this run"},
-			{"visited", "the same as open"},
-			{"closed", "stored, redirected or refused"},
-			{"stored", "its page is in the tree"},
-			{"redirected", "it leads to another URL"},
-			{"refused", "it is not to be asked or kept"},
-			{"error, failed", "it has failed"},
-		}...))
-		if name == "export" {
-			var columns [][2]string
-			for _, c := range inspect.Columns() {
-				columns = append(columns, [2]string{c.Name, c.Meaning})
-			}
-			list = append(list, terms("Columns of -what urls; what a URL does not have is -, in CSV empty, in JSON null", columns...))
-		}
-		return list
-	case "retry":
-		var list []part
-		for _, g := range [][2]string{
-			{inspect.OfFailed, "Reasons of failed URLs"},
-			{inspect.OfRefused, "Reasons of refused URLs"},
-			{inspect.OfRedirected, "Reasons of redirected URLs, where the crawl does not follow"},
-			{inspect.OfSitemap, "Reasons of sitemaps, besides those of failed URLs"},
-			{inspect.OfHeld, "Reasons of URLs that wait: every run looks at these by itself, and takes what its flags let in"},
-		} {
-			var reasons [][2]string
-			for _, r := range inspect.Reasons(g[0]) {
-				reasons = append(reasons, [2]string{r.Word, r.Meaning})
-			}
-			list = append(list, terms(g[1], reasons...))
-		}
-		return list
+	if name == "ls" {
+		add("Words of the column state, of a URL or, with what is below it, of a folder", "ls")
 	}
-	return nil
+	if name == "ls" || name == "export" {
+		add("States of -state", "state")
+	}
+	if name == "export" {
+		add("Columns of -what urls; what a URL does not have is -, in CSV empty, in JSON null", "columns")
+	}
+	if name == "retry" {
+		add("Reasons of failed URLs", inspect.OfFailed)
+		add("Reasons of refused URLs", inspect.OfRefused)
+		add("Reasons of redirected URLs, where the crawl does not follow", inspect.OfRedirected)
+		add("Reasons of sitemaps, besides those of failed URLs", inspect.OfSitemap)
+		add("Reasons of URLs that wait: every run looks at these by itself, and takes what its flags let in", inspect.OfHeld)
+	}
+	return list
 }
 
 // retryReasons are those of what retry opens again.
 func retryReasons() (words []string) {
 	for _, of := range []string{inspect.OfFailed, inspect.OfRefused, inspect.OfRedirected, inspect.OfSitemap} {
-		for _, r := range inspect.Reasons(of) {
-			words = append(words, r.Word)
-		}
+		words = append(words, inspect.Words(of)...)
 	}
 	return words
 }
@@ -168,7 +131,7 @@ func (s *subcommand) page() page {
 	if len(s.flags) > 0 {
 		flags := part{title: "Flags", column: helpNames}
 		for _, o := range s.flags {
-			flags.entries = append(flags.entries, o.entry(false))
+			flags.entries = append(flags.entries, o.entry())
 		}
 		p.parts = append(p.parts, flags)
 	}
@@ -179,7 +142,7 @@ func (s *subcommand) page() page {
 
 // entry returns the flag with its value's name, its meaning, its default, and whether the tree
 // keeps it.
-func (o *option) entry(kept bool) entry {
+func (o *option) entry() entry {
 	e := entry{name: "-" + o.name, text: o.usage}
 	if before, rest, ok := strings.Cut(o.usage, "`"); ok {
 		value, after, _ := strings.Cut(rest, "`")
@@ -189,7 +152,7 @@ func (o *option) entry(kept bool) entry {
 	if off := (toggle{new(bool)}).String(); !o.isBool() || o.usual != off {
 		notes = append(notes, "default: "+o.usual)
 	}
-	if kept {
+	if o.kind == ofCrawl {
 		notes = append(notes, "kept")
 	}
 	if len(notes) > 0 {

@@ -57,8 +57,8 @@ func (c *command) lsCommand() *subcommand {
 	q := &inspect.Question{Command: "ls"}
 	return c.inspectCommand(q, "[URL-PREFIX]", "show the tree: states and counts of folders and pages",
 		plainFlag("r", toggle{&q.Recursive}, "folders below folders too"),
-		word("state", &q.State, "any", "only what is in this `STATE`: "+inspect.StateWords, inspect.Words("state")...),
-		plainFlag("n", number[int64]{p: &q.Lines, none: "all"}, "at most `N` lines"))
+		word("state", &q.State, "any", "only what is in this `STATE`, one of those below", inspect.Words("state")...),
+		plainFlag("n", amount[int64]{in: numbers, p: &q.Lines, none: "all"}, "at most `N` lines"))
 }
 
 // urlCommand makes a subcommand that asks about one URL.

@@ -27,30 +27,6 @@ const (
 	ofTree                   // it is fixed when the tree is made
 )
 
-// kindOf returns the kind of a flag of the crawl, 0 if there is none of that name.
-func kindOf(name string) kind {
-	switch name {
-	case "scope", "include", "exclude", "max-depth", "accept", "assets", "nofollow", "robots", "sitemaps",
-		"max-size", "oversize", "max-url-length", "skip-duplicates", "edges", "allow-private",
-		"budget-domain", "budget-host", "budget-prefix", "budget-query", "budget-repeat", "budget-depth", "max-held",
-		"order", "score", "user-agent", "delay", "per-host", "per-ip":
-		return ofCrawl
-	case "time", "max-pages", "max-bytes", "fail-on",
-		"queue", "queues", "pick", "max-crawl-delay", "max-wait", "retries", "timeout", "first-byte", "min-rate", "limit-rate",
-		"4", "6", "insecure", "http1", "quiet", "verbose", "log-format", "pprof",
-		"crawlers", "downloads", "buffers", "buffer-size", "buffer-bytes", "memory-bodies", "frontier-memory", "seen-memory",
-		"flush-interval", "min-free", "min-free-inodes", "sync":
-		return ofRun
-	case "input", "output", "tree":
-		return ofPlace
-	case "header", "user", "password", "cookies", "proxy", "bind", seedLogin:
-		return ofSecret
-	case "strip-params", "strip-www":
-		return ofTree
-	}
-	return 0
-}
-
 // seedLogin is the name by which FORMAT keeps that a seed had a user name and a password:
 // seed-login=ORIGIN. It is no flag.
 const seedLogin = "seed-login"
@@ -63,21 +39,16 @@ type keptValue interface {
 
 func (v choice) texts() []string { return []string{*v.p} }
 func (v text) texts() []string   { return []string{*v.p} }
-func (v size) texts() []string   { return []string{sizeText(*v.p)} }
 func (v toggle) texts() []string { return []string{strconv.FormatBool(*v.p)} }
 
-func (v number[N]) texts() []string {
-	if *v.p < v.least { // unset by an empty text
+func (v amount[N]) texts() []string {
+	switch {
+	case *v.p == v.unset && v.word != "":
+		return []string{v.word}
+	case *v.p == v.unset && v.unset < v.least: // by an empty text
 		return nil
 	}
-	return []string{strconv.FormatInt(int64(*v.p), 10)}
-}
-
-func (v duration) texts() []string {
-	if *v.p == 0 && v.word != "" {
-		return []string{v.word}
-	}
-	return []string{v.String()}
+	return []string{v.in.text(int64(max(*v.p, 0)))}
 }
 
 func (v patterns) texts() []string {
@@ -124,13 +95,13 @@ func (c *command) recall() (*memory, error) {
 	default: // there is no tree, or the crawl meets the error again
 	}
 	m.was, m.ran = format.Kept, err == nil
-	kept, err := m.texts()
+	kept, err := m.texts(c.flags)
 	if err != nil {
 		return nil, err
 	}
 	defaults := newFlags().all
 	for i, o := range c.flags.all {
-		switch kindOf(o.name) {
+		switch o.kind {
 		case ofTree:
 			m.origin[o.name] = "fixed"
 		case ofSecret:
@@ -145,11 +116,11 @@ func (c *command) recall() (*memory, error) {
 }
 
 // texts returns the values of each option that is kept.
-func (m *memory) texts() (map[string][]string, error) {
+func (m *memory) texts(f *flags) (map[string][]string, error) {
 	kept := map[string][]string{}
 	for _, option := range m.was.Options {
 		name, value, ok := strings.Cut(option, "=")
-		if !ok || kindOf(name) != ofCrawl {
+		if !ok || f.kindOf(name) != ofCrawl {
 			return nil, m.damaged(name, errors.New("this version has no such option to keep"))
 		}
 		kept[name] = append(kept[name], value)
@@ -157,7 +128,7 @@ func (m *memory) texts() (map[string][]string, error) {
 	for _, secret := range m.was.Secrets {
 		name, origin, _ := strings.Cut(secret, "=")
 		switch {
-		case kindOf(name) != ofSecret:
+		case f.kindOf(name) != ofSecret:
 			return nil, m.damaged(name, errors.New("this version has no such secret"))
 		case name == seedLogin:
 			m.logins = append(m.logins, origin)

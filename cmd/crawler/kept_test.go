@@ -23,19 +23,15 @@ import (
 func TestKinds(t *testing.T) {
 	for _, o := range newFlags().all {
 		_, storable := o.value.(keptValue)
-		switch kind := kindOf(o.name); {
-		case kind == 0:
-			t.Errorf("-%s is new: kindOf must say whether the tree keeps it", o.name)
+		switch kind := o.kind; {
 		case kind == ofCrawl && !storable:
 			t.Errorf("-%s is kept, and its value has no texts", o.name)
 		case kind == ofCrawl && len(keptCases[o.name]) != 2:
 			t.Errorf("-%s is kept, and TestKept has no two values of it", o.name)
-		case o.secret && kind != ofSecret:
-			t.Errorf("-%s may be a secret", o.name)
 		}
 	}
 	for name := range keptCases {
-		if kindOf(name) != ofCrawl {
+		if newFlags().kindOf(name) != ofCrawl {
 			t.Errorf("-%s is not kept", name)
 		}
 	}
@@ -240,7 +236,7 @@ func TestSecretsAreNotKept(t *testing.T) {
 	}
 	var args, names []string
 	for _, o := range newFlags().all {
-		if kindOf(o.name) == ofSecret {
+		if o.kind == ofSecret {
 			args, names = append(args, "-"+o.name, values[o.name]), append(names, "-"+o.name)
 		}
 	}

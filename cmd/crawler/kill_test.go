@@ -176,7 +176,7 @@ func untilKept(dir string, args []string) (rest []string) {
 	for i := 0; i < len(args); i++ {
 		switch name := strings.TrimPrefix(args[i], "-"); {
 		case name == "allow-private":
-		case kindOf(name) == ofCrawl:
+		case newFlags().kindOf(name) == ofCrawl:
 			i++ // its value
 		default:
 			rest = append(rest, args[i])

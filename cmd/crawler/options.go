@@ -40,7 +40,7 @@ func (c *command) listOptions() error {
 	fmt.Fprintln(w, "option\tvalue\tfrom")
 	for _, o := range c.flags.all {
 		value := o.value.String()
-		if kindOf(o.name) == ofSecret {
+		if o.kind == ofSecret {
 			value = "(secret)"
 		}
 		if origin := m.origin[o.name]; origin != "" {
@@ -77,7 +77,7 @@ func (c *command) resetOption(name string) (err error) {
 		}),
 	}
 	said := "is not kept"
-	switch kind := kindOf(name); {
+	switch kind := c.flags.kindOf(name); {
 	case !next.Equal(was):
 		if err := tree.Keep(next); err != nil {
 			return err

@@ -19,7 +19,7 @@ func (c *command) rankCommand() *subcommand {
 		name: "rank", usage: "compute the PageRank of all URLs, for -order priority -score rank",
 		about: "The nodes are the stored pages, what redirected, and all URLs that these name; a link counts once for each pair of these. Damping 0.85; the rank that ends in URLs without links is spread evenly. It ends when an iteration changes the ranks by less than 1e-10 in all, shows each tenth iteration, and puts the ranks into the file rank of the tree; crawler export -what ranks prints them. " +
 			"Pages that were not crawled with -edges are read from their folders. It takes at most 32 bytes of memory for each URL, and some 10 for each link in the system's folder for temporary files (TMPDIR).",
-		flags: []*option{c.flags.tree(), plainFlag("n", number[int]{p: &best}, "print the `N` URLs of the greatest ranks")},
+		flags: []*option{c.flags.tree(), plainFlag("n", amount[int]{in: numbers, p: &best}, "print the `N` URLs of the greatest ranks")},
 		run: func(ctx context.Context, _ []string) error {
 			tree, err := openExclusive(c.root())
 			if err != nil {

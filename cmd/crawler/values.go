@@ -2,8 +2,8 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -17,161 +17,97 @@ import (
 	"urltree/internal/words"
 )
 
-// number is a whole number from least on.
-type number[N int | int64] struct {
+// An amount is a number of things, of bytes or of nanoseconds, from least on.
+type amount[N int | int64 | time.Duration] struct {
+	in    measure
 	p     *N
 	least N
 	most  N      // 0: no limit
-	unset N      // the value that means none was given; one below least is set by an empty text
-	none  string // what to show for it; "": the value itself
-	word  string // stands for unset; then a number of 0 is -1
+	unset N      // the value that means none was given
+	none  string // what to show for it, and then an empty text sets it; "": the value itself
+	word  string // stands for unset; then an amount of 0 is -1
 }
 
-func (v number[N]) Set(s string) error {
+// A measure is how amounts are written.
+type measure struct {
+	allowed string
+	parse   func(string) (int64, error)
+	text    func(int64) string
+}
+
+var (
+	numbers = measure{"a whole number", parseCount, func(n int64) string { return strconv.FormatInt(n, 10) }}
+	sizes   = measure{"a size such as 500KiB, 16MiB or 2GB", parseSize, sizeText}
+	times   = measure{
+		"a time such as 300ms, 90s, 20m, 10h, 1d12h or 2w",
+		parseTime, func(n int64) string { return words.Duration(time.Duration(n)) },
+	}
+)
+
+func (v amount[N]) Set(s string) error {
 	s = strings.TrimSpace(s)
-	if v.word != "" && s == v.word || s == "" && v.unset < v.least {
+	if v.word != "" && strings.EqualFold(s, v.word) || s == "" && v.none != "" {
 		*v.p = v.unset
 		return nil
 	}
-	parsed, err := strconv.ParseInt(s, 10, 64)
-	n := N(parsed)
-	if err != nil || int64(n) != parsed || n < v.least || v.most > 0 && n > v.most {
-		if v.most > 0 {
-			return fmt.Errorf("a whole number from %d to %d is allowed", v.least, v.most)
-		}
-		if v.word != "" {
-			return fmt.Errorf("%s or a whole number from %d on is allowed", v.word, v.least)
-		}
-		return fmt.Errorf("a whole number from %d on is allowed", v.least)
+	n, err := v.in.parse(s)
+	if err != nil || int64(N(n)) != n || n < int64(v.least) || v.most > 0 && n > int64(v.most) {
+		return v.refuse()
 	}
-	if *v.p = n; n == 0 && v.word != "" {
+	if *v.p = N(n); n == 0 && v.word != "" {
 		*v.p = -1
 	}
 	return nil
 }
 
-func (v number[N]) String() string {
-	if *v.p == v.unset && v.none != "" {
-		return v.none
-	}
-	return strconv.FormatInt(int64(*v.p), 10)
-}
-
-// size is a number of bytes, with or without a unit.
-type size struct {
-	p     *int64
-	least int64
-	zero  string // what to show for 0
-	word  string // stands for 0; then a size of 0 is -1
-}
-
-var units = []struct {
-	name  string
-	bytes float64
-}{
-	{"kib", 1 << 10},
-	{"mib", 1 << 20},
-	{"gib", 1 << 30},
-	{"tib", 1 << 40},
-	{"kb", 1e3},
-	{"mb", 1e6},
-	{"gb", 1e9},
-	{"tb", 1e12},
-	{"k", 1 << 10},
-	{"m", 1 << 20},
-	{"g", 1 << 30},
-	{"t", 1 << 40},
-	{"b", 1},
-	{"", 1},
-}
-
-func (v size) Set(s string) error {
-	text := strings.ToLower(strings.TrimSpace(s))
-	if v.word != "" && text == v.word {
-		*v.p = 0
-		return nil
-	}
-	for _, u := range units {
-		digits, ok := strings.CutSuffix(text, u.name)
-		if !ok {
-			continue
-		}
-		n, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
-		if err != nil || math.IsNaN(n) || n*u.bytes >= 1<<62 || n < 0 {
-			break
-		}
-		if b := int64(n * u.bytes); b >= v.least {
-			if *v.p = b; b == 0 && v.word != "" {
-				*v.p = -1
-			}
-			return nil
-		}
-		break
-	}
-	if v.word != "" {
-		return fmt.Errorf("%s or a size such as 500KiB, 16MiB or 2GB is allowed", v.word)
-	}
-	return fmt.Errorf("a size such as 500KiB, 16MiB or 2GB is allowed, at least %s", sizeText(v.least))
-}
-
-func (v size) String() string {
-	if *v.p == 0 {
-		return v.zero
-	}
-	return sizeText(*v.p)
-}
-
-func sizeText(n int64) string {
-	for _, u := range []struct {
-		name  string
-		shift uint
-	}{{"GiB", 30}, {"MiB", 20}, {"KiB", 10}} {
-		if n >= 1<<u.shift && n%(1<<u.shift) == 0 {
-			return strconv.FormatInt(n>>u.shift, 10) + u.name
-		}
-	}
-	return strconv.FormatInt(n, 10) + "B"
-}
-
-// duration is a time such as 90s, 10h or 1d12h; one word may stand for the value 0.
-type duration struct {
-	p     *time.Duration
-	least time.Duration
-	zero  string // what to show for 0
-	word  string // stands for 0; then a time of 0 is -1
-}
-
-func (v duration) Set(s string) error {
-	text := strings.TrimSpace(s)
-	if v.word != "" && text == v.word {
-		*v.p = 0
-		return nil
-	}
-	d, err := parseTime(text)
-	if err == nil && d >= v.least {
-		if *v.p = d; d == 0 && v.word != "" {
-			*v.p = -1
-		}
-		return nil
-	}
-	allowed := "a time such as 300ms, 90s, 20m, 10h, 1d12h or 2w is allowed"
+// refuse returns the error of a text that is no such amount.
+func (v amount[N]) refuse() error {
+	allowed := v.in.allowed
 	if v.word != "" {
 		allowed = v.word + " or " + allowed
 	}
-	if v.least > 0 {
-		allowed += ", at least " + v.least.String()
+	allowed += " is allowed, at least " + v.in.text(int64(v.least))
+	if v.most > 0 {
+		allowed += " and at most " + v.in.text(int64(v.most))
 	}
-	return fmt.Errorf("%s", allowed)
+	return errors.New(allowed)
 }
 
-func (v duration) String() string {
-	switch {
-	case *v.p == 0:
-		return v.zero
-	case *v.p < 0:
-		return "0s"
+func (v amount[N]) String() string {
+	if *v.p == v.unset && v.none != "" {
+		return v.none
 	}
-	return words.Duration(*v.p)
+	return v.in.text(int64(max(*v.p, 0)))
+}
+
+func parseCount(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) }
+
+var units = map[string]float64{
+	"": 1, "b": 1,
+	"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40,
+	"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40,
+	"kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12,
+}
+
+// parseSize reads a number of bytes, with or without a unit.
+func parseSize(s string) (int64, error) {
+	s = strings.ToLower(s)
+	digits := strings.TrimRight(s, "bikmgt ")
+	n, err := strconv.ParseFloat(digits, 64)
+	unit, ok := units[strings.TrimSpace(s[len(digits):])]
+	if n *= unit; err != nil || !ok || !(n < 1<<62) {
+		return 0, strconv.ErrSyntax
+	}
+	return int64(n), nil
+}
+
+func sizeText(n int64) string {
+	for i, unit := range []string{"GiB", "MiB", "KiB"} {
+		if bytes := int64(1) << (30 - 10*i); n >= bytes && n%bytes == 0 {
+			return strconv.FormatInt(n/bytes, 10) + unit
+		}
+	}
+	return strconv.FormatInt(n, 10) + "B"
 }
 
 // longUnits are the units that [time.ParseDuration] lacks, in hours.
@@ -180,8 +116,8 @@ var longUnits = map[string]float64{"d": 24, "w": 7 * 24}
 var inLongUnit = regexp.MustCompile(`([0-9]+|[0-9]*\.[0-9]+)([dw])`)
 
 // parseTime does what [time.ParseDuration] does, and knows days of 24 hours and weeks.
-func parseTime(s string) (time.Duration, error) {
-	return time.ParseDuration(inLongUnit.ReplaceAllStringFunc(s, func(part string) string {
+func parseTime(s string) (int64, error) {
+	d, err := time.ParseDuration(inLongUnit.ReplaceAllStringFunc(s, func(part string) string {
 		unit := part[len(part)-1:]
 		n, err := strconv.ParseFloat(part[:len(part)-1], 64)
 		if err != nil {
@@ -189,6 +125,7 @@ func parseTime(s string) (time.Duration, error) {
 		}
 		return strconv.FormatFloat(n*longUnits[unit], 'f', -1, 64) + "h"
 	}))
+	return int64(d), err
 }
 
 // choice is one of a few words.

@@ -48,7 +48,7 @@ func (i *Inspector) export(ctx context.Context, q Question, w *bufio.Writer) err
 	}
 	names := make([]string, len(columns))
 	for k, c := range columns {
-		names[k] = c.Name
+		names[k] = c.Word
 	}
 	if err := i.exportLedger(ctx, only, columns, in, newTable(q.Format, w, names...)); err != nil {
 		return err
@@ -59,8 +59,8 @@ func (i *Inspector) export(ctx context.Context, q Question, w *bufio.Writer) err
 
 // exportLedger writes the ledger: a row for each record in the order of the tree. A record that
 // cannot be read has the state "damaged" and, as its reason, what is wrong with it.
-func (i *Inspector) exportLedger(ctx context.Context, chosen selector, columns []Column, in below, out *table) error {
-	needsMeta := slices.ContainsFunc(columns, func(c Column) bool { return slices.Contains(ofMeta, c.Name) })
+func (i *Inspector) exportLedger(ctx context.Context, chosen selector, columns []column, in below, out *table) error {
+	needsMeta := slices.ContainsFunc(columns, func(c column) bool { return slices.Contains(ofMeta, c.Word) })
 	cells := make([]cell, len(columns))
 	l := line{in: i}
 	var none record.Meta
@@ -71,7 +71,7 @@ func (i *Inspector) exportLedger(ctx context.Context, chosen selector, columns [
 			}
 			clear(cells)
 			for k, c := range columns {
-				switch c.Name {
+				switch c.Word {
 				case "state":
 					cells[k] = text("damaged")
 				case "reason":

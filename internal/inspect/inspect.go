@@ -94,7 +94,7 @@ type Question struct {
 	State     string `json:",omitempty"` // of ls and export: only what is in it; "": any
 	What      string `json:",omitempty"` // of export: urls, edges, ranks, warc, cdxj or wacz; "": urls
 	Format    string `json:",omitempty"` // of export: tsv, csv, jsonl, of edges also graphml or dot; of warc and cdxj gzip or plain; "": the first
-	Columns   string `json:",omitempty"` // of export: names of Columns, with commas between them; "": the first ten
+	Columns   string `json:",omitempty"` // of export: names of columns, with commas between them; "": the first ten
 }
 
 // Ways of asking, as usage errors name them.

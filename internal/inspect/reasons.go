@@ -1,20 +1,15 @@
 package inspect
 
-import (
-	"slices"
+import "urltree/storage/record"
 
-	"urltree/storage/record"
-)
-
-// A Reason is a word for why something became of a URL or a sitemap, as records, res2.txt and
+// A reason is a word for why something became of a URL or a sitemap, as records, res2.txt and
 // statistics.txt have it. A cause may follow it behind a colon.
-type Reason struct {
-	Of      string // what became of it: OfFailed and so on
-	Word    string
-	Meaning string // a sentence
+type reason struct {
+	of            string // what became of it: OfFailed and so on
+	word, meaning string // a sentence
 }
 
-// The values of Reason.Of.
+// What a reason is of.
 const (
 	OfFailed     = "failed"
 	OfRefused    = "refused"
@@ -30,7 +25,7 @@ const (
 	excluded    = "An -exclude pattern matches it."
 )
 
-var reasons = []Reason{
+var reasons = []reason{
 	{OfFailed, "dns", "The host name has no address, or no name server answered."},
 	{OfFailed, "connect", "No connection could be made to the host or the proxy."},
 	{OfFailed, "tls", "The encrypted connection failed: its certificate or its handshake is wrong."},
@@ -97,16 +92,11 @@ var reasons = []Reason{
 	{OfHeld, "no-room", "The disk of the tree was nearly full, and the page too large for memory: it is asked again."},
 }
 
-// Reasons lists those of one value of Reason.Of.
-func Reasons(of string) []Reason {
-	return slices.DeleteFunc(slices.Clone(reasons), func(r Reason) bool { return r.Of != of })
-}
-
 // meaning returns a sentence for a reason, "" for one that needs none.
 func meaning(word string) string {
 	for i := range reasons {
-		if reasons[i].Word == word {
-			return reasons[i].Meaning
+		if reasons[i].word == word {
+			return reasons[i].meaning
 		}
 	}
 	return ""

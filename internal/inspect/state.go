@@ -3,34 +3,30 @@ package inspect
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"urltree/storage/record"
 )
 
-// StateWords are the words that -state takes. A record is open (it may be asked, or is held),
-// closed (stored, redirected or refused) or error (failed); a folder is visited while it holds
-// something open.
-const StateWords = "open or pending, held, visited, closed, stored, redirected, refused, error or failed"
-
 // A selector numbers those of the counted records that a word names; nil: all are meant.
 type selector func(record.Counts) int64
 
-// selectors has the selector of each word of StateWords. The names that the ledger uses are among
-// them.
-var selectors = []struct {
-	word string
+// states has the words that -state takes, with the selector of each. A folder is visited while it
+// holds something open. The names that the ledger uses are among them.
+var states = []struct {
+	word, meaning string
 	selector
 }{
-	{"open", record.Counts.Pending},
-	{"pending", record.Counts.Pending},
-	{"held", func(c record.Counts) int64 { return c.Held }},
-	{"visited", record.Counts.Pending},
-	{"closed", func(c record.Counts) int64 { return c.Stored + c.Redirected + c.Refused }},
-	{"stored", func(c record.Counts) int64 { return c.Stored }},
-	{"redirected", func(c record.Counts) int64 { return c.Redirected }},
-	{"refused", func(c record.Counts) int64 { return c.Refused }},
-	{"error", func(c record.Counts) int64 { return c.Failed }},
-	{"failed", func(c record.Counts) int64 { return c.Failed }},
+	{"open", "it waits, or is held", record.Counts.Pending},
+	{"pending", "the same as open", record.Counts.Pending},
+	{"held", "it waits, but not for this run", func(c record.Counts) int64 { return c.Held }},
+	{"visited", "the same as open", record.Counts.Pending},
+	{"closed", "stored, redirected or refused", func(c record.Counts) int64 { return c.Stored + c.Redirected + c.Refused }},
+	{"stored", "its page is in the tree", func(c record.Counts) int64 { return c.Stored }},
+	{"redirected", "it leads to another URL", func(c record.Counts) int64 { return c.Redirected }},
+	{"refused", "it is not to be asked or kept", func(c record.Counts) int64 { return c.Refused }},
+	{"error", "it has failed", func(c record.Counts) int64 { return c.Failed }},
+	{"failed", "the same as error", func(c record.Counts) int64 { return c.Failed }},
 }
 
 // chosen returns the selector of a state that was asked for, if any was.
@@ -38,30 +34,52 @@ func chosen(state, usage string) (selector, error) {
 	if state == "" {
 		return nil, nil
 	}
-	for _, s := range selectors {
+	for _, s := range states {
 		if s.word == state {
 			return s.selector, nil
 		}
 	}
-	return nil, fmt.Errorf("no state %q, but these: %s; %w: crawler %s", state, StateWords, ErrUsage, usage)
+	return nil, fmt.Errorf("no state %q, but these: %s; %w: crawler %s", state, strings.Join(Words("state"), ", "), ErrUsage, usage)
 }
 
-// Words returns the values that a flag of ls and export takes, in the order in which a user sees
-// them; those of columns may be a list with commas between them.
-func Words(flag string) (words []string) {
-	switch flag {
+// A Term is a word that a user meets, and what it means.
+type Term struct{ Word, Meaning string }
+
+// Terms returns the words of ls, the states of -state, the columns of -columns, or the reasons of
+// one kind: ls, state, columns, OfFailed and so on. They are in the order in which a user sees
+// them.
+func Terms(of string) (terms []Term) {
+	switch of {
+	case "ls":
+		return lsWords
 	case "state":
-		for _, s := range selectors {
-			words = append(words, s.word)
+		for _, s := range states {
+			terms = append(terms, Term{s.word, s.meaning})
 		}
-	case "what":
-		words = exports
-	case "format":
-		words = slices.Concat(formats["edges"], formats["warc"]) // which have them all
 	case "columns":
 		for _, c := range columns {
-			words = append(words, c.Name)
+			terms = append(terms, c.Term)
 		}
+	}
+	for _, r := range reasons {
+		if r.of == of {
+			terms = append(terms, Term{r.word, r.meaning})
+		}
+	}
+	return terms
+}
+
+// Words returns the values that a flag of ls and export takes, or else the words of Terms, in the
+// order in which a user sees them; those of columns may be a list with commas between them.
+func Words(of string) (words []string) {
+	switch of {
+	case "what":
+		return exports
+	case "format":
+		return slices.Concat(formats["edges"], formats["warc"]) // which have them all
+	}
+	for _, t := range Terms(of) {
+		words = append(words, t.Word)
 	}
 	return words
 }
@@ -73,6 +91,19 @@ func (s selector) picks(c record.Counts) bool { return s == nil || s(c) > 0 }
 func countOf(r *record.Record) (c record.Counts) {
 	c.Count(r, 1)
 	return c
+}
+
+// lsWords are what stateWord returns, and damaged.
+var lsWords = []Term{
+	{"waiting", "nothing of it has been asked so far"},
+	{"working", "a crawl has something of it in hand"},
+	{"held", "it waits, but not for this run; crawler why says for what"},
+	{"partly", "some of it has been asked, and the rest waits or is held; or nothing waits, there are pages, and something has failed"},
+	{"done", "nothing waits, nothing has failed, there are pages"},
+	{"failed", "nothing waits, something has failed, there is no page"},
+	{"moved", "it leads to another URL"},
+	{"refused", "it is not to be asked or kept"},
+	{"damaged", "the index has something there that cannot be read; see crawler check"},
 }
 
 // stateWord returns the word of ls for what some records have come to, of which a crawl has some in

@@ -155,10 +155,7 @@ func TestTableMemory(t *testing.T) {
 // TestColumns: all columns of all records have their values, and those not asked for cost nothing.
 func TestColumns(t *testing.T) {
 	i := sample(t)
-	var names []string
-	for _, c := range Columns() {
-		names = append(names, c.Name)
-	}
+	names := Words("columns")
 	out, err := answer(i, "export", "-format", "jsonl", "-columns", strings.Join(names, ", "), "https://example.org/docs")
 	if err != nil {
 		t.Fatal(err)
