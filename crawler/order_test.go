@@ -114,7 +114,7 @@ func TestScoreRank(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer g.Close()
-		r, err := g.Rank(t.Context(), rank.Options{})
+		r, err := g.Rank(t.Context(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -48,7 +48,7 @@ func (c *command) rank(ctx context.Context, pages rank.Source, best int) error {
 			out.Flush()
 		}
 	}
-	ranks, err := g.Rank(ctx, rank.Options{Step: step})
+	ranks, err := g.Rank(ctx, step)
 	if err != nil {
 		return err
 	}

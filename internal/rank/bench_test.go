@@ -13,7 +13,7 @@ func BenchmarkIteration(b *testing.B) {
 	}
 	defer g.Close()
 	b.ResetTimer()
-	if _, err := g.Rank(b.Context(), Options{Most: b.N, Residual: 1e-300}); err != nil {
+	if _, err := g.iterate(b.Context(), b.N, 1e-300, nil); err != nil {
 		b.Fatal(err)
 	}
 	b.ReportMetric(float64(g.Links)*float64(b.N)/b.Elapsed().Seconds(), "links/s")

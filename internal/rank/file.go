@@ -44,22 +44,19 @@ var ErrDamaged = errors.New("the file of ranks is damaged; crawler rank makes it
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Save writes the ranks into the root of a tree: the file there is always a
-// whole one. Errors are iut.ErrDisk.
-func (r *Ranks) Save(root string) (err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("%w: write ranks: %w", iut.ErrDisk, err)
-		}
-	}()
+// Save writes the ranks into the root of a tree: the file there is always a whole one. Errors are
+// iut.ErrDisk.
+func (r *Ranks) Save(root string) error {
 	f, err := disk.Create(filepath.Join(root, fileName))
 	if err != nil {
-		return err
+		return iut.DiskError("write ranks", err)
 	}
-	if err := r.write(f); err != nil {
-		return errors.Join(err, f.Discard())
+	if err = r.write(f); err != nil {
+		err = errors.Join(err, f.Discard())
+	} else {
+		err = f.Commit()
 	}
-	return f.Commit()
+	return iut.DiskError("write ranks", err)
 }
 
 func (r *Ranks) write(w io.Writer) error {

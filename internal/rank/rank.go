@@ -8,26 +8,16 @@ import (
 	"urltree/internal/top"
 )
 
-// Defaults of Options.
 const (
-	Damping  = 0.85
-	Residual = 1e-10
-	Most     = 1000
+	damping  = 0.85  // the chance to follow a link instead of going anywhere
+	residual = 1e-10 // it ends once an iteration changes the ranks by less, summed over all
+	most     = 1000  // iterations
 )
-
-// Options say how PageRank is computed. The zero value of each means its default.
-type Options struct {
-	Damping  float64 // the chance to follow a link instead of going anywhere; 0: Damping
-	Residual float64 // end once an iteration changes the ranks by less, summed over all; 0: Residual
-	Most     int     // iterations; 0: Most
-	// Step, if not nil, is called with each iteration, from 1, and its residual.
-	Step func(iteration int, residual float64)
-}
 
 // Ranks are the ranks of all nodes of a graph.
 type Ranks struct {
 	Iterations int
-	Residual   float64 // of the last iteration; the ranks are off by at most Damping/(1-Damping) times that, summed
+	Residual   float64 // of the last iteration; the ranks are off by at most damping/(1-damping) times that, summed
 	graph      *Graph
 	ranks      []float64 // by node; their sum is 1
 }
@@ -57,26 +47,23 @@ func (r *Ranks) Best(ctx context.Context, source Source, n int) ([]Best, error) 
 }
 
 // Rank computes PageRank by iteration: who is on a page follows one of its links, each as likely,
-// or with 1-Damping goes to any node; and from a node without links always to any. So says "The
+// or with 1-damping goes to any node; and from a node without links always to any. So says "The
 // PageRank Citation Ranking" of Page, Brin, Motwani and Winograd (1998), with the rank that ends in
 // nodes without links spread evenly. It begins with the same rank for all.
-func (g *Graph) Rank(ctx context.Context, o Options) (*Ranks, error) {
-	if o.Damping == 0 {
-		o.Damping = Damping
-	}
-	if o.Residual == 0 {
-		o.Residual = Residual
-	}
-	if o.Most == 0 {
-		o.Most = Most
-	}
+//
+// step, if not nil, is called with each iteration, from 1, and by how much it has changed the ranks.
+func (g *Graph) Rank(ctx context.Context, step func(iteration int, residual float64)) (*Ranks, error) {
+	return g.iterate(ctx, most, residual, step)
+}
+
+func (g *Graph) iterate(ctx context.Context, most int, residual float64, step func(iteration int, residual float64)) (*Ranks, error) {
 	n := float64(len(g.nodes))
 	now, next := make([]float64, len(g.nodes)), make([]float64, len(g.nodes))
 	for i := range now {
 		now[i] = 1 / n
 	}
 	r := &Ranks{graph: g}
-	for r.Residual = math.Inf(1); len(now) > 0 && r.Iterations < o.Most && r.Residual >= o.Residual; {
+	for r.Residual = math.Inf(1); len(now) > 0 && r.Iterations < most && r.Residual >= residual; {
 		clear(next)
 		linked := 0.0 // rank of the nodes that have links
 		err := g.each(ctx, func(from uint32, to []uint32) {
@@ -89,15 +76,15 @@ func (g *Graph) Rank(ctx context.Context, o Options) (*Ranks, error) {
 		if err != nil {
 			return nil, err
 		}
-		anywhere := (1 - o.Damping*linked) / n
+		anywhere := (1 - damping*linked) / n
 		r.Residual = 0
 		for i := range next {
-			next[i] = anywhere + o.Damping*next[i]
+			next[i] = anywhere + damping*next[i]
 			r.Residual += math.Abs(next[i] - now[i])
 		}
 		now, next = next, now
-		if r.Iterations++; o.Step != nil {
-			o.Step(r.Iterations, r.Residual)
+		if r.Iterations++; step != nil {
+			step(r.Iterations, r.Residual)
 		}
 	}
 	r.ranks = now

@@ -103,14 +103,14 @@ func (w web) independent(d float64) []float64 {
 	return r
 }
 
-func compute(t *testing.T, source Source, o Options) (*Graph, *Ranks) {
+func compute(t *testing.T, source Source, most int, step func(int, float64)) (*Graph, *Ranks) {
 	t.Helper()
 	g, err := Read(t.Context(), source)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { g.Close() })
-	r, err := g.Rank(t.Context(), o)
+	r, err := g.iterate(t.Context(), most, residual, step)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,16 +135,16 @@ func TestIndependent(t *testing.T) {
 		t.Run(fmt.Sprintf("%d nodes, %d pages", tt.nodes, tt.pages), func(t *testing.T) {
 			w := draw(uint64(tt.nodes), tt.nodes, tt.pages, tt.most)
 			steps := 0
-			g, r := compute(t, w.source(tt.pages), Options{Step: func(i int, residual float64) {
+			g, r := compute(t, w.source(tt.pages), most, func(i int, residual float64) {
 				if steps++; i != steps {
 					t.Errorf("iteration %d is told as %d", steps, i)
 				}
-			}})
-			if g.Nodes() != tt.nodes || g.Pages != int64(tt.pages) || steps != r.Iterations || r.Residual >= Residual {
+			})
+			if g.Nodes() != tt.nodes || g.Pages != int64(tt.pages) || steps != r.Iterations || r.Residual >= residual {
 				t.Errorf("%d nodes, %d pages, %d iterations of %d, residual %g", g.Nodes(), g.Pages, steps, r.Iterations, r.Residual)
 			}
 			off, sum := 0.0, 0.0
-			for i, want := range w.independent(Damping) {
+			for i, want := range w.independent(damping) {
 				off += math.Abs(of(r, urlOf(i)) - want)
 				sum += of(r, urlOf(i))
 			}
@@ -157,7 +157,7 @@ func TestIndependent(t *testing.T) {
 }
 
 func TestNoGraph(t *testing.T) {
-	g, r := compute(t, web{}.source(0), Options{})
+	g, r := compute(t, web{}.source(0), most, nil)
 	if g.Nodes() != 0 || r.Iterations != 0 {
 		t.Errorf("%d nodes, %d iterations", g.Nodes(), r.Iterations)
 	}
@@ -168,7 +168,7 @@ func TestNoGraph(t *testing.T) {
 
 func TestMost(t *testing.T) {
 	w := draw(7, 100, 100, 5)
-	if _, r := compute(t, w.source(100), Options{Most: 3}); r.Iterations != 3 || r.Residual < Residual {
+	if _, r := compute(t, w.source(100), 3, nil); r.Iterations != 3 || r.Residual < residual {
 		t.Errorf("%d iterations, residual %g", r.Iterations, r.Residual)
 	}
 }
@@ -196,7 +196,7 @@ func TestNodeSet(t *testing.T) {
 func TestFile(t *testing.T) {
 	w := draw(11, 300, 200, 8)
 	source := w.source(200)
-	_, r := compute(t, source, Options{})
+	_, r := compute(t, source, most, nil)
 	root := t.TempDir()
 	if _, err := Open(root); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("no file: %v", err)
@@ -326,7 +326,7 @@ func TestMemory(t *testing.T) {
 		return int64(m.HeapAlloc)
 	}
 	before, used := heap(), int64(0)
-	g, _ := compute(t, source, Options{Most: 2, Step: func(int, float64) { used = heap() - before }})
+	g, _ := compute(t, source, 2, func(int, float64) { used = heap() - before })
 	if most := int64(32*nodes + 768<<10); g.Nodes() != nodes || used > most {
 		t.Errorf("%d nodes take %d bytes, %.1f each are allowed, buffers included", g.Nodes(), used, float64(most)/nodes)
 	}
