@@ -1,8 +1,6 @@
 package storage
 
-import (
-	"urltree/storage/record"
-)
+import "urltree/storage/record"
 
 // A Filler adds entries to an index that is made from what can be read of another one. It writes in
 // one transaction, see [Index.Fill]; what follows from the entries is written with them: pending

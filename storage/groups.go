@@ -21,26 +21,14 @@ type (
 	Folders struct{ x *Index }
 )
 
-// Seeds returns what is kept of seeds.
-func (x *Index) Seeds() Seeds { return Seeds{x} }
-
-// Runs returns the runs.
-func (x *Index) Runs() Runs { return Runs{x} }
-
-// Marks returns the facts about the whole index.
-func (x *Index) Marks() Marks { return Marks{x} }
-
-// Queues returns the pending rows.
-func (x *Index) Queues() Queues { return Queues{x} }
-
-// Hosts returns the table of hosts.
-func (x *Index) Hosts() Hosts { return Hosts{x} }
-
-// Sitemaps returns the sitemaps.
+// Seeds and the methods below return the groups of the index.
+func (x *Index) Seeds() Seeds       { return Seeds{x} }
+func (x *Index) Runs() Runs         { return Runs{x} }
+func (x *Index) Marks() Marks       { return Marks{x} }
+func (x *Index) Queues() Queues     { return Queues{x} }
+func (x *Index) Hosts() Hosts       { return Hosts{x} }
 func (x *Index) Sitemaps() Sitemaps { return Sitemaps{x} }
-
-// Folders returns the folders.
-func (x *Index) Folders() Folders { return Folders{x} }
+func (x *Index) Folders() Folders   { return Folders{x} }
 
 // Stats are what the index has done since it was opened, and what it still has to do.
 type Stats struct {

@@ -54,33 +54,27 @@ func (g Queues) Refill(host string, now time.Time, pages, sitemaps int, skip fun
 			due = at
 		}
 	}
-	err = g.each(host, record.Later, nil, func(_ []byte, r *record.Row, full func() error) ([]byte, error) {
-		switch {
-		case skip(r.URL):
-			return nil, nil
-		case r.Due > now.UnixNano() || len(rows) >= pages:
-			later(r.Due)
-			return nil, boltfile.ErrStop
-		}
-		err := full()
-		rows = append(rows, *r)
-		return nil, err
-	})
-	if err == nil && len(rows) < pages {
-		err = g.each(host, record.Now, nil, func(_ []byte, r *record.Row, full func() error) ([]byte, error) {
+	for _, rg := range []record.Range{record.Later, record.Now} {
+		err = g.each(host, rg, nil, func(_ []byte, r *record.Row, full func() error) ([]byte, error) {
 			switch {
-			case len(rows) >= pages:
-				return nil, boltfile.ErrStop
 			case skip(r.URL):
 				return nil, nil
+			case r.Due > now.UnixNano() || len(rows) >= pages:
+				if rg == record.Later {
+					later(r.Due)
+				}
+				return nil, boltfile.ErrStop
 			}
 			err := full()
 			rows = append(rows, *r)
 			return nil, err
 		})
+		if err != nil {
+			return rows, due, err
+		}
 	}
-	if err != nil || sitemaps < 0 {
-		return rows, due, err
+	if sitemaps < 0 {
+		return rows, due, nil
 	}
 	most := len(rows) + sitemaps
 	err = g.x.file.Scan(context.Background(), record.BucketSitemap, record.SitemapPrefix(host), func(k, v []byte) error {

@@ -14,8 +14,8 @@ import (
 
 // Keys of the bucket of seeds begin with a letter that says what follows.
 const (
-	seedOrigin = 'o' // an origin of seeds, see Origin
-	seedArea   = 'a' // see Link.Areas
+	seedOrigin = 'o' // a [record.Origin] of seeds
+	seedArea   = 'a' // one of [record.Link.Areas]
 )
 
 // putSeed keeps what is asked of a seed besides its record. It reports whether the seed has an area
@@ -94,18 +94,12 @@ func (g Seeds) hasRow(kind byte, text string) (bool, error) {
 // [record.Host], at any scheme and port.
 func (g Seeds) HasHost(host string) (yes bool, err error) {
 	err = g.x.file.View(func(tx *bolt.Tx) error {
-		c := tx.Bucket(record.BucketSeed).Cursor()
+		seeds := tx.Bucket(record.BucketSeed)
 		for _, scheme := range []string{"http://", "https://"} {
 			key := append([]byte{seedOrigin}, scheme+host...)
-			k, _ := c.Seek(key)
-			if yes = bytes.Equal(k, key); yes {
-				return nil
-			}
-			key = append(key, ':')
-			k, _ = c.Seek(key)
-			if yes = bytes.HasPrefix(k, key); yes {
-				return nil
-			}
+			port := append(key, ':')
+			k, _ := seeds.Cursor().Seek(port)
+			yes = yes || seeds.Get(key) != nil || bytes.HasPrefix(k, port)
 		}
 		return nil
 	})

@@ -1,8 +1,8 @@
 package storage
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -21,13 +21,12 @@ func (x *Index) Settle(ctx context.Context) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	last := x.totals.Seq
-	return x.moveWhile(func() bool { return x.inbox.Waits(&x.totals, last) }, ctx.Err)
+	return x.moveWhile(ctx, func() bool { return x.inbox.Waits(&x.totals, last) })
 }
 
-// moveWhile moves parts of the inbox while more says so and stop returns no error. x.mu is held,
-// but not while a part waits for room on the disk, nor between two parts: others want their turn,
-// and Totals.
-func (x *Index) moveWhile(more func() bool, stop func() error) error {
+// moveWhile moves parts of the inbox while more says so, until ctx ends. x.mu is held, but not while
+// a part waits for room on the disk, nor between two parts: others want their turn, and Totals.
+func (x *Index) moveWhile(ctx context.Context, more func() bool) error {
 	for more() {
 		x.mu.Unlock()
 		err := x.WaitForRoom()
@@ -35,17 +34,12 @@ func (x *Index) moveWhile(more func() bool, stop func() error) error {
 		if err == nil && more() {
 			err = x.move()
 		}
-		if err == nil {
-			err = stop()
-		}
-		if err != nil {
+		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
-
-func never() error { return nil }
 
 // makeWay takes hosts out of the inbox that have so many URLs that, with a set of outcomes, one of
 // their folders may come to its budget: from then on the counts of their folders must be at hand.
@@ -59,7 +53,7 @@ func (x *Index) makeWay(set []*record.Outcome) error {
 		for _, name := range hosts {
 			x.inbox.Leave(name)
 		}
-		err = x.moveWhile(func() bool { return x.inbox.Waits(&x.totals, x.totals.Seq) }, never)
+		err = x.moveWhile(context.Background(), func() bool { return x.inbox.Waits(&x.totals, x.totals.Seq) })
 		if err != nil {
 			return err
 		}
@@ -100,14 +94,6 @@ func (x *Index) crowded(set []*record.Outcome) (crowded []string, err error) {
 		return nil
 	})
 	return crowded, err
-}
-
-// pay moves what commits owe. x.mu is held.
-func (x *Index) pay() error {
-	if err := x.moveWhile(func() bool { return x.inbox.Due(&x.totals) }, never); err != nil {
-		return fmt.Errorf("move new URLs: %w", err)
-	}
-	return nil
 }
 
 // move moves a part of the inbox in a transaction. x.mu is held.

@@ -1,6 +1,8 @@
 package storage
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"time"
 
@@ -80,8 +82,8 @@ type entry struct {
 
 // update goes the steps of a transaction, of which fn is the second. x.mu is held.
 func (x *Index) update(fn func(*change) error) error {
-	if err := x.pay(); err != nil {
-		return err
+	if err := x.moveWhile(context.Background(), func() bool { return x.inbox.Due(&x.totals) }); err != nil {
+		return fmt.Errorf("move new URLs: %w", err)
 	}
 	c := &change{
 		x: x, w: writer{arena: x.arena}, now: time.Now().Unix(), totals: x.totals, run: x.run.Clone(),
@@ -202,15 +204,11 @@ func (c *change) key(url string) (key []byte, err error) {
 // create makes a pending record, eligible now, in an entry that has none.
 func (c *change) create(e *entry, l *record.Link, fp uint64) {
 	c.totals.Seq++
-	rank := l.Rank
-	if rank == 0 {
-		rank = uint64(l.Depth)
-	}
 	e.rec = &record.Record{
 		State: record.Pending, Found: c.now,
 		Row: record.Row{
 			URL: l.URL, Source: l.Source, Via: l.Via, Depth: l.Depth, Hops: l.Hops, Cookie: l.Cookie,
-			Run: c.run.ID, Range: record.Now, Rank: rank, Seq: c.totals.Seq,
+			Run: c.run.ID, Range: record.Now, Rank: cmp.Or(l.Rank, uint64(l.Depth)), Seq: c.totals.Seq,
 		},
 	}
 	c.run.Found++

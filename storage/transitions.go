@@ -1,8 +1,6 @@
 package storage
 
-import (
-	"urltree/storage/record"
-)
+import "urltree/storage/record"
 
 // A stage is how far a URL with a record has come, as far as that decides what an event does.
 type stage uint8

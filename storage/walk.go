@@ -26,7 +26,7 @@ func (g Queues) OpenChildren(folder, after []byte, n int) (list []record.Child, 
 		if after != nil {
 			from = record.AfterFolder(after)
 		}
-		o := newOpened(tx)
+		o := opened{tx, tx.Bucket(record.BucketURL)}
 		c := o.urls.Cursor()
 		k, v, err := boltfile.Seek(c, from)
 		if after == nil && bytes.Equal(k, folder) {
@@ -62,7 +62,7 @@ func (g Queues) OpenChildren(folder, after []byte, n int) (list []record.Child, 
 // OpenOf returns of some entries, by their keys, those that OpenChildren would give.
 func (g Queues) OpenOf(keys [][]byte) (list []record.Child, err error) {
 	err = g.x.file.View(func(tx *bolt.Tx) error {
-		o := newOpened(tx)
+		o := opened{tx, tx.Bucket(record.BucketURL)}
 		for _, key := range keys {
 			if child, ok := o.child(key, o.urls.Get(key), true); ok {
 				list = append(list, child)
@@ -78,8 +78,6 @@ type opened struct {
 	tx   *bolt.Tx
 	urls *bolt.Bucket
 }
-
-func newOpened(tx *bolt.Tx) opened { return opened{tx, tx.Bucket(record.BucketURL)} }
 
 // child returns the entry of a key whose record has the given value, nil if it has none, and
 // whether something waits there.

@@ -195,8 +195,11 @@ func (c *checker) pages(ctx context.Context) error {
 		if c.opts.Links && !c.report.Relink && r.Cut == 0 && !strings.Contains(f.Flags, flagCut) {
 			for _, l := range c.parser.Parse(f, body).Links {
 				c.report.Links++
-				if err := c.want(l.URL, r.URL); err != nil {
-					return err
+				c.links, c.sources = append(c.links, l.URL), append(c.sources, r.URL)
+				if len(c.links) == setPages {
+					if err := c.lookUp(); err != nil {
+						return err
+					}
 				}
 			}
 		}
@@ -211,15 +214,7 @@ func (c *checker) pages(ctx context.Context) error {
 // flagCut marks a page that has more links than are followed.
 const flagCut = "c"
 
-// want remembers that a URL must have a record, because a page or file names it.
-func (c *checker) want(url, source string) error {
-	c.links, c.sources = append(c.links, url), append(c.sources, source)
-	if len(c.links) < setPages {
-		return nil
-	}
-	return c.lookUp()
-}
-
+// lookUp looks for the records of links.
 func (c *checker) lookUp() error {
 	has, err := c.index.Has(c.links)
 	if err != nil {

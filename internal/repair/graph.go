@@ -126,15 +126,12 @@ func (g *Graph) missing(ctx context.Context, kept record.Edges, fn func(url stri
 // the stored pages that have none there, or of which the file was cut off, get theirs from their
 // folders; if it was written with the other value of assets, these are all. It may be cut off and
 // done again. A failing disk is iut.ErrDisk.
-func (g *Graph) Keep(ctx context.Context, assets bool) (*edges.Writer, error) {
-	w, err := g.keep(ctx, assets)
-	if err != nil {
-		return nil, fmt.Errorf("edges: %w", err)
-	}
-	return w, nil
-}
-
-func (g *Graph) keep(ctx context.Context, assets bool) (*edges.Writer, error) {
+func (g *Graph) Keep(ctx context.Context, assets bool) (w *edges.Writer, err error) {
+	defer func() {
+		if err != nil {
+			w, err = nil, fmt.Errorf("edges: %w", err)
+		}
+	}()
 	kept, stored, err := g.Index.Marks().Edges()
 	if err != nil {
 		return nil, err
@@ -155,7 +152,7 @@ func (g *Graph) keep(ctx context.Context, assets bool) (*edges.Writer, error) {
 	if err := g.Index.Marks().SetEdges(kept); err != nil {
 		return nil, iut.DiskError("index", err)
 	}
-	w, err := g.Tree.WriteEdges(kept.End)
+	w, err = g.Tree.WriteEdges(kept.End)
 	if err == nil && kept.Pages != stored {
 		g.log().Info("edges of stored pages are made from their folders", "pages", stored-kept.Pages)
 		if err = g.fill(ctx, w, kept); err != nil {

@@ -18,7 +18,7 @@ func (r *rebuild) salvage(ctx context.Context, path string) error {
 	if err != nil {
 		return iut.DiskError("take over the old index", err)
 	}
-	r.report.Salvaged, r.damaged, r.nameless, r.named = done.records, done.lost, done.nameless, done.named
+	r.report.Salvaged, r.salvaged = done.records, done
 	r.lost = make(map[string]bool, len(done.lost))
 	for _, url := range done.lost {
 		r.lost[url] = true
@@ -91,17 +91,17 @@ func (r *rebuild) relinkMissing(ctx context.Context, o *record.Outcome, counts b
 
 // askAgain opens what may have named the URLs that nothing names now, if there are any.
 func (r *rebuild) askAgain(ctx context.Context) error {
-	has, err := r.index.Has(r.damaged)
+	has, err := r.index.Has(r.salvaged.lost)
 	if err != nil {
 		return err
 	}
-	unnamed := r.nameless
+	unnamed := r.salvaged.nameless
 	for _, ok := range has {
 		if !ok {
 			unnamed++
 		}
 	}
-	if unnamed <= r.others && !r.named {
+	if unnamed <= r.others && !r.salvaged.named {
 		return nil
 	}
 	again, err := r.index.Reopen(ctx, nil, func(rec *record.Record) bool {

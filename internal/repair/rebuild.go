@@ -103,11 +103,9 @@ type rebuild struct {
 	report Report
 
 	// After salvage, see mend:
-	damaged  []string        // keys of damaged records, as URLs
-	nameless int             // such keys that are no URLs
-	named    bool            // something else is damaged that named URLs
+	salvaged salvaged
 	lost     map[string]bool // URLs that have lost their record; nil: there was no salvage
-	others   int             // of these, the ones that are not in damaged
+	others   int             // of these, the ones that are not in salvaged.lost
 
 	set    []*record.Outcome // to be committed next
 	weight int               // of set
@@ -131,13 +129,6 @@ func (r *rebuild) seeds(ctx context.Context) error {
 // seeds' pages, targets of seeds' redirects among them: no link can be judged before.
 func (r *rebuild) survey(ctx context.Context) error {
 	var areas []string
-	add := func(most int) error {
-		if len(areas) < most {
-			return nil
-		}
-		defer func() { areas = areas[:0] }()
-		return iut.DiskError("seeds", r.index.Seeds().AddAreas(areas))
-	}
 	err := r.tree.Walk(func(url, rel string, st iut.PageStatus, f iut.Facts) error {
 		switch st.Kind {
 		case iut.PageComplete:
@@ -150,8 +141,7 @@ func (r *rebuild) survey(ctx context.Context) error {
 				if !whole {
 					return r.removeTorn(url, rel, errors.New("SHA-256"))
 				}
-				areas = append(areas, r.parser.Areas(url)...)
-				if err := add(setSeeds); err != nil {
+				if areas, err = enterAreas(r.index, append(areas, r.parser.Areas(url)...), setSeeds); err != nil {
 					return err
 				}
 			}
@@ -164,10 +154,10 @@ func (r *rebuild) survey(ctx context.Context) error {
 		}
 		return context.Cause(ctx)
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = enterAreas(r.index, areas, 1)
 	}
-	return add(1)
+	return err
 }
 
 // removeTorn takes a page away that is not whole: its URL is to be asked again.

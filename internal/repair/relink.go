@@ -99,14 +99,9 @@ func (r *rebuild) answer(rec *record.Record) (o *record.Outcome, flags string, e
 		o.Page, o.Links, flags = f.Page, r.parser.Parse(f, body).Links, f.Flags
 	case rec.State == record.Redirected && rec.Reason == "" && rec.HeaderLinks != "":
 		o.Page.PageDepth = rec.Depth
-		o.Links = redirectLink(rec)
+		o.Links = []record.Link{{
+			URL: rec.HeaderLinks, Source: rec.Source, Via: rec.URL, Depth: rec.Depth, Hops: rec.Hops + 1,
+		}}
 	}
 	return o, flags, nil
-}
-
-// redirectLink returns the link of a redirect whose target counts.
-func redirectLink(rec *record.Record) []record.Link {
-	return []record.Link{{
-		URL: rec.HeaderLinks, Source: rec.Source, Via: rec.URL, Depth: rec.Depth, Hops: rec.Hops + 1,
-	}}
 }

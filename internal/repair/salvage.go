@@ -38,7 +38,8 @@ type salvaged struct {
 // The error is [record.ErrDamaged] if nothing can be read, [storage.ErrDisk] or another error of
 // the system if the file cannot be.
 func salvage(ctx context.Context, path string, to *storage.Index) (salvaged, error) {
-	if _, err := boltfile.Stat(path); err != nil {
+	info, err := boltfile.Stat(path)
+	if err != nil {
 		return salvaged{}, err
 	}
 	f, err := os.Open(path)
@@ -46,10 +47,6 @@ func salvage(ctx context.Context, path string, to *storage.Index) (salvaged, err
 		return salvaged{}, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return salvaged{}, err
-	}
 	from, err := pagefile.Collect(f, info.Size())
 	if err != nil {
 		return salvaged{}, boltfile.Damaged(err)
@@ -122,11 +119,15 @@ func (s *salvager) commit() error {
 // sys requires values of this format, and takes over by which options links were judged, and that
 // stored pages are to be parsed again: as they are if nobody knows those options any more.
 func (s *salvager) sys() error {
-	v, err := s.from.Get(record.BucketSys, record.KeySchema)
+	sys := map[string][]byte{}
+	err := s.from.Bucket(record.BucketSys, func(k, value []byte) error {
+		sys[string(k)] = bytes.Clone(value)
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	body, err := record.Unseal(v, nil)
+	body, err := record.Unseal(sys[string(record.KeySchema)], nil)
 	if err != nil {
 		return fmt.Errorf("schema: %w", err)
 	}
@@ -134,20 +135,10 @@ func (s *salvager) sys() error {
 	if n, _ := binary.Uvarint(body); n != storage.Schema && n != storage.Schema-1 {
 		return fmt.Errorf("%w: schema %d", record.ErrDamaged, n)
 	}
-	if v, err = s.from.Get(record.BucketSys, record.KeyTotals); err != nil {
-		return err
-	}
-	if s.totals, err = record.DecodeTotals(record.KeyTotals, v); err != nil {
+	if s.totals, err = record.DecodeTotals(record.KeyTotals, sys[string(record.KeyTotals)]); err != nil {
 		s.totals = record.Totals{} // so that the number of records is not what it says
 	}
-	relink, err := s.from.Get(record.BucketSys, record.KeyRelink)
-	if err != nil {
-		return err
-	}
-	options, err := s.from.Get(record.BucketSys, record.KeyOptions)
-	if err != nil {
-		return err
-	}
+	relink, options := sys[string(record.KeyRelink)], sys[string(record.KeyOptions)]
 	_, damaged := record.Unseal(options, record.KeyOptions)
 	return s.to.Fill(func(f *storage.Filler) error {
 		if options != nil && damaged == nil {

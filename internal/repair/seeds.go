@@ -46,7 +46,8 @@ func EnterSeeds(ctx context.Context, tree *iut.Tree, index *storage.Index, p Par
 		mark := iut.SeedMark{Bytes: in.seeds.Bytes, Sum: in.seeds.Sum}
 		return tree.Seeds(mark, func(line string, mark iut.SeedMark) error {
 			if isSeed(tree, line) {
-				in.add(record.Link{URL: line, Source: record.Seed, Areas: p.Areas(line)})
+				in.links = append(in.links, record.Link{URL: line, Source: record.Seed, Areas: p.Areas(line)})
+				in.bytes += len(line)
 			} else {
 				log.Warn("skipped a line of seeds.txt: not a URL", "line", fmt.Sprintf("%.80q", line))
 			}
@@ -87,11 +88,6 @@ type entering struct {
 	made         int
 }
 
-func (in *entering) add(l record.Link) {
-	in.links = append(in.links, l)
-	in.bytes += len(l.URL)
-}
-
 func (in *entering) commit() error {
 	if err := context.Cause(in.ctx); err != nil {
 		return err
@@ -106,18 +102,23 @@ func (in *entering) commit() error {
 // enterTargets enters the areas of the targets of seeds' redirects.
 func enterTargets(ctx context.Context, index *storage.Index, p Parser) error {
 	var areas []string
-	err := index.Seeds().EachOfScope(ctx, func(url string) error {
-		if areas = append(areas, p.Areas(url)...); len(areas) < setSeeds {
-			return nil
-		}
-		defer func() { areas = areas[:0] }()
-		return index.Seeds().AddAreas(areas)
+	err := index.Seeds().EachOfScope(ctx, func(url string) (err error) {
+		areas, err = enterAreas(index, append(areas, p.Areas(url)...), setSeeds)
+		return err
 	})
 	if err == nil {
-		err = index.Seeds().AddAreas(areas)
+		_, err = enterAreas(index, areas, 1)
 	}
-	if err == nil || context.Cause(ctx) != nil {
+	if err == nil || errors.Is(err, iut.ErrDisk) || context.Cause(ctx) != nil {
 		return err
 	}
 	return iut.DiskError("seeds", err)
+}
+
+// enterAreas enters areas if there are at least so many, and returns those that are left.
+func enterAreas(index *storage.Index, areas []string, least int) ([]string, error) {
+	if len(areas) < least {
+		return areas, nil
+	}
+	return areas[:0], iut.DiskError("seeds", index.Seeds().AddAreas(areas))
 }

@@ -214,7 +214,15 @@ func (b *Inbox) Read(urls []string, fn func(i int, key, value []byte) error) err
 // them must begin later.
 func (b *Inbox) find(url string) ([]uint64, error) {
 	if b.opts.ReadOnly {
-		return b.findLate(url)
+		late, err := b.late()
+		if err != nil {
+			return nil, err
+		}
+		key, err := record.Key(url)
+		if rows := late.from(key); err == nil && len(rows) > 0 && bytes.Equal(rows[0].key, key) {
+			return []uint64{rows[0].seq}, nil
+		}
+		return nil, nil
 	}
 	if b.most == 0 {
 		return nil, nil

@@ -43,18 +43,19 @@ func capacity(most int) int { return most + most/16 }
 // put takes a slot.
 func (t *table) put(s uint64) {
 	if t.many == nil {
-		i := home(s, len(t.few))
-		for t.few[i] != 0 {
-			i = (i + 1) % len(t.few)
-		}
-		t.few[i] = s
-		return
+		*free(t.few, s) = s
+	} else {
+		*free(t.many, s) = short(s)
 	}
-	i := home(s, len(t.many))
-	for t.many[i] != 0 {
-		i = (i + 1) % len(t.many)
+}
+
+// free returns the place for a slot.
+func free[T uint32 | uint64](slots []T, s uint64) *T {
+	i := home(s, len(slots))
+	for slots[i] != 0 {
+		i = (i + 1) % len(slots)
 	}
-	t.many[i] = short(s)
+	return &slots[i]
 }
 
 // home returns where the search for a slot begins among so many.

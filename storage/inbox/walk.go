@@ -10,7 +10,6 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"urltree/storage/boltfile"
-	"urltree/storage/record"
 )
 
 // An overlay is what a reader of a file that nothing writes to sees of the inbox: the records that
@@ -67,19 +66,6 @@ func (b *Inbox) late() (lateRows, error) {
 func (l lateRows) from(key []byte) lateRows {
 	i, _ := slices.BinarySearchFunc(l, key, func(r lateRow, key []byte) int { return bytes.Compare(r.key, key) })
 	return l[i:]
-}
-
-// findLate is find in the overlay.
-func (b *Inbox) findLate(url string) ([]uint64, error) {
-	late, err := b.late()
-	if err != nil {
-		return nil, err
-	}
-	key, err := record.Key(url)
-	if rows := late.from(key); err == nil && len(rows) > 0 && bytes.Equal(rows[0].key, key) {
-		return []uint64{rows[0].seq}, nil
-	}
-	return nil, nil
 }
 
 // Below calls fn with each record strictly below a folder that the bucket of records does not have

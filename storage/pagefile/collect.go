@@ -56,17 +56,6 @@ func (c *Collector) Bucket(name []byte, each func(k, value []byte) error) error 
 	return err
 }
 
-// Get returns the value of one key, nil if it cannot be found.
-func (c *Collector) Get(name, key []byte) (found []byte, err error) {
-	err = c.Bucket(name, func(k, value []byte) error {
-		if string(k) == string(key) {
-			found = append([]byte(nil), value...)
-		}
-		return nil
-	})
-	return found, err
-}
-
 // tree goes through the page of a tree and all below it that were not met before.
 func (c *Collector) tree(s *structure, id uint64, level int, each func(k, value []byte) error) error {
 	if level > mostLevels || s.mark(id, 1) != nil {

@@ -64,14 +64,14 @@ func Check(f io.ReaderAt, size int64, leaves bool) error {
 	s := &structure{meta: m, f: f, leaves: leaves, used: make([]uint64, m.pages/64+1)}
 	s.mark(0, 1)
 	s.mark(1, 1)
-	if err := s.freelist(); err != nil {
-		return err
+	if err = s.freelist(); err == nil {
+		err = s.mark(m.root, 1)
 	}
-	if err := s.root(); err != nil {
-		return err
+	if err == nil {
+		err = s.tree(m.root, nil, nil, true, 0) // visits all buckets
 	}
-	if !leaves {
-		return nil // the further pages of leaves were not counted
+	if err != nil || !leaves { // else the further pages of leaves were counted as well
+		return err
 	}
 	for id := uint64(0); id < m.pages; id++ {
 		if s.used[id/64]&(1<<(id%64)) == 0 {
@@ -234,14 +234,6 @@ func (s *structure) freelist() error {
 		}
 	}
 	return nil
-}
-
-// root visits all buckets.
-func (s *structure) root() error {
-	if err := s.mark(s.meta.root, 1); err != nil {
-		return err
-	}
-	return s.tree(s.meta.root, nil, nil, true, 0)
 }
 
 // tree visits the page of a tree, which is marked, and all below it. Its first key is low, by which

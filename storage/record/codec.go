@@ -151,7 +151,6 @@ func (d *decoder) tail(fields []*int64) {
 	d.bad = d.bad || last == 0
 }
 
-// end says whether all was read and nothing is left.
 // end returns an error if the value of what, and which of them, was not sealed, or has other fields
 // than those that were read.
 func (d *decoder) end(what, which string) error {

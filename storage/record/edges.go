@@ -1,8 +1,6 @@
 package record
 
-import (
-	"encoding/binary"
-)
+import "encoding/binary"
 
 // Edges says how much of the file of edges counts, see package internal/edges. It changes with the
 // records that it belongs to, so that a page which is stored and was kept with its edges has them

@@ -1,8 +1,6 @@
 package record
 
-import (
-	"encoding/binary"
-)
+import "encoding/binary"
 
 // Robots is the answer of one origin to the request for its robots.txt.
 type Robots struct {

@@ -1,8 +1,6 @@
 package record
 
-import (
-	"encoding/binary"
-)
+import "encoding/binary"
 
 // Seeds says how much of the list of seeds the index has taken in.
 type Seeds struct {

@@ -32,7 +32,7 @@ func Index(ctx context.Context, file *boltfile.File, waiting *inbox.Inbox, kept 
 		hosts: map[string]*record.Counts{}, domains: map[string]*record.DomainRow{}, toRead: map[string]int64{},
 	}
 	for _, step := range []func(context.Context) error{
-		v.records, v.inbox, v.folderRows, v.pathRows, v.shorter, v.pendingRows, v.meta, v.sitemaps, v.hostRows, v.domainRows, v.others,
+		v.records, v.inbox, v.counted, v.shorter, v.pendingRows, v.meta, v.sitemaps, v.hostRows, v.domainRows, v.others,
 	} {
 		if err := step(ctx); err != nil {
 			return record.Totals{}, err
@@ -42,7 +42,11 @@ func Index(ctx context.Context, file *boltfile.File, waiting *inbox.Inbox, kept 
 	if kept != v.totals {
 		v.sum("totals: counters %+v, records %+v", kept, v.totals)
 	}
-	v.end()
+	if v.damaged == 0 { // else sums may differ for that
+		for _, text := range v.sums {
+			fault(text)
+		}
+	}
 	return v.totals, nil
 }
 
@@ -82,15 +86,6 @@ func (r *report) damage(err error) {
 	r.fault(err.Error())
 }
 
-// end reports sums that differ, if nothing is damaged.
-func (r *report) end() {
-	if r.damaged == 0 {
-		for _, text := range r.sums {
-			r.fault(text)
-		}
-	}
-}
-
 func (v *verifier) records(ctx context.Context) error {
 	err := v.file.Scan(ctx, record.BucketURL, nil, func(k, value []byte) error {
 		rec, err := record.Decode(k, value)
@@ -103,7 +98,16 @@ func (v *verifier) records(ctx context.Context) error {
 			v.fault(fmt.Sprintf("record key %q is not that of %s", k, rec.URL))
 			return nil
 		}
-		return v.record(k, &rec)
+		if err := v.count(k, &rec); err != nil {
+			return err
+		}
+		if path := record.PathOf(k); path != nil {
+			v.path.to(path, v.comparePath)
+			v.path.sum.Count(&rec, 1)
+		}
+		v.folders.to(k, v.compareFolder)
+		v.folders.add(k, &rec)
+		return nil
 	})
 	if err != nil {
 		return err
@@ -158,19 +162,6 @@ func (v *verifier) count(key []byte, rec *record.Record) error {
 			return v.checkRows()
 		}
 	}
-	return nil
-}
-
-func (v *verifier) record(key []byte, rec *record.Record) error {
-	if err := v.count(key, rec); err != nil {
-		return err
-	}
-	if path := record.PathOf(key); path != nil {
-		v.path.to(path, v.comparePath)
-		v.path.sum.Count(rec, 1)
-	}
-	v.folders.to(key, v.compareFolder)
-	v.folders.add(key, rec)
 	return nil
 }
 
@@ -244,11 +235,10 @@ func (v *verifier) counts(ctx context.Context, bucket []byte, what string, n int
 	return err
 }
 
-func (v *verifier) folderRows(ctx context.Context) error {
-	return v.counts(ctx, record.BucketFolder, "folder", v.folders.counted)
-}
-
-func (v *verifier) pathRows(ctx context.Context) error {
+func (v *verifier) counted(ctx context.Context) error {
+	if err := v.counts(ctx, record.BucketFolder, "folder", v.folders.counted); err != nil {
+		return err
+	}
 	return v.counts(ctx, record.BucketQuery, "path with queries", v.path.counted)
 }
 
