@@ -24,8 +24,9 @@ func (x *Index) Settle(ctx context.Context) error {
 	return x.moveWhile(ctx, func() bool { return x.inbox.Waits(&x.totals, last) })
 }
 
-// moveWhile moves parts of the inbox while more says so, until ctx ends. x.mu is held, but not while
-// a part waits for room on the disk, nor between two parts: others want their turn, and Totals.
+// moveWhile moves parts of the inbox while more says so, until ctx ends. x.mu is held, but not
+// while a part waits for room on the disk, nor between two parts: others want their turn, and
+// Totals.
 func (x *Index) moveWhile(ctx context.Context, more func() bool) error {
 	for more() {
 		x.mu.Unlock()

@@ -51,7 +51,8 @@ func (r *Ranks) Best(ctx context.Context, source Source, n int) ([]Best, error) 
 // PageRank Citation Ranking" of Page, Brin, Motwani and Winograd (1998), with the rank that ends in
 // nodes without links spread evenly. It begins with the same rank for all.
 //
-// step, if not nil, is called with each iteration, from 1, and by how much it has changed the ranks.
+// step, if not nil, is called with each iteration, from 1, and by how much it has changed the
+// ranks.
 func (g *Graph) Rank(ctx context.Context, step func(iteration int, residual float64)) (*Ranks, error) {
 	return g.iterate(ctx, most, residual, step)
 }
