@@ -91,7 +91,6 @@ func Clean(ctx context.Context, s Steps) error {
 	return l.tally.agrees(s.Index.Totals())
 }
 
-// timed does a step and logs it.
 func (s *Steps) timed(number int, name string, do func() error) error {
 	start := time.Now()
 	slow := time.AfterFunc(slowStep, func() { s.Log.Info("clean: a step goes on", "step", number, "what", name) })

@@ -99,14 +99,12 @@ func (f *Failure) add(url string) {
 	}
 }
 
-// endOrigin ends the origin at hand.
 func (s *failureScan) endOrigin() {
 	if s.origin.Count > 0 {
 		s.origins.Add(s.origin)
 	}
 }
 
-// end returns what was found.
 func (s *failureScan) end() Failures {
 	s.endOrigin()
 	s.found.Origins, s.found.More = s.origins.Items(), s.origins.More()

@@ -107,7 +107,6 @@ func regular(name string) error {
 	return nil
 }
 
-// kind returns what a file is that is no regular one.
 func kind(mode fs.FileMode) string {
 	switch {
 	case mode.IsDir():

@@ -25,7 +25,6 @@ type outFile struct {
 // syncEach is how many bytes are synced at a time: how long that takes does not grow with the file.
 const syncEach = 64 << 20
 
-// bufferBytes is the size of the buffer of an outFile.
 const bufferBytes = 256 << 10
 
 func createFile(watch *disk.Watch, name string, ours func(begin []byte) bool) (*outFile, error) {
@@ -61,10 +60,7 @@ func (o *outFile) Write(b []byte) (int, error) {
 	if o.left(err) {
 		return len(b), nil
 	}
-	if err != nil {
-		err = iut.DiskError("write "+o.name, err)
-	}
-	return n, err
+	return n, iut.DiskError("write "+o.name, err)
 }
 
 // left reports whether err says that the reader of a stream has left.
@@ -94,10 +90,7 @@ func (o *outFile) commit(ctx context.Context) error {
 		}
 		err = o.whole.Commit()
 	}
-	if err != nil {
-		return iut.DiskError("write "+o.name, err)
-	}
-	return nil
+	return iut.DiskError("write "+o.name, err)
 }
 
 // discard closes and removes a file after an error that is not its own.

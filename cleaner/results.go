@@ -76,10 +76,8 @@ func scanRecords(ctx context.Context, index *storage.Index, res, res2 io.Writer,
 	return sums, nil
 }
 
-// res2Title is the first line of res2.txt.
 const res2Title = "URL\tsource URL\tdepth\ttries\treason\n"
 
-// appendPending appends the line of res2.txt.
 func appendPending(b []byte, r *record.Record) []byte {
 	b = append(append(b, r.URL...), '\t')
 	b = append(append(b, r.Source...), '\t')

@@ -58,7 +58,7 @@ func writeStatistics(ctx context.Context, index *storage.Index, f Files, root st
 		return fmt.Errorf("statistics: %w", err)
 	}
 	totals := index.Totals()
-	eq, err := countFiles(ctx, totals, l)
+	sum, err := equation(ctx, totals, l)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func writeStatistics(ctx context.Context, index *storage.Index, f Files, root st
 	p.accounting(totals, l.tally)
 	p.section("New URLs", "lines of res.txt and res2.txt as they lie on the disk, seeds left out",
 		"new URLs (counters) = lines of res.txt without seeds + lines of res2.txt - 1 - pending seeds")
-	p.row(eq.String())
+	p.row(sum)
 	p.engine(&run)
 	return writeWhole(ctx, watch, f.Statistics, beginsStatistics, p.bytes())
 }
@@ -217,13 +217,12 @@ func (p *page) outcomes(run *record.Run, sums *tally) {
 
 	p.section("Reasons")
 	p.row("", thisRun, allRuns)
-	all := newTally()
-	maps.Copy(all.reasons, sums.reasons)
+	all := maps.Clone(sums.reasons)
 	for r := range reasons {
-		all.reasons[r] = sums.reasons[r]
+		all[r] = sums.reasons[r] // 0: none any more
 	}
-	for _, r := range all.sortedReasons() {
-		p.row(r.state.String()+", "+r.text, this(reasons[r], r.state != record.Pending), all.reasons[r])
+	for _, r := range sorted(all) {
+		p.row(r.state.String()+", "+r.text, this(reasons[r], r.state != record.Pending), all[r])
 	}
 }
 

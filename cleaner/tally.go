@@ -37,7 +37,6 @@ type tally struct {
 	origin  volume            // the one at hand: records come in the order of the index
 }
 
-// A volume is how much there is of something.
 type volume struct {
 	name          string
 	pages, bytes  int64
@@ -51,8 +50,7 @@ const (
 	mostBad    = 10   // hosts by their failures, and by the time that they take
 )
 
-func morePages(a, b volume) int    { return cmp.Compare(b.pages, a.pages) }
-func moreFailures(a, b volume) int { return cmp.Compare(b.failed, a.failed) }
+func morePages(a, b volume) int { return cmp.Compare(b.pages, a.pages) }
 
 type reason struct {
 	state record.State
@@ -63,7 +61,7 @@ func newTally() *tally {
 	return &tally{
 		states: map[record.State]int64{}, statuses: map[uint16]int64{}, reasons: map[reason]int64{},
 		types: map[string]volume{}, origins: top.List[volume]{N: mostListed, Compare: morePages},
-		failing: top.List[volume]{N: mostBad, Compare: moreFailures},
+		failing: top.List[volume]{N: mostBad, Compare: func(a, b volume) int { return cmp.Compare(b.failed, a.failed) }},
 	}
 }
 
@@ -114,7 +112,6 @@ func (t *tally) addVolume(r *record.Record) {
 	}
 }
 
-// endOrigin ends the origin at hand.
 func (t *tally) endOrigin() {
 	if t.origin.pages > 0 {
 		t.origins.Add(t.origin)
@@ -140,27 +137,13 @@ func (t *tally) agrees(totals record.Totals) error {
 	return nil
 }
 
-// sortedReasons returns the reasons by state, in the order in which states are shown, then name.
-func (t *tally) sortedReasons() []reason {
-	return slices.SortedFunc(maps.Keys(t.reasons), func(a, b reason) int {
+// sorted returns reasons by state, in the order in which states are shown, then name.
+func sorted(reasons map[reason]int64) []reason {
+	return slices.SortedFunc(maps.Keys(reasons), func(a, b reason) int {
 		return cmp.Or(
 			cmp.Compare(slices.Index(record.States, a.state), slices.Index(record.States, b.state)),
 			cmp.Compare(a.text, b.text))
 	})
-}
-
-// An equation is source A's: the new URLs, by the counters, are those listed in the files.
-type equation struct {
-	newURLs      int64 // stored and pending records whose source is no seed, from the counters
-	res          int64 // lines of res.txt whose source is no seed
-	res2         int64 // lines of res2.txt, with its title
-	pendingSeeds int64 // lines of res2.txt whose source is a seed
-}
-
-func (e equation) holds() bool { return e.newURLs == e.res+e.res2-1-e.pendingSeeds }
-
-func (e equation) String() string {
-	return fmt.Sprintf("%d = %d + %d - 1 - %d: %s", e.newURLs, e.res, e.res2, e.pendingSeeds, verdict(e.holds()))
 }
 
 func verdict(ok bool) string {
@@ -170,20 +153,20 @@ func verdict(ok bool) string {
 	return "DOES NOT HOLD"
 }
 
-// countFiles counts the lines of the lists as they lie on the disk. Those of a stream cannot be
-// read again.
-func countFiles(ctx context.Context, totals record.Totals, l *lists) (equation, error) {
-	e := equation{newURLs: totals.NewStored + totals.NewPending, res: l.tally.linked}
-	var err error
+// equation returns source A's: the new URLs, by the counters, are those listed in the files as they
+// lie on the disk: lines of res.txt whose source is no seed, and those of res2.txt without its title
+// and without seeds. The lines of a stream cannot be read again.
+func equation(ctx context.Context, totals record.Totals, l *lists) (string, error) {
+	newURLs, res := totals.NewStored+totals.NewPending, l.tally.linked
 	if l.res.whole != nil {
 		lines, seeds, err := countLines(ctx, l.res.whole)
 		if err != nil {
-			return e, err
+			return "", err
 		}
-		e.res = lines - seeds
+		res = lines - seeds
 	}
-	e.res2, e.pendingSeeds, err = countLines(ctx, l.res2.whole)
-	return e, err
+	res2, seeds, err := countLines(ctx, l.res2.whole)
+	return fmt.Sprintf("%d = %d + %d - 1 - %d: %s", newURLs, res, res2, seeds, verdict(newURLs == res+res2-1-seeds)), err
 }
 
 // countLines counts the lines of a result file, and those whose second field is "seed".

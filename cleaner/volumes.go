@@ -14,7 +14,6 @@ import (
 	"urltree/storage/record"
 )
 
-// volumes shows how many pages and bytes there are by media type and by host.
 func (p *page) volumes(sums *tally) {
 	types := slices.SortedFunc(maps.Values(sums.types), func(a, b volume) int {
 		return cmp.Or(morePages(a, b), cmp.Compare(a.name, b.name))
@@ -50,7 +49,6 @@ func (p *page) others(n int64, what string) {
 	}
 }
 
-// slowest shows the hosts that take longest to answer.
 func (p *page) slowest(ctx context.Context, index *storage.Index) error {
 	hosts := top.List[record.HostRow]{N: mostBad, Compare: func(a, b record.HostRow) int { return cmp.Compare(b.Answer, a.Answer) }}
 	err := index.Hosts().Each(ctx, func(h record.HostRow) error {

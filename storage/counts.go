@@ -77,7 +77,6 @@ func (g *counting) write(w *writer, diffs map[string]*record.Counts) {
 	w.write(g.bucket, puts)
 }
 
-// addTo adds to the counts under a key.
 func addTo(sums map[string]*record.Counts, key []byte, diff *record.Counts) {
 	f := sums[string(key)]
 	if f == nil {

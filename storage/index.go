@@ -67,7 +67,6 @@ var (
 	ErrOlder = errors.New("index.db has the format of the version before")
 )
 
-// buckets are all buckets of the file.
 var buckets = [][]byte{
 	record.BucketURL, record.BucketPending, record.BucketHost, record.BucketRobots, record.BucketSitemap,
 	record.BucketFolder, record.BucketQuery, record.BucketShorter, record.BucketMeta, record.BucketScope, record.BucketSeed,

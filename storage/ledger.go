@@ -50,7 +50,6 @@ type place struct {
 	key      string
 }
 
-// host returns the change of a host.
 func (g *ledger) host(name string) *hostChange {
 	h := g.hosts[name]
 	if h == nil {

@@ -106,7 +106,6 @@ func (g Runs) Hours() ([]record.Hour, error) {
 	return all(g.x.file, record.BucketHour, record.DecodeHour)
 }
 
-// all returns all values of a bucket.
 func all[T any](file *boltfile.File, bucket []byte, decode func(k, v []byte) (T, error)) (list []T, err error) {
 	err = file.View(func(tx *bolt.Tx) error {
 		return tx.Bucket(bucket).ForEach(func(k, v []byte) error {

@@ -50,7 +50,6 @@ type writer struct {
 	err   error
 }
 
-// fail keeps an error, if it is the first.
 func (w *writer) fail(err error) {
 	if w.err == nil {
 		w.err = err
@@ -63,7 +62,6 @@ func (w *writer) put(bucket, key, value []byte) {
 	}
 }
 
-// write applies puts, in the order of their keys.
 func (w *writer) write(bucket []byte, puts boltfile.Puts) {
 	if w.err == nil {
 		w.err = w.Write(bucket, puts)
@@ -115,7 +113,6 @@ func (x *Index) update(fn func(*change) error) error {
 	return nil
 }
 
-// write writes all that has changed.
 func (c *change) write() {
 	c.writeRecords() // with pending rows, metadata and the counts of folders
 	c.writeSitemaps()
@@ -189,7 +186,6 @@ func (c *change) of(row *record.Row) *entry {
 	return nil
 }
 
-// key returns the record key of a URL.
 func (c *change) key(url string) (key []byte, err error) {
 	key = c.w.arena.Keep(func(b []byte) []byte {
 		b, err = record.AppendKey(b, url)

@@ -144,7 +144,6 @@ func (c *change) undo(e *entry) {
 	c.looks.shorter[string(e.key)] = false
 }
 
-// eventOf returns the event that an outcome is.
 func eventOf(o *record.Outcome) event {
 	switch {
 	case o.State != record.Pending:
@@ -183,7 +182,6 @@ func (c *change) depthCounts() bool { return c.x.opts.Limits.MaxDepth != 0 || c.
 // the tree, so that the shortest way counts, and they are parsed by the caller.
 func (c *change) rebuild() bool { return c.run.ID == 0 }
 
-// answer sets the outcome of a record.
 func (c *change) answer(e *entry, by cause) {
 	r, o := e.rec, by.outcome
 	r.Tries, r.Spared = max(r.Tries, o.Row.Tries), max(r.Spared, o.Row.Spared)
@@ -266,7 +264,6 @@ func (c *change) comeBack(e *entry, by cause) {
 	r.Run = c.run.ID
 }
 
-// shorten notes a shorter way.
 func (c *change) shorten(e *entry, by cause) {
 	r, l := e.rec, by.link
 	if c.rebuild() && r.State == record.Pending { // no copy of the row is in memory

@@ -60,7 +60,6 @@ func (c *change) writeRecords() {
 	c.w.write(record.BucketPending, rows)
 }
 
-// putRow replaces the pending row of a record.
 func (c *change) putRow(e *entry, rows *boltfile.Puts) {
 	var before, after []byte // keys
 	if e.old != nil && e.old.State == record.Pending {
@@ -95,7 +94,6 @@ func (c *change) count(e *entry) {
 	}
 }
 
-// writeRun writes the run that is going on.
 func (c *change) writeRun() {
 	if c.run.ID == 0 {
 		return

@@ -27,7 +27,6 @@ const (
 	versionName = "version"
 )
 
-// call returns how the subcommand is called.
 func (s *subcommand) call() string {
 	words := []string{s.name}
 	if s.args != "" {
@@ -49,7 +48,6 @@ func (s *subcommand) help() string {
 	return "crawler " + s.name + " -h"
 }
 
-// check checks the operands of a subcommand.
 func (s *subcommand) check(operands []string) error {
 	most, takes := 1, "one argument"
 	if s.operand == "" {
@@ -143,7 +141,6 @@ type line struct {
 	help, version bool
 }
 
-// read takes apart the words of a command line.
 func (l *line) read(words []string) error {
 	for i := 0; i < len(words); i++ {
 		word := words[i]
@@ -187,7 +184,6 @@ func (l *line) read(words []string) error {
 	return nil
 }
 
-// unknown refuses a flag that the command does not have.
 func (l *line) unknown(name string) error {
 	var names []string
 	for _, o := range l.sub.flags {

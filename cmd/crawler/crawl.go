@@ -24,7 +24,6 @@ import (
 	"urltree/iut"
 )
 
-// crawl is the main job.
 func (c *command) crawl(ctx context.Context, operands []string) error {
 	opts, err := c.crawlOptions()
 	if err != nil {
@@ -87,7 +86,6 @@ func (c *command) crawlOptions() (opts crawler.Options, err error) {
 	return opts, nil
 }
 
-// run crawls with the options and shows the progress.
 func (c *command) run(ctx context.Context, opts crawler.Options) (crawler.Result, error) {
 	if err := c.probe(opts.Tree, opts.Output); err != nil {
 		return crawler.Result{}, err

@@ -105,5 +105,4 @@ func demoSummary(r crawler.Result, opts crawler.Options) []byte {
 	return b.Bytes()
 }
 
-// The size of the made-up web.
 const demoHosts, demoPages = 20, 20_000

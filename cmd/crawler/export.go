@@ -118,7 +118,6 @@ func showEach(line *progress, text func() string) (stop func()) {
 	}
 }
 
-// A meter counts what goes through it.
 type meter struct {
 	w            io.Writer
 	lines, bytes atomic.Int64

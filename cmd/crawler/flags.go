@@ -55,7 +55,6 @@ func (o *option) isBool() bool {
 	return ok
 }
 
-// isRepeatable reports whether the flag may be given several times.
 func (o *option) isRepeatable() bool {
 	switch o.value.(type) {
 	case inputs, patterns, headers:

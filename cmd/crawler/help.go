@@ -29,7 +29,6 @@ type page struct {
 	parts   []part
 }
 
-// A part is a part of a page, under its title.
 type part struct {
 	title, about string
 	column       int // in which the texts of the entries begin
@@ -37,7 +36,6 @@ type part struct {
 	below        bool // it belongs to the part before it
 }
 
-// An entry is a word and what it means.
 type entry struct {
 	name, value string // the value is that of a flag; "": it has none
 	text        string

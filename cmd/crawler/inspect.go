@@ -61,7 +61,6 @@ func (c *command) lsCommand() *subcommand {
 		plainFlag("n", amount[int64]{in: numbers, p: &q.Lines, none: "all"}, "at most `N` lines"))
 }
 
-// urlCommand makes a subcommand that asks about one URL.
 func (c *command) urlCommand(name, usage string) *subcommand {
 	return c.inspectCommand(&inspect.Question{Command: name}, "URL", usage)
 }

@@ -275,7 +275,6 @@ func (c *command) tell(line string) {
 	}
 }
 
-// print prints a line about the run.
 func (c *command) print(line string) {
 	if c.flags.format == "json" {
 		c.loggerFrom(slog.LevelWarn, c.stderr).Warn(line)

@@ -57,7 +57,6 @@ func main() {
 	os.Exit(run(os.Args, os.Stdin, os.Stdout, os.Stderr))
 }
 
-// run is the whole command.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	out := newOutlet(stderr)
 	ctx, stop := withSignals(out)
@@ -152,7 +151,6 @@ func newCommand(args []string) *command {
 // visible returns the subcommands that help texts name.
 func (c *command) visible() []*subcommand { return c.subcommands[:len(c.subcommands)-1] }
 
-// subcommand returns the subcommand of this name, nil if there is none.
 func (c *command) subcommand(name string) *subcommand {
 	for _, sub := range c.subcommands {
 		if sub.name == name {
@@ -197,7 +195,6 @@ func exitCode(err error) int {
 	return exitOther
 }
 
-// stopSignals are those that end a crawl.
 var stopSignals = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
 
 // together is how long signals count as one: timeout(1) signals its child and then its own process
@@ -236,7 +233,6 @@ func withSignals(stderr io.Writer) (context.Context, func()) {
 	}
 }
 
-// helpCommand prints what -h does.
 func (c *command) helpCommand() *subcommand {
 	return &subcommand{
 		name: helpName, usage: "print the help text of the crawl, or of a subcommand", operand: "[SUBCOMMAND]",

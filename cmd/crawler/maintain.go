@@ -174,7 +174,6 @@ func (w *retry) takesSitemap(s *record.Record) bool {
 		err == nil && bytes.HasPrefix(key, w.prefix) && (w.reason == "" || hasReason(word, w.reason))
 }
 
-// reopen turns what it takes back to pending, and returns how many.
 func (w *retry) reopen(ctx context.Context) (urls, sitemaps int, err error) {
 	if w.reason == "robots" { // first: a kill behind it must not leave URLs open beside the answer that refuses them
 		if err := w.index.Hosts().ForgetRobots(); err != nil {
@@ -188,7 +187,6 @@ func (w *retry) reopen(ctx context.Context) (urls, sitemaps int, err error) {
 	return urls, sitemaps, err
 }
 
-// printRetry says how much will be asked again.
 func (c *command) printRetry(urls, sitemaps int) error {
 	var text string
 	if sitemaps > 0 {

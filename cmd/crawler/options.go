@@ -11,7 +11,6 @@ import (
 	"urltree/iut"
 )
 
-// optionsCommand prints or forgets what the tree keeps of the options of its crawl.
 func (c *command) optionsCommand() *subcommand {
 	var name string
 	return &subcommand{

@@ -54,7 +54,6 @@ func (p *progress) Write(b []byte) (int, error) {
 	return len(b), err
 }
 
-// begin writes the line at the start.
 func (p *progress) begin(opts crawler.Options) {
 	if p.quiet || p.width != nil {
 		return

@@ -111,7 +111,6 @@ func (c *command) meant(word string) string {
 	return " (" + strings.Join(names, " ") + "); see crawler -h"
 }
 
-// cause returns the text of an error about a URL.
 func cause(err error) string { return strings.TrimPrefix(err.Error(), "weburl: ") }
 
 // seedFiles are the files that -input names.

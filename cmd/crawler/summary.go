@@ -31,7 +31,6 @@ func (c *command) failed(r crawler.Result) error {
 	return nil
 }
 
-// ended writes what came of the run.
 func (c *command) ended(r crawler.Result, opts crawler.Options) {
 	switch {
 	case r.Run.ID == 0:
@@ -64,7 +63,6 @@ func (c *command) summary(r crawler.Result, opts crawler.Options) {
 	_, _ = c.stderr.Write(b.Bytes())
 }
 
-// came writes what came of the run.
 func came(b *bytes.Buffer, r crawler.Result, opts crawler.Options) {
 	fmt.Fprintf(b, "this run  %s (%s) in %s%s", words.Count(r.Run.Stored, "page"), crawler.Bytes(r.Run.Bytes), words.Span(runTime(r)), outcomes(r.Run.Outcomes))
 	if n := unfollowed(r, opts); n > 0 {

@@ -60,7 +60,6 @@ func (v amount[N]) Set(s string) error {
 	return nil
 }
 
-// refuse returns the error of a text that is no such amount.
 func (v amount[N]) refuse() error {
 	allowed := v.in.allowed
 	if v.word != "" {
@@ -221,7 +220,6 @@ func notToken(r rune) bool {
 	return r <= ' ' || r >= 0x7f || strings.ContainsRune("()<>@,;:\\\"/[]?={}", r)
 }
 
-// proxy is the URL of a proxy.
 type proxy struct{ p **url.URL }
 
 func (v proxy) Set(s string) error {
@@ -294,7 +292,6 @@ func (v params) Set(s string) error {
 
 func (v params) String() string { return cmp.Or(strings.Join(v.p.Params, ","), "none") }
 
-// address is an IP address of this machine.
 type address struct{ p *netip.Addr }
 
 func (v address) Set(s string) error {

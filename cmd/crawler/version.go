@@ -32,7 +32,6 @@ func buildOf(info *debug.BuildInfo) (b build) {
 	return b
 }
 
-// versionText is what crawler version prints.
 func versionText() string {
 	info, _ := debug.ReadBuildInfo()
 	var b strings.Builder

@@ -33,7 +33,6 @@ type Sum struct {
 	Links   int64 // to these
 }
 
-// A report writes in a format.
 type report interface {
 	begin(sum *Sum) error // Targets and Links are not known yet
 	target(t *inspect.BrokenTarget, links iter.Seq[inspect.BrokenLink]) error

@@ -119,7 +119,6 @@ type jsonReport struct {
 	second bool // a target was written
 }
 
-// A jsonTarget is a target without its links.
 type jsonTarget struct {
 	URL     string `json:"url"`
 	State   string `json:"state"`

@@ -112,7 +112,6 @@ func (r *room) begin(ctx context.Context, over <-chan struct{}) {
 	})
 }
 
-// low reports whether fetching pauses.
 func (r *room) low() bool { return r != nil && r.narrow.Load() != nil }
 
 // String returns what there is too little of, "" if there is room.
@@ -132,7 +131,6 @@ func (r *room) String() string {
 	return *why
 }
 
-// paused returns how often fetching has paused.
 func (r *room) paused() int64 {
 	if r == nil {
 		return 0
@@ -171,7 +169,6 @@ func (r *room) close() {
 	}
 }
 
-// answer takes what free has returned.
 func (r *room) answer(bytes, inodes uint64, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -172,7 +172,6 @@ func (s *Step) Wait(fn func()) {
 	fn()
 }
 
-// set begins or ends the time of a step.
 func (w *Watch) set(s *Step, busy bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -212,7 +211,6 @@ func (w *Watch) end(s *Step) {
 	w.free = append(w.free, s)
 }
 
-// look reports the steps that take too long.
 func (w *Watch) look(now time.Time) {
 	w.mu.Lock()
 	if passed := now.Sub(w.last); passed <= 2*w.limits.Look { // else the process was stopped

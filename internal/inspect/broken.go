@@ -77,7 +77,6 @@ func brokenState(r *record.Record) (state, reason string, broken bool) {
 	return "", "", false
 }
 
-// target returns what is broken of a record.
 func (i *Inspector) target(r *record.Record) (t BrokenTarget, broken bool, err error) {
 	t = BrokenTarget{URL: r.URL, Status: int64(r.Status)}
 	if r.Time != 0 {

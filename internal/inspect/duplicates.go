@@ -72,7 +72,6 @@ type duplicates struct {
 	pages, repeats, nears, mute int
 }
 
-// walk finds all complete pages.
 func (d *duplicates) walk() error {
 	// A key of its own, so that nobody outside can make pages that collide.
 	seed := maphash.MakeSeed()
@@ -208,7 +207,6 @@ func (d *duplicates) fingerprint(url string) (uint64, bool, error) {
 	return fingerprint, ok, nil
 }
 
-// near writes the groups of pages that are near another.
 func (d *duplicates) near() error {
 	fmt.Fprintf(d.w, "\nnear duplicates, with the number of bits, at most %d of 64, in which the fingerprints of the texts differ\n", simhash.MaxDistance)
 	first, err := simhash.Near(d.ctx, d.fingerprints)

@@ -72,7 +72,6 @@ func (b *below) has(url string) bool {
 	return err == nil && bytes.HasPrefix(key, b.key)
 }
 
-// exportEdges writes the edges of the pages below a folder, and those of URLs that redirected.
 func (i *Inspector) exportEdges(ctx context.Context, format string, in below, w *bufio.Writer) error {
 	if i.Edges == nil {
 		return fmt.Errorf("%w: the link graph of this tree", ErrNotFound)
@@ -115,7 +114,6 @@ func (i *Inspector) exportEdges(ctx context.Context, format string, in below, w 
 	return err
 }
 
-// dotEdges writes edges in the language of Graphviz.
 func dotEdges(w *bufio.Writer, p *edges.Page) {
 	from := dotQuote(p.URL)
 	fmt.Fprintf(w, "  %s;\n", from)
@@ -175,7 +173,6 @@ func (o *graphml) node(url string) {
 	o.write(`<node id="`, url, "\"/>\n")
 }
 
-// write writes a text, escaped, between two that are mark-up.
 func (o *graphml) write(before, text, behind string) {
 	o.w.WriteString(before)
 	_ = xml.EscapeText(o.w, []byte(text))

@@ -198,7 +198,6 @@ func lastKind(key []byte) byte {
 	return key[i+1]
 }
 
-// record returns the record of a URL, or ErrNotFound.
 func (i *Inspector) record(url string) (record.Record, error) {
 	rec, err := i.Index.Record(url)
 	if errors.Is(err, storage.ErrNotFound) {

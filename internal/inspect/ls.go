@@ -197,7 +197,6 @@ func (l *lister) worksOn(key []byte) bool {
 	return false
 }
 
-// children calls fn for each node directly below n.
 func (l *lister) children(n *node, level int, fn func(node) error) error {
 	var after []byte
 	host := lastKind(n.key) == record.Label || lastKind(n.key) == record.Port

@@ -39,7 +39,6 @@ func (i *Inspector) sitemap(url string, say func(string, ...any)) (bool, error) 
 	return true, nil
 }
 
-// named says what a sitemap came to.
 func named(s *record.Record) string {
 	switch {
 	case s.Reason == "redirect":

@@ -84,10 +84,8 @@ func Words(of string) (words []string) {
 	return words
 }
 
-// picks reports whether some of the counted records are meant.
 func (s selector) picks(c record.Counts) bool { return s == nil || s(c) > 0 }
 
-// countOf counts one record.
 func countOf(r *record.Record) (c record.Counts) {
 	c.Count(r, 1)
 	return c

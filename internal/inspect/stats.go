@@ -137,10 +137,8 @@ func (i *Inspector) types(ctx context.Context, t record.Totals, w *bufio.Writer)
 	return nil
 }
 
-// mostHosts is how many hosts each list of stats has.
 const mostHosts = 10
 
-// hosts writes the hosts with most pages, with most failures, and the slowest ones.
 func (i *Inspector) hosts(ctx context.Context, w *bufio.Writer) error {
 	lists := []struct {
 		title string
@@ -186,7 +184,6 @@ func answerTime(n int64) string {
 	return time.Duration(n).Round(100 * time.Microsecond).String()
 }
 
-// ending says how a run ended.
 func (i *Inspector) ending(r *record.Run, last bool) string {
 	switch {
 	case r.Clean:

@@ -98,7 +98,6 @@ func (t *table) write(fields []string) error {
 	return err
 }
 
-// quote returns a text in the quotes of JSON.
 func (t *table) quote(s string) string {
 	t.quoted.Reset()
 	_ = t.quotes.Encode(s) // of a text: no error

@@ -82,7 +82,6 @@ func (i *Inspector) why(ctx context.Context, url string, w *bufio.Writer) error 
 	return i.host(url, say)
 }
 
-// waits says what a pending URL waits for.
 func (i *Inspector) waits(r *record.Record, say func(string, ...any)) {
 	now := time.Now()
 	switch {
@@ -111,7 +110,6 @@ func (i *Inspector) waits(r *record.Record, say func(string, ...any)) {
 	}
 }
 
-// host says whether a host may be asked, and what waits for it.
 func (i *Inspector) host(url string, say func(string, ...any)) error {
 	host, err := i.Index.Hosts().Get(record.Host(url))
 	if err != nil || host.Records() == 0 {
@@ -221,7 +219,6 @@ func (i *Inspector) admission(url string, say func(string, ...any)) {
 	}
 }
 
-// origin says where a URL came from.
 func (i *Inspector) origin(r *record.Record, say func(string, ...any)) {
 	switch {
 	case r.Via != "":
@@ -247,7 +244,6 @@ func after(r *record.Record) string {
 	return text
 }
 
-// spared returns how many requests used up no try.
 func spared(r *record.Record) string {
 	if r.Spared == 0 {
 		return ""

@@ -12,10 +12,8 @@ import (
 	"urltree/internal/top"
 )
 
-// largest is how many of the largest degrees are listed.
 const largest = 10
 
-// A degree is the number of links of a node.
 type degree struct{ node, links uint32 }
 
 // mostLinks returns an empty list of the largest degrees.

@@ -77,7 +77,6 @@ func fingerprint(key *[16]byte, url string) uint64 {
 	return siphash.Hash(binary.LittleEndian.Uint64(key[:]), binary.LittleEndian.Uint64(key[8:]), []byte(url))
 }
 
-// gather reads the source and finds the nodes.
 func (g *Graph) gather(ctx context.Context, source Source, named *numbers) error {
 	var list []uint64
 	set := nodeSet{list: make([]uint64, 0, 1<<16)}
@@ -162,7 +161,6 @@ func (g *Graph) each(ctx context.Context, fn func(from uint32, to []uint32)) err
 	return in.err
 }
 
-// names returns the URLs of some nodes, from one more look at the source.
 func (g *Graph) names(ctx context.Context, source Source, nodes []uint32) (map[uint32]string, error) {
 	wanted := make(map[uint64]uint32, len(nodes))
 	for _, n := range nodes {
@@ -247,7 +245,6 @@ func (r *reader) fill() {
 	}
 }
 
-// more reports whether something is left.
 func (r *reader) more() bool {
 	if len(r.buf) == 0 && r.err == nil {
 		r.fill()

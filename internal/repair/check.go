@@ -214,7 +214,6 @@ func (c *checker) pages(ctx context.Context) error {
 // flagCut marks a page that has more links than are followed.
 const flagCut = "c"
 
-// lookUp looks for the records of links.
 func (c *checker) lookUp() error {
 	has, err := c.index.Has(c.links)
 	if err != nil {

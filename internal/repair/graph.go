@@ -75,7 +75,6 @@ func (g *Graph) Pages(ctx context.Context, fn func(edges.Page) error) error {
 	})
 }
 
-// parse returns the edges of a stored page from its folder.
 func (g *Graph) parse(url string, assets bool) ([]edges.Edge, error) {
 	f, body, err := g.Tree.Load(url)
 	if err != nil {

@@ -116,7 +116,6 @@ func newRebuild(tree *iut.Tree, index *storage.Index, p Parser, log *slog.Logger
 	return &rebuild{tree: tree, index: index, parser: p, log: orDiscard(log)}
 }
 
-// seeds takes all seeds into the index.
 func (r *rebuild) seeds(ctx context.Context) error {
 	r.parser.Use(r.index)
 	made, _, err := EnterSeeds(ctx, r.tree, r.index, r.parser, r.tree.Format().Links.Scope, r.log)

@@ -77,7 +77,6 @@ func Nearer(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser,
 	}
 }
 
-// again takes the links of an answer once more.
 func (r *rebuild) again(ctx context.Context, rec *record.Record) error {
 	o, _, err := r.answer(rec)
 	if err != nil {

@@ -68,7 +68,6 @@ func salvage(ctx context.Context, path string, to *storage.Index) (salvaged, err
 	return s.done, nil
 }
 
-// salvagedRows is the number of rows that one transaction takes.
 const salvagedRows = 5_000
 
 type salvager struct {
@@ -95,7 +94,6 @@ func (s *salvager) each(bucket []byte, fn func(k, value []byte) error) error {
 	return s.commit()
 }
 
-// add puts a change into the next transaction.
 func (s *salvager) add(fn func(*storage.Filler) error) error {
 	if s.waiting = append(s.waiting, fn); len(s.waiting) < salvagedRows {
 		return nil

@@ -77,7 +77,6 @@ func EnterSeeds(ctx context.Context, tree *iut.Tree, index *storage.Index, p Par
 	return in.made, in.seeds.Bytes > 0, err
 }
 
-// An entering is the work of EnterSeeds.
 type entering struct {
 	ctx   context.Context
 	index *storage.Index

@@ -14,7 +14,6 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// shingle is how many words are hashed together.
 const shingle = 3
 
 // A Hash takes the words of one text. The zero value has none.

@@ -60,7 +60,6 @@ func (s *Sorter) Add(r Row) error {
 	return s.spill()
 }
 
-// spill makes a run of the rows in memory.
 func (s *Sorter) spill() error {
 	run, err := writeRun(s.inMemory())
 	if err != nil {
@@ -106,7 +105,6 @@ func (s *Sorter) Sorted() Cursor {
 // A Cursor returns rows one after the other, io.EOF behind the last.
 type Cursor func() (Row, error)
 
-// inMemory returns the rows that are in memory.
 func (s *Sorter) inMemory() Cursor {
 	slices.SortStableFunc(s.rows, func(a, b Row) int { return a.compare(&b) })
 	rest := s.rows
@@ -119,7 +117,6 @@ func (s *Sorter) inMemory() Cursor {
 	}
 }
 
-// writeRun writes rows to a run.
 func writeRun(rows Cursor) (*File, error) {
 	file, err := Create()
 	if err != nil {
@@ -146,7 +143,6 @@ func writeRun(rows Cursor) (*File, error) {
 	}
 }
 
-// rowsOf returns the rows of a run.
 func rowsOf(file *File) Cursor {
 	in := bufio.NewReaderSize(file, 16<<10)
 	return func() (r Row, err error) {

@@ -230,7 +230,6 @@ func (b *Inbox) find(url string) ([]uint64, error) {
 	return b.candidates(b.opts.Fingerprint(url)), nil
 }
 
-// candidates returns the numbers of rows whose URL may have a fingerprint.
 func (b *Inbox) candidates(fp uint64) (seqs []uint64) {
 	b.tables.RLock()
 	defer b.tables.RUnlock()
@@ -281,7 +280,6 @@ func (b *Inbox) Change(in *boltfile.Values, url string, key []byte) (value []byt
 	return value, false
 }
 
-// An arrival is a row that a transaction writes.
 type arrival struct {
 	fingerprint, seq uint64
 	bytes            int

@@ -90,7 +90,6 @@ func (o *order) next(n int) []uint32 {
 	return o.rows[:n]
 }
 
-// moved takes the first rows out.
 func (o *order) moved(n int) {
 	o.rows = o.rows[n:]
 	o.done += uint32(n)

@@ -62,7 +62,6 @@ func (b *Inbox) late() (lateRows, error) {
 	return o.rows, err
 }
 
-// from returns the rows from a key on.
 func (l lateRows) from(key []byte) lateRows {
 	i, _ := slices.BinarySearchFunc(l, key, func(r lateRow, key []byte) int { return bytes.Compare(r.key, key) })
 	return l[i:]

@@ -145,7 +145,6 @@ func (v *verifier) inbox(ctx context.Context) error {
 	return v.checkRows()
 }
 
-// count counts a record, wherever it is.
 func (v *verifier) count(key []byte, rec *record.Record) error {
 	v.totals.Count(rec, 1)
 	name := record.Host(rec.URL)
@@ -202,7 +201,6 @@ func (v *verifier) ofURL(url string) (rec record.Record, ok bool, err error) {
 	return rec, ok, err
 }
 
-// checkRows looks for the rows of pending records.
 func (v *verifier) checkRows() error {
 	err := v.file.View(func(tx *bolt.Tx) error {
 		b := tx.Bucket(record.BucketPending)
