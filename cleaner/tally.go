@@ -154,8 +154,8 @@ func verdict(ok bool) string {
 }
 
 // equation returns source A's: the new URLs, by the counters, are those listed in the files as they
-// lie on the disk: lines of res.txt whose source is no seed, and those of res2.txt without its title
-// and without seeds. The lines of a stream cannot be read again.
+// lie on the disk: lines of res.txt whose source is no seed, and those of res2.txt without its
+// title and without seeds. The lines of a stream cannot be read again.
 func equation(ctx context.Context, totals record.Totals, l *lists) (string, error) {
 	newURLs, res := totals.NewStored+totals.NewPending, l.tally.linked
 	if l.res.whole != nil {
