@@ -36,3 +36,32 @@ func (x *Index) Origins(ctx context.Context, fn func(origin string) error) error
 		})
 	})
 }
+
+// Origins returns the keys of the root pages of origins that have records below a folder key (""
+// for the whole tree): at most n from the key from on, which may be nil, in the order of keys. An
+// origin comes twice if its root page has a record and those of longer host names or ports lie
+// between that and the others. next is the key to go on from; nil: there are no others.
+func (g Folders) Origins(folder, from []byte, n int) (roots [][]byte, next []byte, err error) {
+	if len(from) == 0 {
+		from = folder
+	}
+	err = g.x.inbox.Walk(context.Background(), from, func(_ *boltfile.Values, k, _ []byte) ([]byte, error) {
+		if !bytes.HasPrefix(k, folder) {
+			return nil, boltfile.ErrStop
+		}
+		root := record.OriginKey(k)
+		switch {
+		case len(roots) > 0 && bytes.Equal(roots[len(roots)-1], root):
+		case len(roots) == n:
+			next = bytes.Clone(k)
+			return nil, boltfile.ErrStop
+		default:
+			roots = append(roots, bytes.Clone(root))
+		}
+		if len(root) < len(k) {
+			return append(bytes.Clone(root), record.Segment+1), nil // behind all its paths
+		}
+		return nil, nil
+	})
+	return roots, next, err
+}

@@ -232,7 +232,7 @@ func (f *flags) printFlags() []*option {
 		flag("quiet", ofRun, toggle{&f.quiet}, "print errors only, and which dangerous options are kept from an earlier run: -robots ignore, -allow-private"),
 		flag("verbose", ofRun, toggle{&f.verbose}, "print a line per outcome: URL, outcome, status, bytes, ms; also why requests failed, and each step of the end"),
 		flag("log-format", ofRun, choice{&f.format, []string{"text", "json"}}, "the `FORMAT` of lines on standard error: text, or json: each line is an object, and durations are in milliseconds (_ms)"),
-		flag("pprof", ofRun, listenAddress{&f.pprof}, "serve Go's profiles at http://`ADDR`/debug/pprof/ while it runs; a port alone is one of 127.0.0.1"),
+		flag("pprof", ofRun, listenAddress{p: &f.pprof}, "serve Go's profiles at http://`ADDR`/debug/pprof/ while it runs; a port alone is one of 127.0.0.1"),
 	}
 }
 

@@ -142,7 +142,7 @@ func newCommand(args []string) *command {
 		c.urlCommand("why", "explain what happened to a URL, or why it waits"),
 		c.checkCommand(), c.retryCommand(), c.optionsCommand(),
 		c.statsCommand(), c.rankCommand(),
-		c.exportCommand(), c.brokenCommand(), c.demoCommand(), c.helpCommand(), c.versionCommand(),
+		c.exportCommand(), c.serveCommand(), c.brokenCommand(), c.demoCommand(), c.helpCommand(), c.versionCommand(),
 		c.generateCommand(),
 	}
 	return c

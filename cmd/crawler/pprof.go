@@ -13,15 +13,19 @@ import (
 )
 
 // listenAddress is a TCP address to listen on, kept as HOST:PORT. Without a host it is loopback:
-// profiles tell what a crawl does, and whoever reads them slows it down.
-type listenAddress struct{ p *string }
+// profiles tell what a crawl does, and whoever reads them slows it down. With anyPort set the port
+// may be 0: the system chooses one.
+type listenAddress struct {
+	p       *string
+	anyPort bool
+}
 
 func (v listenAddress) Set(s string) error {
 	if !strings.Contains(s, ":") {
 		s = ":" + s
 	}
 	host, port, err := net.SplitHostPort(s)
-	if n, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil || n == 0 {
+	if n, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil || n == 0 && !v.anyPort {
 		return fmt.Errorf("a port, or HOST:PORT, such as 6060 or 127.0.0.1:6060 is allowed")
 	}
 	if host == "" {

@@ -74,7 +74,7 @@ func TestListenAddress(t *testing.T) {
 		{"127.0.0.1:http", ""},
 	} {
 		var got string
-		err := listenAddress{&got}.Set(tt.in)
+		err := listenAddress{p: &got}.Set(tt.in)
 		if got != tt.want || (err != nil) != (tt.want == "") {
 			t.Errorf("%q gives %q, %v; want %q", tt.in, got, err, tt.want)
 		}

@@ -50,6 +50,8 @@ const noPause = "atexit_sleep_ms=0"
 //	said NAME REGEXP        waits until what it has printed matches; with ! it must not match now
 //	signal NAME SIGNAL      sends INT, TERM or HUP
 //	ended NAME CODE         waits for its end and checks its exit code
+//	browse NAME PATH CODE   asks the server whose address NAME has printed, and checks the status;
+//	                        the body is the file page
 //	asked PATH              waits until the server has been asked for a path
 //	objects FILE            checks that each line is a JSON object
 //	lines N FILE            checks the number of lines of a file
@@ -125,6 +127,21 @@ func TestScripts(t *testing.T) {
 					checkExit(ts, p.err, args[1])
 				case <-time.After(patience):
 					ts.Fatalf("%s does not end", args[0])
+				}
+			},
+			"browse": func(ts *testscript.TestScript, _ bool, args []string) {
+				p, re := siteOf(ts).children[args[0]], regexp.MustCompile(`http://[0-9.:]+/`)
+				if !p.printed.wait(re) {
+					ts.Fatalf("%s never said where it is, but %q", args[0], p.printed.text)
+				}
+				r, err := http.Get(strings.TrimSuffix(p.printed.find(re), "/") + args[1])
+				ts.Check(err)
+				defer r.Body.Close()
+				body, err := io.ReadAll(r.Body)
+				ts.Check(err)
+				ts.Check(os.WriteFile(ts.MkAbs("page"), body, 0o666))
+				if strconv.Itoa(r.StatusCode) != args[2] {
+					ts.Fatalf("%s: status %d, want %s: %s", args[1], r.StatusCode, args[2], body)
 				}
 			},
 			"asked": func(ts *testscript.TestScript, _ bool, args []string) {
@@ -244,6 +261,13 @@ func (t *transcript) matches(re *regexp.Regexp) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return re.Match(t.text)
+}
+
+// find returns what matches.
+func (t *transcript) find(re *regexp.Regexp) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(re.Find(t.text))
 }
 
 // wait waits until the text matches.

@@ -24,39 +24,70 @@ func (p *page) style(text []byte) {
 	}
 }
 
-// css takes what a style sheet in UTF-8 names: images, fonts and other sheets (CSS Syntax, 4; CSS
-// Values, 4.5). It is read by windows of this size.
+// css takes what a style sheet in UTF-8 names: images, fonts and other sheets. It is read by
+// windows of this size. A reference to an element of the page is none.
 func (p *page) css(name string, in io.Reader, size int) {
+	_ = sheet(in, size, func(token []byte, ref string) bool {
+		if !p.spend(stepsToken + stepsTag*len(token)) {
+			return false
+		}
+		if ref != "" && ref[0] != '#' {
+			p.show(name, []byte(ref))
+		}
+		return true
+	})
+}
+
+// Sheet reads a style sheet in UTF-8 and calls fn with each of its tokens in order, as the sheet
+// has them: ref is what the token refers to (CSS Syntax, 4; CSS Values, 4.5), "" if it does not. It
+// ends when fn returns false. The error is that of in.
+func Sheet(in io.Reader, fn func(token []byte, ref string) bool) error {
+	size := cssWindow
+	if short, ok := in.(interface{ Len() int }); ok { // a reader of bytes or a string
+		size = min(short.Len()+1, size) // the end is found with the last byte
+	}
+	return sheet(in, size, fn)
+}
+
+func sheet(in io.Reader, size int, fn func(token []byte, ref string) bool) error {
 	window := make([]byte, size+1) // the lexer writes a byte behind what it is given
-	sheet := sheet{page: p, name: name}
+	r := sheetReader{fn: fn}
 	for have := 0; ; {
 		n, err := io.ReadFull(in, window[have:len(window)-1])
 		have += n
-		done, ok := sheet.read(window[:have], err != nil)
+		done, ok := r.read(window[:have], err != nil)
 		switch {
-		case !ok || err != nil:
-			return
+		case !ok:
+			return nil
+		case err == io.EOF, err == io.ErrUnexpectedEOF:
+			if done < have {
+				fn(window[done:have], "")
+			}
+			return nil
+		case err != nil:
+			return err
 		case done == 0 && have < scan.MaxToken:
 			window = append(window, make([]byte, len(window))...)
 		case done == 0:
-			done = have
+			if done = have; !fn(window[:have], "") {
+				return nil
+			}
 		}
 		have = copy(window, window[done:have])
 	}
 }
 
-// A sheet is a style sheet that is read.
-type sheet struct {
-	*page
-	name  string
+// A sheetReader follows the tokens of a style sheet.
+type sheetReader struct {
+	fn    func(token []byte, ref string) bool
 	rule  string // the at-rule whose prelude is read; "": none is
 	depth int    // open brackets
 	set   int    // depth in the image-set that is open; 0: none is
 }
 
 // read takes the tokens of text, whose last one goes on behind it unless last is set. It returns
-// the bytes of those that it has taken, and false if the page is to be given up.
-func (s *sheet) read(text []byte, last bool) (done int, ok bool) {
+// the bytes of those that it has taken, and false if the sheet is to be given up.
+func (s *sheetReader) read(text []byte, last bool) (done int, ok bool) {
 	in := parse.NewInputBytes(text)
 	defer in.Restore()
 	for lexer := css.NewLexer(in); ; {
@@ -65,14 +96,14 @@ func (s *sheet) read(text []byte, last bool) (done int, ok bool) {
 			return done, true
 		}
 		done += len(token)
-		if !s.spend(stepsToken + stepsTag*len(token)) {
+		if !s.fn(token, s.reference(kind, token)) {
 			return done, false
 		}
-		s.token(kind, token)
 	}
 }
 
-func (s *sheet) token(kind css.TokenType, token []byte) {
+// reference returns what a token refers to.
+func (s *sheetReader) reference(kind css.TokenType, token []byte) string {
 	switch kind {
 	case css.AtKeywordToken:
 		s.rule = strings.ToLower(string(token))
@@ -80,17 +111,17 @@ func (s *sheet) token(kind css.TokenType, token []byte) {
 		s.rule = ""
 	case css.URLToken:
 		if s.rule == "@namespace" {
-			return
+			return ""
 		}
 		if s.rule == "@import" {
 			s.rule = "" // what follows are conditions
 		}
 		_, ref, _ := bytes.Cut(token, []byte("("))
-		s.refer(string(bytes.Trim(bytes.TrimSuffix(ref, []byte(")")), space)))
+		return unquoteCSS(string(bytes.Trim(bytes.TrimSuffix(ref, []byte(")")), space)))
 	case css.StringToken:
 		if s.rule == "@import" || s.set > 0 && s.set == s.depth {
 			s.rule = ""
-			s.refer(string(token))
+			return unquoteCSS(string(token))
 		}
 	case css.FunctionToken, css.LeftParenthesisToken:
 		s.depth++
@@ -104,17 +135,15 @@ func (s *sheet) token(kind css.TokenType, token []byte) {
 		}
 		s.depth = max(s.depth-1, 0)
 	}
+	return ""
 }
 
-// refer takes a reference as a sheet has it, in quotes or not. One to an element of the page is
-// none.
-func (s *sheet) refer(text string) {
+// unquoteCSS returns the reference that a sheet has in quotes or not.
+func unquoteCSS(text string) string {
 	if text != "" && (text[0] == '"' || text[0] == '\'') {
 		text = strings.TrimSuffix(text[1:], text[:1])
 	}
-	if text = unescapeCSS(text); text != "" && text[0] != '#' {
-		s.show(s.name, []byte(text))
-	}
+	return unescapeCSS(text)
 }
 
 // unescapeCSS undoes escapes (CSS Syntax, 4.3.7).

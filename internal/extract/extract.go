@@ -366,7 +366,7 @@ func (p *page) reference(ref string) string {
 	if p.query == nil {
 		return ref
 	}
-	return encodeQuery(ref, p.query)
+	return EncodeQuery(ref, p.query)
 }
 
 func (p *page) skip(reason string) {

@@ -2,6 +2,7 @@ package extract
 
 import (
 	"bytes"
+	"iter"
 	"regexp"
 	"strconv"
 	"strings"
@@ -15,29 +16,39 @@ const space = " \t\n\f\r"
 // srcset returns the addresses of a srcset attribute in order, without those whose descriptors
 // are wrong.
 func srcset(s string) (refs []string) {
-	for {
-		s = strings.TrimLeft(s, space+",")
-		if s == "" {
-			return refs
-		}
-		end := strings.IndexAny(s, space)
-		if end < 0 {
-			end = len(s)
-		}
-		ref := strings.TrimRight(s[:end], ",")
-		s = s[end:]
-		if len(ref) == end { // no comma: descriptors follow, up to a comma outside brackets
-			inBrackets := false
-			for end = 0; end < len(s) && (s[end] != ',' || inBrackets); end++ {
-				inBrackets = s[end] == '(' || inBrackets && s[end] != ')'
+	for start, end := range Srcset(s) {
+		refs = append(refs, s[start:end])
+	}
+	return refs
+}
+
+// Srcset yields where the addresses of a srcset attribute begin and end, in order, without those
+// whose descriptors are wrong (HTML standard, "parse a srcset attribute").
+func Srcset(s string) iter.Seq2[int, int] {
+	return func(yield func(int, int) bool) {
+		for at := 0; ; {
+			at = len(s) - len(strings.TrimLeft(s[at:], space+","))
+			if at == len(s) {
+				return
 			}
-			if !validDescriptors(s[:end]) {
-				ref = ""
+			start, end := at, len(s)
+			if i := strings.IndexAny(s[at:], space); i >= 0 {
+				end = at + i
 			}
-			s = s[end:]
-		}
-		if ref != "" {
-			refs = append(refs, ref)
+			at = end
+			end = start + len(strings.TrimRight(s[start:end], ","))
+			if end == at { // no comma: descriptors follow, up to a comma outside brackets
+				inBrackets := false
+				for at = end; at < len(s) && (s[at] != ',' || inBrackets); at++ {
+					inBrackets = s[at] == '(' || inBrackets && s[at] != ')'
+				}
+				if !validDescriptors(s[end:at]) {
+					continue
+				}
+			}
+			if !yield(start, end) {
+				return
+			}
 		}
 	}
 }
@@ -69,31 +80,42 @@ func validDescriptors(s string) bool {
 
 // refresh returns the address in the content of a meta refresh, such as "5; url=/x".
 func refresh(s string) (ref string, ok bool) {
-	s = strings.TrimLeft(s, space)
+	start, end, ok := Refresh(s)
+	return s[start:end], ok
+}
+
+// Refresh returns where the address in the content of a meta refresh begins and ends (HTML
+// standard, "shared declarative refresh steps").
+func Refresh(content string) (start, end int, ok bool) {
+	s := strings.TrimLeft(content, space)
 	after := strings.TrimLeft(s, "0123456789")
 	if len(after) == len(s) && !strings.HasPrefix(s, ".") {
-		return "", false
+		return 0, 0, false
 	}
 	after = strings.TrimLeft(after, "0123456789.")
 	s = strings.TrimLeft(after, space)
 	if s == after && s != "" && s[0] != ';' && s[0] != ',' {
-		return "", false
+		return 0, 0, false
 	}
 	if s != "" && (s[0] == ';' || s[0] == ',') {
 		s = strings.TrimLeft(s[1:], space)
 	}
 	if s == "" {
-		return "", false
+		return 0, 0, false
 	}
 	if len(s) > 3 && strings.EqualFold(s[:3], "url") {
 		if value, ok := strings.CutPrefix(strings.TrimLeft(s[3:], space), "="); ok {
 			s = strings.TrimLeft(value, space)
 		}
 	}
+	rest := 0
 	if s != "" && (s[0] == '"' || s[0] == '\'') {
-		s, _, _ = strings.Cut(s[1:], s[:1])
+		value, behind, _ := strings.Cut(s[1:], s[:1])
+		if s = s[1:]; len(value) < len(s) {
+			rest = 1 + len(behind)
+		}
 	}
-	return s, true
+	return len(content) - len(s), len(content) - rest, true
 }
 
 // Directives returns what X-Robots-Tag headers say to the crawler with this product token. A name
@@ -136,9 +158,9 @@ func isAgent(name string) bool {
 	return name == "*" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz-_") == ""
 }
 
-// encodeQuery writes the characters of a reference's query that are not ASCII in an encoding
+// EncodeQuery writes the characters of a reference's query that are not ASCII in an encoding
 // other than UTF-8. One that it lacks becomes a character reference.
-func encodeQuery(ref string, e *encoding.Encoder) string {
+func EncodeQuery(ref string, e *encoding.Encoder) string {
 	end := strings.IndexByte(ref, '#')
 	if end < 0 {
 		end = len(ref)

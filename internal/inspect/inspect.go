@@ -85,12 +85,19 @@ type Question struct {
 	//	export  the ledger below a URL prefix, a row per record, or what What says
 	//	broken  broken links, for a program to put in order: see ReadBroken
 	//	stats   totals and runs
+	//	page    a Page in a line, and a part of the stored page
+	//	list    a Listing of what is directly below a URL prefix
 	//	progress  the state of the crawl that is going on, in JSON
 	Command string
 	URL     string `json:",omitempty"` // or a URL prefix
 
+	Below string `json:",omitempty"` // of page: the URL prefix outside of which it is left out
+	From  int64  `json:",omitempty"` // of page: the first byte of the page that is written
+	Most  int64  `json:",omitempty"` // of page: bytes at most
+	After string `json:",omitempty"` // of list: Listing.Next of the part before
+
 	Recursive bool   `json:",omitempty"` // of ls: folders below folders too
-	Lines     int64  `json:",omitempty"` // of ls: at most so many; 0: all
+	Lines     int64  `json:",omitempty"` // of ls and list: at most so many; of ls 0: all
 	State     string `json:",omitempty"` // of ls and export: only what is in it; "": any
 	What      string `json:",omitempty"` // of export: urls, edges, ranks, warc, cdxj or wacz; "": urls
 	Format    string `json:",omitempty"` // of export: tsv, csv, jsonl, of edges also graphml or dot; of warc and cdxj gzip or plain; "": the first
@@ -102,6 +109,7 @@ const (
 	usageLs     = "ls [-r] [-state S] [-n N] [URL-PREFIX]"
 	usageExport = "export [-what W] [-format F] [-columns C] [-state S] [URL-PREFIX]"
 
+	usageServe  = "serve [-listen ADDR] [URL-PREFIX]"
 	usageBroken = "broken [-format F] [-fail] [-output FILE] [URL-PREFIX]"
 
 	commands = "ls, show, cat, path, why, export, broken, stats"
@@ -127,6 +135,10 @@ func (i *Inspector) run(ctx context.Context, q Question, w *bufio.Writer) error 
 			return i.broken(ctx, q, brokenHashes/8, w)
 		}
 		return i.broken(ctx, q, brokenHashes, w)
+	case "list":
+		return i.list(ctx, q, w)
+	case "page":
+		one = func(ctx context.Context, url string, w *bufio.Writer) error { return i.page(ctx, q, url, w) }
 	case "stats":
 		return i.stats(ctx, w)
 	case "progress":

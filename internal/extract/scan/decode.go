@@ -15,11 +15,7 @@ func (s *Scanner) Attr(id int) (value []byte, ok bool) {
 		return nil, false
 	}
 	v := s.latest.values[id]
-	raw := s.src[v.start:v.end]
-	if isPlain(raw) {
-		return raw, true
-	}
-	return unescape(make([]byte, 0, len(raw)), newlines(replaceNUL(raw)), true), true
+	return Value(s.src[v.start:v.end]), true
 }
 
 // AppendText appends the text that Next gave.

@@ -11,7 +11,19 @@ func (s *Scanner) RawText() (text []byte, more bool) {
 	if s.raw == nil {
 		return nil, false
 	}
-	start, references := s.pos, s.raw.kind == rcdata
+	references := s.raw.kind == rcdata
+	if text, more = s.RawSource(); more {
+		return nil, true
+	}
+	return appendText(nil, text, true, references), false
+}
+
+// RawSource is like RawText, but returns the text as the page has it. It begins where Rest did.
+func (s *Scanner) RawSource() (text []byte, more bool) {
+	if s.raw == nil {
+		return nil, false
+	}
+	start := s.pos
 	end, _ := s.endOfRaw(new(scriptState), len(s.src))
 	if end < 0 {
 		if end = len(s.src); !s.last && end-start < s.most+slack {
@@ -21,7 +33,7 @@ func (s *Scanner) RawText() (text []byte, more bool) {
 	} else {
 		s.pos, s.raw = end, nil
 	}
-	return appendText(nil, s.src[start:min(end, start+s.most)], true, references), false
+	return s.src[start:min(end, start+s.most)], false
 }
 
 // skipRaw goes to the end tag of s.raw. It gives false if there is none.

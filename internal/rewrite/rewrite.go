@@ -1,0 +1,197 @@
+// Package rewrite copies documents and replaces the references in them: HTML, XHTML, SVG and other
+// XML, and style sheets. All bytes but those of the values that change stay as they are, in the
+// encoding of the document. Scripts and data are not looked into.
+//
+// Documents of any size are copied in bounded memory. A tag or a style element of more than
+// [scan.MaxToken] bytes is copied as it is.
+package rewrite
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"strings"
+
+	"golang.org/x/net/html/charset"
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/transform"
+
+	"urltree/crawler/weburl"
+	"urltree/internal/extract"
+	"urltree/internal/extract/scan"
+)
+
+// A Reference is one that stands in a document.
+type Reference struct {
+	Text     string // as it stands there, character references and escapes undone
+	URL      string // the canonical URL; "": it is not an http(s) URL
+	Fragment string // of Text, with its '#'; "": there is none
+}
+
+// A Document says how a document is copied. It is not for concurrent use.
+type Document struct {
+	URL     string // canonical, of the document
+	Media   string // type
+	Charset string // name of its encoding; "" or an unknown one: UTF-8
+	// Replace returns what takes the place of a reference; Reference.Text: it stays. It is not called
+	// for references to a place in the same document.
+	Replace func(Reference) string
+	// Detach removes what binds a document to where it came from: the address of base, attributes
+	// such as integrity, crossorigin and ping, and a Content-Security-Policy in meta elements.
+	Detach bool
+	// OneWindow lets links and forms that name another window open in their own.
+	OneWindow bool
+
+	base  weburl.Base
+	at    string // URL of base
+	based bool   // a base element has come
+	query *encoding.Encoder
+	text  *encoding.Decoder // nil: the text that is scanned is UTF-8
+	plain *encoding.Encoder // the inverse of text
+}
+
+type form uint8
+
+const (
+	none form = iota
+	inHTML
+	inXML
+	inCSS
+)
+
+func formOf(media string) form {
+	switch media = strings.ToLower(media); {
+	case media == "text/html":
+		return inHTML
+	case media == "text/css":
+		return inCSS
+	case media == "text/xml", media == "application/xml", strings.HasSuffix(media, "+xml"):
+		return inXML
+	}
+	return none
+}
+
+// Copy writes the document whose bytes in returns. Errors are those of w, in and the URL.
+func (d *Document) Copy(w io.Writer, in io.Reader) error {
+	kind := formOf(d.Media)
+	e, name := charset.Lookup(d.Charset)
+	if kind == none || name == "replacement" {
+		_, err := io.Copy(w, in)
+		return err
+	}
+	if err := d.reset(); err != nil {
+		return err
+	}
+	if e != nil && name != "utf-8" {
+		if d.query = e.NewEncoder(); strings.HasPrefix(name, "utf-16") {
+			d.query = nil
+		}
+		if hidesASCII(name, kind) {
+			out := transform.NewWriter(w, encoding.ReplaceUnsupported(e.NewEncoder()))
+			return errors.Join(d.copy(kind, out, transform.NewReader(in, e.NewDecoder())), out.Close())
+		}
+		d.text, d.plain = e.NewDecoder(), e.NewEncoder()
+	}
+	return d.copy(kind, w, in)
+}
+
+func (d *Document) reset() error {
+	d.at, d.based, d.query, d.text, d.plain = d.URL, false, nil, nil, nil
+	return d.base.Reset(d.URL)
+}
+
+// hidesASCII reports whether bytes of other characters look like markup, so that text in this
+// encoding has to be decoded before it is read. In style sheets a backslash is markup.
+func hidesASCII(charset string, kind form) bool {
+	switch charset {
+	case "utf-16be", "utf-16le", "iso-2022-jp":
+		return true
+	case "shift_jis", "gbk", "gb18030", "big5":
+		return kind == inCSS
+	}
+	return false
+}
+
+func (d *Document) copy(kind form, w io.Writer, in io.Reader) error {
+	out := bufio.NewWriterSize(w, 16<<10)
+	var err error
+	if kind == inCSS {
+		_, err = d.sheet(out, in, false)
+	} else {
+		m := &markup{Document: d, out: out, in: in}
+		m.scanner.Reset(names, nil, false)
+		m.scanner.XHTML = kind == inXML
+		err = m.run()
+	}
+	return errors.Join(err, out.Flush())
+}
+
+// sheet copies a style sheet and reports whether it has changed anything. In XML the text of style
+// elements may have character references.
+func (d *Document) sheet(w io.Writer, in io.Reader, references bool) (changed bool, err error) {
+	readErr := extract.Sheet(in, func(token []byte, ref string) bool {
+		if ref != "" {
+			if references {
+				ref = string(scan.Value([]byte(ref)))
+			}
+			if to, ok := d.replace(ref); ok {
+				token, changed = styleToken(token, to), true
+			}
+		}
+		_, err = w.Write(token)
+		return err == nil
+	})
+	return changed, errors.Join(err, readErr)
+}
+
+// styleToken returns a token like this one with another reference. It needs no escapes in markup.
+func styleToken(token []byte, ref string) []byte {
+	const hex = "0123456789abcdef"
+	quote := token[:1]
+	var to []byte
+	if i := strings.IndexByte(string(token), '('); quote[0] == '"' || quote[0] == '\'' {
+		to = append(to, quote...)
+	} else {
+		to, quote = append(to, token[:i+1]...), []byte(")")
+	}
+	for _, c := range []byte(ref) {
+		switch {
+		case c <= ' ', c == 0x7f, strings.IndexByte(`"'()\<>&`, c) >= 0:
+			to = append(to, '\\', hex[c>>4], hex[c&15], ' ')
+		default:
+			to = append(to, c)
+		}
+	}
+	return append(to, quote...)
+}
+
+const space = " \t\n\f\r"
+
+// replace returns what takes the place of a reference; false: it stays.
+func (d *Document) replace(text string) (to string, ok bool) {
+	r := Reference{Text: text}
+	spelt := strings.Trim(text, space)
+	if (spelt == "" || spelt[0] == '#') && d.at == d.URL {
+		return "", false
+	}
+	if i := strings.IndexByte(spelt, '#'); i >= 0 {
+		r.Fragment = spelt[i:]
+	}
+	if d.query != nil {
+		spelt = extract.EncodeQuery(spelt, d.query)
+	}
+	r.URL, _ = d.base.Resolve(spelt)
+	to = d.Replace(r)
+	return to, to != text
+}
+
+// rebase makes the address of the first base element the one that references are resolved against.
+func (d *Document) rebase(text string) {
+	if url, err := d.base.Resolve(text); err == nil && !d.based && d.base.Reset(url) == nil {
+		d.at = url
+	}
+	d.based = true
+}
+
+// Applies reports whether Copy looks into documents of this media type.
+func Applies(media string) bool { return formOf(media) != none }
