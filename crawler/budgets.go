@@ -51,10 +51,7 @@ func heldByOptions(reason string) bool {
 
 // form returns the reason why a URL is held for its path alone, or "".
 func (b *Budgets) form(url string) string {
-	path := pathOf(url)
-	if i := strings.IndexByte(path, '?'); i >= 0 {
-		path = path[:i]
-	}
+	path, _, _ := strings.Cut(pathOf(url), "?")
 	segments := int64(strings.Count(path, "/"))
 	if strings.HasSuffix(path, "/") {
 		segments-- // a closing slash names nothing

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"mime"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"syscall"
@@ -48,48 +50,32 @@ func (o *Options) checkWords() error {
 	return nil
 }
 
-// checkNumbers says which number is too small or too large.
+// checkNumbers says which number is too small or too large. One that has a default is at least 1,
+// and any other one at least 0, but where less has a meaning.
 func (o *Options) checkNumbers() error {
 	if o.Retries > mostRetries {
 		return fmt.Errorf("%w: Retries is %d, at most %d are counted", ErrOptions, o.Retries, mostRetries)
 	}
-	for _, c := range []struct {
-		name  string
-		v     int64
-		least int64
-	}{
-		{"Time", int64(o.Time), 0},
-		{"Buffers", int64(o.Buffers), 1},
-		{"BufferSize", int64(o.BufferSize), 1},
-		{"BufferBytes", o.BufferBytes, 1},
-		{"FlushInterval", int64(o.FlushInterval), 1},
-		{"Crawlers", int64(o.Crawlers), 1},
-		{"Downloads", int64(o.Downloads), 1},
-		{"MemoryBodies", o.MemoryBodies, 64 << 10},
-		{"FrontierBytes", o.FrontierBytes, 64 << 10},
-		{"SeenBytes", o.SeenBytes, 32 << 10},
-		{"MaxPages", o.MaxPages, 0},
-		{"MaxBytes", o.MaxBytes, 0},
-		{"MaxSize", o.MaxSize, 1},
-		{"Timeout", int64(o.Timeout), 1},
-		{"PerHost", int64(o.PerHost), 1},
-		{"PerIP", int64(o.PerIP), 0},
-		{"FirstByte", int64(o.FirstByte), 0},
-		{"MinRate", o.MinRate, 0},
-		{"MaxWait", int64(o.MaxWait), 1},
-		{"MaxDelay", int64(o.MaxDelay), 1},
-		{"MaxURL", int64(o.MaxURL), 1},
-		{"LimitRate", o.LimitRate, 0},
-		{"Queues", int64(o.Queues), 1},
-		{"Parsers", int64(o.Parsers), 0},
-		{"QueueSize", int64(o.QueueSize), 0},
-	} {
-		if c.v < c.least {
+	leasts := map[string]int64{"MemoryBodies": 64 << 10, "FrontierBytes": 64 << 10, "SeenBytes": 32 << 10}
+	for _, name := range []string{"MaxDepth", "MinFree", "MinFreeInodes", "Delay", "Retries"} {
+		leasts[name] = math.MinInt64
+	}
+	values, usual := reflect.ValueOf(o).Elem(), reflect.ValueOf(DefaultOptions())
+	for i := range values.NumField() {
+		value, name := values.Field(i), values.Type().Field(i).Name
+		if !value.CanInt() {
+			continue
+		}
+		least, named := leasts[name]
+		if !named && !usual.Field(i).IsZero() {
+			least = 1
+		}
+		if v := value.Int(); v < least {
 			zero := ""
-			if c.least > 0 {
+			if least > 0 {
 				zero = ", or 0 for its default,"
 			}
-			return fmt.Errorf("%w: %s is %d, at least %d%s is needed", ErrOptions, c.name, c.v, c.least, zero)
+			return fmt.Errorf("%w: %s is %d, at least %d%s is needed", ErrOptions, name, v, least, zero)
 		}
 	}
 	return nil

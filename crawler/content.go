@@ -2,9 +2,11 @@ package crawler
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net/http"
 	"runtime"
@@ -37,24 +39,8 @@ func (o *Options) asks() error {
 	if o.Fetch == nil {
 		return nil
 	}
-	for _, c := range []struct {
-		name string
-		set  bool
-	}{
-		{"Header", o.Header != nil},
-		{"User", o.User != ""},
-		{"Password", o.Password != ""},
-		{"Cookies", o.Cookies != nil},
-		{"Proxy", o.Proxy != nil},
-		{"Network", o.Network != ""},
-		{"Bind", o.Bind.IsValid()},
-		{"Insecure", o.Insecure},
-		{"HTTP1", o.HTTP1},
-		{"PerIP", o.PerIP != 0},
-	} {
-		if c.set {
-			return fmt.Errorf("%w: %s is of no use with Fetch, which makes the requests itself", ErrOptions, c.name)
-		}
+	if name := o.firstSet("Header", "User", "Password", "Cookies", "Proxy", "Network", "Bind", "Insecure", "HTTP1", "PerIP"); name != "" {
+		return fmt.Errorf("%w: %s is of no use with Fetch, which makes the requests itself", ErrOptions, name)
 	}
 	o.IgnoreRobots, o.AllowPrivate = true, true
 	if o.Accept == nil && !o.Assets {
@@ -86,10 +72,8 @@ func (e *engine) source() func(ctx context.Context, url string) (*http.Response,
 		return e.opts.network
 	}
 	return func(ctx context.Context, url string) (*http.Response, error) {
-		var (
-			c   Content
-			err error
-		)
+		var c Content
+		var err error
 		if !e.ends.callWithin(e.opts.Timeout, "Fetch", url, func() error { c, err = e.opts.Fetch(ctx, url); return nil }) {
 			return nil, &fetch.Error{Reason: reasonFetch, Err: context.Canceled}
 		}
@@ -103,18 +87,10 @@ func (e *engine) source() func(ctx context.Context, url string) (*http.Response,
 			return nil, &fetch.Error{Reason: fetch.Protocol, Err: fmt.Errorf("status %d", c.Status)}
 		}
 		h := &http.Response{
-			StatusCode: c.Status, Header: c.Header, ContentLength: int64(len(c.Body)),
+			StatusCode: cmp.Or(c.Status, http.StatusOK), Header: http.Header{}, ContentLength: int64(len(c.Body)),
 			Body: io.NopCloser(bytes.NewReader(c.Body)),
 		}
-		if h.StatusCode == 0 {
-			h.StatusCode = http.StatusOK
-		}
-		if c.Media != "" || h.Header == nil {
-			h.Header = h.Header.Clone()
-			if h.Header == nil {
-				h.Header = http.Header{}
-			}
-		}
+		maps.Copy(h.Header, c.Header)
 		if c.Media != "" {
 			h.Header.Set("Content-Type", c.Media)
 		}

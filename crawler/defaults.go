@@ -64,6 +64,16 @@ func fillStruct(v, usual reflect.Value) {
 	}
 }
 
+// firstSet returns the first of these fields that is not zero; "": all are.
+func (o *Options) firstSet(fields ...string) string {
+	for _, name := range fields {
+		if !reflect.ValueOf(o).Elem().FieldByName(name).IsZero() {
+			return name
+		}
+	}
+	return ""
+}
+
 // defaults returns the options with every zero value replaced by its default, and no limit as 0,
 // or says what is wrong with them. MinFree and MinFreeInodes get theirs from fit.
 func (o Options) defaults() (Options, error) {

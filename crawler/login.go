@@ -2,6 +2,7 @@ package crawler
 
 import (
 	"net/http"
+	"regexp"
 	"strings"
 
 	"urltree/internal/fetch"
@@ -13,40 +14,20 @@ func failReason(res *fetch.Response) string {
 		return statusReason(res.Status)
 	}
 	reason := "login"
-	for _, scheme := range challenges(res.Header["Www-Authenticate"]) {
-		switch strings.ToLower(scheme) {
-		case "basic":
-			return "login-basic"
-		case "digest":
-			reason = "login-digest"
+	for _, header := range res.Header["Www-Authenticate"] {
+		for part := range strings.SplitSeq(quoted.ReplaceAllString(header, `""`), ",") {
+			scheme, rest, _ := strings.Cut(strings.TrimSpace(part), " ")
+			switch {
+			case strings.HasPrefix(strings.TrimSpace(rest), "="): // a parameter is NAME=VALUE, also with blanks around the sign
+			case strings.EqualFold(scheme, "basic"):
+				return "login-basic"
+			case strings.EqualFold(scheme, "digest"):
+				reason = "login-digest"
+			}
 		}
 	}
 	return reason
 }
 
-// challenges returns the authentication schemes that WWW-Authenticate headers name (RFC 9110,
-// 11.6.1).
-func challenges(headers []string) (schemes []string) {
-	for _, header := range headers {
-		quoted, escaped := false, false
-		parts := strings.FieldsFunc(header, func(r rune) bool {
-			switch {
-			case escaped:
-				escaped = false
-			case quoted && r == '\\':
-				escaped = true
-			case r == '"':
-				quoted = !quoted
-			}
-			return r == ',' && !quoted
-		})
-		for _, part := range parts {
-			// A parameter is NAME=VALUE, also with blanks around the sign.
-			name, rest, _ := strings.Cut(strings.TrimSpace(part), " ")
-			if name != "" && !strings.Contains(name, "=") && !strings.HasPrefix(strings.TrimSpace(rest), "=") {
-				schemes = append(schemes, name)
-			}
-		}
-	}
-	return schemes
-}
+// quoted are the quoted strings of a WWW-Authenticate header (RFC 9110, 11.6.1).
+var quoted = regexp.MustCompile(`(?s)"(\\.|[^"\\])*("|\\?$)`)

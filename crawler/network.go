@@ -65,9 +65,6 @@ func (n *network) get(ctx context.Context, url string, req fetch.Request) (*fetc
 
 // proxyFailure returns err if the proxy is at fault.
 func proxyFailure(err error) *fetch.Error {
-	if err == nil {
-		return nil
-	}
 	var failure *fetch.Error
 	if errors.As(err, &failure) && failure.Reason == fetch.Proxy {
 		return failure
@@ -77,10 +74,8 @@ func proxyFailure(err error) *fetch.Error {
 
 // sleep waits, and reports whether fetching still goes on.
 func (n *network) sleep(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-n.ends.fetching.Done():
 		return false

@@ -49,15 +49,6 @@ func (o *Options) checkOrder() error {
 			return fmt.Errorf("%w: Score is of use in Order priority alone, and in place of ScoreBy; Order is %q, ScoreBy %q", ErrOptions, o.Order, o.ScoreBy)
 		}
 	}
-	idle := "" // what is set, and of no use in another order
-	switch {
-	case o.ScoreBy != "":
-		idle = "ScoreBy"
-	case o.Queue != "":
-		idle = "Queue"
-	case o.Queues != 0:
-		idle = "Queues"
-	}
 	for _, c := range []struct {
 		name  string
 		value string
@@ -67,7 +58,7 @@ func (o *Options) checkOrder() error {
 			return fmt.Errorf("%w: %s is %q, one of %q is needed", ErrOptions, c.name, c.value, c.list)
 		}
 	}
-	if idle != "" && !o.priority() {
+	if idle := o.firstSet("ScoreBy", "Queue", "Queues"); idle != "" && !o.priority() {
 		return fmt.Errorf("%w: %s is of use in Order priority alone; Order is %q", ErrOptions, idle, o.Order)
 	}
 	return nil

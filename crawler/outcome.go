@@ -42,10 +42,8 @@ func (c *crawler) judge(item *iut.Item, known bool, res *fetch.Response, err err
 	a := frontier.Answer{Took: res.First, RetryAfter: res.RetryAfter}
 	switch status := res.Status; {
 	case status == http.StatusNoContent || status == http.StatusResetContent || status == http.StatusNotModified:
-		res.Body.Release()
 		item.Fail("no-content")
 	case res.Partial():
-		res.Body.Release()
 		item.Fail("partial")
 	case status >= 200 && status < 300 && item.Row.Kind == record.SitemapRow:
 		c.readSitemap(item, res)
@@ -62,6 +60,9 @@ func (c *crawler) judge(item *iut.Item, known bool, res *fetch.Response, err err
 		item.Fail(statusReason(status)) // few sites have one: it is not worth a login
 	default:
 		item.Fail(failReason(res))
+	}
+	if item.State != record.Stored {
+		res.Body.Release()
 	}
 	return a
 }
@@ -124,32 +125,27 @@ func failureOf(err error, known bool) (failure *fetch.Error, fault frontier.Faul
 }
 
 // noTry returns the reason for which a request is made again though it failed, if it is not the
-// fault of what was asked for and costs it no try.
-func noTry(err error) (reason string) {
+// fault of what was asked for and costs it no try; and whether it did not get to its host.
+func noTry(err error) (reason string, isAway bool) {
 	var failure *fetch.Error
 	var away errAway
 	switch {
 	case errors.Is(err, errNoRoom):
-		return heldRoom
+		return heldRoom, false
 	case errors.As(err, &away):
-		return away.reason
+		return away.reason, true
 	case errors.As(err, &failure) && failure.Reason == fetch.HTTP1:
-		return failure.Reason
+		return failure.Reason, false
 	}
-	return ""
-}
-
-func isAway(err error) bool {
-	var away errAway
-	return errors.As(err, &away)
+	return "", false
 }
 
 func (c *crawler) failed(item *iut.Item, known bool, err error) frontier.Answer {
-	if reason := noTry(err); reason != "" {
+	if reason, isAway := noTry(err); reason != "" {
 		item.Row.Tries--
 		item.State = record.Pending
 		item.Next = record.Row{Range: record.Later, Reason: reason, Tries: item.Row.Tries, Spared: item.Row.Spared}
-		return frontier.Answer{Away: isAway(err)}
+		return frontier.Answer{Away: isAway}
 	}
 	failure, fault := failureOf(err, known)
 	if c.opts.Fetch != nil {
@@ -199,7 +195,6 @@ func (c *crawler) page(item *iut.Item, res *fetch.Response) {
 	page.Media, page.Charset, page.Flags = res.Media, res.Charset, flagNone
 	accepted := c.opts.accepts(res.Media)
 	if res.Unwanted || !accepted && !sitemap.Detect(res.Body.Bytes()).Feed() {
-		res.Body.Release()
 		item.Refuse("type")
 		return
 	}
@@ -216,20 +211,15 @@ func (c *crawler) page(item *iut.Item, res *fetch.Response) {
 	switch {
 	case errors.Is(err, errParseBudget):
 		c.opts.Log.Warn("parse", "url", item.Row.URL, "err", err)
-		res.Body.Release()
 		item.Fail("parse-budget")
 	case err != nil:
 		c.opts.Log.Warn("parse", "url", item.Row.URL, "err", err)
-		res.Body.Release()
 		item.Fail("panic")
 	case !accepted:
-		res.Body.Release()
 		item.Refuse("type") // the links of a feed count all the same
 	case (noindex || unwanted) && !c.opts.IgnoreRobots:
-		res.Body.Release()
 		item.Refuse("noindex") // its links count all the same
 	case c.store.skips(page):
-		res.Body.Release()
 		item.Refuse(record.Duplicate) // as do its
 	default:
 		item.State = record.Stored

@@ -66,15 +66,16 @@ func newRobotsCache(index *storage.Index, token string, tries uint32, since int6
 func (c *robotsCache) need(origin string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e := c.origins[origin]
-	if e == nil {
-		e = c.recallLocked(origin)
-	}
+	e := c.entryLocked(origin)
 	return e == nil || !e.over && time.Now().After(e.valid)
 }
 
-// recallLocked looks for an answer in the index. What it cannot read is asked for again.
-func (c *robotsCache) recallLocked(origin string) *robotsEntry {
+// entryLocked returns what is known of an origin, by the answer in the index where that is not in
+// memory. What it cannot read is asked for again.
+func (c *robotsCache) entryLocked(origin string) *robotsEntry {
+	if e := c.origins[origin]; e != nil {
+		return e
+	}
 	row, ok, err := c.index.Hosts().Robots(origin)
 	e := &robotsEntry{}
 	switch {
@@ -131,10 +132,7 @@ func (c *robotsCache) dropLocked(origin string) {
 func (c *robotsCache) unreachable(origin string) (cause string, yes bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e := c.origins[origin]
-	if e == nil {
-		e = c.recallLocked(origin)
-	}
+	e := c.entryLocked(origin)
 	if e == nil || !e.over || !time.Now().After(e.valid) {
 		return "", false
 	}
@@ -145,10 +143,7 @@ func (c *robotsCache) unreachable(origin string) (cause string, yes bool) {
 // the answer is neither in memory nor in the index.
 func (c *robotsCache) rules(origin string) (*robots.Rules, error) {
 	c.mu.Lock()
-	e := c.origins[origin]
-	if e == nil {
-		e = c.recallLocked(origin)
-	}
+	e := c.entryLocked(origin)
 	if e == nil || e.valid.IsZero() {
 		c.mu.Unlock()
 		return nil, nil
@@ -306,8 +301,8 @@ func (c *crawler) askRobots(loan *frontier.Loan, row *record.Row) error {
 	if !ok {
 		return err
 	}
-	if noTry(r.err) != "" {
-		c.frontier.Answered(loan, frontier.Answer{Start: r.start, End: r.end, Away: isAway(r.err)})
+	if reason, isAway := noTry(r.err); reason != "" {
+		c.frontier.Answered(loan, frontier.Answer{Start: r.start, End: r.end, Away: isAway})
 		return nil
 	}
 	if r.res != nil {

@@ -61,11 +61,11 @@ func (s *scratch) Open(name string, flag int) (iut.File, error) {
 	f := s.files[name]
 	switch {
 	case f == nil && flag&os.O_CREATE == 0:
-		return nil, &fs.PathError{Op: "open", Path: name, Err: syscall.ENOENT}
+		return nil, missing("open", name)
 	case f != nil && flag&os.O_EXCL != 0:
 		return nil, &fs.PathError{Op: "open", Path: name, Err: syscall.EEXIST}
 	case f == nil && !s.keep && isPageFile(name):
-		return new(dropped), nil
+		f = &scratchFile{dropped: true}
 	case f == nil:
 		f = new(scratchFile)
 		s.files[name] = f
@@ -73,6 +73,10 @@ func (s *scratch) Open(name string, flag int) (iut.File, error) {
 		f.data = nil
 	}
 	return &scratchHandle{scratchFile: f}, nil
+}
+
+func missing(op, name string) error {
+	return &fs.PathError{Op: op, Path: name, Err: syscall.ENOENT}
 }
 
 // isPageFile reports whether a file is one of a page, not of the root or of tmp/.
@@ -83,7 +87,7 @@ func (s *scratch) Rename(from, to string) error {
 	defer s.mu.Unlock()
 	f := s.files[from]
 	if f == nil {
-		return &fs.PathError{Op: "rename", Path: from, Err: syscall.ENOENT}
+		return missing("rename", from)
 	}
 	delete(s.files, from)
 	if s.keep || !isPageFile(to) {
@@ -96,7 +100,7 @@ func (s *scratch) Remove(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.files[name] == nil {
-		return &fs.PathError{Op: "remove", Path: name, Err: syscall.ENOENT}
+		return missing("remove", name)
 	}
 	delete(s.files, name)
 	return nil
@@ -107,7 +111,7 @@ func (s *scratch) List(name string) ([]iut.Entry, error) {
 	if name == "." {
 		return nil, nil
 	}
-	return nil, &fs.PathError{Op: "list", Path: name, Err: syscall.ENOENT}
+	return nil, missing("list", name)
 }
 
 func (s *scratch) Stat(name string) (iut.Entry, error) {
@@ -115,7 +119,7 @@ func (s *scratch) Stat(name string) (iut.Entry, error) {
 	defer s.mu.Unlock()
 	f := s.files[name]
 	if f == nil {
-		return iut.Entry{}, &fs.PathError{Op: "stat", Path: name, Err: syscall.ENOENT}
+		return iut.Entry{}, missing("stat", name)
 	}
 	return iut.Entry{Name: path.Base(name), Size: int64(len(f.data))}, nil
 }
@@ -130,10 +134,15 @@ func (s *scratch) Free() (bytes, inodes uint64, err error) {
 }
 
 // A scratchFile has one writer, and only then readers: the tree writes a file and closes it.
-type scratchFile struct{ data []byte }
+type scratchFile struct {
+	data    []byte
+	dropped bool // it keeps nothing
+}
 
 func (f *scratchFile) Write(b []byte) (int, error) {
-	f.data = append(f.data, b...)
+	if !f.dropped {
+		f.data = append(f.data, b...)
+	}
 	return len(b), nil
 }
 
@@ -159,9 +168,3 @@ func (h *scratchHandle) Read(b []byte) (int, error) {
 	h.pos += n
 	return n, nil
 }
-
-// dropped is a file of a page that is not kept.
-type dropped struct{ scratchFile }
-
-func (*dropped) Read([]byte) (int, error)    { return 0, io.EOF }
-func (*dropped) Write(b []byte) (int, error) { return len(b), nil }

@@ -3,6 +3,7 @@ package crawler
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -38,18 +39,14 @@ func seedOf(line string) (string, error) {
 // withoutComment returns a line up to the '#' that begins a comment: one at its beginning or behind
 // a blank.
 func withoutComment(line string) string {
-	if strings.IndexByte(line, '#') < 0 {
-		return line
-	}
-	blank := true
-	for i, r := range line {
-		if r == '#' && blank {
-			return line[:i]
-		}
-		blank = unicode.IsSpace(r)
+	if at := comments.FindStringIndex(line); at != nil {
+		return line[:at[0]]
 	}
 	return line
 }
+
+// comments are the beginnings of comments, with the blank before: all that unicode.IsSpace has.
+var comments = regexp.MustCompile(`(?:^|[\t-\r \x{85}\p{Z}])#`)
 
 // Characters that no canonical URL has: anywhere, and before the query. RFC 3986 has none of them
 // either; the URL standard escapes them.

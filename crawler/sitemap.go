@@ -211,13 +211,13 @@ func (s *sitemapReading) take(loc string) {
 	case s.kind == sitemap.Index:
 		s.Links = append(s.Links, record.Link{Kind: record.SitemapRow, URL: loc, Depth: s.Row.Depth + 1, Source: s.Row.URL})
 	default:
-		link, reason := linker.admitLoc(s.Row.URL, loc)
-		if reason != "" {
+		url := linker.strip.Apply(loc)
+		if reason := linker.reject(url); reason != "" {
 			s.rejected[reason]++
 			s.Outcome.Cut++
 			return
 		}
-		s.Links = append(s.Links, link)
+		s.Links = append(s.Links, record.Link{URL: url, Source: s.Row.URL, Depth: 1, Held: linker.budgets.form(url)})
 	}
 }
 
@@ -236,14 +236,4 @@ func (s *sitemapReading) hand() error {
 		return errItemLost
 	}
 	return nil
-}
-
-// admitLoc makes a record's link of a URL that a sitemap names, one link from a seed, or gives the
-// reason why it gets no record.
-func (l *Linker) admitLoc(source, loc string) (link record.Link, rejected string) {
-	url := l.strip.Apply(loc)
-	if reason := l.reject(url); reason != "" {
-		return link, reason
-	}
-	return record.Link{URL: url, Source: source, Depth: 1, Held: l.budgets.form(url)}, ""
 }

@@ -10,6 +10,7 @@ package scope
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,10 +36,8 @@ func (m Mode) String() string { return modes[m] }
 // ParseMode reads the name of a mode: any, domain, host or prefix. The error quotes another name,
 // and names all modes.
 func ParseMode(name string) (Mode, error) {
-	for i, m := range modes {
-		if m == name {
-			return Mode(i), nil
-		}
+	if i := slices.Index(modes, name); i >= 0 {
+		return Mode(i), nil
 	}
 	return 0, fmt.Errorf("scope %q: want one of %s", name, strings.Join(modes, ", "))
 }

@@ -1,6 +1,7 @@
 package weburl
 
 import (
+	"fmt"
 	"strings"
 	"unicode/utf8"
 )
@@ -11,15 +12,12 @@ func EscapeBytes(ref string) string {
 	if utf8.ValidString(ref) {
 		return ref
 	}
-	const digits = "0123456789ABCDEF"
 	var b strings.Builder
 	for i, c := range ref { // c is the replacement character where a byte is wrong, and where it is written
 		if n := utf8.RuneLen(c); c != utf8.RuneError || strings.HasPrefix(ref[i:], string(c)) {
 			b.WriteString(ref[i : i+n])
 		} else {
-			b.WriteByte('%')
-			b.WriteByte(digits[ref[i]>>4])
-			b.WriteByte(digits[ref[i]&15])
+			fmt.Fprintf(&b, "%%%02X", ref[i])
 		}
 	}
 	return b.String()

@@ -2,6 +2,7 @@ package extract
 
 import (
 	"bytes"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -183,29 +184,22 @@ func declared(body []byte) (encoding.Encoding, string) {
 // inContent returns the label in a content attribute (HTML standard, "extracting a character
 // encoding from a meta element"); nil: there is none.
 func inContent(content []byte) []byte {
-	const name = "charset"
-	for {
-		i := 0
-		for ; i+len(name) <= len(content) && !bytes.EqualFold(content[i:i+len(name)], []byte(name)); i++ {
-		}
-		if i+len(name) > len(content) {
+	m := labels.FindSubmatch(content)
+	if m == nil {
+		return nil
+	}
+	label := m[2]
+	if quote := m[1]; len(quote) > 0 {
+		label, _, closed := bytes.Cut(label, quote)
+		if !closed {
 			return nil
-		}
-		content = bytes.TrimLeft(content[i+len(name):], space)
-		label, ok := bytes.CutPrefix(content, []byte("="))
-		if !ok {
-			continue
-		}
-		label = bytes.TrimLeft(label, space)
-		if len(label) > 0 && (label[0] == '"' || label[0] == '\'') {
-			if label, _, ok = bytes.Cut(label[1:], label[:1]); !ok {
-				return nil
-			}
-			return label
-		}
-		if end := bytes.IndexAny(label, ";"+space); end >= 0 {
-			label = label[:end]
 		}
 		return label
 	}
+	if end := bytes.IndexAny(label, ";"+space); end >= 0 {
+		label = label[:end]
+	}
+	return label
 }
+
+var labels = regexp.MustCompile(`(?s)[cC][hH][aA][rR][sS][eE][tT][ \t\n\f\r]*=[ \t\n\f\r]*(["']?)(.*)`)

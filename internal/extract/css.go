@@ -3,6 +3,7 @@ package extract
 import (
 	"bytes"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -148,39 +149,19 @@ func unquoteCSS(text string) string {
 
 // unescapeCSS undoes escapes (CSS Syntax, 4.3.7).
 func unescapeCSS(text string) string {
-	if strings.IndexByte(text, '\\') < 0 {
-		return text
-	}
-	const hex = "0123456789abcdefABCDEF"
-	b := make([]byte, 0, len(text))
-	for text != "" {
-		before, rest, ok := strings.Cut(text, `\`)
-		b = append(b, before...)
-		if !ok || rest == "" {
-			break
-		}
-		digits := 0
-		for digits < min(6, len(rest)) && strings.IndexByte(hex, rest[digits]) >= 0 {
-			digits++
-		}
+	return escapesCSS.ReplaceAllStringFunc(text, func(escape string) string {
+		escape = escape[len(`\`):]
+		c, err := strconv.ParseUint(strings.TrimRight(escape, space), 16, 32)
 		switch {
-		case digits > 0:
-			c, _ := strconv.ParseUint(rest[:digits], 16, 32)
-			if c == 0 || c > utf8.MaxRune {
-				c = utf8.RuneError
-			}
-			b = utf8.AppendRune(b, rune(c))
-			if rest = rest[digits:]; rest != "" && strings.IndexByte(space, rest[0]) >= 0 {
-				rest = rest[1:]
-			}
-		case rest[0] == '\n', rest[0] == '\r', rest[0] == '\f': // in a string, a line that goes on
-			rest = strings.TrimPrefix(strings.TrimPrefix(rest, "\r"), "\n")
-			rest = strings.TrimPrefix(rest, "\f")
-		default:
-			_, n := utf8.DecodeRuneInString(rest)
-			b, rest = append(b, rest[:n]...), rest[n:]
+		case strings.Trim(escape, "\r\n\f") == "": // in a string, a line that goes on
+			return ""
+		case err != nil:
+			return escape
+		case c == 0:
+			return string(utf8.RuneError)
 		}
-		text = rest
-	}
-	return string(b)
+		return string(rune(min(c, utf8.MaxRune+1))) // U+FFFD of what is no character
+	})
 }
+
+var escapesCSS = regexp.MustCompile(`(?s)\\([0-9a-fA-F]{1,6}[ \t\n\f\r]?|\r\n?\f?|\n\f?|\f|.|$)`)

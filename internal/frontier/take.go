@@ -21,7 +21,13 @@ func (t *Taker) Take(ctx context.Context, free int) ([]*Loan, error) {
 			f.wakeLocked()
 			return nil, err
 		}
-		if loans := f.findLocked(t, max(free, 1)); len(loans) > 0 {
+		var loans []*Loan
+		if f.opts.Tree != nil {
+			loans = f.stepLocked(t) // the next of its walk
+		} else {
+			loans = f.gatherLocked(max(free, 1))
+		}
+		if len(loans) > 0 {
 			f.wakeLocked()
 			return loans, nil
 		}
@@ -43,14 +49,6 @@ func (t *Taker) Take(ctx context.Context, free int) ([]*Loan, error) {
 			f.waitLocked(ctx, now, at)
 		}
 	}
-}
-
-// findLocked lends what a Take gets: in the order tree the next of its walk.
-func (f *Frontier) findLocked(t *Taker, free int) []*Loan {
-	if f.opts.Tree != nil {
-		return f.stepLocked(t)
-	}
-	return f.gatherLocked(free)
 }
 
 // lockMeasured takes the lock and notes the longest time that took.

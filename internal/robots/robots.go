@@ -62,6 +62,7 @@ func Token(userAgent string) string {
 // A group collects what all groups for one crawler say.
 type group struct {
 	named bool
+	in    bool // the present group is one of them
 	delay time.Duration
 	rules []rule
 }
@@ -75,9 +76,9 @@ func Parse(body []byte, token string) *Rules {
 	text := strings.TrimPrefix(string(body), "\ufeff")
 
 	r := &Rules{}
-	var own, all group    // for token, for "*"
-	var inOwn, inAll bool // whether the present group is one of them
-	inAgents := false     // between the user-agent lines of a group
+	var own, all group // for token, for "*"
+	both := []*group{&own, &all}
+	inAgents := false // between the user-agent lines of a group
 	for line := range strings.FieldsFuncSeq(text, func(c rune) bool { return c == '\n' || c == '\r' }) {
 		line, _, _ = strings.Cut(line, "#")
 		line = strings.TrimSpace(line)
@@ -89,31 +90,29 @@ func Parse(body []byte, token string) *Rules {
 		switch key = strings.ToLower(strings.TrimSpace(key)); key {
 		case "user-agent":
 			if !inAgents {
-				inAgents, inOwn, inAll = true, false, false
+				inAgents, own.in, all.in = true, false, false
 			}
 			if agent, _, _ := strings.Cut(value, " "); agent == "*" {
-				inAll, all.named = true, true
+				all.in, all.named = true, true
 			}
 			if agent := Token(value); agent != "" && strings.EqualFold(agent, token) {
-				inOwn, own.named = true, true
+				own.in, own.named = true, true
 			}
 		case "allow", "disallow":
 			inAgents = false
 			if value == "" {
 				continue // says nothing
 			}
-			if inOwn {
-				own.rules = append(own.rules, newRule(key == "allow", value, line))
-			}
-			if inAll {
-				all.rules = append(all.rules, newRule(key == "allow", value, line))
+			for _, g := range both {
+				if g.in {
+					g.rules = append(g.rules, newRule(key == "allow", value, line))
+				}
 			}
 		case "crawl-delay":
-			if inOwn {
-				own.delay = max(own.delay, delay(value))
-			}
-			if inAll {
-				all.delay = max(all.delay, delay(value))
+			for _, g := range both {
+				if g.in {
+					g.delay = max(g.delay, delay(value))
+				}
 			}
 		case "sitemap":
 			if value != "" {
@@ -208,43 +207,30 @@ func normal(s string) string {
 	b := make([]byte, 0, len(s)+16)
 	for i := 0; i < len(s); i++ {
 		c := s[i]
-		switch {
-		case c == '%' && i+2 < len(s) && isHex(s[i+1]) && isHex(s[i+2]):
-			c = unhex(s[i+1])<<4 | unhex(s[i+2])
-			i += 2
-			if !isUnreserved(c) {
-				b = appendEscape(b, c)
-				continue
+		bare := c != '%' && !isEscaped(rune(c))
+		if c == '%' && i+2 < len(s) {
+			if escaped, err := strconv.ParseUint(s[i+1:i+3], 16, 8); err == nil {
+				c = byte(escaped)
+				i += 2
+				bare = isUnreserved(c)
 			}
+		}
+		if bare {
 			b = append(b, c)
-		case c == '%' || isEscaped(rune(c)):
-			b = appendEscape(b, c)
-		default:
-			b = append(b, c)
+		} else {
+			b = append(b, '%', digits[c>>4], digits[c&15])
 		}
 	}
 	return string(b)
 }
 
-func appendEscape(b []byte, c byte) []byte {
-	const digits = "0123456789ABCDEF"
-	return append(b, '%', digits[c>>4], digits[c&15])
-}
+const digits = "0123456789ABCDEF"
 
 // isEscaped reports whether normal writes a byte, or the bytes of a character, as escapes.
 func isEscaped(c rune) bool { return c <= ' ' || c > '~' || strings.ContainsRune("\"'<>^`{}*$", c) }
 
 func isUnreserved(c byte) bool {
 	return c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("-._~", c) >= 0
-}
-
-func isHex(c byte) bool { return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'f' }
-
-func unhex(c byte) byte {
-	if c <= '9' {
-		return c - '0'
-	}
-	return c | 0x20 - 'a' + 10
 }
 
 // delay reads a number of seconds; it is 0 for anything else.

@@ -3,6 +3,7 @@ package sitemap
 import (
 	"errors"
 	"io"
+	"regexp"
 	"strings"
 
 	"golang.org/x/net/html"
@@ -78,30 +79,7 @@ func written(raw []byte) string {
 	if inner, ok := strings.CutPrefix(text, "<![CDATA["); ok {
 		return strings.TrimSuffix(inner, "]]>")
 	}
-	var b strings.Builder
-	for {
-		i := strings.IndexByte(text, '&')
-		if i < 0 {
-			b.WriteString(text)
-			return b.String()
-		}
-		b.WriteString(text[:i])
-		text = text[i:]
-		end := 1
-		for end < len(text) && isName(text[end]) {
-			end++
-		}
-		if end < len(text) && text[end] == ';' {
-			end++
-			b.WriteString(html.UnescapeString(text[:end]))
-		} else {
-			b.WriteString(text[:end])
-		}
-		text = text[end:]
-	}
+	return reference.ReplaceAllStringFunc(text, html.UnescapeString)
 }
 
-// isName reports whether a byte may stand in a character reference.
-func isName(c byte) bool {
-	return c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || c == '#'
-}
+var reference = regexp.MustCompile(`&[#0-9A-Za-z]+;`)
