@@ -127,6 +127,8 @@ type Body struct {
 
 	temp   Temp
 	mapped []byte
+
+	coded *Body // what it was decoded from, which it owns; nil: not kept. Set before others see it
 }
 
 // Bytes returns the content. It must not be changed.
@@ -161,16 +163,19 @@ func (b *Body) Temp() string {
 
 // HandOver returns the budget while the bytes stay: from here on somebody else accounts for
 // Weight, such as the buffer to the builder. It may be called while the new owner uses or releases
-// the body.
+// the body. It does the same for Wire.Coded.
 func (b *Body) HandOver() {
+	if b.coded != nil {
+		b.coded.HandOver()
+	}
 	if n := b.held.Swap(0); n > 0 {
 		b.budget.release(n)
 	}
 }
 
-// Release returns budget and memory and discards the file, whose Temp knows whether somebody has
-// taken it over. The body is empty then; a second call does nothing. A file that cannot be removed
-// is left to the next start, which empties its folder.
+// Release returns budget and memory, also those of Wire.Coded, and discards the file, whose Temp
+// knows whether somebody has taken it over. The body is empty then; a second call does nothing. A
+// file that cannot be removed is left to the next start, which empties its folder.
 func (b *Body) Release() {
 	b.HandOver()
 	if b.mem != nil {
@@ -179,7 +184,10 @@ func (b *Body) Release() {
 	if b.temp != nil {
 		_ = b.temp.Discard()
 	}
-	// budget and held stay: HandOver may be using them.
+	if b.coded != nil {
+		b.coded.Release()
+	}
+	// budget, held and coded stay: HandOver may be using them.
 	b.mem, b.size, b.temp, b.mapped = nil, 0, nil, nil
 }
 
@@ -189,7 +197,7 @@ type filling struct {
 	limit      int64  // most bytes to take
 	keepBroken bool   // a body that breaks off is good as far as it came
 	keepLarge  bool   // so is the beginning of one that passes limit
-	coded      bool   // decoded next: no digest, and the size of the buffer does not matter
+	coded      bool   // decoded next: no digest, and the size of the buffer matters to Options.Wire alone
 	wait       *watch // to wait for the first buffer; nil: do not wait,
 	scratch    []byte // and copy to the file by way of this one where there is no room
 }
@@ -378,10 +386,12 @@ func (f *filler) finish() error {
 		f.dropBuffer()
 		return nil
 	}
-	if f.want.coded {
-		return nil
+	switch {
+	case !f.want.coded:
+		f.digest = sha256.Sum256((*f.mem)[:f.size])
+	case !f.client.opts.Wire:
+		return nil // it goes as soon as it is decoded
 	}
-	f.digest = sha256.Sum256((*f.mem)[:f.size])
 	if fit := bufferSize(f.size); fit < int64(len(*f.mem)) {
 		if p := f.budget.take(fit); p != nil {
 			copy(*p, (*f.mem)[:f.size])

@@ -9,7 +9,10 @@ import (
 	"urltree/internal/coding"
 )
 
-const acceptEncoding = "gzip, br, zstd, deflate"
+const (
+	acceptEncoding = "gzip, br, zstd, deflate"
+	acceptWire     = "gzip, br" // with Options.Wire
+)
 
 // A coder is what one goroutine at a time decodes by, for use by the next one. Its memory is in no
 // budget, so there are few coders, and none is held while a host is waited for.

@@ -57,6 +57,7 @@ func (b *blindness) note(late bool) {
 type dialing struct {
 	proxy  *url.URL    // nil: none
 	config *tls.Config // of the host; nil: http
+	made   *pooled     // is told its peer and its tee
 }
 
 type dialingKey struct{}
@@ -78,27 +79,46 @@ func dialingOf(ctx context.Context) dialing { return ctx.Value(dialingKey{}).(di
 // same host and port, which have the same exemption.
 func (c *Client) connect(ctx context.Context, _, addr string) (net.Conn, error) {
 	d := dialingOf(ctx)
-	if d.relay() != nil {
-		conn, err := c.dialProxy(ctx, d.proxy)
-		if err != nil {
-			return nil, proxyFault(ctx, d.proxy, err)
-		}
-		return conn, nil
-	}
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, err
 	}
 	var conn net.Conn
-	if d.proxy != nil {
+	switch {
+	case d.relay() != nil:
+		if conn, err = c.dialProxy(ctx, d.proxy); err != nil {
+			err = proxyFault(ctx, d.proxy, err)
+		}
+	case d.proxy != nil:
 		conn, err = c.dialTunnel(ctx, d.proxy, addr)
-	} else {
-		conn, err = c.dialHost(ctx, host, port)
+	default:
+		if conn, err = c.dialHost(ctx, host, port); err == nil {
+			d.made.peer = addrOf(conn)
+		}
 	}
-	if err != nil || d.config == nil {
-		return conn, err
+	if err != nil {
+		return nil, err
 	}
-	return handshake(ctx, conn, d.config, host)
+	if d.config != nil {
+		secured, err := handshake(ctx, conn, d.config, host)
+		if err != nil || secured.ConnectionState().NegotiatedProtocol == "h2" {
+			return secured, err
+		}
+		conn = secured
+	}
+	if c.opts.Wire {
+		d.made.tee = &tee{Conn: conn}
+		conn = d.made.tee
+	}
+	return conn, nil
+}
+
+// addrOf returns the address at the other end of a connection.
+func addrOf(conn net.Conn) netip.Addr {
+	if tcp, ok := conn.RemoteAddr().(*net.TCPAddr); ok {
+		return tcp.AddrPort().Addr().Unmap()
+	}
+	return netip.Addr{}
 }
 
 // dialHost dials a host itself.

@@ -7,7 +7,7 @@
 // KiB when its headers are there, which may wait; it grows only by what is free at once, and what
 // finds no room, or passes 1 MiB, goes to a file made by Options.Temp. Coded bodies are decoded
 // after they arrived, a few at a time, so the windows of decoders are bounded too and no decoder
-// waits for a host.
+// waits for a host. With Options.Wire the coded form stays in the budget beside the decoded one.
 //
 // Time: waiting for our own limits (budget, decoders, rate, turn at an address) does not count as
 // time of the host. Nobody waits for a turn with memory of the budget in hand, so whoever has a
@@ -116,6 +116,9 @@ type Options struct {
 	PerIP    int
 	Insecure bool // accept any certificate, TLS from 1.0 on, and key exchanges that are not safe any more
 	HTTP1    bool // ask by HTTP/1.1 alone
+	// Wire keeps answers as they came, in Response.Wire. Then only codings are asked for that readers
+	// of archives undo: gzip and br.
+	Wire bool
 }
 
 // A Request says what is special about one request.
@@ -148,6 +151,8 @@ type Response struct {
 	RetryAfter time.Duration // 0: none, past or unreadable
 	First      time.Duration // from the call to the header, without waiting for our own limits
 	Total      time.Duration // and to the last byte of the body
+
+	Wire *Wire // nil without Options.Wire
 
 	Truncated bool // the body is only the first part (KeepBroken, KeepLarge)
 	Unwanted  bool // Request.Wants said no
@@ -298,6 +303,9 @@ func (c *Client) Get(ctx context.Context, rawURL string, req Request) (res *Resp
 	if res.Total == 0 {
 		res.Total = w.spent()
 	}
+	if c.opts.Wire {
+		res.Wire = c.wire(&r, h, conn, res)
+	}
 	return res, nil
 }
 
@@ -314,6 +322,10 @@ type route struct {
 	url        *url.URL
 	host, port string
 	proxy      *url.URL // nil: none
+	seed       bool     // Options.Header and the like count
+	// With Options.Wire:
+	request *http.Request // as it was sent, but for Proxy-Authorization
+	sent    time.Time
 }
 
 // route reads a URL. It refuses a host that is internal by its name, also for a proxy, which dials
@@ -364,6 +376,9 @@ func (c *Client) request(accept string, seed bool) *http.Request {
 		}
 	}
 	r.Header["Accept-Encoding"] = []string{acceptEncoding}
+	if c.opts.Wire {
+		r.Header["Accept-Encoding"] = []string{acceptWire}
+	}
 	return r
 }
 
@@ -371,16 +386,17 @@ func (c *Client) request(accept string, seed bool) *http.Request {
 // of Options.Source, is to be put back once the body is closed.
 func (c *Client) open(w *watch, to *route, accept string) (*http.Response, *pooled, error) {
 	if c.opts.Source != nil {
+		to.sent = time.Now()
 		res, err := c.opts.Source(w.ctx, to.raw)
 		return res, nil, err
 	}
 	origin := to.url.Scheme + "://" + to.url.Host
-	seed := (len(c.opts.Header) > 0 || c.opts.User != "" || c.opts.Password != "") && c.opts.SeedOrigin(origin)
+	to.seed = (len(c.opts.Header) > 0 || c.opts.User != "" || c.opts.Password != "") && c.opts.SeedOrigin(origin)
 	kind := c.plain
 	switch {
 	case accept != "":
-		kind = c.request(accept, seed)
-	case seed:
+		kind = c.request(accept, to.seed)
+	case to.seed:
 		kind = c.seeded
 	}
 	r := kind.WithContext(w.ctx) // a copy
@@ -458,12 +474,20 @@ func (c *Client) read(w *watch, h *http.Response, req Request, res *Response) er
 	if len(codings) > 0 {
 		encoded, encodedCut := body, cut
 		o.limit = req.MaxSize
-		defer encoded.Release()
+		keeps := false
+		defer func() {
+			if !keeps {
+				encoded.Release()
+			}
+		}()
 		o.keepBroken = o.keepBroken || encodedCut // else the fill above had failed
 		if body, cut, err = c.decode(w, codings, encoded, o); err != nil {
 			return err
 		}
 		cut = cut || encodedCut
+		if keeps = c.opts.Wire && encoded.Len() > 0; keeps {
+			body.coded = encoded
+		}
 	}
 	if !sure {
 		res.Media = sniff(body.Bytes())

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -24,6 +25,7 @@ type pool struct {
 	both, http1 *http.Transport // make connections; http1 offers HTTP/1.1 alone
 	onlyHTTP1   bool            // for all places
 	limit       int             // idle connections
+	wire        bool            // Options.Wire
 
 	mu    sync.Mutex
 	conns map[place][]*pooled // guarded by mu: those that may take another request, and those in use
@@ -32,7 +34,8 @@ type pool struct {
 	old   map[string]struct{} // guarded by mu: hosts with ports that want HTTP/1.1; at most mostOld
 }
 
-// A place is what a connection leads to. By way of a proxy all http hosts are at one place.
+// A place is what a connection leads to. A proxy that relays is one place for all its hosts, whose
+// host and port are "".
 type place struct {
 	proxy, scheme, host, port string
 	http1                     bool // alone, in spite of TLS
@@ -42,6 +45,8 @@ type place struct {
 type pooled struct {
 	*http.ClientConn
 	at    place
+	peer  netip.Addr    // of the host; zero through a proxy
+	tee   *tee          // what HTTP/1 is read through; nil without Options.Wire, and for HTTP/2
 	users int           // guarded by pool.mu: requests that are under way, more than one with HTTP/2 alone
 	since *list.Element // guarded by pool.mu: its place in pool.idle; nil: not idle
 	until time.Time     // guarded by pool.mu: when it is closed if it is idle then
@@ -53,7 +58,7 @@ var errUnavailable = errors.New("connection closed before it was used")
 
 func newPool(opts *Options, dial func(ctx context.Context, network, addr string) (net.Conn, error)) *pool {
 	p := &pool{
-		limit: opts.IdleConns, onlyHTTP1: opts.HTTP1,
+		limit: opts.IdleConns, onlyHTTP1: opts.HTTP1, wire: opts.Wire,
 		conns: map[place][]*pooled{}, old: map[string]struct{}{},
 	}
 	p.both, p.http1 = newTransport(opts, dial), newTransport(opts, dial)
@@ -95,7 +100,12 @@ func (p *pool) send(r *http.Request, to *route) (*http.Response, *pooled, error)
 	if err != nil {
 		return nil, nil, err
 	}
+	if p.wire {
+		to.request, to.sent = r, time.Now()
+		c.tee.begin()
+	}
 	res, err := c.RoundTrip(r)
+	c.tee.end()
 	if err != nil {
 		p.drop(c)
 		if strings.Contains(err.Error(), "HTTP_1_1_REQUIRED") {
@@ -160,6 +170,7 @@ func (p *pool) get(ctx context.Context, to *route) (*pooled, error) {
 	if c := p.take(at); c != nil {
 		return c, nil
 	}
+	d.made = &pooled{at: at, users: 1}
 	ctx = context.WithValue(ctx, dialingKey{}, d)
 	cc, err := transport.NewClientConn(ctx, at.scheme, net.JoinHostPort(to.host, to.port))
 	if err != nil {
@@ -169,11 +180,11 @@ func (p *pool) get(ctx context.Context, to *route) (*pooled, error) {
 		_ = cc.Close()
 		return nil, &Error{Reset, true, errUnavailable}
 	}
-	c := &pooled{ClientConn: cc, at: at, users: 1}
+	d.made.ClientConn = cc
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.conns[at] = append(p.conns[at], c)
-	return c, nil
+	p.conns[at] = append(p.conns[at], d.made)
+	return d.made, nil
 }
 
 // take returns a connection of a place that has room for a request, or nil.
@@ -209,6 +220,7 @@ func (p *pool) put(c *pooled, header http.Header) {
 		_ = c.Close()
 		return
 	}
+	c.tee.rest()
 	c.until = time.Now().Add(life)
 	c.since = p.idle.PushBack(c)
 	var victim *pooled

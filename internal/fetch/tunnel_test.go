@@ -16,18 +16,12 @@ import (
 // "https" or "socks5", and returns its URL with user and password, which it wants.
 func throughProxy(t *testing.T, scheme, target string) *url.URL {
 	t.Helper()
-	join := func(a, b net.Conn) {
-		var wg sync.WaitGroup
-		wg.Go(func() { _, _ = io.Copy(a, b); a.Close() })
-		wg.Go(func() { _, _ = io.Copy(b, a); b.Close() })
-		wg.Wait()
-	}
 	u := &url.URL{Scheme: scheme, User: url.UserPassword("me", "secret")}
 	if scheme == "socks5" {
 		u.Host = strings.TrimPrefix(serveConns(t, func(c net.Conn) {
 			out, err := net.Dial("tcp", target)
 			if err == nil && socksGreet(c) {
-				join(c, out)
+				joinConns(c, out)
 			}
 		}), "http://")
 		return u
@@ -54,7 +48,7 @@ func throughProxy(t *testing.T, scheme, target string) *url.URL {
 		}
 		in, _, _ := w.(http.Hijacker).Hijack()
 		_, _ = io.WriteString(in, "HTTP/1.1 200 Connected\r\n\r\n")
-		join(in, out)
+		joinConns(in, out)
 	}))
 	s.EnableHTTP2 = true
 	if scheme == "https" {
@@ -65,6 +59,14 @@ func throughProxy(t *testing.T, scheme, target string) *url.URL {
 	t.Cleanup(s.Close)
 	u.Host = s.Listener.Addr().String()
 	return u
+}
+
+// joinConns passes bytes both ways until one side ends.
+func joinConns(a, b net.Conn) {
+	var wg sync.WaitGroup
+	wg.Go(func() { _, _ = io.Copy(a, b); a.Close() })
+	wg.Go(func() { _, _ = io.Copy(b, a); b.Close() })
+	wg.Wait()
 }
 
 // socksGreet is the server's side of SOCKS 5 with user and password (RFC 1928 and 1929).
