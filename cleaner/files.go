@@ -108,17 +108,15 @@ func regular(name string) error {
 }
 
 func kind(mode fs.FileMode) string {
-	switch {
-	case mode.IsDir():
-		return "a folder"
-	case mode&fs.ModeSymlink != 0:
-		return "a link"
-	case mode&fs.ModeDevice != 0:
-		return "a device"
-	case mode&fs.ModeNamedPipe != 0:
-		return "a FIFO"
-	case mode&fs.ModeSocket != 0:
-		return "a socket"
+	for _, k := range [...]struct {
+		bit  fs.FileMode
+		name string
+	}{
+		{fs.ModeDir, "folder"}, {fs.ModeSymlink, "link"}, {fs.ModeDevice, "device"}, {fs.ModeNamedPipe, "FIFO"}, {fs.ModeSocket, "socket"},
+	} {
+		if mode&k.bit != 0 {
+			return "a " + k.name
+		}
 	}
 	return "no regular file"
 }

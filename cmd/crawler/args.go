@@ -185,11 +185,7 @@ func (l *line) read(words []string) error {
 }
 
 func (l *line) unknown(name string) error {
-	var names []string
-	for _, o := range l.sub.flags {
-		names = append(names, o.name)
-	}
-	if near := nearest(name, names); near != "" {
+	if near := nearest(name, l.sub.flags, func(o *option) string { return o.name }); near != "" {
 		return usagef("there is no flag -%s; did you mean -%s? See %s", name, near, l.sub.help())
 	}
 	return usagef("there is no flag -%s; see %s", name, l.sub.help())
@@ -220,19 +216,16 @@ func envOf(name string) string {
 // of the environment. Variables that look like a flag's and are none are refused: a misspelt one
 // would have no effect. One that is empty counts as not set.
 func (f *flags) setByEnvironment(environment []string, byLine []setting) error {
-	var known []string
-	for _, o := range f.all {
-		known = append(known, envOf(o.name))
-	}
+	nameOf := func(o *option) string { return envOf(o.name) }
 	for _, variable := range environment {
 		name, value, _ := strings.Cut(variable, "=")
 		rest, ours := strings.CutPrefix(name, envPrefix)
 		if !ours || value == "" {
 			continue
 		}
-		at := slices.Index(known, name)
+		at := slices.IndexFunc(f.all, func(o *option) bool { return nameOf(o) == name })
 		if at < 0 {
-			if near := nearest(rest, known); near != "" {
+			if near := nearest(rest, f.all, nameOf); near != "" {
 				return usagef("the environment variable %s belongs to no flag; did you mean %s? See crawler -h", name, near)
 			}
 			return usagef("the environment variable %s belongs to no flag; see crawler -h", name)
@@ -249,22 +242,23 @@ func (f *flags) setByEnvironment(environment []string, byLine []setting) error {
 	return nil
 }
 
-// nearest returns the word that text is most likely meant to be, "" if none is like it. The words
-// may begin with the prefix of variables, which does not count.
-func nearest(text string, words []string) string {
+// nearest returns the name that text is most likely meant to be, "" if none is like it. Names may
+// begin with the prefix of variables, which does not count.
+func nearest[T any](text string, list []T, nameOf func(T) string) string {
 	best, most := "", 0.8 // the similarity of Jaro and Winkler, from 0 to 1
 	plain := func(s string) string {
 		return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(s, envPrefix)), "_", "-")
 	}
 	text = plain(text)
-	for _, word := range words {
-		like := plain(word)
+	for _, named := range list {
+		name := nameOf(named)
+		like := plain(name)
 		similarity := smetrics.JaroWinkler(text, like, 0.7, 4)
 		if n, m := min(len(text), len(like)), max(len(text), len(like)); n > 2 && (strings.Contains(like, text) || strings.Contains(text, like)) {
 			similarity = max(similarity, 0.8+0.2*float64(n)/float64(m)) // depth is max-depth
 		}
 		if similarity > most {
-			best, most = word, similarity
+			best, most = name, similarity
 		}
 	}
 	return best

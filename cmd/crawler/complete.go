@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"embed"
 	"strings"
 	"text/template"
@@ -27,15 +26,6 @@ type completedFlag struct {
 	Takes       string // words, list (of words, with commas between them), file, folder or other; "": no value
 	Words       string // with spaces between them
 	Repeatable  bool
-}
-
-func (c *command) completions() completions {
-	all := completions{Commands: []completed{{Flags: completedFlags(c.flags.all)}}}
-	for _, sub := range c.visible() {
-		all.Commands = append(all.Commands, completed{sub.name, sub.usage, completedFlags(sub.flags)})
-		all.Subcommands = append(all.Subcommands, sub.name)
-	}
-	return all
 }
 
 func completedFlags(flags []*option) (all []completedFlag) {
@@ -71,8 +61,13 @@ func completedFlags(flags []*option) (all []completedFlag) {
 //go:embed complete.bash complete.zsh complete.fish
 var shells embed.FS
 
-// of returns the completions for a shell: bash from 3.2 on, zsh, or fish from 3.0 on.
-func (c completions) of(shell string) (string, error) {
+// completion returns the completions for a shell: bash from 3.2 on, zsh, or fish from 3.0 on.
+func (c *command) completion(shell string) (string, error) {
+	all := completions{Commands: []completed{{Flags: completedFlags(c.flags.all)}}}
+	for _, sub := range c.visible() {
+		all.Commands = append(all.Commands, completed{sub.name, sub.usage, completedFlags(sub.flags)})
+		all.Subcommands = append(all.Subcommands, sub.name)
+	}
 	t, err := template.New("complete."+shell).Funcs(template.FuncMap{
 		"join": strings.Join,
 		"zsh":  strings.NewReplacer("'", `'\''`, ":", `\:`, "[", `\[`, "]", `\]`).Replace,
@@ -81,7 +76,7 @@ func (c completions) of(shell string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var b bytes.Buffer
-	err = t.Execute(&b, c)
+	var b strings.Builder
+	err = t.Execute(&b, all)
 	return b.String(), err
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"net/netip"
+	"net/url"
 	"slices"
 	"time"
 
@@ -102,7 +104,7 @@ func newFlags() *flags {
 		robots: "obey", nofollow: o.NoFollow, oversize: "refuse", accept: o.Accept,
 	}
 	f.opts.Accept = nil // see options
-	f.groups = f.crawl()
+	f.groups = append(f.what(), f.how()...)
 	for _, g := range f.groups {
 		f.all = append(f.all, g.flags...)
 	}
@@ -127,130 +129,104 @@ func (f *flags) isSet(name string) bool {
 	return slices.ContainsFunc(f.all, func(o *option) bool { return o.name == name && o.given })
 }
 
-// crawl returns the flags of the crawl command, in groups for the help text.
-func (f *flags) crawl() []group {
+// what returns the flags that say what to crawl, in groups for the help text.
+func (f *flags) what() []group {
+	o, budgets := &f.opts, &f.opts.Budgets
 	return []group{
-		{"Seeds, time and files", f.seedFlags()},
-		{"What to fetch", f.fetchFlags()},
-		{"Traps: what is over a budget is held, until a run with a higher one; 0: no limit", f.trapFlags()},
-		{"In which order", f.orderFlags()},
-		{"How to ask", f.askFlags()},
-		{"What to print", f.printFlags()},
-		{"How much at a time", f.sizeFlags()},
+		{"Seeds, time and files", []*option{
+			flag("time", ofRun, amount[time.Duration]{in: times, p: &o.Time, least: time.Millisecond, none: "until nothing is left"}, "fetch for this `TIME`, then finish: 90s, 10h"),
+			flag("input", ofPlace, inputs{&f.inputs}, "a seed `FILE`, one URL a line, the first column if there are tabs; - for standard input; repeatable; not needed when the tree has URLs to do"),
+			f.output(),
+			f.tree(),
+			flag("fail-on", ofRun, choice{&f.failOn, []string{"seeds", "any"}}, "end with status 5 if `WHAT` failed or could not be reached in this run; seeds: all of them, and no page was stored; any: a single URL"),
+		}},
+		{"What to fetch", []*option{
+			flag("scope", ofCrawl, choice{&f.scope, []string{"any", "domain", "host", "prefix"}}, "which links to follow, a `SCOPE`: any; domain or host: those of a seed; prefix: its host, below its folder"),
+			flag("include", ofCrawl, patterns{&o.Include}, "follow only URLs that match this `RE2`, or one of them; seeds are exempt; repeatable"),
+			flag("exclude", ofCrawl, patterns{&o.Exclude}, "do not follow URLs that match this `RE2`; seeds are exempt; repeatable"),
+			flag("max-depth", ofCrawl, amount[int]{in: numbers, p: &f.depth, least: 0, unset: -1, none: "no limit"}, "hold URLs more than `N` links from a seed, by the shortest way"),
+			flag("max-pages", ofRun, amount[int64]{in: numbers, p: &o.MaxPages, least: 1, none: "no limit"}, "store at most `N` pages in this run"),
+			flag("max-bytes", ofRun, amount[int64]{in: sizes, p: &o.MaxBytes, least: 1, none: "no limit"}, "stop once pages of this `SIZE` in all are stored in this run: 500MB, 2GiB"),
+			flag("max-size", ofCrawl, amount[int64]{in: sizes, p: &o.MaxSize, least: 1}, "refuse a page of more than this `SIZE`"),
+			flag("oversize", ofCrawl, choice{&f.oversize, []string{"refuse", "cut"}}, "`WHAT` to do with such a page: refuse; cut: keep its beginning, and mark it"),
+			flag("assets", ofCrawl, toggle{&o.Assets}, "follow the images, styles, fonts, scripts, media, icons and manifests that HTML and CSS name as well, and store every type unless -accept says which"),
+			flag("accept", ofCrawl, types{&f.accept}, "store these media `TYPES`, comma-separated: text/html,text/*; */* for all"),
+			flag("skip-duplicates", ofCrawl, toggle{&o.SkipDuplicates}, "refuse a page whose content, byte for byte, is stored already under another URL; its links count"),
+			flag("edges", ofCrawl, toggle{&o.Edges}, "keep the link graph: every reference of every stored page, with element, rel and text; see export -h, stats -h, rank -h"),
+			flag("max-url-length", ofCrawl, amount[int]{in: numbers, p: &o.MaxURL, least: 1, most: 8 << 10}, "refuse URLs of more than `N` bytes"),
+			flag("strip-params", ofTree, params{&f.strip}, "take these `PARAMETERS` of queries and path segments (;jsessionid=1) out of all URLs, comma-separated: utm_*,jsessionid; fixed when the tree is made"),
+			flag("strip-www", ofTree, toggle{&f.strip.WWW}, "take www. off all host names; fixed when the tree is made"),
+			flag("sitemaps", ofCrawl, toggle{&f.sitemaps}, "read the sitemaps that robots.txt names, and /sitemap.xml, for the URLs of pages; -sitemaps=false does not"),
+			flag("robots", ofCrawl, choice{&f.robots, []string{"obey", "ignore"}}, "whether to `obey` or ignore robots.txt and noindex"),
+			flag("nofollow", ofCrawl, choice{&f.nofollow, []string{"page", "all", "none"}}, "whose nofollow to obey: that of a `page`, all (of single links too), or none"),
+		}},
+		{"Traps: what is over a budget is held, until a run with a higher one; 0: no limit", []*option{
+			flag("budget-domain", ofCrawl, budget(&budgets.Domain), "at most `N` hosts of one registrable domain, such as example.co.uk"),
+			flag("budget-host", ofCrawl, budget(&budgets.Host), "at most `N` URLs of one host"),
+			flag("budget-prefix", ofCrawl, budget(&budgets.Prefix), "at most `N` URLs below any one folder of a host"),
+			flag("budget-query", ofCrawl, budget(&budgets.Query), "at most `N` URLs of one path that differ by their query"),
+			flag("budget-repeat", ofCrawl, budget(&budgets.Repeat), "one segment at most `N` times in a path"),
+			flag("budget-depth", ofCrawl, budget(&budgets.Depth), "at most `N` segments in a path"),
+			flag("max-held", ofCrawl, budget(&budgets.MaxHeld), "hold at most `N` URLs of a host; further links are counted, and their page is marked"),
+		}},
 	}
 }
 
-func (f *flags) seedFlags() []*option {
+// how returns the flags that say how to crawl.
+func (f *flags) how() []group {
 	o := &f.opts
-	return []*option{
-		flag("time", ofRun, amount[time.Duration]{in: times, p: &o.Time, least: time.Millisecond, none: "until nothing is left"}, "fetch for this `TIME`, then finish: 90s, 10h"),
-		flag("input", ofPlace, inputs{&f.inputs}, "a seed `FILE`, one URL a line, the first column if there are tabs; - for standard input; repeatable; not needed when the tree has URLs to do"),
-		f.output(),
-		f.tree(),
-		flag("fail-on", ofRun, choice{&f.failOn, []string{"seeds", "any"}}, "end with status 5 if `WHAT` failed or could not be reached in this run; seeds: all of them, and no page was stored; any: a single URL"),
-	}
-}
-
-func (f *flags) fetchFlags() []*option {
-	o := &f.opts
-	return []*option{
-		flag("scope", ofCrawl, choice{&f.scope, []string{"any", "domain", "host", "prefix"}}, "which links to follow, a `SCOPE`: any; domain or host: those of a seed; prefix: its host, below its folder"),
-		flag("include", ofCrawl, patterns{&o.Include}, "follow only URLs that match this `RE2`, or one of them; seeds are exempt; repeatable"),
-		flag("exclude", ofCrawl, patterns{&o.Exclude}, "do not follow URLs that match this `RE2`; seeds are exempt; repeatable"),
-		flag("max-depth", ofCrawl, amount[int]{in: numbers, p: &f.depth, least: 0, unset: -1, none: "no limit"}, "hold URLs more than `N` links from a seed, by the shortest way"),
-		flag("max-pages", ofRun, amount[int64]{in: numbers, p: &o.MaxPages, least: 1, none: "no limit"}, "store at most `N` pages in this run"),
-		flag("max-bytes", ofRun, amount[int64]{in: sizes, p: &o.MaxBytes, least: 1, none: "no limit"}, "stop once pages of this `SIZE` in all are stored in this run: 500MB, 2GiB"),
-		flag("max-size", ofCrawl, amount[int64]{in: sizes, p: &o.MaxSize, least: 1}, "refuse a page of more than this `SIZE`"),
-		flag("oversize", ofCrawl, choice{&f.oversize, []string{"refuse", "cut"}}, "`WHAT` to do with such a page: refuse; cut: keep its beginning, and mark it"),
-		flag("assets", ofCrawl, toggle{&o.Assets}, "follow the images, styles, fonts, scripts, media, icons and manifests that HTML and CSS name as well, and store every type unless -accept says which"),
-		flag("accept", ofCrawl, types{&f.accept}, "store these media `TYPES`, comma-separated: text/html,text/*; */* for all"),
-		flag("skip-duplicates", ofCrawl, toggle{&o.SkipDuplicates}, "refuse a page whose content, byte for byte, is stored already under another URL; its links count"),
-		flag("edges", ofCrawl, toggle{&o.Edges}, "keep the link graph: every reference of every stored page, with element, rel and text; see export -h, stats -h, rank -h"),
-		flag("max-url-length", ofCrawl, amount[int]{in: numbers, p: &o.MaxURL, least: 1, most: 8 << 10}, "refuse URLs of more than `N` bytes"),
-		flag("strip-params", ofTree, params{&f.strip}, "take these `PARAMETERS` of queries and path segments (;jsessionid=1) out of all URLs, comma-separated: utm_*,jsessionid; fixed when the tree is made"),
-		flag("strip-www", ofTree, toggle{&f.strip.WWW}, "take www. off all host names; fixed when the tree is made"),
-		flag("sitemaps", ofCrawl, toggle{&f.sitemaps}, "read the sitemaps that robots.txt names, and /sitemap.xml, for the URLs of pages; -sitemaps=false does not"),
-		flag("robots", ofCrawl, choice{&f.robots, []string{"obey", "ignore"}}, "whether to `obey` or ignore robots.txt and noindex"),
-		flag("nofollow", ofCrawl, choice{&f.nofollow, []string{"page", "all", "none"}}, "whose nofollow to obey: that of a `page`, all (of single links too), or none"),
-	}
-}
-
-func (f *flags) trapFlags() []*option {
-	budgets := &f.opts.Budgets
-	return []*option{
-		flag("budget-domain", ofCrawl, budget(&budgets.Domain), "at most `N` hosts of one registrable domain, such as example.co.uk"),
-		flag("budget-host", ofCrawl, budget(&budgets.Host), "at most `N` URLs of one host"),
-		flag("budget-prefix", ofCrawl, budget(&budgets.Prefix), "at most `N` URLs below any one folder of a host"),
-		flag("budget-query", ofCrawl, budget(&budgets.Query), "at most `N` URLs of one path that differ by their query"),
-		flag("budget-repeat", ofCrawl, budget(&budgets.Repeat), "one segment at most `N` times in a path"),
-		flag("budget-depth", ofCrawl, budget(&budgets.Depth), "at most `N` segments in a path"),
-		flag("max-held", ofCrawl, budget(&budgets.MaxHeld), "hold at most `N` URLs of a host; further links are counted, and their page is marked"),
-	}
-}
-
-func (f *flags) orderFlags() []*option {
-	o := &f.opts
-	return []*option{
-		flag("order", ofCrawl, choice{&o.Order, crawler.Orders}, "which URL is next, an `ORDER`: breadth: of a host, the fewest links from a seed; priority: of a host, the best score; tree: each crawler walks down its own part of the tree"),
-		flag("score", ofCrawl, choice{&o.ScoreBy, crawler.Scores}, "the `SCORE` of -order priority: opic: pages hand theirs to what they link to; inlinks: the number of links; rank: what crawler rank has found; depth"),
-		flag("queue", ofRun, choice{&o.Queue, crawler.Queues}, "the `KIND` of queue of -order priority: cbt or quickheap"),
-		flag("queues", ofRun, amount[int]{in: numbers, p: &o.Queues, least: 1}, "`N` such queues side by side for each host, filled by hash"),
-		flag("pick", ofRun, choice{&o.Pick, crawler.Picks}, "`HOW` a crawler takes URLs: extended: more while it has some; batch: several once it has none; single: one"),
-	}
-}
-
-func (f *flags) askFlags() []*option {
-	o := &f.opts
-	return []*option{
-		flag("delay", ofCrawl, amount[time.Duration]{in: times, p: &o.Delay, word: "auto", none: "auto"}, "the `TIME` between two requests to a host; auto: 5 times its answer time, 100ms to 30s; longer where robots.txt or the server says so"),
-		flag("per-host", ofCrawl, amount[int]{in: numbers, p: &o.PerHost, least: 1}, "`N` requests to one host at a time"),
-		flag("per-ip", ofCrawl, amount[int]{in: numbers, p: &o.PerIP, none: "no limit"}, "`N` requests at a time to one address, hosts that share it counted together"),
-		flag("max-crawl-delay", ofRun, amount[time.Duration]{in: times, p: &o.MaxDelay, least: time.Millisecond}, "honour a Crawl-delay in robots.txt up to this `TIME`"),
-		flag("max-wait", ofRun, amount[time.Duration]{in: times, p: &o.MaxWait, least: time.Millisecond}, "end when the next host may be asked only after this `TIME`, or when the proxy has failed for so long"),
-		flag("retries", ofRun, amount[int]{in: numbers, p: &o.Retries, most: 10_000}, "ask `N` times more after passing faults of a URL, each after its back-off; 429, 503 and failures to connect count on its host"),
-		flag("timeout", ofRun, amount[time.Duration]{in: times, p: &o.Timeout, least: time.Millisecond}, "the longest `TIME` for one request"),
-		flag("first-byte", ofRun, amount[time.Duration]{in: times, p: &o.FirstByte, least: time.Millisecond, none: "as -timeout"}, "the longest `TIME` until an answer begins"),
-		flag("min-rate", ofRun, amount[int64]{in: sizes, p: &o.MinRate, least: 1, none: "any"}, "give up an answer slower than this `SIZE` per second"),
-		flag("limit-rate", ofRun, amount[int64]{in: sizes, p: &o.LimitRate, least: 1, none: "no limit"}, "at most this `SIZE` per second over all downloads"),
-		userAgent(&o.UserAgent, "the `TEXT` of the header User-Agent; its first run of letters, - and _ is the name that is looked for in robots.txt"),
-		flag("header", ofSecret, headers{&o.Header}, "a header `'K: V'`, sent to the seeds' origins (scheme, host, port) only; repeatable"),
-		flag("user", ofSecret, text{&o.User}, "the user `NAME`, sent to the seeds' origins (scheme, host, port) only"),
-		flag("password", ofSecret, text{&o.Password}, "the `PASSWORD` of -user; better in the environment, since other users see command lines"),
-		flag("cookies", ofSecret, text{&f.cookies}, "a cookie `FILE` in Netscape format, for the seeds' hosts only; bad lines are reported and skipped"),
-		flag("proxy", ofSecret, proxy{&o.Proxy}, "the proxy `URL` for all requests"),
-		flag("4", ofRun, toggle{&f.ipv4}, "use IPv4 only"),
-		flag("6", ofRun, toggle{&f.ipv6}, "use IPv6 only"),
-		flag("bind", ofSecret, address{&o.Bind}, "the local `ADDRESS` of connections"),
-		flag("insecure", ofRun, toggle{&o.Insecure}, "accept any certificate, TLS from 1.0 on, and RSA key exchange"),
-		flag("http1", ofRun, toggle{&o.HTTP1}, "ask by HTTP/1.1 alone, not by HTTP/2"),
-		flag("allow-private", ofCrawl, toggle{&o.AllowPrivate}, "let links lead to loopback and private addresses; seeds may always"),
-	}
-}
-
-func (f *flags) printFlags() []*option {
-	return []*option{
-		flag("quiet", ofRun, toggle{&f.quiet}, "print errors only, and which dangerous options are kept from an earlier run: -robots ignore, -allow-private"),
-		flag("verbose", ofRun, toggle{&f.verbose}, "print a line per outcome: URL, outcome, status, bytes, ms; also why requests failed, and each step of the end"),
-		flag("log-format", ofRun, choice{&f.format, []string{"text", "json"}}, "the `FORMAT` of lines on standard error: text, or json: each line is an object, and durations are in milliseconds (_ms)"),
-		flag("pprof", ofRun, listenAddress{p: &f.pprof}, "serve Go's profiles at http://`ADDR`/debug/pprof/ while it runs; a port alone is one of 127.0.0.1"),
-	}
-}
-
-func (f *flags) sizeFlags() []*option {
-	o := &f.opts
-	return []*option{
-		flag("crawlers", ofRun, amount[int]{in: numbers, p: &o.Crawlers, least: 1}, "`N` crawlers; crawler i uses buffer i mod -buffers"),
-		flag("downloads", ofRun, amount[int]{in: numbers, p: &o.Downloads, least: 1}, "`N` downloads in flight per crawler"),
-		flag("buffers", ofRun, amount[int]{in: numbers, p: &o.Buffers, least: 1}, "`N` buffers between crawlers and tree, each with its builder"),
-		flag("buffer-size", ofRun, amount[int]{in: numbers, p: &o.BufferSize, least: 1}, "`N` items in a buffer"),
-		flag("buffer-bytes", ofRun, amount[int64]{in: sizes, p: &o.BufferBytes, least: 1}, "the `SIZE` of the pages in a buffer"),
-		flag("memory-bodies", ofRun, amount[int64]{in: sizes, p: &o.MemoryBodies, least: 64 << 10}, "the `SIZE` of pages between request and buffer"),
-		flag("frontier-memory", ofRun, amount[int64]{in: sizes, p: &o.FrontierBytes, least: 64 << 10}, "the `SIZE` of memory for URLs that are next"),
-		flag("seen-memory", ofRun, amount[int64]{in: sizes, p: &o.SeenBytes, least: 32 << 10}, "the `SIZE` of the filter of known URLs; beyond it the index is asked too"),
-		flag("flush-interval", ofRun, amount[time.Duration]{in: times, p: &o.FlushInterval, least: time.Millisecond}, "the longest `TIME` an item waits in a buffer"),
-		flag("min-free", ofRun, amount[int64]{in: sizes, p: &o.MinFree, word: "auto", none: "auto"}, "fetch only while the disk of the tree has this `SIZE` free; auto: what the buffers may still bring to it; 0: do not look"),
-		flag("min-free-inodes", ofRun, amount[int64]{in: numbers, p: &o.MinFreeInodes, word: "auto", none: "auto"}, "fetch only while that disk has `N` inodes free, as -min-free"),
-		flag("sync", ofRun, choice{&f.sync, []string{"full", "none"}}, "the `MODE` of writing; full: safe against power cuts; none: against kill -9 only"),
+	return []group{
+		{"In which order", []*option{
+			flag("order", ofCrawl, choice{&o.Order, crawler.Orders}, "which URL is next, an `ORDER`: breadth: of a host, the fewest links from a seed; priority: of a host, the best score; tree: each crawler walks down its own part of the tree"),
+			flag("score", ofCrawl, choice{&o.ScoreBy, crawler.Scores}, "the `SCORE` of -order priority: opic: pages hand theirs to what they link to; inlinks: the number of links; rank: what crawler rank has found; depth"),
+			flag("queue", ofRun, choice{&o.Queue, crawler.Queues}, "the `KIND` of queue of -order priority: cbt or quickheap"),
+			flag("queues", ofRun, amount[int]{in: numbers, p: &o.Queues, least: 1}, "`N` such queues side by side for each host, filled by hash"),
+			flag("pick", ofRun, choice{&o.Pick, crawler.Picks}, "`HOW` a crawler takes URLs: extended: more while it has some; batch: several once it has none; single: one"),
+		}},
+		{"How to ask", []*option{
+			flag("delay", ofCrawl, amount[time.Duration]{in: times, p: &o.Delay, word: "auto", none: "auto"}, "the `TIME` between two requests to a host; auto: 5 times its answer time, 100ms to 30s; longer where robots.txt or the server says so"),
+			flag("per-host", ofCrawl, amount[int]{in: numbers, p: &o.PerHost, least: 1}, "`N` requests to one host at a time"),
+			flag("per-ip", ofCrawl, amount[int]{in: numbers, p: &o.PerIP, none: "no limit"}, "`N` requests at a time to one address, hosts that share it counted together"),
+			flag("max-crawl-delay", ofRun, amount[time.Duration]{in: times, p: &o.MaxDelay, least: time.Millisecond}, "honour a Crawl-delay in robots.txt up to this `TIME`"),
+			flag("max-wait", ofRun, amount[time.Duration]{in: times, p: &o.MaxWait, least: time.Millisecond}, "end when the next host may be asked only after this `TIME`, or when the proxy has failed for so long"),
+			flag("retries", ofRun, amount[int]{in: numbers, p: &o.Retries, most: 10_000}, "ask `N` times more after passing faults of a URL, each after its back-off; 429, 503 and failures to connect count on its host"),
+			flag("timeout", ofRun, amount[time.Duration]{in: times, p: &o.Timeout, least: time.Millisecond}, "the longest `TIME` for one request"),
+			flag("first-byte", ofRun, amount[time.Duration]{in: times, p: &o.FirstByte, least: time.Millisecond, none: "as -timeout"}, "the longest `TIME` until an answer begins"),
+			flag("min-rate", ofRun, amount[int64]{in: sizes, p: &o.MinRate, least: 1, none: "any"}, "give up an answer slower than this `SIZE` per second"),
+			flag("limit-rate", ofRun, amount[int64]{in: sizes, p: &o.LimitRate, least: 1, none: "no limit"}, "at most this `SIZE` per second over all downloads"),
+			userAgent(&o.UserAgent, "the `TEXT` of the header User-Agent; its first run of letters, - and _ is the name that is looked for in robots.txt"),
+			flag("header", ofSecret, headers{&o.Header}, "a header `'K: V'`, sent to the seeds' origins (scheme, host, port) only; repeatable"),
+			flag("user", ofSecret, text{&o.User}, "the user `NAME`, sent to the seeds' origins (scheme, host, port) only"),
+			flag("password", ofSecret, text{&o.Password}, "the `PASSWORD` of -user; better in the environment, since other users see command lines"),
+			flag("cookies", ofSecret, text{&f.cookies}, "a cookie `FILE` in Netscape format, for the seeds' hosts only; bad lines are reported and skipped"),
+			flag("proxy", ofSecret, parsed[*url.URL]{&o.Proxy, parseProxy, "as http_proxy, https_proxy and no_proxy say"}, "the proxy `URL` for all requests"),
+			flag("4", ofRun, toggle{&f.ipv4}, "use IPv4 only"),
+			flag("6", ofRun, toggle{&f.ipv6}, "use IPv6 only"),
+			flag("bind", ofSecret, parsed[netip.Addr]{&o.Bind, parseAddress, "any"}, "the local `ADDRESS` of connections"),
+			flag("insecure", ofRun, toggle{&o.Insecure}, "accept any certificate, TLS from 1.0 on, and RSA key exchange"),
+			flag("http1", ofRun, toggle{&o.HTTP1}, "ask by HTTP/1.1 alone, not by HTTP/2"),
+			flag("allow-private", ofCrawl, toggle{&o.AllowPrivate}, "let links lead to loopback and private addresses; seeds may always"),
+		}},
+		{"What to print", []*option{
+			flag("quiet", ofRun, toggle{&f.quiet}, "print errors only, and which dangerous options are kept from an earlier run: -robots ignore, -allow-private"),
+			flag("verbose", ofRun, toggle{&f.verbose}, "print a line per outcome: URL, outcome, status, bytes, ms; also why requests failed, and each step of the end"),
+			flag("log-format", ofRun, choice{&f.format, []string{"text", "json"}}, "the `FORMAT` of lines on standard error: text, or json: each line is an object, and durations are in milliseconds (_ms)"),
+			flag("pprof", ofRun, listenAddress{p: &f.pprof}, "serve Go's profiles at http://`ADDR`/debug/pprof/ while it runs; a port alone is one of 127.0.0.1"),
+		}},
+		{"How much at a time", []*option{
+			flag("crawlers", ofRun, amount[int]{in: numbers, p: &o.Crawlers, least: 1}, "`N` crawlers; crawler i uses buffer i mod -buffers"),
+			flag("downloads", ofRun, amount[int]{in: numbers, p: &o.Downloads, least: 1}, "`N` downloads in flight per crawler"),
+			flag("buffers", ofRun, amount[int]{in: numbers, p: &o.Buffers, least: 1}, "`N` buffers between crawlers and tree, each with its builder"),
+			flag("buffer-size", ofRun, amount[int]{in: numbers, p: &o.BufferSize, least: 1}, "`N` items in a buffer"),
+			flag("buffer-bytes", ofRun, amount[int64]{in: sizes, p: &o.BufferBytes, least: 1}, "the `SIZE` of the pages in a buffer"),
+			flag("memory-bodies", ofRun, amount[int64]{in: sizes, p: &o.MemoryBodies, least: 64 << 10}, "the `SIZE` of pages between request and buffer"),
+			flag("frontier-memory", ofRun, amount[int64]{in: sizes, p: &o.FrontierBytes, least: 64 << 10}, "the `SIZE` of memory for URLs that are next"),
+			flag("seen-memory", ofRun, amount[int64]{in: sizes, p: &o.SeenBytes, least: 32 << 10}, "the `SIZE` of the filter of known URLs; beyond it the index is asked too"),
+			flag("flush-interval", ofRun, amount[time.Duration]{in: times, p: &o.FlushInterval, least: time.Millisecond}, "the longest `TIME` an item waits in a buffer"),
+			flag("min-free", ofRun, amount[int64]{in: sizes, p: &o.MinFree, word: "auto", none: "auto"}, "fetch only while the disk of the tree has this `SIZE` free; auto: what the buffers may still bring to it; 0: do not look"),
+			flag("min-free-inodes", ofRun, amount[int64]{in: numbers, p: &o.MinFreeInodes, word: "auto", none: "auto"}, "fetch only while that disk has `N` inodes free, as -min-free"),
+			flag("sync", ofRun, choice{&f.sync, []string{"full", "none"}}, "the `MODE` of writing; full: safe against power cuts; none: against kill -9 only"),
+		}},
 	}
 }
 

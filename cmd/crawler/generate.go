@@ -29,7 +29,7 @@ func (c *command) generateCommand() *subcommand {
 				files["man1/"+p.manName()+".1"] = p.man(date, crawler.Version(), pages)
 			}
 			for shell, name := range map[string]string{"bash": "bash/crawler", "zsh": "zsh/_crawler", "fish": "fish/crawler.fish"} {
-				text, err := c.completions().of(shell)
+				text, err := c.completion(shell)
 				if err != nil {
 					return err
 				}

@@ -74,7 +74,7 @@ type memory struct {
 	origin    map[string]string // of the options that the tree keeps, fixes or had; a flag counts as a variable
 
 	dangers          string   // what each run says first; "" for nothing
-	changes, missing []string // see notices
+	changes, missing []string // see keep
 	logins           []string // origins for which seeds of earlier runs had a login, sorted
 	given            []string // those of this run, sorted
 }
@@ -205,15 +205,6 @@ func (m *memory) secret(name string, given bool) {
 	m.next.Secrets = append(m.next.Secrets, name)
 }
 
-// notices returns what a run says about its options once the tree is its own, a line each.
-func (m *memory) notices() []string {
-	lines := m.changes
-	if len(m.missing) > 0 {
-		lines = append(lines, fmt.Sprintf("an earlier run had %s, which the tree does not keep: give it again, or crawler options -reset NAME ends this reminder", strings.Join(m.missing, " ")))
-	}
-	return lines
-}
-
 // missingLogins returns a line about the origins for which earlier runs had a login in a seed and
 // this one has none, "" if there are none. It is for the time when all seeds are read.
 func (m *memory) missingLogins() string {
@@ -237,8 +228,11 @@ func (m *memory) missingLogins() string {
 func (m *memory) keep(c *command) func(was iut.Kept, logins []string) (iut.Kept, error) {
 	notices := sync.OnceFunc(func() {
 		c.warnFirst()
-		for _, line := range m.notices() {
+		for _, line := range m.changes {
 			c.tell(line)
+		}
+		if len(m.missing) > 0 {
+			c.tell(fmt.Sprintf("an earlier run had %s, which the tree does not keep: give it again, or crawler options -reset NAME ends this reminder", strings.Join(m.missing, " ")))
 		}
 	})
 	return func(was iut.Kept, logins []string) (iut.Kept, error) {

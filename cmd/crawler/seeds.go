@@ -105,7 +105,7 @@ func (c *command) meant(word string) string {
 	for _, sub := range c.visible() {
 		names = append(names, sub.name)
 	}
-	if near := nearest(word, names); near != "" {
+	if near := nearest(word, c.visible(), func(s *subcommand) string { return s.name }); near != "" {
 		return "; did you mean crawler " + near + "? See crawler -h"
 	}
 	return " (" + strings.Join(names, " ") + "); see crawler -h"

@@ -220,21 +220,38 @@ func notToken(r rune) bool {
 	return r <= ' ' || r >= 0x7f || strings.ContainsRune("()<>@,;:\\\"/[]?={}", r)
 }
 
-type proxy struct{ p **url.URL }
-
-func (v proxy) Set(s string) error {
-	u, err := url.Parse(s)
-	if err == nil && u.Host != "" {
-		switch u.Scheme {
-		case "http", "https", "socks5", "socks5h":
-			*v.p = u
-			return nil
-		}
-	}
-	return fmt.Errorf("an address such as http://127.0.0.1:3128 is allowed (http, https, socks5)")
+// A parsed value is one that parse makes of a text. Its default is shown as usual.
+type parsed[T any] struct {
+	p     *T
+	parse func(string) (T, error)
+	usual string
 }
 
-func (v proxy) String() string { return "as http_proxy, https_proxy and no_proxy say" }
+func (v parsed[T]) Set(s string) error {
+	parsed, err := v.parse(s)
+	if err == nil {
+		*v.p = parsed
+	}
+	return err
+}
+
+func (v parsed[T]) String() string { return v.usual }
+
+func parseProxy(s string) (*url.URL, error) {
+	u, err := url.Parse(s)
+	if err == nil && u.Host != "" && slices.Contains([]string{"http", "https", "socks5", "socks5h"}, u.Scheme) {
+		return u, nil
+	}
+	return nil, errors.New("an address such as http://127.0.0.1:3128 is allowed (http, https, socks5)")
+}
+
+func parseAddress(s string) (netip.Addr, error) {
+	a, err := netip.ParseAddr(s)
+	if err != nil {
+		err = errors.New("an IP address such as 192.0.2.7 is allowed")
+	}
+	return a, err
+}
 
 // toggle is a flag without a value.
 type toggle struct{ p *bool }
@@ -291,21 +308,3 @@ func (v params) Set(s string) error {
 }
 
 func (v params) String() string { return cmp.Or(strings.Join(v.p.Params, ","), "none") }
-
-type address struct{ p *netip.Addr }
-
-func (v address) Set(s string) error {
-	a, err := netip.ParseAddr(s)
-	if err != nil {
-		return fmt.Errorf("an IP address such as 192.0.2.7 is allowed")
-	}
-	*v.p = a
-	return nil
-}
-
-func (v address) String() string {
-	if !v.p.IsValid() {
-		return "any"
-	}
-	return v.p.String()
-}

@@ -113,9 +113,6 @@ const brokenHashes = 1 << 20
 // is broken, wherever that is. If there are more broken URLs than most, the edges are read several
 // times.
 func (i *Inspector) broken(ctx context.Context, q Question, most uint64, w *bufio.Writer) error {
-	if i.Edges == nil {
-		return fmt.Errorf("%w: the link graph of this tree", ErrNotFound)
-	}
 	key, err := i.Folder(q.URL, usageBroken)
 	if err != nil {
 		return err

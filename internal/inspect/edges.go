@@ -73,9 +73,6 @@ func (b *below) has(url string) bool {
 }
 
 func (i *Inspector) exportEdges(ctx context.Context, format string, in below, w *bufio.Writer) error {
-	if i.Edges == nil {
-		return fmt.Errorf("%w: the link graph of this tree", ErrNotFound)
-	}
 	var (
 		begin, end string
 		page       func(*edges.Page) // errors stay in w
@@ -182,9 +179,6 @@ func (o *graphml) write(before, text, behind string) {
 // exportRanks writes a row for each URL of the index that has a rank, in the order of the tree. The
 // ranks of all nodes of the link graph together are 1.
 func (i *Inspector) exportRanks(ctx context.Context, format string, in below, w *bufio.Writer) (err error) {
-	if i.Ranks == nil {
-		return fmt.Errorf("%w: ranks of this tree", ErrNotFound)
-	}
 	ranks, err := i.Ranks()
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: ranks; crawler rank makes them", ErrNotFound)

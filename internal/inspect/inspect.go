@@ -35,8 +35,8 @@ var (
 	ErrNotFound = errors.New("not found")
 )
 
-// An Inspector answers questions about one tree. Index and Tree are needed and may be in use by
-// a crawl. All methods may be called from any goroutine if the functions may.
+// An Inspector answers questions about one tree. Index and Tree may be in use by a crawl; what can
+// be nil says so. All methods may be called from any goroutine if the functions may.
 type Inspector struct {
 	Index *storage.Index
 	Tree  *iut.Tree
@@ -50,23 +50,22 @@ type Inspector struct {
 	// Working returns the URLs that the crawl has in hand; nil: it has none.
 	Working func() []string
 	// Scope returns the reason why scope rejects a URL, "" if it is admitted, and in words the rule
-	// that decides; nil: not known.
+	// that decides.
 	Scope func(url string) (reason, rule string)
-	// Form returns the reason why a URL is held for its path alone, or ""; nil: not known.
+	// Form returns the reason why a URL is held for its path alone, or "".
 	Form func(url string) string
 	// Limits are those by which URLs are held.
 	Limits storage.Limits
 	// Robots reports whether robots.txt lets a URL be asked and by which line; known is false
-	// while there is no answer of its origin. nil: not known.
+	// while there is no answer of its origin.
 	Robots func(url string) (ok bool, line string, known bool)
-	// Edges calls fn with each page of the link graph, as repair.Graph does; nil: it is not known.
+	// Edges calls fn with each page of the link graph, as repair.Graph does.
 	Edges func(ctx context.Context, fn func(edges.Page) error) error
-	// Ranks opens what crawler rank has found, fs.ErrNotExist if it was never asked; nil: it is not
-	// known.
+	// Ranks opens what crawler rank has found, fs.ErrNotExist if it was never asked.
 	Ranks func() (*rank.File, error)
 	// Software names the program in the archives that it writes.
 	Software string
-	// Canonical makes the one spelling of a URL that somebody typed; nil: it has it already.
+	// Canonical makes the one spelling of a URL that somebody typed.
 	Canonical func(string) (string, error)
 }
 
@@ -124,7 +123,6 @@ func (i *Inspector) Run(ctx context.Context, q Question, w io.Writer) error {
 }
 
 func (i *Inspector) run(ctx context.Context, q Question, w *bufio.Writer) error {
-	var one func(ctx context.Context, url string, w *bufio.Writer) error
 	switch q.Command {
 	case "ls":
 		return i.ls(ctx, q, w)
@@ -137,8 +135,6 @@ func (i *Inspector) run(ctx context.Context, q Question, w *bufio.Writer) error 
 		return i.broken(ctx, q, brokenHashes, w)
 	case "list":
 		return i.list(ctx, q, w)
-	case "page":
-		one = func(ctx context.Context, url string, w *bufio.Writer) error { return i.page(ctx, q, url, w) }
 	case "stats":
 		return i.stats(ctx, w)
 	case "progress":
@@ -146,15 +142,12 @@ func (i *Inspector) run(ctx context.Context, q Question, w *bufio.Writer) error 
 			return fmt.Errorf("%w: no crawl is going on", ErrNotFound)
 		}
 		return json.NewEncoder(w).Encode(i.Progress())
-	case "show":
-		one = i.show
-	case "cat":
-		one = i.cat
-	case "path":
-		one = i.path
-	case "why":
-		one = i.why
-	default:
+	}
+	one := map[string]func(ctx context.Context, url string, w *bufio.Writer) error{
+		"show": i.show, "cat": i.cat, "path": i.path, "why": i.why,
+		"page": func(ctx context.Context, url string, w *bufio.Writer) error { return i.page(ctx, q, url, w) },
+	}[q.Command]
+	if one == nil {
 		return fmt.Errorf("%w: no command %q, but these: %s", ErrUsage, q.Command, commands)
 	}
 	url, err := i.canonical(q.URL, q.Command+" URL")
@@ -165,11 +158,7 @@ func (i *Inspector) run(ctx context.Context, q Question, w *bufio.Writer) error 
 }
 
 func (i *Inspector) canonical(url, usage string) (string, error) {
-	canonical := url
-	var err error
-	if i.Canonical != nil {
-		canonical, err = i.Canonical(url)
-	}
+	canonical, err := i.Canonical(url)
 	if err == nil {
 		_, err = record.Key(canonical)
 	}

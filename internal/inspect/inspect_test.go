@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,6 +21,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 	"go.uber.org/goleak"
 
+	"urltree/internal/edges"
+	"urltree/internal/rank"
 	"urltree/iut"
 	"urltree/storage"
 	"urltree/storage/record"
@@ -47,7 +50,15 @@ func open(t *testing.T) *Inspector {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { index.Close() })
-	return &Inspector{Index: index, Tree: tree}
+	return &Inspector{
+		Index: index, Tree: tree,
+		Scope:     func(string) (reason, rule string) { return "", "any URL" },
+		Form:      func(string) string { return "" },
+		Robots:    func(string) (ok bool, line string, known bool) { return false, "", false },
+		Edges:     func(context.Context, func(edges.Page) error) error { return nil },
+		Ranks:     func() (*rank.File, error) { return nil, fs.ErrNotExist },
+		Canonical: func(url string) (string, error) { return url, nil },
+	}
 }
 
 // commit writes outcomes. A stored one's page goes into the tree if it has a body.

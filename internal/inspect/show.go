@@ -147,14 +147,9 @@ func instant(t int64) string { return time.Unix(0, t).UTC().Format(time.RFC3339)
 // flagWords explains the letters of a page's flags.
 func flagWords(flags string) string {
 	var words []string
-	for _, c := range flags {
-		switch c {
-		case 'n':
-			words = append(words, "nofollow")
-		case 't':
-			words = append(words, "truncated")
-		case 'c':
-			words = append(words, "links cut")
+	for _, f := range [...]struct{ letter, word string }{{"n", "nofollow"}, {"t", "truncated"}, {"c", "links cut"}} {
+		if strings.Contains(flags, f.letter) {
+			words = append(words, f.word)
 		}
 	}
 	return orDash(strings.Join(words, ", "))

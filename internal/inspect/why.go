@@ -143,10 +143,8 @@ func (i *Inspector) host(url string, say func(string, ...any)) error {
 
 // budgets says how full the budgets are that a URL needs a place of.
 func (i *Inspector) budgets(ctx context.Context, url string, say func(string, ...any)) error {
-	if i.Form != nil {
-		if reason := i.Form(url); reason != "" {
-			say("%s", meaning(reason))
-		}
+	if reason := i.Form(url); reason != "" {
+		say("%s", meaning(reason))
 	}
 	host, err := i.Index.Hosts().Get(record.Host(url))
 	if err != nil {
@@ -195,15 +193,10 @@ func (i *Inspector) budgets(ctx context.Context, url string, say func(string, ..
 
 // admission says what scope and robots.txt say of a URL.
 func (i *Inspector) admission(url string, say func(string, ...any)) {
-	if i.Scope != nil {
-		if reason, rule := i.Scope(url); reason != "" {
-			say("Scope rejects it: %s.", rule)
-		} else {
-			say("Scope admits it: %s.", rule)
-		}
-	}
-	if i.Robots == nil {
-		return
+	if reason, rule := i.Scope(url); reason != "" {
+		say("Scope rejects it: %s.", rule)
+	} else {
+		say("Scope admits it: %s.", rule)
 	}
 	switch ok, line, known := i.Robots(url); {
 	case !known:

@@ -35,21 +35,13 @@ const (
 var States = []State{Stored, Pending, Redirected, Failed, Refused}
 
 func (s State) String() string {
-	switch s {
-	case Pending:
-		return "pending"
-	case Stored:
-		return "stored"
-	case Redirected:
-		return "redirected"
-	case Failed:
-		return "failed"
-	case Refused:
-		return "refused"
-	case Read:
-		return "read"
+	names := [...]string{
+		Pending: "pending", Stored: "stored", Redirected: "redirected", Failed: "failed", Refused: "refused", Read: "read",
 	}
-	return fmt.Sprintf("state(%d)", uint8(s))
+	if s == 0 || int(s) >= len(names) {
+		return fmt.Sprintf("state(%d)", uint8(s))
+	}
+	return names[s]
 }
 
 // A Range is one of the three queues in which the pending rows of a host stand.

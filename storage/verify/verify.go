@@ -29,7 +29,7 @@ func Index(ctx context.Context, file *boltfile.File, waiting *inbox.Inbox, kept 
 	}
 	v := verifier{
 		file: file, waiting: waiting, report: report{fault: fault},
-		hosts: map[string]*record.Counts{}, domains: map[string]*record.DomainRow{}, toRead: map[string]int64{},
+		hosts: map[string]record.Counts{}, domains: map[string]record.DomainRow{}, toRead: map[string]int64{},
 	}
 	for _, step := range []func(context.Context) error{
 		v.records, v.inbox, v.counted, v.shorter, v.pendingRows, v.meta, v.sitemaps, v.hostRows, v.domainRows, v.others,
@@ -56,8 +56,8 @@ type verifier struct {
 	file    *boltfile.File
 	waiting *inbox.Inbox
 	totals  record.Totals
-	hosts   map[string]*record.Counts // by name; those that the host table has are taken out
-	domains map[string]*record.DomainRow
+	hosts   map[string]record.Counts // by name; those that the host table has are taken out
+	domains map[string]record.DomainRow
 	toRead  map[string]int64 // sitemaps to be read, by host
 	folders folders
 	path    path
@@ -148,13 +148,10 @@ func (v *verifier) inbox(ctx context.Context) error {
 func (v *verifier) count(key []byte, rec *record.Record) error {
 	v.totals.Count(rec, 1)
 	name := record.Host(rec.URL)
-	if v.hosts[name] == nil {
-		v.hosts[name] = &record.Counts{}
-	}
-	v.hosts[name].Count(rec, 1)
-	if record.HeldByDomain(rec) != 0 {
-		v.domain(name).Held++
-	}
+	sum := v.hosts[name]
+	sum.Count(rec, 1)
+	v.hosts[name] = sum
+	v.domain(name, 0, record.HeldByDomain(rec))
 	if rec.State == record.Pending {
 		v.pending.add(rec, key)
 		if len(v.pending.keys) >= mostPending {
@@ -272,24 +269,19 @@ func (v *verifier) hostRows(ctx context.Context) error {
 		name := string(k)
 		v.totals.Sitemaps += v.toRead[name]
 		want := v.hosts[name]
-		if want == nil {
-			want = &record.Counts{}
-		}
 		delete(v.hosts, name)
 		h, err := record.DecodeHost(name, value)
 		if err != nil {
 			v.damage(err)
 			return nil
 		}
-		if h.Counts != *want {
-			v.sum("host %s: counters %+v, records %+v", name, h.Counts, *want)
+		if h.Counts != want {
+			v.sum("host %s: counters %+v, records %+v", name, h.Counts, want)
 		}
 		if _, ok := record.Registrable(name); ok && h.Counted == 0 && h.Used() > 0 {
 			v.sum("host %s: is not counted for its domain", name)
 		}
-		if h.Counted != 0 {
-			v.domain(name).Hosts++
-		}
+		v.domain(name, h.Counted, 0)
 		if h.Sitemaps != v.toRead[name] {
 			v.sum("host %s: counts %d sitemaps to be read, has %d", name, h.Sitemaps, v.toRead[name])
 		}
@@ -301,13 +293,13 @@ func (v *verifier) hostRows(ctx context.Context) error {
 	return err
 }
 
-// domain returns what the rows of hosts and the records say of the domain of a host.
-func (v *verifier) domain(host string) *record.DomainRow {
-	name := record.Domain(host)
-	if v.domains[name] == nil {
-		v.domains[name] = &record.DomainRow{}
+// domain adds what the row of a host, and a record of it, say of its domain.
+func (v *verifier) domain(host string, hosts, held int64) {
+	if hosts != 0 || held != 0 {
+		name := record.Domain(host)
+		d := v.domains[name]
+		v.domains[name] = record.DomainRow{Hosts: d.Hosts + hosts, Held: d.Held + held}
 	}
-	return v.domains[name]
 }
 
 func (v *verifier) domainRows(ctx context.Context) error {
@@ -318,12 +310,9 @@ func (v *verifier) domainRows(ctx context.Context) error {
 			return nil
 		}
 		want := v.domains[string(k)]
-		if want == nil {
-			want = &record.DomainRow{}
-		}
 		delete(v.domains, string(k))
-		if d != *want {
-			v.sum("domain %s: counters %+v, hosts and records %+v", k, d, *want)
+		if d != want {
+			v.sum("domain %s: counters %+v, hosts and records %+v", k, d, want)
 		}
 		return nil
 	})
