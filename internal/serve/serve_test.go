@@ -34,7 +34,12 @@ func serve(t *testing.T, prefix string) *site {
 	t.Helper()
 	s := &site{Site: testsite.New(t, filepath.Join(t.TempDir(), "iut")), t: t}
 	t.Cleanup(s.Close)
-	s.in = &inspect.Inspector{Index: s.Index, Tree: s.Tree, Canonical: weburl.SeedURL}
+	s.in = &inspect.Inspector{
+		Index: s.Index, Tree: s.Tree, Canonical: weburl.SeedURL,
+		Scope:  func(string) (reason, rule string) { return "", "any URL" },
+		Form:   func(string) string { return "" },
+		Robots: func(string) (ok bool, line string, known bool) { return false, "", false },
+	}
 	ask := func(ctx context.Context, q inspect.Question, w io.Writer) error {
 		s.asked.Add(1)
 		return s.in.Run(ctx, q, w)
