@@ -22,6 +22,10 @@ const pagePolicy = "sandbox allow-scripts; default-src 'none'; " +
 	"frame-src 'self' data: blob:; object-src 'self' data:; worker-src 'none'; connect-src 'none'; " +
 	"form-action 'none'; base-uri 'self'; webrtc 'block'"
 
+// connections is, for browsers that know it, what pages may connect to in any way: this server,
+// which redirects to itself alone.
+const connections = "(response-origin);redirects=allow;webrtc=block"
+
 // ownPolicy comes with the server's own pages, which have no scripts.
 const ownPolicy = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'"
 

@@ -58,7 +58,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head.Set("Referrer-Policy", "no-referrer")
 	head.Set("Cross-Origin-Resource-Policy", "same-origin")
 	head.Set("Cache-Control", "no-cache")
-	head.Set("Connection-Allowlist", "(response-origin)")
+	head.Set("Connection-Allowlist", connections)
 	head.Set("Content-Security-Policy", ownPolicy)
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		head.Set("Allow", "GET, HEAD")
