@@ -16,12 +16,7 @@ func (l *Linker) edges(page extract.Result, url string) []byte {
 		return nil
 	}
 	l.stripEdges(page.Edges)
-	size := 16 + len(url)
-	for i := range page.Edges {
-		e := &page.Edges[i]
-		size += 8 + len(e.To) + len(e.Element) + len(e.Rel) + len(e.Text)
-	}
-	return edges.AppendPage(make([]byte, 0, size), edges.Page{URL: url, Edges: page.Edges})
+	return edges.AppendPage(nil, edges.Page{URL: url, Edges: page.Edges})
 }
 
 // stripEdges replaces the URLs of edges by those that the index knows.

@@ -202,26 +202,32 @@ func (o *Options) linker() *Linker {
 func (o *Options) linkOptions() iut.LinkOptions {
 	l := iut.LinkOptions{
 		Scope: o.Scope.String(), Include: patterns(o.Include), Exclude: patterns(o.Exclude),
-		MaxDepth: o.MaxDepth, NoFollow: o.NoFollow, Assets: o.Assets, Robots: "obey", Accept: o.Accept,
+		MaxDepth: otherDepth(o.MaxDepth), NoFollow: o.NoFollow, Assets: o.Assets, Robots: "obey", Accept: o.Accept,
 		Budgets: iut.Budgets(o.Budgets),
 	}
 	if o.IgnoreRobots {
 		l.Robots = "ignore"
 	}
-	switch {
-	case o.MaxDepth == 0:
-		l.MaxDepth = -1
-	case o.MaxDepth < 0:
-		l.MaxDepth = 0
-	}
 	return l
+}
+
+// otherDepth returns the MaxDepth of FORMAT for that of Options, and the other way round: of one 0
+// is no limit and -1 the seeds alone, of the other it is the reverse.
+func otherDepth(most int) int {
+	switch {
+	case most == 0:
+		return -1
+	case most < 0:
+		return 0
+	}
+	return most
 }
 
 // NewLinker makes the Linker that FORMAT describes: what merge and check parse pages with. An error
 // is about what FORMAT says, as of a pattern that does not compile.
 func NewLinker(f iut.Format) (*Linker, error) {
 	l := f.Links
-	o := Options{MaxDepth: l.MaxDepth, NoFollow: l.NoFollow, Assets: l.Assets, Accept: l.Accept, Budgets: Budgets(l.Budgets)}
+	o := Options{MaxDepth: otherDepth(l.MaxDepth), NoFollow: l.NoFollow, Assets: l.Assets, Accept: l.Accept, Budgets: Budgets(l.Budgets)}
 	var err error
 	if o.Strip, err = weburl.ParseStrip(f.Strip); err != nil {
 		return nil, fmt.Errorf("FORMAT: %w", err)
@@ -230,12 +236,6 @@ func NewLinker(f iut.Format) (*Linker, error) {
 		if o.Scope, err = scope.ParseMode(l.Scope); err != nil {
 			return nil, fmt.Errorf("FORMAT: %w", err)
 		}
-	}
-	switch {
-	case l.MaxDepth < 0:
-		o.MaxDepth = 0
-	case l.MaxDepth == 0:
-		o.MaxDepth = -1
 	}
 	for _, list := range []struct {
 		from []string

@@ -252,26 +252,15 @@ func unescape(path string) string {
 	if strings.IndexByte(path, '%') < 0 {
 		return path
 	}
-	b := make([]byte, 0, len(path))
-	for i := 0; i < len(path); i++ {
-		if path[i] != '%' || i+2 >= len(path) {
-			b = append(b, path[i])
-			continue
+	return escapes.ReplaceAllStringFunc(path, func(escape string) string {
+		if c, _ := strconv.ParseUint(escape[1:], 16, 8); isUnreserved(byte(c)) {
+			return string(rune(c))
 		}
-		c, err := strconv.ParseUint(path[i+1:i+3], 16, 8)
-		switch {
-		case err != nil:
-			b = append(b, '%')
-			continue
-		case isUnreserved(byte(c)):
-			b = append(b, byte(c))
-		default:
-			b = append(b, strings.ToUpper(path[i:i+3])...)
-		}
-		i += 2
-	}
-	return string(b)
+		return strings.ToUpper(escape)
+	})
 }
+
+var escapes = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
 
 func isUnreserved(c byte) bool {
 	return c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("-._~", c) >= 0

@@ -67,22 +67,15 @@ func (s Strip) Apply(url string) string {
 	if at < 0 {
 		return url
 	}
-	kept := make([]byte, 0, len(url))
-	kept = append(kept, url[:at]...)
-	mark, dropped := byte('?'), false
-	for param := range strings.SplitSeq(url[at+1:], "&") {
-		name, _, _ := strings.Cut(param, "=")
-		if s.strips(name) {
-			dropped = true
-			continue
-		}
-		kept = append(append(kept, mark), param...)
-		mark = '&'
-	}
-	if !dropped {
+	params := strings.Split(url[at+1:], "&")
+	kept := slices.DeleteFunc(params, s.strips)
+	switch len(kept) {
+	case len(params):
 		return url
+	case 0:
+		return url[:at]
 	}
-	return string(kept)
+	return url[:at+1] + strings.Join(kept, "&")
 }
 
 // path takes parameters out of the segments of a canonical URL's path. A segment that would become
@@ -99,13 +92,8 @@ func (s Strip) path(url string) string {
 	segments := strings.Split(path[host:], "/")
 	for i, segment := range segments[1:] {
 		params := strings.Split(segment, ";")
-		kept := params[:1]
-		for _, param := range params[1:] {
-			if name, _, _ := strings.Cut(param, "="); !s.strips(name) {
-				kept = append(kept, param)
-			}
-		}
-		if stripped := strings.Join(kept, ";"); !isDots(stripped) {
+		kept := slices.DeleteFunc(params[1:], s.strips)
+		if stripped := strings.Join(params[:1+len(kept)], ";"); !isDots(stripped) {
 			segments[1+i] = stripped
 		}
 	}
@@ -121,7 +109,9 @@ func isDots(segment string) bool {
 	return dots == "." || dots == ".."
 }
 
-func (s Strip) strips(name string) bool {
+// strips reports whether a parameter is taken out.
+func (s Strip) strips(param string) bool {
+	name, _, _ := strings.Cut(param, "=")
 	for _, p := range s.Params {
 		if prefix, ok := strings.CutSuffix(p, "*"); ok && strings.HasPrefix(name, prefix) || p == name {
 			return true

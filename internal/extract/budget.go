@@ -43,14 +43,8 @@ func mostWork(bytes, n, base int) int { return n*base + (stepsRef+stepsHost)*byt
 // authority returns what may be user name, host and port of a reference, "" of a mere path.
 func authority(ref string) string {
 	ref = strings.TrimLeft(ref, space)
-	n := 0
-	for n < len(ref) && isScheme(ref[n]) {
-		n++
-	}
-	scheme, slashes := n < len(ref) && ref[n] == ':', ref
-	if scheme {
-		slashes = ref[n+1:]
-	} else if n > 0 {
+	slashes, scheme := strings.CutPrefix(strings.TrimLeftFunc(ref, isScheme), ":")
+	if !scheme && len(slashes) < len(ref) {
 		return "" // a mere path
 	}
 	host := strings.TrimLeft(slashes, `/\`+"\t\n\r")
@@ -63,31 +57,11 @@ func authority(ref string) string {
 	return host
 }
 
-func isScheme(c byte) bool {
+func isScheme(c rune) bool {
 	return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '+' || c == '-' || c == '.'
 }
 
 // isPlain reports whether a host, or a reference and its host with it, costs no more than a path.
 func isPlain(s string) bool {
-	var all uint8
-	for i := range len(s) {
-		all |= costly[s[i]]
-	}
-	return all&always == 0 && (all&dash == 0 || !strings.Contains(s, "xn--"))
+	return !strings.ContainsAny(s, "%@") && !hasWide(s) && !strings.Contains(s, "xn--")
 }
-
-// costly has the bytes that may make a reference cost more.
-var costly = func() (t [256]uint8) {
-	for c := range t {
-		if c >= 0x80 || c == '%' || c == '@' {
-			t[c] = always
-		}
-	}
-	t['-'] = dash // of xn--
-	return t
-}()
-
-const (
-	always = 1 << iota
-	dash
-)

@@ -44,32 +44,6 @@ func (p *page) srcdoc(text []byte) {
 	p.docs.parts = append(p.docs.parts, part{len(p.Links), around})
 }
 
-// inDocument takes an element of a document in the page, if that counts in another way there.
-func (p *page) inDocument(name string, a attributes) (done bool) {
-	d := &p.docs.list[p.docs.at]
-	switch name {
-	case "a", "area":
-		if ref, ok := p.address(a); ok {
-			p.refer(name, p.rel(a), ref)
-		}
-	case "base":
-		if ref, ok := a.Attr(attrHref); ok && !d.hasBase {
-			d.base, d.hasBase = string(ref), true
-		}
-	case "meta":
-		p.refreshElement(a)
-		content, _ := a.Attr(attrContent)
-		if p.isRobots(a) {
-			_, nofollow := Directives([]string{string(content)}, "")
-			d.noFollow = d.noFollow || nofollow
-		}
-	case "html":
-	default:
-		return false
-	}
-	return true
-}
-
 // isRobots reports whether a meta element has directives for the crawler.
 func (p *page) isRobots(a attributes) bool {
 	name, _ := a.Attr(attrName)

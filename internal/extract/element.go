@@ -118,46 +118,40 @@ func attr(a attributes, i int) string {
 
 // element takes the references and metadata of one element.
 func (p *page) element(name string, a attributes) {
-	if p.docs.at == 0 || !p.inDocument(name, a) {
-		p.ownElement(name, a)
-	}
+	p.ownElement(name, a)
 	if p.opts.Assets {
 		p.looks(name, a)
 	}
 }
 
+// ownElement takes what only some elements have. In a document in the page there is no metadata.
 func (p *page) ownElement(name string, a attributes) {
+	isPage := p.docs.at == 0
 	switch name {
 	case "a", "area":
-		ref, ok := p.address(a)
-		if !ok {
-			return
-		}
-		p.texts.named = len(p.Links) // its place, unless there are too many
-		p.refer(name, p.rel(a), ref)
-		if name == "area" {
-			alt, _ := a.Attr(attrAlt)
-			text := []byte(p.oneLine(alt, maxLinkText))
-			p.keepLinkText(text)
-			p.nameEdge(text)
-		} else {
-			p.called.open = !p.called.full || p.opts.Edges
+		if ref, ok := p.address(a); ok {
+			place := len(p.Links)
+			p.refer(name, p.rel(a), ref)
+			if isPage {
+				p.startLink(name, a, place)
+			}
 		}
 	case "base":
-		if ref, ok := a.Attr(attrHref); ok && !p.docs.list[0].hasBase {
-			p.docs.list[0].base, p.docs.list[0].hasBase = string(ref), true
+		d := &p.docs.list[p.docs.at]
+		if ref, ok := a.Attr(attrHref); ok && !d.hasBase {
+			d.base, d.hasBase = string(ref), true
 		}
 	case "link":
 		p.linkElement(a)
 	case "html":
 		for _, i := range []int{attrLang, attrXMLLang} {
-			if p.about.meta.Language == "" {
+			if isPage && p.about.meta.Language == "" {
 				language, _ := a.Attr(i)
 				p.about.meta.Language = p.oneLine(language, maxLanguage)
 			}
 		}
 	case "meta":
-		p.metaElement(a)
+		p.metaElement(a, isPage)
 	case "iframe", "frame":
 		if text, ok := a.Attr(attrSrcdoc); ok && name == "iframe" {
 			p.srcdoc(text)
@@ -259,29 +253,29 @@ func (p *page) show(name string, ref []byte) {
 	p.refer(name, "", ref)
 }
 
-// refreshElement takes the refresh of a meta element.
-func (p *page) refreshElement(a attributes) {
+// metaElement takes a refresh, the directives for robots, and what describes the page.
+func (p *page) metaElement(a attributes, isPage bool) {
+	content, _ := a.Attr(attrContent)
 	if pragma, _ := a.Attr(attrHTTPEquiv); bytes.EqualFold(pragma, []byte("refresh")) {
-		if ref, ok := refresh(attr(a, attrContent)); ok {
+		if ref, ok := refresh(string(content)); ok {
 			p.refer("meta", "", []byte(ref))
 		}
 	}
-}
-
-// metaElement takes a refresh, the directives for robots, and what describes the page.
-func (p *page) metaElement(a attributes) {
-	p.refreshElement(a)
-	content, _ := a.Attr(attrContent)
-	name, _ := a.Attr(attrName)
-	property, _ := a.Attr(attrProperty)
-	p.describe(strings.ToLower(string(bytes.TrimSpace(name))), strings.ToLower(string(bytes.TrimSpace(property))), content)
-	if p.isRobots(a) {
-		text := string(content)
-		noindex, nofollow := Directives([]string{text}, "")
-		p.NoIndex = p.NoIndex || noindex
-		p.NoFollow = p.NoFollow || nofollow
-		p.about.robots.item(text)
+	if isPage {
+		p.describe(strings.ToLower(strings.TrimSpace(attr(a, attrName))), strings.ToLower(strings.TrimSpace(attr(a, attrProperty))), content)
 	}
+	if !p.isRobots(a) {
+		return
+	}
+	noindex, nofollow := Directives([]string{string(content)}, "")
+	if !isPage {
+		d := &p.docs.list[p.docs.at]
+		d.noFollow = d.noFollow || nofollow
+		return
+	}
+	p.NoIndex = p.NoIndex || noindex
+	p.NoFollow = p.NoFollow || nofollow
+	p.about.robots.item(string(content))
 }
 
 // load takes a reference that means nothing when it is empty.

@@ -198,6 +198,20 @@ func (p *page) text(text []byte) {
 	}
 }
 
+// startLink begins the text of an a element, and keeps that of an area element. place is that of
+// its link, unless there are too many.
+func (p *page) startLink(name string, a attributes, place int) {
+	p.texts.named = place
+	if name == "a" {
+		p.called.open = !p.called.full || p.opts.Edges
+		return
+	}
+	alt, _ := a.Attr(attrAlt)
+	text := []byte(p.oneLine(alt, maxLinkText))
+	p.keepLinkText(text)
+	p.nameEdge(text)
+}
+
 // endLink keeps the text of the element a that is open.
 func (p *page) endLink() {
 	if p.called.open {

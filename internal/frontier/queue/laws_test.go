@@ -1,6 +1,14 @@
 package queue
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
+
+// Compare compares like Less, for the functions of package slices.
+func Compare[V any](a, b Item[V]) int {
+	return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Seq, b.Seq))
+}
 
 // check asserts the laws of a complete binary tree of players.
 func (b *Bracket) check() error {

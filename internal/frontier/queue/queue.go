@@ -6,7 +6,6 @@
 package queue
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 )
@@ -22,11 +21,6 @@ type Item[V any] struct {
 // Less reports whether a stands before b.
 func (a *Item[V]) Less(b *Item[V]) bool {
 	return a.Key < b.Key || a.Key == b.Key && a.Seq < b.Seq
-}
-
-// Compare compares like Less, for the functions of package slices.
-func Compare[V any](a, b Item[V]) int {
-	return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Seq, b.Seq))
 }
 
 // A Queue returns first what has the least key. It is not safe for use by several goroutines.

@@ -78,7 +78,7 @@ func (c *cbt[V]) Insert(items ...Item[V]) {
 
 func (c *cbt[V]) compare(a, b Item[V]) int {
 	c.comparisons++
-	return queue.Compare(a, b)
+	return Compare(a, b)
 }
 
 // fill adds a sorted set to the bracket's loser, which has room for it.

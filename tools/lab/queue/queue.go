@@ -28,6 +28,11 @@ import (
 // An Item is one of the crawler's queues.
 type Item[V any] = queue.Item[V]
 
+// Compare compares items, for the functions of package slices.
+func Compare[V any](a, b Item[V]) int {
+	return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Seq, b.Seq))
+}
+
 // The kinds of queues.
 const (
 	CBT       = queue.CBT

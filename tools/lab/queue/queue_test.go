@@ -99,7 +99,7 @@ func TestAgainstTournament(t *testing.T) {
 				extract := func(t *rapid.T, r int) {
 					before := Item[uint32]{Key: 7, Value: 7}
 					got := q.Extract([]Item[uint32]{before}, r)
-					slices.SortFunc(got[1:], queue.Compare)
+					slices.SortFunc(got[1:], Compare)
 					want := []Item[uint32]{before}
 					for range min(r, model.Len()) {
 						want = append(want, model.Pop())
@@ -157,9 +157,9 @@ func (c *cbt[V]) check() error {
 		switch {
 		case p.n == 0, p.n < c.n && id != c.bracket.Winner() && id != c.bracket.Loser():
 			return fmt.Errorf("block %d of %d leaves has %d items of %d", id, n, p.n, c.n)
-		case !slices.IsSortedFunc(items, queue.Compare):
+		case !slices.IsSortedFunc(items, Compare):
 			return fmt.Errorf("block %d is not sorted", id)
-		case queue.Compare(items[0], p.first) != 0 || queue.Compare(items[p.n-1], p.last) != 0:
+		case Compare(items[0], p.first) != 0 || Compare(items[p.n-1], p.last) != 0:
 			return fmt.Errorf("block %d has other ends than noted", id)
 		}
 	}

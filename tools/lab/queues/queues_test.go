@@ -11,7 +11,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"urltree/internal/frontier/queue"
 	labqueue "urltree/tools/lab/queue"
 	"urltree/tools/lab/queue/block"
 )
@@ -113,7 +112,7 @@ func TestBinaryHeap(t *testing.T) {
 			if err := h.Err(); err != nil {
 				return err
 			}
-			slices.SortFunc(list, queue.Compare)
+			slices.SortFunc(list, labqueue.Compare)
 			if !slices.Equal(got, list) || h.Len() != 0 {
 				t.Errorf("%s: not the items in order", name)
 			}
