@@ -47,12 +47,21 @@ func (o *Options) checkWords() error {
 	if !slices.Contains([]string{"page", "all", "none"}, o.NoFollow) {
 		return fmt.Errorf("%w: NoFollow is %q, page, all or none is needed", ErrOptions, o.NoFollow)
 	}
+	if o.Store != "" && !slices.Contains(Stores, o.Store) {
+		return fmt.Errorf("%w: Store is %q, one of %s is needed", ErrOptions, o.Store, strings.Join(Stores, ", "))
+	}
+	if strings.ContainsAny(o.WARC.Operator, "\r\n") {
+		return fmt.Errorf("%w: WARC.Operator has more than a line", ErrOptions)
+	}
 	return nil
 }
 
 // checkNumbers says which number is too small or too large. One that has a default is at least 1,
 // and any other one at least 0, but where less has a meaning.
 func (o *Options) checkNumbers() error {
+	if o.WARC.Size < 1 {
+		return fmt.Errorf("%w: WARC.Size is %d, at least 1, or 0 for its default, is needed", ErrOptions, o.WARC.Size)
+	}
 	if o.Retries > mostRetries {
 		return fmt.Errorf("%w: Retries is %d, at most %d are counted", ErrOptions, o.Retries, mostRetries)
 	}

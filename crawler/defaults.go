@@ -46,6 +46,8 @@ func DefaultOptions() Options {
 		MaxWait:  10 * time.Minute,
 		NoFollow: "page",
 
+		WARC: WARC{Size: 1 << 30},
+
 		UserAgent: "urltree/" + Version(),
 	}
 }

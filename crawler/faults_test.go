@@ -410,7 +410,7 @@ func completeOn(t *testing.T, disk *faultfs.Mem, call string) map[string]bool {
 		if st.Kind != iut.PageComplete {
 			return nil
 		}
-		_, ok, err := tree.Complete(url, true)
+		_, ok, err := tree.Complete(iut.Facts{URL: url}, true)
 		complete[rel] = ok
 		return err
 	})

@@ -84,7 +84,7 @@ func TestFoldingDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, url := range want {
-			if f, ok, err := tree.Complete(url, true); !ok || err != nil || f.URL != url {
+			if f, ok, err := tree.Complete(iut.Facts{URL: url}, true); !ok || err != nil || f.URL != url {
 				t.Errorf("folds %v: %s is not complete: %v", folds, url, err)
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"urltree/internal/frontier"
 	"urltree/internal/repair"
 	"urltree/internal/robots"
+	"urltree/internal/warc"
 	"urltree/iut"
 	"urltree/storage"
 	"urltree/storage/record"
@@ -55,7 +56,7 @@ func (e *engine) openTree(context.Context) (err error) {
 	if e.opts.NoSync {
 		mode = iut.SyncNone
 	}
-	e.store.tree, err = iut.Open(e.opts.Tree, iut.Options{FS: e.opts.FS, Sync: mode, Identity: e.opts.identity(), Watch: e.ends.watch})
+	e.store.tree, err = iut.Open(e.opts.Tree, iut.Options{FS: e.opts.FS, Sync: mode, Identity: e.opts.identity(), Segments: e.opts.segments(), Watch: e.ends.watch})
 	if err != nil {
 		return err
 	}
@@ -78,7 +79,24 @@ func (e *engine) keep() error {
 
 // identity is what a new tree is made by, and an old one must have been made by.
 func (o *Options) identity() *iut.Identity {
-	return &iut.Identity{Canonical: strconv.Itoa(weburl.Version), Strip: o.Strip.String(), Partition: "host"}
+	return &iut.Identity{Canonical: strconv.Itoa(weburl.Version), Strip: o.Strip.String(), Partition: "host", Store: o.Store}
+}
+
+// segments says how WARC files are written, and what each says of the crawl.
+func (o *Options) segments() iut.SegmentOptions {
+	robots := "obey"
+	if o.IgnoreRobots {
+		robots = "ignore"
+	}
+	about := warc.Header{
+		{Name: "software", Value: "urltree/" + Version()},
+		{Name: "format", Value: "WARC file version 1.1"},
+		{Name: "conformsTo", Value: "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"},
+		{Name: "robots", Value: robots},
+		{Name: "http-header-user-agent", Value: o.UserAgent},
+		{Name: "operator", Value: o.WARC.Operator},
+	}
+	return iut.SegmentOptions{Size: o.WARC.Size, Plain: o.WARC.Plain, NoRevisit: o.WARC.NoRevisit, About: about}
 }
 
 // openIndex opens the index, or makes it of the folders.
@@ -110,8 +128,14 @@ func (e *engine) openIndex(ctx context.Context) error {
 	if e.begun.earlier = e.store.index.Totals().Records() > 0; !e.begun.earlier {
 		e.store.index.Filter().SetComplete()
 	}
-	e.begun.opened, err = e.store.index.Transaction()
-	return err
+	if e.begun.opened, err = e.store.index.Transaction(); err != nil {
+		return err
+	}
+	ends, err := e.store.index.Marks().SegmentEnds(ctx)
+	if err != nil {
+		return err
+	}
+	return e.store.tree.Recover(ends)
 }
 
 // makeIndex makes the index of the folders, by the link options in FORMAT and not by those of this
@@ -192,7 +216,7 @@ func (e *engine) makeClient(context.Context) error {
 		Guard:     e.guard,
 		LimitRate: e.opts.LimitRate, MinRate: e.opts.MinRate, FirstByte: e.opts.FirstByte,
 		Network: e.opts.Network, Bind: e.opts.Bind, PerIP: e.opts.PerIP, Insecure: e.opts.Insecure, HTTP1: e.opts.HTTP1, IdleConns: e.opts.idle,
-		Source: e.source(),
+		Source: e.source(), Wire: e.store.tree.Format().Store == iut.StoreWARC,
 	})
 	e.rules.robots = newRobotsCache(e.store.index, robots.Token(e.opts.UserAgent), uint32(e.opts.Retries)+1, e.begun.run.Start)
 	return nil

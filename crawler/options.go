@@ -72,6 +72,12 @@ type Options struct {
 	// watched. What the index has yet to write to move new URLs to their places stays free besides.
 	MinFree, MinFreeInodes int64
 
+	// Store is where pages are kept: StoreFolders, each in a folder, or StoreWARC, all of them in WARC
+	// files, as they came. It is fixed when the tree is made. "": as the tree has them, a new one in
+	// folders.
+	Store string
+	WARC  WARC // of StoreWARC alone
+
 	Strip    weburl.Strip // taken out of every URL; fixed when the tree is made
 	Scope    scope.Mode   // zero: any
 	Include  []*regexp.Regexp
@@ -183,6 +189,23 @@ type Options struct {
 	idle    int // connections kept open without a request
 }
 
+// Stores, as Options.Store.
+const (
+	StoreFolders = iut.StoreFolders
+	StoreWARC    = iut.StoreWARC
+)
+
+// Stores are the values of Options.Store.
+var Stores = []string{StoreFolders, StoreWARC}
+
+// WARC says how WARC files are written: from the beginning of a run on, since none is opened again.
+type WARC struct {
+	Size      int64  // bytes after which a new file is begun; 0: 1 GiB
+	Plain     bool   // without compression
+	NoRevisit bool   // keep a body once more whose bytes are kept already, in place of naming it
+	Operator  string // who is named as the operator of the crawl; "": nobody
+}
+
 // An Outcome is what came of a URL, as passed to OnOutcome: of a request, or of a URL that was held
 // or refused without one. A page that the tree cannot hold is told as stored, and fails later.
 type Outcome struct {
@@ -216,8 +239,8 @@ func (o *Options) keepsNothing() error {
 	switch {
 	case !o.NoTree:
 		return nil
-	case o.Tree != "" || o.Output != "" || o.FS != nil || o.Keep != nil:
-		return fmt.Errorf("%w: NoTree keeps nothing: Tree, Output, FS and Keep must be unset", ErrOptions)
+	case o.Tree != "" || o.Output != "" || o.Store != "" || o.FS != nil || o.Keep != nil:
+		return fmt.Errorf("%w: NoTree keeps nothing: Tree, Output, Store, FS and Keep must be unset", ErrOptions)
 	case o.Edges, o.ScoreBy == string(score.PageRank):
 		return fmt.Errorf("%w: NoTree keeps nothing: neither Edges nor ScoreBy rank can be had", ErrOptions)
 	case len(o.Seeds) == 0 && o.MoreSeeds == nil:

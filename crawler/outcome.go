@@ -223,11 +223,25 @@ func (c *crawler) page(item *iut.Item, res *fetch.Response) {
 		item.Refuse(record.Duplicate) // as do its
 	default:
 		item.State = record.Stored
+		item.Answer = answerOf(res)
+		if coded := res.Body.TakeCoded(); coded != nil { // what the tree keeps is all that is needed from here on
+			res.Body.Release()
+			res.Body = coded
+		}
 		if item.Temp = res.Body.Temp(); item.Temp == "" {
 			item.Body = res.Body.Bytes()
 		}
 		item.Free = res.Body.Release // of a file that the tree has taken only the map goes
 	}
+}
+
+// answerOf returns what a tree of segments keeps of an answer besides its body; nil: nothing.
+func answerOf(res *fetch.Response) *iut.Answer {
+	w := res.Wire
+	if w == nil {
+		return nil
+	}
+	return &iut.Answer{Request: w.Request, Head: w.Head, Protocol: w.Protocol, Peer: w.Addr, Time: w.Sent}
 }
 
 // keptLinks returns the links of an answer's headers as source.txt has them.
@@ -268,7 +282,7 @@ func (c *crawler) redirect(item *iut.Item, res *fetch.Response) {
 		item.Fail("redirect-loop")
 		return
 	}
-	item.State = record.Redirected
+	item.State, item.Answer = record.Redirected, answerOf(res)
 	item.Outcome.Page.HeaderLinks = target
 	seed := row.Source == record.Seed && len(target) <= maxRecord
 	var areas []string

@@ -81,6 +81,9 @@ func weigh(item *iut.Item) int64 {
 	for i := range item.Links {
 		n += len(item.Links[i].URL)
 	}
+	if item.Answer != nil {
+		n += len(item.Answer.Request) + len(item.Answer.Head)
+	}
 	if item.Robots != nil {
 		n += len(item.Robots.Text)
 	}

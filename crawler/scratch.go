@@ -1,6 +1,7 @@
 package crawler
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -144,6 +145,10 @@ func (f *scratchFile) Write(b []byte) (int, error) {
 		f.data = append(f.data, b...)
 	}
 	return len(b), nil
+}
+
+func (f *scratchFile) ReadAt(b []byte, offset int64) (int, error) {
+	return bytes.NewReader(f.data).ReadAt(b, offset)
 }
 
 func (f *scratchFile) Truncate(size int64) error { f.data = f.data[:size]; return nil }

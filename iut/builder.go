@@ -70,7 +70,7 @@ func (b *Builder) write(items []*Item) error {
 	byURL := slices.Clone(items)
 	slices.SortFunc(byURL, func(a, b *Item) int { return strings.Compare(a.Row.URL, b.Row.URL) })
 	for i, item := range byURL {
-		if item.State != record.Stored {
+		if item.State != record.Stored && (item.State != record.Redirected || item.Answer == nil) {
 			item.free()
 			continue
 		}
@@ -104,7 +104,7 @@ func (b *Builder) store(item *Item) error {
 	if item.Adopt {
 		b.Committer.adopting.Lock()
 		defer b.Committer.adopting.Unlock()
-		facts, body, err := b.Tree.Adopt(item.Row.URL)
+		facts, body, err := b.Tree.Adopt(Facts{URL: item.Row.URL})
 		if err != nil {
 			if errors.Is(err, ErrDisk) {
 				return err
@@ -117,7 +117,15 @@ func (b *Builder) store(item *Item) error {
 		b.adopt(item, facts, body)
 		return nil
 	}
-	page := &Page{Facts: Facts{URL: item.Row.URL, Source: item.Row.Source, Page: item.Outcome.Page}, Body: item.Body, Temp: item.Temp}
+	page := &Page{
+		Facts: Facts{URL: item.Row.URL, Source: item.Row.Source, Page: item.Outcome.Page},
+		Body:  item.Body, Temp: item.Temp, Answer: item.Answer,
+	}
+	if item.State == record.Redirected {
+		var err error
+		item.Outcome.Page.Extent, err = b.Tree.Redirect(page)
+		return err
+	}
 	res, err := b.Tree.Store(page)
 	switch {
 	case errors.Is(err, ErrPage):
@@ -131,7 +139,7 @@ func (b *Builder) store(item *Item) error {
 	if res.Adopted {
 		b.Committer.adopting.Lock()
 		defer b.Committer.adopting.Unlock()
-		facts, body, err := b.Tree.Adopt(item.Row.URL)
+		facts, body, err := b.Tree.Adopt(Facts{URL: item.Row.URL})
 		if err != nil {
 			return fmt.Errorf("adopt %s: %w", item.Row.URL, err)
 		}

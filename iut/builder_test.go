@@ -65,7 +65,7 @@ func TestSamePageInTwoBuffers(t *testing.T) {
 	if len(after) != 2 {
 		t.Fatalf("After is told of %d items, want 2", len(after))
 	}
-	facts, body, err := tree.Load(p.URL)
+	facts, body, err := tree.Load(iut.Facts{URL: p.URL})
 	if err != nil || !strings.HasPrefix(string(body), "answer ") {
 		t.Fatalf("%q, %v", body, err)
 	}
@@ -184,7 +184,7 @@ func TestIndexAgreesWithSource(t *testing.T) {
 				t.Fatal(err)
 			}
 			requireAgree(t, index, tree, p.URL)
-			if f, _, _ := tree.Load(p.URL); f.Page != it.Outcome.Page {
+			if f, _, _ := tree.Load(iut.Facts{URL: p.URL}); f.Page != it.Outcome.Page {
 				t.Errorf("After is told %+v, source.txt says %+v", it.Outcome.Page, f.Page)
 			}
 			requireSound(t, index)
@@ -443,7 +443,7 @@ func TestManyBuilders(t *testing.T) {
 		}
 		complete++
 		requireAgree(t, index, tree, url)
-		f, body, err := tree.Load(url)
+		f, body, err := tree.Load(iut.Facts{URL: url})
 		for _, l := range linksOf(f, body) {
 			if r := recordOf(t, index, l.URL); r.Source != url {
 				return fmt.Errorf("%s: the link %s is of %q", rel, l.URL, r.Source)

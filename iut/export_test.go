@@ -27,9 +27,9 @@ func Waiting() int {
 // View returns the tree as seen through another file system. Without locked its path locks are its
 // own: between two such views there is no lock, as if it had been taken out.
 func (t *Tree) View(through FS, locked bool) *Tree {
-	v := &Tree{root: t.root, fs: through, paths: t.paths, format: t.Format(), locks: t.locks}
+	locks := t.pages.(*folders).locks
 	if !locked {
-		v.locks = newPathLocks()
+		locks = newPathLocks()
 	}
-	return v
+	return &Tree{root: t.root, fs: through, paths: t.paths, format: t.Format(), pages: &folders{through, t.paths, locks}}
 }

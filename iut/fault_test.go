@@ -200,7 +200,7 @@ func checkRecovery(t *testing.T, root string, fsys iut.FS, must []*iut.Page, byL
 		case st.Kind == iut.PageDefect || st.Kind == iut.PageForeign:
 			return fmt.Errorf("%s: %v: %w", rel, st.Kind, st.Err)
 		case st.Kind == iut.PageComplete && byLength:
-			if _, ok, err := tree.Complete(url, true); !ok || err != nil {
+			if _, ok, err := tree.Complete(iut.Facts{URL: url}, true); !ok || err != nil {
 				return fmt.Errorf("%s is called complete: %v, %w", rel, ok, err)
 			}
 		}
@@ -240,7 +240,7 @@ func TestEveryPrefixOfAPage(t *testing.T) {
 		if n >= len(content) {
 			put(t, dir+"/source.txt", source[:n-len(content)])
 		}
-		if _, ok, err := tree.Complete(p.URL, false); ok || err != nil {
+		if _, ok, err := tree.Complete(iut.Facts{URL: p.URL}, false); ok || err != nil {
 			t.Fatalf("after %d bytes the page is complete: %v, %v", n, ok, err)
 		}
 		if r := store(t, tree, p); r.Adopted {
@@ -292,8 +292,8 @@ func replaceTorn(t *testing.T, tear func(dir string) error, k int) bool {
 	}
 	tree = open(t, root)
 	defer tree.Close()
-	if _, ok, _ := tree.Complete(p.URL, false); ok {
-		if _, ok, err := tree.Complete(p.URL, true); !ok || err != nil {
+	if _, ok, _ := tree.Complete(iut.Facts{URL: p.URL}, false); ok {
+		if _, ok, err := tree.Complete(iut.Facts{URL: p.URL}, true); !ok || err != nil {
 			t.Fatalf("after call %d (%v) the length is right and the SHA-256 is not", k, fault.Calls()[k])
 		}
 	}
@@ -360,10 +360,10 @@ func TestLinksLeadNowhere(t *testing.T) {
 						}
 						addSeeds(tree, []string{p.URL})
 						tree.SetLinks(iut.LinkOptions{Scope: "x"})
-						if _, body, err := tree.Load(p.URL); err == nil && string(body) != string(p.Body) {
+						if _, body, err := tree.Load(iut.Facts{URL: p.URL}); err == nil && string(body) != string(p.Body) {
 							t.Errorf("Load reads %q through a link", body)
 						}
-						tree.RemoveTorn(p.URL, false)
+						tree.RemoveTorn(iut.Facts{URL: p.URL}, false)
 						tree.Sync()
 					} else if !errors.Is(err, iut.ErrDisk) && !errors.Is(err, iut.ErrTree) {
 						t.Errorf("Open: %v, want ErrDisk or ErrTree", err)
@@ -399,7 +399,7 @@ func TestLinksToOtherPages(t *testing.T) {
 				if err := errors.Join(os.RemoveAll(link), os.Symlink(tt.target, link)); err != nil {
 					t.Fatal(err)
 				}
-				if _, _, err := tree.Load(p.URL); !errors.Is(err, iut.ErrTorn) && !errors.Is(err, fs.ErrNotExist) {
+				if _, _, err := tree.Load(iut.Facts{URL: p.URL}); !errors.Is(err, iut.ErrTorn) && !errors.Is(err, fs.ErrNotExist) {
 					t.Errorf("Load: %v, want ErrTorn or fs.ErrNotExist", err)
 				} else if errors.Is(err, iut.ErrDefect) {
 					t.Errorf("Load read through a link: %v", err)
@@ -468,7 +468,7 @@ func TestFIFO(t *testing.T) {
 			if err := errors.Join(os.Remove(file), syscall.Mkfifo(file, 0o666)); err != nil {
 				t.Fatal(err)
 			}
-			if _, _, err := tree.Load(p.URL); !errors.Is(err, iut.ErrTorn) {
+			if _, _, err := tree.Load(iut.Facts{URL: p.URL}); !errors.Is(err, iut.ErrTorn) {
 				t.Errorf("Load: %v, want ErrTorn", err)
 			}
 			if _, err := tree.Store(p); err != nil && !errors.Is(err, iut.ErrPage) {
@@ -499,7 +499,7 @@ func TestPermissions(t *testing.T) {
 	if err := os.Chmod(dir, 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := tree.Load(page(0).URL); !errors.Is(err, iut.ErrDisk) {
+	if _, _, err := tree.Load(iut.Facts{URL: page(0).URL}); !errors.Is(err, iut.ErrDisk) {
 		t.Errorf("Load: %v, want ErrDisk", err)
 	}
 }

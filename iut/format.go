@@ -2,6 +2,7 @@ package iut
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -47,9 +48,18 @@ type Identity struct {
 	Canonical string // version of the canonical form of URLs
 	Strip     string // what is stripped from URLs
 	Partition string // the key by which hosts are shared out
+	// Store is where pages are: [StoreFolders], or [StoreWARC]; "": in folders, and for Open as the
+	// tree has them.
+	Store string
 	// FoldCase is found out when the tree is made; Open ignores the caller's value.
 	FoldCase bool
 }
+
+// Stores, as Identity.Store.
+const (
+	StoreFolders = "folders"
+	StoreWARC    = "warc" // in WARC files, called segments
+)
 
 // Kept is what the caller of a run keeps for later runs, see [Tree.Keep]. This package and the
 // engine do not interpret it.
@@ -85,9 +95,12 @@ type Budgets struct {
 // A field is a line of FORMAT, or several of a list.
 type field struct {
 	key   string
-	value any // *string, *bool, *int, *int64 or *[]string; nil: the key is a comment
+	value any // *optional, *string, *bool, *int, *int64 or *[]string; nil: the key is a comment
 	since int // version of FORMAT that brought it
 }
+
+// An optional is a value without a line in FORMAT if it is empty.
+type optional string
 
 // fields returns those of f in the order of the file. One that is always there comes last, so that
 // no part of a file is a file.
@@ -99,6 +112,7 @@ func (f *Format) fields() []field {
 		{"strip", &f.Strip, 0},
 		{"partition", &f.Partition, 0},
 		{"escape-capitals", &f.FoldCase, 0},
+		{"store", (*optional)(&f.Store), 4},
 		{"# Given to the command, for later runs: see crawler options.", nil, 4},
 		{"option", &f.Kept.Options, 4},
 		{"secret", &f.Kept.Secrets, 4},
@@ -135,6 +149,10 @@ func (f *Format) appendVersion(b []byte, version int) []byte {
 		switch v := field.value.(type) {
 		case nil:
 			b = append(append(b, field.key...), '\n')
+		case *optional:
+			if *v != "" {
+				b = appendText(b, field.key, string(*v))
+			}
 		case *string:
 			b = appendText(b, field.key, *v)
 		case *bool:
@@ -212,6 +230,10 @@ func (f *Format) set(key, value string) (err error) {
 			continue
 		}
 		switch v := field.value.(type) {
+		case *optional:
+			if *v = optional(value); value != StoreWARC {
+				return fmt.Errorf("this program does not know the store %q", value)
+			}
 		case *string:
 			*v = value
 		case *bool:
@@ -253,12 +275,16 @@ func isPlain(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
 }
 
+// store returns the Store, by name.
+func (id Identity) store() string { return cmp.Or(id.Store, StoreFolders) }
+
 // sameRules reports whether a tree of identity id can be used with want.
 func (id Identity) sameRules(want Identity) error {
 	for _, rule := range []struct{ name, has, want string }{
 		{"canonical", id.Canonical, want.Canonical},
 		{"strip", id.Strip, want.Strip},
 		{"partition", id.Partition, want.Partition},
+		{"store", id.store(), cmp.Or(want.Store, id.store())},
 	} {
 		if rule.has != rule.want {
 			return fmt.Errorf("%w: %s %q, not %q", ErrIdentity, rule.name, rule.has, rule.want)

@@ -272,7 +272,7 @@ func (c *crowd) client(id, ops int) error {
 			}
 		case 4, 5:
 			call := c.now()
-			facts, _, loadErr := c.tree.Load(url)
+			facts, _, loadErr := c.tree.Load(iut.Facts{URL: url})
 			if !errors.Is(loadErr, fs.ErrNotExist) {
 				err = loadErr
 			}

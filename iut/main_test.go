@@ -206,7 +206,7 @@ func requireSound(t *testing.T, x *storage.Index) {
 // requireAgree requires that record and metadata of a stored page say what its folder says.
 func requireAgree(t *testing.T, x *storage.Index, tree *iut.Tree, url string) {
 	t.Helper()
-	f, _, err := tree.Load(url)
+	f, _, err := tree.Load(iut.Facts{URL: url})
 	if err != nil {
 		t.Fatal(err)
 	}

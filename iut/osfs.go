@@ -329,6 +329,21 @@ func (f *diskFile) Read(b []byte) (int, error) {
 	return n, nil
 }
 
+func (f *diskFile) ReadAt(b []byte, offset int64) (int, error) {
+	for done := 0; ; {
+		n, err := again(func() (int, error) { return unix.Pread(f.fd, b[done:], offset+int64(done)) })
+		if err != nil {
+			return done, f.err("read", err)
+		}
+		if done += n; done == len(b) {
+			return done, nil
+		}
+		if n == 0 {
+			return done, io.EOF
+		}
+	}
+}
+
 func (f *diskFile) Write(b []byte) (int, error) {
 	for done := 0; ; {
 		n, err := again(func() (int, error) { return unix.Write(f.fd, b[done:]) })

@@ -40,12 +40,16 @@ func FactsOf(r *record.Record) Facts {
 	return Facts{URL: r.URL, Source: r.Source, Page: r.Page}
 }
 
-// A Page is what Store writes. Bytes and, if it is zero, Digest are filled in from Body. With
-// Temp, the name of a closed [TempFile] that becomes content.html, both must be right already.
+// A Page is what Store writes. Bytes and, if it is zero, Digest are filled in from Body. With Temp,
+// the name of a closed [TempFile] that becomes content.html, or with Answer both must be right
+// already.
 type Page struct {
 	Facts
 	Body []byte
 	Temp string
+	// Answer is how the page came, for a tree of segments; then Body or Temp is the body in the
+	// coding that its header names. nil: it is not known.
+	Answer *Answer
 }
 
 // clean returns the facts as a line can hold them, which is how [parseLine] gives them back:

@@ -334,7 +334,7 @@ func TestReplayWithoutLock(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-				if _, whole, err := r.tree.Complete(raced, true); whole || err != nil {
+				if _, whole, err := r.tree.Complete(iut.Facts{URL: raced}, true); whole || err != nil {
 					t.Errorf("a page with two lines counts as whole: %v, %v", whole, err)
 				}
 				p := &iut.Page{Facts: iut.Facts{URL: raced, Source: record.Seed}, Body: []byte("again")}

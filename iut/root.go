@@ -22,7 +22,7 @@ func checkRoot(root string) error {
 	for _, want := range []struct {
 		name   string
 		folder bool
-	}{{formatName, false}, {lockName, false}, {seedsName, false}, {edgesName, false}, {tempFolder, true}} {
+	}{{formatName, false}, {lockName, false}, {seedsName, false}, {edgesName, false}, {tempFolder, true}, {segmentFolder, true}} {
 		info, err := os.Lstat(filepath.Join(root, want.name))
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -81,7 +81,7 @@ func otherVersion(text []byte) bool {
 // readFormat reads FORMAT. there is false if create is set and a tree may be made, see lacksFormat.
 // It changes nothing on the disk.
 func (t *Tree) readFormat(create bool) (f Format, there bool, err error) {
-	text, err := t.readFile(formatName)
+	text, err := readFile(t.fs, formatName)
 	switch {
 	case err == nil:
 		f, version, err := parseFormat(text)
@@ -121,7 +121,7 @@ func (t *Tree) foreign() (string, error) {
 		switch e.Name {
 		case formatNewName, "lost+found":
 		case lockName: // empty, or the pid of who was killed
-			text, err := t.readFile(lockName)
+			text, err := readFile(t.fs, lockName)
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return "", err
 			}

@@ -69,7 +69,7 @@ func (l *SeedList) Add(ctx context.Context, urls []string) error {
 		}
 	}
 	// Also without any: a process that was killed may have written seeds and not synced them.
-	err := l.tree.writeFile(seedsName, os.O_CREATE|os.O_APPEND, text, true)
+	err := writeFile(l.tree.fs, seedsName, os.O_CREATE|os.O_APPEND, text, true)
 	if err == nil {
 		err = l.tree.fs.SyncDir(".")
 	}

@@ -81,6 +81,8 @@ type Options struct {
 	// Identity makes the tree if there is none, and must agree with the one there is.
 	// nil: take the tree as it is; fs.ErrNotExist if there is none.
 	Identity *Identity
+	// Segments say how a tree of segments writes new ones.
+	Segments SegmentOptions
 }
 
 // A Tree is an open tree. All methods may be called at the same time, but Close at the end.
@@ -93,7 +95,7 @@ type Tree struct {
 	upgrade  bool // see Options.Upgrade
 	older    bool // FORMAT is of an older version; of Open alone
 	paths    Mapping
-	locks    *pathLocks
+	pages    pages
 	temps    atomic.Uint64
 
 	mu     sync.Mutex
@@ -116,7 +118,7 @@ type Tree struct {
 // fs.ErrNotExist if there is no tree and no Identity to make one, and those of the system for a
 // root that is no folder.
 func Open(root string, opts Options) (*Tree, error) {
-	t := &Tree{root: root, fs: opts.FS, readOnly: opts.ReadOnly, upgrade: opts.Upgrade && !opts.ReadOnly, locks: newPathLocks()}
+	t := &Tree{root: root, fs: opts.FS, readOnly: opts.ReadOnly, upgrade: opts.Upgrade && !opts.ReadOnly}
 	if err := t.open(opts); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
@@ -136,6 +138,14 @@ func (t *Tree) open(opts Options) (err error) {
 		return err
 	}
 	t.paths = Mapping{FoldCase: t.format.FoldCase}
+	t.pages = &folders{t.fs, t.paths, newPathLocks()}
+	if t.format.Store == StoreWARC {
+		s := newSegments(t.fs, opts.Segments)
+		if err := s.find(!opts.ReadOnly); err != nil {
+			return err
+		}
+		t.pages = s
+	}
 	if opts.ReadOnly {
 		return nil
 	}
@@ -199,8 +209,11 @@ func ReadFormat(root string) (f Format, err error) {
 // Close releases the tree. It syncs nothing. The errors are those of the system.
 func (t *Tree) Close() error {
 	var err error
+	if t.pages != nil {
+		err = t.pages.close()
+	}
 	if t.disk != nil {
-		err = t.disk.Close()
+		err = errors.Join(err, t.disk.Close())
 	}
 	if t.owner != nil {
 		err = errors.Join(err, t.owner.release())
@@ -231,7 +244,7 @@ func (t *Tree) Sync() error {
 	t.syncMu.Lock()
 	defer t.syncMu.Unlock()
 	if t.syncErr == nil {
-		if err := t.fs.SyncAll(); err != nil {
+		if err := errors.Join(t.pages.sync(), t.fs.SyncAll()); err != nil {
 			t.syncErr = DiskError("sync", err)
 		}
 	}
@@ -291,6 +304,9 @@ func (t *Tree) openFormat(want *Identity, create bool) error {
 		return t.keepsCase()
 	}
 	made := Format{Identity: *want, Links: LinkOptions{MaxDepth: -1}, Sync: t.fs.SyncMode()}
+	if made.Store == StoreFolders {
+		made.Store = "" // as FORMAT says it
+	}
 	if made.FoldCase, err = t.foldsCase(); err != nil {
 		return err
 	}
@@ -303,7 +319,7 @@ func (t *Tree) writeFormatLocked(next Format) error {
 	if len(text) > maxLine {
 		return fmt.Errorf("%w: %d bytes, at most %d", ErrFormat, len(text), maxLine)
 	}
-	err := t.writeFile(formatNewName, os.O_CREATE|os.O_TRUNC, text, true)
+	err := writeFile(t.fs, formatNewName, os.O_CREATE|os.O_TRUNC, text, true)
 	if err == nil {
 		err = t.fs.Rename(formatNewName, formatName)
 	}
@@ -338,7 +354,7 @@ func (t *Tree) keepsCase() error {
 // foldsCase finds out whether two names that differ in case are one.
 func (t *Tree) foldsCase() (bool, error) {
 	const probe, other = probeName, tempFolder + "/cASE"
-	if err := t.writeFile(probe, os.O_CREATE|os.O_TRUNC, nil, false); err != nil {
+	if err := writeFile(t.fs, probe, os.O_CREATE|os.O_TRUNC, nil, false); err != nil {
 		return false, DiskError("probe", err)
 	}
 	_, err := t.fs.Stat(other)
@@ -382,8 +398,8 @@ func (t *Tree) writable() error {
 }
 
 // writeFile writes a file in one write.
-func (t *Tree) writeFile(name string, flag int, b []byte, durable bool) error {
-	f, err := t.fs.Open(name, flag|os.O_WRONLY)
+func writeFile(disk FS, name string, flag int, b []byte, durable bool) error {
+	f, err := disk.Open(name, flag|os.O_WRONLY)
 	if err != nil && flag&os.O_CREATE != 0 {
 		return nameError{err}
 	}
@@ -400,8 +416,8 @@ func (t *Tree) writeFile(name string, flag int, b []byte, durable bool) error {
 }
 
 // readFile reads a small file. What is larger than a line of source.txt may be is cut.
-func (t *Tree) readFile(name string) ([]byte, error) {
-	f, err := t.fs.Open(name, os.O_RDONLY)
+func readFile(disk FS, name string) ([]byte, error) {
+	f, err := disk.Open(name, os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}

@@ -443,13 +443,13 @@ func TestReadOnly(t *testing.T) {
 	tree = open(t, root, func(o *iut.Options) { o.ReadOnly = true })
 	_, err1 := tree.Store(p)
 	_, err2 := tree.Temp(nil)
-	_, err3 := tree.RemoveTorn(p.URL, false)
+	_, err3 := tree.RemoveTorn(iut.Facts{URL: p.URL}, false)
 	for _, err := range []error{err1, err2, err3, addSeeds(tree, nil), tree.SetLinks(iut.LinkOptions{}), tree.Keep(iut.Kept{Secrets: []string{"user"}})} {
 		if !errors.Is(err, fs.ErrPermission) {
 			t.Errorf("writing: %v, want fs.ErrPermission", err)
 		}
 	}
-	if _, body, err := tree.Load(p.URL); err != nil || string(body) != string(p.Body) {
+	if _, body, err := tree.Load(iut.Facts{URL: p.URL}); err != nil || string(body) != string(p.Body) {
 		t.Errorf("Load = %q, %v", body, err)
 	}
 	if after := names(t, root); after != before {

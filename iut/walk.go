@@ -40,21 +40,17 @@ var (
 	errLink    = errors.New("iut: not a file or folder")
 )
 
-// Walk calls fn for every page below the root, and for every file or folder that is not of
-// this program, with its path. A folder comes before what is below it, the names of a folder
-// in byte order. It compares the length of content.html, not the SHA-256.
-//
-// The url is empty for foreign files and for a torn page in an ov- folder. An error of fn ends
-// the walk and is returned; other errors are [ErrDisk]. The names of the folders above the
-// present one are held in memory. Files in the root itself are not looked at.
-func (t *Tree) Walk(fn func(url, rel string, st PageStatus, f Facts) error) error {
-	entries, err := t.fs.List(".")
+// A WalkFunc is called with a page, see [Tree.Walk].
+type WalkFunc func(url, rel string, st PageStatus, f Facts) error
+
+func (d *folders) walk(fn WalkFunc) error {
+	entries, err := d.fs.List(".")
 	if err != nil {
 		return DiskError("list", err)
 	}
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name, "pr-") {
-			if err := t.walkEntry(e.Name, e, fn); err != nil {
+			if err := d.walkEntry(e.Name, e, fn); err != nil {
 				return err
 			}
 		}
@@ -62,7 +58,7 @@ func (t *Tree) Walk(fn func(url, rel string, st PageStatus, f Facts) error) erro
 	return nil
 }
 
-func (t *Tree) walkEntry(rel string, e Entry, fn func(string, string, PageStatus, Facts) error) error {
+func (d *folders) walkEntry(rel string, e Entry, fn WalkFunc) error {
 	_, _, isFolder := decodePath(rel)
 	switch {
 	case !e.Type.IsDir() && e.Type != 0:
@@ -70,18 +66,18 @@ func (t *Tree) walkEntry(rel string, e Entry, fn func(string, string, PageStatus
 	case !e.Type.IsDir(), !isFolder && !isOverlong(rel):
 		return fn("", rel, PageStatus{PageForeign, errNotPage}, Facts{})
 	}
-	entries, err := t.fs.List(rel)
+	entries, err := d.fs.List(rel)
 	if err != nil {
 		return DiskError("list", err)
 	}
-	url, err := t.paths.URLOf(rel)
+	url, err := d.paths.URLOf(rel)
 	isPage := err == nil || isOverlong(rel)
 	found := false
 	for _, e := range entries {
 		found = found || e.Name == contentName || e.Name == sourceName
 	}
 	if isPage && found {
-		url, st, f := t.status(rel, url)
+		url, st, f := d.status(rel, url)
 		if errors.Is(st.Err, ErrDisk) {
 			return st.Err
 		}
@@ -97,7 +93,7 @@ func (t *Tree) walkEntry(rel string, e Entry, fn func(string, string, PageStatus
 		if isPage && (name == contentName || name == sourceName) {
 			continue
 		}
-		if err := t.walkEntry(rel+"/"+e.Name, e, fn); err != nil {
+		if err := d.walkEntry(rel+"/"+e.Name, e, fn); err != nil {
 			return err
 		}
 	}
@@ -105,12 +101,12 @@ func (t *Tree) walkEntry(rel string, e Entry, fn func(string, string, PageStatus
 }
 
 // status looks at one page. The URL of an ov- folder is known from source.txt alone.
-func (t *Tree) status(rel, url string) (string, PageStatus, Facts) {
-	unlock := t.locks.rlock(rel)
+func (d *folders) status(rel, url string) (string, PageStatus, Facts) {
+	unlock := d.locks.rlock(rel)
 	defer unlock()
-	f, err := t.look(rel, url, false)
+	f, err := d.look(rel, url, false)
 	if url == "" && f.URL != "" {
-		if own, _ := t.paths.Path(f.URL); own == rel {
+		if own, _ := d.paths.Path(f.URL); own == rel {
 			url = f.URL
 		} else {
 			err = fmt.Errorf("%w: %w: %s names %s", ErrTorn, ErrDefect, rel, f.URL)

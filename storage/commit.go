@@ -61,6 +61,7 @@ func (x *Index) commit(set []*record.Outcome) (Committed, error) {
 			}
 			c.besides(o)
 		}
+		c.segmentEnds(set)
 		c.nextOfOpen(set)
 		done.Tx = uint64(c.w.Tx.ID())
 		return nil

@@ -29,6 +29,8 @@ type flags struct {
 	verbose  bool
 
 	robots, nofollow, oversize string
+	store, compression         string
+	revisit                    bool
 	strip                      weburl.Strip
 	accept                     []string
 	ipv4, ipv6                 bool
@@ -101,6 +103,7 @@ func newFlags() *flags {
 	f := &flags{
 		opts:  o,
 		scope: "any", sync: "full", format: "text", failOn: "seeds", depth: -1, sitemaps: true,
+		store: crawler.StoreFolders, compression: "gzip", revisit: true,
 		robots: "obey", nofollow: o.NoFollow, oversize: "refuse", accept: o.Accept,
 	}
 	f.opts.Accept = nil // see options
@@ -168,6 +171,13 @@ func (f *flags) what() []group {
 			flag("budget-repeat", ofCrawl, budget(&budgets.Repeat), "one segment at most `N` times in a path"),
 			flag("budget-depth", ofCrawl, budget(&budgets.Depth), "at most `N` segments in a path"),
 			flag("max-held", ofCrawl, budget(&budgets.MaxHeld), "hold at most `N` URLs of a host; further links are counted, and their page is marked"),
+		}},
+		{"Where pages are kept", []*option{
+			flag("store", ofTree, choice{&f.store, crawler.Stores}, "`WHERE` pages are kept; folders: each in a folder, decoded; warc: in WARC files, as they came; fixed when the tree is made"),
+			flag("warc-size", ofCrawl, amount[int64]{in: sizes, p: &o.WARC.Size, least: 1}, "begin a new WARC file after this `SIZE`"),
+			flag("warc-compression", ofCrawl, choice{&f.compression, []string{"gzip", "none"}}, "`HOW` records are compressed: gzip or none"),
+			flag("warc-revisit", ofCrawl, toggle{&f.revisit}, "keep a body that is kept already as a revisit record, which names the other one; -warc-revisit=false keeps it again"),
+			flag("operator", ofCrawl, text{&o.WARC.Operator}, "name `WHO` runs the crawl at the beginning of each WARC file"),
 		}},
 	}
 }
@@ -245,6 +255,7 @@ func (f *flags) options() crawler.Options {
 	if o.Order != crawler.OrderPriority {
 		o.ScoreBy, o.Queue, o.Queues = "", "", 0
 	}
+	o.Store, o.WARC.Plain, o.WARC.NoRevisit = f.store, f.compression == "none", !f.revisit
 	o.NoSync, o.NoSitemaps = f.sync == "none", !f.sitemaps
 	o.IgnoreRobots, o.NoFollow, o.CutLarge = f.robots == "ignore", f.nofollow, f.oversize == "cut"
 	if o.Strip = f.strip; !o.Assets || !slices.Equal(f.accept, crawler.DefaultAccept) {

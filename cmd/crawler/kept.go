@@ -87,7 +87,7 @@ func (c *command) recall() (*memory, error) {
 	format, err := iut.ReadFormat(m.root)
 	switch {
 	case err == nil:
-		if err := c.flags.takeStrip(m.root, format.Strip); err != nil {
+		if err := cmp.Or(c.flags.takeStrip(m.root, format.Strip), c.flags.takeStore(m.root, format)); err != nil {
 			return nil, err
 		}
 	case errors.Is(err, iut.ErrFormat), errors.Is(err, iut.ErrOlder), errors.Is(err, iut.ErrTree):
@@ -300,5 +300,15 @@ func (f *flags) takeStrip(root, made string) error {
 		return differs("without", "-strip-params")
 	}
 	f.strip = has
+	return nil
+}
+
+// takeStore sets where pages are to what the tree was made with, and refuses a flag that differs.
+func (f *flags) takeStore(root string, made iut.Format) error {
+	has := cmp.Or(made.Store, iut.StoreFolders)
+	if f.isSet("store") && f.store != has {
+		return usagef("%s was created with -store %s: drop the flag or choose another -tree", root, has)
+	}
+	f.store = has
 	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -22,6 +23,7 @@ import (
 
 	"urltree/internal/testseed"
 	"urltree/internal/testweb"
+	"urltree/internal/warc"
 	"urltree/iut"
 )
 
@@ -209,11 +211,17 @@ func TestKill(t *testing.T) {
 			if os.Getenv("TEST_URLTREE_FULL") != "" {
 				orders = killOrders
 			}
-			for _, order := range orders {
-				t.Run(kind.name+"/"+strconv.FormatUint(seed, 10)+"/"+strings.Join(order, " "), func(t *testing.T) {
-					t.Parallel()
-					testKill(t, kind.kind, seed, order)
-				})
+			stores := []string{"folders", "warc"}
+			if testing.Short() {
+				stores = stores[(uint64(i)+seed)%2:][:1]
+			}
+			for _, store := range stores {
+				for _, order := range orders {
+					t.Run(strings.Join(append([]string{kind.name, strconv.FormatUint(seed, 10), store}, order...), "/"), func(t *testing.T) {
+						t.Parallel()
+						testKill(t, kind.kind, seed, append([]string{"-store", store}, order...))
+					})
+				}
 			}
 		}
 	}
@@ -244,6 +252,7 @@ func testKill(t *testing.T, kind testweb.Kind, seed uint64, order []string) {
 	must(t, dir, untilKept(dir, killArgs("seed.txt", order))...)
 	must(t, dir, "check", "-links")
 
+	requireWholeSegments(t, filepath.Join(dir, "iut"))
 	answer := web.Answer()
 	if kind != testweb.Changing {
 		requireSame(t, urlsOf(t, filepath.Join(dir, "res.txt")), answer.Stored)
@@ -264,6 +273,49 @@ func testKill(t *testing.T, kind testweb.Kind, seed uint64, order []string) {
 		t.Errorf("%d requests too many after %d kills, at most %d are allowed", repeats, kills, kills*killBound)
 	}
 	t.Logf("%d kills, %d of %d URLs asked again", kills, repeats, len(web.Requests()))
+}
+
+// requireWholeSegments checks that each group of records in the segments of a tree, if it has any,
+// is whole: it begins with an answer and ends with what is known of it.
+func requireWholeSegments(t *testing.T, root string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, "warc", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		f, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := warc.NewReader(f, 0)
+		answer := ""
+		for {
+			rec, err := in.Next()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			switch rec.Get(warc.FieldType) {
+			case warc.Response, warc.Revisit, warc.Resource:
+				if answer != "" {
+					t.Errorf("%s: a group that does not end before %d", name, rec.Offset)
+				}
+				answer = rec.Get(warc.FieldID)
+			case warc.Metadata:
+				if rec.Get(warc.FieldConcurrentTo) != answer || answer == "" {
+					t.Errorf("%s: at %d the end of no group", name, rec.Offset)
+				}
+				answer = ""
+			}
+		}
+		if answer != "" {
+			t.Errorf("%s: the last group does not end", name)
+		}
+		f.Close()
+	}
 }
 
 // runKilled runs the command, kills it at a random moment, and reports whether that came before its

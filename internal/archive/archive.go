@@ -1,7 +1,8 @@
 // Package archive writes the pages of a tree in the forms that archives have.
 //
-// A tree of folders has no headers of the answers, so a page becomes a WARC record of the type
-// resource, its body and media type; a metadata record behind it has what the crawl knows of it.
+// A page becomes a WARC record of the type response, as it came, behind which its request stands.
+// Of a tree of folders, which has no headers, it becomes one of the type resource, its body and
+// media type. A metadata record behind it has what the crawl knows of it.
 package archive
 
 import (
@@ -11,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -19,82 +21,212 @@ import (
 	"urltree/storage/record"
 )
 
-// A Page is a stored page.
-type Page struct {
-	Record *record.Record
-	// Open opens content.html. It is called once for a body that fits into memory, else twice.
-	Open func() (io.ReadCloser, error)
+// An Answer is what is known of an answer besides its body.
+type Answer struct {
+	Request  []byte     // request line and header as sent, up to and with the empty line; secrets left out
+	Head     []byte     // status line and header as received, or as HTTP/1.1 has them
+	Protocol string     // such as h2; "": HTTP/1
+	Peer     netip.Addr // who answered; zero: not known
+	Time     time.Time  // when the request was sent
 }
 
-// A Writer writes pages into one WARC file. The names of records follow from what they say, so that
-// the same pages give the same bytes.
+// A Capture is an answer that is to be written. Without an Answer only the body is known, and it
+// becomes a record of the type resource.
+type Capture struct {
+	URL       string
+	Time      time.Time // for a Capture without an Answer
+	Media     string    // likewise: what its Content-Type says
+	Answer    *Answer
+	Body      io.Reader // in the coding that the header names
+	Size      int64     // of Body, in bytes
+	Sums      Sums      // of Body
+	Coded     bool      // Body is compressed already
+	Truncated bool      // Body is only the first part
+	Same      *Same     // the record that has this body already: it is named in place of being written; nil: none has
+	About     string    // the block of the record with what the crawl knows, of named fields
+}
+
+// Sums are the SHA-1 of a body, and of the block that it is in: behind the head of its answer.
+type Sums struct{ Payload, Block [sha1.Size]byte }
+
+// Sum computes the sums of a body that it reads, behind the head of the answer if that is known,
+// and returns its length.
+func (c *Capture) Sum(body io.Reader) (n int64, err error) {
+	payload, block := sha1.New(), sha1.New()
+	if c.Answer != nil {
+		block.Write(c.Answer.Head)
+	}
+	n, err = io.Copy(io.MultiWriter(payload, block), body)
+	payload.Sum(c.Sums.Payload[:0])
+	block.Sum(c.Sums.Block[:0])
+	return n, err
+}
+
+// A Same names a record, by what that record says of itself and where it is.
+type Same struct {
+	ID, URL, Date string
+	File          string
+	Offset        int64
+}
+
+// A Place says where a Capture is in its file: in bytes, compressed if the file is.
+type Place struct {
+	Offset, Length int64 // of the record with the answer
+	About          int64 // from Offset to the record with what the crawl knows
+}
+
+// A Writer writes captures into one WARC file. The names of records follow from what they say, so
+// that the same captures give the same bytes.
 type Writer struct {
-	out         *warc.Writer
-	compression warc.Compression
-	info        string // name of the warcinfo record
-	body        bytes.Buffer
+	out   *warc.Writer
+	plain bool
+	info  string // name of the warcinfo record
+	body  bytes.Buffer
+}
+
+// NewWriter returns a Writer to w, which is empty, and writes the warcinfo record. The fields say
+// what is in the file, made is its time, and name, if not "", what it is called. With plain it is
+// not compressed.
+func NewWriter(w io.Writer, plain bool, name string, made time.Time, fields warc.Header) (*Writer, error) {
+	a := &Writer{out: warc.NewWriter(w, 0), plain: plain}
+	block := Fields(fields)
+	a.info = nameOf("warcinfo", name, block)
+	h := warc.Header{
+		{Name: warc.FieldType, Value: warc.Info},
+		{Name: warc.FieldID, Value: a.info},
+		{Name: warc.FieldDate, Value: warc.FormatDate(made)},
+		{Name: warc.FieldContentType, Value: warc.FieldsType},
+	}
+	if name != "" {
+		h = append(h, warc.Field{Name: warc.FieldFilename, Value: name})
+	}
+	return a, a.write(h, block)
+}
+
+// Size returns the number of bytes written.
+func (a *Writer) Size() int64 { return a.out.Offset() }
+
+// Write writes the records of a capture: the answer, its request if that is known, and what the
+// crawl knows, which ends them.
+func (a *Writer) Write(c *Capture) (Place, error) {
+	at := Place{Offset: a.out.Offset()}
+	made := c.Time
+	if c.Answer != nil {
+		made = c.Answer.Time
+	}
+	date, digest := warc.FormatDate(made), warc.DigestOf(c.Sums.Payload[:])
+	id := nameOf(c.URL, date, digest)
+	head := func(kind, id string) warc.Header {
+		return append(make(warc.Header, 0, 16),
+			warc.Field{Name: warc.FieldType, Value: kind},
+			warc.Field{Name: warc.FieldID, Value: id},
+			warc.Field{Name: warc.FieldDate, Value: date},
+			warc.Field{Name: warc.FieldTarget, Value: c.URL},
+			warc.Field{Name: warc.FieldInfoID, Value: a.info})
+	}
+	if err := a.answer(c, head, id, digest); err != nil {
+		return at, fmt.Errorf("archive %s: %w", c.URL, err)
+	}
+	at.Length = a.out.Offset() - at.Offset
+	beside := warc.Field{Name: warc.FieldConcurrentTo, Value: id}
+	if c.Answer != nil && len(c.Answer.Request) > 0 {
+		request := string(c.Answer.Request)
+		h := append(head(warc.Request, nameOf(id, request)), beside, warc.Field{Name: warc.FieldContentType, Value: warc.RequestType})
+		if err := a.write(h, request); err != nil {
+			return at, err
+		}
+	}
+	at.About = a.out.Offset() - at.Offset
+	h := append(head(warc.Metadata, nameOf(id, c.About)), beside, warc.Field{Name: warc.FieldContentType, Value: warc.FieldsType})
+	return at, a.write(h, c.About)
+}
+
+// answer writes the first record of a capture.
+func (a *Writer) answer(c *Capture, head func(kind, id string) warc.Header, id, digest string) error {
+	var h warc.Header
+	block, body, size := c.Sums.Block, c.Body, c.Size
+	if c.Answer == nil {
+		h = head(warc.Resource, id)
+		if c.Media != "" {
+			h = append(h, warc.Field{Name: warc.FieldContentType, Value: c.Media})
+		}
+	} else {
+		kind := warc.Response
+		body, size = bytes.NewReader(c.Answer.Head), int64(len(c.Answer.Head))
+		if c.Same != nil {
+			kind, block = warc.Revisit, sha1.Sum(c.Answer.Head)
+		} else {
+			body, size = io.MultiReader(body, c.Body), size+c.Size
+		}
+		h = append(head(kind, id), warc.Field{Name: warc.FieldContentType, Value: warc.ResponseType})
+		if c.Answer.Peer.IsValid() {
+			h = append(h, warc.Field{Name: warc.FieldIP, Value: c.Answer.Peer.Unmap().String()})
+		}
+		if c.Answer.Protocol != "" {
+			h = append(h, warc.Field{Name: warc.FieldProtocol, Value: c.Answer.Protocol})
+		}
+	}
+	if c.Same != nil {
+		h = append(h,
+			warc.Field{Name: warc.FieldProfile, Value: warc.SamePayload},
+			warc.Field{Name: warc.FieldRefersTo, Value: c.Same.ID},
+			warc.Field{Name: warc.FieldRefersToTarget, Value: c.Same.URL},
+			warc.Field{Name: warc.FieldRefersToDate, Value: c.Same.Date},
+			warc.Field{Name: warc.FieldRefersToFile, Value: c.Same.File},
+			warc.Field{Name: warc.FieldRefersToOffset, Value: strconv.FormatInt(c.Same.Offset, 10)})
+	}
+	if c.Truncated {
+		h = append(h, warc.Field{Name: warc.FieldTruncated, Value: "length"})
+	}
+	h = append(h, warc.Field{Name: warc.FieldPayloadDigest, Value: digest}, warc.Field{Name: warc.FieldBlockDigest, Value: warc.DigestOf(block[:])})
+	return a.out.Write(h, body, size, a.compression(c.Coded && c.Same == nil))
+}
+
+// compression returns that of a record, given whether its block is compressed already.
+func (a *Writer) compression(coded bool) warc.Compression {
+	switch {
+	case a.plain:
+		return warc.None
+	case coded:
+		return warc.Stored
+	}
+	return warc.Fast
+}
+
+// write writes a record with a block of ours.
+func (a *Writer) write(h warc.Header, block string) error {
+	h = append(h, warc.Field{Name: warc.FieldBlockDigest, Value: warc.Digest([]byte(block))})
+	return a.out.Write(h, strings.NewReader(block), int64(len(block)), a.compression(false))
+}
+
+// A Page is a stored page, to be written from what the tree has of it.
+type Page struct {
+	Record *record.Record
+	// Open opens its body and returns the answer that brought it, in whose coding the body is then;
+	// nil: it is not known, and the body is decoded. It is called once for a body that fits into
+	// memory, else twice.
+	Open func() (io.ReadCloser, *Answer, error)
 }
 
 // fits is the length of a body that is read once, in bytes.
 const fits = 1 << 20
 
-// NewWriter returns a Writer to w, and writes the warcinfo record. The fields say what is in the
-// file; made is its time.
-func NewWriter(w io.Writer, c warc.Compression, made time.Time, fields warc.Header) (*Writer, error) {
-	a := &Writer{out: warc.NewWriter(w, 0), compression: c}
-	block := fieldsOf(fields)
-	a.info = nameOf("warcinfo", block)
-	return a, a.write(warc.Header{
-		{Name: warc.FieldType, Value: warc.Info},
-		{Name: warc.FieldID, Value: a.info},
-		{Name: warc.FieldDate, Value: warc.FormatDate(made)},
-		{Name: warc.FieldContentType, Value: warc.FieldsType},
-	}, block)
-}
-
-// A Capture says where the record of a page is in its file.
-type Capture struct {
+// An Entry says what an index of archives has of a page, and where that is.
+type Entry struct {
 	URL, Media, Digest string
+	Status             int // of HTTP; 0: not known
 	Time               time.Time
 	Offset, Length     int64 // of the record as it is in the file
 }
 
 // Page writes the records of a page.
-func (a *Writer) Page(p *Page) (c Capture, err error) {
+func (a *Writer) Page(p *Page) (e Entry, err error) {
 	r := p.Record
-	sum, body, err := a.read(p)
-	if err != nil {
-		return c, err
-	}
-	digest := warc.DigestOf(sum)
-	made := time.Unix(r.Time, 0)
-	name := nameOf(r.URL, made.UTC().Format(time.RFC3339), digest)
-	media := r.Media
+	c := Capture{URL: r.URL, Time: time.Unix(r.Time, 0), Media: r.Media, Truncated: strings.Contains(r.Flags, "t")}
 	if r.Charset != "" {
-		media += "; charset=" + r.Charset
+		c.Media += "; charset=" + r.Charset
 	}
-	h := warc.Header{
-		{Name: warc.FieldType, Value: warc.Resource},
-		{Name: warc.FieldID, Value: name},
-		{Name: warc.FieldDate, Value: warc.FormatDate(made)},
-		{Name: warc.FieldTarget, Value: r.URL},
-		{Name: warc.FieldInfoID, Value: a.info},
-		{Name: warc.FieldBlockDigest, Value: digest},
-		{Name: warc.FieldPayloadDigest, Value: digest},
-		{Name: warc.FieldContentType, Value: media},
-	}
-	if strings.Contains(r.Flags, "t") {
-		h = append(h, warc.Field{Name: warc.FieldTruncated, Value: "length"})
-	}
-	c = Capture{URL: r.URL, Media: r.Media, Digest: digest, Time: made, Offset: a.out.Offset()}
-	if err := a.out.Write(h, body, r.Bytes, a.compression); err != nil {
-		return c, errors.Join(fmt.Errorf("archive %s: %w", r.URL, err), body.Close())
-	}
-	if err := body.Close(); err != nil {
-		return c, err
-	}
-	c.Length = a.out.Offset() - c.Offset
-	about := fieldsOf(warc.Header{
+	c.About = Fields(warc.Header{
 		{Name: "via", Value: r.Source},
 		{Name: "redirected-from", Value: r.Via},
 		{Name: "depth", Value: strconv.Itoa(int(r.PageDepth))},
@@ -104,45 +236,58 @@ func (a *Writer) Page(p *Page) (c Capture, err error) {
 		{Name: "links", Value: r.HeaderLinks},
 		{Name: "sha-256", Value: hex.EncodeToString(r.Digest[:])},
 	})
-	return c, a.write(warc.Header{
-		{Name: warc.FieldType, Value: warc.Metadata},
-		{Name: warc.FieldID, Value: nameOf(name, about)},
-		{Name: warc.FieldDate, Value: warc.FormatDate(made)},
-		{Name: warc.FieldTarget, Value: r.URL},
-		{Name: warc.FieldInfoID, Value: a.info},
-		{Name: warc.FieldConcurrentTo, Value: name},
-		{Name: warc.FieldContentType, Value: warc.FieldsType},
-	}, about)
-}
-
-// read returns the SHA-1 of a body and the body itself.
-func (a *Writer) read(p *Page) (sum []byte, body io.ReadCloser, err error) {
-	in, err := p.Open()
+	body, err := a.read(p, &c)
 	if err != nil {
-		return nil, nil, err
+		return e, err
 	}
-	h := sha1.New()
-	if p.Record.Bytes <= fits {
-		a.body.Reset()
-		_, err := io.Copy(io.MultiWriter(h, &a.body), in)
-		return h.Sum(nil), io.NopCloser(&a.body), errors.Join(err, in.Close())
+	at, err := a.Write(&c)
+	e = Entry{URL: r.URL, Media: r.Media, Digest: warc.DigestOf(c.Sums.Payload[:]), Time: c.Time, Offset: at.Offset, Length: at.Length}
+	if c.Answer != nil {
+		e.Status, e.Time = int(r.Status), c.Answer.Time
 	}
-	_, err = io.Copy(h, in)
-	if err = errors.Join(err, in.Close()); err == nil {
-		body, err = p.Open()
-	}
-	return h.Sum(nil), body, err
+	return e, errors.Join(err, body.Close())
 }
 
-// write writes a record with a block of ours.
-func (a *Writer) write(h warc.Header, block string) error {
-	h = append(h, warc.Field{Name: warc.FieldBlockDigest, Value: warc.Digest([]byte(block))})
-	return a.out.Write(h, bytes.NewReader([]byte(block)), int64(len(block)), a.compression)
+// read opens the body of a page, and computes its sums.
+func (a *Writer) read(p *Page, c *Capture) (body io.ReadCloser, err error) {
+	in, answer, err := p.Open()
+	if err != nil {
+		return nil, err
+	}
+	if c.Answer = answer; answer != nil {
+		c.Coded = len(Codings(answer.Head)) > 0
+	}
+	// What fits is read once: into memory, and from there once the sums are known.
+	a.body.Reset()
+	first := io.TeeReader(io.LimitReader(in, fits), &a.body)
+	c.Size, err = c.Sum(io.MultiReader(first, in))
+	if err = errors.Join(err, in.Close()); err != nil {
+		return nil, err
+	}
+	if body = io.NopCloser(&a.body); c.Size > fits {
+		body, _, err = p.Open()
+	}
+	if err == nil && answer == nil && c.Size != p.Record.Bytes {
+		err = errors.Join(fmt.Errorf("archive %s: %d bytes of %d: %w", c.URL, c.Size, p.Record.Bytes, io.ErrUnexpectedEOF), body.Close())
+	}
+	c.Body = body
+	return body, err
 }
 
-// fieldsOf returns a block of the type application/warc-fields. Fields without a value are left
+// Codings returns the values of Content-Encoding in the head of an answer.
+func Codings(head []byte) (values []string) {
+	const name = "content-encoding:"
+	for line := range bytes.SplitSeq(head, []byte{'\n'}) {
+		if len(line) > len(name) && strings.EqualFold(string(line[:len(name)]), name) {
+			values = append(values, strings.TrimSpace(string(line[len(name):])))
+		}
+	}
+	return values
+}
+
+// Fields returns a block of the type application/warc-fields. Fields without a value are left
 // out.
-func fieldsOf(fields warc.Header) string {
+func Fields(fields warc.Header) string {
 	var b bytes.Buffer
 	for _, f := range fields {
 		if f.Value != "" {

@@ -30,7 +30,7 @@ func pageOf(b *body) *Page {
 		Time: 1_700_000_000, Status: 200, Bytes: int64(len(b.bytes)), Digest: sha256.Sum256(b.bytes),
 		Media: "text/html", Charset: "utf-8", Flags: "nt", PageDepth: 3,
 	}
-	return &Page{Record: r, Open: b.open}
+	return &Page{Record: r, Open: func() (io.ReadCloser, *Answer, error) { in, err := b.open(); return in, nil, err }}
 }
 
 // TestPage: the records of a page, also of one that is read twice, have its body and all facts.
@@ -40,7 +40,7 @@ func TestPage(t *testing.T) {
 		var files [2][]byte
 		for i := range files {
 			var out bytes.Buffer
-			w, err := NewWriter(&out, warc.Fast, time.Unix(1, 0), warc.Header{{Name: "software", Value: "s"}})
+			w, err := NewWriter(&out, false, "", time.Unix(1, 0), warc.Header{{Name: "software", Value: "s"}})
 			if err == nil {
 				_, err = w.Page(pageOf(b))
 			}
@@ -92,14 +92,14 @@ func TestPage(t *testing.T) {
 // nothing of the page is in the file.
 func TestBodyFails(t *testing.T) {
 	var out bytes.Buffer
-	w, err := NewWriter(&out, warc.None, time.Unix(1, 0), nil)
+	w, err := NewWriter(&out, true, "", time.Unix(1, 0), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	before := out.Len()
 	gone := errors.New("gone")
 	p := pageOf(&body{bytes: []byte("x")})
-	p.Open = func() (io.ReadCloser, error) { return nil, gone }
+	p.Open = func() (io.ReadCloser, *Answer, error) { return nil, nil, gone }
 	if _, err := w.Page(p); !errors.Is(err, gone) || out.Len() != before {
 		t.Errorf("%v, %d bytes more", err, out.Len()-before)
 	}

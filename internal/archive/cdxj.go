@@ -67,17 +67,22 @@ const stamp = "20060102150405"
 type value struct {
 	URL      string `json:"url"`
 	Mime     string `json:"mime,omitempty"`
+	Status   string `json:"status,omitempty"`
 	Digest   string `json:"digest"`
 	Length   string `json:"length"`
 	Offset   string `json:"offset"`
 	Filename string `json:"filename"`
 }
 
-// Add takes a capture.
-func (x *Index) Add(c *Capture) error {
+// Add takes an entry.
+func (x *Index) Add(c *Entry) error {
 	var line strings.Builder
+	status := ""
+	if c.Status > 0 {
+		status = strconv.Itoa(c.Status)
+	}
 	err := writeLine(&line, value{
-		URL: c.URL, Mime: c.Media, Digest: c.Digest, Filename: x.file,
+		URL: c.URL, Mime: c.Media, Status: status, Digest: c.Digest, Filename: x.file,
 		Length: strconv.FormatInt(c.Length, 10), Offset: strconv.FormatInt(c.Offset, 10),
 	})
 	if err != nil {

@@ -74,7 +74,7 @@ func NewPackage(w io.Writer, made time.Time, fields warc.Header) (p *Package, er
 		p.data, err = p.create("archive/" + warcName)
 	}
 	if err == nil {
-		p.warc, err = NewWriter(p.data, warc.Fast, made, fields)
+		p.warc, err = NewWriter(p.data, false, "", made, fields)
 	}
 	if err != nil {
 		return nil, errors.Join(err, p.Close())

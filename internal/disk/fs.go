@@ -43,6 +43,7 @@ type FS interface {
 // A Handle is an open file of an FS. It is used by one goroutine at a time.
 type Handle interface {
 	io.ReadWriteCloser
+	io.ReaderAt
 	// Sync makes the file's bytes durable, not its name.
 	Sync() error
 	Truncate(size int64) error

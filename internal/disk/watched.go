@@ -84,6 +84,10 @@ func (h *watchedHandle) Read(b []byte) (int, error) {
 	return step(h.watch, "read", h.name, func() (int, error) { return h.Handle.Read(b) })
 }
 
+func (h *watchedHandle) ReadAt(b []byte, offset int64) (int, error) {
+	return step(h.watch, "read from", h.name, func() (int, error) { return h.Handle.ReadAt(b, offset) })
+}
+
 func (h *watchedHandle) Write(b []byte) (int, error) {
 	return step(h.watch, "write", h.name, func() (int, error) { return h.Handle.Write(b) })
 }

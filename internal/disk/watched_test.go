@@ -41,6 +41,7 @@ func (s *stuckFS) Open(string, int) (Handle, error) {
 type stuckFile struct{ *stuckFS }
 
 func (f stuckFile) Read([]byte) (int, error)              { return 0, f.wait() }
+func (f stuckFile) ReadAt([]byte, int64) (int, error)     { return 0, f.wait() }
 func (f stuckFile) Write([]byte) (int, error)             { return 0, f.wait() }
 func (f stuckFile) Close() error                          { return f.wait() }
 func (f stuckFile) Sync() error                           { return f.wait() }
@@ -69,6 +70,7 @@ func TestWatchedFS(t *testing.T) {
 		"sync the tree":     func(fs FS) error { return fs.SyncAll() },
 		"ask how much room": func(fs FS) error { _, _, err := fs.Free(); return err },
 		"read a":            of(func(f Handle) error { _, err := f.Read(nil); return err }),
+		"read from a":       of(func(f Handle) error { _, err := f.ReadAt(nil, 0); return err }),
 		"write a":           of(func(f Handle) error { _, err := f.Write(nil); return err }),
 		"close a":           of(func(f Handle) error { return f.Close() }),
 		"sync a":            of(func(f Handle) error { return f.Sync() }),

@@ -157,6 +157,13 @@ func (f *file) Read(b []byte) (int, error) {
 	return f.under.Read(b)
 }
 
+func (f *file) ReadAt(b []byte, offset int64) (int, error) {
+	if err := f.fs.call("read", f.name); err != nil {
+		return 0, err
+	}
+	return f.under.ReadAt(b, offset)
+}
+
 func (f *file) Write(b []byte) (int, error) {
 	if err := f.fs.call("write", f.name); err != nil {
 		if !f.fs.Short {

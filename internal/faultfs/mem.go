@@ -1,6 +1,7 @@
 package faultfs
 
 import (
+	"bytes"
 	"io"
 	"io/fs"
 	"maps"
@@ -362,6 +363,12 @@ func (f *memFile) Read(b []byte) (int, error) {
 	n := copy(b, f.node.data[f.pos:])
 	f.pos += n
 	return n, nil
+}
+
+func (f *memFile) ReadAt(b []byte, offset int64) (int, error) {
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	return bytes.NewReader(f.node.data).ReadAt(b, offset)
 }
 
 func (f *memFile) Write(b []byte) (int, error) {

@@ -248,3 +248,11 @@ func statusOf(head []byte) string {
 	code, _, _ := bytes.Cut(bytes.TrimLeft(status, " "), []byte(" "))
 	return string(code)
 }
+
+// TakeCoded returns Wire.Coded, which the caller owns from then on; nil: there is none. It is not
+// called beside HandOver or Release.
+func (b *Body) TakeCoded() *Body {
+	coded := b.coded
+	b.coded = nil
+	return coded
+}

@@ -31,14 +31,14 @@ func (i *Inspector) exportArchive(ctx context.Context, q Question, in below, w *
 	if q.What == "wacz" {
 		return i.exportPackage(ctx, in, made, about, w)
 	}
-	name, compression := "pages.warc.gz", warc.Fast
+	name, plain := "pages.warc.gz", false
 	if q.Format == "plain" {
-		name, compression = "pages.warc", warc.None
+		name, plain = "pages.warc", true
 	}
 	if q.What == "cdxj" {
-		return i.exportIndex(ctx, in, made, about, name, compression, w)
+		return i.exportIndex(ctx, in, made, about, name, plain, w)
 	}
-	out, err := archive.NewWriter(w, compression, made, about)
+	out, err := archive.NewWriter(w, plain, "", made, about)
 	if err != nil {
 		return err
 	}
@@ -59,10 +59,10 @@ func (i *Inspector) latestRun() (time.Time, error) {
 }
 
 // exportIndex writes the index of a WARC file that is not kept.
-func (i *Inspector) exportIndex(ctx context.Context, in below, made time.Time, about warc.Header, name string, c warc.Compression, w *bufio.Writer) (err error) {
+func (i *Inspector) exportIndex(ctx context.Context, in below, made time.Time, about warc.Header, name string, plain bool, w *bufio.Writer) (err error) {
 	index := archive.NewIndex(name)
 	defer func() { err = errors.Join(err, index.Close()) }()
-	out, err := archive.NewWriter(io.Discard, c, made, about)
+	out, err := archive.NewWriter(io.Discard, plain, "", made, about)
 	if err != nil {
 		return err
 	}
@@ -112,10 +112,10 @@ func (i *Inspector) archivePages(ctx context.Context, in below, fn func(*archive
 			return nil
 		}
 		gone := false // the page, and no file of the archive
-		err := fn(&archive.Page{Record: &r, Open: func() (io.ReadCloser, error) {
-			body, _, err := i.Tree.Content(r.URL)
+		err := fn(&archive.Page{Record: &r, Open: func() (io.ReadCloser, *archive.Answer, error) {
+			body, answer, err := i.Tree.Answer(iut.FactsOf(&r))
 			gone = errors.Is(err, fs.ErrNotExist) || errors.Is(err, iut.ErrTorn)
-			return body, err
+			return body, answer, err
 		}})
 		if gone {
 			return nil

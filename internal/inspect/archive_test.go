@@ -15,7 +15,7 @@ func TestArchiveFileFails(t *testing.T) {
 	for _, opens := range []bool{false, true} {
 		err := i.archivePages(t.Context(), below{}, func(p *archive.Page) error {
 			if opens {
-				body, err := p.Open()
+				body, _, err := p.Open()
 				if err != nil {
 					return err
 				}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"urltree/iut"
 	"urltree/storage/record"
 )
 
@@ -55,7 +56,7 @@ var columns = []column{
 	{Term{"charset", "by which its links were read"}, func(l *line) cell { return text(l.Charset) }},
 	{Term{"sha256", "of the body of a stored page"}, func(l *line) cell { return l.of(record.Stored, text(hex.EncodeToString(l.Digest[:]))) }},
 	{Term{"folder", "where a stored page is, below the tree"}, func(l *line) cell {
-		folder, err := l.in.Tree.Path(l.URL)
+		folder, err := l.in.Tree.Where(iut.FactsOf(l.Record))
 		if err != nil {
 			return cell{}
 		}

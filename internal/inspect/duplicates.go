@@ -17,6 +17,7 @@ import (
 	"urltree/internal/spool"
 	"urltree/internal/words"
 	"urltree/iut"
+	"urltree/storage/record"
 )
 
 // Duplicates writes which pages of the tree in the folder root repeat another: those with the same
@@ -66,6 +67,8 @@ type duplicates struct {
 	ids   []uint64 // hashes of the SHA-256; 0: empty, or it repeats another
 	times []uint32 // Unix seconds of the answers
 
+	extents []record.Extent // of the pages, in a tree of segments
+
 	fingerprints []uint64 // of the pages that repeat no other and have text
 	numbers      []int32  // whose they are
 
@@ -88,6 +91,9 @@ func (d *duplicates) walk() error {
 		}
 		d.ids = append(d.ids, id)
 		d.times = append(d.times, uint32(min(f.Time, math.MaxUint32)))
+		if !f.Extent.IsZero() {
+			d.extents = append(d.extents, f.Extent)
+		}
 		if err := d.urls.add(url); err != nil {
 			return err
 		}
@@ -180,7 +186,11 @@ func (d *duplicates) read() error {
 		if err != nil {
 			return err
 		}
-		fingerprint, ok, err := d.fingerprint(url)
+		at := iut.Facts{URL: url}
+		if d.extents != nil {
+			at.Extent = d.extents[i]
+		}
+		fingerprint, ok, err := d.fingerprint(at)
 		if err != nil {
 			return err
 		}
@@ -193,8 +203,8 @@ func (d *duplicates) read() error {
 }
 
 // fingerprint reads the text of a page. One that is gone since it was found has none.
-func (d *duplicates) fingerprint(url string) (uint64, bool, error) {
-	facts, body, err := d.tree.Load(url)
+func (d *duplicates) fingerprint(at iut.Facts) (uint64, bool, error) {
+	facts, body, err := d.tree.Load(at)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, iut.ErrTorn):
 		return 0, false, nil

@@ -116,7 +116,7 @@ func sample(t *testing.T) *Inspector {
 		if _, err := i.Tree.Store(p); err != nil {
 			t.Fatal(err)
 		}
-		facts, ok, err := i.Tree.Complete(url, true)
+		facts, ok, err := i.Tree.Complete(iut.Facts{URL: url}, true)
 		if err != nil || !ok {
 			t.Fatal(ok, err)
 		}

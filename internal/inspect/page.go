@@ -47,7 +47,7 @@ func (i *Inspector) page(_ context.Context, q Question, url string, w *bufio.Wri
 		p.Target = r.HeaderLinks
 	case record.Stored:
 		p.Digest = hex.EncodeToString(r.Digest[:])
-		content, _, err = i.Tree.Content(url)
+		content, err = i.Tree.Content(iut.FactsOf(r))
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, iut.ErrTorn) {
 			p.Fault, err = clean(err.Error()), nil
 		}

@@ -23,9 +23,9 @@ func (i *Inspector) show(ctx context.Context, url string, w *bufio.Writer) error
 	if err != nil {
 		return err
 	}
-	folder, err := i.Tree.Path(url)
+	where, err := i.Tree.Where(iut.FactsOf(&r))
 	if err != nil {
-		folder = "- (" + err.Error() + ")"
+		where = "- (" + err.Error() + ")"
 	}
 	field := func(name, format string, args ...any) {
 		fmt.Fprintf(w, "%-13s %s\n", name, clean(fmt.Sprintf(format, args...)))
@@ -35,7 +35,7 @@ func (i *Inspector) show(ctx context.Context, url string, w *bufio.Writer) error
 	if r.Reason != "" {
 		field("reason", "%s", r.Reason)
 	}
-	field("folder", "%s", folder)
+	field("folder", "%s", where)
 	field("depth", "%d", r.Depth)
 	field("source", "%s", orDash(r.Source))
 	field("via", "%s", orDash(r.Via))
@@ -201,7 +201,7 @@ func (i *Inspector) cat(_ context.Context, url string, w *bufio.Writer) error {
 	if r.State != record.Stored {
 		return fmt.Errorf("%w: no page of %s, which is %s", ErrNotFound, url, r.State)
 	}
-	content, _, err := i.Tree.Content(url)
+	content, err := i.Tree.Content(iut.FactsOf(&r))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, iut.ErrTorn) {
 		return fmt.Errorf("%w: the index calls %s stored, its folder is not whole: %w", ErrNotFound, url, err)
 	}
@@ -212,15 +212,17 @@ func (i *Inspector) cat(_ context.Context, url string, w *bufio.Writer) error {
 	return errors.Join(err, content.Close())
 }
 
-// path writes the folder of a URL that is known, whether it has been made yet or not.
+// path writes where the page of a URL that is known is: its folder, whether it has been made yet or
+// not, or file, offset and length of its record.
 func (i *Inspector) path(_ context.Context, url string, w *bufio.Writer) error {
-	if _, err := i.record(url); err != nil {
-		return err
-	}
-	folder, err := i.Tree.Path(url)
+	r, err := i.record(url)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(w, folder)
+	where, err := i.Tree.Where(iut.FactsOf(&r))
+	if err != nil {
+		return fmt.Errorf("%w: no page of %s: %w", ErrNotFound, url, err)
+	}
+	_, err = fmt.Fprintln(w, where)
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"urltree/internal/words"
+	"urltree/iut"
 	"urltree/storage/record"
 )
 
@@ -41,8 +42,8 @@ func (i *Inspector) why(ctx context.Context, url string, w *bufio.Writer) error 
 		}
 	case record.Stored:
 		say("%s is stored: status %d, %s, %d bytes, %s.", url, r.Status, orDash(r.Media), r.Bytes, stamp(r.Time))
-		if folder, err := i.Tree.Path(url); err == nil {
-			say("Its page is in %s.", folder)
+		if where, err := i.Tree.Where(iut.FactsOf(&r)); err == nil {
+			say("Its page is in %s.", where)
 		}
 		if words := flagWords(r.Flags); words != "-" {
 			say("Its links were not all followed: %s.", words)

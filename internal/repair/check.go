@@ -178,7 +178,7 @@ func (c *checker) pages(ctx context.Context) error {
 		if err != nil || r.State != record.Stored {
 			return context.Cause(ctx) // damaged records were named by Verify
 		}
-		f, body, err := c.tree.Load(r.URL)
+		f, body, err := c.tree.Load(iut.FactsOf(&r))
 		switch {
 		case errors.Is(err, iut.ErrDisk):
 			return err

@@ -13,6 +13,7 @@ import (
 
 	"urltree/cleaner"
 	"urltree/internal/testsite"
+	"urltree/iut"
 	"urltree/storage/record"
 )
 
@@ -42,7 +43,7 @@ func TestCheckFaults(t *testing.T) {
 			return os.WriteFile(name, []byte(testsite.Read(t, name)+testsite.Read(t, name)), 0o644)
 		}, "2 lines", 2},
 		{"other facts", func(s *testsite.Site, _ cleaner.Files) error {
-			f, body, err := s.Tree.Load("http://a.org/x")
+			f, body, err := s.Tree.Load(iut.Facts{URL: "http://a.org/x"})
 			f.PageDepth++
 			return errors.Join(err, os.WriteFile(s.File("http://a.org/x", "source.txt"), f.AppendLine(nil), 0o644),
 				os.WriteFile(s.File("http://a.org/x", "content.html"), body, 0o644))

@@ -54,12 +54,12 @@ func (g *Graph) Pages(ctx context.Context, fn func(edges.Page) error) error {
 	}
 	if err == nil && kept.Pages != stored {
 		g.log().Info("edges of stored pages come from their folders", "pages", stored-kept.Pages)
-		err = g.missing(ctx, kept, func(url string) error {
-			list, err := g.parse(url, kept.Assets)
+		err = g.missing(ctx, kept, func(at iut.Facts) error {
+			list, err := g.parse(at, kept.Assets)
 			if err != nil {
 				return err
 			}
-			return fn(edges.Page{URL: url, Edges: list})
+			return fn(edges.Page{URL: at.URL, Edges: list})
 		})
 	}
 	if err != nil {
@@ -75,10 +75,10 @@ func (g *Graph) Pages(ctx context.Context, fn func(edges.Page) error) error {
 	})
 }
 
-func (g *Graph) parse(url string, assets bool) ([]edges.Edge, error) {
-	f, body, err := g.Tree.Load(url)
+func (g *Graph) parse(at iut.Facts, assets bool) ([]edges.Edge, error) {
+	f, body, err := g.Tree.Load(at)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s is stored in the index: %w", record.ErrDamaged, url, err)
+		return nil, fmt.Errorf("%w: %s is stored in the index: %w", record.ErrDamaged, at.URL, err)
 	}
 	return g.Parse(f, body, assets), nil
 }
@@ -87,7 +87,7 @@ func (g *Graph) parse(url string, assets bool) ([]edges.Edge, error) {
 const passPages = 1 << 19
 
 // missing calls fn for each stored page that has no entry in what is kept of the file.
-func (g *Graph) missing(ctx context.Context, kept record.Edges, fn func(url string) error) error {
+func (g *Graph) missing(ctx context.Context, kept record.Edges, fn func(at iut.Facts) error) error {
 	seed := maphash.MakeSeed()
 	most := cmp.Or(g.most, passPages)
 	passes := uint64(kept.Pages/most) + 1
@@ -112,7 +112,7 @@ func (g *Graph) missing(ctx context.Context, kept record.Edges, fn func(url stri
 			if _, there := slices.BinarySearch(have, h); there || h%passes != pass {
 				return nil
 			}
-			return fn(r.URL)
+			return fn(iut.FactsOf(&r))
 		})
 		if err != nil {
 			return err
@@ -184,15 +184,15 @@ func (g *Graph) fill(ctx context.Context, w *edges.Writer, kept record.Edges) er
 		}
 		return iut.DiskError("index", g.Index.Marks().SetEdges(now))
 	}
-	err := g.missing(ctx, kept, func(url string) error {
+	err := g.missing(ctx, kept, func(at iut.Facts) error {
 		if err := g.Index.WaitForRoom(); err != nil {
 			return err
 		}
-		list, err := g.parse(url, kept.Assets)
+		list, err := g.parse(at, kept.Assets)
 		if err != nil {
 			return err
 		}
-		entry = edges.AppendPage(entry[:0], edges.Page{URL: url, Edges: list})
+		entry = edges.AppendPage(entry[:0], edges.Page{URL: at.URL, Edges: list})
 		if err := w.Append(entry); err != nil {
 			return iut.DiskError("write", err)
 		}

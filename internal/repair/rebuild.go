@@ -85,7 +85,7 @@ func (r *rebuild) run(ctx context.Context) (Report, error) {
 	if err := r.index.Marks().Review(); err != nil {
 		return r.report, iut.DiskError("rebuild", err)
 	}
-	for _, step := range []func(context.Context) error{r.seeds, r.survey, r.reopen, r.adopt, r.mend} {
+	for _, step := range []func(context.Context) error{r.segments, r.seeds, r.survey, r.reopen, r.adopt, r.mend} {
 		if err := step(ctx); err != nil {
 			return r.report, fmt.Errorf("rebuild: %w", err)
 		}
@@ -116,6 +116,26 @@ func newRebuild(tree *iut.Tree, index *storage.Index, p Parser, log *slog.Logger
 	return &rebuild{tree: tree, index: index, parser: p, log: orDiscard(log)}
 }
 
+// segments has the index expect no more of a segment than it has: the pages that it lacks are found
+// by reopen.
+func (r *rebuild) segments(ctx context.Context) error {
+	ends, err := r.index.Marks().SegmentEnds(ctx)
+	if err != nil {
+		return err
+	}
+	short, err := r.tree.Short(ends)
+	if err != nil {
+		return err
+	}
+	for segment, size := range short {
+		r.log.Warn("a segment has lost its end", "segment", segment, "bytes", size, "of", ends[segment])
+		if err := r.index.Marks().SetSegmentEnd(segment, size); err != nil {
+			return iut.DiskError("rebuild", err)
+		}
+	}
+	return nil
+}
+
 func (r *rebuild) seeds(ctx context.Context) error {
 	r.parser.Use(r.index)
 	made, _, err := EnterSeeds(ctx, r.tree, r.index, r.parser, r.tree.Format().Links.Scope, r.log)
@@ -133,12 +153,12 @@ func (r *rebuild) survey(ctx context.Context) error {
 		case iut.PageComplete:
 			if f.Source == record.Seed {
 				// Scope must not come from a page that turns out to be torn.
-				_, whole, err := r.tree.Complete(url, true)
+				_, whole, err := r.tree.Complete(f, true)
 				if err != nil {
 					return err
 				}
 				if !whole {
-					return r.removeTorn(url, rel, errors.New("SHA-256"))
+					return r.removeTorn(f, rel, errors.New("SHA-256"))
 				}
 				if areas, err = enterAreas(r.index, append(areas, r.parser.Areas(url)...), setSeeds); err != nil {
 					return err
@@ -146,7 +166,7 @@ func (r *rebuild) survey(ctx context.Context) error {
 			}
 			r.report.Pages++
 		case iut.PageTorn:
-			return r.removeTorn(url, rel, st.Err)
+			return r.removeTorn(iut.Facts{URL: url}, rel, st.Err)
 		case iut.PageDefect:
 			r.report.Defects++
 			r.log.Warn("defective page left as it is", "folder", rel, "err", st.Err)
@@ -160,14 +180,14 @@ func (r *rebuild) survey(ctx context.Context) error {
 }
 
 // removeTorn takes a page away that is not whole: its URL is to be asked again.
-func (r *rebuild) removeTorn(url, rel string, err error) error {
-	if url == "" {
+func (r *rebuild) removeTorn(at iut.Facts, rel string, err error) error {
+	if at.URL == "" {
 		r.report.Torn++
 		r.log.Info("torn page left to be replaced", "folder", rel, "err", err)
 		return nil // its name does not tell the URL; whoever stores it replaces it
 	}
-	rec, noRecord := r.index.Record(url)
-	kept, failed := r.tree.RemoveTorn(url, noRecord == nil && rec.State == record.Stored)
+	rec, noRecord := r.index.Record(at.URL)
+	kept, failed := r.tree.RemoveTorn(at, noRecord == nil && rec.State == record.Stored)
 	switch {
 	case failed != nil:
 		return failed
@@ -190,7 +210,7 @@ func (r *rebuild) reopen(ctx context.Context) error {
 			return false
 		}
 		stored := rec.State == record.Stored
-		f, complete, err := r.tree.Complete(rec.URL, true)
+		f, complete, err := r.tree.Complete(iut.FactsOf(rec), true)
 		switch {
 		case errors.Is(err, iut.ErrDisk):
 			stop(err)
@@ -213,7 +233,7 @@ func (r *rebuild) adopt(ctx context.Context) error {
 	if int64(r.report.Pages) == r.index.Totals().Stored {
 		return nil // each stored record has its page, so these are all
 	}
-	err := r.tree.Walk(func(url, rel string, st iut.PageStatus, _ iut.Facts) error {
+	err := r.tree.Walk(func(url, rel string, st iut.PageStatus, f iut.Facts) error {
 		if st.Kind != iut.PageComplete {
 			return context.Cause(ctx)
 		}
@@ -225,10 +245,10 @@ func (r *rebuild) adopt(ctx context.Context) error {
 		if errors.Is(err, storage.ErrNotFound) && !r.lost[url] {
 			r.others++
 		}
-		f, body, err := r.tree.Adopt(url)
+		f, body, err := r.tree.Adopt(f)
 		if errors.Is(err, iut.ErrTorn) {
 			r.report.Pages--
-			return r.removeTorn(url, rel, err)
+			return r.removeTorn(f, rel, err)
 		}
 		if err != nil {
 			return err

@@ -91,7 +91,7 @@ func (r *rebuild) answer(rec *record.Record) (o *record.Outcome, flags string, e
 	o = &record.Outcome{Row: rec.Row, State: rec.State, Page: rec.Page, Again: true}
 	switch {
 	case rec.State == record.Stored:
-		f, body, err := r.tree.Load(rec.URL)
+		f, body, err := r.tree.Load(iut.FactsOf(rec))
 		if err != nil {
 			return nil, "", err
 		}

@@ -210,7 +210,7 @@ func TestMissing(t *testing.T) {
 	s.put("http://a.example/docs/", "text/html", "utf-8", "x")
 	s.put("http://a.example/other", "text/html", "utf-8", "x")
 	s.put("http://a.example/docs/torn", "text/html", "utf-8", "x")
-	if _, err := s.Tree.RemoveTorn("http://a.example/docs/torn", true); err != nil {
+	if _, err := s.Tree.RemoveTorn(iut.Facts{URL: "http://a.example/docs/torn"}, true); err != nil {
 		t.Fatal(err)
 	}
 	s.Seed("http://a.example/docs/gone", "http://a.example/docs/waits")

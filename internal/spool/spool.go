@@ -1,14 +1,15 @@
 // Package spool keeps what memory has no room for in temporary files. All errors but [io.EOF] are
-// iut.ErrDisk.
+// storage.ErrDisk.
 package spool
 
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 
-	"urltree/iut"
+	"urltree/storage"
 )
 
 // A File is a temporary file that has no name, so that no kill leaves one: it is written to its
@@ -70,4 +71,9 @@ func (f *File) ReadAt(b []byte, offset int64) (int, error) {
 // Close removes the file.
 func (f *File) Close() error { return f.file.Close() }
 
-func failed(err error) error { return iut.DiskError("temporary file", err) }
+func failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: temporary file: %w", storage.ErrDisk, err)
+}

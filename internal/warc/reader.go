@@ -57,6 +57,7 @@ type Reader struct {
 	start  int64         // of the member
 	plain  *bufio.Reader // what records are read from: in, or the members one behind the other
 	rec    *Record       // the latest; nil: none yet
+	ends   int           // bytes of line ends behind the one before it
 	err    error         // the first one, which all later calls return
 }
 
@@ -69,6 +70,10 @@ func NewReader(r io.Reader, offset int64) *Reader {
 // End returns where the record ends that Next was last called behind: before the next one, or at
 // the end of the file. Where Next failed, all before End is whole.
 func (r *Reader) End() int64 { return r.start }
+
+// Closed reports whether the two line ends that close a record stand, each as CR LF, behind the one
+// that Next went behind last: at the end of a file that was cut they may be missing.
+func (r *Reader) Closed() bool { return r.ends >= len("\r\n\r\n") }
 
 // Next goes behind the latest record to the next one, and returns io.EOF where there is none.
 // Errors are [ErrTorn] and [ErrFormat], with the offset, and those of the file.
@@ -131,7 +136,7 @@ func (r *Reader) toNext() (alone bool, err error) {
 	if r.member != nil && r.rec == nil {
 		return true, r.nextMember()
 	}
-	for {
+	for r.ends = 0; ; r.ends++ {
 		c, err := r.plain.ReadByte()
 		switch {
 		case err == io.EOF && r.member != nil:

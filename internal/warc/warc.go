@@ -19,7 +19,10 @@ import (
 const (
 	Info     = "warcinfo" // about the file, its first record
 	Metadata = "metadata"
+	Request  = "request"
 	Resource = "resource" // a body without the answer that brought it
+	Response = "response" // status line, header and body of an answer
+	Revisit  = "revisit"  // an answer whose body is in another record
 )
 
 // Names of fields.
@@ -35,10 +38,27 @@ const (
 	FieldConcurrentTo  = "WARC-Concurrent-To"
 	FieldInfoID        = "WARC-Warcinfo-ID"
 	FieldTruncated     = "WARC-Truncated"
+	FieldFilename      = "WARC-Filename"
+	FieldIP            = "WARC-IP-Address"
+	FieldProtocol      = "WARC-Protocol"
+	FieldProfile       = "WARC-Profile"
+
+	FieldRefersTo       = "WARC-Refers-To"
+	FieldRefersToTarget = "WARC-Refers-To-Target-URI"
+	FieldRefersToDate   = "WARC-Refers-To-Date"
+	FieldRefersToFile   = "WARC-Refers-To-Filename"
+	FieldRefersToOffset = "WARC-Refers-To-File-Offset"
 )
 
-// FieldsType is the content type of a block of named fields.
-const FieldsType = "application/warc-fields"
+// Content types of blocks.
+const (
+	FieldsType   = "application/warc-fields" // named fields
+	RequestType  = "application/http;msgtype=request"
+	ResponseType = "application/http;msgtype=response"
+)
+
+// SamePayload is the profile of a revisit record whose body is that of the record it refers to.
+const SamePayload = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 
 // A Field is one named field of a record. Names are compared without regard to case.
 type Field struct{ Name, Value string }

@@ -42,6 +42,8 @@ var (
 	KeyOptions = []byte("options")
 	KeyReview  = []byte("review")
 	KeySeeds   = []byte("seeds")
+
+	SegmentKeys = []byte("segment ") // what the keys of segments begin with, see KeySegment
 )
 
 // Check returns what is wrong with a value of one of the buckets from which nothing else follows.

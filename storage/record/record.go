@@ -127,6 +127,33 @@ type Page struct {
 	Flags       string   // "-", or letters: n nofollow, t truncated, c links cut
 	HeaderLinks string   // canonical URLs from Link headers, space-separated; of a redirect its target; or ""
 	PageDepth   uint32   // the depth written to source.txt, which never changes
+	Extent      Extent   // of a stored page and of a redirect, in a tree of segments
+}
+
+// An Extent says where an answer is in the segments of a tree. The zero value is nowhere.
+type Extent struct {
+	Segment uint32 // number of the segment, from 1 on
+	Offset  int64  // of the record with the answer, in bytes
+	Length  int64  // of that record, as it is in the file
+	About   int64  // from Offset to the record with the facts of the page; 0: there is none
+}
+
+// IsZero reports whether the answer is in no segment.
+func (e Extent) IsZero() bool { return e.Segment == 0 }
+
+// append appends an extent that is not zero.
+func (e Extent) append(b []byte) []byte {
+	for _, v := range []uint64{uint64(e.Segment), uint64(e.Offset), uint64(e.Length), uint64(e.About)} {
+		b = binary.AppendUvarint(b, v)
+	}
+	return b
+}
+
+// extent reads what append has appended.
+func (d *decoder) extent() Extent {
+	e := Extent{uint32(d.uint(32)), int64(d.uint(63)), int64(d.uint(63)), int64(d.uint(63))}
+	d.bad = d.bad || e.Segment == 0
+	return e
 }
 
 // GaveLinks reports whether the links of an answer without a folder counted: only the same answer,
@@ -158,6 +185,9 @@ func (r *Record) hasDigest() bool {
 	return r.State == Stored || r.State == Refused && r.Reason == Duplicate
 }
 
+// hasExtent reports whether the value of a record may have an extent, before the SHA-256.
+func (r *Record) hasExtent() bool { return r.State == Stored || r.State == Redirected }
+
 // cookieHop marks the number of redirects of a record with Cookie.
 const cookieHop = 1 << 7
 
@@ -182,6 +212,9 @@ func (r *Record) Append(b, key []byte) []byte {
 		}
 		for _, s := range []string{r.Media, r.Charset, r.Flags, r.HeaderLinks} {
 			b = appendString(b, s)
+		}
+		if !r.Extent.IsZero() && r.hasExtent() {
+			b = r.Extent.append(b)
 		}
 		if r.hasDigest() {
 			b = append(b, r.Digest[:]...)
@@ -234,9 +267,14 @@ func DecodeOf(url string, key, value []byte) (Record, error) {
 		r.Time, r.Status, r.Bytes, r.PageDepth = int64(d.uvarint()), uint16(d.uint(16)), int64(d.uvarint()), uint32(d.uint(32))
 		r.Cut = uint32(d.uint(32))
 		r.Media, r.Charset, r.Flags, r.HeaderLinks = d.word(), d.word(), d.string(), d.string()
+		rest := 0
 		if r.hasDigest() {
-			copy(r.Digest[:], d.take(32))
+			rest = len(r.Digest)
 		}
+		if r.hasExtent() && len(d.b) > rest {
+			r.Extent = d.extent()
+		}
+		copy(r.Digest[:], d.take(uint64(rest)))
 	}
 	d.bad = d.bad || r.State < Pending || r.State > Refused
 	return r, d.end("record of ", url)

@@ -1,0 +1,169 @@
+package crawler_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/andybalholm/brotli"
+
+	"urltree/crawler"
+	"urltree/internal/repair"
+	"urltree/iut"
+	"urltree/storage"
+	"urltree/storage/record"
+)
+
+// warcWeb is a web whose pages come in every way that a tree of segments has to keep.
+func warcWeb(t *testing.T) *httptest.Server {
+	t.Helper()
+	large := strings.Repeat("<p>all that is large</p>\n", 100_000)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.Header().Set("X-Path", r.URL.Path)
+		switch r.URL.Path {
+		case "/":
+			for _, path := range []string{"gzip", "br", "chunked", "moved", "large", "large-gzip", "same", "again", "empty", "missing"} {
+				fmt.Fprintf(w, "<a href=/%s>%s</a>\n", path, path)
+			}
+		case "/gzip", "/large-gzip":
+			w.Header().Set("Content-Encoding", "gzip")
+			z := gzip.NewWriter(w)
+			fmt.Fprintf(z, "<a href=/>%s</a>", r.URL.Path)
+			if r.URL.Path == "/large-gzip" {
+				io.WriteString(z, large)
+			}
+			z.Close()
+		case "/br":
+			w.Header().Set("Content-Encoding", "br")
+			z := brotli.NewWriter(w)
+			io.WriteString(z, "<a href=/>brotli</a>")
+			z.Close()
+		case "/chunked":
+			io.WriteString(w, "<p>one</p>")
+			w.(http.Flusher).Flush()
+			io.WriteString(w, "<p>two</p>")
+		case "/moved":
+			http.Redirect(w, r, "/target", http.StatusMovedPermanently)
+		case "/large":
+			io.WriteString(w, large)
+		case "/same", "/again":
+			io.WriteString(w, "<p>the same</p>")
+		case "/target":
+			io.WriteString(w, "<p>target</p>")
+		case "/empty":
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// TestStoreWARC: a crawl keeps the same pages in WARC files as in folders, byte by byte, with what
+// the server said; a redirect is kept, and a body that is there already is named. After that the
+// index is made again from the files alone.
+func TestStoreWARC(t *testing.T) {
+	web := warcWeb(t)
+	pages := map[string]map[string]record.Page{}
+	for _, store := range crawler.Stores {
+		opts := crawler.Options{
+			Tree: filepath.Join(t.TempDir(), "iut"), Output: filepath.Join(t.TempDir(), "res.txt"), Store: store,
+			Seeds: []string{web.URL + "/"}, Delay: -1, MemoryBodies: 1 << 20,
+		}
+		if _, err := crawler.Run(t.Context(), opts); err != nil {
+			t.Fatal(err)
+		}
+		pages[store] = requirePages(t, opts.Tree, store == crawler.StoreWARC)
+		if store == crawler.StoreWARC {
+			if err := os.Remove(filepath.Join(opts.Tree, "index.db")); err != nil {
+				t.Fatal(err)
+			}
+			report, err := repair.Merge(t.Context(), repair.MergeOptions{
+				Root: opts.Tree, Output: opts.Output, Parser: func(f iut.Format) (repair.Parser, error) { return crawler.NewLinker(f) },
+			})
+			if err != nil || report.Pages != len(pages[store]) {
+				t.Fatalf("%+v, %v", report, err)
+			}
+			pages["merged"] = requirePages(t, opts.Tree, true)
+		}
+	}
+	if len(pages[crawler.StoreFolders]) != 10 {
+		t.Errorf("%d pages, want 10", len(pages[crawler.StoreFolders]))
+	}
+	for url, want := range pages[crawler.StoreFolders] {
+		for _, store := range []string{crawler.StoreWARC, "merged"} {
+			got := pages[store][url]
+			got.Time, got.Extent = want.Time, record.Extent{}
+			if got != want {
+				t.Errorf("%s in %s: %+v, want %+v", url, store, got, want)
+			}
+		}
+	}
+}
+
+// requirePages reads each stored page of a tree, and returns what the index says of them.
+func requirePages(t *testing.T, root string, wire bool) map[string]record.Page {
+	t.Helper()
+	tree, err := iut.Open(root, iut.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tree.Close()
+	index, err := storage.Open(filepath.Join(root, "index.db"), storage.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer index.Close()
+	pages := map[string]record.Page{}
+	err = index.Records(t.Context(), nil, func(r record.Record, err error) error {
+		if err != nil || r.State != record.Stored && r.State != record.Redirected {
+			return err
+		}
+		if r.State == record.Redirected {
+			if wire && !r.Extent.IsZero() {
+				requireAnswer(t, tree, &r)
+			}
+			return nil
+		}
+		if _, body, err := tree.Load(iut.FactsOf(&r)); err != nil || sha256.Sum256(body) != r.Digest {
+			t.Errorf("%s: %d bytes, %v", r.URL, len(body), err)
+		}
+		if wire {
+			requireAnswer(t, tree, &r)
+		}
+		pages[r.URL] = r.Page
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pages
+}
+
+// requireAnswer checks that the answer of the server and the request are there.
+func requireAnswer(t *testing.T, tree *iut.Tree, r *record.Record) {
+	t.Helper()
+	body, a, err := tree.Answer(iut.FactsOf(r))
+	if err != nil || a == nil {
+		t.Fatalf("%s: %v, %v", r.URL, a, err)
+	}
+	defer body.Close()
+	n, err := io.Copy(io.Discard, body)
+	path := r.URL[strings.LastIndexByte(r.URL, '/'):]
+	if err != nil || !bytes.HasPrefix(a.Head, fmt.Appendf(nil, "HTTP/1.1 %d ", r.Status)) || !bytes.Contains(a.Head, []byte("X-Path: "+path+"\r\n")) ||
+		!bytes.HasPrefix(a.Request, []byte("GET "+path+" HTTP/1.1\r\n")) || a.Peer.String() != "127.0.0.1" || a.Time.Unix() > r.Time {
+		t.Errorf("%s: %v, %q, %q, %v, %v", r.URL, err, a.Head, a.Request, a.Peer, a.Time)
+	}
+	if r.State == record.Stored && !bytes.Contains(a.Head, fmt.Appendf(nil, "Content-Length: %d\r\n", n)) {
+		t.Errorf("%s: %d bytes behind %q", r.URL, n, a.Head)
+	}
+}

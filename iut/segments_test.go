@@ -1,0 +1,483 @@
+package iut_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"urltree/internal/faultfs"
+	"urltree/internal/warc"
+	"urltree/iut"
+	"urltree/storage/record"
+)
+
+// warcRules are those of a tree of segments.
+var warcRules = iut.Identity{Canonical: "1", Partition: "host", Store: iut.StoreWARC}
+
+// openSegments opens a tree of segments.
+func openSegments(t testing.TB, root string, opts iut.Options) *iut.Tree {
+	t.Helper()
+	opts.Identity = &warcRules
+	tree, err := iut.Open(root, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tree.Close() })
+	return tree
+}
+
+// answered returns page n as it comes from a server, in gzip if n is even.
+func answered(t testing.TB, n int) *iut.Page {
+	t.Helper()
+	p := page(n)
+	p.Facts.Bytes, p.Facts.Digest = int64(len(p.Body)), sha256.Sum256(p.Body)
+	head := "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
+	body := p.Body
+	if n%2 == 0 {
+		var coded bytes.Buffer
+		w := gzip.NewWriter(&coded)
+		w.Write(body)
+		w.Close()
+		body, head = coded.Bytes(), head+"content-ENCODING: gzip\r\n"
+	}
+	q := *p
+	q.Body = body
+	q.Answer = &iut.Answer{
+		Request: []byte("GET / HTTP/1.1\r\nHost: example.org\r\n\r\n"), Head: fmt.Appendf(nil, "%sContent-Length: %d\r\n\r\n", head, len(body)),
+		Peer: netip.MustParseAddr("192.0.2.1"), Time: time.Unix(1e9+int64(n), 5e6),
+	}
+	return &q
+}
+
+// useTempCoded is useTemp for a page whose body is coded.
+func useTempCoded(tree *iut.Tree, p *iut.Page) error {
+	facts := p.Facts
+	err := useTemp(tree, p)
+	p.Facts = facts
+	return err
+}
+
+// contentOf returns the body of page n, decoded.
+func contentOf(n int) []byte { return page(n).Body }
+
+// requireStored checks that a page is there by every way of reading it.
+func requireStored(t testing.TB, tree *iut.Tree, at iut.Facts, body []byte) {
+	t.Helper()
+	f, got, err := tree.Load(at)
+	if err != nil || !bytes.Equal(got, body) || f != at {
+		t.Fatalf("Load = %+v, %.40q, %v; want %+v, %.40q", f, got, err, at, body)
+	}
+	for _, verify := range []bool{false, true} {
+		if f, ok, err := tree.Complete(at, verify); err != nil || !ok || f != at {
+			t.Fatalf("Complete(%v) = %+v, %v, %v", verify, f, ok, err)
+		}
+	}
+	r, err := tree.Content(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, body) {
+		t.Fatalf("Content: %.40q, %v", got, err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSegments: pages of any coding, in memory or in a file, come back as they were, from the open
+// tree, from a later one and from one beside it; all segments are found by Walk.
+func TestSegments(t *testing.T) {
+	for _, plain := range []bool{false, true} {
+		t.Run(fmt.Sprintf("plain %v", plain), func(t *testing.T) {
+			root := t.TempDir()
+			tree := openSegments(t, root, iut.Options{Segments: iut.SegmentOptions{Size: 10_000, Plain: plain, About: warc.Header{{Name: "software", Value: "test"}}}})
+			stored := map[string]iut.Facts{}
+			for n := range 40 {
+				p := answered(t, n)
+				switch n % 5 {
+				case 3: // its answer is not known
+					p.Answer, p.Body = nil, contentOf(n)
+				case 4:
+					if err := useTempCoded(tree, p); err != nil {
+						t.Fatal(err)
+					}
+				}
+				res, err := tree.Store(p)
+				if err != nil || res.Adopted || res.Facts.Extent.IsZero() {
+					t.Fatalf("page %d: %+v, %v", n, res, err)
+				}
+				stored[p.URL] = res.Facts
+				requireStored(t, tree, res.Facts, contentOf(n))
+			}
+			if _, _, err := tree.Load(iut.Facts{URL: page(0).URL}); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("without an extent: %v", err)
+			}
+			if err := tree.Sync(); err != nil {
+				t.Fatal(err)
+			}
+			beside, err := iut.Open("", iut.Options{FS: diskAt(t, root), ReadOnly: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := tree.Close(); err != nil {
+				t.Fatal(err)
+			}
+			later := openSegments(t, root, iut.Options{})
+			for _, tree := range []*iut.Tree{beside, later} {
+				found := map[string]iut.Facts{}
+				err := tree.Walk(func(url, rel string, st iut.PageStatus, f iut.Facts) error {
+					if st.Kind != iut.PageComplete || f.URL != url {
+						t.Errorf("Walk: %q %q %v %+v", url, rel, st, f)
+					}
+					if where, err := tree.Where(f); err != nil || where != rel {
+						t.Errorf("Where = %q, %v; want %q", where, err, rel)
+					}
+					found[url] = f
+					return nil
+				})
+				if err != nil || !maps.Equal(found, stored) {
+					t.Fatalf("Walk found %d pages of %d: %v", len(found), len(stored), err)
+				}
+				for n := range 40 {
+					requireStored(t, tree, stored[page(n).URL], contentOf(n))
+				}
+			}
+			left, _ := filepath.Glob(filepath.Join(root, "tmp", "*"))
+			segments, _ := filepath.Glob(filepath.Join(root, "warc", "*"))
+			if len(left) > 0 || len(segments) < 3 {
+				t.Errorf("left in tmp: %v; segments: %v", left, segments)
+			}
+		})
+	}
+}
+
+func diskAt(t testing.TB, root string) iut.FS {
+	t.Helper()
+	d, err := iut.OpenDisk(root, iut.SyncNone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+// TestSegmentsCut: wherever a kill cuts a segment, the next run finds the whole pages behind what
+// was committed, cuts off the rest and nothing else, and goes on in a segment of its own.
+func TestSegmentsCut(t *testing.T) {
+	for _, plain := range []bool{false, true} {
+		root := t.TempDir()
+		opts := iut.Options{Sync: iut.SyncNone, Segments: iut.SegmentOptions{Plain: plain}}
+		tree := openSegments(t, root, opts)
+		var stored []iut.Facts
+		for n := range 3 {
+			res, err := tree.Store(answered(t, n))
+			if err != nil {
+				t.Fatal(err)
+			}
+			stored = append(stored, res.Facts)
+		}
+		tree.Close()
+		files, _ := filepath.Glob(filepath.Join(root, "warc", "*"))
+		whole, err := os.ReadFile(files[0])
+		if err != nil || len(files) != 1 {
+			t.Fatal(files, err)
+		}
+		ends := map[uint32]int64{1: stored[0].Extent.Offset + stored[0].Extent.Length}
+		for size := ends[1] - 1; size <= int64(len(whole)); size++ {
+			near := func(at int64) bool { return size >= at-9 && size <= at+9 }
+			if size%61 != 0 && !near(ends[1]) && !near(stored[2].Extent.Offset) && !near(stored[2].Extent.Offset+stored[2].Extent.About) && !near(int64(len(whole))) {
+				continue
+			}
+			if err := os.WriteFile(files[0], whole[:size], 0o666); err != nil {
+				t.Fatal(err)
+			}
+			tree := openSegments(t, root, opts)
+			if err := tree.Recover(ends); errors.Is(err, record.ErrDamaged) != (size < ends[1]) {
+				t.Fatalf("%d bytes: %v", size, err)
+			}
+			if size < ends[1] {
+				tree.Close()
+				continue
+			}
+			want := 0
+			for n, f := range stored {
+				end := int64(len(whole))
+				if n+1 < len(stored) {
+					end = stored[n+1].Extent.Offset
+				}
+				has, err := tree.Has(f.URL)
+				if err != nil || has != (n > 0 && end <= size) {
+					t.Fatalf("%d bytes: Has(%d) = %v, %v", size, n, has, err)
+				}
+				if !has {
+					continue
+				}
+				want++
+				got, body, err := tree.Adopt(iut.Facts{URL: f.URL})
+				if err != nil || got != f || !bytes.Equal(body, contentOf(n)) {
+					t.Fatalf("%d bytes: Adopt(%d) = %+v, %v; want %+v", size, n, got, err, f)
+				}
+			}
+			res, err := tree.Store(answered(t, 5))
+			if err != nil || res.Facts.Extent.Segment != 2 {
+				t.Fatalf("%d bytes: the next page: %+v, %v", size, res, err)
+			}
+			requireStored(t, tree, res.Facts, contentOf(5))
+			if err := tree.Close(); err != nil {
+				t.Fatal(err)
+			}
+			left, err := os.ReadFile(files[0])
+			if err != nil || !bytes.HasPrefix(whole[:size], left) {
+				t.Fatalf("%d bytes: %d are left, or changed: %v", size, len(left), err)
+			}
+			if size >= ends[1] && int64(len(left)) < ends[1] {
+				t.Fatalf("%d bytes: cut to %d, before %d", size, len(left), ends[1])
+			}
+			more, _ := filepath.Glob(filepath.Join(root, "warc", "*-00002.*"))
+			if len(more) != 1 {
+				t.Fatal(more)
+			}
+			os.Remove(more[0])
+		}
+	}
+}
+
+// TestSegmentDamage: a page in which a byte has changed is torn or not found, the others are found
+// by Walk and by their extents; nothing is taken for a page that is not.
+func TestSegmentDamage(t *testing.T) {
+	root := t.TempDir()
+	tree := openSegments(t, root, iut.Options{Sync: iut.SyncNone})
+	var stored []iut.Facts
+	for n := range 5 {
+		res, err := tree.Store(answered(t, n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored = append(stored, res.Facts)
+	}
+	files, _ := filepath.Glob(filepath.Join(root, "warc", "*"))
+	whole, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, to := stored[2].Extent.Offset, stored[3].Extent.Offset
+	for at := from; at < to; at += 7 {
+		b := slices.Clone(whole)
+		b[at] ^= 0x55
+		if err := os.WriteFile(files[0], b, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		torn := 0
+		var found []string
+		err := tree.Walk(func(url, _ string, st iut.PageStatus, f iut.Facts) error {
+			if st.Kind == iut.PageTorn {
+				torn++
+				return nil
+			}
+			found = append(found, url)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n, f := range stored {
+			if n == 2 {
+				if _, body, err := tree.Load(f); err == nil && !bytes.Equal(body, contentOf(n)) {
+					t.Fatalf("byte %d: another body", at)
+				} else if err != nil && !errors.Is(err, iut.ErrTorn) {
+					t.Fatalf("byte %d: %v", at, err)
+				}
+				continue
+			}
+			requireStored(t, tree, f, contentOf(n))
+			if !slices.Contains(found, f.URL) {
+				t.Fatalf("byte %d: Walk has not found page %d", at, n)
+			}
+		}
+		if len(found) == 4 && torn == 0 {
+			t.Fatalf("byte %d: a page is missing, and nothing says so", at)
+		}
+	}
+}
+
+// TestRevisit: a body that is kept already is named in place of being kept again, and read from
+// there, also by a later process.
+func TestRevisit(t *testing.T) {
+	root := t.TempDir()
+	for _, no := range []bool{false, true} {
+		tree := openSegments(t, root, iut.Options{Segments: iut.SegmentOptions{NoRevisit: no}})
+		var facts []iut.Facts
+		for n := range 3 {
+			p := answered(t, 0)
+			p.URL = page(10*n + map[bool]int{false: 100, true: 200}[no]).URL
+			res, err := tree.Store(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			facts = append(facts, res.Facts)
+		}
+		tree.Close()
+		tree = openSegments(t, root, iut.Options{})
+		for _, f := range facts {
+			requireStored(t, tree, f, contentOf(0))
+		}
+		tree.Close()
+		kinds := kindsOf(t, root)
+		if want := map[bool]int{false: 2, true: 2}[no]; kinds[warc.Revisit] != want {
+			t.Errorf("records: %v, want %d revisits", kinds, want)
+		}
+	}
+}
+
+// kindsOf counts the records of all segments by type.
+func kindsOf(t testing.TB, root string) map[string]int {
+	t.Helper()
+	kinds := map[string]int{}
+	files, _ := filepath.Glob(filepath.Join(root, "warc", "*"))
+	for _, name := range files {
+		f, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := warc.NewReader(f, 0)
+		for {
+			rec, err := in.Next()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			kinds[rec.Get(warc.FieldType)]++
+		}
+		f.Close()
+	}
+	return kinds
+}
+
+// TestSegmentPipeline: pages and redirects go through builders and committer with their extents,
+// and the index keeps how far each segment is committed.
+func TestSegmentPipeline(t *testing.T) {
+	root := t.TempDir()
+	tree := openSegments(t, root, iut.Options{})
+	x := newIndex(t)
+	p := (&pipeline{tree: tree, index: x, size: 4}).start(2)
+	var links []record.Link
+	for n := range 20 {
+		links = append(links, record.Link{URL: page(n).URL, Source: record.Seed})
+	}
+	pending(t, x, links...)
+	for n := range 20 {
+		a := answered(t, n)
+		it := itemOf(a)
+		it.Answer = a.Answer
+		if n == 7 {
+			it.State, it.Links, it.Meta, it.Body = record.Redirected, nil, nil, nil
+			it.Outcome.Page.HeaderLinks = "https://example.org/other"
+		}
+		if err := p.add(n%2, it); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.end(); err != nil {
+		t.Fatal(err)
+	}
+	ends, err := x.Marks().SegmentEnds(t.Context())
+	if err != nil || len(ends) == 0 {
+		t.Fatal(ends, err)
+	}
+	for n := range 20 {
+		r := recordOf(t, x, page(n).URL)
+		if r.Extent.IsZero() || ends[r.Extent.Segment] < r.Extent.Offset+r.Extent.Length {
+			t.Errorf("page %d: %+v, committed %v", n, r.Extent, ends)
+		}
+		if n == 7 {
+			continue
+		}
+		requireStored(t, tree, iut.FactsOf(&r), contentOf(n))
+	}
+	requireSound(t, x)
+	if kinds := kindsOf(t, root); kinds[warc.Response] != 20 || kinds[warc.Request] != 20 || kinds[warc.Metadata] != 20 {
+		t.Errorf("records: %v", kinds)
+	}
+}
+
+// TestSegmentFaults: whatever call of the disk fails, the error is ErrDisk, and what was stored and
+// synced before is there after a power cut, and nothing torn is taken for a page.
+func TestSegmentFaults(t *testing.T) {
+	for n := 1; ; n++ {
+		mem := faultfs.NewMem()
+		failing := faultfs.FailAfter(mem, n, syscall.EIO)
+		var synced []iut.Facts
+		numbers := map[string]int{}
+		err := func() error {
+			tree, err := iut.Open("", iut.Options{FS: failing, Identity: &warcRules})
+			if err != nil {
+				return err
+			}
+			defer tree.Close()
+			if err := tree.Recover(nil); err != nil {
+				return err
+			}
+			var stored []iut.Facts
+			for n := range 6 {
+				p := answered(t, n)
+				if n == 4 {
+					if err := useTempCoded(tree, p); err != nil {
+						return err
+					}
+				}
+				res, err := tree.Store(p)
+				if err != nil {
+					return err
+				}
+				numbers[p.URL] = n
+				stored = append(stored, res.Facts)
+				if n%2 == 1 {
+					if err := tree.Sync(); err != nil {
+						return err
+					}
+					synced = slices.Clone(stored)
+				}
+			}
+			return nil
+		}()
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, iut.ErrDisk) {
+			t.Fatalf("call %d: %v", n, err)
+		}
+		if len(synced) == 0 {
+			continue
+		}
+		tree, err := iut.Open("", iut.Options{FS: mem.Crash(rand.New(rand.NewPCG(1, uint64(n)))), Identity: &warcRules})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends := map[uint32]int64{}
+		for _, f := range synced {
+			ends[f.Extent.Segment] = max(ends[f.Extent.Segment], f.Extent.Offset+f.Extent.Length)
+		}
+		if err := tree.Recover(ends); err != nil {
+			t.Fatalf("call %d: %v", n, err)
+		}
+		for _, f := range synced {
+			requireStored(t, tree, f, contentOf(numbers[f.URL]))
+		}
+		tree.Close()
+	}
+}

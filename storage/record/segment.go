@@ -1,0 +1,32 @@
+package record
+
+import (
+	"bytes"
+	"encoding/binary"
+)
+
+// KeySegment returns the key, in the bucket sys, of how much of a segment is committed.
+func KeySegment(segment uint32) []byte {
+	return binary.BigEndian.AppendUint32(bytes.Clone(SegmentKeys), segment)
+}
+
+// SegmentOf returns the segment of a key that KeySegment made, and false for any other key.
+func SegmentOf(key []byte) (segment uint32, ok bool) {
+	rest, ok := bytes.CutPrefix(key, SegmentKeys)
+	if !ok || len(rest) != 4 {
+		return 0, false
+	}
+	return binary.BigEndian.Uint32(rest), true
+}
+
+// AppendEnd appends how much of a segment is committed, in bytes, as it stands under key.
+func AppendEnd(b []byte, bytes int64, key []byte) []byte {
+	return Seal(binary.AppendUvarint(b, uint64(bytes)), key)
+}
+
+// DecodeEnd reads what AppendEnd has written.
+func DecodeEnd(key, value []byte) (bytes int64, err error) {
+	d := unseal(value, key)
+	bytes = int64(d.uint(63))
+	return bytes, d.end("segment ", string(key))
+}
