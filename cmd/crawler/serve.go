@@ -10,9 +10,14 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/net/netutil"
+
 	"urltree/internal/inspect"
 	"urltree/internal/serve"
 )
+
+// mostConnections is how many connections the server has at a time; others wait.
+const mostConnections = 64
 
 func (c *command) serveCommand() *subcommand {
 	address := "127.0.0.1:8080"
@@ -55,7 +60,7 @@ func (c *command) serve(ctx context.Context, address, prefix string) error {
 	if _, err := fmt.Fprintf(c.stdout, "crawler: serving %s at http://%s/\n", c.root(), l.Addr()); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(netutil.LimitListener(l, mostConnections)); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil

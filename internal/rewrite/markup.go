@@ -214,11 +214,7 @@ func (m *markup) value(element int, pragma string, what holds, text string) (to 
 	case document:
 		return m.inner(text)
 	case window:
-		switch strings.ToLower(text) {
-		case "", "_self", "_parent", "_top":
-			return "", false
-		}
-		return "_self", m.OneWindow
+		return "_self", m.OneWindow && text != "" && !strings.EqualFold(text, "_self")
 	}
 	return m.replace(text)
 }

@@ -39,7 +39,7 @@ type Document struct {
 	// Detach removes what binds a document to where it came from: the address of base, attributes
 	// such as integrity, crossorigin and ping, and a Content-Security-Policy in meta elements.
 	Detach bool
-	// OneWindow lets links and forms that name another window open in their own.
+	// OneWindow lets links and forms that name another window or frame open in their own.
 	OneWindow bool
 
 	base  weburl.Base

@@ -101,7 +101,7 @@ func TestDetach(t *testing.T) {
 	for _, tt := range []struct{ from, to string }{
 		{`<script src=x integrity="sha256-y" crossorigin></script>`, `<script src=/!/dir/x  ></script>`},
 		{`<link href=x crossorigin='anonymous'nonce=n>`, `<link href=/!/dir/x >`},
-		{`<a ping="http://o.example/" href=x target=_blank><form target="other"><base target=_top>`, `<a  href=/!/dir/x target=_self><form target="_self"><base target=_top>`},
+		{`<a ping="http://o.example/" href=x target=_blank><form target="other"><base target=_TOP><a target=_Self><a target="">`, `<a  href=/!/dir/x target=_self><form target="_self"><base target=_self><a target=_Self><a target="">`},
 		{`<meta http-equiv="Content-Security-Policy" content="default-src https:"><meta name=a content=b>`, `<meta http-equiv="Content-Security-Policy" content=""><meta name=a content=b>`},
 		{`<base href=/a/ target=_self><img src=x>`, `<base href="" target=_self><img src=/!/a/x>`},
 	} {

@@ -16,7 +16,7 @@ import (
 // pagePolicy comes with each stored page. The sandbox gives its scripts an origin that is no
 // other's, so that they read nothing of the server; they can load from the server alone, and ask it
 // nothing.
-const pagePolicy = "sandbox allow-scripts; default-src 'none'; " +
+const pagePolicy = "sandbox allow-scripts allow-downloads; default-src 'none'; " +
 	"script-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; style-src 'self' 'unsafe-inline' data: blob:; " +
 	"img-src 'self' data: blob:; font-src 'self' data: blob:; media-src 'self' data: blob:; " +
 	"frame-src 'self' data: blob:; object-src 'self' data:; worker-src 'none'; connect-src 'none'; " +

@@ -27,11 +27,10 @@ import (
 )
 
 const (
-	pagePath = "/page/"    // the URL follows, as it is
-	entries  = 200         // of a list on one page
-	piece    = 1 << 20     // bytes of a page that are asked for at a time
-	atOnce   = 4           // questions
-	patience = time.Minute // how long a request waits for its turn
+	pagePath = "/page/" // the URL follows, as it is
+	entries  = 200      // of a list on one page
+	piece    = 1 << 20  // bytes of a page that are asked for at a time
+	atOnce   = 4        // questions
 )
 
 // A Handler serves one tree. Its fields do not change while it serves.

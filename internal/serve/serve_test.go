@@ -139,7 +139,7 @@ func TestPages(t *testing.T) {
 			t.Errorf("%s: %v", path, head)
 		}
 		policy, isPage := head.Get("Content-Security-Policy"), res.StatusCode == 200 && path != "/"
-		if strings.HasPrefix(policy, "sandbox allow-scripts; default-src 'none';") != isPage || strings.Contains(policy, "script-src") != isPage || strings.Contains(policy, "same-origin") {
+		if strings.HasPrefix(policy, "sandbox allow-scripts allow-downloads; default-src 'none';") != isPage || strings.Contains(policy, "script-src") != isPage || strings.Contains(policy, "same-origin") {
 			t.Errorf("%s: policy %q", path, policy)
 		}
 		if res, _ := s.get(path); res.Header.Get("Access-Control-Allow-Origin") != "" {
