@@ -3,6 +3,7 @@ package cleaner
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -53,9 +54,7 @@ func (f Files) Replaced() []string {
 // in the folder of the tree, or below, where they could replace the tree's own. The tree may be "":
 // there is none.
 func FilesFor(tree, output string) (Files, error) {
-	if output == "" {
-		output = "res.txt"
-	}
+	output = cmp.Or(output, "res.txt")
 	stream, err := isStream(output)
 	if err != nil {
 		return Files{}, fmt.Errorf("output %s: %w", output, err)

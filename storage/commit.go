@@ -234,7 +234,11 @@ func (c *change) discover(e *entry, l *record.Link, fp uint64) {
 		return
 	}
 	e.rec.Range, e.rec.Reason = record.Held, reason
-	c.ledger.wait(record.Host(l.URL), reason)
+	host := record.Host(l.URL)
+	c.ledger.host(host).held++
+	if reason == record.HeldDomain {
+		c.ledger.domain(host).waiting++ // the domain has too many hosts, so there is one
+	}
 }
 
 func (d *Committed) known(fp uint64, l *record.Link) {

@@ -37,13 +37,6 @@ type edgesChange struct {
 	lost  bool  // an entry of the file may be of a page no more
 }
 
-// add counts a stored page whose edges end where the file ends; 0: it has none there.
-func (e *edgesChange) add(end int64) {
-	if end > 0 {
-		e.end, e.pages = end, e.pages+1
-	}
-}
-
 func (e *edgesChange) write(w *writer) {
 	v := w.Get(record.BucketSys, record.KeyEdges)
 	if v == nil || e.end == 0 && !e.lost {

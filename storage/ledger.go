@@ -106,14 +106,6 @@ func (g *ledger) hold(key []byte, l *record.Link) (reason string, full bool) {
 	return reason, most > 0 && h.row.Held+h.held >= most
 }
 
-// wait counts a record made that is held for a reason.
-func (g *ledger) wait(host, reason string) {
-	g.host(host).held++
-	if d := g.domain(host); d != nil && reason == record.HeldDomain {
-		d.waiting++
-	}
-}
-
 // over returns the budget that has no place for one more URL, or "".
 func (g *ledger) over(key []byte, h *hostChange) (reason string) {
 	if most := g.limits.Domain; most > 0 && !h.counted() {

@@ -29,9 +29,6 @@ func (c *change) sitemap(url string) *entry {
 			e.old, e.rec = &both[0], &both[1]
 		}
 	}
-	if c.sitemaps == nil {
-		c.sitemaps = map[string]*entry{}
-	}
 	c.sitemaps[url] = e
 	return e
 }

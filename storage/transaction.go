@@ -34,7 +34,7 @@ type change struct {
 	run      record.Run
 	done     *Committed        // what it comes to; nil: no outcomes are committed
 	entries  map[string]*entry // by URL
-	sitemaps map[string]*entry // by URL; nil: none
+	sitemaps map[string]*entry // by URL
 	fresh    []uint64          // fingerprints of new records, for the filter
 	arrivals *inbox.Arrivals   // of these, the ones that go to the inbox
 	ledger   ledger
@@ -85,7 +85,7 @@ func (x *Index) update(fn func(*change) error) error {
 	}
 	c := &change{
 		x: x, w: writer{arena: x.arena}, now: time.Now().Unix(), totals: x.totals, run: x.run.Clone(),
-		entries: map[string]*entry{}, looks: looks{shorter: map[string]bool{}},
+		entries: map[string]*entry{}, sitemaps: map[string]*entry{}, looks: looks{shorter: map[string]bool{}},
 	}
 	c.ledger = ledger{
 		limits: &x.opts.Limits, w: &c.w,

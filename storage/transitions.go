@@ -190,7 +190,9 @@ func (c *change) answer(e *entry, by cause) {
 	switch {
 	case o.State == record.Stored:
 		e.meta = o.Meta
-		c.edges.add(o.EdgesEnd)
+		if o.EdgesEnd > 0 {
+			c.edges.end, c.edges.pages = o.EdgesEnd, c.edges.pages+1
+		}
 		// The record names the source that source.txt names, also for a page found in its folder.
 		if r.Source == record.Seed || o.Row.Source == record.Seed {
 			c.w.putScope(r.URL)

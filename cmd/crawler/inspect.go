@@ -71,25 +71,13 @@ func (c *command) inspect(ctx context.Context, root string, q inspect.Question, 
 	if !errors.Is(err, ctl.ErrNone) {
 		return err
 	}
-	tree, err := iut.Open(root, iut.Options{ReadOnly: true})
-	if err != nil {
-		return err
-	}
-	return withIndex(tree, storage.Options{ReadOnly: true}, func(index *storage.Index) error {
+	return withIndex(root, iut.Options{ReadOnly: true}, storage.Options{ReadOnly: true}, func(tree *iut.Tree, index *storage.Index) error {
 		in, err := crawler.NewInspector(tree, index)
 		if err != nil {
 			return err
 		}
 		return in.Run(ctx, q, w)
 	})
-}
-
-// openExclusive opens a tree that nobody else may have meanwhile.
-func openExclusive(root string) (*iut.Tree, error) {
-	if err := treeThere(root); err != nil {
-		return nil, err
-	}
-	return iut.Open(root, iut.Options{})
 }
 
 // treeThere returns an error if there is no tree, or one that another process is only just making.
@@ -105,9 +93,17 @@ func treeThere(root string) error {
 	return nil
 }
 
-// withIndex calls fn with the index of a tree, and closes both. An index that is missing is damage:
-// merge makes it again.
-func withIndex(tree *iut.Tree, opts storage.Options, fn func(*storage.Index) error) (err error) {
+// withIndex calls fn with a tree and its index, and closes both. A tree that is not opened for
+// reading alone nobody else may have meanwhile. An index that is missing is damage: merge makes it
+// again.
+func withIndex(root string, how iut.Options, opts storage.Options, fn func(*iut.Tree, *storage.Index) error) (err error) {
+	if err := treeThere(root); err != nil {
+		return err
+	}
+	tree, err := iut.Open(root, how)
+	if err != nil {
+		return err
+	}
 	defer func() { err = errors.Join(err, tree.Close()) }()
 	index, err := storage.Open(filepath.Join(tree.Root(), "index.db"), opts)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -117,5 +113,5 @@ func withIndex(tree *iut.Tree, opts storage.Options, fn func(*storage.Index) err
 		return err
 	}
 	defer func() { err = errors.Join(err, index.Close()) }()
-	return fn(index)
+	return fn(tree, index)
 }

@@ -65,16 +65,16 @@ func (c *command) checkCommand() *subcommand {
 		about: "What a kill left behind is counted and no fault. Faults are printed, one a line.",
 		flags: []*option{c.flags.tree(), c.flags.output(), plainFlag("links", toggle{&links}, "parse every stored page again and prove that no link of a stored page is lost")},
 		run: func(ctx context.Context, _ []string) error {
-			tree, err := openExclusive(c.root())
-			if errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) { // check need not write there
-				tree, err = iut.Open(c.root(), iut.Options{ReadOnly: true})
-			}
-			if err != nil {
-				return err
-			}
-			return withIndex(tree, storage.Options{ReadOnly: true}, func(index *storage.Index) error {
+			opened := false
+			check := func(tree *iut.Tree, index *storage.Index) error {
+				opened = true
 				return c.check(ctx, tree, index, repair.CheckOptions{Links: links, Output: c.flags.opts.Output})
-			})
+			}
+			err := withIndex(c.root(), iut.Options{}, storage.Options{ReadOnly: true}, check)
+			if !opened && (errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission)) { // check need not write there
+				err = withIndex(c.root(), iut.Options{ReadOnly: true}, storage.Options{ReadOnly: true}, check)
+			}
+			return err
 		},
 	}
 }
@@ -125,11 +125,7 @@ func (c *command) retryCommand() *subcommand {
 			if w.state == "error" {
 				w.state = "failed"
 			}
-			tree, err := openExclusive(c.root())
-			if err != nil {
-				return err
-			}
-			return withIndex(tree, storage.Options{}, func(index *storage.Index) error {
+			return withIndex(c.root(), iut.Options{}, storage.Options{}, func(tree *iut.Tree, index *storage.Index) error {
 				in, err := crawler.NewInspector(tree, index)
 				if err != nil {
 					return err

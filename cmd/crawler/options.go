@@ -55,7 +55,7 @@ func (c *command) listOptions() error {
 // resetOption forgets what the tree keeps of an option, also of one that this version does not
 // know.
 func (c *command) resetOption(name string) (err error) {
-	tree, err := openExclusive(c.root())
+	tree, err := iut.Open(c.root(), iut.Options{}) // which is there
 	if err != nil {
 		return err
 	}

@@ -21,11 +21,7 @@ func (c *command) rankCommand() *subcommand {
 			"Pages that were not crawled with -edges are read from their folders. It takes at most 32 bytes of memory for each URL, and some 10 for each link in the system's folder for temporary files (TMPDIR).",
 		flags: []*option{c.flags.tree(), plainFlag("n", amount[int]{in: numbers, p: &best}, "print the `N` URLs of the greatest ranks")},
 		run: func(ctx context.Context, _ []string) error {
-			tree, err := openExclusive(c.root())
-			if err != nil {
-				return err
-			}
-			return c.withGraph(tree, func(pages rank.Source) error { return c.rank(ctx, pages, best) })
+			return c.withGraph(iut.Options{}, func(pages rank.Source) error { return c.rank(ctx, pages, best) })
 		},
 	}
 }
@@ -67,8 +63,8 @@ func (c *command) rank(ctx context.Context, pages rank.Source, best int) error {
 }
 
 // withGraph calls fn with the link graph of a tree that nobody crawls, and closes the tree.
-func (c *command) withGraph(tree *iut.Tree, fn func(rank.Source) error) error {
-	return withIndex(tree, storage.Options{ReadOnly: true}, func(index *storage.Index) error {
+func (c *command) withGraph(how iut.Options, fn func(rank.Source) error) error {
+	return withIndex(c.root(), how, storage.Options{ReadOnly: true}, func(tree *iut.Tree, index *storage.Index) error {
 		graph, err := crawler.NewGraph(tree, index)
 		if err != nil {
 			return err

@@ -83,9 +83,5 @@ func (c *command) watch(ctx context.Context) error {
 }
 
 func (c *command) degrees(ctx context.Context, out *bufio.Writer) error {
-	tree, err := iut.Open(c.root(), iut.Options{ReadOnly: true})
-	if err != nil {
-		return err
-	}
-	return c.withGraph(tree, func(pages rank.Source) error { return rank.Degrees(ctx, pages, out) })
+	return c.withGraph(iut.Options{ReadOnly: true}, func(pages rank.Source) error { return rank.Degrees(ctx, pages, out) })
 }

@@ -22,27 +22,24 @@ import (
 // inspect.ErrNotFound, iut.ErrBusy and ErrEnding. Other errors: ErrNone when no crawl answers,
 // ErrVersion, ErrRequest, ErrCut when the answer is not whole, the cause of ctx, and that of a
 // failed write to w.
-func Call(ctx context.Context, root string, q inspect.Question, w io.Writer) error {
-	text, err := json.Marshal(q)
+func Call(ctx context.Context, root string, q inspect.Question, w io.Writer) (err error) {
+	defer func() {
+		if err != nil && ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+	}()
+	question, err := json.Marshal(q)
 	if err != nil {
 		return err
 	}
-	if len(text) > mostQuestion {
-		return fmt.Errorf("%w: %d bytes, at most %d", ErrRequest, len(text), mostQuestion)
+	if len(question) > mostQuestion {
+		return fmt.Errorf("%w: %d bytes, at most %d", ErrRequest, len(question), mostQuestion)
 	}
 	dir, err := os.Open(root)
 	if err != nil {
 		return none(err)
 	}
 	defer dir.Close()
-	err = post(ctx, dir, text, w)
-	if err != nil && ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return err
-}
-
-func post(ctx context.Context, dir *os.File, question []byte, w io.Writer) error {
 	transport := &http.Transport{
 		DisableKeepAlives: true,
 		ReadBufferSize:    4 * mostError, // trailers must have room

@@ -199,17 +199,18 @@ func (i *Inspector) admission(url string, say func(string, ...any)) {
 	} else {
 		say("Scope admits it: %s.", rule)
 	}
-	switch ok, line, known := i.Robots(url); {
+	ok, line, known := i.Robots(url)
+	verdict := "disallows"
+	if ok {
+		verdict = "allows"
+	}
+	switch {
 	case !known:
 		say("What robots.txt says of it is not known.")
-	case ok && line == "":
-		say("robots.txt allows it.")
-	case ok:
-		say("robots.txt allows it by the line: %s", line)
 	case line == "":
-		say("robots.txt disallows it.")
+		say("robots.txt %s it.", verdict)
 	default:
-		say("robots.txt disallows it by the line: %s", line)
+		say("robots.txt %s it by the line: %s", verdict, line)
 	}
 }
 

@@ -33,10 +33,8 @@ func Degrees(ctx context.Context, source Source, w io.Writer) error {
 		in      = make([]uint32, g.Nodes())
 		out     [33]int64 // pages, by the number of bits of their degree
 		mostOut = mostLinks()
-		linked  int64
 	)
 	err = g.each(ctx, func(from uint32, to []uint32) {
-		linked++
 		out[bits.Len(uint(len(to)))]++
 		mostOut.Add(degree{node: from, links: uint32(len(to))})
 		for _, i := range to {
@@ -46,7 +44,7 @@ func Degrees(ctx context.Context, source Source, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	out[0] = g.Pages - linked
+	out[0] = g.Pages - g.linked
 	var ins [33]int64
 	mostIn := mostLinks()
 	for i, n := range in {

@@ -36,9 +36,10 @@ type Graph struct {
 	Edges int64 // their references, repeats included
 	Links int64 // pairs of nodes
 
-	key   [16]byte
-	nodes []uint64 // fingerprints, ascending
-	links *numbers // of each page that has some: its number, how many, and the numbers of these
+	key    [16]byte
+	nodes  []uint64 // fingerprints, ascending
+	links  *numbers // of each page that has some: its number, how many, and the numbers of these
+	linked int64    // pages that have links
 }
 
 // Read takes in a graph. Errors: those of the source, the cause of ctx, or iut.ErrDisk where a
@@ -122,6 +123,7 @@ func (g *Graph) number(ctx context.Context, named *numbers) error {
 			at, _ := slices.BinarySearch(g.nodes, from)
 			g.links.number(uint64(at))
 			g.links.number(n)
+			g.linked++
 		}
 		for last := 0; n > 0; n-- {
 			step, _ := slices.BinarySearch(rest, in.fixed())
@@ -143,8 +145,8 @@ func (g *Graph) each(ctx context.Context, fn func(from uint32, to []uint32)) err
 		return err
 	}
 	var to []uint32
-	for pages := 0; in.more(); pages++ {
-		if pages%1024 == 0 && ctx.Err() != nil {
+	for page := range g.linked {
+		if page%1024 == 0 && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		from := uint32(in.number())
@@ -154,11 +156,12 @@ func (g *Graph) each(ctx context.Context, fn func(from uint32, to []uint32)) err
 			at += uint32(in.number())
 			to = append(to, at)
 		}
-		if in.err == nil {
-			fn(from, to)
+		if in.err != nil {
+			return in.err
 		}
+		fn(from, to)
 	}
-	return in.err
+	return nil
 }
 
 func (g *Graph) names(ctx context.Context, source Source, nodes []uint32) (map[uint32]string, error) {
@@ -243,13 +246,6 @@ func (r *reader) fill() {
 	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
 		r.err = err
 	}
-}
-
-func (r *reader) more() bool {
-	if len(r.buf) == 0 && r.err == nil {
-		r.fill()
-	}
-	return len(r.buf) > 0 && r.err == nil
 }
 
 func (r *reader) fixed() uint64 {

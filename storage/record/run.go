@@ -84,16 +84,29 @@ func increase(counters map[string]int64, name string, n int64) {
 
 // Encode returns the key and the value of the run.
 func (r *Run) Encode() (key, value []byte, err error) {
-	key = binary.BigEndian.AppendUint32(nil, r.ID)
-	value, err = json.Marshal(r)
-	return key, Seal(value, key), err
+	return encode(binary.BigEndian.AppendUint32(nil, r.ID), r)
 }
 
 // Encode returns the key and the value of the hour.
 func (h *Hour) Encode() (key, value []byte, err error) {
-	key = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, h.Run), h.Hour)
-	value, err = json.Marshal(h)
+	return encode(binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, h.Run), h.Hour), h)
+}
+
+func encode(key []byte, v any) ([]byte, []byte, error) {
+	value, err := json.Marshal(v)
 	return key, Seal(value, key), err
+}
+
+// decode reads a value that encode has made, under a key of so many bytes.
+func decode(what string, size int, k, value []byte, v any) error {
+	body, err := Unseal(value, k)
+	if err == nil && len(k) == size {
+		err = json.Unmarshal(body, v)
+	}
+	if err != nil || len(k) != size {
+		return fmt.Errorf("%s %x: %w: %v", what, k, ErrCorrupt, err)
+	}
+	return nil
 }
 
 // An Unclean says that a run did not end cleanly: rows that runs up to Last have written may have
@@ -123,26 +136,14 @@ func DecodeUnclean(key, v []byte) (u Unclean, err error) {
 
 // DecodeHour reads the value of an hour.
 func DecodeHour(k, v []byte) (h Hour, err error) {
-	body, err := Unseal(v, k)
-	if err == nil && len(k) == 8 {
-		err = json.Unmarshal(body, &h)
+	if err = decode("hour", 8, k, v, &h); err == nil {
+		h.Run, h.Hour = binary.BigEndian.Uint32(k), binary.BigEndian.Uint32(k[4:])
 	}
-	if err != nil || len(k) != 8 {
-		return h, fmt.Errorf("hour %x: %w: %v", k, ErrCorrupt, err)
-	}
-	h.Run, h.Hour = binary.BigEndian.Uint32(k), binary.BigEndian.Uint32(k[4:])
-	return h, nil
+	return h, err
 }
 
 // DecodeRun reads the value of a run.
-func DecodeRun(k, v []byte) (Run, error) {
-	var r Run
-	body, err := Unseal(v, k)
-	if err == nil {
-		err = json.Unmarshal(body, &r)
-	}
-	if err != nil {
-		return r, fmt.Errorf("run %x: %w: %v", k, ErrCorrupt, err)
-	}
-	return r, nil
+func DecodeRun(k, v []byte) (r Run, err error) {
+	err = decode("run", 4, k, v, &r)
+	return r, err
 }

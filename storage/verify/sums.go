@@ -78,9 +78,3 @@ type pending struct {
 
 // mostPending is how many pending keys are looked up together.
 const mostPending = 10_000
-
-func (p *pending) add(rec *record.Record, key []byte) {
-	p.rows++
-	p.keys = append(p.keys, record.AppendPendingKey(nil, &rec.Row, key))
-	p.runs = append(p.runs, rec.Run)
-}

@@ -153,8 +153,10 @@ func (v *verifier) count(key []byte, rec *record.Record) error {
 	v.hosts[name] = sum
 	v.domain(name, 0, record.HeldByDomain(rec))
 	if rec.State == record.Pending {
-		v.pending.add(rec, key)
-		if len(v.pending.keys) >= mostPending {
+		p := &v.pending
+		p.rows++
+		p.keys, p.runs = append(p.keys, record.AppendPendingKey(nil, &rec.Row, key)), append(p.runs, rec.Run)
+		if len(p.keys) >= mostPending {
 			return v.checkRows()
 		}
 	}
