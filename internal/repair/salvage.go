@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"slices"
 
@@ -71,47 +72,56 @@ func salvage(ctx context.Context, path string, to *storage.Index) (salvaged, err
 const salvagedRows = 5_000
 
 type salvager struct {
-	ctx     context.Context
-	from    *pagefile.Collector
-	to      *storage.Index
-	done    salvaged
-	totals  record.Totals
-	noMeta  map[string]bool               // record keys of damaged metadata
-	waiting []func(*storage.Filler) error // of the next transaction
+	ctx    context.Context
+	from   *pagefile.Collector
+	to     *storage.Index
+	fill   *storage.Filler // of the transaction at hand, see each
+	done   salvaged
+	totals record.Totals
+	noMeta map[string]bool // record keys of damaged metadata
 }
 
-// each goes through a bucket, and commits what the calls have added.
-func (s *salvager) each(bucket []byte, fn func(k, value []byte) error) error {
-	err := s.from.Bucket(bucket, func(k, value []byte) error {
+// scan calls fn with the entries of a bucket.
+func (s *salvager) scan(bucket []byte, fn func(k, value []byte) error) error {
+	return s.from.Bucket(bucket, func(k, value []byte) error {
 		if err := s.ctx.Err(); err != nil {
 			return err
 		}
 		return fn(k, value)
 	})
-	if err != nil {
-		return err
-	}
-	return s.commit()
 }
 
-func (s *salvager) add(fn func(*storage.Filler) error) error {
-	if s.waiting = append(s.waiting, fn); len(s.waiting) < salvagedRows {
-		return nil
-	}
-	return s.commit()
-}
-
-func (s *salvager) commit() error {
-	err := s.to.Fill(func(f *storage.Filler) error {
-		for _, fn := range s.waiting {
-			if err := fn(f); err != nil {
-				return err
+// each does what scan does, in transactions of so many entries.
+func (s *salvager) each(bucket []byte, fn func(k, value []byte) error) error {
+	var failed error
+	next, stop := iter.Pull2(func(yield func(k, value []byte) bool) {
+		failed = s.scan(bucket, func(k, value []byte) error {
+			if !yield(k, value) {
+				return boltfile.ErrStop
 			}
-		}
-		return nil
+			return nil
+		})
 	})
-	s.waiting = s.waiting[:0]
-	return err
+	defer stop()
+	for more := true; more; {
+		err := s.to.Fill(func(f *storage.Filler) error {
+			s.fill = f
+			for range salvagedRows {
+				var k, value []byte
+				if k, value, more = next(); !more {
+					return failed
+				}
+				if err := fn(k, value); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // sys requires values of this format, and takes over by which options links were judged, and that
@@ -159,7 +169,7 @@ func putRelink(f *storage.Filler) error {
 // metas notes which records have lost their metadata.
 func (s *salvager) metas() error {
 	s.noMeta = map[string]bool{}
-	return s.each(record.BucketMeta, func(k, value []byte) error {
+	return s.scan(record.BucketMeta, func(k, value []byte) error {
 		if _, err := record.DecodeMeta(k, value); err != nil {
 			s.noMeta[string(k)] = true
 		}
@@ -167,13 +177,13 @@ func (s *salvager) metas() error {
 	})
 }
 
-// eachRecord goes through all records; those of the inbox may be older than the others and come
-// last.
-func (s *salvager) eachRecord(fn func(k, value []byte) error) error {
-	err := s.each(record.BucketURL, fn)
+// eachRecord goes through all records by scan or each; those of the inbox may be older than the
+// others and come last.
+func (s *salvager) eachRecord(each func(bucket []byte, fn func(k, value []byte) error) error, fn func(k, value []byte) error) error {
+	err := each(record.BucketURL, fn)
 	for _, name := range inbox.Buckets {
 		if err == nil {
-			err = s.each(name, func(k, row []byte) error {
+			err = each(name, func(k, row []byte) error {
 				key, value, err := inbox.Row(k, row)
 				if err != nil {
 					key, value = k, row // it counts as damaged
@@ -196,7 +206,7 @@ func (s *salvager) record(k, value []byte) (record.Record, bool) {
 func (s *salvager) gaps() (list []uint64, err error) {
 	var seen []uint64 // a bit for each number
 	last := uint64(0)
-	err = s.eachRecord(func(k, value []byte) error {
+	err = s.eachRecord(s.scan, func(k, value []byte) error {
 		r, ok := s.record(k, value)
 		if !ok || r.Seq > mostRecords {
 			return nil
@@ -225,29 +235,24 @@ func (s *salvager) records() error {
 		return err
 	}
 	damaged := 0
-	err = s.eachRecord(func(k, value []byte) error {
+	err = s.eachRecord(s.each, func(k, value []byte) error {
 		rec, ok := s.record(k, value)
-		key := bytes.Clone(k)
 		if !ok {
-			return s.add(func(f *storage.Filler) error {
-				if f.Get(record.BucketURL, key) == nil { // else a row of the inbox that did not count
-					damaged++
-					s.lose(key)
-				}
-				return nil
-			})
+			if s.fill.Get(record.BucketURL, k) == nil { // else a row of the inbox that did not count
+				damaged++
+				s.lose(k)
+			}
+			return nil
 		}
 		below, _ := slices.BinarySearch(gaps, rec.Seq)
 		rec.Seq -= uint64(below)
 		if rec.State == record.Pending {
 			rec.Run = 0 // its run may be lost: then a later one gets the number
 		}
-		return s.add(func(f *storage.Filler) error {
-			if f.Record(key, rec) {
-				s.done.records++
-			}
-			return nil
-		})
+		if s.fill.Record(k, rec) {
+			s.done.records++
+		}
+		return nil
 	})
 	if err != nil {
 		return err
@@ -259,13 +264,10 @@ func (s *salvager) records() error {
 		if _, err := record.DecodeMeta(k, value); err != nil {
 			return nil
 		}
-		k, value = bytes.Clone(k), bytes.Clone(value)
-		return s.add(func(f *storage.Filler) error {
-			if rec, err := record.Decode(k, f.Get(record.BucketURL, k)); err != nil || rec.State != record.Stored {
-				return nil
-			}
-			return f.Put(record.BucketMeta, k, value)
-		})
+		if rec, err := record.Decode(k, s.fill.Get(record.BucketURL, k)); err != nil || rec.State != record.Stored {
+			return nil
+		}
+		return s.fill.Put(record.BucketMeta, k, value)
 	})
 }
 
@@ -282,14 +284,10 @@ func (s *salvager) lose(key []byte) {
 // hosts takes over the times; the counts follow from records and sitemaps.
 func (s *salvager) hosts() error {
 	return s.each(record.BucketHost, func(k, value []byte) error {
-		h, err := record.DecodeHost(string(k), value)
-		if err != nil {
-			return nil
+		if h, err := record.DecodeHost(string(k), value); err == nil {
+			s.fill.Host(&h.HostTimes)
 		}
-		return s.add(func(f *storage.Filler) error {
-			f.Host(&h.HostTimes)
-			return nil
-		})
+		return nil
 	})
 }
 
@@ -297,15 +295,12 @@ func (s *salvager) sitemaps() error {
 	before := s.from.Skipped()
 	defer func() { s.done.named = s.done.named || s.from.Skipped() > before }()
 	return s.each(record.BucketSitemap, func(k, value []byte) error {
-		m, err := record.DecodeSitemap(k, value)
-		if err != nil {
+		if m, err := record.DecodeSitemap(k, value); err == nil {
+			s.fill.Sitemap(m)
+		} else {
 			s.done.named = true
-			return nil
 		}
-		return s.add(func(f *storage.Filler) error {
-			f.Sitemap(m)
-			return nil
-		})
+		return nil
 	})
 }
 
@@ -314,16 +309,13 @@ func (s *salvager) sitemaps() error {
 func (s *salvager) shorter() error {
 	return s.each(record.BucketShorter, func(k, value []byte) error {
 		if _, err := record.Unseal(value, k); err != nil {
-			return s.add(putRelink)
+			return putRelink(s.fill)
 		}
-		k = bytes.Clone(k)
-		return s.add(func(f *storage.Filler) error {
-			rec, err := record.Decode(k, f.Get(record.BucketURL, k))
-			if err != nil || rec.State == record.Pending {
-				return nil
-			}
-			return f.Put(record.BucketShorter, k, record.Seal(nil, k))
-		})
+		rec, err := record.Decode(k, s.fill.Get(record.BucketURL, k))
+		if err != nil || rec.State == record.Pending {
+			return nil
+		}
+		return s.fill.Put(record.BucketShorter, k, record.Seal(nil, k))
 	})
 }
 
@@ -344,8 +336,7 @@ func (s *salvager) others() error {
 			case bytes.Equal(bucket, record.BucketHour) && !runs[string(k[:4])]:
 				return nil
 			}
-			k, value = bytes.Clone(k), bytes.Clone(value)
-			return s.add(func(f *storage.Filler) error { return f.Put(bucket, k, value) })
+			return s.fill.Put(bucket, k, value)
 		})
 		if err != nil {
 			return err
