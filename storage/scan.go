@@ -95,7 +95,8 @@ func (x *Index) Records(ctx context.Context, prefix []byte, fn func(record.Recor
 	if err := x.Settle(ctx); err != nil {
 		return err
 	}
-	return x.inbox.Scan(ctx, prefix, func(k, v []byte) error { return fn(record.Decode(k, v)) })
+	return boltfile.Scan(prefix, func(k, v []byte) error { return fn(record.Decode(k, v)) },
+		func(from []byte, visit boltfile.WalkFunc) error { return x.inbox.Walk(ctx, from, visit) })
 }
 
 // LoadFilter makes the seen filter complete from the records of the index. Commits may go on

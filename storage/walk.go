@@ -26,8 +26,7 @@ func (g Queues) OpenChildren(folder, after []byte, n int) (list []record.Child, 
 		if after != nil {
 			from = record.AfterFolder(after)
 		}
-		o := opened{tx, tx.Bucket(record.BucketURL)}
-		c := o.urls.Cursor()
+		c := tx.Bucket(record.BucketURL).Cursor()
 		k, v, err := boltfile.Seek(c, from)
 		if after == nil && bytes.Equal(k, folder) {
 			k, v = c.Next()
@@ -46,7 +45,7 @@ func (g Queues) OpenChildren(folder, after []byte, n int) (list []record.Child, 
 			} else {
 				deep = false
 			}
-			if child, ok := o.child(key, value, deep); ok {
+			if child, ok := openChild(tx, key, value, deep); ok {
 				list = append(list, child)
 			}
 			if turn.Over() || len(list) >= n {
@@ -62,9 +61,9 @@ func (g Queues) OpenChildren(folder, after []byte, n int) (list []record.Child, 
 // OpenOf returns of some entries, by their keys, those that OpenChildren would give.
 func (g Queues) OpenOf(keys [][]byte) (list []record.Child, err error) {
 	err = g.x.file.View(func(tx *bolt.Tx) error {
-		o := opened{tx, tx.Bucket(record.BucketURL)}
+		urls := tx.Bucket(record.BucketURL)
 		for _, key := range keys {
-			if child, ok := o.child(key, o.urls.Get(key), true); ok {
+			if child, ok := openChild(tx, key, urls.Get(key), true); ok {
 				list = append(list, child)
 			}
 		}
@@ -73,15 +72,9 @@ func (g Queues) OpenOf(keys [][]byte) (list []record.Child, err error) {
 	return list, err
 }
 
-// opened looks for entries in which something waits.
-type opened struct {
-	tx   *bolt.Tx
-	urls *bolt.Bucket
-}
-
-// child returns the entry of a key whose record has the given value, nil if it has none, and
+// openChild returns the entry of a key whose record has the given value, nil if it has none, and
 // whether something waits there.
-func (o opened) child(key, value []byte, deep bool) (c record.Child, open bool) {
+func openChild(tx *bolt.Tx, key, value []byte, deep bool) (c record.Child, open bool) {
 	// The first two bytes say whether the record is worth decoding.
 	if len(value) > 2 && record.State(value[0]) == record.Pending && record.Range(value[1]) != record.Held {
 		if rec, err := record.Decode(key, value); err == nil {
@@ -89,7 +82,7 @@ func (o opened) child(key, value []byte, deep bool) (c record.Child, open bool) 
 		}
 	}
 	if deep {
-		if below, _, err := folderCounts.of(&boltfile.Values{Tx: o.tx}, key); err == nil {
+		if below, _, err := folderCounts.of(&boltfile.Values{Tx: tx}, key); err == nil {
 			c.Below = below
 		}
 	}

@@ -67,16 +67,13 @@ func (c *command) demo(ctx context.Context, dir string, fetch time.Duration) err
 		return err
 	}
 	ctx = context.WithoutCancel(ctx) // one signal ends the crawl, not what there is to see of it
-	for _, show := range []struct {
-		question inspect.Question
-		args     []string // that ask it
-	}{
-		{inspect.Question{Command: "ls", Lines: 8, URL: opts.Seeds[0]}, []string{"-n", "8", opts.Seeds[0]}},
-		{inspect.Question{Command: "path", URL: opts.Seeds[0]}, opts.Seeds[:1]},
-	} {
-		line := append([]string{"crawler", show.question.Command, "-tree", opts.Tree}, show.args...)
-		fmt.Fprintf(c.stdout, "\n$ %s\n", commandLine(line))
-		if err := c.inspect(ctx, opts.Tree, show.question, c.stdout); err != nil {
+	for _, q := range []inspect.Question{{Command: "ls", Lines: 8, URL: opts.Seeds[0]}, {Command: "path", URL: opts.Seeds[0]}} {
+		line := []string{"crawler", q.Command, "-tree", opts.Tree}
+		if q.Lines > 0 {
+			line = append(line, "-n", fmt.Sprint(q.Lines))
+		}
+		fmt.Fprintf(c.stdout, "\n$ %s\n", commandLine(append(line, q.URL)))
+		if err := c.inspect(ctx, opts.Tree, q, c.stdout); err != nil {
 			return err
 		}
 	}

@@ -37,29 +37,40 @@ func isSeed(tree *iut.Tree, line string) bool {
 //
 // EnterSeeds returns the number of records that it made, and whether seeds.txt has a line.
 func EnterSeeds(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, scope string, log *slog.Logger) (made int, any bool, err error) {
-	in := &entering{ctx: ctx, index: index}
-	if in.seeds, err = index.Seeds().Read(); err != nil && !errors.Is(err, record.ErrCorrupt) {
+	seeds, err := index.Seeds().Read()
+	if err != nil && !errors.Is(err, record.ErrCorrupt) {
 		return 0, false, iut.DiskError("seeds", err)
 	}
-	in.known = in.seeds
+	known := seeds // as the index has them; in seeds are those of links, too
+	var links []record.Link
+	bytes := 0 // of their URLs
+	commit := func() error {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		done, err := index.Commit([]*record.Outcome{{Links: links, Seeds: &seeds}})
+		made += done.New
+		links, bytes, known = links[:0], 0, seeds
+		return iut.DiskError("seeds", err)
+	}
 	enter := func() error {
-		mark := iut.SeedMark{Bytes: in.seeds.Bytes, Sum: in.seeds.Sum}
+		mark := iut.SeedMark{Bytes: seeds.Bytes, Sum: seeds.Sum}
 		return tree.Seeds(mark, func(line string, mark iut.SeedMark) error {
 			if isSeed(tree, line) {
-				in.links = append(in.links, record.Link{URL: line, Source: record.Seed, Areas: p.Areas(line)})
-				in.bytes += len(line)
+				links = append(links, record.Link{URL: line, Source: record.Seed, Areas: p.Areas(line)})
+				bytes += len(line)
 			} else {
 				log.Warn("skipped a line of seeds.txt: not a URL", "line", fmt.Sprintf("%.80q", line))
 			}
-			in.seeds.Bytes, in.seeds.Sum = mark.Bytes, mark.Sum
-			if len(in.links) < setSeeds && in.bytes < setSeedBytes {
+			seeds.Bytes, seeds.Sum = mark.Bytes, mark.Sum
+			if len(links) < setSeeds && bytes < setSeedBytes {
 				return nil
 			}
-			return in.commit()
+			return commit()
 		})
 	}
 	err = iut.ErrSeedMark
-	if in.seeds.Scope == scope {
+	if seeds.Scope == scope {
 		err = enter()
 	}
 	if errors.Is(err, iut.ErrSeedMark) {
@@ -67,35 +78,14 @@ func EnterSeeds(ctx context.Context, tree *iut.Tree, index *storage.Index, p Par
 			err = enterTargets(ctx, index, p)
 		}
 		if err == nil {
-			in.seeds = record.Seeds{Scope: scope}
+			seeds = record.Seeds{Scope: scope}
 			err = enter()
 		}
 	}
-	if err == nil && in.seeds != in.known {
-		err = in.commit()
+	if err == nil && seeds != known {
+		err = commit()
 	}
-	return in.made, in.seeds.Bytes > 0, err
-}
-
-type entering struct {
-	ctx   context.Context
-	index *storage.Index
-
-	seeds, known record.Seeds // with links, and as the index has them
-	links        []record.Link
-	bytes        int // of the URLs of links
-	made         int
-}
-
-func (in *entering) commit() error {
-	if err := context.Cause(in.ctx); err != nil {
-		return err
-	}
-	set := []*record.Outcome{{Links: in.links, Seeds: &in.seeds}}
-	done, err := in.index.Commit(set)
-	in.made += done.New
-	in.links, in.bytes, in.known = in.links[:0], 0, in.seeds
-	return iut.DiskError("seeds", err)
+	return made, seeds.Bytes > 0, err
 }
 
 // enterTargets enters the areas of the targets of seeds' redirects.

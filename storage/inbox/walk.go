@@ -86,12 +86,6 @@ func (b *Inbox) Below(folder []byte, fn func(key, value []byte)) error {
 	})
 }
 
-// Scan is [boltfile.File.Scan] over all records. If the file is open for writing it leaves out
-// those that wait.
-func (b *Inbox) Scan(ctx context.Context, prefix []byte, fn func(k, v []byte) error) error {
-	return boltfile.Scan(prefix, fn, func(from []byte, fn boltfile.WalkFunc) error { return b.Walk(ctx, from, fn) })
-}
-
 // Walk is [boltfile.File.Walk] over all records, from a key on. If the file is open for writing it
 // leaves out those that wait.
 func (b *Inbox) Walk(ctx context.Context, from []byte, fn boltfile.WalkFunc) error {
