@@ -35,8 +35,7 @@ const (
 	mostOrigins  = 10
 )
 
-// A failureScan makes Failures of the records, which come in the order of the index: all of an
-// origin one after the other.
+// A failureScan makes Failures of the records; those of an origin come one after the other.
 type failureScan struct {
 	run       uint32
 	unreached func(*record.Record) (cause string, yes bool)

@@ -207,12 +207,10 @@ func (f Files) Replaceable() error {
 	return nil
 }
 
-// begins are functions that report whether a file begins as a result file of one kind does, in the
-// order of Files.Names.
+// begins report whether a file begins as a result file does, in the order of Files.Names.
 var begins = [...]func([]byte) bool{beginsRes, beginsRes2, beginsStatistics, beginsHourly}
 
-// mostBegin is how many bytes of a file are read to tell what it is: more than a line of res.txt
-// has.
+// mostBegin is how many bytes of a file tell what it is: more than a line of res.txt has.
 const mostBegin = 1 << 20
 
 func replaceable(name string, ours func(begin []byte) bool) error {

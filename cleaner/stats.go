@@ -226,8 +226,7 @@ func (p *page) outcomes(run *record.Run, sums *tally) {
 	}
 }
 
-// accounting shows that every URL ever discovered is in one state, and that counters and scan
-// agree on it.
+// accounting shows that every URL is in one state, and that counters and scan agree on it.
 func (p *page) accounting(totals record.Totals, sums *tally) {
 	kept, seen := totals.Counts, sums.counts
 	p.section("Accounting")
@@ -302,8 +301,7 @@ func (p *page) engine(run *RunFigures) {
 	}
 }
 
-// withSums puts queues in order, kind by kind as the kinds come, and adds a sum to each kind of
-// which there are several.
+// withSums puts queues in order, kind by kind, with a sum of each kind that has several.
 func withSums(queues []Queue) []Queue {
 	var kinds []string
 	byKind := map[string][]Queue{}

@@ -24,8 +24,7 @@ var (
 	queryCounts  = counting{record.BucketQuery, string(record.Query)} // of a path, with a query
 )
 
-// of returns the counts under a key, without those that the inbox has, and whether there is a row
-// with them.
+// of returns the counts under a key, without the inbox, and whether there is a row with them.
 func (g *counting) of(in *boltfile.Values, key []byte) (sum record.Counts, row bool, err error) {
 	if v := in.Get(g.bucket, key); v != nil {
 		sum, err = record.DecodeCounts(key, v)

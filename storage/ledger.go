@@ -166,8 +166,7 @@ func (g *ledger) usedOf(c *counting, key []byte) *int64 {
 	return n
 }
 
-// write writes the rows of hosts in a transaction of a run, and those of domains, which follow from
-// them.
+// write writes the rows of hosts, and those of domains, which follow from them.
 func (g *ledger) write(run uint32) {
 	hosts := make(boltfile.Puts, 0, len(g.hosts))
 	for name, c := range g.hosts {

@@ -18,8 +18,7 @@ const (
 	seedArea   = 'a' // one of [record.Link.Areas]
 )
 
-// putSeed keeps what is asked of a seed besides its record. It reports whether the seed has an area
-// that none had before.
+// putSeed keeps what is asked of a seed besides its record, and reports whether an area is new.
 func (w *writer) putSeed(l *record.Link) (grown bool) {
 	if l.Via == "" {
 		w.putSeedRow(seedOrigin, record.Origin(l.URL))

@@ -16,8 +16,7 @@ const mostSitemaps = 50_000
 // in seconds. A robots.txt is asked for again after a day, and that is when its sitemaps are due.
 const sitemapAge = int64(12 * time.Hour / time.Second)
 
-// sitemap returns the record of a sitemap as this change sees it, or an entry without one. A
-// damaged one counts as absent.
+// sitemap returns the entry of a sitemap as this change sees it. A damaged one counts as absent.
 func (c *change) sitemap(url string) *entry {
 	if e := c.sitemaps[url]; e != nil {
 		return e

@@ -12,8 +12,7 @@ import (
 // mostAgain is how many seeds are named that were not asked for again.
 const mostAgain = 3
 
-// again says what would help where a run did not ask for seeds that were given once more, or for
-// nothing at all.
+// again says what would help where a run asked again for no seed that was given, or for nothing.
 func (c *command) again(r crawler.Result, tree string) {
 	retry := []string{"crawler", "retry"}
 	if tree != "iut" {

@@ -191,8 +191,7 @@ func (l *line) unknown(name string) error {
 	return usagef("there is no flag -%s; see %s", name, l.sub.help())
 }
 
-// set sets the flag. If the value is wrong, the error begins with what it is, unless it may be a
-// secret.
+// set sets the flag. The error begins with what the value is, unless that may be a secret.
 func (o *option) set(value, what string, of *subcommand) error {
 	o.given = true
 	err := o.value.Set(value)

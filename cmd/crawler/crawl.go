@@ -166,8 +166,7 @@ func (c *command) loggerFrom(level slog.Level, w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
 }
 
-// probe finds out now, and not in ten hours, whether the results can be written, and replace
-// nothing but results.
+// probe finds out now whether the results can be written at the end, and replace only results.
 func (c *command) probe(tree, output string) error {
 	files, err := cleaner.FilesFor(tree, output)
 	if err != nil {

@@ -81,8 +81,7 @@ func (c *command) demo(ctx context.Context, dir string, fetch time.Duration) err
 	return err
 }
 
-// demoSummary is what the demo ends with: what came of the run, that the sums agree, and what a
-// page took.
+// demoSummary says what came of the run, that the sums agree, and what a page took.
 func demoSummary(r crawler.Result, opts crawler.Options) []byte {
 	b := bytes.NewBufferString("\n")
 	came(b, r, opts)

@@ -80,8 +80,7 @@ func (c *command) deliver(file, what string, doing func() string, stdout *bufio.
 	return whole.Commit()
 }
 
-// metered returns a writer to w, and has a terminal on standard error show how far it is until stop
-// is called.
+// metered returns a writer to w, and has a terminal show how far it is until stop is called.
 func (c *command) metered(what string, doing func() string, w io.Writer) (out io.Writer, stop func()) {
 	if terminal(c.stderr) == nil {
 		return w, func() {}

@@ -138,8 +138,7 @@ func (s *subcommand) page() page {
 	return p
 }
 
-// entry returns the flag with its value's name, its meaning, its default, and whether the tree
-// keeps it.
+// entry returns what help texts say of the flag.
 func (o *option) entry() entry {
 	e := entry{name: "-" + o.name, text: o.usage}
 	if before, rest, ok := strings.Cut(o.usage, "`"); ok {

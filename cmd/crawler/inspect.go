@@ -19,8 +19,7 @@ import (
 	"urltree/storage/record"
 )
 
-// lookCommand makes a subcommand that only looks. answer is called with its operand, "" if there is
-// none.
+// lookCommand makes a subcommand that only looks. answer gets its operand, "" if there is none.
 func (c *command) lookCommand(name, operand, usage string, answer func(ctx context.Context, operand string, w *bufio.Writer) error, flags ...*option) *subcommand {
 	return &subcommand{
 		name: name, usage: usage, operand: operand, flags: append([]*option{c.flags.tree()}, flags...),

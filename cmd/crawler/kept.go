@@ -143,8 +143,7 @@ func (m *memory) damaged(name string, err error) error {
 		commandLine([]string{"crawler", "options", "-tree", m.root, "-reset", name}))
 }
 
-// option settles the value of an option of the crawl, for which kept is what FORMAT has and usual
-// the flag as it is by default.
+// option settles an option of the crawl: kept is what FORMAT has, usual the flag by default.
 func (m *memory) option(o *option, kept []string, usual *option) error {
 	v := o.value.(keptValue)
 	switch {
@@ -223,8 +222,7 @@ func (m *memory) missingLogins() string {
 		strings.Join(lack, " "), more, seedLogin)
 }
 
-// keep is for [crawler.Options]: it keeps the options of this run, and prints the notices once the
-// tree is its own.
+// keep is for [crawler.Options]: it keeps those of this run, and prints what is new of them.
 func (m *memory) keep(c *command) func(was iut.Kept, logins []string) (iut.Kept, error) {
 	notices := sync.OnceFunc(func() {
 		c.warnFirst()
@@ -252,8 +250,7 @@ func (m *memory) keep(c *command) func(was iut.Kept, logins []string) (iut.Kept,
 	}
 }
 
-// warnFirst prints, once and also with -quiet, which dangerous options the run has from an earlier
-// one.
+// warnFirst prints once, also with -quiet, the dangerous options that an earlier run has left.
 func (c *command) warnFirst() {
 	if c.dangers == "" {
 		return
@@ -277,8 +274,7 @@ func (c *command) print(line string) {
 	fmt.Fprintln(c.stderr, "crawler:", line)
 }
 
-// takeStrip sets what is stripped from URLs to what the tree was made with, and refuses flags that
-// differ from it.
+// takeStrip takes over what the tree was made to strip from URLs, and refuses other flags.
 func (f *flags) takeStrip(root, made string) error {
 	has, err := weburl.ParseStrip(made)
 	if err != nil {

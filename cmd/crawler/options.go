@@ -52,8 +52,7 @@ func (c *command) listOptions() error {
 	return w.Flush()
 }
 
-// resetOption forgets what the tree keeps of an option, also of one that this version does not
-// know.
+// resetOption forgets what the tree keeps of an option, be it unknown to this version.
 func (c *command) resetOption(name string) (err error) {
 	tree, err := iut.Open(c.root(), iut.Options{}) // which is there
 	if err != nil {

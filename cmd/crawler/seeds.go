@@ -63,8 +63,7 @@ func (c *command) seeds(ctx context.Context, operands []string, opts *crawler.Op
 	return stop, nil
 }
 
-// argument returns the seeds of an argument, which is like a line of a seed file if it has a dot, a
-// colon or a slash.
+// argument returns the seeds of an argument, which is read like a line of a seed file.
 func (c *command) argument(arg string) (seeds []string, err error) {
 	shown := weburl.HideLogin(arg)
 	if !isSeedLike(arg) {
@@ -98,8 +97,7 @@ func (c *command) notSeed(arg string) error {
 	return usagef("%q is neither a URL nor a subcommand%s", weburl.HideLogin(arg), c.meant(arg))
 }
 
-// meant ends a message about a word that is no subcommand: it names the one that the word may be
-// meant for, or all.
+// meant ends a message about a word that is no subcommand: it names the likely one, or all.
 func (c *command) meant(word string) string {
 	var names []string
 	for _, sub := range c.visible() {
@@ -180,8 +178,7 @@ type seedLine struct {
 	bad, fail error
 }
 
-// sendLines reads a seed file. It is a goroutine of its own, since nothing ends a read from a
-// terminal.
+// sendLines reads a seed file, as a goroutine, since nothing ends a read from a terminal.
 func sendLines(file io.Reader, lines chan<- seedLine, done <-chan struct{}) {
 	defer close(lines)
 	send := func(l seedLine) bool {

@@ -43,8 +43,7 @@ func (c *command) statsCommand() *subcommand {
 	return stats
 }
 
-// watch shows the progress of the crawl that has the tree, as that shows it on its own terminal,
-// until the crawl or ctx ends.
+// watch shows the progress of the crawl that has the tree until that, or ctx, ends.
 func (c *command) watch(ctx context.Context) error {
 	show := newProgress(c.stdout, false)
 	show.last = time.Time{} // the first line comes at once

@@ -15,8 +15,7 @@ import (
 	"urltree/storage/record"
 )
 
-// errFailed is the error of a crawl that ended well and brought nothing, or what -fail-on asks
-// about.
+// errFailed says that a crawl ended well and brought nothing, or what -fail-on asks about.
 var errFailed = errors.New("failed")
 
 // failed returns errFailed if the run did not bring what was asked for.
@@ -87,8 +86,7 @@ func runTime(r crawler.Result) time.Duration {
 	return time.Duration(r.Run.End-r.Run.Start) * time.Second
 }
 
-// unfollowed returns the number of pages of the run whose links were not followed, since they say
-// so.
+// unfollowed returns the number of pages of the run that say that links are not to be followed.
 func unfollowed(r crawler.Result, opts crawler.Options) int64 {
 	if opts.NoFollow == "none" {
 		return 0

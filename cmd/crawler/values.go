@@ -179,8 +179,7 @@ func (v inputs) Set(s string) error {
 
 func (v inputs) String() string { return "none" }
 
-// patterns are regular expressions, one for each use of the flag. An empty one removes those
-// before.
+// patterns are regular expressions, one for each use. An empty one removes those before.
 type patterns struct{ p *[]*regexp.Regexp }
 
 func (v patterns) Set(s string) error {

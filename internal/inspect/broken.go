@@ -57,8 +57,7 @@ type BrokenTarget struct {
 // maxChain is how many redirects are followed; a crawl follows fewer.
 const maxChain = 32
 
-// ours are the reasons of URLs that failed by a fault or limit of this program: a link to one may
-// be right.
+// ours are reasons that are faults or limits of this program: a link to such a URL may be right.
 var ours = []string{"panic", "parse-budget", "tree"}
 
 // unreached are causes for which a host was not reached.

@@ -189,8 +189,7 @@ func (i *Inspector) Folder(prefix, usage string) ([]byte, error) {
 	return key, err
 }
 
-// lastKind returns the kind of a key's last component: record.Label and so on; 0: a scheme, or the
-// key is empty.
+// lastKind returns the kind of a key's last component, such as record.Label; 0: a scheme, or none.
 func lastKind(key []byte) byte {
 	i := bytes.LastIndexByte(key[:max(len(key), 1)-1], 0)
 	if i < 0 {

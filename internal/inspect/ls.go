@@ -149,8 +149,7 @@ func countsOf(c record.Counts) [6]int64 {
 	return [6]int64{c.Now + c.Later, c.Held, c.Stored, c.Redirected, c.Failed, c.Refused}
 }
 
-// title writes the title line. The first node's counts, which no other exceeds, say how wide the
-// columns are.
+// title writes the title line. No count exceeds that of the first node: so wide are the columns.
 func (l *lister) title(sum record.Counts) {
 	fmt.Fprintf(l.w, "%-7s", "state")
 	for k, c := range countsOf(sum) {

@@ -106,8 +106,7 @@ func (g *Graph) gather(ctx context.Context, source Source, named *numbers) error
 	return err
 }
 
-// number writes the links as numbers: in ascending order, each but the first as what it is more
-// than the one before.
+// number writes the links as numbers, ascending, each as what it is more than the one before.
 func (g *Graph) number(ctx context.Context, named *numbers) error {
 	in, err := named.read()
 	if err != nil {
@@ -205,8 +204,7 @@ func (s *nodeSet) compact() {
 	s.list = slices.Compact(s.list)
 }
 
-// A numbers is a file of numbers: written to its end, then read from its beginning, as often as
-// need be.
+// A numbers is a file of numbers: written to its end, then read, as often as need be.
 type numbers struct {
 	*spool.File
 	b [binary.MaxVarintLen64]byte

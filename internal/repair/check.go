@@ -129,8 +129,7 @@ type checker struct {
 	sources []string // the pages that name them
 }
 
-// seeds looks for the records of the seeds, and for what the index keeps of those that it has taken
-// in.
+// seeds looks for the records of the seeds, and for what else the index keeps of them.
 func (c *checker) seeds(ctx context.Context) error {
 	c.parser.Use(c.index)
 	known, err := c.index.Seeds().Read()

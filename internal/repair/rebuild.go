@@ -286,8 +286,7 @@ func (r *rebuild) take(ctx context.Context, o *record.Outcome) error {
 	return context.Cause(ctx)
 }
 
-// commit syncs the tree, for its pages may be of a process that was killed before it could, and
-// then commits the set.
+// commit commits the set, once pages of a process that was killed are synced as well.
 func (r *rebuild) commit(ctx context.Context) error {
 	if err := errors.Join(context.Cause(ctx), r.parser.Err()); err != nil {
 		return err

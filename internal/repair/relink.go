@@ -85,8 +85,7 @@ func (r *rebuild) again(ctx context.Context, rec *record.Record) error {
 	return r.take(ctx, o)
 }
 
-// answer returns the outcome that takes the links of a record's answer once more, and the flags of
-// its page.
+// answer returns the outcome that takes the links of an answer again, and the flags of its page.
 func (r *rebuild) answer(rec *record.Record) (o *record.Outcome, flags string, err error) {
 	o = &record.Outcome{Row: rec.Row, State: rec.State, Page: rec.Page, Again: true}
 	switch {

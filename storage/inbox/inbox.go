@@ -114,8 +114,7 @@ func (l *list) mayHave(seq uint64) bool { return l.all || l.changed[seq/64]>>(se
 // in each of the tables of two lists, which have 17/12 of that in places.
 const bytesOfInbox = 16
 
-// bytesOfRow is the average size of a row in the file up to which a list is not moved for its bytes
-// alone.
+// bytesOfRow is the average size of a row up to which a list is not moved for its bytes alone.
 const bytesOfRow = 256
 
 func (b *Inbox) mostBytes() int64 { return bytesOfRow * int64(b.most) }
@@ -142,8 +141,7 @@ func Open(file *boltfile.File, opts Options, records int64) (b *Inbox, whole boo
 	return b, whole, nil
 }
 
-// load fills the lists from their buckets. Without an inbox nothing is looked up, and they have no
-// tables.
+// load fills the lists from their buckets. Without an inbox they have no tables.
 func (b *Inbox) load() (whole bool, err error) {
 	whole = b.most > 0
 	for i, name := range Buckets {

@@ -17,8 +17,7 @@ type order struct {
 	done uint32   // rows that are moved
 }
 
-// groupRows is how many rows a group has, on average. The largest of a million rows is some ten
-// times that.
+// groupRows is how many rows a group has, on average; the largest of a million some ten times that.
 const groupRows = 256
 
 // arrange returns the order of a list. Its rows are read once, for a long list is in no cache any

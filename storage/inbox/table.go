@@ -17,8 +17,7 @@ const (
 	maxPlace  = 1<<placeBits - 2
 )
 
-// add takes a row in, at a place of at most maxPlace. A table is for most rows and a sixteenth
-// more, and gets no more.
+// add takes a row in, at a place of at most maxPlace. A table has at most capacity(most) rows.
 func (t *table) add(fp, place uint64, most int) {
 	if t.many == nil && 4*(t.n+1) > 3*len(t.few) {
 		old := t.few

@@ -18,8 +18,7 @@ type openFolder struct {
 	sum record.Counts
 }
 
-// add counts a record in the folders that it lies in, of which those that do not hold it have been
-// closed.
+// add counts a record in its folders; those that do not hold it have been closed.
 func (f *folders) add(key []byte, rec *record.Record) {
 	record.Parents(key, func(folder []byte) {
 		if len(f.open) == 0 || len(folder) > len(f.open[len(f.open)-1].key) {
@@ -56,8 +55,7 @@ type path struct {
 	counted int // paths with counts of their own
 }
 
-// to begins another path, unless it is the same. It calls compare with the last one if that must
-// have a row.
+// to begins another path. It calls compare with the last one if that must have a row.
 func (p *path) to(next []byte, compare func(key []byte, sum *record.Counts)) {
 	if next != nil && bytes.Equal(next, p.key) {
 		return

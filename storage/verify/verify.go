@@ -365,8 +365,7 @@ func (v *verifier) meta(ctx context.Context) error {
 	})
 }
 
-// sitemaps checks that every row is whole and under its own key, and counts those to be read by
-// host.
+// sitemaps checks rows and their keys, and counts the sitemaps to be read by host.
 func (v *verifier) sitemaps(ctx context.Context) error {
 	return v.file.Scan(ctx, record.BucketSitemap, nil, func(k, value []byte) error {
 		r, err := record.DecodeSitemap(k, value)
