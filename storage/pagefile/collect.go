@@ -30,8 +30,8 @@ func Collect(f io.ReaderAt, size int64) (*Collector, error) {
 func (c *Collector) Skipped() int { return c.skipped }
 
 // Bucket calls each for every entry of a bucket that can be reached, whole or not, in no certain
-// order. The slices stay valid; they must not be changed. An entry may come twice, or be one of another bucket
-// or of an earlier time: only its checksum says that it is one.
+// order. The slices stay valid; they must not be changed. An entry may come twice, or be one of
+// another bucket or of an earlier time: only its checksum says that it is one.
 func (c *Collector) Bucket(name []byte, each func(k, value []byte) error) error {
 	s := &structure{meta: c.meta, f: c.f, leaves: true, used: make([]uint64, c.pages/64+1)}
 	found := false
