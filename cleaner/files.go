@@ -148,8 +148,7 @@ func isStream(name string) (bool, error) {
 	return err == nil && info.Mode()&fs.ModeNamedPipe != 0, nil
 }
 
-// descriptor returns the number of the open file of this process that a name stands for, if it
-// does.
+// descriptor returns the number of the open file that a name stands for, if it does.
 func descriptor(name string) (fd int, ok bool) {
 	name = filepath.Clean(name)
 	switch name {

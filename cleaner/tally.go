@@ -194,8 +194,7 @@ func countLines(ctx context.Context, file *disk.File) (lines, seeds int64, err e
 	}
 }
 
-// readLine returns the next line with its end, or what is left of the last one; it is valid until
-// the next call.
+// readLine returns the next line with its end, or what is left; it is valid until the next call.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	line, err := r.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {

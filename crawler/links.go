@@ -55,8 +55,7 @@ type Linker struct {
 // another method is called: nothing guards it.
 func (l *Linker) Use(index *storage.Index) { l.index = index }
 
-// Areas returns what of a seed, or of the target of a seed's redirect, decides which links are
-// admitted.
+// Areas returns what of a seed, or the target of its redirect, decides which links are admitted.
 func (l *Linker) Areas(url string) []string { return l.scope.Areas(url) }
 
 // Err returns the first error of a look-up of seeds: after it links may have been left out.

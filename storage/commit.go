@@ -24,8 +24,7 @@ type Committed struct {
 	Tx    uint64 // the number of the transaction
 }
 
-// A KnownLink is a link that made no record: the fingerprint of its URL, see Index.Filter, and its
-// Rank.
+// A KnownLink is a link that made no record: fingerprint of the URL, see Index.Filter, and Rank.
 type KnownLink struct{ Fingerprint, Rank uint64 }
 
 // Commit writes one set of outcomes, with their links, in one transaction. It decides which

@@ -57,13 +57,11 @@ import (
 const Schema = 7
 
 var (
-	// ErrSchema says that index.db was written by another version of the format, which is not the
-	// one before.
+	// ErrSchema says that index.db has another version of the format, which is not the one before.
 	ErrSchema = errors.New("index.db has another format version")
 	// ErrDisk says that the file system failed, not that the file is damaged.
 	ErrDisk = boltfile.ErrDisk
-	// ErrOlder says that index.db has the format of the version before: [Upgrade] changes it to this
-	// one.
+	// ErrOlder says that index.db has the format of the version before: see [Upgrade].
 	ErrOlder = errors.New("index.db has the format of the version before")
 )
 
@@ -152,8 +150,7 @@ func Exists(path string) (bool, error) {
 // Create makes a new empty index at path, whole or not at all. The error is [ErrDisk].
 func Create(path string) error { return create(path, nil) }
 
-// New makes a new empty index at path, once the disk has room, and opens it. Errors are those of
-// Open.
+// New makes a new empty index at path, once the disk has room, and opens it as Open does.
 func New(path string, opts Options) (*Index, error) {
 	if err := opts.waitForRoom(); err != nil {
 		return nil, err
@@ -208,8 +205,7 @@ func Open(path string, opts Options) (*Index, error) {
 	return x, nil
 }
 
-// WaitForRoom waits until the disk has room for a transaction that writes records, as Options.Watch
-// says.
+// WaitForRoom waits until the disk has room for a transaction that writes records.
 func (x *Index) WaitForRoom() error { return x.opts.waitForRoom() }
 
 func (o *Options) waitForRoom() error { return o.Watch.Ask() }

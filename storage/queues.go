@@ -22,9 +22,8 @@ func (g Queues) HostAt(name string) (h record.HostRow, tx uint64, err error) {
 	return h, tx, err
 }
 
-// NextHosts returns hosts behind a name, in the order of names, that have rows of range Now or
-// Later or sitemaps to be read: at most n, all as of one transaction, whose number is tx. None:
-// there are no others.
+// NextHosts returns the next hosts behind a name, in their order, that have rows of range Now or
+// Later or sitemaps to be read: at most n, all as of one transaction, whose number is tx.
 func (g Queues) NextHosts(after string, n int) (hosts []record.HostRow, tx uint64, err error) {
 	from := append([]byte(after), 0) // the first name behind it
 	err = g.x.file.Walk(context.Background(), record.BucketHost, from, func(in *boltfile.Values, k, v []byte) ([]byte, error) {

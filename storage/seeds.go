@@ -70,8 +70,7 @@ func (g Seeds) Read() (s record.Seeds, err error) {
 	return s, err
 }
 
-// Forget drops all origins and areas of seeds, and what Read returns: the list is to be read
-// again.
+// Forget drops origins and areas of seeds, and what Read returns: the list is to be read again.
 func (g Seeds) Forget() error {
 	return g.x.write(func(tx *bolt.Tx) error {
 		return errors.Join(boltfile.Empty(tx, record.BucketSeed), tx.Bucket(record.BucketSys).Delete(record.KeySeeds))
@@ -81,8 +80,7 @@ func (g Seeds) Forget() error {
 // HasArea reports whether a committed seed, or a target of a seed's redirect, has this area.
 func (g Seeds) HasArea(area string) (bool, error) { return g.hasRow(seedArea, area) }
 
-// HasOrigin reports whether a committed seed, not the target of a seed's redirect, has this
-// [record.Origin].
+// HasOrigin reports whether a committed seed, no target of a redirect, has this [record.Origin].
 func (g Seeds) HasOrigin(origin string) (bool, error) { return g.hasRow(seedOrigin, origin) }
 
 func (g Seeds) hasRow(kind byte, text string) (bool, error) {

@@ -119,8 +119,7 @@ func (g Sitemaps) Get(url string) (r record.Record, ok bool, err error) {
 	return boltfile.Read(g.x.file, record.BucketSitemap, record.SitemapKey(url), record.DecodeSitemap)
 }
 
-// Each calls fn for the record of each sitemap; damaged ones are left out. No transaction is
-// open while fn runs.
+// Each calls fn, outside of transactions, for the record of each sitemap that is not damaged.
 func (g Sitemaps) Each(ctx context.Context, fn func(*record.Record) error) error {
 	return g.x.file.Scan(ctx, record.BucketSitemap, nil, func(k, v []byte) error {
 		r, err := record.DecodeSitemap(k, v)
@@ -131,8 +130,7 @@ func (g Sitemaps) Each(ctx context.Context, fn func(*record.Record) error) error
 	})
 }
 
-// Reopen is [Index.Reopen] for sitemaps. Those of a host that has as many to be read as it may stay
-// as they are.
+// Reopen is [Index.Reopen] for sitemaps, as far as their host may have more to be read.
 func (g Sitemaps) Reopen(ctx context.Context, pick func(*record.Record) bool, fresh func(rows []record.Row, tx uint64)) (int, error) {
 	open := func(c *change, url string) (*record.Row, error) {
 		r := c.sitemap(url).rec

@@ -137,8 +137,7 @@ func (c *change) apply(e *entry, ev event, by cause) {
 	}
 }
 
-// undo takes an outcome back. The links of the next one count from the depth that the record has
-// then.
+// undo takes an outcome back. The links of the next one count from the depth of the record then.
 func (c *change) undo(e *entry) {
 	c.run.Uncount(e.rec)
 	c.looks.shorter[string(e.key)] = false

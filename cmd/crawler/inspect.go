@@ -92,9 +92,8 @@ func treeThere(root string) error {
 	return nil
 }
 
-// withIndex calls fn with a tree and its index, and closes both. A tree that is not opened for
-// reading alone nobody else may have meanwhile. An index that is missing is damage: merge makes it
-// again.
+// withIndex calls fn with a tree and its index, and closes both. Unless it is opened for reading
+// alone nobody else has the tree. An index that is missing is damage: merge makes one.
 func withIndex(root string, how iut.Options, opts storage.Options, fn func(*iut.Tree, *storage.Index) error) (err error) {
 	if err := treeThere(root); err != nil {
 		return err

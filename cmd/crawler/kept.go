@@ -79,9 +79,8 @@ type memory struct {
 	given            []string // those of this run, sorted
 }
 
-// recall reads what the tree keeps of the options, if there is one, and applies it to those that
-// are not given. So a flag comes before a variable, a variable before what is kept, and that before
-// the default.
+// recall applies what the tree keeps of the options to those that are not given. So a flag comes
+// before a variable, that before what is kept, and that before the default.
 func (c *command) recall() (*memory, error) {
 	m := &memory{root: c.root(), origin: map[string]string{}}
 	format, err := iut.ReadFormat(m.root)

@@ -15,10 +15,9 @@ import (
 	"urltree/internal/words"
 )
 
-// An outlet writes what the command tells about itself to a stream that may have nobody who
-// reads it, such as a pipe to a program that stands still. A crawl must not wait for that: a
-// write that takes longer than stall goes on by itself, and what comes meanwhile is left out
-// and counted.
+// An outlet writes what the command tells about itself to a stream that may have no reader, such as
+// a pipe to a program that stands still. A crawl must not wait for that: a write that takes longer
+// than stall goes on by itself, and what comes meanwhile is left out and counted.
 type outlet struct {
 	w     io.Writer
 	stall time.Duration

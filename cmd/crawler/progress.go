@@ -14,8 +14,7 @@ import (
 )
 
 // A progress shows how a crawl gets on: one live line on a terminal, else a line at the start, one
-// after firstLine and then one a minute. Log lines go through it, so that they do not run into the
-// live line.
+// after firstLine and then one a minute. Log lines go through it, not into the live line.
 type progress struct {
 	quiet bool
 	width func() int   // columns of the terminal that out is; nil: it is none

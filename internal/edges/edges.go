@@ -46,8 +46,7 @@ const (
 // ErrDamaged is returned if the file is not what was written, from some frame on.
 var ErrDamaged = errors.New("edges: damaged file")
 
-// ErrCut is the ErrDamaged of a file that ends too early: what is there is whole but for its last
-// frame.
+// ErrCut is the ErrDamaged of a file that ends too early: all but its last frame is whole.
 var ErrCut = fmt.Errorf("%w: it is cut off", ErrDamaged)
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -44,13 +44,11 @@ type Inspector struct {
 	Live func() string
 	// Progress returns that state as it is to be encoded in JSON; nil: there is no crawl.
 	Progress func() any
-	// Pause returns why fetching pauses, such as for room on the disk, "" if it does not; nil:
-	// nothing pauses.
+	// Pause returns why fetching pauses, such as for room on the disk, or ""; nil: nothing pauses.
 	Pause func() string
 	// Working returns the URLs that the crawl has in hand; nil: it has none.
 	Working func() []string
-	// Scope returns the reason why scope rejects a URL, "" if it is admitted, and in words the rule
-	// that decides.
+	// Scope returns why scope rejects a URL, or "", and in words the rule that decides.
 	Scope func(url string) (reason, rule string)
 	// Form returns the reason why a URL is held for its path alone, or "".
 	Form func(url string) string

@@ -128,8 +128,7 @@ func (l *lister) top(key []byte) (node, error) {
 	return newNode(child, url), nil
 }
 
-// list writes what is directly below n, with -r all that is; hosts always, for a scheme alone says
-// little.
+// list writes what is directly below n, with -r all that is; and hosts, for a scheme says little.
 func (l *lister) list(n *node, level int) error {
 	return l.children(n, level, func(c node) error {
 		if !l.only.picks(c.sum()) {

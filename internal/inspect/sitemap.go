@@ -9,8 +9,7 @@ import (
 	"urltree/storage/record"
 )
 
-// sitemap says in sentences what became of a sitemap, or what it waits for. It is false for a URL
-// that is none.
+// sitemap says in sentences what became of a sitemap, or what it waits for; false: it is none.
 func (i *Inspector) sitemap(url string, say func(string, ...any)) (bool, error) {
 	s, ok, err := i.Index.Sitemaps().Get(url)
 	if err != nil || !ok {

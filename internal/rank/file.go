@@ -44,8 +44,7 @@ var ErrDamaged = errors.New("the file of ranks is damaged; crawler rank makes it
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Save writes the ranks into the root of a tree: the file there is always a whole one. Errors are
-// iut.ErrDisk.
+// Save writes the ranks into the root of a tree, whole or not at all. Errors are iut.ErrDisk.
 func (r *Ranks) Save(root string) error {
 	f, err := disk.Create(filepath.Join(root, fileName))
 	if err != nil {

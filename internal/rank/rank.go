@@ -28,8 +28,7 @@ type Best struct {
 	Rank float64
 }
 
-// Best returns the n URLs of the greatest ranks, the greatest first, from one more look at the
-// source.
+// Best returns the n URLs of the greatest ranks, the greatest first. It reads the source again.
 func (r *Ranks) Best(ctx context.Context, source Source, n int) ([]Best, error) {
 	best := top.List[uint32]{N: n, Compare: func(a, b uint32) int { return cmp.Compare(r.ranks[b], r.ranks[a]) }}
 	for i := range r.ranks {

@@ -49,8 +49,7 @@ func (r *rebuild) mend(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// Where links were cut, or are looked at anew by the next run, one without a record is nothing
-		// new.
+		// Where links were cut, or will be looked at anew, one without a record is nothing new.
 		counts := rec.State == record.Redirected || !grown && rec.Cut == 0 && !strings.Contains(flags, flagCut)
 		return r.relinkMissing(ctx, o, counts)
 	})

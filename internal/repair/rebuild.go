@@ -24,8 +24,7 @@ const indexName = "index.db"
 type Parser interface {
 	// Use has the parser look up in an index what was kept of the seeds.
 	Use(index *storage.Index)
-	// Areas returns what of a seed, or of the target of a seed's redirect, decides which links are
-	// admitted.
+	// Areas returns what of a seed, or the target of its redirect, decides which links are admitted.
 	Areas(url string) []string
 	Parse(f iut.Facts, body []byte) iut.Parsed
 	// Err returns the first error of a look-up; after it, Parse may have left out links.

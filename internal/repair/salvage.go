@@ -20,8 +20,7 @@ import (
 // A salvaged is what was taken over from a damaged index.
 type salvaged struct {
 	records int // taken over
-	// lost are the URLs of records that were left out, as their keys have them: it may be the key that
-	// is damaged.
+	// lost are the URLs of records that were left out, by their keys, which may be what is damaged.
 	lost []string
 	// nameless numbers the records that were left out and whose keys are no URLs.
 	nameless int

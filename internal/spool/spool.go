@@ -40,8 +40,7 @@ func (f *File) Write(b []byte) (int, error) {
 	return n, failed(err)
 }
 
-// Rewind ends the writing, and begins to read from the beginning. An error of any Write comes
-// again.
+// Rewind ends the writing, and begins to read. An error of any Write comes again.
 func (f *File) Rewind() error {
 	if f.w != nil {
 		if err := f.w.Flush(); err != nil {

@@ -182,8 +182,7 @@ func checkBefore(path string, readOnly bool) error {
 	return Check(f, !readOnly && info.Size() <= wholeCheck)
 }
 
-// Check checks the structure of a file, see [pagefile.Check]. The error is [record.ErrDamaged] or
-// [ErrDisk].
+// Check is [pagefile.Check] of a file. The error is [record.ErrDamaged] or [ErrDisk].
 func Check(f *os.File, leaves bool) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -195,8 +194,7 @@ func Check(f *os.File, leaves bool) error {
 	return nil
 }
 
-// Damaged makes damage that package pagefile has found [record.ErrDamaged], and returns any other
-// error as it is.
+// Damaged makes damage that pagefile has found [record.ErrDamaged], and leaves other errors alone.
 func Damaged(err error) error {
 	if errors.Is(err, pagefile.ErrDamaged) {
 		return fmt.Errorf("%w: %w", record.ErrDamaged, err)
@@ -295,8 +293,7 @@ func (f *File) Close() error {
 	return OnDisk(f.call("close", f.db.Close))
 }
 
-// Written returns the number of pages, of the system's page size, that transactions have written
-// since Open.
+// Written returns the number of the system's pages that transactions have written since Open.
 func (f *File) Written() int64 {
 	stats := f.db.Stats()
 	return stats.TxStats.GetPageAlloc() / int64(f.db.Info().PageSize)

@@ -247,8 +247,7 @@ func (b *Inbox) Record(in *boltfile.Values, key []byte, seqs ...uint64) []byte {
 	return value
 }
 
-// waiting returns the value that the inbox has for a record key, its list and its number of
-// discovery.
+// waiting returns what the inbox has for a record key: value, list and number of discovery.
 func (b *Inbox) waiting(in *boltfile.Values, key []byte, seqs []uint64) (value []byte, list int, seq uint64) {
 	var place [8]byte
 	for _, seq := range seqs {
@@ -389,8 +388,7 @@ func (b *Inbox) Keys(ctx context.Context, fn func(key []byte) error) error {
 	return b.file.Scan(ctx, b.opts.Records, nil, func(k, _ []byte) error { return fn(k) })
 }
 
-// Row returns what a row of one of the Buckets holds: a record key, and the value as it is to stand
-// under it.
+// Row returns what a row of the Buckets holds: a record key, and the value that belongs under it.
 func Row(k, v []byte) (key, value []byte, err error) {
 	n, size := binary.Uvarint(v)
 	if len(k) != 8 || size <= 0 || n == 0 || n > uint64(len(v)-size) {

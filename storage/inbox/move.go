@@ -63,8 +63,7 @@ func (b *Inbox) Waits(t *record.Totals, last uint64) bool {
 	return true
 }
 
-// Rows returns the numbers of rows that wait: in the list that new records go to, and in the one
-// that is being moved.
+// Rows returns how many rows wait in the list that is filled, and in the one that is being moved.
 func (b *Inbox) Rows() (filling, moving int) {
 	b.tables.RLock()
 	defer b.tables.RUnlock()

@@ -84,8 +84,7 @@ func (c *Counts) Count(r *Record, n int64) {
 	}
 }
 
-// CountValue counts the record of a value of the URL bucket. A damaged one is not counted: check
-// names it.
+// CountValue counts the record of a value of the URL bucket, unless it is damaged: check names it.
 func (c *Counts) CountValue(key, value []byte) {
 	if state, where, err := Peek(key, value); err == nil {
 		c.Count(&Record{State: state, Row: Row{Range: where}}, 1)

@@ -9,8 +9,7 @@ const (
 	HeldQuery  = "budget-query"  // a path has too many URLs with a query
 )
 
-// A Place is where a URL counts towards a budget besides its host: a folder above it, or its path
-// if it has a query.
+// A Place is where a URL counts besides its host: a folder above it, or its path if it has a query.
 type Place struct {
 	Name  string // of the folder or the path, as a URL
 	Query bool   // it is a path: its URLs with a query count

@@ -31,8 +31,7 @@ type Outcome struct {
 	// Again says that the URL has its outcome, and that Links are those of the same answer looked
 	// at once more: nothing else counts.
 	Again bool
-	// Part says that Links are the first of an outcome that comes later, see TakeAhead: nothing else
-	// counts.
+	// Part says that Links, which alone count, are of an outcome that comes later, see TakeAhead.
 	Part bool
 	// Host, if set, replaces the times of the host.
 	Host *HostTimes

@@ -69,8 +69,7 @@ const (
 	RobotsRow              // the robots.txt of an origin; its URL may be elsewhere after redirects, and has no record
 )
 
-// A Row is what the frontier knows of something to be asked for: a pending URL, or one of the
-// other kinds.
+// A Row is what the frontier knows of something to be asked for: a pending URL, or another kind.
 type Row struct {
 	URL    string
 	Source string // the URL whose page named it first, or Seed; of a robots.txt its origin

@@ -8,8 +8,7 @@ import (
 // The states of a sitemap on disk, at their numbers.
 var sitemapStates = [...]State{1: Pending, 2: Read, 3: Failed}
 
-// Absent reports whether the record is of a sitemap that was only looked for in the usual place,
-// and is not there.
+// Absent reports whether a sitemap was only looked for in the usual place, and is not there.
 func (r *Record) Absent() bool {
 	return r.Kind == SitemapRow && r.State == Failed && r.Source == "" && r.Reason == "http-4xx"
 }

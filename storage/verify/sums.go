@@ -6,8 +6,7 @@ import (
 	"urltree/storage/record"
 )
 
-// Folders are summed on a stack, since the records of a folder come one after the other: each lies
-// in the one before it.
+// Folders are summed on a stack, for records come folder by folder: each lies in the one before it.
 type folders struct {
 	open    []openFolder
 	counted int // with counts of their own
