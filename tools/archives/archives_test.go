@@ -20,18 +20,20 @@ import (
 
 // site is a crawled tree, and the command that crawled it.
 type site struct {
-	command, dir string
-	pages        []string // stored
+	command, dir, store string
+	pages               []string // stored
 }
 
-func crawled(t *testing.T) *site {
+var stores = []string{"folders", "warc"}
+
+func crawled(t *testing.T, store string) *site {
 	t.Helper()
 	web := testweb.New(testweb.Options{Kind: testweb.Linked, Hosts: 3, Pages: 200, Seed: 9, MinSize: 0, MaxSize: 90_000, Redirects: .1})
 	if err := web.Start(0); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(web.Stop)
-	s := &site{command: filepath.Join(t.TempDir(), "crawler"), dir: t.TempDir(), pages: web.Answer().Stored}
+	s := &site{store: store, command: filepath.Join(t.TempDir(), "crawler"), dir: t.TempDir(), pages: web.Answer().Stored}
 	if text, err := exec.Command("go", "build", "-C", "../..", "-o", s.command, "./cmd/crawler").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v: %s", err, text)
 	}
@@ -39,7 +41,7 @@ func crawled(t *testing.T) *site {
 	if err := os.WriteFile(seeds, []byte(strings.Join(web.Seeds(), "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.run(t, "-quiet", "-delay", "0", "-allow-private", "-input", seeds)
+	s.run(t, "-quiet", "-store", store, "-delay", "0", "-allow-private", "-input", seeds)
 	return s
 }
 
@@ -73,58 +75,104 @@ func (s *site) index(t *testing.T, format string) string {
 	return string(text)
 }
 
+// segments returns the names of the files in which the tree has its pages.
+func (s *site) segments(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(s.dir, "iut", "warc", "*"))
+	if err != nil || (len(files) > 0) != (s.store == "warc") {
+		t.Fatal(files, err)
+	}
+	return files
+}
+
 // types is what a file has to hold, as readers.mjs prints it.
 func (s *site) types() string {
+	if s.store == "warc" {
+		return fmt.Sprintf("metadata %d\nrequest %[1]d\nresponse %[1]d\nwarcinfo 1\n", len(s.pages))
+	}
 	return fmt.Sprintf("metadata %d\nresource %[1]d\nwarcinfo 1\n", len(s.pages))
 }
 
 // TestStrictReader: gowarc finds no fault when it is strict, and reads the pages that are stored,
-// byte by byte.
+// byte by byte: in an export of either store, and in the files of the store itself.
 func TestStrictReader(t *testing.T) {
-	s := crawled(t)
-	for _, format := range []string{"gzip", "plain"} {
-		in, err := gowarc.NewWarcFileReader(s.export(t, format), 0, gowarc.WithStrictValidation())
+	for _, store := range stores {
+		s := crawled(t, store)
+		for _, format := range []string{"gzip", "plain"} {
+			types, pages := s.readStrictly(t, s.export(t, format))
+			if got := slices.Sorted(maps.Keys(pages)); !slices.Equal(got, slices.Sorted(slices.Values(s.pages))) {
+				t.Errorf("%s %s: %d pages, want %d", store, format, len(got), len(s.pages))
+			}
+			got := ""
+			for _, name := range slices.Sorted(maps.Keys(types)) {
+				got += fmt.Sprintf("%s %d\n", name, types[name])
+			}
+			if got != s.types() {
+				t.Errorf("%s %s: %q, want %q", store, format, got, s.types())
+			}
+		}
+		found := map[string]bool{}
+		for _, file := range s.segments(t) {
+			_, pages := s.readStrictly(t, file)
+			maps.Copy(found, pages)
+		}
+		for _, url := range s.pages {
+			if store == "warc" && !found[url] {
+				t.Errorf("%s is in no file of the store", url)
+			}
+		}
+	}
+}
+
+// readStrictly reads a file and returns how many records of each type it has, and the pages.
+func (s *site) readStrictly(t *testing.T, file string) (types map[string]int, pages map[string]bool) {
+	t.Helper()
+	in, err := gowarc.NewWarcFileReader(file, 0, gowarc.WithStrictValidation())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	types, pages = map[string]int{}, map[string]bool{}
+	for r, err := range in.Records() {
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%s: record at %d: %v", file, r.Offset, err)
 		}
-		defer in.Close()
-		types, pages := map[string]int{}, map[string]bool{}
-		for r, err := range in.Records() {
-			if err != nil {
-				t.Fatalf("%s: record at %d: %v", format, r.Offset, err)
-			}
-			w := r.WarcRecord
-			types[w.Type().String()]++
+		w := r.WarcRecord
+		types[w.Type().String()]++
+		if w.Type() == gowarc.Resource || w.Type() == gowarc.Response {
 			url := w.WarcHeader().Get(gowarc.WarcTargetURI)
-			block, err := w.Block().RawBytes()
-			if err != nil {
-				t.Fatal(err)
-			}
-			body, err := io.ReadAll(block)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if w.Type() == gowarc.Resource {
-				pages[url] = true
-				want, err := exec.Command(s.command, "cat", "-tree", filepath.Join(s.dir, "iut"), url).Output()
-				if len(pages) < 20 && (err != nil || !bytes.Equal(body, want)) {
-					t.Errorf("%s: %v: %d bytes, want %d", url, err, len(body), len(want))
-				}
-			}
-			if err := errorsOf(w.Close(), r.Validation); err != nil {
-				t.Fatalf("%s: record at %d: %v", format, r.Offset, err)
-			}
+			pages[url] = true
+			s.compare(t, url, w, len(pages) < 20)
 		}
-		if got := slices.Sorted(maps.Keys(pages)); !slices.Equal(got, slices.Sorted(slices.Values(s.pages))) {
-			t.Errorf("%s: %d pages, want %d", format, len(got), len(s.pages))
+		if err := errorsOf(w.Close(), r.Validation); err != nil {
+			t.Fatalf("%s: record at %d: %v", file, r.Offset, err)
 		}
-		got := ""
-		for _, name := range slices.Sorted(maps.Keys(types)) {
-			got += fmt.Sprintf("%s %d\n", name, types[name])
-		}
-		if got != s.types() {
-			t.Errorf("%s: %q, want %q", format, got, s.types())
-		}
+	}
+	return types, pages
+}
+
+// compare reads the payload of a record, and compares it with that of the page if all is set and it
+// is one.
+func (s *site) compare(t *testing.T, url string, w gowarc.WarcRecord, all bool) {
+	t.Helper()
+	read := w.Block().RawBytes
+	if b, ok := w.Block().(gowarc.PayloadBlock); ok {
+		read = b.PayloadBytes
+	}
+	in, err := read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !all || !slices.Contains(s.pages, url) {
+		return
+	}
+	want, err := exec.Command(s.command, "cat", "-tree", filepath.Join(s.dir, "iut"), url).Output()
+	if err != nil || !bytes.Equal(body, want) {
+		t.Errorf("%s: %v: %d bytes, want %d", url, err, len(body), len(want))
 	}
 }
 
@@ -152,29 +200,44 @@ func TestWarcio(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, "readers.mjs"), script, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := crawled(t)
-	for _, format := range []string{"gzip", "plain"} {
-		file := s.export(t, format)
+	read := func(t *testing.T, file string) string {
+		t.Helper()
 		cmd := exec.Command(node, filepath.Join(folder, "readers.mjs"), file)
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr
-		if got, err := cmd.Output(); err != nil || string(got) != s.types() {
-			t.Errorf("%s: %v: %q, want %q: %s", format, err, got, s.types(), &stderr)
-		}
-		if format == "plain" {
-			continue // of which warcio leaves out the empty lines behind a record
-		}
-		// Its index has the same lines, in the order of the file and with the parameters of a type.
-		list, err := exec.Command(node, filepath.Join(folder, "node_modules/.bin/warcio"), "cdx-index", file).Output()
+		got, err := cmd.Output()
 		if err != nil {
-			t.Fatal(err)
+			t.Errorf("%s: %v: %s", file, err, &stderr)
 		}
-		want := slices.Sorted(strings.Lines(regexp.MustCompile(`("mime":"[^";]*)[^"]*"`).ReplaceAllString(string(list), `$1"`)))
-		got := strings.Split(s.index(t, format), "\n")
-		for i, line := range want {
-			line = strings.NewReplacer(`"digest":"`, `"digest":"sha1:`, filepath.Base(file), "pages.warc.gz").Replace(strings.TrimSpace(line))
-			if i >= len(got) || got[i] != line {
-				t.Fatalf("%s: line %d of the index is\n%s, want\n%s", format, i+1, got[min(i, len(got)-1)], line)
+		return string(got)
+	}
+	for _, store := range stores {
+		s := crawled(t, store)
+		for _, file := range s.segments(t) {
+			if got := read(t, file); !strings.Contains(got, "response ") || !strings.HasSuffix(got, "warcinfo 1\n") {
+				t.Errorf("%s: %q", file, got)
+			}
+		}
+		for _, format := range []string{"gzip", "plain"} {
+			file := s.export(t, format)
+			if got := read(t, file); got != s.types() {
+				t.Errorf("%s %s: %q, want %q", store, format, got, s.types())
+			}
+			if format == "plain" {
+				continue // of which warcio leaves out the empty lines behind a record
+			}
+			// Its index has the same lines, in the order of the file and with the parameters of a type.
+			list, err := exec.Command(node, filepath.Join(folder, "node_modules/.bin/warcio"), "cdx-index", file).Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := slices.Sorted(strings.Lines(regexp.MustCompile(`("mime":"[^";]*)[^"]*"`).ReplaceAllString(string(list), `$1"`)))
+			got := strings.Split(s.index(t, format), "\n")
+			for i, line := range want {
+				line = strings.NewReplacer(`"digest":"`, `"digest":"sha1:`, filepath.Base(file), "pages.warc.gz").Replace(strings.TrimSpace(line))
+				if i >= len(got) || got[i] != line {
+					t.Fatalf("%s %s: line %d of the index is\n%s, want\n%s", store, format, i+1, got[min(i, len(got)-1)], line)
+				}
 			}
 		}
 	}

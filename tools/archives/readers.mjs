@@ -14,13 +14,17 @@ function digest(bytes) {
 
 const types = {};
 let wrong = 0;
-for await (const record of new WARCParser(createReadStream(process.argv[2]))) {
+for await (const record of new WARCParser(createReadStream(process.argv[2]), { parseHttp: false })) {
   const block = await record.readFully(false);
   types[record.warcType] = (types[record.warcType] || 0) + 1;
-  if (record.warcHeaders.headers.get("WARC-Block-Digest") !== digest(block)) {
-    console.error("wrong digest", record.warcType, record.warcTargetURI);
+  const said = (name) => record.warcHeaders.headers.get(`WARC-${name}-Digest`);
+  const check = (name, bytes) => {
+    if (said(name) === digest(bytes)) return;
+    console.error("wrong digest", name, record.warcType, record.warcTargetURI);
     wrong++;
-  }
+  };
+  check("Block", block);
+  if (record.warcType === "response") check("Payload", block.subarray(Buffer.from(block).indexOf("\r\n\r\n") + 4));
 }
 console.log(Object.keys(types).sort().map((type) => `${type} ${types[type]}`).join("\n"));
 process.exit(wrong ? 1 : 0);
