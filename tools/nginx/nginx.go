@@ -54,6 +54,8 @@ http {
 	server {
 		listen %s;
 		root "%s";
+		gzip %s;
+		gzip_types *;
 	}
 }
 `
@@ -68,8 +70,8 @@ type Server struct {
 
 // Start serves the folder root, an absolute path, on a free port, pinned to a core and with a
 // priority of machine.Pinned, and returns when it listens. Its files lie in a new folder below
-// work. The caller must Stop it.
-func Start(ctx context.Context, work, root string, core, priority int) (*Server, error) {
+// work. With coded it sends gzip to who takes it. The caller must Stop it.
+func Start(ctx context.Context, work, root string, core, priority int, coded bool) (*Server, error) {
 	folder, err := os.MkdirTemp(work, "nginx-")
 	if err != nil {
 		return nil, err
@@ -83,7 +85,7 @@ func Start(ctx context.Context, work, root string, core, priority int) (*Server,
 		return nil, err
 	}
 	file := filepath.Join(folder, "nginx.conf")
-	if err := os.WriteFile(file, fmt.Appendf(nil, config, address, root), 0o644); err != nil {
+	if err := os.WriteFile(file, fmt.Appendf(nil, config, address, root, map[bool]string{false: "off", true: "on"}[coded]), 0o644); err != nil {
 		return nil, err
 	}
 	s := &Server{URL: "http://" + address + "/", log: filepath.Join(folder, "served.log")}

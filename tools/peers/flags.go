@@ -23,10 +23,11 @@ func parse(args []string) (*bench, error) {
 	flags := flag.NewFlagSet("peers", flag.ContinueOnError)
 	flags.StringVar(&b.root, "corpus", filepath.Join("bin", "_pages", "www"), "the document `ROOT`")
 	flags.StringVar(&packages, "packages", defaultPackages, "lay out these documentation `PACKAGES` as -corpus if they are not what it has (needs $SHARED/corpus/fetch-corpus.sh and the network); with -corpus alone: none, its pages are crawled as they are")
-	flags.StringVar(&tools, "tools", "crawler,wget2,wget,httrack", "a `LIST` of them; crawler-2 has two cores, NAME=PATH is another build of the crawler; what is not installed is left out")
+	flags.StringVar(&tools, "tools", "crawler,wget2,wget,httrack", "a `LIST` of them; crawler-2 has two cores, crawler-warc keeps pages in WARC files, NAME=PATH is another build of the crawler; what is not installed is left out")
 	flags.StringVar(&disks, "disks", "ext4,tmpfs", "a `LIST`: ext4 with a journal, where the crawler syncs; tmpfs, where it does not")
 	flags.IntVar(&b.runs, "runs", 3, "`N` runs of each tool on each disk")
 	flags.StringVar(&b.work, "work", filepath.Join("bin", "peers"), "a `FOLDER` for disks and logs, which must not be there; removed at the end")
+	flags.BoolVar(&b.gzip, "gzip", false, "let nginx code what it sends with gzip")
 	flags.StringVar(&b.json, "json", "", "write all figures to this `FILE`")
 	flags.IntVar(&b.toolCPU, "cpu", 0, "the `CORE` of the tools")
 	flags.IntVar(&b.serverCPU, "server-cpu", 1, "the `CORE` of nginx")
@@ -48,7 +49,7 @@ func parse(args []string) (*bench, error) {
 	b.tools, b.disks = list(tools), list(disks)
 	for _, name := range b.tools {
 		if !known(name) {
-			return nil, command.Mistake("-tools: %q is none of crawler, crawler-2, NAME=PATH, wget2, wget, httrack", name)
+			return nil, command.Mistake("-tools: %q is none of crawler, crawler-2, crawler-warc, NAME=PATH, wget2, wget, httrack", name)
 		}
 	}
 	for _, kind := range b.disks {
@@ -94,7 +95,7 @@ func known(name string) bool {
 	if name, path, build := strings.Cut(name, "="); build {
 		return name != "" && path != ""
 	}
-	return slices.Contains([]string{"crawler", "crawler-2", "wget2", "wget", "httrack"}, name)
+	return slices.Contains(append(crawlers, "wget2", "wget", "httrack"), name)
 }
 
 // ready returns an error that says in one line what is missing for a comparison.
@@ -103,7 +104,7 @@ func (b *bench) ready() error {
 	if slices.Contains(b.disks, "ext4") {
 		programs = append(programs, "truncate", "mkfs.ext4")
 	}
-	if slices.Contains(b.tools, "crawler") || slices.Contains(b.tools, "crawler-2") {
+	if slices.ContainsFunc(b.tools, func(name string) bool { return slices.Contains(crawlers, name) }) {
 		programs = append(programs, "go")
 	}
 	if b.priority > 0 || b.serverPriority > 0 {

@@ -6,6 +6,7 @@
 //	go run -C tools ./peers -corpus bin/_corpus/www    # pages that are there
 //	go run -C tools ./peers -tools crawler,before=/path/to/crawler,wget2 -runs 5
 //	go run -C tools ./peers -tools crawler,crawler-2 -disks tmpfs   # one core against two
+//	go run -C tools ./peers -tools crawler,crawler-warc -gzip       # folders against WARC files
 //
 // The pages come from nginx on a loopback address, pinned to one core; the tool is pinned to
 // another. Every run has a disk of its own that nobody has written to: freed inodes make the next
@@ -53,6 +54,7 @@ type bench struct {
 	runs           int
 	work           string // for what lies around meanwhile, absolute; removed at the end
 	json           string // a file, or ""
+	gzip           bool   // nginx codes what it sends
 	toolCPU        int
 	serverCPU      int
 	priority       int      // of the tools, as of machine.Pinned
@@ -121,7 +123,7 @@ func (b *bench) rounds(ctx context.Context, r *report, tools []tool) error {
 
 // walk finds out what can be reached.
 func (b *bench) walk(ctx context.Context) error {
-	s, err := nginx.Start(ctx, b.work, b.root, b.serverCPU, b.serverPriority)
+	s, err := nginx.Start(ctx, b.work, b.root, b.serverCPU, b.serverPriority, b.gzip)
 	if err != nil {
 		return err
 	}
@@ -148,7 +150,7 @@ func (b *bench) measure(ctx context.Context, t tool, kind string) (m measurement
 		return m, err
 	}
 	defer func() { err = errors.Join(err, d.Remove()) }()
-	s, err := nginx.Start(ctx, b.work, b.root, b.serverCPU, b.serverPriority)
+	s, err := nginx.Start(ctx, b.work, b.root, b.serverCPU, b.serverPriority, b.gzip)
 	if err != nil {
 		return m, err
 	}

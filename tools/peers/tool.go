@@ -33,6 +33,10 @@ type tool struct {
 	args  func(d *testdisk.Disk, url string) []string
 }
 
+// crawlers are the tools that are this crawler: as it is, with two cores, and with its pages in
+// WARC files.
+var crawlers = []string{"crawler", "crawler-2", "crawler-warc"}
+
 // installed returns those of the tools that are, and builds this crawler.
 func (b *bench) installed(ctx context.Context) (list []tool, err error) {
 	built := filepath.Join(b.work, "crawler")
@@ -41,10 +45,15 @@ func (b *bench) installed(ctx context.Context) (list []tool, err error) {
 		name, t.path, _ = strings.Cut(name, "=")
 		t.name = name
 		switch {
-		case t.path != "", name == "crawler", name == "crawler-2":
+		case t.path != "", slices.Contains(crawlers, name):
 			t.ours, t.args = true, b.crawlerArgs
-			if name == "crawler-2" {
+			switch name {
+			case "crawler-2":
 				t.cores = 2
+			case "crawler-warc":
+				t.args = func(d *testdisk.Disk, url string) []string {
+					return append([]string{"-store", "warc"}, b.crawlerArgs(d, url)...)
+				}
 			}
 			if t.path != "" {
 				// A tool runs in the folder of its disk.
