@@ -481,3 +481,26 @@ func TestSegmentFaults(t *testing.T) {
 		tree.Close()
 	}
 }
+
+// BenchmarkSegments stores pages of 10 KiB that came in gzip.
+func BenchmarkSegments(b *testing.B) {
+	tree := openSegments(b, b.TempDir(), iut.Options{Sync: iut.SyncNone, Segments: iut.SegmentOptions{NoRevisit: true}})
+	var coded bytes.Buffer
+	w := gzip.NewWriter(&coded)
+	for i := range 400 {
+		fmt.Fprintf(w, "<p>line %d of %x</p>\n", i, sha256.Sum256([]byte{byte(i)}))
+	}
+	w.Close()
+	p := &iut.Page{Facts: iut.Facts{URL: "https://example.org/", Source: record.Seed, Page: record.Page{Status: 200, Media: "text/html"}}, Body: coded.Bytes()}
+	p.Bytes = 1
+	p.Answer = &iut.Answer{Time: time.Now(), Request: bytes.Repeat([]byte("GET / HTTP/1.1\r\n"), 15), Head: []byte("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n")}
+	b.SetBytes(int64(coded.Len()))
+	b.ReportAllocs()
+	for n := range b.N {
+		q := *p
+		q.URL = fmt.Sprintf("https://example.org/%d", n)
+		if _, err := tree.Store(&q); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -193,10 +193,11 @@ func (a *Writer) compression(coded bool) warc.Compression {
 	return warc.Fast
 }
 
-// write writes a record with a block of ours.
+// write writes a record with a block of ours. It is not compressed: to make codes for so few bytes
+// takes longer than all else that is done with a page, and hardly makes them fewer.
 func (a *Writer) write(h warc.Header, block string) error {
 	h = append(h, warc.Field{Name: warc.FieldBlockDigest, Value: warc.Digest([]byte(block))})
-	return a.out.Write(h, strings.NewReader(block), int64(len(block)), a.compression(false))
+	return a.out.Write(h, strings.NewReader(block), int64(len(block)), a.compression(true))
 }
 
 // A Page is a stored page, to be written from what the tree has of it.
