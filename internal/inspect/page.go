@@ -39,36 +39,36 @@ func (i *Inspector) page(_ context.Context, q Question, url string, w *bufio.Wri
 	if err != nil {
 		return err
 	}
-	p := Page{URL: url, Media: r.Media, Charset: r.Charset, Bytes: r.Bytes}
-	var content io.ReadCloser
-	switch r.State {
-	case 0:
-	case record.Redirected:
-		p.Target = r.HeaderLinks
-	case record.Stored:
-		p.Digest = hex.EncodeToString(r.Digest[:])
-		content, err = i.Tree.Content(iut.FactsOf(r))
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, iut.ErrTorn) {
-			p.Fault, err = clean(err.Error()), nil
-		}
-		if err != nil {
-			return err
-		}
+	key, err := record.Key(url)
+	if err != nil {
+		return err
 	}
+	inside, err := i.isBelow(key, q.Below)
+	if err != nil {
+		return err
+	}
+	head := json.NewEncoder(w)
+	p := Page{URL: url, Outside: !inside, Media: r.Media, Charset: r.Charset, Bytes: r.Bytes}
 	if r.State != 0 {
 		p.State = r.State.String()
 	}
-	if content != nil {
-		defer content.Close()
+	if r.State == record.Redirected {
+		p.Target = r.HeaderLinks
 	}
-	if key, err := record.Key(url); err != nil {
-		return err
-	} else if inside, err := i.isBelow(key, q.Below); err != nil {
-		return err
-	} else if p.Outside = !inside; p.Outside {
-		content = nil
+	if r.State != record.Stored || !inside {
+		return head.Encode(&p)
 	}
-	if err := json.NewEncoder(w).Encode(&p); err != nil || content == nil {
+	p.Digest = hex.EncodeToString(r.Digest[:])
+	content, err := i.Tree.Content(iut.FactsOf(r))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, iut.ErrTorn) {
+		p.Fault = clean(err.Error())
+		return head.Encode(&p)
+	}
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	if err := head.Encode(&p); err != nil {
 		return err
 	}
 	if seeker, ok := content.(io.Seeker); ok {

@@ -29,7 +29,8 @@ import (
 const (
 	pagePath = "/page/" // the URL follows, as it is
 	entries  = 200      // of a list on one page
-	piece    = 1 << 20  // bytes of a page that are asked for at a time
+	piece    = 1 << 20  // bytes of a page that are asked for at a time, at its beginning
+	most     = 8 << 20  // the same far behind: a store may have to read all that is before
 	atOnce   = 4        // questions
 )
 
@@ -108,7 +109,7 @@ func (h *Handler) ask(ctx context.Context, q inspect.Question) (*bytes.Buffer, e
 
 // load asks for a page and its bytes from some place on.
 func (h *Handler) load(ctx context.Context, url string, from int64) (p inspect.Page, body []byte, err error) {
-	answer, err := h.ask(ctx, inspect.Question{Command: "page", URL: url, Below: h.Prefix, From: from, Most: piece})
+	answer, err := h.ask(ctx, inspect.Question{Command: "page", URL: url, Below: h.Prefix, From: from, Most: min(max(piece, from), most)})
 	if err != nil {
 		return p, nil, err
 	}
