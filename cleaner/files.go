@@ -252,8 +252,7 @@ func beginsStatistics(begin []byte) bool {
 	return string(first) == summaryTitle && strings.Join(strings.Fields(string(second)), " ") == thisRun+" "+allRuns
 }
 
-// OtherTree returns the name of the tree whose results the files have, "" if that is the tree at
-// root or if they name none.
+// OtherTree returns the tree whose results the files have; "": the one at root, or they name none.
 func (f Files) OtherTree(root string) string {
 	file, err := os.OpenFile(f.Statistics, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

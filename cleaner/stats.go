@@ -153,10 +153,7 @@ func (p *page) summary(run *record.Run, runs []record.Run, totals record.Totals)
 		seconds += runs[i].End - runs[i].Start
 		stored += runs[i].Stored
 	}
-	this := make([]any, 6)
-	for i := range this {
-		this[i] = none
-	}
+	this := slices.Repeat([]any{none}, 6)
 	if run.ID != 0 {
 		took := run.End - run.Start
 		this = []any{run.Stored, run.Bytes, perSecond(run.Stored, took), duration(took), run.Found, run.NewURLs}

@@ -19,8 +19,7 @@ import (
 	"urltree/storage/record"
 )
 
-// A tally adds up the records of a scan: the side of the accounting that owes nothing to the
-// counters of the index.
+// A tally adds up the records of a scan: the side of the accounting that owes counters nothing.
 type tally struct {
 	records  int64
 	damaged  int64 // records that could not be read

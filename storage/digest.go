@@ -37,8 +37,7 @@ func (x *Index) First(ctx context.Context, digest [32]byte) (first record.Record
 	return first, err
 }
 
-// Digests calls fn for the SHA-256 of each stored page, in the order of the tree. fn must not use
-// the index.
+// Digests calls fn, which must not use the index, for the SHA-256 of each page in tree order.
 func (x *Index) Digests(ctx context.Context, fn func(digest [32]byte)) error {
 	return x.digests(ctx, func(_, _, digest []byte) error {
 		fn([32]byte(digest))

@@ -17,10 +17,6 @@ func (x *Index) write(fn func(*bolt.Tx) error) error {
 	return x.file.Update(fn)
 }
 
-func (g Marks) has(key []byte) (bool, error) {
-	return g.x.file.Has(record.BucketSys, key)
-}
-
 // put writes a value that is sealed.
 func (g Marks) put(key, value []byte) error {
 	return g.x.write(func(tx *bolt.Tx) error { return tx.Bucket(record.BucketSys).Put(key, value) })
@@ -32,7 +28,7 @@ func (g Marks) remove(key []byte) error {
 
 // NeedsRelink reports whether scope has grown since stored pages were parsed: they may have links
 // that belong to the crawl only now, and no record.
-func (g Marks) NeedsRelink() (bool, error) { return g.has(record.KeyRelink) }
+func (g Marks) NeedsRelink() (bool, error) { return g.x.file.Has(record.BucketSys, record.KeyRelink) }
 
 // Relinked says that every stored page has been parsed again.
 func (g Marks) Relinked() error { return g.remove(record.KeyRelink) }
@@ -43,7 +39,7 @@ func (g Marks) Relinked() error { return g.remove(record.KeyRelink) }
 func (g Marks) Review() error { return g.put(record.KeyReview, record.Seal(nil, record.KeyReview)) }
 
 // NeedsReview reports whether Review was called, and Reviewed was not since.
-func (g Marks) NeedsReview() (bool, error) { return g.has(record.KeyReview) }
+func (g Marks) NeedsReview() (bool, error) { return g.x.file.Has(record.BucketSys, record.KeyReview) }
 
 // Reviewed says that this is done.
 func (g Marks) Reviewed() error { return g.remove(record.KeyReview) }

@@ -73,8 +73,7 @@ func (c *change) nameSitemap(l *record.Link) {
 	c.done.Fresh = append(c.done.Fresh, r.Row)
 }
 
-// reopenSitemap opens a sitemap that is done, unless its host has as many to be read as it may:
-// then it stays as it is.
+// reopenSitemap opens a sitemap that is done, unless its host has as many to be read as it may.
 func (c *change) reopenSitemap(r *record.Record) bool {
 	if c.fullOfSitemaps(record.Host(r.URL)) {
 		return false

@@ -72,8 +72,7 @@ func (g Queues) OpenOf(keys [][]byte) (list []record.Child, err error) {
 	return list, err
 }
 
-// openChild returns the entry of a key whose record has the given value, nil if it has none, and
-// whether something waits there.
+// openChild returns the entry of a key with its record's value, and whether something waits there.
 func openChild(tx *bolt.Tx, key, value []byte, deep bool) (c record.Child, open bool) {
 	// The first two bytes say whether the record is worth decoding.
 	if len(value) > 2 && record.State(value[0]) == record.Pending && record.Range(value[1]) != record.Held {

@@ -16,8 +16,7 @@ import (
 // errBroken says that there are broken links, which the report has told of.
 var errBroken = errors.New("broken links")
 
-// brokenCommand reports broken links. The tree, or the crawl that has it, gives them as they come;
-// this process puts them in order.
+// brokenCommand reports broken links. Tree or crawl return them as they come; here they are sorted.
 func (c *command) brokenCommand() *subcommand {
 	format, output, fail := broken.Formats[0], "", false
 	answer := func(ctx context.Context, prefix string, stdout *bufio.Writer) error {

@@ -172,18 +172,18 @@ func (c *command) probe(tree, output string) error {
 	if err != nil {
 		return usagef("-%w", err) // which begins with output
 	}
-	inputs := []struct{ flag, name string }{{"-cookies", c.flags.cookies}}
-	for _, name := range c.flags.inputs {
-		inputs = append(inputs, struct{ flag, name string }{"-input", name})
-	}
-	for _, input := range inputs {
-		in, err := os.Stat(input.name)
+	for i, input := range append([]string{c.flags.cookies}, c.flags.inputs...) {
+		flag := "-input"
+		if i == 0 {
+			flag = "-cookies"
+		}
+		in, err := os.Stat(input)
 		if err != nil {
 			continue
 		}
 		for _, name := range files.Replaced() {
 			if info, err := os.Stat(name); err == nil && os.SameFile(info, in) {
-				return usagef("%s %s would be replaced by the result file %s; name another -output", input.flag, input.name, name)
+				return usagef("%s %s would be replaced by the result file %s; name another -output", flag, input, name)
 			}
 		}
 	}

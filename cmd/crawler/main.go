@@ -86,8 +86,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 // told reports whether all that an error says stands on standard output.
 func told(err error) bool { return errors.Is(err, errFaults) || errors.Is(err, errBroken) }
 
-// message returns an error in one line, with what helps: what follows from the first error, in
-// further lines, does not.
+// message returns the first line of an error, with what helps; what follows from it does not.
 func (c *command) message(err error) string {
 	text, _, _ := strings.Cut(strings.TrimSpace(err.Error()), "\n")
 	for _, from := range []string{"iut: ", "options: ", "weburl: ", "disk error: "} {

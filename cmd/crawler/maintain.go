@@ -198,6 +198,5 @@ func (c *command) printRetry(urls, sitemaps int) error {
 	return err
 }
 
-// hasReason reports whether a record's reason is the one that was asked for: tls is also those that
-// say more.
+// hasReason reports whether a reason is the one asked for: tls is also those that say more.
 func hasReason(has, asked string) bool { return has == asked || asked == fetch.TLS && fetch.IsTLS(has) }

@@ -23,8 +23,7 @@ func manLine(text string) string {
 // manName returns the name of the page: crawler-ls for crawler ls.
 func (p page) manName() string { return strings.ReplaceAll(p.name, " ", "-") }
 
-// man returns the page in the language of man(7). Date and version stand in its lowest line; others
-// are the pages to see besides.
+// man returns the page for man(7), with date and version at its end, and names the others to see.
 func (p page) man(date, version string, others []page) string {
 	var b strings.Builder
 	name := manEscaper.Replace(p.manName())

@@ -68,8 +68,7 @@ type Edge struct {
 // AppendPage appends a page as it stands in a frame.
 func AppendPage(b []byte, p Page) []byte {
 	b = binary.AppendUvarint(appendText(b, p.URL), uint64(len(p.Edges)))
-	for i := range p.Edges {
-		e := &p.Edges[i]
+	for _, e := range p.Edges {
 		b = appendText(appendText(appendText(appendText(b, e.To), e.Element), e.Rel), e.Text)
 	}
 	return b

@@ -114,8 +114,7 @@ func (i *Inspector) exportEdges(ctx context.Context, format string, in below, w 
 func dotEdges(w *bufio.Writer, p *edges.Page) {
 	from := dotQuote(p.URL)
 	fmt.Fprintf(w, "  %s;\n", from)
-	for i := range p.Edges {
-		e := &p.Edges[i]
+	for _, e := range p.Edges {
 		fmt.Fprintf(w, "  %s -> %s [element=%s", from, dotQuote(e.To), dotQuote(e.Element))
 		if e.Rel != "" {
 			fmt.Fprintf(w, ", rel=%s", dotQuote(e.Rel))
@@ -147,8 +146,7 @@ type graphml struct {
 
 func (o *graphml) page(p *edges.Page) {
 	o.node(p.URL)
-	for i := range p.Edges {
-		e := &p.Edges[i]
+	for _, e := range p.Edges {
 		o.node(e.To)
 		o.write(`<edge source="`, p.URL, `" target="`)
 		o.write("", e.To, `">`)

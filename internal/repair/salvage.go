@@ -176,8 +176,7 @@ func (s *salvager) metas() error {
 	})
 }
 
-// eachRecord goes through all records by scan or each; those of the inbox may be older than the
-// others and come last.
+// eachRecord goes through all records by scan or each; those of the inbox, maybe older, come last.
 func (s *salvager) eachRecord(each func(bucket []byte, fn func(k, value []byte) error) error, fn func(k, value []byte) error) error {
 	err := each(record.BucketURL, fn)
 	for _, name := range inbox.Buckets {
@@ -303,8 +302,7 @@ func (s *salvager) sitemaps() error {
 	})
 }
 
-// shorter takes over the URLs to which a shorter way was found. If one is lost, all stored pages
-// are parsed again.
+// shorter takes over URLs with a shorter way. If one is lost, all stored pages are parsed again.
 func (s *salvager) shorter() error {
 	return s.each(record.BucketShorter, func(k, value []byte) error {
 		if _, err := record.Unseal(value, k); err != nil {

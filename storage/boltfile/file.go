@@ -150,8 +150,7 @@ func openBolt(path string, bo *bolt.Options) (db *bolt.DB, file *os.File, err er
 	return db, file, err
 }
 
-// leave abandons the file that bbolt cannot close any more. It stays mapped, and the mapping would
-// keep the lock.
+// leave abandons a file that bbolt cannot close any more: its mapping would keep the lock.
 func leave(file *os.File) error {
 	return errors.Join(unix.Flock(int(file.Fd()), unix.LOCK_UN), file.Close())
 }

@@ -50,8 +50,7 @@ func (b *Inbox) Due(t *record.Totals) bool {
 	return b.left > 0 && b.owed >= min(b.part, b.left)
 }
 
-// Waits reports whether the inbox has rows with numbers of discovery up to last. If so, the next
-// Move moves some of them.
+// Waits reports whether there are rows with numbers up to last; then the next Move moves some.
 func (b *Inbox) Waits(t *record.Totals, last uint64) bool {
 	if b.left > 0 {
 		return true

@@ -63,8 +63,7 @@ func home(s uint64, slots int) int { return int(s >> 32 * uint64(slots) >> 32) }
 // short returns a slot of few as one of many.
 func short(s uint64) uint32 { return uint32(s>>32)<<placeBits | uint32(s)&(1<<placeBits-1) }
 
-// find appends the numbers of discovery of rows whose URL may have a fingerprint; that of the place
-// 0 is first.
+// find appends numbers of discovery of rows that may have a fingerprint; first is that of place 0.
 func (t *table) find(seqs []uint64, fp, first uint64) []uint64 {
 	switch {
 	case t.n == 0:

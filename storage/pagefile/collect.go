@@ -15,8 +15,7 @@ type Collector struct {
 	skipped int
 }
 
-// Collect returns a Collector of a file of so many bytes. ErrDamaged says that not
-// even its buckets can be found.
+// Collect returns a Collector of a file of so many bytes. ErrDamaged: it finds not even buckets.
 func Collect(f io.ReaderAt, size int64) (*Collector, error) {
 	m, err := readMeta(f, size)
 	if err != nil {

@@ -76,8 +76,7 @@ func weigh(l *Link) int {
 	return 400 + 3*len(l.URL) + len(l.Source) + folders*(100+len(l.URL)/2)
 }
 
-// Weight estimates the bytes that a transaction writes because of what an outcome names: links
-// and the text of a robots.txt.
+// Weight estimates the bytes that a transaction writes because of links and a robots.txt.
 func (o *Outcome) Weight() int {
 	bytes := 0
 	if o.Robots != nil {

@@ -27,8 +27,7 @@ func (f *folders) add(key []byte, rec *record.Record) {
 	f.open[len(f.open)-1].sum.Count(rec, 1)
 }
 
-// to takes away the folders that do not hold the next key; nil: all. It calls compare with those
-// that must have a row.
+// to ends the folders that do not hold the next key, nil: all, and compares those with a row.
 func (f *folders) to(next []byte, compare func(key []byte, sum *record.Counts)) {
 	for n := len(f.open); n > 0; n-- {
 		top := f.open[n-1]

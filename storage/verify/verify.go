@@ -171,8 +171,7 @@ func (v *verifier) comparePath(key []byte, sum *record.Counts) {
 	v.compare(record.BucketQuery, "queries of", key, sum)
 }
 
-// compare compares counts that a bucket has with those of the records. That some are missing, or
-// cannot be read, is a matter of counts.
+// compare compares counts of a bucket with those of the records; counts names what is missing.
 func (v *verifier) compare(bucket []byte, what string, key []byte, want *record.Counts) {
 	value, err := v.get(bucket, key)
 	if kept, damaged := record.DecodeCounts(key, value); value != nil && err == nil && damaged == nil && kept != *want {
