@@ -57,7 +57,7 @@ func Upgrade(path string, noSync bool) (changed bool, err error) {
 
 // countHosts counts each host that has URLs which are not held towards its domain.
 func countHosts(tx *bolt.Tx) error {
-	domains := map[string]*record.DomainRow{}
+	domains := map[string]record.DomainRow{}
 	var puts, counts boltfile.Puts
 	err := tx.Bucket(record.BucketHost).ForEach(func(k, v []byte) error {
 		h, err := record.DecodeHost(string(k), v)
@@ -68,10 +68,7 @@ func countHosts(tx *bolt.Tx) error {
 		if !ok {
 			return nil
 		}
-		if domains[name] == nil {
-			domains[name] = &record.DomainRow{}
-		}
-		domains[name].Hosts++
+		domains[name] = record.DomainRow{Hosts: domains[name].Hosts + 1}
 		h.Counted = 1
 		puts.Put([]byte(h.Name), h.Append(nil))
 		return nil

@@ -60,20 +60,17 @@ func (c *command) resetOption(name string) (err error) {
 	}
 	defer func() { err = errors.Join(err, tree.Close()) }()
 	was := tree.Format().Kept
-	var texts []string
-	next := iut.Kept{
-		Options: slices.DeleteFunc(slices.Clone(was.Options), func(option string) bool {
-			of, value, _ := strings.Cut(option, "=")
+	var texts []string // of what is forgotten
+	without := func(list []string) []string {
+		return slices.DeleteFunc(slices.Clone(list), func(kept string) bool {
+			of, value, _ := strings.Cut(kept, "=")
 			if of == name {
 				texts = append(texts, value)
 			}
 			return of == name
-		}),
-		Secrets: slices.DeleteFunc(slices.Clone(was.Secrets), func(secret string) bool {
-			of, _, _ := strings.Cut(secret, "=")
-			return of == name
-		}),
+		})
 	}
+	next := iut.Kept{Options: without(was.Options), Secrets: without(was.Secrets)}
 	said := "is not kept"
 	switch kind := c.flags.kindOf(name); {
 	case !next.Equal(was):
