@@ -12,7 +12,6 @@ import (
 	"urltree/internal/rank"
 	"urltree/internal/score"
 	"urltree/internal/seen"
-	"urltree/storage"
 	"urltree/storage/record"
 )
 
@@ -197,16 +196,6 @@ func (c *crawler) newLinks(rank func([]record.Link), links []record.Link) []reco
 		kept = append([]record.Link(nil), kept...) // not worth a place for all
 	}
 	return kept
-}
-
-// knownLinks adds up what a commit found to be known.
-func (e *engine) knownLinks(links []storage.KnownLink) {
-	if e.rules.scorer == nil {
-		return
-	}
-	for _, l := range links {
-		e.rules.scorer.Known(l.Fingerprint, l.Rank)
-	}
 }
 
 // orderFigures returns what statistics.txt says of the order; "" if it is breadth.

@@ -283,7 +283,11 @@ func (e *engine) committed(set []*iut.Item, c storage.Committed) {
 	if e.store.contents != nil {
 		e.store.contents.learn(set)
 	}
-	e.knownLinks(c.Known)
+	if e.rules.scorer != nil {
+		for _, l := range c.Known {
+			e.rules.scorer.Known(l.Fingerprint, l.Rank)
+		}
+	}
 	// New URLs first: between the two calls nothing must look as if nothing were left.
 	e.frontier.Add(c.Fresh, c.Tx)
 	e.frontier.Done(done, times)

@@ -1,8 +1,6 @@
 package extract
 
 import (
-	"bytes"
-
 	"urltree/crawler/weburl"
 	"urltree/internal/extract/scan"
 )
@@ -42,13 +40,6 @@ func (p *page) srcdoc(text []byte) {
 		return
 	}
 	p.docs.parts = append(p.docs.parts, part{len(p.Links), around})
-}
-
-// isRobots reports whether a meta element has directives for the crawler.
-func (p *page) isRobots(a attributes) bool {
-	name, _ := a.Attr(attrName)
-	name = bytes.TrimSpace(name)
-	return bytes.EqualFold(name, []byte("robots")) || len(name) > 0 && bytes.EqualFold(name, []byte(p.opts.Token))
 }
 
 // enter makes base that of a document, whose documents around have been entered before. It returns

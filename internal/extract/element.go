@@ -261,10 +261,11 @@ func (p *page) metaElement(a attributes, isPage bool) {
 			p.refer("meta", "", []byte(ref))
 		}
 	}
+	name := strings.ToLower(strings.TrimSpace(attr(a, attrName)))
 	if isPage {
-		p.describe(strings.ToLower(strings.TrimSpace(attr(a, attrName))), strings.ToLower(strings.TrimSpace(attr(a, attrProperty))), content)
+		p.describe(name, strings.ToLower(strings.TrimSpace(attr(a, attrProperty))), content)
 	}
-	if !p.isRobots(a) {
+	if !strings.EqualFold(name, "robots") && (name == "" || !strings.EqualFold(name, p.opts.Token)) {
 		return
 	}
 	noindex, nofollow := Directives([]string{string(content)}, "")
