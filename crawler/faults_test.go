@@ -32,6 +32,7 @@ import (
 // answer. With TEST_URLTREE_FULL=1 no k is left out.
 func TestFaultAtEveryCall(t *testing.T) {
 	web, table := faultWeb(t), new(faultTable)
+	seed := testseed.Draw(t)
 	t.Run("kinds", func(t *testing.T) {
 		for i, tt := range []faultKind{
 			{name: "EIO", err: syscall.EIO, once: true},
@@ -42,11 +43,15 @@ func TestFaultAtEveryCall(t *testing.T) {
 			{name: "EACCES", err: syscall.EACCES, once: true},
 			{name: "short write", err: syscall.ENOSPC, once: true, only: "write"},
 		} {
-			row := table.add(tt.name)
-			t.Run(tt.name, func(t *testing.T) {
-				t.Parallel()
-				everyCall(t, i, callsOf(t, web, tt.only), func(t *testing.T, k int) bool { return testFault(t, web, k, tt, row) })
-			})
+			for _, store := range storesFor(i, seed) {
+				kind := tt
+				kind.store = store
+				row := table.add(tt.name + ", " + store)
+				t.Run(tt.name+"/"+store, func(t *testing.T) {
+					t.Parallel()
+					everyCall(t, i, callsOf(t, web, store, kind.only), func(t *testing.T, k int) bool { return testFault(t, web, k, kind, row) })
+				})
+			}
 		}
 	})
 	table.print(t)
@@ -68,13 +73,15 @@ func TestPowerCutAtEveryCall(t *testing.T) {
 			{"power cut", 3, false},
 			{"power cut, and index.db is lost", 1, true},
 		} {
-			row := table.add(tt.name)
-			t.Run(tt.name, func(t *testing.T) {
-				t.Parallel()
-				everyCall(t, i, callsOf(t, web, ""), func(t *testing.T, k int) bool {
-					return testCut(t, web, k, rand.New(rand.NewPCG(seed, uint64(k))), tt.states, tt.lost, row)
+			for _, store := range storesFor(i, seed) {
+				row := table.add(tt.name + ", " + store)
+				t.Run(tt.name+"/"+store, func(t *testing.T) {
+					t.Parallel()
+					everyCall(t, i, callsOf(t, web, store, ""), func(t *testing.T, k int) bool {
+						return testCut(t, web, store, k, rand.New(rand.NewPCG(seed, uint64(k))), tt.states, tt.lost, row)
+					})
 				})
-			})
+			}
 		}
 	})
 	table.print(t)
@@ -86,6 +93,17 @@ type faultKind struct {
 	err  syscall.Errno
 	once bool   // the calls after it succeed
 	only string // the operation that fails; "": any
+
+	store string // of the tree
+}
+
+// storesFor returns the stores that case i of a test has to do with: both, or with -short one in
+// turn, by the random seed.
+func storesFor(i int, seed uint64) []string {
+	if testing.Short() {
+		return crawler.Stores[(uint64(i)+seed)%2:][:1]
+	}
+	return crawler.Stores
 }
 
 // faultWeb has all that a crawl meets: redirects, plain text, noindex, pages that only a sitemap
@@ -99,13 +117,13 @@ func faultWeb(t *testing.T) *testweb.Web {
 }
 
 // callsOf counts the calls, of one operation or of any, of a crawl without a fault.
-func callsOf(t *testing.T, web *testweb.Web, only string) int {
+func callsOf(t *testing.T, web *testweb.Web, store, only string) int {
 	t.Helper()
 	dir, remove := faultDir(t)
 	defer remove()
 	counted := faultfs.Count(faultfs.NewMem())
 	counted.Only = only
-	if _, err := crawler.Run(t.Context(), faultOptions(dir, web, counted)); err != nil {
+	if _, err := crawler.Run(t.Context(), faultOptions(dir, web, store, counted)); err != nil {
 		t.Fatal(err)
 	}
 	return len(counted.Calls())
@@ -119,15 +137,15 @@ func callsOf(t *testing.T, web *testweb.Web, only string) int {
 // crawl makes.
 func everyCall(t *testing.T, offset, usual int, try func(t *testing.T, k int) bool) {
 	t.Helper()
-	if usual < 60 {
+	if usual < 40 {
 		t.Fatalf("a crawl makes %d calls", usual)
 	}
-	step := 83
+	step := usual / 5
 	switch {
 	case full():
 		offset, step = 0, 24
 	case testing.Short():
-		step = 331
+		step = usual * 3 / 4
 	}
 	from := func(t *testing.T, first int) {
 		last := 0
@@ -165,10 +183,11 @@ func everyCall(t *testing.T, offset, usual int, try func(t *testing.T, k int) bo
 var faultKept = iut.Kept{Options: []string{"scope=any"}, Secrets: []string{"user"}}
 
 // faultOptions are those of a crawl into dir, whose tree is on disk but for LOCK and index.db.
-func faultOptions(dir string, web *testweb.Web, disk iut.FS) crawler.Options {
+func faultOptions(dir string, web *testweb.Web, store string, disk iut.FS) crawler.Options {
 	opts := options(dir, web)
 	opts.Buffers, opts.Crawlers, opts.Downloads, opts.FlushInterval = 1, 2, 2, 20*time.Millisecond
 	opts.MemoryBodies, opts.NoSync, opts.Edges, opts.FS = 64<<10, true, true, disk
+	opts.Store, opts.WARC.Size = store, 256<<10
 	opts.Keep = func(iut.Kept, []string) (iut.Kept, error) { return faultKept, nil }
 	return opts
 }
@@ -199,7 +218,7 @@ func testFault(t *testing.T, web *testweb.Web, k int, kind faultKind, row *fault
 	disk := faultfs.NewMem()
 	fault := faultfs.FailAfter(disk, k, kind.err)
 	fault.Once, fault.Only, fault.Short = kind.once, kind.only, kind.only == "write"
-	_, err := crawler.Run(t.Context(), faultOptions(dir, web, fault))
+	_, err := crawler.Run(t.Context(), faultOptions(dir, web, kind.store, fault))
 	if !fault.Failed() {
 		if err != nil {
 			t.Fatal(err)
@@ -222,7 +241,7 @@ func testFault(t *testing.T, web *testweb.Web, k int, kind faultKind, row *fault
 		row.ended.Add(1)
 		requireDiskError(t, err, kind.err)
 	}
-	goOn(t, dir, web, disk, call, row)
+	goOn(t, dir, web, kind.store, disk, call, row)
 	return true
 }
 
@@ -246,11 +265,11 @@ func mayGoOn(calls []string, err syscall.Errno) bool {
 }
 
 // testCut reports whether the crawl came to call k.
-func testCut(t *testing.T, web *testweb.Web, k int, rng *rand.Rand, states int, lost bool, row *faultRow) bool {
+func testCut(t *testing.T, web *testweb.Web, store string, k int, rng *rand.Rand, states int, lost bool, row *faultRow) bool {
 	t.Helper()
 	dir, remove := faultDir(t)
 	defer remove()
-	opts := faultOptions(dir, web, nil)
+	opts := faultOptions(dir, web, store, nil)
 	disk := faultfs.NewMem()
 	cut := faultfs.FailAfter(disk, k, syscall.EIO)
 	var left []*faultfs.Mem
@@ -283,16 +302,16 @@ func testCut(t *testing.T, web *testweb.Web, k int, rng *rand.Rand, states int, 
 			t.Fatal(err)
 		}
 		row.injected.Add(1)
-		goOn(t, dir, web, disk, call, row)
+		goOn(t, dir, web, store, disk, call, row)
 	}
 	return true
 }
 
 // goOn checks what a fault has left and crawls on, without one, to the known answer. What was
 // complete must not be written again.
-func goOn(t *testing.T, dir string, web *testweb.Web, disk *faultfs.Mem, call string, row *faultRow) {
+func goOn(t *testing.T, dir string, web *testweb.Web, store string, disk *faultfs.Mem, call string, row *faultRow) {
 	t.Helper()
-	opts := faultOptions(dir, web, nil)
+	opts := faultOptions(dir, web, store, nil)
 	checkOn(t, opts.Tree, disk, "", call)
 	before := completeOn(t, disk, call)
 	retry(t, opts.Tree)
@@ -326,6 +345,13 @@ func goOn(t *testing.T, dir string, web *testweb.Web, disk *faultfs.Mem, call st
 		if (words[0] == "create" || words[0] == "rename") && path.Base(last) == "content.html" && before[path.Dir(last)] {
 			row.doubled.Add(1)
 			t.Errorf("%s: a page that was complete is written again: %s", call, c)
+		}
+	}
+	after := completeOn(t, disk, call)
+	for where, ok := range before {
+		if ok && !after[where] {
+			row.doubled.Add(1)
+			t.Errorf("%s: a page that was complete is not where it was: %s", call, where)
 		}
 	}
 	checkOn(t, opts.Tree, disk, opts.Output, call)
@@ -392,7 +418,7 @@ func edgesOn(t *testing.T, root string, disk iut.FS, web *testweb.Web, call stri
 	}
 }
 
-// completeOn returns the folders of the complete pages, each SHA-256 compared.
+// completeOn returns where the complete pages are, each SHA-256 compared.
 func completeOn(t *testing.T, disk *faultfs.Mem, call string) map[string]bool {
 	t.Helper()
 	complete := map[string]bool{}
@@ -406,11 +432,11 @@ func completeOn(t *testing.T, disk *faultfs.Mem, call string) map[string]bool {
 	if _, err := disk.Stat("seeds.txt"); err == nil && !tree.Format().Kept.Equal(faultKept) {
 		t.Errorf("%s: there are seeds, and FORMAT keeps %+v", call, tree.Format().Kept)
 	}
-	err = tree.Walk(func(url, rel string, st iut.PageStatus, _ iut.Facts) error {
+	err = tree.Walk(func(_, rel string, st iut.PageStatus, at iut.Facts) error {
 		if st.Kind != iut.PageComplete {
 			return nil
 		}
-		_, ok, err := tree.Complete(iut.Facts{URL: url}, true)
+		_, ok, err := tree.Complete(at, true)
 		complete[rel] = ok
 		return err
 	})

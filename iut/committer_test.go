@@ -304,12 +304,13 @@ func TestNothingIsCommittedAfterAFailure(t *testing.T) {
 }
 
 // crashIndex keeps what was committed, from one goroutine.
-type crashIndex struct{ stored []*iut.Page }
+type crashIndex struct{ stored []kept }
 
 func (x *crashIndex) Commit(set []*record.Outcome) (storage.Committed, error) {
 	for _, o := range set {
 		if o.State == record.Stored {
-			x.stored = append(x.stored, page(int(o.Row.Depth)))
+			at := iut.Facts{URL: o.Row.URL, Source: o.Row.Source, Page: o.Page}
+			x.stored = append(x.stored, kept{body: page(int(o.Row.Depth)).Body, at: at})
 		}
 	}
 	return storage.Committed{Next: make([]record.Row, len(set))}, nil
@@ -328,12 +329,15 @@ func (f lateFS) SyncAll() error {
 
 // crashWork lets three builders store 14 pages: one of them comes twice, one through tmp/, and
 // two are there already, not synced, and adopted. It gives the pages that the index calls stored.
-func crashWork(fsys iut.FS) (stored []*iut.Page, err error) {
-	tree, err := iut.Open("", iut.Options{FS: fsys})
+func crashWork(store *iut.Identity, fsys iut.FS) (stored []kept, err error) {
+	tree, err := iut.Open("", iut.Options{FS: fsys, Segments: iut.SegmentOptions{Size: 3 << 10}})
 	if err != nil {
 		return nil, err
 	}
 	defer tree.Close()
+	if err := tree.Recover(nil); err != nil {
+		return nil, err
+	}
 	index := &crashIndex{}
 	p := (&pipeline{tree: tree, index: index, size: 2}).start(3)
 	var adding sync.WaitGroup
@@ -341,7 +345,7 @@ func crashWork(fsys iut.FS) (stored []*iut.Page, err error) {
 	for i := range 3 {
 		adding.Go(func() {
 			for n := i; n < 15; n += 3 {
-				q := page(min(n, 13))
+				q := pageFor(store, min(n, 13))
 				if n == 7 {
 					if tempErr = useTemp(tree, q); tempErr != nil {
 						p.stop()
@@ -349,8 +353,9 @@ func crashWork(fsys iut.FS) (stored []*iut.Page, err error) {
 					}
 				}
 				it := itemOf(q)
+				it.Answer = q.Answer
 				if n < 2 {
-					it.Body, it.Adopt = nil, true
+					it.Body, it.Answer, it.Adopt = nil, nil, true
 				}
 				if p.add(i, it) != nil {
 					return
@@ -363,38 +368,63 @@ func crashWork(fsys iut.FS) (stored []*iut.Page, err error) {
 	return index.stored, err
 }
 
-// The index never calls a page stored that is not whole after a power cut, whichever call of
-// the disk is the last.
+// TestPowerCutWhileBuilding: the index never calls a page stored that is not whole after a power
+// cut, whichever call of the disk is the last.
 func TestPowerCutWhileBuilding(t *testing.T) {
 	seed := testseed.Draw(t)
-	for k, done := 0, false; !done; k++ {
-		mem := faultfs.NewMem()
-		tree := open(t, "", onFS(mem))
-		store(t, tree, page(0))
-		store(t, tree, page(1))
-		tree.Close()
-		fault := faultfs.FailAfter(mem, k, syscall.EIO)
-		fault.Short = true
-		stored, err := crashWork(lateFS{fault})
-		switch done = !fault.Failed(); {
-		case done && (err != nil || len(stored) != 15):
-			t.Fatalf("without a fault %d items are committed, want 15: %v", len(stored), err)
-		case err != nil && !errors.Is(err, iut.ErrDisk):
-			t.Fatalf("call %d, %s: %v, want ErrDisk", k, fault.Calls()[k], err)
-		case done && k < 100:
-			t.Fatalf("only %d calls: too few to have stored 12 pages", k)
-		}
-		for i := range uint64(3) {
-			left := open(t, "", onFS(mem.Crash(rand.New(rand.NewPCG(seed+i, uint64(k))))))
-			for _, p := range stored {
-				requirePage(t, left, p)
-			}
-			left.Close()
-			if t.Failed() {
-				t.Fatalf("call %d", k)
-			}
+	for i, byFile := range []bool{false, true} {
+		for _, store := range storesFor(i, seed) {
+			t.Run(fmt.Sprintf("%s file by file %v", storeName(store), byFile), func(t *testing.T) {
+				step := 1
+				if store == &warcRules {
+					step = everyCall(t) // each takes longer
+				}
+				for k := int(seed % uint64(step)); cutWhileBuilding(t, store, k, seed, byFile); k += step {
+				}
+			})
 		}
 	}
+}
+
+// cutWhileBuilding reports whether the work came to call k.
+func cutWhileBuilding(t *testing.T, store *iut.Identity, k int, seed uint64, byFile bool) bool {
+	t.Helper()
+	mem := faultfs.NewMem()
+	mem.ByFile = byFile
+	tree := openAs(t, "", store, mem)
+	for n := range 2 {
+		if _, err := tree.Store(pageFor(store, n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tree.Close()
+	mem.Forget()
+	fault := faultfs.FailAfter(mem, k, syscall.EIO)
+	fault.Short = true
+	stored, err := crashWork(store, lateFS{fault})
+	done := !fault.Failed()
+	switch {
+	case done && (err != nil || len(stored) != 15):
+		t.Fatalf("without a fault %d items are committed, want 15: %v", len(stored), err)
+	case err != nil && !errors.Is(err, iut.ErrDisk):
+		t.Fatalf("call %d, %s: %v, want ErrDisk", k, fault.Calls()[k], err)
+	case done && k < 50:
+		t.Fatalf("only %d calls: too few to have stored 12 pages", k)
+	}
+	for i := range uint64(3) {
+		left := openAs(t, "", store, mem.Crash(rand.New(rand.NewPCG(seed+i, uint64(k)))))
+		if err := left.Recover(endsOf(stored)); err != nil {
+			t.Fatalf("call %d: %v", k, err)
+		}
+		for _, p := range stored {
+			requireStored(t, left, p.at, p.body)
+		}
+		left.Close()
+		if t.Failed() {
+			t.Fatalf("call %d", k)
+		}
+	}
+	return !done
 }
 
 // dyingIndex keeps what was committed, from one goroutine, until a commit fails for good.

@@ -1,6 +1,7 @@
 package iut_test
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -18,19 +19,45 @@ import (
 	"urltree/iut"
 )
 
+// A kept is a page that was stored, with its facts as the tree returned them.
+type kept struct {
+	body []byte // decoded
+	at   iut.Facts
+}
+
 // progress is what work was told to be done.
 type progress struct {
 	seeded        bool
-	acked, synced []*iut.Page
+	acked, synced []kept
 }
 
 // workKept is what work keeps in FORMAT before there is anything else.
 var workKept = iut.Kept{Options: []string{"scope=host"}, Secrets: []string{"user"}}
 
+// storesFor returns the stores that case i of a test has to do with: both, or with -short one in
+// turn, by the random seed.
+func storesFor(i int, seed uint64) []*iut.Identity {
+	both := []*iut.Identity{&rules, &warcRules}
+	if testing.Short() {
+		return both[(uint64(i)+seed)%2:][:1]
+	}
+	return both
+}
+
+func storeName(store *iut.Identity) string { return cmp.Or(store.Store, iut.StoreFolders) }
+
+// pageFor returns page n as a tree of the store gets it.
+func pageFor(store *iut.Identity, n int) *iut.Page {
+	if store.Store == iut.StoreWARC {
+		return answered(n)
+	}
+	return page(n)
+}
+
 // work is what a run does with its disk: open, seeds, options, 20 pages of which some go
 // through tmp/ and one comes twice, a sync every five pages.
-func work(root string, fsys iut.FS) (run progress, err error) {
-	tree, err := iut.Open(root, iut.Options{Identity: &rules, FS: fsys})
+func work(root string, store *iut.Identity, fsys iut.FS) (run progress, err error) {
+	tree, err := iut.Open(root, iut.Options{Identity: store, FS: fsys, Segments: iut.SegmentOptions{Size: 6 << 10}})
 	if err != nil {
 		return run, err
 	}
@@ -45,19 +72,23 @@ func work(root string, fsys iut.FS) (run progress, err error) {
 	if err := tree.SetLinks(iut.LinkOptions{Scope: "host"}); err != nil {
 		return run, err
 	}
+	if err := tree.Recover(nil); err != nil {
+		return run, err
+	}
 	for n := range 20 {
-		p := page(n)
+		p := pageFor(store, n)
 		q := *p
 		if n%4 == 1 {
 			if err := useTemp(tree, &q); err != nil {
 				return run, err
 			}
 		}
-		if _, err := tree.Store(&q); err != nil {
+		r, err := tree.Store(&q)
+		if err != nil {
 			return run, err
 		}
-		run.acked = append(run.acked, p)
-		if n%7 == 3 {
+		run.acked = append(run.acked, kept{page(n).Body, r.Facts})
+		if n%7 == 3 && r.Facts.Extent.IsZero() { // in segments only the index knows of it by now
 			if r, err := tree.Store(p); err != nil || !r.Adopted {
 				return run, fmt.Errorf("second look: %+v, %w", r, err)
 			}
@@ -75,6 +106,7 @@ func work(root string, fsys iut.FS) (run progress, err error) {
 	return run, nil
 }
 
+// useTemp puts the body of a page into a file, as it comes.
 func useTemp(tree *iut.Tree, p *iut.Page) error {
 	f, err := tree.Temp(nil)
 	if err != nil {
@@ -84,8 +116,22 @@ func useTemp(tree *iut.Tree, p *iut.Page) error {
 	if err := errors.Join(err1, f.Close()); err != nil {
 		return err
 	}
-	p.Body, p.Temp, p.Bytes, p.Digest = nil, f.Name(), int64(len(p.Body)), sha256.Sum256(p.Body)
+	if p.Answer == nil {
+		p.Bytes, p.Digest = int64(len(p.Body)), sha256.Sum256(p.Body)
+	}
+	p.Body, p.Temp = nil, f.Name()
 	return nil
+}
+
+// endsOf returns how much of each segment is committed once these pages are.
+func endsOf(pages []kept) map[uint32]int64 {
+	ends := map[uint32]int64{}
+	for _, p := range pages {
+		if e := p.at.Extent; !e.IsZero() {
+			ends[e.Segment] = max(ends[e.Segment], e.Offset+e.Length)
+		}
+	}
+	return ends
 }
 
 // faults are the ways in which a disk fails.
@@ -99,10 +145,13 @@ var faults = []struct {
 }
 
 func TestFailAtEveryCall(t *testing.T) {
-	for _, tt := range faults {
-		t.Run(tt.name, func(t *testing.T) {
-			failAtEveryCall(t, tt.err, tt.once, tt.short, func() (string, iut.FS) { return "", faultfs.NewMem() })
-		})
+	seed := testseed.Draw(t)
+	for i, tt := range faults {
+		for _, store := range storesFor(i, seed) {
+			t.Run(tt.name+" "+storeName(store), func(t *testing.T) {
+				failAtEveryCall(t, store, tt.err, tt.once, tt.short, func() (string, iut.FS) { return "", faultfs.NewMem() })
+			})
+		}
 	}
 }
 
@@ -112,12 +161,14 @@ func TestFailAtEveryCallOnDisk(t *testing.T) {
 		t.Skip("set TEST_URLTREE_FULL=1 to run it")
 	}
 	for _, tt := range faults {
-		t.Run(tt.name, func(t *testing.T) {
-			failAtEveryCall(t, tt.err, tt.once, tt.short, func() (string, iut.FS) {
-				root := t.TempDir()
-				return root, disk(t, root, iut.SyncNone)
+		for _, store := range storesFor(0, 0) {
+			t.Run(tt.name+" "+storeName(store), func(t *testing.T) {
+				failAtEveryCall(t, store, tt.err, tt.once, tt.short, func() (string, iut.FS) {
+					root := t.TempDir()
+					return root, disk(t, root, iut.SyncNone)
+				})
 			})
-		})
+		}
 	}
 }
 
@@ -130,13 +181,13 @@ func everyCall(t *testing.T) int {
 	return 1
 }
 
-func failAtEveryCall(t *testing.T, fail error, once, short bool, fresh func() (string, iut.FS)) {
+func failAtEveryCall(t *testing.T, store *iut.Identity, fail error, once, short bool, fresh func() (string, iut.FS)) {
 	k, step := 0, everyCall(t)
 	for done := false; !done; k += step {
 		root, fsys := fresh()
 		fault := faultfs.FailAfter(fsys, k, fail)
 		fault.Once, fault.Short = once, short
-		run, err := work(root, fault)
+		run, err := work(root, store, fault)
 		switch calls := fault.Calls(); {
 		case !fault.Failed():
 			done = true
@@ -148,59 +199,79 @@ func failAtEveryCall(t *testing.T, fail error, once, short bool, fresh func() (s
 		case err != nil && (!errors.Is(err, fail) || !errors.Is(err, iut.ErrDisk) && !errors.Is(err, iut.ErrPage)):
 			t.Fatalf("call %d, %s: %v, want ErrDisk and %v", k, calls[k], err, fail)
 		}
-		checkRecovery(t, root, fsys, run.acked, true)
+		checkRecovery(t, root, store, fsys, run.acked, endsOf(run.synced), true)
 	}
-	if k < 150 {
+	if k < 70 {
 		t.Errorf("the work needs only %d calls: too few to have stored 20 pages", k)
 	}
 }
 
-// A power cut at every call: what a sync covered is there, and what is called complete is.
+// TestPowerCutAtEveryCall: what a sync covered is there, and what is called complete is.
 func TestPowerCutAtEveryCall(t *testing.T) {
 	seed, step := testseed.Draw(t), everyCall(t)
-	for k, done := int(seed%uint64(step)), false; !done; k += step {
-		mem := faultfs.NewMem()
-		fault := faultfs.FailAfter(mem, k, syscall.EIO)
-		fault.Short = true
-		run, err := work("", fault)
-		if done = !fault.Failed(); done && err != nil {
-			t.Fatal(err)
-		}
-		for i := range uint64(2) {
-			left := mem.Crash(rand.New(rand.NewPCG(seed+i, uint64(k))))
-			if run.seeded {
-				tree := open(t, "", onFS(left))
-				if got := len(seeds(t, tree)); got != 2 {
-					t.Fatalf("call %d: %d seeds are left of 2", k, got)
+	for i, byFile := range []bool{false, true} {
+		for _, store := range storesFor(i, seed) {
+			t.Run(fmt.Sprintf("%s file by file %v", storeName(store), byFile), func(t *testing.T) {
+				for k := int(seed % uint64(step)); cutAtCall(t, store, k, seed, byFile); k += step {
 				}
-			}
-			checkRecovery(t, "", left, run.synced, false)
+			})
 		}
 	}
+}
+
+// cutAtCall reports whether the work came to call k.
+func cutAtCall(t *testing.T, store *iut.Identity, k int, seed uint64, byFile bool) bool {
+	t.Helper()
+	mem := faultfs.NewMem()
+	mem.ByFile = byFile
+	fault := faultfs.FailAfter(mem, k, syscall.EIO)
+	fault.Short = true
+	run, err := work("", store, fault)
+	if !fault.Failed() && err != nil {
+		t.Fatal(err)
+	}
+	for i := range uint64(2) {
+		left := mem.Crash(rand.New(rand.NewPCG(seed+i, uint64(k))))
+		if run.seeded {
+			tree := openAs(t, "", store, left)
+			if got := len(seeds(t, tree)); got != 2 {
+				t.Fatalf("call %d: %d seeds are left of 2", k, got)
+			}
+			tree.Close()
+		}
+		checkRecovery(t, "", store, left, run.synced, endsOf(run.synced), false)
+	}
+	return fault.Failed()
+}
+
+// openAs opens a tree of a store.
+func openAs(t *testing.T, root string, store *iut.Identity, fsys iut.FS) *iut.Tree {
+	t.Helper()
+	return open(t, root, onFS(fsys), func(o *iut.Options) { o.Identity = store })
 }
 
 // checkRecovery opens a tree after a fault: what must be there is whole, nothing half is
 // called complete, and everything can be stored again. After a power cut only the SHA-256
 // tells whether a page that no sync covered is whole.
-func checkRecovery(t *testing.T, root string, fsys iut.FS, must []*iut.Page, byLength bool) {
+func checkRecovery(t *testing.T, root string, store *iut.Identity, fsys iut.FS, must []kept, ends map[uint32]int64, byLength bool) {
 	t.Helper()
-	tree, err := iut.Open(root, iut.Options{Identity: &rules, FS: fsys})
-	if err != nil {
-		t.Fatalf("opening again: %v", err)
-	}
+	tree := openAs(t, root, store, fsys)
 	defer tree.Close()
 	if len(seeds(t, tree)) > 0 && !tree.Format().Kept.Equal(workKept) {
 		t.Fatalf("there are seeds, and FORMAT keeps %+v", tree.Format().Kept)
 	}
-	for _, p := range must {
-		requirePage(t, tree, p)
+	if err := tree.Recover(ends); err != nil {
+		t.Fatal(err)
 	}
-	err = tree.Walk(func(url, rel string, st iut.PageStatus, _ iut.Facts) error {
+	for _, p := range must {
+		requireStored(t, tree, p.at, p.body)
+	}
+	err := tree.Walk(func(_, rel string, st iut.PageStatus, at iut.Facts) error {
 		switch {
-		case st.Kind == iut.PageDefect || st.Kind == iut.PageForeign:
+		case st.Kind == iut.PageDefect || st.Kind == iut.PageForeign, st.Kind == iut.PageTorn && store == &warcRules:
 			return fmt.Errorf("%s: %v: %w", rel, st.Kind, st.Err)
 		case st.Kind == iut.PageComplete && byLength:
-			if _, ok, err := tree.Complete(iut.Facts{URL: url}, true); !ok || err != nil {
+			if _, ok, err := tree.Complete(at, true); !ok || err != nil {
 				return fmt.Errorf("%s is called complete: %v, %w", rel, ok, err)
 			}
 		}
@@ -216,11 +287,18 @@ func checkRecovery(t *testing.T, root string, fsys iut.FS, must []*iut.Page, byL
 		t.Fatalf("seeds after a fault: %q", got)
 	}
 	for n := range 20 {
-		r := store(t, tree, page(n))
-		if n < len(must) && !r.Adopted {
-			t.Fatalf("page %d was there and is written again", n)
+		p := pageFor(store, n)
+		r, err := tree.Store(p)
+		if err != nil {
+			t.Fatal(err)
 		}
-		requirePage(t, tree, page(n))
+		if n < len(must) {
+			e := must[n].at.Extent
+			if committed := !e.IsZero() && e.Offset < ends[e.Segment]; !committed && !r.Adopted {
+				t.Fatalf("page %d was there and is written again", n)
+			}
+		}
+		requireStored(t, tree, r.Facts, page(n).Body)
 	}
 }
 

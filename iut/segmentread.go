@@ -334,21 +334,34 @@ func (s *segments) short(ends map[uint32]int64) (map[uint32]int64, error) {
 	return short, nil
 }
 
+// recover is Recover. The next sync covers each segment that has pages which no commit covers: one
+// that is adopted may name a body in another segment.
 func (s *segments) recover(ends map[uint32]int64) error {
 	for number, name := range s.names {
-		end, err := s.scan(number, ends[number], func(f Facts) error { s.loose[f.URL] = f; return nil })
+		end, err := s.scan(number, ends[number], func(f Facts) error {
+			s.loose[f.URL], s.dirty[name] = f, true
+			return nil
+		})
 		if errors.Is(err, ErrTorn) {
-			err = s.cut(name, end)
+			err = s.cut(number, name, end)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return nil
+	if len(s.dirty) == 0 {
+		return nil
+	}
+	// The process that made them may not have made their names durable.
+	return DiskError("sync "+segmentFolder, errors.Join(s.fs.SyncDir(segmentFolder), s.fs.SyncDir(".")))
 }
 
-// cut cuts a segment.
-func (s *segments) cut(name string, size int64) error {
+// cut cuts a segment, and removes one of which nothing is left.
+func (s *segments) cut(number uint32, name string, size int64) error {
+	if size == 0 {
+		delete(s.names, number)
+		return DiskError("remove "+name, s.fs.Remove(name))
+	}
 	f, err := s.fs.Open(name, os.O_WRONLY)
 	if err != nil {
 		return DiskError("cut "+name, err)

@@ -156,7 +156,6 @@ func (s *segments) take() (*segment, error) {
 // give takes a segment back, and closes one that is large enough.
 func (s *segments) give(g *segment) error {
 	s.mu.Lock()
-	s.dirty[g.name] = true
 	full := g.out.Size() >= s.opts.Size
 	if !full {
 		s.free = append(s.free, g)
@@ -220,11 +219,12 @@ func (s *segments) append(p *Page, line []byte) (record.Extent, error) {
 	if err != nil {
 		return e, errors.Join(DiskError("write "+g.name, err), g.file.Close())
 	}
+	s.mu.Lock()
+	s.dirty[g.name] = true // before another page names this body
 	if c.Same == nil && c.Answer != nil && c.Size > 0 && !s.opts.NoRevisit {
-		s.mu.Lock()
 		s.kept.put(c.Sums.Payload, e)
-		s.mu.Unlock()
 	}
+	s.mu.Unlock()
 	if err := s.give(g); err != nil {
 		return e, err
 	}
@@ -339,12 +339,11 @@ func (s *segments) close() error {
 	return err
 }
 
-// adopt has the next sync cover the segment of a page that the index is about to know.
+// adopt has nothing more to be synced, see recover.
 func (s *segments) adopt(at Facts) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.loose, at.URL)
-	s.dirty[s.names[at.Extent.Segment]] = true
 	return nil
 }
 

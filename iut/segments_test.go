@@ -14,7 +14,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"testing"
 	"time"
 
@@ -40,8 +39,7 @@ func openSegments(t testing.TB, root string, opts iut.Options) *iut.Tree {
 }
 
 // answered returns page n as it comes from a server, in gzip if n is even.
-func answered(t testing.TB, n int) *iut.Page {
-	t.Helper()
+func answered(n int) *iut.Page {
 	p := page(n)
 	p.Facts.Bytes, p.Facts.Digest = int64(len(p.Body)), sha256.Sum256(p.Body)
 	head := "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
@@ -60,14 +58,6 @@ func answered(t testing.TB, n int) *iut.Page {
 		Peer: netip.MustParseAddr("192.0.2.1"), Time: time.Unix(1e9+int64(n), 5e6),
 	}
 	return &q
-}
-
-// useTempCoded is useTemp for a page whose body is coded.
-func useTempCoded(tree *iut.Tree, p *iut.Page) error {
-	facts := p.Facts
-	err := useTemp(tree, p)
-	p.Facts = facts
-	return err
 }
 
 // contentOf returns the body of page n, decoded.
@@ -106,12 +96,12 @@ func TestSegments(t *testing.T) {
 			tree := openSegments(t, root, iut.Options{Segments: iut.SegmentOptions{Size: 10_000, Plain: plain, About: warc.Header{{Name: "software", Value: "test"}}}})
 			stored := map[string]iut.Facts{}
 			for n := range 40 {
-				p := answered(t, n)
+				p := answered(n)
 				switch n % 5 {
 				case 3: // its answer is not known
 					p.Answer, p.Body = nil, contentOf(n)
 				case 4:
-					if err := useTempCoded(tree, p); err != nil {
+					if err := useTemp(tree, p); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -183,7 +173,7 @@ func TestSegmentsCut(t *testing.T) {
 		tree := openSegments(t, root, opts)
 		var stored []iut.Facts
 		for n := range 3 {
-			res, err := tree.Store(answered(t, n))
+			res, err := tree.Store(answered(n))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -231,7 +221,7 @@ func TestSegmentsCut(t *testing.T) {
 					t.Fatalf("%d bytes: Adopt(%d) = %+v, %v; want %+v", size, n, got, err, f)
 				}
 			}
-			res, err := tree.Store(answered(t, 5))
+			res, err := tree.Store(answered(5))
 			if err != nil || res.Facts.Extent.Segment != 2 {
 				t.Fatalf("%d bytes: the next page: %+v, %v", size, res, err)
 			}
@@ -262,7 +252,7 @@ func TestSegmentDamage(t *testing.T) {
 	tree := openSegments(t, root, iut.Options{Sync: iut.SyncNone})
 	var stored []iut.Facts
 	for n := range 5 {
-		res, err := tree.Store(answered(t, n))
+		res, err := tree.Store(answered(n))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -321,7 +311,7 @@ func TestRevisit(t *testing.T) {
 		tree := openSegments(t, root, iut.Options{Segments: iut.SegmentOptions{NoRevisit: no}})
 		var facts []iut.Facts
 		for n := range 3 {
-			p := answered(t, 0)
+			p := answered(0)
 			p.URL = page(10*n + map[bool]int{false: 100, true: 200}[no]).URL
 			res, err := tree.Store(p)
 			if err != nil {
@@ -381,7 +371,7 @@ func TestSegmentPipeline(t *testing.T) {
 	}
 	pending(t, x, links...)
 	for n := range 20 {
-		a := answered(t, n)
+		a := answered(n)
 		it := itemOf(a)
 		it.Answer = a.Answer
 		if n == 7 {
@@ -415,70 +405,41 @@ func TestSegmentPipeline(t *testing.T) {
 	}
 }
 
-// TestSegmentFaults: whatever call of the disk fails, the error is ErrDisk, and what was stored and
-// synced before is there after a power cut, and nothing torn is taken for a page.
-func TestSegmentFaults(t *testing.T) {
-	for n := 1; ; n++ {
+// TestAdoptedRevisit: a page that a killed process left, and the segment with the body that it
+// names, are durable once the page is adopted and synced.
+func TestAdoptedRevisit(t *testing.T) {
+	for seed := range uint64(20) {
 		mem := faultfs.NewMem()
-		failing := faultfs.FailAfter(mem, n, syscall.EIO)
-		var synced []iut.Facts
-		numbers := map[string]int{}
-		err := func() error {
-			tree, err := iut.Open("", iut.Options{FS: failing, Identity: &warcRules})
+		mem.ByFile = true
+		killed := openSegments(t, "", iut.Options{FS: mem, Segments: iut.SegmentOptions{Size: 1}})
+		var last iut.Facts
+		for n := range 2 { // each in a segment of its own
+			p := answered(0)
+			p.URL = page(n).URL
+			res, err := killed.Store(p)
 			if err != nil {
-				return err
+				t.Fatal(err)
 			}
-			defer tree.Close()
-			if err := tree.Recover(nil); err != nil {
-				return err
-			}
-			var stored []iut.Facts
-			for n := range 6 {
-				p := answered(t, n)
-				if n == 4 {
-					if err := useTempCoded(tree, p); err != nil {
-						return err
-					}
-				}
-				res, err := tree.Store(p)
-				if err != nil {
-					return err
-				}
-				numbers[p.URL] = n
-				stored = append(stored, res.Facts)
-				if n%2 == 1 {
-					if err := tree.Sync(); err != nil {
-						return err
-					}
-					synced = slices.Clone(stored)
-				}
-			}
-			return nil
-		}()
-		if err == nil {
-			break
+			last = res.Facts
 		}
-		if !errors.Is(err, iut.ErrDisk) {
-			t.Fatalf("call %d: %v", n, err)
-		}
-		if len(synced) == 0 {
-			continue
-		}
-		tree, err := iut.Open("", iut.Options{FS: mem.Crash(rand.New(rand.NewPCG(1, uint64(n)))), Identity: &warcRules})
-		if err != nil {
+		killed.Close()
+		mem.Forget()
+		tree := openSegments(t, "", iut.Options{FS: mem})
+		if err := tree.Recover(nil); err != nil {
 			t.Fatal(err)
 		}
-		ends := map[uint32]int64{}
-		for _, f := range synced {
-			ends[f.Extent.Segment] = max(ends[f.Extent.Segment], f.Extent.Offset+f.Extent.Length)
+		if _, _, err := tree.Adopt(iut.Facts{URL: last.URL}); err != nil {
+			t.Fatal(err)
 		}
-		if err := tree.Recover(ends); err != nil {
-			t.Fatalf("call %d: %v", n, err)
-		}
-		for _, f := range synced {
-			requireStored(t, tree, f, contentOf(numbers[f.URL]))
+		if err := tree.Sync(); err != nil {
+			t.Fatal(err)
 		}
 		tree.Close()
+		left := openSegments(t, "", iut.Options{FS: mem.Crash(rand.New(rand.NewPCG(seed, 0)))})
+		if err := left.Recover(endsOf([]kept{{at: last}})); err != nil {
+			t.Fatal(err)
+		}
+		requireStored(t, left, last, contentOf(0))
 	}
 }
 

@@ -21,8 +21,14 @@ import (
 // synced, for File.Sync, SyncDir and SyncAll each as little as it promises. It has no links and
 // never folds case.
 type Mem struct {
-	mu   sync.Mutex
-	root *node // guarded by mu, with all below
+	// ByFile has SyncAll work file by file, as iut.Disk does where the system knows no syncfs: it
+	// covers files that were written and closed, folders whose names changed, and what Adopt names.
+	// It is set before the first call.
+	ByFile bool
+
+	mu    sync.Mutex
+	root  *node              // guarded by mu, with all below
+	noted map[*node]struct{} // guarded by mu; what the next SyncAll covers if it is ByFile
 }
 
 // A node is a file or a folder, as it is and as it may be found after a power cut.
@@ -221,6 +227,7 @@ func (m *Mem) Mkdir(name string) error {
 			return syscall.EEXIST
 		}
 		parent.set(base, newFolder())
+		m.noteFolders(name)
 		return nil
 	})
 }
@@ -241,7 +248,9 @@ func (m *Mem) Open(name string, flag int) (iut.File, error) {
 		case flag&os.O_TRUNC != 0:
 			n.change(change{})
 		}
-		f.node = n
+		if f.node = n; flag&os.O_CREATE != 0 {
+			m.noteFolders(path.Dir(name))
+		}
 		return nil
 	})
 	if err != nil {
@@ -268,6 +277,9 @@ func (m *Mem) Rename(from, to string) error {
 		}
 		oldParent.set(path.Base(from), nil)
 		parent.set(base, moved)
+		m.note(moved)
+		m.noteFolders(path.Dir(to))
+		m.noteFolders(path.Dir(from))
 		return nil
 	})
 }
@@ -281,6 +293,7 @@ func (m *Mem) Remove(name string) error {
 			return syscall.EISDIR
 		}
 		parent.set(base, nil)
+		m.noteFolders(path.Dir(name))
 		return nil
 	})
 }
@@ -335,16 +348,63 @@ func (m *Mem) SyncDir(name string) error {
 func (m *Mem) SyncAll() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.root.syncAll()
+	if !m.ByFile {
+		m.root.syncAll()
+	}
+	for n := range m.noted {
+		n.sync()
+	}
+	m.noted = nil
 	return nil
 }
 
-// Adopt does nothing: SyncAll covers everything.
-func (m *Mem) Adopt(string) {}
+// Forget has the next SyncAll, if it is ByFile, cover nothing of what was done before: that was by
+// a process which is gone.
+func (m *Mem) Forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.noted = nil
+}
+
+// note has the next SyncAll cover a node. The caller holds mu.
+func (m *Mem) note(n *node) {
+	if m.noted == nil {
+		m.noted = map[*node]struct{}{}
+	}
+	m.noted[n] = struct{}{}
+}
+
+// noteFolders notes a folder and all above it. The caller holds mu.
+func (m *Mem) noteFolders(name string) {
+	for ; ; name = path.Dir(name) {
+		if n, err := m.find(name); err == nil {
+			m.note(n)
+		}
+		if name == "." {
+			return
+		}
+	}
+}
+
+func (m *Mem) Adopt(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if folder, err := m.find(name); err == nil {
+		for _, n := range folder.names {
+			m.note(n)
+		}
+	}
+	m.noteFolders(name)
+}
 
 func (m *Mem) Free() (bytes, inodes uint64, err error) { return math.MaxUint64, math.MaxUint64, nil }
 
-func (m *Mem) SyncMode() string { return "syncfs" }
+func (m *Mem) SyncMode() string {
+	if m.ByFile {
+		return "fsync"
+	}
+	return "syncfs"
+}
 
 // A memFile is an open file. It goes on working when its name is gone.
 type memFile struct {
@@ -401,7 +461,14 @@ func (f *memFile) Sync() error {
 	return nil
 }
 
-func (f *memFile) Close() error { return nil }
+func (f *memFile) Close() error {
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	if f.flag&(os.O_WRONLY|os.O_RDWR) != 0 {
+		f.fs.note(f.node)
+	}
+	return nil
+}
 
 func (f *memFile) Map(size int) ([]byte, func() error, error) {
 	f.fs.mu.Lock()
