@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"urltree/crawler"
 	"urltree/internal/ctl"
 	"urltree/internal/inspect"
 	"urltree/internal/testdisk"
@@ -26,8 +27,8 @@ import (
 // TestPowerCutOnExt4 cuts the power of an ext4 while a crawl, a merge, or the writing of results is
 // at work there. Each ends with exit 4, or had ended; when the disk is mounted again check finds no
 // fault, no outcome is lost that the index had, what is stored is not asked again, and the crawl
-// goes on to the known answer, which the next cut leaves alone. With TEST_URLTREE_FULL=1 there are
-// some dozens of cuts.
+// goes on to the known answer, which the next cut leaves alone. The stores take turns, by the
+// random seed. With TEST_URLTREE_FULL=1 there are some dozens of cuts.
 func TestPowerCutOnExt4(t *testing.T) {
 	if testing.Short() {
 		t.Skip("cuts the power of a file system of its own, again and again: not with -short")
@@ -53,12 +54,13 @@ func TestPowerCutOnExt4(t *testing.T) {
 	}
 	outcomes := map[string]int{}
 	for i := range uint64(trees) {
-		t.Logf("tree %d: random seed %d", i, seed+i)
+		store := crawler.Stores[(seed+i)%2]
+		t.Logf("tree %d, %s: random seed %d", i, store, seed+i)
 		web := startWeb(t, testweb.Options{
 			Kind: []testweb.Kind{testweb.Linked, testweb.Tree}[i%2], Hosts: killHosts, Pages: 300, Seed: seed + i, MinSize: 300, MaxSize: 12000,
 			Latency: 20 * time.Millisecond, Redirects: .05, Errors: .003, NoIndex: .03, Images: .02, Private: .02,
 		})
-		c := &powerCut{Disk: d, web: web, rng: rand.New(rand.NewPCG(seed+i, 0)), outcomes: outcomes}
+		c := &powerCut{Disk: d, web: web, store: store, rng: rand.New(rand.NewPCG(seed+i, 0)), outcomes: outcomes}
 		c.tree(t)
 		if t.Failed() {
 			break
@@ -72,6 +74,7 @@ type powerCut struct {
 	*testdisk.Disk
 	rng      *rand.Rand
 	web      *testweb.Web
+	store    string
 	cuts     int            // so far
 	outcomes map[string]int // of all trees, for the log
 }
@@ -139,7 +142,7 @@ func (c *powerCut) tree(t *testing.T) {
 func (c *powerCut) crawl() []string {
 	args := killArgs("seed.txt", killOrders[c.rng.IntN(len(killOrders))])[1:]
 	args[slices.Index(args, killFlush)] = "30ms"
-	return append(args, "-verbose", "-sync", "full", "-min-free", "0", "-min-free-inodes", "0")
+	return append(args, "-store", c.store, "-verbose", "-sync", "full", "-min-free", "0", "-min-free-inodes", "0")
 }
 
 // round lets one thing be at work, cuts the power, and looks at what is left.
