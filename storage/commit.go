@@ -30,7 +30,7 @@ type KnownLink struct{ Fingerprint, Rank uint64 }
 // Commit writes one set of outcomes, with their links, in one transaction. It decides which
 // links are new, and adds those to the seen filter after the commit. An outcome for a URL that
 // has one already changes nothing, so that a repeat after a crash does no harm. After any error
-// but that of Options.Room the index must not be used to go on.
+// but that of WaitForRoom the index must not be used to go on.
 func (x *Index) Commit(set []*record.Outcome) (Committed, error) {
 	if err := x.lock(); err != nil {
 		return Committed{}, err
