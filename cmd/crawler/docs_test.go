@@ -107,6 +107,8 @@ func TestDocuments(t *testing.T) {
 var notRun = map[string]string{
 	"cd /var/lib/crawl && crawler -quiet -time 1h":                                                     "an hour, by cron",
 	"crawler -quiet -scope host -delay 0 -per-host 5 -sync full -tree DIR/iut -output DIR/res.txt URL": "make bench-peers runs it",
+	"crawler serve                                  # the whole tree, at http://127.0.0.1:8080/":       "TestScripts/serve runs it",
+	"crawler serve -listen 9000 https://example.org/docs/":                                             "likewise",
 }
 
 // TestCommandsShown: each command that a document shows, in its text or in a line of its own, has a
