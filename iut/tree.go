@@ -206,17 +206,20 @@ func ReadFormat(root string) (f Format, err error) {
 	return f, errors.Join(err, t.Close())
 }
 
-// Close releases the tree. It syncs nothing. The errors are those of the system.
+// Close releases the tree. It syncs nothing. A second call does nothing: what the first one gave
+// back may be somebody else's by then. The errors are those of the system.
 func (t *Tree) Close() error {
 	var err error
 	if t.pages != nil {
 		err = t.pages.close()
 	}
-	if t.disk != nil {
-		err = errors.Join(err, t.disk.Close())
+	disk, owner := t.disk, t.owner
+	t.disk, t.owner = nil, nil
+	if disk != nil {
+		err = errors.Join(err, disk.Close())
 	}
-	if t.owner != nil {
-		err = errors.Join(err, t.owner.release())
+	if owner != nil {
+		err = errors.Join(err, owner.release())
 	}
 	return err
 }

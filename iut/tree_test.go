@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -251,6 +252,41 @@ func names(t *testing.T, root string) string {
 		t.Fatal(err)
 	}
 	return b.String()
+}
+
+// TestCloseTwice: a second Close closes nothing that has the descriptors of the first one by then,
+// and leaves LOCK to who has the tree now. It is not parallel, so that these are the next to be
+// given.
+func TestCloseTwice(t *testing.T) {
+	root := t.TempDir()
+	tree := open(t, root)
+	if err := tree.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var files []*os.File
+	for range 8 {
+		f, err := os.Open(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		files = append(files, f)
+	}
+	next := open(t, root)
+	if err := tree.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, f := range files {
+		if _, err := f.Stat(); err != nil {
+			t.Errorf("a file that was opened behind the first Close: %v", err)
+		}
+	}
+	if pid, err := os.ReadFile(filepath.Join(root, "LOCK")); err != nil || strings.TrimSpace(string(pid)) != strconv.Itoa(os.Getpid()) {
+		t.Errorf("LOCK says %q, %v", pid, err)
+	}
+	if err := next.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestLockWaitsForReaders: a writer waits for a reader that is about to be done.
