@@ -97,6 +97,7 @@ type Tree struct {
 	paths    Mapping
 	pages    pages
 	temps    atomic.Uint64
+	closing  sync.Once
 
 	mu     sync.Mutex
 	format Format // guarded by mu; Identity never changes
@@ -208,19 +209,18 @@ func ReadFormat(root string) (f Format, err error) {
 
 // Close releases the tree. It syncs nothing. A second call does nothing: what the first one gave
 // back may be somebody else's by then. The errors are those of the system.
-func (t *Tree) Close() error {
-	var err error
-	if t.pages != nil {
-		err = t.pages.close()
-	}
-	disk, owner := t.disk, t.owner
-	t.disk, t.owner = nil, nil
-	if disk != nil {
-		err = errors.Join(err, disk.Close())
-	}
-	if owner != nil {
-		err = errors.Join(err, owner.release())
-	}
+func (t *Tree) Close() (err error) {
+	t.closing.Do(func() {
+		if t.pages != nil {
+			err = t.pages.close()
+		}
+		if t.disk != nil {
+			err = errors.Join(err, t.disk.Close())
+		}
+		if t.owner != nil {
+			err = errors.Join(err, t.owner.release())
+		}
+	})
 	return err
 }
 
