@@ -88,8 +88,8 @@ type Options struct {
 	// moves it.
 	Inbox int
 	// Watch reports transactions and other calls to the disk that hang. It is asked for room before
-	// each transaction that writes records, which takes at most MostWritten: it may wait, and its
-	// error gives the transaction up. nil: nothing reports, and there is room.
+	// each transaction that writes records, which takes at most MostWritten: it may wait, and after
+	// its error the transaction is not begun. nil: nothing reports, and there is always room.
 	Watch *disk.Watch
 	// Strict makes a put of a new record fail when there is one already. For tests.
 	Strict bool

@@ -1,0 +1,84 @@
+package fetch
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// A slowConn is read in pieces of random sizes.
+type slowConn struct {
+	net.Conn
+	in   io.Reader
+	rand *rand.Rand
+}
+
+func (c *slowConn) Read(p []byte) (int, error) {
+	return c.in.Read(p[:min(len(p), 1+c.rand.IntN(1+c.rand.IntN(5000)))])
+}
+
+// FuzzHead: what net/http takes for the head of the final answer is what is kept of it, whatever
+// the bytes and however they come.
+func FuzzHead(f *testing.F) {
+	for i, tt := range heads {
+		f.Add([]byte(strings.Repeat(interim, i%2)+tt.sent+tt.sentEnd), uint64(i))
+	}
+	f.Add([]byte("HTTP/1.1 200 OK\r\n\r \r\nA: b\r\n\r\r\n\r\n"), uint64(0))
+	f.Add([]byte("HTTP/1.1 101 Switching Protocols\r\n\r\nHTTP/1.1 200 OK\r\n\r\n"), uint64(0))
+	f.Fuzz(func(t *testing.T, data []byte, seed uint64) { checkHead(t, data, seed) })
+}
+
+// checkHead returns the head that is kept of data.
+func checkHead(t *testing.T, data []byte, seed uint64) []byte {
+	c := &tee{Conn: &slowConn{in: bytes.NewReader(data), rand: rand.New(rand.NewPCG(seed, 0))}}
+	c.begin()
+	in := bufio.NewReader(c)
+	for start := 0; ; {
+		h, err := http.ReadResponse(in, &http.Request{Method: http.MethodGet})
+		if err != nil {
+			return nil
+		}
+		end := len(c.read) - in.Buffered()
+		if h.StatusCode/100 == 1 && h.StatusCode != http.StatusSwitchingProtocols {
+			start = end
+			continue
+		}
+		c.end()
+		_, _ = io.Copy(io.Discard, in) // what comes now is not kept
+		got := c.head(h.StatusCode)
+		if got != nil && !bytes.Equal(got, data[start:end]) || got == nil && strconv.Itoa(h.StatusCode) == statusOf(data[start:end]) {
+			t.Fatalf("kept %q, want %q of %q", got, data[start:end], data)
+		}
+		if settled := settle(got, false, 3); !bytes.Equal(settled, got) && !bytes.Contains(bytes.ToLower(got), []byte("content-length")) {
+			t.Fatalf("%q became %q", got, settled) // and has no length that might be wrong
+		}
+		return got
+	}
+}
+
+// TestRandomHeads keeps heads that are drawn at random, and right.
+func TestRandomHeads(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 1))
+	pick := func(of ...string) string { return of[r.IntN(len(of))] }
+	for range 1000 {
+		head := "HTTP/1." + pick("0", "1") + " " + pick("200", "301", "404", "503") + pick("", " ", " OK", " a  b ") + pick("\r\n", "\n")
+		for range r.IntN(12) {
+			head += pick("Server", "x-a", "X_b", "sEt-cOOkie", "Via") + ":" + pick("", " ", "\t ") +
+				strings.Repeat(pick("a", "b c", ";=\"", "\xe9"), r.IntN(1+r.IntN(900))) + pick("", " ", "\r\n ", "\n\t", "\r\n \t\r\n x") + pick("\r\n", "\r\n", "\n")
+		}
+		head += pick("\r\n", "\n")
+		before := pick("", interim, "HTTP/1.1 103 \r\n\n")
+		body := pick("", "\r\n", "HTTP/1.1 200 OK\r\n\r\n", strings.Repeat("x", 9000))
+		if got := checkHead(t, []byte(before+head+body), r.Uint64()); string(got) != head {
+			t.Fatalf("seed %d: kept %q, want %q", seed, got, head)
+		}
+	}
+}
