@@ -446,7 +446,10 @@ func (s *segments) walk(fn WalkFunc) (err error) {
 	}
 	all := spool.NewSorter(16<<20, 16)
 	defer func() { err = errors.Join(err, all.Close()) }()
-	for _, number := range slices.Sorted(maps.Keys(s.names)) {
+	s.mu.Lock()
+	numbers := slices.Sorted(maps.Keys(s.names))
+	s.mu.Unlock()
+	for _, number := range numbers {
 		if err := s.walkSegment(number, all, fn); err != nil {
 			return err
 		}

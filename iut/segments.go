@@ -168,10 +168,18 @@ func (s *segments) give(g *segment) error {
 }
 
 func (s *segments) store(p *Page, line []byte) (Result, error) {
-	if f, err := s.facts(Facts{URL: p.URL}, true); err == nil {
-		return Result{Facts: f, Adopted: true}, s.dropTemp(p)
+	s.mu.Lock()
+	f, loose := s.loose[p.URL]
+	s.mu.Unlock()
+	if loose {
+		switch f, err := s.facts(f, true); {
+		case err == nil:
+			return Result{Facts: f, Adopted: true}, s.dropTemp(p)
+		case errors.Is(err, ErrDisk):
+			return Result{}, err
+		}
 	}
-	f := p.Facts
+	f = p.Facts
 	var err error
 	f.Extent, err = s.append(p, line)
 	return Result{Facts: f}, err

@@ -443,6 +443,31 @@ func TestAdoptedRevisit(t *testing.T) {
 	}
 }
 
+// TestWalkFindsTheLatest: of a URL that was stored several times, in one segment or in two, Walk
+// finds the last page alone.
+func TestWalkFindsTheLatest(t *testing.T) {
+	root := t.TempDir()
+	var last iut.Facts
+	for range 2 {
+		tree := openSegments(t, root, iut.Options{Sync: iut.SyncNone})
+		for n := range 3 {
+			p := answered(n)
+			p.URL = page(0).URL
+			res, err := tree.Store(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			last = res.Facts
+			var found []iut.Facts
+			err = tree.Walk(func(_, _ string, _ iut.PageStatus, f iut.Facts) error { found = append(found, f); return nil })
+			if err != nil || len(found) != 1 || found[0] != last {
+				t.Fatalf("%+v, %v; want %+v alone", found, err, last)
+			}
+		}
+		tree.Close()
+	}
+}
+
 // BenchmarkSegments stores pages of 10 KiB that came in gzip.
 func BenchmarkSegments(b *testing.B) {
 	tree := openSegments(b, b.TempDir(), iut.Options{Sync: iut.SyncNone, Segments: iut.SegmentOptions{NoRevisit: true}})
