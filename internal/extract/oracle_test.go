@@ -17,6 +17,7 @@ import (
 	"golang.org/x/text/transform"
 
 	"urltree/internal/extract/scan"
+	"urltree/internal/testhtml"
 )
 
 // tokenizedAttributes are those that the tokenizer gives, the first of each name.
@@ -56,7 +57,7 @@ func (p *page) scanTokens(r io.Reader, xhtml bool) {
 	defer p.endLink()
 	for inTitle, inStyle, rawText := false, false, false; ; {
 		z.AllowCDATA(xhtml || drawings.Foreign())
-		switch token := z.Next(); token {
+		switch token := testhtml.Next(z); token {
 		case html.ErrorToken:
 			return
 		case html.TextToken:
@@ -127,7 +128,7 @@ func wordsOfTokens(f Facts, body []byte, xhtml bool) (list []string) {
 	var drawings scan.Drawings
 	for hidden, inDrawing := false, false; ; {
 		z.AllowCDATA(xhtml || drawings.Foreign())
-		switch token := z.Next(); token {
+		switch token := testhtml.Next(z); token {
 		case html.ErrorToken:
 			return list
 		case html.TextToken:

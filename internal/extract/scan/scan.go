@@ -242,7 +242,7 @@ func (s *Scanner) tag(p, q int, isStart bool) (next int, given Kind) {
 	if next < 0 {
 		return next, End
 	}
-	s.count(element, h, src[nameAt:q], isStart, isStart && s.hasSlash(q, next))
+	s.count(element, h, src[nameAt:q], isStart, isStart && s.hasSlash(next))
 	switch {
 	case !wanted:
 		return next, End
@@ -372,39 +372,8 @@ func (a *attribute) read(src []byte, p int) (next int) {
 }
 
 // hasSlash reports whether the tag that ends before next has a slash at its end that does not
-// belong to its last attribute. As the tokenizer has it, an attribute with the name of an earlier
-// one is none. The name of the tag ends at q.
-func (s *Scanner) hasSlash(q, next int) bool {
-	a := &s.latest.attribute
-	if s.src[next-2] != '/' {
-		return false
-	}
-	if a.value.end != next-1 || a.value.start == a.value.end {
-		return true
-	}
-	for p := q; ; {
-		for isSpace(s.src[p]) || s.src[p] == '/' {
-			p++
-		}
-		if p == a.key.start {
-			return false
-		}
-		var b attribute
-		p = b.read(s.src, p)
-		if s.sameKey(a.key, b.key) {
-			return true
-		}
-	}
-}
-
-func (s *Scanner) sameKey(a, b span) bool {
-	if a.end-a.start != b.end-b.start {
-		return false
-	}
-	for i := range a.end - a.start {
-		if c := s.src[a.start+i]; inName[c] != inName[s.src[b.start+i]] || (c == 0) != (s.src[b.start+i] == 0) {
-			return false
-		}
-	}
-	return true
+// belong to the value of its last attribute.
+func (s *Scanner) hasSlash(next int) bool {
+	value := s.latest.attribute.value
+	return s.src[next-2] == '/' && (value.end != next-1 || value.start == value.end)
 }

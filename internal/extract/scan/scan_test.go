@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
 
+	"urltree/internal/testhtml"
 	"urltree/internal/testseed"
 )
 
@@ -130,7 +131,7 @@ func tokenized(page []byte, m mode, most int) (events []string, exceeded bool) {
 	raw, rawWanted, references := false, false, false
 	for {
 		z.AllowCDATA(m.xhtml || drawings.Foreign())
-		switch token := z.Next(); token {
+		switch token := testhtml.Next(z); token {
 		case html.ErrorToken:
 			return events, exceeded
 		case html.TextToken:
@@ -261,7 +262,7 @@ var nasty = []struct{ name, page string }{
 	{"quotes", `<a href="'>" rel='">'><a href=a"b'c><a href= "x"y="z"><a href='a'b><a "href=x"><a 'x'>`},
 	{"equals signs", `<a =href=x><a href==x><a href= =x><a = x><a href =x><a href = 'x' rel><a href=><a href= >`},
 	{"slashes", `<a/href=x><a / href=x/><a href/=x><a/><a href='x'/><svg/><svg a=/><a><svg a a=/><svg a=b a=/ /><svg b=/ a=/><a/>`},
-	{"slash in an unquoted value of a repeated attribute", "<svg><svg A=x a=/><svg\x00=1 \x00=/><svg \xff=1 \x00=/><a/></svg></svg><a/>"},
+	{"slash in an unquoted value of a repeated attribute", "<title <a <a =/>x</title><svg><svg A=x a=/><svg\x00=1 \x00=/><svg \xff=1 \x00=/><a/></svg></svg><a/>"},
 	{"names", "<A\x00 href=1><a\x00><aa><a/b><A HREF=x XLink:Href=y hREF=z><h\x11><h1><H1/><BLOCKQUOTE a><blockquot\xe9><blockquote\x00></BlockQuote><plaintexu>"},
 	{"keys", "<a \x00href=1 href\x00=2 HTTP-EQUIV=x httq-equiv=y http-equi\x16=z a><a a=1 A=2 &a=3 href><a hre\x06=x>"},
 	{"white space", "<a\nhref\t=\r\n'a\r\nb\r\rc'\f><a\vhref=x><a href=a\vb><\na><a href='\r'>"},
