@@ -24,7 +24,7 @@ type Page struct {
 	Status  int
 	Header  http.Header
 	Media   string // media type, lower case, without parameters
-	Charset string // that its links were decoded by; "" if it is not HTML
+	Charset string // that its links were decoded by; if it is not HTML, that of the header, "" without one
 	Body    []byte // without content coding
 	// Links are all of the page, whether they are followed or not, in page order and with repeats:
 	// first those of its Link and Refresh headers, whatever their rel, last those that are not

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"mime"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -39,6 +41,7 @@ const noPause = "atexit_sleep_ms=0"
 //	/old         a redirect to /gone, which is not there
 //	/loop        a redirect to itself
 //	/login/NAME  status 401, for a login by the scheme NAME
+//	/in/LABEL/   the files of that folder, with LABEL as their charset
 //	/members/    the files below site/members/ for the user me with the password hunter2, else 401
 //
 // and these commands besides the usual ones:
@@ -51,7 +54,7 @@ const noPause = "atexit_sleep_ms=0"
 //	signal NAME SIGNAL      sends INT, TERM or HUP
 //	ended NAME CODE         waits for its end and checks its exit code
 //	browse NAME PATH CODE   asks the server whose address NAME has printed, and checks the status;
-//	                        the body is the file page
+//	                        the body is the file page, and its Content-Type the file type
 //	asked PATH              waits until the server has been asked for a path
 //	objects FILE            checks that each line is a JSON object
 //	lines N FILE            checks the number of lines of a file
@@ -140,6 +143,7 @@ func TestScripts(t *testing.T) {
 				body, err := io.ReadAll(r.Body)
 				ts.Check(err)
 				ts.Check(os.WriteFile(ts.MkAbs("page"), body, 0o666))
+				ts.Check(os.WriteFile(ts.MkAbs("type"), []byte(r.Header.Get("Content-Type")+"\n"), 0o666))
 				if strconv.Itoa(r.StatusCode) != args[2] {
 					ts.Fatalf("%s: status %d, want %s: %s", args[1], r.StatusCode, args[2], body)
 				}
@@ -323,6 +327,10 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.HasPrefix(r.URL.Path, "/login/"):
 		w.Header().Set("WWW-Authenticate", strings.TrimPrefix(r.URL.Path, "/login/")+` realm="a, b"`)
 		w.WriteHeader(http.StatusUnauthorized)
+	case strings.HasPrefix(r.URL.Path, "/in/"):
+		media, _, _ := strings.Cut(mime.TypeByExtension(path.Ext(r.URL.Path)), ";")
+		w.Header().Set("Content-Type", media+"; charset="+strings.Split(r.URL.Path, "/")[2])
+		s.files.ServeHTTP(w, r)
 	case strings.HasPrefix(r.URL.Path, "/endless/"):
 		n, _ := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/endless/"))
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")

@@ -70,7 +70,7 @@ type Link struct {
 type Result struct {
 	Links    []Link // in page order, repeats included
 	Unwanted []Link // those that are not followed for the media type that they declare, in page order
-	Charset  string // standard name of the encoding that links were decoded by; "" if neither HTML nor CSS
+	Charset  string // standard name of the encoding that links were decoded by; if neither HTML nor CSS that of Facts.Charset
 	NoIndex  bool   // by meta robots
 	NoFollow bool   // by meta robots; Facts.NoFollow is not in it
 	Cut      bool   // not all was read: a tag that may have links is over 4 MiB, or there are too many links
@@ -121,6 +121,9 @@ func (r *Parser) parse(f Facts, body []byte, o Options, steps int) Result {
 		p.feed(f, body)
 	case f.Media == LinkLines:
 		p.lines(body)
+	}
+	if p.Charset == "" && f.Charset != "" {
+		_, p.Charset = lookup(f.Charset)
 	}
 	return p.result(f, &r.base)
 }

@@ -53,7 +53,7 @@ var columns = []column{
 	{Term{"time", "when it was answered, RFC 3339"}, func(l *line) cell { return l.answered(moment(l.Time)) }},
 
 	{Term{"type", "media type, such as text/html"}, func(l *line) cell { return text(l.Media) }},
-	{Term{"charset", "by which its links were read"}, func(l *line) cell { return text(l.Charset) }},
+	{Term{"charset", "by which its links were read, else of the header"}, func(l *line) cell { return text(l.Charset) }},
 	{Term{"sha256", "of the body of a stored page"}, func(l *line) cell { return l.of(record.Stored, text(hex.EncodeToString(l.Digest[:]))) }},
 	{Term{"folder", "where a stored page is, below the tree"}, func(l *line) cell {
 		folder, err := l.in.Tree.Where(iut.FactsOf(l.Record))

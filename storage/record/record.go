@@ -122,7 +122,7 @@ type Page struct {
 	Bytes       int64    // of a sitemap the number of URLs that it names
 	Digest      [32]byte // SHA-256 of content.html
 	Media       string   // media type, such as text/html
-	Charset     string   // the one that links were decoded by
+	Charset     string   // the one that links were decoded by, else that of the header
 	Flags       string   // "-", or letters: n nofollow, t truncated, c links cut
 	HeaderLinks string   // canonical URLs from Link headers, space-separated; of a redirect its target; or ""
 	PageDepth   uint32   // the depth written to source.txt, which never changes
