@@ -51,7 +51,15 @@ type resource struct {
 	Bytes int64  `json:"bytes"`
 }
 
-// A page is a line of pages.jsonl.
+// A pagesHead is the first line of pages.jsonl.
+type pagesHead struct {
+	Format  string `json:"format"`
+	ID      string `json:"id"`
+	Title   string `json:"title"`
+	HasText bool   `json:"hasText"`
+}
+
+// A page is any other line of it.
 type page struct {
 	ID    string `json:"id"`
 	URL   string `json:"url"`
@@ -63,13 +71,14 @@ type page struct {
 // warcName is the name of the WARC file of a package, in its folder.
 const warcName = "data.warc.gz"
 
-// NewPackage begins a package, written to w. It must be closed, also after an error.
-func NewPackage(w io.Writer, made time.Time, fields warc.Header) (p *Package, err error) {
+// NewPackage begins a package, written to w, whose list of pages has their texts or not. It must be
+// closed, also after an error.
+func NewPackage(w io.Writer, made time.Time, fields warc.Header, texts bool) (p *Package, err error) {
 	p = &Package{software: fields.Get("software"), made: made, zip: zip.NewWriter(w), index: NewIndex(warcName), plain: mostPlain}
 	if p.pages, err = spool.Create(); err != nil {
 		return nil, err
 	}
-	_, err = io.WriteString(p.pages, `{"format":"json-pages-1.0","id":"pages","title":"All Pages"}`+"\n")
+	err = writeLine(p.pages, pagesHead{Format: "json-pages-1.0", ID: "pages", Title: "All Pages", HasText: texts})
 	if err == nil {
 		p.data, err = p.create("archive/" + warcName)
 	}
@@ -85,8 +94,12 @@ func NewPackage(w io.Writer, made time.Time, fields warc.Header) (p *Package, er
 // Close removes what the package has in temporary files.
 func (p *Package) Close() error { return errors.Join(p.index.Close(), p.pages.Close()) }
 
-// Page takes a page, and lists it, if it is one that people read, under a title, which may be "".
-func (p *Package) Page(in *Page, title string) error {
+// IsListed reports whether pages of a media type are those that people read.
+func IsListed(media string) bool { return media == "text/html" || media == "application/xhtml+xml" }
+
+// Page takes a page, and lists it, if that is what IsListed says, with its title and its text, each
+// of which may be "".
+func (p *Package) Page(in *Page, title, text string) error {
 	c, err := p.warc.Page(in)
 	if err != nil {
 		return err
@@ -95,12 +108,12 @@ func (p *Package) Page(in *Page, title string) error {
 	if err := p.index.Add(&c); err != nil {
 		return err
 	}
-	if c.Media != "text/html" && c.Media != "application/xhtml+xml" {
+	if !IsListed(c.Media) {
 		return nil
 	}
-	line := page{ID: hex.EncodeToString(in.Record.Digest[:8]), URL: c.URL, TS: c.Time.UTC().Format(time.RFC3339), Title: title}
+	line := page{ID: hex.EncodeToString(in.Record.Digest[:8]), URL: c.URL, TS: c.Time.UTC().Format(time.RFC3339), Title: title, Text: text}
 	if seed := in.Record.PageDepth == 0; p.main == nil || seed && !p.seeded {
-		p.main, p.seeded = &line, seed
+		p.main, p.seeded = &page{URL: line.URL, TS: line.TS}, seed
 	}
 	return writeLine(p.pages, line)
 }

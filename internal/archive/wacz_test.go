@@ -39,7 +39,7 @@ func TestSURT(t *testing.T) {
 func packageOf(t *testing.T, n, plain int) map[string][]byte {
 	t.Helper()
 	var out bytes.Buffer
-	p, err := NewPackage(&out, time.Unix(1, 0), warc.Header{{Name: "software", Value: "s"}})
+	p, err := NewPackage(&out, time.Unix(1, 0), warc.Header{{Name: "software", Value: "s"}}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func packageOf(t *testing.T, n, plain int) map[string][]byte {
 		if i == 5 {
 			page.Record.PageDepth = 0
 		}
-		if err := p.Page(page, fmt.Sprint("title & ", i)); err != nil {
+		if err := p.Page(page, fmt.Sprint("title & ", i), fmt.Sprint("text\n<", i)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -111,7 +111,8 @@ func TestPackage(t *testing.T) {
 			t.Error("the digest of the list is wrong")
 		}
 		pages := bytes.Count(files["pages/pages.jsonl"], []byte("\n"))
-		if pages != 1+n-n/10 || !bytes.Contains(files["pages/pages.jsonl"], []byte(`"title":"title & 0"`)) {
+		if pages != 1+n-n/10 || !bytes.Contains(files["pages/pages.jsonl"], []byte(`"title":"title & 0","text":"text\n<0"}`)) ||
+			!bytes.HasPrefix(files["pages/pages.jsonl"], []byte(`{"format":"json-pages-1.0","id":"pages","title":"All Pages","hasText":true}`)) {
 			t.Errorf("%d lines of pages", pages)
 		}
 		index := string(files["indexes/index.cdxj"])

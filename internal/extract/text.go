@@ -1,12 +1,8 @@
 package extract
 
 import (
-	"io"
-	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"urltree/internal/extract/scan"
 )
 
 // maxWord is where a word is cut, in bytes. What is longer is hardly text.
@@ -19,22 +15,7 @@ const maxWord = 256
 //
 // f.Media and f.Charset alone count, as for [Parse]. The bytes are fn's only until it returns.
 func Words(f Facts, body []byte, fn func(word []byte)) {
-	xhtml := strings.EqualFold(f.Media, "application/xhtml+xml")
-	markup := xhtml || strings.EqualFold(f.Media, "text/html")
-	if !markup && !strings.EqualFold(f.Media, "text/plain") {
-		return
-	}
-	in := newSource(body, f.Charset, formatOf(xhtml))
-	w := words{fn: fn}
-	if markup {
-		w.scan(in, xhtml)
-		return
-	}
-	text := in.text
-	if in.rest != nil {
-		text, _ = io.ReadAll(in.rest) // of damaged text what can be decoded
-	}
-	w.add(text)
+	showText(f, body, inWords, &words{fn: fn})
 }
 
 // words cuts text into words.
@@ -43,47 +24,7 @@ type words struct {
 	word []byte
 }
 
-// shown are the elements whose raw text is shown, behind those that are not shown in drawings,
-// where their text is no raw text.
-var shown = scan.NewNames([]scan.Element{
-	{Name: "script", Want: scan.Starts | scan.Ends},
-	{Name: "style", Want: scan.Starts | scan.Ends},
-	{Name: "title", Want: scan.Starts},
-	{Name: "textarea", Want: scan.Starts},
-	{Name: "xmp", Want: scan.Starts},
-	{Name: "plaintext", Want: scan.Starts},
-}, nil)
-
-// scan takes the text of a page.
-func (w *words) scan(in *source, xhtml bool) {
-	var s scan.Scanner
-	in.start(&s, shown)
-	s.XHTML, s.Text = xhtml, true
-	const hiding = 2 // elements that are not shown
-	hidden := false
-	var text []byte
-	for {
-		switch s.Next() {
-		case scan.End:
-			return
-		case scan.More:
-			in.feed(&s)
-		case scan.Text:
-			if hidden = hidden && s.InDrawing(); !hidden {
-				text = s.AppendText(text[:0])
-				w.add(text)
-			}
-		case scan.Start:
-			if s.Element() < hiding {
-				hidden = s.InDrawing() && !s.Closed()
-			} else {
-				w.add(in.rawText(&s))
-			}
-		case scan.EndTag:
-			hidden = false
-		}
-	}
-}
+func (w *words) tag(int, bool) {} // each ends a text anyway
 
 // add takes text, whose end ends a word.
 func (w *words) add(text []byte) {

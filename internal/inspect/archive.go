@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"urltree/internal/archive"
+	"urltree/internal/extract"
 	"urltree/internal/warc"
 	"urltree/iut"
 	"urltree/storage/record"
@@ -29,7 +31,7 @@ func (i *Inspector) exportArchive(ctx context.Context, q Question, in below, w *
 		{Name: "robots", Value: i.Tree.Format().Links.Robots},
 	}
 	if q.What == "wacz" {
-		return i.exportPackage(ctx, in, made, about, w)
+		return i.exportPackage(ctx, in, made, about, q.Text, w)
 	}
 	name, plain := "pages.warc.gz", false
 	if q.Format == "plain" {
@@ -82,27 +84,63 @@ func (i *Inspector) exportIndex(ctx context.Context, in below, made time.Time, a
 	})
 }
 
-// exportPackage writes a WACZ file.
-func (i *Inspector) exportPackage(ctx context.Context, in below, made time.Time, about warc.Header, w *bufio.Writer) (err error) {
-	out, err := archive.NewPackage(w, made, about)
+// exportPackage writes a WACZ file, with the texts of the pages or without.
+func (i *Inspector) exportPackage(ctx context.Context, in below, made time.Time, about warc.Header, texts bool, w *bufio.Writer) (err error) {
+	out, err := archive.NewPackage(w, made, about, texts)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
+	var t pageText
 	err = i.archivePages(ctx, in, func(p *archive.Page) error {
-		title := ""
+		title, text := "", ""
 		switch meta, err := i.Index.Meta(p.Record.URL); {
 		case err != nil && !errors.Is(err, record.ErrCorrupt): // what is damaged is for check to name
 			return err
 		case err == nil && meta != nil:
 			title = clean(meta.Title)
 		}
-		return out.Page(p, title)
+		if texts && archive.IsListed(p.Record.Media) {
+			if text, err = t.of(i.Tree, p.Record); err != nil {
+				return err
+			}
+		}
+		return out.Page(p, title, text)
 	})
 	if err != nil {
 		return err
 	}
 	return out.End()
+}
+
+// A pageText reads the texts of pages, one after the other, in the same memory.
+type pageText struct {
+	body bytes.Buffer
+	text []byte
+}
+
+// Bounds of the text of a page, in bytes.
+const (
+	mostRead = 8 << 20 // of the page, the first ones
+	mostText = 1 << 20
+)
+
+// of returns the text of a stored page. One that is gone has none.
+func (t *pageText) of(tree *iut.Tree, r *record.Record) (string, error) {
+	in, err := tree.Content(iut.FactsOf(r))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, iut.ErrTorn) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	t.body.Reset()
+	_, err = t.body.ReadFrom(io.LimitReader(in, mostRead))
+	if err = errors.Join(err, in.Close()); err != nil {
+		return "", err
+	}
+	t.text = extract.AppendText(t.text[:0], extract.Facts{Media: r.Media, Charset: r.Charset}, t.body.Bytes(), mostText)
+	return string(t.text), nil
 }
 
 // archivePages calls fn with the stored pages below a folder.

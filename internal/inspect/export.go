@@ -26,6 +26,9 @@ func (i *Inspector) export(ctx context.Context, q Question, w *bufio.Writer) err
 	if q.What != "urls" && (only != nil || q.Columns != "") {
 		return fmt.Errorf("-state and -columns are for -what urls; %w: crawler %s", ErrUsage, usageExport)
 	}
+	if q.What != "wacz" && q.Text {
+		return fmt.Errorf("-text is for -what wacz; %w: crawler %s", ErrUsage, usageExport)
+	}
 	columns, err := chosenColumns(q.Columns)
 	if err != nil {
 		return err
