@@ -16,7 +16,8 @@ import (
 
 // Compare compares res.txt and res2.txt with what would be written now, and calls fault with the
 // first line of each that differs. written is when the index was written last. If a file is a
-// stream, is not there or is older than that, nothing is compared, and notRead says so.
+// stream, is not there or is older than that, nothing is compared, and notRead says so. Errors are
+// [iut.ErrDisk] and that of ctx.
 func (f Files) Compare(ctx context.Context, index *storage.Index, written time.Time, fault func(format string, args ...any)) (notRead string, err error) {
 	if f.Stream {
 		return f.Res + " is no file", nil

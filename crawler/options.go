@@ -166,9 +166,9 @@ type Options struct {
 	// links and before it is stored. An error ends the crawl, and the page is asked again by the
 	// next one.
 	OnPage func(Page) error
-	// Edge is called with every link of every page that was fetched, once per occurrence and in
-	// page order: those of Page.Links. Both URLs are canonical. A redirect is no link; OnOutcome
-	// reports it.
+	// Edge is called with every link of every page that was fetched, once per occurrence: it is
+	// Page.Links, one call for each. Both URLs are canonical. A redirect is no link; OnOutcome reports
+	// it.
 	Edge func(from, to string)
 	// Allow is asked before each request for a page, seeds included. A URL that it does not allow
 	// is held for this run with the reason "not-allowed"; the next one asks Allow again.
