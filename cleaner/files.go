@@ -193,7 +193,8 @@ func openStream(name string) (*os.File, error) {
 }
 
 // Replaceable returns an error if a result file would replace a file that is neither empty nor
-// begins as that result file does: [iut.ErrDisk] if one cannot be read, else one that names the file.
+// begins as that result file does: [iut.ErrDisk] if one cannot be read, else one that names the
+// file.
 func (f Files) Replaceable() error {
 	for i, name := range f.Names() {
 		if f == (Files{}) || f.Stream && i == 0 {

@@ -331,10 +331,10 @@ func kindOf(name string) string {
 	return kind
 }
 
-// WriteHourly writes hourly_statistics.txt from the index: a block per run, whose hours count
-// from its start. A line per hour has the new URLs that came into the tree in it, and what went
-// into and out of each queue since the run's start. watch reports calls to the disk that hang; nil:
-// nothing does. Errors are [iut.ErrDisk], that of ctx, and [record.ErrCorrupt] for a run of the index that
+// WriteHourly writes hourly_statistics.txt from the index: a block per run, whose hours count from
+// its start. A line per hour has the new URLs that came into the tree in it, and what went into and
+// out of each queue since the run's start. watch reports calls to the disk that hang; nil: nothing
+// does. Errors are [iut.ErrDisk], that of ctx, and [record.ErrCorrupt] for a run of the index that
 // cannot be read.
 func WriteHourly(ctx context.Context, index *storage.Index, f Files, watch *disk.Watch) error {
 	runs, err := index.Runs().All()

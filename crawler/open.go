@@ -216,7 +216,7 @@ func (e *engine) makeClient(context.Context) error {
 		Guard:     e.guard,
 		LimitRate: e.opts.LimitRate, MinRate: e.opts.MinRate, FirstByte: e.opts.FirstByte,
 		Network: e.opts.Network, Bind: e.opts.Bind, PerIP: e.opts.PerIP, Insecure: e.opts.Insecure, HTTP1: e.opts.HTTP1, IdleConns: e.opts.idle,
-		Source: e.source(), Wire: e.store.tree.Format().Store == iut.StoreWARC,
+		Source: e.source(), Wire: e.store.tree.Format().Store == iut.StoreWARC, All: e.opts.WARC.All && e.store.tree.Format().Store == iut.StoreWARC,
 	})
 	e.rules.robots = newRobotsCache(e.store.index, robots.Token(e.opts.UserAgent), uint32(e.opts.Retries)+1, e.begun.run.Start)
 	return nil

@@ -203,6 +203,7 @@ type WARC struct {
 	Size      int64  // bytes after which a new file is begun; 0: 1 GiB
 	Plain     bool   // without compression
 	NoRevisit bool   // keep a body once more whose bytes are kept already, in place of naming it
+	All       bool   // keep also the bodies of redirects, the answers that failed, and those for robots.txt
 	Operator  string // who is named as the operator of the crawl; "": nobody
 }
 

@@ -61,10 +61,33 @@ func (c *crawler) judge(item *iut.Item, known bool, res *fetch.Response, err err
 	default:
 		item.Fail(failReason(res))
 	}
-	if item.State != record.Stored {
+	switch {
+	case item.State == record.Stored:
+	case item.OfPage() && item.State != record.Refused && c.keepsAll(res):
+		keep(item, res)
+	default:
 		res.Body.Release()
 	}
 	return a
+}
+
+// keepsAll reports whether an answer is kept though it is no page.
+func (c *crawler) keepsAll(res *fetch.Response) bool { return c.opts.WARC.All && res.Wire != nil }
+
+// keep lets an item carry an answer and its body, which the item releases from then on.
+func keep(item *iut.Item, res *fetch.Response) {
+	item.Answer = answerOf(res)
+	if page := &item.Outcome.Page; res.Truncated {
+		page.Flags = addFlag(page.Flags, flagTruncated)
+	}
+	if coded := res.Body.TakeCoded(); coded != nil { // what the tree keeps is all that is needed from here on
+		res.Body.Release()
+		res.Body = coded
+	}
+	if item.Temp = res.Body.Temp(); item.Temp == "" {
+		item.Body = res.Body.Bytes()
+	}
+	item.Free = res.Body.Release // of a file that the tree has taken only the map goes
 }
 
 // statusReason returns the reason of a status that brought no page. One that HTTP does not have
@@ -223,15 +246,7 @@ func (c *crawler) page(item *iut.Item, res *fetch.Response) {
 		item.Refuse(record.Duplicate) // as do its
 	default:
 		item.State = record.Stored
-		item.Answer = answerOf(res)
-		if coded := res.Body.TakeCoded(); coded != nil { // what the tree keeps is all that is needed from here on
-			res.Body.Release()
-			res.Body = coded
-		}
-		if item.Temp = res.Body.Temp(); item.Temp == "" {
-			item.Body = res.Body.Bytes()
-		}
-		item.Free = res.Body.Release // of a file that the tree has taken only the map goes
+		keep(item, res)
 	}
 }
 

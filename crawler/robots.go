@@ -305,8 +305,13 @@ func (c *crawler) askRobots(loan *frontier.Loan, row *record.Row) error {
 		c.frontier.Answered(loan, frontier.Answer{Start: r.start, End: r.end, Away: isAway})
 		return nil
 	}
+	kept := false
 	if r.res != nil {
-		defer r.res.Body.Release()
+		defer func() {
+			if !kept {
+				r.res.Body.Release()
+			}
+		}()
 		if r.res.Status < 300 {
 			parsed, err := c.places.acquireParser(c.ends.transfers, 0)
 			if err != nil {
@@ -339,7 +344,12 @@ func (c *crawler) askRobots(loan *frontier.Loan, row *record.Row) error {
 			c.add(&iut.Item{Outcome: record.Outcome{Row: *row, Host: &of}}, 0)
 		}
 	}
-	c.finish(loan, row, item, a.host, r.start)
+	if kept = r.res != nil && c.keepsAll(r.res); kept {
+		keep(item, r.res)
+	}
+	if _, ok := c.finish(loan, row, item, a.host, r.start); ok && kept {
+		r.res.Body.HandOver() // the buffer counts its bytes now
+	}
 	return nil
 }
 

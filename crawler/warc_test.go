@@ -1,22 +1,28 @@
 package crawler_test
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/andybalholm/brotli"
 
 	"urltree/crawler"
 	"urltree/internal/repair"
+	"urltree/internal/warc"
 	"urltree/iut"
 	"urltree/storage"
 	"urltree/storage/record"
@@ -108,6 +114,118 @@ func TestStoreWARC(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestWARCAll: with All the files also have the answers that are no pages, with their bodies, and
+// without it they have none of them but redirects. The index made of the files alone is the same.
+func TestWARCAll(t *testing.T) {
+	for _, all := range []bool{true, false} {
+		t.Run(fmt.Sprint(all), func(t *testing.T) {
+			t.Parallel()
+			var busy atomic.Bool
+			busy.Store(true)
+			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "text/html")
+				switch r.URL.Path {
+				case "/":
+					io.WriteString(w, "<a href=missing></a><a href=busy></a><a href=moved></a><a href=hidden></a>")
+				case "/robots.txt":
+					io.WriteString(w, "User-agent: *\nDisallow: /none\n")
+				case "/moved":
+					w.Header().Set("Location", "/")
+					w.WriteHeader(http.StatusFound)
+					io.WriteString(w, "it is elsewhere")
+				case "/hidden":
+					w.Header().Set("X-Robots-Tag", "noindex")
+					io.WriteString(w, "not to be kept")
+				case "/busy":
+					if busy.Swap(false) {
+						w.WriteHeader(http.StatusInternalServerError)
+						io.WriteString(w, strings.Repeat("come again ", 10_000))
+						return
+					}
+					io.WriteString(w, "<p>here</p>")
+				default:
+					w.Header().Set("Content-Encoding", "gzip")
+					w.WriteHeader(http.StatusNotFound)
+					z := gzip.NewWriter(w)
+					io.WriteString(z, "there is none")
+					z.Close()
+				}
+			}))
+			defer web.Close()
+			opts := crawler.Options{
+				Tree: filepath.Join(t.TempDir(), "iut"), Output: filepath.Join(t.TempDir(), "res.txt"),
+				Store: crawler.StoreWARC, WARC: crawler.WARC{All: all}, Seeds: []string{web.URL + "/"}, Delay: -1, NoSitemaps: true,
+			}
+			if _, err := crawler.Run(t.Context(), opts); err != nil {
+				t.Fatal(err)
+			}
+			want := []string{"/ 200", "/busy 200", "/moved 302"}
+			if all {
+				want = []string{"/ 200", "/busy 200", "/busy 500 110000", "/missing 404", "/moved 302 15", "/robots.txt 200"}
+			}
+			if got := answersIn(t, opts.Tree); len(got) != len(want) || !slices.EqualFunc(got, want, strings.HasPrefix) {
+				t.Errorf("%q, want %q", got, want)
+			}
+			before := requirePages(t, opts.Tree, false)
+			if err := os.Remove(filepath.Join(opts.Tree, "index.db")); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := repair.Merge(t.Context(), repair.MergeOptions{
+				Root: opts.Tree, Output: opts.Output, Parser: func(f iut.Format) (repair.Parser, error) { return crawler.NewLinker(f) },
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if after := requirePages(t, opts.Tree, false); !maps.Equal(before, after) {
+				t.Errorf("%v, before %v", after, before)
+			}
+		})
+	}
+}
+
+// answersIn returns the answers that the WARC files of a tree have: path, status and bytes of the
+// body, in order.
+func answersIn(t *testing.T, root string) (answers []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, "warc", "*.warc.gz"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%q, %v", files, err)
+	}
+	for _, name := range files {
+		file, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		for in := warc.NewReader(file, 0); ; {
+			rec, err := in.Next()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rec.Get(warc.FieldType) != warc.Response {
+				continue
+			}
+			res, err := http.ReadResponse(bufio.NewReader(rec), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(res.Body)
+			if err != nil || int64(len(body)) != res.ContentLength {
+				t.Errorf("%s: %d bytes of %d, %v", rec.Target(), len(body), res.ContentLength, err)
+			}
+			u, err := url.Parse(rec.Target())
+			if err != nil {
+				t.Fatal(err)
+			}
+			answers = append(answers, fmt.Sprintf("%s %d %d", u.Path, res.StatusCode, len(body)))
+		}
+	}
+	slices.Sort(answers)
+	return answers
 }
 
 // requirePages reads each stored page of a tree, and returns what the index says of them.

@@ -70,7 +70,7 @@ func (b *Builder) write(items []*Item) error {
 	byURL := slices.Clone(items)
 	slices.SortFunc(byURL, func(a, b *Item) int { return strings.Compare(a.Row.URL, b.Row.URL) })
 	for i, item := range byURL {
-		if item.State != record.Stored && (item.State != record.Redirected || item.Answer == nil) {
+		if item.State != record.Stored && item.Answer == nil {
 			item.free()
 			continue
 		}
@@ -121,9 +121,11 @@ func (b *Builder) store(item *Item) error {
 		Facts: Facts{URL: item.Row.URL, Source: item.Row.Source, Page: item.Outcome.Page},
 		Body:  item.Body, Temp: item.Temp, Answer: item.Answer,
 	}
-	if item.State == record.Redirected {
-		var err error
-		item.Outcome.Page.Extent, err = b.Tree.Redirect(page)
+	if item.State != record.Stored {
+		at, err := b.Tree.KeepAnswer(page)
+		if item.State == record.Redirected {
+			item.Outcome.Page.Extent = at
+		}
 		return err
 	}
 	res, err := b.Tree.Store(page)

@@ -65,7 +65,7 @@ func (d *folders) store(p *Page, line []byte) (Result, error) {
 }
 
 // redirect keeps nothing: the record of a redirect says all that folders keep.
-func (d *folders) redirect(*Page) (record.Extent, error) { return record.Extent{}, nil }
+func (d *folders) keepAnswer(*Page) (record.Extent, error) { return record.Extent{}, nil }
 
 func (d *folders) answer(at Facts) (io.ReadCloser, *Answer, error) {
 	r, err := d.content(at)

@@ -12,7 +12,8 @@ type Item struct {
 	record.Outcome
 	Body []byte // content.html of a stored page, unless Temp is set
 	Temp string // file in tmp/ that becomes content.html
-	// Answer, if not nil, is how a stored page or a redirect came, see [Page].
+	// Answer, if not nil, is how a page came, see [Page]; or a redirect or another answer that is
+	// kept, whose body is in Body or Temp likewise.
 	Answer *Answer
 	// Edges are the edges of a stored page, made by edges.AppendPage; nil: it has none, or they are
 	// not kept.

@@ -20,7 +20,7 @@ type pages interface {
 	// also returned when they are right and something else is not. Errors are those of Load.
 	facts(at Facts, verify bool) (Facts, error)
 	// redirect is Redirect.
-	redirect(p *Page) (record.Extent, error)
+	keepAnswer(p *Page) (record.Extent, error)
 	// answer is Answer.
 	answer(at Facts) (io.ReadCloser, *Answer, error)
 	// content opens the body of a page.
@@ -73,13 +73,14 @@ func (t *Tree) Store(p *Page) (Result, error) {
 	return t.pages.store(&page, line)
 }
 
-// Redirect keeps the answer of a redirect, in a tree of segments, and returns where. It is durable
-// after the next Sync. The error is [ErrDisk].
-func (t *Tree) Redirect(p *Page) (record.Extent, error) {
+// KeepAnswer keeps, in a tree of segments, an answer that is no page, such as a redirect, and
+// returns where. It is durable after the next Sync. On success p.Temp is used up. The error is
+// [ErrDisk].
+func (t *Tree) KeepAnswer(p *Page) (record.Extent, error) {
 	if err := t.writable(); err != nil {
 		return record.Extent{}, err
 	}
-	return t.pages.redirect(p)
+	return t.pages.keepAnswer(p)
 }
 
 // Load returns a page, its SHA-256 compared. The error is fs.ErrNotExist when nothing is there,

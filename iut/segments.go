@@ -185,7 +185,7 @@ func (s *segments) store(p *Page, line []byte) (Result, error) {
 	return Result{Facts: f}, err
 }
 
-func (s *segments) redirect(p *Page) (record.Extent, error) { return s.append(p, nil) }
+func (s *segments) keepAnswer(p *Page) (record.Extent, error) { return s.append(p, nil) }
 
 func (s *segments) dropTemp(p *Page) error {
 	if p.Temp == "" {

@@ -177,6 +177,7 @@ func (f *flags) what() []group {
 			flag("warc-size", ofCrawl, amount[int64]{in: sizes, p: &o.WARC.Size, least: 1}, "begin a new WARC file after this `SIZE`"),
 			flag("warc-compression", ofCrawl, choice{&f.compression, []string{"gzip", "none"}}, "`HOW` records are compressed: gzip or none"),
 			flag("warc-revisit", ofCrawl, toggle{&f.revisit}, "keep a body that is kept already as a revisit record, which names the other one; -warc-revisit=false keeps it again"),
+			flag("warc-all", ofCrawl, toggle{&o.WARC.All}, "keep as well what is no page: the bodies of redirects, the answers that failed, and those for robots.txt"),
 			flag("operator", ofCrawl, text{&o.WARC.Operator}, "name `WHO` runs the crawl at the beginning of each WARC file"),
 		}},
 	}

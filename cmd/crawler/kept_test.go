@@ -70,6 +70,7 @@ var keptCases = map[string][]string{
 	"warc-size":        {"1.5k", "20MiB"},
 	"warc-compression": {"none", "none"},
 	"warc-revisit":     {"false", "0"},
+	"warc-all":         {"true", "1"},
 	"operator":         {"me", "you"},
 }
 

@@ -49,6 +49,7 @@ const (
 	defaultIdle = 512
 	idleTimeout = 30 * time.Second
 
+	otherSize = 1 << 20     // bytes of a body that are kept of an answer that is not 2xx
 	drainSize = 64 << 10    // bytes of a dropped body that are read to keep its connection
 	drainTime = time.Second // and how long that may take
 
@@ -119,6 +120,8 @@ type Options struct {
 	// Wire keeps answers as they came, in Response.Wire. Then only codings are asked for that readers
 	// of archives undo: gzip and br.
 	Wire bool
+	// All reads the bodies of answers that are not 2xx as well. It is of no use without Wire.
+	All bool
 }
 
 // A Request says what is special about one request.
@@ -139,7 +142,8 @@ type Request struct {
 	KeepLarge bool
 }
 
-// A Response is one answer. Its Body is empty unless the status is 2xx.
+// A Response is one answer. Its Body is empty unless the status is 2xx, but with Options.All: then
+// it is what came of the first 1 MiB, in its coding and without a Digest.
 type Response struct {
 	Status   int
 	Header   http.Header
@@ -292,10 +296,15 @@ func (c *Client) Get(ctx context.Context, rawURL string, req Request) (res *Resp
 		http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
 		res.Location = h.Header.Get("Location")
 	}
-	if h.StatusCode/100 != 2 {
+	switch {
+	case h.StatusCode/100 == 2:
+		if err := c.read(w, h, req, res); err != nil {
+			return nil, w.fail(err)
+		}
+	case c.opts.All:
+		c.readOther(w, h, res)
+	default:
 		c.drain(w, h)
-	} else if err := c.read(w, h, req, res); err != nil {
-		return nil, w.fail(err)
 	}
 	if res.Body == nil {
 		res.Body = new(Body)
@@ -498,6 +507,16 @@ func (c *Client) read(w *watch, h *http.Response, req Request, res *Response) er
 	}
 	res.Body, res.Truncated = body, cut
 	return nil
+}
+
+// readOther reads the body of an answer that is not 2xx. Whatever happens to it, the answer counts.
+func (c *Client) readOther(w *watch, h *http.Response, res *Response) {
+	body, cut, err := c.fill(c.metered(w, h.Body), filling{
+		size: h.ContentLength, limit: otherSize, keepBroken: true, keepLarge: true, coded: true, wait: w,
+	})
+	if err == nil {
+		res.Body, res.Truncated = body, cut
+	}
 }
 
 // drain reads the rest of a body that nobody wants, if it is short, so that its connection can be

@@ -47,9 +47,6 @@ type Wire struct {
 	// well, and counts in the Budget besides it until HandOver or Release of that. It is in memory or
 	// in a file by itself, see Temp, and has no Digest.
 	Coded *Body
-	// Dropped says that there was or may have been a body of which nothing is kept: that of an answer
-	// that is not 2xx, or is Unwanted.
-	Dropped bool
 }
 
 // wire makes the Wire of an answer that was read. conn is nil for Options.Source.
@@ -81,7 +78,6 @@ func (c *Client) wire(to *route, h *http.Response, conn *pooled, res *Response) 
 		kept = wire.Coded
 	}
 	wire.Head = settle(head, slices.Contains(h.TransferEncoding, "chunked"), kept.Len())
-	wire.Dropped = h.ContentLength != 0 && (h.StatusCode/100 != 2 || res.Unwanted)
 	return wire
 }
 

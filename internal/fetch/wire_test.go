@@ -73,7 +73,6 @@ var heads = []struct {
 	name          string
 	sent, sentEnd string // head and body
 	kept, body    string // "" of kept: as sent
-	dropped       bool
 }{
 	{name: "plain", sent: "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 3\r\n\r\n", sentEnd: "abc", body: "abc"},
 	{name: "no reason", sent: "HTTP/1.1 200\r\ncontent-type: text/html\r\ncontent-length: 0\r\n\r\n"},
@@ -109,18 +108,18 @@ var heads = []struct {
 		sent: "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
 	},
 	{
-		name: "redirect", sentEnd: "moved", dropped: true,
+		name: "redirect", sentEnd: "moved",
 		sent: "HTTP/1.1 302 Found\r\nLocation: /x\r\nContent-Length: 5\r\n\r\n",
 		kept: "HTTP/1.1 302 Found\r\nLocation: /x\r\nX-Archive-Orig-Content-Length: 5\r\nContent-Length: 0\r\n\r\n",
 	},
 	{name: "redirect without a body", sent: "HTTP/1.1 302 Found\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n"},
 	{
-		name: "failure, chunked", sentEnd: "1\r\na\r\n0\r\n\r\n", dropped: true,
+		name: "failure, chunked", sentEnd: "1\r\na\r\n0\r\n\r\n",
 		sent: "HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\n\r\n",
 		kept: "HTTP/1.1 404 Not Found\r\nX-Archive-Orig-Transfer-Encoding: chunked\r\nContent-Length: 0\r\n\r\n",
 	},
 	{
-		name: "not wanted", sentEnd: "abc", dropped: true,
+		name: "not wanted", sentEnd: "abc",
 		sent: "HTTP/1.1 200 OK\r\nContent-Type: image/png\r\nContent-Length: 3\r\n\r\n",
 		kept: "HTTP/1.1 200 OK\r\nContent-Type: image/png\r\nX-Archive-Orig-Content-Length: 3\r\nContent-Length: 0\r\n\r\n",
 	},
@@ -132,6 +131,49 @@ var heads = []struct {
 		sent: "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n",
 		kept: "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nX-Archive-Orig-Transfer-Encoding: chunked\r\nContent-Length: 0\r\n\r\n",
 	},
+}
+
+// TestWireAll: with All the bodies of answers that are not 2xx are kept, as they came and as far as
+// they did; what goes wrong with one is not the answer's fault.
+func TestWireAll(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, head, sent, kept, body string // "" of kept: as sent
+		cut                          bool
+	}{
+		{name: "redirect", head: "HTTP/1.1 302 Found\r\nLocation: /x\r\nContent-Length: 5\r\n\r\n", sent: "moved", body: "moved"},
+		{
+			name: "chunked", head: "HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\n\r\n", sent: "1\r\na\r\n0\r\n\r\n", body: "a",
+			kept: "HTTP/1.1 404 Not Found\r\nX-Archive-Orig-Transfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n",
+		},
+		{name: "a coding that is none", head: "HTTP/1.1 500 No\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\n", sent: "abc", body: "abc"},
+		{
+			name: "broken off", head: "HTTP/1.1 500 No\r\nContent-Length: 5\r\n\r\n", sent: "abc", body: "abc", cut: true,
+			kept: "HTTP/1.1 500 No\r\nX-Archive-Orig-Content-Length: 5\r\nContent-Length: 3\r\n\r\n",
+		},
+		{
+			name: "too large", head: "HTTP/1.0 404 Not Found\r\n\r\n", sent: strings.Repeat("x", 1<<20+1), body: strings.Repeat("x", 1<<20), cut: true,
+		},
+		{name: "none", head: "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"},
+		{name: "not modified", head: "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := serveRaw(t, func(int) (string, bool) { return tt.head + tt.sent, false })
+			c := newClient(t, Options{Wire: true, All: true})
+			res, err := c.Get(t.Context(), s.url+"/", Request{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Release()
+			if want := cmp.Or(tt.kept, tt.head); string(res.Wire.Head) != want {
+				t.Errorf("head\n%q, want\n%q", res.Wire.Head, want)
+			}
+			if got := string(res.Body.Bytes()); got != tt.body || res.Truncated != tt.cut {
+				t.Errorf("body %.20q of %d bytes, truncated %v", got, len(got), res.Truncated)
+			}
+		})
+	}
 }
 
 // interim are answers before the one that counts.
@@ -158,8 +200,8 @@ func TestWireHeads(t *testing.T) {
 				if string(w.Request) != s.last() {
 					t.Errorf("request %q, want %q", w.Request, s.last())
 				}
-				if string(res.Body.Bytes()) != tt.body || w.Coded != nil || w.Dropped != tt.dropped {
-					t.Errorf("body %q, dropped %v", res.Body.Bytes(), w.Dropped)
+				if string(res.Body.Bytes()) != tt.body || w.Coded != nil {
+					t.Errorf("body %q", res.Body.Bytes())
 				}
 				if want := "http/1." + tt.sent[len("HTTP/1."):][:1]; w.Protocol != want || w.Addr != netip.MustParseAddr("127.0.0.1") {
 					t.Errorf("%s from %v", w.Protocol, w.Addr)
@@ -407,7 +449,7 @@ func TestWireCodedDropped(t *testing.T) {
 			wantFailure(t, res, err, Coding, false)
 			continue
 		}
-		if err != nil || !res.Unwanted || res.Body.Len() > 0 || res.Wire.Coded != nil || !res.Wire.Dropped {
+		if err != nil || !res.Unwanted || res.Body.Len() > 0 || res.Wire.Coded != nil {
 			t.Errorf("%q: %+v, %v", tt.media, res, err)
 		}
 	}
@@ -463,7 +505,7 @@ func TestWireBroken(t *testing.T) {
 			if want := start + fmt.Sprintf(tt.kept, tt.length) + "\r\n"; string(res.Wire.Head) != want {
 				t.Errorf("head %q, want %q", res.Wire.Head, want)
 			}
-			if !res.Truncated || res.Wire.Dropped || kept.Len() != int64(tt.length) || !bytes.HasSuffix([]byte(tt.body), kept.Bytes()) && !bytes.HasPrefix([]byte(tt.body), kept.Bytes()) {
+			if !res.Truncated || kept.Len() != int64(tt.length) || !bytes.HasSuffix([]byte(tt.body), kept.Bytes()) && !bytes.HasPrefix([]byte(tt.body), kept.Bytes()) {
 				t.Errorf("%d bytes, truncated %v", kept.Len(), res.Truncated)
 			}
 			if tt.coded && !bytes.HasPrefix(text, res.Body.Bytes()) {
