@@ -1,15 +1,11 @@
 package crawler
 
-import (
-	"context"
-	"io"
-)
+import "context"
 
-// fillFilter completes the seen filter while the crawl is already going on and the index is asked:
-// by the saved one if that belongs to the state in which the index was opened, else by a scan.
+// fillFilter completes the seen filter while the crawl is already going on and the index is asked.
 func (e *engine) fillFilter(fetching context.Context) error {
-	if err := e.useSeen(); err != nil || e.store.index.Filter().Complete() {
-		return err
+	if e.store.index.Filter().Complete() {
+		return nil
 	}
 	return unlessOver(fetching, e.store.index.LoadFilter(fetching))
 }
@@ -20,21 +16,6 @@ func unlessOver(fetching context.Context, err error) error {
 		return nil
 	}
 	return err
-}
-
-// useSeen loads the saved filter, if it belongs to the state in which the index was opened, and
-// removes it in any case. It is known by the number of a transaction: should index.db be made anew,
-// or an older one come back, then that would reach the number once more, and the filter knows URLs
-// that are not in it.
-func (e *engine) useSeen() error {
-	if e.opts.NoTree {
-		return nil
-	}
-	return e.store.tree.TakeSeen(func(r io.Reader) {
-		if filter := e.store.index.Filter(); !filter.Complete() {
-			_ = filter.Load(r, e.begun.opened) // what does not belong to this state is as good as none
-		}
-	})
 }
 
 // settle moves, for the order tree, what a killed run has left in the inbox, while the crawl is

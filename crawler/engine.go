@@ -144,7 +144,6 @@ type begun struct {
 	unclean     bool   // the run before did not end cleanly
 	lastUnclean uint32 // rows of runs up to this one may have their page in the tree
 	earlier     bool   // the index had records when it was opened
-	opened      uint64 // the last transaction when the index was opened
 	seeded      bool   // seeds.txt has a line
 	holding     bool   // held URLs of earlier runs have not been reconsidered yet
 }

@@ -248,10 +248,6 @@ func testFault(t *testing.T, web *testweb.Web, k int, kind faultKind, row *fault
 // mayGoOn reports whether a crawl may go on though the last of calls has failed.
 func mayGoOn(calls []string, err syscall.Errno) bool {
 	last := len(calls) - 1
-	switch {
-	case strings.Contains(calls[last], " tmp/seen"), strings.HasPrefix(calls[last], "syncdir") && calls[last-1] == "rename tmp/seen seen":
-		return true // the filter is not kept, and read from the index at the next start
-	}
 	switch op, name, _ := strings.Cut(calls[last], " "); op {
 	case "mkdir", "create", "rename":
 		// With room left it is a full folder: this page's failure alone.

@@ -43,17 +43,6 @@ func TestForeignFiles(t *testing.T) {
 	if err := crawl(); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"seen", "seen.new"} {
-		if err := os.Remove(file(name)); err != nil && !errors.Is(err, os.ErrNotExist) {
-			t.Fatal(err)
-		}
-		if err := syscall.Mkfifo(file(name), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		if err := crawl(); err != nil {
-			t.Errorf("%s is a FIFO: %v", name, err)
-		}
-	}
 	if err := errors.Join(os.Remove(file("LOCK")), syscall.Mkfifo(file("LOCK"), 0o666)); err != nil {
 		t.Fatal(err)
 	}

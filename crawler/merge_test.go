@@ -331,51 +331,39 @@ func TestMergeWithoutIndex(t *testing.T) {
 func TestRunWithoutIndex(t *testing.T) {
 	t.Parallel()
 	web := serve(t, testweb.Options{Kind: testweb.Tree, Hosts: 6, Pages: 300, Seed: 32, MinSize: 300, MaxSize: 3000, NoIndex: .05, Redirects: .05})
-	for _, tt := range []struct {
-		name string
-		lose []string
-	}{
-		{"index", []string{"index.db"}},
-		{"index and filter", []string{"index.db", "seen"}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			dir := t.TempDir()
-			opts := options(dir, web)
-			opts.MaxPages = 120
-			if _, err := crawler.Run(t.Context(), opts); err != nil {
-				t.Fatal(err)
-			}
-			want := computeRule(t, opts.Tree, anything)
-			for _, name := range tt.lose {
-				remove(t, filepath.Join(opts.Tree, name))
-			}
-			// A run that is stopped before it asks anything shows what the index was made to be.
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			opts.Started = cancel
-			var log bytes.Buffer
-			opts.Log = slog.New(slog.NewTextHandler(&log, nil))
-			if _, err := crawler.Run(ctx, opts); err != nil {
-				t.Fatal(err)
-			}
-			if !strings.Contains(log.String(), "index.db was missing") {
-				t.Errorf("it does not say that the index was missing: %s", &log)
-			}
-			requireRule(t, dir, want)
+	dir := t.TempDir()
+	opts := options(dir, web)
+	opts.MaxPages = 120
+	if _, err := crawler.Run(t.Context(), opts); err != nil {
+		t.Fatal(err)
+	}
+	want := computeRule(t, opts.Tree, anything)
+	remove(t, filepath.Join(opts.Tree, "index.db"))
+	// A run that is stopped before it asks anything shows what the index was made to be.
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	opts.Started = cancel
+	var log bytes.Buffer
+	opts.Log = slog.New(slog.NewTextHandler(&log, nil))
+	if _, err := crawler.Run(ctx, opts); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(log.String(), "index.db was missing") {
+		t.Errorf("it does not say that the index was missing: %s", &log)
+	}
+	requireRule(t, dir, want)
 
-			web.Reset()
-			opts.MaxPages, opts.Started = 0, nil
-			if _, err := crawler.Run(t.Context(), opts); err != nil {
-				t.Fatal(err)
-			}
-			requireSame(t, crawled(t, opts.Output), web.Answer().Stored)
-			requireChecked(t, dir)
-			for _, url := range want.stored {
-				if n := web.Requests()[url]; n > 0 {
-					t.Errorf("%s was there, and was asked %d times", url, n)
-				}
-			}
-		})
+	web.Reset()
+	opts.MaxPages, opts.Started = 0, nil
+	if _, err := crawler.Run(t.Context(), opts); err != nil {
+		t.Fatal(err)
+	}
+	requireSame(t, crawled(t, opts.Output), web.Answer().Stored)
+	requireChecked(t, dir)
+	for _, url := range want.stored {
+		if n := web.Requests()[url]; n > 0 {
+			t.Errorf("%s was there, and was asked %d times", url, n)
+		}
 	}
 }
 

@@ -128,9 +128,6 @@ func (e *engine) openIndex(ctx context.Context) error {
 	if e.begun.earlier = e.store.index.Totals().Records() > 0; !e.begun.earlier {
 		e.store.index.Filter().SetComplete()
 	}
-	if e.begun.opened, err = e.store.index.Transaction(); err != nil {
-		return err
-	}
 	ends, err := e.store.index.Marks().SegmentEnds(ctx)
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"runtime/debug"
 	"time"
 
@@ -187,7 +186,8 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 		if err := errors.Join(crawlErr, p.drain(e.buffers)); err != nil {
 			return err
 		}
-		return e.finish()
+		_, err := e.store.index.Runs().Finish()
+		return err
 	}
 	var err error
 	if e.opts.NoTree {
@@ -229,26 +229,6 @@ func (e *engine) begin(ctx context.Context) (release func()) {
 		}
 		e.ends.cut()
 	}
-}
-
-// finish marks the clean end and saves the filter that belongs to it.
-func (e *engine) finish() error {
-	if _, err := e.store.index.Runs().Finish(); err != nil {
-		return err
-	}
-	if e.opts.NoTree || !e.store.index.Filter().Complete() {
-		return nil
-	}
-	tx, err := e.store.index.Transaction()
-	if err != nil {
-		return err
-	}
-	err = e.store.tree.SaveSeen(func(w io.Writer) error { return e.store.index.Filter().Save(w, tx) })
-	if err != nil {
-		// It only saves a scan at the next start.
-		e.opts.Log.Warn("the seen filter could not be saved", "err", err)
-	}
-	return nil
 }
 
 // committed is called with each set that is durable: only now its new URLs become work.

@@ -4,7 +4,7 @@
 //	  LOCK                           one process may write; holds its pid
 //	  FORMAT                         rules the tree was made by, options of the latest run
 //	  seeds.txt                      every seed of every run, one URL per line
-//	  index.db, seen, ctl.sock       see packages storage, internal/seen, internal/ctl
+//	  index.db, ctl.sock             see packages storage, internal/ctl
 //	  edges                          the link graph, with -edges: see package internal/edges
 //	  rank                           after crawler rank: see package internal/rank
 //	  tmp/                           bodies too large for memory, emptied at start

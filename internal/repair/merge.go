@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -61,11 +59,6 @@ func Merge(ctx context.Context, o MergeOptions) (report Report, err error) {
 	report, err = o.index(ctx, tree, path, parser)
 	if err != nil {
 		return report, err
-	}
-	// The saved filter names the state of the index by the number of a transaction, and those
-	// begin anew in the compacted file.
-	if err := os.Remove(filepath.Join(o.Root, "seen")); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return report, iut.DiskError("merge", err)
 	}
 	if err := boltfile.Compact(path, o.NoSync); err != nil {
 		return report, iut.DiskError("merge", err)

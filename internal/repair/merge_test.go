@@ -127,8 +127,7 @@ func TestMergeRefuses(t *testing.T) {
 	}
 }
 
-// Runs, hours, outcomes and host times live on in an index that is whole, and the filter that
-// was saved with it does not.
+// Runs, hours, outcomes and host times live on in an index that is whole.
 func TestMergeIntact(t *testing.T) {
 	s := testsite.Small(t)
 	if _, _, _, err := s.Index.Runs().Begin(); err != nil {
@@ -143,15 +142,9 @@ func TestMergeIntact(t *testing.T) {
 	}
 	before := s.Records()
 	s.Close()
-	if err := os.WriteFile(s.Path("seen"), []byte("filter"), 0o644); err != nil {
-		t.Fatal(err)
-	}
 	report, err := Merge(context.Background(), mergeOptions(s, filepath.Join(t.TempDir(), "res.txt")))
 	if err != nil || report.Index != "kept" || report.Pages != 3 {
 		t.Fatalf("%+v, %v", report, err)
-	}
-	if _, err := os.Stat(s.Path("seen")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the saved filter: %v", err)
 	}
 	s.OpenTree()
 	s.OpenIndex()

@@ -71,7 +71,7 @@ type Filter struct {
 	loaded atomic.Bool  // all that the index knows has been added
 }
 
-// Stats count what a filter could not answer by itself since New or Load.
+// Stats count what a filter could not answer by itself since New.
 type Stats struct {
 	Turned         int   // parts that are a Bloom filter and a cache, of 256
 	Asked          int64 // answers of the index, passed to Confirm
@@ -88,19 +88,12 @@ func New(key [16]byte, opts Options) (*Filter, error) {
 		k1:     binary.LittleEndian.Uint64(key[8:]),
 		memory: cmp.Or(opts.Memory, DefaultMemory),
 	}
-	if err := f.allocate(); err != nil {
-		return nil, fmt.Errorf("seen filter: %w", err)
-	}
-	return f, nil
-}
-
-// allocate makes the first tables of a filter that has none.
-func (f *Filter) allocate() (err error) {
 	// Whole lines: a block and a set at least.
 	slots := min(initialSlots, max(1, f.memory/(parts*2*line*slotBytes))*2*line)
 	f.memory = max(f.memory, parts*slots*slotBytes)
+	var err error
 	if f.initial, err = mapMemory(int(parts * slots * slotBytes)); err != nil {
-		return err
+		return nil, fmt.Errorf("seen filter: %w", err)
 	}
 	f.count(int64(len(f.initial)))
 	all := slotsOf(f.initial)
@@ -108,7 +101,7 @@ func (f *Filter) allocate() (err error) {
 	for i := range f.parts {
 		f.parts[i].slots = all[i*n : (i+1)*n]
 	}
-	return nil
+	return f, nil
 }
 
 // Close frees the memory. After that the filter takes nothing, and answers Maybe to everything. A
@@ -241,7 +234,7 @@ func (f *Filter) Peak() int64 { return f.peak.Load() }
 // or at once if it is empty.
 func (f *Filter) SetComplete() { f.loaded.Store(true) }
 
-// Complete reports whether everything has been added or loaded, so that a miss means Unknown.
+// Complete reports whether everything has been added, so that a miss means Unknown.
 func (f *Filter) Complete() bool { return f.loaded.Load() }
 
 // ExpectedLosses returns the number of URLs that are expected to be taken for known though they
@@ -292,13 +285,9 @@ func (f *Filter) count(n int64) bool {
 		}
 		swapped = f.bytes.CompareAndSwap(before, now)
 	}
-	f.raisePeak(now)
-	return true
-}
-
-func (f *Filter) raisePeak(to int64) {
-	for peak := f.peak.Load(); to > peak && !f.peak.CompareAndSwap(peak, to); peak = f.peak.Load() {
+	for peak := f.peak.Load(); now > peak && !f.peak.CompareAndSwap(peak, now); peak = f.peak.Load() {
 	}
+	return true
 }
 
 // unmap unmaps a mapping; nil: there is none, as the initial tables of a part have none of their

@@ -11,7 +11,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -81,9 +80,6 @@ func run(ctx context.Context, args []string, table io.Writer) error {
 	}
 	fmt.Fprint(table, "| order | filter | after a clean stop, s | after a kill, s |\n|---|---|---|---|\n")
 	for _, filter := range []int64{256 << 20, 1 << 20} {
-		if err := b.saveFilter(ctx, filter); err != nil {
-			return err
-		}
 		for _, order := range []string{"breadth", "priority", "priority -score inlinks", "tree"} {
 			args := append(strings.Fields("-order "+order), "-seen-memory", strconv.FormatInt(filter, 10))
 			if err := b.copy(); err != nil {
@@ -117,27 +113,6 @@ func (b *bench) copy() error {
 		return err
 	}
 	return os.CopyFS(b.work(), os.DirFS(b.made()))
-}
-
-// saveFilter leaves a filter of this size in the tree, as a clean stop does.
-func (b *bench) saveFilter(ctx context.Context, size int64) error {
-	index, err := storage.Open(filepath.Join(b.made(), "index.db"), storage.Options{NoSync: true, SeenMemory: size})
-	if err != nil {
-		return err
-	}
-	defer index.Close()
-	if err := index.LoadFilter(ctx); err != nil {
-		return err
-	}
-	tx, err := index.Transaction()
-	if err != nil {
-		return err
-	}
-	f, err := os.Create(filepath.Join(b.made(), "seen"))
-	if err != nil {
-		return err
-	}
-	return errors.Join(index.Filter().Save(f, tx), f.Close())
 }
 
 // crawl runs the command, gives the time from its start to its first request, and kills it.
