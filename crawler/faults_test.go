@@ -517,9 +517,9 @@ func (f *faultTable) add(kind string) *faultRow {
 
 func (f *faultTable) print(t *testing.T) {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%-32s %8s %6s %7s %8s %5s %8s %10s\n", "fault", "injected", "exit 4", "went on", "answered", "lost", "doubled", "wrong exit")
+	fmt.Fprintf(&text, "%-41s %8s %6s %7s %8s %5s %8s %10s\n", "fault", "injected", "exit 4", "went on", "answered", "lost", "doubled", "wrong exit")
 	for _, r := range f.rows {
-		fmt.Fprintf(&text, "%-32s %8d %6d %7d %8d %5d %8d %10d\n",
+		fmt.Fprintf(&text, "%-41s %8d %6d %7d %8d %5d %8d %10d\n",
 			r.kind, r.injected.Load(), r.ended.Load(), r.went.Load(), r.reached.Load(), r.lost.Load(), r.doubled.Load(), r.exit.Load())
 	}
 	t.Log("\n" + text.String())

@@ -100,26 +100,32 @@ func TestFullFileSystem(t *testing.T) {
 	})
 	for _, tt := range []struct {
 		name   string
-		left   int64 // MiB
+		left   int64  // MiB
+		inodes uint64 // 0: more than are needed
 		flags  string
 		pauses bool
 	}{
-		{"bytes", 7, "-min-free 0 -min-free-inodes 0", false},
-		{"guarded bytes", 13, "-min-free 7MiB -min-free-inodes 0", true},
-		{"inodes", 40, "-min-free 0 -min-free-inodes 0", false},
-		{"guarded inodes", 40, "-min-free 0 -min-free-inodes 300", true},
+		{"bytes", 7, 0, "-min-free 0 -min-free-inodes 0", false},
+		{"guarded bytes", 13, 0, "-min-free 7MiB -min-free-inodes 0", true},
+		{"inodes", 40, 800, "-min-free 0 -min-free-inodes 0", false},
+		{"guarded inodes", 40, 800, "-min-free 0 -min-free-inodes 300", true},
+		{"bytes of segments", 7, 0, "-min-free 0 -min-free-inodes 0 -store warc -warc-compression none", false},
+		{"guarded bytes of segments", 13, 0, "-min-free 7MiB -min-free-inodes 0 -store warc -warc-compression none -warc-size 64k", true},
+		// Each page has a segment of its own.
+		{"segments for inodes", 40, 350, "-min-free 0 -min-free-inodes 0 -store warc -warc-size 1", false},
+		{"segments for guarded inodes", 40, 450, "-min-free 0 -min-free-inodes 300 -store warc -warc-size 1", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var mkfs []string
-			if strings.HasSuffix(tt.name, "inodes") {
+			if tt.inodes > 0 {
 				mkfs = []string{"-N", "4096"}
 			}
 			disk, dir := mountLoop(t, 64, mkfs...), t.TempDir()
 			heavy := ballast(t, disk, tt.left)
 			var many []string // in the way of inodes
-			if mkfs != nil {
-				many = spend(t, disk, 800)
+			if tt.inodes > 0 {
+				many = spend(t, disk, tt.inodes)
 			}
 			makeRoom := func() {
 				for _, name := range append(many, heavy) {

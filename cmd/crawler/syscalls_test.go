@@ -219,25 +219,39 @@ func (c change) apply(root string) error {
 
 // lose returns changes as a power cut after them leaves them: of the sectors of the index that were
 // not synced any were written; of pages that were not, any names are there, empty, in part, as
-// zeros or whole. The rest is taken as written.
+// zeros or whole; a segment ends where it was synced, or somewhere behind, or has any sectors of
+// what came since, or zeros, and may be gone if its folder was not synced. The rest is taken as
+// written.
 func lose(list []change, rnd *rand.Rand) []change {
 	synced := make([]bool, len(list))
 	covered := map[string]bool{}
 	all := false
 	for i, c := range slices.Backward(list) {
-		synced[i] = all || covered[c.path]
+		file := c.path
+		if isSegment(file) && c.op == "create" {
+			file = filepath.Dir(file)
+		}
+		synced[i] = all || covered[file]
 		if c.op == "sync" {
 			all = all || c.path == ""
 			covered[c.path] = true
 		}
 	}
 	var left []change
-	fate := map[string]int{} // of page files
+	fate := map[string]int{} // of files with pages
+	gone := map[string]bool{}
 	for i, c := range list {
-		page := strings.HasPrefix(c.path, "pr-")
+		segment := isSegment(c.path)
+		page := segment || strings.HasPrefix(c.path, "pr-")
+		if page && !synced[i] && fate[c.path] == 0 {
+			fate[c.path] = gotNothing + rnd.IntN(gotAll)
+			gone[c.path] = segment && c.op == "create" && fate[c.path] == gotNothing
+		}
 		switch {
+		case gone[c.path]:
+			continue
 		case synced[i] || c.op == "sync":
-		case strings.HasPrefix(c.path, "index.db") && c.op == "write":
+		case c.op == "write" && (strings.HasPrefix(c.path, "index.db") || segment && fate[c.path] == gotSectors):
 			const sector = 512
 			for at := 0; at < len(c.data); at += sector {
 				if part := c.data[at:min(at+sector, len(c.data))]; rnd.IntN(2) == 0 {
@@ -246,21 +260,21 @@ func lose(list []change, rnd *rand.Rand) []change {
 			}
 			continue
 		case page && (c.op == "create" || c.op == "write"):
-			if fate[c.path] == 0 {
-				fate[c.path] = 1 + rnd.IntN(5)
-			}
 			switch fate[c.path] {
-			case 1: // not even its name
+			case gotNothing: // not even its name
 				continue
-			case 2: // empty
+			case gotName:
 				c.data = nil
-			case 3:
+			case gotHalf:
 				c.data = c.data[:len(c.data)/2]
-			case 4:
+				if segment && c.op == "write" {
+					fate[c.path] = gotNothing // of what comes behind
+				}
+			case gotZeros:
 				c.data = make([]byte, len(c.data))
 			}
 		case page && c.op != "mkdir":
-			if fate[c.path] == 1 {
+			if fate[c.path] == gotNothing {
 				continue
 			}
 		}
@@ -269,10 +283,33 @@ func lose(list []change, rnd *rand.Rand) []change {
 	return left
 }
 
+// What a power cut has left of what was not synced of a file with pages.
+const (
+	gotNothing = 1 + iota
+	gotName
+	gotHalf
+	gotZeros
+	gotSectors // of a segment; of other files all
+	gotAll
+)
+
+func isSegment(path string) bool { return strings.HasPrefix(path, "warc/") }
+
 // TestEverySystemCall records the system calls of a crawl, and lets it die between any two of them,
 // by kill and by power cut: check finds no fault in the tree of that moment, and the same command
 // goes on to the known answer.
 func TestEverySystemCall(t *testing.T) {
+	seed := testseed.Draw(t)
+	stores := [][]string{{"-store", "folders"}, {"-store", "warc", "-warc-size", "4k"}, {"-store", "warc", "-warc-size", "16k", "-warc-compression", "none"}}
+	for i, store := range stores {
+		if !testing.Short() || i == int(seed%uint64(len(stores))) {
+			t.Run(strings.Join(store[1:], " "), func(t *testing.T) { everySystemCall(t, store, rand.New(rand.NewPCG(seed, uint64(i)))) })
+		}
+	}
+}
+
+// everySystemCall is TestEverySystemCall for one store.
+func everySystemCall(t *testing.T, store []string, rnd *rand.Rand) {
 	step, goOn, cuts := 1, 12, 1 // every so many calls it dies, and every so many of these the crawl goes on
 	switch {
 	case os.Getenv("TEST_URLTREE_FULL") != "":
@@ -288,10 +325,10 @@ func TestEverySystemCall(t *testing.T) {
 	dir := t.TempDir()
 	writeSeeds(t, dir, web.Seeds())
 	args := func(dir string) []string {
-		return []string{
+		return append([]string{
 			"-quiet", "-delay", "0", "-allow-private", "-flush-interval", "20ms", "-crawlers", "2", "-buffers", "1",
 			"-tree", filepath.Join(dir, "iut"), "-output", filepath.Join(dir, "res.txt"), "-input", filepath.Join(dir, "seed.txt"),
-		}
+		}, store...)
 	}
 	list := recordCalls(t, dir, filepath.Join(dir, "iut"), args(dir)...)
 	syncs := 0
@@ -306,7 +343,6 @@ func TestEverySystemCall(t *testing.T) {
 	t.Logf("%d changes, %d of them syncs", len(list), syncs)
 	requireSame(t, urlsOf(t, filepath.Join(dir, "res.txt")), web.Answer().Stored)
 
-	rnd := rand.New(rand.NewPCG(testseed.Draw(t), 0))
 	checked, finished := 0, 0
 	probe := func(what string, list []change, finish bool) {
 		t.Helper()

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"urltree/crawler"
 	"urltree/internal/testshare"
 	"urltree/internal/testweb"
 	"urltree/storage"
@@ -38,9 +39,9 @@ var indexCalls = []struct {
 // writing are the calls after whose failure nothing more is written or synced.
 var writing = []string{"ftruncate", "pwrite64", "fdatasync", "fsync"}
 
-// letFail runs the command under strace, which lets the kth call of a kind on an index file fail,
-// counted in each thread. It gives what was printed on standard error, the exit code, and the calls
-// on index files in order.
+// letFail runs the command under strace, which lets the kth call of a kind fail on an index file or
+// a segment that is there, counted in each thread. It gives what was printed on standard error, the
+// exit code, and the calls on these files in order.
 func letFail(t *testing.T, root, call, errno string, k int, args ...string) (stderr string, code int, calls []string) {
 	t.Helper()
 	strace, err := exec.LookPath("strace")
@@ -49,8 +50,15 @@ func letFail(t *testing.T, root, call, errno string, k int, args ...string) (std
 	}
 	trace := filepath.Join(t.TempDir(), "trace")
 	traced := []string{strace, "-f", "-qq", "-s", "0", "-o", trace, "-e", "signal=none"}
+	files, err := filepath.Glob(filepath.Join(root, "warc", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range []string{"index.db", "index.db.new", "index.db.making", "index.db.making.new"} {
-		traced = append(traced, "-P", filepath.Join(root, name))
+		files = append(files, filepath.Join(root, name))
+	}
+	for _, name := range files {
+		traced = append(traced, "-P", name)
 	}
 	list := make([]string, len(indexCalls))
 	for i, c := range indexCalls {
@@ -85,17 +93,19 @@ func nameOf(call string) string {
 }
 
 // TestFaultAtEverySystemCall lets system calls on index.db fail, one in each run, until runs do not
-// get as far: in a crawl, and in a merge of a tree that is whole and of one with a damaged record.
-// The exit code is that of a failing disk, an index that is whole is never set aside, and nothing
-// is written to it after a write or sync has failed. Then check finds no fault, and the same
-// command goes on to the known answer.
+// get as far: in a crawl, and in a merge of a tree that is whole and of one with a damaged record,
+// for each store, with the calls on the segments that are merged. The exit code is that of a
+// failing disk, an index that is whole is never set aside, and nothing is written to it after a
+// write or sync has failed. Then check finds no fault, and the same command goes on to the known
+// answer.
 func TestFaultAtEverySystemCall(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs the command hundreds of times: not with -short")
 	}
 	step, misses, seed := 8, 1, rand.Uint64()
+	stores := crawler.Stores[seed%2:][:1]
 	if os.Getenv("TEST_URLTREE_FULL") != "" {
-		step, misses = 1, 3
+		step, misses, stores = 1, 3, crawler.Stores
 	}
 	t.Logf("random seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
@@ -107,26 +117,33 @@ func TestFaultAtEverySystemCall(t *testing.T) {
 	on := func(command, dir string, more ...string) []string {
 		return append([]string{command, "-tree", filepath.Join(dir, "iut"), "-output", filepath.Join(dir, "res.txt")}, more...)
 	}
-	crawl := func(dir string) []string {
-		return on("-quiet", dir, "-delay", "0", "-allow-private", "-flush-interval", "20ms", "-crawlers", "1", "-buffers", "1",
-			"-input", filepath.Join(dir, "seed.txt"))
+	type interrupted struct {
+		name, from string
+		damaged    bool
+		args       func(dir string) []string
 	}
-	merge := func(dir string) []string { return on("merge", dir) }
-	empty, whole, damaged := t.TempDir(), t.TempDir(), t.TempDir()
-	writeSeeds(t, empty, web.Seeds())
-	writeSeeds(t, whole, web.Seeds())
-	requireExit(t, "whole", 0, crawl(whole)...)
-	if err := os.CopyFS(damaged, os.DirFS(whole)); err != nil {
-		t.Fatal(err)
+	var all []interrupted
+	for _, store := range stores {
+		crawl := func(dir string) []string {
+			return on("-quiet", dir, "-delay", "0", "-allow-private", "-flush-interval", "20ms", "-crawlers", "1", "-buffers", "1",
+				"-store", store, "-warc-size", "2k", "-input", filepath.Join(dir, "seed.txt"))
+		}
+		merge := func(dir string) []string { return on("merge", dir) }
+		empty, whole, damaged := t.TempDir(), t.TempDir(), t.TempDir()
+		writeSeeds(t, empty, web.Seeds())
+		writeSeeds(t, whole, web.Seeds())
+		requireExit(t, "whole", 0, crawl(whole)...)
+		if err := os.CopyFS(damaged, os.DirFS(whole)); err != nil {
+			t.Fatal(err)
+		}
+		spoilRecord(t, filepath.Join(damaged, "iut", "index.db"))
+		all = append(all, interrupted{"crawl " + store, empty, false, crawl}, interrupted{"merge " + store, whole, false, merge},
+			interrupted{"mend " + store, damaged, true, merge})
 	}
-	spoilRecord(t, filepath.Join(damaged, "iut", "index.db"))
 	kinds := 0
 	var one sync.Mutex // the parser of the command line writes to variables of its package
 
-	for _, tt := range []struct {
-		name, from string
-		args       func(dir string) []string
-	}{{"crawl", empty, crawl}, {"merge", whole, merge}, {"mend", damaged, merge}} {
+	for _, tt := range all {
 		// probe lets the kth call fail, in a copy of the folder, and tells whether there was one.
 		probe := func(t *testing.T, call, errno string, k int) (place int, code int) {
 			dir := filepath.Join(t.TempDir(), strconv.Itoa(k))
@@ -142,7 +159,7 @@ func TestFaultAtEverySystemCall(t *testing.T) {
 			if _, behind, ok := strings.Cut(stderr, "another -output keeps both\n"); ok {
 				stderr = behind
 			}
-			if _, behind, ok := strings.Cut(stderr, "index.db is made anew"); ok && tt.from == damaged {
+			if _, behind, ok := strings.Cut(stderr, "index.db is made anew"); ok && tt.damaged {
 				_, stderr, _ = strings.Cut(behind, "\n")
 			}
 			switch {
@@ -157,10 +174,10 @@ func TestFaultAtEverySystemCall(t *testing.T) {
 					}
 				}
 			}
-			if kept, err := filepath.Glob(filepath.Join(dir, "iut", "index.db.damaged-*")); err != nil || len(kept) > 0 && tt.from != damaged {
+			if kept, err := filepath.Glob(filepath.Join(dir, "iut", "index.db.damaged-*")); err != nil || len(kept) > 0 && !tt.damaged {
 				t.Errorf("%s\nset aside: %v", what, kept)
 			}
-			if there, err := storage.Exists(filepath.Join(dir, "iut", "index.db")); err == nil && there && tt.from != damaged {
+			if there, err := storage.Exists(filepath.Join(dir, "iut", "index.db")); err == nil && there && !tt.damaged {
 				requireExit(t, what, 0, on("check", dir)...)
 			}
 			requireExit(t, what, 0, tt.args(dir)...)
