@@ -33,6 +33,8 @@ func (c *command) exportCommand() *subcommand {
 		word("format", &q.Format, "tsv", "the `FORMAT`: tsv; csv (RFC 4180; a text that a spreadsheet would take for a formula gets an apostrophe before it); jsonl, a JSON object a line; of edges also dot and graphml (not while a crawl goes on; it takes some 20 bytes of memory for each URL); of warc and cdxj gzip, which is the default there, or plain", inspect.Words("format")...),
 		word("columns", &q.Columns, strings.Join(names[:10], ","), "a `LIST` of columns of urls, with commas between them; they are explained below", names...),
 		word("state", &q.State, "any", "only URLs in this `STATE`, one of those below", inspect.Words("state")...),
+		plainFlag("from", instant{p: &q.Since}, "only what was answered at this `TIME` or later: a date (UTC), a time such as 2026-11-29T10:00:00Z, or so long before now, such as 7d; of edges those of pages, and of redirects, answered then; not for ranks"),
+		plainFlag("to", instant{p: &q.Until, end: true}, "only what was answered before this `TIME`, written likewise; a date has the whole day"),
 		plainFlag("text", toggle{&q.Text}, "of wacz: the list of pages has the text of each, for programs that search, at most 1 MiB of the first 8 MiB of a page"),
 		outputFlag(&output))
 }

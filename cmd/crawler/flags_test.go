@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -29,6 +30,42 @@ func TestDefaults(t *testing.T) {
 	if o.MaxDepth != 0 || o.NoSync || o.Delay != 0 || o.Buffers != 6 || o.BufferSize != 1000 || o.Crawlers != 12 {
 		t.Errorf("defaults: %+v", o)
 	}
+}
+
+// TestInstants: a moment is a date, a time or so long ago; the end of a range has the whole day.
+func TestInstants(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // where it is 2000-01-01
+		for _, tt := range []struct{ in, from, to string }{
+			{"1999-12-30", "1999-12-30T00:00:00Z", "1999-12-31T00:00:00Z"},
+			{"1999-12-30T10:00:00+02:00", "1999-12-30T08:00:00Z", "1999-12-30T08:00:00Z"},
+			{"1999-12-30T10:00:00.5Z", "1999-12-30T10:00:00Z", "1999-12-30T10:00:00Z"},
+			{"7d", "1999-12-25T00:00:00Z", "1999-12-25T00:00:00Z"},
+			{"1h30m", "1999-12-31T22:30:00Z", "1999-12-31T22:30:00Z"},
+			{"0s", "2000-01-01T00:00:00Z", "2000-01-01T00:00:00Z"},
+			{"", "", ""},
+			{"yesterday", "", ""},
+			{"-7d", "", ""},
+			{"1999-12", "", ""},
+			{"1960-01-01", "", ""},
+			{"40000d", "", ""},
+			{"1999-12-30T10:00:00", "", ""},
+			{"1999-02-30", "", ""},
+		} {
+			for _, side := range []struct {
+				end  bool
+				want string
+			}{{false, tt.from}, {true, tt.to}} {
+				var at int64
+				got, err := "", instant{&at, side.end}.Set(tt.in)
+				if err == nil {
+					got = time.Unix(at, 0).UTC().Format(time.RFC3339)
+				}
+				if got != side.want {
+					t.Errorf("%q, end %v: %s, %v, want %s", tt.in, side.end, got, err, side.want)
+				}
+			}
+		}
+	})
 }
 
 func TestValues(t *testing.T) {

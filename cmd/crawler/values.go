@@ -127,6 +127,31 @@ func parseTime(s string) (int64, error) {
 	return int64(d), err
 }
 
+// An instant is a moment in Unix seconds, 0 if it is not given. A date, in UTC, is its beginning,
+// or, if end is set, that of the next day.
+type instant struct {
+	p   *int64
+	end bool
+}
+
+func (v instant) Set(s string) error {
+	at, err := time.Parse(time.RFC3339, s)
+	if day, wrong := time.Parse(time.DateOnly, s); wrong == nil {
+		if at, err = day, nil; v.end {
+			at = day.AddDate(0, 0, 1)
+		}
+	} else if ago, wrong := parseTime(s); wrong == nil && ago >= 0 {
+		at, err = time.Now().Add(-time.Duration(ago)), nil
+	}
+	if err != nil || at.Unix() <= 0 {
+		return errors.New("a date such as 2026-11-29, a time such as 2026-11-29T10:00:00Z or, for so long ago, 36h or 7d is allowed, from 1970 on")
+	}
+	*v.p = at.Unix()
+	return nil
+}
+
+func (v instant) String() string { return "any" }
+
 // choice is one of a few words.
 type choice struct {
 	p     *string

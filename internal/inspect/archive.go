@@ -16,10 +16,10 @@ import (
 	"urltree/storage/record"
 )
 
-// exportArchive writes the stored pages below a folder, in the order of the tree: as a WARC file,
+// exportArchive writes the stored pages of a part, in the order of the tree: as a WARC file,
 // as the index of that file, or as a package that has both. A page whose folder is not whole any
 // more is left out: crawler check names it.
-func (i *Inspector) exportArchive(ctx context.Context, q Question, in below, w *bufio.Writer) error {
+func (i *Inspector) exportArchive(ctx context.Context, q Question, in *part, w *bufio.Writer) error {
 	made, err := i.latestRun()
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func (i *Inspector) latestRun() (time.Time, error) {
 }
 
 // exportIndex writes the index of a WARC file that is not kept.
-func (i *Inspector) exportIndex(ctx context.Context, in below, made time.Time, about warc.Header, name string, plain bool, w *bufio.Writer) (err error) {
+func (i *Inspector) exportIndex(ctx context.Context, in *part, made time.Time, about warc.Header, name string, plain bool, w *bufio.Writer) (err error) {
 	index := archive.NewIndex(name)
 	defer func() { err = errors.Join(err, index.Close()) }()
 	out, err := archive.NewWriter(io.Discard, plain, "", made, about)
@@ -85,7 +85,7 @@ func (i *Inspector) exportIndex(ctx context.Context, in below, made time.Time, a
 }
 
 // exportPackage writes a WACZ file, with the texts of the pages or without.
-func (i *Inspector) exportPackage(ctx context.Context, in below, made time.Time, about warc.Header, texts bool, w *bufio.Writer) (err error) {
+func (i *Inspector) exportPackage(ctx context.Context, in *part, made time.Time, about warc.Header, texts bool, w *bufio.Writer) (err error) {
 	out, err := archive.NewPackage(w, made, about, texts)
 	if err != nil {
 		return err
@@ -143,10 +143,10 @@ func (t *pageText) of(tree *iut.Tree, r *record.Record) (string, error) {
 	return string(t.text), nil
 }
 
-// archivePages calls fn with the stored pages below a folder.
-func (i *Inspector) archivePages(ctx context.Context, in below, fn func(*archive.Page) error) error {
+// archivePages calls fn with the stored pages that an export has.
+func (i *Inspector) archivePages(ctx context.Context, in *part, fn func(*archive.Page) error) error {
 	return i.Index.Records(ctx, in.key, func(r record.Record, damage error) error {
-		if damage != nil || r.State != record.Stored || in.origin != "" && record.Origin(r.URL) != in.origin {
+		if damage != nil || r.State != record.Stored || !in.takes(&r) {
 			return nil
 		}
 		gone := false // the page, and no file of the archive

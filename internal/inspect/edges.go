@@ -2,7 +2,6 @@ package inspect
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/xml"
 	"errors"
@@ -41,38 +40,7 @@ func oneOf(flag string, value *string, list []string, usage string) error {
 	return nil
 }
 
-// below reports whether a URL lies below the folder that an operand of export named.
-type below struct {
-	key    []byte // of the folder; empty: the whole tree
-	origin string // of the folder, if it is that of a host; "": any
-}
-
-// newBelow makes it of a folder's key. The folder of a host holds those of its ports and of longer
-// names; they are not meant.
-func newBelow(key []byte) (b below, err error) {
-	b.key = key
-	if lastKind(key) == record.Label {
-		url, err := record.URL(key)
-		if err != nil {
-			return b, err
-		}
-		b.origin = record.Origin(url)
-	}
-	return b, nil
-}
-
-func (b *below) has(url string) bool {
-	switch {
-	case len(b.key) == 0:
-		return true
-	case b.origin != "":
-		return record.Origin(url) == b.origin
-	}
-	key, err := record.Key(url)
-	return err == nil && bytes.HasPrefix(key, b.key)
-}
-
-func (i *Inspector) exportEdges(ctx context.Context, format string, in below, w *bufio.Writer) error {
+func (i *Inspector) exportEdges(ctx context.Context, format string, in *part, w *bufio.Writer) error {
 	var (
 		begin, end string
 		page       func(*edges.Page) // errors stay in w
@@ -98,8 +66,8 @@ func (i *Inspector) exportEdges(ctx context.Context, format string, in below, w 
 	}
 	w.WriteString(begin)
 	err := i.Edges(ctx, func(p edges.Page) error {
-		if !in.has(p.URL) {
-			return nil
+		if ok, err := i.takesPage(in, p.URL); err != nil || !ok {
+			return err
 		}
 		page(&p)
 		_, err := w.Write(nil) // the error of any write before
@@ -174,9 +142,21 @@ func (o *graphml) write(before, text, behind string) {
 	o.w.WriteString(behind)
 }
 
+// takesPage reports whether an export has the edges of a page, or of a URL that redirects.
+func (i *Inspector) takesPage(in *part, url string) (bool, error) {
+	if !in.has(url) || !in.isTimed() {
+		return in.has(url), nil
+	}
+	r, err := i.record(url)
+	if errors.Is(err, ErrNotFound) || errors.Is(err, record.ErrCorrupt) { // for check to name
+		return false, nil
+	}
+	return err == nil && in.takes(&r), err
+}
+
 // exportRanks writes a row for each URL of the index that has a rank, in the order of the tree. The
 // ranks of all nodes of the link graph together are 1.
-func (i *Inspector) exportRanks(ctx context.Context, format string, in below, w *bufio.Writer) (err error) {
+func (i *Inspector) exportRanks(ctx context.Context, format string, in *part, w *bufio.Writer) (err error) {
 	ranks, err := i.Ranks()
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: ranks; crawler rank makes them", ErrNotFound)
@@ -187,7 +167,7 @@ func (i *Inspector) exportRanks(ctx context.Context, format string, in below, w 
 	defer func() { err = errors.Join(err, ranks.Close()) }()
 	out := newTable(format, w, "url", "rank")
 	return i.Index.Records(ctx, in.key, func(r record.Record, damage error) error {
-		if damage != nil || in.origin != "" && record.Origin(r.URL) != in.origin {
+		if damage != nil || !in.takes(&r) {
 			return nil
 		}
 		rank, ok := ranks.Rank(r.URL)

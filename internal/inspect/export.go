@@ -33,11 +33,7 @@ func (i *Inspector) export(ctx context.Context, q Question, w *bufio.Writer) err
 	if err != nil {
 		return err
 	}
-	key, err := i.Folder(q.URL, usageExport)
-	if err != nil {
-		return err
-	}
-	in, err := newBelow(key)
+	in, err := i.newPart(&q)
 	if err != nil {
 		return err
 	}
@@ -62,14 +58,14 @@ func (i *Inspector) export(ctx context.Context, q Question, w *bufio.Writer) err
 
 // exportLedger writes the ledger: a row for each record in the order of the tree. A record that
 // cannot be read has the state "damaged" and, as its reason, what is wrong with it.
-func (i *Inspector) exportLedger(ctx context.Context, chosen selector, columns []column, in below, out *table) error {
+func (i *Inspector) exportLedger(ctx context.Context, chosen selector, columns []column, in *part, out *table) error {
 	needsMeta := slices.ContainsFunc(columns, func(c column) bool { return slices.Contains(ofMeta, c.Word) })
 	cells := make([]cell, len(columns))
 	l := line{in: i}
 	var none record.Meta
 	return i.Index.Records(ctx, in.key, func(r record.Record, damage error) error {
 		if damage != nil {
-			if chosen != nil {
+			if chosen != nil || in.isTimed() {
 				return nil
 			}
 			clear(cells)
@@ -83,7 +79,7 @@ func (i *Inspector) exportLedger(ctx context.Context, chosen selector, columns [
 			}
 			return out.row(cells...)
 		}
-		if in.origin != "" && record.Origin(r.URL) != in.origin || !chosen.picks(countOf(&r)) {
+		if !in.takes(&r) || !chosen.picks(countOf(&r)) {
 			return nil
 		}
 		l.Record, l.meta = &r, &none

@@ -99,13 +99,15 @@ type Question struct {
 	What      string `json:",omitempty"` // of export: urls, edges, ranks, warc, cdxj or wacz; "": urls
 	Format    string `json:",omitempty"` // of export: tsv, csv, jsonl, of edges also graphml or dot; of warc and cdxj gzip or plain; "": the first
 	Columns   string `json:",omitempty"` // of export: names of columns, with commas between them; "": the first ten
+	Since     int64  `json:",omitempty"` // of export: only what was answered from this time on, in Unix seconds
+	Until     int64  `json:",omitempty"` // of export: only what was answered before this time; 0: now and later too
 	Text      bool   `json:",omitempty"` // of export of wacz: with the texts of the pages
 }
 
 // Ways of asking, as usage errors name them.
 const (
 	usageLs     = "ls [-r] [-state S] [-n N] [URL-PREFIX]"
-	usageExport = "export [-what W] [-format F] [-columns C] [-state S] [-text] [URL-PREFIX]"
+	usageExport = "export [-what W] [-format F] [-columns C] [-state S] [-from T] [-to T] [-text] [URL-PREFIX]"
 
 	usageServe  = "serve [-listen ADDR] [URL-PREFIX]"
 	usageBroken = "broken [-format F] [-fail] [-output FILE] [URL-PREFIX]"

@@ -1,0 +1,77 @@
+package inspect
+
+import (
+	"bytes"
+	"fmt"
+
+	"urltree/storage/record"
+)
+
+// A below reports whether a URL lies below the folder that an operand of export named.
+type below struct {
+	key    []byte // of the folder; empty: the whole tree
+	origin string // of the folder, if it is that of a host; "": any
+}
+
+// newBelow makes it of a folder's key. The folder of a host holds those of its ports and of longer
+// names; they are not meant.
+func newBelow(key []byte) (b below, err error) {
+	b.key = key
+	if lastKind(key) == record.Label {
+		url, err := record.URL(key)
+		if err != nil {
+			return b, err
+		}
+		b.origin = record.Origin(url)
+	}
+	return b, nil
+}
+
+func (b *below) has(url string) bool {
+	switch {
+	case len(b.key) == 0:
+		return true
+	case b.origin != "":
+		return record.Origin(url) == b.origin
+	}
+	key, err := record.Key(url)
+	return err == nil && bytes.HasPrefix(key, b.key)
+}
+
+// A part says which records an export has.
+type part struct {
+	below
+	since, until int64 // Unix seconds: those answered from the one on, before the other; 0: at any time
+}
+
+// newPart makes it of a question.
+func (i *Inspector) newPart(q *Question) (*part, error) {
+	key, err := i.Folder(q.URL, usageExport)
+	if err != nil {
+		return nil, err
+	}
+	p := &part{since: q.Since, until: q.Until}
+	switch {
+	case !p.isTimed():
+	case q.What == "ranks":
+		return nil, fmt.Errorf("-from and -to are not for -what ranks, which are of the whole graph; %w: crawler %s", ErrUsage, usageExport)
+	case q.Until != 0 && q.Until <= q.Since:
+		return nil, fmt.Errorf("-to is not after -from; %w: crawler %s", ErrUsage, usageExport)
+	}
+	p.below, err = newBelow(key)
+	return p, err
+}
+
+// isTimed reports whether it goes by when URLs were answered.
+func (p *part) isTimed() bool { return p.since != 0 || p.until != 0 }
+
+// takes reports whether an export has a record of those whose keys begin as that of the folder.
+func (p *part) takes(r *record.Record) bool {
+	switch {
+	case p.origin != "" && record.Origin(r.URL) != p.origin:
+		return false
+	case !p.isTimed():
+		return true
+	}
+	return r.State != record.Pending && r.Time >= p.since && (p.until == 0 || r.Time < p.until)
+}
