@@ -41,5 +41,6 @@
 // storage/record State, Record, Run, Totals, Meta and ErrDamaged, of storage ErrSchema and
 // ErrOlder, of cleaner Files, Stage and Failures, of iut FS and the errors. What these packages and
 // buffer export besides is for each other and for the command, and changes with the engine.
-// [NewLinker], [NewGraph] and [NewInspector] are for commands that work on a tree at rest.
+// [NewLinker], [NewGraph], [NewInspector] and [Segments] are for commands that work on a tree at
+// rest.
 package crawler

@@ -56,7 +56,7 @@ func (e *engine) openTree(context.Context) (err error) {
 	if e.opts.NoSync {
 		mode = iut.SyncNone
 	}
-	e.store.tree, err = iut.Open(e.opts.Tree, iut.Options{FS: e.opts.FS, Sync: mode, Identity: e.opts.identity(), Segments: e.opts.segments(), Watch: e.ends.watch})
+	e.store.tree, err = iut.Open(e.opts.Tree, iut.Options{FS: e.opts.FS, Sync: mode, Identity: e.opts.identity(), Segments: Segments(&e.opts), Watch: e.ends.watch})
 	if err != nil {
 		return err
 	}
@@ -82,8 +82,8 @@ func (o *Options) identity() *iut.Identity {
 	return &iut.Identity{Canonical: strconv.Itoa(weburl.Version), Strip: o.Strip.String(), Partition: "host", Store: o.Store}
 }
 
-// segments says how WARC files are written, and what each says of the crawl.
-func (o *Options) segments() iut.SegmentOptions {
+// Segments says how WARC files are written by these options, and what each says of the crawl.
+func Segments(o *Options) iut.SegmentOptions {
 	robots := "obey"
 	if o.IgnoreRobots {
 		robots = "ignore"

@@ -107,6 +107,9 @@ func (s *scratch) Remove(name string) error {
 	return nil
 }
 
+// RemoveFolder is asked by nobody.
+func (s *scratch) RemoveFolder(name string) error { return missing("remove", name) }
+
 // List is asked for what is there at the start: nothing.
 func (s *scratch) List(name string) ([]iut.Entry, error) {
 	if name == "." {

@@ -133,8 +133,12 @@ func (d *folders) removeTorn(at Facts, stored bool) (kept bool, err error) {
 	case !errors.Is(err, ErrTorn) && !errors.Is(err, fs.ErrNotExist):
 		return false, err
 	}
+	return d.takeAway(rel, stored)
+}
+
+// takeAway is removeTorn for a page that is torn. The caller holds the lock of rel.
+func (d *folders) takeAway(rel string, keep bool) (kept bool, err error) {
 	names := []string{path.Join(rel, sourceName), path.Join(rel, contentName)}
-	keep := stored
 	for i, name := range names {
 		e, err := d.fs.Stat(name)
 		keep = keep || err == nil && (e.Type != 0 || i == 0 && e.Size > 0)

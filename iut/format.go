@@ -41,9 +41,11 @@ type Format struct {
 	Kept  Kept
 	Links LinkOptions
 	Sync  string // how the latest run synced, see [Disk.SyncMode]
+	// Converting is the store that pages are being brought into, see [Conversion]; "": none.
+	Converting string
 }
 
-// An Identity is fixed when the tree is made.
+// An Identity is fixed when the tree is made, but for Store, which a [Conversion] changes.
 type Identity struct {
 	Canonical string // version of the canonical form of URLs
 	Strip     string // what is stripped from URLs
@@ -99,7 +101,7 @@ type field struct {
 	since int // version of FORMAT that brought it
 }
 
-// An optional is a value without a line in FORMAT if it is empty.
+// An optional is a value without a line in FORMAT if it is empty: a store.
 type optional string
 
 // fields returns those of f in the order of the file. One that is always there comes last, so that
@@ -113,6 +115,7 @@ func (f *Format) fields() []field {
 		{"partition", &f.Partition, 0},
 		{"escape-capitals", &f.FoldCase, 0},
 		{"store", (*optional)(&f.Store), 4},
+		{"converting", (*optional)(&f.Converting), 4},
 		{"# Given to the command, for later runs: see crawler options.", nil, 4},
 		{"option", &f.Kept.Options, 4},
 		{"secret", &f.Kept.Secrets, 4},
@@ -231,7 +234,7 @@ func (f *Format) set(key, value string) (err error) {
 		}
 		switch v := field.value.(type) {
 		case *optional:
-			if *v = optional(value); value != StoreWARC {
+			if *v = optional(value); value != StoreWARC && (value != StoreFolders || key == "store") {
 				return fmt.Errorf("this program does not know the store %q", value)
 			}
 		case *string:
@@ -275,8 +278,8 @@ func isPlain(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
 }
 
-// store returns the Store, by name.
-func (id Identity) store() string { return cmp.Or(id.Store, StoreFolders) }
+// StoreName returns the Store by its name.
+func (id Identity) StoreName() string { return cmp.Or(id.Store, StoreFolders) }
 
 // sameRules reports whether a tree of identity id can be used with want.
 func (id Identity) sameRules(want Identity) error {
@@ -284,7 +287,7 @@ func (id Identity) sameRules(want Identity) error {
 		{"canonical", id.Canonical, want.Canonical},
 		{"strip", id.Strip, want.Strip},
 		{"partition", id.Partition, want.Partition},
-		{"store", id.store(), cmp.Or(want.Store, id.store())},
+		{"store", id.StoreName(), cmp.Or(want.Store, id.StoreName())},
 	} {
 		if rule.has != rule.want {
 			return fmt.Errorf("%w: %s %q, not %q", ErrIdentity, rule.name, rule.has, rule.want)

@@ -113,9 +113,14 @@ func (d *Disk) Rename(from, to string) error {
 }
 
 // Remove removes a file, not a folder.
-func (d *Disk) Remove(name string) error {
+func (d *Disk) Remove(name string) error { return d.remove(name, 0) }
+
+// RemoveFolder removes an empty folder.
+func (d *Disk) RemoveFolder(name string) error { return d.remove(name, unix.AT_REMOVEDIR) }
+
+func (d *Disk) remove(name string, flags int) error {
 	return d.in("remove", name, func(parent int, base string) error {
-		if err := againOnly(func() error { return unix.Unlinkat(parent, base, 0) }); err != nil {
+		if err := againOnly(func() error { return unix.Unlinkat(parent, base, flags) }); err != nil {
 			return err
 		}
 		d.noteAbove(name)

@@ -47,6 +47,8 @@ type Page struct {
 	Facts
 	Body []byte
 	Temp string
+	// lasts says, for a tree of segments, that Temp is not to be removed.
+	lasts bool
 	// Answer is how the page came, for a tree of segments; then Body or Temp is the body in the
 	// coding that its header names. nil: it is not known.
 	Answer *Answer

@@ -33,6 +33,8 @@ type pages interface {
 	where(at Facts) (string, error)
 	// walk is Walk.
 	walk(fn WalkFunc) error
+	// clear removes all pages, see [Conversion.End].
+	clear(each func() error) error
 	// sync makes durable what SyncAll of the disk does not cover.
 	sync() error
 	close() error

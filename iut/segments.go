@@ -188,7 +188,7 @@ func (s *segments) store(p *Page, line []byte) (Result, error) {
 func (s *segments) keepAnswer(p *Page) (record.Extent, error) { return s.append(p, nil) }
 
 func (s *segments) dropTemp(p *Page) error {
-	if p.Temp == "" {
+	if p.Temp == "" || p.lasts {
 		return nil
 	}
 	return DiskError("drop body", s.fs.Remove(p.Temp))

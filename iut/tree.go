@@ -83,6 +83,9 @@ type Options struct {
 	Identity *Identity
 	// Segments say how a tree of segments writes new ones.
 	Segments SegmentOptions
+	// Converting accepts a tree whose [Conversion] has not ended. Without it such a tree can only be
+	// read.
+	Converting bool
 }
 
 // A Tree is an open tree. All methods may be called at the same time, but Close at the end.
@@ -94,13 +97,14 @@ type Tree struct {
 	readOnly bool
 	upgrade  bool // see Options.Upgrade
 	older    bool // FORMAT is of an older version; of Open alone
+	segments SegmentOptions
 	paths    Mapping
 	pages    pages
 	temps    atomic.Uint64
 	closing  sync.Once
 
 	mu     sync.Mutex
-	format Format // guarded by mu; Identity never changes
+	format Format // guarded by mu; Identity never changes, but by a Conversion
 
 	syncMu  sync.Mutex
 	syncErr error // guarded by syncMu; the first failed sync, which no later one can make good
@@ -115,11 +119,11 @@ type Tree struct {
 //
 // With root "" there is no LOCK, and the tree is in opts.FS alone.
 //
-// The errors are [ErrBusy], [ErrFormat], [ErrOlder], [ErrIdentity], [ErrTree] and [ErrDisk],
-// fs.ErrNotExist if there is no tree and no Identity to make one, and those of the system for a
-// root that is no folder.
+// The errors are [ErrBusy], [ErrFormat], [ErrOlder], [ErrConverting], [ErrIdentity], [ErrTree] and
+// [ErrDisk], fs.ErrNotExist if there is no tree and no Identity to make one, and those of the
+// system for a root that is no folder.
 func Open(root string, opts Options) (*Tree, error) {
-	t := &Tree{root: root, fs: opts.FS, readOnly: opts.ReadOnly, upgrade: opts.Upgrade && !opts.ReadOnly}
+	t := &Tree{root: root, fs: opts.FS, readOnly: opts.ReadOnly, upgrade: opts.Upgrade && !opts.ReadOnly, segments: opts.Segments}
 	if err := t.open(opts); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
@@ -135,22 +139,23 @@ func (t *Tree) open(opts Options) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := t.openFormat(opts.Identity, create); err != nil {
+	if err := t.openFormat(opts, create); err != nil {
 		return err
 	}
 	t.paths = Mapping{FoldCase: t.format.FoldCase}
-	t.pages = &folders{t.fs, t.paths, newPathLocks()}
-	if t.format.Store == StoreWARC {
-		s := newSegments(t.fs, opts.Segments)
-		if err := s.find(!opts.ReadOnly); err != nil {
-			return err
-		}
-		t.pages = s
-	}
-	if opts.ReadOnly {
-		return nil
+	if t.pages, err = t.openPages(t.format.Store); err != nil || opts.ReadOnly {
+		return err
 	}
 	return t.cutSeeds()
+}
+
+// openPages opens a store.
+func (t *Tree) openPages(store string) (pages, error) {
+	if store != StoreWARC {
+		return &folders{t.fs, t.paths, newPathLocks()}, nil
+	}
+	s := newSegments(t.fs, t.segments)
+	return s, s.find(!t.readOnly)
 }
 
 // openRoot looks at the root, makes it if there is none and create is set, opens the disk, and
@@ -279,12 +284,16 @@ func (t *Tree) change(edit func(*Format)) error {
 	return t.writeFormatLocked(next)
 }
 
-func (t *Tree) openFormat(want *Identity, create bool) error {
+func (t *Tree) openFormat(opts Options, create bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	want := opts.Identity
 	format, there, err := t.readFormat(create)
 	if err != nil {
 		return err
+	}
+	if format.Converting != "" && !t.readOnly && !opts.Converting {
+		return fmt.Errorf("%w of %s", ErrConverting, t.root)
 	}
 	if !t.readOnly {
 		if err := t.emptyTemp(); err != nil {

@@ -44,16 +44,7 @@ func inParts[T any](x *Index, most int, walk func(each func(T) error) error, fn 
 // fresh, if not nil, is called with the rows of each after that is durable; it must not use the
 // index.
 func (x *Index) Reopen(ctx context.Context, prefix []byte, pick func(*record.Record) bool, fresh func(rows []record.Row, tx uint64)) (int, error) {
-	open := func(c *change, url string) (*record.Row, error) {
-		e, err := c.entry(url)
-		if err != nil || e.rec == nil || e.rec.State == record.Pending {
-			return nil, err
-		}
-		c.undo(e)
-		e.rec.Reopen(c.run.ID)
-		return &e.rec.Row, nil
-	}
-	return x.reopen(open, fresh, func(each func(url string) error) error {
+	return x.reopen(reopened, fresh, func(each func(url string) error) error {
 		return x.Records(ctx, prefix, func(r record.Record, err error) error {
 			if err != nil || !pick(&r) {
 				return nil // damage is for check to name
@@ -61,6 +52,29 @@ func (x *Index) Reopen(ctx context.Context, prefix []byte, pick func(*record.Rec
 			return each(r.URL)
 		})
 	})
+}
+
+// ReopenURLs is Reopen for the records of some URLs.
+func (x *Index) ReopenURLs(urls []string) (int, error) {
+	return x.reopen(reopened, nil, func(each func(url string) error) error {
+		for _, url := range urls {
+			if err := each(url); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// reopened turns a record back to pending, and returns its row; nil: it was pending.
+func reopened(c *change, url string) (*record.Row, error) {
+	e, err := c.entry(url)
+	if err != nil || e.rec == nil || e.rec.State == record.Pending {
+		return nil, err
+	}
+	c.undo(e)
+	e.rec.Reopen(c.run.ID)
+	return &e.rec.Row, nil
 }
 
 // reopenURLs is the number of URLs that one transaction reopens.

@@ -1,8 +1,12 @@
 package storage
 
 import (
+	"bytes"
 	"context"
 
+	bolt "go.etcd.io/bbolt"
+
+	"urltree/storage/boltfile"
 	"urltree/storage/record"
 )
 
@@ -45,4 +49,56 @@ func (g Marks) SegmentEnds(ctx context.Context) (map[uint32]int64, error) {
 		return err
 	})
 	return ends, err
+}
+
+// ForgetSegments drops what the index keeps of segments, but for the extents of records.
+func (g Marks) ForgetSegments() error {
+	return g.x.write(func(tx *bolt.Tx) error {
+		c := tx.Bucket(record.BucketSys).Cursor()
+		for k, _ := c.Seek(record.SegmentKeys); bytes.HasPrefix(k, record.SegmentKeys); k, _ = c.Seek(record.SegmentKeys) {
+			if err := c.Delete(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// SetExtents makes the extents of records those given, by URL, in one transaction. Of a record that
+// has no answer in the tree it changes nothing.
+func (x *Index) SetExtents(at map[string]record.Extent) error {
+	if err := x.lock(); err != nil {
+		return err
+	}
+	defer x.mu.Unlock()
+	return x.update(func(c *change) error {
+		set := make([]*record.Outcome, 0, len(at))
+		for url, extent := range at {
+			e, err := c.entry(url)
+			if err != nil {
+				return err
+			}
+			if e.rec != nil && (e.rec.State == record.Stored || e.rec.State == record.Redirected) {
+				e.rec.Extent = extent
+				set = append(set, &record.Outcome{Page: e.rec.Page})
+			}
+		}
+		c.segmentEnds(set)
+		return nil
+	})
+}
+
+// Copied returns how far a conversion has copied the pages of segments, in the order of their
+// extents: the last argument of SetCopied; zero if there was none.
+func (g Marks) Copied() (upTo record.Extent, err error) {
+	upTo, _, err = boltfile.Read(g.x.file, record.BucketSys, record.KeyCopied, record.DecodeCopied)
+	return upTo, err
+}
+
+// SetCopied keeps how far a conversion has come, once the copies are durable; zero: forgets it.
+func (g Marks) SetCopied(upTo record.Extent) error {
+	if upTo.IsZero() {
+		return g.remove(record.KeyCopied)
+	}
+	return g.put(record.KeyCopied, record.AppendCopied(nil, record.KeyCopied, upTo))
 }

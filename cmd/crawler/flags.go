@@ -173,7 +173,7 @@ func (f *flags) what() []group {
 			flag("max-held", ofCrawl, budget(&budgets.MaxHeld), "hold at most `N` URLs of a host; further links are counted, and their page is marked"),
 		}},
 		{"Where pages are kept", []*option{
-			flag("store", ofTree, choice{&f.store, crawler.Stores}, "`WHERE` pages are kept; folders: each in a folder, decoded; warc: in WARC files, as they came; fixed when the tree is made"),
+			flag("store", ofTree, choice{&f.store, crawler.Stores}, "`WHERE` pages are kept; folders: each in a folder, decoded; warc: in WARC files, as they came; fixed when the tree is made, but for crawler convert"),
 			flag("warc-size", ofCrawl, amount[int64]{in: sizes, p: &o.WARC.Size, least: 1}, "begin a new WARC file after this `SIZE`"),
 			flag("warc-compression", ofCrawl, choice{&f.compression, []string{"gzip", "none"}}, "`HOW` records are compressed: gzip or none"),
 			flag("warc-revisit", ofCrawl, toggle{&f.revisit}, "keep a body that is kept already as a revisit record, which names the other one; -warc-revisit=false keeps it again"),

@@ -302,7 +302,7 @@ func (f *flags) takeStrip(root, made string) error {
 func (f *flags) takeStore(root string, made iut.Format) error {
 	has := cmp.Or(made.Store, iut.StoreFolders)
 	if f.isSet("store") && f.store != has {
-		return usagef("%s was created with -store %s: drop the flag or choose another -tree", root, has)
+		return usagef("%s has the store %s: drop the flag, choose another -tree, or change it by crawler convert", root, has)
 	}
 	f.store = has
 	return nil

@@ -107,6 +107,12 @@ func (c *command) message(err error) string {
 	case errors.Is(err, storage.ErrOlder), errors.Is(err, iut.ErrOlder):
 		return fmt.Sprintf("%s; crawler merge -tree %s brings the tree to this version and keeps all that it knows",
 			text, commandLine([]string{c.root()}))
+	case errors.Is(err, iut.ErrConverting):
+		to := ""
+		if format, err := iut.ReadFormat(c.root()); err == nil {
+			to = format.Converting
+		}
+		return fmt.Sprintf("%s; crawler convert -tree %s -store %s goes on with it", text, commandLine([]string{c.root()}), to)
 	case errors.Is(err, storage.ErrSchema):
 		return text + "; crawl on with the program that made it, or move index.db away: crawler merge makes one from the folders"
 	case errors.Is(err, crawler.ErrNoWork):
@@ -139,7 +145,7 @@ func newCommand(args []string) *command {
 		c.urlCommand("cat", "print a stored page as it was received"),
 		c.urlCommand("path", "print the folder of a URL, relative to the tree"),
 		c.urlCommand("why", "explain what happened to a URL, or why it waits"),
-		c.checkCommand(), c.retryCommand(), c.optionsCommand(),
+		c.checkCommand(), c.retryCommand(), c.convertCommand(), c.optionsCommand(),
 		c.statsCommand(), c.rankCommand(),
 		c.exportCommand(), c.serveCommand(), c.brokenCommand(), c.demoCommand(), c.helpCommand(), c.versionCommand(),
 		c.generateCommand(),
@@ -187,7 +193,7 @@ func exitCode(err error) int {
 	case errors.Is(err, iut.ErrDisk), errors.Is(err, syscall.ENOSPC), errors.Is(err, fs.ErrPermission),
 		errors.Is(err, syscall.EROFS):
 		return exitDisk
-	case errors.Is(err, iut.ErrBusy), errors.Is(err, ctl.ErrEnding), errors.Is(err, iut.ErrFormat), errors.Is(err, iut.ErrTree),
+	case errors.Is(err, iut.ErrBusy), errors.Is(err, ctl.ErrEnding), errors.Is(err, iut.ErrFormat), errors.Is(err, iut.ErrTree), errors.Is(err, iut.ErrConverting),
 		errors.Is(err, storage.ErrSchema), errors.Is(err, storage.ErrOlder), errors.Is(err, iut.ErrOlder), errors.Is(err, errFaults):
 		return exitTree
 	}

@@ -21,6 +21,8 @@ type FS interface {
 	Rename(from, to string) error
 	// Remove removes a file, not a folder.
 	Remove(name string) error
+	// RemoveFolder removes an empty folder.
+	RemoveFolder(name string) error
 	// List returns what a folder holds, by name. Size is not filled in.
 	List(name string) ([]Entry, error)
 	// Stat returns type and size.

@@ -48,6 +48,10 @@ func (w watchedFS) Remove(name string) error {
 	return w.watch.Disk("remove", name, func() error { return w.FS.Remove(name) })
 }
 
+func (w watchedFS) RemoveFolder(name string) error {
+	return w.watch.Disk("remove", name, func() error { return w.FS.RemoveFolder(name) })
+}
+
 func (w watchedFS) List(name string) ([]Entry, error) {
 	return step(w.watch, "list", name, func() ([]Entry, error) { return w.FS.List(name) })
 }

@@ -110,6 +110,13 @@ func (f *FS) Remove(name string) error {
 	return f.under.Remove(name)
 }
 
+func (f *FS) RemoveFolder(name string) error {
+	if err := f.call("remove", name); err != nil {
+		return err
+	}
+	return f.under.RemoveFolder(name)
+}
+
 func (f *FS) List(name string) ([]iut.Entry, error) {
 	if err := f.call("list", name); err != nil {
 		return nil, err

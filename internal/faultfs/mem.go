@@ -298,6 +298,22 @@ func (m *Mem) Remove(name string) error {
 	})
 }
 
+func (m *Mem) RemoveFolder(name string) error {
+	return m.at("remove", name, func(parent *node, base string, n *node) error {
+		switch {
+		case n == nil:
+			return syscall.ENOENT
+		case !n.folder:
+			return syscall.ENOTDIR
+		case len(n.names) > 0:
+			return syscall.ENOTEMPTY
+		}
+		parent.set(base, nil)
+		m.noteFolders(path.Dir(name))
+		return nil
+	})
+}
+
 func (m *Mem) List(name string) ([]iut.Entry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -32,6 +32,10 @@ type MergeOptions struct {
 // start counts as one after an unclean stop; the index is compacted, and the result files are
 // written. Done twice, it changes nothing.
 //
+// A tree whose pages are being brought into another store, see [Convert], is merged only if its
+// index is missing or damaged, from the store that FORMAT names; else the error is
+// iut.ErrConverting.
+//
 // A tree of the version before is upgraded first, see [storage.Upgrade] and [iut.Options].
 //
 // It takes the tree's LOCK: iut.ErrBusy if somebody else has it. A tree that is not there is
@@ -46,7 +50,7 @@ func Merge(ctx context.Context, o MergeOptions) (report Report, err error) {
 	if o.NoSync {
 		mode = iut.SyncNone
 	}
-	tree, err := iut.Open(o.Root, iut.Options{Sync: mode, Upgrade: true})
+	tree, err := iut.Open(o.Root, iut.Options{Sync: mode, Upgrade: true, Converting: true})
 	if err != nil {
 		return report, err
 	}
@@ -86,6 +90,9 @@ func (o *MergeOptions) index(ctx context.Context, tree *iut.Tree, path string, p
 	upgraded, err := storage.Upgrade(path, o.NoSync)
 	if err == nil {
 		err = verify(ctx, path)
+	}
+	if err == nil && tree.Format().Converting != "" {
+		return Report{}, fmt.Errorf("%w, and its index is sound", iut.ErrConverting)
 	}
 	if err == nil {
 		report, err := mergeInto(ctx, tree, path, opts, p, o.Log)

@@ -115,21 +115,23 @@ func newRebuild(tree *iut.Tree, index *storage.Index, p Parser, log *slog.Logger
 	return &rebuild{tree: tree, index: index, parser: p, log: orDiscard(log)}
 }
 
-// segments has the index expect no more of a segment than it has: the pages that it lacks are found
-// by reopen.
-func (r *rebuild) segments(ctx context.Context) error {
-	ends, err := r.index.Marks().SegmentEnds(ctx)
+// segments is mendEnds: the pages that a segment lacks are found by reopen.
+func (r *rebuild) segments(ctx context.Context) error { return mendEnds(ctx, r.tree, r.index, r.log) }
+
+// mendEnds has the index expect no more of a segment than it has.
+func mendEnds(ctx context.Context, tree *iut.Tree, index *storage.Index, log *slog.Logger) error {
+	ends, err := index.Marks().SegmentEnds(ctx)
 	if err != nil {
 		return err
 	}
-	short, err := r.tree.Short(ends)
+	short, err := tree.Short(ends)
 	if err != nil {
 		return err
 	}
 	for segment, size := range short {
-		r.log.Warn("a segment has lost its end", "segment", segment, "bytes", size, "of", ends[segment])
-		if err := r.index.Marks().SetSegmentEnd(segment, size); err != nil {
-			return iut.DiskError("rebuild", err)
+		log.Warn("a segment has lost its end", "segment", segment, "bytes", size, "of", ends[segment])
+		if err := index.Marks().SetSegmentEnd(segment, size); err != nil {
+			return iut.DiskError("segments", err)
 		}
 	}
 	return nil

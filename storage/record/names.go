@@ -42,6 +42,7 @@ var (
 	KeyOptions = []byte("options")
 	KeyReview  = []byte("review")
 	KeySeeds   = []byte("seeds")
+	KeyCopied  = []byte("copied")
 
 	SegmentKeys = []byte("segment ") // what the keys of segments begin with, see KeySegment
 )

@@ -30,3 +30,13 @@ func DecodeEnd(key, value []byte) (bytes int64, err error) {
 	bytes = int64(d.uint(63))
 	return bytes, d.end("segment ", string(key))
 }
+
+// AppendCopied appends the value that keeps how far a conversion has copied segments.
+func AppendCopied(b, key []byte, upTo Extent) []byte { return Seal(upTo.append(b), key) }
+
+// DecodeCopied reads a value that AppendCopied has made.
+func DecodeCopied(key, value []byte) (upTo Extent, err error) {
+	d := unseal(value, key)
+	upTo = d.extent()
+	return upTo, d.end("copied", "")
+}
