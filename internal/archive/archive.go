@@ -200,7 +200,7 @@ func (a *Writer) write(h warc.Header, block string) error {
 	return a.out.Write(h, strings.NewReader(block), int64(len(block)), a.compression(true))
 }
 
-// A Page is a stored page, to be written from what the tree has of it.
+// A Page is a stored page, or a redirect, to be written from what the tree has of it.
 type Page struct {
 	Record *record.Record
 	// Open opens its body and returns the answer that brought it, in whose coding the body is then;
@@ -235,7 +235,7 @@ func (a *Writer) Page(p *Page) (e Entry, err error) {
 		{Name: "charset", Value: r.Charset},
 		{Name: "flags", Value: r.Flags},
 		{Name: "links", Value: r.HeaderLinks},
-		{Name: "sha-256", Value: hex.EncodeToString(r.Digest[:])},
+		{Name: "sha-256", Value: digestOf(r)},
 	})
 	body, err := a.read(p, &c)
 	if err != nil {
@@ -247,6 +247,14 @@ func (a *Writer) Page(p *Page) (e Entry, err error) {
 		e.Status, e.Time = int(r.Status), c.Answer.Time
 	}
 	return e, errors.Join(err, body.Close())
+}
+
+// digestOf returns the digest of a page as text; "" for a redirect, which has none.
+func digestOf(r *record.Record) string {
+	if r.State != record.Stored {
+		return ""
+	}
+	return hex.EncodeToString(r.Digest[:])
 }
 
 // read opens the body of a page, and computes its sums.

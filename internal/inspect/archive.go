@@ -143,10 +143,12 @@ func (t *pageText) of(tree *iut.Tree, r *record.Record) (string, error) {
 	return string(t.text), nil
 }
 
-// archivePages calls fn with the stored pages that an export has.
+// archivePages calls fn with the stored pages that an export has, and with the redirects whose
+// answers the tree keeps.
 func (i *Inspector) archivePages(ctx context.Context, in *part, fn func(*archive.Page) error) error {
 	return i.Index.Records(ctx, in.key, func(r record.Record, damage error) error {
-		if damage != nil || r.State != record.Stored || !in.takes(&r) {
+		kept := r.State == record.Stored || r.State == record.Redirected && !r.Extent.IsZero()
+		if damage != nil || !kept || !in.takes(&r) {
 			return nil
 		}
 		gone := false // the page, and no file of the archive
