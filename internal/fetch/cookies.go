@@ -185,12 +185,10 @@ func (c *Client) addCookies(r *http.Request, host string) {
 	if len(have) == 0 {
 		return
 	}
-	pairs := r.Header["Cookie"] // of Options.Header
-	pairs = slices.Clip(pairs)
+	pairs := slices.Clip(r.Header["Cookie"]) // of Options.Header
 	for _, cookie := range have {
 		pairs = append(pairs, cookie.Name+"="+cookie.Value)
 	}
-	r.Header = r.Header.Clone() // it is shared
 	r.Header["Cookie"] = []string{strings.Join(pairs, "; ")}
 }
 

@@ -178,9 +178,6 @@ type Client struct {
 	proxy   func(*url.URL) (*url.URL, error) // nil: no proxy is known
 	files   rawJar                           // Options.Cookies
 	session jar                              // cookies that answers set
-	// What nearly every request begins as: with the default Accept, and for the host of a seed. Their
-	// headers are shared by all that are under way, so nobody changes them.
-	plain, seeded *http.Request
 }
 
 // New makes a Client. Call Close when no Get runs any more.
@@ -208,7 +205,6 @@ func New(opts Options) *Client {
 		turns:  turns{limit: int64(max(opts.PerIP, 0)), addrs: map[netip.Addr]*turn{}},
 		limits: limits{whole: opts.Timeout, first: opts.FirstByte, window: rateWindow, ahead: lookAheadTimeout},
 	}
-	c.plain, c.seeded = c.request(defaultAccept, false), c.request(defaultAccept, true)
 	if opts.MinRate > 0 {
 		c.limits.least = min(opts.MinRate, math.MaxInt64/10) * 10
 	}
@@ -401,17 +397,9 @@ func (c *Client) open(w *watch, to *route, accept string) (*http.Response, *pool
 	}
 	origin := to.url.Scheme + "://" + to.url.Host
 	to.seed = (len(c.opts.Header) > 0 || c.opts.User != "" || c.opts.Password != "") && c.opts.SeedOrigin(origin)
-	kind := c.plain
-	switch {
-	case accept != "":
-		kind = c.request(accept, to.seed)
-	case to.seed:
-		kind = c.seeded
-	}
-	r := kind.WithContext(w.ctx) // a copy
+	r := c.request(cmp.Or(accept, defaultAccept), to.seed).WithContext(w.ctx)
 	r.URL, r.Host = to.url, to.url.Host
 	if login := c.opts.Logins[origin]; login != nil {
-		r.Header = r.Header.Clone() // it is shared
 		password, _ := login.Password()
 		r.SetBasicAuth(login.Username(), password)
 	}

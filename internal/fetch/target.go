@@ -16,9 +16,6 @@ func parseURL(rawURL string) (*url.URL, error) {
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
 		authority = rest[:i]
 	}
-	if isPlainHost(authority) {
-		return &url.URL{Scheme: scheme, Host: authority}, nil
-	}
 	u, err := url.Parse(scheme + "://" + authority)
 	if err != nil {
 		return nil, err
@@ -28,23 +25,6 @@ func parseURL(rawURL string) (*url.URL, error) {
 	}
 	u.User = nil
 	return u, nil
-}
-
-// isPlainHost reports whether net/url would take an authority as it is: letters, digits, dots and
-// hyphens, with a port or without.
-func isPlainHost(authority string) bool {
-	host, port, hasPort := strings.Cut(authority, ":")
-	for i := range len(host) {
-		if c := host[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '.' && c != '-' {
-			return false
-		}
-	}
-	for i := range len(port) {
-		if c := port[i]; c < '0' || c > '9' {
-			return false
-		}
-	}
-	return host != "" && hasPort == (port != "")
 }
 
 // setTarget sets path and query so that they are sent as they are spelt: the path as opaque text.

@@ -2,43 +2,8 @@ package fetch
 
 import (
 	"net/http"
-	"net/url"
 	"testing"
 )
-
-// What parseURL takes as it is must be what net/url makes of it.
-func TestPlainHostIsWhatNetURLTakes(t *testing.T) {
-	for authority, plain := range map[string]bool{
-		"example.org":         true,
-		"127.0.0.1:18471":     true,
-		"xn--bcher-kva.ch:80": true,
-		"a":                   true,
-		"":                    false,
-		":80":                 false,
-		"a:":                  false,
-		"a:8x":                false,
-		"a:1:2":               false,
-		"[::1]:80":            false,
-		"u@a":                 false,
-		"u:p@a":               false,
-		"A.org":               false,
-		"a%41":                false,
-		"a b":                 false,
-		"\u00e9.org":          false,
-	} {
-		if isPlainHost(authority) != plain {
-			t.Errorf("isPlainHost(%q) = %v", authority, !plain)
-		}
-		if !plain {
-			continue
-		}
-		got, err := parseURL("http://" + authority + "/a?b")
-		want, werr := url.Parse("http://" + authority)
-		if err != nil || werr != nil || *got != *want {
-			t.Errorf("%q: %+v %v, net/url says %+v %v", authority, got, err, want, werr)
-		}
-	}
-}
 
 // Cookies go by the path, however it is sent.
 func TestCookiesGoByThePath(t *testing.T) {
