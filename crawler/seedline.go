@@ -63,9 +63,6 @@ func checkCharacters(text string) error {
 		first >= utf8.RuneSelf && unicode.IsPunct(first) {
 		return fmt.Errorf("no URL begins with %q", first)
 	}
-	if isPlain(text) {
-		return nil // as nearly all are: the rest takes several times as long
-	}
 	query := strings.IndexByte(text, '?')
 	for i, r := range text {
 		blank, invisible := unicode.IsSpace(r), unicode.IsControl(r) || isFormat(r)
@@ -85,17 +82,6 @@ func checkCharacters(text string) error {
 		}
 	}
 	return nil
-}
-
-// isPlain reports whether a text has only characters that a URL may have anywhere.
-func isPlain(text string) bool {
-	for i := range len(text) {
-		switch c := text[i]; {
-		case c <= ' ', c >= 0x7f, c == '"', c == '<', c == '>', c == '\\', c == '^', c == '`', c == '{', c == '}':
-			return false
-		}
-	}
-	return true
 }
 
 // isFormat reports whether a character is one of those that format text and are not seen, such as a
