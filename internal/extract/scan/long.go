@@ -1,210 +1,74 @@
 package scan
 
-import "bytes"
-
-// A long is a token of more than MaxToken bytes of which the beginning is not there any more. It is
-// read past, and then counts for what follows as a shorter one does.
-type long struct {
-	kind   longKind
-	script scriptState // of the text of a script
-
-	element *name  // of a tag that Names have; nil: another one
-	name    []byte // of a tag
-	isStart bool
-	at      place // in a tag
-	quote   byte  // that ends the value
-	slash   bool  // the byte before is a slash that belongs to no value
-}
-
-type longKind uint8
-
-const (
-	noLong          longKind = iota
-	longTag                  // of any name
-	longComment              //
-	longDeclaration          // up to the next '>'
-	longSection              // CDATA
-	longRaw                  // the text of Scanner.raw
-)
-
-// A place is one in a tag.
-type place uint8
-
-const (
-	inTagName place = iota
-	beforeKey
-	inKeyName
-	behindKey
-	beforeValue
-	quoted
-	unquoted
+import (
+	"bytes"
+	"regexp"
+	"slices"
 )
 
 // slack is how much more than MaxToken there is of a token before it is taken for a long one: its
-// end begins behind MaxToken then.
+// end begins behind MaxToken then. No end tag of raw text is longer.
 const slack = 16
 
-// begin begins to read past the token at s.pos, which does not end in src.
-func (s *Scanner) begin() {
-	l := &s.long
-	*l = long{}
-	src, p := s.src, s.pos
+// mostName is how much of a name is kept, in bytes: more than any has that is looked for.
+const mostName = 32
+
+// shorten leaves out, of a tag, comment or declaration at s.pos that does not end in src, all that
+// neither says where it ends nor counts for what follows. So any length of it takes little memory.
+func (s *Scanner) shorten() {
+	token := s.src[s.pos:]
+	var short []byte
 	switch {
-	case s.raw != nil:
-		l.kind = longRaw
-	case src[p+1] == '/' && isLetter(src[p+2]), isLetter(src[p+1]):
-		l.kind, l.isStart = longTag, src[p+1] != '/'
-		s.pos++
-		if !l.isStart {
-			s.pos++
-		}
-		end := s.pos
-		for end < len(src) && inName[src[end]] != 0 {
-			end++
-		}
-		if end < len(src) {
-			l.name, l.at = bytes.Clone(src[s.pos:end]), beforeKey
-			if l.element = s.names.elements.get(foldedHash(l.name), l.name); l.element == nil {
-				l.element = s.names.other
-			}
-		}
-		s.pos = end
-	case bytes.HasPrefix(src[p:], []byte("<!--")):
-		l.kind = longComment
-		s.pos += len("<!--")
+	case isLetter(token[1]), token[1] == '/' && isLetter(token[2]):
+		short, s.shortened = shortTag(token), true
+	case bytes.HasPrefix(token, []byte("<!--")):
+		short = append([]byte("<!--x"), token[len(token)-len("--!"):]...)
 	default:
-		l.kind = longDeclaration
+		short = []byte{'<', token[1], '?'}
 	}
-	s.readPast()
+	s.dropped += len(s.src) - len(short)
+	s.src, s.pos = short, 0
 }
 
-// readPast goes on to the end of the long token. It is false if that is not there yet.
-func (s *Scanner) readPast() bool {
-	var ended bool
-	switch l := &s.long; l.kind {
-	case longTag:
-		ended = s.passTag()
-	case longComment:
-		ended = s.pass("--", []byte(">"), []byte("!>"))
-	case longSection:
-		ended = s.pass("]]", []byte(">"))
-	case longDeclaration:
-		ended = s.pass("", []byte(">"))
-	case longRaw:
-		ended = s.passRaw()
-	}
-	if ended || s.last {
-		s.long.kind = noLong
-	}
-	if !ended && s.last {
-		s.pos, s.raw = len(s.src), nil
-	}
-	return ended
-}
+// begun finds, of an attribute that has no end, what decides where that is: whether its name has
+// ended, its equals sign, and the first byte of its value, which may be a quote.
+var begun = regexp.MustCompile(`(?s)^.[^ \t\n\r\f/>=]*([ \t\n\r\f]?)[ \t\n\r\f]*(=?)[ \t\n\r\f]*(.?)`)
 
-// pass goes on behind the first place with before and then one of the ends.
-func (s *Scanner) pass(before string, ends ...[]byte) bool {
-	for p := s.pos; ; {
-		i := bytes.IndexByte(s.src[p:], '>')
-		if i < 0 {
-			// The end may have begun.
-			s.pos = max(s.pos, len(s.src)-len(before)-len("!"))
-			return false
-		}
-		p += i + 1
-		for _, end := range ends {
-			if text, ok := bytes.CutSuffix(s.src[s.pos:p], end); ok && bytes.HasSuffix(text, []byte(before)) {
-				s.pos = p
-				return true
-			}
-		}
+// shortTag returns a tag that goes on as this one does: with the same name, or the end of one that
+// is too long for any that is looked for, and of the attributes what there is of one that has no
+// end.
+func shortTag(tag []byte) []byte {
+	at := len("<")
+	if tag[at] == '/' {
+		at++
 	}
-}
-
-// passRaw goes on to the end tag of raw text.
-func (s *Scanner) passRaw() bool {
-	limit := len(s.src)
-	if !s.last { // an end tag that has begun is there as a whole then
-		limit = max(s.pos, limit-slack)
+	end := at
+	for end < len(tag) && inName[tag[end]] != 0 {
+		end++
 	}
-	end, at := s.endOfRaw(&s.long.script, limit)
-	s.pos = at
-	if end >= 0 {
-		s.raw = nil
+	short, name := bytes.Clone(tag[:at]), tag[at:end]
+	if len(name) > mostName {
+		short, name = append(short, 'x'), name[len(name)-mostName:]
 	}
-	return end >= 0
-}
-
-// passTag goes on behind a tag, byte by byte as [Scanner.attributes] does.
-func (s *Scanner) passTag() bool {
-	l := &s.long
-	for ; s.pos < len(s.src); s.pos++ {
-		c := s.src[s.pos]
-		switch l.at {
-		case quoted:
-			i := bytes.IndexByte(s.src[s.pos:], l.quote)
-			if i < 0 {
-				s.pos = len(s.src)
-				return false
-			}
-			s.pos += i
-			l.at, l.slash = beforeKey, false
+	short = append(short, name...)
+	if end == len(tag) {
+		return short
+	}
+	for end < len(tag) {
+		if isSpace(tag[end]) || tag[end] == '/' {
+			end++
 			continue
-		case beforeValue:
-			switch {
-			case isSpace(c):
-				continue
-			case c == '"', c == '\'':
-				l.at, l.quote = quoted, c
-				continue
-			case c != '>':
-				l.at = unquoted
-				continue
-			}
-		case unquoted:
-			if isSpace(c) {
-				l.at = beforeKey
-			}
-		case behindKey, inKeyName:
-			switch {
-			case c == '=':
-				l.at = beforeValue
-				continue
-			case isSpace(c) && l.at == inKeyName:
-				l.at = behindKey
-			}
 		}
-		if c == '>' {
-			s.pos++
-			s.passed()
-			return true
+		var a attribute
+		next := a.read(tag, end)
+		if next < 0 {
+			m := begun.FindSubmatch(tag[end:])
+			return slices.Concat(short, []byte(" x"), m[1], m[2], m[3])
 		}
-		l.step(c)
+		end = next
 	}
-	return false
-}
-
-// step goes on by a byte that ends neither the tag nor, in a value, that.
-func (l *long) step(c byte) {
-	if l.at == unquoted {
-		return
+	if tag[end-1] == '/' {
+		return append(short, '/')
 	}
-	l.slash = c == '/'
-	switch {
-	case l.slash:
-		l.at = beforeKey
-	case isSpace(c):
-		if l.at == inTagName {
-			l.at = beforeKey
-		}
-	case l.at != inTagName:
-		l.at = inKeyName
-	}
-}
-
-// passed lets a long tag count.
-func (s *Scanner) passed() {
-	l := &s.long
-	s.count(l.element, foldedHash(l.name), l.name, l.isStart, l.slash)
-	s.exceeded = s.exceeded || s.isWanted(l.element, l.isStart)
+	return append(short, ' ')
 }

@@ -26,23 +26,40 @@ func (s *Scanner) RawSource() (text []byte, more bool) {
 	start := s.pos
 	end, _ := s.endOfRaw(new(scriptState), len(s.src))
 	if end < 0 {
-		if end = len(s.src); !s.last && end-start < s.most+slack {
-			return nil, true
+		if end = len(s.src); !s.last {
+			if end-start < s.most+slack {
+				return nil, true
+			}
+			return s.src[start : start+s.most], false // Next skips it
 		}
-		defer s.unfinished(start)
-	} else {
-		s.pos, s.raw = end, nil
 	}
+	s.pos, s.raw = end, nil
 	return s.src[start:min(end, start+s.most)], false
 }
 
-// skipRaw goes to the end tag of s.raw. It gives false if there is none.
+// skipRaw goes to the end tag of s.raw. It gives false, and goes on as far as it can, if that is
+// not there.
 func (s *Scanner) skipRaw() bool {
-	end, _ := s.endOfRaw(new(scriptState), len(s.src))
-	if end < 0 {
+	limit := len(s.src)
+	if !s.last { // an end tag that has begun is there as a whole then
+		limit = max(s.pos, limit-slack)
+	}
+	end, at := s.endOfRaw(&s.script, limit)
+	if s.pos = at; end >= 0 {
+		s.raw, s.script = nil, scriptState{}
+	}
+	return end >= 0
+}
+
+// skipSection does the same for the end of a CDATA section.
+func (s *Scanner) skipSection() bool {
+	const end = "]]>"
+	i := bytes.Index(s.src[s.pos:], []byte(end))
+	if i < 0 {
+		s.pos = max(s.pos, len(s.src)-len(end)+1)
 		return false
 	}
-	s.pos, s.raw = end, nil
+	s.pos, s.section = s.pos+i+len(end), false
 	return true
 }
 
@@ -165,7 +182,7 @@ func (s *Scanner) declaration(p int) (next int, given Kind) {
 	} else if s.last {
 		next = end
 	} else if end-p >= s.most+slack {
-		s.long = long{kind: longSection}
+		s.section = true
 		next = end - len("]]")
 	}
 	end = min(end, p+s.most)

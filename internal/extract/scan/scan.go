@@ -40,10 +40,13 @@ type Scanner struct {
 	pos      int  // where Next goes on
 	dropped  int  // bytes that were before src
 	exceeded bool
-	most     int  // bytes of a token; MaxToken but for tests
-	long     long // the token that is read past, if any
+	most     int // bytes of a token; MaxToken but for tests
 
-	raw      *name // the element whose raw text is at pos; nil: none is
+	shortened bool // the tag at pos is longer than it stands there
+	section   bool // the rest of a CDATA section is at pos, of which the text was given
+
+	raw      *name       // the element whose raw text is at pos; nil: none is
+	script   scriptState // of the raw text before pos
 	drawings Drawings
 
 	latest   tag
@@ -106,11 +109,8 @@ func (s *Scanner) hasSections() bool { return s.XHTML || s.drawings.Foreign() }
 
 // Next goes on to the next tag or text that is wanted.
 func (s *Scanner) Next() Kind {
-	if s.long.kind != noLong && !s.readPast() {
-		if s.last {
-			return End
-		}
-		return More
+	if s.section && !s.skipSection() {
+		return s.unfinished(s.pos)
 	}
 	if s.raw != nil && !s.skipRaw() {
 		return s.unfinished(s.pos)
@@ -153,12 +153,12 @@ func (s *Scanner) Next() Kind {
 		switch {
 		case next < 0:
 			return s.unfinished(p)
-		case s.long.kind != noLong && given == End:
-			s.pos = next
-			return More
 		case given != End:
 			s.pos = next
 			return given
+		case s.section:
+			s.pos = next
+			return More
 		case s.raw != nil:
 			if s.pos = next; !s.skipRaw() {
 				return s.unfinished(s.pos)
@@ -192,10 +192,10 @@ func (s *Scanner) unfinished(p int) Kind {
 	s.pos = p
 	switch {
 	case s.last:
-		s.pos, s.raw = len(s.src), nil
+		s.pos, s.raw, s.section = len(s.src), nil, false
 		return End
-	case len(s.src)-p >= s.most+slack:
-		s.begin()
+	case s.raw == nil && !s.section && len(s.src)-p >= s.most+slack:
+		s.shorten()
 	}
 	return More
 }
@@ -228,12 +228,6 @@ func (s *Scanner) tag(p, q int, isStart bool) (next int, given Kind) {
 	if element == nil {
 		element = s.names.other
 	}
-	if element == nil && !s.drawings.Any() {
-		if next = q + 1; src[q] != '>' {
-			next = s.attributes(q, false)
-		}
-		return next, End
-	}
 	wanted := s.isWanted(element, isStart)
 	s.latest.found = 0
 	if next = q + 1; src[q] != '>' {
@@ -242,11 +236,16 @@ func (s *Scanner) tag(p, q int, isStart bool) (next int, given Kind) {
 	if next < 0 {
 		return next, End
 	}
+	isLong := s.shortened || next-p >= s.most
+	s.shortened = false
+	if element == nil && !s.drawings.Any() {
+		return next, End
+	}
 	s.count(element, h, src[nameAt:q], isStart, isStart && s.hasSlash(next))
 	switch {
 	case !wanted:
 		return next, End
-	case next-p >= s.most:
+	case isLong:
 		s.exceeded = true
 		return next, End
 	}
