@@ -337,6 +337,7 @@ func (s *segments) short(ends map[uint32]int64) (map[uint32]int64, error) {
 // recover is Recover. The next sync covers each segment that has pages which no commit covers: one
 // that is adopted may name a body in another segment.
 func (s *segments) recover(ends map[uint32]int64) error {
+	clear(s.dirty)
 	for number, name := range s.names {
 		end, err := s.scan(number, ends[number], func(f Facts) error {
 			s.loose[f.URL], s.dirty[name] = f, true
@@ -349,11 +350,8 @@ func (s *segments) recover(ends map[uint32]int64) error {
 			return err
 		}
 	}
-	if len(s.dirty) == 0 {
-		return nil
-	}
-	// The process that made them may not have made their names durable.
-	return DiskError("sync "+segmentFolder, errors.Join(s.fs.SyncDir(segmentFolder), s.fs.SyncDir(".")))
+	s.named = len(s.dirty) == 0
+	return nil
 }
 
 // cut cuts a segment, and removes one of which nothing is left.

@@ -55,7 +55,8 @@ type segments struct {
 	latest uint32            // guarded by mu; the highest number of them
 	free   []*segment        // guarded by mu; open ones that nobody writes
 	loose  map[string]Facts  // guarded by mu; whole pages of earlier runs that the index does not know
-	dirty  map[string]bool   // guarded by mu; names of what is not synced
+	dirty  map[string]bool   // guarded by mu; names of what may not be synced
+	named  bool              // guarded by mu; the names of segments of earlier processes are durable
 	kept   bodies            // guarded by mu
 }
 
@@ -69,7 +70,8 @@ func newSegments(disk FS, opts SegmentOptions) *segments {
 	}
 }
 
-// find finds the segments, and makes their folder if create is set.
+// find finds the segments, and makes their folder if create is set. The processes that made them
+// may not have synced them: the next sync does, unless recover says which of them need it.
 func (s *segments) find(create bool) error {
 	if create {
 		if err := s.fs.Mkdir(segmentFolder); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -77,6 +79,10 @@ func (s *segments) find(create bool) error {
 		}
 	}
 	_, err := s.list()
+	for _, name := range s.names {
+		s.dirty[name] = true
+	}
+	s.named = len(s.names) == 0
 	return err
 }
 
@@ -318,11 +324,16 @@ func (s *segments) same(c *archive.Capture) *archive.Same {
 // file that is still open.
 func (s *segments) sync() error {
 	s.mu.Lock()
-	dirty := s.dirty
-	s.dirty = make(map[string]bool, len(dirty))
+	dirty, named := s.dirty, s.named
+	s.dirty, s.named = make(map[string]bool, len(dirty)), true
 	s.mu.Unlock()
 	if s.fs.SyncMode() != "fsync" {
 		return nil
+	}
+	if !named {
+		if err := errors.Join(s.fs.SyncDir(segmentFolder), s.fs.SyncDir(".")); err != nil {
+			return err
+		}
 	}
 	for name := range dirty {
 		f, err := s.fs.Open(name, os.O_RDONLY)
@@ -347,7 +358,7 @@ func (s *segments) close() error {
 	return err
 }
 
-// adopt has nothing more to be synced, see recover.
+// adopt has nothing more to be synced, see find and recover.
 func (s *segments) adopt(at Facts) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
