@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -103,6 +104,7 @@ func requireChecked(t testing.TB, dir string) {
 
 // TestKnownAnswer crawls a web whose right answer is known, with few and many crawlers.
 func TestKnownAnswer(t *testing.T) {
+	t.Parallel()
 	for _, size := range []struct {
 		buffers, crawlers, downloads, pages int
 		order                               string
@@ -190,25 +192,19 @@ func TestMaxPages(t *testing.T) {
 // TestStop cancels the context: the run ends at once, cleanly, and the next one finishes the job.
 func TestStop(t *testing.T) {
 	t.Parallel()
-	web := serve(t, testweb.Options{Kind: testweb.Tree, Hosts: 5, Pages: 600, Seed: 4, Latency: 2 * time.Millisecond})
+	web := serve(t, testweb.Options{Kind: testweb.Tree, Hosts: 5, Pages: sized(600, 300), Seed: 4, Latency: 2 * time.Millisecond})
 	dir := t.TempDir()
 	opts := options(dir, web)
 	for range 3 {
 		ctx, cancel := context.WithCancel(t.Context())
-		seen := 0
-		opts.OnOutcome = nil
+		var seen atomic.Int64
 		opts.Buffers, opts.Crawlers = 1, 2
-		stopAt := make(chan struct{}, 10_000)
-		opts.OnOutcome = func(crawler.Outcome) { stopAt <- struct{}{} }
-		go func() {
-			for range stopAt {
-				if seen++; seen == 50 {
-					cancel()
-				}
+		opts.OnOutcome = func(crawler.Outcome) {
+			if seen.Add(1) == 50 {
+				cancel()
 			}
-		}()
+		}
 		result, err := crawler.Run(ctx, opts)
-		close(stopAt)
 		cancel()
 		if err != nil {
 			t.Fatal(err)

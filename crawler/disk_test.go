@@ -97,7 +97,7 @@ func requireDiskError(t testing.TB, err error, number syscall.Errno) {
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	web := serve(t, testweb.Options{
-		Kind: testweb.Linked, Hosts: 10, Pages: 400, Seed: 21, MinSize: 500, MaxSize: 150 << 10,
+		Kind: testweb.Linked, Hosts: 10, Pages: sized(400, 150), Seed: 21, MinSize: 500, MaxSize: 150 << 10,
 		Redirects: .05, Texts: .05, Images: .05, NoIndex: .05,
 	})
 	for _, tt := range []struct {

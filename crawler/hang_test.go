@@ -79,6 +79,7 @@ func (f *hangingFile) Write(b []byte) (int, error) {
 // a crawl that is stopped ends all the same, with an error that says so. The tree is whole, and
 // once the disk is well the same options go on to the known answer.
 func TestHangingDisk(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		at, what, stack string
 		after           int64 // calls that go through
@@ -237,6 +238,7 @@ func requireStuck(t *testing.T, opts crawler.Options, disk *hangingDisk, parts .
 
 // TestHangingCallbacks: a call-back that does not come back does not hold up the end of the crawl.
 func TestHangingCallbacks(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"Allow", "OnPage", "Edge", "OnOutcome", "Started", "Progress"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -47,7 +47,7 @@ func TestGoodBesideHostile(t *testing.T) {
 	startHostile(t, 0, 0).Stop() // what the runtime opens for the first connection stays open
 	leaks, files := goleak.IgnoreCurrent(), descriptors(t, "self")
 	hostile := startHostile(t, time.Hour, 5)
-	web := serve(t, testweb.Options{Kind: testweb.Linked, Hosts: 30, Pages: sized(300, 100), Seed: 5, MaxSize: 3000, Latency: time.Millisecond})
+	web := serve(t, testweb.Options{Kind: testweb.Linked, Hosts: 30, Pages: sized(300, 60), Seed: 5, MaxSize: 3000, Latency: time.Millisecond})
 	dir := t.TempDir()
 	opts := options(dir, web)
 	opts.Seeds = append(hostile.Seeds(), opts.Seeds...)

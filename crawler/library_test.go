@@ -114,7 +114,7 @@ func TestLinksQueue(t *testing.T) {
 // later run of the same tree goes on with the pages that were not done.
 func TestCallbackFails(t *testing.T) {
 	boom := errors.New("boom")
-	g := star(200)
+	g := star(sized(200, 40))
 	for _, tt := range []struct {
 		name string
 		set  func(o *crawler.Options, fail func())

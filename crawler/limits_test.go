@@ -350,10 +350,11 @@ func (f *slowFile) Write(b []byte) (int, error) {
 // and what is between the two stays within the limits.
 func TestSlowDisk(t *testing.T) {
 	t.Parallel()
+	pages := sized(1200, 400)
 	const (
-		hosts, pages, size = 8, 1200, 16 << 10
-		crawlers, bodies   = 8, 256 << 10
-		buffers, buffered  = 2, 128 << 10
+		hosts, size       = 8, 16 << 10
+		crawlers, bodies  = 8, 256 << 10
+		buffers, buffered = 2, 128 << 10
 		// What the server has sent and nobody has read is at most one page for each download.
 		limit = bodies + buffers*buffered + crawlers*size
 	)
@@ -405,7 +406,7 @@ func TestSlowDisk(t *testing.T) {
 	if most.Load() > limit {
 		t.Errorf("%d bytes were sent and not yet written, the limit is %d", most.Load(), limit)
 	}
-	if n := len(crawled(t, opts.Output)); n != pages || disk.written.Load() != pages*size {
+	if n := len(crawled(t, opts.Output)); n != pages || disk.written.Load() != int64(pages*size) {
 		t.Errorf("%d pages stored and %d bytes written, want %d and %d", n, disk.written.Load(), pages, pages*size)
 	}
 }

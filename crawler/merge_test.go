@@ -246,6 +246,7 @@ func indexFaults(t testing.TB, path string) bool {
 // TestMergeWithoutIndex stops a crawl at a random point and takes its index away: merge makes
 // pending what the rule says, and the crawl goes on to the same set of pages.
 func TestMergeWithoutIndex(t *testing.T) {
+	t.Parallel()
 	random := testseed.Draw(t)
 	rng := rand.New(rand.NewPCG(random, 0))
 	for _, kind := range []struct {
@@ -330,10 +331,10 @@ func TestMergeWithoutIndex(t *testing.T) {
 // TestRunWithoutIndex: the crawl itself makes a missing index from the folders before it goes on.
 func TestRunWithoutIndex(t *testing.T) {
 	t.Parallel()
-	web := serve(t, testweb.Options{Kind: testweb.Tree, Hosts: 6, Pages: 300, Seed: 32, MinSize: 300, MaxSize: 3000, NoIndex: .05, Redirects: .05})
+	web := serve(t, testweb.Options{Kind: testweb.Tree, Hosts: 6, Pages: sized(300, 120), Seed: 32, MinSize: 300, MaxSize: 3000, NoIndex: .05, Redirects: .05})
 	dir := t.TempDir()
 	opts := options(dir, web)
-	opts.MaxPages = 120
+	opts.MaxPages = int64(sized(120, 50))
 	if _, err := crawler.Run(t.Context(), opts); err != nil {
 		t.Fatal(err)
 	}

@@ -232,10 +232,11 @@ func TestOrderKnownAnswer(t *testing.T) {
 // TestOrderChanges: a later run in another order takes over what is pending.
 func TestOrderChanges(t *testing.T) {
 	t.Parallel()
-	web := serve(t, testweb.Options{Kind: testweb.Linked, Hosts: 5, Pages: 300, Seed: 3, MinSize: 300, MaxSize: 900})
+	web := serve(t, testweb.Options{Kind: testweb.Linked, Hosts: 5, Pages: sized(300, 120), Seed: 3, MinSize: 300, MaxSize: 900})
+	most := int64(sized(60, 25))
 	dir := t.TempDir()
 	for _, order := range []crawler.Options{
-		{Order: "priority", MaxPages: 60}, {Order: "breadth", MaxPages: 60}, {Order: "priority", ScoreBy: "inlinks", MaxPages: 60}, {},
+		{Order: "priority", MaxPages: most}, {Order: "breadth", MaxPages: most}, {Order: "priority", ScoreBy: "inlinks", MaxPages: most}, {},
 	} {
 		opts := options(dir, web)
 		opts.Order, opts.ScoreBy, opts.MaxPages, opts.NoSync = order.Order, order.ScoreBy, order.MaxPages, true

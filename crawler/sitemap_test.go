@@ -163,7 +163,7 @@ func mapIndex(locs ...string) string {
 func TestSitemapKnownAnswer(t *testing.T) {
 	t.Parallel()
 	web := serve(t, testweb.Options{
-		Kind: testweb.Linked, Hosts: 15, Pages: 300, Seed: 11, MinSize: 300, MaxSize: 900,
+		Kind: testweb.Linked, Hosts: 15, Pages: sized(300, 150), Seed: 11, MinSize: 300, MaxSize: 900,
 		Redirects: .03, Texts: .02, Images: .02, NoIndex: .02, Private: .02, Hidden: .2,
 	})
 	dir := t.TempDir()

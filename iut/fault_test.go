@@ -174,7 +174,7 @@ func TestFailAtEveryCallOnDisk(t *testing.T) {
 func everyCall(t *testing.T) int {
 	t.Helper()
 	if testing.Short() {
-		return 4
+		return 8
 	}
 	return 1
 }

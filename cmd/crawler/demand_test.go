@@ -15,6 +15,7 @@ import (
 // buffers are emptied once an hour and the crawl has other things to do: after a kill the host is
 // not asked.
 func TestDemandOutlivesAKill(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name   string
 		path   string // of what is answered so; "": of whatever is asked first, which is a page
@@ -87,7 +88,7 @@ func TestDemandOutlivesAKill(t *testing.T) {
 			p := begin(first, "-flush-interval", "1h")
 			<-s.asked("/hang") // what is behind it keeps the crawl from being out of work
 			var why string
-			for late := time.Now().Add(time.Minute); !strings.Contains(why, tt.why); {
+			for late := time.Now().Add(patience); !strings.Contains(why, tt.why); {
 				if time.Now().After(late) {
 					t.Errorf("what the host demands is not committed: %s", why)
 					break

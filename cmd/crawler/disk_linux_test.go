@@ -95,6 +95,7 @@ func startWeb(t *testing.T, opts testweb.Options) *testweb.Web {
 // exit 4 and a whole tree; with it the crawl pauses and goes on when there is room. Either way it
 // comes to the known answer.
 func TestFullFileSystem(t *testing.T) {
+	t.Parallel()
 	web := startWeb(t, testweb.Options{
 		Kind: testweb.Linked, Hosts: 6, Pages: 500, Seed: 41, MinSize: 1000, MaxSize: 40 << 10, Redirects: .05,
 	})

@@ -73,6 +73,7 @@ var runDocuments = []string{"README.md", "docs/guide.md", "docs/operation.md"}
 // each, with seed files; their lines that call crawler must end without an error.
 // https://example.org is the test's own site, testdata/docs.
 func TestDocuments(t *testing.T) {
+	t.Parallel()
 	bin := filepath.Dir(builtCommand())
 	block := regexp.MustCompile("(?ms)^```(console|sh)\n(.*?)^```$")
 	for _, name := range runDocuments {

@@ -68,7 +68,7 @@ var builtDir string
 // builtCommand builds the command as users build it, once, and returns the name of its file.
 var builtCommand = sync.OnceValue(func() string {
 	name := filepath.Join(builtDir, "crawler")
-	cmd := exec.Command("go", "build", "-o", name, ".")
+	cmd := exec.Command("go", "build", "-trimpath", "-o", name, ".") // make build finds it in the cache
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		panic(fmt.Sprintf("%v\n%s", err, out))
@@ -198,6 +198,7 @@ func killSizes() (pages, rounds int) {
 // TestKill kills a crawl ten times at random moments and lets it finish: nothing is lost, nothing
 // is doubled, check finds no fault after any kill, and hardly anything is asked again.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	random := testseed.Draw(t)
 	for i, kind := range []struct {
 		name string

@@ -61,6 +61,7 @@ func TestOutlet(t *testing.T) {
 // TestNobodyReads: with standard error a pipe that is full and that nobody empties, a crawl ends
 // when its time is over, and a second signal ends it at once.
 func TestNobodyReads(t *testing.T) {
+	t.Parallel()
 	web := testweb.New(testweb.Options{Pages: 500, Latency: 50 * time.Millisecond})
 	if err := web.Start(0); err != nil {
 		t.Fatal(err)

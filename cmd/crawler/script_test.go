@@ -66,6 +66,7 @@ const noPause = "atexit_sleep_ms=0"
 // The command is built as users build it: with the race detector, which other tests run it under,
 // all scripts together would take minutes.
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	command := builtCommand()
 	bin := filepath.Dir(command)
 	testscript.Run(t, testscript.Params{

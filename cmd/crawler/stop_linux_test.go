@@ -46,7 +46,7 @@ func TestStopWhileServersStall(t *testing.T) {
 		server := httptest.NewServer(s)
 		defer server.Close()
 		defer s.end()
-		args := append([]string{"-delay", "10ms", "-per-host", "2", "-scope", "host", "-timeout", "10m"}, tt.flags...)
+		args := append([]string{"-delay", "30ms", "-per-host", "2", "-scope", "host", "-timeout", "10m"}, tt.flags...)
 		args = append(args, server.URL+"/endless/1", server.URL+"/hang")
 		dir := t.TempDir()
 		cmd := child(dir, args...)

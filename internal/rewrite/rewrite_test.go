@@ -249,7 +249,7 @@ type counted struct {
 }
 
 func (c *counted) Write(b []byte) (int, error) {
-	if c.tick++; c.tick%100 == 0 {
+	if c.tick++; c.tick%2000 == 0 {
 		var m runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&m)

@@ -27,8 +27,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // all are options with everything in them.
 func all(kind Kind) Options {
+	pages := 2000
+	if testing.Short() {
+		pages = 1200
+	}
 	return Options{
-		Kind: kind, Hosts: 13, Pages: 2000, Seed: 7, MinSize: 500, MaxSize: 3000,
+		Kind: kind, Hosts: 13, Pages: pages, Seed: 7, MinSize: 500, MaxSize: 3000,
 		Redirects: .06, Errors: .06, Texts: .05, Images: .05, NoIndex: .05, Private: .05,
 	}
 }
