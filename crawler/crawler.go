@@ -30,7 +30,8 @@ type crawler struct {
 
 	number int // from 1
 	buf    *buffer.Buffer[*iut.Item]
-	batch  queue // URLs taken, and URLs done or given back
+	turn   <-chan struct{} // closed when its items may go into the buffer; nil: at any time
+	batch  queue           // URLs taken, and URLs done or given back
 	flying atomic.Int64
 }
 

@@ -21,21 +21,22 @@ import (
 
 // An engine is one run. Everything in it lives as long as the run does.
 type engine struct {
-	opts     Options
-	files    cleaner.Files
-	begun    begun
-	seeds    givenSeeds
-	ends     ends
-	store    stores
-	rules    rules
-	network  network
-	frontier *frontier.Frontier // lends URLs to the crawlers, which put what came of them into the buffers
-	crawlers []*crawler
-	buffers  []*buffer.Buffer[*iut.Item]
-	places   places
-	limit    pageLimit
-	check    finalCheck
-	measured measured
+	opts      Options
+	files     cleaner.Files
+	begun     begun
+	seeds     givenSeeds
+	ends      ends
+	store     stores
+	rules     rules
+	network   network
+	frontier  *frontier.Frontier // lends URLs to the crawlers, which put what came of them into the buffers
+	crawlers  []*crawler
+	buffers   []*buffer.Buffer[*iut.Item]
+	places    places
+	limit     pageLimit
+	importing *importing // nil: answers come from the network
+	check     finalCheck
+	measured  measured
 }
 
 // newEngine returns the engine of a run, which lives until its fail is called.

@@ -30,6 +30,7 @@ func (e *engine) open(ctx context.Context) error {
 		e.addSeeds,
 		e.openIndex,
 		e.beginRun,
+		e.scanArchives,
 		e.enterSeeds,
 		e.takeOptions, // pages of earlier runs get the links that count now
 		e.keepEdges,
@@ -184,7 +185,7 @@ func (e *engine) enterSeeds(ctx context.Context) (err error) {
 
 // findWork returns ErrNoWork if there is none, and warns of options that hardly find any.
 func (e *engine) findWork(context.Context) error {
-	if e.store.index.Totals().Pending() == 0 && !e.begun.seeded {
+	if e.store.index.Totals().Pending() == 0 && !e.begun.seeded && e.importing == nil {
 		return ErrNoWork
 	}
 	if !e.opts.accepts("text/html") && !e.opts.accepts("application/xhtml+xml") {

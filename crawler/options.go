@@ -46,7 +46,14 @@ type Options struct {
 	// before anything is fetched; what came before it stays in the tree. Who waits for a seed
 	// should end with an error when the context of Run does.
 	MoreSeeds iter.Seq2[string, error]
-	Time      time.Duration // fetch this long in this run, then drain; 0: until nothing is left
+	// Archives are WARC files: the run takes its answers from them in place of the network, and ends
+	// when all are read. Each capture of a URL that has no outcome brings one, the first in the order
+	// of the files; links become records, and stay pending for a later run without Archives. URLs of
+	// which the archive does not say where they come from, and the tree does not know, are seeds. How
+	// requests are made does not count then, nor does robots.txt; there is one buffer, and one
+	// crawler. A damaged file is read as far as it is whole, see Result.Imported.
+	Archives []string
+	Time     time.Duration // fetch this long in this run, then drain; 0: until nothing is left
 
 	Buffers       int           // 0: 6
 	BufferSize    int           // items; 0: 1000

@@ -19,7 +19,8 @@ type Progress struct {
 	PerSecond     float64 // in the last second
 	Mean          float64 // since the start
 	Waiting       string  // what it waits for, "" when it is busy
-	Phase         string  // "fetch" or "drain"
+	Phase         string  // "fetch" or "drain"; "scan" while archives are read for the first time
+	Read, Size    int64   // bytes of Options.Archives, in the present pass over them; 0: there are none
 }
 
 // String returns the progress in one line of at most 80 bytes.
@@ -29,6 +30,9 @@ func (p Progress) String() string { return p.Line(80) }
 // matters most comes first: pages, rate, URLs that wait, failures, what the crawl waits for, when
 // it stops. Of what follows, that is left out for which there is no room.
 func (p Progress) Line(width int) string {
+	if p.Size > 0 {
+		return p.importing()
+	}
 	parts := []string{counted(p.Pages, "page"), rate(p.PerSecond) + "/s", short(p.Pending) + " waiting", short(p.Failed) + " failed"}
 	if p.Waiting != "" {
 		parts = append(parts, p.Waiting)
@@ -52,6 +56,23 @@ func (p Progress) Line(width int) string {
 	}
 	if width > 0 && len(line) > width {
 		line = line[:width]
+	}
+	return line
+}
+
+// importing is Line for a run with Options.Archives.
+func (p Progress) importing() string {
+	part := fmt.Sprintf("%d %% of %s", p.Read*100/p.Size, Bytes(p.Size))
+	if p.Phase == "scan" {
+		return "looking through the archives, " + part
+	}
+	line := counted(p.Pages, "page") + ", " + rate(p.PerSecond) + "/s, " + part
+	switch {
+	case p.Phase != "fetch":
+		line += ", emptying the buffers"
+	case p.Read > 0:
+		left := time.Duration(float64(p.Elapsed) * float64(p.Size-p.Read) / float64(p.Read))
+		line += ", " + words.Span(left) + " left"
 	}
 	return line
 }

@@ -51,6 +51,12 @@ func (c *crawler) put(item *iut.Item) bool {
 			return false
 		}
 	}
+	if c.turn != nil {
+		select {
+		case <-c.turn:
+		case <-c.ends.alive.Done(): // and Add fails
+		}
+	}
 	// A buffer counts no item for more than it may hold. What goes over is counted for all
 	// together, until it is committed, which is at once: then there is never much of it.
 	over := max(0, min(weigh(item)-c.opts.BufferBytes, overBytes))

@@ -94,6 +94,9 @@ func (e *engine) progress() Progress {
 	for _, c := range e.crawlers {
 		busy = busy || c.flying.Load() > 0
 	}
+	if e.importing != nil {
+		p.Read, p.Size = e.importing.files.Progress()
+	}
 	if e.ends.fetching.Err() != nil {
 		p.Phase = "drain"
 	} else if p.Waiting = e.network.pause.String(); p.Waiting == "" && !busy {

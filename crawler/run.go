@@ -50,6 +50,8 @@ type Result struct {
 	// SeedsFailed is true if the run asked something and stored no page, and each seed that it had
 	// to ask failed or could not be reached. It is false if ctx ended the run, and with NoTree.
 	SeedsFailed bool
+	// Imported says what became of what stands in Options.Archives; zero without.
+	Imported Imported
 }
 
 // Run crawls until ctx ends, opts.Time is over or nothing is left. Then, one step after the
@@ -81,7 +83,12 @@ func Run(ctx context.Context, opts Options) (Result, error) {
 	if opts.LimitHeap { // while seeds are read, the filter may come to its whole size
 		defer debug.SetMemoryLimit(debug.SetMemoryLimit(opts.heap(opts.SeenBytes)))
 	}
+	archives, err := opts.openArchives()
+	if err != nil {
+		return Result{}, err
+	}
 	e := newEngine(ctx, opts, files)
+	e.importing = archives
 	defer e.ends.fail(nil)
 	var result Result
 	hung := e.ends.watch.Guard(func() { result, err = e.openAndCrawl(ctx) }, func() { err = errors.Join(err, e.close()) })
@@ -172,13 +179,20 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 			e.ends.stop(errStopped) // before anything is asked
 		}
 	}
-	e.startFetching(p)
+	if e.importing != nil {
+		e.startImporting(p)
+	} else {
+		e.startFetching(p)
+	}
 	<-e.ends.fetching.Done()
 	grace := time.AfterFunc(downloadGrace, e.ends.cut)
 	crawlErr := p.crawlers.Wait()
 	grace.Stop()
 
 	result := Result{Files: e.files, Closed: e.seeds.closed, Ended: context.Cause(e.ends.fetching).Error()}
+	if e.importing != nil {
+		result.Imported = e.importing.report
+	}
 	if errors.Is(context.Cause(e.ends.fetching), errNothingLeft) && e.store.index.Totals().Pending() > 0 {
 		result.Waits = e.frontier.Waiting()
 	}
@@ -236,6 +250,9 @@ func (e *engine) committed(set []*iut.Item, c storage.Committed) {
 	done := make([]frontier.Done, 0, len(set))
 	var times []record.HostTimes
 	robots := 0
+	if e.importing != nil {
+		e.importing.committed(set)
+	}
 	for i, it := range set {
 		if it.Over > 0 {
 			e.places.over.Release(it.Over)
@@ -268,10 +285,12 @@ func (e *engine) committed(set []*iut.Item, c storage.Committed) {
 			e.rules.scorer.Known(l.Fingerprint, l.Rank)
 		}
 	}
-	// New URLs first: between the two calls nothing must look as if nothing were left.
-	e.frontier.Add(c.Fresh, c.Tx)
-	e.frontier.Done(done, times)
-	e.frontier.Expect(-robots)
+	if e.importing == nil {
+		// New URLs first: between the two calls nothing must look as if nothing were left.
+		e.frontier.Add(c.Fresh, c.Tx)
+		e.frontier.Done(done, times)
+		e.frontier.Expect(-robots)
+	}
 	if e.opts.MaxBytes > 0 && e.store.index.Runs().Current().Bytes >= e.opts.MaxBytes {
 		e.ends.stop(errBytes)
 	}
@@ -286,12 +305,12 @@ func (e *engine) flushAll() {
 
 // close releases everything.
 func (e *engine) close() error {
-	var err error
+	err := e.importing.close()
 	if e.network.client != nil {
 		e.network.client.Close()
 	}
 	if e.store.contents != nil {
-		err = e.store.contents.set.Close()
+		err = errors.Join(err, e.store.contents.set.Close())
 	}
 	if e.store.edges != nil {
 		err = errors.Join(err, iut.DiskError("edges", e.store.edges.Close()))

@@ -100,6 +100,10 @@ func (f Facts) AppendLine(b []byte) []byte {
 	return append(b, '\n')
 }
 
+// ParseFacts reads the line of source.txt, without its end, as metadata records of segments have
+// it. Anything else is [ErrTorn].
+func ParseFacts(line string) (Facts, error) { return parseLine([]byte(line + "\n")) }
+
 // parseLine reads a line that AppendLine made. Anything else, if only by one byte, is [ErrTorn].
 func parseLine(line []byte) (Facts, error) {
 	var f Facts

@@ -50,8 +50,11 @@ func (s *subcommand) help() string {
 
 func (s *subcommand) check(operands []string) error {
 	most, takes := 1, "one argument"
-	if s.operand == "" {
+	switch {
+	case s.operand == "":
 		most, takes = 0, "no argument"
+	case strings.HasSuffix(s.operand, "..."):
+		most = len(operands)
 	}
 	switch {
 	case len(operands) > most:
@@ -66,7 +69,7 @@ func (s *subcommand) check(operands []string) error {
 		}
 	}
 	if s.operand != "" && s.operand[0] != '[' && first(operands) == "" {
-		return usagef("%s takes a %s; usage: crawler %s", s.name, s.operand, s.call())
+		return usagef("%s takes a %s; usage: crawler %s", s.name, strings.TrimSuffix(s.operand, "..."), s.call())
 	}
 	return nil
 }

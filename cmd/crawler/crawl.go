@@ -114,7 +114,7 @@ func (c *command) run(ctx context.Context, opts crawler.Options) (crawler.Result
 	}
 	if !c.flags.quiet {
 		defer context.AfterFunc(ctx, func() {
-			fmt.Fprintln(show, "crawler: stopping: downloads get 10 s, then the results are written; a second signal forces")
+			fmt.Fprintln(show, "crawler: stopping: what is under way gets 10 s, then the results are written; a second signal forces")
 		})()
 	}
 	if c.flags.pprof == "" {
@@ -210,6 +210,9 @@ func (c *command) probe(tree, output string) error {
 // standard input, whose seeds the tree has.
 func (c *command) goOn() string {
 	line := c.args[:1:1]
+	if c.isImport() {
+		line = c.args[:2:2]
+	}
 	for _, s := range c.set {
 		name, value := "-"+s.option.name, s.value
 		switch s.option.name {

@@ -147,7 +147,7 @@ func newCommand(args []string) *command {
 		c.urlCommand("why", "explain what happened to a URL, or why it waits"),
 		c.checkCommand(), c.retryCommand(), c.convertCommand(), c.optionsCommand(),
 		c.statsCommand(), c.rankCommand(),
-		c.exportCommand(), c.serveCommand(), c.brokenCommand(), c.demoCommand(), c.helpCommand(), c.versionCommand(),
+		c.exportCommand(), c.importCommand(), c.serveCommand(), c.brokenCommand(), c.demoCommand(), c.helpCommand(), c.versionCommand(),
 		c.generateCommand(),
 	}
 	return c

@@ -65,6 +65,10 @@ func (p *progress) begin(opts crawler.Options) {
 	if opts.Time > 0 {
 		until = "for " + words.Span(opts.Time)
 	}
+	if n := len(opts.Archives); n > 0 {
+		fmt.Fprintf(p, "crawler: importing %s into %s; the results go to %s\n", words.Count(n, "file"), opts.Tree, opts.Output)
+		return
+	}
 	fmt.Fprintf(p, "crawler: crawling into %s %s; the results go to %s\n", opts.Tree, until, opts.Output)
 }
 

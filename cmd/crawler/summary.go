@@ -48,7 +48,9 @@ func (c *command) summary(r crawler.Result, opts crawler.Options) {
 	var b bytes.Buffer
 	came(&b, r, opts)
 	fmt.Fprintf(&b, "files     %s %s %s %s; pages below %s\n", r.Files.Res, r.Files.Res2, r.Files.Statistics, r.Files.Hourly, opts.Tree)
-	if r.Total.Pending() > r.Total.Held || r.Total.Sitemaps > 0 && opts.ReadsSitemaps() {
+	if len(opts.Archives) > 0 && r.Imported.All {
+		fmt.Fprintf(&b, "to go on  %s\n", c.crawlOn())
+	} else if r.Total.Pending() > r.Total.Held || r.Total.Sitemaps > 0 && opts.ReadsSitemaps() || len(opts.Archives) > 0 {
 		fmt.Fprintf(&b, "to go on  %s\n", c.goOn())
 	}
 	fmt.Fprintf(&b, "crawler: %s", r.Ended)
@@ -68,6 +70,9 @@ func came(b *bytes.Buffer, r crawler.Result, opts crawler.Options) {
 		fmt.Fprintf(b, "; links of %s not followed (nofollow)", words.Count(n, "page"))
 	}
 	b.WriteByte('\n')
+	if len(opts.Archives) > 0 {
+		fmt.Fprintf(b, "archives  %s\n", imported(r.Imported))
+	}
 	failures(b, r.Failures)
 	fmt.Fprintf(b, "the tree  %s, %s pending", words.Count(r.Total.Stored, "page"), words.Count(r.Total.Pending(), "URL"))
 	if r.Total.Held > 0 {

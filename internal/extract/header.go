@@ -71,6 +71,21 @@ func keep(url, rel, media string) string {
 	return url
 }
 
+// LinkHeader returns Link headers of which HeaderLinks makes links with these Kept.
+func LinkHeader(kept []string) (list []string) {
+	for _, k := range kept {
+		switch mark, url := marked(k); mark {
+		case "":
+			list = append(list, "<"+url+">; rel=next")
+		case markAsset:
+			list = append(list, "<"+url+">; rel=preload")
+		default:
+			list = append(list, "<"+url+">; rel=alternate; type=\""+mark+"\"")
+		}
+	}
+	return list
+}
+
 // marked returns the mark of a header link, and its URL.
 func marked(kept string) (mark, url string) {
 	if strings.HasPrefix(kept, "http://") || strings.HasPrefix(kept, "https://") {

@@ -48,6 +48,7 @@ const (
 	maxLines    = 1000     // lines of one that has arrived
 	defaultIdle = 512
 	idleTimeout = 30 * time.Second
+	takeTimeout = time.Hour // of an answer that is there already
 
 	otherSize = 1 << 20     // bytes of a body that are kept of an answer that is not 2xx
 	drainSize = 64 << 10    // bytes of a dropped body that are read to keep its connection
@@ -242,11 +243,7 @@ func (c *Client) Get(ctx context.Context, rawURL string, req Request) (res *Resp
 	defer c.asking.Add(-1)
 	w := newWatch(ctx, c.limits)
 	defer w.stop()
-	defer func() {
-		if p := recover(); p != nil {
-			res, err = nil, &Error{Panic, false, fmt.Errorf("%s\n%s", printable(fmt.Sprint(p)), debug.Stack())}
-		}
-	}()
+	defer recovered(&res, &err)
 	if req.MaxSize <= 0 {
 		req.MaxSize = c.opts.MaxSize
 	}
@@ -276,6 +273,32 @@ func (c *Client) Get(ctx context.Context, rawURL string, req Request) (res *Resp
 			c.pool.put(conn, h.Header)
 		}
 	}()
+	return c.answer(w, &r, h, conn, req)
+}
+
+// Take reads an answer that came in another way, such as from an archive, as Get would have read
+// it. For Options.Wire, was says how it came, or is nil; its Head, if there is one, is made true of
+// the body as kept. The caller closes the body of h. Errors are those of Get.
+func (c *Client) Take(ctx context.Context, h *http.Response, was *Wire, req Request) (res *Response, err error) {
+	w := newWatch(ctx, limits{whole: takeTimeout, first: takeTimeout})
+	defer w.stop()
+	defer recovered(&res, &err)
+	if req.MaxSize <= 0 {
+		req.MaxSize = c.opts.MaxSize
+	}
+	return c.answer(w, &route{was: was}, h, nil, req)
+}
+
+// recovered, deferred, makes a panic the error of its function.
+func recovered(res **Response, err *error) {
+	if p := recover(); p != nil {
+		*res, *err = nil, &Error{Panic, false, fmt.Errorf("%s\n%s", printable(fmt.Sprint(p)), debug.Stack())}
+	}
+}
+
+// answer makes a Response of an answer whose header is there. conn is nil if it did not come over a
+// connection of this Client.
+func (c *Client) answer(w *watch, r *route, h *http.Response, conn *pooled, req Request) (res *Response, err error) {
 	if countLines(h.Header) > maxLines {
 		return nil, &Error{Header, false, fmt.Errorf("more than %d lines", maxLines)}
 	}
@@ -309,7 +332,7 @@ func (c *Client) Get(ctx context.Context, rawURL string, req Request) (res *Resp
 		res.Total = w.spent()
 	}
 	if c.opts.Wire {
-		res.Wire = c.wire(&r, h, conn, res)
+		res.Wire = c.wire(r, h, conn, res)
 	}
 	return res, nil
 }
@@ -331,6 +354,7 @@ type route struct {
 	// With Options.Wire:
 	request *http.Request // as it was sent, but for Proxy-Authorization
 	sent    time.Time
+	was     *Wire // of Take; nil: not known
 }
 
 // route reads a URL. It refuses a host that is internal by its name, also for a proxy, which dials

@@ -66,6 +66,10 @@ func (c *Client) wire(to *route, h *http.Response, conn *pooled, res *Response) 
 		}
 		head = conn.tee.head(h.StatusCode)
 	}
+	if was := to.was; was != nil {
+		wire.Request, wire.Protocol, wire.Addr, wire.Sent = was.Request, was.Protocol, was.Addr, was.Sent
+		head = was.Head
+	}
 	if head == nil {
 		head = writeHead(h)
 	}
