@@ -24,12 +24,15 @@ func (c *command) exportCommand() *subcommand {
 	var output string
 	answer := func(ctx context.Context, url string, w *bufio.Writer) error {
 		q.URL = url
+		if q.What == "mirror" {
+			return c.mirror(ctx, *q, output, w)
+		}
 		return c.deliver(output, "export", nil, w, func(w io.Writer) error { return c.inspect(ctx, c.root(), *q, w) })
 	}
 	names := inspect.Words("columns")
 	return c.lookCommand("export", "[URL-PREFIX]",
 		"write a row per URL: state, reason, status, title, ..., or the link graph", answer,
-		word("what", &q.What, "urls", "`WHAT` to write: urls; edges: every reference of the stored pages, in page order, with element, rel and text, and those of redirects; ranks: what crawler rank has found; warc: the stored pages as a WARC file, as they came with their requests, and redirects, where the tree has them so (-store warc), else a resource record for each; cdxj: the index of that file, as pages.warc.gz; wacz: a package with both, for programs that show archives. Edges of pages that were not crawled with -edges are read from their folders", inspect.Words("what")...),
+		word("what", &q.What, "urls", "`WHAT` to write: urls; edges: every reference of the stored pages, in page order, with element, rel and text, and those of redirects; ranks: what crawler rank has found; warc: the stored pages as a WARC file, as they came with their requests, and redirects, where the tree has them so (-store warc), else a resource record for each; cdxj: the index of that file, as pages.warc.gz; wacz: a package with both, for programs that show archives; mirror: the stored pages as files below the folder -output, with references that lead to each other, for reading offline. Edges of pages that were not crawled with -edges are read from their folders", inspect.Words("what")...),
 		word("format", &q.Format, "tsv", "the `FORMAT`: tsv; csv (RFC 4180; a text that a spreadsheet would take for a formula gets an apostrophe before it); jsonl, a JSON object a line; of edges also dot and graphml (not while a crawl goes on; it takes some 20 bytes of memory for each URL); of warc and cdxj gzip, which is the default there, or plain", inspect.Words("format")...),
 		word("columns", &q.Columns, strings.Join(names[:10], ","), "a `LIST` of columns of urls, with commas between them; they are explained below", names...),
 		word("state", &q.State, "any", "only URLs in this `STATE`, one of those below", inspect.Words("state")...),

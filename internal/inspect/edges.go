@@ -18,14 +18,15 @@ import (
 
 // What export writes, and the formats of each; the first is the default.
 var (
-	exports = []string{"urls", "edges", "ranks", "warc", "cdxj", "wacz"}
+	exports = []string{"urls", "edges", "ranks", "warc", "cdxj", "wacz", "mirror"}
 	formats = map[string][]string{
-		"urls":  {"tsv", "csv", "jsonl"},
-		"edges": {"tsv", "csv", "jsonl", "graphml", "dot"},
-		"ranks": {"tsv", "csv", "jsonl"},
-		"warc":  {"gzip", "plain"},
-		"cdxj":  {"gzip", "plain"},
-		"wacz":  {"zip"},
+		"urls":   {"tsv", "csv", "jsonl"},
+		"edges":  {"tsv", "csv", "jsonl", "graphml", "dot"},
+		"ranks":  {"tsv", "csv", "jsonl"},
+		"warc":   {"gzip", "plain"},
+		"cdxj":   {"gzip", "plain"},
+		"wacz":   {"zip"},
+		"mirror": {"files"},
 	}
 )
 

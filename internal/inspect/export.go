@@ -44,6 +44,8 @@ func (i *Inspector) export(ctx context.Context, q Question, w *bufio.Writer) err
 		return i.exportRanks(ctx, q.Format, in, w)
 	case "warc", "cdxj", "wacz":
 		return i.exportArchive(ctx, q, in, w)
+	case "mirror":
+		return i.exportMirror(ctx, in, w)
 	}
 	names := make([]string, len(columns))
 	for k, c := range columns {

@@ -96,7 +96,7 @@ type Question struct {
 	Recursive bool   `json:",omitempty"` // of ls: folders below folders too
 	Lines     int64  `json:",omitempty"` // of ls and list: at most so many; of ls 0: all
 	State     string `json:",omitempty"` // of ls and export: only what is in it; "": any
-	What      string `json:",omitempty"` // of export: urls, edges, ranks, warc, cdxj or wacz; "": urls
+	What      string `json:",omitempty"` // of export: urls, edges, ranks, warc, cdxj, wacz or mirror; "": urls
 	Format    string `json:",omitempty"` // of export: tsv, csv, jsonl, of edges also graphml or dot; of warc and cdxj gzip or plain; "": the first
 	Columns   string `json:",omitempty"` // of export: names of columns, with commas between them; "": the first ten
 	Since     int64  `json:",omitempty"` // of export: only what was answered from this time on, in Unix seconds

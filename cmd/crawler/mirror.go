@@ -1,0 +1,72 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"urltree/internal/inspect"
+	"urltree/internal/mirror"
+	"urltree/internal/words"
+)
+
+// mirror writes the pages that q names into the folder output, as files that lead to each other.
+func (c *command) mirror(ctx context.Context, q inspect.Question, output string, stdout io.Writer) (err error) {
+	if output == "" {
+		return usagef("-what mirror needs -output, the folder to write to")
+	}
+	ctx, stop := context.WithCancel(ctx)
+	r, w := io.Pipe()
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		_ = w.CloseWithError(c.inspect(ctx, c.root(), q, w))
+	}()
+	defer func() {
+		stop()
+		_ = r.Close()
+		<-asked
+	}()
+	in := bufio.NewReaderSize(r, 64<<10)
+	if _, err := in.Peek(1); err != nil { // what is wrong with the question or the tree comes before there is a folder
+		return err
+	}
+	folder, err := mirror.Open(output)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return usagef("-output %s: there is no folder %s", output, filepath.Dir(output))
+	case errors.Is(err, mirror.ErrForeign), errors.Is(err, mirror.ErrBusy):
+		return usagef("-output %s: %w; choose a folder that is empty, or not there", output, err)
+	case err != nil:
+		return fmt.Errorf("-output %s: %w", output, err)
+	}
+	defer func() { err = errors.Join(err, folder.Close()) }()
+	if terminal(c.stderr) != nil {
+		began := time.Now()
+		defer showEach(newProgress(c.stderr, false), func() string { return copied(folder, time.Since(began)) })()
+	}
+	if err := folder.Receive(in); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(stdout, "%s, %d of them written now; open %s\n",
+		words.Count(folder.Files.Load(), "file"), folder.Written.Load(), filepath.Join(output, "index.html"))
+	return err
+}
+
+// copied says how far a mirror is after some time.
+func copied(f *mirror.Folder, after time.Duration) string {
+	files, of := f.Files.Load(), f.Of.Load()
+	var b strings.Builder
+	fmt.Fprintf(&b, "mirror: %d of %s, %d written, %s", files, words.Count(max(of, files), "file"), f.Written.Load(), words.Bytes(f.Bytes.Load()))
+	if rate := float64(files) / after.Seconds(); files > 0 {
+		fmt.Fprintf(&b, ", %.0f/s, %s left", rate, words.Span(time.Duration(float64(max(of-files, 0))/rate*float64(time.Second)).Truncate(time.Second)))
+	}
+	return b.String()
+}

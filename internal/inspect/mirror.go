@@ -1,0 +1,169 @@
+package inspect
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"strings"
+
+	"urltree/internal/mirror"
+	"urltree/internal/rewrite"
+	"urltree/iut"
+	"urltree/storage"
+	"urltree/storage/record"
+)
+
+// A copying writes the stored pages of a part as the files of a mirror.
+type copying struct {
+	*Inspector
+	in    *part
+	out   mirror.Writer
+	names recent
+	start startPage
+	err   error // of a look for a reference
+}
+
+// exportMirror writes the stored pages of a part as a stream of files, in the order of the
+// tree, and behind them the page that leads to them. A page whose folder is not whole any more is
+// left out: crawler check names it.
+func (i *Inspector) exportMirror(ctx context.Context, in *part, w *bufio.Writer) (err error) {
+	c := &copying{Inspector: i, in: in, out: mirror.Writer{W: w}}
+	c.start.begin()
+	defer func() { err = errors.Join(err, c.start.close()) }()
+	counts, err := i.Index.Folders().Counts(in.key)
+	if err != nil {
+		return err
+	}
+	expected := counts.Stored
+	err = i.Index.Records(ctx, in.key, func(r record.Record, damage error) error {
+		if damage != nil || r.State != record.Stored || !in.takes(&r) {
+			return nil
+		}
+		of := expected
+		expected = 0
+		return c.page(&r, of)
+	})
+	if err != nil {
+		return err
+	}
+	return c.start.write(c)
+}
+
+func mediaOf(r *record.Record) string {
+	return cmp.Or(strings.ToLower(r.Media), "application/octet-stream")
+}
+
+// page writes a page.
+func (c *copying) page(r *record.Record, of int64) error {
+	content, err := c.Tree.Content(iut.FactsOf(r))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, iut.ErrTorn) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	media := mediaOf(r)
+	name := mirror.Name(r.URL, media)
+	err = c.out.File(mirror.Entry{Name: name, Time: r.Time, Of: of}, func(w io.Writer) error {
+		if !rewrite.Applies(media) {
+			_, err := io.Copy(w, content)
+			return err
+		}
+		d := rewrite.Document{
+			URL: r.URL, Media: media, Charset: r.Charset, Detach: true,
+			Replace: func(ref rewrite.Reference) string { return c.reference(name, ref) },
+		}
+		return errors.Join(d.Copy(w, content), c.err)
+	})
+	if err = errors.Join(err, content.Close()); err != nil {
+		return err
+	}
+	return c.start.add(r, media)
+}
+
+// reference returns what stands for a reference in the file of a name: a relative one to another
+// file, or else the URL.
+func (c *copying) reference(from string, ref rewrite.Reference) string {
+	if ref.URL == "" {
+		return ref.Text
+	}
+	to, err := c.file(ref.URL)
+	switch {
+	case err != nil:
+		c.err = err
+	case to != "":
+		return mirror.Relative(from, to) + ref.Fragment
+	case isAbsolute(ref.Text):
+		return ref.Text
+	}
+	return ref.URL + ref.Fragment
+}
+
+// isAbsolute reports whether an http(s) reference names its scheme and host.
+func isAbsolute(text string) bool {
+	scheme, rest, _ := strings.Cut(strings.TrimSpace(text), ":")
+	return (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https")) && strings.HasPrefix(rest, "//")
+}
+
+// mostHops is how many redirects in a row lead from a reference to a file.
+const mostHops = 10
+
+// file returns the name of the file that a URL leads to, "" if none is in the mirror.
+func (c *copying) file(url string) (name string, err error) {
+	if name, ok := c.names.get(url); ok {
+		return name, nil
+	}
+	asked := strings.Clone(url)
+	if url, err = c.Canonical(asked); err != nil {
+		return "", nil
+	}
+	for range mostHops {
+		r, err := c.Index.Record(url)
+		if errors.Is(err, storage.ErrNotFound) || errors.Is(err, record.ErrCorrupt) || errors.Is(err, record.ErrKey) {
+			break
+		}
+		if err != nil {
+			return "", err
+		}
+		if r.State == record.Redirected && r.HeaderLinks != "" {
+			url = r.HeaderLinks
+			continue
+		}
+		if r.State == record.Stored && c.in.has(url) && c.in.takes(&r) {
+			name = mirror.Name(url, mediaOf(&r))
+		}
+		break
+	}
+	c.names.put(asked, name)
+	return name, nil
+}
+
+// mostRecent bounds the texts of each half of a recent, in bytes.
+const mostRecent = 4 << 20
+
+// A recent keeps answers that were given of late, in bounded memory.
+type recent struct {
+	now, before map[string]string
+	bytes       int // of now
+}
+
+func (c *recent) get(key string) (value string, ok bool) {
+	if value, ok = c.now[key]; ok {
+		return value, true
+	}
+	if value, ok = c.before[key]; ok {
+		c.put(key, value)
+	}
+	return value, ok
+}
+
+func (c *recent) put(key, value string) {
+	if c.now == nil || c.bytes > mostRecent {
+		c.now, c.before, c.bytes = map[string]string{}, c.now, 0
+	}
+	c.now[key] = value
+	c.bytes += len(key) + len(value) + 64
+}
