@@ -95,13 +95,15 @@ const inMemory = 1 << 20
 // facts there. Errors are those of Load, if the page is not whole, and of Store; [ErrTree] says
 // that another page is in its place.
 func (c *Conversion) Copy(at Facts) (Facts, error) {
-	p, done, err := c.read(at)
+	p, temp, err := c.read(at)
 	if err != nil {
 		return p.Facts, err
 	}
-	defer done()
 	line := p.AppendLine(nil)
 	res, err := c.other.Store(p)
+	if err != nil && temp != nil {
+		err = errors.Join(err, temp.Discard())
+	}
 	switch {
 	case errors.Is(err, ErrPage):
 		return res.Facts, fmt.Errorf("%w: %w", ErrTree, err)
@@ -112,57 +114,62 @@ func (c *Conversion) Copy(at Facts) (Facts, error) {
 	return res.Facts, err
 }
 
-// read reads a page for Store, its SHA-256 compared. done is to be called after Store.
-func (c *Conversion) read(at Facts) (p *Page, done func(), err error) {
-	p, done = &Page{}, func() {}
+// read reads a page for Store, its SHA-256 compared. temp is the file with its body, if one was
+// made.
+func (c *Conversion) read(at Facts) (p *Page, temp *TempFile, err error) {
+	p = &Page{}
 	if at.Bytes <= inMemory {
 		p.Facts, p.Body, err = c.tree.Load(at)
-		return p, done, err
+		return p, nil, err
 	}
 	if p.Facts, err = c.tree.pages.facts(at, true); err != nil {
-		return p, done, err
+		return p, nil, err
 	}
 	if d, ok := c.tree.pages.(*folders); ok {
 		rel, err := d.paths.Path(at.URL)
 		p.Temp, p.lasts = rel+"/"+contentName, true
-		return p, done, err
+		return p, nil, err
 	}
 	r, err := c.tree.Content(p.Facts)
 	if err != nil {
-		return p, done, err
+		return p, nil, err
 	}
 	defer r.Close()
-	temp, err := c.tree.Temp(nil)
-	if err != nil {
-		return p, done, err
-	}
-	if _, err = io.Copy(temp, r); err == nil {
-		err = temp.Close()
-	}
-	if err != nil {
-		return p, done, errors.Join(err, temp.Discard())
+	if temp, err = c.tree.Temp(nil); err != nil {
+		return p, nil, err
 	}
 	p.Temp = temp.Name()
-	return p, func() { temp.Discard() }, nil // after an error of Store it is left to the next Open
+	_, err = io.Copy(temp, r)
+	if err = errors.Join(err, temp.Close()); err != nil {
+		err = errors.Join(err, temp.Discard())
+	}
+	return p, temp, err
 }
 
-// Uncommitted calls fn with the pages that may be whole and of which the index need not know: of a
-// tree of segments, those that Recover has found, else all of them.
-func (t *Tree) Uncommitted(fn func(Facts) error) error {
-	if s, ok := t.pages.(*segments); ok {
-		for _, f := range s.loose {
+// Rest calls fn with the pages that may be whole and of which the index need not know: of a tree of
+// segments, those that Recover has found, else all of them. What of folders is not whole gets names
+// that end in .damaged, or is removed, as RemoveTorn has it.
+func (c *Conversion) Rest(fn func(Facts) error) error {
+	switch p := c.tree.pages.(type) {
+	case *segments:
+		for _, f := range p.loose {
 			if err := fn(Facts{URL: f.URL, Page: record.Page{Bytes: f.Bytes}}); err != nil {
 				return err
 			}
 		}
-		return nil
-	}
-	return t.Walk(func(_, _ string, st PageStatus, f Facts) error {
-		if st.Kind != PageComplete {
+	case *folders:
+		return c.tree.Walk(func(_, rel string, st PageStatus, f Facts) error {
+			switch st.Kind {
+			case PageComplete:
+				return fn(f)
+			case PageTorn:
+				_, err := p.takeAway(rel, false)
+				return err
+			}
 			return nil
-		}
-		return fn(f)
-	})
+		})
+	}
+	return nil
 }
 
 // Switch makes the other store that of the tree, once all pages are durable there: what is in the
@@ -237,7 +244,8 @@ func (s *segments) clear(each func() error) error {
 	return removeFolder(s.fs, segmentFolder)
 }
 
-// clear removes the pages but for defects, and the folders that are empty then.
+// clear removes the pages but for defects, and the folders that are empty then. What was damaged
+// has other names by now, see KeepDamaged and Rest.
 func (d *folders) clear(each func() error) error {
 	entries, err := d.fs.List(".")
 	if err != nil {
@@ -286,23 +294,22 @@ func (d *folders) clearFolder(rel string, each func() error) error {
 	return removeFolder(d.fs, rel)
 }
 
-// clearPage removes the files of a page. What was whole and has been damaged keeps its files, under
-// other names.
+// clearPage removes the files of a page, be it torn: after a power cut either may be there alone.
 func (d *folders) clearPage(rel, url string) error {
 	_, st, _ := d.status(rel, url)
-	_, content := d.fs.Stat(path.Join(rel, contentName))
 	switch {
 	case errors.Is(st.Err, ErrDisk):
 		return st.Err
 	case st.Kind == PageDefect:
 		return nil
-	case st.Kind == PageTorn && content == nil:
-		_, err := d.takeAway(rel, false)
-		return err
 	}
-	// After a power cut either may be there alone.
-	for _, name := range []string{sourceName, contentName} {
-		if err := d.fs.Remove(path.Join(rel, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	for _, base := range []string{sourceName, contentName} {
+		name := path.Join(rel, base)
+		e, err := d.fs.Stat(name)
+		if err == nil && e.Type == 0 {
+			err = d.fs.Remove(name)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return DiskError("remove "+rel, err)
 		}
 	}

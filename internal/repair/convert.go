@@ -28,6 +28,8 @@ type ConvertOptions struct {
 	// Progress, if not nil, is told what is done, and of how many pages; total 0: nobody knows.
 	Progress func(what string, done, total int)
 	Log      *slog.Logger // nil: no log
+
+	most int // pages that a commit covers; 0: convertPages. Tests have less.
 }
 
 // A ConvertReport is what a conversion did.
@@ -74,7 +76,10 @@ func Convert(ctx context.Context, o ConvertOptions) (report ConvertReport, err e
 
 // convert is Convert of a tree that is open.
 func convert(ctx context.Context, tree *iut.Tree, index *storage.Index, o ConvertOptions) (ConvertReport, error) {
-	c := &conversion{tree: tree, index: index, to: o.Store, plain: o.Segments.Plain, tell: o.Progress, log: orDiscard(o.Log)}
+	c := &conversion{
+		tree: tree, index: index, to: o.Store, plain: o.Segments.Plain, most: cmp.Or(o.most, convertPages),
+		tell: o.Progress, log: orDiscard(o.Log),
+	}
 	if c.tell == nil {
 		c.tell = func(string, int, int) {}
 	}
@@ -87,6 +92,7 @@ type conversion struct {
 	index  *storage.Index
 	to     string
 	plain  bool
+	most   int // pages that a commit covers
 	tell   func(what string, done, total int)
 	log    *slog.Logger
 	report ConvertReport
@@ -284,7 +290,7 @@ func (c *conversion) page(r *record.Record) error {
 	c.upTo = r.Extent
 	c.bytes += r.Bytes
 	c.tell("copying", c.report.Pages+c.report.Damaged, c.total)
-	if len(c.copied)+len(c.lost) < convertPages && c.bytes < convertBytes {
+	if len(c.copied)+len(c.lost) < c.most && c.bytes < convertBytes {
 		return nil
 	}
 	return c.commit()
@@ -316,7 +322,7 @@ func (c *conversion) commit() error {
 // later run finds them in the other store as well.
 func (c *conversion) unknown(ctx context.Context) error {
 	c.tell("looking for pages that the index does not know", 0, 0)
-	return c.tree.Uncommitted(func(at iut.Facts) error {
+	return c.conv.Rest(func(at iut.Facts) error {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
@@ -328,7 +334,8 @@ func (c *conversion) unknown(ctx context.Context) error {
 		}
 		_, err := c.conv.Copy(at)
 		if errors.Is(err, iut.ErrTorn) || errors.Is(err, fs.ErrNotExist) {
-			return nil // it does not count in this store either
+			_, err = c.tree.RemoveTorn(at, false) // it did not count in this store either
+			return err
 		}
 		if err == nil {
 			c.report.Unknown++

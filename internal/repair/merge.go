@@ -92,7 +92,7 @@ func (o *MergeOptions) index(ctx context.Context, tree *iut.Tree, path string, p
 		err = verify(ctx, path)
 	}
 	if err == nil && tree.Format().Converting != "" {
-		return Report{}, fmt.Errorf("%w, and its index is sound", iut.ErrConverting)
+		return Report{}, fmt.Errorf("%w of %s", iut.ErrConverting, o.Root)
 	}
 	if err == nil {
 		report, err := mergeInto(ctx, tree, path, opts, p, o.Log)

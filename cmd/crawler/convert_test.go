@@ -1,0 +1,168 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"urltree/internal/testseed"
+	"urltree/internal/testweb"
+	"urltree/iut"
+)
+
+// TestConvertKilled kills and stops conversions at random moments, in both directions. What is left
+// can be read and refuses a crawl, and in the end the tree is what it was, in either store.
+func TestConvertKilled(t *testing.T) {
+	t.Parallel()
+	pages, rounds := killSizes()
+	rounds *= 2
+	rng := rand.New(rand.NewPCG(testseed.Draw(t), 1))
+	web := startWeb(t, testweb.Options{
+		Kind: testweb.Linked, Hosts: killHosts, Pages: pages, Seed: 5, MinSize: 300, MaxSize: 3000, Redirects: .05, Texts: .02, NoIndex: .03,
+	})
+	dir := t.TempDir()
+	writeSeeds(t, dir, web.Seeds())
+	crawl := append(killArgs("seed.txt", nil), "-edges")
+	must(t, dir, append(crawl, "-max-pages", fmt.Sprint(pages/2))...)
+	urls, edges := must(t, dir, "export"), must(t, dir, "export", "-what", "edges")
+
+	begin := time.Now()
+	must(t, dir, "convert", "-store", "warc", "-warc-size", "64k")
+	took, unfinished := time.Since(begin), 0
+	for range rounds {
+		store := []string{"folders", "warc"}[rng.IntN(2)]
+		stop := []os.Signal{os.Kill, os.Kill, os.Interrupt}[rng.IntN(3)]
+		convertStopped(t, dir, store, stop, time.Duration(rng.Int64N(int64(took))))
+		if must(t, dir, "export") != urls {
+			t.Fatal("the export is another one")
+		}
+		format, err := iut.ReadFormat(filepath.Join(dir, "iut"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if format.Converting != "" {
+			unfinished++
+			requireRefused(t, dir, format.Converting, untilKept(dir, crawl)...)
+		}
+	}
+	t.Logf("%d of %d were unfinished", unfinished, rounds)
+	if unfinished == 0 {
+		t.Error("no conversion was cut off")
+	}
+	for _, store := range []string{"warc", "folders", "warc"} {
+		must(t, dir, "convert", "-store", store, "-warc-size", "64k")
+		must(t, dir, "check", "-links")
+		requireWholeSegments(t, filepath.Join(dir, "iut"))
+		if must(t, dir, "export") != urls || must(t, dir, "export", "-what", "edges") != edges {
+			t.Fatalf("in the store %s the export is another one", store)
+		}
+	}
+	must(t, dir, untilKept(dir, crawl)...)
+	must(t, dir, "check", "-links")
+	requireSame(t, urlsOf(t, filepath.Join(dir, "res.txt")), web.Answer().Stored)
+}
+
+// convertStopped begins a conversion and sends it a signal after a time.
+func convertStopped(t *testing.T, dir, store string, stop os.Signal, after time.Duration) {
+	t.Helper()
+	cmd := child(dir, "convert", "-store", store, "-warc-size", "64k")
+	var said strings.Builder
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case <-time.After(after): // of a process, so real time
+		_ = cmd.Process.Signal(stop)
+		<-ended
+	case <-ended:
+	}
+	switch code := cmd.ProcessState.ExitCode(); {
+	case code == exitDone, code == -1 && stop == os.Kill:
+	case code == exitOther && stop == os.Interrupt && said.String() == "crawler: stopped\n":
+	case code == -1 && said.String() == "": // the signal came before it was waited for
+	default:
+		t.Fatalf("exit %d: %s", code, said.String())
+	}
+}
+
+// requireRefused requires that a command refuses a tree because of its unfinished conversion.
+func requireRefused(t *testing.T, dir, to string, args ...string) {
+	t.Helper()
+	want := "crawler: there is an unfinished conversion of "
+	hint := " -store " + to + " goes on with it\n"
+	_, stderr, code := call(t, dir, args...)
+	if code != exitTree || !strings.HasPrefix(stderr, want) || !strings.HasSuffix(stderr, hint) || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("%v: exit %d: %s", args, code, stderr)
+	}
+}
+
+// TestUnfinishedConversion: while there is one whatever reads works, and whatever writes refuses,
+// but for a merge that has to make the index.
+func TestUnfinishedConversion(t *testing.T) {
+	t.Parallel()
+	web := startWeb(t, testweb.Options{Kind: testweb.Linked, Hosts: 1, Pages: 10, Seed: 3})
+	dir := t.TempDir()
+	seed := web.Seeds()[0]
+	crawl := []string{"-quiet", "-delay", "0", "-allow-private", seed}
+	must(t, dir, crawl...)
+	format := filepath.Join(dir, "iut", "FORMAT")
+	text, err := os.ReadFile(format)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := strings.Replace(string(text), "\n# Given", "\nconverting = warc\n# Given", 1)
+	if err := os.WriteFile(format, []byte(begun), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		crawl, {"merge"}, {"check"}, {"retry"}, {"rank"}, {"options", "-reset", "allow-private"},
+	} {
+		requireRefused(t, dir, "warc", args...)
+	}
+	for _, args := range [][]string{{"ls"}, {"show", seed}, {"cat", seed}, {"path", seed}, {"why", seed}, {"stats"}, {"stats", "-degrees"}, {"export"}, {"options"}} {
+		must(t, dir, args...)
+	}
+	if err := os.Remove(filepath.Join(dir, "iut", "index.db")); err != nil {
+		t.Fatal(err)
+	}
+	must(t, dir, "merge")
+	requireRefused(t, dir, "warc", "merge")
+	if out := must(t, dir, "convert", "-store", "folders"); !strings.Contains(out, "is given up: iut has the store folders as before\n") {
+		t.Errorf("it says %q", out)
+	}
+	if got, err := os.ReadFile(format); err != nil || string(got) != string(text) {
+		t.Errorf("FORMAT is %q, %v", got, err)
+	}
+	must(t, dir, "check", "-links")
+	must(t, dir, crawl...)
+}
+
+// TestConversionMeter: the live line has how far it is, the rate, and the time that is left.
+func TestConversionMeter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var m conversionMeter
+		m.set("copying", 0, 300)
+		time.Sleep(10 * time.Second)
+		m.set("copying", 100, 300)
+		if got, want := m.String(), "convert: copying 100 of 300, 10 a second, 20s left"; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		m.set("removing", 0, 0)
+		if got, want := m.String(), "convert: removing"; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		time.Sleep(time.Second)
+		m.set("removing", 50, 0)
+		if got, want := m.String(), "convert: removing 50, 50 a second"; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	})
+}
