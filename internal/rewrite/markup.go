@@ -13,7 +13,8 @@ import (
 
 // Elements that are not like all others.
 const (
-	elementBase = iota
+	elementA = iota
+	elementBase
 	elementMeta
 	elementObject
 	elementStyle
@@ -21,6 +22,7 @@ const (
 )
 
 var names = scan.NewNames([]scan.Element{
+	elementA:      {Name: "a", Want: scan.Starts},
 	elementBase:   {Name: "base", Want: scan.Starts},
 	elementMeta:   {Name: "meta", Want: scan.Starts},
 	elementObject: {Name: "object", Want: scan.Starts},
@@ -193,6 +195,9 @@ func (m *markup) value(element int, pragma string, what holds, text string) (to 
 			return "", false
 		}
 	case address:
+		if element != elementA && m.scanner.InDrawing() && isLocal(text) {
+			return "", false
+		}
 		if element == elementBase {
 			to, ok = m.replace(text)
 			if m.rebase(text); m.Detach {

@@ -130,7 +130,7 @@ func (d *Document) copy(kind form, w io.Writer, in io.Reader) error {
 // elements may have character references.
 func (d *Document) sheet(w io.Writer, in io.Reader, references bool) (changed bool, err error) {
 	readErr := extract.Sheet(in, func(token []byte, ref string) bool {
-		if ref != "" {
+		if ref != "" && !isLocal(ref) {
 			if references {
 				ref = string(scan.Value([]byte(ref)))
 			}
@@ -166,6 +166,10 @@ func styleToken(token []byte, ref string) []byte {
 }
 
 const space = " \t\n\f\r"
+
+// isLocal reports whether a reference of a style sheet or in a drawing is to a place in the
+// document itself, whatever its base element says (CSS Values, 4.5.1; SVG 2, 16.1).
+func isLocal(ref string) bool { return strings.HasPrefix(ref, "#") }
 
 // replace returns what takes the place of a reference; false: it stays.
 func (d *Document) replace(text string) (to string, ok bool) {

@@ -83,6 +83,7 @@ func TestReferences(t *testing.T) {
 		{`<iframe srcdoc="<p>plain"></iframe>`, same},
 		{`<img data-src="x.png" data-bg="url(x)" data-lazy="true" data-original="{a.b}">`, `<img data-src="/!/dir/x.png" data-bg="url(/!/dir/x)" data-lazy="true" data-original="{a.b}">`},
 		{`<img src=early><base href="/other/"><a href=x><a href="#y"><a href="">`, `<img src=/!/dir/early><base href="/!/other/"><a href=/!/other/x><a href="/!/other/#y"><a href="/!/other/">`},
+		{`<base href=/a/><svg><use href=#b /><a href=#b /><rect fill=url(#b) /></svg><p style='c:url(#b)'><a href=#b>`, `<base href=/!/a/><svg><use href=#b /><a href=/!/a/#b /><rect fill=url(#b) /></svg><p style='c:url(#b)'><a href=/!/a/#b>`},
 		{`<base target=x><base href=/a/><base href=/b/><img src=x>`, `<base target=x><base href=/!/a/><base href=/!/b/><img src=/!/a/x>`},
 		{`<a href=x integrity=y crossorigin nonce target=_blank ping=/p>`, `<a href=/!/dir/x integrity=y crossorigin nonce target=_blank ping=/p>`},
 		{`<a href="x`, same},

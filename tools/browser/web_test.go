@@ -61,9 +61,9 @@ func (w *web) crawl(args ...string) {
 }
 
 // serve starts the crawler's server.
-func (w *web) serve() {
+func (w *web) serve(args ...string) {
 	w.t.Helper()
-	server := exec.Command(w.command, "serve", "-listen", "127.0.0.1:0")
+	server := exec.Command(w.command, append([]string{"serve", "-listen", "127.0.0.1:0"}, args...)...)
 	server.Dir = w.dir
 	out, err := server.StdoutPipe()
 	if err == nil {

@@ -1,0 +1,1 @@
+document.write('<p>classic<img src=1.png>')

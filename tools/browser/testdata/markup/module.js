@@ -1,0 +1,2 @@
+import { text } from './sub/other.js';
+document.body.append(text);
