@@ -56,7 +56,7 @@ func write(ctx context.Context, out report, links *spool.Sorter, ask func(io.Wri
 			return context.Cause(ctx)
 		}
 		if l.Read > 0 {
-			progress(l.Read, sum.Reads)
+			progress(l.Read, sum.Pages)
 			return nil
 		}
 		return g.line(l)

@@ -38,8 +38,8 @@ func answer(lines ...string) func(io.Writer) error {
 }
 
 // sum, link and target are lines of an answer.
-func sum(pages, reread, waiting, reads int64) string {
-	return line(inspect.BrokenLine{Sum: &inspect.BrokenSum{Pages: pages, Reread: reread, Waiting: waiting, Reads: reads}})
+func sum(pages, reread, waiting int64) string {
+	return line(inspect.BrokenLine{Sum: &inspect.BrokenSum{Pages: pages, Reread: reread, Waiting: waiting}})
 }
 
 func link(page, to, element, text string) string {
@@ -65,10 +65,10 @@ func noProgress(int64, int64) {}
 // TestProgress: what the answer says of its progress is passed on.
 func TestProgress(t *testing.T) {
 	var got []int64
-	_, err := Write(t.Context(), "text", io.Discard, answer(sum(9, 0, 0, 18), line(inspect.BrokenLine{Read: 4}), line(inspect.BrokenLine{Read: 11})), func(read, of int64) {
+	_, err := Write(t.Context(), "text", io.Discard, answer(sum(9, 0, 0), line(inspect.BrokenLine{Read: 4}), line(inspect.BrokenLine{Read: 8})), func(read, of int64) {
 		got = append(got, read, of)
 	})
-	if diff := cmp.Diff([]int64{4, 18, 11, 18}, got); err != nil || diff != "" {
+	if diff := cmp.Diff([]int64{4, 9, 8, 9}, got); err != nil || diff != "" {
 		t.Errorf("%v, %s", err, diff)
 	}
 }
@@ -79,7 +79,7 @@ const evil = `</td><script>alert("1")</script>{{.}}=&amp;'`
 // sampleAnswer has links in no order, one to a URL that is broken no more, and sources that no page
 // stands for.
 var sampleAnswer = answer(
-	sum(9, 2, 3, 18),
+	sum(9, 2, 3),
 	link("http://a/2", "http://a/gone", "a", evil),
 	link("http://a/1", "http://b/", "a", "up again"),
 	link("http://a/1", "http://a/old", "area", ""),
@@ -107,7 +107,7 @@ func reportOf(t *testing.T, format string) string {
 	t.Helper()
 	var out bytes.Buffer
 	sum, err := Write(t.Context(), format, &out, sampleAnswer, noProgress)
-	if want := (Sum{BrokenSum: inspect.BrokenSum{Pages: 9, Reread: 2, Waiting: 3, Reads: 18}, Targets: 4, Links: 7}); err != nil || sum != want {
+	if want := (Sum{BrokenSum: inspect.BrokenSum{Pages: 9, Reread: 2, Waiting: 3}, Targets: 4, Links: 7}); err != nil || sum != want {
 		t.Fatalf("%s: %v, %v", format, sum, err)
 	}
 	return out.String()
@@ -230,7 +230,7 @@ func content(n *nethtml.Node) string {
 func TestNoneBroken(t *testing.T) {
 	for _, format := range Formats {
 		var out bytes.Buffer
-		sum, err := Write(t.Context(), format, &out, answer(sum(1, 0, 0, 1)), noProgress)
+		sum, err := Write(t.Context(), format, &out, answer(sum(1, 0, 0)), noProgress)
 		if err != nil || sum.Targets != 0 {
 			t.Errorf("%s: %v, %v", format, sum, err)
 		}
@@ -276,7 +276,7 @@ func (f failing) Write([]byte) (int, error) { return 0, f.err }
 func TestMemory(t *testing.T) {
 	const targets, links = 300, 12_000
 	ask := func(w io.Writer) error {
-		if _, err := fmt.Fprintln(w, sum(1, 0, 0, 1)); err != nil {
+		if _, err := fmt.Fprintln(w, sum(1, 0, 0)); err != nil {
 			return err
 		}
 		for n := range links {

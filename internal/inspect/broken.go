@@ -21,7 +21,7 @@ import (
 
 // A BrokenLine is a line, in JSON, of the answer to "broken", which is for a program to put in
 // order: first one Sum, then Links in any order, among which Read says how far it is, then Targets
-// in the order of the tree.
+// in the order of the tree. Some Links may lead to none of these: they are not broken.
 type BrokenLine struct {
 	Sum    *BrokenSum    `json:",omitempty"`
 	Link   *BrokenLink   `json:",omitempty"`
@@ -34,7 +34,6 @@ type BrokenSum struct {
 	Pages   int64 // stored ones
 	Reread  int64 // of these, the ones that the crawl kept no edges of: they are read from their folders
 	Waiting int64 // URLs that were not asked, or wait to be asked again
-	Reads   int64 // pages that will be read, each as often as that is
 }
 
 // A BrokenLink is a link to a broken URL.
@@ -104,14 +103,25 @@ func (i *Inspector) target(r *record.Record) (t BrokenTarget, broken bool, err e
 	return t, true, nil
 }
 
-// brokenHashes is how many hashes of broken URLs, of 8 bytes, are held at a time; of those that a
-// crawl holds, which may have several to answer, an eighth.
-const brokenHashes = 1 << 20
+// markWords is how many words the marks of broken URLs take; of those that a crawl holds, which may
+// have several to answer, an eighth. With a million such URLs, one link in 64 that leads elsewhere
+// seems to lead to one.
+const markWords = 1 << 20
+
+// Marks tell URLs from nearly all others: each has a bit, by its hash.
+type marks struct {
+	seed  maphash.Seed
+	words []uint64
+}
+
+func (m *marks) of(url string) (word *uint64, bit uint64) {
+	h := maphash.String(m.seed, url)
+	return &m.words[h/64%uint64(len(m.words))], 1 << (h % 64)
+}
 
 // broken writes lines, as ReadBroken reads them: the links of the pages below a URL prefix to what
-// is broken, wherever that is. If there are more broken URLs than most, the edges are read several
-// times.
-func (i *Inspector) broken(ctx context.Context, q Question, most uint64, w *bufio.Writer) error {
+// is broken, wherever that is.
+func (i *Inspector) broken(ctx context.Context, q Question, words int, w *bufio.Writer) error {
 	key, err := i.Folder(q.URL, usageBroken)
 	if err != nil {
 		return err
@@ -124,53 +134,28 @@ func (i *Inspector) broken(ctx context.Context, q Question, most uint64, w *bufi
 	if err != nil {
 		return err
 	}
-	var (
-		sum    = BrokenSum{Pages: stored, Reread: stored - kept.Pages}
-		seed   = maphash.MakeSeed()
-		n      uint64
-		hashes []uint64
-	)
+	sum, any := BrokenSum{Pages: stored, Reread: stored - kept.Pages}, false
+	marks := &marks{maphash.MakeSeed(), make([]uint64, words)}
 	err = i.targets(ctx, func(r *record.Record, t *BrokenTarget) error {
-		if t == nil {
-			if r.State == record.Pending {
-				sum.Waiting++
-			}
-			return nil
-		}
-		if n++; n <= most {
-			hashes = append(hashes, maphash.String(seed, t.URL))
+		switch {
+		case t != nil:
+			any = true
+			word, bit := marks.of(t.URL)
+			*word |= bit
+		case r.State == record.Pending:
+			sum.Waiting++
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	passes := min(n, n/most+1)
-	sum.Reads = int64(passes) * stored
 	out := json.NewEncoder(w)
-	if err := out.Encode(BrokenLine{Sum: &sum}); err != nil {
+	if err := out.Encode(BrokenLine{Sum: &sum}); err != nil || !any {
 		return err
 	}
-	var read int64
-	for pass := range passes {
-		if passes > 1 {
-			hashes = hashes[:0]
-			err = i.targets(ctx, func(_ *record.Record, t *BrokenTarget) error {
-				if t != nil {
-					if h := maphash.String(seed, t.URL); h%passes == pass {
-						hashes = append(hashes, h)
-					}
-				}
-				return nil
-			})
-			if err != nil {
-				return err
-			}
-		}
-		slices.Sort(hashes)
-		if err := i.brokenLinks(ctx, in, seed, hashes, &read, w); err != nil {
-			return err
-		}
+	if err := i.brokenLinks(ctx, in, marks, w); err != nil {
+		return err
 	}
 	return i.targets(ctx, func(r *record.Record, t *BrokenTarget) error {
 		if t == nil {
@@ -200,17 +185,17 @@ func (i *Inspector) targets(ctx context.Context, fn func(*record.Record, *Broken
 	})
 }
 
-// brokenLinks writes the links of the pages in a folder to URLs of these hashes, and adds the pages
-// read to read, of which it tells once a second.
-func (i *Inspector) brokenLinks(ctx context.Context, in below, seed maphash.Seed, hashes []uint64, read *int64, w *bufio.Writer) error {
-	out, told := json.NewEncoder(w), time.Now()
+// brokenLinks writes the links of the pages in a folder to URLs that are marked, and once a second
+// how many pages it has read.
+func (i *Inspector) brokenLinks(ctx context.Context, in below, marks *marks, w *bufio.Writer) error {
+	out, told, read := json.NewEncoder(w), time.Now(), int64(0)
 	return i.Edges(ctx, func(p edges.Page) error {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
-		if *read++; *read%100 == 0 && time.Since(told) > time.Second {
+		if read++; read%100 == 0 && time.Since(told) > time.Second {
 			told = time.Now()
-			if err := cmp.Or(out.Encode(BrokenLine{Read: *read}), w.Flush()); err != nil {
+			if err := cmp.Or(out.Encode(BrokenLine{Read: read}), w.Flush()); err != nil {
 				return err
 			}
 		}
@@ -218,7 +203,7 @@ func (i *Inspector) brokenLinks(ctx context.Context, in below, seed maphash.Seed
 		for k := range p.Edges {
 			e := &p.Edges[k]
 			// A redirect is no link: whoever links to that URL has one that is broken.
-			if _, there := slices.BinarySearch(hashes, maphash.String(seed, e.To)); !there || e.Element == "redirect" {
+			if word, bit := marks.of(e.To); *word&bit == 0 || e.Element == "redirect" {
 				continue
 			}
 			if !meant && !in.has(p.URL) {

@@ -131,9 +131,9 @@ func (i *Inspector) run(ctx context.Context, q Question, w *bufio.Writer) error 
 		return i.export(ctx, q, w)
 	case "broken":
 		if i.Live != nil {
-			return i.broken(ctx, q, brokenHashes/8, w)
+			return i.broken(ctx, q, markWords/8, w)
 		}
-		return i.broken(ctx, q, brokenHashes, w)
+		return i.broken(ctx, q, markWords, w)
 	case "list":
 		return i.list(ctx, q, w)
 	case "stats":
