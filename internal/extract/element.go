@@ -2,7 +2,6 @@ package extract
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 
 	"urltree/internal/extract/scan"
@@ -306,19 +305,7 @@ func (p *page) refer(name, rel string, ref []byte) {
 		ref = bytes.TrimLeft(ref, " \t\n\f\r")
 		ref = ref[:min(len(ref), maxRef)]
 	}
-	if cap(p.refs.written) == 0 { // for all of a usual page
-		p.refs.written, p.refs.ends, p.Links = make([]byte, 0, 4<<10), slices.Grow(p.refs.ends, 128), slices.Grow(p.Links, 128)
-	}
-	p.refs.written = append(double(p.refs.written, len(ref)), ref...)
-	p.refs.ends = append(double(p.refs.ends, 1), len(p.refs.written))
-	p.Links = append(double(p.Links, 1), Link{Element: name, Rel: rel})
-}
-
-// double makes room for n more in s. A page of thousands of links would be copied far more often by
-// append, which grows by a quarter.
-func double[T any](s []T, n int) []T {
-	if len(s)+n > cap(s) {
-		s = slices.Grow(s, len(s)+n)
-	}
-	return s
+	p.refs.written = append(p.refs.written, ref...)
+	p.refs.ends = append(p.refs.ends, len(p.refs.written))
+	p.Links = append(p.Links, Link{Element: name, Rel: rel})
 }

@@ -2,7 +2,6 @@ package scan
 
 import (
 	"bytes"
-	"unicode/utf8"
 
 	"golang.org/x/net/html"
 )
@@ -70,46 +69,13 @@ func unescape(to, b []byte, attribute bool) []byte {
 		to = append(to, b[:i]...)
 		b = b[i:]
 		n := reference(b)
-		switch c := usual(b[:n]); {
-		case c != 0:
-			to = utf8.AppendRune(to, c)
-		case attribute:
+		if attribute {
 			to = append(to, resolve(string(b[:n]), b[n:])...)
-		default:
+		} else {
 			to = append(to, html.UnescapeString(string(b[:n]))...)
 		}
 		b = b[n:]
 	}
-}
-
-// usual returns the character of a reference that nearly all are one of; 0: it is another.
-func usual(ref []byte) rune {
-	switch string(ref) {
-	case "&amp;":
-		return '&'
-	case "&lt;":
-		return '<'
-	case "&gt;":
-		return '>'
-	case "&quot;":
-		return '"'
-	case "&nbsp;":
-		return 0xa0
-	}
-	if len(ref) < 4 || len(ref) > 7 || ref[1] != '#' || ref[len(ref)-1] != ';' {
-		return 0
-	}
-	var c rune
-	for _, d := range ref[2 : len(ref)-1] {
-		if d < '0' || d > '9' {
-			return 0
-		}
-		c = 10*c + rune(d-'0')
-	}
-	if c < 0xa0 && c >= 0x7f || c >= 0xd800 { // some of these stand for others
-		return 0
-	}
-	return c // 0 as well: it stands for another
 }
 
 // reference returns the length of what may be a character reference at the start of b, at least

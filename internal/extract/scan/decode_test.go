@@ -28,9 +28,4 @@ func TestReferences(t *testing.T) {
 			}
 		}
 	}
-	text := []byte("a &lt; b &amp;&nbsp;c &#8203;&gt; &#169; &quot;")
-	to := make([]byte, 0, 100)
-	if n := testing.AllocsPerRun(10, func() { to = appendText(to[:0], text, true, true) }); n > 0 {
-		t.Errorf("%v allocations for usual references", n)
-	}
 }
