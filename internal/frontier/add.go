@@ -55,20 +55,10 @@ func (f *Frontier) addLocked(rows []record.Row, tx uint64) {
 
 // arrivalsLocked counts rows, and returns those that are for a window.
 func (f *Frontier) arrivalsLocked(rows []record.Row, tx uint64) []arrival {
-	// Hosts are looked up first, and only that, for then a processor waits for several at a time.
-	hosts := make([]*host, len(rows))
-	last := ""
-	for i := range rows {
-		name := record.Host(rows[i].URL)
-		if i > 0 && name == last {
-			hosts[i] = hosts[i-1]
-		} else {
-			hosts[i], last = f.hosts.byName[name], name
-		}
-	}
 	list := make([]arrival, 0, len(rows))
-	for i, h := range hosts {
+	for i := range rows {
 		r := &rows[i]
+		h := f.hosts.byName[record.Host(r.URL)]
 		if r.Kind == record.PageRow {
 			f.counts.added++
 		} else if f.ignoresLocked(h, r, tx) {
