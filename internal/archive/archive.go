@@ -268,8 +268,14 @@ func (a *Writer) read(p *Page, c *Capture) (body io.ReadCloser, err error) {
 	}
 	// What fits is read once: into memory, and from there once the sums are known.
 	a.body.Reset()
-	first := io.TeeReader(io.LimitReader(in, fits), &a.body)
-	c.Size, err = c.Sum(io.MultiReader(first, in))
+	n, err := a.body.ReadFrom(io.LimitReader(in, fits))
+	var whole io.Reader = bytes.NewReader(a.body.Bytes())
+	if n == fits {
+		whole = io.MultiReader(whole, in)
+	}
+	if err == nil {
+		c.Size, err = c.Sum(whole)
+	}
 	if err = errors.Join(err, in.Close()); err != nil {
 		return nil, err
 	}
