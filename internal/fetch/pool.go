@@ -196,6 +196,9 @@ func (p *pool) take(at place) *pooled {
 			p.removeLocked(c)
 			continue
 		}
+		if c.tee != nil && c.users > 0 {
+			continue // its body is read, but the head of its answer may yet be wanted
+		}
 		if c.Reserve() == nil {
 			c.users++
 			p.wakeLocked(c)

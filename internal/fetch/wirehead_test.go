@@ -3,6 +3,8 @@ package fetch
 import (
 	"bufio"
 	"bytes"
+	"compress/gzip"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -80,5 +82,47 @@ func TestRandomHeads(t *testing.T) {
 		if got := checkHead(t, []byte(before+head+body), r.Uint64()); string(got) != head {
 			t.Fatalf("seed %d: kept %q, want %q", seed, got, head)
 		}
+	}
+}
+
+// TestWireHeadStays: a request that is sent once the body of another one is read, and before that
+// has ended, leaves the head of its answer alone: it has a connection of its own.
+func TestWireHeadStays(t *testing.T) {
+	t.Parallel()
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if _, err := io.WriteString(z, "the first"); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	first := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n", packed.Len())
+	const second = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 10\r\nX: longer than the first\r\n\r\n"
+	s := serveRaw(t, func(n int) (string, bool) {
+		if n == 0 {
+			return first + packed.String(), true
+		}
+		return second + "the second", true
+	})
+	c := newClient(t, Options{Wire: true})
+	get := func(wants func(string) bool, head string) {
+		res, err := c.Get(t.Context(), s.url+"/", Request{Wants: wants})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer res.Body.Release()
+		if string(res.Wire.Head) != head {
+			t.Errorf("head\n%q, want\n%q", res.Wire.Head, head)
+		}
+	}
+	// What type a body has that came packed and without one is asked once all of it is there.
+	get(func(string) bool { get(nil, second); return true }, first)
+	get(nil, second) // on one of the two
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conns != 2 {
+		t.Errorf("%d connections, want 2", s.conns)
 	}
 }
