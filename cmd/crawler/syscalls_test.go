@@ -313,7 +313,7 @@ func everySystemCall(t *testing.T, store []string, rnd *rand.Rand) {
 	step, goOn, cuts := 1, 12, 1 // every so many calls it dies, and every so many of these the crawl goes on
 	switch {
 	case os.Getenv("TEST_URLTREE_FULL") != "":
-		goOn, cuts = 1, 8
+		goOn, cuts = 1, 2
 	case testing.Short():
 		step = 16
 	}

@@ -184,6 +184,10 @@ func (w *Web) body(b []byte, n int, v variant) []byte {
 		b = append(b, filePNG...)
 		return append(b, w.filler[r.below(fillerSpan):][:imageSize]...)
 	case text:
+		if v == first && w.in(w.opts.Twins, n, 't') {
+			n, size = n%3, w.opts.MinSize
+			r = newRandom(w.opts.Seed, uint64(n), 't')
+		}
 		b = append(b, "Page "...)
 		b = strconv.AppendInt(b, int64(n), 10)
 		b = append(b, '\n')

@@ -62,6 +62,7 @@ type Options struct {
 	Redirects float64 // share that answers 302 to a page that nobody else links to
 	Errors    float64 // share that fails: a third each 404, 500, connection reset
 	Texts     float64 // share of text/plain, stored but without links
+	Twins     float64 // share of the texts whose body is one of three
 	Images    float64 // share of image/png, refused by type
 	NoIndex   float64 // share that asks not to be kept and has links of its own
 	Private   float64 // share that robots.txt forbids

@@ -120,6 +120,7 @@ func (w *work) options(sync ...string) []string {
 		"-seen-memory", one("32k", "256k", "256m"), "-frontier-memory", one("64k", "1m", "64m"), "-memory-bodies", one("64k", "1m", "64m"),
 		"-pick", one("extended", "batch", "single"),
 	}
+	args = append(args, w.keeping()...)
 	order := one("breadth", "priority", "tree")
 	if args = append(args, "-order", order); order == "priority" {
 		args = append(args, "-score", one("opic", "inlinks", "depth"), "-queue", one("cbt", "quickheap"), "-queues", one("1", "2", "5"))
@@ -136,6 +137,16 @@ func (w *work) options(sync ...string) []string {
 		budget, held = one("3", "20", "100"), one("1", "5")
 	}
 	return append(args, holding(depth, budget, held)...)
+}
+
+// keeping draws the options that say how pages are kept.
+func (w *work) keeping() []string {
+	args := []string{"-store", w.store}
+	if w.store == "warc" {
+		sizes, hows, revisit := []string{"1", "64k", "1m", "1g"}, []string{"gzip", "none"}, []string{"-warc-revisit", "-warc-revisit=false"}
+		args = append(args, "-warc-size", sizes[w.r.IntN(4)], "-warc-compression", hows[w.r.IntN(2)], revisit[w.r.IntN(2)])
+	}
+	return args
 }
 
 // reopens reports which outcomes an episode may undo. What had links and left no folder is asked
@@ -206,7 +217,7 @@ func (w *work) moment() time.Duration {
 
 func untouched(w *work) error {
 	args := []string{"-quiet", "-allow-private", "-input", "seed.txt", "-delay", "0", "-per-host", "3", "-retries", "1"}
-	p, err := w.begin(append(args, holding(anyDepth, budgetHost, maxHeld)...)...)
+	p, err := w.begin(slices.Concat(args, w.keeping(), holding(anyDepth, budgetHost, maxHeld))...)
 	if err != nil {
 		return err
 	}
@@ -485,21 +496,61 @@ func (w *work) indexDamaged() error {
 	if err != nil {
 		return err
 	}
+	if err := w.tear(); err != nil {
+		return err
+	}
+	w.rebuilt = true
+	w.note += fmt.Sprintf(", %d pages torn", len(w.torn))
+	return w.merge()
+}
+
+// tear cuts files of some pages, or the ends of some WARC files.
+func (w *work) tear() error {
+	if w.store == "warc" {
+		return w.tearSegments()
+	}
 	for _, url := range slices.Sorted(maps.Keys(w.now.pages)) {
 		if w.r.IntN(20) > 0 {
 			continue
 		}
 		w.torn[url] = true
-		file := filepath.Join(w.now.pages[url], []string{"content.html", "source.txt"}[w.r.IntN(2)])
-		info, err := os.Stat(file)
-		if err != nil {
-			return err
-		}
-		if err := os.Truncate(file, w.r.Int64N(max(info.Size(), 1))); err != nil {
+		if err := w.cutFile(filepath.Join(w.now.pages[url].where, []string{"content.html", "source.txt"}[w.r.IntN(2)])); err != nil {
 			return err
 		}
 	}
-	w.rebuilt = true
-	w.note += fmt.Sprintf(", %d pages torn", len(w.torn))
-	return w.merge()
+	return nil
+}
+
+func (w *work) tearSegments() error {
+	files, err := filepath.Glob(filepath.Join(w.folder, "iut", "warc", "*"))
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		if w.r.IntN(max(2, len(files)/5)) == 0 {
+			w.damaged = true
+			if err := w.cutFile(file); err != nil {
+				return err
+			}
+		}
+	}
+	var left state
+	if err := left.readTree(filepath.Join(w.folder, "iut")); err != nil {
+		return err
+	}
+	for url := range w.now.pages {
+		if _, ok := left.pages[url]; !ok {
+			w.torn[url] = true
+		}
+	}
+	return nil
+}
+
+// cutFile takes the end of a file, or all of it.
+func (w *work) cutFile(file string) error {
+	info, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	return os.Truncate(file, w.r.Int64N(max(info.Size(), 1)))
 }

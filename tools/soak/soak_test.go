@@ -56,7 +56,7 @@ func TestJudge(t *testing.T) {
 
 		{"over the limit", func(before, after *state, e *episode) {
 			after.ledger["open"], after.ledger["two"] = stored, stored
-			after.pages["open"], after.pages["two"] = "", ""
+			after.pages["open"], after.pages["two"] = page{}, page{}
 			e.limit = 1
 		}, 0, 0, 1},
 		{"under the limit", func(before, after *state, e *episode) { e.limit = 1 }, 0, 0, 1},
@@ -76,7 +76,7 @@ func TestJudge(t *testing.T) {
 			for i := range states {
 				states[i] = state{
 					ledger: map[string]record{"page": stored, "open": pending, "moved": {state: "redirected"}, "noindex": {state: "refused", reason: "noindex"}},
-					pages:  map[string]string{"page": ""},
+					pages:  map[string]page{"page": {}},
 				}
 			}
 			e := &episode{asked: map[string]int{}, torn: map[string]bool{}, repeats: 2}
@@ -92,13 +92,13 @@ func TestJudge(t *testing.T) {
 func TestWhole(t *testing.T) {
 	body := []byte("a body")
 	line := fmt.Sprintf("http://a/\tseed\t0\ttime\t200\ttext/html\tutf-8\t-\t-\t%d\t%x\tcrc\n", len(body), sha256.Sum256(body))
-	if url, ok := whole([]byte(line), body); !ok || url != "http://a/" {
+	if url, ok := whole([]byte(line), int64(len(body)), sha256.Sum256(body)); !ok || url != "http://a/" {
 		t.Errorf("%q is not whole", line)
 	}
 	for _, torn := range []struct{ line, body string }{
 		{line[:len(line)-1], string(body)}, {"", string(body)}, {line, "a bod"}, {line, "A body"}, {line + line, string(body)},
 	} {
-		if _, ok := whole([]byte(torn.line), []byte(torn.body)); ok {
+		if _, ok := whole([]byte(torn.line), int64(len(torn.body)), sha256.Sum256([]byte(torn.body))); ok {
 			t.Errorf("%q is whole", torn)
 		}
 	}
@@ -118,8 +118,8 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-// TestNotices crawls one web with the command, and then with one that takes a page away at the end
-// of each crawl.
+// TestNotices crawls a web into each store with the command, and then with one that takes a page
+// away at the end of each crawl.
 func TestNotices(t *testing.T) {
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "crawler")
@@ -128,25 +128,27 @@ func TestNotices(t *testing.T) {
 	}
 	thief := filepath.Join(dir, "thief")
 	script := "#!/bin/sh\n" + binary + ` "$@"` + "\ncode=$?\n" +
-		"case $1 in -quiet) rm $(find iut -name source.txt | head -n 1) ;; esac\nexit $code\n"
+		"case $1 in -quiet) rm -f $(find iut -name source.txt | head -n 1); find iut -path 'iut/warc/*' | head -n 1 | xargs -r truncate -s -9 ;; esac\nexit $code\n"
 	if err := os.WriteFile(thief, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, command := range []string{binary, thief} {
-		var log bytes.Buffer
-		// The time is over at once, so that only the run to the end is left.
-		err := run(t.Context(), []string{"-time", "1ns", "-seed", "131", "-dir", dir, "-crawler", command}, &log)
-		row := regexp.MustCompile(` all\|.*`).FindString(log.String())
-		fields := strings.Fields(strings.ReplaceAll(row, "|", " "))
-		if len(fields) < 8 || fields[1] != "1" || fields[2] == "0" || fields[3] != "1" {
-			t.Fatalf("%s: %v\n%s", command, err, &log)
-		}
-		if faults := slices.ContainsFunc(fields[4:], func(f string) bool { return f != "0" }); faults != (command == thief) || faults != (err != nil) {
-			t.Errorf("%s: %v\n%s", command, err, &log)
+	for seed, store := range map[string]string{"131": "folders", "138": "warc"} {
+		for _, command := range []string{binary, thief} {
+			var log bytes.Buffer
+			// The time is over at once, so that only the run to the end is left.
+			err := run(t.Context(), []string{"-time", "1ns", "-seed", seed, "-dir", dir, "-crawler", command}, &log)
+			row := regexp.MustCompile(` all\|.*`).FindString(log.String())
+			fields := strings.Fields(strings.ReplaceAll(row, "|", " "))
+			if len(fields) < 8 || fields[1] != "1" || fields[2] == "0" || fields[3] != "1" || !strings.Contains(log.String(), ", "+store+", ") {
+				t.Fatalf("%s: %v\n%s", command, err, &log)
+			}
+			if faults := slices.ContainsFunc(fields[4:], func(f string) bool { return f != "0" }); faults != (command == thief) || faults != (err != nil) {
+				t.Errorf("%s: %v\n%s", command, err, &log)
+			}
 		}
 	}
-	if left, _ := filepath.Glob(filepath.Join(dir, "urltree-soak-*")); len(left) != 1 {
-		t.Errorf("left are %q, should be the folder of the faults", left)
+	if left, _ := filepath.Glob(filepath.Join(dir, "urltree-soak-*")); len(left) != 2 {
+		t.Errorf("left are %q, should be the folders of the faults", left)
 	}
 }
 

@@ -16,12 +16,19 @@ import (
 )
 
 // A state is what a tree at rest says, read without the code that wrote it: the ledger as `export`
-// prints it, the pages from the folders.
+// prints it, the pages from folders or WARC files.
 type state struct {
 	ledger map[string]record // by URL; nil: there is no index yet
-	pages  map[string]string // by URL: the folders of whole pages
-	twice  []string          // folders whose source.txt has more than one line
+	pages  map[string]page   // by URL, whole ones
+	twice  []string          // pages that were written twice
+	torn   []string          // WARC files that are not whole to their end, and where
 	depth  string            // the -max-depth of the latest run, as FORMAT has it
+}
+
+// A page is one of a tree.
+type page struct {
+	where string // its folder, or the place of its facts
+	sum   string // SHA-256 of its body, in hexadecimal
 }
 
 // A record is a line of the ledger.
@@ -56,9 +63,9 @@ func readLedger(text string) (map[string]record, error) {
 	return ledger, nil
 }
 
-// readFolders looks through the folders and reads FORMAT.
-func (s *state) readFolders(root string) error {
-	s.pages = map[string]string{}
+// readTree looks through folders and WARC files, and reads FORMAT.
+func (s *state) readTree(root string) error {
+	s.pages = map[string]page{}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) && path == root {
 			return fs.SkipAll
@@ -71,17 +78,21 @@ func (s *state) readFolders(root string) error {
 			return err
 		}
 		if bytes.Count(line, []byte("\n")) > 1 {
-			s.twice = append(s.twice, filepath.Dir(path))
+			s.twice = append(s.twice, filepath.Dir(path)+": source.txt has more than one line")
 		}
 		body, err := os.ReadFile(filepath.Join(filepath.Dir(path), "content.html"))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		if url, ok := whole(line, body); ok {
-			s.pages[url] = filepath.Dir(path)
+		sum := sha256.Sum256(body)
+		if url, ok := whole(line, int64(len(body)), sum); ok {
+			s.pages[url] = page{filepath.Dir(path), hex.EncodeToString(sum[:])}
 		}
 		return nil
 	})
+	if err == nil {
+		err = s.readSegments(root)
+	}
 	if err != nil {
 		return err
 	}
@@ -97,15 +108,15 @@ func (s *state) readFolders(root string) error {
 	return err
 }
 
-// whole reports whether source.txt is one line that names this body, and of which URL.
-func whole(line, body []byte) (url string, ok bool) {
+// whole reports whether source.txt is one line that names a body of this length and SHA-256, and of
+// which URL.
+func whole(line []byte, size int64, sum [sha256.Size]byte) (url string, ok bool) {
 	text, ok := strings.CutSuffix(string(line), "\n")
 	fields := strings.Split(text, "\t")
 	if !ok || len(fields) != 12 || strings.Contains(text, "\n") {
 		return "", false
 	}
-	sum := sha256.Sum256(body)
-	return fields[0], fields[9] == strconv.Itoa(len(body)) && fields[10] == hex.EncodeToString(sum[:])
+	return fields[0], fields[9] == strconv.FormatInt(size, 10) && fields[10] == hex.EncodeToString(sum[:])
 }
 
 // An episode is what happened between two states.
@@ -170,9 +181,7 @@ func judge(before, after *state, e *episode) (v verdict) {
 			vain++
 		}
 	}
-	for _, folder := range after.twice {
-		v.doubled = append(v.doubled, fmt.Sprintf("%s: source.txt has more than one line", folder))
-	}
+	v.doubled = append(v.doubled, after.twice...)
 	if vain > e.repeats {
 		v.other = append(v.other, fmt.Sprintf("%d URLs were asked and have no outcome, at most %d are allowed", vain, e.repeats))
 	}

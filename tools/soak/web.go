@@ -3,8 +3,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,6 +22,8 @@ import (
 	"urltree/internal/testweb"
 )
 
+var stores = []string{"folders", "warc"}
+
 // last is the name of the runs at the end of a web, which nobody disturbs.
 const last = "to the end"
 
@@ -28,6 +31,7 @@ const last = "to the end"
 type trial struct {
 	*soak
 	seed   uint64
+	store  string
 	opts   testweb.Options
 	web    *testweb.Web
 	folder string
@@ -39,12 +43,15 @@ type trial struct {
 	cut   bool // there was a run that gave links no record, with -max-held
 	older bool // an index came back that may have been made with another depth than FORMAT names
 	wrong int
+	// damaged is whether a WARC file has lost its end, which need not be that of a record.
+	damaged bool
 }
 
 // web crawls the web of a seed to its end. It gives its folder if there were faults.
 func (s *soak) web(ctx context.Context, seed uint64, until time.Time) (kept string, err error) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	t := &trial{soak: s, seed: seed, opts: draw(r, seed), folder: filepath.Join(s.work, "web-"+strconv.FormatUint(seed, 10))}
+	t.store = stores[r.IntN(2)]
 	t.web = testweb.New(t.opts)
 	if err := t.web.Start(0); err != nil {
 		return "", err
@@ -76,7 +83,7 @@ func draw(r *rand.Rand, seed uint64) testweb.Options {
 		Kind: []testweb.Kind{testweb.Linked, testweb.Linked, testweb.Tree, testweb.Tree, testweb.Changing}[r.IntN(5)],
 		Seed: seed, Hosts: 1 + r.IntN(30), Pages: 300 + r.IntN(2500), MinSize: 300, MaxSize: 400 + r.IntN(12_000),
 		Latency: time.Duration(r.IntN(4000)) * time.Microsecond, Slow: .01, Drips: .02,
-		Redirects: .05, Errors: .003, Texts: .02, Images: .02, NoIndex: .03, Private: .02, Hidden: .1 * float64(r.IntN(2)),
+		Redirects: .05, Errors: .003, Texts: .02, Images: .02, NoIndex: .03, Private: .02, Hidden: .1 * float64(r.IntN(2)), Twins: .5,
 	}
 	if o.Kind != testweb.Changing { // there a second answer is another one
 		o.Flaky = .001
@@ -94,7 +101,7 @@ func (t *trial) play(ctx context.Context, until time.Time) error {
 		return err
 	}
 	where := map[string]string{"": "on disk", inMemory: "in memory", onExt4: "on an ext4 of its own"}[t.diskKind()]
-	t.say("%s, %d pages on %d hosts, %s", []string{"linked", "tree", "changing"}[t.opts.Kind], t.opts.Pages, t.opts.Hosts, where)
+	t.say("%s, %d pages on %d hosts, %s, %s", []string{"linked", "tree", "changing"}[t.opts.Kind], t.opts.Pages, t.opts.Hosts, t.store, where)
 	for n := range uint64(maxEpisodes) {
 		if !t.open() && n > 0 || !time.Now().Before(until) {
 			break
@@ -195,7 +202,7 @@ func (s *state) closed() (n int) {
 
 // look reads the state and lets check look for faults.
 func (t *trial) look(w *work, links bool) (s state, faults []string, err error) {
-	if err := s.readFolders(filepath.Join(t.folder, "iut")); err != nil {
+	if err := s.readTree(filepath.Join(t.folder, "iut")); err != nil {
 		return s, nil, err
 	}
 	if _, err := os.Stat(filepath.Join(t.folder, "iut", "index.db")); errors.Is(err, fs.ErrNotExist) {
@@ -232,6 +239,9 @@ func (t *trial) compare() (wrong []string) {
 			bad("%s: still pending, %s", url, r.reason)
 		}
 	}
+	if !t.damaged {
+		wrong = append(wrong, t.now.torn...)
+	}
 	if t.opts.Kind == testweb.Changing {
 		return wrong // what a second answer says, nobody can foretell
 	}
@@ -255,9 +265,9 @@ func (t *trial) compare() (wrong []string) {
 			bad("%s: the web has no such page", url)
 		}
 	}
-	for url, folder := range t.now.pages {
-		if body, err := os.ReadFile(filepath.Join(folder, "content.html")); err != nil || !bytes.Equal(body, t.web.Body(url)) {
-			bad("%s: not what the web has: %v", url, err)
+	for url, page := range t.now.pages {
+		if sum := sha256.Sum256(t.web.Body(url)); page.sum != hex.EncodeToString(sum[:]) {
+			bad("%s: not what the web has: %s", url, page.where)
 		}
 	}
 	list, err := os.ReadFile(filepath.Join(t.folder, "res.txt"))
