@@ -1,11 +1,8 @@
 package browser
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"image"
-	"image/png"
 	"net/http"
 	"os"
 	"os/exec"
@@ -13,10 +10,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
-	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 	"golang.org/x/image/font/gofont/goregular"
 
@@ -45,135 +40,90 @@ func corpus(t *testing.T) string {
 	return folder
 }
 
-// TestDocumentation: pages of the Python documentation look as they did, ask nobody but the server,
-// lack no image, and lead to each other.
+// TestDocumentation: from either store pages of the Python documentation look as they did, ask
+// nobody but the server, lack no image, and lead to each other.
 func TestDocumentation(t *testing.T) {
-	ctx, _ := browse(t)
 	folder := corpus(t)
-	w := newWeb(t, http.FileServer(http.Dir(folder)))
-	pages := []string{"/index.html", "/howto/logging.html", "/tutorial/datastructures.html", "/library/turtle.html", "/library/pathlib.html", "/library/hashlib.html", "/using/windows.html", "/tutorial/index.html"}
-	var args []string
+	w := newWeb(t, packed(folder))
+	pages := []string{"index.html", "howto/logging.html", "tutorial/datastructures.html", "library/turtle.html", "library/pathlib.html", "library/hashlib.html", "using/windows.html", "tutorial/index.html"}
+	var seeds []string
 	for _, p := range pages {
-		args = append(args, w.origin+p)
+		seeds = append(seeds, w.origin+"/"+p)
 	}
-	w.crawl(append(args, "-include", `/_(static|images)/`)...)
-	w.serve()
-
-	var mu sync.Mutex
-	var elsewhere, failed []string // guarded by mu
-	err := chromedp.Listen(ctx, func(event any) {
-		mu.Lock()
-		defer mu.Unlock()
-		switch e := event.(type) {
-		case *network.EventRequestWillBeSent:
-			if u := e.Request.URL; !strings.HasPrefix(u, w.served) && !strings.HasPrefix(u, "data:") {
-				elsewhere = append(elsewhere, u)
-			}
-		case *network.EventResponseReceived:
-			if e.Response.Status != 200 {
-				failed = append(failed, fmt.Sprint(e.Response.URL, e.Response.Status))
-			}
-		}
-	})
-	if err != nil {
-		t.Fatal(err)
+	for _, store := range stores {
+		w.crawl(append(seeds, "-tree", store, "-store", store, "-include", `/_(static|images)/`)...)
 	}
-	shot := func(address string) (picture []byte) {
-		t.Helper()
-		err := chromedp.Do(ctx, chromedp.Navigate(address))
-		if err == nil {
-			picture, err = chromedp.Run(ctx, chromedp.CaptureScreenshot())
-		}
-		if err != nil {
-			t.Fatalf("%s: %v", address, err)
-		}
-		return picture
-	}
+	ctx, _ := browse(t)
+	v := newVisitor(t, ctx)
+	pictures := map[string][]byte{}
 	for _, p := range pages[:3] {
-		was := shot(w.origin + p)
-		mu.Lock()
-		elsewhere, failed = nil, nil
-		mu.Unlock()
-		before := w.asked.Load()
-		is := shot(w.page(p))
-		if part := difference(t, was, is); part > 0.001 {
-			t.Errorf("%s: %.2f%% of it look otherwise", p, 100*part)
-		}
-		if n := w.asked.Load() - before; n > 0 {
-			t.Errorf("%s: the host itself was asked %d times", p, n)
-		}
+		v.visit(w.origin+"/", p)
+		pictures[p] = v.picture()
 	}
-	images := 0
-	before := w.asked.Load()
-	for _, p := range pages {
-		shot(w.page(p))
-		const script = `Promise.all([...document.images].map(i => i.decode().then(() => '', () => i.src))).then(l => JSON.stringify(l))`
-		var broken []string
-		if err := json.Unmarshal([]byte(evaluate(t, ctx, script)), &broken); err != nil {
-			t.Fatal(err)
+	w.asked.Store(0)
+	for _, store := range stores {
+		w.serve("-tree", store)
+		v.forget()
+		images := 0
+		for _, p := range pages {
+			v.visit(w.page("/"), p)
+			if was := pictures[p]; was != nil {
+				v.looksAs(store+", "+p, was)
+			}
+			images += v.images()
 		}
-		for images += len(broken); len(broken) > 0; broken = broken[1:] {
-			if broken[0] != "" {
-				t.Errorf("%s: broken image %s", p, broken[0])
+		if images < 15 {
+			t.Errorf("only %d images", images)
+		}
+		v.follow(w)
+		for _, u := range v.asked() {
+			if !strings.HasPrefix(u, w.served) && !strings.HasPrefix(u, "data:") && !strings.HasPrefix(u, "about:") {
+				t.Errorf("%s: asked elsewhere: %s", store, u)
 			}
 		}
 	}
-	if images < 15 {
-		t.Errorf("only %d images", images)
-	}
-	shot(w.page("/index.html"))
-	if err := chromedp.Do(ctx, chromedp.Click(chromedp.CSS(`a[href$="/tutorial/index.html"]`)), chromedp.WaitVisible(chromedp.CSS("#the-python-tutorial"))); err != nil {
-		t.Error(err)
-	}
-	if at := evaluate(t, ctx, "location.href"); at != w.page("/tutorial/") { // to which the page redirects
-		t.Errorf("a click leads to %s", at)
-	}
-	if err := chromedp.Do(ctx, chromedp.Navigate(w.page("/index.html")), chromedp.Click(chromedp.CSS(`a[href$="/glossary.html"]`)), chromedp.WaitVisible(chromedp.CSS("h1"))); err != nil {
-		t.Error(err)
-	}
-	if text := evaluate(t, ctx, "document.body.innerText"); !strings.Contains(text, "Scope rejects it: no -include matches.") {
-		t.Errorf("a page that is not there: %s", text)
-	}
-	if n := w.asked.Load() - before; n > 0 {
+	if n := w.asked.Load(); n > 0 {
 		t.Errorf("the host itself was asked %d times", n)
 	}
-	mu.Lock()
-	defer mu.Unlock()
-	elsewhere = slices.DeleteFunc(elsewhere, func(u string) bool { return strings.HasPrefix(u, "about:") })
-	if len(elsewhere) > 0 {
-		t.Errorf("asked elsewhere: %q", elsewhere)
-	}
-	t.Logf("%d images; %d answers but 200: %q", images, len(failed), failed)
 }
 
-// difference returns which part of two pictures of one size differs.
-func difference(t *testing.T, a, b []byte) float64 {
-	t.Helper()
-	var pictures [2]image.Image
-	for k, text := range [][]byte{a, b} {
-		var err error
-		if pictures[k], err = png.Decode(bytes.NewReader(text)); err != nil {
-			t.Fatal(err)
+// images returns how many images the page has, none of which may be broken.
+func (v *visitor) images() int {
+	v.t.Helper()
+	const script = `Promise.all([...document.images].map(i => i.decode().then(() => '', () => i.src))).then(l => JSON.stringify(l))`
+	var broken []string
+	if err := json.Unmarshal([]byte(evaluate(v.t, v.ctx, script)), &broken); err != nil {
+		v.t.Fatal(err)
+	}
+	for _, source := range broken {
+		if source != "" {
+			v.t.Errorf("%s: broken image %s", evaluate(v.t, v.ctx, "location.href"), source)
 		}
 	}
-	bounds := pictures[0].Bounds()
-	if bounds != pictures[1].Bounds() || bounds.Empty() {
-		t.Fatalf("pictures of %v and %v", bounds, pictures[1].Bounds())
-	}
-	colours, different := map[string]bool{}, 0
-	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
-		for x := bounds.Min.X; x < bounds.Max.X; x++ {
-			p, q := pictures[0].At(x, y), pictures[1].At(x, y)
-			if colours[fmt.Sprint(p)] = true; p != q {
-				different++
-			}
-		}
-	}
-	if len(colours) < 20 {
-		t.Errorf("a picture of %d colours is no page", len(colours))
-	}
-	return float64(different) / float64(bounds.Dx()*bounds.Dy())
+	return len(broken)
 }
+
+// follow clicks on links of the start page: to a page that redirects, and to one that is not there.
+func (v *visitor) follow(w *web) {
+	v.t.Helper()
+	v.visit(w.page("/"), "index.html")
+	if err := chromedp.Do(v.ctx, chromedp.Click(chromedp.CSS(`a[href$="/tutorial/index.html"]`)), chromedp.WaitVisible(chromedp.CSS("#the-python-tutorial"))); err != nil {
+		v.t.Error(err)
+	}
+	if at := evaluate(v.t, v.ctx, "location.href"); at != w.page("/tutorial/") {
+		v.t.Errorf("a click leads to %s", at)
+	}
+	v.visit(w.page("/"), "index.html")
+	if err := chromedp.Do(v.ctx, chromedp.Click(chromedp.CSS(`a[href$="/glossary.html"]`)), chromedp.WaitVisible(chromedp.CSS("h1"))); err != nil {
+		v.t.Error(err)
+	}
+	if text := evaluate(v.t, v.ctx, "document.body.innerText"); !strings.Contains(text, "Scope rejects it: no -include matches.") {
+		v.t.Errorf("a page that is not there: %s", text)
+	}
+}
+
+// evil matches the hosts that the hostile page tries to reach.
+var evil = regexp.MustCompile(`evil-[a-z0-9-]+\.test`)
 
 // TestHostilePage: a script of a stored page reads no other page of the server, and the browser
 // looks up no name and asks no host for it; it loads what belongs to the page.
@@ -187,10 +137,10 @@ func TestHostilePage(t *testing.T) {
 		}
 		files.ServeHTTP(w, r)
 	})
-	evil := regexp.MustCompile(`evil-[a-z0-9-]+\.test`)
 	w := newWeb(t, handler)
-	w.crawl("-scope", "host", w.origin+"/", w.origin+"/module.js")
-	w.serve()
+	for _, store := range stores {
+		w.crawl("-tree", store, "-store", store, "-scope", "host", w.origin+"/", w.origin+"/module.js")
+	}
 
 	// The page itself, at its host, does all that.
 	ctx, log := browse(t)
@@ -202,7 +152,17 @@ func TestHostilePage(t *testing.T) {
 		t.Errorf("the page looks up only %q where it may", names)
 	}
 
-	ctx, log = browse(t)
+	for _, store := range stores {
+		t.Run(store, func(t *testing.T) {
+			w.serve("-tree", store)
+			w.denies(t)
+		})
+	}
+}
+
+// denies checks that the hostile page gets nowhere.
+func (w *web) denies(t *testing.T) {
+	ctx, log := browse(t)
 	if err := chromedp.Do(ctx, chromedp.Navigate(w.page("/"))); err != nil {
 		t.Fatal(err)
 	}

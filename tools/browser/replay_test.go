@@ -49,7 +49,7 @@ func playerFolder(t *testing.T) string {
 	return folder + "/package"
 }
 
-// packed serves a folder in gzip where the client takes that, in the encoding that a page names.
+// packed serves a folder, texts in gzip where the client takes that, a page of Latin-1 as such.
 func packed(folder string) http.Handler {
 	files := http.FileServer(http.Dir(folder))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -62,7 +62,7 @@ func packed(folder string) http.Handler {
 			name += "index.html"
 		}
 		text, err := os.ReadFile(filepath.Join(folder, filepath.FromSlash(path.Clean(name))))
-		if err != nil || path.Ext(name) == ".png" {
+		if err != nil || path.Ext(name) == ".png" || strings.HasSuffix(r.URL.Path, "/index.html") {
 			files.ServeHTTP(w, r)
 			return
 		}
@@ -219,7 +219,7 @@ func (p *replay) shows(name string, want look) {
 func TestReplay(t *testing.T) {
 	playerFolder(t)
 	w := newWeb(t, packed("testdata/replay"))
-	for _, store := range []string{"folders", "warc"} {
+	for _, store := range stores {
 		w.crawl("-tree", store, "-store", store, "-scope", "host", w.origin+"/")
 		w.run("export", "-tree", store, "-what", "wacz", "-output", store+".wacz")
 	}

@@ -18,6 +18,9 @@ import (
 // patience is how long a test waits for what must happen, on a busy machine.
 const patience = 3 * time.Minute
 
+// stores are the two that keep pages.
+var stores = []string{"folders", "warc"}
+
 // A web is a folder that is served, crawled, and served by the crawler.
 type web struct {
 	t       *testing.T
