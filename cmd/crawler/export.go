@@ -72,7 +72,7 @@ func (c *command) deliver(file, what string, doing func() string, stdout *bufio.
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return usagef("-output %s: there is no folder %s", file, filepath.Dir(file))
 	case err != nil:
-		return fmt.Errorf("-output %s: %w", file, errors.Unwrap(err))
+		return outputError(file, err)
 	}
 	w, stop := c.metered(what, doing, whole)
 	defer stop()
@@ -81,9 +81,17 @@ func (c *command) deliver(file, what string, doing func() string, stdout *bufio.
 		err = out.Flush()
 	}
 	if err != nil {
-		return errors.Join(err, whole.Discard())
+		return errors.Join(outputError(file, err), whole.Discard())
 	}
-	return whole.Commit()
+	return outputError(file, whole.Commit())
+}
+
+// outputError returns an error of a file that was to be written under the name of its flag.
+func outputError(file string, err error) error {
+	if of, ok := errors.AsType[*fs.PathError](err); ok && of.Path == file {
+		return fmt.Errorf("-output %s: %w", file, of.Err)
+	}
+	return err
 }
 
 // metered returns a writer to w, and has a terminal show how far it is until stop is called.

@@ -71,18 +71,31 @@ func (f *File) fresh(make func(tmp string) error) error {
 
 // Write implements [io.Writer].
 func (f *File) Write(b []byte) (int, error) {
-	return step(f.watch, "write", f.name, func() (int, error) { return f.file.Write(b) })
+	return step(f.watch, "write", f.name, func() (int, error) {
+		n, err := f.file.Write(b)
+		return n, f.named(err)
+	})
+}
+
+// named returns an error of the file under the name that it is to have.
+func (f *File) named(err error) error {
+	if of, ok := errors.AsType[*fs.PathError](err); ok {
+		of.Path = f.name
+	}
+	return err
 }
 
 // Sync makes the bytes of the file durable.
-func (f *File) Sync() error { return f.watch.Disk("sync", f.name, f.file.Sync) }
+func (f *File) Sync() error { return f.watch.Disk("sync", f.name, f.sync) }
+
+func (f *File) sync() error { return f.named(f.file.Sync()) }
 
 // Commit syncs and closes the file, gives it its name in place of the file that has it, and syncs
 // the folder. If it fails before the last step, the older file stays and the new one is gone.
 func (f *File) Commit() error { return f.watch.Disk("replace", f.name, f.commit) }
 
 func (f *File) commit() error {
-	err := f.file.Sync()
+	err := f.sync()
 	if err == nil && f.tmp == "" {
 		err = f.fresh(func(tmp string) error { return link(f.file, tmp) })
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"urltree/storage"
@@ -70,9 +71,13 @@ func (f *File) ReadAt(b []byte, offset int64) (int, error) {
 // Close removes the file.
 func (f *File) Close() error { return f.file.Close() }
 
+// failed returns an error of a file as one of its folder: the file has no name.
 func failed(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%w: temporary file: %w", storage.ErrDisk, err)
+	if of, ok := errors.AsType[*fs.PathError](err); ok {
+		err = of.Err
+	}
+	return fmt.Errorf("%w: temporary files in %s (TMPDIR): %w", storage.ErrDisk, os.TempDir(), err)
 }
