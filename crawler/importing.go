@@ -273,10 +273,10 @@ func (i *importing) admit(c *captures.Capture, url string, a *arrival) (ok bool,
 		if res.Wire != nil {
 			res.Wire.Request = c.Request
 		}
-		if res.Status == http.StatusNotModified || res.Partial() || c.Method() != http.MethodGet {
-			i.report.Passed++
-			return false, nil
-		}
+	}
+	if i.url(c) == "" { // now its request is known
+		i.report.Passed++
+		return false, nil
 	}
 	o := i.originOf(c, url)
 	if o.time > 0 {

@@ -32,10 +32,15 @@ type origin struct {
 // isSeed reports whether a URL is to be a seed: it is said to be one, or nothing is said of it.
 func (o origin) isSeed() bool { return o.source == "" || o.source == record.Seed && o.via == "" }
 
-// url returns the URL that a capture is imported under, "" if it is none of a page.
+// url returns the URL that a capture is imported under, "" if it is no answer to a request for a
+// page, or only for a part of it.
 func (i *importing) url(c *captures.Capture) string {
 	url := i.canonical(c.URL)
-	if url == "" || c.Method() != http.MethodGet || pathOf(url) == "/robots.txt" {
+	answer := fetch.Response{Status: c.Answer.StatusCode, Header: c.Answer.Header}
+	switch {
+	case url == "", pathOf(url) == "/robots.txt", c.Method() != http.MethodGet:
+		return ""
+	case c.Kind == warc.Response && (answer.Partial() || answer.Status == http.StatusNotModified):
 		return ""
 	}
 	return url
