@@ -86,9 +86,15 @@ func (c command) run(t testing.TB, dir string, args ...string) (peak int64) {
 // watch is run, but the crawl is killed when enough gives something.
 func (c command) watch(t testing.TB, dir string, enough <-chan time.Time, args ...string) (peak int64) {
 	t.Helper()
+	return c.measure(t, dir, enough, append([]string{"-quiet", "-delay", "0", "-allow-private"}, args...)...)
+}
+
+// measure is watch for any command line.
+func (c command) measure(t testing.TB, dir string, enough <-chan time.Time, args ...string) (peak int64) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), noHang)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, c.path, append([]string{"-quiet", "-delay", "0", "-allow-private"}, args...)...)
+	cmd := exec.CommandContext(ctx, c.path, args...)
 	cmd.Dir = dir
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

@@ -188,23 +188,30 @@ func errorsOf(err error, faults []error) error {
 	return err
 }
 
-// TestWarcio: warcio reads all records, their digests are right, and it makes the same index.
-func TestWarcio(t *testing.T) {
+// warcio installs that module, and a script which uses it, in the folder that it returns.
+func warcio(t *testing.T, name string) (node, folder string) {
+	t.Helper()
 	node, err := exec.LookPath("node")
 	if err != nil {
 		t.Skip("there is no node")
 	}
-	folder := t.TempDir()
+	folder = t.TempDir()
 	if text, err := exec.Command("npm", "install", "--prefix", folder, "--no-audit", "--no-fund", "warcio@2.4.11").CombinedOutput(); err != nil {
 		t.Skipf("npm has no warcio: %v: %s", err, text)
 	}
-	script, err := os.ReadFile("readers.mjs")
+	script, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(folder, "readers.mjs"), script, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, name), script, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return node, folder
+}
+
+// TestWarcio: warcio reads all records, their digests are right, and it makes the same index.
+func TestWarcio(t *testing.T) {
+	node, folder := warcio(t, "readers.mjs")
 	read := func(t *testing.T, file string) string {
 		t.Helper()
 		cmd := exec.Command(node, filepath.Join(folder, "readers.mjs"), file)
@@ -245,5 +252,47 @@ func TestWarcio(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestImportWarcio: what warcio has written becomes the same pages as a crawl gets, those of revisits
+// as well, and crawler check finds no fault.
+func TestImportWarcio(t *testing.T) {
+	node, folder := warcio(t, "writer.mjs")
+	s := crawled(t, "folders")
+	file := filepath.Join(folder, "writer.warc.gz")
+	cmd := exec.Command(node, filepath.Join(folder, "writer.mjs"), file)
+	cmd.Stdin = strings.NewReader(strings.Join(s.pages, "\n"))
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	const columns = "url,status,bytes,type,charset,sha256,title"
+	rows := func(tree string) []string {
+		file := filepath.Join(s.dir, "rows.tsv")
+		s.run(t, "export", "-tree", tree, "-state", "stored", "-columns", columns, "-output", file)
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.Sorted(strings.Lines(string(text)))
+	}
+	var want []string
+	for _, row := range rows("iut") {
+		want = append(want, row)
+		if url, rest, _ := strings.Cut(row, "\t"); url != "URL" {
+			and := "?"
+			if strings.Contains(url, "?") {
+				and = "&"
+			}
+			want = append(want, url+and+"again\t"+rest)
+		}
+	}
+	slices.Sort(want)
+	for _, store := range stores {
+		s.run(t, "import", "-quiet", "-store", store, "-tree", "of-"+store, "-output", store+".txt", file)
+		if got := rows("of-" + store); !slices.Equal(got, want) {
+			t.Errorf("%s: %d rows, want %d", store, len(got), len(want))
+		}
+		s.run(t, "check", "-tree", "of-"+store, "-output", store+".txt")
 	}
 }
