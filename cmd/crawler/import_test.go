@@ -285,6 +285,10 @@ func TestImportOutcomes(t *testing.T) {
 				answered("http://a.example/busy", "503 Busy", ""),
 				answered("http://a.example/late", "500 No", ""),
 				answered("http://a.example/late", html, "late"),
+				answered("http://a.example/better", "500 No", ""),
+				archived("metadata", "WARC-Target-URI: http://a.example/better", "via: http://a.example/other\r\ndepth: 3\r\n"),
+				answered("http://a.example/better", html, "better"),
+				archived("metadata", "WARC-Target-URI: http://a.example/better", "via: http://a.example/other\r\ndepth: 3\r\n"),
 				answered("http://a.example/moved", "301 Moved\nLocation: /target", ""),
 				answered("http://a.example/part", "206 Part\nContent-Type: text/html\nContent-Range: bytes 0-1/9", "ab"),
 				answered("http://a.example/same", "304 Not Modified", ""),
@@ -297,13 +301,14 @@ func TestImportOutcomes(t *testing.T) {
 				archived("metadata", "WARC-Concurrent-To: <http://a.example/deep>\nWARC-Target-URI: http://a.example/deep", "via: http://a.example/other\r\nhopsFromSeed: LLLE\r\n"),
 			)
 			_, stderr, code := call(t, dir, "import", "-store", store, "a.warc")
-			if code != 0 || !strings.Contains(stderr, "\narchives  8 captures imported, 1 of URLs that were there already, 2 left to a crawl (429, 5xx), 5 of other kinds\n") {
+			if code != 0 || !strings.Contains(stderr, "\narchives  9 captures imported, 1 of URLs that were there already, 3 left to a crawl (429, 5xx), 5 of other kinds\n") {
 				t.Fatalf("exit %d: %s", code, stderr)
 			}
 			got := pick(ledgerOf(t, dir, "iut"), "url", "state", "reason", "source", "depth", "time", "target")
 			const at = "2021-02-03T04:05:06Z"
 			want := []string{
 				"http://a.example/\tstored\t-\tseed\t0\t" + at + "\t-",
+				"http://a.example/better\tstored\t-\thttp://a.example/other\t3\t" + at + "\t-",
 				"http://a.example/busy\tpending\t-\tseed\t0\t-\t-",
 				"http://a.example/deep\tstored\t-\thttp://a.example/other\t4\t" + at + "\t-",
 				"http://a.example/found\tstored\t-\tseed\t0\t" + at + "\t-",
@@ -324,6 +329,35 @@ func TestImportOutcomes(t *testing.T) {
 			must(t, dir, "check", "-links")
 		})
 	}
+}
+
+// TestImportHeaders: what headers said that a tree of folders does not keep comes back from its
+// export, by the metadata of a page.
+func TestImportHeaders(t *testing.T) {
+	dir, into := t.TempDir(), t.TempDir()
+	writeArchive(t, dir, "a.warc",
+		answered("http://a.example/", html+"; charset=iso-8859-1\nLink: </next>; rel=next, </style.css>; rel=stylesheet\nLink: </feed>; rel=alternate; type=\"application/rss+xml\"", "<title>\xe4</title><a href=/found>"),
+		answered("http://a.example/end", html+"\nX-Robots-Tag: nofollow\nLink: </hidden>; rel=next", "<a href=/hidden>"),
+		answered("http://a.example/created", "201 Created\nContent-Type: text/plain", "a text"),
+	)
+	must(t, dir, "import", "-quiet", "-assets", "-accept", "text/*", "a.warc")
+	must(t, dir, "export", "-what", "warc", "-output", filepath.Join(into, "b.warc.gz"))
+	must(t, into, "import", "-quiet", "-assets", "-accept", "text/*", "b.warc.gz")
+	rows := ledgerOf(t, into, "iut")
+	if diff := cmp.Diff(ledgerOf(t, dir, "iut"), rows); diff != "" {
+		t.Error(diff)
+	}
+	want := []string{"created\tstored", "end\tstored", "feed\tpending", "found\tpending", "next\tpending", "style.css\tpending"}
+	if got := pick(rows, "url", "state")[1:]; !slices.Equal(got, prefixed("http://a.example/", want)) {
+		t.Errorf("%q", got)
+	}
+}
+
+func prefixed(prefix string, texts []string) (list []string) {
+	for _, text := range texts {
+		list = append(list, prefix+text)
+	}
+	return list
 }
 
 // TestImportRevisits: the body of a revisit is found behind it or before it, in another file, or in
@@ -396,7 +430,8 @@ func packedAs(t *testing.T, pack bool, records []string) []string {
 func TestImportDamaged(t *testing.T) {
 	dir := t.TempDir()
 	first := answered("http://a.example/1", html, "one")
-	writeArchive(t, dir, "cut.warc", first, answered("http://a.example/2", html, "two")[:300])
+	second := answered("http://a.example/2", html, "two")
+	writeArchive(t, dir, "cut.warc", first, second[:len(second)-len("wo\r\n\r\n")]) // in its body
 	writeArchive(t, dir, "whole.warc", answered("http://a.example/3", html, "three"))
 	writeArchive(t, dir, "not.txt", "http://a.example/\n")
 	writeArchive(t, dir, "empty.warc")
@@ -428,7 +463,7 @@ func TestImportDamaged(t *testing.T) {
 	}
 	must(t, dir, "check", "-links")
 	// The same command with the whole file adds what is missing.
-	writeArchive(t, dir, "cut.warc", first, answered("http://a.example/2", html, "two"))
+	writeArchive(t, dir, "cut.warc", first, second)
 	must(t, dir, "import", "-quiet", "cut.warc", "whole.warc")
 	if got := pick(ledgerOf(t, dir, "iut"), "url", "state"); len(got) != 3 {
 		t.Errorf("%q", got)
