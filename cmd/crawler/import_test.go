@@ -470,8 +470,8 @@ func TestImportDamaged(t *testing.T) {
 	}
 }
 
-// TestImportScope: what does not belong to the crawl by its flags is left out, and counted; flags of
-// the crawl that have no effect are not there.
+// TestImportScope: what does not belong to the crawl by its flags is left out, and counted. Flags
+// of the crawl that have no effect are not there.
 func TestImportScope(t *testing.T) {
 	dir := t.TempDir()
 	of := func(url, via string) []string {

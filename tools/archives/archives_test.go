@@ -255,8 +255,8 @@ func TestWarcio(t *testing.T) {
 	}
 }
 
-// TestImportWarcio: what warcio has written becomes the same pages as a crawl gets, those of revisits
-// as well, and crawler check finds no fault.
+// TestImportWarcio: what warcio has written becomes the same pages as a crawl gets, also those of
+// revisits, and crawler check finds no fault.
 func TestImportWarcio(t *testing.T) {
 	node, folder := warcio(t, "writer.mjs")
 	s := crawled(t, "folders")
