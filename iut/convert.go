@@ -241,6 +241,9 @@ func (s *segments) clear(each func() error) error {
 			return err
 		}
 	}
+	s.mu.Lock()
+	s.dirty, s.named = map[string]bool{}, true // nothing is left to be synced
+	s.mu.Unlock()
 	return removeFolder(s.fs, segmentFolder)
 }
 

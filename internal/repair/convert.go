@@ -203,9 +203,9 @@ func (c *conversion) eachFolder(ctx context.Context) error {
 	}
 	return c.index.Records(ctx, nil, func(r record.Record, err error) error {
 		if err != nil || r.State != record.Stored || !r.Extent.IsZero() {
-			return err
+			return cmp.Or(err, context.Cause(ctx))
 		}
-		return c.page(&r)
+		return cmp.Or(c.page(&r), context.Cause(ctx))
 	})
 }
 
