@@ -1,8 +1,10 @@
 package repair
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"math/rand/v2"
@@ -11,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"urltree/internal/testsite"
 	"urltree/iut"
@@ -180,4 +184,66 @@ func TestConvert(t *testing.T) {
 	if _, body, err := s.Tree.Adopt(iut.Facts{URL: "http://a.org/later"}); err != nil || !strings.Contains(string(body), "found-later") {
 		t.Errorf("the page that the index does not know: %q, %v", body, err)
 	}
+}
+
+// TestConvertPlans converts random sites that a kill or damage has left, once or there and back. Of
+// each page that was whole the other store has the body; stored is what was so in index and folder;
+// and the new store suffices to make the index again.
+func TestConvertPlans(t *testing.T) {
+	t.Parallel()
+	dir, n := t.TempDir(), 0
+	rapid.Check(t, func(t *rapid.T) {
+		n++
+		root := filepath.Join(dir, fmt.Sprint(n))
+		if err := os.Mkdir(root, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		s := testsite.New(t, filepath.Join(root, "iut"))
+		defer s.Close()
+		pl := drawPlan(t)
+		pl.make(s, &testsite.Parser{})
+		s.Close()
+		stores := []string{iut.StoreWARC, iut.StoreFolders}[:rapid.IntRange(1, 2).Draw(t, "conversions")]
+		for _, store := range stores {
+			o := ConvertOptions{Root: s.Root, Store: store, most: rapid.IntRange(1, 4).Draw(t, "pages a commit")}
+			if _, err := Convert(context.Background(), o); err != nil {
+				t.Fatal(err)
+			}
+			s.OpenTree()
+			s.OpenIndex()
+			for _, page := range pl.pages {
+				r, err := s.Index.Record(page.url)
+				if (err == nil && r.State == record.Stored) != (page.state == stored) {
+					t.Fatalf("in the store %s a page that is %s has the record %+v, %v", store, page.state, r, err)
+				}
+			}
+			noFaults(t, s, CheckOptions{Links: true}, &testsite.Parser{})
+			s.Close()
+		}
+		if err := os.Remove(s.Path(indexName)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Merge(context.Background(), mergeOptions(s, filepath.Join(root, "res.txt"))); err != nil {
+			t.Fatal(err)
+		}
+		s.OpenTree()
+		s.OpenIndex()
+		whole := pl.complete()
+		for url, r := range s.Records() {
+			page, isPage := whole[url]
+			if (r.State == record.Stored) != isPage {
+				t.Fatalf("made again from the store, %s is %v", url, r.State)
+			}
+			if !isPage {
+				continue
+			}
+			if _, body, err := s.Tree.Load(iut.FactsOf(&r)); err != nil || string(body) != string(testsite.BodyOf(url, page.links)) {
+				t.Fatalf("%s has the body %q, %v", url, body, err)
+			}
+			delete(whole, url)
+		}
+		if len(whole) > 0 {
+			t.Fatalf("lost: %v", whole)
+		}
+	})
 }
