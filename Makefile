@@ -74,12 +74,12 @@ install:
 # With -p the tests of four packages run at once, the longest from the beginning: those that wait for
 # a second of a host or a disk leave the processors to others.
 test:
-	GORACE=atexit_sleep_ms=0 go run -C tools ./testlog -C .. -tmpfs $(RACE) -p 4 -parallel 8 -vet=off -timeout 20m ./crawler ./cmd/crawler ./storage ./iut ./...
+	CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 go run -C tools ./testlog -C .. -tmpfs $(RACE) -p 4 -parallel 8 -vet=off -timeout 20m ./crawler ./cmd/crawler ./storage ./iut ./...
 
 long:
 	go run -C tools ./testlog -C .. -long -share -count=1 -parallel 4 -timeout 20m ./...
 	go run -C tools ./testlog -count=1 -parallel 4 -timeout 20m ./...
-	TEST_URLTREE_RACE=1 go run -C tools ./testlog -C .. -tmpfs -share $(RACE) -count=1 -parallel 8 -timeout 20m ./cmd/crawler
+	TEST_URLTREE_RACE=1 CGO_ENABLED=1 go run -C tools ./testlog -C .. -tmpfs -share $(RACE) -count=1 -parallel 8 -timeout 20m ./cmd/crawler
 	go test -C tools -count=1 -run '^TestCost' -bench . -benchtime 10x -timeout 5m ./stages
 
 faults:

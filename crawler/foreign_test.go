@@ -18,6 +18,7 @@ import (
 // TestForeignFiles: a FIFO, which nobody writes to, or a link in the place of a file of the tree
 // neither holds up a crawl nor is written through.
 func TestForeignFiles(t *testing.T) {
+	t.Parallel()
 	origins := hosts(t, 1, func(_ int, rw http.ResponseWriter, r *http.Request) { fmt.Fprint(rw, "<a href=/a>") })
 	dir := t.TempDir()
 	opts := crawler.Options{
@@ -35,7 +36,7 @@ func TestForeignFiles(t *testing.T) {
 		select {
 		case err := <-ended:
 			return err
-		case <-time.After(20 * time.Second):
+		case <-time.After(noHang):
 			t.Fatal("the crawl does not end")
 			return nil
 		}

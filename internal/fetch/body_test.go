@@ -247,25 +247,6 @@ func heap() int64 {
 	return int64(s[0].Value.Uint64())
 }
 
-func TestRateLimitDoesNotBlameTheHost(t *testing.T) {
-	const size, limit = 128 << 10, 128 << 10
-	url := serve(t, func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write(page(size)) })
-	c := newClient(t, Options{LimitRate: limit, Timeout: 400 * time.Millisecond})
-	start := time.Now()
-	res, err := c.Get(t.Context(), url+"/", Request{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	res.Body.Release()
-	took := time.Since(start)
-	if least := time.Second * (size - rateBurst) / limit; took < least*9/10 {
-		t.Errorf("%d bytes took %v, want at least %v", size, took, least)
-	}
-	if res.Total > took/2 {
-		t.Errorf("the host is charged %v of %v", res.Total, took)
-	}
-}
-
 func BenchmarkGet(b *testing.B) {
 	text := page(30000)
 	for _, coding := range []string{"", "gzip", "br"} {

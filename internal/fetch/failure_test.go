@@ -44,7 +44,7 @@ func TestFailures(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
 	for _, tt := range []struct {
 		name    string
-		answer  func(*net.TCPConn, string)
+		answer  func(net.Conn, string)
 		reason  string
 		passing bool
 	}{
@@ -191,7 +191,7 @@ func nameServer(t *testing.T, names map[string]dnsmessage.RCode) *net.Resolver {
 
 func TestEndOfContextIsNoFailure(t *testing.T) {
 	arrived := make(chan struct{})
-	url := rawServe(t, func(c *net.TCPConn, request string) {
+	url := rawServe(t, func(c net.Conn, request string) {
 		close(arrived)
 		sayAndHold("")(c, request)
 	})
@@ -283,7 +283,7 @@ func TestKeepBroken(t *testing.T) {
 	both := encode(t, "gzip", deflated)
 	for _, tt := range []struct {
 		name   string
-		answer func(*net.TCPConn, string)
+		answer func(net.Conn, string)
 		least  int // bytes that must be kept
 	}{
 		{"length", say(head + "Content-Length: 9999\r\n\r\n" + string(text)), len(text)},
@@ -348,7 +348,7 @@ func TestCutBodyEndsItsConnection(t *testing.T) {
 	for _, coding := range []string{"", "gzip"} {
 		t.Run(coding, func(t *testing.T) {
 			ended := make(chan struct{}, 2)
-			url := rawServe(t, func(c *net.TCPConn, _ string) {
+			url := rawServe(t, func(c net.Conn, _ string) {
 				_, err := io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 1000000000000\r\nContent-Encoding: "+coding+"\r\n\r\n")
 				block := encode(t, coding, page(64<<10))
 				for err == nil {
@@ -373,8 +373,8 @@ func TestCutBodyEndsItsConnection(t *testing.T) {
 }
 
 func TestUnwantedIsNotRead(t *testing.T) {
-	endless := func(media string) func(*net.TCPConn, string) {
-		return func(c *net.TCPConn, _ string) {
+	endless := func(media string) func(net.Conn, string) {
+		return func(c net.Conn, _ string) {
 			_, err := io.WriteString(c, "HTTP/1.1 200 OK\r\n"+media+"\r\nID3\x03"+strings.Repeat("\x00", 600))
 			block := make([]byte, 32<<10)
 			for err == nil {

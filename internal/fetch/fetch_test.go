@@ -77,7 +77,7 @@ func TestStatuses(t *testing.T) {
 func TestDroppedBodies(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		answer func(*net.TCPConn, string)
+		answer func(net.Conn, string)
 	}{
 		{"silent", sayAndHold("HTTP/1.1 404 Not Found\r\n\r\nabc")},
 		{"cut", say("HTTP/1.1 404 Not Found\r\nContent-Length: 100\r\n\r\nabc")},
@@ -162,7 +162,7 @@ func TestHTTP2(t *testing.T) {
 // TestTargetIsSentAsSpelt covers what net/url would change or refuse.
 func TestTargetIsSentAsSpelt(t *testing.T) {
 	var line string
-	direct := rawServe(t, func(c *net.TCPConn, request string) {
+	direct := rawServe(t, func(c net.Conn, request string) {
 		line = request
 		say("HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")(c, request)
 	})

@@ -85,14 +85,14 @@ func TestProxy(t *testing.T) {
 func TestBrokenProxies(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
-		answer  func(*net.TCPConn, string)
+		answer  func(net.Conn, string)
 		reason  string
 		passing bool
 	}{
 		{"silent", sayAndHold(""), Timeout, true},
 		{"silent in the header", sayAndHold("HTTP/1.1 200 OK\r\nX"), Timeout, true},
 		{"header without end", drip("HTTP/1.1 200 OK\r\n", "x"), Timeout, true},
-		{"silent in the tunnel", func(c *net.TCPConn, request string) {
+		{"silent in the tunnel", func(c net.Conn, request string) {
 			say("HTTP/1.1 200 OK\r\n\r\n")(c, request)
 			_, _ = io.Copy(io.Discard, c)
 		}, Timeout, true},

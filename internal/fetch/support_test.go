@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -94,7 +95,7 @@ func serve(t testing.TB, h http.HandlerFunc) string {
 
 // rawServe answers each request, once its header was read, with whatever answer does to the
 // connection.
-func rawServe(t testing.TB, answer func(c *net.TCPConn, request string)) string {
+func rawServe(t testing.TB, answer func(c net.Conn, request string)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -114,24 +115,7 @@ func rawServe(t testing.TB, answer func(c *net.TCPConn, request string)) string 
 			mu.Lock()
 			conns = append(conns, c)
 			mu.Unlock()
-			wg.Go(func() {
-				defer c.Close()
-				r := bufio.NewReader(c)
-				first := ""
-				for {
-					line, err := r.ReadString('\n')
-					if err != nil {
-						return
-					}
-					if first == "" {
-						first = line
-					}
-					if line == "\r\n" {
-						break
-					}
-				}
-				answer(c.(*net.TCPConn), first)
-			})
+			wg.Go(func() { answerOne(c, answer) })
 		}
 	})
 	t.Cleanup(func() {
@@ -146,30 +130,64 @@ func rawServe(t testing.TB, answer func(c *net.TCPConn, request string)) string 
 	return "http://" + l.Addr().String()
 }
 
+// inMemory has c ask a server that answers as that of rawServe, over connections in memory: time may
+// be virtual.
+func inMemory(t *testing.T, c *Client, answer func(c net.Conn, request string)) string {
+	var answers sync.WaitGroup
+	t.Cleanup(answers.Wait)
+	c.pool.both.DialContext = func(context.Context, string, string) (net.Conn, error) {
+		ours, theirs := net.Pipe()
+		answers.Go(func() { answerOne(theirs, answer) })
+		return ours, nil
+	}
+	return "http://192.0.2.1"
+}
+
+// answerOne reads the header of a request, passes its first line to answer, and closes the
+// connection.
+func answerOne(c net.Conn, answer func(c net.Conn, request string)) {
+	defer c.Close()
+	r := bufio.NewReader(c)
+	first := ""
+	for {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			return
+		}
+		if first == "" {
+			first = line
+		}
+		if line == "\r\n" {
+			break
+		}
+	}
+	answer(c, first)
+}
+
 // say answers with a text and closes.
-func say(text string) func(*net.TCPConn, string) {
-	return func(c *net.TCPConn, _ string) { _, _ = io.WriteString(c, text) }
+func say(text string) func(net.Conn, string) {
+	return func(c net.Conn, _ string) { _, _ = io.WriteString(c, text) }
 }
 
 // sayAndReset answers with a text and, once the peer could read it, resets the connection.
-func sayAndReset(text string) func(*net.TCPConn, string) {
-	return func(c *net.TCPConn, _ string) {
+func sayAndReset(text string) func(net.Conn, string) {
+	return func(c net.Conn, _ string) {
 		_, _ = io.WriteString(c, text)
-		_ = c.SetLinger(0)
+		_ = c.(*net.TCPConn).SetLinger(0)
 	}
 }
 
 // sayAndHold answers with a text and then is silent until the client gives up.
-func sayAndHold(text string) func(*net.TCPConn, string) {
-	return func(c *net.TCPConn, _ string) {
+func sayAndHold(text string) func(net.Conn, string) {
+	return func(c net.Conn, _ string) {
 		_, _ = io.WriteString(c, text)
 		_, _ = c.Read(make([]byte, 1))
 	}
 }
 
 // drip sends a text again and again, for ever.
-func drip(head, text string) func(*net.TCPConn, string) {
-	return func(c *net.TCPConn, _ string) {
+func drip(head, text string) func(net.Conn, string) {
+	return func(c net.Conn, _ string) {
 		_, err := io.WriteString(c, head)
 		tick := time.NewTicker(5 * time.Millisecond)
 		defer tick.Stop()

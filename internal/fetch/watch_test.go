@@ -3,8 +3,8 @@ package fetch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
-	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,7 +13,7 @@ import (
 
 func TestFirstByte(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
-	late := func(c *net.TCPConn, request string) {
+	late := func(c net.Conn, request string) {
 		say(ok+"\r\nabc")(c, request)
 		<-time.After(300 * time.Millisecond)
 		say("def")(c, request)
@@ -21,7 +21,7 @@ func TestFirstByte(t *testing.T) {
 	for _, tt := range []struct {
 		name         string
 		first, whole time.Duration
-		answer       func(*net.TCPConn, string)
+		answer       func(net.Conn, string)
 		failure      string // its text, or ""
 	}{
 		{"silent", 100 * time.Millisecond, time.Minute, sayAndHold(""), "no first byte in 100ms"},
@@ -32,30 +32,32 @@ func TestFirstByte(t *testing.T) {
 		{"none", 0, 100 * time.Millisecond, sayAndHold(""), "no complete answer in 100ms"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := newClient(t, Options{FirstByte: tt.first, Timeout: tt.whole})
-			res, err := c.Get(t.Context(), rawServe(t, tt.answer)+"/", Request{})
-			if tt.failure == "" {
-				if err != nil || string(res.Body.Bytes()) != "abcdef" {
-					t.Fatalf("got %+v, %v", res, err)
+			synctest.Test(t, func(t *testing.T) {
+				c := newClient(t, Options{FirstByte: tt.first, Timeout: tt.whole})
+				res, err := c.Get(t.Context(), inMemory(t, c, tt.answer)+"/", Request{})
+				if tt.failure == "" {
+					if err != nil || string(res.Body.Bytes()) != "abcdef" {
+						t.Fatalf("got %+v, %v", res, err)
+					}
+					res.Body.Release()
+					return
 				}
-				res.Body.Release()
-				return
-			}
-			wantFailure(t, res, err, Timeout, true)
-			if !strings.Contains(err.Error(), tt.failure) {
-				t.Errorf("got %v, want %s", err, tt.failure)
-			}
+				wantFailure(t, res, err, Timeout, true)
+				if !strings.Contains(err.Error(), tt.failure) {
+					t.Errorf("got %v, want %s", err, tt.failure)
+				}
+			})
 		})
 	}
 }
 
 func TestSlowBodies(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
-	burst := func(c *net.TCPConn, request string) { sayAndHold(ok+"\r\n"+strings.Repeat("x", 50_000))(c, request) }
+	burst := func(c net.Conn, request string) { sayAndHold(ok+"\r\n"+strings.Repeat("x", 50_000))(c, request) }
 	for _, tt := range []struct {
 		name    string
 		minRate int64
-		answer  func(*net.TCPConn, string)
+		answer  func(net.Conn, string)
 		reason  string
 	}{
 		{"drips", 1000, drip(ok+"\r\n", "x"), Timeout},
@@ -65,34 +67,46 @@ func TestSlowBodies(t *testing.T) {
 		{"small and at once", 1 << 62, say(ok + "\r\nx"), ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := newClient(t, Options{MinRate: tt.minRate, Timeout: time.Minute, MaxSize: 100_000})
-			if c.limits.least < tt.minRate || c.limits.window != 10*time.Second {
-				t.Errorf("limits %+v", c.limits)
-			}
-			c.limits.window = 100 * time.Millisecond
-			res, err := c.Get(t.Context(), rawServe(t, tt.answer)+"/", Request{KeepBroken: true})
-			if tt.reason == "" {
-				if err != nil {
-					t.Fatal(err)
+			synctest.Test(t, func(t *testing.T) {
+				c := newClient(t, Options{MinRate: tt.minRate, Timeout: time.Hour, MaxSize: 100_000})
+				if c.limits.least < tt.minRate || c.limits.window != 10*time.Second {
+					t.Errorf("limits %+v", c.limits)
 				}
-				res.Body.Release()
-				return
-			}
-			wantFailure(t, res, err, tt.reason, tt.reason == Timeout)
+				res, err := c.Get(t.Context(), inMemory(t, c, tt.answer)+"/", Request{KeepBroken: true})
+				if tt.reason == "" {
+					if err != nil {
+						t.Fatal(err)
+					}
+					res.Body.Release()
+					return
+				}
+				wantFailure(t, res, err, tt.reason, tt.reason == Timeout)
+			})
 		})
 	}
 }
 
-// TestOurRateIsNotTheHosts: what our own limit slows down is not too slow.
+// TestOurRateIsNotTheHosts: what our own limit slows down is neither too slow nor late, and the host
+// is not charged for it.
 func TestOurRateIsNotTheHosts(t *testing.T) {
-	url := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(page(160 << 10)) })
-	c := newClient(t, Options{LimitRate: 160 << 10, MinRate: 1 << 20})
-	c.limits.window = 200 * time.Millisecond
-	res, err := c.Get(t.Context(), url+"/", Request{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	res.Body.Release()
+	const size, limit = 160 << 10, 2 << 10
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t, Options{LimitRate: limit, MinRate: 1 << 20})
+		start := time.Now()
+		head := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n", size)
+		res, err := c.Get(t.Context(), inMemory(t, c, say(head+string(page(size))))+"/", Request{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Release()
+		took := time.Since(start)
+		if least := time.Second * (size - rateBurst) / limit; took < least || least < 3*c.limits.window {
+			t.Errorf("%d bytes took %v, want at least %v, which are three windows of %v", size, took, least, c.limits.window)
+		}
+		if res.Total > 0 {
+			t.Errorf("the host is charged %v of %v", res.Total, took)
+		}
+	})
 }
 
 // TestWatch tests the limits exactly, on a clock that nothing disturbs.

@@ -476,7 +476,7 @@ func (c *closingWriter) Write(p []byte) (int, error) {
 	case <-done:
 		c.closed = true
 		return len(p), nil
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		return 0, errors.New("stuck")
 	}
 }
