@@ -94,8 +94,9 @@ func TestReader(t *testing.T) {
 			body{coding + " gzip", encode(t, "gzip", encode(t, name, plain))},
 			body{"zstd " + coding + " br", encode(t, "br", encode(t, name, encode(t, "zstd", plain)))})
 	}
+	// What breaks off below does so in the first of two members: behind it a body could end.
 	bodies = append(bodies, body{"", plain},
-		body{"gzip", slices.Concat(encode(t, "gzip", plain[:500]), encode(t, "gzip", plain[500:]), []byte("\r\n"))})
+		body{"gzip", slices.Concat(encode(t, "gzip", plain[:10_000]), encode(t, "gzip", plain[10_000:]), []byte("\r\n"))})
 	var d Decoder
 	for range 100 {
 		b := bodies[rand.IntN(len(bodies))]

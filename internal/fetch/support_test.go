@@ -130,8 +130,8 @@ func rawServe(t testing.TB, answer func(c net.Conn, request string)) string {
 	return "http://" + l.Addr().String()
 }
 
-// inMemory has c ask a server that answers as that of rawServe, over connections in memory: time may
-// be virtual.
+// inMemory has c ask a server that answers as that of rawServe, over connections in memory, so that
+// time may be virtual.
 func inMemory(t *testing.T, c *Client, answer func(c net.Conn, request string)) string {
 	var answers sync.WaitGroup
 	t.Cleanup(answers.Wait)

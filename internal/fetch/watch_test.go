@@ -86,8 +86,8 @@ func TestSlowBodies(t *testing.T) {
 	}
 }
 
-// TestOurRateIsNotTheHosts: what our own limit slows down is neither too slow nor late, and the host
-// is not charged for it.
+// TestOurRateIsNotTheHosts: what our own limit slows down is neither too slow nor late, and the
+// host is not charged for it.
 func TestOurRateIsNotTheHosts(t *testing.T) {
 	const size, limit = 160 << 10, 2 << 10
 	synctest.Test(t, func(t *testing.T) {
