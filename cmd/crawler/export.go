@@ -39,7 +39,7 @@ func (c *command) exportCommand() *subcommand {
 		plainFlag("from", instant{p: &q.Since}, "only what was answered at this `TIME` or later: a date (UTC), a time such as 2026-11-29T10:00:00Z, or so long before now, such as 7d; of edges those of pages, and of redirects, answered then; not for ranks"),
 		plainFlag("to", instant{p: &q.Until, end: true}, "only what was answered before this `TIME`, written likewise; a date has the whole day"),
 		plainFlag("text", toggle{&q.Text}, "of wacz: the list of pages has the text of each, for programs that search, at most 1 MiB of the first 8 MiB of a page"),
-		outputFlag(&output))
+		word("output", &output, "standard output", "the `FILE` to write, which appears once it is complete, in place of an older one; of mirror the folder, which is made, is empty or is a mirror"))
 }
 
 // outputFlag makes the -output of a subcommand that reports.

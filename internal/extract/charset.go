@@ -158,6 +158,18 @@ const (
 var declarations = scan.NewNames([]scan.Element{{Name: "meta", Want: scan.Starts}},
 	[]string{attrCharset: "charset", attrPragma: "http-equiv", attrPragmaContent: "content"})
 
+// Declared returns the standard name of the encoding that the beginning of an HTML page says it is
+// in, by a byte order mark or a meta element; "": it does not say.
+func Declared(head []byte) string {
+	for _, m := range marks {
+		if bytes.HasPrefix(head, []byte(m.mark)) {
+			return m.label
+		}
+	}
+	_, name := declared(head)
+	return name
+}
+
 // declared returns the encoding that the first meta element which names one does.
 func declared(body []byte) (encoding.Encoding, string) {
 	s := scan.New(declarations, body, true)

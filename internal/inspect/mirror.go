@@ -73,7 +73,7 @@ func (c *copying) page(r *record.Record, of int64) error {
 			return err
 		}
 		d := rewrite.Document{
-			URL: r.URL, Media: media, Charset: r.Charset, Detach: true,
+			URL: r.URL, Media: media, Charset: r.Charset, Detach: true, Declare: true,
 			Replace: func(ref rewrite.Reference) string { return c.reference(name, ref) },
 		}
 		return errors.Join(d.Copy(w, content), c.err)

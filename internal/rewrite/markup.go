@@ -15,6 +15,8 @@ import (
 const (
 	elementA = iota
 	elementBase
+	elementHead
+	elementHTML
 	elementMeta
 	elementObject
 	elementStyle
@@ -24,6 +26,8 @@ const (
 var names = scan.NewNames([]scan.Element{
 	elementA:      {Name: "a", Want: scan.Starts},
 	elementBase:   {Name: "base", Want: scan.Starts},
+	elementHead:   {Name: "head", Want: scan.Starts},
+	elementHTML:   {Name: "html", Want: scan.Starts},
 	elementMeta:   {Name: "meta", Want: scan.Starts},
 	elementObject: {Name: "object", Want: scan.Starts},
 	elementStyle:  {Name: "style", Want: scan.Starts | scan.Ends},
@@ -138,6 +142,10 @@ func (m *markup) put(start, end int, to []byte) {
 // tag copies a start tag, and the text of a style element.
 func (m *markup) tag() {
 	element := m.scanner.Element()
+	end := len(m.text) - len(m.scanner.Rest())
+	if m.label != "" && element != elementHTML && element != elementHead {
+		m.declare(end - m.scanner.Size())
+	}
 	m.places = m.scanner.Places(m.places[:0])
 	pragma := ""
 	for _, p := range m.places {
@@ -164,6 +172,9 @@ func (m *markup) tag() {
 			}
 		}
 	}
+	if m.label != "" && element == elementHead {
+		m.declare(end)
+	}
 	if element == elementStyle && !m.scanner.Closed() {
 		at := len(m.text) - len(m.scanner.Rest())
 		text, more := m.scanner.RawSource()
@@ -175,6 +186,12 @@ func (m *markup) tag() {
 		m.scanner.Text = text == nil
 		m.styleText(text, at, m.scanner.XHTML)
 	}
+}
+
+// declare adds a meta element at a place in text.
+func (m *markup) declare(at int) {
+	m.put(at, at, []byte(`<meta charset="`+m.label+`">`))
+	m.label = ""
 }
 
 // value returns what takes the place of an attribute's value; false: it stays.

@@ -41,7 +41,11 @@ type Document struct {
 	Detach bool
 	// OneWindow lets links and forms that name another window or frame open in their own.
 	OneWindow bool
+	// Declare lets HTML say its encoding, where its first bytes do not, or say another one: in a meta
+	// element at the beginning of its head or, in UTF-16, by a byte order mark.
+	Declare bool
 
+	label string // of the meta element that Declare adds; "": there is none, or it has been added
 	base  weburl.Base
 	at    string // URL of base
 	based bool   // a base element has come
@@ -49,6 +53,9 @@ type Document struct {
 	text  *encoding.Decoder // nil: the text that is scanned is UTF-8
 	plain *encoding.Encoder // the inverse of text
 }
+
+// headSize is where browsers look for the encoding of a page, in bytes.
+const headSize = 1024
 
 type form uint8
 
@@ -82,6 +89,14 @@ func (d *Document) Copy(w io.Writer, in io.Reader) error {
 	if err := d.reset(); err != nil {
 		return err
 	}
+	if d.Declare && kind == inHTML && e != nil {
+		head := bufio.NewReaderSize(in, headSize)
+		first, _ := head.Peek(headSize) // an error comes again
+		if extract.Declared(first) != name {
+			d.label = name
+		}
+		in = head
+	}
 	if e != nil && name != "utf-8" {
 		if d.query = e.NewEncoder(); strings.HasPrefix(name, "utf-16") {
 			d.query = nil
@@ -96,7 +111,7 @@ func (d *Document) Copy(w io.Writer, in io.Reader) error {
 }
 
 func (d *Document) reset() error {
-	d.at, d.based, d.query, d.text, d.plain = d.URL, false, nil, nil, nil
+	d.at, d.based, d.label, d.query, d.text, d.plain = d.URL, false, "", nil, nil, nil
 	return d.base.Reset(d.URL)
 }
 
@@ -118,6 +133,10 @@ func (d *Document) copy(kind form, w io.Writer, in io.Reader) error {
 	if kind == inCSS {
 		_, err = d.sheet(out, in, false)
 	} else {
+		if strings.HasPrefix(d.label, "utf-16") { // no meta element names it
+			out.WriteRune('\ufeff')
+			d.label = ""
+		}
 		m := &markup{Document: d, out: out, in: in}
 		m.scanner.Reset(names, nil, false)
 		m.scanner.XHTML = kind == inXML

@@ -112,6 +112,41 @@ func TestDetach(t *testing.T) {
 	}
 }
 
+// TestDeclare: a page that does not say its encoding does so in its copy, and nothing else changes.
+func TestDeclare(t *testing.T) {
+	const added = `<meta charset="windows-1251">`
+	far := "<!--" + strings.Repeat("x", 2000) + "-->"
+	for _, tt := range []struct{ charset, from, to string }{
+		{"cp1251", `<!DOCTYPE html><html lang=ru><head profile=p><title>`, `<!DOCTYPE html><html lang=ru><head profile=/!/dir/p>` + added + `<title>`},
+		{"cp1251", `<!DOCTYPE html><!-- <head> --><title>`, `<!DOCTYPE html><!-- <head> -->` + added + `<title>`},
+		{"cp1251", "<html><body><p>\xe0<head>", "<html>" + added + "<body><p>\xe0<head>"},
+		{"cp1251", "\xe0 <a href=x>", "\xe0 " + added + "<a href=/!/dir/x>"},
+		{"cp1251", `<head><meta charset=windows-1251>`, same},
+		{"cp1251", `<head><meta http-equiv=content-type content="text/html; charset=cp1251">`, same},
+		{"cp1251", `<head><meta charset=utf-8>`, `<head>` + added + `<meta charset=utf-8>`},
+		{"cp1251", far + `<head><meta charset=cp1251>`, far + `<head>` + added + `<meta charset=cp1251>`},
+		{"utf-8", `<title>é</title>`, `<meta charset="utf-8"><title>é</title>`},
+		{"utf-8", "\ufeff<title>é</title>", same},
+		{"unknown", `<title></title>`, same},
+		{"", `<title></title>`, same},
+		{"utf-8", `text`, same},
+		{"utf-16le", "<\x00a\x00>\x00", "\xff\xfe<\x00a\x00>\x00"},
+		{"utf-16be", "\xfe\xff\x00<\x00a\x00>", same},
+		{"iso-2022-jp", "<p>\x1b$B<~\x1b(B", "<meta charset=\"iso-2022-jp\"><p>\x1b$B<~\x1b(B"},
+		{"utf-8", `<iframe srcdoc="<p>">`, `<meta charset="utf-8"><iframe srcdoc="<p>">`},
+	} {
+		if tt.to == same {
+			tt.to = tt.from
+		}
+		if got := copied(t, Document{Charset: tt.charset, Declare: true}, tt.from); got != tt.to {
+			t.Errorf("%s: %q\nbecame %q\nwant   %q", tt.charset, tt.from, got, tt.to)
+		}
+		if got := copied(t, Document{Charset: tt.charset, Media: "application/xhtml+xml", Declare: true}, tt.from); strings.Count(got, "charset") != strings.Count(tt.from, "charset") {
+			t.Errorf("%q as XHTML became %q", tt.from, got)
+		}
+	}
+}
+
 // TestMedia: style sheets, XHTML, and SVG have references; scripts, data and text have none.
 func TestMedia(t *testing.T) {
 	for _, tt := range []struct{ media, from, to string }{

@@ -1,3 +1,3 @@
-// Package browser has tests alone: a browser shows what crawler serve serves, and plays
-// the archives that crawler export writes.
+// Package browser has tests alone: a browser shows what crawler serve serves, plays archives and
+// opens mirrors that crawler export writes.
 package browser
