@@ -24,6 +24,7 @@ func (c *command) mirror(ctx context.Context, q inspect.Question, output string,
 	}
 	ctx, stop := context.WithCancel(ctx)
 	r, w := io.Pipe()
+	context.AfterFunc(ctx, func() { _ = w.CloseWithError(context.Cause(ctx)) }) // in the middle of a page too
 	asked := make(chan struct{})
 	go func() {
 		defer close(asked)
@@ -52,7 +53,7 @@ func (c *command) mirror(ctx context.Context, q inspect.Question, output string,
 		began := time.Now()
 		defer showEach(newProgress(c.stderr, false), func() string { return copied(folder, time.Since(began)) })()
 	}
-	if err := folder.Receive(in); err != nil {
+	if err := folder.Receive(ctx, in); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(stdout, "%s, %d of them written now; open %s\n",

@@ -3,6 +3,7 @@ package mirror
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -72,14 +73,7 @@ func (f *Folder) begin(path string) error {
 	info, err := f.root.Lstat(marker)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		dir, err := f.root.Open(".")
-		if err != nil {
-			return err
-		}
-		if _, err := dir.Readdirnames(1); err != io.EOF {
-			return errors.Join(err, fmt.Errorf("%w: it has files, and no %s", ErrForeign, marker), dir.Close())
-		}
-		if err := errors.Join(dir.Close(), f.root.WriteFile(marker, []byte(markerText), 0o666)); err != nil {
+		if err := f.mark(); err != nil {
 			return err
 		}
 	case err != nil:
@@ -92,17 +86,41 @@ func (f *Folder) begin(path string) error {
 		return errors.Join(err, f.lock.Close(), ErrBusy)
 	}
 	text, err := f.root.ReadFile(marker)
-	if err == nil && len(text) < len(markerText) && strings.HasPrefix(markerText, string(text)) { // of a full disk
-		text = []byte(markerText)
-		err = f.root.WriteFile(marker, text, 0o666)
-	}
 	if err == nil && !strings.HasPrefix(string(text), markerText[:strings.Index(markerText, "\n")+1]) {
 		err = fmt.Errorf("%w: %s is of another version", ErrForeign, marker)
+	}
+	if err == nil {
+		err = f.removeFresh()
 	}
 	if err != nil {
 		return errors.Join(err, f.lock.Close())
 	}
-	return f.removeFresh()
+	return nil
+}
+
+// mark writes the marker into a folder that is empty, but for what a kill has left.
+func (f *Folder) mark() error {
+	dir, err := f.root.Open(".")
+	if err != nil {
+		return err
+	}
+	names, err := dir.Readdirnames(2)
+	if err == io.EOF {
+		err = nil
+	}
+	if len(names) > 1 || len(names) == 1 && names[0] != fresh {
+		err = errors.Join(err, fmt.Errorf("%w: it has files, and no %s", ErrForeign, marker))
+	}
+	if err = errors.Join(err, dir.Close()); err == nil {
+		err = f.removeFresh()
+	}
+	if err != nil {
+		return err
+	}
+	return f.write(&Entry{Name: marker}, func(w io.Writer) error {
+		_, err := io.WriteString(w, markerText)
+		return err
+	})
 }
 
 // Close releases the folder.
@@ -119,9 +137,13 @@ func (f *Folder) removeFresh() error {
 }
 
 // Receive reads a stream to its end and writes the files whose bytes are not there. Each appears
-// when it is complete. A file that has its bytes is not touched.
-func (f *Folder) Receive(in *bufio.Reader) error {
+// when it is complete. A file that has its bytes is not touched. It ends between two files when ctx
+// does.
+func (f *Folder) Receive(ctx context.Context, in *bufio.Reader) error {
 	for {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		line, err := in.ReadBytes('\n')
 		if err == io.EOF && len(line) == 0 {
 			return nil

@@ -77,7 +77,7 @@ func TestReceive(t *testing.T) {
 	receive := func(written int64, files ...string) {
 		t.Helper()
 		before := f.Written.Load()
-		if err := f.Receive(stream(t, files...)); err != nil {
+		if err := f.Receive(t.Context(), stream(t, files...)); err != nil {
 			t.Fatal(err)
 		}
 		if n := f.Written.Load() - before; n != written {
@@ -117,7 +117,7 @@ func TestReceive(t *testing.T) {
 func TestCutStream(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, dir)
-	if err := f.Receive(stream(t, "old", "as it was")); err != nil {
+	if err := f.Receive(t.Context(), stream(t, "old", "as it was")); err != nil {
 		t.Fatal(err)
 	}
 	whole, err := io.ReadAll(stream(t, "old", "as it is now", "new", strings.Repeat("x", 100_000)))
@@ -131,7 +131,7 @@ func TestCutStream(t *testing.T) {
 		}
 		for _, end := range []error{io.EOF, broken} {
 			cut := bufio.NewReader(io.MultiReader(bytes.NewReader(whole[:n]), failing{end}))
-			err := f.Receive(cut)
+			err := f.Receive(t.Context(), cut)
 			if end == broken && err != broken || n > 0 && err == nil && !strings.HasSuffix(string(whole[:n]), "\r\n0\r\n") {
 				t.Fatalf("cut at %d: %v", n, err)
 			}
@@ -175,8 +175,11 @@ func TestForeign(t *testing.T) {
 		t.Errorf("%v, before %v", after, before)
 	}
 
-	// A marker that a full disk has cut, and what a kill has left.
-	write("cut/"+marker, markerText[:10])
+	// What a kill has left, before there was a marker and later.
+	write("cut/"+fresh, "half")
+	if err := open(t, filepath.Join(parent, "cut")).Close(); err != nil {
+		t.Fatal(err)
+	}
 	write("cut/"+fresh, "half")
 	dir := filepath.Join(parent, "cut")
 	f := open(t, dir)
@@ -197,7 +200,7 @@ func TestForeign(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"http/a/c.html", "http/a/link", "http/a/b/c", "out/file", "../file"} {
-		if err := f.Receive(stream(t, name, "text")); err == nil {
+		if err := f.Receive(t.Context(), stream(t, name, "text")); err == nil {
 			t.Errorf("%s is written", name)
 		}
 	}
