@@ -59,7 +59,7 @@ const (
 // or leave them out; in a list they show that the line is not, or not only, a URL.
 func checkCharacters(text string) error {
 	first, _ := utf8.DecodeRuneInString(text)
-	if first < utf8.RuneSelf && !strings.ContainsRune("[/_", first) && !isAlphanumeric(first) ||
+	if first < utf8.RuneSelf && !strings.ContainsRune("[/_", first) && !unicode.IsLetter(first) && !unicode.IsDigit(first) ||
 		first >= utf8.RuneSelf && unicode.IsPunct(first) {
 		return fmt.Errorf("no URL begins with %q", first)
 	}
@@ -88,8 +88,4 @@ func checkCharacters(text string) error {
 // byte order mark. Two of them are letters of some scripts (RFC 5892, A.1 and A.2).
 func isFormat(r rune) bool {
 	return r >= utf8.RuneSelf && r != '\u200c' && r != '\u200d' && unicode.Is(unicode.Cf, r)
-}
-
-func isAlphanumeric(r rune) bool {
-	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
 }

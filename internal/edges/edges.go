@@ -256,17 +256,13 @@ func (d *decoder) page(list []Edge) (url string, edges []Edge) {
 }
 
 func (d *decoder) number() uint64 {
-	var v uint64
-	for i := 0; i < len(d.rest) && i < binary.MaxVarintLen64; i++ {
-		c := d.rest[i]
-		v |= uint64(c&0x7f) << (7 * i)
-		if c < 0x80 {
-			d.rest = d.rest[i+1:]
-			return v
-		}
+	v, n := binary.Uvarint([]byte(d.rest[:min(len(d.rest), binary.MaxVarintLen64)]))
+	if n <= 0 {
+		d.bad, d.rest = true, ""
+		return 0
 	}
-	d.bad, d.rest = true, ""
-	return 0
+	d.rest = d.rest[n:]
+	return v
 }
 
 func (d *decoder) text() string {

@@ -106,14 +106,6 @@ func level(name []byte) uint8 {
 	return 0
 }
 
-// startHeading begins a heading, and ends the one before if nothing else has.
-func (p *page) startHeading(level uint8) {
-	p.endHeading()
-	if level <= 3 && len(p.about.headings) < maxHeadings {
-		p.about.level = level
-	}
-}
-
 func (p *page) endHeading() {
 	if p.about.level == 0 {
 		return
@@ -153,7 +145,10 @@ func (p *page) takeHeadings(room int) []record.Heading {
 // startTag sees to the texts that end with a tag, begin with it or go on.
 func (p *page) startTag(name []byte, closed bool) {
 	if level := level(name); level > 0 && !closed {
-		p.startHeading(level)
+		p.endHeading() // of the one before, if nothing else has ended it
+		if level <= 3 && len(p.about.headings) < maxHeadings {
+			p.about.level = level
+		}
 	}
 	if string(name) == "a" {
 		p.endLink()

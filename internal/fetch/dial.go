@@ -93,7 +93,9 @@ func (c *Client) connect(ctx context.Context, _, addr string) (net.Conn, error) 
 		conn, err = c.dialTunnel(ctx, d.proxy, addr)
 	default:
 		if conn, err = c.dialHost(ctx, host, port); err == nil {
-			d.made.peer = addrOf(conn)
+			if tcp, ok := conn.RemoteAddr().(*net.TCPAddr); ok {
+				d.made.peer = tcp.AddrPort().Addr().Unmap()
+			}
 		}
 	}
 	if err != nil {
@@ -111,14 +113,6 @@ func (c *Client) connect(ctx context.Context, _, addr string) (net.Conn, error) 
 		conn = d.made.tee
 	}
 	return conn, nil
-}
-
-// addrOf returns the address at the other end of a connection.
-func addrOf(conn net.Conn) netip.Addr {
-	if tcp, ok := conn.RemoteAddr().(*net.TCPAddr); ok {
-		return tcp.AddrPort().Addr().Unmap()
-	}
-	return netip.Addr{}
 }
 
 // dialHost dials a host itself.
