@@ -123,12 +123,19 @@ func TestDuplicates(t *testing.T) {
 	}
 
 	var out, again bytes.Buffer
-	if err := inspect.Duplicates(t.Context(), filepath.Join(dir, "iut"), &out); err != nil {
+	var last string
+	tell := func(what string, done, total int64) { last = fmt.Sprintf("%s %d of %d", what, done+1, total) }
+	if err := inspect.Duplicates(t.Context(), filepath.Join(dir, "iut"), tell, &out); err != nil {
 		t.Fatal(err)
+	}
+	_, pages, _ := strings.Cut(out.String(), "\npages ")
+	pages, _, _ = strings.Cut(pages, ":")
+	if want := "reading pages " + pages + " of " + pages; last != want {
+		t.Errorf("it told %q last, want %q", last, want)
 	}
 	opts := duplicateOptions(dir, origin)
 	opts.Started = func() { // while a crawl has the tree
-		if err := inspect.Duplicates(t.Context(), opts.Tree, &again); err != nil || again.String() != out.String() {
+		if err := inspect.Duplicates(t.Context(), opts.Tree, nil, &again); err != nil || again.String() != out.String() {
 			t.Errorf("during a crawl: %v\n%s", err, again.String())
 		}
 	}

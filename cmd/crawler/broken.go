@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync/atomic"
 
 	"urltree/internal/broken"
 	"urltree/internal/inspect"
@@ -21,17 +20,12 @@ func (c *command) brokenCommand() *subcommand {
 	format, output, fail := broken.Formats[0], "", false
 	answer := func(ctx context.Context, prefix string, stdout *bufio.Writer) error {
 		var sum broken.Sum
-		var read, of atomic.Int64
-		doing := func() string {
-			if of.Load() == 0 {
-				return "looking for broken URLs"
-			}
-			return fmt.Sprintf("%d of %s read", read.Load(), words.Count(of.Load(), "page"))
-		}
-		err := c.deliver(output, "broken", doing, stdout, func(w io.Writer) (err error) {
+		m := &steps{of: "broken"}
+		m.set("looking for broken URLs", 0, 0)
+		err := c.deliver(output, m, stdout, func(w io.Writer) (err error) {
 			sum, err = broken.Write(ctx, format, w, func(w io.Writer) error {
 				return c.inspect(ctx, c.root(), inspect.Question{Command: "broken", URL: prefix}, w)
-			}, func(done, all int64) { read.Store(done); of.Store(all) })
+			}, func(done, all int64) { m.set("reading links of pages", done, all) })
 			return err
 		})
 		if err != nil {

@@ -6,8 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"urltree/crawler"
 	"urltree/internal/repair"
@@ -39,15 +37,13 @@ func (c *command) convertCommand() *subcommand {
 			if _, err := c.recall(); err != nil {
 				return err
 			}
-			var m conversionMeter
 			line := newProgress(c.stderr, false)
-			stop := func() {}
-			if line.width != nil {
-				stop = showEach(line, m.String)
-			}
+			m := &steps{of: "convert"}
+			stop := m.showOn(line)
 			opts := c.flags.options()
 			report, err := repair.Convert(ctx, repair.ConvertOptions{
-				Root: c.root(), Store: to, Segments: crawler.Segments(&opts), Progress: m.set, Log: c.logger(line),
+				Root: c.root(), Store: to, Segments: crawler.Segments(&opts), Log: c.logger(line),
+				Progress: func(what string, done, total int) { m.set(what, int64(done), int64(total)) },
 			})
 			stop()
 			if err != nil {
@@ -81,40 +77,4 @@ func converted(r *repair.ConvertReport, root, to string) string {
 		fmt.Fprintf(&b, "damaged pages: %d, kept under names that end in .damaged; their URLs are pending again\n", r.Damaged)
 	}
 	return b.String()
-}
-
-// A conversionMeter shows how far a conversion is.
-type conversionMeter struct {
-	mu          sync.Mutex
-	what        string    // guarded by mu
-	done, total int       // guarded by mu
-	begun       time.Time // guarded by mu; of what
-}
-
-func (m *conversionMeter) set(what string, done, total int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if what != m.what {
-		m.what, m.begun = what, time.Now()
-	}
-	m.done, m.total = done, total
-}
-
-func (m *conversionMeter) String() string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	text := "convert: " + m.what
-	if m.done == 0 {
-		return text
-	}
-	spent := time.Since(m.begun)
-	text += fmt.Sprintf(" %d", m.done)
-	if m.total > 0 {
-		text += fmt.Sprintf(" of %d", m.total)
-	}
-	text += fmt.Sprintf(", %.0f a second", float64(m.done)/max(spent.Seconds(), 1e-3))
-	if m.total > m.done {
-		text += fmt.Sprintf(", %s left", words.Span(time.Duration(float64(spent)/float64(m.done)*float64(m.total-m.done)).Round(time.Second)))
-	}
-	return text
 }

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"urltree/internal/testseed"
@@ -143,26 +142,4 @@ func TestUnfinishedConversion(t *testing.T) {
 	}
 	must(t, dir, "check", "-links")
 	must(t, dir, crawl...)
-}
-
-// TestConversionMeter: the live line has how far it is, the rate, and the time that is left.
-func TestConversionMeter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var m conversionMeter
-		m.set("copying", 0, 300)
-		time.Sleep(10 * time.Second)
-		m.set("copying", 100, 300)
-		if got, want := m.String(), "convert: copying 100 of 300, 10 a second, 20s left"; got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-		m.set("removing", 0, 0)
-		if got, want := m.String(), "convert: removing"; got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-		time.Sleep(time.Second)
-		m.set("removing", 50, 0)
-		if got, want := m.String(), "convert: removing 50, 50 a second"; got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	})
 }

@@ -27,7 +27,8 @@ func (c *command) exportCommand() *subcommand {
 		if q.What == "mirror" {
 			return c.mirror(ctx, *q, output, w)
 		}
-		return c.deliver(output, "export", nil, w, func(w io.Writer) error { return c.inspect(ctx, c.root(), *q, w) })
+		m := &steps{of: "export"}
+		return c.deliver(output, m, w, func(w io.Writer) error { return c.inspectBy(ctx, c.root(), *q, m.set, w) })
 	}
 	names := inspect.Words("columns")
 	return c.lookCommand("export", "[URL-PREFIX]",
@@ -48,14 +49,13 @@ func outputFlag(p *string) *option {
 }
 
 // deliver lets fn write to a file, which is there when it is whole and not before, or, without a
-// name, to stdout. A terminal shows how it gets on, if that does not show the answer itself: by
-// doing, which may be nil, until something is written.
-func (c *command) deliver(file, what string, doing func() string, stdout *bufio.Writer, fn func(io.Writer) error) (err error) {
+// name, to stdout. A terminal shows how it gets on, if that does not show the answer itself.
+func (c *command) deliver(file string, m *steps, stdout *bufio.Writer, fn func(io.Writer) error) (err error) {
 	if file == "" {
 		var stop func()
 		w := io.Writer(stdout)
 		if terminal(c.stdout) == nil {
-			w, stop = c.metered(what, doing, w)
+			w, stop = c.metered(m, w)
 			defer stop()
 		}
 		return fn(w)
@@ -74,7 +74,7 @@ func (c *command) deliver(file, what string, doing func() string, stdout *bufio.
 	case err != nil:
 		return outputError(file, err)
 	}
-	w, stop := c.metered(what, doing, whole)
+	w, stop := c.metered(m, whole)
 	defer stop()
 	out := bufio.NewWriterSize(w, 64<<10)
 	if err = fn(out); err == nil {
@@ -94,17 +94,21 @@ func outputError(file string, err error) error {
 	return err
 }
 
-// metered returns a writer to w, and has a terminal show how far it is until stop is called.
-func (c *command) metered(what string, doing func() string, w io.Writer) (out io.Writer, stop func()) {
+// metered returns a writer to w, and has a terminal show how far a command is until stop is called:
+// by its steps, and where they are through, or unknown, by what has been written.
+func (c *command) metered(s *steps, w io.Writer) (out io.Writer, stop func()) {
 	if terminal(c.stderr) == nil {
 		return w, func() {}
 	}
 	m := &meter{w: w}
 	return m, showEach(newProgress(c.stderr, false), func() string {
-		if doing != nil && m.bytes.Load() == 0 {
-			return what + ": " + doing()
+		switch written := m.bytes.Load(); {
+		case written == 0 && s.hasBegun():
+			return s.String()
+		case s.hasMore():
+			return fmt.Sprintf("%s, %.1f MB", s, float64(written)/1e6)
 		}
-		return what + ": " + m.String()
+		return s.of + ": " + m.String()
 	})
 }
 

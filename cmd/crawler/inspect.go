@@ -66,6 +66,11 @@ func (c *command) urlCommand(name, usage string) *subcommand {
 
 // inspect asks the process that crawls; without one it looks for itself.
 func (c *command) inspect(ctx context.Context, root string, q inspect.Question, w io.Writer) error {
+	return c.inspectBy(ctx, root, q, nil, w)
+}
+
+// inspectBy is inspect that tells how far it is where no other process answers, see Inspector.Tell.
+func (c *command) inspectBy(ctx context.Context, root string, q inspect.Question, tell func(what string, done, total int64), w io.Writer) error {
 	err := ctl.Call(ctx, root, q, w)
 	if !errors.Is(err, ctl.ErrNone) {
 		return err
@@ -75,6 +80,7 @@ func (c *command) inspect(ctx context.Context, root string, q inspect.Question, 
 		if err != nil {
 			return err
 		}
+		in.Tell = tell
 		return in.Run(ctx, q, w)
 	})
 }

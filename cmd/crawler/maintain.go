@@ -85,8 +85,15 @@ func (c *command) check(ctx context.Context, tree *iut.Tree, index *storage.Inde
 	if err != nil {
 		return err
 	}
-	tell := func(fault string) { fmt.Fprintln(c.stdout, "fault:", fault) }
+	m, line := &steps{of: "check"}, newProgress(c.stderr, false)
+	stop := m.showOn(line)
+	defer stop()
+	opts.Tell = m.set
+	tell := func(fault string) {
+		line.above(func() { fmt.Fprintln(c.stdout, "fault:", fault) })
+	}
 	report, err := repair.Check(ctx, tree, index, linker, opts, tell)
+	stop()
 	if err != nil {
 		return err
 	}

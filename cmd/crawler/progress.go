@@ -53,6 +53,15 @@ func (p *progress) Write(b []byte) (int, error) {
 	return len(b), err
 }
 
+// above calls fn, which may write whole lines to the same terminal, while the live line is away.
+func (p *progress) above(fn func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clear()
+	fn()
+	p.draw()
+}
+
 func (p *progress) begin(opts crawler.Options) {
 	if p.quiet || p.width != nil {
 		return

@@ -122,3 +122,32 @@ func TestMeter(t *testing.T) {
 		}
 	})
 }
+
+// TestSteps: the live line has how far it is, the rate, and the time that is left.
+func TestSteps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &steps{of: "convert"}
+		m.set("copying", 0, 300)
+		time.Sleep(10 * time.Second)
+		m.set("copying", 100, 300)
+		if got, want := m.String(), "convert: copying 100 of 300, 10 a second, 20s left"; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		if !m.hasMore() {
+			t.Error("nothing is left")
+		}
+		m.set("copying", 300, 300)
+		if m.hasMore() {
+			t.Error("something is left")
+		}
+		m.set("removing", 0, 0)
+		if got, want := m.String(), "convert: removing"; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		time.Sleep(time.Second)
+		m.set("removing", 50, 0)
+		if got, want := m.String(), "convert: removing 50, 50 a second"; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	})
+}

@@ -21,14 +21,17 @@ func (c *command) rankCommand() *subcommand {
 			"Pages that were not crawled with -edges are read from their folders. It takes at most 32 bytes of memory for each URL, and some 10 for each link in the system's folder for temporary files (TMPDIR).",
 		flags: []*option{c.flags.tree(), plainFlag("n", amount[int]{in: numbers, p: &best}, "print the `N` URLs of the greatest ranks")},
 		run: func(ctx context.Context, _ []string) error {
-			return c.withGraph(iut.Options{}, func(pages rank.Source) error { return c.rank(ctx, pages, best) })
+			return c.withGraph(&steps{of: "rank"}, iut.Options{}, func(pages rank.Source, stop func()) error {
+				return c.rank(ctx, pages, stop, best)
+			})
 		},
 	}
 }
 
-// rank computes the ranks of a graph, keeps them, and prints the best ones.
-func (c *command) rank(ctx context.Context, pages rank.Source, best int) error {
-	out := bufio.NewWriter(c.stdout)
+// rank computes the ranks of a graph, keeps them, and prints the best ones. It calls quiet before
+// it prints.
+func (c *command) rank(ctx context.Context, pages rank.Source, quiet func(), best int) error {
+	out := bufio.NewWriter(quieting{c.stdout, quiet})
 	g, err := rank.Read(ctx, pages)
 	if err != nil {
 		return err
@@ -62,14 +65,22 @@ func (c *command) rank(ctx context.Context, pages rank.Source, best int) error {
 	return out.Flush()
 }
 
-// withGraph calls fn with the link graph of a tree that nobody crawls, and closes the tree.
-func (c *command) withGraph(how iut.Options, fn func(rank.Source) error) error {
+// withGraph calls fn with the link graph of a tree that nobody crawls, and closes the tree. A
+// terminal shows how far the graph is read until fn has ended, or calls stop.
+func (c *command) withGraph(m *steps, how iut.Options, fn func(pages rank.Source, stop func()) error) error {
 	return withIndex(c.root(), how, storage.Options{ReadOnly: true}, func(tree *iut.Tree, index *storage.Index) error {
 		graph, err := crawler.NewGraph(tree, index)
 		if err != nil {
 			return err
 		}
-		graph.Log = c.logger(c.stderr)
-		return fn(graph.Pages)
+		line := newProgress(c.stderr, false)
+		stop := m.showOn(line)
+		defer stop()
+		graph.Log = c.logger(line)
+		totals := index.Totals()
+		pages := rank.Source(graph.Pages).Counted(func(done int64) {
+			m.set("reading links of pages", done, totals.Stored+totals.Redirected)
+		})
+		return fn(pages, stop)
 	})
 }

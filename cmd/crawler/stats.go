@@ -28,7 +28,10 @@ func (c *command) statsCommand() *subcommand {
 		case watch:
 			return c.watch(ctx)
 		case duplicates:
-			return inspect.Duplicates(ctx, c.root(), w)
+			m := &steps{of: "duplicates"}
+			stop := m.showOn(newProgress(c.stderr, false))
+			defer stop()
+			return inspect.Duplicates(ctx, c.root(), m.set, quieting{w, stop})
 		case degrees:
 			return c.degrees(ctx, w)
 		}
@@ -82,5 +85,8 @@ func (c *command) watch(ctx context.Context) error {
 }
 
 func (c *command) degrees(ctx context.Context, out *bufio.Writer) error {
-	return c.withGraph(iut.Options{ReadOnly: true}, func(pages rank.Source) error { return rank.Degrees(ctx, pages, out) })
+	m := &steps{of: "degrees"}
+	return c.withGraph(m, iut.Options{ReadOnly: true}, func(pages rank.Source, stop func()) error {
+		return rank.Degrees(ctx, pages, quieting{out, stop})
+	})
 }

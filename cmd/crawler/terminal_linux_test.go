@@ -66,7 +66,7 @@ func TestLongAnswer(t *testing.T) {
 		}
 		shown := &transcript{more: make(chan struct{})}
 		go func() { _, _ = io.Copy(shown, screen) }()
-		if !shown.wait(regexp.MustCompile(command[0] + `: [1-9]\d* lines, \d+\.\d MB`)) {
+		if !shown.wait(regexp.MustCompile(command[0] + `: (writing URLs [1-9]\d* of 1501, \d+ a second, \S+ left|reading links.*|[1-9]\d* lines), \d+\.\d MB`)) {
 			t.Errorf("%v shows %q", command, shown.text)
 		}
 		text, err := io.ReadAll(out)
@@ -82,19 +82,28 @@ func TestLongAnswer(t *testing.T) {
 	}
 }
 
-// TestMeterBeforeTheFirstLine: until an answer begins, the terminal shows what is being done.
-func TestMeterBeforeTheFirstLine(t *testing.T) {
+// TestStepsOnATerminal: while a step is under way the terminal shows how far it is, with what is
+// left, and then what has been written.
+func TestStepsOnATerminal(t *testing.T) {
 	t.Parallel()
 	screen, program := openTerminal(t)
 	shown := &transcript{more: make(chan struct{})}
 	go func() { _, _ = io.Copy(shown, screen) }()
-	w, stop := (&command{stderr: program}).metered("broken", func() string { return "3 of 7 pages read" }, io.Discard)
+	m := &steps{of: "broken"}
+	w, stop := (&command{stderr: program}).metered(m, io.Discard)
 	defer stop()
-	if !shown.wait(regexp.MustCompile(`broken: 3 of 7 pages read$`)) {
-		t.Errorf("it shows %q", shown.text)
-	}
-	fmt.Fprintln(w, "http://a.test/: http-4xx")
-	if !shown.wait(regexp.MustCompile(`broken: 1 line, 0\.0 MB$`)) {
-		t.Errorf("it shows %q", shown.text)
+	for _, step := range []struct {
+		do   func()
+		want string
+	}{
+		{func() { m.set("looking", 0, 0) }, `broken: looking$`},
+		{func() { m.set("reading pages", 3, 7) }, `broken: reading pages 3 of 7, \d+ a second, \d+m?s left$`},
+		{func() { fmt.Fprintln(w, "http://a.test/: http-4xx") }, `broken: reading pages 3 of 7, \d+ a second, \d+m?s left, 0\.0 MB$`},
+		{func() { m.set("reading pages", 7, 7) }, `broken: 1 line, 0\.0 MB$`},
+	} {
+		step.do()
+		if !shown.wait(regexp.MustCompile(step.want)) {
+			t.Errorf("it shows %q, want %s", shown.text, step.want)
+		}
 	}
 }

@@ -146,7 +146,7 @@ func (t *pageText) of(tree *iut.Tree, r *record.Record) (string, error) {
 // archivePages calls fn with the stored pages that an export has, and with the redirects whose
 // answers the tree keeps.
 func (i *Inspector) archivePages(ctx context.Context, in *part, fn func(*archive.Page) error) error {
-	return i.Index.Records(ctx, in.key, func(r record.Record, damage error) error {
+	return i.records(ctx, in, func(r record.Record, damage error) error {
 		kept := r.State == record.Stored || r.State == record.Redirected && !r.Extent.IsZero()
 		if damage != nil || !kept || !in.takes(&r) {
 			return nil

@@ -29,8 +29,8 @@ import (
 // may be asked in a process of its own while a crawl goes on; pages that come meanwhile may or
 // may not be seen. It takes less than 64 bytes of memory for a page, and a temporary file for the
 // URLs. Errors: fs.ErrNotExist if there is no tree, iut.ErrDisk, the cause of ctx, or what failed
-// in w.
-func Duplicates(ctx context.Context, root string, w io.Writer) (err error) {
+// in w. tell, which may be nil, is told how far it is, as Inspector.Tell is.
+func Duplicates(ctx context.Context, root string, tell func(what string, done, total int64), w io.Writer) (err error) {
 	disk, err := iut.OpenDisk(root, iut.SyncNone)
 	if err != nil {
 		return fmt.Errorf("%w: open root: %w", iut.ErrDisk, err)
@@ -46,7 +46,10 @@ func Duplicates(ctx context.Context, root string, w io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, urls.Close()) }()
-	d := &duplicates{ctx: ctx, tree: tree, w: bufio.NewWriterSize(w, 32<<10), urls: texts{urls, []uint64{0}}}
+	if tell == nil {
+		tell = func(string, int64, int64) {}
+	}
+	d := &duplicates{ctx: ctx, tree: tree, tell: tell, w: bufio.NewWriterSize(w, 32<<10), urls: texts{urls, []uint64{0}}}
 	for _, step := range []func() error{d.walk, d.equal, d.read, d.near} {
 		if err := step(); err != nil {
 			return err
@@ -61,6 +64,7 @@ func Duplicates(ctx context.Context, root string, w io.Writer) (err error) {
 type duplicates struct {
 	ctx  context.Context
 	tree *iut.Tree
+	tell func(what string, done, total int64)
 	w    *bufio.Writer
 	urls texts
 
@@ -89,6 +93,7 @@ func (d *duplicates) walk() error {
 		if f.Bytes == 0 {
 			id = 0
 		}
+		d.tell("finding pages", int64(len(d.ids)), 0)
 		d.ids = append(d.ids, id)
 		d.times = append(d.times, uint32(min(f.Time, math.MaxUint32)))
 		if !f.Extent.IsZero() {
@@ -179,6 +184,7 @@ func (d *duplicates) read() error {
 		if err := context.Cause(d.ctx); err != nil {
 			return err
 		}
+		d.tell("reading pages", int64(i), int64(len(d.ids)))
 		if id == 0 {
 			continue
 		}

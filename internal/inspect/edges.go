@@ -66,7 +66,13 @@ func (i *Inspector) exportEdges(ctx context.Context, format string, in *part, w 
 		page = (&graphml{w: w, seed: maphash.MakeSeed(), nodes: map[uint64]struct{}{}}).page
 	}
 	w.WriteString(begin)
+	totals := i.Index.Totals()
+	done, total := int64(0), totals.Stored+totals.Redirected
 	err := i.Edges(ctx, func(p edges.Page) error {
+		if i.Tell != nil {
+			i.Tell("reading links of pages", done, total)
+			done++
+		}
 		if ok, err := i.takesPage(in, p.URL); err != nil || !ok {
 			return err
 		}
@@ -167,7 +173,7 @@ func (i *Inspector) exportRanks(ctx context.Context, format string, in *part, w 
 	}
 	defer func() { err = errors.Join(err, ranks.Close()) }()
 	out := newTable(format, w, "url", "rank")
-	return i.Index.Records(ctx, in.key, func(r record.Record, damage error) error {
+	return i.records(ctx, in, func(r record.Record, damage error) error {
 		if damage != nil || !in.takes(&r) {
 			return nil
 		}

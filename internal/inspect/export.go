@@ -65,7 +65,7 @@ func (i *Inspector) exportLedger(ctx context.Context, chosen selector, columns [
 	cells := make([]cell, len(columns))
 	l := line{in: i}
 	var none record.Meta
-	return i.Index.Records(ctx, in.key, func(r record.Record, damage error) error {
+	return i.records(ctx, in, func(r record.Record, damage error) error {
 		if damage != nil {
 			if chosen != nil || in.isTimed() {
 				return nil

@@ -61,6 +61,9 @@ type Inspector struct {
 	Edges func(ctx context.Context, fn func(edges.Page) error) error
 	// Ranks opens what crawler rank has found, fs.ErrNotExist if it was never asked.
 	Ranks func() (*rank.File, error)
+	// Tell, if not nil, is told how far an export is: how many of how many, of which it has as many
+	// as the question asks for. total 0: nobody knows.
+	Tell func(what string, done, total int64)
 	// Software names the program in the archives that it writes.
 	Software string
 	// Canonical makes the one spelling of a URL that somebody typed.

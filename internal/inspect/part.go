@@ -2,6 +2,8 @@ package inspect
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 
 	"urltree/storage/record"
@@ -74,4 +76,21 @@ func (p *part) takes(r *record.Record) bool {
 		return true
 	}
 	return r.State != record.Pending && r.Time >= p.since && (p.until == 0 || r.Time < p.until)
+}
+
+// records calls fn with the records below the folder of a part, and tells how far it is.
+func (i *Inspector) records(ctx context.Context, in *part, fn func(r record.Record, damage error) error) error {
+	if i.Tell == nil {
+		return i.Index.Records(ctx, in.key, fn)
+	}
+	counts, err := i.Index.Folders().Counts(in.key)
+	if err != nil && !errors.Is(err, record.ErrCorrupt) { // for check to name
+		return err
+	}
+	done, total := int64(0), counts.Records()
+	return i.Index.Records(ctx, in.key, func(r record.Record, damage error) error {
+		i.Tell("writing URLs", done, total)
+		done++
+		return fn(r, damage)
+	})
 }

@@ -96,3 +96,40 @@ func TestParts(t *testing.T) {
 		}
 	}
 }
+
+// TestTell: an export of a local tree tells how far it is, of as many as its prefix has.
+func TestTell(t *testing.T) {
+	i := sample(t)
+	i.Edges = func(_ context.Context, fn func(edges.Page) error) error {
+		for range 4 { // three stored pages and a redirect
+			if err := fn(edges.Page{URL: "https://example.org/"}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, tt := range []struct {
+		what, prefix string
+		total        int64
+	}{
+		{"urls", "", i.Index.Totals().Records()},
+		{"warc", "", i.Index.Totals().Records()},
+		{"cdxj", "https://example.org/docs/", 5},
+		{"wacz", "https://example.org/docs/", 5},
+		{"edges", "", 4},
+	} {
+		var told []int64
+		i.Tell = func(_ string, done, total int64) {
+			if total != tt.total {
+				t.Errorf("%s: %d of %d, want of %d", tt.what, done, total, tt.total)
+			}
+			told = append(told, done)
+		}
+		if err := i.Run(t.Context(), Question{Command: "export", What: tt.what, URL: tt.prefix}, new(strings.Builder)); err != nil {
+			t.Fatal(err)
+		}
+		if len(told) == 0 || told[len(told)-1] < tt.total-1 {
+			t.Errorf("%s: told %v of %d", tt.what, told, tt.total)
+		}
+	}
+}

@@ -30,6 +30,18 @@ import (
 // A Source calls fn with each page of a link graph, as repair.Graph does.
 type Source func(ctx context.Context, fn func(edges.Page) error) error
 
+// Counted returns a source that calls tell before each page with the number of those before it.
+func (s Source) Counted(tell func(done int64)) Source {
+	return func(ctx context.Context, fn func(edges.Page) error) error {
+		done := int64(0)
+		return s(ctx, func(p edges.Page) error {
+			tell(done)
+			done++
+			return fn(p)
+		})
+	}
+}
+
 // A Graph is a link graph whose nodes have numbers, in the order of their fingerprints.
 type Graph struct {
 	Pages int64 // that were read, redirects included

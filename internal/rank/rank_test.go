@@ -254,6 +254,28 @@ func TestFile(t *testing.T) {
 	}
 }
 
+// TestCounted: a source tells of each page before it is read, anew each time.
+func TestCounted(t *testing.T) {
+	pages := Source(func(_ context.Context, fn func(edges.Page) error) error {
+		for range 3 {
+			if err := fn(edges.Page{}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	var told []int64
+	source := pages.Counted(func(done int64) { told = append(told, done) })
+	for range 2 {
+		if err := source(t.Context(), func(edges.Page) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []int64{0, 1, 2, 0, 1, 2}; !slices.Equal(told, want) {
+		t.Errorf("told %v, want %v", told, want)
+	}
+}
+
 func TestDegrees(t *testing.T) {
 	// 0 names 1 three times and 2; 1 names 0, 1, 2, 3; 2 and 3 name nothing; 3 is no page.
 	w := web{{1, 1, 2, 1}, {3, 2, 1, 0}, {}, {}}

@@ -33,6 +33,8 @@ type CheckOptions struct {
 	// Output is the result file, see [cleaner.FilesFor]. It and res2.txt are compared where they
 	// exist and are not older than the index.
 	Output string
+	// Tell, if not nil, is told how far the check is; total 0: nobody knows.
+	Tell func(what string, done, total int64)
 }
 
 // A CheckReport is what Check looked at, and how many faults it found.
@@ -92,17 +94,21 @@ func (r *CheckReport) String() string {
 // cannot be read at all.
 func Check(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, opts CheckOptions, fault func(string)) (CheckReport, error) {
 	c := &checker{tree: tree, index: index, parser: p, opts: opts}
+	if c.opts.Tell == nil {
+		c.opts.Tell = func(string, int64, int64) {}
+	}
 	c.fault = func(format string, args ...any) {
 		c.report.Faults++
 		if fault != nil {
 			fault(fmt.Sprintf(format, args...))
 		}
 	}
+	c.opts.Tell("reading the index", 0, 0)
 	totals, err := index.Verify(ctx, func(text string) { c.fault("%s", text) })
 	if err != nil {
 		return c.report, fmt.Errorf("check the index: %w", err)
 	}
-	c.report.Records = totals.Records()
+	c.report.Records, c.stored = totals.Records(), totals.Stored
 	if c.report.Relink, err = index.Marks().NeedsRelink(); err != nil {
 		return c.report, fmt.Errorf("check the index: %w", err)
 	}
@@ -124,6 +130,7 @@ type checker struct {
 	opts   CheckOptions
 	fault  func(format string, args ...any)
 	report CheckReport
+	stored int64 // pages of the index
 
 	links   []string // of pages, to be looked up
 	sources []string // the pages that name them
@@ -172,11 +179,14 @@ func (c *checker) seeds(ctx context.Context) error {
 
 // pages reads the page of each record that the index calls stored.
 func (c *checker) pages(ctx context.Context) error {
+	done := int64(0)
 	err := c.index.Records(ctx, nil, func(r record.Record, err error) error {
 		c.report.Cut += int64(r.Cut)
 		if err != nil || r.State != record.Stored {
 			return context.Cause(ctx) // damaged records were named by Verify
 		}
+		c.opts.Tell("reading pages", done, c.stored)
+		done++
 		f, body, err := c.tree.Load(iut.FactsOf(&r))
 		switch {
 		case errors.Is(err, iut.ErrDisk):
@@ -232,6 +242,7 @@ func (c *checker) folders(ctx context.Context) error {
 	err := c.tree.Walk(func(url, rel string, st iut.PageStatus, _ iut.Facts) error {
 		switch st.Kind {
 		case iut.PageComplete:
+			c.opts.Tell("looking for other pages", int64(c.report.Pages), c.stored)
 			c.report.Pages++
 			if rec, err := c.index.Record(url); err != nil || rec.State != record.Stored {
 				c.report.Unknown++
@@ -259,6 +270,7 @@ func (c *checker) folders(ctx context.Context) error {
 // results compares the result files with what would be written now. The records have been compared
 // with the folders, so this compares the lists with those as well.
 func (c *checker) results(ctx context.Context) error {
+	c.opts.Tell("reading the results", 0, 0)
 	files, err := cleaner.FilesFor(c.tree.Root(), c.opts.Output)
 	if err != nil {
 		return err

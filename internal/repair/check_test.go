@@ -194,3 +194,25 @@ func filesIn(t testsite.Fataler, dir string) cleaner.Files {
 	}
 	return f
 }
+
+// TestCheckTells: a check tells what it does, and how much of the pages is done.
+func TestCheckTells(t *testing.T) {
+	s := testsite.Small(t)
+	defer s.Close()
+	var steps []string
+	stored := s.Index.Totals().Stored
+	opts := CheckOptions{Tell: func(what string, done, total int64) {
+		if total != 0 && (total != stored || done >= total) {
+			t.Errorf("%s: %d of %d, want of %d", what, done, total, stored)
+		}
+		if len(steps) == 0 || steps[len(steps)-1] != what {
+			steps = append(steps, what)
+		}
+	}}
+	if _, err := Check(t.Context(), s.Tree, s.Index, new(testsite.Parser), opts, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := strings.Join(steps, ", "), "reading the index, reading pages, looking for other pages, reading the results"; got != want {
+		t.Errorf("it told %q, want %q", got, want)
+	}
+}
