@@ -27,6 +27,16 @@ type site struct {
 
 var stores = []string{"folders", "warc"}
 
+// built returns the name of the command, which it builds.
+func built(t *testing.T) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "crawler")
+	if text, err := exec.Command("go", "build", "-C", "../..", "-o", name, "./cmd/crawler").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v: %s", err, text)
+	}
+	return name
+}
+
 func crawled(t *testing.T, store string) *site {
 	t.Helper()
 	web := testweb.New(testweb.Options{Kind: testweb.Linked, Hosts: 3, Pages: 200, Seed: 9, MinSize: 0, MaxSize: 90_000, Redirects: .1})
@@ -34,12 +44,9 @@ func crawled(t *testing.T, store string) *site {
 		t.Fatal(err)
 	}
 	t.Cleanup(web.Stop)
-	s := &site{store: store, command: filepath.Join(t.TempDir(), "crawler"), dir: t.TempDir()}
+	s := &site{store: store, command: built(t), dir: t.TempDir()}
 	answer := web.Answer()
 	s.pages, s.moved = answer.Stored, len(answer.Redirected)
-	if text, err := exec.Command("go", "build", "-C", "../..", "-o", s.command, "./cmd/crawler").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v: %s", err, text)
-	}
 	seeds := filepath.Join(s.dir, "seed.txt")
 	if err := os.WriteFile(seeds, []byte(strings.Join(web.Seeds(), "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
