@@ -2,6 +2,7 @@ package repair
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -121,8 +122,9 @@ func TestConvertDamagedSegment(t *testing.T) {
 	noFaults(t, s, CheckOptions{Links: true}, &testsite.Parser{})
 }
 
-// The body of a revisit stands in another record: in folders each page has its own.
-func TestConvertRevisits(t *testing.T) {
+// Pages as they came become files of their own, decoded: one that is large, and some whose body
+// stands in the record of another.
+func TestConvertAnswers(t *testing.T) {
 	s := &testsite.Site{T: t, Root: filepath.Join(t.TempDir(), "iut")}
 	var err error
 	s.Tree, err = iut.Open(s.Root, iut.Options{
@@ -134,10 +136,18 @@ func TestConvertRevisits(t *testing.T) {
 	s.OpenIndex()
 	t.Cleanup(s.Close)
 	s.Seed("http://a.org/")
-	body := []byte("<p>the same on all pages")
-	for i := range 3 {
+	same, large := []byte("<p>the same on all pages"), noise(3<<20)
+	for i, body := range [][]byte{same, same, same, large} {
+		var coded bytes.Buffer
+		w := gzip.NewWriter(&coded)
+		if _, err := w.Write(body); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
 		res, err := s.Tree.Store(&iut.Page{
-			Body: body, Answer: &iut.Answer{Head: []byte("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n")},
+			Body: coded.Bytes(), Answer: &iut.Answer{Head: []byte("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n")},
 			Facts: iut.Facts{URL: fmt.Sprintf("http://a.org/%d", i), Source: "http://a.org/", Page: record.Page{
 				Status: 200, Bytes: int64(len(body)), Digest: sha256.Sum256(body), Media: "text/html", PageDepth: 1,
 			}},
@@ -153,14 +163,14 @@ func TestConvertRevisits(t *testing.T) {
 		}
 	}
 	for _, store := range []string{iut.StoreFolders, iut.StoreWARC, iut.StoreFolders} {
-		if report := convertSite(t, s, store); report.Pages != 3 || report.Damaged != 0 {
+		if report := convertSite(t, s, store); report.Pages != 4 || report.Damaged != 0 {
 			t.Fatalf("to %s: %+v", store, report)
 		}
 		requireStore(t, s, store)
 	}
-	for i := range 3 {
-		if got := testsite.Read(t, s.File(fmt.Sprintf("http://a.org/%d", i), "content.html")); got != string(body) {
-			t.Errorf("page %d is %q", i, got)
+	for i, want := range [][]byte{same, same, same, large} {
+		if got := testsite.Read(t, s.File(fmt.Sprintf("http://a.org/%d", i), "content.html")); got != string(want) {
+			t.Errorf("page %d has %d bytes, want %d", i, len(got), len(want))
 		}
 	}
 }
