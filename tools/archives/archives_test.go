@@ -203,7 +203,7 @@ func warcio(t *testing.T, name string) (node, folder string) {
 		t.Skip("there is no node")
 	}
 	folder = t.TempDir()
-	if text, err := exec.Command("npm", "install", "--prefix", folder, "--no-audit", "--no-fund", "warcio@2.4.11").CombinedOutput(); err != nil {
+	if text, err := exec.Command("npm", "install", "--prefix", folder, "--fetch-retries=0", "--fetch-timeout=30000", "--no-audit", "--no-fund", "warcio@2.4.11").CombinedOutput(); err != nil {
 		t.Skipf("npm has no warcio: %v: %s", err, text)
 	}
 	script, err := os.ReadFile(name)

@@ -42,7 +42,7 @@ func playerFolder(t *testing.T) string {
 	if err := os.MkdirAll(folder, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	script := "npm pack --silent --pack-destination . " + player + " && tar -xzf *.tgz"
+	script := "npm pack --loglevel=error --fetch-retries=0 --fetch-timeout=30000 --pack-destination . " + player + " && tar -xzf *.tgz"
 	cmd := exec.Command("sh", "-c", script)
 	cmd.Dir = folder
 	if text, err := cmd.CombinedOutput(); err != nil {
