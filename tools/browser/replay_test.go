@@ -119,9 +119,16 @@ func newReplay(t *testing.T, w *web, archive string) (p *replay, log func() stri
 	return p, log
 }
 
-// embedding is the page with the player, which begins with a URL.
-const embedding = `<!doctype html><link rel=icon href=data:,><script src=/replay/ui.js></script>
-<replay-web-page embed=replayonly replayBase=/replay/ source="/%s" url="%s"></replay-web-page>`
+// embedding is the page with the player, which begins with a URL. It waits for the service worker
+// of the player, which itself gives up on a slow machine.
+const embedding = `<!doctype html><link rel=icon href=data:,><script src=/replay/ui.js></script><body>
+<template><replay-web-page embed=replayonly replayBase=/replay/ source="/%s" url="%s"></replay-web-page></template>
+<script type=module>
+const registered = await navigator.serviceWorker.register('/replay/sw.js?serveIndex=1', {scope: '/replay/'});
+const worker = registered.installing ?? registered.waiting ?? registered.active;
+while (worker.state !== 'activated') await new Promise(done => worker.addEventListener('statechange', done, {once: true}));
+document.body.append(document.querySelector('template').content);
+</script>`
 
 func (p *replay) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
