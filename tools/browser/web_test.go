@@ -110,7 +110,7 @@ func browse(t *testing.T) (ctx context.Context, log func() string) {
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(found), chromedp.NoSandbox, chromedp.Flag("log-net-log", file), chromedp.WSURLReadTimeout(patience),
 		chromedp.Flag("host-resolver-rules", "MAP *.test 127.0.0.9, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"))
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*patience) // all that a test does
 	t.Cleanup(cancel)
 	ctx, endAll := chromedp.NewExecAllocator(ctx, options...)
 	t.Cleanup(endAll)
