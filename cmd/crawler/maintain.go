@@ -36,10 +36,14 @@ func (c *command) mergeCommand() *subcommand {
 			}
 			_, err := iut.ReadFormat(c.root())
 			older := errors.Is(err, iut.ErrOlder)
+			m, line := &steps{of: "merge"}, newProgress(c.stderr, false)
+			stop := m.showOn(line)
+			defer stop()
 			report, err := repair.Merge(ctx, repair.MergeOptions{
-				Root: c.root(), Output: c.flags.opts.Output, Log: c.logger(c.stderr),
+				Root: c.root(), Output: c.flags.opts.Output, Log: c.logger(line), Tell: m.set,
 				Parser: func(f iut.Format) (repair.Parser, error) { return crawler.NewLinker(f) },
 			})
+			stop()
 			if err != nil {
 				return err
 			}

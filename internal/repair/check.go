@@ -33,8 +33,7 @@ type CheckOptions struct {
 	// Output is the result file, see [cleaner.FilesFor]. It and res2.txt are compared where they
 	// exist and are not older than the index.
 	Output string
-	// Tell, if not nil, is told how far the check is; total 0: nobody knows.
-	Tell func(what string, done, total int64)
+	Tell   Tell // nil: nobody is told
 }
 
 // A CheckReport is what Check looked at, and how many faults it found.
@@ -94,9 +93,7 @@ func (r *CheckReport) String() string {
 // cannot be read at all.
 func Check(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, opts CheckOptions, fault func(string)) (CheckReport, error) {
 	c := &checker{tree: tree, index: index, parser: p, opts: opts}
-	if c.opts.Tell == nil {
-		c.opts.Tell = func(string, int64, int64) {}
-	}
+	c.opts.Tell = orSilent(opts.Tell)
 	c.fault = func(format string, args ...any) {
 		c.report.Faults++
 		if fault != nil {

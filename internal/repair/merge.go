@@ -23,6 +23,18 @@ type MergeOptions struct {
 	Parser func(iut.Format) (Parser, error)
 	NoSync bool         // leave out all syncing of the tree and the index
 	Log    *slog.Logger // nil: no log
+	Tell   Tell         // nil: nobody is told
+}
+
+// A Tell is called with a step of long work, and with how many of how many are done in it; total
+// is 0 where it is not known.
+type Tell func(what string, done, total int64)
+
+func orSilent(tell Tell) Tell {
+	if tell == nil {
+		return func(string, int64, int64) {}
+	}
+	return tell
 }
 
 // Merge makes index and results agree with the folders, from them, seeds.txt and FORMAT alone if
@@ -41,7 +53,7 @@ type MergeOptions struct {
 // It takes the tree's LOCK: iut.ErrBusy if somebody else has it. A tree that is not there is
 // fs.ErrNotExist, an index of another version of the format storage.ErrSchema.
 func Merge(ctx context.Context, o MergeOptions) (report Report, err error) {
-	o.Log = orDiscard(o.Log)
+	o.Log, o.Tell = orDiscard(o.Log), orSilent(o.Tell)
 	files, err := cleaner.FilesFor(o.Root, o.Output)
 	if err != nil {
 		return report, err
@@ -64,6 +76,7 @@ func Merge(ctx context.Context, o MergeOptions) (report Report, err error) {
 	if err != nil {
 		return report, err
 	}
+	o.Tell("writing the index and the results", 0, 0)
 	if err := boltfile.Compact(path, o.NoSync); err != nil {
 		return report, iut.DiskError("merge", err)
 	}
@@ -83,10 +96,11 @@ func (o *MergeOptions) index(ctx context.Context, tree *iut.Tree, path string, p
 		return Report{}, iut.DiskError("merge", err)
 	}
 	if !there {
-		report, err := NewIndex(ctx, tree, opts, p, o.Log)
+		report, err := newIndex(ctx, tree, opts, "", p, o.Log, o.Tell)
 		report.Index = "made anew, there was none"
 		return report, err
 	}
+	o.Tell("reading the index", 0, 0)
 	upgraded, err := storage.Upgrade(path, o.NoSync)
 	if err == nil {
 		err = verify(ctx, path)
@@ -95,7 +109,7 @@ func (o *MergeOptions) index(ctx context.Context, tree *iut.Tree, path string, p
 		return Report{}, fmt.Errorf("%w of %s", iut.ErrConverting, o.Root)
 	}
 	if err == nil {
-		report, err := mergeInto(ctx, tree, path, opts, p, o.Log)
+		report, err := o.into(ctx, tree, path, opts, p)
 		if upgraded {
 			report.Index = "brought from the version before to this one, with all that it knew"
 		}
@@ -106,7 +120,7 @@ func (o *MergeOptions) index(ctx context.Context, tree *iut.Tree, path string, p
 	}
 	kept := path + ".damaged-" + time.Now().UTC().Format("20060102T150405.000Z") // no two merges end in a millisecond
 	o.Log.Warn("index.db is made anew", "err", err, "kept", kept)
-	report, err := newIndex(ctx, tree, opts, kept, p, o.Log)
+	report, err := newIndex(ctx, tree, opts, kept, p, o.Log, o.Tell)
 	report.Index = fmt.Sprintf("was damaged and is made anew from the folders and %d of its records; the old one is kept as %s",
 		report.Salvaged, filepath.Base(kept))
 	return report, err
@@ -137,8 +151,8 @@ func verify(ctx context.Context, path string) (err error) {
 	return nil
 }
 
-// mergeInto works on the index that is there, and whole.
-func mergeInto(ctx context.Context, tree *iut.Tree, path string, opts storage.Options, p Parser, log *slog.Logger) (report Report, err error) {
+// into works on the index that is there, and whole.
+func (o *MergeOptions) into(ctx context.Context, tree *iut.Tree, path string, opts storage.Options, p Parser) (report Report, err error) {
 	index, err := storage.Open(path, opts)
 	if err != nil {
 		return report, err
@@ -148,9 +162,11 @@ func mergeInto(ctx context.Context, tree *iut.Tree, path string, opts storage.Op
 	if err := index.Runs().MarkUnclean(); err != nil {
 		return report, iut.DiskError("merge", err)
 	}
-	report, err = newRebuild(tree, index, p, log).run(ctx)
+	r := newRebuild(tree, index, p, o.Log)
+	r.tell = o.Tell
+	report, err = r.run(ctx)
 	if err == nil {
-		err = (&Graph{Tree: tree, Index: index, Log: log}).Mend(ctx)
+		err = (&Graph{Tree: tree, Index: index, Log: o.Log}).Mend(ctx)
 	}
 	report.Index = "kept"
 	return report, err

@@ -297,3 +297,32 @@ func TestMergeKeepsDamagedPages(t *testing.T) {
 		})
 	}
 }
+
+// TestMergeTells: a merge tells what it does, of an index that is there and of one that is not.
+func TestMergeTells(t *testing.T) {
+	s := testsite.Small(t)
+	s.Close()
+	for _, tt := range []struct{ index, want string }{
+		{"there", "reading the index, looking at pages, comparing URLs with their pages, writing the index and the results"},
+		{"gone", "looking at pages, comparing URLs with their pages, reading pages, writing the index and the results"},
+	} {
+		if tt.index == "gone" {
+			if err := os.Remove(s.Path("index.db")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var steps []string
+		opts := mergeOptions(s, filepath.Join(t.TempDir(), "res.txt"))
+		opts.Tell = func(what string, _, _ int64) {
+			if len(steps) == 0 || steps[len(steps)-1] != what {
+				steps = append(steps, what)
+			}
+		}
+		if _, err := Merge(t.Context(), opts); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(steps, ", "); got != tt.want {
+			t.Errorf("%s: it told %q, want %q", tt.index, got, tt.want)
+		}
+	}
+}

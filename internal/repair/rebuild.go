@@ -98,6 +98,7 @@ type rebuild struct {
 	index  *storage.Index
 	parser Parser
 	log    *slog.Logger
+	tell   Tell
 	fresh  func(rows []record.Row, tx uint64) // told of new rows; nil: nobody is
 	report Report
 
@@ -112,7 +113,7 @@ type rebuild struct {
 
 // newRebuild begins a rebuild. log may be nil.
 func newRebuild(tree *iut.Tree, index *storage.Index, p Parser, log *slog.Logger) *rebuild {
-	return &rebuild{tree: tree, index: index, parser: p, log: orDiscard(log)}
+	return &rebuild{tree: tree, index: index, parser: p, log: orDiscard(log), tell: orSilent(nil)}
 }
 
 // segments is mendEnds: the pages that a segment lacks are found by reopen.
@@ -152,6 +153,7 @@ func (r *rebuild) survey(ctx context.Context) error {
 	err := r.tree.Walk(func(url, rel string, st iut.PageStatus, f iut.Facts) error {
 		switch st.Kind {
 		case iut.PageComplete:
+			r.tell("looking at pages", int64(r.report.Pages), r.index.Totals().Stored)
 			if f.Source == record.Seed {
 				// Scope must not come from a page that turns out to be torn.
 				_, whole, err := r.tree.Complete(f, true)
@@ -206,7 +208,10 @@ func (r *rebuild) removeTorn(at iut.Facts, rel string, err error) error {
 func (r *rebuild) reopen(ctx context.Context) error {
 	scan, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+	done, total := int64(0), r.index.Totals().Records()
 	n, err := r.index.Reopen(scan, nil, func(rec *record.Record) bool {
+		r.tell("comparing URLs with their pages", done, total)
+		done++
 		if rec.State == record.Pending || ctx.Err() != nil {
 			return false
 		}
@@ -234,10 +239,13 @@ func (r *rebuild) adopt(ctx context.Context) error {
 	if int64(r.report.Pages) == r.index.Totals().Stored {
 		return nil // each stored record has its page, so these are all
 	}
+	done, total := int64(0), int64(r.report.Pages)
 	err := r.tree.Walk(func(url, rel string, st iut.PageStatus, f iut.Facts) error {
 		if st.Kind != iut.PageComplete {
 			return context.Cause(ctx)
 		}
+		r.tell("reading pages", done, total)
+		done++
 		// A record that cannot be read is made anew.
 		rec, err := r.index.Record(url)
 		if err == nil && rec.State == record.Stored {
@@ -312,12 +320,12 @@ func (r *rebuild) commit(ctx context.Context) error {
 // does: under another name until it is whole, so that no kill leaves an index that lacks pages.
 // Where there are pages, the next start counts as one after an unclean stop.
 func NewIndex(ctx context.Context, tree *iut.Tree, opts storage.Options, p Parser, log *slog.Logger) (Report, error) {
-	return newIndex(ctx, tree, opts, "", p, log)
+	return newIndex(ctx, tree, opts, "", p, log, nil)
 }
 
 // newIndex is NewIndex for a tree whose index is damaged: what is whole in it is taken over before
 // all else, and the file is kept under another name. "": there is none.
-func newIndex(ctx context.Context, tree *iut.Tree, opts storage.Options, kept string, p Parser, log *slog.Logger) (Report, error) {
+func newIndex(ctx context.Context, tree *iut.Tree, opts storage.Options, kept string, p Parser, log *slog.Logger, tell Tell) (Report, error) {
 	path := filepath.Join(tree.Root(), indexName)
 	making := path + ".making"
 	if err := os.Remove(making); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -329,6 +337,7 @@ func newIndex(ctx context.Context, tree *iut.Tree, opts storage.Options, kept st
 		return Report{}, fmt.Errorf("new index: %w", err)
 	}
 	r := newRebuild(tree, index, p, log)
+	r.tell = orSilent(tell)
 	if kept != "" {
 		err = r.salvage(ctx, path)
 	}
