@@ -94,8 +94,10 @@ func archivesOf(t *testing.T, dir, store string) map[string][]string {
 }
 
 // TestImportOwn: what a tree exports, and its segments, make the same tree again, in either store:
-// its pages are the same in all columns but, from an export of a tree of segments, the time, which
-// is that of the request then.
+// its pages are the same in all columns, but for three. The depth of a page is that of a shorter
+// way, where its source got one after its links had been read. Segments do not say which redirect
+// led to a page: via goes by what was committed when its capture was read. From an export of a tree
+// of segments the time is that of the request.
 func TestImportOwn(t *testing.T) {
 	for _, from := range crawler.Stores {
 		dir, _ := importSite(t, from)
@@ -105,7 +107,10 @@ func TestImportOwn(t *testing.T) {
 				t.Run(from+" "+what+" "+to, func(t *testing.T) {
 					into := t.TempDir()
 					must(t, into, append([]string{"import", "-quiet", "-store", to}, files...)...)
-					if diff := cmp.Diff(want, ledger(t, into, "stored")); diff != "" {
+					columns := slices.DeleteFunc(strings.Split(importColumns, ","), func(c string) bool {
+						return c == "depth" || c == "via" && what == "segments" || c == "time" && what == "export" && from == crawler.StoreWARC
+					})
+					if diff := cmp.Diff(pick(want, columns...), pick(ledger(t, into, "stored"), columns...)); diff != "" {
 						t.Error(diff)
 					}
 					must(t, into, "check")
