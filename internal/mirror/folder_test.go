@@ -196,10 +196,13 @@ func TestForeign(t *testing.T) {
 	if err := os.Symlink(filepath.Join(parent, "file"), filepath.Join(dir, "http/a/link")); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Symlink("b", filepath.Join(dir, "http/a/inside")); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.Symlink(parent, filepath.Join(dir, "out")); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"http/a/c.html", "http/a/link", "http/a/b/c", "out/file", "../file"} {
+	for _, name := range []string{"http/a/c.html", "http/a/link", "http/a/inside", "http/a/b/c", "out/file", "../file"} {
 		if err := f.Receive(t.Context(), stream(t, name, "text")); err == nil {
 			t.Errorf("%s is written", name)
 		}
