@@ -81,16 +81,6 @@ func spend(t *testing.T, dir string, left uint64) (names []string) {
 	}
 }
 
-func startWeb(t *testing.T, opts testweb.Options) *testweb.Web {
-	t.Helper()
-	web := testweb.New(opts)
-	if err := web.Start(0); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(web.Stop)
-	return web
-}
-
 // TestFullFileSystem crawls onto a small ext4: without the guard the disk becomes full, which is
 // exit 4 and a whole tree; with it the crawl pauses and goes on when there is room. Either way it
 // comes to the known answer.

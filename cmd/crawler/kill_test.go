@@ -362,3 +362,13 @@ func writeSeeds(t testing.TB, dir string, urls []string) {
 		t.Fatal(err)
 	}
 }
+
+func startWeb(t *testing.T, opts testweb.Options) *testweb.Web {
+	t.Helper()
+	web := testweb.New(opts)
+	if err := web.Start(0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(web.Stop)
+	return web
+}
