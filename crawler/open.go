@@ -129,11 +129,17 @@ func (e *engine) openIndex(ctx context.Context) error {
 	if e.begun.earlier = e.store.index.Totals().Records() > 0; !e.begun.earlier {
 		e.store.index.Filter().SetComplete()
 	}
-	ends, err := e.store.index.Marks().SegmentEnds(ctx)
+	known := iut.Committed{Has: func(url string, at record.Extent) bool {
+		rec, err := e.store.index.Record(url)
+		return err == nil && rec.Extent == at
+	}}
+	if known.Ends, err = e.store.index.Marks().SegmentEnds(ctx); err == nil {
+		known.Open, err = e.store.index.Marks().SegmentsOpen(ctx)
+	}
 	if err != nil {
 		return err
 	}
-	return e.store.tree.Recover(ends)
+	return e.store.tree.Recover(known)
 }
 
 // makeIndex makes the index of the folders, by the link options in FORMAT and not by those of this

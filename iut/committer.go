@@ -46,6 +46,9 @@ type Committer struct {
 
 // NewCommitter makes a committer for the given number of builders.
 func NewCommitter(tree *Tree, index Index, builders int) *Committer {
+	if s, ok := tree.pages.(*segments); ok {
+		s.tracks = true
+	}
 	return &Committer{Tree: tree, Index: index, in: make(chan *buffer.Batch[*Item], builders)}
 }
 
@@ -118,6 +121,7 @@ func (c *Committer) Run(ctx context.Context) error {
 					return err
 				}
 			}
+			set[from].Open = c.Tree.committed(set[from:to])
 			done, err := c.commit(set[from:to])
 			if err != nil {
 				return err

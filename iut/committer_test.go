@@ -335,7 +335,7 @@ func crashWork(store *iut.Identity, fsys iut.FS) (stored []kept, err error) {
 		return nil, err
 	}
 	defer tree.Close()
-	if err := tree.Recover(nil); err != nil {
+	if err := tree.Recover(iut.Committed{}); err != nil {
 		return nil, err
 	}
 	index := &crashIndex{}
@@ -413,7 +413,7 @@ func cutWhileBuilding(t *testing.T, store *iut.Identity, k int, seed uint64, byF
 	}
 	for i := range uint64(3) {
 		left := openAs(t, "", store, mem.Crash(rand.New(rand.NewPCG(seed+i, uint64(k)))))
-		if err := left.Recover(endsOf(stored)); err != nil {
+		if err := left.Recover(iut.Committed{Ends: endsOf(stored)}); err != nil {
 			t.Fatalf("call %d: %v", k, err)
 		}
 		for _, p := range stored {

@@ -70,7 +70,7 @@ func work(root string, store *iut.Identity, fsys iut.FS) (run progress, err erro
 	if err := tree.SetLinks(iut.LinkOptions{Scope: "host"}); err != nil {
 		return run, err
 	}
-	if err := tree.Recover(nil); err != nil {
+	if err := tree.Recover(iut.Committed{}); err != nil {
 		return run, err
 	}
 	for n := range 20 {
@@ -258,7 +258,7 @@ func checkRecovery(t *testing.T, root string, store *iut.Identity, fsys iut.FS, 
 	if len(seeds(t, tree)) > 0 && !tree.Format().Kept.Equal(workKept) {
 		t.Fatalf("there are seeds, and FORMAT keeps %+v", tree.Format().Kept)
 	}
-	if err := tree.Recover(ends); err != nil {
+	if err := tree.Recover(iut.Committed{Ends: ends}); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range must {

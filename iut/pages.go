@@ -166,6 +166,21 @@ func (t *Tree) RemoveTorn(at Facts, stored bool) (kept bool, err error) {
 	return t.pages.removeTorn(at, stored)
 }
 
+// committed returns Outcome.Open for outcomes that are committed together.
+func (t *Tree) committed(set []*record.Outcome) map[uint32]int64 {
+	s, ok := t.pages.(*segments)
+	if !ok {
+		return nil
+	}
+	var extents []record.Extent
+	for _, o := range set {
+		if !o.Page.Extent.IsZero() {
+			extents = append(extents, o.Page.Extent)
+		}
+	}
+	return s.committed(extents)
+}
+
 // Where returns where a page is, or would be, below the root: its folder, or the file of its
 // segment, and offset and length of its record there. The error is [ErrPath] for what is no
 // canonical URL, and fs.ErrNotExist for a page that is in no segment.

@@ -285,25 +285,32 @@ func (c *content) readHead() (head []byte, err error) {
 	}
 }
 
-// Recover has a tree of segments find what earlier runs wrote and no commit covers, given where the
-// committed part of each segment ends: whole pages there are found by Has and Adopt from now on,
-// and a torn end is cut off behind the last whole one. It is called once, before the first Store.
-// Of a tree of folders it does nothing. Errors are [record.ErrDamaged] for a segment that is
-// shorter than its committed part, and [ErrDisk].
-func (t *Tree) Recover(ends map[uint32]int64) error {
+// Committed is what the index knows of segments: where the last answer of each ends that it has,
+// and where the first page begins that it lacks, if that may stand before the other. Has reports
+// whether it has the page that stands at an extent.
+type Committed struct {
+	Ends, Open map[uint32]int64
+	Has        func(url string, at record.Extent) bool
+}
+
+// Recover has a tree of segments find what earlier runs wrote and no commit covers: whole pages are
+// found by Has and Adopt from now on, and a torn end is cut off behind the last whole one. It is
+// called once, before the first Store. Of a tree of folders it does nothing. Errors are
+// [record.ErrDamaged] for a segment that is shorter than its committed part, and [ErrDisk].
+func (t *Tree) Recover(c Committed) error {
 	s, ok := t.pages.(*segments)
 	if !ok || t.readOnly {
 		return nil
 	}
-	short, err := s.short(ends)
+	short, err := s.short(c.Ends)
 	if err != nil {
 		return err
 	}
 	for _, number := range slices.Sorted(maps.Keys(short)) {
 		name := cmp.Or(s.names[number], fmt.Sprintf("segment %d", number))
-		return fmt.Errorf("%w: %s has %d bytes, the index knows of pages up to %d", record.ErrDamaged, name, short[number], ends[number])
+		return fmt.Errorf("%w: %s has %d bytes, the index knows of pages up to %d", record.ErrDamaged, name, short[number], c.Ends[number])
 	}
-	return s.recover(ends)
+	return s.recover(c)
 }
 
 // Short returns the size of each segment that is shorter than its committed part. The error is
@@ -336,17 +343,25 @@ func (s *segments) short(ends map[uint32]int64) (map[uint32]int64, error) {
 
 // recover is Recover. The next sync covers each segment that has pages which no commit covers: one
 // that is adopted may name a body in another segment.
-func (s *segments) recover(ends map[uint32]int64) error {
+func (s *segments) recover(c Committed) error {
 	clear(s.dirty)
 	for number, name := range s.names {
-		end, err := s.scan(number, ends[number], func(f Facts) error {
-			s.loose[f.URL], s.dirty[name] = f, true
+		committed := c.Ends[number]
+		from := committed
+		if at, ok := c.Open[number]; ok {
+			from = min(from, at)
+		}
+		end, err := s.scan(number, from, func(f Facts) error {
+			if f.Extent.Offset >= committed || !c.Has(f.URL, f.Extent) {
+				s.loose[f.URL], s.dirty[name] = f, true
+				s.waiting[number] = append(s.waiting[number], f.Extent.Offset)
+			}
 			return nil
 		})
-		if errors.Is(err, ErrTorn) {
+		if errors.Is(err, ErrTorn) && end >= committed {
 			err = s.cut(number, name, end)
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, ErrTorn) { // what is torn before is damage, which check finds
 			return err
 		}
 	}

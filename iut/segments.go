@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -58,6 +59,10 @@ type segments struct {
 	dirty  map[string]bool   // guarded by mu; names of what may not be synced
 	named  bool              // guarded by mu; the names of segments of earlier processes are durable
 	kept   bodies            // guarded by mu
+	// waiting says where the pages begin that no transaction has, of each segment in the order of the
+	// file; guarded by mu. Builders share segments, and commit in another order.
+	waiting map[uint32][]int64
+	tracks  bool // new pages are among those; set before the first one, where there is a Committer
 }
 
 func newSegments(disk FS, opts SegmentOptions) *segments {
@@ -65,7 +70,7 @@ func newSegments(disk FS, opts SegmentOptions) *segments {
 		opts.Size = segmentSize
 	}
 	return &segments{
-		fs: disk, opts: opts, made: time.Now().UTC(), names: map[uint32]string{}, loose: map[string]Facts{}, dirty: map[string]bool{},
+		fs: disk, opts: opts, made: time.Now().UTC(), names: map[uint32]string{}, loose: map[string]Facts{}, waiting: map[uint32][]int64{}, dirty: map[string]bool{},
 		kept: bodies{at: map[[sha1.Size]byte]record.Extent{}},
 	}
 }
@@ -235,6 +240,9 @@ func (s *segments) append(p *Page, line []byte) (record.Extent, error) {
 	}
 	s.mu.Lock()
 	s.dirty[g.name] = true // before another page names this body
+	if s.tracks && line != nil {
+		s.waiting[e.Segment] = append(s.waiting[e.Segment], e.Offset)
+	}
 	if c.Same == nil && c.Answer != nil && c.Size > 0 && !s.opts.NoRevisit {
 		s.kept.put(c.Sums.Payload, e)
 	}
@@ -334,12 +342,18 @@ func (s *segments) sync() error {
 		return nil
 	}
 	if !named {
-		if err := errors.Join(s.fs.SyncDir(segmentFolder), s.fs.SyncDir(".")); err != nil {
+		if err := s.fs.SyncDir(segmentFolder); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err := s.fs.SyncDir("."); err != nil {
 			return err
 		}
 	}
 	for name := range dirty {
 		f, err := s.fs.Open(name, os.O_RDONLY)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // a conversion has removed it
+		}
 		if err != nil {
 			return err
 		}
@@ -348,6 +362,24 @@ func (s *segments) sync() error {
 		}
 	}
 	return nil
+}
+
+// committed takes pages for committed, and returns what is open in their segments then, as an
+// Outcome has it.
+func (s *segments) committed(set []record.Extent) map[uint32]int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first := map[uint32]int64{}
+	for _, e := range set {
+		if i, ok := slices.BinarySearch(s.waiting[e.Segment], e.Offset); ok {
+			s.waiting[e.Segment] = slices.Delete(s.waiting[e.Segment], i, i+1)
+		}
+		first[e.Segment] = -1
+		if left := s.waiting[e.Segment]; len(left) > 0 {
+			first[e.Segment] = left[0]
+		}
+	}
+	return first
 }
 
 func (s *segments) close() error {

@@ -20,6 +20,7 @@ import (
 	"urltree/internal/faultfs"
 	"urltree/internal/warc"
 	"urltree/iut"
+	"urltree/storage"
 	"urltree/storage/record"
 )
 
@@ -195,7 +196,7 @@ func TestSegmentsCut(t *testing.T) {
 				t.Fatal(err)
 			}
 			tree := openSegments(t, root, opts)
-			if err := tree.Recover(ends); errors.Is(err, record.ErrDamaged) != (size < ends[1]) {
+			if err := tree.Recover(iut.Committed{Ends: ends}); errors.Is(err, record.ErrDamaged) != (size < ends[1]) {
 				t.Fatalf("%d bytes: %v", size, err)
 			}
 			if size < ends[1] {
@@ -431,7 +432,7 @@ func TestAdoptedRevisit(t *testing.T) {
 		tree := openSegments(t, "", iut.Options{FS: mem})
 		at := last // as a merge has it, of Walk
 		if seed%2 == 0 {
-			if err := tree.Recover(nil); err != nil {
+			if err := tree.Recover(iut.Committed{}); err != nil {
 				t.Fatal(err)
 			}
 			at = iut.Facts{URL: last.URL}
@@ -444,11 +445,70 @@ func TestAdoptedRevisit(t *testing.T) {
 		}
 		tree.Close()
 		left := openSegments(t, "", iut.Options{FS: mem.Crash(rand.New(rand.NewPCG(seed, 0)))})
-		if err := left.Recover(endsOf([]kept{{at: last}})); err != nil {
+		if err := left.Recover(iut.Committed{Ends: endsOf([]kept{{at: last}})}); err != nil {
 			t.Fatal(err)
 		}
 		requireStored(t, left, last, contentOf(0))
 	}
+}
+
+// TestCommittedInAnotherOrder: a page that stands before the committed end of its segment, and was
+// not committed, is found after a kill, and one that was is not; so also when those that were found
+// are committed in another order than they stand.
+func TestCommittedInAnotherOrder(t *testing.T) {
+	root, x := t.TempDir(), newIndex(t)
+	var links []record.Link
+	for n := range 3 {
+		links = append(links, record.Link{URL: page(n).URL, Source: record.Seed})
+	}
+	pending(t, x, links...)
+	for _, commit := range []int{2, 1, 0} { // one in each run
+		tree := openSegments(t, root, iut.Options{Sync: iut.SyncNone})
+		if err := tree.Recover(committedIn(t, x)); err != nil {
+			t.Fatal(err)
+		}
+		p := (&pipeline{tree: tree, index: x, size: 1}).start(1)
+		a := answered(commit)
+		it := itemOf(a)
+		it.Answer, it.Adopt = a.Answer, commit < 2
+		for n := range 2 {
+			if !it.Adopt { // as by a builder that has not come to its end
+				if _, err := tree.Store(answered(n)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := errors.Join(p.add(0, it), p.end(), tree.Close()); err != nil {
+			t.Fatal(err)
+		}
+		tree = openSegments(t, root, iut.Options{Sync: iut.SyncNone})
+		if err := tree.Recover(committedIn(t, x)); err != nil {
+			t.Fatal(err)
+		}
+		for n := range 3 {
+			if has, err := tree.Has(page(n).URL); has != (n < commit) || err != nil {
+				t.Errorf("page %d, when page %d and those behind are committed: %v, %v", n, commit, has, err)
+			}
+		}
+		tree.Close()
+	}
+	if open, err := x.Marks().SegmentsOpen(t.Context()); len(open) > 0 || err != nil {
+		t.Errorf("open are %v, %v", open, err)
+	}
+}
+
+// committedIn returns what an index knows of segments.
+func committedIn(t *testing.T, x *storage.Index) (c iut.Committed) {
+	t.Helper()
+	var err error
+	if c.Ends, err = x.Marks().SegmentEnds(t.Context()); err == nil {
+		c.Open, err = x.Marks().SegmentsOpen(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Has = func(url string, at record.Extent) bool { return recordOf(t, x, url).Extent == at }
+	return c
 }
 
 // TestWalkFindsTheLatest: of a URL that was stored several times, in one segment or in two, Walk

@@ -10,11 +10,21 @@ import (
 	"urltree/storage/record"
 )
 
-// segmentEnds keeps how far the outcomes of a set reach into segments.
+// segmentEnds keeps how far the outcomes of a set reach into segments, and what they leave open. An
+// answer that is looked at again is there already, or has been lost with the end of its segment.
 func (c *change) segmentEnds(set []*record.Outcome) {
 	ends := map[uint32]int64{}
 	for _, o := range set {
-		if p := &o.Page.Extent; !p.IsZero() {
+		var puts boltfile.Puts
+		for segment, at := range o.Open {
+			if key := record.KeyOpen(segment); at >= 0 {
+				puts.Put(key, record.AppendEnd(nil, at, key))
+			} else {
+				puts.Delete(key)
+			}
+		}
+		c.w.write(record.BucketSys, puts)
+		if p := &o.Page.Extent; !p.IsZero() && !o.Again {
 			ends[p.Segment] = max(ends[p.Segment], p.Offset+p.Length)
 		}
 	}
@@ -38,9 +48,19 @@ func (g Marks) SetSegmentEnd(segment uint32, end int64) error {
 // SegmentEnds returns, for each segment of the tree that has a committed answer, where the last one
 // ends.
 func (g Marks) SegmentEnds(ctx context.Context) (map[uint32]int64, error) {
+	return g.segments(ctx, record.SegmentKeys)
+}
+
+// SegmentsOpen returns where the first answer begins that is not committed, of segments in which a
+// committed one may stand behind it.
+func (g Marks) SegmentsOpen(ctx context.Context) (map[uint32]int64, error) {
+	return g.segments(ctx, record.OpenKeys)
+}
+
+func (g Marks) segments(ctx context.Context, prefix []byte) (map[uint32]int64, error) {
 	ends := map[uint32]int64{}
-	err := g.x.file.Scan(ctx, record.BucketSys, record.SegmentKeys, func(key, value []byte) error {
-		segment, ok := record.SegmentOf(key)
+	err := g.x.file.Scan(ctx, record.BucketSys, prefix, func(key, value []byte) error {
+		segment, ok := record.SegmentOf(key, prefix)
 		if !ok {
 			return nil
 		}
@@ -55,9 +75,11 @@ func (g Marks) SegmentEnds(ctx context.Context) (map[uint32]int64, error) {
 func (g Marks) ForgetSegments() error {
 	return g.x.write(func(tx *bolt.Tx) error {
 		c := tx.Bucket(record.BucketSys).Cursor()
-		for k, _ := c.Seek(record.SegmentKeys); bytes.HasPrefix(k, record.SegmentKeys); k, _ = c.Seek(record.SegmentKeys) {
-			if err := c.Delete(); err != nil {
-				return err
+		for _, prefix := range [][]byte{record.SegmentKeys, record.OpenKeys} {
+			for k, _ := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, _ = c.Seek(prefix) {
+				if err := c.Delete(); err != nil {
+					return err
+				}
 			}
 		}
 		return nil

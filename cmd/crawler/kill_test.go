@@ -277,13 +277,14 @@ func testKill(t *testing.T, kind testweb.Kind, seed uint64, order []string) {
 }
 
 // requireWholeSegments checks that each group of records in the segments of a tree, if it has any,
-// is whole: it begins with an answer and ends with what is known of it.
+// is whole: it begins with an answer and ends with what is known of it. No page is there twice.
 func requireWholeSegments(t *testing.T, root string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, "warc", "*"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	pages := map[string]bool{}
 	for _, name := range files {
 		f, err := os.Open(name)
 		if err != nil {
@@ -310,6 +311,16 @@ func requireWholeSegments(t *testing.T, root string) {
 					t.Errorf("%s: at %d the end of no group", name, rec.Offset)
 				}
 				answer = ""
+				block, err := io.ReadAll(rec)
+				if err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				_, facts, ok := strings.Cut(string(block), "facts: ")
+				if url, _, _ := strings.Cut(facts, "\t"); ok && pages[url] {
+					t.Errorf("%s: at %d once more %s", name, rec.Offset, url)
+				} else {
+					pages[url] = true
+				}
 			}
 		}
 		if answer != "" {

@@ -154,7 +154,7 @@ func (c *conversion) prepare(ctx context.Context) error {
 	}
 	ends, err := c.index.Marks().SegmentEnds(ctx)
 	if err == nil {
-		err = c.tree.Recover(ends)
+		err = c.tree.Recover(iut.Committed{Ends: ends})
 	}
 	if err != nil {
 		return err
@@ -196,7 +196,7 @@ func (c *conversion) eachFolder(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := c.conv.Other().Recover(ends); errors.Is(err, record.ErrDamaged) {
+	if err := c.conv.Other().Recover(iut.Committed{Ends: ends}); errors.Is(err, record.ErrDamaged) {
 		return fmt.Errorf("%w: %w", errLost, err)
 	} else if err != nil {
 		return err
@@ -221,7 +221,7 @@ func (c *conversion) eachRecord(ctx context.Context) error {
 	}
 	ends, err := c.index.Marks().SegmentEnds(ctx)
 	if err == nil {
-		err = c.tree.Recover(ends)
+		err = c.tree.Recover(iut.Committed{Ends: ends})
 	}
 	if err != nil {
 		return err

@@ -178,7 +178,7 @@ func TestConvert(t *testing.T) {
 	// The next run finds the page that the index does not know of.
 	convertSite(t, s, iut.StoreWARC)
 	ends, err := s.Index.Marks().SegmentEnds(t.Context())
-	if err := errors.Join(err, s.Tree.Recover(ends)); err != nil {
+	if err := errors.Join(err, s.Tree.Recover(iut.Committed{Ends: ends})); err != nil {
 		t.Fatal(err)
 	}
 	if _, body, err := s.Tree.Adopt(iut.Facts{URL: "http://a.org/later"}); err != nil || !strings.Contains(string(body), "found-later") {

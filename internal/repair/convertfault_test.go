@@ -195,7 +195,7 @@ func (m *memTree) requireDone(t *testing.T, what string, disk *faultfs.Mem, path
 	}
 	ends, err := index.Marks().SegmentEnds(t.Context())
 	if err == nil {
-		err = tree.Recover(ends)
+		err = tree.Recover(iut.Committed{Ends: ends})
 	}
 	if err != nil {
 		t.Fatalf("%s: %v", what, err)

@@ -44,7 +44,8 @@ var (
 	KeySeeds   = []byte("seeds")
 	KeyCopied  = []byte("copied")
 
-	SegmentKeys = []byte("segment ") // what the keys of segments begin with, see KeySegment
+	OpenKeys    = []byte("segment-open ") // likewise of KeyOpen
+	SegmentKeys = []byte("segment ")      // what the keys of segments begin with, see KeySegment
 )
 
 // Check returns what is wrong with a value of one of the buckets from which nothing else follows.

@@ -23,6 +23,9 @@ type Outcome struct {
 	// EdgesEnd is the length of the file of edges once those of this stored page are in it, see
 	// Edges; 0: they are not kept.
 	EdgesEnd int64
+	// Open says, of segments, where the first answer in them begins that no transaction has, once
+	// this outcome is in one; -1: none is left.
+	Open map[uint32]int64
 	// Links are the admitted links and redirect targets, canonical, in page order, repeats included,
 	// and the sitemaps that a robots.txt or another sitemap names.
 	Links []Link

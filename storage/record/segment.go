@@ -10,16 +10,23 @@ func KeySegment(segment uint32) []byte {
 	return binary.BigEndian.AppendUint32(bytes.Clone(SegmentKeys), segment)
 }
 
-// SegmentOf returns the segment of a key that KeySegment made, and false for any other key.
-func SegmentOf(key []byte) (segment uint32, ok bool) {
-	rest, ok := bytes.CutPrefix(key, SegmentKeys)
+// KeyOpen returns the key, in the bucket sys, of where the first answer in a segment begins that no
+// transaction has, if one with it behind did.
+func KeyOpen(segment uint32) []byte {
+	return binary.BigEndian.AppendUint32(bytes.Clone(OpenKeys), segment)
+}
+
+// SegmentOf returns the segment of a key that begins with SegmentKeys or OpenKeys, as prefix says,
+// and false for any other key.
+func SegmentOf(key, prefix []byte) (segment uint32, ok bool) {
+	rest, ok := bytes.CutPrefix(key, prefix)
 	if !ok || len(rest) != 4 {
 		return 0, false
 	}
 	return binary.BigEndian.Uint32(rest), true
 }
 
-// AppendEnd appends how much of a segment is committed, in bytes, as it stands under key.
+// AppendEnd appends a place in a segment, in bytes, as it stands under key.
 func AppendEnd(b []byte, bytes int64, key []byte) []byte {
 	return Seal(binary.AppendUvarint(b, uint64(bytes)), key)
 }
