@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"urltree/crawler/weburl"
 	"urltree/internal/captures"
@@ -58,9 +59,12 @@ func (i *importing) canonical(text string) string {
 // originOf returns what an archive says of where a URL comes from: by the facts of a tree's own
 // segments; by the fields of an export, or of Heritrix; or by the Referer of its request.
 func (i *importing) originOf(c *captures.Capture, url string) (o origin) {
-	o = origin{depth: -1}
 	if f, err := iut.ParseFacts(c.About["facts"]); err == nil && f.URL == url {
 		return origin{source: f.Source, depth: int(f.PageDepth), time: f.Time}
+	}
+	o = origin{depth: -1}
+	if at, err := time.Parse(time.RFC3339, c.About["time"]); err == nil {
+		o.time = at.Unix()
 	}
 	via := c.About["via"]
 	if via == "" {

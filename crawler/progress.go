@@ -31,7 +31,11 @@ func (p Progress) String() string { return p.Line(80) }
 // it stops. Of what follows, that is left out for which there is no room.
 func (p Progress) Line(width int) string {
 	if p.Size > 0 {
-		return p.importing()
+		line := p.importing()
+		if width > 0 {
+			line = line[:min(len(line), width)]
+		}
+		return line
 	}
 	parts := []string{counted(p.Pages, "page"), rate(p.PerSecond) + "/s", short(p.Pending) + " waiting", short(p.Failed) + " failed"}
 	if p.Waiting != "" {

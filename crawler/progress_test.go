@@ -43,6 +43,24 @@ func TestProgressLine(t *testing.T) {
 	}
 }
 
+// TestProgressOfImport checks what the line of an import has.
+func TestProgressOfImport(t *testing.T) {
+	t.Parallel()
+	for want, p := range map[string]crawler.Progress{
+		"looking through the archives, 25 % of 4.0 MB":         {Phase: "scan", Read: 1e6, Size: 4e6},
+		"7 pages, 12/s, 0 % of 4.0 MB":                         {Phase: "fetch", Size: 4e6, Pages: 7, PerSecond: 12, Elapsed: time.Minute},
+		"7 pages, 12/s, 25 % of 4.0 MB, 3m left":               {Phase: "fetch", Read: 1e6, Size: 4e6, Pages: 7, PerSecond: 12, Elapsed: time.Minute},
+		"7 pages, 12/s, 100 % of 4.0 MB, emptying the buffers": {Phase: "drain", Read: 4e6, Size: 4e6, Pages: 7, PerSecond: 12, Elapsed: time.Minute},
+	} {
+		if got := p.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		if got := p.Line(9); got != want[:9] {
+			t.Errorf("%q, want %q", got, want[:9])
+		}
+	}
+}
+
 // TestProgressHeld: held URLs are not among the pending ones of Progress.
 func TestProgressHeld(t *testing.T) {
 	t.Parallel()

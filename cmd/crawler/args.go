@@ -22,6 +22,9 @@ type subcommand struct {
 	run         func(ctx context.Context, operands []string) error
 }
 
+// filesOperand is the operand of a subcommand that takes one file or more.
+const filesOperand = "FILE..."
+
 const (
 	helpName    = "help" // its operands are subcommands
 	versionName = "version"
@@ -53,7 +56,7 @@ func (s *subcommand) check(operands []string) error {
 	switch {
 	case s.operand == "":
 		most, takes = 0, "no argument"
-	case strings.HasSuffix(s.operand, "..."):
+	case s.operand == filesOperand:
 		most = len(operands)
 	}
 	switch {

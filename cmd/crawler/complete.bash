@@ -39,6 +39,8 @@ _crawler() {
         ((COMP_CWORD == 1)) && COMPREPLY=($(compgen -W '{{join $.Subcommands " "}}' -- "$cur"))
 {{- else if eq .Name "help"}}
         COMPREPLY=($(compgen -W '{{join $.Subcommands " "}}' -- "$cur"))
+{{- else if .Files}}
+        IFS=$'\n'; compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- "$cur")); IFS=$' \t\n'
 {{- end}}
         ;;
 {{- end}}

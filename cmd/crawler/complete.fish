@@ -15,6 +15,9 @@ complete -c crawler -f
 complete -c crawler -n '__crawler_first' -a {{.Name}} -d '{{fish .Usage}}'
 complete -c crawler -n '__crawler_is help' -a {{.Name}} -d '{{fish .Usage}}'
 {{- end}}{{end}}
+{{- range .Commands}}{{if .Files}}
+complete -c crawler -n '__crawler_is {{.Name}}' -F
+{{- end}}{{end}}
 {{- range .Commands}}{{$name := .Name}}{{range .Flags}}
 complete -c crawler -n '__crawler_is "{{$name}}"' -o {{slice .Name 1}}
 {{- if eq .Takes "list"}} -x -a '(__fish_append , {{.Words}})'

@@ -27,7 +27,7 @@ _crawler() {
 {{- else if eq .Takes "folder"}}:{{.Value}}:_files -/
 {{- else if .Takes}}:{{zsh .Value}}: {{end}}' \
 {{- end}}
-            {{if or (eq .Name "") (eq .Name "help")}}'1: :_crawler_subcommands' {{end}}'*: : '
+            {{if or (eq .Name "") (eq .Name "help")}}'1: :_crawler_subcommands' {{end}}'*: :{{if .Files}}_files{{else}} {{end}}'
         ;;
 {{- end}}
     esac

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -87,7 +88,7 @@ func (c *command) crawlOptions() (opts crawler.Options, err error) {
 }
 
 func (c *command) run(ctx context.Context, opts crawler.Options) (crawler.Result, error) {
-	if err := c.probe(opts.Tree, opts.Output); err != nil {
+	if err := c.probe(opts.Tree, opts.Output, opts.Archives...); err != nil {
 		return crawler.Result{}, err
 	}
 	stopProfiles, err := serveProfiles(c.flags.pprof)
@@ -166,16 +167,20 @@ func (c *command) loggerFrom(level slog.Level, w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
 }
 
-// probe finds out now whether the results can be written at the end, and replace only results.
-func (c *command) probe(tree, output string) error {
+// probe finds out now whether the results can be written at the end, and replace only results: none
+// of the files that are read, archives among them.
+func (c *command) probe(tree, output string, archives ...string) error {
 	files, err := cleaner.FilesFor(tree, output)
 	if err != nil {
 		return usagef("-%w", err) // which begins with output
 	}
-	for i, input := range append([]string{c.flags.cookies}, c.flags.inputs...) {
+	for i, input := range slices.Concat([]string{c.flags.cookies}, c.flags.inputs, archives) {
 		flag := "-input"
-		if i == 0 {
+		switch {
+		case i == 0:
 			flag = "-cookies"
+		case i > len(c.flags.inputs):
+			flag = "the archive"
 		}
 		in, err := os.Stat(input)
 		if err != nil {

@@ -84,6 +84,8 @@ var lines = []struct {
 	{"crawler -input se", "seed.txt"},
 	{"crawler ls -tree tr", "tree/"},
 	{"crawler help expo", "export"},
+	{"crawler import see", "seed.txt"},
+	{"crawler import -scope h", "host"},
 	{"crawler -delay au", ""},
 	{"crawler -delay ls -scop", "-scope"},
 	{"crawler merge expo", ""},

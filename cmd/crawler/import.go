@@ -25,7 +25,7 @@ func (c *command) importCommand() *subcommand {
 	flags := slices.DeleteFunc(slices.Clone(c.flags.all), func(o *option) bool { return slices.Contains(notImport, o.name) })
 	return &subcommand{
 		name: "import", usage: "fill a tree from WARC files, so that a crawl goes on from them",
-		args: "[flags]", operand: "FILE...", flags: flags, run: c.importArchives,
+		args: "[flags]", operand: filesOperand, flags: flags, run: c.importArchives,
 		about: "The tree, new or there already, gets what a crawl would have got: pages, redirects and failures, each URL once, by its first capture in the order of the files; their links wait for a crawl. Nothing is asked for. The flags are those of a crawl, and hold for later ones in the same way. Of each URL an archive may say where it was found: by the metadata of this program or of Heritrix, or by the Referer of its request; URLs of which it says nothing become seeds. After 429 and 5xx a crawl asks the URL again. Killed or stopped, the same command goes on. A damaged file is imported up to the damage, and the status is 1 then.",
 	}
 }

@@ -35,7 +35,11 @@ func (c *command) ended(r crawler.Result, opts crawler.Options) {
 	case r.Run.ID == 0:
 		fmt.Fprintf(c.stderr, "crawler: %s before anything was asked; the same command goes on\n", r.Ended)
 	case c.flags.format == "json":
-		c.logger(c.stderr).Info("ended", "how", r.Ended, "pages", r.Run.Stored, "bytes", r.Run.Bytes,
+		log := c.logger(c.stderr)
+		if i := r.Imported; len(opts.Archives) > 0 {
+			log = log.With("captures", i.Captures, "there", i.There, "to_ask", i.ToAsk, "outside", i.Outside, "lost", i.Lost, "passed", i.Passed)
+		}
+		log.Info("ended", "how", r.Ended, "pages", r.Run.Stored, "bytes", r.Run.Bytes,
 			"outcomes", r.Run.Outcomes, "took", runTime(r), "nofollow", unfollowed(r, opts), "unreached", r.Failures.Unreached,
 			"stored", r.Total.Stored, "pending", r.Total.Pending(), "held", r.Total.Held)
 	default:

@@ -231,6 +231,7 @@ func (a *Writer) Page(p *Page) (e Entry, err error) {
 		{Name: "via", Value: r.Source},
 		{Name: "redirected-from", Value: r.Via},
 		{Name: "depth", Value: strconv.Itoa(int(r.PageDepth))},
+		{Name: "time", Value: c.Time.UTC().Format(time.RFC3339)},
 		{Name: "status", Value: strconv.Itoa(int(r.Status))},
 		{Name: "charset", Value: r.Charset},
 		{Name: "flags", Value: r.Flags},

@@ -256,7 +256,7 @@ func (c *Capture) readAbout(rec *warc.Record) error {
 }
 
 // fields are those of a metadata record that are read.
-var fields = []string{"facts", "via", "redirected-from", "depth", "status", "flags", "links", "hopsfromseed"}
+var fields = []string{"facts", "via", "redirected-from", "depth", "time", "status", "flags", "links", "hopsfromseed"}
 
 // read reads at most so many bytes of a block.
 func read(rec *warc.Record, most int64) ([]byte, error) {
