@@ -285,6 +285,9 @@ func (i *importing) admit(c *captures.Capture, url string, a *arrival) (ok bool,
 	if err := i.place(&a.row, url, o); err != nil {
 		return false, err
 	}
+	if a.row.Source == record.Seed && a.row.Via != "" {
+		i.e.rules.linker.scope.Widen(url) // before its links, and captures behind it, are looked at
+	}
 	if len(url) > i.e.opts.MaxURL || i.e.rules.linker.hold(&a.row) != "" {
 		i.report.Outside++
 		return false, nil
@@ -347,7 +350,6 @@ func (c *crawler) bring(a *arrival) (stored bool) {
 	}
 	item.Outcome.Page.Time = max(a.at.Unix(), 1)
 	if a.row.Source == record.Seed && a.row.Via != "" { // where a seed's redirect led
-		c.rules.linker.scope.Widen(a.row.URL)
 		item.Links = append(item.Links, record.Link{URL: a.row.URL, Source: record.Seed, Via: a.row.Via, Areas: c.rules.linker.Areas(a.row.URL)})
 	}
 	keeps := item.State == record.Stored
@@ -398,14 +400,10 @@ func (i *importing) place(row *record.Row, url string, o origin) error {
 	if err != nil || !known {
 		return err
 	}
-	if o.redirected {
-		row.Source, row.Hops = from.source, 1
-	}
-	if o.depth < 0 {
-		row.Depth = min(from.depth, math.MaxUint32-1)
-		if !o.redirected {
-			row.Depth++
-		}
+	if o.redirected { // then its depth is said
+		row.Source, row.Hops, row.Depth = from.source, 1, uint32(o.depth)
+	} else {
+		row.Depth = min(from.depth, math.MaxUint32-1) + 1
 	}
 	return nil
 }

@@ -547,3 +547,38 @@ func TestImportStopped(t *testing.T) {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
 }
+
+// TestImportSeedRedirect: the target of a seed's redirect widens the scope as in a crawl, also where
+// only its page is in the archive, or Heritrix says that it was redirected to.
+func TestImportSeedRedirect(t *testing.T) {
+	about := func(url, fields string) string { return archived("metadata", "WARC-Target-URI: "+url, fields) }
+	for name, records := range map[string][]string{
+		"export": {
+			answered("http://b.example/", html, "<a href=/new>a</a>"), about("http://b.example/", "via: seed\r\nredirected-from: http://a.example/\r\ndepth: 0\r\n"),
+			answered("http://b.example/in", html, "in"), about("http://b.example/in", "via: http://b.example/\r\ndepth: 1\r\n"),
+		},
+		"Heritrix": {
+			answered("http://a.example/", "301 Moved\nLocation: http://b.example/", ""), about("http://a.example/", "seed: \r\n"),
+			answered("http://b.example/", html, "<a href=/new>a</a>"), about("http://b.example/", "via: http://a.example/\r\nhopsFromSeed: R\r\n"),
+			answered("http://b.example/in", html, "in"), about("http://b.example/in", "via: http://b.example/\r\nhopsFromSeed: RL\r\n"),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			writeArchive(t, dir, "a.warc", records...)
+			must(t, dir, "import", "-quiet", "-scope", "host", "a.warc")
+			want := []string{
+				"http://b.example/\tstored\tseed\thttp://a.example/\t0",
+				"http://b.example/in\tstored\thttp://b.example/\t-\t1",
+				"http://b.example/new\tpending\thttp://b.example/\t-\t1",
+			}
+			if name == "Heritrix" {
+				want = append([]string{"http://a.example/\tredirected\tseed\t-\t0"}, want...)
+			}
+			if got := pick(ledgerOf(t, dir, "iut"), "url", "state", "source", "via", "depth"); !slices.Equal(got, want) {
+				t.Errorf("%q, want %q", got, want)
+			}
+			must(t, dir, "check", "-links")
+		})
+	}
+}
