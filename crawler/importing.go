@@ -200,7 +200,9 @@ func (i *importing) capture(r *captures.Reader, c *captures.Capture) error {
 		return r.Rest(c)
 	}
 	from, ok, err := i.read(c, url, &a)
-	err = errors.Join(err, r.Rest(c)) // a capture that is not whole is none
+	if err == nil {
+		err = r.Rest(c) // a capture that is not whole is none
+	}
 	if from != nil {
 		err = errors.Join(err, from.Close())
 	}

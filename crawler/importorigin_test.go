@@ -1,6 +1,11 @@
 package crawler
 
 import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"urltree/internal/captures"
@@ -53,5 +58,21 @@ func TestOrigin(t *testing.T) {
 				t.Errorf("%+v, seed %v; want %+v, %v", got, got.isSeed(), tt.want, tt.seed)
 			}
 		})
+	}
+}
+
+// TestArchivesAlone: an import fills a tree, from files that are there.
+func TestArchivesAlone(t *testing.T) {
+	for _, opts := range []Options{
+		{Archives: []string{"a.warc"}, NoTree: true, Seeds: []string{"http://a.example/"}},
+		{Archives: []string{"a.warc"}, Fetch: func(context.Context, string) (Content, error) { return Content{}, nil }},
+		{Archives: []string{filepath.Join(t.TempDir(), "a.warc")}, Tree: filepath.Join(t.TempDir(), "iut")},
+	} {
+		if _, err := Run(t.Context(), opts); !errors.Is(err, ErrOptions) {
+			t.Errorf("%v, want ErrOptions", err)
+		}
+		if _, err := os.Stat(opts.Tree); opts.Tree != "" && !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("a tree was made: %v", err)
+		}
 	}
 }
