@@ -548,7 +548,7 @@ func TestImportStopped(t *testing.T) {
 	}
 }
 
-// TestImportSeedRedirect: the target of a seed's redirect widens the scope as in a crawl, also where
+// TestImportSeedRedirect: the target of a seed's redirect widens the scope as in a crawl, also if
 // only its page is in the archive, or Heritrix says that it was redirected to.
 func TestImportSeedRedirect(t *testing.T) {
 	about := func(url, fields string) string { return archived("metadata", "WARC-Target-URI: "+url, fields) }
