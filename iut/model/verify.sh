@@ -36,6 +36,7 @@ list() {
 		holds   buffer -DONE -DSTOP -DNP
 		holds   crash
 		holds   crash -DSECOND_LOOK
+		holds   segments
 		holds   pools -DPRINTED -DBROADCAST -DROOM
 		holds   pools -DPRINTED -DBROADCAST -DROOM -DURLS=7 -DNP
 		holds   pools -DPRINTED -DBROADCAST -DJUDGE
