@@ -46,12 +46,7 @@ func (o *Options) asks() error {
 	if o.Accept == nil && !o.Assets {
 		o.Accept = append(slices.Clone(DefaultAccept), LinkLines)
 	}
-	if o.Retries == 0 {
-		o.Retries = -1
-	}
-	if o.Delay == 0 {
-		o.Delay = -1
-	}
+	o.Retries, o.Delay = cmp.Or(o.Retries, -1), cmp.Or(o.Delay, -1)
 	if o.PerHost == 0 && o.Delay < 0 {
 		o.PerHost = math.MaxInt32
 	}

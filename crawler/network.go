@@ -42,8 +42,8 @@ func (n *network) get(ctx context.Context, url string, req fetch.Request) (*fetc
 	for tries := 1; ; tries++ {
 		start := time.Now()
 		res, err := n.client.Get(ctx, url, req)
-		failure := proxyFailure(err)
-		if failure == nil {
+		failure, _ := errors.AsType[*fetch.Error](err)
+		if failure == nil || failure.Reason != fetch.Proxy {
 			if ctx.Err() == nil {
 				n.proxyWorks()
 			}
@@ -56,29 +56,12 @@ func (n *network) get(ctx context.Context, url string, req fetch.Request) (*fetc
 		if works && tries >= proxyTries {
 			return nil, &fetch.Error{Reason: fetch.Connect, Passing: true, Err: failure.Err}
 		}
-		if !n.sleep(pause) {
+		select {
+		case <-time.After(pause):
+		case <-n.ends.fetching.Done():
 			return nil, errNotAsked
 		}
 		pause = min(2*pause, proxyPause)
-	}
-}
-
-// proxyFailure returns err if the proxy is at fault.
-func proxyFailure(err error) *fetch.Error {
-	var failure *fetch.Error
-	if errors.As(err, &failure) && failure.Reason == fetch.Proxy {
-		return failure
-	}
-	return nil
-}
-
-// sleep waits, and reports whether fetching still goes on.
-func (n *network) sleep(d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-n.ends.fetching.Done():
-		return false
 	}
 }
 

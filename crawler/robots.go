@@ -340,8 +340,7 @@ func (c *crawler) askRobots(loan *frontier.Loan, row *record.Row) error {
 		item.Links = c.rules.linker.namedSitemaps(row.Source, rules, c.opts.MaxURL)
 		c.frontier.Expect(1) // what they are is known when this is committed
 		if row.Hops > 0 && rules.CrawlDelay > 0 {
-			of := c.frontier.Times(record.Host(row.Source + "/"))
-			c.add(&iut.Item{Outcome: record.Outcome{Row: *row, Host: &of}}, 0)
+			c.add(&iut.Item{Outcome: record.Outcome{Row: *row, Host: new(c.frontier.Times(record.Host(row.Source + "/")))}}, 0)
 		}
 	}
 	if kept = r.res != nil && c.keepsAll(r.res); kept {

@@ -18,7 +18,7 @@ var errNoHost = errors.New("its first column has no dot, colon or slash")
 // only a comment, a title or nothing.
 func seedOf(line string) (string, error) {
 	// Tabs around the whole line are blanks of whoever wrote it, not columns.
-	text, _, table := strings.Cut(strings.TrimSpace(withoutComment(line)), "\t")
+	text, _, table := strings.Cut(strings.TrimSpace(comments.Split(line, 2)[0]), "\t")
 	text = strings.TrimSpace(text)
 	switch {
 	case text == "", table && text == "URL": // the title of our own lists
@@ -36,16 +36,8 @@ func seedOf(line string) (string, error) {
 	return keepLogin(url, text), nil
 }
 
-// withoutComment returns a line up to the '#' that begins a comment: one at its beginning or behind
-// a blank.
-func withoutComment(line string) string {
-	if at := comments.FindStringIndex(line); at != nil {
-		return line[:at[0]]
-	}
-	return line
-}
-
-// comments are the beginnings of comments, with the blank before: all that unicode.IsSpace has.
+// comments are the beginnings of comments: a '#' at the beginning of a line, or with the blank
+// before it, all that unicode.IsSpace has.
 var comments = regexp.MustCompile(`(?:^|[\t-\r \x{85}\p{Z}])#`)
 
 // Characters that no canonical URL has: anywhere, and before the query. RFC 3986 has none of them
