@@ -41,14 +41,21 @@ func (o *Options) checkContents() error {
 
 // checkWords says what is wrong with options that have a few values.
 func (o *Options) checkWords() error {
-	if !slices.Contains([]string{"", "tcp4", "tcp6"}, o.Network) {
-		return fmt.Errorf("%w: Network is %q, tcp4 or tcp6 is needed", ErrOptions, o.Network)
-	}
-	if !slices.Contains([]string{"page", "all", "none"}, o.NoFollow) {
-		return fmt.Errorf("%w: NoFollow is %q, page, all or none is needed", ErrOptions, o.NoFollow)
-	}
-	if o.Store != "" && !slices.Contains(Stores, o.Store) {
-		return fmt.Errorf("%w: Store is %q, one of %s is needed", ErrOptions, o.Store, strings.Join(Stores, ", "))
+	for _, c := range []struct {
+		name, value string
+		list        []string
+	}{
+		{"Order", o.Order, Orders},
+		{"ScoreBy", o.ScoreBy, Scores},
+		{"Queue", o.Queue, Queues},
+		{"Pick", o.Pick, Picks},
+		{"Store", o.Store, Stores},
+		{"Network", o.Network, []string{"tcp4", "tcp6"}},
+		{"NoFollow", o.NoFollow, []string{"page", "all", "none"}},
+	} {
+		if c.value != "" && !slices.Contains(c.list, c.value) {
+			return fmt.Errorf("%w: %s is %q, one of %q is needed", ErrOptions, c.name, c.value, c.list)
+		}
 	}
 	if strings.ContainsAny(o.WARC.Operator, "\r\n") {
 		return fmt.Errorf("%w: WARC.Operator has more than a line", ErrOptions)

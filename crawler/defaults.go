@@ -79,7 +79,7 @@ func (o *Options) firstSet(fields ...string) string {
 // defaults returns the options with every zero value replaced by its default, and no limit as 0,
 // or says what is wrong with them. MinFree and MinFreeInodes get theirs from fit.
 func (o Options) defaults() (Options, error) {
-	if err := errors.Join(o.canonicalSeeds(), o.asks(), o.keepsNothing(), o.checkOrder()); err != nil {
+	if err := errors.Join(o.canonicalSeeds(), o.asks(), o.keepsNothing(), o.checkWords(), o.checkOrder()); err != nil {
 		return o, err
 	}
 	if o.Accept == nil && o.Assets {
@@ -93,7 +93,7 @@ func (o Options) defaults() (Options, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if err := errors.Join(o.checkArchives(), o.checkContents(), o.checkWords(), o.checkNumbers()); err != nil {
+	if err := errors.Join(o.checkArchives(), o.checkContents(), o.checkNumbers()); err != nil {
 		return o, err
 	}
 	_, err := o.cookies(func(int, error) {})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 
 	"urltree/internal/frontier"
 	prio "urltree/internal/frontier/queue"
@@ -46,15 +45,6 @@ func (o *Options) checkOrder() error {
 		}
 		if o.Order != OrderPriority || o.ScoreBy != "" {
 			return fmt.Errorf("%w: Score is of use in Order priority alone, and in place of ScoreBy; Order is %q, ScoreBy %q", ErrOptions, o.Order, o.ScoreBy)
-		}
-	}
-	for _, c := range []struct {
-		name  string
-		value string
-		list  []string
-	}{{"Order", o.Order, Orders}, {"ScoreBy", o.ScoreBy, Scores}, {"Queue", o.Queue, Queues}, {"Pick", o.Pick, Picks}} {
-		if c.value != "" && !slices.Contains(c.list, c.value) {
-			return fmt.Errorf("%w: %s is %q, one of %q is needed", ErrOptions, c.name, c.value, c.list)
 		}
 	}
 	if idle := o.firstSet("ScoreBy", "Queue", "Queues"); idle != "" && !o.priority() {
