@@ -58,8 +58,10 @@ func (b *Builder) Run(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		if err := b.Committer.submit(ctx, batch); err != nil {
-			return err
+		select {
+		case b.Committer.in <- batch:
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 	}
 }
@@ -102,19 +104,13 @@ func (b *Builder) abandon() {
 func (b *Builder) store(item *Item) error {
 	defer item.free()
 	if item.Adopt {
-		b.Committer.adopting.Lock()
-		defer b.Committer.adopting.Unlock()
-		facts, body, err := b.Tree.Adopt(Facts{URL: item.Row.URL})
-		if err != nil {
-			if errors.Is(err, ErrDisk) {
-				return err
-			}
-			// Torn after all: it is asked for like any other.
-			item.Outcome = record.Outcome{Row: item.Row, State: record.Pending, Next: item.Row}
-			item.Next.Range, item.Next.Due, item.Next.Run = record.Now, 0, 0
-			return nil
+		err := b.adopt(item)
+		if err == nil || errors.Is(err, ErrDisk) {
+			return err
 		}
-		b.adopt(item, facts, body)
+		// Torn after all: it is asked for like any other.
+		item.Outcome = record.Outcome{Row: item.Row, State: record.Pending, Next: item.Row}
+		item.Next.Range, item.Next.Due, item.Next.Run = record.Now, 0, 0
 		return nil
 	}
 	page := &Page{
@@ -139,13 +135,9 @@ func (b *Builder) store(item *Item) error {
 		return fmt.Errorf("store %s: %w", item.Row.URL, err)
 	}
 	if res.Adopted {
-		b.Committer.adopting.Lock()
-		defer b.Committer.adopting.Unlock()
-		facts, body, err := b.Tree.Adopt(Facts{URL: item.Row.URL})
-		if err != nil {
+		if err := b.adopt(item); err != nil {
 			return fmt.Errorf("adopt %s: %w", item.Row.URL, err)
 		}
-		b.adopt(item, facts, body)
 		return nil
 	}
 	item.Outcome.Page = res.Facts.Page // cleaned: the index says what source.txt says
@@ -166,10 +158,17 @@ func (b *Builder) dropTemp(item *Item) error {
 
 // adopt makes the item's outcome, links and metadata those of the page that the folder holds. A
 // URL that has become a seed since keeps the source that its folder names.
-func (b *Builder) adopt(item *Item, facts Facts, body []byte) {
+func (b *Builder) adopt(item *Item) error {
+	b.Committer.adopting.Lock()
+	defer b.Committer.adopting.Unlock()
+	facts, body, err := b.Tree.Adopt(Facts{URL: item.Row.URL})
+	if err != nil {
+		return err
+	}
 	item.State, item.Reason = record.Stored, ""
 	item.Row.Source = facts.Source
 	item.Outcome.Page = facts.Page
 	parsed := b.Parse(facts, body)
 	item.Links, item.Meta, item.Edges = parsed.Links, parsed.Meta, parsed.Edges
+	return nil
 }

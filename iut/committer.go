@@ -52,15 +52,6 @@ func NewCommitter(tree *Tree, index Index, builders int) *Committer {
 	return &Committer{Tree: tree, Index: index, in: make(chan *buffer.Batch[*Item], builders)}
 }
 
-func (c *Committer) submit(ctx context.Context, batch *buffer.Batch[*Item]) error {
-	select {
-	case c.in <- batch:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 // Close ends the input of the committer. It is called once, when all builders have returned.
 func (c *Committer) Close() { close(c.in) }
 

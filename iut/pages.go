@@ -150,10 +150,7 @@ func (t *Tree) Adopt(at Facts) (Facts, []byte, error) {
 	if err == nil {
 		err = t.pages.adopt(facts)
 	}
-	if err != nil {
-		return facts, nil, err
-	}
-	return facts, body, nil
+	return facts, body, err
 }
 
 // RemoveTorn takes away a page that is torn, so that another one can take its place. It leaves a

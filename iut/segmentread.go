@@ -255,8 +255,7 @@ func (c *content) Read(b []byte) (int, error) {
 
 // failed returns the error of a body: one of its coding counts as torn.
 func (c *content) failed(err error) error {
-	var disk *os.PathError
-	if errors.As(err, &disk) {
+	if _, ok := errors.AsType[*os.PathError](err); ok {
 		return DiskError("read "+c.name, err)
 	}
 	return tornf("%s at %d: %v", c.name, c.at, err)
