@@ -11,6 +11,8 @@
 package rank
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -237,56 +239,39 @@ func (s *numbers) number(v uint64) {
 }
 
 func (s *numbers) read() (*reader, error) {
-	return &reader{file: s.File, block: make([]byte, 256<<10)}, s.Rewind()
+	return &reader{Reader: bufio.NewReaderSize(s.File, 256<<10)}, s.Rewind()
 }
 
-// A reader reads numbers. After an error all is 0.
+// A reader reads numbers. What it returns after an error is of no use.
 type reader struct {
-	file  *spool.File
-	block []byte
-	buf   []byte // of block what is not taken yet
-	err   error
-}
-
-// fill reads on until a value of any kind is there, or the end.
-func (r *reader) fill() {
-	rest := copy(r.block, r.buf)
-	n, err := io.ReadFull(r.file, r.block[rest:])
-	r.buf = r.block[:rest+n]
-	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
-		r.err = err
-	}
+	*bufio.Reader
+	err error
 }
 
 func (r *reader) fixed() uint64 {
-	if len(r.buf) < 8 && r.err == nil {
-		r.fill()
+	b, err := r.Peek(8)
+	if err != nil {
+		return r.end(err)
 	}
-	if len(r.buf) < 8 {
-		r.end()
-		return 0
-	}
-	v := binary.LittleEndian.Uint64(r.buf)
-	r.buf = r.buf[8:]
-	return v
+	_, _ = r.Discard(8) // that Peek has seen
+	return binary.LittleEndian.Uint64(b)
 }
 
 func (r *reader) number() uint64 {
-	if len(r.buf) < binary.MaxVarintLen64 && r.err == nil {
-		r.fill()
-	}
-	v, n := binary.Uvarint(r.buf)
+	b, err := r.Peek(binary.MaxVarintLen64)
+	v, n := binary.Uvarint(b)
 	if n <= 0 {
-		r.end()
-		return 0
+		return r.end(err)
 	}
-	r.buf = r.buf[n:]
+	_, _ = r.Discard(n)
 	return v
 }
 
-// end keeps the error of a file that ends too early.
-func (r *reader) end() {
-	if r.buf = nil; r.err == nil {
-		r.err = spool.ErrShort
+// end keeps the error of the file, or that it ends too early.
+func (r *reader) end(err error) uint64 {
+	if err == nil || err == io.EOF {
+		err = spool.ErrShort
 	}
+	r.err = cmp.Or(r.err, err)
+	return 0
 }
