@@ -338,11 +338,8 @@ func kindOf(name string) string {
 // cannot be read.
 func WriteHourly(ctx context.Context, index *storage.Index, f Files, watch *disk.Watch) error {
 	runs, err := index.Runs().All()
-	if err != nil {
-		return fmt.Errorf("hourly statistics: %w", err)
-	}
-	hours, err := index.Runs().Hours()
-	if err != nil {
+	hours, herr := index.Runs().Hours()
+	if err = cmp.Or(err, herr); err != nil {
 		return fmt.Errorf("hourly statistics: %w", err)
 	}
 	present := index.Runs().Current().ID

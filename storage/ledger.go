@@ -159,8 +159,7 @@ func (g *ledger) usedOf(c *counting, key []byte) *int64 {
 	if n == nil {
 		counts, _, err := c.of(&g.w.Values, key)
 		g.w.fail(err)
-		used := counts.Used()
-		n = &used
+		n = new(counts.Used())
 		g.used[place{c, string(key)}] = n
 	}
 	return n

@@ -45,8 +45,7 @@ func (c *command) serve(ctx context.Context, address, prefix string) error {
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
-		var cause syscall.Errno
-		if errors.As(err, &cause) {
+		if cause, ok := errors.AsType[syscall.Errno](err); ok {
 			err = cause
 		}
 		return usagef("-listen %s: %w", address, err)

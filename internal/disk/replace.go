@@ -47,10 +47,7 @@ func create(name string, unnamed bool) (*File, error) {
 		r.file, err = os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return r, nil
+	return r, err
 }
 
 // fresh calls make with names until one is not taken.

@@ -26,15 +26,6 @@ func (d *coder) close() {
 	d.scratch = nil
 }
 
-// parseCodings reads Content-Encoding; the last coding is the outermost one.
-func parseCodings(headers []string) ([]string, error) {
-	codings, err := coding.Parse(headers)
-	if err != nil {
-		return nil, &Error{Coding, false, err}
-	}
-	return codings, nil
-}
-
 // decode undoes the codings of a body that has arrived.
 func (c *Client) decode(w *watch, codings []string, encoded *Body, o filling) (body *Body, cut bool, err error) {
 	if encoded.Len() == 0 {

@@ -13,6 +13,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
+
+	"urltree/internal/coding"
 )
 
 // encode codes text as the name says; "" leaves it.
@@ -155,7 +157,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	c := newClient(f, Options{MaxSize: 1 << 20})
 	f.Fuzz(func(t *testing.T, header string, data []byte) {
-		codings, err := parseCodings([]string{header})
+		codings, err := coding.Parse([]string{header})
 		if err != nil || len(codings) == 0 {
 			return
 		}

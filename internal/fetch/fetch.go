@@ -36,6 +36,8 @@ import (
 
 	"golang.org/x/net/http/httpproxy"
 	"golang.org/x/time/rate"
+
+	"urltree/internal/coding"
 )
 
 const (
@@ -441,9 +443,9 @@ func (c *Client) open(w *watch, to *route, accept string) (*http.Response, *pool
 
 // read reads the body of a 2xx answer.
 func (c *Client) read(w *watch, h *http.Response, req Request, res *Response) error {
-	codings, err := parseCodings(h.Header["Content-Encoding"])
+	codings, err := coding.Parse(h.Header["Content-Encoding"])
 	if err != nil {
-		return err
+		return &Error{Coding, false, err}
 	}
 	var sure bool
 	res.Media, res.Charset, sure = mediaOf(h.Header.Get("Content-Type"))
