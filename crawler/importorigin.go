@@ -60,7 +60,7 @@ func (i *importing) canonical(text string) string {
 // segments; by the fields of an export, or of Heritrix; or by the Referer of its request.
 func (i *importing) originOf(c *captures.Capture, url string) (o origin) {
 	if f, err := iut.ParseFacts(c.About["facts"]); err == nil && f.URL == url {
-		return origin{source: f.Source, depth: int(f.PageDepth), time: f.Time}
+		return origin{source: f.Source, via: i.canonical(c.About["redirected-from"]), depth: int(f.PageDepth), time: f.Time}
 	}
 	o = origin{depth: -1}
 	if at, err := time.Parse(time.RFC3339, c.About["time"]); err == nil {

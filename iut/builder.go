@@ -115,7 +115,7 @@ func (b *Builder) store(item *Item) error {
 	}
 	page := &Page{
 		Facts: Facts{URL: item.Row.URL, Source: item.Row.Source, Page: item.Outcome.Page},
-		Body:  item.Body, Temp: item.Temp, Answer: item.Answer,
+		Via:   item.Row.Via, Body: item.Body, Temp: item.Temp, Answer: item.Answer,
 	}
 	if item.State != record.Stored {
 		at, err := b.Tree.KeepAnswer(page)

@@ -45,6 +45,7 @@ func FactsOf(r *record.Record) Facts {
 // already.
 type Page struct {
 	Facts
+	Via  string // URL that redirected to it, for a tree of segments; "": none
 	Body []byte
 	Temp string
 	// lasts says, for a tree of segments, that Temp is not to be removed.

@@ -280,7 +280,8 @@ func aboutOf(p *Page, line []byte) string {
 	if p.Source != record.Seed {
 		h = append(h, warc.Field{Name: "via", Value: p.Source})
 	}
-	if line == nil { // a redirect; facts have the depth
+	h = append(h, warc.Field{Name: "redirected-from", Value: p.Via})
+	if line == nil { // no page; facts have the depth
 		h = append(h, warc.Field{Name: "depth", Value: strconv.FormatUint(uint64(p.PageDepth), 10)})
 	}
 	return archive.Fields(append(h, warc.Field{Name: factsField, Value: strings.TrimSuffix(string(line), "\n")}))

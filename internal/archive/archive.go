@@ -230,7 +230,7 @@ func (a *Writer) Page(p *Page) (e Entry, err error) {
 	c.About = Fields(warc.Header{
 		{Name: "via", Value: r.Source},
 		{Name: "redirected-from", Value: r.Via},
-		{Name: "depth", Value: strconv.Itoa(int(r.PageDepth))},
+		{Name: "depth", Value: strconv.Itoa(int(r.Depth))},
 		{Name: "time", Value: c.Time.UTC().Format(time.RFC3339)},
 		{Name: "status", Value: strconv.Itoa(int(r.Status))},
 		{Name: "charset", Value: r.Charset},

@@ -25,10 +25,10 @@ func (b *body) open() (io.ReadCloser, error) {
 }
 
 func pageOf(b *body) *Page {
-	r := &record.Record{Row: record.Row{URL: "http://h.example/a", Source: "http://h.example/", Via: "http://h.example/old"}, State: record.Stored}
+	r := &record.Record{Row: record.Row{URL: "http://h.example/a", Source: "http://h.example/", Via: "http://h.example/old", Depth: 3}, State: record.Stored}
 	r.Page = record.Page{
 		Time: 1_700_000_000, Status: 200, Bytes: int64(len(b.bytes)), Digest: sha256.Sum256(b.bytes),
-		Media: "text/html", Charset: "utf-8", Flags: "nt", PageDepth: 3,
+		Media: "text/html", Charset: "utf-8", Flags: "nt", PageDepth: 4,
 	}
 	return &Page{Record: r, Open: func() (io.ReadCloser, *Answer, error) { in, err := b.open(); return in, nil, err }}
 }

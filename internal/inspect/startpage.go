@@ -25,9 +25,8 @@ const (
 // A startPage collects what the first page of a mirror shows: the seeds, and each host with its
 // first page. Hosts beyond some memory are in temporary files.
 type startPage struct {
-	rows  *spool.Sorter
-	host  startHost // the one at hand
-	first string
+	rows *spool.Sorter
+	host startHost // the one at hand
 }
 
 // A startHost is an origin on the first page.
