@@ -75,7 +75,9 @@ func writeStatistics(ctx context.Context, index *storage.Index, f Files, root st
 	if err := p.rates(index, &run.Run, runs); err != nil {
 		return err
 	}
-	p.heading("Checks and queues of the published designs (docs/sources.md)")
+	p.flush()
+	heading := "Checks and queues of the published designs (docs/sources.md)"
+	fmt.Fprintf(&p.buf, "\n%s\n%s\n", heading, strings.Repeat("=", len(heading)))
 	p.accounting(totals, l.tally)
 	p.section("New URLs", "lines of res.txt and res2.txt as they lie on the disk, seeds left out",
 		"new URLs (counters) = lines of res.txt without seeds + lines of res2.txt - 1 - pending seeds")
@@ -100,12 +102,6 @@ func (p *page) section(titles ...string) {
 		p.buf.WriteString(t + "\n")
 	}
 	p.tab = tabwriter.NewWriter(&p.buf, 0, 8, 2, ' ', tabwriter.AlignRight)
-}
-
-// heading writes a line above the sections that follow.
-func (p *page) heading(text string) {
-	p.flush()
-	fmt.Fprintf(&p.buf, "\n%s\n%s\n", text, strings.Repeat("=", len(text)))
 }
 
 // row writes a line: its name, to the left, and its columns, to the right.
@@ -298,29 +294,20 @@ func (p *page) engine(run *RunFigures) {
 	}
 }
 
-// withSums puts queues in order, kind by kind, with a sum of each kind that has several.
-func withSums(queues []Queue) []Queue {
-	var kinds []string
-	byKind := map[string][]Queue{}
-	for _, q := range queues {
-		kind := kindOf(q.Name)
-		if byKind[kind] == nil {
-			kinds = append(kinds, kind)
-		}
-		byKind[kind] = append(byKind[kind], q)
-	}
-	var list []Queue
-	for _, kind := range kinds {
-		list = append(list, byKind[kind]...)
-		if len(byKind[kind]) < 2 {
-			continue
-		}
+// withSums adds a sum behind the queues of each kind that has several. Those of a kind stand
+// together.
+func withSums(queues []Queue) (list []Queue) {
+	for len(queues) > 0 {
+		kind, n := kindOf(queues[0].Name), 0
 		sum := Queue{Name: "all " + kind + "s"}
-		for _, q := range byKind[kind] {
-			sum.Added += q.Added
-			sum.Removed += q.Removed
+		for ; n < len(queues) && kindOf(queues[n].Name) == kind; n++ {
+			sum.Added += queues[n].Added
+			sum.Removed += queues[n].Removed
 		}
-		list = append(list, sum)
+		if list = append(list, queues[:n]...); n > 1 {
+			list = append(list, sum)
+		}
+		queues = queues[n:]
 	}
 	return list
 }
