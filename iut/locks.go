@@ -94,10 +94,7 @@ func (o *owner) writePid(text string) error {
 		return DiskError("lock", err)
 	}
 	_, err = f.WriteString(text)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return DiskError("lock", err)
-	}
-	return nil
+	return DiskError("lock", errors.Join(err, f.Close()))
 }
 
 // writerOf returns the process whose pid stands in a LOCK, if it runs, else 0.

@@ -73,10 +73,7 @@ func (l *SeedList) Add(ctx context.Context, urls []string) error {
 	if err == nil {
 		err = l.tree.fs.SyncDir(".")
 	}
-	if err != nil {
-		return DiskError("add seeds", err)
-	}
-	return nil
+	return DiskError("add seeds", err)
 }
 
 // find reads on in what seeds.txt had before until all of missing are found, and deletes from
@@ -214,8 +211,5 @@ func (t *Tree) cutSeeds() error {
 	if err != nil {
 		return DiskError("cut seeds", err)
 	}
-	if err := errors.Join(f.Truncate(whole), f.Sync(), f.Close()); err != nil {
-		return DiskError("cut seeds", err)
-	}
-	return nil
+	return DiskError("cut seeds", errors.Join(f.Truncate(whole), f.Sync(), f.Close()))
 }

@@ -252,9 +252,7 @@ func (t *Tree) Sync() error {
 	t.syncMu.Lock()
 	defer t.syncMu.Unlock()
 	if t.syncErr == nil {
-		if err := errors.Join(t.pages.sync(), t.fs.SyncAll()); err != nil {
-			t.syncErr = DiskError("sync", err)
-		}
+		t.syncErr = DiskError("sync", errors.Join(t.pages.sync(), t.fs.SyncAll()))
 	}
 	return t.syncErr
 }
@@ -383,10 +381,7 @@ func (t *Tree) foldsCase() (bool, error) {
 func (t *Tree) emptyTemp() error {
 	entries, err := t.fs.List(tempFolder)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err = t.fs.Mkdir(tempFolder); err != nil {
-			return DiskError("make", err)
-		}
-		return nil
+		return DiskError("make", t.fs.Mkdir(tempFolder))
 	}
 	if err != nil {
 		return DiskError("list", err)
