@@ -257,17 +257,13 @@ func (c *command) goOn() string {
 
 // commandLine quotes arguments for a shell.
 func commandLine(args []string) string {
-	var b strings.Builder
+	words := slices.Clone(args)
 	for i, a := range args {
-		if i > 0 {
-			b.WriteByte(' ')
-		}
 		if a == "" || strings.ContainsFunc(a, func(r rune) bool { return !strings.ContainsRune(plainChars, r) }) {
-			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+			words[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
 		}
-		b.WriteString(a)
 	}
-	return b.String()
+	return strings.Join(words, " ")
 }
 
 const plainChars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=,+@%"

@@ -86,14 +86,10 @@ func (d *decoder) uvarint() uint64 {
 	return v
 }
 
+// varint reads what binary.AppendVarint appends: a uvarint whose last bit is the sign.
 func (d *decoder) varint() int64 {
-	v, n := binary.Varint(d.b)
-	if n <= 0 || n > 1 && d.b[n-1] == 0 {
-		d.bad, d.b = true, nil
-		return 0
-	}
-	d.b = d.b[n:]
-	return v
+	v := d.uvarint()
+	return int64(v>>1) ^ -int64(v&1)
 }
 
 // uint reads a number of at most so many bits.
