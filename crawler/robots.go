@@ -354,16 +354,10 @@ func (c *crawler) askRobots(loan *frontier.Loan, row *record.Row) error {
 
 // resolve returns the canonical URL that a Location header of url names, or "".
 func resolve(url, location string) string {
-	if location == "" {
-		return ""
-	}
 	base, err := weburl.NewBase(url)
-	if err != nil {
+	if err != nil || location == "" {
 		return ""
 	}
-	target, err := base.Resolve(weburl.EscapeBytes(location))
-	if err != nil {
-		return ""
-	}
+	target, _ := base.Resolve(weburl.EscapeBytes(location)) // "" with an error
 	return target
 }

@@ -51,9 +51,7 @@ type writer struct {
 }
 
 func (w *writer) fail(err error) {
-	if w.err == nil {
-		w.err = err
-	}
+	w.err = cmp.Or(w.err, err)
 }
 
 func (w *writer) put(bucket, key, value []byte) {

@@ -23,12 +23,6 @@ type Limits struct {
 	Look   time.Duration // from one look to the next; 0: 5 s
 }
 
-func (l Limits) defaults() Limits {
-	l.Disk, l.Work = cmp.Or(l.Disk, time.Minute), cmp.Or(l.Work, time.Minute)
-	l.GiveUp, l.Look = cmp.Or(l.GiveUp, 2*time.Minute), cmp.Or(l.Look, 5*time.Second)
-	return l
-}
-
 // A Watch notices steps of a run that take longer than they may: a disk that hangs, a page that is
 // parsed without end, a call-back that does not return. Whatever may hang is called through it. It
 // reports each such step with its stack, and again whenever the time has doubled, since the step
@@ -80,7 +74,9 @@ type Step struct {
 
 // NewWatch returns a Watch that logs to log, of a run that is to end once ctx does.
 func NewWatch(ctx context.Context, limits Limits, space Space, log *slog.Logger) *Watch {
-	return &Watch{limits: limits.defaults(), space: space, log: log, hung: make(chan Hang, 1), until: ctx, last: time.Now()}
+	limits.Disk, limits.Work = cmp.Or(limits.Disk, time.Minute), cmp.Or(limits.Work, time.Minute)
+	limits.GiveUp, limits.Look = cmp.Or(limits.GiveUp, 2*time.Minute), cmp.Or(limits.Look, 5*time.Second)
+	return &Watch{limits: limits, space: space, log: log, hung: make(chan Hang, 1), until: ctx, last: time.Now()}
 }
 
 // Guard calls run, and then end, which is the very end, on a goroutine of their own, and looks at

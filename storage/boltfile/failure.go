@@ -18,8 +18,7 @@ func (f failure) Unwrap() error { return f.error }
 
 // OnDisk makes an error of a system call [ErrDisk], but for that of a file that does not exist.
 func OnDisk(err error) error {
-	var number syscall.Errno // a file that is too short ends without one
-	if !errors.As(err, &number) || errors.Is(err, syscall.ENOENT) {
+	if _, ok := errors.AsType[syscall.Errno](err); !ok || errors.Is(err, syscall.ENOENT) { // a file that is too short ends without a number
 		return err
 	}
 	return failure{err}
