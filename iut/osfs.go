@@ -177,10 +177,7 @@ func (d *Disk) SyncAll() error {
 	case "none":
 		return nil
 	case "syncfs":
-		if err := syncAll(d.root); err != nil {
-			return &fs.PathError{Op: "syncfs", Path: d.name, Err: err}
-		}
-		return nil
+		return pathError("syncfs", d.name, syncAll(d.root))
 	}
 	d.mu.Lock()
 	written := d.written
@@ -256,10 +253,7 @@ func (d *Disk) syncOne(name string, folder bool) error {
 		err = againOnly(func() error { return fsync(fd) })
 		unix.Close(fd)
 	}
-	if err != nil {
-		return &fs.PathError{Op: "sync", Path: name, Err: err}
-	}
-	return nil
+	return pathError("sync", name, err)
 }
 
 // in calls do with the open parent of name and its last element.
@@ -380,17 +374,11 @@ func (f *diskFile) Sync() error {
 	if f.disk.mode == "none" {
 		return nil
 	}
-	if err := againOnly(func() error { return fsync(f.fd) }); err != nil {
-		return f.err("sync", err)
-	}
-	return nil
+	return f.err("sync", againOnly(func() error { return fsync(f.fd) }))
 }
 
 func (f *diskFile) Truncate(size int64) error {
-	if err := againOnly(func() error { return unix.Ftruncate(f.fd, size) }); err != nil {
-		return f.err("truncate", err)
-	}
-	return nil
+	return f.err("truncate", againOnly(func() error { return unix.Ftruncate(f.fd, size) }))
 }
 
 func (f *diskFile) Map(size int) ([]byte, func() error, error) {
@@ -404,8 +392,14 @@ func (f *diskFile) Map(size int) ([]byte, func() error, error) {
 	return b, func() error { return unix.Munmap(b) }, nil
 }
 
-func (f *diskFile) err(op string, err error) error {
-	return &fs.PathError{Op: op, Path: f.name, Err: err}
+func (f *diskFile) err(op string, err error) error { return pathError(op, f.name, err) }
+
+// pathError says what the system was asked for, unless err is nil.
+func pathError(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fs.PathError{Op: op, Path: name, Err: err}
 }
 
 // again repeats a call that a signal interrupted. The kernel also asks for a repeat when a

@@ -161,11 +161,9 @@ func (t *Tree) openPages(store string) (pages, error) {
 // openRoot looks at the root, makes it if there is none and create is set, opens the disk, and
 // takes LOCK.
 func (t *Tree) openRoot(opts Options, create bool) (err error) {
-	if t.root != "" {
-		if create {
-			if err := makeRoot(t.root, opts.Sync != SyncNone); err != nil {
-				return DiskError("make the tree", err)
-			}
+	if t.root != "" && create {
+		if err := makeRoot(t.root, opts.Sync != SyncNone); err != nil {
+			return DiskError("make the tree", err)
 		}
 	}
 	if t.fs == nil {
@@ -252,7 +250,9 @@ func (t *Tree) Sync() error {
 	t.syncMu.Lock()
 	defer t.syncMu.Unlock()
 	if t.syncErr == nil {
-		t.syncErr = DiskError("sync", errors.Join(t.pages.sync(), t.fs.SyncAll()))
+		if err := errors.Join(t.pages.sync(), t.fs.SyncAll()); err != nil {
+			t.syncErr = DiskError("sync", err)
+		}
 	}
 	return t.syncErr
 }
