@@ -24,7 +24,7 @@ func (p *page) volumes(sums *tally) {
 		for _, v := range types[:min(len(types), mostListed)] {
 			p.row(cmp.Or(v.name, none), v.pages, v.bytes)
 		}
-		p.others(int64(len(types)-mostListed), "types")
+		p.others(int64(len(types)-mostListed), "type")
 	}
 	for _, hosts := range []struct {
 		title string

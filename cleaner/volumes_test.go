@@ -53,7 +53,7 @@ func TestVolumes(t *testing.T) {
 	}
 	got := testsite.Read(t, f.Statistics)
 	for title, want := range map[string][]string{
-		"Pages by type":            {"text/0 25 250", "text/1 24 240", "text/19 6 60", "and 5 other types"},
+		"Pages by type":            {"text/0 25 250", "text/1 24 240", "text/19 6 60", "and 5 other types\n"},
 		"Hosts with most pages":    {"http://h24.org 25 250 0 0", "http://h20.org 21 210 1 0", "http://h05.org 6 60 1 0", "and 5 other hosts"},
 		"Hosts with most failures": {"http://h00.org 1 10 1 0", "http://h20.org 21 210 1 0"},
 		"Slowest hosts":            {"h24.org 25ms 0 0", "h15.org 16ms 0 0"},
