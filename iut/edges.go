@@ -81,10 +81,7 @@ func (t *Tree) EdgesSize() (int64, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
-	if err != nil {
-		return 0, DiskError("stat", err)
-	}
-	return e.Size, nil
+	return e.Size, DiskError("stat", err)
 }
 
 // writeEdges puts the edges of a set's stored pages into the file, in frames of their own for each

@@ -201,7 +201,8 @@ func (m *markup) value(element int, pragma string, what holds, text string) (to 
 		switch pragma {
 		case "refresh":
 			if start, end, ok := extract.Refresh(text); ok {
-				return m.within(text, start, end)
+				to, ok := m.replace(text[start:end])
+				return text[:start] + to + text[end:], ok
 			}
 		case "content-security-policy", "content-security-policy-report-only":
 			return "", m.Detach
@@ -239,12 +240,6 @@ func (m *markup) value(element int, pragma string, what holds, text string) (to 
 		return "_self", m.OneWindow && text != "" && !strings.EqualFold(text, "_self")
 	}
 	return m.replace(text)
-}
-
-// within replaces the reference text[start:end].
-func (m *markup) within(text string, start, end int) (string, bool) {
-	to, ok := m.replace(text[start:end])
-	return text[:start] + to + text[end:], ok
 }
 
 // candidates replaces the references of a srcset attribute.

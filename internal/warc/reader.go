@@ -89,7 +89,7 @@ func (r *Reader) next() (*Record, error) {
 		if err := r.open(); err != nil {
 			return nil, err
 		}
-	} else if err := r.leave(); err != nil {
+	} else if _, err := io.Copy(io.Discard, r.rec); err != nil { // what is left of the latest record's block
 		return nil, err
 	}
 	alone, err := r.toNext()
@@ -122,12 +122,6 @@ func (r *Reader) open() error {
 	r.member = new(gzip.Reader)
 	r.plain = bufio.NewReaderSize(nil, 16<<10)
 	return nil
-}
-
-// leave reads what is left of the latest record's block.
-func (r *Reader) leave() error {
-	_, err := io.Copy(io.Discard, r.rec)
-	return err
 }
 
 // toNext goes behind the line ends that follow a record and, where its member ends with them, to
