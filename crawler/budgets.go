@@ -68,10 +68,7 @@ func (b *Budgets) form(url string) string {
 // repeats reports whether a segment stands more than most times in a path.
 func repeats(path string, most int64) bool {
 	var few [16]string // most paths have no more: no allocation
-	list := few[:0]
-	for segment := range strings.SplitSeq(path[1:], "/") {
-		list = append(list, segment)
-	}
+	list := slices.AppendSeq(few[:0], strings.SplitSeq(path[1:], "/"))
 	slices.Sort(list)
 	for i := most; i < int64(len(list)); i++ {
 		if list[i] == list[i-most] {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -244,14 +245,10 @@ func (f *flags) how() []group {
 // options returns the engine's options once the flags are read.
 func (f *flags) options() crawler.Options {
 	o := f.opts
-	if o.Retries == 0 {
-		o.Retries = -1
-	}
+	o.Retries = cmp.Or(o.Retries, -1)
 	b := &o.Budgets
 	for _, p := range []*int64{&b.Domain, &b.Host, &b.Prefix, &b.Query, &b.Repeat, &b.Depth, &b.MaxHeld} {
-		if *p == 0 {
-			*p = -1
-		}
+		*p = cmp.Or(*p, -1)
 	}
 	if o.Order != crawler.OrderPriority {
 		o.ScoreBy, o.Queue, o.Queues = "", "", 0

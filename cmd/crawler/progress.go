@@ -44,12 +44,8 @@ func newProgress(out io.Writer, quiet bool) *progress {
 }
 
 // Write prints lines above the live one.
-func (p *progress) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.clear()
-	_, err := p.out.Write(b)
-	p.draw()
+func (p *progress) Write(b []byte) (n int, err error) {
+	p.above(func() { _, err = p.out.Write(b) })
 	return len(b), err
 }
 
