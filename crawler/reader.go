@@ -33,8 +33,8 @@ func (m *metURL) is(url string) bool { return string(m.text[:m.size]) == url }
 
 // begin begins a page.
 func (r *reader) begin() {
-	if r.fresh == nil || len(r.fresh) > maxFresh {
-		r.fresh = map[string]struct{}{}
+	if len(r.fresh) > maxFresh {
+		r.fresh = nil
 	}
 	clear(r.fresh)
 	r.page++
@@ -61,6 +61,9 @@ func (r *reader) isNew(url string, known func(url string) bool) bool {
 	}
 	if _, ok := r.fresh[url]; ok {
 		return false
+	}
+	if r.fresh == nil {
+		r.fresh = map[string]struct{}{}
 	}
 	r.fresh[url] = struct{}{}
 	return true
