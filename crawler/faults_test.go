@@ -187,7 +187,7 @@ func faultOptions(dir string, web *testweb.Web, store string, disk iut.FS) crawl
 	opts := options(dir, web)
 	opts.Buffers, opts.Crawlers, opts.Downloads, opts.FlushInterval = 1, 2, 2, 20*time.Millisecond
 	opts.MemoryBodies, opts.NoSync, opts.Edges, opts.FS = 64<<10, true, true, disk
-	opts.Store, opts.WARC.Size = store, 256<<10
+	opts.Store, opts.WARC.Size, opts.WARC.All = store, 256<<10, true
 	opts.Keep = func(iut.Kept, []string) (iut.Kept, error) { return faultKept, nil }
 	return opts
 }

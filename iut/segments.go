@@ -225,7 +225,9 @@ func (s *segments) append(p *Page, line []byte) (record.Extent, error) {
 	if file != nil {
 		defer file.Close()
 	}
-	c.Same = s.same(&c)
+	if c.Same, err = s.same(&c); err != nil {
+		return record.Extent{}, err
+	}
 	g, err := s.take()
 	if err != nil {
 		return record.Extent{}, err
@@ -311,25 +313,29 @@ func (b *bodies) put(digest [sha1.Size]byte, at record.Extent) {
 	b.next = (b.next + 1) % mostBodies
 }
 
-// same returns the record that has the body of a capture already, if one is known.
-func (s *segments) same(c *archive.Capture) *archive.Same {
+// same returns the record that has the body of a capture already, nil if none is known. A record that
+// cannot be read any more is none: the body is kept once more. The error is ErrDisk.
+func (s *segments) same(c *archive.Capture) (*archive.Same, error) {
 	if c.Answer == nil || c.Size == 0 {
-		return nil
+		return nil, nil
 	}
 	s.mu.Lock()
 	at, ok := s.kept.at[c.Sums.Payload]
 	s.mu.Unlock()
 	if !ok {
-		return nil
+		return nil, nil
 	}
 	r, err := s.record(at)
+	if errors.Is(err, ErrDisk) {
+		return nil, err
+	}
 	if err != nil {
-		return nil // whatever it is: the body is kept once more
+		return nil, nil
 	}
 	defer r.close()
 	return &archive.Same{
 		ID: r.rec.Get(warc.FieldID), URL: r.rec.Target(), Date: r.rec.Get(warc.FieldDate), File: path.Base(r.name), Offset: at.Offset,
-	}
+	}, nil
 }
 
 // sync syncs what was written since the last call, where SyncAll works file by file: it knows of no

@@ -88,12 +88,12 @@ func (g Marks) ForgetSegments() error {
 
 // SetExtents makes the extents of records those given, by URL, in one transaction. Of a record that
 // has no answer in the tree it changes nothing.
-func (x *Index) SetExtents(at map[string]record.Extent) error {
-	if err := x.lock(); err != nil {
+func (g Marks) SetExtents(at map[string]record.Extent) error {
+	if err := g.x.lock(); err != nil {
 		return err
 	}
-	defer x.mu.Unlock()
-	return x.update(func(c *change) error {
+	defer g.x.mu.Unlock()
+	return g.x.update(func(c *change) error {
 		set := make([]*record.Outcome, 0, len(at))
 		for url, extent := range at {
 			e, err := c.entry(url)

@@ -309,7 +309,7 @@ func (c *conversion) commit() error {
 	}
 	var err error
 	if c.to == iut.StoreWARC {
-		err = c.index.SetExtents(c.copied)
+		err = c.index.Marks().SetExtents(c.copied)
 	} else {
 		err = c.index.Marks().SetCopied(c.upTo)
 	}
@@ -377,7 +377,7 @@ func (c *conversion) forget(ctx context.Context) error {
 		if len(gone) == 0 {
 			return nil
 		}
-		err := c.index.SetExtents(gone)
+		err := c.index.Marks().SetExtents(gone)
 		clear(gone)
 		return iut.DiskError("index", err)
 	}
