@@ -313,8 +313,8 @@ func (b *bodies) put(digest [sha1.Size]byte, at record.Extent) {
 	b.next = (b.next + 1) % mostBodies
 }
 
-// same returns the record that has the body of a capture already, nil if none is known. A record that
-// cannot be read any more is none: the body is kept once more. The error is ErrDisk.
+// same returns the record that has the body of a capture already, nil if none is known. A record
+// that cannot be read any more is none: the body is kept once more. The error is ErrDisk.
 func (s *segments) same(c *archive.Capture) (*archive.Same, error) {
 	if c.Answer == nil || c.Size == 0 {
 		return nil, nil

@@ -3,6 +3,7 @@ package fetch
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"fmt"
 	"io"
@@ -124,5 +125,48 @@ func TestWireHeadStays(t *testing.T) {
 	defer s.mu.Unlock()
 	if s.conns != 2 {
 		t.Errorf("%d connections, want 2", s.conns)
+	}
+}
+
+// TestWireAll: with All the bodies of answers that are not 2xx are kept, as they came and as far as
+// they did; what goes wrong with one is not the answer's fault.
+func TestWireAll(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, head, sent, kept, body string // "" of kept: as sent
+		cut                          bool
+	}{
+		{name: "redirect", head: "HTTP/1.1 302 Found\r\nLocation: /x\r\nContent-Length: 5\r\n\r\n", sent: "moved", body: "moved"},
+		{
+			name: "chunked", head: "HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\n\r\n", sent: "1\r\na\r\n0\r\n\r\n", body: "a",
+			kept: "HTTP/1.1 404 Not Found\r\nX-Archive-Orig-Transfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n",
+		},
+		{name: "a coding that is none", head: "HTTP/1.1 500 No\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\n", sent: "abc", body: "abc"},
+		{
+			name: "broken off", head: "HTTP/1.1 500 No\r\nContent-Length: 5\r\n\r\n", sent: "abc", body: "abc", cut: true,
+			kept: "HTTP/1.1 500 No\r\nX-Archive-Orig-Content-Length: 5\r\nContent-Length: 3\r\n\r\n",
+		},
+		{
+			name: "too large", head: "HTTP/1.0 404 Not Found\r\n\r\n", sent: strings.Repeat("x", 1<<20+1), body: strings.Repeat("x", 1<<20), cut: true,
+		},
+		{name: "none", head: "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"},
+		{name: "not modified", head: "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := serveRaw(t, func(int) (string, bool) { return tt.head + tt.sent, false })
+			c := newClient(t, Options{Wire: true, All: true})
+			res, err := c.Get(t.Context(), s.url+"/", Request{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Release()
+			if want := cmp.Or(tt.kept, tt.head); string(res.Wire.Head) != want {
+				t.Errorf("head\n%q, want\n%q", res.Wire.Head, want)
+			}
+			if got := string(res.Body.Bytes()); got != tt.body || res.Truncated != tt.cut {
+				t.Errorf("body %.20q of %d bytes, truncated %v", got, len(got), res.Truncated)
+			}
+		})
 	}
 }

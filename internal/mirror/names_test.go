@@ -129,10 +129,10 @@ func (r *register) add(url, media string) {
 // sameFile fails unless a reference leads from the file of one URL to that of another.
 func sameFile(t *testing.T, from, to string) {
 	t.Helper()
-	base := url.URL{Scheme: "file", Path: "/root/" + from}
+	base := url.URL{Scheme: "file", Path: "/copy/" + from}
 	ref := Relative(from, to)
 	u, err := base.Parse(ref)
-	if err != nil || u.Path != "/root/"+to || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Path != "/copy/"+to || u.RawQuery != "" || u.Fragment != "" {
 		t.Fatalf("%s in %s leads to %v, not to %s: %v", ref, from, u, to, err)
 	}
 }

@@ -44,7 +44,7 @@ type ConvertReport struct {
 // Convert brings the pages of a tree into another store, in place. Index and results stay as they
 // are, but that the index says where in segments a page is. See [iut.Conversion] for the states
 // between which a kill may come; the same call goes on then, and one with the store that the tree
-// has gives the conversion up.
+// has ends the conversion and removes what it had made.
 //
 // The order of the durable steps: a page, then how far the conversion is in the index; all pages,
 // then FORMAT, which names the other store; then what is in the old one goes.

@@ -43,7 +43,6 @@ func corpus(t *testing.T) string {
 // TestDocumentation: from either store pages of the Python documentation look as they did, ask
 // nobody but the server, lack no image, and lead to each other.
 func TestDocumentation(t *testing.T) {
-	t.Parallel()
 	folder := corpus(t)
 	w := newWeb(t, packed(folder))
 	pages := []string{"index.html", "howto/logging.html", "tutorial/datastructures.html", "library/turtle.html", "library/pathlib.html", "library/hashlib.html", "using/windows.html", "tutorial/index.html"}
@@ -129,7 +128,6 @@ var evil = regexp.MustCompile(`evil-[a-z0-9-]+\.test`)
 // TestHostilePage: a script of a stored page reads no other page of the server, and the browser
 // looks up no name and asks no host for it; it loads what belongs to the page.
 func TestHostilePage(t *testing.T) {
-	t.Parallel()
 	files := http.FileServer(http.Dir("testdata/hostile"))
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/font.ttf" {
@@ -208,7 +206,6 @@ func (w *web) denies(t *testing.T) {
 // TestOtherSite: a page of another site that is open in the same browser reads nothing of the
 // server.
 func TestOtherSite(t *testing.T) {
-	t.Parallel()
 	w := newWeb(t, http.FileServer(http.Dir("testdata/hostile")))
 	w.crawl("-scope", "host", w.origin+"/other.html", w.origin+"/lib.js")
 	w.serve()

@@ -32,7 +32,6 @@ func marked(w http.ResponseWriter, r *http.Request) {
 // at its own server, shows the same text and loads the same parts. What the tree does not have is
 // explained, and forms are not sent.
 func TestMarkup(t *testing.T) {
-	t.Parallel()
 	w := newWeb(t, http.HandlerFunc(marked))
 	for _, store := range stores {
 		// Of what only scripts and drawings refer to, a crawl does not know.

@@ -114,7 +114,6 @@ func (r *reader) end() {
 // TestMirrorOfDocumentation: pages of the Python documentation look, as files, as they did, ask
 // nobody, lack no image, and lead to each other.
 func TestMirrorOfDocumentation(t *testing.T) {
-	t.Parallel()
 	ctx, _ := browse(t)
 	files := http.FileServer(http.Dir(corpus(t)))
 	w := newWeb(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -202,7 +201,6 @@ const dot = `<svg xmlns="http://www.w3.org/2000/svg" width="20" height="20"><rec
 // TestMirrorOfAllKinds: all kinds of references lead to files, and texts are in the encoding that
 // they came with.
 func TestMirrorOfAllKinds(t *testing.T) {
-	t.Parallel()
 	ctx, _ := browse(t)
 	w := newWeb(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/moved" {

@@ -226,7 +226,6 @@ func (p *replay) shows(name string, want look) {
 // TestReplay: the player shows what was crawled from an archive alone: styles and what they import,
 // images, scripts, frames, links, text in another encoding, pages whose body another one has too.
 func TestReplay(t *testing.T) {
-	t.Parallel()
 	playerFolder(t)
 	w := newWeb(t, packed("testdata/replay"))
 	for _, store := range stores {
@@ -333,7 +332,6 @@ func (p *replay) alone(log string, least int) {
 
 // TestLargeReplay: the player finds pages in an archive with so many that its index is compressed.
 func TestLargeReplay(t *testing.T) {
-	t.Parallel()
 	playerFolder(t)
 	const pages = 10_050
 	w := newWeb(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
