@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -181,6 +182,57 @@ func TestWARCAll(t *testing.T) {
 				t.Errorf("%v, before %v", after, before)
 			}
 		})
+	}
+}
+
+// A redirect whose answer was lost with the end of its segment is asked again after a merge, as a
+// page is, and what stands before it is not.
+func TestRedirectLostWithItsSegment(t *testing.T) {
+	var asked atomic.Int64
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Path", r.URL.Path)
+		switch r.URL.Path {
+		case "/":
+			io.WriteString(w, "<a href=moved></a>")
+		case "/moved":
+			asked.Add(1)
+			http.Redirect(w, r, "/", http.StatusFound)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer web.Close()
+	dir := t.TempDir()
+	opts := crawler.Options{
+		Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"),
+		Store: crawler.StoreWARC, Seeds: []string{web.URL + "/"}, Delay: -1, NoSitemaps: true,
+	}
+	if _, err := crawler.Run(t.Context(), opts); err != nil {
+		t.Fatal(err)
+	}
+	segments, err := filepath.Glob(filepath.Join(opts.Tree, "warc", "*.warc.gz"))
+	if err != nil || len(segments) != 1 {
+		t.Fatalf("%q, %v", segments, err)
+	}
+	index, err := storage.Open(filepath.Join(opts.Tree, "index.db"), storage.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := index.Record(web.URL + "/moved")
+	if err := errors.Join(err, index.Close(), os.Truncate(segments[0], r.Extent.Offset+r.Extent.Length-1)); err != nil {
+		t.Fatal(err)
+	}
+	if report := merge(t, dir); report.Reopened != 1 || report.Totals.Stored != 1 || report.Totals.Now != 1 {
+		t.Errorf("%+v", report)
+	}
+	if report := merge(t, dir); report.Reopened != 0 {
+		t.Errorf("again: %+v", report)
+	}
+	if _, err := crawler.Run(t.Context(), opts); err != nil {
+		t.Fatal(err)
+	}
+	if requirePages(t, opts.Tree, true); asked.Load() != 2 {
+		t.Errorf("asked %d times", asked.Load())
 	}
 }
 

@@ -206,6 +206,10 @@ func (r *rebuild) removeTorn(at iut.Facts, rel string, err error) error {
 
 // reopen turns records back to pending that say something else than their folders.
 func (r *rebuild) reopen(ctx context.Context) error {
+	lost, err := r.lostAnswer(ctx)
+	if err != nil {
+		return err
+	}
 	scan, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	done, total := int64(0), r.index.Totals().Records()
@@ -221,7 +225,7 @@ func (r *rebuild) reopen(ctx context.Context) error {
 		case errors.Is(err, iut.ErrDisk):
 			stop(err)
 			return false
-		case stored && complete && f.Digest == rec.Digest, !stored && !complete:
+		case stored && complete && f.Digest == rec.Digest, !stored && !complete && !lost(rec.Extent):
 			return false
 		}
 		r.log.Warn("index and folder differ: looked at anew", "url", rec.URL, "index", rec.State, "complete", complete)
@@ -232,6 +236,16 @@ func (r *rebuild) reopen(ctx context.Context) error {
 		return cause
 	}
 	return iut.DiskError("reopen", err)
+}
+
+// lostAnswer returns a function that reports whether an answer stood in the end that a segment has
+// lost.
+func (r *rebuild) lostAnswer(ctx context.Context) (func(record.Extent) bool, error) {
+	if r.tree.Format().Store != iut.StoreWARC {
+		return func(record.Extent) bool { return false }, nil
+	}
+	ends, err := r.index.Marks().SegmentEnds(ctx)
+	return func(e record.Extent) bool { return !e.IsZero() && e.Offset+e.Length > ends[e.Segment] }, err
 }
 
 // adopt commits each complete page that the index does not call stored.
