@@ -103,7 +103,7 @@ func helpTerms(name string) (list []part) {
 		add("States of -state", "state")
 	}
 	if name == "export" {
-		add("Columns of -what urls; what a URL does not have is -, in CSV empty, in JSON null", "columns")
+		add("Columns of -what urls and pages; what a URL does not have is -, in CSV empty, in JSON null", "columns")
 	}
 	if name == "retry" {
 		add("Reasons of failed URLs", inspect.OfFailed)

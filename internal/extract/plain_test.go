@@ -107,3 +107,29 @@ func BenchmarkAppendText(b *testing.B) {
 		text = AppendText(text[:0], Facts{Media: "text/html", Charset: "utf-8"}, body, 1<<20)
 	}
 }
+
+// TestInUTF8: a page is as it was, in UTF-8 and nothing else.
+func TestInUTF8(t *testing.T) {
+	for _, tt := range []struct{ name, media, charset, body, want string }{
+		{"as it is", "text/html", "utf-8", "<p>ü\r\n\t\x1b</p>", "<p>ü\r\n\t\x1b</p>"},
+		{"large letters", "TEXT/HTML", "UTF-8", "x", "x"},
+		{"by the header", "text/html", "iso-8859-2", "<p>\xb1", "<p>ą"},
+		{"by meta", "text/html", "", "<meta charset=windows-1251>\xcf", "<meta charset=windows-1251>П"},
+		{"XHTML by its declaration", "application/xhtml+xml", "", "<?xml version='1.0' encoding='iso-8859-1'?>\xe9", "<?xml version='1.0' encoding='iso-8859-1'?>é"},
+		{"UTF-16 with a mark", "text/html", "", "\xff\xfea\x00\xfc\x00", "aü"},
+		{"half a character of UTF-16", "text/html", "utf-16le", "a\x00b", "a\ufffd"},
+		{"UTF-8 with a mark", "text/html", "", "\xef\xbb\xbf<p>", "<p>"},
+		{"invalid", "text/html", "utf-8", "a\xff\xc3b\xed\xa0\x80", "a\ufffdb\ufffd"},
+		{"cut", "text/html", "utf-8", "a\xe2\x82", "a\ufffd"},
+		{"no character", "text/html", "utf-8", "a\x00b", "a\ufffdb"},
+		{"Shift_JIS, invalid", "text/html", "shift_jis", "\x82\xa0\xff", "あ\ufffd"},
+		{"plain text", "text/plain", "utf-8", "x", ""},
+		{"an image", "image/png", "", "\x89PNG", ""},
+		{"empty", "text/html", "", "", ""},
+	} {
+		got := InUTF8(Facts{Media: tt.media, Charset: tt.charset}, []byte(tt.body))
+		if string(got) != tt.want || !utf8.Valid(got) {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}

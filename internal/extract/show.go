@@ -1,8 +1,10 @@
 package extract
 
 import (
+	"bytes"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"urltree/internal/extract/scan"
 )
@@ -32,12 +34,41 @@ var inWords = scan.NewNames(append(hiding[:],
 	scan.Element{Name: "plaintext", Want: scan.Starts},
 ), nil)
 
+// IsShown reports whether pages of a media type have a text that is shown.
+func IsShown(media string) bool { return isMarkup(media) || strings.EqualFold(media, "text/plain") }
+
+func isMarkup(media string) bool { return strings.EqualFold(media, "text/html") || isXML(media) }
+
+func isXML(media string) bool { return strings.EqualFold(media, "application/xhtml+xml") }
+
+// InUTF8 returns an HTML or XHTML page in UTF-8, by the encoding that [Parse] reads it in, without
+// a byte order mark; nil: it is neither. What is no character in that encoding is U+FFFD, and so
+// is U+0000, which HTML does not have. The slice may be that of body.
+func InUTF8(f Facts, body []byte) []byte {
+	if !isMarkup(f.Media) {
+		return nil
+	}
+	in := newSource(body, f.Charset, formatOf(isXML(f.Media)))
+	text := in.text
+	if in.rest != nil {
+		text, _ = io.ReadAll(in.rest) // of damaged text what can be decoded
+	}
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	if !utf8.Valid(text) {
+		text = bytes.ToValidUTF8(text, []byte("\ufffd"))
+	}
+	if bytes.IndexByte(text, 0) >= 0 {
+		text = bytes.ReplaceAll(text, []byte{0}, []byte("\ufffd"))
+	}
+	return text
+}
+
 // showText passes what a page shows to out: of HTML and XHTML the text outside scripts, styles and
 // comments, and the tags that names has, whose raw text is shown too; of plain text all.
 func showText(f Facts, body []byte, names *scan.Names, out shown) {
-	xhtml := strings.EqualFold(f.Media, "application/xhtml+xml")
+	xhtml := isXML(f.Media)
 	switch {
-	case xhtml, strings.EqualFold(f.Media, "text/html"):
+	case isMarkup(f.Media):
 		showMarkup(newSource(body, f.Charset, formatOf(xhtml)), xhtml, names, out)
 	case strings.EqualFold(f.Media, "text/plain"):
 		in := newSource(body, f.Charset, formatOf(false))

@@ -2,7 +2,6 @@ package inspect
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"urltree/internal/archive"
-	"urltree/internal/extract"
 	"urltree/internal/warc"
 	"urltree/iut"
 	"urltree/storage/record"
@@ -91,7 +89,7 @@ func (i *Inspector) exportPackage(ctx context.Context, in *part, made time.Time,
 		return err
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
-	var t pageText
+	var t pageReader
 	err = i.archivePages(ctx, in, func(p *archive.Page) error {
 		title, text := "", ""
 		switch meta, err := i.Index.Meta(p.Record.URL); {
@@ -101,9 +99,10 @@ func (i *Inspector) exportPackage(ctx context.Context, in *part, made time.Time,
 			title = clean(meta.Title)
 		}
 		if texts && archive.IsListed(p.Record.Media) {
-			if text, err = t.of(i.Tree, p.Record); err != nil {
+			if err := t.read(i.Tree, p.Record, mostRead); err != nil {
 				return err
 			}
+			text = t.text(p.Record)
 		}
 		return out.Page(p, title, text)
 	})
@@ -111,36 +110,6 @@ func (i *Inspector) exportPackage(ctx context.Context, in *part, made time.Time,
 		return err
 	}
 	return out.End()
-}
-
-// A pageText reads the texts of pages, one after the other, in the same memory.
-type pageText struct {
-	body bytes.Buffer
-	text []byte
-}
-
-// Bounds of the text of a page, in bytes.
-const (
-	mostRead = 8 << 20 // of the page, the first ones
-	mostText = 1 << 20
-)
-
-// of returns the text of a stored page. One that is gone has none.
-func (t *pageText) of(tree *iut.Tree, r *record.Record) (string, error) {
-	in, err := tree.Content(iut.FactsOf(r))
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, iut.ErrTorn) {
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	t.body.Reset()
-	_, err = t.body.ReadFrom(io.LimitReader(in, mostRead))
-	if err = errors.Join(err, in.Close()); err != nil {
-		return "", err
-	}
-	t.text = extract.AppendText(t.text[:0], extract.Facts{Media: r.Media, Charset: r.Charset}, t.body.Bytes(), mostText)
-	return string(t.text), nil
 }
 
 // archivePages calls fn with the stored pages that an export has, and with the redirects whose

@@ -3,6 +3,8 @@ package inspect
 import (
 	"errors"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -38,7 +40,7 @@ func TestArchiveFileFails(t *testing.T) {
 // page that is gone has none.
 func TestTextBounds(t *testing.T) {
 	i := sample(t)
-	var text pageText
+	var pages pageReader
 	for _, tt := range []struct {
 		name, before, text string
 		want               int
@@ -53,13 +55,36 @@ func TestTextBounds(t *testing.T) {
 		if _, err := i.Tree.Store(&iut.Page{Facts: facts, Body: []byte(tt.before + tt.text)}); err != nil {
 			t.Fatal(err)
 		}
-		got, err := text.of(i.Tree, &record.Record{Row: record.Row{URL: facts.URL}, Page: facts.Page})
+		r := &record.Record{Row: record.Row{URL: facts.URL}, Page: facts.Page}
+		err := pages.read(i.Tree, r, mostRead)
+		got := pages.text(r)
 		if err != nil || len(got) != tt.want || !strings.HasPrefix(tt.text, got) {
 			t.Errorf("%s: %d bytes, %v, want %d", tt.name, len(got), err, tt.want)
 		}
 	}
-	got, err := text.of(i.Tree, &record.Record{Row: record.Row{URL: "https://example.org/gone"}})
-	if got != "" || err != nil {
+	gone := &record.Record{Row: record.Row{URL: "https://example.org/gone"}, Page: record.Page{Media: "text/html"}}
+	err := pages.read(i.Tree, gone, mostRead)
+	if got := pages.text(gone); got != "" || err != nil {
 		t.Errorf("gone: %q, %v", got, err)
+	}
+}
+
+// TestPagesUnread: an export of pages without their text or HTML does not look at the pages, and of
+// those that are gone it has the rest.
+func TestPagesUnread(t *testing.T) {
+	i := sample(t)
+	before, err := answer(i, "export", "-what", "pages")
+	if err != nil || strings.Count(before, "\n") != 3 {
+		t.Fatalf("%q, %v", before, err)
+	}
+	if err := os.RemoveAll(filepath.Join(i.Tree.Root(), "pr-https")); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := answer(i, "export", "-what", "pages"); after != before || err != nil {
+		t.Errorf("without the folders: %q, %v, want %q", after, err, before)
+	}
+	const gone = `{"url":"https://example.org/docs/","text":null,"html":null}` + "\n"
+	if got, err := answer(i, "export", "-what", "pages", "-columns", "url,text,html", "https://example.org/docs/"); !strings.HasPrefix(got, gone) || err != nil {
+		t.Errorf("texts without the folders: %q, %v, want %q", got, err, gone)
 	}
 }

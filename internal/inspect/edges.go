@@ -18,9 +18,10 @@ import (
 
 // What export writes, and the formats of each; the first is the default.
 var (
-	exports = []string{"urls", "edges", "ranks", "warc", "cdxj", "wacz", "mirror"}
+	exports = []string{"urls", "pages", "edges", "ranks", "warc", "cdxj", "wacz", "mirror"}
 	formats = map[string][]string{
 		"urls":   {"tsv", "csv", "jsonl"},
+		"pages":  {"jsonl", "csv"},
 		"edges":  {"tsv", "csv", "jsonl", "graphml", "dot"},
 		"ranks":  {"tsv", "csv", "jsonl"},
 		"warc":   {"gzip", "plain"},

@@ -3,9 +3,7 @@ package inspect
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"urltree/storage/record"
@@ -23,15 +21,14 @@ func (i *Inspector) export(ctx context.Context, q Question, w *bufio.Writer) err
 	if err := oneOf("format", &q.Format, formats[q.What], usageExport); err != nil {
 		return err
 	}
-	if q.What != "urls" && (only != nil || q.Columns != "") {
-		return fmt.Errorf("-state and -columns are for -what urls; %w: crawler %s", ErrUsage, usageExport)
+	switch {
+	case only != nil && q.What != "urls":
+		return fmt.Errorf("-state is for -what urls; %w: crawler %s", ErrUsage, usageExport)
+	case q.Columns != "" && UsualColumns[q.What] == "":
+		return fmt.Errorf("-columns is for -what urls and pages; %w: crawler %s", ErrUsage, usageExport)
 	}
 	if q.What != "wacz" && q.Text {
 		return fmt.Errorf("-text is for -what wacz; %w: crawler %s", ErrUsage, usageExport)
-	}
-	columns, err := chosenColumns(q.Columns)
-	if err != nil {
-		return err
 	}
 	in, err := i.newPart(&q)
 	if err != nil {
@@ -47,6 +44,13 @@ func (i *Inspector) export(ctx context.Context, q Question, w *bufio.Writer) err
 	case "mirror":
 		return i.exportMirror(ctx, in, w)
 	}
+	columns, err := chosenColumns(q.What, q.Format, q.Columns)
+	if err != nil {
+		return err
+	}
+	if q.What == "pages" {
+		only = func(c record.Counts) int64 { return c.Stored }
+	}
 	names := make([]string, len(columns))
 	for k, c := range columns {
 		names[k] = c.Word
@@ -61,10 +65,9 @@ func (i *Inspector) export(ctx context.Context, q Question, w *bufio.Writer) err
 // exportLedger writes the ledger: a row for each record in the order of the tree. A record that
 // cannot be read has the state "damaged" and, as its reason, what is wrong with it.
 func (i *Inspector) exportLedger(ctx context.Context, chosen selector, columns []column, in *part, out *table) error {
-	needsMeta := slices.ContainsFunc(columns, func(c column) bool { return slices.Contains(ofMeta, c.Word) })
 	cells := make([]cell, len(columns))
 	l := line{in: i}
-	var none record.Meta
+	needs := needsOf(columns)
 	return i.records(ctx, in, func(r record.Record, damage error) error {
 		if damage != nil {
 			if chosen != nil || in.isTimed() {
@@ -84,14 +87,8 @@ func (i *Inspector) exportLedger(ctx context.Context, chosen selector, columns [
 		if !in.takes(&r) || !chosen.picks(countOf(&r)) {
 			return nil
 		}
-		l.Record, l.meta = &r, &none
-		if needsMeta && r.State == record.Stored {
-			switch meta, err := i.Index.Meta(r.URL); {
-			case err != nil && !errors.Is(err, record.ErrCorrupt): // what is damaged is for check to name
-				return err
-			case err == nil && meta != nil:
-				l.meta = meta
-			}
+		if err := l.read(&r, needs); err != nil {
+			return err
 		}
 		for k := range columns {
 			cells[k] = columns[k].value(&l)

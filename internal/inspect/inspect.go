@@ -5,8 +5,8 @@
 // memory that an answer needs does not grow with the tree. So an answer given during a crawl
 // holds what each of its lines was at its own moment.
 //
-// Of what the web sent, nothing but content.html reaches the output as it is: all else is
-// cleaned, so that it cannot steer a terminal or break a line.
+// Of what the web sent, nothing but the page reaches the output as it is, of export as text or in
+// UTF-8: all else is cleaned, so that it cannot steer a terminal or break a line.
 package inspect
 
 import (
@@ -99,9 +99,9 @@ type Question struct {
 	Recursive bool   `json:",omitempty"` // of ls: folders below folders too
 	Lines     int64  `json:",omitempty"` // of ls and list: at most so many; of ls 0: all
 	State     string `json:",omitempty"` // of ls and export: only what is in it; "": any
-	What      string `json:",omitempty"` // of export: urls, edges, ranks, warc, cdxj, wacz or mirror; "": urls
+	What      string `json:",omitempty"` // of export: urls, pages, edges, ranks, warc, cdxj, wacz or mirror; "": urls
 	Format    string `json:",omitempty"` // of export: tsv, csv, jsonl, of edges also graphml or dot; of warc and cdxj gzip or plain; "": the first
-	Columns   string `json:",omitempty"` // of export: names of columns, with commas between them; "": the first ten
+	Columns   string `json:",omitempty"` // of export: names of columns of urls and pages, with commas between them; "": the usual ones
 	Since     int64  `json:",omitempty"` // of export: only what was answered from this time on, in Unix seconds
 	Until     int64  `json:",omitempty"` // of export: only what was answered before this time; 0: now and later too
 	Text      bool   `json:",omitempty"` // of export of wacz: with the texts of the pages

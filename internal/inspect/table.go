@@ -3,24 +3,73 @@ package inspect
 import (
 	"bufio"
 	"bytes"
-	"encoding/csv"
 	"encoding/json"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
-// A cell is one value of a table. One without text is nothing.
+// A kind is what a cell holds, or a column's cells hold that are not nothing.
+type kind uint8
+
+const (
+	nothing  kind = iota
+	word          // a text, cleaned where it is written
+	document      // a text of lines in UTF-8, written as it is
+	integer
+	decimal
+	moment // in time
+)
+
+// A cell is one value of a table.
 type cell struct {
-	text   string // cleaned where it is written
-	digits bool   // it is a number
+	kind
+	text   string  // of word and document
+	number int64   // of integer; of moment Unix seconds
+	real   float64 // of decimal
 }
 
-func text(s string) cell { return cell{text: s} }
+func text(s string) cell {
+	if s == "" {
+		return cell{}
+	}
+	return cell{kind: word, text: s}
+}
 
-func number(n int64) cell { return cell{strconv.FormatInt(n, 10), true} }
+func whole(s string) cell {
+	if s == "" {
+		return cell{}
+	}
+	return cell{kind: document, text: s}
+}
 
-func float(f float64) cell { return cell{strconv.FormatFloat(f, 'g', -1, 64), true} }
+func number(n int64) cell { return cell{kind: integer, number: n} }
+
+func float(f float64) cell { return cell{kind: decimal, real: f} }
+
+// at returns a cell of a time in Unix seconds; an empty one for 0.
+func at(t int64) cell {
+	if t == 0 {
+		return cell{}
+	}
+	return cell{kind: moment, number: t}
+}
+
+// string returns the cell as lists have it.
+func (c *cell) string() string {
+	switch c.kind {
+	case word:
+		return clean(c.text)
+	case integer:
+		return strconv.FormatInt(c.number, 10)
+	case decimal:
+		return strconv.FormatFloat(c.real, 'g', -1, 64)
+	case moment:
+		return stamp(c.number)
+	}
+	return c.text
+}
 
 // A table writes rows in a format, each with as many cells as there are names:
 //
@@ -29,79 +78,92 @@ func float(f float64) cell { return cell{strconv.FormatFloat(f, 'g', -1, 64), tr
 //	jsonl  an object a line, with the names as keys, in their order; what there is not is null
 type table struct {
 	format string
-	w      *bufio.Writer // for csv without a buffer of its own, for it is a large one
-	csv    *csv.Writer
-	names  []string // of jsonl as they stand before a value
-	fields []string // of the row at hand
+	w      *bufio.Writer
+	before []string // of each cell
 	quoted bytes.Buffer
 	quotes *json.Encoder // into quoted
 }
 
 // newTable begins a table. The name of a URL is a title for people in the tab-separated lists.
 func newTable(format string, w *bufio.Writer, names ...string) *table {
-	t := &table{format: format, w: w, csv: csv.NewWriter(w), fields: make([]string, len(names))}
-	t.csv.UseCRLF = true
+	t := &table{format: format, w: w}
 	t.quotes = json.NewEncoder(&t.quoted)
 	t.quotes.SetEscapeHTML(false)
-	for _, name := range names {
-		switch {
-		case format == "tsv" && name == "url":
-			name = "URL"
-		case format == "jsonl":
-			name = t.quote(name) + ":"
+	titles := make([]cell, len(names))
+	for i, name := range names {
+		before := map[string]string{"tsv": "\t", "csv": ",", "jsonl": ","}[format]
+		if i == 0 {
+			before = ""
 		}
-		t.names = append(t.names, name)
+		if format == "jsonl" {
+			before += string(t.quote(name)) + ":"
+			if i == 0 {
+				before = "{" + before
+			}
+		}
+		t.before = append(t.before, before)
+		if format == "tsv" && name == "url" {
+			name = "URL"
+		}
+		titles[i] = text(name)
 	}
 	if format != "jsonl" {
-		_ = t.write(t.names) // row returns the error
+		_ = t.row(titles...) // the next one returns the error
 	}
 	return t
 }
 
+// row writes a row.
 func (t *table) row(cells ...cell) error {
-	for i, c := range cells {
-		s := clean(c.text)
+	for i := range cells {
+		c := &cells[i]
+		t.w.WriteString(t.before[i])
+		isText := c.kind == word || c.kind == document || c.kind == moment
+		s := c.string()
 		switch {
-		case t.format == "csv" && !c.digits:
-			s = NoFormula(s)
 		case t.format == "tsv" && s == "":
 			s = "-"
 		case t.format == "jsonl" && s == "":
 			s = "null"
-		case t.format == "jsonl" && !c.digits:
-			s = t.quote(s)
-		}
-		t.fields[i] = s
-	}
-	return t.write(t.fields)
-}
-
-func (t *table) write(fields []string) error {
-	if t.format == "csv" {
-		return t.csv.Write(fields)
-	}
-	begin, between, end := "", "\t", "\n"
-	if t.format == "jsonl" {
-		begin, between, end = "{", ",", "}\n"
-	}
-	t.w.WriteString(begin)
-	for i, s := range fields {
-		if i > 0 {
-			t.w.WriteString(between)
-		}
-		if t.format == "jsonl" {
-			t.w.WriteString(t.names[i])
+		case t.format == "jsonl" && isText:
+			t.w.Write(t.quote(s))
+			continue
+		case t.format == "csv" && isText:
+			t.field(NoFormula(s))
+			continue
 		}
 		t.w.WriteString(s)
 	}
+	end := map[string]string{"tsv": "\n", "csv": "\r\n", "jsonl": "}\n"}[t.format]
 	_, err := t.w.WriteString(end)
 	return err
 }
 
-func (t *table) quote(s string) string {
+// quote returns a text as JSON, until the next call.
+func (t *table) quote(s string) []byte {
 	t.quoted.Reset()
 	_ = t.quotes.Encode(s) // of a text: no error
-	return strings.TrimSuffix(t.quoted.String(), "\n")
+	return bytes.TrimSuffix(t.quoted.Bytes(), []byte("\n"))
+}
+
+// field writes a field of CSV, in quotes if it is not read as it is without.
+func (t *table) field(s string) {
+	first, _ := utf8.DecodeRuneInString(s)
+	if !strings.ContainsAny(s, ",\"\r\n") && !unicode.IsSpace(first) && s != `\.` {
+		t.w.WriteString(s)
+		return
+	}
+	t.w.WriteByte('"')
+	for {
+		before, behind, found := strings.Cut(s, `"`)
+		t.w.WriteString(before)
+		if !found {
+			break
+		}
+		t.w.WriteString(`""`)
+		s = behind
+	}
+	t.w.WriteByte('"')
 }
 
 // NoFormula puts an apostrophe before a text that a spreadsheet would take for a formula: one that

@@ -10,7 +10,7 @@ func TestWords(t *testing.T) {
 		}
 	}
 	for _, word := range Words("columns") {
-		if _, err := chosenColumns(word); err != nil {
+		if _, err := chosenColumns("urls", "jsonl", word); err != nil {
 			t.Error(err)
 		}
 	}
