@@ -273,6 +273,7 @@ func (w *world) apply(set []*record.Outcome) Committed {
 		case r.State == record.Refused && r.Reason == "noindex":
 			w.uncount(r)
 			r.State, r.Page, r.Range, r.Tries, r.Spared, r.Due, r.Reason, r.Run, r.Cut = record.Pending, record.Page{}, record.Now, 0, 0, 0, "", w.run.ID, 0
+			r.Generation++
 			done.Fresh = append(done.Fresh, r.Row)
 		}
 	}
@@ -338,6 +339,7 @@ func (w *world) apply(set []*record.Outcome) Committed {
 				if r.State == record.Refused && r.Reason == "address" || r.State == record.Redirected && r.Reason != "" {
 					w.uncount(r)
 					r.State, r.Page, r.Range, r.Tries, r.Spared, r.Due, r.Reason, r.Run, r.Cut = record.Pending, record.Page{}, record.Held, 0, 0, 0, "", w.run.ID, 0
+					r.Generation++
 					delete(w.shorter, r.URL)
 				}
 				if r.State != record.Pending {
@@ -356,6 +358,7 @@ func (w *world) apply(set []*record.Outcome) Committed {
 			case l.Cookie && r.State == record.Redirected && r.Reopened < 2:
 				w.uncount(r)
 				r.State, r.Reopened, r.Page, r.Cut = record.Pending, r.Reopened+1, record.Page{}, 0
+				r.Generation++
 				r.Range, r.Reason, r.Via, r.Hops, r.Cookie, r.Run = record.Now, "", l.Via, l.Hops, l.Cookie, w.run.ID
 				delete(w.shorter, r.URL)
 				done.Fresh = append(done.Fresh, r.Row)
@@ -481,7 +484,7 @@ func (w *world) retry(t *rapid.T) {
 		if k, _ := record.Key(url); r.State == state && strings.HasPrefix(string(k), string(key)) {
 			w.uncount(r)
 			r.State, r.Page, r.Range, r.Tries, r.Spared, r.Due, r.Reason, r.Run = record.Pending, record.Page{}, record.Now, 0, 0, 0, "", w.run.ID
-			r.Cut = 0
+			r.Cut, r.Generation = 0, r.Generation+1
 			delete(w.shorter, url)
 			delete(w.meta, url)
 			want++

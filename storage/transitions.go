@@ -261,6 +261,7 @@ func (c *change) scope(e *entry, _ cause) { c.w.putScope(e.rec.URL) }
 func (c *change) comeBack(e *entry, by cause) {
 	r, l := e.rec, by.link
 	r.State, r.Reopened, r.Page, r.Cut = record.Pending, r.Reopened+1, record.Page{}, 0
+	r.Generation++
 	r.Range, r.Reason, r.Hops, r.Cookie, r.Via = record.Now, "", l.Hops, l.Cookie, l.Via
 	r.Run = c.run.ID
 }

@@ -132,9 +132,9 @@ func (d *decoder) word() string {
 }
 
 // tries reads what packTries has made.
-func (d *decoder) tries() (tries uint16, spared uint8) {
-	n := d.uint(24)
-	return uint16(n), uint8(n >> 16)
+func (d *decoder) tries() (tries uint16, spared uint8, generation uint32) {
+	n := d.uint(56)
+	return uint16(n), uint8(n >> 16), uint32(n >> 24)
 }
 
 // tail reads what appendTail appends.

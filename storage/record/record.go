@@ -113,6 +113,9 @@ type Record struct {
 	Found    int64  // Unix seconds of discovery
 	Page            // of the answer, for states other than Pending
 	Cut      uint32 // links of the answer that got no record, over MaxHeld of the limits; of a sitemap also for scope
+	// Generation is how often a record with an outcome was opened again, whatever did so. Of two
+	// records of a URL the one of the higher generation counts, see Join.
+	Generation uint32
 }
 
 // A Page holds the facts of an answer, as source.txt keeps them.
@@ -165,6 +168,7 @@ func (r *Record) GaveLinks() bool {
 func (r *Record) Reopen(run uint32) {
 	r.State, r.Page, r.Cut = Pending, Page{}, 0
 	r.Range, r.Tries, r.Spared, r.Due, r.Reason, r.Run = Now, 0, 0, 0, "", run
+	r.Generation++
 }
 
 // RefusedAsLink reports whether the record's outcome may be another one for a seed: an address or a
@@ -198,7 +202,7 @@ func (r *Record) Append(b, key []byte) []byte {
 	}
 	b = append(b, byte(r.State), byte(r.Range), r.Reopened, hops)
 	for _, v := range []uint64{
-		uint64(r.Depth), packTries(r.Tries, r.Spared), uint64(r.Run), r.Rank, r.Seq, uint64(r.Due), uint64(r.Found),
+		uint64(r.Depth), r.packTries(), uint64(r.Run), r.Rank, r.Seq, uint64(r.Due), uint64(r.Found),
 	} {
 		b = binary.AppendUvarint(b, v)
 	}
@@ -258,7 +262,7 @@ func DecodeOf(url string, key, value []byte) (Record, error) {
 	r.State, r.Range, r.Reopened, r.Hops = State(d.byte()), Range(d.byte()), d.byte(), d.byte()
 	r.Hops, r.Cookie = r.Hops&^cookieHop, r.Hops&cookieHop != 0
 	r.Depth = uint32(d.uint(32))
-	r.Tries, r.Spared = d.tries()
+	r.Tries, r.Spared, r.Generation = d.tries()
 	r.Run = uint32(d.uint(32))
 	r.Rank, r.Seq, r.Due, r.Found = d.uvarint(), d.uvarint(), int64(d.uvarint()), int64(d.uvarint())
 	r.Source, r.Via, r.Reason = d.string(), d.string(), d.string()
@@ -279,5 +283,8 @@ func DecodeOf(url string, key, value []byte) (Record, error) {
 	return r, d.end("record of ", url)
 }
 
-// packTries makes one number of the requests made and of those among them that are spared.
-func packTries(tries uint16, spared uint8) uint64 { return uint64(spared)<<16 | uint64(tries) }
+// packTries makes one number of the requests made, of those among them that are spared, and of the
+// generation.
+func (r *Record) packTries() uint64 {
+	return uint64(r.Generation)<<24 | uint64(r.Spared)<<16 | uint64(r.Tries)
+}

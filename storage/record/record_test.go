@@ -13,7 +13,7 @@ func drawRecord(t *rapid.T) Record {
 	n64 := rapid.Uint64()
 	r := Record{
 		State: rapid.SampledFrom(States).Draw(t, "state"), Reopened: rapid.Byte().Draw(t, "reopened"),
-		Found: rapid.Int64().Draw(t, "found"),
+		Found: rapid.Int64().Draw(t, "found"), Generation: rapid.Uint32().Draw(t, "generation"),
 		Row: Row{
 			URL: drawURL(t), Source: word.Draw(t, "source"), Via: word.Draw(t, "via"),
 			Depth: rapid.Uint32().Draw(t, "depth"), Hops: rapid.Uint8Max(127).Draw(t, "hops"), Cookie: rapid.Bool().Draw(t, "cookie"),

@@ -34,7 +34,7 @@ func (r *Record) AppendSitemap(b []byte) []byte {
 		}
 	}
 	for _, v := range []uint64{
-		packTries(r.Tries, r.Spared), uint64(r.Due), uint64(r.Time), uint64(r.Status), uint64(r.Bytes), uint64(r.Cut),
+		r.packTries(), uint64(r.Due), uint64(r.Time), uint64(r.Status), uint64(r.Bytes), uint64(r.Cut),
 	} {
 		b = binary.AppendUvarint(b, v)
 	}
@@ -48,7 +48,7 @@ func DecodeSitemap(key, value []byte) (Record, error) {
 	d := unseal(value, key)
 	state := d.byte()
 	r.Depth, r.Hops = uint32(d.byte()), d.byte()
-	r.Tries, r.Spared = d.tries()
+	r.Tries, r.Spared, r.Generation = d.tries()
 	r.Due, r.Time = int64(d.uvarint()), int64(d.uvarint())
 	r.Status, r.Bytes, r.Cut = uint16(d.uint(16)), int64(d.uint(32)), uint32(d.uint(32))
 	r.Source, r.Reason = d.string(), d.string()

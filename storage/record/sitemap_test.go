@@ -16,7 +16,8 @@ func drawSitemap(t *rapid.T) Record {
 			Tries: rapid.Uint16().Draw(t, "tries"), Spared: rapid.Uint8().Draw(t, "spared"), Due: rapid.Int64().Draw(t, "due"), Reason: word.Draw(t, "reason"),
 		},
 		State: rapid.SampledFrom([]State{Pending, Read, Failed}).Draw(t, "state"), Cut: rapid.Uint32().Draw(t, "cut"),
-		Page: Page{Time: rapid.Int64().Draw(t, "time"), Status: rapid.Uint16().Draw(t, "status"), Bytes: int64(rapid.Uint32().Draw(t, "locs"))},
+		Generation: rapid.Uint32().Draw(t, "generation"),
+		Page:       Page{Time: rapid.Int64().Draw(t, "time"), Status: rapid.Uint16().Draw(t, "status"), Bytes: int64(rapid.Uint32().Draw(t, "locs"))},
 	}
 	if r.State == Pending {
 		r.Range = Later
