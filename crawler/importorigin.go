@@ -177,7 +177,7 @@ func (i *importing) readFromTree(c *captures.Capture, url string, a *arrival) (f
 			return body, true, i.take(c, c.Answer, a)
 		}
 		sum := sha1.New()
-		if _, err := io.Copy(sum, body); err != nil || !strings.EqualFold(warc.DigestOf(sum.Sum(nil)), c.Digest) {
+		if _, err := io.Copy(sum, body); err != nil || !strings.EqualFold(warc.DigestOf([sha1.Size]byte(sum.Sum(nil))), c.Digest) {
 			return nil, false, body.Close()
 		}
 		if err := body.Close(); err != nil {

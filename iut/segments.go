@@ -210,7 +210,6 @@ func (s *segments) dropTemp(p *Page) error {
 func (s *segments) append(p *Page, line []byte) (record.Extent, error) {
 	c := archive.Capture{
 		URL: p.URL, Time: time.Unix(p.Time, 0), Answer: p.Answer, Truncated: strings.Contains(p.Flags, "t"), About: aboutOf(p, line),
-		Body: bytes.NewReader(p.Body), Size: int64(len(p.Body)),
 	}
 	if c.Media = p.Media; p.Charset != "" {
 		c.Media += "; charset=" + p.Charset
@@ -246,7 +245,7 @@ func (s *segments) append(p *Page, line []byte) (record.Extent, error) {
 		s.waiting[e.Segment] = append(s.waiting[e.Segment], e.Offset)
 	}
 	if c.Same == nil && c.Answer != nil && c.Size > 0 && !s.opts.NoRevisit {
-		s.kept.put(c.Sums.Payload, e)
+		s.kept.put(c.Digest, e)
 	}
 	s.mu.Unlock()
 	if err := s.give(g); err != nil {
@@ -255,21 +254,19 @@ func (s *segments) append(p *Page, line []byte) (record.Extent, error) {
 	return e, s.dropTemp(p)
 }
 
-// open opens the body of a page that is in a file, and computes the sums of any.
+// open sets the body of a capture, with its digest and size; file is that of a body in a file.
 func (s *segments) open(p *Page, c *archive.Capture) (file File, err error) {
-	if p.Temp != "" {
-		if file, err = s.fs.Open(p.Temp, os.O_RDONLY); err != nil {
-			return nil, DiskError("read body", err)
-		}
-		c.Body = file
+	if p.Temp == "" {
+		c.Body, c.Size, c.Digest = bytes.NewReader(p.Body), int64(len(p.Body)), sha1.Sum(p.Body)
+		return nil, nil
 	}
-	if c.Size, err = c.Sum(c.Body); err != nil {
+	if file, err = s.fs.Open(p.Temp, os.O_RDONLY); err != nil {
+		return nil, DiskError("read body", err)
+	}
+	if err = c.Sum(file); err != nil {
 		return nil, errors.Join(DiskError("read body", err), file.Close())
 	}
-	c.Body = bytes.NewReader(p.Body)
-	if file != nil {
-		c.Body = io.NewSectionReader(file, 0, c.Size)
-	}
+	c.Body = io.NewSectionReader(file, 0, c.Size)
 	return file, nil
 }
 
@@ -277,7 +274,7 @@ func (s *segments) open(p *Page, c *archive.Capture) (file File, err error) {
 const factsField = "facts"
 
 // aboutOf returns the block of the record with the facts of a page.
-func aboutOf(p *Page, line []byte) string {
+func aboutOf(p *Page, line []byte) []byte {
 	var h warc.Header
 	if p.Source != record.Seed {
 		h = append(h, warc.Field{Name: "via", Value: p.Source})
@@ -320,7 +317,7 @@ func (s *segments) same(c *archive.Capture) (*archive.Same, error) {
 		return nil, nil
 	}
 	s.mu.Lock()
-	at, ok := s.kept.at[c.Sums.Payload]
+	at, ok := s.kept.at[c.Digest]
 	s.mu.Unlock()
 	if !ok {
 		return nil, nil

@@ -37,29 +37,21 @@ type Capture struct {
 	Time      time.Time // for a Capture without an Answer
 	Media     string    // likewise: what its Content-Type says
 	Answer    *Answer
-	Body      io.Reader // in the coding that the header names
-	Size      int64     // of Body, in bytes
-	Sums      Sums      // of Body
-	Coded     bool      // Body is compressed already
-	Truncated bool      // Body is only the first part
-	Same      *Same     // the record that has this body already: it is named in place of being written; nil: none has
-	About     string    // the block of the record with what the crawl knows, of named fields
+	Body      io.Reader       // in the coding that the header names
+	Size      int64           // of Body, in bytes
+	Digest    [sha1.Size]byte // SHA-1 of Body
+	Coded     bool            // Body is compressed already
+	Truncated bool            // Body is only the first part
+	Same      *Same           // the record that has this body already: it is named in place of being written; nil: none has
+	About     []byte          // the block of the record with what the crawl knows, of named fields
 }
 
-// Sums are the SHA-1 of a body, and of the block that it is in: behind the head of its answer.
-type Sums struct{ Payload, Block [sha1.Size]byte }
-
-// Sum computes the sums of a body that it reads, behind the head of the answer if that is known,
-// and returns its length.
-func (c *Capture) Sum(body io.Reader) (n int64, err error) {
-	payload, block := sha1.New(), sha1.New()
-	if c.Answer != nil {
-		block.Write(c.Answer.Head)
-	}
-	n, err = io.Copy(io.MultiWriter(payload, block), body)
-	payload.Sum(c.Sums.Payload[:0])
-	block.Sum(c.Sums.Block[:0])
-	return n, err
+// Sum computes the digest and the size of a body that it reads.
+func (c *Capture) Sum(body io.Reader) (err error) {
+	h := sha1.New()
+	c.Size, err = io.Copy(h, body)
+	h.Sum(c.Digest[:0])
+	return err
 }
 
 // A Same names a record, by what that record says of itself and where it is.
@@ -78,10 +70,12 @@ type Place struct {
 // A Writer writes captures into one WARC file. The names of records follow from what they say, so
 // that the same captures give the same bytes.
 type Writer struct {
-	out   *warc.Writer
-	plain bool
-	info  string // name of the warcinfo record
-	body  bytes.Buffer
+	out    *warc.Writer
+	plain  bool
+	info   string // name of the warcinfo record
+	body   bytes.Buffer
+	header warc.Header // of one record, then of the next one
+	named  []byte      // what the name of a record is made of, likewise
 }
 
 // NewWriter returns a Writer to w, which is empty, and writes the warcinfo record. The fields say
@@ -90,7 +84,8 @@ type Writer struct {
 func NewWriter(w io.Writer, plain bool, name string, made time.Time, fields warc.Header) (*Writer, error) {
 	a := &Writer{out: warc.NewWriter(w, 0), plain: plain}
 	block := Fields(fields)
-	a.info = nameOf("warcinfo", name, block)
+	digest := warc.Digest(block)
+	a.info = a.nameOf("warcinfo", name, digest)
 	h := warc.Header{
 		{Name: warc.FieldType, Value: warc.Info},
 		{Name: warc.FieldID, Value: a.info},
@@ -100,7 +95,7 @@ func NewWriter(w io.Writer, plain bool, name string, made time.Time, fields warc
 	if name != "" {
 		h = append(h, warc.Field{Name: warc.FieldFilename, Value: name})
 	}
-	return a, a.write(h, block)
+	return a, a.write(h, block, digest)
 }
 
 // Size returns the number of bytes written.
@@ -114,51 +109,64 @@ func (a *Writer) Write(c *Capture) (Place, error) {
 	if c.Answer != nil {
 		made = c.Answer.Time
 	}
-	date, digest := warc.FormatDate(made), warc.DigestOf(c.Sums.Payload[:])
-	id := nameOf(c.URL, date, digest)
-	head := func(kind, id string) warc.Header {
-		return append(make(warc.Header, 0, 16),
-			warc.Field{Name: warc.FieldType, Value: kind},
-			warc.Field{Name: warc.FieldID, Value: id},
-			warc.Field{Name: warc.FieldDate, Value: date},
-			warc.Field{Name: warc.FieldTarget, Value: c.URL},
-			warc.Field{Name: warc.FieldInfoID, Value: a.info})
-	}
-	if err := a.answer(c, head, id, digest); err != nil {
+	date, digest := warc.FormatDate(made), warc.DigestOf(c.Digest)
+	id := a.nameOf(c.URL, date, digest)
+	if err := a.answer(c, id, date, digest); err != nil {
 		return at, fmt.Errorf("archive %s: %w", c.URL, err)
 	}
 	at.Length = a.out.Offset() - at.Offset
-	beside := warc.Field{Name: warc.FieldConcurrentTo, Value: id}
 	if c.Answer != nil && len(c.Answer.Request) > 0 {
-		request := string(c.Answer.Request)
-		h := append(head(warc.Request, nameOf(id, request)), beside, warc.Field{Name: warc.FieldContentType, Value: warc.RequestType})
-		if err := a.write(h, request); err != nil {
+		if err := a.beside(warc.Request, c.URL, id, date, warc.RequestType, c.Answer.Request); err != nil {
 			return at, err
 		}
 	}
 	at.About = a.out.Offset() - at.Offset
-	h := append(head(warc.Metadata, nameOf(id, c.About)), beside, warc.Field{Name: warc.FieldContentType, Value: warc.FieldsType})
-	return at, a.write(h, c.About)
+	return at, a.beside(warc.Metadata, c.URL, id, date, warc.FieldsType, c.About)
 }
 
-// answer writes the first record of a capture.
-func (a *Writer) answer(c *Capture, head func(kind, id string) warc.Header, id, digest string) error {
-	var h warc.Header
-	block, body, size := c.Sums.Block, c.Body, c.Size
+// begin returns the header of a record, to which more is appended. It is valid until the next call.
+func (a *Writer) begin(kind, url, id, date string) warc.Header {
+	a.header = append(a.header[:0],
+		warc.Field{Name: warc.FieldType, Value: kind},
+		warc.Field{Name: warc.FieldID, Value: id},
+		warc.Field{Name: warc.FieldDate, Value: date},
+		warc.Field{Name: warc.FieldTarget, Value: url},
+		warc.Field{Name: warc.FieldInfoID, Value: a.info})
+	return a.header
+}
+
+// beside writes a record that stands behind an answer, of which it has the date.
+func (a *Writer) beside(kind, url, answer, date, media string, block []byte) error {
+	digest := warc.Digest(block)
+	h := a.begin(kind, url, a.nameOf(answer, digest), date)
+	return a.write(append(h, warc.Field{Name: warc.FieldConcurrentTo, Value: answer}, warc.Field{Name: warc.FieldContentType, Value: media}), block, digest)
+}
+
+// answer writes the first record of a capture. Where a body stands behind a head the block has no
+// digest of its own, which would take as long as that of the body and say no more of it.
+func (a *Writer) answer(c *Capture, id, date, digest string) error {
+	var (
+		h     warc.Header
+		head  []byte
+		body  = c.Body
+		size  = c.Size
+		block = digest
+	)
 	if c.Answer == nil {
-		h = head(warc.Resource, id)
+		h = a.begin(warc.Resource, c.URL, id, date)
 		if c.Media != "" {
 			h = append(h, warc.Field{Name: warc.FieldContentType, Value: c.Media})
 		}
 	} else {
 		kind := warc.Response
-		body, size = bytes.NewReader(c.Answer.Head), int64(len(c.Answer.Head))
+		head, block = c.Answer.Head, ""
 		if c.Same != nil {
-			kind, block = warc.Revisit, sha1.Sum(c.Answer.Head)
-		} else {
-			body, size = io.MultiReader(body, c.Body), size+c.Size
+			kind, body, size = warc.Revisit, nil, 0
 		}
-		h = append(head(kind, id), warc.Field{Name: warc.FieldContentType, Value: warc.ResponseType})
+		if size == 0 {
+			block = warc.Digest(head)
+		}
+		h = append(a.begin(kind, c.URL, id, date), warc.Field{Name: warc.FieldContentType, Value: warc.ResponseType})
 		if c.Answer.Peer.IsValid() {
 			h = append(h, warc.Field{Name: warc.FieldIP, Value: c.Answer.Peer.Unmap().String()})
 		}
@@ -178,8 +186,11 @@ func (a *Writer) answer(c *Capture, head func(kind, id string) warc.Header, id, 
 	if c.Truncated {
 		h = append(h, warc.Field{Name: warc.FieldTruncated, Value: "length"})
 	}
-	h = append(h, warc.Field{Name: warc.FieldPayloadDigest, Value: digest}, warc.Field{Name: warc.FieldBlockDigest, Value: warc.DigestOf(block[:])})
-	return a.out.Write(h, body, size, a.compression(c.Coded && c.Same == nil))
+	h = append(h, warc.Field{Name: warc.FieldPayloadDigest, Value: digest})
+	if block != "" {
+		h = append(h, warc.Field{Name: warc.FieldBlockDigest, Value: block})
+	}
+	return a.out.Write(h, head, body, size, a.compression(c.Coded && c.Same == nil))
 }
 
 // compression returns that of a record, given whether its block is compressed already.
@@ -195,9 +206,9 @@ func (a *Writer) compression(coded bool) warc.Compression {
 
 // write writes a record with a block of ours. It is not compressed: to make codes for so few bytes
 // takes longer than all else that is done with a page, and hardly makes them fewer.
-func (a *Writer) write(h warc.Header, block string) error {
-	h = append(h, warc.Field{Name: warc.FieldBlockDigest, Value: warc.Digest([]byte(block))})
-	return a.out.Write(h, strings.NewReader(block), int64(len(block)), a.compression(true))
+func (a *Writer) write(h warc.Header, block []byte, digest string) error {
+	h = append(h, warc.Field{Name: warc.FieldBlockDigest, Value: digest})
+	return a.out.Write(h, block, nil, 0, a.compression(true))
 }
 
 // A Page is a stored page, or a redirect, to be written from what the tree has of it.
@@ -243,7 +254,7 @@ func (a *Writer) Page(p *Page) (e Entry, err error) {
 		return e, err
 	}
 	at, err := a.Write(&c)
-	e = Entry{URL: r.URL, Media: r.Media, Digest: warc.DigestOf(c.Sums.Payload[:]), Time: c.Time, Offset: at.Offset, Length: at.Length}
+	e = Entry{URL: r.URL, Media: r.Media, Digest: warc.DigestOf(c.Digest), Time: c.Time, Offset: at.Offset, Length: at.Length}
 	if c.Answer != nil {
 		e.Status, e.Time = int(r.Status), c.Answer.Time
 	}
@@ -258,7 +269,7 @@ func digestOf(r *record.Record) string {
 	return hex.EncodeToString(r.Digest[:])
 }
 
-// read opens the body of a page, and computes its sums.
+// read opens the body of a page, and computes its digest.
 func (a *Writer) read(p *Page, c *Capture) (body io.ReadCloser, err error) {
 	in, answer, err := p.Open()
 	if err != nil {
@@ -267,7 +278,7 @@ func (a *Writer) read(p *Page, c *Capture) (body io.ReadCloser, err error) {
 	if c.Answer = answer; answer != nil {
 		c.Coded = len(Codings(answer.Head)) > 0
 	}
-	// What fits is read once: into memory, and from there once the sums are known.
+	// What fits is read once: into memory, and from there once the digest is known.
 	a.body.Reset()
 	n, err := a.body.ReadFrom(io.LimitReader(in, fits))
 	var whole io.Reader = bytes.NewReader(a.body.Bytes())
@@ -275,7 +286,7 @@ func (a *Writer) read(p *Page, c *Capture) (body io.ReadCloser, err error) {
 		whole = io.MultiReader(whole, in)
 	}
 	if err == nil {
-		c.Size, err = c.Sum(whole)
+		err = c.Sum(whole)
 	}
 	if err = errors.Join(err, in.Close()); err != nil {
 		return nil, err
@@ -303,23 +314,22 @@ func Codings(head []byte) (values []string) {
 
 // Fields returns a block of the type application/warc-fields. Fields without a value are left
 // out.
-func Fields(fields warc.Header) string {
-	var b bytes.Buffer
+func Fields(fields warc.Header) (block []byte) {
 	for _, f := range fields {
 		if f.Value != "" {
-			fmt.Fprintf(&b, "%s: %s\r\n", f.Name, f.Value)
+			block = append(append(append(append(block, f.Name...), ": "...), f.Value...), "\r\n"...)
 		}
 	}
-	return b.String()
+	return block
 }
 
 // nameOf returns the name of a record with these parts: a UUID made of their SHA-1 (RFC 9562,
 // version 5, without the name of a space).
-func nameOf(parts ...string) string {
-	h := sha1.New()
+func (a *Writer) nameOf(parts ...string) string {
+	a.named = a.named[:0]
 	for _, s := range parts {
-		io.WriteString(h, s)
-		h.Write([]byte{0})
+		a.named = append(append(a.named, s...), 0)
 	}
-	return warc.IDOf([16]byte(h.Sum(nil)), 5)
+	sum := sha1.Sum(a.named)
+	return warc.IDOf([16]byte(sum[:]), 5)
 }

@@ -88,6 +88,41 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// TestDigests: of an answer the body has a digest, and the whole block only where there is no body.
+func TestDigests(t *testing.T) {
+	head := []byte("HTTP/1.1 200 OK\r\n\r\n")
+	for _, tt := range []struct {
+		name, body string
+		same       *Same
+		block      string // digest
+	}{
+		{"body", "text", nil, ""},
+		{"no body", "", nil, warc.Digest(head)},
+		{"revisit", "text", &Same{ID: "<urn:x:1>"}, warc.Digest(head)},
+	} {
+		var out bytes.Buffer
+		w, err := NewWriter(&out, true, "", time.Unix(1, 0), nil)
+		c := Capture{URL: "http://h.example/", Answer: &Answer{Head: head, Request: []byte("GET")}, Body: strings.NewReader(tt.body), Same: tt.same, About: []byte("a: b")}
+		if err == nil {
+			err = c.Sum(strings.NewReader(tt.body))
+		}
+		start := out.Len()
+		if err == nil {
+			_, err = w.Write(&c)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := warc.NewReader(bytes.NewReader(out.Bytes()[start:]), 0)
+		for i, want := range []string{tt.block, warc.Digest([]byte("GET")), warc.Digest([]byte("a: b"))} {
+			r, err := in.Next()
+			if err != nil || r.Get(warc.FieldBlockDigest) != want || i == 0 && r.Get(warc.FieldPayloadDigest) != warc.Digest([]byte(tt.body)) {
+				t.Errorf("%s, record %d: %v, %v", tt.name, i, err, r)
+			}
+		}
+	}
+}
+
 // TestBodyFails: a body that cannot be opened, or is shorter than its record says, is an error, and
 // nothing of the page is in the file.
 func TestBodyFails(t *testing.T) {

@@ -101,20 +101,22 @@ func (h Header) Date() (time.Time, error) {
 func FormatDate(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.999999999Z") }
 
 // Digest returns the digest of bytes as other tools expect it, SHA-1 in base 32.
-func Digest(parts ...[]byte) string {
-	h := sha1.New()
-	for _, b := range parts {
-		h.Write(b)
-	}
-	return DigestOf(h.Sum(nil))
-}
+func Digest(b []byte) string { return DigestOf(sha1.Sum(b)) }
 
 // DigestOf returns a SHA-1 that was computed already, as [Digest] writes it.
-func DigestOf(sum []byte) string { return "sha1:" + base32.StdEncoding.EncodeToString(sum) }
+func DigestOf(sum [sha1.Size]byte) string {
+	return string(base32.StdEncoding.AppendEncode(append(make([]byte, 0, 64), "sha1:"...), sum[:]))
+}
 
 // IDOf returns bytes as a UUID of a version, in the form of WARC-Record-ID.
 func IDOf(b [16]byte, version byte) string {
 	b[6], b[8] = b[6]&0x0f|version<<4, b[8]&0x3f|0x80
-	s := hex.EncodeToString(b[:])
-	return "<urn:uuid:" + s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:] + ">"
+	s := append(make([]byte, 0, 64), "<urn:uuid:"...)
+	from := 0
+	for _, to := range [...]int{4, 6, 8, 10, 16} {
+		s = append(hex.AppendEncode(s, b[from:to]), '-')
+		from = to
+	}
+	s[len(s)-1] = '>'
+	return string(s)
 }

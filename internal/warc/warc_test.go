@@ -41,7 +41,7 @@ func write(t *testing.T, n int, kinds ...Compression) (file []byte, records []wr
 			},
 			block, w.Offset(),
 		}
-		if err := w.Write(r.header, bytes.NewReader(block), int64(len(block)), kinds[i%len(kinds)]); err != nil {
+		if err := w.Write(r.header, block[:len(block)/3], bytes.NewReader(block[len(block)/3:]), int64(len(block)-len(block)/3), kinds[i%len(kinds)]); err != nil {
 			t.Fatal(err)
 		}
 		records = append(records, r)
@@ -142,12 +142,14 @@ func TestRefused(t *testing.T) {
 	var out bytes.Buffer
 	w := NewWriter(&out, 100)
 	for _, h := range []Header{{{"", "x"}}, {{"a b", "x"}}, {{"a:", "x"}}, {{"a", "x\r\ny"}}} {
-		if err := w.Write(h, strings.NewReader("x"), 1, None); !errors.Is(err, ErrFormat) {
+		if err := w.Write(h, nil, strings.NewReader("x"), 1, None); !errors.Is(err, ErrFormat) {
 			t.Errorf("%q: %v", h, err)
 		}
 	}
-	if err := w.Write(nil, strings.NewReader("x"), 2, Fast); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("a short block: %v", err)
+	for _, n := range []int64{0, 1, 3} {
+		if err := w.Write(nil, []byte("xxx"), strings.NewReader("xx"), n, Fast); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("a block of %d bytes that has 2: %v", n, err)
+		}
 	}
 	if w.Offset() != 100 {
 		t.Errorf("the next record begins at %d, want 100", w.Offset())

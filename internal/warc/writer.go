@@ -33,14 +33,16 @@ func NewWriter(w io.Writer, offset int64) *Writer { return &Writer{out: counter{
 // Offset returns where the next record begins.
 func (w *Writer) Offset() int64 { return w.out.n }
 
-// Write appends a record of n bytes that it reads from block. The header gets Content-Length; all
-// else that ISO 28500 asks for is the caller's: type, ID, date. An error is ErrFormat for a field
-// that no line can hold, what block or the writer below return, or io.ErrUnexpectedEOF if block is
-// shorter. After an error a part of the record may be in the writer below, behind Offset.
-func (w *Writer) Write(h Header, block io.Reader, n int64, c Compression) (err error) {
-	if w.head, err = appendHeader(w.head[:0], h, n); err != nil {
+// Write appends a record whose block is start and n bytes of rest, which may be nil for none. The
+// header gets Content-Length; all else that ISO 28500 asks for is the caller's: type, ID, date. It
+// is not kept. An error is ErrFormat for a field that no line can hold, what rest or the writer
+// below return, or io.ErrUnexpectedEOF if rest has less or more than n bytes. After an error a part
+// of the record may be in the writer below, behind Offset.
+func (w *Writer) Write(h Header, start []byte, rest io.Reader, n int64, c Compression) (err error) {
+	if w.head, err = appendHeader(w.head[:0], h, int64(len(start))+n); err != nil {
 		return err
 	}
+	w.head = append(w.head, start...)
 	at := w.out.n
 	defer func() {
 		if err != nil {
@@ -61,17 +63,24 @@ func (w *Writer) Write(h Header, block io.Reader, n int64, c Compression) (err e
 	if _, err := to.Write(w.head); err != nil {
 		return err
 	}
-	switch got, err := io.Copy(to, io.LimitReader(block, n)); {
-	case err != nil:
-		return err
-	case got < n:
-		return fmt.Errorf("warc: %d bytes of %d: %w", got, n, io.ErrUnexpectedEOF)
+	if rest != nil {
+		// Without a limit in between, so that what is in memory is written by one call.
+		got, err := io.Copy(to, rest)
+		if err == nil && got != n {
+			err = fmt.Errorf("warc: %d bytes of %d: %w", got, n, io.ErrUnexpectedEOF)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	if _, err := io.WriteString(to, "\r\n\r\n"); err != nil || member == nil {
+	if _, err := to.Write(recordEnd); err != nil || member == nil {
 		return err
 	}
 	return member.Close()
 }
+
+// recordEnd stands behind each record.
+var recordEnd = []byte("\r\n\r\n")
 
 func reset(z **gzip.Writer, level int, to io.Writer) *gzip.Writer {
 	if *z == nil {
@@ -85,7 +94,7 @@ func reset(z **gzip.Writer, level int, to io.Writer) *gzip.Writer {
 func appendHeader(b []byte, h Header, n int64) ([]byte, error) {
 	b = append(b, "WARC/1.1\r\n"...)
 	for _, f := range h {
-		if f.Name == "" || strings.ContainsAny(f.Name, ":\r\n \t") || strings.ContainsAny(f.Value, "\r\n") {
+		if f.Name == "" || strings.ContainsAny(f.Name, ":\r\n \t") || strings.IndexByte(f.Value, '\r') >= 0 || strings.IndexByte(f.Value, '\n') >= 0 {
 			return b, fmt.Errorf("%w: field %.40q: %.40q", ErrFormat, f.Name, f.Value)
 		}
 		b = append(append(append(b, f.Name...), ": "...), f.Value...)
