@@ -224,7 +224,7 @@ func (p *page) accounting(totals record.Totals, sums *tally) {
 	kept, seen := totals.Counts, sums.counts
 	p.section("Accounting")
 	p.row("", "counters", "scan")
-	p.row("discovered", totals.Seq, sums.records)
+	p.row("discovered", totals.Discovered(), sums.records)
 	for _, line := range []struct {
 		name       string
 		kept, seen int64
@@ -243,7 +243,7 @@ func (p *page) accounting(totals record.Totals, sums *tally) {
 	if sums.damaged > 0 {
 		p.row("records that cannot be read", none, sums.damaged)
 	}
-	p.row("discovered = sum of the states: " + verdict(int64(totals.Seq) == kept.Records() && sums.records == seen.Records()))
+	p.row("discovered = sum of the states: " + verdict(totals.Discovered() == kept.Records() && sums.records == seen.Records()))
 	p.row("counters = scan: " + verdict(sums.agrees(totals) == nil))
 }
 

@@ -129,7 +129,7 @@ func (t *tally) agrees(totals record.Totals) error {
 	case t.damaged > 0:
 		return fmt.Errorf("%w: %d of %d records cannot be read and are in no list (crawler check names them)",
 			record.ErrDamaged, t.damaged, t.damaged+t.records)
-	case kept != seen || int64(totals.Seq) != t.records || totals.Bytes != t.bytes:
+	case kept != seen || totals.Discovered() != t.records || totals.Bytes != t.bytes:
 		return fmt.Errorf("%w: by its counters it has %s, %d of them stored, and a scan finds %d and %d (crawler check says more)",
 			record.ErrDamaged, words.Count(kept.Records(), "record"), kept.Stored, t.records, seen.Stored)
 	}

@@ -15,15 +15,19 @@ func (l *Linker) edges(page extract.Result, url string) []byte {
 	if !l.opts.Edges {
 		return nil
 	}
-	l.stripEdges(page.Edges)
-	return edges.AppendPage(nil, edges.Page{URL: url, Edges: page.Edges})
+	return edges.AppendPage(nil, edges.Page{URL: url, Edges: l.keptEdges(page.Edges)})
 }
 
-// stripEdges replaces the URLs of edges by those that the index knows.
-func (l *Linker) stripEdges(list []edges.Edge) {
-	for i := range list {
-		list[i].To = l.strip.Apply(list[i].To)
+// keptEdges replaces the URLs of edges by those that the index knows, and leaves out what is
+// forgotten. It works in place.
+func (l *Linker) keptEdges(list []edges.Edge) []edges.Edge {
+	kept := list[:0]
+	for _, e := range list {
+		if e.To = l.strip.Apply(e.To); !l.isForgotten(e.To) {
+			kept = append(kept, e)
+		}
 	}
+	return kept
 }
 
 // edgesOf returns all references of a stored page, as its folder has it, in page order; with assets
@@ -36,9 +40,7 @@ func (l *Linker) edgesOf(f iut.Facts, body []byte, assets bool) (list []edges.Ed
 	}()
 	opts := l.opts
 	opts.Edges, opts.Assets = true, assets
-	list = extract.Parse(extractFacts(f), body, opts).Edges
-	l.stripEdges(list)
-	return list
+	return l.keptEdges(extract.Parse(extractFacts(f), body, opts).Edges)
 }
 
 // keepEdges opens the file of edges, if this run keeps them.

@@ -34,6 +34,9 @@ func newInspector(tree *iut.Tree, index *storage.Index, linker *Linker, token st
 		Software: "urltree " + Version(),
 		Index:    index, Tree: tree, Form: linker.budgets.form, Limits: linker.limits,
 		Scope: func(url string) (reason, rule string) {
+			if linker.isForgotten(url) {
+				return record.Forgotten, "it is forgotten; crawler forget -undo takes that back"
+			}
 			if len(url) > maxRecord {
 				return "length", fmt.Sprintf("it has more than %d bytes", maxRecord)
 			}

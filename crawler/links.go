@@ -40,6 +40,8 @@ type Linker struct {
 	scope   *scope.Scope
 	limits  storage.Limits
 	budgets Budgets
+	// forgotten is what is kept out of the tree; nil: nothing is.
+	forgotten *iut.Forgotten
 
 	readers sync.Pool // of *reader
 
@@ -146,6 +148,9 @@ func (l *Linker) admit(r *reader, page extract.Result, f iut.Facts, known func(u
 
 // reject returns the reason why a URL gets no record, or "".
 func (l *Linker) reject(url string) string {
+	if l.isForgotten(url) {
+		return record.Forgotten
+	}
 	if len(url) > maxRecord {
 		return "length"
 	}
@@ -155,6 +160,8 @@ func (l *Linker) reject(url string) string {
 // hold returns the reason why a pending row is not asked in this run, or "".
 func (l *Linker) hold(row *record.Row) string {
 	switch {
+	case l.isForgotten(row.URL):
+		return record.Forgotten
 	case row.Source == record.Seed:
 		return ""
 	case l.limits.TooDeep(row.Depth):
@@ -164,6 +171,9 @@ func (l *Linker) hold(row *record.Row) string {
 	}
 	return l.budgets.form(row.URL)
 }
+
+// isForgotten reports whether a URL is kept out of the tree.
+func (l *Linker) isForgotten(url string) bool { return l.found(l.forgotten.Has(url)) }
 
 func (l *Linker) count(rejected map[string]int) {
 	if len(rejected) == 0 {
@@ -248,7 +258,9 @@ func NewLinker(f iut.Format) (*Linker, error) {
 			*list.to = append(*list.to, re)
 		}
 	}
-	return o.linker(), nil
+	linker := o.linker()
+	linker.forgotten = f.Forgotten
+	return linker, nil
 }
 
 // optionChanges names the options that differ, with both values.

@@ -61,6 +61,7 @@ func (e *engine) openTree(context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	e.rules.linker.forgotten = e.store.tree.Format().Forgotten
 	return e.keep()
 }
 
@@ -223,6 +224,7 @@ func (e *engine) makeClient(context.Context) error {
 		Source: e.source(), Wire: e.store.tree.Format().Store == iut.StoreWARC, All: e.opts.WARC.All && e.store.tree.Format().Store == iut.StoreWARC,
 	})
 	e.rules.robots = newRobotsCache(e.store.index, robots.Token(e.opts.UserAgent), uint32(e.opts.Retries)+1, e.begun.run.Start)
+	e.rules.robots.forgotten = e.rules.linker.isForgotten
 	return nil
 }
 

@@ -298,6 +298,11 @@ func (c *crawler) redirect(item *iut.Item, res *fetch.Response) {
 		return
 	}
 	item.State, item.Answer = record.Redirected, answerOf(res)
+	if c.rules.linker.isForgotten(target) {
+		c.rules.linker.count(map[string]int{record.Forgotten: 1})
+		item.Reason = record.Forgotten // and it is not named
+		return
+	}
 	item.Outcome.Page.HeaderLinks = target
 	seed := row.Source == record.Seed && len(target) <= maxRecord
 	var areas []string

@@ -32,6 +32,8 @@ type robotsCache struct {
 	since int64  // Unix seconds when this run began
 	// found is called with the Crawl-delay of a host, 0 for none.
 	found func(host string, delay time.Duration)
+	// forgotten reports whether a URL is kept out of the tree.
+	forgotten func(url string) bool
 
 	mu      sync.Mutex
 	origins map[string]*robotsEntry // guarded by mu
@@ -59,7 +61,9 @@ func answered(status uint16) bool {
 }
 
 func newRobotsCache(index *storage.Index, token string, tries uint32, since int64) *robotsCache {
-	return &robotsCache{index: index, token: token, tries: tries, since: since, origins: map[string]*robotsEntry{}}
+	return &robotsCache{
+		index: index, token: token, tries: tries, since: since, origins: map[string]*robotsEntry{}, forgotten: func(string) bool { return false },
+	}
 }
 
 // need reports whether robots.txt has to be asked for before any URL of the origin.
@@ -224,7 +228,8 @@ func (c *robotsCache) learn(of *record.Row, known bool, r *reply) (a robotsAnswe
 		a.host.Took, a.host.RetryAfter = r.res.First, r.res.RetryAfter
 		switch {
 		case r.res.Status >= 300 && r.res.Status < 400:
-			if a.next = resolve(of.URL, r.res.Location); a.next != "" && len(a.next) <= maxRecord && of.Hops < robotsHops {
+			a.next = resolve(of.URL, r.res.Location)
+			if a.next != "" && len(a.next) <= maxRecord && of.Hops < robotsHops && !c.forgotten(a.next) {
 				return a
 			}
 			row.Status, a.next = http.StatusNotFound, "" // as good as missing

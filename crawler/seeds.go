@@ -139,7 +139,12 @@ func (e *engine) addSeedList(ctx context.Context, seeds iter.Seq2[string, error]
 	list := e.store.tree.SeedList()
 	defer list.Close()
 	var part []string
-	size := 0
+	size, forgotten := 0, 0
+	defer func() {
+		if forgotten > 0 {
+			e.opts.Log.Warn("skipped seeds that are forgotten; crawler forget -undo takes that back", "seeds", forgotten)
+		}
+	}()
 	add := func() error {
 		if len(e.opts.logins) > e.seeds.keptLogins {
 			if err := e.keep(); err != nil {
@@ -160,6 +165,10 @@ func (e *engine) addSeedList(ctx context.Context, seeds iter.Seq2[string, error]
 			return err
 		}
 		url = e.opts.Strip.Apply(url)
+		if e.rules.linker.isForgotten(url) {
+			forgotten++
+			continue
+		}
 		if len(e.seeds.given) < mostGiven {
 			e.seeds.given = append(e.seeds.given, url)
 		}

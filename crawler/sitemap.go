@@ -42,11 +42,14 @@ func (l *Linker) namedSitemaps(origin string, rules *robots.Rules, mostURL int) 
 		return nil
 	}
 	for _, ref := range rules.Sitemaps {
-		if url, err := base.Resolve(weburl.EscapeBytes(ref)); err == nil && len(url) <= mostURL {
+		if url, err := base.Resolve(weburl.EscapeBytes(ref)); err == nil && len(url) <= mostURL && !l.isForgotten(url) {
 			list = append(list, record.Link{Kind: record.SitemapRow, URL: url, Depth: 1, Source: from})
 		}
 	}
-	return append(list, record.Link{Kind: record.SitemapRow, URL: origin + "/sitemap.xml", Depth: 1})
+	if usual := origin + "/sitemap.xml"; !l.isForgotten(usual) {
+		list = append(list, record.Link{Kind: record.SitemapRow, URL: usual, Depth: 1})
+	}
+	return list
 }
 
 // nameSitemaps names the sitemaps of all origins that have an answer and belong to the crawl, and
@@ -133,6 +136,8 @@ func (c *crawler) redirectSitemap(item *iut.Item, res *fetch.Response) {
 		item.Fail("redirect-location")
 	case row.Hops >= sitemapHops || target == row.URL:
 		item.Fail("redirect-loop")
+	case c.rules.linker.isForgotten(target):
+		item.Fail(record.Forgotten)
 	default:
 		item.State, item.Reason = record.Read, "redirect"
 		item.Links = []record.Link{{Kind: record.SitemapRow, URL: target, Depth: row.Depth, Hops: row.Hops + 1, Source: row.URL}}
@@ -206,6 +211,8 @@ func (s *sitemapReading) take(loc string) {
 	linker := s.crawler.rules.linker
 	switch {
 	case s.deepest(), s.kind == sitemap.Index && len(loc) > s.crawler.opts.MaxURL:
+	case s.kind == sitemap.Index && linker.isForgotten(loc):
+		s.Outcome.Cut++
 	case s.kind == sitemap.Index && record.Host(loc) != s.host && !linker.scope.HasHost(loc):
 		s.Outcome.Cut++
 	case s.kind == sitemap.Index:

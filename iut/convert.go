@@ -122,7 +122,7 @@ func (c *Conversion) read(at Facts) (p *Page, temp *TempFile, err error) {
 		p.Facts, p.Body, err = c.tree.Load(at)
 		return p, nil, err
 	}
-	if p.Facts, err = c.tree.pages.facts(at, true); err != nil {
+	if p.Facts, err = c.tree.facts(at, true); err != nil {
 		return p, nil, err
 	}
 	if d, ok := c.tree.pages.(*folders); ok {
@@ -256,7 +256,7 @@ func (d *folders) clear(each func() error) error {
 	}
 	for _, e := range entries {
 		if e.Type.IsDir() && strings.HasPrefix(e.Name, "pr-") {
-			if err := d.clearFolder(e.Name, each); err != nil {
+			if err := d.clearFolder(e.Name, nil, each); err != nil {
 				return err
 			}
 		}
@@ -264,7 +264,9 @@ func (d *folders) clear(each func() error) error {
 	return nil
 }
 
-func (d *folders) clearFolder(rel string, each func() error) error {
+// clearFolder removes the pages of a folder and below it, and the folders that are empty then. With
+// gone it removes those alone that gone reports, and their damaged files.
+func (d *folders) clearFolder(rel string, gone func(url string) (bool, error), each func() error) error {
 	if _, _, isFolder := decodePath(rel); !isFolder && !isOverlong(rel) {
 		return nil
 	}
@@ -276,10 +278,22 @@ func (d *folders) clearFolder(rel string, each func() error) error {
 	isPage := err == nil || isOverlong(rel)
 	found := false
 	for _, e := range entries {
-		found = found || e.Name == contentName || e.Name == sourceName
+		name := e.Name
+		if gone != nil {
+			name = strings.TrimSuffix(name, damagedSuffix)
+		}
+		found = found || name == contentName || name == sourceName
+	}
+	if isPage && found && gone != nil {
+		if url == "" {
+			url, _, _ = d.status(rel, "")
+		}
+		if found, err = gone(url); err != nil {
+			return err
+		}
 	}
 	if isPage && found {
-		if err := d.clearPage(rel, url); err != nil {
+		if err := d.clearPage(rel, url, gone != nil); err != nil {
 			return err
 		}
 		if err := each(); err != nil {
@@ -290,7 +304,7 @@ func (d *folders) clearFolder(rel string, each func() error) error {
 		if !e.Type.IsDir() {
 			continue
 		}
-		if err := d.clearFolder(rel+"/"+e.Name, each); err != nil {
+		if err := d.clearFolder(rel+"/"+e.Name, gone, each); err != nil {
 			return err
 		}
 	}
@@ -298,7 +312,8 @@ func (d *folders) clearFolder(rel string, each func() error) error {
 }
 
 // clearPage removes the files of a page, be it torn: after a power cut either may be there alone.
-func (d *folders) clearPage(rel, url string) error {
+// With damaged those go as well that were kept as damaged.
+func (d *folders) clearPage(rel, url string, damaged bool) error {
 	_, st, _ := d.status(rel, url)
 	switch {
 	case errors.Is(st.Err, ErrDisk):
@@ -306,7 +321,11 @@ func (d *folders) clearPage(rel, url string) error {
 	case st.Kind == PageDefect:
 		return nil
 	}
-	for _, base := range []string{sourceName, contentName} {
+	names := []string{sourceName, contentName}
+	if damaged {
+		names = append(names, sourceName+damagedSuffix, contentName+damagedSuffix)
+	}
+	for _, base := range names {
 		name := path.Join(rel, base)
 		e, err := d.fs.Stat(name)
 		if err == nil && e.Type == 0 {

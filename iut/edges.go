@@ -75,6 +75,60 @@ func (r reader) Read(b []byte) (int, error) {
 	return n, err
 }
 
+const edgesNewName = "edges.new"
+
+// RewriteEdges writes the file of edges anew: of what counts of it the pages for which keep returns
+// true, as keep leaves them. It returns what counts of the new file, which is durable. A kill
+// leaves the old file or the new one. Errors are those of ReadEdges and of keep; then nothing has
+// changed.
+func (t *Tree) RewriteEdges(kept record.Edges, keep func(*edges.Page) (bool, error)) (now record.Edges, err error) {
+	if err := t.writable(); err != nil {
+		return now, err
+	}
+	f, err := t.fs.Open(edgesNewName, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
+	if err != nil {
+		return now, DiskError("write edges", err)
+	}
+	w, err := edges.NewWriter(f, 0)
+	if err != nil {
+		return now, errors.Join(DiskError("write edges", err), f.Close())
+	}
+	now.Assets = kept.Assets
+	var entry []byte
+	_, _, err = t.ReadEdges(kept.End, func(p edges.Page) error {
+		yes, err := keep(&p)
+		if err != nil || !yes {
+			return err
+		}
+		now.Pages++
+		entry = edges.AppendPage(entry[:0], p)
+		return DiskError("write edges", w.Append(entry))
+	})
+	if err == nil {
+		if now.End, err = w.Flush(); err == nil {
+			err = f.Sync()
+		}
+		err = DiskError("write edges", err)
+	}
+	if err = errors.Join(err, DiskError("write edges", w.Close())); err != nil {
+		return now, errors.Join(err, DiskError("remove edges", t.fs.Remove(edgesNewName)))
+	}
+	if err = t.fs.Rename(edgesNewName, edgesName); err == nil {
+		err = t.fs.SyncDir(".")
+	}
+	return now, DiskError("write edges", err)
+}
+
+// RemoveEdges removes the file of edges, of which nothing may count any more.
+func (t *Tree) RemoveEdges() error {
+	for _, name := range []string{edgesName, edgesNewName} {
+		if err := t.fs.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return DiskError("remove edges", err)
+		}
+	}
+	return DiskError("remove edges", t.fs.SyncDir("."))
+}
+
 // EdgesSize returns the length of the file of edges, 0 if there is none. The error is [ErrDisk].
 func (t *Tree) EdgesSize() (int64, error) {
 	e, err := t.fs.Stat(edgesName)

@@ -43,6 +43,11 @@ type Format struct {
 	Sync  string // how the latest run synced, see [Disk.SyncMode]
 	// Converting is the store that pages are being brought into, see [Conversion]; "": none.
 	Converting string
+	// Forgetting says that what is to be forgotten may still be in the tree, see [Tree.Forget].
+	Forgetting bool
+	// Forgotten is what is kept out of the tree. It stands in a file of its own, and is set by
+	// [Tree.Format] alone; nil: nothing is.
+	Forgotten *Forgotten
 }
 
 // An Identity is fixed when the tree is made, but for Store, which a [Conversion] changes.
@@ -97,12 +102,15 @@ type Budgets struct {
 // A field is a line of FORMAT, or several of a list.
 type field struct {
 	key   string
-	value any // *optional, *string, *bool, *int, *int64 or *[]string; nil: the key is a comment
+	value any // *optional, *mark, *string, *bool, *int, *int64 or *[]string; nil: the key is a comment
 	since int // version of FORMAT that brought it
 }
 
 // An optional is a value without a line in FORMAT if it is empty: a store.
 type optional string
+
+// A mark is a bool without a line in FORMAT if it is false.
+type mark bool
 
 // fields returns those of f in the order of the file. One that is always there comes last, so that
 // no part of a file is a file.
@@ -116,6 +124,7 @@ func (f *Format) fields() []field {
 		{"escape-capitals", &f.FoldCase, 0},
 		{"store", (*optional)(&f.Store), 4},
 		{"converting", (*optional)(&f.Converting), 4},
+		{"forgetting", (*mark)(&f.Forgetting), 4},
 		{"# Given to the command, for later runs: see crawler options.", nil, 4},
 		{"option", &f.Kept.Options, 4},
 		{"secret", &f.Kept.Secrets, 4},
@@ -155,6 +164,10 @@ func (f *Format) appendVersion(b []byte, version int) []byte {
 		case *optional:
 			if *v != "" {
 				b = appendText(b, field.key, string(*v))
+			}
+		case *mark:
+			if *v {
+				b = appendText(b, field.key, "yes")
 			}
 		case *string:
 			b = appendText(b, field.key, *v)
@@ -237,6 +250,8 @@ func (f *Format) set(key, value string) (err error) {
 			if *v = optional(value); value != StoreWARC && (value != StoreFolders || key == "store") {
 				return fmt.Errorf("this program does not know the store %q", value)
 			}
+		case *mark:
+			*v = value == "yes"
 		case *string:
 			*v = value
 		case *bool:

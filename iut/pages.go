@@ -92,7 +92,7 @@ func (t *Tree) KeepAnswer(p *Page) (record.Extent, error) {
 // Extent. One without an Extent is looked for among the pages of earlier runs of which the index
 // does not know, see Recover.
 func (t *Tree) Load(at Facts) (Facts, []byte, error) {
-	f, err := t.pages.facts(at, false)
+	f, err := t.facts(at, false)
 	if err != nil {
 		return f, nil, err
 	}
@@ -114,6 +114,15 @@ func (t *Tree) Load(at Facts) (Facts, []byte, error) {
 	return f, body, nil
 }
 
+// facts returns the facts of a page, without a source that is forgotten: a segment may have it yet.
+func (t *Tree) facts(at Facts, verify bool) (Facts, error) {
+	f, err := t.pages.facts(at, verify)
+	if err == nil {
+		f.Source, err = t.Forgotten().Source(f.Source)
+	}
+	return f, err
+}
+
 // Content opens the content of a page. Errors, of the reader as well, are those of Load; the
 // SHA-256 is not compared.
 func (t *Tree) Content(at Facts) (io.ReadCloser, error) { return t.pages.content(at) }
@@ -126,7 +135,7 @@ func (t *Tree) Answer(at Facts) (io.ReadCloser, *Answer, error) { return t.pages
 // Complete reports whether a page is complete; with verify the SHA-256 is compared too. A page
 // that is not there or torn is no error. Errors are [ErrPath] and [ErrDisk].
 func (t *Tree) Complete(at Facts, verify bool) (Facts, bool, error) {
-	f, err := t.pages.facts(at, verify)
+	f, err := t.facts(at, verify)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrTorn) {
 		return f, false, nil
 	}
@@ -189,5 +198,20 @@ func (t *Tree) Where(at Facts) (string, error) { return t.pages.where(at) }
 //
 // The url is empty for foreign files, and where only the page could tell it and cannot: for a torn
 // page in an ov- folder or in a segment. An error of fn ends the walk and is returned; other errors
-// are [ErrDisk]. Memory is bounded. Files in the root itself are not looked at.
-func (t *Tree) Walk(fn WalkFunc) error { return t.pages.walk(fn) }
+// are [ErrDisk]. Memory is bounded. Files in the root itself are not looked at, and pages that are
+// forgotten are passed over.
+func (t *Tree) Walk(fn WalkFunc) error {
+	list := t.Forgotten()
+	if list.Empty() {
+		return t.pages.walk(fn)
+	}
+	return t.pages.walk(func(url, rel string, st PageStatus, f Facts) error {
+		gone, err := list.Has(url)
+		if err == nil && !gone {
+			if f.Source, err = list.Source(f.Source); err == nil {
+				err = fn(url, rel, st, f)
+			}
+		}
+		return err
+	})
+}

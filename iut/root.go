@@ -22,7 +22,7 @@ func checkRoot(root string) error {
 	for _, want := range []struct {
 		name   string
 		folder bool
-	}{{formatName, false}, {lockName, false}, {seedsName, false}, {edgesName, false}, {tempFolder, true}, {segmentFolder, true}} {
+	}{{formatName, false}, {lockName, false}, {seedsName, false}, {forgottenName, false}, {edgesName, false}, {tempFolder, true}, {segmentFolder, true}} {
 		info, err := os.Lstat(filepath.Join(root, want.name))
 		switch {
 		case errors.Is(err, fs.ErrNotExist):

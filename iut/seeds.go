@@ -2,6 +2,7 @@ package iut
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -190,6 +191,44 @@ func (r *seedReader) next() ([]byte, error) {
 		}
 		return part[:len(part)-1], nil
 	}
+}
+
+const seedsNewName = "seeds.txt.new"
+
+// RemoveSeeds takes the lines out of seeds.txt for which gone returns true, and returns how many.
+// What the index has taken in of the file does not agree with it any more then. It is durable when
+// RemoveSeeds returns; a kill leaves the old file or the new one. Errors are those of gone, and
+// [ErrDisk].
+func (t *Tree) RemoveSeeds(ctx context.Context, gone func(url string) (bool, error)) (removed int64, err error) {
+	if err := t.writable(); err != nil {
+		return 0, err
+	}
+	file, err := t.fs.Open(seedsNewName, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
+	if err != nil {
+		return 0, DiskError("write seeds", err)
+	}
+	out := bufio.NewWriterSize(file, 64<<10)
+	err = t.Seeds(SeedMark{}, func(url string, _ SeedMark) error {
+		yes, err := gone(url)
+		if yes {
+			removed++
+		} else if err == nil {
+			_, err = out.WriteString(url + "\n")
+			err = DiskError("write seeds", err)
+		}
+		return cmp.Or(err, context.Cause(ctx))
+	})
+	if err == nil {
+		err = DiskError("write seeds", errors.Join(out.Flush(), file.Sync()))
+	}
+	err = errors.Join(err, DiskError("write seeds", file.Close()))
+	if err != nil || removed == 0 {
+		return 0, errors.Join(err, DiskError("write seeds", t.fs.Remove(seedsNewName)))
+	}
+	if err = t.fs.Rename(seedsNewName, seedsName); err == nil {
+		err = t.fs.SyncDir(".")
+	}
+	return removed, DiskError("write seeds", err)
 }
 
 // cutSeeds cuts off a last line that has no end: an append that was killed.

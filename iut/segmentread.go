@@ -309,7 +309,7 @@ func (t *Tree) Recover(c Committed) error {
 		name := cmp.Or(s.names[number], fmt.Sprintf("segment %d", number))
 		return fmt.Errorf("%w: %s has %d bytes, the index knows of pages up to %d", record.ErrDamaged, name, short[number], c.Ends[number])
 	}
-	return s.recover(c)
+	return s.recover(c, t.Forgotten())
 }
 
 // Short returns the size of each segment that is shorter than its committed part. The error is
@@ -341,8 +341,8 @@ func (s *segments) short(ends map[uint32]int64) (map[uint32]int64, error) {
 }
 
 // recover is Recover. The next sync covers each segment that has pages which no commit covers: one
-// that is adopted may name a body in another segment.
-func (s *segments) recover(c Committed) error {
+// that is adopted may name a body in another segment. What is forgotten is not found.
+func (s *segments) recover(c Committed, forgotten *Forgotten) error {
 	clear(s.dirty)
 	for number, name := range s.names {
 		committed := c.Ends[number]
@@ -351,6 +351,9 @@ func (s *segments) recover(c Committed) error {
 			from = min(from, at)
 		}
 		end, err := s.scan(number, from, func(f Facts) error {
+			if gone, err := forgotten.Has(f.URL); gone || err != nil {
+				return err
+			}
 			if f.Extent.Offset >= committed || !c.Has(f.URL, f.Extent) {
 				s.loose[f.URL], s.dirty[name] = f, true
 				s.waiting[number] = append(s.waiting[number], f.Extent.Offset)

@@ -4,6 +4,7 @@
 //	  LOCK                           one process may write; holds its pid
 //	  FORMAT                         rules the tree was made by, options of the latest run
 //	  seeds.txt                      every seed of every run, one URL per line
+//	  forgotten.txt                  what is kept out of the tree, see [Forgotten]
 //	  index.db, ctl.sock             see packages storage, internal/ctl
 //	  edges                          the link graph, with -edges: see package internal/edges
 //	  rank                           after crawler rank: see package internal/rank
@@ -86,6 +87,9 @@ type Options struct {
 	// Converting accepts a tree whose [Conversion] has not ended. Without it such a tree can only be
 	// read.
 	Converting bool
+	// Forgetting accepts a tree from which not all is removed yet that is to be forgotten, see
+	// [Tree.Forget]. Without it such a tree can only be read.
+	Forgetting bool
 }
 
 // A Tree is an open tree. All methods may be called at the same time, but Close at the end.
@@ -105,6 +109,8 @@ type Tree struct {
 
 	mu     sync.Mutex
 	format Format // guarded by mu; Identity never changes, but by a Conversion
+	// forgotten is what forgotten.txt says; guarded by mu, nil: there is none.
+	forgotten *Forgotten
 
 	syncMu  sync.Mutex
 	syncErr error // guarded by syncMu; the first failed sync, which no later one can make good
@@ -119,9 +125,9 @@ type Tree struct {
 //
 // With root "" there is no LOCK, and the tree is in opts.FS alone.
 //
-// The errors are [ErrBusy], [ErrFormat], [ErrOlder], [ErrConverting], [ErrIdentity], [ErrTree] and
-// [ErrDisk], fs.ErrNotExist if there is no tree and no Identity to make one, and those of the
-// system for a root that is no folder.
+// The errors are [ErrBusy], [ErrFormat], [ErrOlder], [ErrConverting], [ErrForgetting],
+// [ErrIdentity], [ErrTree] and [ErrDisk], fs.ErrNotExist if there is no tree and no Identity to
+// make one, and those of the system for a root that is no folder.
 func Open(root string, opts Options) (*Tree, error) {
 	t := &Tree{root: root, fs: opts.FS, readOnly: opts.ReadOnly, upgrade: opts.Upgrade && !opts.ReadOnly, segments: opts.Segments}
 	if err := t.open(opts); err != nil {
@@ -140,6 +146,9 @@ func (t *Tree) open(opts Options) (err error) {
 		return err
 	}
 	if err := t.openFormat(opts, create); err != nil {
+		return err
+	}
+	if err := t.openForgotten(); err != nil {
 		return err
 	}
 	t.paths = Mapping{FoldCase: t.format.FoldCase}
@@ -217,6 +226,7 @@ func (t *Tree) Close() (err error) {
 		if t.pages != nil {
 			err = t.pages.close()
 		}
+		err = errors.Join(err, t.Forgotten().Close())
 		if t.disk != nil {
 			err = errors.Join(err, t.disk.Close())
 		}
@@ -234,7 +244,11 @@ func (t *Tree) Root() string { return t.root }
 func (t *Tree) Format() Format {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.format
+	format := t.format
+	if format.Forgotten = t.forgotten; format.Forgotten.Empty() {
+		format.Forgotten = nil
+	}
+	return format
 }
 
 // Path returns the folder of a URL, below the root, see [Mapping]. The error is [ErrPath].
@@ -292,6 +306,9 @@ func (t *Tree) openFormat(opts Options, create bool) error {
 	}
 	if format.Converting != "" && !t.readOnly && !opts.Converting {
 		return fmt.Errorf("%w of %s", ErrConverting, t.root)
+	}
+	if format.Forgetting && !t.readOnly && !opts.Forgetting {
+		return fmt.Errorf("%w of %s", ErrForgetting, t.root)
 	}
 	if !t.readOnly {
 		if err := t.emptyTemp(); err != nil {

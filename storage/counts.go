@@ -67,7 +67,12 @@ func (g *counting) write(w *writer, diffs map[string]*record.Counts) {
 			w.fail(err)
 			return
 		}
-		if sum = sum.Plus(*diff, 1); !row && sum.Records() < record.CountedFrom {
+		switch sum = sum.Plus(*diff, 1); {
+		case sum.Records() >= record.CountedFrom:
+		case row: // records were removed; what is below may have rows as well
+			puts.Delete(key)
+			continue
+		default:
 			small = name + g.suffix
 			continue
 		}

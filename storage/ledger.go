@@ -18,6 +18,7 @@ type ledger struct {
 	hosts   map[string]*hostChange
 	domains map[string]*domainChange
 	used    map[place]*int64 // URLs that count towards a budget, where asked
+	forgets bool             // a host that has nothing left loses its row
 }
 
 // A hostChange is what a transaction knows of a host and is about to change.
@@ -181,6 +182,13 @@ func (g *ledger) write(run uint32) {
 				d.hosts++
 			}
 		}
+		if g.forgets && h.Counts == (record.Counts{}) && h.Sitemaps == 0 {
+			if d := g.domain(name); d != nil {
+				d.hosts -= h.Counted
+			}
+			hosts.Delete([]byte(name))
+			continue
+		}
 		hosts.Put([]byte(name), h.Append(nil))
 	}
 	var domains boltfile.Puts
@@ -189,6 +197,10 @@ func (g *ledger) write(run uint32) {
 			continue
 		}
 		row := record.DomainRow{Hosts: d.row.Hosts + d.hosts, Held: d.row.Held + d.held}
+		if row == (record.DomainRow{}) {
+			domains.Delete([]byte(name))
+			continue
+		}
 		domains.Put([]byte(name), row.Append(nil, []byte(name)))
 	}
 	g.w.write(record.BucketHost, hosts)

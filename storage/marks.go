@@ -30,6 +30,9 @@ func (g Marks) remove(key []byte) error {
 // that belong to the crawl only now, and no record.
 func (g Marks) NeedsRelink() (bool, error) { return g.x.file.Has(record.BucketSys, record.KeyRelink) }
 
+// Relink has the next run parse all stored pages again: links that were rejected may belong now.
+func (g Marks) Relink() error { return g.put(record.KeyRelink, record.Seal(nil, record.KeyRelink)) }
+
 // Relinked says that every stored page has been parsed again.
 func (g Marks) Relinked() error { return g.remove(record.KeyRelink) }
 

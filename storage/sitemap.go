@@ -96,13 +96,17 @@ func (c *change) fullOfSitemaps(host string) bool {
 func (c *change) writeSitemaps() {
 	puts := make(boltfile.Puts, 0, len(c.sitemaps))
 	for url, e := range c.sitemaps {
-		if e.rec == nil || e.old != nil && *e.old == *e.rec {
+		if e.rec == nil && !e.gone || e.old != nil && e.rec != nil && *e.old == *e.rec {
 			continue
 		}
-		puts.Put(e.key, e.rec.AppendSitemap(nil))
 		by := int64(0)
-		if e.rec.State == record.Pending {
-			by++
+		if e.gone {
+			puts.Delete(e.key)
+		} else {
+			puts.Put(e.key, e.rec.AppendSitemap(nil))
+			if e.rec.State == record.Pending {
+				by++
+			}
 		}
 		if e.old != nil && e.old.State == record.Pending {
 			by--

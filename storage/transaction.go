@@ -73,6 +73,7 @@ type entry struct {
 	rec  *record.Record // nil: there is none
 	lost bool           // there was one that cannot be read
 	late bool           // old is in the inbox
+	gone bool           // old is to be removed; rec is nil
 	meta *record.Meta   // to be kept with rec; nil: nothing new
 }
 

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"time"
 
@@ -17,6 +18,11 @@ func (c *change) writeRecords() {
 	// By how much the counts of a folder, and of a path with queries, change.
 	folders, queries := map[string]*record.Counts{}, map[string]*record.Counts{}
 	for _, e := range c.entries {
+		if e.gone {
+			c.remove(e, &urls, &metas, &rows)
+			c.countBelow(e, folders, queries)
+			continue
+		}
 		if e.rec == nil || e.old != nil && *e.old == *e.rec {
 			continue
 		}
@@ -37,17 +43,7 @@ func (c *change) writeRecords() {
 		if waits {
 			continue
 		}
-		var diff record.Counts
-		if e.old != nil && !e.late {
-			diff.Count(e.old, -1)
-		}
-		if diff.Count(e.rec, 1); diff == (record.Counts{}) {
-			continue
-		}
-		record.Parents(e.key, func(folder []byte) { addTo(folders, folder, &diff) })
-		if path := record.PathOf(e.key); path != nil {
-			addTo(queries, path, &diff)
-		}
+		c.countBelow(e, folders, queries)
 	}
 	// Before the records, because it looks at those there are.
 	folderCounts.write(&c.w, folders)
@@ -58,6 +54,37 @@ func (c *change) writeRecords() {
 	// The rows of a host mostly come behind all others of it.
 	c.w.Tx.Bucket(record.BucketPending).FillPercent = 0.8
 	c.w.write(record.BucketPending, rows)
+}
+
+// remove removes a record, and what follows from it.
+func (c *change) remove(e *entry, urls, metas, rows *boltfile.Puts) {
+	urls.Delete(e.key)
+	metas.Delete(e.key)
+	c.looks.shorter[string(e.key)] = false
+	c.edges.lost = c.edges.lost || e.old.State == record.Stored
+	if e.old.State == record.Pending {
+		rows.Delete(c.w.arena.Keep(func(b []byte) []byte { return record.AppendPendingKey(b, &e.old.Row, e.key) }))
+	}
+	c.count(e)
+	c.totals.Forgotten++
+}
+
+// countBelow counts a record that has changed: for the folders that it is in, and for its path.
+func (c *change) countBelow(e *entry, folders, queries map[string]*record.Counts) {
+	var diff record.Counts
+	if e.old != nil && !e.late {
+		diff.Count(e.old, -1)
+	}
+	if e.rec != nil {
+		diff.Count(e.rec, 1)
+	}
+	if diff == (record.Counts{}) {
+		return
+	}
+	record.Parents(e.key, func(folder []byte) { addTo(folders, folder, &diff) })
+	if path := record.PathOf(e.key); path != nil {
+		addTo(queries, path, &diff)
+	}
 }
 
 func (c *change) putRow(e *entry, rows *boltfile.Puts) {
@@ -81,14 +108,17 @@ func (c *change) count(e *entry) {
 		diff.Count(e.old, -1)
 		c.totals.Count(e.old, -1)
 	}
-	diff.Count(e.rec, 1)
-	c.totals.Count(e.rec, 1)
+	if e.rec != nil {
+		diff.Count(e.rec, 1)
+		c.totals.Count(e.rec, 1)
+	}
+	host := record.Host(cmp.Or(e.rec, e.old).URL)
 	if diff != (record.Counts{}) {
-		h := c.ledger.host(record.Host(e.rec.URL))
+		h := c.ledger.host(host)
 		h.counts = h.counts.Plus(diff, 1)
 	}
 	if n := record.HeldByDomain(e.rec) - record.HeldByDomain(e.old); n != 0 {
-		if d := c.ledger.domain(record.Host(e.rec.URL)); d != nil {
+		if d := c.ledger.domain(host); d != nil {
 			d.held += n
 		}
 	}

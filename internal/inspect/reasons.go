@@ -22,6 +22,7 @@ const (
 	unreachable = "The site's robots.txt could not be read, and nothing is asked without it."
 	outside     = "It is outside what -scope allows, seen from the seeds."
 	included    = "No -include pattern matches it."
+	forgotten   = "It is forgotten, or leads to a URL that is (crawler forget)."
 	excluded    = "An -exclude pattern matches it."
 )
 
@@ -63,6 +64,7 @@ var reasons = []reason{
 	{OfRefused, "too-large", "The body is larger than -max-size."},
 	{OfRefused, "length", "The URL is too long."},
 
+	{OfRedirected, record.Forgotten, forgotten},
 	{OfRedirected, "scope", outside},
 	{OfRedirected, "include", included},
 	{OfRedirected, "exclude", excluded},
@@ -71,12 +73,14 @@ var reasons = []reason{
 	{OfSitemap, "damaged", "It ends before its end: what could be read of it counts."},
 	{OfSitemap, "cut", "It is larger than a sitemap may be (50,000 URLs, 50 MiB): the rest was left out."},
 	{OfSitemap, "nesting", "It is an index of sitemaps too deep in other indexes: what it names was left out."},
+	{OfSitemap, record.Forgotten, forgotten},
 	{OfSitemap, "robots-unreachable", unreachable},
 
 	{OfHeld, "depth", "It is more links away from a seed than -max-depth allows."},
 	{OfHeld, "scope", outside},
 	{OfHeld, "include", included},
 	{OfHeld, "exclude", excluded},
+	{OfHeld, record.Forgotten, forgotten},
 	{OfHeld, "not-allowed", "The program that crawls does not allow it (Options.Allow)."},
 	{OfHeld, "budget-domain", "Its domain has as many hosts as -budget-domain allows."},
 	{OfHeld, "budget-host", "Its host has as many URLs as -budget-host allows."},

@@ -151,6 +151,9 @@ func (c *checker) seeds(ctx context.Context) error {
 			c.fault("seeds.txt: %.80q is no URL", url)
 			return nil
 		}
+		if gone, err := c.tree.Forgotten().Has(url); gone || err != nil {
+			return err
+		}
 		switch _, err := c.index.Record(url); {
 		case errors.Is(err, storage.ErrNotFound):
 			c.report.Seeds++
@@ -194,6 +197,9 @@ func (c *checker) pages(ctx context.Context) error {
 		case err != nil:
 			c.fault("%s: the index calls it stored, its folder does not hold it: %v", r.URL, err)
 			return nil
+		}
+		if r.Source == record.Forgotten {
+			f.Source = r.Source // a segment has the old one, which may not be forgotten any more
 		}
 		if folder, kept := f.AppendLine(nil), iut.FactsOf(&r).AppendLine(nil); !bytes.Equal(folder, kept) {
 			c.fault("%s: index and folder differ\n  index:  %s  folder: %s", r.URL, kept, folder)

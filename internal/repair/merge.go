@@ -46,7 +46,8 @@ func orSilent(tell Tell) Tell {
 //
 // A tree whose pages are being brought into another store, see [Convert], is merged only if its
 // index is missing or damaged, from the store that FORMAT names; else the error is
-// iut.ErrConverting.
+// iut.ErrConverting. Likewise iut.ErrForgetting for one from which not all is removed yet that is
+// to be forgotten, see [Forget].
 //
 // A tree of the version before is upgraded first, see [storage.Upgrade] and [iut.Options].
 //
@@ -62,7 +63,7 @@ func Merge(ctx context.Context, o MergeOptions) (report Report, err error) {
 	if o.NoSync {
 		mode = iut.SyncNone
 	}
-	tree, err := iut.Open(o.Root, iut.Options{Sync: mode, Upgrade: true, Converting: true})
+	tree, err := iut.Open(o.Root, iut.Options{Sync: mode, Upgrade: true, Converting: true, Forgetting: true})
 	if err != nil {
 		return report, err
 	}
@@ -107,6 +108,9 @@ func (o *MergeOptions) index(ctx context.Context, tree *iut.Tree, path string, p
 	}
 	if err == nil && tree.Format().Converting != "" {
 		return Report{}, fmt.Errorf("%w of %s", iut.ErrConverting, o.Root)
+	}
+	if err == nil && tree.Format().Forgetting {
+		return Report{}, fmt.Errorf("%w of %s", iut.ErrForgetting, o.Root)
 	}
 	if err == nil {
 		report, err := o.into(ctx, tree, path, opts, p)

@@ -41,6 +41,7 @@ func EnterSeeds(ctx context.Context, tree *iut.Tree, index *storage.Index, p Par
 	if err != nil && !errors.Is(err, record.ErrCorrupt) {
 		return 0, false, iut.DiskError("seeds", err)
 	}
+	forgotten := tree.Forgotten()
 	known := seeds // as the index has them; in seeds are those of links, too
 	var links []record.Link
 	bytes := 0 // of their URLs
@@ -56,10 +57,15 @@ func EnterSeeds(ctx context.Context, tree *iut.Tree, index *storage.Index, p Par
 	enter := func() error {
 		mark := iut.SeedMark{Bytes: seeds.Bytes, Sum: seeds.Sum}
 		return tree.Seeds(mark, func(line string, mark iut.SeedMark) error {
-			if isSeed(tree, line) {
+			gone, err := forgotten.Has(line) // a person may have written it there
+			switch {
+			case err != nil:
+				return err
+			case gone:
+			case isSeed(tree, line):
 				links = append(links, record.Link{URL: line, Source: record.Seed, Areas: p.Areas(line)})
 				bytes += len(line)
-			} else {
+			default:
 				log.Warn("skipped a line of seeds.txt: not a URL", "line", fmt.Sprintf("%.80q", line))
 			}
 			seeds.Bytes, seeds.Sum = mark.Bytes, mark.Sum

@@ -17,7 +17,11 @@ type Totals struct {
 	Sitemaps              int64  // that are to be read
 	Cut                   int64  // links that got no record, over MaxHeld of the limits
 	Seq                   uint64 // the last number of discovery given out
+	Forgotten             int64  // records that were removed
 }
+
+// Discovered numbers the URLs that were given a number of discovery and not forgotten.
+func (t *Totals) Discovered() int64 { return int64(t.Seq) - t.Forgotten }
 
 // Pending sums the three ranges.
 func (c Counts) Pending() int64 { return c.Now + c.Later + c.Held }
@@ -138,7 +142,8 @@ func (t *Totals) Append(b, key []byte) []byte {
 	b = binary.AppendVarint(b, t.Bytes)
 	b = binary.AppendVarint(b, t.Sitemaps)
 	b = binary.AppendVarint(b, t.Cut)
-	return Seal(binary.AppendUvarint(b, t.Seq), key)
+	b = binary.AppendUvarint(b, t.Seq)
+	return Seal(appendTail(b, []*int64{&t.Forgotten}), key)
 }
 
 // DecodeTotals reads the value of the counters of the index.
@@ -147,6 +152,7 @@ func DecodeTotals(key, v []byte) (Totals, error) {
 	d := unseal(v, key)
 	t.read(&d)
 	t.NewStored, t.NewPending, t.Bytes, t.Sitemaps, t.Cut, t.Seq = d.varint(), d.varint(), d.varint(), d.varint(), d.varint(), d.uvarint()
+	d.tail([]*int64{&t.Forgotten})
 	return t, d.end("totals", "")
 }
 

@@ -56,6 +56,10 @@ const (
 // Seed is the source of a URL that a person named.
 const Seed = "seed"
 
+// Forgotten is the source of a URL in place of one that has been forgotten, and the reason of a
+// redirect that led to one.
+const Forgotten = "forgotten"
+
 // Duplicate is the reason of a page that was refused because one with the same SHA-256 is stored.
 // Its record keeps the SHA-256.
 const Duplicate = "duplicate"

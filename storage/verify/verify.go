@@ -38,7 +38,7 @@ func Index(ctx context.Context, file *boltfile.File, waiting *inbox.Inbox, kept 
 			return record.Totals{}, err
 		}
 	}
-	v.totals.Seq = kept.Seq
+	v.totals.Seq, v.totals.Forgotten = kept.Seq, kept.Forgotten
 	if kept != v.totals {
 		v.sum("totals: counters %+v, records %+v", kept, v.totals)
 	}

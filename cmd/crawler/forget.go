@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"strings"
+
+	"urltree/crawler"
+	"urltree/crawler/weburl"
+	"urltree/internal/repair"
+	"urltree/internal/words"
+	"urltree/iut"
+	"urltree/storage"
+	"urltree/storage/record"
+)
+
+// forgetCommand removes what a tree has of some URLs, and keeps them out.
+func (c *command) forgetCommand() *subcommand {
+	f := &forgetting{command: c}
+	host := plainFlag("host", text{&f.host}, "forget all URLs of this `HOST`, of any scheme and port")
+	file := plainFlag("url-file", text{&f.file}, "forget the URLs in this `FILE`, read as a seed file; - is standard input")
+	return &subcommand{
+		name: "forget", usage: "remove pages and all that is known of URLs, and keep them out", operand: "[URL-PREFIX]",
+		about: "What ls and export list with the same URL-PREFIX goes: pages, records, seeds, sitemaps, robots.txt answers, edges, and hosts that have nothing left; and no record names it any more as its source. From then on no link, seed, redirect or sitemap brings it back, and nothing asks for it, until -undo. It is done without a question: -dry-run says before what it would remove. " +
+			"Killed or stopped, the same command goes on, also without an argument; until then whatever else would write to the tree refuses. In a tree with -store warc the bytes stay in the WARC files until crawler compact. The list of what is forgotten is forgotten.txt in the tree.",
+		flags: []*option{
+			c.flags.tree(), host, file,
+			plainFlag("dry-run", toggle{&f.dry}, "say what would be removed, and change nothing"),
+			plainFlag("list", toggle{&f.list}, "print what is forgotten"),
+			plainFlag("undo", toggle{&f.undo}, "keep it out no longer; what was removed does not come back by itself"),
+		},
+		run: f.run,
+	}
+}
+
+// A forgetting is one call of forget.
+type forgetting struct {
+	*command
+	host, file      string
+	dry, list, undo bool
+	skipped         int64 // lines of the file that are no URLs
+}
+
+func (f *forgetting) run(ctx context.Context, operands []string) error {
+	prefix := first(operands)
+	named := 0
+	for _, text := range []string{prefix, f.host, f.file} {
+		if text != "" {
+			named++
+		}
+	}
+	if err := treeThere(f.root()); err != nil {
+		return err
+	}
+	format, err := iut.ReadFormat(f.root())
+	if err != nil {
+		return err
+	}
+	switch {
+	case named > 1:
+		return usagef("forget takes one of URL-PREFIX, -host and -url-file at a time")
+	case f.list && (named > 0 || f.undo || f.dry):
+		return usagef("forget -list prints all that is forgotten, and takes nothing else")
+	case f.list:
+		return f.print()
+	case named == 0 && (f.undo || f.dry || !format.Forgetting):
+		return usagef("forget takes a URL-PREFIX, -host or -url-file")
+	case f.undo && f.dry:
+		return usagef("forget -undo removes nothing: there is no -dry-run of it")
+	}
+	entries, err := f.entries(prefix, format)
+	if err != nil {
+		return err
+	}
+	switch {
+	case f.undo:
+		return f.takeBack(ctx, entries)
+	case f.dry:
+		return f.show(ctx, entries)
+	}
+	return f.forget(ctx, entries)
+}
+
+// entries returns what the command line names.
+func (f *forgetting) entries(prefix string, format iut.Format) (iter.Seq2[iut.ForgottenEntry, error], error) {
+	strip, err := weburl.ParseStrip(format.Strip)
+	if err != nil {
+		return nil, err
+	}
+	one := func(kind, text string) iter.Seq2[iut.ForgottenEntry, error] {
+		return func(yield func(iut.ForgottenEntry, error) bool) {
+			yield(iut.ForgottenEntry{Kind: kind, Text: text}, nil)
+		}
+	}
+	switch {
+	case prefix == "http://" || prefix == "https://":
+		return nil, usagef("%q names too much: a URL-PREFIX that is forgotten has a host", prefix)
+	case prefix != "":
+		url, err := weburl.SeedURL(prefix)
+		return one(iut.ForgottenPrefix, strip.Apply(url)), err // the parser of arguments has looked at it
+	case f.host != "":
+		url, err := weburl.SeedURL("http://" + f.host + "/")
+		if err != nil || record.Origin(url)+"/" != url || record.Host(url) != strings.TrimPrefix(record.Origin(url), "http://") || strings.Contains(f.host, "/") {
+			return nil, usagef("-host %q: not a host name", f.host)
+		}
+		return one(iut.ForgottenHost, record.Host(strip.Apply(url))), nil
+	case f.file == "":
+		return func(func(iut.ForgottenEntry, error) bool) {}, nil
+	}
+	return f.ofFile(strip)
+}
+
+// ofFile returns the URLs of the file. Lines that are none are told, as of a seed file.
+func (f *forgetting) ofFile(strip weburl.Strip) (iter.Seq2[iut.ForgottenEntry, error], error) {
+	in, shown := f.stdin, "standard input"
+	if f.file != "-" {
+		file, err := os.Open(f.file)
+		if err != nil {
+			return nil, usagef("-url-file: %w", err)
+		}
+		in, shown = file, f.file // open until the process ends
+	}
+	bad := func(line int, text string, err error) {
+		if f.skipped++; f.skipped <= 10 {
+			fmt.Fprintf(f.stderr, "crawler: %s:%d: skipped %.80q: %s\n", shown, line, text, cause(err))
+		}
+	}
+	return func(yield func(iut.ForgottenEntry, error) bool) {
+		for url, err := range crawler.ScanSeeds(in, bad) {
+			if err != nil {
+				err = usagef("-url-file %s: %w", f.file, err)
+			} else if url, err = weburl.Canonical(url); err != nil {
+				continue // it was canonical, but for a login
+			}
+			if !yield(iut.ForgottenEntry{Kind: iut.ForgottenURL, Text: strip.Apply(url)}, err) || err != nil {
+				return
+			}
+		}
+	}, nil
+}
+
+// print prints the list.
+func (f *forgetting) print() error {
+	tree, err := iut.Open(f.root(), iut.Options{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	err = tree.EachForgotten(func(e iut.ForgottenEntry) error {
+		_, err := fmt.Fprintf(f.stdout, "%s\t%s\n", e.Kind, e.Text)
+		return err
+	})
+	return errors.Join(err, tree.Close())
+}
+
+// takeBack takes entries off the list. Pages that are left may name what was kept out, so the next
+// run reads them again.
+func (f *forgetting) takeBack(ctx context.Context, entries iter.Seq2[iut.ForgottenEntry, error]) error {
+	return withIndex(f.root(), iut.Options{}, storage.Options{}, func(tree *iut.Tree, index *storage.Index) error {
+		if err := index.Marks().Relink(); err != nil {
+			return err
+		}
+		n, err := tree.Remember(ctx, entries)
+		if err != nil {
+			return err
+		}
+		text := "kept out no longer: " + words.Count(n, "line") + " of forgotten.txt; the next run reads the stored pages again for links\n"
+		if n == 0 {
+			text = "nothing of that is on the list; crawler forget -list prints it\n"
+		}
+		_, err = io.WriteString(f.stdout, text)
+		return err
+	})
+}
+
+// show says what would be removed.
+func (f *forgetting) show(ctx context.Context, entries iter.Seq2[iut.ForgottenEntry, error]) error {
+	return withIndex(f.root(), iut.Options{ReadOnly: true}, storage.Options{ReadOnly: true}, func(tree *iut.Tree, index *storage.Index) error {
+		list, err := tree.WithForgotten(ctx, entries)
+		if err != nil {
+			return err
+		}
+		report, err := f.shown(func(tell repair.Tell) (repair.ForgetReport, error) {
+			return (&repair.Forget{Tree: tree, Index: index, Tell: tell}).Count(ctx, list)
+		})
+		if err = errors.Join(err, list.Close()); err != nil {
+			return err
+		}
+		_, err = io.WriteString(f.stdout, "would remove: "+removed(&report)+"\n")
+		return err
+	})
+}
+
+func (f *forgetting) forget(ctx context.Context, entries iter.Seq2[iut.ForgottenEntry, error]) error {
+	return withIndex(f.root(), iut.Options{Forgetting: true}, storage.Options{}, func(tree *iut.Tree, index *storage.Index) error {
+		report, err := f.shown(func(tell repair.Tell) (repair.ForgetReport, error) {
+			return (&repair.Forget{Tree: tree, Index: index, Tell: tell}).Run(ctx, entries)
+		})
+		if err != nil {
+			return err
+		}
+		_, err = io.WriteString(f.stdout, forgotten(&report, tree.Format().Store))
+		return err
+	})
+}
+
+// shown shows how far fn is.
+func (f *forgetting) shown(fn func(repair.Tell) (repair.ForgetReport, error)) (repair.ForgetReport, error) {
+	m := &steps{of: "forget"}
+	stop := m.showOn(newProgress(f.stderr, false))
+	defer stop()
+	return fn(m.set)
+}
+
+// removed says what is gone, in a line without its end.
+func removed(r *repair.ForgetReport) string {
+	if r.Records+r.Sitemaps+r.Seeds == 0 {
+		return "nothing, the tree has no such URL"
+	}
+	return fmt.Sprintf("%s of %s, %s, %s, %s", words.Count(r.Pages, "page"), words.Bytes(r.Bytes),
+		words.Count(r.Records, "record"), words.Count(r.Sitemaps, "sitemap"), words.Count(r.Seeds, "seed"))
+}
+
+// forgotten says what a call did.
+func forgotten(r *repair.ForgetReport, store string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "removed: %s\n", removed(r))
+	if r.Cleaned > 0 {
+		fmt.Fprintf(&b, "cleaned: %s that named one of these URLs as its source, or as the target of its redirect\n", words.Count(r.Cleaned, "other record"))
+	}
+	if r.Reopened > 0 {
+		fmt.Fprintf(&b, "pending again: %s whose content only a removed page had\n", words.Count(r.Reopened, "duplicate"))
+	}
+	if r.Ranks {
+		b.WriteString("ranks: removed, they were of the whole tree; crawler rank makes them again\n")
+	}
+	fmt.Fprintf(&b, "kept out from now on: %s more in forgotten.txt; crawler forget -undo takes it back\n", words.Count(r.Added, "line"))
+	if store == iut.StoreWARC && r.Pages > 0 {
+		b.WriteString("the bytes of the pages are in the WARC files until crawler compact\n")
+	}
+	if r.Records > 0 {
+		b.WriteString("the result files have it until the next run or crawler merge writes them\n")
+	}
+	return b.String()
+}
