@@ -297,7 +297,7 @@ func (b *bench) startNginx(ctx context.Context) (seeds []string, stop func() err
 	if _, err := os.Stat(filepath.Join(root, "index.html")); err != nil {
 		return nil, nil, fmt.Errorf("-corpus: %w", err)
 	}
-	s, err := nginx.Start(ctx, b.dir, root, b.serverCPU, 0, false)
+	s, err := nginx.Start(ctx, b.dir, root, b.serverCPU, 0, nginx.Web{})
 	if err != nil {
 		return nil, nil, err
 	}

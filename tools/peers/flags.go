@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"urltree/tools/command"
 	"urltree/tools/machine"
+	"urltree/tools/nginx"
 )
 
 // The pages that are crawled when the flags name no others.
@@ -19,15 +21,15 @@ const defaultPackages = "openjdk-17-doc"
 // parse reads the flags, and refuses what cannot be measured. It looks at nothing but the flags.
 func parse(args []string) (*bench, error) {
 	b := &bench{}
-	var packages, tools, disks string
+	var packages, tools, disks, web string
 	flags := flag.NewFlagSet("peers", flag.ContinueOnError)
 	flags.StringVar(&b.root, "corpus", filepath.Join("bin", "_pages", "www"), "the document `ROOT`")
 	flags.StringVar(&packages, "packages", defaultPackages, "lay out these documentation `PACKAGES` as -corpus if they are not what it has (needs $SHARED/corpus/fetch-corpus.sh and the network); with -corpus alone: none, its pages are crawled as they are")
-	flags.StringVar(&tools, "tools", "crawler,wget2,wget,httrack", "a `LIST` of them; crawler-2 has two cores, crawler-warc keeps pages in WARC files, NAME=PATH is another build of the crawler; what is not installed is left out")
+	flags.StringVar(&tools, "tools", "crawler,wget2,wget,httrack", "a `LIST` of them; crawler-2 has two cores, crawler-warc keeps pages in WARC files, crawler-warc-plain without compression, floor only fetches them, NAME=PATH is another build of the crawler; what is not installed is left out")
 	flags.StringVar(&disks, "disks", "ext4,tmpfs", "a `LIST`: ext4 with a journal, where the crawler syncs; tmpfs, where it does not")
 	flags.IntVar(&b.runs, "runs", 3, "`N` runs of each tool on each disk")
 	flags.StringVar(&b.work, "work", filepath.Join("bin", "peers"), "a `FOLDER` for disks and logs, which must not be there; removed at the end")
-	flags.BoolVar(&b.gzip, "gzip", false, "let nginx code what it sends with gzip")
+	flags.StringVar(&web, "web", "plain", "what nginx does: plain, gzip, tls-h1, tls-h1-gzip, tls-h2 or tls-h2-gzip")
 	flags.StringVar(&b.json, "json", "", "write all figures to this `FILE`")
 	flags.IntVar(&b.toolCPU, "cpu", 0, "the `CORE` of the tools")
 	flags.IntVar(&b.serverCPU, "server-cpu", 1, "the `CORE` of nginx")
@@ -49,8 +51,12 @@ func parse(args []string) (*bench, error) {
 	b.tools, b.disks = list(tools), list(disks)
 	for _, name := range b.tools {
 		if !known(name) {
-			return nil, command.Mistake("-tools: %q is none of crawler, crawler-2, crawler-warc, NAME=PATH, wget2, wget, httrack", name)
+			return nil, command.Mistake("-tools: %q is none of crawler, crawler-2, crawler-warc, crawler-warc-plain, NAME=PATH, floor, wget2, wget, httrack", name)
 		}
+	}
+	var known bool
+	if b.web, known = webs[web]; !known {
+		return nil, command.Mistake("-web: %q is none of %s", web, strings.Join(slices.Sorted(maps.Keys(webs)), ", "))
 	}
 	for _, kind := range b.disks {
 		if kind != "ext4" && kind != "tmpfs" {
@@ -82,6 +88,16 @@ func parse(args []string) (*bench, error) {
 	return b, nil
 }
 
+// webs are the values of -web.
+var webs = map[string]nginx.Web{
+	"plain":       {},
+	"gzip":        {Gzip: true},
+	"tls-h1":      {TLS: true},
+	"tls-h1-gzip": {TLS: true, Gzip: true},
+	"tls-h2":      {TLS: true, HTTP2: true},
+	"tls-h2-gzip": {TLS: true, HTTP2: true, Gzip: true},
+}
+
 // list takes names apart that commas part, with blanks around them or not.
 func list(names string) (all []string) {
 	for name := range strings.SplitSeq(names, ",") {
@@ -95,7 +111,7 @@ func known(name string) bool {
 	if name, path, build := strings.Cut(name, "="); build {
 		return name != "" && path != ""
 	}
-	return slices.Contains(append(crawlers, "wget2", "wget", "httrack"), name)
+	return slices.Contains(append(crawlers, "floor", "wget2", "wget", "httrack"), name)
 }
 
 // ready returns an error that says in one line what is missing for a comparison.

@@ -27,6 +27,8 @@ func TestFlags(t *testing.T) {
 		{"no tool", []string{"-tools", ""}, `""`},
 		{"build without a path", []string{"-tools", "before="}, `"before="`},
 		{"disk", []string{"-disks", "ext4,xfs"}, `"xfs" is neither`},
+		{"web", []string{"-web", "tls-h2-gzip", "-tools", "crawler-warc-plain,floor"}, ""},
+		{"other web", []string{"-web", "h3"}, `"h3" is none of gzip, plain, tls-h1`},
 		{"stray", []string{"crawler"}, `"crawler"`},
 		{"packages elsewhere", []string{"-packages", "a", "-corpus", "x"}, "folder www"},
 	} {
@@ -41,6 +43,9 @@ func TestFlags(t *testing.T) {
 	}
 	if !slices.Equal(b.tools, []string{"crawler", "wget2"}) || len(b.packages) > 0 || !filepath.IsAbs(b.root) {
 		t.Errorf("%+v", b)
+	}
+	if b, err = parse([]string{"-web", "tls-h1-gzip"}); err != nil || !b.web.TLS || b.web.HTTP2 || !b.web.Gzip {
+		t.Errorf("%+v, %v", b, err)
 	}
 	if b, err = parse(nil); err != nil || !slices.Equal(b.packages, []string{defaultPackages}) {
 		t.Errorf("%+v, %v", b, err)

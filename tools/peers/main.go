@@ -6,13 +6,16 @@
 //	go run -C tools ./peers -corpus bin/_corpus/www    # pages that are there
 //	go run -C tools ./peers -tools crawler,before=/path/to/crawler,wget2 -runs 5
 //	go run -C tools ./peers -tools crawler,crawler-2 -disks tmpfs   # one core against two
-//	go run -C tools ./peers -tools crawler,crawler-warc -gzip       # folders against WARC files
+//	go run -C tools ./peers -tools crawler,crawler-warc -web gzip   # folders against WARC files
+//	go run -C tools ./peers -tools crawler,floor,wget2 -web tls-h2-gzip
 //
 // The pages come from nginx on a loopback address, pinned to one core; the tool is pinned to
 // another. Every run has a disk of its own that nobody has written to: freed inodes make the next
 // run on a file system slower. The tools take turns, and the median of the runs counts. It needs
 // root, for the mounts, and nginx, taskset and mkfs.ext4; it installs nothing. Beside other work
 // -priority and -nginx-priority let both sides have their cores for themselves.
+//
+// The floor is a program in Go that does nothing but ask for all pages, of a list, and decode them.
 //
 // What a tool has found is read from nginx's log, and compared with a walk over all links that
 // shares no code with the crawler. The list of pages that this crawler writes must be exactly it.
@@ -37,6 +40,9 @@ import (
 
 func main() {
 	command.Main("peers", func(ctx context.Context, args []string) error {
+		if len(args) == 3 && args[0] == roleFloor {
+			return fetchAll(ctx, args[1], args[2])
+		}
 		b, err := parse(args)
 		if err != nil {
 			return err
@@ -54,7 +60,7 @@ type bench struct {
 	runs           int
 	work           string // for what lies around meanwhile, absolute; removed at the end
 	json           string // a file, or ""
-	gzip           bool   // nginx codes what it sends
+	web            nginx.Web
 	toolCPU        int
 	serverCPU      int
 	priority       int      // of the tools, as of machine.Pinned
@@ -93,6 +99,9 @@ func (b *bench) run(ctx context.Context, head machine.Head) (err error) {
 	if err := b.walk(ctx); err != nil {
 		return err
 	}
+	if err := os.WriteFile(b.pageList(), []byte(strings.Join(b.paths(), "\n")), 0o644); err != nil {
+		return err
+	}
 	fmt.Fprintf(os.Stderr, "%d pages can be reached, in %d files\n", len(b.want.Pages), len(b.files))
 	r := report{Head: head, Pages: len(b.want.Pages), Files: len(b.files)}
 	err = b.rounds(ctx, &r, tools)
@@ -123,7 +132,7 @@ func (b *bench) rounds(ctx context.Context, r *report, tools []tool) error {
 
 // walk finds out what can be reached.
 func (b *bench) walk(ctx context.Context) error {
-	s, err := nginx.Start(ctx, b.work, b.root, b.serverCPU, b.serverPriority, b.gzip)
+	s, err := nginx.Start(ctx, b.work, b.root, b.serverCPU, b.serverPriority, nginx.Web{})
 	if err != nil {
 		return err
 	}
@@ -150,7 +159,7 @@ func (b *bench) measure(ctx context.Context, t tool, kind string) (m measurement
 		return m, err
 	}
 	defer func() { err = errors.Join(err, d.Remove()) }()
-	s, err := nginx.Start(ctx, b.work, b.root, b.serverCPU, b.serverPriority, b.gzip)
+	s, err := nginx.Start(ctx, b.work, b.root, b.serverCPU, b.serverPriority, b.web)
 	if err != nil {
 		return m, err
 	}
@@ -181,11 +190,16 @@ func (b *bench) measure(ctx context.Context, t tool, kind string) (m measurement
 	if err != nil {
 		return m, err
 	}
-	want := make([]string, 0, len(b.want.Pages))
-	for _, page := range b.want.Pages { // the port of the walk was another one
-		want = append(want, strings.TrimPrefix(page, b.seed))
+	return m, compare(pages, b.paths())
+}
+
+// paths returns what of the URLs of all pages is the same for each server: not scheme and port.
+func (b *bench) paths() []string {
+	all := make([]string, 0, len(b.want.Pages))
+	for _, page := range b.want.Pages {
+		all = append(all, strings.TrimPrefix(page, b.seed))
 	}
-	return m, compare(pages, want)
+	return all
 }
 
 // compare describes how what was stored differs from what can be reached.

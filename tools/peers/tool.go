@@ -33,9 +33,9 @@ type tool struct {
 	args  func(d *testdisk.Disk, url string) []string
 }
 
-// crawlers are the tools that are this crawler: as it is, with two cores, and with its pages in
-// WARC files.
-var crawlers = []string{"crawler", "crawler-2", "crawler-warc"}
+// crawlers are the tools that are this crawler: as it is, with two cores, with its pages in WARC
+// files, and in such without compression.
+var crawlers = []string{"crawler", "crawler-2", "crawler-warc", "crawler-warc-plain"}
 
 // installed returns those of the tools that are, and builds this crawler.
 func (b *bench) installed(ctx context.Context) (list []tool, err error) {
@@ -51,9 +51,9 @@ func (b *bench) installed(ctx context.Context) (list []tool, err error) {
 			case "crawler-2":
 				t.cores = 2
 			case "crawler-warc":
-				t.args = func(d *testdisk.Disk, url string) []string {
-					return append([]string{"-store", "warc"}, b.crawlerArgs(d, url)...)
-				}
+				t.args = b.with("-store", "warc")
+			case "crawler-warc-plain":
+				t.args = b.with("-store", "warc", "-warc-compression", "none")
 			}
 			if t.path != "" {
 				// A tool runs in the folder of its disk.
@@ -71,15 +71,20 @@ func (b *bench) installed(ctx context.Context) (list []tool, err error) {
 			if text, err := cmd.CombinedOutput(); err != nil {
 				return nil, fmt.Errorf("go build: %w: %s", err, text)
 			}
+		case name == "floor":
+			if t.path, err = os.Executable(); err != nil {
+				return nil, err
+			}
+			t.args = func(d *testdisk.Disk, url string) []string { return []string{roleFloor, b.pageList(), url} }
 		case name == "wget2":
 			t.may = []int{8} // something gave an error, such as 404
 			t.args = func(d *testdisk.Disk, url string) []string {
-				return []string{"-q", "-r", "-l", "inf", "--max-threads=5", "--robots=off", "-R", unwanted, "-P", d.Path, url}
+				return []string{"-q", "-r", "-l", "inf", "--max-threads=5", "--robots=off", "--no-check-certificate", "-R", unwanted, "-P", d.Path, url}
 			}
 		case name == "wget":
 			t.may = []int{8}
 			t.args = func(d *testdisk.Disk, url string) []string {
-				return []string{"-q", "-r", "-l", "inf", "-e", "robots=off", "-R", unwanted, "-P", d.Path, url}
+				return []string{"-q", "-r", "-l", "inf", "-e", "robots=off", "--no-check-certificate", "-R", unwanted, "-P", d.Path, url}
 			}
 		case name == "httrack":
 			t.args = func(d *testdisk.Disk, url string) []string {
@@ -104,6 +109,11 @@ func (b *bench) installed(ctx context.Context) (list []tool, err error) {
 	return list, nil
 }
 
+// with returns the arguments of this crawler behind some more.
+func (b *bench) with(more ...string) func(d *testdisk.Disk, url string) []string {
+	return func(d *testdisk.Disk, url string) []string { return append(more, b.crawlerArgs(d, url)...) }
+}
+
 func (b *bench) crawlerArgs(d *testdisk.Disk, url string) []string {
 	sync := "full"
 	if d.Kind == "tmpfs" {
@@ -112,6 +122,9 @@ func (b *bench) crawlerArgs(d *testdisk.Disk, url string) []string {
 	args := []string{
 		"-quiet", "-scope", "host", "-delay", "0", "-per-host", "5", "-sync", sync,
 		"-tree", filepath.Join(d.Path, "iut"), "-output", filepath.Join(d.Path, "res.txt"),
+	}
+	if b.web.TLS {
+		args = append(args, "-insecure")
 	}
 	return append(append(args, b.more...), url)
 }
