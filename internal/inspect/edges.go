@@ -20,10 +20,10 @@ import (
 var (
 	exports = []string{"urls", "pages", "edges", "ranks", "warc", "cdxj", "wacz", "mirror"}
 	formats = map[string][]string{
-		"urls":   {"tsv", "csv", "jsonl"},
-		"pages":  {"jsonl", "csv"},
-		"edges":  {"tsv", "csv", "jsonl", "graphml", "dot"},
-		"ranks":  {"tsv", "csv", "jsonl"},
+		"urls":   {"tsv", "csv", "jsonl", "parquet"},
+		"pages":  {"jsonl", "csv", "parquet"},
+		"edges":  {"tsv", "csv", "jsonl", "parquet", "graphml", "dot"},
+		"ranks":  {"tsv", "csv", "jsonl", "parquet"},
 		"warc":   {"gzip", "plain"},
 		"cdxj":   {"gzip", "plain"},
 		"wacz":   {"zip"},
@@ -46,15 +46,17 @@ func (i *Inspector) exportEdges(ctx context.Context, format string, in *part, w 
 	var (
 		begin, end string
 		page       func(*edges.Page) // errors stay in w
+		finish     = func() error { return nil }
 	)
 	switch format {
 	default:
-		table := newTable(format, w, "from", "to", "element", "rel", "text")
+		out := i.newRows(format, w, field{"from", word}, field{"to", word}, field{"element", word}, field{"rel", word}, field{"text", word})
 		page = func(p *edges.Page) {
 			for _, e := range p.Edges {
-				_ = table.row(text(p.URL), text(e.To), text(e.Element), text(e.Rel), text(e.Text))
+				_ = out.row(text(p.URL), text(e.To), text(e.Element), text(e.Rel), text(e.Text))
 			}
 		}
+		finish = out.end
 	case "dot":
 		begin, end = "digraph links {\n", "}\n"
 		page = func(p *edges.Page) { dotEdges(w, p) }
@@ -81,10 +83,11 @@ func (i *Inspector) exportEdges(ctx context.Context, format string, in *part, w 
 		_, err := w.Write(nil) // the error of any write before
 		return err
 	})
-	if err == nil {
-		w.WriteString(end)
+	if err != nil {
+		return err
 	}
-	return err
+	w.WriteString(end)
+	return finish()
 }
 
 func dotEdges(w *bufio.Writer, p *edges.Page) {
@@ -173,8 +176,8 @@ func (i *Inspector) exportRanks(ctx context.Context, format string, in *part, w 
 		return err
 	}
 	defer func() { err = errors.Join(err, ranks.Close()) }()
-	out := newTable(format, w, "url", "rank")
-	return i.records(ctx, in, func(r record.Record, damage error) error {
+	out := i.newRows(format, w, field{"url", word}, field{"rank", decimal})
+	err = i.records(ctx, in, func(r record.Record, damage error) error {
 		if damage != nil || !in.takes(&r) {
 			return nil
 		}
@@ -184,4 +187,8 @@ func (i *Inspector) exportRanks(ctx context.Context, format string, in *part, w 
 		}
 		return out.row(text(r.URL), float(rank))
 	})
+	if err != nil {
+		return err
+	}
+	return out.end()
 }

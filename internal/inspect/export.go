@@ -51,20 +51,20 @@ func (i *Inspector) export(ctx context.Context, q Question, w *bufio.Writer) err
 	if q.What == "pages" {
 		only = func(c record.Counts) int64 { return c.Stored }
 	}
-	names := make([]string, len(columns))
+	fields := make([]field, len(columns))
 	for k, c := range columns {
-		names[k] = c.Word
+		fields[k] = field{c.Word, c.kind}
 	}
-	if err := i.exportLedger(ctx, only, columns, in, newTable(q.Format, w, names...)); err != nil {
+	out := i.newRows(q.Format, w, fields...)
+	if err := i.exportLedger(ctx, only, columns, in, out); err != nil {
 		return err
 	}
-	_, err = w.Write(nil) // the error of any write before
-	return err
+	return out.end()
 }
 
 // exportLedger writes the ledger: a row for each record in the order of the tree. A record that
 // cannot be read has the state "damaged" and, as its reason, what is wrong with it.
-func (i *Inspector) exportLedger(ctx context.Context, chosen selector, columns []column, in *part, out *table) error {
+func (i *Inspector) exportLedger(ctx context.Context, chosen selector, columns []column, in *part, out rowWriter) error {
 	cells := make([]cell, len(columns))
 	l := line{in: i}
 	needs := needsOf(columns)

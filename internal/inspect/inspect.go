@@ -100,7 +100,7 @@ type Question struct {
 	Lines     int64  `json:",omitempty"` // of ls and list: at most so many; of ls 0: all
 	State     string `json:",omitempty"` // of ls and export: only what is in it; "": any
 	What      string `json:",omitempty"` // of export: urls, pages, edges, ranks, warc, cdxj, wacz or mirror; "": urls
-	Format    string `json:",omitempty"` // of export: tsv, csv, jsonl, of edges also graphml or dot; of warc and cdxj gzip or plain; "": the first
+	Format    string `json:",omitempty"` // of export: tsv, csv, jsonl, parquet, of edges also graphml or dot; of warc and cdxj gzip or plain; "": the first
 	Columns   string `json:",omitempty"` // of export: names of columns of urls and pages, with commas between them; "": the usual ones
 	Since     int64  `json:",omitempty"` // of export: only what was answered from this time on, in Unix seconds
 	Until     int64  `json:",omitempty"` // of export: only what was answered before this time; 0: now and later too

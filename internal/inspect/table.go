@@ -71,11 +71,33 @@ func (c *cell) string() string {
 	return c.text
 }
 
-// A table writes rows in a format, each with as many cells as there are names:
+// A field is what all cells of a column have in common: its name, and their kind unless they are
+// nothing.
+type field struct {
+	name string
+	kind kind
+}
+
+// A rowWriter writes rows, each with as many cells as there are fields, and then their end. The
+// error of a write may be returned by a later one, or by end.
+type rowWriter interface {
+	row(cells ...cell) error
+	end() error
+}
+
+// newRows begins to write rows in a format.
+func (i *Inspector) newRows(format string, w *bufio.Writer, fields ...field) rowWriter {
+	if format == "parquet" {
+		return newParquetFile(w, i.Software, fields)
+	}
+	return newTable(format, w, fields...)
+}
+
+// A table writes rows in a format, each with as many cells as there are fields:
 //
 //	tsv    a title line; columns are separated by tabs, and what there is not is "-"
 //	csv    that of RFC 4180 with a title line; what there is not is an empty field
-//	jsonl  an object a line, with the names as keys, in their order; what there is not is null
+//	jsonl  an object a line, its keys are the names in their order; what there is not is null
 type table struct {
 	format string
 	w      *bufio.Writer
@@ -85,12 +107,13 @@ type table struct {
 }
 
 // newTable begins a table. The name of a URL is a title for people in the tab-separated lists.
-func newTable(format string, w *bufio.Writer, names ...string) *table {
+func newTable(format string, w *bufio.Writer, fields ...field) *table {
 	t := &table{format: format, w: w}
 	t.quotes = json.NewEncoder(&t.quoted)
 	t.quotes.SetEscapeHTML(false)
-	titles := make([]cell, len(names))
-	for i, name := range names {
+	titles := make([]cell, len(fields))
+	for i, f := range fields {
+		name := f.name
 		before := map[string]string{"tsv": "\t", "csv": ",", "jsonl": ","}[format]
 		if i == 0 {
 			before = ""
@@ -108,7 +131,7 @@ func newTable(format string, w *bufio.Writer, names ...string) *table {
 		titles[i] = text(name)
 	}
 	if format != "jsonl" {
-		_ = t.row(titles...) // the next one returns the error
+		_ = t.row(titles...) // end returns the error
 	}
 	return t
 }
@@ -136,6 +159,12 @@ func (t *table) row(cells ...cell) error {
 	}
 	end := map[string]string{"tsv": "\n", "csv": "\r\n", "jsonl": "}\n"}[t.format]
 	_, err := t.w.WriteString(end)
+	return err
+}
+
+// end returns the error of any write before.
+func (t *table) end() error {
+	_, err := t.w.Write(nil)
 	return err
 }
 
