@@ -157,7 +157,7 @@ func noTry(err error) (reason string, isAway bool) {
 		return heldRoom, false
 	case errors.As(err, &away):
 		return away.reason, true
-	case errors.As(err, &failure) && failure.Reason == fetch.HTTP1:
+	case errors.As(err, &failure) && (failure.Reason == fetch.HTTP1 || failure.Reason == fetch.GoAway):
 		return failure.Reason, false
 	}
 	return "", false

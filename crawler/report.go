@@ -149,7 +149,7 @@ func (e *engine) unreached() func(*record.Record) (cause string, yes bool) {
 		switch {
 		case r.Range == record.Held:
 			return cmp.Or(cause, word), word == heldRobots || word == heldRefused || word == frontier.GivenUp
-		case stored() || word == heldRoom || word == fetch.HTTP1:
+		case stored() || word == heldRoom || word == fetch.HTTP1 || word == fetch.GoAway:
 			return "", false
 		case word != "":
 			return word, true

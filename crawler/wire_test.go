@@ -1,6 +1,7 @@
 package crawler_test
 
 import (
+	"bytes"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -176,6 +177,35 @@ func TestRequestsAreCounted(t *testing.T) {
 				t.Errorf("%d requests, %d without an answer, want %d", len(log.asked), ends, tt.requests)
 			}
 		})
+	}
+}
+
+// TestGoAwayCostsNoTry: of a server that answers one request of each connection by HTTP/2, and ends
+// it in order with the next one, all pages come although none is tried twice.
+func TestGoAwayCostsNoTry(t *testing.T) {
+	t.Parallel()
+	var block bytes.Buffer
+	h := hpack.NewEncoder(&block)
+	_ = h.WriteField(hpack.HeaderField{Name: ":status", Value: "200"})
+	_ = h.WriteField(hpack.HeaderField{Name: "content-type", Value: "text/html"})
+	log, site := wireServer(t, func(f *http2.Framer, stream uint32) bool {
+		if stream > 1 {
+			_ = f.WriteGoAway(1, http2.ErrCodeNo, nil)
+			return false
+		}
+		_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: block.Bytes(), EndHeaders: true})
+		return f.WriteData(stream, true, []byte("<a href=/a>a</a> <a href=/b>b</a>")) == nil
+	})
+	result, err := crawler.Run(t.Context(), crawler.Options{
+		NoTree: true, IgnoreRobots: true, AllowPrivate: true, Insecure: true, Delay: -1, PerHost: 1, Retries: -1, Seeds: []string{site + "/"},
+	})
+	if err != nil || result.Run.Stored != 3 {
+		t.Fatalf("%d pages stored, want 3; %v", result.Run.Stored, err)
+	}
+	log.mu.Lock()
+	defer log.mu.Unlock()
+	if len(log.asked) != 5 { // two of them twice
+		t.Errorf("%d requests, want 5", len(log.asked))
 	}
 }
 

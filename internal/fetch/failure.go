@@ -25,6 +25,7 @@ const (
 	TooLarge  = "too-large" // the body passes MaxSize, or there is no place for it
 	Header    = "header"    // the header is too large or has too many lines
 	HTTP1     = "http1"     // HTTP/2 refused: the host is asked by HTTP/1.1 from now on
+	GoAway    = "goaway"    // HTTP/2: the connection, which had brought answers, was ended in order before it
 	Protocol  = "protocol"  // not an HTTP answer, or not a URL
 	Address   = "address"   // the guard refuses the address
 	Coding    = "coding"    // Content-Encoding not supported or broken

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -46,6 +47,7 @@ type pooled struct {
 	*http.ClientConn
 	at    place
 	peer  netip.Addr    // of the host; zero through a proxy
+	used  atomic.Bool   // it has brought an answer
 	tee   *tee          // what HTTP/1 is read through; nil without Options.Wire, and for HTTP/2
 	users int           // guarded by pool.mu: requests that are under way, more than one with HTTP/2 alone
 	since *list.Element // guarded by pool.mu: its place in pool.idle; nil: not idle
@@ -106,6 +108,10 @@ func (p *pool) send(r *http.Request, to *route) (*http.Response, *pooled, error)
 	}
 	res, err := c.RoundTrip(r)
 	c.tee.end()
+	if err != nil && isGoAway(err) && c.used.Load() {
+		p.put(c, nil)
+		return nil, nil, &Error{GoAway, true, err}
+	}
 	if err != nil {
 		p.drop(c)
 		if strings.Contains(err.Error(), "HTTP_1_1_REQUIRED") {
@@ -113,6 +119,7 @@ func (p *pool) send(r *http.Request, to *route) (*http.Response, *pooled, error)
 		}
 		return nil, nil, err
 	}
+	c.used.Store(true)
 	if res.StatusCode == http.StatusProxyAuthRequired && to.proxy != nil && to.url.Scheme == "http" {
 		res.Body.Close()
 		p.put(c, res.Header)
@@ -124,6 +131,13 @@ func (p *pool) send(r *http.Request, to *route) (*http.Response, *pooled, error)
 		return nil, nil, p.downgrade(to, errors.New(res.Status))
 	}
 	return res, c, nil
+}
+
+// isGoAway reports whether a request was not looked at because its connection of HTTP/2 takes no
+// more of them, as servers end connections in order (RFC 9113, 6.8).
+func isGoAway(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "graceful shutdown GOAWAY") || strings.Contains(text, "client conn not usable")
 }
 
 // downgrade has a host asked by HTTP/1.1 from now on: it has refused a request by HTTP/2 with the

@@ -3,6 +3,7 @@ package fetch
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
@@ -38,6 +39,7 @@ type logServer struct {
 	answer1 func(c net.Conn, n int, r *http.Request) bool
 	// answer2 does the same for a stream.
 	answer2 func(f *http2.Framer, n int, stream uint32) bool
+	reason  string // of all failures; "": Reset
 }
 
 // start serves on loopback, over TLS with protocols unless there are none.
@@ -179,7 +181,7 @@ func unsafeServers() map[string]*logServer {
 			_ = f.WriteGoAway(0, http2.ErrCodeNo, nil)
 			return false
 		}},
-		"GOAWAY on the second": {answer2: func(f *http2.Framer, n int, stream uint32) bool {
+		"GOAWAY on the second": {reason: GoAway, answer2: func(f *http2.Framer, n int, stream uint32) bool {
 			if n == 1 {
 				ok2(f, stream, "200")
 				return true
@@ -241,8 +243,8 @@ func askTimes(t *testing.T, s *logServer, c *Client, url string) {
 			continue
 		}
 		var e *Error
-		if !errors.As(err, &e) || e.Reason != Reset || !e.Passing {
-			t.Fatalf("%v: want a passing %s; the server has logged %d requests", err, Reset, s.requests.Load()-before)
+		if !errors.As(err, &e) || e.Reason != cmp.Or(s.reason, Reset) || !e.Passing {
+			t.Fatalf("%v: want a passing %s; the server has logged %d requests", err, cmp.Or(s.reason, Reset), s.requests.Load()-before)
 		}
 		failed++
 	}

@@ -93,6 +93,7 @@ var reasons = []reason{
 	{OfHeld, "refused", "Its host or the proxy refused it, or its host could not be reached, each time that this run asked."},
 	{OfHeld, "robots-unreachable", unreachable},
 	{OfHeld, "http1", "The host refused HTTP/2 for it: it is asked again by HTTP/1.1."},
+	{OfHeld, "goaway", "The host ended its connection before it looked at it: it is asked again."},
 	{OfHeld, "no-room", "The disk of the tree was nearly full, and the page too large for memory: it is asked again."},
 }
 
