@@ -26,6 +26,7 @@ import (
 
 // An openRecord is a record that is read.
 type openRecord struct {
+	in   *warc.Reader
 	rec  *warc.Record
 	name string // of the segment
 	file File
@@ -44,12 +45,24 @@ func (s *segments) record(at record.Extent) (*openRecord, error) {
 	if err != nil {
 		return nil, readError(name, err)
 	}
-	r := &openRecord{name: name, file: file}
-	r.rec, err = warc.NewReader(io.NewSectionReader(file, at.Offset, math.MaxInt64-at.Offset), at.Offset).Next()
+	r := &openRecord{name: name, file: file, in: warc.NewReader(io.NewSectionReader(file, at.Offset, math.MaxInt64-at.Offset), at.Offset)}
+	r.rec, err = r.in.Next()
 	if err != nil {
 		return nil, errors.Join(recordError(name, at.Offset, err), file.Close())
 	}
 	return r, nil
+}
+
+// ended goes behind the record, and returns an error of warc if it does not end as it must.
+func (r *openRecord) ended() error {
+	at := r.in.End()
+	switch _, err := r.in.Next(); {
+	case err == io.EOF && !r.in.Closed():
+		return warc.ErrTorn
+	case r.in.End() == at:
+		return err
+	}
+	return nil // whatever comes behind it
 }
 
 // recordError returns an error of a record as ErrTorn, but for one of the file.
@@ -82,6 +95,9 @@ func (s *segments) facts(at Facts, verify bool) (Facts, error) {
 	}
 	defer r.close()
 	f, err := factsOf(r.rec)
+	if err == nil {
+		err = r.ended()
+	}
 	switch {
 	case err != nil:
 		return Facts{}, recordError(r.name, about.Offset, err)

@@ -246,6 +246,32 @@ func TestSegmentsCut(t *testing.T) {
 	}
 }
 
+// TestCutPageIsNotComplete: a page whose last record has lost its end is not complete by its extent
+// either, since Walk, and so a new index, does not find it.
+func TestCutPageIsNotComplete(t *testing.T) {
+	for _, plain := range []bool{false, true} {
+		root := t.TempDir()
+		tree := openSegments(t, root, iut.Options{Sync: iut.SyncNone, Segments: iut.SegmentOptions{Plain: plain}})
+		res, err := tree.Store(answered(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files, _ := filepath.Glob(filepath.Join(root, "warc", "*"))
+		whole, err := os.ReadFile(files[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for lost := range 40 {
+			if err := os.WriteFile(files[0], whole[:len(whole)-lost], 0o666); err != nil {
+				t.Fatal(err)
+			}
+			if _, complete, err := tree.Complete(res.Facts, true); err != nil || complete != (lost == 0) {
+				t.Fatalf("plain %t, %d bytes lost: complete %t, %v", plain, lost, complete, err)
+			}
+		}
+	}
+}
+
 // TestSegmentDamage: a page in which a byte has changed is torn or not found, the others are found
 // by Walk and by their extents; nothing is taken for a page that is not.
 func TestSegmentDamage(t *testing.T) {
