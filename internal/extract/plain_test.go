@@ -119,7 +119,7 @@ func TestInUTF8(t *testing.T) {
 		{"UTF-16 with a mark", "text/html", "", "\xff\xfea\x00\xfc\x00", "aü"},
 		{"half a character of UTF-16", "text/html", "utf-16le", "a\x00b", "a\ufffd"},
 		{"UTF-8 with a mark", "text/html", "", "\xef\xbb\xbf<p>", "<p>"},
-		{"invalid", "text/html", "utf-8", "a\xff\xc3b\xed\xa0\x80", "a\ufffdb\ufffd"},
+		{"invalid", "text/html", "utf-8", "a\xff\xc3b\xf0\x9f\x98<", "a\ufffd\ufffdb\ufffd<"},
 		{"cut", "text/html", "utf-8", "a\xe2\x82", "a\ufffd"},
 		{"no character", "text/html", "utf-8", "a\x00b", "a\ufffdb"},
 		{"Shift_JIS, invalid", "text/html", "shift_jis", "\x82\xa0\xff", "あ\ufffd"},

@@ -55,7 +55,7 @@ func InUTF8(f Facts, body []byte) []byte {
 	}
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	if !utf8.Valid(text) {
-		text = bytes.ToValidUTF8(text, []byte("\ufffd"))
+		text, _ = inUTF8.NewDecoder().Bytes(text) // as browsers do; it has no errors
 	}
 	if bytes.IndexByte(text, 0) >= 0 {
 		text = bytes.ReplaceAll(text, []byte{0}, []byte("\ufffd"))

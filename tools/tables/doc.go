@@ -1,0 +1,3 @@
+// Package tables has no code but tests: what programs that analyse tables read in the exports of a
+// tree.
+package tables
