@@ -48,6 +48,7 @@ type Format struct {
 	// Forgotten is what is kept out of the tree. It stands in a file of its own, and is set by
 	// [Tree.Format] alone; nil: nothing is.
 	Forgotten *Forgotten
+	Uniting   bool // the tree is not made yet, see [Options.Uniting]
 }
 
 // An Identity is fixed when the tree is made, but for Store, which a [Conversion] changes.
@@ -125,6 +126,7 @@ func (f *Format) fields() []field {
 		{"store", (*optional)(&f.Store), 4},
 		{"converting", (*optional)(&f.Converting), 4},
 		{"forgetting", (*mark)(&f.Forgetting), 4},
+		{"uniting", (*mark)(&f.Uniting), 4},
 		{"# Given to the command, for later runs: see crawler options.", nil, 4},
 		{"option", &f.Kept.Options, 4},
 		{"secret", &f.Kept.Secrets, 4},
@@ -296,8 +298,8 @@ func isPlain(s string) bool {
 // StoreName returns the Store by its name.
 func (id Identity) StoreName() string { return cmp.Or(id.Store, StoreFolders) }
 
-// sameRules reports whether a tree of identity id can be used with want.
-func (id Identity) sameRules(want Identity) error {
+// SameRules reports whether a tree of identity id can be used with want.
+func (id Identity) SameRules(want Identity) error {
 	for _, rule := range []struct{ name, has, want string }{
 		{"canonical", id.Canonical, want.Canonical},
 		{"strip", id.Strip, want.Strip},

@@ -40,6 +40,12 @@ func FactsOf(r *record.Record) Facts {
 	return Facts{URL: r.URL, Source: r.Source, Page: r.Page}
 }
 
+// Same reports whether both are the facts of one page, wherever it is.
+func (f Facts) Same(o Facts) bool {
+	f.Extent, o.Extent = record.Extent{}, record.Extent{}
+	return f == o
+}
+
 // A Page is what Store writes. Bytes and, if it is zero, Digest are filled in from Body. With Temp,
 // the name of a closed [TempFile] that becomes content.html, or with Answer both must be right
 // already.

@@ -91,6 +91,9 @@ func (t *Tree) readFormat(create bool) (f Format, there bool, err error) {
 		if err == nil && version != formatVersion && !t.upgrade {
 			err = fmt.Errorf("%w: version %d, this program reads %d", ErrOlder, version, formatVersion)
 		}
+		if err == nil && f.Uniting && !t.uniting {
+			err = fmt.Errorf("%w in %s", ErrUniting, t.root)
+		}
 		t.older = err == nil && version != formatVersion
 		return f, true, err
 	case !errors.Is(err, fs.ErrNotExist):

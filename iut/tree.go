@@ -84,12 +84,16 @@ type Options struct {
 	Identity *Identity
 	// Segments say how a tree of segments writes new ones.
 	Segments SegmentOptions
-	// Converting accepts a tree whose [Conversion] has not ended. Without it such a tree can only be
-	// read.
+	// Converting accepts a tree whose [Conversion] has not ended. Without it such a tree can only
+	// be read.
 	Converting bool
 	// Forgetting accepts a tree from which not all is removed yet that is to be forgotten, see
 	// [Tree.Forget]. Without it such a tree can only be read.
 	Forgetting bool
+	// Uniting makes a tree, with Identity, that is to be made of others: until [Tree.Unite] FORMAT
+	// says so, and nothing but another such call opens it, which removes what this one has written.
+	// The error is fs.ErrExist if there is a tree.
+	Uniting bool
 }
 
 // A Tree is an open tree. All methods may be called at the same time, but Close at the end.
@@ -100,6 +104,7 @@ type Tree struct {
 	owner    *owner // nil without a root
 	readOnly bool
 	upgrade  bool // see Options.Upgrade
+	uniting  bool // see Options.Uniting
 	older    bool // FORMAT is of an older version; of Open alone
 	segments SegmentOptions
 	paths    Mapping
@@ -126,10 +131,10 @@ type Tree struct {
 // With root "" there is no LOCK, and the tree is in opts.FS alone.
 //
 // The errors are [ErrBusy], [ErrFormat], [ErrOlder], [ErrConverting], [ErrForgetting],
-// [ErrIdentity], [ErrTree] and [ErrDisk], fs.ErrNotExist if there is no tree and no Identity to
-// make one, and those of the system for a root that is no folder.
+// [ErrUniting], [ErrIdentity], [ErrTree] and [ErrDisk], fs.ErrNotExist if there is no tree and no
+// Identity to make one, and those of the system for a root that is no folder.
 func Open(root string, opts Options) (*Tree, error) {
-	t := &Tree{root: root, fs: opts.FS, readOnly: opts.ReadOnly, upgrade: opts.Upgrade && !opts.ReadOnly, segments: opts.Segments}
+	t := &Tree{root: root, fs: opts.FS, readOnly: opts.ReadOnly, upgrade: opts.Upgrade && !opts.ReadOnly, uniting: opts.Uniting, segments: opts.Segments}
 	if err := t.open(opts); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
@@ -206,8 +211,8 @@ func (t *Tree) openDisk(sync Sync) (err error) {
 
 // ReadFormat reads FORMAT of the tree in the folder root, without its LOCK: a crawl may have it.
 // Errors are fs.ErrNotExist if there is no tree, [ErrBusy] while another process makes it,
-// [ErrFormat], [ErrOlder], [ErrTree], [ErrDisk], and those of the system for a root that is no
-// folder.
+// [ErrFormat], [ErrOlder], [ErrUniting], [ErrTree], [ErrDisk], and those of the system for a root
+// that is no folder.
 func ReadFormat(root string) (f Format, err error) {
 	t := &Tree{root: root, readOnly: true}
 	if err = t.openDisk(SyncNone); err == nil {
@@ -304,6 +309,9 @@ func (t *Tree) openFormat(opts Options, create bool) error {
 	if err != nil {
 		return err
 	}
+	if there && opts.Uniting && !format.Uniting {
+		return fmt.Errorf("iut: %s is a tree already: %w", t.root, fs.ErrExist)
+	}
 	if format.Converting != "" && !t.readOnly && !opts.Converting {
 		return fmt.Errorf("%w of %s", ErrConverting, t.root)
 	}
@@ -315,8 +323,7 @@ func (t *Tree) openFormat(opts Options, create bool) error {
 			return err
 		}
 	}
-	if there {
-		t.format = format
+	if t.format = format; there && !opts.Uniting {
 		if t.older {
 			if err := t.writeFormatLocked(format); err != nil {
 				return err
@@ -325,17 +332,20 @@ func (t *Tree) openFormat(opts Options, create bool) error {
 		if want == nil {
 			return nil
 		}
-		if err := t.format.sameRules(*want); err != nil {
+		if err := t.format.SameRules(*want); err != nil {
 			return err
 		}
 		return t.keepsCase()
 	}
-	made := Format{Identity: *want, Links: LinkOptions{MaxDepth: -1}, Sync: t.fs.SyncMode()}
+	made := Format{Identity: *want, Links: LinkOptions{MaxDepth: -1}, Sync: t.fs.SyncMode(), Uniting: opts.Uniting}
 	if made.Store == StoreFolders {
 		made.Store = "" // as FORMAT says it
 	}
 	if made.FoldCase, err = t.foldsCase(); err != nil {
 		return err
+	}
+	if there {
+		return t.startOver(made)
 	}
 	return t.writeFormatLocked(made)
 }

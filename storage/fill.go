@@ -1,6 +1,10 @@
 package storage
 
-import "urltree/storage/record"
+import (
+	"context"
+
+	"urltree/storage/record"
+)
 
 // A Filler adds entries to an index that is made from what can be read of another one. It writes in
 // one transaction, see [Index.Fill]; what follows from the entries is written with them: pending
@@ -41,4 +45,10 @@ func (f *Filler) Get(bucket, key []byte) []byte { return f.c.w.Get(bucket, key) 
 // Put writes a value, sealed for its key, from which nothing follows.
 func (f *Filler) Put(bucket, key, value []byte) error {
 	return f.c.w.Tx.Bucket(bucket).Put(key, value)
+}
+
+// Entries calls fn, outside of transactions, with each entry of a bucket that [Filler.Put] may
+// fill, in the order of keys. They are valid during the call, and may be damaged.
+func (x *Index) Entries(ctx context.Context, bucket []byte, fn func(key, value []byte) error) error {
+	return x.file.Scan(ctx, bucket, nil, fn)
 }

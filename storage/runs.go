@@ -82,6 +82,24 @@ func (g Runs) MarkUnclean() error {
 	})
 }
 
+// Unclean reports whether the latest run did not end cleanly, or the index was merged since.
+func (g Runs) Unclean() (unclean bool, err error) {
+	mark, _, err := boltfile.Read(g.x.file, record.BucketSys, record.KeyUnclean, record.DecodeUnclean)
+	if err != nil || mark.Merged {
+		return mark.Merged, err
+	}
+	err = g.x.file.View(func(tx *bolt.Tx) error {
+		k, v := tx.Bucket(record.BucketRun).Cursor().Last()
+		if k == nil {
+			return nil
+		}
+		last, err := record.DecodeRun(k, v)
+		unclean = !last.Clean
+		return err
+	})
+	return unclean, err
+}
+
 // Current returns the figures of the run that is going on, as last committed.
 func (g Runs) Current() record.Run {
 	g.x.mu.Lock()

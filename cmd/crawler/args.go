@@ -56,7 +56,7 @@ func (s *subcommand) check(operands []string) error {
 	switch {
 	case s.operand == "":
 		most, takes = 0, "no argument"
-	case s.operand == filesOperand:
+	case s.operand == filesOperand, s.operand == treesOperand:
 		most = len(operands)
 	}
 	switch {
@@ -70,6 +70,9 @@ func (s *subcommand) check(operands []string) error {
 				return usagef("%q: %s; usage: crawler %s", weburl.HideLogin(url), cause(err), s.call())
 			}
 		}
+	}
+	if s.operand == treesOperand && len(operands) < 2 {
+		return usagef("%s takes a new folder and the trees that are to be united; usage: crawler %s", s.name, s.call())
 	}
 	if s.operand != "" && s.operand[0] != '[' && first(operands) == "" {
 		return usagef("%s takes a %s; usage: crawler %s", s.name, strings.TrimSuffix(s.operand, "..."), s.call())

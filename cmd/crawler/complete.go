@@ -66,7 +66,7 @@ var shells embed.FS
 func (c *command) completion(shell string) (string, error) {
 	all := completions{Commands: []completed{{Flags: completedFlags(c.flags.all)}}}
 	for _, sub := range c.visible() {
-		all.Commands = append(all.Commands, completed{sub.name, sub.usage, sub.operand == filesOperand, completedFlags(sub.flags)})
+		all.Commands = append(all.Commands, completed{sub.name, sub.usage, sub.operand == filesOperand || sub.operand == treesOperand, completedFlags(sub.flags)})
 		all.Subcommands = append(all.Subcommands, sub.name)
 	}
 	t, err := template.New("complete."+shell).Funcs(template.FuncMap{

@@ -36,7 +36,7 @@ func TestConvertKilled(t *testing.T) {
 	for range rounds {
 		store := []string{"folders", "warc"}[rng.IntN(2)]
 		stop := []os.Signal{os.Kill, os.Kill, os.Interrupt}[rng.IntN(3)]
-		convertStopped(t, dir, store, stop, time.Duration(rng.Int64N(int64(took))))
+		commandStopped(t, dir, stop, time.Duration(rng.Int64N(int64(took))), "convert", "-store", store, "-warc-size", "64k")
 		if must(t, dir, "export") != urls {
 			t.Fatal("the export is another one")
 		}
@@ -66,10 +66,10 @@ func TestConvertKilled(t *testing.T) {
 	requireSame(t, urlsOf(t, filepath.Join(dir, "res.txt")), web.Answer().Stored)
 }
 
-// convertStopped begins a conversion and sends it a signal after a time.
-func convertStopped(t *testing.T, dir, store string, stop os.Signal, after time.Duration) {
+// commandStopped begins a command and sends it a signal after a time.
+func commandStopped(t *testing.T, dir string, stop os.Signal, after time.Duration, args ...string) {
 	t.Helper()
-	cmd := child(dir, "convert", "-store", store, "-warc-size", "64k")
+	cmd := child(dir, args...)
 	var said strings.Builder
 	cmd.Stderr = &said
 	if err := cmd.Start(); err != nil {

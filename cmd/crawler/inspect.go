@@ -92,7 +92,7 @@ func treeThere(root string) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return usagef("-tree %s: there is no tree", root)
-	case errors.Is(err, iut.ErrFormat), errors.Is(err, iut.ErrBusy):
+	case errors.Is(err, iut.ErrFormat), errors.Is(err, iut.ErrBusy), errors.Is(err, iut.ErrUniting):
 		return err
 	}
 	return nil

@@ -115,6 +115,8 @@ func (c *command) message(err error) string {
 		return fmt.Sprintf("%s; crawler convert -tree %s -store %s goes on with it", text, commandLine([]string{c.root()}), to)
 	case errors.Is(err, iut.ErrForgetting):
 		return fmt.Sprintf("%s; crawler forget -tree %s goes on with it", text, commandLine([]string{c.root()}))
+	case errors.Is(err, iut.ErrUniting):
+		return text + "; the same crawler unite begins anew"
 	case errors.Is(err, storage.ErrSchema):
 		return text + "; crawl on with the program that made it, or move index.db away: crawler merge makes one from the folders"
 	case errors.Is(err, crawler.ErrNoWork):
@@ -147,7 +149,7 @@ func newCommand(args []string) *command {
 		c.urlCommand("cat", "print a stored page as it was received"),
 		c.urlCommand("path", "print the folder of a URL, relative to the tree"),
 		c.urlCommand("why", "explain what happened to a URL, or why it waits"),
-		c.checkCommand(), c.retryCommand(), c.convertCommand(), c.forgetCommand(), c.optionsCommand(),
+		c.checkCommand(), c.retryCommand(), c.convertCommand(), c.uniteCommand(), c.forgetCommand(), c.optionsCommand(),
 		c.statsCommand(), c.rankCommand(),
 		c.exportCommand(), c.importCommand(), c.serveCommand(), c.brokenCommand(), c.demoCommand(), c.helpCommand(), c.versionCommand(),
 		c.generateCommand(),
@@ -195,7 +197,7 @@ func exitCode(err error) int {
 	case errors.Is(err, iut.ErrDisk), errors.Is(err, syscall.ENOSPC), errors.Is(err, fs.ErrPermission),
 		errors.Is(err, syscall.EROFS):
 		return exitDisk
-	case errors.Is(err, iut.ErrBusy), errors.Is(err, ctl.ErrEnding), errors.Is(err, iut.ErrFormat), errors.Is(err, iut.ErrTree), errors.Is(err, iut.ErrConverting), errors.Is(err, iut.ErrForgetting),
+	case errors.Is(err, iut.ErrBusy), errors.Is(err, ctl.ErrEnding), errors.Is(err, iut.ErrFormat), errors.Is(err, iut.ErrTree), errors.Is(err, iut.ErrConverting), errors.Is(err, iut.ErrForgetting), errors.Is(err, iut.ErrUniting),
 		errors.Is(err, storage.ErrSchema), errors.Is(err, storage.ErrOlder), errors.Is(err, iut.ErrOlder), errors.Is(err, errFaults):
 		return exitTree
 	}

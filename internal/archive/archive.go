@@ -124,6 +124,9 @@ func (a *Writer) Write(c *Capture) (Place, error) {
 	return at, a.beside(warc.Metadata, c.URL, id, date, warc.FieldsType, c.About)
 }
 
+// Copy appends records of n bytes as they stand in another file.
+func (a *Writer) Copy(records io.Reader, n int64) error { return a.out.Copy(records, n) }
+
 // begin returns the header of a record, to which more is appended. It is valid until the next call.
 func (a *Writer) begin(kind, url, id, date string) warc.Header {
 	a.header = append(a.header[:0],

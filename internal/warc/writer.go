@@ -82,6 +82,20 @@ func (w *Writer) Write(h Header, start []byte, rest io.Reader, n int64, c Compre
 // recordEnd stands behind each record.
 var recordEnd = []byte("\r\n\r\n")
 
+// Copy appends n bytes that it reads: whole records, as they stand in another file. Errors are
+// those of Write.
+func (w *Writer) Copy(records io.Reader, n int64) error {
+	at := w.out.n
+	got, err := io.Copy(&w.out, io.LimitReader(records, n))
+	if err == nil && got < n {
+		err = fmt.Errorf("warc: %d bytes of %d: %w", got, n, io.ErrUnexpectedEOF)
+	}
+	if err != nil {
+		w.out.n = at
+	}
+	return err
+}
+
 func reset(z **gzip.Writer, level int, to io.Writer) *gzip.Writer {
 	if *z == nil {
 		*z, _ = gzip.NewWriterLevel(to, level) // the levels here exist

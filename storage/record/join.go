@@ -110,3 +110,25 @@ func truth(a, b bool) int {
 	}
 	return -1
 }
+
+// JoinTimes returns the times of a host of which there are two, the more careful of each. It is a
+// join as Join is one.
+func JoinTimes(a, b HostTimes) HostTimes {
+	a.Next, a.Answer, a.Backoff = max(a.Next, b.Next), max(a.Answer, b.Answer), max(a.Backoff, b.Backoff)
+	a.Fails, a.Delay, a.Pace, a.Seq = max(a.Fails, b.Fails), max(a.Delay, b.Delay), max(a.Pace, b.Pace), max(a.Seq, b.Seq)
+	if a.Kind == 0 || b.Kind != 0 && b.Kind < a.Kind { // what was public once must not become private
+		a.Kind = b.Kind
+	}
+	return a
+}
+
+// JoinRobots returns the later of two answers of one origin. It is a join as Join is one.
+func JoinRobots(a, b Robots) Robots {
+	if cmp.Or(
+		cmp.Compare(a.Time, b.Time), cmp.Compare(a.Status, b.Status), cmp.Compare(a.Tries, b.Tries),
+		cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Text, b.Text),
+	) < 0 {
+		return b
+	}
+	return a
+}

@@ -143,3 +143,51 @@ func TestJoin(t *testing.T) {
 		})
 	}
 }
+
+// requireJoin checks the laws of a semilattice on all triples of some values.
+func requireJoin[T comparable](t *testing.T, list []T, join func(a, b T) T) {
+	t.Helper()
+	for _, a := range list {
+		if join(a, a) != a {
+			t.Errorf("%+v with itself is %+v", a, join(a, a))
+		}
+		for _, b := range list {
+			if x, y := join(a, b), join(b, a); x != y {
+				t.Errorf("one order %+v, the other %+v", x, y)
+			}
+			for _, c := range list {
+				if x, y := join(join(a, b), c), join(a, join(b, c)); x != y {
+					t.Errorf("the first two first %+v, the last two %+v", x, y)
+				}
+			}
+		}
+	}
+}
+
+func TestJoinTimes(t *testing.T) {
+	list := []HostTimes{
+		{}, {Next: 5, Answer: 1, Delay: 9}, {Next: 4, Backoff: 3, Fails: 2, Kind: KindPublic}, {Kind: KindPrivate, Pace: 3, Seq: 2},
+	}
+	requireJoin(t, list, JoinTimes)
+	all := list[0]
+	for _, h := range list {
+		all = JoinTimes(all, h)
+	}
+	if want := (HostTimes{Next: 5, Answer: 1, Delay: 9, Backoff: 3, Fails: 2, Kind: KindPublic, Pace: 3, Seq: 2}); all != want {
+		t.Errorf("%+v, want %+v", all, want)
+	}
+}
+
+func TestJoinRobots(t *testing.T) {
+	list := []Robots{
+		{Time: 1, Status: 200, Text: "a"},
+		{Time: 2, Status: 404},
+		{Time: 2, Status: 200, Text: "b"},
+		{Time: 2, Status: 200, Text: "c"},
+		{Time: 2, Tries: 3, Reason: "dns"},
+	}
+	requireJoin(t, list, JoinRobots)
+	if got := JoinRobots(list[0], list[1]); got != list[1] {
+		t.Errorf("of an earlier and a later answer %+v counts", got)
+	}
+}
