@@ -38,7 +38,7 @@ func (c *command) exportCommand() *subcommand {
 		word("state", &q.State, "any", "only URLs in this `STATE`, one of those below", inspect.Words("state")...),
 		plainFlag("from", instant{p: &q.Since}, "only what was answered at this `TIME` or later: a date (UTC), a time such as 2026-11-29T10:00:00Z, or so long before now, such as 7d; of edges those of pages, and of redirects, answered then; not for ranks"),
 		plainFlag("to", instant{p: &q.Until, end: true}, "only what was answered before this `TIME`, written likewise; a date has the whole day"),
-		plainFlag("text", toggle{&q.Text}, "of wacz: the list of pages has the text of each, for programs that search, at most 1 MiB of the first 8 MiB of a page"),
+		word("text", &q.Text, "of wacz none, else plain", "what a `TEXT` of pages is: plain, all that a page shows; main, its article without menus, side bars and the like, as the reader view of a browser shows it, or all of it where no article is found. It is the column text, which pages have by default then, and of wacz the text of each page in its list, for programs that search", inspect.Words("text")...),
 		word("output", &output, "standard output", "the `FILE` to write, which appears once it is complete, in place of an older one; of mirror the folder, which is made, is empty or is a mirror"))
 }
 

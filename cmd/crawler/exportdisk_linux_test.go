@@ -75,7 +75,7 @@ func TestFullOutput(t *testing.T) {
 				{"export", "-what", "warc", "-format", "plain"},
 				{"export", "-what", "cdxj"},
 				{"export", "-what", "wacz"},
-				{"export", "-what", "wacz", "-text"},
+				{"export", "-what", "wacz", "-text", "main"},
 				{"broken", "-format", "html"},
 			} {
 				fails("-output out", elsewhere, append(what, "-output", "out")...)

@@ -83,13 +83,13 @@ func (i *Inspector) exportIndex(ctx context.Context, in *part, made time.Time, a
 }
 
 // exportPackage writes a WACZ file, with the texts of the pages or without.
-func (i *Inspector) exportPackage(ctx context.Context, in *part, made time.Time, about warc.Header, texts bool, w *bufio.Writer) (err error) {
-	out, err := archive.NewPackage(w, made, about, texts)
+func (i *Inspector) exportPackage(ctx context.Context, in *part, made time.Time, about warc.Header, texts string, w *bufio.Writer) (err error) {
+	out, err := archive.NewPackage(w, made, about, texts != "")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
-	var t pageReader
+	t := pageReader{main: texts == mainText}
 	err = i.archivePages(ctx, in, func(p *archive.Page) error {
 		title, text := "", ""
 		switch meta, err := i.Index.Meta(p.Record.URL); {
@@ -98,7 +98,7 @@ func (i *Inspector) exportPackage(ctx context.Context, in *part, made time.Time,
 		case err == nil && meta != nil:
 			title = clean(meta.Title)
 		}
-		if texts && archive.IsListed(p.Record.Media) {
+		if texts != "" && archive.IsListed(p.Record.Media) {
 			if err := t.read(i.Tree, p.Record, mostRead); err != nil {
 				return err
 			}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"urltree/internal/article"
 	"urltree/internal/extract"
 	"urltree/iut"
 	"urltree/storage/record"
@@ -27,12 +28,13 @@ type line struct {
 	in   *Inspector
 	meta *record.Meta // of a stored page, if a column asks for it; never nil
 	page pageReader   // has the body of a stored page, if a column asks for it
+	text string       // of the page, if a column asks for it
 }
 
 // read reads what some columns need of a record besides itself. What is damaged, or gone, is as if
 // it were empty: that is for check to name.
 func (l *line) read(r *record.Record, needs needs) error {
-	l.Record, l.meta = r, &noMeta
+	l.Record, l.meta, l.text = r, &noMeta, ""
 	if needs.meta && r.State == record.Stored {
 		switch meta, err := l.in.Index.Meta(r.URL); {
 		case err != nil && !errors.Is(err, record.ErrCorrupt):
@@ -45,7 +47,22 @@ func (l *line) read(r *record.Record, needs needs) error {
 	if needs.body == 0 || r.State != record.Stored || !extract.IsShown(r.Media) {
 		return nil
 	}
-	return l.page.read(l.in.Tree, r, needs.body)
+	if err := l.page.read(l.in.Tree, r, needs.body); err != nil {
+		return err
+	}
+	if needs.text {
+		l.text = l.page.text(r)
+	}
+	return nil
+}
+
+// language returns the language of the page: the one that it names, or else the one that its text
+// seems to be in, if that was asked for.
+func (l *line) language() string {
+	if l.meta.Language != "" {
+		return l.meta.Language
+	}
+	return article.Language(l.text)
 }
 
 var noMeta record.Meta
@@ -53,6 +70,8 @@ var noMeta record.Meta
 // needs says what columns need of a page besides its record.
 type needs struct {
 	meta bool
+	text bool
+	main bool  // that of the article
 	body int64 // bytes at most
 }
 
@@ -62,7 +81,7 @@ func needsOf(columns []column) (n needs) {
 		case "title", "description", "language", "canonical":
 			n.meta = true
 		case "text":
-			n.body = max(n.body, mostRead)
+			n.text, n.body = true, max(n.body, mostRead)
 		case "html":
 			n.body = math.MaxInt64
 		}
@@ -113,9 +132,9 @@ var columns = []column{
 	{Term{"found", "when it became known, RFC 3339"}, moment, func(l *line) cell { return at(l.Found) }},
 	{Term{"title", "of the page"}, word, func(l *line) cell { return text(l.meta.Title) }},
 	{Term{"description", "of the page"}, word, func(l *line) cell { return text(l.meta.Description) }},
-	{Term{"language", "of the page, such as en"}, word, func(l *line) cell { return text(l.meta.Language) }},
+	{Term{"language", "of the page, such as en: the one that it names, or else, with the column text, the one that its text seems to be in"}, word, func(l *line) cell { return text(l.language()) }},
 	{Term{"canonical", "the URL that the page calls canonical"}, word, func(l *line) cell { return text(l.meta.Canonical) }},
-	{Term{"text", "what a page of HTML, XHTML or plain text shows, at most 1 MiB of its first 8 MiB; not in tsv"}, document, func(l *line) cell { return whole(l.page.text(l.Record)) }},
+	{Term{"text", "what a page of HTML, XHTML or plain text shows, at most 1 MiB of its first 8 MiB; see -text; not in tsv"}, document, func(l *line) cell { return whole(l.text) }},
 	{Term{"html", "all of a page of HTML or XHTML as it came, but in UTF-8; not in tsv"}, document, func(l *line) cell { return whole(l.page.html(l.Record)) }},
 }
 

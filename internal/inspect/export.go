@@ -27,8 +27,8 @@ func (i *Inspector) export(ctx context.Context, q Question, w *bufio.Writer) err
 	case q.Columns != "" && UsualColumns[q.What] == "":
 		return fmt.Errorf("-columns is for -what urls and pages; %w: crawler %s", ErrUsage, usageExport)
 	}
-	if q.What != "wacz" && q.Text {
-		return fmt.Errorf("-text is for -what wacz; %w: crawler %s", ErrUsage, usageExport)
+	if err := withTexts(&q); err != nil {
+		return err
 	}
 	in, err := i.newPart(&q)
 	if err != nil {
@@ -48,6 +48,10 @@ func (i *Inspector) export(ctx context.Context, q Question, w *bufio.Writer) err
 	if err != nil {
 		return err
 	}
+	needs := needsOf(columns)
+	if needs.main = q.Text == mainText; q.Text != "" && !needs.text {
+		return fmt.Errorf("-text is of the column text, which -columns does not name; %w: crawler %s", ErrUsage, usageExport)
+	}
 	if q.What == "pages" {
 		only = func(c record.Counts) int64 { return c.Stored }
 	}
@@ -56,18 +60,35 @@ func (i *Inspector) export(ctx context.Context, q Question, w *bufio.Writer) err
 		fields[k] = field{c.Word, c.kind}
 	}
 	out := i.newRows(q.Format, w, fields...)
-	if err := i.exportLedger(ctx, only, columns, in, out); err != nil {
+	if err := i.exportLedger(ctx, only, columns, needs, in, out); err != nil {
 		return err
 	}
 	return out.end()
 }
 
+// withTexts checks which texts a question asks for, and adds their column to the usual ones of
+// pages.
+func withTexts(q *Question) error {
+	if q.Text == "" {
+		return nil
+	}
+	if err := oneOf("text", &q.Text, Words("text"), usageExport); err != nil {
+		return err
+	}
+	if q.What != "wacz" && UsualColumns[q.What] == "" {
+		return fmt.Errorf("-text is for -what pages, urls and wacz; %w: crawler %s", ErrUsage, usageExport)
+	}
+	if q.What == "pages" && q.Columns == "" {
+		q.Columns = UsualColumns["pages"] + ",text"
+	}
+	return nil
+}
+
 // exportLedger writes the ledger: a row for each record in the order of the tree. A record that
 // cannot be read has the state "damaged" and, as its reason, what is wrong with it.
-func (i *Inspector) exportLedger(ctx context.Context, chosen selector, columns []column, in *part, out rowWriter) error {
+func (i *Inspector) exportLedger(ctx context.Context, chosen selector, columns []column, needs needs, in *part, out rowWriter) error {
 	cells := make([]cell, len(columns))
-	l := line{in: i}
-	needs := needsOf(columns)
+	l := line{in: i, page: pageReader{main: needs.main}}
 	return i.records(ctx, in, func(r record.Record, damage error) error {
 		if damage != nil {
 			if chosen != nil || in.isTimed() {

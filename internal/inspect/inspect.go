@@ -104,13 +104,13 @@ type Question struct {
 	Columns   string `json:",omitempty"` // of export: names of columns of urls and pages, with commas between them; "": the usual ones
 	Since     int64  `json:",omitempty"` // of export: only what was answered from this time on, in Unix seconds
 	Until     int64  `json:",omitempty"` // of export: only what was answered before this time; 0: now and later too
-	Text      bool   `json:",omitempty"` // of export of wacz: with the texts of the pages
+	Text      string `json:",omitempty"` // of export of pages, urls and wacz: which texts, plain or main; "": of wacz none
 }
 
 // Ways of asking, as usage errors name them.
 const (
 	usageLs     = "ls [-r] [-state S] [-n N] [URL-PREFIX]"
-	usageExport = "export [-what W] [-format F] [-columns C] [-state S] [-from T] [-to T] [-text] [URL-PREFIX]"
+	usageExport = "export [-what W] [-format F] [-columns C] [-state S] [-from T] [-to T] [-text T] [URL-PREFIX]"
 
 	usageServe  = "serve [-listen ADDR] [URL-PREFIX]"
 	usageBroken = "broken [-format F] [-fail] [-output FILE] [URL-PREFIX]"

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 
+	"urltree/internal/article"
 	"urltree/internal/extract"
 	"urltree/iut"
 	"urltree/storage/record"
@@ -13,9 +14,16 @@ import (
 
 // A pageReader reads stored pages, one after the other, in the same memory.
 type pageReader struct {
+	main bool // texts are those of the article
 	body bytes.Buffer
 	out  []byte
 }
+
+// What a text is, as -text says it: all that a page shows, or that of its article.
+const (
+	plainText = "plain"
+	mainText  = "main"
+)
 
 // Bounds of the text of a page, in bytes.
 const (
@@ -43,7 +51,11 @@ func (p *pageReader) read(tree *iut.Tree, r *record.Record, most int64) error {
 // text returns the text of the page that was read; "": it has none.
 func (p *pageReader) text(r *record.Record) string {
 	body := p.body.Bytes()
-	p.out = extract.AppendText(p.out[:0], factsOf(r), body[:min(len(body), mostRead)], mostText)
+	fn := extract.AppendText
+	if p.main {
+		fn = article.AppendText
+	}
+	p.out = fn(p.out[:0], factsOf(r), body[:min(len(body), mostRead)], mostText)
 	return string(p.out)
 }
 

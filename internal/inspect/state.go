@@ -75,6 +75,8 @@ func Words(of string) (words []string) {
 	switch of {
 	case "what":
 		return exports
+	case "text":
+		return []string{plainText, mainText}
 	case "format":
 		return slices.Concat(formats["edges"], formats["warc"]) // which have them all
 	}

@@ -14,7 +14,7 @@ func TestWords(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for _, flag := range []string{"state", "what", "format", "columns"} {
+	for _, flag := range []string{"state", "what", "format", "columns", "text"} {
 		if len(Words(flag)) == 0 {
 			t.Errorf("no words of -%s", flag)
 		}

@@ -1,0 +1,50 @@
+package article
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+)
+
+// formatting are the elements that a parser of HTML opens again in each paragraph behind the one
+// that did not close them (HTML standard, "reconstruct the active formatting elements"): some
+// kilobytes of them make it fill the memory. Their names do not count for what is an article.
+var formatting = [...]string{"b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"}
+
+// mostRoots is how often a page may begin html, and body. Each time the parser compares all their
+// attributes. Pages do so several times in comments that old browsers read.
+const mostRoots = 16
+
+// calmed returns a copy of a page in which formatting elements are named span, and so is each html
+// and body element beyond the first ones. It looks at bytes, not at markup, so that none is left,
+// however the parser reads them.
+func calmed(text []byte) []byte {
+	var b bytes.Buffer
+	b.Grow(len(text) + len(text)/8)
+	roots := map[string]int{}
+	for {
+		i := bytes.IndexByte(text, '<') + 1
+		if i == 0 {
+			b.Write(text)
+			return b.Bytes()
+		}
+		if i < len(text) && text[i] == '/' {
+			i++
+		}
+		b.Write(text[:i])
+		text = text[i:]
+		end := bytes.IndexAny(text[:min(len(text), 8)], " \t\n\f\r/>")
+		if end < 0 {
+			continue
+		}
+		name := strings.ToLower(string(text[:end]))
+		isRoot := name == "html" || name == "body"
+		if isRoot {
+			roots[name]++
+		}
+		if isRoot && roots[name] > mostRoots || slices.Contains(formatting[:], name) {
+			b.WriteString("span")
+			text = text[end:]
+		}
+	}
+}
