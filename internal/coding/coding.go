@@ -51,6 +51,7 @@ func Parse(headers []string) ([]string, error) {
 // window. It is not safe for concurrent use. The zero value is ready.
 type Decoder struct {
 	layers [maxCodings]layer
+	whole  inflater
 }
 
 // Reader returns a reader of the decoded form of src, given the codings that Parse returned. It is

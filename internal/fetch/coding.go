@@ -3,6 +3,7 @@ package fetch
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"io"
 
@@ -43,6 +44,10 @@ func (c *Client) decode(w *watch, codings []string, encoded *Body, o filling) (b
 	if err != nil {
 		return nil, false, err
 	}
+	if body = c.whole(d, codings, encoded, o.limit); body != nil {
+		c.coders <- d
+		return body, false, nil
+	}
 	reuse := false
 	defer func() {
 		if !reuse { // large windows, several layers, or a decoder that failed
@@ -57,6 +62,33 @@ func (c *Client) decode(w *watch, codings []string, encoded *Body, o filling) (b
 	body, cut, err = c.fill(decoding{d.Reader(codings, bytes.NewReader(encoded.Bytes()))}, o)
 	reuse = err == nil && body.Len() <= maxBuffer && len(codings) == 1
 	return body, cut, err
+}
+
+// whole decodes a body that is one member of gzip, which is most that are coded, at once into a
+// buffer of its size. It returns nil if it is not, or if there is no such buffer.
+func (c *Client) whole(d *coder, codings []string, encoded *Body, limit int64) *Body {
+	src := encoded.Bytes()
+	size, ok := coding.GzipSize(src)
+	if !ok || len(codings) != 1 || codings[0] != "gzip" || size == 0 || size > min(limit, maxBuffer) {
+		return nil
+	}
+	budget, n := c.opts.Bodies, bufferSize(size)
+	take := budget.takeMore
+	if n <= firstBuffer {
+		take = budget.take
+	}
+	p := take(n)
+	if p == nil {
+		return nil
+	}
+	body := &Body{budget: budget, mem: p, size: size}
+	body.held.Store(n)
+	if !d.Gzip((*p)[:size], src) {
+		body.Release()
+		return nil
+	}
+	body.digest = sha256.Sum256((*p)[:size])
+	return body
 }
 
 // decoding replaces the errors of a decoder by those of this package: a coded body that ends early
