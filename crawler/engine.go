@@ -35,6 +35,7 @@ type engine struct {
 	places    places
 	limit     pageLimit
 	importing *importing // nil: answers come from the network
+	outside   outside
 	check     finalCheck
 	measured  measured
 }

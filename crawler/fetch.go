@@ -22,7 +22,11 @@ func (c *crawler) work(loan *frontier.Loan, free func()) {
 		if h.Row.Kind == record.RobotsRow {
 			o.Robots = c.rules.robots.lost(h.Row.Source, h.Reason)
 		}
-		c.add(&iut.Item{Outcome: o}, 0)
+		item := &iut.Item{Outcome: o}
+		if h.Row.Kind == record.OutsideRow {
+			endUnreached(item)
+		}
+		c.add(item, 0)
 	}
 	for len(rows) > 0 {
 		if c.ends.fetching.Err() != nil {
@@ -58,6 +62,8 @@ func (c *crawler) handle(loan *frontier.Loan, row *record.Row, free func()) (don
 		return false, 0, c.askRobots(loan, row) // nothing waits for it to be done
 	case record.SitemapRow:
 		return c.askSitemap(loan, row)
+	case record.OutsideRow:
+		return c.askOutside(loan, row)
 	}
 	return c.askPage(loan, row, free)
 }
@@ -122,11 +128,14 @@ func (c *crawler) finish(loan *frontier.Loan, row *record.Row, item *iut.Item, a
 		item.Next.Due = c.due(times, row.Tries, row.Spared)
 		spared := item.Next.Spared >= mostSpared
 		switch {
-		case row.Kind != record.PageRow && spared:
+		case row.Kind == record.SitemapRow && spared:
 			item.Fail(item.Next.Reason)
-		case row.Kind == record.PageRow && (spared && spares(a.Fault) || a.Cause == fetch.Proxy):
+		case row.Kind != record.SitemapRow && (spared && spares(a.Fault) || a.Cause == fetch.Proxy):
 			item.Next.Range, item.Next.Due, item.Next.Run = record.Held, 0, row.Run
 			item.Next.Reason = heldRefused + ":" + item.Next.Reason
+			if row.Kind == record.OutsideRow {
+				endUnreached(item)
+			}
 		}
 	}
 	if !c.add(item, time.Since(start)) {

@@ -30,6 +30,9 @@ func (c *finalCheck) again(fetching context.Context, looked int64) (more bool, e
 // links of known pages may be near enough now; and sitemaps may not have been named yet. The caller
 // holds finalCheck.ending.
 func (e *engine) findMore() (more bool, err error) {
+	if e.opts.External {
+		return false, nil
+	}
 	ctx := e.ends.fetching
 	grown, err := e.store.index.Marks().NeedsRelink()
 	if err == nil && grown {

@@ -212,6 +212,7 @@ func (e *engine) makeClient(context.Context) error {
 	if err != nil {
 		return err
 	}
+	wire := e.store.tree.Format().Store == iut.StoreWARC && !e.opts.External // then no answer is kept
 	e.network.client = fetch.New(fetch.Options{
 		UserAgent: e.opts.UserAgent, Timeout: e.opts.Timeout, MaxSize: e.opts.MaxSize,
 		Bodies: fetch.NewBudget(e.opts.MemoryBodies),
@@ -221,7 +222,7 @@ func (e *engine) makeClient(context.Context) error {
 		Guard:     e.guard,
 		LimitRate: e.opts.LimitRate, MinRate: e.opts.MinRate, FirstByte: e.opts.FirstByte,
 		Network: e.opts.Network, Bind: e.opts.Bind, PerIP: e.opts.PerIP, Insecure: e.opts.Insecure, HTTP1: e.opts.HTTP1, IdleConns: e.opts.idle,
-		Source: e.source(), Wire: e.store.tree.Format().Store == iut.StoreWARC, All: e.opts.WARC.All && e.store.tree.Format().Store == iut.StoreWARC,
+		Source: e.source(), Wire: wire, All: e.opts.WARC.All && wire,
 	})
 	e.rules.robots = newRobotsCache(e.store.index, robots.Token(e.opts.UserAgent), uint32(e.opts.Retries)+1, e.begun.run.Start)
 	e.rules.robots.forgotten = e.rules.linker.isForgotten
@@ -241,7 +242,9 @@ func (e *engine) fillFrontier(ctx context.Context) (err error) {
 		Live: live, NoSitemaps: !e.opts.ReadsSitemaps(), Run: e.begun.run.ID, Unclean: e.begun.unclean, Earlier: e.begun.earlier, NotBefore: e.begun.run.Start * int64(time.Second),
 		Admit: e.admit, NeedRobots: func(origin string) bool { return !e.opts.IgnoreRobots && e.rules.robots.need(origin) }, Idle: e.flushAll,
 	}
-	if err := e.order(ctx, &opts); err != nil {
+	if e.opts.External {
+		e.outsideStore(&opts)
+	} else if err := e.order(ctx, &opts); err != nil {
 		return err
 	}
 	if e.frontier, err = frontier.New(opts); err != nil {
@@ -259,6 +262,11 @@ func (e *engine) admit(row *record.Row) string {
 	if reason := e.rules.linker.hold(row); reason != "" {
 		return reason
 	}
+	return e.unreachable(row)
+}
+
+// unreachable returns the reason why a row is held whose robots.txt gave no answer, or "".
+func (e *engine) unreachable(row *record.Row) string {
 	if !e.opts.IgnoreRobots {
 		if cause, yes := e.rules.robots.unreachable(record.Origin(row.URL)); yes {
 			return heldRobots + ":" + cause

@@ -53,7 +53,15 @@ type Options struct {
 	// requests are made does not count then, nor does robots.txt; there is one buffer, and one
 	// crawler. A damaged file is read as far as it is whole, see Result.Imported.
 	Archives []string
-	Time     time.Duration // fetch this long in this run, then drain; 0: until nothing is left
+	// External asks, in place of crawling, whether what stored pages refer to works, where that is
+	// no URL of the crawl: each such target once, by HEAD, or by GET where that is refused. By the
+	// rules of a crawl, but nothing of what comes is followed or stored, no URL of the crawl is
+	// asked, and no result file is written. Where a redirect leads is a target of its own. What is
+	// known already is not asked again, but if it is older than ExternalAge; 0: never. A URL that
+	// Exclude matches is not asked. What came of them is in the answer to crawler broken.
+	External    bool
+	ExternalAge time.Duration
+	Time        time.Duration // fetch this long in this run, then drain; 0: until nothing is left
 
 	Buffers       int           // 0: 6
 	BufferSize    int           // items; 0: 1000

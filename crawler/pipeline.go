@@ -73,6 +73,9 @@ func (e *engine) startFetching(p *pipeline) {
 	for _, c := range e.crawlers {
 		e.startIn(&p.crawlers, c.run)
 	}
+	if e.opts.External {
+		return
+	}
 	for _, beside := range []func(context.Context) error{e.fillFilter, e.releaseHeld, e.settle} {
 		e.startIn(&p.others, func() error { return beside(e.ends.fetching) })
 	}

@@ -19,8 +19,9 @@ type Progress struct {
 	PerSecond     float64 // in the last second
 	Mean          float64 // since the start
 	Waiting       string  // what it waits for, "" when it is busy
-	Phase         string  // "fetch" or "drain"; "scan" while archives are read for the first time
+	Phase         string  // "fetch" or "drain"; "scan" while archives are read for the first time, or pages for what they refer to
 	Read, Size    int64   // bytes of Options.Archives, in the present pass over them; 0: there are none
+	External      bool    // with Options.External: Pages and Pending are targets, and Read and Size, while these are looked for, pages
 }
 
 // String returns the progress in one line of at most 80 bytes.
@@ -30,8 +31,12 @@ func (p Progress) String() string { return p.Line(80) }
 // matters most comes first: pages, rate, URLs that wait, failures, what the crawl waits for, when
 // it stops. Of what follows, that is left out for which there is no room.
 func (p Progress) Line(width int) string {
-	if p.Size > 0 {
-		line := p.importing()
+	if p.Size > 0 || p.External {
+		tell := p.importing
+		if p.External {
+			tell = p.asking
+		}
+		line := tell()
 		if width > 0 {
 			line = line[:min(len(line), width)]
 		}
@@ -77,6 +82,24 @@ func (p Progress) importing() string {
 	case p.Read > 0:
 		left := time.Duration(float64(p.Elapsed) * float64(p.Size-p.Read) / float64(p.Read))
 		line += ", " + words.Span(left) + " left"
+	}
+	return line
+}
+
+// asking is Line for a run with Options.External.
+func (p Progress) asking() string {
+	if p.Phase == "scan" {
+		return fmt.Sprintf("looking for what pages refer to: %d of %s", p.Read, counted(p.Size, "page"))
+	}
+	line := fmt.Sprintf("%s of %s asked, %s/s", short(p.Pages), counted(p.Pages+p.Pending, "target"), rate(p.PerSecond))
+	switch {
+	case p.Phase != "fetch":
+		line += ", emptying the buffers"
+	case p.Mean > 0 && p.Pending > 0:
+		line += ", " + words.Span(time.Duration(float64(p.Pending)/p.Mean*float64(time.Second)).Round(time.Second)) + " left"
+	}
+	if p.Waiting != "" {
+		line += ", " + p.Waiting
 	}
 	return line
 }

@@ -26,6 +26,9 @@ func (e *engine) report(ctx context.Context) error {
 	hour := record.Hour{Run: e.begun.run.ID, Hour: 1}
 	before := int64(0) // new URLs in the tree before this hour
 	put := func() error {
+		if e.opts.External {
+			return nil // the figures are those of pages
+		}
 		if e.ends.alive.Err() != nil {
 			return nil // after an error of the disk nothing is written any more
 		}
@@ -47,6 +50,9 @@ func (e *engine) report(ctx context.Context) error {
 			debug.SetMemoryLimit(e.opts.heap(e.store.index.Filter().Bytes()))
 		}
 		pages := e.store.index.Runs().Current().Stored
+		if e.opts.External {
+			pages = e.outside.done.Load()
+		}
 		e.measured.perSecond.Store(math.Float64bits(float64(pages-lastPages) / now.Sub(last).Seconds()))
 		last, lastPages = now, pages
 		if e.opts.Progress != nil {
@@ -65,7 +71,7 @@ func (e *engine) report(ctx context.Context) error {
 			continue
 		}
 		hour.Hour, before = hour.Hour+1, before+hour.Stored
-		if e.opts.NoTree {
+		if e.opts.NoTree || e.opts.External {
 			continue
 		}
 		if err := cleaner.WriteHourly(e.ends.alive, e.store.index, e.files, e.ends.watch); err != nil {
@@ -88,6 +94,9 @@ func (e *engine) progress() Progress {
 	}
 	if e.opts.Time > 0 {
 		p.Left = max(e.opts.Time-p.Elapsed, 0)
+	}
+	if p.External = e.opts.External; p.External {
+		p.Pages, p.Pending = e.outside.done.Load(), total.Outside
 	}
 	p.Mean = float64(p.Pages) / max(p.Elapsed, 1).Seconds()
 	busy := false

@@ -116,7 +116,7 @@ func (o Options) check() (Options, cleaner.Files, error) {
 	if err != nil {
 		return o, files, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
-	if o.NoTree {
+	if o.NoTree || o.External {
 		files = cleaner.Files{}
 	}
 	switch err := files.Replaceable(); {
@@ -137,12 +137,18 @@ func (e *engine) openAndCrawl(ctx context.Context) (Result, error) {
 	opening, stopOpening := context.WithCancel(ctx)
 	defer stopOpening()
 	defer context.AfterFunc(e.ends.alive, stopOpening)()
-	err := e.open(opening)
+	open := e.open
+	if e.opts.External {
+		open = e.openOutside
+	}
+	err := open(opening)
 	switch {
 	case err != nil && ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))):
 		return Result{Ended: errStopped.Error()}, nil
 	case errors.Is(err, errTime):
 		return Result{Ended: errTime.Error()}, nil // it was spent waiting for room on the disk
+	case errors.Is(err, errNothingLeft):
+		return Result{Ended: errNothingLeft.Error(), Total: e.store.index.Totals()}, nil
 	case err != nil || e.ends.alive.Err() != nil:
 		return Result{}, errors.Join(err, context.Cause(e.ends.alive))
 	}
@@ -204,7 +210,7 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 		return err
 	}
 	var err error
-	if e.opts.NoTree {
+	if e.opts.NoTree || e.opts.External {
 		err = drain(e.ends.alive)
 	} else {
 		err = cleaner.Clean(e.ends.alive, cleaner.Steps{
@@ -267,6 +273,7 @@ func (e *engine) committed(set []*iut.Item, c storage.Committed) {
 			continue
 		}
 		done = append(done, frontier.Done{Row: it.Row, Next: c.Next[i]})
+		e.outside.committed(it, c.Next[i])
 		if n := it.Crawler; n > 0 && it.OfPage() {
 			e.crawlers[n-1].batch.removed.Add(1)
 		}

@@ -79,12 +79,15 @@ func comingOf(set []*record.Outcome) (n int64) {
 	return n
 }
 
-// outcome applies what happened to a URL or a sitemap, and returns the row where a URL waits now.
+// outcome applies what happened to a URL, a sitemap or a target outside, and returns the row where
+// a URL or a target waits now.
 func (c *change) outcome(o *record.Outcome) (record.Row, error) {
 	switch {
 	case o.Row.Kind == record.SitemapRow && !o.Part:
 		c.endSitemap(o) // nextOfOpen says where it waits
 		return record.Row{}, nil
+	case o.Row.Kind == record.OutsideRow:
+		return c.endOutside(o)
 	case !o.OfPage():
 		return record.Row{}, nil
 	}
@@ -186,9 +189,12 @@ func (c *change) links(o *record.Outcome) error {
 
 // link makes a record for a link that is new, and changes a known one where the link says so.
 func (c *change) link(l *record.Link) error {
-	if l.Kind == record.SitemapRow {
+	switch l.Kind {
+	case record.SitemapRow:
 		c.nameSitemap(l)
 		return nil
+	case record.OutsideRow:
+		return c.nameOutside(l)
 	}
 	if l.Source == record.Seed {
 		if c.w.putSeed(l) && (!c.rebuild() || l.Via != "") {

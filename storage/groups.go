@@ -17,6 +17,8 @@ type (
 	Hosts struct{ x *Index }
 	// Sitemaps are the sitemaps of all hosts.
 	Sitemaps struct{ x *Index }
+	// Outside are the targets outside. It is read by the frontier as Queues is.
+	Outside struct{ x *Index }
 	// Folders are the folders of the tree, by the records in them.
 	Folders struct{ x *Index }
 )
@@ -28,6 +30,7 @@ func (x *Index) Marks() Marks       { return Marks{x} }
 func (x *Index) Queues() Queues     { return Queues{x} }
 func (x *Index) Hosts() Hosts       { return Hosts{x} }
 func (x *Index) Sitemaps() Sitemaps { return Sitemaps{x} }
+func (x *Index) Outside() Outside   { return Outside{x} }
 func (x *Index) Folders() Folders   { return Folders{x} }
 
 // Stats are what the index has done since it was opened, and what it still has to do.

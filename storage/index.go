@@ -10,6 +10,8 @@
 //	domain   registrable domain -> number of hosts, and of URLs held for it
 //	robots   origin -> robots.txt answer
 //	sitemap  host name, URL -> sitemap     to be read, or what came of it
+//	outside  record key -> target outside  to be asked, or whether it works
+//	outside-pending  as pending            the rows of targets outside
 //	folder   folder key -> counts          of the records strictly below it, if they are many
 //	query    record key without query -> counts  of its records with a query, if they are many
 //	shorter  record key -> nothing         a shorter way to it was found: its links count anew
@@ -22,10 +24,10 @@
 //	         in, link options, how much of seeds.txt is in, that a stop was unclean, what stored
 //	         pages and held rows are to be looked at again for
 //
-// Every value but those of pending, which follow from the records, and of rows that wait to be
-// moved, which seal the record alone, ends in a CRC-32C of what stands before it and of its key
-// (the schema version, which every program must be able to read, of itself alone). So a change of
-// key or value is noticed, if only by one bit, and costs that one entry.
+// Every value but those of pending and outside-pending, which follow from the records, and of rows
+// that wait to be moved, which seal the record alone, ends in a CRC-32C of what stands before it
+// and of its key (the schema version, which every program must be able to read, of itself alone).
+// So a change of key or value is noticed, if only by one bit, and costs that one entry.
 //
 // Writers take turns. [Index.Commit] takes whole sets of outcomes and is the only place that
 // decides what is new. Read transactions are short; long scans resume by key.
@@ -69,6 +71,7 @@ var buckets = [][]byte{
 	record.BucketURL, record.BucketPending, record.BucketHost, record.BucketRobots, record.BucketSitemap,
 	record.BucketFolder, record.BucketQuery, record.BucketShorter, record.BucketMeta, record.BucketScope, record.BucketSeed,
 	record.BucketDomain, record.BucketRun, record.BucketHour, record.BucketSys, inbox.Buckets[0], inbox.Buckets[1],
+	record.BucketOutside, record.BucketWaiting,
 }
 
 // Options say how an index is opened.
@@ -231,7 +234,11 @@ func (x *Index) load() error {
 			return fmt.Errorf("%w: schema %d, this program reads %d", ErrSchema, version, Schema)
 		}
 		for _, name := range buckets {
-			if tx.Bucket(name) == nil {
+			switch {
+			case tx.Bucket(name) != nil:
+			case isOutside(name):
+				return fmt.Errorf("%w: no bucket %q", ErrOlder, name)
+			default:
 				return fmt.Errorf("%w: no bucket %q", record.ErrDamaged, name)
 			}
 		}

@@ -26,6 +26,7 @@ type hostChange struct {
 	row    record.HostRow    // as the transaction found it
 	counts record.Counts     // to add
 	maps   int64             // sitemaps to be read, to add
+	asks   int64             // targets outside to be asked, to add
 	named  int64             // sitemaps made so far
 	times  *record.HostTimes // to replace, or nil
 	used   int64             // records made or released so far, by which budgets count
@@ -173,6 +174,7 @@ func (g *ledger) write(run uint32) {
 		h := c.row
 		h.Counts = h.Counts.Plus(c.counts, 1)
 		h.Sitemaps += c.maps
+		h.Outside += c.asks
 		if t := c.times; t != nil && (h.Run != run || h.Seq <= t.Seq) {
 			h.HostTimes, h.Run = *t, run
 		}

@@ -25,15 +25,20 @@ func (g Queues) HostAt(name string) (h record.HostRow, tx uint64, err error) {
 // NextHosts returns the next hosts behind a name, in their order, that have rows of range Now or
 // Later or sitemaps to be read: at most n, all as of one transaction, whose number is tx.
 func (g Queues) NextHosts(after string, n int) (hosts []record.HostRow, tx uint64, err error) {
+	return g.x.nextHosts(after, n, func(h *record.HostRow) bool { return h.Now+h.Later+h.Sitemaps > 0 })
+}
+
+// nextHosts returns the next hosts behind a name for which want returns true.
+func (x *Index) nextHosts(after string, n int, want func(*record.HostRow) bool) (hosts []record.HostRow, tx uint64, err error) {
 	from := append([]byte(after), 0) // the first name behind it
-	err = g.x.file.Walk(context.Background(), record.BucketHost, from, func(in *boltfile.Values, k, v []byte) ([]byte, error) {
+	err = x.file.Walk(context.Background(), record.BucketHost, from, func(in *boltfile.Values, k, v []byte) ([]byte, error) {
 		id := uint64(in.Tx.ID())
 		if len(hosts) >= n || len(hosts) > 0 && id != tx {
 			return nil, boltfile.ErrStop
 		}
 		tx = id
 		h, err := record.DecodeHost(string(k), v)
-		if err == nil && h.Now+h.Later+h.Sitemaps > 0 {
+		if err == nil && want(&h) {
 			hosts = append(hosts, h)
 		}
 		return nil, err
@@ -48,32 +53,10 @@ func (g Queues) NextHosts(after string, n int) (hosts []record.HostRow, tx uint6
 // the earliest time at which another row, or another sitemap, may be due, in Unix nanoseconds; 0:
 // there is none.
 func (g Queues) Refill(host string, now time.Time, pages, sitemaps int, skip func(id string) bool) (rows []record.Row, due int64, err error) {
-	later := func(at int64) {
-		if at = max(at, 1); due == 0 || at < due {
-			due = at
-		}
-	}
-	for _, rg := range []record.Range{record.Later, record.Now} {
-		err = g.each(host, rg, nil, func(_ []byte, r *record.Row, full func() error) ([]byte, error) {
-			switch {
-			case skip(r.URL):
-				return nil, nil
-			case r.Due > now.UnixNano() || len(rows) >= pages:
-				if rg == record.Later {
-					later(r.Due)
-				}
-				return nil, boltfile.ErrStop
-			}
-			err := full()
-			rows = append(rows, *r)
-			return nil, err
-		})
-		if err != nil {
-			return rows, due, err
-		}
-	}
-	if sitemaps < 0 {
-		return rows, due, nil
+	later := earliest(&due)
+	rows, err = g.queue().refill(host, now, pages, skip, later)
+	if err != nil || sitemaps < 0 {
+		return rows, due, err
 	}
 	most := len(rows) + sitemaps
 	err = g.x.file.Scan(context.Background(), record.BucketSitemap, record.SitemapPrefix(host), func(k, v []byte) error {
@@ -97,7 +80,7 @@ func (g Queues) Refill(host string, now time.Time, pages, sitemaps int, skip fun
 // key `from` (nil: from the first) on; next is where to go on, nil at the end. Rows of a reason for
 // which want returns false are passed over together.
 func (g Queues) HeldRows(host string, from []byte, n int, want func(reason string) bool, pick func(*record.Row) bool) (found []record.Row, next []byte, err error) {
-	err = g.each(host, record.Held, from, func(k []byte, r *record.Row, full func() error) ([]byte, error) {
+	err = g.queue().each(host, record.Held, from, func(k []byte, r *record.Row, full func() (bool, error)) ([]byte, error) {
 		switch {
 		case len(found) >= n:
 			next = bytes.Clone(k)
@@ -105,7 +88,7 @@ func (g Queues) HeldRows(host string, from []byte, n int, want func(reason strin
 		case !want(r.Reason):
 			return append(append(record.RangePrefix(host, record.Held), r.Reason...), 1), nil
 		}
-		err := full()
+		_, err := full()
 		if err == nil && pick(r) {
 			found = append(found, *r)
 		}
@@ -114,15 +97,67 @@ func (g Queues) HeldRows(host string, from []byte, n int, want func(reason strin
 	return found, next, err
 }
 
+// earliest returns a function that lowers due, the least time at which a row may be due; 0: never.
+func earliest(due *int64) func(at int64) {
+	return func(at int64) {
+		if at = max(at, 1); *due == 0 || at < *due {
+			*due = at
+		}
+	}
+}
+
+// A queue is a bucket of pending rows.
+type queue struct {
+	x      *Index
+	bucket []byte
+	kind   record.Kind // of the rows
+	// fill adds to a row that DecodePending has read what its record says. It returns false for a row
+	// that does not count.
+	fill func(in *boltfile.Values, row *record.Row, key []byte) (bool, error)
+}
+
+func (g Queues) queue() queue {
+	return queue{g.x, record.BucketPending, record.PageRow, func(in *boltfile.Values, row *record.Row, key []byte) (bool, error) {
+		return true, fill(row, key, g.x.inbox.Record(in, key, row.Seq))
+	}}
+}
+
+// refill reads the rows of a host that are due, then those of Now, in order from the first, at most
+// so many. It calls later with the times of those that are not among them.
+func (q queue) refill(host string, now time.Time, most int, skip func(id string) bool, later func(at int64)) (rows []record.Row, err error) {
+	for _, rg := range []record.Range{record.Later, record.Now} {
+		err = q.each(host, rg, nil, func(_ []byte, r *record.Row, full func() (bool, error)) ([]byte, error) {
+			switch {
+			case skip(r.ID()):
+				return nil, nil
+			case r.Due > now.UnixNano() || len(rows) >= most:
+				if rg == record.Later {
+					later(r.Due)
+				}
+				return nil, boltfile.ErrStop
+			}
+			counts, err := full()
+			if counts {
+				rows = append(rows, *r)
+			}
+			return nil, err
+		})
+		if err != nil {
+			return rows, err
+		}
+	}
+	return rows, nil
+}
+
 // each calls fn with the pending rows of one range of a host, in order, from the pending key `from`
 // (nil: from the first) on, as [boltfile.File.Walk] does. The row has what its key says; full adds
-// the rest, from its record.
-func (g Queues) each(host string, rg record.Range, from []byte, fn func(k []byte, r *record.Row, full func() error) (next []byte, err error)) error {
+// the rest, from its record, and reports whether the row counts.
+func (q queue) each(host string, rg record.Range, from []byte, fn func(k []byte, r *record.Row, full func() (bool, error)) (next []byte, err error)) error {
 	prefix := record.RangePrefix(host, rg)
 	if from == nil {
 		from = prefix
 	}
-	return g.x.file.Walk(context.Background(), record.BucketPending, from, func(in *boltfile.Values, k, v []byte) ([]byte, error) {
+	return q.x.file.Walk(context.Background(), q.bucket, from, func(in *boltfile.Values, k, v []byte) ([]byte, error) {
 		if !bytes.HasPrefix(k, prefix) {
 			return nil, boltfile.ErrStop
 		}
@@ -130,7 +165,8 @@ func (g Queues) each(host string, rg record.Range, from []byte, fn func(k []byte
 		if err != nil {
 			return nil, err
 		}
-		return fn(k, &row, func() error { return fill(&row, key, g.x.inbox.Record(in, key, row.Seq)) })
+		row.Kind = q.kind
+		return fn(k, &row, func() (bool, error) { return q.fill(in, &row, key) })
 	})
 }
 

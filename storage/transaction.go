@@ -35,6 +35,7 @@ type change struct {
 	done     *Committed        // what it comes to; nil: no outcomes are committed
 	entries  map[string]*entry // by URL
 	sitemaps map[string]*entry // by URL
+	outside  map[string]*entry // by URL
 	fresh    []uint64          // fingerprints of new records, for the filter
 	arrivals *inbox.Arrivals   // of these, the ones that go to the inbox
 	ledger   ledger
@@ -66,7 +67,7 @@ func (w *writer) write(bucket []byte, puts boltfile.Puts) {
 	}
 }
 
-// An entry is the record of a URL, or of a sitemap, before and after a transaction.
+// An entry is the record of a URL, a sitemap or a target outside, before and after a transaction.
 type entry struct {
 	key  []byte
 	old  *record.Record // nil: there was none
@@ -84,7 +85,7 @@ func (x *Index) update(fn func(*change) error) error {
 	}
 	c := &change{
 		x: x, w: writer{arena: x.arena}, now: time.Now().Unix(), totals: x.totals, run: x.run.Clone(),
-		entries: map[string]*entry{}, sitemaps: map[string]*entry{}, looks: looks{shorter: map[string]bool{}},
+		entries: map[string]*entry{}, sitemaps: map[string]*entry{}, outside: map[string]*entry{}, looks: looks{shorter: map[string]bool{}},
 	}
 	c.ledger = ledger{
 		limits: &x.opts.Limits, w: &c.w,
@@ -115,6 +116,7 @@ func (x *Index) update(fn func(*change) error) error {
 func (c *change) write() {
 	c.writeRecords() // with pending rows, metadata and the counts of folders
 	c.writeSitemaps()
+	c.writeOutside()
 	c.ledger.write(c.run.ID) // both have changed it
 	c.edges.write(&c.w)
 	c.looks.write(&c.w, &c.totals)
@@ -181,6 +183,8 @@ func (c *change) of(row *record.Row) *entry {
 		return c.entries[row.URL]
 	case record.SitemapRow:
 		return c.sitemaps[row.URL]
+	case record.OutsideRow:
+		return c.outside[row.URL]
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"urltree/internal/broken"
 	"urltree/internal/inspect"
@@ -18,8 +19,18 @@ var errBroken = errors.New("broken links")
 // brokenCommand reports broken links. Tree or crawl return them as they come; here they are sorted.
 func (c *command) brokenCommand() *subcommand {
 	format, output, fail := broken.Formats[0], "", false
+	var outside external
 	answer := func(ctx context.Context, prefix string, stdout *bufio.Writer) error {
 		var sum broken.Sum
+		if err := outside.check(c); err != nil {
+			return err
+		}
+		if outside.on {
+			if err := outside.ask(ctx, c); err != nil {
+				return err
+			}
+			ctx = context.WithoutCancel(ctx) // one signal ends the asking
+		}
 		m := &steps{of: "broken"}
 		m.set("looking for broken URLs", 0, 0)
 		err := c.deliver(output, m, stdout, func(w io.Writer) (err error) {
@@ -37,17 +48,24 @@ func (c *command) brokenCommand() *subcommand {
 		if sum.Waiting > 0 {
 			fmt.Fprintf(c.stderr, "crawler: not asked yet, and so not in this report: %s\n", words.Count(sum.Waiting, "URL"))
 		}
+		if sum.OutsideWaiting+sum.OutsideRefused > 0 {
+			fmt.Fprintf(c.stderr, "crawler: of %s outside %d were not asked yet, and %d must not be asked (robots.txt)\n", words.Count(sum.Outside, "target"), sum.OutsideWaiting, sum.OutsideRefused)
+		}
 		if fail && sum.Targets > 0 {
 			return errBroken
 		}
 		return nil
 	}
 	b := c.lookCommand("broken", "[URL-PREFIX]",
-		"report broken links, with every page that has them, element and text", answer,
-		plainFlag("format", choice{&format, broken.Formats}, "the `FORMAT` of the report: text; csv, a line a link (RFC 4180; a text that a spreadsheet would take for a formula gets an apostrophe before it); json, one object; html, one file for a browser"),
-		plainFlag("fail", toggle{&fail}, "exit code 5 if there are broken links"),
-		outputFlag(&output))
-	b.about = "A URL is broken if it has failed (status 400 and above, no answer, a redirect that leads nowhere), if its host could not be reached, or if it redirects to one that is broken. What was refused, is held for another reason or waits is not. With a URL-PREFIX: the links on pages below it, wherever they lead. Links that the crawl did not follow, such as those out of scope, were not asked and are not reported. " +
+		"report broken links, with every page that has them, element and text", answer, append([]*option{
+			plainFlag("format", choice{&format, broken.Formats}, "the `FORMAT` of the report: text; csv, a line a link (RFC 4180; a text that a spreadsheet would take for a formula gets an apostrophe before it); json, one object; html, one file for a browser"),
+			plainFlag("fail", toggle{&fail}, "exit code 5 if there are broken links"),
+			outputFlag(&output),
+			plainFlag("external", toggle{&outside.on}, "first ask each target outside once that nothing is known of: what pages refer to and is no URL of the crawl"),
+			plainFlag("recheck", amount[time.Duration]{in: times, p: &outside.age, none: "never"}, "with -external: ask those again, too, of which what is known is older than this `TIME`: 24h"),
+		}, c.crawlFlags(externalFlags)...)...)
+	b.args = "[flags]"
+	b.about = "A URL is broken if it has failed (status 400 and above, no answer, a redirect that leads nowhere), if its host could not be reached, or if it redirects to one that is broken. What was refused, is held for another reason or waits is not. With a URL-PREFIX: the links on pages below it, wherever they lead. Links that the crawl did not follow, such as those out of scope, are reported once -external has asked where they lead: by HEAD, or by GET where that is refused, by the rules of the crawl and the options that the tree keeps. What came of each is kept in the index, and the same command goes on after a stop; the flags that say how to ask hold for this run alone. " +
 		"While a crawl has the tree, it answers; else the tree is read. The links of pages that were not crawled with -edges are read from their folders. It takes some 40 MB of memory, and temporary files (TMPDIR) for more than some 50,000 broken links."
 	return b
 }

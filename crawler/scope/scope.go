@@ -170,6 +170,9 @@ func (s *Scope) Reason(url string) string {
 	return reason
 }
 
+// Excludes reports whether a pattern of Options.Exclude matches a URL, be it near a seed or not.
+func (s *Scope) Excludes(url string) bool { return match(s.opts.Exclude, url) != nil }
+
 // Rule names the rule by which Reason decides, in words.
 func (s *Scope) Rule(url string) string {
 	switch s.Reason(url) {

@@ -29,8 +29,9 @@ var ErrFormat = errors.New("no such format")
 // A Sum counts what a report has.
 type Sum struct {
 	inspect.BrokenSum
-	Targets int64 // broken URLs that something links to or names
-	Links   int64 // to these
+	Targets  int64 // broken URLs that something links to or names
+	Links    int64 // to these
+	External int64 // of Targets, those outside of the crawl
 }
 
 type report interface {
@@ -119,6 +120,9 @@ func (g *grouper) target(t *inspect.BrokenTarget) error {
 		return g.err
 	}
 	g.sum.Targets++
+	if t.External {
+		g.sum.External++
+	}
 	err = g.out.target(t, func(yield func(inspect.BrokenLink) bool) {
 		// What named it, if no page that is stored does: those have the element and the text.
 		named := t.How == ""

@@ -46,6 +46,9 @@ func (s *Sum) String() string {
 	if s.Targets > 0 {
 		found = fmt.Sprintf("%s with %s", words.Count(s.Targets, "broken URL"), words.Count(s.Links, "link"))
 	}
+	if s.External > 0 {
+		found += fmt.Sprintf(", %d of them outside of the crawl", s.External)
+	}
 	return fmt.Sprintf("%s; the tree has %s", found, words.Count(s.Pages, "page"))
 }
 
@@ -56,6 +59,9 @@ func (*textReport) begin(*Sum) error { return nil }
 
 func (o *textReport) target(t *inspect.BrokenTarget, links iter.Seq[inspect.BrokenLink]) error {
 	o.w.WriteString(t.URL)
+	if t.External {
+		o.w.WriteString(" (external)")
+	}
 	if t.End != "" {
 		o.w.WriteString(" redirects to " + t.End)
 	}
@@ -90,16 +96,20 @@ type csvReport struct{ w *csv.Writer }
 
 func (o *csvReport) begin(*Sum) error {
 	o.w.UseCRLF = true
-	return o.w.Write([]string{"url", "state", "reason", "status", "end", "checked", "page", "element", "text"})
+	return o.w.Write([]string{"url", "state", "reason", "status", "end", "checked", "page", "element", "text", "external"})
 }
 
 func (o *csvReport) target(t *inspect.BrokenTarget, links iter.Seq[inspect.BrokenLink]) error {
+	external := ""
+	if t.External {
+		external = "yes"
+	}
 	status := ""
 	if t.Status != 0 {
 		status = strconv.FormatInt(t.Status, 10)
 	}
 	for l := range links {
-		err := o.w.Write([]string{t.URL, t.State, t.Reason, status, t.End, t.Time, l.Page, l.Element, inspect.NoFormula(l.Text)})
+		err := o.w.Write([]string{t.URL, t.State, t.Reason, status, t.End, t.Time, l.Page, l.Element, inspect.NoFormula(l.Text), external})
 		if err != nil {
 			return err
 		}
@@ -120,12 +130,13 @@ type jsonReport struct {
 }
 
 type jsonTarget struct {
-	URL     string `json:"url"`
-	State   string `json:"state"`
-	Reason  string `json:"reason"`
-	Status  int64  `json:"status,omitempty"`
-	End     string `json:"end,omitempty"`
-	Checked string `json:"checked,omitempty"`
+	URL      string `json:"url"`
+	State    string `json:"state"`
+	Reason   string `json:"reason"`
+	Status   int64  `json:"status,omitempty"`
+	End      string `json:"end,omitempty"`
+	Checked  string `json:"checked,omitempty"`
+	External bool   `json:"external,omitempty"`
 }
 
 type jsonLink struct {
@@ -157,7 +168,7 @@ func (o *jsonReport) target(t *inspect.BrokenTarget, links iter.Seq[inspect.Brok
 	}
 	o.second = true
 	o.w.WriteByte('\n')
-	if err := o.value(jsonTarget{t.URL, t.State, t.Reason, t.Status, t.End, t.Time}, 1); err != nil {
+	if err := o.value(jsonTarget{t.URL, t.State, t.Reason, t.Status, t.End, t.Time, t.External}, 1); err != nil {
 		return err
 	}
 	separator := `,"links":[`

@@ -143,6 +143,9 @@ type Request struct {
 	KeepBroken bool
 	// KeepLarge keeps the first MaxSize bytes of a body that is larger, instead of failing.
 	KeepLarge bool
+	// NoBody asks for the header alone: no body is read, and Response.Body is empty. Head asks by the
+	// method HEAD, and implies it.
+	NoBody, Head bool
 }
 
 // A Response is one answer. Its Body is empty unless the status is 2xx, but with Options.All: then
@@ -265,7 +268,7 @@ func (c *Client) Get(ctx context.Context, rawURL string, req Request) (res *Resp
 	if turn.IsValid() {
 		defer c.turns.leave(turn)
 	}
-	h, conn, err := c.open(w, &r, req.Accept)
+	h, conn, err := c.open(w, &r, &req)
 	if err != nil {
 		return nil, w.fail(err)
 	}
@@ -318,6 +321,8 @@ func (c *Client) answer(w *watch, r *route, h *http.Response, conn *pooled, req 
 		res.Location = h.Header.Get("Location")
 	}
 	switch {
+	case req.NoBody || req.Head:
+		c.drain(w, h)
 	case h.StatusCode/100 == 2:
 		if err := c.read(w, h, req, res); err != nil {
 			return nil, w.fail(err)
@@ -415,7 +420,7 @@ func (c *Client) request(accept string, seed bool) *http.Request {
 
 // open sends the request, once, and waits for the header of the answer. The connection, nil for one
 // of Options.Source, is to be put back once the body is closed.
-func (c *Client) open(w *watch, to *route, accept string) (*http.Response, *pooled, error) {
+func (c *Client) open(w *watch, to *route, req *Request) (*http.Response, *pooled, error) {
 	if c.opts.Source != nil {
 		to.sent = time.Now()
 		res, err := c.opts.Source(w.ctx, to.raw)
@@ -423,7 +428,10 @@ func (c *Client) open(w *watch, to *route, accept string) (*http.Response, *pool
 	}
 	origin := to.url.Scheme + "://" + to.url.Host
 	to.seed = (len(c.opts.Header) > 0 || c.opts.User != "" || c.opts.Password != "") && c.opts.SeedOrigin(origin)
-	r := c.request(cmp.Or(accept, defaultAccept), to.seed).WithContext(w.ctx)
+	r := c.request(cmp.Or(req.Accept, defaultAccept), to.seed).WithContext(w.ctx)
+	if req.Head {
+		r.Method = http.MethodHead
+	}
 	r.URL, r.Host = to.url, to.url.Host
 	if login := c.opts.Logins[origin]; login != nil {
 		password, _ := login.Password()

@@ -59,7 +59,7 @@ func (f *Frontier) arrivalsLocked(rows []record.Row, tx uint64) []arrival {
 	for i := range rows {
 		r := &rows[i]
 		h := f.hosts.byName[record.Host(r.URL)]
-		if r.Kind == record.PageRow {
+		if r.Kind != record.SitemapRow {
 			f.counts.added++
 		} else if f.ignoresLocked(h, r, tx) {
 			continue
@@ -107,7 +107,7 @@ func (f *Frontier) arrivesLocked(h *host, r *record.Row, tx uint64) bool {
 		return false
 	}
 	if len(h.out) > 0 {
-		if o := f.lent.rows[r.URL]; o != nil {
+		if o := f.lent.rows[r.ID()]; o != nil {
 			// Either a refill has read the row before we were told of it, or the commit
 			// that ends it opens it again. Done looks which.
 			o.told = true

@@ -8,7 +8,8 @@
 // Store.NextHosts); it stands in the window of its host or waits on disk; Taker.Take lends it, and
 // it is out; Return takes it back unasked, or Done records that its outcome is committed. A row
 // that is out is neither in a window nor read by a refill, so it is lent once. Rows of sitemaps
-// move in the same way, beside the window; that of a robots.txt is made when another needs it.
+// move in the same way, beside the window, and those of targets outside as if they were pages; that
+// of a robots.txt is made when another needs it.
 //
 // The committer calls, after each commit and in the order of the commits, first Add with the new
 // rows and then Done with the outcomes. So what a page leads to is known before the page
@@ -269,7 +270,7 @@ func (f *Frontier) Expect(n int) {
 func (f *Frontier) countLocked(h *host, kind record.Kind, by int64) {
 	f.hosts.count(h, by)
 	f.counts.live += by
-	if kind == record.PageRow {
+	if kind != record.SitemapRow {
 		return
 	}
 	if s := h.sideOf(); s.count+by == 0 && len(s.rows) == 0 {

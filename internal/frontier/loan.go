@@ -98,7 +98,7 @@ func (f *Frontier) Return(l *Loan, unasked []record.Row) {
 	for i := range unasked {
 		switch o := f.backLocked(&unasked[i]); {
 		case o == nil:
-		case h.pace.givenUp && o.kind != record.PageRow:
+		case h.pace.givenUp && o.kind == record.SitemapRow:
 			f.countLocked(h, o.kind, -1)
 		default:
 			rows = append(rows, unasked[i])
@@ -135,7 +135,7 @@ func (f *Frontier) Done(done []Done, times []record.HostTimes) {
 		}
 		h := o.h
 		h.stock.more = h.stock.more || o.told // it may be open again, on disk
-		page := o.kind == record.PageRow
+		page := o.kind != record.SitemapRow
 		switch {
 		case (next.Range == record.Now || next.Range == record.Later) && (page || !h.pace.givenUp):
 			h.stock.leave(next)

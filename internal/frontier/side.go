@@ -9,10 +9,10 @@ import (
 // sideRows is how many rows of the side are in memory at a time.
 const sideRows = 16
 
-// A side holds the rows of a host that are no pages: sitemaps to be read, which are of range Later.
-// They are counted, lent and returned, and wait on disk, as all rows do, but stand beside the
-// window. One is given out alone, before the URLs, but not two in a row while URLs wait: a host
-// with many sitemaps gets on with both.
+// A side holds the rows of a host that do not stand in its window: sitemaps to be read, which are
+// of range Later. They are counted, lent and returned, and wait on disk, as all rows do, but stand
+// beside the window. One is given out alone, before the URLs, but not two in a row while URLs wait:
+// a host with many sitemaps gets on with both.
 //
 // Of a host that is given up they are forgotten: they wait for the next run.
 type side struct {
@@ -55,10 +55,10 @@ func (h *host) sideOf() *side {
 	return h.side
 }
 
-// takeSide moves the rows that are no pages to the side, and returns the others.
+// takeSide moves the rows of sitemaps to the side, and returns the others.
 func (h *host) takeSide(rows []record.Row) []record.Row {
 	return slices.DeleteFunc(rows, func(r record.Row) bool {
-		if r.Kind == record.PageRow {
+		if r.Kind != record.SitemapRow {
 			return false
 		}
 		h.sideOf().rows = append(h.side.rows, r)
@@ -105,7 +105,7 @@ func (f *Frontier) forgetSideLocked(h *host) {
 	f.others.forgotten[h.name] = true
 	out := int64(0)
 	for _, o := range h.out {
-		if o.kind != record.PageRow {
+		if o.kind == record.SitemapRow {
 			out++
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"io"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	"urltree/internal/edges"
-	"urltree/storage"
 	"urltree/storage/record"
 )
 
@@ -34,6 +32,10 @@ type BrokenSum struct {
 	Pages   int64 // stored ones
 	Reread  int64 // of these, the ones that the crawl kept no edges of: they are read from their folders
 	Waiting int64 // URLs that were not asked, or wait to be asked again
+
+	Outside        int64 // targets outside that are known
+	OutsideWaiting int64 // of these, the ones that were not asked, or wait to be asked again
+	OutsideRefused int64 // and those that must not be asked, such as by robots.txt
 }
 
 // A BrokenLink is a link to a broken URL.
@@ -51,10 +53,8 @@ type BrokenTarget struct {
 	// those of pages that are stored. How says what Source is: link, sitemap, seed (then Source is
 	// "").
 	Source, How string
+	External    bool `json:",omitempty"` // it is a target outside: Source and How are ""
 }
-
-// maxChain is how many redirects are followed; a crawl follows fewer.
-const maxChain = 32
 
 // ours are reasons that are faults or limits of this program: a link to such a URL may be right.
 var ours = []string{"panic", "parse-budget", "tree"}
@@ -62,45 +62,28 @@ var ours = []string{"panic", "parse-budget", "tree"}
 // unreached are causes for which a host was not reached.
 var unreached = []string{"dns", "connect", "timeout", "reset", "tls"}
 
+// Unreached reports whether a reason, such as "robots-unreachable:dns" or "dns", says that a host
+// was not reached, and the last part of it.
+func Unreached(reason string) (cause string, yes bool) {
+	cause = reason[strings.LastIndexByte(reason, ':')+1:]
+	word, _, _ := strings.Cut(cause, "-") // tls-expired
+	return cause, slices.Contains(unreached, word)
+}
+
 // brokenState reports whether a record, no redirect, is broken, and its state and reason then.
 func brokenState(r *record.Record) (state, reason string, broken bool) {
 	switch {
 	case r.State == record.Failed:
+		if cause, yes := Unreached(r.Reason); yes && cause != r.Reason { // of a target outside
+			return "unreachable", cause, true
+		}
 		return "failed", r.Reason, !slices.Contains(ours, r.Reason)
 	case r.State == record.Pending && r.Range == record.Held:
-		why, cause, _ := strings.Cut(r.Reason, ":")
-		word, _, _ := strings.Cut(cause, "-") // tls-expired
-		return "unreachable", cause, (why == "robots-unreachable" || why == "refused") && slices.Contains(unreached, word)
+		why, _, _ := strings.Cut(r.Reason, ":")
+		cause, yes := Unreached(r.Reason)
+		return "unreachable", cause, yes && (why == "robots-unreachable" || why == "refused")
 	}
 	return "", "", false
-}
-
-func (i *Inspector) target(r *record.Record) (t BrokenTarget, broken bool, err error) {
-	t = BrokenTarget{URL: r.URL, Status: int64(r.Status)}
-	if r.Time != 0 {
-		t.Time = stamp(r.Time)
-	}
-	if r.State != record.Redirected {
-		t.State, t.Reason, broken = brokenState(r)
-		return t, broken, nil
-	}
-	t.State, t.Reason, t.End = "redirected", "redirect-loop", r.HeaderLinks
-	for range maxChain {
-		end, err := i.Index.Record(t.End)
-		if errors.Is(err, storage.ErrNotFound) || errors.Is(err, record.ErrKey) || errors.Is(err, record.ErrCorrupt) {
-			return t, false, nil // where it leads is not known
-		}
-		if err != nil {
-			return t, false, err
-		}
-		if end.State != record.Redirected {
-			_, t.Reason, broken = brokenState(&end)
-			t.Status = int64(end.Status)
-			return t, broken, nil
-		}
-		t.End = end.HeaderLinks
-	}
-	return t, true, nil
 }
 
 // markWords is how many words the marks of broken URLs take; of those that a crawl holds, which may
@@ -137,14 +120,12 @@ func (i *Inspector) broken(ctx context.Context, q Question, words int, w *bufio.
 	sum, any := BrokenSum{Pages: stored, Reread: stored - kept.Pages}, false
 	marks := &marks{maphash.MakeSeed(), make([]uint64, words)}
 	err = i.targets(ctx, func(r *record.Record, t *BrokenTarget) error {
-		switch {
-		case t != nil:
+		if t != nil {
 			any = true
 			word, bit := marks.of(t.URL)
 			*word |= bit
-		case r.State == record.Pending:
-			sum.Waiting++
 		}
+		sum.count(r, t)
 		return nil
 	})
 	if err != nil {
@@ -161,27 +142,13 @@ func (i *Inspector) broken(ctx context.Context, q Question, words int, w *bufio.
 		if t == nil {
 			return nil
 		}
-		i.nameSource(r, t, in)
+		if !t.External {
+			i.nameSource(r, t, in)
+		}
 		for _, text := range []*string{&t.URL, &t.Reason, &t.End, &t.Source} {
 			*text = clean(*text)
 		}
 		return out.Encode(BrokenLine{Target: t})
-	})
-}
-
-// targets calls fn with each record, and, where it is broken, with what is.
-func (i *Inspector) targets(ctx context.Context, fn func(*record.Record, *BrokenTarget) error) error {
-	return i.Index.Records(ctx, nil, func(r record.Record, damage error) error {
-		if damage != nil {
-			return nil // it is for check to name
-		}
-		switch t, broken, err := i.target(&r); {
-		case err != nil:
-			return err
-		case broken:
-			return fn(&r, &t)
-		}
-		return fn(&r, nil)
 	})
 }
 

@@ -18,6 +18,8 @@ type Totals struct {
 	Cut                   int64  // links that got no record, over MaxHeld of the limits
 	Seq                   uint64 // the last number of discovery given out
 	Forgotten             int64  // records that were removed
+	Outside               int64  // targets outside that are to be asked
+	Named                 int64  // targets outside that ever were: the last number of discovery among them
 }
 
 // Discovered numbers the URLs that were given a number of discovery and not forgotten.
@@ -142,9 +144,11 @@ func (t *Totals) Append(b, key []byte) []byte {
 	b = binary.AppendVarint(b, t.Bytes)
 	b = binary.AppendVarint(b, t.Sitemaps)
 	b = binary.AppendVarint(b, t.Cut)
-	b = binary.AppendUvarint(b, t.Seq)
-	return Seal(appendTail(b, []*int64{&t.Forgotten}), key)
+	return Seal(appendTail(binary.AppendUvarint(b, t.Seq), t.later()), key)
 }
+
+// later returns the fields that were added last.
+func (t *Totals) later() []*int64 { return []*int64{&t.Forgotten, &t.Outside, &t.Named} }
 
 // DecodeTotals reads the value of the counters of the index.
 func DecodeTotals(key, v []byte) (Totals, error) {
@@ -152,7 +156,7 @@ func DecodeTotals(key, v []byte) (Totals, error) {
 	d := unseal(v, key)
 	t.read(&d)
 	t.NewStored, t.NewPending, t.Bytes, t.Sitemaps, t.Cut, t.Seq = d.varint(), d.varint(), d.varint(), d.varint(), d.varint(), d.uvarint()
-	d.tail([]*int64{&t.Forgotten})
+	d.tail(t.later())
 	return t, d.end("totals", "")
 }
 

@@ -35,6 +35,7 @@ type HostRow struct {
 	Run      uint32 // that the times are of
 	Sitemaps int64  // that are to be read
 	Counted  int64  // 1: the host counts towards the limit of a domain
+	Outside  int64  // targets outside that are to be asked
 	Counts          // of its records
 }
 
@@ -53,7 +54,7 @@ func (h *HostRow) Append(b []byte) []byte {
 }
 
 // later returns the fields that schema 7 has added, in the order in which they are stored.
-func (h *HostRow) later() []*int64 { return []*int64{&h.Pace, &h.Kind, &h.Counted} }
+func (h *HostRow) later() []*int64 { return []*int64{&h.Pace, &h.Kind, &h.Counted, &h.Outside} }
 
 // DecodeHost reads the value of a host.
 func DecodeHost(name string, v []byte) (HostRow, error) {

@@ -18,6 +18,8 @@ var (
 	BucketHost    = []byte("host")
 	BucketRobots  = []byte("robots")
 	BucketSitemap = []byte("sitemap")
+	BucketOutside = []byte("outside")
+	BucketWaiting = []byte("outside-pending")
 	BucketFolder  = []byte("folder")
 	BucketQuery   = []byte("query")
 	BucketShorter = []byte("shorter")

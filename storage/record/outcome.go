@@ -2,8 +2,9 @@ package record
 
 import "strings"
 
-// An Outcome is one thing that happened to a URL, to the robots.txt of an origin or to a sitemap:
-// the unit of work that a transaction takes. Crawlers make it, the committer writes it.
+// An Outcome is one thing that happened to a URL, to the robots.txt of an origin, to a sitemap or
+// to a target outside: the unit of work that a transaction takes. Crawlers make it, the committer
+// writes it.
 type Outcome struct {
 	// Row is the pending row as it was taken. With an empty URL, and if it is of the kind RobotsRow,
 	// only Links, Host, Robots and Seeds count.
@@ -49,7 +50,9 @@ func (o *Outcome) OfPage() bool { return o.Row.URL != "" && o.Row.Kind == PageRo
 
 // A Link is a URL that an answer or a person named and that scope admits. Of the kind SitemapRow it
 // is a sitemap, which is to be read if it is not known or was read long ago: then only URL, Source,
-// Depth, its level, and Hops count.
+// Depth, its level, and Hops count. Of the kind OutsideRow it is a target outside, which is to be
+// asked if it is known neither as one nor as a URL of the crawl: then only URL, Source, Via and
+// Hops count.
 type Link struct {
 	URL    string
 	Source string

@@ -29,6 +29,7 @@ const (
 	Failed                      // gave no usable answer
 	Refused                     // we decided not to fetch or not to keep it
 	Read                        // of a sitemap: what counts of what it names is in the index
+	Works                       // of a target outside: it answered, and sends nobody elsewhere
 )
 
 // States lists all states of URLs in the order in which they are shown.
@@ -37,6 +38,7 @@ var States = []State{Stored, Pending, Redirected, Failed, Refused}
 func (s State) String() string {
 	names := [...]string{
 		Pending: "pending", Stored: "stored", Redirected: "redirected", Failed: "failed", Refused: "refused", Read: "read",
+		Works: "works",
 	}
 	if s == 0 || int(s) >= len(names) {
 		return fmt.Sprintf("state(%d)", uint8(s))
@@ -71,6 +73,7 @@ const (
 	PageRow    Kind = iota // a URL of the crawl: the only kind that counts as a URL
 	SitemapRow             // a sitemap: its record lies in a bucket of its own
 	RobotsRow              // the robots.txt of an origin; its URL may be elsewhere after redirects, and has no record
+	OutsideRow             // a target outside: its record lies in a bucket of its own
 )
 
 // A Row is what the frontier knows of something to be asked for: a pending URL, or another kind.
@@ -108,8 +111,9 @@ func (r *Row) Less(o *Row) bool {
 	return r.Seq < o.Seq
 }
 
-// A Record is all that the index keeps of one URL, or of one sitemap: that is no URL of the crawl,
-// and lies in a bucket of its own.
+// A Record is all that the index keeps of one URL, of one sitemap, or of one target outside: that a
+// page refers to, and that is asked whether it works. The last two are no URLs of the crawl, and
+// lie in buckets of their own.
 type Record struct {
 	Row
 	State    State

@@ -29,16 +29,16 @@ func Index(ctx context.Context, file *boltfile.File, waiting *inbox.Inbox, kept 
 	}
 	v := verifier{
 		file: file, waiting: waiting, report: report{fault: fault},
-		hosts: map[string]record.Counts{}, domains: map[string]record.DomainRow{}, toRead: map[string]int64{},
+		hosts: map[string]record.Counts{}, domains: map[string]record.DomainRow{}, toRead: map[string]int64{}, toAsk: map[string]int64{},
 	}
 	for _, step := range []func(context.Context) error{
-		v.records, v.inbox, v.counted, v.shorter, v.pendingRows, v.meta, v.sitemaps, v.hostRows, v.domainRows, v.others,
+		v.records, v.inbox, v.counted, v.shorter, v.pendingRows, v.meta, v.sitemaps, v.outside, v.hostRows, v.domainRows, v.others,
 	} {
 		if err := step(ctx); err != nil {
 			return record.Totals{}, err
 		}
 	}
-	v.totals.Seq, v.totals.Forgotten = kept.Seq, kept.Forgotten
+	v.totals.Seq, v.totals.Forgotten, v.totals.Named = kept.Seq, kept.Forgotten, kept.Named
 	if kept != v.totals {
 		v.sum("totals: counters %+v, records %+v", kept, v.totals)
 	}
@@ -59,6 +59,7 @@ type verifier struct {
 	hosts   map[string]record.Counts // by name; those that the host table has are taken out
 	domains map[string]record.DomainRow
 	toRead  map[string]int64 // sitemaps to be read, by host
+	toAsk   map[string]int64 // targets outside to be asked, by host; those that the host table has are taken out
 	folders folders
 	path    path
 	pending pending
@@ -270,7 +271,9 @@ func (v *verifier) hostRows(ctx context.Context) error {
 		name := string(k)
 		v.totals.Sitemaps += v.toRead[name]
 		want := v.hosts[name]
+		asks := v.toAsk[name]
 		delete(v.hosts, name)
+		delete(v.toAsk, name)
 		h, err := record.DecodeHost(name, value)
 		if err != nil {
 			v.damage(err)
@@ -286,10 +289,16 @@ func (v *verifier) hostRows(ctx context.Context) error {
 		if h.Sitemaps != v.toRead[name] {
 			v.sum("host %s: counts %d sitemaps to be read, has %d", name, h.Sitemaps, v.toRead[name])
 		}
+		if h.Outside != asks {
+			v.sum("host %s: counts %d targets outside to be asked, has %d", name, h.Outside, asks)
+		}
 		return nil
 	})
 	for name := range v.hosts {
 		v.sum("host %s: not in the host table", name)
+	}
+	for name := range v.toAsk {
+		v.sum("host %s of targets outside: not in the host table", name)
 	}
 	return err
 }

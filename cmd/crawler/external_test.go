@@ -1,0 +1,280 @@
+package main
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// An outsider is a host outside of a crawl, of one kind: what it does, and what is to come of the
+// target /t on it.
+type outsider struct {
+	kind  string
+	serve http.HandlerFunc // nil: nothing listens
+	want  string           // state, reason, status and end of a broken link; "": it is not broken
+	asks  []string         // the requests for anything but robots.txt, method and path
+	host  string           // with port
+
+	mu   sync.Mutex
+	log  []string    // guarded by mu
+	when []time.Time // guarded by mu
+}
+
+func status(code int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
+}
+
+// byMethod answers HEAD in one way and GET in another.
+func byMethod(head, get http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodHead {
+			head(w, r)
+		} else {
+			get(w, r)
+		}
+	}
+}
+
+// inTurn answers the first request in one way and all others in another.
+func inTurn(first, others http.HandlerFunc) http.HandlerFunc {
+	var once sync.Once
+	return func(w http.ResponseWriter, r *http.Request) {
+		serve := others
+		once.Do(func() { serve = first })
+		serve(w, r)
+	}
+}
+
+func later(code int, seconds string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", seconds)
+		w.WriteHeader(code)
+	}
+}
+
+func reset(w http.ResponseWriter, _ *http.Request) {
+	conn, _, err := w.(http.Hijacker).Hijack()
+	if err == nil {
+		_ = conn.(*net.TCPConn).SetLinger(0)
+		_ = conn.Close()
+	}
+}
+
+func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+
+// endless writes until nobody reads any more.
+func endless(w http.ResponseWriter, _ *http.Request) {
+	for {
+		if _, err := io.WriteString(w, strings.Repeat("x", 1<<10)); err != nil {
+			return
+		}
+		_ = http.NewResponseController(w).Flush()
+	}
+}
+
+// paths answers by path; others are not found.
+func paths(of map[string]http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if serve := of[r.URL.Path]; serve != nil {
+			serve(w, r)
+		} else {
+			http.NotFound(w, r)
+		}
+	}
+}
+
+func to(path string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, path, http.StatusFound) }
+}
+
+// outsiders returns one host of each kind.
+func outsiders() []*outsider {
+	head, both := []string{"HEAD /t"}, []string{"HEAD /t", "GET /t"}
+	ok := status(http.StatusOK)
+	return []*outsider{
+		{kind: "ok", serve: ok, asks: head},
+		{kind: "404", serve: status(404), want: "failed http-4xx 404", asks: head},
+		{kind: "410", serve: status(410), want: "failed http-4xx 410", asks: head},
+		{kind: "HEAD 405", serve: byMethod(status(405), ok), asks: both},
+		{kind: "HEAD 501", serve: byMethod(status(501), ok), asks: both},
+		{kind: "HEAD 403", serve: byMethod(status(403), ok), asks: both},
+		{kind: "HEAD 500", serve: byMethod(status(500), ok), asks: both},
+		{kind: "403", serve: status(403), want: "failed http-4xx 403", asks: both},
+		{kind: "500", serve: status(500), want: "failed http-5xx 500", asks: both},
+		{kind: "429, then ok", serve: inTurn(later(429, "1"), ok), asks: both},
+		{kind: "503 for an hour", serve: later(503, "3600"), asks: head},
+		{kind: "hangs", serve: hang, want: "failed timeout", asks: both},
+		{kind: "HEAD is reset", serve: byMethod(reset, ok), asks: both},
+		{kind: "resets", serve: reset, want: "failed reset", asks: both},
+		{kind: "refuses connections", want: "unreachable connect"},
+		{kind: "endless", serve: byMethod(status(405), endless), asks: both},
+		{kind: "redirect", serve: paths(map[string]http.HandlerFunc{"/t": to("/there"), "/there": ok}), asks: []string{"HEAD /t", "HEAD /there"}},
+		{kind: "redirect to nothing", serve: paths(map[string]http.HandlerFunc{"/t": to("/there")}), want: "redirected http-4xx 404 /there", asks: []string{"HEAD /t", "HEAD /there"}},
+		{kind: "redirect to itself", serve: to("/t"), want: "failed redirect-loop 302", asks: head},
+		{kind: "redirects in a ring", serve: paths(map[string]http.HandlerFunc{"/t": to("/b"), "/b": to("/t")}), want: "redirected redirect-loop 302 /b", asks: []string{"HEAD /t", "HEAD /b"}},
+		{kind: "forbidden"},
+	}
+}
+
+func (o *outsider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	o.mu.Lock()
+	o.log = append(o.log, r.Method+" "+r.URL.Path)
+	o.when = append(o.when, time.Now())
+	o.mu.Unlock()
+	switch {
+	case r.URL.Path != "/robots.txt":
+		o.serve(w, r)
+	case o.kind == "forbidden":
+		_, _ = io.WriteString(w, "User-agent: *\nDisallow: /\n")
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// listen opens a host on an address of its own.
+func (o *outsider) listen(t *testing.T, address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", address+":0")
+	if err != nil {
+		t.Skip(err)
+	}
+	o.host = l.Addr().String()
+	if o.serve == nil && o.kind != "forbidden" {
+		_ = l.Close()
+		return
+	}
+	server := &httptest.Server{Listener: l, Config: &http.Server{Handler: o}}
+	server.Start()
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+}
+
+// TestExternal asks 200 hosts of every kind. Each target gets its verdict, each host its robots.txt
+// and the requests that it takes and no others, a delay apart; another run asks nothing.
+func TestExternal(t *testing.T) {
+	t.Parallel()
+	const delay = 300 * time.Millisecond
+	var hosts []*outsider
+	for n := 0; len(hosts) < 200; n++ {
+		for k, o := range outsiders() {
+			o.listen(t, fmt.Sprintf("127.%d.%d.1", 10+k, n))
+			hosts = append(hosts, o)
+		}
+	}
+	long := "http://" + strings.Repeat("n", 64) + ".example/t" // no such name can be
+	at, err := net.Listen("tcp", "127.9.0.1:0")
+	if err != nil {
+		t.Skip(err)
+	}
+	secure := &httptest.Server{Listener: at, Config: &http.Server{Handler: status(200), ErrorLog: log.New(io.Discard, "", 0)}}
+	secure.StartTLS()
+	defer secure.Close()
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		switch r.URL.Path {
+		case "/":
+			fmt.Fprintf(w, "<a href=/more>more</a><a href=%s>name</a><a href=%s/t>secure</a>", long, secure.URL)
+		case "/more":
+			for range 2 {
+				for _, o := range hosts {
+					fmt.Fprintf(w, "<a href=http://%s/t>%s</a>", o.host, o.kind)
+				}
+			}
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer site.Close()
+	dir := t.TempDir()
+	must(t, dir, "-quiet", "-delay", "0", "-scope", "host", site.URL)
+	ask := []string{"broken", "-external", "-format", "csv", "-allow-private", "-delay", delay.String(), "-retries", "0", "-first-byte", "10s", "-max-wait", "5s"}
+	stdout, stderr, code := call(t, dir, ask...)
+	if code != 0 {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+
+	want := []string{
+		fmt.Sprintf("%s\tunreachable dns\t%s/", long, site.URL),
+		fmt.Sprintf("%s/t\tunreachable tls-name\t%s/", secure.URL, site.URL),
+	}
+	for _, o := range hosts {
+		if o.want == "" {
+			continue
+		}
+		says := strings.Replace(o.want, " /", " http://"+o.host+"/", 1)
+		for range 2 {
+			want = append(want, fmt.Sprintf("http://%s/t\t%s\t%s/more", o.host, says, site.URL))
+		}
+	}
+	slices.Sort(want)
+	var got []string
+	rows, err := csv.NewReader(strings.NewReader(stdout)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rows[1:] {
+		if r[9] != "yes" {
+			t.Errorf("%q is not marked as external", r)
+		}
+		got = append(got, r[0]+"\t"+strings.Join(strings.Fields(strings.Join(r[1:5], " ")), " ")+"\t"+r[6])
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	compareLogs(t, hosts, delay)
+	asked := func() (n int) {
+		for _, o := range hosts {
+			o.mu.Lock()
+			n += len(o.log)
+			o.mu.Unlock()
+		}
+		return n
+	}
+	before := asked()
+	again, _, _ := call(t, dir, ask...)
+	if again != stdout {
+		t.Errorf("another run says something else: %s", cmp.Diff(stdout, again))
+	}
+	if after := asked(); after != before {
+		t.Errorf("another run made %d requests", after-before)
+	}
+	if known := must(t, dir, "broken", "-format", "csv"); known != stdout {
+		t.Errorf("broken without -external says something else: %s", cmp.Diff(stdout, known))
+	}
+	must(t, dir, "check")
+}
+
+// compareLogs compares what hosts were asked with what they are to be, and how fast.
+func compareLogs(t *testing.T, hosts []*outsider, delay time.Duration) {
+	t.Helper()
+	for _, o := range hosts {
+		o.mu.Lock()
+		want := append([]string{"GET /robots.txt"}, o.asks...)
+		if o.serve == nil && o.kind != "forbidden" {
+			want = nil
+		}
+		if diff := cmp.Diff(want, slices.Clone(o.log)); diff != "" {
+			t.Errorf("%s: %s", o.kind, diff)
+		}
+		for i := 1; i < len(o.when); i++ {
+			if gap := o.when[i].Sub(o.when[i-1]); gap < delay/2 {
+				t.Errorf("%s: %s after %v", o.kind, o.log[i], gap)
+			}
+		}
+		o.mu.Unlock()
+	}
+}
