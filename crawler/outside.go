@@ -27,7 +27,8 @@ const (
 	outsideRecent = 1 << 14 // targets that are remembered, so that one which each page has is not sorted as often
 )
 
-// checkExternal says what is wrong with options beside External.
+// checkExternal says what is wrong with options beside External. A kill is to lose few answers, for
+// each is a request made in vain: no more are on the way to the index than there are downloads.
 func (o *Options) checkExternal() error {
 	if !o.External {
 		return nil
@@ -39,6 +40,7 @@ func (o *Options) checkExternal() error {
 	if name != "" {
 		return fmt.Errorf("%w: External asks what a tree refers to: %s must be unset", ErrOptions, name)
 	}
+	o.Buffers, o.BufferSize = 1, o.Crawlers*o.Downloads
 	return nil
 }
 
@@ -182,6 +184,7 @@ func (c *crawler) askOutside(loan *frontier.Loan, row *record.Row) (done bool, n
 		r.res.Body.Release()
 	}
 	next, done = c.finish(loan, row, item, a, r.start)
+	c.buf.Flush()
 	return done, next, nil
 }
 

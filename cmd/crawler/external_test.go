@@ -8,9 +8,12 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -277,4 +280,86 @@ func compareLogs(t *testing.T, hosts []*outsider, delay time.Duration) {
 		}
 		o.mu.Unlock()
 	}
+}
+
+// TestKillExternal kills the asking several times, and has it stopped by a signal once. What was
+// answered is not asked again, but for what was on its way at a kill, and in the end all is known.
+func TestKillExternal(t *testing.T) {
+	t.Parallel()
+	const targets, crawlers, downloads = 600, 2, 2
+	var asked, kill atomic.Int64
+	reached := make(chan struct{}, 1)
+	var mu sync.Mutex
+	log := map[string]int{}
+	var hosts []string
+	for n := range 12 {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.50.0.%d:0", n+1))
+		if err != nil {
+			t.Skip(err)
+		}
+		server := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			log[r.Host+r.URL.Path]++
+			mu.Unlock()
+			if r.URL.Path != "/robots.txt" && asked.Add(1) == kill.Load() {
+				reached <- struct{}{}
+			}
+			if strings.HasSuffix(r.URL.Path, "7") {
+				http.NotFound(w, r)
+			}
+		})}}
+		server.Start()
+		defer server.Close()
+		hosts = append(hosts, l.Addr().String())
+	}
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		for n := range targets {
+			fmt.Fprintf(w, "<a href=http://%s/%d>%d</a>", hosts[n%len(hosts)], n, n)
+		}
+	}))
+	defer site.Close()
+	dir := t.TempDir()
+	must(t, dir, "-quiet", "-delay", "0", "-scope", "host", "-edges", site.URL)
+	args := []string{
+		"broken", "-external", "-format", "csv", "-allow-private", "-delay", "0", "-crawlers", strconv.Itoa(crawlers), "-downloads", strconv.Itoa(downloads),
+		"-robots", "ignore",
+	}
+	const kills = 4
+	for n := range kills {
+		kill.Store(asked.Load() + targets/8)
+		cmd := child(dir, args...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		<-reached
+		if n < kills-1 {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+			continue
+		}
+		_ = cmd.Process.Signal(os.Interrupt)
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("stopped by a signal: %v", err)
+		}
+	}
+	report := must(t, dir, args...)
+	if n := strings.Count(report, "failed,http-4xx,404,"); n != targets/10 {
+		t.Errorf("%d of %d broken links: %s", n, targets/10, report)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	twice := 0
+	for _, n := range log {
+		twice += n - 1
+	}
+	if len(log) != targets {
+		t.Errorf("%d of %d targets were asked", len(log), targets)
+	}
+	// What a kill loses is in a download or, answered, in the one buffer, which has as many places.
+	if most := (kills - 1) * 2 * crawlers * downloads; twice > most {
+		t.Errorf("%d targets were asked twice, at most %d may have been on their way", twice, most)
+	}
+	t.Logf("%d requests for %d targets, %d asked twice", asked.Load(), targets, twice)
+	must(t, dir, "check")
 }
