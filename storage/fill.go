@@ -39,6 +39,16 @@ func (f *Filler) Host(times *record.HostTimes) { f.c.ledger.host(times.Name).tim
 // Sitemap adds a sitemap.
 func (f *Filler) Sitemap(r record.Record) { f.c.sitemap(r.URL).rec = &r }
 
+// Outside adds a target outside.
+func (f *Filler) Outside(r record.Record) error {
+	e, err := f.c.outsideEntry(r.URL)
+	if err == nil {
+		e.rec = &r
+		f.c.totals.Named = max(f.c.totals.Named, int64(r.Seq))
+	}
+	return err
+}
+
 // Get returns the value of a key as it was before the transaction, or as Put has written it.
 func (f *Filler) Get(bucket, key []byte) []byte { return f.c.w.Get(bucket, key) }
 

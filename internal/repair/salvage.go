@@ -31,9 +31,10 @@ type salvaged struct {
 }
 
 // salvage copies what is whole in the damaged index at path to another one, which is empty: records
-// with their metadata, hosts' times, robots.txt answers, sitemaps, scope, runs. What follows from
-// the records, pending rows and all counters, is worked out anew. A stored page whose metadata are
-// damaged counts as lost, for its folder has them. Nothing may write to the file meanwhile.
+// with their metadata, hosts' times, robots.txt answers, sitemaps, targets outside, scope, runs.
+// What follows from the records, pending rows and all counters, is worked out anew. A stored page
+// whose metadata are damaged counts as lost, for its folder has them. Nothing may write to the file
+// meanwhile.
 //
 // The error is [record.ErrDamaged] if nothing can be read, [storage.ErrDisk] or another error of
 // the system if the file cannot be.
@@ -60,7 +61,7 @@ func salvage(ctx context.Context, path string, to *storage.Index) (salvaged, err
 		return salvaged{}, err
 	}
 	s.done.named = err != nil
-	for _, step := range []func() error{s.metas, s.records, s.hosts, s.sitemaps, s.shorter, s.others} {
+	for _, step := range []func() error{s.metas, s.records, s.hosts, s.sitemaps, s.outside, s.shorter, s.others} {
 		if err := step(); err != nil {
 			return s.done, fmt.Errorf("salvage: %w", err)
 		}
@@ -299,6 +300,17 @@ func (s *salvager) sitemaps() error {
 			s.done.named = true
 		}
 		return nil
+	})
+}
+
+// outside takes over targets outside. One that is lost is found again, and asked.
+func (s *salvager) outside() error {
+	return s.each(record.BucketOutside, func(k, value []byte) error {
+		r, err := record.DecodeOutside(k, value)
+		if err != nil {
+			return nil
+		}
+		return s.fill.Outside(r)
 	})
 }
 

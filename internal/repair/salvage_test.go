@@ -106,7 +106,7 @@ func TestSalvagedRows(t *testing.T) {
 }
 
 // TestSalvageTakesAll: of what is whole, each row is taken over, however many transactions they
-// fill: records with their metadata, times of hosts, sitemaps, robots.txt answers.
+// fill: records with their metadata, times of hosts, sitemaps, robots.txt answers, targets outside.
 func TestSalvageTakesAll(t *testing.T) {
 	if testing.Short() {
 		t.Skip("writes more rows than a transaction takes: not with -short")
@@ -119,7 +119,7 @@ func TestSalvageTakesAll(t *testing.T) {
 		url := fmt.Sprintf("http://host%d.org/", i)
 		set = append(set, &record.Outcome{
 			Row: record.Row{URL: url, Source: record.Seed}, State: record.Stored, Page: record.Page{Status: 200, Bytes: int64(i)}, Meta: &record.Meta{Title: url},
-			Links: []record.Link{{URL: url + "next", Source: url, Depth: 1}, {Kind: record.SitemapRow, URL: url + "sitemap.xml", Depth: 1}},
+			Links: []record.Link{{URL: url + "next", Source: url, Depth: 1}, {Kind: record.SitemapRow, URL: url + "sitemap.xml", Depth: 1}, {Kind: record.OutsideRow, URL: url + "outside"}},
 			Host:  &record.HostTimes{Name: record.Host(url), Answer: int64(i + 1)}, Robots: &record.Robots{Origin: record.Origin(url), Time: int64(i + 1)},
 		})
 	}
@@ -142,8 +142,8 @@ func TestSalvageTakesAll(t *testing.T) {
 			t.Errorf("%s: %q, there: %v; was %q", row, again, ok, value)
 		}
 	}
-	if len(got) != len(all) || len(all) != 6*n {
-		t.Errorf("%d rows, were %d, want %d", len(got), len(all), 6*n)
+	if len(got) != len(all) || len(all) != 8*n {
+		t.Errorf("%d rows, were %d, want %d", len(got), len(all), 8*n)
 	}
 }
 
@@ -164,7 +164,7 @@ func salvageable(t *testing.T, x *storage.Index, path string) map[string]string 
 		t.Fatal(err)
 	}
 	spoil(t, path, func(tx *bolt.Tx) error {
-		for _, name := range [][]byte{record.BucketMeta, record.BucketHost, record.BucketSitemap, record.BucketRobots} {
+		for _, name := range [][]byte{record.BucketMeta, record.BucketHost, record.BucketSitemap, record.BucketRobots, record.BucketOutside, record.BucketWaiting} {
 			err := tx.Bucket(name).ForEach(func(k, v []byte) error {
 				rows[fmt.Sprintf("%s %q", name, k)] = string(v)
 				return nil
