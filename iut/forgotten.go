@@ -311,13 +311,25 @@ func (t *Tree) Remember(ctx context.Context, entries iter.Seq2[ForgottenEntry, e
 
 // WithForgotten returns the list as Forget would make it, which is to be closed, and changes
 // nothing.
-func (t *Tree) WithForgotten(ctx context.Context, entries iter.Seq2[ForgottenEntry, error]) (list *Forgotten, err error) {
+func (t *Tree) WithForgotten(ctx context.Context, entries iter.Seq2[ForgottenEntry, error]) (*Forgotten, error) {
+	return listWith(ctx, t.EachForgotten, entries)
+}
+
+// ListOf returns a list of entries alone, which is to be closed: a set of which memory holds little.
+func ListOf(ctx context.Context, entries iter.Seq2[ForgottenEntry, error]) (*Forgotten, error) {
+	return listWith(ctx, func(func(ForgottenEntry) error) error { return nil }, entries)
+}
+
+// eachEntry calls fn with each entry of a list, in its order.
+type eachEntry func(fn func(ForgottenEntry) error) error
+
+func listWith(ctx context.Context, old eachEntry, entries iter.Seq2[ForgottenEntry, error]) (list *Forgotten, err error) {
 	file, err := spool.Create()
 	if err != nil {
 		return nil, err
 	}
 	w := newForgottenWriter(file)
-	_, err = t.mergeForgotten(ctx, entries, true, w)
+	_, err = mergeForgotten(ctx, old, entries, true, w)
 	if err == nil {
 		if err = w.end(); err == nil {
 			err = file.Rewind()
@@ -332,9 +344,9 @@ func (t *Tree) WithForgotten(ctx context.Context, entries iter.Seq2[ForgottenEnt
 	return list, nil
 }
 
-// mergeForgotten writes the list with entries, or without them, and returns how many of them are
-// added or left out.
-func (t *Tree) mergeForgotten(ctx context.Context, entries iter.Seq2[ForgottenEntry, error], add bool, out *forgottenWriter) (changed int64, err error) {
+// mergeForgotten writes a list with entries, or without them, and returns how many of them are added
+// or left out.
+func mergeForgotten(ctx context.Context, old eachEntry, entries iter.Seq2[ForgottenEntry, error], add bool, out *forgottenWriter) (changed int64, err error) {
 	sorter := spool.NewSorter(16<<20, 16)
 	defer func() { err = errors.Join(err, sorter.Close()) }()
 	for e, err := range entries {
@@ -366,7 +378,7 @@ func (t *Tree) mergeForgotten(ctx context.Context, entries iter.Seq2[ForgottenEn
 			}
 		}
 	}
-	err = t.EachForgotten(func(e ForgottenEntry) error {
+	err = old(func(e ForgottenEntry) error {
 		line := e.line()
 		upTo(line)
 		if end == nil && row.Key == line {
@@ -417,7 +429,7 @@ func (t *Tree) changeForgotten(ctx context.Context, entries iter.Seq2[ForgottenE
 		return 0, DiskError("write "+forgottenName, err)
 	}
 	w := newForgottenWriter(file)
-	changed, err = t.mergeForgotten(ctx, entries, add, w)
+	changed, err = mergeForgotten(ctx, t.EachForgotten, entries, add, w)
 	if err == nil {
 		err = DiskError("write "+forgottenName, errors.Join(w.end(), file.Sync()))
 	}

@@ -25,6 +25,9 @@ type subcommand struct {
 // filesOperand is the operand of a subcommand that takes one file or more.
 const filesOperand = "FILE..."
 
+// seedsOperand is what the subcommand seeds takes.
+const seedsOperand = "list|remove [URL...]"
+
 const (
 	helpName    = "help" // its operands are subcommands
 	versionName = "version"
@@ -56,7 +59,7 @@ func (s *subcommand) check(operands []string) error {
 	switch {
 	case s.operand == "":
 		most, takes = 0, "no argument"
-	case s.operand == filesOperand, s.operand == treesOperand:
+	case s.operand == filesOperand, s.operand == treesOperand, s.operand == seedsOperand:
 		most = len(operands)
 	}
 	switch {

@@ -42,7 +42,6 @@ type forgetting struct {
 	*command
 	host, file      string
 	dry, list, undo bool
-	skipped         int64 // lines of the file that are no URLs
 }
 
 func (f *forgetting) run(ctx context.Context, operands []string) error {
@@ -111,36 +110,46 @@ func (f *forgetting) entries(prefix string, format iut.Format) (iter.Seq2[iut.Fo
 	case f.file == "":
 		return func(func(iut.ForgottenEntry, error) bool) {}, nil
 	}
-	return f.ofFile(strip)
+	return f.urlFile(f.file, strip)
 }
 
-// ofFile returns the URLs of the file. Lines that are none are told, as of a seed file.
-func (f *forgetting) ofFile(strip weburl.Strip) (iter.Seq2[iut.ForgottenEntry, error], error) {
-	in, shown := f.stdin, "standard input"
-	if f.file != "-" {
-		file, err := os.Open(f.file)
+// urlFile returns the URLs of a -url-file, which is read once. Lines that are none are told, as of a
+// seed file.
+func (c *command) urlFile(name string, strip weburl.Strip) (iter.Seq2[iut.ForgottenEntry, error], error) {
+	in, shown := c.stdin, "standard input"
+	if name != "-" {
+		file, err := os.Open(name) // open until the process ends
 		if err != nil {
 			return nil, usagef("-url-file: %w", err)
 		}
-		in, shown = file, f.file // open until the process ends
+		in, shown = file, name
 	}
+	skipped := 0
 	bad := func(line int, text string, err error) {
-		if f.skipped++; f.skipped <= 10 {
-			fmt.Fprintf(f.stderr, "crawler: %s:%d: skipped %.80q: %s\n", shown, line, text, cause(err))
+		if skipped++; skipped <= 10 {
+			fmt.Fprintf(c.stderr, "crawler: %s:%d: skipped %.80q: %s\n", shown, line, text, cause(err))
 		}
 	}
 	return func(yield func(iut.ForgottenEntry, error) bool) {
-		for url, err := range crawler.ScanSeeds(in, bad) {
+		for text, err := range crawler.ScanSeeds(in, bad) {
 			if err != nil {
-				err = usagef("-url-file %s: %w", f.file, err)
-			} else if url, err = weburl.Canonical(url); err != nil {
-				continue // it was canonical, but for a login
+				yield(iut.ForgottenEntry{}, usagef("-url-file %s: %w", name, err))
+				return
 			}
-			if !yield(iut.ForgottenEntry{Kind: iut.ForgottenURL, Text: strip.Apply(url)}, err) || err != nil {
+			if !yieldURL(yield, text, strip) {
 				return
 			}
 		}
 	}, nil
+}
+
+// yieldURL yields the canonical URL of what a person wrote, and reports whether to go on.
+func yieldURL(yield func(iut.ForgottenEntry, error) bool, text string, strip weburl.Strip) bool {
+	url, err := weburl.SeedURL(text)
+	if err != nil {
+		err = usagef("%q: %s", weburl.HideLogin(text), cause(err))
+	}
+	return yield(iut.ForgottenEntry{Kind: iut.ForgottenURL, Text: strip.Apply(url)}, err) && err == nil
 }
 
 // print prints the list.
