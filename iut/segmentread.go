@@ -139,6 +139,11 @@ func factsOf(rec *warc.Record) (Facts, error) {
 	if err != nil {
 		return Facts{}, err
 	}
+	return factsIn(block)
+}
+
+// factsIn reads the block of a metadata record.
+func factsIn(block []byte) (Facts, error) {
 	for line := range bytes.SplitSeq(block, []byte("\r\n")) {
 		if facts, ok := bytes.CutPrefix(line, []byte(factsField+": ")); ok {
 			return parseLine(append(facts[:len(facts):len(facts)], '\n'))
@@ -400,10 +405,29 @@ func (s *segments) cut(number uint32, name string, size int64) error {
 	return DiskError("cut "+name, errors.Join(f.Truncate(size), f.Sync(), f.Close()))
 }
 
-// scan calls fn with each whole page of a segment from an offset on, where a record begins, and
-// returns where the last whole group ends. Errors are those of fn, ErrTorn for a segment that does
-// not go on, and ErrDisk.
+// A group is an answer in a segment with what stands behind it.
+type group struct {
+	header warc.Header   // of the answer
+	at     record.Extent // of the answer; its Length is 0 if nothing stands behind it
+	end    int64         // of the group
+	about  []byte        // the block of the metadata record that ends it
+	page   Facts         // if it is that of a page; else without a URL
+}
+
+// scan calls fn with each whole page of a segment, as scanGroups does.
 func (s *segments) scan(number uint32, from int64, fn func(Facts) error) (end int64, err error) {
+	return s.scanGroups(number, from, func(g *group) error {
+		if g.page.URL == "" {
+			return nil
+		}
+		return fn(g.page)
+	})
+}
+
+// scanGroups calls fn with each whole group of a segment from an offset on, where a record begins,
+// and returns where the last one ends. Errors are those of fn, ErrTorn for a segment that does not
+// go on, and ErrDisk.
+func (s *segments) scanGroups(number uint32, from int64, fn func(*group) error) (end int64, err error) {
 	name, err := s.nameOf(number)
 	if err != nil {
 		return from, err
@@ -416,8 +440,7 @@ func (s *segments) scan(number uint32, from int64, fn func(Facts) error) (end in
 	var (
 		in     = warc.NewReader(io.NewSectionReader(file, from, math.MaxInt64-from), from)
 		answer string // ID of the record that the present group begins with; "": behind a group
-		at     record.Extent
-		page   Facts
+		g      group
 		last   bool // the latest record ends its group, if it is whole
 	)
 	for end = from; ; {
@@ -426,8 +449,8 @@ func (s *segments) scan(number uint32, from int64, fn func(Facts) error) (end in
 		if err == io.EOF && !in.Closed() {
 			err = warc.ErrTorn
 		} else if in.End() > before { // the record before is whole, whatever comes now
-			if last && page.URL != "" {
-				if err := fn(page); err != nil {
+			if g.end = in.End(); last {
+				if err := fn(&g); err != nil {
 					return end, err
 				}
 			}
@@ -446,20 +469,25 @@ func (s *segments) scan(number uint32, from int64, fn func(Facts) error) (end in
 		}
 		switch kind := rec.Get(warc.FieldType); {
 		case kind == warc.Response, kind == warc.Revisit, kind == warc.Resource:
-			answer, at = rec.Get(warc.FieldID), record.Extent{Segment: number, Offset: rec.Offset}
+			answer = rec.Get(warc.FieldID)
+			g = group{header: rec.Header, at: record.Extent{Segment: number, Offset: rec.Offset}}
 			continue
 		case answer == "":
 			continue // of the group that ends at from, or about the file
-		case at.Length == 0:
-			at.Length = rec.Offset - at.Offset
+		case g.at.Length == 0:
+			g.at.Length = rec.Offset - g.at.Offset
 		}
 		if last = rec.Get(warc.FieldType) == warc.Metadata; last {
-			at.About = rec.Offset - at.Offset
-			page, err = factsOf(rec)
-			if err != nil && err != errNoFacts {
+			g.at.About = rec.Offset - g.at.Offset
+			if rec.Length <= 2*maxLine {
+				if g.about, err = io.ReadAll(rec); err != nil {
+					return end, recordError(name, rec.Offset, err)
+				}
+			}
+			if g.page, err = factsIn(g.about); err != nil && err != errNoFacts {
 				return end, recordError(name, rec.Offset, err)
 			}
-			page.Extent = at
+			g.page.Extent = g.at
 		}
 	}
 }

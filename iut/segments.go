@@ -270,16 +270,20 @@ func (s *segments) open(p *Page, c *archive.Capture) (file File, err error) {
 	return file, nil
 }
 
-// factsField is the field of a metadata record that has the line of source.txt, without its end.
-const factsField = "facts"
+// Fields of a metadata record.
+const (
+	viaField   = "via"             // source, but for a seed
+	fromField  = "redirected-from" // the URL that redirected to it
+	factsField = "facts"           // the line of source.txt, without its end
+)
 
 // aboutOf returns the block of the record with the facts of a page.
 func aboutOf(p *Page, line []byte) []byte {
 	var h warc.Header
 	if p.Source != record.Seed {
-		h = append(h, warc.Field{Name: "via", Value: p.Source})
+		h = append(h, warc.Field{Name: viaField, Value: p.Source})
 	}
-	h = append(h, warc.Field{Name: "redirected-from", Value: p.Via})
+	h = append(h, warc.Field{Name: fromField, Value: p.Via})
 	if line == nil { // no page; facts have the depth
 		h = append(h, warc.Field{Name: "depth", Value: strconv.FormatUint(uint64(p.PageDepth), 10)})
 	}

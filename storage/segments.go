@@ -3,6 +3,7 @@ package storage
 import (
 	"bytes"
 	"context"
+	"errors"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -83,6 +84,14 @@ func (g Marks) ForgetSegments() error {
 			}
 		}
 		return nil
+	})
+}
+
+// ForgetSegment drops what the index keeps of a segment of which no record has an extent any more.
+func (g Marks) ForgetSegment(segment uint32) error {
+	return g.x.write(func(tx *bolt.Tx) error {
+		sys := tx.Bucket(record.BucketSys)
+		return errors.Join(sys.Delete(record.KeySegment(segment)), sys.Delete(record.KeyOpen(segment)))
 	})
 }
 
