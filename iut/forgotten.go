@@ -315,7 +315,8 @@ func (t *Tree) WithForgotten(ctx context.Context, entries iter.Seq2[ForgottenEnt
 	return listWith(ctx, t.EachForgotten, entries)
 }
 
-// ListOf returns a list of entries alone, which is to be closed: a set of which memory holds little.
+// ListOf returns a list of entries alone, which is to be closed: a set of which memory holds
+// little.
 func ListOf(ctx context.Context, entries iter.Seq2[ForgottenEntry, error]) (*Forgotten, error) {
 	return listWith(ctx, func(func(ForgottenEntry) error) error { return nil }, entries)
 }
@@ -344,8 +345,8 @@ func listWith(ctx context.Context, old eachEntry, entries iter.Seq2[ForgottenEnt
 	return list, nil
 }
 
-// mergeForgotten writes a list with entries, or without them, and returns how many of them are added
-// or left out.
+// mergeForgotten writes a list with entries, or without them, and returns how many of them are
+// added or left out.
 func mergeForgotten(ctx context.Context, old eachEntry, entries iter.Seq2[ForgottenEntry, error], add bool, out *forgottenWriter) (changed int64, err error) {
 	sorter := spool.NewSorter(16<<20, 16)
 	defer func() { err = errors.Join(err, sorter.Close()) }()

@@ -12,7 +12,7 @@ import (
 	"urltree/iut"
 )
 
-// compactCommand gives back the room of what is of no use any more.
+// compactCommand makes files smaller by what is of no use any more.
 func (c *command) compactCommand() *subcommand {
 	return &subcommand{
 		name: "compact", usage: "give back the room of what was forgotten or stored anew",

@@ -113,8 +113,8 @@ func (f *forgetting) entries(prefix string, format iut.Format) (iter.Seq2[iut.Fo
 	return f.urlFile(f.file, strip)
 }
 
-// urlFile returns the URLs of a -url-file, which is read once. Lines that are none are told, as of a
-// seed file.
+// urlFile returns the URLs of a -url-file, which is read once. Lines that are none are told, as of
+// a seed file.
 func (c *command) urlFile(name string, strip weburl.Strip) (iter.Seq2[iut.ForgottenEntry, error], error) {
 	in, shown := c.stdin, "standard input"
 	if name != "-" {

@@ -101,9 +101,6 @@ func NewWriter(w io.Writer, plain bool, name string, made time.Time, fields warc
 // Size returns the number of bytes written.
 func (a *Writer) Size() int64 { return a.out.Offset() }
 
-// Copy copies n bytes that are whole records.
-func (a *Writer) Copy(records io.Reader, n int64) error { return a.out.Copy(records, n) }
-
 // Write writes the records of a capture: the answer, its request if that is known, and what the
 // crawl knows, which ends them.
 func (a *Writer) Write(c *Capture) (Place, error) {

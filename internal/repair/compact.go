@@ -37,9 +37,8 @@ type CompactReport struct {
 	IndexAfter    int64
 }
 
-// Compact gives back the room of what is of no use any more: it writes those segments anew in which
-// there are captures of forgotten URLs, or of pages that were stored anew since, and index.db without
-// free pages.
+// Compact writes anew those segments in which there are captures of forgotten URLs, or of pages
+// that were stored anew since, without these, and index.db without free pages.
 //
 // A segment is written anew as a whole: its captures are durable elsewhere and the index says where
 // before it goes, so a kill leaves at most captures that are there twice, of which the next Compact

@@ -166,7 +166,7 @@ func (f *Forget) fromIndex(ctx context.Context) error {
 		return f.commitIf(forgetRecords)
 	}, func(r *record.Record) error {
 		f.report.Cleaned++
-		if r.State == record.Stored {
+		if r.State == record.Stored && r.Source == record.Forgotten { // and not only Via is another one
 			if err := f.Tree.ForgetSource(iut.FactsOf(r)); err != nil && !errors.Is(err, iut.ErrTorn) { // check names a page that is not whole
 				return err
 			}

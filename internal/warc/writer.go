@@ -79,15 +79,6 @@ func (w *Writer) Write(h Header, start []byte, rest io.Reader, n int64, c Compre
 	return member.Close()
 }
 
-// Copy appends n bytes that are whole records. The error is io.ErrUnexpectedEOF if there are fewer.
-func (w *Writer) Copy(records io.Reader, n int64) error {
-	if _, err := io.CopyN(&w.out, records, n); err == io.EOF {
-		return io.ErrUnexpectedEOF
-	} else {
-		return err
-	}
-}
-
 // recordEnd stands behind each record.
 var recordEnd = []byte("\r\n\r\n")
 

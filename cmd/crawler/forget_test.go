@@ -1,0 +1,378 @@
+package main
+
+import (
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"urltree/internal/testseed"
+	"urltree/internal/testshare"
+	"urltree/internal/testweb"
+	"urltree/iut"
+	"urltree/storage/record"
+)
+
+// forgetRounds is how often forget and compact are killed, in each store.
+const forgetRounds = 20
+
+// forgetRound reports whether a round is one of this run: all in the long form.
+func forgetRound(i int) bool {
+	switch {
+	case os.Getenv("TEST_URLTREE_FULL") != "":
+		return true
+	case testing.Short():
+		return i%8 == 0 && (os.Getenv(testshare.Variable) == "" || testshare.Mine(i/8))
+	}
+	return i%4 == 0
+}
+
+// A forgetSite is a crawled web of which a part is to be forgotten: the pages of its second host,
+// of a folder, and those of a list, which has targets of redirects as well.
+type forgetSite struct {
+	t      *testing.T
+	web    *testweb.Web
+	dir    string // of the tree iut
+	crawl  []string
+	host   string
+	prefix string
+	list   map[string]bool
+}
+
+func newForgetSite(t *testing.T, store string) *forgetSite {
+	pages, _ := killSizes()
+	s := &forgetSite{t: t, dir: t.TempDir(), list: map[string]bool{}}
+	s.web = startWeb(t, testweb.Options{
+		Kind: testweb.Linked, Hosts: 4, Pages: pages, Seed: 7, MinSize: 300, MaxSize: 2000, Redirects: .05, Texts: .2, Twins: .6, NoIndex: .03, Hidden: .05,
+	})
+	seeds := s.web.Seeds()
+	writeSeeds(t, s.dir, seeds)
+	s.crawl = append(killArgs("seed.txt", nil), "-edges", "-store", store, "-warc-size", "32k")
+	s.host = record.Host(seeds[1])
+	answer, n := s.web.Answer(), 0
+	for _, url := range answer.Stored {
+		switch {
+		case !strings.HasPrefix(url, seeds[0]), url == seeds[0]:
+		case s.prefix == "":
+			s.prefix = seeds[0] + strings.Split(strings.TrimPrefix(url, seeds[0]), "/")[0]
+		case n%5 == 0:
+			s.list[url] = true
+			fallthrough
+		default:
+			n++
+		}
+	}
+	for i, to := range slices.Sorted(maps.Values(answer.Redirected)) {
+		if i%3 == 0 {
+			s.list[to] = true
+		}
+	}
+	var text strings.Builder
+	for url := range s.list {
+		text.WriteString(url + "\n")
+	}
+	if err := os.WriteFile(filepath.Join(s.dir, "list.txt"), []byte(text.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// gone reports whether a URL is to be forgotten.
+func (s *forgetSite) gone(url string) bool {
+	return record.Host(url) == s.host || s.list[url] || url == s.prefix || strings.HasPrefix(url, s.prefix+"/")
+}
+
+// forgets are the commands that forget.
+func (s *forgetSite) forgets() [][]string {
+	return [][]string{{"forget", "-url-file", "list.txt"}, {"forget", "-host", s.host}, {"forget", s.prefix}}
+}
+
+// again returns the arguments of a later crawl.
+func (s *forgetSite) again(dir string) []string {
+	if format, err := iut.ReadFormat(filepath.Join(dir, "iut")); err != nil || len(format.Kept.Options) == 0 {
+		return s.crawl
+	}
+	return []string{"-quiet", "-delay", "0", "-input", "seed.txt", "-flush-interval", killFlush}
+}
+
+// copyTree returns a folder with a copy of the tree and the lists.
+func (s *forgetSite) copyTree(from string) string {
+	s.t.Helper()
+	to := s.t.TempDir()
+	if out, err := exec.Command("cp", "-a", from+"/.", to).CombinedOutput(); err != nil {
+		s.t.Fatalf("%v: %s", err, out)
+	}
+	return to
+}
+
+// requireForgotten requires that nothing is left of what is forgotten, and that the tree is sound.
+func (s *forgetSite) requireForgotten(dir string) {
+	s.t.Helper()
+	must(s.t, dir, "check", "-links")
+	for _, args := range [][]string{{"export"}, {"export", "-what", "edges"}, {"seeds", "list"}} {
+		for line := range strings.Lines(must(s.t, dir, args...)) {
+			for _, field := range strings.Split(strings.TrimSpace(line), "\t") {
+				if strings.HasPrefix(field, "http") && s.gone(field) {
+					s.t.Fatalf("%v: %s", args, line)
+				}
+			}
+		}
+	}
+}
+
+// requireStaysOut requires that no later crawl asks for what is forgotten: links, redirects and
+// sitemaps name it all the time, and now seeds do.
+func (s *forgetSite) requireStaysOut(dir string) {
+	s.t.Helper()
+	s.web.Reset()
+	more := append(slices.Collect(func(yield func(string) bool) {
+		for url := range s.list {
+			if !yield(url) {
+				return
+			}
+		}
+	}), s.web.Seeds()...)
+	writeSeeds(s.t, dir, append(more, s.prefix+"/", s.prefix))
+	must(s.t, dir, s.again(dir)...)
+	must(s.t, dir, "retry", "-state", "redirected")
+	must(s.t, dir, s.again(dir)...)
+	for url, n := range s.web.Requests() {
+		if n > 0 && s.gone(url) {
+			s.t.Errorf("%s was asked %d times", url, n)
+		}
+	}
+	for host := range s.web.Robots() {
+		if strings.Contains(host, s.host) {
+			s.t.Errorf("%s was asked for its robots.txt", host)
+		}
+	}
+	for url := range s.web.Sitemaps() {
+		if s.gone(url) {
+			s.t.Errorf("the sitemap %s was asked", url)
+		}
+	}
+	if s.web.Asked() == 0 {
+		s.t.Error("nothing was asked at all")
+	}
+	s.requireForgotten(dir)
+}
+
+// killed begins a command and kills it after a time, unless it ends before.
+func killed(t *testing.T, dir string, after time.Duration, args ...string) {
+	t.Helper()
+	cmd := child(dir, args...)
+	var said strings.Builder
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case <-time.After(after): // of a process, so real time
+		_ = cmd.Process.Kill()
+		<-ended
+	case <-ended:
+	}
+	if code := cmd.ProcessState.ExitCode(); code > 0 {
+		t.Fatalf("%v: exit %d: %s", args, code, said.String())
+	}
+}
+
+// TestForgetKilled kills forget at random moments, in both stores. What is left refuses whatever
+// writes, the same command completes it, and nothing brings back what is forgotten: not even an
+// index that is made anew.
+func TestForgetKilled(t *testing.T) {
+	t.Parallel()
+	for _, store := range []string{"folders", "warc"} {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			rng := rand.New(rand.NewPCG(testseed.Draw(t), 1))
+			s := newForgetSite(t, store)
+			must(t, s.dir, s.crawl...)
+			begin := time.Now()
+			dir := s.copyTree(s.dir)
+			for _, args := range s.forgets() {
+				must(t, dir, args...)
+			}
+			took, unfinished, last := time.Since(begin)/3, 0, ""
+			for i := range forgetRounds {
+				if !forgetRound(i) {
+					continue
+				}
+				dir := s.copyTree(s.dir)
+				for _, args := range s.forgets() {
+					for range 2 {
+						killed(t, dir, time.Duration(rng.Int64N(int64(took))), args...)
+						format, err := iut.ReadFormat(filepath.Join(dir, "iut"))
+						if err != nil {
+							t.Fatal(err)
+						}
+						if format.Forgetting {
+							unfinished++
+							for _, args := range [][]string{s.again(dir), {"merge"}, {"retry"}, {"compact"}} {
+								if _, stderr, code := call(t, dir, args...); code != exitTree || !strings.HasSuffix(stderr, "crawler forget -tree iut goes on with it\n") {
+									t.Errorf("%v: exit %d: %s", args, code, stderr)
+								}
+							}
+						}
+					}
+					must(t, dir, args...)
+				}
+				s.requireForgotten(dir)
+				last = dir
+			}
+			t.Logf("%d were unfinished", unfinished)
+			if unfinished == 0 && os.Getenv("TEST_URLTREE_FULL") != "" {
+				t.Error("none was cut off")
+			}
+			s.requireStaysOut(last)
+			if err := os.Remove(filepath.Join(last, "iut", "index.db")); err != nil {
+				t.Fatal(err)
+			}
+			must(t, last, "merge")
+			s.requireForgotten(last)
+			s.requireStaysOut(last)
+		})
+	}
+}
+
+// TestCompactKilled kills compact at random moments. The tree is sound at any time and has what it
+// had, and in the end the bytes of what is forgotten are gone.
+func TestCompactKilled(t *testing.T) {
+	t.Parallel()
+	for _, store := range []string{"folders", "warc"} {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			rng := rand.New(rand.NewPCG(testseed.Draw(t), 2))
+			s := newForgetSite(t, store)
+			must(t, s.dir, append(slices.Clip(s.crawl), "-warc-compression", "none")...)
+			for _, args := range s.forgets() {
+				must(t, s.dir, args...)
+			}
+			s.requireForgotten(s.dir)
+			urls := must(t, s.dir, "export")
+			dir := s.copyTree(s.dir)
+			begin := time.Now()
+			must(t, dir, "compact")
+			took := time.Since(begin)
+			for i := range forgetRounds {
+				if !forgetRound(i) {
+					continue
+				}
+				dir = s.copyTree(s.dir)
+				for range 3 {
+					killed(t, dir, time.Duration(rng.Int64N(int64(took))), "compact")
+					must(t, dir, "check", "-links")
+					if must(t, dir, "export") != urls {
+						t.Fatal("the export is another one")
+					}
+				}
+				must(t, dir, "compact")
+				if store == "warc" {
+					s.requireNoBytes(dir)
+					requireWholeSegments(t, filepath.Join(dir, "iut"))
+				}
+				if out := must(t, dir, "compact"); store == "warc" && !strings.HasPrefix(out, "WARC files: 0 files") {
+					t.Errorf("a second time it says %s", out)
+				}
+				s.requireForgotten(dir)
+				if must(t, dir, "export") != urls {
+					t.Fatal("the export is another one")
+				}
+			}
+			if err := os.Remove(filepath.Join(dir, "iut", "index.db")); err != nil {
+				t.Fatal(err)
+			}
+			must(t, dir, "merge")
+			s.requireForgotten(dir)
+			s.requireStaysOut(dir)
+		})
+	}
+}
+
+// requireNoBytes requires that no record of a WARC file is of what is forgotten.
+func (s *forgetSite) requireNoBytes(dir string) {
+	s.t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "iut", "warc", "*.warc"))
+	if err != nil || len(names) == 0 {
+		s.t.Fatal(names, err)
+	}
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			for _, field := range []string{"WARC-Target-URI: ", "WARC-Refers-To-Target-URI: ", "via: ", "redirected-from: "} {
+				if url, ok := strings.CutPrefix(strings.TrimSpace(line), field); ok && s.gone(url) {
+					s.t.Fatalf("%s: %s", name, line)
+				}
+			}
+			if facts, ok := strings.CutPrefix(line, "facts: "); ok && s.gone(strings.Split(facts, "\t")[1]) {
+				s.t.Fatalf("%s: %s", name, line)
+			}
+		}
+	}
+}
+
+// TestForgetIsNeverSeen compares a tree after forget with one of a crawl that could never see what
+// is forgotten: it has the same, and besides only what a forgotten page had named.
+func TestForgetIsNeverSeen(t *testing.T) {
+	t.Parallel()
+	s := newForgetSite(t, "folders")
+	must(t, s.dir, s.crawl...)
+	for _, args := range s.forgets() {
+		must(t, s.dir, args...)
+	}
+	after := recordsOf(must(t, s.dir, "export", "-columns", "url,state,reason,status,bytes,target,source"))
+
+	never := t.TempDir()
+	writeSeeds(t, never, []string{s.web.Seeds()[0]})
+	must(t, never, append(slices.Clip(s.crawl), "-max-pages", "1")...) // a tree, which has asked for one page
+	for _, args := range s.forgets() {
+		if args[1] == "-url-file" {
+			args = []string{"forget", "-url-file", filepath.Join(s.dir, "list.txt")}
+		}
+		must(t, never, args...)
+	}
+	writeSeeds(t, never, s.web.Seeds())
+	must(t, never, s.again(never)...)
+	must(t, never, "check", "-links")
+	seen := recordsOf(must(t, never, "export", "-columns", "url,state,reason,status,bytes,target,source"))
+	if len(seen) < len(after)/2 {
+		t.Fatalf("%d records, and %d after it was forgotten", len(seen), len(after))
+	}
+	for url, want := range seen {
+		if got := after[url]; len(got) == 0 || !slices.Equal(got[:5], want[:5]) {
+			t.Errorf("%s: %v, never seen it is %v", url, got, want)
+		}
+	}
+	for url := range after {
+		if seen[url] != nil {
+			continue
+		}
+		from, hops := url, 0
+		for ; seen[from] == nil && after[from] != nil && hops < len(after); hops++ {
+			from = after[from][5]
+		}
+		if from != record.Forgotten && seen[from] == nil {
+			t.Errorf("%s comes from %s", url, from)
+		}
+	}
+}
+
+// recordsOf returns the lines of an export by URL.
+func recordsOf(text string) map[string][]string {
+	records := map[string][]string{}
+	for line := range strings.Lines(text) {
+		fields := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		records[fields[0]] = fields[1:]
+	}
+	return records
+}
