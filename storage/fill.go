@@ -39,10 +39,13 @@ func (f *Filler) Host(times *record.HostTimes) { f.c.ledger.host(times.Name).tim
 // Sitemap adds a sitemap.
 func (f *Filler) Sitemap(r record.Record) { f.c.sitemap(r.URL).rec = &r }
 
-// Outside adds a target outside.
+// Outside adds a target outside. Without a number of discovery it gets the next one.
 func (f *Filler) Outside(r record.Record) error {
 	e, err := f.c.outsideEntry(r.URL)
 	if err == nil {
+		if r.Seq == 0 {
+			r.Seq = uint64(f.c.totals.Named) + 1
+		}
 		e.rec = &r
 		f.c.totals.Named = max(f.c.totals.Named, int64(r.Seq))
 	}

@@ -18,16 +18,18 @@ type Forgetting struct {
 
 	Sitemaps      []string // of sitemaps that go
 	CleanSitemaps []string // of sitemaps that lose their source
+
+	Outside []string // of targets outside that go
 }
 
-// Weight returns how many records and sitemaps it is about.
+// Weight returns how many records, sitemaps and targets it is about.
 func (f *Forgetting) Weight() int {
-	return len(f.URLs) + len(f.Clean) + len(f.Sitemaps) + len(f.CleanSitemaps)
+	return len(f.URLs) + len(f.Clean) + len(f.Sitemaps) + len(f.CleanSitemaps) + len(f.Outside)
 }
 
-// Forget does what f says in one transaction. A host of which no record and no sitemap to be read
-// is left loses its row. Of what is not there it changes nothing. The file of edges does not count
-// any more once a stored page is removed, see [Marks.SetEdges].
+// Forget does what f says in one transaction. A host of which no record, no sitemap to be read and
+// no target to be asked is left loses its row. Of what is not there it changes nothing. The file of
+// edges does not count any more once a stored page is removed, see [Marks.SetEdges].
 func (x *Index) Forget(f *Forgetting) error {
 	if err := x.Settle(context.Background()); err != nil {
 		return err
@@ -62,6 +64,13 @@ func (x *Index) Forget(f *Forgetting) error {
 			if e := c.sitemap(url); e.rec != nil {
 				e.rec.Source = record.Forgotten
 			}
+		}
+		for _, url := range f.Outside {
+			e, err := c.outsideEntry(url)
+			if err != nil {
+				return err
+			}
+			e.gone, e.rec = e.old != nil, nil
 		}
 		return nil
 	})

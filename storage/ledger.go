@@ -184,7 +184,7 @@ func (g *ledger) write(run uint32) {
 				d.hosts++
 			}
 		}
-		if g.forgets && h.Counts == (record.Counts{}) && h.Sitemaps == 0 {
+		if g.forgets && h.Counts == (record.Counts{}) && h.Sitemaps == 0 && h.Outside == 0 {
 			if d := g.domain(name); d != nil {
 				d.hosts -= h.Counted
 			}

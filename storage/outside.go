@@ -85,10 +85,14 @@ func (c *change) writeOutside() {
 	targets := make(boltfile.Puts, 0, len(c.outside))
 	rows := make(boltfile.Puts, 0, len(c.outside))
 	for url, e := range c.outside {
-		if e.rec == nil || e.old != nil && *e.old == *e.rec {
+		switch {
+		case e.gone:
+			targets.Delete(e.key)
+		case e.rec == nil, e.old != nil && *e.old == *e.rec:
 			continue
+		default:
+			targets.Put(e.key, e.rec.AppendOutside(nil, e.key))
 		}
-		targets.Put(e.key, e.rec.AppendOutside(nil, e.key))
 		c.putRow(e, &rows)
 		by := e.rec.Open() - e.old.Open()
 		c.ledger.host(record.Host(url)).asks += by

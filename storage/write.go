@@ -92,7 +92,7 @@ func (c *change) putRow(e *entry, rows *boltfile.Puts) {
 	if e.old != nil && e.old.State == record.Pending {
 		before = c.w.arena.Keep(func(b []byte) []byte { return record.AppendPendingKey(b, &e.old.Row, e.key) })
 	}
-	if e.rec.State == record.Pending {
+	if e.rec != nil && e.rec.State == record.Pending {
 		after = c.w.arena.Keep(func(b []byte) []byte { return record.AppendPendingKey(b, &e.rec.Row, e.key) })
 		rows.Put(after, c.w.arena.Keep(func(b []byte) []byte { return binary.BigEndian.AppendUint32(b, e.rec.Run) }))
 	}

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -362,4 +364,113 @@ func TestKillExternal(t *testing.T) {
 	}
 	t.Logf("%d requests for %d targets, %d asked twice", asked.Load(), targets, twice)
 	must(t, dir, "check")
+}
+
+// TestExternalKept: what is known of targets outside is asked again by -recheck alone, a crawl
+// neither asks nor lists them, patterns and forget keep them out, and why and merge know of them.
+func TestExternalKept(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	log := map[string]int{}
+	var mended atomic.Bool
+	at, err := net.Listen("tcp", "127.60.0.1:0")
+	if err != nil {
+		t.Skip(err)
+	}
+	outside := &httptest.Server{Listener: at, Config: &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		log[r.Method+" "+r.URL.Path]++
+	})}}
+	outside.Config.Handler = before(outside.Config.Handler, paths(map[string]http.HandlerFunc{
+		"/a": status(200), "/gone": func(w http.ResponseWriter, r *http.Request) {
+			if !mended.Load() {
+				http.NotFound(w, r)
+			}
+		},
+	}))
+	outside.Start()
+	defer outside.Close()
+	site := httptest.NewServer(paths(map[string]http.HandlerFunc{
+		"/": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			fmt.Fprintf(w, "<a href=%[1]s/a>a</a><a href=%[1]s/gone>gone</a><a href=%[1]s/x.pdf>pdf</a><a href=/go>go</a>", outside.URL)
+		},
+		"/go": to(outside.URL + "/away"),
+	}))
+	defer site.Close()
+	dir := t.TempDir()
+	requests := func() map[string]int {
+		mu.Lock()
+		defer mu.Unlock()
+		defer clear(log)
+		return maps.Clone(log)
+	}
+	crawl := []string{"-quiet", "-delay", "0", "-allow-private", "-scope", "host", "-exclude", "pdf$", site.URL}
+	must(t, dir, crawl...)
+	usage := func(want string, args ...string) {
+		t.Helper()
+		if _, stderr, code := call(t, dir, args...); code != exitUsage || !strings.Contains(stderr, want) {
+			t.Errorf("%q: exit %d: %s", args, code, stderr)
+		}
+	}
+	usage("-delay is for -external", "broken", "-delay", "1s")
+	usage("-recheck is for -external", "broken", "-recheck", "1h")
+	if report := must(t, dir, "broken"); !strings.HasPrefix(report, "no broken links") || len(requests()) > 0 {
+		t.Errorf("before it was asked: %s", report)
+	}
+	listed := urlsOf(t, filepath.Join(dir, "res2.txt"))
+
+	asks := map[string]int{"GET /robots.txt": 1, "HEAD /a": 1, "HEAD /gone": 1, "HEAD /away": 1}
+	report, stderr, code := call(t, dir, "broken", "-external", "-fail", "-delay", "0")
+	if diff := cmp.Diff(asks, requests()); diff != "" || code != exitFailed {
+		t.Errorf("exit %d, %s: %s", code, stderr, diff)
+	}
+	for _, want := range []string{
+		"\n" + outside.URL + "/gone (external): http-4xx, status 404\n  on " + site.URL + "/ <a> \"gone\"\n",
+		site.URL + "/go redirects to " + outside.URL + "/away: http-4xx, status 404\n",
+		"2 broken URLs with 2 links, 1 of them outside of the crawl; the tree has 1 page\n",
+	} {
+		if !strings.Contains("\n"+report, want) {
+			t.Errorf("%q is not in %s", want, report)
+		}
+	}
+	if says := must(t, dir, "why", outside.URL+"/gone"); !strings.Contains(says, "no URL of this crawl: as a target outside it came to failed, http-4xx") {
+		t.Error(says)
+	}
+
+	must(t, dir, crawl...)
+	if diff := cmp.Diff(listed, urlsOf(t, filepath.Join(dir, "res2.txt"))); diff != "" {
+		t.Errorf("the crawl lists others: %s", diff)
+	}
+	must(t, dir, "broken", "-external", "-recheck", "100h")
+	must(t, dir, "merge")
+	must(t, dir, "broken", "-external")
+	if again := requests(); len(again) > 0 {
+		t.Errorf("asked again: %v", again)
+	}
+	mended.Store(true)
+	delete(asks, "GET /robots.txt")
+	report = must(t, dir, "broken", "-external", "-recheck", "1ms", "-delay", "0")
+	if diff := cmp.Diff(asks, requests()); diff != "" || strings.Contains(report, "external") {
+		t.Errorf("%s: %s", report, diff)
+	}
+
+	mended.Store(false)
+	must(t, dir, "forget", outside.URL+"/gone")
+	must(t, dir, "check")
+	delete(asks, "HEAD /gone")
+	report = must(t, dir, "broken", "-external", "-recheck", "1ms", "-delay", "0")
+	if diff := cmp.Diff(asks, requests()); diff != "" || strings.Contains(report, "external") {
+		t.Errorf("after forget: %s: %s", report, diff)
+	}
+	must(t, dir, "check")
+}
+
+// before calls two handlers, of which the second answers.
+func before(first, second http.Handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		first.ServeHTTP(w, r)
+		second.ServeHTTP(w, r)
+	}
 }

@@ -26,6 +26,33 @@ func (s *BrokenSum) count(r *record.Record, t *BrokenTarget) {
 	}
 }
 
+// outside says in sentences what came of a target outside, or what it waits for; false: it is none.
+func (i *Inspector) outside(url string, say func(string, ...any)) (bool, error) {
+	r, ok, err := i.Index.Outside().Get(url)
+	if err != nil || !ok {
+		return false, err
+	}
+	switch r.State {
+	case record.Pending:
+		say("%s is no URL of this crawl: it is a target outside, which crawler broken -external is still to ask.", url)
+		if r.Tries > 0 {
+			say("It has been asked %s. The last time it came to: %s.", times(r.Tries), orDash(r.Reason))
+		}
+	case record.Works:
+		say("%s is no URL of this crawl: asked as a target outside it answered with status %d, %s.", url, r.Status, stamp(r.Time))
+	case record.Redirected:
+		say("%s is no URL of this crawl: asked as a target outside it redirected with status %d to %s, %s.", url, r.Status, r.HeaderLinks, stamp(r.Time))
+	default:
+		say("%s is no URL of this crawl: as a target outside it came to %s, %s, %s.", url, r.State, r.Reason, stamp(r.Time))
+		explain(r.Reason, say)
+	}
+	say("%s refers to it.", r.Source)
+	if r.Via != "" {
+		say("It was found because %s redirected to it.", r.Via)
+	}
+	return true, nil
+}
+
 // maxChain is how many redirects are followed; a crawl follows fewer.
 const maxChain = 32
 

@@ -19,6 +19,11 @@ func (i *Inspector) why(ctx context.Context, url string, w *bufio.Writer) error 
 	say := func(format string, args ...any) { fmt.Fprintln(w, clean(fmt.Sprintf(format, args...))) }
 	r, err := i.record(url)
 	sitemap, serr := i.sitemap(url, say)
+	if serr == nil && errors.Is(err, ErrNotFound) {
+		var outside bool
+		outside, serr = i.outside(url, say)
+		sitemap = sitemap || outside
+	}
 	if serr != nil || sitemap && errors.Is(err, ErrNotFound) {
 		return serr
 	}

@@ -95,7 +95,7 @@ func (f *Forget) Run(ctx context.Context, entries iter.Seq2[iut.ForgottenEntry, 
 	}
 	f.list = f.Tree.Forgotten()
 	for _, step := range []func(context.Context) error{
-		f.seeds, f.fromIndex, f.sitemaps, f.origins, f.folders, f.duplicates,
+		f.seeds, f.fromIndex, f.sitemaps, f.outside, f.origins, f.folders, f.duplicates,
 		func(ctx context.Context) error { return f.edges(ctx, kept) }, f.ranks,
 	} {
 		if err = cmp.Or(err, context.Cause(ctx)); err == nil {
@@ -209,6 +209,29 @@ func (f *Forget) sitemaps(ctx context.Context) error {
 				return err
 			}
 			f.next.CleanSitemaps = append(f.next.CleanSitemaps, s.URL)
+		}
+		return f.commitIf(forgetRecords)
+	})
+	if err == nil {
+		err = f.commitIf(1)
+	}
+	return err
+}
+
+// outside removes the targets outside that are to be forgotten, or name what is. What a page still
+// refers to is found again, and asked.
+func (f *Forget) outside(ctx context.Context) error {
+	err := f.Index.Outside().Each(ctx, func(r *record.Record) error {
+		gone := false
+		for _, url := range []string{r.URL, r.Source, r.Via, r.HeaderLinks} {
+			yes, err := f.list.Has(url)
+			if err != nil {
+				return err
+			}
+			gone = gone || yes
+		}
+		if gone {
+			f.next.Outside = append(f.next.Outside, r.URL)
 		}
 		return f.commitIf(forgetRecords)
 	})

@@ -44,7 +44,10 @@ func wholeCrawl(t *testing.T) *testsite.Site {
 		}, &record.Outcome{
 			Row:    record.Row{URL: root + "robots.txt", Kind: record.RobotsRow, Source: root},
 			Robots: &record.Robots{Origin: "http://" + host, Time: int64(100 + i), Status: 200, Text: "Sitemap: x"},
-			Links:  []record.Link{{URL: root + "sitemap.xml", Kind: record.SitemapRow, Depth: 1, Source: root + "robots.txt"}},
+			Links: []record.Link{
+				{URL: root + "sitemap.xml", Kind: record.SitemapRow, Depth: 1, Source: root + "robots.txt"},
+				{URL: root + "outside", Kind: record.OutsideRow, Source: root},
+			},
 		})
 	}
 	if err := s.Index.Marks().Relinked(); err != nil {
@@ -124,6 +127,12 @@ func partOf(t *testing.T, whole *testsite.Site, store string, pick func(url stri
 					f.Sitemap(*r)
 				}
 				return nil
+			}),
+			whole.Index.Outside().Each(t.Context(), func(r *record.Record) error {
+				if r.Seq = 0; pick(r.URL) {
+					return f.Outside(*r)
+				}
+				return nil
 			}))
 	})
 	for segment, end := range ends {
@@ -156,6 +165,7 @@ type known struct {
 	Entries   map[string]string // of buckets whose values are the same in all trees
 	Seeds     []string
 	Sitemaps  map[string]record.Record
+	Outside   map[string]record.Record
 }
 
 // knownIn requires that a tree has no faults, and returns what is in it. Numbers of runs and of
@@ -165,8 +175,8 @@ func knownIn(t *testing.T, root string) (k known) {
 	s := testsite.Open(t, root)
 	defer s.Close()
 	noFaults(t, s, CheckOptions{Links: s.Tree.Forgotten().Empty()}, &testsite.Parser{}) // that parser knows of no list
-	k = known{Records: s.Records(), Bodies: map[string]string{}, Hosts: map[string]record.HostRow{}, Entries: map[string]string{}, Sitemaps: map[string]record.Record{}}
-	seq := map[uint64]bool{}
+	k = known{Records: s.Records(), Bodies: map[string]string{}, Hosts: map[string]record.HostRow{}, Entries: map[string]string{}, Sitemaps: map[string]record.Record{}, Outside: map[string]record.Record{}}
+	seq, outside := map[uint64]bool{}, map[uint64]bool{}
 	for url, r := range k.Records {
 		if r.State == record.Stored {
 			f, body, err := s.Tree.Load(iut.FactsOf(&r))
@@ -195,11 +205,20 @@ func knownIn(t *testing.T, root string) (k known) {
 	}
 	err = errors.Join(err,
 		s.Index.Sitemaps().Each(t.Context(), func(r *record.Record) error { k.Sitemaps[r.URL] = *r; return nil }),
+		s.Index.Outside().Each(t.Context(), func(r *record.Record) error {
+			outside[r.Seq] = true
+			r.Seq, r.Run = 0, 0
+			k.Outside[r.URL] = *r
+			return nil
+		}),
 		s.Tree.Seeds(iut.SeedMark{}, func(url string, _ iut.SeedMark) error { k.Seeds = append(k.Seeds, url); return nil }))
 	res := filepath.Join(t.TempDir(), "res.txt")
 	files, ferr := cleaner.FilesFor(root, res)
 	if err = errors.Join(err, ferr, cleaner.Clean(t.Context(), cleaner.Steps{Index: s.Index, Files: files, Root: root})); err != nil {
 		t.Fatal(err)
+	}
+	if len(outside) != len(k.Outside) {
+		t.Errorf("%d numbers of discovery of %d targets outside", len(outside), len(k.Outside))
 	}
 	slices.Sort(k.Seeds)
 	k.Res, k.Res2 = testsite.Read(t, res), testsite.Read(t, filepath.Join(filepath.Dir(res), "res2.txt"))
@@ -221,7 +240,7 @@ func TestUnite(t *testing.T) {
 	right := func(url string) bool { return !left(url) }
 	both := func(url string) bool { return len(url)%3 != 0 }
 	want := knownIn(t, partOf(t, whole, iut.StoreFolders, func(string) bool { return true }))
-	if len(want.Records) < 25 || len(want.Sitemaps) != 3 || len(want.Bodies) < 15 {
+	if len(want.Records) < 25 || len(want.Sitemaps) != 3 || len(want.Outside) != 3 || len(want.Bodies) < 15 {
 		t.Fatalf("the crawl is too small: %+v", want)
 	}
 	for _, tt := range []struct{ a, b, out string }{

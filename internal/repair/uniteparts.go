@@ -260,6 +260,7 @@ func (u *uniting) besides(ctx context.Context) error {
 		{record.BucketHost, u.host},
 		{record.BucketRobots, u.robots},
 		{record.BucketSitemap, u.sitemap},
+		{record.BucketOutside, u.outside},
 		{record.BucketShorter, u.shorter},
 		{record.BucketScope, u.scope},
 		{record.BucketSeed, u.seed},
@@ -313,6 +314,15 @@ func (u *uniting) sitemap(f *storage.Filler, list []item[[]byte]) error {
 		f.Sitemap(r)
 	}
 	return err
+}
+
+func (u *uniting) outside(f *storage.Filler, list []item[[]byte]) error {
+	r, err := join(u, list, record.DecodeOutside, record.Join)
+	if err != nil {
+		return err
+	}
+	r.Seq = 0 // two trees give one number to two targets
+	return f.Outside(r)
 }
 
 // shorter has links looked at again that one of the trees would: those of what has its outcome.
