@@ -76,6 +76,7 @@ func TestFullOutput(t *testing.T) {
 				{"export", "-what", "cdxj"},
 				{"export", "-what", "wacz"},
 				{"export", "-what", "wacz", "-text", "main"},
+				{"export", "-what", "pages", "-format", "parquet", "-columns", "url,html"},
 				{"broken", "-format", "html"},
 			} {
 				fails("-output out", elsewhere, append(what, "-output", "out")...)

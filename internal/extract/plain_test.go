@@ -108,6 +108,20 @@ func BenchmarkAppendText(b *testing.B) {
 	}
 }
 
+func FuzzInUTF8(f *testing.F) {
+	f.Add("text/html", "utf-8", "<p>a\xff\x00\xc3")
+	f.Add("application/xhtml+xml", "utf-16le", "a\x00b")
+	f.Fuzz(func(t *testing.T, media, charset, body string) {
+		got := string(InUTF8(Facts{Media: media, Charset: charset}, []byte(body)))
+		if !utf8.ValidString(got) || strings.ContainsRune(got, 0) {
+			t.Fatalf("%q", got)
+		}
+		if again := string(InUTF8(Facts{Media: media, Charset: "utf-8"}, []byte(got))); again != strings.TrimPrefix(got, "\ufeff") {
+			t.Fatalf("%q, then %q", got, again)
+		}
+	})
+}
+
 // TestInUTF8: a page is as it was, in UTF-8 and nothing else.
 func TestInUTF8(t *testing.T) {
 	for _, tt := range []struct{ name, media, charset, body, want string }{

@@ -3,12 +3,14 @@ package inspect
 import (
 	"errors"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"urltree/internal/archive"
+	"urltree/internal/faultfs"
 	"urltree/iut"
 	"urltree/storage/record"
 )
@@ -56,10 +58,12 @@ func TestTextBounds(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := &record.Record{Row: record.Row{URL: facts.URL}, Page: facts.Page}
-		err := pages.read(i.Tree, r, mostRead)
-		got := pages.text(r)
-		if err != nil || len(got) != tt.want || !strings.HasPrefix(tt.text, got) {
-			t.Errorf("%s: %d bytes, %v, want %d", tt.name, len(got), err, tt.want)
+		for _, most := range []int64{mostRead, math.MaxInt64} { // as for the text alone, and with the HTML
+			err := pages.read(i.Tree, r, most)
+			got := pages.text(r)
+			if err != nil || len(got) != tt.want || !strings.HasPrefix(tt.text, got) {
+				t.Errorf("%s: %d bytes, %v, want %d", tt.name, len(got), err, tt.want)
+			}
 		}
 	}
 	gone := &record.Record{Row: record.Row{URL: "https://example.org/gone"}, Page: record.Page{Media: "text/html"}}
@@ -69,22 +73,54 @@ func TestTextBounds(t *testing.T) {
 	}
 }
 
-// TestPagesUnread: an export of pages without their text or HTML does not look at the pages, and of
-// those that are gone it has the rest.
+// TestPagesUnread: an export of pages without their text or HTML does not look at the pages. With
+// them it opens each once, and one that is gone has neither.
 func TestPagesUnread(t *testing.T) {
 	i := sample(t)
-	before, err := answer(i, "export", "-what", "pages")
-	if err != nil || strings.Count(before, "\n") != 3 {
-		t.Fatalf("%q, %v", before, err)
-	}
-	if err := os.RemoveAll(filepath.Join(i.Tree.Root(), "pr-https")); err != nil {
+	root := i.Tree.Root()
+	if err := i.Tree.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if after, err := answer(i, "export", "-what", "pages"); after != before || err != nil {
-		t.Errorf("without the folders: %q, %v, want %q", after, err, before)
+	disk, err := iut.OpenDisk(root, iut.SyncNone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer disk.Close()
+	files := faultfs.Count(disk)
+	if i.Tree, err = iut.Open(root, iut.Options{FS: files}); err != nil {
+		t.Fatal(err)
+	}
+	defer i.Tree.Close()
+	lines := func(columns, prefix string) (string, int) {
+		t.Helper()
+		before := len(files.Calls())
+		text, err := answer(i, "export", "-what", "pages", "-columns", columns, prefix)
+		if err != nil {
+			t.Error(err)
+		}
+		opened := 0
+		for _, call := range files.Calls()[before:] {
+			if strings.HasPrefix(call, "open") && strings.HasSuffix(call, "content.html") {
+				opened++
+			}
+		}
+		return text, opened
+	}
+	before, opened := lines("", "")
+	if strings.Count(before, "\n") != 3 || opened != 0 {
+		t.Errorf("%q, of %d pages", before, opened)
+	}
+	if text, opened := lines("text,html", ""); strings.Count(text, "null") != 0 || opened != 3 {
+		t.Errorf("%q, of %d pages", text, opened)
+	}
+	if err := os.RemoveAll(filepath.Join(root, "pr-https")); err != nil {
+		t.Fatal(err)
+	}
+	if after, _ := lines("", ""); after != before {
+		t.Errorf("without the folders: %q, want %q", after, before)
 	}
 	const gone = `{"url":"https://example.org/docs/","text":null,"html":null}` + "\n"
-	if got, err := answer(i, "export", "-what", "pages", "-columns", "url,text,html", "https://example.org/docs/"); !strings.HasPrefix(got, gone) || err != nil {
-		t.Errorf("texts without the folders: %q, %v, want %q", got, err, gone)
+	if got, _ := lines("url,text,html", "https://example.org/docs/"); !strings.HasPrefix(got, gone) {
+		t.Errorf("texts without the folders: %q, want %q", got, gone)
 	}
 }

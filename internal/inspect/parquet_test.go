@@ -144,8 +144,35 @@ func TestParquet(t *testing.T) {
 		if !slices.EqualFunc(tt.want, rows, slices.Equal[[]any]) {
 			t.Errorf("%s: %.2000s", tt.name, gocmp.Diff(tt.want, rows))
 		}
+		for _, group := range file.RowGroups() {
+			checkPages(t, group)
+		}
 		if n := len(file.RowGroups()); n != tt.groups || file.NumRows() != int64(len(tt.rows)) {
 			t.Errorf("%s: %d groups, %d rows, want %d and %d", tt.name, n, file.NumRows(), tt.groups, len(tt.rows))
+		}
+	}
+}
+
+// checkPages fails the test if a page goes on behind the row by which it is full.
+func checkPages(t *testing.T, group parquet.RowGroup) {
+	t.Helper()
+	for k, column := range group.ColumnChunks() {
+		pages := column.Pages()
+		for {
+			page, err := pages.ReadPage()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := page.NumValues(); page.Size() > parquetPage+parquetPage/2 && n > 12 {
+				t.Errorf("column %d: a page of %d bytes, in %d values", k, page.Size(), n)
+			}
+			parquet.Release(page)
+		}
+		if err := pages.Close(); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
@@ -157,17 +184,31 @@ func TestParquetStatistics(t *testing.T) {
 	for _, n := range numbers {
 		rows = append(rows, []cell{text("a"), {}, number(n), {}, at(n + 10)}, make([]cell, 5))
 	}
-	file, _ := read(t, parquetOf(t, rows))
-	for k, want := range map[int][2]int64{2: {-3, 12}, 4: {7e6, 22e6}} {
-		of := file.Metadata().RowGroups[0].Columns[k].MetaData.Statistics
-		least, most := int64(binary.LittleEndian.Uint64(of.MinValue)), int64(binary.LittleEndian.Uint64(of.MaxValue))
-		if least != want[0] || most != want[1] || of.NullCount != 3 {
-			t.Errorf("column %d: %d to %d, %d are nothing; want %v, 3", k, least, most, of.NullCount, want)
+	var out bytes.Buffer
+	f := newParquetFile(&out, "", parquetFields)
+	for _, row := range rows {
+		if err := f.row(row...); err != nil {
+			t.Fatal(err)
 		}
 	}
-	for _, k := range []int{0, 1, 3} {
-		if of := file.Metadata().RowGroups[0].Columns[k].MetaData.Statistics; of.MinValue != nil || of.MaxValue != nil {
-			t.Errorf("column %d: %q to %q", k, of.MinValue, of.MaxValue)
+	f.group()
+	if err := cmp.Or(f.row(cell{}, cell{}, number(5), cell{}, at(15)), f.end()); err != nil {
+		t.Fatal(err)
+	}
+	file, _ := read(t, out.Bytes())
+	for g, want := range []map[int][3]int64{
+		{2: {-3, 12, 3}, 4: {7e6, 22e6, 3}},
+		{2: {5, 5, 0}, 4: {15e6, 15e6, 0}},
+	} {
+		for k, column := range file.Metadata().RowGroups[g].Columns {
+			of := column.MetaData.Statistics
+			if want, ok := want[k]; !ok {
+				if of.MinValue != nil || of.MaxValue != nil {
+					t.Errorf("column %d: %q to %q", k, of.MinValue, of.MaxValue)
+				}
+			} else if got := [3]int64{int64(binary.LittleEndian.Uint64(of.MinValue)), int64(binary.LittleEndian.Uint64(of.MaxValue)), of.NullCount}; got != want {
+				t.Errorf("group %d, column %d: least, greatest and nothing are %d, want %d", g, k, got, want)
+			}
 		}
 	}
 }
@@ -273,7 +314,7 @@ func TestParquetMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a million rows, by one goroutine")
 	}
-	const room = 64 << 20
+	const room = 56 << 20
 	rnd := rand.NewChaCha8([32]byte{1})
 	noise := make([]byte, 64<<10)
 	for what, length := range map[string]int{"rows": 64, "texts": 64 << 10} {
@@ -284,6 +325,9 @@ func TestParquetMemory(t *testing.T) {
 		for k := range n {
 			_, _ = rnd.Read(noise[:length])
 			hexed := hex.EncodeToString(noise[:length/2])
+			if k%(n/32) == 0 {
+				h.most = max(h.most, h.look()) // also within a group
+			}
 			if err := f.row(text(hexed[:32]), whole(hexed), number(int64(k)), float(1/float64(k)), at(int64(k))); err != nil {
 				t.Fatal(err)
 			}
