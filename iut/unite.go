@@ -47,9 +47,10 @@ func (t *Tree) Unite(links LinkOptions, kept Kept) error {
 
 // CopyPage brings a page of another tree into this one, where the next Sync covers it, and returns
 // its facts here. via is the URL that redirected to it, or "". A group of a segment is copied as it
-// stands, without a look at its body, if it names no other group and the segments of both trees are
-// compressed or both are not; all else is read, and its SHA-256 compared. Errors are those of Load
-// for from, and of Store; [ErrTree] says that something else is in its place.
+// stands, without a look at its body, if it names no other group, its body is not here yet, and the
+// segments of both trees are compressed or both are not; all else is read, and its SHA-256
+// compared. Errors are those of Load for from, and of Store; [ErrTree] says that something else is
+// in its place.
 func (t *Tree) CopyPage(from *Tree, at Facts, via string) (Facts, error) {
 	if e, ok, err := t.copyGroup(from, at, true); ok || err != nil {
 		at.Extent = e
@@ -59,6 +60,7 @@ func (t *Tree) CopyPage(from *Tree, at Facts, via string) (Facts, error) {
 	if err != nil {
 		return at, err
 	}
+	p.Extent = record.Extent{}
 	if p.Via = via; at.Source == record.Forgotten {
 		p.Source = at.Source // a segment has the old one
 	}
@@ -149,7 +151,8 @@ func (t *Tree) copyGroup(from *Tree, at Facts, page bool) (e record.Extent, ok b
 		return e, false, err
 	}
 	defer answer.close()
-	if answer.rec.Get(warc.FieldType) == warc.Revisit || answer.rec.Target() != at.URL {
+	digest := payloadOf(answer.rec)
+	if answer.rec.Get(warc.FieldType) == warc.Revisit || answer.rec.Target() != at.URL || to.has(digest) {
 		return e, false, nil
 	}
 	end, err := s.groupEnd(name, answer.file, at, page)
@@ -157,7 +160,7 @@ func (t *Tree) copyGroup(from *Tree, at Facts, page bool) (e record.Extent, ok b
 		return e, false, err
 	}
 	group := io.NewSectionReader(answer.file, at.Extent.Offset, end-at.Extent.Offset)
-	e, err = to.appendGroup(group, at.Extent, payloadOf(answer.rec))
+	e, err = to.appendGroup(group, at.Extent, digest)
 	return e, err == nil, err
 }
 
@@ -189,8 +192,8 @@ func (s *segments) groupEnd(name string, file File, at Facts, page bool) (int64,
 	return in.End(), nil
 }
 
-// payloadOf returns the digest of the body of a response; ok is false for any other record, and for
-// a body that is empty.
+// payloadOf returns the digest of the body of a response; nil: of any other record, and of a body
+// that is empty.
 func payloadOf(rec *warc.Record) (digest *[sha1.Size]byte) {
 	text, ok := strings.CutPrefix(rec.Get(warc.FieldPayloadDigest), "sha1:")
 	sum, err := base32.StdEncoding.DecodeString(text)
@@ -201,6 +204,17 @@ func payloadOf(rec *warc.Record) (digest *[sha1.Size]byte) {
 		return nil
 	}
 	return digest
+}
+
+// has reports whether a body is kept already, so that it can be named.
+func (s *segments) has(digest *[sha1.Size]byte) bool {
+	if digest == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.kept.at[*digest]
+	return ok
 }
 
 // appendGroup appends a whole group of another file, of which it reads all, and returns where it

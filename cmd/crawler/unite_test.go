@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"urltree/internal/testseed"
 	"urltree/internal/testweb"
 	"urltree/iut"
+	"urltree/storage"
 )
 
 // allColumns are those of an export that say the same of a URL in both stores.
@@ -96,6 +98,14 @@ func TestUniteKilled(t *testing.T) {
 		}
 	}
 	requireWholeSegments(t, filepath.Join(dir, "out"))
+	index, err := storage.Open(filepath.Join(dir, "out", "index.db"), storage.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, stored, err := index.Marks().Edges()
+	if err = errors.Join(err, index.Close()); err != nil || kept.Pages != stored || stored == 0 {
+		t.Errorf("the file of edges has %d pages of %d, %v", kept.Pages, stored, err)
+	}
 	if export("half") != half || export("iut") != whole {
 		t.Error("a tree that was read has changed")
 	}

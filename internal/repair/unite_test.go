@@ -1,10 +1,12 @@
 package repair
 
 import (
+	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"math/rand/v2"
@@ -258,9 +260,15 @@ func TestUnite(t *testing.T) {
 				if report.URLs != int64(len(want.Records)) || report.Pages != int64(len(want.Bodies)) || report.Conflicts+report.Damaged != 0 {
 					t.Errorf("%+v", report)
 				}
-				if f, err := iut.ReadFormat(out); err != nil || f.StoreName() != (iut.Identity{Store: tt.out}).StoreName() && tt.out != "" {
-					t.Errorf("the store is %s, %v", f.StoreName(), err)
+				s := testsite.Open(t, out)
+				store := tt.out
+				if first, err := iut.ReadFormat(list[0]); err != nil {
+					t.Fatal(err)
+				} else if store == "" {
+					store = first.StoreName()
 				}
+				requireStore(t, s, store)
+				s.Close()
 			}
 			b = partOf(t, whole, tt.b, func(url string) bool { return right(url) || both(url) })
 			out, _ := uniteIn(t, tt.out, a, b)
@@ -621,4 +629,227 @@ func TestUniteForgotten(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestUniteMarks: what the next run goes by comes from all of the trees.
+func TestUniteMarks(t *testing.T) {
+	links := iut.LinkOptions{Scope: "host", MaxDepth: 5, NoFollow: "page", Robots: "obey"}
+	make := func(edit func(s *testsite.Site)) string {
+		s := testsite.New(t, filepath.Join(t.TempDir(), "tree"))
+		defer s.Close()
+		if err := s.Tree.SetLinks(links); err != nil {
+			t.Fatal(err)
+		}
+		run, _, _, err := s.Index.Runs().Begin()
+		if err != nil || run.ID != 1 {
+			t.Fatal(err)
+		}
+		edit(s)
+		return s.Root
+	}
+	end := func(s *testsite.Site) {
+		if _, err := s.Index.Runs().Finish(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seeds := func(s *testsite.Site, areas []string, urls ...string) {
+		if err := testsite.AddSeeds(s.Tree, urls); err != nil {
+			t.Fatal(err)
+		}
+		o := &record.Outcome{Seeds: &record.Seeds{Scope: links.Scope}}
+		for _, url := range urls {
+			o.Links = append(o.Links, record.Link{URL: url, Source: record.Seed, Areas: areas})
+		}
+		err := s.Tree.Seeds(iut.SeedMark{}, func(_ string, m iut.SeedMark) error {
+			o.Seeds.Bytes, o.Seeds.Sum = m.Bytes, m.Sum
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Commit(o)
+	}
+	a := make(func(s *testsite.Site) { // has both URLs as links, from far away
+		seeds(s, []string{"a.org"}, "http://a.org/")
+		s.Store("http://a.org/", record.Seed, 0, "http://b.org/", "http://a.org/far", "http://a.org/marked")
+		s.Store("http://b.org/", "http://a.org/", 1)
+		s.Store("http://a.org/far", "http://a.org/", 3)
+		s.Store("http://a.org/marked", "http://a.org/", 1)
+		key, err := record.Key("http://a.org/marked")
+		err = errors.Join(err, s.Index.Fill(func(f *storage.Filler) error { return f.Put(record.BucketShorter, key, record.Seal(nil, key)) }),
+			s.Index.Marks().Relinked(), s.Tree.Keep(iut.Kept{Options: []string{"scope=host"}, Secrets: []string{"password"}}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		end(s)
+	})
+	b := make(func(s *testsite.Site) {
+		seeds(s, []string{"b.org"}, "http://b.org/")
+		s.Commit(&record.Outcome{Links: []record.Link{{URL: "http://a.org/far", Source: "http://b.org/", Depth: 1}}})
+		if err := errors.Join(s.Index.Marks().SetLinkOptions([]byte("{}")), s.Tree.Keep(iut.Kept{Options: []string{"scope=host"}, Secrets: []string{"cookies"}})); err != nil {
+			t.Fatal(err)
+		}
+	})
+	links.MaxDepth = 7
+	other := make(func(s *testsite.Site) {
+		seeds(s, nil, "http://c.org/")
+		if err := s.Tree.Keep(iut.Kept{Options: []string{"max-depth=7"}}); err != nil {
+			t.Fatal(err)
+		}
+		end(s)
+	})
+
+	for _, trees := range [][]string{{a, b}, {b, a}, {a}, {a, other}} {
+		root, report := uniteIn(t, "", trees...)
+		s := testsite.Open(t, root)
+		runs, err := s.Index.Runs().All()
+		if err != nil || len(runs) != 1 || runs[0].ID != 1 || runs[0].Found != report.URLs || runs[0].Stored != report.Pages || runs[0].Start == 0 || runs[0].End < runs[0].Start {
+			t.Errorf("the runs are %+v, %v", runs, err)
+		}
+		both := slices.Contains(trees, b)
+		unclean, err := s.Index.Runs().Unclean()
+		relink, rerr := s.Index.Marks().NeedsRelink()
+		review, verr := s.Index.Marks().NeedsReview()
+		if err := errors.Join(err, rerr, verr); err != nil || unclean != both || relink != (len(trees) > 1) || !review {
+			t.Errorf("%v: unclean %v, relink %v, review %v, %v", trees, unclean, relink, review, err)
+		}
+		known, err := s.Index.Seeds().Read()
+		var mark iut.SeedMark
+		serr := s.Tree.Seeds(mark, func(_ string, m iut.SeedMark) error { mark = m; return nil })
+		if err := errors.Join(err, serr); err != nil || known != (record.Seeds{Scope: "host", Bytes: mark.Bytes, Sum: mark.Sum}) {
+			t.Errorf("of the seeds %+v are in, %+v, %v", known, mark, err)
+		}
+		area, err := s.Index.Seeds().HasArea("a.org")
+		origin, oerr := s.Index.Seeds().HasOrigin("http://a.org")
+		isSeed, serr := s.Index.Seeds().Has("http://b.org/")
+		if err := errors.Join(err, oerr, serr); err != nil || !area || !origin || isSeed != both {
+			t.Errorf("area %v, origin %v, b.org is a seed %v, %v", area, origin, isSeed, err)
+		}
+		shorter, err := s.Index.Shorter(5)
+		want := []string{"http://a.org/marked"}
+		if both {
+			want = append(want, "http://b.org/") // a seed there, and a link here
+		}
+		var got []string
+		for _, r := range shorter {
+			got = append(got, r.URL)
+		}
+		if !slices.Equal(got, want) || err != nil {
+			t.Errorf("%v: shorter ways to %q, want %q, %v", trees, got, want, err)
+		}
+		format := s.Tree.Format()
+		options, err := s.Index.Marks().LinkOptions()
+		switch {
+		case err != nil:
+			t.Error(err)
+		case both && (!slices.Equal(format.Kept.Secrets, []string{"cookies", "password"}) || format.Links.MaxDepth != 5 || len(report.Differ) != 0):
+			t.Errorf("FORMAT says %+v, %q", format, report.Differ)
+		case slices.Contains(trees, other):
+			taken, left := "7", "not given"
+			if format.Links.MaxDepth == 5 { // a ran last, by the clock
+				taken, left = left, taken
+			}
+			if len(report.Differ) != 2 || !strings.Contains(report.Differ[0], "differ in -max-depth: "+left+" in ") || !strings.Contains(report.Differ[0], ", "+taken+" in ") {
+				t.Errorf("%q", report.Differ)
+			}
+		}
+		if ran := runs[0]; both && ran.ID == 1 && format.Kept.Options[0] == "scope=host" && options != nil && string(options) != "{}" {
+			t.Errorf("the link options are %s", options)
+		}
+		s.Close()
+	}
+	one, _ := uniteIn(t, "", b)
+	s := testsite.Open(t, one)
+	defer s.Close()
+	if options, err := s.Index.Marks().LinkOptions(); string(options) != "{}" || err != nil {
+		t.Errorf("the link options are %q, %v", options, err)
+	}
+}
+
+// TestUniteRevisits: answers of WARC files come with their heads, and a revisit with the body that
+// it names, wherever that has come to.
+func TestUniteRevisits(t *testing.T) {
+	s := &testsite.Site{T: t, Root: filepath.Join(t.TempDir(), "tree")}
+	var err error
+	s.Tree, err = iut.Open(s.Root, iut.Options{Sync: iut.SyncNone, Identity: &iut.Identity{Canonical: "1", Store: iut.StoreWARC}})
+	if err := errors.Join(err, storage.Create(s.Path(indexName))); err != nil {
+		t.Fatal(err)
+	}
+	s.OpenIndex()
+	s.Seed("http://a.org/")
+	head := func(i int) []byte { return fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nX-Number: %d\r\n\r\n", i) }
+	bodies := []string{"<p>the same on all pages", "<p>the same on all pages", "another", string(noise(inMemoryAndMore)), "<p>the same on all pages"}
+	for i, body := range bodies {
+		url := fmt.Sprintf("http://a.org/%d", len(bodies)-i) // the one that has the body comes last
+		res, err := s.Tree.Store(&iut.Page{
+			Body: []byte(body), Answer: &iut.Answer{Head: head(i), Request: []byte("GET / HTTP/1.1\r\n\r\n")}, Facts: iut.Facts{URL: url, Source: "http://a.org/", Page: record.Page{
+				Status: 200, Bytes: int64(len(body)), Digest: sha256.Sum256([]byte(body)), Media: "text/html", PageDepth: 1,
+			}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Commit(&record.Outcome{Row: record.Row{URL: url, Source: "http://a.org/", Depth: 1}, State: record.Stored, Page: res.Facts.Page})
+	}
+	at, err := s.Tree.KeepAnswer(&iut.Page{Facts: iut.Facts{URL: "http://a.org/", Source: record.Seed}, Answer: &iut.Answer{Head: head(77)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Commit(&record.Outcome{Row: record.Row{URL: "http://a.org/", Source: record.Seed}, State: record.Redirected, Page: record.Page{Status: 301, HeaderLinks: "http://a.org/1", Extent: at}})
+	s.Close()
+	for _, tt := range []struct {
+		store string
+		plain bool
+	}{{iut.StoreWARC, false}, {iut.StoreWARC, true}, {iut.StoreFolders, false}} {
+		root := filepath.Join(t.TempDir(), "out")
+		if _, err := Unite(t.Context(), UniteOptions{Root: root, Trees: []string{s.Root, s.Root}, Store: tt.store, Segments: iut.SegmentOptions{Plain: tt.plain}}); err != nil {
+			t.Fatal(err)
+		}
+		out := testsite.Open(t, root)
+		noFaults(t, out, CheckOptions{}, &testsite.Parser{})
+		revisits := 0
+		for name, text := range files(t, root, "warc") {
+			if strings.HasSuffix(name, ".gz") == tt.plain {
+				t.Errorf("%s, plain %v", name, tt.plain)
+			}
+			revisits += strings.Count(unpacked(t, text), "WARC-Type: revisit")
+		}
+		if want := map[bool]int{true: 2}[tt.store == iut.StoreWARC]; revisits != want {
+			t.Errorf("%+v: %d revisits", tt, revisits)
+		}
+		numbers := map[string]bool{}
+		for url, r := range out.Records() {
+			if r.State == record.Stored {
+				if i := len(bodies) - int(url[len(url)-1]-'0'); r.Digest != sha256.Sum256([]byte(bodies[i])) {
+					t.Errorf("%s has another body", url)
+				}
+			}
+			if tt.store == iut.StoreWARC {
+				body, answer, err := out.Tree.Answer(iut.FactsOf(&r))
+				if err != nil || answer == nil {
+					t.Fatalf("%s: %v", url, err)
+				}
+				numbers[string(answer.Head)] = true
+				body.Close()
+			}
+		}
+		if tt.store == iut.StoreWARC && (len(numbers) != len(bodies)+1 || !numbers[string(head(77))]) {
+			t.Errorf("%+v: the heads are %q", tt, slices.Collect(maps.Keys(numbers)))
+		}
+		out.Close()
+	}
+}
+
+// unpacked returns the text of a file of members of gzip, or of one that is none.
+func unpacked(t *testing.T, text string) string {
+	t.Helper()
+	r, err := gzip.NewReader(strings.NewReader(text))
+	if errors.Is(err, gzip.ErrHeader) {
+		return text
+	}
+	b, rerr := io.ReadAll(r)
+	if err := errors.Join(err, rerr); err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }

@@ -389,7 +389,7 @@ func (u *uniting) writeSeeds(ctx context.Context, next spool.Cursor) error {
 	list := u.tree.SeedList()
 	defer list.Close()
 	var urls []string
-	for {
+	for last := ""; ; {
 		row, err := next()
 		if err != nil && err != io.EOF {
 			return err
@@ -400,8 +400,8 @@ func (u *uniting) writeSeeds(ctx context.Context, next spool.Cursor) error {
 			}
 			urls = urls[:0]
 		}
-		if n := len(urls); n == 0 || urls[n-1] != row.Key {
-			urls = append(urls, row.Key)
+		if row.Key != last {
+			urls, last = append(urls, row.Key), row.Key
 		}
 	}
 }
