@@ -309,6 +309,18 @@ func TestFailedPageComesAgain(t *testing.T) {
 	}
 }
 
+// TestExternalOfNoTree: to ask what a tree refers to makes no tree.
+func TestExternalOfNoTree(t *testing.T) {
+	t.Parallel()
+	root := filepath.Join(t.TempDir(), "none")
+	if _, err := crawler.Run(t.Context(), crawler.Options{External: true, Tree: root}); !errors.Is(err, crawler.ErrNoWork) {
+		t.Errorf("%v, want %v", err, crawler.ErrNoWork)
+	}
+	if _, err := os.Lstat(root); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s: %v", root, err)
+	}
+}
+
 // TestOptionsThatCannotWork: such options give an error, and nothing is made or begun.
 func TestOptionsThatCannotWork(t *testing.T) {
 	fetch := func(context.Context, string) (crawler.Content, error) { panic("asked") }
@@ -326,6 +338,9 @@ func TestOptionsThatCannotWork(t *testing.T) {
 		{"downloads", crawler.Options{Downloads: -1}, crawler.ErrOptions, "Downloads is -1"},
 		{"tree and none", crawler.Options{NoTree: true, Tree: "iut"}, crawler.ErrOptions, "NoTree"},
 		{"output and none", crawler.Options{NoTree: true, Output: "res.txt"}, crawler.ErrOptions, "NoTree"},
+		{"asking of seeds", crawler.Options{External: true, Seeds: []string{"http://a.example/"}}, crawler.ErrOptions, "Seeds must be unset"},
+		{"asking of no tree", crawler.Options{External: true, NoTree: true}, crawler.ErrOptions, "NoTree"},
+		{"an age of nothing", crawler.Options{ExternalAge: 1}, crawler.ErrOptions, "ExternalAge"},
 		{"edges and none", crawler.Options{NoTree: true, Edges: true}, crawler.ErrOptions, "Edges"},
 		{"rank and none", crawler.Options{NoTree: true, ScoreBy: "rank"}, crawler.ErrOptions, "ScoreBy rank"},
 		{"header", crawler.Options{Fetch: fetch, Header: http.Header{}}, crawler.ErrOptions, "Header"},

@@ -2,9 +2,11 @@ package crawler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"io"
+	"io/fs"
 	"iter"
 	"math"
 	"net/http"
@@ -31,10 +33,13 @@ const (
 // each is a request made in vain: no more are on the way to the index than there are downloads.
 func (o *Options) checkExternal() error {
 	if !o.External {
+		if o.ExternalAge != 0 {
+			return fmt.Errorf("%w: ExternalAge is of External alone", ErrOptions)
+		}
 		return nil
 	}
 	name := o.firstSet("NoTree", "Fetch", "Archives", "MoreSeeds")
-	if len(o.Seeds) > 0 {
+	if name == "" && len(o.Seeds) > 0 {
 		name = "Seeds"
 	}
 	if name != "" {
@@ -45,8 +50,11 @@ func (o *Options) checkExternal() error {
 }
 
 // openOutside is open for a run with Options.External. If nothing is left to ask, it returns
-// errNothingLeft.
+// errNothingLeft; if there is no tree, ErrNoWork.
 func (e *engine) openOutside(ctx context.Context) error {
+	if _, err := iut.ReadFormat(e.opts.Tree); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: there is no tree %s", ErrNoWork, e.opts.Tree)
+	}
 	for _, step := range []func(context.Context) error{
 		e.openTree, e.openIndex, e.nameOutside, e.beginRun, e.makeClient, e.fillFrontier,
 	} {

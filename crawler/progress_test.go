@@ -43,6 +43,22 @@ func TestProgressLine(t *testing.T) {
 	}
 }
 
+// TestProgressOfAsking checks what the line of a run with External has.
+func TestProgressOfAsking(t *testing.T) {
+	t.Parallel()
+	for want, p := range map[string]crawler.Progress{
+		"looking for what pages refer to: 25 of 100 pages":       {Phase: "scan", Read: 25, Size: 100},
+		"0 of 30 targets asked, 0/s, 1 host resting, next in 2s": {Phase: "fetch", Pending: 30, Waiting: "1 host resting, next in 2s"},
+		"10 of 30 targets asked, 12/s, 5s left":                  {Phase: "fetch", Pages: 10, Pending: 20, PerSecond: 12, Mean: 4},
+		"30 of 30 targets asked, 0/s, emptying the buffers":      {Phase: "drain", Pages: 30, Mean: 4},
+	} {
+		p.External = true
+		if got := p.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // TestProgressOfImport checks what the line of an import has.
 func TestProgressOfImport(t *testing.T) {
 	t.Parallel()

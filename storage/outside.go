@@ -124,7 +124,7 @@ func (g Outside) Each(ctx context.Context, fn func(*record.Record) error) error 
 }
 
 // enterTargets is how many targets go into one transaction.
-const enterTargets = 2_000
+const enterTargets = 10_000
 
 // Enter makes the record of each target that is known neither as one nor as a URL of the crawl, in
 // transactions of bounded size. They are best in the order of keys. An error that comes with one
