@@ -189,7 +189,7 @@ func (u *uniting) identity() (iut.Identity, error) {
 		other := p.format.Identity
 		other.Store = ""
 		if err := id.SameRules(other); err != nil {
-			return id, fmt.Errorf("%s and %s do not go together: %w", u.parts[0].root, p.root, err)
+			return id, fmt.Errorf("%w: %s and %s do not go together", err, u.parts[0].root, p.root)
 		}
 	}
 	return id, nil
