@@ -39,7 +39,7 @@ func (c *command) mirror(ctx context.Context, q inspect.Question, output string,
 	if _, err := in.Peek(1); err != nil { // what is wrong with the question or the tree comes before there is a folder
 		return err
 	}
-	folder, err := mirror.Open(output)
+	folder, err := mirror.Open(output, mirror.Part{Name: q.URL, Timed: q.Since != 0 || q.Until != 0})
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return usagef("-output %s: there is no folder %s", output, filepath.Dir(output))
@@ -56,8 +56,12 @@ func (c *command) mirror(ctx context.Context, q inspect.Question, output string,
 	if err := folder.Receive(ctx, in); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(stdout, "%s, %d of them written now; open %s\n",
-		words.Count(folder.Files.Load(), "file"), folder.Written.Load(), filepath.Join(output, "index.html"))
+	removed := ""
+	if n := folder.Removed.Load(); n > 0 {
+		removed = fmt.Sprintf(", %d removed", n)
+	}
+	_, err = fmt.Fprintf(stdout, "%s, %d of them written now%s; open %s\n",
+		words.Count(folder.Files.Load(), "file"), folder.Written.Load(), removed, filepath.Join(output, "index.html"))
 	return err
 }
 

@@ -41,12 +41,12 @@ func mirrorSite(t *testing.T, dir string, pages, size int) (files map[string]str
 	return files
 }
 
-// mirrorFiles returns the files of a mirror.
+// mirrorFiles returns the files of a mirror, but for the list of them.
 func mirrorFiles(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
 	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
+		if err != nil || entry.IsDir() || entry.Name() == "urltree-mirror.list" {
 			return err
 		}
 		text, err := os.ReadFile(name)
@@ -124,6 +124,58 @@ func TestMirrorKilled(t *testing.T) {
 		if cut == 0 {
 			t.Errorf("%s at %s has cut nothing", tt.signal, tt.call)
 		}
+	}
+}
+
+// TestMirrorRemovalKilled kills a mirror that removes files of pages that are gone, further on in
+// each run: the next one removes the rest, and the file of the user stays.
+func TestMirrorRemovalKilled(t *testing.T) {
+	t.Parallel()
+	strace, err := exec.LookPath("strace")
+	if err != nil {
+		t.Skip("there is no strace")
+	}
+	dir := t.TempDir()
+	mirrorSite(t, dir, 60, 400)
+	before := filepath.Join(dir, "before")
+	if err := os.Rename(filepath.Join(dir, "copy"), before); err != nil {
+		t.Fatal(err)
+	}
+	must(t, dir, "forget", "http://a.example/folder-3/")
+	must(t, dir, "forget", "http://a.example/folder-4/")
+	must(t, dir, "export", "-what", "mirror", "-output", "copy")
+	files := mirrorFiles(t, filepath.Join(dir, "copy"))
+	files["http/a.example/folder-3/mine"] = "of the user"
+	cut := 0
+	for _, k := range []int{1, 2, 7, 12} {
+		name := fmt.Sprint("killed-", k)
+		out := filepath.Join(dir, name)
+		if err := os.CopyFS(out, os.DirFS(before)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(out, "http/a.example/folder-3/mine"), []byte("of the user"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		cmd := child(dir, "export", "-what", "mirror", "-output", name)
+		trace := filepath.Join(t.TempDir(), "trace")
+		cmd.Args = append([]string{strace, "-f", "-qq", "-o", trace, "-e", "trace=unlinkat", "-e", fmt.Sprintf("inject=unlinkat:signal=KILL:when=%d", k), "--", cmd.Path}, cmd.Args[1:]...)
+		cmd.Path = strace
+		_ = cmd.Run()
+		if text, _ := os.ReadFile(trace); len(text) == 0 {
+			t.Skip("strace may not trace here")
+		}
+		left := len(mirrorFiles(t, out))
+		if left > len(files) {
+			cut++
+		}
+		_ = os.Remove(filepath.Join(out, "urltree-mirror.new"))
+		must(t, dir, "export", "-what", "mirror", "-output", name)
+		if n := missing(t, out, files); n > 0 {
+			t.Errorf("%s: %d files are missing", name, n)
+		}
+	}
+	if cut == 0 {
+		t.Error("no kill has cut a removal")
 	}
 }
 

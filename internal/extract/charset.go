@@ -170,6 +170,18 @@ func Declared(head []byte) string {
 	return name
 }
 
+// DeclaredSheet is [Declared] for a style sheet, which has an @charset rule in place of the
+// element.
+func DeclaredSheet(head []byte) string {
+	for _, m := range marks {
+		if bytes.HasPrefix(head, []byte(m.mark)) {
+			return m.label
+		}
+	}
+	_, name := inRule(head)
+	return name
+}
+
 // declared returns the encoding that the first meta element which names one does.
 func declared(body []byte) (encoding.Encoding, string) {
 	s := scan.New(declarations, body, true)

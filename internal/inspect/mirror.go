@@ -39,7 +39,10 @@ func (i *Inspector) exportMirror(ctx context.Context, in *part, w *bufio.Writer)
 	}
 	expected := counts.Stored
 	err = i.Index.Records(ctx, in.key, func(r record.Record, damage error) error {
-		if damage != nil || r.State != record.Stored || !in.takes(&r) {
+		if damage != nil {
+			return c.out.Entry(mirror.Entry{Stays: true})
+		}
+		if r.State != record.Stored || !in.takes(&r) {
 			return nil
 		}
 		of := expected
@@ -49,7 +52,10 @@ func (i *Inspector) exportMirror(ctx context.Context, in *part, w *bufio.Writer)
 	if err != nil {
 		return err
 	}
-	return c.start.write(c)
+	if err := c.start.write(c); err != nil {
+		return err
+	}
+	return c.out.Entry(mirror.Entry{Last: true})
 }
 
 func mediaOf(r *record.Record) string {
@@ -58,16 +64,19 @@ func mediaOf(r *record.Record) string {
 
 // page writes a page.
 func (c *copying) page(r *record.Record, of int64) error {
+	media := mediaOf(r)
+	name := mirror.Name(r.URL, media)
 	content, err := c.Tree.Content(iut.FactsOf(r))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, iut.ErrTorn) {
-		return nil
+		return c.out.Entry(mirror.Entry{Name: name, Stays: true})
 	}
 	if err != nil {
 		return err
 	}
-	media := mediaOf(r)
-	name := mirror.Name(r.URL, media)
 	err = c.out.File(mirror.Entry{Name: name, Time: r.Time, Of: of}, func(w io.Writer) error {
+		if media == "text/plain" {
+			return rewrite.Text(w, content, r.Charset)
+		}
 		if !rewrite.Applies(media) {
 			_, err := io.Copy(w, content)
 			return err

@@ -24,7 +24,7 @@ func mirrored(t *testing.T, i *Inspector, dir, prefix string) int64 {
 	if err := i.Run(t.Context(), Question{Command: "export", What: "mirror", URL: prefix}, &b); err != nil {
 		t.Fatal(err)
 	}
-	f, err := mirror.Open(dir)
+	f, err := mirror.Open(dir, mirror.Part{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,6 +85,53 @@ func TestMirrorReferences(t *testing.T) {
 		}
 		if got := testsite.Read(t, filepath.Join(copied, "http/a.example/index.html")); got != "<meta charset=utf-8>"+tt.want {
 			t.Errorf("%q: %s\nwant %s", tt.prefix, got, tt.want)
+		}
+	}
+}
+
+// TestMirrorAgain: the file of a page that is gone is removed, and that of a page which cannot
+// be read stays.
+func TestMirrorAgain(t *testing.T) {
+	i := open(t)
+	dir := filepath.Join(t.TempDir(), "copy")
+	commit(t, i, html(t, i, "http://a.example/x/torn", "<p>torn"), html(t, i, "http://a.example/gone", "<p>gone"))
+	mirrored(t, i, dir, "")
+	torn, err := i.Tree.Path("http://a.example/x/torn")
+	if err == nil {
+		err = os.Remove(filepath.Join(i.Tree.Root(), filepath.FromSlash(torn), "content.html"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	mirrored(t, i, dir, "http://a.example/x/") // as if there were no other page
+	if got := testsite.Read(t, filepath.Join(dir, "http/a.example/x/torn~.html")); !strings.HasSuffix(got, "torn") {
+		t.Errorf("%q", got)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "http/a.example/gone~.html")); err == nil {
+		t.Error("the file of a page that is gone is there")
+	}
+}
+
+// TestMirrorEncodings: files say their encoding where only the header of the page did.
+func TestMirrorEncodings(t *testing.T) {
+	i := open(t)
+	var pages []*record.Outcome
+	for _, p := range [][3]string{{"note", "text/plain", "\xa4 7"}, {"look.css", "text/css", "a { b: '\xa4' }"}, {"page", "text/html", "<p>\xa4"}, {"data", "text/csv", "\xa4"}} {
+		url := "http://a.example/" + p[0]
+		res, err := i.Tree.Store(&iut.Page{Body: []byte(p[2]), Facts: iut.Facts{URL: url, Source: record.Seed, Page: record.Page{Time: 1_800_000_000, Status: 200, Media: p[1], Charset: "iso-8859-15"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, &record.Outcome{Row: record.Row{URL: url, Source: record.Seed}, State: record.Stored, Page: res.Facts.Page})
+	}
+	commit(t, i, pages...)
+	dir := filepath.Join(t.TempDir(), "copy")
+	mirrored(t, i, dir, "")
+	for name, want := range map[string]string{
+		"note~.txt": "€ 7", "look.css": "@charset \"iso-8859-15\";a { b: '\xa4' }", "page~.html": "<meta charset=\"iso-8859-15\"><p>\xa4", "data~.csv": "\xa4",
+	} {
+		if got := testsite.Read(t, filepath.Join(dir, "http/a.example", name)); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
 }

@@ -4,9 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"io/fs"
 	"net/http/httputil"
@@ -27,7 +30,8 @@ const (
 	fresh = "urltree-mirror.new"
 
 	markerText = "urltree mirror 1\n\n" +
-		"crawler export -what mirror writes the files of this folder, and replaces them when it runs again.\n"
+		"crawler export -what mirror writes the files of this folder that urltree-mirror.list names. When it runs\n" +
+		"again, it replaces them, and removes those of pages that are gone.\n"
 )
 
 var (
@@ -41,16 +45,25 @@ var (
 type Folder struct {
 	root *os.Root
 	lock *flock.Flock
+	list *list
+	all  bool // files that the stream does not have stay
 
 	Of      atomic.Int64 // files that are to come, about; 0: it is not known
 	Files   atomic.Int64 // that have come
 	Bytes   atomic.Int64 // of these
 	Written atomic.Int64 // files that were not there, or had other bytes
+	Removed atomic.Int64 // files that earlier runs have written
+}
+
+// A Part says what a run has of a tree.
+type Part struct {
+	Name  string // the same for the same part; "": all
+	Timed bool   // only some of its pages: nothing is removed
 }
 
 // Open opens a mirror. A folder that is not there is made, and one that is empty becomes a mirror.
 // Another one is [ErrForeign].
-func Open(dir string) (*Folder, error) {
+func Open(dir string, part Part) (*Folder, error) {
 	if err := os.Mkdir(dir, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, cause(err)
 	}
@@ -61,15 +74,15 @@ func Open(dir string) (*Folder, error) {
 	if err != nil {
 		return nil, cause(err)
 	}
-	f := &Folder{root: root}
-	if err := f.begin(filepath.Join(dir, marker)); err != nil {
+	f := &Folder{root: root, all: part.Timed}
+	if err := f.begin(filepath.Join(dir, marker), part.Name); err != nil {
 		return nil, errors.Join(cause(err), root.Close())
 	}
 	return f, nil
 }
 
 // begin makes the folder a mirror if it is empty, and locks it.
-func (f *Folder) begin(path string) error {
+func (f *Folder) begin(path, part string) error {
 	info, err := f.root.Lstat(marker)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -91,6 +104,9 @@ func (f *Folder) begin(path string) error {
 	}
 	if err == nil {
 		err = f.removeFresh()
+	}
+	if err == nil {
+		f.list, err = openList(f.root, part)
 	}
 	if err != nil {
 		return errors.Join(err, f.lock.Close())
@@ -125,7 +141,7 @@ func (f *Folder) mark() error {
 
 // Close releases the folder.
 func (f *Folder) Close() error {
-	return errors.Join(f.removeFresh(), f.lock.Close(), f.root.Close())
+	return errors.Join(f.removeFresh(), f.list.w.Flush(), f.list.file.Close(), f.lock.Close(), f.root.Close())
 }
 
 // removeFresh removes a file that is not complete.
@@ -137,8 +153,8 @@ func (f *Folder) removeFresh() error {
 }
 
 // Receive reads a stream to its end and writes the files whose bytes are not there. Each appears
-// when it is complete. A file that has its bytes is not touched. It ends between two files when ctx
-// does.
+// when it is complete. A file that has its bytes is not touched. Those of earlier runs that a whole
+// stream does not have are removed. It ends between two files when ctx does. It is called once.
 func (f *Folder) Receive(ctx context.Context, in *bufio.Reader) error {
 	for {
 		if ctx.Err() != nil {
@@ -158,7 +174,17 @@ func (f *Folder) Receive(ctx context.Context, in *bufio.Reader) error {
 		if e.Of != 0 {
 			f.Of.Store(e.Of)
 		}
-		body := &counted{r: httputil.NewChunkedReader(in), n: &f.Bytes}
+		switch {
+		case e.Last:
+			return f.settle(!f.all)
+		case e.Stays && e.Name == "":
+			f.all = true
+			continue
+		case e.Stays:
+			f.list.add(stays, e.Name)
+			continue
+		}
+		body := &counted{r: httputil.NewChunkedReader(in), n: &f.Bytes, sum: sha256.New()}
 		if err := f.file(&e, body); err != nil {
 			if body.err != nil {
 				return body.err // of the stream
@@ -189,8 +215,12 @@ func (f *Folder) file(e *Entry, body *counted) (err error) {
 		}
 		defer old.Close()
 		var same bool
-		if same, kept, next, err = compare(old, body); err != nil || same {
+		if same, kept, next, err = compare(old, body); err != nil {
 			return err
+		}
+		if same {
+			f.list.add(body.hash(), e.Name)
+			return nil
 		}
 	}
 	f.Written.Add(1)
@@ -203,8 +233,11 @@ func (f *Folder) file(e *Entry, body *counted) (err error) {
 		if _, err := w.Write(next); err != nil {
 			return err
 		}
-		_, err := io.Copy(w, body)
-		return err
+		if _, err := io.Copy(w, body); err != nil {
+			return err
+		}
+		f.list.add(body.hash(), e.Name)
+		return f.list.w.Flush()
 	})
 }
 
@@ -272,18 +305,23 @@ func cause(err error) error {
 	return err
 }
 
-// counted counts what is read, and keeps the error.
+// counted counts what is read, and keeps its hash and the error.
 type counted struct {
 	r   io.Reader
 	n   *atomic.Int64
+	sum hash.Hash
 	err error // but io.EOF
 }
 
 func (c *counted) Read(b []byte) (int, error) {
 	n, err := c.r.Read(b)
+	c.sum.Write(b[:n])
 	c.n.Add(int64(n))
 	if err != nil && err != io.EOF {
 		c.err = err
 	}
 	return n, err
 }
+
+// hash returns the SHA-256 of what was read.
+func (c *counted) hash() string { return hex.EncodeToString(c.sum.Sum(nil)) }

@@ -17,14 +17,21 @@ type Entry struct {
 	Name string // with slashes
 	Time int64  `json:",omitempty"` // of its last change, Unix seconds; 0: now
 	Of   int64  `json:",omitempty"` // files that the stream has, about; 0: as before
+	// Stays says that no bytes follow, since the page cannot be read: a file of an earlier run stays.
+	// Without a name all such files do.
+	Stays bool `json:",omitempty"`
+	Last  bool `json:",omitempty"` // the stream was whole; no bytes follow, and no entry
 }
 
 // A Writer writes a stream.
 type Writer struct{ W *bufio.Writer }
 
+// Entry writes an entry that no bytes follow.
+func (w *Writer) Entry(e Entry) error { return json.NewEncoder(w.W).Encode(e) }
+
 // File writes a file whose bytes fn writes. After an error the stream has to end.
 func (w *Writer) File(e Entry, fn func(io.Writer) error) error {
-	if err := json.NewEncoder(w.W).Encode(e); err != nil {
+	if err := w.Entry(e); err != nil {
 		return err
 	}
 	chunks := httputil.NewChunkedWriter(w.W)

@@ -10,6 +10,7 @@ import (
 	"bufio"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/html/charset"
@@ -41,8 +42,9 @@ type Document struct {
 	Detach bool
 	// OneWindow lets links and forms that name another window or frame open in their own.
 	OneWindow bool
-	// Declare lets HTML say its encoding, where its first bytes do not, or say another one: in a meta
-	// element at the beginning of its head or, in UTF-16, by a byte order mark.
+	// Declare lets HTML and style sheets say their encoding, where their first bytes do not, or
+	// say another one: in a meta element at the beginning of the head, by an @charset rule or,
+	// in UTF-16, by a byte order mark. A short style sheet of ASCII alone is the same in all.
 	Declare bool
 
 	label string // of the meta element that Declare adds; "": there is none, or it has been added
@@ -56,6 +58,9 @@ type Document struct {
 
 // headSize is where browsers look for the encoding of a page, in bytes.
 const headSize = 1024
+
+// shortSheet is how much of a style sheet is looked at for what is not ASCII, in bytes.
+const shortSheet = 64 << 10
 
 type form uint8
 
@@ -89,13 +94,8 @@ func (d *Document) Copy(w io.Writer, in io.Reader) error {
 	if err := d.reset(); err != nil {
 		return err
 	}
-	if d.Declare && kind == inHTML && e != nil {
-		head := bufio.NewReaderSize(in, headSize)
-		first, _ := head.Peek(headSize) // an error comes again
-		if extract.Declared(first) != name {
-			d.label = name
-		}
-		in = head
+	if d.Declare && e != nil {
+		in = d.declare(kind, in, name)
 	}
 	if e != nil && name != "utf-8" {
 		if d.query = e.NewEncoder(); strings.HasPrefix(name, "utf-16") {
@@ -108,6 +108,32 @@ func (d *Document) Copy(w io.Writer, in io.Reader) error {
 		d.text, d.plain = e.NewDecoder(), e.NewEncoder()
 	}
 	return d.copy(kind, w, in)
+}
+
+// declare sees whether a document has to say its encoding.
+func (d *Document) declare(kind form, in io.Reader, name string) io.Reader {
+	var says string
+	size := map[form]int{inHTML: headSize, inCSS: shortSheet}[kind]
+	head := bufio.NewReaderSize(in, size)
+	first, err := head.Peek(size) // an error comes again
+	switch {
+	case kind == inHTML:
+		says = extract.Declared(first)
+	case kind == inCSS && (err != io.EOF || !isTheSame(first)):
+		says = extract.DeclaredSheet(first)
+	default:
+		return head
+	}
+	if says != name {
+		d.label = name
+	}
+	return head
+}
+
+// isTheSame reports whether text is the same in all encodings: ASCII without the bytes by which
+// UTF-16 and ISO-2022-JP have other characters.
+func isTheSame(b []byte) bool {
+	return !slices.ContainsFunc(b, func(c byte) bool { return c == 0 || c == 0x1b || c >= 0x80 })
 }
 
 func (d *Document) reset() error {
@@ -130,13 +156,16 @@ func hidesASCII(charset string, kind form) bool {
 func (d *Document) copy(kind form, w io.Writer, in io.Reader) error {
 	out := bufio.NewWriterSize(w, 16<<10)
 	var err error
+	if strings.HasPrefix(d.label, "utf-16") { // no element or rule names it
+		out.WriteRune('\ufeff')
+		d.label = ""
+	}
 	if kind == inCSS {
+		if d.label != "" {
+			out.WriteString(`@charset "` + d.label + `";`)
+		}
 		_, err = d.sheet(out, in, false)
 	} else {
-		if strings.HasPrefix(d.label, "utf-16") { // no meta element names it
-			out.WriteRune('\ufeff')
-			d.label = ""
-		}
 		m := &markup{Document: d, out: out, in: in}
 		m.scanner.Reset(names, nil, false)
 		m.scanner.XHTML = kind == inXML
@@ -214,6 +243,20 @@ func (d *Document) rebase(text string) {
 		d.at = url
 	}
 	d.based = true
+}
+
+// Text copies plain text, whose encoding has a name, in UTF-8. Browsers and editors recognize that
+// where no header says it. What is in UTF-8, or begins with a byte order mark, stays as it is.
+func Text(w io.Writer, in io.Reader, label string) error {
+	head := bufio.NewReader(in)
+	first, _ := head.Peek(len("\ufeff")) // an error comes again
+	e, name := charset.Lookup(label)
+	if e == nil || name == "utf-8" || name == "replacement" || extract.DeclaredSheet(first) != "" {
+		_, err := io.Copy(w, head)
+		return err
+	}
+	_, err := io.Copy(w, transform.NewReader(head, e.NewDecoder()))
+	return err
 }
 
 // Applies reports whether Copy looks into documents of this media type.

@@ -147,6 +147,60 @@ func TestDeclare(t *testing.T) {
 	}
 }
 
+// TestDeclareSheet: a style sheet that is not of ASCII says its encoding in its copy.
+func TestDeclareSheet(t *testing.T) {
+	long := strings.Repeat("a { b: c }\n", shortSheet/8)
+	for _, tt := range []struct{ charset, from, to string }{
+		{"utf-8", "a::after { content: 'é' }", "@charset \"utf-8\";a::after { content: 'é' }"},
+		{"cp1251", "a { content: '\xe0'; b: url(x) }", "@charset \"windows-1251\";a { content: '\xe0'; b: url(/!/dir/x) }"},
+		{"utf-8", "a { content: 'e' }", same},
+		{"", "é", same},
+		{"unknown", "é", same},
+		{"utf-8", "\ufeffé", same},
+		{"utf-8", `@charset "utf-8";é`, same},
+		{"cp1251", "@charset \"utf-8\";\xe0", "@charset \"windows-1251\";@charset \"utf-8\";\xe0"},
+		{"shift_jis", "a { content: '\x83\x5c' }", "@charset \"shift_jis\";a { content: '\x83\x5c' }"},
+		{"iso-2022-jp", "a { content: '\x1b$B<~\x1b(B' }", "@charset \"iso-2022-jp\";a { content: '\x1b$B<~\x1b(B' }"},
+		{"utf-16le", "a\x00", "\xff\xfea\x00"},
+		{"utf-16be", "\xfe\xff\x00a", same},
+		{"utf-8", long + "é", `@charset "utf-8";` + long + "é"},
+	} {
+		if tt.to == same {
+			tt.to = tt.from
+		}
+		if got := copied(t, Document{Charset: tt.charset, Media: "text/css", Declare: true}, tt.from); got != tt.to {
+			t.Errorf("%s: %.100q\nbecame %.100q\nwant   %.100q", tt.charset, tt.from, got, tt.to)
+		}
+		if got := copied(t, Document{Charset: tt.charset, Media: "text/css"}, tt.from); strings.HasPrefix(got, "@charset") != strings.HasPrefix(tt.from, "@charset") {
+			t.Errorf("without Declare %.100q became %.100q", tt.from, got)
+		}
+	}
+}
+
+// TestText: plain text in another encoding is copied in UTF-8, and other text as it is.
+func TestText(t *testing.T) {
+	for _, tt := range []struct{ charset, from, to string }{
+		{"cp1251", "\xcf\xf0\xe8\xe2\xe5\xf2, a", "Привет, a"},
+		{"iso-8859-15", "\xa4 5", "€ 5"},
+		{"euc-jp", "\xc6\xfc\xcb\xdc\xff", "日本\ufffd"},
+		{"utf-16le", "a\x00\xe9\x00", "aé"},
+		{"utf-16le", "\xff\xfea\x00", same},
+		{"cp1251", "\ufeffé", same},
+		{"utf-8", "é \xff", same},
+		{"", "\xe9", same},
+		{"unknown", "\xe9", same},
+		{"cp1251", "", same},
+	} {
+		if tt.to == same {
+			tt.to = tt.from
+		}
+		var b strings.Builder
+		if err := Text(&b, strings.NewReader(tt.from), tt.charset); err != nil || b.String() != tt.to {
+			t.Errorf("%s: %q became %q, want %q: %v", tt.charset, tt.from, &b, tt.to, err)
+		}
+	}
+}
+
 // TestMedia: style sheets, XHTML, and SVG have references; scripts, data and text have none.
 func TestMedia(t *testing.T) {
 	for _, tt := range []struct{ media, from, to string }{

@@ -175,7 +175,7 @@ var kinds = map[string]struct{ media, body string }{
 <link rel=stylesheet href="/style/main.css?v=2" integrity="sha256-wrong" crossorigin><script src=say.js></script></head>
 <body><h1 class=a>home</h1><h2 class=b>two</h2><img id=plain src=dot.svg><img srcset="Dot.svg 1x, dot.svg?2 2x"><picture><source srcset="dot.svg?3 1x"><img src=none.svg></picture>
 <object data=drawing.svg type=image/svg+xml></object><iframe src=frame></iframe><iframe srcdoc="<img src=dot.svg>"></iframe>
-<a id=cyrillic href=cyrillic>1</a> <a id=japanese href="/moved?to=japanese#here">2</a> <a id=bare href="?x=1">3</a> <a id=xhtml href=x>4</a> <a id=wait href=wait>5</a> <a id=euro href=euro>6</a></body></html>`},
+<a id=cyrillic href=cyrillic>1</a> <a id=japanese href="/moved?to=japanese#here">2</a> <a id=bare href="?x=1">3</a> <a id=xhtml href=x>4</a> <a id=wait href=wait>5</a> <a id=euro href=euro>6</a> <a id=note href=note>7</a></body></html>`},
 	"/sub/say.js":         {"text/javascript", "window.said = 'script'"},
 	"/sub/dot.svg":        {"image/svg+xml", dot},
 	"/sub/Dot.svg":        {"image/svg+xml", dot},
@@ -191,7 +191,8 @@ var kinds = map[string]struct{ media, body string }{
 	"/sub/x":              {"application/xhtml+xml", `<html xmlns="http://www.w3.org/1999/xhtml"><head><title>x</title></head><body><p>xhtml</p><img src="dot.svg" alt=""/></body></html>`},
 	"/sub/euro":           {"text/html; charset=iso-8859-15", "<!doctype html><p>\xa4 5"}, // no browser guesses it
 	"/sub/wait":           {"text/html", `<meta charset=utf-8><meta http-equiv=refresh content="0; url='x'"><p>wait`},
-	"/style/main.css?v=2": {"text/css", `@import url("More.css"); h1.a { color: rgb(1, 2, 3); background: url(../sub/dot.svg) }`},
+	"/sub/note":           {"text/plain; charset=iso-8859-15", "\xa4 7"},
+	"/style/main.css?v=2": {"text/css; charset=iso-8859-15", `@import url("More.css"); h1.a { color: rgb(1, 2, 3); background: url(../sub/dot.svg) } h1::after { content: '` + "\xa4" + `' }`},
 	"/style/More.css":     {"text/css", `@font-face { font-family: own; src: url(font?1) } h2.b { color: rgb(4, 5, 6); font-family: own }`},
 	"/style/font?1":       {"application/octet-stream", string(goregular.TTF)},
 }
@@ -221,7 +222,7 @@ func TestMirrorOfAllKinds(t *testing.T) {
 	home := func() {
 		t.Helper()
 		r.open("index.html")
-		if images, links := r.check("home"); images != 3 || links != 6 {
+		if images, links := r.check("home"); images != 3 || links != 7 {
 			t.Errorf("%d images, %d links", images, links)
 		}
 	}
@@ -231,6 +232,7 @@ func TestMirrorOfAllKinds(t *testing.T) {
 		`getComputedStyle(document.querySelector('h2')).color`:                        "rgb(4, 5, 6)",
 		`document.fonts.load('10px own').then(l => String(l.length))`:                 "1",
 		`document.documentElement.lang + document.compatMode + document.characterSet`: "ruCSS1CompatUTF-8",
+		`getComputedStyle(document.querySelector('h1'), '::after').content`:           `"€"`,
 		`window.said`: "script",
 		`String(document.querySelector('object').getBoundingClientRect().width)`: "20",
 	} {
@@ -242,6 +244,7 @@ func TestMirrorOfAllKinds(t *testing.T) {
 		{"cyrillic", "Привет back", "windows-1251"},
 		{"japanese", "日本語", "EUC-JP"},
 		{"euro", "€ 5", "ISO-8859-15"},
+		{"note", "€ 7", "UTF-8"},
 		{"bare", "naïve", "UTF-8"},
 		{"xhtml", "xhtml", "UTF-8"},
 		{"wait", "xhtml", "UTF-8"}, // to which it goes on
