@@ -84,13 +84,16 @@ func (x *external) ask(ctx context.Context, c *command) error {
 	if err != nil {
 		return err
 	}
-	c.asked(result)
+	c.asked(ctx, result)
 	return nil
 }
 
 // asked writes how many targets outside wait after a run.
-func (c *command) asked(r crawler.Result) {
-	if n := r.Total.Outside; n > 0 {
+func (c *command) asked(ctx context.Context, r crawler.Result) {
+	switch n := r.Total.Outside; {
+	case n > 0:
 		c.tell(fmt.Sprintf("%s; %s outside to be asked yet: the same command goes on", r.Ended, words.Count(n, "target")))
+	case ctx.Err() != nil && r.Run.ID == 0:
+		c.tell(r.Ended + " before anything was asked: the same command goes on")
 	}
 }

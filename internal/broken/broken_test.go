@@ -323,3 +323,36 @@ func (f watch) Write(b []byte) (int, error) {
 	f(len(b))
 	return len(b), nil
 }
+
+// TestExternalMarked: each format says which targets are outside of the crawl, and those alone.
+func TestExternalMarked(t *testing.T) {
+	known := inspect.BrokenSum{Pages: 1, Outside: 3, OutsideWaiting: 1, OutsideRefused: 1}
+	outside := inspect.BrokenTarget{URL: "http://z/out", State: "failed", Reason: "dns", External: true}
+	ask := answer(
+		line(inspect.BrokenLine{Sum: &known}), link("http://a/", "http://a/in", "a", ""), link("http://a/", "http://z/out", "a", ""),
+		target("http://a/in", "failed", "http-4xx", 404, "", "", "", ""), line(inspect.BrokenLine{Target: &outside}),
+	)
+	for format, want := range map[string][]string{
+		"text": {"\nhttp://z/out (external): dns\n", "2 broken URLs with 2 links, 1 of them outside of the crawl; the tree has 1 page\n"},
+		"csv":  {",a,,\r\n", "http://z/out,failed,dns,,,,http://a/,a,,yes\r\n"},
+		"json": {`"external":{"targets":3,"waiting":1,"refused":1},"broken":`, `{"url":"http://z/out","state":"failed","reason":"dns","external":true,"links":`},
+		"html": {`http://z/out</a> (external)</h2>`, "External targets not asked yet: 1"},
+	} {
+		var out bytes.Buffer
+		sum, err := Write(t.Context(), format, &out, ask, noProgress)
+		if err != nil || sum.External != 1 || sum.Targets != 2 {
+			t.Errorf("%s: %+v, %v", format, sum, err)
+		}
+		for _, text := range want {
+			if !strings.Contains(out.String(), text) {
+				t.Errorf("%s: %q is not in %s", format, text, out.String())
+			}
+		}
+		if n := strings.Count(out.String(), "(external)") + strings.Count(out.String(), `"external":true`) + strings.Count(out.String(), ",yes\r"); n != 1 {
+			t.Errorf("%s: %d are marked: %s", format, n, out.String())
+		}
+		if format == "json" && !json.Valid(out.Bytes()) {
+			t.Errorf("%s", out.String())
+		}
+	}
+}

@@ -158,7 +158,11 @@ func (o *jsonReport) value(v any, cut int) error {
 }
 
 func (o *jsonReport) begin(sum *Sum) error {
-	_, err := fmt.Fprintf(o.w, "{\"pages\":%d,\"waiting\":%d,\"broken\":[", sum.Pages, sum.Waiting)
+	fmt.Fprintf(o.w, "{\"pages\":%d,\"waiting\":%d,", sum.Pages, sum.Waiting)
+	if sum.Outside > 0 {
+		fmt.Fprintf(o.w, "\"external\":{\"targets\":%d,\"waiting\":%d,\"refused\":%d},", sum.Outside, sum.OutsideWaiting, sum.OutsideRefused)
+	}
+	_, err := o.w.WriteString("\"broken\":[")
 	return err
 }
 
