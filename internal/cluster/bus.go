@@ -139,31 +139,5 @@ type Batch struct {
 	Boot      string // of the sender
 	Try       int    // how often it was published before, in this life
 	Partition int
-	Body      []byte // what Encode returned
+	Body      []byte // what batch.Pack returned
 }
-
-// A Record is one thing that a batch says.
-type Record struct {
-	Kind       Kind
-	URL        string // of a host its name; of a marker the epoch, in decimal digits
-	Source     string // the URL whose page named it, or "seed"
-	Via        string // the URL that redirected to it, or ""
-	Depth      uint32
-	Hops       uint8  // redirects since the last page
-	Cookie     bool   // one of these set a cookie
-	Priority   uint64 // its rank: less is better
-	Generation uint64 // of its record
-	Value      []byte // of kinds from Done on: what the index of the sender has; else nil
-}
-
-// A Kind says what a Record is for.
-type Kind uint8
-
-const (
-	Queued  Kind = 0 // a URL that was found, or waits
-	Sitemap Kind = 1 // a sitemap that was named
-	Done    Kind = 2 // a URL with its outcome, handed over
-	Host    Kind = 3 // what is known of a host, handed over
-	Robots  Kind = 4 // the answer to a request for robots.txt, handed over; URL is the origin
-	Marker  Kind = 9 // a partition has been handed over as a whole
-)
