@@ -9,7 +9,10 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
+
+	"urltree/internal/cluster/batch"
 )
 
 // A Bus is the engine as a node uses it. Its methods may be called from any goroutine. Errors other
@@ -23,6 +26,7 @@ type Bus interface {
 	// Subscribe begins to receive the batches of partitions, those included that wait already, in
 	// whatever order and perhaps more than once. ErrOwned: a subscription of somebody else has one of
 	// the partitions still; the caller tries again. A subscription of the same name is replaced.
+	// Subscriptions of earlier lives of a node stay until they are fenced.
 	Subscribe(ctx context.Context, name Subscriber, parts []int) (Subscription, error)
 	// Fence ends the subscriptions of a node for epochs before the one that is named. Once it has
 	// returned, no acknowledgement of theirs has an effect, and what they have received and not
@@ -140,4 +144,14 @@ type Batch struct {
 	Try       int    // how often it was published before, in this life
 	Partition int
 	Body      []byte // what batch.Pack returned
+	Schema    string // of Body, as it has arrived; "" of one to be published: that of package batch
+}
+
+// Records returns what the batch says. batch.ErrUnknown: a newer program has made it, which it must
+// be left to.
+func (b *Batch) Records() ([]batch.Record, error) {
+	if b.Schema != "" && b.Schema != batch.Schema {
+		return nil, fmt.Errorf("%w: schema %.20q", batch.ErrUnknown, b.Schema)
+	}
+	return batch.Unpack(b.Body)
 }

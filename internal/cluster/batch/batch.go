@@ -33,6 +33,9 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
+// Schema is the number of the form of bodies that this package has.
+const Schema = "1"
+
 const (
 	MaxRecords = 1000
 	// MaxPlain is where Pack ends a body, in bytes before its codec; a single record may be longer.
