@@ -17,6 +17,7 @@ type Options struct {
 	Listen string // host:port for the other nodes; port 0: any
 	Creds  string // file with a token or user:password that clients must know; "": none
 	TLS    nats.TLS
+	Log    func(string) // if set, called with what goes wrong in the server
 }
 
 // check returns an error for a server that anybody could use.

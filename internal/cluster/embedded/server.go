@@ -3,7 +3,6 @@
 package embedded
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -35,7 +34,7 @@ func Start(o Options) (*Server, error) {
 		port = server.RANDOM_PORT
 	}
 	opts := &server.Options{
-		ServerName: "crawler", Host: host, Port: port, NoSigs: true, NoLog: true, DisableJetStreamBanner: true,
+		ServerName: "crawler", Host: host, Port: port, NoSigs: true, DisableJetStreamBanner: true,
 		JetStream: true, StoreDir: o.Dir, SyncAlways: true, JetStreamMaxMemory: 16 << 20,
 	}
 	if o.Creds != "" {
@@ -61,14 +60,48 @@ func Start(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	log := &logger{say: o.Log, fatal: make(chan string, 1)}
+	s.SetLoggerV2(log, false, false, false)
+	ready := make(chan bool, 1)
 	go s.Start()
-	if !s.ReadyForConnections(start) {
-		s.Shutdown()
-		s.WaitForShutdown()
-		return nil, errors.New("the engine on " + o.Listen + " does not start: is the address in use?")
+	go func() { ready <- s.ReadyForConnections(start) }()
+	cause := ""
+	select {
+	case cause = <-log.fatal:
+	case ok := <-ready:
+		if ok {
+			return &Server{s: s}, nil
+		}
+		cause = "it is not ready after " + start.String()
 	}
-	return &Server{s: s}, nil
+	s.Shutdown()
+	s.WaitForShutdown()
+	return nil, fmt.Errorf("the engine on %s does not start: %s", o.Listen, cause)
 }
+
+// A logger passes on what goes wrong.
+type logger struct {
+	say   func(string) // may be nil
+	fatal chan string  // of a server that cannot start
+}
+
+func (l *logger) Errorf(format string, v ...any) {
+	if l.say != nil {
+		l.say("engine: " + fmt.Sprintf(format, v...))
+	}
+}
+
+func (l *logger) Fatalf(format string, v ...any) {
+	select {
+	case l.fatal <- fmt.Sprintf(format, v...):
+	default:
+	}
+}
+
+func (l *logger) Warnf(format string, v ...any) { l.Errorf(format, v...) }
+func (l *logger) Noticef(string, ...any)        {}
+func (l *logger) Debugf(string, ...any)         {}
+func (l *logger) Tracef(string, ...any)         {}
 
 // Addr returns where the server listens, as host:port.
 func (s *Server) Addr() string { return s.s.Addr().String() }

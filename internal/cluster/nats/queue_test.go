@@ -1,6 +1,7 @@
 package nats_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -295,6 +296,53 @@ func TestUnknownSchema(t *testing.T) {
 			t.Errorf("%d records, %v", len(list), err)
 		}
 		requireClosed(t, s)
+	})
+}
+
+// TestLargest: the largest batch that can be packed goes through.
+func TestLargest(t *testing.T) {
+	each(t, func(t *testing.T, e engine) {
+		b := e.connect(t, "a")
+		s := subscribe(t, b, "a", 1, 0)
+		body := append([]byte{'n'}, make([]byte, batch.MaxBody-1)...)
+		it := cluster.Batch{Sender: strings.Repeat("a", 64), Boot: strings.Repeat("b", 64), Number: 1, Body: body}
+		if err := b.Publish(within(t), it); err != nil {
+			t.Fatal(err)
+		}
+		got := receive(t, s, 1)[0].Batch()
+		if !bytes.Equal(got.Body, body) || got.Sender != it.Sender {
+			t.Errorf("%d bytes arrived, want %d", len(got.Body), len(body))
+		}
+		requireClosed(t, s)
+	})
+}
+
+// TestManyPartitions: one subscription of all partitions, and then half of them to another node.
+func TestManyPartitions(t *testing.T) {
+	each(t, func(t *testing.T, e engine) {
+		b := e.connect(t, "a")
+		var all []int
+		for p := range 256 {
+			all = append(all, p)
+			send(t, b, p, uint64(p), 0)
+		}
+		s := subscribe(t, b, "a", 1, all...)
+		acknowledge(t, receive(t, s, 256))
+		if err := b.Fence(within(t), "a", 2); err != nil {
+			t.Fatal(err)
+		}
+		first, second := subscribe(t, b, "a", 2, all[:128]...), subscribe(t, b, "b", 2, all[128:]...)
+		for p := range 256 {
+			send(t, b, p, uint64(1000+p), 0)
+		}
+		for i, s := range []cluster.Subscription{first, second} {
+			for _, d := range receive(t, s, 128) {
+				if d.Batch().Partition/128 != i {
+					t.Errorf("partition %d at node %d", d.Batch().Partition, i)
+				}
+			}
+		}
+		requireClosed(t, first, second, s)
 	})
 }
 
