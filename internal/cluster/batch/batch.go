@@ -1,5 +1,5 @@
-// Package batch is the form of the messages that nodes of a crawl send each other: up to [MaxRecords]
-// records of one partition, sorted by URL. It knows no engine and no index.
+// Package batch is the form of the messages that nodes of a crawl send each other: up to
+// [MaxRecords] records of one partition, sorted by URL. It knows no engine and no index.
 //
 // A body, all numbers unsigned LEB128:
 //

@@ -1,7 +1,7 @@
 // Package memory is an engine in the memory of one process, for tests. It has the semantics of
 // JetStream that the crawl relies on, as the tests of both compare them: work queues with
-// acknowledgements and redelivery, subscriptions that are fenced, tables with revisions and expiry, a
-// window of duplicates, a limit of bytes.
+// acknowledgements and redelivery, subscriptions that are fenced, tables with revisions and expiry,
+// a window of duplicates, a limit of bytes.
 //
 // It can fail as an engine does: be down, be cut off from one node, lose or repeat or delay calls
 // and answers, answer reads from the past, lose its store, and get back an old copy of it.
@@ -38,6 +38,7 @@ type Engine struct {
 
 	mu        sync.Mutex
 	store     *Store                     // guarded by mu
+	stores    uint64                     // guarded by mu; how many it had before
 	changed   chan struct{}              // guarded by mu; closed and replaced whenever something has changed
 	faults    func(Call) Fault           // guarded by mu; may be nil
 	down      bool                       // guarded by mu
@@ -87,9 +88,10 @@ type entry struct {
 	expires     time.Time     // zero: never
 }
 
-func newStore() *Store {
+// newStore returns an empty store. Its numbers are of no other one that an engine has had.
+func newStore(n uint64) *Store {
 	return &Store{
-		published: map[string]time.Time{}, consumers: map[string]*consumer{},
+		seq: n << 32, published: map[string]time.Time{}, consumers: map[string]*consumer{},
 		tables: [2]map[string]*entry{{}, {}},
 	}
 }
@@ -114,7 +116,7 @@ func (s *Store) clone() *Store {
 // New returns an engine with an empty store.
 func New(cfg cluster.Config) *Engine {
 	return &Engine{
-		cfg: cfg, store: newStore(), changed: make(chan struct{}), cut: map[string]bool{}, connected: map[string]int{},
+		cfg: cfg, store: newStore(0), changed: make(chan struct{}), cut: map[string]bool{}, connected: map[string]int{},
 		confirms: map[string][]*confirmation{}, answers: map[string]func() []byte{},
 	}
 }
@@ -164,7 +166,8 @@ func (e *Engine) Copy() *Store {
 func (e *Engine) Restart(with *Store) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.store = newStore()
+	e.stores++
+	e.store = newStore(e.stores)
 	if with != nil {
 		e.store = with.clone()
 	}

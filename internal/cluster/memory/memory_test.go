@@ -11,8 +11,8 @@ import (
 	"urltree/internal/cluster"
 )
 
-// What the engine shares with a real one is tested beside that, in package nats. Here are the faults
-// that only this one has.
+// What the engine shares with a real one is tested beside that, in package nats. Here are the
+// faults that only this one has.
 
 var config = cluster.Config{Crawl: "c", Partitions: 4, Shards: 1, TTL: 15 * time.Second}
 
@@ -126,8 +126,8 @@ func TestFaultsOfTables(t *testing.T) {
 	})
 }
 
-// TestCut: a node that is cut off gets nothing and reaches nobody, its lease expires, and it learns of
-// the end of it; the others go on.
+// TestCut: a node that is cut off gets nothing and reaches nobody, its lease expires, and it learns
+// of the end of it; the others go on.
 func TestCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := New(config)

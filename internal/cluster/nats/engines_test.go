@@ -178,6 +178,7 @@ type process struct {
 	store
 	cfg             cluster.Config
 	program, listen string
+	more            string // of its configuration
 	cmd             *exec.Cmd
 }
 
@@ -188,7 +189,7 @@ func (e *process) connect(t *testing.T, _ string) cluster.Bus {
 func (e *process) start(t *testing.T) {
 	t.Helper()
 	conf := e.dir + ".conf"
-	text := fmt.Sprintf("listen: %q\njetstream { store_dir: %q, sync_interval: always }\n", e.listen, e.dir)
+	text := fmt.Sprintf("listen: %q\njetstream { store_dir: %q, sync_interval: always }\n", e.listen, e.dir) + e.more
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

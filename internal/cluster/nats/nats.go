@@ -5,15 +5,15 @@
 //
 //	cr.c.url.s.p  subject of the batches for partition p (four digits), in shard s = p mod shards
 //	CR_c_URL_s    stream of a shard: a work queue in files; a message goes when it is acknowledged
-//	n_node_epoch_boot  durable pull consumer: a subscription, in each shard that has a partition of it
+//	n_node_epoch_boot  durable pull consumer: a subscription, in each shard with partitions of it
 //	CR_c_lease    bucket of cluster.Leases, whose keys expire
 //	CR_c_ctl      bucket of cluster.Control
 //	cr.c.ack.node    subject of confirmations: numbers of 8 bytes, big-endian
 //	cr.c.probe.node  subject of probes
 //
-// Streams and buckets that are missing are made by whoever misses them, with the configuration of the
-// crawl: a server that has lost its store is used again, empty. Revisions of a new bucket begin at a
-// random number, so that none of a lost one can be right in it.
+// Streams and buckets that are missing are made by whoever misses them, with the configuration of
+// the crawl: a server that has lost its store is used again, empty. Revisions of a new bucket begin
+// at a random number, so that none of a lost one can be right in it.
 package nats
 
 import (
@@ -179,16 +179,11 @@ func Secret(file string) (user, password string, err error) {
 func (b *bus) ensure(ctx context.Context) error {
 	fresh := false
 	for _, cfg := range b.streams() {
-		_, err := b.js.Stream(ctx, cfg.Name)
-		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			fresh = true
-			if _, err = b.js.CreateStream(ctx, cfg); errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-				err = nil // another node was first
-			}
-		}
+		made, err := b.make(ctx, cfg)
 		if err != nil {
 			return fmt.Errorf("stream %s: %w", cfg.Name, err)
 		}
+		fresh = fresh || made
 	}
 	if fresh {
 		b.mu.Lock()
@@ -197,6 +192,19 @@ func (b *bus) ensure(ctx context.Context) error {
 		b.watching = make(chan struct{})
 	}
 	return nil
+}
+
+// make makes a stream that is missing. A cluster without a leader does not answer at all.
+func (b *bus) make(ctx context.Context, cfg jetstream.StreamConfig) (made bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if _, err = b.js.Stream(ctx, cfg.Name); !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return false, err
+	}
+	if _, err = b.js.CreateStream(ctx, cfg); errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		err = nil // another node was first
+	}
+	return true, err
 }
 
 // streams returns what each stream of the crawl is made with. A bucket is a stream as well.
@@ -248,17 +256,21 @@ func (b *bus) bucket(t cluster.Table) string {
 	return "CR_" + b.cfg.Crawl + "_ctl"
 }
 
-// do calls f, and once more if it misses a stream that could be made.
+// do calls f, and once more if it misses a stream that could be made. What is not answered in time
+// has failed: a server that has just been elected does not know what the last one was asked.
 func (b *bus) do(ctx context.Context, f func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*patience)
-	defer cancel()
-	err := f(ctx)
+	once := func() error {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		return f(ctx)
+	}
+	err := once()
 	for _, missing := range []error{jetstream.ErrStreamNotFound, jetstream.ErrNoStreamResponse, jetstream.ErrBucketNotFound, nats.ErrNoResponders} {
 		if errors.Is(err, missing) {
 			if err := b.ensure(ctx); err != nil {
 				return err
 			}
-			return f(ctx)
+			return once()
 		}
 	}
 	return err

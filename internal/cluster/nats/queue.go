@@ -53,7 +53,8 @@ func (b *bus) Publish(ctx context.Context, it cluster.Batch) error {
 	return err
 }
 
-// parse makes a batch of a message. One that has not the form of ours has a schema that nobody knows.
+// parse makes a batch of a message. One that has not the form of ours has a schema that nobody
+// knows.
 func parse(m jetstream.Msg) cluster.Batch {
 	h := m.Headers()
 	it := cluster.Batch{Schema: cmp.Or(h.Get("C"), "none"), Body: m.Data()}
@@ -253,8 +254,8 @@ type delivery struct {
 
 func (d *delivery) Batch() cluster.Batch { return d.batch }
 
-// Ack does not wait for an answer: if it is lost, the batch is delivered again, and merging it again
-// changes nothing.
+// Ack does not wait for an answer: if it is lost, the batch is delivered again, and merging it
+// again changes nothing.
 func (d *delivery) Ack(context.Context) error { return once(d.m.Ack()) }
 
 func (d *delivery) Nak(_ context.Context, delay time.Duration) error {

@@ -128,8 +128,8 @@ func requireClosed(t *testing.T, list ...cluster.Subscription) {
 	}
 }
 
-// TestRedelivery: what is neither acknowledged nor refused comes again after a while, what is refused
-// not before its delay, and what others have is not held up.
+// TestRedelivery: what is neither acknowledged nor refused comes again after a while, what is
+// refused not before its delay, and what others have is not held up.
 func TestRedelivery(t *testing.T) {
 	each(t, func(t *testing.T, e engine) {
 		b := e.connect(t, "a")
@@ -158,8 +158,8 @@ func TestRedelivery(t *testing.T) {
 	})
 }
 
-// TestFence: after a subscription was fenced its acknowledgements have no effect, others get what it
-// had, and it learns of it.
+// TestFence: after a subscription was fenced its acknowledgements have no effect, others get what
+// it had, and it learns of it.
 func TestFence(t *testing.T) {
 	each(t, func(t *testing.T, e engine) {
 		leader, a, b := e.connect(t, "leader"), e.connect(t, "a"), e.connect(t, "b")
@@ -374,7 +374,11 @@ func TestKilled(t *testing.T) {
 			t.Errorf("read, but there is no engine: %v", err)
 		}
 		e.start(t)
-		<-again
+		select {
+		case <-again:
+		case <-within(t).Done():
+			t.Fatal("connected again, and not told of it")
+		}
 		send(t, b, 1, 3, 0)
 		seen := map[uint64]bool{}
 		for len(seen) < 3 {
@@ -456,11 +460,11 @@ func TestWiped(t *testing.T) {
 				}
 				return nil
 			})
-			if _, err := b.Put(within(t), table, cluster.Entry{Key: "k", Revision: rev}); !errors.Is(err, cluster.ErrRevision) {
-				t.Errorf("a revision of the lost table: %v", err)
-			}
 			if rev, err := b.Put(within(t), table, cluster.Entry{Key: "k"}); err != nil || rev == 0 {
 				t.Errorf("new key: %d, %v", rev, err)
+			}
+			if _, err := b.Put(within(t), table, cluster.Entry{Key: "k", Revision: rev}); !errors.Is(err, cluster.ErrRevision) {
+				t.Errorf("a revision of the lost table: %v", err)
 			}
 		}
 		for {

@@ -77,8 +77,8 @@ func write(t *testing.T, text string) string {
 	return path
 }
 
-// TestSecure: with credentials and certificates nobody gets in without them, nor is anything but the
-// server with its certificate believed.
+// TestSecure: with credentials and certificates nobody gets in without them, nor is anything but
+// the server with its certificate believed.
 func TestSecure(t *testing.T) {
 	t.Parallel()
 	a, foreign := newAuthority(t), newAuthority(t)
