@@ -108,7 +108,7 @@ func (o *Options) checkFolders() error {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), err == nil && !info.IsDir():
 		return fmt.Errorf("%w: Output is %s, and there is no folder %s", ErrOptions, o.Output, folder)
 	}
-	if len(o.Seeds) == 0 && o.MoreSeeds == nil && len(o.Archives) == 0 {
+	if len(o.Seeds) == 0 && o.MoreSeeds == nil && len(o.Archives) == 0 && o.Cluster == nil {
 		switch list, err := os.ReadDir(o.Tree); {
 		case errors.Is(err, fs.ErrNotExist), err == nil && len(list) == 0:
 			return ErrNoWork

@@ -2,7 +2,6 @@ package crawler
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -55,7 +54,7 @@ func newEngine(ctx context.Context, opts Options, files cleaner.Files) *engine {
 		e.limit.tickets = semaphore.NewWeighted(e.limit.most)
 	}
 	e.limit.full = e.flushAll // the last page waits for no others
-	e.check.find = e.findMore
+	e.check.find, e.check.ending = e.findMore, make(chan struct{}, 1)
 	e.network = network{log: opts.Log, ends: &e.ends, patience: opts.MaxWait}
 	return e
 }
@@ -135,9 +134,9 @@ func (l *pageLimit) committed(stored bool) (reached bool) {
 // finalCheck is the look whether nothing is left, see again.
 type finalCheck struct {
 	find   func() (more bool, err error)
-	ending sync.Mutex   // held by the crawler that looks
-	looked atomic.Int64 // number of times that found more work
-	named  bool         // guarded by ending; nameSitemaps has been called
+	ending chan struct{} // has a place for the crawler that looks, which may take long
+	looked atomic.Int64  // number of times that found more work
+	named  bool          // guarded by ending; nameSitemaps has been called
 }
 
 // begun is what the index said when the run began.

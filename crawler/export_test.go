@@ -14,4 +14,7 @@ func (o *Options) HurryWatchdog(call, work time.Duration) {
 	o.steps = disk.Limits{Disk: call, Work: work, GiveUp: 2 * time.Second, Look: time.Second / 4}
 }
 
+// AnswerNobody leaves out the socket of ls and show, which keeps virtual time from passing.
+func (o *Options) AnswerNobody() { o.silent = true }
+
 func (l *Linker) Rejections() map[string]int64 { return l.rejections() }

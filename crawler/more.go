@@ -10,8 +10,8 @@ import (
 // again has find look for more work when nothing is left, unless another crawler has found some
 // since looked was read, which was before the frontier said so. One looks at a time.
 func (c *finalCheck) again(fetching context.Context, looked int64) (more bool, err error) {
-	c.ending.Lock()
-	defer c.ending.Unlock()
+	c.ending <- struct{}{}
+	defer func() { <-c.ending }()
 	if c.looked.Load() != looked {
 		return true, nil
 	}
@@ -27,8 +27,8 @@ func (c *finalCheck) again(fetching context.Context, looked int64) (more bool, e
 
 // findMore looks for work when nothing is left. If seeds' redirects have widened the scope, pages
 // that were stored before may have links that belong to the crawl now; if shorter ways were found,
-// links of known pages may be near enough now; and sitemaps may not have been named yet. The caller
-// holds finalCheck.ending.
+// links of known pages may be near enough now; and sitemaps may not have been named yet. Then links
+// may come from other processes. The caller holds finalCheck.ending.
 func (e *engine) findMore() (more bool, err error) {
 	if e.opts.External {
 		return false, nil
@@ -50,5 +50,8 @@ func (e *engine) findMore() (more bool, err error) {
 		e.check.named = true
 		named, err = e.nameSitemaps(ctx)
 	}
-	return grown || nearer > 0 || named > 0, err
+	if more = grown || nearer > 0 || named > 0; more || err != nil {
+		return more, err
+	}
+	return e.idle(ctx)
 }

@@ -29,6 +29,7 @@ func (e *engine) open(ctx context.Context) error {
 		e.openTree,
 		e.addSeeds,
 		e.openIndex,
+		e.joinCluster,
 		e.beginRun,
 		e.scanArchives,
 		e.enterSeeds,
@@ -124,6 +125,9 @@ func (e *engine) openIndex(ctx context.Context) error {
 		}
 	}
 	opts.Limits, opts.Inbox = e.opts.limits(), e.opts.inbox()
+	if e.opts.Cluster != nil {
+		opts.Away = e.opts.Cluster.Away
+	}
 	if e.store.index, err = open(path, opts); err != nil {
 		return err
 	}
@@ -192,7 +196,7 @@ func (e *engine) enterSeeds(ctx context.Context) (err error) {
 
 // findWork returns ErrNoWork if there is none, and warns of options that hardly find any.
 func (e *engine) findWork(context.Context) error {
-	if e.store.index.Totals().Pending() == 0 && !e.begun.seeded && e.importing == nil {
+	if e.store.index.Totals().Pending() == 0 && !e.begun.seeded && e.importing == nil && e.opts.Cluster == nil {
 		return ErrNoWork
 	}
 	if !e.opts.accepts("text/html") && !e.opts.accepts("application/xhtml+xml") {

@@ -155,6 +155,11 @@ type Options struct {
 	HTTP1        bool       // ask by HTTP/1.1 alone, not by HTTP/2
 	AllowPrivate bool       // links may lead to loopback and private addresses
 
+	// Cluster, if not nil, is what this run is in a crawl of several processes: it asks the hosts
+	// alone that are its own, and sends links to others to those who ask them. nil: it is the whole
+	// crawl.
+	Cluster Node
+
 	// Keep, if not nil, is called once the tree is open and before anything else is written to it.
 	// It is passed what FORMAT keeps for the caller and, sorted, the origins of the Seeds that have
 	// a user name; it returns what FORMAT keeps from now on. It is called again before seeds of
@@ -201,7 +206,8 @@ type Options struct {
 	// network answers in place of the network, with robots.txt and politeness as usual; nil: the
 	// network.
 	network func(ctx context.Context, url string) (*http.Response, error)
-	idle    int // connections kept open without a request
+	idle    int  // connections kept open without a request
+	silent  bool // other processes get no answers: a socket keeps virtual time from passing
 }
 
 // Stores, as Options.Store.

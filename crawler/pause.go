@@ -30,7 +30,8 @@ type errAway struct{ reason string }
 
 func (e errAway) Error() string { return e.reason + ": no host can be reached" }
 
-// A pause is what keeps fetching from going on: a disk with little room, or an outage, a time in
+// A pause is what keeps fetching from going on: a disk with little room, hosts that another process
+// may be about to ask, or an outage, a time in
 // which nothing that is asked can be reached: several hosts, one after the other, and none answers.
 // In an outage one request at a time finds out whether it is over.
 type pause struct {
@@ -39,6 +40,8 @@ type pause struct {
 	most  time.Duration // after which an outage ends the crawl
 	over  func()        // ends it
 	files bool          // Options.Fetch is asked, whose failures say nothing of hosts
+	// leased reports whether the hosts are still those of this process; nil: they always are.
+	leased func() bool
 
 	mu       sync.Mutex
 	answered bool                // in this run; guarded by mu, as is all below
@@ -63,7 +66,7 @@ func (p *pause) on() bool { return p.String() != "" }
 func (p *pause) wait(ctx context.Context, left func() bool) bool {
 	for ctx.Err() == nil {
 		var next time.Duration // look
-		if room, _ := p.reasons(); room != "" && left() {
+		if room, lease, _ := p.reasons(); lease != "" || room != "" && left() {
 			next = time.Second
 		}
 		p.mu.Lock()
@@ -92,6 +95,8 @@ func (p *pause) begin() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
+	case !p.ours():
+		return false
 	case p.since.IsZero():
 		return true
 	case p.probing || time.Now().Before(p.next):
@@ -179,13 +184,18 @@ func (p *pause) answersLocked(host string) {
 // String returns why fetching pauses, "" if it does not.
 func (p *pause) String() string { return cmp.Or(p.reasons()) }
 
-// reasons returns what there is too little of on the disk, and how long no host can be reached; ""
-// of what does not keep fetching from going on.
-func (p *pause) reasons() (room, outage string) {
+func (p *pause) ours() bool { return p.leased == nil || p.leased() }
+
+// reasons returns what there is too little of on the disk, that the lease of the hosts is not
+// renewed, and how long no host can be reached; "" of what does not keep fetching from going on.
+func (p *pause) reasons() (room, lease, outage string) {
+	if !p.ours() {
+		lease = "the engine of the cluster cannot be reached"
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.since.IsZero() {
 		outage = fmt.Sprintf("no host can be reached since %s", time.Since(p.since).Round(time.Second))
 	}
-	return p.watch.TooLittle(), outage
+	return p.watch.TooLittle(), lease, outage
 }

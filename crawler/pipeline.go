@@ -56,7 +56,7 @@ func (e *engine) startPipeline() *pipeline {
 		e.crawlers = append(e.crawlers, e.newCrawler(i+1, e.buffers[i%e.opts.Buffers]))
 	}
 	stopAnswering := func() {}
-	if !e.opts.NoTree {
+	if !e.opts.NoTree && !e.opts.silent {
 		stopAnswering = e.answerQuestions()
 	}
 	reporting, stopReporting := context.WithCancel(e.ends.alive)
@@ -72,6 +72,9 @@ func (e *engine) startPipeline() *pipeline {
 func (e *engine) startFetching(p *pipeline) {
 	for _, c := range e.crawlers {
 		e.startIn(&p.crawlers, c.run)
+	}
+	if e.opts.Cluster != nil {
+		e.startIn(&p.crawlers, e.exchange)
 	}
 	if e.opts.External {
 		return

@@ -330,11 +330,13 @@ func (c *crawler) askRobots(loan *frontier.Loan, row *record.Row) error {
 		return nil
 	}
 	if a.next != "" {
-		on, err := c.frontier.Redirected(loan, a.next)
-		if err != nil {
-			return err
+		on := false
+		if !c.opts.away(a.next) { // else another node asks that host, for its own URLs alone
+			if on, err = c.frontier.Redirected(loan, a.next); err != nil {
+				return err
+			}
 		}
-		if !on { // there is not room for so many that wait
+		if !on { // or there is not room for so many that wait
 			a.row = &record.Robots{Origin: row.Source, Reason: statusReason(http.StatusFound), Time: time.Now().Unix()}
 			c.rules.robots.fail(a.row, false, 1)
 		}

@@ -242,6 +242,9 @@ func (e *engine) begin(ctx context.Context) (release func()) {
 	e.ends.watch.Begin(e.ends.alive, e.ends.fetching)
 	e.network.pause = newPause(e.ends.watch, e.opts.Log, e.opts.MaxWait, func() { e.ends.stop(errOutage) })
 	e.network.pause.files = e.opts.Fetch != nil
+	if e.opts.Cluster != nil {
+		e.network.pause.leased = e.opts.Cluster.MayAsk
+	}
 	e.measured.start = time.Now()
 	return func() {
 		for _, fn := range unhook {
@@ -298,6 +301,15 @@ func (e *engine) committed(set []*iut.Item, c storage.Committed) {
 		e.frontier.Done(done, times)
 		e.frontier.Expect(-robots)
 	}
+	if e.opts.Cluster != nil {
+		// Behind the rows, which Idle would else miss; before anybody is told that they are durable.
+		e.opts.Cluster.Committed(len(c.Fresh) > 0)
+	}
+	for i, it := range set {
+		if it.Then != nil {
+			it.Then(c.Refused != nil && c.Refused[i])
+		}
+	}
 	if e.opts.MaxBytes > 0 && e.store.index.Runs().Current().Bytes >= e.opts.MaxBytes {
 		e.ends.stop(errBytes)
 	}
@@ -327,6 +339,9 @@ func (e *engine) close() error {
 	}
 	if e.store.tree != nil {
 		err = errors.Join(err, e.store.tree.Close())
+	}
+	if e.opts.Cluster != nil {
+		e.opts.Cluster.Leave()
 	}
 	return err
 }

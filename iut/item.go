@@ -29,6 +29,9 @@ type Item struct {
 	Ticket bool
 	// Over is for the engine: the bytes that the item takes beyond what its buffer can count.
 	Over int64
+	// Then, if not nil, is for the engine: it is called once the item is durable. refused says that
+	// its links were not taken, see record.Outcome.Arrived.
+	Then func(refused bool)
 }
 
 // free lets go of the body.

@@ -19,6 +19,11 @@ type Committed struct {
 	Next []record.Row
 	// New is the number of records made, Cut that of links that got none, see Limits.MaxHeld.
 	New, Cut int
+	// Refused has true for each outcome whose links were not taken, see Outcome.Arrived; nil: for
+	// none.
+	Refused []bool
+	// Posted is the number of links that went to the outbox.
+	Posted int
 	// Known are the links with a Rank to URLs that had a record.
 	Known []KnownLink
 	Tx    uint64 // the number of the transaction
@@ -51,6 +56,13 @@ func (x *Index) commit(set []*record.Outcome) (Committed, error) {
 		done = Committed{Next: make([]record.Row, len(set)), Fresh: make([]record.Row, 0, c.ledger.coming-int64(len(set)))}
 		c.done = &done
 		for i, o := range set {
+			if o.Arrived && c.strays(o.Links) {
+				if done.Refused == nil {
+					done.Refused = make([]bool, len(set))
+				}
+				done.Refused[i] = true
+				continue
+			}
 			var err error
 			if done.Next[i], err = c.outcome(o); err != nil {
 				return err
@@ -127,6 +139,7 @@ func (c *change) besides(o *record.Outcome) {
 	if o.Robots != nil {
 		c.w.put(record.BucketRobots, []byte(o.Robots.Origin), o.Robots.Append(nil))
 	}
+	c.deliver(o.Delivered)
 	if o.Seeds != nil {
 		c.w.put(record.BucketSys, record.KeySeeds, o.Seeds.Append(nil, record.KeySeeds))
 	}
@@ -189,11 +202,15 @@ func (c *change) links(o *record.Outcome) error {
 
 // link makes a record for a link that is new, and changes a known one where the link says so.
 func (c *change) link(l *record.Link) error {
-	switch l.Kind {
-	case record.SitemapRow:
+	part, away := c.away(l.URL)
+	switch {
+	case l.Kind == record.SitemapRow && away:
+		c.post(part, l)
+		return nil
+	case l.Kind == record.SitemapRow:
 		c.nameSitemap(l)
 		return nil
-	case record.OutsideRow:
+	case l.Kind == record.OutsideRow:
 		return c.nameOutside(l)
 	}
 	if l.Source == record.Seed {
@@ -205,6 +222,11 @@ func (c *change) link(l *record.Link) error {
 	answer := c.x.filter.Lookup(fp)
 	if answer == seen.Known && !l.Cookie && l.Source != record.Seed && !c.depthCounts() {
 		c.done.known(fp, l)
+		return nil
+	}
+	if away {
+		c.post(part, l)
+		c.fresh = append(c.fresh, fp) // so that the filter drops repeats
 		return nil
 	}
 	e, err := c.target(l, fp, answer)

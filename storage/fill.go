@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"encoding/binary"
 
 	"urltree/storage/record"
 )
@@ -50,6 +51,17 @@ func (f *Filler) Outside(r record.Record) error {
 		f.c.totals.Named = max(f.c.totals.Named, int64(r.Seq))
 	}
 	return err
+}
+
+// Posted adds a row of the outbox.
+func (f *Filler) Posted(key, value []byte) error {
+	outbox, err := f.c.w.Tx.CreateBucketIfNotExists(record.BucketOutbox)
+	if err != nil {
+		return err
+	}
+	f.c.outbox.Rows++
+	f.c.outbox.Last = max(f.c.outbox.Last, binary.BigEndian.Uint64(key[2:]))
+	return outbox.Put(key, value)
 }
 
 // Get returns the value of a key as it was before the transaction, or as Put has written it.

@@ -21,6 +21,8 @@ type (
 	Outside struct{ x *Index }
 	// Folders are the folders of the tree, by the records in them.
 	Folders struct{ x *Index }
+	// Outbox is what waits for other processes of the crawl.
+	Outbox struct{ x *Index }
 )
 
 // Seeds and the methods below return the groups of the index.
@@ -32,6 +34,7 @@ func (x *Index) Hosts() Hosts       { return Hosts{x} }
 func (x *Index) Sitemaps() Sitemaps { return Sitemaps{x} }
 func (x *Index) Outside() Outside   { return Outside{x} }
 func (x *Index) Folders() Folders   { return Folders{x} }
+func (x *Index) Outbox() Outbox     { return Outbox{x} }
 
 // Stats are what the index has done since it was opened, and what it still has to do.
 type Stats struct {

@@ -20,6 +20,7 @@
 //	seed     letter, text -> nothing       what is asked of seeds: o: an origin, a: an area of scope
 //	run      number -> run, as JSON
 //	hour     number, hour -> figures, as JSON
+//	outbox   partition, number -> link     to hosts that other processes ask; not in every index
 //	sys      schema, totals, filter key, how much of the file of edges counts, which ranks are
 //	         in, link options, how much of seeds.txt is in, that a stop was unclean, what stored
 //	         pages and held rows are to be looked at again for
@@ -90,6 +91,10 @@ type Options struct {
 	// Negative: none for new URLs; what an earlier run has left stays, and is found, until Settle
 	// moves it.
 	Inbox int
+	// Away, if set, returns the partition of a host, and whether another process asks that host: links
+	// to it go to the outbox in place of making records. It is called in transactions, must not use
+	// the index, and changes its mind in Exclusive only.
+	Away func(host string) (part uint16, away bool)
 	// Watch reports transactions and other calls to the disk that hang. It is asked for room before
 	// each transaction that writes records, which takes at most MostWritten: it may wait, and after
 	// its error the transaction is not begun. nil: nothing reports, and there is always room.
@@ -135,6 +140,8 @@ type Index struct {
 	ahead map[string]uint32
 	inbox *inbox.Inbox   // its changes are guarded by mu
 	arena boltfile.Arena // guarded by mu; blocks for the next transaction
+
+	outbox record.Outbox // guarded by mu; as last committed
 }
 
 // MostWritten is the room in bytes that one transaction may need: for pages of up to
@@ -249,6 +256,9 @@ func (x *Index) load() error {
 		key, err := record.Unseal(sys.Get(record.KeyFilter), record.KeyFilter)
 		if err != nil || len(key) != 16 {
 			return fmt.Errorf("%w: filter key", record.ErrDamaged)
+		}
+		if x.outbox, err = record.DecodeOutbox(sys.Get(record.KeyPosted)); err != nil {
+			return err
 		}
 		if !x.opts.ReadOnly {
 			memory := cmp.Or(x.opts.SeenMemory, seen.DefaultMemory) - x.opts.inboxMemory()

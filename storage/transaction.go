@@ -38,6 +38,7 @@ type change struct {
 	outside  map[string]*entry // by URL
 	fresh    []uint64          // fingerprints of new records, for the filter
 	arrivals *inbox.Arrivals   // of these, the ones that go to the inbox
+	outbox   record.Outbox
 	ledger   ledger
 	looks    looks
 	edges    edgesChange
@@ -84,7 +85,7 @@ func (x *Index) update(fn func(*change) error) error {
 		return fmt.Errorf("move new URLs: %w", err)
 	}
 	c := &change{
-		x: x, w: writer{arena: x.arena}, now: time.Now().Unix(), totals: x.totals, run: x.run.Clone(),
+		x: x, w: writer{arena: x.arena}, now: time.Now().Unix(), totals: x.totals, run: x.run.Clone(), outbox: x.outbox,
 		entries: map[string]*entry{}, sitemaps: map[string]*entry{}, outside: map[string]*entry{}, looks: looks{shorter: map[string]bool{}},
 	}
 	c.ledger = ledger{
@@ -106,6 +107,7 @@ func (x *Index) update(fn func(*change) error) error {
 		return err
 	}
 	x.totals, x.run = c.totals, c.run
+	x.outbox = c.outbox
 	for _, fp := range c.fresh {
 		x.filter.Add(fp)
 	}
@@ -121,6 +123,7 @@ func (c *change) write() {
 	c.edges.write(&c.w)
 	c.looks.write(&c.w, &c.totals)
 	c.writeRun()
+	c.writeOutbox()
 	c.w.put(record.BucketSys, record.KeyTotals, c.totals.Append(nil, record.KeyTotals))
 }
 

@@ -44,7 +44,7 @@ func (c *command) crawl(ctx context.Context, operands []string) error {
 		return usagef("-tree %s: not a directory", opts.Tree)
 	}
 	switch err := treeThere(opts.Tree); {
-	case len(opts.Seeds) > 0 || opts.MoreSeeds != nil || err == nil:
+	case len(opts.Seeds) > 0 || opts.MoreSeeds != nil || c.flags.cluster.at != "" || err == nil:
 	case errors.Is(err, iut.ErrFormat), errors.Is(err, iut.ErrBusy):
 		return err
 	default:
@@ -78,7 +78,7 @@ func (c *command) crawlOptions() (opts crawler.Options, err error) {
 	if err := c.flags.check(); err != nil {
 		return opts, err
 	}
-	c.dangers = memory.dangers
+	c.dangers, c.kept = memory.dangers, memory.next.Options
 	opts = c.flags.options()
 	opts.Keep, opts.Started = memory.keep(c), func() { c.tell(memory.missingLogins()) }
 	if opts.Scope, err = scope.ParseMode(c.flags.scope); err != nil {
@@ -110,6 +110,10 @@ func (c *command) run(ctx context.Context, opts crawler.Options) (crawler.Result
 	}
 	opts.LimitHeap = os.Getenv("GOMEMLIMIT") == ""
 	opts.Log = c.logger(show)
+	leave, err := c.join(ctx, &opts)
+	if err != nil {
+		return crawler.Result{}, err
+	}
 	if c.flags.verbose {
 		opts.OnOutcome = func(o crawler.Outcome) { c.outcome(show, o) }
 	}
@@ -126,7 +130,8 @@ func (c *command) run(ctx context.Context, opts crawler.Options) (crawler.Result
 		// may be taken in all is bounded by the memory limit.
 		debug.SetGCPercent(400)
 	}
-	return crawler.Run(ctx, opts)
+	result, err := crawler.Run(ctx, opts)
+	return result, errors.Join(err, leave())
 }
 
 // outcome writes what -verbose shows of a URL.

@@ -35,6 +35,8 @@ type flags struct {
 	strip                      weburl.Strip
 	accept                     []string
 	ipv4, ipv6                 bool
+
+	cluster clusterFlags
 }
 
 // An option is a flag of the crawl or of a subcommand.
@@ -105,7 +107,8 @@ func newFlags() *flags {
 		opts:  o,
 		scope: "any", sync: "full", format: "text", failOn: "seeds", depth: -1, sitemaps: true,
 		store: crawler.StoreFolders, compression: "gzip", revisit: true,
-		robots: "obey", nofollow: o.NoFollow, oversize: "refuse", accept: o.Accept,
+		cluster: clusterFlags{engine: "external", name: "crawl", nodes: 1, lease: 15 * time.Second},
+		robots:  "obey", nofollow: o.NoFollow, oversize: "refuse", accept: o.Accept,
 	}
 	f.opts.Accept = nil // see options
 	f.groups = append(f.what(), f.how()...)
@@ -225,6 +228,7 @@ func (f *flags) how() []group {
 			flag("log-format", ofRun, choice{&f.format, []string{"text", "json"}}, "the `FORMAT` of lines on standard error: text, or json: each line is an object, and durations are in milliseconds (_ms)"),
 			flag("pprof", ofRun, listenAddress{p: &f.pprof}, "serve Go's profiles at http://`ADDR`/debug/pprof/ while it runs; a port alone is one of 127.0.0.1"),
 		}},
+		f.clusterGroup(),
 		{"How much at a time", []*option{
 			flag("crawlers", ofRun, amount[int]{in: numbers, p: &o.Crawlers, least: 1}, "`N` crawlers; crawler i uses buffer i mod -buffers"),
 			flag("downloads", ofRun, amount[int]{in: numbers, p: &o.Downloads, least: 1}, "`N` downloads in flight per crawler"),
@@ -289,5 +293,5 @@ func (f *flags) check() error {
 	case f.opts.Password != "" && f.opts.User == "":
 		return usagef("-password needs -user as well")
 	}
-	return nil
+	return f.checkCluster()
 }

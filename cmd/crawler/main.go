@@ -136,6 +136,7 @@ type command struct {
 	crawling       *subcommand   // the crawl
 	subcommands    []*subcommand // all others; the last one is for packagers alone
 	dangers        string        // see warnFirst
+	kept           []string      // the options of the crawl, as FORMAT keeps them from now on
 	json           func(bool)    // says whether each line on stderr is to be a JSON object
 }
 

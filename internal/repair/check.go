@@ -19,6 +19,7 @@ import (
 	"strings"
 
 	"urltree/cleaner"
+	"urltree/internal/cluster"
 	"urltree/internal/edges"
 	"urltree/internal/words"
 	"urltree/iut"
@@ -109,6 +110,13 @@ func Check(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, 
 	if c.report.Relink, err = index.Marks().NeedsRelink(); err != nil {
 		return c.report, fmt.Errorf("check the index: %w", err)
 	}
+	node, err := index.Marks().Cluster()
+	if err == nil {
+		c.away, err = cluster.AwayOf(node)
+	}
+	if err != nil {
+		return c.report, fmt.Errorf("check the index: %w", err)
+	}
 	for _, step := range []func(context.Context) error{c.seeds, c.pages, c.folders, c.edges, c.results} {
 		if err := step(ctx); err != nil {
 			return c.report, fmt.Errorf("check: %w", err)
@@ -128,6 +136,8 @@ type checker struct {
 	fault  func(format string, args ...any)
 	report CheckReport
 	stored int64 // pages of the index
+	// away says which hosts other nodes of the crawl ask; nil: none.
+	away func(host string) (part uint16, away bool)
 
 	links   []string // of pages, to be looked up
 	sources []string // the pages that name them
@@ -156,7 +166,9 @@ func (c *checker) seeds(ctx context.Context) error {
 		}
 		switch _, err := c.index.Record(url); {
 		case errors.Is(err, storage.ErrNotFound):
-			c.report.Seeds++
+			if !c.isAway(url) {
+				c.report.Seeds++
+			}
 		case errors.Is(err, record.ErrCorrupt): // Verify has named it
 		case err != nil:
 			return err
@@ -223,6 +235,15 @@ func (c *checker) pages(ctx context.Context) error {
 	return c.lookUp()
 }
 
+// isAway reports whether another node of the crawl has the record of a URL.
+func (c *checker) isAway(url string) bool {
+	if c.away == nil {
+		return false
+	}
+	_, away := c.away(record.Host(url))
+	return away
+}
+
 // flagCut marks a page that has more links than are followed.
 const flagCut = "c"
 
@@ -232,7 +253,7 @@ func (c *checker) lookUp() error {
 		return err
 	}
 	for i, ok := range has {
-		if !ok {
+		if !ok && !c.isAway(c.links[i]) {
 			c.fault("%s: named by %s, and has no record", c.links[i], c.sources[i])
 		}
 	}

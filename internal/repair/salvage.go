@@ -61,7 +61,7 @@ func salvage(ctx context.Context, path string, to *storage.Index) (salvaged, err
 		return salvaged{}, err
 	}
 	s.done.named = err != nil
-	for _, step := range []func() error{s.metas, s.records, s.hosts, s.sitemaps, s.outside, s.shorter, s.others} {
+	for _, step := range []func() error{s.metas, s.records, s.hosts, s.sitemaps, s.outside, s.shorter, s.outbox, s.others} {
 		if err := step(); err != nil {
 			return s.done, fmt.Errorf("salvage: %w", err)
 		}
@@ -148,7 +148,13 @@ func (s *salvager) sys() error {
 	}
 	relink, options := sys[string(record.KeyRelink)], sys[string(record.KeyOptions)]
 	_, damaged := record.Unseal(options, record.KeyOptions)
+	member := sys[string(record.KeyCluster)]
 	return s.to.Fill(func(f *storage.Filler) error {
+		if _, err := record.Unseal(member, record.KeyCluster); err == nil {
+			if err := f.Put(record.BucketSys, record.KeyCluster, member); err != nil {
+				return err
+			}
+		}
 		if options != nil && damaged == nil {
 			if err := f.Put(record.BucketSys, record.KeyOptions, options); err != nil {
 				return err
@@ -325,6 +331,16 @@ func (s *salvager) shorter() error {
 			return nil
 		}
 		return s.fill.Put(record.BucketShorter, k, record.Seal(nil, k))
+	})
+}
+
+// outbox copies what waits for other processes of the crawl.
+func (s *salvager) outbox() error {
+	return s.each(record.BucketOutbox, func(k, value []byte) error {
+		if record.Check(record.BucketOutbox, k, value) != nil {
+			return nil
+		}
+		return s.fill.Posted(k, value)
 	})
 }
 

@@ -30,6 +30,8 @@ var (
 	BucketRun     = []byte("run")
 	BucketHour    = []byte("hour")
 	BucketSys     = []byte("sys")
+	// BucketOutbox is there once a crawl of several processes has posted a link.
+	BucketOutbox = []byte("outbox")
 )
 
 // Keys of the bucket sys.
@@ -45,6 +47,8 @@ var (
 	KeyReview  = []byte("review")
 	KeySeeds   = []byte("seeds")
 	KeyCopied  = []byte("copied")
+	KeyCluster = []byte("cluster")
+	KeyPosted  = []byte("posted")
 
 	OpenKeys    = []byte("segment-open ") // likewise of KeyOpen
 	SegmentKeys = []byte("segment ")      // what the keys of segments begin with, see KeySegment
@@ -57,6 +61,8 @@ func Check(bucket, key, value []byte) (err error) {
 		_, err = DecodeRobots(string(key), value)
 	case string(BucketRun):
 		_, err = DecodeRun(key, value)
+	case string(BucketOutbox):
+		_, err = DecodePosted(key, value)
 	case string(BucketHour):
 		_, err = DecodeHour(key, value)
 	default:

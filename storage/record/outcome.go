@@ -37,6 +37,11 @@ type Outcome struct {
 	Again bool
 	// Part says that Links, which alone count, are of an outcome that comes later, see TakeAhead.
 	Part bool
+	// Arrived says that Links came from another process, and are for hosts that are asked by this one.
+	// If one of them is not any more, none counts: see Committed.Refused of storage.
+	Arrived bool
+	// Delivered are the rows of the outbox that other processes have now.
+	Delivered []Delivery
 	// Host, if set, replaces the times of the host.
 	Host *HostTimes
 	// Robots, if set, replaces the robots.txt answer of its origin.

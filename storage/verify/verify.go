@@ -32,7 +32,7 @@ func Index(ctx context.Context, file *boltfile.File, waiting *inbox.Inbox, kept 
 		hosts: map[string]record.Counts{}, domains: map[string]record.DomainRow{}, toRead: map[string]int64{}, toAsk: map[string]int64{},
 	}
 	for _, step := range []func(context.Context) error{
-		v.records, v.inbox, v.counted, v.shorter, v.pendingRows, v.meta, v.sitemaps, v.outside, v.hostRows, v.domainRows, v.others,
+		v.records, v.inbox, v.counted, v.shorter, v.pendingRows, v.meta, v.sitemaps, v.outside, v.hostRows, v.domainRows, v.outbox, v.others,
 	} {
 		if err := step(ctx); err != nil {
 			return record.Totals{}, err
@@ -330,6 +330,34 @@ func (v *verifier) domainRows(ctx context.Context) error {
 		v.sum("domain %s: not in the table of domains", name)
 	}
 	return err
+}
+
+// outbox checks that the rows of the outbox, if there is one, are whole and as many as are counted.
+func (v *verifier) outbox(ctx context.Context) error {
+	there, rows := false, int64(0)
+	err := v.file.View(func(tx *bolt.Tx) error {
+		there = tx.Bucket(record.BucketOutbox) != nil
+		return nil
+	})
+	if err == nil && there {
+		err = v.file.Scan(ctx, record.BucketOutbox, nil, func(k, value []byte) error {
+			if rows++; record.Check(record.BucketOutbox, k, value) != nil {
+				v.damage(record.Check(record.BucketOutbox, k, value))
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return err
+	}
+	value, err := v.get(record.BucketSys, record.KeyPosted)
+	if err != nil {
+		return err
+	}
+	if kept, err := record.DecodeOutbox(value); err == nil && kept.Rows != rows { // damage is for others to name
+		v.sum("outbox: counter %d, rows %d", kept.Rows, rows)
+	}
+	return nil
 }
 
 // others checks that the values from which nothing else follows are whole.

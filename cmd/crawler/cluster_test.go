@@ -1,0 +1,337 @@
+package main
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	crand "crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"urltree/internal/testseed"
+)
+
+// A branchedWeb is a web in which one page alone links to each other one, on several hosts: a link
+// that is lost costs pages. It notes which address asks which host.
+type branchedWeb struct {
+	t     *testing.T
+	pages int
+	hosts []string // host:port
+
+	mu      sync.Mutex
+	changed *sync.Cond
+	served  map[int]int       // pages, how often
+	asking  map[string]string // by host: the address of who asks it now
+	clashes []string          // hosts that two asked at once
+}
+
+func newBranchedWeb(t *testing.T, pages int) *branchedWeb {
+	w := &branchedWeb{t: t, pages: pages, served: map[int]int{}, asking: map[string]string{}}
+	w.changed = sync.NewCond(&w.mu)
+	for h := range 12 {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.91.%d.1:0", h))
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := &http.Server{Handler: w}
+		go server.Serve(l)
+		t.Cleanup(func() { server.Close() })
+		w.hosts = append(w.hosts, l.Addr().String())
+	}
+	return w
+}
+
+func (w *branchedWeb) url(n int) string {
+	return fmt.Sprintf("http://%s/p%d", w.hosts[n%len(w.hosts)], n)
+}
+
+func (w *branchedWeb) ServeHTTP(out http.ResponseWriter, r *http.Request) {
+	from, _, _ := net.SplitHostPort(r.RemoteAddr)
+	w.mu.Lock()
+	if other := w.asking[r.Host]; other != "" && other != from {
+		w.clashes = append(w.clashes, r.Host)
+	}
+	w.asking[r.Host] = from
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.asking[r.Host] = ""
+	}()
+	n, err := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/p"))
+	if err != nil || n >= w.pages {
+		http.NotFound(out, r)
+		return
+	}
+	out.Header().Set("Content-Type", "text/html")
+	for k := 3*n + 1; k <= 3*n+3 && k < w.pages; k++ {
+		fmt.Fprintf(out, "<a href=%q>x</a>\n", w.url(k))
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.served[n]++
+	w.changed.Broadcast()
+}
+
+// until waits until so many different pages were asked for.
+func (w *branchedWeb) until(pages int) {
+	defer time.AfterFunc(2*time.Minute, func() { panic(fmt.Sprintf("not %d pages after two minutes", pages)) }).Stop()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.served) < pages {
+		w.changed.Wait()
+	}
+}
+
+// A processNode is a node of a crawl, in a process of its own.
+type processNode struct {
+	t    *testing.T
+	name string
+	dir  string
+	args []string
+	cmd  *exec.Cmd
+	errs bytes.Buffer
+	done chan struct{}
+}
+
+func (n *processNode) start() {
+	n.cmd, n.done = child(n.dir, n.args...), make(chan struct{})
+	n.errs.Reset()
+	n.cmd.Stderr = &n.errs
+	if err := n.cmd.Start(); err != nil {
+		n.t.Fatal(err)
+	}
+	go func() {
+		defer close(n.done)
+		_ = n.cmd.Wait()
+	}()
+}
+
+func (n *processNode) kill() {
+	_ = n.cmd.Process.Kill()
+	<-n.done
+}
+
+// ends waits for the end of the node, which must be a good one.
+func (n *processNode) ends() {
+	n.t.Helper()
+	select {
+	case <-n.done:
+	case <-time.After(3 * time.Minute):
+		n.kill()
+		n.t.Fatalf("node %s goes on:\n%s", n.name, n.errs.String())
+	}
+	if code := n.cmd.ProcessState.ExitCode(); code != 0 || !strings.Contains(n.errs.String(), "nothing left") {
+		n.t.Errorf("node %s: exit %d\n%s", n.name, code, n.errs.String())
+	}
+}
+
+// newProcessNodes returns two nodes, the first with the engine in it.
+func newProcessNodes(t *testing.T, w *branchedWeb) (nodes []*processNode) {
+	engine := fmt.Sprintf("127.92.%d.%d:4222", rand.N(250), rand.N(250)+1)
+	for i, name := range []string{"a", "b"} {
+		n := &processNode{t: t, name: name, dir: t.TempDir()}
+		n.args = []string{
+			"-cluster", engine, "-node-id", name, "-cluster-nodes", "2", "-cluster-name", "web1", "-lease-ttl", "3s", "-bind", fmt.Sprintf("127.93.0.%d", i+1),
+			"-allow-private", "-delay", "5ms", "-sitemaps=false", "-quiet=false",
+		}
+		if i == 0 {
+			n.args = append(n.args, "-engine", "embedded", w.url(0))
+		}
+		t.Cleanup(func() {
+			if n.cmd != nil {
+				n.kill()
+			}
+		})
+		nodes = append(nodes, n)
+	}
+	return nodes
+}
+
+// TestClusterOfProcesses: two processes crawl a web whole, each page once, and never ask a host
+// both at once: also if one of them or both are killed at any time, with the engine in one of them,
+// and if all that the engine has is lost meanwhile.
+func TestClusterOfProcesses(t *testing.T) {
+	t.Parallel()
+	pages := 1000
+	if testing.Short() {
+		pages = 300
+	}
+	for _, tt := range []struct {
+		name   string
+		killed []int // nodes
+		lost   bool  // the engine has nothing any more
+	}{
+		{"none", nil, false},
+		{"the one with the engine", []int{0}, false},
+		{"the other one", []int{1}, false},
+		{"both", []int{0, 1}, false},
+		{"both, and the engine lost", []int{0, 1}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := rand.New(rand.NewPCG(testseed.Draw(t), 0))
+			w := newBranchedWeb(t, pages)
+			nodes := newProcessNodes(t, w)
+			for _, n := range nodes {
+				n.start()
+			}
+			if tt.killed != nil {
+				for _, part := range []int{4, 2} { // before a quarter of the pages, and before a half
+					w.until(1 + r.IntN(pages/part))
+					for _, i := range tt.killed {
+						nodes[i].kill()
+					}
+					if tt.lost {
+						if err := os.RemoveAll(filepath.Join(nodes[0].dir, "iut.engine")); err != nil {
+							t.Fatal(err)
+						}
+					}
+					for _, i := range tt.killed {
+						nodes[i].start()
+					}
+				}
+			}
+			for _, n := range nodes {
+				n.ends()
+			}
+			w.check(nodes)
+		})
+	}
+}
+
+// check compares what the trees of the nodes have with the web.
+func (w *branchedWeb) check(nodes []*processNode) {
+	w.t.Helper()
+	owner := map[string]string{}
+	for _, n := range nodes {
+		list := urlsOf(w.t, filepath.Join(n.dir, "res.txt"))
+		if len(list) == 0 {
+			w.t.Errorf("node %s has no pages", n.name)
+		}
+		for _, url := range list {
+			if other := owner[url]; other != "" {
+				w.t.Errorf("%s is in the trees of %s and %s", url, other, n.name)
+			}
+			owner[url] = n.name
+		}
+		must(w.t, n.dir, "check")
+	}
+	lost := 0
+	for n := range w.pages {
+		if owner[w.url(n)] == "" {
+			lost++
+		}
+	}
+	if lost > 0 || len(owner) != w.pages {
+		w.t.Errorf("%d pages of %d are lost, %d were stored", lost, w.pages, len(owner))
+	}
+	if len(w.clashes) > 0 {
+		w.t.Errorf("two nodes asked at once: %v", w.clashes)
+	}
+}
+
+// TestClusterGuarded: an engine that asks for a password over TLS is for those who know it.
+func TestClusterGuarded(t *testing.T) {
+	t.Parallel()
+	w := newBranchedWeb(t, 100)
+	nodes := newProcessNodes(t, w)
+	host, _, _ := net.SplitHostPort(nodes[0].args[1])
+	dir := t.TempDir()
+	cert, key, password := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), filepath.Join(dir, "password")
+	writeCertificate(t, host, cert, key)
+	if err := os.WriteFile(password, []byte("crawl:secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	nodes[0].args = append(nodes[0].args, "-cluster-creds", password, "-cluster-cert", cert, "-cluster-key", key)
+	stranger := nodes[1]
+	known := &processNode{t: t, name: "b", dir: t.TempDir()}
+	known.args = append(slices.Clone(stranger.args), "-cluster-creds", password, "-cluster-ca", cert)
+	stranger.args = append(stranger.args, "-cluster-ca", cert)
+	for _, n := range []*processNode{nodes[0], stranger, known} {
+		n.start()
+	}
+	defer known.kill()
+	nodes[0].ends()
+	known.ends()
+	w.check([]*processNode{nodes[0], known})
+	stranger.kill()
+	if got := stranger.errs.String(); !strings.Contains(got, "no connection to the engine") {
+		t.Errorf("without the password: %s", got)
+	}
+}
+
+// writeCertificate writes a certificate of an address, signed by itself, and its key.
+func writeCertificate(t *testing.T, ip, certFile, keyFile string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), crand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	about := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "engine"}, IPAddresses: []net.IP{net.ParseIP(ip)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
+	cert, err := x509.CreateCertificate(crand.Reader, about, about, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: cert}, keyFile: {Type: "PRIVATE KEY", Bytes: private}} {
+		if err := os.WriteFile(name, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestClusterOptions: what makes no node is refused, in a line that says what to do.
+func TestClusterOptions(t *testing.T) {
+	t.Parallel()
+	w := newBranchedWeb(t, 30)
+	nodes := newProcessNodes(t, w)
+	for _, n := range nodes {
+		n.start()
+	}
+	for _, n := range nodes {
+		n.ends()
+	}
+	alone, b, at := t.TempDir(), nodes[1], nodes[0].args[1]
+	must(t, alone, "-allow-private", "-sitemaps=false", "-max-pages", "1", w.url(0))
+	for _, tt := range []struct {
+		name, dir, want string
+		args            []string
+	}{
+		{"no name", alone, "-cluster needs -node-id as well", []string{"-cluster", at, w.url(0)}},
+		{"a bad name", alone, "-node-id \"A b\": up to 32 of", []string{"-cluster", at, "-node-id", "A b", w.url(0)}},
+		{"no cluster", alone, "-node-id is for a node of several", []string{"-node-id", "b", w.url(0)}},
+		{"half a certificate", alone, "-cluster-cert and -cluster-key belong together", []string{"-cluster", at, "-node-id", "b", "-cluster-cert", "x"}},
+		{"no such file", alone, "-cluster-creds", []string{"-cluster", at, "-node-id", "b", "-cluster-creds", "missing"}},
+		{"an engine that anybody could reach", t.TempDir(), "needs credentials", []string{"-cluster", "0.0.0.0:4222", "-node-id", "b", "-engine", "embedded", w.url(0)}},
+		{"the tree of a node, alone", b.dir, "is the tree of a node of one crawl", []string{}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, stderr, code := call(t, tt.dir, tt.args...)
+			if code != 2 || !strings.Contains(stderr, tt.want) {
+				t.Errorf("exit %d, want 2, with %q:\n%s", code, tt.want, stderr)
+			}
+		})
+	}
+}

@@ -1,0 +1,131 @@
+package crawler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"urltree/internal/cluster"
+	"urltree/iut"
+	"urltree/storage"
+	"urltree/storage/record"
+)
+
+// A Node is the part that a run has in one crawl of several processes, see Options.Cluster. It says
+// which hosts are asked by others, sends them the links to those, and receives links from them.
+// *cluster.Node is one.
+type Node interface {
+	// Join waits until this process has its hosts. before is what Join returned to the same tree, nil
+	// for a new one.
+	Join(ctx context.Context, before []byte) (keep []byte, err error)
+	// Away returns the partition of a host, and whether another process asks it.
+	Away(host string) (part uint16, away bool)
+	// MayAsk reports whether a request may begin now.
+	MayAsk() bool
+	// Exchange sends and receives until ctx ends.
+	Exchange(ctx context.Context, mail cluster.Mailbox, work bool) error
+	// Committed is called after each transaction; fresh says that the frontier has got rows.
+	Committed(fresh bool)
+	// Idle waits, when nothing is left, for rows or the end of the crawl.
+	Idle(ctx context.Context) (more bool, err error)
+	// Leave ends the part, when the tree is closed.
+	Leave()
+}
+
+// checkCluster checks what a node cannot do.
+func (o *Options) checkCluster() error {
+	if o.Cluster == nil {
+		return nil
+	}
+	if o.NoTree || len(o.Archives) > 0 || o.External {
+		return fmt.Errorf("%w: a node of several asks the network and keeps a tree: NoTree, Archives and External must be unset", ErrOptions)
+	}
+	return nil
+}
+
+// joinCluster waits until this node has its hosts. A tree belongs to a node from its first run on.
+func (e *engine) joinCluster(ctx context.Context) error {
+	before, err := e.store.index.Marks().Cluster()
+	node := e.opts.Cluster
+	switch {
+	case err != nil:
+		return err
+	case node == nil && before == nil:
+		return nil
+	case node == nil:
+		return fmt.Errorf("%w: %s is the tree of a node of one crawl of several processes: start it with -cluster and -node-id", ErrOptions, e.opts.Tree)
+	case before == nil && e.begun.earlier:
+		return fmt.Errorf("%w: %s has a crawl of its own, so that it cannot become that of a node: choose another -tree", ErrOptions, e.opts.Tree)
+	}
+	keep, err := node.Join(ctx, before)
+	if err != nil {
+		if errors.Is(err, cluster.ErrOther) {
+			return fmt.Errorf("%w: %w", ErrOptions, err)
+		}
+		return err
+	}
+	return iut.DiskError("cluster", e.store.index.Marks().SetCluster(keep))
+}
+
+// away reports whether the host of a URL is asked by another process.
+func (o *Options) away(url string) bool {
+	if o.Cluster == nil {
+		return false
+	}
+	_, away := o.Cluster.Away(record.Host(url))
+	return away
+}
+
+// exchange has the node send and receive while fetching goes on.
+func (e *engine) exchange() error {
+	box := mailbox{e.store.index.Outbox(), e}
+	total := e.store.index.Totals()
+	return e.opts.Cluster.Exchange(e.ends.fetching, box, total.Now+total.Later > 0 || box.Len() > 0)
+}
+
+// idle waits, when nothing is left to ask, for links of other nodes or the end of the crawl. Hosts
+// that rest for long are looked at again from time to time.
+func (e *engine) idle(ctx context.Context) (more bool, err error) {
+	if e.opts.Cluster == nil {
+		return false, nil
+	}
+	waiting, cancel := ctx, context.CancelFunc(func() {})
+	if e.frontier.Left() {
+		waiting, cancel = context.WithTimeout(ctx, time.Minute)
+	}
+	defer cancel()
+	more, err = e.opts.Cluster.Idle(waiting)
+	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
+		return true, nil
+	}
+	return more, err
+}
+
+// A mailbox is where the node has its outcomes committed, with those of crawlers.
+type mailbox struct {
+	storage.Outbox
+	e *engine
+}
+
+// Put implements [cluster.Mailbox].
+func (m mailbox) Put(ctx context.Context, o record.Outcome, then func(refused bool)) error {
+	linker := m.e.rules.linker
+	for i := range o.Links {
+		l := &o.Links[i]
+		if l.Kind == record.PageRow {
+			l.Held = linker.budgets.form(l.URL)
+		}
+		if l.Source == record.Seed {
+			l.Areas = linker.Areas(l.URL)
+		}
+	}
+	buf := m.e.buffers[0]
+	if err := buf.Add(ctx, &iut.Item{Outcome: o, Then: then}); err != nil {
+		return err
+	}
+	if !m.e.frontier.Left() || m.e.frontier.Starved() {
+		buf.Flush() // nothing else is left to do before this is committed
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+)
+
+// State is what a node answers to a probe.
+type State struct {
+	Node    string `json:"node"`
+	Boot    string `json:"boot"`
+	Epoch   uint64 `json:"epoch"`
+	Counter uint64 `json:"counter"` // goes up with all that the node does
+	Idle    bool   `json:"idle"`    // it has nothing left, and nothing for others
+	Outbox  int64  `json:"outbox"`  // links that other nodes have not confirmed
+	Leading bool   `json:"leading"`
+}
+
+func (n *Node) state() []byte {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s := State{
+		Node: n.opts.Name, Boot: n.opts.Boot, Epoch: n.kept.Assign.Epoch, Counter: n.counter,
+		Outbox: n.mail.Len(), Leading: n.leads(),
+	}
+	s.Idle = n.idle && s.Outbox == 0 && n.taking == 0
+	return text(s)
+}
+
+// stateOf asks a node for its state; ok is false if it does not answer.
+func (n *Node) stateOf(ctx context.Context, node string) (s State, ok bool) {
+	ctx, cancel := context.WithTimeout(ctx, n.opts.TTL/3)
+	defer cancel()
+	answer, err := n.opts.Bus.Probe(ctx, node)
+	ok = err == nil && json.Unmarshal(answer, &s) == nil
+	return s, ok
+}
+
+const finishedState, runningState = "finished", "running"
+
+// reopen writes that the crawl is going on, if this node has work: what other nodes have found out
+// before does not count any more.
+func (n *Node) reopen(ctx context.Context, work bool) error {
+	if !work {
+		return nil
+	}
+	return n.persist(ctx, func() (done bool, err error) {
+		e, err := n.opts.Bus.Get(ctx, Control, "state")
+		if err != nil && !errors.Is(err, ErrNoKey) {
+			return false, err
+		}
+		revision, err := n.opts.Bus.Put(ctx, Control, Entry{Key: "state", Value: []byte(runningState), Revision: e.Revision})
+		if err != nil {
+			return false, err
+		}
+		n.mu.Lock()
+		n.reopened = revision
+		n.mu.Unlock()
+		return true, nil
+	})
+}
+
+// learn takes note of a key of the engine.
+func (n *Node) learn(e Entry) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if e.Key == "state" && string(e.Value) == finishedState && e.Revision > n.reopened {
+		n.finished = true
+		n.changedLocked()
+	}
+}
+
+// lead finds out whether the crawl is finished, while this node is the leader.
+func (n *Node) lead(ctx context.Context) error {
+	for pause(ctx, askAgain) {
+		if err := n.failure(); err != nil {
+			return err
+		}
+		if !n.leads() || !n.hasEnded() {
+			continue
+		}
+		if err := n.finish(ctx); err != nil && ctx.Err() == nil {
+			n.opts.Log.Debug("finish", "err", err)
+		}
+	}
+	return nil
+}
+
+// hasEnded reports whether this node has nothing left, without which no other one needs to be
+// asked.
+func (n *Node) hasEnded() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.idle && !n.finished && n.mail.Len() == 0
+}
+
+// finish asks all nodes twice whether they have nothing left. If they say so, and nothing has
+// happened to any in between, the crawl is finished: a link on its way is in the outbox of its
+// sender, which is not idle then, and a node wakes only by a transaction, which changes its
+// counter.
+func (n *Node) finish(ctx context.Context) error {
+	e, err := n.opts.Bus.Get(ctx, Control, "state")
+	if err != nil && !errors.Is(err, ErrNoKey) {
+		return err
+	}
+	var waves [2][]State
+	for i := range waves {
+		for _, node := range n.kept.Assign.Nodes {
+			s, ok := n.stateOf(ctx, node)
+			if !ok || !s.Idle || s.Epoch != n.kept.Assign.Epoch {
+				return nil
+			}
+			waves[i] = append(waves[i], s)
+		}
+	}
+	for i, s := range waves[0] {
+		if s.Counter != waves[1][i].Counter || s.Boot != waves[1][i].Boot {
+			return nil
+		}
+	}
+	_, err = n.opts.Bus.Put(ctx, Control, Entry{Key: "state", Value: []byte(finishedState), Revision: e.Revision})
+	return err
+}
