@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
+	"strings"
 )
 
 // State is what a node answers to a probe.
@@ -37,35 +39,43 @@ func (n *Node) stateOf(ctx context.Context, node string) (s State, ok bool) {
 	return s, ok
 }
 
+// The key "state" is running, or finished with the processes that had nothing left.
 const finishedState, runningState = "finished", "running"
 
 // reopen writes that the crawl is going on, if this node has work: what other nodes have found out
-// before does not count any more.
+// before does not count any more. A node without work that joins a crawl that is finished has
+// nothing to wait for. That it is finished is written again, since what was read may be old.
 func (n *Node) reopen(ctx context.Context, work bool) error {
-	if !work {
-		return nil
-	}
 	return n.persist(ctx, func() (done bool, err error) {
 		e, err := n.opts.Bus.Get(ctx, Control, "state")
 		if err != nil && !errors.Is(err, ErrNoKey) {
 			return false, err
 		}
-		revision, err := n.opts.Bus.Put(ctx, Control, Entry{Key: "state", Value: []byte(runningState), Revision: e.Revision})
-		if err != nil {
+		finished := !work && strings.HasPrefix(string(e.Value), finishedState)
+		switch {
+		case work:
+			e.Value = []byte(runningState)
+		case !finished:
+			return true, nil
+		}
+		e.Key = "state"
+		if _, err := n.opts.Bus.Put(ctx, Control, e); err != nil {
 			return false, err
 		}
 		n.mu.Lock()
-		n.reopened = revision
-		n.mu.Unlock()
+		defer n.mu.Unlock()
+		n.finished = finished
+		n.changedLocked()
 		return true, nil
 	})
 }
 
-// learn takes note of a key of the engine.
+// learn takes note of a key of the engine. That a crawl is finished counts for the processes that
+// were asked, whatever old states an engine comes back with.
 func (n *Node) learn(e Entry) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if e.Key == "state" && string(e.Value) == finishedState && e.Revision > n.reopened {
+	if words := strings.Fields(string(e.Value)); e.Key == "state" && slices.Contains(words, n.opts.Boot) {
 		n.finished = true
 		n.changedLocked()
 	}
@@ -119,6 +129,10 @@ func (n *Node) finish(ctx context.Context) error {
 			return nil
 		}
 	}
-	_, err = n.opts.Bus.Put(ctx, Control, Entry{Key: "state", Value: []byte(finishedState), Revision: e.Revision})
+	words := []string{finishedState}
+	for _, s := range waves[0] {
+		words = append(words, s.Boot)
+	}
+	_, err = n.opts.Bus.Put(ctx, Control, Entry{Key: "state", Value: []byte(strings.Join(words, " ")), Revision: e.Revision})
 	return err
 }

@@ -66,7 +66,6 @@ type Node struct {
 	woken    bool          // rows have become eligible since Idle returned last
 	counter  uint64        // goes up with all that may change what the node has to do
 	finished bool          // the crawl is
-	reopened uint64        // revision of the state that this node has written, 0: none
 	changed  chan struct{} // closed and replaced when one of these changes
 	mail     Mailbox       // nil before Exchange
 	sent     map[uint64]*sending
