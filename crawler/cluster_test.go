@@ -294,3 +294,35 @@ func stops(t *testing.T, r *rand.Rand) {
 	}
 	c.check()
 }
+
+// TestClusterLease: nodes that cannot renew their leases ask nothing from two thirds of their time
+// on, and go on by themselves.
+func TestClusterLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestCluster(t, treeWeb{pages: 300, hosts: 30, fan: 10}, 2)
+		c.slow = func() time.Duration { return 3 * time.Second }
+		runs := []*nodeRun{c.start(0), c.start(1)}
+		time.Sleep(12 * time.Second)
+		down := time.Now()
+		c.engine.SetDown(true)
+		time.Sleep(time.Minute)
+		up := time.Now()
+		c.engine.SetDown(false)
+		c.wait(runs...)
+		c.check()
+		before, after := 0, 0
+		for _, a := range c.log.asked {
+			switch at := a.start.Sub(down); {
+			case at > 10*time.Second && a.start.Before(up):
+				t.Errorf("%s asked %s, %v after the engine was gone", a.node, a.url, at)
+			case at > 0 && a.start.Before(up):
+				before++
+			case at > 0:
+				after++
+			}
+		}
+		if before == 0 || after == 0 {
+			t.Errorf("%d requests on what was left of the leases, %d after the engine was back", before, after)
+		}
+	})
+}
