@@ -30,23 +30,24 @@ import (
 // player is the program of the Webrecorder project that plays archives in a browser.
 const player = "replaywebpage@2.4.6"
 
-// playerFolder returns the folder with its files.
-func playerFolder(t *testing.T) string {
-	folder, err := filepath.Abs("../../bin/_" + player)
+// fetched returns the folder of a package of npm that has a file, which is fetched once.
+func fetched(t *testing.T, name, file string) string {
+	t.Helper()
+	folder, err := filepath.Abs("../../bin/_" + strings.ReplaceAll(name, "/", "-"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(filepath.Join(folder, "package", "sw.js")); err == nil {
+	if _, err := os.Stat(filepath.Join(folder, "package", file)); err == nil {
 		return folder + "/package"
 	}
 	if err := os.MkdirAll(folder, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	script := "npm pack --loglevel=error --fetch-retries=0 --fetch-timeout=30000 --pack-destination . " + player + " && tar -xzf *.tgz"
+	script := "npm pack --loglevel=error --fetch-retries=0 --fetch-timeout=30000 --pack-destination . " + name + " && tar -xzf *.tgz"
 	cmd := exec.Command("sh", "-c", script)
 	cmd.Dir = folder
 	if text, err := cmd.CombinedOutput(); err != nil {
-		t.Skipf("npm has no %s: %v: %s", player, err, text)
+		t.Skipf("npm has no %s: %v: %s", name, err, text)
 	}
 	return folder + "/package"
 }
@@ -102,7 +103,7 @@ type replay struct {
 func newReplay(t *testing.T, w *web, archive string) (p *replay, log func() string) {
 	t.Helper()
 	w.asked.Store(0)
-	p = &replay{web: w, t: t, archive: archive, player: playerFolder(t), served: map[string]int{}, answered: map[string]bool{}}
+	p = &replay{web: w, t: t, archive: archive, player: fetched(t, player, "sw.js"), served: map[string]int{}, answered: map[string]bool{}}
 	p.server = httptest.NewServer(p)
 	t.Cleanup(p.server.Close)
 	p.ctx, log = browse(t)
@@ -226,7 +227,7 @@ func (p *replay) shows(name string, want look) {
 // TestReplay: the player shows what was crawled from an archive alone: styles and what they import,
 // images, scripts, frames, links, text in another encoding, pages whose body another one has too.
 func TestReplay(t *testing.T) {
-	playerFolder(t)
+	fetched(t, player, "sw.js")
 	w := newWeb(t, packed("testdata/replay"))
 	for _, store := range stores {
 		w.crawl("-tree", store, "-store", store, "-scope", "host", w.origin+"/")
@@ -332,7 +333,7 @@ func (p *replay) alone(log string, least int) {
 
 // TestLargeReplay: the player finds pages in an archive with so many that its index is compressed.
 func TestLargeReplay(t *testing.T) {
-	playerFolder(t)
+	fetched(t, player, "sw.js")
 	const pages = 10_050
 	w := newWeb(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch number, err := strconv.Atoi(r.URL.Path[1:]); {
