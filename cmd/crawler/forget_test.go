@@ -296,6 +296,73 @@ func TestCompactKilled(t *testing.T) {
 	}
 }
 
+// TestUnfinishedForget: while there is one whatever reads works, and whatever writes refuses, but
+// for a merge that has to make the index, and for the command that goes on.
+func TestUnfinishedForget(t *testing.T) {
+	t.Parallel()
+	web := startWeb(t, testweb.Options{Kind: testweb.Linked, Hosts: 1, Pages: 10, Seed: 3})
+	dir := t.TempDir()
+	seed := web.Seeds()[0]
+	crawl := []string{"-quiet", "-delay", "0", "-allow-private", seed}
+	must(t, dir, crawl...)
+	format := filepath.Join(dir, "iut", "FORMAT")
+	text, err := os.ReadFile(format)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := strings.Replace(string(text), "\n# Given", "\nforgetting = yes\n# Given", 1)
+	if err := os.WriteFile(format, []byte(begun), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(args ...string) {
+		t.Helper()
+		want := "crawler: there is an unfinished forget of iut; crawler forget -tree iut goes on with it\n"
+		if _, stderr, code := call(t, dir, args...); code != exitTree || stderr != want {
+			t.Errorf("%v: exit %d: %s", args, code, stderr)
+		}
+	}
+	for _, args := range [][]string{
+		crawl,
+		{"merge"},
+		{"check"},
+		{"retry"},
+		{"rank"},
+		{"options", "-reset", "allow-private"},
+		{"convert", "-store", "warc"},
+		{"compact"},
+		{"seeds", "remove", seed},
+		{"forget", "-undo", seed},
+	} {
+		refused(args...)
+	}
+	for _, args := range [][]string{
+		{"ls"},
+		{"show", seed},
+		{"cat", seed},
+		{"path", seed},
+		{"why", seed},
+		{"stats"},
+		{"export"},
+		{"options"},
+		{"seeds", "list"},
+		{"forget", "-list"},
+		{"forget", "-dry-run", seed},
+	} {
+		must(t, dir, args...)
+	}
+	if err := os.Remove(filepath.Join(dir, "iut", "index.db")); err != nil {
+		t.Fatal(err)
+	}
+	must(t, dir, "merge")
+	refused("merge")
+	must(t, dir, "forget")
+	if got, err := os.ReadFile(format); err != nil || string(got) != string(text) {
+		t.Errorf("FORMAT is %q, %v", got, err)
+	}
+	must(t, dir, "check", "-links")
+	must(t, dir, crawl...)
+}
+
 // requireNoBytes requires that no record of a WARC file is of what is forgotten.
 func (s *forgetSite) requireNoBytes(dir string) {
 	s.t.Helper()
