@@ -344,7 +344,9 @@ func (c *crawler) askRobots(loan *frontier.Loan, row *record.Row) error {
 	item := &iut.Item{Outcome: record.Outcome{Row: *row, Robots: a.row}}
 	if a.row != nil && answered(a.row.Status) {
 		rules := parseRobots(*a.row, c.rules.robots.token)
-		item.Links = c.rules.linker.namedSitemaps(row.Source, rules, c.opts.MaxURL)
+		if !c.opts.External { // else the next crawl would read those of hosts outside
+			item.Links = c.rules.linker.namedSitemaps(row.Source, rules, c.opts.MaxURL)
+		}
 		c.frontier.Expect(1) // what they are is known when this is committed
 		if row.Hops > 0 && rules.CrawlDelay > 0 {
 			c.add(&iut.Item{Outcome: record.Outcome{Row: *row, Host: new(c.frontier.Times(record.Host(row.Source + "/")))}}, 0)

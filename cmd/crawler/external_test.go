@@ -467,6 +467,43 @@ func TestExternalKept(t *testing.T) {
 	must(t, dir, "check")
 }
 
+// TestExternalSitemaps: where each host may belong to the crawl, the next one reads no sitemap of a
+// host that only targets outside are on.
+func TestExternalSitemaps(t *testing.T) {
+	t.Parallel()
+	at, err := net.Listen("tcp", "127.61.0.1:0")
+	if err != nil {
+		t.Skip(err)
+	}
+	var mu sync.Mutex
+	var log []string
+	outside := &httptest.Server{Listener: at, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		log = append(log, r.Method+" "+r.URL.Path)
+		if r.URL.Path == "/robots.txt" {
+			fmt.Fprintf(w, "Sitemap: http://%s/named.xml\n", r.Host)
+		}
+	})}}
+	outside.Start()
+	defer outside.Close()
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprintf(w, "<a rel=nofollow href=%s/a>a</a>", outside.URL)
+	}))
+	defer site.Close()
+	dir := t.TempDir()
+	crawl := []string{"-quiet", "-delay", "0", "-allow-private", "-nofollow", "all", site.URL}
+	must(t, dir, crawl...)
+	must(t, dir, "broken", "-external", "-delay", "0")
+	must(t, dir, append(crawl, site.URL+"/new")...)
+	mu.Lock()
+	defer mu.Unlock()
+	if diff := cmp.Diff([]string{"GET /robots.txt", "HEAD /a"}, log); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // before calls two handlers, of which the second answers.
 func before(first, second http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
