@@ -76,6 +76,7 @@ func (e *engine) nameOutside(ctx context.Context) (err error) {
 	now := time.Now()
 	_, err = index.Outside().Reopen(ctx, func(r *record.Record) bool {
 		return r.State == record.Pending ||
+			r.State == record.Refused && (r.Reason == "address" && e.opts.AllowPrivate || r.Reason == "robots" && e.opts.IgnoreRobots) ||
 			e.opts.ExternalAge > 0 && !time.Unix(r.Time, 0).Add(e.opts.ExternalAge).After(now)
 	})
 	if err != nil {

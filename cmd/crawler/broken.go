@@ -49,7 +49,7 @@ func (c *command) brokenCommand() *subcommand {
 			fmt.Fprintf(c.stderr, "crawler: not asked yet, and so not in this report: %s\n", words.Count(sum.Waiting, "URL"))
 		}
 		if sum.OutsideWaiting+sum.OutsideRefused > 0 {
-			fmt.Fprintf(c.stderr, "crawler: of %s outside %d were not asked yet, and %d must not be asked (robots.txt)\n", words.Count(sum.Outside, "target"), sum.OutsideWaiting, sum.OutsideRefused)
+			fmt.Fprintf(c.stderr, "crawler: of %s outside %d were not asked yet, and %d must not be asked (robots.txt, internal addresses)\n", words.Count(sum.Outside, "target"), sum.OutsideWaiting, sum.OutsideRefused)
 		}
 		if fail && sum.Targets > 0 {
 			return errBroken

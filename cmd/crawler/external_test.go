@@ -504,6 +504,38 @@ func TestExternalSitemaps(t *testing.T) {
 	}
 }
 
+// TestExternalAddress: a target with an internal address is asked only where that is allowed, then
+// also if an earlier run has refused it.
+func TestExternalAddress(t *testing.T) {
+	t.Parallel()
+	at, err := net.Listen("tcp", "127.62.0.1:0")
+	if err != nil {
+		t.Skip(err)
+	}
+	var asked atomic.Int64
+	outside := &httptest.Server{Listener: at, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		http.NotFound(w, r)
+	})}}
+	outside.Start()
+	defer outside.Close()
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprintf(w, "<a href=%s/gone>gone</a>", outside.URL)
+	}))
+	defer site.Close()
+	dir := t.TempDir()
+	must(t, dir, "-quiet", "-delay", "0", "-scope", "host", site.URL)
+	_, stderr, code := call(t, dir, "broken", "-external", "-fail")
+	if asked.Load() != 0 || code != 0 || !strings.Contains(stderr, "and 1 must not be asked") {
+		t.Errorf("asked %d times, exit %d: %s", asked.Load(), code, stderr)
+	}
+	stdout, _, code := call(t, dir, "broken", "-external", "-fail", "-allow-private")
+	if code != exitFailed || !strings.Contains(stdout, "/gone (external): http-4xx") {
+		t.Errorf("exit %d: %s", code, stdout)
+	}
+}
+
 // before calls two handlers, of which the second answers.
 func before(first, second http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
