@@ -115,7 +115,7 @@ func duck(t *testing.T) func(t *testing.T, statements ...string) [][][]any {
 		t.Skip("there is no node")
 	}
 	folder := t.TempDir()
-	if text, err := exec.Command("npm", "install", "--prefix", folder, "--fetch-retries=0", "--fetch-timeout=30000", "--no-audit", "--no-fund", "@duckdb/node-api").CombinedOutput(); err != nil {
+	if text, err := exec.Command("npm", "install", "--prefix", folder, "--fetch-retries=0", "--fetch-timeout=30000", "--no-audit", "--no-fund", "@duckdb/node-api@1.5.6-r.1").CombinedOutput(); err != nil {
 		t.Skipf("npm has no DuckDB: %v: %s", err, text)
 	}
 	script, err := os.ReadFile("query.mjs")
