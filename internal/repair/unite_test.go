@@ -853,3 +853,50 @@ func unpacked(t *testing.T, text string) string {
 	}
 	return string(b)
 }
+
+// TestUniteManyEntries: what an index has besides records comes along, however much it is.
+func TestUniteManyEntries(t *testing.T) {
+	const n = 20_500 // twice what a walk through a bucket copies at a time
+	var roots []string
+	for part := range 2 {
+		s := testsite.New(t, filepath.Join(t.TempDir(), "tree"))
+		s.Seed("http://a.org/")
+		err := s.Index.Fill(func(f *storage.Filler) error {
+			var err error
+			for i := range n {
+				origin := fmt.Sprintf("http://h%06d.org", 2*i+part)
+				r := record.Robots{Origin: origin, Time: int64(i), Status: 200, Text: origin}
+				url := []byte(origin + "/")
+				err = errors.Join(err, f.Put(record.BucketRobots, []byte(origin), r.Append(nil)), f.Put(record.BucketScope, url, record.Seal(nil, url)))
+				f.Host(&record.HostTimes{Name: origin[len("http://"):], Next: int64(i)})
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		roots = append(roots, s.Root)
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	if _, err := Unite(t.Context(), UniteOptions{Root: out, Trees: roots}); err != nil {
+		t.Fatal(err)
+	}
+	s := testsite.Open(t, out)
+	defer s.Close()
+	noFaults(t, s, CheckOptions{}, &testsite.Parser{})
+	robots, scope, hosts := 0, 0, 0
+	err := errors.Join(
+		s.Index.Entries(t.Context(), record.BucketRobots, func(k, v []byte) error {
+			r, err := record.DecodeRobots(string(k), v)
+			if robots++; r.Text != string(k) {
+				t.Errorf("the robots.txt of %s is that of %s", k, r.Text)
+			}
+			return err
+		}),
+		s.Index.Seeds().EachOfScope(t.Context(), func(string) error { scope++; return nil }),
+		s.Index.Hosts().Each(t.Context(), func(h record.HostRow) error { hosts++; return nil }))
+	if err != nil || robots != 2*n || scope != 2*n || hosts != 2*n+1 {
+		t.Errorf("%d answers, %d of scope, %d hosts, %v", robots, scope, hosts, err)
+	}
+}

@@ -1,6 +1,7 @@
 package repair
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/hex"
@@ -72,11 +73,13 @@ func (u *uniting) durable(f *storage.Filler) error {
 	return nil
 }
 
-// entries returns a walk through a bucket.
+// entries returns a walk through a bucket, with copies: a transaction has them until its end.
 func entries(ctx context.Context, bucket []byte) func(p *part) walk[[]byte] {
 	return func(p *part) walk[[]byte] {
 		return func(each func(key, value []byte) error) error {
-			return p.index.Entries(ctx, bucket, each)
+			return p.index.Entries(ctx, bucket, func(key, value []byte) error {
+				return each(bytes.Clone(key), bytes.Clone(value))
+			})
 		}
 	}
 }
