@@ -176,7 +176,10 @@ func (f *Folder) Receive(ctx context.Context, in *bufio.Reader) error {
 		}
 		switch {
 		case e.Last:
-			return f.settle(!f.all)
+			if err := f.settle(!f.all); err != nil {
+				return fmt.Errorf("%s: %w", f.root.Name(), err)
+			}
+			return nil
 		case e.Stays && e.Name == "":
 			f.all = true
 			continue
