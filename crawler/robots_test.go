@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -219,5 +220,24 @@ func TestDeadHost(t *testing.T) {
 	})
 	if err != nil || told[seed] != "pending robots-unreachable:connect" {
 		t.Errorf("%v, told %q", err, told)
+	}
+}
+
+// TestRobotsForgotten: a robots.txt that redirects to what is forgotten counts as missing, and
+// where it leads is not asked.
+func TestRobotsForgotten(t *testing.T) {
+	t.Parallel()
+	c, client := newRobots(t)
+	c.forgotten = func(url string) bool { return strings.HasSuffix(url, "/moved") }
+	var asked atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/moved" {
+			asked.Store(true)
+		}
+		http.Redirect(rw, r, "/moved", http.StatusFound)
+	}))
+	defer server.Close()
+	if stored, _ := askFor(t, c, client, server.URL); asked.Load() || stored == nil || stored.Status != http.StatusNotFound {
+		t.Errorf("asked: %t; kept is %+v", asked.Load(), stored)
 	}
 }
