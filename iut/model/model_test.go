@@ -17,6 +17,7 @@ import (
 var folders = map[string]string{
 	"buffer":   "../../buffer",
 	"cleaner":  "../../cleaner",
+	"cluster":  "../../internal/cluster",
 	"crawler":  "../../crawler",
 	"frontier": "../../internal/frontier",
 	"iut":      "..",

@@ -37,6 +37,8 @@ list() {
 		holds   crash
 		holds   crash -DSECOND_LOOK
 		holds   segments
+		holds   exchange
+		holds   exchange -DPAGES=4 -DLOSSES=2
 		holds   pools -DPRINTED -DBROADCAST -DROOM
 		holds   pools -DPRINTED -DBROADCAST -DROOM -DURLS=7 -DNP
 		holds   pools -DPRINTED -DBROADCAST -DJUDGE
