@@ -35,6 +35,7 @@
 package storage
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -230,7 +231,8 @@ func (x *Index) lock() error {
 }
 
 func (x *Index) load() error {
-	return x.file.View(func(tx *bolt.Tx) (err error) {
+	missing := false
+	err := x.file.View(func(tx *bolt.Tx) (err error) {
 		version, err := schemaOf(tx)
 		switch {
 		case err != nil:
@@ -244,7 +246,7 @@ func (x *Index) load() error {
 			switch {
 			case tx.Bucket(name) != nil:
 			case isOutside(name):
-				return fmt.Errorf("%w: no bucket %q", ErrOlder, name)
+				missing = true
 			default:
 				return fmt.Errorf("%w: no bucket %q", record.ErrDamaged, name)
 			}
@@ -267,7 +269,22 @@ func (x *Index) load() error {
 		}
 		return nil
 	})
+	if err != nil || !missing || x.opts.ReadOnly {
+		return err
+	}
+	return x.file.Update(func(tx *bolt.Tx) error {
+		for _, name := range buckets {
+			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
+
+// isOutside reports whether a bucket is one of targets outside, which an index lacks that no
+// program has written since there are any.
+func isOutside(bucket []byte) bool { return bytes.HasPrefix(bucket, record.BucketOutside) }
 
 // Close closes the file. No other method may be running.
 func (x *Index) Close() error {

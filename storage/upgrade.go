@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -30,20 +29,16 @@ func Upgrade(path string, noSync bool) (changed bool, err error) {
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	var version uint64
-	whole := true
 	err = file.View(func(tx *bolt.Tx) (err error) {
-		for _, name := range buckets {
-			whole = whole && (tx.Bucket(name) != nil || !isOutside(name))
-		}
 		version, err = schemaOf(tx)
 		return err
 	})
 	switch {
 	case err != nil:
 		return false, fmt.Errorf("upgrade %s: %w", path, boltfile.OnDisk(err))
-	case version == Schema && whole:
+	case version == Schema:
 		return false, nil // not even a new transaction number
-	case version != Schema && version != Schema-1:
+	case version != Schema-1:
 		return false, fmt.Errorf("%w: schema %d, this program upgrades %d", ErrSchema, version, Schema-1)
 	}
 	err = file.Update(func(tx *bolt.Tx) error {
@@ -52,21 +47,12 @@ func Upgrade(path string, noSync bool) (changed bool, err error) {
 				return err
 			}
 		}
-		if version == Schema {
-			return nil
-		}
 		return errors.Join(countHosts(tx), putSchema(tx))
 	})
 	if err != nil {
 		return false, fmt.Errorf("upgrade %s: %w", path, boltfile.OnDisk(err))
 	}
 	return true, nil
-}
-
-// isOutside reports whether a bucket is one of targets outside, which early indexes of this schema
-// lack.
-func isOutside(bucket []byte) bool {
-	return bytes.HasPrefix(bucket, record.BucketOutside)
 }
 
 // countHosts counts each host that has URLs which are not held towards its domain.

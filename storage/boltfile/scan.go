@@ -53,7 +53,7 @@ var ErrStop = errors.New("stop")
 type WalkFunc func(in *Values, k, v []byte) (next []byte, err error)
 
 // Walk calls fn with keys of a bucket and their values, in order, from the key `from` on, in short
-// transactions. It returns the error of fn, but for ErrStop.
+// transactions. It returns the error of fn, but for ErrStop. A bucket that is not there has no keys.
 func (f *File) Walk(ctx context.Context, bucket, from []byte, fn WalkFunc) error {
 	next := append([]byte{}, from...)
 	for next != nil {
@@ -61,9 +61,14 @@ func (f *File) Walk(ctx context.Context, bucket, from []byte, fn WalkFunc) error
 			return err
 		}
 		err := f.View(func(tx *bolt.Tx) error {
+			b := tx.Bucket(bucket)
+			if b == nil {
+				next = nil
+				return nil
+			}
 			turn := f.Turn()
 			in := &Values{Tx: tx}
-			c := tx.Bucket(bucket).Cursor()
+			c := b.Cursor()
 			k, v, err := Seek(c, next)
 			for next = nil; err == nil && k != nil; {
 				if turn.Over() {

@@ -8,10 +8,15 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Read returns the value of a key, in a transaction of its own, and whether there is one.
+// Read returns the value of a key, in a transaction of its own, and whether there is one. A bucket
+// that is not there has none.
 func Read[T any](f *File, bucket, key []byte, decode func(key, value []byte) (T, error)) (value T, ok bool, err error) {
 	err = f.View(func(tx *bolt.Tx) error {
-		v := tx.Bucket(bucket).Get(key)
+		b := tx.Bucket(bucket)
+		if b == nil {
+			return nil
+		}
+		v := b.Get(key)
 		if ok = v != nil; ok {
 			value, err = decode(key, v)
 		}

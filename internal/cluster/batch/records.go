@@ -87,7 +87,7 @@ func decodeRecords(plain []byte) ([]Record, error) {
 		before = r
 	}
 	if d.bad != "" || d.rest != "" || n == 0 {
-		return nil, fmt.Errorf("%w: %d records, and %d bytes that are none", ErrDamaged, n, len(d.rest))
+		return nil, fmt.Errorf("%w: bytes behind record %d: %d", ErrDamaged, n, len(d.rest))
 	}
 	return list, nil
 }
