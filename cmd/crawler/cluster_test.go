@@ -90,11 +90,21 @@ func (w *branchedWeb) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 
 // until waits until so many different pages were asked for.
 func (w *branchedWeb) until(pages int) {
-	defer time.AfterFunc(2*time.Minute, func() { panic(fmt.Sprintf("not %d pages after two minutes", pages)) }).Stop()
+	w.t.Helper()
+	late := false
+	defer time.AfterFunc(2*time.Minute, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		late = true
+		w.changed.Broadcast()
+	}).Stop()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for len(w.served) < pages {
+	for len(w.served) < pages && !late {
 		w.changed.Wait()
+	}
+	if late {
+		w.t.Fatalf("not %d pages after two minutes, but %d", pages, len(w.served))
 	}
 }
 

@@ -200,7 +200,7 @@ func TestForgetKilled(t *testing.T) {
 			for _, args := range s.forgets() {
 				must(t, dir, args...)
 			}
-			took, unfinished, last := time.Since(begin)/3, 0, ""
+			took, unfinished, last := time.Since(begin)/3, 0, dir
 			for i := range forgetRounds {
 				if !forgetRound(i) {
 					continue

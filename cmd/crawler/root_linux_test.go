@@ -32,7 +32,7 @@ func TestNewRootIsDurable(t *testing.T) {
 			t.Fatalf("exit %d: %s", code, out)
 		}
 		for _, holder := range []string{dir, dir + "/a", dir + "/a/b"} {
-			if synced := strings.Contains(string(text), "<"+holder+">)"); synced != (sync == "full") {
+			if synced := strings.Contains(string(text), "<"+holder+">"); synced != (sync == "full") {
 				t.Errorf("-sync %s: %s is synced: %v", sync, holder, synced)
 			}
 		}

@@ -115,8 +115,10 @@ func (n *Node) enter(ctx context.Context) error {
 }
 
 // renewLeases renews the lease of the node, and gets or renews that of the leader, until ctx ends.
+// Where the lease is gone, the engine may have lost all else too.
 func (n *Node) renewLeases(ctx context.Context) {
 	every := n.opts.TTL / 6
+	gone := false
 	for {
 		call, cancel := context.WithTimeout(ctx, every)
 		holder, err := n.lease.renew(call, n.opts.Bus)
@@ -124,6 +126,8 @@ func (n *Node) renewLeases(ctx context.Context) {
 			n.fail(fmt.Errorf("%w: another process has become node %s", ErrOther, n.opts.Name))
 		}
 		_, _ = n.leader.renew(call, n.opts.Bus) // what is not renewed is not held
+		gone = gone || err == nil && holder == ""
+		gone = gone && !n.restore(call)
 		cancel()
 		wait := every
 		if err == nil && holder == "" {

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -164,6 +165,9 @@ func (n *Node) await(ctx context.Context) error {
 			if err := a.valid(Partitions); err != nil {
 				return true, fmt.Errorf("%w: %w", ErrOther, err)
 			}
+			if old := n.kept.Assign; old.Epoch > 0 && !bytes.Equal(text(old), text(a)) {
+				return true, fmt.Errorf("%w: its hosts were divided anew, among %s", ErrOther, strings.Join(a.Nodes, ", "))
+			}
 			n.kept.Assign = a
 			return true, nil
 		case !errors.Is(err, ErrNoKey):
@@ -185,9 +189,31 @@ func (n *Node) await(ctx context.Context) error {
 			}
 			return false, nil
 		}
+		for _, node := range nodes {
+			if _, runs := n.stateOf(ctx, node); runs {
+				return false, nil // it will bring back what the engine has lost
+			}
+		}
 		_, err = n.opts.Bus.Put(ctx, Control, Entry{Key: "assign", Value: text(newAssign(nodes, Partitions))})
 		return false, err
 	})
+}
+
+// restore writes what all nodes must have alike where the engine has lost it: a node that joins
+// waits for it. It reports whether it is there, which is false as long as Exchange has not begun.
+func (n *Node) restore(ctx context.Context) bool {
+	n.mu.Lock()
+	begun := n.mail != nil
+	n.mu.Unlock()
+	if !begun {
+		return false
+	}
+	for key, v := range map[string]any{"conf": n.kept.Conf, "assign": n.kept.Assign} {
+		if _, err := n.opts.Bus.Put(ctx, Control, Entry{Key: key, Value: text(v)}); err != nil && !errors.Is(err, ErrRevision) {
+			return false
+		}
+	}
+	return true
 }
 
 // present returns the nodes that have a lease, this one among them.

@@ -585,9 +585,8 @@ func BenchmarkAdd(b *testing.B) {
 
 func BenchmarkFingerprint(b *testing.B) {
 	f := newFilter(b, Options{})
-	url := "https://en.example.org/wiki/Concurrency_(computer_science)?x=1"
 	for b.Loop() {
-		f.Fingerprint(url)
+		f.Fingerprint("https://en.example.org/wiki/Concurrency_(computer_science)?x=1")
 	}
 }
 

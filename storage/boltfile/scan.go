@@ -53,7 +53,8 @@ var ErrStop = errors.New("stop")
 type WalkFunc func(in *Values, k, v []byte) (next []byte, err error)
 
 // Walk calls fn with keys of a bucket and their values, in order, from the key `from` on, in short
-// transactions. It returns the error of fn, but for ErrStop. A bucket that is not there has no keys.
+// transactions. It returns the error of fn, but for ErrStop. A bucket that is not there has no
+// keys.
 func (f *File) Walk(ctx context.Context, bucket, from []byte, fn WalkFunc) error {
 	next := append([]byte{}, from...)
 	for next != nil {
