@@ -88,6 +88,13 @@ func (w *branchedWeb) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	w.changed.Broadcast()
 }
 
+// forget forgets what was asked so far.
+func (w *branchedWeb) forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	clear(w.served)
+}
+
 // until waits until so many different pages were asked for.
 func (w *branchedWeb) until(pages int) {
 	w.t.Helper()
