@@ -269,7 +269,9 @@ func (s *Scanner) isWanted(element *name, isStart bool) bool {
 func (s *Scanner) count(element *name, h uint64, spelt []byte, isStart, slash bool) {
 	isDrawing := element != nil && element.kind == drawing
 	if !isStart {
-		s.drawings.end(h, spelt)
+		if s.drawings.Any() {
+			s.drawings.end(h, spelt)
+		}
 		return
 	}
 	foreign := false
