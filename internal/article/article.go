@@ -17,9 +17,10 @@ import (
 var errNone = errors.New("no article")
 
 // AppendText appends the main text of a page to a slice, as [extract.AppendText] appends all of its
-// text. It is all of the text where no article is found: in what is no HTML, in a page that costs
-// too much, see [affordable], and in one that has more than 512 elements open at a place, of which
-// no tree is made.
+// text. It is all of the text where no article is found: in what is no HTML, in a page of which a
+// browser offers no reader view, since it has no paragraphs of some length, in one that costs too
+// much, see [affordable], and in one that has more than 512 elements open at a place, of which no
+// tree is made.
 func AppendText(to []byte, f extract.Facts, body []byte, most int) []byte {
 	if article, err := find(f, body); err == nil {
 		text := extract.AppendText(to, extract.Facts{Media: "text/html", Charset: "utf-8"}, article, most)
@@ -47,8 +48,12 @@ func find(f extract.Facts, body []byte) (article []byte, err error) {
 	if !affordable(root) {
 		return nil, errNone
 	}
+	restore(root)
 	parser := readability.NewParser()
 	parser.DisableJSONLD = true // it has metadata alone
+	if !parser.CheckDocument(root) {
+		return nil, errNone // of a list of links the article would be the footer
+	}
 	found, err := parser.ParseAndMutate(root, nil)
 	if err != nil {
 		return nil, err

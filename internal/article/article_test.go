@@ -20,11 +20,12 @@ func main(body string) string { return string(AppendText(nil, page, []byte(body)
 
 func plain(body string) string { return string(extract.AppendText(nil, page, []byte(body), most)) }
 
-// sentences are of an article: long enough, and with commas, by which it is found.
+// sentences are of an article: long enough, more than 140 bytes each, and with commas, by which it
+// is found.
 func sentences(n int) string {
 	var b strings.Builder
 	for i := range n {
-		fmt.Fprintf(&b, "<p>In the year %d, as far as is known, the lighthouse burnt for <b>%d</b> nights, and no ship was lost.</p>\n", 1700+i, 100+i)
+		fmt.Fprintf(&b, "<p>In the year %d, as far as is known, the lighthouse burnt for <b>%d</b> nights, and no ship was lost on the rocks before the coast, as old men of the village say.</p>\n", 1700+i, 100+i)
 	}
 	return b.String()
 }
@@ -52,6 +53,29 @@ func TestMainText(t *testing.T) {
 	}
 }
 
+// TestProgram: the comments of a program are part of the article, unlike those of readers.
+func TestProgram(t *testing.T) {
+	program := `<pre><code><span class="comment">// twice a night</span>
+light()</code></pre>`
+	readers := `<div class="comment"><p>Nice, very nice, says a reader of this page.</p></div>`
+	got := main(before + sentences(12) + program + readers + behind)
+	if !strings.Contains(got, "// twice a night\nlight()") || strings.Contains(got, "Nice") {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestAnchors: what follows an anchor that XHTML closes and HTML does not is no link.
+func TestAnchors(t *testing.T) {
+	sections := sentences(12)
+	for i := range 3 {
+		sections += fmt.Sprintf(`<div class="section"><h2><a id="part%d"/>Part %d</h2>%s</div>`, i, i, sentences(2))
+	}
+	want := plain("<h1>The lighthouse</h1>" + sections)
+	if got := main(before + sections + behind); got != want {
+		t.Errorf("%q\nwant %q", got, want)
+	}
+}
+
 // TestCharset: a page is read in its own encoding.
 func TestCharset(t *testing.T) {
 	body := strings.ReplaceAll(before+sentences(12)+behind, "lighthouse", "ph\xe9re")
@@ -68,15 +92,16 @@ func TestAllOfTheText(t *testing.T) {
 	for name, tt := range map[string]struct {
 		media, body string
 	}{
-		"plain text":   {"text/plain", before + article},
-		"XHTML":        {"application/xhtml+xml", before + article + behind},
-		"another type": {"application/pdf", before + article},
-		"nothing":      {"text/html", ""},
-		"only a menu":  {"text/html", `<ul><li><a href=/>Home</a><li><a href=/all>All</a></ul>`},
-		"deep":         {"text/html", before + strings.Repeat("<div>", 600) + article},
-		"large":        {"text/html", before + article + behind + "<!--" + strings.Repeat("x", mostBody) + "-->"},
-		"dear":         {"text/html", before + strings.Repeat("<div>", 400) + article + strings.Repeat("<p>more, and more", 10_000)},
-		"frames":       {"text/html", "<frameset><frame src=a><noframes>none</noframes></frameset>"},
+		"plain text":      {"text/plain", before + article},
+		"XHTML":           {"application/xhtml+xml", before + article + behind},
+		"another type":    {"application/pdf", before + article},
+		"nothing":         {"text/html", ""},
+		"a page of links": {"text/html", `<h1>Parts of the manual</h1>` + strings.Repeat(`<p><a href=/a>One part</a>, where it begins`, 40) + `<div class=footer>Copyright, all rights kept, by the authors of the manual, who may be asked, under the terms of the licence that comes with it.</div>`},
+		"only a menu":     {"text/html", `<ul><li><a href=/>Home</a><li><a href=/all>All</a></ul>`},
+		"deep":            {"text/html", before + strings.Repeat("<div>", 600) + article},
+		"large":           {"text/html", before + article + behind + "<!--" + strings.Repeat("x", mostBody) + "-->"},
+		"dear":            {"text/html", before + strings.Repeat("<div>", 400) + article + strings.Repeat("<p>more, and more", 10_000)},
+		"frames":          {"text/html", "<frameset><frame src=a><noframes>none</noframes></frameset>"},
 	} {
 		f := extract.Facts{Media: tt.media, Charset: "utf-8"}
 		got := string(AppendText(nil, f, []byte(tt.body), most))
@@ -148,6 +173,7 @@ func TestCalmed(t *testing.T) {
 		{"<strong\nclass=a>x</strong >", "<span\nclass=a>x</span >"},
 		{"<br><base><body><u/><ul><bdi></><//b>", "<br><base><body><span/><ul><bdi></><//b>"},
 		{"<<i>", "<<span>"},
+		{"<CODE class=a>x</code>", "<x-code class=a>x</x-code>"},
 		{strings.Repeat("<html>", mostRoots+1), strings.Repeat("<html>", mostRoots) + "<span>"},
 		{"</body><HTML lang=en>", "</body><HTML lang=en>"},
 	} {
