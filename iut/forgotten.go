@@ -105,9 +105,18 @@ func (f *Forgotten) HasOrigin(origin string) bool {
 	return f.hosts[record.Host(origin+"/")] || err == nil && f.hasFolder(key)
 }
 
+// hasFolder reports whether a folder of a key is kept out, itself included. The folder of a host
+// holds those of its ports and of longer names as well, as www.example.org does
+// www.example.org:8080 and www.example.org.au: they are not meant.
 func (f *Forgotten) hasFolder(key []byte) bool {
 	for i, c := range key {
-		if c == 0 && f.prefixes[string(key[:i+1])] {
+		if c != 0 {
+			continue
+		}
+		if i+1 < len(key) && (key[i+1] == record.Label || key[i+1] == record.Port) {
+			continue
+		}
+		if f.prefixes[string(key[:i+1])] {
 			return true
 		}
 	}

@@ -41,13 +41,17 @@ func TestForgottenModel(t *testing.T) {
 		return tree
 	}
 	url := func() string {
-		return fmt.Sprintf("http://h%d.test/%d/%s%d", rng.IntN(9), rng.IntN(9), strings.Repeat("x", rng.IntN(60)), rng.IntN(4))
+		longer := []string{"", "", ":81", ".org"}[rng.IntN(4)] // in the folder of the host, but not below its prefix
+		return fmt.Sprintf("http://h%d.test%s/%d/%s%d", rng.IntN(9), longer, rng.IntN(9), strings.Repeat("x", rng.IntN(60)), rng.IntN(4))
 	}
 	draw := func() iut.ForgottenEntry {
 		switch text := url(); rng.IntN(40) {
 		case 0:
 			return iut.ForgottenEntry{Kind: iut.ForgottenHost, Text: record.Host(text)}
 		case 1:
+			if rng.IntN(4) == 0 {
+				return iut.ForgottenEntry{Kind: iut.ForgottenPrefix, Text: record.Origin(text) + "/"}
+			}
 			return iut.ForgottenEntry{Kind: iut.ForgottenPrefix, Text: text[:strings.LastIndexByte(text, '/')+1]}
 		default:
 			return iut.ForgottenEntry{Kind: iut.ForgottenURL, Text: text}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -142,7 +141,7 @@ func (c *command) retryCommand() *subcommand {
 					return err
 				}
 				w.index = index
-				if w.prefix, err = in.Folder(first(operands), "retry [-state S] [-reason R] [URL-PREFIX]"); err != nil {
+				if w.prefix, w.below, err = in.Below(first(operands), "retry [-state S] [-reason R] [URL-PREFIX]"); err != nil {
 					return err
 				}
 				urls, sitemaps, err := w.reopen(ctx)
@@ -159,13 +158,14 @@ func (c *command) retryCommand() *subcommand {
 type retry struct {
 	index         *storage.Index
 	prefix        []byte // of keys
+	below         func(url string) bool
 	state, reason string // "": see takes
 }
 
 // takes reports whether a URL is to be asked again: without a state or a reason one that failed.
 func (w *retry) takes(r *record.Record) bool {
 	switch {
-	case r.State == record.Stored, w.reason != "" && !hasReason(r.Reason, w.reason):
+	case r.State == record.Stored, !w.below(r.URL), w.reason != "" && !hasReason(r.Reason, w.reason):
 		return false
 	case w.state != "":
 		return r.State.String() == w.state
@@ -176,9 +176,8 @@ func (w *retry) takes(r *record.Record) bool {
 // takesSitemap is takes for sitemaps.
 func (w *retry) takesSitemap(s *record.Record) bool {
 	word, _, _ := strings.Cut(s.Reason, ":")
-	key, err := record.Key(s.URL)
 	return (s.State == record.Failed || w.reason != "") && !s.Absent() &&
-		err == nil && bytes.HasPrefix(key, w.prefix) && (w.reason == "" || hasReason(word, w.reason))
+		w.below(s.URL) && (w.reason == "" || hasReason(word, w.reason))
 }
 
 func (w *retry) reopen(ctx context.Context) (urls, sitemaps int, err error) {

@@ -114,6 +114,7 @@ func TestRetryPrefix(t *testing.T) {
 		{strings.TrimPrefix(server.URL, "http://"), "5 URLs "},
 		{"", "5 URLs "},
 		{"http://", "5 URLs "},
+		{"http://127.0.0.1/", "nothing "}, // the host without its port is another one
 	} {
 		must(t, dir, "-quiet", "-delay", "0", "-input", "seed.txt")
 		args := []string{"retry"}

@@ -105,7 +105,7 @@ func (m *marks) of(url string) (word *uint64, bit uint64) {
 // broken writes lines, as ReadBroken reads them: the links of the pages below a URL prefix to what
 // is broken, wherever that is.
 func (i *Inspector) broken(ctx context.Context, q Question, words int, w *bufio.Writer) error {
-	key, err := i.Folder(q.URL, usageBroken)
+	key, err := i.folder(q.URL, usageBroken)
 	if err != nil {
 		return err
 	}

@@ -172,9 +172,9 @@ func (i *Inspector) canonical(url, usage string) (string, error) {
 	return canonical, nil
 }
 
-// Folder returns the key of the folder that a URL prefix, as in a Question, names; nil: the whole
+// folder returns the key of the folder that a URL prefix, as in a Question, names; nil: the whole
 // tree. A prefix that is none is ErrUsage, with the usage of the subcommand.
-func (i *Inspector) Folder(prefix, usage string) ([]byte, error) {
+func (i *Inspector) folder(prefix, usage string) ([]byte, error) {
 	switch prefix {
 	case "":
 		return nil, nil

@@ -39,7 +39,7 @@ const (
 
 // list writes a Listing in JSON.
 func (i *Inspector) list(ctx context.Context, q Question, w *bufio.Writer) error {
-	key, err := i.Folder(q.URL, usageServe)
+	key, err := i.folder(q.URL, usageServe)
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (i *Inspector) list(ctx context.Context, q Question, w *bufio.Writer) error
 
 // isBelow reports whether a key is, or lies below, that of a URL prefix.
 func (i *Inspector) isBelow(key []byte, prefix string) (bool, error) {
-	folder, err := i.Folder(prefix, usageServe)
+	folder, err := i.folder(prefix, usageServe)
 	if err != nil || len(folder) == 0 {
 		return err == nil, err
 	}

@@ -52,7 +52,7 @@ func (i *Inspector) ls(ctx context.Context, q Question, w *bufio.Writer) error {
 	if err != nil {
 		return err
 	}
-	key, err := i.Folder(q.URL, usageLs)
+	key, err := i.folder(q.URL, usageLs)
 	if err != nil {
 		return err
 	}

@@ -29,6 +29,17 @@ func newBelow(key []byte) (b below, err error) {
 	return b, nil
 }
 
+// Below returns the key of the folder that a URL prefix names, see [Question], and what reports
+// whether a URL lies below it: not all do whose keys begin with that. A prefix that is none is
+// [ErrUsage], with the usage of the subcommand.
+func (i *Inspector) Below(prefix, usage string) (key []byte, has func(url string) bool, err error) {
+	if key, err = i.folder(prefix, usage); err != nil {
+		return nil, nil, err
+	}
+	b, err := newBelow(key)
+	return key, b.has, err
+}
+
 func (b *below) has(url string) bool {
 	switch {
 	case len(b.key) == 0:
@@ -48,7 +59,7 @@ type part struct {
 
 // newPart makes it of a question.
 func (i *Inspector) newPart(q *Question) (*part, error) {
-	key, err := i.Folder(q.URL, usageExport)
+	key, err := i.folder(q.URL, usageExport)
 	if err != nil {
 		return nil, err
 	}
