@@ -108,6 +108,11 @@ type mailbox struct {
 	e *engine
 }
 
+// Keep implements [cluster.Mailbox].
+func (m mailbox) Keep(kept []byte) error {
+	return iut.DiskError("cluster", m.e.store.index.Marks().SetCluster(kept))
+}
+
 // Put implements [cluster.Mailbox].
 func (m mailbox) Put(ctx context.Context, o record.Outcome, then func(refused bool)) error {
 	linker := m.e.rules.linker

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"slices"
 
 	"urltree/storage/record"
@@ -52,37 +53,73 @@ func (c conf) differs(own conf) string {
 	return ""
 }
 
-// An assign says which node asks the hosts of which partition. It is under the key "assign".
-type assign struct {
-	Epoch uint64   `json:"epoch"`
-	Nodes []string `json:"nodes"` // in the order of their names
-	Owner []int    `json:"owner"` // of each partition, an index of Nodes
+// An Assign says which node asks the hosts of which partition. It is under the key "assign". The
+// leader alone changes it, and each change has the next epoch. All nodes follow it.
+//
+// A life of a node begins when it takes its lease: when its process begins, and when a lease that
+// has lapsed is taken anew. A node asks nothing before the assignment names its life: then the
+// assignment is one from after the lapse, however late the node hears of it.
+type Assign struct {
+	Epoch uint64 `json:"epoch"` // from 1 on
+	Crawl string `json:"crawl"` // a name that no other crawl has
+	// Members are the nodes that have ever joined and have not left cleanly, whether they own
+	// something or not, each with its life that may ask.
+	Members map[string]string `json:"members"`
+	Owner   []string          `json:"owner"` // of each partition
+	From    []string          `json:"from"`  // of each partition, the node that has still to hand it over to the owner, or ""
+	Moved   []uint64          `json:"moved"` // of each partition, the epoch of its latest move
 }
 
-// newAssign divides partitions among nodes: none has more than one more than another.
-func newAssign(nodes []string, partitions int) assign {
-	a := assign{Epoch: 1, Nodes: slices.Sorted(slices.Values(nodes)), Owner: make([]int, partitions)}
+// newAssign divides partitions among nodes, by their lives: none has more than one more than
+// another.
+func newAssign(crawl string, lives map[string]string, partitions int) Assign {
+	a := Assign{
+		Epoch: 1, Crawl: crawl, Members: maps.Clone(lives),
+		Owner: make([]string, partitions), From: make([]string, partitions), Moved: make([]uint64, partitions),
+	}
+	nodes := slices.Sorted(maps.Keys(lives))
 	for p := range a.Owner {
-		a.Owner[p] = p % len(a.Nodes)
+		a.Owner[p] = nodes[p%len(nodes)]
 	}
 	return a
 }
 
+// clone returns a copy that shares nothing with a.
+func (a *Assign) clone() Assign {
+	c := *a
+	c.Members = maps.Clone(a.Members)
+	c.Owner, c.From, c.Moved = slices.Clone(a.Owner), slices.Clone(a.From), slices.Clone(a.Moved)
+	return c
+}
+
 // of returns the partitions of a node.
-func (a *assign) of(node string) (parts []int) {
-	for p, i := range a.Owner {
-		if a.Nodes[i] == node {
+func (a *Assign) of(node string) (parts []int) {
+	for p, owner := range a.Owner {
+		if owner == node {
 			parts = append(parts, p)
 		}
 	}
 	return parts
 }
 
-func (a *assign) valid(partitions int) error {
-	if a.Epoch == 0 || len(a.Owner) != partitions || slices.ContainsFunc(a.Owner, func(i int) bool { return i < 0 || i >= len(a.Nodes) }) {
+func (a *Assign) valid(partitions int) error {
+	if a.Epoch == 0 || len(a.Members) == 0 || len(a.Owner) != partitions || len(a.From) != partitions || len(a.Moved) != partitions {
 		return fmt.Errorf("assignment of epoch %d is not of %d partitions", a.Epoch, partitions)
 	}
 	return nil
+}
+
+// next returns the assignment that follows, for nodes that have these lives now; changed reports
+// whether it is another one.
+func (a *Assign) next(lives map[string]string) (next Assign, changed bool) {
+	next = a.clone()
+	next.Epoch++
+	for node := range a.Members {
+		if life, here := lives[node]; here {
+			next.Members[node] = life
+		}
+	}
+	return next, !maps.Equal(next.Members, a.Members)
 }
 
 // text is how values stand under their keys.
@@ -100,19 +137,13 @@ func AwayOf(keep []byte) (away func(host string) (part uint16, away bool), err e
 	if keep == nil {
 		return nil, nil
 	}
-	var n Node
-	if err := json.Unmarshal(keep, &n.kept); err != nil {
+	var k kept
+	if err := json.Unmarshal(keep, &k); err != nil {
 		return nil, fmt.Errorf("what the index keeps of its node: %w", err)
 	}
-	n.own = ownOf(&n.kept.Assign, n.kept.Name)
-	return n.Away, nil
-}
-
-// ownOf returns which partitions are those of a node.
-func ownOf(a *assign, node string) []bool {
-	own := make([]bool, Partitions)
-	for _, p := range a.of(node) {
-		own[p] = true
-	}
-	return own
+	own := k.own()
+	return func(host string) (uint16, bool) {
+		part := Partition(host, Partitions)
+		return part, !own[part]
+	}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -73,6 +74,12 @@ func (n *Node) reopen(ctx context.Context, work bool) error {
 // learn takes note of a key of the engine. That a crawl is finished counts for the processes that
 // were asked, whatever old states an engine comes back with.
 func (n *Node) learn(e Entry) {
+	if e.Key == assignKey {
+		if err := n.see(e); err != nil {
+			n.fail(err)
+		}
+		return
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if words := strings.Fields(string(e.Value)); e.Key == "state" && slices.Contains(words, n.opts.Boot) {
@@ -81,13 +88,20 @@ func (n *Node) learn(e Entry) {
 	}
 }
 
-// lead finds out whether the crawl is finished, while this node is the leader.
+// lead keeps the assignment as it should be, and finds out whether the crawl is finished, while
+// this node is the leader.
 func (n *Node) lead(ctx context.Context) error {
 	for pause(ctx, askAgain) {
 		if err := n.failure(); err != nil {
 			return err
 		}
-		if !n.leads() || !n.hasEnded() {
+		if !n.leads() {
+			continue
+		}
+		if err := n.arrange(ctx); err != nil && ctx.Err() == nil {
+			n.opts.Log.Debug("arrange", "err", err)
+		}
+		if !n.hasEnded() {
 			continue
 		}
 		if err := n.finish(ctx); err != nil && ctx.Err() == nil {
@@ -114,11 +128,12 @@ func (n *Node) finish(ctx context.Context) error {
 	if err != nil && !errors.Is(err, ErrNoKey) {
 		return err
 	}
+	a := n.assigned()
 	var waves [2][]State
 	for i := range waves {
-		for _, node := range n.kept.Assign.Nodes {
+		for _, node := range slices.Sorted(maps.Keys(a.Members)) {
 			s, ok := n.stateOf(ctx, node)
-			if !ok || !s.Idle || s.Epoch != n.kept.Assign.Epoch {
+			if !ok || !s.Idle || s.Epoch != a.Epoch {
 				return nil
 			}
 			waves[i] = append(waves[i], s)

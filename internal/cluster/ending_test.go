@@ -63,6 +63,13 @@ func (d *tinyNode) Len() int64 {
 	return int64(len(d.outbox))
 }
 
+func (d *tinyNode) Keep(kept []byte) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.kept = kept
+	return nil
+}
+
 func (d *tinyNode) Read(part uint16, after uint64, most int) (rows []record.Posted, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -50,6 +50,7 @@ func (n *Node) exchange(ctx context.Context) error {
 	group.Go(func() error { return n.send(ctx, again) })
 	group.Go(func() error { return n.receive(ctx, acks) })
 	group.Go(func() error { return n.lead(ctx) })
+	group.Go(func() error { return n.follow(ctx) })
 	group.Go(func() error { acks.run(ctx); return nil })
 	bus, name := n.opts.Bus, n.opts.Name
 	for _, listen := range []func() error{
@@ -94,7 +95,9 @@ func (n *Node) send(ctx context.Context, again <-chan struct{}) error {
 	tick := time.NewTicker(n.opts.Flush)
 	defer tick.Stop()
 	next := make([]uint64, Partitions) // of each partition, the last number that is in a batch
+	n.mu.Lock()
 	number := uint64(n.kept.Lives) << 32
+	n.mu.Unlock()
 	for {
 		all := false
 		select {
@@ -280,13 +283,14 @@ func (n *Node) confirmed(ctx context.Context, numbers []uint64) {
 
 // receive merges the batches of this node's partitions, as long as there is one life of it.
 func (n *Node) receive(ctx context.Context, acks *acks) error {
-	by := Subscriber{Node: n.opts.Name, Boot: n.opts.Boot, Epoch: n.kept.Assign.Epoch}
+	a := n.assigned()
+	by := Subscriber{Node: n.opts.Name, Boot: n.opts.Boot, Epoch: a.Epoch}
 	for ctx.Err() == nil {
 		// Whatever an earlier life of this node has subscribed to is over: its lease is ours.
 		err := n.opts.Bus.Fence(ctx, n.opts.Name, math.MaxUint64)
 		var sub Subscription
 		if err == nil {
-			sub, err = n.opts.Bus.Subscribe(ctx, by, n.kept.Assign.of(n.opts.Name))
+			sub, err = n.opts.Bus.Subscribe(ctx, by, a.of(n.opts.Name))
 		}
 		for err == nil {
 			var list []Delivery

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 )
@@ -15,11 +16,12 @@ func leaseOf(node string) string { return "node." + node }
 // was last renewed, whatever becomes of the process; the process counts it as gone before that, by
 // the time before the call that renewed it, on its own monotonic clock.
 type lease struct {
-	key, value string
+	key, who string // who of its value, which begins so, says which process has it
 
 	mu       sync.Mutex
-	revision uint64    // guarded by mu; 0: not held
-	renewed  time.Time // guarded by mu; before the call that did it last
+	value    string    // guarded by mu, as is all below
+	revision uint64    // 0: not held
+	renewed  time.Time // before the call that did it last
 }
 
 func (l *lease) fresh(within time.Duration) bool {
@@ -40,14 +42,28 @@ func (l *lease) held() uint64 {
 	return l.revision
 }
 
-// renew writes the key, as its holder or as the first. If another process has it, holder is its
-// value and the lease is not held.
+// become changes the value, from the next renewal on.
+func (l *lease) become(value string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.value = value
+}
+
+// entry returns the key as it is to be written next.
+func (l *lease) entry() Entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return Entry{Key: l.key, Value: []byte(l.value), Revision: l.revision}
+}
+
+// renew writes the key, as its holder or as the first. It returns the process that has it then, ""
+// if none has; if that is another one, the lease is not held.
 func (l *lease) renew(ctx context.Context, bus Bus) (holder string, err error) {
 	before := time.Now()
-	revision, err := bus.Put(ctx, Leases, Entry{Key: l.key, Value: []byte(l.value), Revision: l.held()})
+	revision, err := bus.Put(ctx, Leases, l.entry())
 	if err == nil {
 		l.set(revision, before)
-		return l.value, nil
+		return l.who, nil
 	}
 	if !errors.Is(err, ErrRevision) {
 		return "", err
@@ -59,15 +75,16 @@ func (l *lease) renew(ctx context.Context, bus Bus) (holder string, err error) {
 		return "", nil
 	case err != nil:
 		return "", err
-	case string(e.Value) == l.value:
+	case strings.HasPrefix(string(e.Value), l.who+"."):
 		// A write whose answer was lost. It renews nothing: the next one does.
 		l.mu.Lock()
 		l.revision = e.Revision
 		l.mu.Unlock()
-		return l.value, nil
+		return l.who, nil
 	}
 	l.set(0, time.Time{})
-	return string(e.Value), nil
+	holder, _, _ = strings.Cut(string(e.Value), ".")
+	return holder, nil
 }
 
 // release removes the key, if it is held.
@@ -81,8 +98,10 @@ func (l *lease) release(ctx context.Context, bus Bus) {
 // enter takes the lease of the node's name, and goes on renewing it. A lease that an earlier
 // process has left expires; if it is renewed meanwhile, that process is not gone.
 func (n *Node) enter(ctx context.Context) error {
-	n.lease.key, n.lease.value = leaseOf(n.opts.Name), n.opts.Boot
-	n.leader.key, n.leader.value = "leader", n.opts.Name+"/"+n.opts.Boot
+	n.lease.key, n.lease.who = leaseOf(n.opts.Name), n.opts.Boot
+	n.leader.key, n.leader.who = "leader", n.opts.Name+"/"+n.opts.Boot
+	n.leader.become(n.leader.who + ".")
+	n.lapse() // of a life that it has not had yet
 	var seen Entry
 	var since time.Time
 	err := n.persist(ctx, func() (done bool, err error) {
@@ -126,6 +145,9 @@ func (n *Node) renewLeases(ctx context.Context) {
 			n.fail(fmt.Errorf("%w: another process has become node %s", ErrOther, n.opts.Name))
 		}
 		_, _ = n.leader.renew(call, n.opts.Bus) // what is not renewed is not held
+		if err == nil && holder == "" {
+			n.lapse()
+		}
 		gone = gone || err == nil && holder == ""
 		gone = gone && !n.restore(call)
 		cancel()

@@ -1,15 +1,17 @@
 package cluster
 
 import (
-	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -37,6 +39,8 @@ type Mailbox interface {
 	Read(part uint16, after uint64, most int) ([]record.Posted, error)
 	// Len returns the number of rows of the outbox.
 	Len() int64
+	// Keep keeps what Join returned last in its present form.
+	Keep(kept []byte) error
 	// Put has an outcome committed with others, and calls then once that is durable. refused says that
 	// its links were not taken, see record.Outcome.Arrived. After an error then is not called.
 	Put(ctx context.Context, o record.Outcome, then func(refused bool)) error
@@ -54,15 +58,20 @@ var ErrOther = errors.New("cannot join the crawl")
 type Node struct {
 	opts Options
 	own  []bool // by partition: whether it is of this node; set by Join
-	kept kept   // set by Join
 
 	stopRenewing context.CancelFunc
 	renewing     errgroup.Group
 	lease        lease // of the name of the node
 	leader       lease // of the key "leader", held by one node
 
+	named atomic.Bool // the assignment names the present life of the node
+
 	mu       sync.Mutex
 	lost     error         // guarded by mu, as is all below; the lease went to another process
+	kept     kept          // in the index as well, from Join on
+	life     int           // number of the present life in this process
+	seen     Assign        // as the engine had it last; Epoch 0: it had none
+	revision uint64        // of seen
 	idle     bool          // a call of Idle waits
 	woken    bool          // rows have become eligible since Idle returned last
 	counter  uint64        // goes up with all that may change what the node has to do
@@ -72,14 +81,6 @@ type Node struct {
 	sent     map[uint64]*sending
 	flying   int64 // rows of these
 	taking   int   // batches that have arrived and are not durable
-}
-
-// kept is what a node keeps in its index: with it the engine may lose all it has.
-type kept struct {
-	Name   string `json:"name"`
-	Lives  uint32 `json:"lives"` // how often it has joined: batches are numbered anew in each
-	Conf   conf   `json:"conf"`
-	Assign assign `json:"assign"`
 }
 
 // New returns a node that has not joined.
@@ -120,12 +121,11 @@ func (n *Node) Join(ctx context.Context, before []byte) (keep []byte, err error)
 	if err := n.await(ctx); err != nil {
 		return nil, err
 	}
-	if len(n.kept.Assign.of(n.opts.Name)) == 0 {
-		return nil, fmt.Errorf("%w: its hosts are divided among %s: a node that comes later gets none", ErrOther, strings.Join(n.kept.Assign.Nodes, ", "))
-	}
-	n.own = ownOf(&n.kept.Assign, n.opts.Name)
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.kept.Name, n.kept.Conf = n.opts.Name, own
 	n.kept.Lives++
+	n.own = n.kept.own()
 	return text(n.kept), nil
 }
 
@@ -151,37 +151,42 @@ func (n *Node) agree(ctx context.Context, own conf) error {
 	})
 }
 
-// await waits until hosts are divided, which the leader does once there are enough nodes.
+// await waits until hosts are divided, which the leader does once there are enough nodes, and until
+// that names the life of this node.
 func (n *Node) await(ctx context.Context) error {
 	told := false
 	return n.persist(ctx, func() (done bool, err error) {
-		e, err := n.opts.Bus.Get(ctx, Control, "assign")
+		switch err := n.look(ctx); {
+		case errors.Is(err, ErrOther):
+			return true, err
+		case err != nil:
+			return false, err
+		}
+		if n.isBehind() {
+			return false, n.bringBack(ctx)
+		}
+		if named, err := n.adopt(); named || err != nil {
+			return true, err
+		}
+		a := n.assigned()
+		if _, member := a.Members[n.opts.Name]; a.Epoch > 0 && !member {
+			return true, fmt.Errorf("%w: its hosts are divided among %s: a node that comes later gets none", ErrOther, strings.Join(slices.Sorted(maps.Keys(a.Members)), ", "))
+		}
 		switch {
-		case err == nil:
-			var a assign
-			if err := json.Unmarshal(e.Value, &a); err != nil {
-				return true, fmt.Errorf("%w: its assignment: %w", ErrOther, err)
-			}
-			if err := a.valid(Partitions); err != nil {
-				return true, fmt.Errorf("%w: %w", ErrOther, err)
-			}
-			if old := n.kept.Assign; old.Epoch > 0 && !bytes.Equal(text(old), text(a)) {
-				return true, fmt.Errorf("%w: its hosts were divided anew, among %s", ErrOther, strings.Join(a.Nodes, ", "))
-			}
-			n.kept.Assign = a
-			return true, nil
-		case !errors.Is(err, ErrNoKey):
-			return false, err
-		case n.kept.Assign.Epoch > 0: // the engine has lost it
-			_, err = n.opts.Bus.Put(ctx, Control, Entry{Key: "assign", Value: text(n.kept.Assign)})
-			return false, err
 		case !n.leads():
 			return false, nil
+		case a.Epoch > 0:
+			return false, n.arrange(ctx)
 		}
-		nodes, err := n.present(ctx)
+		here, err := tenures(ctx, n.opts.Bus)
 		if err != nil {
 			return false, err
 		}
+		lives := map[string]string{n.opts.Name: ""}
+		for node, t := range here {
+			lives[node] = t.life
+		}
+		nodes := slices.Sorted(maps.Keys(lives))
 		if len(nodes) < n.opts.Nodes {
 			if !told {
 				told = true
@@ -194,7 +199,7 @@ func (n *Node) await(ctx context.Context) error {
 				return false, nil // it will bring back what the engine has lost
 			}
 		}
-		_, err = n.opts.Bus.Put(ctx, Control, Entry{Key: "assign", Value: text(newAssign(nodes, Partitions))})
+		_, err = n.opts.Bus.Put(ctx, Control, Entry{Key: assignKey, Value: text(newAssign(rand.Text(), lives, Partitions))})
 		return false, err
 	})
 }
@@ -203,15 +208,16 @@ func (n *Node) await(ctx context.Context) error {
 // waits for it. It reports whether it is there, which is false as long as Exchange has not begun.
 func (n *Node) restore(ctx context.Context) bool {
 	n.mu.Lock()
-	begun := n.mail != nil
+	begun, conf := n.mail != nil, n.kept.Conf
 	n.mu.Unlock()
 	if !begun {
 		return false
 	}
-	for key, v := range map[string]any{"conf": n.kept.Conf, "assign": n.kept.Assign} {
-		if _, err := n.opts.Bus.Put(ctx, Control, Entry{Key: key, Value: text(v)}); err != nil && !errors.Is(err, ErrRevision) {
-			return false
-		}
+	if _, err := n.opts.Bus.Put(ctx, Control, Entry{Key: "conf", Value: text(conf)}); err != nil && !errors.Is(err, ErrRevision) {
+		return false
+	}
+	if err := n.look(ctx); err != nil || n.isBehind() && n.bringBack(ctx) != nil {
+		return false
 	}
 	return true
 }
@@ -272,7 +278,7 @@ func (n *Node) Away(host string) (part uint16, away bool) {
 }
 
 // MayAsk reports whether a request may begin now.
-func (n *Node) MayAsk() bool { return n.lease.fresh(n.opts.TTL * 2 / 3) }
+func (n *Node) MayAsk() bool { return n.named.Load() && n.lease.fresh(n.opts.TTL*2/3) }
 
 // Committed takes note of a transaction, before what has become durable by it can be confirmed to
 // anybody: fresh says that rows have become eligible.

@@ -16,6 +16,7 @@ import (
 // An empty mailbox has nothing for others and gets nothing.
 type empty struct{}
 
+func (empty) Keep([]byte) error                                              { return nil }
 func (empty) Len() int64                                                     { return 0 }
 func (empty) Read(uint16, uint64, int) ([]record.Posted, error)              { return nil, nil }
 func (empty) Put(_ context.Context, _ record.Outcome, then func(bool)) error { then(false); return nil }
