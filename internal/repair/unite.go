@@ -233,6 +233,8 @@ func (u *uniting) run(ctx context.Context) (err error) {
 	return u.tree.Unite(u.options.format.Links, kept)
 }
 
+var errStopped = errors.New("stopped")
+
 // forgotten takes over what any of the trees keeps out, before anything of it comes into this one.
 func (u *uniting) forgotten(ctx context.Context) error {
 	for _, p := range u.parts {

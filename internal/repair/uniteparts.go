@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"urltree/internal/edges"
+	"urltree/internal/groups"
 	"urltree/internal/spool"
 	"urltree/iut"
 	"urltree/storage"
@@ -21,20 +22,20 @@ import (
 
 // fill calls fn for each key that one of the parts has, in transactions of bounded size, with its
 // entries. What fn has written to the tree is durable before its transaction.
-func fill[T any](ctx context.Context, u *uniting, of func(p *part) walk[T], fn func(f *storage.Filler, list []item[T]) error) error {
-	var walks []walk[T]
+func fill[T any](ctx context.Context, u *uniting, of func(p *part) groups.Walk[T], fn func(f *storage.Filler, list []groups.Item[T]) error) error {
+	var walks []groups.Walk[T]
 	for _, p := range u.parts {
 		walks = append(walks, of(p))
 	}
-	g, err := groupsOf(walks)
+	g, err := groups.Of(walks)
 	if err != nil {
 		return err
 	}
-	defer g.close()
+	defer g.Close()
 	for more := true; more; {
 		err := u.index.Fill(func(f *storage.Filler) error {
 			for n := 0; n < u.most && u.bytes < uniteBytes; n++ {
-				list, err := g.next()
+				list, err := g.Next()
 				if err = cmp.Or(err, context.Cause(ctx)); err != nil {
 					return err
 				}
@@ -74,8 +75,8 @@ func (u *uniting) durable(f *storage.Filler) error {
 }
 
 // entries returns a walk through a bucket, with copies: a transaction has them until its end.
-func entries(ctx context.Context, bucket []byte) func(p *part) walk[[]byte] {
-	return func(p *part) walk[[]byte] {
+func entries(ctx context.Context, bucket []byte) func(p *part) groups.Walk[[]byte] {
+	return func(p *part) groups.Walk[[]byte] {
 		return func(each func(key, value []byte) error) error {
 			return p.index.Entries(ctx, bucket, func(key, value []byte) error {
 				return each(bytes.Clone(key), bytes.Clone(value))
@@ -86,7 +87,7 @@ func entries(ctx context.Context, bucket []byte) func(p *part) walk[[]byte] {
 
 // records joins the records, in the order of keys, and copies the page of each that is stored.
 func (u *uniting) records(ctx context.Context) error {
-	of := func(p *part) walk[record.Record] {
+	of := func(p *part) groups.Walk[record.Record] {
 		return func(each func(key []byte, r record.Record) error) error {
 			return p.index.Records(ctx, nil, func(r record.Record, err error) error {
 				key, kerr := record.Key(r.URL)
@@ -103,18 +104,18 @@ func (u *uniting) records(ctx context.Context) error {
 }
 
 // record takes a URL into the tree.
-func (u *uniting) record(f *storage.Filler, list []item[record.Record]) error {
+func (u *uniting) record(f *storage.Filler, list []groups.Item[record.Record]) error {
 	u.done += int64(len(list))
 	u.tell("uniting URLs", u.done, u.total)
-	if gone, err := u.tree.Forgotten().Has(list[0].value.URL); gone || err != nil {
+	if gone, err := u.tree.Forgotten().Has(list[0].Value.URL); gone || err != nil {
 		return err
 	}
 	if err := u.compare(list); err != nil {
 		return err
 	}
-	key, seed := list[0].key, false
+	key, seed := list[0].Key, false
 	for _, it := range list {
-		seed = seed || it.value.Source == record.Seed
+		seed = seed || it.Value.Source == record.Seed
 	}
 	r, from, err := u.settle(list)
 	if err != nil {
@@ -132,14 +133,14 @@ func (u *uniting) record(f *storage.Filler, list []item[record.Record]) error {
 	if seed && r.Source != record.Seed {
 		err = f.Put(record.BucketScope, []byte(r.URL), record.Seal(nil, []byte(r.URL)))
 	}
-	if limit := u.options.format.Links.MaxDepth; err == nil && limit >= 0 && from != nil && r.Depth < from.value.Depth {
+	if limit := u.options.format.Links.MaxDepth; err == nil && limit >= 0 && from != nil && r.Depth < from.Value.Depth {
 		err = f.Put(record.BucketShorter, key, record.Seal(nil, key))
 	}
 	if err != nil || r.State != record.Stored {
 		return err
 	}
 	u.report.Pages++
-	meta, err := u.parts[from.part].index.Meta(r.URL)
+	meta, err := u.parts[from.Part].index.Meta(r.URL)
 	if err != nil || meta == nil {
 		return err
 	}
@@ -148,11 +149,11 @@ func (u *uniting) record(f *storage.Filler, list []item[record.Record]) error {
 
 // settle joins the records of a URL, and brings the page or the redirect that counts into the tree.
 // from is the record that it is of; nil: none is. A page that is not whole does not count.
-func (u *uniting) settle(list []item[record.Record]) (r record.Record, from *item[record.Record], err error) {
+func (u *uniting) settle(list []groups.Item[record.Record]) (r record.Record, from *groups.Item[record.Record], err error) {
 	for {
-		r = placeless(list[0].value)
+		r = placeless(list[0].Value)
 		for _, it := range list[1:] {
-			r = record.Join(r, placeless(it.value))
+			r = record.Join(r, placeless(it.Value))
 		}
 		if r.State != record.Stored && r.State != record.Redirected {
 			return r, nil, nil
@@ -160,7 +161,7 @@ func (u *uniting) settle(list []item[record.Record]) (r record.Record, from *ite
 		if from, err = u.best(list, &r); err != nil {
 			return r, nil, err
 		}
-		at, p := iut.FactsOf(&from.value), u.parts[from.part]
+		at, p := iut.FactsOf(&from.Value), u.parts[from.Part]
 		if r.State == record.Redirected {
 			r.Extent, err = u.tree.CopyAnswer(p.tree, at, r.Via)
 			return r, from, err
@@ -175,7 +176,7 @@ func (u *uniting) settle(list []item[record.Record]) (r record.Record, from *ite
 		}
 		u.log.Warn("a stored page is not whole", "url", r.URL, "tree", p.root, "err", err)
 		u.report.Damaged++
-		lost := &from.value
+		lost := &from.Value
 		generation := lost.Generation // that of another tree may be whole
 		lost.Reopen(0)
 		lost.Generation = generation
@@ -190,10 +191,10 @@ func placeless(r record.Record) record.Record {
 
 // best returns the item that a joined record is of. Of several it is the one that has the most of
 // the answer, whatever the order of the trees.
-func (u *uniting) best(list []item[record.Record], joined *record.Record) (*item[record.Record], error) {
-	var same []*item[record.Record]
+func (u *uniting) best(list []groups.Item[record.Record], joined *record.Record) (*groups.Item[record.Record], error) {
+	var same []*groups.Item[record.Record]
 	for i := range list {
-		r := placeless(list[i].value)
+		r := placeless(list[i].Value)
 		r.Depth, r.Rank, r.Seq = joined.Depth, joined.Rank, joined.Seq
 		if r == *joined {
 			same = append(same, &list[i])
@@ -202,24 +203,24 @@ func (u *uniting) best(list []item[record.Record], joined *record.Record) (*item
 	if len(same) == 1 {
 		return same[0], nil
 	}
-	sums := map[*item[record.Record]]string{}
+	sums := map[*groups.Item[record.Record]]string{}
 	for _, it := range same {
-		sum, err := u.parts[it.part].tree.SumOf(iut.FactsOf(&it.value))
+		sum, err := u.parts[it.Part].tree.SumOf(iut.FactsOf(&it.Value))
 		if errors.Is(err, iut.ErrDisk) {
 			return nil, err
 		}
 		sums[it] = sum
 	}
-	return slices.MaxFunc(same, func(a, b *item[record.Record]) int {
-		return cmp.Or(cmp.Compare(a.value.Extent.Length, b.value.Extent.Length), cmp.Compare(sums[a], sums[b]))
+	return slices.MaxFunc(same, func(a, b *groups.Item[record.Record]) int {
+		return cmp.Or(cmp.Compare(a.Value.Extent.Length, b.Value.Extent.Length), cmp.Compare(sums[a], sums[b]))
 	}), nil
 }
 
 // compare writes the outcomes of a URL if they differ, but for those that were opened again since.
-func (u *uniting) compare(list []item[record.Record]) error {
+func (u *uniting) compare(list []groups.Item[record.Record]) error {
 	newest := uint32(0)
 	for _, it := range list {
-		newest = max(newest, it.value.Generation)
+		newest = max(newest, it.Value.Generation)
 	}
 	type outcome struct {
 		state  record.State
@@ -228,10 +229,10 @@ func (u *uniting) compare(list []item[record.Record]) error {
 		digest [32]byte
 	}
 	of := func(r *record.Record) outcome { return outcome{r.State, r.Reason, r.Status, r.Digest} }
-	ended := slices.DeleteFunc(slices.Clone(list), func(it item[record.Record]) bool {
-		return it.value.State == record.Pending || it.value.Generation < newest
+	ended := slices.DeleteFunc(slices.Clone(list), func(it groups.Item[record.Record]) bool {
+		return it.Value.State == record.Pending || it.Value.Generation < newest
 	})
-	if !slices.ContainsFunc(ended, func(it item[record.Record]) bool { return of(&it.value) != of(&ended[0].value) }) {
+	if !slices.ContainsFunc(ended, func(it groups.Item[record.Record]) bool { return of(&it.Value) != of(&ended[0].Value) }) {
 		return nil
 	}
 	u.report.Conflicts++
@@ -239,12 +240,12 @@ func (u *uniting) compare(list []item[record.Record]) error {
 		return nil
 	}
 	for _, it := range ended {
-		r := &it.value
+		r := &it.Value
 		digest := "-"
 		if r.State == record.Stored {
 			digest = hex.EncodeToString(r.Digest[:])
 		}
-		_, err := fmt.Fprintf(u.o.Conflicts, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", r.URL, u.parts[it.part].root, r.State, cmp.Or(r.Reason, "-"), r.Status,
+		_, err := fmt.Fprintf(u.o.Conflicts, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", r.URL, u.parts[it.Part].root, r.State, cmp.Or(r.Reason, "-"), r.Status,
 			time.Unix(r.Time, 0).UTC().Format(time.RFC3339), digest)
 		if err != nil {
 			return err
@@ -258,7 +259,7 @@ func (u *uniting) besides(ctx context.Context) error {
 	u.tell("uniting hosts, sitemaps and seeds", 0, 0)
 	for _, b := range []struct {
 		bucket []byte
-		join   func(f *storage.Filler, list []item[[]byte]) error
+		join   func(f *storage.Filler, list []groups.Item[[]byte]) error
 	}{
 		{record.BucketHost, u.host},
 		{record.BucketRobots, u.robots},
@@ -276,11 +277,11 @@ func (u *uniting) besides(ctx context.Context) error {
 }
 
 // join decodes the entries of a key and joins them.
-func join[T any](u *uniting, list []item[[]byte], decode func(key, value []byte) (T, error), with func(a, b T) T) (all T, err error) {
+func join[T any](u *uniting, list []groups.Item[[]byte], decode func(key, value []byte) (T, error), with func(a, b T) T) (all T, err error) {
 	for i, it := range list {
-		v, err := decode(it.key, it.value)
+		v, err := decode(it.Key, it.Value)
 		if err != nil {
-			u.report.At = u.parts[it.part].root
+			u.report.At = u.parts[it.Part].root
 			return all, err
 		}
 		if all = v; i > 0 {
@@ -290,7 +291,7 @@ func join[T any](u *uniting, list []item[[]byte], decode func(key, value []byte)
 	return all, nil
 }
 
-func (u *uniting) host(f *storage.Filler, list []item[[]byte]) error {
+func (u *uniting) host(f *storage.Filler, list []groups.Item[[]byte]) error {
 	times, err := join(u, list, func(key, value []byte) (record.HostTimes, error) {
 		h, err := record.DecodeHost(string(key), value)
 		h.Seq = 0 // of a run
@@ -303,15 +304,15 @@ func (u *uniting) host(f *storage.Filler, list []item[[]byte]) error {
 	return err
 }
 
-func (u *uniting) robots(f *storage.Filler, list []item[[]byte]) error {
+func (u *uniting) robots(f *storage.Filler, list []groups.Item[[]byte]) error {
 	r, err := join(u, list, func(key, value []byte) (record.Robots, error) { return record.DecodeRobots(string(key), value) }, record.JoinRobots)
 	if err != nil {
 		return err
 	}
-	return f.Put(record.BucketRobots, list[0].key, r.Append(nil))
+	return f.Put(record.BucketRobots, list[0].Key, r.Append(nil))
 }
 
-func (u *uniting) sitemap(f *storage.Filler, list []item[[]byte]) error {
+func (u *uniting) sitemap(f *storage.Filler, list []groups.Item[[]byte]) error {
 	r, err := join(u, list, record.DecodeSitemap, record.Join)
 	if err == nil {
 		f.Sitemap(r)
@@ -319,7 +320,7 @@ func (u *uniting) sitemap(f *storage.Filler, list []item[[]byte]) error {
 	return err
 }
 
-func (u *uniting) outside(f *storage.Filler, list []item[[]byte]) error {
+func (u *uniting) outside(f *storage.Filler, list []groups.Item[[]byte]) error {
 	r, err := join(u, list, record.DecodeOutside, record.Join)
 	if err != nil {
 		return err
@@ -329,26 +330,26 @@ func (u *uniting) outside(f *storage.Filler, list []item[[]byte]) error {
 }
 
 // shorter has links looked at again that one of the trees would: those of what has its outcome.
-func (u *uniting) shorter(f *storage.Filler, list []item[[]byte]) error {
-	key := list[0].key
+func (u *uniting) shorter(f *storage.Filler, list []groups.Item[[]byte]) error {
+	key := list[0].Key
 	if state, _, err := record.Peek(key, f.Get(record.BucketURL, key)); err != nil || state == record.Pending {
 		return nil
 	}
-	return f.Put(record.BucketShorter, key, list[0].value)
+	return f.Put(record.BucketShorter, key, list[0].Value)
 }
 
-func (u *uniting) scope(f *storage.Filler, list []item[[]byte]) error {
-	return f.Put(record.BucketScope, list[0].key, list[0].value)
+func (u *uniting) scope(f *storage.Filler, list []groups.Item[[]byte]) error {
+	return f.Put(record.BucketScope, list[0].Key, list[0].Value)
 }
 
 // seed keeps what is asked of seeds. An area that only some of the trees have admits links that the
 // pages of the others have, and that got no record there.
-func (u *uniting) seed(f *storage.Filler, list []item[[]byte]) error {
+func (u *uniting) seed(f *storage.Filler, list []groups.Item[[]byte]) error {
 	if !u.seeds {
 		return nil
 	}
-	u.relink = u.relink || list[0].key[0] == 'a' && len(list) < len(u.parts)
-	return f.Put(record.BucketSeed, list[0].key, list[0].value)
+	u.relink = u.relink || list[0].Key[0] == 'a' && len(list) < len(u.parts)
+	return f.Put(record.BucketSeed, list[0].Key, list[0].Value)
 }
 
 // seedList writes the seeds of all, sorted. If all of them are in the indexes, so they are here.

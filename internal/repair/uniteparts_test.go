@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"urltree/internal/groups"
 	"urltree/internal/testsite"
 	"urltree/iut"
 	"urltree/storage"
@@ -75,7 +76,7 @@ func TestUniteHoldsFew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	of := func(*part) walk[int] {
+	of := func(*part) groups.Walk[int] {
 		return func(each func(key []byte, value int) error) error {
 			for i := range n {
 				read++
@@ -87,7 +88,7 @@ func TestUniteHoldsFew(t *testing.T) {
 		}
 	}
 	done := 0
-	err = fill(t.Context(), u, of, func(_ *storage.Filler, list []item[int]) error {
+	err = fill(t.Context(), u, of, func(_ *storage.Filler, list []groups.Item[int]) error {
 		switch tx, err := s.Index.Transaction(); {
 		case err != nil:
 			return err
