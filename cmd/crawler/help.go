@@ -123,9 +123,14 @@ func retryReasons() (words []string) {
 	return words
 }
 
+const prefixHelp = "A URL-PREFIX is http:// or https://, a host with its port, or a path, with or without a slash at its end: that URL and all below it as below a folder, not all that begins with the same letters."
+
 // page is what a subcommand prints with -h.
 func (s *subcommand) page() page {
 	p := page{name: "crawler " + s.name, summary: s.usage, about: s.about, usage: []string{"crawler " + s.call()}}
+	if s.operand == "[URL-PREFIX]" {
+		p.about += " " + prefixHelp
+	}
 	if len(s.flags) > 0 {
 		flags := part{title: "Flags", column: helpNames}
 		for _, o := range s.flags {

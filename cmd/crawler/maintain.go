@@ -141,10 +141,14 @@ func (c *command) retryCommand() *subcommand {
 					return err
 				}
 				w.index = index
-				if w.prefix, w.below, err = in.Below(first(operands), "retry [-state S] [-reason R] [URL-PREFIX]"); err != nil {
+				prefix, usage := first(operands), "retry [-state S] [-reason R] [URL-PREFIX]"
+				if w.prefix, w.below, err = in.Below(prefix, usage); err != nil {
 					return err
 				}
 				urls, sitemaps, err := w.reopen(ctx)
+				if err == nil && urls+sitemaps == 0 { // a sitemap has no record
+					err = in.ThereIs(ctx, prefix, usage)
+				}
 				if err != nil {
 					return err
 				}

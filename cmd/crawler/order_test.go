@@ -114,7 +114,6 @@ func TestRetryPrefix(t *testing.T) {
 		{strings.TrimPrefix(server.URL, "http://"), "5 URLs "},
 		{"", "5 URLs "},
 		{"http://", "5 URLs "},
-		{"http://127.0.0.1/", "nothing "}, // the host without its port is another one
 	} {
 		must(t, dir, "-quiet", "-delay", "0", "-input", "seed.txt")
 		args := []string{"retry"}
@@ -125,5 +124,6 @@ func TestRetryPrefix(t *testing.T) {
 			t.Errorf("retry %s: %s, want %s", tt.prefix, out, tt.want)
 		}
 	}
+	requireExit(t, "the host without its port is another one", exitOther, "retry", "-tree", dir+"/iut", "http://127.0.0.1/")
 	requireExit(t, "no URL", exitUsage, "retry", "-tree", dir+"/iut", "mailto:a@b.example")
 }

@@ -113,6 +113,9 @@ func (i *Inspector) broken(ctx context.Context, q Question, words int, w *bufio.
 	if err != nil {
 		return err
 	}
+	if err := i.thereIs(ctx, &in); err != nil {
+		return err
+	}
 	kept, stored, err := i.Index.Marks().Edges()
 	if err != nil {
 		return err

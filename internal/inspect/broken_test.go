@@ -62,6 +62,7 @@ func brokenTree(t *testing.T) *Inspector {
 		named("http://a.org/chain", home, ""), named("http://a.org/chain2", home, "http://a.org/chain"),
 		named("http://a.org/end", home, "http://a.org/chain2"), named("http://a.org/good", home, ""),
 		named("http://a.org/round", home, ""), named("http://a.org/out", home, ""),
+		named("http://a.org/sub/page", home, ""),
 	}})
 	outcome := func(url string, state record.State, reason string, status uint16, to string) {
 		t.Helper()
@@ -75,6 +76,7 @@ func brokenTree(t *testing.T) *Inspector {
 	outcome("http://a.org/seed", record.Failed, "http-5xx", 500, "")
 	outcome("http://a.org/gone", record.Failed, "http-4xx", 410, "")
 	outcome("http://a.org/refused", record.Refused, "robots", 0, "")
+	outcome("http://a.org/sub/page", record.Refused, "noindex", 200, "")
 	outcome("http://a.org/ours", record.Failed, "panic", 200, "")
 	held("http://a.org/held", "depth")
 	held("http://a.org/far", "host given up")

@@ -30,7 +30,7 @@ func (i *Inspector) export(ctx context.Context, q Question, w *bufio.Writer) err
 	if err := withTexts(&q); err != nil {
 		return err
 	}
-	in, err := i.newPart(&q)
+	in, err := i.newPart(ctx, &q)
 	if err != nil {
 		return err
 	}

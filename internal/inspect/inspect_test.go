@@ -298,7 +298,9 @@ func TestErrors(t *testing.T) {
 		{"export -columns ,", ErrUsage},
 		{"export -format xml", ErrUsage},
 		{"export -columns title,URL", nil},
-		{"export https://example.com/", nil},
+		{"export https://example.com/", ErrNotFound},
+		{"export https://example.org/nothing", ErrNotFound},
+		{"export -state refused https://example.org/docs/", nil},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
 			out, err := answer(i, strings.Fields(tt.args)...)

@@ -56,6 +56,13 @@ func (i *Inspector) ls(ctx context.Context, q Question, w *bufio.Writer) error {
 	if err != nil {
 		return err
 	}
+	in, err := newBelow(key)
+	if err != nil {
+		return err
+	}
+	if err := i.thereIs(ctx, &in); err != nil {
+		return err
+	}
 	if err := i.Index.Settle(ctx); err != nil {
 		return err
 	}
@@ -115,9 +122,6 @@ func (l *lister) top(key []byte) (node, error) {
 		} else if !errors.Is(err, storage.ErrNotFound) {
 			return node{}, err
 		}
-	}
-	if child.Record == nil && below.Records() == 0 {
-		return node{}, fmt.Errorf("%w: nothing at or below %s", ErrNotFound, url)
 	}
 	switch lastKind(key) {
 	case record.Label:

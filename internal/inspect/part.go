@@ -51,6 +51,47 @@ func (b *below) has(url string) bool {
 	return err == nil && bytes.HasPrefix(key, b.key)
 }
 
+// ThereIs returns ErrNotFound if no record is at or below a URL prefix.
+func (i *Inspector) ThereIs(ctx context.Context, prefix, usage string) error {
+	key, err := i.folder(prefix, usage)
+	if err != nil {
+		return err
+	}
+	b, err := newBelow(key)
+	if err != nil {
+		return err
+	}
+	return i.thereIs(ctx, &b)
+}
+
+// thereIs returns ErrNotFound if no record is at or below a folder: a URL prefix that was mistyped
+// must not pass for one whose pages are all well.
+func (i *Inspector) thereIs(ctx context.Context, b *below) error {
+	if len(b.key) == 0 {
+		return nil
+	}
+	found := errors.New("found")
+	err := i.Index.Records(ctx, b.key, func(r record.Record, damage error) error {
+		if damage != nil || b.has(r.URL) {
+			return found
+		}
+		return nil
+	})
+	switch {
+	case err == found:
+		return nil
+	case err != nil:
+		return err
+	case lastKind(b.key) == 0:
+		return fmt.Errorf("%w: nothing at or below %s://", ErrNotFound, b.key[:len(b.key)-1])
+	}
+	url, err := record.URL(b.key)
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: nothing at or below %s", ErrNotFound, url)
+}
+
 // A part says which records an export has.
 type part struct {
 	below
@@ -58,7 +99,7 @@ type part struct {
 }
 
 // newPart makes it of a question.
-func (i *Inspector) newPart(q *Question) (*part, error) {
+func (i *Inspector) newPart(ctx context.Context, q *Question) (*part, error) {
 	key, err := i.folder(q.URL, usageExport)
 	if err != nil {
 		return nil, err
@@ -71,8 +112,13 @@ func (i *Inspector) newPart(q *Question) (*part, error) {
 	case q.Until != 0 && q.Until <= q.Since:
 		return nil, fmt.Errorf("-to is not after -from; %w: crawler %s", ErrUsage, usageExport)
 	}
-	p.below, err = newBelow(key)
-	return p, err
+	if p.below, err = newBelow(key); err != nil {
+		return nil, err
+	}
+	if q.What == "mirror" {
+		return p, nil // the files of pages that are gone are to be removed
+	}
+	return p, i.thereIs(ctx, &p.below)
 }
 
 // isTimed reports whether it goes by when URLs were answered.
