@@ -3,16 +3,13 @@ package main
 import (
 	"bufio"
 	"fmt"
-	"io"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
-
-	"urltree/internal/testseed"
 )
 
 // builtEngine builds nats-server of the module whose package the embedded engine is, once.
@@ -32,21 +29,36 @@ type serverProcess struct {
 	address     string
 	conf, store string
 	cmd         *exec.Cmd
+	log         chan string // lines
 }
 
 func newServerProcess(t *testing.T, address string) *serverProcess {
 	dir := t.TempDir()
 	s := &serverProcess{t: t, address: address, conf: filepath.Join(dir, "conf"), store: filepath.Join(dir, "store")}
-	text := fmt.Sprintf("listen: %q\njetstream { store_dir: %q, sync_interval: always }\n", address, s.store)
-	if err := os.WriteFile(s.conf, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	s.write("")
 	t.Cleanup(func() {
 		if s.cmd != nil {
 			s.kill()
 		}
 	})
 	return s
+}
+
+// write writes its configuration.
+func (s *serverProcess) write(more string) {
+	s.t.Helper()
+	text := fmt.Sprintf("listen: %q\njetstream { store_dir: %q, sync_interval: always }\n", s.address, s.store)
+	if err := os.WriteFile(s.conf, []byte(text+more), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// configure has the server that runs go on with more in its configuration.
+func (s *serverProcess) configure(more string) {
+	s.t.Helper()
+	s.write(more)
+	_ = s.cmd.Process.Signal(syscall.SIGHUP)
+	s.says("Reloaded server configuration")
 }
 
 // start returns when the server can be used.
@@ -64,13 +76,30 @@ func (s *serverProcess) start() {
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	for lines := bufio.NewScanner(log); lines.Scan(); {
-		if strings.Contains(lines.Text(), "Server is ready") {
-			go func() { _, _ = io.Copy(io.Discard, log) }() // ends with the process
+	lines := make(chan string, 1000) // more are dropped
+	s.log = lines
+	go func() { // ends with the process
+		defer close(lines)
+		for all := bufio.NewScanner(log); all.Scan(); {
+			select {
+			case lines <- all.Text():
+			default:
+			}
+		}
+	}()
+	s.says("Server is ready")
+}
+
+// says waits for a line of the server's log.
+func (s *serverProcess) says(what string) {
+	s.t.Helper()
+	var all []string
+	for line := range s.log {
+		if all = append(all, line); strings.Contains(line, what) {
 			return
 		}
 	}
-	s.t.Fatal("nats-server did not start")
+	s.t.Fatalf("nats-server has ended before %q:\n%s", what, strings.Join(all, "\n"))
 }
 
 func (s *serverProcess) kill() {
@@ -87,62 +116,4 @@ func (s *serverProcess) rollBack(from string) {
 	if err := os.CopyFS(s.store, os.DirFS(from)); err != nil {
 		s.t.Fatal(err)
 	}
-}
-
-// TestClusterEngine: two processes crawl a web whole with a server beside them, which is killed at
-// any time and started again: with what it had stored, with a copy of that from before, which was
-// made while it ran, or with nothing.
-func TestClusterEngine(t *testing.T) {
-	t.Parallel()
-	pages := 1000
-	if testing.Short() {
-		pages = 300
-	}
-	for _, tt := range []string{"kept", "rolled back", "wiped"} {
-		t.Run(tt, func(t *testing.T) {
-			t.Parallel()
-			r := rand.New(rand.NewPCG(testseed.Draw(t), 0))
-			w := newBranchedWeb(t, pages)
-			nodes := newProcessNodes(t, w)
-			nodes[0].args = withoutEngine(nodes[0].args)
-			server := newServerProcess(t, nodes[0].args[1])
-			server.start()
-			for _, n := range nodes {
-				n.start()
-			}
-			for _, part := range []int{4, 2} { // before a quarter of the pages, and before a half
-				old := filepath.Join(t.TempDir(), "copy")
-				if err := os.CopyFS(old, os.DirFS(server.store)); err != nil {
-					t.Fatal(err)
-				}
-				w.until(1 + r.IntN(pages/part))
-				server.kill()
-				switch tt {
-				case "rolled back":
-					server.rollBack(old)
-				case "wiped":
-					if err := os.RemoveAll(server.store); err != nil {
-						t.Fatal(err)
-					}
-				}
-				server.start()
-			}
-			for _, n := range nodes {
-				n.ends()
-			}
-			w.check(nodes)
-		})
-	}
-}
-
-// withoutEngine returns arguments without -engine embedded.
-func withoutEngine(args []string) (rest []string) {
-	for i := 0; i < len(args); i++ {
-		if args[i] == "-engine" {
-			i++
-			continue
-		}
-		rest = append(rest, args[i])
-	}
-	return rest
 }
