@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,9 @@ var errBroken = errors.New("broken links")
 
 // brokenCommand reports broken links. Tree or crawl return them as they come; here they are sorted.
 func (c *command) brokenCommand() *subcommand {
-	format, output, fail := broken.Formats[0], "", false
+	format, output, fail := "", "", false
+	formats := plainFlag("format", choice{&format, broken.Formats}, "the `FORMAT` of the report: text; csv, a line a link (RFC 4180; a text that a spreadsheet would take for a formula gets an apostrophe before it); json, one object; html, one file for a browser")
+	formats.usual = "as -output ends; else text"
 	var outside external
 	answer := func(ctx context.Context, prefix string, stdout *bufio.Writer) error {
 		var sum broken.Sum
@@ -31,10 +34,11 @@ func (c *command) brokenCommand() *subcommand {
 			}
 			ctx = context.WithoutCancel(ctx) // one signal ends the asking
 		}
+		as := cmp.Or(format, formatOf(output, broken.Formats), broken.Formats[0])
 		m := &steps{of: "broken"}
 		m.set("looking for broken URLs", 0, 0)
 		err := c.deliver(output, m, stdout, func(w io.Writer) (err error) {
-			sum, err = broken.Write(ctx, format, w, func(w io.Writer) error {
+			sum, err = broken.Write(ctx, as, w, func(w io.Writer) error {
 				return c.inspect(ctx, c.root(), inspect.Question{Command: "broken", URL: prefix}, w)
 			}, func(done, all int64) { m.set("reading links of pages", done, all) })
 			return err
@@ -58,7 +62,7 @@ func (c *command) brokenCommand() *subcommand {
 	}
 	b := c.lookCommand("broken", "[URL-PREFIX]",
 		"report broken links, with every page that has them, element and text", answer, append([]*option{
-			plainFlag("format", choice{&format, broken.Formats}, "the `FORMAT` of the report: text; csv, a line a link (RFC 4180; a text that a spreadsheet would take for a formula gets an apostrophe before it); json, one object; html, one file for a browser"),
+			formats,
 			plainFlag("fail", toggle{&fail}, "exit code 5 if there are broken links"),
 			outputFlag(&output),
 			plainFlag("external", toggle{&outside.on}, "first ask each target outside once that nothing is known of: what pages refer to and is no URL of the crawl"),

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -27,19 +28,30 @@ func (c *command) exportCommand() *subcommand {
 		if q.What == "mirror" {
 			return c.mirror(ctx, *q, output, w)
 		}
+		if q.Format == "" {
+			q.Format = formatOf(output, inspect.Words("format"))
+		}
 		m := &steps{of: "export"}
 		return c.deliver(output, m, w, func(w io.Writer) error { return c.inspectBy(ctx, c.root(), *q, m.set, w) })
 	}
 	return c.lookCommand("export", "[URL-PREFIX]",
 		"write URLs, pages or the link graph as data, as archives, or as a mirror", answer,
 		word("what", &q.What, "urls", "`WHAT` to write: urls; pages: a row per stored page, with its text or HTML if -columns names that; edges: every reference of the stored pages, in page order, with element, rel and text, and those of redirects; ranks: what crawler rank has found; warc: the stored pages as a WARC file, as they came with their requests, and redirects, where the tree has them so (-store warc), else a resource record for each; cdxj: the index of that file, as pages.warc.gz; wacz: a package with both, for programs that show archives; mirror: the stored pages as files below the folder -output, with references that lead to each other, for reading offline. Edges of pages that were not crawled with -edges are read from their folders", inspect.Words("what")...),
-		word("format", &q.Format, "tsv, of pages jsonl", "the `FORMAT`: tsv, not of pages; csv (RFC 4180; a text that a spreadsheet would take for a formula gets an apostrophe before it); jsonl, a JSON object a line; parquet, a file with typed columns for programs that analyse tables; of edges also dot and graphml (not while a crawl goes on; it takes some 20 bytes of memory for each URL); of warc and cdxj gzip, which is the default there, or plain", inspect.Words("format")...),
+		word("format", &q.Format, "as -output ends; else tsv, of pages jsonl", "the `FORMAT`: tsv, not of pages; csv (RFC 4180; a text that a spreadsheet would take for a formula gets an apostrophe before it); jsonl, a JSON object a line; parquet, a file with typed columns for programs that analyse tables; of edges also dot and graphml (not while a crawl goes on; it takes some 20 bytes of memory for each URL); of warc and cdxj gzip, which is the default there, or plain", inspect.Words("format")...),
 		word("columns", &q.Columns, inspect.UsualColumns["urls"], "a `LIST` of columns of urls or pages, with commas between them; they are explained below. Of pages by default "+strings.ReplaceAll(inspect.UsualColumns["pages"], ",", ", "), inspect.Words("columns")...),
 		word("state", &q.State, "any", "only URLs in this `STATE`, one of those below", inspect.Words("state")...),
 		plainFlag("from", instant{p: &q.Since}, "only what was answered at this `TIME` or later: a date (UTC), a time such as 2026-11-29T10:00:00Z, or so long before now, such as 7d; of edges those of pages, and of redirects, answered then; not for ranks"),
 		plainFlag("to", instant{p: &q.Until, end: true}, "only what was answered before this `TIME`, written likewise; a date has the whole day"),
 		word("text", &q.Text, "of wacz none, else plain", "what a `TEXT` of pages is: plain, all that a page shows; main, its article without menus, side bars and the like, as the reader view of a browser shows it, or all of it where no article is found. It is the column text, which pages have by default then, and of wacz the text of each page in its list, for programs that search", inspect.Words("text")...),
 		word("output", &output, "standard output", "the `FILE` to write, which appears once it is complete, in place of an older one; of mirror the folder, which is made, is empty or is a mirror"))
+}
+
+// formatOf returns the one of some formats that the ending of a file's name says, "" if none is.
+func formatOf(file string, formats []string) string {
+	if ending := strings.ToLower(strings.TrimPrefix(filepath.Ext(file), ".")); slices.Contains(formats, ending) {
+		return ending
+	}
+	return ""
 }
 
 // outputFlag makes the -output of a subcommand that reports.
