@@ -28,6 +28,8 @@ type RunFigures struct {
 	Order    string        // score and queues; "": none
 	// Forgotten is the number of scores for whose sum the table had no room.
 	Forgotten int64
+	Steps     uint64           // supersteps with a URL to ask, over all runs
+	Trace     string           // of all outcomes, by steps; "": there are no steps
 	Rejected  map[string]int64 // links that got no record, by reason
 	// ExpectedLosses is the number of URLs that the seen filter may take for known ones.
 	ExpectedLosses float64
@@ -266,6 +268,11 @@ func (p *page) engine(run *RunFigures) {
 		p.section("Order, this run")
 		p.row(run.Order)
 		p.row("scores of known URLs forgotten", none, run.Forgotten)
+	}
+	if run.Trace != "" {
+		p.section("Supersteps, all runs")
+		p.row("steps with URLs", run.Steps)
+		p.row("trace  " + run.Trace)
 	}
 	if len(run.Queues) > 0 {
 		p.section("Queues, this run")

@@ -33,5 +33,5 @@ func (e *engine) releaseHeld(fetching context.Context) error {
 		return nil
 	}
 	defer e.frontier.Expect(-1)
-	return unlessOver(fetching, e.release(fetching, false, e.frontier.Add))
+	return unlessOver(fetching, e.release(fetching, false, e.found))
 }

@@ -29,6 +29,10 @@ type Node interface {
 	Committed(fresh bool)
 	// Idle waits, when nothing is left, for rows or the end of the crawl.
 	Idle(ctx context.Context) (more bool, err error)
+	// Sync ends a superstep, see Options.Step: it returns once all links for others have arrived
+	// there, and all others have come as far. busy says that this process had something in this
+	// step; finished, that none had. next is the number of the step that follows.
+	Sync(ctx context.Context, step uint64, busy bool) (next uint64, finished bool, err error)
 	// Leave ends the part, when the tree is closed.
 	Leave()
 }
@@ -113,8 +117,13 @@ func (m mailbox) Keep(kept []byte) error {
 	return iut.DiskError("cluster", m.e.store.index.Marks().SetCluster(kept))
 }
 
-// Put implements [cluster.Mailbox].
+// Put implements [cluster.Mailbox]. In a superstep what arrives waits for its end, see steps.
 func (m mailbox) Put(ctx context.Context, o record.Outcome, then func(refused bool)) error {
+	o.Arrived = o.Arrived && m.e.steps == nil
+	return m.put(ctx, o, then)
+}
+
+func (m mailbox) put(ctx context.Context, o record.Outcome, then func(refused bool)) error {
 	linker := m.e.rules.linker
 	for i := range o.Links {
 		l := &o.Links[i]

@@ -93,7 +93,7 @@ func (o Options) defaults() (Options, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if err := errors.Join(o.checkArchives(), o.checkExternal(), o.checkCluster(), o.checkContents(), o.checkNumbers()); err != nil {
+	if err := errors.Join(o.checkArchives(), o.checkExternal(), o.checkCluster(), o.checkStep(), o.checkContents(), o.checkNumbers()); err != nil {
 		return o, err
 	}
 	_, err := o.cookies(func(int, error) {})

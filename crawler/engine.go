@@ -33,6 +33,7 @@ type engine struct {
 	buffers   []*buffer.Buffer[*iut.Item]
 	places    places
 	limit     pageLimit
+	steps     *steps     // nil: links are followed as they come
 	importing *importing // nil: answers come from the network
 	outside   outside
 	check     finalCheck
@@ -54,6 +55,7 @@ func newEngine(ctx context.Context, opts Options, files cleaner.Files) *engine {
 		e.limit.tickets = semaphore.NewWeighted(e.limit.most)
 	}
 	e.limit.full = e.flushAll // the last page waits for no others
+	e.steps = e.newSteps()
 	e.check.find, e.check.ending = e.findMore, make(chan struct{}, 1)
 	e.network = network{log: opts.Log, ends: &e.ends, patience: opts.MaxWait}
 	return e

@@ -30,6 +30,7 @@ func (e *engine) open(ctx context.Context) error {
 		e.addSeeds,
 		e.openIndex,
 		e.joinCluster,
+		e.beginSteps,
 		e.beginRun,
 		e.scanArchives,
 		e.enterSeeds,
@@ -106,7 +107,7 @@ func Segments(o *Options) iut.SegmentOptions {
 func (e *engine) openIndex(ctx context.Context) error {
 	opts := storage.Options{NoSync: e.opts.NoSync, SeenMemory: e.opts.SeenBytes, Watch: e.ends.watch}
 	if e.opts.NoTree {
-		opts.Limits, opts.Inbox = e.opts.limits(), e.opts.inbox()
+		opts.Limits, opts.Inbox, opts.Bulk = e.opts.limits(), e.opts.inbox(), e.steps != nil
 		return e.openScratchIndex(opts)
 	}
 	path := filepath.Join(e.opts.Tree, "index.db")
@@ -124,7 +125,7 @@ func (e *engine) openIndex(ctx context.Context) error {
 			open = storage.New
 		}
 	}
-	opts.Limits, opts.Inbox = e.opts.limits(), e.opts.inbox()
+	opts.Limits, opts.Inbox, opts.Bulk = e.opts.limits(), e.opts.inbox(), e.steps != nil
 	if e.opts.Cluster != nil {
 		opts.Away = e.opts.Cluster.Away
 	}
@@ -251,6 +252,9 @@ func (e *engine) fillFrontier(ctx context.Context) (err error) {
 	} else if err := e.order(ctx, &opts); err != nil {
 		return err
 	}
+	if e.steps != nil {
+		opts.Store, opts.Live = e.steps, 0
+	}
 	if e.frontier, err = frontier.New(opts); err != nil {
 		return err
 	}
@@ -258,6 +262,9 @@ func (e *engine) fillFrontier(ctx context.Context) (err error) {
 		e.frontier.Expect(1)
 	}
 	e.rules.robots.found = e.frontier.CrawlDelay
+	if e.steps != nil {
+		return e.steps.resume(ctx)
+	}
 	return nil
 }
 

@@ -113,7 +113,16 @@ type Options struct {
 	Score  func(Candidate) float64
 	Queue  string // of priority alone: "cbt" or "quickheap"; "": cbt
 	Queues int    // of priority alone: queues side by side, for each host, filled by hash; 0: 1
-	Pick   string // how a crawler takes URLs: one after the other ("single"), several when it has none left ("batch"), or more while it has some ("extended"); "": extended
+	// Step lets links wait until as many URLs as Step, or all that are left, have their outcomes; then
+	// as many come next, the best of all hosts. So what is asked in which step follows from the
+	// answers alone, and Result.Trace is the same in each crawl that gets the same ones. With
+	// Cluster each process has as many URLs in a step, and waits for the others. A crawl that has
+	// begun so goes on so. 0: links are followed as they come.
+	Step int
+	// StepTime ends a step after so long: what is not being asked goes to the next one. Traces may
+	// differ then. 0: a step takes as long as it takes.
+	StepTime time.Duration
+	Pick     string // how a crawler takes URLs: one after the other ("single"), several when it has none left ("batch"), or more while it has some ("extended"); "": extended
 
 	MaxSize   int64         // bytes of one body; 0: 16 MiB
 	CutLarge  bool          // keep the first MaxSize bytes of a larger body, and mark the page, instead of refusing it

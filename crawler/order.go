@@ -53,6 +53,22 @@ func (o *Options) checkOrder() error {
 	return nil
 }
 
+// checkStep says what supersteps cannot be had with.
+func (o *Options) checkStep() error {
+	switch {
+	case o.Step == 0 && o.StepTime != 0:
+		return fmt.Errorf("%w: StepTime is of use with Step alone", ErrOptions)
+	case o.Step == 0:
+		return nil
+	case o.Order == OrderTree:
+		return fmt.Errorf("%w: Order tree has no queue that Step could take the first URLs of", ErrOptions)
+	}
+	if name := o.firstSet("Archives", "SkipDuplicates"); name != "" {
+		return fmt.Errorf("%w: in supersteps (Step) nothing may depend on which answer is first: %s must be unset", ErrOptions, name)
+	}
+	return nil
+}
+
 func (o *Options) priority() bool { return o.Order == OrderPriority }
 
 // ranked reports whether the order is that of crawler rank.
@@ -100,8 +116,13 @@ func (e *engine) order(ctx context.Context, f *frontier.Options) error {
 	f.Memory -= table
 	var err error
 	e.rules.scorer, err = score.New(score.Kind(e.opts.ScoreBy), table, e.store.index.Filter().Fingerprint)
-	f.Rank = e.rules.scorer.Rank
-	return err
+	if err != nil {
+		return err
+	}
+	if f.Rank = e.rules.scorer.Rank; e.steps != nil {
+		e.rules.scorer.Hold()
+	}
+	return nil
 }
 
 // rerank moves the URLs that wait to the places that the ranks of the tree say, if they have

@@ -140,6 +140,7 @@ func (e *engine) figures() cleaner.RunFigures {
 		LockWait: e.frontier.Stats().LongestWait, ExpectedLosses: filter.ExpectedLosses(), Filter: filter.Stats(),
 	}
 	f.Order, f.Forgotten = e.orderFigures()
+	f.Steps, f.Trace = e.steps.figures()
 	f.Pauses, f.Stuck = e.ends.watch.Figures()
 	for i := range e.measured.stages {
 		f.Stages = append(f.Stages, e.measured.stages[i].stage(stageNames[i]))

@@ -50,6 +50,10 @@ type Result struct {
 	// SeedsFailed is true if the run asked something and stored no page, and each seed that it had
 	// to ask failed or could not be reached. It is false if ctx ended the run, and with NoTree.
 	SeedsFailed bool
+	// Steps is the number of supersteps in which this process had a URL, over all runs, and Trace a
+	// digest of all its outcomes with the steps that they are of; 0 and "" without Options.Step.
+	Steps uint64
+	Trace string
 	// Imported says what became of what stands in Options.Archives; zero without.
 	Imported Imported
 }
@@ -193,6 +197,7 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 	<-e.ends.fetching.Done()
 	grace := time.AfterFunc(downloadGrace, e.ends.cut)
 	crawlErr := p.crawlers.Wait()
+	e.steps.end()
 	grace.Stop()
 
 	result := Result{Files: e.files, Closed: e.seeds.closed, Ended: context.Cause(e.ends.fetching).Error()}
@@ -219,6 +224,7 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 		})
 	}
 	result.Run, result.Total, result.Stages = e.store.index.Runs().Current(), e.store.index.Totals(), e.figures().Stages
+	result.Steps, result.Trace = e.steps.figures()
 	result.SeedsFailed = e.measured.asked.Load() && result.Run.Stored == 0 && result.Failures.SeedsFailed > 0 &&
 		result.Failures.SeedsOther == 0 && !errors.Is(context.Cause(e.ends.fetching), errStopped)
 	if cause := context.Cause(e.ends.alive); cause != nil {
@@ -275,6 +281,9 @@ func (e *engine) committed(set []*iut.Item, c storage.Committed) {
 		if it.Row.URL == "" || it.Row.Kind == record.RobotsRow || it.Part {
 			continue
 		}
+		if e.steps != nil {
+			e.steps.committed(&it.Row, &c.Next[i])
+		}
 		done = append(done, frontier.Done{Row: it.Row, Next: c.Next[i]})
 		e.outside.committed(it, c.Next[i])
 		if n := it.Crawler; n > 0 && it.OfPage() {
@@ -297,7 +306,7 @@ func (e *engine) committed(set []*iut.Item, c storage.Committed) {
 	}
 	if e.importing == nil {
 		// New URLs first: between the two calls nothing must look as if nothing were left.
-		e.frontier.Add(c.Fresh, c.Tx)
+		e.found(c.Fresh, c.Tx)
 		e.frontier.Done(done, times)
 		e.frontier.Expect(-robots)
 	}
@@ -312,6 +321,14 @@ func (e *engine) committed(set []*iut.Item, c storage.Committed) {
 	}
 	if e.opts.MaxBytes > 0 && e.store.index.Runs().Current().Bytes >= e.opts.MaxBytes {
 		e.ends.stop(errBytes)
+	}
+}
+
+// found lets the frontier know of rows that are durable. Those that are found in a superstep wait
+// for another one to choose them.
+func (e *engine) found(rows []record.Row, tx uint64) {
+	if e.steps == nil {
+		e.frontier.Add(rows, tx)
 	}
 }
 

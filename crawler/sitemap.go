@@ -65,7 +65,7 @@ func (e *engine) nameSitemaps(ctx context.Context) (named int, err error) {
 		if err != nil {
 			return err
 		}
-		e.frontier.Add(done.Fresh, done.Tx)
+		e.found(done.Fresh, done.Tx)
 		named, o = named+len(done.Fresh), &record.Outcome{}
 		return nil
 	}

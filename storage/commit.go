@@ -63,6 +63,7 @@ func (x *Index) commit(set []*record.Outcome) (Committed, error) {
 				done.Refused[i] = true
 				continue
 			}
+			c.arrived = o.Arrived
 			var err error
 			if done.Next[i], err = c.outcome(o); err != nil {
 				return err
@@ -113,7 +114,10 @@ func (c *change) outcome(o *record.Outcome) (record.Row, error) {
 	case e.rec == nil:
 		c.restore(e, o)
 	}
-	if c.apply(e, eventOf(o), cause{outcome: o}); e.rec.State != record.Pending {
+	before := stageOf(e.rec)
+	c.apply(e, eventOf(o), cause{outcome: o})
+	c.trace(before, e.rec)
+	if e.rec.State != record.Pending {
 		return record.Row{}, nil
 	}
 	return e.rec.Row, nil
@@ -203,6 +207,8 @@ func (c *change) links(o *record.Outcome) error {
 // link makes a record for a link that is new, and changes a known one where the link says so.
 func (c *change) link(l *record.Link) error {
 	part, away := c.away(l.URL)
+	later := c.x.opts.Bulk && !c.arrived
+	away = away || later
 	switch {
 	case l.Kind == record.SitemapRow && away:
 		c.post(part, l)
@@ -225,8 +231,9 @@ func (c *change) link(l *record.Link) error {
 		return nil
 	}
 	if away {
-		c.post(part, l)
-		c.fresh = append(c.fresh, fp) // so that the filter drops repeats
+		if c.post(part, l); !later {
+			c.fresh = append(c.fresh, fp) // so that the filter drops repeats
+		}
 		return nil
 	}
 	e, err := c.target(l, fp, answer)

@@ -23,6 +23,8 @@ type (
 	Folders struct{ x *Index }
 	// Outbox is what waits for other processes of the crawl.
 	Outbox struct{ x *Index }
+	// Steps are the supersteps of a crawl in bulk.
+	Steps struct{ x *Index }
 )
 
 // Seeds and the methods below return the groups of the index.
@@ -35,6 +37,7 @@ func (x *Index) Sitemaps() Sitemaps { return Sitemaps{x} }
 func (x *Index) Outside() Outside   { return Outside{x} }
 func (x *Index) Folders() Folders   { return Folders{x} }
 func (x *Index) Outbox() Outbox     { return Outbox{x} }
+func (x *Index) Steps() Steps       { return Steps{x} }
 
 // Stats are what the index has done since it was opened, and what it still has to do.
 type Stats struct {

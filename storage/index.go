@@ -96,6 +96,9 @@ type Options struct {
 	// to it go to the outbox in place of making records. It is called in transactions, must not use
 	// the index, and changes its mind in Exclusive only.
 	Away func(host string) (part uint16, away bool)
+	// Bulk has all links go to the outbox, whoever asks their hosts, but those of an outcome that has
+	// Arrived: so what a crawl knows changes between its steps only. Repeats are not dropped there.
+	Bulk bool
 	// Watch reports transactions and other calls to the disk that hang. It is asked for room before
 	// each transaction that writes records, which takes at most MostWritten: it may wait, and after
 	// its error the transaction is not begun. nil: nothing reports, and there is always room.
@@ -143,6 +146,7 @@ type Index struct {
 	arena boltfile.Arena // guarded by mu; blocks for the next transaction
 
 	outbox record.Outbox // guarded by mu; as last committed
+	step   record.Step   // likewise
 }
 
 // MostWritten is the room in bytes that one transaction may need: for pages of up to
@@ -260,6 +264,9 @@ func (x *Index) load() error {
 			return fmt.Errorf("%w: filter key", record.ErrDamaged)
 		}
 		if x.outbox, err = record.DecodeOutbox(sys.Get(record.KeyPosted)); err != nil {
+			return err
+		}
+		if x.step, err = record.DecodeStep(sys.Get(record.KeyStep)); err != nil {
 			return err
 		}
 		if !x.opts.ReadOnly {

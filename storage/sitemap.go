@@ -42,6 +42,7 @@ func (c *change) endSitemap(o *record.Outcome) {
 		r.State = record.Failed
 	}
 	c.sitemap(o.Row.URL).rec = r
+	c.trace(waiting, r)
 }
 
 // nameSitemap sees to it that a sitemap which something names is read, unless it was lately. One

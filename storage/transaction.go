@@ -39,6 +39,8 @@ type change struct {
 	fresh    []uint64          // fingerprints of new records, for the filter
 	arrivals *inbox.Arrivals   // of these, the ones that go to the inbox
 	outbox   record.Outbox
+	step     record.Step
+	arrived  bool // links belong to this process, see record.Outcome.Arrived
 	ledger   ledger
 	looks    looks
 	edges    edgesChange
@@ -85,7 +87,7 @@ func (x *Index) update(fn func(*change) error) error {
 		return fmt.Errorf("move new URLs: %w", err)
 	}
 	c := &change{
-		x: x, w: writer{arena: x.arena}, now: time.Now().Unix(), totals: x.totals, run: x.run.Clone(), outbox: x.outbox,
+		x: x, w: writer{arena: x.arena}, now: time.Now().Unix(), totals: x.totals, run: x.run.Clone(), outbox: x.outbox, step: x.step,
 		entries: map[string]*entry{}, sitemaps: map[string]*entry{}, outside: map[string]*entry{}, looks: looks{shorter: map[string]bool{}},
 	}
 	c.ledger = ledger{
@@ -107,7 +109,7 @@ func (x *Index) update(fn func(*change) error) error {
 		return err
 	}
 	x.totals, x.run = c.totals, c.run
-	x.outbox = c.outbox
+	x.outbox, x.step = c.outbox, c.step
 	for _, fp := range c.fresh {
 		x.filter.Add(fp)
 	}
@@ -124,6 +126,7 @@ func (c *change) write() {
 	c.looks.write(&c.w, &c.totals)
 	c.writeRun()
 	c.writeOutbox()
+	c.writeStep()
 	c.w.put(record.BucketSys, record.KeyTotals, c.totals.Append(nil, record.KeyTotals))
 }
 

@@ -134,7 +134,7 @@ func (c *command) join(ctx context.Context, opts *crawler.Options) (leave func()
 	}
 	opts.Cluster = cluster.New(cluster.Options{
 		Bus: bus, Name: f.node, Boot: rand.Text(), Nodes: f.nodes, Options: clusterOptions(c.kept, opts.Strip.String()),
-		TTL: f.lease, Log: log, Hosts: own != nil,
+		TTL: f.lease, Log: log, Hosts: own != nil, Bulk: opts.Step > 0,
 	})
 	return func() error { return errors.Join(bus.Close(), stop()) }, nil
 }

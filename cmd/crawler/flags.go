@@ -196,6 +196,8 @@ func (f *flags) how() []group {
 			flag("score", ofCrawl, choice{&o.ScoreBy, crawler.Scores}, "the `SCORE` of -order priority: opic: pages hand theirs to what they link to; inlinks: the number of links; rank: what crawler rank has found; depth"),
 			flag("queue", ofRun, choice{&o.Queue, crawler.Queues}, "the `KIND` of queue of -order priority: cbt or quickheap"),
 			flag("queues", ofRun, amount[int]{in: numbers, p: &o.Queues, least: 1}, "`N` such queues side by side for each host, filled by hash"),
+			flag("bsp", ofCrawl, amount[int]{in: numbers, p: &o.Step, none: "off"}, "go in supersteps of `N` URLs: what they link to waits until all of them are done, so that the same answers make the same crawl, step by step; with -cluster, N for each node; for the whole crawl"),
+			flag("bsp-step", ofCrawl, amount[time.Duration]{in: times, p: &o.StepTime, least: time.Millisecond, none: "no limit"}, "end a superstep after this `TIME`: what is not being asked is left for the next one, and crawls may differ"),
 			flag("pick", ofRun, choice{&o.Pick, crawler.Picks}, "`HOW` a crawler takes URLs: extended: more while it has some; batch: several once it has none; single: one"),
 		}},
 		{"How to ask", []*option{
@@ -286,6 +288,12 @@ func (f *flags) check() error {
 		}
 	}
 	switch {
+	case f.opts.Step == 0 && f.opts.StepTime != 0:
+		return usagef("-bsp-step is for a crawl in supersteps, which -bsp makes of it")
+	case f.opts.Step > 0 && f.opts.Order == crawler.OrderTree:
+		return usagef("-bsp takes the first URLs of a queue, and -order tree has none: choose another order")
+	case f.opts.Step > 0 && f.opts.SkipDuplicates:
+		return usagef("-skip-duplicates keeps the page that comes first, on which nothing may depend with -bsp: leave one of them out")
 	case f.ipv4 && f.ipv6:
 		return usagef("-4 or -6, not both: without them both are used")
 	case f.opts.User != "" && f.opts.Password == "":

@@ -39,6 +39,9 @@ func (c *command) ended(r crawler.Result, opts crawler.Options) {
 		if i := r.Imported; len(opts.Archives) > 0 {
 			log = log.With("captures", i.Captures, "there", i.There, "to_ask", i.ToAsk, "outside", i.Outside, "lost", i.Lost, "passed", i.Passed)
 		}
+		if r.Trace != "" {
+			log = log.With("steps", r.Steps, "trace", r.Trace)
+		}
 		log.Info("ended", "how", r.Ended, "pages", r.Run.Stored, "bytes", r.Run.Bytes,
 			"outcomes", r.Run.Outcomes, "took", runTime(r), "nofollow", unfollowed(r, opts), "unreached", r.Failures.Unreached,
 			"stored", r.Total.Stored, "pending", r.Total.Pending(), "held", r.Total.Held)
@@ -51,6 +54,9 @@ func (c *command) ended(r crawler.Result, opts crawler.Options) {
 func (c *command) summary(r crawler.Result, opts crawler.Options) {
 	var b bytes.Buffer
 	came(&b, r, opts)
+	if r.Trace != "" {
+		fmt.Fprintf(&b, "trace     of %s: %s\n", words.Count(int64(r.Steps), "step"), r.Trace)
+	}
 	fmt.Fprintf(&b, "files     %s %s %s %s; pages below %s\n", r.Files.Res, r.Files.Res2, r.Files.Statistics, r.Files.Hourly, opts.Tree)
 	if len(opts.Archives) > 0 && r.Imported.All {
 		fmt.Fprintf(&b, "to go on  %s\n", c.crawlOn())

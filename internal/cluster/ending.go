@@ -86,6 +86,7 @@ func (n *Node) learn(e Entry) {
 		n.finished = true
 		n.changedLocked()
 	}
+	n.learnStepLocked(e)
 }
 
 // lead keeps the assignment as it should be, and finds out whether the crawl is finished, while

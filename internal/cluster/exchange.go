@@ -104,6 +104,7 @@ func (n *Node) send(ctx context.Context, again <-chan struct{}) error {
 		case <-tick.C:
 		case <-again:
 			all = true
+		case <-n.steps.sending():
 		case <-ctx.Done():
 			return nil
 		}
@@ -122,7 +123,7 @@ func (n *Node) send(ctx context.Context, again <-chan struct{}) error {
 // sendNew makes batches of the rows that are in none.
 func (n *Node) sendNew(ctx context.Context, next []uint64, number *uint64) error {
 	for part := range next {
-		for n.hasNew() {
+		for n.mayPost(part) && n.hasNew() {
 			rows, err := n.mail.Read(uint16(part), next[part], batch.MaxRecords)
 			if err != nil {
 				return err

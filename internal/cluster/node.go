@@ -31,6 +31,8 @@ type Options struct {
 	Log     *slog.Logger  // nil: none
 	// Hosts says that this process has the engine in it: Leave waits for the other nodes to leave.
 	Hosts bool
+	// Bulk has links sent in Sync alone: the crawl goes in supersteps.
+	Bulk bool
 }
 
 // A Mailbox is what a node needs of the run that it is of.
@@ -79,8 +81,9 @@ type Node struct {
 	changed  chan struct{} // closed and replaced when one of these changes
 	mail     Mailbox       // nil before Exchange
 	sent     map[uint64]*sending
-	flying   int64 // rows of these
-	taking   int   // batches that have arrived and are not durable
+	flying   int64  // rows of these
+	taking   int    // batches that have arrived and are not durable
+	steps    *steps // nil: links are sent as they come
 }
 
 // New returns a node that has not joined.
@@ -97,7 +100,11 @@ func New(opts Options) *Node {
 	if opts.TTL == 0 {
 		opts.TTL = 15 * time.Second
 	}
-	return &Node{opts: opts, sent: map[uint64]*sending{}, changed: make(chan struct{})}
+	n := &Node{opts: opts, sent: map[uint64]*sending{}, changed: make(chan struct{})}
+	if opts.Bulk {
+		n.steps = newSteps()
+	}
+	return n
 }
 
 // Join waits until the engine knows this node and hosts are divided. before is what Join has

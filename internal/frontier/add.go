@@ -13,6 +13,7 @@ import (
 func (f *Frontier) Add(rows []record.Row, tx uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.withdrawn = false
 	for at := 0; at < len(rows); at += maxRows {
 		if at > 0 {
 			f.mu.Unlock()

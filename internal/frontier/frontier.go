@@ -120,16 +120,18 @@ type Frontier struct {
 	opts  Options
 	clock clock
 
-	mu      sync.Mutex
-	hosts   hosts    // in memory; guarded by mu, as is all below
-	others  rotation // the hosts that are not
-	turns   turns    // of the hosts in memory
-	lent    lent
-	walks   walks // of order tree
-	counts  counts
-	waits   waits
-	readers int   // readings of the Store that go on, those of walks not included
-	err     error // the first one of the Store; ends all Takes
+	mu     sync.Mutex
+	hosts  hosts    // in memory; guarded by mu, as is all below
+	others rotation // the hosts that are not
+	turns  turns    // of the hosts in memory
+	lent   lent
+	walks  walks // of order tree
+	counts counts
+	waits  waits
+	// Since Withdraw was called nothing was added.
+	withdrawn bool
+	readers   int   // readings of the Store that go on, those of walks not included
+	err       error // the first one of the Store; ends all Takes
 }
 
 // New makes a frontier over the rows that are in the store.

@@ -98,6 +98,8 @@ func (f *Frontier) Return(l *Loan, unasked []record.Row) {
 	for i := range unasked {
 		switch o := f.backLocked(&unasked[i]); {
 		case o == nil:
+		case f.withdrawn:
+			f.countLocked(h, o.kind, -1)
 		case h.pace.givenUp && o.kind == record.SitemapRow:
 			f.countLocked(h, o.kind, -1)
 		default:
@@ -137,6 +139,8 @@ func (f *Frontier) Done(done []Done, times []record.HostTimes) {
 		h.stock.more = h.stock.more || o.told // it may be open again, on disk
 		page := o.kind != record.SitemapRow
 		switch {
+		case f.withdrawn && (next.Range == record.Now || next.Range == record.Later):
+			f.countLocked(h, o.kind, -1)
 		case (next.Range == record.Now || next.Range == record.Later) && (page || !h.pace.givenUp):
 			h.stock.leave(next)
 		case page && next.Range != record.Held:

@@ -67,6 +67,7 @@ func (f *Frontier) refillLocked(h *host) {
 	f.joinLocked(h, added)
 	f.lackLocked(h)
 	f.placeLocked(h)
+	f.withdrawLocked()
 	f.wakeLocked()
 }
 

@@ -122,6 +122,7 @@ func (f *Frontier) rotateLocked(now int64, starving bool) bool {
 	if len(hosts) == 0 {
 		f.roundLocked()
 	}
+	f.withdrawLocked()
 	f.wakeLocked()
 	return true
 }

@@ -14,8 +14,10 @@
 package score
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 
 	"urltree/storage/record"
@@ -70,7 +72,12 @@ type Scorer struct {
 	mu     sync.Mutex
 	groups []group // guarded by mu
 	lost   int64   // guarded by mu; sums forgotten
+	holds  bool    // guarded by mu; see Hold
+	held   []known // guarded by mu
 }
+
+// A known is the score of a link to a URL that has a record.
+type known struct{ fingerprint, rank uint64 }
 
 // A group holds the sums of those fingerprints that lead to it.
 type group [groupSize]entry
@@ -135,9 +142,38 @@ func (s *Scorer) Known(fingerprint, rank uint64) {
 	if !ok || !(score > 0) {
 		return
 	}
-	add := float32(score)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.holds {
+		s.held = append(s.held, known{fingerprint, rank})
+		return
+	}
+	s.addLocked(fingerprint, float32(score))
+}
+
+// Hold lets what Known adds wait, from now on, until Settle is called.
+func (s *Scorer) Hold() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.holds = true
+}
+
+// Settle adds what waits, in an order that does not depend on that of the calls of Known: sums are
+// rounded.
+func (s *Scorer) Settle() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	slices.SortFunc(s.held, func(a, b known) int {
+		return cmp.Or(cmp.Compare(a.fingerprint, b.fingerprint), cmp.Compare(a.rank, b.rank))
+	})
+	for _, k := range s.held {
+		score, _ := Of(k.rank)
+		s.addLocked(k.fingerprint, float32(score))
+	}
+	s.held = s.held[:0]
+}
+
+func (s *Scorer) addLocked(fingerprint uint64, add float32) {
 	g := s.group(fingerprint)
 	least := &g[0]
 	for i := range g {

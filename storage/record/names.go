@@ -49,6 +49,8 @@ var (
 	KeyCopied  = []byte("copied")
 	KeyCluster = []byte("cluster")
 	KeyPosted  = []byte("posted")
+	KeyStep    = []byte("step")
+	KeyMembers = []byte("step-rows")
 
 	OpenKeys    = []byte("segment-open ") // likewise of KeyOpen
 	SegmentKeys = []byte("segment ")      // what the keys of segments begin with, see KeySegment
