@@ -26,9 +26,11 @@
 // A crawl has Crawlers x Downloads download workers and Parsers parse workers. Between them stand
 // the two queues of source C's framework (docs/sources.md), which QueueSize bounds:
 //
-//	frontier ─▶ URLs taken ─▶ download workers ─▶ pages ─▶ parse workers ─▶ buffers ─▶ index
-//	    ▲                      Fetch                        OnPage, Edge, Score            │
-//	    └───────────────────────────── new URLs, once they are in the index ───────────────┘
+// frontier ─▶ URLs taken ─▶ download workers ─▶ pages ─▶ parse workers ─▶ buffers ─▶ index
+//
+//	▲                      Fetch                        OnPage, Edge, Score            │
+//
+// └───────────────────────────── new URLs, once they are in the index ───────────────┘
 //
 // Nobody who holds a place waits for one further back: a parse worker puts its links into a
 // buffer, which the committer empties into the index, and the index has no bound in memory. So no
@@ -37,10 +39,10 @@
 //
 // # Packages
 //
-// The library is this package and what its types name: [scope.Mode], [weburl.Strip], of
-// storage/record State, Record, Run, Totals, Meta and ErrDamaged, of storage ErrSchema and
-// ErrOlder, of cleaner Files, Stage and Failures, of iut FS and the errors. What these packages and
-// buffer export besides is for each other and for the command, and changes with the engine.
-// [NewLinker], [NewGraph], [NewInspector] and [Segments] are for commands that work on a tree at
-// rest.
+// The library is this package, crawler/tree, which reads the pages of a tree, and what their types
+// name: [scope.Mode], [weburl.Strip], of storage/record State, Record, Run, Totals, Meta and
+// ErrDamaged, of storage ErrSchema and ErrOlder, of cleaner Files, Stage and Failures, of iut FS
+// and the errors. What these packages and buffer export besides is for each other and for the
+// command, and changes with the engine. [NewLinker], [NewGraph], [NewInspector], [Ask], [WithIndex]
+// and [Segments] are for commands that work on a tree at rest.
 package crawler

@@ -30,9 +30,9 @@ func (l *Linker) keptEdges(list []edges.Edge) []edges.Edge {
 	return kept
 }
 
-// edgesOf returns all references of a stored page, as its folder has it, in page order; with assets
+// EdgesOf returns all references of a stored page, as its folder has it, in page order; with assets
 // also those to images, styles and the like. A page that makes the parser panic has none.
-func (l *Linker) edgesOf(f iut.Facts, body []byte, assets bool) (list []edges.Edge) {
+func (l *Linker) EdgesOf(f iut.Facts, body []byte, assets bool) (list []edges.Edge) {
 	defer func() {
 		if recover() != nil {
 			list = nil
@@ -54,7 +54,7 @@ func (e *engine) keepEdges(ctx context.Context) (err error) {
 }
 
 func (e *engine) graph() *repair.Graph {
-	return &repair.Graph{Tree: e.store.tree, Index: e.store.index, Parse: e.rules.linker.edgesOf, Log: e.opts.Log}
+	return &repair.Graph{Tree: e.store.tree, Index: e.store.index, Parse: e.rules.linker.EdgesOf, Log: e.opts.Log}
 }
 
 // NewGraph returns the link graph of a tree that nobody crawls. The errors are those of NewLinker.
@@ -63,5 +63,5 @@ func NewGraph(tree *iut.Tree, index *storage.Index) (*repair.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &repair.Graph{Tree: tree, Index: index, Parse: linker.edgesOf}, nil
+	return &repair.Graph{Tree: tree, Index: index, Parse: linker.EdgesOf}, nil
 }

@@ -1,7 +1,12 @@
 package crawler
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
 	"strings"
 	"sync"
 
@@ -27,8 +32,45 @@ func NewInspector(tree *iut.Tree, index *storage.Index) (*inspect.Inspector, err
 	return newInspector(tree, index, linker, robots.Token("urltree")), nil
 }
 
+// Ask answers a question about the tree in the folder root by writing to w: the crawl that has the
+// tree does, or else it is opened for reading. Errors: those of [inspect.Inspector.Run], of
+// ctl.Call but ErrNone, of [iut.Open] and of [storage.Open]; record.ErrDamaged if there is no
+// index. tell is what [inspect.Inspector.Tell] is where no crawl answers.
+func Ask(ctx context.Context, root string, q inspect.Question, tell func(what string, done, total int64), w io.Writer) (err error) {
+	if err := ctl.Call(ctx, root, q, w); !errors.Is(err, ctl.ErrNone) {
+		return err
+	}
+	return WithIndex(root, iut.Options{ReadOnly: true}, storage.Options{ReadOnly: true}, func(tree *iut.Tree, index *storage.Index) error {
+		in, err := NewInspector(tree, index)
+		if err != nil {
+			return err
+		}
+		in.Tell = tell
+		return in.Run(ctx, q, w)
+	})
+}
+
+// WithIndex calls fn with a tree and its index, and closes both. Unless it is opened for reading
+// alone nobody else has the tree. An index that is missing is damage: merge makes one.
+func WithIndex(root string, how iut.Options, opts storage.Options, fn func(*iut.Tree, *storage.Index) error) (err error) {
+	tree, err := iut.Open(root, how)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, tree.Close()) }()
+	index, err := storage.Open(filepath.Join(tree.Root(), "index.db"), opts)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %w", record.ErrDamaged, err)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, index.Close()) }()
+	return fn(tree, index)
+}
+
 func newInspector(tree *iut.Tree, index *storage.Index, linker *Linker, token string) *inspect.Inspector {
-	graph := &repair.Graph{Tree: tree, Index: index, Parse: linker.edgesOf}
+	graph := &repair.Graph{Tree: tree, Index: index, Parse: linker.EdgesOf}
 	return &inspect.Inspector{
 		Edges: graph.Pages, Ranks: func() (*rank.File, error) { return rank.Open(tree.Root()) },
 		Software: "urltree " + Version(),

@@ -16,7 +16,7 @@ func (x *Index) Origins(ctx context.Context, fn func(origin string) error) error
 	if err := x.Settle(ctx); err != nil {
 		return err
 	}
-	return boltfile.Scan([]byte("h"), func(k, _ []byte) error { // of http or https
+	return boltfile.Scan([]byte("h"), nil, func(k, _ []byte) error { // of http or https
 		url, err := record.URL(k)
 		if err != nil {
 			return err

@@ -92,11 +92,16 @@ func (g Folders) Children(folder, after []byte, n int) ([]record.Child, error) {
 // comes with its error. No transaction is open while fn runs, so fn may take its time and use
 // the index; what is committed meanwhile may or may not be seen.
 func (x *Index) Records(ctx context.Context, prefix []byte, fn func(record.Record, error) error) error {
-	if err := x.Settle(ctx); err != nil {
+	return x.Folders().Records(ctx, prefix, nil, fn)
+}
+
+// Records is [Index.Records] of the records behind the key after; nil: of all.
+func (g Folders) Records(ctx context.Context, prefix, after []byte, fn func(record.Record, error) error) error {
+	if err := g.x.Settle(ctx); err != nil {
 		return err
 	}
-	return boltfile.Scan(prefix, func(k, v []byte) error { return fn(record.Decode(k, v)) },
-		func(from []byte, visit boltfile.WalkFunc) error { return x.inbox.Walk(ctx, from, visit) })
+	return boltfile.Scan(prefix, after, func(k, v []byte) error { return fn(record.Decode(k, v)) },
+		func(from []byte, visit boltfile.WalkFunc) error { return g.x.inbox.Walk(ctx, from, visit) })
 }
 
 // LoadFilter makes the seen filter complete from the records of the index. Commits may go on

@@ -5,18 +5,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
-	"path/filepath"
 	"syscall"
 
 	"urltree/crawler"
-	"urltree/internal/ctl"
 	"urltree/internal/inspect"
 	"urltree/iut"
 	"urltree/storage"
-	"urltree/storage/record"
 )
 
 // lookCommand makes a subcommand that only looks. answer gets its operand, "" if there is none.
@@ -71,18 +67,11 @@ func (c *command) inspect(ctx context.Context, root string, q inspect.Question, 
 
 // inspectBy is inspect that tells how far it is where no other process answers, see Inspector.Tell.
 func (c *command) inspectBy(ctx context.Context, root string, q inspect.Question, tell func(what string, done, total int64), w io.Writer) error {
-	err := ctl.Call(ctx, root, q, w)
-	if !errors.Is(err, ctl.ErrNone) {
-		return err
+	err := crawler.Ask(ctx, root, q, tell, w)
+	if err == nil {
+		return nil
 	}
-	return withIndex(root, iut.Options{ReadOnly: true}, storage.Options{ReadOnly: true}, func(tree *iut.Tree, index *storage.Index) error {
-		in, err := crawler.NewInspector(tree, index)
-		if err != nil {
-			return err
-		}
-		in.Tell = tell
-		return in.Run(ctx, q, w)
-	})
+	return cmp.Or(treeThere(root), err)
 }
 
 // treeThere returns an error if there is no tree, or one that another process is only just making.
@@ -98,24 +87,10 @@ func treeThere(root string) error {
 	return nil
 }
 
-// withIndex calls fn with a tree and its index, and closes both. Unless it is opened for reading
-// alone nobody else has the tree. An index that is missing is damage: merge makes one.
-func withIndex(root string, how iut.Options, opts storage.Options, fn func(*iut.Tree, *storage.Index) error) (err error) {
+// withIndex is crawler.WithIndex where there is a tree.
+func withIndex(root string, how iut.Options, opts storage.Options, fn func(*iut.Tree, *storage.Index) error) error {
 	if err := treeThere(root); err != nil {
 		return err
 	}
-	tree, err := iut.Open(root, how)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, tree.Close()) }()
-	index, err := storage.Open(filepath.Join(tree.Root(), "index.db"), opts)
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: %w", record.ErrDamaged, err)
-	}
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, index.Close()) }()
-	return fn(tree, index)
+	return crawler.WithIndex(root, how, opts, fn)
 }

@@ -87,6 +87,8 @@ type Question struct {
 	//	stats   totals and runs
 	//	page    a Page in a line, and a part of the stored page
 	//	list    a Listing of what is directly below a URL prefix
+	//	stored  a StoredPage in a line
+	//	pages   a StoredPage in a line for each of the stored pages below a URL prefix
 	//	progress  the state of the crawl that is going on, in JSON
 	Command string
 	URL     string `json:",omitempty"` // or a URL prefix
@@ -94,16 +96,16 @@ type Question struct {
 	Below string `json:",omitempty"` // of page: the URL prefix outside of which it is left out
 	From  int64  `json:",omitempty"` // of page: the first byte of the page that is written
 	Most  int64  `json:",omitempty"` // of page: bytes at most
-	After string `json:",omitempty"` // of list: Listing.Next of the part before
+	After string `json:",omitempty"` // of list and pages: Listing.Next, StoredPage.Next of the part before
 
 	Recursive bool   `json:",omitempty"` // of ls: folders below folders too
-	Lines     int64  `json:",omitempty"` // of ls and list: at most so many; of ls 0: all
+	Lines     int64  `json:",omitempty"` // of ls, list and pages: at most so many; of ls 0: all
 	State     string `json:",omitempty"` // of ls and export: only what is in it; "": any
 	What      string `json:",omitempty"` // of export: urls, pages, edges, ranks, warc, cdxj, wacz or mirror; "": urls
 	Format    string `json:",omitempty"` // of export: tsv, csv, jsonl, parquet, of edges also graphml or dot; of warc and cdxj gzip or plain; "": the first
 	Columns   string `json:",omitempty"` // of export: names of columns of urls and pages, with commas between them; "": the usual ones
-	Since     int64  `json:",omitempty"` // of export: only what was answered from this time on, in Unix seconds
-	Until     int64  `json:",omitempty"` // of export: only what was answered before this time; 0: now and later too
+	Since     int64  `json:",omitempty"` // of export and pages: only what was answered from this time on, in Unix seconds
+	Until     int64  `json:",omitempty"` // of export and pages: only what was answered before this time; 0: now and later too
 	Text      string `json:",omitempty"` // of export of pages, urls and wacz: which texts, plain or main; "": of wacz none
 }
 
@@ -139,6 +141,8 @@ func (i *Inspector) run(ctx context.Context, q Question, w *bufio.Writer) error 
 		return i.broken(ctx, q, markWords, w)
 	case "list":
 		return i.list(ctx, q, w)
+	case "pages":
+		return i.pages(ctx, q, w)
 	case "stats":
 		return i.stats(ctx, w)
 	case "progress":
@@ -149,7 +153,8 @@ func (i *Inspector) run(ctx context.Context, q Question, w *bufio.Writer) error 
 	}
 	one := map[string]func(ctx context.Context, url string, w *bufio.Writer) error{
 		"show": i.show, "cat": i.cat, "path": i.path, "why": i.why,
-		"page": func(ctx context.Context, url string, w *bufio.Writer) error { return i.page(ctx, q, url, w) },
+		"page":   func(ctx context.Context, url string, w *bufio.Writer) error { return i.page(ctx, q, url, w) },
+		"stored": i.stored,
 	}[q.Command]
 	if one == nil {
 		return fmt.Errorf("%w: no command %q, but these: %s", ErrUsage, q.Command, commands)

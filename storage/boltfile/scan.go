@@ -98,17 +98,22 @@ func (f *File) Walk(ctx context.Context, bucket, from []byte, fn WalkFunc) error
 // Scan calls fn with each key of a bucket that begins with prefix, and its value, in order. It
 // copies runs of keys out of short transactions and calls fn outside them.
 func (f *File) Scan(ctx context.Context, bucket, prefix []byte, fn func(k, v []byte) error) error {
-	return Scan(prefix, fn, func(from []byte, fn WalkFunc) error { return f.Walk(ctx, bucket, from, fn) })
+	return Scan(prefix, nil, fn, func(from []byte, fn WalkFunc) error { return f.Walk(ctx, bucket, from, fn) })
 }
 
-// Scan is [File.Scan] over what walk visits, which is called for each run of keys.
-func Scan(prefix []byte, fn func(k, v []byte) error, walk func(from []byte, fn WalkFunc) error) error {
+// Scan is [File.Scan] over what walk visits, which is called for each run of keys, of those behind
+// the key after; nil: of all.
+func Scan(prefix, after []byte, fn func(k, v []byte) error, walk func(from []byte, fn WalkFunc) error) error {
 	type pair struct{ k, v []byte }
 	var (
 		pairs []pair
 		arena []byte
 	)
-	for next := append([]byte{}, prefix...); next != nil; {
+	next := append([]byte{}, prefix...)
+	if bytes.Compare(after, prefix) >= 0 && after != nil {
+		next = append(append(next[:0], after...), 0) // no key comes between
+	}
+	for next != nil {
 		pairs, arena = pairs[:0], arena[:0]
 		from := next
 		next = nil
