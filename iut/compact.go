@@ -118,7 +118,7 @@ func (c *Compaction) Move(k *Capture, unfold bool) (record.Extent, error) {
 		err = DiskError("write "+g.name, g.buf.Flush())
 	}
 	if err != nil {
-		return at, errors.Join(err, g.file.Close())
+		return at, errors.Join(err, DiskError("close "+g.name, g.file.Close()))
 	}
 	c.s.mu.Lock()
 	c.s.dirty[g.name] = true
@@ -173,7 +173,7 @@ func (c *Compaction) info(to *segment, from uint32) error {
 				err = c.raw(to, r.file, 0, in.End())
 			}
 		}
-		return errors.Join(recordErrorOf(r.name, err), r.close())
+		return errors.Join(recordErrorOf(r.name, err), DiskError("close "+r.name, r.close()))
 	}
 	return nil
 }
@@ -240,7 +240,7 @@ func (c *Compaction) write(g *segment, k *Capture, about []byte) (record.Extent,
 	if err == nil {
 		err = w.Sum(body)
 	}
-	if err = errors.Join(err, body.Close()); err != nil {
+	if err = errors.Join(err, DiskError("close "+g.name, body.Close())); err != nil {
 		return record.Extent{}, err
 	}
 	if h.Get(warc.FieldType) == warc.Revisit {

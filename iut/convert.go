@@ -286,7 +286,10 @@ func (d *folders) clearFolder(rel string, gone func(url string) (bool, error), e
 	}
 	if isPage && found && gone != nil {
 		if url == "" {
-			url, _, _ = d.status(rel, "")
+			var st PageStatus
+			if url, st, _ = d.status(rel, ""); errors.Is(st.Err, ErrDisk) {
+				return st.Err
+			}
 		}
 		if found, err = gone(url); err != nil {
 			return err

@@ -175,7 +175,7 @@ func (t *Tree) openForgotten() error {
 	}
 	f, err := loadForgotten(file)
 	if err != nil {
-		return errors.Join(err, file.Close())
+		return errors.Join(err, DiskError("close "+forgottenName, file.Close()))
 	}
 	t.mu.Lock()
 	t.forgotten = f
@@ -259,10 +259,14 @@ func readForgotten(r io.Reader, fn func(e ForgottenEntry, at int64) error) error
 			if crc != fmt.Sprintf("%08x", sum) {
 				return bad("its last line is not the checksum of the others")
 			}
-			if _, err := in.ReadByte(); err != io.EOF {
+			switch _, err := in.ReadByte(); err {
+			case io.EOF:
+				return nil
+			case nil:
 				return bad("line %d: nothing may stand here", number+1)
+			default:
+				return DiskError("read "+forgottenName, err)
 			}
-			return nil
 		}
 		kind, rest, _ := strings.Cut(text, " ")
 		e := ForgottenEntry{kind, rest}
@@ -292,7 +296,8 @@ func (t *Tree) EachForgotten(fn func(ForgottenEntry) error) error {
 	if err != nil {
 		return DiskError("read "+forgottenName, err)
 	}
-	return errors.Join(readForgotten(file, func(e ForgottenEntry, _ int64) error { return fn(e) }), file.Close())
+	err = readForgotten(file, func(e ForgottenEntry, _ int64) error { return fn(e) })
+	return errors.Join(err, DiskError("close "+forgottenName, file.Close()))
 }
 
 // Forget adds entries to the list, and returns how many are new. From then on FORMAT says that what
@@ -453,5 +458,5 @@ func (t *Tree) changeForgotten(ctx context.Context, entries iter.Seq2[ForgottenE
 	if err != nil {
 		return 0, DiskError("write "+forgottenName, err)
 	}
-	return changed, errors.Join(t.Forgotten().Close(), t.openForgotten())
+	return changed, errors.Join(DiskError("close "+forgottenName, t.Forgotten().Close()), t.openForgotten())
 }

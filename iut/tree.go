@@ -231,7 +231,7 @@ func (t *Tree) Close() (err error) {
 		if t.pages != nil {
 			err = t.pages.close()
 		}
-		err = errors.Join(err, t.Forgotten().Close())
+		err = errors.Join(err, DiskError("close "+forgottenName, t.Forgotten().Close()))
 		if t.disk != nil {
 			err = errors.Join(err, t.disk.Close())
 		}

@@ -56,17 +56,14 @@ func Compact(ctx context.Context, o CompactOptions) (report CompactReport, err e
 	if there, err := storage.Exists(path); err != nil || !there {
 		return report, fmt.Errorf("%w: %s is not there", record.ErrDamaged, path)
 	}
-	c := &compaction{tree: tree, log: orDiscard(o.Log), tell: orSilent(o.Tell), moved: map[string]record.Extent{}, seen: map[uint64]uint64{}, seed: maphash.MakeSeed()}
+	c := newCompaction(tree, o)
 	if err := c.sizeOf(path, &c.report.IndexBefore); err != nil {
 		return c.report, err
 	}
 	if c.index, err = storage.Open(path, storage.Options{}); err != nil { // which looks whether it is whole
 		return c.report, err
 	}
-	if c.out = tree.Compact(); c.out != nil {
-		err = c.run(ctx)
-	}
-	if err = errors.Join(err, iut.DiskError("index", c.index.Close())); err != nil {
+	if err = errors.Join(c.run(ctx), iut.DiskError("index", c.index.Close())); err != nil {
 		return c.report, err
 	}
 	if err := c.room(c.report.IndexBefore); err != nil {
@@ -82,7 +79,7 @@ func Compact(ctx context.Context, o CompactOptions) (report CompactReport, err e
 type compaction struct {
 	tree   *iut.Tree
 	index  *storage.Index
-	out    *iut.Compaction
+	out    *iut.Compaction // nil: the tree is one of folders
 	log    *slog.Logger
 	tell   Tell
 	report CompactReport
@@ -92,6 +89,13 @@ type compaction struct {
 	seed  maphash.Seed
 	seen  map[uint64]uint64 // where captures are that are no pages, and of which the index does not know, by their ID
 	done  int64             // bytes that were read
+}
+
+func newCompaction(tree *iut.Tree, o CompactOptions) *compaction {
+	return &compaction{
+		tree: tree, out: tree.Compact(), log: orDiscard(o.Log), tell: orSilent(o.Tell),
+		moved: map[string]record.Extent{}, seen: map[uint64]uint64{}, seed: maphash.MakeSeed(),
+	}
 }
 
 func (c *compaction) sizeOf(path string, n *int64) error {
@@ -110,7 +114,11 @@ type segmentPlan struct {
 	bodies  map[uint32]bool // segments that have bodies of its revisits
 }
 
+// run writes segments anew, if the tree has some.
 func (c *compaction) run(ctx context.Context) (err error) {
+	if c.out == nil {
+		return nil
+	}
 	known := iut.Committed{Has: func(url string, at record.Extent) bool {
 		rec, err := c.index.Record(url)
 		return err == nil && rec.Extent == at

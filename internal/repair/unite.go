@@ -56,7 +56,7 @@ type UniteReport struct {
 // durable FORMAT says that there is no tree yet, see [iut.Options]. Memory does not depend on the
 // size of the trees.
 func Unite(ctx context.Context, o UniteOptions) (report UniteReport, err error) {
-	u := &uniting{o: o, most: cmp.Or(o.most, uniteURLs), tell: orSilent(o.Tell), log: orDiscard(o.Log), ends: map[uint32]int64{}}
+	u := newUniting(o)
 	defer func() {
 		for _, p := range u.parts {
 			err = errors.Join(err, p.close())
@@ -177,6 +177,10 @@ type uniting struct {
 
 	ends  map[uint32]int64 // of segments, since the last commit
 	bytes int64            // of pages, since the last commit
+}
+
+func newUniting(o UniteOptions) *uniting {
+	return &uniting{o: o, most: cmp.Or(o.most, uniteURLs), tell: orSilent(o.Tell), log: orDiscard(o.Log), ends: map[uint32]int64{}}
 }
 
 // identity returns that of the tree, for which all parts must agree.
