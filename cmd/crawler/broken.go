@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"urltree/internal/broken"
@@ -52,8 +53,15 @@ func (c *command) brokenCommand() *subcommand {
 		if sum.Waiting > 0 {
 			fmt.Fprintf(c.stderr, "crawler: not asked yet, and so not in this report: %s\n", words.Count(sum.Waiting, "URL"))
 		}
-		if sum.OutsideWaiting+sum.OutsideRefused > 0 {
-			fmt.Fprintf(c.stderr, "crawler: of %s outside %d were not asked yet, and %d must not be asked (robots.txt, internal addresses)\n", words.Count(sum.Outside, "target"), sum.OutsideWaiting, sum.OutsideRefused)
+		var not []string
+		if sum.OutsideWaiting > 0 {
+			not = append(not, fmt.Sprintf("not asked yet: %d", sum.OutsideWaiting))
+		}
+		if sum.OutsideRefused > 0 {
+			not = append(not, fmt.Sprintf("not to be asked (robots.txt, internal addresses): %d", sum.OutsideRefused))
+		}
+		if len(not) > 0 {
+			fmt.Fprintf(c.stderr, "crawler: of %s outside, and so not in this report, %s\n", words.Count(sum.Outside, "target"), strings.Join(not, ", "))
 		}
 		if fail && sum.Targets > 0 {
 			return errBroken

@@ -457,7 +457,15 @@ func TestExternalKept(t *testing.T) {
 	}
 
 	mended.Store(false)
-	must(t, dir, "forget", outside.URL+"/gone")
+	for _, would := range []string{"would remove", "removed"} {
+		args := []string{"forget", outside.URL + "/gone"}
+		if would != "removed" {
+			args = append(args, "-dry-run")
+		}
+		if says, want := must(t, dir, args...), would+": 0 pages of 0 B, 0 records, 0 sitemaps, 0 seeds, what is known of 1 target outside\n"; !strings.HasPrefix(says, want) {
+			t.Errorf("%s, want %s", says, want)
+		}
+	}
 	must(t, dir, "check")
 	delete(asks, "HEAD /gone")
 	report = must(t, dir, "broken", "-external", "-recheck", "1ms", "-delay", "0")
@@ -527,7 +535,7 @@ func TestExternalAddress(t *testing.T) {
 	dir := t.TempDir()
 	must(t, dir, "-quiet", "-delay", "0", "-scope", "host", site.URL)
 	_, stderr, code := call(t, dir, "broken", "-external", "-fail")
-	if asked.Load() != 0 || code != 0 || !strings.Contains(stderr, "and 1 must not be asked") {
+	if asked.Load() != 0 || code != 0 || !strings.Contains(stderr, "of 1 target outside, and so not in this report, not to be asked (robots.txt, internal addresses): 1\n") {
 		t.Errorf("asked %d times, exit %d: %s", asked.Load(), code, stderr)
 	}
 	stdout, _, code := call(t, dir, "broken", "-external", "-fail", "-allow-private")

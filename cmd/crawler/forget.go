@@ -98,6 +98,8 @@ func (f *forgetting) entries(prefix string, format iut.Format) (iter.Seq2[iut.Fo
 	switch {
 	case prefix == "http://" || prefix == "https://":
 		return nil, usagef("%q names too much: a URL-PREFIX that is forgotten has a host", prefix)
+	case prefix != "" && !isSeedLike(prefix): // such as list, without its -
+		return nil, usagef("%q: no URL; the host of this name is http://%s/", prefix, prefix)
 	case prefix != "":
 		url, err := weburl.SeedURL(prefix)
 		return one(iut.ForgottenPrefix, strip.Apply(url)), err // the parser of arguments has looked at it
@@ -226,11 +228,15 @@ func (f *forgetting) shown(fn func(repair.Tell) (repair.ForgetReport, error)) (r
 
 // removed says what is gone, in a line without its end.
 func removed(r *repair.ForgetReport) string {
-	if r.Records+r.Sitemaps+r.Seeds == 0 {
+	if r.Records+r.Sitemaps+r.Seeds+r.Outside == 0 {
 		return "nothing, the tree has no such URL"
 	}
-	return fmt.Sprintf("%s of %s, %s, %s, %s", words.Count(r.Pages, "page"), words.Bytes(r.Bytes),
+	text := fmt.Sprintf("%s of %s, %s, %s, %s", words.Count(r.Pages, "page"), words.Bytes(r.Bytes),
 		words.Count(r.Records, "record"), words.Count(r.Sitemaps, "sitemap"), words.Count(r.Seeds, "seed"))
+	if r.Outside > 0 {
+		text += ", what is known of " + words.Count(r.Outside, "target") + " outside"
+	}
+	return text
 }
 
 // forgotten says what a call did.

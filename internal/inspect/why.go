@@ -28,6 +28,10 @@ func (i *Inspector) why(ctx context.Context, url string, w *bufio.Writer) error 
 		return serr
 	}
 	if errors.Is(err, ErrNotFound) {
+		if reason, rule := i.Scope(url); reason == record.Forgotten {
+			say("Nothing is known of %s: %s.", url, rule)
+			return nil
+		}
 		say("%s is not known: it is no seed, and no answer so far named it as a link that counts.", url)
 		i.admission(url, say)
 		if err := i.budgets(ctx, url, say); err != nil {

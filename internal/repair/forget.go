@@ -39,6 +39,7 @@ type ForgetReport struct {
 	Records  int64 // of URLs, those of pages included
 	Cleaned  int64 // records left that named one of these URLs
 	Sitemaps int64
+	Outside  int64 // targets outside, those that named one of these URLs included
 	Seeds    int64 // lines of seeds.txt
 	Reopened int64 // URLs refused as duplicates of nothing but what is gone
 	Ranks    bool  // the file of ranks is gone
@@ -63,6 +64,9 @@ func (f *Forget) Count(ctx context.Context, list *iut.Forgotten) (ForgetReport, 
 			}
 			return err
 		})
+	}
+	if err == nil {
+		err = f.eachOutside(ctx, func(string) error { return nil })
 	}
 	if err == nil {
 		err = f.Tree.Seeds(iut.SeedMark{}, func(url string, _ iut.SeedMark) error {
@@ -221,24 +225,29 @@ func (f *Forget) sitemaps(ctx context.Context) error {
 // outside removes the targets outside that are to be forgotten, or name what is. What a page still
 // refers to is found again, and asked.
 func (f *Forget) outside(ctx context.Context) error {
-	err := f.Index.Outside().Each(ctx, func(r *record.Record) error {
-		gone := false
-		for _, url := range []string{r.URL, r.Source, r.Via, r.HeaderLinks} {
-			yes, err := f.list.Has(url)
-			if err != nil {
-				return err
-			}
-			gone = gone || yes
-		}
-		if gone {
-			f.next.Outside = append(f.next.Outside, r.URL)
-		}
+	err := f.eachOutside(ctx, func(url string) error {
+		f.next.Outside = append(f.next.Outside, url)
 		return f.commitIf(forgetRecords)
 	})
 	if err == nil {
 		err = f.commitIf(1)
 	}
 	return err
+}
+
+// eachOutside counts the targets outside that are to go, and calls fn with each.
+func (f *Forget) eachOutside(ctx context.Context, fn func(url string) error) error {
+	return f.Index.Outside().Each(ctx, func(r *record.Record) error {
+		for _, url := range []string{r.URL, r.Source, r.Via, r.HeaderLinks} {
+			if gone, err := f.list.Has(url); err != nil {
+				return err
+			} else if gone {
+				f.report.Outside++
+				return fn(r.URL)
+			}
+		}
+		return nil
+	})
 }
 
 func (f *Forget) origins(ctx context.Context) error {
