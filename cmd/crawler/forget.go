@@ -30,7 +30,7 @@ func (c *command) forgetCommand() *subcommand {
 		flags: []*option{
 			c.flags.tree(), host, file,
 			plainFlag("dry-run", toggle{&f.dry}, "say what would be removed, and change nothing"),
-			plainFlag("list", toggle{&f.list}, "print what is forgotten"),
+			plainFlag("list", toggle{&f.list}, "print what is forgotten; also while a crawl goes on"),
 			plainFlag("undo", toggle{&f.undo}, "keep it out no longer; what was removed does not come back by itself"),
 		},
 		run: f.run,
@@ -65,7 +65,7 @@ func (f *forgetting) run(ctx context.Context, operands []string) error {
 	case f.list && (named > 0 || f.undo || f.dry):
 		return usagef("forget -list prints all that is forgotten, and takes nothing else")
 	case f.list:
-		return f.print()
+		return f.look(ctx, "forgotten")
 	case named == 0 && (f.undo || f.dry || !format.Forgetting):
 		return usagef("forget takes a URL-PREFIX, -host or -url-file")
 	case f.undo && f.dry:
@@ -152,19 +152,6 @@ func yieldURL(yield func(iut.ForgottenEntry, error) bool, text string, strip web
 		err = usagef("%q: %s", weburl.HideLogin(text), cause(err))
 	}
 	return yield(iut.ForgottenEntry{Kind: iut.ForgottenURL, Text: strip.Apply(url)}, err) && err == nil
-}
-
-// print prints the list.
-func (f *forgetting) print() error {
-	tree, err := iut.Open(f.root(), iut.Options{ReadOnly: true})
-	if err != nil {
-		return err
-	}
-	err = tree.EachForgotten(func(e iut.ForgottenEntry) error {
-		_, err := fmt.Fprintf(f.stdout, "%s\t%s\n", e.Kind, e.Text)
-		return err
-	})
-	return errors.Join(err, tree.Close())
 }
 
 // takeBack takes entries off the list. Pages that are left may name what was kept out, so the next

@@ -60,6 +60,14 @@ func (c *command) urlCommand(name, usage string) *subcommand {
 	return c.inspectCommand(&inspect.Question{Command: name}, "URL", usage)
 }
 
+// look writes the answer to a question that has no operand.
+func (c *command) look(ctx context.Context, question string) error {
+	if err := treeThere(c.root()); err != nil {
+		return err
+	}
+	return c.inspect(ctx, c.root(), inspect.Question{Command: question}, c.stdout)
+}
+
 // inspect asks the process that crawls; without one it looks for itself.
 func (c *command) inspect(ctx context.Context, root string, q inspect.Question, w io.Writer) error {
 	return c.inspectBy(ctx, root, q, nil, w)

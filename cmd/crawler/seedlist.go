@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"urltree/internal/words"
 	"urltree/iut"
 	"urltree/storage"
-	"urltree/storage/record"
 )
 
 // seedsCommand shows the seeds of a tree, and takes some out.
@@ -21,13 +19,13 @@ func (c *command) seedsCommand() *subcommand {
 	var file string
 	return &subcommand{
 		name: "seeds", usage: "show the seeds of a tree, or take some out of it", operand: seedsOperand,
-		about: "list prints each line of seeds.txt with the state of its URL, as a table that -input reads. remove takes the URLs out of seeds.txt: their pages and records stay, no longer as those of seeds, and where a redirect of one led is none either. What -scope allows from the next run on is seen from the seeds that are left; URLs that are outside of it then are held. To be rid of pages as well: crawler forget. Killed or stopped, the same command goes on.",
+		about: "list prints each line of seeds.txt with the state of its URL, as a table that -input reads, also while a crawl goes on. remove takes the URLs out of seeds.txt: their pages and records stay, no longer as those of seeds, and where a redirect of one led is none either. What -scope allows from the next run on is seen from the seeds that are left; URLs that are outside of it then are held. To be rid of pages as well: crawler forget. Killed or stopped, the same command goes on.",
 		flags: []*option{c.flags.tree(), plainFlag("url-file", text{&file}, "with remove: take out the URLs in this `FILE`, read as a seed file; - is standard input")},
 		run: func(ctx context.Context, operands []string) error {
 			what, urls := first(operands), operands[min(1, len(operands)):]
 			switch {
 			case what == "list" && len(urls) == 0 && file == "":
-				return c.listSeeds(ctx)
+				return c.look(ctx, "seeds")
 			case what == "list":
 				return usagef("seeds list prints all seeds, and takes nothing else")
 			case what != "remove":
@@ -38,32 +36,6 @@ func (c *command) seedsCommand() *subcommand {
 			return c.removeSeeds(ctx, urls, file)
 		},
 	}
-}
-
-// listSeeds prints the seeds in the order of seeds.txt.
-func (c *command) listSeeds(ctx context.Context) error {
-	return withIndex(c.root(), iut.Options{ReadOnly: true}, storage.Options{ReadOnly: true}, func(tree *iut.Tree, index *storage.Index) error {
-		out := bufio.NewWriter(c.stdout)
-		fmt.Fprint(out, "URL\tstate\treason\n") // Flush returns its error
-		err := tree.Seeds(iut.SeedMark{}, func(url string, _ iut.SeedMark) error {
-			state, reason := "unknown", "-"
-			switch r, err := index.Record(url); {
-			case err == nil:
-				if state = r.State.String(); r.Reason != "" {
-					reason = r.Reason
-				}
-			case errors.Is(err, record.ErrCorrupt):
-				state = "damaged"
-			case !errors.Is(err, storage.ErrNotFound) && !errors.Is(err, record.ErrKey):
-				return err
-			}
-			if _, err := fmt.Fprintf(out, "%s\t%s\t%s\n", url, state, reason); err != nil {
-				return err
-			}
-			return context.Cause(ctx)
-		})
-		return errors.Join(err, out.Flush())
-	})
 }
 
 // removeSeeds takes seeds out.

@@ -85,6 +85,8 @@ type Question struct {
 	//	export  the ledger below a URL prefix, a row per record, or what What says
 	//	broken  broken links, for a program to put in order: see ReadBroken
 	//	stats   totals and runs
+	//	seeds   the lines of seeds.txt with the states of their URLs
+	//	forgotten  what is forgotten
 	//	page    a Page in a line, and a part of the stored page
 	//	list    a Listing of what is directly below a URL prefix
 	//	stored  a StoredPage in a line
@@ -145,6 +147,10 @@ func (i *Inspector) run(ctx context.Context, q Question, w *bufio.Writer) error 
 		return i.pages(ctx, q, w)
 	case "stats":
 		return i.stats(ctx, w)
+	case "seeds":
+		return i.seeds(ctx, w)
+	case "forgotten":
+		return i.forgotten(w)
 	case "progress":
 		if i.Progress == nil {
 			return fmt.Errorf("%w: no crawl is going on", ErrNotFound)
