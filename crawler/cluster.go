@@ -21,6 +21,10 @@ type Node interface {
 	Join(ctx context.Context, before []byte) (keep []byte, err error)
 	// Away returns the partition of a host, and whether another process asks it.
 	Away(host string) (part uint16, away bool)
+	// Asks reports whether a host is one that this process asks now.
+	Asks(host string) bool
+	// HandOver has what is known of hosts that others ask go to them.
+	HandOver(hosts []string) error
 	// MayAsk reports whether a request may begin now.
 	MayAsk() bool
 	// Exchange sends and receives until ctx ends.
@@ -85,7 +89,17 @@ func (o *Options) away(url string) bool {
 func (e *engine) exchange() error {
 	box := mailbox{e.store.index.Outbox(), e}
 	total := e.store.index.Totals()
-	return e.opts.Cluster.Exchange(e.ends.fetching, box, total.Now+total.Later > 0 || box.Len() > 0)
+	err := e.opts.Cluster.Exchange(e.ends.fetching, box, total.Now+total.Later > 0 || box.Len() > 0)
+	return e.unlessDrained(err)
+}
+
+// unlessDrained returns err, but ends fetching where that says that other processes have all hosts.
+func (e *engine) unlessDrained(err error) error {
+	if errors.Is(err, cluster.ErrDrained) {
+		e.ends.stop(errDrained)
+		return nil
+	}
+	return err
 }
 
 // idle waits, when nothing is left to ask, for links of other nodes or the end of the crawl. Hosts
@@ -93,6 +107,14 @@ func (e *engine) exchange() error {
 func (e *engine) idle(ctx context.Context) (more bool, err error) {
 	if e.opts.Cluster == nil {
 		return false, nil
+	}
+	// Rows may have come to wait here that are for others, as where links of stored pages count anew.
+	strays, err := e.store.index.Outbox().Strays(mostStrays)
+	if err == nil && len(strays) > 0 {
+		err = e.opts.Cluster.HandOver(strays)
+	}
+	if err != nil {
+		return false, err
 	}
 	waiting, cancel := ctx, context.CancelFunc(func() {})
 	if e.frontier.Left() {
@@ -103,8 +125,11 @@ func (e *engine) idle(ctx context.Context) (more bool, err error) {
 	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
 		return true, nil
 	}
-	return more, err
+	return more, e.unlessDrained(err)
 }
+
+// mostStrays is how many hosts are handed over at once that are not asked here.
+const mostStrays = 1000
 
 // A mailbox is where the node has its outcomes committed, with those of crawlers.
 type mailbox struct {
@@ -115,6 +140,24 @@ type mailbox struct {
 // Keep implements [cluster.Mailbox].
 func (m mailbox) Keep(kept []byte) error {
 	return iut.DiskError("cluster", m.e.store.index.Marks().SetCluster(kept))
+}
+
+// Exclusive implements [cluster.Mailbox].
+func (m mailbox) Exclusive(fn func()) { m.e.store.index.Exclusive(fn) }
+
+// Reconsider implements [cluster.Mailbox].
+func (m mailbox) Reconsider() {
+	total := m.e.store.index.Totals()
+	m.e.frontier.Rebar(total.Now + total.Later + total.Sitemaps)
+}
+
+// Quiet implements [cluster.Mailbox].
+func (m mailbox) Quiet() bool {
+	if m.e.frontier.Barred() > 0 {
+		m.e.flushAll()
+		return false
+	}
+	return true
 }
 
 // Put implements [cluster.Mailbox]. In a superstep what arrives waits for its end, see steps.

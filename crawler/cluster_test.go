@@ -102,11 +102,12 @@ func (l *fetchLog) check(t *testing.T) {
 
 // A nodeRun is one life of a node.
 type nodeRun struct {
-	stop context.CancelCauseFunc
-	done chan struct{}
-	res  crawler.Result
-	err  error
-	end  time.Time
+	stop  context.CancelCauseFunc
+	done  chan struct{}
+	res   crawler.Result
+	err   error
+	end   time.Time
+	began time.Time
 }
 
 // A testCluster runs nodes of one crawl, all in this process.
@@ -115,14 +116,15 @@ type testCluster struct {
 	web    treeWeb
 	engine *memory.Engine
 	dir    string
-	nodes  int
+	nodes  int // with a folder
+	least  int // that divide the hosts
 	log    fetchLog
 	slow   func() time.Duration // of an answer
 	lives  int
 }
 
 func newTestCluster(t *testing.T, web treeWeb, nodes int) *testCluster {
-	c := &testCluster{t: t, web: web, dir: t.TempDir(), nodes: nodes, slow: func() time.Duration { return 50 * time.Millisecond }}
+	c := &testCluster{t: t, web: web, dir: t.TempDir(), nodes: nodes, least: nodes, slow: func() time.Duration { return 50 * time.Millisecond }}
 	c.engine = memory.New(cluster.Config{Crawl: "test", Partitions: cluster.Partitions, TTL: 15 * time.Second})
 	return c
 }
@@ -134,12 +136,12 @@ func (c *testCluster) start(node int) *nodeRun {
 	name := fmt.Sprint("n", node)
 	c.lives++
 	ctx, stop := context.WithCancelCause(c.t.Context())
-	run := &nodeRun{stop: stop, done: make(chan struct{})}
+	run := &nodeRun{stop: stop, done: make(chan struct{}), began: time.Now()}
 	o := crawler.Options{
 		Tree: filepath.Join(c.folder(node), "iut"), Output: filepath.Join(c.folder(node), "res.txt"), NoSync: true,
 		Crawlers: 2, Buffers: 1, MinFree: -1,
 		Cluster: cluster.New(cluster.Options{
-			Bus: c.engine.Connect(name), Name: name, Boot: fmt.Sprint("boot", c.lives), Nodes: c.nodes,
+			Bus: c.engine.Connect(name), Name: name, Boot: fmt.Sprint("boot", c.lives), Nodes: c.least,
 			Log: slog.New(slog.NewTextHandler(c.t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})).With("node", node),
 		}),
 		Fetch: func(ctx context.Context, url string) (crawler.Content, error) {

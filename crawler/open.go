@@ -247,6 +247,9 @@ func (e *engine) fillFrontier(ctx context.Context) (err error) {
 		Live: live, NoSitemaps: !e.opts.ReadsSitemaps(), Run: e.begun.run.ID, Unclean: e.begun.unclean, Earlier: e.begun.earlier, NotBefore: e.begun.run.Start * int64(time.Second),
 		Admit: e.admit, NeedRobots: func(origin string) bool { return !e.opts.IgnoreRobots && e.rules.robots.need(origin) }, Idle: e.flushAll,
 	}
+	if node := e.opts.Cluster; node != nil {
+		opts.Barred = func(host string) bool { return !node.Asks(host) }
+	}
 	if e.opts.External {
 		e.outsideStore(&opts)
 	} else if err := e.order(ctx, &opts); err != nil {

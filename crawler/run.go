@@ -21,6 +21,7 @@ var (
 	errBytes       = errors.New("byte limit reached")
 	errStopped     = errors.New("stopped")
 	errNothingLeft = errors.New("nothing left")
+	errDrained     = errors.New("drained")
 )
 
 // ErrStuck says that the crawl was to end and a step of it did not, for two minutes. What had
@@ -32,7 +33,7 @@ const downloadGrace = 10 * time.Second
 
 // A Result says how a run ended.
 type Result struct {
-	Ended string // "time is up", "page limit reached", "byte limit reached", "stopped", "nothing left", one that begins with "nothing reachable", or the text of a CallbackError
+	Ended string // "drained", "time is up", "page limit reached", "byte limit reached", "stopped", "nothing left", one that begins with "nothing reachable", or the text of a CallbackError
 	Run   record.Run
 	Total record.Totals
 	Files cleaner.Files // without names for a run with NoTree

@@ -56,7 +56,7 @@ func (x *Index) commit(set []*record.Outcome) (Committed, error) {
 		done = Committed{Next: make([]record.Row, len(set)), Fresh: make([]record.Row, 0, c.ledger.coming-int64(len(set)))}
 		c.done = &done
 		for i, o := range set {
-			if o.Arrived && c.strays(o.Links) {
+			if o.Arrived && c.strays(o) {
 				if done.Refused == nil {
 					done.Refused = make([]bool, len(set))
 				}
@@ -69,6 +69,9 @@ func (x *Index) commit(set []*record.Outcome) (Committed, error) {
 				return err
 			}
 			if err := c.links(o); err != nil {
+				return err
+			}
+			if err := c.moveIn(o.Moved); err != nil {
 				return err
 			}
 			c.besides(o)
@@ -84,10 +87,11 @@ func (x *Index) commit(set []*record.Outcome) (Committed, error) {
 	return done, nil
 }
 
-// comingOf returns the most records that a set makes: one for each outcome and link.
+// comingOf returns the most records that a set makes: one for each outcome and link
+// and for what is handed over.
 func comingOf(set []*record.Outcome) (n int64) {
 	for _, o := range set {
-		n += 1 + int64(len(o.Links))
+		n += 1 + int64(len(o.Links)+len(o.Moved))
 	}
 	return n
 }
@@ -204,14 +208,16 @@ func (c *change) links(o *record.Outcome) error {
 	return nil
 }
 
-// link makes a record for a link that is new, and changes a known one where the link says so.
+// link makes a record for a link that is new, and changes a known one where the link says so. Of
+// one that has arrived from another process the filter may know that it was posted, or that it was
+// here before it was handed over, which says nothing of the index.
 func (c *change) link(l *record.Link) error {
 	part, away := c.away(l.URL)
 	later := c.x.opts.Bulk && !c.arrived
 	away = away || later
 	switch {
 	case l.Kind == record.SitemapRow && away:
-		c.post(part, l)
+		c.post(record.Posted{Part: part, Link: *l})
 		return nil
 	case l.Kind == record.SitemapRow:
 		c.nameSitemap(l)
@@ -226,12 +232,15 @@ func (c *change) link(l *record.Link) error {
 	}
 	fp := c.x.filter.Fingerprint(l.URL)
 	answer := c.x.filter.Lookup(fp)
+	if c.arrived && answer == seen.Known {
+		answer = seen.Maybe
+	}
 	if answer == seen.Known && !l.Cookie && l.Source != record.Seed && !c.depthCounts() {
 		c.done.known(fp, l)
 		return nil
 	}
 	if away {
-		if c.post(part, l); !later {
+		if c.post(record.Posted{Part: part, Link: *l}); !later {
 			c.fresh = append(c.fresh, fp) // so that the filter drops repeats
 		}
 		return nil

@@ -20,7 +20,7 @@
 //	seed     letter, text -> nothing       what is asked of seeds: o: an origin, a: an area of scope
 //	run      number -> run, as JSON
 //	hour     number, hour -> figures, as JSON
-//	outbox   partition, number -> link     to hosts that other processes ask; not in every index
+//	outbox   partition, number -> link     to hosts of other processes, or what these are to know
 //	sys      schema, totals, filter key, how much of the file of edges counts, which ranks are
 //	         in, link options, how much of seeds.txt is in, that a stop was unclean, what stored
 //	         pages and held rows are to be looked at again for

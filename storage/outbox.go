@@ -22,26 +22,35 @@ func (c *change) away(url string) (part uint16, away bool) {
 	return c.x.opts.Away(record.Host(url))
 }
 
-// strays reports whether one of the links is to a host that another process asks.
-func (c *change) strays(links []record.Link) bool {
-	for i := range links {
-		if _, away := c.away(links[i].URL); away {
+// strays reports whether something of an outcome is about a host that another process asks.
+func (c *change) strays(o *record.Outcome) bool {
+	for i := range o.Links {
+		if _, away := c.away(o.Links[i].URL); away {
 			return true
+		}
+	}
+	for i := range o.Moved {
+		if host := o.Moved[i].Host(); host != "" && c.x.opts.Away != nil {
+			if _, away := c.x.opts.Away(host); away {
+				return true
+			}
 		}
 	}
 	return false
 }
 
-// post puts a link into the outbox.
-func (c *change) post(part uint16, l *record.Link) {
+// post puts a link into the outbox, or what is handed over.
+func (c *change) post(p record.Posted) {
 	if c.w.err == nil {
 		_, c.w.err = c.w.Tx.CreateBucketIfNotExists(record.BucketOutbox)
 	}
 	c.outbox.Rows++
 	c.outbox.Last++
-	p := record.Posted{Part: part, Seq: c.outbox.Last, Link: *l}
-	c.w.put(record.BucketOutbox, record.PostedKey(part, p.Seq), p.Append(nil))
-	c.done.Posted++
+	p.Seq = c.outbox.Last
+	c.w.put(record.BucketOutbox, record.PostedKey(p.Part, p.Seq), p.Append(nil))
+	if c.done != nil {
+		c.done.Posted++
+	}
 }
 
 // deliver takes rows that are delivered out of the outbox. Those that are not there have left
@@ -94,6 +103,44 @@ func (g Outbox) Read(part uint16, after uint64, most int) (rows []record.Posted,
 		return nil, nil
 	})
 	return rows, err
+}
+
+// Last returns the number of the row that was posted last.
+func (g Outbox) Last() uint64 {
+	g.x.mu.Lock()
+	defer g.x.mu.Unlock()
+	return g.x.outbox.Last
+}
+
+// Has reports whether one of the rows of some partitions up to a number is still there.
+func (g Outbox) Has(parts []int, upTo uint64) (has bool, err error) {
+	for _, part := range parts {
+		rows, err := g.Read(uint16(part), 0, 1) // the first one is the oldest
+		if err != nil || len(rows) > 0 && rows[0].Seq <= upTo {
+			return true, err
+		}
+	}
+	return false, nil
+}
+
+// Strays returns hosts, at most so many, of which rows wait that another process is to ask.
+func (g Outbox) Strays(most int) (hosts []string, err error) {
+	if away := g.x.opts.Away; away != nil {
+		after := ""
+		for len(hosts) < most {
+			list, _, err := g.x.nextHosts(after, 256, func(h *record.HostRow) bool { return h.Now+h.Later+h.Sitemaps > 0 })
+			if err != nil || len(list) == 0 {
+				return hosts, err
+			}
+			for i := range list {
+				after = list[i].Name
+				if _, strays := away(after); strays {
+					hosts = append(hosts, after)
+				}
+			}
+		}
+	}
+	return hosts, nil
 }
 
 // Exclusive calls fn while no transaction is being written: what Options.Away returns may change in

@@ -18,6 +18,7 @@ const (
 	refusedLink // an address or a type that may be another one for a seed
 	refusedFeed // the same, and its links count
 	refusedPage // not kept, but its links count
+	elsewhere   // known to another process alone
 	stages
 )
 
@@ -44,6 +45,8 @@ func stageOf(r *record.Record) stage {
 		return failed
 	}
 	switch asLink, links := r.RefusedAsLink(), r.GaveLinks(); {
+	case r.IsElsewhere():
+		return elsewhere
 	case asLink && links:
 		return refusedFeed
 	case asLink:
@@ -117,6 +120,9 @@ var transitions = [stages][events]transition{
 	refusedLink:    {repeat, none, none, none, seedAgain, none, shorten, shorten},
 	refusedFeed:    {repeat, none, none, none, seedAgain, none, askAgain, shorten},
 	refusedPage:    {repeat, none, none, none, scope, none, askAgain, shorten},
+	// It is asked only if its row was in memory before that was known: what is in the tree counts. Its
+	// links are those of a page that is not here.
+	elsewhere: {answer, none, none, none, scope, none, askAgain, shorten},
 }
 
 // apply does to a record what an event does.

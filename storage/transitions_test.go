@@ -19,7 +19,7 @@ func TestTransitions(t *testing.T) {
 	const url = "http://a.org/x"
 	names := [stages]string{
 		"eligible", "waiting", "tooDeep", "heldBack", "stored", "redirected", "redirectedAway", "failed",
-		"refused", "refusedLink", "refusedFeed", "refusedPage",
+		"refused", "refusedLink", "refusedFeed", "refusedPage", "elsewhere",
 	}
 	pending := func(in record.Range, reason string) record.Record {
 		return record.Record{State: record.Pending, Row: record.Row{Range: in, Reason: reason}}
@@ -31,6 +31,7 @@ func TestTransitions(t *testing.T) {
 		pending(record.Now, ""), pending(record.Later, ""), pending(record.Held, record.HeldDepth), pending(record.Held, "scope"),
 		ended(record.Stored, "", 1), ended(record.Redirected, "", 0), ended(record.Redirected, "scope", 0), ended(record.Failed, "timeout", 0),
 		ended(record.Refused, "robots", 0), ended(record.Refused, "address", 0), ended(record.Refused, "type", 1), ended(record.Refused, "noindex", 1),
+		ended(record.Refused, record.Elsewhere, 0),
 	}
 	outcomes := map[event]record.Outcome{
 		answered:  {State: record.Failed, Reason: "timeout"},
@@ -58,6 +59,7 @@ func TestTransitions(t *testing.T) {
 		refusedLink:    {none, none, none, none, "eligible - fresh", none, none, none},
 		refusedFeed:    {none, none, none, none, "eligible - fresh", none, "eligible - fresh", none},
 		refusedPage:    {none, none, none, none, "refusedPage scope", none, "eligible - fresh", none},
+		elsewhere:      {"failed +", none, none, none, "elsewhere scope", none, "eligible - fresh", none},
 	}
 	for from := range stages {
 		for ev := range events {

@@ -40,7 +40,7 @@ func (f *flags) clusterGroup() group {
 	return group{"One crawl of several processes, see docs/cluster.md", []*option{
 		flag("cluster", ofRun, text{&c.at}, "be a node of one crawl, with the others that name the same engine: its `ADDRESS`, host:port, or nats://host:port, several with commas"),
 		flag("node-id", ofRun, text{&c.node}, "the `NAME` of this node, which stays that of its tree: letters, digits and -"),
-		flag("cluster-nodes", ofRun, amount[int]{in: numbers, p: &c.nodes, least: 1}, "divide the hosts once `N` nodes are there, for the whole crawl"),
+		flag("cluster-nodes", ofRun, amount[int]{in: numbers, p: &c.nodes, least: 1}, "divide the hosts once `N` nodes are there; others may join later"),
 		flag("cluster-name", ofRun, text{&c.name}, "the `NAME` of the crawl on the engine: 1 to 16 letters and digits"),
 		flag("cluster-creds", ofRun, text{&c.creds}, "a `FILE` with a token or user:password, or with credentials of NATS, for the engine"),
 		flag("cluster-ca", ofRun, text{&c.tls.CA}, "a `FILE` with the certificates that sign those of the others"),

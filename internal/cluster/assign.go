@@ -65,9 +65,11 @@ type Assign struct {
 	// Members are the nodes that have ever joined and have not left cleanly, whether they own
 	// something or not, each with its life that may ask.
 	Members map[string]string `json:"members"`
-	Owner   []string          `json:"owner"` // of each partition
-	From    []string          `json:"from"`  // of each partition, the node that has still to hand it over to the owner, or ""
-	Moved   []uint64          `json:"moved"` // of each partition, the epoch of its latest move
+	// Left are nodes that have just left, each with the life that has: it is not taken in again.
+	Left  map[string]string `json:"left,omitempty"`
+	Owner []string          `json:"owner"` // of each partition
+	From  []string          `json:"from"`  // of each partition, the node that has still to hand it over to the owner, or ""
+	Moved []uint64          `json:"moved"` // of each partition, the epoch of its latest move
 }
 
 // newAssign divides partitions among nodes, by their lives: none has more than one more than
@@ -87,7 +89,10 @@ func newAssign(crawl string, lives map[string]string, partitions int) Assign {
 // clone returns a copy that shares nothing with a.
 func (a *Assign) clone() Assign {
 	c := *a
-	c.Members = maps.Clone(a.Members)
+	c.Members, c.Left = maps.Clone(a.Members), maps.Clone(a.Left)
+	if c.Left == nil {
+		c.Left = map[string]string{}
+	}
 	c.Owner, c.From, c.Moved = slices.Clone(a.Owner), slices.Clone(a.From), slices.Clone(a.Moved)
 	return c
 }
@@ -109,17 +114,9 @@ func (a *Assign) valid(partitions int) error {
 	return nil
 }
 
-// next returns the assignment that follows, for nodes that have these lives now; changed reports
-// whether it is another one.
-func (a *Assign) next(lives map[string]string) (next Assign, changed bool) {
-	next = a.clone()
-	next.Epoch++
-	for node := range a.Members {
-		if life, here := lives[node]; here {
-			next.Members[node] = life
-		}
-	}
-	return next, !maps.Equal(next.Members, a.Members)
+// equal reports whether both say the same, whatever their epochs.
+func (a *Assign) equal(b *Assign) bool {
+	return maps.Equal(a.Members, b.Members) && maps.Equal(a.Left, b.Left) && slices.Equal(a.Owner, b.Owner) && slices.Equal(a.From, b.From)
 }
 
 // text is how values stand under their keys.

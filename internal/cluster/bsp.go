@@ -57,7 +57,7 @@ func (n *Node) mayPost(part int) bool {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.steps.open && !n.own[part]
+	return n.steps.open && !n.owns()[part]
 }
 
 // learnStepLocked takes note of a key of the engine.
@@ -120,11 +120,11 @@ func (n *Node) sendAll(ctx context.Context) error {
 		n.mu.Lock()
 		mail := n.mail
 		n.mu.Unlock()
-		for part := range n.own {
+		for part, own := range n.owns() {
 			if mail == nil {
 				return false, nil // Exchange is about to begin
 			}
-			if n.own[part] {
+			if own {
 				continue
 			}
 			if rows, err := mail.Read(uint16(part), 0, 1); err != nil || len(rows) > 0 {

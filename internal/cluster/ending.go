@@ -18,6 +18,10 @@ type State struct {
 	Idle    bool   `json:"idle"`    // it has nothing left, and nothing for others
 	Outbox  int64  `json:"outbox"`  // links that other nodes have not confirmed
 	Leading bool   `json:"leading"`
+	Waits   []int  `json:"waits,omitempty"` // partitions that have still to be handed over to it
+	Leaves  int    `json:"leaves"`          // partitions that are on their way out
+	Taking  int    `json:"taking"`          // batches that have arrived and are not durable
+	Hosts   bool   `json:"hosts"`           // the engine is in its process
 }
 
 func (n *Node) state() []byte {
@@ -25,9 +29,12 @@ func (n *Node) state() []byte {
 	defer n.mu.Unlock()
 	s := State{
 		Node: n.opts.Name, Boot: n.opts.Boot, Epoch: n.kept.Assign.Epoch, Counter: n.counter,
-		Outbox: n.mail.Len(), Leading: n.leads(),
+		Outbox: n.mail.Len(), Leading: n.leads(), Waits: n.kept.waiting(), Taking: n.taking, Hosts: n.opts.Hosts,
 	}
-	s.Idle = n.idle && s.Outbox == 0 && n.taking == 0
+	for _, l := range n.kept.Leaves {
+		s.Leaves += len(l.Parts)
+	}
+	s.Idle = n.idle && s.Outbox == 0 && s.Taking == 0 && len(s.Waits) == 0 && s.Leaves == 0
 	return text(s)
 }
 
@@ -82,6 +89,11 @@ func (n *Node) learn(e Entry) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if node, ok := strings.CutPrefix(e.Key, drainKey("")); ok {
+		if n.drains[node] = e.Revision; e.Revision == 0 {
+			delete(n.drains, node)
+		}
+	}
 	if words := strings.Fields(string(e.Value)); e.Key == "state" && slices.Contains(words, n.opts.Boot) {
 		n.finished = true
 		n.changedLocked()
@@ -92,15 +104,17 @@ func (n *Node) learn(e Entry) {
 // lead keeps the assignment as it should be, and finds out whether the crawl is finished, while
 // this node is the leader.
 func (n *Node) lead(ctx context.Context) error {
-	for pause(ctx, askAgain) {
+	for round := 0; pause(ctx, askAgain); round++ {
 		if err := n.failure(); err != nil {
 			return err
 		}
 		if !n.leads() {
 			continue
 		}
-		if err := n.arrange(ctx); err != nil && ctx.Err() == nil {
-			n.opts.Log.Debug("arrange", "err", err)
+		if round%int(retry/askAgain) == 0 {
+			if err := n.arrange(ctx); err != nil && ctx.Err() == nil {
+				n.opts.Log.Debug("arrange", "err", err)
+			}
 		}
 		if !n.hasEnded() {
 			continue

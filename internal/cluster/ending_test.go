@@ -45,9 +45,10 @@ func url(n int) string { return fmt.Sprintf("http://h%d.test/%d", n%7, n) }
 
 // A tinyNode is a node with its disk, which stays when it is killed.
 type tinyNode struct {
-	of   *tiny
-	name string
-	kept []byte
+	empty // of all that it does not have: no node joins later, so nothing is handed over
+	of    *tiny
+	name  string
+	kept  []byte
 
 	mu     sync.Mutex
 	known  map[string]bool // done or not

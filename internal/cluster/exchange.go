@@ -2,7 +2,10 @@ package cluster
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math"
+	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -203,57 +206,82 @@ func (n *Node) publish(ctx context.Context, number uint64, s *sending, body []by
 // Of rows of one URL the nearest and best counts, as it does where they are merged.
 func pack(rows []record.Posted) (body []byte, took int, err error) {
 	type id struct {
-		kind record.Kind
+		kind batch.Kind
 		url  string
 	}
 	places := make(map[id]int, len(rows))
 	list := make([]batch.Record, 0, len(rows))
 	for i := range rows {
-		r := &rows[i]
+		r := recordOf(&rows[i])
 		at, there := places[id{r.Kind, r.URL}]
+		if there && r.Kind >= batch.Moved {
+			rows = rows[:i] // both count, in batches of their own
+			break
+		}
 		if there {
-			list[at].Depth, list[at].Priority = min(list[at].Depth, r.Depth), min(list[at].Priority, r.Rank)
+			list[at].Depth, list[at].Priority = min(list[at].Depth, r.Depth), min(list[at].Priority, r.Priority)
 			list[at].Cookie = list[at].Cookie || r.Cookie
 			continue
 		}
 		places[id{r.Kind, r.URL}] = len(list)
-		kind := batch.Queued
-		if r.Kind == record.SitemapRow {
-			kind = batch.Sitemap
-		}
-		list = append(list, batch.Record{
-			Kind: kind, URL: r.URL, Source: r.Source, Via: r.Via, Depth: r.Depth, Hops: r.Hops, Cookie: r.Cookie, Priority: r.Rank,
-		})
+		list = append(list, r)
 	}
 	body, packed, err := batch.Pack(list, batch.Zstd)
 	if err != nil {
 		return nil, 0, err
 	}
-	for took < len(rows) && places[id{rows[took].Kind, rows[took].URL}] < packed {
+	for took < len(rows) {
+		r := recordOf(&rows[took])
+		if places[id{r.Kind, r.URL}] >= packed {
+			break
+		}
 		took++
 	}
 	return body, took, nil
 }
 
-// unpack returns the links of a batch.
-func unpack(b Batch) ([]record.Link, error) {
+// recordOf returns a row of the outbox as it is sent.
+func recordOf(p *record.Posted) batch.Record {
+	if m := &p.Moved; m.Kind != 0 {
+		return batch.Record{Kind: batch.Moved + batch.Kind(m.Kind), URL: m.Name, Value: m.Value}
+	}
+	kind := batch.Queued
+	if p.Kind == record.SitemapRow {
+		kind = batch.Sitemap
+	}
+	return batch.Record{
+		Kind: kind, URL: p.URL, Source: p.Source, Via: p.Via, Depth: p.Depth, Hops: p.Hops, Cookie: p.Cookie, Priority: p.Rank,
+	}
+}
+
+// unpack returns what a batch brings, and the epoch of the marker in it; 0: it has none.
+func unpack(b Batch) (o record.Outcome, marker uint64, err error) {
 	list, err := b.Records()
 	if err != nil {
-		return nil, err
+		return o, 0, err
 	}
-	links := make([]record.Link, len(list))
+	o.Arrived = true
 	for i := range list {
 		r := &list[i]
-		links[i] = record.Link{URL: r.URL, Source: r.Source, Via: r.Via, Depth: r.Depth, Hops: r.Hops, Cookie: r.Cookie, Rank: r.Priority}
-		switch r.Kind {
-		case batch.Queued:
-		case batch.Sitemap:
-			links[i].Kind = record.SitemapRow
-		default:
-			return nil, batch.ErrUnknown
+		if r.Kind > batch.Moved {
+			m := record.Moved{Kind: record.MovedKind(r.Kind - batch.Moved), Name: r.URL, Value: r.Value}
+			if err := m.Check(); err != nil {
+				return o, 0, fmt.Errorf("%w: %w", batch.ErrDamaged, err)
+			}
+			if m.Kind != record.MovedMarker {
+				o.Moved = append(o.Moved, m)
+			} else if marker, err = strconv.ParseUint(m.Name, 10, 64); err != nil {
+				return o, 0, fmt.Errorf("%w: marker: %w", batch.ErrDamaged, err)
+			}
+			continue
 		}
+		l := record.Link{URL: r.URL, Source: r.Source, Via: r.Via, Depth: r.Depth, Hops: r.Hops, Cookie: r.Cookie, Rank: r.Priority}
+		if r.Kind == batch.Sitemap {
+			l.Kind = record.SitemapRow
+		}
+		o.Links = append(o.Links, l)
 	}
-	return links, nil
+	return o, marker, nil
 }
 
 // confirmed has the rows of batches leave the outbox.
@@ -282,32 +310,66 @@ func (n *Node) confirmed(ctx context.Context, numbers []uint64) {
 	})
 }
 
-// receive merges the batches of this node's partitions, as long as there is one life of it.
+// receive merges the batches of this node's partitions, as these change.
 func (n *Node) receive(ctx context.Context, acks *acks) error {
-	a := n.assigned()
-	by := Subscriber{Node: n.opts.Name, Boot: n.opts.Boot, Epoch: a.Epoch}
 	for ctx.Err() == nil {
-		// Whatever an earlier life of this node has subscribed to is over: its lease is ours.
-		err := n.opts.Bus.Fence(ctx, n.opts.Name, math.MaxUint64)
-		var sub Subscription
-		if err == nil {
-			sub, err = n.opts.Bus.Subscribe(ctx, by, a.of(n.opts.Name))
-		}
-		for err == nil {
-			var list []Delivery
-			if list, err = sub.Next(ctx, takeAtOnce); err == nil {
-				err = n.take(ctx, list, acks)
+		n.mu.Lock()
+		a, changed := n.kept.Assign, n.changed
+		receiving, stop := context.WithCancel(ctx)
+		n.receiving = stop
+		n.mu.Unlock()
+		if parts := a.of(n.opts.Name); len(parts) > 0 {
+			err := n.receiveOf(receiving, &a, parts, acks)
+			if receiving.Err() == nil {
+				n.opts.Log.Debug("receive", "err", err)
+				pause(ctx, retry)
+			}
+		} else {
+			select {
+			case <-changed:
+			case <-ctx.Done():
 			}
 		}
-		if sub != nil {
-			_ = sub.Close() // what it has goes to the next one
-		}
-		if ctx.Err() == nil {
-			n.opts.Log.Debug("receive", "err", err)
-		}
-		pause(ctx, retry)
+		stop()
 	}
 	return nil
+}
+
+// receiveOf merges the batches of some partitions until that fails or ctx ends.
+func (n *Node) receiveOf(ctx context.Context, a *Assign, parts []int, acks *acks) error {
+	// Whatever this node has subscribed to before is over: its lease is ours.
+	if err := n.opts.Bus.Fence(ctx, n.opts.Name, math.MaxUint64); err != nil {
+		return err
+	}
+	sub, err := n.opts.Bus.Subscribe(ctx, Subscriber{Node: n.opts.Name, Boot: n.opts.Boot, Epoch: a.Epoch}, parts)
+	if errors.Is(err, ErrOwned) {
+		n.fence(ctx, a)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = sub.Close() }() // what it has goes to the next one
+	for {
+		list, err := sub.Next(ctx, takeAtOnce)
+		if err == nil {
+			err = n.take(ctx, list, acks)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// fence ends the subscriptions of other nodes that are for assignments before this one: they may
+// have partitions that are of this node now. Who is fenced subscribes again.
+func (n *Node) fence(ctx context.Context, a *Assign) {
+	for node := range a.Members {
+		if node != n.opts.Name {
+			if err := n.opts.Bus.Fence(ctx, node, a.Epoch); err != nil && ctx.Err() == nil {
+				n.opts.Log.Debug("fence", "node", node, "err", err)
+			}
+		}
+	}
 }
 
 // take has batches merged, and acknowledged once they are durable. Those of partitions that this
@@ -315,19 +377,24 @@ func (n *Node) receive(ctx context.Context, acks *acks) error {
 func (n *Node) take(ctx context.Context, list []Delivery, acks *acks) error {
 	for _, d := range list {
 		b := d.Batch()
-		if b.Partition < 0 || b.Partition >= len(n.own) || !n.own[b.Partition] {
+		if own := n.owns(); b.Partition < 0 || b.Partition >= len(own) || !own[b.Partition] {
 			if err := d.Nak(ctx, notOurs); err != nil {
 				return err
 			}
 			continue
 		}
-		links, err := unpack(b)
+		o, marker, err := unpack(b)
 		if err != nil {
 			n.opts.Log.Warn("a batch of another node cannot be read; it stays with the engine", "node", b.Sender, "batch", b.Number, "err", err)
 			if err := d.Nak(ctx, unreadable); err != nil {
 				return err
 			}
 			continue
+		}
+		if marker > 0 {
+			if err := n.marked(b.Partition, marker); err != nil {
+				return err
+			}
 		}
 		n.mu.Lock()
 		n.taking++
@@ -337,7 +404,7 @@ func (n *Node) take(ctx context.Context, list []Delivery, acks *acks) error {
 			defer n.mu.Unlock()
 			n.taking--
 		}
-		err = n.mail.Put(ctx, record.Outcome{Links: links, Arrived: true}, func(refused bool) {
+		err = n.mail.Put(ctx, o, func(refused bool) {
 			done()
 			acks.add(d, refused)
 		})

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -19,68 +19,143 @@ type kept struct {
 	Lives  uint32 `json:"lives"` // how often it has joined: batches are numbered anew in each
 	Conf   conf   `json:"conf"`
 	Assign Assign `json:"assign"`
+	// Marked is, of partitions that this node has got, the epoch of the latest marker that has come.
+	Marked map[int]uint64 `json:"marked,omitempty"`
+	Leaves []leave        `json:"leaves,omitempty"` // the first one is under way
 }
 
-// own returns which partitions are those of the node.
+func (k *kept) clone() kept {
+	c := *k
+	c.Marked, c.Leaves = maps.Clone(k.Marked), nil
+	for _, l := range k.Leaves {
+		l.Parts = slices.Clone(l.Parts)
+		c.Leaves = append(c.Leaves, l)
+	}
+	return c
+}
+
+// own returns the partitions of which the node takes what is for them: its own, and those that
+// leave it as long as one of their hosts may be being asked.
 func (k *kept) own() []bool {
 	own := make([]bool, Partitions)
 	for _, p := range k.Assign.of(k.Name) {
 		own[p] = true
 	}
+	for _, l := range k.Leaves {
+		for _, p := range l.Parts {
+			own[p] = own[p] || l.Step == stepRest
+		}
+	}
 	return own
 }
 
-// A tenure is what the value of a node's lease says: which life has it, and of which epoch the
-// latest assignment was that the node knew when that life began.
-type tenure struct {
-	life  string
-	epoch uint64
-}
-
-func (t tenure) String() string { return fmt.Sprintf("%s %d", t.life, t.epoch) }
-
-func parseTenure(value []byte) (t tenure, ok bool) {
-	life, epoch, ok := strings.Cut(string(value), " ")
-	n, err := strconv.ParseUint(epoch, 10, 64)
-	return tenure{life, n}, ok && err == nil
-}
-
-// tenures returns what the leases of all nodes say that have one.
-func tenures(ctx context.Context, bus Bus) (map[string]tenure, error) {
-	list, err := bus.List(ctx, Leases)
-	if err != nil {
-		return nil, err
+// asks returns the partitions whose hosts the node asks: its own, once they have been handed over.
+func (k *kept) asks() []bool {
+	asks := make([]bool, Partitions)
+	for _, p := range k.Assign.of(k.Name) {
+		asks[p] = !k.waits(p)
 	}
-	found := map[string]tenure{}
-	for _, e := range list {
-		if node, ok := strings.CutPrefix(e.Key, leaseOf("")); ok {
-			if t, ok := parseTenure(e.Value); ok {
-				found[node] = t
-			}
+	return asks
+}
+
+// waits reports whether a partition of the node has still to be handed over: a marker counts from
+// the epoch of the latest move on.
+func (k *kept) waits(p int) bool {
+	a := &k.Assign
+	return a.Owner[p] == k.Name && a.From[p] != "" && k.Marked[p] < a.Moved[p]
+}
+
+// waiting returns the partitions that wait.
+func (k *kept) waiting() (parts []int) {
+	for p := range k.Assign.Owner {
+		if k.waits(p) {
+			parts = append(parts, p)
 		}
 	}
-	return found, nil
+	return parts
 }
 
-// beginLifeLocked begins another life of the node, which asks nothing before the assignment names
-// it.
-func (n *Node) beginLifeLocked() {
-	n.life++
-	n.lease.become(n.tenureLocked().String())
-	n.named.Store(false)
+// follow takes over an assignment. What the node has lost begins to leave; so does what another one
+// than before is to get, from the beginning.
+func (k *kept) follow(a Assign) {
+	old := &k.Assign
+	var lost []int
+	for p, owner := range a.Owner {
+		had := old.Epoch > 0 && old.Owner[p] == k.Name
+		switch {
+		case owner == k.Name:
+			k.stay(p)
+		case had, a.From[p] == k.Name && a.Moved[p] > old.Moved[p]:
+			k.stay(p)
+			lost = append(lost, p)
+		}
+	}
+	if len(lost) > 0 {
+		k.Leaves = append(k.Leaves, leave{Parts: lost})
+	}
+	maps.DeleteFunc(k.Marked, func(p int, epoch uint64) bool { return a.Owner[p] != k.Name || epoch < a.Moved[p] })
+	k.Assign = a
 }
 
-func (n *Node) tenureLocked() tenure {
-	return tenure{fmt.Sprintf("%s.%d", n.opts.Boot, n.life), n.kept.Assign.Epoch}
+// stay ends that a partition leaves.
+func (k *kept) stay(p int) {
+	for i := range k.Leaves {
+		l := &k.Leaves[i]
+		l.Parts = slices.DeleteFunc(l.Parts, func(q int) bool { return q == p })
+	}
+	k.Leaves = slices.DeleteFunc(k.Leaves, func(l leave) bool { return len(l.Parts) == 0 })
 }
 
-// lapse takes note that the lease of the node has lapsed: other nodes may have been given its hosts
-// since.
-func (n *Node) lapse() {
+// alter changes what the node keeps, in the index first.
+func (n *Node) alter(do func(k *kept)) error {
+	n.altering.Lock()
+	defer n.altering.Unlock()
+	next, mail := n.keeps()
+	do(&next)
+	if mail != nil { // else the caller of Join keeps it
+		if err := mail.Keep(text(next)); err != nil {
+			return err
+		}
+	}
+	n.put(next)
+	return nil
+}
+
+// keeps returns a copy of what the node keeps.
+func (n *Node) keeps() (k kept, mail Mailbox) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.beginLifeLocked()
+	return n.kept.clone(), n.mail
+}
+
+// put takes over what is kept from now on: nothing begins to be asked or is received of what the
+// node has lost. n.altering is held.
+func (n *Node) put(next kept) {
+	own, asks := next.own(), next.asks()
+	_, mail := n.keeps()
+	switch before := n.own.Load(); {
+	case mail == nil:
+		n.own.Store(&own)
+	case !slices.Equal(*before, own):
+		mail.Exclusive(func() { n.own.Store(&own) })
+	}
+	before := n.asks.Load()
+	others := before == nil || !slices.Equal(*before, asks)
+	n.asks.Store(&asks)
+	n.mu.Lock()
+	moved := !slices.Equal(n.kept.Assign.of(next.Name), next.Assign.of(next.Name))
+	n.kept = next
 	n.counter++
+	if moved && n.receiving != nil {
+		n.receiving()
+	}
+	if others {
+		n.wakeLocked()
+	}
+	n.mu.Unlock()
+	if mail != nil && others {
+		mail.Reconsider()
+	}
 }
 
 // see takes note of an assignment that the engine has, or of none.
@@ -104,10 +179,10 @@ func (n *Node) see(e Entry) error {
 	return nil
 }
 
-// follow takes over assignments as they come, until ctx ends, and brings back one that the engine
-// has lost.
+// follow takes over assignments as they come, has what the node has lost leave it, and brings back
+// an assignment that the engine has lost, until ctx ends.
 func (n *Node) follow(ctx context.Context) error {
-	for {
+	for ctx.Err() == nil {
 		n.mu.Lock()
 		changed := n.changed
 		n.mu.Unlock()
@@ -122,36 +197,42 @@ func (n *Node) follow(ctx context.Context) error {
 				n.opts.Log.Debug("bring back", "err", err)
 			}
 		}
+		more, err := n.handOver(ctx)
+		if err != nil {
+			return err
+		}
+		if more {
+			continue
+		}
 		select {
 		case <-changed:
-		case <-time.After(retry):
+		case <-time.After(askAgain):
 		case <-ctx.Done():
-			return nil
 		}
 	}
+	return nil
 }
 
-// adopt takes over the assignment that was seen last, if it is a later one. It reports whether the
-// node's life is named by what it has then.
+// adopt takes over the assignment that was seen last, if it is a later one. It reports whether that
+// names the node's life. A node that has left is in it no more.
 func (n *Node) adopt() (named bool, err error) {
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.seen.Epoch > n.kept.Assign.Epoch {
-		next, mail := n.kept, n.mail
-		next.Assign = n.seen
-		if mail != nil { // else the caller of Join keeps it
-			n.mu.Unlock()
-			err := mail.Keep(text(next))
-			n.mu.Lock()
-			if err != nil {
-				return false, err
-			}
+	seen, epoch, life := n.seen, n.kept.Assign.Epoch, n.tenureLocked().life
+	n.mu.Unlock()
+	if seen.Epoch > epoch {
+		if err := n.alter(func(k *kept) { k.follow(seen.clone()) }); err != nil {
+			return false, err
 		}
-		n.kept = next // nobody else changes it meanwhile
-		n.counter++
 	}
-	named = n.kept.Assign.Members[n.opts.Name] == n.tenureLocked().life
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	a := &n.kept.Assign
+	named = a.Members[n.opts.Name] == n.tenureLocked().life
 	n.named.Store(named)
+	if a.Left[n.opts.Name] == life && n.lost == nil {
+		n.lost = ErrDrained
+		n.changedLocked()
+	}
 	return named, nil
 }
 
@@ -190,42 +271,6 @@ func (n *Node) bringBack(ctx context.Context) error {
 func (n *Node) look(ctx context.Context) error {
 	e, err := n.opts.Bus.Get(ctx, Control, assignKey)
 	if err != nil && !errors.Is(err, ErrNoKey) {
-		return err
-	}
-	return n.see(e)
-}
-
-// arrange changes the assignment where nodes have come or begun new lives. The caller leads.
-func (n *Node) arrange(ctx context.Context) error {
-	if err := n.look(ctx); err != nil {
-		return err
-	}
-	n.mu.Lock()
-	a, revision, behind := n.seen, n.revision, n.seen.Epoch < n.kept.Assign.Epoch
-	n.mu.Unlock()
-	if behind {
-		return n.bringBack(ctx)
-	}
-	here, err := tenures(ctx, n.opts.Bus)
-	if err != nil {
-		return err
-	}
-	lives := map[string]string{}
-	for node, t := range here {
-		lives[node] = t.life
-	}
-	next, changed := a.next(lives)
-	if !changed {
-		return nil
-	}
-	// What the engine has may be older than what a node knows, which brings that back then.
-	for node, t := range here {
-		if s, ok := n.stateOf(ctx, node); max(t.epoch, s.Epoch) > a.Epoch && (ok || t.epoch > a.Epoch) {
-			return nil
-		}
-	}
-	e := Entry{Key: assignKey, Value: text(next), Revision: revision}
-	if e.Revision, err = n.opts.Bus.Put(ctx, Control, e); err != nil {
 		return err
 	}
 	return n.see(e)

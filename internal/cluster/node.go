@@ -43,6 +43,22 @@ type Mailbox interface {
 	Len() int64
 	// Keep keeps what Join returned last in its present form.
 	Keep(kept []byte) error
+	// Exclusive calls fn while nothing is being committed. Only then the answers of Away change.
+	Exclusive(fn func())
+	// Reconsider is called after the answers of Asks have changed.
+	Reconsider()
+	// Quiet reports whether nothing of hosts that are not asked is on its way to a commit, once
+	// Reconsider has been called.
+	Quiet() bool
+	// MoveOut posts the next part of what goes to other nodes, and returns where the scan goes on;
+	// nil: it has ended.
+	MoveOut(ctx context.Context, d *record.Departure) (next []byte, err error)
+	// PostMarkers posts markers, and keeps what Keep would.
+	PostMarkers(markers []record.Posted, kept []byte) error
+	// Last returns the number of the row that was posted last.
+	Last() uint64
+	// Has reports whether the outbox has rows of some partitions up to a number.
+	Has(parts []int, upTo uint64) (bool, error)
 	// Put has an outcome committed with others, and calls then once that is durable. refused says that
 	// its links were not taken, see record.Outcome.Arrived. After an error then is not called.
 	Put(ctx context.Context, o record.Outcome, then func(refused bool)) error
@@ -52,6 +68,9 @@ type Mailbox interface {
 // its name.
 var ErrOther = errors.New("cannot join the crawl")
 
+// ErrDrained says that all that the node had has gone to others, as it was asked to.
+var ErrDrained = errors.New("drained")
+
 // A Node is a process of a crawl of several. Its methods are called in the order Join, Exchange,
 // Leave; the others may be called from any goroutine, from Join on.
 //
@@ -59,7 +78,8 @@ var ErrOther = errors.New("cannot join the crawl")
 // of TTL ago. It has nothing left once Idle has been called and has not returned.
 type Node struct {
 	opts Options
-	own  []bool // by partition: whether it is of this node; set by Join
+	own  atomic.Pointer[[]bool] // by partition, see kept.own; nil before Join
+	asks atomic.Pointer[[]bool] // by partition, see kept.asks
 
 	stopRenewing context.CancelFunc
 	renewing     errgroup.Group
@@ -68,22 +88,26 @@ type Node struct {
 
 	named atomic.Bool // the assignment names the present life of the node
 
-	mu       sync.Mutex
-	lost     error         // guarded by mu, as is all below; the lease went to another process
-	kept     kept          // in the index as well, from Join on
-	life     int           // number of the present life in this process
-	seen     Assign        // as the engine had it last; Epoch 0: it had none
-	revision uint64        // of seen
-	idle     bool          // a call of Idle waits
-	woken    bool          // rows have become eligible since Idle returned last
-	counter  uint64        // goes up with all that may change what the node has to do
-	finished bool          // the crawl is
-	changed  chan struct{} // closed and replaced when one of these changes
-	mail     Mailbox       // nil before Exchange
-	sent     map[uint64]*sending
-	flying   int64  // rows of these
-	taking   int    // batches that have arrived and are not durable
-	steps    *steps // nil: links are sent as they come
+	altering sync.Mutex // held while kept is changed; before mu
+
+	mu        sync.Mutex
+	lost      error              // guarded by mu, as is all below; the lease went to another process
+	kept      kept               // in the index as well, from Join on
+	life      int                // number of the present life in this process
+	seen      Assign             // as the engine had it last; Epoch 0: it had none
+	revision  uint64             // of seen
+	drains    map[string]uint64  // nodes that are to be drained, with the revisions of their keys
+	receiving context.CancelFunc // ends the present subscription; nil: there is none
+	idle      bool               // a call of Idle waits
+	woken     bool               // rows have become eligible since Idle returned last
+	counter   uint64             // goes up with all that may change what the node has to do
+	finished  bool               // the crawl is
+	changed   chan struct{}      // closed and replaced when one of these changes
+	mail      Mailbox            // nil before Exchange
+	sent      map[uint64]*sending
+	flying    int64  // rows of these
+	taking    int    // batches that have arrived and are not durable
+	steps     *steps // nil: links are sent as they come
 }
 
 // New returns a node that has not joined.
@@ -100,7 +124,7 @@ func New(opts Options) *Node {
 	if opts.TTL == 0 {
 		opts.TTL = 15 * time.Second
 	}
-	n := &Node{opts: opts, sent: map[uint64]*sending{}, changed: make(chan struct{})}
+	n := &Node{opts: opts, sent: map[uint64]*sending{}, drains: map[string]uint64{}, changed: make(chan struct{})}
 	if opts.Bulk {
 		n.steps = newSteps()
 	}
@@ -118,7 +142,9 @@ func (n *Node) Join(ctx context.Context, before []byte) (keep []byte, err error)
 			return nil, fmt.Errorf("%w: the tree is that of node %s, not of %s", ErrOther, n.kept.Name, n.opts.Name)
 		}
 	}
-	own := conf{Version: 1, Partitions: Partitions, By: "domain", Options: n.opts.Options}
+	own := conf{Version: 2, Partitions: Partitions, By: "domain", Options: n.opts.Options}
+	n.kept.Name, n.kept.Conf = n.opts.Name, own
+	n.kept.Lives++
 	if err := n.agree(ctx, own); err != nil {
 		return nil, err
 	}
@@ -128,12 +154,8 @@ func (n *Node) Join(ctx context.Context, before []byte) (keep []byte, err error)
 	if err := n.await(ctx); err != nil {
 		return nil, err
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.kept.Name, n.kept.Conf = n.opts.Name, own
-	n.kept.Lives++
-	n.own = n.kept.own()
-	return text(n.kept), nil
+	k, _ := n.keeps()
+	return text(k), nil
 }
 
 // agree compares what all nodes must have alike, or is the first to say it.
@@ -176,10 +198,10 @@ func (n *Node) await(ctx context.Context) error {
 			return true, err
 		}
 		a := n.assigned()
-		if _, member := a.Members[n.opts.Name]; a.Epoch > 0 && !member {
-			return true, fmt.Errorf("%w: its hosts are divided among %s: a node that comes later gets none", ErrOther, strings.Join(slices.Sorted(maps.Keys(a.Members)), ", "))
-		}
+		_, member := a.Members[n.opts.Name]
 		switch {
+		case a.Epoch > 0 && !member && n.steps != nil:
+			return true, fmt.Errorf("%w: it goes in supersteps, which no other node may join", ErrOther)
 		case !n.leads():
 			return false, nil
 		case a.Epoch > 0:
@@ -281,7 +303,15 @@ func pause(ctx context.Context, d time.Duration) bool {
 // Away returns the partition of a host, and whether another node asks it.
 func (n *Node) Away(host string) (part uint16, away bool) {
 	part = Partition(host, Partitions)
-	return part, !n.own[part]
+	return part, !n.owns()[part]
+}
+
+// owns returns, by partition, of which the node takes what is for them: see kept.own.
+func (n *Node) owns() []bool { return *n.own.Load() }
+
+// Asks reports whether a host may be asked: it is of this node, and has been handed over.
+func (n *Node) Asks(host string) bool {
+	return (*n.asks.Load())[Partition(host, Partitions)]
 }
 
 // MayAsk reports whether a request may begin now.
@@ -294,9 +324,14 @@ func (n *Node) Committed(fresh bool) {
 	defer n.mu.Unlock()
 	n.counter++
 	if fresh {
-		n.idle, n.woken = false, true
-		n.changedLocked()
+		n.wakeLocked()
 	}
+}
+
+// wakeLocked has Idle return, since rows may be eligible.
+func (n *Node) wakeLocked() {
+	n.idle, n.woken = false, true
+	n.changedLocked()
 }
 
 func (n *Node) changedLocked() {

@@ -16,6 +16,16 @@ import (
 // An empty mailbox has nothing for others and gets nothing.
 type empty struct{}
 
+func (empty) Exclusive(fn func())                       { fn() }
+func (empty) Reconsider()                               {}
+func (empty) Quiet() bool                               { return true }
+func (empty) Last() uint64                              { return 0 }
+func (empty) Has([]int, uint64) (bool, error)           { return false, nil }
+func (empty) PostMarkers([]record.Posted, []byte) error { return nil }
+func (empty) MoveOut(_ context.Context, d *record.Departure) ([]byte, error) {
+	d.Kept(nil)
+	return nil, nil
+}
 func (empty) Keep([]byte) error                                              { return nil }
 func (empty) Len() int64                                                     { return 0 }
 func (empty) Read(uint16, uint64, int) ([]record.Posted, error)              { return nil, nil }

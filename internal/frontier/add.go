@@ -59,6 +59,9 @@ func (f *Frontier) arrivalsLocked(rows []record.Row, tx uint64) []arrival {
 	list := make([]arrival, 0, len(rows))
 	for i := range rows {
 		r := &rows[i]
+		if f.barsLocked(r) {
+			continue
+		}
 		h := f.hosts.byName[record.Host(r.URL)]
 		if r.Kind != record.SitemapRow {
 			f.counts.added++

@@ -107,6 +107,9 @@ type Options struct {
 	// NeedRobots reports whether no valid robots.txt answer is known for an origin. nil: never.
 	// It is called as Admit is.
 	NeedRobots func(origin string) bool
+	// Barred reports whether a host is not to be asked before it says otherwise: see Rebar. nil: none
+	// is. It is called as Admit is, and looks into no index.
+	Barred func(host string) bool
 	// Idle is called, without the lock, by a Take that must wait while all that is left is out:
 	// once after each change. It should flush the buffers.
 	Idle func()
@@ -131,6 +134,7 @@ type Frontier struct {
 	// Since Withdraw was called nothing was added.
 	withdrawn bool
 	readers   int   // readings of the Store that go on, those of walks not included
+	since     int64 // Unix nanoseconds of the last Rebar; 0: there was none
 	err       error // the first one of the Store; ends all Takes
 }
 
@@ -198,8 +202,9 @@ func (f *Frontier) hostLocked(name string) *host {
 		return h
 	}
 	h := f.newHostLocked(name)
-	h.stored.unread = f.opts.Earlier
+	h.stored.unread = f.opts.Earlier || f.since != 0
 	h.pace.afterKill(&f.opts, f.clock.start)
+	h.lending.leaving = f.barredLocked(name)
 	return h
 }
 

@@ -109,7 +109,7 @@ func (h *host) ready() int { return h.win.len() + h.side.ready() }
 func (h *host) turn(o *Options) (at int64, ok bool) {
 	none := h.ready() == 0 && !h.stock.more
 	switch {
-	case h.lending.leaving || h.refill.waits() || int(h.lending.borrowers) >= o.PerHost:
+	case h.lending.leaving && h.redirects == nil || h.refill.waits() || int(h.lending.borrowers) >= o.PerHost:
 		return 0, false
 	case h.redirects != nil && (h.pace.givenUp || h.stored.unread):
 		return 0, true

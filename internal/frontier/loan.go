@@ -41,12 +41,12 @@ type Done struct {
 
 // Begin reports whether a request of the loan may begin now. It is called right before each one. It
 // may not where another loan of the host has met an answer meanwhile that demands a rest, or has
-// begun a request too short a time ago: the rest of the loan goes back then.
+// begun a request too short a time ago, or the host is barred: the rest of the loan goes back then.
 func (f *Frontier) Begin(l *Loan) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	p, now := &l.h.pace, f.clock.now()
-	if p.givenUp || now < p.until {
+	if p.givenUp || now < p.until || l.redirect() == nil && f.barredLocked(l.Host) {
 		return false
 	}
 	if f.opts.PerHost > 1 {

@@ -51,7 +51,7 @@ func (f *Frontier) Redirected(l *Loan, url string) (bool, error) {
 	next := l.Rows[0]
 	next.URL, next.Hops = url, next.Hops+1
 	h := f.hosts.byName[name]
-	if f.hosts.redirects+redirectBytes(&next) > f.opts.Memory/16 || h == nil && there {
+	if f.hosts.redirects+redirectBytes(&next) > f.opts.Memory/16 || h == nil && there || f.barredLocked(name) {
 		return false, nil
 	}
 	if h == nil {

@@ -125,6 +125,7 @@ func (f *Frontier) foundLocked(h *host, w *wanted, got found) {
 		h.stored.unread = false
 		h.load(&got.times, f.clock.start, f.opts.MaxCrawlDelay)
 		h.pace.afterKill(&f.opts, f.clock.start)
+		f.gainedLocked(h)
 	}
 	rows := h.takeSide(got.rows)
 	if h.pace.givenUp {

@@ -73,6 +73,9 @@ func (f *Frontier) makeRoomLocked(now int64, enough int, starving bool) int {
 // evictLocked lets an idle host go.
 func (f *Frontier) evictLocked(h *host) {
 	f.turns.place(h, 0, false)
+	if f.barredLocked(h.name) {
+		f.counts.live -= h.stock.count
+	}
 	f.hosts.remove(h)
 	f.others.all = false
 	if f.others.full {
@@ -148,13 +151,14 @@ func (f *Frontier) wantsLocked(stored *record.HostRow) bool {
 	if f.opts.NoSitemaps || f.others.forgotten[stored.Name] {
 		stored.Sitemaps = 0
 	}
-	return stored.Now+stored.Later+stored.Sitemaps > 0
+	return stored.Now+stored.Later+stored.Sitemaps > 0 && !f.barredLocked(stored.Name)
 }
 
 // loadLocked brings a host in as the store had it at transaction tx.
 func (f *Frontier) loadLocked(stored *record.HostRow, tx uint64) *host {
 	h := f.newHostLocked(stored.Name)
 	h.load(&stored.HostTimes, f.clock.start, f.opts.MaxCrawlDelay)
+	f.gainedLocked(h)
 	h.stored.tx, h.stored.noSide = tx, f.others.forgotten[h.name]
 	if f.opts.Run != 0 && stored.Run == f.opts.Run {
 		h.stored.seq, h.stored.saved = stored.Seq, stored.Seq

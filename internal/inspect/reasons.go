@@ -58,6 +58,7 @@ var reasons = []reason{
 
 	{OfRefused, "address", "The address is private, local or reserved. No seed named host and port when it was asked, or the host had a public address at first."},
 	{OfRefused, "robots", "The site's robots.txt disallows it."},
+	{OfRefused, "elsewhere", "Another node of the crawl has its outcome: it had the host before."},
 	{OfRefused, "noindex", "The page asks not to be kept; its links count all the same."},
 	{OfRefused, record.Duplicate, "A page with the same content was stored already (-skip-duplicates); its links count all the same."},
 	{OfRefused, "type", "The media type is none that is kept."},

@@ -20,6 +20,7 @@ type Totals struct {
 	Forgotten             int64  // records that were removed
 	Outside               int64  // targets outside that are to be asked
 	Named                 int64  // targets outside that ever were: the last number of discovery among them
+	Elsewhere             int64  // of Refused: outcomes that another process has, see IsElsewhere
 }
 
 // Discovered numbers the URLs that were given a number of discovery and not forgotten.
@@ -104,6 +105,9 @@ func (t *Totals) Count(r *Record, n int64) {
 	if r.State == Stored {
 		t.Bytes += n * r.Bytes
 	}
+	if r.IsElsewhere() {
+		t.Elsewhere += n
+	}
 	if r.Source != Seed {
 		switch r.State {
 		case Stored:
@@ -148,7 +152,7 @@ func (t *Totals) Append(b, key []byte) []byte {
 }
 
 // later returns the fields that were added last.
-func (t *Totals) later() []*int64 { return []*int64{&t.Forgotten, &t.Outside, &t.Named} }
+func (t *Totals) later() []*int64 { return []*int64{&t.Forgotten, &t.Outside, &t.Named, &t.Elsewhere} }
 
 // DecodeTotals reads the value of the counters of the index.
 func DecodeTotals(key, v []byte) (Totals, error) {

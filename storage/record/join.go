@@ -10,9 +10,10 @@ import (
 // matter, nor how often one of them is.
 //
 // The record of the higher generation counts. Of one generation a stored page is above any other
-// outcome, of two outcomes that are alike in that the later one, and any outcome above a record
-// that waits. Two that wait become one with the better source, the more tries and the later turn.
-// Depth, Rank and Seq are the least of both, whatever else counts.
+// outcome, of two outcomes that are alike in that the later one, any of these above one that is
+// only known elsewhere, and any outcome above a record that waits. Two that wait become one with
+// the better source, the more tries and the later turn. Depth, Rank and Seq are the least of both,
+// whatever else counts.
 //
 // What is equal in all of this is decided by the other fields: only equal records are taken for
 // each other. The URL and the kind of both must be the same.
@@ -33,13 +34,15 @@ func Join(a, b Record) Record {
 
 // class orders the states of one generation, as far as one of them is above the other.
 func (r *Record) class() int {
-	switch r.State {
-	case Pending:
+	switch {
+	case r.State == Pending:
 		return 0
-	case Stored, Read:
-		return 2
+	case r.IsElsewhere():
+		return 1
+	case r.State == Stored || r.State == Read:
+		return 3
 	}
-	return 1
+	return 2
 }
 
 // joinWaiting joins pending records, each group of fields that belong together for itself.

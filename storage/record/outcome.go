@@ -37,9 +37,11 @@ type Outcome struct {
 	Again bool
 	// Part says that Links, which alone count, are of an outcome that comes later, see TakeAhead.
 	Part bool
-	// Arrived says that Links came from another process, and are for hosts that are asked by this one.
-	// If one of them is not any more, none counts: see Committed.Refused of storage.
+	// Arrived says that Links and Moved came from another process, and are for hosts that are asked by
+	// this one. If one of them is not any more, none counts: see Committed.Refused of storage.
 	Arrived bool
+	// Moved is what another process hands over, see Moved.Check.
+	Moved []Moved
 	// Delivered are the rows of the outbox that other processes have now.
 	Delivered []Delivery
 	// Host, if set, replaces the times of the host.
@@ -87,7 +89,8 @@ func weigh(l *Link) int {
 	return 400 + 3*len(l.URL) + len(l.Source) + folders*(100+len(l.URL)/2)
 }
 
-// Weight estimates the bytes that a transaction writes because of links and a robots.txt.
+// Weight estimates the bytes that a transaction writes because of links, a robots.txt and what is
+// handed over.
 func (o *Outcome) Weight() int {
 	bytes := 0
 	if o.Robots != nil {
@@ -95,6 +98,9 @@ func (o *Outcome) Weight() int {
 	}
 	for i := range o.Links {
 		bytes += weigh(&o.Links[i])
+	}
+	for i := range o.Moved {
+		bytes += 400 + 3*len(o.Moved[i].Name) + len(o.Moved[i].Value)
 	}
 	return bytes
 }

@@ -8,15 +8,13 @@
 //	then records, each greater than the one before by URL, then by kind:
 //	  number  bytes of the URL that are those of the one before
 //	  text    the rest of the URL
-//	  1       kind in the low 4 bits, then bits: 0x10 cookie, 0x20 held, 0x40 value
+//	  1       kind in the low 4 bits, then bits: 0x10 cookie, 0x40 value
 //	  number  depth
 //	  number  priority
 //	  number  bytes of the source that are those of the URL
 //	  text    the rest of the source
 //	  text    via
 //	  number  hops
-//	  number  generation
-//	  text    if held: the reason, not empty
 //	  text    if value: the value, not empty
 //
 // A text is its length in bytes, then these. Numbers have their shortest form and shared beginnings
@@ -59,34 +57,31 @@ var ErrUnknown = errors.New("batch of an unknown form")
 type Kind uint8
 
 const (
-	Queued  Kind = 0 // a URL that was found, or waits
-	Done    Kind = 1 // a URL with its outcome
-	Sitemap Kind = 2 // a sitemap that was named
-	Robots  Kind = 3 // the answer to a request for robots.txt; URL is the origin
-	Host    Kind = 4 // what is known of a host; URL is its name
-	Marker  Kind = 9 // a partition has been handed over as a whole; URL is the epoch, in decimal digits
+	Queued  Kind = 0 // a URL that was found
+	Sitemap Kind = 1 // a sitemap that was named
+	// Moved and what record.MovedKind has: what is known of a partition, of which only URL, in which
+	// the name is, and Value are set.
+	Moved Kind = 8
+	Last  Kind = Moved + 5
 )
 
 const (
 	kindMask = 0x0f
 	cookie   = 0x10
-	held     = 0x20
 	value    = 0x40
 )
 
 // A Record is one thing that a node tells another of what belongs to a partition.
 type Record struct {
-	Kind       Kind
-	Cookie     bool   // one of the redirects that led to it set a cookie
-	Hops       uint8  // redirects since the last page
-	Depth      uint32 // of a sitemap its level
-	URL        string
-	Source     string // the URL whose page named it, or "seed"
-	Via        string // the URL that redirected to it, or ""
-	Priority   uint64 // its rank: less is better
-	Generation uint64 // of its record
-	Held       string // the reason if it is not to be asked for in this run, or ""
-	Value      []byte // what the sender's index has of it, in a handover; else nil
+	Kind     Kind
+	Cookie   bool   // one of the redirects that led to it set a cookie
+	Hops     uint8  // redirects since the last page
+	Depth    uint32 // of a sitemap its level
+	URL      string
+	Source   string // the URL whose page named it, or "seed"
+	Via      string // the URL that redirected to it, or ""
+	Priority uint64 // its rank: less is better
+	Value    []byte // what the sender's index has of it, in a handover; else nil
 }
 
 func compare(a, b *Record) int {

@@ -22,18 +22,18 @@ var golden = []struct {
 	list       []Record
 }{
 	{"a link", "6e" + "01" + "00" + "10" + hex.EncodeToString([]byte("https://a.org/b/")) + "00" + "03" + "8002" +
-		"0e" + "01" + "63" + "00" + "00" + "00", []Record{
+		"0e" + "01" + "63" + "00" + "00", []Record{
 		{URL: "https://a.org/b/", Depth: 3, Priority: 256, Source: "https://a.org/c"},
 	}},
 	{"all fields", "6e" + "02" +
-		"00" + "08" + hex.EncodeToString([]byte("http://a")) + "30" + "00" + "07" + "00" + "04" + "73656564" +
-		"08" + hex.EncodeToString([]byte("http://b")) + "02" + "8101" + "05" + "7175657279" +
-		"08" + "01" + "2f" + "41" + "01" + "00" + "00" + "00" + "00" + "00" + "00" + "02" + "0102", []Record{
-		{URL: "http://a", Priority: 7, Source: "seed", Via: "http://b", Hops: 2, Cookie: true, Generation: 129, Held: "query"},
-		{URL: "http://a/", Kind: Done, Depth: 1, Value: []byte{1, 2}},
+		"00" + "08" + hex.EncodeToString([]byte("http://a")) + "10" + "00" + "07" + "00" + "04" + "73656564" +
+		"08" + hex.EncodeToString([]byte("http://b")) + "02" +
+		"08" + "01" + "2f" + "49" + "00" + "00" + "00" + "00" + "00" + "00" + "02" + "0102", []Record{
+		{URL: "http://a", Priority: 7, Source: "seed", Via: "http://b", Hops: 2, Cookie: true},
+		{URL: "http://a/", Kind: Moved + 1, Value: []byte{1, 2}},
 	}},
-	{"a marker", "6e" + "01" + "00" + "02" + "3137" + "09" + "00" + "00" + "00" + "00" + "00" + "00" + "00", []Record{
-		{URL: "17", Kind: Marker},
+	{"a marker", "6e" + "01" + "00" + "02" + "3137" + "0d" + "00" + "00" + "00" + "00" + "00" + "00", []Record{
+		{URL: "17", Kind: Last},
 	}},
 }
 
@@ -59,16 +59,14 @@ func TestGolden(t *testing.T) {
 func drawRecord(t *rapid.T) Record {
 	url := rapid.StringMatching(`https?://[ab]{1,3}/[ab]{0,4}`)
 	r := Record{
-		URL:        url.Draw(t, "url"),
-		Kind:       rapid.SampledFrom([]Kind{Queued, Done, Sitemap, Robots, Host, Marker}).Draw(t, "kind"),
-		Depth:      rapid.Uint32().Draw(t, "depth"),
-		Priority:   rapid.Uint64().Draw(t, "priority"),
-		Source:     rapid.OneOf(url, rapid.Just("seed"), rapid.Just("")).Draw(t, "source"),
-		Via:        rapid.OneOf(url, rapid.Just("")).Draw(t, "via"),
-		Hops:       rapid.Uint8Max(127).Draw(t, "hops"),
-		Cookie:     rapid.Bool().Draw(t, "cookie"),
-		Generation: rapid.Uint64().Draw(t, "generation"),
-		Held:       rapid.SampledFrom([]string{"", "query"}).Draw(t, "held"),
+		URL:      url.Draw(t, "url"),
+		Kind:     rapid.SampledFrom([]Kind{Queued, Sitemap, Moved + 1, Last}).Draw(t, "kind"),
+		Depth:    rapid.Uint32().Draw(t, "depth"),
+		Priority: rapid.Uint64().Draw(t, "priority"),
+		Source:   rapid.OneOf(url, rapid.Just("seed"), rapid.Just("")).Draw(t, "source"),
+		Via:      rapid.OneOf(url, rapid.Just("")).Draw(t, "via"),
+		Hops:     rapid.Uint8Max(127).Draw(t, "hops"),
+		Cookie:   rapid.Bool().Draw(t, "cookie"),
 	}
 	if v := rapid.SliceOfN(rapid.Byte(), 0, 9).Draw(t, "value"); len(v) > 0 {
 		r.Value = v
@@ -108,7 +106,7 @@ func TestLimits(t *testing.T) {
 	if _, err := src.Read(random); err != nil {
 		t.Fatal(err)
 	}
-	large := Record{URL: "https://a.org", Kind: Robots, Value: random}
+	large := Record{URL: "https://a.org", Kind: Moved + 3, Value: random}
 	long := slices.Clone(many[:100])
 	for i := range long {
 		long[i].URL += strings.Repeat("x", 8000)
@@ -180,18 +178,17 @@ func TestUnpackRejects(t *testing.T) {
 		{"empty", nil, ErrDamaged},
 		{"other codec", append([]byte{'b'}, good[1:]...), ErrUnknown},
 		{"no records", plain(0), ErrDamaged},
-		{"a thousand and one records", plain("\xe9\x07", 0, 1, "a", 0, 0, 0, 0, 0, 0, 0, 0), ErrDamaged},
+		{"a thousand and one records", plain("\xe9\x07", 0, 1, "a", 0, 0, 0, 0, 0, 0, 0), ErrDamaged},
 		{"number of records", plain(huge), ErrDamaged},
 		{"number that never ends", plain("\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01"), ErrDamaged},
 		{"number over 64 bits", plain("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02"), ErrDamaged},
-		{"number with a zero more", plain("\x81\x00", 0, 1, "a", 0, 0, 0, 0, 0, 0, 0, 0), ErrDamaged},
+		{"number with a zero more", plain("\x81\x00", 0, 1, "a", 0, 0, 0, 0, 0, 0, 0), ErrDamaged},
 		{"text beyond the end", plain(1, 0, huge, "a"), ErrDamaged},
-		{"more shared than there is", plain(1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0), ErrDamaged},
-		{"less shared than there is", plain(2, 0, 1, "a", 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, "ab", 0, 0, 0, 0, 0, 0, 0, 0), ErrDamaged},
-		{"the same twice", plain(2, 0, 1, "a", 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0), ErrDamaged},
-		{"kind", plain(1, 0, 1, "a", 8, 0, 0, 0, 0, 0, 0, 0), ErrDamaged},
-		{"flag", plain(1, 0, 1, "a", 0x80, 0, 0, 0, 0, 0, 0, 0), ErrDamaged},
-		{"held for no reason", plain(1, 0, 1, "a", held, 0, 0, 0, 0, 0, 0, 0, 0), ErrDamaged},
+		{"more shared than there is", plain(1, 1, 0, 0, 0, 0, 0, 0, 0, 0), ErrDamaged},
+		{"less shared than there is", plain(2, 0, 1, "a", 0, 0, 0, 0, 0, 0, 0, 0, 2, "ab", 0, 0, 0, 0, 0, 0, 0), ErrDamaged},
+		{"the same twice", plain(2, 0, 1, "a", 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0), ErrDamaged},
+		{"kind", plain(1, 0, 1, "a", 8, 0, 0, 0, 0, 0, 0), ErrDamaged},
+		{"flag", plain(1, 0, 1, "a", 0x80, 0, 0, 0, 0, 0, 0), ErrDamaged},
 		{"cut off", good[:len(good)-1], ErrDamaged},
 		{"more than it says", append(slices.Clone(good), 0), ErrDamaged},
 		{"no frame", append([]byte{'z'}, good[1:]...), ErrDamaged},

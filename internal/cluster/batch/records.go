@@ -8,7 +8,7 @@ import (
 
 // weight returns at least the bytes that a record takes in a body.
 func weight(r *Record) int {
-	return len(r.URL) + len(r.Source) + len(r.Via) + len(r.Held) + len(r.Value) + 64
+	return len(r.URL) + len(r.Source) + len(r.Via) + len(r.Value) + 64
 }
 
 func appendText(b []byte, s string) []byte {
@@ -44,10 +44,6 @@ func appendRecords(b []byte, list []*Record) []byte {
 		b = appendShared(b, r.URL, r.Source)
 		b = appendText(b, r.Via)
 		b = binary.AppendUvarint(b, uint64(r.Hops))
-		b = binary.AppendUvarint(b, r.Generation)
-		if r.Held != "" {
-			b = appendText(b, r.Held)
-		}
 		if len(r.Value) > 0 {
 			b = append(binary.AppendUvarint(b, uint64(len(r.Value))), r.Value...)
 		}
@@ -59,9 +55,6 @@ func flags(r *Record) byte {
 	f := byte(r.Kind)
 	if r.Cookie {
 		f |= cookie
-	}
-	if r.Held != "" {
-		f |= held
 	}
 	if len(r.Value) > 0 {
 		f |= value
@@ -176,12 +169,10 @@ func (d *decoder) record(before string) (r Record) {
 	r.URL = d.shared(before)
 	f := d.byte()
 	r.Kind, r.Cookie = Kind(f&kindMask), f&cookie != 0
-	switch r.Kind {
-	case Queued, Done, Sitemap, Robots, Host, Marker:
-	default:
+	if r.Kind > Sitemap && r.Kind <= Moved || r.Kind > Last {
 		d.fail("kind")
 	}
-	if f&^(kindMask|cookie|held|value) != 0 {
+	if f&^(kindMask|cookie|value) != 0 {
 		d.fail("flags")
 	}
 	r.Depth = uint32(d.number(1<<32 - 1))
@@ -189,12 +180,6 @@ func (d *decoder) record(before string) (r Record) {
 	r.Source = d.shared(r.URL)
 	r.Via = d.text()
 	r.Hops = uint8(d.number(127))
-	r.Generation = d.number(1<<64 - 1)
-	if f&held != 0 {
-		if r.Held = d.text(); r.Held == "" {
-			d.fail("held")
-		}
-	}
 	if f&value != 0 {
 		if r.Value = []byte(d.view()); len(r.Value) == 0 {
 			d.fail("value")
