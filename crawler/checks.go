@@ -72,7 +72,10 @@ func (o *Options) checkNumbers() error {
 	if o.Retries > mostRetries {
 		return fmt.Errorf("%w: Retries is %d, at most %d are counted", ErrOptions, o.Retries, mostRetries)
 	}
-	leasts := map[string]int64{"MemoryBodies": 64 << 10, "FrontierBytes": 64 << 10, "SeenBytes": 32 << 10}
+	if o.Recrawl > mostRecrawl {
+		return fmt.Errorf("%w: Recrawl is %s, at most %s can be counted", ErrOptions, o.Recrawl, mostRecrawl)
+	}
+	leasts := map[string]int64{"MemoryBodies": 64 << 10, "FrontierBytes": 64 << 10, "SeenBytes": 32 << 10, "Recrawl": RecrawlNow}
 	for _, name := range []string{"MaxDepth", "MinFree", "MinFreeInodes", "Delay", "Retries"} {
 		leasts[name] = math.MinInt64
 	}

@@ -65,7 +65,7 @@ func (c *crawler) handle(loan *frontier.Loan, row *record.Row, free func()) (don
 	case record.OutsideRow:
 		return c.askOutside(loan, row)
 	}
-	return c.askPage(loan, row, free)
+	return c.askPage(loan, row, free) // for the first time, or again
 }
 
 // A reply is what one request came to.

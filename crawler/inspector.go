@@ -66,6 +66,9 @@ func WithIndex(root string, how iut.Options, opts storage.Options, fn func(*iut.
 		return err
 	}
 	defer func() { err = errors.Join(err, index.Close()) }()
+	if err := tree.Finish(index.Record); err != nil {
+		return err
+	}
 	return fn(tree, index)
 }
 

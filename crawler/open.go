@@ -36,6 +36,7 @@ func (e *engine) open(ctx context.Context) error {
 		e.enterSeeds,
 		e.takeOptions, // pages of earlier runs get the links that count now
 		e.keepEdges,
+		e.markRevisits,
 		e.findWork,
 		e.makeClient,
 		e.loadContents,
@@ -117,6 +118,9 @@ func (e *engine) openIndex(ctx context.Context) error {
 	}
 	open := storage.Open
 	if !there {
+		if err := e.store.tree.Finish(nil); err != nil {
+			return err
+		}
 		made, err := e.makeIndex(ctx, opts)
 		if err != nil {
 			return err
@@ -126,6 +130,7 @@ func (e *engine) openIndex(ctx context.Context) error {
 		}
 	}
 	opts.Limits, opts.Inbox, opts.Bulk = e.opts.limits(), e.opts.inbox(), e.steps != nil
+	opts.Recrawl = max(e.opts.Recrawl, 0)
 	if e.opts.Cluster != nil {
 		opts.Away = e.opts.Cluster.Away
 	}
@@ -135,9 +140,12 @@ func (e *engine) openIndex(ctx context.Context) error {
 	if e.begun.earlier = e.store.index.Totals().Records() > 0; !e.begun.earlier {
 		e.store.index.Filter().SetComplete()
 	}
-	known := iut.Committed{Has: func(url string, at record.Extent) bool {
-		rec, err := e.store.index.Record(url)
-		return err == nil && rec.Extent == at
+	if err := e.store.tree.Finish(e.store.index.Record); err != nil {
+		return err
+	}
+	known := iut.Committed{Has: func(f iut.Facts) bool {
+		rec, err := e.store.index.Record(f.URL)
+		return err == nil && (rec.Extent == f.Extent || rec.State == record.Stored && f.Time <= rec.Time)
 	}}
 	if known.Ends, err = e.store.index.Marks().SegmentEnds(ctx); err == nil {
 		known.Open, err = e.store.index.Marks().SegmentsOpen(ctx)
@@ -197,7 +205,7 @@ func (e *engine) enterSeeds(ctx context.Context) (err error) {
 
 // findWork returns ErrNoWork if there is none, and warns of options that hardly find any.
 func (e *engine) findWork(context.Context) error {
-	if e.store.index.Totals().Pending() == 0 && !e.begun.seeded && e.importing == nil && e.opts.Cluster == nil {
+	if total := e.store.index.Totals(); total.Pending() == 0 && total.Revisits == 0 && !e.begun.seeded && e.importing == nil && e.opts.Cluster == nil {
 		return ErrNoWork
 	}
 	if !e.opts.accepts("text/html") && !e.opts.accepts("application/xhtml+xml") {
@@ -237,7 +245,7 @@ func (e *engine) makeClient(context.Context) error {
 // fillFrontier makes the frontier, which reads the rows that wait as it needs them.
 func (e *engine) fillFrontier(ctx context.Context) (err error) {
 	total := e.store.index.Totals()
-	live := total.Now + total.Later
+	live := total.Now + total.Later + total.Revisits
 	if e.opts.ReadsSitemaps() {
 		live += total.Sitemaps
 	}
@@ -273,7 +281,7 @@ func (e *engine) fillFrontier(ctx context.Context) (err error) {
 
 // admit returns the reason why a row is held in this run, or "".
 func (e *engine) admit(row *record.Row) string {
-	if reason := e.rules.linker.hold(row); reason != "" {
+	if reason := e.rules.linker.hold(row); reason != "" && row.Kind != record.RevisitRow {
 		return reason
 	}
 	return e.unreachable(row)

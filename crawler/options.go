@@ -21,6 +21,12 @@ import (
 	"urltree/storage/record"
 )
 
+// RecrawlNow, as Options.Recrawl, asks all stored pages again once.
+const RecrawlNow = -1
+
+// mostRecrawl is what Recrawl may be at most: a record counts the nanoseconds to when it is due.
+const mostRecrawl = 100 * 365 * 24 * time.Hour
+
 // mostRetries is what Retries may be at most: a record counts its tries in 16 bits.
 const mostRetries = 10_000
 
@@ -100,6 +106,14 @@ type Options struct {
 	MaxDepth int   // links from a seed, by the shortest way; 0: no limit, negative: none, the seeds alone
 	MaxPages int64 // pages stored in this run; 0: no limit
 	MaxBytes int64 // bytes stored in this run; fetching stops when it is reached; 0: no limit
+
+	// Recrawl is how long after the last look at a stored page the next one is due: it is asked
+	// again behind the URLs of its host that were not asked yet, in this run if it is due before
+	// that ends, or in a later one. It stays stored meanwhile. What it has now replaces what is
+	// stored if that differs; what does not find the page leaves it as it is. RecrawlNow: all that
+	// is stored when the run begins, once. 0: only what an earlier run, or crawler recrawl, has
+	// left due.
+	Recrawl time.Duration
 
 	Budgets Budgets // what one host may fill the crawl with
 
@@ -272,8 +286,8 @@ func (o *Options) keepsNothing() error {
 		return nil
 	case o.Tree != "" || o.Output != "" || o.Store != "" || o.FS != nil || o.Keep != nil:
 		return fmt.Errorf("%w: NoTree keeps nothing: Tree, Output, Store, FS and Keep must be unset", ErrOptions)
-	case o.Edges, o.ScoreBy == string(score.PageRank):
-		return fmt.Errorf("%w: NoTree keeps nothing: neither Edges nor ScoreBy rank can be had", ErrOptions)
+	case o.Edges, o.ScoreBy == string(score.PageRank), o.Recrawl != 0:
+		return fmt.Errorf("%w: NoTree keeps nothing: neither Edges nor ScoreBy rank nor Recrawl can be had", ErrOptions)
 	case len(o.Seeds) == 0 && o.MoreSeeds == nil:
 		return ErrNoWork
 	}

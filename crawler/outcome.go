@@ -62,7 +62,7 @@ func (c *crawler) judge(item *iut.Item, known bool, res *fetch.Response, err err
 		item.Fail(failReason(res))
 	}
 	switch {
-	case item.State == record.Stored:
+	case item.State == record.Stored && !item.Same:
 	case item.OfPage() && item.State != record.Refused && c.keepsAll(res):
 		keep(item, res)
 	default:
@@ -230,6 +230,13 @@ func (c *crawler) page(item *iut.Item, res *fetch.Response) {
 	}
 	page.HeaderLinks = keptLinks(extract.HeaderLinks(item.Row.URL, res.Header))
 	page.Bytes, page.Digest = res.Body.Len(), res.Body.Digest()
+	if c.opts.Recrawl != 0 || item.Row.Kind == record.RevisitRow {
+		item.ETag, item.Modified = res.Header.Get("ETag"), res.Header.Get("Last-Modified")
+	}
+	if (!noindex || c.opts.IgnoreRobots) && c.same(item) {
+		item.State, item.Same = record.Stored, true
+		return
+	}
 	unwanted, err := c.parsePage(item, res)
 	switch {
 	case errors.Is(err, errParseBudget):
@@ -242,7 +249,7 @@ func (c *crawler) page(item *iut.Item, res *fetch.Response) {
 		item.Refuse("type") // the links of a feed count all the same
 	case (noindex || unwanted) && !c.opts.IgnoreRobots:
 		item.Refuse("noindex") // its links count all the same
-	case c.store.skips(page):
+	case item.Row.Kind == record.PageRow && c.store.skips(page):
 		item.Refuse(record.Duplicate) // as do its
 	default:
 		item.State = record.Stored

@@ -17,12 +17,14 @@ func (c *crawler) askPage(loan *frontier.Loan, row *record.Row, free func()) (do
 		return c.add(item, 0), 0, nil
 	}
 	// One of -max-pages tickets: kept by a page until it is committed, and by what is stored; given
-	// back by everything else.
-	if !c.limit.take(c.ends.fetching) {
-		return false, 0, nil
-	}
+	// back by everything else. A page that is stored already needs none.
 	stored := false
-	defer func() { c.limit.buffered(stored) }()
+	if row.Kind == record.PageRow {
+		if !c.limit.take(c.ends.fetching) {
+			return false, 0, nil
+		}
+		defer func() { c.limit.buffered(stored) }()
+	}
 	r, ok, err := c.request(loan, row.URL, fetch.Request{
 		Wants: c.wants, Looks: c.looks, KeepLarge: c.opts.CutLarge,
 		KeepBroken: int(row.Tries)-int(row.Spared) >= c.opts.Retries, // the last try keeps what there is
@@ -50,7 +52,7 @@ func (c *crawler) askPage(loan *frontier.Loan, row *record.Row, free func()) (do
 		c.measured.stages[stageRequest].add(res.First)
 		c.measured.stages[stageResponse].add(res.Total - res.First)
 	}
-	keeps := item.State == record.Stored
+	keeps := item.State == record.Stored && row.Kind == record.PageRow
 	item.Ticket = keeps && c.limit.tickets != nil
 	if next, ok = c.finish(loan, row, item, a, r.start); !ok {
 		return false, 0, nil
@@ -66,7 +68,7 @@ func (c *crawler) askPage(loan *frontier.Loan, row *record.Row, free func()) (do
 // if the row stays as it is.
 func (c *crawler) early(item *iut.Item) (ok bool, err error) {
 	row := &item.Row
-	if row.Run <= c.lastUnclean {
+	if row.Run <= c.lastUnclean && row.Kind == record.PageRow {
 		there, err := c.store.tree.Has(row.URL)
 		if err != nil {
 			return false, err

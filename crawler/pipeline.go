@@ -79,7 +79,7 @@ func (e *engine) startFetching(p *pipeline) {
 	if e.opts.External {
 		return
 	}
-	for _, beside := range []func(context.Context) error{e.fillFilter, e.releaseHeld, e.settle} {
+	for _, beside := range []func(context.Context) error{e.fillFilter, e.releaseHeld, e.settle, e.queueRevisits} {
 		e.startIn(&p.others, func() error { return beside(e.ends.fetching) })
 	}
 }

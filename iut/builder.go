@@ -72,7 +72,7 @@ func (b *Builder) write(items []*Item) error {
 	byURL := slices.Clone(items)
 	slices.SortFunc(byURL, func(a, b *Item) int { return strings.Compare(a.Row.URL, b.Row.URL) })
 	for i, item := range byURL {
-		if item.State != record.Stored && item.Answer == nil {
+		if item.State != record.Stored && item.Answer == nil || item.Same {
 			item.free()
 			continue
 		}
@@ -114,7 +114,7 @@ func (b *Builder) store(item *Item) error {
 		return nil
 	}
 	page := &Page{
-		Facts: Facts{URL: item.Row.URL, Source: item.Row.Source, Page: item.Outcome.Page},
+		Facts: item.facts(),
 		Via:   item.Row.Via, Body: item.Body, Temp: item.Temp, Answer: item.Answer,
 	}
 	if item.State != record.Stored {
@@ -124,7 +124,11 @@ func (b *Builder) store(item *Item) error {
 		}
 		return err
 	}
-	res, err := b.Tree.Store(page)
+	put := b.Tree.Store
+	if item.revises() {
+		put = b.Tree.Revise
+	}
+	res, err := put(page)
 	switch {
 	case errors.Is(err, ErrPage):
 		// The answer's links count all the same.

@@ -38,6 +38,8 @@ type Committer struct {
 	Edges *edges.Writer
 
 	in chan *buffer.Batch[*Item]
+	// listed are the files in tmp/ with new versions whose folders may not be durable, see announce.
+	listed []string
 
 	// adopting is held by a builder that makes an item of what a folder holds: of all builders only
 	// one has such a body, and what it is parsed to, in memory.
@@ -72,7 +74,7 @@ func (c *Committer) Run(ctx context.Context) error {
 		select {
 		case b, ok := <-c.in:
 			if !ok {
-				return nil
+				return c.end()
 			}
 			batches = append(batches, b)
 		case <-ctx.Done():
@@ -98,11 +100,8 @@ func (c *Committer) Run(ctx context.Context) error {
 			}
 		}
 		start := time.Now()
-		if err := c.writeEdges(items, set); err != nil {
+		if err := c.sync(items, set); err != nil {
 			return err
-		}
-		if err := c.Tree.Sync(); err != nil {
-			return fmt.Errorf("sync the tree: %w", err)
 		}
 		synced := time.Now()
 		for from := 0; from < len(set); {
@@ -117,6 +116,9 @@ func (c *Committer) Run(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
+			if err := c.install(items[from:to]); err != nil {
+				return err
+			}
 			if c.Committed != nil {
 				c.Committed(to-from, synced.Sub(start)*time.Duration(to-from)/time.Duration(len(set)), time.Since(begin))
 			}
@@ -129,6 +131,21 @@ func (c *Committer) Run(ctx context.Context) error {
 			b.Done()
 		}
 	}
+}
+
+// sync makes the files of a set durable, with what stands beside them.
+func (c *Committer) sync(items []*Item, set []*record.Outcome) error {
+	if err := c.writeEdges(items, set); err != nil {
+		return err
+	}
+	listed := len(c.listed)
+	if err := c.announce(items); err != nil {
+		return err
+	}
+	if err := c.Tree.Sync(); err != nil {
+		return fmt.Errorf("sync the tree: %w", err)
+	}
+	return c.settled(listed)
 }
 
 // setLinks is how many links make a set large enough.

@@ -148,7 +148,7 @@ func (c *Committer) writeEdges(items []*Item, set []*record.Outcome) error {
 	for from := 0; from < len(set); {
 		to := part(set, from)
 		for _, it := range items[from:to] {
-			if it.State != record.Stored {
+			if it.State != record.Stored || it.Row.Kind == record.RevisitRow { // whose change ends the file
 				continue
 			}
 			if it.Edges == nil { // a page that has none, or that cannot be parsed
@@ -164,7 +164,7 @@ func (c *Committer) writeEdges(items []*Item, set []*record.Outcome) error {
 			return DiskError("write edges", err)
 		}
 		for _, o := range set[from:to] {
-			if o.State == record.Stored {
+			if o.State == record.Stored && o.Row.Kind != record.RevisitRow {
 				o.EdgesEnd = end
 			}
 		}

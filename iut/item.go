@@ -34,6 +34,16 @@ type Item struct {
 	Then func(refused bool)
 }
 
+// revises reports whether the item is a new version of a stored page.
+func (it *Item) revises() bool {
+	return it.Row.Kind == record.RevisitRow && it.State == record.Stored && !it.Same
+}
+
+// facts returns what is kept with the page of an item that is stored.
+func (it *Item) facts() Facts {
+	return Facts{URL: it.Row.URL, Source: it.Row.Source, Page: it.Outcome.Page}
+}
+
 // free lets go of the body.
 func (it *Item) free() {
 	it.Body = nil

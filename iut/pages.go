@@ -16,6 +16,8 @@ import (
 type pages interface {
 	// store is Store, for a page whose facts are clean and complete, as in line.
 	store(p *Page, line []byte) (Result, error)
+	// revise is Revise, likewise.
+	revise(p *Page, line []byte) (Result, error)
 	// facts returns what is kept with a page, and compares its SHA-256 if verify is set. The facts are
 	// also returned when they are right and something else is not. Errors are those of Load.
 	facts(at Facts, verify bool) (Facts, error)
@@ -52,8 +54,17 @@ type Result struct {
 // The error is [ErrPage] when only this page cannot be stored, else [ErrDisk]. On success
 // p.Temp is used up; after an error it may be.
 func (t *Tree) Store(p *Page) (Result, error) {
-	if err := t.writable(); err != nil {
+	page, line, err := t.prepare(p)
+	if err != nil {
 		return Result{}, err
+	}
+	return t.pages.store(page, line)
+}
+
+// prepare returns a page with its facts as they are kept, and their line.
+func (t *Tree) prepare(p *Page) (*Page, []byte, error) {
+	if err := t.writable(); err != nil {
+		return nil, nil, err
 	}
 	f := p.Facts
 	if p.Temp == "" && p.Answer == nil {
@@ -64,15 +75,15 @@ func (t *Tree) Store(p *Page) (Result, error) {
 	}
 	f = f.clean()
 	if _, err := t.paths.Path(f.URL); err != nil || f.URL != p.URL || f.Source != p.Source {
-		return Result{}, fmt.Errorf("%w: not a canonical URL: %q from %q", ErrPage, p.URL, p.Source)
+		return nil, nil, fmt.Errorf("%w: not a canonical URL: %q from %q", ErrPage, p.URL, p.Source)
 	}
 	line := f.AppendLine(make([]byte, 0, 512))
 	if len(line) > maxLine {
-		return Result{}, fmt.Errorf("%w: facts of %d bytes, at most %d: %.200s", ErrPage, len(line), maxLine, f.URL)
+		return nil, nil, fmt.Errorf("%w: facts of %d bytes, at most %d: %.200s", ErrPage, len(line), maxLine, f.URL)
 	}
 	page := *p
 	page.Facts = f
-	return t.pages.store(&page, line)
+	return &page, line, nil
 }
 
 // KeepAnswer keeps, in a tree of segments, an answer that is no page, such as a redirect, and

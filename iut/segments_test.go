@@ -533,7 +533,7 @@ func committedIn(t *testing.T, x *storage.Index) (c iut.Committed) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Has = func(url string, at record.Extent) bool { return recordOf(t, x, url).Extent == at }
+	c.Has = func(f iut.Facts) bool { return recordOf(t, x, f.URL).Extent == f.Extent }
 	return c
 }
 

@@ -20,10 +20,10 @@ import (
 
 // Committed is what the index knows of segments: where the last answer of each ends that it has,
 // and where the first page begins that it lacks, if that may stand before the other. Has reports
-// whether it has the page that stands at an extent.
+// whether it has the page that stands at the extent, or a later version of it.
 type Committed struct {
 	Ends, Open map[uint32]int64
-	Has        func(url string, at record.Extent) bool
+	Has        func(f Facts) bool
 }
 
 // Recover has a tree of segments find what earlier runs wrote and no commit covers: whole pages are
@@ -88,7 +88,7 @@ func (s *segments) recover(c Committed, forgotten *Forgotten) error {
 			if gone, err := forgotten.Has(f.URL); gone || err != nil {
 				return err
 			}
-			if f.Extent.Offset >= committed || !c.Has(f.URL, f.Extent) {
+			if f.Extent.Offset >= committed || !c.Has(f) {
 				s.loose[f.URL], s.dirty[name] = f, true
 				s.waiting[number] = append(s.waiting[number], f.Extent.Offset)
 			}
@@ -262,7 +262,7 @@ var errNotSegment = errors.New("iut: not a segment")
 func (s *segments) walkSegment(number uint32, all *spool.Sorter, fn WalkFunc) error {
 	for from := int64(0); ; {
 		end, err := s.scan(number, from, func(f Facts) error {
-			return all.Add(spool.Row{Key: f.URL, Sub: subOf(f.Extent), Values: [2]string{string(f.AppendLine(nil))}})
+			return all.Add(spool.Row{Key: f.URL, Sub: subOf(f.Time, f.Extent), Values: [2]string{string(f.AppendLine(nil))}})
 		})
 		if !errors.Is(err, ErrTorn) {
 			return err
@@ -316,16 +316,16 @@ func (s *segments) nextRecord(name string, from int64) (int64, error) {
 	}
 }
 
-// subOf writes an extent so that later ones sort behind.
-func subOf(e record.Extent) string {
+// subOf writes an extent so that that of a later answer, or else a later one, sorts behind.
+func subOf(at int64, e record.Extent) string {
 	var b []byte
-	for _, v := range []uint64{uint64(e.Segment), uint64(e.Offset), uint64(e.Length), uint64(e.About)} {
+	for _, v := range []uint64{uint64(at), uint64(e.Segment), uint64(e.Offset), uint64(e.Length), uint64(e.About)} {
 		b = binary.BigEndian.AppendUint64(b, v)
 	}
 	return string(b)
 }
 
 func extentOf(sub string) record.Extent {
-	v := func(i int) uint64 { return binary.BigEndian.Uint64([]byte(sub[8*i:])) }
+	v := func(i int) uint64 { return binary.BigEndian.Uint64([]byte(sub[8*(i+1):])) }
 	return record.Extent{Segment: uint32(v(0)), Offset: int64(v(1)), Length: int64(v(2)), About: int64(v(3))}
 }

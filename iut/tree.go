@@ -404,7 +404,8 @@ func (t *Tree) foldsCase() (bool, error) {
 	return err == nil, nil
 }
 
-// emptyTemp removes what a killed run left in tmp/. Folders there are not of this program.
+// emptyTemp removes what a killed run left in tmp/, but for what Finish is for. Folders there are
+// not of this program.
 func (t *Tree) emptyTemp() error {
 	entries, err := t.fs.List(tempFolder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -414,7 +415,7 @@ func (t *Tree) emptyTemp() error {
 		return DiskError("list", err)
 	}
 	for _, e := range entries {
-		if e.Type.IsDir() {
+		if e.Type.IsDir() || isRevision(e.Name) {
 			continue
 		}
 		if err := t.fs.Remove(tempFolder + "/" + e.Name); err != nil {

@@ -96,8 +96,8 @@ func comingOf(set []*record.Outcome) (n int64) {
 	return n
 }
 
-// outcome applies what happened to a URL, a sitemap or a target outside, and returns the row where
-// a URL or a target waits now.
+// outcome applies what happened to a URL, a sitemap, a target outside or a stored page, and returns
+// the row where a URL, a target or a revisit waits now.
 func (c *change) outcome(o *record.Outcome) (record.Row, error) {
 	switch {
 	case o.Row.Kind == record.SitemapRow && !o.Part:
@@ -105,6 +105,8 @@ func (c *change) outcome(o *record.Outcome) (record.Row, error) {
 		return record.Row{}, nil
 	case o.Row.Kind == record.OutsideRow:
 		return c.endOutside(o)
+	case o.Row.Kind == record.RevisitRow:
+		return c.endRevisit(o)
 	case !o.OfPage():
 		return record.Row{}, nil
 	}

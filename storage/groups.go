@@ -19,6 +19,8 @@ type (
 	Sitemaps struct{ x *Index }
 	// Outside are the targets outside. It is read by the frontier as Queues is.
 	Outside struct{ x *Index }
+	// Revisits are the stored pages of which another look is, or will be, due.
+	Revisits struct{ x *Index }
 	// Folders are the folders of the tree, by the records in them.
 	Folders struct{ x *Index }
 	// Outbox is what waits for other processes of the crawl.
@@ -35,6 +37,7 @@ func (x *Index) Queues() Queues     { return Queues{x} }
 func (x *Index) Hosts() Hosts       { return Hosts{x} }
 func (x *Index) Sitemaps() Sitemaps { return Sitemaps{x} }
 func (x *Index) Outside() Outside   { return Outside{x} }
+func (x *Index) Revisits() Revisits { return Revisits{x} }
 func (x *Index) Folders() Folders   { return Folders{x} }
 func (x *Index) Outbox() Outbox     { return Outbox{x} }
 func (x *Index) Steps() Steps       { return Steps{x} }

@@ -14,6 +14,8 @@
 //	outside-pending  as pending            the rows of targets outside
 //	folder   folder key -> counts          of the records strictly below it, if they are many
 //	query    record key without query -> counts  of its records with a query, if they are many
+//	revisit  as pending                    the rows of stored pages that are, or will be, asked again
+//	look     record key -> look            what the latest looks at a stored page came to
 //	shorter  record key -> nothing         a shorter way to it was found: its links count anew
 //	meta     record key -> page metadata   of stored pages that have any
 //	scope    URL -> nothing                seeds that had a record, and targets of seeds' redirects
@@ -25,10 +27,10 @@
 //	         in, link options, how much of seeds.txt is in, that a stop was unclean, what stored
 //	         pages and held rows are to be looked at again for
 //
-// Every value but those of pending and outside-pending, which follow from the records, and of rows
-// that wait to be moved, which seal the record alone, ends in a CRC-32C of what stands before it
-// and of its key (the schema version, which every program must be able to read, of itself alone).
-// So a change of key or value is noticed, if only by one bit, and costs that one entry.
+// Every value but those of pending, outside-pending and revisit, which follow from the records, and
+// of rows that wait to be moved, which seal the record alone, ends in a CRC-32C of what stands
+// before it and of its key (the schema version, which every program must be able to read, of itself
+// alone). So a change of key or value is noticed, if only by one bit, and costs that one entry.
 //
 // Writers take turns. [Index.Commit] takes whole sets of outcomes and is the only place that
 // decides what is new. Read transactions are short; long scans resume by key.
@@ -44,6 +46,7 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -73,7 +76,7 @@ var buckets = [][]byte{
 	record.BucketURL, record.BucketPending, record.BucketHost, record.BucketRobots, record.BucketSitemap,
 	record.BucketFolder, record.BucketQuery, record.BucketShorter, record.BucketMeta, record.BucketScope, record.BucketSeed,
 	record.BucketDomain, record.BucketRun, record.BucketHour, record.BucketSys, inbox.Buckets[0], inbox.Buckets[1],
-	record.BucketOutside, record.BucketWaiting,
+	record.BucketOutside, record.BucketWaiting, record.BucketRevisit, record.BucketLook,
 }
 
 // Options say how an index is opened.
@@ -99,6 +102,8 @@ type Options struct {
 	// Bulk has all links go to the outbox, whoever asks their hosts, but those of an outcome that has
 	// Arrived: so what a crawl knows changes between its steps only. Repeats are not dropped there.
 	Bulk bool
+	// Recrawl is how long after an answer the next look at a stored page is due; 0: never.
+	Recrawl time.Duration
 	// Watch reports transactions and other calls to the disk that hang. It is asked for room before
 	// each transaction that writes records, which takes at most MostWritten: it may wait, and after
 	// its error the transaction is not begun. nil: nothing reports, and there is always room.
@@ -147,6 +152,8 @@ type Index struct {
 
 	outbox record.Outbox // guarded by mu; as last committed
 	step   record.Step   // likewise
+	// revisits is set once a stored page is to be asked again: until then nobody looks for one.
+	revisits atomic.Bool
 }
 
 // MostWritten is the room in bytes that one transaction may need: for pages of up to
@@ -249,7 +256,7 @@ func (x *Index) load() error {
 		for _, name := range buckets {
 			switch {
 			case tx.Bucket(name) != nil:
-			case isOutside(name):
+			case isLater(name):
 				missing = true
 			default:
 				return fmt.Errorf("%w: no bucket %q", record.ErrDamaged, name)
@@ -259,6 +266,7 @@ func (x *Index) load() error {
 		if x.totals, err = record.DecodeTotals(record.KeyTotals, sys.Get(record.KeyTotals)); err != nil {
 			return err
 		}
+		x.revisits.Store(x.totals.Revisits > 0)
 		key, err := record.Unseal(sys.Get(record.KeyFilter), record.KeyFilter)
 		if err != nil || len(key) != 16 {
 			return fmt.Errorf("%w: filter key", record.ErrDamaged)
@@ -289,9 +297,11 @@ func (x *Index) load() error {
 	})
 }
 
-// isOutside reports whether a bucket is one of targets outside, which an index lacks that no
-// program has written since there are any.
-func isOutside(bucket []byte) bool { return bytes.HasPrefix(bucket, record.BucketOutside) }
+// isLater reports whether a bucket is one of targets outside or of revisits, which an index lacks
+// that no program has written since there are any.
+func isLater(bucket []byte) bool {
+	return bytes.HasPrefix(bucket, record.BucketOutside) || bytes.Equal(bucket, record.BucketRevisit) || bytes.Equal(bucket, record.BucketLook)
+}
 
 // Close closes the file. No other method may be running.
 func (x *Index) Close() error {

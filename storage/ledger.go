@@ -23,14 +23,16 @@ type ledger struct {
 
 // A hostChange is what a transaction knows of a host and is about to change.
 type hostChange struct {
-	row    record.HostRow    // as the transaction found it
-	counts record.Counts     // to add
-	maps   int64             // sitemaps to be read, to add
-	asks   int64             // targets outside to be asked, to add
-	named  int64             // sitemaps made so far
-	times  *record.HostTimes // to replace, or nil
-	used   int64             // records made or released so far, by which budgets count
-	held   int64             // records made that are held
+	row    record.HostRow // as the transaction found it
+	counts record.Counts  // to add
+	maps   int64          // sitemaps to be read, to add
+	asks   int64          // targets outside to be asked, to add
+	// revisits are stored pages to be asked again, to add.
+	revisits int64
+	named    int64             // sitemaps made so far
+	times    *record.HostTimes // to replace, or nil
+	used     int64             // records made or released so far, by which budgets count
+	held     int64             // records made that are held
 	// counting says that the host will be counted towards its domain.
 	counting bool
 }
@@ -175,6 +177,7 @@ func (g *ledger) write(run uint32) {
 		h.Counts = h.Counts.Plus(c.counts, 1)
 		h.Sitemaps += c.maps
 		h.Outside += c.asks
+		h.Revisits += c.revisits
 		if t := c.times; t != nil && (h.Run != run || h.Seq <= t.Seq) {
 			h.HostTimes, h.Run = *t, run
 		}

@@ -173,7 +173,7 @@ func (g Outside) Reopen(ctx context.Context, pick func(*record.Record) bool) (in
 
 // asHost returns a host as one whose URLs are its targets outside.
 func asHost(h record.HostRow) record.HostRow {
-	h.Counts, h.Sitemaps = record.Counts{Now: h.Outside}, 0
+	h.Counts, h.Sitemaps, h.Revisits = record.Counts{Now: h.Outside}, 0, 0
 	return h
 }
 
@@ -203,6 +203,6 @@ func (g Outside) Refill(host string, now time.Time, pages, _ int, skip func(id s
 		*row = r.Row
 		return true, nil
 	}}
-	rows, err = q.refill(host, now, pages, skip, earliest(&due))
+	rows, err = refill([]queue{q}, host, now, pages, skip, earliest(&due))
 	return rows, due, err
 }

@@ -25,7 +25,7 @@ func (g Queues) HostAt(name string) (h record.HostRow, tx uint64, err error) {
 // NextHosts returns the next hosts behind a name, in their order, that have rows of range Now or
 // Later or sitemaps to be read: at most n, all as of one transaction, whose number is tx.
 func (g Queues) NextHosts(after string, n int) (hosts []record.HostRow, tx uint64, err error) {
-	return g.x.nextHosts(after, n, func(h *record.HostRow) bool { return h.Now+h.Later+h.Sitemaps > 0 })
+	return g.x.nextHosts(after, n, func(h *record.HostRow) bool { return h.Now+h.Later+h.Sitemaps+h.Revisits > 0 })
 }
 
 // nextHosts returns the next hosts behind a name for which want returns true.
@@ -47,14 +47,19 @@ func (x *Index) nextHosts(after string, n int, want func(*record.HostRow) bool) 
 }
 
 // Refill reads what the frontier holds of a host in memory. Of pages these are the rows of Later
-// that are due, then those of Now, in order from the first, at most so many; then sitemaps that are
+// that are due, then those of Now, in order from the first, then stored pages that are to be asked
+// again, at most so many; then sitemaps that are
 // due, at most so many; negative: sitemaps are left alone. Rows whose ID skip names are passed
 // over. A row whose record is damaged has what its key says, a damaged sitemap is left out. due is
 // the earliest time at which another row, or another sitemap, may be due, in Unix nanoseconds; 0:
 // there is none.
 func (g Queues) Refill(host string, now time.Time, pages, sitemaps int, skip func(id string) bool) (rows []record.Row, due int64, err error) {
 	later := earliest(&due)
-	rows, err = g.queue().refill(host, now, pages, skip, later)
+	queues := []queue{g.queue()}
+	if g.x.revisits.Load() {
+		queues = append(queues, g.revisits())
+	}
+	rows, err = refill(queues, host, now, pages, skip, later)
 	if err != nil || sitemaps < 0 {
 		return rows, due, err
 	}
@@ -122,11 +127,13 @@ func (g Queues) queue() queue {
 	}}
 }
 
-// refill reads the rows of a host that are due, then those of Now, in order from the first, at most
-// so many. It calls later with the times of those that are not among them.
-func (q queue) refill(host string, now time.Time, most int, skip func(id string) bool, later func(at int64)) (rows []record.Row, err error) {
-	for _, rg := range []record.Range{record.Later, record.Now} {
-		err = q.each(host, rg, nil, func(_ []byte, r *record.Row, full func() (bool, error)) ([]byte, error) {
+// refill reads the rows of a host that are due, of all queues, then those of Now, of one queue
+// after the other, in order from the first, at most so many. It calls later with the times of those
+// that are not among them.
+func refill(queues []queue, host string, now time.Time, most int, skip func(id string) bool, later func(at int64)) (rows []record.Row, err error) {
+	for i := range 2 * len(queues) {
+		rg := []record.Range{record.Later, record.Now}[i/len(queues)]
+		err = queues[i%len(queues)].each(host, rg, nil, func(_ []byte, r *record.Row, full func() (bool, error)) ([]byte, error) {
 			switch {
 			case skip(r.ID()):
 				return nil, nil

@@ -43,6 +43,7 @@ type change struct {
 	arrived  bool // links belong to this process, see record.Outcome.Arrived
 	ledger   ledger
 	looks    looks
+	seen     boltfile.Puts // of the bucket of looks at stored pages
 	edges    edgesChange
 }
 
@@ -65,7 +66,7 @@ func (w *writer) put(bucket, key, value []byte) {
 }
 
 func (w *writer) write(bucket []byte, puts boltfile.Puts) {
-	if w.err == nil {
+	if w.err == nil && len(puts) > 0 {
 		w.err = w.Write(bucket, puts)
 	}
 }
@@ -79,6 +80,8 @@ type entry struct {
 	late bool           // old is in the inbox
 	gone bool           // old is to be removed; rec is nil
 	meta *record.Meta   // to be kept with rec; nil: nothing new
+	// renewed says that the page is another one: without meta it has none.
+	renewed bool
 }
 
 // update goes the steps of a transaction, of which fn is the second. x.mu is held.
@@ -109,6 +112,9 @@ func (x *Index) update(fn func(*change) error) error {
 		return err
 	}
 	x.totals, x.run = c.totals, c.run
+	if c.totals.Revisits > 0 && !x.revisits.Load() {
+		x.revisits.Store(true)
+	}
 	x.outbox, x.step = c.outbox, c.step
 	for _, fp := range c.fresh {
 		x.filter.Add(fp)
@@ -124,6 +130,7 @@ func (c *change) write() {
 	c.ledger.write(c.run.ID) // both have changed it
 	c.edges.write(&c.w)
 	c.looks.write(&c.w, &c.totals)
+	c.w.write(record.BucketLook, c.seen)
 	c.writeRun()
 	c.writeOutbox()
 	c.writeStep()
@@ -185,7 +192,7 @@ func (c *change) target(l *record.Link, fp uint64, answer seen.Answer) (*entry, 
 // of returns what this change has of a row; nil: nothing yet.
 func (c *change) of(row *record.Row) *entry {
 	switch row.Kind {
-	case record.PageRow:
+	case record.PageRow, record.RevisitRow:
 		return c.entries[row.URL]
 	case record.SitemapRow:
 		return c.sitemaps[row.URL]

@@ -194,6 +194,7 @@ func (c *change) answer(e *entry, by cause) {
 	r.Range, r.Due, r.Run = 0, 0, c.run.ID
 	switch {
 	case o.State == record.Stored:
+		c.firstLook(e, o)
 		e.meta = o.Meta
 		if o.EdgesEnd > 0 {
 			c.edges.end, c.edges.pages = o.EdgesEnd, c.edges.pages+1

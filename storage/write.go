@@ -13,6 +13,7 @@ import (
 // writeRecords writes records, and what follows from them.
 func (c *change) writeRecords() {
 	var urls, metas boltfile.Puts
+	var revisits boltfile.Puts
 	rows := make(boltfile.Puts, 0, len(c.entries))
 	c.arrivals = c.x.inbox.Arrivals(len(c.entries))
 	// By how much the counts of a folder, and of a path with queries, change.
@@ -20,6 +21,7 @@ func (c *change) writeRecords() {
 	for _, e := range c.entries {
 		if e.gone {
 			c.remove(e, &urls, &metas, &rows)
+			c.putRevisit(e, &revisits)
 			c.countBelow(e, folders, queries)
 			continue
 		}
@@ -35,10 +37,11 @@ func (c *change) writeRecords() {
 		switch {
 		case e.meta != nil:
 			metas.Put(e.key, c.w.arena.Keep(func(b []byte) []byte { return e.meta.Append(b, e.key) }))
-		case unstored:
+		case unstored || e.renewed:
 			metas.Delete(e.key) // only a page that is stored has metadata
 		}
 		c.putRow(e, &rows)
+		c.putRevisit(e, &revisits)
 		c.count(e)
 		if waits {
 			continue
@@ -54,6 +57,7 @@ func (c *change) writeRecords() {
 	// The rows of a host mostly come behind all others of it.
 	c.w.Tx.Bucket(record.BucketPending).FillPercent = 0.8
 	c.w.write(record.BucketPending, rows)
+	c.w.write(record.BucketRevisit, revisits)
 }
 
 // remove removes a record, and what follows from it.
@@ -113,6 +117,9 @@ func (c *change) count(e *entry) {
 		c.totals.Count(e.rec, 1)
 	}
 	host := record.Host(cmp.Or(e.rec, e.old).URL)
+	if n := e.rec.Revisits() - e.old.Revisits(); n != 0 {
+		c.ledger.host(host).revisits += n
+	}
 	if diff != (record.Counts{}) {
 		h := c.ledger.host(host)
 		h.counts = h.counts.Plus(diff, 1)

@@ -31,10 +31,10 @@ func (c *command) again(r crawler.Result, tree string) {
 			commandLine(append(slices.Clip(line), rec.URL)))
 	}
 	switch total := r.Total; {
-	case len(r.Closed) > 0, r.Run.ID == 0, len(r.Run.Outcomes) > 0, total.Pending() > 0:
+	case len(r.Closed) > 0, r.Run.ID == 0, len(r.Run.Outcomes)+len(r.Run.Looks) > 0, total.Pending() > 0:
 	case total.Failed > 0:
 		fmt.Fprintf(c.stderr, "crawler: nothing to do: %s failed in earlier runs; %s opens what failed\n", words.Count(total.Failed, "URL"), commandLine(retry))
 	default:
-		fmt.Fprintf(c.stderr, "crawler: nothing to do: all URLs are stored, redirected or refused; a new look at them needs another -tree, other ones another -scope or -accept\n")
+		fmt.Fprintf(c.stderr, "crawler: nothing to do: all URLs are stored, redirected or refused; -recrawl 0s asks stored pages again, another -scope or -accept finds other ones\n")
 	}
 }

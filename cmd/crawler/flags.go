@@ -89,6 +89,16 @@ func userAgent(p *string, usage string) *option {
 	return o
 }
 
+// again is the time between two looks at a page. To look once is of one run: it is not kept.
+type again struct{ amount[time.Duration] }
+
+func (v again) texts() []string {
+	if *v.p == crawler.RecrawlNow {
+		return nil
+	}
+	return v.amount.texts()
+}
+
 // budget is a number of which 0 is no limit.
 func budget(p *int64) amount[int64] { return amount[int64]{in: numbers, p: p, none: "no limit"} }
 
@@ -154,6 +164,7 @@ func (f *flags) what() []group {
 			flag("max-depth", ofCrawl, amount[int]{in: numbers, p: &f.depth, least: 0, unset: -1, none: "no limit"}, "hold URLs more than `N` links from a seed, by the shortest way"),
 			flag("max-pages", ofRun, amount[int64]{in: numbers, p: &o.MaxPages, least: 1, none: "no limit"}, "store at most `N` pages in this run"),
 			flag("max-bytes", ofRun, amount[int64]{in: sizes, p: &o.MaxBytes, least: 1, none: "no limit"}, "stop once pages of this `SIZE` in all are stored in this run: 500MB, 2GiB"),
+			flag("recrawl", ofCrawl, again{amount[time.Duration]{in: times, p: &o.Recrawl, word: "never", none: "never"}}, "ask each stored page again this `TIME` after the last look at it, behind new URLs of its host; 0s: once, in this run; never: only what crawler recrawl has marked"),
 			flag("max-size", ofCrawl, amount[int64]{in: sizes, p: &o.MaxSize, least: 1}, "refuse a page of more than this `SIZE`"),
 			flag("oversize", ofCrawl, choice{&f.oversize, []string{"refuse", "cut"}}, "`WHAT` to do with such a page: refuse; cut: keep its beginning, and mark it"),
 			flag("assets", ofCrawl, toggle{&o.Assets}, "follow the images, styles, fonts, scripts, media, icons and manifests that HTML and CSS name as well, and store every type unless -accept says which"),

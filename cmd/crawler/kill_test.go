@@ -280,6 +280,13 @@ func testKill(t *testing.T, kind testweb.Kind, seed uint64, order []string) {
 // is whole: it begins with an answer and ends with what is known of it. No page is there twice.
 func requireWholeSegments(t *testing.T, root string) {
 	t.Helper()
+	requireGroups(t, root, func(facts []string) string { return facts[0] })
+}
+
+// requireGroups requires that segments have whole groups alone, and of pages one for each key,
+// which is made of the fields of source.txt.
+func requireGroups(t *testing.T, root string, keyOf func(facts []string) string) {
+	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, "warc", "*"))
 	if err != nil {
 		t.Fatal(err)
@@ -316,10 +323,10 @@ func requireWholeSegments(t *testing.T, root string) {
 					t.Fatalf("%s: %v", name, err)
 				}
 				_, facts, ok := strings.Cut(string(block), "facts: ")
-				if url, _, _ := strings.Cut(facts, "\t"); ok && pages[url] {
-					t.Errorf("%s: at %d once more %s", name, rec.Offset, url)
+				if key := keyOf(strings.Split(facts, "\t")); ok && pages[key] {
+					t.Errorf("%s: at %d once more %s", name, rec.Offset, key)
 				} else {
-					pages[url] = true
+					pages[key] = true
 				}
 			}
 		}

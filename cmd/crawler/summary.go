@@ -43,7 +43,7 @@ func (c *command) ended(r crawler.Result, opts crawler.Options) {
 			log = log.With("steps", r.Steps, "trace", r.Trace)
 		}
 		log.Info("ended", "how", r.Ended, "pages", r.Run.Stored, "bytes", r.Run.Bytes,
-			"outcomes", r.Run.Outcomes, "took", runTime(r), "nofollow", unfollowed(r, opts), "unreached", r.Failures.Unreached,
+			"outcomes", r.Run.Outcomes, "looks", r.Run.Looks, "took", runTime(r), "nofollow", unfollowed(r, opts), "unreached", r.Failures.Unreached,
 			"stored", r.Total.Stored, "pending", r.Total.Pending(), "held", r.Total.Held)
 	default:
 		c.summary(r, opts)
@@ -60,7 +60,7 @@ func (c *command) summary(r crawler.Result, opts crawler.Options) {
 	fmt.Fprintf(&b, "files     %s %s %s %s; pages below %s\n", r.Files.Res, r.Files.Res2, r.Files.Statistics, r.Files.Hourly, opts.Tree)
 	if len(opts.Archives) > 0 && r.Imported.All {
 		fmt.Fprintf(&b, "to go on  %s\n", c.crawlOn())
-	} else if r.Total.Pending() > r.Total.Held || r.Total.Sitemaps > 0 && opts.ReadsSitemaps() || len(opts.Archives) > 0 {
+	} else if r.Total.Pending() > r.Total.Held || r.Total.Revisits > 0 || r.Total.Sitemaps > 0 && opts.ReadsSitemaps() || len(opts.Archives) > 0 {
 		fmt.Fprintf(&b, "to go on  %s\n", c.goOn())
 	}
 	fmt.Fprintf(&b, "crawler: %s", r.Ended)
@@ -83,8 +83,14 @@ func came(b *bytes.Buffer, r crawler.Result, opts crawler.Options) {
 	if len(opts.Archives) > 0 {
 		fmt.Fprintf(b, "archives  %s\n", imported(r.Imported))
 	}
+	if looks := looks(r.Run.Looks); looks != "" {
+		fmt.Fprintf(b, "again     %s\n", looks)
+	}
 	failures(b, r.Failures)
 	fmt.Fprintf(b, "the tree  %s, %s pending", words.Count(r.Total.Stored, "page"), words.Count(r.Total.Pending(), "URL"))
+	if r.Total.Revisits > 0 {
+		fmt.Fprintf(b, ", %s to be asked again", words.Count(r.Total.Revisits, "page"))
+	}
 	if r.Total.Held > 0 {
 		fmt.Fprintf(b, ", %d of them held (%s says why)", r.Total.Held, r.Files.Res2)
 	}
@@ -130,6 +136,22 @@ func outcomes(counts map[string]int64) string {
 		}
 	}
 	return b.String()
+}
+
+// looks says what the looks at pages came to that were stored before; "": there were none.
+func looks(counts map[string]int64) string {
+	var list []string
+	for _, known := range []struct{ name, word string }{{"same", "unchanged"}, {"changed", "changed"}} {
+		if n := counts[known.name]; n > 0 {
+			list = append(list, fmt.Sprintf("%s %s", words.Count(n, "page"), known.word))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		if name != "same" && name != "changed" {
+			list = append(list, fmt.Sprintf("%d %s", counts[name], name))
+		}
+	}
+	return strings.Join(list, ", ")
 }
 
 // How many reasons, origins and URLs the summary names.

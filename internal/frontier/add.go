@@ -63,9 +63,9 @@ func (f *Frontier) arrivalsLocked(rows []record.Row, tx uint64) []arrival {
 			continue
 		}
 		h := f.hosts.byName[record.Host(r.URL)]
-		if r.Kind != record.SitemapRow {
+		if isPage(r.Kind) {
 			f.counts.added++
-		} else if f.ignoresLocked(h, r, tx) {
+		} else if r.Kind == record.SitemapRow && f.ignoresLocked(h, r, tx) {
 			continue
 		}
 		if h == nil {

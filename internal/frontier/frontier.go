@@ -8,8 +8,9 @@
 // Store.NextHosts); it stands in the window of its host or waits on disk; Taker.Take lends it, and
 // it is out; Return takes it back unasked, or Done records that its outcome is committed. A row
 // that is out is neither in a window nor read by a refill, so it is lent once. Rows of sitemaps
-// move in the same way, beside the window, and those of targets outside as if they were pages; that
-// of a robots.txt is made when another needs it.
+// move in the same way, beside the window, and those of targets outside as if they were pages. So
+// do stored pages that are asked again, behind all URLs of their host that were not asked yet. The
+// row of a robots.txt is made when another needs it.
 //
 // The committer calls, after each commit and in the order of the commits, first Add with the new
 // rows and then Done with the outcomes. So what a page leads to is known before the page
@@ -48,17 +49,18 @@ const (
 
 // A Store reads the pending rows of a host. storage.Queues is one.
 type Store interface {
-	// Refill reads rows of one host that wait on disk, without those whose ID skip names: at most so
-	// many of pages, first those of range Later with Due <= now, then those of range Now, in order
-	// from the first; and at most so many of sitemaps with Due <= now; negative: sitemaps are left
-	// alone. due is the earliest time at which another one may be due; 0: never.
+	// Refill reads rows of one host that wait on disk, without those whose ID skip names: at most
+	// so many of pages, first those of range Later with Due <= now, then those of range Now, in
+	// order from the first, then stored pages that are to be asked again; and at most so many of
+	// sitemaps with Due <= now; negative: sitemaps are left alone. due is the earliest time at
+	// which another one may be due; 0: never.
 	Refill(host string, now time.Time, pages, sitemaps int, skip func(id string) bool) (rows []record.Row, due int64, err error)
 	// HostAt returns what is stored of a host, a zero row with its name if nothing is, and the number
 	// of the last transaction that it shows.
 	HostAt(name string) (h record.HostRow, tx uint64, err error)
 	// NextHosts returns hosts behind a name, in the order of names, that have rows of range Now or
-	// Later or open sitemaps, at most n, and the number of the last transaction that they show. None:
-	// there are no others.
+	// Later, open sitemaps or stored pages to be asked again, at most n, and the number of the last
+	// transaction that they show. None: there are no others.
 	NextHosts(after string, n int) (hosts []record.HostRow, tx uint64, err error)
 }
 
@@ -80,7 +82,7 @@ type Options struct {
 	NotBefore int64
 	Now       func() time.Time // the time of this machine, with the reading of its monotonic clock; nil: time.Now
 
-	Live int64 // rows of range Now and Later in the store, those of sitemaps included
+	Live int64 // rows of range Now and Later in the store, those of sitemaps and revisits included
 	// NoSitemaps: those of sitemaps wait for a later run, and Live is without them.
 	NoSitemaps bool
 	MaxHosts   int    // hosts in memory at a time; 0: Memory / 2 KiB, at least 1000

@@ -137,13 +137,13 @@ func (f *Frontier) Done(done []Done, times []record.HostTimes) {
 		}
 		h := o.h
 		h.stock.more = h.stock.more || o.told // it may be open again, on disk
-		page := o.kind != record.SitemapRow
+		waits := o.kind != record.SitemapRow || !h.pace.givenUp
 		switch {
 		case f.withdrawn && (next.Range == record.Now || next.Range == record.Later):
 			f.countLocked(h, o.kind, -1)
-		case (next.Range == record.Now || next.Range == record.Later) && (page || !h.pace.givenUp):
+		case (next.Range == record.Now || next.Range == record.Later) && waits:
 			h.stock.leave(next)
-		case page && next.Range != record.Held:
+		case isPage(o.kind) && next.Range != record.Held:
 			f.counts.removed++
 			fallthrough
 		default:

@@ -12,6 +12,10 @@ type lent struct {
 // out returns the number of rows that are out.
 func (l *lent) out() int64 { return int64(len(l.rows)) }
 
+// isPage reports whether rows of a kind count as those of pages: each is added once, and removed
+// once.
+func isPage(k record.Kind) bool { return k == record.PageRow || k == record.OutsideRow }
+
 // An outRow is the ID of a row that was taken, and neither returned nor done. It is in lent.rows
 // and in the list of its host, which stays in memory meanwhile. So to find the host of such a row
 // costs a look into a table of few entries, not into that of all hosts.

@@ -151,7 +151,7 @@ func (f *Frontier) wantsLocked(stored *record.HostRow) bool {
 	if f.opts.NoSitemaps || f.others.forgotten[stored.Name] {
 		stored.Sitemaps = 0
 	}
-	return stored.Now+stored.Later+stored.Sitemaps > 0 && !f.barredLocked(stored.Name)
+	return stored.Now+stored.Later+stored.Sitemaps+stored.Revisits > 0 && !f.barredLocked(stored.Name)
 }
 
 // loadLocked brings a host in as the store had it at transaction tx.
@@ -166,11 +166,11 @@ func (f *Frontier) loadLocked(stored *record.HostRow, tx uint64) *host {
 	} else {
 		h.pace.afterKill(&f.opts, f.clock.start)
 	}
-	h.stock.more = stored.Now > 0
-	if stored.Later > 0 {
+	h.stock.more = stored.Now > 0 || stored.Revisits > 0
+	if stored.Later > 0 || stored.Revisits > 0 {
 		h.stock.dueBy(0)
 	}
-	f.hosts.count(h, max(stored.Now, 0)+max(stored.Later, 0)+max(stored.Sitemaps, 0))
+	f.hosts.count(h, max(stored.Now, 0)+max(stored.Later, 0)+max(stored.Sitemaps, 0)+max(stored.Revisits, 0))
 	if stored.Sitemaps > 0 {
 		h.stock.dueBy(0)
 		if h.sideOf().count = stored.Sitemaps; h.pace.givenUp {

@@ -56,7 +56,7 @@ func (w *scored) place(r *record.Row) ranked {
 	key := uint64(max(r.Due, 0))
 	if r.Range != record.Later {
 		rank := r.Rank
-		if w.opts.Rank != nil {
+		if w.opts.Rank != nil && r.Kind != record.RevisitRow { // which stand behind all that were not asked yet
 			rank = w.opts.Rank(r)
 		}
 		key = 1<<63 | min(rank, math.MaxInt64)

@@ -76,12 +76,43 @@ func (i *Inspector) show(ctx context.Context, url string, w *bufio.Writer) error
 	if r.State == record.Stored {
 		field("SHA-256", "%s", hex.EncodeToString(r.Digest[:]))
 		field("page depth", "%d", r.PageDepth)
+		if err := i.looks(&r, field); err != nil {
+			return err
+		}
 		if err := i.meta(url, field); err != nil {
 			return err
 		}
 	}
 	fmt.Fprintln(w)
 	return i.way(ctx, &r, w)
+}
+
+// looks writes what further looks at a stored page came to, and when the next one is due.
+func (i *Inspector) looks(r *record.Record, field func(name, format string, args ...any)) error {
+	l, ok, err := i.Index.Revisits().Look(r.URL)
+	if errors.Is(err, record.ErrCorrupt) {
+		field("looks", "%s", err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if ok && l.Looks > 0 {
+		field("looks", "%d, of these %d found other content", l.Looks, l.Changes)
+		field("last look", "%s, status %d", stamp(l.Time), l.Status)
+		if l.Since != 0 {
+			field("gone", "since %s: %s", stamp(l.Since), l.Reason)
+		}
+	}
+	switch {
+	case r.Revisits() > 0:
+		field("next look", "now")
+	case r.Due == record.DueAtOnce:
+		field("next look", "with the next run")
+	case r.Due != 0:
+		field("next look", "not before %s", instant(r.Due))
+	}
+	return nil
 }
 
 // duplicateOf returns the URL of the page that this one repeats byte for byte; "": none.

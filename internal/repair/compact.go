@@ -119,9 +119,9 @@ func (c *compaction) run(ctx context.Context) (err error) {
 	if c.out == nil {
 		return nil
 	}
-	known := iut.Committed{Has: func(url string, at record.Extent) bool {
-		rec, err := c.index.Record(url)
-		return err == nil && rec.Extent == at
+	known := iut.Committed{Has: func(f iut.Facts) bool {
+		rec, err := c.index.Record(f.URL)
+		return err == nil && (rec.Extent == f.Extent || rec.State == record.Stored && f.Time <= rec.Time)
 	}}
 	if known.Ends, err = c.index.Marks().SegmentEnds(ctx); err == nil {
 		known.Open, err = c.index.Marks().SegmentsOpen(ctx)

@@ -71,6 +71,9 @@ func Convert(ctx context.Context, o ConvertOptions) (report ConvertReport, err e
 		return report, err
 	}
 	defer func() { err = errors.Join(err, index.Close()) }()
+	if err := tree.Finish(index.Record); err != nil {
+		return report, err
+	}
 	return convert(ctx, tree, index, o)
 }
 

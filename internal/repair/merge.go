@@ -97,6 +97,9 @@ func (o *MergeOptions) index(ctx context.Context, tree *iut.Tree, path string, p
 		return Report{}, iut.DiskError("merge", err)
 	}
 	if !there {
+		if err := tree.Finish(nil); err != nil {
+			return Report{}, err
+		}
 		report, err := newIndex(ctx, tree, opts, "", p, o.Log, o.Tell)
 		report.Index = "made anew, there was none"
 		return report, err
@@ -120,6 +123,9 @@ func (o *MergeOptions) index(ctx context.Context, tree *iut.Tree, path string, p
 		return report, err
 	}
 	if !errors.Is(err, record.ErrDamaged) {
+		return Report{}, err
+	}
+	if err := tree.Finish(nil); err != nil {
 		return Report{}, err
 	}
 	kept := path + ".damaged-" + time.Now().UTC().Format("20060102T150405.000Z") // no two merges end in a millisecond
@@ -162,6 +168,9 @@ func (o *MergeOptions) into(ctx context.Context, tree *iut.Tree, path string, op
 		return report, err
 	}
 	defer func() { err = errors.Join(err, index.Close()) }()
+	if err := tree.Finish(index.Record); err != nil {
+		return report, err
+	}
 	// Before the first change: a kill from here on must not pass for a clean stop.
 	if err := index.Runs().MarkUnclean(); err != nil {
 		return report, iut.DiskError("merge", err)

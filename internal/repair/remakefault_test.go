@@ -132,9 +132,9 @@ func remakes(t *testing.T, store string) map[string]*remake {
 func told(t *testing.T, what string, disk iut.FS, path string) (lines []string) {
 	t.Helper()
 	err := onDisk(disk, path, iut.Options{}, func(tree *iut.Tree, index *storage.Index) error {
-		known := iut.Committed{Has: func(url string, at record.Extent) bool {
-			r, err := index.Record(url)
-			return err == nil && r.Extent == at
+		known := iut.Committed{Has: func(f iut.Facts) bool {
+			r, err := index.Record(f.URL)
+			return err == nil && r.Extent == f.Extent
 		}}
 		var err error
 		if known.Ends, err = index.Marks().SegmentEnds(t.Context()); err == nil {

@@ -61,7 +61,7 @@ func salvage(ctx context.Context, path string, to *storage.Index) (salvaged, err
 		return salvaged{}, err
 	}
 	s.done.named = err != nil
-	for _, step := range []func() error{s.metas, s.records, s.hosts, s.sitemaps, s.outside, s.shorter, s.outbox, s.others} {
+	for _, step := range []func() error{s.metas, s.records, s.hosts, s.sitemaps, s.outside, s.shorter, s.looks, s.outbox, s.others} {
 		if err := step(); err != nil {
 			return s.done, fmt.Errorf("salvage: %w", err)
 		}
@@ -331,6 +331,20 @@ func (s *salvager) shorter() error {
 			return nil
 		}
 		return s.fill.Put(record.BucketShorter, k, record.Seal(nil, k))
+	})
+}
+
+// looks takes over what looks at stored pages came to.
+func (s *salvager) looks() error {
+	return s.each(record.BucketLook, func(k, value []byte) error {
+		if _, err := record.DecodeLook(k, value); err != nil {
+			return nil
+		}
+		rec, err := record.Decode(k, s.fill.Get(record.BucketURL, k))
+		if err != nil || rec.State != record.Stored {
+			return nil
+		}
+		return s.fill.Put(record.BucketLook, k, value)
 	})
 }
 

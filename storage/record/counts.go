@@ -21,6 +21,7 @@ type Totals struct {
 	Outside               int64  // targets outside that are to be asked
 	Named                 int64  // targets outside that ever were: the last number of discovery among them
 	Elsewhere             int64  // of Refused: outcomes that another process has, see IsElsewhere
+	Revisits              int64  // stored pages that are to be asked again now
 }
 
 // Discovered numbers the URLs that were given a number of discovery and not forgotten.
@@ -102,6 +103,7 @@ func (c *Counts) CountValue(key, value []byte) {
 func (t *Totals) Count(r *Record, n int64) {
 	t.Counts.Count(r, n)
 	t.Cut += n * int64(r.Cut)
+	t.Revisits += n * r.Revisits()
 	if r.State == Stored {
 		t.Bytes += n * r.Bytes
 	}
@@ -152,7 +154,9 @@ func (t *Totals) Append(b, key []byte) []byte {
 }
 
 // later returns the fields that were added last.
-func (t *Totals) later() []*int64 { return []*int64{&t.Forgotten, &t.Outside, &t.Named, &t.Elsewhere} }
+func (t *Totals) later() []*int64 {
+	return []*int64{&t.Forgotten, &t.Outside, &t.Named, &t.Elsewhere, &t.Revisits}
+}
 
 // DecodeTotals reads the value of the counters of the index.
 func DecodeTotals(key, v []byte) (Totals, error) {

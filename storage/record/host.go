@@ -36,6 +36,7 @@ type HostRow struct {
 	Sitemaps int64  // that are to be read
 	Counted  int64  // 1: the host counts towards the limit of a domain
 	Outside  int64  // targets outside that are to be asked
+	Revisits int64  // stored pages that are to be asked again now
 	Counts          // of its records
 }
 
@@ -54,7 +55,9 @@ func (h *HostRow) Append(b []byte) []byte {
 }
 
 // later returns the fields that schema 7 has added, in the order in which they are stored.
-func (h *HostRow) later() []*int64 { return []*int64{&h.Pace, &h.Kind, &h.Counted, &h.Outside} }
+func (h *HostRow) later() []*int64 {
+	return []*int64{&h.Pace, &h.Kind, &h.Counted, &h.Outside, &h.Revisits}
+}
 
 // DecodeHost reads the value of a host.
 func DecodeHost(name string, v []byte) (HostRow, error) {

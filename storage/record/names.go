@@ -20,6 +20,8 @@ var (
 	BucketSitemap = []byte("sitemap")
 	BucketOutside = []byte("outside")
 	BucketWaiting = []byte("outside-pending")
+	BucketRevisit = []byte("revisit")
+	BucketLook    = []byte("look")
 	BucketFolder  = []byte("folder")
 	BucketQuery   = []byte("query")
 	BucketShorter = []byte("shorter")
@@ -51,6 +53,7 @@ var (
 	KeyPosted  = []byte("posted")
 	KeyStep    = []byte("step")
 	KeyMembers = []byte("step-rows")
+	KeyRecrawl = []byte("recrawl")
 
 	OpenKeys    = []byte("segment-open ") // likewise of KeyOpen
 	SegmentKeys = []byte("segment ")      // what the keys of segments begin with, see KeySegment

@@ -2,9 +2,9 @@ package record
 
 import "strings"
 
-// An Outcome is one thing that happened to a URL, to the robots.txt of an origin, to a sitemap or
-// to a target outside: the unit of work that a transaction takes. Crawlers make it, the committer
-// writes it.
+// An Outcome is one thing that happened to a URL, to the robots.txt of an origin, to a sitemap, to
+// a target outside or to a stored page that was asked again: the unit of work that a transaction
+// takes. Crawlers make it, the committer writes it.
 type Outcome struct {
 	// Row is the pending row as it was taken. With an empty URL, and if it is of the kind RobotsRow,
 	// only Links, Host, Robots and Seeds count.
@@ -19,6 +19,11 @@ type Outcome struct {
 	Reason string
 	// Page holds the facts of the answer, for all states but Pending.
 	Page Page
+	// Same says, of a revisit that is Stored, that the content is what is kept already: nothing of the
+	// answer but the look counts.
+	Same bool
+	// ETag and Modified are these headers of the answer, kept for the next look at a stored page.
+	ETag, Modified string
 	// Meta is what the page says about itself; it is kept if State is Stored. nil: nothing.
 	Meta *Meta
 	// EdgesEnd is the length of the file of edges once those of this stored page are in it, see

@@ -74,6 +74,7 @@ const (
 	SitemapRow             // a sitemap: its record lies in a bucket of its own
 	RobotsRow              // the robots.txt of an origin; its URL may be elsewhere after redirects, and has no record
 	OutsideRow             // a target outside: its record lies in a bucket of its own
+	RevisitRow             // a stored page of which another look is due: its record stays stored
 )
 
 // A Row is what the frontier knows of something to be asked for: a pending URL, or another kind.
@@ -91,7 +92,7 @@ type Row struct {
 	Kind   Kind
 	Rank   uint64 // place within Now: the depth, or a score of which less is better
 	Seq    uint64 // number of discovery, unique in the index
-	Due    int64  // for Later: Unix time in nanoseconds
+	Due    int64  // for Later, and of a stored page that waits for another look: Unix time in nanoseconds
 	Reason string // why it is held, or what the last try or the outcome came to
 }
 

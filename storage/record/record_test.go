@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"testing"
 
@@ -91,6 +92,9 @@ func FuzzDecode(f *testing.F) {
 	}
 	v := (&Meta{Title: "t", Language: "en", Headings: []Heading{{1, "a"}, {3, ""}}}).Append(nil, key)
 	f.Add(v[:len(v)-4])
+	v = (&Look{State: Stored, Status: 304, Looks: 300, ETag: `"a"`}).Append(nil, key)
+	f.Add(v[:len(v)-4])
+	f.Add((&Record{Row: Row{Due: 5, Seq: 6}}).AppendRevisitKey(nil, key))
 	f.Add([]byte{1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 0})
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var v []byte
@@ -118,5 +122,13 @@ func FuzzDecode(f *testing.F) {
 		same("robots", err, rob.Append(nil))
 		m, err := DecodeMeta(key, under(key))
 		same("metadata", err, m.Append(nil, key))
+		l, err := DecodeLook(key, under(key))
+		same("look", err, l.Append(nil, key))
+		if url, due, ok, err := DecodeAwaits(body); ok && err == nil {
+			r := Record{Row: Row{URL: url, Due: due, Seq: binary.BigEndian.Uint64(body[10:])}}
+			if key, err := Key(url); err != nil || !bytes.Equal(r.AppendRevisitKey(nil, key), body) {
+				t.Errorf("row %q is of %s at %d: %v", body, url, due, err)
+			}
+		}
 	})
 }

@@ -22,6 +22,8 @@ type Run struct {
 	Outcomes map[string]int64 `json:"outcomes"` // "state reason" -> number
 	Statuses map[string]int64 `json:"statuses"` // "2xx" ... -> number of outcomes
 	NoFollow int64            `json:"nofollow"` // pages that say nofollow, stored or not
+	// Looks number the looks at pages that were stored before: "changed", "same", or state and reason.
+	Looks map[string]int64 `json:"looks,omitempty"`
 }
 
 // An Hour is the state of a run at the end of one of its hours. The figures are sums since the
@@ -36,12 +38,27 @@ type Hour struct {
 // Clone returns a copy that shares no map with r.
 func (r *Run) Clone() Run {
 	c := *r
-	c.Outcomes, c.Statuses = maps.Clone(r.Outcomes), maps.Clone(r.Statuses)
+	c.Outcomes, c.Statuses, c.Looks = maps.Clone(r.Outcomes), maps.Clone(r.Statuses), maps.Clone(r.Looks)
 	return c
 }
 
 // Count counts the outcome of a record. A run that has not begun counts nothing.
 func (r *Run) Count(rec *Record) { r.add(rec, 1) }
+
+// CountLook counts the outcome of another look at a stored page.
+func (r *Run) CountLook(o *Outcome) {
+	name := "changed"
+	switch {
+	case o.Same:
+		name = "same"
+	case o.State != Stored:
+		name = strings.TrimSpace(o.State.String() + " " + o.Reason)
+	}
+	if r.Looks == nil {
+		r.Looks = map[string]int64{}
+	}
+	r.Looks[name]++
+}
 
 // Uncount takes back the outcome of a record that is asked again, if it was one of this run: what
 // becomes of a URL counts once.

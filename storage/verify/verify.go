@@ -29,10 +29,10 @@ func Index(ctx context.Context, file *boltfile.File, waiting *inbox.Inbox, kept 
 	}
 	v := verifier{
 		file: file, waiting: waiting, report: report{fault: fault},
-		hosts: map[string]record.Counts{}, domains: map[string]record.DomainRow{}, toRead: map[string]int64{}, toAsk: map[string]int64{},
+		hosts: map[string]record.Counts{}, domains: map[string]record.DomainRow{}, toRead: map[string]int64{}, toAsk: map[string]int64{}, again: map[string]int64{},
 	}
 	for _, step := range []func(context.Context) error{
-		v.records, v.inbox, v.counted, v.shorter, v.pendingRows, v.meta, v.sitemaps, v.outside, v.hostRows, v.domainRows, v.outbox, v.others,
+		v.records, v.inbox, v.counted, v.shorter, v.pendingRows, v.meta, v.sitemaps, v.outside, v.revisitRows, v.hostRows, v.domainRows, v.outbox, v.others,
 	} {
 		if err := step(ctx); err != nil {
 			return record.Totals{}, err
@@ -53,16 +53,18 @@ func Index(ctx context.Context, file *boltfile.File, waiting *inbox.Inbox, kept 
 // A verifier adds up what the records say, and compares it with what the index keeps.
 type verifier struct {
 	report
-	file    *boltfile.File
-	waiting *inbox.Inbox
-	totals  record.Totals
-	hosts   map[string]record.Counts // by name; those that the host table has are taken out
-	domains map[string]record.DomainRow
-	toRead  map[string]int64 // sitemaps to be read, by host
-	toAsk   map[string]int64 // targets outside to be asked, by host; those that the host table has are taken out
-	folders folders
-	path    path
-	pending pending
+	file     *boltfile.File
+	waiting  *inbox.Inbox
+	totals   record.Totals
+	hosts    map[string]record.Counts // by name; those that the host table has are taken out
+	domains  map[string]record.DomainRow
+	toRead   map[string]int64 // sitemaps to be read, by host
+	toAsk    map[string]int64 // targets outside to be asked, by host; those that the host table has are taken out
+	again    map[string]int64 // stored pages to be asked again, by host
+	revisits int              // rows that stored pages must have
+	folders  folders
+	path     path
+	pending  pending
 }
 
 // A report calls fault with what is wrong. Sums that differ follow from damage, if there is any:
@@ -100,6 +102,9 @@ func (v *verifier) records(ctx context.Context) error {
 			return nil
 		}
 		if err := v.count(k, &rec); err != nil {
+			return err
+		}
+		if err := v.revisit(k, &rec); err != nil {
 			return err
 		}
 		if path := record.PathOf(k); path != nil {
@@ -288,6 +293,9 @@ func (v *verifier) hostRows(ctx context.Context) error {
 		v.domain(name, h.Counted, 0)
 		if h.Sitemaps != v.toRead[name] {
 			v.sum("host %s: counts %d sitemaps to be read, has %d", name, h.Sitemaps, v.toRead[name])
+		}
+		if h.Revisits != v.again[name] {
+			v.sum("host %s: counts %d stored pages to be asked again, has %d", name, h.Revisits, v.again[name])
 		}
 		if h.Outside != asks {
 			v.sum("host %s: counts %d targets outside to be asked, has %d", name, h.Outside, asks)

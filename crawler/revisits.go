@@ -1,0 +1,87 @@
+package crawler
+
+import (
+	"context"
+	"time"
+
+	"urltree/iut"
+	"urltree/storage/record"
+)
+
+// A stored page that is asked again is a row of the frontier as a URL is that was not asked yet,
+// and goes the same way. Its record is stored all the while. What is due later the frontier does
+// not see, so it keeps no run alive.
+
+// lookForDue is how often a run looks whether further stored pages are due.
+const lookForDue = 10 * time.Second
+
+// markRevisits says of each stored page when it is due, if Recrawl is another than that of the last
+// run, and has those asked that are due now.
+func (e *engine) markRevisits(ctx context.Context) error {
+	revisits, now := e.store.index.Revisits(), time.Now()
+	was, err := revisits.Every()
+	if err != nil {
+		return err
+	}
+	every := e.opts.Recrawl
+	switch {
+	case every == was:
+	case every == 0:
+		err = revisits.SetEvery(0)
+	default:
+		_, err = revisits.Mark(ctx, nil, func(r *record.Record) int64 {
+			if every == RecrawlNow || r.Due != 0 && r.Due <= now.UnixNano() {
+				return record.DueAtOnce
+			}
+			return e.lastLook(r) + int64(every)
+		})
+		if err == nil {
+			err = revisits.SetEvery(max(every, 0))
+		}
+	}
+	if err == nil {
+		_, err = revisits.Queue(ctx, now, nil)
+	}
+	return err
+}
+
+// lastLook returns when a stored page was last asked, in Unix nanoseconds.
+func (e *engine) lastLook(r *record.Record) int64 {
+	at := r.Time
+	if l, ok, err := e.store.index.Revisits().Look(r.URL); ok && err == nil {
+		at = max(at, l.Time)
+	}
+	return at * int64(time.Second)
+}
+
+// queueRevisits has stored pages asked as they come due while the crawl goes on.
+func (e *engine) queueRevisits(fetching context.Context) error {
+	if e.opts.Recrawl <= 0 {
+		return nil
+	}
+	tick := time.NewTicker(lookForDue)
+	defer tick.Stop()
+	for {
+		select {
+		case <-fetching.Done():
+			return nil
+		case now := <-tick.C:
+			e.frontier.Expect(1)
+			_, err := e.store.index.Revisits().Queue(fetching, now, e.frontier.Add)
+			e.frontier.Expect(-1)
+			if err != nil {
+				return unlessOver(fetching, err)
+			}
+		}
+	}
+}
+
+// same reports whether a page that was asked again has the content that is stored.
+func (c *crawler) same(item *iut.Item) bool {
+	if item.Row.Kind != record.RevisitRow {
+		return false
+	}
+	was, err := c.store.index.Record(item.Row.URL)
+	page := &item.Outcome.Page
+	return err == nil && was.State == record.Stored && was.Digest == page.Digest && was.Bytes == page.Bytes
+}

@@ -1,0 +1,365 @@
+package crawler_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"urltree/crawler"
+	"urltree/internal/faultfs"
+	"urltree/internal/testseed"
+	"urltree/iut"
+	"urltree/storage"
+	"urltree/storage/record"
+)
+
+// A plannedWeb is a site whose pages change by a plan.
+type plannedWeb struct {
+	origin string
+
+	mu    sync.Mutex
+	pages map[string]string // guarded by mu; by path: a body, or one of the words that ServeHTTP knows
+	asked map[string]int    // guarded by mu; by path
+}
+
+func servePlan(t *testing.T, pages map[string]string) *plannedWeb {
+	t.Helper()
+	w := &plannedWeb{pages: pages, asked: map[string]int{}}
+	w.origin = hosts(t, 1, w.answer)[0]
+	return w
+}
+
+func (w *plannedWeb) answer(_ int, rw http.ResponseWriter, r *http.Request) {
+	w.mu.Lock()
+	body, ok := w.pages[r.URL.Path]
+	w.asked[r.URL.Path]++
+	w.mu.Unlock()
+	switch {
+	case !ok:
+		http.NotFound(rw, r)
+	case body == "gone":
+		http.Error(rw, "it was here", http.StatusGone)
+	case body == "broken":
+		http.Error(rw, "not now", http.StatusInternalServerError)
+	case body == "moved":
+		http.Redirect(rw, r, "/new", http.StatusMovedPermanently)
+	default:
+		fmt.Fprint(rw, body)
+	}
+}
+
+// round changes pages, and forgets what was asked.
+func (w *plannedWeb) round(pages map[string]string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	maps.Copy(w.pages, pages)
+	clear(w.asked)
+}
+
+func (w *plannedWeb) requests() map[string]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.asked)
+}
+
+func (w *plannedWeb) options(dir, store string) crawler.Options {
+	return crawler.Options{
+		Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), Store: store,
+		Seeds: []string{w.origin + "/"}, Delay: -1, PerHost: 4, FlushInterval: 50 * time.Millisecond, Retries: -1,
+	}
+}
+
+// bodies returns, by path, the content of each stored page, its SHA-256 compared.
+func bodies(t *testing.T, root string, disk iut.FS) map[string]string {
+	t.Helper()
+	tree, err := iut.Open(root, iut.Options{FS: disk, ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tree.Close()
+	got := map[string]string{}
+	withRecords(t, root, func(index *storage.Index, r record.Record) {
+		if r.State != record.Stored {
+			return
+		}
+		facts, body, err := tree.Load(iut.FactsOf(&r))
+		if err != nil || !facts.Same(iut.FactsOf(&r)) {
+			t.Errorf("%s: %v: the index says %+v, the page %+v", r.URL, err, iut.FactsOf(&r), facts)
+		}
+		got[pathOf(r.URL)] = string(body)
+	})
+	return got
+}
+
+func pathOf(url string) string {
+	_, path, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
+	return "/" + path
+}
+
+func withRecords(t *testing.T, root string, fn func(*storage.Index, record.Record)) {
+	t.Helper()
+	index, err := storage.Open(filepath.Join(root, "index.db"), storage.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer index.Close()
+	err = index.Records(t.Context(), nil, func(r record.Record, err error) error {
+		if err == nil {
+			fn(index, r)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// looksOf returns, by path, what the last look at each stored page came to.
+func looksOf(t *testing.T, root string) map[string]string {
+	t.Helper()
+	got := map[string]string{}
+	withRecords(t, root, func(index *storage.Index, r record.Record) {
+		l, ok, err := index.Revisits().Look(r.URL)
+		if err != nil {
+			t.Error(err)
+		}
+		if !ok {
+			return
+		}
+		got[pathOf(r.URL)] = strings.TrimSpace(fmt.Sprintf("%d looks, %d changes, %v %s", l.Looks, l.Changes, l.State, l.Reason))
+		if (l.Since != 0) != (l.State != record.Stored) || (l.Changed != 0) != (l.Changes > 0) {
+			t.Errorf("%s: %+v", r.URL, l)
+		}
+	})
+	return got
+}
+
+var firstPlan = map[string]string{
+	"/":        "<a href=/same><a href=/changes><a href=/gone><a href=/broken><a href=/moved><a href=/missing>",
+	"/same":    "<p>the same for ever",
+	"/changes": "<p>the first text",
+	"/gone":    "<p>soon gone",
+	"/broken":  "<p>soon broken",
+	"/moved":   "<p>soon moved",
+}
+
+var secondPlan = map[string]string{"/changes": "<p>another text <a href=/found>", "/found": "<p>found", "/gone": "gone", "/broken": "broken", "/moved": "moved", "/new": "<p>new"}
+
+// TestRecrawl: with RecrawlNow each stored page is asked once more, and nothing else that has its
+// outcome. A changed one replaces what is stored, and its new links belong to the crawl; one that
+// is not found keeps what it had. All of them stay stored all the while.
+func TestRecrawl(t *testing.T) {
+	t.Parallel()
+	for _, store := range crawler.Stores {
+		for _, order := range crawler.Orders {
+			t.Run(store+" "+order, func(t *testing.T) {
+				t.Parallel()
+				web, dir := servePlan(t, maps.Clone(firstPlan)), t.TempDir()
+				opts := web.options(dir, store)
+				opts.Order, opts.Edges = order, true
+				run(t, opts)
+				want := bodies(t, opts.Tree, nil)
+
+				web.round(secondPlan)
+				opts.Recrawl = crawler.RecrawlNow
+				result := run(t, opts)
+				if diff := cmp.Diff(map[string]int{"/": 1, "/same": 1, "/changes": 1, "/gone": 1, "/broken": 1, "/moved": 1, "/found": 1, "/new": 1}, web.requests()); diff != "" {
+					t.Errorf("requests: %s", diff)
+				}
+				if diff := cmp.Diff(map[string]int64{"same": 2, "changed": 1, "failed http-4xx": 1, "failed http-5xx": 1, "redirected": 1}, result.Run.Looks); diff != "" {
+					t.Errorf("looks: %s", diff)
+				}
+				want["/changes"], want["/found"], want["/new"] = secondPlan["/changes"], secondPlan["/found"], secondPlan["/new"]
+				if diff := cmp.Diff(want, bodies(t, opts.Tree, nil)); diff != "" {
+					t.Errorf("bodies: %s", diff)
+				}
+				if diff := cmp.Diff(map[string]string{
+					"/": "1 looks, 0 changes, stored", "/same": "1 looks, 0 changes, stored", "/changes": "1 looks, 1 changes, stored",
+					"/gone": "1 looks, 0 changes, failed http-4xx", "/broken": "1 looks, 0 changes, failed http-5xx", "/moved": "1 looks, 0 changes, redirected moved",
+				}, looksOf(t, opts.Tree)); diff != "" {
+					t.Errorf("looks: %s", diff)
+				}
+				if result.Total.Stored != 8 || result.Total.Pending() != 0 || result.Total.Revisits != 0 {
+					t.Errorf("%+v", result.Total)
+				}
+				requireChecked(t, dir)
+
+				web.round(map[string]string{"/gone": "<p>back again"})
+				run(t, opts)
+				want["/gone"] = "<p>back again"
+				if got := looksOf(t, opts.Tree)["/gone"]; got != "2 looks, 1 changes, stored" {
+					t.Errorf("/gone: %s", got)
+				}
+				requireChecked(t, dir)
+
+				web.round(nil)
+				opts.Recrawl = 0
+				run(t, opts)
+				if n := len(web.requests()); n > 0 {
+					t.Errorf("a run without Recrawl asks %v", web.requests())
+				}
+				if err := os.Remove(filepath.Join(opts.Tree, "index.db")); err != nil {
+					t.Fatal(err)
+				}
+				merge(t, dir)
+				if diff := cmp.Diff(want, bodies(t, opts.Tree, nil)); diff != "" {
+					t.Errorf("bodies after a merge without an index: %s", diff)
+				}
+			})
+		}
+	}
+}
+
+// TestRecrawlFaults lets each call of the disk fail in a run that looks at pages again, or cuts the
+// power there. Whatever is left of the tree, with its index or without, has of each page the
+// version of before or that of now, whole; and the next run comes to those of now.
+func TestRecrawlFaults(t *testing.T) {
+	t.Parallel()
+	seed := testseed.Draw(t)
+	for i, store := range crawler.Stores {
+		for _, kind := range []string{"failed call", "power cut", "power cut, and index.db is lost"} {
+			t.Run(store+", "+kind, func(t *testing.T) {
+				t.Parallel()
+				web := servePlan(t, map[string]string{})
+				before, now := map[string]string{"/": "<a href=/1><a href=/2><a href=/3><a href=/large>"}, map[string]string{}
+				for n, path := range []string{"/1", "/2", "/3", "/large"} {
+					before[path] = fmt.Sprintf("<p>before %d <a href=/l%d>", n, n)
+					now[path] = fmt.Sprintf("<p>now it has %d <a href=/m%d>", n, n)
+				}
+				before["/large"] += strings.Repeat("<p>before, and large", 1<<13)
+				now["/large"] += strings.Repeat("<p>now, and large", 1<<13)
+				web.round(before)
+				after := maps.Clone(before)
+				maps.Copy(after, now)
+				rng := rand.New(rand.NewPCG(seed, uint64(i)))
+				last := 0
+				for k, missed := 0, 0; missed < 3; k += sized(5, 40) {
+					web.round(before)
+					if recrawlFault(t, web, store, kind, k, rng, before, after) {
+						last, missed = k, 0
+					} else {
+						missed++
+					}
+					if t.Failed() {
+						t.Fatalf("at call %d", k)
+					}
+				}
+				if last < 20 {
+					t.Errorf("call %d was the last", last)
+				}
+			})
+		}
+	}
+}
+
+// recrawlFault reports whether the run came to call k.
+func recrawlFault(t *testing.T, web *plannedWeb, store, kind string, k int, rng *rand.Rand, before, now map[string]string) bool {
+	t.Helper()
+	dir, remove := faultDir(t)
+	defer remove()
+	disk := faultfs.NewMem()
+	opts := web.options(dir, store)
+	opts.FS, opts.NoSync, opts.MemoryBodies, opts.Buffers, opts.Crawlers, opts.FlushInterval = disk, true, 64<<10, 1, 2, 5*time.Millisecond
+	opts.Keep = func(iut.Kept, []string) (iut.Kept, error) { return faultKept, nil }
+	run(t, opts)
+
+	web.round(now)
+	fault := faultfs.FailAfter(disk, k, syscall.EIO)
+	left := []*faultfs.Mem{disk}
+	var index []byte
+	var failed error
+	path := filepath.Join(opts.Tree, "index.db")
+	if kind != "failed call" {
+		left = nil
+		fault.Cut = func() {
+			index, failed = os.ReadFile(path)
+			for range 3 {
+				left = append(left, disk.Crash(rng))
+			}
+		}
+	}
+	again := opts
+	again.FS, again.Recrawl = fault, crawler.RecrawlNow
+	_, err := crawler.Run(t.Context(), again)
+	switch {
+	case failed != nil && !errors.Is(failed, fs.ErrNotExist):
+		t.Fatal(failed)
+	case !fault.Failed() && err != nil:
+		t.Fatal(err)
+	case !fault.Failed():
+		return false
+	}
+	call := fault.Calls()[k]
+	for _, disk := range left {
+		if index != nil {
+			if err := os.WriteFile(path, index, 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if kind == "power cut, and index.db is lost" {
+			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Fatal(err)
+			}
+		}
+		requireVersions(t, web, opts, disk, call, before, now)
+	}
+	return true
+}
+
+// requireVersions crawls on with what a fault has left: first to no page, which completes what was
+// begun, then by another look at all.
+func requireVersions(t *testing.T, web *plannedWeb, opts crawler.Options, disk *faultfs.Mem, call string, before, now map[string]string) {
+	t.Helper()
+	opts.FS = disk
+	none := opts
+	none.Allow = func(crawler.Candidate) bool { return false }
+	if _, err := crawler.Run(t.Context(), none); err != nil {
+		t.Fatalf("%s: %v", call, err)
+	}
+	got := bodies(t, opts.Tree, disk)
+	for path := range before {
+		if body, ok := got[path]; !ok || body != before[path] && body != now[path] {
+			t.Errorf("%s: %s has %.50q", call, path, body)
+		}
+	}
+	checkOn(t, opts.Tree, disk, "", call)
+	opts.Recrawl = crawler.RecrawlNow
+	if _, err := crawler.Run(t.Context(), opts); err != nil {
+		t.Fatalf("%s: %v", call, err)
+	}
+	got = bodies(t, opts.Tree, disk)
+	for path := range before {
+		if got[path] != now[path] {
+			t.Errorf("%s: %s has %.50q after another look", call, path, got[path])
+		}
+	}
+	checkOn(t, opts.Tree, disk, "", call)
+	if names, err := disk.List("tmp"); err != nil || len(names) > 0 {
+		t.Errorf("%s: tmp/ has %v, %v", call, names, err)
+	}
+	for url, n := range count(crawled(t, opts.Output)) {
+		if n > 1 {
+			t.Errorf("%s: %s is listed %d times", call, url, n)
+		}
+	}
+}
+
+func count(list []string) map[string]int {
+	n := map[string]int{}
+	for _, s := range list {
+		n[s]++
+	}
+	return n
+}

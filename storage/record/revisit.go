@@ -1,0 +1,108 @@
+package record
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+)
+
+// A stored page may have a row as well, in the bucket of revisits, while its State stays Stored.
+// With Due alone it waits for that time; with a Range it is to be asked in this run, as a pending
+// row is. The row follows from the record.
+
+// behindPages is set in the Rank of the row of a revisit: it goes behind all URLs of its host that
+// were not asked yet.
+const behindPages = 1 << 63
+
+// LeadsAway is the reason of a look that met a redirect.
+const LeadsAway = "moved"
+
+// DueAtOnce is the Due of a stored page that is to be asked again whenever that may be.
+const DueAtOnce = 1
+
+// Revisits reports whether a stored page is to be asked again now: 1, or 0 if not. That of nil is
+// not.
+func (r *Record) Revisits() int64 {
+	if r != nil && r.State == Stored && r.Range != 0 {
+		return 1
+	}
+	return 0
+}
+
+// Awaits reports whether a stored page waits for the time of its next look.
+func (r *Record) Awaits() bool {
+	return r != nil && r.State == Stored && r.Range == 0 && r.Due != 0
+}
+
+// Revisit returns the row of a stored page that is to be asked again.
+func (r *Record) Revisit() Row {
+	row := r.Row
+	row.Kind, row.Rank = RevisitRow, row.Rank|behindPages
+	return row
+}
+
+// AppendRevisitKey appends the key of the row of a stored page, whose record key is key. Those that
+// wait for their time come first, by that time; the others by host, as [AppendPendingKey] has them.
+//
+//	NUL 'w' due(8) seq(8) record key
+func (r *Record) AppendRevisitKey(b, key []byte) []byte {
+	if r.Range != 0 {
+		return AppendPendingKey(b, &r.Row, key)
+	}
+	b = binary.BigEndian.AppendUint64(append(b, 0, byte(Later)), uint64(r.Due))
+	b = binary.BigEndian.AppendUint64(b, r.Seq)
+	return append(b, key...)
+}
+
+// DecodeAwaits reads a key that AppendRevisitKey has made for a page that waits for its time, and
+// returns its URL and that time. ok is false for a key of the others.
+func DecodeAwaits(k []byte) (url string, due int64, ok bool, err error) {
+	k, ok = bytes.CutPrefix(k, []byte{0, byte(Later)})
+	if !ok {
+		return "", 0, false, nil
+	}
+	if len(k) < 8+8 {
+		return "", 0, true, fmt.Errorf("revisit row %q: %w", k, ErrCorrupt)
+	}
+	if url, err = URL(k[8+8:]); err != nil {
+		return "", 0, true, fmt.Errorf("revisit row %q: %w", k, ErrCorrupt)
+	}
+	return url, int64(binary.BigEndian.Uint64(k)), true, nil
+}
+
+// A Look is what the latest looks at a stored page came to.
+type Look struct {
+	State    State  // of the last one: Stored if the page was there, whether it had changed or not
+	Status   uint16 // of its answer; 0: none
+	Time     int64  // of it, in Unix seconds
+	Since    int64  // Unix seconds of the first look in a row that did not find the page; 0: the last one did
+	Changed  int64  // Unix seconds of the last look that found other content; 0: none did
+	Looks    uint64 // all of them, the first answer not included
+	Changes  uint64 // those that found other content
+	Reason   string // why the last one did not find the page, else ""
+	ETag     string // of the answer that the content is of
+	Modified string // likewise, its Last-Modified
+}
+
+// Append appends the value that stands under key.
+func (l *Look) Append(b, key []byte) []byte {
+	b = append(b, byte(l.State))
+	for _, v := range []uint64{uint64(l.Status), uint64(l.Time), uint64(l.Since), uint64(l.Changed), l.Looks, l.Changes} {
+		b = binary.AppendUvarint(b, v)
+	}
+	for _, s := range []string{l.Reason, l.ETag, l.Modified} {
+		b = appendString(b, s)
+	}
+	return Seal(b, key)
+}
+
+// DecodeLook reads a value that Append has made.
+func DecodeLook(key, value []byte) (l Look, err error) {
+	d := unseal(value, key)
+	l.State, l.Status = State(d.byte()), uint16(d.uint(16))
+	l.Time, l.Since, l.Changed = int64(d.uint(63)), int64(d.uint(63)), int64(d.uint(63))
+	l.Looks, l.Changes = d.uvarint(), d.uvarint()
+	l.Reason, l.ETag, l.Modified = d.string(), d.string(), d.string()
+	d.bad = d.bad || l.State < Stored || l.State > Refused
+	return l, d.end("look at the page of ", string(key))
+}
