@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"urltree/internal/cluster"
@@ -158,6 +159,14 @@ func (m mailbox) Quiet() bool {
 		return false
 	}
 	return true
+}
+
+// Figures implements [cluster.Mailbox].
+func (m mailbox) Figures() cluster.Figures {
+	total := m.e.store.index.Totals()
+	return cluster.Figures{
+		Stored: total.Stored, Pending: total.Now + total.Later, PerSecond: math.Float64frombits(m.e.measured.perSecond.Load()),
+	}
 }
 
 // Put implements [cluster.Mailbox]. In a superstep what arrives waits for its end, see steps.

@@ -35,7 +35,8 @@ func init() {
 
 // A treeWeb is a web that is a tree: one page links to each other one, so that one link that is
 // lost can be seen. Page n is on host n mod hosts, and links to pages n*fan+1 to n*fan+fan.
-type treeWeb struct{ pages, hosts, fan int }
+// The last ones, loose in number, are a chain: no page links to its first one.
+type treeWeb struct{ pages, hosts, fan, loose int }
 
 func (w treeWeb) url(n int) string { return fmt.Sprintf("http://h%d.test/p%d", n%w.hosts, n) }
 
@@ -53,8 +54,11 @@ func (w treeWeb) page(url string) string {
 		panic(err)
 	}
 	var body strings.Builder
-	for k := n*w.fan + 1; k <= n*w.fan+w.fan && k < w.pages; k++ {
+	for k := n*w.fan + 1; k <= n*w.fan+w.fan && k < w.pages-w.loose; k++ {
 		fmt.Fprintf(&body, "<a href=%q>x</a>\n", w.url(k))
+	}
+	if n >= w.pages-w.loose && n+1 < w.pages {
+		fmt.Fprintf(&body, "<a href=%q>x</a>\n", w.url(n+1))
 	}
 	return body.String()
 }

@@ -28,6 +28,9 @@ const filesOperand = "FILE..."
 // seedsOperand is what the subcommand seeds takes.
 const seedsOperand = "list|remove [URL...]"
 
+// clusterOperand is what the subcommand cluster takes.
+const clusterOperand = "status|seeds FILE"
+
 const (
 	helpName    = "help" // its operands are subcommands
 	versionName = "version"
@@ -59,7 +62,7 @@ func (s *subcommand) check(operands []string) error {
 	switch {
 	case s.operand == "":
 		most, takes = 0, "no argument"
-	case s.operand == filesOperand, s.operand == treesOperand, s.operand == seedsOperand:
+	case s.operand == filesOperand, s.operand == treesOperand, s.operand == seedsOperand, s.operand == clusterOperand:
 		most = len(operands)
 	}
 	switch {

@@ -72,6 +72,19 @@ func (f *flags) checkCluster() error {
 		return usagef("-cluster needs -node-id as well: the name of this node, another one for each")
 	case !nodeNames.MatchString(c.node):
 		return usagef("-node-id %q: up to 32 of a-z, 0-9 and -, the first no -", c.node)
+	}
+	if err := c.check(); err != nil || c.engine != embeddedEngine {
+		return err
+	}
+	if _, _, err := net.SplitHostPort(c.at); err != nil {
+		return usagef("-cluster %s: with -engine embedded it is one host:port, where this process listens", c.at)
+	}
+	return nil
+}
+
+// check refuses what cannot be of the engine or of the crawl on it.
+func (c *clusterFlags) check() error {
+	switch {
 	case !crawlNames.MatchString(c.name):
 		return usagef("-cluster-name %q: 1 to 16 of a-z and 0-9", c.name)
 	case (c.tls.Cert == "") != (c.tls.Key == ""):
@@ -83,12 +96,6 @@ func (f *flags) checkCluster() error {
 		if _, err := os.Stat(file.name); file.name != "" && err != nil {
 			return usagef("-cluster-%s: %w", file.flag, err)
 		}
-	}
-	if c.engine != embeddedEngine {
-		return nil
-	}
-	if _, _, err := net.SplitHostPort(c.at); err != nil {
-		return usagef("-cluster %s: with -engine embedded it is one host:port, where this process listens", c.at)
 	}
 	return nil
 }

@@ -32,6 +32,7 @@ import (
 type branchedWeb struct {
 	t     *testing.T
 	pages int
+	loose int      // of these, the last ones, to which no page links
 	hosts []string // host:port
 
 	mu      sync.Mutex
@@ -96,7 +97,7 @@ func (w *branchedWeb) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out.Header().Set("Content-Type", "text/html")
-	for k := 3*n + 1; k <= 3*n+3 && k < w.pages; k++ {
+	for k := 3*n + 1; k <= 3*n+3 && k < w.pages-w.loose; k++ {
 		fmt.Fprintf(out, "<a href=%q>x</a>\n", w.url(k))
 	}
 	defer context.AfterFunc(r.Context(), w.wake)()

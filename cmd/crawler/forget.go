@@ -115,14 +115,27 @@ func (f *forgetting) entries(prefix string, format iut.Format) (iter.Seq2[iut.Fo
 	return f.urlFile(f.file, strip)
 }
 
-// urlFile returns the URLs of a -url-file, which is read once. Lines that are none are told, as of
-// a seed file.
+// urlFile returns the URLs of a -url-file, which is read once.
 func (c *command) urlFile(name string, strip weburl.Strip) (iter.Seq2[iut.ForgottenEntry, error], error) {
+	urls, err := c.urls(name, "-url-file", func(text string) (string, error) { return canonical(text, strip) })
+	return func(yield func(iut.ForgottenEntry, error) bool) {
+		for url, err := range urls {
+			if !yield(iut.ForgottenEntry{Kind: iut.ForgottenURL, Text: url}, err) {
+				return
+			}
+		}
+	}, err
+}
+
+// urls returns what of returns for each URL of a file, - is standard input, which is read once, as
+// a seed file is. Lines that are none are told; an error, which says what the file was for, is the
+// last.
+func (c *command) urls(name, what string, of func(text string) (string, error)) (iter.Seq2[string, error], error) {
 	in, shown := c.stdin, "standard input"
 	if name != "-" {
 		file, err := os.Open(name) // open until the process ends
 		if err != nil {
-			return nil, usagef("-url-file: %w", err)
+			return nil, usagef("%s: %w", what, err)
 		}
 		in, shown = file, name
 	}
@@ -132,26 +145,27 @@ func (c *command) urlFile(name string, strip weburl.Strip) (iter.Seq2[iut.Forgot
 			fmt.Fprintf(c.stderr, "crawler: %s:%d: skipped %.80q: %s\n", shown, line, text, cause(err))
 		}
 	}
-	return func(yield func(iut.ForgottenEntry, error) bool) {
+	return func(yield func(string, error) bool) {
 		for text, err := range crawler.ScanSeeds(in, bad) {
 			if err != nil {
-				yield(iut.ForgottenEntry{}, usagef("-url-file %s: %w", name, err))
+				yield("", usagef("%s %s: %w", what, name, err))
 				return
 			}
-			if !yieldURL(yield, text, strip) {
+			url, err := of(text)
+			if !yield(url, err) || err != nil {
 				return
 			}
 		}
 	}, nil
 }
 
-// yieldURL yields the canonical URL of what a person wrote, and reports whether to go on.
-func yieldURL(yield func(iut.ForgottenEntry, error) bool, text string, strip weburl.Strip) bool {
+// canonical returns the canonical URL of what a person wrote.
+func canonical(text string, strip weburl.Strip) (string, error) {
 	url, err := weburl.SeedURL(text)
 	if err != nil {
-		err = usagef("%q: %s", weburl.HideLogin(text), cause(err))
+		return "", usagef("%q: %s", weburl.HideLogin(text), cause(err))
 	}
-	return yield(iut.ForgottenEntry{Kind: iut.ForgottenURL, Text: strip.Apply(url)}, err) && err == nil
+	return strip.Apply(url), nil
 }
 
 // takeBack takes entries off the list. Pages that are left may name what was kept out, so the next

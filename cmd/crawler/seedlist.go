@@ -47,7 +47,8 @@ func (c *command) removeSeeds(ctx context.Context, urls []string, file string) e
 		}
 		var entries iter.Seq2[iut.ForgottenEntry, error] = func(yield func(iut.ForgottenEntry, error) bool) {
 			for _, arg := range urls {
-				if !yieldURL(yield, arg, strip) {
+				url, err := canonical(arg, strip)
+				if !yield(iut.ForgottenEntry{Kind: iut.ForgottenURL, Text: url}, err) || err != nil {
 					return
 				}
 			}

@@ -97,6 +97,8 @@ var (
 	ErrOwned = errors.New("partition is received by another node")
 	// ErrFull says that the engine takes no batches at the moment.
 	ErrFull = errors.New("engine takes no more batches at the moment")
+	// ErrNoCrawl says that the engine has no crawl of this name.
+	ErrNoCrawl = errors.New("no such crawl")
 	// ErrFenced says that a subscription was ended from outside.
 	ErrFenced = errors.New("subscription was ended")
 )

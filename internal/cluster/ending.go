@@ -22,6 +22,10 @@ type State struct {
 	Leaves  int    `json:"leaves"`          // partitions that are on their way out
 	Taking  int    `json:"taking"`          // batches that have arrived and are not durable
 	Hosts   bool   `json:"hosts"`           // the engine is in its process
+	Sent    int64  `json:"sent"`            // of Outbox, links that are on their way
+	Figures
+	// Silent are the nodes that this one, leading, does not hear: for how long, in milliseconds.
+	Silent map[string]int64 `json:"silent,omitempty"`
 }
 
 func (n *Node) state() []byte {
@@ -30,6 +34,7 @@ func (n *Node) state() []byte {
 	s := State{
 		Node: n.opts.Name, Boot: n.opts.Boot, Epoch: n.kept.Assign.Epoch, Counter: n.counter,
 		Outbox: n.mail.Len(), Leading: n.leads(), Waits: n.kept.waiting(), Taking: n.taking, Hosts: n.opts.Hosts,
+		Sent: n.flying, Figures: n.mail.Figures(), Silent: n.silentLocked(),
 	}
 	for _, l := range n.kept.Leaves {
 		s.Leaves += len(l.Parts)
@@ -108,7 +113,9 @@ func (n *Node) lead(ctx context.Context) error {
 		if err := n.failure(); err != nil {
 			return err
 		}
-		if !n.leads() {
+		leads := n.leads()
+		n.hear(ctx, leads)
+		if !leads {
 			continue
 		}
 		if round%int(retry/askAgain) == 0 {

@@ -59,6 +59,8 @@ type Mailbox interface {
 	Last() uint64
 	// Has reports whether the outbox has rows of some partitions up to a number.
 	Has(parts []int, upTo uint64) (bool, error)
+	// Figures returns how far the run is.
+	Figures() Figures
 	// Put has an outcome committed with others, and calls then once that is durable. refused says that
 	// its links were not taken, see record.Outcome.Arrived. After an error then is not called.
 	Put(ctx context.Context, o record.Outcome, then func(refused bool)) error
@@ -108,6 +110,7 @@ type Node struct {
 	flying    int64  // rows of these
 	taking    int    // batches that have arrived and are not durable
 	steps     *steps // nil: links are sent as they come
+	heard     heard
 }
 
 // New returns a node that has not joined.
@@ -253,15 +256,10 @@ func (n *Node) restore(ctx context.Context) bool {
 
 // present returns the nodes that have a lease, this one among them.
 func (n *Node) present(ctx context.Context) (nodes []string, err error) {
-	list, err := n.opts.Bus.List(ctx, Leases)
-	for _, e := range list {
-		if name, ok := strings.CutPrefix(e.Key, leaseOf("")); ok && name != n.opts.Name {
-			nodes = append(nodes, name)
-		}
-	}
+	nodes, err = leased(ctx, n.opts.Bus)
 	nodes = append(nodes, n.opts.Name)
 	slices.Sort(nodes)
-	return nodes, err
+	return slices.Compact(nodes), err
 }
 
 const askAgain = 200 * time.Millisecond // while a node waits for others

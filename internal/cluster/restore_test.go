@@ -28,6 +28,7 @@ func (empty) MoveOut(_ context.Context, d *record.Departure) ([]byte, error) {
 }
 func (empty) Keep([]byte) error                                              { return nil }
 func (empty) Len() int64                                                     { return 0 }
+func (empty) Figures() cluster.Figures                                       { return cluster.Figures{} }
 func (empty) Read(uint16, uint64, int) ([]record.Posted, error)              { return nil, nil }
 func (empty) Put(_ context.Context, _ record.Outcome, then func(bool)) error { then(false); return nil }
 

@@ -49,12 +49,17 @@ type Options struct {
 	// Log, if set, is called with what an operator may want to know: connections lost and regained.
 	Log func(string)
 
+	// Visit is set by a process that is no node. It makes no streams: without those of the crawl there
+	// is cluster.ErrNoCrawl.
+	Visit bool
+
 	ackWait time.Duration // until what was delivered and not acknowledged is delivered again; 0: a minute
 }
 
 // A bus is a connection to the servers, as one node has it.
 type bus struct {
 	cfg     cluster.Config
+	visit   bool // see Options
 	ackWait time.Duration
 	nc      *nats.Conn
 	js      jetstream.JetStream
@@ -75,7 +80,7 @@ func Connect(ctx context.Context, o Options, cfg cluster.Config) (cluster.Bus, e
 		return nil, fmt.Errorf("name of a crawl %q: 1 to 16 of a-z and 0-9", cfg.Crawl)
 	}
 	cfg.Shards = max(cfg.Shards, 1)
-	b := &bus{cfg: cfg, ackWait: o.ackWait, reconnected: map[chan struct{}]bool{}, watching: make(chan struct{})}
+	b := &bus{cfg: cfg, visit: o.Visit, ackWait: o.ackWait, reconnected: map[chan struct{}]bool{}, watching: make(chan struct{})}
 	if b.ackWait == 0 {
 		b.ackWait = time.Minute
 	}
@@ -175,7 +180,7 @@ func Secret(file string) (user, password string, err error) {
 }
 
 // ensure makes the streams and tables that are missing. One that is there stays, whatever it was
-// made with.
+// made with. A visitor makes none.
 func (b *bus) ensure(ctx context.Context) error {
 	fresh := false
 	for _, cfg := range b.streams() {
@@ -198,8 +203,12 @@ func (b *bus) ensure(ctx context.Context) error {
 func (b *bus) make(ctx context.Context, cfg jetstream.StreamConfig) (made bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if _, err = b.js.Stream(ctx, cfg.Name); !errors.Is(err, jetstream.ErrStreamNotFound) {
+	_, err = b.js.Stream(ctx, cfg.Name)
+	switch {
+	case !errors.Is(err, jetstream.ErrStreamNotFound):
 		return false, err
+	case b.visit:
+		return false, fmt.Errorf("%w: %s", cluster.ErrNoCrawl, b.cfg.Crawl)
 	}
 	if _, err = b.js.CreateStream(ctx, cfg); errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 		err = nil // another node was first
