@@ -39,7 +39,8 @@ func (c *command) mirror(ctx context.Context, q inspect.Question, output string,
 	if _, err := in.Peek(1); err != nil { // what is wrong with the question or the tree comes before there is a folder
 		return err
 	}
-	folder, err := mirror.Open(output, mirror.Part{Name: q.URL, Timed: q.Since != 0 || q.Until != 0})
+	part := mirror.Part{Name: q.URL, Timed: q.Since != 0 || q.Until != 0}
+	folder, err := mirror.Open(output, part)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return usagef("-output %s: there is no folder %s", output, filepath.Dir(output))
@@ -56,8 +57,11 @@ func (c *command) mirror(ctx context.Context, q inspect.Question, output string,
 	if err := folder.Receive(ctx, in); err != nil {
 		return err
 	}
-	removed := ""
-	if n := folder.Removed.Load(); n > 0 {
+	removed, n := "", folder.Removed.Load()
+	if part.Name != "" && !part.Timed && folder.Files.Load() == folder.Own.Load() && n == 0 {
+		return fmt.Errorf("%w: no page at or below %s", inspect.ErrNotFound, part.Name)
+	}
+	if n > 0 {
 		removed = fmt.Sprintf(", %d removed", n)
 	}
 	_, err = fmt.Fprintf(stdout, "%s, %d of them written now%s; open %s\n",

@@ -22,17 +22,14 @@ type copying struct {
 	in    *part
 	out   mirror.Writer
 	names recent
-	start startPage
 	err   error // of a look for a reference
 }
 
 // exportMirror writes the stored pages of a part as a stream of files, in the order of the
-// tree, and behind them the page that leads to them. A page whose folder is not whole any more is
-// left out: crawler check names it.
-func (i *Inspector) exportMirror(ctx context.Context, in *part, w *bufio.Writer) (err error) {
+// tree, and behind them the seeds. A page whose folder is not whole any more is left out: crawler
+// check names it.
+func (i *Inspector) exportMirror(ctx context.Context, in *part, w *bufio.Writer) error {
 	c := &copying{Inspector: i, in: in, out: mirror.Writer{W: w}}
-	c.start.begin()
-	defer func() { err = errors.Join(err, c.start.close()) }()
 	counts, err := i.Index.Folders().Counts(in.key)
 	if err != nil {
 		return err
@@ -52,7 +49,7 @@ func (i *Inspector) exportMirror(ctx context.Context, in *part, w *bufio.Writer)
 	if err != nil {
 		return err
 	}
-	if err := c.start.write(c); err != nil {
+	if err := c.seeds(); err != nil {
 		return err
 	}
 	return c.out.Entry(mirror.Entry{Last: true})
@@ -87,10 +84,34 @@ func (c *copying) page(r *record.Record, of int64) error {
 		}
 		return errors.Join(d.Copy(w, content), c.err)
 	})
-	if err = errors.Join(err, content.Close()); err != nil {
-		return err
+	return errors.Join(err, content.Close())
+}
+
+// mostSeedLooks is how many seeds are looked at for the first page of a mirror.
+const mostSeedLooks = 10_000
+
+// seeds writes the first seeds that lead to a page, which a run of another part may have written.
+func (c *copying) seeds() error {
+	enough := errors.New("enough")
+	looks := 0
+	err := c.Tree.Seeds(iut.SeedMark{}, func(url string, _ iut.SeedMark) error {
+		if looks++; looks > mostSeedLooks {
+			return enough
+		}
+		canonical, err := c.Canonical(url)
+		if err != nil {
+			return nil
+		}
+		r, err := c.end(canonical)
+		if err != nil || r == nil {
+			return err
+		}
+		return c.out.Entry(mirror.Entry{Seed: url, Name: mirror.Name(r.URL, mediaOf(r))})
+	})
+	if err == enough {
+		return nil
 	}
-	return c.start.add(r, media)
+	return err
 }
 
 // reference returns what stands for a reference in the file of a name: a relative one to another
@@ -129,25 +150,35 @@ func (c *copying) file(url string) (name string, err error) {
 	if url, err = c.Canonical(asked); err != nil {
 		return "", nil
 	}
-	for range mostHops {
-		r, err := c.Index.Record(url)
-		if errors.Is(err, storage.ErrNotFound) || errors.Is(err, record.ErrCorrupt) || errors.Is(err, record.ErrKey) {
-			break
-		}
-		if err != nil {
-			return "", err
-		}
-		if r.State == record.Redirected && r.HeaderLinks != "" {
-			url = r.HeaderLinks
-			continue
-		}
-		if r.State == record.Stored && c.in.has(url) && c.in.takes(&r) {
-			name = mirror.Name(url, mediaOf(&r))
-		}
-		break
+	r, err := c.end(url)
+	if err != nil {
+		return "", err
+	}
+	if r != nil && c.in.has(r.URL) && c.in.takes(r) {
+		name = mirror.Name(r.URL, mediaOf(r))
 	}
 	c.names.put(asked, name)
 	return name, nil
+}
+
+// end returns the record of the stored page that a URL leads to, nil if there is none.
+func (c *copying) end(url string) (*record.Record, error) {
+	for range mostHops {
+		r, err := c.Index.Record(url)
+		switch {
+		case errors.Is(err, storage.ErrNotFound) || errors.Is(err, record.ErrCorrupt) || errors.Is(err, record.ErrKey):
+			return nil, nil
+		case err != nil:
+			return nil, err
+		case r.State == record.Redirected && r.HeaderLinks != "":
+			url = r.HeaderLinks
+		case r.State == record.Stored:
+			return &r, nil
+		default:
+			return nil, nil
+		}
+	}
+	return nil, nil
 }
 
 // mostRecent bounds the texts of each half of a recent, in bytes.

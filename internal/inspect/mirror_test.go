@@ -157,17 +157,18 @@ func TestMirrorStart(t *testing.T) {
 		`<a href="index2.html">More</a>`,
 	}
 	var hosts []string
-	for n := range mostStartHosts {
+	const mostHosts = 1000 // on a page
+	for n := range mostHosts {
 		pages = append(pages, html(t, i, fmt.Sprintf("http://h%04d.example/", n), "page"))
 		hosts = append(hosts, fmt.Sprintf(`<a href="http/h%04d.example/index.html">http://h%04d.example</a><td>1<td>0`, n, n))
 	}
 	commit(t, i, pages...)
 	dir := filepath.Join(t.TempDir(), "copy")
-	if n := mirrored(t, i, dir, ""); n != 5+mostStartHosts+2 {
+	if n := mirrored(t, i, dir, ""); n != 5+mostHosts+2 {
 		t.Errorf("%d files", n)
 	}
 	first, second := testsite.Read(t, filepath.Join(dir, "index.html")), testsite.Read(t, filepath.Join(dir, "index2.html"))
-	const rest = mostStartHosts - 3
+	const rest = mostHosts - 3
 	for _, text := range append(want, hosts[:rest]...) {
 		if n := strings.Count(first, text); n != 1 {
 			t.Errorf("index.html has %s %d times", text, n)

@@ -48,9 +48,12 @@ type Folder struct {
 	list *list
 	all  bool // files that the stream does not have stay
 
+	seeds []startSeed
+
 	Of      atomic.Int64 // files that are to come, about; 0: it is not known
-	Files   atomic.Int64 // that have come
-	Bytes   atomic.Int64 // of these
+	Files   atomic.Int64 // that have come, first pages included
+	Own     atomic.Int64 // first pages
+	Bytes   atomic.Int64 // of all these
 	Written atomic.Int64 // files that were not there, or had other bytes
 	Removed atomic.Int64 // files that earlier runs have written
 }
@@ -152,7 +155,8 @@ func (f *Folder) removeFresh() error {
 	return nil
 }
 
-// Receive reads a stream to its end and writes the files whose bytes are not there. Each appears
+// Receive reads a stream to its end and writes the files whose bytes are not there, and behind a
+// whole one the first pages, which lead to all files of the folder. Each appears
 // when it is complete. A file that has its bytes is not touched. Those of earlier runs that a whole
 // stream does not have are removed. It ends between two files when ctx does. It is called once.
 func (f *Folder) Receive(ctx context.Context, in *bufio.Reader) error {
@@ -176,10 +180,17 @@ func (f *Folder) Receive(ctx context.Context, in *bufio.Reader) error {
 		}
 		switch {
 		case e.Last:
-			if err := f.settle(!f.all); err != nil {
+			err := f.writeStart(!f.all)
+			if err == nil {
+				err = f.settle(!f.all)
+			}
+			if err != nil {
 				return fmt.Errorf("%s: %w", f.root.Name(), err)
 			}
 			return nil
+		case e.Seed != "":
+			f.seeds = append(f.seeds, startSeed{e.Seed, e.Name})
+			continue
 		case e.Stays && e.Name == "":
 			f.all = true
 			continue

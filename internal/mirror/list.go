@@ -30,7 +30,7 @@ type list struct {
 	begin int64 // where the lines of this run begin
 }
 
-// openList opens the list of a folder. What follows takes the place of a line that a kill has cut.
+// openList opens the list of a folder, and takes a line off its end that a kill has cut.
 func openList(root *os.Root, part string) (*list, error) {
 	info, err := root.Lstat(written)
 	if err == nil && !info.Mode().IsRegular() {
@@ -42,6 +42,9 @@ func openList(root *os.Root, part string) (*list, error) {
 	}
 	l := &list{file: file, part: strings.Join(strings.Fields(part), ""), w: bufio.NewWriter(file)}
 	if l.begin, err = whole(file); err == nil {
+		err = file.Truncate(l.begin)
+	}
+	if err == nil {
 		_, err = file.Seek(l.begin, io.SeekStart)
 	}
 	if err != nil {
@@ -161,8 +164,7 @@ func (f *Folder) settle(complete bool) error {
 	err := f.write(&Entry{Name: written}, func(w io.Writer) error {
 		out := bufio.NewWriter(w)
 		err := l.items(func(name string, it item) error {
-			isOurs := func(was line) bool { return l.part == "" || was.part == l.part }
-			if complete && !it.isNow && slices.ContainsFunc(it.lines, isOurs) {
+			if !f.isLeft(it, complete) || isStart(name) && !it.isNow {
 				return f.remove(name, it.lines)
 			}
 			for _, was := range it.lines {
@@ -173,6 +175,12 @@ func (f *Folder) settle(complete bool) error {
 		return errors.Join(err, out.Flush())
 	})
 	return err
+}
+
+// isLeft reports whether a file stays at the end of a run.
+func (f *Folder) isLeft(it item, complete bool) bool {
+	isOurs := func(was line) bool { return f.list.part == "" || was.part == f.list.part }
+	return !complete || it.isNow || !slices.ContainsFunc(it.lines, isOurs)
 }
 
 // remove removes a file that has the bytes of a line, and the folders that are empty then.

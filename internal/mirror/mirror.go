@@ -20,7 +20,9 @@ type Entry struct {
 	// Stays says that no bytes follow, since the page cannot be read: a file of an earlier run stays.
 	// Without a name all such files do.
 	Stays bool `json:",omitempty"`
-	Last  bool `json:",omitempty"` // the stream was whole; no bytes follow, and no entry
+	// Seed is one whose file has the name, if the folder has it; no bytes follow.
+	Seed string `json:",omitempty"`
+	Last bool   `json:",omitempty"` // the stream was whole; no bytes follow, and no entry
 }
 
 // A Writer writes a stream.
