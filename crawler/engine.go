@@ -58,6 +58,11 @@ func newEngine(ctx context.Context, opts Options, files cleaner.Files) *engine {
 	e.steps = e.newSteps()
 	e.check.find, e.check.ending = e.findMore, make(chan struct{}, 1)
 	e.network = network{log: opts.Log, ends: &e.ends, patience: opts.MaxWait}
+	e.network.pause = newPause(e.ends.watch, opts.Log, opts.MaxWait, func() { e.ends.stop(errOutage) })
+	e.network.pause.files = opts.Fetch != nil
+	if opts.Cluster != nil {
+		e.network.pause.leased = opts.Cluster.MayAsk
+	}
 	return e
 }
 

@@ -218,7 +218,7 @@ type Options struct {
 	Allow     func(Candidate) bool
 	OnOutcome func(Outcome)  // told every outcome of this run, before it goes to the index
 	Started   func()         // called when the tree is open, before anything is asked
-	Progress  func(Progress) // called about once a second while fetching
+	Progress  func(Progress) // called about once a second, and once when all is stored
 
 	// LimitHeap sets Go's memory limit, which is of the whole process, to a little below Memory
 	// while the crawl runs: for a program that has one crawl and little else.

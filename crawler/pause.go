@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"urltree/internal/disk"
@@ -30,10 +31,10 @@ type errAway struct{ reason string }
 
 func (e errAway) Error() string { return e.reason + ": no host can be reached" }
 
-// A pause is what keeps fetching from going on: a disk with little room, hosts that another process
-// may be about to ask, or an outage, a time in
-// which nothing that is asked can be reached: several hosts, one after the other, and none answers.
-// In an outage one request at a time finds out whether it is over.
+// A pause is what keeps fetching from going on: the caller, a disk with little room, hosts that
+// another process may be about to ask, or an outage, a time in which nothing that is asked can be
+// reached: several hosts, one after the other, and none answers. In an outage one request at a time
+// finds out whether it is over.
 type pause struct {
 	watch *disk.Watch
 	log   *slog.Logger
@@ -42,6 +43,7 @@ type pause struct {
 	files bool          // Options.Fetch is asked, whose failures say nothing of hosts
 	// leased reports whether the hosts are still those of this process; nil: they always are.
 	leased func() bool
+	held   atomic.Bool // the caller wants it so, see Crawler.Pause
 
 	mu       sync.Mutex
 	answered bool                // in this run; guarded by mu, as is all below
@@ -61,12 +63,12 @@ func newPause(watch *disk.Watch, log *slog.Logger, most time.Duration, over func
 // on reports whether fetching pauses.
 func (p *pause) on() bool { return p.String() != "" }
 
-// wait waits while fetching pauses, but not for room while left says that there is nothing to
-// fetch, and in an outage until a probe is due. It is false when ctx ends first.
+// wait waits while fetching pauses, but not for room or the caller while left says that there is
+// nothing to fetch, and in an outage until a probe is due. It is false when ctx ends first.
 func (p *pause) wait(ctx context.Context, left func() bool) bool {
 	for ctx.Err() == nil {
 		var next time.Duration // look
-		if room, lease, _ := p.reasons(); lease != "" || room != "" && left() {
+		if room, lease, _ := p.reasons(); lease != "" || (room != "" || p.held.Load()) && left() {
 			next = time.Second
 		}
 		p.mu.Lock()
@@ -95,7 +97,7 @@ func (p *pause) begin() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case !p.ours():
+	case !p.ours() || p.held.Load():
 		return false
 	case p.since.IsZero():
 		return true
@@ -182,7 +184,12 @@ func (p *pause) answersLocked(host string) {
 }
 
 // String returns why fetching pauses, "" if it does not.
-func (p *pause) String() string { return cmp.Or(p.reasons()) }
+func (p *pause) String() string {
+	if p.held.Load() {
+		return "paused"
+	}
+	return cmp.Or(p.reasons())
+}
 
 func (p *pause) ours() bool { return p.leased == nil || p.leased() }
 

@@ -42,6 +42,10 @@ func (e *engine) report(ctx context.Context) error {
 		var now time.Time
 		select {
 		case <-ctx.Done():
+			if e.opts.Progress != nil {
+				p := e.progress()
+				e.ends.call("Progress", "", func() error { e.opts.Progress(p); return nil })
+			}
 			return put()
 		case now = <-second.C:
 		}

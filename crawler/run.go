@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"time"
 
 	"urltree/cleaner"
@@ -81,31 +80,11 @@ type Result struct {
 //
 // Several crawls may go on in one process, each with a tree of its own or none.
 func Run(ctx context.Context, opts Options) (Result, error) {
-	opts, files, err := opts.check()
+	c, err := New(ctx, opts)
 	if err != nil {
 		return Result{}, err
 	}
-	if opts.LimitHeap { // while seeds are read, the filter may come to its whole size
-		defer debug.SetMemoryLimit(debug.SetMemoryLimit(opts.heap(opts.SeenBytes)))
-	}
-	archives, err := opts.openArchives()
-	if err != nil {
-		return Result{}, err
-	}
-	e := newEngine(ctx, opts, files)
-	e.importing = archives
-	defer e.ends.fail(nil)
-	var result Result
-	hung := e.ends.watch.Guard(func() { result, err = e.openAndCrawl(ctx) }, func() { err = errors.Join(err, e.close()) })
-	if hung == nil {
-		return result, err
-	}
-	stuck := fmt.Errorf("%w: %w", ErrStuck, hung)
-	if hung.Disk {
-		stuck = fmt.Errorf("%w: %w", iut.ErrDisk, stuck)
-	}
-	e.ends.fail(stuck) // should the step end after all, nothing more is done
-	return Result{}, stuck
+	return c.Run(ctx)
 }
 
 // check returns the options with their defaults, and the result files that belong to them.
@@ -136,28 +115,29 @@ func (o Options) check() (Options, cleaner.Files, error) {
 	return o, files, o.checkFolders()
 }
 
-// openAndCrawl is Run without the end of tree and index.
-func (e *engine) openAndCrawl(ctx context.Context) (Result, error) {
+// openAll opens all that the run needs. It returns false if the run is over with that, as result
+// and err say.
+func (e *engine) openAll(ctx context.Context) (result Result, open bool, err error) {
 	// To make the index again or to parse all pages again takes its time; both may be cut off.
 	opening, stopOpening := context.WithCancel(ctx)
 	defer stopOpening()
 	defer context.AfterFunc(e.ends.alive, stopOpening)()
-	open := e.open
+	how := e.open
 	if e.opts.External {
-		open = e.openOutside
+		how = e.openOutside
 	}
-	err := open(opening)
+	err = how(opening)
 	switch {
 	case err != nil && ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))):
-		return Result{Ended: errStopped.Error()}, nil
+		return Result{Ended: errStopped.Error()}, false, nil
 	case errors.Is(err, errTime):
-		return Result{Ended: errTime.Error()}, nil // it was spent waiting for room on the disk
+		return Result{Ended: errTime.Error()}, false, nil // it was spent waiting for room on the disk
 	case errors.Is(err, errNothingLeft):
-		return Result{Ended: errNothingLeft.Error(), Total: e.store.index.Totals()}, nil
+		return Result{Ended: errNothingLeft.Error(), Total: e.store.index.Totals()}, false, nil
 	case err != nil || e.ends.alive.Err() != nil:
-		return Result{}, errors.Join(err, context.Cause(e.ends.alive))
+		return Result{}, false, errors.Join(err, context.Cause(e.ends.alive))
 	}
-	return e.crawl(ctx)
+	return Result{}, true, nil
 }
 
 // downloadBytes is what a download may hold beside its body: 64 KiB of response header take up to
@@ -179,11 +159,13 @@ func (o Options) heap(filter int64) int64 {
 	return o.Memory() - min(o.Memory()/16, 16<<20) - 12<<20 - filter
 }
 
-// crawl fetches until something ends it, then cleans up.
-func (e *engine) crawl(ctx context.Context) (Result, error) {
+// crawl fetches until something ends it, then cleans up. begun is called once progress has figures,
+// over once fetching has ended.
+func (e *engine) crawl(ctx context.Context, begun, over func()) (Result, error) {
 	defer e.begin(ctx)()
 	p := e.startPipeline()
 	defer p.stopOthers()
+	begun()
 	if e.opts.Started != nil {
 		e.ends.call("Started", "", func() error { e.opts.Started(); return nil })
 		if ctx.Err() != nil {
@@ -196,6 +178,7 @@ func (e *engine) crawl(ctx context.Context) (Result, error) {
 		e.startFetching(p)
 	}
 	<-e.ends.fetching.Done()
+	over()
 	grace := time.AfterFunc(downloadGrace, e.ends.cut)
 	crawlErr := p.crawlers.Wait()
 	e.steps.end()
@@ -247,11 +230,6 @@ func (e *engine) begin(ctx context.Context) (release func()) {
 		unhook = append(unhook, time.AfterFunc(e.opts.Time, func() { e.ends.stop(errTime) }).Stop)
 	}
 	e.ends.watch.Begin(e.ends.alive, e.ends.fetching)
-	e.network.pause = newPause(e.ends.watch, e.opts.Log, e.opts.MaxWait, func() { e.ends.stop(errOutage) })
-	e.network.pause.files = e.opts.Fetch != nil
-	if e.opts.Cluster != nil {
-		e.network.pause.leased = e.opts.Cluster.MayAsk
-	}
 	e.measured.start = time.Now()
 	return func() {
 		for _, fn := range unhook {

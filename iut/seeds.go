@@ -70,9 +70,26 @@ func (l *SeedList) Add(ctx context.Context, urls []string) error {
 		}
 	}
 	// Also without any: a process that was killed may have written seeds and not synced them.
-	err := writeFile(l.tree.fs, seedsName, os.O_CREATE|os.O_APPEND, text, true)
+	return l.tree.appendSeeds(text)
+}
+
+// AddSeeds appends URLs to seeds.txt, whatever it has, and makes them durable. The error is
+// [ErrDisk]. There is one call at a time, and no SeedList beside it.
+func (t *Tree) AddSeeds(urls []string) error {
+	if err := t.writable(); err != nil {
+		return err
+	}
+	var text []byte
+	for _, url := range urls {
+		text = append(append(text, url...), '\n')
+	}
+	return t.appendSeeds(text)
+}
+
+func (t *Tree) appendSeeds(text []byte) error {
+	err := writeFile(t.fs, seedsName, os.O_CREATE|os.O_APPEND, text, true)
 	if err == nil {
-		err = l.tree.fs.SyncDir(".")
+		err = t.fs.SyncDir(".")
 	}
 	return DiskError("add seeds", err)
 }
