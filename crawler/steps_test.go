@@ -195,3 +195,49 @@ func TestSteps(t *testing.T) {
 		})
 	}
 }
+
+// TestStepTime: a step that takes too long ends, and what it has not asked for comes in the next
+// one; so a host whose pages take long holds others up for so long, and no page is lost.
+func TestStepTime(t *testing.T) {
+	crawl := func(limit time.Duration) (res crawler.Result, second time.Duration) {
+		synctest.Test(t, func(t *testing.T) {
+			begin := time.Now()
+			o := crawler.Options{
+				NoTree: true, Step: 100, StepTime: limit, Delay: 10 * time.Second, MinFree: -1,
+				Seeds: []string{"http://slow.test/"},
+				Fetch: func(_ context.Context, url string) (crawler.Content, error) {
+					var body strings.Builder
+					switch url {
+					case "http://slow.test/":
+						for i := range 50 {
+							fmt.Fprintf(&body, "<a href=/%d>x</a>\n", i)
+						}
+						body.WriteString("<a href=http://fast.test/>x</a>")
+					case "http://fast.test/":
+						body.WriteString("<a href=http://fast.test/second>x</a>")
+					case "http://fast.test/second":
+						second = time.Since(begin)
+					}
+					return crawler.Content{Body: []byte(body.String()), Media: "text/html"}, nil
+				},
+			}
+			o.AnswerNobody()
+			var err error
+			if res, err = crawler.Run(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+			if res.Run.Stored != 53 || res.Ended != "nothing left" {
+				t.Errorf("%d pages, %s", res.Run.Stored, res.Ended)
+			}
+		})
+		return res, second
+	}
+	whole, late := crawl(0)
+	cut, early := crawl(time.Minute)
+	if whole.Steps != 3 || late < 500*time.Second {
+		t.Errorf("without a limit: %d steps, the second page of the fast host after %v", whole.Steps, late)
+	}
+	if cut.Steps < 8 || cut.Steps > 12 || early > 2*time.Minute {
+		t.Errorf("with a limit: %d steps, the second page of the fast host after %v", cut.Steps, early)
+	}
+}

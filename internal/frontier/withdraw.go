@@ -17,9 +17,10 @@ func (f *Frontier) Withdraw() {
 	f.wakeLocked()
 }
 
-// withdrawLocked drops rows once no reading of the Store can bring them back.
+// withdrawLocked drops rows, if Withdraw was called: at once, and what readings of the Store that
+// were under way have brought.
 func (f *Frontier) withdrawLocked() {
-	if !f.withdrawn || f.readers > 0 {
+	if !f.withdrawn {
 		return
 	}
 	for _, h := range f.turns.needs {

@@ -34,7 +34,7 @@ type Trace [2]uint64
 // Add takes in what came of a URL or a sitemap in a step.
 func (t *Trace) Add(step uint64, r *Record) {
 	var b []byte
-	for _, n := range []uint64{step, uint64(r.Kind), uint64(r.State), uint64(r.Page.Status)} {
+	for _, n := range []uint64{step, uint64(r.Kind), uint64(r.State)} {
 		b = binary.BigEndian.AppendUint64(b, n)
 	}
 	sum := sha256.Sum256(appendString(appendString(b, r.URL), r.Reason))
