@@ -41,6 +41,8 @@ func (c *crawler) judge(item *iut.Item, known bool, res *fetch.Response, err err
 	page.Status = uint16(res.Status)
 	a := frontier.Answer{Took: res.First, RetryAfter: res.RetryAfter}
 	switch status := res.Status; {
+	case status == http.StatusNotModified && item.ETag+item.Modified != "":
+		item.State, item.Same = record.Stored, true
 	case status == http.StatusNoContent || status == http.StatusResetContent || status == http.StatusNotModified:
 		item.Fail("no-content")
 	case res.Partial():
@@ -231,7 +233,7 @@ func (c *crawler) page(item *iut.Item, res *fetch.Response) {
 	page.HeaderLinks = keptLinks(extract.HeaderLinks(item.Row.URL, res.Header))
 	page.Bytes, page.Digest = res.Body.Len(), res.Body.Digest()
 	if c.opts.Recrawl != 0 || item.Row.Kind == record.RevisitRow {
-		item.ETag, item.Modified = res.Header.Get("ETag"), res.Header.Get("Last-Modified")
+		item.ETag, item.Modified = validators(res)
 	}
 	if (!noindex || c.opts.IgnoreRobots) && c.same(item) {
 		item.State, item.Same = record.Stored, true

@@ -25,8 +25,11 @@ func (c *crawler) askPage(loan *frontier.Loan, row *record.Row, free func()) (do
 		}
 		defer func() { c.limit.buffered(stored) }()
 	}
+	if err := c.conditions(item); err != nil {
+		return false, 0, err
+	}
 	r, ok, err := c.request(loan, row.URL, fetch.Request{
-		Wants: c.wants, Looks: c.looks, KeepLarge: c.opts.CutLarge,
+		ETag: item.ETag, Modified: item.Modified, Wants: c.wants, Looks: c.looks, KeepLarge: c.opts.CutLarge,
 		KeepBroken: int(row.Tries)-int(row.Spared) >= c.opts.Retries, // the last try keeps what there is
 	})
 	if !ok {

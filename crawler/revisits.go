@@ -2,8 +2,11 @@ package crawler
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"time"
 
+	"urltree/internal/fetch"
 	"urltree/iut"
 	"urltree/storage/record"
 )
@@ -74,6 +77,42 @@ func (e *engine) queueRevisits(fetching context.Context) error {
 			}
 		}
 	}
+}
+
+// conditions has the page of an item asked again only for other content, if its server has said by
+// what it knows that.
+func (c *crawler) conditions(item *iut.Item) error {
+	if item.Row.Kind != record.RevisitRow {
+		return nil
+	}
+	l, _, err := c.store.index.Revisits().Look(item.Row.URL)
+	if errors.Is(err, iut.ErrDisk) {
+		return err
+	}
+	item.ETag, item.Modified = l.ETag, l.Modified // of a damaged look nothing is known
+	return nil
+}
+
+// mostValidator is how many bytes of a header are kept for the next look.
+const mostValidator = 512
+
+// validators returns the headers ETag and Last-Modified by which a server knows what it has sent,
+// as far as they can be relied on: not of an answer that did not come whole, nor a time so near
+// that of the answer that the page may have changed once more within that second.
+func validators(res *fetch.Response) (tag, modified string) {
+	if res.Truncated {
+		return "", ""
+	}
+	if tag = res.Header.Get("ETag"); len(tag) > mostValidator {
+		tag = ""
+	}
+	modified = res.Header.Get("Last-Modified")
+	changed, err := http.ParseTime(modified)
+	sent, without := http.ParseTime(res.Header.Get("Date"))
+	if err != nil || without != nil || len(modified) > mostValidator || !changed.Before(sent) {
+		modified = ""
+	}
+	return tag, modified
 }
 
 // same reports whether a page that was asked again has the content that is stored.

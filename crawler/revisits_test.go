@@ -363,3 +363,84 @@ func count(list []string) map[string]int {
 	}
 	return n
 }
+
+// TestConditional: what a server has said of an answer is sent back with the next look, and a 304
+// then says that nothing has changed; one that nobody asked for is no page. What came in part is
+// asked for in full.
+func TestConditional(t *testing.T) {
+	t.Parallel()
+	for _, store := range crawler.Stores {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			var (
+				mu      sync.Mutex
+				version = 1
+				saw     = map[string][]string{} // by path: what came of each request
+			)
+			day := time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC)
+			origin := hosts(t, 1, func(_ int, rw http.ResponseWriter, r *http.Request) {
+				mu.Lock()
+				defer mu.Unlock()
+				tag, modified := fmt.Sprintf(`"v%d"`, version), day.AddDate(0, 0, version).Format(http.TimeFormat)
+				status := http.StatusOK
+				switch path := r.URL.Path; {
+				case path == "/tag" && r.Header.Get("If-None-Match") == tag, path == "/date" && r.Header.Get("If-Modified-Since") == modified,
+					path == "/liar" && len(saw[path]) > 0:
+					status = http.StatusNotModified
+				case path == "/tag":
+					rw.Header().Set("ETag", tag)
+				case path == "/date":
+					rw.Header().Set("Last-Modified", modified)
+				case path == "/": // it may change once more within this second
+					rw.Header().Set("Date", modified)
+					rw.Header().Set("Last-Modified", modified)
+				}
+				conditions := r.Header.Get("If-None-Match") + r.Header.Get("If-Modified-Since")
+				saw[r.URL.Path] = append(saw[r.URL.Path], strings.TrimSpace(fmt.Sprint(status, " ", conditions)))
+				if status != http.StatusOK {
+					rw.WriteHeader(status)
+					return
+				}
+				fmt.Fprintf(rw, "<p>version %d of %s <a href=/tag><a href=/date><a href=/liar>", version, r.URL.Path)
+			})[0]
+			dir := t.TempDir()
+			web := plannedWeb{origin: origin}
+			opts := web.options(dir, store)
+			opts.Recrawl = time.Hour
+			run(t, opts)
+			look := func(next int) map[string]int64 {
+				t.Helper()
+				mu.Lock()
+				version = next
+				mu.Unlock()
+				opts.Recrawl = crawler.RecrawlNow
+				return run(t, opts).Run.Looks
+			}
+			if diff := cmp.Diff(map[string]int64{"same": 3, "failed no-content": 1}, look(1)); diff != "" {
+				t.Errorf("nothing has changed: %s", diff)
+			}
+			if diff := cmp.Diff(map[string]int64{"changed": 3, "failed no-content": 1}, look(2)); diff != "" {
+				t.Errorf("all has changed: %s", diff)
+			}
+			if diff := cmp.Diff(map[string]int64{"same": 3, "failed no-content": 1}, look(2)); diff != "" {
+				t.Errorf("nothing has changed since: %s", diff)
+			}
+			delete(saw, "/sitemap.xml")
+			one, two := day.AddDate(0, 0, 1).Format(http.TimeFormat), day.AddDate(0, 0, 2).Format(http.TimeFormat)
+			if diff := cmp.Diff(map[string][]string{
+				"/": {"200", "200", "200", "200"}, "/liar": {"200", "304", "304", "304"},
+				"/tag":  {"200", `304 "v1"`, `200 "v1"`, `304 "v2"`},
+				"/date": {"200", "304 " + one, "200 " + one, "304 " + two},
+			}, saw); diff != "" {
+				t.Errorf("requests: %s", diff)
+			}
+			got := bodies(t, opts.Tree, nil)
+			for _, path := range []string{"/", "/tag", "/date"} {
+				if !strings.HasPrefix(got[path], "<p>version 2 of "+path) {
+					t.Errorf("%s is %q", path, got[path])
+				}
+			}
+			requireChecked(t, dir)
+		})
+	}
+}

@@ -170,6 +170,7 @@ func (b *Builder) adopt(item *Item) error {
 		return err
 	}
 	item.State, item.Reason = record.Stored, ""
+	item.ETag, item.Modified = "", "" // which are of another answer
 	item.Row.Source = facts.Source
 	item.Outcome.Page = facts.Page
 	parsed := b.Parse(facts, body)

@@ -89,9 +89,13 @@ func (c *change) endRevisit(o *record.Outcome) (record.Row, error) {
 			l.Since = l.Time
 		}
 	case o.Same:
-		l.Since = 0
+		l.Found()
+		if o.ETag+o.Modified != "" {
+			l.ETag, l.Modified = o.ETag, o.Modified
+		}
 	default:
-		l.Since, l.Changed, l.ETag, l.Modified = 0, l.Time, o.ETag, o.Modified
+		l.Found()
+		l.Changed, l.ETag, l.Modified = l.Time, o.ETag, o.Modified
 		l.Changes++
 		r.Page, r.Cut = o.Page, 0
 		e.meta, e.renewed = o.Meta, true

@@ -105,6 +105,9 @@ func helpTerms(name string) (list []part) {
 	if name == "export" {
 		add("Columns of -what urls and pages; what a URL does not have is -, in CSV empty, in JSON null", "columns")
 	}
+	if name == "changes" {
+		add("What changes", "change")
+	}
 	if name == "retry" {
 		add("Reasons of failed URLs", inspect.OfFailed)
 		add("Reasons of refused URLs", inspect.OfRefused)

@@ -150,7 +150,7 @@ func newCommand(args []string) *command {
 		c.urlCommand("cat", "print a stored page as it was received"),
 		c.urlCommand("path", "print the folder of a URL, relative to the tree"),
 		c.urlCommand("why", "explain what happened to a URL, or why it waits"),
-		c.checkCommand(), c.retryCommand(), c.recrawlCommand(), c.convertCommand(), c.uniteCommand(), c.forgetCommand(), c.compactCommand(), c.seedsCommand(), c.optionsCommand(),
+		c.checkCommand(), c.retryCommand(), c.recrawlCommand(), c.changesCommand(), c.convertCommand(), c.uniteCommand(), c.forgetCommand(), c.compactCommand(), c.seedsCommand(), c.optionsCommand(),
 		c.statsCommand(), c.rankCommand(),
 		c.exportCommand(), c.importCommand(), c.serveCommand(), c.brokenCommand(), c.clusterCommand(), c.demoCommand(), c.helpCommand(), c.versionCommand(),
 		c.generateCommand(),

@@ -146,6 +146,9 @@ type Request struct {
 	// NoBody asks for the header alone: no body is read, and Response.Body is empty. Head asks by the
 	// method HEAD, and implies it.
 	NoBody, Head bool
+	// ETag and Modified are these headers of an answer whose body is known, as the server sent
+	// them: if it has no other one now, the answer is 304 without a body. "": it comes in any case.
+	ETag, Modified string
 }
 
 // A Response is one answer. Its Body is empty unless the status is 2xx, but with Options.All: then
@@ -431,6 +434,12 @@ func (c *Client) open(w *watch, to *route, req *Request) (*http.Response, *poole
 	r := c.request(cmp.Or(req.Accept, defaultAccept), to.seed).WithContext(w.ctx)
 	if req.Head {
 		r.Method = http.MethodHead
+	}
+	if req.ETag != "" {
+		r.Header.Set("If-None-Match", req.ETag)
+	}
+	if req.Modified != "" {
+		r.Header.Set("If-Modified-Since", req.Modified)
 	}
 	r.URL, r.Host = to.url, to.url.Host
 	if login := c.opts.Logins[origin]; login != nil {

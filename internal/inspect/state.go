@@ -45,13 +45,15 @@ func chosen(state, usage string) (selector, error) {
 // A Term is a word that a user meets, and what it means.
 type Term struct{ Word, Meaning string }
 
-// Terms returns the words of ls, the states of -state, the columns of -columns, or the reasons of
-// one kind: ls, state, columns, OfFailed and so on. They are in the order in which a user sees
-// them.
+// Terms returns the words of ls, the states of -state, the columns of -columns, those of changes,
+// or the reasons of one kind: ls, state, columns, OfFailed and so on. They are in the order in
+// which a user sees them.
 func Terms(of string) (terms []Term) {
 	switch of {
 	case "ls":
 		return lsWords
+	case "change":
+		return changeWords
 	case "state":
 		for _, s := range states {
 			terms = append(terms, Term{s.word, s.meaning})

@@ -77,6 +77,7 @@ type Look struct {
 	Time     int64  // of it, in Unix seconds
 	Since    int64  // Unix seconds of the first look in a row that did not find the page; 0: the last one did
 	Changed  int64  // Unix seconds of the last look that found other content; 0: none did
+	Back     int64  // Unix seconds of the last look that found the page after one that did not; 0: none did
 	Looks    uint64 // all of them, the first answer not included
 	Changes  uint64 // those that found other content
 	Reason   string // why the last one did not find the page, else ""
@@ -84,10 +85,17 @@ type Look struct {
 	Modified string // likewise, its Last-Modified
 }
 
+// Found notes that the last look found the page.
+func (l *Look) Found() {
+	if l.Since != 0 {
+		l.Since, l.Back = 0, l.Time
+	}
+}
+
 // Append appends the value that stands under key.
 func (l *Look) Append(b, key []byte) []byte {
 	b = append(b, byte(l.State))
-	for _, v := range []uint64{uint64(l.Status), uint64(l.Time), uint64(l.Since), uint64(l.Changed), l.Looks, l.Changes} {
+	for _, v := range []uint64{uint64(l.Status), uint64(l.Time), uint64(l.Since), uint64(l.Changed), uint64(l.Back), l.Looks, l.Changes} {
 		b = binary.AppendUvarint(b, v)
 	}
 	for _, s := range []string{l.Reason, l.ETag, l.Modified} {
@@ -100,7 +108,7 @@ func (l *Look) Append(b, key []byte) []byte {
 func DecodeLook(key, value []byte) (l Look, err error) {
 	d := unseal(value, key)
 	l.State, l.Status = State(d.byte()), uint16(d.uint(16))
-	l.Time, l.Since, l.Changed = int64(d.uint(63)), int64(d.uint(63)), int64(d.uint(63))
+	l.Time, l.Since, l.Changed, l.Back = int64(d.uint(63)), int64(d.uint(63)), int64(d.uint(63)), int64(d.uint(63))
 	l.Looks, l.Changes = d.uvarint(), d.uvarint()
 	l.Reason, l.ETag, l.Modified = d.string(), d.string(), d.string()
 	d.bad = d.bad || l.State < Stored || l.State > Refused
