@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"urltree/internal/disk"
 	"urltree/internal/words"
 	"urltree/iut"
 )
@@ -84,7 +85,7 @@ func FilesFor(tree, output string) (Files, error) {
 		f.Statistics = filepath.Join(dir, stem+".statistics.txt")
 		f.Hourly = filepath.Join(dir, stem+".hourly_statistics.txt")
 	}
-	if tree != "" && within(tree, dir) {
+	if disk.Inside(dir, tree) {
 		return Files{}, fmt.Errorf("output %s lies in the tree %s", filepath.Join(dir, filepath.Base(output)), tree)
 	}
 	for _, name := range f.Replaced() {
@@ -118,21 +119,6 @@ func kind(mode fs.FileMode) string {
 		}
 	}
 	return "no regular file"
-}
-
-// within reports whether a folder is another one or lies in it. One that is not there lies nowhere.
-func within(outer, folder string) bool {
-	for _, name := range []*string{&outer, &folder} {
-		real, err := filepath.EvalSymlinks(*name)
-		if err != nil {
-			return false
-		}
-		if *name, err = filepath.Abs(real); err != nil {
-			return false
-		}
-	}
-	rel, err := filepath.Rel(outer, folder)
-	return err == nil && filepath.IsLocal(rel)
 }
 
 // isStream reports whether a name is that of a stream. A descriptor must be open for writing.

@@ -71,6 +71,9 @@ func (c *command) deliver(file string, m *steps, stdout *bufio.Writer, fn func(i
 		}
 		return fn(w)
 	}
+	if err := outsideOf(file, c.root()); err != nil {
+		return err
+	}
 	switch info, err := os.Lstat(file); {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 	case err != nil:
@@ -95,6 +98,16 @@ func (c *command) deliver(file string, m *steps, stdout *bufio.Writer, fn func(i
 		return errors.Join(outputError(file, err), whole.Discard())
 	}
 	return outputError(file, whole.Commit())
+}
+
+// outsideOf returns an error if an -output lies in one of some trees, whose files it might replace.
+func outsideOf(output string, roots ...string) error {
+	for _, root := range roots {
+		if disk.Inside(output, root) {
+			return usagef("-output %s lies in the tree %s; choose a place outside of it", output, root)
+		}
+	}
+	return nil
 }
 
 // outputError returns an error of a file that was to be written under the name of its flag.

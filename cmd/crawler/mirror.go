@@ -22,6 +22,9 @@ func (c *command) mirror(ctx context.Context, q inspect.Question, output string,
 	if output == "" {
 		return usagef("-what mirror needs -output, the folder to write to")
 	}
+	if err := outsideOf(output, c.root()); err != nil {
+		return err
+	}
 	ctx, stop := context.WithCancel(ctx)
 	r, w := io.Pipe()
 	context.AfterFunc(ctx, func() { _ = w.CloseWithError(context.Cause(ctx)) }) // in the middle of a page too

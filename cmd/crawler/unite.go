@@ -44,6 +44,9 @@ func (c *command) uniteCommand() *subcommand {
 				defer stop()
 				return c.unite(ctx, o)
 			}
+			if err := outsideOf(output, operands...); err != nil {
+				return err
+			}
 			return c.deliver(output, m, nil, func(w io.Writer) error {
 				o.Conflicts = w
 				return c.unite(ctx, o)

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"urltree/internal/disk"
 	"urltree/iut"
 	"urltree/storage"
 	"urltree/storage/record"
@@ -95,14 +96,12 @@ func (u *uniting) requireNew() error {
 	if err == nil || errors.Is(err, iut.ErrOlder) {
 		return fmt.Errorf("%s is a tree already, and a union makes a new one: %w", u.o.Root, fs.ErrExist)
 	}
-	out, err := filepath.Abs(u.o.Root)
 	for _, root := range u.o.Trees {
-		in, ierr := filepath.Abs(root)
-		if err = cmp.Or(err, ierr); err == nil && strings.HasPrefix(out, in+string(filepath.Separator)) {
+		if disk.Inside(u.o.Root, root) {
 			return fmt.Errorf("%s lies in the tree %s: %w", u.o.Root, root, fs.ErrExist)
 		}
 	}
-	return err
+	return nil
 }
 
 // A part is one of the trees that are united.
