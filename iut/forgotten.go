@@ -242,7 +242,7 @@ func (e ForgottenEntry) valid() bool {
 // readForgotten calls fn with each entry of a list and where it begins.
 func readForgotten(r io.Reader, fn func(e ForgottenEntry, at int64) error) error {
 	bad := func(format string, args ...any) error {
-		return fmt.Errorf("%w: %s: %s", ErrFormat, forgottenName, fmt.Sprintf(format, args...))
+		return fmt.Errorf("%w: %s: %s; take it from a copy, or remove it and forget all of it again", ErrFormat, forgottenName, fmt.Sprintf(format, args...))
 	}
 	in := bufio.NewReaderSize(r, 64<<10)
 	sum, at, before := uint32(0), int64(0), ""
@@ -303,9 +303,9 @@ func (t *Tree) EachForgotten(fn func(ForgottenEntry) error) error {
 // Forget adds entries to the list, and returns how many are new. From then on FORMAT says that what
 // they name may still be in the tree, see [ErrForgetting], until [Tree.Forgot]. Memory is bounded.
 // It is durable when Forget returns; a kill leaves the old list or the new one. Errors are those of
-// entries, and [ErrDisk].
+// entries, which change nothing, and [ErrDisk].
 func (t *Tree) Forget(ctx context.Context, entries iter.Seq2[ForgottenEntry, error]) (added int64, err error) {
-	if err := t.change(func(f *Format) { f.Forgetting = true }); err != nil {
+	if err := t.writable(); err != nil {
 		return 0, err
 	}
 	return t.changeForgotten(ctx, entries, true)
@@ -437,7 +437,8 @@ func (w *forgottenWriter) end() error {
 	return w.buf.Flush()
 }
 
-// changeForgotten replaces the list by one with entries, or without them.
+// changeForgotten replaces the list by one with entries, or without them. With entries FORMAT says
+// before that they are to be removed.
 func (t *Tree) changeForgotten(ctx context.Context, entries iter.Seq2[ForgottenEntry, error], add bool) (changed int64, err error) {
 	file, err := t.fs.Open(forgottenNewName, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
@@ -449,6 +450,9 @@ func (t *Tree) changeForgotten(ctx context.Context, entries iter.Seq2[ForgottenE
 		err = DiskError("write "+forgottenName, errors.Join(w.end(), file.Sync()))
 	}
 	err = errors.Join(err, DiskError("write "+forgottenName, file.Close()))
+	if err == nil && add {
+		err = t.change(func(f *Format) { f.Forgetting = true })
+	}
 	if err != nil || changed == 0 {
 		return 0, errors.Join(err, DiskError("write "+forgottenName, t.fs.Remove(forgottenNewName)))
 	}

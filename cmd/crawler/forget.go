@@ -129,7 +129,7 @@ func (c *command) urlFile(name string, strip weburl.Strip) (iter.Seq2[iut.Forgot
 
 // urls returns what of returns for each URL of a file, - is standard input, which is read once, as
 // a seed file is. Lines that are none are told; an error, which says what the file was for, is the
-// last.
+// last, and there is one if no line is a URL, but some are not empty.
 func (c *command) urls(name, what string, of func(text string) (string, error)) (iter.Seq2[string, error], error) {
 	in, shown := c.stdin, "standard input"
 	if name != "-" {
@@ -139,7 +139,7 @@ func (c *command) urls(name, what string, of func(text string) (string, error)) 
 		}
 		in, shown = file, name
 	}
-	skipped := 0
+	skipped, good := 0, false
 	bad := func(line int, text string, err error) {
 		if skipped++; skipped <= 10 {
 			fmt.Fprintf(c.stderr, "crawler: %s:%d: skipped %.80q: %s\n", shown, line, text, cause(err))
@@ -151,10 +151,14 @@ func (c *command) urls(name, what string, of func(text string) (string, error)) 
 				yield("", usagef("%s %s: %w", what, name, err))
 				return
 			}
+			good = true
 			url, err := of(text)
 			if !yield(url, err) || err != nil {
 				return
 			}
+		}
+		if skipped > 0 && !good {
+			yield("", usagef("%s %s: no line of it is a URL", what, name))
 		}
 	}, nil
 }

@@ -67,6 +67,9 @@ func (c *command) mirror(ctx context.Context, q inspect.Question, output string,
 	if n > 0 {
 		removed = fmt.Sprintf(", %d removed", n)
 	}
+	if n := folder.Lacking.Load(); n > 0 {
+		c.print(fmt.Sprintf("%s not read, so that the mirror lacks them or has older ones; crawler check names them", words.Count(n, "page")))
+	}
 	_, err = fmt.Fprintf(stdout, "%s, %d of them written now%s; open %s\n",
 		words.Count(folder.Files.Load(), "file"), folder.Written.Load(), removed, filepath.Join(output, "index.html"))
 	return err

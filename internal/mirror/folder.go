@@ -56,6 +56,7 @@ type Folder struct {
 	Bytes   atomic.Int64 // of all these
 	Written atomic.Int64 // files that were not there, or had other bytes
 	Removed atomic.Int64 // files that earlier runs have written
+	Lacking atomic.Int64 // pages that cannot be read, and have no file or an older one
 }
 
 // A Part says what a run has of a tree.
@@ -149,8 +150,8 @@ func (f *Folder) Close() error {
 
 // removeFresh removes a file that is not complete.
 func (f *Folder) removeFresh() error {
-	if err := f.root.Remove(fresh); !errors.Is(err, fs.ErrNotExist) {
-		return err
+	if err := f.root.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s cannot be removed: %w", fresh, cause(err))
 	}
 	return nil
 }
@@ -192,9 +193,11 @@ func (f *Folder) Receive(ctx context.Context, in *bufio.Reader) error {
 			f.seeds = append(f.seeds, startSeed{e.Seed, e.Name})
 			continue
 		case e.Stays && e.Name == "":
+			f.Lacking.Add(1)
 			f.all = true
 			continue
 		case e.Stays:
+			f.Lacking.Add(1)
 			f.list.add(stays, e.Name)
 			continue
 		}

@@ -163,11 +163,18 @@ func TestForeign(t *testing.T) {
 	write("named/"+marker, "mine")
 	write("folder/"+marker+"/x", "mine")
 	write("file", "mine")
+	write("list/"+marker, markerText)
+	write("list/"+written+"/x", "mine")
+	write("rest/"+marker, markerText)
+	write("rest/"+fresh+"/x", "mine")
 	before := listed(t, parent)
 	for name, want := range map[string]error{
-		"full": ErrForeign, "other": ErrForeign, "named": ErrForeign, "folder": ErrForeign, "file": ErrForeign, "file/below": syscall.ENOTDIR, "none/below": fs.ErrNotExist,
+		"full": ErrForeign, "other": ErrForeign, "named": ErrForeign, "folder": ErrForeign, "file": ErrForeign, "list": ErrForeign, "rest": nil, "file/below": syscall.ENOTDIR, "none/below": fs.ErrNotExist,
 	} {
-		if _, err := Open(filepath.Join(parent, name), Part{}); !errors.Is(err, want) {
+		switch _, err := Open(filepath.Join(parent, name), Part{}); {
+		case want == nil && (err == nil || !strings.Contains(err.Error(), fresh)):
+			t.Errorf("%s: %v", name, err)
+		case want != nil && !errors.Is(err, want):
 			t.Errorf("%s: %v, want %v", name, err, want)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"unicode"
 
 	"urltree/internal/spool"
 )
@@ -34,7 +36,7 @@ type list struct {
 func openList(root *os.Root, part string) (*list, error) {
 	info, err := root.Lstat(written)
 	if err == nil && !info.Mode().IsRegular() {
-		return nil, &fs.PathError{Op: "open", Path: written, Err: ErrForeign}
+		return nil, fmt.Errorf("%w: %s is no regular file", ErrForeign, written)
 	}
 	file, err := root.OpenFile(written, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
@@ -111,7 +113,7 @@ func (l *list) items(fn func(name string, it item) error) (err error) {
 			return err
 		}
 		f := strings.SplitN(strings.TrimSuffix(text, "\n"), "\t", 3)
-		if len(f) == 3 {
+		if len(f) == 3 && isName(f[2]) {
 			r := spool.Row{Key: f[2], Values: [2]string{f[0], f[1]}}
 			if at >= l.begin {
 				r.Sub = "now"
@@ -123,6 +125,20 @@ func (l *list) items(fn func(name string, it item) error) (err error) {
 		at += int64(len(text))
 	}
 	return items(all.Sorted(), fn)
+}
+
+// isName reports whether a line may be of a file that a mirror has written. Others are left out: a
+// disk or an editor has made them, and no file is to be removed for them.
+func isName(name string) bool {
+	if !fs.ValidPath(name) || strings.ContainsFunc(name, unicode.IsControl) {
+		return false
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if len(part) > maxPart {
+			return false
+		}
+	}
+	return true
 }
 
 func items(rows spool.Cursor, fn func(name string, it item) error) error {

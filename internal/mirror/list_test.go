@@ -3,6 +3,7 @@ package mirror
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -114,6 +115,41 @@ func TestNotRemoved(t *testing.T) {
 	v.has("all, but for one that cannot be read", "x1")
 	v.run(Part{}, nil, last)
 	v.has("all")
+}
+
+// TestDamagedList: lines that no mirror has written are left out, whatever their bytes, and nothing
+// outside of the folder goes for them.
+func TestDamagedList(t *testing.T) {
+	parent := t.TempDir()
+	v := &visit{t, filepath.Join(parent, "copy")}
+	v.run(Part{}, []string{"a", "1", "b", "2"}, last)
+	mine := filepath.Join(parent, "mine")
+	if err := os.WriteFile(mine, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(v.dir, written)
+	list, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	empty := fmt.Sprintf("%x", sha256.Sum256(nil))
+	for _, bad := range []string{"../mine", "x/../../mine", mine, ".", "", "/", "x//y", "\xff\xfe", "a\x00b", "\x1b[31m", strings.Repeat("x", 300)} {
+		list = fmt.Appendf(list, "%s\t\t%s\n", empty, bad)
+	}
+	list = append(list, "\x00\x01\xff\n\n\t\t\n\t\n"...)
+	if err := os.WriteFile(name, list, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if n := v.run(Part{}, []string{"a", "1"}, last); n != 1 {
+		t.Errorf("%d files removed", n)
+	}
+	v.has("then", "a")
+	if _, err := os.Stat(mine); err != nil {
+		t.Error(err)
+	}
+	if list, err = os.ReadFile(name); err != nil || bytes.Count(list, []byte("\n")) != 2 { // a, and index.html
+		t.Errorf("%q, %v", list, err)
+	}
 }
 
 // TestListed: what a run has written is known although a kill may cut the run and the list

@@ -19,8 +19,9 @@ import (
 //	x_y~HASH.html  of all else: characters that are fine everywhere, in small letters, and a hash
 const mark = '~'
 
-// Bounds in bytes. A name of a folder or file has at most 143, as some encrypted disks need.
+// Bounds in bytes.
 const (
+	maxPart    = 143 // of the name of a folder or file, as some encrypted disks need
 	maxPlain   = 120 // of a segment of a URL that is a name as it is
 	maxCleaned = 96  // of what is readable of others
 	maxFolders = 512 // of the folders of a name; what lies deeper is part of the name of the file
