@@ -256,7 +256,7 @@ func (d *folders) clear(each func() error) error {
 	}
 	for _, e := range entries {
 		if e.Type.IsDir() && strings.HasPrefix(e.Name, "pr-") {
-			if err := d.clearFolder(e.Name, nil, each); err != nil {
+			if err := d.clearFolder(e.Name, nil, func(string, bool) error { return each() }); err != nil {
 				return err
 			}
 		}
@@ -265,8 +265,9 @@ func (d *folders) clear(each func() error) error {
 }
 
 // clearFolder removes the pages of a folder and below it, and the folders that are empty then. With
-// gone it removes those alone that gone reports, and their damaged files.
-func (d *folders) clearFolder(rel string, gone func(url string) (bool, error), each func() error) error {
+// gone it removes those alone that gone reports, and their damaged files. It calls each after each
+// page with its folder and whether it is gone: a defect is not.
+func (d *folders) clearFolder(rel string, gone func(url string) (bool, error), each func(folder string, removed bool) error) error {
 	if _, _, isFolder := decodePath(rel); !isFolder && !isOverlong(rel) {
 		return nil
 	}
@@ -296,10 +297,11 @@ func (d *folders) clearFolder(rel string, gone func(url string) (bool, error), e
 		}
 	}
 	if isPage && found {
-		if err := d.clearPage(rel, url, gone != nil); err != nil {
-			return err
+		removed, err := d.clearPage(rel, url, gone != nil)
+		if err == nil {
+			err = each(rel, removed)
 		}
-		if err := each(); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -315,14 +317,14 @@ func (d *folders) clearFolder(rel string, gone func(url string) (bool, error), e
 }
 
 // clearPage removes the files of a page, be it torn: after a power cut either may be there alone.
-// With damaged those go as well that were kept as damaged.
-func (d *folders) clearPage(rel, url string, damaged bool) error {
+// With damaged those go as well that were kept as damaged. Those of a defect stay.
+func (d *folders) clearPage(rel, url string, damaged bool) (removed bool, err error) {
 	_, st, _ := d.status(rel, url)
 	switch {
 	case errors.Is(st.Err, ErrDisk):
-		return st.Err
+		return false, st.Err
 	case st.Kind == PageDefect:
-		return nil
+		return false, nil
 	}
 	names := []string{sourceName, contentName}
 	if damaged {
@@ -335,10 +337,10 @@ func (d *folders) clearPage(rel, url string, damaged bool) error {
 			err = d.fs.Remove(name)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return DiskError("remove "+rel, err)
+			return false, DiskError("remove "+rel, err)
 		}
 	}
-	return nil
+	return true, nil
 }
 
 // removeFolder removes a folder if it is empty.

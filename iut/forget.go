@@ -12,9 +12,10 @@ import (
 
 // RemoveForgotten removes from a tree of folders the pages that are kept out, those of which the
 // index does not know as well, their damaged files, and the folders that are empty then. It calls
-// each after each page, and ends with its error. What stands in segments stays there, see
-// [Tree.Walk]. It may be cut off and done again. Errors are [ErrDisk].
-func (t *Tree) RemoveForgotten(each func() error) error {
+// each after each page with its folder and whether it is gone, and ends with its error: a defect
+// stays, for a person to look at. What stands in segments stays there, see [Tree.Walk]. It may be
+// cut off and done again. Errors are [ErrDisk].
+func (t *Tree) RemoveForgotten(each func(folder string, removed bool) error) error {
 	if err := t.writable(); err != nil {
 		return err
 	}
@@ -40,7 +41,7 @@ func (t *Tree) RemoveForgotten(each func() error) error {
 }
 
 // forgetBelow removes the pages of a host or a prefix that gone reports to be kept out.
-func (d *folders) forgetBelow(e ForgottenEntry, gone func(string) (bool, error), each func() error) error {
+func (d *folders) forgetBelow(e ForgottenEntry, gone func(string) (bool, error), each func(folder string, removed bool) error) error {
 	roots := []string{e.Text}
 	if e.Kind == ForgottenHost {
 		roots = []string{"http://" + e.Text + "/", "https://" + e.Text + "/"}
@@ -91,20 +92,21 @@ func (d *folders) forgetBelow(e ForgottenEntry, gone func(string) (bool, error),
 }
 
 // forgetPage removes the page of a folder, and the folders that are empty then.
-func (d *folders) forgetPage(rel, url string, each func() error) error {
+func (d *folders) forgetPage(rel, url string, each func(folder string, removed bool) error) error {
 	switch _, err := d.fs.Stat(rel); {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
 		return DiskError("look at "+rel, err)
 	}
-	if err := d.clearPage(rel, url, true); err != nil {
+	removed, err := d.clearPage(rel, url, true)
+	if err == nil {
+		err = d.prune(rel)
+	}
+	if err != nil {
 		return err
 	}
-	if err := d.prune(rel); err != nil {
-		return err
-	}
-	return each()
+	return each(rel, removed)
 }
 
 // prune removes a folder and those above it that are empty.

@@ -254,6 +254,9 @@ func forgotten(r *repair.ForgetReport, store string) string {
 	if r.Reopened > 0 {
 		fmt.Fprintf(&b, "pending again: %s whose content only a removed page had\n", words.Count(r.Reopened, "duplicate"))
 	}
+	if r.Defects > 0 {
+		fmt.Fprintf(&b, "left: %s of these URLs whose source.txt names another one, such as %s of the tree: remove it by hand and forget again\n", words.Count(r.Defects, "folder"), r.Defect)
+	}
 	if r.Ranks {
 		b.WriteString("ranks: removed, they were of the whole tree; crawler rank makes them again\n")
 	}

@@ -39,10 +39,12 @@ type ForgetReport struct {
 	Records  int64 // of URLs, those of pages included
 	Cleaned  int64 // records left that named one of these URLs
 	Sitemaps int64
-	Outside  int64 // targets outside, those that named one of these URLs included
-	Seeds    int64 // lines of seeds.txt
-	Reopened int64 // URLs refused as duplicates of nothing but what is gone
-	Ranks    bool  // the file of ranks is gone
+	Outside  int64  // targets outside, those that named one of these URLs included
+	Seeds    int64  // lines of seeds.txt
+	Reopened int64  // URLs refused as duplicates of nothing but what is gone
+	Defects  int64  // folders of these URLs that are left, since they say that they are another's
+	Defect   string // one of them
+	Ranks    bool   // the file of ranks is gone
 }
 
 // forgetRecords is how many records a transaction is about.
@@ -266,9 +268,12 @@ func (f *Forget) seeds(ctx context.Context) (err error) {
 
 func (f *Forget) folders(ctx context.Context) error {
 	done := int64(0)
-	return f.Tree.RemoveForgotten(func() error {
+	return f.Tree.RemoveForgotten(func(folder string, removed bool) error {
 		f.Tell("removing pages", done, 0)
-		done++
+		if done++; !removed {
+			f.report.Defects++
+			f.report.Defect = folder
+		}
 		return context.Cause(ctx)
 	})
 }
