@@ -295,7 +295,7 @@ func (v *verifier) hostRows(ctx context.Context) error {
 			v.sum("host %s: counts %d sitemaps to be read, has %d", name, h.Sitemaps, v.toRead[name])
 		}
 		if h.Revisits != v.again[name] {
-			v.sum("host %s: counts %d stored pages to be asked again, has %d", name, h.Revisits, v.again[name])
+			v.sum("host %s: counts %d revisits, has %d", name, h.Revisits, v.again[name])
 		}
 		if h.Outside != asks {
 			v.sum("host %s: counts %d targets outside to be asked, has %d", name, h.Outside, asks)
