@@ -149,7 +149,7 @@ func (t *table) row(cells ...cell) error {
 		case t.format == "jsonl" && s == "":
 			s = "null"
 		case t.format == "jsonl" && isText:
-			t.w.Write(t.quote(s))
+			t.json(s)
 			continue
 		case t.format == "csv" && isText:
 			t.field(NoFormula(s))
@@ -166,6 +166,22 @@ func (t *table) row(cells ...cell) error {
 func (t *table) end() error {
 	_, err := t.w.Write(nil)
 	return err
+}
+
+// json writes a text as JSON, part by part: an encoder keeps twice what it gets.
+func (t *table) json(s string) {
+	const most = 64 << 10
+	t.w.WriteByte('"')
+	for len(s) > 0 {
+		n := min(most, len(s))
+		for n < len(s) && n > most-utf8.UTFMax && !utf8.RuneStart(s[n]) {
+			n--
+		}
+		part := t.quote(s[:n])
+		t.w.Write(part[1 : len(part)-1])
+		s = s[n:]
+	}
+	t.w.WriteByte('"')
 }
 
 // quote returns a text as JSON, until the next call.

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"strconv"
@@ -175,6 +176,27 @@ func TestTableMemory(t *testing.T) {
 		})
 		if got > most {
 			t.Errorf("%s: %v allocations a row, want at most %v", format, got, most)
+		}
+	}
+}
+
+// TestLargeDocument: a large text is in JSON what it is, wherever its characters lie, and takes no
+// memory besides.
+func TestLargeDocument(t *testing.T) {
+	for begin := range 4 {
+		large := strings.Repeat("x", begin) + strings.Repeat("ab\"<\n\x00é\u2028\ufffd😀", 200_000)
+		var out bytes.Buffer
+		w := bufio.NewWriterSize(&out, 32<<10)
+		table := newTable("jsonl", w, field{name: "html"})
+		if err := errors.Join(table.row(whole(large)), w.Flush()); err != nil {
+			t.Fatal(err)
+		}
+		var object map[string]string
+		if err := json.Unmarshal(out.Bytes(), &object); err != nil || object["html"] != large {
+			t.Errorf("%d bytes of %d, %v", len(object["html"]), len(large), err)
+		}
+		if n := table.quoted.Cap(); n > 1<<20 {
+			t.Errorf("%d bytes of memory for a text of %d", n, len(large))
 		}
 	}
 }
