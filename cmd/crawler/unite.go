@@ -65,6 +65,8 @@ func (c *command) unite(ctx context.Context, o repair.UniteOptions) error {
 		return usagef("%s; name a new folder", strings.TrimSuffix(strings.TrimPrefix(err.Error(), "iut: "), ": "+fs.ErrExist.Error()))
 	case report.At != "" && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)) && !errors.Is(err, record.ErrDamaged):
 		return usagef("%s: there is no tree", report.At)
+	case errors.Is(err, syscall.ENOTDIR) && report.At == "":
+		return usagef("%s is no folder, or lies in none; name a new folder", o.Root)
 	case err != nil:
 		return err
 	}
