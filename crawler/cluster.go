@@ -169,6 +169,43 @@ func (m mailbox) Figures() cluster.Figures {
 	}
 }
 
+// MoveOut implements [cluster.Mailbox]. A page that a run which was killed has left in the tree
+// becomes one of the index first: it must not be asked anywhere else.
+func (m mailbox) MoveOut(ctx context.Context, d *record.Departure) (next []byte, err error) {
+	var here []record.Row
+	if last := m.e.begun.lastUnclean; last > 0 {
+		d.Stays = func(row *record.Row) (bool, error) {
+			if row.Run > last {
+				return false, nil
+			}
+			there, err := m.e.store.tree.Has(row.URL)
+			if there {
+				here = append(here, *row)
+			}
+			return there, err
+		}
+	}
+	if next, err = m.Outbox.MoveOut(ctx, d); err != nil {
+		return nil, err
+	}
+	adopted := make(chan struct{}, len(here))
+	for _, row := range here {
+		item := &iut.Item{Outcome: record.Outcome{Row: row, State: record.Stored}, Adopt: true, Then: func(bool) { adopted <- struct{}{} }}
+		if err := m.e.buffers[0].Add(ctx, item); err != nil {
+			return nil, err
+		}
+		m.e.buffers[0].Flush()
+	}
+	for range here {
+		select {
+		case <-adopted:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	return next, nil
+}
+
 // Put implements [cluster.Mailbox]. In a superstep what arrives waits for its end, see steps.
 func (m mailbox) Put(ctx context.Context, o record.Outcome, then func(refused bool)) error {
 	o.Arrived = o.Arrived && m.e.steps == nil

@@ -190,3 +190,77 @@ func (c *testCluster) arrived(a *cluster.Assign, p int) bool {
 	var s cluster.State
 	return err == nil && json.Unmarshal(answer, &s) == nil && s.Epoch == a.Epoch-1 && !slices.Contains(s.Waits, p)
 }
+
+// TestClusterHandoverFaults: a node joins, is drained and joins again, while nodes are stopped and
+// cut off until their leases are over, and the engine loses calls, answers and all it has: nothing
+// is lost, no two ask a host at once, and none takes the crawl for finished before it is.
+func TestClusterHandoverFaults(t *testing.T) {
+	for seed := range 8 {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { handoverFaults(t, rand.New(rand.NewPCG(uint64(seed), 12))) })
+		})
+	}
+}
+
+// joins waits until a node is a member of the crawl. It returns false if that is finished first.
+func (c *testCluster) joins(node int) bool {
+	name := fmt.Sprint("n", node)
+	for !c.finished() {
+		e, err := c.engine.Connect("test").Get(c.t.Context(), cluster.Control, "assign")
+		var a cluster.Assign
+		if err == nil && json.Unmarshal(e.Value, &a) == nil && a.Members[name] != "" {
+			return true
+		}
+		time.Sleep(time.Second)
+	}
+	return false
+}
+
+func handoverFaults(t *testing.T, r *rand.Rand) {
+	const nodes = 3
+	c := newTestCluster(t, treeWeb{pages: 900, hosts: 60, fan: 3}, nodes)
+	c.least = 2
+	c.slow = func() time.Duration { return 800 * time.Millisecond }
+	runs := []*nodeRun{c.start(0), c.start(1), nil}
+	pause := func(most int) { time.Sleep(time.Duration(r.IntN(most)) * time.Millisecond) }
+	pause(5000)
+	for range 3 {
+		runs[2] = c.start(2)
+		pause(3000)
+		if r.IntN(2) == 0 {
+			c.engine.SetFaults(randomFaults(r.Uint64()))
+		}
+		switch node := r.IntN(nodes); r.IntN(4) {
+		case 0:
+			c.engine.Restart(nil)
+		case 1:
+			c.engine.Cut(fmt.Sprint("n", node), true)
+			pause(40_000)
+			c.engine.Cut(fmt.Sprint("n", node), false)
+		case 2:
+			c.engine.SetDown(true)
+			pause(20_000)
+			c.engine.SetDown(false)
+		case 3:
+			runs[node].stop(nil)
+			c.wait(runs[node])
+			pause(20_000)
+			runs[node] = c.start(node)
+		}
+		pause(4000)
+		c.engine.SetFaults(nil)
+		if !c.joins(2) {
+			break
+		}
+		c.drain(2)
+		c.wait(runs[2])
+		if runs[2].res.Ended != "drained" {
+			break // the crawl was finished first
+		}
+	}
+	if runs[2].res.Ended == "drained" {
+		runs[2] = c.start(2)
+	}
+	c.ended("nothing left", runs...)
+	c.check()
+}

@@ -47,6 +47,7 @@ func (g Outbox) MoveOut(ctx context.Context, d *record.Departure) (next []byte, 
 // leaving returns keys of what a Departure may take, and where the next one begins.
 func (x *Index) leaving(ctx context.Context, d *record.Departure) (keys [][]byte, next []byte, err error) {
 	size, looked := 0, 0
+	waits := map[string]record.Row{}
 	from := d.From
 	if from == nil {
 		from = []byte{}
@@ -59,6 +60,11 @@ func (x *Index) leaving(ctx context.Context, d *record.Departure) (keys [][]byte
 		if _, leaves := d.Leaves(hostOfKey(d.Leg, k)); leaves {
 			keys = append(keys, bytes.Clone(k))
 			size += len(v)
+			if d.Stays != nil && d.Leg == record.LegWaiting {
+				if r, err := record.Decode(k, v); err == nil && r.State == record.Pending {
+					waits[string(k)] = r.Row
+				}
+			}
 		}
 		return nil, nil
 	}
@@ -72,7 +78,23 @@ func (x *Index) leaving(ctx context.Context, d *record.Departure) (keys [][]byte
 	case record.LegHosts:
 		err = x.file.Walk(ctx, record.BucketHost, from, visit)
 	}
-	return keys, next, err
+	if err != nil || len(waits) == 0 {
+		return keys, next, err
+	}
+	leaving := keys[:0]
+	for _, k := range keys {
+		if row, is := waits[string(k)]; is {
+			stays, err := d.Stays(&row)
+			if err != nil {
+				return nil, nil, err
+			}
+			if stays {
+				continue
+			}
+		}
+		leaving = append(leaving, k)
+	}
+	return leaving, next, nil
 }
 
 // hostOfKey returns the host that an entry of a leg's bucket is about.

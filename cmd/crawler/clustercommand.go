@@ -32,10 +32,11 @@ func (c *command) clusterCommand() *subcommand {
 	}{
 		{"status", "", func(ctx context.Context, bus cluster.Bus, _ string) error { return c.clusterStatus(ctx, bus, format) }},
 		{"seeds", "FILE", c.clusterSeeds},
+		{"drain", "NODE", c.clusterDrain},
 	}
 	return &subcommand{
 		name: "cluster", usage: "ask or change a crawl of several processes", args: "[flags]", operand: clusterOperand,
-		about: "status prints a line for each node, and what keeps the crawl from ending. seeds gives the URLs of a FILE, which is read as a seed file (- is standard input), to the nodes whose hosts they are of, and returns once they have them on their disks; with a password in a URL it is refused. The engine is that of the nodes: the flags are those of a crawl, see docs/cluster.md.",
+		about: "status prints a line for each node, and what keeps the crawl from ending. seeds gives the URLs of a FILE, which is read as a seed file (- is standard input), to the nodes whose hosts they are of, and returns once they have them on their disks; with a password in a URL it is refused. drain has a NODE hand over all that it has to others; it ends when they have it, and so does drain. If drain is interrupted, the node goes on with it. The engine is that of the nodes: the flags are those of a crawl, see docs/cluster.md.",
 		flags: append(c.crawlFlags(engineFlags), plainFlag("format", choice{&format, []string{"text", "json"}}, "with status: the `FORMAT`, text or json, one object")),
 		run: func(ctx context.Context, operands []string) error {
 			for _, v := range verbs {
@@ -181,6 +182,20 @@ func (c *command) clusterSeeds(ctx context.Context, bus cluster.Bus, name string
 	}
 	for _, node := range slices.Sorted(maps.Keys(given.Away)) {
 		err = errors.Join(err, fmt.Errorf("node %s is silent: %s for its hosts not given; give them again when it is back", node, words.Count(given.Away[node], "seed")))
+	}
+	return err
+}
+
+// clusterDrain has a node leave.
+func (c *command) clusterDrain(ctx context.Context, bus cluster.Bus, node string) error {
+	err := cluster.Drain(ctx, bus, node)
+	switch {
+	case err == nil:
+		fmt.Fprintf(c.stdout, "drained: node %s has left, others have its hosts\n", node)
+	case errors.Is(err, cluster.ErrNoDrain):
+		return usagef("%w", err)
+	case ctx.Err() != nil:
+		return fmt.Errorf("node %s goes on to leave: %w", node, err)
 	}
 	return err
 }

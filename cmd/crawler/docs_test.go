@@ -110,6 +110,7 @@ var notRun = map[string]string{
 	"crawler -cluster 127.0.0.1:4222 -node-id b -cluster-nodes 2":                                        "likewise",
 	"crawler cluster status -cluster 10.0.0.1:4222 -cluster-creds engine -cluster-ca engine.pem":         "TestClusterCommand runs it",
 	"crawler cluster seeds more.txt -cluster 10.0.0.1:4222 -cluster-creds engine -cluster-ca engine.pem": "likewise",
+	"crawler cluster drain two -cluster 10.0.0.1:4222 -cluster-creds engine -cluster-ca engine.pem":      "TestClusterHandover runs it",
 	"cd /var/lib/crawl && crawler -quiet -time 1h":                                                       "an hour, by cron",
 	"crawler -quiet -scope host -delay 0 -per-host 5 -sync full -tree DIR/iut -output DIR/res.txt URL":   "make bench-peers runs it",
 	"crawler serve                                  # the whole tree, at http://127.0.0.1:8080/":         "TestScripts/serve runs it",

@@ -22,6 +22,7 @@ type State struct {
 	Leaves  int    `json:"leaves"`          // partitions that are on their way out
 	Taking  int    `json:"taking"`          // batches that have arrived and are not durable
 	Hosts   bool   `json:"hosts"`           // the engine is in its process
+	Frozen  bool   `json:"frozen"`          // it goes in supersteps: nodes neither come nor go
 	Sent    int64  `json:"sent"`            // of Outbox, links that are on their way
 	Figures
 	// Silent are the nodes that this one, leading, does not hear: for how long, in milliseconds.
@@ -33,7 +34,7 @@ func (n *Node) state() []byte {
 	defer n.mu.Unlock()
 	s := State{
 		Node: n.opts.Name, Boot: n.opts.Boot, Epoch: n.kept.Assign.Epoch, Counter: n.counter,
-		Outbox: n.mail.Len(), Leading: n.leads(), Waits: n.kept.waiting(), Taking: n.taking, Hosts: n.opts.Hosts,
+		Outbox: n.mail.Len(), Leading: n.leads(), Waits: n.kept.waiting(), Taking: n.taking, Hosts: n.opts.Hosts, Frozen: n.steps != nil,
 		Sent: n.flying, Figures: n.mail.Figures(), Silent: n.silentLocked(),
 	}
 	for _, l := range n.kept.Leaves {
@@ -47,7 +48,12 @@ func (n *Node) state() []byte {
 func (n *Node) stateOf(ctx context.Context, node string) (s State, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, n.opts.TTL/3)
 	defer cancel()
-	answer, err := n.opts.Bus.Probe(ctx, node)
+	return probe(ctx, n.opts.Bus, node)
+}
+
+// probe asks a node for its state; ok is false if it does not answer.
+func probe(ctx context.Context, bus Bus, node string) (s State, ok bool) {
+	answer, err := bus.Probe(ctx, node)
 	ok = err == nil && json.Unmarshal(answer, &s) == nil
 	return s, ok
 }
@@ -94,11 +100,6 @@ func (n *Node) learn(e Entry) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if node, ok := strings.CutPrefix(e.Key, drainKey("")); ok {
-		if n.drains[node] = e.Revision; e.Revision == 0 {
-			delete(n.drains, node)
-		}
-	}
 	if words := strings.Fields(string(e.Value)); e.Key == "state" && slices.Contains(words, n.opts.Boot) {
 		n.finished = true
 		n.changedLocked()

@@ -156,17 +156,13 @@ func (n *Node) arrange(ctx context.Context) error {
 	}
 	n.mu.Lock()
 	a, revision, behind := n.seen, n.revision, n.seen.Epoch < n.kept.Assign.Epoch
-	drains := maps.Clone(n.drains)
 	n.mu.Unlock()
 	if behind {
 		return n.bringBack(ctx)
 	}
-	for node, revision := range drains {
-		if _, member := a.Members[node]; !member { // it has left: it may come back
-			if err := n.opts.Bus.Delete(ctx, Control, drainKey(node), revision); err != nil {
-				return err
-			}
-		}
+	drains, err := n.drains(ctx, &a)
+	if err != nil {
+		return err
 	}
 	here, err := tenures(ctx, n.opts.Bus)
 	if err != nil {
@@ -194,9 +190,32 @@ func (n *Node) arrange(ctx context.Context) error {
 	return n.see(e)
 }
 
+// drains returns the members that are to be drained. What was asked of a node that has left is
+// over: it may come back.
+func (n *Node) drains(ctx context.Context, a *Assign) (map[string]bool, error) {
+	list, err := n.opts.Bus.List(ctx, Control)
+	if err != nil {
+		return nil, err
+	}
+	drains := map[string]bool{}
+	for _, e := range list {
+		node, is := strings.CutPrefix(e.Key, drainKey(""))
+		_, member := a.Members[node]
+		switch {
+		case is && member:
+			drains[node] = true
+		case is:
+			if err := n.opts.Bus.Delete(ctx, Control, e.Key, e.Revision); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return drains, nil
+}
+
 // ask finds out which partitions have been handed over, and which of the nodes that are to be
 // drained have nothing left. One that has the engine in its process stays.
-func (n *Node) ask(ctx context.Context, a *Assign, drains map[string]uint64, v *view) {
+func (n *Node) ask(ctx context.Context, a *Assign, drains map[string]bool, v *view) {
 	asked := map[string]bool{}
 	for p, from := range a.From {
 		if from != "" {
@@ -208,7 +227,7 @@ func (n *Node) ask(ctx context.Context, a *Assign, drains map[string]uint64, v *
 	}
 	for node := range asked {
 		s, ok := n.stateOf(ctx, node)
-		if _, drained := drains[node]; drained && !s.Hosts {
+		if drains[node] && !s.Hosts {
 			v.drains[node] = true
 		}
 		if !ok || s.Epoch != a.Epoch {

@@ -98,7 +98,6 @@ type Node struct {
 	life      int                // number of the present life in this process
 	seen      Assign             // as the engine had it last; Epoch 0: it had none
 	revision  uint64             // of seen
-	drains    map[string]uint64  // nodes that are to be drained, with the revisions of their keys
 	receiving context.CancelFunc // ends the present subscription; nil: there is none
 	idle      bool               // a call of Idle waits
 	woken     bool               // rows have become eligible since Idle returned last
@@ -127,7 +126,7 @@ func New(opts Options) *Node {
 	if opts.TTL == 0 {
 		opts.TTL = 15 * time.Second
 	}
-	n := &Node{opts: opts, sent: map[uint64]*sending{}, drains: map[string]uint64{}, changed: make(chan struct{})}
+	n := &Node{opts: opts, sent: map[uint64]*sending{}, changed: make(chan struct{})}
 	if opts.Bulk {
 		n.steps = newSteps()
 	}

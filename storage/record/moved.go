@@ -86,6 +86,8 @@ type Departure struct {
 	From []byte // where the scan goes on; nil: it begins
 	// Leaves returns the partition of a host, and whether what is known of it goes.
 	Leaves func(host string) (part uint16, leaves bool)
+	// Stays, of LegWaiting, reports whether a row does not go yet. nil: all go.
+	Stays func(row *Row) (bool, error)
 	// Kept returns what the process keeps of the crawl of several from this transaction on; next is
 	// From of the Departure that follows, nil: there is none.
 	Kept func(next []byte) []byte
