@@ -111,6 +111,7 @@ func TestBSP(t *testing.T) {
 			w.wait(40+rand.Int64N(40), n.done)
 			n.kill()
 			n.args = nil
+			must(t, dir, "check", "-links")
 		}
 		_, errs, code := call(t, dir, append([]string{"-crawlers", strconv.Itoa(run + 1)}, n.args...)...)
 		if code != 0 {

@@ -320,8 +320,11 @@ func (n *Node) Committed(fresh bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.counter++
-	if fresh {
+	switch {
+	case fresh:
 		n.wakeLocked()
+	case n.steps != nil && n.steps.open:
+		n.changedLocked() // rows may have left the outbox
 	}
 }
 

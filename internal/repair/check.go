@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -114,6 +115,9 @@ func Check(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, 
 	if err == nil {
 		c.away, err = cluster.AwayOf(node)
 	}
+	if err == nil {
+		err = c.readPosted()
+	}
 	if err != nil {
 		return c.report, fmt.Errorf("check the index: %w", err)
 	}
@@ -138,6 +142,10 @@ type checker struct {
 	stored int64 // pages of the index
 	// away says which hosts other nodes of the crawl ask; nil: none.
 	away func(host string) (part uint16, away bool)
+	// posted are hashes of the URLs that wait in the outbox: in supersteps all links do, until their
+	// step ends.
+	posted map[uint64]bool
+	hash   maphash.Seed
 
 	links   []string // of pages, to be looked up
 	sources []string // the pages that name them
@@ -235,8 +243,33 @@ func (c *checker) pages(ctx context.Context) error {
 	return c.lookUp()
 }
 
-// isAway reports whether another node of the crawl has the record of a URL.
+// readPosted reads which URLs wait in the outbox.
+func (c *checker) readPosted() error {
+	c.posted, c.hash = map[uint64]bool{}, maphash.MakeSeed()
+	for part := range uint16(cluster.Partitions) {
+		for after := uint64(0); ; {
+			rows, err := c.index.Outbox().Read(part, after, 1000)
+			if err != nil {
+				return err
+			}
+			if len(rows) == 0 {
+				break
+			}
+			for i := range rows {
+				c.posted[maphash.String(c.hash, rows[i].URL)] = true
+			}
+			after = rows[len(rows)-1].Seq
+		}
+	}
+	return nil
+}
+
+// isAway reports whether a URL needs no record: another node of the crawl has it, or the URL waits
+// in the outbox.
 func (c *checker) isAway(url string) bool {
+	if c.posted[maphash.String(c.hash, url)] {
+		return true
+	}
 	if c.away == nil {
 		return false
 	}

@@ -72,11 +72,12 @@ func experiments() []experiment {
 		counted("E9", queues.Figure9),
 		counted("E1", queues.Table1),
 		timed("E10", queues.Figure10),
+		{ids: []string{"EP"}, run: Exchange},
 	}
 }
 
 // IDs are the names that Options.Only takes: the letter of a source and the number of a figure,
-// or of D's tables I and II and E's table 1.
+// or of D's tables I and II and E's table 1; EP is E's exchange between P nodes.
 func IDs() []string {
 	var ids []string
 	for _, e := range experiments() {

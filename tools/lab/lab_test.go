@@ -48,6 +48,7 @@ func TestExperiments(t *testing.T) {
 		{"E9", true, map[string]int{"E9": 18}, map[string]int{"E9": 9}, nil},
 		{"E1", false, map[string]int{"E1": 4}, map[string]int{"E1": 10}, []string{"0.98", "0.93"}},
 		{"E10", false, map[string]int{"E10": 7}, map[string]int{"E10": 6}, nil},
+		{"EP", false, map[string]int{"EP": 9}, map[string]int{"EP": 9}, nil},
 	} {
 		t.Run(tt.only, func(t *testing.T) {
 			if tt.long && !full() {
