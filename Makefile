@@ -27,7 +27,8 @@
 #   test-real  tests named TestReal against documentation packages of the distribution
 #   test-hostile  a web that plays failures of the real one, and what a user would call right
 #              (with a budget of hosts that a fast machine reaches within the seconds of a case)
-#   soak       crawls made-up webs for SOAK with kills, power cuts, full disks, lost indexes, from SEED on
+#   soak       crawls made-up webs for SOAK with kills, power cuts, full disks, lost indexes, from SEED
+#              on, then as long others with three nodes
 #   hostile-load  200 hosts that stall, lie and never end, beside good ones, for LOAD
 #   full       all tests, the long ones included, the models with larger constants, and test-real
 #              against six packages
@@ -161,6 +162,7 @@ test-dist:
 
 soak:
 	go run -C tools ./soak -time $(SOAK) -seed $(SEED)
+	go run -C tools ./soak -time $(SOAK) -seed $(SEED) -nodes 3
 
 hostile-load:
 	TEST_URLTREE_LOAD=$(LOAD) go test -count=1 -timeout 120m -run '^TestHostileLoad$$' -v ./crawler

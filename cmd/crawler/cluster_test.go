@@ -50,6 +50,8 @@ type request struct {
 	at   time.Time
 }
 
+const webHosts = 12
+
 func newBranchedWeb(t *testing.T, pages int) *branchedWeb {
 	return branchedWebAt(t, pages, func(h int) (net.Listener, error) {
 		return net.Listen("tcp", fmt.Sprintf("127.91.%d.1:0", h))
@@ -60,7 +62,7 @@ func newBranchedWeb(t *testing.T, pages int) *branchedWeb {
 func branchedWebAt(t *testing.T, pages int, listen func(h int) (net.Listener, error)) *branchedWeb {
 	w := &branchedWeb{t: t, pages: pages, served: map[int]int{}, asking: map[string]string{}}
 	w.changed = sync.NewCond(&w.mu)
-	for h := range 12 {
+	for h := range webHosts {
 		l, err := listen(h)
 		if err != nil {
 			t.Fatal(err)
@@ -168,6 +170,7 @@ type processNode struct {
 	dir     string
 	address string // from which it asks
 	args    []string
+	in      func(start func() error) error // in which network; nil: that of the test
 	cmd     *exec.Cmd
 	errs    bytes.Buffer
 	done    chan struct{}
@@ -177,7 +180,11 @@ func (n *processNode) start() {
 	n.cmd, n.done = child(n.dir, n.args...), make(chan struct{})
 	n.errs.Reset()
 	n.cmd.Stderr = &n.errs
-	if err := n.cmd.Start(); err != nil {
+	start := n.cmd.Start
+	if n.in != nil {
+		start = func() error { return n.in(n.cmd.Start) }
+	}
+	if err := start(); err != nil {
 		n.t.Fatal(err)
 	}
 	go func() {

@@ -28,6 +28,7 @@ type serverProcess struct {
 	t           *testing.T
 	address     string
 	conf, store string
+	in          func(start func() error) error // in which network; nil: that of the test
 	cmd         *exec.Cmd
 	log         chan string // lines
 }
@@ -73,7 +74,11 @@ func (s *serverProcess) start() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if err := s.cmd.Start(); err != nil {
+	start := s.cmd.Start
+	if s.in != nil {
+		start = func() error { return s.in(s.cmd.Start) }
+	}
+	if err := start(); err != nil {
 		s.t.Fatal(err)
 	}
 	lines := make(chan string, 1000) // more are dropped

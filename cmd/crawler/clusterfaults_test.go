@@ -142,9 +142,15 @@ func (c *faultyCluster) becomes(what string, ok func() bool) {
 // rests waits until a node says why it asks nothing.
 func (c *faultyCluster) rests(n *processNode) {
 	c.t.Helper()
+	said := ""
+	c.t.Cleanup(func() {
+		if c.t.Failed() {
+			c.t.Logf("node %s said last: %s", n.name, said)
+		}
+	})
 	c.becomes("node "+n.name+" rests", func() bool {
-		stdout, _, _ := call(c.t, n.dir, "stats")
-		return strings.Contains(stdout, "the engine of the cluster cannot be reached")
+		said, _, _ = call(c.t, n.dir, "stats")
+		return strings.Contains(said, "the engine of the cluster") // the line is cut off
 	})
 }
 

@@ -48,7 +48,14 @@ var kinds = []kind{
 	{"index damaged", 2, "", (*work).indexDamaged},
 }
 
-func names() (all []string) {
+// names returns those of the kinds of episodes that a soak plays.
+func (s *soak) names() (all []string) {
+	if s.members > 0 {
+		for _, k := range nodeKinds {
+			all = append(all, k.name)
+		}
+		return all
+	}
 	for _, k := range kinds {
 		all = append(all, k.name)
 	}
@@ -72,6 +79,7 @@ func pick(r *rand.Rand, disk string) kind {
 // work is an episode in progress.
 type work struct {
 	*trial
+	folder  string // in which the command runs
 	ctx     context.Context
 	r       *rand.Rand
 	exit    exit     // of the crawl

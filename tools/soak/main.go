@@ -11,6 +11,10 @@
 // speed of the machine is drawn from it, so `-time 1s -seed S` plays one web again. If anything was
 // wrong, the exit code is 1, and the folder of that web is kept.
 //
+// With -nodes 3 each web is crawled by three nodes and a server of NATS. Nodes are killed, stopped
+// and frozen, the server is killed and loses what it has, all are killed at once, and one node's disk
+// is full. The trees of all nodes together must hold the web, and none what another one has.
+//
 // A soak of a minute or more goes on, for at most five times as long, until each kind of episode
 // that this machine allows was played, and has failed if one was not.
 package main
@@ -42,11 +46,13 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	seed := flags.Uint64("seed", 1, "of the first web")
 	dir := flags.String("dir", os.TempDir(), "for the trees")
 	binary := flags.String("crawler", "", "the command; built when not given")
+	members := flags.Int("nodes", 0, "crawl each web with so many nodes and a server of NATS; 0: with one process")
+	server := flags.String("server", "", "nats-server, for -nodes; built when not given")
 	if err := command.Parse(flags, args); err != nil {
 		return err
 	}
-	if flags.NArg() > 0 || *length <= 0 {
-		return command.Mistake("%q: there are flags only, and -time is above 0", args)
+	if flags.NArg() > 0 || *length <= 0 || *members < 0 {
+		return command.Mistake("%q: there are flags only, -time is above 0, and -nodes not below", args)
 	}
 	work, err := os.MkdirTemp(*dir, "urltree-soak-")
 	if err != nil {
@@ -58,10 +64,18 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 			return fmt.Errorf("go build: %w: %s", err, out)
 		}
 	}
+	if *server == "" && *members > 0 {
+		*server = filepath.Join(work, "nats-server")
+		build := exec.CommandContext(ctx, "go", "build", "-o", *server, "github.com/nats-io/nats-server/v2")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			return fmt.Errorf("go build: %w: %s", err, out)
+		}
+	}
 	if *binary, err = filepath.Abs(*binary); err != nil {
 		return err
 	}
-	s := &soak{binary: *binary, work: work, log: log, kinds: map[string]*counts{}}
+	s := &soak{binary: *binary, work: work, log: log, kinds: map[string]*counts{}, members: *members, server: *server}
 	for _, d := range []struct{ kind, without string }{{onExt4, "a power cut"}, {inMemory, "a full disk"}} {
 		if err := mountable(ctx, work, d.kind); err != nil {
 			fmt.Fprintf(log, "no episode with %s: %v\n", d.without, err)
@@ -79,12 +93,14 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 
 // A soak is what all its webs share.
 type soak struct {
-	binary string   // the command
-	work   string   // folders of the webs
-	disks  []string // kinds that can be mounted
-	log    io.Writer
-	kinds  map[string]*counts // by name of the kind
-	done   int                // webs that came to their end
+	binary  string   // the command
+	server  string   // of NATS; there if there are members
+	members int      // nodes that crawl a web; 0: one process does
+	work    string   // folders of the webs
+	disks   []string // kinds that can be mounted
+	log     io.Writer
+	kinds   map[string]*counts // by name of the kind
+	done    int                // webs that came to their end
 }
 
 // counts say what came of the episodes of one kind.
@@ -114,9 +130,16 @@ const (
 
 // missing returns the kinds that can be played here and had no episode.
 func (s *soak) missing() (names []string) {
+	disks := map[string]string{} // that the kinds want
 	for _, k := range kinds {
-		if (k.disk == "" || slices.Contains(s.disks, k.disk)) && s.of(k.name).episodes == 0 {
-			names = append(names, k.name)
+		disks[k.name] = k.disk
+	}
+	for _, k := range nodeKinds {
+		disks[k.name] = k.disk
+	}
+	for _, name := range s.names() {
+		if disk := disks[name]; (disk == "" || slices.Contains(s.disks, disk)) && s.of(name).episodes == 0 {
+			names = append(names, name)
 		}
 	}
 	return names
@@ -156,7 +179,7 @@ func (s *soak) table() {
 	w := tabwriter.NewWriter(s.log, 0, 0, 1, ' ', tabwriter.AlignRight|tabwriter.Debug)
 	fmt.Fprintf(w, "%d webs\tepisodes\tpages\tchecks\tlost\tdoubled\twrong exits\tother faults\t\n", s.done)
 	var sum counts
-	for _, name := range append(names(), last) {
+	for _, name := range append(s.names(), last) {
 		c := s.of(name)
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", name, c.episodes, c.pages, c.checks, c.lost, c.doubled, c.exits, c.other)
 		sum.episodes += c.episodes

@@ -118,28 +118,33 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-// TestNotices crawls a web into each store with the command, and then with one that takes a page
-// away at the end of each crawl.
+// TestNotices crawls a web into each store with the command, by one process and by three nodes, and
+// then with one that takes a page away at the end of each crawl.
 func TestNotices(t *testing.T) {
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "crawler")
 	if out, err := exec.Command("go", "build", "-C", "../..", "-o", binary, "./cmd/crawler").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	server := filepath.Join(dir, "nats-server")
+	if out, err := exec.Command("go", "build", "-C", "../..", "-o", server, "github.com/nats-io/nats-server/v2").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
 	thief := filepath.Join(dir, "thief")
 	script := "#!/bin/sh\n" + binary + ` "$@"` + "\ncode=$?\n" +
-		"case $1 in -quiet) rm -f $(find iut -name source.txt | head -n 1); find iut -path 'iut/warc/*' | head -n 1 | xargs -r truncate -s -9 ;; esac\nexit $code\n"
+		"case $1 in -quiet | -cluster) rm -f $(find iut -name source.txt | head -n 1); find iut -path 'iut/warc/*' | head -n 1 | xargs -r truncate -s -9 ;; esac\nexit $code\n"
 	if err := os.WriteFile(thief, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for seed, store := range map[string]string{"131": "folders", "138": "warc"} {
+	for _, tt := range []struct{ seed, store, nodes string }{{"131", "folders", "0"}, {"138", "warc", "0"}, {"131", "folders", "3"}, {"138", "warc", "3"}} {
 		for _, command := range []string{binary, thief} {
 			var log bytes.Buffer
 			// The time is over at once, so that only the run to the end is left.
-			err := run(t.Context(), []string{"-time", "1ns", "-seed", seed, "-dir", dir, "-crawler", command}, &log)
+			err := run(t.Context(), []string{"-time", "1ns", "-nodes", tt.nodes, "-server", server, "-seed", tt.seed, "-dir", dir, "-crawler", command}, &log)
 			row := regexp.MustCompile(` all\|.*`).FindString(log.String())
 			fields := strings.Fields(strings.ReplaceAll(row, "|", " "))
-			if len(fields) < 8 || fields[1] != "1" || fields[2] == "0" || fields[3] != "1" || !strings.Contains(log.String(), ", "+store+", ") {
+			checks := max("1", tt.nodes) // one of each tree
+			if len(fields) < 8 || fields[1] != "1" || fields[2] == "0" || fields[3] != checks || !strings.Contains(log.String(), ", "+tt.store+", ") {
 				t.Fatalf("%s: %v\n%s", command, err, &log)
 			}
 			if faults := slices.ContainsFunc(fields[4:], func(f string) bool { return f != "0" }); faults != (command == thief) || faults != (err != nil) {
@@ -147,7 +152,7 @@ func TestNotices(t *testing.T) {
 			}
 		}
 	}
-	if left, _ := filepath.Glob(filepath.Join(dir, "urltree-soak-*")); len(left) != 2 {
+	if left, _ := filepath.Glob(filepath.Join(dir, "urltree-soak-*")); len(left) != 4 {
 		t.Errorf("left are %q, should be the folders of the faults", left)
 	}
 }

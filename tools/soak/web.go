@@ -52,20 +52,29 @@ func (s *soak) web(ctx context.Context, seed uint64, until time.Time) (kept stri
 	r := rand.New(rand.NewPCG(seed, 0))
 	t := &trial{soak: s, seed: seed, opts: draw(r, seed), folder: filepath.Join(s.work, "web-"+strconv.FormatUint(seed, 10))}
 	t.store = stores[r.IntN(2)]
+	disks := s.disks
+	if s.members > 0 {
+		t.opts.Kind, t.opts.Errors, t.opts.Flaky = testweb.Linked, 0, 0 // so that each URL is to be asked once
+		disks = slices.DeleteFunc(slices.Clone(disks), func(kind string) bool { return kind != inMemory })
+	}
 	t.web = testweb.New(t.opts)
 	if err := t.web.Start(0); err != nil {
 		return "", err
 	}
 	defer t.web.Stop()
-	if n := r.IntN(4); n > 0 && len(s.disks) > 0 {
-		if t.disk, err = mountDisk(ctx, t.folder, s.disks[n%len(s.disks)]); err != nil {
+	if n := r.IntN(4); n > 0 && len(disks) > 0 {
+		if t.disk, err = mountDisk(ctx, t.folder, disks[n%len(disks)]); err != nil {
 			return "", err
 		}
 		t.folder = t.disk.Path
 	} else if err := os.Mkdir(t.folder, 0o755); err != nil {
 		return "", err
 	}
-	err = t.play(ctx, until)
+	if s.members > 0 {
+		err = t.crawlByNodes(ctx, until)
+	} else {
+		err = t.play(ctx, until)
+	}
 	if t.wrong > 0 {
 		// A mount would be gone with the machine: what is kept lies on the real disk.
 		kept = filepath.Join(s.work, fmt.Sprintf("web-%d-kept", seed))
@@ -119,7 +128,7 @@ func (t *trial) play(ctx context.Context, until time.Time) error {
 			break
 		}
 	}
-	if wrong := t.compare(); len(wrong) > 0 {
+	if wrong := t.compare(t.folder); len(wrong) > 0 {
 		t.of(last).other += len(wrong)
 		t.fault("the end", wrong)
 		return nil
@@ -154,7 +163,7 @@ func (t *trial) open() bool {
 // episode plays one episode and judges what it left.
 func (t *trial) episode(ctx context.Context, k kind, r *rand.Rand) error {
 	began := time.Now()
-	w := &work{trial: t, ctx: ctx, r: r, torn: map[string]bool{}, depth: "-1"}
+	w := &work{trial: t, folder: t.folder, ctx: ctx, r: r, torn: map[string]bool{}, depth: "-1"}
 	if err := k.play(w); err != nil {
 		return fmt.Errorf("%s: %w", k.name, err)
 	}
@@ -202,10 +211,10 @@ func (s *state) closed() (n int) {
 
 // look reads the state and lets check look for faults.
 func (t *trial) look(w *work, links bool) (s state, faults []string, err error) {
-	if err := s.readTree(filepath.Join(t.folder, "iut")); err != nil {
+	if err := s.readTree(filepath.Join(w.folder, "iut")); err != nil {
 		return s, nil, err
 	}
-	if _, err := os.Stat(filepath.Join(t.folder, "iut", "index.db")); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(w.folder, "iut", "index.db")); errors.Is(err, fs.ErrNotExist) {
 		return s, nil, nil // killed before it was made
 	}
 	args := []string{"check"}
@@ -231,8 +240,8 @@ func (t *trial) look(w *work, links bool) (s state, faults []string, err error) 
 	return s, faults, nil
 }
 
-// compare holds the end against the known answer.
-func (t *trial) compare() (wrong []string) {
+// compare holds the end against the known answer, and the lists of pages in these folders.
+func (t *trial) compare(folders ...string) (wrong []string) {
 	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	for url, r := range t.now.ledger {
 		if !r.closed() {
@@ -270,9 +279,13 @@ func (t *trial) compare() (wrong []string) {
 			bad("%s: not what the web has: %s", url, page.where)
 		}
 	}
-	list, err := os.ReadFile(filepath.Join(t.folder, "res.txt"))
-	if err != nil {
-		bad("%v", err)
+	var list []byte
+	for _, folder := range folders {
+		part, err := os.ReadFile(filepath.Join(folder, "res.txt"))
+		if err != nil {
+			bad("%v", err)
+		}
+		list = append(list, part...)
 	}
 	for line := range strings.Lines(string(list)) {
 		url, _, _ := strings.Cut(line, "\t")
