@@ -12,8 +12,8 @@
 // wrong, the exit code is 1, and the folder of that web is kept.
 //
 // With -nodes 3 each web is crawled by three nodes and a server of NATS. Nodes are killed, stopped
-// and frozen, the server is killed and loses what it has, all are killed at once, and one node's disk
-// is full. The trees of all nodes together must hold the web, and none what another one has.
+// and frozen, the server is killed and loses what it has, all are killed at once, and the disk of
+// one node is full. The trees of all nodes together must hold the web, and none what another has.
 //
 // A soak of a minute or more goes on, for at most five times as long, until each kind of episode
 // that this machine allows was played, and has failed if one was not.

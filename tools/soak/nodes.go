@@ -58,8 +58,8 @@ type member struct {
 	p            *process
 }
 
-// crawlByNodes crawls the web of a trial with nodes. The last one has the disk of the trial, if that
-// has one.
+// crawlByNodes crawls the web of a trial with nodes. The last one has the disk of the trial, if
+// that has one.
 func (t *trial) crawlByNodes(ctx context.Context, until time.Time) error {
 	base := filepath.Join(t.work, fmt.Sprintf("nodes-%d", t.seed))
 	if err := os.Mkdir(base, 0o755); err != nil {
@@ -275,6 +275,9 @@ func (n *nodesRun) over(d time.Duration) bool {
 }
 
 func (n *nodesRun) judgeExit(m *member, code exit, codes ...exit) {
+	if code == 1 && strings.HasSuffix(m.p.stderr.String(), "crawler: stopped\n") {
+		return // by a signal that came before it was a node
+	}
 	if !slices.Contains(codes, code) && n.ctx.Err() == nil {
 		said := strings.TrimSpace(m.p.stderr.String())
 		n.exits = append(n.exits, fmt.Sprintf("node %s: exit %s, not %v: %s", m.name, code, codes, said[max(0, len(said)-8<<10):]))
