@@ -48,7 +48,11 @@ func (c *command) compactCommand() *subcommand {
 // compacted says what a compaction did.
 func compacted(r *repair.CompactReport, store string) string {
 	var b strings.Builder
-	if store == iut.StoreWARC {
+	switch {
+	case store != iut.StoreWARC:
+	case r.Segments == 0:
+		fmt.Fprintf(&b, "WARC files: none has anything to leave out; %s\n", words.Bytes(r.After))
+	default:
 		fmt.Fprintf(&b, "WARC files: %s written anew without %s; %s before, %s now\n",
 			words.Count(r.Segments, "file"), words.Count(r.Captures, "capture"), words.Bytes(r.Before), words.Bytes(r.After))
 	}

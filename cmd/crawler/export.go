@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,9 @@ func (c *command) exportCommand() *subcommand {
 		}
 		if q.Format == "" {
 			q.Format = formatOf(output, inspect.Words("format"))
+		}
+		if output == "" && terminal(c.stdout) != nil && inspect.IsBinary(*q) {
+			return usagef("-what %s is no text that a terminal shows: name a file by -output, or send it through a pipe", cmp.Or(q.What, "urls"))
 		}
 		m := &steps{of: "export"}
 		return c.deliver(output, m, w, func(w io.Writer) error { return c.inspectBy(ctx, c.root(), *q, m.set, w) })

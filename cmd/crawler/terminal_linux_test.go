@@ -35,6 +35,43 @@ func openTerminal(t *testing.T) (screen, program *os.File) {
 	return screen, program
 }
 
+// TestBinaryOnTerminal: what is no text does not go to a terminal, and to a pipe it does.
+func TestBinaryOnTerminal(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	dir := t.TempDir()
+	call(t, dir, "-quiet", "-delay", "0", server.URL+"/")
+	for _, tt := range []struct {
+		args   string
+		binary bool
+	}{
+		{"-format parquet", true},
+		{"-what pages -format parquet", true},
+		{"-what wacz", true},
+		{"-what warc", true},
+		{"-what warc -format plain", false},
+		{"-what pages", false},
+		{"-what cdxj", false},
+		{"", false},
+	} {
+		args := append([]string{"export"}, strings.Fields(tt.args)...)
+		_, program := openTerminal(t)
+		cmd := child(dir, args...)
+		var stderr strings.Builder
+		cmd.Stdout, cmd.Stderr = program, &stderr
+		_ = cmd.Run()
+		want := 0
+		if tt.binary {
+			want = exitUsage
+		}
+		if code := cmd.ProcessState.ExitCode(); code != want || tt.binary != strings.Contains(stderr.String(), "is no text that a terminal shows: name a file by -output") {
+			t.Errorf("export %s: exit %d, %s", tt.args, code, &stderr)
+		}
+		must(t, dir, args...)
+	}
+}
+
 // TestLongAnswer: a terminal on standard error shows how far an answer is that takes its time, here
 // for a reader that stands still, and nothing is left of that in the end.
 func TestLongAnswer(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"urltree/crawler"
 	"urltree/internal/repair"
 	"urltree/internal/words"
+	"urltree/iut"
 	"urltree/storage/record"
 )
 
@@ -62,7 +63,11 @@ func (c *command) unite(ctx context.Context, o repair.UniteOptions) error {
 	}
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		return usagef("%s; name a new folder", strings.TrimSuffix(strings.TrimPrefix(err.Error(), "iut: "), ": "+fs.ErrExist.Error()))
+		text := strings.TrimSuffix(strings.TrimPrefix(err.Error(), "iut: "), ": "+fs.ErrExist.Error())
+		if !errors.Is(err, iut.ErrFormat) { // which says so
+			text += "; name a new folder"
+		}
+		return usagef("%s", text)
 	case report.At != "" && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)) && !errors.Is(err, record.ErrDamaged):
 		return usagef("%s: there is no tree", report.At)
 	case errors.Is(err, syscall.ENOTDIR) && report.At == "":

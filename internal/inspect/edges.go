@@ -31,6 +31,11 @@ var (
 	}
 )
 
+// IsBinary reports whether the answer to a question of export is no text.
+func IsBinary(q Question) bool {
+	return q.Format == "parquet" || q.What == "wacz" || q.What == "warc" && q.Format != "plain"
+}
+
 // oneOf checks the value of a flag; "" is the first of the list.
 func oneOf(flag string, value *string, list []string, usage string) error {
 	if *value == "" {

@@ -81,7 +81,7 @@ func Unite(ctx context.Context, o UniteOptions) (report UniteReport, err error) 
 	}
 	u.tree, err = iut.Open(o.Root, iut.Options{Identity: &identity, Uniting: true, Segments: o.Segments})
 	if errors.Is(err, iut.ErrFormat) {
-		err = fmt.Errorf("%w (%w)", err, fs.ErrExist)
+		err = fmt.Errorf("%w: %w", err, fs.ErrExist)
 	}
 	if err != nil {
 		return report, err
@@ -192,6 +192,9 @@ func (u *uniting) identity() (iut.Identity, error) {
 		other := p.format.Identity
 		other.Store = ""
 		if err := id.SameRules(other); err != nil {
+			if id.Strip != other.Strip {
+				err = fmt.Errorf("%w: -strip-www and -strip-params are %q and %q", iut.ErrIdentity, id.Strip, other.Strip)
+			}
 			return id, fmt.Errorf("%w: %s and %s do not go together", err, u.parts[0].root, p.root)
 		}
 	}
