@@ -36,9 +36,9 @@ func (c *command) exportCommand() *subcommand {
 			return usagef("-what %s is no text that a terminal shows: name a file by -output, or send it through a pipe", cmp.Or(q.What, "urls"))
 		}
 		m := &steps{of: "export"}
-		return c.deliver(output, m, w, func(w io.Writer) error { return c.inspectBy(ctx, c.root(), *q, m.set, w) })
+		return c.deliver(output, m, w, func(w io.Writer) error { return c.inspectTrees(ctx, *q, m.set, w) })
 	}
-	return c.lookCommand("export", "[URL-PREFIX]",
+	export := c.lookCommand("export", "[URL-PREFIX]",
 		"write URLs, pages or the link graph as data, as archives, or as a mirror", answer,
 		word("what", &q.What, "urls", "`WHAT` to write: urls; pages: a row per stored page, with its text or HTML if -columns names that; edges: every reference of the stored pages, in page order, with element, rel and text, and those of redirects; ranks: what crawler rank has found; warc: the stored pages as a WARC file, as they came with their requests, and redirects, where the tree has them so (-store warc), else a resource record for each; cdxj: the index of that file, as pages.warc.gz; wacz: a package with both, for programs that show archives; mirror: the stored pages as files below the folder -output, with references that lead to each other, for reading offline. Edges of pages that were not crawled with -edges are read from their folders", inspect.Words("what")...),
 		word("format", &q.Format, "as -output ends; else tsv, of pages jsonl", "the `FORMAT`: tsv, not of pages; csv (RFC 4180; a text that a spreadsheet would take for a formula gets an apostrophe before it); jsonl, a JSON object a line; parquet, a file with typed columns for programs that analyse tables; of edges also dot and graphml (not while a crawl goes on; it takes some 20 bytes of memory for each URL); of warc and cdxj gzip, which is the default there, or plain", inspect.Words("format")...),
@@ -48,6 +48,9 @@ func (c *command) exportCommand() *subcommand {
 		plainFlag("to", instant{p: &q.Until, end: true}, "only what was answered before this `TIME`, written likewise; a date has the whole day"),
 		word("text", &q.Text, "of wacz none, else plain", "what a `TEXT` of pages is: plain, all that a page shows; main, its article without menus, side bars and the like, as the reader view of a browser shows it, or all of it where no article is found. It is the column text, which pages have by default then, and of wacz the text of each page in its list, for programs that search", inspect.Words("text")...),
 		word("output", &output, "standard output", "the `FILE` to write, which appears once it is complete, in place of an older one; of mirror the folder, which is made, is empty or is a mirror"))
+	export.flags[0] = c.treesFlag()
+	export.about += " Several trees are read as if they were one, in one order, and only while no crawl goes on in them. Of a URL that more than one of them has there is one row, or page: that of the tree which counts in a union. Ranks are of one tree."
+	return export
 }
 
 // formatOf returns the one of some formats that the ending of a file's name says, "" if none is.

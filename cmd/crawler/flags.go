@@ -64,7 +64,7 @@ func (o *option) isBool() bool {
 
 func (o *option) isRepeatable() bool {
 	switch o.value.(type) {
-	case inputs, patterns, headers:
+	case inputs, patterns, headers, trees:
 		return true
 	}
 	return false

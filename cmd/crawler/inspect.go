@@ -21,9 +21,13 @@ func (c *command) lookCommand(name, operand, usage string, answer func(ctx conte
 		name: name, usage: usage, operand: operand, flags: append([]*option{c.flags.tree()}, flags...),
 		about: "While a crawl has the tree, it answers; else the tree is read.",
 		run: func(ctx context.Context, operands []string) error {
-			if err := treeThere(c.root()); err != nil {
-				return err
+			roots := c.roots()
+			for _, root := range roots {
+				if err := treeThere(root); err != nil {
+					return err
+				}
 			}
+			c.flags.opts.Tree = roots[0]
 			out := bufio.NewWriterSize(c.stdout, 64<<10)
 			err := answer(ctx, first(operands), out)
 			return cmp.Or(err, out.Flush())

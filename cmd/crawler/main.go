@@ -133,6 +133,7 @@ type command struct {
 	set            []setting // the flags of args
 	operands       []string  // what of args is neither a flag nor the subcommand
 	flags          *flags
+	trees          []string      // of a subcommand that takes several; none: the one of flags
 	crawling       *subcommand   // the crawl
 	subcommands    []*subcommand // all others; the last one is for packagers alone
 	dangers        string        // see warnFirst

@@ -31,7 +31,7 @@ func (c *command) mirror(ctx context.Context, q inspect.Question, output string,
 	asked := make(chan struct{})
 	go func() {
 		defer close(asked)
-		_ = w.CloseWithError(c.inspect(ctx, c.root(), q, w))
+		_ = w.CloseWithError(c.inspectTrees(ctx, q, nil, w))
 	}()
 	defer func() {
 		stop()

@@ -22,7 +22,11 @@ import (
 func (c *command) statsCommand() *subcommand {
 	var duplicates, degrees, watch bool
 	answer := func(ctx context.Context, _ string, w *bufio.Writer) error {
-		switch {
+		switch several := len(c.roots()) > 1; {
+		case several && (duplicates || degrees || watch):
+			return usagef("stats: -duplicates, -degrees and -watch are of one tree; crawler unite makes one of several")
+		case several:
+			return c.sums(ctx, w)
 		case duplicates && degrees || watch && (duplicates || degrees):
 			return usagef("stats: one of -duplicates, -degrees and -watch, not two")
 		case watch:
@@ -41,8 +45,9 @@ func (c *command) statsCommand() *subcommand {
 		plainFlag("duplicates", toggle{&duplicates}, "read all pages, and list those that are equal and those whose texts are nearly so"),
 		plainFlag("watch", toggle{&watch}, "show how the crawl that is going on gets on, until it ends: a line kept up to date on a terminal, else a line a minute"),
 		plainFlag("degrees", toggle{&degrees}, "show how many links pages have and how many lead to each URL, and the largest of both; pages that were not crawled with -edges are read from their folders"))
+	stats.flags[0] = c.treesFlag()
 	stats.args = "[-tree FOLDER] [-duplicates|-degrees|-watch]"
-	stats.about = "While a crawl has the tree, it answers; else the tree is read. Duplicates are looked for in the folders, also during a crawl; degrees only while none goes on."
+	stats.about = "While a crawl has the tree, it answers; else the tree is read. Duplicates are looked for in the folders, also during a crawl; degrees only while none goes on. The numbers of several trees are added, and what two of them have counts twice."
 	return stats
 }
 

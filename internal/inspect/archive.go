@@ -42,7 +42,7 @@ func (i *Inspector) exportArchive(ctx context.Context, q Question, in *part, w *
 	if err != nil {
 		return err
 	}
-	return i.archivePages(ctx, in, func(p *archive.Page) error {
+	return i.archivePages(ctx, in, func(_ *Inspector, p *archive.Page) error {
 		_, err := out.Page(p)
 		return err
 	})
@@ -51,11 +51,17 @@ func (i *Inspector) exportArchive(ctx context.Context, q Question, in *part, w *
 // latestRun returns when the latest run began: the time of an archive. So two of one tree are the
 // same, and an index that is made later fits.
 func (i *Inspector) latestRun() (time.Time, error) {
-	runs, err := i.Index.Runs().All()
-	if err != nil || len(runs) == 0 {
-		return time.Unix(0, 0), err
+	latest := int64(0)
+	for _, of := range i.all() {
+		runs, err := of.Index.Runs().All()
+		if err != nil {
+			return time.Unix(0, 0), err
+		}
+		if len(runs) > 0 {
+			latest = max(latest, runs[len(runs)-1].Start)
+		}
 	}
-	return time.Unix(runs[len(runs)-1].Start, 0), nil
+	return time.Unix(latest, 0), nil
 }
 
 // exportIndex writes the index of a WARC file that is not kept.
@@ -66,7 +72,7 @@ func (i *Inspector) exportIndex(ctx context.Context, in *part, made time.Time, a
 	if err != nil {
 		return err
 	}
-	err = i.archivePages(ctx, in, func(p *archive.Page) error {
+	err = i.archivePages(ctx, in, func(_ *Inspector, p *archive.Page) error {
 		c, err := out.Page(p)
 		if err != nil {
 			return err
@@ -90,16 +96,16 @@ func (i *Inspector) exportPackage(ctx context.Context, in *part, made time.Time,
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
 	t := pageReader{main: texts == mainText}
-	err = i.archivePages(ctx, in, func(p *archive.Page) error {
+	err = i.archivePages(ctx, in, func(of *Inspector, p *archive.Page) error {
 		title, text := "", ""
-		switch meta, err := i.Index.Meta(p.Record.URL); {
+		switch meta, err := of.Index.Meta(p.Record.URL); {
 		case err != nil && !errors.Is(err, record.ErrCorrupt): // what is damaged is for check to name
 			return err
 		case err == nil && meta != nil:
 			title = clean(meta.Title)
 		}
 		if texts != "" && archive.IsListed(p.Record.Media) {
-			if err := t.read(i.Tree, p.Record, mostRead); err != nil {
+			if err := t.read(of.Tree, p.Record, mostRead); err != nil {
 				return err
 			}
 			text = t.text(p.Record)
@@ -113,16 +119,16 @@ func (i *Inspector) exportPackage(ctx context.Context, in *part, made time.Time,
 }
 
 // archivePages calls fn with the stored pages that an export has, and with the redirects whose
-// answers the tree keeps.
-func (i *Inspector) archivePages(ctx context.Context, in *part, fn func(*archive.Page) error) error {
-	return i.records(ctx, in, func(r record.Record, damage error) error {
+// answers the trees keep.
+func (i *Inspector) archivePages(ctx context.Context, in *part, fn func(*Inspector, *archive.Page) error) error {
+	return i.records(ctx, in, func(of *Inspector, r record.Record, damage error) error {
 		kept := r.State == record.Stored || r.State == record.Redirected && !r.Extent.IsZero()
 		if damage != nil || !kept || !in.takes(&r) {
 			return nil
 		}
 		gone := false // the page, and no file of the archive
-		err := fn(&archive.Page{Record: &r, Open: func() (io.ReadCloser, *archive.Answer, error) {
-			body, answer, err := i.Tree.Answer(iut.FactsOf(&r))
+		err := fn(of, &archive.Page{Record: &r, Open: func() (io.ReadCloser, *archive.Answer, error) {
+			body, answer, err := of.Tree.Answer(iut.FactsOf(&r))
 			gone = errors.Is(err, fs.ErrNotExist) || errors.Is(err, iut.ErrTorn)
 			return body, answer, err
 		}})

@@ -20,7 +20,7 @@ import (
 func TestArchiveFileFails(t *testing.T) {
 	i := sample(t)
 	for _, opens := range []bool{false, true} {
-		err := i.archivePages(t.Context(), &part{}, func(p *archive.Page) error {
+		err := i.archivePages(t.Context(), &part{}, func(_ *Inspector, p *archive.Page) error {
 			if opens {
 				body, _, err := p.Open()
 				if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -25,10 +26,11 @@ type column struct {
 // A line is what the columns of one URL are made of.
 type line struct {
 	*record.Record
-	in   *Inspector
-	meta *record.Meta // of a stored page, if a column asks for it; never nil
-	page pageReader   // has the body of a stored page, if a column asks for it
-	text string       // of the page, if a column asks for it
+	in      *Inspector   // of its tree
+	several bool         // the export is of several trees
+	meta    *record.Meta // of a stored page, if a column asks for it; never nil
+	page    pageReader   // has the body of a stored page, if a column asks for it
+	text    string       // of the page, if a column asks for it
 }
 
 // read reads what some columns need of a record besides itself. What is damaged, or gone, is as if
@@ -121,10 +123,13 @@ var columns = []column{
 	{Term{"type", "media type, such as text/html"}, word, func(l *line) cell { return text(l.Media) }},
 	{Term{"charset", "by which its links were read, else of the header"}, word, func(l *line) cell { return text(l.Charset) }},
 	{Term{"sha256", "of the body of a stored page"}, word, func(l *line) cell { return l.of(record.Stored, text(hex.EncodeToString(l.Digest[:]))) }},
-	{Term{"folder", "where a stored page is, below the tree"}, word, func(l *line) cell {
+	{Term{"folder", "where a stored page is, below the tree; of several trees with the name of the one that has it before"}, word, func(l *line) cell {
 		folder, err := l.in.Tree.Where(iut.FactsOf(l.Record))
 		if err != nil {
 			return cell{}
+		}
+		if l.several {
+			folder = filepath.Join(l.in.Tree.Root(), folder)
 		}
 		return l.of(record.Stored, text(folder))
 	}},

@@ -13,6 +13,7 @@ import (
 
 	"urltree/internal/edges"
 	"urltree/iut"
+	"urltree/storage"
 	"urltree/storage/record"
 )
 
@@ -74,22 +75,27 @@ func (i *Inspector) exportEdges(ctx context.Context, format string, in *part, w 
 		page = (&graphml{w: w, seed: maphash.MakeSeed(), nodes: map[uint64]struct{}{}}).page
 	}
 	w.WriteString(begin)
-	totals := i.Index.Totals()
-	done, total := int64(0), totals.Stored+totals.Redirected
-	err := i.Edges(ctx, func(p edges.Page) error {
-		if i.Tell != nil {
-			i.Tell("reading links of pages", done, total)
-			done++
-		}
-		if ok, err := i.takesPage(in, p.URL); err != nil || !ok {
+	done, total := int64(0), int64(0)
+	for _, of := range i.all() {
+		totals := of.Index.Totals()
+		total += totals.Stored + totals.Redirected
+	}
+	for _, of := range i.all() {
+		err := of.Edges(ctx, func(p edges.Page) error {
+			if i.Tell != nil {
+				i.Tell("reading links of pages", done, total)
+				done++
+			}
+			if ok, err := i.takesPage(of, in, p.URL); err != nil || !ok {
+				return err
+			}
+			page(&p)
+			_, err := w.Write(nil) // the error of any write before
+			return err
+		})
+		if err != nil {
 			return err
 		}
-		page(&p)
-		_, err := w.Write(nil) // the error of any write before
-		return err
-	})
-	if err != nil {
-		return err
 	}
 	w.WriteString(end)
 	return finish()
@@ -158,21 +164,25 @@ func (o *graphml) write(before, text, behind string) {
 	o.w.WriteString(behind)
 }
 
-// takesPage reports whether an export has the edges of a page, or of a URL that redirects.
-func (i *Inspector) takesPage(in *part, url string) (bool, error) {
-	if !in.has(url) || !in.isTimed() {
+// takesPage reports whether an export has the edges of a page, or of a URL that redirects, as one
+// of its trees keeps them.
+func (i *Inspector) takesPage(of *Inspector, in *part, url string) (bool, error) {
+	if !in.has(url) || !in.isTimed() && len(i.Others) == 0 {
 		return in.has(url), nil
 	}
-	r, err := i.record(url)
-	if errors.Is(err, ErrNotFound) || errors.Is(err, record.ErrCorrupt) { // for check to name
+	owner, r, err := i.owner(url)
+	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, record.ErrCorrupt) { // for check to name
 		return false, nil
 	}
-	return err == nil && in.takes(&r), err
+	return err == nil && owner == of && in.takes(&r), err
 }
 
 // exportRanks writes a row for each URL of the index that has a rank, in the order of the tree. The
 // ranks of all nodes of the link graph together are 1.
 func (i *Inspector) exportRanks(ctx context.Context, format string, in *part, w *bufio.Writer) (err error) {
+	if len(i.Others) > 0 {
+		return fmt.Errorf("ranks are of the link graph of one tree: make one of these by crawler unite, and crawler rank of that; %w: crawler %s", ErrUsage, usageExport)
+	}
 	ranks, err := i.Ranks()
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: ranks; crawler rank makes them", ErrNotFound)
@@ -182,7 +192,7 @@ func (i *Inspector) exportRanks(ctx context.Context, format string, in *part, w 
 	}
 	defer func() { err = errors.Join(err, ranks.Close()) }()
 	out := i.newRows(format, w, field{"url", word}, field{"rank", decimal})
-	err = i.records(ctx, in, func(r record.Record, damage error) error {
+	err = i.records(ctx, in, func(_ *Inspector, r record.Record, damage error) error {
 		if damage != nil || !in.takes(&r) {
 			return nil
 		}

@@ -88,8 +88,8 @@ func withTexts(q *Question) error {
 // cannot be read has the state "damaged" and, as its reason, what is wrong with it.
 func (i *Inspector) exportLedger(ctx context.Context, chosen selector, columns []column, needs needs, in *part, out rowWriter) error {
 	cells := make([]cell, len(columns))
-	l := line{in: i, page: pageReader{main: needs.main}}
-	return i.records(ctx, in, func(r record.Record, damage error) error {
+	l := line{page: pageReader{main: needs.main}}
+	return i.records(ctx, in, func(of *Inspector, r record.Record, damage error) error {
 		if damage != nil {
 			if chosen != nil || in.isTimed() {
 				return nil
@@ -108,6 +108,7 @@ func (i *Inspector) exportLedger(ctx context.Context, chosen selector, columns [
 		if !in.takes(&r) || !chosen.picks(countOf(&r)) {
 			return nil
 		}
+		l.in, l.several = of, len(i.Others) > 0
 		if err := l.read(&r, needs); err != nil {
 			return err
 		}

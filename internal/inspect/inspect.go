@@ -61,6 +61,8 @@ type Inspector struct {
 	Edges func(ctx context.Context, fn func(edges.Page) error) error
 	// Ranks opens what crawler rank has found, fs.ErrNotExist if it was never asked.
 	Ranks func() (*rank.File, error)
+	// Others are of the other trees that an export is of, which no crawl has.
+	Others []*Inspector
 	// Tell, if not nil, is told how far an export is: how many of how many, of which it has as many
 	// as the question asks for. total 0: nobody knows.
 	Tell func(what string, done, total int64)
@@ -85,6 +87,7 @@ type Question struct {
 	//	export  the ledger below a URL prefix, a row per record, or what What says
 	//	broken  broken links, for a program to put in order: see ReadBroken
 	//	stats   totals and runs
+	//	sums    Sums in JSON, of which WriteStats makes that text
 	//	seeds   the lines of seeds.txt with the states of their URLs
 	//	forgotten  what is forgotten
 	//	page    a Page in a line, and a part of the stored page
@@ -147,6 +150,8 @@ func (i *Inspector) run(ctx context.Context, q Question, w *bufio.Writer) error 
 		return i.pages(ctx, q, w)
 	case "stats":
 		return i.stats(ctx, w)
+	case "sums":
+		return i.jsonSums(ctx, w)
 	case "seeds":
 		return i.seeds(ctx, w)
 	case "forgotten":

@@ -515,11 +515,11 @@ func TestTypesOfMany(t *testing.T) {
 	for name, i := range map[string]*Inspector{"many": {}, "a crawl": {Live: func() string { return "" }}} {
 		var b bytes.Buffer
 		w := bufio.NewWriter(&b)
-		totals := record.Totals{}
-		if totals.Stored = 1; name == "many" {
-			totals.Stored = mostScanned + 1
+		s := &Sums{}
+		if s.Totals.Stored = 1; name == "many" {
+			s.Totals.Stored = mostScanned + 1
 		}
-		if err := i.types(t.Context(), totals, w); err != nil {
+		if err := errors.Join(i.types(t.Context(), s), WriteStats(w, s)); err != nil {
 			t.Fatal(err)
 		}
 		if w.Flush(); !strings.Contains(b.String(), "media types with most pages: see the statistics of the latest run") {

@@ -30,21 +30,24 @@ type copying struct {
 // check names it.
 func (i *Inspector) exportMirror(ctx context.Context, in *part, w *bufio.Writer) error {
 	c := &copying{Inspector: i, in: in, out: mirror.Writer{W: w}}
-	counts, err := i.Index.Folders().Counts(in.key)
-	if err != nil {
-		return err
+	expected := int64(0)
+	for _, of := range i.all() {
+		counts, err := of.Index.Folders().Counts(in.key)
+		if err != nil {
+			return err
+		}
+		expected += counts.Stored
 	}
-	expected := counts.Stored
-	err = i.Index.Records(ctx, in.key, func(r record.Record, damage error) error {
+	err := i.records(ctx, in, func(of *Inspector, r record.Record, damage error) error {
 		if damage != nil {
 			return c.out.Entry(mirror.Entry{Stays: true})
 		}
 		if r.State != record.Stored || !in.takes(&r) {
 			return nil
 		}
-		of := expected
+		most := expected
 		expected = 0
-		return c.page(&r, of)
+		return c.page(of, &r, most)
 	})
 	if err != nil {
 		return err
@@ -60,17 +63,17 @@ func mediaOf(r *record.Record) string {
 }
 
 // page writes a page.
-func (c *copying) page(r *record.Record, of int64) error {
+func (c *copying) page(of *Inspector, r *record.Record, expected int64) error {
 	media := mediaOf(r)
 	name := mirror.Name(r.URL, media)
-	content, err := c.Tree.Content(iut.FactsOf(r))
+	content, err := of.Tree.Content(iut.FactsOf(r))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, iut.ErrTorn) {
 		return c.out.Entry(mirror.Entry{Name: name, Stays: true})
 	}
 	if err != nil {
 		return err
 	}
-	err = c.out.File(mirror.Entry{Name: name, Time: r.Time, Of: of}, func(w io.Writer) error {
+	err = c.out.File(mirror.Entry{Name: name, Time: r.Time, Of: expected}, func(w io.Writer) error {
 		if media == "text/plain" {
 			return rewrite.Text(w, content, r.Charset)
 		}
@@ -94,24 +97,26 @@ const mostSeedLooks = 10_000
 func (c *copying) seeds() error {
 	enough := errors.New("enough")
 	looks := 0
-	err := c.Tree.Seeds(iut.SeedMark{}, func(url string, _ iut.SeedMark) error {
-		if looks++; looks > mostSeedLooks {
-			return enough
-		}
-		canonical, err := c.Canonical(url)
-		if err != nil {
-			return nil
-		}
-		r, err := c.end(canonical)
-		if err != nil || r == nil {
+	for _, of := range c.all() {
+		err := of.Tree.Seeds(iut.SeedMark{}, func(url string, _ iut.SeedMark) error {
+			if looks++; looks > mostSeedLooks {
+				return enough
+			}
+			canonical, err := c.Canonical(url)
+			if err != nil {
+				return nil
+			}
+			r, err := c.end(canonical)
+			if err != nil || r == nil {
+				return err
+			}
+			return c.out.Entry(mirror.Entry{Seed: url, Name: mirror.Name(r.URL, mediaOf(r))})
+		})
+		if err != nil && err != enough {
 			return err
 		}
-		return c.out.Entry(mirror.Entry{Seed: url, Name: mirror.Name(r.URL, mediaOf(r))})
-	})
-	if err == enough {
-		return nil
 	}
-	return err
+	return nil
 }
 
 // reference returns what stands for a reference in the file of a name: a relative one to another
@@ -164,7 +169,7 @@ func (c *copying) file(url string) (name string, err error) {
 // end returns the record of the stored page that a URL leads to, nil if there is none.
 func (c *copying) end(url string) (*record.Record, error) {
 	for range mostHops {
-		r, err := c.Index.Record(url)
+		_, r, err := c.owner(url)
 		switch {
 		case errors.Is(err, storage.ErrNotFound) || errors.Is(err, record.ErrCorrupt) || errors.Is(err, record.ErrKey):
 			return nil, nil

@@ -71,18 +71,21 @@ func (i *Inspector) thereIs(ctx context.Context, b *below) error {
 		return nil
 	}
 	found := errors.New("found")
-	err := i.Index.Records(ctx, b.key, func(r record.Record, damage error) error {
-		if damage != nil || b.has(r.URL) {
-			return found
+	for _, of := range i.all() {
+		err := of.Index.Records(ctx, b.key, func(r record.Record, damage error) error {
+			if damage != nil || b.has(r.URL) {
+				return found
+			}
+			return nil
+		})
+		switch {
+		case err == found:
+			return nil
+		case err != nil:
+			return err
 		}
-		return nil
-	})
-	switch {
-	case err == found:
-		return nil
-	case err != nil:
-		return err
-	case lastKind(b.key) == 0:
+	}
+	if lastKind(b.key) == 0 {
 		return fmt.Errorf("%w: nothing at or below %s://", ErrNotFound, b.key[:len(b.key)-1])
 	}
 	url, err := record.URL(b.key)
@@ -133,21 +136,4 @@ func (p *part) takes(r *record.Record) bool {
 		return true
 	}
 	return r.State != record.Pending && r.Time >= p.since && (p.until == 0 || r.Time < p.until)
-}
-
-// records calls fn with the records below the folder of a part, and tells how far it is.
-func (i *Inspector) records(ctx context.Context, in *part, fn func(r record.Record, damage error) error) error {
-	if i.Tell == nil {
-		return i.Index.Records(ctx, in.key, fn)
-	}
-	counts, err := i.Index.Folders().Counts(in.key)
-	if err != nil && !errors.Is(err, record.ErrCorrupt) { // for check to name
-		return err
-	}
-	done, total := int64(0), counts.Records()
-	return i.Index.Records(ctx, in.key, func(r record.Record, damage error) error {
-		i.Tell("writing URLs", done, total)
-		done++
-		return fn(r, damage)
-	})
 }

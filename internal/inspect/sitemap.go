@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -46,30 +45,6 @@ func named(s *record.Record) string {
 		return fmt.Sprintf("it names %s, %d of them outside of this crawl or beyond -max-held", words.Count(s.Bytes, "URL"), s.Cut)
 	}
 	return "it names " + words.Count(s.Bytes, "URL")
-}
-
-// sitemaps writes how many sitemaps there are, by state, where there are any.
-func (i *Inspector) sitemaps(ctx context.Context, total func(string, int64)) error {
-	n := map[record.State]int64{}
-	var locs int64
-	err := i.Index.Sitemaps().Each(ctx, func(s *record.Record) error {
-		if s.Absent() {
-			return nil // as with most sites
-		}
-		n[s.State]++
-		if s.State == record.Read {
-			locs += s.Bytes
-		}
-		return nil
-	})
-	if err != nil || len(n) == 0 {
-		return err
-	}
-	total("sitemaps read", n[record.Read])
-	total("  URLs in them", locs)
-	total("sitemaps to be read", n[record.Pending])
-	total("sitemaps failed", n[record.Failed])
-	return nil
 }
 
 // isSitemap reports whether a source is a sitemap, from which links came.

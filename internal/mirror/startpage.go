@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -105,7 +106,7 @@ func (f *Folder) writeStart(complete bool) error {
 		err = flush()
 	}
 	for _, s := range f.seeds {
-		if hasFile[s.File] && len(first.Seeds) < mostSeeds {
+		if hasFile[s.File] && len(first.Seeds) < mostSeeds && !slices.Contains(first.Seeds, s) {
 			first.Seeds = append(first.Seeds, s)
 		}
 	}
