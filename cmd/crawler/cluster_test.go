@@ -38,6 +38,7 @@ type branchedWeb struct {
 	mu      sync.Mutex
 	changed *sync.Cond
 	limit   int               // after so many different pages, answers wait; 0: none does
+	resting map[string]int    // not nil: each host asks to be left alone for an hour; how often it was asked since
 	served  map[int]int       // pages, how often
 	asked   []request         // in turn
 	asking  map[string]string // by host: the address of who asks it now
@@ -87,12 +88,22 @@ func (w *branchedWeb) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	}
 	w.asking[r.Host] = from
 	w.asked = append(w.asked, request{from, time.Now()})
+	rests := w.resting != nil
+	if rests {
+		w.resting[r.Host]++
+		w.changed.Broadcast()
+	}
 	w.mu.Unlock()
 	defer func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.asking[r.Host] = ""
 	}()
+	if rests {
+		out.Header().Set("Retry-After", "3600")
+		out.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
 	n, err := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/p"))
 	if err != nil || n >= w.pages {
 		http.NotFound(out, r)

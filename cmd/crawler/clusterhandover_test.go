@@ -92,6 +92,40 @@ func TestClusterHandover(t *testing.T) {
 	}
 }
 
+// TestClusterRest: a host that has asked to be left alone for an hour is left alone by the node that
+// gets it as well.
+func TestClusterRest(t *testing.T) {
+	t.Parallel()
+	c := &faultyCluster{t: t, web: newBranchedWeb(t, 2000)}
+	engine := freeEngine()
+	c.server, c.nodes = newServerProcess(t, engine), nodesOf(t, c.web, engine, 2)
+	for _, n := range c.nodes {
+		n.args[slices.Index(n.args, "-cluster-nodes")+1] = "1"
+	}
+	c.server.start()
+	c.nodes[0].start()
+	c.web.until(100) // pages of all hosts are known
+	asked := func() (hosts, requests int) {
+		c.web.mu.Lock()
+		defer c.web.mu.Unlock()
+		for _, n := range c.web.resting {
+			requests += n
+		}
+		return len(c.web.resting), requests
+	}
+	c.web.mu.Lock()
+	c.web.resting = map[string]int{}
+	c.web.mu.Unlock()
+	c.becomes("all hosts rest", func() bool { hosts, _ := asked(); return hosts == len(c.web.hosts) })
+	_, before := asked()
+	c.nodes[1].start()
+	c.becomes("node b has its share", func() bool { a := c.assigned(); return a.on(true, "") == 0 && a.on(false, "b") > cluster.Partitions/3 })
+	time.Sleep(nodeLease) // hundreds of the delay
+	if _, after := asked(); after > before {
+		t.Errorf("%d requests to hosts that had asked to be left alone for an hour", after-before)
+	}
+}
+
 // trickle has the web answer some pages a second from now on, until stop is called: requests end,
 // and the crawl does not.
 func (w *branchedWeb) trickle(pages int) (stop func()) {
