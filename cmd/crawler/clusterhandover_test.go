@@ -92,8 +92,8 @@ func TestClusterHandover(t *testing.T) {
 	}
 }
 
-// TestClusterRest: a host that has asked to be left alone for an hour is left alone by the node that
-// gets it as well.
+// TestClusterRest: a host that has asked to be left alone for an hour is left alone by the node
+// that gets it as well.
 func TestClusterRest(t *testing.T) {
 	t.Parallel()
 	c := &faultyCluster{t: t, web: newBranchedWeb(t, 2000)}

@@ -37,8 +37,9 @@ list() {
 		holds   crash
 		holds   crash -DSECOND_LOOK
 		holds   segments
-		holds   exchange
-		holds   exchange -DPAGES=4 -DLOSSES=2
+		holds   cluster
+		holds   cluster -DCUTS=1 -DMOVES=0 -DCRASHES=0 -DLOSSES=0 -DREPEATS=0
+		holds   cluster -DMOVES=2 -DCRASHES=0 -DLOSSES=0 -DREPEATS=0
 		holds   pools -DPRINTED -DBROADCAST -DROOM
 		holds   pools -DPRINTED -DBROADCAST -DROOM -DURLS=7 -DNP
 		holds   pools -DPRINTED -DBROADCAST -DJUDGE
@@ -56,6 +57,7 @@ list() {
 		reached report -DREACH_builders
 		reached report -DREACH_duplicates
 		reached report -DREACH_full
+		reached cluster -DREACH_end
 		fails   report -DNO_LOCK -DONLY_files trail:files
 		fails   report -DNO_LOCK -DONLY_data trail:data
 		fails   report -DNO_LOCK -DONLY_correct -DLIVE trail:correct
@@ -69,6 +71,10 @@ list() {
 		grep -o 'BREAK_[a-z_][a-z_]*' "$file" | grep -v '^BREAK_x$' | sort -u | while read -r rule; do
 			case $rule in
 			BREAK_inverted) echo "fails $model -D$rule -DLIVE" ;;           # goes round for ever
+			BREAK_ask_*) echo "fails $model -D$rule -DCUTS=1 -DMOVES=0 -DCRASHES=0 -DLOSSES=0 -DREPEATS=0" ;;
+			BREAK_take_at_once) echo "fails $model -D$rule -DCUTS=1 -DCRASHES=0 -DLOSSES=0 -DREPEATS=0" ;;
+			BREAK_any_marker) echo "fails $model -D$rule -DMOVES=2 -DCRASHES=0 -DLOSSES=0 -DREPEATS=0" ;;
+			BREAK_number_again) echo "fails $model -D$rule -DMOVES=2 -DCRASHES=0 -DLOSSES=0" ;;
 			BREAK_retry_visited) echo "fails $model -D$rule -DNP -DFAIR" ;; # so does this
 			*) echo "fails $model -D$rule" ;;
 			esac
