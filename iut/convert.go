@@ -291,6 +291,9 @@ func (d *folders) clearFolder(rel string, gone func(url string) (bool, error), e
 			if url, st, _ = d.status(rel, ""); errors.Is(st.Err, ErrDisk) {
 				return st.Err
 			}
+			if url == "" { // of a long path that nothing names any more: it goes with its host
+				url, _ = d.paths.URLOf(path.Dir(rel))
+			}
 		}
 		if found, err = gone(url); err != nil {
 			return err

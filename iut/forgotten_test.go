@@ -123,6 +123,47 @@ func TestForgottenModel(t *testing.T) {
 	}
 }
 
+// TestForgottenLongPath: a page whose folder does not say its URL, and whose source.txt is torn,
+// goes with its host, and not with another part of it.
+func TestForgottenLongPath(t *testing.T) {
+	t.Parallel()
+	root := filepath.Join(t.TempDir(), "iut")
+	tree, err := iut.Open(root, iut.Options{Identity: &iut.Identity{Canonical: "1"}, Sync: iut.SyncNone, Forgetting: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tree.Close()
+	url := "http://a.test/" + strings.Repeat("long/", 300)
+	body := []byte("text")
+	if _, err := tree.Store(&iut.Page{Facts: iut.Facts{URL: url, Source: record.Seed}, Body: body}); err != nil {
+		t.Fatal(err)
+	}
+	found, err := filepath.Glob(filepath.Join(root, "pr-http/do-a/do-test/*/source.txt"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%v, %v", found, err)
+	}
+	if err := os.WriteFile(found[0], []byte("torn"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		entry iut.ForgottenEntry
+		there bool
+	}{
+		{iut.ForgottenEntry{Kind: iut.ForgottenPrefix, Text: "http://a.test/other/"}, true},
+		{iut.ForgottenEntry{Kind: iut.ForgottenHost, Text: "a.test"}, false},
+	} {
+		if _, err := tree.Forget(t.Context(), entriesOf([]iut.ForgottenEntry{tt.entry})); err != nil {
+			t.Fatal(err)
+		}
+		if err := tree.RemoveForgotten(func(string, bool) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(filepath.Dir(found[0])); (err == nil) != tt.there {
+			t.Errorf("%v: %v", tt.entry, err)
+		}
+	}
+}
+
 // TestForgottenDamaged: a list of which a byte is another one, or that is cut, is refused and not
 // taken for a shorter one.
 func TestForgottenDamaged(t *testing.T) {
