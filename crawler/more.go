@@ -48,7 +48,7 @@ func (e *engine) findMore() (more bool, err error) {
 	named := 0
 	if err == nil && e.steps != nil && !e.check.named {
 		var empty bool
-		if empty, err = e.steps.empty(); !empty {
+		if empty, err = e.steps.empty(ctx); !empty {
 			return e.steps.next(ctx)
 		}
 	}

@@ -70,7 +70,7 @@ func (e *engine) queueRevisits(fetching context.Context) error {
 			return nil
 		case now := <-tick.C:
 			e.frontier.Expect(1)
-			_, err := e.store.index.Revisits().Queue(fetching, now, e.frontier.Add)
+			_, err := e.store.index.Revisits().Queue(fetching, now, e.found)
 			e.frontier.Expect(-1)
 			if err != nil {
 				return unlessOver(fetching, err)

@@ -3,6 +3,7 @@ package crawler
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -80,14 +81,31 @@ func (s *steps) resume(ctx context.Context) error {
 	return err
 }
 
-// empty reports whether this process has nothing in the present step.
-func (s *steps) empty() (bool, error) {
+// errWaits ends a search for a row that waits.
+var errWaits = errors.New("a row waits")
+
+// empty reports whether this process has nothing in the present step, and nothing for the next one:
+// other options or orders may have opened rows since the step was chosen.
+func (s *steps) empty(ctx context.Context) (bool, error) {
 	index := s.e.store.index
 	if index.Outbox().Len() > 0 {
 		return false, nil
 	}
 	members, err := index.Steps().Members()
-	return len(members) == 0, err
+	if err != nil || len(members) > 0 {
+		return false, err
+	}
+	err = s.eachHost(ctx, func(host string) error {
+		rows, err := s.read(host, 1, func(string) bool { return false })
+		if err == nil && len(rows) > 0 {
+			err = errWaits
+		}
+		return err
+	})
+	if errors.Is(err, errWaits) {
+		return false, nil
+	}
+	return true, err
 }
 
 // next ends a step of which no row is left, and begins the next one. It returns false if the crawl
@@ -99,7 +117,7 @@ func (s *steps) next(ctx context.Context) (more bool, err error) {
 	}
 	step := index.Steps().Get()
 	if step.Phase == record.StepAsks {
-		empty, err := s.empty()
+		empty, err := s.empty(ctx)
 		if err == nil {
 			err = index.Steps().Set(nil, func(step *record.Step) { step.Phase, step.Busy = record.StepSends, !empty })
 		}
@@ -233,13 +251,22 @@ func (s *steps) best(rows []record.Row, most int) []record.Row {
 	return rows[:min(len(rows), most)]
 }
 
-// compare is the order in which rows get into a step: sitemaps, then pages by what they are worth
-// now, then as they were merged.
+// compare is the order in which rows get into a step: sitemaps, pages that were not asked yet, and
+// others; of these by what they are worth now, then as they were merged.
 func (s *steps) compare(a, b *record.Row) int {
-	if a.Kind == record.SitemapRow || b.Kind == record.SitemapRow {
-		return cmp.Or(-cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.URL, b.URL))
+	turn := func(r *record.Row) int {
+		switch r.Kind {
+		case record.SitemapRow:
+			return 0
+		case record.PageRow:
+			return 1
+		}
+		return 2
 	}
-	return cmp.Or(cmp.Compare(s.rank(a), s.rank(b)), cmp.Compare(a.Seq, b.Seq))
+	if a.Kind == record.SitemapRow && b.Kind == record.SitemapRow {
+		return cmp.Compare(a.URL, b.URL)
+	}
+	return cmp.Or(cmp.Compare(turn(a), turn(b)), cmp.Compare(s.rank(a), s.rank(b)), cmp.Compare(a.Seq, b.Seq))
 }
 
 func (s *steps) rank(r *record.Row) uint64 {
@@ -368,7 +395,7 @@ func (s *steps) NextHosts(after string, n int) (hosts []record.HostRow, tx uint6
 		if err != nil {
 			return nil, 0, err
 		}
-		h.Now, h.Later, h.Sitemaps = 0, 0, 0
+		h.Now, h.Later, h.Sitemaps, h.Revisits = 0, 0, 0, 0
 		for _, r := range s.hosts[name] {
 			switch {
 			case r.Kind == record.SitemapRow:

@@ -241,3 +241,43 @@ func TestStepTime(t *testing.T) {
 		t.Errorf("with a limit: %d steps, the second page of the fast host after %v", cut.Steps, early)
 	}
 }
+
+// TestStepsRecrawl: pages that are asked again go in supersteps as well, each once.
+func TestStepsRecrawl(t *testing.T) {
+	dir := t.TempDir()
+	var mu sync.Mutex
+	asked := map[string]int{}
+	web := &stepWeb{pages: 60, hosts: 7, r: rand.New(rand.NewPCG(1, 1))}
+	crawl := func(recrawl time.Duration) (res crawler.Result) {
+		synctest.Test(t, func(t *testing.T) {
+			o := crawler.Options{
+				Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), NoSync: true, MinFree: -1,
+				Seeds: []string{web.url(0)}, Step: 10, Recrawl: recrawl,
+				Fetch: func(ctx context.Context, url string) (crawler.Content, error) {
+					mu.Lock()
+					asked[url]++
+					mu.Unlock()
+					return web.fetch(ctx, url)
+				},
+			}
+			o.AnswerNobody()
+			var err error
+			if res, err = crawler.Run(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+		})
+		return res
+	}
+	first := crawl(0)
+	stored := crawled(t, filepath.Join(dir, "res.txt"))
+	again := crawl(crawler.RecrawlNow)
+	if again.Steps <= first.Steps || again.Ended != "nothing left" {
+		t.Errorf("%d steps, then %d, %s", first.Steps, again.Steps, again.Ended)
+	}
+	for _, url := range stored {
+		if asked[url] != 2 {
+			t.Errorf("%s was asked %d times", url, asked[url])
+		}
+	}
+	requireChecked(t, dir)
+}
