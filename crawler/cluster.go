@@ -90,7 +90,7 @@ func (o *Options) away(url string) bool {
 func (e *engine) exchange() error {
 	box := mailbox{e.store.index.Outbox(), e}
 	total := e.store.index.Totals()
-	err := e.opts.Cluster.Exchange(e.ends.fetching, box, total.Now+total.Later > 0 || box.Len() > 0)
+	err := e.opts.Cluster.Exchange(e.ends.fetching, box, total.Now+total.Later+total.Revisits > 0 || box.Len() > 0)
 	return e.unlessDrained(err)
 }
 

@@ -59,7 +59,7 @@ func (e *engine) lastLook(r *record.Record) int64 {
 
 // queueRevisits has stored pages asked as they come due while the crawl goes on.
 func (e *engine) queueRevisits(fetching context.Context) error {
-	if e.opts.Recrawl <= 0 {
+	if e.opts.Recrawl <= 0 || e.steps != nil { // between steps nothing else becomes work
 		return nil
 	}
 	tick := time.NewTicker(lookForDue)

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -441,6 +442,52 @@ func TestConditional(t *testing.T) {
 				}
 			}
 			requireChecked(t, dir)
+		})
+	}
+}
+
+// TestNewBeforeAgain: URLs that were never asked go before stored pages of their host, whatever
+// their depth and score.
+func TestNewBeforeAgain(t *testing.T) {
+	t.Parallel()
+	for _, order := range []string{crawler.OrderBreadth, crawler.OrderPriority} {
+		t.Run(order, func(t *testing.T) {
+			t.Parallel()
+			const known, fresh = 30, 60
+			var mu sync.Mutex
+			var asked []string
+			origin := hosts(t, 1, func(_ int, rw http.ResponseWriter, r *http.Request) {
+				mu.Lock()
+				asked = append(asked, r.URL.Path)
+				mu.Unlock()
+				if r.URL.Path == "/" {
+					for n := range known {
+						fmt.Fprintf(rw, "<a href=/known/%d>", n)
+					}
+				}
+				if r.URL.Path == "/new/0" {
+					for n := range fresh {
+						fmt.Fprintf(rw, "<a href=/new/%d>", n)
+					}
+				}
+				fmt.Fprint(rw, r.URL.Path)
+			})[0]
+			web := plannedWeb{origin: origin}
+			opts := web.options(t.TempDir(), "")
+			opts.Order, opts.PerHost, opts.NoSitemaps = order, 1, true
+			run(t, opts)
+			// The links of the first new page are known, and wait, before the run that asks again.
+			opts.Seeds, opts.MaxPages = []string{origin + "/new/0"}, 1
+			run(t, opts)
+			mu.Lock()
+			asked = nil
+			mu.Unlock()
+			opts.Seeds, opts.MaxPages, opts.Recrawl = nil, 0, crawler.RecrawlNow
+			run(t, opts)
+			last := slices.IndexFunc(asked, func(path string) bool { return !strings.HasPrefix(path, "/new/") || path == "/new/0" })
+			if last != fresh-1 || len(asked) != fresh+known+1 {
+				t.Errorf("%d requests, and the first page that was stored is asked again as number %d: %v", len(asked), last, asked)
+			}
 		})
 	}
 }

@@ -102,6 +102,7 @@ func pageNames(urls []string) string {
 type stage struct {
 	*pipeline
 	t       *testing.T
+	disk    *faultfs.Mem
 	steps   steps
 	frees   frees
 	sync    chan error
@@ -109,8 +110,8 @@ type stage struct {
 }
 
 func newStage(t *testing.T) *stage {
-	s := &stage{t: t, sync: make(chan error), commits: make(chan error)}
-	fsys := &stepFS{FS: faultfs.NewMem(), steps: &s.steps, gate: s.sync}
+	s := &stage{t: t, disk: faultfs.NewMem(), sync: make(chan error), commits: make(chan error)}
+	fsys := &stepFS{FS: s.disk, steps: &s.steps, gate: s.sync}
 	s.pipeline = &pipeline{
 		tree: open(t, "", onFS(fsys)), index: &stepIndex{&s.steps, s.commits}, size: 10, bytes: 64, goOn: true,
 		after: func(set []*iut.Item, c storage.Committed) {
