@@ -307,11 +307,13 @@ func TestClusterOfProcesses(t *testing.T) {
 	}
 }
 
-// check compares what the trees of the nodes have with the web.
+// check compares what the trees of the nodes have with the web: each by itself, and all together.
 func (w *branchedWeb) check(nodes []*processNode) {
 	w.t.Helper()
 	owner := map[string]string{}
+	var trees []string
 	for _, n := range nodes {
+		trees = append(trees, "-tree", filepath.Join(n.dir, "iut"))
 		list := urlsOf(w.t, filepath.Join(n.dir, "res.txt"))
 		if len(list) == 0 {
 			w.t.Errorf("node %s has no pages", n.name)
@@ -323,6 +325,13 @@ func (w *branchedWeb) check(nodes []*processNode) {
 			owner[url] = n.name
 		}
 		must(w.t, n.dir, "check")
+	}
+	list := must(w.t, nodes[0].dir, append([]string{"export", "-what", "pages", "-columns", "url"}, trees...)...)
+	if n := strings.Count(list, "\n"); n != len(owner) {
+		w.t.Errorf("the trees are exported with %d pages, and have %d", n, len(owner))
+	}
+	if n := len(owner); !strings.HasPrefix(must(w.t, nodes[0].dir, append([]string{"stats"}, trees...)...), fmt.Sprintf("%-22s %12d\n", "pages", n)) {
+		w.t.Errorf("stats of the trees do not add up to %d pages", n)
 	}
 	lost := 0
 	for n := range w.pages {
