@@ -111,7 +111,7 @@ func (e *engine) findClosed(context.Context) error {
 		case errors.Is(err, storage.ErrNotFound), errors.Is(err, record.ErrCorrupt), errors.Is(err, record.ErrKey):
 		case err != nil:
 			return err
-		case rec.State == record.Failed, rec.State == record.Refused:
+		case rec.State == record.Failed, rec.State == record.Refused && !rec.IsElsewhere():
 			e.seeds.closed = append(e.seeds.closed, rec)
 		}
 	}

@@ -87,6 +87,9 @@ func TestClusterHandover(t *testing.T) {
 			for _, n := range c.nodes {
 				n.ends()
 			}
+			if !strings.Contains(c.nodes[2].errs.String(), "known to other nodes") {
+				t.Errorf("node c does not say what others have:\n%s", c.nodes[2].errs.String())
+			}
 			c.web.check(c.nodes)
 		})
 	}

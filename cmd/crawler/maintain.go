@@ -167,9 +167,10 @@ type retry struct {
 }
 
 // takes reports whether a URL is to be asked again: without a state or a reason one that failed.
+// What another node has is asked only for its reason.
 func (w *retry) takes(r *record.Record) bool {
 	switch {
-	case r.State == record.Stored, !w.below(r.URL), w.reason != "" && !hasReason(r.Reason, w.reason):
+	case r.State == record.Stored, r.IsElsewhere() && w.reason == "", !w.below(r.URL), w.reason != "" && !hasReason(r.Reason, w.reason):
 		return false
 	case w.state != "":
 		return r.State.String() == w.state

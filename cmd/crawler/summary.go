@@ -97,6 +97,9 @@ func came(b *bytes.Buffer, r crawler.Result, opts crawler.Options) {
 	if r.Total.Sitemaps > 0 && !opts.NoSitemaps {
 		fmt.Fprintf(b, "; %s to be read", words.Count(r.Total.Sitemaps, "sitemap"))
 	}
+	if n := r.Total.Elsewhere; n > 0 {
+		fmt.Fprintf(b, "; %s known to other nodes, which had their hosts before", words.Count(n, "URL"))
+	}
 	if r.Total.Cut > 0 {
 		fmt.Fprintf(b, "; %s got no record (-max-held)", words.Count(r.Total.Cut, "link"))
 	}
