@@ -149,7 +149,7 @@ func (m mailbox) Exclusive(fn func()) { m.e.store.index.Exclusive(fn) }
 // Reconsider implements [cluster.Mailbox].
 func (m mailbox) Reconsider() {
 	total := m.e.store.index.Totals()
-	m.e.frontier.Rebar(total.Now + total.Later + total.Sitemaps)
+	m.e.frontier.Rebar(total.Now + total.Later + total.Sitemaps + total.Revisits)
 }
 
 // Quiet implements [cluster.Mailbox].
