@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"urltree/internal/cluster"
+	"urltree/internal/repair"
 	"urltree/iut"
 	"urltree/storage"
 	"urltree/storage/record"
@@ -159,6 +160,16 @@ func (m mailbox) Quiet() bool {
 		return false
 	}
 	return true
+}
+
+// ReadAgain implements [cluster.Mailbox].
+func (m mailbox) ReadAgain(ctx context.Context, lost func(host string) bool) error {
+	e := m.e
+	e.opts.Log.Info("a node is gone for good: reading stored pages again for links to its hosts", "pages", e.store.index.Totals().Stored)
+	return repair.Repost(ctx, e.store.tree, e.store.index, e.rules.linker, lost, func(rows []record.Row, tx uint64) {
+		e.frontier.Add(rows, tx)
+		e.opts.Cluster.Committed(len(rows) > 0)
+	})
 }
 
 // Figures implements [cluster.Mailbox].

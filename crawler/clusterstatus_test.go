@@ -30,6 +30,7 @@ func (c *testCluster) look() cluster.Status {
 func TestClusterStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, treeWeb{pages: 300, hosts: 40, fan: 3}, 3)
+		c.slow = func() time.Duration { return 500 * time.Millisecond }
 		runs := []*nodeRun{c.start(0), c.start(1)}
 		time.Sleep(5 * time.Second)
 		if s := c.look(); s.State != "waiting" || len(s.Nodes) != 2 || s.Nodes[0].Answers || !s.Nodes[0].Here {

@@ -63,7 +63,7 @@ func (x *Index) commit(set []*record.Outcome) (Committed, error) {
 				done.Refused[i] = true
 				continue
 			}
-			c.arrived = o.Arrived
+			c.arrived = o.Arrived || o.Repost
 			var err error
 			if done.Next[i], err = c.outcome(o); err != nil {
 				return err

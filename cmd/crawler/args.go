@@ -29,7 +29,7 @@ const filesOperand = "FILE..."
 const seedsOperand = "list|remove [URL...]"
 
 // clusterOperand is what the subcommand cluster takes.
-const clusterOperand = "status|seeds FILE|drain NODE"
+const clusterOperand = "status|seeds FILE|drain NODE|reassign NODE"
 
 const (
 	helpName    = "help" // its operands are subcommands

@@ -25,7 +25,7 @@ var engineFlags = []string{"cluster", "cluster-name", "cluster-creds", "cluster-
 
 // clusterCommand asks and changes a crawl of several processes, of which this one is none.
 func (c *command) clusterCommand() *subcommand {
-	format := "text"
+	format, yes := "text", false
 	verbs := []struct {
 		name, operand string
 		run           func(ctx context.Context, bus cluster.Bus, operand string) error
@@ -33,11 +33,15 @@ func (c *command) clusterCommand() *subcommand {
 		{"status", "", func(ctx context.Context, bus cluster.Bus, _ string) error { return c.clusterStatus(ctx, bus, format) }},
 		{"seeds", "FILE", c.clusterSeeds},
 		{"drain", "NODE", c.clusterDrain},
+		{"reassign", "NODE", func(ctx context.Context, bus cluster.Bus, node string) error {
+			return c.clusterReassign(ctx, bus, node, yes)
+		}},
 	}
 	return &subcommand{
 		name: "cluster", usage: "ask or change a crawl of several processes", args: "[flags]", operand: clusterOperand,
-		about: "status prints a line for each node, and what keeps the crawl from ending. seeds gives the URLs of a FILE, which is read as a seed file (- is standard input), to the nodes whose hosts they are of, and returns once they have them on their disks; with a password in a URL it is refused. drain has a NODE hand over all that it has to others; it ends when they have it, and so does drain. If drain is interrupted, the node goes on with it. The engine is that of the nodes: the flags are those of a crawl, see docs/cluster.md.",
-		flags: append(c.crawlFlags(engineFlags), plainFlag("format", choice{&format, []string{"text", "json"}}, "with status: the `FORMAT`, text or json, one object")),
+		about: "status prints a line for each node, and what keeps the crawl from ending. seeds gives the URLs of a FILE, which is read as a seed file (- is standard input), to the nodes whose hosts they are of, and returns once they have them on their disks; with a password in a URL it is refused. drain has a NODE hand over all that it has to others; it ends when they have it, and so does drain. If drain is interrupted, the node goes on with it. reassign gives the hosts of a NODE that is gone for good to the others, which read their pages again for links to these hosts. The engine is that of the nodes: the flags are those of a crawl, see docs/cluster.md.",
+		flags: append(c.crawlFlags(engineFlags), plainFlag("format", choice{&format, []string{"text", "json"}}, "with status: the `FORMAT`, text or json, one object"),
+			plainFlag("yes", toggle{&yes}, "with reassign: the node and its tree are gone for good, and what it alone knew is lost")),
 		run: func(ctx context.Context, operands []string) error {
 			for _, v := range verbs {
 				if v.name != first(operands) {
@@ -197,5 +201,30 @@ func (c *command) clusterDrain(ctx context.Context, bus cluster.Bus, node string
 	case ctx.Err() != nil:
 		return fmt.Errorf("node %s goes on to leave: %w", node, err)
 	}
+	return err
+}
+
+// mostReassign is the longest time that cluster reassign waits.
+const mostReassign = 2 * time.Minute
+
+// clusterReassign has other nodes take over the hosts of one that is gone.
+func (c *command) clusterReassign(ctx context.Context, bus cluster.Bus, node string, yes bool) error {
+	if !yes {
+		return usagef("cluster reassign gives the hosts of %s to other nodes for good: their pages are asked again, URLs that it alone knew are lost, and its tree cannot be crawled on; if its process is gone and its tree too, add -yes", node)
+	}
+	ctx, cancel := context.WithTimeout(ctx, mostReassign)
+	defer cancel()
+	parts, err := cluster.GiveUp(ctx, bus, node)
+	switch {
+	case errors.Is(err, cluster.ErrHere):
+		return fmt.Errorf("node %s is there, or was a moment ago: stop it, and wait until crawler cluster status calls it silent", node)
+	case errors.Is(err, cluster.ErrNoNode):
+		return fmt.Errorf("the crawl has no node %s; crawler cluster status names those that it has", node)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("no other node has taken the hosts of %s for %v; it is done once one is there, unless %s is back by then", node, mostReassign, node)
+	case err != nil:
+		return err
+	}
+	_, err = fmt.Fprintf(c.stdout, "given to others: %s of hosts; seeds for these hosts that %s alone had are lost: crawler cluster seeds gives them again\n", words.Count(parts, "partition"), node)
 	return err
 }

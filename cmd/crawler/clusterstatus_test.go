@@ -124,3 +124,45 @@ func TestClusterCommand(t *testing.T) {
 		t.Errorf("without an engine: exit %d:\n%s", code, stderr)
 	}
 }
+
+// TestClusterReassign: a node that is killed for good keeps the crawl from ending; once its hosts
+// are given to the others these crawl all that it had, and it is refused when it comes back.
+func TestClusterReassign(t *testing.T) {
+	t.Parallel()
+	w := newBranchedWeb(t, 300)
+	nodes, _ := threeNodes(t, w)
+	a, c := nodes[0], nodes[2]
+	w.until(100)
+	if _, stderr, code := a.askEngine("reassign", "c", "-yes"); code != 1 || !strings.Contains(stderr, "node c is there") {
+		t.Errorf("while it is there: exit %d:\n%s", code, stderr)
+	}
+	if _, stderr, code := a.askEngine("reassign", "c"); code != 2 || !strings.Contains(stderr, "URLs that it alone knew are lost") || !strings.Contains(stderr, "add -yes") {
+		t.Errorf("without -yes: exit %d:\n%s", code, stderr)
+	}
+	c.kill()
+	if _, stderr, code := a.askEngine("reassign", "x", "-yes"); code != 1 || !strings.Contains(stderr, "the crawl has no node x") {
+		t.Errorf("a node that never was: exit %d:\n%s", code, stderr)
+	}
+	s := a.untilStatus(func(s *cluster.Status) bool {
+		others := s.Nodes[:2]
+		return !s.Nodes[2].Here && !slices.ContainsFunc(others, func(n cluster.NodeStatus) bool { return !n.Answers || n.Pending > 0 || n.Taking > 0 })
+	})
+	if s.State != "running" {
+		t.Errorf("without the node the crawl is %s", s.State)
+	}
+	stdout, stderr, code := a.askEngine("reassign", "c", "-yes")
+	if code != 0 || !strings.HasPrefix(stdout, "given to others: 85 partitions of hosts; ") {
+		t.Errorf("exit %d:\n%s%s", code, stdout, stderr)
+	}
+	w.hold(250)
+	c.start()
+	<-c.done
+	if code := c.cmd.ProcessState.ExitCode(); code != 2 || !strings.Contains(c.errs.String(), "node c was given up") {
+		t.Errorf("the node is back: exit %d:\n%s", code, c.errs.String())
+	}
+	w.hold(0)
+	for _, n := range nodes[:2] {
+		n.ends()
+	}
+	w.check(nodes[:2])
+}

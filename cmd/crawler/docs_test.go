@@ -106,15 +106,16 @@ func TestDocuments(t *testing.T) {
 // notRun are commands that documents show in lines of their own and that no test runs, with the
 // reason. TestCommandsShown checks their flags like those of all others.
 var notRun = map[string]string{
-	"crawler -cluster 127.0.0.1:4222 -engine embedded -node-id a -cluster-nodes 2 https://example.org/":  "TestClusterOfProcesses runs it",
-	"crawler -cluster 127.0.0.1:4222 -node-id b -cluster-nodes 2":                                        "likewise",
-	"crawler cluster status -cluster 10.0.0.1:4222 -cluster-creds engine -cluster-ca engine.pem":         "TestClusterCommand runs it",
-	"crawler cluster seeds more.txt -cluster 10.0.0.1:4222 -cluster-creds engine -cluster-ca engine.pem": "likewise",
-	"crawler cluster drain two -cluster 10.0.0.1:4222 -cluster-creds engine -cluster-ca engine.pem":      "TestClusterHandover runs it",
-	"cd /var/lib/crawl && crawler -quiet -time 1h":                                                       "an hour, by cron",
-	"crawler -quiet -scope host -delay 0 -per-host 5 -sync full -tree DIR/iut -output DIR/res.txt URL":   "make bench-peers runs it",
-	"crawler serve                                  # the whole tree, at http://127.0.0.1:8080/":         "TestScripts/serve runs it",
-	"crawler serve -listen 9000 https://example.org/docs/":                                               "likewise",
+	"crawler -cluster 127.0.0.1:4222 -engine embedded -node-id a -cluster-nodes 2 https://example.org/":       "TestClusterOfProcesses runs it",
+	"crawler -cluster 127.0.0.1:4222 -node-id b -cluster-nodes 2":                                             "likewise",
+	"crawler cluster status -cluster 10.0.0.1:4222 -cluster-creds engine -cluster-ca engine.pem":              "TestClusterCommand runs it",
+	"crawler cluster seeds more.txt -cluster 10.0.0.1:4222 -cluster-creds engine -cluster-ca engine.pem":      "likewise",
+	"crawler cluster drain two -cluster 10.0.0.1:4222 -cluster-creds engine -cluster-ca engine.pem":           "TestClusterHandover runs it",
+	"crawler cluster reassign three -yes -cluster 10.0.0.1:4222 -cluster-creds engine -cluster-ca engine.pem": "TestClusterReassign runs it",
+	"cd /var/lib/crawl && crawler -quiet -time 1h":                                                            "an hour, by cron",
+	"crawler -quiet -scope host -delay 0 -per-host 5 -sync full -tree DIR/iut -output DIR/res.txt URL":        "make bench-peers runs it",
+	"crawler serve                                  # the whole tree, at http://127.0.0.1:8080/":              "TestScripts/serve runs it",
+	"crawler serve -listen 9000 https://example.org/docs/":                                                    "likewise",
 }
 
 // TestCommandsShown: each command that a document shows, in its text or in a line of its own, has a

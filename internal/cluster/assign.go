@@ -66,7 +66,11 @@ type Assign struct {
 	// something or not, each with its life that may ask.
 	Members map[string]string `json:"members"`
 	// Left are nodes that have just left, each with the life that has: it is not taken in again.
-	Left  map[string]string `json:"left,omitempty"`
+	Left map[string]string `json:"left,omitempty"`
+	// Gone are nodes that are gone for good, each with the epoch from which on it has nothing. What
+	// they knew is lost: Lost has, of each partition of theirs, the epoch of that.
+	Gone  map[string]uint64 `json:"gone,omitempty"`
+	Lost  map[int]uint64    `json:"lost,omitempty"`
 	Owner []string          `json:"owner"` // of each partition
 	From  []string          `json:"from"`  // of each partition, the node that has still to hand it over to the owner, or ""
 	Moved []uint64          `json:"moved"` // of each partition, the epoch of its latest move
@@ -93,6 +97,7 @@ func (a *Assign) clone() Assign {
 	if c.Left == nil {
 		c.Left = map[string]string{}
 	}
+	c.Gone, c.Lost = maps.Clone(a.Gone), maps.Clone(a.Lost)
 	c.Owner, c.From, c.Moved = slices.Clone(a.Owner), slices.Clone(a.From), slices.Clone(a.Moved)
 	return c
 }
@@ -116,7 +121,7 @@ func (a *Assign) valid(partitions int) error {
 
 // equal reports whether both say the same, whatever their epochs.
 func (a *Assign) equal(b *Assign) bool {
-	return maps.Equal(a.Members, b.Members) && maps.Equal(a.Left, b.Left) && slices.Equal(a.Owner, b.Owner) && slices.Equal(a.From, b.From)
+	return maps.Equal(a.Members, b.Members) && maps.Equal(a.Left, b.Left) && maps.Equal(a.Gone, b.Gone) && slices.Equal(a.Owner, b.Owner) && slices.Equal(a.From, b.From)
 }
 
 // text is how values stand under their keys.

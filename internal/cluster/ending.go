@@ -24,6 +24,7 @@ type State struct {
 	Hosts   bool   `json:"hosts"`           // the engine is in its process
 	Frozen  bool   `json:"frozen"`          // it goes in supersteps: nodes neither come nor go
 	Sent    int64  `json:"sent"`            // of Outbox, links that are on their way
+	Lost    int    `json:"lost"`            // partitions for whose links it reads its pages again
 	Figures
 	// Silent are the nodes that this one, leading, does not hear: for how long, in milliseconds.
 	Silent map[string]int64 `json:"silent,omitempty"`
@@ -35,12 +36,12 @@ func (n *Node) state() []byte {
 	s := State{
 		Node: n.opts.Name, Boot: n.opts.Boot, Epoch: n.kept.Assign.Epoch, Counter: n.counter,
 		Outbox: n.mail.Len(), Leading: n.leads(), Waits: n.kept.waiting(), Taking: n.taking, Hosts: n.opts.Hosts, Frozen: n.steps != nil,
-		Sent: n.flying, Figures: n.mail.Figures(), Silent: n.silentLocked(),
+		Sent: n.flying, Lost: len(n.kept.lost()), Figures: n.mail.Figures(), Silent: n.silentLocked(),
 	}
 	for _, l := range n.kept.Leaves {
 		s.Leaves += len(l.Parts)
 	}
-	s.Idle = n.idle && s.Outbox == 0 && s.Taking == 0 && len(s.Waits) == 0 && s.Leaves == 0
+	s.Idle = n.idle && s.Outbox == 0 && s.Taking == 0 && len(s.Waits) == 0 && s.Leaves == 0 && s.Lost == 0
 	return text(s)
 }
 

@@ -71,6 +71,8 @@ func (d *tinyNode) Keep(kept []byte) error {
 	return nil
 }
 
+func (d *tinyNode) ReadAgain(context.Context, func(string) bool) error { return nil }
+
 func (d *tinyNode) Figures() cluster.Figures { return cluster.Figures{} }
 
 func (d *tinyNode) Read(part uint16, after uint64, most int) (rows []record.Posted, err error) {

@@ -54,6 +54,7 @@ func (n *Node) exchange(ctx context.Context) error {
 	group.Go(func() error { return n.receive(ctx, acks) })
 	group.Go(func() error { return n.lead(ctx) })
 	group.Go(func() error { return n.follow(ctx) })
+	group.Go(func() error { return n.readAgain(ctx) })
 	group.Go(func() error { acks.run(ctx); return nil })
 	bus, name := n.opts.Bus, n.opts.Name
 	for _, listen := range []func() error{
@@ -363,12 +364,18 @@ func (n *Node) receiveOf(ctx context.Context, a *Assign, parts []int, acks *acks
 // fence ends the subscriptions of other nodes that are for assignments before this one: they may
 // have partitions that are of this node now. Who is fenced subscribes again.
 func (n *Node) fence(ctx context.Context, a *Assign) {
+	fence := func(node string, before uint64) {
+		if err := n.opts.Bus.Fence(ctx, node, before); err != nil && ctx.Err() == nil {
+			n.opts.Log.Debug("fence", "node", node, "err", err)
+		}
+	}
 	for node := range a.Members {
 		if node != n.opts.Name {
-			if err := n.opts.Bus.Fence(ctx, node, a.Epoch); err != nil && ctx.Err() == nil {
-				n.opts.Log.Debug("fence", "node", node, "err", err)
-			}
+			fence(node, a.Epoch)
 		}
+	}
+	for node := range a.Gone {
+		fence(node, math.MaxUint64)
 	}
 }
 

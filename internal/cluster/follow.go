@@ -22,6 +22,8 @@ type kept struct {
 	// Marked is, of partitions that this node has got, the epoch of the latest marker that has come.
 	Marked map[int]uint64 `json:"marked,omitempty"`
 	Leaves []leave        `json:"leaves,omitempty"` // the first one is under way
+	// Read is the epoch up to which the pages were read again for what is lost, see Assign.Lost.
+	Read uint64 `json:"read,omitempty"`
 }
 
 func (k *kept) clone() kept {
@@ -94,6 +96,9 @@ func (k *kept) follow(a Assign) {
 		k.Leaves = append(k.Leaves, leave{Parts: lost})
 	}
 	maps.DeleteFunc(k.Marked, func(p int, epoch uint64) bool { return a.Owner[p] != k.Name || epoch < a.Moved[p] })
+	if old.Epoch == 0 {
+		k.Read = a.Epoch // there are no pages yet
+	}
 	k.Assign = a
 }
 
@@ -229,8 +234,12 @@ func (n *Node) adopt() (named bool, err error) {
 	a := &n.kept.Assign
 	named = a.Members[n.opts.Name] == n.tenureLocked().life
 	n.named.Store(named)
-	if a.Left[n.opts.Name] == life && n.lost == nil {
+	if n.lost == nil && a.Left[n.opts.Name] == life {
 		n.lost = ErrDrained
+		n.changedLocked()
+	}
+	if n.lost == nil && a.Gone[n.opts.Name] > 0 {
+		n.lost = fmt.Errorf("%w: node %s was given up, and others have its hosts: what its tree has goes to theirs by crawler unite; for a node here choose another -node-id and -tree", ErrOther, n.opts.Name)
 		n.changedLocked()
 	}
 	return named, nil

@@ -71,6 +71,7 @@ type view struct {
 	drains  map[string]bool   // those that are to have nothing
 	clean   map[string]bool   // of these, the ones that have nothing left
 	arrived map[int]bool      // partitions that have been handed over
+	gone    map[string]bool   // nodes that have been silent for long, and are gone for good
 	frozen  bool              // nodes neither come nor go, as in supersteps
 }
 
@@ -79,8 +80,11 @@ func (a *Assign) next(v *view) (next Assign, changed bool) {
 	next = a.clone()
 	next.Epoch++
 	maps.DeleteFunc(next.Left, func(node, life string) bool { return v.lives[node] != life })
+	for node := range v.gone {
+		next.lose(node, v)
+	}
 	for node, life := range v.lives {
-		if _, member := a.Members[node]; next.Left[node] != life && (member || !v.frozen) {
+		if _, member := a.Members[node]; next.Left[node] != life && next.Gone[node] == 0 && (member || !v.frozen) {
 			next.Members[node] = life
 		}
 	}
@@ -160,7 +164,11 @@ func (n *Node) arrange(ctx context.Context) error {
 	if behind {
 		return n.bringBack(ctx)
 	}
-	drains, err := n.drains(ctx, &a)
+	drains, err := n.said(ctx, &a, drainKey(""))
+	if err != nil {
+		return err
+	}
+	gone, err := n.said(ctx, &a, goneKey(""))
 	if err != nil {
 		return err
 	}
@@ -171,6 +179,11 @@ func (n *Node) arrange(ctx context.Context) error {
 	v := &view{lives: map[string]string{}, drains: map[string]bool{}, clean: map[string]bool{}, arrived: map[int]bool{}, frozen: n.steps != nil}
 	for node, t := range here {
 		v.lives[node] = t.life
+	}
+	if !v.frozen {
+		if v.gone, err = n.goneNow(ctx, gone, v.lives); err != nil {
+			return err
+		}
 	}
 	n.ask(ctx, &a, drains, v)
 	next, changed := a.next(v)
@@ -190,27 +203,27 @@ func (n *Node) arrange(ctx context.Context) error {
 	return n.see(e)
 }
 
-// drains returns the members that are to be drained. What was asked of a node that has left is
-// over: it may come back.
-func (n *Node) drains(ctx context.Context, a *Assign) (map[string]bool, error) {
+// said returns the members of which keys with a prefix say something: that they are to be drained,
+// or are gone. What was said of a node that has left is over: it may come back.
+func (n *Node) said(ctx context.Context, a *Assign, prefix string) (map[string]bool, error) {
 	list, err := n.opts.Bus.List(ctx, Control)
 	if err != nil {
 		return nil, err
 	}
-	drains := map[string]bool{}
+	said := map[string]bool{}
 	for _, e := range list {
-		node, is := strings.CutPrefix(e.Key, drainKey(""))
+		node, is := strings.CutPrefix(e.Key, prefix)
 		_, member := a.Members[node]
 		switch {
 		case is && member:
-			drains[node] = true
+			said[node] = true
 		case is:
 			if err := n.opts.Bus.Delete(ctx, Control, e.Key, e.Revision); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return drains, nil
+	return said, nil
 }
 
 // ask finds out which partitions have been handed over, and which of the nodes that are to be

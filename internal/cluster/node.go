@@ -59,6 +59,9 @@ type Mailbox interface {
 	Last() uint64
 	// Has reports whether the outbox has rows of some partitions up to a number.
 	Has(parts []int, upTo uint64) (bool, error)
+	// ReadAgain sends, or takes, once more the links of all pages, redirects and seeds to some hosts.
+	// It returns once that is durable.
+	ReadAgain(ctx context.Context, lost func(host string) bool) error
 	// Figures returns how far the run is.
 	Figures() Figures
 	// Put has an outcome committed with others, and calls then once that is durable. refused says that

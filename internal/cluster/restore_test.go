@@ -27,6 +27,7 @@ func (empty) MoveOut(_ context.Context, d *record.Departure) ([]byte, error) {
 	return nil, nil
 }
 func (empty) Keep([]byte) error                                              { return nil }
+func (empty) ReadAgain(context.Context, func(string) bool) error             { return nil }
 func (empty) Len() int64                                                     { return 0 }
 func (empty) Figures() cluster.Figures                                       { return cluster.Figures{} }
 func (empty) Read(uint16, uint64, int) ([]record.Posted, error)              { return nil, nil }

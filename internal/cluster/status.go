@@ -113,6 +113,7 @@ func (n *NodeStatus) reasons(s *Status) []string {
 		add(n.Epoch != s.Epoch, "does not know yet how hosts are divided now")
 		add(len(n.Waits) > 0, "has still to be given %s of hosts", words.Count(len(n.Waits), "partition"))
 		add(n.Leaves > 0, "gives away %s of hosts", words.Count(n.Leaves, "partition"))
+		add(n.Lost > 0, "reads its pages again for links to hosts of a node that is gone")
 		add(n.Pending > 0, "%s to be asked", words.Count(n.Pending, "URL"))
 		add(n.Outbox > 0, "%s for others that they have not confirmed", words.Count(n.Outbox, "link"))
 		add(n.Taking > 0, "writes what others have sent it")

@@ -45,6 +45,9 @@ type Outcome struct {
 	// Arrived says that Links and Moved came from another process, and are for hosts that are asked by
 	// this one. If one of them is not any more, none counts: see Committed.Refused of storage.
 	Arrived bool
+	// Repost says that Links count as those that nobody has named yet: what the process knew that they
+	// were sent to is lost.
+	Repost bool
 	// Moved is what another process hands over, see Moved.Check.
 	Moved []Moved
 	// Delivered are the rows of the outbox that other processes have now.
