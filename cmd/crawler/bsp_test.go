@@ -157,6 +157,9 @@ func TestBSPNodes(t *testing.T) {
 		if run > 0 {
 			w.wait(30+rand.Int64N(60), nodes[0].done)
 			nodes[run%2].kill()
+			if run == 1 { // the engine is in the other one, which waits
+				refusesNodes(t, engine)
+			}
 			nodes[run%2].start()
 		}
 		traces := ""
@@ -170,6 +173,22 @@ func TestBSPNodes(t *testing.T) {
 		}
 		if traces != first {
 			t.Errorf("run %d came to%s, the first to%s", run, traces, first)
+		}
+	}
+}
+
+// refusesNodes has others try to join a crawl in supersteps.
+func refusesNodes(t *testing.T, engine string) {
+	t.Helper()
+	for _, tt := range []struct{ bsp, says string }{
+		{"0", "the crawl has the options"},
+		{"13", "the crawl has the options"},
+		{"12", "no other node may join"},
+	} {
+		_, errs, code := call(t, t.TempDir(), "-bsp", tt.bsp, "-cluster", engine, "-node-id", "c", "-lease-ttl", nodeLease.String(),
+			"-delay", "1ms", "-allow-private")
+		if code != exitUsage || !strings.Contains(errs, tt.says) {
+			t.Errorf("-bsp %s: exit %d\n%s", tt.bsp, code, errs)
 		}
 	}
 }
