@@ -72,6 +72,15 @@ var keptCases = map[string][]string{
 	"warc-revisit":     {"false", "0"},
 	"warc-all":         {"true", "1"},
 	"operator":         {"me", "you"},
+	"recrawl":          {"7d", "1h"},
+	"bsp":              {"10", "1000"},
+	"bsp-step":         {"1m", "90s"},
+}
+
+// keptWith has the other option that some of these need.
+var keptWith = map[string][]string{
+	"score":    {"-order", "priority"},
+	"bsp-step": {"-bsp", "5"},
 }
 
 // settle parses a command line as a crawl does and returns the options of its engine. It does with
@@ -123,11 +132,9 @@ func TestKept(t *testing.T) {
 	usual, _ := settle(t, t.TempDir())
 	for name, values := range keptCases {
 		t.Run(name, func(t *testing.T) {
-			var with, none []string
-			if name == "score" {
-				with = []string{"-order", "priority"}
-			}
-			first, second := append(with, "-"+name+"="+values[0]), append(with, "-"+name+"="+values[1])
+			var none []string
+			with := keptWith[name]
+			first, second := append(slices.Clip(with), "-"+name+"="+values[0]), append(slices.Clip(with), "-"+name+"="+values[1])
 			wantFirst, said := settle(t, t.TempDir(), first...)
 			if said != "" {
 				t.Errorf("the first run says %q", said)
@@ -163,7 +170,7 @@ func TestKept(t *testing.T) {
 			require("a run after that", got, wantSecond)
 
 			t.Setenv(envOf(name), values[0])
-			if name != "score" && values[0] != "\x00\n\"" {
+			if with == nil && values[0] != "\x00\n\"" {
 				got, _ = settle(t, dir, none...)
 				require("a variable", got, wantFirst)
 				got, _ = settle(t, dir, second...)
@@ -171,8 +178,8 @@ func TestKept(t *testing.T) {
 			}
 			os.Unsetenv(envOf(name))
 			must(t, filepath.Dir(dir), "options", "-reset", name)
-			if name == "score" {
-				must(t, filepath.Dir(dir), "options", "-reset", "-order")
+			if with != nil {
+				must(t, filepath.Dir(dir), "options", "-reset", with[0])
 			}
 			got, said = settle(t, dir, none...)
 			require("a run after -reset", got, usual)
@@ -186,12 +193,13 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// TestKeptTogether sets all options of the crawl at once, and those that are fixed.
+// TestKeptTogether sets all options of the crawl at once that go together, and those that are
+// fixed.
 func TestKeptTogether(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "iut")
 	args := []string{"-strip-www", "-strip-params", "utm_*,sid", "-exclude", "a", "-exclude", "b c", "-time", "3s", "-max-pages", "7"}
 	for name, values := range keptCases {
-		if name != "order" && name != "exclude" {
+		if !slices.Contains([]string{"order", "exclude", "bsp", "bsp-step"}, name) {
 			args = append(args, "-"+name+"="+values[0])
 		}
 	}

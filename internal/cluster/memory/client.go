@@ -2,6 +2,7 @@ package memory
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -170,6 +171,7 @@ func (c *client) Watch(ctx context.Context, t cluster.Table, fn func(cluster.Ent
 		if err != nil {
 			return err
 		}
+		slices.SortFunc(news, func(a, b cluster.Entry) int { return cmp.Compare(a.Revision, b.Revision) }) // as they were written
 		for _, e := range news {
 			known[e.Key] = e.Revision
 			if e.Revision == 0 {

@@ -25,11 +25,11 @@ func TestReplicas(t *testing.T) {
 	var servers []*process
 	var routes, addresses []string
 	for range 3 {
-		routes = append(routes, "nats://"+freeAddress(t))
+		routes = append(routes, "nats://"+freeAddress())
 	}
 	for i, route := range routes {
 		s := &process{
-			store: store{filepath.Join(t.TempDir(), "store")}, cfg: cfg, program: program(t), listen: freeAddress(t),
+			store: store{filepath.Join(t.TempDir(), "store")}, cfg: cfg, program: program(t), listen: freeAddress(),
 			more: fmt.Sprintf("server_name: s%d\ncluster { name: crawl, listen: %q, routes: [%s] }\n",
 				i, strings.TrimPrefix(route, "nats://"), strings.Join(routes, ", ")),
 		}

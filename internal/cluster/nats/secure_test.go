@@ -130,7 +130,7 @@ func TestSecure(t *testing.T) {
 func TestListen(t *testing.T) {
 	t.Parallel()
 	creds := write(t, "token")
-	taken := freeAddress(t)
+	taken := freeAddress()
 	first, err := embedded.Start(embedded.Options{Dir: t.TempDir(), Listen: taken})
 	if err != nil {
 		t.Fatal(err)
@@ -163,7 +163,7 @@ func TestListen(t *testing.T) {
 // TestConnectErrors: what is wrong is said at once, with the address.
 func TestConnectErrors(t *testing.T) {
 	t.Parallel()
-	nobody := freeAddress(t)
+	nobody := freeAddress()
 	if _, err := nats.Connect(within(t), nats.Options{Servers: nobody}, config); err == nil || !strings.Contains(err.Error(), nobody) {
 		t.Errorf("nobody there: %v", err)
 	}
