@@ -27,6 +27,10 @@ const parquetMagic = "PAR1"
 
 // A parquetFile writes rows as a Parquet file. Each column is optional and of the type of its kind.
 // Values are PLAIN, compressed with zstd. The same rows make the same bytes.
+//
+// Of parquet-go it takes the format alone. The writer of that module has a page for each long
+// value: the texts of 10,138 pages took 2.2 times the bytes, their HTML 6.2 times, and 2.7 times
+// the memory.
 type parquetFile struct {
 	w       io.Writer
 	at      int64 // bytes written
