@@ -146,13 +146,19 @@ func (n *Node) hasEnded() bool {
 // finish asks all nodes twice whether they have nothing left. If they say so, and nothing has
 // happened to any in between, the crawl is finished: a link on its way is in the outbox of its
 // sender, which is not idle then, and a node wakes only by a transaction, which changes its
-// counter.
+// counter. All nodes are those of the latest assignment, which this one may have written and not
+// yet taken over: one that has come since has seeds of its own, or is waiting for hosts.
 func (n *Node) finish(ctx context.Context) error {
 	e, err := n.opts.Bus.Get(ctx, Control, "state")
 	if err != nil && !errors.Is(err, ErrNoKey) {
 		return err
 	}
-	a := n.assigned()
+	n.mu.Lock()
+	a, revision, latest := n.seen, n.revision, n.seen.Epoch == n.kept.Assign.Epoch
+	n.mu.Unlock()
+	if !latest {
+		return nil
+	}
 	var waves [2][]State
 	for i := range waves {
 		for _, node := range slices.Sorted(maps.Keys(a.Members)) {
@@ -167,6 +173,14 @@ func (n *Node) finish(ctx context.Context) error {
 		if s.Counter != waves[1][i].Counter || s.Boot != waves[1][i].Boot {
 			return nil
 		}
+	}
+	// What was seen of the assignment may be old: that it is the latest is known by writing it.
+	assign := Entry{Key: assignKey, Value: text(a), Revision: revision}
+	if assign.Revision, err = n.opts.Bus.Put(ctx, Control, assign); err != nil {
+		return err
+	}
+	if err := n.see(assign); err != nil {
+		return err
 	}
 	words := []string{finishedState}
 	for _, s := range waves[0] {
