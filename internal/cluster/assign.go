@@ -133,9 +133,10 @@ func text(v any) []byte {
 	return b
 }
 
-// AwayOf returns, of what Join has returned, which hosts other nodes ask: see Node.Away. It returns
-// nil for nil, the tree of a whole crawl.
-func AwayOf(keep []byte) (away func(host string) (part uint16, away bool), err error) {
+// AwayOf returns, of what Join has returned, of which hosts others may have what this node has not:
+// other nodes ask them, or what these know of them has still to be handed over or found out again.
+// It returns nil for nil, the tree of a whole crawl.
+func AwayOf(keep []byte) (away func(host string) bool, err error) {
 	if keep == nil {
 		return nil, nil
 	}
@@ -143,9 +144,9 @@ func AwayOf(keep []byte) (away func(host string) (part uint16, away bool), err e
 	if err := json.Unmarshal(keep, &k); err != nil {
 		return nil, fmt.Errorf("what the index keeps of its node: %w", err)
 	}
-	own := k.own()
-	return func(host string) (uint16, bool) {
-		part := Partition(host, Partitions)
-		return part, !own[part]
-	}, nil
+	whole := k.own()
+	for _, p := range slices.Concat(k.waiting(), k.lost()) {
+		whole[p] = false
+	}
+	return func(host string) bool { return !whole[Partition(host, Partitions)] }, nil
 }

@@ -140,8 +140,8 @@ type checker struct {
 	fault  func(format string, args ...any)
 	report CheckReport
 	stored int64 // pages of the index
-	// away says which hosts other nodes of the crawl ask; nil: none.
-	away func(host string) (part uint16, away bool)
+	// away says of which hosts other nodes of the crawl may have what is missing here; nil: none.
+	away func(host string) bool
 	// posted are hashes of the URLs that wait in the outbox: in supersteps all links do, until their
 	// step ends.
 	posted map[uint64]bool
@@ -264,17 +264,13 @@ func (c *checker) readPosted() error {
 	return nil
 }
 
-// isAway reports whether a URL needs no record: another node of the crawl has it, or the URL waits
+// isAway reports whether a URL needs no record: another node of the crawl may have it, or it waits
 // in the outbox.
 func (c *checker) isAway(url string) bool {
 	if c.posted[maphash.String(c.hash, url)] {
 		return true
 	}
-	if c.away == nil {
-		return false
-	}
-	_, away := c.away(record.Host(url))
-	return away
+	return c.away != nil && c.away(record.Host(url))
 }
 
 // flagCut marks a page that has more links than are followed.
