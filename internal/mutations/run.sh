@@ -7,7 +7,7 @@
 #
 # A patch begins with two lines:
 #
-#   # Test: PACKAGE TEST
+#   # Test: PACKAGE TEST, or TEST/PART
 #   # What it breaks.
 set -euo pipefail
 
@@ -40,7 +40,7 @@ complain() {
 
 declare -A tests # of each package, as a pattern
 for patch in "${patches[@]}"; do
-	if ! [[ $(head -n 1 "$patch") =~ ^"# Test: "(\./[a-z/]+)" "(Test[A-Za-z]+)$ ]]; then
+	if ! [[ $(head -n 1 "$patch") =~ ^"# Test: "(\./[a-z/]+)" "(Test[A-Za-z]+)(/[a-z]+)?$ ]]; then
 		echo "$patch: the first line names no package and test" >&2
 		exit 1
 	fi
@@ -62,7 +62,7 @@ for patch in "${patches[@]}"; do
 	fi
 	if output=$(run -run "^$test\$" "$package"); then
 		complain "$name: $test passes all the same"
-	elif grep -q "^--- FAIL: $test " <<<"$output"; then
+	elif grep -q "^ *--- FAIL: $test " <<<"$output"; then
 		printf '%-24s %-30s %s\n' "$name" "$test" "$(sed -n '2s/^# //p' "$patch")"
 	else
 		complain "$name: $test does not get as far as to fail:"
