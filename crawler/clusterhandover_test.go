@@ -224,8 +224,9 @@ func handoverFaults(t *testing.T, r *rand.Rand) {
 	runs := []*nodeRun{c.start(0), c.start(1), nil}
 	pause := func(most int) { time.Sleep(time.Duration(r.IntN(most)) * time.Millisecond) }
 	pause(5000)
+	drained := false
 	for range 3 {
-		runs[2] = c.start(2)
+		runs[2], drained = c.start(2), false
 		pause(3000)
 		if r.IntN(2) == 0 {
 			c.engine.SetFaults(randomFaults(r.Uint64()))
@@ -254,11 +255,11 @@ func handoverFaults(t *testing.T, r *rand.Rand) {
 		}
 		c.drain(2)
 		c.wait(runs[2])
-		if runs[2].res.Ended != "drained" {
+		if drained = runs[2].res.Ended == "drained"; !drained {
 			break // the crawl was finished first
 		}
 	}
-	if runs[2].res.Ended == "drained" {
+	if drained {
 		runs[2] = c.start(2)
 	}
 	c.ended("nothing left", runs...)
