@@ -20,10 +20,11 @@ import (
 // and in the end that of now.
 func TestRecrawlKilled(t *testing.T) {
 	t.Parallel()
-	rng := rand.New(rand.NewPCG(testseed.Draw(t), 1))
-	for _, store := range []string{"folders", "warc"} {
+	seed := testseed.Draw(t)
+	for i, store := range []string{"folders", "warc"} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
+			rng := rand.New(rand.NewPCG(seed, uint64(i)))
 			pages, rounds := 400, 10
 			if testing.Short() {
 				pages, rounds = 150, 3
