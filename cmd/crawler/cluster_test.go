@@ -63,15 +63,19 @@ func newBranchedWeb(t *testing.T, pages int) *branchedWeb {
 func branchedWebAt(t *testing.T, pages int, listen func(h int) (net.Listener, error)) *branchedWeb {
 	w := &branchedWeb{t: t, pages: pages, served: map[int]int{}, asking: map[string]string{}}
 	w.changed = sync.NewCond(&w.mu)
+	var listeners []net.Listener
 	for h := range webHosts {
 		l, err := listen(h)
 		if err != nil {
 			t.Fatal(err)
 		}
+		listeners = append(listeners, l)
+		w.hosts = append(w.hosts, l.Addr().String())
+	}
+	for _, l := range listeners { // once all are known
 		server := &http.Server{Handler: w}
 		go server.Serve(l)
 		t.Cleanup(func() { server.Close() })
-		w.hosts = append(w.hosts, l.Addr().String())
 	}
 	return w
 }
