@@ -26,11 +26,9 @@
 // A crawl has Crawlers x Downloads download workers and Parsers parse workers. Between them stand
 // the two queues of source C's framework (docs/sources.md), which QueueSize bounds:
 //
-// frontier ─▶ URLs taken ─▶ download workers ─▶ pages ─▶ parse workers ─▶ buffers ─▶ index
-//
-//	▲                      Fetch                        OnPage, Edge, Score            │
-//
-// └───────────────────────────── new URLs, once they are in the index ───────────────┘
+//	frontier ─▶ URLs taken ─▶ download workers ─▶ pages ─▶ parse workers ─▶ buffers ─▶ index
+//	    ▲                      Fetch                        OnPage, Edge, Score            │
+//	    └───────────────────────────── new URLs, once they are in the index ───────────────┘
 //
 // Nobody who holds a place waits for one further back: a parse worker puts its links into a
 // buffer, which the committer empties into the index, and the index has no bound in memory. So no
