@@ -25,20 +25,9 @@ type meshWeb struct {
 
 func newMeshWeb(t *testing.T, pages int) *meshWeb {
 	w := &meshWeb{pages: pages}
-	var listeners []net.Listener
-	for h := range 8 {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.94.%d.1:0", h))
-		if err != nil {
-			t.Fatal(err)
-		}
-		listeners = append(listeners, l)
-		w.hosts = append(w.hosts, l.Addr().String())
-	}
-	for _, l := range listeners { // once all are known
-		server := &http.Server{Handler: w}
-		go server.Serve(l)
-		t.Cleanup(func() { server.Close() })
-	}
+	serveHosts(t, w, &w.hosts, 8, func(h int) (net.Listener, error) {
+		return net.Listen("tcp", fmt.Sprintf("127.94.%d.1:0", h))
+	})
 	return w
 }
 

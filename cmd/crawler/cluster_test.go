@@ -63,21 +63,26 @@ func newBranchedWeb(t *testing.T, pages int) *branchedWeb {
 func branchedWebAt(t *testing.T, pages int, listen func(h int) (net.Listener, error)) *branchedWeb {
 	w := &branchedWeb{t: t, pages: pages, served: map[int]int{}, asking: map[string]string{}}
 	w.changed = sync.NewCond(&w.mu)
+	serveHosts(t, w, &w.hosts, webHosts, listen)
+	return w
+}
+
+// serveHosts serves a web of so many hosts, once the addresses of all are in hosts.
+func serveHosts(t *testing.T, web http.Handler, hosts *[]string, n int, listen func(h int) (net.Listener, error)) {
 	var listeners []net.Listener
-	for h := range webHosts {
+	for h := range n {
 		l, err := listen(h)
 		if err != nil {
 			t.Fatal(err)
 		}
 		listeners = append(listeners, l)
-		w.hosts = append(w.hosts, l.Addr().String())
+		*hosts = append(*hosts, l.Addr().String())
 	}
-	for _, l := range listeners { // once all are known
-		server := &http.Server{Handler: w}
+	for _, l := range listeners {
+		server := &http.Server{Handler: web}
 		go server.Serve(l)
 		t.Cleanup(func() { server.Close() })
 	}
-	return w
 }
 
 func (w *branchedWeb) url(n int) string {
