@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/ecdsa"
@@ -21,6 +22,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -409,6 +411,38 @@ func writeCertificate(t *testing.T, ip, certFile, keyFile string) {
 		if err := os.WriteFile(name, pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestClusterStoppedFirst: a node that is stopped before it has reached the engine has ended well.
+func TestClusterStoppedFirst(t *testing.T) {
+	t.Parallel()
+	for _, program := range []struct {
+		name, said, stopped string
+		args                []string
+	}{
+		{"text", "no connection to the engine", "\ncrawler: stopped before anything was asked; the same command goes on\n", nil},
+		{"a line is an object", "no connection to the engine", `"msg":"stopped before anything was asked; the same command goes on"`, []string{"-log-format", "json"}},
+	} {
+		t.Run(program.name, func(t *testing.T) {
+			cmd := child(t.TempDir(), append(program.args, "-cluster", freeEngine(), "-node-id", "a", "http://127.0.0.1:9/")...)
+			lines, err := cmd.StderrPipe()
+			if err == nil {
+				err = cmd.Start()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := ""
+			for in := bufio.NewScanner(lines); in.Scan(); {
+				if all += in.Text() + "\n"; strings.Contains(in.Text(), program.said) {
+					_ = cmd.Process.Signal(syscall.SIGTERM)
+				}
+			}
+			if err := cmd.Wait(); err != nil || !strings.Contains(all, program.stopped) || strings.Count(all, "\n") != 2 {
+				t.Errorf("%v:\n%s", err, all)
+			}
+		})
 	}
 }
 

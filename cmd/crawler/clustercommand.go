@@ -198,6 +198,8 @@ func (c *command) clusterDrain(ctx context.Context, bus cluster.Bus, node string
 		fmt.Fprintf(c.stdout, "drained: node %s has left, others have its hosts\n", node)
 	case errors.Is(err, cluster.ErrNoDrain):
 		return usagef("%w", err)
+	case errors.Is(err, cluster.ErrEnded):
+		return fmt.Errorf("the crawl has finished before node %s had given all to others: nothing is left to be drained", node)
 	case ctx.Err() != nil:
 		return fmt.Errorf("node %s goes on to leave: %w", node, err)
 	}

@@ -111,7 +111,10 @@ func (c *command) run(ctx context.Context, opts crawler.Options) (crawler.Result
 	opts.LimitHeap = os.Getenv("GOMEMLIMIT") == ""
 	opts.Log = c.logger(show)
 	leave, err := c.join(ctx, &opts)
-	if err != nil {
+	switch stopped := context.Cause(ctx); {
+	case err != nil && stopped != nil && errors.Is(err, stopped):
+		return crawler.Result{Ended: "stopped"}, nil
+	case err != nil:
 		return crawler.Result{}, err
 	}
 	if c.flags.verbose {

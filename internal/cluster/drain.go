@@ -14,8 +14,8 @@ import (
 var ErrNoDrain = errors.New("cannot be drained")
 
 // Drain asks the leader of a crawl to give all that a node has to others, and waits until the node
-// has left. If ctx ends before, the node goes on to leave. The error is ErrUndivided or ErrNoDrain,
-// that of ctx, or one of the engine.
+// has left. If ctx ends before, the node goes on to leave. The error is ErrUndivided, ErrNoDrain or
+// ErrEnded, that of ctx, or one of the engine.
 func Drain(ctx context.Context, bus Bus, node string) error {
 	a, err := dividedBy(ctx, bus)
 	if err != nil {
@@ -44,6 +44,10 @@ func Drain(ctx context.Context, bus Bus, node string) error {
 			return err
 		case err == nil && a.Epoch > 0 && a.Members[node] == "":
 			return nil
+		}
+		e, err := bus.Get(ctx, Control, "state")
+		if err == nil && strings.HasPrefix(string(e.Value), finishedState) {
+			return ErrEnded
 		}
 	}
 }

@@ -12,8 +12,10 @@
 // wrong, the exit code is 1, and the folder of that web is kept.
 //
 // With -nodes 3 each web is crawled by three nodes and a server of NATS. Nodes are killed, stopped
-// and frozen, the server is killed and loses what it has, all are killed at once, and the disk of
-// one node is full. The trees of all nodes together must hold the web, and none what another has.
+// and frozen, further ones join, some are drained and come back, the server is killed and loses
+// what it has, all are killed at once, and the disk of one node is full. The trees of all nodes
+// together must hold the web, and none what another has. In every third web nodes may be lost for
+// good with their trees; the others must have the web then, and may have some pages twice.
 //
 // A soak of a minute or more goes on, for at most five times as long, until each kind of episode
 // that this machine allows was played, and has failed if one was not.

@@ -21,18 +21,23 @@ import (
 // A nodeKind is what may happen to a crawl of several nodes, while it goes on.
 type nodeKind struct {
 	name string
-	disk string // kind of disk that a node must have; "": any
+	disk string               // kind of disk that a node must have; "": any
+	may  func(*nodesRun) bool // whether it can be now; nil: always
 	play func(*nodesRun) error
 }
 
 var nodeKinds = []nodeKind{
-	{"node killed", "", func(n *nodesRun) error { return n.again(n.any(), syscall.SIGKILL, killed, 0) }},
-	{"node stopped", "", func(n *nodesRun) error { return n.again(n.any(), syscall.SIGTERM, 0) }},
-	{"node frozen", "", (*nodesRun).frozen},
-	{"engine killed", "", (*nodesRun).engineKilled},
-	{"engine lost", "", (*nodesRun).engineLost},
-	{"all killed", "", (*nodesRun).allKilled},
-	{"node's disk full", inMemory, (*nodesRun).diskFull},
+	{name: "node killed", play: func(n *nodesRun) error { return n.again(n.any(), syscall.SIGKILL, killed, 0) }},
+	{name: "node stopped", play: func(n *nodesRun) error { return n.again(n.any(), syscall.SIGTERM, 0) }},
+	{name: "node frozen", play: (*nodesRun).frozen},
+	{name: "engine killed", play: (*nodesRun).engineKilled},
+	{name: "engine lost", play: (*nodesRun).engineLost},
+	{name: "all killed", play: (*nodesRun).allKilled},
+	{name: "node's disk full", disk: inMemory, play: (*nodesRun).diskFull},
+	{name: "join", may: func(n *nodesRun) bool { return n.early() && len(n.nodes) < mostNodes }, play: (*nodesRun).joined},
+	{name: "drain", may: (*nodesRun).early, play: (*nodesRun).drained},
+	{name: "bounce", may: (*nodesRun).early, play: (*nodesRun).bounced},
+	{name: "node gone for good", may: (*nodesRun).mayLose, play: (*nodesRun).reassigned},
 }
 
 const nodeLease = 3 * time.Second
@@ -47,6 +52,7 @@ type nodesRun struct {
 	engineStore string
 	engine      *process
 	nodes       []*member
+	named       int           // nodes that there have been
 	delay       time.Duration // between two requests to a host
 	vain        int           // URLs that may be asked again: what was under way where a process was killed
 	exits       []string      // that were wrong
@@ -83,22 +89,23 @@ func (t *trial) crawlByNodes(ctx context.Context, until time.Time) error {
 		return err
 	}
 	for i := range t.members {
-		m := &member{name: "n" + strconv.Itoa(i), folder: filepath.Join(base, "n"+strconv.Itoa(i))}
+		folder := filepath.Join(base, "n"+strconv.Itoa(i))
 		if i == t.members-1 {
-			m.folder = t.folder
-		} else if err := os.Mkdir(m.folder, 0o755); err != nil {
+			folder = t.folder
+		} else if err := os.Mkdir(folder, 0o755); err != nil {
 			return err
 		}
-		n.nodes = append(n.nodes, m)
-		if err := n.startNode(m); err != nil {
+		if err := n.startNode(n.newMember(folder)); err != nil {
 			return err
 		}
 	}
-	kinds := slices.DeleteFunc(slices.Clone(nodeKinds), func(k nodeKind) bool { return k.disk != "" && k.disk != t.diskKind() })
 	for range maxEpisodes {
 		if n.over(n.moment()) || !time.Now().Before(until) || ctx.Err() != nil {
 			break
 		}
+		kinds := slices.DeleteFunc(slices.Clone(nodeKinds), func(k nodeKind) bool {
+			return k.disk != "" && k.disk != t.diskKind() || k.may != nil && !k.may(n)
+		})
 		k, began, before := kinds[n.r.IntN(len(kinds))], time.Now(), t.web.Asked()
 		if err := k.play(n); err != nil {
 			return fmt.Errorf("%s: %w", k.name, err)
@@ -106,7 +113,7 @@ func (t *trial) crawlByNodes(ctx context.Context, until time.Time) error {
 		c := t.of(k.name)
 		c.episodes++
 		c.exits += len(n.exits)
-		t.say("%-16s %5.1fs  %5d pages asked, %d before", k.name, time.Since(began).Seconds(), t.web.Asked(), before)
+		t.say("%-18s %5.1fs  %5d pages asked, %d before", k.name, time.Since(began).Seconds(), t.web.Asked(), before)
 		if len(n.exits) > 0 {
 			t.fault(k.name, n.exits)
 			return nil
@@ -137,7 +144,7 @@ func (n *nodesRun) finish() error {
 	c.exits += len(n.exits)
 	c.other += len(other)
 	c.pages += n.web.Asked()
-	n.say("%-16s %5.1fs  %5d pages asked", last, time.Since(began).Seconds(), n.web.Asked())
+	n.say("%-18s %5.1fs  %5d pages asked", last, time.Since(began).Seconds(), n.web.Asked())
 	if wrong := slices.Concat(lost, doubled, n.exits, other); len(wrong) > 0 {
 		n.fault("the end of all nodes", wrong)
 		return nil
@@ -160,15 +167,20 @@ func (n *nodesRun) look() (lost, doubled, other []string, err error) {
 			return nil, nil, nil, err
 		}
 		other = append(slices.Concat(other, faults, w.exits), s.torn...)
-		doubled = append(doubled, s.twice...)
+		if !n.twice { // else a page may have been asked again by the node that has it
+			doubled = append(doubled, s.twice...)
+		}
 		for url, r := range s.ledger {
-			if _, there := all.ledger[url]; there {
+			if r.reason == elsewhere {
+				continue // another node has the record
+			}
+			if _, there := all.ledger[url]; there && !n.twice {
 				doubled = append(doubled, fmt.Sprintf("%s: two nodes have a record of it, %s", url, m.name))
 			}
 			all.ledger[url] = r
 		}
 		for url, p := range s.pages {
-			if has[url] != "" {
+			if has[url] != "" && !n.twice {
 				doubled = append(doubled, fmt.Sprintf("%s: in the trees of %s and %s", url, has[url], m.name))
 			}
 			has[url], all.pages[url] = m.name, p
@@ -179,11 +191,14 @@ func (n *nodesRun) look() (lost, doubled, other []string, err error) {
 	for _, times := range n.web.Requests() {
 		again += times - 1
 	}
-	if again > n.vain {
+	if again > n.vain && !n.twice {
 		doubled = append(doubled, fmt.Sprintf("%d requests of what was asked before, at most %d are allowed", again, n.vain))
 	}
 	return n.compare(folders...), doubled, other, nil
 }
+
+// elsewhere is the reason of a record that says that another node has the outcome.
+const elsewhere = "elsewhere"
 
 // startEngine returns when the server can be used.
 func (n *nodesRun) startEngine() error {
@@ -235,6 +250,22 @@ const nodeCrawlers, nodeDownloads, nodeBuffers, nodeBufferSize = 4, 2, 2, 50
 // nodesTime is about how long nodes ask for a web if nothing happens to them.
 const nodesTime = 30 * time.Second
 
+// newMember returns a further node.
+func (n *nodesRun) newMember(folder string) *member {
+	m := &member{name: "n" + strconv.Itoa(n.named), folder: folder}
+	n.named++
+	n.nodes = append(n.nodes, m)
+	return m
+}
+
+// early reports whether much of the web is left, so that the crawl does not end before what was
+// begun has come about.
+func (n *nodesRun) early() bool { return n.web.Asked() < n.opts.Pages*2/3 }
+
+// mayLose reports whether a node may be lost for good, in every third web: all others are held
+// to having each page once.
+func (n *nodesRun) mayLose() bool { return n.seed%3 == 0 && n.early() && len(n.nodes) > 2 }
+
 // startNode starts a node. All have the seeds.
 func (n *nodesRun) startNode(m *member) (err error) {
 	args := []string{
@@ -275,9 +306,6 @@ func (n *nodesRun) over(d time.Duration) bool {
 }
 
 func (n *nodesRun) judgeExit(m *member, code exit, codes ...exit) {
-	if code == 1 && strings.HasSuffix(m.p.stderr.String(), "crawler: stopped\n") {
-		return // by a signal that came before it was a node
-	}
 	if !slices.Contains(codes, code) && n.ctx.Err() == nil {
 		said := strings.TrimSpace(m.p.stderr.String())
 		n.exits = append(n.exits, fmt.Sprintf("node %s: exit %s, not %v: %s", m.name, code, codes, said[max(0, len(said)-8<<10):]))
@@ -340,10 +368,10 @@ func (n *nodesRun) allKilled() error {
 	return nil
 }
 
-// diskFull leaves little room to the last node, which ends unless that is enough. Then there is
-// room, and it goes on.
+// diskFull leaves little room to the node with the disk, which ends unless that is enough. Then
+// there is room, and it goes on.
 func (n *nodesRun) diskFull() error {
-	m := n.nodes[len(n.nodes)-1]
+	m := n.nodes[slices.IndexFunc(n.nodes, func(m *member) bool { return m.folder == n.folder })]
 	if err := resize(n.disk, int64(n.r.IntN(1<<19)), 1_000_000); err != nil {
 		return err
 	}
