@@ -255,6 +255,9 @@ func (e *engine) fillFrontier(ctx context.Context) (err error) {
 		Live: live, NoSitemaps: !e.opts.ReadsSitemaps(), Run: e.begun.run.ID, Unclean: e.begun.unclean, Earlier: e.begun.earlier, NotBefore: e.begun.run.Start * int64(time.Second),
 		Admit: e.admit, NeedRobots: func(origin string) bool { return !e.opts.IgnoreRobots && e.rules.robots.need(origin) }, Idle: e.flushAll,
 	}
+	if queues := e.store.index.Queues(); e.opts.RecrawlShare > 0 {
+		opts.Store, opts.Revisits = queues.Apart(), frontier.Revisits{Share: e.opts.RecrawlShare, Refill: queues.Again}
+	}
 	if node := e.opts.Cluster; node != nil {
 		opts.Barred = func(host string) bool { return !node.Asks(host) }
 	}

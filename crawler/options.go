@@ -114,6 +114,9 @@ type Options struct {
 	// is stored when the run begins, once. 0: only what an earlier run, or crawler recrawl, has
 	// left due.
 	Recrawl time.Duration
+	// RecrawlShare is how many of 100 pages that a host is asked are stored ones that are due, while
+	// URLs of it wait that were not asked yet; not with OrderTree or Step. 0: these come first.
+	RecrawlShare int
 
 	Budgets Budgets // what one host may fill the crawl with
 

@@ -491,3 +491,53 @@ func TestNewBeforeAgain(t *testing.T) {
 		})
 	}
 }
+
+// TestRecrawlShare: while a host has URLs that were not asked yet, stored pages that are due get
+// their share of its requests, and the order of requests says so at any moment; then the rest.
+func TestRecrawlShare(t *testing.T) {
+	t.Parallel()
+	for _, order := range []string{crawler.OrderBreadth, crawler.OrderPriority} {
+		t.Run(order, func(t *testing.T) {
+			t.Parallel()
+			const known, fresh, share = 30, 60, 30
+			var mu sync.Mutex
+			var asked []string
+			origin := hosts(t, 1, func(_ int, rw http.ResponseWriter, r *http.Request) {
+				mu.Lock()
+				asked = append(asked, r.URL.Path)
+				mu.Unlock()
+				for n := range known {
+					fmt.Fprintf(rw, "<a href=/known/%d>", n)
+				}
+				if strings.HasPrefix(r.URL.Path, "/new") {
+					for n := range fresh {
+						fmt.Fprintf(rw, "<a href=/new/%d>", n)
+					}
+				}
+			})[0]
+			web := plannedWeb{origin: origin}
+			opts := web.options(t.TempDir(), "")
+			opts.Order, opts.PerHost, opts.NoSitemaps, opts.IgnoreRobots, opts.Pick = order, 1, true, true, "single"
+			run(t, opts)
+			opts.Seeds, opts.MaxPages = []string{origin + "/new"}, 1
+			run(t, opts)
+			mu.Lock()
+			asked = nil
+			mu.Unlock()
+			opts.Seeds, opts.MaxPages, opts.Recrawl, opts.RecrawlShare = nil, 0, crawler.RecrawlNow, share
+			run(t, opts)
+			if len(asked) != fresh+known+2 {
+				t.Fatalf("%d requests: %v", len(asked), asked)
+			}
+			news := 0
+			for n, path := range asked {
+				if strings.HasPrefix(path, "/new/") {
+					news++
+				}
+				if off := 100*(n+1-news) - share*(n+1); news < fresh && (off <= -100 || off >= 100) {
+					t.Fatalf("%d of the first %d requests are of new URLs: %v", news, n+1, asked)
+				}
+			}
+		})
+	}
+}

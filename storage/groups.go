@@ -12,7 +12,10 @@ type (
 	Marks struct{ x *Index }
 	// Queues are the pending rows, as the frontier reads them. Functions handed to their methods are
 	// called in a transaction, and must not use the index.
-	Queues struct{ x *Index }
+	Queues struct {
+		x     *Index
+		apart bool // see Apart
+	}
 	// Hosts are the hosts, their domains and their robots.txt answers.
 	Hosts struct{ x *Index }
 	// Sitemaps are the sitemaps of all hosts.
@@ -33,7 +36,7 @@ type (
 func (x *Index) Seeds() Seeds       { return Seeds{x} }
 func (x *Index) Runs() Runs         { return Runs{x} }
 func (x *Index) Marks() Marks       { return Marks{x} }
-func (x *Index) Queues() Queues     { return Queues{x} }
+func (x *Index) Queues() Queues     { return Queues{x: x} }
 func (x *Index) Hosts() Hosts       { return Hosts{x} }
 func (x *Index) Sitemaps() Sitemaps { return Sitemaps{x} }
 func (x *Index) Outside() Outside   { return Outside{x} }

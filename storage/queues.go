@@ -56,7 +56,7 @@ func (x *Index) nextHosts(after string, n int, want func(*record.HostRow) bool) 
 func (g Queues) Refill(host string, now time.Time, pages, sitemaps int, skip func(id string) bool) (rows []record.Row, due int64, err error) {
 	later := earliest(&due)
 	queues := []queue{g.queue()}
-	if g.x.revisits.Load() {
+	if g.x.revisits.Load() && !g.apart {
 		queues = append(queues, g.revisits())
 	}
 	rows, err = refill(queues, host, now, pages, skip, later)
@@ -78,6 +78,16 @@ func (g Queues) Refill(host string, now time.Time, pages, sitemaps int, skip fun
 		}
 		return nil
 	})
+	return rows, due, err
+}
+
+// Apart returns the queues without the stored pages that are to be asked again: those are in Again.
+func (g Queues) Apart() Queues { return Queues{g.x, true} }
+
+// Again reads of a host the rows of stored pages that are to be asked again, as Refill reads those
+// of pages.
+func (g Queues) Again(host string, now time.Time, most int, skip func(id string) bool) (rows []record.Row, due int64, err error) {
+	rows, err = refill([]queue{g.revisits()}, host, now, most, skip, earliest(&due))
 	return rows, due, err
 }
 

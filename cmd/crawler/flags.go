@@ -165,6 +165,7 @@ func (f *flags) what() []group {
 			flag("max-pages", ofRun, amount[int64]{in: numbers, p: &o.MaxPages, least: 1, none: "no limit"}, "store at most `N` pages in this run"),
 			flag("max-bytes", ofRun, amount[int64]{in: sizes, p: &o.MaxBytes, least: 1, none: "no limit"}, "stop once pages of this `SIZE` in all are stored in this run: 500MB, 2GiB"),
 			flag("recrawl", ofCrawl, again{amount[time.Duration]{in: times, p: &o.Recrawl, word: "never", none: "never"}}, "ask each stored page again this `TIME` after the last look at it, behind new URLs of its host; 0s: once, in this run; never: only what crawler recrawl has marked"),
+			flag("recrawl-share", ofCrawl, amount[int]{in: percents, p: &o.RecrawlShare, most: 100, none: "none"}, "while a host has new URLs, ask it for stored pages that are due with this `SHARE` of requests: 30%; not with -order tree or -bsp"),
 			flag("max-size", ofCrawl, amount[int64]{in: sizes, p: &o.MaxSize, least: 1}, "refuse a page of more than this `SIZE`"),
 			flag("oversize", ofCrawl, choice{&f.oversize, []string{"refuse", "cut"}}, "`WHAT` to do with such a page: refuse; cut: keep its beginning, and mark it"),
 			flag("assets", ofCrawl, toggle{&o.Assets}, "follow the images, styles, fonts, scripts, media, icons and manifests that HTML and CSS name as well, and store every type unless -accept says which"),
@@ -270,6 +271,9 @@ func (f *flags) options() crawler.Options {
 	if o.Order != crawler.OrderPriority {
 		o.ScoreBy, o.Queue, o.Queues = "", "", 0
 	}
+	if !f.shares() {
+		o.RecrawlShare = 0
+	}
 	o.Store, o.WARC.Plain, o.WARC.NoRevisit = f.store, f.compression == "none", !f.revisit
 	o.NoSync, o.NoSitemaps = f.sync == "none", !f.sitemaps
 	o.IgnoreRobots, o.NoFollow, o.CutLarge = f.robots == "ignore", f.nofollow, f.oversize == "cut"
@@ -291,8 +295,15 @@ func (f *flags) options() crawler.Options {
 	return o
 }
 
+// shares reports whether the order leaves stored pages a share: those of tree and supersteps have
+// their own.
+func (f *flags) shares() bool { return f.opts.Order != crawler.OrderTree && f.opts.Step == 0 }
+
 // check refuses flags that are set, be it by the environment, and have no effect beside the others.
 func (f *flags) check() error {
+	if f.isSet("recrawl-share") && f.opts.RecrawlShare > 0 && !f.shares() {
+		return usagef("-recrawl-share is not for -order tree or -bsp")
+	}
 	for _, name := range []string{"score", "queue", "queues"} {
 		if f.isSet(name) && f.opts.Order != crawler.OrderPriority {
 			return usagef("-%s is for -order priority, and the order is %s", name, f.opts.Order)

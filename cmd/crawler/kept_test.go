@@ -73,6 +73,7 @@ var keptCases = map[string][]string{
 	"warc-all":         {"true", "1"},
 	"operator":         {"me", "you"},
 	"recrawl":          {"7d", "1h"},
+	"recrawl-share":    {"30%", "100"},
 	"bsp":              {"10", "1000"},
 	"bsp-step":         {"1m", "90s"},
 }
@@ -227,8 +228,8 @@ func TestKeptTogether(t *testing.T) {
 	if diff := diffOptions(want, got); diff != "" {
 		t.Error(diff)
 	}
-	// A score that is kept waits for its order.
-	want.Order, want.ScoreBy, want.Queue, want.Queues = "tree", "", "", 0
+	// A score that is kept waits for its order, and a share for one that leaves it.
+	want.Order, want.ScoreBy, want.Queue, want.Queues, want.RecrawlShare = "tree", "", "", 0, 0
 	got, _ = settle(t, dir, "-order", "tree")
 	if diff := diffOptions(want, got); diff != "" {
 		t.Error(diff)

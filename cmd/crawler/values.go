@@ -36,9 +36,10 @@ type measure struct {
 }
 
 var (
-	numbers = measure{"a whole number", parseCount, func(n int64) string { return strconv.FormatInt(n, 10) }}
-	sizes   = measure{"a size such as 500KiB, 16MiB or 2GB", parseSize, sizeText}
-	times   = measure{
+	numbers  = measure{"a whole number", parseCount, func(n int64) string { return strconv.FormatInt(n, 10) }}
+	sizes    = measure{"a size such as 500KiB, 16MiB or 2GB", parseSize, sizeText}
+	percents = measure{"a share such as 30%", parsePercent, func(n int64) string { return strconv.FormatInt(n, 10) + "%" }}
+	times    = measure{
 		"a time such as 300ms, 90s, 20m, 10h, 1d12h or 2w",
 		parseTime, func(n int64) string { return words.Duration(time.Duration(n)) },
 	}
@@ -80,6 +81,9 @@ func (v amount[N]) String() string {
 }
 
 func parseCount(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) }
+
+// parsePercent reads a whole number of hundredths, with or without its sign.
+func parsePercent(s string) (int64, error) { return parseCount(strings.TrimSuffix(s, "%")) }
 
 var units = map[string]float64{
 	"": 1, "b": 1,

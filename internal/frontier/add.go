@@ -36,7 +36,7 @@ type arrival struct {
 func (f *Frontier) addLocked(rows []record.Row, tx uint64) {
 	list := f.arrivalsLocked(rows, tx)
 	slices.SortFunc(list, func(a, b arrival) int {
-		return cmp.Or(cmp.Compare(a.h.at, b.h.at), compareRows(a.row, b.row))
+		return cmp.Or(cmp.Compare(a.h.seat.listed, b.h.seat.listed), compareRows(a.row, b.row))
 	})
 	var mine []record.Row
 	for len(list) > 0 {
@@ -117,6 +117,10 @@ func (f *Frontier) arrivesLocked(h *host, r *record.Row, tx uint64) bool {
 			o.told = true
 			return false
 		}
+	}
+	if f.repeatsLocked(h, r.Kind) != nil {
+		f.leaveLocked(h, r, r.Kind)
+		return false
 	}
 	return !h.win.has(r)
 }

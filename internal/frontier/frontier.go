@@ -9,8 +9,9 @@
 // it is out; Return takes it back unasked, or Done records that its outcome is committed. A row
 // that is out is neither in a window nor read by a refill, so it is lent once. Rows of sitemaps
 // move in the same way, beside the window, and those of targets outside as if they were pages. So
-// do stored pages that are asked again, behind all URLs of their host that were not asked yet. The
-// row of a robots.txt is made when another needs it.
+// do stored pages that are asked again, behind all URLs of their host that were not asked yet, or
+// with a share of its requests beside them, see repeats. The row of a robots.txt is made when
+// another needs it.
 //
 // The committer calls, after each commit and in the order of the commits, first Add with the new
 // rows and then Done with the outcomes. So what a page leads to is known before the page
@@ -116,6 +117,9 @@ type Options struct {
 	// once after each change. It should flush the buffers.
 	Idle func()
 
+	// Revisits have a share of what a host is asked. Not with Tree.
+	Revisits Revisits
+
 	// Tree makes the order source B's. nil: rows go by their rank.
 	Tree Tree
 }
@@ -148,8 +152,8 @@ func New(opts Options) (*Frontier, error) {
 	if opts.Memory < 0 || opts.Crawlers < 0 || opts.PerLoan < 0 || opts.PerHost < 0 || opts.Delay < 0 || opts.MaxWait < 0 || opts.MaxHosts < 0 || opts.MaxCrawlDelay < 0 || opts.Queues < 0 {
 		return nil, errors.New("frontier: negative option")
 	}
-	if opts.Tree != nil && opts.Queue != "" {
-		return nil, errors.New("frontier: order tree has no queue")
+	if opts.Tree != nil && (opts.Queue != "" || opts.Revisits.Share != 0) {
+		return nil, errors.New("frontier: order tree has neither queue nor share")
 	}
 	opts.Memory = cmp.Or(opts.Memory, 64<<20)
 	opts.Crawlers = cmp.Or(opts.Crawlers, 1)

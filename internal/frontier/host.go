@@ -20,9 +20,9 @@ type host struct {
 	out       []*outRow // the rows that are out
 	seat      seat
 	lending   lending
-	at        int32 // its place in hosts.list
 	refill    refill
 	side      *side      // rows that are no pages; nil: none
+	repeats   *repeats   // stored pages that have a share; nil: none
 	redirects *redirects // that wait for a turn; nil: none
 	stored    stored
 	pace      pace
@@ -103,11 +103,11 @@ func (h *host) idle() bool {
 }
 
 // ready returns how many rows may be lent without a refill.
-func (h *host) ready() int { return h.win.len() + h.side.ready() }
+func (h *host) ready() int { return h.win.len() + h.side.ready() + h.repeats.ready() }
 
 // turn returns the time of the host's next turn, and whether it has one.
 func (h *host) turn(o *Options) (at int64, ok bool) {
-	none := h.ready() == 0 && !h.stock.more
+	none := h.ready() == 0 && !h.stock.more && !h.repeats.lacks()
 	switch {
 	case h.lending.leaving && h.redirects == nil || h.refill.waits() || int(h.lending.borrowers) >= o.PerHost:
 		return 0, false
@@ -136,8 +136,10 @@ func (h *host) turn(o *Options) (at int64, ok bool) {
 func (h *host) needsRefill(now int64) bool {
 	first, due := h.win.first(), h.stock.isDue(now)
 	switch {
-	case h.stored.unread:
+	case h.stored.unread || h.repeats.lacks():
 		return true
+	case first == nil && h.repeats.ready() > 0:
+		return h.stock.more || due && !h.repeats.isDue() && h.side.ready() == 0 && !h.pace.givenUp
 	case first == nil && h.side.ready() > 0:
 		return h.stock.more
 	case first == nil && h.redirects != nil:
@@ -145,5 +147,5 @@ func (h *host) needsRefill(now int64) bool {
 	case first == nil || h.pace.givenUp:
 		return first == nil
 	}
-	return due && first.Range != record.Later && h.side.ready() == 0
+	return due && first.Range != record.Later && h.side.ready() == 0 && !h.repeats.isDue()
 }

@@ -4,7 +4,7 @@ import "strings"
 
 // hosts are the hosts in memory, with the sums over all of them.
 //
-// Invariant: each host of byName is in list, at its place host.at.
+// Invariant: each host of byName is in list, at its place seat.listed.
 type hosts struct {
 	byName map[string]*host
 	list   []*host
@@ -19,7 +19,7 @@ type hosts struct {
 
 // add puts in a host without rows, of a name that is not there.
 func (hs *hosts) add(name string) *host {
-	h := &host{name: strings.Clone(name), at: int32(len(hs.list))} // a part of a URL would keep all of it
+	h := &host{name: strings.Clone(name), seat: seat{listed: int32(len(hs.list))}} // a part of a URL would keep all of it
 	hs.names += int64(len(h.name))
 	hs.byName[h.name] = h
 	hs.list = append(hs.list, h)
@@ -32,8 +32,8 @@ func (hs *hosts) remove(h *host) {
 	hs.windows -= h.bytes
 	hs.names -= int64(len(h.name))
 	last := len(hs.list) - 1
-	hs.list[h.at] = hs.list[last]
-	hs.list[h.at].at = h.at
+	hs.list[h.seat.listed] = hs.list[last]
+	hs.list[h.seat.listed].seat.listed = h.seat.listed
 	hs.list[last] = nil
 	hs.list = hs.list[:last]
 	delete(hs.byName, h.name)

@@ -26,7 +26,7 @@ func (f *Frontier) serveLocked(h *host, now int64) (l *Loan) {
 	case h.needsRefill(now):
 		f.turns.need(h)
 	default:
-		l = f.lendLocked(h, h.win, now)
+		l = f.lendLocked(h, f.supplyLocked(h), now)
 	}
 	f.placeLocked(h)
 	return l
@@ -68,7 +68,7 @@ func (f *Frontier) lendLocked(h *host, pages supply, now int64) *Loan {
 // there may be more of them, it goes on with the next loan.
 func (f *Frontier) siftLocked(l *Loan, pages supply) {
 	row := f.holdLocked(l, pages)
-	l.h.lending.sifts = row == nil && (l.h.stock.more || len(l.Held) == maxHeld)
+	l.h.lending.sifts = row == nil && (l.h.stock.more || l.h.repeats.lacks() || len(l.Held) == maxHeld)
 }
 
 // lendPagesLocked lends pages as many as one loan takes, or the robots.txt that must be asked for

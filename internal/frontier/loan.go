@@ -106,7 +106,7 @@ func (f *Frontier) Return(l *Loan, unasked []record.Row) {
 			rows = append(rows, unasked[i])
 		}
 	}
-	if rows = h.takeSide(rows); len(rows) > 0 {
+	if rows = f.takeRepeatsLocked(h, h.takeSide(rows)); len(rows) > 0 {
 		sortRows(rows)
 		f.insertLocked(h, rows)
 	}
@@ -136,13 +136,15 @@ func (f *Frontier) Done(done []Done, times []record.HostTimes) {
 			continue
 		}
 		h := o.h
-		h.stock.more = h.stock.more || o.told // it may be open again, on disk
+		if o.told {
+			f.leaveLocked(h, &record.Row{Range: record.Now}, o.kind) // it may be open again, on disk
+		}
 		waits := o.kind != record.SitemapRow || !h.pace.givenUp
 		switch {
 		case f.withdrawn && (next.Range == record.Now || next.Range == record.Later):
 			f.countLocked(h, o.kind, -1)
 		case (next.Range == record.Now || next.Range == record.Later) && waits:
-			h.stock.leave(next)
+			f.leaveLocked(h, next, o.kind)
 		case isPage(o.kind) && next.Range != record.Held:
 			f.counts.removed++
 			fallthrough

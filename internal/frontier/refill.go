@@ -33,15 +33,17 @@ type wanted struct {
 	now      time.Time
 	pages    int  // rows of these
 	sitemaps int  // rows of these; negative: no matter how many there are
+	repeats  int  // rows of stored pages that have a share; 0: none
 	unread   bool // with the times of the host
 	skip     map[string]struct{}
 }
 
 // found is what a refill has read.
 type found struct {
-	rows  []record.Row
-	due   int64            // the earliest time at which another row may be due; 0: there is none
-	times record.HostTimes // with wanted.unread
+	rows    []record.Row
+	repeats []record.Row
+	due     int64            // the earliest time at which another row may be due; 0: there is none
+	times   record.HostTimes // with wanted.unread
 }
 
 // refillLocked reads first rows of a host into its window. An error stays in f.err.
@@ -49,6 +51,9 @@ func (f *Frontier) refillLocked(h *host) {
 	w := f.wantedLocked(h)
 	// More and due are found out anew; what sets them from here on stays.
 	h.stock.more, h.stock.due = false, 0
+	if h.repeats != nil {
+		h.repeats.more = w.repeats == 0
+	}
 	h.refill.queued, h.refill.reading = false, new(reading)
 	f.readers++
 	f.counts.refills++
@@ -60,6 +65,9 @@ func (f *Frontier) refillLocked(h *host) {
 		// No row may seem to be gone; the host is as it was, and the error ends every Take.
 		h.stock.more = true
 		h.stock.dueBy(0)
+		if h.repeats != nil {
+			h.repeats.more = true
+		}
 		f.failLocked(fmt.Errorf("refill of %s: %w", h.name, err))
 	} else {
 		f.foundLocked(h, &w, got)
@@ -81,6 +89,10 @@ func (f *Frontier) wantedLocked(h *host) wanted {
 	skip := func(r *record.Row) { w.skip[r.ID()] = struct{}{} }
 	h.win.each(skip)
 	h.side.each(skip)
+	if h.repeats != nil {
+		h.repeats.each(skip)
+		w.repeats = max(repeatRows-h.repeats.len(), 0)
+	}
 	most := maxRows
 	switch {
 	case h.pace.givenUp:
@@ -112,10 +124,19 @@ func (f *Frontier) readUnlocked(w *wanted) (got found, err error) {
 		}
 		got.times = stored.HostTimes
 	}
-	got.rows, got.due, err = f.opts.Store.Refill(w.host, w.now, w.pages, w.sitemaps, func(id string) bool {
+	skip := func(id string) bool {
 		_, skips := w.skip[id]
 		return skips
-	})
+	}
+	got.rows, got.due, err = f.opts.Store.Refill(w.host, w.now, w.pages, w.sitemaps, skip)
+	if err != nil || w.repeats == 0 {
+		return got, err
+	}
+	var due int64
+	got.repeats, due, err = f.opts.Revisits.Refill(w.host, w.now, w.repeats, skip)
+	if due != 0 && (got.due == 0 || due < got.due) {
+		got.due = due
+	}
 	return got, err
 }
 
@@ -137,6 +158,11 @@ func (f *Frontier) foundLocked(h *host, w *wanted, got found) {
 	}
 	sortRows(rows)
 	h.win.merge(rows, nil)
+	if w.repeats > 0 && h.repeats != nil {
+		h.repeats.more = h.repeats.more || len(got.repeats) >= w.repeats
+		sortRows(got.repeats)
+		h.repeats.merge(got.repeats, nil)
+	}
 }
 
 // joinLocked takes in the rows that Add told of during a refill, unless that has met them.
@@ -154,7 +180,7 @@ func (f *Frontier) joinLocked(h *host, added []record.Row) {
 // lackLocked looks, after a refill, whether the index has fewer rows of a host than its counts say.
 // Nobody may wait for the others.
 func (f *Frontier) lackLocked(h *host) {
-	if s := &h.stock; s.count > 0 && h.ready() == 0 && !s.more && s.due == 0 && len(h.out) == 0 {
+	if s := &h.stock; s.count > 0 && h.ready() == 0 && !s.more && !h.repeats.lacks() && s.due == 0 && len(h.out) == 0 {
 		f.counts.missing += s.count
 		f.countLocked(h, record.PageRow, -s.count)
 		h.side = nil

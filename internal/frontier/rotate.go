@@ -166,7 +166,10 @@ func (f *Frontier) loadLocked(stored *record.HostRow, tx uint64) *host {
 	} else {
 		h.pace.afterKill(&f.opts, f.clock.start)
 	}
-	h.stock.more = stored.Now > 0 || stored.Revisits > 0
+	h.stock.more = stored.Now > 0
+	if stored.Revisits > 0 {
+		f.leaveLocked(h, &record.Row{Range: record.Now}, record.RevisitRow)
+	}
 	if stored.Later > 0 || stored.Revisits > 0 {
 		h.stock.dueBy(0)
 	}

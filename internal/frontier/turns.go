@@ -14,10 +14,11 @@ type turns struct {
 	needs      []*host
 }
 
-// A seat is the place of a host in the tournament.
+// A seat is the place of a host in the tournament, and in the list of all.
 type seat struct {
-	at int64    // Unix nanoseconds when the host has its turn
-	id queue.ID // 0: it has none
+	at     int64    // Unix nanoseconds when the host has its turn
+	id     queue.ID // 0: it has none
+	listed int32    // its place in hosts.list
 }
 
 // taken reports whether the host has a turn.

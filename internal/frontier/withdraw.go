@@ -34,6 +34,7 @@ func (f *Frontier) withdrawLocked() {
 		if h.side != nil {
 			h.side.rows = nil
 		}
+		h.repeats = nil
 		out := map[record.Kind]int64{}
 		for _, o := range h.out {
 			out[o.kind]++
