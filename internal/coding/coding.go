@@ -3,6 +3,7 @@ package coding
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"slices"
@@ -51,7 +52,9 @@ func Parse(headers []string) ([]string, error) {
 // window. It is not safe for concurrent use. The zero value is ready.
 type Decoder struct {
 	layers [maxCodings]layer
-	whole  inflater // of Gzip
+
+	member  bytes.Reader // of Gzip
+	inflate io.ReadCloser
 }
 
 // Reader returns a reader of the decoded form of src, given the codings that Parse returned. It is
@@ -85,6 +88,8 @@ func (d *Decoder) Close() {
 	for i := range d.layers {
 		d.layers[i].close()
 	}
+	d.member.Reset(nil)
+	d.inflate = nil
 }
 
 // A layer has the decoders for the coding at one place of a list, each nil until it is needed.

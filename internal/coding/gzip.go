@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"hash/crc32"
+	"io"
+
+	"github.com/klauspost/compress/flate"
 )
 
 // GzipSize returns the length that the end of a member of gzip names for its decoded form. ok is
@@ -21,7 +24,7 @@ func GzipSize(src []byte) (n int64, ok bool) {
 // members or with more behind them: Reader decodes all there is, and says what is wrong. What is in
 // dst then has no meaning.
 //
-// It is much quicker than Reader, and needs no memory besides dst.
+// It is quicker than Reader, since there are no buffers between src and dst.
 func (d *Decoder) Gzip(dst, src []byte) bool {
 	body, end := src[10:len(src)-8], src[len(src)-8:]
 	switch flags := src[3]; {
@@ -30,5 +33,18 @@ func (d *Decoder) Gzip(dst, src []byte) bool {
 	case flags != 0:
 		return false
 	}
-	return d.whole.inflate(dst, body) && crc32.ChecksumIEEE(dst) == binary.LittleEndian.Uint32(end)
+	d.member.Reset(body)
+	if d.inflate == nil {
+		d.inflate = flate.NewReader(&d.member)
+	} else if err := d.inflate.(flate.Resetter).Reset(&d.member, nil); err != nil {
+		return false
+	}
+	if _, err := io.ReadFull(d.inflate, dst); err != nil {
+		return false
+	}
+	var more [1]byte
+	if n, err := d.inflate.Read(more[:]); n > 0 || err != io.EOF || d.member.Len() > 0 {
+		return false
+	}
+	return crc32.ChecksumIEEE(dst) == binary.LittleEndian.Uint32(end)
 }
