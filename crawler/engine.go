@@ -166,6 +166,8 @@ type givenSeeds struct {
 // measured are the figures of the run.
 type measured struct {
 	stages    [stageCount]histogram
+	syncs     histogram // of pages and folders, for a transaction
+	commits   histogram // of transactions
 	start     time.Time
 	asked     atomic.Bool   // a request was made
 	perSecond atomic.Uint64 // pages stored in the last second, as IEEE 754

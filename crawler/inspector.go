@@ -108,6 +108,7 @@ func (e *engine) answerQuestions() (stop func()) {
 	in := newInspector(e.store.tree, e.store.index, e.rules.linker, e.rules.robots.token)
 	in.Live = func() string { return e.progress().String() }
 	in.Progress = func() any { return e.progress() }
+	in.Status = e.status
 	in.Pause = e.network.pause.String
 	in.Working = e.frontier.Out
 	done, err := ctl.Serve(e.ends.alive, e.opts.Tree, in.Run)

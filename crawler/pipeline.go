@@ -36,6 +36,8 @@ func (e *engine) startPipeline() *pipeline {
 	p := &pipeline{committer: iut.NewCommitter(e.store.tree, e.store.index, e.opts.Buffers)}
 	p.committer.After, p.committer.Edges = e.committed, e.store.edges
 	p.committer.Committed = func(items int, sync, commit time.Duration) {
+		e.measured.syncs.add(sync)
+		e.measured.commits.add(commit)
 		if items > 0 {
 			e.measured.stages[stageMetadata].addMany((sync+commit)/time.Duration(items), items)
 		}

@@ -91,11 +91,11 @@ func (c *command) run(ctx context.Context, opts crawler.Options) (crawler.Result
 	if err := c.probe(opts.Tree, opts.Output, opts.Archives...); err != nil {
 		return crawler.Result{}, err
 	}
-	stopProfiles, err := serveProfiles(c.flags.pprof)
+	stopListening, err := c.listen(opts.Tree)
 	if err != nil {
 		return crawler.Result{}, err
 	}
-	defer stopProfiles()
+	defer stopListening()
 	show := newProgress(c.stderr, c.flags.quiet)
 	if c.flags.format == "json" {
 		show.width, show.log = nil, c.logger(c.stderr)
@@ -125,7 +125,7 @@ func (c *command) run(ctx context.Context, opts crawler.Options) (crawler.Result
 			fmt.Fprintln(show, "crawler: stopping: what is under way gets 10 s, then the results are written; a second signal forces")
 		})()
 	}
-	if c.flags.pprof == "" {
+	if c.flags.listen.at == "" {
 		runtime.MemProfileRate = 0 // nobody can ask which allocations there were
 	}
 	if os.Getenv("GOGC") == "" {
@@ -233,7 +233,7 @@ func (c *command) goOn() string {
 			if value == "-" {
 				continue
 			}
-		case "password":
+		case "password", "listen-token":
 			value = "..."
 		case "header":
 			value, _, _ = strings.Cut(value, ":")

@@ -115,6 +115,8 @@ var notRun = map[string]string{
 	"cd /var/lib/crawl && crawler -quiet -time 1h":                                                            "an hour, by cron",
 	"crawler -quiet -scope host -delay 0 -per-host 5 -sync full -tree DIR/iut -output DIR/res.txt URL":        "make bench-peers runs it",
 	"crawler serve                                  # the whole tree, at http://127.0.0.1:8080/":              "TestScripts/serve runs it",
+	"crawler -listen 6060 -scope host https://example.org/":                                                   "TestListen runs it",
+	"crawler -listen 0.0.0.0:6060 -listen-tls pair.pem":                                                       "TestListenToken runs it",
 	"crawler serve -listen 9000 https://example.org/docs/":                                                    "likewise",
 }
 

@@ -23,7 +23,6 @@ type flags struct {
 	sync     string
 	format   string
 	failOn   string
-	pprof    string
 	depth    int // -1: no limit
 	sitemaps bool
 	quiet    bool
@@ -36,6 +35,7 @@ type flags struct {
 	accept                     []string
 	ipv4, ipv6                 bool
 
+	listen  listenFlags
 	cluster clusterFlags
 }
 
@@ -240,8 +240,8 @@ func (f *flags) how() []group {
 			flag("quiet", ofRun, toggle{&f.quiet}, "print errors only, and which dangerous options are kept from an earlier run: -robots ignore, -allow-private"),
 			flag("verbose", ofRun, toggle{&f.verbose}, "print a line per outcome: URL, outcome, status, bytes, ms; also why requests failed, and each step of the end"),
 			flag("log-format", ofRun, choice{&f.format, []string{"text", "json"}}, "the `FORMAT` of lines on standard error: text, or json: each line is an object, and durations are in milliseconds (_ms)"),
-			flag("pprof", ofRun, listenAddress{p: &f.pprof}, "serve Go's profiles at http://`ADDR`/debug/pprof/ while it runs; a port alone is one of 127.0.0.1"),
 		}},
+		f.listenGroup(),
 		f.clusterGroup(),
 		{"How much at a time", []*option{
 			flag("crawlers", ofRun, amount[int]{in: numbers, p: &o.Crawlers, least: 1}, "`N` crawlers; crawler i uses buffer i mod -buffers"),
@@ -322,6 +322,9 @@ func (f *flags) check() error {
 		return usagef("-user needs -password as well")
 	case f.opts.Password != "" && f.opts.User == "":
 		return usagef("-password needs -user as well")
+	}
+	if err := f.listen.check(); err != nil {
+		return err
 	}
 	return f.checkCluster()
 }

@@ -18,7 +18,7 @@ var notImport = []string{
 	"input", "fail-on", "sitemaps", "queue", "queues", "pick",
 	"delay", "per-host", "per-ip", "max-crawl-delay", "max-wait", "retries", "timeout", "first-byte", "min-rate", "limit-rate",
 	"header", "user", "password", "cookies", "proxy", "4", "6", "bind", "insecure", "http1", "allow-private",
-	"crawlers", "downloads", "buffers", "pprof",
+	"crawlers", "downloads", "buffers", "listen", "listen-token", "listen-token-file", "listen-tls",
 }
 
 func (c *command) importCommand() *subcommand {

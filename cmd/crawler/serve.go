@@ -26,7 +26,7 @@ func (c *command) serveCommand() *subcommand {
 		about: "It prints the address to open, and serves until Ctrl-C. Links lead to what the tree has; what it does not have is explained, and nothing is asked of the network. A crawl may go on meanwhile. Scripts of pages run, apart from all other pages.",
 		flags: []*option{
 			c.flags.tree(),
-			plainFlag("listen", listenAddress{p: &address, anyPort: true}, "the `ADDR` to listen on: HOST:PORT, or a port of 127.0.0.1; with 0 the system chooses one. Who reaches it reads the tree"),
+			plainFlag("listen", listenAddress{&address}, "the `ADDR` to listen on: HOST:PORT, or a port of 127.0.0.1; with 0 the system chooses one. Who reaches it reads the tree"),
 		},
 		run: func(ctx context.Context, operands []string) error { return c.serve(ctx, address, first(operands)) },
 	}

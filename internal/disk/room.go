@@ -43,6 +43,21 @@ func (w *Watch) Low() bool { return w.room.look() }
 // room.
 func (w *Watch) TooLittle() string { return w.room.String() }
 
+// Room returns the bytes that were free on the disk at the last look, -1 if that is not known, and
+// the mark below which fetching pauses.
+func (w *Watch) Room() (free, least int64) {
+	r := w.room
+	if r == nil {
+		return -1, 0
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.has > math.MaxInt64 {
+		return -1, int64(r.space.Bytes)
+	}
+	return int64(r.has), int64(r.space.Bytes)
+}
+
 // Ask waits until there is room for a transaction, see [Space]. The error is the cause of the
 // context that has ended meanwhile, or Space.Late.
 func (w *Watch) Ask() error {

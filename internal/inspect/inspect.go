@@ -44,6 +44,8 @@ type Inspector struct {
 	Live func() string
 	// Progress returns that state as it is to be encoded in JSON; nil: there is no crawl.
 	Progress func() any
+	// Status adds to a Status what the crawl that is going on knows; nil: there is no crawl.
+	Status func(*Status)
 	// Pause returns why fetching pauses, such as for room on the disk, or ""; nil: nothing pauses.
 	Pause func() string
 	// Working returns the URLs that the crawl has in hand; nil: it has none.
@@ -95,6 +97,7 @@ type Question struct {
 	//	stored  a StoredPage in a line
 	//	pages   a StoredPage in a line for each of the stored pages below a URL prefix
 	//	progress  the state of the crawl that is going on, in JSON
+	//	status  a Status in JSON
 	Command string
 	URL     string `json:",omitempty"` // or a URL prefix
 
@@ -156,6 +159,8 @@ func (i *Inspector) run(ctx context.Context, q Question, w *bufio.Writer) error 
 		return i.seeds(ctx, w)
 	case "forgotten":
 		return i.forgotten(w)
+	case "status":
+		return i.status(w)
 	case "progress":
 		if i.Progress == nil {
 			return fmt.Errorf("%w: no crawl is going on", ErrNotFound)

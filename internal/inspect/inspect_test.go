@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -525,5 +526,37 @@ func TestTypesOfMany(t *testing.T) {
 		if w.Flush(); !strings.Contains(b.String(), "media types with most pages: see the statistics of the latest run") {
 			t.Errorf("%s: it says %q", name, b.String())
 		}
+	}
+}
+
+// TestStatus: at rest a Status has the last run and the whole tree, and nothing of a crawl.
+func TestStatus(t *testing.T) {
+	in := open(t)
+	if _, _, _, err := in.Index.Runs().Begin(); err != nil {
+		t.Fatal(err)
+	}
+	links := []record.Link{{URL: "http://a.example/", Source: record.Seed}, {URL: "http://a.example/x", Source: record.Seed}}
+	if _, err := in.Index.Commit([]*record.Outcome{{Links: links}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.Index.Runs().Finish(); err != nil {
+		t.Fatal(err)
+	}
+	ask := func() (s Status) {
+		var b bytes.Buffer
+		if err := in.Run(t.Context(), Question{Command: "status"}, &b); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(b.Bytes(), &s); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	if s := ask(); s.Phase != "rest" || s.Crawl != nil || s.URLs.Waiting != 2 || s.Run.ID != 1 || s.Run.Found != 2 || !s.Run.Clean {
+		t.Errorf("at rest: %+v", s)
+	}
+	in.Status = func(s *Status) { s.Phase, s.Crawl = "fetch", &Crawl{Stuck: 7} }
+	if s := ask(); s.Phase != "fetch" || s.Crawl == nil || s.Crawl.Stuck != 7 || s.URLs.Waiting != 2 {
+		t.Errorf("with a crawl: %+v", s)
 	}
 }
