@@ -75,6 +75,7 @@ var keptCases = map[string][]string{
 	"operator":         {"me", "you"},
 	"recrawl":          {"7d", "1h"},
 	"recrawl-share":    {"30%", "100"},
+	"versions":         {"3", "all"},
 	"bsp":              {"10", "1000"},
 	"bsp-step":         {"1m", "90s"},
 }
