@@ -81,7 +81,7 @@ func (o *Options) checkNumbers() error {
 	if o.RecrawlShare != 0 && (o.Order == OrderTree || o.Step != 0) {
 		return fmt.Errorf("%w: RecrawlShare is not for OrderTree or Step", ErrOptions)
 	}
-	leasts := map[string]int64{"MemoryBodies": 64 << 10, "FrontierBytes": 64 << 10, "SeenBytes": 32 << 10, "Recrawl": RecrawlNow, "Versions": AllVersions}
+	leasts := map[string]int64{"MemoryBodies": 64 << 10, "FrontierBytes": 64 << 10, "SeenBytes": 32 << 10, "Recrawl": RecrawlNow}
 	for _, name := range []string{"MaxDepth", "MinFree", "MinFreeInodes", "Delay", "Retries"} {
 		leasts[name] = math.MinInt64
 	}

@@ -28,8 +28,6 @@ func DefaultOptions() Options {
 		FrontierBytes: 64 << 20,
 		SeenBytes:     256 << 20,
 
-		Versions: 1,
-
 		Budgets: Budgets{Domain: 10_000, Host: 1_000_000, Prefix: 500_000, Query: 10_000, Repeat: 3, Depth: 100, MaxHeld: 500_000},
 
 		Order:   Orders[0],
@@ -81,7 +79,6 @@ func (o *Options) firstSet(fields ...string) string {
 // defaults returns the options with every zero value replaced by its default, and no limit as 0,
 // or says what is wrong with them. MinFree and MinFreeInodes get theirs from fit.
 func (o Options) defaults() (Options, error) {
-	o.given = Settings{o.Delay, o.PerHost, o.LimitRate, NextSettings{o.Scope, o.Include, o.Exclude, o.MaxDepth, o.Budgets}}
 	if err := errors.Join(o.canonicalSeeds(), o.asks(), o.keepsNothing(), o.checkWords(), o.checkOrder()); err != nil {
 		return o, err
 	}

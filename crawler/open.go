@@ -52,8 +52,8 @@ func (e *engine) open(ctx context.Context) error {
 
 // openTree opens or makes the tree, and keeps in FORMAT what the caller wants kept.
 func (e *engine) openTree(context.Context) (err error) {
+	e.rules.linker = e.opts.linker()
 	if e.opts.NoTree {
-		e.rules.linker = e.opts.linker()
 		return e.openScratchTree()
 	}
 	mode := iut.SyncFull
@@ -64,10 +64,6 @@ func (e *engine) openTree(context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := e.opts.recall(e.store.tree.Format().Kept); err != nil {
-		return err
-	}
-	e.rules.linker = e.opts.linker()
 	e.rules.linker.forgotten = e.store.tree.Format().Forgotten
 	return e.keep()
 }
@@ -134,14 +130,11 @@ func (e *engine) openIndex(ctx context.Context) error {
 		}
 	}
 	opts.Limits, opts.Inbox, opts.Bulk = e.opts.limits(), e.opts.inbox(), e.steps != nil
-	opts.Recrawl, opts.Versions = max(e.opts.Recrawl, 0), e.opts.Versions
+	opts.Recrawl = max(e.opts.Recrawl, 0)
 	if e.opts.Cluster != nil {
 		opts.Away = e.opts.Cluster.Away
 	}
 	if e.store.index, err = open(path, opts); err != nil {
-		return err
-	}
-	if err := e.store.tree.SetVersions(e.opts.Versions); err != nil {
 		return err
 	}
 	if e.begun.earlier = e.store.index.Totals().Records() > 0; !e.begun.earlier {

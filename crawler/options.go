@@ -18,15 +18,11 @@ import (
 	"urltree/internal/disk"
 	"urltree/internal/score"
 	"urltree/iut"
-	"urltree/storage"
 	"urltree/storage/record"
 )
 
 // RecrawlNow, as Options.Recrawl, asks all stored pages again once.
 const RecrawlNow = -1
-
-// AllVersions, as Options.Versions, keeps all versions of a page.
-const AllVersions = storage.AllVersions
 
 // mostRecrawl is what Recrawl may be at most: a record counts the nanoseconds to when it is due.
 const mostRecrawl = 100 * 365 * 24 * time.Hour
@@ -121,9 +117,6 @@ type Options struct {
 	// RecrawlShare is how many of 100 pages that a host is asked are stored ones that are due, while
 	// URLs of it wait that were not asked yet; not with OrderTree or Step. 0: these come first.
 	RecrawlShare int
-	// Versions is how many versions of a page stay stored that is asked again, the newest included:
-	// once there are more, the oldest goes. 0: 1, AllVersions: all.
-	Versions int
 
 	Budgets Budgets // what one host may fill the crawl with
 
@@ -236,7 +229,6 @@ type Options struct {
 
 	steps  disk.Limits              // of the watchdog
 	logins map[string]*url.Userinfo // of seeds, by origin
-	given  Settings                 // before defaults were filled in
 	// network answers in place of the network, with robots.txt and politeness as usual; nil: the
 	// network.
 	network func(ctx context.Context, url string) (*http.Response, error)

@@ -255,6 +255,9 @@ func (c *crawler) page(item *iut.Item, res *fetch.Response) {
 		item.Refuse(record.Duplicate) // as do its
 	default:
 		item.State = record.Stored
+		if item.Row.Kind == record.RevisitRow {
+			item.Difference = c.difference(item, res.Body.Bytes())
+		}
 		keep(item, res)
 	}
 }

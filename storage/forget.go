@@ -20,11 +20,12 @@ type Forgetting struct {
 	CleanSitemaps []string // of sitemaps that lose their source
 
 	Outside []string // of targets outside that go
+	Looks   []string // of stored pages that redirect now, and lose what is known of where to
 }
 
 // Weight returns how many records, sitemaps and targets it is about.
 func (f *Forgetting) Weight() int {
-	return len(f.URLs) + len(f.Clean) + len(f.Sitemaps) + len(f.CleanSitemaps) + len(f.Outside)
+	return len(f.URLs) + len(f.Clean) + len(f.Sitemaps) + len(f.CleanSitemaps) + len(f.Outside) + len(f.Looks)
 }
 
 // Forget does what f says in one transaction. A host of which no record, no sitemap to be read and
@@ -65,6 +66,11 @@ func (x *Index) Forget(f *Forgetting) error {
 				e.rec.Source = record.Forgotten
 			}
 		}
+		for _, url := range f.Looks {
+			if err := c.forgetTarget(url); err != nil {
+				return err
+			}
+		}
 		for _, url := range f.Outside {
 			e, err := c.outsideEntry(url)
 			if err != nil {
@@ -74,6 +80,21 @@ func (x *Index) Forget(f *Forgetting) error {
 		}
 		return nil
 	})
+}
+
+// forgetTarget has the looks at a stored page no longer name where it redirects to.
+func (c *change) forgetTarget(url string) error {
+	e, err := c.entry(url)
+	if err != nil || e.rec == nil {
+		return err
+	}
+	l, err := record.DecodeLook(e.key, c.w.Get(record.BucketLook, e.key))
+	if err != nil {
+		return err
+	}
+	l.Target = ""
+	c.keepLook(e, &l)
+	return nil
 }
 
 // ForgetOrigins drops the robots.txt answers of origins, and the URLs of scope, for which gone

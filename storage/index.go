@@ -41,6 +41,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -77,7 +78,6 @@ var buckets = [][]byte{
 	record.BucketFolder, record.BucketQuery, record.BucketShorter, record.BucketMeta, record.BucketScope, record.BucketSeed,
 	record.BucketDomain, record.BucketRun, record.BucketHour, record.BucketSys, inbox.Buckets[0], inbox.Buckets[1],
 	record.BucketOutside, record.BucketWaiting, record.BucketRevisit, record.BucketLook,
-	record.BucketVersion,
 }
 
 // Options say how an index is opened.
@@ -105,9 +105,6 @@ type Options struct {
 	Bulk bool
 	// Recrawl is how long after an answer the next look at a stored page is due; 0: never.
 	Recrawl time.Duration
-	// Versions is how many versions of a stored page are kept, the newest included; 0: that one alone;
-	// AllVersions: all.
-	Versions int
 	// Watch reports transactions and other calls to the disk that hang. It is asked for room before
 	// each transaction that writes records, which takes at most MostWritten: it may wait, and after
 	// its error the transaction is not begun. nil: nothing reports, and there is always room.
@@ -142,6 +139,7 @@ type Index struct {
 	file   *boltfile.File
 	opts   Options
 	filter *seen.Filter // nil when read-only
+	key    [16]byte     // of the filter, drawn when the index was made
 
 	mu     sync.Mutex    // one writer at a time; held over a whole write transaction
 	totals record.Totals // guarded by mu; as last committed
@@ -158,6 +156,12 @@ type Index struct {
 	step   record.Step   // likewise
 	// revisits is set once a stored page is to be asked again: until then nobody looks for one.
 	revisits atomic.Bool
+}
+
+// Derive returns what follows from a name and from what was drawn when the index was made: the same
+// in all runs, and nothing that a server can foresee.
+func (x *Index) Derive(name string) [sha256.Size]byte {
+	return sha256.Sum256(append(x.key[:], name...))
 }
 
 // MostWritten is the room in bytes that one transaction may need: for pages of up to
@@ -281,6 +285,7 @@ func (x *Index) load() error {
 		if x.step, err = record.DecodeStep(sys.Get(record.KeyStep)); err != nil {
 			return err
 		}
+		x.key = [16]byte(key)
 		if !x.opts.ReadOnly {
 			memory := cmp.Or(x.opts.SeenMemory, seen.DefaultMemory) - x.opts.inboxMemory()
 			x.filter, err = seen.New([16]byte(key), seen.Options{Memory: memory})
@@ -304,8 +309,7 @@ func (x *Index) load() error {
 // isLater reports whether a bucket is one of targets outside or of revisits, which an index lacks
 // that no program has written since there are any.
 func isLater(bucket []byte) bool {
-	return bytes.HasPrefix(bucket, record.BucketOutside) || bytes.Equal(bucket, record.BucketRevisit) || bytes.Equal(bucket, record.BucketLook) ||
-		bytes.Equal(bucket, record.BucketVersion)
+	return bytes.HasPrefix(bucket, record.BucketOutside) || bytes.Equal(bucket, record.BucketRevisit) || bytes.Equal(bucket, record.BucketLook)
 }
 
 // Close closes the file. No other method may be running.

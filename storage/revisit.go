@@ -78,26 +78,27 @@ func (c *change) endRevisit(o *record.Outcome) (record.Row, error) {
 	if v := c.w.Get(record.BucketLook, e.key); v != nil {
 		l, _ = record.DecodeLook(e.key, v) // damage costs what earlier looks came to
 	}
-	l.State, l.Status, l.Reason, l.Time = o.State, o.Page.Status, o.Reason, o.Page.Time
+	gone, moved := l.Gone(), l.Moved()
+	l.State, l.Status, l.Reason, l.Time, l.Target = o.State, o.Page.Status, o.Reason, o.Page.Time, ""
 	if o.State == record.Redirected {
-		l.Reason = record.LeadsAway
+		l.Reason, l.Target = record.LeadsAway, o.Page.HeaderLinks
 	}
 	l.Looks++
 	switch {
 	case o.State != record.Stored:
-		if l.Since == 0 {
-			l.Since = l.Time
+		if l.Since == 0 || gone != l.Gone() || moved != l.Moved() {
+			l.Since, l.SinceRun = l.Time, int64(c.run.ID)
 		}
 	case o.Same:
-		l.Found()
+		l.Found(c.run.ID)
 		if o.ETag+o.Modified != "" {
 			l.ETag, l.Modified = o.ETag, o.Modified
 		}
 	default:
-		l.Found()
-		l.Changed, l.ETag, l.Modified = l.Time, o.ETag, o.Modified
+		l.Found(c.run.ID)
+		l.Changed, l.ETag, l.Modified, l.Difference = l.Time, o.ETag, o.Modified, o.Difference
+		l.ChangedRun = int64(c.run.ID)
 		l.Changes++
-		c.keepVersion(e, o)
 		r.Page, r.Cut = o.Page, 0
 		e.meta, e.renewed = o.Meta, true
 		c.edges.lost = true // the file has those of the page as it was
@@ -213,6 +214,22 @@ func (g Revisits) Look(url string) (l record.Look, ok bool, err error) {
 		return l, false, err
 	}
 	return boltfile.Read(g.x.file, record.BucketLook, key, record.DecodeLook)
+}
+
+// Looks calls fn with what is kept of the looks at each page, in the order of the URLs, and ends
+// with its error. What is damaged is left out.
+func (g Revisits) Looks(ctx context.Context, prefix []byte, fn func(url string, l *record.Look) error) error {
+	return g.x.file.Scan(ctx, record.BucketLook, prefix, func(k, v []byte) error {
+		l, err := record.DecodeLook(k, v)
+		if err != nil {
+			return nil
+		}
+		url, err := record.URL(k)
+		if err != nil {
+			return nil
+		}
+		return fn(url, &l)
+	})
 }
 
 // revisits is the queue of stored pages that are to be asked again.

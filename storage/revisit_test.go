@@ -268,3 +268,74 @@ func TestForgottenIsNotAskedAgain(t *testing.T) {
 		t.Errorf("faults: %q", faults)
 	}
 }
+
+// TestLooks: what is kept of looks at one page, one after the other. The time from which on a page
+// is gone, has moved or fails begins anew where one of them becomes another, so that none is taken
+// for longer than it was seen to be.
+func TestLooks(t *testing.T) {
+	x, _ := newIndex(t, 1)
+	url := storeAll(t, x)[0]
+	const away = "http://away.example/"
+	for i, tt := range []struct {
+		state   record.State
+		status  uint16
+		other   bool // content
+		since   int64
+		changed int64
+		back    int64
+		target  string
+	}{
+		{state: record.Failed, status: 500, since: 1},
+		{state: record.Failed, status: 404, since: 2},
+		{state: record.Failed, status: 410, since: 2},
+		{state: record.Redirected, status: 301, since: 4, target: away},
+		{state: record.Redirected, status: 302, since: 4, target: away},
+		{state: record.Failed, status: 404, since: 6},
+		{state: record.Stored, status: 200, other: true, changed: 7, back: 7},
+		{state: record.Stored, status: 304, changed: 7, back: 7},
+		{state: record.Redirected, status: 301, changed: 7, back: 7, since: 9, target: away},
+	} {
+		run, _, _, err := x.Runs().Begin()
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, err := record.Key(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := x.Revisits().Mark(t.Context(), key, func(*record.Record) int64 { return record.DueAtOnce }); err != nil {
+			t.Fatal(err)
+		}
+		var rows []record.Row
+		if _, err := x.Revisits().Queue(t.Context(), time.Now(), func(list []record.Row, _ uint64) { rows = list }); err != nil || len(rows) != 1 {
+			t.Fatal(rows, err)
+		}
+		o := &record.Outcome{Row: rows[0], State: tt.state, Same: tt.state == record.Stored && !tt.other, Page: record.Page{Time: int64(i + 1), Status: tt.status}}
+		if tt.state == record.Redirected {
+			o.Page.HeaderLinks = away
+		}
+		if tt.other {
+			o.Difference = record.Difference{Bits: 3, Added: 2, Removed: 1}
+		}
+		if _, err := x.Commit([]*record.Outcome{o}); err != nil {
+			t.Fatal(err)
+		}
+		l, ok, err := x.Revisits().Look(url)
+		if err != nil || !ok {
+			t.Fatal(l, ok, err)
+		}
+		if l.Since != tt.since || l.Changed != tt.changed || l.Back != tt.back || l.Target != tt.target || (l.Difference == record.Difference{Bits: 3, Added: 2, Removed: 1}) != (tt.changed != 0) {
+			t.Errorf("look %d: %+v, want %+v", i+1, l, tt)
+		}
+		// The run of each look is as many as the look.
+		if l.SinceRun != tt.since || l.ChangedRun != tt.changed || l.BackRun != tt.back || run.ID != uint32(i+1) {
+			t.Errorf("look %d, of run %d: %+v", i+1, run.ID, l)
+		}
+	}
+	if err := x.Forget(&Forgetting{Looks: []string{url}}); err != nil {
+		t.Fatal(err)
+	}
+	if l, ok, err := x.Revisits().Look(url); l.Target != "" || !l.Moved() || !ok || err != nil {
+		t.Errorf("%+v, %v, %v", l, ok, err)
+	}
+}

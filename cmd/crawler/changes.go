@@ -34,12 +34,12 @@ func (v moment) String() string { return "the begin of the latest run" }
 func (c *command) changesCommand() *subcommand {
 	format, at, run := "tsv", int64(0), 0
 	return &subcommand{
-		name: "changes", usage: "list which stored pages are new, changed, gone or back",
-		about: "As far as looks have found it: -recrawl, crawler recrawl. A line for each change, in the order of URLs: what it is, the URL, the time of the look that met it first, the status, and why the page is not found any more.",
+		name: "changes", usage: "list which stored pages are new, changed, gone, moved or back",
+		about: "As far as looks have found it: -recrawl, crawler recrawl. A line for each change, in the order of URLs: what it is, the URL, the time of the look that met it first, the status; why the page is not found any more, where it redirects to, and for how long that is so; of other content in how many of 64 bits the fingerprint of the text differs from that of before, and how many links were added and removed. An Atom feed has them the latest first, and a change has the same id each time.",
 		flags: []*option{
 			c.flags.tree(),
 			plainFlag("since", moment{instant{p: &at}, &run}, "only from this `MOMENT` on: a date, a time, so long ago such as 7d, or the number of a run, for its begin"),
-			plainFlag("format", choice{&format, []string{"tsv", "jsonl"}}, "`FORM` of the lines: tsv, with a title, or jsonl"),
+			plainFlag("format", choice{&format, inspect.ChangeFormats}, "`FORM`: tsv, lines with a title; jsonl; or atom, a feed (RFC 4287)"),
 		},
 		run: func(ctx context.Context, _ []string) error {
 			return withIndex(c.root(), iut.Options{ReadOnly: true}, storage.Options{ReadOnly: true}, func(_ *iut.Tree, index *storage.Index) (err error) {

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"os"
 	"strings"
+	"time"
 
 	"urltree/crawler"
 	"urltree/crawler/weburl"
@@ -20,7 +21,7 @@ import (
 
 // forgetCommand removes what a tree has of some URLs, and keeps them out.
 func (c *command) forgetCommand() *subcommand {
-	f := &forgetting{command: c}
+	f := &forgetting{command: c, gone: -1}
 	host := plainFlag("host", text{&f.host}, "forget all URLs of this `HOST`, of any scheme and port")
 	file := plainFlag("url-file", text{&f.file}, "forget the URLs in this `FILE`, read as a seed file; - is standard input")
 	return &subcommand{
@@ -29,6 +30,7 @@ func (c *command) forgetCommand() *subcommand {
 			"Killed or stopped, the same command goes on, also without an argument; until then whatever else would write to the tree refuses. In a tree with -store warc the bytes stay in the WARC files until crawler compact. The list of what is forgotten is forgotten.txt in the tree.",
 		flags: []*option{
 			c.flags.tree(), host, file,
+			plainFlag("gone", amount[time.Duration]{in: times, p: &f.gone, unset: -1, none: "any"}, "forget pages, of those below URL-PREFIX if there is one, that the server has said for this `TIME` not to have (404, 410), as crawler changes shows them: 30d"),
 			plainFlag("dry-run", toggle{&f.dry}, "say what would be removed, and change nothing"),
 			plainFlag("list", toggle{&f.list}, "print what is forgotten; also while a crawl goes on"),
 			plainFlag("undo", toggle{&f.undo}, "keep it out no longer; what was removed does not come back by itself"),
@@ -40,12 +42,15 @@ func (c *command) forgetCommand() *subcommand {
 // A forgetting is one call of forget.
 type forgetting struct {
 	*command
+	prefix          string
 	host, file      string
+	gone            time.Duration // -1: pages need not be gone
 	dry, list, undo bool
 }
 
 func (f *forgetting) run(ctx context.Context, operands []string) error {
 	prefix := first(operands)
+	f.prefix = prefix
 	named := 0
 	for _, text := range []string{prefix, f.host, f.file} {
 		if text != "" {
@@ -62,12 +67,14 @@ func (f *forgetting) run(ctx context.Context, operands []string) error {
 	switch {
 	case named > 1:
 		return usagef("forget takes one of URL-PREFIX, -host and -url-file at a time")
-	case f.list && (named > 0 || f.undo || f.dry):
+	case f.gone >= 0 && (f.host != "" || f.file != "" || f.undo):
+		return usagef("forget -gone takes a URL-PREFIX and -dry-run alone")
+	case f.list && (named > 0 || f.undo || f.dry || f.gone >= 0):
 		return usagef("forget -list prints all that is forgotten, and takes nothing else")
 	case f.list:
 		return f.look(ctx, "forgotten")
-	case named == 0 && (f.undo || f.dry || !format.Forgetting):
-		return usagef("forget takes a URL-PREFIX, -host or -url-file")
+	case named == 0 && f.gone < 0 && (f.undo || f.dry || !format.Forgetting):
+		return usagef("forget takes a URL-PREFIX, -host, -url-file or -gone")
 	case f.undo && f.dry:
 		return usagef("forget -undo removes nothing: there is no -dry-run of it")
 	}
@@ -113,6 +120,32 @@ func (f *forgetting) entries(prefix string, format iut.Format) (iter.Seq2[iut.Fo
 		return func(func(iut.ForgottenEntry, error) bool) {}, nil
 	}
 	return f.urlFile(f.file, strip)
+}
+
+// goneSince returns the pages that are gone for so long, if only those are to be forgotten, else
+// entries.
+func (f *forgetting) goneSince(ctx context.Context, tree *iut.Tree, index *storage.Index, entries iter.Seq2[iut.ForgottenEntry, error]) (iter.Seq2[iut.ForgottenEntry, error], error) {
+	if f.gone < 0 {
+		return entries, nil
+	}
+	in, err := crawler.NewInspector(tree, index)
+	if err != nil {
+		return nil, err
+	}
+	_, below, err := in.Below(f.prefix, "forget -gone TIME [URL-PREFIX]")
+	latest := time.Now().Add(-f.gone).Unix()
+	return func(yield func(iut.ForgottenEntry, error) bool) {
+		ended := errors.New("no more are wanted")
+		err := index.Revisits().Looks(ctx, nil, func(url string, l *record.Look) error {
+			if l.Gone() && l.Since <= latest && below(url) && !yield(iut.ForgottenEntry{Kind: iut.ForgottenURL, Text: url}, nil) {
+				return ended
+			}
+			return nil
+		})
+		if err != nil && err != ended {
+			yield(iut.ForgottenEntry{}, iut.DiskError("index", err))
+		}
+	}, err
 }
 
 // urlFile returns the URLs of a -url-file, which is read once.
@@ -195,6 +228,10 @@ func (f *forgetting) takeBack(ctx context.Context, entries iter.Seq2[iut.Forgott
 // show says what would be removed.
 func (f *forgetting) show(ctx context.Context, entries iter.Seq2[iut.ForgottenEntry, error]) error {
 	return withIndex(f.root(), iut.Options{ReadOnly: true}, storage.Options{ReadOnly: true}, func(tree *iut.Tree, index *storage.Index) error {
+		entries, err := f.goneSince(ctx, tree, index, entries)
+		if err != nil {
+			return err
+		}
 		list, err := tree.WithForgotten(ctx, entries)
 		if err != nil {
 			return err
@@ -212,6 +249,10 @@ func (f *forgetting) show(ctx context.Context, entries iter.Seq2[iut.ForgottenEn
 
 func (f *forgetting) forget(ctx context.Context, entries iter.Seq2[iut.ForgottenEntry, error]) error {
 	return withIndex(f.root(), iut.Options{Forgetting: true}, storage.Options{}, func(tree *iut.Tree, index *storage.Index) error {
+		entries, err := f.goneSince(ctx, tree, index, entries)
+		if err != nil {
+			return err
+		}
 		report, err := f.shown(func(tell repair.Tell) (repair.ForgetReport, error) {
 			return (&repair.Forget{Tree: tree, Index: index, Tell: tell}).Run(ctx, entries)
 		})

@@ -1,13 +1,18 @@
 package main
 
 import (
+	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -442,4 +447,78 @@ func recordsOf(text string) map[string][]string {
 		records[fields[0]] = fields[1:]
 	}
 	return records
+}
+
+// TestForgetGoneKilled: of pages that are gone, those that have been so for long enough go, however
+// often forget is killed on its way, and all others stay as they are: moved ones as well.
+func TestForgetGoneKilled(t *testing.T) {
+	t.Parallel()
+	seed := testseed.Draw(t)
+	for i, store := range []string{"folders", "warc"} {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			rng := rand.New(rand.NewPCG(seed, uint64(i)))
+			const pages = 120
+			var gone atomic.Bool
+			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "text/html")
+				n, err := strconv.Atoi(r.URL.Path[1:])
+				switch {
+				case r.URL.Path == "/":
+					for n := range pages {
+						fmt.Fprintf(w, "<a href=/%d>", n)
+					}
+				case err != nil, gone.Load() && n%3 == 0:
+					http.Error(w, "none", http.StatusGone)
+				case gone.Load() && n < pages && n%3 == 1:
+					http.Redirect(w, r, fmt.Sprintf("/%d", 1000+n), http.StatusFound)
+				default:
+					fmt.Fprintf(w, "page %d", n)
+				}
+			}))
+			defer web.Close()
+			s := &forgetSite{t: t, dir: t.TempDir()}
+			must(t, s.dir, "-quiet", "-delay", "0", "-per-host", "8", "-store", store, "-warc-size", "32k", web.URL+"/")
+			gone.Store(true)
+			must(t, s.dir, "-quiet", "-delay", "0", "-per-host", "8", "-recrawl", "0s")
+			if said := must(t, s.dir, "forget", "-gone", "1d", "-dry-run"); said != "would remove: nothing, the tree has no such URL\n" {
+				t.Error(said)
+			}
+			begin, dir := time.Now(), s.copyTree(s.dir)
+			must(t, dir, "forget", "-gone", "0s")
+			took := time.Since(begin)
+			for range 3 {
+				dir := s.copyTree(s.dir)
+				for range 2 {
+					killed(t, dir, time.Duration(rng.Int64N(int64(took))), "forget", "-gone", "0s")
+				}
+				must(t, dir, "forget", "-gone", "0s")
+				var want, got []string
+				for n := range pages {
+					if n%3 != 0 {
+						want = append(want, fmt.Sprintf("%s/%d", web.URL, n))
+					}
+					if n%3 == 1 {
+						want = append(want, fmt.Sprintf("%s/%d", web.URL, 1000+n))
+					}
+				}
+				for line := range strings.Lines(must(t, dir, "export", "-columns", "url", "-state", "stored")) {
+					if n := strings.TrimPrefix(strings.TrimSpace(line), web.URL+"/"); n != "" && n != "URL" {
+						got = append(got, web.URL+"/"+n)
+					}
+				}
+				slices.Sort(want)
+				slices.Sort(got)
+				if !slices.Equal(want, got) {
+					t.Errorf("stored are %q, want %q", got, want)
+				}
+				// Where a page has moved to is no longer said either, once that is forgotten.
+				must(t, dir, "forget", web.URL+"/1001")
+				if said := must(t, dir, "changes"); strings.Contains(said, "/1001") || !strings.Contains(said, "/1004") {
+					t.Errorf("changes says %s", said)
+				}
+				must(t, dir, "check", "-links")
+			}
+		})
+	}
 }

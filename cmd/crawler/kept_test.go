@@ -67,7 +67,6 @@ var keptCases = map[string][]string{
 	"delay":            {"0", "1m30s"},
 	"per-host":         {"2", "3"},
 	"per-ip":           {"2", "1"},
-	"limit-rate":       {"1.5k", "20MiB"},
 	"warc-size":        {"1.5k", "20MiB"},
 	"warc-compression": {"none", "none"},
 	"warc-revisit":     {"false", "0"},
@@ -75,7 +74,6 @@ var keptCases = map[string][]string{
 	"operator":         {"me", "you"},
 	"recrawl":          {"7d", "1h"},
 	"recrawl-share":    {"30%", "100"},
-	"versions":         {"3", "all"},
 	"bsp":              {"10", "1000"},
 	"bsp-step":         {"1m", "90s"},
 }

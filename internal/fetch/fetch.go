@@ -35,6 +35,7 @@ import (
 	"time"
 
 	"golang.org/x/net/http/httpproxy"
+	"golang.org/x/time/rate"
 
 	"urltree/internal/coding"
 )
@@ -110,7 +111,7 @@ type Options struct {
 	// with Timeout. nil: the network.
 	Source func(ctx context.Context, url string) (*http.Response, error)
 
-	LimitRate int64 // bytes per second over all bodies; 0: no limit; see SetLimitRate
+	LimitRate int64 // bytes per second over all bodies; 0: no limit
 	IdleConns int   // connections kept open without a request; 0: 512
 	// PerIP bounds the requests at one time to one address, from before they are sent until their body
 	// is there. Hosts with the same address count together. A host counts by the first of its
@@ -174,9 +175,9 @@ type Response struct {
 // A Client fetches. It is safe for use by many goroutines.
 type Client struct {
 	opts    Options
-	limits  limits // of each request
-	rate    throttle
-	turns   turns // for Options.PerIP
+	limits  limits        // of each request
+	limiter *rate.Limiter // nil: no limit
+	turns   turns         // for Options.PerIP
 	names   *names
 	blind   blindness
 	asking  atomic.Int64       // calls of Get that run
@@ -217,7 +218,9 @@ func New(opts Options) *Client {
 		c.limits.least = min(opts.MinRate, math.MaxInt64/10) * 10
 	}
 	c.names, c.stop = newNames(opts)
-	c.SetLimitRate(opts.LimitRate)
+	if opts.LimitRate > 0 {
+		c.limiter = rate.NewLimiter(rate.Limit(opts.LimitRate), rateBurst)
+	}
 	procs := runtime.GOMAXPROCS(0)
 	c.coders = make(chan *coder, procs)
 	for range procs {

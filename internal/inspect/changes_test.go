@@ -54,6 +54,11 @@ func TestChangesOf(t *testing.T) {
 			look: record.Look{State: record.Stored, Changed: 110, Back: 110, Changes: 1},
 			time: []string{"back", "changed"}, run: []string{"back", "changed"}, before: []string{"back", "changed"},
 		},
+		{
+			name: "changed in the second of the begin, before it", page: record.Record{Found: 40, Row: record.Row{Run: 1}, Page: record.Page{Time: 100}},
+			look: record.Look{State: record.Stored, Changed: 100, Changes: 1, ChangedRun: 1},
+			time: []string{"changed"}, before: []string{"changed"},
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, since := range []struct {

@@ -29,6 +29,7 @@ type line struct {
 	in      *Inspector   // of its tree
 	several bool         // the export is of several trees
 	meta    *record.Meta // of a stored page, if a column asks for it; never nil
+	look    record.Look  // of a stored page, likewise
 	page    pageReader   // has the body of a stored page, if a column asks for it
 	text    string       // of the page, if a column asks for it
 }
@@ -45,11 +46,19 @@ func (l *line) read(r *record.Record, needs needs) error {
 			l.meta = meta
 		}
 	}
+	l.look = record.Look{}
+	if needs.look && r.State == record.Stored {
+		look, _, err := l.in.Index.Revisits().Look(r.URL)
+		if err != nil && !errors.Is(err, record.ErrCorrupt) {
+			return err
+		}
+		l.look = look
+	}
 	l.page.body.Reset()
 	if needs.body == 0 || r.State != record.Stored || !extract.IsShown(r.Media) {
 		return nil
 	}
-	if err := l.page.read(l.in.Tree, iut.FactsOf(r), needs.body); err != nil {
+	if err := l.page.read(l.in.Tree, r, needs.body); err != nil {
 		return err
 	}
 	if needs.text {
@@ -72,6 +81,7 @@ var noMeta record.Meta
 // needs says what columns need of a page besides its record.
 type needs struct {
 	meta bool
+	look bool
 	text bool
 	main bool  // that of the article
 	body int64 // bytes at most
@@ -82,6 +92,8 @@ func needsOf(columns []column) (n needs) {
 		switch c.Word {
 		case "title", "description", "language", "canonical":
 			n.meta = true
+		case "gone":
+			n.look = true
 		case "text":
 			n.text, n.body = true, max(n.body, mostRead)
 		case "html":
@@ -135,6 +147,12 @@ var columns = []column{
 	}},
 	{Term{"target", "where it redirects to"}, word, func(l *line) cell { return l.of(record.Redirected, text(l.HeaderLinks)) }},
 	{Term{"found", "when it became known, RFC 3339"}, moment, func(l *line) cell { return at(l.Found) }},
+	{Term{"gone", "since when a stored page is gone (404, 410), RFC 3339"}, moment, func(l *line) cell {
+		if !l.look.Gone() {
+			return cell{}
+		}
+		return at(l.look.Since)
+	}},
 	{Term{"title", "of the page"}, word, func(l *line) cell { return text(l.meta.Title) }},
 	{Term{"description", "of the page"}, word, func(l *line) cell { return text(l.meta.Description) }},
 	{Term{"language", "of the page, such as en: the one that it names, or else, with the column text, the one that its text seems to be in"}, word, func(l *line) cell { return text(l.language()) }},

@@ -224,7 +224,7 @@ func TestColumns(t *testing.T) {
 		"url": "https://example.org/docs/", "state": "stored", "reason": nil, "status": 200., "tries": 1., "source": "https://example.org/",
 		"via": nil, "depth": 1., "bytes": 8., "type": "text/html", "charset": "utf-8",
 		"sha256": "07424b7b276982491c0dbf5ab1e702d129e024cb4f69c9f5c2e61eb1427deada",
-		"folder": "pr-https/do-example/do-org/dr-docs/dr-", "target": nil, "title": "Docs – all", "description": "What there is.",
+		"folder": "pr-https/do-example/do-org/dr-docs/dr-", "target": nil, "gone": nil, "title": "Docs – all", "description": "What there is.",
 		"language": "en", "canonical": "https://example.org/docs/", "text": "docs", "html": "<p>docs\n",
 	}, page); diff != "" {
 		t.Error(diff)

@@ -57,6 +57,12 @@ func (i *Inspector) why(ctx context.Context, url string, w *bufio.Writer) error 
 		if words := flagWords(r.Flags); words != "-" {
 			say("Its links were not all followed: %s.", words)
 		}
+		switch l, ok, err := i.Index.Revisits().Look(url); {
+		case err != nil && !errors.Is(err, record.ErrCorrupt):
+			return err
+		case ok && l.Since != 0:
+			say("Since %s looks do not find it any more: %s. What is stored stays.", stamp(l.Since), l.Reason)
+		}
 	case record.Redirected:
 		say("%s redirected with status %d to %s, %s.", url, r.Status, orDash(r.HeaderLinks), stamp(r.Time))
 		if r.Reason != "" {

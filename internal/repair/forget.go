@@ -101,7 +101,7 @@ func (f *Forget) Run(ctx context.Context, entries iter.Seq2[iut.ForgottenEntry, 
 	}
 	f.list = f.Tree.Forgotten()
 	for _, step := range []func(context.Context) error{
-		f.seeds, f.fromIndex, f.sitemaps, f.outside, f.origins, f.folders, f.duplicates,
+		f.seeds, f.fromIndex, f.looks, f.sitemaps, f.outside, f.origins, f.folders, f.duplicates,
 		func(ctx context.Context) error { return f.edges(ctx, kept) }, f.ranks,
 	} {
 		if err = cmp.Or(err, context.Cause(ctx)); err == nil {
@@ -199,6 +199,21 @@ func (f *Forget) commitIf(least int) error {
 	err := f.Index.Forget(&f.next)
 	f.next = storage.Forgetting{}
 	return iut.DiskError("index", err)
+}
+
+// looks has no look at a page name where it redirects to, if that is to be forgotten.
+func (f *Forget) looks(ctx context.Context) error {
+	err := f.Index.Revisits().Looks(ctx, nil, func(url string, l *record.Look) error {
+		if gone, err := f.list.Has(l.Target); err != nil || !gone {
+			return err
+		}
+		f.next.Looks = append(f.next.Looks, url)
+		return f.commitIf(forgetRecords)
+	})
+	if err == nil {
+		err = f.commitIf(1)
+	}
+	return err
 }
 
 func (f *Forget) sitemaps(ctx context.Context) error {

@@ -94,6 +94,8 @@ func FuzzDecode(f *testing.F) {
 	f.Add(v[:len(v)-4])
 	v = (&Look{State: Stored, Status: 304, Looks: 300, ETag: `"a"`}).Append(nil, key)
 	f.Add(v[:len(v)-4])
+	v = (&Look{State: Redirected, Target: "http://b.example/", Difference: Difference{Bits: 4, Removed: 2}}).Append(nil, key)
+	f.Add(v[:len(v)-4])
 	f.Add((&Record{Row: Row{Due: 5, Seq: 6}}).AppendRevisitKey(nil, key))
 	f.Add([]byte{1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 0})
 	f.Fuzz(func(t *testing.T, body []byte) {

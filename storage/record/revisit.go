@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"net/http"
+	"slices"
 )
 
 // A stored page may have a row as well, in the bucket of revisits, while its State stays Stored.
@@ -75,7 +77,7 @@ type Look struct {
 	State    State  // of the last one: Stored if the page was there, whether it had changed or not
 	Status   uint16 // of its answer; 0: none
 	Time     int64  // of it, in Unix seconds
-	Since    int64  // Unix seconds of the first look in a row that did not find the page; 0: the last one did
+	Since    int64  // Unix seconds of the first look in a row that came to the same: Gone, Moved, or not found for another reason; 0: the last one found the page
 	Changed  int64  // Unix seconds of the last look that found other content; 0: none did
 	Back     int64  // Unix seconds of the last look that found the page after one that did not; 0: none did
 	Looks    uint64 // all of them, the first answer not included
@@ -83,12 +85,34 @@ type Look struct {
 	Reason   string // why the last one did not find the page, else ""
 	ETag     string // of the answer that the content is of
 	Modified string // likewise, its Last-Modified
+	Target   string // where the redirect led that the last one met; "": nowhere, or that is forgotten
+
+	Difference // that the last one made which found other content
+	// Runs of the looks of Since, Changed and Back; 0: there was none, or it is not known.
+	SinceRun, ChangedRun, BackRun int64
 }
 
-// Found notes that the last look found the page.
-func (l *Look) Found() {
+// A Difference is how much the content that a look found differs from what was stored. The zero
+// value is not known.
+type Difference struct {
+	Bits    int64 // 1 more than the bits in which the fingerprints of the texts differ; 0: not known
+	Added   int64 // URLs that only the new content refers to
+	Removed int64 // URLs that only the old one did
+}
+
+// Gone reports whether the last look was answered that there is no such page.
+func (l *Look) Gone() bool {
+	return l.State == Failed && (l.Status == http.StatusNotFound || l.Status == http.StatusGone)
+}
+
+// Moved reports whether the last look met a redirect.
+func (l *Look) Moved() bool { return l.State == Redirected }
+
+// Found notes that the last look found the page, in a run.
+func (l *Look) Found(run uint32) {
 	if l.Since != 0 {
 		l.Since, l.Back = 0, l.Time
+		l.SinceRun, l.BackRun = 0, int64(run)
 	}
 }
 
@@ -101,7 +125,17 @@ func (l *Look) Append(b, key []byte) []byte {
 	for _, s := range []string{l.Reason, l.ETag, l.Modified} {
 		b = appendString(b, s)
 	}
+	if rest := l.rest(); l.Target != "" || slices.ContainsFunc(rest, func(n *int64) bool { return *n != 0 }) {
+		b = appendTail(appendString(b, l.Target), rest) // missing in most
+	}
 	return Seal(b, key)
+}
+
+// rest are the numbers at the end of a value.
+func (l *Look) rest() []*int64 {
+	return []*int64{
+		&l.Bits, &l.Added, &l.Removed, &l.SinceRun, &l.ChangedRun, &l.BackRun,
+	}
 }
 
 // DecodeLook reads a value that Append has made.
@@ -111,6 +145,11 @@ func DecodeLook(key, value []byte) (l Look, err error) {
 	l.Time, l.Since, l.Changed, l.Back = int64(d.uint(63)), int64(d.uint(63)), int64(d.uint(63)), int64(d.uint(63))
 	l.Looks, l.Changes = d.uvarint(), d.uvarint()
 	l.Reason, l.ETag, l.Modified = d.string(), d.string(), d.string()
+	if len(d.b) > 0 {
+		l.Target = d.string()
+		d.bad = d.bad || l.Target == "" && len(d.b) == 0
+		d.tail(l.rest())
+	}
 	d.bad = d.bad || l.State < Stored || l.State > Refused
 	return l, d.end("look at the page of ", string(key))
 }
