@@ -180,9 +180,10 @@ type Client struct {
 	turns   turns         // for Options.PerIP
 	names   *names
 	blind   blindness
-	asking  atomic.Int64       // calls of Get that run
-	stop    context.CancelFunc // of lookups
-	coders  chan *coder        // as many as may decode at once
+	last    atomic.Pointer[server] // of an internal name that Options.Guard has exempted
+	asking  atomic.Int64           // calls of Get that run
+	stop    context.CancelFunc     // of lookups
+	coders  chan *coder            // as many as may decode at once
 	pool    *pool
 	proxy   func(*url.URL) (*url.URL, error) // nil: no proxy is known
 	files   rawJar                           // Options.Cookies
@@ -385,7 +386,7 @@ func (c *Client) route(rawURL string) (route, error) {
 	default:
 		r.port = "80"
 	}
-	if literalInternal(r.host) && !c.opts.Guard(r.host, r.port, true) {
+	if !c.admits(r.host, r.port) {
 		return route{}, &Error{Address, false, fmt.Errorf("%q is an internal address", r.host)}
 	}
 	if c.proxy != nil {

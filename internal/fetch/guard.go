@@ -6,6 +6,25 @@ import (
 	"strings"
 )
 
+// A server is a host name or address, and a port.
+type server struct{ host, port string }
+
+// admits reports whether a host may be asked as far as its name tells. Most internal hosts are the
+// one that was asked before, and Options.Guard may have to look into a file.
+func (c *Client) admits(host, port string) bool {
+	if s := c.last.Load(); s != nil && s.host == host && s.port == port {
+		return true
+	}
+	if !literalInternal(host) {
+		return true
+	}
+	exempt := c.opts.Guard(host, port, true)
+	if exempt {
+		c.last.Store(&server{host, port})
+	}
+	return exempt
+}
+
 // literalInternal reports whether a host name says by itself that it is internal, or may be read as
 // one that is by the resolver of a proxy: IPv4 within IPv6 and numbers that are not in the one
 // spelling of an address are no way to write a public host. Names without a dot and those below the

@@ -63,6 +63,35 @@ func TestGuard(t *testing.T) {
 	wantFailure(t, res, err, Address, false)
 }
 
+// TestGuardAsked: Options.Guard is not asked again of the internal host that was asked before. Of
+// one that it refuses, and of another host or port, it is asked each time.
+func TestGuardAsked(t *testing.T) {
+	asked := map[string]int{}
+	c := newClient(t, Options{Guard: func(host, port string, private bool) bool {
+		asked[host+":"+port]++
+		return port != "2"
+	}})
+	for _, tt := range []struct {
+		server string
+		admits bool
+		asked  int
+	}{
+		{"localhost:1", true, 1},
+		{"localhost:1", true, 1},
+		{"localhost:2", false, 1},
+		{"localhost:2", false, 2},
+		{"localhost:1", true, 1},
+		{"127.0.0.1:1", true, 1},
+		{"localhost:1", true, 2},
+		{"example.org:2", true, 0},
+	} {
+		host, port, _ := strings.Cut(tt.server, ":")
+		if got := c.admits(host, port); got != tt.admits || asked[tt.server] != tt.asked {
+			t.Errorf("%s: %v, asked %d times; want %v, %d", tt.server, got, asked[tt.server], tt.admits, tt.asked)
+		}
+	}
+}
+
 func TestInternalAddresses(t *testing.T) {
 	for _, tt := range []struct {
 		addrs string
