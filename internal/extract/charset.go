@@ -2,7 +2,6 @@ package extract
 
 import (
 	"bytes"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -208,22 +207,27 @@ func declared(body []byte) (encoding.Encoding, string) {
 // inContent returns the label in a content attribute (HTML standard, "extracting a character
 // encoding from a meta element"); nil: there is none.
 func inContent(content []byte) []byte {
-	m := labels.FindSubmatch(content)
-	if m == nil {
-		return nil
-	}
-	label := m[2]
-	if quote := m[1]; len(quote) > 0 {
-		label, _, closed := bytes.Cut(label, quote)
-		if !closed {
-			return nil
+	const word = "charset"
+	for i := 0; i+len(word) < len(content); i++ {
+		if !bytes.EqualFold(content[i:i+len(word)], []byte(word)) {
+			continue
+		}
+		label, ok := bytes.CutPrefix(bytes.TrimLeft(content[i+len(word):], space), []byte("="))
+		if !ok {
+			continue
+		}
+		label = bytes.TrimLeft(label, space)
+		if len(label) > 0 && (label[0] == '"' || label[0] == '\'') {
+			label, _, ok = bytes.Cut(label[1:], label[:1])
+			if !ok {
+				return nil
+			}
+			return label
+		}
+		if end := bytes.IndexAny(label, ";"+space); end >= 0 {
+			label = label[:end]
 		}
 		return label
 	}
-	if end := bytes.IndexAny(label, ";"+space); end >= 0 {
-		label = label[:end]
-	}
-	return label
+	return nil
 }
-
-var labels = regexp.MustCompile(`(?s)[cC][hH][aA][rR][sS][eE][tT][ \t\n\f\r]*=[ \t\n\f\r]*(["']?)(.*)`)

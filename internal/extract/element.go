@@ -2,6 +2,7 @@ package extract
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"urltree/internal/extract/scan"
@@ -305,7 +306,17 @@ func (p *page) refer(name, rel string, ref []byte) {
 		ref = bytes.TrimLeft(ref, " \t\n\f\r")
 		ref = ref[:min(len(ref), maxRef)]
 	}
-	p.refs.written = append(p.refs.written, ref...)
-	p.refs.ends = append(p.refs.ends, len(p.refs.written))
-	p.Links = append(p.Links, Link{Element: name, Rel: rel})
+	p.refs.written = append(doubled(p.refs.written, len(ref)), ref...)
+	p.refs.ends = append(doubled(p.refs.ends, 1), len(p.refs.written))
+	p.Links = append(doubled(p.Links, 1), Link{Element: name, Rel: rel})
+}
+
+// doubled returns a list with room for n more elements. A list that grows becomes twice as large,
+// also where append would grow it by a quarter: the lists of a page with very many links would take
+// most of their time to be copied to memory that is new.
+func doubled[E any](list []E, n int) []E {
+	if len(list)+n <= cap(list) {
+		return list
+	}
+	return slices.Grow(list, max(len(list), n))
 }
