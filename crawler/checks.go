@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"urltree/crawler/scope"
 )
@@ -72,6 +73,9 @@ func (o *Options) checkNumbers() error {
 	if o.Retries > mostRetries {
 		return fmt.Errorf("%w: Retries is %d, at most %d are counted", ErrOptions, o.Retries, mostRetries)
 	}
+	if o.RecrawlMin < time.Second || o.RecrawlMax < o.RecrawlMin || o.RecrawlMax > mostRecrawl {
+		return fmt.Errorf("%w: RecrawlMin is %s and RecrawlMax %s: at least 1s, and at most %s, can be counted, in this order", ErrOptions, o.RecrawlMin, o.RecrawlMax, mostRecrawl)
+	}
 	if o.Recrawl > mostRecrawl {
 		return fmt.Errorf("%w: Recrawl is %s, at most %s can be counted", ErrOptions, o.Recrawl, mostRecrawl)
 	}
@@ -81,7 +85,7 @@ func (o *Options) checkNumbers() error {
 	if o.RecrawlShare != 0 && (o.Order == OrderTree || o.Step != 0) {
 		return fmt.Errorf("%w: RecrawlShare is not for OrderTree or Step", ErrOptions)
 	}
-	leasts := map[string]int64{"MemoryBodies": 64 << 10, "FrontierBytes": 64 << 10, "SeenBytes": 32 << 10, "Recrawl": RecrawlNow}
+	leasts := map[string]int64{"MemoryBodies": 64 << 10, "FrontierBytes": 64 << 10, "SeenBytes": 32 << 10, "Recrawl": RecrawlAuto}
 	for _, name := range []string{"MaxDepth", "MinFree", "MinFreeInodes", "Delay", "Retries"} {
 		leasts[name] = math.MinInt64
 	}

@@ -28,6 +28,9 @@ func DefaultOptions() Options {
 		FrontierBytes: 64 << 20,
 		SeenBytes:     256 << 20,
 
+		RecrawlMin: 24 * time.Hour,
+		RecrawlMax: 30 * 24 * time.Hour,
+
 		Budgets: Budgets{Domain: 10_000, Host: 1_000_000, Prefix: 500_000, Query: 10_000, Repeat: 3, Depth: 100, MaxHeld: 500_000},
 
 		Order:   Orders[0],

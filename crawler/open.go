@@ -130,7 +130,7 @@ func (e *engine) openIndex(ctx context.Context) error {
 		}
 	}
 	opts.Limits, opts.Inbox, opts.Bulk = e.opts.limits(), e.opts.inbox(), e.steps != nil
-	opts.Recrawl = max(e.opts.Recrawl, 0)
+	opts.Recrawl = e.opts.schedule()
 	if e.opts.Cluster != nil {
 		opts.Away = e.opts.Cluster.Away
 	}

@@ -24,6 +24,9 @@ import (
 // RecrawlNow, as Options.Recrawl, asks all stored pages again once.
 const RecrawlNow = -1
 
+// RecrawlAuto, as Options.Recrawl, asks each stored page again as often as it changes.
+const RecrawlAuto = -2
+
 // mostRecrawl is what Recrawl may be at most: a record counts the nanoseconds to when it is due.
 const mostRecrawl = 100 * 365 * 24 * time.Hour
 
@@ -111,9 +114,14 @@ type Options struct {
 	// again behind the URLs of its host that were not asked yet, in this run if it is due before
 	// that ends, or in a later one. It stays stored meanwhile. What it has now replaces what is
 	// stored if that differs; what does not find the page leaves it as it is. RecrawlNow: all that
-	// is stored when the run begins, once. 0: only what an earlier run, or crawler recrawl, has
-	// left due.
+	// is stored when the run begins, once. RecrawlAuto: each page by how often looks have found
+	// that it changes, between RecrawlMin and RecrawlMax after the last one, and those that are due
+	// in the order of what a look gains; not before its server says that it may have changed. 0:
+	// only what an earlier run, or crawler recrawl, has left due.
 	Recrawl time.Duration
+	// RecrawlMin and RecrawlMax bound the time between two looks of RecrawlAuto, in whole seconds.
+	// 0: a day, and 30 days.
+	RecrawlMin, RecrawlMax time.Duration
 	// RecrawlShare is how many of 100 pages that a host is asked are stored ones that are due, while
 	// URLs of it wait that were not asked yet; not with OrderTree or Step. 0: these come first.
 	RecrawlShare int

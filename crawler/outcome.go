@@ -42,7 +42,7 @@ func (c *crawler) judge(item *iut.Item, known bool, res *fetch.Response, err err
 	a := frontier.Answer{Took: res.First, RetryAfter: res.RetryAfter}
 	switch status := res.Status; {
 	case status == http.StatusNotModified && item.ETag+item.Modified != "":
-		item.State, item.Same = record.Stored, true
+		item.State, item.Same, item.Fresh = record.Stored, true, freshFor(res)
 	case status == http.StatusNoContent || status == http.StatusResetContent || status == http.StatusNotModified:
 		item.Fail("no-content")
 	case res.Partial():
@@ -234,6 +234,7 @@ func (c *crawler) page(item *iut.Item, res *fetch.Response) {
 	page.Bytes, page.Digest = res.Body.Len(), res.Body.Digest()
 	if c.opts.Recrawl != 0 || item.Row.Kind == record.RevisitRow {
 		item.ETag, item.Modified = validators(res)
+		item.Fresh = freshFor(res)
 	}
 	if (!noindex || c.opts.IgnoreRobots) && c.same(item) {
 		item.State, item.Same = record.Stored, true

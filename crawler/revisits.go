@@ -18,28 +18,28 @@ import (
 // lookForDue is how often a run looks whether further stored pages are due.
 const lookForDue = 10 * time.Second
 
-// markRevisits says of each stored page when it is due, if Recrawl is another than that of the last
+// markRevisits says of each stored page when it is due, if that is by another plan than in the last
 // run, and has those asked that are due now.
 func (e *engine) markRevisits(ctx context.Context) error {
 	revisits, now := e.store.index.Revisits(), time.Now()
-	was, err := revisits.Every()
+	was, err := revisits.Plan()
 	if err != nil {
 		return err
 	}
-	every := e.opts.Recrawl
+	plan, schedule := e.opts.plan(), e.opts.schedule()
 	switch {
-	case every == was:
-	case every == 0:
-		err = revisits.SetEvery(0)
+	case plan == was && e.opts.Recrawl != RecrawlNow:
+	case e.opts.Recrawl == 0:
+		err = revisits.SetPlan(plan)
 	default:
 		_, err = revisits.Mark(ctx, nil, func(r *record.Record) int64 {
-			if every == RecrawlNow || r.Due != 0 && r.Due <= now.UnixNano() {
+			if schedule == nil || r.Due != 0 && r.Due <= now.UnixNano() {
 				return record.DueAtOnce
 			}
-			return e.lastLook(r) + int64(every)
+			return schedule.Next(e.lastLook(r), 0)
 		})
 		if err == nil {
-			err = revisits.SetEvery(max(every, 0))
+			err = revisits.SetPlan(plan)
 		}
 	}
 	if err == nil {
@@ -48,18 +48,19 @@ func (e *engine) markRevisits(ctx context.Context) error {
 	return err
 }
 
-// lastLook returns when a stored page was last asked, in Unix nanoseconds.
-func (e *engine) lastLook(r *record.Record) int64 {
-	at := r.Time
-	if l, ok, err := e.store.index.Revisits().Look(r.URL); ok && err == nil {
-		at = max(at, l.Time)
+// lastLook returns what the last look at a stored page came to, or its first answer.
+func (e *engine) lastLook(r *record.Record) *record.Look {
+	l, ok, err := e.store.index.Revisits().Look(r.URL)
+	if !ok || err != nil {
+		l = record.Look{State: record.Stored, Status: r.Status}
 	}
-	return at * int64(time.Second)
+	l.Time = max(l.Time, r.Time)
+	return &l
 }
 
 // queueRevisits has stored pages asked as they come due while the crawl goes on.
 func (e *engine) queueRevisits(fetching context.Context) error {
-	if e.opts.Recrawl <= 0 || e.steps != nil { // between steps nothing else becomes work
+	if e.opts.schedule() == nil || e.steps != nil { // between steps nothing else becomes work
 		return nil
 	}
 	tick := time.NewTicker(lookForDue)

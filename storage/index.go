@@ -103,8 +103,8 @@ type Options struct {
 	// Bulk has all links go to the outbox, whoever asks their hosts, but those of an outcome that has
 	// Arrived: so what a crawl knows changes between its steps only. Repeats are not dropped there.
 	Bulk bool
-	// Recrawl is how long after an answer the next look at a stored page is due; 0: never.
-	Recrawl time.Duration
+	// Recrawl says when stored pages are asked again; nil: never.
+	Recrawl Recrawl
 	// Watch reports transactions and other calls to the disk that hang. It is asked for room before
 	// each transaction that writes records, which takes at most MostWritten: it may wait, and after
 	// its error the transaction is not begun. nil: nothing reports, and there is always room.

@@ -38,19 +38,31 @@ func (c *change) putRevisit(e *entry, rows *boltfile.Puts) {
 	}
 }
 
-// nextLook returns when a page is due that was asked at a time in Unix seconds; 0: never.
-func (c *change) nextLook(at int64) int64 {
-	if c.x.opts.Recrawl <= 0 {
+// A Recrawl says when stored pages are asked again.
+type Recrawl interface {
+	// Next returns when a page is due, in Unix nanoseconds, after the look l at it, which may have
+	// been the first answer; 0: never. fresh is how many seconds its server says it will not
+	// change.
+	Next(l *record.Look, fresh int64) int64
+	// Place returns the place of a page that is due at a time in Unix seconds among those of its host
+	// that are, the least first; 0: by its rank.
+	Place(l *record.Look, now int64) int64
+}
+
+// nextLook returns when a page is due after a look; 0: never.
+func (c *change) nextLook(l *record.Look, fresh int64) int64 {
+	if c.x.opts.Recrawl == nil {
 		return 0
 	}
-	return at*int64(time.Second) + int64(c.x.opts.Recrawl)
+	return c.x.opts.Recrawl.Next(l, fresh)
 }
 
 // firstLook sets when a page that was stored is asked again, and keeps what that look needs.
 func (c *change) firstLook(e *entry, o *record.Outcome) {
-	e.rec.Due = c.nextLook(o.Page.Time)
+	l := record.Look{State: record.Stored, Status: o.Page.Status, Time: o.Page.Time, ETag: o.ETag, Modified: o.Modified}
+	e.rec.Due = c.nextLook(&l, o.Fresh)
 	if o.ETag != "" || o.Modified != "" {
-		c.keepLook(e, &record.Look{State: record.Stored, Status: o.Page.Status, Time: o.Page.Time, ETag: o.ETag, Modified: o.Modified})
+		c.keepLook(e, &l)
 	}
 }
 
@@ -74,9 +86,9 @@ func (c *change) endRevisit(o *record.Outcome) (record.Row, error) {
 		}
 		return r.Revisit(), nil
 	}
-	var l record.Look
-	if v := c.w.Get(record.BucketLook, e.key); v != nil {
-		l, _ = record.DecodeLook(e.key, v) // damage costs what earlier looks came to
+	l := c.look(e)
+	if before := l.Time; o.State == record.Stored && l.Since == 0 {
+		l.History.Add(!o.Same, o.Page.Time-before)
 	}
 	gone, moved := l.Gone(), l.Moved()
 	l.State, l.Status, l.Reason, l.Time, l.Target = o.State, o.Page.Status, o.Reason, o.Page.Time, ""
@@ -103,11 +115,22 @@ func (c *change) endRevisit(o *record.Outcome) (record.Row, error) {
 		e.meta, e.renewed = o.Meta, true
 		c.edges.lost = true // the file has those of the page as it was
 	}
-	r.Range, r.Due = 0, c.nextLook(l.Time)
+	r.Range, r.Due = 0, c.nextLook(&l, o.Fresh)
 	r.Tries, r.Spared = o.Row.Tries, o.Row.Spared
 	c.keepLook(e, &l)
 	c.run.CountLook(o)
 	return record.Row{}, nil
+}
+
+// look returns what the last look at a stored page came to, or its first answer.
+func (c *change) look(e *entry) record.Look {
+	l := record.Look{State: record.Stored, Status: e.rec.Status, Time: e.rec.Time}
+	if v := c.w.Get(record.BucketLook, e.key); v != nil {
+		if kept, err := record.DecodeLook(e.key, v); err == nil { // damage costs what earlier looks came to
+			l = kept
+		}
+	}
+	return l
 }
 
 // Queue has stored pages asked that are due, in transactions of bounded size. It calls fresh with
@@ -120,6 +143,10 @@ func (g Revisits) Queue(ctx context.Context, now time.Time, fresh func(rows []re
 			return nil, err
 		}
 		e.rec.Range, e.rec.Due, e.rec.Tries, e.rec.Spared = record.Now, 0, 0, 0
+		if g.x.opts.Recrawl != nil {
+			l := c.look(e)
+			e.rec.Due = g.x.opts.Recrawl.Place(&l, now.Unix())
+		}
 		row := e.rec.Revisit()
 		return &row, nil
 	}
@@ -194,16 +221,15 @@ func (g Revisits) Mark(ctx context.Context, prefix []byte, due func(*record.Reco
 	return n, err
 }
 
-// Every returns the last argument of SetEvery; 0: there was none.
-func (g Revisits) Every() (time.Duration, error) {
-	n, _, err := boltfile.Read(g.x.file, record.BucketSys, record.KeyRecrawl, record.DecodeRanked)
-	return time.Duration(n), err
+// Plan returns the last argument of SetPlan; the zero Plan: there was none.
+func (g Revisits) Plan() (record.Plan, error) {
+	p, _, err := boltfile.Read(g.x.file, record.BucketSys, record.KeyRecrawl, record.DecodePlan)
+	return p, err
 }
 
-// SetEvery keeps how long after an answer all stored pages are due, once Mark has brought them to
-// that.
-func (g Revisits) SetEvery(every time.Duration) error {
-	return g.x.Marks().put(record.KeyRecrawl, record.AppendRanked(nil, record.KeyRecrawl, uint64(every)))
+// SetPlan keeps by what plan all stored pages are due, once Mark has brought them to it.
+func (g Revisits) SetPlan(p record.Plan) error {
+	return g.x.Marks().put(record.KeyRecrawl, p.Append(nil, record.KeyRecrawl))
 }
 
 // Look returns what the latest looks at a stored page came to; ok is false if there was none that

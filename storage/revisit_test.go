@@ -15,6 +15,13 @@ import (
 	"urltree/storage/record"
 )
 
+// after has all pages due so long after a look.
+type after time.Duration
+
+func (a after) Next(l *record.Look, _ int64) int64 { return l.Time*int64(time.Second) + int64(a) }
+
+func (after) Place(*record.Look, int64) int64 { return 0 }
+
 // dueNow returns the rows of stored pages that Refill reads of a host, by URL.
 func dueNow(t *testing.T, x *Index, host string) map[string]record.Row {
 	t.Helper()
@@ -60,7 +67,7 @@ func storeAll(t *testing.T, x *Index) (urls []string) {
 func TestRevisits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testseed.Draw(t), 0))
 	x, _ := newIndex(t, 40)
-	x.opts.Recrawl = time.Minute
+	x.opts.Recrawl = after(time.Minute)
 	ctx, now := t.Context(), time.Now()
 	urls := storeAll(t, x)
 	counts := x.Totals().Counts
@@ -156,7 +163,7 @@ func TestRevisitsDueAreFound(t *testing.T) {
 	looked := map[int]int64{}
 	for _, n := range []int{200, 2_000} {
 		x, _ := newIndex(t, n)
-		x.opts.Recrawl = time.Hour * 24 * 365 * 90
+		x.opts.Recrawl = after(time.Hour * 24 * 365 * 90)
 		urls := storeAll(t, x)
 		key, _ := record.Key(urls[n/20])
 		if _, err := x.Revisits().Mark(t.Context(), key, func(*record.Record) int64 { return record.DueAtOnce }); err != nil {

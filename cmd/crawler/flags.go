@@ -2,13 +2,16 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"net/netip"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"urltree/crawler"
 	"urltree/crawler/weburl"
+	"urltree/internal/words"
 )
 
 // flags are the flags of the crawl command, with what they came to.
@@ -92,9 +95,33 @@ func userAgent(p *string, usage string) *option {
 // again is the time between two looks at a page. To look once is of one run: it is not kept.
 type again struct{ amount[time.Duration] }
 
-func (v again) texts() []string {
-	if *v.p == crawler.RecrawlNow {
+// byChange is the again by which each page has its own time.
+const byChange = "auto"
+
+func (v again) Set(s string) error {
+	if strings.EqualFold(strings.TrimSpace(s), byChange) {
+		*v.p = crawler.RecrawlAuto
 		return nil
+	}
+	if err := v.amount.Set(s); err != nil {
+		return fmt.Errorf("%s, %w", byChange, err)
+	}
+	return nil
+}
+
+func (v again) String() string {
+	if *v.p == crawler.RecrawlAuto {
+		return byChange
+	}
+	return v.amount.String()
+}
+
+func (v again) texts() []string {
+	switch *v.p {
+	case crawler.RecrawlNow:
+		return nil
+	case crawler.RecrawlAuto:
+		return []string{byChange}
 	}
 	return v.amount.texts()
 }
@@ -164,7 +191,9 @@ func (f *flags) what() []group {
 			flag("max-depth", ofCrawl, amount[int]{in: numbers, p: &f.depth, least: 0, unset: -1, none: "no limit"}, "hold URLs more than `N` links from a seed, by the shortest way"),
 			flag("max-pages", ofRun, amount[int64]{in: numbers, p: &o.MaxPages, least: 1, none: "no limit"}, "store at most `N` pages in this run"),
 			flag("max-bytes", ofRun, amount[int64]{in: sizes, p: &o.MaxBytes, least: 1, none: "no limit"}, "stop once pages of this `SIZE` in all are stored in this run: 500MB, 2GiB"),
-			flag("recrawl", ofCrawl, again{amount[time.Duration]{in: times, p: &o.Recrawl, word: "never", none: "never"}}, "ask each stored page again this `TIME` after the last look at it, behind new URLs of its host; 0s: once, in this run; never: only what crawler recrawl has marked"),
+			flag("recrawl", ofCrawl, again{amount[time.Duration]{in: times, p: &o.Recrawl, word: "never", none: "never"}}, "ask each stored page again this `TIME` after the last look at it, behind new URLs of its host; 0s: once, in this run; auto: as often as it changes, and first what gains most; never: only what crawler recrawl has marked"),
+			flag("recrawl-min", ofCrawl, amount[time.Duration]{in: times, p: &o.RecrawlMin, least: time.Second}, "the shortest `TIME` between two looks of -recrawl auto: what the page that is worth most looks gets"),
+			flag("recrawl-max", ofCrawl, amount[time.Duration]{in: times, p: &o.RecrawlMax, least: time.Second}, "the longest `TIME` between two looks of -recrawl auto"),
 			flag("recrawl-share", ofCrawl, amount[int]{in: percents, p: &o.RecrawlShare, most: 100, none: "none"}, "while a host has new URLs, ask it for stored pages that are due with this `SHARE` of requests: 30%; not with -order tree or -bsp"),
 			flag("max-size", ofCrawl, amount[int64]{in: sizes, p: &o.MaxSize, least: 1}, "refuse a page of more than this `SIZE`"),
 			flag("oversize", ofCrawl, choice{&f.oversize, []string{"refuse", "cut"}}, "`WHAT` to do with such a page: refuse; cut: keep its beginning, and mark it"),
@@ -301,6 +330,14 @@ func (f *flags) shares() bool { return f.opts.Order != crawler.OrderTree && f.op
 
 // check refuses flags that are set, be it by the environment, and have no effect beside the others.
 func (f *flags) check() error {
+	if f.opts.RecrawlMin > f.opts.RecrawlMax {
+		return usagef("-recrawl-min is %s, and -recrawl-max only %s", words.Duration(f.opts.RecrawlMin), words.Duration(f.opts.RecrawlMax))
+	}
+	for _, name := range []string{"recrawl-min", "recrawl-max"} {
+		if f.isSet(name) && f.opts.Recrawl != crawler.RecrawlAuto {
+			return usagef("-%s is for -recrawl auto", name)
+		}
+	}
 	if f.isSet("recrawl-share") && f.opts.RecrawlShare > 0 && !f.shares() {
 		return usagef("-recrawl-share is not for -order tree or -bsp")
 	}

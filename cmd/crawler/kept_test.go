@@ -72,7 +72,9 @@ var keptCases = map[string][]string{
 	"warc-revisit":     {"false", "0"},
 	"warc-all":         {"true", "1"},
 	"operator":         {"me", "you"},
-	"recrawl":          {"7d", "1h"},
+	"recrawl":          {"auto", "1h"},
+	"recrawl-min":      {"1h", "2d"},
+	"recrawl-max":      {"90d", "40d"},
 	"recrawl-share":    {"30%", "100"},
 	"bsp":              {"10", "1000"},
 	"bsp-step":         {"1m", "90s"},
@@ -80,8 +82,10 @@ var keptCases = map[string][]string{
 
 // keptWith has the other option that some of these need.
 var keptWith = map[string][]string{
-	"score":    {"-order", "priority"},
-	"bsp-step": {"-bsp", "5"},
+	"score":       {"-order", "priority"},
+	"recrawl-min": {"-recrawl", "auto"},
+	"recrawl-max": {"-recrawl", "auto"},
+	"bsp-step":    {"-bsp", "5"},
 }
 
 // settle parses a command line as a crawl does and returns the options of its engine. It does with

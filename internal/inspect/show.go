@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"urltree/internal/score"
+	"urltree/internal/words"
 	"urltree/iut"
 	"urltree/storage"
 	"urltree/storage/record"
@@ -100,6 +101,9 @@ func (i *Inspector) looks(r *record.Record, field func(name, format string, args
 	if ok && l.Looks > 0 {
 		field("looks", "%d, of these %d found other content", l.Looks, l.Changes)
 		field("last look", "%s, status %d", stamp(l.Time), l.Status)
+		if rate := l.History.Rate(); rate > 0 {
+			field("changes", "about every %s, by its last %s", words.Duration(time.Duration(float64(time.Second)/rate)), words.Count(l.History.Looks(), "look"))
+		}
 		if m := measureOf(l.Difference); m != nil {
 			field("last change", "%s: %s", stamp(l.Changed), m)
 		}

@@ -26,6 +26,8 @@ type Outcome struct {
 	Difference Difference
 	// ETag and Modified are these headers of the answer, kept for the next look at a stored page.
 	ETag, Modified string
+	// Fresh is how many seconds a stored page will not change, as the answer says; 0: it does not.
+	Fresh int64
 	// Meta is what the page says about itself; it is kept if State is Stored. nil: nothing.
 	Meta *Meta
 	// EdgesEnd is the length of the file of edges once those of this stored page are in it, see

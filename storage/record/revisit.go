@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+
+	"urltree/internal/freshness"
 )
 
 // A stored page may have a row as well, in the bucket of revisits, while its State stays Stored.
 // With Due alone it waits for that time; with a Range it is to be asked in this run, as a pending
-// row is. The row follows from the record.
+// row is; in the range Now, Due is its place among those of its host then, the least first, or 0 if
+// it goes by its Rank. The row follows from the record.
 
 // behindPages is set in the Rank of the row of a revisit: it goes behind all URLs of its host that
 // were not asked yet.
@@ -39,7 +42,11 @@ func (r *Record) Awaits() bool {
 // Revisit returns the row of a stored page that is to be asked again.
 func (r *Record) Revisit() Row {
 	row := r.Row
-	row.Kind, row.Rank = RevisitRow, row.Rank|behindPages
+	row.Kind = RevisitRow
+	if r.Range == Now && r.Due != 0 {
+		row.Rank, row.Due = uint64(r.Due), 0
+	}
+	row.Rank |= behindPages
 	return row
 }
 
@@ -49,7 +56,8 @@ func (r *Record) Revisit() Row {
 //	NUL 'w' due(8) seq(8) record key
 func (r *Record) AppendRevisitKey(b, key []byte) []byte {
 	if r.Range != 0 {
-		return AppendPendingKey(b, &r.Row, key)
+		row := r.Revisit()
+		return AppendPendingKey(b, &row, key)
 	}
 	b = binary.BigEndian.AppendUint64(append(b, 0, byte(Later)), uint64(r.Due))
 	b = binary.BigEndian.AppendUint64(b, r.Seq)
@@ -90,6 +98,8 @@ type Look struct {
 	Difference // that the last one made which found other content
 	// Runs of the looks of Since, Changed and Back; 0: there was none, or it is not known.
 	SinceRun, ChangedRun, BackRun int64
+
+	History freshness.History // of the looks that found the page
 }
 
 // A Difference is how much the content that a look found differs from what was stored. The zero
@@ -133,8 +143,10 @@ func (l *Look) Append(b, key []byte) []byte {
 
 // rest are the numbers at the end of a value.
 func (l *Look) rest() []*int64 {
+	h := &l.History
 	return []*int64{
 		&l.Bits, &l.Added, &l.Removed, &l.SinceRun, &l.ChangedRun, &l.BackRun,
+		&h.Changes, &h.ChangesFor, &h.Same, &h.SameFor,
 	}
 }
 
@@ -152,4 +164,24 @@ func DecodeLook(key, value []byte) (l Look, err error) {
 	}
 	d.bad = d.bad || l.State < Stored || l.State > Refused
 	return l, d.end("look at the page of ", string(key))
+}
+
+// A Plan is by what stored pages are due, as a run was asked. The zero value: none is.
+type Plan struct {
+	Every    int64 // nanoseconds after a look; 0: with Max after as long as its page keeps, else never
+	Min, Max int64 // seconds that this is at least and at most
+}
+
+// Append appends the value that stands under key.
+func (p *Plan) Append(b, key []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(p.Every))
+	return Seal(appendTail(b, []*int64{&p.Min, &p.Max}), key)
+}
+
+// DecodePlan reads a value that Append has made.
+func DecodePlan(key, v []byte) (p Plan, err error) {
+	d := unseal(v, key)
+	p.Every = int64(d.uint(63))
+	d.tail([]*int64{&p.Min, &p.Max})
+	return p, d.end("plan of revisits", "")
 }
