@@ -134,7 +134,7 @@ func TestMemoryOfHostileShapes(t *testing.T) {
 		}
 		t.Run(s.name, func(t *testing.T) {
 			opts := crawler.Options{
-				Buffers: 6, MemoryBodies: 1 << 20, BufferBytes: 1 << 20, FrontierBytes: 1 << 20, SeenBytes: 1 << 20,
+				Resources: crawler.Resources{Buffers: 6, MemoryBodies: 1 << 20, BufferBytes: 1 << 20, FrontierBytes: 1 << 20, SeenBytes: 1 << 20},
 			}
 			var requests int64
 			crawl := func() int64 {

@@ -40,9 +40,15 @@ func (b *Budgets) all() []*int64 {
 
 // limits are those that the index counts.
 func (o *Options) limits() storage.Limits {
-	b := o.Budgets
-	return storage.Limits{MaxDepth: o.MaxDepth, Domain: b.Domain, Host: b.Host, Prefix: b.Prefix, Query: b.Query, MaxHeld: b.MaxHeld}
+	b, depth := o.Budgets, o.MaxDepth
+	if o.SeedsOnly {
+		depth = -1
+	}
+	return storage.Limits{MaxDepth: depth, Domain: b.Domain, Host: b.Host, Prefix: b.Prefix, Query: b.Query, MaxHeld: b.MaxHeld}
 }
+
+// boundsDepth reports whether URLs are held for their distance from a seed.
+func (o *Options) boundsDepth() bool { return o.MaxDepth != 0 || o.SeedsOnly }
 
 // heldByOptions reports whether a reason follows from the options in FORMAT and the seeds.
 func heldByOptions(reason string) bool {

@@ -108,9 +108,13 @@ func TestBudgets(t *testing.T) {
 			})
 			dir := t.TempDir()
 			opts := crawler.Options{
-				Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"),
-				Seeds: []string{origins[0] + "/", origins[1] + "/"}, Delay: -1, AllowPrivate: true,
-				FlushInterval: 5 * time.Millisecond, Budgets: c.budgets(few),
+				Tree:       filepath.Join(dir, "iut"),
+				Output:     filepath.Join(dir, "res.txt"),
+				Seeds:      []string{origins[0] + "/", origins[1] + "/"},
+				Politeness: crawler.Politeness{Delay: -1},
+				HTTP:       crawler.HTTP{AllowPrivate: true},
+				Resources:  crawler.Resources{FlushInterval: 5 * time.Millisecond},
+				Limits:     crawler.Limits{Budgets: c.budgets(few)},
 			}
 			for run, n := range []int64{few, few, more} {
 				opts.Budgets = c.budgets(n)

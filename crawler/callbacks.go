@@ -152,7 +152,7 @@ func (c *crawler) toldLinks(item *iut.Item, header http.Header, page *extract.Re
 		l.URL = c.rules.linker.strip.Apply(l.URL)
 		list = append(list, Link(l))
 	}
-	if c.opts.NoFollow == "none" || !strings.Contains(item.Outcome.Page.Flags, flagNoFollow) {
+	if c.opts.NoFollow == NoFollowNone || !strings.Contains(item.Outcome.Page.Flags, flagNoFollow) {
 		for _, l := range extract.HeaderLinks(item.Row.URL, header) {
 			add(extract.Link{URL: l.URL, Element: "header", Rel: l.Rel})
 		}

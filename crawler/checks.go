@@ -25,6 +25,9 @@ func (o *Options) checkContents() error {
 	if o.Scope < scope.Any || o.Scope > scope.Prefix {
 		return fmt.Errorf("%w: Scope is %d, one of scope.Any, Domain, Host and Prefix is needed", ErrOptions, int(o.Scope))
 	}
+	if o.SeedsOnly && o.MaxDepth != 0 {
+		return fmt.Errorf("%w: MaxDepth is %d, and SeedsOnly leaves nothing to it: one of them must be unset", ErrOptions, o.MaxDepth)
+	}
 	if o.MaxURL > maxRecord {
 		return fmt.Errorf("%w: MaxURL is %d, at most %d bytes can be kept", ErrOptions, o.MaxURL, maxRecord)
 	}
@@ -42,24 +45,27 @@ func (o *Options) checkContents() error {
 
 // checkWords says what is wrong with options that have a few values.
 func (o *Options) checkWords() error {
-	for _, c := range []struct {
-		name, value string
-		list        []string
-	}{
-		{"Order", o.Order, Orders},
-		{"ScoreBy", o.ScoreBy, Scores},
-		{"Queue", o.Queue, Queues},
-		{"Pick", o.Pick, Picks},
-		{"Store", o.Store, Stores},
-		{"Network", o.Network, []string{"tcp4", "tcp6"}},
-		{"NoFollow", o.NoFollow, []string{"page", "all", "none"}},
-	} {
-		if c.value != "" && !slices.Contains(c.list, c.value) {
-			return fmt.Errorf("%w: %s is %q, one of %q is needed", ErrOptions, c.name, c.value, c.list)
-		}
+	if err := errors.Join(
+		oneOf("Order", o.Order, Orders),
+		oneOf("ScoreBy", o.ScoreBy, Scores),
+		oneOf("Queue", o.Queue, Queues),
+		oneOf("Pick", o.Pick, Picks),
+		oneOf("Store", o.Store, Stores),
+		oneOf("Network", o.Network, []Network{NetworkIPv4, NetworkIPv6}),
+		oneOf("NoFollow", o.NoFollow, []NoFollow{NoFollowPage, NoFollowAll, NoFollowNone}),
+	); err != nil {
+		return err
 	}
 	if strings.ContainsAny(o.WARC.Operator, "\r\n") {
 		return fmt.Errorf("%w: WARC.Operator has more than a line", ErrOptions)
+	}
+	return nil
+}
+
+// oneOf says that an option has none of its values. "" stands for the default.
+func oneOf[S ~string](name string, value S, list []S) error {
+	if value != "" && !slices.Contains(list, value) {
+		return fmt.Errorf("%w: %s is %q, one of %q is needed", ErrOptions, name, value, list)
 	}
 	return nil
 }
@@ -85,17 +91,28 @@ func (o *Options) checkNumbers() error {
 	if o.RecrawlShare != 0 && (o.Order == OrderTree || o.Step != 0) {
 		return fmt.Errorf("%w: RecrawlShare is not for OrderTree or Step", ErrOptions)
 	}
-	leasts := map[string]int64{"MemoryBodies": 64 << 10, "FrontierBytes": 64 << 10, "SeenBytes": 32 << 10, "Recrawl": RecrawlAuto}
-	for _, name := range []string{"MaxDepth", "MinFree", "MinFreeInodes", "Delay", "Retries"} {
-		leasts[name] = math.MinInt64
-	}
-	values, usual := reflect.ValueOf(o).Elem(), reflect.ValueOf(DefaultOptions())
+	return checkGroup(reflect.ValueOf(o).Elem(), reflect.ValueOf(DefaultOptions()))
+}
+
+// leasts are the least values of numbers for which that is neither 0, nor 1 with a default.
+var leasts = map[string]int64{
+	"MemoryBodies": 64 << 10, "FrontierBytes": 64 << 10, "SeenBytes": 32 << 10, "Recrawl": RecrawlAuto,
+	"MinFree": math.MinInt64, "MinFreeInodes": math.MinInt64, "Delay": math.MinInt64, "Retries": math.MinInt64,
+}
+
+// checkGroup checks the numbers of Options or of a group of them, against its defaults.
+func checkGroup(values, usual reflect.Value) error {
 	for i := range values.NumField() {
-		value, name := values.Field(i), values.Type().Field(i).Name
+		value, field := values.Field(i), values.Type().Field(i)
+		if field.Anonymous {
+			if err := checkGroup(value, usual.Field(i)); err != nil {
+				return err
+			}
+		}
 		if !value.CanInt() {
 			continue
 		}
-		least, named := leasts[name]
+		least, named := leasts[field.Name]
 		if !named && !usual.Field(i).IsZero() {
 			least = 1
 		}
@@ -104,7 +121,7 @@ func (o *Options) checkNumbers() error {
 			if least > 0 {
 				zero = ", or 0 for its default,"
 			}
-			return fmt.Errorf("%w: %s is %d, at least %d%s is needed", ErrOptions, name, v, least, zero)
+			return fmt.Errorf("%w: %s is %d, at least %d%s is needed", ErrOptions, field.Name, v, least, zero)
 		}
 	}
 	return nil

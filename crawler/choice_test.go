@@ -62,8 +62,11 @@ func TestChoices(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
 			opts := crawler.Options{
-				Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"),
-				Seeds: []string{origin + "/"}, Delay: -1, MaxSize: 100_000,
+				Tree:       filepath.Join(dir, "iut"),
+				Output:     filepath.Join(dir, "res.txt"),
+				Seeds:      []string{origin + "/"},
+				Politeness: crawler.Politeness{Delay: -1},
+				Limits:     crawler.Limits{MaxSize: 100_000},
 			}
 			tt.set(&opts)
 			result, err := crawler.Run(t.Context(), opts)

@@ -148,8 +148,10 @@ func (c *testCluster) start(node int) *nodeRun {
 	ctx, stop := context.WithCancelCause(c.t.Context())
 	run := &nodeRun{stop: stop, done: make(chan struct{}), began: time.Now()}
 	o := crawler.Options{
-		Tree: filepath.Join(c.folder(node), "iut"), Output: filepath.Join(c.folder(node), "res.txt"), NoSync: true,
-		Crawlers: 2, Buffers: 1, MinFree: -1,
+		Tree:      filepath.Join(c.folder(node), "iut"),
+		Output:    filepath.Join(c.folder(node), "res.txt"),
+		Storage:   crawler.Storage{NoSync: true, MinFree: -1},
+		Resources: crawler.Resources{Crawlers: 2, Buffers: 1},
 		Cluster: cluster.New(cluster.Options{
 			Bus: c.engine.Connect(name), Name: name, Boot: fmt.Sprint("boot", c.lives), Nodes: c.least,
 			Log: slog.New(slog.NewTextHandler(c.t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})).With("node", node),

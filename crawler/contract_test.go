@@ -177,8 +177,9 @@ func TestContract(t *testing.T) {
 			var w watcher
 			dir, withTree := t.TempDir(), i%3 == 1
 			o := crawler.Options{
-				NoTree: !withTree, Seeds: []string{graphSite + "p0"},
-				Crawlers: 1, Downloads: size.downloads, Parsers: size.parsers, QueueSize: size.queue,
+				NoTree:    !withTree,
+				Seeds:     []string{graphSite + "p0"},
+				Resources: crawler.Resources{Crawlers: 1, Downloads: size.downloads, Parsers: size.parsers, QueueSize: size.queue},
 			}
 			if withTree {
 				o.Tree, o.Output = filepath.Join(dir, "iut"), filepath.Join(dir, "res.txt")

@@ -40,8 +40,12 @@ func serve(t testing.TB, opts testweb.Options) *testweb.Web {
 // options are those of a fast crawl of a web into a folder.
 func options(dir string, web *testweb.Web) crawler.Options {
 	return crawler.Options{
-		Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"),
-		Seeds: web.Seeds(), Delay: -1, AllowPrivate: true, FlushInterval: 200 * time.Millisecond,
+		Tree:       filepath.Join(dir, "iut"),
+		Output:     filepath.Join(dir, "res.txt"),
+		Seeds:      web.Seeds(),
+		Politeness: crawler.Politeness{Delay: -1},
+		HTTP:       crawler.HTTP{AllowPrivate: true},
+		Resources:  crawler.Resources{FlushInterval: 200 * time.Millisecond},
 	}
 }
 
@@ -107,7 +111,7 @@ func TestKnownAnswer(t *testing.T) {
 	t.Parallel()
 	for _, size := range []struct {
 		buffers, crawlers, downloads, pages int
-		order                               string
+		order                               crawler.Order
 	}{
 		{1, 1, 4, 4000, ""},
 		{3, 6, 4, 4000, ""},

@@ -17,41 +17,27 @@ func DefaultOptions() Options {
 	return Options{
 		Tree:   "iut",
 		Output: "res.txt",
-
-		Buffers:       6,
-		BufferSize:    1000,
-		BufferBytes:   16 << 20,
-		FlushInterval: time.Second,
-		Crawlers:      12,
-		Downloads:     4,
-		MemoryBodies:  64 << 20,
-		FrontierBytes: 64 << 20,
-		SeenBytes:     256 << 20,
-
-		RecrawlMin: 24 * time.Hour,
-		RecrawlMax: 30 * 24 * time.Hour,
-
-		Budgets: Budgets{Domain: 10_000, Host: 1_000_000, Prefix: 500_000, Query: 10_000, Repeat: 3, Depth: 100, MaxHeld: 500_000},
-
-		Order:   Orders[0],
-		ScoreBy: Scores[0],
-		Queue:   Queues[0],
-		Queues:  1,
-		Pick:    Picks[0],
-
-		MaxSize:  16 << 20,
-		MaxURL:   8000,
-		Accept:   slices.Clone(DefaultAccept),
-		Timeout:  30 * time.Second,
-		Retries:  2,
-		PerHost:  1,
-		MaxDelay: time.Minute,
-		MaxWait:  10 * time.Minute,
-		NoFollow: "page",
-
-		WARC: WARC{Size: 1 << 30},
-
-		UserAgent: "urltree/" + Version(),
+		Bounds: Bounds{MaxURL: 8000, Accept: slices.Clone(DefaultAccept), NoFollow: NoFollowPage},
+		Limits: Limits{
+			MaxSize: 16 << 20,
+			Budgets: Budgets{Domain: 10_000, Host: 1_000_000, Prefix: 500_000, Query: 10_000, Repeat: 3, Depth: 100, MaxHeld: 500_000},
+		},
+		Politeness: Politeness{PerHost: 1, MaxDelay: time.Minute, MaxWait: 10 * time.Minute},
+		HTTP:       HTTP{UserAgent: "urltree/" + Version(), Timeout: 30 * time.Second, Retries: 2},
+		Ordering:   Ordering{Order: Orders[0], ScoreBy: Scores[0], Queue: Queues[0], Queues: 1, Pick: Picks[0]},
+		Revisits:   Revisits{RecrawlMin: 24 * time.Hour, RecrawlMax: 30 * 24 * time.Hour},
+		Storage:    Storage{WARC: WARC{Size: 1 << 30}},
+		Resources: Resources{
+			Buffers:       6,
+			BufferSize:    1000,
+			BufferBytes:   16 << 20,
+			FlushInterval: time.Second,
+			Crawlers:      12,
+			Downloads:     4,
+			MemoryBodies:  64 << 20,
+			FrontierBytes: 64 << 20,
+			SeenBytes:     256 << 20,
+		},
 	}
 }
 

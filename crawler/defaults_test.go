@@ -10,7 +10,7 @@ func TestBudgetDefaults(t *testing.T) {
 	if want := (Budgets{Domain: 10_000, Host: 1_000_000, Prefix: 500_000, Query: 10_000, Repeat: 3, Depth: 100, MaxHeld: 500_000}); err != nil || opts.Budgets != want {
 		t.Errorf("%+v, %v, want %+v", opts.Budgets, err, want)
 	}
-	opts, err = Options{Budgets: Budgets{-1, -1, -1, -1, -1, -1, -1}}.defaults()
+	opts, err = Options{Limits: Limits{Budgets: Budgets{-1, -1, -1, -1, -1, -1, -1}}}.defaults()
 	if err != nil || opts.Budgets != (Budgets{}) {
 		t.Errorf("%+v, %v, want no limits", opts.Budgets, err)
 	}

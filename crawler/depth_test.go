@@ -127,9 +127,12 @@ func TestShortestDepth(t *testing.T) {
 			})
 			dir := t.TempDir()
 			opts := crawler.Options{
-				Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"),
-				Seeds: []string{url(0)}, Delay: -1, AllowPrivate: true,
-				FlushInterval: 2 * time.Millisecond, BufferSize: 5, PerHost: 3,
+				Tree:       filepath.Join(dir, "iut"),
+				Output:     filepath.Join(dir, "res.txt"),
+				Seeds:      []string{url(0)},
+				Politeness: crawler.Politeness{Delay: -1, PerHost: 3},
+				HTTP:       crawler.HTTP{AllowPrivate: true},
+				Resources:  crawler.Resources{FlushInterval: 2 * time.Millisecond, BufferSize: 5},
 			}
 			limits := []int{2 + rnd.IntN(3), 5 + rnd.IntN(3)}
 			if seed%3 == 2 {

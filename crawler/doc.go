@@ -5,8 +5,8 @@
 // ends:
 //
 //	result, err := crawler.Run(ctx, crawler.Options{
-//		Seeds: []string{"https://example.org/"},
-//		Scope: scope.Host,
+//		Seeds:  []string{"https://example.org/"},
+//		Bounds: crawler.Bounds{Scope: scope.Host},
 //		OnPage: func(p crawler.Page) error {
 //			fmt.Println(p.Depth, p.URL, p.Meta.Title)
 //			return nil

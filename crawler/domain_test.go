@@ -19,8 +19,10 @@ import (
 func TestDomainBudget(t *testing.T) {
 	dir := t.TempDir()
 	opts := crawler.Options{
-		Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), NoSync: true,
-		Seeds: []string{"http://1.farm.co.uk/", "http://other.org/"},
+		Tree:    filepath.Join(dir, "iut"),
+		Output:  filepath.Join(dir, "res.txt"),
+		Storage: crawler.Storage{NoSync: true},
+		Seeds:   []string{"http://1.farm.co.uk/", "http://other.org/"},
 		Fetch: func(_ context.Context, url string) (crawler.Content, error) {
 			var body strings.Builder
 			switch host := record.Host(url); {

@@ -57,8 +57,12 @@ func duplicateSite(t *testing.T) (origin string) {
 
 func duplicateOptions(dir, origin string) crawler.Options {
 	return crawler.Options{
-		Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"),
-		Seeds: []string{origin + "/"}, Delay: -1, PerHost: 4, Accept: []string{"*/*"}, FlushInterval: 50 * time.Millisecond,
+		Tree:       filepath.Join(dir, "iut"),
+		Output:     filepath.Join(dir, "res.txt"),
+		Seeds:      []string{origin + "/"},
+		Politeness: crawler.Politeness{Delay: -1, PerHost: 4},
+		Bounds:     crawler.Bounds{Accept: []string{"*/*"}},
+		Resources:  crawler.Resources{FlushInterval: 50 * time.Millisecond},
 	}
 }
 

@@ -30,8 +30,10 @@ func ExampleRun_siteMap() {
 	_, err := crawler.Run(context.Background(), crawler.Options{
 		NoTree: true,
 		Seeds:  []string{server.URL},
-		Scope:  scope.Host,
-		Delay:  -1, // it is our own server
+		Bounds: crawler.Bounds{Scope: scope.Host},
+		Politeness: crawler.Politeness{
+			Delay: -1, // it is our own server
+		},
 		OnPage: func(p crawler.Page) error {
 			mu.Lock()
 			defer mu.Unlock()
@@ -63,7 +65,7 @@ func ExampleRun_brokenLinks() {
 	_, err := crawler.Run(context.Background(), crawler.Options{
 		NoTree: true,
 		Seeds:  []string{site},
-		Scope:  scope.Host,
+		Bounds: crawler.Bounds{Scope: scope.Host},
 		Fetch: func(_ context.Context, url string) (crawler.Content, error) {
 			name := strings.TrimPrefix(url, site)
 			if strings.HasSuffix(url, "/") {
@@ -106,9 +108,9 @@ func ExampleRun_linkGraph() {
 	var mu sync.Mutex
 	edges := map[string]int{}
 	result, err := crawler.Run(context.Background(), crawler.Options{
-		NoTree:   true,
-		Seeds:    []string{"http://web.example/a"},
-		Crawlers: 1, Downloads: 4, Parsers: 2, QueueSize: 1,
+		NoTree:    true,
+		Seeds:     []string{"http://web.example/a"},
+		Resources: crawler.Resources{Crawlers: 1, Downloads: 4, Parsers: 2, QueueSize: 1},
 		Fetch: func(_ context.Context, url string) (crawler.Content, error) {
 			text, ok := web[url]
 			if !ok {
@@ -149,10 +151,10 @@ func ExampleRun_folder() {
 	defer os.RemoveAll(dir)
 
 	opts := crawler.Options{
-		Tree:     filepath.Join(dir, "iut"),
-		Output:   filepath.Join(dir, "res.txt"),
-		Seeds:    []string{"http://site.example/index.html"},
-		MaxPages: 2,
+		Tree:   filepath.Join(dir, "iut"),
+		Output: filepath.Join(dir, "res.txt"),
+		Seeds:  []string{"http://site.example/index.html"},
+		Limits: crawler.Limits{MaxPages: 2},
 		Fetch: func(_ context.Context, url string) (crawler.Content, error) {
 			name := strings.TrimPrefix(url, "http://site.example/")
 			if strings.HasSuffix(name, "/") {
@@ -196,10 +198,10 @@ func ExampleRun_focused() {
 	var mu sync.Mutex
 	worth, pages := map[string]int{}, map[string]string{}
 	_, err := crawler.Run(context.Background(), crawler.Options{
-		NoTree:   true,
-		Seeds:    []string{site},
-		Crawlers: 1, Downloads: 1, BufferSize: 1,
-		MaxPages: 5,
+		NoTree:    true,
+		Seeds:     []string{site},
+		Resources: crawler.Resources{Crawlers: 1, Downloads: 1, BufferSize: 1},
+		Limits:    crawler.Limits{MaxPages: 5},
 		Fetch: func(_ context.Context, url string) (crawler.Content, error) {
 			return crawler.Content{Body: []byte(web[strings.TrimPrefix(url, site)])}, nil
 		},

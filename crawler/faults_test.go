@@ -101,9 +101,9 @@ type faultKind struct {
 // turn, by the random seed.
 func storesFor(i int, seed uint64) []string {
 	if testing.Short() {
-		return crawler.Stores[(uint64(i)+seed)%2:][:1]
+		return iut.Stores[(uint64(i)+seed)%2:][:1]
 	}
-	return crawler.Stores
+	return iut.Stores
 }
 
 // faultWeb has all that a crawl meets: redirects, plain text, noindex, pages that only a sitemap
@@ -187,7 +187,7 @@ func faultOptions(dir string, web *testweb.Web, store string, disk iut.FS) crawl
 	opts := options(dir, web)
 	opts.Buffers, opts.Crawlers, opts.Downloads, opts.FlushInterval = 1, 2, 2, 20*time.Millisecond
 	opts.MemoryBodies, opts.NoSync, opts.Edges, opts.FS = 64<<10, true, true, disk
-	opts.Store, opts.WARC.Size, opts.WARC.All = store, 256<<10, true
+	opts.Store, opts.WARC.Size, opts.WARC.All = crawler.Store(store), 256<<10, true
 	opts.Keep = func(iut.Kept, []string) (iut.Kept, error) { return faultKept, nil }
 	return opts
 }
@@ -486,10 +486,13 @@ func TestLinkThatOnlyMemoryKnows(t *testing.T) {
 		t.Fatal(err)
 	}
 	opts := crawler.Options{
-		Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), Seeds: []string{origins[0] + "/", origins[1] + "/"},
-		Delay: -1, IgnoreRobots: true, Retries: -1,
-		Buffers: 2, Crawlers: 2, Downloads: 1, FlushInterval: time.Millisecond,
-		FS: &holdingFS{FS: disk, file: file + "/content.html", reached: written, proceed: committed},
+		Tree:       filepath.Join(dir, "iut"),
+		Output:     filepath.Join(dir, "res.txt"),
+		Seeds:      []string{origins[0] + "/", origins[1] + "/"},
+		Politeness: crawler.Politeness{Delay: -1, IgnoreRobots: true},
+		HTTP:       crawler.HTTP{Retries: -1},
+		Resources:  crawler.Resources{Buffers: 2, Crawlers: 2, Downloads: 1, FlushInterval: time.Millisecond},
+		Storage:    crawler.Storage{FS: &holdingFS{FS: disk, file: file + "/content.html", reached: written, proceed: committed}},
 	}
 	if _, err := crawler.Run(t.Context(), opts); !errors.Is(err, syscall.EIO) {
 		t.Fatalf("%v, want that the first page cannot be written", err)

@@ -57,8 +57,12 @@ func TestFoldingDisk(t *testing.T) {
 	for _, folds := range []bool{true, false} {
 		dir := t.TempDir()
 		opts := crawler.Options{
-			Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), Seeds: []string{origin + "/"},
-			Delay: -1, AllowPrivate: true, IgnoreRobots: true, NoSync: true,
+			Tree:       filepath.Join(dir, "iut"),
+			Output:     filepath.Join(dir, "res.txt"),
+			Seeds:      []string{origin + "/"},
+			Politeness: crawler.Politeness{Delay: -1, IgnoreRobots: true},
+			HTTP:       crawler.HTTP{AllowPrivate: true},
+			Storage:    crawler.Storage{NoSync: true},
 		}
 		if err := os.Mkdir(opts.Tree, 0o777); err != nil {
 			t.Fatal(err)

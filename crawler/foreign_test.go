@@ -22,8 +22,11 @@ func TestForeignFiles(t *testing.T) {
 	origins := hosts(t, 1, func(_ int, rw http.ResponseWriter, r *http.Request) { fmt.Fprint(rw, "<a href=/a>") })
 	dir := t.TempDir()
 	opts := crawler.Options{
-		Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"),
-		Seeds: []string{origins[0] + "/"}, Delay: -1, AllowPrivate: true,
+		Tree:       filepath.Join(dir, "iut"),
+		Output:     filepath.Join(dir, "res.txt"),
+		Seeds:      []string{origins[0] + "/"},
+		Politeness: crawler.Politeness{Delay: -1},
+		HTTP:       crawler.HTTP{AllowPrivate: true},
 	}
 	file := func(name string) string { return filepath.Join(opts.Tree, name) }
 	crawl := func() error {

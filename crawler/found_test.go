@@ -45,8 +45,11 @@ func foundPages(t *testing.T, pages map[string]reply, change func(*crawler.Optio
 	}, string(pages["/robots.txt"]))[0]
 	dir := t.TempDir()
 	opts := crawler.Options{
-		Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"),
-		Seeds: []string{origin + "/"}, Delay: -1, AllowPrivate: true,
+		Tree:       filepath.Join(dir, "iut"),
+		Output:     filepath.Join(dir, "res.txt"),
+		Seeds:      []string{origin + "/"},
+		Politeness: crawler.Politeness{Delay: -1},
+		HTTP:       crawler.HTTP{AllowPrivate: true},
 	}
 	if change != nil {
 		change(&opts)

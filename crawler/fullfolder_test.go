@@ -141,9 +141,18 @@ func TestMaxPagesOfTheTree(t *testing.T) {
 	} {
 		disk := faultfs.NewMem()
 		opts := crawler.Options{
-			Tree: filepath.Join(t.TempDir(), "iut"), Output: filepath.Join(t.TempDir(), "res.txt"), MaxPages: tt.limit,
-			Seeds: []string{origin + "/"}, Delay: -1, AllowPrivate: true, Crawlers: 1, Downloads: 1, NoSync: true,
-			FS: pickyDisk{disk, "dr-no"}, FlushInterval: time.Hour, // nothing waits for that
+			Tree:       filepath.Join(t.TempDir(), "iut"),
+			Output:     filepath.Join(t.TempDir(), "res.txt"),
+			Limits:     crawler.Limits{MaxPages: tt.limit},
+			Seeds:      []string{origin + "/"},
+			Politeness: crawler.Politeness{Delay: -1},
+			HTTP:       crawler.HTTP{AllowPrivate: true},
+			Resources: crawler.Resources{
+				Crawlers:      1,
+				Downloads:     1,
+				FlushInterval: time.Hour, // nothing waits for that
+			},
+			Storage: crawler.Storage{NoSync: true, FS: pickyDisk{disk, "dr-no"}},
 		}
 		result, err := crawler.Run(ctx, opts)
 		if err != nil {

@@ -128,8 +128,12 @@ func (g *growing) requests() map[string]int {
 
 func (g *growing) options(mode scope.Mode) crawler.Options {
 	return crawler.Options{
-		Tree: filepath.Join(g.dir, "iut"), Output: filepath.Join(g.dir, "res.txt"), Scope: mode,
-		Delay: -1, AllowPrivate: true, NoSync: true, NoSitemaps: true, PerHost: 2,
+		Tree:       filepath.Join(g.dir, "iut"),
+		Output:     filepath.Join(g.dir, "res.txt"),
+		Bounds:     crawler.Bounds{Scope: mode, NoSitemaps: true},
+		Politeness: crawler.Politeness{Delay: -1, PerHost: 2},
+		HTTP:       crawler.HTTP{AllowPrivate: true},
+		Storage:    crawler.Storage{NoSync: true},
 	}
 }
 

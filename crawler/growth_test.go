@@ -41,9 +41,14 @@ func TestLongLinksMeetNoFullDisk(t *testing.T) {
 			dir := t.TempDir()
 			disk := mountSmall(t, "size=80m") // what is to stay free is 74.6 MiB
 			opts := crawler.Options{
-				Tree: filepath.Join(disk.path, "iut"), Output: filepath.Join(dir, "res.txt"), MaxPages: pages, NoSync: true,
-				Delay: -1, AllowPrivate: true, PerHost: pages, Crawlers: 4, Downloads: 4, Pick: "single",
-				Buffers: 1, BufferSize: 20, BufferBytes: 128 << 10, MemoryBodies: 2 << 20, SeenBytes: 1 << 20,
+				Tree:       filepath.Join(disk.path, "iut"),
+				Output:     filepath.Join(dir, "res.txt"),
+				Limits:     crawler.Limits{MaxPages: pages},
+				Storage:    crawler.Storage{NoSync: true},
+				Politeness: crawler.Politeness{Delay: -1, PerHost: pages},
+				HTTP:       crawler.HTTP{AllowPrivate: true},
+				Resources:  crawler.Resources{Crawlers: 4, Downloads: 4, Buffers: 1, BufferSize: 20, BufferBytes: 128 << 10, MemoryBodies: 2 << 20, SeenBytes: 1 << 20},
+				Ordering:   crawler.Ordering{Pick: "single"},
 			}
 			for i := range pages {
 				opts.Seeds = append(opts.Seeds, fmt.Sprintf("%s/%d", origin, i))

@@ -23,8 +23,11 @@ func handled(t *testing.T, g linkGraph) crawler.Options {
 	t.Helper()
 	dir := t.TempDir()
 	o := crawler.Options{
-		Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), NoSync: true,
-		Seeds: []string{graphSite}, Fetch: func(_ context.Context, url string) (crawler.Content, error) { return g.page(url) },
+		Tree:    filepath.Join(dir, "iut"),
+		Output:  filepath.Join(dir, "res.txt"),
+		Storage: crawler.Storage{NoSync: true},
+		Seeds:   []string{graphSite},
+		Fetch:   func(_ context.Context, url string) (crawler.Content, error) { return g.page(url) },
 	}
 	o.AnswerNobody()
 	return o

@@ -147,8 +147,13 @@ func TestHangingLook(t *testing.T) {
 	})
 	dir := t.TempDir()
 	opts := crawler.Options{
-		Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), Scope: scope.Host, NoSync: true,
-		Seeds: []string{origins[0] + "/", origins[0] + "/moved"}, Delay: -1, AllowPrivate: true,
+		Tree:       filepath.Join(dir, "iut"),
+		Output:     filepath.Join(dir, "res.txt"),
+		Bounds:     crawler.Bounds{Scope: scope.Host},
+		Storage:    crawler.Storage{NoSync: true},
+		Seeds:      []string{origins[0] + "/", origins[0] + "/moved"},
+		Politeness: crawler.Politeness{Delay: -1},
+		HTTP:       crawler.HTTP{AllowPrivate: true},
 	}
 	disk := openHanging(t, opts.Tree, "pages", 0)
 	opts.FS = disk

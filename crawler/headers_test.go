@@ -72,8 +72,7 @@ func TestMemoryOfHeaders(t *testing.T) {
 	peak := cmd.watch(t, dir, enough, "-input", "seed.txt", "-crawlers", "64", "-downloads", "8", "-sync", "none", "-timeout", "10m",
 		"-memory-bodies", "1MiB", "-buffer-bytes", "1MiB", "-frontier-memory", "1MiB", "-seen-memory", "1MiB")
 	requireMemory(t, peak, crawler.Options{
-		Crawlers: 64, Downloads: 8,
-		Buffers: 6, MemoryBodies: 1 << 20, BufferBytes: 1 << 20, FrontierBytes: 1 << 20, SeenBytes: 1 << 20,
+		Resources: crawler.Resources{Crawlers: 64, Downloads: 8, Buffers: 6, MemoryBodies: 1 << 20, BufferBytes: 1 << 20, FrontierBytes: 1 << 20, SeenBytes: 1 << 20},
 	})
 	if n := begun.Load(); n < hosts {
 		t.Errorf("%d hosts were asked at once, want %d", n, hosts)

@@ -113,7 +113,11 @@ func TestNoHostWaitsBehindAHeldOne(t *testing.T) {
 		var held, stored atomic.Int64
 		start, took := time.Now(), time.Duration(0)
 		_, err := crawler.Run(ctx, crawler.Options{
-			NoTree: true, Seeds: seeds, Crawlers: 2, Downloads: 1, Delay: time.Minute, IgnoreRobots: true, Timeout: time.Hour,
+			NoTree:     true,
+			Seeds:      seeds,
+			Resources:  crawler.Resources{Crawlers: 2, Downloads: 1},
+			Politeness: crawler.Politeness{Delay: time.Minute, IgnoreRobots: true},
+			HTTP:       crawler.HTTP{Timeout: time.Hour},
 			Fetch: func(ctx context.Context, url string) (crawler.Content, error) {
 				// After a minute all hosts have their turn at once, and a crawler takes half of
 				// them.
@@ -145,7 +149,10 @@ func TestStopsAfterTheGrace(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				opts := crawler.Options{
-					NoTree: true, Seeds: []string{"http://a.test/", "http://b.test/"}, IgnoreRobots: true, Timeout: time.Hour,
+					NoTree:     true,
+					Seeds:      []string{"http://a.test/", "http://b.test/"},
+					Politeness: crawler.Politeness{IgnoreRobots: true},
+					HTTP:       crawler.HTTP{Timeout: time.Hour},
 					Fetch: func(ctx context.Context, _ string) (crawler.Content, error) {
 						<-ctx.Done()
 						return crawler.Content{}, ctx.Err()
@@ -265,7 +272,7 @@ func runLoad(t *testing.T, c command, web *testweb.Web, hostile *hostileWeb, per
 				t.Fatalf("%v, %v; with -quiet it said\n%s", err, ctx.Err(), stderr.Bytes()[:min(stderr.Len(), 2000)])
 			}
 			requireMemory(t, r.memory, crawler.Options{
-				Buffers: 6, BufferBytes: 16 << 20, MemoryBodies: 64 << 20, FrontierBytes: 64 << 20, SeenBytes: 256 << 20,
+				Resources: crawler.Resources{Buffers: 6, BufferBytes: 16 << 20, MemoryBodies: 64 << 20, FrontierBytes: 64 << 20, SeenBytes: 256 << 20},
 			})
 			if most := 512 + perHost*240 + 50; r.files > most {
 				t.Errorf("%d open files, at most %d were expected", r.files, most)

@@ -76,7 +76,7 @@ func TestMemoryOfImport(t *testing.T) {
 			if err := file.Close(); err != nil {
 				t.Fatal(err)
 			}
-			opts := crawler.Options{Crawlers: 1, Buffers: 1, MemoryBodies: 1 << 20, BufferBytes: 1 << 20, FrontierBytes: 1 << 20, SeenBytes: 1 << 20}
+			opts := crawler.Options{Resources: crawler.Resources{Crawlers: 1, Buffers: 1, MemoryBodies: 1 << 20, BufferBytes: 1 << 20, FrontierBytes: 1 << 20, SeenBytes: 1 << 20}}
 			peak := cmd.measure(t, dir, nil, "import", "-quiet", "-sync", "none", "-store", "warc", "-budget-prefix", "0",
 				"-memory-bodies", "1MiB", "-buffer-bytes", "1MiB", "-frontier-memory", "1MiB", "-seen-memory", "1MiB", "a.warc.gz")
 			requireMemory(t, peak, opts)

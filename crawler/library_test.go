@@ -54,8 +54,9 @@ func TestPoolsFill(t *testing.T) {
 				once      sync.Once
 			)
 			_, err := crawler.Run(t.Context(), crawler.Options{
-				NoTree: true, Seeds: []string{graphSite},
-				Crawlers: 1, Downloads: size.downloads, Parsers: size.parsers, QueueSize: size.queue,
+				NoTree:    true,
+				Seeds:     []string{graphSite},
+				Resources: crawler.Resources{Crawlers: 1, Downloads: size.downloads, Parsers: size.parsers, QueueSize: size.queue},
 				Fetch: func(_ context.Context, url string) (crawler.Content, error) {
 					n := out.Add(1)
 					for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
@@ -92,7 +93,9 @@ func TestLinksQueue(t *testing.T) {
 	}
 	for _, size := range []int{1, 2, 30} {
 		res, err := crawler.Run(t.Context(), crawler.Options{
-			NoTree: true, Seeds: []string{graphSite}, Crawlers: 1, Downloads: 1, Parsers: 1, QueueSize: size,
+			NoTree:    true,
+			Seeds:     []string{graphSite},
+			Resources: crawler.Resources{Crawlers: 1, Downloads: 1, Parsers: 1, QueueSize: size},
 			Fetch: func(_ context.Context, url string) (crawler.Content, error) {
 				if url != graphSite {
 					panic("the end") // nothing is taken any more once this has ended the crawl
@@ -160,7 +163,7 @@ func TestCallbackFails(t *testing.T) {
 		for _, noTree := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s mute %v dies %v no tree %v", tt.name, tt.mute, tt.dies, noTree), func(t *testing.T) {
 				defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-				o := crawler.Options{Seeds: []string{graphSite}, Crawlers: 3, Downloads: 4, Parsers: 2, QueueSize: 2}
+				o := crawler.Options{Seeds: []string{graphSite}, Resources: crawler.Resources{Crawlers: 3, Downloads: 4, Parsers: 2, QueueSize: 2}}
 				o.Fetch = func(ctx context.Context, url string) (crawler.Content, error) {
 					if strings.HasSuffix(url, "leaf7") && tt.name != "Started" {
 						<-ctx.Done()
@@ -249,7 +252,9 @@ func TestFetchTakesTooLong(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			got, outcome := 0, ""
 			_, err := crawler.Run(t.Context(), crawler.Options{
-				NoTree: true, Seeds: []string{graphSite}, Timeout: time.Minute, Retries: retries,
+				NoTree: true,
+				Seeds:  []string{graphSite},
+				HTTP:   crawler.HTTP{Timeout: time.Minute, Retries: retries},
 				Fetch: func(ctx context.Context, _ string) (crawler.Content, error) {
 					start := time.Now()
 					<-ctx.Done()
@@ -284,9 +289,11 @@ func TestFailedPageComesAgain(t *testing.T) {
 	told := map[string]int{}
 	failed := false
 	o := crawler.Options{
-		Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), Seeds: []string{graphSite},
-		Crawlers: 1, Downloads: 1, Parsers: 1,
-		Fetch: func(_ context.Context, url string) (crawler.Content, error) { return g.page(url) },
+		Tree:      filepath.Join(dir, "iut"),
+		Output:    filepath.Join(dir, "res.txt"),
+		Seeds:     []string{graphSite},
+		Resources: crawler.Resources{Crawlers: 1, Downloads: 1, Parsers: 1},
+		Fetch:     func(_ context.Context, url string) (crawler.Content, error) { return g.page(url) },
 		OnPage: func(p crawler.Page) error {
 			if len(told) == 20 && !failed {
 				failed = true
@@ -333,38 +340,39 @@ func TestOptionsThatCannotWork(t *testing.T) {
 	}{
 		{"no seed", crawler.Options{NoTree: true}, crawler.ErrNoWork, "no seeds"},
 		{"bad seed", crawler.Options{Seeds: []string{"http://a.example/", "mailto:a@b.example"}}, crawler.ErrOptions, `"...@b.example"`},
-		{"parsers", crawler.Options{Parsers: -1}, crawler.ErrOptions, "Parsers is -1"},
-		{"queue", crawler.Options{QueueSize: -1}, crawler.ErrOptions, "QueueSize is -1"},
-		{"downloads", crawler.Options{Downloads: -1}, crawler.ErrOptions, "Downloads is -1"},
+		{"parsers", crawler.Options{Resources: crawler.Resources{Parsers: -1}}, crawler.ErrOptions, "Parsers is -1"},
+		{"queue", crawler.Options{Resources: crawler.Resources{QueueSize: -1}}, crawler.ErrOptions, "QueueSize is -1"},
+		{"downloads", crawler.Options{Resources: crawler.Resources{Downloads: -1}}, crawler.ErrOptions, "Downloads is -1"},
 		{"tree and none", crawler.Options{NoTree: true, Tree: "iut"}, crawler.ErrOptions, "NoTree"},
 		{"output and none", crawler.Options{NoTree: true, Output: "res.txt"}, crawler.ErrOptions, "NoTree"},
 		{"asking of seeds", crawler.Options{External: true, Seeds: []string{"http://a.example/"}}, crawler.ErrOptions, "Seeds must be unset"},
 		{"asking of no tree", crawler.Options{External: true, NoTree: true}, crawler.ErrOptions, "NoTree"},
 		{"an age of nothing", crawler.Options{ExternalAge: 1}, crawler.ErrOptions, "ExternalAge"},
-		{"edges and none", crawler.Options{NoTree: true, Edges: true}, crawler.ErrOptions, "Edges"},
-		{"rank and none", crawler.Options{NoTree: true, ScoreBy: "rank"}, crawler.ErrOptions, "ScoreBy rank"},
-		{"header", crawler.Options{Fetch: fetch, Header: http.Header{}}, crawler.ErrOptions, "Header"},
-		{"bind", crawler.Options{Fetch: fetch, Bind: netip.MustParseAddr("127.0.0.1")}, crawler.ErrOptions, "Bind"},
-		{"bind to an address elsewhere", crawler.Options{Bind: netip.MustParseAddr("192.0.2.1")}, crawler.ErrOptions, "to bind to 192.0.2.1, an address of this machine is needed"},
-		{"score in another order", crawler.Options{Score: score, Order: crawler.OrderBreadth}, crawler.ErrOptions, "Score"},
-		{"score and its kind", crawler.Options{Score: score, ScoreBy: "opic"}, crawler.ErrOptions, "Score"},
+		{"edges and none", crawler.Options{NoTree: true, Storage: crawler.Storage{Edges: true}}, crawler.ErrOptions, "Edges"},
+		{"rank and none", crawler.Options{NoTree: true, Ordering: crawler.Ordering{ScoreBy: "rank"}}, crawler.ErrOptions, "ScoreBy rank"},
+		{"header", crawler.Options{Fetch: fetch, HTTP: crawler.HTTP{Header: http.Header{}}}, crawler.ErrOptions, "Header"},
+		{"bind", crawler.Options{Fetch: fetch, HTTP: crawler.HTTP{Bind: netip.MustParseAddr("127.0.0.1")}}, crawler.ErrOptions, "Bind"},
+		{"bind to an address elsewhere", crawler.Options{HTTP: crawler.HTTP{Bind: netip.MustParseAddr("192.0.2.1")}}, crawler.ErrOptions, "to bind to 192.0.2.1, an address of this machine is needed"},
+		{"seeds alone and a depth", crawler.Options{Bounds: crawler.Bounds{SeedsOnly: true, MaxDepth: 1}}, crawler.ErrOptions, "SeedsOnly"},
+		{"score in another order", crawler.Options{Score: score, Ordering: crawler.Ordering{Order: crawler.OrderBreadth}}, crawler.ErrOptions, "Score"},
+		{"score and its kind", crawler.Options{Score: score, Ordering: crawler.Ordering{ScoreBy: "opic"}}, crawler.ErrOptions, "Score"},
 		{"no seed and no tree", crawler.Options{}, crawler.ErrNoWork, "no seeds"},
-		{"unknown scope", crawler.Options{Scope: 77}, crawler.ErrOptions, "Scope is 77"},
-		{"negative scope", crawler.Options{Scope: -1}, crawler.ErrOptions, "Scope is -1"},
-		{"no media type", crawler.Options{Accept: []string{"text/html", "nonsense"}}, crawler.ErrOptions, `"nonsense"`},
-		{"media type with parameters", crawler.Options{Accept: []string{"text/html; charset=utf-8"}}, crawler.ErrOptions, "Accept"},
+		{"unknown scope", crawler.Options{Bounds: crawler.Bounds{Scope: 77}}, crawler.ErrOptions, "Scope is 77"},
+		{"negative scope", crawler.Options{Bounds: crawler.Bounds{Scope: -1}}, crawler.ErrOptions, "Scope is -1"},
+		{"no media type", crawler.Options{Bounds: crawler.Bounds{Accept: []string{"text/html", "nonsense"}}}, crawler.ErrOptions, `"nonsense"`},
+		{"media type with parameters", crawler.Options{Bounds: crawler.Bounds{Accept: []string{"text/html; charset=utf-8"}}}, crawler.ErrOptions, "Accept"},
 		{"no folder for the results", crawler.Options{Output: "none/res.txt"}, crawler.ErrOptions, "no folder none"},
-		{"timeout", crawler.Options{Timeout: -1}, crawler.ErrOptions, "Timeout is -1, at least 1, or 0 for its default, is needed"},
-		{"retries", crawler.Options{Retries: 65_535}, crawler.ErrOptions, "Retries is 65535, at most 10000"},
-		{"long URLs", crawler.Options{MaxURL: 8193}, crawler.ErrOptions, "at most 8192"},
-		{"rank in another order", crawler.Options{ScoreBy: "rank"}, crawler.ErrOptions, "ScoreBy"},
-		{"a share over all", crawler.Options{RecrawlShare: 101}, crawler.ErrOptions, "RecrawlShare is 101"},
-		{"a negative share", crawler.Options{RecrawlShare: -1}, crawler.ErrOptions, "RecrawlShare is -1"},
-		{"a share in order tree", crawler.Options{RecrawlShare: 30, Order: crawler.OrderTree}, crawler.ErrOptions, "not for OrderTree"},
-		{"queue in another order", crawler.Options{Queue: "cbt"}, crawler.ErrOptions, "Queue"},
-		{"queues in another order", crawler.Options{Queues: 2}, crawler.ErrOptions, "Queues"},
-		{"no ranks", crawler.Options{Order: crawler.OrderPriority, ScoreBy: "rank"}, crawler.ErrOptions, "-score rank"},
-		{"cookies", crawler.Options{Cookies: []byte("no such format")}, crawler.ErrOptions, "cookies"},
+		{"timeout", crawler.Options{HTTP: crawler.HTTP{Timeout: -1}}, crawler.ErrOptions, "Timeout is -1, at least 1, or 0 for its default, is needed"},
+		{"retries", crawler.Options{HTTP: crawler.HTTP{Retries: 65_535}}, crawler.ErrOptions, "Retries is 65535, at most 10000"},
+		{"long URLs", crawler.Options{Bounds: crawler.Bounds{MaxURL: 8193}}, crawler.ErrOptions, "at most 8192"},
+		{"rank in another order", crawler.Options{Ordering: crawler.Ordering{ScoreBy: "rank"}}, crawler.ErrOptions, "ScoreBy"},
+		{"a share over all", crawler.Options{Revisits: crawler.Revisits{RecrawlShare: 101}}, crawler.ErrOptions, "RecrawlShare is 101"},
+		{"a negative share", crawler.Options{Revisits: crawler.Revisits{RecrawlShare: -1}}, crawler.ErrOptions, "RecrawlShare is -1"},
+		{"a share in order tree", crawler.Options{Revisits: crawler.Revisits{RecrawlShare: 30}, Ordering: crawler.Ordering{Order: crawler.OrderTree}}, crawler.ErrOptions, "not for OrderTree"},
+		{"queue in another order", crawler.Options{Ordering: crawler.Ordering{Queue: "cbt"}}, crawler.ErrOptions, "Queue"},
+		{"queues in another order", crawler.Options{Ordering: crawler.Ordering{Queues: 2}}, crawler.ErrOptions, "Queues"},
+		{"no ranks", crawler.Options{Ordering: crawler.Ordering{Order: crawler.OrderPriority, ScoreBy: "rank"}}, crawler.ErrOptions, "-score rank"},
+		{"cookies", crawler.Options{HTTP: crawler.HTTP{Cookies: []byte("no such format")}}, crawler.ErrOptions, "cookies"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
@@ -480,8 +488,11 @@ func TestNoTreeLeavesNothing(t *testing.T) {
 	known := make(chan struct{})
 	var pages []string
 	_, err := crawler.Run(t.Context(), crawler.Options{
-		NoTree: true, Seeds: []string{graphSite}, MaxDepth: 3, Scope: scope.Host, Parsers: 1, FlushInterval: 10 * time.Millisecond,
-		Started: none,
+		NoTree:    true,
+		Seeds:     []string{graphSite},
+		Bounds:    crawler.Bounds{MaxDepth: 3, Scope: scope.Host},
+		Resources: crawler.Resources{Parsers: 1, FlushInterval: 10 * time.Millisecond},
+		Started:   none,
 		Fetch: func(_ context.Context, url string) (crawler.Content, error) {
 			if url == graphSite+"slow" {
 				<-known
@@ -512,9 +523,11 @@ func TestAllow(t *testing.T) {
 	dir := t.TempDir()
 	asked := map[string]int{}
 	o := crawler.Options{
-		Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), Seeds: []string{graphSite},
-		Crawlers: 1, Downloads: 1,
-		Fetch: func(_ context.Context, url string) (crawler.Content, error) { return g.page(url) },
+		Tree:      filepath.Join(dir, "iut"),
+		Output:    filepath.Join(dir, "res.txt"),
+		Seeds:     []string{graphSite},
+		Resources: crawler.Resources{Crawlers: 1, Downloads: 1},
+		Fetch:     func(_ context.Context, url string) (crawler.Content, error) { return g.page(url) },
 		Allow: func(c crawler.Candidate) bool {
 			asked[c.URL]++
 			if want := (crawler.Candidate{URL: c.URL, Source: graphSite, Depth: 1}); c.URL != graphSite && c != want {
@@ -554,7 +567,7 @@ func TestSeveralCrawls(t *testing.T) {
 		wg.Go(func() {
 			g := newLinkGraph(200, uint64(i))
 			var w watcher
-			o := crawler.Options{Seeds: []string{graphSite + "p0"}, QueueSize: 4, Order: crawler.Orders[i%3]}
+			o := crawler.Options{Seeds: []string{graphSite + "p0"}, Resources: crawler.Resources{QueueSize: 4}, Ordering: crawler.Ordering{Order: crawler.Orders[i%3]}}
 			w.watch(g, &o)
 			dir := t.TempDir()
 			if i%2 == 0 {

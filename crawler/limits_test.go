@@ -197,7 +197,7 @@ func TestMemoryOfLargePages(t *testing.T) {
 			peak := cmd.run(t, dir, "-input", "seed.txt", "-max-depth", "0", "-crawlers", "15", "-downloads", "4", "-timeout", "2m",
 				"-memory-bodies", "8MiB", "-buffer-bytes", "1KiB", "-frontier-memory", "1MiB", "-seen-memory", "16MiB", "-sync", "none")
 			requireMemory(t, peak, crawler.Options{
-				Buffers: 6, MemoryBodies: 8 << 20, BufferBytes: 1 << 10, FrontierBytes: 1 << 20, SeenBytes: 16 << 20,
+				Resources: crawler.Resources{Buffers: 6, MemoryBodies: 8 << 20, BufferBytes: 1 << 10, FrontierBytes: 1 << 20, SeenBytes: 16 << 20},
 			})
 			if n := len(crawled(t, filepath.Join(dir, "res.txt"))); n != hosts {
 				t.Errorf("%d pages stored, want %d", n, hosts)
@@ -235,7 +235,7 @@ func TestMemoryOfManyLinks(t *testing.T) {
 	}
 	peak := cmd.run(t, dir, "-input", "seed.txt", "-max-depth", "1", "-per-host", "2", "-sync", "none")
 	requireMemory(t, peak, crawler.Options{
-		Buffers: 6, BufferBytes: 16 << 20, MemoryBodies: 64 << 20, FrontierBytes: 64 << 20, SeenBytes: 256 << 20,
+		Resources: crawler.Resources{Buffers: 6, BufferBytes: 16 << 20, MemoryBodies: 64 << 20, FrontierBytes: 64 << 20, SeenBytes: 256 << 20},
 	})
 	if n := len(crawled(t, filepath.Join(dir, "res.txt"))); n != 3 {
 		t.Errorf("%d pages stored, want 3", n)
@@ -270,7 +270,7 @@ func TestMemoryOfManyHosts(t *testing.T) {
 		"-memory-bodies", "1MiB", "-buffer-bytes", "1MiB", "-frontier-memory", "1MiB", "-seen-memory", "8MiB", "-sync", "none",
 		"http://hub.test/")
 	requireMemory(t, peak, crawler.Options{
-		Buffers: 6, MemoryBodies: 1 << 20, BufferBytes: 1 << 20, FrontierBytes: 1 << 20, SeenBytes: 8 << 20,
+		Resources: crawler.Resources{Buffers: 6, MemoryBodies: 1 << 20, BufferBytes: 1 << 20, FrontierBytes: 1 << 20, SeenBytes: 8 << 20},
 	})
 	if n := len(crawled(t, filepath.Join(dir, "res.txt"))); n != 1+hosts*pages {
 		t.Errorf("%d pages stored, want %d", n, 1+hosts*pages)
@@ -397,8 +397,11 @@ func TestSlowDisk(t *testing.T) {
 		_, _ = w.Write(body)
 	}), addresses...)
 	opts := crawler.Options{
-		Tree: root, Output: filepath.Join(dir, "res.txt"), Delay: -1, FS: disk, NoSync: true,
-		Crawlers: crawlers, Downloads: 1, MemoryBodies: bodies, Buffers: buffers, BufferBytes: buffered,
+		Tree:       root,
+		Output:     filepath.Join(dir, "res.txt"),
+		Politeness: crawler.Politeness{Delay: -1},
+		Storage:    crawler.Storage{FS: disk, NoSync: true},
+		Resources:  crawler.Resources{Crawlers: crawlers, Downloads: 1, MemoryBodies: bodies, Buffers: buffers, BufferBytes: buffered},
 	}
 	for n := range pages {
 		opts.Seeds = append(opts.Seeds, fmt.Sprintf("http://%s:%d/%d", addresses[n%hosts], port, n))
@@ -434,7 +437,7 @@ func TestMemoryOfManySeeds(t *testing.T) {
 		"-time", "10ms", "-retries", "0", "-scope", "prefix", "-crawlers", "1", "-downloads", "1", "-buffers", "1", "-memory-bodies", "1MiB", "-buffer-bytes", "1MiB",
 		"-frontier-memory", "1MiB", "-seen-memory", "1MiB", "-sync", "none",
 	}
-	limit := crawler.Options{Crawlers: 1, Downloads: 1, Buffers: 1, MemoryBodies: 1 << 20, BufferBytes: 1 << 20, FrontierBytes: 1 << 20, SeenBytes: 1 << 20}
+	limit := crawler.Options{Resources: crawler.Resources{Crawlers: 1, Downloads: 1, Buffers: 1, MemoryBodies: 1 << 20, BufferBytes: 1 << 20, FrontierBytes: 1 << 20, SeenBytes: 1 << 20}}
 	requireMemory(t, cmd.run(t, dir, append(args, "-input", "seed.txt")...), limit)
 	requireMemory(t, cmd.run(t, dir, args...), limit)
 	if kept, err := os.ReadFile(filepath.Join(dir, "iut", "seeds.txt")); err != nil || !bytes.Equal(kept, list.Bytes()) {

@@ -199,7 +199,7 @@ func (l *Linker) rejections() map[string]int64 {
 // linker makes the Linker of these options; it is still to be told which index has the seeds.
 func (o *Options) linker() *Linker {
 	l := &Linker{
-		opts:   extract.Options{Token: robots.Token(o.UserAgent), NoFollow: o.NoFollow, Assets: o.Assets, Accepts: o.accepts},
+		opts:   extract.Options{Token: robots.Token(o.UserAgent), NoFollow: string(o.NoFollow), Assets: o.Assets, Accepts: o.accepts},
 		strip:  o.Strip,
 		limits: o.limits(), budgets: o.Budgets,
 	}
@@ -211,7 +211,7 @@ func (o *Options) linker() *Linker {
 func (o *Options) linkOptions() iut.LinkOptions {
 	l := iut.LinkOptions{
 		Scope: o.Scope.String(), Include: patterns(o.Include), Exclude: patterns(o.Exclude),
-		MaxDepth: otherDepth(o.MaxDepth), NoFollow: o.NoFollow, Assets: o.Assets, Robots: "obey", Accept: o.Accept,
+		MaxDepth: o.keptDepth(), NoFollow: string(o.NoFollow), Assets: o.Assets, Robots: "obey", Accept: o.Accept,
 		Budgets: iut.Budgets(o.Budgets),
 	}
 	if o.IgnoreRobots {
@@ -220,23 +220,22 @@ func (o *Options) linkOptions() iut.LinkOptions {
 	return l
 }
 
-// otherDepth returns the MaxDepth of FORMAT for that of Options, and the other way round: of one 0
-// is no limit and -1 the seeds alone, of the other it is the reverse.
-func otherDepth(most int) int {
-	switch {
-	case most == 0:
+// keptDepth returns the MaxDepth of FORMAT: 0 is the seeds alone, and -1 no limit.
+func (o *Options) keptDepth() int {
+	if o.MaxDepth == 0 && !o.SeedsOnly {
 		return -1
-	case most < 0:
-		return 0
 	}
-	return most
+	return o.MaxDepth
 }
 
 // NewLinker makes the Linker that FORMAT describes: what merge and check parse pages with. An error
 // is about what FORMAT says, as of a pattern that does not compile.
 func NewLinker(f iut.Format) (*Linker, error) {
 	l := f.Links
-	o := Options{MaxDepth: otherDepth(l.MaxDepth), NoFollow: l.NoFollow, Assets: l.Assets, Accept: l.Accept, Budgets: Budgets(l.Budgets)}
+	o := Options{
+		Bounds: Bounds{MaxDepth: max(l.MaxDepth, 0), SeedsOnly: l.MaxDepth == 0, NoFollow: NoFollow(l.NoFollow), Assets: l.Assets, Accept: l.Accept},
+		Limits: Limits{Budgets: Budgets(l.Budgets)},
+	}
 	var err error
 	if o.Strip, err = weburl.ParseStrip(f.Strip); err != nil {
 		return nil, fmt.Errorf("FORMAT: %w", err)

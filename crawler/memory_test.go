@@ -9,7 +9,15 @@ import (
 // TestMemoryOfDefaults: a field that is zero counts as its default, each by itself.
 func TestMemoryOfDefaults(t *testing.T) {
 	all := crawler.Options{
-		Buffers: 6, BufferBytes: 16 << 20, Crawlers: 12, Downloads: 4, MemoryBodies: 64 << 20, FrontierBytes: 64 << 20, SeenBytes: 256 << 20,
+		Resources: crawler.Resources{
+			Buffers:       6,
+			BufferBytes:   16 << 20,
+			Crawlers:      12,
+			Downloads:     4,
+			MemoryBodies:  64 << 20,
+			FrontierBytes: 64 << 20,
+			SeenBytes:     256 << 20,
+		},
 	}
 	want := all.Memory()
 	if got := (crawler.Options{}).Memory(); got != want {

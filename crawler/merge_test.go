@@ -408,9 +408,13 @@ func TestMergeKeepsRedirectedSeeds(t *testing.T) {
 		t.Run(fmt.Sprintf("after %d pages", n), func(t *testing.T) {
 			dir := t.TempDir()
 			opts := crawler.Options{
-				Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"),
-				Seeds: []string{fmt.Sprintf("http://127.0.0.1:%d/", port)}, Scope: scope.Host,
-				Delay: -1, AllowPrivate: true, MaxPages: n,
+				Tree:       filepath.Join(dir, "iut"),
+				Output:     filepath.Join(dir, "res.txt"),
+				Seeds:      []string{fmt.Sprintf("http://127.0.0.1:%d/", port)},
+				Bounds:     crawler.Bounds{Scope: scope.Host},
+				Politeness: crawler.Politeness{Delay: -1},
+				HTTP:       crawler.HTTP{AllowPrivate: true},
+				Limits:     crawler.Limits{MaxPages: n},
 			}
 			if _, err := crawler.Run(t.Context(), opts); err != nil {
 				t.Fatal(err)

@@ -41,8 +41,10 @@ func TestMetadata(t *testing.T) {
 	}, "")[0]
 	dir := t.TempDir()
 	opts := crawler.Options{
-		Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"),
-		Seeds: []string{origin + "/"}, Delay: -1,
+		Tree:       filepath.Join(dir, "iut"),
+		Output:     filepath.Join(dir, "res.txt"),
+		Seeds:      []string{origin + "/"},
+		Politeness: crawler.Politeness{Delay: -1},
 	}
 	if _, err := crawler.Run(t.Context(), opts); err != nil {
 		t.Fatal(err)

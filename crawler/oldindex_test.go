@@ -27,8 +27,11 @@ func TestOldIndex(t *testing.T) {
 	}
 	dir := t.TempDir()
 	opts := crawler.Options{
-		Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), Seeds: []string{"http://a.test/"},
-		Fetch: fetch, NoSync: true,
+		Tree:    filepath.Join(dir, "iut"),
+		Output:  filepath.Join(dir, "res.txt"),
+		Seeds:   []string{"http://a.test/"},
+		Fetch:   fetch,
+		Storage: crawler.Storage{NoSync: true},
 	}
 	run := func(opts crawler.Options) int64 {
 		t.Helper()

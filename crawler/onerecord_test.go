@@ -83,8 +83,11 @@ func TestToldOrPending(t *testing.T) {
 	told := make(chan string, 1000)
 	pages := make(chan struct{}, 99)
 	opts := crawler.Options{
-		Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), Seeds: []string{"http://a.test/"},
-		Crawlers: 4, Downloads: 8, Buffers: 1, BufferSize: 1, NoSync: true,
+		Tree:      filepath.Join(dir, "iut"),
+		Output:    filepath.Join(dir, "res.txt"),
+		Seeds:     []string{"http://a.test/"},
+		Resources: crawler.Resources{Crawlers: 4, Downloads: 8, Buffers: 1, BufferSize: 1},
+		Storage:   crawler.Storage{NoSync: true},
 		Fetch: func(_ context.Context, url string) (crawler.Content, error) {
 			body := "x"
 			if url == "http://a.test/" {
@@ -132,7 +135,7 @@ func TestMergeOverMaxHeld(t *testing.T) {
 	web := serve(t, testweb.Options{Kind: testweb.Tree, Hosts: 1, Pages: 80, Seed: 43, MinSize: 300, MaxSize: 900})
 	dir := t.TempDir()
 	opts := options(dir, web)
-	for i, limit := range []crawler.Options{{MaxPages: 20}, {MaxPages: 1, Budgets: crawler.Budgets{Host: 3, MaxHeld: 1}}} {
+	for i, limit := range []crawler.Options{{Limits: crawler.Limits{MaxPages: 20}}, {Limits: crawler.Limits{MaxPages: 1, Budgets: crawler.Budgets{Host: 3, MaxHeld: 1}}}} {
 		o := opts
 		o.MaxPages, o.Budgets = limit.MaxPages, limit.Budgets
 		if _, err := crawler.Run(t.Context(), o); err != nil {

@@ -84,7 +84,7 @@ func (e *engine) keep() error {
 
 // identity is what a new tree is made by, and an old one must have been made by.
 func (o *Options) identity() *iut.Identity {
-	return &iut.Identity{Canonical: strconv.Itoa(weburl.Version), Strip: o.Strip.String(), Partition: "host", Store: o.Store}
+	return &iut.Identity{Canonical: strconv.Itoa(weburl.Version), Strip: o.Strip.String(), Partition: "host", Store: string(o.Store)}
 }
 
 // Segments says how WARC files are written by these options, and what each says of the crawl.
@@ -234,7 +234,7 @@ func (e *engine) makeClient(context.Context) error {
 		Cookies: cookies, SeedHost: e.seedHost, SeedOrigin: e.seedOrigin,
 		Guard:     e.guard,
 		LimitRate: e.opts.LimitRate, MinRate: e.opts.MinRate, FirstByte: e.opts.FirstByte,
-		Network: e.opts.Network, Bind: e.opts.Bind, PerIP: e.opts.PerIP, Insecure: e.opts.Insecure, HTTP1: e.opts.HTTP1, IdleConns: e.opts.idle,
+		Network: string(e.opts.Network), Bind: e.opts.Bind, PerIP: e.opts.PerIP, Insecure: e.opts.Insecure, HTTP1: e.opts.HTTP1, IdleConns: e.opts.idle,
 		Source: e.source(), Wire: wire, All: e.opts.WARC.All && wire,
 	})
 	e.rules.robots = newRobotsCache(e.store.index, robots.Token(e.opts.UserAgent), uint32(e.opts.Retries)+1, e.begun.run.Start)

@@ -26,8 +26,12 @@ func TestStopWhileOpening(t *testing.T) {
 			})
 			dir := t.TempDir()
 			opts := crawler.Options{
-				Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), Scope: scope.Host,
-				Seeds: []string{origins[0] + "/"}, Delay: -1, AllowPrivate: true,
+				Tree:       filepath.Join(dir, "iut"),
+				Output:     filepath.Join(dir, "res.txt"),
+				Bounds:     crawler.Bounds{Scope: scope.Host},
+				Seeds:      []string{origins[0] + "/"},
+				Politeness: crawler.Politeness{Delay: -1},
+				HTTP:       crawler.HTTP{AllowPrivate: true},
 			}
 			if _, err := crawler.Run(t.Context(), opts); err != nil {
 				t.Fatal(err)
@@ -69,8 +73,12 @@ func TestIndexMadeAgain(t *testing.T) {
 	})
 	dir := t.TempDir()
 	opts := crawler.Options{
-		Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), MaxPages: 1,
-		Seeds: []string{origins[0] + "/"}, Delay: -1, AllowPrivate: true,
+		Tree:       filepath.Join(dir, "iut"),
+		Output:     filepath.Join(dir, "res.txt"),
+		Limits:     crawler.Limits{MaxPages: 1},
+		Seeds:      []string{origins[0] + "/"},
+		Politeness: crawler.Politeness{Delay: -1},
+		HTTP:       crawler.HTTP{AllowPrivate: true},
 	}
 	if _, err := crawler.Run(t.Context(), opts); err != nil {
 		t.Fatal(err)

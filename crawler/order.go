@@ -7,26 +7,10 @@ import (
 	"io/fs"
 
 	"urltree/internal/frontier"
-	prio "urltree/internal/frontier/queue"
 	"urltree/internal/rank"
 	"urltree/internal/score"
 	"urltree/internal/seen"
 	"urltree/storage/record"
-)
-
-// The orders in which URLs are asked.
-const (
-	OrderBreadth  = "breadth"  // of a host, by links from a seed, then as they were found
-	OrderPriority = "priority" // of a host, by score
-	OrderTree     = "tree"     // source B's: each crawler walks its part of the tree
-)
-
-// The values of Options.Order, ScoreBy, Queue and Pick; the first is the default.
-var (
-	Orders = []string{OrderBreadth, OrderPriority, OrderTree}
-	Scores = []string{string(score.OPIC), string(score.Inlinks), string(score.PageRank), "depth"}
-	Queues = []string{prio.CBT, prio.QuickHeap}
-	Picks  = []string{"extended", "batch", "single"}
 )
 
 // A Candidate is a URL that a link has discovered, to be given a score, or that is about to be
@@ -73,7 +57,7 @@ func (o *Options) priority() bool { return o.Order == OrderPriority }
 
 // ranked reports whether the order is that of crawler rank.
 func (o *Options) ranked() bool {
-	return o.priority() && o.Score == nil && o.ScoreBy == string(score.PageRank)
+	return o.priority() && o.Score == nil && o.ScoreBy == ScoreRank
 }
 
 // openRanks opens the ranks that ranked needs.
@@ -89,7 +73,7 @@ func (o *Options) openRanks() (*rank.File, error) {
 // scores, if there are any.
 func (e *engine) order(ctx context.Context, f *frontier.Options) error {
 	switch {
-	case e.opts.Pick == "single":
+	case e.opts.Pick == PickSingle:
 		f.PerLoan, f.Share = 1, -1
 	case e.opts.QueueSize > 0 || e.opts.Fetch != nil:
 		// A download worker lets go of a URL once its page waits for a parse worker, so a loan is
@@ -103,8 +87,8 @@ func (e *engine) order(ctx context.Context, f *frontier.Options) error {
 	if !e.opts.priority() {
 		return nil
 	}
-	f.Queue, f.Queues = e.opts.Queue, e.opts.Queues
-	if e.opts.Score != nil || e.opts.ScoreBy == "depth" {
+	f.Queue, f.Queues = string(e.opts.Queue), e.opts.Queues
+	if e.opts.Score != nil || e.opts.ScoreBy == ScoreDepth {
 		return nil
 	}
 	if e.opts.ranked() {
@@ -179,7 +163,7 @@ func (c *crawler) score(links []record.Link) {
 // where more of a known link counts: with a limit of depth each may be a shorter way to what it
 // names, and scores add up.
 func (c *crawler) isKnown() func(url string) bool {
-	if c.opts.MaxDepth != 0 || c.rules.scorer != nil {
+	if c.opts.boundsDepth() || c.rules.scorer != nil {
 		return nil
 	}
 	filter := c.store.index.Filter()
@@ -190,7 +174,7 @@ func (c *crawler) isKnown() func(url string) bool {
 // all the same.
 func (c *crawler) newLinks(rank func([]record.Link), links []record.Link) []record.Link {
 	rank(links)
-	if c.opts.MaxDepth != 0 {
+	if c.opts.boundsDepth() {
 		return links
 	}
 	filter := c.store.index.Filter()

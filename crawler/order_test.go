@@ -51,8 +51,13 @@ func oneByOne(t *testing.T, web http.Handler) (opts crawler.Options, seed string
 	dir := t.TempDir()
 	seed = server.URL + "/s"
 	return crawler.Options{
-		Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), Seeds: []string{seed}, Delay: -1, NoSync: true,
-		Crawlers: 1, Downloads: 1, Buffers: 1, BufferSize: 1, Order: "priority", Pick: "single",
+		Tree:       filepath.Join(dir, "iut"),
+		Output:     filepath.Join(dir, "res.txt"),
+		Seeds:      []string{seed},
+		Politeness: crawler.Politeness{Delay: -1},
+		Storage:    crawler.Storage{NoSync: true},
+		Resources:  crawler.Resources{Crawlers: 1, Downloads: 1, Buffers: 1, BufferSize: 1},
+		Ordering:   crawler.Ordering{Order: "priority", Pick: "single"},
 	}, seed
 }
 
@@ -61,14 +66,14 @@ func TestScores(t *testing.T) {
 	// b's score is what a and c hand to it, for it is asked for after both.
 	web := map[string]string{"s": "acef", "a": "b", "c": "b", "b": "dg"}
 	for _, tt := range []struct {
-		by   string
+		by   crawler.ScoreBy
 		want map[string]float64
 	}{
 		{"opic", map[string]float64{"a": .25, "c": .25, "e": .25, "f": .25, "b": .25, "d": .25, "g": .25}},
 		{"inlinks", map[string]float64{"a": 1, "c": 1, "e": 1, "f": 1, "b": 1, "d": 1, "g": 1}},
 		{"depth", nil},
 	} {
-		t.Run(tt.by, func(t *testing.T) {
+		t.Run(string(tt.by), func(t *testing.T) {
 			opts, seed := oneByOne(t, &letters{web: web})
 			opts.ScoreBy = tt.by
 			if _, err := crawler.Run(t.Context(), opts); err != nil {
@@ -162,7 +167,7 @@ func TestScoreRank(t *testing.T) {
 func TestScoreFunction(t *testing.T) {
 	const names = "kdaxwuqgfzmhpcyotlvebrnji"
 	for _, queue := range crawler.Queues {
-		t.Run(queue, func(t *testing.T) {
+		t.Run(string(queue), func(t *testing.T) {
 			web := &letters{web: map[string]string{"s": names}}
 			opts, seed := oneByOne(t, web)
 			opts.Queue = queue
@@ -193,12 +198,12 @@ func TestOrderKnownAnswer(t *testing.T) {
 		pages = 20_000
 	}
 	for i, tt := range []crawler.Options{
-		{ScoreBy: "opic", Queue: "cbt"},
-		{ScoreBy: "opic", Queue: "quickheap", Queues: 3, FrontierBytes: 64 << 10},
-		{ScoreBy: "inlinks", Queue: "quickheap", Pick: "batch"},
-		{ScoreBy: "inlinks", Queue: "cbt", Queues: 2, FrontierBytes: 64 << 10, MaxDepth: 1000},
-		{ScoreBy: "depth", Queue: "cbt", Pick: "single"},
-		{Score: func(c crawler.Candidate) float64 { return float64(len(c.URL)) }, Queue: "quickheap", FrontierBytes: 64 << 10},
+		{Ordering: crawler.Ordering{ScoreBy: "opic", Queue: "cbt"}},
+		{Ordering: crawler.Ordering{ScoreBy: "opic", Queue: "quickheap", Queues: 3}, Resources: crawler.Resources{FrontierBytes: 64 << 10}},
+		{Ordering: crawler.Ordering{ScoreBy: "inlinks", Queue: "quickheap", Pick: "batch"}},
+		{Ordering: crawler.Ordering{ScoreBy: "inlinks", Queue: "cbt", Queues: 2}, Resources: crawler.Resources{FrontierBytes: 64 << 10}, Bounds: crawler.Bounds{MaxDepth: 1000}},
+		{Ordering: crawler.Ordering{ScoreBy: "depth", Queue: "cbt", Pick: "single"}},
+		{Score: func(c crawler.Candidate) float64 { return float64(len(c.URL)) }, Ordering: crawler.Ordering{Queue: "quickheap"}, Resources: crawler.Resources{FrontierBytes: 64 << 10}},
 	} {
 		t.Run(fmt.Sprintf("%s, %s x %d, %s", tt.ScoreBy, tt.Queue, tt.Queues, tt.Pick), func(t *testing.T) {
 			web := serve(t, testweb.Options{
@@ -222,7 +227,7 @@ func TestOrderKnownAnswer(t *testing.T) {
 			}
 			requireChecked(t, dir)
 			text, err := os.ReadFile(filepath.Join(dir, "statistics.txt"))
-			if want := "  priority by "; err != nil || !strings.Contains(string(text), want) || !strings.Contains(string(text), tt.Queue+" x "+strconv.Itoa(max(tt.Queues, 1))) {
+			if want := "  priority by "; err != nil || !strings.Contains(string(text), want) || !strings.Contains(string(text), string(tt.Queue)+" x "+strconv.Itoa(max(tt.Queues, 1))) {
 				t.Errorf("statistics.txt does not tell of the order: %v", err)
 			}
 		})
@@ -236,7 +241,7 @@ func TestOrderChanges(t *testing.T) {
 	most := int64(sized(60, 25))
 	dir := t.TempDir()
 	for _, order := range []crawler.Options{
-		{Order: "priority", MaxPages: most}, {Order: "breadth", MaxPages: most}, {Order: "priority", ScoreBy: "inlinks", MaxPages: most}, {},
+		{Ordering: crawler.Ordering{Order: "priority"}, Limits: crawler.Limits{MaxPages: most}}, {Ordering: crawler.Ordering{Order: "breadth"}, Limits: crawler.Limits{MaxPages: most}}, {Ordering: crawler.Ordering{Order: "priority", ScoreBy: "inlinks"}, Limits: crawler.Limits{MaxPages: most}}, {},
 	} {
 		opts := options(dir, web)
 		opts.Order, opts.ScoreBy, opts.MaxPages, opts.NoSync = order.Order, order.ScoreBy, order.MaxPages, true
@@ -249,7 +254,7 @@ func TestOrderChanges(t *testing.T) {
 }
 
 func TestOrderRejects(t *testing.T) {
-	for _, opts := range []crawler.Options{{Order: "best"}, {ScoreBy: "best"}, {Queue: "heap"}, {Pick: "nolock"}, {Queues: -1}} {
+	for _, opts := range []crawler.Options{{Ordering: crawler.Ordering{Order: "best"}}, {Ordering: crawler.Ordering{ScoreBy: "best"}}, {Ordering: crawler.Ordering{Queue: "heap"}}, {Ordering: crawler.Ordering{Pick: "nolock"}}, {Ordering: crawler.Ordering{Queues: -1}}} {
 		opts.Tree = t.TempDir()
 		if _, err := crawler.Run(t.Context(), opts); err == nil {
 			t.Errorf("%+v is taken", opts)

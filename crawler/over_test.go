@@ -32,7 +32,7 @@ func TestOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const items, fit = 30, overBytes / (1 << 20)
 		e := &engine{
-			opts: Options{BufferBytes: 1 << 20}, store: stores{index: index}, rules: rules{linker: &Linker{}},
+			opts: Options{Resources: Resources{BufferBytes: 1 << 20}}, store: stores{index: index}, rules: rules{linker: &Linker{}},
 			places: places{over: semaphore.NewWeighted(overBytes)},
 		}
 		e.ends.alive = t.Context()

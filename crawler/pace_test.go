@@ -128,7 +128,7 @@ func TestRateLimit(t *testing.T) {
 					last = at
 					return 0, nil
 				}}
-				outcomes, res := s.crawl(t, Options{PerHost: per}, "a.test")
+				outcomes, res := s.crawl(t, Options{Politeness: Politeness{PerHost: per}}, "a.test")
 				s.whole(t, outcomes, res, 1)
 				if n := s.refused(status); n > 15 {
 					t.Errorf("%d of %d requests were refused, want at most 15", n, len(s.log))
@@ -295,7 +295,7 @@ func TestHostAlwaysRefuses(t *testing.T) {
 // TestRobotsRedirectsTakeTurns: where robots.txt redirects, each request waits for the turn of the
 // host that it asks, be it another one that has pages of its own, or the same.
 func TestRobotsRedirectsTakeTurns(t *testing.T) {
-	for _, order := range []string{"", OrderTree} {
+	for _, order := range []Order{"", OrderTree} {
 		synctest.Test(t, func(t *testing.T) {
 			const sites = 60
 			s := sky{pages: 3, fails: func(string, time.Duration) (int, error) { return 0, nil }}
@@ -317,7 +317,7 @@ func TestRobotsRedirectsTakeTurns(t *testing.T) {
 			for i := range sites {
 				names = append(names, fmt.Sprintf("s%d.test", i))
 			}
-			outcomes, res := s.crawl(t, Options{Order: order}, names...)
+			outcomes, res := s.crawl(t, Options{Ordering: Ordering{Order: order}}, names...)
 			s.whole(t, outcomes, res, sites+1)
 			last, victim := map[string]time.Duration{}, 0
 			for _, g := range s.log {
@@ -445,8 +445,8 @@ func TestOutageEnds(t *testing.T) {
 		after time.Duration
 	}{
 		{ends: "no host can be reached", after: 10 * time.Minute},
-		{ends: "no host can be reached", opts: Options{MaxWait: time.Minute}, after: time.Minute},
-		{ends: "time is up", opts: Options{Time: 2 * time.Minute}, after: 2 * time.Minute},
+		{ends: "no host can be reached", opts: Options{Politeness: Politeness{MaxWait: time.Minute}}, after: time.Minute},
+		{ends: "time is up", opts: Options{Limits: Limits{Time: 2 * time.Minute}}, after: 2 * time.Minute},
 		{ends: "stopped", stop: 90 * time.Second, after: 90 * time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -47,8 +47,12 @@ func TestPoison(t *testing.T) {
 			}, "")[0]
 			dir := t.TempDir()
 			if _, err := crawler.Run(t.Context(), crawler.Options{
-				Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"),
-				Seeds: []string{origin + "/", origin + "/together"}, Delay: -1, Retries: -1, Include: tt.include,
+				Tree:       filepath.Join(dir, "iut"),
+				Output:     filepath.Join(dir, "res.txt"),
+				Seeds:      []string{origin + "/", origin + "/together"},
+				Politeness: crawler.Politeness{Delay: -1},
+				HTTP:       crawler.HTTP{Retries: -1},
+				Bounds:     crawler.Bounds{Include: tt.include},
 			}); err != nil {
 				t.Fatal(err)
 			}

@@ -95,9 +95,14 @@ func TestProgressHeld(t *testing.T) {
 	})
 	dir, seen := t.TempDir(), false
 	opts := crawler.Options{
-		Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), NoSync: true,
-		Seeds: []string{origins[0] + "/", origins[1] + "/"}, Delay: -1, AllowPrivate: true, FlushInterval: 10 * time.Millisecond,
-		Allow: func(c crawler.Candidate) bool { return !strings.Contains(c.URL, "/not/") },
+		Tree:       filepath.Join(dir, "iut"),
+		Output:     filepath.Join(dir, "res.txt"),
+		Storage:    crawler.Storage{NoSync: true},
+		Seeds:      []string{origins[0] + "/", origins[1] + "/"},
+		Politeness: crawler.Politeness{Delay: -1},
+		HTTP:       crawler.HTTP{AllowPrivate: true},
+		Resources:  crawler.Resources{FlushInterval: 10 * time.Millisecond},
+		Allow:      func(c crawler.Candidate) bool { return !strings.Contains(c.URL, "/not/") },
 		Progress: func(p crawler.Progress) {
 			if p.Held < 3 || seen {
 				return

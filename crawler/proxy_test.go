@@ -43,9 +43,14 @@ func (l *lockedBuffer) String() string {
 func byProxy(dir, proxy string, log *lockedBuffer) crawler.Options {
 	u, _ := url.Parse(proxy)
 	return crawler.Options{
-		Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), NoSync: true, Delay: -1, NoSitemaps: true,
-		Seeds: []string{"http://192.0.2.1/", "http://192.0.2.2/"}, Proxy: u, Retries: -1,
-		Log: slog.New(slog.NewTextHandler(log, nil)),
+		Tree:       filepath.Join(dir, "iut"),
+		Output:     filepath.Join(dir, "res.txt"),
+		Storage:    crawler.Storage{NoSync: true},
+		Politeness: crawler.Politeness{Delay: -1},
+		Bounds:     crawler.Bounds{NoSitemaps: true},
+		Seeds:      []string{"http://192.0.2.1/", "http://192.0.2.2/"},
+		HTTP:       crawler.HTTP{Proxy: u, Retries: -1},
+		Log:        slog.New(slog.NewTextHandler(log, nil)),
 	}
 }
 

@@ -36,8 +36,12 @@ func TestRealPages(t *testing.T) {
 
 	dir := t.TempDir()
 	result, err := crawler.Run(t.Context(), crawler.Options{
-		Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), Seeds: []string{seed},
-		Scope: scope.Host, Delay: -1, PerHost: 4, Retries: -1,
+		Tree:       filepath.Join(dir, "iut"),
+		Output:     filepath.Join(dir, "res.txt"),
+		Seeds:      []string{seed},
+		Bounds:     crawler.Bounds{Scope: scope.Host},
+		Politeness: crawler.Politeness{Delay: -1, PerHost: 4},
+		HTTP:       crawler.HTTP{Retries: -1},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -28,8 +28,12 @@ func TestResumeReads(t *testing.T) {
 				var looked [2]int64
 				for i, known := range []int{few, 10 * few} {
 					opts := Options{
-						Tree: filepath.Join(t.TempDir(), "iut"), Seeds: []string{"http://host-0.test/"},
-						Order: order, FrontierBytes: 64 << 10, SeenBytes: 128 << 10, Delay: -1, IgnoreRobots: true, NoSync: true,
+						Tree:       filepath.Join(t.TempDir(), "iut"),
+						Seeds:      []string{"http://host-0.test/"},
+						Ordering:   Ordering{Order: order},
+						Resources:  Resources{FrontierBytes: 64 << 10, SeenBytes: 128 << 10},
+						Politeness: Politeness{Delay: -1, IgnoreRobots: true},
+						Storage:    Storage{NoSync: true},
 					}
 					givenUp := knowMany(t, opts, known, hosts, unclean)
 					e := openEngine(t, opts)

@@ -77,8 +77,13 @@ func (w *plannedWeb) requests() map[string]int {
 
 func (w *plannedWeb) options(dir, store string) crawler.Options {
 	return crawler.Options{
-		Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), Store: store,
-		Seeds: []string{w.origin + "/"}, Delay: -1, PerHost: 4, FlushInterval: 50 * time.Millisecond, Retries: -1,
+		Tree:       filepath.Join(dir, "iut"),
+		Output:     filepath.Join(dir, "res.txt"),
+		Storage:    crawler.Storage{Store: crawler.Store(store)},
+		Seeds:      []string{w.origin + "/"},
+		Politeness: crawler.Politeness{Delay: -1, PerHost: 4},
+		Resources:  crawler.Resources{FlushInterval: 50 * time.Millisecond},
+		HTTP:       crawler.HTTP{Retries: -1},
 	}
 }
 
@@ -163,9 +168,9 @@ var secondPlan = map[string]string{"/changes": "<p>another text <a href=/found>"
 // is not found keeps what it had. All of them stay stored all the while.
 func TestRecrawl(t *testing.T) {
 	t.Parallel()
-	for _, store := range crawler.Stores {
+	for _, store := range iut.Stores {
 		for _, order := range crawler.Orders {
-			t.Run(store+" "+order, func(t *testing.T) {
+			t.Run(store+" "+string(order), func(t *testing.T) {
 				t.Parallel()
 				web, dir := servePlan(t, maps.Clone(firstPlan)), t.TempDir()
 				opts := web.options(dir, store)
@@ -229,7 +234,7 @@ func TestRecrawl(t *testing.T) {
 func TestRecrawlFaults(t *testing.T) {
 	t.Parallel()
 	seed := testseed.Draw(t)
-	for i, store := range crawler.Stores {
+	for i, store := range iut.Stores {
 		for _, kind := range []string{"failed call", "power cut", "power cut, and index.db is lost"} {
 			t.Run(store+", "+kind, func(t *testing.T) {
 				t.Parallel()
@@ -370,7 +375,7 @@ func count(list []string) map[string]int {
 // asked for in full.
 func TestConditional(t *testing.T) {
 	t.Parallel()
-	for _, store := range crawler.Stores {
+	for _, store := range iut.Stores {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
 			var (
@@ -450,8 +455,8 @@ func TestConditional(t *testing.T) {
 // their depth and score.
 func TestNewBeforeAgain(t *testing.T) {
 	t.Parallel()
-	for _, order := range []string{crawler.OrderBreadth, crawler.OrderPriority} {
-		t.Run(order, func(t *testing.T) {
+	for _, order := range []crawler.Order{crawler.OrderBreadth, crawler.OrderPriority} {
+		t.Run(string(order), func(t *testing.T) {
 			t.Parallel()
 			const known, fresh = 30, 60
 			var mu sync.Mutex
@@ -496,8 +501,8 @@ func TestNewBeforeAgain(t *testing.T) {
 // their share of its requests, and the order of requests says so at any moment; then the rest.
 func TestRecrawlShare(t *testing.T) {
 	t.Parallel()
-	for _, order := range []string{crawler.OrderBreadth, crawler.OrderPriority} {
-		t.Run(order, func(t *testing.T) {
+	for _, order := range []crawler.Order{crawler.OrderBreadth, crawler.OrderPriority} {
+		t.Run(string(order), func(t *testing.T) {
 			t.Parallel()
 			const known, fresh, share = 30, 60, 30
 			var mu sync.Mutex

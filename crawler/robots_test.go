@@ -215,7 +215,11 @@ func TestDeadHost(t *testing.T) {
 	}
 	told := map[string]string{}
 	_, err = Run(t.Context(), Options{
-		NoTree: true, Seeds: []string{seed}, Retries: -1, NoSitemaps: true, Crawlers: 1, Downloads: 1,
+		NoTree:    true,
+		Seeds:     []string{seed},
+		HTTP:      HTTP{Retries: -1},
+		Bounds:    Bounds{NoSitemaps: true},
+		Resources: Resources{Crawlers: 1, Downloads: 1},
 		OnOutcome: func(o Outcome) { told[o.URL] = o.State.String() + " " + o.Reason },
 	})
 	if err != nil || told[seed] != "pending robots-unreachable:connect" {

@@ -70,9 +70,13 @@ func TestScopeGrows(t *testing.T) {
 			})
 			dir := t.TempDir()
 			opts := crawler.Options{
-				Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), Scope: scope.Host,
-				Seeds: []string{origins[0] + "/", origins[1] + "/"}, Delay: -1, AllowPrivate: true,
-				FlushInterval: 10 * time.Millisecond, BufferSize: 1,
+				Tree:       filepath.Join(dir, "iut"),
+				Output:     filepath.Join(dir, "res.txt"),
+				Bounds:     crawler.Bounds{Scope: scope.Host},
+				Seeds:      []string{origins[0] + "/", origins[1] + "/"},
+				Politeness: crawler.Politeness{Delay: -1},
+				HTTP:       crawler.HTTP{AllowPrivate: true},
+				Resources:  crawler.Resources{FlushInterval: 10 * time.Millisecond, BufferSize: 1},
 			}
 			want := []string{origins[0] + "/", origins[2] + "/deeper", origins[2] + "/only-here", origins[2] + "/start"}
 			stored := false
@@ -136,9 +140,13 @@ func TestScopeWidened(t *testing.T) {
 			})
 			dir := t.TempDir()
 			opts := crawler.Options{
-				Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), Scope: scope.Host,
-				Seeds: []string{origins[0] + "/"}, Delay: -1, AllowPrivate: true,
-				FlushInterval: 10 * time.Millisecond, BufferSize: 1,
+				Tree:       filepath.Join(dir, "iut"),
+				Output:     filepath.Join(dir, "res.txt"),
+				Bounds:     crawler.Bounds{Scope: scope.Host},
+				Seeds:      []string{origins[0] + "/"},
+				Politeness: crawler.Politeness{Delay: -1},
+				HTTP:       crawler.HTTP{AllowPrivate: true},
+				Resources:  crawler.Resources{FlushInterval: 10 * time.Millisecond, BufferSize: 1},
 			}
 			want := []string{origins[0] + "/", origins[1] + "/linked", origins[1] + "/target"}
 			switch way {

@@ -77,8 +77,13 @@ func TestHeapWhileSeedsAreRead(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	dir := t.TempDir()
 	opts := crawler.Options{
-		Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), FS: faultfs.NewMem(), NoSync: true,
-		Time: time.Millisecond, Retries: -1, Delay: -1, AllowPrivate: true, LimitHeap: true, SeenBytes: 64 << 20,
+		Tree:       filepath.Join(dir, "iut"),
+		Output:     filepath.Join(dir, "res.txt"),
+		Storage:    crawler.Storage{FS: faultfs.NewMem(), NoSync: true},
+		Limits:     crawler.Limits{Time: time.Millisecond},
+		HTTP:       crawler.HTTP{Retries: -1, AllowPrivate: true},
+		Politeness: crawler.Politeness{Delay: -1},
+		Resources:  crawler.Resources{LimitHeap: true, SeenBytes: 64 << 20},
 	}
 	limit := int64(0)
 	opts.MoreSeeds = func(yield func(string, error) bool) {
@@ -111,8 +116,13 @@ func TestMoreSeedsAgain(t *testing.T) {
 		counted := faultfs.Count(disk)
 		counted.Only = "open"
 		_, err := crawler.Run(t.Context(), crawler.Options{
-			Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), FS: counted, NoSync: true,
-			Time: time.Millisecond, Retries: -1, Delay: -1, AllowPrivate: true, Seeds: first,
+			Tree:       filepath.Join(dir, "iut"),
+			Output:     filepath.Join(dir, "res.txt"),
+			Storage:    crawler.Storage{FS: counted, NoSync: true},
+			Limits:     crawler.Limits{Time: time.Millisecond},
+			HTTP:       crawler.HTTP{Retries: -1, AllowPrivate: true},
+			Politeness: crawler.Politeness{Delay: -1},
+			Seeds:      first,
 			MoreSeeds: func(yield func(string, error) bool) {
 				for n := range seeds {
 					if !yield(seed(n), nil) {
@@ -183,8 +193,13 @@ func TestSeedsGivenAgain(t *testing.T) {
 			seeds[i] = server.URL + seeds[i]
 		}
 		result, err := crawler.Run(t.Context(), crawler.Options{
-			Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), NoSync: true, Delay: -1,
-			NoSitemaps: true, IgnoreRobots: true, Seeds: seeds[:1], MoreSeeds: func(yield func(string, error) bool) {
+			Tree:       filepath.Join(dir, "iut"),
+			Output:     filepath.Join(dir, "res.txt"),
+			Storage:    crawler.Storage{NoSync: true},
+			Politeness: crawler.Politeness{Delay: -1, IgnoreRobots: true},
+			Bounds:     crawler.Bounds{NoSitemaps: true},
+			Seeds:      seeds[:1],
+			MoreSeeds: func(yield func(string, error) bool) {
 				for _, seed := range seeds[1:] {
 					if !yield(seed, nil) {
 						return

@@ -26,7 +26,7 @@ const (
 
 // ReadsSitemaps reports whether a run with these options reads sitemaps. If not, what robots.txt
 // names is noted all the same, for a later run.
-func (o *Options) ReadsSitemaps() bool { return !o.NoSitemaps && !o.IgnoreRobots && o.MaxDepth >= 0 }
+func (o *Options) ReadsSitemaps() bool { return !o.NoSitemaps && !o.IgnoreRobots && !o.SeedsOnly }
 
 // namedSitemaps returns links to the sitemaps that the robots.txt of an origin names, and to the
 // place where one usually is. A host that does not belong to the crawl, and is asked only because

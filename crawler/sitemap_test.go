@@ -101,8 +101,13 @@ func (s *site) set(path, text string) {
 func (s *site) crawl(dir string, change func(*crawler.Options)) (pages []string, result crawler.Result) {
 	s.t.Helper()
 	opts := crawler.Options{
-		Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), Seeds: []string{s.addr + "/"},
-		Delay: -1, AllowPrivate: true, NoSync: true, FlushInterval: 50 * time.Millisecond, Buffers: 3, Crawlers: 3,
+		Tree:       filepath.Join(dir, "iut"),
+		Output:     filepath.Join(dir, "res.txt"),
+		Seeds:      []string{s.addr + "/"},
+		Politeness: crawler.Politeness{Delay: -1},
+		HTTP:       crawler.HTTP{AllowPrivate: true},
+		Storage:    crawler.Storage{NoSync: true},
+		Resources:  crawler.Resources{FlushInterval: 50 * time.Millisecond, Buffers: 3, Crawlers: 3},
 	}
 	if change != nil {
 		change(&opts)
@@ -306,7 +311,7 @@ func TestSitemaps(t *testing.T) {
 		{
 			name:   "the seeds alone",
 			texts:  map[string]string{"/sitemap.xml": urlset("/a")},
-			change: func(o *crawler.Options) { o.MaxDepth = -1 },
+			change: func(o *crawler.Options) { o.SeedsOnly = true },
 			maps:   map[string]string{"/sitemap.xml": "pending"},
 		},
 		{
@@ -465,8 +470,13 @@ func TestSitemapLarge(t *testing.T) {
 	for range 2 {
 		ctx, cancel := context.WithCancel(t.Context())
 		_, err := crawler.Run(ctx, crawler.Options{
-			Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), Seeds: []string{s.addr + "/"},
-			Delay: -1, AllowPrivate: true, NoSync: true, FlushInterval: 20 * time.Millisecond, Retries: -1,
+			Tree:       filepath.Join(dir, "iut"),
+			Output:     filepath.Join(dir, "res.txt"),
+			Seeds:      []string{s.addr + "/"},
+			Politeness: crawler.Politeness{Delay: -1},
+			HTTP:       crawler.HTTP{AllowPrivate: true, Retries: -1},
+			Storage:    crawler.Storage{NoSync: true},
+			Resources:  crawler.Resources{FlushInterval: 20 * time.Millisecond},
 			OnOutcome: func(o crawler.Outcome) {
 				if o.State == record.Refused {
 					cancel()
@@ -525,8 +535,11 @@ func TestSitemapsNamedLate(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
 			opts := crawler.Options{
-				Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"),
-				Seeds: []string{origins[0] + "/"}, Delay: -1, AllowPrivate: true,
+				Tree:       filepath.Join(dir, "iut"),
+				Output:     filepath.Join(dir, "res.txt"),
+				Seeds:      []string{origins[0] + "/"},
+				Politeness: crawler.Politeness{Delay: -1},
+				HTTP:       crawler.HTTP{AllowPrivate: true},
 			}
 			first := opts
 			tt.first(&first)

@@ -92,8 +92,12 @@ func (c *stepCrawl) start(node int) *nodeRun {
 		c.t.Fatal(err)
 	}
 	o := crawler.Options{
-		Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), NoSync: true, MinFree: -1,
-		Crawlers: 2, Downloads: 3, Buffers: 2, Step: 15, Fetch: c.web.fetch, Store: crawler.StoreWARC,
+		Tree:      filepath.Join(dir, "iut"),
+		Output:    filepath.Join(dir, "res.txt"),
+		Storage:   crawler.Storage{NoSync: true, MinFree: -1, Store: crawler.StoreWARC},
+		Resources: crawler.Resources{Crawlers: 2, Downloads: 3, Buffers: 2},
+		Ordering:  crawler.Ordering{Step: 15},
+		Fetch:     c.web.fetch,
 	}
 	c.set(&o)
 	if c.nodes > 0 {
@@ -168,7 +172,7 @@ func TestSteps(t *testing.T) {
 	for _, tt := range []struct {
 		name         string
 		nodes, stops int
-		order        string
+		order        crawler.Order
 	}{
 		{"alone", 0, 0, crawler.OrderBreadth},
 		{"alone by score", 0, 0, crawler.OrderPriority},
@@ -203,8 +207,11 @@ func TestStepTime(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			begin := time.Now()
 			o := crawler.Options{
-				NoTree: true, Step: 100, StepTime: limit, Delay: 10 * time.Second, MinFree: -1,
-				Seeds: []string{"http://slow.test/"},
+				NoTree:     true,
+				Ordering:   crawler.Ordering{Step: 100, StepTime: limit},
+				Politeness: crawler.Politeness{Delay: 10 * time.Second},
+				Storage:    crawler.Storage{MinFree: -1},
+				Seeds:      []string{"http://slow.test/"},
 				Fetch: func(_ context.Context, url string) (crawler.Content, error) {
 					var body strings.Builder
 					switch url {
@@ -251,8 +258,12 @@ func TestStepsRecrawl(t *testing.T) {
 	crawl := func(recrawl time.Duration) (res crawler.Result) {
 		synctest.Test(t, func(t *testing.T) {
 			o := crawler.Options{
-				Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), NoSync: true, MinFree: -1,
-				Seeds: []string{web.url(0)}, Step: 10, Recrawl: recrawl,
+				Tree:     filepath.Join(dir, "iut"),
+				Output:   filepath.Join(dir, "res.txt"),
+				Storage:  crawler.Storage{NoSync: true, MinFree: -1},
+				Seeds:    []string{web.url(0)},
+				Ordering: crawler.Ordering{Step: 10},
+				Revisits: crawler.Revisits{Recrawl: recrawl},
 				Fetch: func(ctx context.Context, url string) (crawler.Content, error) {
 					mu.Lock()
 					asked[url]++

@@ -79,7 +79,7 @@ func (t *taking) fill() (more bool, err error) {
 	free := len(t.slots) + 1
 	start := time.Now()
 	if len(t.stack) > 0 {
-		if len(t.stack) < free && t.c.opts.Pick == "extended" {
+		if len(t.stack) < free && t.c.opts.Pick == PickExtended {
 			// Source D's extended crawling: look for more, but never wait while there is work.
 			if loans, ok := t.taker.TryTake(free - len(t.stack)); ok {
 				t.push(loans, time.Since(start))

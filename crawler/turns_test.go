@@ -46,7 +46,7 @@ func TestBrokenAnswersGiveHostUp(t *testing.T) {
 func TestPaceOutlivesARun(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	opts := Options{Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), NoSync: true, IgnoreRobots: true, Delay: -1, MaxPages: 4}
+	opts := Options{Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), Storage: Storage{NoSync: true}, Politeness: Politeness{IgnoreRobots: true, Delay: -1}, Limits: Limits{MaxPages: 4}}
 	asked := 0
 	first := sky{pages: 8, fails: func(string, time.Duration) (int, error) {
 		if asked++; asked == 2 {
@@ -86,7 +86,7 @@ func TestRobotsRedirectsInARow(t *testing.T) {
 				}
 				return fmt.Sprintf("http://%c.test/hop%d", "ab"[(n+1)/2%2], n+1)
 			}
-			outcomes, res := s.crawl(t, Options{Delay: 10 * time.Second}, "a.test", "b.test")
+			outcomes, res := s.crawl(t, Options{Politeness: Politeness{Delay: 10 * time.Second}}, "a.test", "b.test")
 			s.whole(t, outcomes, res, 2)
 			hops, last := 0, map[string]time.Duration{}
 			for _, g := range s.log {
@@ -119,7 +119,7 @@ func TestHTTP1AtTheNextTurn(t *testing.T) {
 				refused = true
 				return 0, &fetch.Error{Reason: fetch.HTTP1, Passing: true, Err: errors.New("421 Misdirected Request")}
 			}}
-			outcomes, res := s.crawl(t, Options{Delay: 10 * time.Second, Retries: -1, IgnoreRobots: ignore}, "a.test")
+			outcomes, res := s.crawl(t, Options{Politeness: Politeness{Delay: 10 * time.Second, IgnoreRobots: ignore}, HTTP: HTTP{Retries: -1}}, "a.test")
 			s.whole(t, outcomes, res, 1)
 			if len(s.log) < 2 || s.log[0].url != s.log[1].url {
 				t.Fatalf("asked %v, want the first URL twice", s.log)

@@ -81,16 +81,20 @@ func warcWeb(t *testing.T) *httptest.Server {
 func TestStoreWARC(t *testing.T) {
 	web := warcWeb(t)
 	pages := map[string]map[string]record.Page{}
-	for _, store := range crawler.Stores {
+	for _, store := range iut.Stores {
 		opts := crawler.Options{
-			Tree: filepath.Join(t.TempDir(), "iut"), Output: filepath.Join(t.TempDir(), "res.txt"), Store: store,
-			Seeds: []string{web.URL + "/"}, Delay: -1, MemoryBodies: 1 << 20,
+			Tree:       filepath.Join(t.TempDir(), "iut"),
+			Output:     filepath.Join(t.TempDir(), "res.txt"),
+			Storage:    crawler.Storage{Store: crawler.Store(store)},
+			Seeds:      []string{web.URL + "/"},
+			Politeness: crawler.Politeness{Delay: -1},
+			Resources:  crawler.Resources{MemoryBodies: 1 << 20},
 		}
 		if _, err := crawler.Run(t.Context(), opts); err != nil {
 			t.Fatal(err)
 		}
-		pages[store] = requirePages(t, opts.Tree, store == crawler.StoreWARC)
-		if store == crawler.StoreWARC {
+		pages[store] = requirePages(t, opts.Tree, store == iut.StoreWARC)
+		if store == iut.StoreWARC {
 			if err := os.Remove(filepath.Join(opts.Tree, "index.db")); err != nil {
 				t.Fatal(err)
 			}
@@ -103,11 +107,11 @@ func TestStoreWARC(t *testing.T) {
 			pages["merged"] = requirePages(t, opts.Tree, true)
 		}
 	}
-	if len(pages[crawler.StoreFolders]) != 10 {
-		t.Errorf("%d pages, want 10", len(pages[crawler.StoreFolders]))
+	if len(pages[iut.StoreFolders]) != 10 {
+		t.Errorf("%d pages, want 10", len(pages[iut.StoreFolders]))
 	}
-	for url, want := range pages[crawler.StoreFolders] {
-		for _, store := range []string{crawler.StoreWARC, "merged"} {
+	for url, want := range pages[iut.StoreFolders] {
+		for _, store := range []string{iut.StoreWARC, "merged"} {
 			got := pages[store][url]
 			got.Time, got.Extent = want.Time, record.Extent{}
 			if got != want {
@@ -156,8 +160,12 @@ func TestWARCAll(t *testing.T) {
 			}))
 			defer web.Close()
 			opts := crawler.Options{
-				Tree: filepath.Join(t.TempDir(), "iut"), Output: filepath.Join(t.TempDir(), "res.txt"),
-				Store: crawler.StoreWARC, WARC: crawler.WARC{All: all}, Seeds: []string{web.URL + "/"}, Delay: -1, NoSitemaps: true,
+				Tree:       filepath.Join(t.TempDir(), "iut"),
+				Output:     filepath.Join(t.TempDir(), "res.txt"),
+				Storage:    crawler.Storage{Store: crawler.StoreWARC, WARC: crawler.WARC{All: all}},
+				Seeds:      []string{web.URL + "/"},
+				Politeness: crawler.Politeness{Delay: -1},
+				Bounds:     crawler.Bounds{NoSitemaps: true},
 			}
 			if _, err := crawler.Run(t.Context(), opts); err != nil {
 				t.Fatal(err)
@@ -204,8 +212,12 @@ func TestRedirectLostWithItsSegment(t *testing.T) {
 	defer web.Close()
 	dir := t.TempDir()
 	opts := crawler.Options{
-		Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"),
-		Store: crawler.StoreWARC, Seeds: []string{web.URL + "/"}, Delay: -1, NoSitemaps: true,
+		Tree:       filepath.Join(dir, "iut"),
+		Output:     filepath.Join(dir, "res.txt"),
+		Storage:    crawler.Storage{Store: crawler.StoreWARC},
+		Seeds:      []string{web.URL + "/"},
+		Politeness: crawler.Politeness{Delay: -1},
+		Bounds:     crawler.Bounds{NoSitemaps: true},
 	}
 	if _, err := crawler.Run(t.Context(), opts); err != nil {
 		t.Fatal(err)

@@ -54,7 +54,7 @@ func TestWidened(t *testing.T) {
 		{"exclude", func(o *crawler.Options) { o.Exclude = []*regexp.Regexp{regexp.MustCompile("/to|/a")} }, nil},
 		{"depth", func(o *crawler.Options) { o.MaxDepth = 1 }, nil},
 		{"deeper", func(o *crawler.Options) { o.MaxDepth = 1 }, func(o *crawler.Options) { o.MaxDepth = 2 }},
-		{"seeds alone", func(o *crawler.Options) { o.MaxDepth = -1 }, func(o *crawler.Options) { o.MaxDepth = 1 }},
+		{"seeds alone", func(o *crawler.Options) { o.SeedsOnly = true }, func(o *crawler.Options) { o.SeedsOnly, o.MaxDepth = false, 1 }},
 		{"assets", nil, func(o *crawler.Options) { o.Assets = true }},
 		{"types", nil, func(o *crawler.Options) { o.Accept = []string{"text/html", "image/*"} }},
 		{"nofollow none", func(o *crawler.Options) { o.NoFollow = "all" }, func(o *crawler.Options) { o.NoFollow = "none" }},
@@ -67,8 +67,11 @@ func TestWidened(t *testing.T) {
 			dir, other := t.TempDir(), t.TempDir()
 			run := func(dir string, set func(*crawler.Options)) map[string]record.Record {
 				opts := crawler.Options{
-					Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"),
-					Seeds: []string{origins[0] + "/"}, Delay: -1, AllowPrivate: true,
+					Tree:       filepath.Join(dir, "iut"),
+					Output:     filepath.Join(dir, "res.txt"),
+					Seeds:      []string{origins[0] + "/"},
+					Politeness: crawler.Politeness{Delay: -1},
+					HTTP:       crawler.HTTP{AllowPrivate: true},
 				}
 				if set != nil {
 					set(&opts)

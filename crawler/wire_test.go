@@ -131,7 +131,9 @@ func TestRequestsAreCounted(t *testing.T) {
 			log, site := wireServer(t, tt.refuse)
 			told := map[string][]string{} // outcomes by path; guarded by log.mu
 			opts := crawler.Options{
-				NoTree: true, IgnoreRobots: true, AllowPrivate: true, Insecure: true, Delay: delay, Retries: tt.retries,
+				NoTree:     true,
+				Politeness: crawler.Politeness{IgnoreRobots: true, Delay: delay},
+				HTTP:       crawler.HTTP{AllowPrivate: true, Insecure: true, Retries: tt.retries},
 				OnOutcome: func(o crawler.Outcome) {
 					log.mu.Lock()
 					defer log.mu.Unlock()
@@ -197,7 +199,10 @@ func TestGoAwayCostsNoTry(t *testing.T) {
 		return f.WriteData(stream, true, []byte("<a href=/a>a</a> <a href=/b>b</a>")) == nil
 	})
 	result, err := crawler.Run(t.Context(), crawler.Options{
-		NoTree: true, IgnoreRobots: true, AllowPrivate: true, Insecure: true, Delay: -1, PerHost: 1, Retries: -1, Seeds: []string{site + "/"},
+		NoTree:     true,
+		Politeness: crawler.Politeness{IgnoreRobots: true, Delay: -1, PerHost: 1},
+		HTTP:       crawler.HTTP{AllowPrivate: true, Insecure: true, Retries: -1},
+		Seeds:      []string{site + "/"},
 	})
 	if err != nil || result.Run.Stored != 3 {
 		t.Fatalf("%d pages stored, want 3; %v", result.Run.Stored, err)
@@ -238,8 +243,13 @@ func TestHTTP1IfHTTP2IsRefused(t *testing.T) {
 		log = nil
 		dir := t.TempDir()
 		result, err := crawler.Run(t.Context(), crawler.Options{
-			Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), Seeds: []string{s.URL + "/"}, NoSync: true,
-			Delay: -1, Retries: -1, Insecure: true, IgnoreRobots: ignore, NoSitemaps: true,
+			Tree:       filepath.Join(dir, "iut"),
+			Output:     filepath.Join(dir, "res.txt"),
+			Seeds:      []string{s.URL + "/"},
+			Storage:    crawler.Storage{NoSync: true},
+			Politeness: crawler.Politeness{Delay: -1, IgnoreRobots: ignore},
+			HTTP:       crawler.HTTP{Retries: -1, Insecure: true},
+			Bounds:     crawler.Bounds{NoSitemaps: true},
 		})
 		if err != nil || result.Run.Stored != 1 {
 			t.Fatalf("%d pages stored, want 1; %v; asked %q", result.Run.Stored, err, log)

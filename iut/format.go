@@ -63,11 +63,14 @@ type Identity struct {
 	FoldCase bool
 }
 
-// Stores, as Identity.Store.
+// The stores, as Identity.Store.
 const (
 	StoreFolders = "folders"
 	StoreWARC    = "warc" // in WARC files, called segments
 )
+
+// Stores are the values of Identity.Store.
+var Stores = []string{StoreFolders, StoreWARC}
 
 // Kept is what the caller of a run keeps for later runs, see [Tree.Keep]. This package and the
 // engine do not interpret it.

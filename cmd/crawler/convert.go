@@ -10,12 +10,13 @@ import (
 	"urltree/crawler"
 	"urltree/internal/repair"
 	"urltree/internal/words"
+	"urltree/iut"
 )
 
 // convertCommand changes where the pages of a tree are kept.
 func (c *command) convertCommand() *subcommand {
 	var to string
-	store := plainFlag("store", choice{&to, crawler.Stores}, "`WHERE` pages are to be kept: folders or warc")
+	store := plainFlag("store", choice{&to, iut.Stores}, "`WHERE` pages are to be kept: folders or warc")
 	store.usual = "none"
 	return &subcommand{
 		name: "convert", usage: "bring the pages of a tree into its other store, in place",

@@ -58,8 +58,12 @@ func (c *command) demo(ctx context.Context, dir string, fetch time.Duration) err
 	defer web.Stop()
 
 	opts := crawler.Options{
-		Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"),
-		Seeds: web.Seeds(), Time: fetch, Delay: 2 * time.Millisecond, AllowPrivate: true,
+		Tree:       filepath.Join(dir, "iut"),
+		Output:     filepath.Join(dir, "res.txt"),
+		Seeds:      web.Seeds(),
+		Limits:     crawler.Limits{Time: fetch},
+		Politeness: crawler.Politeness{Delay: 2 * time.Millisecond},
+		HTTP:       crawler.HTTP{AllowPrivate: true},
 	}
 	fmt.Fprintf(c.stdout, "a made-up web of %d pages on %d hosts, from %s on; stops after %s\n", demoPages, demoHosts, opts.Seeds[0], fetch)
 	result, err := c.run(ctx, opts)

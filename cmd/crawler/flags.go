@@ -12,6 +12,7 @@ import (
 	"urltree/crawler"
 	"urltree/crawler/weburl"
 	"urltree/internal/words"
+	"urltree/iut"
 )
 
 // flags are the flags of the crawl command, with what they came to.
@@ -126,6 +127,15 @@ func (v again) texts() []string {
 	return v.amount.texts()
 }
 
+// names returns the values of an option of the library as choice takes them.
+func names[S ~string](values []S) []string {
+	list := make([]string, len(values))
+	for i, v := range values {
+		list[i] = string(v)
+	}
+	return list
+}
+
 // budget is a number of which 0 is no limit.
 func budget(p *int64) amount[int64] { return amount[int64]{in: numbers, p: p, none: "no limit"} }
 
@@ -143,9 +153,9 @@ func newFlags() *flags {
 	f := &flags{
 		opts:  o,
 		scope: "any", sync: "full", format: "text", failOn: "seeds", depth: -1, sitemaps: true,
-		store: crawler.StoreFolders, compression: "gzip", revisit: true,
+		store: iut.StoreFolders, compression: "gzip", revisit: true,
 		cluster: clusterFlags{engine: "external", name: "crawl", nodes: 1, lease: 15 * time.Second},
-		robots:  "obey", nofollow: o.NoFollow, oversize: "refuse", accept: o.Accept,
+		robots:  "obey", nofollow: string(o.NoFollow), oversize: "refuse", accept: o.Accept,
 	}
 	f.opts.Accept = nil // see options
 	f.groups = append(f.what(), f.how()...)
@@ -218,7 +228,7 @@ func (f *flags) what() []group {
 			flag("max-held", ofCrawl, budget(&budgets.MaxHeld), "hold at most `N` URLs of a host; further links are counted, and their page is marked"),
 		}},
 		{"Where pages are kept", []*option{
-			flag("store", ofTree, choice{&f.store, crawler.Stores}, "`WHERE` pages are kept; folders: each in a folder, decoded; warc: in WARC files, as they came; fixed when the tree is made, but for crawler convert"),
+			flag("store", ofTree, choice{&f.store, iut.Stores}, "`WHERE` pages are kept; folders: each in a folder, decoded; warc: in WARC files, as they came; fixed when the tree is made, but for crawler convert"),
 			flag("warc-size", ofCrawl, amount[int64]{in: sizes, p: &o.WARC.Size, least: 1}, "begin a new WARC file after this `SIZE`"),
 			flag("warc-compression", ofCrawl, choice{&f.compression, []string{"gzip", "none"}}, "`HOW` records are compressed: gzip or none"),
 			flag("warc-revisit", ofCrawl, toggle{&f.revisit}, "keep a body that is kept already as a revisit record, which names the other one; -warc-revisit=false keeps it again"),
@@ -233,13 +243,13 @@ func (f *flags) how() []group {
 	o := &f.opts
 	return []group{
 		{"In which order", []*option{
-			flag("order", ofCrawl, choice{&o.Order, crawler.Orders}, "which URL is next, an `ORDER`: breadth: of a host, the fewest links from a seed; priority: of a host, the best score; tree: each crawler walks down its own part of the tree"),
-			flag("score", ofCrawl, choice{&o.ScoreBy, crawler.Scores}, "the `SCORE` of -order priority: opic: pages hand theirs to what they link to; inlinks: the number of links; rank: what crawler rank has found; depth"),
-			flag("queue", ofRun, choice{&o.Queue, crawler.Queues}, "the `KIND` of queue of -order priority: cbt or quickheap"),
+			flag("order", ofCrawl, choice{(*string)(&o.Order), names(crawler.Orders)}, "which URL is next, an `ORDER`: breadth: of a host, the fewest links from a seed; priority: of a host, the best score; tree: each crawler walks down its own part of the tree"),
+			flag("score", ofCrawl, choice{(*string)(&o.ScoreBy), names(crawler.Scores)}, "the `SCORE` of -order priority: opic: pages hand theirs to what they link to; inlinks: the number of links; rank: what crawler rank has found; depth"),
+			flag("queue", ofRun, choice{(*string)(&o.Queue), names(crawler.Queues)}, "the `KIND` of queue of -order priority: cbt or quickheap"),
 			flag("queues", ofRun, amount[int]{in: numbers, p: &o.Queues, least: 1}, "`N` such queues side by side for each host, filled by hash"),
 			flag("bsp", ofCrawl, amount[int]{in: numbers, p: &o.Step, none: "off"}, "go in supersteps of `N` URLs: what they link to waits until all of them are done, so that the same answers make the same crawl, step by step; with -cluster, N for each node; for the whole crawl"),
 			flag("bsp-step", ofCrawl, amount[time.Duration]{in: times, p: &o.StepTime, least: time.Millisecond, none: "no limit"}, "end a superstep after this `TIME`: what is not being asked is left for the next one, and crawls may differ"),
-			flag("pick", ofRun, choice{&o.Pick, crawler.Picks}, "`HOW` a crawler takes URLs: extended: more while it has some; batch: several once it has none; single: one"),
+			flag("pick", ofRun, choice{(*string)(&o.Pick), names(crawler.Picks)}, "`HOW` a crawler takes URLs: extended: more while it has some; batch: several once it has none; single: one"),
 		}},
 		{"How to ask", []*option{
 			flag("delay", ofCrawl, amount[time.Duration]{in: times, p: &o.Delay, word: "auto", none: "auto"}, "the `TIME` between two requests to a host; auto: 5 times its answer time, 100ms to 30s; longer where robots.txt or the server says so"),
@@ -303,21 +313,21 @@ func (f *flags) options() crawler.Options {
 	if !f.shares() {
 		o.RecrawlShare = 0
 	}
-	o.Store, o.WARC.Plain, o.WARC.NoRevisit = f.store, f.compression == "none", !f.revisit
+	o.Store, o.WARC.Plain, o.WARC.NoRevisit = crawler.Store(f.store), f.compression == "none", !f.revisit
 	o.NoSync, o.NoSitemaps = f.sync == "none", !f.sitemaps
-	o.IgnoreRobots, o.NoFollow, o.CutLarge = f.robots == "ignore", f.nofollow, f.oversize == "cut"
+	o.IgnoreRobots, o.NoFollow, o.CutLarge = f.robots == "ignore", crawler.NoFollow(f.nofollow), f.oversize == "cut"
 	if o.Strip = f.strip; !o.Assets || !slices.Equal(f.accept, crawler.DefaultAccept) {
 		o.Accept = f.accept
 	}
 	switch {
 	case f.ipv4:
-		o.Network = "tcp4"
+		o.Network = crawler.NetworkIPv4
 	case f.ipv6:
-		o.Network = "tcp6"
+		o.Network = crawler.NetworkIPv6
 	}
 	switch {
 	case f.depth == 0:
-		o.MaxDepth = -1
+		o.SeedsOnly = true
 	case f.depth > 0:
 		o.MaxDepth = f.depth
 	}

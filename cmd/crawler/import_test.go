@@ -17,9 +17,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"urltree/crawler"
 	"urltree/internal/testweb"
 	"urltree/internal/warc"
+	"urltree/iut"
 )
 
 // importColumns are those of a URL that an import brings back: all but where a page is and when the
@@ -83,7 +83,7 @@ func archivesOf(t *testing.T, dir, store string) map[string][]string {
 	file := filepath.Join(dir, "pages.warc.gz")
 	must(t, dir, "export", "-what", "warc", "-output", file)
 	files := map[string][]string{"export": {file}}
-	if store == crawler.StoreWARC {
+	if store == iut.StoreWARC {
 		segments, err := filepath.Glob(filepath.Join(dir, "iut", "warc", "*"))
 		if err != nil || len(segments) == 0 {
 			t.Fatal(segments, err)
@@ -113,16 +113,16 @@ func requireImported(t *testing.T, want, got []string) {
 // its pages are the same in all columns, but that a shorter way may be found to one, and of a tree
 // of segments so are its redirects.
 func TestImportOwn(t *testing.T) {
-	for _, from := range crawler.Stores {
+	for _, from := range iut.Stores {
 		dir, _ := importSite(t, from)
 		want, redirects := ledger(t, dir, "stored"), ledger(t, dir, "redirected")
 		for what, files := range archivesOf(t, dir, from) {
-			for _, to := range crawler.Stores {
+			for _, to := range iut.Stores {
 				t.Run(from+" "+what+" "+to, func(t *testing.T) {
 					into := t.TempDir()
 					must(t, into, append([]string{"import", "-quiet", "-store", to}, files...)...)
 					requireImported(t, want, ledger(t, into, "stored"))
-					if from == crawler.StoreWARC {
+					if from == iut.StoreWARC {
 						columns := []string{"url", "status", "time", "target"}
 						if diff := cmp.Diff(pick(redirects, columns...), pick(ledger(t, into, "redirected"), columns...)); diff != "" {
 							t.Error(diff)
@@ -160,11 +160,11 @@ func killImport(t *testing.T, dir string, outcomes int, args ...string) bool {
 // TestImportKilled: an import that is killed again and again, at the first outcome and later ones,
 // makes the same tree in the end as one that is not: each row is the same, also of what is pending.
 func TestImportKilled(t *testing.T) {
-	dir, _ := importSite(t, crawler.StoreWARC)
-	for _, store := range crawler.Stores {
+	dir, _ := importSite(t, iut.StoreWARC)
+	for _, store := range iut.Stores {
 		t.Run(store, func(t *testing.T) {
 			args := []string{"-store", store, "-buffer-size", "20", "-flush-interval", "20ms", "-tree"}
-			files := archivesOf(t, dir, crawler.StoreWARC)["segments"]
+			files := archivesOf(t, dir, iut.StoreWARC)["segments"]
 			into := t.TempDir()
 			must(t, into, append(append([]string{"import", "-quiet"}, append(args, "once")...), files...)...)
 			kills := 0
@@ -190,7 +190,7 @@ func TestImportKilled(t *testing.T) {
 // TestImportGoesOn: a crawl goes on from an imported tree. It asks for nothing that was imported,
 // and ends with all pages of the web; ranks can be had before.
 func TestImportGoesOn(t *testing.T) {
-	for _, store := range crawler.Stores {
+	for _, store := range iut.Stores {
 		t.Run(store, func(t *testing.T) {
 			web := testweb.New(testweb.Options{Hosts: 3, Pages: 300, Seed: 5, MaxSize: 5 << 10, Redirects: .05})
 			if err := web.Start(0); err != nil {
@@ -292,7 +292,7 @@ func writeArchive(t *testing.T, dir, name string, records ...string) {
 
 // TestImportOutcomes: what becomes of each kind of capture, in either store.
 func TestImportOutcomes(t *testing.T) {
-	for _, store := range crawler.Stores {
+	for _, store := range iut.Stores {
 		t.Run(store, func(t *testing.T) {
 			dir := t.TempDir()
 			writeArchive(t, dir, "a.warc",
@@ -383,7 +383,7 @@ func prefixed(prefix string, texts []string) (list []string) {
 // TestImportRevisits: the body of a revisit is found behind it or before it, in another file, or in
 // the tree; the header is that of the revisit. One whose body is nowhere is named.
 func TestImportRevisits(t *testing.T) {
-	for _, store := range crawler.Stores {
+	for _, store := range iut.Stores {
 		for _, pack := range []bool{false, true} {
 			t.Run(fmt.Sprint(store, pack), func(t *testing.T) {
 				dir := t.TempDir()
@@ -417,7 +417,7 @@ func TestImportRevisits(t *testing.T) {
 				if got := pick(ledger(t, dir, "stored"), "title"); !slices.Equal(got, slices.Repeat([]string{"the body"}, 4)) {
 					t.Errorf("%q", got)
 				}
-				if store == crawler.StoreWARC {
+				if store == iut.StoreWARC {
 					must(t, dir, "export", "-what", "warc", "-format", "plain", "-output", "all.warc", "http://a.example/later")
 					if text, err := os.ReadFile(filepath.Join(dir, "all.warc")); err != nil || !strings.Contains(string(text), "X-Of: revisit") {
 						t.Errorf("%v: %s", err, text)
@@ -523,8 +523,8 @@ func TestImportScope(t *testing.T) {
 // TestImportStopped: a signal, or a limit of pages, ends an import in order; the command that the
 // summary shows goes on. An archive is no result file.
 func TestImportStopped(t *testing.T) {
-	dir, _ := importSite(t, crawler.StoreWARC)
-	file := archivesOf(t, dir, crawler.StoreWARC)["export"][0]
+	dir, _ := importSite(t, iut.StoreWARC)
+	file := archivesOf(t, dir, iut.StoreWARC)["export"][0]
 	into := t.TempDir()
 	_, stderr, code := call(t, into, "import", "-max-pages", "40", file)
 	if code != 0 || !strings.Contains(stderr, "crawler: page limit reached\n") || !regexp.MustCompile(`(?m)^to go on  .* import -max-pages 40 .*pages\.warc\.gz$`).MatchString(stderr) {

@@ -219,7 +219,7 @@ func TestKeptTogether(t *testing.T) {
 	}
 	// A list replaces the one that is kept, and an empty value removes it.
 	got, said = settle(t, dir, "-exclude", "z", "-accept", "", "-include=", "-max-depth", "")
-	want.MaxDepth, want.Exclude, want.Include, want.Accept = 0, []*regexp.Regexp{regexp.MustCompile("z")}, nil, nil
+	want.SeedsOnly, want.Exclude, want.Include, want.Accept = false, []*regexp.Regexp{regexp.MustCompile("z")}, nil, nil
 	if diff := diffOptions(want, got); diff != "" {
 		t.Error(diff)
 	}

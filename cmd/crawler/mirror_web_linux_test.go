@@ -11,9 +11,9 @@ import (
 
 	markup "golang.org/x/net/html"
 
-	"urltree/crawler"
 	"urltree/internal/mirror"
 	"urltree/internal/testweb"
+	"urltree/iut"
 )
 
 // TestMirrorOfWeb mirrors a made-up web from both stores. Each stored page has its file, and each
@@ -22,7 +22,7 @@ import (
 func TestMirrorOfWeb(t *testing.T) {
 	t.Parallel()
 	web := startWeb(t, testweb.Options{Kind: testweb.Linked, Hosts: 3, Pages: 90, Seed: 7, MinSize: 300, MaxSize: 3000, Redirects: .15, Errors: .06, Images: .1, Texts: .1})
-	for _, store := range crawler.Stores {
+	for _, store := range iut.Stores {
 		dir := t.TempDir()
 		writeSeeds(t, dir, web.Seeds())
 		must(t, dir, "-quiet", "-delay", "0", "-assets", "-allow-private", "-per-host", "4", "-retries", "0", "-store", store, "-input", "seed.txt")

@@ -15,7 +15,7 @@ import (
 // TestRetry turns the errors of a subtree back to open: the next run, in any order, does exactly
 // those, and the states of the folders tell of it all the way.
 func TestRetry(t *testing.T) {
-	for _, order := range crawler.Orders {
+	for _, order := range names(crawler.Orders) {
 		t.Run(order, func(t *testing.T) {
 			t.Parallel()
 			testRetry(t, order)

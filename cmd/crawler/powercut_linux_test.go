@@ -17,11 +17,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"urltree/crawler"
 	"urltree/internal/ctl"
 	"urltree/internal/inspect"
 	"urltree/internal/testdisk"
 	"urltree/internal/testweb"
+	"urltree/iut"
 )
 
 // TestPowerCutOnExt4 cuts the power of an ext4 while a crawl, a merge, or the writing of results is
@@ -54,7 +54,7 @@ func TestPowerCutOnExt4(t *testing.T) {
 	}
 	outcomes := map[string]int{}
 	for i := range uint64(trees) {
-		store := crawler.Stores[(seed+i/2)%2] // each with both kinds of webs
+		store := iut.Stores[(seed+i/2)%2] // each with both kinds of webs
 		t.Logf("tree %d, %s: random seed %d", i, store, seed+i)
 		web := startWeb(t, testweb.Options{
 			Kind: []testweb.Kind{testweb.Linked, testweb.Tree}[i%2], Hosts: killHosts, Pages: 300, Seed: seed + i, MinSize: 300, MaxSize: 12000,

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"urltree/crawler"
 	"urltree/internal/testseed"
 	"urltree/internal/testweb"
 	"urltree/iut"
@@ -39,8 +38,8 @@ func TestRemakingAtEverySystemCall(t *testing.T) {
 	t.Cleanup(web.Stop)
 	dir, seeds := t.TempDir(), web.Seeds()
 	writeSeeds(t, dir, seeds)
-	for i, store := range crawler.Stores {
-		if testing.Short() && i != int(seed%uint64(len(crawler.Stores))) {
+	for i, store := range iut.Stores {
+		if testing.Short() && i != int(seed%uint64(len(iut.Stores))) {
 			continue
 		}
 		root := func(name string) string { return filepath.Join(dir, store+name) }
@@ -50,7 +49,7 @@ func TestRemakingAtEverySystemCall(t *testing.T) {
 			}, more...)...)
 		}
 		crawl(root("whole"), "-store", store)
-		crawl(root("part"), "-store", crawler.Stores[1-i], "-max-pages", "5")
+		crawl(root("part"), "-store", iut.Stores[1-i], "-max-pages", "5")
 		requireExit(t, "rank", 0, "rank", "-tree", root("whole"))
 		forget := func(root string) []string { return []string{"forget", "-tree", root, "-host", record.Host(seeds[1])} }
 		if err := os.CopyFS(root("less"), os.DirFS(root("whole"))); err != nil {

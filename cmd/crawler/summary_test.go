@@ -22,9 +22,9 @@ func TestSummaryGoesOn(t *testing.T) {
 		{"URLs that wait", record.Totals{Counts: record.Counts{Now: 1, Held: 2}}, crawler.Options{}, true},
 		{"held URLs alone", record.Totals{Counts: record.Counts{Held: 2}}, crawler.Options{}, false},
 		{"a sitemap", held, crawler.Options{}, true},
-		{"a sitemap, without -sitemaps", held, crawler.Options{NoSitemaps: true}, false},
-		{"a sitemap, with -robots ignore", held, crawler.Options{IgnoreRobots: true}, false},
-		{"a sitemap, with -max-depth 0", held, crawler.Options{MaxDepth: -1}, false},
+		{"a sitemap, without -sitemaps", held, crawler.Options{Bounds: crawler.Bounds{NoSitemaps: true}}, false},
+		{"a sitemap, with -robots ignore", held, crawler.Options{Politeness: crawler.Politeness{IgnoreRobots: true}}, false},
+		{"a sitemap, with -max-depth 0", held, crawler.Options{Bounds: crawler.Bounds{SeedsOnly: true}}, false},
 	} {
 		var out bytes.Buffer
 		c := &command{stderr: &out, args: []string{"crawler"}}

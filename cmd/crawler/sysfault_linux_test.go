@@ -13,9 +13,9 @@ import (
 	"sync"
 	"testing"
 
-	"urltree/crawler"
 	"urltree/internal/testshare"
 	"urltree/internal/testweb"
+	"urltree/iut"
 	"urltree/storage"
 	"urltree/storage/record"
 )
@@ -103,9 +103,9 @@ func TestFaultAtEverySystemCall(t *testing.T) {
 		t.Skip("runs the command hundreds of times: not with -short")
 	}
 	step, misses, seed := 8, 1, rand.Uint64()
-	stores := crawler.Stores[seed%2:][:1]
+	stores := iut.Stores[seed%2:][:1]
 	if os.Getenv("TEST_URLTREE_FULL") != "" {
-		step, misses, stores = 1, 3, crawler.Stores
+		step, misses, stores = 1, 3, iut.Stores
 	}
 	t.Logf("random seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))

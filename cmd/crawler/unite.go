@@ -22,7 +22,7 @@ const treesOperand = "OUT TREE..."
 // uniteCommand makes one tree of several.
 func (c *command) uniteCommand() *subcommand {
 	var to, output string
-	store := plainFlag("store", choice{&to, crawler.Stores}, "`WHERE` the new tree keeps its pages: folders or warc")
+	store := plainFlag("store", choice{&to, iut.Stores}, "`WHERE` the new tree keeps its pages: folders or warc")
 	store.usual = "as the first TREE"
 	return &subcommand{
 		name: "unite", usage: "make one tree of several, of parts of a crawl or of crawls that overlap", operand: treesOperand,

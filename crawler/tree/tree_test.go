@@ -45,12 +45,16 @@ func fetch(of int) func(context.Context, string) (crawler.Content, error) {
 	}
 }
 
-func options(t *testing.T, store string, pages int) crawler.Options {
+func options(t *testing.T, store crawler.Store, pages int) crawler.Options {
 	t.Helper()
 	dir := t.TempDir()
 	return crawler.Options{
-		Tree: filepath.Join(dir, "iut"), Output: filepath.Join(dir, "res.txt"), Store: store, NoSync: true,
-		Seeds: []string{address(0)}, Fetch: fetch(pages), NoFollow: "none",
+		Tree:    filepath.Join(dir, "iut"),
+		Output:  filepath.Join(dir, "res.txt"),
+		Storage: crawler.Storage{Store: store, NoSync: true},
+		Seeds:   []string{address(0)},
+		Fetch:   fetch(pages),
+		Bounds:  crawler.Bounds{NoFollow: "none"},
 	}
 }
 
@@ -95,7 +99,7 @@ func urls(t *testing.T, tr *tree.Tree, q tree.Query) (list []string) {
 func TestPages(t *testing.T) {
 	const pages = 40
 	for _, store := range crawler.Stores {
-		t.Run(store, func(t *testing.T) {
+		t.Run(string(store), func(t *testing.T) {
 			opts := options(t, store, pages)
 			before := time.Now().Truncate(time.Second)
 			crawl(t, opts)
@@ -224,7 +228,7 @@ func TestNoLock(t *testing.T) {
 func TestBesideCrawl(t *testing.T) {
 	const pages = 1200
 	for _, store := range crawler.Stores {
-		t.Run(store, func(t *testing.T) {
+		t.Run(string(store), func(t *testing.T) {
 			opts := options(t, store, pages)
 			var fetched atomic.Int64
 			looked := make(chan struct{})

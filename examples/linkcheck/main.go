@@ -38,7 +38,7 @@ func run(ctx context.Context, args []string, out, log io.Writer) int {
 	result, err := crawler.Run(ctx, crawler.Options{
 		NoTree: true,
 		Seeds:  args,
-		Scope:  scope.Host,
+		Bounds: crawler.Bounds{Scope: scope.Host},
 		Edge: func(from, to string) {
 			mu.Lock()
 			defer mu.Unlock()

@@ -113,8 +113,13 @@ func crawl(ctx context.Context, arg string) error {
 	runtime.ReadMemStats(&before)
 	start, used, written := time.Now(), usage(), bytesWritten()
 	result, err := crawler.Run(ctx, crawler.Options{
-		Tree: filepath.Join(o.Tree, "iut"), Output: filepath.Join(o.Tree, "res.txt"), Seeds: o.Seeds,
-		Scope: scope.Host, Delay: -1, PerHost: 5, NoSync: o.NoSync, MaxPages: o.Pages,
+		Tree:       filepath.Join(o.Tree, "iut"),
+		Output:     filepath.Join(o.Tree, "res.txt"),
+		Seeds:      o.Seeds,
+		Bounds:     crawler.Bounds{Scope: scope.Host},
+		Politeness: crawler.Politeness{Delay: -1, PerHost: 5},
+		Storage:    crawler.Storage{NoSync: o.NoSync},
+		Limits:     crawler.Limits{MaxPages: o.Pages},
 	})
 	if err != nil {
 		return err

@@ -59,7 +59,9 @@ func Buffers(ctx context.Context, o Options) ([]queues.Result, error) {
 			} else {
 				var c crawl
 				c, err = o.crawl(ctx, crawler.Options{
-					Seeds: web.Seeds(), Time: fetch, Buffers: f.buffers, Crawlers: f.crawlers, Downloads: 1,
+					Seeds:     web.Seeds(),
+					Limits:    crawler.Limits{Time: fetch},
+					Resources: crawler.Resources{Buffers: f.buffers, Crawlers: f.crawlers, Downloads: 1},
 				})
 				counts[i][j] = c.Run.NewURLs
 			}

@@ -170,9 +170,13 @@ func (x *exchange) crawl(ctx context.Context, dir string, step int) error {
 			Bus: countingBus{engine.Connect(name), x}, Name: name, Boot: name, Nodes: x.nodes, TTL: time.Minute, Bulk: true,
 		})}
 		opts := crawler.Options{
-			Tree: filepath.Join(dir, name), Output: filepath.Join(dir, name+".txt"), Store: crawler.StoreWARC, NoSync: true, MinFree: -1, MinFreeInodes: -1,
-			Crawlers: 4, Buffers: 1, Order: crawler.OrderPriority, Step: step, Cluster: node,
-			Score: func(c crawler.Candidate) float64 { return x.worth[x.number(c.URL)] },
+			Tree:      filepath.Join(dir, name),
+			Output:    filepath.Join(dir, name+".txt"),
+			Storage:   crawler.Storage{Store: crawler.StoreWARC, NoSync: true, MinFree: -1, MinFreeInodes: -1},
+			Resources: crawler.Resources{Crawlers: 4, Buffers: 1},
+			Ordering:  crawler.Ordering{Order: crawler.OrderPriority, Step: step},
+			Cluster:   node,
+			Score:     func(c crawler.Candidate) float64 { return x.worth[x.number(c.URL)] },
 			Fetch: func(_ context.Context, url string) (crawler.Content, error) {
 				n := x.number(url)
 				x.asked(node, i, n)

@@ -14,7 +14,7 @@ import (
 )
 
 // picks are the ways of taking URLs, from the plainest one on: see crawler.Options.Pick.
-var picks = [...]string{"single", "batch", "extended"}
+var picks = [...]crawler.Pick{crawler.PickSingle, crawler.PickBatch, crawler.PickExtended}
 
 // printed are D's tables I and II, in seconds.
 var printed = [...]struct {
@@ -67,9 +67,13 @@ func Stages(ctx context.Context, o Options) ([]queues.Result, error) {
 }
 
 // point is a crawl of URLs of which none leads to others.
-func (o Options) point(ctx context.Context, urls []string, crawlers int, pick string) (point, error) {
+func (o Options) point(ctx context.Context, urls []string, crawlers int, pick crawler.Pick) (point, error) {
 	c, err := o.crawl(ctx, crawler.Options{
-		Seeds: urls, MaxDepth: -1, Crawlers: crawlers, Downloads: 2, PerHost: len(urls), Pick: pick,
+		Seeds:      urls,
+		Bounds:     crawler.Bounds{SeedsOnly: true},
+		Resources:  crawler.Resources{Crawlers: crawlers, Downloads: 2},
+		Politeness: crawler.Politeness{PerHost: len(urls)},
+		Ordering:   crawler.Ordering{Pick: pick},
 	})
 	if err != nil {
 		return point{}, err
@@ -112,8 +116,8 @@ func (all *points) by(res queues.Result, title, unit string, value func(point) f
 	res.Table.Columns = []string{"crawlers"}
 	chart := plot.Chart{Title: title, X: plot.Axis{Label: "crawlers"}, Y: plot.Axis{Label: unit}}
 	for j, pick := range picks {
-		res.Table.Columns = append(res.Table.Columns, pick+", "+unit)
-		line := plot.Series{Name: pick}
+		res.Table.Columns = append(res.Table.Columns, string(pick)+", "+unit)
+		line := plot.Series{Name: string(pick)}
 		for i, p := range printed {
 			line.Points = append(line.Points, plot.Point{X: float64(p.crawlers), Y: value(all[i][j])})
 		}
@@ -133,7 +137,7 @@ func (all *points) by(res queues.Result, title, unit string, value func(point) f
 // more appends a column for each way of picking.
 func (all *points) more(t *queues.Table, name, format string, value func(point) float64) {
 	for j, pick := range picks {
-		t.Columns = append(t.Columns, pick+", "+name)
+		t.Columns = append(t.Columns, string(pick)+", "+name)
 		for i := range printed {
 			t.Rows[i] = append(t.Rows[i], fmt.Sprintf(format, value(all[i][j])))
 		}
@@ -194,7 +198,7 @@ func (all *points) table1() queues.Result {
 func (all *points) beside(res queues.Result, a, b string, ours func(point) (float64, float64), theirs func(i int) (float64, float64)) queues.Result {
 	res.Table.Columns = []string{"crawlers"}
 	for _, who := range append(picks[:], "source") {
-		res.Table.Columns = append(res.Table.Columns, who+": "+a, who+": "+b)
+		res.Table.Columns = append(res.Table.Columns, string(who)+": "+a, string(who)+": "+b)
 	}
 	for i, p := range printed {
 		row := []string{strconv.Itoa(p.crawlers)}

@@ -25,7 +25,10 @@ const seedOfChild = "TEST_URLTREE_STAGES_SEED"
 // the number of pages, and gives the exit code.
 func crawlAsChild(url string) int {
 	result, err := crawler.Run(context.Background(), crawler.Options{
-		Seeds: []string{url}, Scope: scope.Host, Delay: -1, PerHost: 5, FlushInterval: time.Hour,
+		Seeds:      []string{url},
+		Bounds:     crawler.Bounds{Scope: scope.Host},
+		Politeness: crawler.Politeness{Delay: -1, PerHost: 5},
+		Resources:  crawler.Resources{FlushInterval: time.Hour},
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -60,7 +60,7 @@ func TestCostOfCrawl(t *testing.T) {
 		costOfCrawl(t, crawler.Options{}, most.calls, most.bytes, most.allocations)
 	})
 	t.Run("warc", func(t *testing.T) {
-		costOfCrawl(t, crawler.Options{Store: crawler.StoreWARC, WARC: crawler.WARC{Plain: true}}, most.warcCalls, most.warcBytes, most.warcAllocs)
+		costOfCrawl(t, crawler.Options{Storage: crawler.Storage{Store: crawler.StoreWARC, WARC: crawler.WARC{Plain: true}}}, most.warcCalls, most.warcBytes, most.warcAllocs)
 	})
 }
 

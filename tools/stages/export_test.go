@@ -17,7 +17,7 @@ import (
 // mostOfExport is what a page of a handbook may cost an export to a WACZ file, without its body in
 // the file. What was measured stands behind it.
 var mostOfExport = []struct {
-	store  string
+	store  crawler.Store
 	text   string
 	allocs float64
 	bytes  float64 // of these
@@ -33,22 +33,27 @@ func TestCostOfExport(t *testing.T) {
 	skipRaced(t)
 	const pages = 600
 	h := serveHandbook(t, pages)
-	roots := map[string]string{}
+	roots := map[crawler.Store]string{}
 	for _, tt := range mostOfExport {
 		root := roots[tt.store]
 		if root == "" {
 			root = filepath.Join(t.TempDir(), "iut")
 			roots[tt.store] = root
 			_, err := crawler.Run(t.Context(), crawler.Options{
-				Tree: root, Output: filepath.Join(filepath.Dir(root), "res.txt"), Seeds: []string{h.url}, Scope: scope.Host,
-				Delay: -1, PerHost: 5, NoSync: true, FlushInterval: time.Hour, Store: tt.store,
+				Tree:       root,
+				Output:     filepath.Join(filepath.Dir(root), "res.txt"),
+				Seeds:      []string{h.url},
+				Bounds:     crawler.Bounds{Scope: scope.Host},
+				Politeness: crawler.Politeness{Delay: -1, PerHost: 5},
+				Storage:    crawler.Storage{NoSync: true, Store: tt.store},
+				Resources:  crawler.Resources{FlushInterval: time.Hour},
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
 		allocs, bytes := exported(t, root, inspect.Question{Command: "export", What: "wacz", Text: tt.text})
-		name := tt.store
+		name := string(tt.store)
 		if tt.text != "" {
 			name += " with texts"
 		}

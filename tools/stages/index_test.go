@@ -39,8 +39,13 @@ func TestInbox(t *testing.T) {
 	defer disk.Close()
 	gone := errors.New("the disk is gone")
 	_, err = crawler.Run(t.Context(), crawler.Options{
-		Tree: tree, Output: filepath.Join(t.TempDir(), "res.txt"), Seeds: []string{serveHandbook(t, pages).url}, Scope: scope.Host,
-		Delay: -1, PerHost: 5, NoSync: true, FlushInterval: time.Hour, FS: faultfs.FailAfter(disk, 6*pages, gone),
+		Tree:       tree,
+		Output:     filepath.Join(t.TempDir(), "res.txt"),
+		Seeds:      []string{serveHandbook(t, pages).url},
+		Bounds:     crawler.Bounds{Scope: scope.Host},
+		Politeness: crawler.Politeness{Delay: -1, PerHost: 5},
+		Storage:    crawler.Storage{NoSync: true, FS: faultfs.FailAfter(disk, 6*pages, gone)},
+		Resources:  crawler.Resources{FlushInterval: time.Hour},
 	})
 	if !errors.Is(err, gone) {
 		t.Fatalf("the crawl ends with %v, want %v", err, gone)
