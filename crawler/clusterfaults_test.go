@@ -54,33 +54,36 @@ func faults(t *testing.T, r *rand.Rand, rollbacks bool) {
 			c.engine.SetFaults(randomFaults(r.Uint64()))
 		}
 		node := r.IntN(nodes)
-		what := r.IntN(5)
-		if rollbacks {
-			what = 0
-		}
-		switch what {
-		case 0:
+		if what := r.IntN(5); what == 0 || rollbacks {
 			c.engine.Restart(store)
-		case 1:
-			c.engine.Restart(nil)
-		case 2:
-			c.engine.Cut(fmt.Sprint("n", node), true)
-			pause(60_000)
-			c.engine.Cut(fmt.Sprint("n", node), false)
-		case 3:
-			c.engine.SetDown(true)
-			pause(30_000)
-			c.engine.SetDown(false)
-		case 4:
-			runs[node].stop(nil)
-			c.wait(runs[node])
-			pause(20_000)
-			runs[node] = c.start(node)
+		} else {
+			c.breaks(what, node, runs, pause)
 		}
 	}
 	c.engine.SetFaults(nil)
 	c.wait(runs...)
 	c.check()
+}
+
+// breaks has one thing of four, from 1 on, happen to the engine or a node for a while.
+func (c *testCluster) breaks(what, node int, runs []*nodeRun, pause func(most int)) {
+	switch what {
+	case 1:
+		c.engine.Restart(nil)
+	case 2:
+		c.engine.Cut(fmt.Sprint("n", node), true)
+		pause(50_000)
+		c.engine.Cut(fmt.Sprint("n", node), false)
+	case 3:
+		c.engine.SetDown(true)
+		pause(30_000)
+		c.engine.SetDown(false)
+	case 4:
+		runs[node].stop(nil)
+		c.wait(runs[node])
+		pause(20_000)
+		runs[node] = c.start(node)
+	}
 }
 
 // finished reports whether the engine says that the crawl is.

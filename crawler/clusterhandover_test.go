@@ -231,23 +231,7 @@ func handoverFaults(t *testing.T, r *rand.Rand) {
 		if r.IntN(2) == 0 {
 			c.engine.SetFaults(randomFaults(r.Uint64()))
 		}
-		switch node := r.IntN(nodes); r.IntN(4) {
-		case 0:
-			c.engine.Restart(nil)
-		case 1:
-			c.engine.Cut(fmt.Sprint("n", node), true)
-			pause(40_000)
-			c.engine.Cut(fmt.Sprint("n", node), false)
-		case 2:
-			c.engine.SetDown(true)
-			pause(20_000)
-			c.engine.SetDown(false)
-		case 3:
-			runs[node].stop(nil)
-			c.wait(runs[node])
-			pause(20_000)
-			runs[node] = c.start(node)
-		}
+		c.breaks(1+r.IntN(4), r.IntN(nodes), runs, pause)
 		pause(4000)
 		c.engine.SetFaults(nil)
 		if !c.joins(2) {

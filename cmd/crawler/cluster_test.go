@@ -151,6 +151,13 @@ func (w *branchedWeb) hold(pages int) {
 	w.changed.Broadcast()
 }
 
+// answered returns how many different pages were.
+func (w *branchedWeb) answered() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.served)
+}
+
 // requests returns those that came in so far.
 func (w *branchedWeb) requests() []request {
 	w.mu.Lock()

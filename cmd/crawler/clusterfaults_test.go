@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"urltree/internal/cluster"
 	"urltree/internal/testseed"
 )
 
@@ -26,6 +28,20 @@ type faultyCluster struct {
 	server *serverProcess
 	nodes  []*processNode
 	old    string // copy of the server's store, of some time before
+	last   bool   // nothing else happens to it afterwards
+}
+
+// newFaultyCluster returns a crawl of a web that begins once some of its nodes are there. The server
+// runs, and no node does.
+func newFaultyCluster(t *testing.T, pages, nodes, begin int) *faultyCluster {
+	c := &faultyCluster{t: t, r: rand.New(rand.NewPCG(testseed.Draw(t), 0)), web: newBranchedWeb(t, pages)}
+	c.server = newServerProcess(t, freeEngine())
+	c.nodes = nodesOf(t, c.web, c.server.address, nodes)
+	for _, n := range c.nodes {
+		n.args[slices.Index(n.args, "-cluster-nodes")+1] = strconv.Itoa(begin)
+	}
+	c.server.start()
+	return c
 }
 
 // clusterFaults are what may happen. While one is played the web answers few pages more than were
@@ -85,10 +101,7 @@ func TestClusterFaults(t *testing.T) {
 	for _, tt := range clusterFaults {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			c := &faultyCluster{t: t, r: rand.New(rand.NewPCG(testseed.Draw(t), 0)), web: newBranchedWeb(t, pages)}
-			engine := freeEngine()
-			c.server, c.nodes = newServerProcess(t, engine), nodesOf(t, c.web, engine, 3)
-			c.server.start()
+			c := newFaultyCluster(t, pages, 3, 3)
 			moments := make([]int, times)
 			for i := range moments {
 				moments[i] = 1 + c.r.IntN(pages*3/4)
@@ -98,7 +111,8 @@ func TestClusterFaults(t *testing.T) {
 			for _, n := range c.nodes {
 				n.start()
 			}
-			for _, pages := range moments {
+			for i, pages := range moments {
+				c.last = i == times-1
 				c.old = c.copyStore()
 				c.web.hold(pages + c.r.IntN(30))
 				c.web.until(pages)
@@ -158,20 +172,33 @@ func (c *faultyCluster) rests(n *processNode) {
 // is back.
 func (c *faultyCluster) outage() {
 	c.server.kill()
-	for _, n := range c.nodes {
-		c.rests(n)
-	}
 	c.silent()
 	c.server.start()
 }
 
-// silent fails the test if anything is asked in the time of a lease, though the web answers all.
+// settled waits until what some nodes were writing when they came to rest has arrived, and returns
+// how many requests these have made.
+func (c *faultyCluster) settled(of func() []request) (n int) {
+	c.t.Helper()
+	n = -1
+	c.becomes("nothing more arrives", func() bool {
+		before := n
+		n = len(of())
+		return n == before
+	})
+	return n
+}
+
+// silent fails the test if anything is asked in the time of a lease, though the web answers all,
+// once all nodes rest.
 func (c *faultyCluster) silent() {
 	c.t.Helper()
-	time.Sleep(nodeLease / 2) // what was being written has arrived
-	before := len(c.web.requests())
+	for _, n := range c.nodes {
+		c.rests(n)
+	}
+	before := c.settled(c.web.requests)
 	c.web.hold(0)
-	time.Sleep(nodeLease)
+	time.Sleep(nodeLease) // nothing is to be seen: there is nothing to wait for
 	if n := len(c.web.requests()) - before; n > 0 {
 		c.t.Errorf("%d requests without the engine", n)
 	}
@@ -189,8 +216,7 @@ func (c *faultyCluster) paused() {
 	before := len(c.from(n))
 	_ = n.cmd.Process.Signal(syscall.SIGCONT)
 	c.rests(n)
-	time.Sleep(nodeLease / 2)
-	if asked := len(c.from(n)) - before; asked > len(c.web.hosts) { // one that was being written at each
+	if asked := c.settled(func() []request { return c.from(n) }) - before; asked > len(c.web.hosts) { // one that was being written at each
 		c.t.Errorf("%d requests of a node whose lease was over", asked)
 	}
 	c.silent()
@@ -206,9 +232,7 @@ func (c *faultyCluster) from(n *processNode) []request {
 // crawl is not finished, and send them again.
 func (c *faultyCluster) unconfirmed() {
 	c.server.configure("mappings { \"cr.web1.ack.*\": \"lost.$1\" }\n")
-	c.web.hold(0)
-	time.Sleep(nodeLease)
-	c.goesOn()
+	c.goesOn(c.last)
 	c.server.configure("mappings { \"cr.web1.ack.*\": \"cr.web1.ack.$1\" }\n") // none would leave that of before
 	if testing.Short() {                                                       // they are sent again after half a minute, and at a new connection
 		c.server.kill()
@@ -239,17 +263,31 @@ func (c *faultyCluster) full() {
 		c.t.Fatal(err)
 	}
 	limit(1)
-	c.web.hold(0)
-	time.Sleep(nodeLease)
-	c.goesOn()
+	c.goesOn(true)
 	if _, err := js.Publish(c.t.Context(), nobody, nil); err == nil {
 		c.t.Error("the stream was not full")
 	}
 	limit(-1)
 }
 
-// goesOn fails the test if a node has ended.
-func (c *faultyCluster) goesOn() {
+// goesOn fails the test if a node ends although links wait in outboxes: once some do, and with all
+// once nothing else is left anywhere.
+func (c *faultyCluster) goesOn(all bool) {
+	c.t.Helper()
+	c.web.hold(0)
+	c.nodes[0].untilStatus(func(s *cluster.Status) bool {
+		c.here()
+		outbox, pending := int64(0), int64(0)
+		for i := range s.Nodes {
+			outbox, pending = outbox+s.Nodes[i].Outbox, pending+s.Nodes[i].Pending
+		}
+		return outbox > 0 && (pending == 0 || !all)
+	})
+	c.here()
+}
+
+// here fails the test if a node has ended.
+func (c *faultyCluster) here() {
 	c.t.Helper()
 	for _, n := range c.nodes {
 		select {

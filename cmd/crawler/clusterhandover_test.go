@@ -4,9 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -16,7 +14,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"urltree/internal/cluster"
-	"urltree/internal/testseed"
 )
 
 // TestClusterHandover: nodes join a crawl of processes and are drained while it runs, also where
@@ -53,13 +50,7 @@ func TestClusterHandover(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			c := &faultyCluster{t: t, r: rand.New(rand.NewPCG(testseed.Draw(t), 0)), web: newBranchedWeb(t, pages)}
-			engine := freeEngine()
-			c.server, c.nodes = newServerProcess(t, engine), nodesOf(t, c.web, engine, 3)
-			for _, n := range c.nodes {
-				n.args[slices.Index(n.args, "-cluster-nodes")+1] = "2"
-			}
-			c.server.start()
+			c := newFaultyCluster(t, pages, 3, 2)
 			first := 1 + c.r.IntN(pages/4)
 			c.web.hold(first)
 			c.nodes[0].start()
@@ -70,10 +61,10 @@ func TestClusterHandover(t *testing.T) {
 				t.Cleanup(stop)
 				c.nodes[2].start()
 				c.becomes("node c gets something", func() bool { return c.assigned().on(true, "c") > 0 })
-				time.Sleep(time.Duration(c.r.IntN(1500)) * time.Millisecond) // somewhere in it
+				c.web.until(c.web.answered() + c.r.IntN(12)) // somewhere in it
 				tt.play(c)
 				c.becomes("node c has its share", func() bool { a := c.assigned(); return a.on(true, "") == 0 && a.on(false, "c") > cluster.Partitions/4 })
-				if out := must(t, c.nodes[0].dir, "cluster", "drain", "c", "-cluster", engine, "-cluster-name", "web1"); !strings.Contains(out, "drained: node c") {
+				if out := must(t, c.nodes[0].dir, "cluster", "drain", "c", "-cluster", c.server.address, "-cluster-name", "web1"); !strings.Contains(out, "drained: node c") {
 					t.Errorf("cluster drain: %s", out)
 				}
 				c.nodes[2].endsWith("crawler: drained")
@@ -99,13 +90,7 @@ func TestClusterHandover(t *testing.T) {
 // that gets it as well.
 func TestClusterRest(t *testing.T) {
 	t.Parallel()
-	c := &faultyCluster{t: t, web: newBranchedWeb(t, 2000)}
-	engine := freeEngine()
-	c.server, c.nodes = newServerProcess(t, engine), nodesOf(t, c.web, engine, 2)
-	for _, n := range c.nodes {
-		n.args[slices.Index(n.args, "-cluster-nodes")+1] = "1"
-	}
-	c.server.start()
+	c := newFaultyCluster(t, 2000, 2, 1)
 	c.nodes[0].start()
 	c.web.until(100) // pages of all hosts are known
 	asked := func() (hosts, requests int) {
@@ -123,7 +108,7 @@ func TestClusterRest(t *testing.T) {
 	_, before := asked()
 	c.nodes[1].start()
 	c.becomes("node b has its share", func() bool { a := c.assigned(); return a.on(true, "") == 0 && a.on(false, "b") > cluster.Partitions/3 })
-	time.Sleep(nodeLease) // hundreds of the delay
+	time.Sleep(nodeLease) // hundreds of the delay, in which nothing is to be seen
 	if _, after := asked(); after > before {
 		t.Errorf("%d requests to hosts that had asked to be left alone for an hour", after-before)
 	}

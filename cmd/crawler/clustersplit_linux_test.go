@@ -137,16 +137,18 @@ func TestClusterSplit(t *testing.T) {
 			for _, n := range nodes {
 				n.start()
 			}
+			w.until(pages / 4)
 			for i := range splits {
-				at := pages/4 + i*pages/2/splits + r.IntN(pages/8) // there is enough to do for each
+				at := w.answered() + 1 + r.IntN(pages/8/splits)
 				w.hold(at)
 				w.until(at)
 				alone := c.any()
 				s.split(alone.name, true)
 				c.rests(alone)
-				time.Sleep(nodeLease / 2) // what was being written has arrived
-				asked, others := len(c.from(alone)), len(w.requests())-len(c.from(alone))
-				w.hold(0)
+				asked := c.settled(func() []request { return c.from(alone) })
+				others := len(w.requests()) - asked
+				stop := w.trickle(at) // there is enough to do for each until the last split
+				t.Cleanup(stop)
 				c.becomes("others go on", func() bool { return len(w.requests())-len(c.from(alone)) > others })
 				if i == 0 {
 					time.Sleep(long)
@@ -156,8 +158,9 @@ func TestClusterSplit(t *testing.T) {
 				if n := len(c.from(alone)) - asked; n > 0 {
 					t.Errorf("%d requests of node %s, which is alone", n, alone.name)
 				}
-				c.goesOn()
+				c.here()
 				s.split(alone.name, false)
+				stop()
 			}
 			w.hold(0)
 			for _, n := range nodes {
