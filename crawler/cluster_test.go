@@ -130,6 +130,7 @@ type testCluster struct {
 	least  int // that divide the hosts
 	log    fetchLog
 	slow   func() time.Duration // of an answer
+	alter  func(*crawler.Options)
 	lives  int
 }
 
@@ -175,6 +176,9 @@ func (c *testCluster) start(node int) *nodeRun {
 	}
 	if node == 0 {
 		o.Seeds = []string{c.web.url(0)}
+	}
+	if c.alter != nil {
+		c.alter(&o)
 	}
 	go func() {
 		defer close(run.done)

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"urltree/crawler"
 	"urltree/internal/cluster"
 )
 
@@ -80,6 +81,40 @@ func TestClusterJoin(t *testing.T) {
 			if a.node == "n1" && a.start.Before(runs[1].began) {
 				t.Errorf("node 1 has asked %s after it was drained", a.url)
 			}
+		}
+	})
+}
+
+// TestClusterRecrawl: with Recrawl each page is asked again once, by the node that has its host, also
+// a page that another node has stored before it handed the host over.
+func TestClusterRecrawl(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestCluster(t, treeWeb{pages: 300, hosts: 60, fan: 3}, 2)
+		c.least = 1
+		c.slow = func() time.Duration { return time.Second }
+		runs := []*nodeRun{c.start(0)}
+		for c.log.len() < 100 {
+			time.Sleep(time.Second)
+		}
+		runs = append(runs, c.start(1))
+		c.ended("nothing left", runs...)
+		c.check()
+		if n := runs[1].res.Total.Refused; n < 20 {
+			t.Fatalf("%d pages of hosts that were moved are elsewhere", n)
+		}
+		for _, every := range []time.Duration{crawler.RecrawlNow, crawler.RecrawlNow, 24 * time.Hour, 24 * time.Hour} {
+			time.Sleep(25 * time.Hour)
+			before := len(c.log.asked)
+			c.alter = func(o *crawler.Options) { o.Recrawl = every }
+			c.ended("nothing left", c.start(0), c.start(1))
+			times := map[string]int{}
+			for _, a := range c.log.asked[before:] {
+				times[a.url]++
+			}
+			if len(times) != c.web.pages || len(c.log.asked)-before != c.web.pages {
+				t.Errorf("after %v %d pages of %d were asked again, by %d requests", every, len(times), c.web.pages, len(c.log.asked)-before)
+			}
+			c.complete(true)
 		}
 	})
 }

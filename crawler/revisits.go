@@ -42,9 +42,26 @@ func (e *engine) markRevisits(ctx context.Context) error {
 			err = revisits.SetPlan(plan)
 		}
 	}
+	if err == nil && e.opts.Cluster != nil && e.opts.Recrawl != 0 {
+		err = e.reopenMoved(ctx, now)
+	}
 	if err == nil {
 		_, err = revisits.Queue(ctx, now, nil)
 	}
+	return err
+}
+
+// reopenMoved has pages asked that are due and that another process has, which stored them before it
+// handed their hosts over: it asks them no more. Both trees have them then, and this one the later
+// answer, whose record is of a higher generation.
+func (e *engine) reopenMoved(ctx context.Context, now time.Time) error {
+	schedule := e.opts.schedule()
+	_, err := e.store.index.Reopen(ctx, nil, func(r *record.Record) bool {
+		if !r.IsElsewhere() || r.Status == 0 || e.opts.away(r.URL) {
+			return false
+		}
+		return schedule == nil || schedule.Next(e.lastLook(r), 0) <= now.UnixNano()
+	}, nil)
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"math/big"
 	"math/rand/v2"
 	"net"
@@ -202,6 +203,7 @@ type processNode struct {
 	in      func(start func() error) error // in which network; nil: that of the test
 	cmd     *exec.Cmd
 	errs    bytes.Buffer
+	hears   io.Writer // what goes to errs as well; nil: nobody
 	done    chan struct{}
 }
 
@@ -209,6 +211,9 @@ func (n *processNode) start() {
 	n.cmd, n.done = child(n.dir, n.args...), make(chan struct{})
 	n.errs.Reset()
 	n.cmd.Stderr = &n.errs
+	if n.hears != nil {
+		n.cmd.Stderr = io.MultiWriter(&n.errs, n.hears)
+	}
 	start := n.cmd.Start
 	if n.in != nil {
 		start = func() error { return n.in(n.cmd.Start) }

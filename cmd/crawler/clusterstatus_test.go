@@ -126,43 +126,80 @@ func TestClusterCommand(t *testing.T) {
 }
 
 // TestClusterReassign: a node that is killed for good keeps the crawl from ending; once its hosts
-// are given to the others these crawl all that it had, and it is refused when it comes back.
+// are given to the others these crawl all that it had, also if one of them is killed as it begins to
+// read its pages again, and it is refused when it comes back.
 func TestClusterReassign(t *testing.T) {
 	t.Parallel()
-	w := newBranchedWeb(t, 300)
-	nodes, _ := threeNodes(t, w)
-	a, c := nodes[0], nodes[2]
-	w.until(100)
-	if _, stderr, code := a.askEngine("reassign", "c", "-yes"); code != 1 || !strings.Contains(stderr, "node c is there") {
+	for _, store := range []string{"folders", "warc"} {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			c := newFaultyCluster(t, 300, 3, 3)
+			for _, n := range c.nodes {
+				n.args = append(n.args, "-store", store)
+			}
+			c.reassign()
+		})
+	}
+}
+
+func (c *faultyCluster) reassign() {
+	t, nodes := c.t, c.nodes
+	lost := nodes[2]
+	nodes[1].hears = &phrase{text: "reading stored pages again", do: func() { _ = nodes[1].cmd.Process.Kill() }}
+	for _, n := range nodes {
+		n.start()
+	}
+	c.web.until(100)
+	if _, stderr, code := nodes[0].askEngine("reassign", "c", "-yes"); code != 1 || !strings.Contains(stderr, "node c is there") {
 		t.Errorf("while it is there: exit %d:\n%s", code, stderr)
 	}
-	if _, stderr, code := a.askEngine("reassign", "c"); code != 2 || !strings.Contains(stderr, "URLs that it alone knew are lost") || !strings.Contains(stderr, "add -yes") {
+	if _, stderr, code := nodes[0].askEngine("reassign", "c"); code != 2 || !strings.Contains(stderr, "URLs that it alone knew are lost") || !strings.Contains(stderr, "add -yes") {
 		t.Errorf("without -yes: exit %d:\n%s", code, stderr)
 	}
-	c.kill()
-	if _, stderr, code := a.askEngine("reassign", "x", "-yes"); code != 1 || !strings.Contains(stderr, "the crawl has no node x") {
+	lost.kill()
+	if _, stderr, code := nodes[0].askEngine("reassign", "x", "-yes"); code != 1 || !strings.Contains(stderr, "the crawl has no node x") {
 		t.Errorf("a node that never was: exit %d:\n%s", code, stderr)
 	}
-	s := a.untilStatus(func(s *cluster.Status) bool {
+	s := nodes[0].untilStatus(func(s *cluster.Status) bool {
 		others := s.Nodes[:2]
 		return !s.Nodes[2].Here && !slices.ContainsFunc(others, func(n cluster.NodeStatus) bool { return !n.Answers || n.Pending > 0 || n.Taking > 0 })
 	})
 	if s.State != "running" {
 		t.Errorf("without the node the crawl is %s", s.State)
 	}
-	stdout, stderr, code := a.askEngine("reassign", "c", "-yes")
+	c.web.hold(250)
+	stdout, stderr, code := nodes[0].askEngine("reassign", "c", "-yes")
 	if code != 0 || !strings.HasPrefix(stdout, "given to others: 85 partitions of hosts; ") {
 		t.Errorf("exit %d:\n%s%s", code, stdout, stderr)
 	}
-	w.hold(250)
-	c.start()
-	<-c.done
-	if code := c.cmd.ProcessState.ExitCode(); code != 2 || !strings.Contains(c.errs.String(), "node c was given up") {
-		t.Errorf("the node is back: exit %d:\n%s", code, c.errs.String())
+	<-nodes[1].done
+	if code := nodes[1].cmd.ProcessState.ExitCode(); code != -1 {
+		t.Errorf("the node that was to be killed: exit %d:\n%s", code, nodes[1].errs.String())
 	}
-	w.hold(0)
+	nodes[1].hears = nil
+	nodes[1].start()
+	lost.start()
+	<-lost.done
+	if code := lost.cmd.ProcessState.ExitCode(); code != 2 || !strings.Contains(lost.errs.String(), "node c was given up") {
+		t.Errorf("the node is back: exit %d:\n%s", code, lost.errs.String())
+	}
+	c.web.hold(0)
 	for _, n := range nodes[:2] {
 		n.ends()
 	}
-	w.check(nodes[:2])
+	c.web.check(nodes[:2])
+}
+
+// A phrase calls do the first time that a text is written, which comes in one piece.
+type phrase struct {
+	text string
+	do   func() // nil: it was called
+}
+
+func (p *phrase) Write(b []byte) (int, error) {
+	if p.do != nil && strings.Contains(string(b), p.text) {
+		p.do()
+		p.do = nil
+	}
+	return len(b), nil
 }

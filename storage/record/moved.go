@@ -96,11 +96,15 @@ type Departure struct {
 // MovedWaiting returns a record that waits as it goes to another process.
 func MovedWaiting(r *Record, key []byte) Moved { return Moved{MovedURL, r.URL, r.Append(nil, key)} }
 
-// MovedDone returns what another process is to know of a URL with an outcome.
+// MovedDone returns what another process is to know of a URL with an outcome: that it has one, when
+// that came, and with a Status that it is a page, of which further looks may be due.
 func MovedDone(r *Record, key []byte) Moved {
 	slim := Record{
 		Row:   Row{URL: r.URL, Source: r.Source, Depth: r.Depth, Rank: r.Rank, Seq: r.Seq, Reason: Elsewhere},
 		State: Refused, Found: r.Found, Page: Page{Time: r.Time}, Generation: r.Generation,
+	}
+	if r.State == Stored {
+		slim.Status = r.Status
 	}
 	return Moved{MovedURL, r.URL, slim.Append(nil, key)}
 }
