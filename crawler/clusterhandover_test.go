@@ -85,8 +85,8 @@ func TestClusterJoin(t *testing.T) {
 	})
 }
 
-// TestClusterRecrawl: with Recrawl each page is asked again once, by the node that has its host, also
-// a page that another node has stored before it handed the host over.
+// TestClusterRecrawl: with Recrawl each page is asked again once, by the node that has its host,
+// also a page that another node has stored before it handed the host over.
 func TestClusterRecrawl(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestCluster(t, treeWeb{pages: 300, hosts: 60, fan: 3}, 2)

@@ -51,9 +51,9 @@ func (e *engine) markRevisits(ctx context.Context) error {
 	return err
 }
 
-// reopenMoved has pages asked that are due and that another process has, which stored them before it
-// handed their hosts over: it asks them no more. Both trees have them then, and this one the later
-// answer, whose record is of a higher generation.
+// reopenMoved has pages asked that are due and that another process has, which stored them before
+// it handed their hosts over: it asks them no more. Both trees have them then, and this one the
+// later answer, whose record is of a higher generation.
 func (e *engine) reopenMoved(ctx context.Context, now time.Time) error {
 	schedule := e.opts.schedule()
 	_, err := e.store.index.Reopen(ctx, nil, func(r *record.Record) bool {

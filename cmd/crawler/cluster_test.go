@@ -201,6 +201,8 @@ type processNode struct {
 	address string // from which it asks
 	args    []string
 	in      func(start func() error) error // in which network; nil: that of the test
+	program string                         // that is run; "": as child has it
+	env     []string                       // besides that of the test
 	cmd     *exec.Cmd
 	errs    bytes.Buffer
 	hears   io.Writer // what goes to errs as well; nil: nobody
@@ -209,6 +211,9 @@ type processNode struct {
 
 func (n *processNode) start() {
 	n.cmd, n.done = child(n.dir, n.args...), make(chan struct{})
+	if n.cmd.Env = append(n.cmd.Env, n.env...); n.program != "" {
+		n.cmd.Path = n.program
+	}
 	n.errs.Reset()
 	n.cmd.Stderr = &n.errs
 	if n.hears != nil {

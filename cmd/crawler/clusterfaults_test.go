@@ -31,8 +31,8 @@ type faultyCluster struct {
 	last   bool   // nothing else happens to it afterwards
 }
 
-// newFaultyCluster returns a crawl of a web that begins once some of its nodes are there. The server
-// runs, and no node does.
+// newFaultyCluster returns a crawl of a web that begins once some of its nodes are there. The
+// server runs, and no node does.
 func newFaultyCluster(t *testing.T, pages, nodes, begin int) *faultyCluster {
 	c := &faultyCluster{t: t, r: rand.New(rand.NewPCG(testseed.Draw(t), 0)), web: newBranchedWeb(t, pages)}
 	c.server = newServerProcess(t, freeEngine())

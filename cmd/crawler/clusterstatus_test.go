@@ -126,8 +126,8 @@ func TestClusterCommand(t *testing.T) {
 }
 
 // TestClusterReassign: a node that is killed for good keeps the crawl from ending; once its hosts
-// are given to the others these crawl all that it had, also if one of them is killed as it begins to
-// read its pages again, and it is refused when it comes back.
+// are given to the others these crawl all that it had, also if one of them is killed as it begins
+// to read its pages again, and it is refused when it comes back.
 func TestClusterReassign(t *testing.T) {
 	t.Parallel()
 	for _, store := range []string{"folders", "warc"} {
