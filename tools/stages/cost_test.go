@@ -2,19 +2,24 @@ package stages
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"io"
+	"net/http"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/gzip"
 	"golang.org/x/net/html"
 
 	"urltree/crawler"
 	"urltree/crawler/scope"
 	"urltree/internal/extract/scan"
 	"urltree/internal/faultfs"
+	"urltree/internal/fetch"
 	"urltree/iut"
 )
 
@@ -26,31 +31,39 @@ import (
 // figure that has become smaller is renewed as well, or the next growth goes unseen. One that has
 // to become larger is a decision: its commit says why.
 var most = struct {
-	allocations  float64 // of a page, in a crawl from end to end
-	warcAllocs   float64 // the same with WARC files
-	calls        float64 // of the file system seam, of a page: make a folder, open, write, close
-	warcCalls    float64 // the same with WARC files: a write
-	systemCalls  float64 // of a page, but for those that go by time
-	opened       float64 // of these, those that open a file or folder of the tree
-	steadyCalls  float64 // of these, all that neither open nor close anything
-	bytes        float64 // written of a page besides its content: source.txt, index, results, the request
-	warcBytes    float64 // the same with WARC files: what else stands in the records
-	indexPages   float64 // of the index, each of 4 KiB, that 1,000 pages of the web write
-	indexAllocs  float64 // allocations of the index, of a page
-	scannerLeast float64 // how many times quicker the scanner is than the tokenizer: two thirds of the least that was measured
+	allocations   float64 // of a page, in a crawl from end to end
+	warcAllocs    float64 // the same with WARC files
+	calls         float64 // of the file system seam, of a page: make a folder, open, write, close
+	warcCalls     float64 // the same with WARC files: a write
+	systemCalls   float64 // of a page, but for those that go by time
+	opened        float64 // of these, those that open a file or folder of the tree
+	steadyCalls   float64 // of these, all that neither open nor close anything
+	securedCalls  float64 // of a page by TLS, HTTP/2 and gzip, but for those that go by time
+	securedSteady float64 // of these, all that neither open nor close anything
+	securedAllocs float64 // allocations of such a page
+	decodeAllocs  float64 // allocations that a body in gzip takes beside those of the same one as it is
+	bytes         float64 // written of a page besides its content: source.txt, index, results, the request
+	warcBytes     float64 // the same with WARC files: what else stands in the records
+	indexPages    float64 // of the index, each of 4 KiB, that 1,000 pages of the web write
+	indexAllocs   float64 // allocations of the index, of a page
+	scannerLeast  float64 // how many times quicker the scanner is than the tokenizer: two thirds of the least that was measured
 }{
-	allocations:  180,   // 156.4, at least 139.1
-	warcAllocs:   200,   // 174.0, at least 169.8
-	calls:        7.5,   // 7.05
-	warcCalls:    1.1,   // 1.03
-	systemCalls:  18.8,  // 16.4 with eight threads, 15.5 with two, at least 13.5
-	opened:       2.85,  // 2.60 with eight threads, 2.49 with two, at least 2.19; without the folder that is kept, 3.06
-	steadyCalls:  9.5,   // 9.04, at least 8.69
-	bytes:        7_350, // 6,390, at least 4,320, by the number of commits
-	warcBytes:    9_500, // 6,900, at least 6,270, when those of folders were at most 4,850
-	indexPages:   653,   // 633.5, each time
-	indexAllocs:  105,   // 100.7, at least 100.5
-	scannerLeast: 5,     // 7.2
+	allocations:   180,   // 156.4, at least 139.1
+	warcAllocs:    200,   // 174.0, at least 169.8
+	calls:         7.5,   // 7.05
+	warcCalls:     1.1,   // 1.03
+	systemCalls:   18.8,  // 16.4 with eight threads, 15.5 with two, at least 13.5
+	opened:        2.85,  // 2.60 with eight threads, 2.49 with two, at least 2.19; without the folder that is kept, 3.06
+	steadyCalls:   9.5,   // 9.04, at least 8.69
+	securedCalls:  14.4,  // 12.5 with eight threads, 12.0 with two, at least 11.4
+	securedSteady: 8.2,   // 7.43, at least 6.78
+	decodeAllocs:  4.5,   // 4 each time; 9 by a reader
+	securedAllocs: 183,   // 158.7, at least 135.9
+	bytes:         7_350, // 6,390, at least 4,320, by the number of commits
+	warcBytes:     9_500, // 6,900, at least 6,270, when those of folders were at most 4,850
+	indexPages:    653,   // 633.5, each time
+	indexAllocs:   105,   // 100.7, at least 100.5
+	scannerLeast:  5,     // 7.2
 }
 
 // TestCostOfCrawl crawls a handbook from end to end, into either store.
@@ -142,6 +155,39 @@ func TestCostOfIndex(t *testing.T) {
 	}
 	guard(t, "pages of the index, for 1,000 of the web", 1000*float64(c.index.Stats().Written-pages)/float64(c.n), most.indexPages)
 	guard(t, "allocations of the index, of a page", float64(after.Mallocs-before.Mallocs)/float64(c.n), most.indexAllocs)
+}
+
+// TestCostOfDecoding compares answers in gzip with the same ones as they are: a body that is one
+// member is decoded at once, without a reader and without a buffer that grows.
+func TestCostOfDecoding(t *testing.T) {
+	skipRaced(t)
+	text := page(0, 1000)
+	var coded bytes.Buffer
+	w := gzip.NewWriter(&coded)
+	_, err := w.Write(text)
+	if err = errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	allocations := func(coding string, body []byte) float64 {
+		c := fetch.New(fetch.Options{Source: func(context.Context, string) (*http.Response, error) {
+			head := http.Header{"Content-Type": {"text/html"}}
+			if coding != "" {
+				head.Set("Content-Encoding", coding)
+			}
+			return &http.Response{
+				StatusCode: http.StatusOK, Header: head, ContentLength: int64(len(body)), Body: io.NopCloser(bytes.NewReader(body)),
+			}, nil
+		}})
+		defer c.Close()
+		return testing.AllocsPerRun(500, func() {
+			res, err := c.Get(t.Context(), "http://docs.example/", fetch.Request{})
+			if err != nil || res.Body.Len() != pageSize {
+				t.Fatal(res, err)
+			}
+			res.Body.Release()
+		})
+	}
+	guard(t, "allocations to decode a body", allocations("gzip", coded.Bytes())-allocations("", text), most.decodeAllocs)
 }
 
 // TestCostOfScanning: the scanner beside the tokenizer, on the same pages in the same process.

@@ -3,8 +3,11 @@ package stages
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -13,6 +16,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/klauspost/compress/gzip"
 	"go.uber.org/goleak"
 
 	"urltree/internal/extract/scan"
@@ -80,6 +84,23 @@ func linked(n, pages int) (to []int) {
 	return to
 }
 
+// page returns page n of a handbook.
+func page(n, pages int) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Page %d</title></head><body><h1>Page %d</h1>\n", n, n)
+	words := "<div class=\"section\"><p>Some words of <em>text</em>, and others.</p></div>\n"
+	for i, m := range linked(n, pages) {
+		fmt.Fprintf(&b, "<p>See <a class=\"link\" href=\"%s\" title=\"Page\">page %d</a>.</p>\n", path(m), m)
+		for b.Len() < pageSize*i/pageLinks {
+			b.WriteString(words)
+		}
+	}
+	for b.Len() < pageSize {
+		b.WriteByte('\n')
+	}
+	return b.Bytes()
+}
+
 // A handbook is a host whose answers are there before they are asked for, so that to give them
 // allocates nothing: what is allocated meanwhile is the crawler's. Each page is of pageSize
 // bytes, with pageLinks links.
@@ -101,20 +122,9 @@ func serveHandbook(tb testing.TB, pages int) *handbook {
 	tb.Helper()
 	h := &handbook{answers: make(map[string][]byte, pages)}
 	for n := range pages {
-		var b bytes.Buffer
-		fmt.Fprintf(&b, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Page %d</title></head><body><h1>Page %d</h1>\n", n, n)
-		words := "<div class=\"section\"><p>Some words of <em>text</em>, and others.</p></div>\n"
-		for i, m := range linked(n, pages) {
-			fmt.Fprintf(&b, "<p>See <a class=\"link\" href=\"%s\" title=\"Page\">page %d</a>.</p>\n", path(m), m)
-			for b.Len() < pageSize*i/pageLinks {
-				b.WriteString(words)
-			}
-		}
-		for b.Len() < pageSize {
-			b.WriteByte('\n')
-		}
-		head := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: %d\r\n\r\n", b.Len())
-		h.answers[path(n)] = append([]byte(head), b.Bytes()...)
+		text := page(n, pages)
+		head := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: %d\r\n\r\n", len(text))
+		h.answers[path(n)] = append([]byte(head), text...)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -132,6 +142,36 @@ func serveHandbook(tb testing.TB, pages int) *handbook {
 		h.serving.Wait()
 	})
 	return h
+}
+
+// serveSecured serves the same pages by TLS, HTTP/2 and gzip, and returns the URL of the first.
+func serveSecured(tb testing.TB, pages int) (url string) {
+	tb.Helper()
+	answers := make(map[string][]byte, pages)
+	for n := range pages {
+		var b bytes.Buffer
+		w := gzip.NewWriter(&b)
+		_, err := w.Write(page(n, pages))
+		if err = errors.Join(err, w.Close()); err != nil {
+			tb.Fatal(err)
+		}
+		answers[path(n)] = b.Bytes()
+	}
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer := answers[r.URL.Path]
+		if answer == nil || r.ProtoMajor != 2 || !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.Header().Set("Content-Encoding", "gzip")
+		w.Header().Set("Content-Length", strconv.Itoa(len(answer)))
+		_, _ = w.Write(answer) // a client that is gone misses a page, which is counted
+	}))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	tb.Cleanup(s.Close)
+	return s.URL + path(0)
 }
 
 func (h *handbook) accept() {
