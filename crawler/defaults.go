@@ -68,6 +68,7 @@ func (o *Options) firstSet(fields ...string) string {
 // defaults returns the options with every zero value replaced by its default, and no limit as 0,
 // or says what is wrong with them. MinFree and MinFreeInodes get theirs from fit.
 func (o Options) defaults() (Options, error) {
+	o.given = o.asGiven()
 	if err := errors.Join(o.canonicalSeeds(), o.asks(), o.keepsNothing(), o.checkWords(), o.checkOrder()); err != nil {
 		return o, err
 	}

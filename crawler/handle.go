@@ -26,7 +26,10 @@ type Crawler struct {
 	begin chan context.Context // has the context of Run; closed by Close
 	ended chan struct{}        // closed once tree and index are
 
-	adding sync.Mutex   // held while seeds are added
+	adding   sync.Mutex // held while seeds are added
+	setting  sync.Mutex // held while settings are changed; taken before using
+	settings Settings   // guarded by setting
+
 	using  sync.RWMutex // held for reading while a method uses tree and index
 	over   bool         // guarded by using: fetching has ended
 	crawls bool         // guarded by using: there are figures of the engine
@@ -82,6 +85,7 @@ func (c *Crawler) live(ctx context.Context, opened chan<- struct{}) {
 	hung := e.ends.watch.Guard(func() {
 		var open bool
 		if c.result, open, c.err = e.openAll(ctx); open {
+			c.settings = e.opts.settings()
 			close(opened)
 			if ctx, run := <-c.begin; run {
 				c.result, c.err = e.crawl(ctx, c.begun, c.end)

@@ -277,3 +277,23 @@ func TestRetryWhileItRuns(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestCause: a result has the cause of the context that ended the run, and of no other one.
+func TestCause(t *testing.T) {
+	enough := errors.New("enough for today")
+	o := handled(t, star(3))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	o.OnOutcome = func(crawler.Outcome) { cancel(enough) }
+	if r, err := crawler.Run(ctx, o); err != nil || r.Ended != "stopped" || !errors.Is(r.Cause, enough) {
+		t.Errorf("while it fetches: %v, %v: %q", err, r.Cause, r.Ended)
+	}
+	if r, err := crawler.Run(ctx, o); err != nil || r.Ended != "stopped" || !errors.Is(r.Cause, enough) {
+		t.Errorf("before: %v, %v: %q", err, r.Cause, r.Ended)
+	}
+	o.OnOutcome = nil
+	ctx, cancel = context.WithCancelCause(t.Context())
+	if r, err := crawler.Run(ctx, o); err != nil || r.Ended != "nothing left" || r.Cause != nil {
+		t.Errorf("to the end: %v, %v: %q", err, r.Cause, r.Ended)
+	}
+	cancel(enough)
+}

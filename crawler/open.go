@@ -52,8 +52,8 @@ func (e *engine) open(ctx context.Context) error {
 
 // openTree opens or makes the tree, and keeps in FORMAT what the caller wants kept.
 func (e *engine) openTree(context.Context) (err error) {
-	e.rules.linker = e.opts.linker()
 	if e.opts.NoTree {
+		e.rules.linker = e.opts.linker()
 		return e.openScratchTree()
 	}
 	mode := iut.SyncFull
@@ -64,6 +64,10 @@ func (e *engine) openTree(context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := e.opts.recall(e.store.tree.Format().Kept); err != nil {
+		return err
+	}
+	e.rules.linker = e.opts.linker()
 	e.rules.linker.forgotten = e.store.tree.Format().Forgotten
 	return e.keep()
 }

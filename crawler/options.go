@@ -128,6 +128,7 @@ type Options struct {
 
 	steps  disk.Limits              // of the watchdog
 	logins map[string]*url.Userinfo // of seeds, by origin
+	given  Settings                 // before defaults were filled in
 	// network answers in place of the network, with robots.txt and politeness as usual; nil: the
 	// network.
 	network func(ctx context.Context, url string) (*http.Response, error)

@@ -33,6 +33,8 @@ const downloadGrace = 10 * time.Second
 // A Result says how a run ended.
 type Result struct {
 	Ended string // "drained", "time is up", "page limit reached", "byte limit reached", "stopped", "nothing left", one that begins with "nothing reachable", or the text of a CallbackError
+	// Cause is why the context ended that ended the run, see [context.Cause]; nil: another thing did.
+	Cause error
 	Run   record.Run
 	Total record.Totals
 	Files cleaner.Files // without names for a run with NoTree
@@ -129,7 +131,7 @@ func (e *engine) openAll(ctx context.Context) (result Result, open bool, err err
 	err = how(opening)
 	switch {
 	case err != nil && ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))):
-		return Result{Ended: errStopped.Error()}, false, nil
+		return Result{Ended: errStopped.Error(), Cause: context.Cause(ctx)}, false, nil
 	case errors.Is(err, errTime):
 		return Result{Ended: errTime.Error()}, false, nil // it was spent waiting for room on the disk
 	case errors.Is(err, errNothingLeft):
@@ -185,6 +187,9 @@ func (e *engine) crawl(ctx context.Context, begun, over func()) (Result, error) 
 	grace.Stop()
 
 	result := Result{Files: e.files, Closed: e.seeds.closed, Ended: context.Cause(e.ends.fetching).Error()}
+	if errors.Is(context.Cause(e.ends.fetching), errStopped) {
+		result.Cause = context.Cause(ctx)
+	}
 	if e.importing != nil {
 		result.Imported = e.importing.report
 	}

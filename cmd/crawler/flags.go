@@ -261,7 +261,7 @@ func (f *flags) how() []group {
 			flag("timeout", ofRun, amount[time.Duration]{in: times, p: &o.Timeout, least: time.Millisecond}, "the longest `TIME` for one request"),
 			flag("first-byte", ofRun, amount[time.Duration]{in: times, p: &o.FirstByte, least: time.Millisecond, none: "as -timeout"}, "the longest `TIME` until an answer begins"),
 			flag("min-rate", ofRun, amount[int64]{in: sizes, p: &o.MinRate, least: 1, none: "any"}, "give up an answer slower than this `SIZE` per second"),
-			flag("limit-rate", ofRun, amount[int64]{in: sizes, p: &o.LimitRate, least: 1, none: "no limit"}, "at most this `SIZE` per second over all downloads"),
+			flag("limit-rate", ofCrawl, amount[int64]{in: sizes, p: &o.LimitRate, least: 1, none: "no limit"}, "at most this `SIZE` per second over all downloads"),
 			userAgent(&o.UserAgent, "the `TEXT` of the header User-Agent; its first run of letters, - and _ is the name that is looked for in robots.txt"),
 			flag("header", ofSecret, headers{&o.Header}, "a header `'K: V'`, sent to the seeds' origins (scheme, host, port) only; repeatable"),
 			flag("user", ofSecret, text{&o.User}, "the user `NAME`, sent to the seeds' origins (scheme, host, port) only"),

@@ -67,6 +67,7 @@ var keptCases = map[string][]string{
 	"delay":            {"0", "1m30s"},
 	"per-host":         {"2", "3"},
 	"per-ip":           {"2", "1"},
+	"limit-rate":       {"1.5k", "20MiB"},
 	"warc-size":        {"1.5k", "20MiB"},
 	"warc-compression": {"none", "none"},
 	"warc-revisit":     {"false", "0"},

@@ -37,7 +37,7 @@ type measure struct {
 
 var (
 	numbers  = measure{"a whole number", parseCount, func(n int64) string { return strconv.FormatInt(n, 10) }}
-	sizes    = measure{"a size such as 500KiB, 16MiB or 2GB", parseSize, sizeText}
+	sizes    = measure{"a size such as 500KiB, 16MiB or 2GB", words.ParseSize, sizeText}
 	percents = measure{"a share such as 30%", parsePercent, func(n int64) string { return strconv.FormatInt(n, 10) + "%" }}
 	times    = measure{
 		"a time such as 300ms, 90s, 20m, 10h, 1d12h or 2w",
@@ -85,25 +85,6 @@ func parseCount(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) }
 // parsePercent reads a whole number of hundredths, with or without its sign.
 func parsePercent(s string) (int64, error) { return parseCount(strings.TrimSuffix(s, "%")) }
 
-var units = map[string]float64{
-	"": 1, "b": 1,
-	"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40,
-	"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40,
-	"kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12,
-}
-
-// parseSize reads a number of bytes, with or without a unit.
-func parseSize(s string) (int64, error) {
-	s = strings.ToLower(s)
-	digits := strings.TrimRight(s, "bikmgt ")
-	n, err := strconv.ParseFloat(digits, 64)
-	unit, ok := units[strings.TrimSpace(s[len(digits):])]
-	if n *= unit; err != nil || !ok || !(n < 1<<62) {
-		return 0, strconv.ErrSyntax
-	}
-	return int64(n), nil
-}
-
 func sizeText(n int64) string {
 	for i, unit := range []string{"GiB", "MiB", "KiB"} {
 		if bytes := int64(1) << (30 - 10*i); n >= bytes && n%bytes == 0 {
@@ -113,21 +94,8 @@ func sizeText(n int64) string {
 	return strconv.FormatInt(n, 10) + "B"
 }
 
-// longUnits are the units that [time.ParseDuration] lacks, in hours.
-var longUnits = map[string]float64{"d": 24, "w": 7 * 24}
-
-var inLongUnit = regexp.MustCompile(`([0-9]+|[0-9]*\.[0-9]+)([dw])`)
-
-// parseTime does what [time.ParseDuration] does, and knows days of 24 hours and weeks.
 func parseTime(s string) (int64, error) {
-	d, err := time.ParseDuration(inLongUnit.ReplaceAllStringFunc(s, func(part string) string {
-		unit := part[len(part)-1:]
-		n, err := strconv.ParseFloat(part[:len(part)-1], 64)
-		if err != nil {
-			return part
-		}
-		return strconv.FormatFloat(n*longUnits[unit], 'f', -1, 64) + "h"
-	}))
+	d, err := words.ParseDuration(s)
 	return int64(d), err
 }
 

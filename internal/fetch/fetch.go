@@ -35,7 +35,6 @@ import (
 	"time"
 
 	"golang.org/x/net/http/httpproxy"
-	"golang.org/x/time/rate"
 
 	"urltree/internal/coding"
 )
@@ -111,7 +110,7 @@ type Options struct {
 	// with Timeout. nil: the network.
 	Source func(ctx context.Context, url string) (*http.Response, error)
 
-	LimitRate int64 // bytes per second over all bodies; 0: no limit
+	LimitRate int64 // bytes per second over all bodies; 0: no limit; see SetLimitRate
 	IdleConns int   // connections kept open without a request; 0: 512
 	// PerIP bounds the requests at one time to one address, from before they are sent until their body
 	// is there. Hosts with the same address count together. A host counts by the first of its
@@ -175,9 +174,9 @@ type Response struct {
 // A Client fetches. It is safe for use by many goroutines.
 type Client struct {
 	opts    Options
-	limits  limits        // of each request
-	limiter *rate.Limiter // nil: no limit
-	turns   turns         // for Options.PerIP
+	limits  limits // of each request
+	rate    throttle
+	turns   turns // for Options.PerIP
 	names   *names
 	blind   blindness
 	last    atomic.Pointer[server] // of an internal name that Options.Guard has exempted
@@ -219,9 +218,7 @@ func New(opts Options) *Client {
 		c.limits.least = min(opts.MinRate, math.MaxInt64/10) * 10
 	}
 	c.names, c.stop = newNames(opts)
-	if opts.LimitRate > 0 {
-		c.limiter = rate.NewLimiter(rate.Limit(opts.LimitRate), rateBurst)
-	}
+	c.SetLimitRate(opts.LimitRate)
 	procs := runtime.GOMAXPROCS(0)
 	c.coders = make(chan *coder, procs)
 	for range procs {

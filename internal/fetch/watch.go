@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
-
-	"golang.org/x/time/rate"
 )
 
 // rateWindow is how long a body may be slower than Options.MinRate before its request fails.
@@ -125,34 +122,4 @@ func (w *watch) late() error {
 		return fmt.Errorf("%w: no first byte in %v", errTimeout, w.limits.first)
 	}
 	return fmt.Errorf("%w: less than %d bytes in %v", errTimeout, w.limits.least, w.limits.window)
-}
-
-// metered makes a body keep to the rates: the highest one, which all bodies share, and the lowest
-// one.
-func (c *Client) metered(w *watch, r io.Reader) io.Reader {
-	if c.limiter == nil && c.opts.MinRate == 0 {
-		return r
-	}
-	return &meteredReader{c.limiter, w, r}
-}
-
-type meteredReader struct {
-	limiter *rate.Limiter // nil: none
-	w       *watch
-	r       io.Reader
-}
-
-func (m *meteredReader) Read(p []byte) (int, error) {
-	if m.limiter != nil {
-		p = p[:min(len(p), rateBurst)]
-	}
-	n, err := m.r.Read(p)
-	m.w.count(n)
-	if n > 0 && m.limiter != nil && !m.limiter.AllowN(time.Now(), n) {
-		wait := func(ctx context.Context) error { return m.limiter.WaitN(ctx, n) }
-		if werr := m.w.pause(wait); werr != nil {
-			return n, werr
-		}
-	}
-	return n, err
 }

@@ -168,3 +168,35 @@ func TestWatch(t *testing.T) {
 		})
 	}
 }
+
+// TestSetLimitRate: another limit counts at once, also for a body that waits for the one before.
+func TestSetLimitRate(t *testing.T) {
+	const size = 512 << 10
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t, Options{LimitRate: 1}) // 18 hours for each 64 KiB but the first
+		start := time.Now()
+		time.AfterFunc(time.Hour, func() { c.SetLimitRate(1 << 10) })
+		time.AfterFunc(time.Hour+time.Minute, func() { c.SetLimitRate(0) })
+		head := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n", size)
+		res, err := c.Get(t.Context(), inMemory(t, c, say(head+string(page(size))))+"/", Request{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Release()
+		if took, want := time.Since(start), time.Hour+time.Minute; took != want {
+			t.Errorf("the body took %v, want %v", took, want)
+		}
+		if res.Total > 0 {
+			t.Errorf("the host is charged %v", res.Total)
+		}
+		c.SetLimitRate(1 << 10)
+		start = time.Now()
+		if res, err = c.Get(t.Context(), inMemory(t, c, say(head+string(page(size))))+"/", Request{}); err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Release()
+		if took, least := time.Since(start), time.Second*(size-rateBurst)>>10; took < least {
+			t.Errorf("the next one took %v, want at least %v", took, least)
+		}
+	})
+}

@@ -72,9 +72,9 @@ type Options struct {
 	Crawlers      int           // how many take; 0: 1
 	PerLoan       int           // rows of one loan from a host without delay; 0: 16
 	Share         int           // loans beyond the free downloads; 0: 64, negative: none
-	PerHost       int           // loans of one host at once; 0: 1
-	Delay         time.Duration // between two requests to one host; 0: none
-	Auto          bool          // adapts the delay to 5 answer times, 100 ms to 30 s, at least Delay
+	PerHost       int           // loans of one host at once; 0: 1; see SetPace
+	Delay         time.Duration // between two requests to one host; 0: none; see SetPace
+	Auto          bool          // adapts the delay to 5 answer times, 100 ms to 30 s, at least Delay; see SetPace
 	MaxCrawlDelay time.Duration // more is cut to this; 0: 1 min
 	MaxWait       time.Duration // Take ends when nothing can be asked sooner; 0: 10 min
 
@@ -102,6 +102,10 @@ type Options struct {
 	// for rows in memory: what is read first goes by Row.Rank. It is called as Admit is, and not
 	// without Queue. nil: Row.Rank.
 	Rank func(row *record.Row) uint64
+
+	// Policy returns what is special about a host. It is called without the lock, each time that a
+	// host has come into memory and before anything of it is lent. nil: nothing.
+	Policy func(host string) Policy
 
 	// Admit returns the reason why this run does not ask a row, or "". nil admits all. It is
 	// called under the lock, for a row about to be lent, and must be quick: at most a look into the
@@ -208,7 +212,7 @@ func (f *Frontier) hostLocked(name string) *host {
 		return h
 	}
 	h := f.newHostLocked(name)
-	h.stored.unread = f.opts.Earlier || f.since != 0
+	h.stored.unread = f.opts.Earlier || f.since != 0 || f.opts.Policy != nil
 	h.pace.afterKill(&f.opts, f.clock.start)
 	h.lending.leaving = f.barredLocked(name)
 	return h

@@ -77,7 +77,7 @@ type stored struct {
 	seq       uint64 // answers in this run
 	saved     uint64 // those of which the times are durable
 	addresses int8   // see record.HostTimes.Kind; 0: not known
-	unread    bool   // the store may have times of it that are not known here
+	unread    bool   // the store may have times of it, or Options.Policy a policy, that are not known here
 	noSide    bool   // it came in when its side was forgotten already
 }
 
@@ -109,7 +109,7 @@ func (h *host) ready() int { return h.win.len() + h.side.ready() + h.repeats.rea
 func (h *host) turn(o *Options) (at int64, ok bool) {
 	none := h.ready() == 0 && !h.stock.more && !h.repeats.lacks()
 	switch {
-	case h.lending.leaving && h.redirects == nil || h.refill.waits() || int(h.lending.borrowers) >= o.PerHost:
+	case h.lending.leaving && h.redirects == nil || h.refill.waits() || int(h.lending.borrowers) >= h.pace.atOnce(o):
 		return 0, false
 	case h.redirects != nil && (h.pace.givenUp || h.stored.unread):
 		return 0, true

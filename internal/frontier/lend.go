@@ -138,7 +138,7 @@ func (f *Frontier) robotsFirstLocked(l *Loan, row *record.Row) bool {
 
 // reserveLocked makes other loans of the host wait for one delay, as if this one had asked.
 func (f *Frontier) reserveLocked(l *Loan, now int64) {
-	if p := &l.h.pace; len(l.Rows) > 0 && f.opts.PerHost > 1 {
+	if p := &l.h.pace; len(l.Rows) > 0 && p.atOnce(&f.opts) > 1 {
 		l.before = p.next
 		p.next = max(p.next, now+int64(p.wait(&f.opts)))
 		l.reserved = p.next

@@ -49,10 +49,10 @@ func (f *Frontier) Begin(l *Loan) bool {
 	if p.givenUp || now < p.until || l.redirect() == nil && f.barredLocked(l.Host) {
 		return false
 	}
-	if f.opts.PerHost > 1 {
-		if p.asked != 0 && now < p.asked+int64(p.wait(&f.opts)) {
-			return false
-		}
+	if p.asked != 0 && now < p.asked+int64(p.wait(&f.opts)) {
+		return false
+	}
+	if l.h.lending.borrowers > 1 || p.atOnce(&f.opts) > 1 {
 		p.asked = now
 		p.keep(&f.opts)
 		f.placeLocked(l.h)

@@ -40,6 +40,8 @@ type pace struct {
 	next       int64         // Unix nanoseconds before which it may not be asked
 	givenUp    bool          // for this run
 	raises     int8          // of found, without a steady run
+	perHost    uint16        // of its Policy; 0: none
+	delay      int32         // of its Policy, in milliseconds; 0: none, negative: no delay
 	until      int64         // Unix nanoseconds before which an answer allows no request
 	asked      int64         // Unix nanoseconds from which the delay counts: of the last request or answer; 0: none
 	took       time.Duration // smoothed answer time; 0: unknown
@@ -49,15 +51,18 @@ type pace struct {
 	fault   int64         // Unix nanoseconds at which the last counted failure ended; 0: none
 	cause   string        // what it came to
 	fails   uint32        // failures in a row
+	run     int32         // answers since the last of them
 
-	run   int32         // answers since the last failure
 	found time.Duration // the least time, see above; 0: none
 }
 
 // wait returns the delay between two requests to the host.
 func (p *pace) wait(o *Options) time.Duration {
-	d := o.Delay
-	if o.Auto {
+	d, adapts := o.Delay, o.Auto
+	if p.delay != 0 {
+		d, adapts = time.Duration(max(p.delay, 0))*time.Millisecond, false
+	}
+	if adapts {
 		auto := firstDelay
 		if p.took > 0 {
 			auto = min(max(autoFactor*p.took, leastAuto), mostAuto)
@@ -143,7 +148,7 @@ func (p *pace) answered(o *Options, c *clock, a Answer) {
 		p.until = max(p.until, end+int64(pause))
 	}
 	p.next = max(p.next, p.until, end)
-	if o.PerHost > 1 {
+	if p.atOnce(o) > 1 {
 		end = c.at(a.Start)
 	}
 	p.asked = max(p.asked, end)

@@ -43,7 +43,8 @@ type found struct {
 	rows    []record.Row
 	repeats []record.Row
 	due     int64            // the earliest time at which another row may be due; 0: there is none
-	times   record.HostTimes // with wanted.unread
+	times   record.HostTimes // with wanted.unread, as is own
+	own     Policy
 }
 
 // refillLocked reads first rows of a host into its window. An error stays in f.err.
@@ -122,7 +123,9 @@ func (f *Frontier) readUnlocked(w *wanted) (got found, err error) {
 		if err != nil {
 			return got, err
 		}
-		got.times = stored.HostTimes
+		if got.times = stored.HostTimes; f.opts.Policy != nil {
+			got.own = f.opts.Policy(w.host)
+		}
 	}
 	skip := func(id string) bool {
 		_, skips := w.skip[id]
@@ -144,6 +147,7 @@ func (f *Frontier) readUnlocked(w *wanted) (got found, err error) {
 func (f *Frontier) foundLocked(h *host, w *wanted, got found) {
 	if h.stored.unread {
 		h.stored.unread = false
+		h.pace.follow(got.own)
 		h.load(&got.times, f.clock.start, f.opts.MaxCrawlDelay)
 		h.pace.afterKill(&f.opts, f.clock.start)
 		f.gainedLocked(h)

@@ -159,7 +159,7 @@ func (f *Frontier) loadLocked(stored *record.HostRow, tx uint64) *host {
 	h := f.newHostLocked(stored.Name)
 	h.load(&stored.HostTimes, f.clock.start, f.opts.MaxCrawlDelay)
 	f.gainedLocked(h)
-	h.stored.tx, h.stored.noSide = tx, f.others.forgotten[h.name]
+	h.stored.tx, h.stored.noSide, h.stored.unread = tx, f.others.forgotten[h.name], f.opts.Policy != nil
 	if f.opts.Run != 0 && stored.Run == f.opts.Run {
 		h.stored.seq, h.stored.saved = stored.Seq, stored.Seq
 		h.pace.givenUp = h.pace.fails >= giveUpAfter

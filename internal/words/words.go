@@ -1,4 +1,4 @@
-// Package words writes numbers and times into messages for people.
+// Package words writes numbers and times into messages for people, and reads what people write.
 package words
 
 import (
