@@ -33,7 +33,7 @@ func TestConvertKilled(t *testing.T) {
 	begin := time.Now()
 	must(t, dir, "convert", "-store", "warc", "-warc-size", "64k")
 	took, unfinished := time.Since(begin), 0
-	for range rounds {
+	for round := 0; round < rounds || unfinished == 0 && round < 10*rounds; round++ { // half of them have nothing to convert
 		store := []string{"folders", "warc"}[rng.IntN(2)]
 		stop := []os.Signal{os.Kill, os.Kill, os.Interrupt}[rng.IntN(3)]
 		commandStopped(t, dir, stop, time.Duration(rng.Int64N(int64(took))), "convert", "-store", store, "-warc-size", "64k")
@@ -49,7 +49,7 @@ func TestConvertKilled(t *testing.T) {
 			requireRefused(t, dir, format.Converting, untilKept(dir, crawl)...)
 		}
 	}
-	t.Logf("%d of %d were unfinished", unfinished, rounds)
+	t.Logf("%d were unfinished", unfinished)
 	if unfinished == 0 {
 		t.Error("no conversion was cut off")
 	}

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
@@ -252,6 +253,7 @@ func (w *narrow) Write(b []byte) (int, error) {
 // TestKinds: what a column has of any record is of the kind of the column, or nothing.
 func TestKinds(t *testing.T) {
 	i := sample(t)
+	lookInVain(t, i, "https://example.org/")
 	seen := map[string]bool{}
 	l := line{in: i}
 	err := i.Index.Records(t.Context(), nil, func(r record.Record, damage error) error {
@@ -278,6 +280,30 @@ func TestKinds(t *testing.T) {
 			t.Errorf("no record has a %s", c.Word)
 		}
 	}
+}
+
+// lookInVain has a stored page asked again, of which its server says that it is not there any more.
+func lookInVain(t *testing.T, i *Inspector, url string) {
+	t.Helper()
+	revisits := i.Index.Revisits()
+	if _, err := revisits.Mark(t.Context(), nil, func(r *record.Record) int64 {
+		if r.URL != url {
+			return r.Due
+		}
+		return record.DueAtOnce
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := revisits.Queue(t.Context(), time.Now(), nil); err != nil {
+		t.Fatal(err)
+	}
+	r, err := i.Index.Record(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit(t, i, &record.Outcome{
+		Row: r.Revisit(), State: record.Failed, Reason: "http-4xx", Page: record.Page{Time: time.Now().Unix(), Status: 404},
+	})
 }
 
 // A heap is a writer that notes how much the objects on the heap are at most, in bytes.
