@@ -146,9 +146,9 @@ func (c *faultyCluster) copyStore() (dir string) {
 // becomes waits until ok.
 func (c *faultyCluster) becomes(what string, ok func() bool) {
 	c.t.Helper()
-	for end := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(patience); !ok(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
-			c.t.Fatalf("not after two minutes: %s", what)
+			c.t.Fatalf("not after %s: %s", patience, what)
 		}
 	}
 }
