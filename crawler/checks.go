@@ -96,7 +96,7 @@ func (o *Options) checkNumbers() error {
 
 // leasts are the least values of numbers for which that is neither 0, nor 1 with a default.
 var leasts = map[string]int64{
-	"MemoryBodies": 64 << 10, "FrontierBytes": 64 << 10, "SeenBytes": 32 << 10, "Recrawl": RecrawlAuto,
+	"MemoryBodies": 64 << 10, "FrontierBytes": 64 << 10, "SeenBytes": 32 << 10, "Recrawl": RecrawlAuto, "Versions": AllVersions,
 	"MinFree": math.MinInt64, "MinFreeInodes": math.MinInt64, "Delay": math.MinInt64, "Retries": math.MinInt64,
 }
 

@@ -25,7 +25,7 @@ func DefaultOptions() Options {
 		Politeness: Politeness{PerHost: 1, MaxDelay: time.Minute, MaxWait: 10 * time.Minute},
 		HTTP:       HTTP{UserAgent: "urltree/" + Version(), Timeout: 30 * time.Second, Retries: 2},
 		Ordering:   Ordering{Order: Orders[0], ScoreBy: Scores[0], Queue: Queues[0], Queues: 1, Pick: Picks[0]},
-		Revisits:   Revisits{RecrawlMin: 24 * time.Hour, RecrawlMax: 30 * 24 * time.Hour},
+		Revisits:   Revisits{RecrawlMin: 24 * time.Hour, RecrawlMax: 30 * 24 * time.Hour, Versions: 1},
 		Storage:    Storage{WARC: WARC{Size: 1 << 30}},
 		Resources: Resources{
 			Buffers:       6,

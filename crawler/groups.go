@@ -112,6 +112,9 @@ type Revisits struct {
 	// RecrawlShare is how many of 100 pages that a host is asked are stored ones that are due, while
 	// URLs of it wait that were not asked yet; not with OrderTree or Step. 0: these come first.
 	RecrawlShare int
+	// Versions is how many versions of a page stay stored that is asked again, the newest included:
+	// once there are more, the oldest goes. 0: 1; negative, as AllVersions: all.
+	Versions int
 }
 
 // Storage is the part of [Options] that says how pages are kept, and what besides.

@@ -134,11 +134,14 @@ func (e *engine) openIndex(ctx context.Context) error {
 		}
 	}
 	opts.Limits, opts.Inbox, opts.Bulk = e.opts.limits(), e.opts.inbox(), e.steps != nil
-	opts.Recrawl = e.opts.schedule()
+	opts.Recrawl, opts.Versions = e.opts.schedule(), e.opts.Versions
 	if e.opts.Cluster != nil {
 		opts.Away = e.opts.Cluster.Away
 	}
 	if e.store.index, err = open(path, opts); err != nil {
+		return err
+	}
+	if err := e.store.tree.SetVersions(e.opts.Versions); err != nil {
 		return err
 	}
 	if e.begun.earlier = e.store.index.Totals().Records() > 0; !e.begun.earlier {

@@ -13,6 +13,7 @@ import (
 
 	"urltree/internal/disk"
 	"urltree/iut"
+	"urltree/storage"
 	"urltree/storage/record"
 )
 
@@ -21,6 +22,9 @@ const RecrawlNow = -1
 
 // RecrawlAuto, as Options.Recrawl, asks each stored page again as often as it changes.
 const RecrawlAuto = -2
+
+// AllVersions, as Options.Versions, keeps all versions of a page.
+const AllVersions = storage.AllVersions
 
 // mostRecrawl is what Recrawl may be at most: a record counts the nanoseconds to when it is due.
 const mostRecrawl = 100 * 365 * 24 * time.Hour

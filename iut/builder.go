@@ -138,6 +138,7 @@ func (b *Builder) store(item *Item) error {
 	case err != nil:
 		return fmt.Errorf("store %s: %w", item.Row.URL, err)
 	}
+	item.Outcome.Kept = res.Kept
 	if res.Adopted {
 		if err := b.adopt(item); err != nil {
 			return fmt.Errorf("adopt %s: %w", item.Row.URL, err)

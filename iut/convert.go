@@ -127,7 +127,7 @@ func (c *Conversion) read(at Facts) (p *Page, temp *TempFile, err error) {
 	}
 	if d, ok := c.tree.pages.(*folders); ok {
 		rel, err := d.paths.Path(at.URL)
-		p.Temp, p.lasts = rel+"/"+contentName, true
+		p.Temp, p.lasts = rel+"/"+contentName+at.suffix(), true
 		return p, nil, err
 	}
 	r, err := c.tree.Content(p.Facts)
@@ -283,7 +283,8 @@ func (d *folders) clearFolder(rel string, gone func(url string) (bool, error), e
 		if gone != nil {
 			name = strings.TrimSuffix(name, damagedSuffix)
 		}
-		found = found || name == contentName || name == sourceName
+		version, _ := versionName(name)
+		found = found || name == contentName || name == sourceName || version != ""
 	}
 	if isPage && found && gone != nil {
 		if url == "" {
@@ -341,6 +342,15 @@ func (d *folders) clearPage(rel, url string, damaged bool) (removed bool, err er
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return false, DiskError("remove "+rel, err)
+		}
+	}
+	entries, err := d.fs.List(rel)
+	if err != nil {
+		return false, DiskError("list", err)
+	}
+	for _, v := range versionsIn(entries) {
+		if err := d.removeVersion(rel, v); err != nil {
+			return false, err
 		}
 	}
 	return true, nil

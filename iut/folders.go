@@ -23,6 +23,9 @@ type folders struct {
 
 func (d *folders) store(p *Page, line []byte) (Result, error) {
 	f := p.Facts
+	if f.Earlier {
+		return d.storeVersion(p, line)
+	}
 	rel, err := d.paths.Path(f.URL)
 	if err != nil {
 		return Result{}, fmt.Errorf("%w: %w", ErrPage, err)
@@ -34,7 +37,7 @@ func (d *folders) store(p *Page, line []byte) (Result, error) {
 		return Result{}, d.pageError("make folder", rel, nameError{err})
 	}
 	if !fresh { // the second look: somebody may have been here since the URL was taken
-		has, err := d.look(rel, f.URL, true)
+		has, err := d.look(rel, f.URL, "", true)
 		switch {
 		case err == nil:
 			d.fs.Adopt(rel)
@@ -80,10 +83,10 @@ func (d *folders) content(at Facts) (io.ReadCloser, error) {
 	}
 	unlock := d.locks.rlock(rel)
 	defer unlock()
-	if _, err := d.look(rel, at.URL, false); err != nil {
+	if _, err := d.look(rel, at.URL, at.suffix(), false); err != nil {
 		return nil, d.missing(rel, err)
 	}
-	r, err := d.fs.Open(path.Join(rel, contentName), os.O_RDONLY)
+	r, err := d.fs.Open(path.Join(rel, contentName)+at.suffix(), os.O_RDONLY)
 	if err != nil {
 		return nil, readError(rel, err)
 	}
@@ -97,7 +100,7 @@ func (d *folders) facts(at Facts, verify bool) (Facts, error) {
 	}
 	unlock := d.locks.rlock(rel)
 	defer unlock()
-	f, err := d.look(rel, at.URL, verify)
+	f, err := d.look(rel, at.URL, at.suffix(), verify)
 	return f, d.missing(rel, err)
 }
 
@@ -110,7 +113,13 @@ func (d *folders) adopt(at Facts) error {
 	return err
 }
 
-func (d *folders) where(at Facts) (string, error) { return d.paths.Path(at.URL) }
+func (d *folders) where(at Facts) (string, error) {
+	rel, err := d.paths.Path(at.URL)
+	if err == nil && at.Earlier {
+		rel = path.Join(rel, contentName) + at.suffix()
+	}
+	return rel, err
+}
 
 // sync does nothing: SyncAll of the disk covers folders.
 func (d *folders) sync() error { return nil }
@@ -127,7 +136,7 @@ func (d *folders) removeTorn(at Facts, stored bool) (kept bool, err error) {
 	}
 	unlock := d.locks.lock(rel)
 	defer unlock()
-	switch _, err := d.look(rel, at.URL, true); {
+	switch _, err := d.look(rel, at.URL, "", true); {
 	case err == nil:
 		return false, nil
 	case !errors.Is(err, ErrTorn) && !errors.Is(err, fs.ErrNotExist):
@@ -198,9 +207,9 @@ func (d *folders) writeContent(name string, p *Page) error {
 
 // look reads the facts of a page and checks content.html against them. fs.ErrNotExist means
 // no source.txt. The facts are also given when the line is right and something else is not.
-// The caller holds the lock of rel.
-func (d *folders) look(rel, url string, verify bool) (Facts, error) {
-	line, err := readFile(d.fs, path.Join(rel, sourceName))
+// The names of an earlier version end in suffix. The caller holds the lock of rel.
+func (d *folders) look(rel, url, suffix string, verify bool) (Facts, error) {
+	line, err := readFile(d.fs, path.Join(rel, sourceName)+suffix)
 	if err != nil {
 		return Facts{}, readError(rel, err)
 	}
@@ -214,7 +223,7 @@ func (d *folders) look(rel, url string, verify bool) (Facts, error) {
 	case f.URL != url && url != "":
 		return f, fmt.Errorf("%w: %w: %s names %s", ErrTorn, ErrDefect, rel, f.URL)
 	}
-	content := path.Join(rel, contentName)
+	content := path.Join(rel, contentName) + suffix
 	switch e, err := d.fs.Stat(content); {
 	case errors.Is(err, fs.ErrNotExist):
 		return f, tornf("no content.html: %s", rel)

@@ -136,7 +136,7 @@ func (t *Tree) ForgetSource(at Facts) error {
 	}
 	unlock := d.locks.lock(rel)
 	defer unlock()
-	f, err := d.look(rel, at.URL, false)
+	f, err := d.look(rel, at.URL, at.suffix(), false)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && f.Source == record.Forgotten {
 		return nil
 	}
@@ -146,7 +146,7 @@ func (t *Tree) ForgetSource(at Facts) error {
 	f.Source = record.Forgotten
 	const name = tempFolder + "/source"
 	if err = writeFile(d.fs, name, os.O_CREATE|os.O_TRUNC, f.AppendLine(nil), true); err == nil {
-		err = d.fs.Rename(name, rel+"/"+sourceName)
+		err = d.fs.Rename(name, rel+"/"+sourceName+at.suffix())
 	}
 	d.fs.Adopt(rel)
 	return DiskError("write source of "+rel, err)

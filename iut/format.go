@@ -48,7 +48,9 @@ type Format struct {
 	// Forgotten is what is kept out of the tree. It stands in a file of its own, and is set by
 	// [Tree.Format] alone; nil: nothing is.
 	Forgotten *Forgotten
-	Uniting   bool // the tree is not made yet, see [Options.Uniting]
+	// Versions is how many versions of a page are kept, see [Tree.Versions]; 0: one, as ever.
+	Versions spare
+	Uniting  bool // the tree is not made yet, see [Options.Uniting]
 }
 
 // An Identity is fixed when the tree is made, but for Store, which a [Conversion] changes.
@@ -106,12 +108,15 @@ type Budgets struct {
 // A field is a line of FORMAT, or several of a list.
 type field struct {
 	key   string
-	value any // *optional, *mark, *string, *bool, *int, *int64 or *[]string; nil: the key is a comment
+	value any // *optional, *spare, *mark, *string, *bool, *int, *int64 or *[]string; nil: the key is a comment
 	since int // version of FORMAT that brought it
 }
 
 // An optional is a value without a line in FORMAT if it is empty: a store.
 type optional string
+
+// A spare is a number without a line in FORMAT if it is 0.
+type spare int
 
 // A mark is a bool without a line in FORMAT if it is false.
 type mark bool
@@ -135,6 +140,7 @@ func (f *Format) fields() []field {
 		{"secret", &f.Kept.Secrets, 4},
 		{"# Of the latest run.", nil, 0},
 		{"sync", &f.Sync, 0},
+		{"versions", &f.Versions, 4},
 		{"scope", &l.Scope, 0},
 		{"include", &l.Include, 0},
 		{"exclude", &l.Exclude, 0},
@@ -169,6 +175,10 @@ func (f *Format) appendVersion(b []byte, version int) []byte {
 		case *optional:
 			if *v != "" {
 				b = appendText(b, field.key, string(*v))
+			}
+		case *spare:
+			if *v != 0 {
+				b = appendText(b, field.key, strconv.Itoa(int(*v)))
 			}
 		case *mark:
 			if *v {
@@ -255,6 +265,10 @@ func (f *Format) set(key, value string) (err error) {
 			if *v = optional(value); value != StoreWARC && (value != StoreFolders || key == "store") {
 				return fmt.Errorf("this program does not know the store %q", value)
 			}
+		case *spare:
+			n := 0
+			n, err = strconv.Atoi(value)
+			*v = spare(n)
 		case *mark:
 			*v = value == "yes"
 		case *string:

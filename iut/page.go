@@ -33,6 +33,8 @@ type Facts struct {
 	URL         string // canonical
 	Source      string // the URL whose page named it first, or [record.Seed]
 	record.Page        // PageDepth is the depth
+	// Earlier says that an earlier version is meant, which Time and Digest name, see [VersionOf].
+	Earlier bool
 }
 
 // FactsOf returns what source.txt of a stored record says.
@@ -42,7 +44,7 @@ func FactsOf(r *record.Record) Facts {
 
 // Same reports whether both are the facts of one page, wherever it is.
 func (f Facts) Same(o Facts) bool {
-	f.Extent, o.Extent = record.Extent{}, record.Extent{}
+	f.Extent, o.Extent, f.Earlier, o.Earlier = record.Extent{}, record.Extent{}, false, false
 	return f == o
 }
 

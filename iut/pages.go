@@ -16,8 +16,8 @@ import (
 type pages interface {
 	// store is Store, for a page whose facts are clean and complete, as in line.
 	store(p *Page, line []byte) (Result, error)
-	// revise is Revise, likewise.
-	revise(p *Page, line []byte) (Result, error)
+	// revise is Revise, likewise, given how many versions are kept.
+	revise(p *Page, line []byte, versions int) (Result, error)
 	// facts returns what is kept with a page, and compares its SHA-256 if verify is set. The facts are
 	// also returned when they are right and something else is not. Errors are those of Load.
 	facts(at Facts, verify bool) (Facts, error)
@@ -46,6 +46,7 @@ type pages interface {
 type Result struct {
 	Facts   Facts // as source.txt has them
 	Adopted bool  // the page was there, complete, and what was given is dropped
+	Kept    bool  // of Revise: what the tree had stays, as an earlier version
 }
 
 // Store writes a page, unless the tree has it: once, however many ask for it at the same
@@ -128,6 +129,7 @@ func (t *Tree) Load(at Facts) (Facts, []byte, error) {
 // facts returns the facts of a page, without a source that is forgotten: a segment may have it yet.
 func (t *Tree) facts(at Facts, verify bool) (Facts, error) {
 	f, err := t.pages.facts(at, verify)
+	f.Earlier = at.Earlier
 	if err == nil {
 		f.Source, err = t.Forgotten().Source(f.Source)
 	}

@@ -5,7 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"io"
+	"fmt"
 	"io/fs"
 	"os"
 	"strconv"
@@ -46,14 +46,31 @@ func (t *Tree) Revise(p *Page) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	return t.pages.revise(page, line)
+	return t.pages.revise(page, line, t.Versions())
 }
 
-func (d *folders) revise(p *Page, _ []byte) (Result, error) {
-	return Result{Facts: p.Facts}, DiskError("write a new version", d.writeContent(bodyName(&p.Facts), p))
+func (d *folders) revise(p *Page, _ []byte, versions int) (Result, error) {
+	res := Result{Facts: p.Facts}
+	if err := d.writeContent(bodyName(&p.Facts), p); err != nil || versions == 1 {
+		return res, DiskError("write a new version", err)
+	}
+	rel, err := d.paths.Path(p.URL)
+	if err != nil {
+		return res, fmt.Errorf("%w: %w", ErrPage, err)
+	}
+	unlock := d.locks.lock(rel)
+	defer unlock()
+	if res.Kept, err = d.keepVersion(rel, p.URL); err != nil {
+		err = d.pageError("keep the version in", rel, err)
+	}
+	return res, err
 }
 
-func (s *segments) revise(p *Page, line []byte) (Result, error) { return s.store(p, line) }
+func (s *segments) revise(p *Page, line []byte, _ int) (Result, error) {
+	res, err := s.store(p, line)
+	res.Kept = true // what is in a segment stays there
+	return res, err
+}
 
 // announce lists the new versions in a set, before the sync that makes them durable.
 func (c *Committer) announce(items []*Item) error {
@@ -96,7 +113,7 @@ func (c *Committer) install(items []*Item) error {
 		if !ok || !it.revises() {
 			continue
 		}
-		if err := d.install(it.facts()); err != nil {
+		if err := d.install(it.facts(), c.Tree.trims()); err != nil {
 			return err
 		}
 	}
@@ -114,9 +131,10 @@ func (c *Committer) end() error {
 	return c.settled(len(c.listed))
 }
 
-// install puts the new version of a page in the place of the old one. A folder that cannot take it
-// is left for check to name.
-func (d *folders) install(f Facts) error {
+// install puts the new version of a page in the place of the old one, and removes the oldest ones
+// of which there are too many then, given how many are kept. A folder that cannot take it is left
+// for check to name.
+func (d *folders) install(f Facts, versions int) error {
 	rel, err := d.paths.Path(f.URL)
 	if err != nil {
 		return nil
@@ -135,26 +153,12 @@ func (d *folders) install(f Facts) error {
 		err = d.fs.Rename(body+".line", rel+"/"+sourceName)
 	}
 	if err == nil {
-		return nil
+		return d.trim(rel, versions)
 	}
 	if err = d.pageError("replace", rel, nameError{err}); errors.Is(err, ErrPage) {
 		return nil
 	}
 	return err
-}
-
-func (d *folders) copyFile(from, to string) error {
-	in, err := d.fs.Open(from, os.O_RDONLY)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := d.fs.Open(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close())
 }
 
 // Finish completes what a kill has left of new versions: those that the index has come into their
@@ -181,7 +185,7 @@ func (t *Tree) Finish(known func(url string) (record.Record, error)) error {
 		}
 	}
 	for _, name := range lists {
-		if err := d.finish(name, known); err != nil {
+		if err := d.finish(name, known, t.trims()); err != nil {
 			return err
 		}
 	}
@@ -200,7 +204,7 @@ func (t *Tree) Finish(known func(url string) (record.Record, error)) error {
 
 // finish brings the new versions of a list into their folders. A line that is torn, or whose body
 // is, is of a set that no transaction has.
-func (d *folders) finish(list string, known func(url string) (record.Record, error)) error {
+func (d *folders) finish(list string, known func(url string) (record.Record, error), versions int) error {
 	file, err := d.fs.Open(list, os.O_RDONLY)
 	if err != nil {
 		return DiskError("open a list", err)
@@ -215,12 +219,15 @@ func (d *folders) finish(list string, known func(url string) (record.Record, err
 		}
 		if known != nil {
 			if r, err := known(f.URL); err != nil || r.State != record.Stored || r.Digest != f.Digest || r.Time != f.Time {
+				if err := d.dropCopy(f.URL); err != nil {
+					return err
+				}
 				continue
 			}
 		}
 		err = d.verify(bodyName(&f), f.Digest)
 		if err == nil {
-			err = d.install(f)
+			err = d.install(f, versions)
 		}
 		if errors.Is(err, ErrDisk) {
 			return err

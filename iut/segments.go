@@ -182,7 +182,7 @@ func (s *segments) store(p *Page, line []byte) (Result, error) {
 	s.mu.Lock()
 	f, loose := s.loose[p.URL]
 	s.mu.Unlock()
-	if loose {
+	if loose && !p.Earlier {
 		switch f, err := s.facts(f, true); {
 		case err == nil:
 			return Result{Facts: f, Adopted: true}, s.dropTemp(p)

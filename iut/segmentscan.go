@@ -205,7 +205,8 @@ func (s *segments) scanGroups(number uint32, from int64, fn func(*group) error) 
 	}
 }
 
-// walk finds the latest group of each URL, by sorting those of all segments.
+// walk finds the groups of each URL, the latest of which is its page, by sorting those of all
+// segments.
 func (s *segments) walk(fn WalkFunc) (err error) {
 	foreign, err := s.list()
 	if err != nil {
@@ -230,22 +231,29 @@ func (s *segments) walk(fn WalkFunc) (err error) {
 	row, err := next()
 	for err == nil {
 		latest := row
-		if row, err = next(); err == nil && row.Key == latest.Key {
-			continue
-		}
-		if err != nil && err != io.EOF {
+		if row, err = next(); err != nil && err != io.EOF {
 			return err
 		}
-		f, bad := parseLine([]byte(latest.Values[0]))
+		f, bad := factsInRow(&latest)
 		if bad != nil {
-			return bad // it was read so from the segment
+			return bad
 		}
-		f.Extent = extentOf(latest.Sub)
+		st := PageStatus{Kind: PageComplete}
+		if err == nil && row.Key == latest.Key {
+			behind, bad := factsInRow(&row)
+			if bad != nil {
+				return bad
+			}
+			if f.Digest == behind.Digest { // a kill has left it twice, or it was told to be the same
+				continue
+			}
+			f.Earlier, st.Kind = true, PageEarlier
+		}
 		where, whereErr := s.where(f)
 		if whereErr != nil {
 			return whereErr
 		}
-		if err := fn(f.URL, where, PageStatus{Kind: PageComplete}, f); err != nil {
+		if err := fn(f.URL, where, st, f); err != nil {
 			return err
 		}
 	}
@@ -253,6 +261,13 @@ func (s *segments) walk(fn WalkFunc) (err error) {
 		return nil
 	}
 	return err
+}
+
+// factsInRow returns the facts that walkSegment has put into a row.
+func factsInRow(row *spool.Row) (Facts, error) {
+	f, err := parseLine([]byte(row.Values[0])) // which was read so from the segment
+	f.Extent = extentOf(row.Sub)
+	return f, err
 }
 
 var errNotSegment = errors.New("iut: not a segment")

@@ -15,6 +15,7 @@ const (
 	PageTorn              // to be written anew
 	PageDefect            // as no kill leaves it, see [ErrDefect]
 	PageForeign           // not of this program; not looked into
+	PageEarlier           // an earlier version; Err says why it is not whole
 )
 
 func (k PageKind) String() string {
@@ -25,6 +26,8 @@ func (k PageKind) String() string {
 		return "torn"
 	case PageDefect:
 		return "defect"
+	case PageEarlier:
+		return "earlier version"
 	}
 	return "foreign"
 }
@@ -76,12 +79,19 @@ func (d *folders) walkEntry(rel string, e Entry, fn WalkFunc) error {
 	for _, e := range entries {
 		found = found || e.Name == contentName || e.Name == sourceName
 	}
+	var now Facts
 	if isPage && found {
-		url, st, f := d.status(rel, url)
+		var st PageStatus
+		url, st, now = d.status(rel, url)
 		if errors.Is(st.Err, ErrDisk) {
 			return st.Err
 		}
-		if err := fn(url, rel, st, f); err != nil {
+		if err := fn(url, rel, st, now); err != nil {
+			return err
+		}
+	}
+	if isPage {
+		if err := d.walkVersions(rel, url, now, entries, fn); err != nil {
 			return err
 		}
 	}
@@ -91,6 +101,9 @@ func (d *folders) walkEntry(rel string, e Entry, fn WalkFunc) error {
 			name = strings.TrimSuffix(name, damagedSuffix) // kept for people
 		}
 		if isPage && (name == contentName || name == sourceName) {
+			continue
+		}
+		if version, _ := versionName(e.Name); isPage && version != "" && e.Type == 0 {
 			continue
 		}
 		if err := d.walkEntry(rel+"/"+e.Name, e, fn); err != nil {
@@ -104,7 +117,7 @@ func (d *folders) walkEntry(rel string, e Entry, fn WalkFunc) error {
 func (d *folders) status(rel, url string) (string, PageStatus, Facts) {
 	unlock := d.locks.rlock(rel)
 	defer unlock()
-	f, err := d.look(rel, url, false)
+	f, err := d.look(rel, url, "", false)
 	if url == "" && f.URL != "" {
 		if own, _ := d.paths.Path(f.URL); own == rel {
 			url = f.URL

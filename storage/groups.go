@@ -24,6 +24,8 @@ type (
 	Outside struct{ x *Index }
 	// Revisits are the stored pages of which another look is, or will be, due.
 	Revisits struct{ x *Index }
+	// Versions are the earlier versions of stored pages that are kept.
+	Versions struct{ x *Index }
 	// Folders are the folders of the tree, by the records in them.
 	Folders struct{ x *Index }
 	// Outbox is what waits for other processes of the crawl.
@@ -41,6 +43,7 @@ func (x *Index) Hosts() Hosts       { return Hosts{x} }
 func (x *Index) Sitemaps() Sitemaps { return Sitemaps{x} }
 func (x *Index) Outside() Outside   { return Outside{x} }
 func (x *Index) Revisits() Revisits { return Revisits{x} }
+func (x *Index) Versions() Versions { return Versions{x} }
 func (x *Index) Folders() Folders   { return Folders{x} }
 func (x *Index) Outbox() Outbox     { return Outbox{x} }
 func (x *Index) Steps() Steps       { return Steps{x} }

@@ -78,6 +78,7 @@ var buckets = [][]byte{
 	record.BucketFolder, record.BucketQuery, record.BucketShorter, record.BucketMeta, record.BucketScope, record.BucketSeed,
 	record.BucketDomain, record.BucketRun, record.BucketHour, record.BucketSys, inbox.Buckets[0], inbox.Buckets[1],
 	record.BucketOutside, record.BucketWaiting, record.BucketRevisit, record.BucketLook,
+	record.BucketVersion,
 }
 
 // Options say how an index is opened.
@@ -105,6 +106,9 @@ type Options struct {
 	Bulk bool
 	// Recrawl says when stored pages are asked again; nil: never.
 	Recrawl Recrawl
+	// Versions is how many versions of a stored page are kept, the newest included; 0: that one alone;
+	// AllVersions: all.
+	Versions int
 	// Watch reports transactions and other calls to the disk that hang. It is asked for room before
 	// each transaction that writes records, which takes at most MostWritten: it may wait, and after
 	// its error the transaction is not begun. nil: nothing reports, and there is always room.
@@ -309,7 +313,8 @@ func (x *Index) load() error {
 // isLater reports whether a bucket is one of targets outside or of revisits, which an index lacks
 // that no program has written since there are any.
 func isLater(bucket []byte) bool {
-	return bytes.HasPrefix(bucket, record.BucketOutside) || bytes.Equal(bucket, record.BucketRevisit) || bytes.Equal(bucket, record.BucketLook)
+	return bytes.HasPrefix(bucket, record.BucketOutside) || bytes.Equal(bucket, record.BucketRevisit) || bytes.Equal(bucket, record.BucketLook) ||
+		bytes.Equal(bucket, record.BucketVersion)
 }
 
 // Close closes the file. No other method may be running.

@@ -111,6 +111,7 @@ func (c *change) endRevisit(o *record.Outcome) (record.Row, error) {
 		l.Changed, l.ETag, l.Modified, l.Difference = l.Time, o.ETag, o.Modified, o.Difference
 		l.ChangedRun = int64(c.run.ID)
 		l.Changes++
+		c.keepVersion(e, o)
 		r.Page, r.Cut = o.Page, 0
 		e.meta, e.renewed = o.Meta, true
 		c.edges.lost = true // the file has those of the page as it was

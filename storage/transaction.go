@@ -44,6 +44,7 @@ type change struct {
 	ledger   ledger
 	looks    looks
 	seen     boltfile.Puts // of the bucket of looks at stored pages
+	versions boltfile.Puts // of the bucket of their earlier versions
 	edges    edgesChange
 }
 
@@ -131,6 +132,7 @@ func (c *change) write() {
 	c.edges.write(&c.w)
 	c.looks.write(&c.w, &c.totals)
 	c.w.write(record.BucketLook, c.seen)
+	c.w.write(record.BucketVersion, c.versions)
 	c.writeRun()
 	c.writeOutbox()
 	c.writeStep()

@@ -22,6 +22,7 @@ func (c *change) writeRecords() {
 		if e.gone {
 			c.remove(e, &urls, &metas, &rows)
 			c.putRevisit(e, &revisits)
+			c.forgetVersions(e)
 			c.countBelow(e, folders, queries)
 			continue
 		}

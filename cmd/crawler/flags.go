@@ -205,6 +205,7 @@ func (f *flags) what() []group {
 			flag("recrawl-min", ofCrawl, amount[time.Duration]{in: times, p: &o.RecrawlMin, least: time.Second}, "the shortest `TIME` between two looks of -recrawl auto: what the page that is worth most looks gets"),
 			flag("recrawl-max", ofCrawl, amount[time.Duration]{in: times, p: &o.RecrawlMax, least: time.Second}, "the longest `TIME` between two looks of -recrawl auto"),
 			flag("recrawl-share", ofCrawl, amount[int]{in: percents, p: &o.RecrawlShare, most: 100, none: "none"}, "while a host has new URLs, ask it for stored pages that are due with this `SHARE` of requests: 30%; not with -order tree or -bsp"),
+			flag("versions", ofCrawl, amount[int]{in: numbers, p: &o.Versions, least: 1, unset: crawler.AllVersions, word: "all", none: "all"}, "keep `N` versions of a page that is asked again, the newest included, or all; with fewer than before, the oldest go once the page has other content"),
 			flag("max-size", ofCrawl, amount[int64]{in: sizes, p: &o.MaxSize, least: 1}, "refuse a page of more than this `SIZE`"),
 			flag("oversize", ofCrawl, choice{&f.oversize, []string{"refuse", "cut"}}, "`WHAT` to do with such a page: refuse; cut: keep its beginning, and mark it"),
 			flag("assets", ofCrawl, toggle{&o.Assets}, "follow the images, styles, fonts, scripts, media, icons and manifests that HTML and CSS name as well, and store every type unless -accept says which"),

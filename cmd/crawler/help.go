@@ -105,6 +105,9 @@ func helpTerms(name string) (list []part) {
 	if name == "export" {
 		add("Columns of -what urls and pages; what a URL does not have is -, in CSV empty, in JSON null", "columns")
 	}
+	if name == "versions" {
+		add("What a version has other than the one before", "version")
+	}
 	if name == "changes" {
 		add("What changes", "change")
 	}

@@ -77,6 +77,7 @@ var keptCases = map[string][]string{
 	"recrawl-min":      {"1h", "2d"},
 	"recrawl-max":      {"90d", "40d"},
 	"recrawl-share":    {"30%", "100"},
+	"versions":         {"3", "all"},
 	"bsp":              {"10", "1000"},
 	"bsp-step":         {"1m", "90s"},
 }

@@ -147,8 +147,9 @@ func newCommand(args []string) *command {
 	c.crawling = &subcommand{flags: c.flags.all, run: c.crawl}
 	c.subcommands = []*subcommand{
 		c.mergeCommand(), c.lsCommand(),
-		c.urlCommand("show", "show the record of a URL, its folder and the way back to the seed"),
-		c.urlCommand("cat", "print a stored page as it was received"),
+		c.pageCommand("show", "show the record of a URL, its folder and the way back to the seed"),
+		c.pageCommand("cat", "print a stored page as it was received"),
+		c.versionsCommand(),
 		c.urlCommand("path", "print the folder of a URL, relative to the tree"),
 		c.urlCommand("why", "explain what happened to a URL, or why it waits"),
 		c.checkCommand(), c.retryCommand(), c.recrawlCommand(), c.changesCommand(), c.convertCommand(), c.uniteCommand(), c.forgetCommand(), c.compactCommand(), c.seedsCommand(), c.optionsCommand(),

@@ -131,6 +131,17 @@ func (t *Tree) Page(ctx context.Context, url string) (*Page, error) {
 	return t.page(lines[0]), nil
 }
 
+// Versions returns the versions of a page that are kept, the oldest first, in any spelling of its
+// URL; Options.Versions of a crawl says how many it keeps. Meta is known of the last one alone.
+// Errors are those of Page.
+func (t *Tree) Versions(ctx context.Context, url string) (list []*Page, err error) {
+	lines, err := t.ask(ctx, inspect.Question{Command: "stored versions", URL: url})
+	for _, l := range lines {
+		list = append(list, t.page(l))
+	}
+	return list, err
+}
+
 const (
 	part    = 1000 // pages that are asked for at once
 	patient = 30 * time.Second
@@ -179,6 +190,7 @@ func (t *Tree) page(l inspect.StoredPage) *Page {
 		Media: r.Media, Charset: r.Charset, Bytes: r.Bytes, SHA256: r.Digest,
 		tree: t, facts: iut.FactsOf(r),
 	}
+	p.facts.Earlier = l.Earlier
 	if l.Meta != nil {
 		p.Meta = *l.Meta
 	}

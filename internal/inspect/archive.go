@@ -42,7 +42,7 @@ func (i *Inspector) exportArchive(ctx context.Context, q Question, in *part, w *
 	if err != nil {
 		return err
 	}
-	return i.archivePages(ctx, in, func(_ *Inspector, p *archive.Page) error {
+	return i.archivePages(ctx, in, func(_ *Inspector, _ *Version, p *archive.Page) error {
 		_, err := out.Page(p)
 		return err
 	})
@@ -72,7 +72,7 @@ func (i *Inspector) exportIndex(ctx context.Context, in *part, made time.Time, a
 	if err != nil {
 		return err
 	}
-	err = i.archivePages(ctx, in, func(_ *Inspector, p *archive.Page) error {
+	err = i.archivePages(ctx, in, func(_ *Inspector, _ *Version, p *archive.Page) error {
 		c, err := out.Page(p)
 		if err != nil {
 			return err
@@ -96,16 +96,17 @@ func (i *Inspector) exportPackage(ctx context.Context, in *part, made time.Time,
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
 	t := pageReader{main: texts == mainText}
-	err = i.archivePages(ctx, in, func(of *Inspector, p *archive.Page) error {
+	err = i.archivePages(ctx, in, func(of *Inspector, v *Version, p *archive.Page) error {
 		title, text := "", ""
 		switch meta, err := of.Index.Meta(p.Record.URL); {
+		case v.Earlier: // what is kept is that of the page as it is
 		case err != nil && !errors.Is(err, record.ErrCorrupt): // what is damaged is for check to name
 			return err
 		case err == nil && meta != nil:
 			title = clean(meta.Title)
 		}
 		if texts != "" && archive.IsListed(p.Record.Media) {
-			if err := t.read(of.Tree, p.Record, mostRead); err != nil {
+			if err := t.read(of.Tree, v.Facts(), mostRead); err != nil {
 				return err
 			}
 			text = t.text(p.Record)
@@ -118,23 +119,37 @@ func (i *Inspector) exportPackage(ctx context.Context, in *part, made time.Time,
 	return out.End()
 }
 
-// archivePages calls fn with the stored pages that an export has, and with the redirects whose
-// answers the trees keep.
-func (i *Inspector) archivePages(ctx context.Context, in *part, fn func(*Inspector, *archive.Page) error) error {
+// archivePages calls fn with the stored pages that an export has, all versions of each, and with
+// the redirects whose answers the trees keep.
+func (i *Inspector) archivePages(ctx context.Context, in *part, fn func(*Inspector, *Version, *archive.Page) error) error {
 	return i.records(ctx, in, func(of *Inspector, r record.Record, damage error) error {
 		kept := r.State == record.Stored || r.State == record.Redirected && !r.Extent.IsZero()
 		if damage != nil || !kept || !in.takes(&r) {
 			return nil
 		}
-		gone := false // the page, and no file of the archive
-		err := fn(of, &archive.Page{Record: &r, Open: func() (io.ReadCloser, *archive.Answer, error) {
-			body, answer, err := of.Tree.Answer(iut.FactsOf(&r))
-			gone = errors.Is(err, fs.ErrNotExist) || errors.Is(err, iut.ErrTorn)
-			return body, answer, err
-		}})
-		if gone {
-			return nil
+		earlier, err := of.Index.Versions().Of(r.URL)
+		if err != nil && !errors.Is(err, record.ErrCorrupt) {
+			return err
 		}
-		return err
+		for n := range earlier {
+			if err := archivePage(of, &Version{Record: earlier[n], Earlier: true}, fn); err != nil {
+				return err
+			}
+		}
+		return archivePage(of, &Version{Record: r}, fn)
 	})
+}
+
+// archivePage calls fn with a version of a page, unless that is not whole any more.
+func archivePage(of *Inspector, v *Version, fn func(*Inspector, *Version, *archive.Page) error) error {
+	gone := false // the page, and no file of the archive
+	err := fn(of, v, &archive.Page{Record: &v.Record, Open: func() (io.ReadCloser, *archive.Answer, error) {
+		body, answer, err := of.Tree.Answer(v.Facts())
+		gone = errors.Is(err, fs.ErrNotExist) || errors.Is(err, iut.ErrTorn)
+		return body, answer, err
+	}})
+	if gone {
+		return nil
+	}
+	return err
 }

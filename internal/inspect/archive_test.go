@@ -20,7 +20,7 @@ import (
 func TestArchiveFileFails(t *testing.T) {
 	i := sample(t)
 	for _, opens := range []bool{false, true} {
-		err := i.archivePages(t.Context(), &part{}, func(_ *Inspector, p *archive.Page) error {
+		err := i.archivePages(t.Context(), &part{}, func(_ *Inspector, _ *Version, p *archive.Page) error {
 			if opens {
 				body, _, err := p.Open()
 				if err != nil {
@@ -59,7 +59,7 @@ func TestTextBounds(t *testing.T) {
 		}
 		r := &record.Record{Row: record.Row{URL: facts.URL}, Page: facts.Page}
 		for _, most := range []int64{mostRead, math.MaxInt64} { // as for the text alone, and with the HTML
-			err := pages.read(i.Tree, r, most)
+			err := pages.read(i.Tree, iut.FactsOf(r), most)
 			got := pages.text(r)
 			if err != nil || len(got) != tt.want || !strings.HasPrefix(tt.text, got) {
 				t.Errorf("%s: %d bytes, %v, want %d", tt.name, len(got), err, tt.want)
@@ -67,7 +67,7 @@ func TestTextBounds(t *testing.T) {
 		}
 	}
 	gone := &record.Record{Row: record.Row{URL: "https://example.org/gone"}, Page: record.Page{Media: "text/html"}}
-	err := pages.read(i.Tree, gone, mostRead)
+	err := pages.read(i.Tree, iut.FactsOf(gone), mostRead)
 	if got := pages.text(gone); got != "" || err != nil {
 		t.Errorf("gone: %q, %v", got, err)
 	}

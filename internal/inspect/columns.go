@@ -58,7 +58,7 @@ func (l *line) read(r *record.Record, needs needs) error {
 	if needs.body == 0 || r.State != record.Stored || !extract.IsShown(r.Media) {
 		return nil
 	}
-	if err := l.page.read(l.in.Tree, r, needs.body); err != nil {
+	if err := l.page.read(l.in.Tree, iut.FactsOf(r), needs.body); err != nil {
 		return err
 	}
 	if needs.text {

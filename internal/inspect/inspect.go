@@ -1,5 +1,6 @@
-// Package inspect answers questions about a tree, the same with a crawl going on or without:
-// ls, show, cat, path, why, export, broken and stats. [Duplicates] needs no more than the folders.
+// Package inspect answers questions about a tree, the same with a crawl going on or without: ls,
+// show, cat, path, why, versions, export, broken and stats. [Duplicates] needs no more than the
+// folders.
 //
 // No read transaction is open while an answer is written, however slowly it is taken, and the
 // memory that an answer needs does not grow with the tree. So an answer given during a crawl
@@ -93,6 +94,8 @@ type Question struct {
 	//	seeds   the lines of seeds.txt with the states of their URLs
 	//	forgotten  what is forgotten
 	//	page    a Page in a line, and a part of the stored page
+	//	versions  a line for each version of a page that is kept
+	//	stored versions  a StoredPage in a line for each of these
 	//	list    a Listing of what is directly below a URL prefix
 	//	stored  a StoredPage in a line
 	//	pages   a StoredPage in a line for each of the stored pages below a URL prefix
@@ -110,7 +113,8 @@ type Question struct {
 	Lines     int64  `json:",omitempty"` // of ls, list and pages: at most so many; of ls 0: all
 	State     string `json:",omitempty"` // of ls and export: only what is in it; "": any
 	What      string `json:",omitempty"` // of export: urls, pages, edges, ranks, warc, cdxj, wacz or mirror; "": urls
-	Format    string `json:",omitempty"` // of export: tsv, csv, jsonl, parquet, of edges also graphml or dot; of warc and cdxj gzip or plain; "": the first
+	At        int64  `json:",omitempty"` // of show and cat: the page as it was at this time, in Unix seconds; 0: as it is
+	Format    string `json:",omitempty"` // of versions: tsv or jsonl; of export: tsv, csv, jsonl, parquet, of edges also graphml or dot; of warc and cdxj gzip or plain; "": the first
 	Columns   string `json:",omitempty"` // of export: names of columns of urls and pages, with commas between them; "": the usual ones
 	Since     int64  `json:",omitempty"` // of export and pages: only what was answered from this time on, in Unix seconds
 	Until     int64  `json:",omitempty"` // of export and pages: only what was answered before this time; 0: now and later too
@@ -125,7 +129,7 @@ const (
 	usageServe  = "serve [-listen ADDR] [URL-PREFIX]"
 	usageBroken = "broken [-format F] [-fail] [-output FILE] [URL-PREFIX]"
 
-	commands = "ls, show, cat, path, why, export, broken, stats"
+	commands = "ls, show, cat, path, why, versions, export, broken, stats"
 )
 
 // Run answers a question by writing to w. Errors: ErrUsage, ErrNotFound, the cause of ctx, or what
@@ -168,9 +172,13 @@ func (i *Inspector) run(ctx context.Context, q Question, w *bufio.Writer) error 
 		return json.NewEncoder(w).Encode(i.Progress())
 	}
 	one := map[string]func(ctx context.Context, url string, w *bufio.Writer) error{
-		"show": i.show, "cat": i.cat, "path": i.path, "why": i.why,
-		"page":   func(ctx context.Context, url string, w *bufio.Writer) error { return i.page(ctx, q, url, w) },
-		"stored": i.stored,
+		"show": func(ctx context.Context, url string, w *bufio.Writer) error { return i.show(ctx, q, url, w) },
+		"cat":  func(ctx context.Context, url string, w *bufio.Writer) error { return i.cat(q, url, w) },
+		"path": i.path, "why": i.why,
+		"versions":        func(ctx context.Context, url string, w *bufio.Writer) error { return i.versions(ctx, q, url, w) },
+		"stored versions": i.storedVersions,
+		"page":            func(ctx context.Context, url string, w *bufio.Writer) error { return i.page(ctx, q, url, w) },
+		"stored":          i.stored,
 	}[q.Command]
 	if one == nil {
 		return fmt.Errorf("%w: no command %q, but these: %s", ErrUsage, q.Command, commands)

@@ -32,12 +32,12 @@ const (
 )
 
 // read reads a stored page, or so many bytes of it. One that is gone is as if it were empty.
-func (p *pageReader) read(tree *iut.Tree, r *record.Record, most int64) error {
+func (p *pageReader) read(tree *iut.Tree, at iut.Facts, most int64) error {
 	if p.body.Cap() > mostRead {
 		p.body = bytes.Buffer{} // most pages need less
 	}
 	p.body.Reset()
-	in, err := tree.Content(iut.FactsOf(r))
+	in, err := tree.Content(at)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, iut.ErrTorn) {
 		return nil
 	}

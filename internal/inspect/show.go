@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"strings"
 	"time"
 
@@ -19,12 +18,13 @@ import (
 )
 
 // show writes record and metadata field by field, then the way back to the seed.
-func (i *Inspector) show(ctx context.Context, url string, w *bufio.Writer) error {
-	r, err := i.record(url)
+func (i *Inspector) show(ctx context.Context, q Question, url string, w *bufio.Writer) error {
+	v, err := i.version(url, q.At)
 	if err != nil {
 		return err
 	}
-	where, err := i.Tree.Where(iut.FactsOf(&r))
+	r := v.Record
+	where, err := i.Tree.Where(v.Facts())
 	if err != nil {
 		where = "- (" + err.Error() + ")"
 	}
@@ -77,15 +77,32 @@ func (i *Inspector) show(ctx context.Context, url string, w *bufio.Writer) error
 	if r.State == record.Stored {
 		field("SHA-256", "%s", hex.EncodeToString(r.Digest[:]))
 		field("page depth", "%d", r.PageDepth)
-		if err := i.looks(&r, field); err != nil {
-			return err
-		}
-		if err := i.meta(url, field); err != nil {
+		if err := i.ofPage(&v, field); err != nil {
 			return err
 		}
 	}
 	fmt.Fprintln(w)
 	return i.way(ctx, &r, w)
+}
+
+// ofPage writes what is kept of a stored page besides its record: of an earlier version that is
+// nothing.
+func (i *Inspector) ofPage(v *Version, field func(name, format string, args ...any)) error {
+	if v.Earlier {
+		field("version", "earlier")
+		return nil
+	}
+	if err := i.looks(&v.Record, field); err != nil {
+		return err
+	}
+	earlier, err := i.Index.Versions().Of(v.URL)
+	if err != nil && !errors.Is(err, record.ErrCorrupt) {
+		return err
+	}
+	if len(earlier) > 0 {
+		field("versions", "%d, the oldest of %s", len(earlier)+1, stamp(earlier[0].Time))
+	}
+	return i.meta(v.URL, field)
 }
 
 // looks writes what further looks at a stored page came to, and when the next one is due.
@@ -234,18 +251,8 @@ func (i *Inspector) way(ctx context.Context, r *record.Record, w io.Writer) erro
 }
 
 // cat writes content.html as it was received.
-func (i *Inspector) cat(_ context.Context, url string, w *bufio.Writer) error {
-	r, err := i.record(url)
-	if err != nil {
-		return err
-	}
-	if r.State != record.Stored {
-		return fmt.Errorf("%w: no page of %s, which is %s", ErrNotFound, url, r.State)
-	}
-	content, err := i.Tree.Content(iut.FactsOf(&r))
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, iut.ErrTorn) {
-		return fmt.Errorf("%w: the index calls %s stored, its folder is not whole: %w", ErrNotFound, url, err)
-	}
+func (i *Inspector) cat(q Question, url string, w *bufio.Writer) error {
+	content, err := i.open(url, q.At)
 	if err != nil {
 		return err
 	}

@@ -52,6 +52,8 @@ func Terms(of string) (terms []Term) {
 	switch of {
 	case "ls":
 		return lsWords
+	case "version":
+		return versionWords
 	case "change":
 		return changeWords
 	case "state":

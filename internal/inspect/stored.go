@@ -18,6 +18,8 @@ type StoredPage struct {
 	Record *record.Record `json:",omitempty"`
 	Meta   *record.Meta   `json:",omitempty"` // nil: there is none
 	Next   string         `json:",omitempty"` // Question.After of the pages behind
+	// Earlier says that the record is that of an earlier version.
+	Earlier bool `json:",omitempty"`
 }
 
 const mostPages = 1000

@@ -40,13 +40,14 @@ type CheckOptions struct {
 
 // A CheckReport is what Check looked at, and how many faults it found.
 type CheckReport struct {
-	Faults  int
-	Records int64  // in the index
-	Pages   int    // complete, in the folders
-	Links   int64  // looked up, with CheckOptions.Links
-	Cut     int64  // links without a record, by -max-held: of their pages no link is judged
-	Results bool   // the result files were compared
-	NotRead string // the result file for which they were not, and why
+	Faults   int
+	Records  int64  // in the index
+	Versions int64  // earlier ones in the index
+	Pages    int    // complete, in the folders
+	Links    int64  // looked up, with CheckOptions.Links
+	Cut      int64  // links without a record, by -max-held: of their pages no link is judged
+	Results  bool   // the result files were compared
+	NotRead  string // the result file for which they were not, and why
 	// What a kill leaves is no fault. The next run, or merge, sees to it.
 	Torn    int   // pages that are not whole
 	Unknown int   // complete pages that the index does not call stored yet
@@ -61,6 +62,9 @@ type CheckReport struct {
 func (r *CheckReport) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "checked: %s, %s", words.Count(r.Records, "record"), words.Count(r.Pages, "page"))
+	if r.Versions > 0 {
+		fmt.Fprintf(&b, ", %s", words.Count(r.Versions, "earlier version"))
+	}
 	if r.Links > 0 {
 		fmt.Fprintf(&b, ", %s", words.Count(r.Links, "link"))
 	}
@@ -121,7 +125,7 @@ func Check(ctx context.Context, tree *iut.Tree, index *storage.Index, p Parser, 
 	if err != nil {
 		return c.report, fmt.Errorf("check the index: %w", err)
 	}
-	for _, step := range []func(context.Context) error{c.seeds, c.pages, c.folders, c.edges, c.results} {
+	for _, step := range []func(context.Context) error{c.seeds, c.pages, c.versions, c.folders, c.edges, c.results} {
 		if err := step(ctx); err != nil {
 			return c.report, fmt.Errorf("check: %w", err)
 		}
@@ -292,7 +296,7 @@ func (c *checker) lookUp() error {
 
 // folders looks for what the index does not know of.
 func (c *checker) folders(ctx context.Context) error {
-	err := c.tree.Walk(func(url, rel string, st iut.PageStatus, _ iut.Facts) error {
+	err := c.tree.Walk(func(url, rel string, st iut.PageStatus, f iut.Facts) error {
 		switch st.Kind {
 		case iut.PageComplete:
 			c.opts.Tell("looking for other pages", int64(c.report.Pages), c.stored)
@@ -302,6 +306,10 @@ func (c *checker) folders(ctx context.Context) error {
 			}
 		case iut.PageTorn:
 			c.report.Torn++
+		case iut.PageEarlier:
+			if err := c.surplus(url, rel, st, f); err != nil {
+				return err
+			}
 		case iut.PageDefect:
 			c.fault("%s: %v", rel, st.Err)
 		case iut.PageForeign:

@@ -84,11 +84,12 @@ type compaction struct {
 	tell   Tell
 	report CompactReport
 
-	sizes map[uint32]int64 // of segments
-	moved map[string]record.Extent
-	seed  maphash.Seed
-	seen  map[uint64]uint64 // where captures are that are no pages, and of which the index does not know, by their ID
-	done  int64             // bytes that were read
+	sizes    map[uint32]int64 // of segments
+	moved    map[string]record.Extent
+	versions []record.Record // earlier ones that have moved
+	seed     maphash.Seed
+	seen     map[uint64]uint64 // where captures are that are no pages, and of which the index does not know, by their ID
+	done     int64             // bytes that were read
 }
 
 func newCompaction(tree *iut.Tree, o CompactOptions) *compaction {
@@ -227,6 +228,15 @@ func (c *compaction) judge(k *iut.Capture) (live, unknown bool, err error) {
 		return false, false, err
 	}
 	here := err == nil && rec.Extent == k.Extent
+	if k.Page && !here {
+		v, err := c.version(k)
+		if err != nil {
+			return false, false, err
+		}
+		if v != nil {
+			here, rec = true, *v
+		}
+	}
 	elsewhere := err == nil && !here && !rec.Extent.IsZero()
 	switch {
 	case k.Page && elsewhere:
@@ -353,10 +363,10 @@ func (c *compaction) rewrite(ctx context.Context, number uint32, o *order) error
 		if err != nil {
 			return err
 		}
-		if rec, err := c.index.Record(k.URL); err == nil && rec.Extent == k.Extent {
-			c.moved[k.URL] = at
+		if err := c.note(k, at); err != nil {
+			return err
 		}
-		if len(c.moved) >= forgetRecords {
+		if len(c.moved)+len(c.versions) >= forgetRecords {
 			if err := c.commit(); err != nil {
 				return err
 			}
@@ -388,6 +398,38 @@ func (c *compaction) commit() error {
 	if err == nil && len(c.moved) > 0 {
 		err = iut.DiskError("index", c.index.Marks().SetExtents(c.moved))
 	}
+	if err == nil {
+		err = iut.DiskError("index", c.index.Versions().Set(c.versions))
+	}
 	clear(c.moved)
+	c.versions = c.versions[:0]
+	return err
+}
+
+// version returns the earlier version that a capture has, if it is one that is kept; else nil.
+func (c *compaction) version(k *iut.Capture) (*record.Record, error) {
+	list, err := c.index.Versions().Of(k.URL)
+	if err != nil && !errors.Is(err, record.ErrCorrupt) {
+		return nil, err
+	}
+	for i := range list {
+		if list[i].Extent == k.Extent {
+			return &list[i], nil
+		}
+	}
+	return nil, nil
+}
+
+// note keeps where a capture has moved to, if it is one that the index has.
+func (c *compaction) note(k *iut.Capture, at record.Extent) error {
+	if rec, err := c.index.Record(k.URL); err == nil && rec.Extent == k.Extent {
+		c.moved[k.URL] = at
+		return nil
+	}
+	v, err := c.version(k)
+	if v != nil {
+		v.Extent = at
+		c.versions = append(c.versions, *v)
+	}
 	return err
 }

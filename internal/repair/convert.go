@@ -34,11 +34,12 @@ type ConvertOptions struct {
 
 // A ConvertReport is what a conversion did.
 type ConvertReport struct {
-	Already bool // the tree had that store, and nothing was to be done
-	GivenUp bool // what an unfinished conversion had made is removed
-	Pages   int  // stored pages that were copied by this call
-	Damaged int  // stored pages that were not whole: they are pending again
-	Unknown int  // of the pages, those of which the index does not know yet
+	Already  bool // the tree had that store, and nothing was to be done
+	GivenUp  bool // what an unfinished conversion had made is removed
+	Pages    int  // stored pages that were copied by this call
+	Damaged  int  // stored pages that were not whole: they are pending again
+	Versions int  // earlier versions that were copied
+	Unknown  int  // of the pages, those of which the index does not know yet
 }
 
 // Convert brings the pages of a tree into another store, in place. Index and results stay as they
@@ -179,6 +180,9 @@ func (c *conversion) copy(ctx context.Context) (err error) {
 	err = each(ctx)
 	if err == nil || ctx.Err() != nil { // what is done is done
 		err = errors.Join(err, c.commit())
+	}
+	if err == nil {
+		err = c.copyVersions(ctx)
 	}
 	if err == nil {
 		err = c.unknown(ctx)
@@ -395,6 +399,9 @@ func (c *conversion) forget(ctx context.Context) error {
 	})
 	if err == nil {
 		err = flush()
+	}
+	if err == nil {
+		err = c.forgetVersions(ctx)
 	}
 	if err == nil {
 		err = iut.DiskError("index", c.index.Marks().ForgetSegments())

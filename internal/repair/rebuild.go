@@ -33,17 +33,19 @@ type Parser interface {
 
 // A Report is what a rebuild or a merge found and did.
 type Report struct {
-	Index    string // what became of index.db, for a merge
-	Pages    int    // complete pages in the tree
-	Adopted  int    // of those, the ones that the index did not call stored
-	Torn     int    // pages that a kill left; their files are removed
-	Damaged  int    // pages that are not whole any more; their files are kept under other names
-	Defects  int    // pages as no kill leaves them; left as they are
-	Reopened int    // URLs of which index and folder say different things, looked at anew
-	Seeds    int    // seeds that had no record
-	Found    int    // records made
-	Salvaged int    // records taken over from a damaged index
-	Totals   record.Totals
+	Index        string // what became of index.db, for a merge
+	Pages        int    // complete pages in the tree
+	Adopted      int    // of those, the ones that the index did not call stored
+	Torn         int    // pages that a kill left; their files are removed
+	Damaged      int    // pages that are not whole any more; their files are kept under other names
+	Defects      int    // pages as no kill leaves them; left as they are
+	Reopened     int    // URLs of which index and folder say different things, looked at anew
+	Versions     int    // earlier versions that the index did not know
+	LostVersions int    // earlier versions that are not in the tree any more
+	Seeds        int    // seeds that had no record
+	Found        int    // records made
+	Salvaged     int    // records taken over from a damaged index
+	Totals       record.Totals
 }
 
 func (r *Report) String() string {
@@ -57,6 +59,9 @@ func (r *Report) String() string {
 		r.Found, r.Seeds, r.Reopened)
 	if r.Damaged > 0 {
 		fmt.Fprintf(&b, "damaged pages: %d, kept in their folders as content.html.damaged and source.txt.damaged\n", r.Damaged)
+	}
+	if r.Versions+r.LostVersions > 0 {
+		fmt.Fprintf(&b, "earlier versions: %d new to the index, %d lost\n", r.Versions, r.LostVersions)
 	}
 	t := &r.Totals
 	fmt.Fprintf(&b, "now: %d stored, %d pending, %d redirected, %d failed, %d refused\n",
@@ -84,7 +89,7 @@ func (r *rebuild) run(ctx context.Context) (Report, error) {
 	if err := r.index.Marks().Review(); err != nil {
 		return r.report, iut.DiskError("rebuild", err)
 	}
-	for _, step := range []func(context.Context) error{r.segments, r.seeds, r.survey, r.reopen, r.adopt, r.mend} {
+	for _, step := range []func(context.Context) error{r.segments, r.seeds, r.survey, r.reopen, r.adopt, r.versions, r.mend} {
 		if err := step(ctx); err != nil {
 			return r.report, fmt.Errorf("rebuild: %w", err)
 		}
@@ -94,13 +99,14 @@ func (r *rebuild) run(ctx context.Context) (Report, error) {
 }
 
 type rebuild struct {
-	tree   *iut.Tree
-	index  *storage.Index
-	parser Parser
-	log    *slog.Logger
-	tell   Tell
-	fresh  func(rows []record.Row, tx uint64) // told of new rows; nil: nobody is
-	report Report
+	tree    *iut.Tree
+	index   *storage.Index
+	parser  Parser
+	log     *slog.Logger
+	tell    Tell
+	fresh   func(rows []record.Row, tx uint64) // told of new rows; nil: nobody is
+	report  Report
+	earlier bool // the tree has earlier versions
 
 	// After salvage, see mend:
 	salvaged salvaged
@@ -173,6 +179,8 @@ func (r *rebuild) survey(ctx context.Context) error {
 		case iut.PageDefect:
 			r.report.Defects++
 			r.log.Warn("defective page left as it is", "folder", rel, "err", st.Err)
+		case iut.PageEarlier:
+			r.earlier = true
 		}
 		return context.Cause(ctx)
 	})

@@ -22,6 +22,7 @@ var (
 	BucketWaiting = []byte("outside-pending")
 	BucketRevisit = []byte("revisit")
 	BucketLook    = []byte("look")
+	BucketVersion = []byte("version")
 	BucketFolder  = []byte("folder")
 	BucketQuery   = []byte("query")
 	BucketShorter = []byte("shorter")

@@ -22,6 +22,8 @@ type Outcome struct {
 	// Same says, of a revisit that is Stored, that the content is what is kept already: nothing of the
 	// answer but the look counts.
 	Same bool
+	// Kept says, of a revisit that is Stored with other content, that the tree keeps what it had.
+	Kept bool
 	// Difference is, of a revisit that is Stored, how much other content differs from what was kept.
 	Difference Difference
 	// ETag and Modified are these headers of the answer, kept for the next look at a stored page.

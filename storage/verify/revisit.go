@@ -44,6 +44,9 @@ func (v *verifier) revisitRows(ctx context.Context) error {
 	if rows != 0 {
 		v.sum("rows of stored pages to be asked again: %d more than such pages", -rows)
 	}
+	if err := v.versions(ctx); err != nil {
+		return err
+	}
 	return v.file.Scan(ctx, record.BucketLook, nil, func(k, value []byte) error {
 		if _, err := record.DecodeLook(k, value); err != nil {
 			v.damage(err)
@@ -59,6 +62,25 @@ func (v *verifier) revisitRows(ctx context.Context) error {
 			return err
 		case !ok || rec.State != record.Stored:
 			v.fault("looks at " + url + ", which is not stored")
+		}
+		return nil
+	})
+}
+
+// versions looks whether all that is kept of earlier versions is whole and of a known URL.
+func (v *verifier) versions(ctx context.Context) error {
+	return v.file.Scan(ctx, record.BucketVersion, nil, func(k, value []byte) error {
+		r, err := record.DecodeVersion(k, value)
+		if err != nil {
+			v.damage(err)
+			return nil
+		}
+		switch _, ok, err := v.ofURL(r.URL); {
+		case errors.Is(err, record.ErrCorrupt): // named with the records
+		case err != nil:
+			return err
+		case !ok:
+			v.fault("a version of " + r.URL + ", which has no record")
 		}
 		return nil
 	})

@@ -167,14 +167,18 @@ func (n *nodesRun) until(what string, is func(*crawlStatus) (bool, error)) error
 			return err
 		}
 		var s crawlStatus
-		if code := p.wait(); code != 0 {
+		code := p.wait()
+		lost := code == 1 && strings.Contains(p.stderr.String(), "has no such crawl") // until a node brings it back
+		if code != 0 && !lost {
 			return errors.Join(fmt.Errorf("cluster status: exit %s: %s", code, &p.stderr), n.ctx.Err())
 		}
-		if err := json.Unmarshal(p.stdout.Bytes(), &s); err != nil {
-			return err
-		}
-		if done, err := is(&s); done || err != nil {
-			return err
+		if !lost {
+			if err := json.Unmarshal(p.stdout.Bytes(), &s); err != nil {
+				return err
+			}
+			if done, err := is(&s); done || err != nil {
+				return err
+			}
 		}
 		if n.over(100 * time.Millisecond) {
 			return nil
